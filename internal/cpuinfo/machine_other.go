@@ -1,0 +1,7 @@
+//go:build !linux && !darwin
+
+package cpuinfo
+
+func readModelName() string { return "" }
+
+func readCacheSizes() Caches { return Caches{} }
