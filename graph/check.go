@@ -1,0 +1,130 @@
+package graph
+
+import (
+	"fmt"
+)
+
+// Check verifies the invariants that every pass keeps and every reader establishes:
+//
+//   - inputs, constants and node outputs have distinct, non-empty names; a value has one definition;
+//   - nodes are in topological order, and each value knows its producer and index;
+//   - every operator has a row in the table and takes that many operands;
+//   - a body has as many captures as its node, and is itself sound.
+//
+// The error is of kind [ErrInvalid] or op.ErrUnsupported and names the graph, node and operator.
+func (g *Graph) Check() error {
+	c := checker{g: g, defined: map[*Value]bool{}, names: map[string]*Value{}}
+	for i, v := range g.Inputs {
+		if v == nil {
+			return c.errorf("input %d is nil", i)
+		}
+		if v.Producer != nil {
+			return c.errorf("input %q has a producer, %v", v.Name, v.Producer)
+		}
+		if err := c.define(v); err != nil {
+			return err
+		}
+	}
+	if g.Captures < 0 || g.Captures > len(g.Inputs) {
+		return c.errorf("%d captures of %d inputs", g.Captures, len(g.Inputs))
+	}
+	for _, n := range g.Nodes {
+		if err := c.node(n); err != nil {
+			return err
+		}
+	}
+	for i, v := range g.Outputs {
+		if v == nil {
+			return c.errorf("output %d is nil", i)
+		}
+		if err := c.use(v); err != nil {
+			return c.errorf("output %q: %v", v.Name, err)
+		}
+	}
+	return nil
+}
+
+type checker struct {
+	g       *Graph
+	defined map[*Value]bool
+	names   map[string]*Value
+}
+
+func (c *checker) errorf(format string, args ...any) error {
+	return fmt.Errorf("graph %q: %w: %s", c.g.Name, ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+func (c *checker) define(v *Value) error {
+	if v.Name == "" {
+		return c.errorf("a value has no name")
+	}
+	if c.defined[v] {
+		return c.errorf("value %q is defined twice", v.Name)
+	}
+	if w := c.names[v.Name]; w != nil && w != v {
+		return c.errorf("two values are named %q", v.Name)
+	}
+	c.defined[v], c.names[v.Name] = true, v
+	return nil
+}
+
+func (c *checker) use(v *Value) error {
+	if c.defined[v] {
+		return nil
+	}
+	if !v.IsConst() {
+		return fmt.Errorf("value %q is used before it is computed", v.Name)
+	}
+	if err := v.Const().Check(); err != nil {
+		return fmt.Errorf("constant %q: %w", v.Name, err)
+	}
+	return c.define(v)
+}
+
+func (c *checker) node(n *Node) error {
+	o, err := n.Op()
+	if err != nil {
+		return fmt.Errorf("graph %q: %w", c.g.Name, err)
+	}
+	if n.Captures < 0 || n.Captures > len(n.In) {
+		return c.errorf("%v: %d captures of %d inputs", n, n.Captures, len(n.In))
+	}
+	if err := o.Check(n.Call()); err != nil {
+		return fmt.Errorf("graph %q: %v: %w", c.g.Name, n, err)
+	}
+	for i, v := range n.In {
+		if v == nil {
+			if i < o.MinIn || i >= len(n.In)-n.Captures {
+				return c.errorf("%v: input %d is required", n, i)
+			}
+			continue
+		}
+		if err := c.use(v); err != nil {
+			return c.errorf("%v: input %d: %v", n, i, err)
+		}
+	}
+	for _, b := range n.Bodies() {
+		if b.Captures != n.Captures {
+			return c.errorf("%v: body %q takes %d captures, the node has %d", n, b.Name, b.Captures, n.Captures)
+		}
+		if err := b.Check(); err != nil {
+			return fmt.Errorf("graph %q: %v: %w", c.g.Name, n, err)
+		}
+	}
+	return c.outputs(n)
+}
+
+func (c *checker) outputs(n *Node) error {
+	for i, v := range n.Out {
+		if v == nil {
+			continue
+		}
+		if v.Producer != n || v.Index != i {
+			return c.errorf("%v: output %d, %q, does not know its producer", n, i, v.Name)
+		}
+		if err := c.define(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}

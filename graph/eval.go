@@ -1,0 +1,94 @@
+package graph
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// Eval computes the outputs from the inputs (one an input of g, in order) by the reference evaluation of each node: slow,
+// allocating, and the definition that every plan is tested against. Intermediate tensors are dropped after their last
+// use. Outputs may alias inputs or constants. ctx is honoured between nodes. It implements op.Body.
+func (g *Graph) Eval(ctx context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	if len(in) != len(g.Inputs) {
+		return nil, fmt.Errorf("graph %q: %w: takes %d inputs, given %d", g.Name, ErrInvalid, len(g.Inputs), len(in))
+	}
+	env := make(map[*Value]*tensor.Tensor, len(g.Nodes)+len(in))
+	for i, v := range g.Inputs {
+		env[v] = in[i]
+	}
+	last := g.lastUse()
+	for i, n := range g.Nodes {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("graph %q: %v: %w", g.Name, n, err)
+		}
+		if err := n.eval(ctx, env); err != nil {
+			return nil, fmt.Errorf("graph %q: %w", g.Name, err)
+		}
+		for _, v := range n.In {
+			if v != nil && last[v] == i {
+				delete(env, v)
+			}
+		}
+	}
+	out := make([]*tensor.Tensor, len(g.Outputs))
+	for i, v := range g.Outputs {
+		if out[i] = lookup(env, v); out[i] == nil {
+			return nil, fmt.Errorf("graph %q: %w: output %q was not computed", g.Name, ErrInvalid, v.Name)
+		}
+	}
+	return out, nil
+}
+
+// lastUse maps each value to the index of the last node that reads it; graph outputs are not in the map.
+func (g *Graph) lastUse() map[*Value]int {
+	last := make(map[*Value]int, len(g.Nodes))
+	for i, n := range g.Nodes {
+		for _, v := range n.In {
+			last[v] = i
+		}
+	}
+	for _, v := range g.Outputs {
+		delete(last, v)
+	}
+	return last
+}
+
+func lookup(env map[*Value]*tensor.Tensor, v *Value) *tensor.Tensor {
+	if t := env[v]; t != nil {
+		return t
+	}
+	return v.Const()
+}
+
+func (n *Node) eval(ctx context.Context, env map[*Value]*tensor.Tensor) error {
+	o, err := n.Op()
+	if err != nil {
+		return err
+	}
+	in := make([]*tensor.Tensor, len(n.In))
+	for i, v := range n.In {
+		if v == nil {
+			continue
+		}
+		if in[i] = lookup(env, v); in[i] == nil {
+			return fmt.Errorf("%v: %w: input %q was not computed", n, ErrInvalid, v.Name)
+		}
+	}
+	out, err := op.Run(ctx, o, n.Call(), in)
+	if err != nil {
+		return fmt.Errorf("%v: %w", n, err)
+	}
+	for i, v := range n.Out {
+		if v == nil {
+			continue
+		}
+		if i >= len(out) || out[i] == nil {
+			return fmt.Errorf("%v: %w: output %d was not computed", n, ErrInvalid, i)
+		}
+		env[v] = out[i]
+	}
+	return nil
+}

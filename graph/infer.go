@@ -1,0 +1,179 @@
+package graph
+
+import (
+	"fmt"
+
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// InferTypes sets the Type of every value that nodes compute, from the types of inputs and constants, by the operators'
+// shape rules. A dimension that no rule can tell becomes a symbol named after its value, so that equal names stay equal
+// sizes. Types that were known before (the model's value_info) fill in what rules leave open and are checked against
+// what they tell.
+func (g *Graph) InferTypes() error {
+	for _, n := range g.Nodes {
+		if err := n.infer(); err != nil {
+			return fmt.Errorf("graph %q: %w", g.Name, err)
+		}
+	}
+	return nil
+}
+
+func (n *Node) infer() error {
+	o, err := n.Op()
+	if err != nil {
+		return err
+	}
+	in := make([]op.Type, len(n.In))
+	present := make([]bool, len(n.In))
+	for i, v := range n.In {
+		if v != nil {
+			in[i], present[i] = v.Type, true
+		}
+	}
+	out, err := op.InferTypes(o, n.Call(), in, present)
+	if err != nil {
+		return fmt.Errorf("%v: %w", n, err)
+	}
+	for i, v := range n.Out {
+		if v == nil {
+			continue
+		}
+		t, err := merge(v, out[i])
+		if err != nil {
+			return fmt.Errorf("%v: output %d: %w", n, i, err)
+		}
+		v.Type = t
+	}
+	return nil
+}
+
+// merge joins what a rule tells of a value with what was declared of it.
+func merge(v *Value, t op.Type) (op.Type, error) {
+	was := v.Type
+	if t.DType == tensor.Undefined {
+		t.DType = was.DType
+	}
+	if !t.Ranked && was.Ranked {
+		t.Ranked, t.Shape = true, append([]op.Dim{}, was.Shape...)
+	}
+	if was.Ranked && len(was.Shape) == len(t.Shape) {
+		t.Shape = append([]op.Dim{}, t.Shape...)
+		for i, d := range t.Shape {
+			if d.IsUnknown() {
+				t.Shape[i] = was.Shape[i]
+			}
+		}
+	}
+	for i, d := range t.Shape {
+		if d.IsUnknown() {
+			t.Shape[i] = op.Sym(fmt.Sprintf("%s.%d", v.Name, i))
+		}
+	}
+	return t, nil
+}
+
+// Infer types a body for the given input types and returns the types of its outputs; the body's own values keep what
+// was declared of them. It implements op.Body.
+func (g *Graph) Infer(in []op.Type) ([]op.Type, error) {
+	c := g.Clone()
+	if len(in) != len(c.Inputs) {
+		return nil, fmt.Errorf("graph %q: %w: takes %d inputs, given %d", g.Name, ErrInvalid, len(c.Inputs), len(in))
+	}
+	for i, t := range in {
+		c.Inputs[i].Type = t
+	}
+	if err := c.InferTypes(); err != nil {
+		return nil, err
+	}
+	out := make([]op.Type, len(c.Outputs))
+	for i, v := range c.Outputs {
+		out[i] = v.Type
+	}
+	return out, nil
+}
+
+// Specialize returns a copy of g with the named inputs' shapes fixed, symbols replaced throughout, and types inferred
+// anew: what a planner compiles. Inputs that are not named keep their declared shapes with the symbols that the named
+// ones bind. It fails with [ErrInvalid] when an input does not exist, or a shape contradicts the declared one.
+func (g *Graph) Specialize(shapes map[string][]int) (*Graph, error) {
+	c := g.Clone()
+	env := map[string]int{}
+	for name, shape := range shapes {
+		v := c.Input(name)
+		if v == nil {
+			return nil, fmt.Errorf("graph %q: %w: no input named %q; inputs are %s", g.Name, ErrInvalid, name, names(g.Inputs))
+		}
+		if err := bind(v, shape, env); err != nil {
+			return nil, fmt.Errorf("graph %q: %w", g.Name, err)
+		}
+		v.Type = op.Concrete(v.Type.DType, shape...)
+	}
+	for _, v := range c.Inputs {
+		substitute(&v.Type, env)
+	}
+	for _, n := range c.Nodes {
+		for _, v := range n.Out {
+			if v != nil {
+				v.Type = op.Type{DType: v.Type.DType}
+			}
+		}
+	}
+	if err := c.InferTypes(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// bind checks a shape against a declared input and records what its symbols stand for.
+func bind(v *Value, shape []int, env map[string]int) error {
+	if _, err := tensor.ByteCount(v.Type.DType, shape); err != nil {
+		return fmt.Errorf("input %q: %w", v.Name, err)
+	}
+	if !v.Type.Ranked {
+		return nil
+	}
+	if len(shape) != len(v.Type.Shape) {
+		return fmt.Errorf("input %q: %w: given shape %v, the model declares %v", v.Name, ErrInvalid, shape, v.Type)
+	}
+	for i, d := range v.Type.Shape {
+		if n, ok := d.Int(); ok && n != shape[i] {
+			return fmt.Errorf("input %q: %w: given shape %v, the model declares %v", v.Name, ErrInvalid, shape, v.Type)
+		}
+		name := d.String()
+		if was, ok := env[name]; ok && was != shape[i] {
+			env[name] = ambiguous // exporters give different sizes one name; such a symbol says nothing
+			continue
+		}
+		env[name] = shape[i]
+	}
+	return nil
+}
+
+// ambiguous stands in a binding for a symbol that two inputs bind to different sizes.
+const ambiguous = -1
+
+func substitute(t *op.Type, env map[string]int) {
+	if !t.Ranked {
+		return
+	}
+	shape := append([]op.Dim{}, t.Shape...)
+	for i, d := range shape {
+		if n, ok := d.Eval(env); ok && n >= 0 {
+			shape[i] = op.Known(n)
+		}
+	}
+	t.Shape = shape
+}
+
+func names(vs []*Value) string {
+	s := ""
+	for i, v := range vs {
+		if i > 0 {
+			s += ", "
+		}
+		s += fmt.Sprintf("%q %v", v.Name, v.Type)
+	}
+	return s
+}

@@ -1,0 +1,49 @@
+package op
+
+import (
+	"slices"
+	"strings"
+	"sync"
+)
+
+type key struct{ domain, name string }
+
+// families lists the tables of all operator families, one file each.
+var families = [][]Op{}
+
+// table indexes the rows on first use: rows refer to functions which refer to Lookup, so an initialised variable would
+// be a cycle.
+var table = sync.OnceValue(func() map[key]*Op {
+	m := map[key]*Op{}
+	for _, f := range families {
+		for i := range f {
+			m[key{f[i].Domain, f[i].Name}] = &f[i]
+		}
+	}
+	return m
+})
+
+// All returns every row, sorted by domain and name.
+func All() []*Op {
+	var all []*Op
+	for _, o := range table() {
+		all = append(all, o)
+	}
+	slices.SortFunc(all, func(a, b *Op) int {
+		if c := strings.Compare(a.Domain, b.Domain); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return all
+}
+
+// suggest names the row with the same letters in another case, the usual slip in hand-written models.
+func suggest(domain, name string) string {
+	for k := range table() {
+		if k.domain == domain && strings.EqualFold(k.name, name) {
+			return "; did you mean " + k.name + "?"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,276 @@
+package op
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Dim is one dimension of a shape: an integer polynomial over named symbols ("N", "H"), of which a known size is the
+// constant case. The zero Dim is the known size 0. Dims are immutable values; compare them with [Dim.Equal].
+type Dim struct {
+	c       int64
+	terms   []term // sorted by atoms, coefficients non-zero
+	unknown bool
+}
+
+type term struct {
+	coef  int64
+	atoms string // symbols and opaque sub-expressions, sorted, joined by "·"
+}
+
+const atomSep = "·"
+
+// Known makes the dimension n.
+func Known(n int) Dim { return Dim{c: int64(n)} }
+
+// Sym makes a symbolic dimension. Two symbols are the same size exactly when their names are the same.
+func Sym(name string) Dim {
+	if name == "" {
+		return Unknown()
+	}
+	return Dim{terms: []term{{1, name}}}
+}
+
+// Unknown makes a dimension of which nothing is known; it equals no other, not even itself. Shape inference over a
+// graph gives each one a symbol of its own.
+func Unknown() Dim { return Dim{unknown: true} }
+
+// Int returns the size and true when it is known.
+func (d Dim) Int() (int, bool) { return int(d.c), !d.unknown && len(d.terms) == 0 }
+
+// IsUnknown reports whether nothing at all is known of d.
+func (d Dim) IsUnknown() bool { return d.unknown }
+
+// Equal reports whether d and e are the same size for every value of the symbols.
+func (d Dim) Equal(e Dim) bool {
+	return !d.unknown && !e.unknown && d.c == e.c && slices.Equal(d.terms, e.terms)
+}
+
+// Is reports whether d is known to be n.
+func (d Dim) Is(n int) bool { v, ok := d.Int(); return ok && v == n }
+
+// String prints "3", "N", "2·H + 1" or "?".
+func (d Dim) String() string {
+	if d.unknown {
+		return "?"
+	}
+	if len(d.terms) == 0 {
+		return strconv.FormatInt(d.c, 10)
+	}
+	var b strings.Builder
+	for i, t := range d.terms {
+		coef := t.coef
+		if i > 0 {
+			if coef < 0 {
+				b.WriteString(" - ")
+				coef = -coef
+			} else {
+				b.WriteString(" + ")
+			}
+		}
+		if coef == -1 {
+			b.WriteString("-")
+		} else if coef != 1 {
+			fmt.Fprintf(&b, "%d%s", coef, atomSep)
+		}
+		b.WriteString(t.atoms)
+	}
+	if d.c > 0 {
+		fmt.Fprintf(&b, " + %d", d.c)
+	} else if d.c < 0 {
+		fmt.Fprintf(&b, " - %d", -d.c)
+	}
+	return b.String()
+}
+
+// Add returns d + e. Sums, differences and products that leave the int64 range are Unknown.
+func (d Dim) Add(e Dim) Dim {
+	if d.unknown || e.unknown {
+		return Unknown()
+	}
+	c, ok := addInt(d.c, e.c)
+	terms, ok2 := collect(append(slices.Clone(d.terms), e.terms...))
+	if !ok || !ok2 {
+		return Unknown()
+	}
+	return Dim{c: c, terms: terms}
+}
+
+// Sub returns d - e.
+func (d Dim) Sub(e Dim) Dim { return d.Add(e.Mul(Known(-1))) }
+
+// AddInt returns d + n.
+func (d Dim) AddInt(n int) Dim { return d.Add(Known(n)) }
+
+// Mul returns d · e.
+func (d Dim) Mul(e Dim) Dim {
+	if d.Is(0) || e.Is(0) {
+		return Known(0)
+	}
+	if d.unknown || e.unknown || len(d.terms)*len(e.terms) > 64 {
+		return Unknown()
+	}
+	c, ok := mulInt(d.c, e.c)
+	var all []term
+	push := func(x, y int64, atoms string) {
+		p, fits := mulInt(x, y)
+		ok = ok && fits
+		all = append(all, term{p, atoms})
+	}
+	for _, t := range d.terms {
+		push(t.coef, e.c, t.atoms)
+		for _, u := range e.terms {
+			push(t.coef, u.coef, mulAtoms(t.atoms, u.atoms))
+		}
+	}
+	for _, u := range e.terms {
+		push(u.coef, d.c, u.atoms)
+	}
+	terms, ok2 := collect(all)
+	if !ok || !ok2 {
+		return Unknown()
+	}
+	return Dim{c: c, terms: terms}
+}
+
+// MulInt returns d · n.
+func (d Dim) MulInt(n int) Dim { return d.Mul(Known(n)) }
+
+// FloorDiv returns ⌊d / n⌋ for n > 0, exact when every coefficient divides, an opaque expression otherwise.
+func (d Dim) FloorDiv(n int) Dim { return d.div(int64(n), "floor") }
+
+// CeilDiv returns ⌈d / n⌉ for n > 0.
+func (d Dim) CeilDiv(n int) Dim { return d.div(int64(n), "ceil") }
+
+func (d Dim) div(n int64, round string) Dim {
+	if d.unknown || n <= 0 {
+		return Unknown()
+	}
+	if n == 1 {
+		return d
+	}
+	exact := true
+	terms := make([]term, 0, len(d.terms))
+	for _, t := range d.terms {
+		exact = exact && t.coef%n == 0
+		terms = append(terms, term{t.coef / n, t.atoms})
+	}
+	if !exact {
+		return Sym(fmt.Sprintf("%s((%v)/%d)", round, d, n))
+	}
+	q, r := d.c/n, d.c%n
+	if r < 0 {
+		q, r = q-1, r+n
+	}
+	if round == "ceil" && r > 0 {
+		q++
+	}
+	return Dim{c: q, terms: terms}
+}
+
+// Quotient returns d / e when it is an exact polynomial quotient that can be seen (equal, constant divisor, or a
+// single product of symbols that e divides term by term); otherwise Unknown. Reshape uses it for its -1.
+func (d Dim) Quotient(e Dim) Dim {
+	if n, ok := e.Int(); ok {
+		if v, known := d.Int(); known && n > 0 && v%n != 0 {
+			return Unknown()
+		}
+		return d.FloorDiv(n)
+	}
+	if d.Equal(e) {
+		return Known(1)
+	}
+	if d.unknown || e.unknown || e.c != 0 || len(e.terms) != 1 || d.c != 0 {
+		return Unknown()
+	}
+	div, out := e.terms[0], Dim{}
+	for _, t := range d.terms {
+		atoms, ok := divAtoms(t.atoms, div.atoms)
+		if !ok || t.coef%div.coef != 0 {
+			return Unknown()
+		}
+		if atoms == "" {
+			out = out.Add(Dim{c: t.coef / div.coef})
+			continue
+		}
+		out = out.Add(Dim{terms: []term{{t.coef / div.coef, atoms}}})
+	}
+	return out
+}
+
+// Eval returns the size of d when every symbol has a value in env; the opaque expressions that divisions leave are
+// looked up by their text like symbols.
+func (d Dim) Eval(env map[string]int) (int, bool) {
+	if d.unknown {
+		return 0, false
+	}
+	sum := d.c
+	for _, t := range d.terms {
+		p := t.coef
+		for _, a := range strings.Split(t.atoms, atomSep) {
+			v, ok := env[a]
+			if !ok {
+				return 0, false
+			}
+			p *= int64(v)
+		}
+		sum += p
+	}
+	return int(sum), true
+}
+
+func mulAtoms(a, b string) string {
+	all := append(strings.Split(a, atomSep), strings.Split(b, atomSep)...)
+	slices.Sort(all)
+	return strings.Join(all, atomSep)
+}
+
+func divAtoms(a, b string) (string, bool) {
+	have := strings.Split(a, atomSep)
+	for _, want := range strings.Split(b, atomSep) {
+		i := slices.Index(have, want)
+		if i < 0 {
+			return "", false
+		}
+		have = slices.Delete(have, i, i+1)
+	}
+	return strings.Join(have, atomSep), true
+}
+
+// collect sorts terms and merges those with the same atoms; false when a coefficient overflows.
+func collect(ts []term) ([]term, bool) {
+	slices.SortFunc(ts, func(a, b term) int { return strings.Compare(a.atoms, b.atoms) })
+	out := ts[:0]
+	for _, t := range ts {
+		if n := len(out); n > 0 && out[n-1].atoms == t.atoms {
+			sum, ok := addInt(out[n-1].coef, t.coef)
+			if !ok {
+				return nil, false
+			}
+			out[n-1].coef = sum
+			continue
+		}
+		out = append(out, t)
+	}
+	out = slices.DeleteFunc(out, func(t term) bool { return t.coef == 0 })
+	if len(out) == 0 {
+		return nil, true
+	}
+	return out, true
+}
+
+func addInt(a, b int64) (int64, bool) {
+	s := a + b
+	return s, (s > a) == (b > 0)
+}
+
+func mulInt(a, b int64) (int64, bool) {
+	if a == 0 || b == 0 {
+		return 0, true
+	}
+	p := a * b
+	return p, p/b == a && (a != -1 || b != math.MinInt64) && (b != -1 || a != math.MinInt64)
+}

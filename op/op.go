@@ -1,0 +1,259 @@
+package op
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+var (
+	// ErrUnsupported is the kind of error about an operator, version or attribute value that weir does not have.
+	ErrUnsupported = errors.New("unsupported")
+	// ErrInput is the kind of error about a missing, surplus, wrongly typed or wrongly shaped operand.
+	ErrInput = errors.New("bad input")
+	// ErrAttr is the kind of error about a missing or meaningless attribute.
+	ErrAttr = errors.New("bad attribute")
+)
+
+// Traits are facts about an operator that passes and planners use.
+type Traits uint16
+
+const (
+	// Impure marks operators whose result is not a function of their inputs (random numbers): they are never folded
+	// or merged.
+	Impure Traits = 1 << iota
+	// View marks operators whose first output is the bytes of the first input under another shape.
+	View
+	// Elementwise marks operators whose outputs have the (broadcast) shape of their inputs and depend on them element
+	// by element, so that an output may share memory with an input of the same size.
+	Elementwise
+	// Commutative marks binary operators whose two inputs may be exchanged.
+	Commutative
+	// ShapeOnly marks operators that read the shape of their input and not its elements.
+	ShapeOnly
+)
+
+// Op is one row of the operator table.
+type Op struct {
+	Domain string
+	Name   string
+	// Since lists the opset versions at which ONNX changed the operator and which Infer and Eval implement, ascending.
+	Since []int
+	// MinIn and MaxIn bound the inputs (captures not counted); MaxIn < 0 means any number.
+	MinIn, MaxIn int
+	// MinOut and MaxOut bound the outputs; MaxOut < 0 means any number; both 0 mean exactly one.
+	MinOut, MaxOut int
+	Traits         Traits
+	// Infer is the shape rule. It sets what it can know of each output.
+	Infer func(c *Infer) error
+	// Eval computes the outputs: the definition.
+	Eval func(c *Eval) error
+	// Flops returns the floating-point operations of one evaluation on concrete types; nil means one an output element.
+	Flops func(call *Call, in, out []Type) int64
+}
+
+// Has reports whether the operator has all of the given traits.
+func (o *Op) Has(t Traits) bool { return o.Traits&t == t }
+
+// Infer is the context of a shape rule.
+type Infer struct {
+	*Call
+	In  []Type // one an input, captures included; an absent optional input is the zero Type
+	Out []Type // one an output, to be set by the rule
+	// Present tells which inputs are given.
+	Present []bool
+}
+
+// Has reports whether optional input i is given.
+func (c *Infer) Has(i int) bool { return i < len(c.In) && c.Present[i] }
+
+// Const returns input i as a constant, nil when it is absent or not constant.
+func (c *Infer) Const(i int) *tensor.Tensor {
+	if !c.Has(i) {
+		return nil
+	}
+	return c.In[i].Const
+}
+
+// Elems returns the known element expressions of integer input i, nil when unknown or absent.
+func (c *Infer) Elems(i int) []Dim {
+	if !c.Has(i) {
+		return nil
+	}
+	return c.In[i].Elems
+}
+
+// Eval is the context of an evaluation: inputs given, outputs to be made with [Eval.Output].
+type Eval struct {
+	*Call
+	Ctx context.Context
+	In  []*tensor.Tensor // nil for an absent optional input; never written
+	Out []*tensor.Tensor // set by Output; an evaluation may also set an entry to a tensor of its own or an input
+	// Alloc, when set, provides the storage of output i (a planned place in an arena). Its bytes are not zeroed.
+	// When nil, or when it returns nil, nil, outputs are made on the Go heap.
+	Alloc func(i int, d tensor.DType, shape []int) (*tensor.Tensor, error)
+}
+
+// Has reports whether optional input i is given.
+func (c *Eval) Has(i int) bool { return i < len(c.In) && c.In[i] != nil }
+
+// Want reports whether output i is asked for.
+func (c *Eval) Want(i int) bool { return i < c.NumOut }
+
+// Output makes output i with the given type and shape and returns it. Its contents are undefined: the evaluation
+// writes every element.
+func (c *Eval) Output(i int, d tensor.DType, shape []int) (*tensor.Tensor, error) {
+	if i >= len(c.Out) {
+		c.Out = append(c.Out, make([]*tensor.Tensor, i+1-len(c.Out))...)
+	}
+	if c.Alloc != nil {
+		t, err := c.Alloc(i, d, shape)
+		if err != nil {
+			return nil, fmt.Errorf("%s: output %d: %w", c.Name(), i, err)
+		}
+		if t != nil {
+			c.Out[i] = t
+			return t, nil
+		}
+	}
+	t, err := tensor.New(d, shape...)
+	if err != nil {
+		return nil, fmt.Errorf("%s: output %d: %w", c.Name(), i, err)
+	}
+	c.Out[i] = t
+	return t, nil
+}
+
+// CaptureTensors returns the inputs that are captures of the call's bodies.
+func (c *Eval) CaptureTensors() []*tensor.Tensor { return c.In[len(c.In)-c.Captures:] }
+
+// Lookup finds the row of an operator. It fails with [ErrUnsupported] when there is none or none for that version.
+func Lookup(domain, name string, version int) (*Op, error) {
+	if domain == "ai.onnx" {
+		domain = ""
+	}
+	o := table()[key{domain, name}]
+	if o == nil {
+		return nil, fmt.Errorf("operator %s: %w: weir has no operator of that name%s", (&Call{Domain: domain, Type: name}).Name(),
+			ErrUnsupported, suggest(domain, name))
+	}
+	if version > 0 && version < o.Since[0] {
+		return nil, fmt.Errorf("operator %s: %w: opset %d is older than version %d, the oldest that weir has", o.Name,
+			ErrUnsupported, version, o.Since[0])
+	}
+	return o, nil
+}
+
+// SinceVersion returns the version of the operator's definition that is in force at the given opset version.
+func (o *Op) SinceVersion(opset int) int {
+	v := o.Since[0]
+	for _, s := range o.Since {
+		if s <= opset {
+			v = s
+		}
+	}
+	return v
+}
+
+// Check reports whether a call fits the row: number of inputs and outputs.
+func (o *Op) Check(c *Call) error {
+	in := c.NumIn - c.Captures
+	if in < o.MinIn || o.MaxIn >= 0 && in > o.MaxIn {
+		return c.Errorf(ErrInput, "has %d inputs, takes %s", in, span(o.MinIn, o.MaxIn))
+	}
+	minOut, maxOut := o.MinOut, o.MaxOut
+	if minOut == 0 && maxOut == 0 {
+		minOut, maxOut = 1, 1
+	}
+	if c.NumOut < minOut || maxOut >= 0 && c.NumOut > maxOut {
+		return c.Errorf(ErrInput, "has %d outputs, gives %s", c.NumOut, span(minOut, maxOut))
+	}
+	return nil
+}
+
+func span(lo, hi int) string {
+	switch {
+	case hi < 0:
+		return fmt.Sprintf("%d or more", lo)
+	case lo == hi:
+		return fmt.Sprint(lo)
+	}
+	return fmt.Sprintf("%d to %d", lo, hi)
+}
+
+// InferTypes runs the shape rule of a call. present tells absent optional inputs apart; nil means all are given. A rule's
+// panic on input that it failed to check is returned as an error, since models come from strangers.
+func InferTypes(o *Op, call *Call, in []Type, present []bool) (out []Type, err error) {
+	if err := o.Check(call); err != nil {
+		return nil, err
+	}
+	if present == nil {
+		present = slices.Repeat([]bool{true}, len(in))
+	}
+	for i := range o.MinIn {
+		if !present[i] {
+			return nil, call.Errorf(ErrInput, "input %d is required", i)
+		}
+	}
+	c := &Infer{Call: call, In: in, Present: present, Out: make([]Type, call.NumOut)}
+	defer recoverInto(call, &err)
+	if o.Infer != nil {
+		if err := o.Infer(c); err != nil {
+			return nil, err
+		}
+	}
+	for i := range c.Out {
+		if err := checkSize(call, i, c.Out[i]); err != nil {
+			return nil, err
+		}
+	}
+	return c.Out, nil
+}
+
+// checkSize refuses outputs that could never be held, before anyone tries.
+func checkSize(call *Call, i int, t Type) error {
+	shape, ok := t.Ints()
+	if !ok {
+		return nil
+	}
+	if _, err := tensor.ByteCount(t.DType, shape); err != nil {
+		return fmt.Errorf("%s: output %d: %w", call.Name(), i, err)
+	}
+	return nil
+}
+
+// Run evaluates a call by the reference. in holds nil for absent optional inputs. A panic of the evaluation on input
+// that it failed to check is returned as an error.
+func Run(ctx context.Context, o *Op, call *Call, in []*tensor.Tensor) (out []*tensor.Tensor, err error) {
+	c := &Eval{Call: call, Ctx: ctx, In: in, Out: make([]*tensor.Tensor, call.NumOut)}
+	if err := RunIn(o, c); err != nil {
+		return nil, err
+	}
+	return c.Out, nil
+}
+
+// RunIn evaluates in a context that the caller has prepared, which lets it place the outputs and reuse the context.
+func RunIn(o *Op, c *Eval) (err error) {
+	if err := o.Check(c.Call); err != nil {
+		return err
+	}
+	if o.Eval == nil {
+		return c.Errorf(ErrUnsupported, "has no evaluation")
+	}
+	for i := range o.MinIn {
+		if c.In[i] == nil {
+			return c.Errorf(ErrInput, "input %d is required", i)
+		}
+	}
+	defer recoverInto(c.Call, &err)
+	return o.Eval(c)
+}
+
+func recoverInto(call *Call, err *error) {
+	if r := recover(); r != nil {
+		*err = call.Errorf(ErrInput, "%v", r)
+	}
+}

@@ -1,0 +1,104 @@
+package tensor
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Equal reports whether a and b have the same type, shape and bits. NaNs with the same bits are equal.
+func Equal(a, b *Tensor) bool {
+	return a.DType == b.DType && slices.Equal(a.Shape, b.Shape) && bytes.Equal(a.Data, b.Data) &&
+		slices.Equal(a.Strings, b.Strings)
+}
+
+// Close compares got with want as ONNX's own backend tests do (numpy.testing.assert_allclose): same type and shape;
+// floats within atol + rtol·|want| element by element, NaN equal to NaN, infinities equal by sign; everything else
+// exactly. The error names the first element that differs and how many do.
+func Close(got, want *Tensor, rtol, atol float64) error {
+	if got.DType != want.DType {
+		return fmt.Errorf("%w: got %v, want %v", ErrDType, got.DType, want.DType)
+	}
+	if !slices.Equal(got.Shape, want.Shape) {
+		return fmt.Errorf("%w: got %v, want %v", ErrShape, got.Shape, want.Shape)
+	}
+	if !want.DType.IsFloat() {
+		return sameElements(got, want)
+	}
+	g, err := got.Floats()
+	if err != nil {
+		return err
+	}
+	w, err := want.Floats()
+	if err != nil {
+		return err
+	}
+	bad, first := 0, -1
+	for i := range w {
+		if !closeEnough(g[i], w[i], rtol, atol) {
+			if bad++; first < 0 {
+				first = i
+			}
+		}
+	}
+	if bad > 0 {
+		return fmt.Errorf("%d of %d elements differ; first at %d: got %v, want %v", bad, len(w), first, g[first], w[first])
+	}
+	return nil
+}
+
+func closeEnough(g, w, rtol, atol float64) bool {
+	if math.IsNaN(w) || math.IsNaN(g) {
+		return math.IsNaN(w) && math.IsNaN(g)
+	}
+	if math.IsInf(w, 0) || math.IsInf(g, 0) {
+		return g == w
+	}
+	return math.Abs(g-w) <= atol+rtol*math.Abs(w)
+}
+
+func sameElements(got, want *Tensor) error {
+	if Equal(got, want) {
+		return nil
+	}
+	for i := range want.Len() {
+		if got.At(i) != want.At(i) {
+			return fmt.Errorf("element %d: got %v, want %v", i, got.At(i), want.At(i))
+		}
+	}
+	return nil
+}
+
+// RelL2 returns ‖got − want‖₂ / ‖want‖₂ over all elements (‖got‖₂ when want is all zero): one figure for "how far are
+// two results apart". It is NaN-poisoned: a NaN on one side only gives +Inf.
+func RelL2(got, want *Tensor) (float64, error) {
+	if !slices.Equal(got.Shape, want.Shape) {
+		return 0, fmt.Errorf("%w: got %v, want %v", ErrShape, got.Shape, want.Shape)
+	}
+	g, err := got.Floats()
+	if err != nil {
+		return 0, err
+	}
+	w, err := want.Floats()
+	if err != nil {
+		return 0, err
+	}
+	var num, den float64
+	for i := range w {
+		switch d := g[i] - w[i]; {
+		case g[i] == w[i] || math.IsNaN(g[i]) && math.IsNaN(w[i]):
+		case math.IsNaN(d):
+			return math.Inf(1), nil
+		default:
+			num += d * d
+		}
+		if !math.IsNaN(w[i]) {
+			den += w[i] * w[i]
+		}
+	}
+	if den == 0 {
+		return math.Sqrt(num), nil
+	}
+	return math.Sqrt(num / den), nil
+}

@@ -1,0 +1,14 @@
+// Package tensor holds the values that flow through a graph: element types, shapes and dense row-major tensors.
+//
+// Meet first: [DType] names an element type by its ONNX number, [Tensor] is a typed, shaped view of bytes, and [As]
+// gives those bytes as a Go slice without a copy.
+//
+// A Tensor does not say who owns its bytes: they may be a mapped model file, a device arena or the Go heap. Whoever
+// hands a Tensor out says how long the bytes live and whether they may be written.
+//
+// Concurrency: a Tensor is plain data. Any number of goroutines may read it; writers need exclusion by the caller.
+//
+// What it refuses: shapes with a negative dimension or whose byte count does not fit an int ([ErrShape]), before
+// anything is allocated. Strided views do not exist here: a tensor is always contiguous, and the operators that
+// would make a strided view copy or are folded by the planner.
+package tensor
