@@ -1,0 +1,27 @@
+// Package cpu is the processors and the main memory of this machine as a weir
+// device.
+//
+// The types to meet first are [Device], opened with [Open], which describes the
+// machine as far as this process may use it and hands out memory outside the Go
+// heap; and [Pool], which runs parallel loops ([Region]) on the cores.
+//
+// A Device and a Pool are safe for concurrent use. Several goroutines may run
+// regions on one pool at the same time; a region's chunks run in any order on
+// any worker.
+//
+// # Processors of the Go scheduler
+//
+// Workers of a Pool stay on their threads and spin for a short while between
+// regions, so each holds one of the Go scheduler's GOMAXPROCS processors while
+// work goes on. A process that serves requests or keeps timers while all cores
+// compute needs a few more processors than cores: call [ReserveProcs] with 2 once
+// at start. The operating system then shares the cores between workers and the
+// rest.
+//
+// # What is refused
+//
+// The package does not decide who may run: that is the business of the
+// [device.Gate] a region is run with. It does not reach past the limits the
+// operating system sets the process (affinity mask, control groups), and it does
+// not bind memory to NUMA nodes.
+package cpu

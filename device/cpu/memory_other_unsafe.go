@@ -1,0 +1,28 @@
+//go:build !linux
+
+package cpu
+
+import (
+	"errors"
+	"math"
+	"unsafe"
+
+	"github.com/weirgpu/weir/device"
+)
+
+// mapping is memory on the Go heap, where no other is portable. The zero value
+// is empty.
+type mapping struct{ bytes []byte }
+
+// mapMemory allocates n > 0 zeroed bytes aligned to device.Alignment.
+func mapMemory(n int) (mapping, error) {
+	if n > math.MaxInt-device.Alignment {
+		return mapping{}, errors.New("size not addressable")
+	}
+	b := make([]byte, n+device.Alignment-1)
+	head := int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) & (device.Alignment - 1))
+	return mapping{bytes: b[head : head+n : head+n]}, nil
+}
+
+// unmap leaves the memory to the collector.
+func (m *mapping) unmap() { m.bytes = nil }

@@ -1,0 +1,64 @@
+//go:build linux
+
+package cpu
+
+import (
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// hugePage is the size of a transparent huge page on amd64 and on arm64 with
+// 4 KiB pages. Memory that starts on such a boundary is backed by them from its
+// first byte on, which saves most misses of the address translation.
+const hugePage = 2 << 20
+
+// mapping is memory of its own, outside the Go heap. The zero value is empty.
+type mapping struct {
+	bytes []byte         // what was asked for
+	base  unsafe.Pointer // start of the pages mapped
+	size  uintptr        // bytes mapped
+}
+
+// mapMemory maps n > 0 zeroed bytes.
+func mapMemory(n int) (mapping, error) {
+	page := uintptr(os.Getpagesize())
+	size := (uintptr(n) + page - 1) &^ (page - 1)
+	align := page
+	if n >= hugePage {
+		align = hugePage
+	}
+	// The kernel places a mapping on any page: map more and trim both ends.
+	whole := size + align - page
+	if whole < uintptr(n) {
+		return mapping{}, unix.ENOMEM
+	}
+	base, err := unix.MmapPtr(-1, 0, nil, whole, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return mapping{}, err
+	}
+	head := -uintptr(base) & (align - 1)
+	start := unsafe.Add(base, head)
+	if head > 0 {
+		_ = unix.MunmapPtr(base, head)
+	}
+	if tail := whole - head - size; tail > 0 {
+		_ = unix.MunmapPtr(unsafe.Add(start, size), tail)
+	}
+	m := mapping{bytes: unsafe.Slice((*byte)(start), n), base: start, size: size}
+	if align == hugePage {
+		// Advice only: a kernel without huge pages refuses it.
+		_ = unix.Madvise(unsafe.Slice((*byte)(start), size), unix.MADV_HUGEPAGE)
+	}
+	return m, nil
+}
+
+// unmap gives the memory back to the system.
+func (m *mapping) unmap() {
+	if m.size > 0 {
+		// The kernel can refuse only a range that was never mapped.
+		_ = unix.MunmapPtr(m.base, m.size)
+	}
+	m.bytes = nil
+}

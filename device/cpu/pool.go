@@ -1,0 +1,301 @@
+package cpu
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirgpu/weir/device"
+)
+
+// PoolOptions say how a [Pool] uses the cores. The zero value is a sound choice.
+type PoolOptions struct {
+	// Threads is the number of chunks of one region that run at the same time,
+	// the caller's included; 0 stands for the cores this process may use. It is
+	// at most 1024.
+	Threads int
+	// Pin ties each worker to one processor of the process's affinity mask.
+	// Without it the operating system now and then leaves two workers on one
+	// core; with it a worker cannot evade another program. The caller's thread
+	// is never pinned. Where the system does not allow it, nothing is pinned.
+	Pin bool
+	// CPUs lists the processors that workers are pinned to, in the order of
+	// their numbers, leaving the first for the caller. It has no effect without
+	// Pin; empty stands for the affinity mask.
+	CPUs []int
+	// Spin is how long a worker without work looks for more before it parks; a
+	// parked worker comes back some 10 to 20 microseconds after the next region
+	// begins. 0 stands for 2 ms, which spans the serial stretches of a forward
+	// pass; a negative value parks at once.
+	Spin time.Duration
+}
+
+const (
+	maxThreads  = 1024
+	maxRegions  = 64 // one bit each in Pool.open and Pool.busy
+	defaultSpin = 2 * time.Millisecond
+
+	// A turn of a spinning thread is pausesPerTurn pause instructions, 30 to 400
+	// ns on processors of today. After spinTurns of them, longer than a chunk
+	// should take, it offers its core to other threads each turn.
+	pausesPerTurn = 8
+	spinTurns     = 1 << 10
+	yieldTurns    = 1 << 11
+	leastTurn     = 10 * time.Nanosecond
+)
+
+// Pool runs parallel loops on a fixed set of worker threads. The goroutine that
+// calls [Pool.Run] works too, as worker 0, and claims chunks beside the others.
+// Workers therefore only ever help: when one loses its core to another program
+// or is busy in another region, the caller goes on without it.
+//
+// A Pool is safe for concurrent use: several goroutines may run regions at the
+// same time. It must be closed to end its workers.
+type Pool struct {
+	_        [64]byte
+	open     atomic.Uint64 // the slots that may have chunks to claim
+	_        [56]byte
+	busy     atomic.Uint64 // the slots that have a caller
+	_        [56]byte
+	parked   atomic.Int32 // workers asleep that nobody has promised a token
+	spinning atomic.Int32 // workers looking for work
+	closed   atomic.Bool
+	_        [52]byte
+
+	slots    []slot // maxRegions of them, or none if there are no workers
+	tokens   chan struct{}
+	threads  int
+	spin     time.Duration
+	maxTurns int
+	cpus     []int // nil: do not pin
+	running  sync.WaitGroup
+}
+
+// NewPool starts a pool. The caller owns it and must Close it.
+func NewPool(opts PoolOptions) *Pool {
+	p := &Pool{threads: opts.Threads, spin: opts.Spin}
+	if p.threads <= 0 {
+		p.threads = Cores()
+	}
+	p.threads = min(p.threads, maxThreads)
+	if p.spin == 0 {
+		p.spin = defaultSpin
+	}
+	p.maxTurns = int(max(p.spin, 0) / leastTurn)
+	if opts.Pin {
+		p.cpus = slices.Clone(opts.CPUs)
+		if len(p.cpus) == 0 {
+			p.cpus = allowedCPUs()
+		}
+	}
+	workers := p.threads - 1
+	if workers == 0 {
+		return p
+	}
+	p.tokens = make(chan struct{}, workers)
+	p.slots = make([]slot, maxRegions)
+	for k := range p.slots {
+		s := &p.slots[k]
+		s.pool, s.bit = p, 1<<k
+		s.quiet = make(chan struct{}, 1)
+		s.left = make([]int, p.threads)
+	}
+	p.running.Add(workers)
+	for w := 1; w <= workers; w++ {
+		go p.work(w)
+	}
+	return p
+}
+
+// Threads returns the number of workers, the caller of a region included. It is
+// the bound of the worker numbers that [Region.Chunk] is given.
+func (p *Pool) Threads() int { return p.threads }
+
+// Run runs chunks 0 to n-1 of r, each exactly once, and returns when all have
+// ended. It does not allocate. The calling goroutine works too; at n = 1, or on
+// a pool of one thread, or when 64 other regions are under way, it works alone.
+//
+// Before each chunk g is asked whether the lease is still held; nil stands for
+// [device.Open]. When it is not, workers leave after their chunk, and once none
+// is inside any more Run calls g.Renew with ctx and goes on with the chunks that
+// are left. After that at least one chunk runs, however short the lease.
+//
+// The error wraps ctx.Err() (and the context's cause) if ctx ends first, what
+// Renew returned if that failed, or [ErrPanic] if a chunk panicked. Chunks that
+// have not begun then never run, and whatever the error, none is running any
+// more. Other regions on the pool do not notice.
+//
+// After Close, Run still works, on the caller alone.
+func (p *Pool) Run(ctx context.Context, g device.Gate, n int, r Region) error {
+	if n <= 0 {
+		return nil
+	}
+	if n > maxChunks {
+		return fmt.Errorf("parallel region of %d chunks: at most %d: use larger chunks", n, maxChunks)
+	}
+	if g == nil {
+		g = device.Open
+	}
+	// A bad address in a chunk is to end this region, not the process.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	if n > 1 {
+		if s := p.acquire(); s != nil {
+			s.region, s.gate, s.cancel = r, g, ctx.Done()
+			return s.run(ctx, n)
+		}
+	}
+	alone := slot{region: r, gate: g, cancel: ctx.Done()}
+	return alone.run(ctx, n)
+}
+
+// Close ends the workers and returns when they have. Regions under way are
+// finished by their callers. Closing twice is allowed.
+func (p *Pool) Close() {
+	p.closed.Store(true)
+	for p.unpark() {
+	}
+	p.running.Wait()
+}
+
+// acquire takes a free slot; it returns nil if there is none.
+func (p *Pool) acquire() *slot {
+	if len(p.slots) == 0 || p.closed.Load() {
+		return nil
+	}
+	for {
+		busy := p.busy.Load()
+		k := bits.TrailingZeros64(^busy)
+		if k == maxRegions {
+			return nil
+		}
+		if p.busy.CompareAndSwap(busy, busy|1<<k) {
+			return &p.slots[k]
+		}
+	}
+}
+
+// find returns a slot with a chunk to claim, the first in cyclic order from the
+// given one, or -1.
+func (p *Pool) find(from int) int {
+	for m := bits.RotateLeft64(p.open.Load(), -from); m != 0; m &= m - 1 {
+		k := (from + bits.TrailingZeros64(m)) % maxRegions
+		if p.slots[k].open() {
+			return k
+		}
+	}
+	return -1
+}
+
+// work is the life of worker w.
+func (p *Pool) work(w int) {
+	runtime.LockOSThread()
+	if len(p.cpus) > 0 {
+		pinThread(p.cpus[w%len(p.cpus)])
+	}
+	debug.SetPanicOnFault(true)
+	ended := false
+	defer func() {
+		if ended {
+			p.running.Done()
+			return
+		}
+		// A chunk has called runtime.Goexit: the pool keeps its strength.
+		go p.work(w)
+	}()
+	// Workers start their search in different places so that they spread over
+	// the open regions.
+	for k := w * maxRegions / p.threads; ; {
+		if k = p.next(k); k < 0 {
+			ended = true
+			return
+		}
+		p.slots[k].help(w)
+	}
+}
+
+// next returns a slot with a chunk to claim, or -1 when the pool is closed. It
+// spins, then parks.
+func (p *Pool) next(from int) int {
+	if k := p.find(from); k >= 0 && !p.closed.Load() {
+		return k
+	}
+	p.spinning.Add(1)
+	defer p.spinning.Add(-1)
+	start := time.Now()
+	for turn := 0; ; turn++ {
+		if p.closed.Load() {
+			return -1
+		}
+		if k := p.find(from); k >= 0 {
+			return k
+		}
+		switch {
+		// The bound on turns holds where time does not pass by itself.
+		case turn >= p.maxTurns || turn%16 == 15 && time.Since(start) > p.spin:
+			p.park(from)
+			start, turn = time.Now(), 0
+		case turn < spinTurns:
+			pause(pausesPerTurn)
+		default:
+			pause(pausesPerTurn)
+			yieldThread()
+		}
+	}
+}
+
+// park sleeps until a region needs workers or the pool is closed. It counts
+// itself as asleep before it looks for the last time, and a publisher opens the
+// region before it counts sleepers, so that one of the two sees the other.
+func (p *Pool) park(from int) {
+	p.spinning.Add(-1)
+	p.parked.Add(1)
+	if (p.find(from) < 0 && !p.closed.Load()) || !p.takeParked() {
+		<-p.tokens
+	}
+	p.spinning.Add(1)
+	// Whoever wakes wakes two more, so that a caller does not pay for all.
+	if k := p.find(from); k >= 0 {
+		n, next := unpack(p.slots[k].word.Load())
+		p.wake(n - next - 1)
+	}
+}
+
+// wake sends for parked workers if fewer than wanted are looking for work.
+func (p *Pool) wake(wanted int) {
+	if p.parked.Load() == 0 {
+		return
+	}
+	for range min(wanted-int(p.spinning.Load()), 2) {
+		if !p.unpark() {
+			return
+		}
+	}
+}
+
+// unpark wakes one parked worker. The channel has room for a token for each.
+func (p *Pool) unpark() bool {
+	if !p.takeParked() {
+		return false
+	}
+	p.tokens <- struct{}{}
+	return true
+}
+
+// takeParked takes one worker off the count of the parked.
+func (p *Pool) takeParked() bool {
+	for {
+		n := p.parked.Load()
+		if n == 0 {
+			return false
+		}
+		if p.parked.CompareAndSwap(n, n-1) {
+			return true
+		}
+	}
+}

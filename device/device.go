@@ -1,0 +1,60 @@
+package device
+
+import "errors"
+
+// Errors that every device wraps with the numbers of the case; test for them
+// with [errors.Is].
+var (
+	// ErrOutOfMemory: the bytes asked for are not to be had, because of a limit
+	// set on the device or because the system has none left.
+	ErrOutOfMemory = errors.New("out of device memory")
+	// ErrInvalidSize: a negative number of bytes, or more than can be addressed.
+	ErrInvalidSize = errors.New("invalid buffer size")
+	// ErrUnknownDevice: no device of that name on this machine.
+	ErrUnknownDevice = errors.New("unknown device")
+	// ErrClosed: the device has been closed.
+	ErrClosed = errors.New("device closed")
+	// ErrInUse: the device cannot be closed while buffers of it are held.
+	ErrInUse = errors.New("device in use")
+)
+
+// Alignment is the least alignment in bytes of every [Buffer]: one cache line,
+// which is also one vector of the widest instruction set in use.
+const Alignment = 64
+
+// Device is something that holds memory and computes.
+type Device interface {
+	// Info describes the device. It does not change while the device is open;
+	// its slices are shared and must not be written to.
+	Info() Info
+
+	// Alloc returns a zeroed buffer of exactly bytes bytes, outside the Go heap,
+	// aligned to at least [Alignment]. The caller owns it and must Free it: no
+	// collector will. Zero bytes are allowed. The error wraps [ErrOutOfMemory],
+	// [ErrInvalidSize] or [ErrClosed] and names the device and the numbers.
+	Alloc(bytes int64) (Buffer, error)
+
+	// Held returns the sum of Len over all buffers allocated and not yet freed.
+	Held() int64
+
+	// Close gives the device back. While buffers are held it does nothing and
+	// returns an error that wraps [ErrInUse]. Closing twice is allowed.
+	Close() error
+}
+
+// Buffer is memory on a device, owned by whoever allocated it. The owner may
+// lend it to others but must know when they are done: a read or write after
+// Free is a fault, not an error.
+type Buffer interface {
+	// Len returns the size in bytes asked for at Alloc.
+	Len() int64
+
+	// Bytes returns the memory itself, with length and capacity Len, or nil if
+	// the host cannot address it or it has been freed. The slice must not be
+	// used after Free, nor must anything made from it.
+	Bytes() []byte
+
+	// Free gives the memory back to the system at once. A second call does
+	// nothing.
+	Free()
+}
