@@ -1,0 +1,212 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// transpose512 writes the packing of up to 16 rows into k-major order by transposing 16x16 blocks in registers.
+func transpose512(s *asm, g *bytes.Buffer) {
+	g.WriteString(`
+// transposeAVX512 does what transposeGo does, for k >= 1 and 1 <= rows <= 16.
+//
+//go:noescape
+func transposeAVX512(dst *float32, dstStride int, src *float32, ld, rows, k int)
+`)
+	s.text("transposeAVX512(dst *float32, dstStride int, src *float32, ld, rows, k int)", "transposeAVX512", 48)
+	s.op("MOVQ dst+0(FP), DI")
+	s.op("MOVQ dstStride+8(FP), R10")
+	s.op("MOVQ src+16(FP), SI")
+	s.op("MOVQ ld+24(FP), R9")
+	s.op("MOVQ rows+32(FP), CX")
+	s.op("MOVQ k+40(FP), BX")
+	s.op("SHLQ $2, R10")
+	s.op("SHLQ $2, R9")
+	s.op("MOVL $1, DX")
+	s.op("SHLL CX, DX")
+	s.op("DECL DX")
+	s.op("KMOVW DX, K1")
+	s.op("MOVL $0xffff, AX")
+	s.label("block")
+	s.op("CMPQ BX, $16")
+	s.op("JGE whole")
+	s.op("MOVQ BX, CX")
+	s.op("MOVL $1, AX")
+	s.op("SHLL CX, AX")
+	s.op("DECL AX")
+	s.label("whole")
+	s.op("KMOVW AX, K2")
+	s.op("MOVQ SI, R8")
+	s.op("MOVQ R9, R13")
+	s.op("MOVQ rows+32(FP), R11")
+	s.op("XORL R12, R12")
+	for i := range 16 {
+		s.op("VMOVUPS.Z (R8), K2, Z%d", i)
+		if i < 15 {
+			s.op("DECQ R11")
+			s.op("CMOVQLE R12, R13")
+			s.op("ADDQ R13, R8")
+		}
+	}
+	network512(s)
+	s.op("MOVQ BX, R11")
+	for i := range 16 {
+		s.op("VMOVUPS Z%d, K1, (DI)", i)
+		s.op("ADDQ R10, DI")
+		s.op("DECQ R11")
+		if i < 15 {
+			s.op("JZ done")
+		}
+	}
+	s.op("ADDQ $64, SI")
+	s.op("SUBQ $16, BX")
+	s.op("JG block")
+	s.label("done")
+	s.op("VZEROUPPER")
+	s.op("RET")
+}
+
+// network512 transposes Z0..Z15 in place by interleaving pairs, then quads, then 128-bit lanes.
+func network512(s *asm) {
+	for i := 0; i < 16; i += 2 {
+		s.op("VUNPCKLPS Z%d, Z%d, Z%d", i+1, i, 16+i)
+		s.op("VUNPCKHPS Z%d, Z%d, Z%d", i+1, i, 17+i)
+	}
+	for q := 0; q < 16; q += 4 {
+		s.op("VUNPCKLPD Z%d, Z%d, Z%d", 18+q, 16+q, q)
+		s.op("VUNPCKHPD Z%d, Z%d, Z%d", 18+q, 16+q, q+1)
+		s.op("VUNPCKLPD Z%d, Z%d, Z%d", 19+q, 17+q, q+2)
+		s.op("VUNPCKHPD Z%d, Z%d, Z%d", 19+q, 17+q, q+3)
+	}
+	for c := range 4 {
+		s.op("VSHUFF32X4 $0x88, Z%d, Z%d, Z%d", 4+c, c, 16+4*c)
+		s.op("VSHUFF32X4 $0xdd, Z%d, Z%d, Z%d", 4+c, c, 17+4*c)
+		s.op("VSHUFF32X4 $0x88, Z%d, Z%d, Z%d", 12+c, 8+c, 18+4*c)
+		s.op("VSHUFF32X4 $0xdd, Z%d, Z%d, Z%d", 12+c, 8+c, 19+4*c)
+	}
+	for c := range 4 {
+		b := 16 + 4*c
+		s.op("VSHUFF32X4 $0x88, Z%d, Z%d, Z%d", b+2, b, c)
+		s.op("VSHUFF32X4 $0xdd, Z%d, Z%d, Z%d", b+2, b, 8+c)
+		s.op("VSHUFF32X4 $0x88, Z%d, Z%d, Z%d", b+3, b+1, 4+c)
+		s.op("VSHUFF32X4 $0xdd, Z%d, Z%d, Z%d", b+3, b+1, 12+c)
+	}
+}
+
+// transpose256 transposes up to 8 rows by 8*blocks columns; the tails are left to Go.
+func transpose256(s *asm, g *bytes.Buffer) {
+	g.WriteString(`
+// transposeAVX2 does what transposeGo does for 1 <= rows <= 8 and k = 8*blocks, blocks >= 1, but writes eight floats for
+// every k: those past rows hold copies of the last row.
+//
+//go:noescape
+func transposeAVX2(dst *float32, dstStride int, src *float32, ld, rows, blocks int)
+`)
+	s.text("transposeAVX2(dst *float32, dstStride int, src *float32, ld, rows, blocks int)", "transposeAVX2", 48)
+	s.op("MOVQ dst+0(FP), DI")
+	s.op("MOVQ dstStride+8(FP), R10")
+	s.op("MOVQ src+16(FP), SI")
+	s.op("MOVQ ld+24(FP), R9")
+	s.op("MOVQ blocks+40(FP), BX")
+	s.op("SHLQ $2, R10")
+	s.op("SHLQ $2, R9")
+	s.op("XORL R12, R12")
+	s.label("block")
+	s.op("MOVQ SI, R8")
+	s.op("MOVQ R9, R13")
+	s.op("MOVQ rows+32(FP), R11")
+	for i := range 8 {
+		s.op("VMOVUPS (R8), Y%d", i)
+		if i < 7 {
+			s.op("DECQ R11")
+			s.op("CMOVQLE R12, R13")
+			s.op("ADDQ R13, R8")
+		}
+	}
+	for i := 0; i < 8; i += 2 {
+		s.op("VUNPCKLPS Y%d, Y%d, Y%d", i+1, i, 8+i)
+		s.op("VUNPCKHPS Y%d, Y%d, Y%d", i+1, i, 9+i)
+	}
+	for q := 0; q < 8; q += 4 {
+		s.op("VUNPCKLPD Y%d, Y%d, Y%d", 10+q, 8+q, q)
+		s.op("VUNPCKHPD Y%d, Y%d, Y%d", 10+q, 8+q, q+1)
+		s.op("VUNPCKLPD Y%d, Y%d, Y%d", 11+q, 9+q, q+2)
+		s.op("VUNPCKHPD Y%d, Y%d, Y%d", 11+q, 9+q, q+3)
+	}
+	for c := range 4 {
+		s.op("VPERM2F128 $0x20, Y%d, Y%d, Y%d", 4+c, c, 8+c)
+		s.op("VPERM2F128 $0x31, Y%d, Y%d, Y%d", 4+c, c, 12+c)
+	}
+	for i := range 8 {
+		s.op("VMOVUPS Y%d, (DI)", 8+i)
+		s.op("ADDQ R10, DI")
+	}
+	s.op("ADDQ $32, SI")
+	s.op("DECQ BX")
+	s.op("JNZ block")
+	s.op("VZEROUPPER")
+	s.op("RET")
+}
+
+// copyRows writes the packing of whole panels of a row-major B.
+func copyRows(s *asm, g *bytes.Buffer) {
+	for _, v := range []vector{avx2, avx512} {
+		name := "copyRows" + v.name
+		fmt.Fprintf(g, `
+// %s copies k >= 1 rows of %d floats, ld apart, to consecutive rows.
+//
+//go:noescape
+func %s(dst, src *float32, ld, k int)
+`, name, 2*v.lanes, name)
+		s.text(name+"(dst, src *float32, ld, k int)", name, 32)
+		s.op("MOVQ dst+0(FP), DI")
+		s.op("MOVQ src+8(FP), SI")
+		s.op("MOVQ ld+16(FP), R9")
+		s.op("MOVQ k+24(FP), CX")
+		s.op("SHLQ $2, R9")
+		s.label("loop")
+		s.op("VMOVUPS (SI), %s0", v.reg)
+		s.op("VMOVUPS %d(SI), %s1", v.bytes(), v.reg)
+		s.op("VMOVUPS %s0, (DI)", v.reg)
+		s.op("VMOVUPS %s1, %d(DI)", v.reg, v.bytes())
+		s.op("ADDQ R9, SI")
+		s.op("ADDQ $%d, DI", 2*v.bytes())
+		s.op("DECQ CX")
+		s.op("JNZ loop")
+		s.op("VZEROUPPER")
+		s.op("RET")
+	}
+}
+
+// peak writes loops of independent fused multiply-adds, the ceiling that benchmarks compare with.
+func peak(s *asm, g *bytes.Buffer) {
+	for _, v := range []vector{avx2, avx512} {
+		name := "peak" + v.name
+		n := v.regs - 4
+		fmt.Fprintf(g, `
+// %s runs %d fused multiply-adds of %d lanes n times, n >= 1.
+//
+//go:noescape
+func %s(n int)
+
+const peak%sFLOP = %d
+`, name, n, v.lanes, name, v.name, 2*n*v.lanes)
+		s.text(name+"(n int)", name, 8)
+		s.op("MOVQ n+0(FP), CX")
+		for i := range v.regs {
+			if v.masked {
+				s.op("VPXORD Z%d, Z%d, Z%d", i, i, i)
+			} else {
+				s.op("VXORPS Y%d, Y%d, Y%d", i, i, i)
+			}
+		}
+		s.label("loop")
+		for i := range n {
+			s.op("VFMADD231PS %s%d, %s%d, %s%d", v.reg, v.regs-1, v.reg, v.regs-2, v.reg, i)
+		}
+		s.op("DECQ CX")
+		s.op("JNZ loop")
+		s.op("VZEROUPPER")
+		s.op("RET")
+	}
+}

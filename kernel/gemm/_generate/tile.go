@@ -1,0 +1,291 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// vector describes one instruction set to the tile generator.
+type vector struct {
+	name   string // suffix of the generated functions
+	reg    string // register prefix
+	lanes  int    // floats per register
+	regs   int    // number of registers
+	mr     int    // largest number of rows of a tile
+	masked bool   // has mask registers
+}
+
+var (
+	avx2   = vector{name: "AVX2", reg: "Y", lanes: 8, regs: 16, mr: 6}
+	avx512 = vector{name: "AVX512", reg: "Z", lanes: 16, regs: 32, mr: 14, masked: true}
+)
+
+// bytes is the size of one register.
+func (v vector) bytes() int { return 4 * v.lanes }
+
+// tileGen writes one micro-kernel: rows x nv registers of the result, held in registers over the whole of K.
+type tileGen struct {
+	*asm
+	vector
+	rows, nv int
+	split    int // independent partial sums per accumulator, to hide the latency of the fused multiply-add
+}
+
+// tiles writes every tile of one instruction set and the function that picks one.
+func tiles(s *asm, g *bytes.Buffer, v vector) {
+	fmt.Fprintf(g, "\n// tile%s computes t with the kernel of its rows and columns; tileGo defines it.\nfunc tile%s(t *tile) {\n\tif t.cols > %d {\n", v.name, v.name, v.lanes)
+	for nv := 2; nv >= 1; nv-- {
+		g.WriteString("\t\tswitch t.rows {\n")
+		for r := 1; r <= v.mr; r++ {
+			fmt.Fprintf(g, "\t\tcase %d:\n\t\t\ttile%s_%dx%d(t)\n", r, v.name, r, nv*v.lanes)
+		}
+		g.WriteString("\t\t}\n")
+		if nv == 2 {
+			g.WriteString("\t\treturn\n\t}\n")
+		}
+	}
+	g.WriteString("}\n")
+	for nv := 1; nv <= 2; nv++ {
+		for r := 1; r <= v.mr; r++ {
+			t := tileGen{asm: s, vector: v, rows: r, nv: nv, split: 1}
+			for t.split < 4 && 2*t.split*r*nv <= min(8, v.regs-nv-2) {
+				t.split *= 2
+			}
+			fmt.Fprintf(g, "\n//go:noescape\nfunc tile%s_%dx%d(t *tile)\n", v.name, r, nv*v.lanes)
+			t.emit()
+		}
+	}
+}
+
+// acc is the accumulator of row i, register column j, partial sum u.
+func (t *tileGen) acc(i, j, u int) string {
+	return fmt.Sprintf("%s%d", t.reg, (u%t.split*t.rows+i)*t.nv+j)
+}
+
+// tmp is the n-th register above the accumulators.
+func (t *tileGen) tmp(n int) string {
+	return fmt.Sprintf("%s%d", t.reg, t.split*t.rows*t.nv+n)
+}
+
+func (t *tileGen) emit() {
+	name := fmt.Sprintf("tile%s_%dx%d", t.name, t.rows, t.nv*t.lanes)
+	t.text(name+"(t *tile)", name, 8)
+	t.op("MOVQ t+0(FP), BX")
+	t.op("MOVQ tile_k(BX), CX")
+	t.op("MOVQ tile_a(BX), SI")
+	t.op("MOVQ tile_b(BX), DI")
+	t.op("MOVQ tile_ldb(BX), R10")
+	t.op("SHLQ $2, R10")
+	t.op("LEAQ (R10)(R10*2), R11")
+	t.op("MOVQ tile_c(BX), R8")
+	t.op("MOVQ tile_ldc(BX), R9")
+	t.op("SHLQ $2, R9")
+	t.prefetch()
+	t.clear()
+	t.loop()
+	t.reduce()
+	if t.masked {
+		t.op("MOVL tile_mask(BX), DX")
+		t.op("KMOVW DX, K1")
+		t.op("SHRL $16, DX")
+		t.op("KMOVW DX, K2")
+		t.finish("", true)
+		return
+	}
+	t.op("CMPQ tile_cols(BX), $%d", t.nv*t.lanes)
+	t.op("JLT tail")
+	t.finish("", false)
+	t.label("tail")
+	t.finish("t", true)
+}
+
+func (t *tileGen) prefetch() {
+	t.op("MOVQ R8, R12")
+	for i := range t.rows {
+		t.op("PREFETCHT0 (R12)")
+		if i < t.rows-1 {
+			t.op("ADDQ R9, R12")
+		}
+	}
+}
+
+func (t *tileGen) clear() {
+	for i := range t.split * t.rows * t.nv {
+		if t.masked {
+			t.op("VPXORD Z%d, Z%d, Z%d", i, i, i)
+		} else {
+			t.op("VXORPS Y%d, Y%d, Y%d", i, i, i)
+		}
+	}
+}
+
+// loop multiplies: four steps of K at a time, then one by one.
+func (t *tileGen) loop() {
+	t.op("MOVQ CX, DX")
+	t.op("SHRQ $2, DX")
+	t.op("JZ rest")
+	t.op("PCALIGN $64")
+	t.label("loop")
+	for u, addr := range []string{"(DI)", "(DI)(R10*1)", "(DI)(R10*2)", "(DI)(R11*1)"} {
+		t.step(u, addr)
+	}
+	t.op("LEAQ (DI)(R10*4), DI")
+	t.op("ADDQ $%d, SI", 16*t.rows)
+	t.op("DECQ DX")
+	t.op("JNZ loop")
+	t.label("rest")
+	t.op("ANDQ $3, CX")
+	t.op("JZ done")
+	t.label("one")
+	t.step(0, "(DI)")
+	t.op("ADDQ R10, DI")
+	t.op("ADDQ $%d, SI", 4*t.rows)
+	t.op("DECQ CX")
+	t.op("JNZ one")
+	t.label("done")
+}
+
+// step is one k: the row of B into registers, and each element of A's column broadcast and multiplied with it.
+func (t *tileGen) step(u int, addr string) {
+	for j := range t.nv {
+		t.op("VMOVUPS %d%s, %s", j*t.bytes(), addr, t.tmp(j))
+	}
+	for i := range t.rows {
+		a := t.tmp(t.nv + i%2)
+		t.op("VBROADCASTSS %d(SI), %s", 4*(u*t.rows+i), a)
+		for j := range t.nv {
+			t.op("VFMADD231PS %s, %s, %s", t.tmp(j), a, t.acc(i, j, u))
+		}
+	}
+}
+
+// reduce adds the partial sums into the first.
+func (t *tileGen) reduce() {
+	for n := t.split / 2; n >= 1; n /= 2 {
+		for u := range n {
+			for i := range t.rows {
+				for j := range t.nv {
+					t.op("VADDPS %s, %s, %s", t.acc(i, j, u+n), t.acc(i, j, u), t.acc(i, j, u))
+				}
+			}
+		}
+	}
+	t.split = 1
+}
+
+// each runs f for every accumulator, with R12 walking down the rows by the stride in register ld.
+func (t *tileGen) each(ld string, f func(acc, addr string, j int)) {
+	for i := range t.rows {
+		for j := range t.nv {
+			f(t.acc(i, j, 0), fmt.Sprintf("%d(R12)", j*t.bytes()), j)
+		}
+		if ld != "" && i < t.rows-1 {
+			t.op("ADDQ %s, R12", ld)
+		}
+	}
+}
+
+// load reads a register, only the lanes inside the tile when masked.
+func (t *tileGen) load(addr, dst string, j int, masked bool) {
+	switch {
+	case !masked:
+		t.op("VMOVUPS %s, %s", addr, dst)
+	case t.masked:
+		t.op("VMOVUPS.Z %s, K%d, %s", addr, j+1, dst)
+	default:
+		t.op("VMASKMOVPS %s, %s, %s", addr, t.tmp(2+j), dst)
+	}
+}
+
+// store writes a register, only the lanes inside the tile when masked.
+func (t *tileGen) store(src, addr string, j int, masked bool) {
+	switch {
+	case !masked:
+		t.op("VMOVUPS %s, %s", src, addr)
+	case t.masked:
+		t.op("VMOVUPS %s, K%d, %s", src, j+1, addr)
+	default:
+		t.op("VMASKMOVPS %s, %s, %s", src, t.tmp(2+j), addr)
+	}
+}
+
+// optional opens a part that runs only when one of the bits of flag is set; the caller writes the returned label after it.
+func (t *tileGen) optional(flag, suffix string) string {
+	t.op("TESTL $const_%s, DX", flag)
+	t.op("JZ no_%s%s", flag, suffix)
+	return fmt.Sprintf("no_%s%s", flag, suffix)
+}
+
+// finish applies the epilogue in the order that tileGo gives it and stores the tile.
+func (t *tileGen) finish(suffix string, masked bool) {
+	x, y := t.tmp(0), t.tmp(1)
+	if masked && !t.vector.masked {
+		t.op("MOVQ tile_cols(BX), R12")
+		t.op("NEGQ R12")
+		t.op("LEAQ ·laneMask<>(SB), R13")
+		t.op("LEAQ 64(R13)(R12*4), R13")
+		for j := range t.nv {
+			t.op("VMOVUPS %d(R13), %s", j*t.bytes(), t.tmp(2+j))
+		}
+	}
+	t.op("MOVL tile_flags(BX), DX")
+	l := t.optional("flagAccumulate", suffix)
+	t.op("MOVQ R8, R12")
+	t.each("R9", func(acc, addr string, j int) {
+		t.load(addr, x, j, masked)
+		t.op("VADDPS %s, %s, %s", x, acc, acc)
+	})
+	t.label(l)
+	l = t.optional("flagScale", suffix)
+	t.op("VBROADCASTSS tile_alpha(BX), %s", x)
+	t.each("", func(acc, _ string, _ int) { t.op("VMULPS %s, %s, %s", x, acc, acc) })
+	t.label(l)
+	t.bias(suffix, masked)
+	l = t.optional("flagResidual", suffix)
+	t.op("MOVQ tile_res(BX), R12")
+	t.op("MOVQ tile_ldr(BX), R13")
+	t.op("SHLQ $2, R13")
+	t.op("VBROADCASTSS tile_beta(BX), %s", y)
+	t.each("R13", func(acc, addr string, j int) {
+		t.load(addr, x, j, masked)
+		t.op("VFMADD231PS %s, %s, %s", x, y, acc)
+	})
+	t.label(l)
+	l = t.optional("flagClamp", suffix)
+	t.op("VBROADCASTSS tile_lo(BX), %s", x)
+	t.op("VBROADCASTSS tile_hi(BX), %s", y)
+	t.each("", func(acc, _ string, _ int) {
+		t.op("VMAXPS %s, %s, %s", acc, x, acc)
+		t.op("VMINPS %s, %s, %s", acc, y, acc)
+	})
+	t.label(l)
+	t.op("MOVQ R8, R12")
+	t.each("R9", func(acc, addr string, j int) { t.store(acc, addr, j, masked) })
+	t.op("VZEROUPPER")
+	t.op("RET")
+}
+
+// bias adds one value per row or one per column.
+func (t *tileGen) bias(suffix string, masked bool) {
+	x := t.tmp(0)
+	l := t.optional("flagBiasRow", suffix)
+	t.op("MOVQ tile_bias(BX), R12")
+	for i := range t.rows {
+		t.op("VBROADCASTSS %d(R12), %s", 4*i, x)
+		for j := range t.nv {
+			t.op("VADDPS %s, %s, %s", x, t.acc(i, j, 0), t.acc(i, j, 0))
+		}
+	}
+	t.label(l)
+	l = t.optional("flagBiasCol", suffix)
+	t.op("MOVQ tile_bias(BX), R12")
+	for j := range t.nv {
+		t.load(fmt.Sprintf("%d(R12)", j*t.bytes()), t.tmp(j), j, masked)
+	}
+	for i := range t.rows {
+		for j := range t.nv {
+			t.op("VADDPS %s, %s, %s", t.tmp(j), t.acc(i, j, 0), t.acc(i, j, 0))
+		}
+	}
+	t.label(l)
+}

@@ -1,0 +1,54 @@
+package gemm
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// benchmarkOp runs p from random data and reports GFLOP/s of one core.
+func benchmarkOp(b *testing.B, p Params) {
+	r := rand.New(rand.NewPCG(1, 1))
+	args := dataFor(r, p)
+	if p.PackedA {
+		a := make([]float32, PackedALen(p.M, p.K))
+		PackA(a, args.A, p.M, p.K, 0, p.TransA)
+		args.A = a
+	}
+	if p.PackedB {
+		x := make([]float32, PackedBLen(p.K, p.N))
+		PackB(x, args.B, p.K, p.N, 0, p.TransB)
+		args.B = x
+	}
+	op, err := New(p)
+	if err != nil {
+		b.Fatal(err)
+	}
+	scratch := make([]float32, op.ScratchLen())
+	for b.Loop() {
+		for c := range op.Chunks() {
+			op.Run(c, &args, scratch)
+		}
+	}
+	b.ReportMetric(float64(op.FLOP())*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/float64(op.Chunks()), "us/chunk")
+}
+
+func BenchmarkProduct(b *testing.B) {
+	for _, p := range []Params{
+		{M: 256, N: 256, K: 256},
+		{M: 1024, N: 1024, K: 1024},
+		{M: 1024, N: 1024, K: 1024, PackedB: true},
+		{M: 128, N: 3072, K: 768, PackedB: true},
+		{M: 128, N: 768, K: 3072, PackedB: true},
+		{M: 64, N: 3136, K: 576, PackedA: true},
+		{M: 128, N: 128, K: 64, TransB: true, Batch: 12, StrideA: 128 * 64, StrideB: 128 * 64},
+		{M: 128, N: 64, K: 128, Batch: 12, StrideA: 128 * 128, StrideB: 128 * 64},
+		{M: 1, N: 1000, K: 2048, PackedB: true},
+		{M: 1, N: 1000, K: 2048},
+		{M: 1, N: 1000, K: 2048, TransB: true},
+	} {
+		b.Run(fmt.Sprintf("%dx%dx%dx%d/tB=%v/pA=%v/pB=%v", max(p.Batch, 1), p.M, p.N, p.K, p.TransB, p.PackedA, p.PackedB),
+			func(b *testing.B) { benchmarkOp(b, p) })
+	}
+}

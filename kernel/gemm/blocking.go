@@ -1,0 +1,88 @@
+package gemm
+
+import "math"
+
+const (
+	// maxKC bounds a block of K: 512 rows of a panel of B and of A stay in the level-2 cache together.
+	maxKC = 512
+	// minWork and maxWork bound the multiply-adds of a chunk, 20 to 100 microseconds on a core of 100 GFLOP/s.
+	minWork = 1 << 20
+	maxWork = 5 << 20
+	// wantChunks is how many chunks a product is cut into before chunks grow beyond minWork.
+	wantChunks = 16
+	// streamRows is the number of rows below which reading B from memory costs more than computing with it.
+	streamRows = 8
+)
+
+// blocking is how a product is cut up.
+type blocking struct {
+	mc, nc, kc       int // rows, columns and steps of K of a block
+	mBlocks, nBlocks int
+	perChunk         int // products of the batch per chunk, more than 1 only when a product is one block
+	chunks           int
+	lenA, lenB       int  // scratch for a block of A and of B
+	directB          bool // whole panels of B are read where they lie
+}
+
+// plan chooses blocks of about equal size whose work lies in [minWork, maxWork]. Packing costs mc*K + nc*K for
+// mc*nc*K of work, so a block is as square as the cost of packing each side makes it.
+func plan(p *Params, v level) blocking {
+	var b blocking
+	if p.M == 0 || p.N == 0 {
+		return blocking{mBlocks: 1, nBlocks: 1, perChunk: 1}
+	}
+	k := max(p.K, 1)
+	b.kc = split(k, maxKC, 4)
+	b.directB = !p.PackedB && p.Fill == nil && !p.TransB && p.M <= v.mr()
+	rows := max(p.M, streamRows)
+	total := float64(p.Batch) * float64(rows) * float64(p.N) * float64(k)
+	work := min(max(total/wantChunks, minWork), maxWork)
+	area := work / float64(k)
+	costA, costB := 1.0, 1.0
+	if p.PackedA {
+		costA = 0.1
+	}
+	switch {
+	case p.PackedB:
+		costB = 0.1
+	case p.Fill != nil:
+		costB = 2
+	}
+	mc := math.Sqrt(area * costB / costA)
+	mc = min(max(mc, float64(v.mr())), float64(p.M))
+	nc := min(max(area/max(mc, streamRows), float64(v.nr())), float64(p.N))
+	mc = min(max(area/nc, float64(v.mr())), float64(p.M))
+	b.mc = split(p.M, int(mc), v.mr())
+	b.nc = split(p.N, int(nc), v.nr())
+	b.mBlocks = ceilDiv(p.M, b.mc)
+	b.nBlocks = ceilDiv(p.N, b.nc)
+	b.perChunk = 1
+	if b.mBlocks*b.nBlocks == 1 {
+		one := float64(rows) * float64(p.N) * float64(k)
+		b.perChunk = min(max(int(work/one), 1), p.Batch)
+	}
+	b.chunks = b.mBlocks * b.nBlocks * ceilDiv(p.Batch, b.perChunk)
+	b.scratch(p, v)
+	return b
+}
+
+func (b *blocking) scratch(p *Params, v level) {
+	if !p.PackedA {
+		b.lenA = min(b.mc, p.M) * b.kc
+	}
+	switch {
+	case p.PackedB:
+	case b.directB:
+		b.lenB = v.nr() * b.kc
+	default:
+		b.lenB = ceilDiv(min(b.nc, p.N), v.nr()) * v.nr() * b.kc
+	}
+}
+
+// split cuts n into equal parts of at most about most, each a multiple of unit, and returns their size.
+func split(n, most, unit int) int {
+	parts := ceilDiv(n, max(most, unit))
+	return ceilDiv(ceilDiv(n, parts), unit) * unit
+}
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }

@@ -1,0 +1,21 @@
+// Package gemm multiplies f32 matrices on one core at a time: C = act(alpha*op(A)*op(B) + bias + beta*R).
+//
+// [Params] describes a product; [New] plans it once into an [Op], a plain value that holds no data. The work of an Op
+// is cut into [Op.Chunks] chunks that are independent of each other: a caller runs them in any order, on as many
+// goroutines as it likes, with [Op.Run], giving the data in [Args] and each goroutine its own scratch of
+// [Op.ScratchLen] floats. The package starts no goroutine and Run allocates nothing. A chunk is some tens of
+// microseconds of work, so a caller that checks between chunks whether it may go on yields quickly.
+//
+// An operand that stays the same over many products, such as the weights of a layer, is packed once with [PackA] or
+// [PackB] and given as packed; the others are packed block by block into scratch as the product goes. An operand B that
+// does not exist in memory, such as the patches of a convolution, is produced by [Params.Fill].
+//
+// The blocking is that of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS 34(3),
+// 2008): a micro-kernel keeps a tile of C in registers over a block of K and applies the epilogue as it stores the
+// last. Tiles are 14x32 with AVX-512, 6x16 with AVX2 and 4x8 in plain Go; the level is read from internal/cpuinfo when
+// an operand is packed and when an Op is made, and must be the same. Packed data is therefore for this process only: it
+// is not a file format.
+//
+// [Reference] is the definition that every path is tested against. The sums are taken in an order that depends on the
+// path, so results agree to rounding, not bit for bit. NaN and infinities propagate as IEEE 754 says.
+package gemm

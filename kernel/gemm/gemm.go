@@ -1,0 +1,271 @@
+package gemm
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// ErrParams is the kind of every error of New.
+var ErrParams = errors.New("gemm: bad parameters")
+
+// maxDim bounds each dimension, so that products of two stay far inside an int.
+const maxDim = math.MaxInt32 / 2
+
+// Bias says what [Args.Bias] is.
+type Bias uint8
+
+const (
+	// NoBias adds nothing.
+	NoBias Bias = iota
+	// BiasPerRow adds Bias[i] to every element of row i.
+	BiasPerRow
+	// BiasPerCol adds Bias[j] to every element of column j.
+	BiasPerCol
+)
+
+// Residual says what [Args.Residual] is.
+type Residual uint8
+
+const (
+	// NoResidual adds nothing.
+	NoResidual Residual = iota
+	// ResidualFull adds a matrix laid out as C is: the same leading dimension and the same batch offsets.
+	ResidualFull
+	// ResidualOneRow adds one row of N floats to every row of every matrix of the batch.
+	ResidualOneRow
+)
+
+// Epilogue is what happens to the product before it is stored, in this order: alpha*AB, + bias, + beta*residual,
+// clamp, map.
+type Epilogue struct {
+	Bias     Bias
+	Residual Residual
+	// Clamp limits the result to [Lo, Hi], as ONNX Clip-13 does: max(lo) first, then min(hi); a NaN stays. Relu is
+	// Lo 0 and Hi +Inf.
+	Clamp  bool
+	Lo, Hi float32
+	// Map, if set, replaces the finished elements x by f(x), element by element, into dst, which is the same slice as x.
+	// It is called from every goroutine that calls Run and must not keep the slices.
+	Map func(dst, x []float32)
+}
+
+// Params describes a product of M x K by K x N, or a batch of them.
+//
+// Matrices are row-major. A leading dimension (LdA, ...) is the distance in floats from one stored row to the next; 0
+// means dense rows.
+type Params struct {
+	M, N, K int
+	// TransA says that A is stored as K x M, TransB that B is stored as N x K.
+	TransA, TransB bool
+	// PackedA and PackedB say that the operand comes from PackA or PackB, which have dealt with its Trans and Ld.
+	PackedA, PackedB bool
+	LdA, LdB, LdC    int
+	// Alpha scales the product and Beta the residual. 0 stands for 1: a caller for whom the product or the residual
+	// counts for nothing has no product, or no residual, to compute.
+	Alpha, Beta float32
+	// Batch is the number of products; 0 stands for 1. Product b takes A from offset OffA[b], B from OffB[b], C (and a
+	// full residual) from OffC[b] and the bias from OffBias[b]. A nil table stands for b*Stride, where a stride of 0
+	// shares the operand among all products, except for C, where it stands for dense matrices one after another; a nil
+	// OffBias shares the bias.
+	Batch                     int
+	StrideA, StrideB, StrideC int
+	OffA, OffB, OffC, OffBias []int
+	// Fill, if set, produces B in place of reading it: it writes element (k, j) of B to dst[(k-k0)*w + j-j0] for
+	// k0 <= k < k1 and j0 <= j < j1, where w is PanelWidth and j1-j0 <= w; it sets the rest of each row of w floats to
+	// zero. src is Args.B from the offset of the product. It is called from every goroutine that calls Run.
+	Fill func(dst, src []float32, k0, k1, j0, j1 int)
+	Epilogue
+}
+
+// Args holds the data of one run. C must not overlap the others, except that a full residual may be C itself.
+type Args struct {
+	A, B, C        []float32
+	Bias, Residual []float32
+}
+
+// Op is a planned product. It is immutable and may be used by many goroutines at once.
+type Op struct {
+	p     Params
+	level level
+	blocking
+	need struct{ a, b, c, bias, res int } // shortest slices that Args may hold
+}
+
+// New plans a product. Errors are of kind ErrParams.
+func New(p Params) (*Op, error) {
+	for _, d := range []int{p.M, p.N, p.K, p.LdA, p.LdB, p.LdC, p.Batch, p.StrideA, p.StrideB, p.StrideC} {
+		if d < 0 || d > maxDim {
+			return nil, fmt.Errorf("%w: a dimension, stride or batch is %d, want 0 to %d", ErrParams, d, maxDim)
+		}
+	}
+	p.setDefaults()
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	o := &Op{p: p, level: currentLevel()}
+	o.blocking = plan(&o.p, o.level)
+	o.need.a, o.need.b, o.need.c = p.extents()
+	o.need.bias = p.biasLen()
+	switch p.Residual {
+	case ResidualFull:
+		o.need.res = o.need.c
+	case ResidualOneRow:
+		o.need.res = p.N
+	}
+	return o, nil
+}
+
+func (p *Params) setDefaults() {
+	if p.Batch == 0 {
+		p.Batch = 1
+	}
+	if p.Alpha == 0 {
+		p.Alpha = 1
+	}
+	if p.Beta == 0 {
+		p.Beta = 1
+	}
+	if p.LdA == 0 {
+		p.LdA = stored(p.M, p.K, p.TransA)
+	}
+	if p.LdB == 0 {
+		p.LdB = stored(p.K, p.N, p.TransB)
+	}
+	if p.LdC == 0 {
+		p.LdC = p.N
+	}
+	if p.StrideC == 0 {
+		p.StrideC = p.M * p.LdC
+	}
+}
+
+// stored is the number of columns of a rows x cols matrix as it lies in memory.
+func stored(rows, cols int, trans bool) int {
+	if trans {
+		return rows
+	}
+	return cols
+}
+
+func (p *Params) check() error {
+	if a := stored(p.M, p.K, p.TransA); !p.PackedA && p.LdA < a {
+		return fmt.Errorf("%w: LdA is %d, shorter than a row of A, %d", ErrParams, p.LdA, a)
+	}
+	if b := stored(p.K, p.N, p.TransB); !p.PackedB && p.Fill == nil && p.LdB < b {
+		return fmt.Errorf("%w: LdB is %d, shorter than a row of B, %d", ErrParams, p.LdB, b)
+	}
+	if p.LdC < p.N {
+		return fmt.Errorf("%w: LdC is %d, shorter than a row of C, %d", ErrParams, p.LdC, p.N)
+	}
+	if p.PackedB && p.Fill != nil {
+		return fmt.Errorf("%w: B is both packed and filled: choose one", ErrParams)
+	}
+	for _, off := range [][]int{p.OffA, p.OffB, p.OffC, p.OffBias} {
+		if off != nil && len(off) != p.Batch {
+			return fmt.Errorf("%w: an offset table has %d entries for a batch of %d", ErrParams, len(off), p.Batch)
+		}
+		for _, v := range off {
+			if v < 0 {
+				return fmt.Errorf("%w: an offset is %d, want 0 or more", ErrParams, v)
+			}
+		}
+	}
+	return nil
+}
+
+// extents returns how many floats the products reach in A, B and C. B counts for nothing when it is filled.
+func (p *Params) extents() (a, b, c int) {
+	span := func(rows, cols, ld int) int {
+		if rows == 0 || cols == 0 {
+			return 0
+		}
+		return (rows-1)*ld + cols
+	}
+	la := span(p.M, p.K, p.LdA)
+	if p.TransA {
+		la = span(p.K, p.M, p.LdA)
+	}
+	if p.PackedA {
+		la = PackedALen(p.M, p.K)
+	}
+	lb := span(p.K, p.N, p.LdB)
+	if p.TransB {
+		lb = span(p.N, p.K, p.LdB)
+	}
+	if p.PackedB {
+		lb = PackedBLen(p.K, p.N)
+	}
+	lc := span(p.M, p.N, p.LdC)
+	for i := range p.Batch {
+		a = max(a, offset(p.OffA, p.StrideA, i)+la)
+		b = max(b, offset(p.OffB, p.StrideB, i)+lb)
+		c = max(c, offset(p.OffC, p.StrideC, i)+lc)
+	}
+	if p.Fill != nil {
+		b = 0
+	}
+	return a, b, c
+}
+
+func (p *Params) biasLen() int {
+	n := 0
+	switch p.Bias {
+	case BiasPerRow:
+		n = p.M
+	case BiasPerCol:
+		n = p.N
+	default:
+		return 0
+	}
+	last := 0
+	for _, o := range p.OffBias {
+		last = max(last, o)
+	}
+	return last + n
+}
+
+func offset(table []int, stride, i int) int {
+	if table != nil {
+		return table[i]
+	}
+	return i * stride
+}
+
+// Chunks returns the number of independent pieces of work, 0 when C is empty.
+func (o *Op) Chunks() int { return o.chunks }
+
+// ScratchLen returns how many floats of scratch Run needs.
+func (o *Op) ScratchLen() int { return o.lenA + o.lenB }
+
+// PanelWidth returns the number of columns of a panel of B, the w of [Params.Fill].
+func (o *Op) PanelWidth() int { return o.level.nr() }
+
+// FLOP returns the floating-point operations of the whole product, two per multiply-add.
+func (o *Op) FLOP() int64 {
+	return 2 * int64(o.p.Batch) * int64(o.p.M) * int64(o.p.N) * int64(o.p.K)
+}
+
+// Run computes chunk c of 0 <= c < Chunks. Scratch holds at least ScratchLen floats that no other call uses meanwhile;
+// what it holds before does not matter. Run panics when a slice is shorter than the Params it was planned with reach.
+func (o *Op) Run(c int, args *Args, scratch []float32) {
+	if c < 0 || c >= o.chunks {
+		panic(fmt.Sprintf("gemm: chunk %d of %d", c, o.chunks))
+	}
+	if len(args.A) < o.need.a || len(args.B) < o.need.b || len(args.C) < o.need.c ||
+		len(args.Bias) < o.need.bias || len(args.Residual) < o.need.res || len(scratch) < o.ScratchLen() {
+		panic(fmt.Sprintf("gemm: slices of A %d, B %d, C %d, bias %d, residual %d, scratch %d floats; want %d, %d, %d, %d, %d, %d",
+			len(args.A), len(args.B), len(args.C), len(args.Bias), len(args.Residual), len(scratch),
+			o.need.a, o.need.b, o.need.c, o.need.bias, o.need.res, o.ScratchLen()))
+	}
+	mi, c := c%o.mBlocks, c/o.mBlocks
+	ni, group := c%o.nBlocks, c/o.nBlocks
+	w := window{
+		i0: mi * o.mc, i1: min((mi+1)*o.mc, o.p.M),
+		j0: ni * o.nc, j1: min((ni+1)*o.nc, o.p.N),
+	}
+	for b := group * o.perChunk; b < min((group+1)*o.perChunk, o.p.Batch); b++ {
+		w.batch = b
+		o.window(w, args, scratch)
+	}
+}

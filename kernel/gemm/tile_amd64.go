@@ -1,0 +1,66 @@
+//go:build amd64 && !noasm
+
+package gemm
+
+const haveAssembly = true
+
+// runTile computes t with the kernel of level v.
+func runTile(v level, t *tile) {
+	switch v {
+	case levelAVX512:
+		tileAVX512(t)
+	case levelAVX2:
+		tileAVX2(t)
+	default:
+		tileGo(t)
+	}
+}
+
+// transposeBlock does what transposeGo does.
+func transposeBlock(v level, dst []float32, stride int, src []float32, ld, rows, k int) {
+	_, _ = dst[(k-1)*stride+rows-1], src[(rows-1)*ld+k-1]
+	switch v {
+	case levelAVX512:
+		for r := 0; r < rows; r += 16 {
+			transposeAVX512(&dst[r], stride, &src[r*ld], ld, min(16, rows-r), k)
+		}
+	case levelAVX2:
+		for r := 0; r < rows; r += 8 {
+			transposeEight(dst[r:], stride, src[r*ld:], ld, min(8, rows-r), k)
+		}
+	default:
+		transposeGo(dst, stride, src, ld, rows, k)
+	}
+}
+
+// transposeEight transposes up to 8 rows, with the assembly as far as its eight-float stores stay inside what is
+// written later.
+func transposeEight(dst []float32, stride int, src []float32, ld, rows, k int) {
+	blocks := 0
+	switch {
+	case rows == 8:
+		blocks = k / 8
+	case rows == stride && rows >= 4:
+		blocks = (k - 1) / 8
+	}
+	if blocks > 0 {
+		transposeAVX2(&dst[0], stride, &src[0], ld, rows, blocks)
+	}
+	if done := 8 * blocks; done < k {
+		transposeGo(dst[done*stride:], stride, src[done:], ld, rows, k-done)
+	}
+}
+
+// copyBlock does what copyGo does.
+func copyBlock(v level, dst []float32, stride int, src []float32, ld, cols, k int) {
+	if v == levelGo || cols != v.nr() || stride != cols {
+		copyGo(dst, stride, src, ld, cols, k)
+		return
+	}
+	_, _ = dst[k*cols-1], src[(k-1)*ld+cols-1]
+	if v == levelAVX512 {
+		copyRowsAVX512(&dst[0], &src[0], ld, k)
+	} else {
+		copyRowsAVX2(&dst[0], &src[0], ld, k)
+	}
+}

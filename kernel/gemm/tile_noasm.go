@@ -1,0 +1,18 @@
+//go:build !amd64 || noasm
+
+package gemm
+
+const haveAssembly = false
+
+// runTile computes t.
+func runTile(_ level, t *tile) { tileGo(t) }
+
+// transposeBlock does what transposeGo does.
+func transposeBlock(_ level, dst []float32, stride int, src []float32, ld, rows, k int) {
+	transposeGo(dst, stride, src, ld, rows, k)
+}
+
+// copyBlock does what copyGo does.
+func copyBlock(_ level, dst []float32, stride int, src []float32, ld, cols, k int) {
+	copyGo(dst, stride, src, ld, cols, k)
+}
