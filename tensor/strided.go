@@ -1,0 +1,170 @@
+package tensor
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Steps places an index space in the elements of a tensor: index (i₀, i₁, …) is element Offset + Σ iₖ·Strides[k], in
+// row-major element numbers. Strides may be zero (an axis that repeats) or negative (an axis walked backwards).
+type Steps struct {
+	Offset  int
+	Strides []int
+}
+
+// RowMajor returns the steps that walk a contiguous tensor of the given shape in order.
+func RowMajor(shape []int) Steps {
+	s := make([]int, len(shape))
+	n := 1
+	for k := len(shape) - 1; k >= 0; k-- {
+		s[k] = n
+		n *= shape[k]
+	}
+	return Steps{Strides: s}
+}
+
+// maxWalk is the number of axes that CopyStrided walks without a stack of its own: every rank that models use.
+const maxWalk = 8
+
+// walk is an index space with its two placements, neighbouring axes joined where both sides allow it.
+type walk struct {
+	rank            int
+	shape, to, from [maxWalk]int
+}
+
+// CopyStrided copies one element of src to one of dst for each index of shape, each side placed by its own steps: the
+// one routine under Transpose, Slice, Concat, Split, Expand, Tile and Pad. dst and src have the same type (any type,
+// String included) and must not overlap. Where two indices name one element of dst, the later in row-major order wins.
+//
+// It allocates nothing. It fails with [ErrDType] when the types differ and with [ErrShape], before anything is
+// written, when an index falls outside either tensor.
+func CopyStrided(dst *Tensor, to Steps, src *Tensor, from Steps, shape []int) error {
+	if dst.DType != src.DType {
+		return fmt.Errorf("%w: cannot copy %v to %v", ErrDType, src.DType, dst.DType)
+	}
+	if len(to.Strides) != len(shape) || len(from.Strides) != len(shape) {
+		return fmt.Errorf("%w: %d and %d strides for rank %d", ErrShape, len(to.Strides), len(from.Strides), len(shape))
+	}
+	if n, err := Count(shape); err != nil || n == 0 {
+		return err
+	}
+	if !to.within(shape, dst.elems()) || !from.within(shape, src.elems()) {
+		return fmt.Errorf("%w: copying %v leaves the tensor (%v of %v, %v of %v)", ErrShape, slices.Clone(shape),
+			to.clone(), slices.Clone(dst.Shape), from.clone(), slices.Clone(src.Shape))
+	}
+	copySteps(dst, to, src, from, shape)
+	return nil
+}
+
+func copySteps(dst *Tensor, to Steps, src *Tensor, from Steps, shape []int) {
+	if len(shape) > maxWalk {
+		for i := range shape[0] {
+			copySteps(dst, Steps{to.Offset + i*to.Strides[0], to.Strides[1:]},
+				src, Steps{from.Offset + i*from.Strides[0], from.Strides[1:]}, shape[1:])
+		}
+		return
+	}
+	var w walk
+	w.join(shape, to.Strides, from.Strides)
+	switch dst.DType.Size() {
+	case 0:
+		copyWalk(&w, dst.Strings, src.Strings, to.Offset, from.Offset)
+	case 1:
+		copyWalk(&w, dst.Data, src.Data, to.Offset, from.Offset)
+	case 2:
+		copyWalk(&w, Cast[uint16](dst.Data), Cast[uint16](src.Data), to.Offset, from.Offset)
+	case 4:
+		copyWalk(&w, Cast[uint32](dst.Data), Cast[uint32](src.Data), to.Offset, from.Offset)
+	case 8:
+		copyWalk(&w, Cast[uint64](dst.Data), Cast[uint64](src.Data), to.Offset, from.Offset)
+	case 16:
+		copyWalk(&w, Cast[complex128](dst.Data), Cast[complex128](src.Data), to.Offset, from.Offset)
+	}
+}
+
+// clone keeps the caller's strides from escaping into an error.
+func (s Steps) clone() Steps { return Steps{s.Offset, slices.Clone(s.Strides)} }
+
+// within reports whether every index of shape, which has no zero dimension, falls into n elements.
+func (s Steps) within(shape []int, n int) bool {
+	lo, hi := s.Offset, s.Offset
+	for k, d := range shape {
+		if reach := s.Strides[k] * (d - 1); reach < 0 {
+			lo += reach
+		} else {
+			hi += reach
+		}
+	}
+	return lo >= 0 && hi < n
+}
+
+// elems counts what Data or Strings really hold.
+func (t *Tensor) elems() int {
+	if size := t.DType.Size(); size > 0 {
+		return len(t.Data) / size
+	}
+	return len(t.Strings)
+}
+
+// join drops axes of one index and merges an axis into the one before it when both sides continue seamlessly.
+func (w *walk) join(shape, to, from []int) {
+	for k, n := range shape {
+		if n == 1 {
+			continue
+		}
+		if r := w.rank - 1; r >= 0 && w.to[r] == n*to[k] && w.from[r] == n*from[k] {
+			w.shape[r], w.to[r], w.from[r] = w.shape[r]*n, to[k], from[k]
+			continue
+		}
+		w.shape[w.rank], w.to[w.rank], w.from[w.rank] = n, to[k], from[k]
+		w.rank++
+	}
+	if w.rank == 0 {
+		w.rank, w.shape[0], w.to[0], w.from[0] = 1, 1, 1, 1
+	}
+}
+
+func copyWalk[T any](w *walk, dst, src []T, to, from int) {
+	var idx [maxWalk]int
+	last := w.rank - 1
+	for {
+		copyRun(dst, src, to, w.to[last], from, w.from[last], w.shape[last])
+		k := last - 1
+		for ; k >= 0; k-- {
+			to += w.to[k]
+			from += w.from[k]
+			if idx[k]++; idx[k] < w.shape[k] {
+				break
+			}
+			to -= w.to[k] * w.shape[k]
+			from -= w.from[k] * w.shape[k]
+			idx[k] = 0
+		}
+		if k < 0 {
+			return
+		}
+	}
+}
+
+func copyRun[T any](dst, src []T, to, toStep, from, fromStep, n int) {
+	switch {
+	case toStep == 1 && fromStep == 1:
+		copy(dst[to:to+n], src[from:from+n])
+	case toStep == 1 && fromStep == 0:
+		v := src[from]
+		for i := range dst[to : to+n] {
+			dst[to+i] = v
+		}
+	case toStep == 1:
+		for i := range dst[to : to+n] {
+			dst[to+i] = src[from]
+			from += fromStep
+		}
+	default:
+		for range n {
+			dst[to] = src[from]
+			to += toStep
+			from += fromStep
+		}
+	}
+}
