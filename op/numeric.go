@@ -1,0 +1,197 @@
+package op
+
+import (
+	"github.com/weirgpu/weir/tensor"
+)
+
+// dtypeSet is a set of element types, one bit each.
+type dtypeSet uint32
+
+func setOf(ds ...tensor.DType) dtypeSet {
+	var s dtypeSet
+	for _, d := range ds {
+		s |= 1 << d
+	}
+	return s
+}
+
+func (s dtypeSet) has(d tensor.DType) bool { return s>>d&1 != 0 }
+
+// The type constraints that the ONNX operator texts use. Where the text widened a constraint over time, the widest is
+// used for every version: a valid model of any version evaluates the same.
+var (
+	floatTypes    = setOf(tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16)
+	signedTypes   = setOf(tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64)
+	unsignedTypes = setOf(tensor.Uint8, tensor.Uint16, tensor.Uint32, tensor.Uint64)
+	integerTypes  = signedTypes | unsignedTypes
+	numberTypes   = floatTypes | integerTypes
+	boolTypes     = setOf(tensor.Bool)
+)
+
+// number are the Go types of the element types that arithmetic is done on; half types are widened first.
+type number interface {
+	float32 | float64 | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
+}
+
+// wide are the types that arithmetic is done in. Rounding a float64 sum, difference, product, quotient or root of
+// float32 operands to float32 gives the float32 result exactly (53 ≥ 2·24 + 2 bits), and integers wrap alike.
+type wide interface{ int64 | uint64 | float64 }
+
+type float interface{ float32 | float64 }
+
+// sameDType checks that all given operands have one element type, which is in the set, and returns it. Unknown types pass.
+func (c *Call) sameDType(set dtypeSet, ds ...tensor.DType) (tensor.DType, error) {
+	d := tensor.Undefined
+	for i, e := range ds {
+		switch {
+		case e == tensor.Undefined:
+		case !set.has(e):
+			return d, c.Errorf(ErrInput, "operand %d is %v, which the operator does not take", i, e)
+		case d != tensor.Undefined && d != e:
+			return d, c.Errorf(ErrInput, "operand %d is %v, others are %v; insert a Cast", i, e, d)
+		default:
+			d = e
+		}
+	}
+	return d, nil
+}
+
+// dtypes returns the element types of all inputs, Undefined for absent ones.
+func (c *Infer) dtypes() []tensor.DType {
+	ds := make([]tensor.DType, len(c.In))
+	for i, t := range c.In {
+		ds[i] = t.DType
+	}
+	return ds
+}
+
+func (c *Eval) dtypes() []tensor.DType {
+	ds := make([]tensor.DType, len(c.In))
+	for i, t := range c.In {
+		if t != nil {
+			ds[i] = t.DType
+		}
+	}
+	return ds
+}
+
+// inFloat32 extends an evaluation that knows float32 and wider types to float16 and bfloat16: operands are widened
+// exactly, the evaluation runs in float32, and its results are rounded once to the type of the first operand. Outputs
+// that are not float32 stay as they are.
+func inFloat32(eval func(*Eval) error) func(*Eval) error {
+	return func(c *Eval) error {
+		half := false
+		in := make([]*tensor.Tensor, len(c.In))
+		for i, t := range c.In {
+			in[i] = t
+			if isHalf(t) {
+				half = true
+				w, err := widened(t)
+				if err != nil {
+					return err
+				}
+				in[i] = w
+			}
+		}
+		if !half {
+			return eval(c)
+		}
+		w := &Eval{Call: c.Call, Ctx: c.Ctx, In: in, Out: make([]*tensor.Tensor, len(c.Out))}
+		if err := eval(w); err != nil {
+			return err
+		}
+		for i, t := range w.Out {
+			if err := c.putRounded(i, t); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func isHalf(t *tensor.Tensor) bool {
+	return t != nil && (t.DType == tensor.Float16 || t.DType == tensor.BFloat16)
+}
+
+// putRounded makes output i from t, rounding float32 to the type of the first input when that is a half type.
+func (c *Eval) putRounded(i int, t *tensor.Tensor) error {
+	if t == nil {
+		return nil
+	}
+	d := t.DType
+	if d == tensor.Float32 && isHalf(c.In[0]) {
+		d = c.In[0].DType
+	}
+	out, err := c.Output(i, d, t.Shape)
+	if err != nil {
+		return err
+	}
+	if d == t.DType {
+		copy(out.Data, t.Data)
+		return nil
+	}
+	roundInto(out, tensor.As[float32](t))
+	return nil
+}
+
+func roundInto(out *tensor.Tensor, f []float32) {
+	if out.DType == tensor.Float16 {
+		o := tensor.As[tensor.Half](out)
+		for i := range o {
+			o[i] = tensor.HalfOf(f[i])
+		}
+		return
+	}
+	o := tensor.As[tensor.BHalf](out)
+	for i := range o {
+		o[i] = tensor.BHalfOf(f[i])
+	}
+}
+
+// widened converts a half tensor to float32, which holds its values exactly.
+func widened(t *tensor.Tensor) (*tensor.Tensor, error) {
+	w, err := tensor.New(tensor.Float32, t.Shape...)
+	if err != nil {
+		return nil, err
+	}
+	o := tensor.As[float32](w)
+	if t.DType == tensor.Float16 {
+		for i, h := range tensor.As[tensor.Half](t) {
+			o[i] = h.Float32()
+		}
+		return w, nil
+	}
+	for i, h := range tensor.As[tensor.BHalf](t) {
+		o[i] = h.Float32()
+	}
+	return w, nil
+}
+
+// normAxis maps an axis in [-rank, rank) to [0, rank).
+func (c *Call) normAxis(axis int64, rank int) (int, error) {
+	if axis < -int64(rank) || axis >= int64(rank) {
+		return 0, c.Errorf(ErrAttr, "axis %d is outside [%d, %d) of a rank %d operand", axis, -rank, rank, rank)
+	}
+	if axis < 0 {
+		axis += int64(rank)
+	}
+	return int(axis), nil
+}
+
+// product multiplies sizes whose product is known to fit, such as parts of the shape of a tensor that exists.
+func product(dims []int) int {
+	n := 1
+	for _, d := range dims {
+		n *= d
+	}
+	return n
+}
+
+// typeCount returns the number of elements of a concrete type, 0 when it is not concrete.
+func typeCount(t Type) int64 {
+	n, ok := t.Count().Int()
+	if !ok || !t.Ranked {
+		return 0
+	}
+	return int64(n)
+}
