@@ -1,0 +1,200 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/weirgpu/weir/share"
+)
+
+// ledger keeps account of device time between the jobs of some classes: what
+// each was entitled to, what it got, and what its limit leaves it. It holds no
+// job: accounts live in JobState.State.
+//
+// For each job with work, lag is the device time it is owed: its part, by
+// entitlement, of all the time its fellows and itself used, less what it used
+// (Stoica and Abdel-Wahab, "Earliest Eligible Virtual Deadline First", 1995,
+// section 2). Lags of jobs with work sum to zero, so the job with the largest
+// lag per entitlement is the one to run, and the lag at the two ends of a
+// window bounds the error of the share over it.
+type ledger struct {
+	params FairParams
+	has    [3]bool // by class: whose jobs are in this ledger
+	now    time.Duration
+
+	weights, entitled float64 // sums over the jobs with work
+	claims            []share.Claim
+	out               []float64
+}
+
+// account is the ledger's part of one job. Times are in nanoseconds of the
+// whole device.
+type account struct {
+	lag    float64
+	tokens float64 // what the limit leaves; below 0 after a long step
+	part   float64 // entitlement, as a fraction of the device
+	due    float64 // what the guarantee leaves or, negative, was overdrawn
+	used   time.Duration
+	spent  float64 // since the previous advance
+	active bool    // wants the device
+	joined bool    // became active in this advance
+	late   bool    // overdue; see Priority
+}
+
+// maxLag bounds what a job can owe or be owed, in nanoseconds.
+const maxLag = float64(time.Second)
+
+func (l *ledger) newAccount() any { return &account{tokens: float64(l.params.Burst)} }
+
+func accountOf(j *share.JobState) *account { return j.State.(*account) }
+
+// advance brings all accounts up to the snapshot. Use up to now is charged by
+// the entitlements that held until now; then those of the new set of jobs with
+// work are found.
+func (l *ledger) advance(s *share.Snapshot) {
+	dt := float64(s.Now - l.now)
+	l.now = s.Now
+	total := 0.0
+	for i := range s.Jobs {
+		if j := &s.Jobs[i]; l.has[j.Share.Class] {
+			a := accountOf(j)
+			a.spent = float64(j.Used - a.used)
+			a.used = j.Used
+			total += a.spent
+		}
+	}
+	for i := range s.Jobs {
+		if j := &s.Jobs[i]; l.has[j.Share.Class] {
+			l.charge(j, dt, total)
+		}
+	}
+	l.entitle(s)
+	l.settle(s)
+}
+
+// charge books the time since the last advance, in which all jobs of the
+// ledger used total. An idle job slowly regains credit up to a bound: what it
+// does not use it cannot save.
+func (l *ledger) charge(j *share.JobState, dt, total float64) {
+	a, limit, weight := accountOf(j), j.Share.Cap(), j.Share.Weight()
+	a.tokens = min(float64(l.params.Burst), a.tokens+limit*dt-a.spent)
+	if !a.active {
+		a.lag = min(float64(l.params.Slice), a.lag+dt*weight/(weight+l.weights)-a.spent)
+		return
+	}
+	if l.entitled > 0 {
+		a.lag += total * a.part / l.entitled
+	}
+	a.lag -= a.spent
+	// A limit may keep a job from what it is owed for ever.
+	if most := 4 * float64(l.params.Slice); limit < 1 && a.lag > most {
+		a.lag = most
+	}
+	a.lag = min(maxLag, max(-maxLag, a.lag))
+}
+
+// entitle finds the entitlements of the jobs that want the device now.
+func (l *ledger) entitle(s *share.Snapshot) {
+	l.claims, l.weights, l.entitled = l.claims[:0], 0, 0
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		if !l.has[j.Share.Class] {
+			continue
+		}
+		a := accountOf(j)
+		a.joined = j.Wants() && !a.active
+		a.active = j.Wants()
+		if a.active {
+			l.claims = append(l.claims, share.ClaimOf(j.Share, 1))
+			l.weights += j.Share.Weight()
+		}
+	}
+	for len(l.out) < len(l.claims) {
+		l.out = append(l.out, 0)
+	}
+	share.Entitle(l.claims, l.out)
+	k := 0
+	for i := range s.Jobs {
+		if j := &s.Jobs[i]; l.has[j.Share.Class] && j.Wants() {
+			accountOf(j).part = l.out[k]
+			l.entitled += l.out[k]
+			k++
+		}
+	}
+}
+
+// settle makes the lags of the active jobs sum to zero again after jobs came
+// or went. A job that comes keeps the lag it went with, so that short absences
+// neither forgive a debt nor forfeit a credit; the others take up the balance.
+func (l *ledger) settle(s *share.Snapshot) {
+	var sum, stayed float64
+	for i := range s.Jobs {
+		if j := &s.Jobs[i]; l.has[j.Share.Class] && j.Wants() {
+			a := accountOf(j)
+			sum += a.lag
+			if !a.joined {
+				stayed += a.part
+			}
+		}
+	}
+	over, all := stayed, stayed == 0
+	if all {
+		over = l.entitled
+	}
+	if over == 0 {
+		return
+	}
+	for i := range s.Jobs {
+		if j := &s.Jobs[i]; l.has[j.Share.Class] && j.Wants() {
+			if a := accountOf(j); all || !a.joined {
+				a.lag -= sum * a.part / over
+			}
+		}
+	}
+}
+
+// better reports whether a deserves the device more than b: by lag per
+// entitlement, and never a job entitled to nothing before one entitled to
+// something. Both are in this ledger.
+func (l *ledger) better(a, b *share.JobState) bool {
+	x, y := accountOf(a), accountOf(b)
+	switch {
+	case x.part > 0 && y.part > 0:
+		return x.lag*y.part > y.lag*x.part
+	case x.part == 0 && y.part == 0:
+		return x.lag > y.lag
+	}
+	return x.part > 0
+}
+
+// preempts reports whether a job that has just come to wait takes the device
+// from the one that runs: it is entitled to a good part of a slice before the
+// other is again.
+func (l *ledger) preempts(wait, run *share.JobState) bool {
+	if wait.Since != l.now || !l.better(wait, run) {
+		return false
+	}
+	w, r := accountOf(wait), accountOf(run)
+	return r.part == 0 || w.lag-r.lag*w.part/r.part > float64(l.params.Granularity)
+}
+
+// throttled reports whether the job's limit keeps it from starting a slice.
+func (l *ledger) throttled(j *share.JobState) bool {
+	return j.Share.Cap() < 1 && accountOf(j).tokens < float64(l.params.Burst)/2
+}
+
+// ready returns when a throttled job may start a slice.
+func (l *ledger) ready(j *share.JobState) time.Duration {
+	missing := float64(l.params.Burst)/2 - accountOf(j).tokens
+	return l.now + time.Duration(missing/j.Share.Cap()) + 1
+}
+
+// slice is how long the job may run: a slice, or less where its limit would
+// be exceeded within it.
+func (l *ledger) slice(j *share.JobState) time.Duration {
+	limit := j.Share.Cap()
+	if limit >= 1 {
+		return l.params.Slice
+	}
+	left := accountOf(j).tokens / (1 - limit)
+	return max(1, min(l.params.Slice, time.Duration(left)))
+}

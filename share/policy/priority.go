@@ -1,0 +1,177 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/weirgpu/weir/share"
+)
+
+// This file is highest priority first between classes, with preemption, as in
+// Shen et al., "XSched: Preemptive scheduling for diverse XPUs", OSDI 2025,
+// and opportunistic jobs in the gaps as in Xiao et al., "AntMan:
+// Dynamic scaling on GPU clusters for deep learning", OSDI 2020.
+//
+//	paper                        here
+//	priority of a queue          rank, from Share.Class and the guarantees
+//	resource-guarantee job       latency and standard class
+//	opportunistic job            opportunistic class
+//
+// Departures: within a class jobs share as under Fair, and a guarantee is a
+// guarantee whatever the class. A latency job runs before everything as long
+// as it is within its own guarantee. Beyond that it runs before standard jobs
+// that are less than Patience behind their guarantees, and after those that
+// are not. So a saturating latency job cannot take from a standard job what
+// that was promised, and standard jobs that were promised nothing, like all
+// opportunistic ones, can wait for as long as higher classes have work.
+
+// PriorityParams are the parameters of [Priority].
+type PriorityParams struct {
+	// Fair is how jobs of one class share.
+	Fair FairParams
+	// Patience is the device time by which a standard job with work may be
+	// behind its guarantee before it goes before latency jobs that are beyond
+	// theirs. A latency job can save as much of its guarantee while idle.
+	Patience time.Duration
+}
+
+// DefaultPriority returns fair's defaults and a patience of 20 ms, two points
+// of a share over one second.
+func DefaultPriority() PriorityParams {
+	return PriorityParams{Fair: DefaultFair(), Patience: 20 * time.Millisecond}
+}
+
+// Validate reports all faults together.
+func (p PriorityParams) Validate() error {
+	f := p.Fair
+	return validate("policy priority", positive("slice", f.Slice), positive("burst", f.Burst),
+		positive("granularity", f.Granularity), positive("patience", p.Patience))
+}
+
+// The order in which jobs get the device: latency jobs within their guarantee,
+// standard jobs overdue, other latency jobs, other standard jobs, the rest.
+const (
+	rankPromised = iota
+	rankOverdue
+	rankLatency
+	rankStandard
+	rankOpportunistic
+)
+
+// Priority serves latency before standard before opportunistic jobs, revoking
+// at once, fairly within a class and with all guarantees kept.
+type Priority struct {
+	params  PriorityParams
+	ledgers [3]ledger // by class
+	now     time.Duration
+	turn    turn
+	run     [1]share.Grant
+	revoke  [1]share.JobID
+}
+
+// NewPriority returns the policy, or the faults of its parameters.
+func NewPriority(p PriorityParams) (*Priority, error) {
+	q := &Priority{params: p}
+	for class := range q.ledgers {
+		q.ledgers[class].params = p.Fair
+		q.ledgers[class].has[class] = true
+	}
+	return q, p.Validate()
+}
+
+// Name returns "priority".
+func (p *Priority) Name() string { return "priority" }
+
+// NewJobState returns the account of a job that has used nothing yet.
+func (p *Priority) NewJobState() any { return p.ledgers[0].newAccount() }
+
+// Decide grants the free device to the best rank, or revokes it for a better
+// one.
+func (p *Priority) Decide(s *share.Snapshot) share.Decision {
+	p.advance(s)
+	var d share.Decision
+	var next, run *share.JobState
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		l := &p.ledgers[j.Share.Class]
+		switch {
+		case j.Phase == share.Running:
+			run = j
+		case j.Phase != share.Waiting:
+		case l.throttled(j) && !(p.turn.job == j.ID && s.Now < p.turn.until):
+			d.Wake = sooner(d.Wake, l.ready(j))
+		case next == nil || p.better(j, next):
+			next = j
+		}
+	}
+	switch {
+	case next == nil:
+	case run == nil:
+		if rest := p.turn.rest(s); rest != nil && rank(rest) <= rank(next) {
+			next = rest
+		}
+		p.run[0] = p.turn.grant(next, s, p.ledgers[next.Share.Class].slice(next))
+		d.Run = p.run[:]
+	case !run.Revoking && p.preempts(next, run):
+		p.turn.end()
+		p.revoke[0] = run.ID
+		d.Revoke = p.revoke[:]
+	}
+	return d
+}
+
+func (p *Priority) better(a, b *share.JobState) bool {
+	if x, y := rank(a), rank(b); x != y {
+		return x < y
+	}
+	return p.ledgers[a.Share.Class].better(a, b)
+}
+
+func (p *Priority) preempts(wait, run *share.JobState) bool {
+	if x, y := rank(wait), rank(run); x != y {
+		return x < y
+	}
+	return p.ledgers[wait.Share.Class].preempts(wait, run)
+}
+
+// advance brings the ledgers up to the snapshot, and what guarantees leave. A
+// latency job saves up to Patience while idle, for the request to come. Others
+// are owed their guarantee only for the time in which they have work.
+func (p *Priority) advance(s *share.Snapshot) {
+	patience, dt := float64(p.params.Patience), float64(s.Now-p.now)
+	p.now = s.Now
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		a := accountOf(j)
+		spent := float64(j.Used - a.used)
+		if a.active || j.Share.Class == share.Latency {
+			a.due += j.Share.Guarantee() * dt
+		}
+		a.due = min(2*patience, max(a.due-spent, -patience))
+		switch {
+		case j.Share.Class == share.Latency:
+			a.due = min(a.due, patience)
+		case !j.Wants():
+			a.due, a.late = min(a.due, 0), false
+		default:
+			a.late = a.due >= patience || a.late && a.due > patience/2
+		}
+	}
+	for class := range p.ledgers {
+		p.ledgers[class].advance(s)
+	}
+}
+
+func rank(j *share.JobState) int {
+	a := accountOf(j)
+	switch {
+	case j.Share.Class == share.Latency && a.due > 0:
+		return rankPromised
+	case j.Share.Class == share.Standard && a.late:
+		return rankOverdue
+	case j.Share.Class == share.Latency:
+		return rankLatency
+	case j.Share.Class == share.Standard:
+		return rankStandard
+	}
+	return rankOpportunistic
+}
