@@ -1,0 +1,372 @@
+#!/usr/bin/env python3
+"""Compare weir with ONNX Runtime on real trained and on standard models.
+
+Each model runs in both on the same inputs, and every output must agree: the
+same dtype and shape, integers and booleans equal, floats within a relative L2
+error of 1e-3 (the norm of the difference over the norm of the peer's output).
+
+Exit codes: 0 all outputs agree; 1 some do not, or weir failed on a model; 2 the
+command line is wrong or weir cannot be built; 3 the peer or a model cannot be
+fetched because a registry does not answer, and nothing else failed.
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import environment
+import fetch
+
+EXIT_DISAGREE = 1
+EXIT_USAGE = 2
+EXIT_UNREACHABLE = 3
+
+RUN_TIMEOUT_S = 600
+STANDARD = ["resnet50", "mobilenetv2", "yolov8n", "bert-base", "minilm-l6", "gpt2"]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DIGITS = ROOT / "examples" / "digits" / "digits.onnx"
+
+if __name__ == "__main__":
+    try:
+        environment.enter()
+    except environment.NotInstallable as error:
+        print(f"skipped: ONNX Runtime cannot be installed: {error}", file=sys.stderr)
+        sys.exit(EXIT_UNREACHABLE)
+
+import numpy as np  # noqa: E402
+import onnx  # noqa: E402
+import onnxruntime  # noqa: E402
+
+import census  # noqa: E402
+import inputs  # noqa: E402
+
+
+class WeirFailed(Exception):
+    """weir ended with an error or left something else than the contract says."""
+
+
+@dataclasses.dataclass
+class Model:
+    """A model to compare, and what makes its inputs (a function of the peer's session)."""
+
+    name: str
+    file: pathlib.Path
+    make_case: object
+
+
+@dataclasses.dataclass
+class OutputResult:
+    """How one output compares, over all steps of a case.
+
+    The two numbers are the worst over all steps, None where no floats were
+    compared. problem says what was wrong first, and is empty if nothing was.
+    """
+
+    name: str
+    dtype: str
+    shape: list
+    relative_l2: float | None = None
+    max_difference: float | None = None
+    problem: str = ""
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def relative_l2(got, want):
+    """(relative L2 error, largest difference) of two float arrays of one shape.
+
+    NaN agrees with NaN and an infinity with the same infinity; where only one
+    side is not finite, the error is infinite. If want is all zero the error is
+    the norm of got.
+    """
+    got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
+    if not np.array_equal(np.where(np.isfinite(got), 0, got), np.where(np.isfinite(want), 0, want), equal_nan=True):
+        return float("inf"), float("inf")
+    finite = np.isfinite(want)
+    difference = got[finite] - want[finite]
+    if difference.size == 0:
+        return 0.0, 0.0
+    norm = np.linalg.norm(want[finite])
+    error = np.linalg.norm(difference) / norm if norm > 0 else np.linalg.norm(difference)
+    return float(error), float(np.abs(difference).max())
+
+
+def compare_output(result, got, want, tolerance):
+    """Fold one step's output into result."""
+    if got.dtype != want.dtype:
+        result.problem = result.problem or f"dtype {got.dtype}, want {want.dtype}"
+    elif got.shape != want.shape:
+        result.problem = result.problem or f"shape {list(got.shape)}, want {list(want.shape)}"
+    elif np.issubdtype(want.dtype, np.floating):
+        error, difference = relative_l2(got, want)
+        result.relative_l2 = max(result.relative_l2 or 0.0, error)
+        result.max_difference = max(result.max_difference or 0.0, difference)
+        if not error <= tolerance:
+            result.problem = result.problem or f"relative L2 error {error:.3g}, allowed {tolerance:g}"
+    elif not np.array_equal(got, want):
+        result.problem = result.problem or f"{int((got != want).sum())} of {want.size} elements differ"
+
+
+def peer_session(file):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3  # some models declare output shapes that they do not keep, and it warns each time
+    return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+
+
+def run_steps(case, run):
+    """Run a case's steps with run(feeds) -> {output: array}, handing on what it carries."""
+    results, last = [], {}
+    for step in case.steps:
+        feeds = {**{to: last[source] for to, source in case.carry.items() if last}, **step}
+        last = run(feeds)
+        results.append(last)
+    return results
+
+
+def weir_json(command):
+    """Run weir and return the JSON object that it prints."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        raise WeirFailed(f"no result within {RUN_TIMEOUT_S} s") from None
+    if done.returncode != 0:
+        said = done.stderr.strip().splitlines()
+        raise WeirFailed(f"exit {done.returncode}: {said[-1] if said else 'no message'}")
+    try:
+        return json.loads(done.stdout)
+    except ValueError as error:
+        raise WeirFailed(f"--json printed no JSON object: {error}") from None
+
+
+class Weir:
+    """weir's command line, as the contract describes it."""
+
+    def __init__(self, binary, flags):
+        self.binary = binary
+        self.flags = flags
+        self.run_ms = []
+
+    def run(self, file, feeds):
+        with tempfile.TemporaryDirectory() as scratch:
+            scratch = pathlib.Path(scratch)
+            command = [self.binary, "run", file, "--json", "--output", scratch / "out", *self.flags]
+            for k, (name, value) in enumerate(feeds.items()):
+                np.save(scratch / f"in{k}.npy", value)
+                command += ["--input", f"{name}={scratch / f'in{k}.npy'}"]
+            answer = weir_json(command)
+            self.run_ms.append(answer["run_ms"])
+            return {o["name"]: self._load(o, scratch / "out") for o in answer["outputs"]}
+
+    def _load(self, output, directory):
+        path = pathlib.Path(output["file"])
+        value = np.load(path if path.is_absolute() or path.exists() else directory / path)
+        if list(value.shape) != list(output["shape"]):
+            raise WeirFailed(f"{output['name']}: file has shape {list(value.shape)}, --json says {output['shape']}")
+        return value
+
+    def new_model(self, architecture, file):
+        weir_json([self.binary, "model", "new", architecture, file, "--seed", "1", "--json"])
+
+
+def compare(model, weir, options):
+    """Run one model in both and return its entry of the report."""
+    session = peer_session(model.file)
+    case = model.make_case(session)
+    names = [output.name for output in session.get_outputs()]
+    peer_ms = []
+
+    def run_peer(feeds):
+        start = time.perf_counter()
+        values = session.run(None, feeds)
+        peer_ms.append((time.perf_counter() - start) * 1e3)
+        return dict(zip(names, values))
+
+    want = run_steps(case, run_peer)
+    results = [OutputResult(n, str(want[0][n].dtype), list(want[0][n].shape)) for n in names]
+    entry = {"model": model.name, "steps": len(want), "peer_ms": peer_ms}
+    if weir is not None:
+        weir.run_ms = []
+        got = run_steps(case, lambda feeds: weir.run(model.file, feeds))
+        for result in results:
+            for got_step, want_step in zip(got, want):
+                if result.name not in got_step:
+                    raise WeirFailed(f"no output {result.name!r}, only {sorted(got_step)}")
+                compare_output(result, got_step[result.name], want_step[result.name], options.tolerance)
+        entry["weir_ms"] = weir.run_ms
+    entry["outputs"] = [dataclasses.asdict(r) for r in results]
+    agreed = "passed" if weir is not None else "ran"
+    entry["status"] = "failed" if any(r.problem for r in results) else agreed
+    return entry
+
+
+def fetched_models(directory, names):
+    """The models of models.json whose files are there."""
+    index = json.loads((directory / "models.json").read_text())["models"]
+    for entry in index:
+        if names and entry["name"] not in names:
+            continue
+        spec = {i["name"]: (i["dtype"], i["shape"]) for i in entry["inputs"]}
+        rng = np.random.default_rng(0)
+        yield Model(entry["name"], directory / entry["file"],
+                    lambda _, recipe=entry["recipe"], spec=spec, rng=rng: inputs.fetched_case(rng, recipe, spec))
+
+
+def standard_model(architecture, file):
+    def make_case(session):
+        declared = [(i.name, i.shape) for i in session.get_inputs()]
+        return inputs.standard_case(np.random.default_rng(0), architecture, declared)
+
+    return Model(architecture, file, make_case)
+
+
+def guarded(name, work):
+    """A report entry from work(), or a failed one that says why there is none."""
+    say(f"{name}: running")
+    try:
+        return work()
+    except WeirFailed as error:
+        return {"model": name, "status": "failed", "error": str(error)}
+    except Exception as error:  # the peer's exceptions share no base class
+        return {"model": name, "status": "failed", "error": f"peer: {type(error).__name__}: {error}"}
+
+
+def compare_standard(architecture, weir, options, scratch):
+    """Have weir write a standard model, compare, and remove it again: some take half a gigabyte."""
+    file = pathlib.Path(scratch) / f"{architecture}.onnx"
+    try:
+        weir.new_model(architecture, file)
+        return compare(standard_model(architecture, file), weir, options)
+    finally:
+        for part in pathlib.Path(scratch).iterdir():
+            part.unlink()
+
+
+def report_entries(options, weir):
+    """Compare all wanted models, one after another."""
+    def wanted(name):
+        return not options.names or name in options.names
+
+    if wanted("digits"):
+        yield guarded("digits", lambda: compare(Model("digits", DIGITS, lambda _: inputs.digits_case()), weir, options))
+    for model in fetched_models(options.models, options.names):
+        yield guarded(model.name, lambda: compare(model, weir, options))
+    if weir is None:
+        return
+    with tempfile.TemporaryDirectory(dir=environment.cache_directory()) as scratch:
+        for architecture in filter(wanted, STANDARD):
+            yield guarded(architecture, lambda: compare_standard(architecture, weir, options, scratch))
+
+
+def number(value):
+    return f"{value:.2e}" if value is not None else "-"
+
+
+def table(entries):
+    """The report as lines for people."""
+    yield f"{'model':18} {'output':22} {'dtype':8} {'shape':18} {'rel. L2':>9} {'max diff':>9}  result"
+    for entry in entries:
+        if "error" in entry:
+            yield f"{entry['model']:18} {entry['status']}: {entry['error']}"
+        for output in entry.get("outputs", []):
+            shape = "x".join(map(str, output["shape"])) or "scalar"
+            ok = "ok" if entry["status"] != "ran" else "ran"
+            steps = f" ({entry['steps']} steps)" if entry["steps"] > 1 else ""
+            yield (f"{entry['model']:18} {output['name'][:22]:22} {output['dtype']:8} {shape:18} "
+                   f"{number(output['relative_l2']):>9} {number(output['max_difference']):>9}  "
+                   f"{output['problem'] or ok}{steps}")
+
+
+def build_weir():
+    """Build ./cmd/weir into the cache; return the binary, or None with the compiler's words said."""
+    binary = environment.cache_directory() / "weir"
+    done = subprocess.run(["go", "build", "-o", binary, "./cmd/weir"], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode != 0:
+        say(f"weir does not build:\n{done.stderr.strip()}")
+        return None
+    return binary
+
+
+def write_census(options):
+    """Write the operator census of digits and the fetched models."""
+    files = [("digits", DIGITS, "image float32 [16, 1, 8, 8]")]
+    for entry in json.loads((options.models / "models.json").read_text())["models"]:
+        tested = ", ".join(f"{i['name']} {i['dtype']} {i['shape']}" for i in entry["inputs"])
+        files.append((entry["name"], options.models / entry["file"], tested))
+    models = [(name, onnx.load(file), tested) for name, file, tested in files
+              if not options.names or name in options.names]
+    sections = ["# Operator census\n", census.union([(name, model) for name, model, _ in models])]
+    sections += [census.markdown(name, model, tested) for name, model, tested in models]
+    options.census.write_text("\n".join(sections))
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="models to compare (default: all)")
+    parser.add_argument("--weir", help="weir binary (default: built from ./cmd/weir)")
+    parser.add_argument("--weir-flag", action="append", default=[], metavar="FLAG",
+                        help="flag handed to weir run, for instance --weir-flag=--threads=1")
+    parser.add_argument("--models", type=pathlib.Path, default=fetch.default_directory(), metavar="DIR",
+                        help="folder of the fetched models (default: %(default)s)")
+    parser.add_argument("--no-fetch", action="store_true", help="compare only models that are there already")
+    parser.add_argument("--tolerance", type=float, default=1e-3, help="relative L2 error allowed (default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.add_argument("--peer-only", action="store_true", help="run ONNX Runtime alone, to check models and inputs")
+    parser.add_argument("--census", type=pathlib.Path, metavar="OUT.md",
+                        help="write which operators the models use, and compare nothing")
+    options = parser.parse_args()
+    known = {"digits", *STANDARD, *(m.name for m in fetch.MODELS)}
+    if unknown := set(options.names) - known:
+        parser.error(f"no model named {', '.join(sorted(unknown))}; there are {', '.join(sorted(known))}")
+    return options
+
+
+def fetch_models(options):
+    """Fetch what is wanted and missing; return the exit code of that."""
+    if options.no_fetch:
+        options.models.mkdir(parents=True, exist_ok=True)
+        fetch.write_index(options.models)
+        return 0
+    names = {m.name for m in fetch.MODELS if not options.names or m.name in options.names}
+    with contextlib.redirect_stdout(sys.stderr):
+        return fetch.fetch(options.models, names)
+
+
+def main():
+    options = parse_arguments()
+    code = fetch_models(options)
+    if options.census:
+        write_census(options)
+        return code
+    weir = None
+    if not options.peer_only:
+        binary = build_weir() if options.weir is None else shutil.which(options.weir)
+        if binary is None:
+            say(f"no weir to run{f': {options.weir} is no executable' if options.weir else ''}")
+            return EXIT_USAGE
+        weir = Weir(binary, options.weir_flag)
+    entries = list(report_entries(options, weir))
+    count = {status: sum(e["status"] == status for e in entries) for status in ("passed", "failed", "ran")}
+    if options.json:
+        print(json.dumps({**count, "models": entries}, indent=2))
+    else:
+        print("\n".join(table(entries)))
+        if options.peer_only:
+            print(f"{count['ran']} models run in the peer, {count['failed']} do not")
+        else:
+            print(f"{count['passed']} models agree, {count['failed']} do not")
+    return EXIT_DISAGREE if count["failed"] else code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
