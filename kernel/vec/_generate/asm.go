@@ -1,0 +1,268 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// isa is one vector instruction set.
+type isa struct {
+	name   string // suffix of the routines and name of the level in package cpuinfo
+	vector string // prefix of a full-width register
+	lanes  int    // float32 in a register
+	regs   int    // registers that bodies and constants share
+}
+
+var (
+	avx512 = isa{"AVX512", "Z", 16, 32}
+	avx2   = isa{"AVX2", "Y", 8, 15} // Y15 holds the mask of the tail
+)
+
+const tailMask = "Y15"
+
+// value is a vector that each unrolled copy of a loop body has for itself.
+type value int
+
+// fixed is an operand that all copies share: a register, or a constant in memory.
+type fixed string
+
+// mask is the result of a comparison: a mask register, or a vector in AVX2, which has none.
+type mask struct {
+	vector value
+	index  int
+}
+
+// asm writes one routine. A body is run once to see which values and constants it uses and then once per loop.
+type asm struct {
+	isa
+	out    strings.Builder
+	table  *constants
+	copies int  // how often the body is unrolled in the loop being written
+	inTail bool // whether only some lanes are live
+	dry    bool // whether the body is run only to count
+
+	values, masks int
+	taken         int            // fixed registers given out, from the top
+	wanted        []uint32       // constants in order of first use, met in the dry run
+	pinned        map[uint32]int // constants that must be in a register
+	hoisted       map[uint32]fixed
+}
+
+func (a *asm) line(format string, args ...any) {
+	if !a.dry {
+		fmt.Fprintf(&a.out, format+"\n", args...)
+	}
+}
+
+// newValue returns a vector register for each copy.
+func (a *asm) newValue() value {
+	a.values++
+	return value(a.values - 1)
+}
+
+// newMask returns a mask for each copy.
+func (a *asm) newMask() mask {
+	if a.vector == "Y" {
+		return mask{vector: a.newValue()}
+	}
+	a.masks++
+	return mask{index: a.masks - 1}
+}
+
+// fix takes a register out of the pool for the whole routine.
+func (a *asm) fix() fixed {
+	a.taken++
+	return fixed(fmt.Sprintf("%s%d", a.vector, a.regs-a.taken))
+}
+
+func (a *asm) name(v any, copy int) string {
+	switch v := v.(type) {
+	case value:
+		return fmt.Sprintf("%s%d", a.vector, int(v)*a.copies+copy)
+	case mask:
+		if a.vector == "Y" {
+			return a.name(v.vector, copy)
+		}
+		return fmt.Sprintf("K%d", 2+v.index*a.copies+copy)
+	case accumulator:
+		return string(v[copy%len(v)])
+	case fixed:
+		return string(v)
+	case int:
+		return fmt.Sprintf("$%d", v)
+	}
+	panic(fmt.Sprintf("operand %T", v))
+}
+
+// op writes an instruction for every copy, operands in Go's order (destination last).
+func (a *asm) op(mnemonic string, operands ...any) {
+	for c := range a.copies {
+		names := make([]string, len(operands))
+		suffix := ""
+		for i, o := range operands {
+			names[i] = a.name(o, c)
+			if a.vector == "Z" && strings.Contains(names[i], "(SB)") {
+				suffix = ".BCST"
+			}
+		}
+		a.line("\t%s%s %s", mnemonic, suffix, strings.Join(names, ", "))
+	}
+}
+
+// c returns a float32 constant, for use as first operand.
+func (a *asm) c(x float64) fixed { return a.bits(math.Float32bits(float32(x))) }
+
+// bits returns a 32-bit pattern as constant, for use as first operand.
+func (a *asm) bits(b uint32) fixed {
+	if r, ok := a.hoisted[b]; ok {
+		return r
+	}
+	for _, w := range a.wanted {
+		if w == b {
+			return a.table.operand(b)
+		}
+	}
+	a.wanted = append(a.wanted, b)
+	return a.table.operand(b)
+}
+
+// pin returns a constant that is sure to be in a register, for use as any operand.
+func (a *asm) pin(x float64) fixed {
+	b := math.Float32bits(float32(x))
+	if _, ok := a.pinned[b]; !ok {
+		a.pinned[b] = len(a.pinned)
+	}
+	return a.bits(b)
+}
+
+// hoist loads constants into the registers that the body leaves free, those pinned first.
+func (a *asm) hoist(copies int) {
+	order := make([]uint32, len(a.pinned))
+	for b, i := range a.pinned {
+		order[i] = b
+	}
+	for _, b := range a.wanted {
+		if _, ok := a.pinned[b]; !ok {
+			order = append(order, b)
+		}
+	}
+	free := a.regs - a.taken - a.values*copies
+	if free < len(a.pinned) || a.masks*copies > 6 {
+		panic(fmt.Sprintf("%d values, %d copies, %d pinned: too many registers", a.values, copies, len(a.pinned)))
+	}
+	for _, b := range order[:min(free, len(order))] {
+		r := a.fix()
+		a.line("\tVBROADCASTSS %s, %s", a.table.operand(b), r)
+		a.hoisted[b] = r
+	}
+}
+
+// polynomial sets p to c[0] + x*(c[1] + x*(...)).
+func (a *asm) polynomial(c []float32, x, p value) {
+	last := len(c) - 1
+	a.load(a.c(float64(c[last])), p)
+	for i := last - 1; i >= 0; i-- {
+		a.op("VFMADD213PS", a.c(float64(c[i])), x, p)
+	}
+}
+
+// load copies a constant into a value.
+func (a *asm) load(c fixed, v value) {
+	if a.vector == "Z" && strings.Contains(string(c), "(SB)") {
+		for i := range a.copies {
+			a.line("\tVBROADCASTSS %s, %s", c, a.name(v, i))
+		}
+		return
+	}
+	a.op("VMOVUPS", c, v)
+}
+
+// Predicates of VCMPPS: ordered and quiet, so that NaN compares false, but for unordered.
+const (
+	equal     = 0
+	unordered = 3
+	less      = 17
+	notLess   = 29 // greater or equal
+	greater   = 30
+)
+
+// compare sets m where x predicate y.
+func (a *asm) compare(predicate int, x, y any, m mask) { a.op("VCMPPS", predicate, y, x, m) }
+
+// choose sets dst to yes where m is set and to no elsewhere. Constants must be pinned.
+func (a *asm) choose(m mask, yes, no, dst any) {
+	if a.vector == "Y" {
+		a.op("VBLENDVPS", m, yes, no, dst)
+		return
+	}
+	a.op("VBLENDMPS", yes, no, m, dst)
+}
+
+// keep sets dst to x where m is set and to zero elsewhere.
+func (a *asm) keep(m mask, x, dst value) {
+	if a.vector == "Y" {
+		a.op("VANDPS", m, x, dst)
+		return
+	}
+	a.op("VMOVAPS.Z", x, m, dst)
+}
+
+// keepLive sets the lanes of x that lie beyond the end to zero.
+func (a *asm) keepLive(x value) {
+	switch {
+	case !a.inTail:
+	case a.vector == "Y":
+		a.op("VANDPS", fixed(tailMask), x, x)
+	default:
+		a.op("VMOVAPS.Z", x, fixed("K1"), x)
+	}
+}
+
+// constants is the read-only table of one file. Each constant fills a 256-bit vector, since AVX2 has no broadcasting
+// operands.
+type constants struct {
+	symbol string
+	words  []uint32
+}
+
+func (t *constants) operand(b uint32) fixed {
+	at := -1
+	for i, w := range t.words {
+		if w == b {
+			at = i
+		}
+	}
+	if at < 0 {
+		at = len(t.words)
+		t.words = append(t.words, b)
+	}
+	return fixed(fmt.Sprintf("%s<>+%d(SB)", t.symbol, at*32))
+}
+
+func (t *constants) String() string {
+	var b strings.Builder
+	if len(t.words) == 0 {
+		return ""
+	}
+	for i, w := range t.words {
+		for k := range 4 {
+			fmt.Fprintf(&b, "DATA %s<>+%d(SB)/8, $0x%08x%08x\n", t.symbol, i*32+k*8, w, w)
+		}
+	}
+	fmt.Fprintf(&b, "GLOBL %s<>(SB), RODATA|NOPTR, $%d\n\n", t.symbol, len(t.words)*32)
+	return b.String()
+}
+
+// maskTable is read at an offset so that the first lanes are all ones and the others zero.
+const maskTable = `DATA lanes<>+0(SB)/8, $0xffffffffffffffff
+DATA lanes<>+8(SB)/8, $0xffffffffffffffff
+DATA lanes<>+16(SB)/8, $0xffffffffffffffff
+DATA lanes<>+24(SB)/8, $0xffffffffffffffff
+DATA lanes<>+32(SB)/8, $0
+DATA lanes<>+40(SB)/8, $0
+DATA lanes<>+48(SB)/8, $0
+DATA lanes<>+56(SB)/8, $0
+GLOBL lanes<>(SB), RODATA|NOPTR, $64
+
+`

@@ -1,0 +1,4 @@
+package main
+
+func convert() []routine   { return nil }
+func transpose() []routine { return nil }

@@ -1,0 +1,48 @@
+package main
+
+// pure makes a body of a function that replaces one vector by another.
+func pure(f func(a *asm, x value)) body {
+	return func(a *asm, in []value, _ []fixed, _ accumulator) value {
+		f(a, in[0])
+		return in[0]
+	}
+}
+
+func elementary() []routine {
+	unary := func(name string, wide, narrow int, f func(a *asm, x value)) routine {
+		return &kernel{name: name, inputs: []string{"x"}, writes: true, body: pure(f),
+			copies: map[string]int{"AVX512": wide, "AVX2": narrow}}
+	}
+	return []routine{
+		unary("neg", 2, 2, func(a *asm, x value) { a.op("VXORPS", a.bits(signBit), x, x) }),
+		unary("abs", 2, 2, func(a *asm, x value) { a.op("VANDPS", a.bits(restBits), x, x) }),
+		unary("square", 2, 2, func(a *asm, x value) { a.op("VMULPS", x, x, x) }),
+		unary("cube", 2, 2, func(a *asm, x value) {
+			t := a.newValue()
+			a.op("VMULPS", x, x, t)
+			a.op("VMULPS", x, t, x)
+		}),
+		unary("sqrt", 2, 2, func(a *asm, x value) { a.op("VSQRTPS", x, x) }),
+		unary("rsqrt", 2, 2, func(a *asm, x value) {
+			a.op("VSQRTPS", x, x)
+			a.op("VDIVPS", x, a.pin(1), x)
+		}),
+		unary("exp", 4, 2, func(a *asm, x value) {
+			clamp(a, x, -104, 89)
+			exponential(a, x, a.newValue())
+		}),
+		unary("log", 2, 1, logarithm),
+		unary("tanh", 4, 2, hyperbolicTangent),
+		unary("erf", 2, 2, errorFunction),
+	}
+}
+
+// hyperbolicTangent replaces x by tanh(x) = m/(m+2), m = exp(2x) - 1, which has rounded to ±1 beyond 10.
+func hyperbolicTangent(a *asm, x value) {
+	n := a.newValue()
+	clamp(a, x, -10, 10)
+	a.op("VADDPS", x, x, x)
+	expm1(a, x, n)
+	a.op("VADDPS", a.c(2), x, n)
+	a.op("VDIVPS", n, x, x)
+}

@@ -1,0 +1,68 @@
+package vec
+
+import (
+	"math"
+	"testing"
+)
+
+func TestArithmetic(t *testing.T) {
+	nan := float32(math.NaN())
+	// Rounding to float64 first can change the last place of a fused operation.
+	fused := tolerance{ulps: 1}
+	testElementwise(t, []elementwise{
+		binary("Add", Add, addRef, exact),
+		binary("Sub", Sub, subRef, exact),
+		binary("Mul", Mul, mulRef, exact),
+		binary("Div", Div, divRef, exact),
+		binary("Max", Max, maximumRef, exact),
+		binary("Min", Min, minimumRef, exact),
+		unary("AddScalar", withScalar(AddScalar, 1.25), withScalar(addScalarRef, 1.25), exact),
+		unary("SubScalar", withScalar(SubScalar, 1.25), withScalar(addScalarRef, -1.25), exact),
+		unary("RSubScalar", withScalar(RSubScalar, 1.25), withScalar(rsubScalarRef, 1.25), exact),
+		unary("MulScalar", withScalar(MulScalar, 1.3), withScalar(mulScalarRef, 1.3), exact),
+		unary("DivScalar", withScalar(DivScalar, 1.3), withScalar(divScalarRef, 1.3), exact),
+		unary("RDivScalar", withScalar(RDivScalar, 1.3), withScalar(rdivScalarRef, 1.3), exact),
+		unary("MaxScalar", withScalar(MaxScalar, 0.5), withScalar(maxScalarRef, 0.5), exact),
+		unary("MinScalar", withScalar(MinScalar, 0.5), withScalar(minScalarRef, 0.5), exact),
+		unary("MaxScalar NaN", withScalar(MaxScalar, nan), withScalar(maxScalarRef, nan), exact),
+		unary("Affine", withScalars(Affine, 1.5, -0.25), withScalars(affineRef, 1.5, -0.25), fused),
+		binary("Axpy",
+			func(dst, x, y []float32) { Axpy(dst, 0.7, x, y) },
+			func(dst, x, y []float32) { axpyRef(dst, x, y, 0.7) }, fused),
+		{name: "FMA", inputs: 3, tol: fused,
+			fast: func(dst []float32, in [3][]float32) { FMA(dst, in[0], in[1], in[2]) },
+			ref:  func(dst []float32, in [3][]float32) { fmaRef(dst, in[0], in[1], in[2]) }},
+	})
+}
+
+func TestFill(t *testing.T) {
+	for _, n := range []int{0, 1, 33} {
+		dst, intact := guardedFloats(n, 1)
+		Fill(dst, 2.5)
+		for i, v := range dst {
+			if v != 2.5 {
+				t.Errorf("Fill, n=%d: at %d: %v", n, i, v)
+			}
+		}
+		if err := intact(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestShortInputPanics(t *testing.T) {
+	atEachLevel(t, func(t *testing.T) {
+		dst := make([]float32, 8)
+		defer func() {
+			if recover() == nil {
+				t.Error("Add with a short input did not panic")
+			}
+			for i, v := range dst {
+				if v != 0 {
+					t.Errorf("dst[%d] = %v was written before the panic", i, v)
+				}
+			}
+		}()
+		Add(dst, make([]float32, 8), make([]float32, 7, 7))
+	})
+}

@@ -1,0 +1,13 @@
+package vec
+
+import "unsafe"
+
+// words views 4-byte elements as bits: the assembly is written once for all of them.
+func words[T Word](s []T) []uint32 {
+	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(s))), len(s))
+}
+
+// halves views 2-byte elements as bits.
+func halves[H ~uint16](s []H) []uint16 {
+	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(s))), len(s))
+}

@@ -1,0 +1,24 @@
+package vec
+
+import "fmt"
+
+// Word is any 4-byte element. Transpose, Gather and Scatter move such elements without looking at them.
+type Word interface {
+	~float32 | ~int32 | ~uint32
+}
+
+// Transpose writes the transpose of a matrix: dst[c*ldDst+r] = src[r*ldSrc+c] for r < rows, c < cols. The leading
+// dimensions count elements: ldSrc >= cols, ldDst >= rows. Elements of dst between rows and ldDst are left alone. It
+// panics if a dimension is negative, a leading dimension too small, or a slice too short.
+func Transpose[T Word](dst, src []T, rows, cols, ldDst, ldSrc int) {
+	if rows < 0 || cols < 0 || ldSrc < cols || ldDst < rows {
+		panic(fmt.Sprintf("vec.Transpose: %d x %d with leading dimensions %d (source) and %d (destination)",
+			rows, cols, ldSrc, ldDst))
+	}
+	if rows == 0 || cols == 0 {
+		return
+	}
+	src = src[:(rows-1)*ldSrc+cols]
+	dst = dst[:(cols-1)*ldDst+rows]
+	transpose(words(dst), words(src), rows, cols, ldDst, ldSrc)
+}
