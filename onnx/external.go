@@ -1,0 +1,152 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// ErrExternalData is the kind of error about tensor contents that a model keeps in another file: missing, too short, or
+// outside of the model's folder.
+var ErrExternalData = errors.New("bad external data")
+
+// externalFiles maps the files that hold the external data of one model, each once.
+type externalFiles struct {
+	dir  string // "" refuses all external data
+	root *os.Root
+	data map[string][]byte
+	maps []*mapping
+}
+
+// read returns the n bytes of a tensor, a view of the mapped file.
+func (e *externalFiles) read(t *tensorMessage, n int) ([]byte, error) {
+	location := t.external["location"]
+	fail := func(format string, args ...any) error {
+		return fmt.Errorf("%w: file %q: %s", ErrExternalData, location, fmt.Sprintf(format, args...))
+	}
+	if e == nil || e.dir == "" {
+		return nil, fail("there is no model folder to look in; open the model by its path")
+	}
+	offset, err := extent(t.external, "offset", 0)
+	if err != nil {
+		return nil, fail("%v", err)
+	}
+	length, err := extent(t.external, "length", int64(n))
+	if err != nil {
+		return nil, fail("%v", err)
+	}
+	if length != int64(n) {
+		return nil, fail("the tensor needs %d bytes, the model says %d", n, length)
+	}
+	if n == 0 {
+		return []byte{}, nil
+	}
+	data, err := e.open(location)
+	if err != nil {
+		return nil, fail("%v", err)
+	}
+	if offset > int64(len(data)) || length > int64(len(data))-offset {
+		return nil, fail("has %d bytes, the tensor wants %d at offset %d; is the download complete?", len(data), length, offset)
+	}
+	return data[offset : offset+length : offset+length], nil
+}
+
+func extent(external map[string]string, key string, def int64) (int64, error) {
+	s, ok := external[key]
+	if !ok {
+		return def, nil
+	}
+	v, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || v < 0 {
+		return 0, fmt.Errorf("%s %q is not a size", key, s)
+	}
+	return v, nil
+}
+
+// open maps a file of the model's folder. os.Root keeps the path inside of it, symbolic links included.
+func (e *externalFiles) open(location string) ([]byte, error) {
+	name := filepath.Clean(filepath.FromSlash(location))
+	if data, ok := e.data[name]; ok {
+		return data, nil
+	}
+	if location == "" || !filepath.IsLocal(name) {
+		return nil, errors.New("the location must be a path inside of the model's folder")
+	}
+	if e.root == nil {
+		root, err := os.OpenRoot(e.dir)
+		if err != nil {
+			return nil, err
+		}
+		e.root = root
+	}
+	info, err := e.root.Stat(name)
+	if err != nil {
+		return nil, fmt.Errorf("%w; keep it next to the model", err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("is not a regular file")
+	}
+	f, err := e.root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	m, err := mapFile(f)
+	if err != nil {
+		return nil, err
+	}
+	if e.data == nil {
+		e.data = map[string][]byte{}
+	}
+	e.data[name], e.maps = m.data, append(e.maps, m)
+	return m.data, nil
+}
+
+// close unmaps every file.
+func (e *externalFiles) close() error {
+	var errs []error
+	for _, m := range e.maps {
+		errs = append(errs, m.close())
+	}
+	if e.root != nil {
+		errs = append(errs, e.root.Close())
+	}
+	e.maps, e.data, e.root = nil, nil, nil
+	return errors.Join(errs...)
+}
+
+// mapping is the content of a file: mapped, or read where it cannot be.
+type mapping struct {
+	data  []byte
+	unmap func() error
+}
+
+func (m *mapping) close() error {
+	unmap := m.unmap
+	m.data, m.unmap = nil, nil
+	if unmap == nil {
+		return nil
+	}
+	return unmap()
+}
+
+// mapFile maps a regular file, and reads what is none (a pipe) or cannot be mapped.
+func mapFile(f *os.File) (*mapping, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().IsRegular() {
+		if m, err := mapRegular(f, info.Size()); err == nil {
+			return m, nil
+		}
+	}
+	data, err := io.ReadAll(f)
+	if err != nil {
+		return nil, err
+	}
+	return &mapping{data: data}, nil
+}

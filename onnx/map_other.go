@@ -1,0 +1,11 @@
+//go:build !unix
+
+package onnx
+
+import (
+	"errors"
+	"os"
+)
+
+// mapRegular has no mapping on this system; the caller reads the file.
+func mapRegular(*os.File, int64) (*mapping, error) { return nil, errors.ErrUnsupported }

@@ -1,0 +1,27 @@
+//go:build unix
+
+package onnx
+
+import (
+	"errors"
+	"math"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// mapRegular maps a file read-only. A later change of the file by others shows through, and truncating it faults: models
+// are replaced by renaming, never written in place.
+func mapRegular(f *os.File, size int64) (*mapping, error) {
+	if size == 0 {
+		return &mapping{}, nil
+	}
+	if size > math.MaxInt {
+		return nil, errors.New("the file is larger than the address space")
+	}
+	data, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, err
+	}
+	return &mapping{data: data, unmap: func() error { return unix.Munmap(data) }}, nil
+}

@@ -1,0 +1,111 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/op"
+)
+
+// ErrOpset is the kind of error about an operator set that is too old or that a model uses without importing it. An
+// error about one that is too old is also of kind op.ErrUnsupported.
+var ErrOpset = errors.New("bad operator set")
+
+// MinOpset is the oldest version of ONNX's own operator set that weir reads.
+const MinOpset = 7
+
+// Options says how far reading goes. The zero Options checks everything.
+type Options struct {
+	// SkipCheck leaves out graph.Check and type inference, so that a model with operators that weir does not have can be
+	// looked at. Such a graph cannot be evaluated.
+	SkipCheck bool
+	// SkipInfer leaves out type inference: values that nodes compute have the types that the model declares, if any.
+	SkipInfer bool
+}
+
+// Model is a model file in use.
+type Model struct {
+	// Graph is the model. Its constants are views of the mapped file: they must not be written, and not be used after
+	// Close.
+	Graph *graph.Graph
+	// Path is the file, "" for a model decoded from memory.
+	Path string
+	// IRVersion is the version of the file format that the model declares.
+	IRVersion int
+
+	file  *mapping
+	files *externalFiles
+}
+
+// Open maps a model file and reads its graph. External data is looked for in the file's folder. Errors name the file
+// and are of kind [ErrFormat], [ErrExternalData], [ErrOpset], op.ErrUnsupported or graph.ErrInvalid, or come from the
+// file system.
+func Open(path string, o Options) (*Model, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	file, err := mapFile(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	m, err := decode(file.data, filepath.Dir(path), o)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), file.close())
+	}
+	m.Path, m.file = path, file
+	return m, nil
+}
+
+// Decode reads a model from memory. The graph's constants are views of data, which must not change while they are in
+// use. External data is looked for in dir; "" refuses it. The errors are those of [Open] without the file's name.
+func Decode(data []byte, dir string, o Options) (*Model, error) { return decode(data, dir, o) }
+
+func decode(data []byte, dir string, o Options) (*Model, error) {
+	msg, err := (&decoder{}).model(data)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{IRVersion: int(msg.irVersion), files: &externalFiles{dir: dir}}
+	if m.Graph, err = build(msg, m.files); err == nil && !o.SkipCheck {
+		if err = m.Graph.Check(); err == nil && !o.SkipInfer {
+			err = m.Graph.InferTypes()
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.files.close())
+	}
+	return m, nil
+}
+
+// Close unmaps the model's files. The graph's constants, and tensors that alias them, must not be used afterwards. A
+// second Close does nothing.
+func (m *Model) Close() error {
+	err := m.files.close()
+	if m.file != nil {
+		err = errors.Join(err, m.file.close())
+	}
+	return err
+}
+
+// opsetVersion returns the version of a node's operator set.
+func opsetVersion(n *nodeMessage, opsets map[string]int) (int, error) {
+	v, ok := opsets[n.domain]
+	switch {
+	case !ok && n.domain == fusedDomain:
+		return 1, nil
+	case !ok:
+		return 0, inNode(n, fmt.Errorf("%w: the model imports no operator set for domain %q", ErrOpset, n.domain))
+	case n.domain == "" && v < MinOpset:
+		return 0, fmt.Errorf("%w: %w: opset %d is older than %d, the oldest that weir reads; convert the model with ONNX's version converter",
+			ErrOpset, op.ErrUnsupported, v, MinOpset)
+	}
+	return v, nil
+}
+
+// fusedDomain is the domain of the operators that weir's own passes make.
+const fusedDomain = "weir"

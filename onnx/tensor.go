@@ -1,0 +1,429 @@
+package onnx
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// tensorMessage is a TensorProto whose contents are still views of the file.
+type tensorMessage struct {
+	name     string
+	dims     []int64
+	dtype    int64
+	raw      []byte
+	hasRaw   bool
+	floats   [][]byte
+	doubles  [][]byte
+	int32s   [][]byte
+	int64s   [][]byte
+	uint64s  [][]byte
+	strings  [][]byte
+	external map[string]string
+	location int64 // 1: the contents are in another file
+	segment  bool
+
+	done *tensor.Tensor // the result of decode
+	of   *tensorMessage // the tensor of a function that this is a renamed copy of, so that all calls share one result
+}
+
+// DecodeTensor reads one TensorProto, the content of the .pb files of ONNX's test data. The result may be a view of b,
+// which must not change while it is in use. It fails with [ErrFormat] or op.ErrUnsupported.
+func DecodeTensor(b []byte) (*tensor.Tensor, error) {
+	m, err := (&decoder{}).tensor(b)
+	if err != nil {
+		return nil, err
+	}
+	return m.decode(nil)
+}
+
+func (d *decoder) tensor(b []byte) (*tensorMessage, error) {
+	t := &tensorMessage{}
+	err := eachField("TensorProto", b, func(x field) error { return d.tensorField(t, x) })
+	if err != nil {
+		return nil, fmt.Errorf("tensor %q: %w", t.name, err)
+	}
+	return t, nil
+}
+
+func (d *decoder) tensorField(t *tensorMessage, x field) error {
+	const name = "TensorProto"
+	switch x.num {
+	case 1:
+		return x.ints(name, &t.dims, maxRank)
+	case 2:
+		return x.int(name, &t.dtype)
+	case 3:
+		t.segment = true
+	case 4:
+		return x.chunk(name, &t.floats, protowire.Fixed32Type)
+	case 5:
+		return x.chunk(name, &t.int32s, protowire.VarintType)
+	case 6:
+		t.strings = append(t.strings, x.bytes)
+		return x.want(name, protowire.BytesType)
+	case 7:
+		return x.chunk(name, &t.int64s, protowire.VarintType)
+	case 8:
+		return x.ident(name, &t.name)
+	case 9:
+		t.raw, t.hasRaw = x.bytes, true
+		return x.want(name, protowire.BytesType)
+	case 10:
+		return x.chunk(name, &t.doubles, protowire.Fixed64Type)
+	case 11:
+		return x.chunk(name, &t.uint64s, protowire.VarintType)
+	case 13:
+		if t.external == nil {
+			t.external = map[string]string{}
+		}
+		return d.entry(x, t.external)
+	case 14:
+		return x.int(name, &t.location)
+	}
+	return nil
+}
+
+// narrow names the element types of TensorProto.DataType that weir does not hold.
+var narrow = map[int64]string{17: "float8e4m3fn", 18: "float8e4m3fnuz", 19: "float8e5m2", 20: "float8e5m2fnuz", 21: "uint4",
+	22: "int4", 23: "float4e2m1", 24: "float8e8m0", 25: "uint2", 26: "int2"}
+
+// elemType converts a TensorProto.DataType. 0, not given, is tensor.Undefined.
+func elemType(n int64) (tensor.DType, error) {
+	if name := narrow[n]; name != "" {
+		return tensor.Undefined, fmt.Errorf("%w: element type %s", op.ErrUnsupported, name)
+	}
+	if n < 0 || n > math.MaxUint8 || n != 0 && !tensor.DType(n).Valid() {
+		return tensor.Undefined, formatErr("element type %d does not exist", n)
+	}
+	return tensor.DType(n), nil
+}
+
+// decode gives the tensor: a view of the file where the format allows, a decoded copy for the integer fields, which the
+// format packs as varints. The count of elements is compared with the data before anything is allocated.
+func (t *tensorMessage) decode(files *externalFiles) (*tensor.Tensor, error) {
+	if t.of != nil {
+		return t.of.decode(files)
+	}
+	if t.done != nil {
+		return t.done, nil
+	}
+	out, err := t.read(files)
+	if err != nil {
+		return nil, fmt.Errorf("tensor %q: %w", t.name, err)
+	}
+	t.done = out
+	return out, nil
+}
+
+func (t *tensorMessage) read(files *externalFiles) (*tensor.Tensor, error) {
+	d, err := elemType(t.dtype)
+	if err != nil {
+		return nil, err
+	}
+	if d == tensor.Undefined {
+		return nil, formatErr("no element type")
+	}
+	if t.segment {
+		return nil, fmt.Errorf("%w: tensors in segments", op.ErrUnsupported)
+	}
+	shape, err := sizes(t.dims)
+	if err != nil {
+		return nil, err
+	}
+	n, err := tensor.ByteCount(d, shape)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	out := &tensor.Tensor{DType: d, Shape: shape}
+	switch {
+	case t.location == 1:
+		out.Data, err = files.read(t, n)
+	case d == tensor.String:
+		out.Strings, err = t.stringData(n / 16)
+	case t.hasRaw:
+		if out.Data = t.raw; len(t.raw) != n {
+			err = formatErr("%v%v needs %d bytes, raw_data has %d", d, shape, n, len(t.raw))
+		}
+	default:
+		out.Data, err = t.typed(d, n)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if d == tensor.Bool {
+		out.Data = plainBools(out.Data)
+	}
+	return out, nil
+}
+
+// sizes checks dimensions of the file.
+func sizes(dims []int64) ([]int, error) {
+	shape := make([]int, len(dims))
+	for i, n := range dims {
+		if n < 0 || int64(int(n)) != n {
+			return nil, formatErr("dimension %d is %d", i, n)
+		}
+		shape[i] = int(n)
+	}
+	return shape, nil
+}
+
+func (t *tensorMessage) stringData(n int) ([]string, error) {
+	if len(t.strings) != n {
+		return nil, formatErr("shape %v needs %d strings, there are %d", t.dims, n, len(t.strings))
+	}
+	out := make([]string, n)
+	for i, s := range t.strings {
+		out[i] = string(s)
+	}
+	return out, nil
+}
+
+// typed reads the field that the element type is kept in, as the comments of TensorProto assign them, into n bytes.
+func (t *tensorMessage) typed(d tensor.DType, n int) ([]byte, error) {
+	switch d {
+	case tensor.Float32, tensor.Complex64:
+		return fixed(t.floats, n)
+	case tensor.Float64, tensor.Complex128:
+		return fixed(t.doubles, n)
+	case tensor.Int64:
+		return varints(t.int64s, d, n)
+	case tensor.Uint32, tensor.Uint64:
+		return varints(t.uint64s, d, n)
+	}
+	return varints(t.int32s, d, n)
+}
+
+// fixed joins runs of fixed-width elements; the usual single run is a view.
+func fixed(chunks [][]byte, n int) ([]byte, error) {
+	have := 0
+	for _, c := range chunks {
+		have += len(c)
+	}
+	if have != n {
+		return nil, formatErr("needs %d bytes of data, has %d", n, have)
+	}
+	if len(chunks) == 1 {
+		return chunks[0], nil
+	}
+	out, err := tensor.New(tensor.Uint8, n)
+	if err != nil {
+		return nil, err
+	}
+	b := out.Data[:0]
+	for _, c := range chunks {
+		b = append(b, c...)
+	}
+	return b, nil
+}
+
+// varints decodes runs of varints to elements of type d, n bytes in all, each truncated to its width.
+func varints(chunks [][]byte, d tensor.DType, n int) ([]byte, error) {
+	size, have := d.Size(), 0
+	for _, c := range chunks {
+		for _, b := range c {
+			if b < 0x80 {
+				have++
+			}
+		}
+	}
+	if have != n/size {
+		return nil, formatErr("needs %d elements of data, has %d", n/size, have)
+	}
+	t, err := tensor.New(d, n/size)
+	if err != nil {
+		return nil, err
+	}
+	out := t.Data
+	var word [8]byte
+	for _, c := range chunks {
+		for len(c) > 0 {
+			v, k := protowire.ConsumeVarint(c)
+			if k < 0 || len(out) == 0 {
+				return nil, formatErr("bad integer data: %v", protowire.ParseError(k))
+			}
+			c = c[k:]
+			if d == tensor.Bool && v != 0 {
+				v = 1
+			}
+			binary.LittleEndian.PutUint64(word[:], v)
+			copy(out[:size], word[:])
+			out = out[size:]
+		}
+	}
+	return t.Data, nil
+}
+
+// plainBools returns bytes that are 0 or 1 only, since any other byte in a Go bool is undefined; the usual array that
+// already is comes back as it is.
+func plainBools(b []byte) []byte {
+	for i, v := range b {
+		if v <= 1 {
+			continue
+		}
+		out := append([]byte{}, b...)
+		for j := i; j < len(out); j++ {
+			out[j] = min(out[j], 1)
+		}
+		return out
+	}
+	return b
+}
+
+// sparseMessage is a SparseTensorProto.
+type sparseMessage struct {
+	values, indices *tensorMessage
+	dims            []int64
+
+	done *tensor.Tensor
+	of   *sparseMessage
+}
+
+// A sparse tensor becomes dense when that takes at most sparseFloor bytes or sparseGrowth times those stored.
+const (
+	sparseFloor  = 1 << 20
+	sparseGrowth = 64
+)
+
+func (d *decoder) sparse(b []byte) (*sparseMessage, error) {
+	const name = "SparseTensorProto"
+	s := &sparseMessage{}
+	err := eachField(name, b, func(x field) (err error) {
+		if x.num == 3 {
+			return x.ints(name, &s.dims, maxRank)
+		}
+		if x.num > 3 {
+			return nil
+		}
+		if err = x.want(name, protowire.BytesType); err != nil {
+			return err
+		}
+		if x.num == 1 {
+			s.values, err = d.tensor(x.bytes)
+		} else {
+			s.indices, err = d.tensor(x.bytes)
+		}
+		return err
+	})
+	if err == nil && (s.values == nil || s.indices == nil) {
+		err = formatErr("%s: values or indices are missing", name)
+	}
+	return s, err
+}
+
+// dense spreads the values over a zeroed tensor. Indices are linear ([NNZ]) or one coordinate tuple a value ([NNZ, rank]).
+func (s *sparseMessage) dense(files *externalFiles) (*tensor.Tensor, error) {
+	if s.of != nil {
+		return s.of.dense(files)
+	}
+	if s.done == nil {
+		t, err := s.spread(files)
+		if err != nil {
+			return nil, err
+		}
+		s.done = t
+	}
+	return s.done, nil
+}
+
+func (s *sparseMessage) spread(files *externalFiles) (*tensor.Tensor, error) {
+	fail := func(kind error, format string, args ...any) error {
+		return fmt.Errorf("sparse tensor %q: %w: %s", s.values.name, kind, fmt.Sprintf(format, args...))
+	}
+	values, err := s.values.decode(files)
+	if err != nil {
+		return nil, err
+	}
+	indices, err := s.indices.decode(files)
+	if err != nil {
+		return nil, err
+	}
+	shape, err := sizes(s.dims)
+	if err != nil {
+		return nil, fail(ErrFormat, "%v", err)
+	}
+	n, err := tensor.ByteCount(values.DType, shape)
+	if err != nil {
+		return nil, fail(ErrFormat, "%v", err)
+	}
+	if values.DType == tensor.String || n > max(sparseFloor, sparseGrowth*len(values.Data)) {
+		return nil, fail(op.ErrUnsupported, "%v%v is too large to make dense; store it dense", values.DType, shape)
+	}
+	out, err := tensor.New(values.DType, shape...)
+	if err != nil {
+		return nil, fail(ErrFormat, "%v", err)
+	}
+	at, err := linear(indices, shape, values.Len())
+	if err != nil {
+		return nil, fail(ErrFormat, "%v", err)
+	}
+	size := values.DType.Size()
+	for i, k := range at {
+		if k < 0 || k >= int64(out.Len()) {
+			return nil, fail(ErrFormat, "index %d is outside of shape %v", k, shape)
+		}
+		copy(out.Data[int(k)*size:], values.Data[i*size:(i+1)*size])
+	}
+	return out, nil
+}
+
+// linear converts the indices of n sparse values to row-major offsets.
+func linear(indices *tensor.Tensor, shape []int, n int) ([]int64, error) {
+	rank := len(shape)
+	if indices.DType != tensor.Int64 {
+		return nil, fmt.Errorf("indices are %v, want int64", indices.DType)
+	}
+	flat := tensor.As[int64](indices)
+	if indices.Rank() == 1 && len(flat) == n {
+		return flat, nil
+	}
+	if indices.Rank() != 2 || indices.Shape[0] != n || indices.Shape[1] != rank {
+		return nil, fmt.Errorf("indices have shape %v, want [%d] or [%d,%d]", indices.Shape, n, n, rank)
+	}
+	out := make([]int64, n)
+	for i := range out {
+		for j, v := range flat[i*rank : (i+1)*rank] {
+			if v < 0 || v >= int64(shape[j]) {
+				return nil, fmt.Errorf("index %v is outside of shape %v", flat[i*rank:(i+1)*rank], shape)
+			}
+			out[i] = out[i]*int64(shape[j]) + v
+		}
+	}
+	return out, nil
+}
+
+// opType converts a declared type. The zero op.Type, nothing known, is not an error.
+func (t typeMessage) opType() (op.Type, error) {
+	if t.kind == "" {
+		return op.Type{}, nil
+	}
+	if t.kind != "tensor" {
+		return op.Type{}, fmt.Errorf("%w: a value of type %s; weir holds tensors only", op.ErrUnsupported, t.kind)
+	}
+	d, err := elemType(t.elem)
+	if err != nil {
+		return op.Type{}, err
+	}
+	if !t.ranked {
+		return op.Unranked(d), nil
+	}
+	dims := make([]op.Dim, len(t.dims))
+	for i, dim := range t.dims {
+		switch {
+		case dim.known && dim.size >= 0 && dim.size <= math.MaxInt32*int64(math.MaxInt32):
+			dims[i] = op.Known(int(dim.size))
+		case dim.known || strings.Contains(dim.param, "·"):
+			dims[i] = op.Unknown() // -1 is what some exporters write for a size that varies
+		default:
+			dims[i] = op.Sym(dim.param)
+		}
+	}
+	return op.Ranked(d, dims...), nil
+}
