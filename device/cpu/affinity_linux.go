@@ -5,21 +5,39 @@ import "golang.org/x/sys/unix"
 // allowedCPUs returns the processors the process may run on, ascending, or nil if
 // the system does not say. It asks for the main thread, which nothing pins.
 func allowedCPUs() []int {
+	set := maskOf(unix.Getpid())
+	var cpus []int
+	for c := range len(set) * 64 {
+		if set.IsSet(c) {
+			cpus = append(cpus, c)
+		}
+	}
+	return cpus
+}
+
+// maskOf returns the affinity mask of a thread, 0 for the calling one, or nil.
+func maskOf(thread int) unix.CPUSetDynamic {
 	// The kernel refuses a mask shorter than its own, whose length it does not tell.
-	for size := 1024; size <= 1<<16; size *= 4 {
+	for size := 1024; size <= maxCPU; size *= 4 {
 		set := unix.NewCPUSet(size)
-		if unix.SchedGetaffinityDynamic(unix.Getpid(), set) != nil {
-			continue
+		if unix.SchedGetaffinityDynamic(thread, set) == nil {
+			return set
 		}
-		var cpus []int
-		for c := range size {
-			if set.IsSet(c) {
-				cpus = append(cpus, c)
-			}
-		}
-		return cpus
 	}
 	return nil
+}
+
+// affinity is a thread's mask as it was.
+type affinity struct{ set unix.CPUSetDynamic }
+
+// threadMask returns the calling thread's mask.
+func threadMask() affinity { return affinity{maskOf(0)} }
+
+// restore gives the calling thread the mask back.
+func (a affinity) restore() {
+	if a.set != nil {
+		_ = unix.SchedSetaffinityDynamic(0, a.set)
+	}
 }
 
 // pinThread ties the calling thread to one processor. A system that refuses is

@@ -7,3 +7,9 @@ func allowedCPUs() []int { return nil }
 
 // pinThread does nothing: threads cannot be pinned here.
 func pinThread(int) {}
+
+// affinity stands for a mask that is not to be had.
+type affinity struct{}
+
+func threadMask() affinity { return affinity{} }
+func (affinity) restore()  {}

@@ -23,7 +23,8 @@ type PoolOptions struct {
 	// Pin ties each worker to one processor of the process's affinity mask.
 	// Without it the operating system now and then leaves two workers on one
 	// core; with it a worker cannot evade another program. The caller's thread
-	// is never pinned. Where the system does not allow it, nothing is pinned.
+	// is pinned by [Pool.PinCaller] only. Where the system does not allow it,
+	// nothing is pinned.
 	Pin bool
 	// CPUs lists the processors that workers are pinned to, in the order of
 	// their numbers, leaving the first for the caller. It has no effect without
@@ -41,13 +42,15 @@ const (
 	maxRegions  = 64 // one bit each in Pool.open and Pool.busy
 	defaultSpin = 2 * time.Millisecond
 
-	// A turn of a spinning thread is pausesPerTurn pause instructions, 30 to 400
-	// ns on processors of today. After spinTurns of them, longer than a chunk
-	// should take, it offers its core to other threads each turn.
+	// A turn of a spinning thread is pausesPerTurn pause instructions, some 30 to
+	// 400 ns on processors of today. After spinTurns of them, longer than a chunk
+	// should take, it offers its core to other threads each turn, and its
+	// scheduler processor to other goroutines every goschedTurns.
 	pausesPerTurn = 8
 	spinTurns     = 1 << 10
 	yieldTurns    = 1 << 11
-	leastTurn     = 10 * time.Nanosecond
+	goschedTurns  = 16
+	leastTurn     = 100 * time.Nanosecond
 )
 
 // Pool runs parallel loops on a fixed set of worker threads. The goroutine that
@@ -163,6 +166,24 @@ func (p *Pool) Close() {
 	p.running.Wait()
 }
 
+// PinCaller ties the calling goroutine to its thread, and the thread to the
+// first of the pool's processors, which no worker below the number of processors
+// uses. A goroutine that runs all iterations of a job calls it once, and the
+// function it returns, on the same goroutine, when it ends. On a pool without Pin
+// both do nothing.
+func (p *Pool) PinCaller() (release func()) {
+	if len(p.cpus) == 0 {
+		return func() {}
+	}
+	runtime.LockOSThread()
+	before := threadMask()
+	pinThread(p.cpus[0])
+	return func() {
+		before.restore()
+		runtime.UnlockOSThread()
+	}
+}
+
 // acquire takes a free slot; it returns nil if there is none.
 func (p *Pool) acquire() *slot {
 	if len(p.slots) == 0 || p.closed.Load() {
@@ -194,8 +215,10 @@ func (p *Pool) find(from int) int {
 
 // work is the life of worker w.
 func (p *Pool) work(w int) {
-	runtime.LockOSThread()
+	// Without a processor to stay on, a goroutine that is not tied to its thread
+	// is woken in fewer thread switches.
 	if len(p.cpus) > 0 {
+		runtime.LockOSThread()
 		pinThread(p.cpus[w%len(p.cpus)])
 	}
 	debug.SetPanicOnFault(true)
@@ -215,6 +238,7 @@ func (p *Pool) work(w int) {
 			ended = true
 			return
 		}
+		p.recruit(k)
 		p.slots[k].help(w)
 	}
 }
@@ -240,12 +264,21 @@ func (p *Pool) next(from int) int {
 		case turn >= p.maxTurns || turn%16 == 15 && time.Since(start) > p.spin:
 			p.park(from)
 			start, turn = time.Now(), 0
-		case turn < spinTurns:
-			pause(pausesPerTurn)
 		default:
-			pause(pausesPerTurn)
-			yieldThread()
+			backOff(turn)
 		}
+	}
+}
+
+// backOff spends one turn of waiting, the more politely the longer it lasts.
+func backOff(turn int) {
+	pause(pausesPerTurn)
+	switch {
+	case turn < spinTurns:
+	case turn%goschedTurns == 0:
+		runtime.Gosched()
+	default:
+		yieldThread()
 	}
 }
 
@@ -259,11 +292,21 @@ func (p *Pool) park(from int) {
 		<-p.tokens
 	}
 	p.spinning.Add(1)
-	// Whoever wakes wakes two more, so that a caller does not pay for all.
-	if k := p.find(from); k >= 0 {
-		n, next := unpack(p.slots[k].word.Load())
-		p.wake(n - next - 1)
+}
+
+// recruit wakes workers for what the one that now goes to slot k leaves open. So
+// a caller need not pay for waking all, and a region that counted on a spinning
+// worker which went elsewhere is not forgotten.
+func (p *Pool) recruit(k int) {
+	if p.parked.Load() == 0 {
+		return
 	}
+	n, next := unpack(p.slots[k].word.Load())
+	wanted := n - next - 1
+	if other := p.find(k + 1); wanted <= 0 && other >= 0 && other != k {
+		wanted = 1
+	}
+	p.wake(wanted)
 }
 
 // wake sends for parked workers if fewer than wanted are looking for work.

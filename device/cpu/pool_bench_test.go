@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -80,5 +81,29 @@ func BenchmarkRunEmpty(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		_ = p.Run(context.Background(), device.Open, 2, r)
+	}
+}
+
+// BenchmarkWake runs regions that two workers must meet in when one is parked.
+func BenchmarkWake(b *testing.B) {
+	for name, pin := range map[string]bool{"float": false, "pin": true} {
+		b.Run(name, func(b *testing.B) {
+			p := NewPool(PoolOptions{Threads: 2, Spin: -1, Pin: pin})
+			defer p.Close()
+			for b.Loop() {
+				r := rendezvous{}
+				_ = p.Run(context.Background(), device.Open, 2, &r)
+			}
+		})
+	}
+}
+
+// rendezvous is a region of two chunks that spin until both are under way.
+type rendezvous struct{ begun atomic.Int32 }
+
+func (r *rendezvous) Chunk(int, int) {
+	r.begun.Add(1)
+	for r.begun.Load() < 2 {
+		pause(1)
 	}
 }

@@ -1,0 +1,280 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+
+	"github.com/weirgpu/weir/device"
+)
+
+// A region's word holds, from the top: one bit that forbids claims, 31 bits with
+// the number of chunks n, and 32 bits with the next chunk to claim. A claim is a
+// compare-and-swap that raises next, so whoever succeeds has claimed a chunk of
+// the region that is open now, even if it had read the word when an earlier
+// region looked the same. Nothing else of a region may be read before that.
+const (
+	stopBit   = 1 << 63
+	maxChunks = 1<<31 - 1
+)
+
+func pack(n, next int) uint64 { return uint64(n)<<32 | uint64(next) }
+
+func unpack(v uint64) (n, next int) { return int(v >> 32 & maxChunks), int(v & (1<<32 - 1)) }
+
+// slot is the place of one region at a time. The words that several threads
+// write lie on cache lines of their own.
+type slot struct {
+	word    atomic.Uint64
+	_       [56]byte
+	settled atomic.Int64 // chunks claimed by workers since the last publication that they are done with
+	waiting atomic.Bool  // the caller sleeps until a worker settles
+	quiet   chan struct{}
+	_       [40]byte
+
+	// Written by the caller while no worker is inside. A worker reads them
+	// between its claim and its settling, which orders the accesses.
+	region Region
+	gate   device.Gate
+	cancel <-chan struct{}
+	left   []int // left[w] is 1 + the chunk that worker w claimed and did not run, or 0
+
+	// Read and written by the caller only.
+	base int // next at the last publication
+	own  int // chunks the caller itself has claimed since
+
+	pool *Pool  // nil for a region whose caller runs it alone
+	bit  uint64 // this slot in the pool's sets
+
+	failed  atomic.Bool // a chunk has failed
+	failure *PanicError // the first to fail; written by whoever set failed, before it settles
+	_       [64]byte
+}
+
+// claim takes the next chunk.
+func (s *slot) claim() (chunk int, ok bool) {
+	for {
+		v := s.word.Load()
+		n, next := unpack(v)
+		if v&stopBit != 0 || next >= n {
+			return 0, false
+		}
+		if s.word.CompareAndSwap(v, v+1) {
+			return next, true
+		}
+	}
+}
+
+// open reports whether a claim would succeed.
+func (s *slot) open() bool {
+	v := s.word.Load()
+	n, next := unpack(v)
+	return v&stopBit == 0 && next < n
+}
+
+// stop forbids claims until the next publication.
+func (s *slot) stop() (n, next int) { return unpack(s.word.Or(stopBit)) }
+
+// halted reports whether no further chunk may begin: the lease is gone, the
+// context is done or a chunk has failed.
+func (s *slot) halted() bool {
+	if s.gate.Revoked() || s.failed.Load() {
+		return true
+	}
+	select {
+	case <-s.cancel:
+		return true
+	default:
+		return false
+	}
+}
+
+// chunk runs one chunk and turns a panic into the region's failure.
+func (s *slot) chunk(i, w int) {
+	returned := false
+	defer func() {
+		if !returned {
+			s.fail(recover(), i, w)
+		}
+	}()
+	s.region.Chunk(i, w)
+	returned = true
+}
+
+// fail records the first failure and forbids claims. The stack is still that of
+// the panic, because deferred functions run on top of it.
+func (s *slot) fail(value any, i, w int) {
+	if s.failed.CompareAndSwap(false, true) {
+		s.failure = &PanicError{Value: value, Stack: debug.Stack(), Chunk: i, Worker: w}
+	}
+	s.stop()
+}
+
+// help runs chunks as worker w > 0 until none is left or the region halts. The
+// caller of the region waits from the first claim to the settling, and only then.
+func (s *slot) help(w int) {
+	i, ok := s.claim()
+	if !ok {
+		return
+	}
+	claims := 1
+	defer func() { s.settle(claims) }()
+	if s.halted() {
+		s.left[w] = i + 1
+		s.stop()
+		return
+	}
+	for {
+		s.chunk(i, w)
+		if s.halted() {
+			s.stop()
+			return
+		}
+		if i, ok = s.claim(); !ok {
+			return
+		}
+		claims++
+	}
+}
+
+// settle tells the caller that a worker is done with the chunks it claimed.
+func (s *slot) settle(claims int) {
+	s.settled.Add(int64(claims))
+	if s.waiting.Load() {
+		select {
+		case s.quiet <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// await returns when workers have settled claims chunks. It spins while a chunk
+// may be expected to end, then lets other threads have the core, in case the
+// worker it waits for needs this one, and at last sleeps. A token in quiet may be
+// left from an earlier wait, which is why it only means that it is time to look.
+func (s *slot) await(claims int64) {
+	for i := 0; s.settled.Load() != claims; i++ {
+		if i < spinTurns+yieldTurns {
+			backOff(i)
+			continue
+		}
+		s.waiting.Store(true)
+		if s.settled.Load() != claims {
+			<-s.quiet
+		}
+		s.waiting.Store(false)
+	}
+}
+
+// run is the caller's side of a region, as worker 0.
+func (s *slot) run(ctx context.Context, n int) error {
+	// A deferred call, because a chunk may end the caller's goroutine.
+	defer s.leave()
+	for next := 0; ; {
+		renewed, err := s.admit(ctx)
+		if err != nil {
+			return s.stopped(ctx, n-next, n, err)
+		}
+		next = s.round(n, next, renewed)
+		if s.failed.Load() {
+			return s.failure
+		}
+		if next == n && s.leftover() == 0 {
+			return nil
+		}
+	}
+}
+
+// admit returns when the region may run. No worker is inside.
+func (s *slot) admit(ctx context.Context) (renewed bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	if !s.gate.Revoked() {
+		return false, nil
+	}
+	return true, s.gate.Renew(ctx)
+}
+
+// round runs chunks until all are claimed or the region halts, and returns the
+// first one not claimed. No worker is inside before and after. Of a fresh lease
+// it uses one chunk at least, so that leases however short make progress.
+func (s *slot) round(n, next int, fresh bool) int {
+	for w, c := range s.left {
+		if c == 0 {
+			continue
+		}
+		if !fresh && s.halted() {
+			return next
+		}
+		fresh = false
+		s.left[w] = 0
+		s.chunk(c-1, 0)
+	}
+	s.publish(n, next)
+	for fresh || !s.halted() {
+		fresh = false
+		i, ok := s.claim()
+		if !ok {
+			break
+		}
+		s.own++
+		s.chunk(i, 0)
+	}
+	return s.quiesce()
+}
+
+// publish opens the region from chunk next on.
+func (s *slot) publish(n, next int) {
+	s.base, s.own = next, 0
+	s.settled.Store(0)
+	s.word.Store(pack(n, next))
+	if s.pool != nil {
+		s.pool.open.Or(s.bit)
+		s.pool.wake(n - next - 1)
+	}
+}
+
+// quiesce forbids claims, waits for the workers inside and returns the first
+// chunk that was not claimed.
+func (s *slot) quiesce() (next int) {
+	if s.pool != nil {
+		s.pool.open.And(^s.bit)
+	}
+	_, next = s.stop()
+	s.await(int64(next - s.base - s.own))
+	return next
+}
+
+// leave makes the slot fit for another region.
+func (s *slot) leave() {
+	s.quiesce()
+	s.region, s.gate, s.cancel = nil, nil, nil
+	s.failed.Store(false)
+	s.failure = nil
+	clear(s.left)
+	if s.pool != nil {
+		s.pool.busy.And(^s.bit)
+	}
+}
+
+// leftover counts the chunks that workers claimed and did not run.
+func (s *slot) leftover() (chunks int) {
+	for _, c := range s.left {
+		if c != 0 {
+			chunks++
+		}
+	}
+	return chunks
+}
+
+// stopped describes why a region ended before its last chunk.
+func (s *slot) stopped(ctx context.Context, unclaimed, n int, err error) error {
+	missing := unclaimed + s.leftover()
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+		return fmt.Errorf("parallel region stopped with %d of %d chunks not run: %w (%w)", missing, n, err, cause)
+	}
+	return fmt.Errorf("parallel region stopped with %d of %d chunks not run: %w", missing, n, err)
+}
