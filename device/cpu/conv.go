@@ -1,0 +1,149 @@
+package cpu
+
+import (
+	"github.com/weirgpu/weir/kernel/conv"
+	"github.com/weirgpu/weir/kernel/gemm"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// convKernels are Conv (ONNX 1, 11, 22) with one to three spatial axes and weir's fused form.
+var convKernels = map[opKey]builder{
+	{"", "Conv"}: convolution, {"weir", "Conv"}: convolution,
+}
+
+// convKernel is a convolution that kernel/conv computes, its weights packed at load when they are constant, else at each
+// run.
+type convKernel struct {
+	op     *conv.Op
+	weight *tensor.Tensor
+	bias   bool
+	resid  bool
+}
+
+func convolution(r *Request) (Kernel, error) {
+	x, _, _ := r.in(0)
+	w, _, _ := r.in(1)
+	if !r.allFloat32(-1) || len(x) < 3 || len(x) > 5 || len(w) != len(x) || count(x) == 0 || count(w) == 0 {
+		return nil, nil
+	}
+	win, ok := window(r.Call.Attrs, x[2:], w[2:])
+	if !ok {
+		return nil, nil
+	}
+	k := &convKernel{weight: r.constant(1)}
+	_, _, k.bias = r.in(2)
+	_, _, k.resid = r.in(3)
+	var e gemm.Epilogue
+	if !setActivation(r.Call, &e) {
+		return nil, nil
+	}
+	var err error
+	k.op, err = conv.New(conv.Params{Window: win, N: x[0], C: x[1], M: w[0], Group: int(r.Call.Attrs.Int("group", 1)),
+		Bias: k.bias, Residual: k.resid, Clamp: e.Clamp, Lo: e.Lo, Hi: e.Hi, Map: e.Map})
+	return k, err
+}
+
+// window reads the attributes that Conv and the poolings share; false when weir's kernels do not reach (negative pads).
+func window(attrs op.Attrs, image, kernel []int) (conv.Window, bool) {
+	var w conv.Window
+	n, lead := len(image), 3-len(image)
+	strides, dilations, pads := attrs.Ints("strides"), attrs.Ints("dilations"), attrs.Ints("pads")
+	auto := attrs.String("auto_pad", "NOTSET")
+	for i := range 3 {
+		w.In[i], w.Kernel[i], w.Stride[i], w.Dilate[i] = 1, 1, 1, 1
+	}
+	for i := range n {
+		a := lead + i
+		w.In[a], w.Kernel[a] = image[i], kernel[i]
+		w.Stride[a], w.Dilate[a] = intAt(strides, i, 1), intAt(dilations, i, 1)
+		switch auto {
+		case "NOTSET":
+			w.PadLo[a], w.PadHi[a] = intAt(pads, i, 0), intAt(pads, i+n, 0)
+		case "SAME_UPPER", "SAME_LOWER":
+			out := (image[i] + w.Stride[a] - 1) / w.Stride[a]
+			total := max(0, (out-1)*w.Stride[a]+(kernel[i]-1)*w.Dilate[a]+1-image[i])
+			w.PadLo[a], w.PadHi[a] = total/2, total-total/2
+			if auto == "SAME_LOWER" {
+				w.PadLo[a], w.PadHi[a] = w.PadHi[a], w.PadLo[a]
+			}
+		}
+		if w.PadLo[a] < 0 || w.PadHi[a] < 0 || w.Stride[a] < 1 || w.Dilate[a] < 1 {
+			return w, false
+		}
+	}
+	return w, true
+}
+
+func intAt(list []int64, i, def int) int {
+	if i < len(list) {
+		return int(list[i])
+	}
+	return def
+}
+
+// Name implements Kernel.
+func (k *convKernel) Name() string { return "conv" }
+
+// PackedBytes implements Kernel.
+func (k *convKernel) PackedBytes() int {
+	if k.weight == nil {
+		return 0
+	}
+	return 4 * k.op.PackedLen()
+}
+
+// Pack implements Kernel.
+func (k *convKernel) Pack(dst []byte) {
+	if k.weight != nil {
+		k.op.PackWeights(tensor.Cast[float32](dst), tensor.As[float32](k.weight))
+	}
+}
+
+// ScratchBytes implements Kernel: each worker's, and the packed weights when they are packed at each run.
+func (k *convKernel) ScratchBytes(workers int) int {
+	n := workers * scratchBytes(k.op.ScratchLen())
+	if k.weight == nil {
+		n += scratchBytes(k.op.PackedLen())
+	}
+	return n
+}
+
+// Bind implements Kernel.
+func (k *convKernel) Bind(b Binding) Task {
+	t := &convTask{op: k.op}
+	t.args.X, t.args.Y = tensor.As[float32](b.In[0]), tensor.As[float32](b.Out[0])
+	if k.bias {
+		t.args.Bias = tensor.As[float32](b.In[2])
+	}
+	if k.resid {
+		t.args.Residual = tensor.As[float32](b.In[3])
+	}
+	if k.weight != nil {
+		t.args.W = tensor.Cast[float32](b.Packed)
+	} else {
+		n := scratchBytes(k.op.PackedLen())
+		t.args.W, b.Scratch = tensor.Cast[float32](b.Scratch[:n]), b.Scratch[n:]
+		t.raw = tensor.As[float32](b.In[1])
+	}
+	t.scratch = perWorker(b)
+	return t
+}
+
+type convTask struct {
+	op      *conv.Op
+	args    conv.Args
+	raw     []float32 // weights to pack at each run, nil when they are packed already
+	scratch [][]float32
+}
+
+// Run implements Task.
+func (t *convTask) Run(x *Exec) error {
+	if t.raw != nil {
+		t.op.PackWeights(t.args.W, t.raw)
+	}
+	return x.For(t.op.Chunks(), t)
+}
+
+// Chunk implements Region.
+func (t *convTask) Chunk(i, worker int) { t.op.Run(i, &t.args, t.scratch[worker]) }

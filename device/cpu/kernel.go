@@ -1,0 +1,180 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// Kernel is one operator call prepared for concrete types. It is immutable: every session of a plan shares it.
+type Kernel interface {
+	// Name says how the call is computed, for dumps and profiles: "conv.depthwise", "reference".
+	Name() string
+	// PackedBytes is the size of the kernel's own copy of its constant operands, 0 when it reads them in place.
+	PackedBytes() int
+	// Pack writes that copy. dst has PackedBytes bytes, aligned to 64.
+	Pack(dst []byte)
+	// ScratchBytes is the memory, besides inputs and outputs, that one run needs with that many workers.
+	ScratchBytes(workers int) int
+	// Bind makes a task on particular memory. It allocates what a run needs of Go's heap, so that Task.Run need not.
+	Bind(b Binding) Task
+}
+
+// Binding is the memory of one task. In and Out are those of the call, nil where an operand is absent; their bytes stay
+// where they are for the life of the task, except that a tensor whose shape depends on data is set anew by each run.
+type Binding struct {
+	In, Out []*tensor.Tensor
+	Packed  []byte // what Pack wrote
+	Scratch []byte // ScratchBytes, aligned to 64, contents undefined at each run
+	Workers int    // upper bound of the worker numbers that Chunk sees
+}
+
+// Task is a kernel bound to memory. One goroutine runs it at a time.
+type Task interface {
+	// Run computes the outputs from the inputs. In steady state it allocates nothing on the Go heap, except for the
+	// reference evaluation.
+	Run(x *Exec) error
+}
+
+// Exec is what a running task may use. One goroutine owns it.
+type Exec struct {
+	Ctx  context.Context
+	Gate device.Gate
+	Pool *Pool
+	// DynamicLimit bounds the bytes of the values whose shape depends on data; Dynamic counts those of this run.
+	DynamicLimit, Dynamic int64
+}
+
+// ErrDynamic is the kind of error about values whose shape depends on data and that need more than DynamicLimit.
+var ErrDynamic = errors.New("data-dependent values exceed the job's memory")
+
+// For runs chunks 0 to n-1 of r on the pool, under the gate.
+func (x *Exec) For(n int, r Region) error {
+	return x.Pool.Run(x.Ctx, x.Gate, n, r)
+}
+
+// Pass gives the device to another job if the lease was asked back, and waits for the next lease.
+func (x *Exec) Pass() error {
+	if x.Gate.Revoked() {
+		return x.Gate.Renew(x.Ctx)
+	}
+	return nil
+}
+
+// Reserve counts bytes of a value whose shape depends on data.
+func (x *Exec) Reserve(bytes int64) error {
+	if x.DynamicLimit > 0 && x.Dynamic+bytes > x.DynamicLimit {
+		return fmt.Errorf("%w: want %d bytes beside %d held, cap %d: raise --memory or give smaller inputs",
+			ErrDynamic, bytes, x.Dynamic, x.DynamicLimit)
+	}
+	x.Dynamic += bytes
+	return nil
+}
+
+// Deliver makes src the value of dst: copied when dst has planned memory of the same size, shared otherwise, as values
+// whose shape depends on data have none.
+func (x *Exec) Deliver(dst, src *tensor.Tensor) error {
+	if dst.Data != nil && dst.DType == src.DType && len(dst.Data) == len(src.Data) && sameShape(dst.Shape, src.Shape) {
+		copy(dst.Data, src.Data)
+		return nil
+	}
+	if err := x.Reserve(int64(len(src.Data))); err != nil {
+		return err
+	}
+	c := src.Clone()
+	*dst = *c
+	return nil
+}
+
+func sameShape(a, b []int) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Request is a call to be prepared. Every type is static; Const is set on inputs that are constant.
+type Request struct {
+	Call    *op.Call
+	In, Out []op.Type
+}
+
+// in returns the static shape and type of input i; ok is false when it is absent.
+func (r *Request) in(i int) (shape []int, d tensor.DType, ok bool) {
+	if i >= len(r.In) || r.In[i].DType == tensor.Undefined {
+		return nil, 0, false
+	}
+	shape, ok = r.In[i].Ints()
+	return shape, r.In[i].DType, ok
+}
+
+// constant returns input i when it is a constant, nil otherwise.
+func (r *Request) constant(i int) *tensor.Tensor {
+	if i >= len(r.In) {
+		return nil
+	}
+	return r.In[i].Const
+}
+
+// allFloat32 reports whether the first n inputs (all when n < 0) that are present and output 0 are float32.
+func (r *Request) allFloat32(n int) bool {
+	for i, t := range r.In {
+		if n >= 0 && i >= n {
+			break
+		}
+		if t.DType != tensor.Float32 && t.DType != tensor.Undefined {
+			return false
+		}
+	}
+	return r.Out[0].DType == tensor.Float32
+}
+
+// outShape returns the static shape of output 0.
+func (r *Request) outShape() []int {
+	s, _ := r.Out[0].Ints()
+	return s
+}
+
+// builder prepares a call, or returns nil when it has no kernel for these types, and the reference serves.
+type builder func(r *Request) (Kernel, error)
+
+type opKey struct{ domain, name string }
+
+// Prepare returns the fastest kernel that this package has for the call, nil when it has none.
+func Prepare(r *Request) (Kernel, error) {
+	for _, t := range append(r.In[:len(r.In):len(r.In)], r.Out...) {
+		if t.DType != tensor.Undefined && !t.Static() {
+			return nil, nil
+		}
+	}
+	b := builders()[opKey{r.Call.Domain, r.Call.Type}]
+	if b == nil || len(r.Out) == 0 || r.Out[0].DType == tensor.Undefined {
+		return nil, nil
+	}
+	k, err := b(r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.Call.Name(), err)
+	}
+	return k, nil
+}
+
+// plain is embedded by kernels that repack nothing and need no scratch.
+type plain struct{}
+
+// PackedBytes implements Kernel.
+func (plain) PackedBytes() int { return 0 }
+
+// Pack implements Kernel.
+func (plain) Pack([]byte) {}
+
+// ScratchBytes implements Kernel.
+func (plain) ScratchBytes(int) int { return 0 }

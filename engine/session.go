@@ -1,0 +1,238 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/plan"
+	"github.com/weirgpu/weir/tensor"
+)
+
+var (
+	// ErrFault is the kind of error about an iteration that panicked; the process and its other jobs go on.
+	ErrFault = errors.New("iteration faulted")
+	// ErrClosed is the kind of error about a session that was closed.
+	ErrClosed = errors.New("session closed")
+	// ErrBusy is the kind of error about a session whose every instance is in use.
+	ErrBusy = errors.New("all instances in use")
+)
+
+// Quota grants device memory to one job, exact to the byte. Both methods are safe for concurrent use.
+type Quota interface {
+	// Reserve grants bytes or fails with an error that names the job, what it wants and its cap.
+	Reserve(bytes int64) error
+	// Release gives reserved bytes back.
+	Release(bytes int64)
+}
+
+// Unlimited grants everything: the quota of a program that has the machine to itself.
+var Unlimited Quota = unlimited{}
+
+type unlimited struct{}
+
+func (unlimited) Reserve(int64) error { return nil }
+func (unlimited) Release(int64)       {}
+
+// Options say where and under which limits a plan is loaded.
+type Options struct {
+	Device device.Device
+	Pool   *cpu.Pool
+	Quota  Quota // nil: Unlimited
+	// MaxInstances bounds the arenas that exist at a time; 0 means no bound but the quota.
+	MaxInstances int
+	// DynamicLimit bounds, for each iteration, the bytes of values whose shape depends on data; 0 means no bound.
+	DynamicLimit int64
+	// Progress, when set, is called while weights are packed.
+	Progress func(done, total int)
+}
+
+// Session is a plan loaded for a job.
+type Session struct {
+	plan   *plan.Plan
+	opts   Options
+	packed device.Buffer
+
+	mu     sync.Mutex
+	free   []*Instance
+	made   int
+	closed bool
+}
+
+// Load reserves and allocates the plan's packed weights and packs them. The caller owns the session and must Close it.
+func Load(p *plan.Plan, o Options) (*Session, error) {
+	if o.Quota == nil {
+		o.Quota = Unlimited
+	}
+	s := &Session{plan: p, opts: o}
+	var err error
+	if s.packed, err = s.alloc(p.PackedBytes); err != nil {
+		return nil, fmt.Errorf("graph %q: packed weights: %w", p.Graph.Name, err)
+	}
+	if err := p.Pack(s.packed.Bytes(), o.Progress); err != nil {
+		s.release(s.packed)
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Session) alloc(n int64) (device.Buffer, error) {
+	if err := s.opts.Quota.Reserve(n); err != nil {
+		return nil, err
+	}
+	b, err := s.opts.Device.Alloc(n)
+	if err != nil {
+		s.opts.Quota.Release(n)
+		return nil, err
+	}
+	return b, nil
+}
+
+func (s *Session) release(b device.Buffer) {
+	n := b.Len()
+	b.Free()
+	s.opts.Quota.Release(n)
+}
+
+// Plan returns the plan that the session runs.
+func (s *Session) Plan() *plan.Plan { return s.plan }
+
+// Held returns the device bytes that the session holds now: packed weights and arenas.
+func (s *Session) Held() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.plan.PeakBytes(s.made)
+}
+
+// Take returns an instance that nobody else uses, making one if need be. Give it back with [Instance.Put]. It fails with
+// [ErrBusy] at MaxInstances, with [ErrClosed], or with the quota's or the device's error. A free instance costs no
+// allocation.
+func (s *Session) Take() (*Instance, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return nil, fmt.Errorf("graph %q: %w", s.plan.Graph.Name, ErrClosed)
+	case len(s.free) > 0:
+		i := s.free[len(s.free)-1]
+		s.free = s.free[:len(s.free)-1]
+		return i, nil
+	case s.opts.MaxInstances > 0 && s.made >= s.opts.MaxInstances:
+		return nil, fmt.Errorf("graph %q: %w: %d of %d", s.plan.Graph.Name, ErrBusy, s.made, s.opts.MaxInstances)
+	}
+	i, err := s.newInstance()
+	if err != nil {
+		return nil, fmt.Errorf("graph %q: arena: %w", s.plan.Graph.Name, err)
+	}
+	s.made++
+	return i, nil
+}
+
+func (s *Session) newInstance() (*Instance, error) {
+	arena, err := s.alloc(s.plan.ArenaBytes)
+	if err != nil {
+		return nil, err
+	}
+	prog, err := s.plan.Bind(arena.Bytes(), s.packed.Bytes())
+	if err != nil {
+		s.release(arena)
+		return nil, err
+	}
+	return &Instance{session: s, arena: arena, program: prog,
+		exec: cpu.Exec{Pool: s.opts.Pool, DynamicLimit: s.opts.DynamicLimit}}, nil
+}
+
+// Close frees the packed weights and every free instance; instances in use are freed when they are put back, and the
+// weights with the last of them. Closing twice is allowed.
+func (s *Session) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	s.closed = true
+	for _, i := range s.free {
+		s.drop(i)
+	}
+	s.free = nil
+	s.finish()
+}
+
+// drop frees an instance's arena; s.mu is held.
+func (s *Session) drop(i *Instance) {
+	s.release(i.arena)
+	s.made--
+}
+
+// finish frees the weights of a closed session once no instance reads them; s.mu is held.
+func (s *Session) finish() {
+	if s.closed && s.made == 0 && s.packed != nil {
+		s.release(s.packed)
+		s.packed = nil
+	}
+}
+
+// Instance is one arena of a session, with the plan bound to it.
+type Instance struct {
+	session *Session
+	arena   device.Buffer
+	program *plan.Program
+	exec    cpu.Exec
+}
+
+// Inputs returns the tensors to fill before Run, one an input of the graph. They live in the arena: contents are lost by
+// Run.
+func (i *Instance) Inputs() []*tensor.Tensor { return i.program.Inputs }
+
+// Outputs returns the results of the last Run, one an output of the graph; valid until the next Run or Put.
+func (i *Instance) Outputs() []*tensor.Tensor { return i.program.Outputs }
+
+// Plan returns the plan that the instance runs.
+func (i *Instance) Plan() *plan.Plan { return i.session.plan }
+
+// Run computes one iteration under the gate. The caller holds a lease when it calls, or the gate gives one at the first
+// check. The error is ctx's, the gate's, the model's, or of kind [ErrFault]; after an error the instance can run again.
+func (i *Instance) Run(ctx context.Context, g device.Gate) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("graph %q: %w: %v\n%s", i.session.plan.Graph.Name, ErrFault, r, debug.Stack())
+		}
+		i.exec.Ctx, i.exec.Gate = nil, nil
+	}()
+	i.exec.Ctx, i.exec.Gate, i.exec.Dynamic = ctx, g, 0
+	err = i.program.Run(&i.exec)
+	if errors.Is(err, cpu.ErrPanic) {
+		err = fmt.Errorf("%w: %w", ErrFault, err)
+	}
+	return err
+}
+
+// Profile runs one iteration step by step and reports each to visit, in order, after it has run.
+func (i *Instance) Profile(ctx context.Context, visit func(step int, s *plan.Step)) error {
+	i.exec.Ctx, i.exec.Gate, i.exec.Dynamic = ctx, device.Open, 0
+	steps := i.session.plan.Steps
+	for k := range steps {
+		if err := i.program.RunStep(&i.exec, k); err != nil {
+			return err
+		}
+		visit(k, &steps[k])
+	}
+	return nil
+}
+
+// Put gives the instance back to its session; it must not be used afterwards.
+func (i *Instance) Put() {
+	s := i.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		s.drop(i)
+		s.finish()
+		return
+	}
+	s.free = append(s.free, i)
+}

@@ -1,0 +1,113 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// Pack writes the repacked weights of every step into dst, which must hold PackedBytes and be aligned to [Align]. It is
+// done once for all sessions of the plan; progress, when not nil, is called with the number of steps done.
+func (p *Plan) Pack(dst []byte, progress func(done, total int)) error {
+	if int64(len(dst)) < p.PackedBytes {
+		return fmt.Errorf("graph %q: packed weights need %d bytes, given %d", p.Graph.Name, p.PackedBytes, len(dst))
+	}
+	for i := range p.Steps {
+		st := &p.Steps[i]
+		if st.packed.n > 0 {
+			st.Kernel.Pack(st.packed.of(dst))
+		}
+		if progress != nil {
+			progress(i+1, len(p.Steps))
+		}
+	}
+	return nil
+}
+
+// Program is a plan bound to one arena. It belongs to one goroutine at a time.
+type Program struct {
+	// Inputs and Outputs are views of the arena (or of constants, or, for outputs whose shape depends on data, of the heap)
+	// in the order of the graph's. Inputs are filled before Run; outputs are valid until the next Run.
+	Inputs, Outputs []*tensor.Tensor
+
+	plan    *Plan
+	tasks   []cpu.Task
+	tensors []*tensor.Tensor
+}
+
+// Bind ties the plan to an arena of ArenaBytes and to its packed weights; both must be aligned to [Align] and outlive the
+// program. Nothing is computed.
+func (p *Plan) Bind(arena, packed []byte) (*Program, error) {
+	if int64(len(arena)) < p.ArenaBytes || int64(len(packed)) < p.PackedBytes {
+		return nil, fmt.Errorf("graph %q: needs %d arena and %d packed bytes, given %d and %d", p.Graph.Name,
+			p.ArenaBytes, p.PackedBytes, len(arena), len(packed))
+	}
+	r := &Program{plan: p, tensors: make([]*tensor.Tensor, len(p.Slots))}
+	for i := range p.Slots {
+		r.tensors[i] = r.view(i, arena)
+	}
+	for i := range p.Steps {
+		st := &p.Steps[i]
+		r.tasks = append(r.tasks, st.Kernel.Bind(cpu.Binding{In: r.pick(st.In), Out: r.pick(st.Out),
+			Packed: st.packed.of(packed), Scratch: st.scratch.of(arena), Workers: p.Threads}))
+	}
+	r.Inputs, r.Outputs = r.pick(p.Inputs), r.pick(p.Outputs)
+	return r, nil
+}
+
+func (r *Program) view(i int, arena []byte) *tensor.Tensor {
+	s := &r.plan.Slots[i]
+	t := &tensor.Tensor{DType: s.Type.DType, Shape: []int{}}
+	if shape, ok := s.Type.Ints(); ok {
+		t.Shape = shape
+	}
+	switch s.Place {
+	case Constant:
+		return s.Value.Const()
+	case InArena:
+		t.Data = span{s.Offset, s.Bytes}.of(arena)
+	case Alias:
+		t.Data = r.tensors[s.Of].Data
+	}
+	return t
+}
+
+func (r *Program) pick(slots []int) []*tensor.Tensor {
+	ts := make([]*tensor.Tensor, len(slots))
+	for i, s := range slots {
+		if s >= 0 {
+			ts[i] = r.tensors[s]
+		}
+	}
+	return ts
+}
+
+// Plan returns the plan that the program runs.
+func (r *Program) Plan() *Plan { return r.plan }
+
+// Run computes the outputs from the inputs. Between steps it passes the gate of x, so a lease that was asked back is
+// given back there at the latest. An error names the node; the program can be run again.
+func (r *Program) Run(x *cpu.Exec) error {
+	for i, t := range r.tasks {
+		if err := x.Pass(); err != nil {
+			return r.failed(i, err)
+		}
+		if err := t.Run(x); err != nil {
+			return r.failed(i, err)
+		}
+	}
+	return nil
+}
+
+// RunStep runs step i alone, for profiles. The gate is not asked.
+func (r *Program) RunStep(x *cpu.Exec, i int) error {
+	if err := r.tasks[i].Run(x); err != nil {
+		return r.failed(i, err)
+	}
+	return nil
+}
+
+func (r *Program) failed(i int, err error) error {
+	return fmt.Errorf("graph %q: %v: %w", r.plan.Graph.Name, r.plan.Steps[i].Node, err)
+}

@@ -1,0 +1,229 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/pass"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// Options say for what a graph is compiled.
+type Options struct {
+	// Shapes gives concrete shapes of inputs by name. Inputs that are not named must have a declared shape that is known
+	// once the named ones have bound its symbols.
+	Shapes map[string][]int
+	// Threads is the number of workers that will run the plan; at least 1.
+	Threads int
+	// Passes configures the optimiser.
+	Passes pass.Options
+	// Reference leaves fast kernels out: every step runs the operator's plain evaluation.
+	Reference bool
+}
+
+// Compile specialises g to the shapes, optimises it, chooses kernels and places every value. g is not changed. The error
+// names the node that has no kernel or whose shape rule refuses.
+func Compile(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
+	s, err := g.Specialize(o.Shapes)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range s.Inputs {
+		if !v.Type.Static() {
+			return nil, fmt.Errorf("graph %q: input %q: %w: it is %v; give a shape (--shape %s=...)", g.Name, v.Name, ErrShape, v.Type, v.Name)
+		}
+	}
+	report, err := pass.Run(ctx, s, o.Passes)
+	if err != nil {
+		return nil, err
+	}
+	p, err := compile(s, o)
+	if err != nil {
+		return nil, err
+	}
+	p.Passes = report
+	return p, nil
+}
+
+// compile plans a graph whose input types are static.
+func compile(g *graph.Graph, o Options) (*Plan, error) {
+	c := compiler{opts: o, slot: map[*graph.Value]int{},
+		plan: &Plan{Graph: g, Threads: max(1, o.Threads)}}
+	for _, v := range g.Inputs {
+		c.plan.Inputs = append(c.plan.Inputs, c.newSlot(v, -1))
+	}
+	for i, n := range g.Nodes {
+		if err := c.step(i, n); err != nil {
+			return nil, fmt.Errorf("graph %q: %v: %w", g.Name, n, err)
+		}
+	}
+	for _, v := range g.Outputs {
+		s := c.use(v, len(c.plan.Steps))
+		c.plan.Outputs = append(c.plan.Outputs, s)
+	}
+	c.layout()
+	return c.plan, nil
+}
+
+type compiler struct {
+	opts Options
+	plan *Plan
+	slot map[*graph.Value]int
+}
+
+func (c *compiler) newSlot(v *graph.Value, step int) int {
+	s := Slot{Value: v, Type: v.Type, First: step, Last: step}
+	switch shape, ok := v.Type.Ints(); {
+	case v.IsConst():
+		s.Place, s.Bytes = Constant, int64(len(v.Const().Data))
+		c.plan.ConstBytes += s.Bytes
+	case ok && v.Type.Static() && v.Type.DType != tensor.String:
+		n, _ := tensor.ByteCount(v.Type.DType, shape)
+		s.Bytes = int64(n)
+	default:
+		s.Place = Dynamic
+	}
+	c.plan.Slots = append(c.plan.Slots, s)
+	c.slot[v] = len(c.plan.Slots) - 1
+	return c.slot[v]
+}
+
+// use notes that a value is read by a step and returns its slot.
+func (c *compiler) use(v *graph.Value, step int) int {
+	i, ok := c.slot[v]
+	if !ok {
+		i = c.newSlot(v, -1)
+	}
+	for j := i; ; j = c.plan.Slots[j].Of {
+		c.plan.Slots[j].Last = max(c.plan.Slots[j].Last, step)
+		if c.plan.Slots[j].Place != Alias {
+			return i
+		}
+	}
+}
+
+func (c *compiler) step(i int, n *graph.Node) error {
+	i = len(c.plan.Steps)
+	o, err := n.Op()
+	if err != nil {
+		return err
+	}
+	if c.alias(o, n, i) {
+		return nil
+	}
+	st := Step{Node: n}
+	for _, v := range n.In {
+		if v == nil {
+			st.In = append(st.In, -1)
+			continue
+		}
+		s := c.use(v, i)
+		st.In = append(st.In, s)
+		st.Bytes += c.plan.Slots[s].Bytes
+		st.dynamic = st.dynamic || c.plan.Slots[s].Place == Dynamic
+	}
+	for _, v := range n.Out {
+		if v == nil {
+			st.Out = append(st.Out, -1)
+			continue
+		}
+		s := c.newSlot(v, i)
+		st.Out = append(st.Out, s)
+		st.Bytes += c.plan.Slots[s].Bytes
+		st.dynamic = st.dynamic || c.plan.Slots[s].Place == Dynamic
+	}
+	if st.Kernel, err = c.kernel(o, n, st.dynamic); err != nil {
+		return err
+	}
+	st.Flops = flops(o, n)
+	c.plan.Flops += st.Flops
+	c.plan.Steps = append(c.plan.Steps, st)
+	return nil
+}
+
+// alias makes the output of a view operator share its input's bytes, which makes the operator no step at all.
+func (c *compiler) alias(o *op.Op, n *graph.Node, step int) bool {
+	if !o.Has(op.View) || len(n.Out) == 0 || n.Out[0] == nil || n.In[0] == nil {
+		return false
+	}
+	of := c.use(n.In[0], step)
+	out := n.Out[0].Type
+	if c.plan.Slots[of].Place == Dynamic || !out.Static() || out.DType == tensor.String {
+		return false
+	}
+	s := c.newSlot(n.Out[0], step)
+	c.plan.Slots[s].Place, c.plan.Slots[s].Of = Alias, of
+	return true
+}
+
+func (c *compiler) kernel(o *op.Op, n *graph.Node, dynamic bool) (cpu.Kernel, error) {
+	call := n.Call()
+	if k, err := c.control(n); k != nil || err != nil {
+		return k, err
+	}
+	if !dynamic && !c.opts.Reference {
+		k, err := cpu.Prepare(&cpu.Request{Call: call, In: types(n.In), Out: types(n.Out)})
+		if k != nil || err != nil {
+			return k, err
+		}
+	}
+	return cpu.Reference(o, call), nil
+}
+
+func types(vs []*graph.Value) []op.Type {
+	ts := make([]op.Type, len(vs))
+	for i, v := range vs {
+		if v != nil {
+			ts[i] = v.Type
+		}
+	}
+	return ts
+}
+
+func flops(o *op.Op, n *graph.Node) int64 {
+	out := types(n.Out)
+	if o.Flops != nil {
+		return o.Flops(n.Call(), types(n.In), out)
+	}
+	var total int64
+	for _, t := range out {
+		if k, ok := t.Count().Int(); ok && t.Ranked {
+			total += int64(k)
+		}
+	}
+	return total
+}
+
+// layout gives every arena value, every step's scratch and every step's packed weights a place.
+func (c *compiler) layout() {
+	p := c.plan
+	var blocks []*block
+	fill := map[*block]func(int64){}
+	for i := range p.Slots {
+		s := &p.Slots[i]
+		if s.Place != InArena {
+			continue
+		}
+		b := &block{bytes: s.Bytes, first: s.First, last: s.Last}
+		fill[b] = func(off int64) { s.Offset = off }
+		blocks = append(blocks, b)
+	}
+	for i := range p.Steps {
+		st := &p.Steps[i]
+		st.packed = span{p.PackedBytes, int64(st.Kernel.PackedBytes())}
+		p.PackedBytes += alignUp(st.packed.n)
+		if n := int64(st.Kernel.ScratchBytes(p.Threads)); n > 0 {
+			st.scratch.n = n
+			b := &block{bytes: n, first: i, last: i}
+			fill[b] = func(off int64) { st.scratch.off = off }
+			blocks = append(blocks, b)
+		}
+	}
+	p.ArenaBytes = place(blocks)
+	for _, b := range blocks {
+		fill[b](b.offset)
+	}
+}

@@ -1,0 +1,153 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/pass"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// control returns a kernel for operators with bodies that are worth planning, nil for all others.
+//
+// If (ONNX 1, 11, 13): both branches become plans of their own; their arenas share the step's scratch, since only one
+// branch runs. A branch that cannot be planned for these shapes (models hold branches for other sampling rates) is an
+// error only when it is taken. Loop and Scan run by the reference evaluation.
+func (c *compiler) control(n *graph.Node) (cpu.Kernel, error) {
+	if n.Domain != "" || n.Type != "If" || c.opts.Reference {
+		return nil, nil
+	}
+	k := &ifKernel{node: n}
+	for i, name := range [...]string{"else_branch", "then_branch"} {
+		body, ok := n.Attrs.Body(name).(*graph.Graph)
+		if !ok {
+			return nil, nil
+		}
+		k.plans[i], k.errs[i] = c.branch(n, body)
+	}
+	if k.errs[0] != nil && k.errs[1] != nil {
+		return nil, errors.Join(k.errs[0], k.errs[1])
+	}
+	return k, nil
+}
+
+// branch plans a body whose inputs are all captures.
+func (c *compiler) branch(n *graph.Node, body *graph.Graph) (*Plan, error) {
+	b := body.Clone()
+	for i, v := range n.In[len(n.In)-n.Captures:] {
+		b.Inputs[i].Type = v.Type
+		b.Inputs[i].Type.Const, b.Inputs[i].Type.Elems = nil, v.Type.Elems
+		if !v.Type.Static() {
+			return nil, fmt.Errorf("body %q: input %q: %w: it is %v", b.Name, v.Name, ErrShape, v.Type)
+		}
+	}
+	b, err := b.Specialize(nil)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := pass.Run(context.Background(), b, c.opts.Passes); err != nil {
+		return nil, err
+	}
+	return compile(b, c.opts)
+}
+
+// ifKernel runs one of two plans.
+type ifKernel struct {
+	node  *graph.Node
+	plans [2]*Plan // by condition: false, true
+	errs  [2]error
+}
+
+// Name implements cpu.Kernel.
+func (k *ifKernel) Name() string { return "if" }
+
+// PackedBytes implements cpu.Kernel: both branches' weights, one after the other.
+func (k *ifKernel) PackedBytes() int { return int(k.packed(0).n + k.packed(1).n) }
+
+func (k *ifKernel) packed(i int) span {
+	var s span
+	for j := range i + 1 {
+		s.off, s.n = s.off+s.n, 0
+		if k.plans[j] != nil {
+			s.n = k.plans[j].PackedBytes
+		}
+	}
+	return s
+}
+
+// ScratchBytes implements cpu.Kernel: the larger of the branches' arenas.
+func (k *ifKernel) ScratchBytes(int) int {
+	var n int64
+	for _, p := range k.plans {
+		if p != nil {
+			n = max(n, p.ArenaBytes)
+		}
+	}
+	return int(n)
+}
+
+// Pack implements cpu.Kernel.
+func (k *ifKernel) Pack(dst []byte) {
+	for i, p := range k.plans {
+		if p != nil && p.Pack(k.packed(i).of(dst), nil) != nil {
+			panic("plan: packed span shorter than its plan")
+		}
+	}
+}
+
+// Bind implements cpu.Kernel.
+func (k *ifKernel) Bind(b cpu.Binding) cpu.Task {
+	t := &ifTask{kernel: k, cond: b.In[0], captures: b.In[len(b.In)-k.node.Captures:], out: b.Out}
+	for i, p := range k.plans {
+		if p == nil {
+			continue
+		}
+		var err error
+		if t.programs[i], err = p.Bind(b.Scratch, k.packed(i).of(b.Packed)); err != nil {
+			panic(err) // both sizes come from the same plan
+		}
+	}
+	return t
+}
+
+type ifTask struct {
+	kernel   *ifKernel
+	cond     *tensor.Tensor
+	captures []*tensor.Tensor
+	out      []*tensor.Tensor
+	programs [2]*Program
+}
+
+// Run implements cpu.Task.
+func (t *ifTask) Run(x *cpu.Exec) error {
+	if t.cond.DType != tensor.Bool || len(t.cond.Data) != 1 {
+		return t.kernel.node.Call().Errorf(op.ErrInput, "the condition is %v, want one bool", t.cond)
+	}
+	which := 0
+	if t.cond.Data[0] != 0 {
+		which = 1
+	}
+	r := t.programs[which]
+	if r == nil {
+		return t.kernel.errs[which]
+	}
+	for i, in := range r.Inputs {
+		copy(in.Data, t.captures[i].Data)
+	}
+	if err := r.Run(x); err != nil {
+		return err
+	}
+	for i, o := range t.out {
+		if o == nil {
+			continue
+		}
+		if err := x.Deliver(o, r.Outputs[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,17 @@
+// Package plan compiles a graph for one device: which kernel computes each node, in which order, and where in memory
+// every value lies.
+//
+// Meet first: [Compile] makes a [Plan] from a graph and concrete input shapes; a Plan is a list of [Step]s and a list of
+// [Slot]s; [Plan.Bind] ties a plan to one arena and gives a [Program] that runs.
+//
+// Memory is known before it is used: Plan.ArenaBytes (all intermediate values, inputs, outputs and scratch of one
+// session) and Plan.PackedBytes (weights repacked for the kernels, shared by all sessions) are exact before anything is
+// allocated. Constants that no kernel repacks stay where the model file maps them.
+//
+// Values whose shape depends on data (NonZero, a Loop's result) cannot be planned: they live on the Go heap while
+// one iteration runs, and their bytes are bounded by what the caller allows (cpu.Exec).
+//
+// Concurrency: a Plan is immutable and shared. A Program belongs to one goroutine at a time.
+//
+// What it refuses: graphs whose inputs have no concrete shape ([ErrShape]), and bodies that fit their node in no way.
+package plan

@@ -1,0 +1,76 @@
+package plan
+
+import (
+	"errors"
+
+	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/pass"
+)
+
+// ErrShape is the kind of error about an input whose shape is needed and not known.
+var ErrShape = errors.New("shape not known")
+
+// Plan is a graph compiled for a CPU and concrete input shapes. It is immutable.
+type Plan struct {
+	Graph   *graph.Graph // specialised and optimised; what the steps compute
+	Steps   []Step
+	Slots   []Slot
+	Inputs  []int // slots of Graph.Inputs
+	Outputs []int // slots of Graph.Outputs
+	Threads int
+
+	ArenaBytes  int64 // one session's memory: inputs, intermediates, outputs and scratch
+	PackedBytes int64 // weights repacked for the kernels, shared by all sessions of the plan
+	ConstBytes  int64 // constants that steps read where they are
+	Flops       int64 // floating-point operations of one iteration
+	Passes      pass.Report
+}
+
+// PeakBytes is the most memory that the plan with n concurrent sessions holds on its device: packed weights and n arenas.
+// Constants mapped from the model file are not in it.
+func (p *Plan) PeakBytes(n int) int64 { return p.PackedBytes + int64(n)*p.ArenaBytes }
+
+// Step is one kernel call.
+type Step struct {
+	Node    *graph.Node
+	Kernel  cpu.Kernel
+	In, Out []int // slots; -1 for an absent operand
+	Flops   int64
+	Bytes   int64 // bytes read and written, counting each operand once
+
+	packed  span // the kernel's part of the packed weights
+	scratch span // the kernel's part of the arena while the step runs
+	dynamic bool // some output's shape is only known once it has run
+}
+
+// Place says where a value's bytes are.
+type Place uint8
+
+// The places of values.
+const (
+	InArena  Place = iota // at Slot.Offset of the session's arena
+	Constant              // in the model
+	Alias                 // the bytes of another slot under this slot's shape
+	Dynamic               // on the heap, per iteration
+)
+
+// Slot is one value's place.
+type Slot struct {
+	Value  *graph.Value
+	Type   op.Type
+	Place  Place
+	Offset int64 // InArena: bytes from the start of the arena, a multiple of Align
+	Bytes  int64
+	Of     int // Alias: the slot whose bytes these are
+	First  int // the step that writes it; -1 for inputs
+	Last   int // the last step that reads it or an alias of it; len(Steps) for outputs
+}
+
+// Align is the alignment of every value in an arena: a cache line, and the widest vector.
+const Align = 64
+
+type span struct{ off, n int64 }
+
+func (s span) of(mem []byte) []byte { return mem[s.off : s.off+s.n : s.off+s.n] }

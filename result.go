@@ -1,0 +1,125 @@
+package weir
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/graph"
+)
+
+// variant is the model compiled for one set of input shapes.
+type variant struct {
+	model   *Model
+	shapes  [][]int // by input
+	session *engine.Session
+
+	mu      sync.Mutex
+	free    []*slot
+	retired bool // slots go back to the session instead of the free list
+}
+
+// slot is one instance with the number of times that it was closed, which tells stale results from live ones.
+type slot struct {
+	variant  *variant
+	instance *engine.Instance
+	uses     uint64
+}
+
+func (v *variant) fits(inputs []*graph.Value, in Inputs) bool {
+	for i, x := range inputs {
+		if !slices.Equal(v.shapes[i], in[x.Name].Shape) {
+			return false
+		}
+	}
+	return true
+}
+
+// take returns a slot that nobody uses.
+func (v *variant) take() (*slot, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if n := len(v.free); n > 0 {
+		s := v.free[n-1]
+		v.free = v.free[:n-1]
+		return s, nil
+	}
+	i, err := v.session.Take()
+	if err != nil {
+		return nil, err
+	}
+	return &slot{variant: v, instance: i}, nil
+}
+
+// put gives a slot back if it is still in its given use; it reports whether it was.
+func (v *variant) put(s *slot, use uint64) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if s.uses != use {
+		return false
+	}
+	s.uses++
+	if v.retired {
+		s.instance.Put()
+	} else {
+		v.free = append(v.free, s)
+	}
+	return true
+}
+
+// retire frees the session, free slots at once and the others as they are put back.
+func (v *variant) retire() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.retired = true
+	for _, s := range v.free {
+		s.instance.Put()
+	}
+	v.free = nil
+	v.session.Close()
+}
+
+// Result holds the outputs of one [Model.Run] until it is closed. It is a small value; copies are the same result.
+type Result struct {
+	slot *slot
+	use  uint64
+}
+
+// live reports whether the result was not closed yet.
+func (r Result) live() bool {
+	if r.slot == nil {
+		return false
+	}
+	r.slot.variant.mu.Lock()
+	defer r.slot.variant.mu.Unlock()
+	return r.slot.uses == r.use
+}
+
+// Output returns the output of that name, nil when the model has none or the result is closed. The tensor is valid until
+// Close and must not be written.
+func (r Result) Output(name string) *Tensor {
+	if !r.live() {
+		return nil
+	}
+	for i, v := range r.slot.variant.model.graph.Outputs {
+		if v.Name == name {
+			return r.slot.instance.Outputs()[i]
+		}
+	}
+	return nil
+}
+
+// Outputs returns all outputs in the model's order, nil when the result is closed; valid until Close, not to be written.
+func (r Result) Outputs() []*Tensor {
+	if !r.live() {
+		return nil
+	}
+	return r.slot.instance.Outputs()
+}
+
+// Close gives the result's memory to the next Run. Closing twice is allowed.
+func (r Result) Close() {
+	if r.slot != nil && r.slot.variant.put(r.slot, r.use) {
+		r.slot.variant.model.end()
+	}
+}

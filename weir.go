@@ -1,0 +1,290 @@
+package weir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/onnx"
+	"github.com/weirgpu/weir/plan"
+	"github.com/weirgpu/weir/tensor"
+)
+
+var (
+	// ErrInput is the kind of error about inputs that the model does not take.
+	ErrInput = errors.New("wrong model input")
+	// ErrClosed is the kind of error about a model that was closed.
+	ErrClosed = errors.New("model closed")
+)
+
+// Tensor is a dense row-major array; see package tensor for its fields.
+type Tensor = tensor.Tensor
+
+// Inputs are the tensors of one run by input name.
+type Inputs map[string]*Tensor
+
+// NewTensor wraps data, without a copy, as a tensor. It panics when the shape does not have len(data) elements.
+func NewTensor[T tensor.Elem](data []T, shape ...int) *Tensor { return tensor.From(data, shape...) }
+
+// Data returns the elements of t without a copy: valid as long as t is. It fails with an error of kind [ErrInput] when t is nil
+// or holds another type.
+func Data[T tensor.Elem](t *Tensor) ([]T, error) {
+	if t == nil {
+		return nil, fmt.Errorf("%w: no such tensor", ErrInput)
+	}
+	if d := tensor.DTypeOf[T](); d != t.DType {
+		return nil, fmt.Errorf("%w: the tensor holds %v, not %v", ErrInput, t.DType, d)
+	}
+	return tensor.As[T](t), nil
+}
+
+// Option configures Open.
+type Option func(*config)
+
+type config struct {
+	threads  int
+	variants int
+}
+
+// WithThreads sets how many cores a Run may use at a time. The default is every core that this process may use, shared by
+// all models that are opened with the default.
+func WithThreads(n int) Option { return func(c *config) { c.threads = n } }
+
+// WithMaxShapes sets for how many different sets of input shapes compiled plans are kept; the one unused for longest makes
+// room. The default is 8.
+func WithMaxShapes(n int) Option { return func(c *config) { c.variants = max(1, n) } }
+
+// Model is an ONNX model, ready to run.
+type Model struct {
+	source  *onnx.Model
+	graph   *graph.Graph
+	device  *cpu.Device
+	pool    *cpu.Pool
+	ownPool bool
+	limit   int
+
+	mu       sync.Mutex
+	variants []*variant // most recently used first
+	closed   bool
+	running  int
+}
+
+// Open reads the model at path, which stays mapped until Close.
+func Open(path string, opts ...Option) (*Model, error) {
+	src, err := onnx.Open(path, onnx.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return open(src, opts)
+}
+
+// Load reads a model from memory. The bytes must not change until Close. A model with external data needs [Open].
+func Load(data []byte, opts ...Option) (*Model, error) {
+	src, err := onnx.Decode(data, "", onnx.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return open(src, opts)
+}
+
+func open(src *onnx.Model, opts []Option) (*Model, error) {
+	c := config{variants: 8}
+	for _, o := range opts {
+		o(&c)
+	}
+	m := &Model{source: src, graph: src.Graph, limit: c.variants}
+	d, p, err := shared()
+	if err != nil {
+		return nil, errors.Join(err, src.Close())
+	}
+	m.device, m.pool = d, p
+	if c.threads > 0 {
+		m.pool, m.ownPool = cpu.NewPool(cpu.PoolOptions{Threads: c.threads}), true
+	}
+	return m, nil
+}
+
+// shared is the device and pool of all models that are opened with the default number of threads.
+func shared() (*cpu.Device, *cpu.Pool, error) {
+	d, err := sharedDevice()
+	if err != nil {
+		return nil, nil, err
+	}
+	return d, sharedPool(), nil
+}
+
+var (
+	sharedDevice = sync.OnceValues(func() (*cpu.Device, error) { return cpu.Open("cpu:0", cpu.Options{}) })
+	sharedPool   = sync.OnceValue(func() *cpu.Pool { return cpu.NewPool(cpu.PoolOptions{}) })
+)
+
+// ValueInfo describes an input or output: its type prints as "float32[N,3,224,224]", symbolic dimensions by name.
+type ValueInfo struct {
+	Name  string
+	DType tensor.DType
+	Type  string
+}
+
+// Inputs describes the model's inputs in order.
+func (m *Model) Inputs() []ValueInfo { return describe(m.graph.Inputs) }
+
+// Outputs describes the model's outputs in order.
+func (m *Model) Outputs() []ValueInfo { return describe(m.graph.Outputs) }
+
+func describe(vs []*graph.Value) []ValueInfo {
+	out := make([]ValueInfo, len(vs))
+	for i, v := range vs {
+		out[i] = ValueInfo{Name: v.Name, DType: v.Type.DType, Type: v.Type.String()}
+	}
+	return out
+}
+
+// Run computes the outputs for the given inputs, which are copied before Run returns. The caller Closes the result, which
+// gives its memory to the next Run. The error is of kind [ErrInput] or [ErrClosed], ctx's, or the model's own.
+func (m *Model) Run(ctx context.Context, in Inputs) (Result, error) {
+	if err := m.check(in); err != nil {
+		return Result{}, err
+	}
+	v, err := m.begin(ctx, in)
+	if err != nil {
+		return Result{}, err
+	}
+	s, err := v.take()
+	if err != nil {
+		m.end()
+		return Result{}, err
+	}
+	r := Result{slot: s, use: s.uses}
+	for i, t := range s.instance.Inputs() {
+		given := in[m.graph.Inputs[i].Name]
+		if t.Strings = given.Strings; t.DType != tensor.String {
+			copy(t.Data, given.Data)
+		}
+	}
+	if err := s.instance.Run(ctx, device.Open); err != nil {
+		r.Close()
+		return Result{}, err
+	}
+	return r, nil
+}
+
+// check compares names, types and ranks with what the model declares.
+func (m *Model) check(in Inputs) error {
+	for _, v := range m.graph.Inputs {
+		t := in[v.Name]
+		if t == nil {
+			return fmt.Errorf("%w: input %q (%v) is not given", ErrInput, v.Name, v.Type)
+		}
+		if t.DType != v.Type.DType {
+			return fmt.Errorf("%w: input %q is %v, the model takes %v", ErrInput, v.Name, t.DType, v.Type)
+		}
+		if v.Type.Ranked && len(t.Shape) != len(v.Type.Shape) {
+			return fmt.Errorf("%w: input %q has shape %v, the model takes %v", ErrInput, v.Name, t.Shape, v.Type)
+		}
+		if err := t.Check(); err != nil {
+			return fmt.Errorf("%w: input %q: %w", ErrInput, v.Name, err)
+		}
+	}
+	if len(in) == len(m.graph.Inputs) {
+		return nil
+	}
+	for name := range in {
+		if m.graph.Input(name) == nil {
+			return fmt.Errorf("%w: the model has no input %q; it takes %s", ErrInput, name, m.inputNames())
+		}
+	}
+	return nil
+}
+
+func (m *Model) inputNames() string {
+	var names []string
+	for _, v := range m.graph.Inputs {
+		names = append(names, v.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// begin finds or compiles the plan for the shapes of in.
+func (m *Model) begin(ctx context.Context, in Inputs) (*variant, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, ErrClosed
+	}
+	for i, v := range m.variants {
+		if v.fits(m.graph.Inputs, in) {
+			copy(m.variants[1:i+1], m.variants[:i])
+			m.variants[0] = v
+			m.running++
+			return v, nil
+		}
+	}
+	v, err := m.compile(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	if len(m.variants) >= m.limit {
+		m.variants[len(m.variants)-1].retire()
+		m.variants = m.variants[:len(m.variants)-1]
+	}
+	m.variants = slices.Insert(m.variants, 0, v)
+	m.running++
+	return v, nil
+}
+
+// compile makes the plan for the shapes of in; m.mu is held, so one shape is compiled once.
+func (m *Model) compile(ctx context.Context, in Inputs) (*variant, error) {
+	shapes := map[string][]int{}
+	v := &variant{model: m}
+	for _, x := range m.graph.Inputs {
+		shape := slices.Clone(in[x.Name].Shape)
+		shapes[x.Name] = shape
+		v.shapes = append(v.shapes, shape)
+	}
+	p, err := plan.Compile(ctx, m.graph, plan.Options{Shapes: shapes, Threads: m.pool.Threads()})
+	if err != nil {
+		return nil, err
+	}
+	v.session, err = engine.Load(p, engine.Options{Device: m.device, Pool: m.pool})
+	return v, err
+}
+
+func (m *Model) end() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.running--
+	m.finish()
+}
+
+// finish releases the model once it is closed and no result is open; m.mu is held.
+func (m *Model) finish() error {
+	if !m.closed || m.running > 0 || m.source == nil {
+		return nil
+	}
+	for _, v := range m.variants {
+		v.retire()
+	}
+	m.variants = nil
+	if m.ownPool {
+		m.pool.Close()
+	}
+	src := m.source
+	m.source = nil
+	return src.Close()
+}
+
+// Close releases the model's memory and unmaps its file, once the last open [Result] is closed. Further Runs fail with
+// [ErrClosed]; closing twice is allowed.
+func (m *Model) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+	return m.finish()
+}
