@@ -1,0 +1,206 @@
+package conv
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/weirgpu/weir/kernel/gemm"
+)
+
+// ErrParams is the kind of every error of New, NewTranspose and NewPool.
+var ErrParams = errors.New("conv: bad parameters")
+
+// maxElements bounds the elements of a tensor, so that offsets and their products with a stride fit an int.
+const maxElements = math.MaxInt32
+
+// Window is where a kernel looks at an image: the geometry that convolution and pooling share. Each field holds one
+// value per spatial axis, D, H and W; an axis that an image does not have is of length 1 with a kernel of 1.
+type Window struct {
+	In     [3]int // image
+	Kernel [3]int
+	Stride [3]int // 0 stands for 1
+	Dilate [3]int // distance of the elements of the kernel; 0 stands for 1
+	// PadLo and PadHi are the zeros before and after the image (ONNX pads, begin and end).
+	PadLo, PadHi [3]int
+}
+
+// Params describes a convolution as ONNX Conv-11 defines it, with explicit pads, and what follows it: bias, then
+// residual, then clamp, then map.
+type Params struct {
+	Window
+	N, C, M int // images, input channels, output channels
+	Group   int // 0 stands for 1
+	// Bias says that Args.Bias holds one value per output channel; Residual that Args.Residual, laid out as the output,
+	// is added.
+	Bias, Residual bool
+	// Clamp limits the result to [Lo, Hi], max(Lo) first; a NaN stays. Relu is Lo 0 and Hi +Inf.
+	Clamp  bool
+	Lo, Hi float32
+	// Map, if set, replaces finished elements x by f(x) element by element in dst, the same slice as x. It is called
+	// from every goroutine that calls Run and must not keep the slices.
+	Map func(dst, x []float32)
+}
+
+// Args holds the data of one run. Y must not overlap the others, except that the residual may be Y itself.
+type Args struct {
+	X              []float32 // N x C x In
+	W              []float32 // packed by PackWeights
+	Bias, Residual []float32
+	Y              []float32 // N x M x Out
+}
+
+// Layout identifies how PackWeights arranges weights. Ops with equal layouts may share packed weights.
+type Layout struct {
+	kind       kind
+	m, c       int // output channels, input channels per group
+	group      int
+	taps       int
+	panelWidth int // stands for the instruction level
+}
+
+type kind uint8
+
+const (
+	kindDense kind = iota
+	kindDepthwise
+)
+
+// Op is a planned convolution. It is immutable and may be used by many goroutines at once.
+type Op struct {
+	p         Params
+	out       [3]int
+	kind      kind
+	dense     *gemm.Op
+	depthwise depthwise
+}
+
+// New plans a convolution. Errors are of kind ErrParams.
+func New(p Params) (*Op, error) {
+	out, err := p.Window.setDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if p.Group == 0 {
+		p.Group = 1
+	}
+	if p.N < 0 || p.C < 1 || p.M < 1 || p.Group < 1 || p.C%p.Group != 0 || p.M%p.Group != 0 {
+		return nil, fmt.Errorf("%w: %d images, %d input and %d output channels in %d groups: channels must divide into groups",
+			ErrParams, p.N, p.C, p.M, p.Group)
+	}
+	for _, n := range [][]int{{p.N, p.C, volume(p.In)}, {p.N, p.M, volume(out)}, {p.M, p.C / p.Group, volume(p.Kernel)}} {
+		if float64(n[0])*float64(n[1])*float64(n[2]) > maxElements {
+			return nil, fmt.Errorf("%w: a tensor of %d x %d x %d elements, limit %d", ErrParams, n[0], n[1], n[2], maxElements)
+		}
+	}
+	o := &Op{p: p, out: out}
+	if p.Group == p.C && p.In[0] == 1 && p.Kernel[0] == 1 && p.PadLo[0] == 0 && p.PadHi[0] == 0 {
+		o.kind = kindDepthwise
+		o.depthwise = planDepthwise(&o.p, out)
+		return o, nil
+	}
+	o.dense, err = newDense(o)
+	return o, err
+}
+
+// setDefaults checks the window and returns the size of the output.
+func (w *Window) setDefaults() (out [3]int, err error) {
+	for i := range 3 {
+		if w.Stride[i] == 0 {
+			w.Stride[i] = 1
+		}
+		if w.Dilate[i] == 0 {
+			w.Dilate[i] = 1
+		}
+		for _, v := range []int{w.In[i], w.Kernel[i], w.Stride[i], w.Dilate[i]} {
+			if v < 1 || v > maxElements {
+				return out, fmt.Errorf("%w: axis %d has input %d, kernel %d, stride %d, dilation %d: each must be 1 or more",
+					ErrParams, i, w.In[i], w.Kernel[i], w.Stride[i], w.Dilate[i])
+			}
+		}
+		if w.PadLo[i] < 0 || w.PadHi[i] < 0 || w.PadLo[i] > maxElements || w.PadHi[i] > maxElements {
+			return out, fmt.Errorf("%w: axis %d has pads %d and %d: crop the image instead of negative pads", ErrParams, i, w.PadLo[i], w.PadHi[i])
+		}
+		room := w.In[i] + w.PadLo[i] + w.PadHi[i] - (w.Kernel[i]-1)*w.Dilate[i] - 1
+		if room < 0 {
+			return out, fmt.Errorf("%w: axis %d: a kernel of %d with dilation %d does not fit into %d + %d + %d elements",
+				ErrParams, i, w.Kernel[i], w.Dilate[i], w.In[i], w.PadLo[i], w.PadHi[i])
+		}
+		out[i] = room/w.Stride[i] + 1
+	}
+	for _, n := range [][3]int{w.In, out, w.Kernel} {
+		if float64(n[0])*float64(n[1])*float64(n[2]) > maxElements {
+			return out, fmt.Errorf("%w: %v elements, limit %d", ErrParams, n, maxElements)
+		}
+	}
+	return out, nil
+}
+
+func volume(n [3]int) int { return n[0] * n[1] * n[2] }
+
+// Out returns the spatial size of the output.
+func (o *Op) Out() [3]int { return o.out }
+
+// Chunks returns the number of independent pieces of work.
+func (o *Op) Chunks() int {
+	if o.kind == kindDense {
+		return o.dense.Chunks()
+	}
+	return o.depthwise.chunks
+}
+
+// ScratchLen returns how many floats of scratch Run needs.
+func (o *Op) ScratchLen() int {
+	if o.kind == kindDense {
+		return o.dense.ScratchLen()
+	}
+	return o.depthwise.scratch
+}
+
+// FLOP returns the floating-point operations of the convolution, two per multiply-add, zeros of the padding included.
+func (o *Op) FLOP() int64 {
+	p := &o.p
+	return 2 * int64(p.N) * int64(p.M) * int64(volume(o.out)) * int64(p.C/p.Group) * int64(volume(p.Kernel))
+}
+
+// Layout returns the arrangement that PackWeights gives the weights.
+func (o *Op) Layout() Layout {
+	l := Layout{kind: o.kind, m: o.p.M, c: o.p.C / o.p.Group, group: o.p.Group, taps: volume(o.p.Kernel)}
+	if o.kind == kindDense {
+		l.panelWidth = o.dense.PanelWidth()
+	}
+	return l
+}
+
+// PackedLen returns how many floats the packed weights take.
+func (o *Op) PackedLen() int { return o.p.M * o.p.C / o.p.Group * volume(o.p.Kernel) }
+
+// PackWeights packs w, M x C/group x kernel, into dst, which holds PackedLen floats.
+func (o *Op) PackWeights(dst, w []float32) {
+	if len(dst) < o.PackedLen() || len(w) < o.PackedLen() {
+		panic(fmt.Sprintf("conv: packing %d weights into %d floats; want %d", len(w), len(dst), o.PackedLen()))
+	}
+	if o.kind == kindDepthwise {
+		copy(dst, w[:o.PackedLen()])
+		return
+	}
+	o.packDense(dst, w)
+}
+
+// Run computes chunk c of 0 <= c < Chunks. Scratch holds at least ScratchLen floats that no other call uses meanwhile;
+// what it holds before does not matter. Run panics when a slice is shorter than the Params say.
+func (o *Op) Run(c int, args *Args, scratch []float32) {
+	p := &o.p
+	y := p.N * p.M * volume(o.out)
+	if len(args.X) < p.N*p.C*volume(p.In) || len(args.W) < o.PackedLen() || len(args.Y) < y ||
+		p.Bias && len(args.Bias) < p.M || p.Residual && len(args.Residual) < y || len(scratch) < o.ScratchLen() || uint(c) >= uint(o.Chunks()) {
+		panic(fmt.Sprintf("conv: chunk %d of %d with X %d, W %d, Y %d, bias %d, residual %d, scratch %d floats for %d images of %d x %v to %d x %v",
+			c, o.Chunks(), len(args.X), len(args.W), len(args.Y), len(args.Bias), len(args.Residual), len(scratch), p.N, p.C, p.In, p.M, o.out))
+	}
+	if o.kind == kindDense {
+		g := gemm.Args{A: args.W, B: args.X, C: args.Y, Bias: args.Bias, Residual: args.Residual}
+		o.dense.Run(c, &g, scratch)
+		return
+	}
+	o.runDepthwise(c, args, scratch)
+}

@@ -1,0 +1,154 @@
+package conv
+
+// slack is how many floats past its end a vector kernel may read of a padded row.
+const slack = 16
+
+// depthwiseWork is the multiply-adds of a chunk of a depthwise convolution.
+const depthwiseWork = 1 << 19
+
+// depthwise is the plan of a convolution with one input channel per group. A band of rows of a plane is copied into
+// scratch with its padding, the columns of each row sorted by their remainder modulo the stride, so that under each tap
+// the inputs of consecutive outputs are consecutive.
+type depthwise struct {
+	level   level
+	phase   int   // floats of one remainder of a row
+	pitch   int   // floats of a padded row
+	offsets []int // of each tap, in floats from the first element of the window
+	band    int   // output rows per chunk
+	bands   int
+	planes  int // planes per chunk, more than 1 only when a band is a plane
+	chunks  int
+	scratch int
+}
+
+func planDepthwise(p *Params, out [3]int) depthwise {
+	d := depthwise{level: currentLevel()}
+	sw := p.Stride[2]
+	d.phase = out[2] + (p.Kernel[2]-1)*p.Dilate[2]/sw + slack
+	d.pitch = sw * d.phase
+	for ky := range p.Kernel[1] {
+		for kx := range p.Kernel[2] {
+			q := kx * p.Dilate[2]
+			d.offsets = append(d.offsets, ky*p.Dilate[1]*d.pitch+q%sw*d.phase+q/sw)
+		}
+	}
+	row := out[2] * (volume(p.Kernel) + 4)
+	d.band = min(max(depthwiseWork/row, 4), out[1])
+	d.bands = (out[1] + d.band - 1) / d.band
+	total := p.N * p.M
+	d.planes = 1
+	if d.bands == 1 {
+		d.planes = max(1, min(depthwiseWork/(row*out[1]), total))
+	}
+	d.chunks = d.bands * ((total + d.planes - 1) / d.planes)
+	d.scratch = d.inputRows(p, d.band)*d.pitch + slack
+	return d
+}
+
+// inputRows is the number of rows of the image, padding included, that n rows of the output see.
+func (d *depthwise) inputRows(p *Params, n int) int {
+	return (n-1)*p.Stride[1] + (p.Kernel[1]-1)*p.Dilate[1] + 1
+}
+
+// runDepthwise computes one chunk: a band of one plane, or some whole planes.
+func (o *Op) runDepthwise(c int, args *Args, scratch []float32) {
+	p, d := &o.p, &o.depthwise
+	band, first := c%d.bands, c/d.bands*d.planes
+	y0 := band * d.band
+	y1 := min(y0+d.band, o.out[1])
+	for plane := first; plane < min(first+d.planes, p.N*p.M); plane++ {
+		n, m := plane/p.M, plane%p.M
+		src := args.X[(n*p.C+m/(p.M/p.C))*volume(p.In):][:volume(p.In)]
+		o.padBand(scratch, src, y0, y1)
+		t := rows{
+			offsets: d.offsets, w: args.W[m*len(d.offsets):][:len(d.offsets)],
+			cols: o.out[2], srcStride: p.Stride[1] * d.pitch, lo: p.Lo, hi: p.Hi,
+		}
+		if p.Bias {
+			t.bias = args.Bias[m]
+		}
+		if p.Residual {
+			t.flags |= flagResidual
+		}
+		if p.Clamp {
+			t.flags |= flagClamp
+		}
+		o.bandRows(&t, args, scratch, plane*volume(o.out), y0, y1)
+	}
+}
+
+// bandRows computes output rows y0 to y1 of a plane, up to four at a time.
+func (o *Op) bandRows(t *rows, args *Args, scratch []float32, plane, y0, y1 int) {
+	for y := y0; y < y1; y += t.n {
+		t.n = min(4, y1-y)
+		t.src = scratch[(y-y0)*t.srcStride:]
+		t.dst = args.Y[plane+y*t.cols:][:t.n*t.cols]
+		if t.flags&flagResidual != 0 {
+			t.res = args.Residual[plane+y*t.cols:][:t.n*t.cols]
+		}
+		runRows(o.depthwise.level, t)
+	}
+	if o.p.Map != nil {
+		x := args.Y[plane+y0*t.cols : plane+y1*t.cols]
+		o.p.Map(x, x)
+	}
+}
+
+// padBand copies the rows of the image that output rows y0 to y1 see into scratch, with zeros around.
+func (o *Op) padBand(scratch, src []float32, y0, y1 int) {
+	p, d := &o.p, &o.depthwise
+	top := y0*p.Stride[1] - p.PadLo[1]
+	for r := range d.inputRows(p, y1-y0) {
+		row := scratch[r*d.pitch:][:d.pitch]
+		y := top + r
+		if y < 0 || y >= p.In[1] {
+			clear(row)
+			continue
+		}
+		d.padRow(row, src[y*p.In[2]:][:p.In[2]], p.PadLo[2], p.Stride[2])
+	}
+}
+
+// padRow writes lead zeros, src and zeros to the end into row, element q at (q mod stride)*phase + q/stride.
+func (d *depthwise) padRow(row, src []float32, lead, stride int) {
+	if stride == 1 {
+		clear(row[:min(lead, len(row))])
+		n := copy(row[min(lead, len(row)):], src)
+		clear(row[min(lead+n, len(row)):])
+		return
+	}
+	if stride == 2 {
+		d.padRowTwo(row, src, lead)
+		return
+	}
+	clear(row)
+	for i, x := range src {
+		if q := lead + i; q/stride < d.phase {
+			row[q%stride*d.phase+q/stride] = x
+		}
+	}
+}
+
+// padRowTwo is padRow for a stride of 2.
+func (d *depthwise) padRowTwo(row, src []float32, lead int) {
+	phase := d.phase
+	first, second := row[:phase], row[phase:2*phase]
+	if lead%2 == 1 {
+		first, second = second, first
+	}
+	// Element 0 of src is element at of first; element 1 is element next of second.
+	at, next := lead/2, lead/2+lead%2
+	pairs := min(len(src)/2, max(0, phase-next))
+	clear(first[:min(at, phase)])
+	clear(second[:min(next, phase)])
+	if pairs > 0 {
+		deinterleave(d.level, first[at:], second[next:], src, pairs)
+	}
+	end := min(at+pairs, phase)
+	if 2*pairs < len(src) && end < phase {
+		first[end] = src[2*pairs]
+		end++
+	}
+	clear(first[end:])
+	clear(second[min(next+pairs, phase):])
+}

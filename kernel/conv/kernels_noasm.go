@@ -1,0 +1,14 @@
+package conv
+
+const haveAssembly = false
+
+// gather does what gatherGo does.
+func gather(_ level, dst []float32, width, lo, hi int, src []float32, plane, stride, n int) {
+	gatherGo(dst, width, lo, hi, src, plane, stride, n)
+}
+
+// runRows computes t.
+func runRows(_ level, t *rows) { rowsGo(t) }
+
+// deinterleave does what deinterleaveGo does.
+func deinterleave(_ level, even, odd, src []float32, n int) { deinterleaveGo(even, odd, src, n) }

@@ -1,0 +1,24 @@
+package conv
+
+import "github.com/weirgpu/weir/internal/cpuinfo"
+
+// level is the instruction set that a kernel uses.
+type level uint8
+
+const (
+	levelGo level = iota
+	levelAVX2
+	levelAVX512
+)
+
+func currentLevel() level {
+	switch {
+	case !haveAssembly:
+		return levelGo
+	case cpuinfo.HasAVX512():
+		return levelAVX512
+	case cpuinfo.HasAVX2FMA():
+		return levelAVX2
+	}
+	return levelGo
+}

@@ -1,0 +1,48 @@
+package conv
+
+// rowsGo defines rows, and computes them where there is no assembly.
+func rowsGo(t *rows) {
+	for r := range t.n {
+		t.rowGo(r)
+	}
+}
+
+// rowGo computes row r, a block of sums at a time.
+func (t *rows) rowGo(r int) {
+	const block = 64
+	for x0 := 0; x0 < t.cols; x0 += block {
+		n := min(block, t.cols-x0)
+		var buf [block]float32
+		sum := buf[:n]
+		for x := range sum {
+			sum[x] = t.bias
+		}
+		for k, off := range t.offsets {
+			w := t.w[k]
+			src := t.src[r*t.srcStride+off+x0:][:n]
+			for x, v := range src {
+				sum[x] += w * v
+			}
+		}
+		at := r*t.cols + x0
+		if t.flags&flagResidual != 0 {
+			for x, v := range t.res[at:][:n] {
+				sum[x] += v
+			}
+		}
+		if t.flags&flagClamp != 0 {
+			for x, v := range sum {
+				sum[x] = clamp(v, t.lo, t.hi)
+			}
+		}
+		copy(t.dst[at:][:n], sum)
+	}
+}
+
+// deinterleaveGo writes src[0], src[2], ... to even and src[1], src[3], ... to odd, n of each.
+func deinterleaveGo(even, odd, src []float32, n int) {
+	even, odd, src = even[:n], odd[:n], src[:2*n]
+	for i := range even {
+		even[i], odd[i] = src[2*i], src[2*i+1]
+	}
+}

@@ -1,0 +1,197 @@
+package conv
+
+import (
+	"fmt"
+
+	"github.com/weirgpu/weir/kernel/gemm"
+)
+
+// TransposeParams describes a transposed convolution as ONNX ConvTranspose-11 defines it, with explicit pads: the image
+// is In, each element of which adds the kernel to the output at Stride times its position; the pads are cut off.
+type TransposeParams struct {
+	Window
+	OutPad  [3]int // rows added at the end of the output (output_padding)
+	N, C, M int    // images, input channels, output channels
+	Group   int    // 0 stands for 1
+	Bias    bool   // Args.Bias holds one value per output channel
+	Clamp   bool   // limit the result to [Lo, Hi], max(Lo) first
+	Lo, Hi  float32
+	Map     func(dst, x []float32) // as in Params
+}
+
+// TransposeOp is a planned transposed convolution. It is immutable and may be used by many goroutines at once.
+type TransposeOp struct {
+	p     TransposeParams
+	out   [3]int
+	block int // output channels per chunk
+	full  *gemm.Op
+	last  *gemm.Op // for the last block of a group, when it is smaller
+}
+
+// transposeColumns bounds the products that a chunk holds in scratch before it adds them up.
+const transposeColumns = 1 << 18
+
+// NewTranspose plans a transposed convolution. Errors are of kind ErrParams.
+func NewTranspose(p TransposeParams) (*TransposeOp, error) {
+	if p.Group == 0 {
+		p.Group = 1
+	}
+	if p.N < 0 || p.C < 1 || p.M < 1 || p.Group < 1 || p.C%p.Group != 0 || p.M%p.Group != 0 {
+		return nil, fmt.Errorf("%w: %d images, %d input and %d output channels in %d groups: channels must divide into groups",
+			ErrParams, p.N, p.C, p.M, p.Group)
+	}
+	out, err := p.setOut()
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range [][3]int{{p.N, p.C, volume(p.In)}, {p.N, p.M, volume(out)}, {p.C, p.M / p.Group, volume(p.Kernel)},
+		{1, volume(p.Kernel), volume(p.In)}} {
+		if float64(n[0])*float64(n[1])*float64(n[2]) > maxElements {
+			return nil, fmt.Errorf("%w: a tensor of %v elements, limit %d", ErrParams, n, maxElements)
+		}
+	}
+	o := &TransposeOp{p: p, out: out}
+	m := p.M / p.Group
+	o.block = min(m, max(1, transposeColumns/(volume(p.Kernel)*volume(p.In))))
+	if o.full, err = o.product(o.block); err != nil {
+		return nil, err
+	}
+	if rest := m % o.block; rest > 0 {
+		o.last, err = o.product(rest)
+	}
+	return o, err
+}
+
+// setOut checks the window and returns the size of the output.
+func (p *TransposeParams) setOut() (out [3]int, err error) {
+	for i := range 3 {
+		p.Stride[i], p.Dilate[i] = max(p.Stride[i], 1), max(p.Dilate[i], 1)
+		for _, v := range []int{p.In[i] - 1, p.Kernel[i] - 1, p.Stride[i], p.Dilate[i], p.PadLo[i], p.PadHi[i], p.OutPad[i]} {
+			if v < 0 || v > maxElements {
+				return out, fmt.Errorf("%w: axis %d of a transposed convolution: %+v", ErrParams, i, *p)
+			}
+		}
+		size := float64(p.In[i]-1)*float64(p.Stride[i]) + float64(p.Kernel[i]-1)*float64(p.Dilate[i]) + 1
+		size += float64(p.OutPad[i] - p.PadLo[i] - p.PadHi[i])
+		if size < 1 || size > maxElements {
+			return out, fmt.Errorf("%w: axis %d of a transposed convolution has %g outputs", ErrParams, i, size)
+		}
+		out[i] = int(size)
+	}
+	for _, n := range [][3]int{p.In, out, p.Kernel} {
+		if float64(n[0])*float64(n[1])*float64(n[2]) > maxElements {
+			return out, fmt.Errorf("%w: %v elements, limit %d", ErrParams, n, maxElements)
+		}
+	}
+	return out, nil
+}
+
+// product plans what n output channels get from each element of the image: n*taps x C/group by the image.
+func (o *TransposeOp) product(n int) (*gemm.Op, error) {
+	return gemm.New(gemm.Params{M: n * volume(o.p.Kernel), N: volume(o.p.In), K: o.p.C / o.p.Group, PackedA: true})
+}
+
+// Out returns the spatial size of the output.
+func (o *TransposeOp) Out() [3]int { return o.out }
+
+// blocks is the number of blocks of output channels of a group.
+func (o *TransposeOp) blocks() int { return (o.p.M/o.p.Group + o.block - 1) / o.block }
+
+// Chunks returns the number of independent pieces of work.
+func (o *TransposeOp) Chunks() int { return o.p.N * o.p.Group * o.blocks() }
+
+// ScratchLen returns how many floats of scratch Run needs.
+func (o *TransposeOp) ScratchLen() int {
+	n := o.full.ScratchLen()
+	if o.last != nil {
+		n = max(n, o.last.ScratchLen())
+	}
+	return n + o.block*volume(o.p.Kernel)*volume(o.p.In)
+}
+
+// FLOP returns the floating-point operations of the products, two per multiply-add.
+func (o *TransposeOp) FLOP() int64 {
+	p := &o.p
+	return 2 * int64(p.N) * int64(p.C) * int64(p.M/p.Group) * int64(volume(p.Kernel)) * int64(volume(p.In))
+}
+
+// PackedLen returns how many floats the packed weights take.
+func (o *TransposeOp) PackedLen() int { return o.p.C * o.p.M / o.p.Group * volume(o.p.Kernel) }
+
+// PackWeights packs w, C x M/group x kernel, into dst, which holds PackedLen floats.
+func (o *TransposeOp) PackWeights(dst, w []float32) {
+	if len(dst) < o.PackedLen() || len(w) < o.PackedLen() {
+		panic(fmt.Sprintf("conv: packing %d weights into %d floats; want %d", len(w), len(dst), o.PackedLen()))
+	}
+	c, ld, taps := o.p.C/o.p.Group, o.p.M/o.p.Group*volume(o.p.Kernel), volume(o.p.Kernel)
+	for g := range o.p.Group {
+		for at := 0; at < ld; at += o.block * taps {
+			n := min(o.block*taps, ld-at)
+			gemm.PackA(dst[(g*ld+at)*c:], w[g*c*ld+at:], n, c, ld, true)
+		}
+	}
+}
+
+// Run computes chunk c of 0 <= c < Chunks, as Op.Run does; Args.Residual is not used.
+func (o *TransposeOp) Run(c int, args *Args, scratch []float32) {
+	p := &o.p
+	if len(args.X) < p.N*p.C*volume(p.In) || len(args.W) < o.PackedLen() || len(args.Y) < p.N*p.M*volume(o.out) ||
+		p.Bias && len(args.Bias) < p.M || len(scratch) < o.ScratchLen() || uint(c) >= uint(o.Chunks()) {
+		panic(fmt.Sprintf("conv: transposed chunk %d of %d with X %d, W %d, Y %d, bias %d, scratch %d floats for %d images of %d x %v to %d x %v",
+			c, o.Chunks(), len(args.X), len(args.W), len(args.Y), len(args.Bias), len(scratch), p.N, p.C, p.In, p.M, o.out))
+	}
+	block, image := c%o.blocks(), c/o.blocks()
+	g, n := image%p.Group, image/p.Group
+	ch, m, taps := p.C/p.Group, p.M/p.Group, volume(p.Kernel)
+	first := block * o.block
+	op, size := o.full, min(o.block, m-first)
+	if size < o.block {
+		op = o.last
+	}
+	columns := scratch[:size*taps*volume(p.In)]
+	a := gemm.Args{A: args.W[(g*m+first)*taps*ch:], B: args.X[(n*p.C+g*ch)*volume(p.In):], C: columns}
+	for i := range op.Chunks() {
+		op.Run(i, &a, scratch[o.block*taps*volume(p.In):])
+	}
+	for i := range size {
+		at := g*m + first + i
+		o.scatter(args, n*p.M+at, at, columns[i*taps*volume(p.In):])
+	}
+}
+
+// scatter adds the products of one output channel to where the kernel puts them, and finishes the plane.
+func (o *TransposeOp) scatter(args *Args, plane, m int, columns []float32) {
+	p := &o.p
+	dst := args.Y[plane*volume(o.out):][:volume(o.out)]
+	clear(dst)
+	if p.Bias {
+		for i := range dst {
+			dst[i] = args.Bias[m]
+		}
+	}
+	for tap := range volume(p.Kernel) {
+		kx, ky, kz := tap%p.Kernel[2], tap/p.Kernel[2]%p.Kernel[1], tap/p.Kernel[2]/p.Kernel[1]
+		at := kx*p.Dilate[2] - p.PadLo[2]
+		lo, hi := inside(at, p.Stride[2], o.out[2], p.In[2])
+		for row := range p.In[0] * p.In[1] {
+			z := row/p.In[1]*p.Stride[0] + kz*p.Dilate[0] - p.PadLo[0]
+			y := row%p.In[1]*p.Stride[1] + ky*p.Dilate[1] - p.PadLo[1]
+			if uint(z) >= uint(o.out[0]) || uint(y) >= uint(o.out[1]) || lo >= hi {
+				continue
+			}
+			src := columns[tap*volume(p.In)+row*p.In[2]:][lo:hi]
+			to := dst[(z*o.out[1]+y)*o.out[2]+at+lo*p.Stride[2]:]
+			for i, v := range src {
+				to[i*p.Stride[2]] += v
+			}
+		}
+	}
+	if p.Clamp {
+		for i, v := range dst {
+			dst[i] = clamp(v, p.Lo, p.Hi)
+		}
+	}
+	if p.Map != nil {
+		p.Map(dst, dst)
+	}
+}
