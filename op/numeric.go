@@ -167,26 +167,6 @@ func widened(t *tensor.Tensor) (*tensor.Tensor, error) {
 	return w, nil
 }
 
-// normAxis maps an axis in [-rank, rank) to [0, rank).
-func (c *Call) normAxis(axis int64, rank int) (int, error) {
-	if axis < -int64(rank) || axis >= int64(rank) {
-		return 0, c.Errorf(ErrAttr, "axis %d is outside [%d, %d) of a rank %d operand", axis, -rank, rank, rank)
-	}
-	if axis < 0 {
-		axis += int64(rank)
-	}
-	return int(axis), nil
-}
-
-// product multiplies sizes whose product is known to fit, such as parts of the shape of a tensor that exists.
-func product(dims []int) int {
-	n := 1
-	for _, d := range dims {
-		n *= d
-	}
-	return n
-}
-
 // typeCount returns the number of elements of a concrete type, 0 when it is not concrete.
 func typeCount(t Type) int64 {
 	n, ok := t.Count().Int()

@@ -1,0 +1,327 @@
+package op
+
+import (
+	"math"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+// activation holds the element-wise non-linear functions of neural networks. Softmax and its kin are in softmax.go.
+var activation = []Op{
+	unary("Relu", unaryFuncs{i: func(x int64) int64 { return max(x, 0) }, f: relu}, 6, 13, 14),
+	attrMap("LeakyRelu", func(c *Call) (func(float64) float64, error) {
+		return leakyRelu(c.alpha(0.01)), nil
+	}, 6, 16),
+	{Name: "PRelu", Since: []int{7, 9, 16}, MinIn: 2, MaxIn: 2, Traits: Elementwise, Infer: inferPRelu,
+		Eval: inFloat32(evalPRelu)},
+	attrMap("Elu", func(c *Call) (func(float64) float64, error) { return elu(c.alpha(1)), nil }, 6, 22),
+	attrMap("Selu", func(c *Call) (func(float64) float64, error) {
+		return selu(c.alpha(1.67326319217681884765625), c.attr("gamma", 1.05070102214813232421875)), nil
+	}, 6, 22),
+	attrMap("Celu", func(c *Call) (func(float64) float64, error) {
+		a := c.alpha(1)
+		if a == 0 {
+			return nil, c.Errorf(ErrAttr, "alpha is 0")
+		}
+		return func(x float64) float64 { return relu(x) + math.Min(0, a*math.Expm1(x/a)) }, nil
+	}, 12),
+	attrMap("ThresholdedRelu", func(c *Call) (func(float64) float64, error) {
+		return thresholdedRelu(c.alpha(1)), nil
+	}, 10, 22),
+	floatMap("Sigmoid", sigmoid, 6, 13),
+	attrMap("HardSigmoid", func(c *Call) (func(float64) float64, error) {
+		return hardSigmoid(c.alpha(0.2), c.attr("beta", 0.5)), nil
+	}, 6, 22),
+	floatMap("HardSwish", hardSwish, 14, 22),
+	floatMap("Tanh", math.Tanh, 6, 13),
+	floatMap("Softplus", softplus, 1, 22),
+	floatMap("Softsign", softsign, 1, 22),
+	attrMap("Gelu", gelu, 20),
+	floatMap("Mish", func(x float64) float64 { return x * math.Tanh(softplus(x)) }, 18, 22),
+	attrMap("Swish", func(c *Call) (func(float64) float64, error) { return swish(c.alpha(1)), nil }, 24),
+	{Name: "Shrink", Since: []int{9}, MinIn: 1, MaxIn: 1, Traits: Elementwise, Infer: inferSame(numberTypes),
+		Eval: inFloat32(evalShrink)},
+	{Name: "Clip", Since: []int{6, 11, 12, 13}, MinIn: 1, MaxIn: 3, Traits: Elementwise, Infer: inferClip,
+		Eval: inFloat32(evalClip)},
+	{Name: "Dropout", Since: []int{7, 10, 12, 13, 22}, MinIn: 1, MaxIn: 3, MinOut: 1, MaxOut: 2, Infer: inferDropout,
+		Eval: evalDropout},
+}
+
+// attr returns a float attribute in the type that functions compute in.
+func (c *Call) attr(name string, def float32) float64 { return float64(c.Attrs.Float(name, def)) }
+
+func (c *Call) alpha(def float32) float64 { return c.attr("alpha", def) }
+
+// relu keeps NaN, as max(0, x) of numpy does.
+func relu(x float64) float64 {
+	if x < 0 {
+		return 0
+	}
+	return x
+}
+
+func leakyRelu(alpha float64) func(float64) float64 {
+	return func(x float64) float64 {
+		if x < 0 {
+			return alpha * x
+		}
+		return x
+	}
+}
+
+func elu(alpha float64) func(float64) float64 {
+	return func(x float64) float64 {
+		if x < 0 {
+			return alpha * math.Expm1(x)
+		}
+		return x
+	}
+}
+
+func selu(alpha, gamma float64) func(float64) float64 {
+	return func(x float64) float64 {
+		if x <= 0 {
+			return gamma * alpha * math.Expm1(x)
+		}
+		return gamma * x
+	}
+}
+
+func thresholdedRelu(alpha float64) func(float64) float64 {
+	return func(x float64) float64 {
+		if x > alpha {
+			return x
+		}
+		return 0
+	}
+}
+
+func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+func hardSigmoid(alpha, beta float64) func(float64) float64 {
+	return func(x float64) float64 { return math.Max(0, math.Min(1, alpha*x+beta)) }
+}
+
+func hardSwish(x float64) float64 { return x * math.Max(0, math.Min(1, x/6+0.5)) }
+
+// softplus is log(1 + exp(x)), written so that exp does not overflow.
+func softplus(x float64) float64 { return math.Max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
+
+func softsign(x float64) float64 { return x / (1 + math.Abs(x)) }
+
+func swish(alpha float64) func(float64) float64 {
+	return func(x float64) float64 { return x * sigmoid(alpha*x) }
+}
+
+// gelu is the Gaussian error linear unit (Hendrycks and Gimpel 2016): exact by erf, or the paper's tanh approximation.
+func gelu(c *Call) (func(float64) float64, error) {
+	switch mode := c.Attrs.String("approximate", "none"); mode {
+	case "none":
+		return geluExact, nil
+	case "tanh":
+		return func(x float64) float64 {
+			return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
+		}, nil
+	default:
+		return nil, c.Errorf(ErrAttr, "approximate is %q, must be none or tanh", mode)
+	}
+}
+
+func geluExact(x float64) float64 { return 0.5 * x * (1 + math.Erf(x/math.Sqrt2)) }
+
+// inferPRelu gives the shape of X: the slope broadcasts to it, never the other way round.
+func inferPRelu(c *Infer) error {
+	if _, err := c.sameDType(numberTypes, c.dtypes()...); err != nil {
+		return err
+	}
+	return inferSame(numberTypes)(c)
+}
+
+func evalPRelu(c *Eval) error {
+	d, err := c.sameDType(numberTypes, c.dtypes()...)
+	if err != nil {
+		return err
+	}
+	x, slope := c.In[0], c.In[1]
+	if to, err := BroadcastShapes(x.Shape, slope.Shape); err != nil || count(to) != x.Len() || len(to) != x.Rank() {
+		return c.Errorf(ErrInput, "slope %v does not broadcast to X %v", slope.Shape, x.Shape)
+	}
+	out, err := c.Output(0, d, x.Shape)
+	if err != nil {
+		return err
+	}
+	fs := binaryFuncs{
+		i: func(x, s int64) int64 {
+			if x < 0 {
+				return x * s
+			}
+			return x
+		},
+		u: func(x, _ uint64) uint64 { return x },
+		f: func(x, s float64) float64 { return leakyRelu(s)(x) },
+	}
+	fs.fold(out, c.In, broadcastWalk(x.Shape, x.Shape, slope.Shape))
+	return nil
+}
+
+// evalShrink: x + bias below -lambd, x - bias above lambd, 0 between.
+func evalShrink(c *Eval) error {
+	x := c.In[0]
+	if _, err := c.sameDType(numberTypes, x.DType); err != nil {
+		return err
+	}
+	out, err := c.Output(0, x.DType, x.Shape)
+	if err != nil {
+		return err
+	}
+	bias, lambd := c.attr("bias", 0), c.attr("lambd", 0.5)
+	v, err := x.Floats()
+	if err != nil {
+		return err
+	}
+	for i, a := range v {
+		switch {
+		case a < -lambd:
+			setFloat(out, i, a+bias)
+		case a > lambd:
+			setFloat(out, i, a-bias)
+		default:
+			setFloat(out, i, 0)
+		}
+	}
+	return nil
+}
+
+func inferClip(c *Infer) error {
+	if _, err := c.sameDType(numberTypes, c.dtypes()...); err != nil {
+		return err
+	}
+	return inferSame(numberTypes)(c)
+}
+
+// evalClip bounds each element from below, then from above, so that max wins where min exceeds it.
+func evalClip(c *Eval) error {
+	x := c.In[0]
+	if _, err := c.sameDType(numberTypes, c.dtypes()...); err != nil {
+		return err
+	}
+	lo, err := c.clipBound("min", 1)
+	if err != nil {
+		return err
+	}
+	hi, err := c.clipBound("max", 2)
+	if err != nil {
+		return err
+	}
+	out, err := c.Output(0, x.DType, x.Shape)
+	if err != nil {
+		return err
+	}
+	copy(out.Data, x.Data)
+	w := broadcastWalk(x.Shape, x.Shape, []int{})
+	if lo != nil {
+		binaryFuncs{i: maxInt[int64], u: maxInt[uint64], f: maxOf}.fold(out, []*tensor.Tensor{out, lo}, w)
+	}
+	if hi != nil {
+		binaryFuncs{i: minInt[int64], u: minInt[uint64], f: minOf}.fold(out, []*tensor.Tensor{out, hi}, w)
+	}
+	return nil
+}
+
+// clipBound returns a bound, an attribute before version 11 and an input from then on; nil when there is none.
+func (c *Eval) clipBound(name string, input int) (*tensor.Tensor, error) {
+	if c.Version >= 11 {
+		if !c.Has(input) {
+			return nil, nil
+		}
+		if n := c.In[input].Len(); n != 1 {
+			return nil, c.Errorf(ErrInput, "%s has shape %v, must be a scalar", name, c.In[input].Shape)
+		}
+		return c.In[input], nil
+	}
+	if !c.Attrs.Has(name) {
+		return nil, nil
+	}
+	b, err := tensor.New(c.In[0].DType)
+	if err == nil {
+		setFloat(b, 0, c.attr(name, 0))
+	}
+	return b, err
+}
+
+// inferDropout gives the data its type and the mask the same shape; the mask is of the data's type before version 10.
+func inferDropout(c *Infer) error {
+	if err := inferSame(floatTypes)(c); err != nil {
+		return err
+	}
+	if len(c.Out) > 1 {
+		c.Out[1] = c.Out[0]
+		if c.Version >= 10 {
+			c.Out[1].DType = tensor.Bool
+		}
+	}
+	return nil
+}
+
+// evalDropout is inference: the data pass through and nothing is masked. Training with a ratio above 0 is
+// unsupported.
+func evalDropout(c *Eval) error {
+	if err := c.refuseTraining(); err != nil {
+		return err
+	}
+	x := c.In[0]
+	if _, err := c.sameDType(floatTypes, x.DType); err != nil {
+		return err
+	}
+	out, err := c.Output(0, x.DType, x.Shape)
+	if err != nil {
+		return err
+	}
+	copy(out.Data, x.Data)
+	if !c.Want(1) {
+		return nil
+	}
+	d := tensor.Bool
+	if c.Version < 10 {
+		d = x.DType
+	}
+	mask, err := c.Output(1, d, x.Shape)
+	if err != nil {
+		return err
+	}
+	for i := range mask.Len() {
+		setOne(mask, i)
+	}
+	return nil
+}
+
+func setOne(t *tensor.Tensor, i int) {
+	switch t.DType {
+	case tensor.Bool:
+		t.Data[i] = 1
+	case tensor.Float16:
+		tensor.As[tensor.Half](t)[i] = tensor.HalfOf(1)
+	case tensor.BFloat16:
+		tensor.As[tensor.BHalf](t)[i] = tensor.BHalfOf(1)
+	default:
+		setFloat(t, i, 1)
+	}
+}
+
+// refuseTraining fails when input training_mode (since version 12) is true and something would be dropped.
+func (c *Eval) refuseTraining() error {
+	if c.Version < 12 || !c.Has(2) || c.In[2].Len() != 1 || c.In[2].Data[0] == 0 {
+		return nil
+	}
+	if !c.Has(1) {
+		return c.Errorf(ErrUnsupported, "training_mode is true; weir runs inference")
+	}
+	ratio, err := c.In[1].Floats()
+	if err != nil {
+		return c.Errorf(ErrInput, "ratio: %v", err)
+	}
+	if len(ratio) != 1 || ratio[0] != 0 {
+		return c.Errorf(ErrUnsupported, "training_mode is true and ratio is %v; weir runs inference", ratio)
+	}
+	return nil
+}

@@ -1,0 +1,196 @@
+package op
+
+import (
+	"math"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+// binaryFuncs is a binary operation on each kind of number that it exists for; nil where it does not. Unsigned
+// operands use u, or i when u is nil, which wraps to the same bits for sums, differences and products.
+type binaryFuncs struct {
+	i func(a, b int64) int64
+	u func(a, b uint64) uint64
+	f func(a, b float64) float64
+}
+
+// types returns the element types that the operation exists for.
+func (fs binaryFuncs) types() dtypeSet {
+	var s dtypeSet
+	if fs.i != nil {
+		s |= signedTypes
+	}
+	if fs.u != nil {
+		s |= unsignedTypes
+	}
+	if fs.f != nil {
+		s |= floatTypes
+	}
+	return s
+}
+
+// fold sets each element of out to the operation applied from left to right to the operands' elements there. All
+// tensors have the same type, and the operands' strides are in w.
+func (fs binaryFuncs) fold(out *tensor.Tensor, in []*tensor.Tensor, w walk) {
+	switch out.DType {
+	case tensor.Float32:
+		foldOf[float32](out, in, w, fs.f)
+	case tensor.Float64:
+		foldOf[float64](out, in, w, fs.f)
+	case tensor.Int8:
+		foldOf[int8](out, in, w, fs.i)
+	case tensor.Int16:
+		foldOf[int16](out, in, w, fs.i)
+	case tensor.Int32:
+		foldOf[int32](out, in, w, fs.i)
+	case tensor.Int64:
+		foldOf[int64](out, in, w, fs.i)
+	case tensor.Uint8:
+		foldOf[uint8](out, in, w, fs.u)
+	case tensor.Uint16:
+		foldOf[uint16](out, in, w, fs.u)
+	case tensor.Uint32:
+		foldOf[uint32](out, in, w, fs.u)
+	case tensor.Uint64:
+		foldOf[uint64](out, in, w, fs.u)
+	}
+}
+
+func foldOf[T number, W wide](out *tensor.Tensor, in []*tensor.Tensor, w walk, f func(a, b W) W) {
+	o := tensor.As[T](out)
+	v := make([][]T, len(in))
+	for k, t := range in {
+		v[k] = tensor.As[T](t)
+	}
+	w.runs(func(at, n int, off, step []int) {
+		if len(v) == 2 {
+			zip(o[at:at+n], v[0][off[0]:], v[1][off[1]:], step[0], step[1], f)
+			return
+		}
+		for i := range n {
+			acc := W(v[0][off[0]+i*step[0]])
+			for k := 1; k < len(v); k++ {
+				acc = f(acc, W(v[k][off[k]+i*step[k]]))
+			}
+			o[at+i] = T(acc)
+		}
+	})
+}
+
+func zip[T number, W wide](out, a, b []T, sa, sb int, f func(a, b W) W) {
+	ia, ib := 0, 0
+	for i := range out {
+		out[i] = T(f(W(a[ia]), W(b[ib])))
+		ia, ib = ia+sa, ib+sb
+	}
+}
+
+// unaryFuncs is an operation on one number, for each kind that it exists for.
+type unaryFuncs struct {
+	i func(a int64) int64
+	u func(a uint64) uint64
+	f func(a float64) float64
+}
+
+func (fs unaryFuncs) types() dtypeSet {
+	return binaryFuncs{
+		i: lift(fs.i), u: lift(fs.u), f: lift(fs.f),
+	}.types()
+}
+
+// lift makes a binary function of the second operand, nil when f is.
+func lift[W wide](f func(a W) W) func(a, b W) W {
+	if f == nil {
+		return nil
+	}
+	return func(_, b W) W { return f(b) }
+}
+
+// apply sets each element of out to the operation applied to the element of in there; both have the same type and
+// count.
+func (fs unaryFuncs) apply(out, in *tensor.Tensor) {
+	switch out.DType {
+	case tensor.Float32:
+		mapOf[float32](out, in, fs.f)
+	case tensor.Float64:
+		mapOf[float64](out, in, fs.f)
+	case tensor.Int8:
+		mapOf[int8](out, in, fs.i)
+	case tensor.Int16:
+		mapOf[int16](out, in, fs.i)
+	case tensor.Int32:
+		mapOf[int32](out, in, fs.i)
+	case tensor.Int64:
+		mapOf[int64](out, in, fs.i)
+	case tensor.Uint8:
+		mapOf[uint8](out, in, fs.u)
+	case tensor.Uint16:
+		mapOf[uint16](out, in, fs.u)
+	case tensor.Uint32:
+		mapOf[uint32](out, in, fs.u)
+	case tensor.Uint64:
+		mapOf[uint64](out, in, fs.u)
+	}
+}
+
+func mapOf[T number, W wide](out, in *tensor.Tensor, f func(W) W) {
+	o, v := tensor.As[T](out), tensor.As[T](in)
+	for i := range o {
+		o[i] = T(f(W(v[i])))
+	}
+}
+
+// inferSame is the shape rule of operators whose output 0 has the type and shape of input 0.
+func inferSame(set dtypeSet) func(*Infer) error {
+	return func(c *Infer) error {
+		if _, err := c.sameDType(set, c.In[0].DType); err != nil {
+			return err
+		}
+		c.Out[0] = Type{DType: c.In[0].DType, Ranked: c.In[0].Ranked, Shape: c.In[0].Shape}
+		return nil
+	}
+}
+
+// evalMap is the evaluation of an operation on each element of input 0; of gives the operation of a call.
+func evalMap(of func(*Call) (unaryFuncs, error)) func(*Eval) error {
+	return inFloat32(func(c *Eval) error {
+		fs, err := of(c.Call)
+		if err != nil {
+			return err
+		}
+		x := c.In[0]
+		if _, err := c.sameDType(fs.types(), x.DType); err != nil {
+			return err
+		}
+		out, err := c.Output(0, x.DType, x.Shape)
+		if err != nil {
+			return err
+		}
+		fs.apply(out, x)
+		return nil
+	})
+}
+
+// unary is the row of an operator that maps each element of its input, whatever the attributes.
+func unary(name string, fs unaryFuncs, since ...int) Op {
+	return Op{Name: name, Since: since, MinIn: 1, MaxIn: 1, Traits: Elementwise, Infer: inferSame(fs.types()),
+		Eval: evalMap(func(*Call) (unaryFuncs, error) { return fs, nil })}
+}
+
+// floatMap is unary for operators on floats only.
+func floatMap(name string, f func(float64) float64, since ...int) Op {
+	return unary(name, unaryFuncs{f: f}, since...)
+}
+
+// attrMap is the row of an operator on floats whose function depends on the call's attributes.
+func attrMap(name string, of func(*Call) (func(float64) float64, error), since ...int) Op {
+	return Op{Name: name, Since: since, MinIn: 1, MaxIn: 1, Traits: Elementwise, Infer: inferSame(floatTypes),
+		Eval: evalMap(func(c *Call) (unaryFuncs, error) {
+			f, err := of(c)
+			return unaryFuncs{f: f}, err
+		})}
+}
+
+// maxOf and minOf are numpy.maximum and numpy.minimum: NaN when either operand is.
+func maxOf(a, b float64) float64 { return math.Max(a, b) }
+func minOf(a, b float64) float64 { return math.Min(a, b) }

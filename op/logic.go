@@ -1,0 +1,146 @@
+package op
+
+import (
+	"cmp"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+// logic holds the element-wise operators that give truth values. All broadcast as numpy does.
+var logic = []Op{
+	truth("And", func(a, b bool) bool { return a && b }, 7),
+	truth("Or", func(a, b bool) bool { return a || b }, 7),
+	truth("Xor", func(a, b bool) bool { return a != b }, 7),
+	{Name: "Not", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: Elementwise, Infer: inferSame(boolTypes), Eval: evalNot},
+	{Name: "Equal", Since: []int{7, 11, 13, 19}, MinIn: 2, MaxIn: 2, Traits: Elementwise | Commutative,
+		Infer: inferBroadcast(equalTypes, tensor.Bool), Eval: evalEqual},
+	comparison("Greater", func(order int) bool { return order > 0 }, 7, 9, 13),
+	comparison("Less", func(order int) bool { return order < 0 }, 7, 9, 13),
+	comparison("GreaterOrEqual", func(order int) bool { return order >= 0 }, 12, 16),
+	comparison("LessOrEqual", func(order int) bool { return order <= 0 }, 12, 16),
+}
+
+var equalTypes = numberTypes | boolTypes | setOf(tensor.String)
+
+// truth is the row of an operator on two truth values.
+func truth(name string, f func(a, b bool) bool, since ...int) Op {
+	return Op{Name: name, Since: since, MinIn: 2, MaxIn: 2, Traits: Elementwise | Commutative,
+		Infer: inferBroadcast(boolTypes, tensor.Undefined),
+		Eval:  func(c *Eval) error { return c.evalTruth(f) }}
+}
+
+func (c *Eval) evalTruth(f func(a, b bool) bool) error {
+	if _, err := c.sameDType(boolTypes, c.dtypes()...); err != nil {
+		return err
+	}
+	out, w, err := c.broadcastOutput(tensor.Bool)
+	if err != nil {
+		return err
+	}
+	zipTruth(out, tensor.As[bool](c.In[0]), tensor.As[bool](c.In[1]), w, f)
+	return nil
+}
+
+// zipTruth sets each element of out to f of the operands' elements there.
+func zipTruth[T any](out *tensor.Tensor, a, b []T, w walk, f func(a, b T) bool) {
+	o := tensor.As[bool](out)
+	w.runs(func(at, n int, off, step []int) {
+		ia, ib := off[0], off[1]
+		for i := range n {
+			o[at+i] = f(a[ia], b[ib])
+			ia, ib = ia+step[0], ib+step[1]
+		}
+	})
+}
+
+func evalNot(c *Eval) error {
+	x := c.In[0]
+	if _, err := c.sameDType(boolTypes, x.DType); err != nil {
+		return err
+	}
+	out, err := c.Output(0, tensor.Bool, x.Shape)
+	if err != nil {
+		return err
+	}
+	o := tensor.As[bool](out)
+	for i, v := range tensor.As[bool](x) {
+		o[i] = !v
+	}
+	return nil
+}
+
+func evalEqual(c *Eval) error {
+	switch c.In[0].DType {
+	case tensor.String:
+		return c.evalEqualStrings()
+	case tensor.Bool:
+		return c.evalTruth(func(a, b bool) bool { return a == b })
+	}
+	return evalComparison(c, func(order int) bool { return order == 0 })
+}
+
+func (c *Eval) evalEqualStrings() error {
+	if _, err := c.sameDType(equalTypes, c.dtypes()...); err != nil {
+		return err
+	}
+	out, w, err := c.broadcastOutput(tensor.Bool)
+	if err != nil {
+		return err
+	}
+	zipTruth(out, c.In[0].Strings, c.In[1].Strings, w, func(a, b string) bool { return a == b })
+	return nil
+}
+
+// comparison is the row of an operator that holds when the order of its operands, negative, zero or positive, does. No
+// order holds when an operand is NaN.
+func comparison(name string, holds func(order int) bool, since ...int) Op {
+	return Op{Name: name, Since: since, MinIn: 2, MaxIn: 2, Traits: Elementwise,
+		Infer: inferBroadcast(numberTypes, tensor.Bool),
+		Eval:  func(c *Eval) error { return evalComparison(c, holds) }}
+}
+
+func evalComparison(c *Eval, holds func(order int) bool) error {
+	return inFloat32(func(c *Eval) error {
+		d, err := c.sameDType(numberTypes, c.dtypes()...)
+		if err != nil {
+			return err
+		}
+		out, w, err := c.broadcastOutput(tensor.Bool)
+		if err != nil {
+			return err
+		}
+		compare(d, out, c.In[0], c.In[1], w, holds)
+		return nil
+	})(c)
+}
+
+func compare(d tensor.DType, out, a, b *tensor.Tensor, w walk, holds func(order int) bool) {
+	switch d {
+	case tensor.Float32:
+		compareOf[float32](out, a, b, w, holds)
+	case tensor.Float64:
+		compareOf[float64](out, a, b, w, holds)
+	case tensor.Int8:
+		compareOf[int8](out, a, b, w, holds)
+	case tensor.Int16:
+		compareOf[int16](out, a, b, w, holds)
+	case tensor.Int32:
+		compareOf[int32](out, a, b, w, holds)
+	case tensor.Int64:
+		compareOf[int64](out, a, b, w, holds)
+	case tensor.Uint8:
+		compareOf[uint8](out, a, b, w, holds)
+	case tensor.Uint16:
+		compareOf[uint16](out, a, b, w, holds)
+	case tensor.Uint32:
+		compareOf[uint32](out, a, b, w, holds)
+	case tensor.Uint64:
+		compareOf[uint64](out, a, b, w, holds)
+	}
+}
+
+func compareOf[T number](out, a, b *tensor.Tensor, w walk, holds func(order int) bool) {
+	zipTruth(out, tensor.As[T](a), tensor.As[T](b), w, func(x, y T) bool {
+		return x == x && y == y && holds(cmp.Compare(x, y)) // only NaN differs from itself
+	})
+}

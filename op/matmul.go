@@ -1,0 +1,394 @@
+package op
+
+import (
+	"fmt"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+// matmul holds the dense linear algebra operators. Products are summed in float64, or in 64-bit integers that wrap.
+var matmul = []Op{
+	{Name: "MatMul", Since: []int{1, 9, 13}, MinIn: 2, MaxIn: 2, Infer: inferMatMul, Eval: inFloat32(evalMatMul),
+		Flops: matMulFlops},
+	{Name: "Gemm", Since: []int{7, 9, 11, 13}, MinIn: 2, MaxIn: 3, Infer: inferGemm, Eval: inFloat32(evalGemm),
+		Flops: gemmFlops},
+	{Name: "MatMulInteger", Since: []int{10}, MinIn: 2, MaxIn: 4, Infer: inferMatMulInteger, Eval: evalMatMulInteger,
+		Flops: matMulFlops},
+}
+
+var productTypes = floatTypes | setOf(tensor.Int32, tensor.Int64, tensor.Uint32, tensor.Uint64)
+
+// inferMatMul is the rule of numpy.matmul: the last two dimensions multiply, those before broadcast, and a vector is a
+// row on the left and a column on the right.
+func inferMatMul(c *Infer) error {
+	d, err := c.sameDType(productTypes, c.dtypes()...)
+	if err != nil {
+		return err
+	}
+	return c.matMulOut(d)
+}
+
+func (c *Infer) matMulOut(d tensor.DType) error {
+	a, b := c.In[0], c.In[1]
+	if !a.Ranked || !b.Ranked {
+		c.Out[0] = Unranked(d)
+		return nil
+	}
+	if len(a.Shape) == 0 || len(b.Shape) == 0 {
+		return c.Errorf(ErrInput, "%v × %v: a scalar has no matrix product", a, b)
+	}
+	inner := len(b.Shape) - 2
+	ka, kb := a.Shape[len(a.Shape)-1], b.Shape[max(inner, 0)]
+	if !mayEqual(ka, kb) {
+		return c.Errorf(ErrInput, "%v × %v: inner dimensions %v and %v differ", a, b, ka, kb)
+	}
+	out, err := BroadcastDims(a.Shape[:max(len(a.Shape)-2, 0)], b.Shape[:max(inner, 0)])
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Name(), err)
+	}
+	if len(a.Shape) > 1 {
+		out = append(out, a.Shape[len(a.Shape)-2])
+	}
+	if len(b.Shape) > 1 {
+		out = append(out, b.Shape[len(b.Shape)-1])
+	}
+	c.Out[0] = Ranked(d, out...)
+	return nil
+}
+
+// mayEqual reports whether two dimensions can be the same size.
+func mayEqual(a, b Dim) bool {
+	m, ok := a.Int()
+	n, ok2 := b.Int()
+	return !ok || !ok2 || m == n
+}
+
+// matrices is a product of stacks of matrices: for each place of the walk, m×k times k×n.
+type matrices struct {
+	m, k, n int
+	shape   []int // of the output
+	w       walk  // over the stack, in matrices of a, b
+}
+
+// matMulShapes checks the operands of numpy.matmul and lays out the product.
+func (c *Call) matMulShapes(a, b []int) (p matrices, err error) {
+	if len(a) == 0 || len(b) == 0 {
+		return p, c.Errorf(ErrInput, "%v × %v: a scalar has no matrix product", a, b)
+	}
+	as, bs := a, b
+	if len(a) == 1 {
+		as = []int{1, a[0]}
+	}
+	if len(b) == 1 {
+		bs = []int{b[0], 1}
+	}
+	p.m, p.k, p.n = as[len(as)-2], as[len(as)-1], bs[len(bs)-1]
+	if bs[len(bs)-2] != p.k {
+		return p, c.Errorf(ErrInput, "%v × %v: inner dimensions %d and %d differ", a, b, p.k, bs[len(bs)-2])
+	}
+	stack, err := BroadcastShapes(as[:len(as)-2], bs[:len(bs)-2])
+	if err != nil {
+		return p, fmt.Errorf("%s: %w", c.Name(), err)
+	}
+	p.w = broadcastWalk(stack, as[:len(as)-2], bs[:len(bs)-2])
+	p.shape = stack
+	if len(a) > 1 {
+		p.shape = append(p.shape, p.m)
+	}
+	if len(b) > 1 {
+		p.shape = append(p.shape, p.n)
+	}
+	return p, nil
+}
+
+func evalMatMul(c *Eval) error {
+	d, err := c.sameDType(productTypes, c.dtypes()...)
+	if err != nil {
+		return err
+	}
+	p, err := c.matMulShapes(c.In[0].Shape, c.In[1].Shape)
+	if err != nil {
+		return err
+	}
+	out, err := c.Output(0, d, p.shape)
+	if err != nil {
+		return err
+	}
+	switch d {
+	case tensor.Float32:
+		multiply[float32, float64](out, c.In[0], c.In[1], p)
+	case tensor.Float64:
+		multiply[float64, float64](out, c.In[0], c.In[1], p)
+	case tensor.Int32:
+		multiply[int32, int64](out, c.In[0], c.In[1], p)
+	case tensor.Int64:
+		multiply[int64, int64](out, c.In[0], c.In[1], p)
+	case tensor.Uint32:
+		multiply[uint32, uint64](out, c.In[0], c.In[1], p)
+	case tensor.Uint64:
+		multiply[uint64, uint64](out, c.In[0], c.In[1], p)
+	}
+	return nil
+}
+
+func multiply[T number, W wide](out, at, bt *tensor.Tensor, p matrices) {
+	o, a, b := tensor.As[T](out), tensor.As[T](at), tensor.As[T](bt)
+	acc := make([]W, p.n)
+	p.w.runs(func(at, n int, off, step []int) {
+		for s := range n {
+			am := a[(off[0]+s*step[0])*p.m*p.k:]
+			bm := b[(off[1]+s*step[1])*p.k*p.n:]
+			om := o[(at+s)*p.m*p.n:]
+			for i := range p.m {
+				clear(acc)
+				addProduct(acc, am[i*p.k:], 1, bm, p.k, p.n)
+				for j, v := range acc {
+					om[i*p.n+j] = T(v)
+				}
+			}
+		}
+	})
+}
+
+// addProduct adds to acc, of length at least n, the product of a row vector of k elements that lie step apart and a
+// contiguous k×n matrix. Four rows at a time keep the sums in registers for longer.
+func addProduct[T number, W wide](acc []W, a []T, step int, b []T, k, n int) {
+	acc = acc[:n]
+	i := 0
+	for ; i+4 <= k; i += 4 {
+		a0, a1, a2, a3 := W(a[i*step]), W(a[(i+1)*step]), W(a[(i+2)*step]), W(a[(i+3)*step])
+		b0, b1, b2, b3 := b[i*n:][:n], b[(i+1)*n:][:n], b[(i+2)*n:][:n], b[(i+3)*n:][:n]
+		for j := range acc {
+			acc[j] += a0*W(b0[j]) + a1*W(b1[j]) + a2*W(b2[j]) + a3*W(b3[j])
+		}
+	}
+	for ; i < k; i++ {
+		ai, bi := W(a[i*step]), b[i*n:][:n]
+		for j := range acc {
+			acc[j] += ai * W(bi[j])
+		}
+	}
+}
+
+func matMulFlops(_ *Call, in, out []Type) int64 {
+	if len(in[0].Shape) == 0 {
+		return 0
+	}
+	k, _ := in[0].Shape[len(in[0].Shape)-1].Int()
+	return 2 * int64(k) * typeCount(out[0])
+}
+
+// gemmDims returns the m, k and n of op(A)·op(B).
+func gemmDims[D any](c *Call, a, b []D) (m, ka, kb, n D, err error) {
+	if len(a) != 2 || len(b) != 2 {
+		return m, ka, kb, n, c.Errorf(ErrInput, "A %v and B %v must be matrices", a, b)
+	}
+	m, ka, kb, n = a[0], a[1], b[0], b[1]
+	if c.Attrs.Bool("transA", false) {
+		m, ka = ka, m
+	}
+	if c.Attrs.Bool("transB", false) {
+		kb, n = n, kb
+	}
+	return m, ka, kb, n, nil
+}
+
+func inferGemm(c *Infer) error {
+	d, err := c.sameDType(productTypes, c.dtypes()...)
+	if err != nil {
+		return err
+	}
+	a, b := c.In[0], c.In[1]
+	if !a.Ranked || !b.Ranked {
+		c.Out[0] = Ranked(d, Unknown(), Unknown())
+		return nil
+	}
+	m, ka, kb, n, err := gemmDims(c.Call, a.Shape, b.Shape)
+	if err != nil {
+		return err
+	}
+	if !mayEqual(ka, kb) {
+		return c.Errorf(ErrInput, "%v · %v: inner dimensions %v and %v differ", a, b, ka, kb)
+	}
+	c.Out[0] = Ranked(d, m, n)
+	if c.Has(2) && c.In[2].Ranked {
+		if to, err := BroadcastDims(c.Out[0].Shape, c.In[2].Shape); err != nil || len(to) > 2 {
+			return c.Errorf(ErrInput, "C %v does not broadcast to %v", c.In[2], c.Out[0])
+		}
+	}
+	return nil
+}
+
+// evalGemm computes alpha · op(A) · op(B) + beta · C, where op transposes when asked to and C broadcasts to the result.
+func evalGemm(c *Eval) error {
+	d, err := c.sameDType(productTypes, c.dtypes()...)
+	if err != nil {
+		return err
+	}
+	m, ka, kb, n, err := gemmDims(c.Call, c.In[0].Shape, c.In[1].Shape)
+	if err != nil {
+		return err
+	}
+	if ka != kb {
+		return c.Errorf(ErrInput, "A %v and B %v: inner dimensions %d and %d differ", c.In[0].Shape, c.In[1].Shape, ka, kb)
+	}
+	shape := []int{m, n}
+	if c.Has(2) {
+		to, err := BroadcastShapes(shape, c.In[2].Shape)
+		if err != nil || len(to) != 2 || to[0] != m || to[1] != n {
+			return c.Errorf(ErrInput, "C %v does not broadcast to %v", c.In[2].Shape, shape)
+		}
+	}
+	out, err := c.Output(0, d, shape)
+	if err != nil {
+		return err
+	}
+	switch d {
+	case tensor.Float32:
+		gemm[float32, float64](c, out, m, ka, n)
+	case tensor.Float64:
+		gemm[float64, float64](c, out, m, ka, n)
+	case tensor.Int32:
+		gemm[int32, int64](c, out, m, ka, n)
+	case tensor.Int64:
+		gemm[int64, int64](c, out, m, ka, n)
+	case tensor.Uint32:
+		gemm[uint32, uint64](c, out, m, ka, n)
+	case tensor.Uint64:
+		gemm[uint64, uint64](c, out, m, ka, n)
+	}
+	return nil
+}
+
+func gemm[T number, W wide](c *Eval, out *tensor.Tensor, m, k, n int) {
+	o, a, b := tensor.As[T](out), tensor.As[T](c.In[0]), tensor.As[T](c.In[1])
+	alpha, beta := W(c.attr("alpha", 1)), W(c.attr("beta", 1))
+	if c.Attrs.Bool("transB", false) {
+		b = transposed(b, n, k)
+	}
+	row, step := k, 1
+	if c.Attrs.Bool("transA", false) {
+		row, step = 1, m
+	}
+	acc := make([]W, n)
+	for i := range m {
+		clear(acc)
+		if k > 0 {
+			addProduct(acc, a[i*row:], step, b, k, n)
+		}
+		for j, v := range acc {
+			acc[j] = alpha * v
+		}
+		if c.Has(2) {
+			addRow(acc, c.In[2], []int{m, n}, i, beta, tensor.As[T](c.In[2]))
+		}
+		for j, v := range acc {
+			o[i*n+j] = T(v)
+		}
+	}
+}
+
+// addRow adds beta times row i of bias, broadcast to shape, to acc.
+func addRow[T number, W wide](acc []W, t *tensor.Tensor, shape []int, i int, beta W, bias []T) {
+	st := broadcastStrides(t.Shape, shape)
+	for j := range acc {
+		acc[j] += beta * W(bias[i*st[0]+j*st[1]])
+	}
+}
+
+// transposed returns the transpose of a rows×cols matrix, in a new slice.
+func transposed[T any](v []T, rows, cols int) []T {
+	t := make([]T, len(v))
+	for i := range rows {
+		for j := range cols {
+			t[j*rows+i] = v[i*cols+j]
+		}
+	}
+	return t
+}
+
+func gemmFlops(c *Call, in, out []Type) int64 {
+	if len(in[0].Shape) != 2 {
+		return 0
+	}
+	k := in[0].Shape[1]
+	if c.Attrs.Bool("transA", false) {
+		k = in[0].Shape[0]
+	}
+	n, _ := k.Int()
+	return 2 * int64(n) * typeCount(out[0])
+}
+
+var byteTypes = setOf(tensor.Int8, tensor.Uint8)
+
+func inferMatMulInteger(c *Infer) error {
+	for _, d := range c.dtypes()[:2] {
+		if _, err := c.sameDType(byteTypes, d); err != nil {
+			return err
+		}
+	}
+	return c.matMulOut(tensor.Int32)
+}
+
+// evalMatMulInteger multiplies 8-bit operands, from which their zero points are taken first, into int32.
+func evalMatMulInteger(c *Eval) error {
+	p, err := c.matMulShapes(c.In[0].Shape, c.In[1].Shape)
+	if err != nil {
+		return err
+	}
+	a, err := c.centred(0, 2, max(c.In[0].Rank()-2, 0))
+	if err != nil {
+		return err
+	}
+	b, err := c.centred(1, 3, c.In[1].Rank()-1)
+	if err != nil {
+		return err
+	}
+	out, err := c.Output(0, tensor.Int32, p.shape)
+	if err != nil {
+		return err
+	}
+	multiply[int32, int64](out, a, b, p)
+	return nil
+}
+
+// centred returns 8-bit input i as int32 less its zero point, input z: a scalar, one element an index of the given axis,
+// or a tensor that broadcasts.
+func (c *Eval) centred(i, z, axis int) (*tensor.Tensor, error) {
+	x := c.In[i]
+	if _, err := c.sameDType(byteTypes, x.DType); err != nil {
+		return nil, err
+	}
+	v, err := c.ints(i)
+	if err != nil {
+		return nil, err
+	}
+	zero, shape := []int64{0}, []int{}
+	if c.Has(z) {
+		if zero, err = c.ints(z); err != nil {
+			return nil, err
+		}
+		shape = c.In[z].Shape
+		if len(shape) == 1 && shape[0] > 1 && x.Rank() > 1 {
+			shape = append([]int{shape[0]}, make([]int, x.Rank()-1-axis)...)
+			for k := 1; k < len(shape); k++ {
+				shape[k] = 1
+			}
+		}
+	}
+	to, err := BroadcastShapes(x.Shape, shape)
+	if err != nil || count(to) != x.Len() || len(to) != max(x.Rank(), len(shape)) {
+		return nil, c.Errorf(ErrInput, "zero point %v does not fit operand %v", shape, x.Shape)
+	}
+	out, err := tensor.New(tensor.Int32, x.Shape...)
+	if err != nil {
+		return nil, err
+	}
+	o := tensor.As[int32](out)
+	broadcastWalk(to, x.Shape, shape).runs(func(at, n int, off, step []int) {
+		for k := range n {
+			o[at+k] = int32(v[off[0]+k*step[0]] - zero[off[1]+k*step[1]])
+		}
+	})
+	return out, nil
+}
