@@ -9,7 +9,11 @@ import (
 type key struct{ domain, name string }
 
 // families lists the tables of all operator families, one file each.
-var families = [][]Op{}
+var families = [][]Op{
+	arithmetic, logic, activation, softmax,
+	constantOps, shapeOps, castOps, transposeOps, concatOps, sliceOps, repeatOps, padOps, gatherOps,
+	controlOps, scanOps,
+}
 
 // table indexes the rows on first use: rows refer to functions which refer to Lookup, so an initialised variable would
 // be a cycle.

@@ -44,6 +44,20 @@ func (d Dim) Int() (int, bool) { return int(d.c), !d.unknown && len(d.terms) == 
 // IsUnknown reports whether nothing at all is known of d.
 func (d Dim) IsUnknown() bool { return d.unknown }
 
+// opaque makes a symbol of an expression that is no polynomial; its text stands for it.
+func opaque(format string, args ...any) Dim {
+	return Sym(strings.ReplaceAll(fmt.Sprintf(format, args...), atomSep, "*"))
+}
+
+// atoms returns the symbols and opaque expressions that d is made of.
+func (d Dim) atoms() []string {
+	var out []string
+	for _, t := range d.terms {
+		out = append(out, strings.Split(t.atoms, atomSep)...)
+	}
+	return out
+}
+
 // Equal reports whether d and e are the same size for every value of the symbols.
 func (d Dim) Equal(e Dim) bool {
 	return !d.unknown && !e.unknown && d.c == e.c && slices.Equal(d.terms, e.terms)
@@ -159,7 +173,7 @@ func (d Dim) div(n int64, round string) Dim {
 		terms = append(terms, term{t.coef / n, t.atoms})
 	}
 	if !exact {
-		return Sym(fmt.Sprintf("%s((%v)/%d)", round, d, n))
+		return opaque("%s((%v)/%d)", round, d, n)
 	}
 	q, r := d.c/n, d.c%n
 	if r < 0 {

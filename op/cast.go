@@ -1,0 +1,391 @@
+package op
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+// castOps convert element types: Cast and CastLike.
+var castOps = []Op{
+	{Name: "Cast", Since: []int{6, 9, 13, 19, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1, Traits: Elementwise,
+		Infer: inferCast, Eval: evalCast},
+	{Name: "CastLike", Since: []int{15, 19, 21, 23, 24, 25}, MinIn: 2, MaxIn: 2, Infer: inferCastLike, Eval: evalCastLike},
+}
+
+// castTarget is the attribute to, a TensorProto.DataType.
+func castTarget(c *Call) (tensor.DType, error) {
+	to := c.Attrs.Int("to", 0)
+	if to <= 0 || to > math.MaxUint8 {
+		return 0, c.Errorf(ErrAttr, "to is %d, no element type", to)
+	}
+	d := tensor.DType(to)
+	if !d.Valid() || d == tensor.Complex64 || d == tensor.Complex128 {
+		return 0, c.Errorf(ErrUnsupported, "conversion to %v", d)
+	}
+	return d, nil
+}
+
+func inferCast(c *Infer) error {
+	d, err := castTarget(c.Call)
+	if err != nil {
+		return err
+	}
+	c.Out[0] = castType(c.In[0], d)
+	return nil
+}
+
+func inferCastLike(c *Infer) error {
+	c.Out[0] = castType(c.In[0], c.In[1].DType)
+	return nil
+}
+
+// castType is a type under another element type. Elements that are shape arithmetic survive the conversion to a type
+// that holds sizes, and known ones the conversion to Bool, where conditions are made.
+func castType(in Type, d tensor.DType) Type {
+	t := Type{DType: d, Ranked: in.Ranked, Shape: in.Shape}
+	switch d {
+	case tensor.Int64, tensor.Int32, tensor.Uint64, tensor.Uint32:
+		t.Elems = in.Elems
+	case tensor.Bool:
+		if v, ok := in.IntElems(); ok {
+			t.Elems = make([]Dim, len(v))
+			for i, n := range v {
+				t.Elems[i] = Known(min(n*n, 1))
+			}
+		}
+	}
+	return t
+}
+
+func evalCast(c *Eval) error {
+	d, err := castTarget(c.Call)
+	if err != nil {
+		return err
+	}
+	return c.cast(d)
+}
+
+func evalCastLike(c *Eval) error { return c.cast(c.In[1].DType) }
+
+func (c *Eval) cast(d tensor.DType) error {
+	out, err := c.Output(0, d, c.In[0].Shape)
+	if err != nil {
+		return err
+	}
+	return castInto(c.Call, out, c.In[0])
+}
+
+// castChunk is how many elements are converted at a time through the widest type of their kind.
+const castChunk = 256
+
+// castInto converts every element of src to the type of dst, which has as many.
+//
+// Floating point to integer drops the fraction; NaN becomes 0 and values out of range the nearest end of it, which ONNX
+// leaves open. Integer to narrower integer keeps the low bits. Anything but zero is true. Numbers print in decimal as
+// NumPy prints them, and strings parse as the decimal or exponent form, "INF" and "NaN" in any case.
+func castInto(c *Call, dst, src *tensor.Tensor) error {
+	switch {
+	case dst.DType == src.DType:
+		copyElems(dst, 0, src, 0, src.Len())
+		return nil
+	case src.DType == tensor.String:
+		return parseStrings(c, dst, src.Strings)
+	case dst.DType == tensor.String:
+		return printStrings(c, dst.Strings, src)
+	case src.DType.IsFloat():
+		return castFloats(c, dst, src)
+	case src.DType == tensor.Uint64 && dst.DType.IsFloat():
+		return castUint64s(c, dst, src)
+	}
+	return castInts(c, dst, src)
+}
+
+func castFloats(c *Call, dst, src *tensor.Tensor) error {
+	var buf [castChunk]float64
+	for at, n := 0, src.Len(); at < n; at += castChunk {
+		chunk := buf[:min(castChunk, n-at)]
+		if !widenFloats(chunk, src, at) || !narrowFloats(dst, at, chunk) {
+			return c.Errorf(ErrUnsupported, "conversion from %v to %v", src.DType, dst.DType)
+		}
+	}
+	return nil
+}
+
+func castUint64s(c *Call, dst, src *tensor.Tensor) error {
+	var buf [castChunk]float64
+	all := tensor.As[uint64](src)
+	for at := 0; at < len(all); at += castChunk {
+		chunk := buf[:min(castChunk, len(all)-at)]
+		for i := range chunk {
+			chunk[i] = float64(all[at+i])
+		}
+		if !narrowFloats(dst, at, chunk) {
+			return c.Errorf(ErrUnsupported, "conversion from %v to %v", src.DType, dst.DType)
+		}
+	}
+	return nil
+}
+
+func castInts(c *Call, dst, src *tensor.Tensor) error {
+	var buf [castChunk]int64
+	for at, n := 0, src.Len(); at < n; at += castChunk {
+		chunk := buf[:min(castChunk, n-at)]
+		if !widenInts(chunk, src, at) || !narrowInts(dst, at, chunk) {
+			return c.Errorf(ErrUnsupported, "conversion from %v to %v", src.DType, dst.DType)
+		}
+	}
+	return nil
+}
+
+type integer interface {
+	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
+}
+
+func widenFloats(buf []float64, src *tensor.Tensor, at int) bool {
+	switch src.DType {
+	case tensor.Float32:
+		for i, v := range tensor.As[float32](src)[at : at+len(buf)] {
+			buf[i] = float64(v)
+		}
+	case tensor.Float64:
+		copy(buf, tensor.As[float64](src)[at:])
+	case tensor.Float16:
+		for i, v := range tensor.As[tensor.Half](src)[at : at+len(buf)] {
+			buf[i] = float64(v.Float32())
+		}
+	case tensor.BFloat16:
+		for i, v := range tensor.As[tensor.BHalf](src)[at : at+len(buf)] {
+			buf[i] = float64(v.Float32())
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+func narrowFloats(dst *tensor.Tensor, at int, buf []float64) bool {
+	switch dst.DType {
+	case tensor.Float32:
+		for i, v := range buf {
+			tensor.As[float32](dst)[at+i] = float32(v)
+		}
+	case tensor.Float64:
+		copy(tensor.As[float64](dst)[at:], buf)
+	case tensor.Float16:
+		for i, v := range buf {
+			tensor.As[tensor.Half](dst)[at+i] = tensor.HalfOf(roundToOdd(v))
+		}
+	case tensor.BFloat16:
+		for i, v := range buf {
+			tensor.As[tensor.BHalf](dst)[at+i] = tensor.BHalfOf(roundToOdd(v))
+		}
+	case tensor.Bool:
+		for i, v := range buf {
+			tensor.As[bool](dst)[at+i] = v != 0
+		}
+	case tensor.Int8:
+		truncate[int8](dst, at, buf, math.MinInt8, math.MaxInt8)
+	case tensor.Int16:
+		truncate[int16](dst, at, buf, math.MinInt16, math.MaxInt16)
+	case tensor.Int32:
+		truncate[int32](dst, at, buf, math.MinInt32, math.MaxInt32)
+	case tensor.Int64:
+		truncate[int64](dst, at, buf, math.MinInt64, math.MaxInt64)
+	case tensor.Uint8:
+		truncate[uint8](dst, at, buf, 0, math.MaxUint8)
+	case tensor.Uint16:
+		truncate[uint16](dst, at, buf, 0, math.MaxUint16)
+	case tensor.Uint32:
+		truncate[uint32](dst, at, buf, 0, math.MaxUint32)
+	case tensor.Uint64:
+		truncate[uint64](dst, at, buf, 0, math.MaxUint64)
+	default:
+		return false
+	}
+	return true
+}
+
+// roundToOdd narrows v to float32 with its lowest bit set when anything was lost, so that rounding the result once more
+// to a 16-bit type is rounding v itself (Boldo and Melquiond, "When double rounding is odd", 2005).
+func roundToOdd(v float64) float32 {
+	f := float32(v)
+	if float64(f) == v || v != v || math.IsInf(float64(f), 0) {
+		return f
+	}
+	if math.Abs(float64(f)) > math.Abs(v) {
+		f = math.Nextafter32(f, 0)
+	}
+	return math.Float32frombits(math.Float32bits(f) | 1)
+}
+
+// truncate drops fractions and clamps to [lo, hi]. hi may be the float just above the largest integer.
+func truncate[T integer](dst *tensor.Tensor, at int, buf []float64, lo, hi float64) {
+	out := tensor.As[T](dst)[at : at+len(buf)]
+	maxT := ^T(0)
+	if lo < 0 {
+		maxT = T(uint64(1)<<(8*dst.DType.Size()-1) - 1)
+	}
+	for i, v := range buf {
+		switch {
+		case v != v:
+			out[i] = 0
+		case v <= lo:
+			out[i] = T(lo)
+		case v >= hi:
+			out[i] = maxT
+		default:
+			out[i] = T(v)
+		}
+	}
+}
+
+func widenInts(buf []int64, src *tensor.Tensor, at int) bool {
+	switch src.DType {
+	case tensor.Bool, tensor.Uint8:
+		for i, v := range src.Data[at : at+len(buf)] {
+			buf[i] = int64(v)
+		}
+	case tensor.Int8:
+		widen[int8](buf, src, at)
+	case tensor.Int16:
+		widen[int16](buf, src, at)
+	case tensor.Int32:
+		widen[int32](buf, src, at)
+	case tensor.Int64:
+		widen[int64](buf, src, at)
+	case tensor.Uint16:
+		widen[uint16](buf, src, at)
+	case tensor.Uint32:
+		widen[uint32](buf, src, at)
+	case tensor.Uint64:
+		widen[uint64](buf, src, at)
+	default:
+		return false
+	}
+	return true
+}
+
+func widen[T integer](buf []int64, src *tensor.Tensor, at int) {
+	for i, v := range tensor.As[T](src)[at : at+len(buf)] {
+		buf[i] = int64(v)
+	}
+}
+
+func narrowInts(dst *tensor.Tensor, at int, buf []int64) bool {
+	switch dst.DType {
+	case tensor.Bool:
+		for i, v := range buf {
+			tensor.As[bool](dst)[at+i] = v != 0
+		}
+	case tensor.Int8:
+		narrow[int8](dst, at, buf)
+	case tensor.Int16:
+		narrow[int16](dst, at, buf)
+	case tensor.Int32:
+		narrow[int32](dst, at, buf)
+	case tensor.Int64:
+		narrow[int64](dst, at, buf)
+	case tensor.Uint8:
+		narrow[uint8](dst, at, buf)
+	case tensor.Uint16:
+		narrow[uint16](dst, at, buf)
+	case tensor.Uint32:
+		narrow[uint32](dst, at, buf)
+	case tensor.Uint64:
+		narrow[uint64](dst, at, buf)
+	case tensor.Float32:
+		narrow[float32](dst, at, buf)
+	case tensor.Float64:
+		narrow[float64](dst, at, buf)
+	case tensor.Float16:
+		for i, v := range buf {
+			tensor.As[tensor.Half](dst)[at+i] = tensor.HalfOf(intToOdd(v))
+		}
+	case tensor.BFloat16:
+		for i, v := range buf {
+			tensor.As[tensor.BHalf](dst)[at+i] = tensor.BHalfOf(intToOdd(v))
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// intToOdd is roundToOdd for an integer. What float64 cannot hold of it is below bit 11; that becomes one bit above.
+func intToOdd(v int64) float32 {
+	if low := v & 0x7ff; low != 0 && (v > 1<<53 || v < -1<<53) {
+		v = v&^0x7ff | 0x400
+	}
+	return roundToOdd(float64(v))
+}
+
+func narrow[T integer | float32 | float64](dst *tensor.Tensor, at int, buf []int64) {
+	out := tensor.As[T](dst)[at : at+len(buf)]
+	for i, v := range buf {
+		out[i] = T(v)
+	}
+}
+
+func printStrings(c *Call, dst []string, src *tensor.Tensor) error {
+	for i := range dst {
+		switch v := src.At(i).(type) {
+		case int64:
+			dst[i] = strconv.FormatInt(v, 10)
+		case uint64:
+			dst[i] = strconv.FormatUint(v, 10)
+		case bool:
+			dst[i] = map[bool]string{false: "0", true: "1"}[v]
+		case float32:
+			dst[i] = printFloat(float64(v), 32)
+		case float64:
+			dst[i] = printFloat(v, 64)
+		default:
+			return c.Errorf(ErrUnsupported, "conversion from %v to string", src.DType)
+		}
+	}
+	return nil
+}
+
+func printFloat(v float64, bits int) string {
+	switch {
+	case math.IsNaN(v):
+		return "NaN"
+	case math.IsInf(v, 1):
+		return "INF"
+	case math.IsInf(v, -1):
+		return "-INF"
+	}
+	s := strconv.FormatFloat(v, 'g', -1, bits)
+	if a := math.Abs(v); a == 0 || a >= 1e-4 && a < 1e16 {
+		s = strconv.FormatFloat(v, 'f', -1, bits)
+		if !strings.Contains(s, ".") {
+			s += ".0"
+		}
+	}
+	return s
+}
+
+func parseStrings(c *Call, dst *tensor.Tensor, src []string) error {
+	for i, s := range src {
+		var one *tensor.Tensor
+		if n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64); err == nil && dst.DType.IsInteger() {
+			one = tensor.Scalar(n)
+		} else if f, err := strconv.ParseFloat(strings.TrimSpace(s), 64); err == nil {
+			one = tensor.Scalar(f)
+		} else {
+			return c.Errorf(ErrInput, "element %d, %q, is no number", i, s)
+		}
+		v, err := tensor.New(dst.DType)
+		if err != nil {
+			return err
+		}
+		if err := castInto(c, v, one); err != nil {
+			return err
+		}
+		copyElems(dst, i, v, 0, 1)
+	}
+	return nil
+}

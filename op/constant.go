@@ -1,0 +1,276 @@
+package op
+
+import (
+	"math"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+// constantOps are the sources of constants: Constant, ConstantOfShape, EyeLike and Range.
+var constantOps = []Op{
+	{Name: "Constant", Since: []int{1, 9, 11, 12, 13, 19, 21, 23, 24, 25}, Infer: inferConstant, Eval: evalConstant},
+	{Name: "ConstantOfShape", Since: []int{9, 20, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1,
+		Infer: inferConstantOfShape, Eval: evalConstantOfShape},
+	{Name: "EyeLike", Since: []int{9, 22}, MinIn: 1, MaxIn: 1, Traits: ShapeOnly, Infer: inferEyeLike, Eval: evalEyeLike},
+	{Name: "Range", Since: []int{11}, MinIn: 3, MaxIn: 3, Infer: inferRange, Eval: evalRange},
+}
+
+// constantValue reads whichever of the value attributes the call has.
+func constantValue(c *Call) (*tensor.Tensor, error) {
+	for i := range c.Attrs {
+		switch a := &c.Attrs[i]; a.Name {
+		case "value":
+			if a.Tensor == nil {
+				return nil, c.Errorf(ErrAttr, "value is not a tensor")
+			}
+			return a.Tensor, nil
+		case "value_float", "value_floats":
+			return tensor.From(a.Floats, listShape(a, len(a.Floats))...), nil
+		case "value_int", "value_ints":
+			return tensor.From(a.Ints, listShape(a, len(a.Ints))...), nil
+		case "value_string", "value_strings":
+			return tensor.FromStrings(a.Strings, listShape(a, len(a.Strings))...), nil
+		case "sparse_value":
+			return nil, c.Errorf(ErrUnsupported, "sparse_value")
+		}
+	}
+	return nil, c.Errorf(ErrAttr, "has no value")
+}
+
+// listShape is rank 0 for a single attribute and rank 1 for a list.
+func listShape(a *Attr, n int) []int {
+	if n == 1 && (a.Kind == AttrFloat || a.Kind == AttrInt || a.Kind == AttrString) {
+		return nil
+	}
+	return []int{n}
+}
+
+func inferConstant(c *Infer) error {
+	t, err := constantValue(c.Call)
+	if err != nil {
+		return err
+	}
+	c.Out[0] = TypeOf(t)
+	return nil
+}
+
+func evalConstant(c *Eval) error {
+	t, err := constantValue(c.Call)
+	c.Out[0] = t
+	return err
+}
+
+// fillValue is the one-element value attribute of ConstantOfShape, by default float32 0.
+func fillValue(c *Call) (*tensor.Tensor, error) {
+	v := c.Attrs.Tensor("value")
+	if v == nil {
+		return tensor.Scalar[float32](0), nil
+	}
+	if v.Len() != 1 {
+		return nil, c.Errorf(ErrAttr, "value has %d elements, wants one", v.Len())
+	}
+	return v, nil
+}
+
+func inferConstantOfShape(c *Infer) error {
+	v, err := fillValue(c.Call)
+	if err != nil {
+		return err
+	}
+	dims := c.dims(0)
+	if dims == nil {
+		c.Out[0] = Unranked(v.DType)
+		if n := c.length(0); n >= 0 && n <= MaxElems {
+			c.Out[0] = Ranked(v.DType, unknownDims(n)...)
+		}
+		return nil
+	}
+	if err := c.checkDims(dims); err != nil {
+		return err
+	}
+	c.Out[0] = Ranked(v.DType, dims...)
+	if e := TypeOf(v).Elems; e != nil && len(dims) <= 1 {
+		if n, ok := c.Out[0].Count().Int(); ok && n <= MaxElems {
+			c.Out[0].Elems = make([]Dim, n)
+			for i := range n {
+				c.Out[0].Elems[i] = e[0]
+			}
+		}
+	}
+	return nil
+}
+
+func evalConstantOfShape(c *Eval) error {
+	v, err := fillValue(c.Call)
+	if err != nil {
+		return err
+	}
+	dims, err := c.ints(0)
+	if err != nil {
+		return err
+	}
+	shape, err := c.sizes(dims)
+	if err != nil {
+		return err
+	}
+	out, err := c.Output(0, v.DType, shape)
+	if err != nil {
+		return err
+	}
+	return fillWith(out, v)
+}
+
+// fillWith sets every element of dst to the only element of v.
+func fillWith(dst, v *tensor.Tensor) error {
+	return tensor.CopyStrided(dst, tensor.RowMajor(dst.Shape), v, tensor.Steps{Strides: make([]int, dst.Rank())}, dst.Shape)
+}
+
+func inferEyeLike(c *Infer) error {
+	if r := c.rank(0); r >= 0 && r != 2 {
+		return c.Errorf(ErrInput, "wants rank 2, has %v", c.In[0])
+	}
+	c.Out[0] = c.In[0]
+	c.Out[0].Elems, c.Out[0].Const = nil, nil
+	c.Out[0].DType = tensor.DType(c.Attrs.Int("dtype", int64(c.In[0].DType)))
+	return nil
+}
+
+func evalEyeLike(c *Eval) error {
+	in := c.In[0]
+	if in.Rank() != 2 {
+		return c.Errorf(ErrInput, "wants rank 2, has %v", in.Shape)
+	}
+	out, err := c.Output(0, tensor.DType(c.Attrs.Int("dtype", int64(in.DType))), in.Shape)
+	if err != nil {
+		return err
+	}
+	zero, err := convertScalar(c.Call, 0, out.DType)
+	if err != nil {
+		return err
+	}
+	one, err := convertScalar(c.Call, 1, out.DType)
+	if err != nil {
+		return err
+	}
+	if err := fillWith(out, zero); err != nil {
+		return err
+	}
+	rows, cols, k := in.Shape[0], in.Shape[1], c.Attrs.Int("k", 0)
+	if k <= -int64(rows) || k >= int64(cols) {
+		return nil
+	}
+	r, col := max(0, -int(k)), max(0, int(k))
+	for ; r < rows && col < cols; r, col = r+1, col+1 {
+		copyElems(out, r*cols+col, one, 0, 1)
+	}
+	return nil
+}
+
+// convertScalar makes a rank-0 tensor of type d that holds v.
+func convertScalar(c *Call, v int64, d tensor.DType) (*tensor.Tensor, error) {
+	if !d.IsFloat() && !d.IsInteger() && d != tensor.Bool {
+		return nil, c.Errorf(ErrAttr, "cannot make numbers of %v", d)
+	}
+	out, err := tensor.New(d)
+	if err != nil {
+		return nil, err
+	}
+	return out, castInto(c, out, tensor.Scalar(v))
+}
+
+// rangeCount is the number of elements of Range, max(⌈(limit − start) / delta⌉, 0), saturating.
+func rangeCount(c *Call, start, limit, delta float64) (int, error) {
+	n := math.Ceil((limit - start) / delta)
+	if delta == 0 || math.IsNaN(n) {
+		return 0, c.Errorf(ErrInput, "start %v, limit %v, delta %v make no sequence", start, limit, delta)
+	}
+	if n > math.MaxInt64/2 {
+		return math.MaxInt, nil
+	}
+	return max(int(n), 0), nil
+}
+
+func inferRange(c *Infer) error {
+	d := c.In[0].DType
+	c.Out[0] = Ranked(d, Unknown())
+	if s, l, t := c.Const(0), c.Const(1), c.Const(2); s != nil && l != nil && t != nil {
+		n, err := rangeSize(c.Call, s, l, t)
+		if err != nil {
+			return err
+		}
+		c.Out[0].Shape[0] = Known(n)
+	}
+	s, l, t := c.dims(0), c.dims(1), c.dims(2)
+	if len(s) != 1 || len(l) != 1 || len(t) != 1 {
+		return nil
+	}
+	step, ok := t[0].Int()
+	if !ok || step == 0 {
+		return nil
+	}
+	dist := l[0].Sub(s[0])
+	if step < 0 {
+		dist, step = s[0].Sub(l[0]), -step
+	}
+	n := dist.CeilDiv(step)
+	if v, ok := n.Int(); ok {
+		n = Known(max(v, 0))
+	}
+	c.Out[0].Shape[0] = n
+	if v, ok := n.Int(); ok && v <= MaxElems {
+		c.Out[0].Elems = make([]Dim, v)
+		for i := range v {
+			c.Out[0].Elems[i] = s[0].Add(t[0].MulInt(i))
+		}
+	}
+	return nil
+}
+
+func rangeSize(c *Call, s, l, t *tensor.Tensor) (int, error) {
+	var v [3]float64
+	for i, x := range []*tensor.Tensor{s, l, t} {
+		f, err := x.Floats()
+		if err != nil || len(f) != 1 {
+			return 0, c.Errorf(ErrInput, "input %d is %v, wants a number", i, x)
+		}
+		v[i] = f[0]
+	}
+	return rangeCount(c, v[0], v[1], v[2])
+}
+
+func evalRange(c *Eval) error {
+	d := c.In[0].DType
+	if c.In[1].DType != d || c.In[2].DType != d {
+		return c.Errorf(ErrInput, "types %v, %v and %v differ", d, c.In[1].DType, c.In[2].DType)
+	}
+	n, err := rangeSize(c.Call, c.In[0], c.In[1], c.In[2])
+	if err != nil {
+		return err
+	}
+	out, err := c.Output(0, d, []int{n})
+	if err != nil {
+		return err
+	}
+	switch d {
+	case tensor.Float32:
+		fillRange[float32](c, out)
+	case tensor.Float64:
+		fillRange[float64](c, out)
+	case tensor.Int16:
+		fillRange[int16](c, out)
+	case tensor.Int32:
+		fillRange[int32](c, out)
+	case tensor.Int64:
+		fillRange[int64](c, out)
+	default:
+		return c.Errorf(ErrUnsupported, "elements of %v", d)
+	}
+	return nil
+}
+
+func fillRange[T int16 | int32 | int64 | float32 | float64](c *Eval, out *tensor.Tensor) {
+	start, delta := tensor.As[T](c.In[0])[0], tensor.As[T](c.In[2])[0]
+	for i := range tensor.As[T](out) {
+		tensor.As[T](out)[i] = start + T(i)*delta
+	}
+}

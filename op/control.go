@@ -1,0 +1,401 @@
+package op
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+// controlOps run sub-graphs: If and Loop. Scan has a file of its own.
+var controlOps = []Op{
+	{Name: "If", Since: []int{1, 11, 13, 16, 19, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: -1, Infer: inferIf, Eval: evalIf},
+	{Name: "Loop", Since: []int{1, 11, 13, 16, 19, 21, 23, 24, 25}, MinIn: 0, MaxIn: -1, MinOut: 1, MaxOut: -1,
+		Infer: inferLoop, Eval: evalLoop},
+}
+
+// body returns a sub-graph attribute, checked against the numbers of inputs and outputs that its operator gives it.
+func (c *Call) body(name string, formals, outputs int) (Body, error) {
+	b := c.Attrs.Body(name)
+	if b == nil {
+		return nil, c.Errorf(ErrAttr, "has no %s", name)
+	}
+	if b.NumFormals() != formals || b.NumOutputs() != outputs {
+		return nil, c.Errorf(ErrAttr, "%s takes %d inputs and gives %d outputs, wants %d and %d", name,
+			b.NumFormals(), b.NumOutputs(), formals, outputs)
+	}
+	return b, nil
+}
+
+// branches returns then_branch and else_branch.
+func branches(c *Call) (then, els Body, err error) {
+	if then, err = c.body("then_branch", 0, c.NumOut); err != nil {
+		return nil, nil, err
+	}
+	els, err = c.body("else_branch", 0, c.NumOut)
+	return then, els, err
+}
+
+func inferIf(c *Infer) error {
+	then, els, err := branches(c.Call)
+	if err != nil {
+		return err
+	}
+	captures := c.In[1:]
+	if cond, ok := c.ints(0); ok {
+		if len(cond) != 1 {
+			return c.Errorf(ErrInput, "condition has %d elements, wants one", len(cond))
+		}
+		b := then
+		if cond[0] == 0 {
+			b = els
+		}
+		out, err := b.Infer(captures)
+		if err != nil {
+			return err
+		}
+		return c.setOut(out, captures)
+	}
+	a, errA := then.Infer(captures)
+	b, errB := els.Infer(captures)
+	switch {
+	case errA != nil && errB != nil:
+		return errA
+	case errA != nil: // a branch that cannot run for these shapes is never taken: the exporter's condition sees to that
+		a = typesOnly(b)
+	case errB != nil:
+		b = typesOnly(a)
+	}
+	if len(a) != len(b) {
+		return c.Errorf(ErrAttr, "branches give %d and %d outputs", len(a), len(b))
+	}
+	out := make([]Type, len(a))
+	for i := range a {
+		if out[i], err = joinTypes(c.Call, a[i], b[i]); err != nil {
+			return err
+		}
+	}
+	return c.setOut(out, captures)
+}
+
+func typesOnly(ts []Type) []Type {
+	out := make([]Type, len(ts))
+	for i, t := range ts {
+		out[i] = Unranked(t.DType)
+	}
+	return out
+}
+
+// joinTypes is what is certain of a value that has one type or the other. Types with element types that differ have no
+// join.
+func joinTypes(c *Call, a, b Type) (Type, error) {
+	d := a.DType
+	if d == tensor.Undefined {
+		d = b.DType
+	}
+	if b.DType != tensor.Undefined && b.DType != d {
+		return Type{}, c.Errorf(ErrInput, "a value is %v on one way and %v on another", a, b)
+	}
+	if !a.Ranked || !b.Ranked || len(a.Shape) != len(b.Shape) {
+		return Unranked(d), nil
+	}
+	shape := make([]Dim, len(a.Shape))
+	for k := range shape {
+		if shape[k] = Unknown(); a.Shape[k].Equal(b.Shape[k]) {
+			shape[k] = a.Shape[k]
+		}
+	}
+	t := Ranked(d, shape...)
+	if a.Elems != nil && slices.EqualFunc(a.Elems, b.Elems, Dim.Equal) {
+		t.Elems = a.Elems
+	}
+	return t, nil
+}
+
+// setOut sets the outputs to types that a body gives for the inputs in. Symbols that the body made up are its own: the
+// same name may stand for another size outside, so that only those of the inputs get out.
+func (c *Infer) setOut(out, in []Type) error {
+	if len(out) != len(c.Out) {
+		return c.Errorf(ErrAttr, "body gives %d outputs, wants %d", len(out), len(c.Out))
+	}
+	outer := symbols(in)
+	for i, t := range out {
+		c.Out[i] = t.restrict(outer)
+	}
+	return nil
+}
+
+// symbols collects the names in shapes and elements.
+func symbols(ts []Type) map[string]bool {
+	m := map[string]bool{}
+	for _, t := range ts {
+		for _, d := range slices.Concat(t.Shape, t.Elems) {
+			for _, a := range d.atoms() {
+				m[a] = true
+			}
+		}
+	}
+	return m
+}
+
+// restrict replaces every dimension that has a symbol outside names by Unknown.
+func (t Type) restrict(names map[string]bool) Type {
+	keep := func(ds []Dim) []Dim {
+		if ds == nil {
+			return nil
+		}
+		out := make([]Dim, len(ds))
+		for i, d := range ds {
+			if out[i] = d; slices.ContainsFunc(d.atoms(), func(a string) bool { return !names[a] }) {
+				out[i] = Unknown()
+			}
+		}
+		return out
+	}
+	t.Shape, t.Elems = keep(t.Shape), keep(t.Elems)
+	return t
+}
+
+func evalIf(c *Eval) error {
+	then, els, err := branches(c.Call)
+	if err != nil {
+		return err
+	}
+	b := els
+	if cond, err := c.condition(0); err != nil {
+		return err
+	} else if cond {
+		b = then
+	}
+	out, err := b.Eval(c.Ctx, c.CaptureTensors())
+	if err != nil {
+		return err
+	}
+	copy(c.Out, out)
+	return nil
+}
+
+// condition reads a Bool input of one element.
+func (c *Eval) condition(i int) (bool, error) {
+	v, err := c.truth(c.In[i])
+	if err != nil {
+		return false, fmt.Errorf("input %d: %w", i, err)
+	}
+	return v, nil
+}
+
+func (c *Call) truth(t *tensor.Tensor) (bool, error) {
+	if t.DType != tensor.Bool || t.Len() != 1 {
+		return false, c.Errorf(ErrInput, "condition is %v%v, wants one bool", t.DType, t.Shape)
+	}
+	return t.Data[0] != 0, nil
+}
+
+// loop is how a Loop is wired: its inputs are M, cond and the carried values; the body takes iteration number, condition
+// and carried values, and gives condition, carried values and scanned values.
+type loop struct {
+	body           Body
+	carried, scans int
+}
+
+func loopOf(c *Call) (loop, error) {
+	carried := max(c.NumIn-c.Captures-2, 0)
+	l := loop{carried: carried, scans: c.NumOut - carried}
+	if l.scans < 0 {
+		return l, c.Errorf(ErrInput, "%d carried values, %d outputs", carried, c.NumOut)
+	}
+	var err error
+	l.body, err = c.body("body", 2+carried, 1+c.NumOut)
+	return l, err
+}
+
+// operands splits the inputs of a Loop, which may leave out M and cond, both or from the end.
+func operands[T any](c *Call, in []T) (carried, captures []T) {
+	n := len(in) - c.Captures
+	return in[min(2, n):n], in[n:]
+}
+
+// inferLoop finds types of the carried values that hold before every iteration: it starts from the initial ones and
+// forgets what an iteration changes until nothing changes any more.
+func inferLoop(c *Infer) error {
+	l, err := loopOf(c.Call)
+	if err != nil {
+		return err
+	}
+	initial, captures := operands(c.Call, c.In)
+	outer := symbols(c.In)
+	state := make([]Type, len(initial))
+	for i, t := range initial {
+		state[i] = Type{DType: t.DType, Ranked: t.Ranked, Shape: t.Shape}
+	}
+	for round := 0; ; round++ {
+		in := append([]Type{Ranked(tensor.Int64), Ranked(tensor.Bool)}, slices.Concat(state, captures)...)
+		out, err := l.body.Infer(in)
+		if err != nil {
+			return err
+		}
+		if len(out) != 1+len(c.Out) {
+			return c.Errorf(ErrAttr, "body gives %d outputs, wants %d", len(out), 1+len(c.Out))
+		}
+		changed := false
+		for i := range state {
+			t, err := joinTypes(c.Call, state[i], out[1+i].restrict(outer))
+			if err != nil {
+				return err
+			}
+			t.Elems = nil
+			if round > maxWiden {
+				t = Unranked(t.DType)
+			}
+			changed = changed || !sameKnowledge(t, state[i])
+			state[i] = t
+		}
+		if changed {
+			continue
+		}
+		copy(c.Out, state)
+		for i := range l.scans {
+			c.Out[l.carried+i] = c.stacked(out[1+l.carried+i].restrict(outer))
+		}
+		return nil
+	}
+}
+
+// maxWiden bounds the rounds in which single dimensions are forgotten, before ranks are.
+const maxWiden = 16
+
+// sameKnowledge is equality for which an unknown dimension equals itself.
+func sameKnowledge(a, b Type) bool {
+	return a.DType == b.DType && a.Ranked == b.Ranked && slices.EqualFunc(a.Shape, b.Shape, func(x, y Dim) bool {
+		return x.Equal(y) || x.IsUnknown() && y.IsUnknown()
+	})
+}
+
+// stacked is the type of a scanned output: one slice an iteration. Their number is known when M is and nothing else can
+// end the loop.
+func (c *Infer) stacked(slice Type) Type {
+	if !slice.Ranked {
+		return Unranked(slice.DType)
+	}
+	trips := Unknown()
+	given := func(i int) bool { return i < c.NumIn-c.Captures && c.Has(i) }
+	if m := c.dims(0); given(0) && !given(1) && len(m) == 1 {
+		trips = m[0]
+		if n, ok := trips.Int(); ok {
+			trips = Known(max(n, 0))
+		}
+	}
+	return Ranked(slice.DType, slices.Concat([]Dim{trips}, slice.Shape)...)
+}
+
+func evalLoop(c *Eval) error {
+	l, err := loopOf(c.Call)
+	if err != nil {
+		return err
+	}
+	trips, cond := int64(math.MaxInt64), true
+	given := func(i int) bool { return i < c.NumIn-c.Captures && c.Has(i) }
+	if given(0) {
+		if trips, err = c.int(0); err != nil {
+			return err
+		}
+	}
+	conditional := given(1)
+	if conditional {
+		if cond, err = c.condition(1); err != nil {
+			return err
+		}
+	} else if trips == math.MaxInt64 {
+		return c.Errorf(ErrInput, "has neither a trip count nor a condition that could end it")
+	}
+	state, captures := operands(c.Call, c.In)
+	state = slices.Clone(state)
+	scans := make([]stack, l.scans)
+	for i := int64(0); i < trips && cond; i++ {
+		if err := c.Ctx.Err(); err != nil {
+			return fmt.Errorf("%s: iteration %d: %w", c.Name(), i, err)
+		}
+		in := append([]*tensor.Tensor{tensor.Scalar(i), tensor.Scalar(cond)}, slices.Concat(state, captures)...)
+		out, err := l.body.Eval(c.Ctx, in)
+		if err != nil {
+			return fmt.Errorf("%s: iteration %d: %w", c.Name(), i, err)
+		}
+		if conditional {
+			if cond, err = c.truth(out[0]); err != nil {
+				return err
+			}
+		}
+		copy(state, out[1:])
+		for k := range scans {
+			if err := scans[k].push(c.Call, out[1+l.carried+k]); err != nil {
+				return err
+			}
+		}
+	}
+	copy(c.Out, state)
+	return c.putScans(l, scans)
+}
+
+// stack collects the slices of a scanned output.
+type stack struct {
+	slices []*tensor.Tensor
+	bytes  int
+}
+
+func (s *stack) push(c *Call, t *tensor.Tensor) error {
+	if len(s.slices) > 0 {
+		if first := s.slices[0]; t.DType != first.DType || !slices.Equal(t.Shape, first.Shape) {
+			return c.Errorf(ErrInput, "scanned output changes from %v%v to %v%v", first.DType, first.Shape, t.DType, t.Shape)
+		}
+	}
+	n, err := tensor.ByteCount(t.DType, t.Shape)
+	if err != nil {
+		return err
+	}
+	if s.bytes += n; s.bytes > tensor.MaxHeapBytes {
+		return c.Errorf(tensor.ErrShape, "scanned output outgrows %d bytes", int64(tensor.MaxHeapBytes))
+	}
+	s.slices = append(s.slices, t)
+	return nil
+}
+
+// putScans stacks the slices of each scanned output along a new first axis. When no iteration ran, the body's types tell
+// the shape, with 0 for what they leave open.
+func (c *Eval) putScans(l loop, scans []stack) error {
+	var types []Type
+	for k, s := range scans {
+		shape := []int{len(s.slices)}
+		var d tensor.DType
+		if len(s.slices) > 0 {
+			d, shape = s.slices[0].DType, append(shape, s.slices[0].Shape...)
+		} else {
+			if types == nil {
+				var err error
+				if types, err = l.body.Infer(loopTypes(c)); err != nil {
+					return err
+				}
+			}
+			t := types[1+l.carried+k]
+			d, shape = t.DType, append(shape, openAsZero(t)...)
+		}
+		out, err := c.Output(l.carried+k, d, shape)
+		if err != nil {
+			return err
+		}
+		for i, t := range s.slices {
+			copyElems(out, i*t.Len(), t, 0, t.Len())
+		}
+	}
+	return nil
+}
+
+// loopTypes are the types of a Loop's operands as its body takes them.
+func loopTypes(c *Eval) []Type {
+	carried, captures := operands(c.Call, c.In)
+	ts := []Type{Ranked(tensor.Int64), Ranked(tensor.Bool)}
+	for _, t := range slices.Concat(carried, captures) {
+		ts = append(ts, Concrete(t.DType, t.Shape...))
+	}
+	return ts
+}

@@ -1,0 +1,268 @@
+package op
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+// scanOps hold Scan: a loop over the slices of its inputs.
+var scanOps = []Op{
+	{Name: "Scan", Since: []int{9, 11, 16, 19, 21, 23, 24, 25}, MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: -1,
+		Infer: inferScan, Eval: evalScan},
+}
+
+// scan is how a Scan is wired: states first states of its inputs and outputs, scanned ones after them.
+type scan struct {
+	body              Body
+	states, ins, outs int
+	inAxes, outAxes   []int64 // as written, one a scanned input or output
+	inBack, outBack   []bool  // whether it is walked or filled from the last slice to the first
+}
+
+func scanOf(c *Call) (*scan, error) {
+	s := &scan{ins: int(c.Attrs.Int("num_scan_inputs", 0))}
+	in := c.NumIn - c.Captures
+	s.states = in - s.ins
+	s.outs = c.NumOut - s.states
+	if s.ins < 1 || s.states < 0 || s.outs < 0 {
+		return nil, c.Errorf(ErrAttr, "num_scan_inputs is %d of %d inputs, for %d outputs", s.ins, in, c.NumOut)
+	}
+	var err error
+	if s.body, err = c.body("body", in, c.NumOut); err != nil {
+		return nil, err
+	}
+	if s.inAxes, err = c.scanList("scan_input_axes", s.ins); err != nil {
+		return nil, err
+	}
+	if s.outAxes, err = c.scanList("scan_output_axes", s.outs); err != nil {
+		return nil, err
+	}
+	for _, l := range []struct {
+		name string
+		n    int
+		to   *[]bool
+	}{{"scan_input_directions", s.ins, &s.inBack}, {"scan_output_directions", s.outs, &s.outBack}} {
+		v, err := c.scanList(l.name, l.n)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range v {
+			if d != 0 && d != 1 {
+				return nil, c.Errorf(ErrAttr, "%s has %d, wants 0 or 1", l.name, d)
+			}
+			*l.to = append(*l.to, d == 1)
+		}
+	}
+	return s, nil
+}
+
+// scanList is an integer list attribute with n entries, by default zeros.
+func (c *Call) scanList(name string, n int) ([]int64, error) {
+	v := c.Attrs.Ints(name)
+	if v == nil {
+		return make([]int64, n), nil
+	}
+	if len(v) != n {
+		return nil, c.Errorf(ErrAttr, "%s has %d entries, wants %d", name, len(v), n)
+	}
+	return v, nil
+}
+
+// inferScan types the body with states as they come in. A state keeps its shape by definition, so one round is enough.
+func inferScan(c *Infer) error {
+	s, err := scanOf(c.Call)
+	if err != nil {
+		return err
+	}
+	formals, captures := c.In[:s.states+s.ins], c.In[s.states+s.ins:]
+	length := Unknown()
+	in := make([]Type, 0, len(c.In))
+	for i, t := range formals {
+		if i < s.states {
+			in = append(in, Type{DType: t.DType, Ranked: t.Ranked, Shape: t.Shape})
+			continue
+		}
+		slice := Unranked(t.DType)
+		if t.Ranked {
+			k, err := c.axis(s.inAxes[i-s.states], len(t.Shape))
+			if err != nil {
+				return err
+			}
+			slice = Ranked(t.DType, slices.Delete(slices.Clone(t.Shape), k, k+1)...)
+			if length, err = c.sameDim(length, t.Shape[k], i, k); err != nil {
+				return err
+			}
+		}
+		in = append(in, slice)
+	}
+	out, err := s.body.Infer(append(in, captures...))
+	if err != nil {
+		return err
+	}
+	if err := c.setOut(out, c.In); err != nil {
+		return err
+	}
+	for i := range c.Out {
+		if i < s.states {
+			c.Out[i].Const, c.Out[i].Elems = nil, nil
+		} else if c.Out[i], err = s.stacked(c, i-s.states, length); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stacked is the type of scanned output i: slices of the body's type joined along its axis.
+func (s *scan) stacked(c *Infer, i int, length Dim) (Type, error) {
+	t := c.Out[s.states+i]
+	if !t.Ranked {
+		return Unranked(t.DType), nil
+	}
+	k, err := c.axis(s.outAxes[i], len(t.Shape)+1)
+	if err != nil {
+		return Type{}, err
+	}
+	return Ranked(t.DType, slices.Insert(slices.Clone(t.Shape), k, length)...), nil
+}
+
+func evalScan(c *Eval) error {
+	s, err := scanOf(c.Call)
+	if err != nil {
+		return err
+	}
+	captures := c.CaptureTensors()
+	state, scanned := slices.Clone(c.In[:s.states]), c.In[s.states:s.states+s.ins]
+	if slices.Contains(c.In[:s.states+s.ins], nil) {
+		return c.Errorf(ErrInput, "an input is left out")
+	}
+	length, axes, err := s.lengths(c.Call, scanned)
+	if err != nil {
+		return err
+	}
+	outs := make([]stack, s.outs)
+	for i := range length {
+		if err := c.Ctx.Err(); err != nil {
+			return fmt.Errorf("%s: iteration %d: %w", c.Name(), i, err)
+		}
+		in := slices.Clone(state)
+		for k, t := range scanned {
+			slice, err := takeSlice(t, axes[k], fromEnd(i, length, s.inBack[k]))
+			if err != nil {
+				return err
+			}
+			in = append(in, slice)
+		}
+		out, err := s.body.Eval(c.Ctx, append(in, captures...))
+		if err != nil {
+			return fmt.Errorf("%s: iteration %d: %w", c.Name(), i, err)
+		}
+		copy(state, out)
+		for k := range outs {
+			if err := outs[k].push(c.Call, out[s.states+k]); err != nil {
+				return err
+			}
+		}
+	}
+	copy(c.Out, state)
+	return s.join(c, outs)
+}
+
+func fromEnd(i, n int, back bool) int {
+	if back {
+		return n - 1 - i
+	}
+	return i
+}
+
+// lengths checks that the scanned inputs have the same length along their axes.
+func (s *scan) lengths(c *Call, in []*tensor.Tensor) (length int, axes []int, err error) {
+	axes = make([]int, len(in))
+	for i, t := range in {
+		if axes[i], err = c.axis(s.inAxes[i], t.Rank()); err != nil {
+			return 0, nil, err
+		}
+		n := t.Shape[axes[i]]
+		if i > 0 && n != length {
+			return 0, nil, c.Errorf(ErrInput, "scanned inputs have lengths %d and %d", length, n)
+		}
+		length = n
+	}
+	return length, axes, nil
+}
+
+// takeSlice copies slice i of an axis, without that axis.
+func takeSlice(t *tensor.Tensor, axis, i int) (*tensor.Tensor, error) {
+	out, err := tensor.New(t.DType, slices.Delete(slices.Clone(t.Shape), axis, axis+1)...)
+	if err != nil {
+		return nil, err
+	}
+	from := tensor.RowMajor(t.Shape)
+	from.Offset = i * from.Strides[axis]
+	from.Strides = slices.Delete(from.Strides, axis, axis+1)
+	return out, tensor.CopyStrided(out, tensor.RowMajor(out.Shape), t, from, out.Shape)
+}
+
+// join puts the slices of each scanned output together along its axis. Of a scan of length 0 the body's types tell the
+// shapes, with 0 for what they leave open.
+func (s *scan) join(c *Eval, outs []stack) error {
+	for k, o := range outs {
+		d, slice, err := s.sliceType(c, k, o)
+		if err != nil {
+			return err
+		}
+		axis, err := c.axis(s.outAxes[k], len(slice)+1)
+		if err != nil {
+			return err
+		}
+		n := len(o.slices)
+		out, err := c.Output(s.states+k, d, slices.Insert(slices.Clone(slice), axis, n))
+		if err != nil {
+			return err
+		}
+		to := tensor.RowMajor(out.Shape)
+		strides := slices.Delete(slices.Clone(to.Strides), axis, axis+1)
+		for i, t := range o.slices {
+			at := tensor.Steps{Offset: fromEnd(i, n, s.outBack[k]) * to.Strides[axis], Strides: strides}
+			if err := tensor.CopyStrided(out, at, t, tensor.RowMajor(slice), slice); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *scan) sliceType(c *Eval, k int, o stack) (tensor.DType, []int, error) {
+	if len(o.slices) > 0 {
+		return o.slices[0].DType, o.slices[0].Shape, nil
+	}
+	in := make([]Type, len(c.In))
+	for i, t := range c.In {
+		shape := slices.Clone(t.Shape)
+		if j := i - s.states; j >= 0 && j < s.ins {
+			axis, err := c.axis(s.inAxes[j], len(shape))
+			if err != nil {
+				return 0, nil, err
+			}
+			shape = slices.Delete(shape, axis, axis+1)
+		}
+		in[i] = Concrete(t.DType, shape...)
+	}
+	types, err := s.body.Infer(in)
+	if err != nil {
+		return 0, nil, err
+	}
+	t := types[s.states+k]
+	return t.DType, openAsZero(t), nil
+}
+
+// openAsZero is a shape with 0 for every dimension that is not known.
+func openAsZero(t Type) []int {
+	out := make([]int, len(t.Shape))
+	for i, d := range t.Shape {
+		n, _ := d.Int()
+		out[i] = max(n, 0)
+	}
+	return out
+}
