@@ -1,0 +1,105 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/weirgpu/weir/share"
+)
+
+// Scenario is a device and the jobs on it, as data.
+type Scenario struct {
+	// Units is the number of compute units; 0 means 1.
+	Units int
+	// Duration is how long to simulate.
+	Duration time.Duration
+	// SwitchCost is the time lost when the device passes to another job.
+	SwitchCost time.Duration
+	// Seed determines all that is random.
+	Seed uint64
+	// Jobs are in order of admission among those with the same Start.
+	Jobs []Job
+}
+
+// Job is one job of a scenario.
+type Job struct {
+	share.Job
+	// Start is when the job is admitted; Stop, if not 0, when it ends.
+	Start, Stop time.Duration
+	// Arrival is how requests arrive from Start on.
+	Arrival Arrival
+	// Iteration is how long one takes on the whole device.
+	Iteration Spread
+	// Step is the time between two points at which the job can give the
+	// device back, on the whole device; 0: only between iterations.
+	Step time.Duration
+}
+
+// Arrival is a process by which requests arrive. At most one of its fields is
+// set; with none, no request ever does.
+type Arrival struct {
+	// Poisson is the rate of a Poisson process, in requests per second.
+	Poisson float64
+	// Closed is the number of requests in the system at any time: the next
+	// arrives Think after one is completed.
+	Closed int
+	Think  time.Duration
+	// Trace holds the arrival times after the job's start, rising.
+	Trace []time.Duration
+}
+
+// Spread is a distribution of durations.
+type Spread struct {
+	// Mean is the mean duration.
+	Mean time.Duration
+	// Jitter is the half-width of a uniform distribution as a fraction of the
+	// mean, 0 to 1. With 0 the duration is constant.
+	Jitter float64
+	// Exponential, instead of Jitter, makes the distribution exponential.
+	Exponential bool
+}
+
+func (d Spread) draw(r *rand.Rand) time.Duration {
+	mean := float64(d.Mean)
+	switch {
+	case d.Exponential:
+		mean *= r.ExpFloat64()
+	case d.Jitter > 0:
+		mean *= 1 + d.Jitter*(2*r.Float64()-1)
+	}
+	return max(1, time.Duration(mean))
+}
+
+// Validate reports all faults of the scenario together.
+func (sc Scenario) Validate() error {
+	f := share.Faults{Object: "scenario"}
+	add := func(bad bool, field string, value any, bound string) {
+		if bad {
+			f.List = append(f.List, share.Fault{Field: field, Value: fmt.Sprint(value), Bound: bound})
+		}
+	}
+	add(sc.Units < 0, "units", sc.Units, "must not be negative")
+	add(sc.Duration <= 0, "duration", sc.Duration, "must be above 0")
+	add(sc.SwitchCost < 0, "switch cost", sc.SwitchCost, "must not be negative")
+	for _, j := range sc.Jobs {
+		if err := j.Job.Validate(); err != nil {
+			add(true, "job", err, "must be valid")
+		}
+		at := func(field string) string { return "job " + j.Name + " " + field }
+		add(j.Step < 0, at("step"), j.Step, "must not be negative")
+		add(j.Start < 0, at("start"), j.Start, "must not be negative")
+		add(j.Iteration.Mean <= 0, at("iteration"), j.Iteration.Mean, "must be above 0")
+		add(!(j.Iteration.Jitter >= 0 && j.Iteration.Jitter <= 1), at("jitter"), j.Iteration.Jitter, "must be from 0 to 1")
+		add(!(j.Arrival.Poisson >= 0), at("poisson"), j.Arrival.Poisson, "must not be negative")
+		add(j.Arrival.Closed < 0 || j.Arrival.Closed > 1e6, at("closed"), j.Arrival.Closed, "must be from 0 to a million")
+		add(!slices.IsSorted(j.Arrival.Trace) || len(j.Arrival.Trace) > 0 && j.Arrival.Trace[0] < 0,
+			at("trace"), len(j.Arrival.Trace), "arrivals must rise from 0")
+		add(j.Arrival.Think < 0, at("think"), j.Arrival.Think, "must not be negative")
+	}
+	if len(f.List) == 0 {
+		return nil
+	}
+	return f
+}
