@@ -14,6 +14,7 @@ type depthwise struct {
 	phase   int   // floats of one remainder of a row
 	pitch   int   // floats of a padded row
 	offsets []int // of each tap, in floats from the first element of the window
+	reach   int   // largest offset
 	band    int   // output rows per chunk
 	bands   int
 	planes  int // planes per chunk, more than 1 only when a band is a plane
@@ -25,11 +26,13 @@ func planDepthwise(p *Params, out [3]int) depthwise {
 	d := depthwise{level: currentLevel()}
 	sw := p.Stride[2]
 	d.phase = out[2] + (p.Kernel[2]-1)*p.Dilate[2]/sw + slack
+	d.phase = (d.phase + 15) / 16 * 16
 	d.pitch = sw * d.phase
 	for ky := range p.Kernel[1] {
 		for kx := range p.Kernel[2] {
 			q := kx * p.Dilate[2]
-			d.offsets = append(d.offsets, ky*p.Dilate[1]*d.pitch+q%sw*d.phase+q/sw)
+			off := ky*p.Dilate[1]*d.pitch + q%sw*d.phase + q/sw
+			d.offsets, d.reach = append(d.offsets, off), max(d.reach, off)
 		}
 	}
 	row := out[2] * (volume(p.Kernel) + 4)
@@ -62,7 +65,7 @@ func (o *Op) runDepthwise(c int, args *Args, scratch []float32) {
 		o.padBand(scratch, src, y0, y1)
 		t := rows{
 			offsets: d.offsets, w: args.W[m*len(d.offsets):][:len(d.offsets)],
-			cols: o.out[2], srcStride: p.Stride[1] * d.pitch, lo: p.Lo, hi: p.Hi,
+			cols: o.out[2], srcStride: p.Stride[1] * d.pitch, reach: d.reach, lo: p.Lo, hi: p.Hi,
 		}
 		if p.Bias {
 			t.bias = args.Bias[m]
@@ -98,14 +101,20 @@ func (o *Op) bandRows(t *rows, args *Args, scratch []float32, plane, y0, y1 int)
 func (o *Op) padBand(scratch, src []float32, y0, y1 int) {
 	p, d := &o.p, &o.depthwise
 	top := y0*p.Stride[1] - p.PadLo[1]
-	for r := range d.inputRows(p, y1-y0) {
-		row := scratch[r*d.pitch:][:d.pitch]
-		y := top + r
-		if y < 0 || y >= p.In[1] {
-			clear(row)
-			continue
-		}
-		d.padRow(row, src[y*p.In[2]:][:p.In[2]], p.PadLo[2], p.Stride[2])
+	n := d.inputRows(p, y1-y0)
+	r0 := min(max(-top, 0), n)
+	r1 := min(max(p.In[1]-top, r0), n)
+	clear(scratch[:r0*d.pitch])
+	clear(scratch[r1*d.pitch : n*d.pitch])
+	if r0 == r1 {
+		return
+	}
+	dst, src := scratch[r0*d.pitch:r1*d.pitch], src[(top+r0)*p.In[2]:]
+	if padRows(d.level, dst, src, r1-r0, p.In[2], p.PadLo[2], p.Stride[2], d.phase) {
+		return
+	}
+	for r := range r1 - r0 {
+		d.padRow(dst[r*d.pitch:][:d.pitch], src[r*p.In[2]:][:p.In[2]], p.PadLo[2], p.Stride[2])
 	}
 }
 
@@ -142,7 +151,7 @@ func (d *depthwise) padRowTwo(row, src []float32, lead int) {
 	clear(first[:min(at, phase)])
 	clear(second[:min(next, phase)])
 	if pairs > 0 {
-		deinterleave(d.level, first[at:], second[next:], src, pairs)
+		deinterleave(first[at:], second[next:], src, pairs)
 	}
 	end := min(at+pairs, phase)
 	if 2*pairs < len(src) && end < phase {

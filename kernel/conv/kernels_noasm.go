@@ -1,3 +1,5 @@
+//go:build !amd64 || noasm
+
 package conv
 
 const haveAssembly = false
@@ -10,5 +12,5 @@ func gather(_ level, dst []float32, width, lo, hi int, src []float32, plane, str
 // runRows computes t.
 func runRows(_ level, t *rows) { rowsGo(t) }
 
-// deinterleave does what deinterleaveGo does.
-func deinterleave(_ level, even, odd, src []float32, n int) { deinterleaveGo(even, odd, src, n) }
+// padRows reports that there is no kernel.
+func padRows(_ level, _, _ []float32, _, _, _, _, _ int) bool { return false }

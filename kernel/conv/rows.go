@@ -15,6 +15,7 @@ type rows struct {
 	offsets       []int
 	n, cols       int
 	srcStride     int
+	reach         int // largest offset
 	bias, lo, hi  float32
 	flags         uint32
 }

@@ -1,0 +1,116 @@
+package main
+
+// copyArgs loads the arguments that the masked copies share.
+func copyArgs(s *asm) {
+	s.ops(
+		"MOVQ dst+0(FP), DI",
+		"MOVQ dstStride+8(FP), R10",
+		"MOVQ src+16(FP), SI",
+		"MOVQ at+24(FP), AX",
+		"LEAQ (SI)(AX*4), SI",
+		"MOVQ srcStride+32(FP), R9",
+		"MOVQ n+40(FP), CX",
+		"SHLQ $2, R10",
+		"SHLQ $2, R9",
+	)
+}
+
+// copyLanes writes the copy of up to 32 neighbouring floats of each of n rows.
+func copyLanes(s *asm) {
+	s.text("copyLanesAVX512", "dst *float32, dstStride int, src *float32, at, srcStride, n int, load, store uint32", 56,
+		"copies, in each of n >= 1 rows, lanes at+i of src to lanes i of dst for the bits i of store: zero\n// where load has no bit. It touches no other lane of either.")
+	copyArgs(s)
+	s.ops(
+		"MOVL load+48(FP), AX",
+		"MOVL store+52(FP), BX",
+		"KMOVW AX, K1", "SHRL $16, AX", "KMOVW AX, K2",
+		"KMOVW BX, K3", "SHRL $16, BX", "KMOVW BX, K4",
+		"JZ narrow",
+	)
+	s.label("wide")
+	s.ops(
+		"VMOVUPS.Z (SI), K1, Z0",
+		"VMOVUPS.Z 64(SI), K2, Z1",
+		"VMOVUPS Z0, K3, (DI)",
+		"VMOVUPS Z1, K4, 64(DI)",
+		"ADDQ R9, SI", "ADDQ R10, DI", "DECQ CX", "JNZ wide",
+		"VZEROUPPER", "RET",
+	)
+	s.label("narrow")
+	s.ops(
+		"VMOVUPS.Z (SI), K1, Z0",
+		"VMOVUPS Z0, K3, (DI)",
+		"ADDQ R9, SI", "ADDQ R10, DI", "DECQ CX", "JNZ narrow",
+		"VZEROUPPER", "RET",
+	)
+}
+
+// copyEven writes the copy of every second of up to 64 floats of each of n rows.
+func copyEven(s *asm) {
+	s.text("copyEvenAVX512", "dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint64, store uint32", 60,
+		"copies, in each of n >= 1 rows, lanes at+2*i of src to lanes i of dst for the bits i of store: zero\n// where load has no bit 2*i. It touches no lane at+j of src whose bit j is not in load.")
+	copyArgs(s)
+	s.ops(
+		"MOVQ load+48(FP), AX",
+		"MOVL store+56(FP), BX",
+		"KMOVW AX, K1", "SHRQ $16, AX", "KMOVW AX, K2", "SHRQ $16, AX", "KMOVW AX, K3", "SHRQ $16, AX", "KMOVW AX, K4",
+		"KMOVW BX, K5", "SHRL $16, BX", "KMOVW BX, K6",
+		"VMOVUPS ·evenLanes<>(SB), Z4",
+		"TESTL BX, BX",
+		"JZ narrow",
+	)
+	s.label("wide")
+	s.ops(
+		"VMOVUPS.Z (SI), K1, Z0",
+		"VMOVUPS.Z 64(SI), K2, Z1",
+		"VMOVUPS.Z 128(SI), K3, Z2",
+		"VMOVUPS.Z 192(SI), K4, Z3",
+		"VPERMT2PS Z1, Z4, Z0",
+		"VPERMT2PS Z3, Z4, Z2",
+		"VMOVUPS Z0, K5, (DI)",
+		"VMOVUPS Z2, K6, 64(DI)",
+		"ADDQ R9, SI", "ADDQ R10, DI", "DECQ CX", "JNZ wide",
+		"VZEROUPPER", "RET",
+	)
+	s.label("narrow")
+	s.ops(
+		"VMOVUPS.Z (SI), K1, Z0",
+		"VMOVUPS.Z 64(SI), K2, Z1",
+		"VPERMT2PS Z1, Z4, Z0",
+		"VMOVUPS Z0, K5, (DI)",
+		"ADDQ R9, SI", "ADDQ R10, DI", "DECQ CX", "JNZ narrow",
+		"VZEROUPPER", "RET",
+	)
+}
+
+// copyOverlapping writes the copies of 8 to 16 floats of each of n rows by two vectors that may overlap, which needs no
+// masks.
+func copyOverlapping(s *asm) {
+	const params = "dst *float32, dstStride int, src *float32, srcStride, n, m int"
+	for _, even := range []bool{false, true} {
+		name, doc := "copyLanesAVX2", "copies the first m floats, 8 to 16, of each of n >= 1 rows."
+		if even {
+			name, doc = "copyEvenAVX2", "copies floats 0, 2, ... 2*(m-1), for m of 8 to 16, of each of n >= 1 rows."
+		}
+		s.text(name, params, 48, doc)
+		s.ops(
+			"MOVQ dst+0(FP), DI", "MOVQ dstStride+8(FP), R10", "MOVQ src+16(FP), SI", "MOVQ srcStride+24(FP), R9",
+			"MOVQ n+32(FP), CX", "MOVQ m+40(FP), BX",
+			"SHLQ $2, R10", "SHLQ $2, R9", "SUBQ $8, BX",
+		)
+		s.label("loop")
+		if even {
+			s.ops(
+				"VMOVUPS (SI), Y0", "VMOVUPS 28(SI), Y1", "VMOVUPS (SI)(BX*8), Y2", "VMOVUPS 28(SI)(BX*8), Y3",
+				"VSHUFPS $0xd8, Y1, Y0, Y0", "VSHUFPS $0xd8, Y3, Y2, Y2",
+				"VPERMPD $0xd8, Y0, Y0", "VPERMPD $0xd8, Y2, Y1",
+			)
+		} else {
+			s.ops("VMOVUPS (SI), Y0", "VMOVUPS (SI)(BX*4), Y1")
+		}
+		s.ops(
+			"VMOVUPS Y0, (DI)", "VMOVUPS Y1, (DI)(BX*4)",
+			"ADDQ R9, SI", "ADDQ R10, DI", "DECQ CX", "JNZ loop", "VZEROUPPER", "RET",
+		)
+	}
+}
