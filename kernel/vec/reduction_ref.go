@@ -43,13 +43,3 @@ func minReduceRef(x []float32) float32 {
 	}
 	return m
 }
-
-// findRef returns the index of the first element equal to v, or of the first NaN if v is NaN, or -1.
-func findRef(x []float32, v float32) int {
-	for i, e := range x {
-		if e == v || e != e && v != v {
-			return i
-		}
-	}
-	return -1
-}

@@ -182,6 +182,7 @@ func (a *asm) load(c fixed, v value) {
 const (
 	equal     = 0
 	unordered = 3
+	ordered   = 7
 	less      = 17
 	notLess   = 29 // greater or equal
 	greater   = 30

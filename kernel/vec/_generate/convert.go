@@ -1,4 +1,163 @@
 package main
 
-func convert() []routine   { return nil }
-func transpose() []routine { return nil }
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+)
+
+// conversion is a loop between slices of different element types. It handles whole vectors only; the reference does the
+// rest, since there is no masked access to narrow elements before AVX-512.
+type conversion struct {
+	name     string
+	from, to string // element types
+	wideOnly bool   // whether the AVX2 instructions are missing
+	body     func(a *asm, in, out string)
+}
+
+var elementBytes = map[string]int{"uint8": 1, "int8": 1, "uint16": 2, "int32": 4, "float32": 4, "int64": 8}
+
+func (c *conversion) parameters() string { return fmt.Sprintf("dst []%s, x []%s", c.to, c.from) }
+
+func (c *conversion) write(set isa, table *constants) string {
+	if c.wideOnly && set.vector == "Y" {
+		return ""
+	}
+	a := &asm{isa: set, table: table, copies: 1, pinned: map[uint32]int{}, hoisted: map[uint32]fixed{}}
+	a.line("// func %s%s(%s)", c.name, set.name, c.parameters())
+	a.line("TEXT ·%s%s(SB), 0, $128-48\n\tNO_LOCAL_POINTERS", c.name, set.name)
+	a.line("\tMOVQ dst_base+0(FP), DI\n\tMOVQ dst_len+8(FP), CX\n\tMOVQ x_base+24(FP), SI")
+	a.line("\tSHRQ $%d, CX\n\tJZ done\n\tPCALIGN $32\nloop:", bits.TrailingZeros(uint(set.lanes)))
+	c.body(a, "(SI)", "(DI)")
+	a.line("\tADDQ $%d, SI\n\tADDQ $%d, DI\n\tDECQ CX\n\tJNZ loop",
+		set.lanes*elementBytes[c.from], set.lanes*elementBytes[c.to])
+	a.line("done:\n\tVZEROUPPER\n\tRET\n")
+	return a.out.String()
+}
+
+func (c *conversion) declaration(set isa) string {
+	if c.wideOnly && set.vector == "Y" {
+		return ""
+	}
+	return fmt.Sprintf("// %[1]s%[2]s computes what %[1]sRef does for the whole vectors in dst.\n//\n//go:noescape\n"+
+		"func %[1]s%[2]s(%[3]s)\n", c.name, set.name, c.parameters())
+}
+
+func (c *conversion) reference() string {
+	return fmt.Sprintf("func %[1]s(%[2]s) { %[1]sRef(dst, x) }\n", c.name, c.parameters())
+}
+
+func (c *conversion) dispatch() string {
+	narrow := fmt.Sprintf(`case cpuinfo.AVX2:
+			whole = n &^ %d
+			%sAVX2(dst[:whole], x)
+		`, avx2.lanes-1, c.name)
+	if c.wideOnly {
+		narrow = ""
+	}
+	return fmt.Sprintf(`func %[1]s(%[2]s) {
+	level := cpuinfo.Current()
+	for len(dst) > 0 {
+		n := min(len(dst), block)
+		whole := 0
+		switch level {
+		case cpuinfo.AVX512:
+			whole = n &^ %[3]d
+			%[1]sAVX512(dst[:whole], x)
+		%[4]s}
+		%[1]sRef(dst[whole:n], x[whole:n])
+		dst, x = dst[n:], x[n:]
+	}
+}
+`, c.name, c.parameters(), avx512.lanes-1, narrow)
+}
+
+// each writes lines in which V stands for the prefix of a full register and H for that of half a register.
+func (a *asm) each(lines ...string) {
+	half := map[string]string{"Z": "Y", "Y": "X"}[a.vector]
+	for _, l := range lines {
+		a.line("\t%s", strings.NewReplacer("%V", a.vector, "%H", half).Replace(l))
+	}
+}
+
+func convert() []routine {
+	return []routine{
+		&conversion{name: "float16ToFloat32", from: "uint16", to: "float32", body: func(a *asm, in, out string) {
+			a.each("VCVTPH2PS "+in+", %V0", "VMOVUPS %V0, "+out)
+		}},
+		&conversion{name: "float32ToFloat16", from: "float32", to: "uint16", body: func(a *asm, in, out string) {
+			a.each("VMOVUPS "+in+", %V0", "VCVTPS2PH $0, %V0, "+out)
+		}},
+		&conversion{name: "bfloat16ToFloat32", from: "uint16", to: "float32", body: func(a *asm, in, out string) {
+			a.each("VPMOVZXWD "+in+", %V0", "VPSLLD $16, %V0, %V0", "VMOVUPS %V0, "+out)
+		}},
+		&conversion{name: "float32ToBFloat16", from: "float32", to: "uint16", body: roundBFloat16},
+		&conversion{name: "int32ToFloat32", from: "int32", to: "float32", body: func(a *asm, in, out string) {
+			a.each("VCVTDQ2PS "+in+", %V0", "VMOVUPS %V0, "+out)
+		}},
+		&conversion{name: "float32ToInt32", from: "float32", to: "int32", body: truncateInt32},
+		&conversion{name: "int64ToFloat32", from: "int64", to: "float32", wideOnly: true,
+			body: func(a *asm, in, out string) {
+				a.each("VCVTQQ2PS "+in+", Y0", "VCVTQQ2PS 64"+in+", Y1", "VMOVUPS Y0, "+out, "VMOVUPS Y1, 32"+out)
+			}},
+		&conversion{name: "float32ToInt64", from: "float32", to: "int64", wideOnly: true, body: truncateInt64},
+		&conversion{name: "uint8ToFloat32", from: "uint8", to: "float32", body: func(a *asm, in, out string) {
+			a.each("VPMOVZXBD "+in+", %V0", "VCVTDQ2PS %V0, %V0", "VMOVUPS %V0, "+out)
+		}},
+		&conversion{name: "int8ToFloat32", from: "int8", to: "float32", body: func(a *asm, in, out string) {
+			a.each("VPMOVSXBD "+in+", %V0", "VCVTDQ2PS %V0, %V0", "VMOVUPS %V0, "+out)
+		}},
+	}
+}
+
+// roundBFloat16 adds half a unit of the kept part, less one if that part is even, and cuts. NaN gets its quiet bit
+// instead, so that it cannot carry into an infinity.
+func roundBFloat16(a *asm, in, out string) {
+	x, rounded, nan := a.newValue(), a.newValue(), a.newMask()
+	a.each("VMOVUPS " + in + ", %V0")
+	a.op("VPSRLD", 16, x, rounded)
+	and, or := "VPAND", "VPOR"
+	if a.vector == "Z" {
+		and, or = "VPANDD", "VPORD"
+	}
+	a.op(and, a.bits(1), rounded, rounded)
+	a.op("VPADDD", a.bits(0x7fff), rounded, rounded)
+	a.op("VPADDD", x, rounded, rounded)
+	a.compare(unordered, x, x, nan)
+	a.op(or, a.bits(1<<22), x, x)
+	a.choose(nan, x, rounded, x)
+	a.op("VPSRLD", 16, x, x)
+	if a.vector == "Z" {
+		a.line("\tVPMOVDW Z0, %s", out)
+		return
+	}
+	a.line("\tVEXTRACTI128 $1, Y0, X1\n\tVPACKUSDW X1, X0, X0\n\tVMOVDQU X0, %s", out)
+}
+
+// truncateInt32 and truncateInt64 mend what the instructions return out of range, the least integer: its complement is
+// the greatest, which numbers too large become, and NaN becomes 0.
+func truncateInt32(a *asm, in, out string) {
+	x, y, large := a.newValue(), a.newValue(), a.newMask()
+	a.each("VMOVUPS "+in+", %V0", "VCVTTPS2DQ %V0, %V1")
+	a.compare(notLess, x, a.c(1<<31), large)
+	if a.vector == "Z" {
+		a.line("\tVPTERNLOGD $0x0f, Z1, Z1, K2, Z1")
+		a.compare(ordered, x, x, large)
+		a.line("\tVMOVDQA32.Z Z1, K2, Z1")
+	} else {
+		a.op("VPXOR", large, y, y)
+		a.compare(ordered, x, x, large)
+		a.op("VPAND", large, y, y)
+	}
+	a.each("VMOVUPS %V1, " + out)
+}
+
+func truncateInt64(a *asm, in, out string) {
+	for half := range 2 {
+		a.line("\tVMOVUPS %d%s, Y0\n\tVCVTTPS2QQ Y0, Z1", 32*half, in)
+		a.line("\tVMOVAPS Y0, Y2\n\tVCMPPS.BCST $%d, %s, Z2, K2", notLess, a.c(1<<63))
+		a.line("\tVPTERNLOGQ $0x0f, Z1, Z1, K2, Z1")
+		a.line("\tVCMPPS $%d, Z2, Z2, K2\n\tVMOVDQA64.Z Z1, K2, Z1", ordered)
+		a.line("\tVMOVUPS Z1, %d%s", 64*half, out)
+	}
+}

@@ -21,6 +21,9 @@ func main() {
 		{"reduction", reduction()},
 		{"softmax", softmax()},
 		{"norm", norm()},
+		{"convert", convert()},
+		{"search", search()},
+		{"transpose", transpose()},
 	}
 	for _, f := range families {
 		if err := f.save(os.Args[1]); err != nil {
@@ -32,6 +35,9 @@ func main() {
 
 func (f *family) save(folder string) error {
 	files := map[string]string{f.name + "_amd64.s": f.assembly()}
+	if _, byHand := f.routines[0].(raw); byHand {
+		return write(folder, files)
+	}
 	for name, text := range map[string]string{f.name + "_amd64.go": f.amd64(), f.name + "_generic.go": f.generic()} {
 		source, err := format.Source([]byte(text))
 		if err != nil {
@@ -39,6 +45,10 @@ func (f *family) save(folder string) error {
 		}
 		files[name] = string(source)
 	}
+	return write(folder, files)
+}
+
+func write(folder string, files map[string]string) error {
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
 			return err
