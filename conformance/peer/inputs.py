@@ -75,7 +75,7 @@ def coloured(rng, grey, channels):
     return grey[None] * tint
 
 
-def speech_like(rng, samples, start, rate=16000):
+def speech_like(rng, samples, start, rate):
     """Sound in -1..1: a harmonic tone of wandering pitch that comes and goes, with noise."""
     t = (start + np.arange(samples)) / rate
     pitch = 140 + 20 * np.sin(2 * np.pi * 3 * t)
@@ -110,15 +110,18 @@ def token_inputs(rng, names, shape, vocabulary):
 
 
 def audio_case(rng, spec):
-    """Eight chunks of one recording, the recurrent state handed on."""
+    """A recording chunk by chunk, the recurrent state handed on: eight chunks at 16 kHz, then four at 8 kHz.
+
+    The sampling rate selects a branch of the model's outermost If, and a chunk
+    at 8 kHz is half as long.
+    """
     carry = {"state": "stateN"} if "state" in spec else {"h": "hn", "c": "cn"}
-    samples = spec["input"][1][1]
     steps = []
-    for k in range(8):
-        step = {"input": speech_like(rng, samples, k * samples)[None], "sr": np.array(16000, np.int64)}
-        if k == 0:
-            step |= {name: np.zeros(spec[name][1], np.float32) for name in carry}
-        steps.append(step)
+    for rate, chunks in ((16000, 8), (8000, 4)):
+        samples = spec["input"][1][1] * rate // 16000
+        for k in range(chunks):
+            steps.append({"input": speech_like(rng, samples, k * samples, rate)[None], "sr": np.array(rate, np.int64)})
+    steps[0] |= {name: np.zeros(spec[name][1], np.float32) for name in carry}
     return Case(steps, carry)
 
 
