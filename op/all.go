@@ -12,6 +12,7 @@ type key struct{ domain, name string }
 var families = [][]Op{
 	arithmetic, logic, activation, softmax,
 	constantOps, shapeOps, castOps, transposeOps, concatOps, sliceOps, repeatOps, padOps, gatherOps,
+	scatterOps, selectOps, layoutOps, oneHotOps,
 	controlOps, scanOps,
 }
 

@@ -1,0 +1,85 @@
+package op
+
+import (
+	"slices"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+// oneHotOps hold OneHot.
+var oneHotOps = []Op{
+	{Name: "OneHot", Since: []int{9, 11}, MinIn: 3, MaxIn: 3, Infer: inferOneHot, Eval: evalOneHot},
+}
+
+func inferOneHot(c *Infer) error {
+	indices, values := c.In[0], c.In[2]
+	c.Out[0] = Unranked(values.DType)
+	if !indices.Ranked {
+		return nil
+	}
+	axis, err := c.axis(c.Attrs.Int("axis", -1), len(indices.Shape)+1)
+	if err != nil {
+		return err
+	}
+	depth := Unknown()
+	if d := c.dims(1); len(d) == 1 {
+		depth = d[0]
+	} else if t := c.Const(1); t != nil && t.Len() == 1 {
+		v, err := t.Floats()
+		if err != nil {
+			return c.Errorf(ErrInput, "depth: %v", err)
+		}
+		depth = Known(int(v[0]))
+	}
+	if n, ok := depth.Int(); ok && n < 0 {
+		return c.Errorf(ErrInput, "depth %d", n)
+	}
+	c.Out[0] = Ranked(values.DType, slices.Insert(slices.Clone(indices.Shape), axis, depth)...)
+	return nil
+}
+
+// wholeNumbers converts a numeric input, which may be of a floating-point type, to integers.
+func (c *Eval) wholeNumbers(i int) ([]int64, error) {
+	t, err := tensor.New(tensor.Int64, c.In[i].Shape...)
+	if err != nil {
+		return nil, err
+	}
+	return tensor.As[int64](t), castInto(c.Call, t, c.In[i])
+}
+
+// evalOneHot puts the on-value where the new axis equals the index; an index outside [-depth, depth) leaves only
+// off-values.
+func evalOneHot(c *Eval) error {
+	indices, values := c.In[0], c.In[2]
+	depths, err := c.wholeNumbers(1)
+	if err != nil {
+		return err
+	}
+	if len(depths) != 1 || depths[0] < 0 || values.Rank() != 1 || values.Len() != 2 {
+		return c.Errorf(ErrInput, "depth %v, values %v", depths, values)
+	}
+	depth := int(depths[0])
+	axis, err := c.axis(c.Attrs.Int("axis", -1), indices.Rank()+1)
+	if err != nil {
+		return err
+	}
+	at, err := c.wholeNumbers(0)
+	if err != nil {
+		return err
+	}
+	out, err := c.Output(0, values.DType, slices.Insert(slices.Clone(indices.Shape), axis, depth))
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	off := tensor.Steps{Strides: make([]int, out.Rank())}
+	if err := tensor.CopyStrided(out, tensor.RowMajor(out.Shape), values, off, out.Shape); err != nil {
+		return err
+	}
+	inner := count(indices.Shape[axis:])
+	for i, v := range at {
+		if k, err := c.index(v, depth); err == nil {
+			copyElems(out, (i/inner*depth+k)*inner+i%inner, values, 1, 1)
+		}
+	}
+	return nil
+}

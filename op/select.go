@@ -1,0 +1,313 @@
+package op
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+// selectOps choose elements by conditions and values: Where, Compress, NonZero, Unique.
+var selectOps = []Op{
+	{Name: "Where", Since: []int{9, 16}, MinIn: 3, MaxIn: 3, Infer: inferWhere, Eval: evalWhere},
+	{Name: "Compress", Since: []int{9, 11}, MinIn: 2, MaxIn: 2, Infer: inferCompress, Eval: evalCompress},
+	{Name: "NonZero", Since: []int{9, 13}, MinIn: 1, MaxIn: 1, Infer: inferNonZero, Eval: evalNonZero},
+	{Name: "Unique", Since: []int{11}, MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 4, Infer: inferUnique, Eval: evalUnique},
+}
+
+func inferWhere(c *Infer) error {
+	cond, x, y := c.In[0], c.In[1], c.In[2]
+	c.Out[0] = Unranked(x.DType)
+	if !cond.Ranked || !x.Ranked || !y.Ranked {
+		return nil
+	}
+	shape, err := BroadcastDims(cond.Shape, x.Shape, y.Shape)
+	if err != nil {
+		return c.Errorf(ErrInput, "%v", err)
+	}
+	c.Out[0] = Ranked(x.DType, shape...)
+	if len(shape) <= 1 {
+		c.Out[0].Elems = whereElems(c)
+	}
+	return nil
+}
+
+// whereElems picks between the elements of two shapes, as the expansion of -1 in an Expand is written.
+func whereElems(c *Infer) []Dim {
+	cond, known := c.ints(0)
+	x, y := c.dims(1), c.dims(2)
+	n := max(len(cond), len(x), len(y))
+	fits := func(l int) bool { return l == n || l == 1 }
+	if !known || n > MaxElems || !fits(len(cond)) || !fits(len(x)) || !fits(len(y)) {
+		return nil
+	}
+	out := make([]Dim, n)
+	for i := range out {
+		from := y
+		if cond[i%len(cond)] != 0 {
+			from = x
+		}
+		out[i] = from[i%len(from)]
+	}
+	return out
+}
+
+func evalWhere(c *Eval) error {
+	cond, x, y := c.In[0], c.In[1], c.In[2]
+	if cond.DType != tensor.Bool || x.DType != y.DType {
+		return c.Errorf(ErrInput, "types %v, %v, %v: want bool and two of one type", cond.DType, x.DType, y.DType)
+	}
+	shape, err := BroadcastShapes(cond.Shape, x.Shape, y.Shape)
+	if err != nil {
+		return c.Errorf(ErrInput, "%v", err)
+	}
+	out, err := c.Output(0, x.DType, shape)
+	if err != nil {
+		return err
+	}
+	broadcastWalk(shape, cond.Shape, x.Shape, y.Shape).runs(func(at, n int, off, step []int) {
+		for i := range n {
+			from, k := y, 2
+			if cond.Data[off[0]+i*step[0]] != 0 {
+				from, k = x, 1
+			}
+			copyElems(out, at+i, from, off[k]+i*step[k], 1)
+		}
+	})
+	return nil
+}
+
+func inferCompress(c *Infer) error {
+	in := c.In[0]
+	c.Out[0] = Unranked(in.DType)
+	if !c.Attrs.Has("axis") {
+		c.Out[0] = Ranked(in.DType, Unknown())
+		return nil
+	}
+	if !in.Ranked {
+		return nil
+	}
+	axis, err := c.axis(c.Attrs.Int("axis", 0), len(in.Shape))
+	if err != nil {
+		return err
+	}
+	c.Out[0] = Ranked(in.DType, slices.Clone(in.Shape)...)
+	c.Out[0].Shape[axis] = Unknown()
+	return nil
+}
+
+// evalCompress keeps the slices along an axis, or the elements of the flattened input, whose condition is true.
+// A condition that is too short is false for the rest.
+func evalCompress(c *Eval) error {
+	in, cond := c.In[0], c.In[1]
+	if cond.DType != tensor.Bool || cond.Rank() != 1 {
+		return c.Errorf(ErrInput, "condition is %v%v, wants bools", cond.DType, cond.Shape)
+	}
+	shape, axis := []int{in.Len()}, 0
+	if c.Attrs.Has("axis") {
+		var err error
+		if axis, err = c.axis(c.Attrs.Int("axis", 0), in.Rank()); err != nil {
+			return err
+		}
+		shape = slices.Clone(in.Shape)
+	}
+	size := shape[axis]
+	var keep []int
+	for i, b := range cond.Data {
+		if b != 0 && i >= size {
+			return c.Errorf(ErrInput, "condition %d is beyond an axis of %d", i, size)
+		}
+		if b != 0 {
+			keep = append(keep, i)
+		}
+	}
+	outer, inner := shape[:axis], shape[axis+1:]
+	out, err := c.Output(0, in.DType, slices.Concat(outer, []int{len(keep)}, inner))
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	block, to := count(inner), 0
+	for o := range count(outer) {
+		for _, i := range keep {
+			copyElems(out, to, in, (o*size+i)*block, block)
+			to += block
+		}
+	}
+	return nil
+}
+
+func inferNonZero(c *Infer) error {
+	n := Unknown()
+	if r := c.rank(0); r >= 0 {
+		n = Known(r)
+	}
+	c.Out[0] = Ranked(tensor.Int64, n, Unknown())
+	return nil
+}
+
+// evalNonZero gives the indices of the elements that are not zero, one a column, in row-major order.
+func evalNonZero(c *Eval) error {
+	in := c.In[0]
+	mask, err := tensor.New(tensor.Bool, in.Shape...)
+	if err != nil {
+		return err
+	}
+	if err := castInto(c.Call, mask, in); err != nil {
+		return err
+	}
+	n := 0
+	for _, b := range mask.Data {
+		n += int(b)
+	}
+	out, err := c.Output(0, tensor.Int64, []int{in.Rank(), n})
+	if err != nil {
+		return err
+	}
+	to, idx, at := tensor.As[int64](out), make([]int, in.Rank()), 0
+	for _, b := range mask.Data {
+		if b != 0 {
+			for k, j := range idx {
+				to[k*n+at] = int64(j)
+			}
+			at++
+		}
+		advance(idx, in.Shape)
+	}
+	return nil
+}
+
+func inferUnique(c *Infer) error {
+	in := c.In[0]
+	for i := range c.Out {
+		c.Out[i] = Ranked(tensor.Int64, Unknown())
+	}
+	c.Out[0] = Ranked(in.DType, Unknown())
+	if !c.Attrs.Has("axis") {
+		return nil
+	}
+	c.Out[0] = Unranked(in.DType)
+	if !in.Ranked {
+		return nil
+	}
+	axis, err := c.axis(c.Attrs.Int("axis", 0), len(in.Shape))
+	if err != nil {
+		return err
+	}
+	c.Out[0] = Ranked(in.DType, slices.Clone(in.Shape)...)
+	c.Out[0].Shape[axis] = Unknown()
+	return nil
+}
+
+// evalUnique finds the distinct slices along an axis, or elements of the flattened input, in ascending order or in that
+// of their first occurrence, with their first occurrences, the inverse map and counts.
+func evalUnique(c *Eval) error {
+	t, axis := c.In[0], 0
+	flat, err := t.Reshaped(t.Len())
+	if err != nil {
+		return err
+	}
+	if c.Attrs.Has("axis") {
+		if axis, err = c.axis(c.Attrs.Int("axis", 0), t.Rank()); err != nil {
+			return err
+		}
+		flat = t
+	}
+	keys := make([]*tensor.Tensor, flat.Shape[axis])
+	for i := range keys {
+		if keys[i], err = takeSlice(flat, axis, i); err != nil {
+			return err
+		}
+	}
+	order := make([]int, len(keys))
+	for i := range order {
+		order[i] = i
+	}
+	less, err := elemCompare(c.Call, t.DType)
+	if err != nil {
+		return err
+	}
+	compare := func(i, j int) int { return compareSlices(keys[i], keys[j], less) }
+	slices.SortStableFunc(order, compare)
+	return c.putUnique(flat, axis, uniqueGroups(order, compare))
+}
+
+// uniqueGroups parts sorted positions into groups of equal ones; each starts with its first occurrence.
+func uniqueGroups(order []int, compare func(i, j int) int) [][]int {
+	var groups [][]int
+	for i, k := range order {
+		if i == 0 || compare(order[i-1], k) != 0 {
+			groups = append(groups, nil)
+		}
+		groups[len(groups)-1] = append(groups[len(groups)-1], k)
+	}
+	return groups
+}
+
+func (c *Eval) putUnique(flat *tensor.Tensor, axis int, groups [][]int) error {
+	if c.Attrs.Int("sorted", 1) == 0 {
+		slices.SortFunc(groups, func(a, b []int) int { return cmp.Compare(a[0], b[0]) })
+	}
+	shape := slices.Clone(flat.Shape)
+	shape[axis] = len(groups)
+	out, err := c.Output(0, flat.DType, shape)
+	if err != nil {
+		return err
+	}
+	first, counts := make([]int64, len(groups)), make([]int64, len(groups))
+	inverse := make([]int64, flat.Shape[axis])
+	to, from := tensor.RowMajor(shape), tensor.RowMajor(flat.Shape)
+	slice := slices.Clone(shape)
+	slice[axis] = 1
+	for i, g := range groups {
+		at := tensor.Steps{Offset: i * to.Strides[axis], Strides: to.Strides}
+		if err := tensor.CopyStrided(out, at, flat, tensor.Steps{Offset: g[0] * from.Strides[axis], Strides: from.Strides}, slice); err != nil {
+			return err
+		}
+		first[i], counts[i] = int64(g[0]), int64(len(g))
+		for _, k := range g {
+			inverse[k] = int64(i)
+		}
+	}
+	for i, v := range [][]int64{first, inverse, counts} {
+		if c.Want(i + 1) {
+			c.Out[i+1] = tensor.From(v, len(v))
+		}
+	}
+	return nil
+}
+
+// elemCompare orders elements i of a and j of b.
+func elemCompare(c *Call, d tensor.DType) (func(a *tensor.Tensor, b *tensor.Tensor, i int) int, error) {
+	switch {
+	case d == tensor.String:
+		return func(a, b *tensor.Tensor, i int) int { return cmp.Compare(a.Strings[i], b.Strings[i]) }, nil
+	case d == tensor.Uint64:
+		return func(a, b *tensor.Tensor, i int) int {
+			return cmp.Compare(tensor.As[uint64](a)[i], tensor.As[uint64](b)[i])
+		}, nil
+	case d.IsFloat():
+		return func(a, b *tensor.Tensor, i int) int {
+			var x, y [1]float64
+			widenFloats(x[:], a, i)
+			widenFloats(y[:], b, i)
+			return cmp.Compare(x[0], y[0])
+		}, nil
+	case d.IsInteger() || d == tensor.Bool:
+		return func(a, b *tensor.Tensor, i int) int {
+			var x, y [1]int64
+			widenInts(x[:], a, i)
+			widenInts(y[:], b, i)
+			return cmp.Compare(x[0], y[0])
+		}, nil
+	}
+	return nil, c.Errorf(ErrUnsupported, "order of %v", d)
+}
+
+func compareSlices(a, b *tensor.Tensor, elem func(a, b *tensor.Tensor, i int) int) int {
+	for i := range a.Len() {
+		if c := elem(a, b, i); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
