@@ -54,7 +54,11 @@ func Affine(dst, x []float32, scale, bias float32) { affine(dst, x[:len(dst)], s
 
 // Fill sets dst[i] = s.
 func Fill(dst []float32, s float32) {
-	for i := range dst {
+	const seed = 64
+	for i := range min(seed, len(dst)) {
 		dst[i] = s
+	}
+	for n := seed; n < len(dst); n *= 2 {
+		copy(dst[n:], dst[:n])
 	}
 }

@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-func TestArithmetic(t *testing.T) {
+func arithmeticCases() []elementwise {
 	nan := float32(math.NaN())
 	// Rounding to float64 first can change the last place of a fused operation.
 	fused := tolerance{ulps: 1}
-	testElementwise(t, []elementwise{
+	return []elementwise{
 		binary("Add", Add, addRef, exact),
 		binary("Sub", Sub, subRef, exact),
 		binary("Mul", Mul, mulRef, exact),
@@ -32,11 +32,13 @@ func TestArithmetic(t *testing.T) {
 		{name: "FMA", inputs: 3, tol: fused,
 			fast: func(dst []float32, in [3][]float32) { FMA(dst, in[0], in[1], in[2]) },
 			ref:  func(dst []float32, in [3][]float32) { fmaRef(dst, in[0], in[1], in[2]) }},
-	})
+	}
 }
 
+func TestArithmetic(t *testing.T) { testElementwise(t, arithmeticCases()) }
+
 func TestFill(t *testing.T) {
-	for _, n := range []int{0, 1, 33} {
+	for _, n := range []int{0, 1, 33, 64, 65, 1000, 5000} {
 		dst, intact := guardedFloats(n, 1)
 		Fill(dst, 2.5)
 		for i, v := range dst {

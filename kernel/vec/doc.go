@@ -26,3 +26,5 @@
 // What it refuses: other element types than the signatures name, strides (apart from Transpose, Gather and Scatter) and
 // broadcasting; the caller's loop over rows does that.
 package vec
+
+//go:generate go -C _generate run . ..

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-func TestElementary(t *testing.T) {
-	testElementwise(t, []elementwise{
+func elementaryCases() []elementwise {
+	return []elementwise{
 		unary("Neg", Neg, negRef, exact),
 		unary("Abs", Abs, absRef, exact),
 		unary("Square", Square, squareRef, exact),
@@ -18,8 +18,10 @@ func TestElementary(t *testing.T) {
 		unary("Log", Log, logRef, transcendental),
 		unary("Tanh", Tanh, tanhRef, transcendental),
 		unary("Erf", Erf, erfRef, transcendental),
-	})
+	}
 }
+
+func TestElementary(t *testing.T) { testElementwise(t, elementaryCases()) }
 
 // accuracyStep is coprime to powers of two, so that every exponent meets many fractions.
 const accuracyStep = 9973
@@ -71,41 +73,4 @@ func TestTanhAndErfAreOddAndGrow(t *testing.T) {
 			}
 		}
 	})
-}
-
-func FuzzElementwise(f *testing.F) {
-	f.Add(uint32(0x3f800000), uint32(0xbf800000), uint32(0x7f800000), uint8(3))
-	f.Add(uint32(0x42b17218), uint32(0xc2cff1b5), uint32(0x00000001), uint8(17))
-	f.Add(uint32(0x7fc00000), uint32(0x80000000), uint32(0xff7fffff), uint8(40))
-	list := append(elementaryFuzz(), binary("Add", Add, addRef, exact), binary("Div", Div, divRef, exact),
-		binary("Max", Max, maximumRef, exact), binary("Min", Min, minimumRef, exact))
-	f.Fuzz(func(t *testing.T, a, b, c uint32, length uint8) {
-		var in [3][]float32
-		pattern := [3]uint32{a, b, c}
-		for i := range in {
-			in[i] = make([]float32, length)
-			for k := range in[i] {
-				in[i][k] = math.Float32frombits(pattern[(i+k)%3])
-			}
-		}
-		want, got := make([]float32, length), make([]float32, length)
-		atEachLevel(t, func(t *testing.T) {
-			for _, e := range list {
-				e.ref(want, in)
-				e.fast(got, in)
-				checkSlices(t, e.name, e.tol, in[0], got, want)
-			}
-		})
-	})
-}
-
-func elementaryFuzz() []elementwise {
-	return []elementwise{
-		unary("Exp", Exp, expRef, transcendental),
-		unary("Log", Log, logRef, transcendental),
-		unary("Tanh", Tanh, tanhRef, transcendental),
-		unary("Erf", Erf, erfRef, transcendental),
-		unary("Sigmoid", Sigmoid, sigmoidRef, transcendental),
-		unary("Relu", Relu, reluRef, exact),
-	}
 }
