@@ -1,0 +1,91 @@
+package op
+
+import "github.com/weirgpu/weir/tensor"
+
+// cumulative holds the running sums and products along an axis, which input 1 gives.
+var cumulative = []Op{
+	running("CumSum", sums, 0, 11, 14),
+	running("CumProd", binaryFuncs{
+		i: func(acc, x int64) int64 { return acc * x },
+		u: func(acc, x uint64) uint64 { return acc * x },
+		f: func(acc, x float64) float64 { return acc * x },
+	}, 1, 26),
+}
+
+func running(name string, fs binaryFuncs, neutral int64, since ...int) Op {
+	return Op{Name: name, Since: since, MinIn: 2, MaxIn: 2, Infer: inferSame(numberTypes),
+		Eval: inFloat32(func(c *Eval) error { return c.evalRunning(fs, neutral) })}
+}
+
+// evalRunning sets each element to the fold of all elements up to it along the axis: from the other end with reverse, and
+// without itself with exclusive.
+func (c *Eval) evalRunning(fs binaryFuncs, neutral int64) error {
+	x := c.In[0]
+	if _, err := c.sameDType(numberTypes, x.DType); err != nil {
+		return err
+	}
+	a, err := c.int(1)
+	if err != nil {
+		return err
+	}
+	axis, err := c.axis(a, x.Rank())
+	if err != nil {
+		return err
+	}
+	out, err := c.Output(0, x.DType, x.Shape)
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	r := run{n: x.Shape[axis], inner: count(x.Shape[axis+1:]), neutral: neutral,
+		reverse: c.Attrs.Bool("reverse", false), exclusive: c.Attrs.Bool("exclusive", false)}
+	switch x.DType {
+	case tensor.Float32:
+		runningOf[float32](r, out, x, fs.f)
+	case tensor.Float64:
+		runningOf[float64](r, out, x, fs.f)
+	case tensor.Int8:
+		runningOf[int8](r, out, x, fs.i)
+	case tensor.Int16:
+		runningOf[int16](r, out, x, fs.i)
+	case tensor.Int32:
+		runningOf[int32](r, out, x, fs.i)
+	case tensor.Int64:
+		runningOf[int64](r, out, x, fs.i)
+	case tensor.Uint8:
+		runningOf[uint8](r, out, x, fs.u)
+	case tensor.Uint16:
+		runningOf[uint16](r, out, x, fs.u)
+	case tensor.Uint32:
+		runningOf[uint32](r, out, x, fs.u)
+	case tensor.Uint64:
+		runningOf[uint64](r, out, x, fs.u)
+	}
+	return nil
+}
+
+// run says how vectors of n elements, inner apart, are folded.
+type run struct {
+	n, inner           int
+	neutral            int64
+	reverse, exclusive bool
+}
+
+func runningOf[T number, W wide](r run, out, in *tensor.Tensor, f func(acc, x W) W) {
+	o, v := tensor.As[T](out), tensor.As[T](in)
+	for i := range len(v) / r.n {
+		at, step := i/r.inner*r.n*r.inner+i%r.inner, r.inner
+		if r.reverse {
+			at, step = at+(r.n-1)*r.inner, -r.inner
+		}
+		acc := W(r.neutral)
+		for range r.n {
+			before := acc
+			acc = f(acc, W(v[at]))
+			o[at] = T(acc)
+			if r.exclusive {
+				o[at] = T(before)
+			}
+			at += step
+		}
+	}
+}

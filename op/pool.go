@@ -1,0 +1,316 @@
+package op
+
+import (
+	"math"
+	"slices"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+// pool holds the operators that reduce a sliding window, or the whole plane, of each channel. X is N × C × spatial.
+var pool = []Op{
+	{Name: "MaxPool", Since: []int{1, 8, 10, 11, 12, 22}, MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2, Infer: inferPool,
+		Eval: inFloat32(evalMaxPool), Flops: poolFlops},
+	{Name: "AveragePool", Since: []int{7, 10, 11, 19, 22}, MinIn: 1, MaxIn: 1, Infer: inferPool,
+		Eval: inFloat32(evalAveragePool), Flops: poolFlops},
+	{Name: "LpPool", Since: []int{2, 11, 18, 22}, MinIn: 1, MaxIn: 1, Infer: inferPool, Eval: inFloat32(evalLpPool),
+		Flops: poolFlops},
+	globalPool("GlobalMaxPool", func(*Call) (func([]float64) float64, error) { return maximum, nil }, 1, 22),
+	globalPool("GlobalAveragePool", func(*Call) (func([]float64) float64, error) { return mean, nil }, 1, 22),
+	globalPool("GlobalLpPool", func(c *Call) (func([]float64) float64, error) {
+		p, err := c.normOrder()
+		return func(v []float64) float64 { return lpNorm(v, p) }, err
+	}, 2, 22),
+}
+
+// inferPool shapes Y, and Indices (int64) where asked for. MaxPool takes 8-bit integers since version 12.
+func inferPool(c *Infer) error {
+	if _, err := c.sameDType(floatTypes|byteTypes, c.In[0].DType); err != nil {
+		return err
+	}
+	x := c.In[0]
+	c.Out[0] = Unranked(x.DType)
+	if x.Ranked {
+		rank, err := c.convSpatial()
+		if err != nil {
+			return err
+		}
+		w, err := c.poolWindow(rank)
+		if err != nil {
+			return err
+		}
+		out, err := w.outDims(c.Call, x.Shape)
+		if err != nil {
+			return err
+		}
+		c.Out[0] = Ranked(x.DType, out...)
+	}
+	if len(c.Out) > 1 {
+		c.Out[1] = c.Out[0]
+		c.Out[1].DType = tensor.Int64
+	}
+	return nil
+}
+
+// poolWindow reads the attributes of a pooling operator; kernel_shape is required.
+func (c *Call) poolWindow(rank int) (window, error) {
+	if !c.Attrs.Has("kernel_shape") {
+		return window{}, c.Errorf(ErrAttr, "kernel_shape is required")
+	}
+	kernel, err := c.sizesAttr("kernel_shape", rank, 1, 1)
+	if err != nil {
+		return window{}, err
+	}
+	return newWindow(c, kernel)
+}
+
+// pooling is one checked pooling on concrete shapes.
+type pooling struct {
+	window
+	in, out []int // spatial
+	planes  int   // N·C
+	y       *tensor.Tensor
+}
+
+func newPooling(c *Eval, types dtypeSet) (p pooling, err error) {
+	x := c.In[0]
+	if _, err := c.sameDType(types, x.DType); err != nil {
+		return p, err
+	}
+	if x.Rank() < 3 {
+		return p, c.Errorf(ErrInput, "X %v must be N × C × at least one spatial axis", x.Shape)
+	}
+	p.in = x.Shape[2:]
+	if p.window, err = c.poolWindow(len(p.in)); err != nil {
+		return p, err
+	}
+	if p.out, err = p.outShape(c.Call, p.in); err != nil {
+		return p, err
+	}
+	p.planes = x.Shape[0] * x.Shape[1]
+	p.y, err = c.Output(0, x.DType, append(slices.Clone(x.Shape[:2]), p.out...))
+	return p, err
+}
+
+// each calls f once for each output position of a plane, with the offsets in the plane that its window reads.
+func (p *pooling) each(f func(at int, place, taps []int)) {
+	if p.y.Len() == 0 {
+		return
+	}
+	place := make([]int, len(p.out))
+	var taps []int
+	for at := range count(p.out) {
+		taps = taps[:0]
+		p.inside(place, p.in, func(_, offset int) { taps = append(taps, offset) })
+		f(at, place, taps)
+		increment(place, p.out)
+	}
+}
+
+func evalMaxPool(c *Eval) error {
+	p, err := newPooling(c, floatTypes|byteTypes)
+	if err != nil {
+		return err
+	}
+	var indices []int64
+	if c.Want(1) {
+		t, err := c.Output(1, tensor.Int64, p.y.Shape)
+		if err != nil {
+			return err
+		}
+		indices = tensor.As[int64](t)
+	}
+	column := c.Attrs.Int("storage_order", 0) == 1
+	switch c.In[0].DType {
+	case tensor.Float32:
+		maxPool(&p, tensor.As[float32](p.y), tensor.As[float32](c.In[0]), float32(math.Inf(-1)), indices, column)
+	case tensor.Float64:
+		maxPool(&p, tensor.As[float64](p.y), tensor.As[float64](c.In[0]), math.Inf(-1), indices, column)
+	case tensor.Int8:
+		maxPool(&p, tensor.As[int8](p.y), tensor.As[int8](c.In[0]), math.MinInt8, indices, column)
+	case tensor.Uint8:
+		maxPool(&p, p.y.Data, c.In[0].Data, 0, indices, column)
+	}
+	return nil
+}
+
+// maxPool takes the largest element under each window, the first of equals. indices, when not nil, receives its position
+// in the whole tensor, the plane counted in column-major order when column is set.
+func maxPool[T number](p *pooling, y, x []T, least T, indices []int64, column bool) {
+	plane, places := count(p.in), count(p.out)
+	p.each(func(at int, _, taps []int) {
+		for c := range p.planes {
+			v := x[c*plane:]
+			best, found := least, -1
+			for _, t := range taps {
+				if a := v[t]; a > best || found < 0 || a != a {
+					best, found = a, t
+				}
+			}
+			y[c*places+at] = best
+			if indices != nil {
+				indices[c*places+at] = int64(c*plane + order(found, p.in, column))
+			}
+		}
+	})
+}
+
+// order converts a row-major offset to a column-major one when asked to.
+func order(offset int, shape []int, column bool) int {
+	if !column || offset < 0 {
+		return offset
+	}
+	index := make([]int, len(shape))
+	unravel(index, shape, offset)
+	at := 0
+	for i := len(shape) - 1; i >= 0; i-- {
+		at = at*shape[i] + index[i]
+	}
+	return at
+}
+
+// poolFloats computes each output element from the elements under its window and how many taps count.
+func (c *Eval) poolFloats(p *pooling, f func(v []float64, taps int) float64) {
+	includePad := c.Attrs.Bool("count_include_pad", false)
+	plane, places := count(p.in), count(p.out)
+	var v []float64
+	p.each(func(at int, place, taps []int) {
+		n := len(taps)
+		if includePad {
+			n = p.padded(place, p.in)
+		}
+		for ch := range p.planes {
+			v = v[:0]
+			for _, t := range taps {
+				v = append(v, floatAt(c.In[0], ch*plane+t))
+			}
+			setFloat(p.y, ch*places+at, f(v, n))
+		}
+	})
+}
+
+// floatAt returns element i of a float32 or float64 tensor.
+func floatAt(t *tensor.Tensor, i int) float64 {
+	if t.DType == tensor.Float64 {
+		return tensor.As[float64](t)[i]
+	}
+	return float64(tensor.As[float32](t)[i])
+}
+
+// evalAveragePool divides by the taps inside the input, or, with count_include_pad, inside the padded input.
+func evalAveragePool(c *Eval) error {
+	p, err := newPooling(c, floatTypes)
+	if err != nil {
+		return err
+	}
+	c.poolFloats(&p, func(v []float64, taps int) float64 { return sumOf(v) / float64(taps) })
+	return nil
+}
+
+func evalLpPool(c *Eval) error {
+	p, err := newPooling(c, floatTypes)
+	if err != nil {
+		return err
+	}
+	order, err := c.normOrder()
+	if err != nil {
+		return err
+	}
+	c.poolFloats(&p, func(v []float64, _ int) float64 { return lpNorm(v, order) })
+	return nil
+}
+
+// normOrder reads attribute p of the Lp operators.
+func (c *Call) normOrder() (float64, error) {
+	p := c.Attrs.Int("p", 2)
+	if p < 1 {
+		return 0, c.Errorf(ErrAttr, "p is %d, must be positive", p)
+	}
+	return float64(p), nil
+}
+
+func lpNorm(v []float64, p float64) float64 {
+	s := 0.0
+	for _, x := range v {
+		s += math.Pow(math.Abs(x), p)
+	}
+	return math.Pow(s, 1/p)
+}
+
+func sumOf(v []float64) float64 {
+	s := 0.0
+	for _, x := range v {
+		s += x
+	}
+	return s
+}
+
+func mean(v []float64) float64 { return sumOf(v) / float64(len(v)) }
+
+// poolFlops counts one operation a tap.
+func poolFlops(c *Call, _, out []Type) int64 {
+	taps := Known(1)
+	for _, k := range c.Attrs.Ints("kernel_shape") {
+		taps = taps.MulInt(int(k))
+	}
+	n, ok := taps.Int()
+	if !ok {
+		return 0
+	}
+	return int64(n) * typeCount(out[0])
+}
+
+// globalPool is the row of an operator that reduces each plane to one element.
+func globalPool(name string, of func(*Call) (func([]float64) float64, error), since ...int) Op {
+	return Op{Name: name, Since: since, MinIn: 1, MaxIn: 1, Infer: inferGlobalPool,
+		Eval: inFloat32(func(c *Eval) error {
+			f, err := of(c.Call)
+			if err != nil {
+				return err
+			}
+			return c.evalGlobalPool(f)
+		}),
+		Flops: func(_ *Call, in, _ []Type) int64 { return typeCount(in[0]) }}
+}
+
+func inferGlobalPool(c *Infer) error {
+	x := c.In[0]
+	if _, err := c.sameDType(floatTypes, x.DType); err != nil {
+		return err
+	}
+	c.Out[0] = Unranked(x.DType)
+	if !x.Ranked {
+		return nil
+	}
+	if len(x.Shape) < 2 {
+		return c.Errorf(ErrInput, "X %v must be N × C × spatial", x)
+	}
+	out := slices.Repeat([]Dim{Known(1)}, len(x.Shape))
+	copy(out, x.Shape[:2])
+	c.Out[0] = Ranked(x.DType, out...)
+	return nil
+}
+
+func (c *Eval) evalGlobalPool(f func([]float64) float64) error {
+	x := c.In[0]
+	if _, err := c.sameDType(floatTypes, x.DType); err != nil {
+		return err
+	}
+	if x.Rank() < 2 {
+		return c.Errorf(ErrInput, "X %v must be N × C × spatial", x.Shape)
+	}
+	shape := slices.Repeat([]int{1}, x.Rank())
+	copy(shape, x.Shape[:2])
+	out, err := c.Output(0, x.DType, shape)
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	plane := make([]float64, count(x.Shape[2:]))
+	for i := range out.Len() {
+		for k := range plane {
+			plane[k] = floatAt(x, i*len(plane)+k)
+		}
+		setFloat(out, i, f(plane))
+	}
+	return nil
+}

@@ -1,0 +1,200 @@
+package op
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+// search holds the operators that find the largest or smallest elements along an axis.
+var search = []Op{
+	{Name: "ArgMax", Since: []int{1, 11, 12, 13}, MinIn: 1, MaxIn: 1, Infer: inferArg,
+		Eval: inFloat32(func(c *Eval) error { return c.evalArg(1) })},
+	{Name: "ArgMin", Since: []int{1, 11, 12, 13}, MinIn: 1, MaxIn: 1, Infer: inferArg,
+		Eval: inFloat32(func(c *Eval) error { return c.evalArg(-1) })},
+	{Name: "TopK", Since: []int{1, 10, 11, 24}, MinIn: 1, MaxIn: 2, MinOut: 2, MaxOut: 2, Infer: inferTopK,
+		Eval: inFloat32(evalTopK)},
+}
+
+func inferArg(c *Infer) error {
+	x := c.In[0]
+	if _, err := c.sameDType(numberTypes, x.DType); err != nil {
+		return err
+	}
+	c.Out[0] = Unranked(tensor.Int64)
+	if !x.Ranked {
+		return nil
+	}
+	reduced, err := c.oneAxis(len(x.Shape), 0)
+	if err != nil {
+		return err
+	}
+	c.Out[0] = Ranked(tensor.Int64, reducedShape(x.Shape, reduced, c.Attrs.Bool("keepdims", true), Known(1))...)
+	return nil
+}
+
+// oneAxis marks attribute axis among rank axes.
+func (c *Call) oneAxis(rank int, def int64) ([]bool, error) {
+	a, err := c.axis(c.Attrs.Int("axis", def), rank)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]bool, rank)
+	out[a] = true
+	return out, nil
+}
+
+// evalArg finds the index of the largest element (sign 1) or smallest (-1) along the axis: the first of equals, or the
+// last with select_last_index. A NaN counts as smaller than every number.
+func (c *Eval) evalArg(sign int) error {
+	x := c.In[0]
+	if _, err := c.sameDType(numberTypes, x.DType); err != nil {
+		return err
+	}
+	reduced, err := c.oneAxis(x.Rank(), 0)
+	if err != nil {
+		return err
+	}
+	axis := slices.Index(reduced, true)
+	out, err := c.Output(0, tensor.Int64, reducedShape(x.Shape, reduced, c.Attrs.Bool("keepdims", true), 1))
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	if x.Shape[axis] == 0 {
+		return c.Errorf(ErrInput, "axis %d of %v has no elements to choose from", axis, x.Shape)
+	}
+	o, n, inner := tensor.As[int64](out), x.Shape[axis], count(x.Shape[axis+1:])
+	last := c.Attrs.Bool("select_last_index", false)
+	compare := comparer(x)
+	for i := range o {
+		first := i/inner*n*inner + i%inner
+		best := 0
+		for k := 1; k < n; k++ {
+			order := sign * compare(first+k*inner, first+best*inner)
+			if order > 0 || order == 0 && last {
+				best = k
+			}
+		}
+		o[i] = int64(best)
+	}
+	return nil
+}
+
+// comparer returns a function that orders two elements of t by their offsets.
+func comparer(t *tensor.Tensor) func(i, j int) int {
+	switch t.DType {
+	case tensor.Float32:
+		return compareIn(tensor.As[float32](t))
+	case tensor.Float64:
+		return compareIn(tensor.As[float64](t))
+	case tensor.Int8:
+		return compareIn(tensor.As[int8](t))
+	case tensor.Int16:
+		return compareIn(tensor.As[int16](t))
+	case tensor.Int32:
+		return compareIn(tensor.As[int32](t))
+	case tensor.Int64:
+		return compareIn(tensor.As[int64](t))
+	case tensor.Uint16:
+		return compareIn(tensor.As[uint16](t))
+	case tensor.Uint32:
+		return compareIn(tensor.As[uint32](t))
+	case tensor.Uint64:
+		return compareIn(tensor.As[uint64](t))
+	}
+	return compareIn(t.Data)
+}
+
+func compareIn[T number](v []T) func(i, j int) int {
+	return func(i, j int) int { return cmp.Compare(v[i], v[j]) }
+}
+
+func inferTopK(c *Infer) error {
+	x := c.In[0]
+	if _, err := c.sameDType(numberTypes, x.DType); err != nil {
+		return err
+	}
+	c.Out[0], c.Out[1] = Unranked(x.DType), Unranked(tensor.Int64)
+	if !x.Ranked {
+		return nil
+	}
+	axis, err := c.axis(c.Attrs.Int("axis", -1), len(x.Shape))
+	if err != nil {
+		return err
+	}
+	shape := slices.Clone(x.Shape)
+	shape[axis] = Unknown()
+	if c.Version < 10 {
+		shape[axis] = Known(int(c.Attrs.Int("k", 0)))
+	} else if k := c.dims(1); len(k) == 1 {
+		shape[axis] = k[0]
+	}
+	if n, ok := x.Shape[axis].Int(); ok {
+		if k, known := shape[axis].Int(); known && (k < 0 || k > n) {
+			return c.Errorf(ErrInput, "k is %d, axis %d of %v has %d elements", k, axis, x, n)
+		}
+	}
+	c.Out[0], c.Out[1] = Ranked(x.DType, shape...), Ranked(tensor.Int64, shape...)
+	return nil
+}
+
+// topK returns k: an attribute before version 10, an input from then on.
+func (c *Eval) topK() (int64, error) {
+	if c.Version < 10 {
+		return c.Attrs.Int("k", 0), nil
+	}
+	if !c.Has(1) {
+		return 0, c.Errorf(ErrInput, "input K is required")
+	}
+	return c.int(1)
+}
+
+// evalTopK gives the k largest elements along the axis (smallest when largest is 0), best first, equal ones by index,
+// whether sorted is set or not.
+func evalTopK(c *Eval) error {
+	x := c.In[0]
+	if _, err := c.sameDType(numberTypes, x.DType); err != nil {
+		return err
+	}
+	axis, err := c.axis(c.Attrs.Int("axis", -1), x.Rank())
+	if err != nil {
+		return err
+	}
+	k64, err := c.topK()
+	if err != nil {
+		return err
+	}
+	n := x.Shape[axis]
+	if k64 < 0 || k64 > int64(n) {
+		return c.Errorf(ErrInput, "k is %d, axis %d of %v has %d elements", k64, axis, x.Shape, n)
+	}
+	k, shape := int(k64), slices.Clone(x.Shape)
+	shape[axis] = k
+	values, err := c.Output(0, x.DType, shape)
+	if err != nil {
+		return err
+	}
+	indices, err := c.Output(1, tensor.Int64, shape)
+	if err != nil {
+		return err
+	}
+	sign := 1
+	if c.Attrs.Bool("largest", true) {
+		sign = -1
+	}
+	inner := count(x.Shape[axis+1:])
+	compare, order := comparer(x), make([]int, n)
+	for v := range count(x.Shape[:axis]) * inner {
+		first, to := v/inner*n*inner+v%inner, v/inner*k*inner+v%inner
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(i, j int) int { return sign * compare(first+i*inner, first+j*inner) })
+		for i := range k {
+			copyElems(values, to+i*inner, x, first+order[i]*inner, 1)
+			tensor.As[int64](indices)[to+i*inner] = int64(order[i])
+		}
+	}
+	return nil
+}
