@@ -62,7 +62,8 @@ type Layout struct {
 type kind uint8
 
 const (
-	kindDense kind = iota
+	kindDense     kind = iota // rows of tiles are output channels
+	kindPixelRows             // rows of tiles are pixels
 	kindDepthwise
 )
 
@@ -99,7 +100,10 @@ func New(p Params) (*Op, error) {
 		o.depthwise = planDepthwise(&o.p, out)
 		return o, nil
 	}
-	o.dense, err = newDense(o)
+	if pixelsAsRows(p.M/p.Group, volume(out)) {
+		o.kind = kindPixelRows
+	}
+	o.dense, err = newDense(&o.p, out, o.kind == kindPixelRows)
 	return o, err
 }
 
@@ -143,7 +147,7 @@ func (o *Op) Out() [3]int { return o.out }
 
 // Chunks returns the number of independent pieces of work.
 func (o *Op) Chunks() int {
-	if o.kind == kindDense {
+	if o.kind != kindDepthwise {
 		return o.dense.Chunks()
 	}
 	return o.depthwise.chunks
@@ -151,7 +155,7 @@ func (o *Op) Chunks() int {
 
 // ScratchLen returns how many floats of scratch Run needs.
 func (o *Op) ScratchLen() int {
-	if o.kind == kindDense {
+	if o.kind != kindDepthwise {
 		return o.dense.ScratchLen()
 	}
 	return o.depthwise.scratch
@@ -166,19 +170,26 @@ func (o *Op) FLOP() int64 {
 // Layout returns the arrangement that PackWeights gives the weights.
 func (o *Op) Layout() Layout {
 	l := Layout{kind: o.kind, m: o.p.M, c: o.p.C / o.p.Group, group: o.p.Group, taps: volume(o.p.Kernel)}
-	if o.kind == kindDense {
+	if o.kind != kindDepthwise {
 		l.panelWidth = o.dense.PanelWidth()
 	}
 	return l
 }
 
 // PackedLen returns how many floats the packed weights take.
-func (o *Op) PackedLen() int { return o.p.M * o.p.C / o.p.Group * volume(o.p.Kernel) }
+func (o *Op) PackedLen() int {
+	if o.kind == kindPixelRows {
+		return o.p.Group * gemm.PackedBLen(o.p.C/o.p.Group*volume(o.p.Kernel), o.p.M/o.p.Group)
+	}
+	return o.weightsLen()
+}
+
+func (o *Op) weightsLen() int { return o.p.M * o.p.C / o.p.Group * volume(o.p.Kernel) }
 
 // PackWeights packs w, M x C/group x kernel, into dst, which holds PackedLen floats.
 func (o *Op) PackWeights(dst, w []float32) {
-	if len(dst) < o.PackedLen() || len(w) < o.PackedLen() {
-		panic(fmt.Sprintf("conv: packing %d weights into %d floats; want %d", len(w), len(dst), o.PackedLen()))
+	if len(dst) < o.PackedLen() || len(w) < o.weightsLen() {
+		panic(fmt.Sprintf("conv: packing %d weights into %d floats; want %d into %d", len(w), len(dst), o.weightsLen(), o.PackedLen()))
 	}
 	if o.kind == kindDepthwise {
 		copy(dst, w[:o.PackedLen()])
@@ -197,8 +208,11 @@ func (o *Op) Run(c int, args *Args, scratch []float32) {
 		panic(fmt.Sprintf("conv: chunk %d of %d with X %d, W %d, Y %d, bias %d, residual %d, scratch %d floats for %d images of %d x %v to %d x %v",
 			c, o.Chunks(), len(args.X), len(args.W), len(args.Y), len(args.Bias), len(args.Residual), len(scratch), p.N, p.C, p.In, p.M, o.out))
 	}
-	if o.kind == kindDense {
+	if o.kind != kindDepthwise {
 		g := gemm.Args{A: args.W, B: args.X, C: args.Y, Bias: args.Bias, Residual: args.Residual}
+		if o.kind == kindPixelRows {
+			g.A, g.B = g.B, g.A
+		}
 		o.dense.Run(c, &g, scratch)
 		return
 	}

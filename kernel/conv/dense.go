@@ -4,34 +4,56 @@ import (
 	"github.com/weirgpu/weir/kernel/gemm"
 )
 
-// newDense plans the products of the groups of all images: M/group x (taps*C/group) weights by the patches.
-func newDense(o *Op) (*gemm.Op, error) {
-	p := &o.p
-	m, c, plane, outPlane := p.M/p.Group, p.C/p.Group, volume(p.In), volume(o.out)
-	q := gemm.Params{
-		M: m, N: outPlane, K: c * volume(p.Kernel), PackedA: true, Batch: p.N * p.Group,
-		Epilogue: gemm.Epilogue{Clamp: p.Clamp, Lo: p.Lo, Hi: p.Hi, Map: p.Map},
+// newDense plans the products of the groups of all images: M/group x (taps*C/group) weights by the patches or, when it
+// wastes fewer lanes, the patches by the weights with the result transposed.
+func newDense(p *Params, out [3]int, pixelRows bool) (*gemm.Op, error) {
+	m, c, plane, k := p.M/p.Group, p.C/p.Group, volume(p.In), p.C/p.Group*volume(p.Kernel)
+	q := gemm.Params{Batch: p.N * p.Group, Epilogue: gemm.Epilogue{Clamp: p.Clamp, Lo: p.Lo, Hi: p.Hi, Map: p.Map}}
+	fill := patches{w: p.Window, out: out, c: c, plane: plane, level: currentLevel()}
+	if !pixelRows {
+		fill.width = panelWidth()
 	}
-	if p.N == 0 {
-		q.N, q.Batch = 0, 1
+	weights, image, bias := &q.OffA, &q.StrideB, gemm.BiasPerRow
+	q.M, q.N, q.K = m, volume(out), k
+	size := m * k
+	switch {
+	case pixelRows:
+		q.M, q.N, q.PackedB, q.TransC = q.N, q.M, true, true
+		weights, image, bias = &q.OffB, &q.StrideA, gemm.BiasPerCol
+		size = gemm.PackedBLen(k, m)
+		q.TransA = true
+		if !p.pointwise() {
+			q.FillA = fill.fill
+		}
+	case p.pointwise():
+		q.PackedA = true
+	default:
+		q.PackedA, q.Fill = true, fill.fill
 	}
-	q.StrideB = c * plane
+	*image = c * plane
 	if p.Bias {
-		q.Bias = gemm.BiasPerRow
+		q.Bias = bias
 	}
 	if p.Residual {
 		q.Residual = gemm.ResidualFull
 	}
-	q.OffA = make([]int, q.Batch)
-	q.OffBias = make([]int, q.Batch)
+	if p.N == 0 {
+		q.M, q.Batch = 0, 1
+	}
+	*weights, q.OffBias = make([]int, q.Batch), make([]int, q.Batch)
 	for b := range q.Batch {
-		q.OffA[b] = b % p.Group * m * q.K
+		(*weights)[b] = b % p.Group * size
 		q.OffBias[b] = b % p.Group * m
 	}
-	if !p.pointwise() {
-		q.Fill = patches{w: p.Window, out: o.out, c: c, plane: plane, level: currentLevel(), width: panelWidth()}.fill
-	}
 	return gemm.New(q)
+}
+
+// pixelsAsRows decides whether the pixels of the output are rows of tiles, which may be of any number, and the channels
+// columns, which come in vectors: worth it when it saves more lanes than turning the result costs.
+func pixelsAsRows(m, pixels int) bool {
+	lanes := panelWidth() / 2
+	fraction := func(n int) float64 { return float64(n) / float64((n+lanes-1)/lanes*lanes) }
+	return fraction(m) > 1.04*fraction(pixels)
 }
 
 // pointwise reports whether the patches are the image itself.
@@ -65,7 +87,11 @@ func (o *Op) packDense(dst, w []float32) {
 				}
 			}
 		}
-		gemm.PackA(dst[g*m*k:][:m*k], turned, m, k, 0, false)
+		if o.kind == kindPixelRows {
+			gemm.PackB(dst[g*gemm.PackedBLen(k, m):], turned, k, m, 0, true)
+		} else {
+			gemm.PackA(dst[g*m*k:], turned, m, k, 0, false)
+		}
 	}
 }
 
@@ -76,7 +102,7 @@ type patches struct {
 	c     int // channels of the group
 	plane int // elements of a channel
 	level level
-	width int
+	width int // of the panels; 0 for panels as wide as the columns asked for
 }
 
 // run is a stretch of columns of a panel that lie in one row of the output.
@@ -87,61 +113,79 @@ type run struct {
 
 // fill is the gemm.Params.Fill of a convolution.
 func (p patches) fill(dst, src []float32, k0, k1, j0, j1 int) {
+	width := p.width
+	if width == 0 {
+		width = j1 - j0
+	}
 	var buf [32]run
-	runs := p.split(buf[:0], j0, j1)
+	runs := p.split(&buf, j0, j1)
 	for k0 < k1 {
 		tap, ch := k0/p.c, k0%p.c
 		n := min(p.c-ch, k1-k0)
-		p.tap(dst[:n*p.width], src[ch*p.plane:], runs, tap, n)
-		dst = dst[n*p.width:]
+		p.tap(dst[:n*width], src[ch*p.plane:], width, runs, tap, n)
+		dst = dst[n*width:]
 		k0 += n
 	}
 }
 
 // split cuts columns j0 to j1 into runs.
-func (p *patches) split(runs []run, j0, j1 int) []run {
+func (p *patches) split(buf *[32]run, j0, j1 int) []run {
 	w := &p.w
-	for j := j0; j < j1; {
-		x, row := j%p.out[2], j/p.out[2]
-		n := min(j1-j, p.out[2]-x)
-		runs = append(runs, run{
-			lane: j - j0, n: n,
-			z: row/p.out[1]*w.Stride[0] - w.PadLo[0],
-			y: row%p.out[1]*w.Stride[1] - w.PadLo[1],
-			x: x*w.Stride[2] - w.PadLo[2],
-		})
-		j += n
+	x, row := j0%p.out[2], j0/p.out[2]
+	y, z := row%p.out[1], row/p.out[1]
+	n := 0
+	for j := j0; j < j1; n++ {
+		r := &buf[n]
+		r.lane, r.n = j-j0, min(j1-j, p.out[2]-x)
+		r.z, r.y, r.x = z*w.Stride[0]-w.PadLo[0], y*w.Stride[1]-w.PadLo[1], x*w.Stride[2]-w.PadLo[2]
+		j += r.n
+		x = 0
+		if y++; y == p.out[1] {
+			y, z = 0, z+1
+		}
 	}
-	return runs
+	return buf[:n]
 }
 
-// tap gathers n channels from src of what one element of the kernel sees.
-func (p *patches) tap(dst, src []float32, runs []run, tap, n int) {
+// tap gathers n channels from src of what one element of the kernel sees, in rows of width floats.
+func (p *patches) tap(dst, src []float32, width int, runs []run, tap, n int) {
 	w := &p.w
-	kx, ky, kz := tap%w.Kernel[2], tap/w.Kernel[2]%w.Kernel[1], tap/w.Kernel[2]/w.Kernel[1]
-	var seen [32]stretch
-	found, filled := seen[:0], 0
+	z := tap / w.Kernel[2] / w.Kernel[1] * w.Dilate[0]
+	y := tap / w.Kernel[2] % w.Kernel[1] * w.Dilate[1]
+	x := tap % w.Kernel[2] * w.Dilate[2]
+	filled := 0
 	for i := range runs {
-		r := &runs[i]
-		z, y, x := r.z+kz*w.Dilate[0], r.y+ky*w.Dilate[1], r.x+kx*w.Dilate[2]
-		if uint(z) >= uint(w.In[0]) || uint(y) >= uint(w.In[1]) {
-			continue
-		}
-		if lo, hi := inside(x, w.Stride[2], w.In[2], r.n); lo < hi {
-			found = append(found, stretch{r.lane + lo, r.lane + hi, (z*w.In[1]+y)*w.In[2] + x + lo*w.Stride[2]})
-			filled += hi - lo
-		}
+		lo, hi, _ := runs[i].inside(w, z, y, x)
+		filled += hi - lo
 	}
-	if filled < p.width {
+	if filled < width {
 		clear(dst)
 	}
-	for _, s := range found {
-		gather(p.level, dst, p.width, s.lo, s.hi, src[s.at:], p.plane, w.Stride[2], n)
+	if filled == 0 {
+		return
+	}
+	for i := range runs {
+		r := &runs[i]
+		if lo, hi, at := r.inside(w, z, y, x); lo < hi {
+			gather(p.level, dst, width, r.lane+lo, r.lane+hi, src[at:], p.plane, w.Stride[2], n)
+		}
 	}
 }
 
-// stretch is the part of a run that lies inside the image: columns lo to hi of the panel, from offset at of a channel.
-type stretch struct{ lo, hi, at int }
+// inside returns the columns lo to hi of the run that lie inside the image when it is moved by (z, y, x), and the offset
+// of the first in a channel.
+func (r *run) inside(w *Window, z, y, x int) (lo, hi, at int) {
+	z, y, x = r.z+z, r.y+y, r.x+x
+	if uint(z) >= uint(w.In[0]) || uint(y) >= uint(w.In[1]) {
+		return 0, 0, 0
+	}
+	lo, hi = 0, r.n
+	if x < 0 || x+(r.n-1)*w.Stride[2] >= w.In[2] {
+		lo, hi = inside(x, w.Stride[2], w.In[2], r.n)
+		hi = max(lo, hi)
+	}
+	return lo, hi, (z*w.In[1]+y)*w.In[2] + x + lo*w.Stride[2]
+}
 
 // inside returns the columns lo to hi of n whose positions x + column*stride lie in [0, size).
 func inside(x, stride, size, n int) (lo, hi int) {

@@ -5,9 +5,9 @@ import "math"
 const (
 	// maxKC bounds a block of K: 512 rows of a panel of B and of A stay in the level-2 cache together.
 	maxKC = 512
-	// minWork and maxWork bound the multiply-adds of a chunk, 20 to 100 microseconds on a core of 100 GFLOP/s.
+	// minWork and maxWork bound the multiply-adds of a chunk, 20 to 160 microseconds on a core of 100 GFLOP/s.
 	minWork = 1 << 20
-	maxWork = 5 << 20
+	maxWork = 8 << 20
 	// wantChunks is how many chunks a product is cut into before chunks grow beyond minWork.
 	wantChunks = 16
 	// streamRows is the number of rows below which reading B from memory costs more than computing with it.
@@ -21,6 +21,7 @@ type blocking struct {
 	perChunk         int // products of the batch per chunk, more than 1 only when a product is one block
 	chunks           int
 	lenA, lenB       int  // scratch for a block of A and of B
+	lenC             int  // scratch for a block of C that is stored transposed
 	directB          bool // whole panels of B are read where they lie
 }
 
@@ -38,16 +39,7 @@ func plan(p *Params, v level) blocking {
 	total := float64(p.Batch) * float64(rows) * float64(p.N) * float64(k)
 	work := min(max(total/wantChunks, minWork), maxWork)
 	area := work / float64(k)
-	costA, costB := 1.0, 1.0
-	if p.PackedA {
-		costA = 0.1
-	}
-	switch {
-	case p.PackedB:
-		costB = 0.1
-	case p.Fill != nil:
-		costB = 2
-	}
+	costA, costB := cost(p.PackedA, p.FillA != nil), cost(p.PackedB, p.Fill != nil)
 	mc := math.Sqrt(area * costB / costA)
 	mc = min(max(mc, float64(v.mr())), float64(p.M))
 	nc := min(max(area/max(mc, streamRows), float64(v.nr())), float64(p.N))
@@ -66,9 +58,24 @@ func plan(p *Params, v level) blocking {
 	return b
 }
 
+// cost is what a float of an operand costs to bring into a panel: reading is all that packed data takes, and filling takes
+// more than copying.
+func cost(packed, filled bool) float64 {
+	switch {
+	case packed:
+		return 0.1
+	case filled:
+		return 2
+	}
+	return 1
+}
+
 func (b *blocking) scratch(p *Params, v level) {
 	if !p.PackedA {
 		b.lenA = min(b.mc, p.M) * b.kc
+	}
+	if p.TransC {
+		b.lenC = min(b.mc, p.M) * min(b.nc, p.N)
 	}
 	switch {
 	case p.PackedB:

@@ -56,8 +56,9 @@ type Epilogue struct {
 // means dense rows.
 type Params struct {
 	M, N, K int
-	// TransA says that A is stored as K x M, TransB that B is stored as N x K.
-	TransA, TransB bool
+	// TransA says that A is stored as K x M, TransB that B is stored as N x K, TransC that C (and a full residual) is
+	// stored as N x M. TransC suits a product with few rows and columns that are a multiple of a panel.
+	TransA, TransB, TransC bool
 	// PackedA and PackedB say that the operand comes from PackA or PackB, which have dealt with its Trans and Ld.
 	PackedA, PackedB bool
 	LdA, LdB, LdC    int
@@ -75,6 +76,9 @@ type Params struct {
 	// k0 <= k < k1 and j0 <= j < j1, where w is PanelWidth and j1-j0 <= w; it sets the rest of each row of w floats to
 	// zero. src is Args.B from the offset of the product. It is called from every goroutine that calls Run.
 	Fill func(dst, src []float32, k0, k1, j0, j1 int)
+	// FillA, if set, produces A in the same way: element (i, k) goes to dst[(k-k0)*(i1-i0) + i-i0] for i0 <= i < i1,
+	// where i1-i0 is at most the rows of a tile, and src is Args.A from the offset of the product.
+	FillA func(dst, src []float32, k0, k1, i0, i1 int)
 	Epilogue
 }
 
@@ -133,10 +137,10 @@ func (p *Params) setDefaults() {
 		p.LdB = stored(p.K, p.N, p.TransB)
 	}
 	if p.LdC == 0 {
-		p.LdC = p.N
+		p.LdC = stored(p.M, p.N, p.TransC)
 	}
 	if p.StrideC == 0 {
-		p.StrideC = p.M * p.LdC
+		p.StrideC = p.M * p.N / max(1, stored(p.M, p.N, p.TransC)) * p.LdC
 	}
 }
 
@@ -149,17 +153,17 @@ func stored(rows, cols int, trans bool) int {
 }
 
 func (p *Params) check() error {
-	if a := stored(p.M, p.K, p.TransA); !p.PackedA && p.LdA < a {
+	if a := stored(p.M, p.K, p.TransA); !p.PackedA && p.FillA == nil && p.LdA < a {
 		return fmt.Errorf("%w: LdA is %d, shorter than a row of A, %d", ErrParams, p.LdA, a)
 	}
 	if b := stored(p.K, p.N, p.TransB); !p.PackedB && p.Fill == nil && p.LdB < b {
 		return fmt.Errorf("%w: LdB is %d, shorter than a row of B, %d", ErrParams, p.LdB, b)
 	}
-	if p.LdC < p.N {
-		return fmt.Errorf("%w: LdC is %d, shorter than a row of C, %d", ErrParams, p.LdC, p.N)
+	if c := stored(p.M, p.N, p.TransC); p.LdC < c {
+		return fmt.Errorf("%w: LdC is %d, shorter than a row of C, %d", ErrParams, p.LdC, c)
 	}
-	if p.PackedB && p.Fill != nil {
-		return fmt.Errorf("%w: B is both packed and filled: choose one", ErrParams)
+	if p.PackedA && p.FillA != nil || p.PackedB && p.Fill != nil {
+		return fmt.Errorf("%w: an operand is both packed and filled: choose one", ErrParams)
 	}
 	for _, off := range [][]int{p.OffA, p.OffB, p.OffC, p.OffBias} {
 		if off != nil && len(off) != p.Batch {
@@ -174,7 +178,7 @@ func (p *Params) check() error {
 	return nil
 }
 
-// extents returns how many floats the products reach in A, B and C. B counts for nothing when it is filled.
+// extents returns how many floats the products reach in A, B and C. Operands that are filled count for nothing.
 func (p *Params) extents() (a, b, c int) {
 	span := func(rows, cols, ld int) int {
 		if rows == 0 || cols == 0 {
@@ -197,10 +201,16 @@ func (p *Params) extents() (a, b, c int) {
 		lb = PackedBLen(p.K, p.N)
 	}
 	lc := span(p.M, p.N, p.LdC)
+	if p.TransC {
+		lc = span(p.N, p.M, p.LdC)
+	}
 	for i := range p.Batch {
 		a = max(a, offset(p.OffA, p.StrideA, i)+la)
 		b = max(b, offset(p.OffB, p.StrideB, i)+lb)
 		c = max(c, offset(p.OffC, p.StrideC, i)+lc)
+	}
+	if p.FillA != nil {
+		a = 0
 	}
 	if p.Fill != nil {
 		b = 0
@@ -236,7 +246,7 @@ func offset(table []int, stride, i int) int {
 func (o *Op) Chunks() int { return o.chunks }
 
 // ScratchLen returns how many floats of scratch Run needs.
-func (o *Op) ScratchLen() int { return o.lenA + o.lenB }
+func (o *Op) ScratchLen() int { return o.lenA + o.lenB + o.lenC }
 
 // PanelWidth returns the number of columns of a panel of B, the w of [Params.Fill].
 func (o *Op) PanelWidth() int { return o.level.nr() }

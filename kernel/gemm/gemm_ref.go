@@ -1,7 +1,8 @@
 package gemm
 
 // Reference computes the whole product in plain Go from unpacked operands, with sums in float64: the definition of what
-// Op computes. It ignores PackedA and PackedB. Fill produces B as it does for an Op with panels of width floats.
+// Op computes. It ignores PackedA and PackedB. Fill and FillA produce operands as they do for an Op with panels of width
+// floats.
 func Reference(p Params, args *Args, width int) {
 	p.setDefaults()
 	p.PackedA, p.PackedB = false, false
@@ -10,24 +11,39 @@ func Reference(p Params, args *Args, width int) {
 		b := args.B[offset(p.OffB, p.StrideB, batch):]
 		offC := offset(p.OffC, p.StrideC, batch)
 		offBias := offset(p.OffBias, 0, batch)
-		at := p.elementB(b, width)
+		elementA, elementB := p.elementA(a), p.elementB(b, width)
 		for i := range p.M {
 			for j := range p.N {
 				sum := 0.0
 				for k := range p.K {
-					x := i*p.LdA + k
-					if p.TransA {
-						x = k*p.LdA + i
-					}
-					sum += float64(a[x]) * float64(at(k, j))
+					sum += float64(elementA(i, k)) * float64(elementB(k, j))
 				}
-				p.referenceStore(args, offC+i*p.LdC+j, offBias, i, j, float32(sum))
+				at := offC + i*p.LdC + j
+				if p.TransC {
+					at = offC + j*p.LdC + i
+				}
+				p.referenceStore(args, at, offBias, i, j, float32(sum))
 			}
 		}
 	}
 	if p.Map != nil {
 		p.referenceMap(args)
 	}
+}
+
+// elementA returns the function that reads element (i, k) of A.
+func (p *Params) elementA(a []float32) func(i, k int) float32 {
+	switch {
+	case p.FillA != nil:
+		var one [1]float32
+		return func(i, k int) float32 {
+			p.FillA(one[:], a, k, k+1, i, i+1)
+			return one[0]
+		}
+	case p.TransA:
+		return func(i, k int) float32 { return a[k*p.LdA+i] }
+	}
+	return func(i, k int) float32 { return a[i*p.LdA+k] }
 }
 
 // elementB returns the function that reads element (k, j) of B.
@@ -66,9 +82,13 @@ func (p *Params) referenceStore(args *Args, at, offBias, i, j int, x float32) {
 }
 
 func (p *Params) referenceMap(args *Args) {
+	rows, cols := p.M, p.N
+	if p.TransC {
+		rows, cols = cols, rows
+	}
 	for batch := range p.Batch {
-		for i := range p.M {
-			row := args.C[offset(p.OffC, p.StrideC, batch)+i*p.LdC:][:p.N]
+		for i := range rows {
+			row := args.C[offset(p.OffC, p.StrideC, batch)+i*p.LdC:][:cols]
 			p.Map(row, row)
 		}
 	}

@@ -38,7 +38,7 @@ func guarded(r *rand.Rand, n int) (x []float32, check func(t *testing.T, what st
 func randomParams(r *rand.Rand, maxMN, maxK int) Params {
 	p := Params{
 		M: r.IntN(maxMN) + 1, N: r.IntN(maxMN) + 1, K: r.IntN(maxK + 1),
-		TransA: r.IntN(3) == 0, TransB: r.IntN(3) == 0,
+		TransA: r.IntN(3) == 0, TransB: r.IntN(3) == 0, TransC: r.IntN(4) == 0,
 		PackedA: r.IntN(3) == 0, PackedB: r.IntN(3) == 0,
 		Batch: 1 + max(0, r.IntN(6)-3),
 	}
@@ -47,7 +47,7 @@ func randomParams(r *rand.Rand, maxMN, maxK int) Params {
 	}
 	p.LdA = stored(p.M, p.K, p.TransA) + r.IntN(3)
 	p.LdB = stored(p.K, p.N, p.TransB) + r.IntN(3)
-	p.LdC = p.N + r.IntN(3)
+	p.LdC = stored(p.M, p.N, p.TransC) + r.IntN(3)
 	if r.IntN(2) == 0 {
 		p.Alpha = 0.75
 	}
@@ -168,6 +168,7 @@ func TestEveryTile(t *testing.T) {
 func TestManyBlocks(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, p := range []Params{
+		{M: 49, N: 120, K: 1100, PackedB: true, TransC: true, Epilogue: Epilogue{Bias: BiasPerCol, Clamp: true, Hi: inf}},
 		{M: 130, N: 200, K: 1100},
 		{M: 1, N: 333, K: 1500, TransB: true},
 		{M: 3, N: 100, K: 1030, PackedB: true},
@@ -199,24 +200,37 @@ func TestFill(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(9, 10))
 		width := currentLevel().nr()
-		p := Params{M: 20, N: 75, K: 530, PackedA: true, Fill: func(dst, src []float32, k0, k1, j0, j1 int) {
-			clear(dst[:(k1-k0)*width])
+		fill := func(dst, src []float32, stride, k0, k1, j0, j1 int) {
+			clear(dst[:(k1-k0)*stride])
 			for k := k0; k < k1; k++ {
 				for j := j0; j < j1; j++ {
-					dst[(k-k0)*width+j-j0] = src[(k*31+j*7)%len(src)]
+					dst[(k-k0)*stride+j-j0] = src[(k*31+j*7)%len(src)]
 				}
 			}
-		}}
-		args := dataFor(r, p)
-		args.B = make([]float32, 101)
-		for i := range args.B {
-			args.B[i] = r.Float32()
 		}
-		run(t, r, p, args)
-		got := args.C
-		args.C = make([]float32, len(got))
-		Reference(p, &args, width)
-		compare(t, "fill", got, args.C, tolerance(p.K))
+		for _, p := range []Params{
+			{M: 20, N: 75, K: 530, PackedA: true, Fill: func(dst, src []float32, k0, k1, j0, j1 int) {
+				fill(dst, src, width, k0, k1, j0, j1)
+			}},
+			{M: 49, N: 75, K: 530, PackedB: true, TransC: true, FillA: func(dst, src []float32, k0, k1, i0, i1 int) {
+				fill(dst, src, i1-i0, k0, k1, i0, i1)
+			}},
+		} {
+			args := dataFor(r, p)
+			for _, x := range []*[]float32{&args.A, &args.B} {
+				if len(*x) == 0 {
+					*x = make([]float32, 101)
+					for i := range *x {
+						(*x)[i] = r.Float32()
+					}
+				}
+			}
+			run(t, r, p, args)
+			got := args.C
+			args.C = make([]float32, len(got))
+			Reference(p, &args, width)
+			compare(t, "fill", got, args.C, tolerance(p.K))
+		}
 	})
 }
 

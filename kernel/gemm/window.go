@@ -14,15 +14,19 @@ type panels struct {
 	skip int // steps of K before the block, for operands packed over the whole of K
 }
 
+// target is where the tiles of a window go: element (i, j) of the window to c[i*ld+j], with the residual beside it.
+type target struct {
+	c, res  []float32
+	ld, ldr int
+	last    uint32 // the parts of the epilogue that the last block of K applies
+}
+
 // window computes one window, a block of K at a time.
 func (o *Op) window(w window, args *Args, scratch []float32) {
 	p := &o.p
-	t := tile{alpha: p.Alpha, beta: p.Beta, lo: p.Lo, hi: p.Hi, ldc: p.LdC}
-	if p.Residual == ResidualFull {
-		t.ldr = p.LdC
-	}
-	last := o.lastFlags()
-	bufA, bufB := scratch[:o.lenA], scratch[o.lenA:o.lenA+o.lenB]
+	bufA, bufB, bufC := scratch[:o.lenA], scratch[o.lenA:o.lenA+o.lenB], scratch[o.lenA+o.lenB:]
+	out := o.target(w, args, bufC)
+	t := tile{alpha: p.Alpha, beta: p.Beta, lo: p.Lo, hi: p.Hi, ldc: out.ld, ldr: out.ldr}
 	for k0 := 0; k0 == 0 || k0 < p.K; k0 += o.kc {
 		t.k = min(o.kc, p.K-k0)
 		t.flags = 0
@@ -30,17 +34,42 @@ func (o *Op) window(w window, args *Args, scratch []float32) {
 			t.flags = flagAccumulate
 		}
 		if k0+t.k == p.K {
-			t.flags |= last
+			t.flags |= out.last
 		}
 		a := o.blockA(w, args, bufA, k0, t.k)
-		o.blockB(&t, a, w, args, bufB, k0)
+		o.blockB(&t, a, w, args, bufB, k0, &out)
+	}
+	if p.TransC {
+		o.storeTransposed(w, args, out.c)
 	}
 	if p.Map != nil {
 		o.applyMap(w, args.C)
 	}
 }
 
-// lastFlags are the parts of the epilogue that the last block of K applies.
+// target chooses C itself, or a buffer when C is stored transposed.
+func (o *Op) target(w window, args *Args, buf []float32) target {
+	p := &o.p
+	out := target{last: o.lastFlags()}
+	if p.Residual == ResidualOneRow {
+		out.res = args.Residual[w.j0:]
+	}
+	if p.TransC {
+		out.c, out.ld = buf, w.j1-w.j0
+		if p.Residual == ResidualFull {
+			out.last &^= flagResidual | flagClamp
+		}
+		return out
+	}
+	at := offset(p.OffC, p.StrideC, w.batch) + w.i0*p.LdC + w.j0
+	out.c, out.ld = args.C[at:], p.LdC
+	if p.Residual == ResidualFull {
+		out.res, out.ldr = args.Residual[at:], p.LdC
+	}
+	return out
+}
+
+// lastFlags are the parts of the epilogue in use.
 func (o *Op) lastFlags() uint32 {
 	var f uint32
 	if o.p.Alpha != 1 {
@@ -68,12 +97,19 @@ func (o *Op) blockA(w window, args *Args, buf []float32, k0, k int) panels {
 	if p.PackedA {
 		return panels{data: a, step: p.K, skip: k0}
 	}
+	if p.FillA != nil {
+		for i := w.i0; i < w.i1; i += o.level.mr() {
+			end := min(i+o.level.mr(), w.i1)
+			p.FillA(buf[(i-w.i0)*k:][:(end-i)*k], a, k0, k0+k, i, end)
+		}
+		return panels{data: buf, base: -w.i0 * k, step: k}
+	}
 	packRows(o.level, buf, a, p.LdA, p.TransA, w.i0, w.i1, k0, k)
 	return panels{data: buf, base: -w.i0 * k, step: k}
 }
 
 // blockB walks the panels of columns of the window, packing each unless it is packed or read where it lies.
-func (o *Op) blockB(t *tile, a panels, w window, args *Args, buf []float32, k0 int) {
+func (o *Op) blockB(t *tile, a panels, w window, args *Args, buf []float32, k0 int, out *target) {
 	p := &o.p
 	nr := o.level.nr()
 	b := args.B[offset(p.OffB, p.StrideB, w.batch):]
@@ -98,39 +134,58 @@ func (o *Op) blockB(t *tile, a panels, w window, args *Args, buf []float32, k0 i
 				packColumns(o.level, t.b, b, p.LdB, p.TransB, j, t.cols, k0, t.k)
 			}
 		}
-		o.column(t, a, w, args, j)
+		o.column(t, a, w, args, j, out)
 	}
 }
 
 // column computes the tiles of one panel of columns.
-func (o *Op) column(t *tile, a panels, w window, args *Args, j int) {
+func (o *Op) column(t *tile, a panels, w window, args *Args, j int, out *target) {
 	p := &o.p
-	offC := offset(p.OffC, p.StrideC, w.batch)
 	offBias := offset(p.OffBias, 0, w.batch)
 	for i := w.i0; i < w.i1; i += o.level.mr() {
 		t.rows = min(o.level.mr(), w.i1-i)
 		t.a = a.data[a.base+i*a.step+a.skip*t.rows:][:t.k*t.rows]
-		at := offC + i*p.LdC + j
-		t.c = args.C[at:][:(t.rows-1)*p.LdC+t.cols]
+		t.c = out.c[(i-w.i0)*out.ld+j-w.j0:][:(t.rows-1)*out.ld+t.cols]
 		switch p.Bias {
 		case BiasPerRow:
 			t.bias = args.Bias[offBias+i:][:t.rows]
 		case BiasPerCol:
 			t.bias = args.Bias[offBias+j:][:t.cols]
 		}
-		switch p.Residual {
-		case ResidualFull:
-			t.res = args.Residual[at:][:len(t.c)]
-		case ResidualOneRow:
-			t.res = args.Residual[j:][:t.cols]
+		if out.res != nil {
+			t.res = out.res[(i-w.i0)*out.ldr+j-w.j0:][:(t.rows-1)*out.ldr+t.cols]
 		}
 		runTile(o.level, t)
 	}
 }
 
-// applyMap runs the map over the rows of a finished window, as one run when they lie together.
+// storeTransposed writes a window from buf to C, stored as N x M, with what a full residual has put off.
+func (o *Op) storeTransposed(w window, args *Args, buf []float32) {
+	p := &o.p
+	rows, cols := w.i1-w.i0, w.j1-w.j0
+	at := offset(p.OffC, p.StrideC, w.batch) + w.j0*p.LdC + w.i0
+	if p.Residual != ResidualFull {
+		transposeBlock(o.level, args.C[at:], p.LdC, buf, cols, rows, cols)
+		return
+	}
+	for j := range cols {
+		c, res := args.C[at+j*p.LdC:][:rows], args.Residual[at+j*p.LdC:][:rows]
+		for i, r := range res {
+			x := buf[i*cols+j] + p.Beta*r
+			if p.Clamp {
+				x = clamp(x, p.Lo, p.Hi)
+			}
+			c[i] = x
+		}
+	}
+}
+
+// applyMap runs the map over the rows of a finished window as stored, as one run when they lie together.
 func (o *Op) applyMap(w window, c []float32) {
 	p := &o.p
+	if p.TransC {
+		w.i0, w.i1, w.j0, w.j1 = w.j0, w.j1, w.i0, w.i1
+	}
 	c = c[offset(p.OffC, p.StrideC, w.batch)+w.i0*p.LdC+w.j0:]
 	rows, cols := w.i1-w.i0, w.j1-w.j0
 	if cols == p.LdC {
