@@ -1,0 +1,319 @@
+package broker_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/broker"
+	"github.com/weirgpu/weir/share/policy"
+)
+
+const ms = time.Millisecond
+
+// newBroker returns a broker with 4 units and 1 GiB that is closed after the
+// test. Its observer checks the invariants of every event.
+func newBroker(t testing.TB, p share.Policy) (*broker.Broker, *monitor) {
+	t.Helper()
+	m := &monitor{t: t, units: 4, jobs: map[share.JobID]*watched{}}
+	b, err := broker.New(broker.Config{Device: "cpu:0", Units: 4, Memory: share.GiB, Policy: p, Observer: m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	return b, m
+}
+
+func named(t testing.TB, name string) share.Policy {
+	t.Helper()
+	p, err := policy.New(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func admit(t testing.TB, b *broker.Broker, name string, s share.Share) *broker.Job {
+	t.Helper()
+	j, err := b.Admit(share.Job{Name: name, Share: s}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func TestConfigValidate(t *testing.T) {
+	_, err := broker.New(broker.Config{Device: "cpu:0", Units: 0, Memory: -1})
+	for _, want := range []string{"device cpu:0", "units is 0", "memory is -1B", "policy is nil"} {
+		if !errors.Is(err, share.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v does not say %q", err, want)
+		}
+	}
+}
+
+func TestAdmission(t *testing.T) {
+	type ask struct {
+		spec share.Job
+		need share.Bytes
+		want error
+		says []string
+	}
+	job := func(name string, s share.Share) share.Job { return share.Job{Name: name, Share: s} }
+	for _, tc := range []struct {
+		name string
+		asks []ask
+	}{
+		{"over its own cap", []ask{
+			{job("train-7", share.Share{Memory: 8 * share.MiB}), 12 * share.MiB, broker.ErrOverCap, []string{"job train-7", "12MiB", "8MiB", "raise memory"}},
+			{job("exact", share.Share{Memory: 8 * share.MiB}), 8 * share.MiB, nil, nil},
+			{job("byte", share.Share{Memory: 8 * share.MiB}), 8*share.MiB + 1, broker.ErrOverCap, []string{"8388609B"}},
+			{job("negative", share.Share{}), -1, broker.ErrOverCap, nil},
+		}},
+		{"device memory", []ask{
+			{job("a", share.Share{Memory: 768 * share.MiB}), 0, nil, nil},
+			{job("b", share.Share{Memory: 257 * share.MiB}), 0, broker.ErrNoMemory, []string{"job b", "257MiB", "256MiB", "1GiB", "cpu:0"}},
+			{job("c", share.Share{}), 256*share.MiB + 1, broker.ErrNoMemory, nil},
+			{job("d", share.Share{}), 256 * share.MiB, nil, nil},
+			{job("e", share.Share{}), 0, nil, nil},
+		}},
+		{"device compute", []ask{
+			{job("a", share.Share{Compute: 0.7}), 0, nil, nil},
+			{job("b", share.Share{Compute: 0.4}), 0, broker.ErrNoCompute, []string{"job b", "0.4", "0.3"}},
+			{job("c", share.Share{Compute: 0.4, Class: share.Opportunistic}), 0, nil, nil},
+			{job("d", share.Share{Compute: 0.1}), 0, nil, nil},
+			{job("e", share.Share{Compute: 0.1}), 0, nil, nil},
+			{job("f", share.Share{Compute: 0.1}), 0, nil, nil},
+			{job("g", share.Share{Compute: 0.01}), 0, broker.ErrNoCompute, nil},
+			{job("h", share.Share{}), 0, nil, nil},
+		}},
+		{"names and specifications", []ask{
+			{job("a", share.Share{}), 0, nil, nil},
+			{job("a", share.Share{}), 0, broker.ErrName, []string{"job a"}},
+			{job("b", share.Share{Compute: 2}), 0, share.ErrInvalid, []string{"compute is 2"}},
+		}},
+	} {
+		b, _ := newBroker(t, named(t, "fair"))
+		for _, ask := range tc.asks {
+			_, err := b.Admit(ask.spec, ask.need)
+			if !errors.Is(err, ask.want) {
+				t.Errorf("%s: job %s: error is %v, want %v", tc.name, ask.spec.Name, err, ask.want)
+			}
+			for _, s := range ask.says {
+				if err == nil || !strings.Contains(err.Error(), s) {
+					t.Errorf("%s: job %s: error %v does not say %q", tc.name, ask.spec.Name, err, s)
+				}
+			}
+		}
+	}
+}
+
+// TestEndMakesRoom: what a job was promised is free once it has ended.
+func TestEndMakesRoom(t *testing.T) {
+	b, _ := newBroker(t, named(t, "fair"))
+	all := share.Share{Memory: share.GiB, Compute: 1}
+	first := admit(t, b, "a", all)
+	first.End(nil)
+	second := admit(t, b, "a", all)
+	if first.ID() >= second.ID() {
+		t.Errorf("IDs %d, then %d: want them to rise", first.ID(), second.ID())
+	}
+	b.Close()
+	if _, err := b.Admit(share.Job{Name: "late"}, 0); !errors.Is(err, broker.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+func TestQuotaIsExact(t *testing.T) {
+	b, _ := newBroker(t, named(t, "fair"))
+	j := admit(t, b, "a", share.Share{Memory: 1000})
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	refused := func(err, want error, says ...string) {
+		t.Helper()
+		if !errors.Is(err, want) {
+			t.Errorf("error is %v, want %v", err, want)
+			return
+		}
+		for _, s := range says {
+			if !strings.Contains(err.Error(), s) {
+				t.Errorf("error %v does not say %q", err, s)
+			}
+		}
+	}
+	ok(j.Reserve(broker.Persistent, 600))
+	ok(j.Reserve(broker.Ephemeral, 400))
+	refused(j.Reserve(broker.Ephemeral, 1), broker.ErrOverCap, "job a", "1B", "ephemeral", "1000B")
+	ok(j.Free(broker.Ephemeral, 1))
+	ok(j.Reserve(broker.Persistent, 1))
+	refused(j.Reserve(broker.Persistent, 1), broker.ErrOverCap)
+	refused(j.Reserve(broker.Persistent, 1<<62), broker.ErrOverCap)
+	refused(j.Reserve(broker.Persistent, -1), broker.ErrOverCap)
+	refused(j.Free(broker.Ephemeral, 400), broker.ErrNotReserved, "400B", "399B")
+	refused(j.Free(broker.Ephemeral, -1), broker.ErrNotReserved)
+	ok(j.Free(broker.Ephemeral, 399))
+	s := j.Status()
+	if s.Persistent != 601 || s.Ephemeral != 0 || s.Peak != 1000 {
+		t.Errorf("holds %v and %v, peak %v; want 601, 0, 1000", s.Persistent, s.Ephemeral, s.Peak)
+	}
+	if got := b.Snapshot(); got.Reserved != 601 || got.Promised != 1000 {
+		t.Errorf("device: reserved %v, promised %v", got.Reserved, got.Promised)
+	}
+	j.End(nil)
+	refused(j.Reserve(broker.Persistent, 1), broker.ErrEnded)
+	ok(j.Free(broker.Persistent, 601))
+	if s := j.Status(); s.Persistent != 0 || s.Peak != 1000 {
+		t.Errorf("after the end: holds %v, peak %v", s.Persistent, s.Peak)
+	}
+}
+
+func TestLeaseMisuse(t *testing.T) {
+	b, _ := newBroker(t, named(t, "fair"))
+	j := admit(t, b, "a", share.Share{})
+	ctx := context.Background()
+	lease, err := j.Acquire(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lease.Units() != 4 || lease.Revoked() {
+		t.Errorf("lease on %d units, revoked %v", lease.Units(), lease.Revoked())
+	}
+	if _, err := j.Acquire(ctx); !errors.Is(err, broker.ErrHeld) {
+		t.Errorf("second Acquire: %v", err)
+	}
+	lease.Release()
+	lease.Release()
+	if !lease.Revoked() || lease.Until() != 0 {
+		t.Error("a lease given back does not say so")
+	}
+	if err := lease.Renew(ctx); !errors.Is(err, broker.ErrNotHeld) {
+		t.Errorf("Renew of a lease not held: %v", err)
+	}
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := j.Acquire(gone); !errors.Is(err, context.Canceled) {
+		t.Errorf("Acquire with a context done: %v", err)
+	}
+	if _, err := j.Acquire(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := lease.Renew(gone); !errors.Is(err, context.Canceled) {
+		t.Errorf("Renew with a context done: %v", err)
+	}
+	if s := j.Status(); s.Phase != share.Idle || s.Units != 0 {
+		t.Errorf("after a failed Renew: %v with %d units", s.Phase, s.Units)
+	}
+}
+
+// TestWaiting: each way in which a wait can end, with time standing still.
+func TestWaiting(t *testing.T) {
+	cause := errors.New("out of luck")
+	for _, tc := range []struct {
+		name string
+		do   func(b *broker.Broker, holder, waiter *broker.Job, lease *broker.Lease, cancel func())
+		want error
+	}{
+		{"release hands over", func(_ *broker.Broker, _, _ *broker.Job, l *broker.Lease, _ func()) { l.Release() }, nil},
+		{"end of the holder hands over", func(_ *broker.Broker, h, _ *broker.Job, _ *broker.Lease, _ func()) { h.End(nil) }, nil},
+		{"context", func(_ *broker.Broker, _, _ *broker.Job, _ *broker.Lease, cancel func()) { cancel() }, context.Canceled},
+		{"end of the waiter", func(_ *broker.Broker, _, w *broker.Job, _ *broker.Lease, _ func()) { w.End(cause) }, cause},
+		{"close", func(b *broker.Broker, _, _ *broker.Job, _ *broker.Lease, _ func()) { b.Close() }, broker.ErrClosed},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b, _ := newBroker(t, named(t, "fifo"))
+			holder, waiter := admit(t, b, "holder", share.Share{}), admit(t, b, "waiter", share.Share{})
+			lease, err := holder.Acquire(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			got := make(chan error, 1)
+			go func() {
+				_, err := waiter.Acquire(ctx)
+				got <- err
+			}()
+			synctest.Wait()
+			if waiter.Status().Phase != share.Waiting {
+				t.Fatalf("%s: the second job does not wait", tc.name)
+			}
+			tc.do(b, holder, waiter, lease, cancel)
+			if err := <-got; !errors.Is(err, tc.want) {
+				t.Errorf("%s: Acquire returned %v, want %v", tc.name, err, tc.want)
+			}
+			phase := waiter.Status().Phase
+			if want := tc.want == nil; (phase == share.Running) != want {
+				t.Errorf("%s: the waiter is %v", tc.name, phase)
+			}
+		})
+	}
+}
+
+// TestPanicOfOwner: a job whose owner panics holds nothing a moment later.
+func TestPanicOfOwner(t *testing.T) {
+	b, _ := newBroker(t, named(t, "fair"))
+	next := admit(t, b, "next", share.Share{})
+	bad, err := b.Admit(share.Job{Name: "bad", Share: share.Share{Memory: share.GiB}}, share.GiB)
+	if err != nil {
+		t.Fatal(err)
+	}
+	func() {
+		defer func() {
+			_ = recover()
+			bad.End(errors.New("panic"))
+		}()
+		if _, err := bad.Acquire(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if err := bad.Reserve(broker.Ephemeral, share.GiB); err != nil {
+			t.Error(err)
+		}
+		bad.BeginIteration()
+		panic("kernel fault")
+	}()
+	if _, err := next.Acquire(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if s := b.Snapshot(); s.Reserved != 0 || len(s.Jobs) != 1 {
+		t.Errorf("after the panic: %v reserved, %d jobs", s.Reserved, len(s.Jobs))
+	}
+	if _, err := bad.Acquire(context.Background()); !errors.Is(err, broker.ErrEnded) {
+		t.Errorf("Acquire after the end: %v", err)
+	}
+}
+
+func TestRenewAloneAllocatesNothing(t *testing.T) {
+	for _, row := range policy.All() {
+		b, err := broker.New(broker.Config{Device: "cpu:0", Units: 4, Memory: share.GiB, Policy: row.New()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		j := admit(t, b, "a", share.Share{Compute: 0.5})
+		ctx := context.Background()
+		lease, err := j.Acquire(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		allocs := testing.AllocsPerRun(1000, func() {
+			j.Arrive()
+			j.BeginIteration()
+			if lease.Revoked() {
+				err = lease.Renew(ctx)
+			}
+			j.EndIteration()
+			err = errors.Join(err, lease.Renew(ctx))
+			j.Complete()
+		})
+		if allocs != 0 || err != nil {
+			t.Errorf("%s: %v allocations per iteration, error %v", row.Name, allocs, err)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package share_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/weirgpu/weir/share"
+)
+
+func TestParseBytes(t *testing.T) {
+	for _, tc := range []struct {
+		text string
+		want share.Bytes
+		out  string
+	}{
+		{"0", 0, "0B"},
+		{"1", 1, "1B"},
+		{"4GiB", 4 << 30, "4GiB"},
+		{" 512 MiB ", 512 << 20, "512MiB"},
+		{"1.5GiB", 3 << 29, "1.5GiB"},
+		{"1536MiB", 3 << 29, "1.5GiB"},
+		{"0.25KiB", 256, "256B"},
+		{"2GB", 2e9, "1953125KiB"},
+		{"1kB", 1000, "1000B"},
+		{"1025", 1025, "1025B"},
+		{"8191.75PiB", 8191*share.PiB + 3*share.PiB/4, "8191.75PiB"},
+		{"9223372036854775807", 1<<63 - 1, "9223372036854775807B"},
+	} {
+		got, err := share.ParseBytes(tc.text)
+		if err != nil || got != tc.want {
+			t.Errorf("ParseBytes(%q) = %d, %v, want %d", tc.text, got, err, tc.want)
+		}
+		if got.String() != tc.out {
+			t.Errorf("%d: String() = %q, want %q", got, got.String(), tc.out)
+		}
+	}
+	for _, text := range []string{"", "GiB", "-1", "-1GiB", "1.3B", "0.1KiB", "NaN", "Inf", "1e9", "0x10", "4 GIB", "1.2.3MiB", "8192PiB", "9223372036854775808", "1_000", ".", "+1"} {
+		if got, err := share.ParseBytes(text); err == nil {
+			t.Errorf("ParseBytes(%q) = %d, want an error", text, got)
+		}
+	}
+}
+
+func TestBytesAsText(t *testing.T) {
+	type doc struct {
+		share.Share `yaml:",inline"`
+	}
+	var d doc
+	if err := yaml.Unmarshal([]byte("memory: 512MiB\ncompute: 0.5\nlimit: 1.0\nclass: latency\n"), &d); err != nil {
+		t.Fatal(err)
+	}
+	want := share.Share{Memory: 512 * share.MiB, Compute: 0.5, Limit: 1, Class: share.Latency}
+	if d.Share != want {
+		t.Errorf("yaml: %+v, want %+v", d.Share, want)
+	}
+	if err := yaml.Unmarshal([]byte("memory: 4096\n"), &d); err != nil || d.Memory != 4096 {
+		t.Errorf("yaml: bare number: %v, %v", d.Memory, err)
+	}
+	for _, bad := range []string{"memory: lots", "class: urgent", "memory: -4"} {
+		if err := yaml.Unmarshal([]byte(bad), &d); err == nil {
+			t.Errorf("yaml %q: accepted", bad)
+		}
+	}
+	text, err := json.Marshal(want)
+	if err != nil || string(text) != `{"memory":"512MiB","compute":0.5,"limit":1,"class":"latency"}` {
+		t.Errorf("json: %s, %v", text, err)
+	}
+	var back share.Share
+	if err := json.Unmarshal(text, &back); err != nil || back != want {
+		t.Errorf("json: %+v, %v", back, err)
+	}
+}
+
+func FuzzParseBytes(f *testing.F) {
+	for _, seed := range []string{"4GiB", "1.5MiB", "99999999999PiB", "1..2B", "0.0000000000001TiB", "7 kB"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		b, err := share.ParseBytes(text)
+		if err != nil {
+			return
+		}
+		if b < 0 {
+			t.Fatalf("ParseBytes(%q) = %d", text, b)
+		}
+		if again, err := share.ParseBytes(b.String()); err != nil || again != b {
+			t.Fatalf("%q: %d writes as %q and reads as %d, %v", text, b, b.String(), again, err)
+		}
+	})
+}
