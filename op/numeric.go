@@ -1,6 +1,8 @@
 package op
 
 import (
+	"math"
+
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -79,6 +81,11 @@ func (c *Eval) dtypes() []tensor.DType {
 // exactly, the evaluation runs in float32, and its results are rounded once to the type of the first operand. Outputs
 // that are not float32 stay as they are.
 func inFloat32(eval func(*Eval) error) func(*Eval) error {
+	return inFloat32Except(math.MaxInt, eval)
+}
+
+// inFloat32Except is inFloat32 for operators whose outputs from number keep on stay float32.
+func inFloat32Except(keep int, eval func(*Eval) error) func(*Eval) error {
 	return func(c *Eval) error {
 		half := false
 		in := make([]*tensor.Tensor, len(c.In))
@@ -101,7 +108,7 @@ func inFloat32(eval func(*Eval) error) func(*Eval) error {
 			return err
 		}
 		for i, t := range w.Out {
-			if err := c.putRounded(i, t); err != nil {
+			if err := c.putRounded(i, t, i < keep); err != nil {
 				return err
 			}
 		}
@@ -113,13 +120,13 @@ func isHalf(t *tensor.Tensor) bool {
 	return t != nil && (t.DType == tensor.Float16 || t.DType == tensor.BFloat16)
 }
 
-// putRounded makes output i from t, rounding float32 to the type of the first input when that is a half type.
-func (c *Eval) putRounded(i int, t *tensor.Tensor) error {
+// putRounded makes output i from t; round turns float32 into the type of the first input when that is a half type.
+func (c *Eval) putRounded(i int, t *tensor.Tensor, round bool) error {
 	if t == nil {
 		return nil
 	}
 	d := t.DType
-	if d == tensor.Float32 && isHalf(c.In[0]) {
+	if round && d == tensor.Float32 && isHalf(c.In[0]) {
 		d = c.In[0].DType
 	}
 	out, err := c.Output(i, d, t.Shape)

@@ -1,0 +1,428 @@
+package op
+
+import (
+	"math"
+	"slices"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+// norm holds the normalisations. They compute in float64 and round once.
+var norm = []Op{
+	{Name: "BatchNormalization", Since: []int{7, 9, 14, 15}, MinIn: 5, MaxIn: 5, MinOut: 1, MaxOut: 5,
+		Infer: inferBatchNorm, Eval: inFloat32(evalBatchNorm), Flops: flopsPerElement(2)},
+	{Name: "InstanceNormalization", Since: []int{6, 22}, MinIn: 3, MaxIn: 3, Infer: inferSame(floatTypes),
+		Eval: inFloat32(evalInstanceNorm), Flops: flopsPerElement(6)},
+	{Name: "LayerNormalization", Since: []int{17}, MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 3, Infer: inferLayerNorm,
+		Eval: inFloat32Except(1, evalLayerNorm), Flops: flopsPerElement(6)},
+	{Name: "RMSNormalization", Since: []int{23}, MinIn: 2, MaxIn: 2, Infer: inferRMSNorm, Eval: inFloat32(evalRMSNorm),
+		Flops: flopsPerElement(4)},
+	{Name: "GroupNormalization", Since: []int{18, 21}, MinIn: 3, MaxIn: 3, Infer: inferSame(floatTypes),
+		Eval: inFloat32(evalGroupNorm), Flops: flopsPerElement(6)},
+	{Name: "MeanVarianceNormalization", Since: []int{9, 13}, MinIn: 1, MaxIn: 1, Infer: inferSame(floatTypes),
+		Eval: inFloat32(evalMeanVariance), Flops: flopsPerElement(6)},
+	{Name: "LpNormalization", Since: []int{1, 22}, MinIn: 1, MaxIn: 1, Infer: inferSame(floatTypes),
+		Eval: inFloat32(evalLpNorm), Flops: flopsPerElement(3)},
+	{Name: "LRN", Since: []int{1, 13}, MinIn: 1, MaxIn: 1, Infer: inferSame(floatTypes), Eval: inFloat32(evalLRN),
+		Flops: func(c *Call, in, _ []Type) int64 { return 2 * max(1, c.Attrs.Int("size", 1)) * typeCount(in[0]) }},
+}
+
+func flopsPerElement(n int64) func(*Call, []Type, []Type) int64 {
+	return func(_ *Call, in, _ []Type) int64 { return n * typeCount(in[0]) }
+}
+
+// moments returns the mean and the (population) variance.
+func moments(v []float64) (m, variance float64) {
+	m = mean(v)
+	for _, x := range v {
+		variance += (x - m) * (x - m)
+	}
+	return m, variance / float64(len(v))
+}
+
+// floats returns input i as float64, nil when it is absent.
+func (c *Eval) floats(i int) ([]float64, error) {
+	if !c.Has(i) {
+		return nil, nil
+	}
+	v, err := c.In[i].Floats()
+	if err != nil {
+		return nil, c.Errorf(ErrInput, "input %d: %v", i, err)
+	}
+	return v, nil
+}
+
+// perChannel returns input i as float64 and checks that it is a vector with one element a channel.
+func (c *Eval) perChannel(i, channels int) ([]float64, error) {
+	if t := c.In[i]; t.Rank() != 1 || t.Len() != channels {
+		return nil, c.Errorf(ErrInput, "input %d has shape %v, must be a vector of %d channels", i, t.Shape, channels)
+	}
+	return c.floats(i)
+}
+
+// normInput checks that input 0 is float and has at least low dimensions, and makes output 0 like it.
+func (c *Eval) normInput(low int) (x []float64, out *tensor.Tensor, err error) {
+	t := c.In[0]
+	if _, err := c.sameDType(floatTypes, t.DType); err != nil {
+		return nil, nil, err
+	}
+	if t.Rank() < low {
+		return nil, nil, c.Errorf(ErrInput, "X has shape %v, must have rank %d or more", t.Shape, low)
+	}
+	if x, err = c.floats(0); err != nil {
+		return nil, nil, err
+	}
+	out, err = c.Output(0, t.DType, t.Shape)
+	return x, out, err
+}
+
+// inferBatchNorm is inference; the running statistics of training, outputs 1 and on, are unsupported.
+func inferBatchNorm(c *Infer) error {
+	if err := c.refuseBatchTraining(); err != nil {
+		return err
+	}
+	if x := c.In[0]; x.Ranked && len(x.Shape) > 1 {
+		for i, t := range c.In[1:] {
+			if t.Ranked && (len(t.Shape) != 1 || !mayEqual(t.Shape[0], x.Shape[1])) {
+				return c.Errorf(ErrInput, "input %d is %v, must be a vector of %v channels", i+1, t, x.Shape[1])
+			}
+		}
+	}
+	return inferSame(floatTypes)(c)
+}
+
+func (c *Call) refuseBatchTraining() error {
+	if c.Attrs.Bool("training_mode", false) || c.NumOut > 1 {
+		return c.Errorf(ErrUnsupported, "training_mode is set or running statistics are asked for; weir runs inference")
+	}
+	if !c.Attrs.Bool("spatial", true) {
+		return c.Errorf(ErrUnsupported, "spatial is 0 (statistics per activation, opset 7 and 8)")
+	}
+	return nil
+}
+
+// evalBatchNorm is (X - mean) / sqrt(var + epsilon) · scale + B with one mean, var, scale and B a channel.
+func evalBatchNorm(c *Eval) error {
+	if err := c.refuseBatchTraining(); err != nil {
+		return err
+	}
+	x, out, err := c.normInput(1)
+	if err != nil {
+		return err
+	}
+	channels, inner := 1, 1
+	if shape := out.Shape; len(shape) > 1 {
+		channels, inner = shape[1], count(shape[2:])
+	}
+	var in [5][]float64
+	for i := 1; i < 5; i++ {
+		if in[i], err = c.perChannel(i, channels); err != nil {
+			return err
+		}
+	}
+	scale, b, mu, variance := in[1], in[2], in[3], in[4]
+	epsilon := c.attr("epsilon", 1e-5)
+	for i, v := range x {
+		ch := i / inner % channels
+		setFloat(out, i, (v-mu[ch])/math.Sqrt(variance[ch]+epsilon)*scale[ch]+b[ch])
+	}
+	return nil
+}
+
+// evalInstanceNorm normalises each channel of each batch entry by its own moments.
+func evalInstanceNorm(c *Eval) error {
+	x, out, err := c.normInput(3)
+	if err != nil || len(x) == 0 {
+		return err
+	}
+	channels, plane := out.Shape[1], count(out.Shape[2:])
+	scale, err := c.perChannel(1, channels)
+	if err != nil {
+		return err
+	}
+	b, err := c.perChannel(2, channels)
+	if err != nil {
+		return err
+	}
+	epsilon := c.attr("epsilon", 1e-5)
+	for p := 0; p*plane < len(x); p++ {
+		v := x[p*plane:][:plane]
+		m, variance := moments(v)
+		for i, a := range v {
+			setFloat(out, p*plane+i, (a-m)/math.Sqrt(variance+epsilon)*scale[p%channels]+b[p%channels])
+		}
+	}
+	return nil
+}
+
+// evalGroupNorm normalises groups of channels. Scale and bias are one a group before version 21 and one a channel from
+// then on.
+func evalGroupNorm(c *Eval) error {
+	x, out, err := c.normInput(2)
+	if err != nil || len(x) == 0 {
+		return err
+	}
+	channels, plane := out.Shape[1], count(out.Shape[2:])
+	groups := int(c.Attrs.Int("num_groups", 0))
+	if groups < 1 || channels%groups != 0 {
+		return c.Errorf(ErrAttr, "num_groups is %d, must divide %d channels", groups, channels)
+	}
+	per := channels
+	if c.Version < 21 {
+		per = groups
+	}
+	scale, err := c.perChannel(1, per)
+	if err != nil {
+		return err
+	}
+	b, err := c.perChannel(2, per)
+	if err != nil {
+		return err
+	}
+	epsilon, size := c.attr("epsilon", 1e-5), channels/groups*plane
+	for at := 0; at < len(x); at += size {
+		v := x[at : at+size]
+		m, variance := moments(v)
+		for i, a := range v {
+			k := (at + i) / plane % channels * per / channels
+			setFloat(out, at+i, (a-m)/math.Sqrt(variance+epsilon)*scale[k]+b[k])
+		}
+	}
+	return nil
+}
+
+// inferLayerNorm shapes Y, and Mean and InvStdDev, which keep the normalised axes with size one.
+func inferLayerNorm(c *Infer) error {
+	if err := inferSame(floatTypes)(c); err != nil {
+		return err
+	}
+	x := c.In[0]
+	stash := tensor.DType(c.Attrs.Int("stash_type", int64(tensor.Float32)))
+	for i := 1; i < len(c.Out); i++ {
+		c.Out[i] = Unranked(stash)
+	}
+	if !x.Ranked {
+		return nil
+	}
+	axis, err := c.axis(c.Attrs.Int("axis", -1), len(x.Shape))
+	if err != nil {
+		return err
+	}
+	shape := slices.Clone(x.Shape)
+	for i := axis; i < len(shape); i++ {
+		shape[i] = Known(1)
+	}
+	for i := 1; i < len(c.Out); i++ {
+		c.Out[i] = Ranked(stash, shape...)
+	}
+	return nil
+}
+
+// evalLayerNorm normalises over all axes from axis on, then scales and shifts by operands that broadcast.
+func evalLayerNorm(c *Eval) error {
+	if s := tensor.DType(c.Attrs.Int("stash_type", int64(tensor.Float32))); s != tensor.Float32 && s != tensor.Float64 {
+		return c.Errorf(ErrUnsupported, "stash_type %v; weir has float32 and float64", s)
+	}
+	x, out, err := c.normInput(1)
+	if err != nil {
+		return err
+	}
+	axis, err := c.axis(c.Attrs.Int("axis", -1), out.Rank())
+	if err != nil {
+		return err
+	}
+	size, epsilon := count(out.Shape[axis:]), c.attr("epsilon", 1e-5)
+	means, invs, err := c.layerMoments(out.Shape, axis)
+	if err != nil {
+		return err
+	}
+	for at := 0; at < len(x); at += size {
+		v := x[at : at+size]
+		m, variance := moments(v)
+		inv := 1 / math.Sqrt(variance+epsilon)
+		for i := range v {
+			v[i] = (v[i] - m) * inv
+		}
+		if means != nil {
+			setFloat(means, at/size, m)
+		}
+		if invs != nil {
+			setFloat(invs, at/size, inv)
+		}
+	}
+	return c.affine(out, x)
+}
+
+// layerMoments makes the outputs Mean and InvStdDev where they are asked for.
+func (c *Eval) layerMoments(shape []int, axis int) (means, invs *tensor.Tensor, err error) {
+	shape = slices.Clone(shape)
+	for i := axis; i < len(shape); i++ {
+		shape[i] = 1
+	}
+	d := tensor.DType(c.Attrs.Int("stash_type", int64(tensor.Float32)))
+	if c.Want(1) {
+		if means, err = c.Output(1, d, shape); err != nil {
+			return nil, nil, err
+		}
+	}
+	if c.Want(2) {
+		invs, err = c.Output(2, d, shape)
+	}
+	return means, invs, err
+}
+
+// affine sets out to v · input 1 + input 2, both of which broadcast to out; input 2 is optional.
+func (c *Eval) affine(out *tensor.Tensor, v []float64) error {
+	scale, err := c.floats(1)
+	if err != nil {
+		return err
+	}
+	shift, shiftShape := []float64{0}, []int{}
+	if c.Has(2) {
+		if shift, err = c.floats(2); err != nil {
+			return err
+		}
+		shiftShape = c.In[2].Shape
+	}
+	to, err := BroadcastShapes(out.Shape, c.In[1].Shape, shiftShape)
+	if err != nil || !slices.Equal(to, out.Shape) {
+		return c.Errorf(ErrInput, "scale %v or bias %v does not broadcast to %v", c.In[1].Shape, shiftShape, out.Shape)
+	}
+	broadcastWalk(to, c.In[1].Shape, shiftShape).runs(func(at, n int, off, step []int) {
+		for i := range n {
+			setFloat(out, at+i, v[at+i]*scale[off[0]+i*step[0]]+shift[off[1]+i*step[1]])
+		}
+	})
+	return nil
+}
+
+func inferRMSNorm(c *Infer) error {
+	if x := c.In[0]; x.Ranked {
+		if _, err := c.axis(c.Attrs.Int("axis", -1), len(x.Shape)); err != nil {
+			return err
+		}
+	}
+	return inferSame(floatTypes)(c)
+}
+
+// evalRMSNorm divides by the root of the mean square over all axes from axis on, then scales.
+func evalRMSNorm(c *Eval) error {
+	x, out, err := c.normInput(1)
+	if err != nil {
+		return err
+	}
+	axis, err := c.axis(c.Attrs.Int("axis", -1), out.Rank())
+	if err != nil {
+		return err
+	}
+	size, epsilon := count(out.Shape[axis:]), c.attr("epsilon", 1e-5)
+	for at := 0; at < len(x); at += size {
+		v, square := x[at:at+size], 0.0
+		for _, a := range v {
+			square += a * a
+		}
+		inv := 1 / math.Sqrt(square/float64(size)+epsilon)
+		for i := range v {
+			v[i] *= inv
+		}
+	}
+	return c.affine(out, x)
+}
+
+// evalMeanVariance is (X - E[X]) / sqrt(E[(X - E[X])²]) over the given axes; the ONNX function adds 1e-9 to the root.
+func evalMeanVariance(c *Eval) error {
+	x, out, err := c.normInput(0)
+	if err != nil || len(x) == 0 {
+		return err
+	}
+	given := c.Attrs.Ints("axes")
+	if given == nil {
+		given = []int64{0, 2, 3}
+	}
+	axes, err := c.axes(given, out.Rank())
+	if err != nil {
+		return err
+	}
+	reduced := make([]bool, out.Rank())
+	for _, a := range axes {
+		reduced[a] = true
+	}
+	kept := reducedShape(out.Shape, reduced, true, 1)
+	w, groups := newWalk(out.Shape, broadcastStrides(kept, out.Shape)), count(kept)
+	n := float64(len(x) / groups)
+	sum := accumulate(x, w, make([]float64, groups), sums.f)
+	w.runs(func(at, run int, off, step []int) {
+		for i := range run {
+			x[at+i] -= sum[off[0]+i*step[0]] / n
+		}
+	})
+	squares := accumulate(x, w, make([]float64, groups), addSquare)
+	w.runs(func(at, run int, off, step []int) {
+		for i := range run {
+			setFloat(out, at+i, x[at+i]/(math.Sqrt(squares[off[0]+i*step[0]]/n)+1e-9))
+		}
+	})
+	return nil
+}
+
+// evalLpNorm divides each vector along the axis by its L1 or L2 norm; a zero vector stays zero.
+func evalLpNorm(c *Eval) error {
+	x, out, err := c.normInput(1)
+	if err != nil || len(x) == 0 {
+		return err
+	}
+	axis, err := c.axis(c.Attrs.Int("axis", -1), out.Rank())
+	if err != nil {
+		return err
+	}
+	p := c.Attrs.Int("p", 2)
+	if p != 1 && p != 2 {
+		return c.Errorf(ErrAttr, "p is %d, must be 1 or 2", p)
+	}
+	scaled := tensor.From(x, out.Shape...)
+	mapVectors(x, tensor.As[float64](scaled.Clone()), out.Shape[axis], count(out.Shape[axis+1:]), func(r, v []float64) {
+		norm := 0.0
+		for _, a := range v {
+			norm += math.Pow(math.Abs(a), float64(p))
+		}
+		if p == 2 {
+			norm = math.Sqrt(norm)
+		}
+		for i, a := range v {
+			if r[i] = 0; norm != 0 {
+				r[i] = a / norm
+			}
+		}
+	})
+	for i, v := range x {
+		setFloat(out, i, v)
+	}
+	return nil
+}
+
+// evalLRN is local response normalisation across channels (Krizhevsky, Sutskever and Hinton 2012, §3.3): each element over
+// (bias + alpha/size · sum of squares of the size channels around it) to the power beta.
+func evalLRN(c *Eval) error {
+	x, out, err := c.normInput(2)
+	if err != nil || len(x) == 0 {
+		return err
+	}
+	size := c.Attrs.Int("size", 0)
+	if size < 1 {
+		return c.Errorf(ErrAttr, "size is %d, must be positive", size)
+	}
+	alpha, beta, bias := c.attr("alpha", 1e-4), c.attr("beta", 0.75), c.attr("bias", 1)
+	channels, plane := out.Shape[1], count(out.Shape[2:])
+	below, above := (size-1)/2, size/2
+	for i, v := range x {
+		ch := i / plane % channels
+		first, last := max(0, int64(ch)-below), min(int64(channels-1), int64(ch)+min(above, int64(channels)))
+		square := 0.0
+		for k := first; k <= last; k++ {
+			a := x[i+(int(k)-ch)*plane]
+			square += a * a
+		}
+		setFloat(out, i, v/math.Pow(bias+alpha/float64(size)*square, beta))
+	}
+	return nil
+}
