@@ -20,6 +20,8 @@
 // accumulate in float32 lanes of at most 8192 elements, joined in float64, so their error is far below that of a plain
 // loop and differs between levels in the last places.
 //
+// The assembly is written by the program in the folder _generate, whose command fit computes the polynomials.
+//
 // Concurrency: no goroutines, no allocation, no state. Calls on disjoint memory may run in parallel. Long slices are
 // handed to assembly in blocks that last some microseconds, since assembly cannot be preempted.
 //

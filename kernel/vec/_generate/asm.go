@@ -200,15 +200,6 @@ func (a *asm) choose(m mask, yes, no, dst any) {
 	a.op("VBLENDMPS", yes, no, m, dst)
 }
 
-// keep sets dst to x where m is set and to zero elsewhere.
-func (a *asm) keep(m mask, x, dst value) {
-	if a.vector == "Y" {
-		a.op("VANDPS", m, x, dst)
-		return
-	}
-	a.op("VMOVAPS.Z", x, m, dst)
-}
-
 // keepLive sets the lanes of x that lie beyond the end to zero.
 func (a *asm) keepLive(x value) {
 	switch {
