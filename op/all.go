@@ -13,7 +13,7 @@ var families = [][]Op{
 	arithmetic, logic, activation, softmax, matmul, conv, pool, reduce, search, cumulative, norm,
 	constantOps, shapeOps, castOps, transposeOps, concatOps, sliceOps, repeatOps, padOps, gatherOps,
 	scatterOps, selectOps, layoutOps, oneHotOps,
-	controlOps, scanOps,
+	controlOps, scanOps, detectOps, quantizeOps,
 }
 
 // table indexes the rows on first use: rows refer to functions which refer to Lookup, so an initialised variable would

@@ -12,7 +12,7 @@ var constantOps = []Op{
 	{Name: "ConstantOfShape", Since: []int{9, 20, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1,
 		Infer: inferConstantOfShape, Eval: evalConstantOfShape},
 	{Name: "EyeLike", Since: []int{9, 22}, MinIn: 1, MaxIn: 1, Traits: ShapeOnly, Infer: inferEyeLike, Eval: evalEyeLike},
-	{Name: "Range", Since: []int{11}, MinIn: 3, MaxIn: 3, Infer: inferRange, Eval: evalRange},
+	{Name: "Range", Since: []int{11, 27}, MinIn: 3, MaxIn: 3, Infer: inferRange, Eval: evalRange},
 }
 
 // constantValue reads whichever of the value attributes the call has.
@@ -262,9 +262,29 @@ func evalRange(c *Eval) error {
 		fillRange[int32](c, out)
 	case tensor.Int64:
 		fillRange[int64](c, out)
+	case tensor.Float16, tensor.BFloat16:
+		return c.fillHalfRange(out)
 	default:
 		return c.Errorf(ErrUnsupported, "elements of %v", d)
 	}
+	return nil
+}
+
+// fillHalfRange counts in a wider type and rounds each element once (16-bit types since opset 27).
+func (c *Eval) fillHalfRange(out *tensor.Tensor) error {
+	start, err := c.In[0].Floats()
+	if err != nil {
+		return err
+	}
+	delta, err := c.In[2].Floats()
+	if err != nil {
+		return err
+	}
+	v := make([]float64, out.Len())
+	for i := range v {
+		v[i] = start[0] + float64(i)*delta[0]
+	}
+	narrowFloats(out, 0, v)
 	return nil
 }
 
