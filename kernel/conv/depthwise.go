@@ -3,10 +3,13 @@ package conv
 // slack is how many floats past its end a vector kernel may read of a padded row.
 const slack = 16
 
+// paddedFloats is about how many floats of padded rows are held at a time, half of a small level-1 cache.
+const paddedFloats = 4096
+
 // depthwiseWork is the multiply-adds of a chunk of a depthwise convolution.
 const depthwiseWork = 1 << 19
 
-// depthwise is the plan of a convolution with one input channel per group. A band of rows of a plane is copied into
+// depthwise is the plan of a convolution with one input channel per group. Some rows of a plane at a time are copied into
 // scratch with its padding, the columns of each row sorted by their remainder modulo the stride, so that under each tap
 // the inputs of consecutive outputs are consecutive.
 type depthwise struct {
@@ -15,6 +18,7 @@ type depthwise struct {
 	pitch   int   // floats of a padded row
 	offsets []int // of each tap, in floats from the first element of the window
 	reach   int   // largest offset
+	step    int   // output rows that are padded and computed at a time
 	band    int   // output rows per chunk
 	bands   int
 	planes  int // planes per chunk, more than 1 only when a band is a plane
@@ -25,8 +29,7 @@ type depthwise struct {
 func planDepthwise(p *Params, out [3]int) depthwise {
 	d := depthwise{level: currentLevel()}
 	sw := p.Stride[2]
-	d.phase = out[2] + (p.Kernel[2]-1)*p.Dilate[2]/sw + slack
-	d.phase = (d.phase + 15) / 16 * 16
+	d.phase = (out[2] + (p.Kernel[2]-1)*p.Dilate[2]/sw + 15) / 16 * 16
 	d.pitch = sw * d.phase
 	for ky := range p.Kernel[1] {
 		for kx := range p.Kernel[2] {
@@ -44,7 +47,9 @@ func planDepthwise(p *Params, out [3]int) depthwise {
 		d.planes = max(1, min(depthwiseWork/(row*out[1]), total))
 	}
 	d.chunks = d.bands * ((total + d.planes - 1) / d.planes)
-	d.scratch = d.inputRows(p, d.band)*d.pitch + slack
+	d.step = (paddedFloats/d.pitch-d.inputRows(p, 1))/p.Stride[1] + 1
+	d.step = min(max(d.step/4*4, 4), d.band)
+	d.scratch = d.inputRows(p, d.step)*d.pitch + slack
 	return d
 }
 
@@ -57,43 +62,41 @@ func (d *depthwise) inputRows(p *Params, n int) int {
 func (o *Op) runDepthwise(c int, args *Args, scratch []float32) {
 	p, d := &o.p, &o.depthwise
 	band, first := c%d.bands, c/d.bands*d.planes
-	y0 := band * d.band
-	y1 := min(y0+d.band, o.out[1])
+	t := rows{offsets: d.offsets, cols: o.out[2], srcStride: p.Stride[1] * d.pitch, reach: d.reach, lo: p.Lo, hi: p.Hi}
+	if p.Residual {
+		t.flags |= flagResidual
+	}
+	if p.Clamp {
+		t.flags |= flagClamp
+	}
 	for plane := first; plane < min(first+d.planes, p.N*p.M); plane++ {
-		n, m := plane/p.M, plane%p.M
-		src := args.X[(n*p.C+m/(p.M/p.C))*volume(p.In):][:volume(p.In)]
-		o.padBand(scratch, src, y0, y1)
-		t := rows{
-			offsets: d.offsets, w: args.W[m*len(d.offsets):][:len(d.offsets)],
-			cols: o.out[2], srcStride: p.Stride[1] * d.pitch, reach: d.reach, lo: p.Lo, hi: p.Hi,
-		}
+		t.w = args.W[plane%p.M*len(d.offsets):][:len(d.offsets)]
 		if p.Bias {
-			t.bias = args.Bias[m]
+			t.bias = args.Bias[plane%p.M]
 		}
-		if p.Residual {
-			t.flags |= flagResidual
-		}
-		if p.Clamp {
-			t.flags |= flagClamp
-		}
-		o.bandRows(&t, args, scratch, plane*volume(o.out), y0, y1)
+		o.bandRows(&t, args, scratch, plane, band*d.band, min((band+1)*d.band, o.out[1]))
 	}
 }
 
-// bandRows computes output rows y0 to y1 of a plane, up to four at a time.
+// bandRows computes output rows y0 to y1 of a plane, as many at a time as keep their input in the level-1 cache.
 func (o *Op) bandRows(t *rows, args *Args, scratch []float32, plane, y0, y1 int) {
+	p, d := &o.p, &o.depthwise
+	n, m := plane/p.M, plane%p.M
+	src := args.X[(n*p.C+m/(p.M/p.C))*volume(p.In):][:volume(p.In)]
+	at := plane * volume(o.out)
 	for y := y0; y < y1; y += t.n {
-		t.n = min(4, y1-y)
-		t.src = scratch[(y-y0)*t.srcStride:]
-		t.dst = args.Y[plane+y*t.cols:][:t.n*t.cols]
-		if t.flags&flagResidual != 0 {
-			t.res = args.Residual[plane+y*t.cols:][:t.n*t.cols]
+		t.n = min(d.step, y1-y)
+		o.padBand(scratch, src, y, y+t.n)
+		t.src = scratch
+		t.dst = args.Y[at+y*t.cols:][:t.n*t.cols]
+		if p.Residual {
+			t.res = args.Residual[at+y*t.cols:][:t.n*t.cols]
 		}
-		runRows(o.depthwise.level, t)
+		runRows(d.level, t)
 	}
-	if o.p.Map != nil {
-		x := args.Y[plane+y0*t.cols : plane+y1*t.cols]
-		o.p.Map(x, x)
+	if p.Map != nil {
+		x := args.Y[at+y0*t.cols : at+y1*t.cols]
+		p.Map(x, x)
 	}
 }
 

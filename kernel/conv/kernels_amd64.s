@@ -208,309 +208,51 @@ loop:
 	VZEROUPPER
 	RET
 
-// func rowsAVX2x1(t *rows)
-TEXT ·rowsAVX2x1(SB), 0, $256-8
+// func rowsAVX2(t *rows)
+TEXT ·rowsAVX2(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+	MOVQ rows_n(BX), AX
+	MOVQ AX, left-8(SP)
 	MOVQ rows_src(BX), R8
-	MOVQ rows_srcStride(BX), SI
-	SHLQ $2, SI
+	MOVQ rows_dst(BX), AX
 	MOVQ rows_w(BX), R12
 	MOVQ rows_offsets(BX), R13
 	MOVQ (rows_offsets+8)(BX), CX
-	MOVQ rows_cols(BX), DX
-	MOVQ rows_dst(BX), AX
-	MOVQ DX, DI
+	MOVQ rows_cols(BX), DI
 	SHLQ $2, DI
 	VBROADCASTSS rows_bias(BX), Y5
 	VBROADCASTSS rows_lo(BX), Y6
 	VBROADCASTSS rows_hi(BX), Y7
-columns:
-	VMOVAPS Y5, Y0
-	XORL SI, SI
-tap:
-	MOVQ (R13)(SI*8), R15
-	VBROADCASTSS (R12)(SI*4), Y4
-	VFMADD231PS (R8)(R15*4), Y4, Y0
-	INCQ SI
-	CMPQ SI, CX
-	JLT tap
-	CMPQ DX, $8
-	JLT part
-	MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI
-	JZ plain_whole
-	MOVQ AX, R15
-	SUBQ rows_dst(BX), R15
-	ADDQ rows_res(BX), R15
-	VMOVUPS (R15), Y4
-	VADDPS Y4, Y0, Y0
-plain_whole:
-	TESTL $const_flagClamp, SI
-	JZ store_whole
-	VMAXPS Y0, Y6, Y0
-	VMINPS Y0, Y7, Y0
-store_whole:
-	MOVQ AX, R15
-	VMOVUPS Y0, (R15)
-	SUBQ $8, DX
-	JZ done
-	ADDQ $32, R8
-	ADDQ $32, AX
-	JMP columns
-part:
-	NEGQ DX
-	LEAQ ·laneMask<>(SB), SI
-	VMOVUPS 64(SI)(DX*4), Y8
-	MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI
-	JZ plain_part
-	MOVQ AX, R15
-	SUBQ rows_dst(BX), R15
-	ADDQ rows_res(BX), R15
-	VMASKMOVPS (R15), Y8, Y4
-	VADDPS Y4, Y0, Y0
-plain_part:
-	TESTL $const_flagClamp, SI
-	JZ store_part
-	VMAXPS Y0, Y6, Y0
-	VMINPS Y0, Y7, Y0
-store_part:
-	MOVQ AX, R15
-	VMASKMOVPS Y0, Y8, (R15)
-done:
-	VZEROUPPER
-	RET
-
-// func rowsAVX2x2(t *rows)
-TEXT ·rowsAVX2x2(SB), 0, $256-8
-	NO_LOCAL_POINTERS
-	MOVQ t+0(FP), BX
-	MOVQ rows_src(BX), R8
-	MOVQ rows_srcStride(BX), SI
-	SHLQ $2, SI
-	LEAQ (R8)(SI*1), R9
-	MOVQ rows_w(BX), R12
-	MOVQ rows_offsets(BX), R13
-	MOVQ (rows_offsets+8)(BX), CX
 	MOVQ rows_cols(BX), DX
-	MOVQ rows_dst(BX), AX
-	MOVQ DX, DI
-	SHLQ $2, DI
-	VBROADCASTSS rows_bias(BX), Y5
-	VBROADCASTSS rows_lo(BX), Y6
-	VBROADCASTSS rows_hi(BX), Y7
-columns:
-	VMOVAPS Y5, Y0
-	VMOVAPS Y5, Y1
-	XORL SI, SI
-tap:
-	MOVQ (R13)(SI*8), R15
-	VBROADCASTSS (R12)(SI*4), Y4
-	VFMADD231PS (R8)(R15*4), Y4, Y0
-	VFMADD231PS (R9)(R15*4), Y4, Y1
-	INCQ SI
-	CMPQ SI, CX
-	JLT tap
-	CMPQ DX, $8
-	JLT part
-	MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI
-	JZ plain_whole
-	MOVQ AX, R15
-	SUBQ rows_dst(BX), R15
-	ADDQ rows_res(BX), R15
-	VMOVUPS (R15), Y4
-	VADDPS Y4, Y0, Y0
-	ADDQ DI, R15
-	VMOVUPS (R15), Y4
-	VADDPS Y4, Y1, Y1
-plain_whole:
-	TESTL $const_flagClamp, SI
-	JZ store_whole
-	VMAXPS Y0, Y6, Y0
-	VMINPS Y0, Y7, Y0
-	VMAXPS Y1, Y6, Y1
-	VMINPS Y1, Y7, Y1
-store_whole:
-	MOVQ AX, R15
-	VMOVUPS Y0, (R15)
-	ADDQ DI, R15
-	VMOVUPS Y1, (R15)
-	SUBQ $8, DX
-	JZ done
-	ADDQ $32, R8
-	ADDQ $32, R9
-	ADDQ $32, AX
-	JMP columns
-part:
+	ANDQ $7, DX
 	NEGQ DX
 	LEAQ ·laneMask<>(SB), SI
 	VMOVUPS 64(SI)(DX*4), Y8
-	MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI
-	JZ plain_part
-	MOVQ AX, R15
-	SUBQ rows_dst(BX), R15
-	ADDQ rows_res(BX), R15
-	VMASKMOVPS (R15), Y8, Y4
-	VADDPS Y4, Y0, Y0
-	ADDQ DI, R15
-	VMASKMOVPS (R15), Y8, Y4
-	VADDPS Y4, Y1, Y1
-plain_part:
-	TESTL $const_flagClamp, SI
-	JZ store_part
-	VMAXPS Y0, Y6, Y0
-	VMINPS Y0, Y7, Y0
-	VMAXPS Y1, Y6, Y1
-	VMINPS Y1, Y7, Y1
-store_part:
-	MOVQ AX, R15
-	VMASKMOVPS Y0, Y8, (R15)
-	ADDQ DI, R15
-	VMASKMOVPS Y1, Y8, (R15)
-done:
-	VZEROUPPER
-	RET
-
-// func rowsAVX2x3(t *rows)
-TEXT ·rowsAVX2x3(SB), 0, $256-8
-	NO_LOCAL_POINTERS
-	MOVQ t+0(FP), BX
-	MOVQ rows_src(BX), R8
+group:
+	MOVQ R8, src-16(SP)
+	MOVQ AX, dst-24(SP)
 	MOVQ rows_srcStride(BX), SI
 	SHLQ $2, SI
-	LEAQ (R8)(SI*1), R9
-	LEAQ (R9)(SI*1), R10
-	MOVQ rows_w(BX), R12
-	MOVQ rows_offsets(BX), R13
-	MOVQ (rows_offsets+8)(BX), CX
 	MOVQ rows_cols(BX), DX
-	MOVQ rows_dst(BX), AX
-	MOVQ DX, DI
-	SHLQ $2, DI
-	VBROADCASTSS rows_bias(BX), Y5
-	VBROADCASTSS rows_lo(BX), Y6
-	VBROADCASTSS rows_hi(BX), Y7
-columns:
-	VMOVAPS Y5, Y0
-	VMOVAPS Y5, Y1
-	VMOVAPS Y5, Y2
-	XORL SI, SI
-tap:
-	MOVQ (R13)(SI*8), R15
-	VBROADCASTSS (R12)(SI*4), Y4
-	VFMADD231PS (R8)(R15*4), Y4, Y0
-	VFMADD231PS (R9)(R15*4), Y4, Y1
-	VFMADD231PS (R10)(R15*4), Y4, Y2
-	INCQ SI
-	CMPQ SI, CX
-	JLT tap
-	CMPQ DX, $8
-	JLT part
-	MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI
-	JZ plain_whole
-	MOVQ AX, R15
-	SUBQ rows_dst(BX), R15
-	ADDQ rows_res(BX), R15
-	VMOVUPS (R15), Y4
-	VADDPS Y4, Y0, Y0
-	ADDQ DI, R15
-	VMOVUPS (R15), Y4
-	VADDPS Y4, Y1, Y1
-	ADDQ DI, R15
-	VMOVUPS (R15), Y4
-	VADDPS Y4, Y2, Y2
-plain_whole:
-	TESTL $const_flagClamp, SI
-	JZ store_whole
-	VMAXPS Y0, Y6, Y0
-	VMINPS Y0, Y7, Y0
-	VMAXPS Y1, Y6, Y1
-	VMINPS Y1, Y7, Y1
-	VMAXPS Y2, Y6, Y2
-	VMINPS Y2, Y7, Y2
-store_whole:
-	MOVQ AX, R15
-	VMOVUPS Y0, (R15)
-	ADDQ DI, R15
-	VMOVUPS Y1, (R15)
-	ADDQ DI, R15
-	VMOVUPS Y2, (R15)
-	SUBQ $8, DX
-	JZ done
-	ADDQ $32, R8
-	ADDQ $32, R9
-	ADDQ $32, R10
-	ADDQ $32, AX
-	JMP columns
-part:
-	NEGQ DX
-	LEAQ ·laneMask<>(SB), SI
-	VMOVUPS 64(SI)(DX*4), Y8
-	MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI
-	JZ plain_part
-	MOVQ AX, R15
-	SUBQ rows_dst(BX), R15
-	ADDQ rows_res(BX), R15
-	VMASKMOVPS (R15), Y8, Y4
-	VADDPS Y4, Y0, Y0
-	ADDQ DI, R15
-	VMASKMOVPS (R15), Y8, Y4
-	VADDPS Y4, Y1, Y1
-	ADDQ DI, R15
-	VMASKMOVPS (R15), Y8, Y4
-	VADDPS Y4, Y2, Y2
-plain_part:
-	TESTL $const_flagClamp, SI
-	JZ store_part
-	VMAXPS Y0, Y6, Y0
-	VMINPS Y0, Y7, Y0
-	VMAXPS Y1, Y6, Y1
-	VMINPS Y1, Y7, Y1
-	VMAXPS Y2, Y6, Y2
-	VMINPS Y2, Y7, Y2
-store_part:
-	MOVQ AX, R15
-	VMASKMOVPS Y0, Y8, (R15)
-	ADDQ DI, R15
-	VMASKMOVPS Y1, Y8, (R15)
-	ADDQ DI, R15
-	VMASKMOVPS Y2, Y8, (R15)
-done:
-	VZEROUPPER
-	RET
-
-// func rowsAVX2x4(t *rows)
-TEXT ·rowsAVX2x4(SB), 0, $256-8
-	NO_LOCAL_POINTERS
-	MOVQ t+0(FP), BX
-	MOVQ rows_src(BX), R8
-	MOVQ rows_srcStride(BX), SI
-	SHLQ $2, SI
+	MOVQ left-8(SP), R15
+	CMPQ R15, $3
+	JEQ rows3
+	CMPQ R15, $2
+	JEQ rows2
+	CMPQ R15, $1
+	JEQ rows1
+rows4:
 	LEAQ (R8)(SI*1), R9
 	LEAQ (R9)(SI*1), R10
 	LEAQ (R10)(SI*1), R11
-	MOVQ rows_w(BX), R12
-	MOVQ rows_offsets(BX), R13
-	MOVQ (rows_offsets+8)(BX), CX
-	MOVQ rows_cols(BX), DX
-	MOVQ rows_dst(BX), AX
-	MOVQ DX, DI
-	SHLQ $2, DI
-	VBROADCASTSS rows_bias(BX), Y5
-	VBROADCASTSS rows_lo(BX), Y6
-	VBROADCASTSS rows_hi(BX), Y7
-columns:
+columns4:
 	VMOVAPS Y5, Y0
 	VMOVAPS Y5, Y1
 	VMOVAPS Y5, Y2
 	VMOVAPS Y5, Y3
 	XORL SI, SI
-tap:
+tap4:
 	MOVQ (R13)(SI*8), R15
 	VBROADCASTSS (R12)(SI*4), Y4
 	VFMADD231PS (R8)(R15*4), Y4, Y0
@@ -519,12 +261,12 @@ tap:
 	VFMADD231PS (R11)(R15*4), Y4, Y3
 	INCQ SI
 	CMPQ SI, CX
-	JLT tap
+	JLT tap4
 	CMPQ DX, $8
-	JLT part
+	JLT part4
 	MOVL rows_flags(BX), SI
 	TESTL $const_flagResidual, SI
-	JZ plain_whole
+	JZ plain_4_false
 	MOVQ AX, R15
 	SUBQ rows_dst(BX), R15
 	ADDQ rows_res(BX), R15
@@ -539,9 +281,9 @@ tap:
 	ADDQ DI, R15
 	VMOVUPS (R15), Y4
 	VADDPS Y4, Y3, Y3
-plain_whole:
+plain_4_false:
 	TESTL $const_flagClamp, SI
-	JZ store_whole
+	JZ store_4_false
 	VMAXPS Y0, Y6, Y0
 	VMINPS Y0, Y7, Y0
 	VMAXPS Y1, Y6, Y1
@@ -550,7 +292,7 @@ plain_whole:
 	VMINPS Y2, Y7, Y2
 	VMAXPS Y3, Y6, Y3
 	VMINPS Y3, Y7, Y3
-store_whole:
+store_4_false:
 	MOVQ AX, R15
 	VMOVUPS Y0, (R15)
 	ADDQ DI, R15
@@ -560,20 +302,17 @@ store_whole:
 	ADDQ DI, R15
 	VMOVUPS Y3, (R15)
 	SUBQ $8, DX
-	JZ done
+	JZ next4
 	ADDQ $32, R8
 	ADDQ $32, R9
 	ADDQ $32, R10
 	ADDQ $32, R11
 	ADDQ $32, AX
-	JMP columns
-part:
-	NEGQ DX
-	LEAQ ·laneMask<>(SB), SI
-	VMOVUPS 64(SI)(DX*4), Y8
+	JMP columns4
+part4:
 	MOVL rows_flags(BX), SI
 	TESTL $const_flagResidual, SI
-	JZ plain_part
+	JZ plain_4_true
 	MOVQ AX, R15
 	SUBQ rows_dst(BX), R15
 	ADDQ rows_res(BX), R15
@@ -588,9 +327,9 @@ part:
 	ADDQ DI, R15
 	VMASKMOVPS (R15), Y8, Y4
 	VADDPS Y4, Y3, Y3
-plain_part:
+plain_4_true:
 	TESTL $const_flagClamp, SI
-	JZ store_part
+	JZ store_4_true
 	VMAXPS Y0, Y6, Y0
 	VMINPS Y0, Y7, Y0
 	VMAXPS Y1, Y6, Y1
@@ -599,7 +338,7 @@ plain_part:
 	VMINPS Y2, Y7, Y2
 	VMAXPS Y3, Y6, Y3
 	VMINPS Y3, Y7, Y3
-store_part:
+store_4_true:
 	MOVQ AX, R15
 	VMASKMOVPS Y0, Y8, (R15)
 	ADDQ DI, R15
@@ -608,319 +347,281 @@ store_part:
 	VMASKMOVPS Y2, Y8, (R15)
 	ADDQ DI, R15
 	VMASKMOVPS Y3, Y8, (R15)
-done:
-	VZEROUPPER
-	RET
-
-// func rowsAVX512x1(t *rows)
-TEXT ·rowsAVX512x1(SB), 0, $256-8
-	NO_LOCAL_POINTERS
-	MOVQ t+0(FP), BX
-	MOVQ rows_src(BX), R8
-	MOVQ rows_srcStride(BX), SI
-	SHLQ $2, SI
-	MOVQ rows_w(BX), R12
-	MOVQ rows_offsets(BX), R13
-	MOVQ (rows_offsets+8)(BX), CX
-	MOVQ rows_cols(BX), DX
-	MOVQ rows_dst(BX), AX
-	MOVQ DX, DI
-	SHLQ $2, DI
-	VBROADCASTSS rows_bias(BX), Z5
-	VBROADCASTSS rows_lo(BX), Z6
-	VBROADCASTSS rows_hi(BX), Z7
-columns:
-	VMOVAPS Z5, Z0
-	XORL SI, SI
-tap:
-	MOVQ (R13)(SI*8), R15
-	VBROADCASTSS (R12)(SI*4), Z4
-	VFMADD231PS (R8)(R15*4), Z4, Z0
-	INCQ SI
-	CMPQ SI, CX
-	JLT tap
-	CMPQ DX, $16
-	JLT part
-	MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI
-	JZ plain_whole
-	MOVQ AX, R15
-	SUBQ rows_dst(BX), R15
-	ADDQ rows_res(BX), R15
-	VMOVUPS (R15), Z4
-	VADDPS Z4, Z0, Z0
-plain_whole:
-	TESTL $const_flagClamp, SI
-	JZ store_whole
-	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
-store_whole:
-	MOVQ AX, R15
-	VMOVUPS Z0, (R15)
-	SUBQ $16, DX
+next4:
+	SUBQ $4, left-8(SP)
 	JZ done
-	ADDQ $64, R8
-	ADDQ $64, AX
-	JMP columns
-part:
-	MOVQ DX, CX
-	MOVL $1, SI
-	SHLL CX, SI
-	DECL SI
-	KMOVW SI, K1
-	MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI
-	JZ plain_part
-	MOVQ AX, R15
-	SUBQ rows_dst(BX), R15
-	ADDQ rows_res(BX), R15
-	VMOVUPS.Z (R15), K1, Z4
-	VADDPS Z4, Z0, Z0
-plain_part:
-	TESTL $const_flagClamp, SI
-	JZ store_part
-	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
-store_part:
-	MOVQ AX, R15
-	VMOVUPS Z0, K1, (R15)
-done:
-	VZEROUPPER
-	RET
-
-// func rowsAVX512x2(t *rows)
-TEXT ·rowsAVX512x2(SB), 0, $256-8
-	NO_LOCAL_POINTERS
-	MOVQ t+0(FP), BX
-	MOVQ rows_src(BX), R8
 	MOVQ rows_srcStride(BX), SI
-	SHLQ $2, SI
-	LEAQ (R8)(SI*1), R9
-	MOVQ rows_w(BX), R12
-	MOVQ rows_offsets(BX), R13
-	MOVQ (rows_offsets+8)(BX), CX
-	MOVQ rows_cols(BX), DX
-	MOVQ rows_dst(BX), AX
-	MOVQ DX, DI
-	SHLQ $2, DI
-	VBROADCASTSS rows_bias(BX), Z5
-	VBROADCASTSS rows_lo(BX), Z6
-	VBROADCASTSS rows_hi(BX), Z7
-columns:
-	VMOVAPS Z5, Z0
-	VMOVAPS Z5, Z1
-	XORL SI, SI
-tap:
-	MOVQ (R13)(SI*8), R15
-	VBROADCASTSS (R12)(SI*4), Z4
-	VFMADD231PS (R8)(R15*4), Z4, Z0
-	VFMADD231PS (R9)(R15*4), Z4, Z1
-	INCQ SI
-	CMPQ SI, CX
-	JLT tap
-	CMPQ DX, $16
-	JLT part
-	MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI
-	JZ plain_whole
-	MOVQ AX, R15
-	SUBQ rows_dst(BX), R15
-	ADDQ rows_res(BX), R15
-	VMOVUPS (R15), Z4
-	VADDPS Z4, Z0, Z0
-	ADDQ DI, R15
-	VMOVUPS (R15), Z4
-	VADDPS Z4, Z1, Z1
-plain_whole:
-	TESTL $const_flagClamp, SI
-	JZ store_whole
-	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1
-	VMINPS Z1, Z7, Z1
-store_whole:
-	MOVQ AX, R15
-	VMOVUPS Z0, (R15)
-	ADDQ DI, R15
-	VMOVUPS Z1, (R15)
-	SUBQ $16, DX
-	JZ done
-	ADDQ $64, R8
-	ADDQ $64, R9
-	ADDQ $64, AX
-	JMP columns
-part:
-	MOVQ DX, CX
-	MOVL $1, SI
-	SHLL CX, SI
-	DECL SI
-	KMOVW SI, K1
-	MOVL rows_flags(BX), SI
-	TESTL $const_flagResidual, SI
-	JZ plain_part
-	MOVQ AX, R15
-	SUBQ rows_dst(BX), R15
-	ADDQ rows_res(BX), R15
-	VMOVUPS.Z (R15), K1, Z4
-	VADDPS Z4, Z0, Z0
-	ADDQ DI, R15
-	VMOVUPS.Z (R15), K1, Z4
-	VADDPS Z4, Z1, Z1
-plain_part:
-	TESTL $const_flagClamp, SI
-	JZ store_part
-	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1
-	VMINPS Z1, Z7, Z1
-store_part:
-	MOVQ AX, R15
-	VMOVUPS Z0, K1, (R15)
-	ADDQ DI, R15
-	VMOVUPS Z1, K1, (R15)
-done:
-	VZEROUPPER
-	RET
-
-// func rowsAVX512x3(t *rows)
-TEXT ·rowsAVX512x3(SB), 0, $256-8
-	NO_LOCAL_POINTERS
-	MOVQ t+0(FP), BX
-	MOVQ rows_src(BX), R8
-	MOVQ rows_srcStride(BX), SI
-	SHLQ $2, SI
+	SHLQ $4, SI
+	MOVQ src-16(SP), R8
+	ADDQ SI, R8
+	MOVQ dst-24(SP), AX
+	LEAQ (AX)(DI*4), AX
+	JMP group
+rows3:
 	LEAQ (R8)(SI*1), R9
 	LEAQ (R9)(SI*1), R10
-	MOVQ rows_w(BX), R12
-	MOVQ rows_offsets(BX), R13
-	MOVQ (rows_offsets+8)(BX), CX
-	MOVQ rows_cols(BX), DX
-	MOVQ rows_dst(BX), AX
-	MOVQ DX, DI
-	SHLQ $2, DI
-	VBROADCASTSS rows_bias(BX), Z5
-	VBROADCASTSS rows_lo(BX), Z6
-	VBROADCASTSS rows_hi(BX), Z7
-columns:
-	VMOVAPS Z5, Z0
-	VMOVAPS Z5, Z1
-	VMOVAPS Z5, Z2
+columns3:
+	VMOVAPS Y5, Y0
+	VMOVAPS Y5, Y1
+	VMOVAPS Y5, Y2
 	XORL SI, SI
-tap:
+tap3:
 	MOVQ (R13)(SI*8), R15
-	VBROADCASTSS (R12)(SI*4), Z4
-	VFMADD231PS (R8)(R15*4), Z4, Z0
-	VFMADD231PS (R9)(R15*4), Z4, Z1
-	VFMADD231PS (R10)(R15*4), Z4, Z2
+	VBROADCASTSS (R12)(SI*4), Y4
+	VFMADD231PS (R8)(R15*4), Y4, Y0
+	VFMADD231PS (R9)(R15*4), Y4, Y1
+	VFMADD231PS (R10)(R15*4), Y4, Y2
 	INCQ SI
 	CMPQ SI, CX
-	JLT tap
-	CMPQ DX, $16
-	JLT part
+	JLT tap3
+	CMPQ DX, $8
+	JLT part3
 	MOVL rows_flags(BX), SI
 	TESTL $const_flagResidual, SI
-	JZ plain_whole
+	JZ plain_3_false
 	MOVQ AX, R15
 	SUBQ rows_dst(BX), R15
 	ADDQ rows_res(BX), R15
-	VMOVUPS (R15), Z4
-	VADDPS Z4, Z0, Z0
+	VMOVUPS (R15), Y4
+	VADDPS Y4, Y0, Y0
 	ADDQ DI, R15
-	VMOVUPS (R15), Z4
-	VADDPS Z4, Z1, Z1
+	VMOVUPS (R15), Y4
+	VADDPS Y4, Y1, Y1
 	ADDQ DI, R15
-	VMOVUPS (R15), Z4
-	VADDPS Z4, Z2, Z2
-plain_whole:
+	VMOVUPS (R15), Y4
+	VADDPS Y4, Y2, Y2
+plain_3_false:
 	TESTL $const_flagClamp, SI
-	JZ store_whole
-	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1
-	VMINPS Z1, Z7, Z1
-	VMAXPS Z2, Z6, Z2
-	VMINPS Z2, Z7, Z2
-store_whole:
+	JZ store_3_false
+	VMAXPS Y0, Y6, Y0
+	VMINPS Y0, Y7, Y0
+	VMAXPS Y1, Y6, Y1
+	VMINPS Y1, Y7, Y1
+	VMAXPS Y2, Y6, Y2
+	VMINPS Y2, Y7, Y2
+store_3_false:
 	MOVQ AX, R15
-	VMOVUPS Z0, (R15)
+	VMOVUPS Y0, (R15)
 	ADDQ DI, R15
-	VMOVUPS Z1, (R15)
+	VMOVUPS Y1, (R15)
 	ADDQ DI, R15
-	VMOVUPS Z2, (R15)
-	SUBQ $16, DX
-	JZ done
-	ADDQ $64, R8
-	ADDQ $64, R9
-	ADDQ $64, R10
-	ADDQ $64, AX
-	JMP columns
-part:
-	MOVQ DX, CX
-	MOVL $1, SI
-	SHLL CX, SI
-	DECL SI
-	KMOVW SI, K1
+	VMOVUPS Y2, (R15)
+	SUBQ $8, DX
+	JZ next3
+	ADDQ $32, R8
+	ADDQ $32, R9
+	ADDQ $32, R10
+	ADDQ $32, AX
+	JMP columns3
+part3:
 	MOVL rows_flags(BX), SI
 	TESTL $const_flagResidual, SI
-	JZ plain_part
+	JZ plain_3_true
 	MOVQ AX, R15
 	SUBQ rows_dst(BX), R15
 	ADDQ rows_res(BX), R15
-	VMOVUPS.Z (R15), K1, Z4
-	VADDPS Z4, Z0, Z0
+	VMASKMOVPS (R15), Y8, Y4
+	VADDPS Y4, Y0, Y0
 	ADDQ DI, R15
-	VMOVUPS.Z (R15), K1, Z4
-	VADDPS Z4, Z1, Z1
+	VMASKMOVPS (R15), Y8, Y4
+	VADDPS Y4, Y1, Y1
 	ADDQ DI, R15
-	VMOVUPS.Z (R15), K1, Z4
-	VADDPS Z4, Z2, Z2
-plain_part:
+	VMASKMOVPS (R15), Y8, Y4
+	VADDPS Y4, Y2, Y2
+plain_3_true:
 	TESTL $const_flagClamp, SI
-	JZ store_part
-	VMAXPS Z0, Z6, Z0
-	VMINPS Z0, Z7, Z0
-	VMAXPS Z1, Z6, Z1
-	VMINPS Z1, Z7, Z1
-	VMAXPS Z2, Z6, Z2
-	VMINPS Z2, Z7, Z2
-store_part:
+	JZ store_3_true
+	VMAXPS Y0, Y6, Y0
+	VMINPS Y0, Y7, Y0
+	VMAXPS Y1, Y6, Y1
+	VMINPS Y1, Y7, Y1
+	VMAXPS Y2, Y6, Y2
+	VMINPS Y2, Y7, Y2
+store_3_true:
 	MOVQ AX, R15
-	VMOVUPS Z0, K1, (R15)
+	VMASKMOVPS Y0, Y8, (R15)
 	ADDQ DI, R15
-	VMOVUPS Z1, K1, (R15)
+	VMASKMOVPS Y1, Y8, (R15)
 	ADDQ DI, R15
-	VMOVUPS Z2, K1, (R15)
+	VMASKMOVPS Y2, Y8, (R15)
+next3:
+	JMP done
+rows2:
+	LEAQ (R8)(SI*1), R9
+columns2:
+	VMOVAPS Y5, Y0
+	VMOVAPS Y5, Y1
+	XORL SI, SI
+tap2:
+	MOVQ (R13)(SI*8), R15
+	VBROADCASTSS (R12)(SI*4), Y4
+	VFMADD231PS (R8)(R15*4), Y4, Y0
+	VFMADD231PS (R9)(R15*4), Y4, Y1
+	INCQ SI
+	CMPQ SI, CX
+	JLT tap2
+	CMPQ DX, $8
+	JLT part2
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_2_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Y4
+	VADDPS Y4, Y0, Y0
+	ADDQ DI, R15
+	VMOVUPS (R15), Y4
+	VADDPS Y4, Y1, Y1
+plain_2_false:
+	TESTL $const_flagClamp, SI
+	JZ store_2_false
+	VMAXPS Y0, Y6, Y0
+	VMINPS Y0, Y7, Y0
+	VMAXPS Y1, Y6, Y1
+	VMINPS Y1, Y7, Y1
+store_2_false:
+	MOVQ AX, R15
+	VMOVUPS Y0, (R15)
+	ADDQ DI, R15
+	VMOVUPS Y1, (R15)
+	SUBQ $8, DX
+	JZ next2
+	ADDQ $32, R8
+	ADDQ $32, R9
+	ADDQ $32, AX
+	JMP columns2
+part2:
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_2_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMASKMOVPS (R15), Y8, Y4
+	VADDPS Y4, Y0, Y0
+	ADDQ DI, R15
+	VMASKMOVPS (R15), Y8, Y4
+	VADDPS Y4, Y1, Y1
+plain_2_true:
+	TESTL $const_flagClamp, SI
+	JZ store_2_true
+	VMAXPS Y0, Y6, Y0
+	VMINPS Y0, Y7, Y0
+	VMAXPS Y1, Y6, Y1
+	VMINPS Y1, Y7, Y1
+store_2_true:
+	MOVQ AX, R15
+	VMASKMOVPS Y0, Y8, (R15)
+	ADDQ DI, R15
+	VMASKMOVPS Y1, Y8, (R15)
+next2:
+	JMP done
+rows1:
+columns1:
+	VMOVAPS Y5, Y0
+	XORL SI, SI
+tap1:
+	MOVQ (R13)(SI*8), R15
+	VBROADCASTSS (R12)(SI*4), Y4
+	VFMADD231PS (R8)(R15*4), Y4, Y0
+	INCQ SI
+	CMPQ SI, CX
+	JLT tap1
+	CMPQ DX, $8
+	JLT part1
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_1_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Y4
+	VADDPS Y4, Y0, Y0
+plain_1_false:
+	TESTL $const_flagClamp, SI
+	JZ store_1_false
+	VMAXPS Y0, Y6, Y0
+	VMINPS Y0, Y7, Y0
+store_1_false:
+	MOVQ AX, R15
+	VMOVUPS Y0, (R15)
+	SUBQ $8, DX
+	JZ next1
+	ADDQ $32, R8
+	ADDQ $32, AX
+	JMP columns1
+part1:
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_1_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMASKMOVPS (R15), Y8, Y4
+	VADDPS Y4, Y0, Y0
+plain_1_true:
+	TESTL $const_flagClamp, SI
+	JZ store_1_true
+	VMAXPS Y0, Y6, Y0
+	VMINPS Y0, Y7, Y0
+store_1_true:
+	MOVQ AX, R15
+	VMASKMOVPS Y0, Y8, (R15)
+next1:
+	JMP done
 done:
 	VZEROUPPER
 	RET
 
-// func rowsAVX512x4(t *rows)
-TEXT ·rowsAVX512x4(SB), 0, $256-8
+// func rowsAVX512(t *rows)
+TEXT ·rowsAVX512(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
+	MOVQ rows_n(BX), AX
+	MOVQ AX, left-8(SP)
 	MOVQ rows_src(BX), R8
+	MOVQ rows_dst(BX), AX
+	MOVQ rows_w(BX), R12
+	MOVQ rows_offsets(BX), R13
+	MOVQ (rows_offsets+8)(BX), CX
+	MOVQ rows_cols(BX), DI
+	SHLQ $2, DI
+	VBROADCASTSS rows_bias(BX), Z5
+	VBROADCASTSS rows_lo(BX), Z6
+	VBROADCASTSS rows_hi(BX), Z7
+	MOVQ CX, R15
+	MOVQ rows_cols(BX), CX
+	ANDQ $15, CX
+	MOVL $1, SI
+	SHLL CX, SI
+	DECL SI
+	KMOVW SI, K1
+	MOVQ R15, CX
+group:
+	MOVQ R8, src-16(SP)
+	MOVQ AX, dst-24(SP)
 	MOVQ rows_srcStride(BX), SI
 	SHLQ $2, SI
+	MOVQ rows_cols(BX), DX
+	MOVQ left-8(SP), R15
+	CMPQ R15, $3
+	JEQ rows3
+	CMPQ R15, $2
+	JEQ rows2
+	CMPQ R15, $1
+	JEQ rows1
+rows4:
 	LEAQ (R8)(SI*1), R9
 	LEAQ (R9)(SI*1), R10
 	LEAQ (R10)(SI*1), R11
-	MOVQ rows_w(BX), R12
-	MOVQ rows_offsets(BX), R13
-	MOVQ (rows_offsets+8)(BX), CX
-	MOVQ rows_cols(BX), DX
-	MOVQ rows_dst(BX), AX
-	MOVQ DX, DI
-	SHLQ $2, DI
-	VBROADCASTSS rows_bias(BX), Z5
-	VBROADCASTSS rows_lo(BX), Z6
-	VBROADCASTSS rows_hi(BX), Z7
-columns:
+columns4:
 	VMOVAPS Z5, Z0
 	VMOVAPS Z5, Z1
 	VMOVAPS Z5, Z2
 	VMOVAPS Z5, Z3
 	XORL SI, SI
-tap:
+tap4:
 	MOVQ (R13)(SI*8), R15
 	VBROADCASTSS (R12)(SI*4), Z4
 	VFMADD231PS (R8)(R15*4), Z4, Z0
@@ -929,12 +630,12 @@ tap:
 	VFMADD231PS (R11)(R15*4), Z4, Z3
 	INCQ SI
 	CMPQ SI, CX
-	JLT tap
+	JLT tap4
 	CMPQ DX, $16
-	JLT part
+	JLT part4
 	MOVL rows_flags(BX), SI
 	TESTL $const_flagResidual, SI
-	JZ plain_whole
+	JZ plain_4_false
 	MOVQ AX, R15
 	SUBQ rows_dst(BX), R15
 	ADDQ rows_res(BX), R15
@@ -949,9 +650,9 @@ tap:
 	ADDQ DI, R15
 	VMOVUPS (R15), Z4
 	VADDPS Z4, Z3, Z3
-plain_whole:
+plain_4_false:
 	TESTL $const_flagClamp, SI
-	JZ store_whole
+	JZ store_4_false
 	VMAXPS Z0, Z6, Z0
 	VMINPS Z0, Z7, Z0
 	VMAXPS Z1, Z6, Z1
@@ -960,7 +661,7 @@ plain_whole:
 	VMINPS Z2, Z7, Z2
 	VMAXPS Z3, Z6, Z3
 	VMINPS Z3, Z7, Z3
-store_whole:
+store_4_false:
 	MOVQ AX, R15
 	VMOVUPS Z0, (R15)
 	ADDQ DI, R15
@@ -970,22 +671,17 @@ store_whole:
 	ADDQ DI, R15
 	VMOVUPS Z3, (R15)
 	SUBQ $16, DX
-	JZ done
+	JZ next4
 	ADDQ $64, R8
 	ADDQ $64, R9
 	ADDQ $64, R10
 	ADDQ $64, R11
 	ADDQ $64, AX
-	JMP columns
-part:
-	MOVQ DX, CX
-	MOVL $1, SI
-	SHLL CX, SI
-	DECL SI
-	KMOVW SI, K1
+	JMP columns4
+part4:
 	MOVL rows_flags(BX), SI
 	TESTL $const_flagResidual, SI
-	JZ plain_part
+	JZ plain_4_true
 	MOVQ AX, R15
 	SUBQ rows_dst(BX), R15
 	ADDQ rows_res(BX), R15
@@ -1000,9 +696,9 @@ part:
 	ADDQ DI, R15
 	VMOVUPS.Z (R15), K1, Z4
 	VADDPS Z4, Z3, Z3
-plain_part:
+plain_4_true:
 	TESTL $const_flagClamp, SI
-	JZ store_part
+	JZ store_4_true
 	VMAXPS Z0, Z6, Z0
 	VMINPS Z0, Z7, Z0
 	VMAXPS Z1, Z6, Z1
@@ -1011,7 +707,7 @@ plain_part:
 	VMINPS Z2, Z7, Z2
 	VMAXPS Z3, Z6, Z3
 	VMINPS Z3, Z7, Z3
-store_part:
+store_4_true:
 	MOVQ AX, R15
 	VMOVUPS Z0, K1, (R15)
 	ADDQ DI, R15
@@ -1020,6 +716,229 @@ store_part:
 	VMOVUPS Z2, K1, (R15)
 	ADDQ DI, R15
 	VMOVUPS Z3, K1, (R15)
+next4:
+	SUBQ $4, left-8(SP)
+	JZ done
+	MOVQ rows_srcStride(BX), SI
+	SHLQ $4, SI
+	MOVQ src-16(SP), R8
+	ADDQ SI, R8
+	MOVQ dst-24(SP), AX
+	LEAQ (AX)(DI*4), AX
+	JMP group
+rows3:
+	LEAQ (R8)(SI*1), R9
+	LEAQ (R9)(SI*1), R10
+columns3:
+	VMOVAPS Z5, Z0
+	VMOVAPS Z5, Z1
+	VMOVAPS Z5, Z2
+	XORL SI, SI
+tap3:
+	MOVQ (R13)(SI*8), R15
+	VBROADCASTSS (R12)(SI*4), Z4
+	VFMADD231PS (R8)(R15*4), Z4, Z0
+	VFMADD231PS (R9)(R15*4), Z4, Z1
+	VFMADD231PS (R10)(R15*4), Z4, Z2
+	INCQ SI
+	CMPQ SI, CX
+	JLT tap3
+	CMPQ DX, $16
+	JLT part3
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_3_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z1, Z1
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z2, Z2
+plain_3_false:
+	TESTL $const_flagClamp, SI
+	JZ store_3_false
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+	VMAXPS Z2, Z6, Z2
+	VMINPS Z2, Z7, Z2
+store_3_false:
+	MOVQ AX, R15
+	VMOVUPS Z0, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z2, (R15)
+	SUBQ $16, DX
+	JZ next3
+	ADDQ $64, R8
+	ADDQ $64, R9
+	ADDQ $64, R10
+	ADDQ $64, AX
+	JMP columns3
+part3:
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_3_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z1, Z1
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z2, Z2
+plain_3_true:
+	TESTL $const_flagClamp, SI
+	JZ store_3_true
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+	VMAXPS Z2, Z6, Z2
+	VMINPS Z2, Z7, Z2
+store_3_true:
+	MOVQ AX, R15
+	VMOVUPS Z0, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z2, K1, (R15)
+next3:
+	JMP done
+rows2:
+	LEAQ (R8)(SI*1), R9
+columns2:
+	VMOVAPS Z5, Z0
+	VMOVAPS Z5, Z1
+	XORL SI, SI
+tap2:
+	MOVQ (R13)(SI*8), R15
+	VBROADCASTSS (R12)(SI*4), Z4
+	VFMADD231PS (R8)(R15*4), Z4, Z0
+	VFMADD231PS (R9)(R15*4), Z4, Z1
+	INCQ SI
+	CMPQ SI, CX
+	JLT tap2
+	CMPQ DX, $16
+	JLT part2
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_2_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z1, Z1
+plain_2_false:
+	TESTL $const_flagClamp, SI
+	JZ store_2_false
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+store_2_false:
+	MOVQ AX, R15
+	VMOVUPS Z0, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, (R15)
+	SUBQ $16, DX
+	JZ next2
+	ADDQ $64, R8
+	ADDQ $64, R9
+	ADDQ $64, AX
+	JMP columns2
+part2:
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_2_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z0, Z0
+	ADDQ DI, R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z1, Z1
+plain_2_true:
+	TESTL $const_flagClamp, SI
+	JZ store_2_true
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+store_2_true:
+	MOVQ AX, R15
+	VMOVUPS Z0, K1, (R15)
+	ADDQ DI, R15
+	VMOVUPS Z1, K1, (R15)
+next2:
+	JMP done
+rows1:
+columns1:
+	VMOVAPS Z5, Z0
+	XORL SI, SI
+tap1:
+	MOVQ (R13)(SI*8), R15
+	VBROADCASTSS (R12)(SI*4), Z4
+	VFMADD231PS (R8)(R15*4), Z4, Z0
+	INCQ SI
+	CMPQ SI, CX
+	JLT tap1
+	CMPQ DX, $16
+	JLT part1
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_1_false
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS (R15), Z4
+	VADDPS Z4, Z0, Z0
+plain_1_false:
+	TESTL $const_flagClamp, SI
+	JZ store_1_false
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+store_1_false:
+	MOVQ AX, R15
+	VMOVUPS Z0, (R15)
+	SUBQ $16, DX
+	JZ next1
+	ADDQ $64, R8
+	ADDQ $64, AX
+	JMP columns1
+part1:
+	MOVL rows_flags(BX), SI
+	TESTL $const_flagResidual, SI
+	JZ plain_1_true
+	MOVQ AX, R15
+	SUBQ rows_dst(BX), R15
+	ADDQ rows_res(BX), R15
+	VMOVUPS.Z (R15), K1, Z4
+	VADDPS Z4, Z0, Z0
+plain_1_true:
+	TESTL $const_flagClamp, SI
+	JZ store_1_true
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+store_1_true:
+	MOVQ AX, R15
+	VMOVUPS Z0, K1, (R15)
+next1:
+	JMP done
 done:
 	VZEROUPPER
 	RET

@@ -27,69 +27,11 @@ func copyLanesAVX2(dst *float32, dstStride int, src *float32, srcStride, n, m in
 func copyEvenAVX2(dst *float32, dstStride int, src *float32, srcStride, n, m int)
 
 // rowsAVX2 computes t; rowsGo defines it.
-func rowsAVX2(t *rows) {
-	switch t.n {
-	case 1:
-		rowsAVX2x1(t)
-	case 2:
-		rowsAVX2x2(t)
-	case 3:
-		rowsAVX2x3(t)
-	case 4:
-		rowsAVX2x4(t)
-	}
-}
-
-// rowsAVX2x1 is rowsAVX2 for 1 rows.
 //
 //go:noescape
-func rowsAVX2x1(t *rows)
-
-// rowsAVX2x2 is rowsAVX2 for 2 rows.
-//
-//go:noescape
-func rowsAVX2x2(t *rows)
-
-// rowsAVX2x3 is rowsAVX2 for 3 rows.
-//
-//go:noescape
-func rowsAVX2x3(t *rows)
-
-// rowsAVX2x4 is rowsAVX2 for 4 rows.
-//
-//go:noescape
-func rowsAVX2x4(t *rows)
+func rowsAVX2(t *rows)
 
 // rowsAVX512 computes t; rowsGo defines it.
-func rowsAVX512(t *rows) {
-	switch t.n {
-	case 1:
-		rowsAVX512x1(t)
-	case 2:
-		rowsAVX512x2(t)
-	case 3:
-		rowsAVX512x3(t)
-	case 4:
-		rowsAVX512x4(t)
-	}
-}
-
-// rowsAVX512x1 is rowsAVX512 for 1 rows.
 //
 //go:noescape
-func rowsAVX512x1(t *rows)
-
-// rowsAVX512x2 is rowsAVX512 for 2 rows.
-//
-//go:noescape
-func rowsAVX512x2(t *rows)
-
-// rowsAVX512x3 is rowsAVX512 for 3 rows.
-//
-//go:noescape
-func rowsAVX512x3(t *rows)
-
-// rowsAVX512x4 is rowsAVX512 for 4 rows.
-//
-//go:noescape
-func rowsAVX512x4(t *rows)
+func rowsAVX512(t *rows)

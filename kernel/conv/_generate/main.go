@@ -48,14 +48,7 @@ func main() {
 	copyEven(&s)
 	copyOverlapping(&s)
 	for _, v := range []vector{avx2, avx512} {
-		fmt.Fprintf(&s.decl, "\n// rows%s computes t; rowsGo defines it.\nfunc rows%s(t *rows) {\n\tswitch t.n {\n", v.name, v.name)
-		for n := 1; n <= 4; n++ {
-			fmt.Fprintf(&s.decl, "\tcase %d:\n\t\trows%sx%d(t)\n", n, v.name, n)
-		}
-		s.decl.WriteString("\t}\n}\n")
-		for n := 1; n <= 4; n++ {
-			rows(&s, v, n)
-		}
+		rows(&s, v)
 	}
 	write("../kernels_amd64.s", s.Bytes())
 	src, err := format.Source([]byte(header + "package conv\n" + s.decl.String()))
