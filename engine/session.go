@@ -42,7 +42,9 @@ func (unlimited) Release(int64)       {}
 type Options struct {
 	Device device.Device
 	Pool   *cpu.Pool
-	Quota  Quota // nil: Unlimited
+	// Quota grants the packed weights, which stay; ArenaQuota the arenas, one an instance. nil Quota: Unlimited; nil
+	// ArenaQuota: Quota.
+	Quota, ArenaQuota Quota
 	// MaxInstances bounds the arenas that exist at a time; 0 means no bound but the quota.
 	MaxInstances int
 	// DynamicLimit bounds, for each iteration, the bytes of values whose shape depends on data; 0 means no bound.
@@ -68,34 +70,37 @@ func Load(p *plan.Plan, o Options) (*Session, error) {
 	if o.Quota == nil {
 		o.Quota = Unlimited
 	}
+	if o.ArenaQuota == nil {
+		o.ArenaQuota = o.Quota
+	}
 	s := &Session{plan: p, opts: o}
 	var err error
-	if s.packed, err = s.alloc(p.PackedBytes); err != nil {
+	if s.packed, err = s.alloc(o.Quota, p.PackedBytes); err != nil {
 		return nil, fmt.Errorf("graph %q: packed weights: %w", p.Graph.Name, err)
 	}
 	if err := p.Pack(s.packed.Bytes(), o.Progress); err != nil {
-		s.release(s.packed)
+		release(o.Quota, s.packed)
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *Session) alloc(n int64) (device.Buffer, error) {
-	if err := s.opts.Quota.Reserve(n); err != nil {
+func (s *Session) alloc(q Quota, n int64) (device.Buffer, error) {
+	if err := q.Reserve(n); err != nil {
 		return nil, err
 	}
 	b, err := s.opts.Device.Alloc(n)
 	if err != nil {
-		s.opts.Quota.Release(n)
+		q.Release(n)
 		return nil, err
 	}
 	return b, nil
 }
 
-func (s *Session) release(b device.Buffer) {
+func release(q Quota, b device.Buffer) {
 	n := b.Len()
 	b.Free()
-	s.opts.Quota.Release(n)
+	q.Release(n)
 }
 
 // Plan returns the plan that the session runs.
@@ -133,13 +138,13 @@ func (s *Session) Take() (*Instance, error) {
 }
 
 func (s *Session) newInstance() (*Instance, error) {
-	arena, err := s.alloc(s.plan.ArenaBytes)
+	arena, err := s.alloc(s.opts.ArenaQuota, s.plan.ArenaBytes)
 	if err != nil {
 		return nil, err
 	}
 	prog, err := s.plan.Bind(arena.Bytes(), s.packed.Bytes())
 	if err != nil {
-		s.release(arena)
+		release(s.opts.ArenaQuota, arena)
 		return nil, err
 	}
 	return &Instance{session: s, arena: arena, program: prog,
@@ -164,14 +169,14 @@ func (s *Session) Close() {
 
 // drop frees an instance's arena; s.mu is held.
 func (s *Session) drop(i *Instance) {
-	s.release(i.arena)
+	release(s.opts.ArenaQuota, i.arena)
 	s.made--
 }
 
 // finish frees the weights of a closed session once no instance reads them; s.mu is held.
 func (s *Session) finish() {
 	if s.closed && s.made == 0 && s.packed != nil {
-		s.release(s.packed)
+		release(s.opts.Quota, s.packed)
 		s.packed = nil
 	}
 }

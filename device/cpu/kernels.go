@@ -7,7 +7,7 @@ import "sync"
 var builders = sync.OnceValue(func() map[opKey]builder {
 	m := map[opKey]builder{}
 	for _, family := range []map[opKey]builder{
-		unaryKernels, binaryKernels, matmulKernels, softmaxKernels, reduceKernels, normKernels, convKernels,
+		unaryKernels, binaryKernels, matmulKernels, softmaxKernels, reduceKernels, normKernels, convKernels, movementKernels,
 	} {
 		for k, b := range family {
 			m[k] = b

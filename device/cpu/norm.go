@@ -51,8 +51,6 @@ func (k *layerNormKernel) Bind(b Binding) Task {
 		y: tensor.As[float32](b.Out[0]), gamma: tensor.As[float32](b.In[1])}
 	if len(b.In) > 2 && b.In[2] != nil {
 		t.beta = tensor.As[float32](b.In[2])
-	} else {
-		t.beta = make([]float32, k.n)
 	}
 	return t
 }

@@ -1,0 +1,223 @@
+package scenario
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/policy"
+)
+
+// ErrScenario is the kind of error about a scenario that cannot be run as it is written.
+var ErrScenario = errors.New("invalid scenario")
+
+// Scenario is several jobs on one device.
+type Scenario struct {
+	// Device is the device that the jobs share; "cpu:0" where it is empty.
+	Device string `yaml:"device"`
+	// Policy names the sharing policy; "fair" where it is empty.
+	Policy string `yaml:"policy"`
+	// Duration is how long the jobs run together. It may be zero when every job has an iteration count.
+	Duration time.Duration `yaml:"duration"`
+	// Seed makes arrivals and made-up inputs the same each time.
+	Seed uint64 `yaml:"seed"`
+	Jobs []Job  `yaml:"jobs"`
+}
+
+// Job is one tenant of a scenario.
+type Job struct {
+	share.Job `yaml:",inline"`
+	// Model is an ONNX file, relative to the scenario's folder.
+	Model string `yaml:"model"`
+	// Arrival says when requests come; closed with one client where it is zero.
+	Arrival Arrival `yaml:"arrival"`
+	// Shapes fixes input shapes by name, such as "1x3x224x224". Symbolic dimensions that it leaves open are 1.
+	Shapes map[string]Shape `yaml:"shapes"`
+	// Inputs are .npy files by input name, relative to the scenario's folder; inputs not named are made up from the seed.
+	Inputs map[string]string `yaml:"inputs"`
+
+	// Graph, when set, is the model itself; Model is then only its name for people.
+	Graph *graph.Graph `yaml:"-" json:"-"`
+}
+
+// Arrival is an arrival process. At most one field is set.
+type Arrival struct {
+	// Poisson is the mean number of requests a second, independent of how fast they are served.
+	Poisson float64 `yaml:"poisson" json:"poisson,omitempty"`
+	// Closed is the number of clients that each send their next request once the last is answered.
+	Closed int `yaml:"closed" json:"closed,omitempty"`
+}
+
+// Clients returns the number of closed-loop clients, 0 for open arrivals.
+func (a Arrival) Clients() int {
+	if a.Poisson > 0 {
+		return 0
+	}
+	return max(1, a.Closed)
+}
+
+// String prints "poisson 10/s" or "closed 1".
+func (a Arrival) String() string {
+	if a.Poisson > 0 {
+		return fmt.Sprintf("poisson %g/s", a.Poisson)
+	}
+	return fmt.Sprintf("closed %d", a.Clients())
+}
+
+// Shape is a list of sizes, written "1x3x224x224"; "scalar" has none.
+type Shape []int
+
+// ParseShape reads the form that [Shape] is written in.
+func ParseShape(text string) (Shape, error) {
+	if text == "scalar" || text == "" {
+		return Shape{}, nil
+	}
+	var s Shape
+	for _, part := range strings.Split(text, "x") {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 0 {
+			return nil, fmt.Errorf("%w: shape %q: want sizes joined by x, such as 1x3x224x224", ErrScenario, text)
+		}
+		s = append(s, n)
+	}
+	return s, nil
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler, and so the YAML form.
+func (s *Shape) UnmarshalText(text []byte) (err error) {
+	*s, err = ParseShape(string(text))
+	return err
+}
+
+// Load reads and checks a scenario file. Paths in it are made relative to its folder. The error is of kind
+// [ErrScenario], names the file and, for unknown keys and wrong types, the line.
+func Load(path string) (*Scenario, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	s, err := Parse(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	dir := filepath.Dir(path)
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		j.Model = under(dir, j.Model)
+		for name, file := range j.Inputs {
+			j.Inputs[name] = under(dir, file)
+		}
+	}
+	return s, nil
+}
+
+func under(dir, path string) string {
+	if filepath.IsAbs(path) || path == "" {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// maxScenarioBytes bounds a scenario file, which people write by hand.
+const maxScenarioBytes = 1 << 20
+
+// Parse reads and checks a scenario. Unknown keys are errors.
+func Parse(r io.Reader) (*Scenario, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxScenarioBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxScenarioBytes {
+		return nil, fmt.Errorf("%w: longer than %d bytes", ErrScenario, maxScenarioBytes)
+	}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	var s Scenario
+	if err := d.Decode(&s); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrScenario, err)
+	}
+	return &s, s.Validate()
+}
+
+// Validate fills in defaults and reports all faults together, as an error of kind [ErrScenario].
+func (s *Scenario) Validate() error {
+	if s.Device == "" {
+		s.Device = "cpu:0"
+	}
+	if s.Policy == "" {
+		s.Policy = "fair"
+	}
+	var faults []error
+	if _, err := policy.New(s.Policy); err != nil {
+		faults = append(faults, err)
+	}
+	if s.Duration < 0 {
+		faults = append(faults, fmt.Errorf("duration %v is negative", s.Duration))
+	}
+	if len(s.Jobs) == 0 {
+		faults = append(faults, errors.New("no jobs: list at least one under jobs"))
+	}
+	names := map[string]bool{}
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		if names[j.Name] {
+			faults = append(faults, fmt.Errorf("two jobs are named %q", j.Name))
+		}
+		names[j.Name] = true
+		faults = append(faults, j.faults(s.Duration)...)
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrScenario, errors.Join(faults...))
+}
+
+func (j *Job) faults(duration time.Duration) []error {
+	var faults []error
+	if err := j.Job.Validate(); err != nil {
+		faults = append(faults, err)
+	}
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf("job %s: %s", j.Name, fmt.Sprintf(format, args...)))
+	}
+	if j.Model == "" && j.Graph == nil {
+		fault("no model: give an ONNX file")
+	}
+	if p := j.Arrival.Poisson; p < 0 || math.IsNaN(p) || p > 1e6 {
+		fault("arrival: poisson %g: want a rate from 0 to 1e6 a second", p)
+	}
+	if j.Arrival.Closed < 0 || j.Arrival.Closed > 1<<16 {
+		fault("arrival: closed %d: want a number of clients from 1 to 65536", j.Arrival.Closed)
+	}
+	if j.Arrival.Poisson > 0 && j.Arrival.Closed > 0 {
+		fault("arrival: both poisson and closed: choose one")
+	}
+	if duration == 0 && j.Iterations == 0 {
+		fault("neither the scenario has a duration nor the job iterations: it would never end")
+	}
+	return faults
+}
+
+// String writes the form that [ParseShape] reads.
+func (s Shape) String() string {
+	if len(s) == 0 {
+		return "scalar"
+	}
+	parts := make([]string, len(s))
+	for i, n := range s {
+		parts[i] = strconv.Itoa(n)
+	}
+	return strings.Join(parts, "x")
+}

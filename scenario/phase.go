@@ -1,0 +1,247 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/broker"
+	"github.com/weirgpu/weir/share/policy"
+)
+
+// tenant is one job in one phase.
+type tenant struct {
+	index  int
+	p      *prepared
+	result JobResult
+	driver *driver
+	seat   seat
+	admit  *broker.Job // nil without a broker
+	free   func()
+	err    error
+}
+
+// phase runs the given jobs together under one mode.
+func (r *run) phase(ctx context.Context, m Mode, policyName string, which []int) (*Phase, error) {
+	ph := &Phase{Device: r.s.Device, Mode: m, Policy: policyName}
+	stage, err := r.newStage(ph, m, policyName)
+	if err != nil {
+		return nil, err
+	}
+	defer stage.close()
+	for _, i := range which {
+		stage.add(r.jobs[i], i)
+	}
+	if err := stage.play(ctx); err != nil {
+		return nil, err
+	}
+	stage.report()
+	return ph, nil
+}
+
+func (r *run) shared(ctx context.Context, name string) (*Phase, error) {
+	return r.phase(ctx, Shared, name, r.indices())
+}
+
+func (r *run) indices() []int {
+	all := make([]int, len(r.jobs))
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// unmanaged runs all jobs without a broker.
+func (r *run) unmanaged(ctx context.Context, m Mode) (*Phase, error) {
+	if m == Processes {
+		return r.processes(ctx)
+	}
+	return r.phase(ctx, m, "", r.indices())
+}
+
+// stage is a phase while it is set up and runs.
+type stage struct {
+	run     *run
+	phase   *Phase
+	mode    Mode
+	broker  *broker.Broker // nil without one
+	watch   *watcher
+	tenants []*tenant
+	pools   []*cpu.Pool // one a job in Threads
+	began   time.Time
+	window  time.Duration
+}
+
+func (r *run) newStage(ph *Phase, m Mode, policyName string) (*stage, error) {
+	s := &stage{run: r, phase: ph, mode: m, window: r.window(m)}
+	if m != Shared {
+		return s, nil
+	}
+	pol, err := policy.New(policyName)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrScenario, err)
+	}
+	s.watch = newWatcher(s)
+	info := r.device.Info()
+	s.broker, err = broker.New(broker.Config{Device: r.s.Device, Units: r.pool.Threads(),
+		Memory: share.Bytes(info.MemoryBytes), Policy: pol, Observer: s.watch})
+	return s, err
+}
+
+func (s *stage) close() {
+	for _, t := range s.tenants {
+		if t.free != nil {
+			t.free()
+		}
+	}
+	for _, p := range s.pools {
+		p.Close()
+	}
+	if s.broker != nil {
+		s.broker.Close()
+	}
+}
+
+// add admits and loads one job. What keeps it from running is kept as its result.
+func (s *stage) add(p *prepared, index int) {
+	t := &tenant{index: len(s.tenants), p: p, result: JobResult{Name: p.spec.Name, Class: p.spec.Class, Compute: p.spec.Compute,
+		Limit: p.spec.Cap(), Arrival: p.spec.Arrival.String(), MemoryCapBytes: int64(p.spec.Memory),
+		PlanBytes: p.plan.PeakBytes(1), Status: StatusDone}}
+	s.tenants = append(s.tenants, t)
+	if err := s.load(t, index); err != nil {
+		t.err = err
+		t.result.Status, t.result.Error = StatusFailed, err.Error()
+		if errors.Is(err, broker.ErrOverCap) || errors.Is(err, broker.ErrNoMemory) || errors.Is(err, broker.ErrNoCompute) {
+			t.result.Status = StatusRefused
+		}
+		s.run.o.Log.Warn("job does not run", "job", p.spec.Name, "error", err)
+	}
+}
+
+func (s *stage) load(t *tenant, index int) error {
+	o := engine.Options{Device: s.run.device, Pool: s.run.pool, MaxInstances: 1}
+	t.seat = unmanaged{}
+	if s.broker != nil {
+		j, err := s.broker.Admit(t.p.spec.Job, share.Bytes(t.result.PlanBytes))
+		if err != nil {
+			return err
+		}
+		t.admit, t.seat = j, &leased{job: j}
+		t.result.MemoryCapBytes = int64(j.Spec().Memory)
+		o.Quota, o.ArenaQuota = quota{j, broker.Persistent}, quota{j, broker.Ephemeral}
+		o.DynamicLimit = t.result.MemoryCapBytes
+	}
+	if s.mode == Threads {
+		o.Pool = cpu.NewPool(cpu.PoolOptions{Threads: s.run.pool.Threads()})
+		s.pools = append(s.pools, o.Pool)
+	}
+	it, free, err := t.p.instance(o)
+	if err != nil {
+		if t.admit != nil {
+			t.admit.End(err)
+		}
+		return err
+	}
+	t.free = free
+	t.driver = newDriver(&t.p.spec, t.seat, it, s.now, s.run.s.Seed+uint64(index))
+	// The first run touches every page of the arena, which is not what a phase measures.
+	if err := it(context.Background(), device.Open); err != nil {
+		t.driver.seat.Fail(err)
+		t.driver = nil
+		return err
+	}
+	return nil
+}
+
+func (s *stage) now() time.Duration { return time.Since(s.began) }
+
+// play runs all drivers for the phase's window, or until all have reached their iteration counts.
+func (s *stage) play(outer context.Context) error {
+	ctx, cancel := context.WithCancel(outer)
+	defer cancel()
+	s.began = time.Now()
+	if s.window > 0 {
+		ctx, cancel = context.WithTimeout(outer, s.window)
+		defer cancel()
+	}
+	if s.watch != nil {
+		s.watch.start(s.broker.Now())
+	}
+	stopLive := s.live()
+	var wg sync.WaitGroup
+	for _, t := range s.tenants {
+		if t.driver != nil {
+			wg.Go(func() { t.err = t.driver.run(ctx) })
+		}
+	}
+	wg.Wait()
+	s.phase.Wall = s.now()
+	stopLive()
+	return stopped(outer)
+}
+
+// report turns what happened into the phase's results.
+func (s *stage) report() {
+	ph := s.phase
+	ph.WallS = ph.Wall.Seconds()
+	if s.watch != nil {
+		ph.Holds, ph.Memory = s.watch.holds(), s.watch.memory()
+	}
+	for _, t := range s.tenants {
+		s.reportJob(t)
+		ph.Jobs = append(ph.Jobs, t.result)
+	}
+	if s.broker == nil {
+		return
+	}
+	for _, a := range s.broker.Accounts() {
+		if i := s.watch.index(a.Job); i >= 0 {
+			ph.Jobs[i].ShareErrorP95, ph.Jobs[i].Entitled = a.ErrorP95(), a.Entitled
+		}
+	}
+}
+
+func (s *stage) reportJob(t *tenant) {
+	res := &t.result
+	if t.err != nil && res.Status == StatusDone {
+		res.Status, res.Error = StatusFailed, t.err.Error()
+	}
+	if t.driver != nil {
+		var last time.Duration
+		res.Latencies, last = t.driver.snapshot()
+		res.Iterations = int64(len(res.Latencies))
+		res.Latency = latencyOf(res.Latencies)
+		res.CompletionS = last.Seconds()
+		elapsed := s.phase.Wall
+		if t.p.spec.Iterations > 0 && res.Iterations == t.p.spec.Iterations {
+			elapsed = last
+		}
+		if elapsed > 0 {
+			res.IterationsPerS = float64(res.Iterations) / elapsed.Seconds()
+		}
+	}
+	if t.admit == nil {
+		res.MemoryPeakBytes = res.PlanBytes
+		return
+	}
+	st := t.admit.Status()
+	res.MemoryPeakBytes = int64(st.Peak)
+	res.Grants, res.Revocations = st.Counts.Grants, st.Counts.Revocations
+	var held time.Duration
+	for _, h := range s.phase.Holds {
+		if h.Job == t.index {
+			held += h.To - h.From
+		}
+	}
+	res.DeviceSeconds = held.Seconds()
+	if s.phase.Wall > 0 {
+		res.DeviceShare = held.Seconds() / s.phase.Wall.Seconds()
+	}
+	res.DeviceShareMax = maxShare(s.phase.Holds, t.index, time.Second, s.phase.Wall)
+}

@@ -1,0 +1,223 @@
+package scenario
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/weirgpu/weir/onnx"
+	"github.com/weirgpu/weir/share"
+)
+
+// childOrder is what a child process is told on its standard input, as one line of JSON. It answers "ready", waits for a second
+// line, runs, and answers with one JobResult.
+type childOrder struct {
+	Scenario string `json:"scenario"` // YAML with one job
+	Threads  int    `json:"threads"`
+	Index    int    `json:"index"`
+}
+
+// processes runs each job in a process of its own, started together, the opportunistic ones at nice 19: what a user has
+// without weir.
+func (r *run) processes(ctx context.Context) (*Phase, error) {
+	if len(r.o.Child) == 0 {
+		return nil, fmt.Errorf("%w: no command to start processes with", ErrScenario)
+	}
+	dir, err := os.MkdirTemp("", "weir-processes-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	ph := &Phase{Device: r.s.Device, Mode: Processes, Jobs: make([]JobResult, len(r.jobs))}
+	children := make([]*child, len(r.jobs))
+	for i := range r.jobs {
+		if children[i], err = r.spawn(ctx, dir, i); err != nil {
+			break
+		}
+	}
+	began := time.Now()
+	var wg sync.WaitGroup
+	for i, c := range children {
+		if c != nil && err == nil {
+			wg.Go(func() { ph.Jobs[i] = c.finish(r.s.Jobs[i]) })
+		}
+	}
+	wg.Wait()
+	for _, c := range children {
+		if c != nil {
+			c.reap()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	ph.Wall = time.Since(began)
+	ph.WallS = ph.Wall.Seconds()
+	return ph, stopped(ctx)
+}
+
+// child is a running process.
+type child struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+// spawn starts a child and waits until its model is loaded.
+func (r *run) spawn(ctx context.Context, dir string, i int) (*child, error) {
+	order, err := r.order(dir, i)
+	if err != nil {
+		return nil, err
+	}
+	argv := r.o.Child
+	if r.s.Jobs[i].Class == share.Opportunistic {
+		// Linux keeps nice values by thread, so they must be in force before the Go runtime starts any.
+		argv = append([]string{"nice", "-n", "19"}, argv...)
+	}
+	c := &child{cmd: exec.CommandContext(ctx, argv[0], argv[1:]...)}
+	c.cmd.Stderr = os.Stderr
+	if c.in, err = c.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	c.out = bufio.NewReader(out)
+	if err := c.cmd.Start(); err != nil {
+		return nil, err
+	}
+	if err := json.NewEncoder(c.in).Encode(order); err != nil {
+		return c, fmt.Errorf("process of job %s: %w", r.s.Jobs[i].Name, err)
+	}
+	if line, err := c.out.ReadString('\n'); err != nil || line != "ready\n" {
+		return c, fmt.Errorf("process of job %s: did not become ready: %w", r.s.Jobs[i].Name, err)
+	}
+	return c, nil
+}
+
+// order writes a scenario of the one job, its model saved when it only exists in memory.
+func (r *run) order(dir string, i int) (childOrder, error) {
+	job := r.s.Jobs[i]
+	if job.Graph != nil {
+		job.Model = filepath.Join(dir, strconv.Itoa(i)+".onnx")
+		if err := onnx.WriteFile(job.Model, job.Graph, onnx.WriteOptions{}); err != nil {
+			return childOrder{}, err
+		}
+	}
+	one := childScenario{Device: r.s.Device, Duration: r.s.Duration, Seed: r.s.Seed, Jobs: []childJob{{
+		Name: job.Name, Iterations: job.Iterations, Model: job.Model, Arrival: job.Arrival, Inputs: job.Inputs,
+		Shapes: map[string]string{}}}}
+	var err error
+	if one.Jobs[0].Model, err = filepath.Abs(job.Model); err != nil {
+		return childOrder{}, err
+	}
+	for name, s := range job.Shapes {
+		one.Jobs[0].Shapes[name] = s.String()
+	}
+	text, err := yaml.Marshal(one)
+	if err != nil {
+		return childOrder{}, err
+	}
+	return childOrder{Scenario: string(text), Threads: r.pool.Threads(), Index: i}, nil
+}
+
+// childScenario is the part of a Scenario that a child needs, in its YAML form.
+type childScenario struct {
+	Device   string
+	Duration time.Duration
+	Seed     uint64
+	Jobs     []childJob
+}
+
+type childJob struct {
+	Name       string
+	Iterations int64
+	Model      string
+	Arrival    Arrival
+	Inputs     map[string]string
+	Shapes     map[string]string
+}
+
+// finish lets the child run and returns its result.
+func (c *child) finish(spec Job) JobResult {
+	failed := JobResult{Name: spec.Name, Class: spec.Class, Status: StatusFailed}
+	if _, err := io.WriteString(c.in, "go\n"); err != nil {
+		failed.Error = err.Error()
+		return failed
+	}
+	var answer childAnswer
+	if err := json.NewDecoder(c.out).Decode(&answer); err != nil {
+		failed.Error = fmt.Sprintf("the process gave no result: %v", err)
+		return failed
+	}
+	res := answer.Job
+	res.Class, res.Compute, res.Limit, res.Latencies = spec.Class, spec.Compute, spec.Cap(), answer.Latencies
+	return res
+}
+
+func (c *child) reap() {
+	c.in.Close()
+	if err := c.cmd.Wait(); err != nil {
+		// The result, or its absence, has told what matters; a child that is killed with the context is expected.
+		return
+	}
+}
+
+type childAnswer struct {
+	Job       JobResult
+	Latencies []time.Duration
+}
+
+// RunChild is the other side of the mode Processes: it reads its order from in and answers on out. cmd/weir calls it in a
+// hidden command.
+func RunChild(ctx context.Context, in io.Reader, out io.Writer) error {
+	lines := bufio.NewReader(in)
+	var order childOrder
+	line, err := lines.ReadBytes('\n')
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(line, &order); err != nil {
+		return err
+	}
+	var s Scenario
+	if err := yaml.Unmarshal([]byte(order.Scenario), &s); err != nil {
+		return err
+	}
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	r, err := newRun(ctx, &s, Options{Threads: order.Threads})
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	stage, err := r.newStage(&Phase{Device: s.Device, Mode: Processes}, Processes, "")
+	if err != nil {
+		return err
+	}
+	defer stage.close()
+	stage.add(r.jobs[0], order.Index)
+	if _, err := io.WriteString(out, "ready\n"); err != nil {
+		return err
+	}
+	if _, err := lines.ReadString('\n'); err != nil {
+		return err
+	}
+	if err := stage.play(ctx); err != nil {
+		return err
+	}
+	stage.report()
+	return json.NewEncoder(out).Encode(childAnswer{stage.phase.Jobs[0], stage.phase.Jobs[0].Latencies})
+}

@@ -1,0 +1,148 @@
+package scenario
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/weirgpu/weir/share"
+)
+
+// Mode says who decides which job runs.
+type Mode string
+
+// The modes of a phase.
+const (
+	Solo      Mode = "solo"      // each job alone on the device
+	Shared    Mode = "shared"    // the broker, under a policy
+	Threads   Mode = "threads"   // the operating system, between goroutine pools of one process
+	Processes Mode = "processes" // the operating system, between processes (nice 0, opportunistic jobs nice 19)
+)
+
+// Result is what a run gives: the phase under the scenario's own policy, in the fields that scripts rely on, and all phases.
+type Result struct {
+	Phase
+	Threads int     `json:"threads"`
+	Machine string  `json:"machine"`
+	Phases  []Phase `json:"phases"`
+}
+
+// Phase is the jobs run together once.
+type Phase struct {
+	Device           string        `json:"device"`
+	Mode             Mode          `json:"mode"`
+	Policy           string        `json:"policy"`
+	WallS            float64       `json:"wall_s"`
+	Jobs             []JobResult   `json:"jobs"`
+	ThroughputVsSolo float64       `json:"throughput_vs_solo"` // sum over jobs of iterations_per_s / solo_iterations_per_s
+	Holds            []Hold        `json:"-"`                  // who held the device when, in order of start; only Shared
+	Memory           []MemorySpan  `json:"-"`
+	Wall             time.Duration `json:"-"`
+}
+
+// Hold is one interval in which a job held the device, on the phase's clock.
+type Hold struct {
+	Job      int // index into Phase.Jobs
+	From, To time.Duration
+	Revoked  bool // ended because the policy wanted the device for another
+}
+
+// MemorySpan is one job's memory at one time of a phase.
+type MemorySpan struct {
+	At   time.Duration
+	Held []share.Bytes // by job
+}
+
+// Latency is a distribution in milliseconds.
+type Latency struct {
+	P50 float64 `json:"p50"`
+	P90 float64 `json:"p90"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+// The values of JobResult.Status.
+const (
+	StatusDone    = "done"
+	StatusRefused = "refused" // at admission
+	StatusFailed  = "failed"  // while running
+)
+
+// JobResult is what one job got in a phase.
+type JobResult struct {
+	Name            string      `json:"name"`
+	Class           share.Class `json:"class"`
+	Compute         float64     `json:"compute"`
+	Limit           float64     `json:"limit"`
+	Arrival         string      `json:"arrival"`
+	MemoryCapBytes  int64       `json:"memory_cap_bytes"`
+	MemoryPeakBytes int64       `json:"memory_peak_bytes"`
+	PlanBytes       int64       `json:"plan_bytes"` // the peak predicted before anything ran
+	DeviceSeconds   float64     `json:"device_seconds"`
+	DeviceShare     float64     `json:"device_share"`
+	DeviceShareMax  float64     `json:"device_share_max_1s"` // most of the device held over any 1 s
+	ShareErrorP95   float64     `json:"share_error_p95"`     // percentage points
+	Entitled        float64     `json:"entitled_share"`
+	Iterations      int64       `json:"iterations"`
+	IterationsPerS  float64     `json:"iterations_per_s"`
+	SoloPerS        float64     `json:"solo_iterations_per_s"`
+	Slowdown        float64     `json:"slowdown"` // solo_iterations_per_s / iterations_per_s
+	Latency         Latency     `json:"latency_ms"`
+	SoloLatency     Latency     `json:"solo_latency_ms"`
+	SoloDeviceShare float64     `json:"solo_device_share"` // fraction of the time that the job was busy when alone
+	CompletionS     float64     `json:"completion_s"`
+	Grants          int64       `json:"grants"`
+	Revocations     int64       `json:"revocations"`
+	Status          string      `json:"status"`
+	Error           string      `json:"error,omitempty"`
+
+	Latencies []time.Duration `json:"-"` // in order of completion
+}
+
+// latencyOf summarises latencies by nearest rank; the zero Latency for none.
+func latencyOf(ds []time.Duration) Latency {
+	if len(ds) == 0 {
+		return Latency{}
+	}
+	s := slices.Clone(ds)
+	slices.Sort(s)
+	at := func(q float64) float64 {
+		i := int(q*float64(len(s))+0.9999999) - 1
+		return ms(s[min(max(i, 0), len(s)-1)])
+	}
+	return Latency{P50: at(0.50), P90: at(0.90), P99: at(0.99), Max: ms(s[len(s)-1])}
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// maxShare returns the largest fraction of any window of the given length, within the phase, that the job held. The
+// maximum of a sum of intervals over a sliding window is reached with the window starting at some interval's start or
+// ending at some interval's end.
+func maxShare(holds []Hold, job int, window, wall time.Duration) float64 {
+	var own []Hold
+	for _, h := range holds {
+		if h.Job == job && h.To > h.From {
+			own = append(own, h)
+		}
+	}
+	slices.SortFunc(own, func(a, b Hold) int { return cmp.Compare(a.From, b.From) })
+	window = min(window, wall)
+	if window <= 0 {
+		return 0
+	}
+	var most time.Duration
+	for _, h := range own {
+		most = max(most, heldWithin(own, h.From, h.From+window), heldWithin(own, h.To-window, h.To))
+	}
+	return float64(most) / float64(window)
+}
+
+// heldWithin sums the parts of sorted, disjoint holds that lie in [from, to].
+func heldWithin(own []Hold, from, to time.Duration) time.Duration {
+	i, _ := slices.BinarySearchFunc(own, from, func(h Hold, t time.Duration) int { return cmp.Compare(h.To, t) })
+	var sum time.Duration
+	for ; i < len(own) && own[i].From < to; i++ {
+		sum += max(0, min(own[i].To, to)-max(own[i].From, from))
+	}
+	return sum
+}

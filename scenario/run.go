@@ -1,0 +1,182 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/internal/trace"
+)
+
+// Options say how a scenario is carried out.
+type Options struct {
+	Log *slog.Logger // nil: silent
+	// Threads is the number of cores to use; 0: every core that the process may use.
+	Threads int
+	// Solo runs each job alone first, for SoloDuration (the scenario's duration where it is 0).
+	Solo         bool
+	SoloDuration time.Duration
+	// Policies are run one after the other; empty: the scenario's own. The last is the one that Result.Phase tells of.
+	Policies []string
+	// Compare adds phases without a broker.
+	Compare []Mode
+	// Child is the command line prefix that runs one job in a process of its own (see [RunChild]); needed for Processes.
+	Child []string
+	// Live, when set, is called about five times a second while jobs run.
+	Live func(Live)
+	// Trace, when set, records who held the device, iterations and memory.
+	Trace *trace.Recorder
+	// Progress, when set, is told what is prepared and run next.
+	Progress func(stage string)
+}
+
+// Run carries out a scenario. The error is of kind [ErrScenario] when it cannot be run as written, ctx's when it was
+// stopped. A job that fails or is refused is no error: its result says so.
+func Run(ctx context.Context, s *Scenario, o Options) (*Result, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	r, err := newRun(ctx, s, o)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	return r.all(ctx)
+}
+
+// run holds what all phases share.
+type run struct {
+	s      *Scenario
+	o      Options
+	device *cpu.Device
+	pool   *cpu.Pool
+	jobs   []*prepared
+	solo   []JobResult
+}
+
+func newRun(ctx context.Context, s *Scenario, o Options) (*run, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	dev, err := cpu.Open(s.Device, cpu.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrScenario, err)
+	}
+	r := &run{s: s, o: o, device: dev, pool: cpu.NewPool(cpu.PoolOptions{Threads: o.Threads})}
+	for i := range s.Jobs {
+		o.Progress("compiling " + s.Jobs[i].Name)
+		p, err := prepare(ctx, s.Jobs[i], r.pool.Threads(), s.Seed+uint64(i))
+		if err != nil {
+			r.close()
+			return nil, err
+		}
+		r.jobs = append(r.jobs, p)
+	}
+	return r, nil
+}
+
+func (r *run) close() {
+	r.pool.Close()
+	for _, p := range r.jobs {
+		if err := p.close(); err != nil {
+			r.o.Log.Warn("model not closed", "job", p.spec.Name, "error", err)
+		}
+	}
+	if err := r.device.Close(); err != nil {
+		r.o.Log.Warn("device not closed", "error", err)
+	}
+}
+
+func (r *run) all(ctx context.Context) (*Result, error) {
+	res := &Result{Threads: r.pool.Threads(), Machine: cpuinfo.ModelName()}
+	add := func(p *Phase, err error) error {
+		if err == nil {
+			r.compare(p)
+			res.Phases = append(res.Phases, *p)
+		}
+		return err
+	}
+	if r.o.Solo {
+		if err := r.alone(ctx, res); err != nil {
+			return nil, err
+		}
+	}
+	for _, m := range r.o.Compare {
+		r.o.Progress("together, " + string(m))
+		if err := add(r.unmanaged(ctx, m)); err != nil {
+			return nil, err
+		}
+	}
+	policies := r.o.Policies
+	if len(policies) == 0 {
+		policies = []string{r.s.Policy}
+	}
+	for _, name := range policies {
+		r.o.Progress("together, policy " + name)
+		if err := add(r.shared(ctx, name)); err != nil {
+			return nil, err
+		}
+	}
+	res.Phase = res.Phases[len(res.Phases)-1]
+	return res, nil
+}
+
+// alone runs each job by itself, under no limit, and keeps what it got.
+func (r *run) alone(ctx context.Context, res *Result) error {
+	phase := Phase{Device: r.s.Device, Mode: Solo}
+	for i := range r.jobs {
+		r.o.Progress("alone: " + r.jobs[i].spec.Name)
+		p, err := r.phase(ctx, Solo, "", []int{i})
+		if err != nil {
+			return err
+		}
+		phase.Jobs = append(phase.Jobs, p.Jobs...)
+		phase.Wall += p.Wall
+	}
+	phase.WallS = phase.Wall.Seconds()
+	r.solo = phase.Jobs
+	r.compare(&phase)
+	res.Phases = append(res.Phases, phase)
+	return nil
+}
+
+// compare fills in what a phase's jobs got beside what they get alone.
+func (r *run) compare(p *Phase) {
+	if r.solo == nil {
+		return
+	}
+	p.ThroughputVsSolo = 0
+	for i := range p.Jobs {
+		j, alone := &p.Jobs[i], &r.solo[i]
+		j.SoloPerS, j.SoloLatency, j.SoloDeviceShare = alone.IterationsPerS, alone.Latency, alone.DeviceShare
+		if j.IterationsPerS > 0 {
+			j.Slowdown = j.SoloPerS / j.IterationsPerS
+		}
+		if j.SoloPerS > 0 {
+			p.ThroughputVsSolo += j.IterationsPerS / j.SoloPerS
+		}
+	}
+}
+
+// window is how long a phase lasts.
+func (r *run) window(m Mode) time.Duration {
+	if m == Solo && r.o.SoloDuration > 0 {
+		return r.o.SoloDuration
+	}
+	return r.s.Duration
+}
+
+// stopped reports whether ctx ended a phase from outside.
+func stopped(outer context.Context) error {
+	if err := outer.Err(); err != nil {
+		return errors.Join(errors.New("scenario stopped"), err)
+	}
+	return nil
+}

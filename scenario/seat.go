@@ -1,0 +1,77 @@
+package scenario
+
+import (
+	"context"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/broker"
+)
+
+// seat is how a job gets device time: from a broker, or, in the comparisons, from nobody.
+type seat interface {
+	// Acquire waits for the device and returns the gate of the hold.
+	Acquire(ctx context.Context) (device.Gate, error)
+	// Release gives the device back.
+	Release()
+	// Arrive and Complete bracket a request, Begin and End an iteration.
+	Arrive()
+	Complete()
+	Begin()
+	End()
+	// Fail ends the job with a cause.
+	Fail(err error)
+}
+
+// leased is a seat at a broker.
+type leased struct {
+	job   *broker.Job
+	lease *broker.Lease
+}
+
+func (s *leased) Acquire(ctx context.Context) (device.Gate, error) {
+	l, err := s.job.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.lease = l
+	return l, nil
+}
+
+func (s *leased) Release() {
+	if s.lease != nil {
+		s.lease.Release()
+	}
+}
+
+func (s *leased) Arrive()        { s.job.Arrive() }
+func (s *leased) Complete()      { s.job.Complete() }
+func (s *leased) Begin()         { s.job.BeginIteration() }
+func (s *leased) End()           { s.job.EndIteration() }
+func (s *leased) Fail(err error) { s.job.End(err) }
+
+// Reserve and Release of quota implement engine.Quota for the job's memory.
+type quota struct {
+	job  *broker.Job
+	kind broker.MemoryKind
+}
+
+func (q quota) Reserve(n int64) error { return q.job.Reserve(q.kind, share.Bytes(n)) }
+
+// Release implements engine.Quota. What was reserved can always be released, unless the job has ended, which released it.
+func (q quota) Release(n int64) {
+	if err := q.job.Free(q.kind, share.Bytes(n)); err != nil {
+		panic(err)
+	}
+}
+
+// unmanaged is the seat of a job that the operating system alone schedules.
+type unmanaged struct{}
+
+func (unmanaged) Acquire(ctx context.Context) (device.Gate, error) { return device.Open, ctx.Err() }
+func (unmanaged) Release()                                         {}
+func (unmanaged) Arrive()                                          {}
+func (unmanaged) Complete()                                        {}
+func (unmanaged) Begin()                                           {}
+func (unmanaged) End()                                             {}
+func (unmanaged) Fail(error)                                       {}

@@ -1,0 +1,112 @@
+package scenario
+
+import (
+	"sync"
+	"time"
+
+	"github.com/weirgpu/weir/internal/trace"
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/broker"
+)
+
+// watcher keeps what a broker tells: who held the device when. It implements broker.Observer.
+type watcher struct {
+	stage *stage
+
+	mu     sync.Mutex
+	zero   time.Duration // the broker's clock when the phase began
+	list   []Hold
+	spans  []MemorySpan
+	tracks map[share.JobID]trace.Track
+	ahead  time.Duration // of the trace's clock before the broker's
+}
+
+func newWatcher(s *stage) *watcher {
+	return &watcher{stage: s, list: make([]Hold, 0, 1<<14), tracks: map[share.JobID]trace.Track{}}
+}
+
+// Observe implements broker.Observer: it only appends, since the broker's lock is held.
+func (w *watcher) Observe(e broker.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if e.Kind == broker.Admitted {
+		if rec := w.stage.run.o.Trace; rec != nil {
+			w.tracks[e.Job] = rec.Track("policy "+w.stage.phase.Policy, e.Name)
+			w.ahead = rec.Now() - e.At
+		}
+		return
+	}
+	i := w.indexLocked(e.Job)
+	if i < 0 {
+		return
+	}
+	if e.Kind == broker.Released {
+		w.list = append(w.list, Hold{Job: i, From: e.From - w.zero, To: e.At - w.zero, Revoked: e.Reason == broker.ReasonRevoked})
+	}
+	w.record(e)
+}
+
+// record writes one event to the trace.
+func (w *watcher) record(e broker.Event) {
+	rec := w.stage.run.o.Trace
+	track, ok := w.tracks[e.Job]
+	if !ok {
+		return
+	}
+	from, at := w.ahead+e.From, w.ahead+e.At
+	switch e.Kind {
+	case broker.Released:
+		rec.Span(track, "lease", from, at, trace.String("ended", e.Reason.String()))
+	case broker.Iterated:
+		rec.Instant(track, "iteration done", at, trace.Float("ms", ms(e.At-e.From)))
+	case broker.Ended:
+		rec.Instant(track, "ended", at)
+	}
+}
+
+func (w *watcher) start(brokerNow time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.zero = brokerNow
+}
+
+func (w *watcher) index(id share.JobID) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.indexLocked(id)
+}
+
+// indexLocked maps a job of the broker to its place among the phase's tenants. Refused jobs were never admitted
+// and have none.
+func (w *watcher) indexLocked(id share.JobID) int {
+	for _, t := range w.stage.tenants {
+		if t.admit != nil && t.admit.ID() == id {
+			return t.index
+		}
+	}
+	return -1
+}
+
+func (w *watcher) holds() []Hold {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.list
+}
+
+func (w *watcher) memory() []MemorySpan {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.spans
+}
+
+func (w *watcher) sample(at time.Duration, st broker.Status) {
+	span := MemorySpan{At: at, Held: make([]share.Bytes, len(w.stage.tenants))}
+	for _, j := range st.Jobs {
+		if i := w.index(j.ID); i >= 0 {
+			span.Held[i] = j.Persistent + j.Ephemeral
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.spans = append(w.spans, span)
+}

@@ -1,0 +1,164 @@
+// Package npy reads and writes tensors in NumPy's .npy format, version 1.0 to 3.0 (NumPy enhancement proposal 1), the form
+// in which commands take inputs and leave outputs.
+//
+// Meet first: [Read] and [Write].
+//
+// Concurrency: the functions share nothing.
+//
+// What it refuses: Fortran order of rank above 1, big-endian data, object and structured types ([ErrFormat]), and headers
+// whose shape needs more data than the file has, before anything large is allocated.
+package npy
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+// ErrFormat is the kind of every error about a file that is not .npy, or not one that a tensor can hold.
+var ErrFormat = errors.New("not a readable .npy file")
+
+const magic = "\x93NUMPY"
+
+var descr = map[tensor.DType]string{
+	tensor.Float32: "<f4", tensor.Float64: "<f8", tensor.Float16: "<f2", tensor.Int8: "|i1", tensor.Int16: "<i2",
+	tensor.Int32: "<i4", tensor.Int64: "<i8", tensor.Uint8: "|u1", tensor.Uint16: "<u2", tensor.Uint32: "<u4",
+	tensor.Uint64: "<u8", tensor.Bool: "|b1", tensor.Complex64: "<c8", tensor.Complex128: "<c16",
+}
+
+// Write writes t. BFloat16, which NumPy does not know, is widened to float32; strings fail with [ErrFormat].
+func Write(w io.Writer, t *tensor.Tensor) error {
+	if t.DType == tensor.BFloat16 {
+		wide := make([]float32, t.Len())
+		for i, v := range tensor.As[tensor.BHalf](t) {
+			wide[i] = v.Float32()
+		}
+		t = tensor.From(wide, t.Shape...)
+	}
+	d, ok := descr[t.DType]
+	if !ok {
+		return fmt.Errorf("%w: %v has no .npy type", ErrFormat, t.DType)
+	}
+	dims := make([]string, len(t.Shape))
+	for i, n := range t.Shape {
+		dims[i] = strconv.Itoa(n)
+	}
+	shape := strings.Join(dims, ", ")
+	if len(dims) == 1 {
+		shape += ","
+	}
+	head := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", d, shape)
+	pad := 64 - (len(magic)+4+len(head)+1)%64
+	head += strings.Repeat(" ", pad%64) + "\n"
+	var b bytes.Buffer
+	b.WriteString(magic + "\x01\x00")
+	if err := binary.Write(&b, binary.LittleEndian, uint16(len(head))); err != nil {
+		return err
+	}
+	b.WriteString(head)
+	if _, err := w.Write(b.Bytes()); err != nil {
+		return err
+	}
+	_, err := w.Write(t.Data)
+	return err
+}
+
+var (
+	reDescr   = regexp.MustCompile(`'descr':\s*'([<>|=])([a-z])(\d+)'`)
+	reFortran = regexp.MustCompile(`'fortran_order':\s*(True|False)`)
+	reShape   = regexp.MustCompile(`'shape':\s*\(([\d,\s]*)\)`)
+)
+
+// Read reads one tensor, whose bytes are its own. Errors are of kind [ErrFormat] or the reader's.
+func Read(r io.Reader) (*tensor.Tensor, error) {
+	head, err := header(r)
+	if err != nil {
+		return nil, err
+	}
+	d, err := dtype(head)
+	if err != nil {
+		return nil, err
+	}
+	shape, err := shape(head)
+	if err != nil {
+		return nil, err
+	}
+	if m := reFortran.FindStringSubmatch(head); m == nil || m[1] == "True" && len(shape) > 1 {
+		return nil, fmt.Errorf("%w: Fortran order: save it with numpy.ascontiguousarray", ErrFormat)
+	}
+	n, err := tensor.ByteCount(d, shape)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	// Growing with what arrives keeps a short file with a huge header from allocating.
+	var data bytes.Buffer
+	if got, err := io.CopyN(&data, r, int64(n)); err != nil {
+		return nil, fmt.Errorf("%w: %v%v needs %d bytes, the file has %d: %w", ErrFormat, d, shape, n, got, err)
+	}
+	return &tensor.Tensor{DType: d, Shape: shape, Data: data.Bytes()}, nil
+}
+
+func header(r io.Reader) (string, error) {
+	var fixed [8]byte
+	if _, err := io.ReadFull(r, fixed[:]); err != nil || string(fixed[:6]) != magic {
+		return "", fmt.Errorf("%w: it does not start with \\x93NUMPY", ErrFormat)
+	}
+	size := make([]byte, 2)
+	if fixed[6] >= 2 {
+		size = make([]byte, 4)
+	}
+	if _, err := io.ReadFull(r, size); err != nil {
+		return "", fmt.Errorf("%w: truncated header", ErrFormat)
+	}
+	n := int(binary.LittleEndian.Uint16(size))
+	if len(size) == 4 {
+		n = int(binary.LittleEndian.Uint32(size))
+	}
+	if n > 1<<16 {
+		return "", fmt.Errorf("%w: a header of %d bytes, limit %d", ErrFormat, n, 1<<16)
+	}
+	head := make([]byte, n)
+	if _, err := io.ReadFull(r, head); err != nil {
+		return "", fmt.Errorf("%w: truncated header", ErrFormat)
+	}
+	return string(head), nil
+}
+
+func dtype(head string) (tensor.DType, error) {
+	m := reDescr.FindStringSubmatch(head)
+	if m == nil {
+		return 0, fmt.Errorf("%w: no plain element type in its header", ErrFormat)
+	}
+	for d, s := range descr {
+		if s[1:] == m[2]+m[3] && m[1] != ">" {
+			return d, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: element type %s%s%s", ErrFormat, m[1], m[2], m[3])
+}
+
+func shape(head string) ([]int, error) {
+	m := reShape.FindStringSubmatch(head)
+	if m == nil {
+		return nil, fmt.Errorf("%w: no shape in its header", ErrFormat)
+	}
+	out := []int{}
+	for _, part := range strings.Split(m[1], ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		n, err := strconv.Atoi(part)
+		if err != nil {
+			return nil, fmt.Errorf("%w: shape (%s)", ErrFormat, m[1])
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}

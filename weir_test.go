@@ -1,0 +1,123 @@
+package weir_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/examples/digits"
+)
+
+// TestDigitsHeldOut runs the trained classifier on every image that it was not trained on.
+func TestDigitsHeldOut(t *testing.T) {
+	m, err := weir.Load(digits.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	images, labels, held := digitsData(t)
+	right := 0
+	for _, i := range held {
+		if classify(t, m, images[i]) == int(labels[i]) {
+			right++
+		}
+	}
+	if accuracy := float64(right) / float64(len(held)); accuracy <= 0.97 || right != digits.HeldOutCorrect {
+		t.Errorf("%d of %d held-out images right (%.1f %%), want %d", right, len(held), 100*accuracy, digits.HeldOutCorrect)
+	}
+}
+
+func digitsData(t testing.TB) ([]digits.Image, []uint8, []int) {
+	t.Helper()
+	images, err := digits.Images()
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels, err := digits.Labels()
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := digits.HeldOut()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return images, labels, held
+}
+
+func classify(t testing.TB, m *weir.Model, image digits.Image) int {
+	t.Helper()
+	out, err := m.Run(context.Background(), weir.Inputs{"image": weir.NewTensor(digits.Input(image), 1, 1, digits.Side, digits.Side)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	p, err := weir.Data[float32](out.Output("probabilities"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	best := 0
+	for i, v := range p {
+		if v > p[best] {
+			best = i
+		}
+	}
+	return best
+}
+
+// TestRunAllocatesNothing holds the promise of a steady state without garbage.
+func TestRunAllocatesNothing(t *testing.T) {
+	m, err := weir.Load(digits.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	images, _, _ := digitsData(t)
+	in := weir.Inputs{"image": weir.NewTensor(digits.Input(images[0]), 1, 1, digits.Side, digits.Side)}
+	ctx := context.Background()
+	n := testing.AllocsPerRun(200, func() {
+		out, err := m.Run(ctx, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.Close()
+	})
+	if n != 0 {
+		t.Errorf("Run allocates %v objects, want 0", n)
+	}
+}
+
+func Example() {
+	m, err := weir.Load(digits.Model)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer m.Close()
+	images, err := digits.Images()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	out, err := m.Run(context.Background(), weir.Inputs{
+		"image": weir.NewTensor(digits.Input(images[0]), 1, 1, digits.Side, digits.Side),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer out.Close()
+	p, err := weir.Data[float32](out.Output("probabilities"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	best := 0
+	for class, v := range p {
+		if v > p[best] {
+			best = class
+		}
+	}
+	fmt.Println("the image shows a", best)
+	// Output: the image shows a 0
+}
