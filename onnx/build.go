@@ -42,6 +42,11 @@ func build(m *modelMessage, files *externalFiles) (*graph.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
+	if v := m.opsets[""]; v > 0 && v < numpyOpset {
+		if err := b.raise(s.g); err != nil {
+			return nil, err
+		}
+	}
 	s.g.Meta = meta(m)
 	return s.g, nil
 }

@@ -11,7 +11,7 @@
 // What changes on the way in, so that the rest of weir meets one form only: initialisers and Constant nodes become
 // constant values; initialisers that are also listed as inputs are constants; sub-graphs become closed graphs whose
 // captures are explicit inputs; model-local functions are expanded where they are called; nodes without a name get one;
-// operator versions older than [MinOpset] of which the meaning only moved are rewritten to that version.
+// the operators that opset 7 changed (NumPy's broadcasting) are rewritten from older models where that is exact.
 //
 // The format is that of onnx.proto3 of the ONNX project (IR versions 3 to 13); the wire format is read with protowire,
 // since generated messages would copy every weight.
@@ -20,7 +20,7 @@
 //
 // What it refuses, each with the file and the node, tensor or operator in the error: bytes that are not an ONNX model
 // ([ErrFormat]), external data that is missing, short or outside of the model's folder ([ErrExternalData]), operator
-// sets that are too old or not declared ([ErrOpset]), and what weir has no notion of, such as sequences, maps, sparse
-// tensors of unreasonable size and operators without a row in package op (op.ErrUnsupported). No input, however
+// sets that are not declared ([ErrOpset]), and what weir has no notion of, such as sequences, maps, sparse tensors of
+// unreasonable size, and operators or versions without a row in package op (op.ErrUnsupported). No input, however
 // broken, makes it panic or allocate out of proportion to its size.
 package onnx

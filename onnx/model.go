@@ -7,15 +7,11 @@ import (
 	"path/filepath"
 
 	"github.com/weirgpu/weir/graph"
-	"github.com/weirgpu/weir/op"
 )
 
-// ErrOpset is the kind of error about an operator set that is too old or that a model uses without importing it. An
-// error about one that is too old is also of kind op.ErrUnsupported.
+// ErrOpset is the kind of error about an operator set that a model uses without importing it, or that one model cannot
+// hold in two versions.
 var ErrOpset = errors.New("bad operator set")
-
-// MinOpset is the oldest version of ONNX's own operator set that weir reads.
-const MinOpset = 7
 
 // Options says how far reading goes. The zero Options checks everything.
 type Options struct {
@@ -100,9 +96,8 @@ func opsetVersion(n *nodeMessage, opsets map[string]int) (int, error) {
 		return 1, nil
 	case !ok:
 		return 0, inNode(n, fmt.Errorf("%w: the model imports no operator set for domain %q", ErrOpset, n.domain))
-	case n.domain == "" && v < MinOpset:
-		return 0, fmt.Errorf("%w: %w: opset %d is older than %d, the oldest that weir reads; convert the model with ONNX's version converter",
-			ErrOpset, op.ErrUnsupported, v, MinOpset)
+	case v == 0:
+		return 0, inNode(n, fmt.Errorf("%w: the model imports version 0 of domain %q", ErrOpset, n.domain))
 	}
 	return v, nil
 }

@@ -1,0 +1,271 @@
+package onnx
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// WriteOptions says how a model is written. The zero WriteOptions suits most.
+type WriteOptions struct {
+	// Types adds the types of all values that nodes compute, for viewers and for runtimes that infer less.
+	Types bool
+	// MaxInline is the size in bytes up to which the weights go into the model file itself, 0 for as many as a protobuf
+	// message holds. Larger models keep theirs in a file NAME.data next to it.
+	MaxInline int64
+}
+
+// maxMessage is the size that a protobuf message must stay below.
+const maxMessage = 1<<31 - 1
+
+// headroom is left under maxMessage for everything but weights when the place of the weights is decided.
+const headroom = 64 << 20
+
+// minExternal is the size from which a tensor goes to the external file, when there is one: shapes and scalars, which
+// runtimes want to see when they load, stay in the model.
+const minExternal = 1024
+
+// externalAlign is where external tensors start, so that any runtime can map each.
+const externalAlign = 4096
+
+// ErrTooLarge says that a model does not fit one stream; [WriteFile] can write it.
+var ErrTooLarge = errors.New("model is too large for one message")
+
+// Write writes a graph as an ONNX model to a stream. The graph must satisfy graph.Check, of the operators at most its
+// versions may be unknown. It fails with [ErrTooLarge] at 2 GiB, with [ErrOpset] when nodes need two versions of one
+// operator set, and with op.ErrUnsupported on operators of weir's own, which no other runtime knows.
+func Write(w io.Writer, g *graph.Graph, o WriteOptions) error {
+	m, err := modelProto(g, o, nil)
+	if err != nil {
+		return err
+	}
+	return m.writeTo(w)
+}
+
+// WriteFile writes a graph as an ONNX model file with the errors of [Write], and weights that do not fit into one message
+// as external data in path + ".data". Each file is written under another name and then renamed, the data first: readers
+// see the old model or the new one, and a model that is still mapped stays as it is.
+func WriteFile(path string, g *graph.Graph, o WriteOptions) error {
+	limit := o.MaxInline
+	if limit == 0 {
+		limit = maxMessage - headroom
+	}
+	var ext *externalLayout
+	if weightBytes(g) > limit {
+		ext = &externalLayout{location: filepath.Base(path) + ".data", at: map[*tensor.Tensor]int64{}}
+	}
+	m, err := modelProto(g, o, ext)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if ext != nil {
+		if err := replace(path+".data", ext.writeTo); err != nil {
+			return err
+		}
+	}
+	return replace(path, m.writeTo)
+}
+
+// replace writes a file next to path and renames it to path.
+func replace(path string, write func(io.Writer) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+			err = fmt.Errorf("writing %s: %w", path, err)
+		}
+	}()
+	b := bufio.NewWriterSize(f, 1<<20)
+	err = errors.Join(write(b), b.Flush(), f.Chmod(0o644), f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// weightBytes adds up the distinct constants of a graph and its bodies.
+func weightBytes(g *graph.Graph) int64 {
+	var n int64
+	seen := map[*tensor.Tensor]bool{}
+	g.Walk(func(g *graph.Graph) {
+		for _, c := range g.Constants() {
+			if t := c.Const(); !seen[t] {
+				seen[t] = true
+				n += int64(len(t.Data))
+			}
+		}
+	})
+	return n
+}
+
+// externalLayout assigns the large tensors their places in the external file.
+type externalLayout struct {
+	location string
+	at       map[*tensor.Tensor]int64
+	order    []*tensor.Tensor
+	end      int64
+}
+
+// place returns the offset of a tensor.
+func (e *externalLayout) place(t *tensor.Tensor) int64 {
+	off, ok := e.at[t]
+	if !ok {
+		off = (e.end + externalAlign - 1) / externalAlign * externalAlign
+		e.at[t], e.order, e.end = off, append(e.order, t), off+int64(len(t.Data))
+	}
+	return off
+}
+
+func (e *externalLayout) writeTo(w io.Writer) error {
+	var at int64
+	zeros := make([]byte, externalAlign)
+	for _, t := range e.order {
+		if _, err := w.Write(zeros[:e.at[t]-at]); err != nil {
+			return err
+		}
+		if _, err := w.Write(t.Data); err != nil {
+			return err
+		}
+		at = e.at[t] + int64(len(t.Data))
+	}
+	return nil
+}
+
+// irVersions gives the file format version that came with each version of ONNX's operator set (onnx/helper.py,
+// VERSION_TABLE), from the oldest format whose initialisers need not be inputs.
+var irVersions = []struct{ opset, ir int }{{8, 4}, {9, 4}, {10, 5}, {11, 6}, {14, 7}, {18, 8}, {20, 9}, {22, 10}, {23, 11}, {24, 12}, {27, 13}}
+
+func irVersion(opset int) int {
+	for _, v := range irVersions {
+		if opset <= v.opset {
+			return v.ir
+		}
+	}
+	return 14
+}
+
+func modelProto(g *graph.Graph, o WriteOptions, ext *externalLayout) (*message, error) {
+	opsets, err := opsetsOf(g)
+	if err != nil {
+		return nil, err
+	}
+	w := &writer{o: o, ext: ext, hoisted: map[*tensor.Tensor]string{}, shared: sharedTensors(g)}
+	body, err := w.main(g)
+	if err != nil {
+		return nil, err
+	}
+	m := &message{}
+	m.int(1, int64(irVersion(opsets[""])))
+	m.text(2, g.Meta[metaProducer])
+	m.text(3, g.Meta[metaProducerVersion])
+	m.text(4, g.Meta[metaDomain])
+	if v, err := strconv.ParseInt(g.Meta[metaModelVersion], 10, 64); err == nil {
+		m.int(5, v)
+	}
+	m.text(6, g.Meta[metaDoc])
+	m.nest(7, body)
+	for _, domain := range slices.Sorted(maps.Keys(opsets)) {
+		set := &message{}
+		set.str(1, domain)
+		set.int(2, int64(opsets[domain]))
+		m.nest(8, set)
+	}
+	for _, k := range slices.Sorted(maps.Keys(g.Meta)) {
+		if _, own := ownMeta[k]; own {
+			continue
+		}
+		entry := &message{}
+		entry.str(1, k)
+		entry.str(2, g.Meta[k])
+		m.nest(14, entry)
+	}
+	if m.len() > maxMessage {
+		return nil, fmt.Errorf("%w: %d bytes, limit %d: write it to a file, which keeps weights in another", ErrTooLarge, m.len(), maxMessage)
+	}
+	return m, nil
+}
+
+var ownMeta = map[string]struct{}{metaProducer: {}, metaProducerVersion: {}, metaDomain: {}, metaModelVersion: {}, metaDoc: {}}
+
+// opsetsOf chooses the one version of each domain that the file declares: the graph's own if every node means the same
+// under it, else the newest of the nodes'.
+func opsetsOf(g *graph.Graph) (map[string]int, error) {
+	nodes := map[string][]*graph.Node{}
+	g.Walk(func(g *graph.Graph) {
+		for _, n := range g.Nodes {
+			nodes[n.Domain] = append(nodes[n.Domain], n)
+		}
+	})
+	out := map[string]int{"": g.Opsets[""]} // domains that no node needs are left out: others may not know them
+	for domain, ns := range nodes {
+		if domain == fusedDomain {
+			return nil, fmt.Errorf("%v: %w: other runtimes do not have weir's own operators; write the graph before the passes that make them",
+				ns[0], op.ErrUnsupported)
+		}
+		newest := 0
+		for _, n := range ns {
+			newest = max(newest, n.Version)
+		}
+		out[domain] = g.Opsets[domain]
+		odd := changed(ns, out[domain])
+		if odd != nil {
+			out[domain] = newest
+			odd = changed(ns, newest)
+		}
+		if odd != nil {
+			return nil, fmt.Errorf("%v: %w: it has version %d of domain %q, which means something else in version %d that other nodes need",
+				odd, ErrOpset, odd.Version, domain, newest)
+		}
+	}
+	if out[""] == 0 {
+		out[""] = defaultOpset
+	}
+	return out, nil
+}
+
+// defaultOpset is declared for a graph without any node of ONNX's own domain, as every model declares one.
+const defaultOpset = 21
+
+// changed returns a node whose meaning is another at the given version of its domain, nil when there is none.
+func changed(nodes []*graph.Node, version int) *graph.Node {
+	for _, n := range nodes {
+		if n.Version == version {
+			continue
+		}
+		o, err := n.Op()
+		if err != nil || version == 0 || o.SinceVersion(version) != o.SinceVersion(n.Version) {
+			return n
+		}
+	}
+	return nil
+}
+
+// sharedTensors returns the constants that more than one graph uses, as bodies do that share an outer constant. They are
+// written once, in the main graph.
+func sharedTensors(g *graph.Graph) map[*tensor.Tensor]bool {
+	first := map[*tensor.Tensor]*graph.Graph{}
+	shared := map[*tensor.Tensor]bool{}
+	g.Walk(func(g *graph.Graph) {
+		for _, c := range g.Constants() {
+			t := c.Const()
+			if f := first[t]; f != nil && f != g {
+				shared[t] = true
+			}
+			first[t] = g
+		}
+	})
+	return shared
+}
