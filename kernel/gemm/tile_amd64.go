@@ -57,10 +57,21 @@ func copyBlock(v level, dst []float32, stride int, src []float32, ld, cols, k in
 		copyGo(dst, stride, src, ld, cols, k)
 		return
 	}
-	_, _ = dst[k*cols-1], src[(k-1)*ld+cols-1]
-	if v == levelAVX512 {
-		copyRowsAVX512(&dst[0], &src[0], ld, k)
-	} else {
-		copyRowsAVX2(&dst[0], &src[0], ld, k)
+	copyPanels(v, dst, src, ld, k, 1)
+}
+
+// copyPanels packs k rows of n whole panels of a row-major B, rows ld apart, one panel after another.
+func copyPanels(v level, dst, src []float32, ld, k, n int) {
+	nr := v.nr()
+	_, _ = dst[n*k*nr-1], src[(k-1)*ld+n*nr-1]
+	switch v {
+	case levelAVX512:
+		copyRowsAVX512(&dst[0], k*nr, &src[0], ld, k, n)
+	case levelAVX2:
+		copyRowsAVX2(&dst[0], k*nr, &src[0], ld, k, n)
+	default:
+		for p := range n {
+			copyGo(dst[p*k*nr:], nr, src[p*nr:], ld, nr, k)
+		}
 	}
 }

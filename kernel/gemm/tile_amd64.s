@@ -13457,43 +13457,63 @@ block:
 	VZEROUPPER
 	RET
 
-// func copyRowsAVX2(dst, src *float32, ld, k int)
-TEXT ·copyRowsAVX2(SB), 0, $256-32
+// func copyRowsAVX2(dst *float32, dstStride int, src *float32, ld, k, panels int)
+TEXT ·copyRowsAVX2(SB), 0, $256-48
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ ld+16(FP), R9
-	MOVQ k+24(FP), CX
+	MOVQ dstStride+8(FP), R10
+	MOVQ src+16(FP), SI
+	MOVQ ld+24(FP), R9
+	MOVQ k+32(FP), CX
 	SHLQ $2, R9
-loop:
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
+	SHLQ $2, R10
+row:
+	MOVQ SI, R8
+	MOVQ DI, R11
+	MOVQ panels+40(FP), DX
+panel:
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VMOVUPS Y0, (R11)
+	VMOVUPS Y1, 32(R11)
+	ADDQ $64, R8
+	ADDQ R10, R11
+	DECQ DX
+	JNZ panel
 	ADDQ R9, SI
 	ADDQ $64, DI
 	DECQ CX
-	JNZ loop
+	JNZ row
 	VZEROUPPER
 	RET
 
-// func copyRowsAVX512(dst, src *float32, ld, k int)
-TEXT ·copyRowsAVX512(SB), 0, $256-32
+// func copyRowsAVX512(dst *float32, dstStride int, src *float32, ld, k, panels int)
+TEXT ·copyRowsAVX512(SB), 0, $256-48
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
-	MOVQ src+8(FP), SI
-	MOVQ ld+16(FP), R9
-	MOVQ k+24(FP), CX
+	MOVQ dstStride+8(FP), R10
+	MOVQ src+16(FP), SI
+	MOVQ ld+24(FP), R9
+	MOVQ k+32(FP), CX
 	SHLQ $2, R9
-loop:
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, 64(DI)
+	SHLQ $2, R10
+row:
+	MOVQ SI, R8
+	MOVQ DI, R11
+	MOVQ panels+40(FP), DX
+panel:
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS Z0, (R11)
+	VMOVUPS Z1, 64(R11)
+	ADDQ $128, R8
+	ADDQ R10, R11
+	DECQ DX
+	JNZ panel
 	ADDQ R9, SI
 	ADDQ $128, DI
 	DECQ CX
-	JNZ loop
+	JNZ row
 	VZEROUPPER
 	RET
 

@@ -237,15 +237,17 @@ func transposeAVX512(dst *float32, dstStride int, src *float32, ld, rows, k int)
 //go:noescape
 func transposeAVX2(dst *float32, dstStride int, src *float32, ld, rows, blocks int)
 
-// copyRowsAVX2 copies k >= 1 rows of 16 floats, ld apart, to consecutive rows.
+// copyRowsAVX2 copies k >= 1 rows of panels*16 floats, ld apart, to panels >= 1 blocks, dstStride floats apart, of k rows
+// of 16 floats.
 //
 //go:noescape
-func copyRowsAVX2(dst, src *float32, ld, k int)
+func copyRowsAVX2(dst *float32, dstStride int, src *float32, ld, k, panels int)
 
-// copyRowsAVX512 copies k >= 1 rows of 32 floats, ld apart, to consecutive rows.
+// copyRowsAVX512 copies k >= 1 rows of panels*32 floats, ld apart, to panels >= 1 blocks, dstStride floats apart, of k rows
+// of 32 floats.
 //
 //go:noescape
-func copyRowsAVX512(dst, src *float32, ld, k int)
+func copyRowsAVX512(dst *float32, dstStride int, src *float32, ld, k, panels int)
 
 // peakAVX2 runs 12 fused multiply-adds of 8 lanes n times, n >= 1.
 //

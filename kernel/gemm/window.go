@@ -113,6 +113,7 @@ func (o *Op) blockB(t *tile, a panels, w window, args *Args, buf []float32, k0 i
 	p := &o.p
 	nr := o.level.nr()
 	b := args.B[offset(p.OffB, p.StrideB, w.batch):]
+	whole := o.packWhole(w, b, buf, k0, t.k)
 	for j := w.j0; j < w.j1; j += nr {
 		t.cols = min(nr, w.j1-j)
 		t.mask = uint32(1)<<t.cols - 1
@@ -123,19 +124,30 @@ func (o *Op) blockB(t *tile, a panels, w window, args *Args, buf []float32, k0 i
 		case o.directB && t.cols == nr:
 			t.ldb = p.LdB
 			t.b = b[min(k0*p.LdB+j, len(b)):]
-		default:
+		case o.directB:
 			t.b = buf[:t.k*nr]
-			if !o.directB {
-				t.b = buf[(j-w.j0)*t.k:][:t.k*nr]
-			}
+			packColumns(o.level, t.b, b, p.LdB, p.TransB, j, t.cols, k0, t.k)
+		default:
+			t.b = buf[(j-w.j0)*t.k:][:t.k*nr]
 			if p.Fill != nil {
 				p.Fill(t.b, b, k0, k0+t.k, j, j+t.cols)
-			} else {
+			} else if j >= whole {
 				packColumns(o.level, t.b, b, p.LdB, p.TransB, j, t.cols, k0, t.k)
 			}
 		}
 		o.column(t, a, w, args, j, out)
 	}
+}
+
+// packWhole packs the whole panels of a window of a row-major B together and returns the column after them.
+func (o *Op) packWhole(w window, b, buf []float32, k0, k int) int {
+	p := &o.p
+	n := (w.j1 - w.j0) / o.level.nr()
+	if p.PackedB || p.Fill != nil || p.TransB || o.directB || n == 0 || k == 0 {
+		return w.j0
+	}
+	copyPanels(o.level, buf, b[k0*p.LdB+w.j0:], p.LdB, k, n)
+	return w.j0 + n*o.level.nr()
 }
 
 // column computes the tiles of one panel of columns.

@@ -148,31 +148,43 @@ func transposeAVX2(dst *float32, dstStride int, src *float32, ld, rows, blocks i
 	s.op("RET")
 }
 
-// copyRows writes the packing of whole panels of a row-major B.
+// copyRows writes the packing of whole panels of a row-major B: all panels of a row, then the next row, so that memory is
+// read in long runs.
 func copyRows(s *asm, g *bytes.Buffer) {
 	for _, v := range []vector{avx2, avx512} {
 		name := "copyRows" + v.name
 		fmt.Fprintf(g, `
-// %s copies k >= 1 rows of %d floats, ld apart, to consecutive rows.
+// %s copies k >= 1 rows of panels*%d floats, ld apart, to panels >= 1 blocks, dstStride floats apart, of k rows
+// of %d floats.
 //
 //go:noescape
-func %s(dst, src *float32, ld, k int)
-`, name, 2*v.lanes, name)
-		s.text(name+"(dst, src *float32, ld, k int)", name, 32)
+func %s(dst *float32, dstStride int, src *float32, ld, k, panels int)
+`, name, 2*v.lanes, 2*v.lanes, name)
+		s.text(name+"(dst *float32, dstStride int, src *float32, ld, k, panels int)", name, 48)
 		s.op("MOVQ dst+0(FP), DI")
-		s.op("MOVQ src+8(FP), SI")
-		s.op("MOVQ ld+16(FP), R9")
-		s.op("MOVQ k+24(FP), CX")
+		s.op("MOVQ dstStride+8(FP), R10")
+		s.op("MOVQ src+16(FP), SI")
+		s.op("MOVQ ld+24(FP), R9")
+		s.op("MOVQ k+32(FP), CX")
 		s.op("SHLQ $2, R9")
-		s.label("loop")
-		s.op("VMOVUPS (SI), %s0", v.reg)
-		s.op("VMOVUPS %d(SI), %s1", v.bytes(), v.reg)
-		s.op("VMOVUPS %s0, (DI)", v.reg)
-		s.op("VMOVUPS %s1, %d(DI)", v.reg, v.bytes())
+		s.op("SHLQ $2, R10")
+		s.label("row")
+		s.op("MOVQ SI, R8")
+		s.op("MOVQ DI, R11")
+		s.op("MOVQ panels+40(FP), DX")
+		s.label("panel")
+		s.op("VMOVUPS (R8), %s0", v.reg)
+		s.op("VMOVUPS %d(R8), %s1", v.bytes(), v.reg)
+		s.op("VMOVUPS %s0, (R11)", v.reg)
+		s.op("VMOVUPS %s1, %d(R11)", v.reg, v.bytes())
+		s.op("ADDQ $%d, R8", 2*v.bytes())
+		s.op("ADDQ R10, R11")
+		s.op("DECQ DX")
+		s.op("JNZ panel")
 		s.op("ADDQ R9, SI")
 		s.op("ADDQ $%d, DI", 2*v.bytes())
 		s.op("DECQ CX")
-		s.op("JNZ loop")
+		s.op("JNZ row")
 		s.op("VZEROUPPER")
 		s.op("RET")
 	}
