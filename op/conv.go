@@ -364,7 +364,7 @@ func (t *transposedWindow) place(small []int) ([]int, error) {
 		}
 		large[i] = o
 		if t.output != nil || t.same() {
-			total := t.stride[i]*(n-1) + t.extra[i] + t.extent(i) - o
+			total := max(0, t.stride[i]*(n-1)+t.extra[i]+t.extent(i)-o) // a larger output gets zeros at its end
 			t.begin[i], t.end[i] = splitPad(total, (t.auto == "SAME_UPPER") == (t.Version >= 11))
 		}
 	}

@@ -111,7 +111,7 @@ func evalMatMul(c *Eval) error {
 		return err
 	}
 	out, err := c.Output(0, d, p.shape)
-	if err != nil {
+	if err != nil || out.Len() == 0 {
 		return err
 	}
 	switch d {
@@ -240,7 +240,7 @@ func evalGemm(c *Eval) error {
 		}
 	}
 	out, err := c.Output(0, d, shape)
-	if err != nil {
+	if err != nil || out.Len() == 0 {
 		return err
 	}
 	switch d {
@@ -345,7 +345,7 @@ func evalMatMulInteger(c *Eval) error {
 		return err
 	}
 	out, err := c.Output(0, tensor.Int32, p.shape)
-	if err != nil {
+	if err != nil || out.Len() == 0 {
 		return err
 	}
 	multiply[int32, int64](out, a, b, p)

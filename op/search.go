@@ -176,7 +176,7 @@ func evalTopK(c *Eval) error {
 		return err
 	}
 	indices, err := c.Output(1, tensor.Int64, shape)
-	if err != nil {
+	if err != nil || values.Len() == 0 {
 		return err
 	}
 	sign := 1

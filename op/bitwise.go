@@ -1,0 +1,35 @@
+package op
+
+import "github.com/weirgpu/weir/tensor"
+
+// bitwise holds the element-wise operators on the bits of integers.
+var bitwise = []Op{
+	{Name: "BitShift", Since: []int{11}, MinIn: 2, MaxIn: 2, Traits: Elementwise,
+		Infer: inferBroadcast(unsignedTypes, tensor.Undefined), Eval: evalBitShift},
+	binary("BitwiseAnd", binaryFuncs{
+		i: func(a, b int64) int64 { return a & b },
+		u: func(a, b uint64) uint64 { return a & b },
+	}, nil, Commutative, 18),
+	binary("BitwiseOr", binaryFuncs{
+		i: func(a, b int64) int64 { return a | b },
+		u: func(a, b uint64) uint64 { return a | b },
+	}, nil, Commutative, 18),
+	binary("BitwiseXor", binaryFuncs{
+		i: func(a, b int64) int64 { return a ^ b },
+		u: func(a, b uint64) uint64 { return a ^ b },
+	}, nil, Commutative, 18),
+	unary("BitwiseNot", unaryFuncs{i: func(a int64) int64 { return ^a }, u: func(a uint64) uint64 { return ^a }}, 18),
+}
+
+// evalBitShift shifts by the second operand; bits that leave the type are lost, also when it is shifted by its width or
+// more.
+func evalBitShift(c *Eval) error {
+	switch d := c.Attrs.String("direction", ""); d {
+	case "LEFT":
+		return c.evalFold(binaryFuncs{u: func(a, b uint64) uint64 { return a << b }})
+	case "RIGHT":
+		return c.evalFold(binaryFuncs{u: func(a, b uint64) uint64 { return a >> b }})
+	default:
+		return c.Errorf(ErrAttr, "direction is %q, must be LEFT or RIGHT", d)
+	}
+}

@@ -1,0 +1,453 @@
+package op
+
+import (
+	"math"
+	"slices"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+// rnn holds the recurrent layers. They compute in float64 and round once.
+var rnn = []Op{
+	recurrentOp("RNN", cell{gates: 1, functions: []string{"Tanh"}, step: (*layer).stepRNN}, 6, 2),
+	recurrentOp("GRU", cell{gates: 3, functions: []string{"Sigmoid", "Tanh"}, step: (*layer).stepGRU}, 6, 2),
+	recurrentOp("LSTM", cell{gates: 4, functions: []string{"Sigmoid", "Tanh", "Tanh"}, step: (*layer).stepLSTM}, 8, 3),
+}
+
+// Inputs of the recurrent operators, in order. The last two are LSTM's.
+const (
+	rnnX = iota
+	rnnW
+	rnnR
+	rnnB
+	rnnLens
+	rnnH
+	rnnC
+	rnnP
+)
+
+// cell is what tells the recurrent operators apart.
+type cell struct {
+	gates     int
+	functions []string // default activations of one direction
+	// step advances the state h (and c) of one batch entry by one input, in direction d.
+	step func(l *layer, d int, x, h, c []float64)
+}
+
+func recurrentOp(name string, k cell, maxIn, maxOut int) Op {
+	return Op{Name: name, Since: []int{7, 14, 22}, MinIn: 3, MaxIn: maxIn, MaxOut: maxOut,
+		Infer: func(c *Infer) error { return k.infer(c) },
+		Eval:  inFloat32(func(c *Eval) error { return k.eval(c) }),
+		Flops: func(c *Call, in, _ []Type) int64 {
+			if len(in) < 3 || len(in[rnnX].Shape) != 3 {
+				return 0
+			}
+			steps := typeCount(Ranked(tensor.Float32, in[rnnX].Shape[:2]...))
+			return 2 * steps * (typeCount(in[rnnW]) + typeCount(in[rnnR]))
+		}}
+}
+
+// directions returns which directions run: false is forward, true reverse.
+func (c *Call) directions() ([]bool, error) {
+	switch d := c.Attrs.String("direction", "forward"); d {
+	case "forward":
+		return []bool{false}, nil
+	case "reverse":
+		return []bool{true}, nil
+	case "bidirectional":
+		return []bool{false, true}, nil
+	default:
+		return nil, c.Errorf(ErrAttr, "direction is %q, must be forward, reverse or bidirectional", d)
+	}
+}
+
+// infer shapes Y, Y_h and Y_c for both layouts: 0 is Y [seq, dirs, batch, hidden] and states [dirs, batch, hidden],
+// 1 puts the batch first.
+func (k *cell) infer(c *Infer) error {
+	d, err := c.sameDType(floatTypes, c.In[rnnX].DType, c.In[rnnW].DType, c.In[rnnR].DType)
+	if err != nil {
+		return err
+	}
+	dirs, err := c.directions()
+	if err != nil {
+		return err
+	}
+	hidden, n := Unknown(), Known(len(dirs))
+	if r := c.In[rnnR]; r.Ranked && len(r.Shape) == 3 {
+		hidden = r.Shape[2]
+	}
+	if h := c.Attrs.Int("hidden_size", 0); h > 0 {
+		if !mayEqual(hidden, Known(int(h))) {
+			return c.Errorf(ErrAttr, "hidden_size is %d, R is %v", h, c.In[rnnR])
+		}
+		hidden = Known(int(h))
+	}
+	seq, batch := Unknown(), Unknown()
+	first := c.Attrs.Int("layout", 0) == 1
+	if x := c.In[rnnX]; x.Ranked {
+		if len(x.Shape) != 3 {
+			return c.Errorf(ErrInput, "X is %v, must have rank 3", x)
+		}
+		if seq, batch = x.Shape[0], x.Shape[1]; first {
+			seq, batch = batch, seq
+		}
+	}
+	y, state := Ranked(d, seq, n, batch, hidden), Ranked(d, n, batch, hidden)
+	if first {
+		y, state = Ranked(d, batch, seq, n, hidden), Ranked(d, batch, n, hidden)
+	}
+	for i := range c.Out {
+		if c.Out[i] = state; i == 0 {
+			c.Out[i] = y
+		}
+	}
+	return nil
+}
+
+// layer is one checked evaluation. Matrices are row-major with one row an output; B is split into its two halves.
+type layer struct {
+	*Eval
+	cell
+	seq, batch, in, hidden int
+	reverse                []bool
+	first                  bool // layout 1: batch before sequence, and before direction
+	w, r, b, p             []float64
+	act                    []func(float64) float64 // all directions'
+	clip                   float64
+	gate, rec              []float64 // scratch: gates·hidden
+}
+
+func (k *cell) eval(c *Eval) error {
+	l := &layer{Eval: c, cell: *k, first: c.Attrs.Int("layout", 0) == 1}
+	if err := l.check(); err != nil {
+		return err
+	}
+	if err := l.read(); err != nil {
+		return err
+	}
+	lens, err := l.lengths()
+	if err != nil {
+		return err
+	}
+	h, err := l.state(rnnH)
+	if err != nil {
+		return err
+	}
+	cs, err := l.state(rnnC)
+	if err != nil {
+		return err
+	}
+	x, err := c.floats(rnnX)
+	if err != nil {
+		return err
+	}
+	y, err := zeros(l.seq, len(l.reverse), l.batch, l.hidden)
+	if err != nil {
+		return err
+	}
+	for d, reverse := range l.reverse {
+		for b := range l.batch {
+			l.sequence(d, b, lens[b], reverse, x, y, h[l.stateAt(d, b):][:l.hidden], cs[l.stateAt(d, b):][:l.hidden])
+		}
+	}
+	return l.outputs(y, h, cs)
+}
+
+// sequence runs one direction over one batch entry.
+func (l *layer) sequence(d, b, n int, reverse bool, x, y, h, c []float64) {
+	for i := range n {
+		t := i
+		if reverse {
+			t = n - 1 - i
+		}
+		at := t*l.batch + b
+		if l.first {
+			at = b*l.seq + t
+		}
+		l.step(l, d, x[at*l.in:][:l.in], h, c)
+		copy(y[l.outAt(t, d, b):][:l.hidden], h)
+	}
+}
+
+// outAt and stateAt return the offset of a vector in Y, and in Y_h, Y_c and the initial states.
+func (l *layer) outAt(t, d, b int) int {
+	if l.first {
+		return ((b*l.seq+t)*len(l.reverse) + d) * l.hidden
+	}
+	return ((t*len(l.reverse)+d)*l.batch + b) * l.hidden
+}
+
+func (l *layer) stateAt(d, b int) int {
+	if l.first {
+		return (b*len(l.reverse) + d) * l.hidden
+	}
+	return (d*l.batch + b) * l.hidden
+}
+
+// check fixes the sizes from the operands and holds every operand to them.
+func (l *layer) check() (err error) {
+	if _, err := l.sameDType(floatTypes, l.In[rnnX].DType, l.In[rnnW].DType, l.In[rnnR].DType); err != nil {
+		return err
+	}
+	if l.reverse, err = l.directions(); err != nil {
+		return err
+	}
+	x, r := l.In[rnnX], l.In[rnnR]
+	if x.Rank() != 3 || r.Rank() != 3 {
+		return l.Errorf(ErrInput, "X %v and R %v must have rank 3", x.Shape, r.Shape)
+	}
+	l.seq, l.batch, l.in, l.hidden = x.Shape[0], x.Shape[1], x.Shape[2], r.Shape[2]
+	if l.first {
+		l.seq, l.batch = l.batch, l.seq
+	}
+	if l.in == 0 || l.hidden == 0 {
+		return l.Errorf(ErrInput, "X %v and R %v must not be empty", x.Shape, r.Shape)
+	}
+	if h := l.Attrs.Int("hidden_size", int64(l.hidden)); h != int64(l.hidden) {
+		return l.Errorf(ErrAttr, "hidden_size is %d, R has shape %v", h, r.Shape)
+	}
+	dirs, rows := len(l.reverse), l.gates*l.hidden
+	states := []int{dirs, l.batch, l.hidden}
+	if l.first {
+		states = []int{l.batch, dirs, l.hidden}
+	}
+	want := map[int][]int{rnnW: {dirs, rows, l.in}, rnnR: {dirs, rows, l.hidden}, rnnB: {dirs, 2 * rows},
+		rnnLens: {l.batch}, rnnH: states, rnnC: states, rnnP: {dirs, 3 * l.hidden}}
+	for i, shape := range want {
+		if l.Has(i) && !slices.Equal(l.In[i].Shape, shape) {
+			return l.Errorf(ErrInput, "input %d has shape %v, must have %v", i, l.In[i].Shape, shape)
+		}
+	}
+	return nil
+}
+
+// read widens the weights and finds the activations.
+func (l *layer) read() (err error) {
+	for i, v := range map[int]*[]float64{rnnW: &l.w, rnnR: &l.r, rnnB: &l.b, rnnP: &l.p} {
+		if *v, err = l.floats(i); err != nil {
+			return err
+		}
+	}
+	rows := l.gates * l.hidden
+	if l.b == nil {
+		l.b = make([]float64, len(l.reverse)*2*rows)
+	}
+	if l.p == nil {
+		l.p = make([]float64, len(l.reverse)*3*l.hidden)
+	}
+	l.gate, l.rec = make([]float64, rows), make([]float64, rows)
+	l.clip = l.attr("clip", 0)
+	l.act, err = l.activations(len(l.reverse) * len(l.functions))
+	return err
+}
+
+// lengths returns how many inputs each batch entry has.
+func (l *layer) lengths() ([]int, error) {
+	lens := make([]int, l.batch)
+	for i := range lens {
+		lens[i] = l.seq
+	}
+	if !l.Has(rnnLens) {
+		return lens, nil
+	}
+	v, err := l.ints(rnnLens)
+	if err != nil {
+		return nil, err
+	}
+	for i, n := range v {
+		if n < 0 || n > int64(l.seq) {
+			return nil, l.Errorf(ErrInput, "sequence_lens[%d] is %d, X has %d steps", i, n, l.seq)
+		}
+		lens[i] = int(n)
+	}
+	return lens, nil
+}
+
+// state returns a copy of an initial state, zeros without one.
+func (l *layer) state(i int) ([]float64, error) {
+	if l.Has(i) {
+		return l.floats(i)
+	}
+	return zeros(len(l.reverse), l.batch, l.hidden)
+}
+
+// zeros makes float64s for a shape that tensor.New accepts.
+func zeros(shape ...int) ([]float64, error) {
+	t, err := tensor.New(tensor.Float64, shape...)
+	if err != nil {
+		return nil, err
+	}
+	return tensor.As[float64](t), nil
+}
+
+func (l *layer) outputs(y, h, c []float64) error {
+	d, dirs := l.In[rnnX].DType, len(l.reverse)
+	shapes := [][]int{{l.seq, dirs, l.batch, l.hidden}, {dirs, l.batch, l.hidden}, {dirs, l.batch, l.hidden}}
+	if l.first {
+		shapes = [][]int{{l.batch, l.seq, dirs, l.hidden}, {l.batch, dirs, l.hidden}, {l.batch, dirs, l.hidden}}
+	}
+	for i, v := range [][]float64{y, h, c}[:min(3, l.NumOut)] {
+		out, err := l.Output(i, d, shapes[i])
+		if err != nil {
+			return err
+		}
+		for k, x := range v {
+			setFloat(out, k, x)
+		}
+	}
+	return nil
+}
+
+// inputs sets gate to x·Wᵀ + Wb for all gates of direction d, and rec to h·Rᵀ + Rb.
+func (l *layer) inputs(d int, x, h []float64) {
+	rows := l.gates * l.hidden
+	copy(l.gate, l.b[d*2*rows:][:rows])
+	copy(l.rec, l.b[(d*2+1)*rows:][:rows])
+	addMatVec(l.gate, l.w[d*rows*l.in:], x)
+	addMatVec(l.rec, l.r[d*rows*l.hidden:], h)
+}
+
+// addMatVec adds m·v to out; m is row-major with a row an element of out.
+func addMatVec(out, m, v []float64) {
+	for i := range out {
+		row, s := m[i*len(v):][:len(v)], 0.0
+		for k, a := range v {
+			s += row[k] * a
+		}
+		out[i] += s
+	}
+}
+
+// f applies activation k of direction d to a clipped value.
+func (l *layer) f(d, k int, x float64) float64 {
+	if l.clip > 0 {
+		x = math.Max(-l.clip, math.Min(l.clip, x))
+	}
+	return l.act[d*len(l.functions)+k](x)
+}
+
+// stepRNN: h = f(x·Wᵀ + h·Rᵀ + Wb + Rb).
+func (l *layer) stepRNN(d int, x, h, _ []float64) {
+	l.inputs(d, x, h)
+	for i := range h {
+		h[i] = l.f(d, 0, l.gate[i]+l.rec[i])
+	}
+}
+
+// stepGRU is a gated recurrent unit, gates in the order z r h; linear_before_reset applies the reset gate after the
+// recurrent product instead of before it.
+func (l *layer) stepGRU(d int, x, h, _ []float64) {
+	l.inputs(d, x, h)
+	n := l.hidden
+	z, r, hx := l.gate[:n], l.gate[n:2*n], l.gate[2*n:]
+	rec := l.rec[2*n:]
+	for i := range n {
+		z[i] = l.f(d, 0, z[i]+l.rec[i])
+		r[i] = l.f(d, 0, r[i]+l.rec[n+i])
+	}
+	if l.Attrs.Bool("linear_before_reset", false) {
+		for i := range n {
+			hx[i] += r[i] * rec[i]
+		}
+	} else {
+		reset := make([]float64, n)
+		for i := range n {
+			reset[i] = r[i] * h[i]
+		}
+		copy(rec, l.b[(d*2+1)*3*n+2*n:][:n])
+		addMatVec(rec, l.r[(d*3+2)*n*n:], reset)
+		for i := range n {
+			hx[i] += rec[i]
+		}
+	}
+	for i := range n {
+		h[i] = (1-z[i])*l.f(d, 1, hx[i]) + z[i]*h[i]
+	}
+}
+
+// stepLSTM is a long short-term memory with peepholes, gates in the order i o f c; input_forget couples f to 1 - i.
+func (l *layer) stepLSTM(d int, x, h, c []float64) {
+	l.inputs(d, x, h)
+	n := l.hidden
+	p := l.p[d*3*n:]
+	coupled := l.Attrs.Bool("input_forget", false)
+	for k := range n {
+		pre := func(gate int) float64 { return l.gate[gate*n+k] + l.rec[gate*n+k] }
+		i := l.f(d, 0, pre(0)+p[k]*c[k])
+		f := 1 - i
+		if !coupled {
+			f = l.f(d, 0, pre(2)+p[2*n+k]*c[k])
+		}
+		c[k] = f*c[k] + i*l.f(d, 1, pre(3))
+		o := l.f(d, 0, pre(1)+p[n+k]*c[k])
+		h[k] = o * l.act[d*3+2](c[k])
+	}
+}
+
+// activations returns the n functions that attribute activations names, or the defaults. activation_alpha and
+// activation_beta are consumed in the order of the functions that take them.
+func (l *layer) activations(n int) ([]func(float64) float64, error) {
+	names := l.Attrs.Strings("activations")
+	if names == nil {
+		for range l.reverse {
+			names = append(names, l.functions...)
+		}
+	}
+	if len(names) != n {
+		return nil, l.Errorf(ErrAttr, "activations has %d functions, must have %d", len(names), n)
+	}
+	alphas, betas := l.Attrs.Floats("activation_alpha"), l.Attrs.Floats("activation_beta")
+	take := func(from *[]float32, def float64) float64 {
+		if len(*from) == 0 {
+			return def
+		}
+		v := (*from)[0]
+		*from = (*from)[1:]
+		return float64(v)
+	}
+	out := make([]func(float64) float64, n)
+	for i, name := range names {
+		a, ok := recurrentFunctions[name]
+		if !ok {
+			return nil, l.Errorf(ErrAttr, "activations names %q, which the operator does not have", name)
+		}
+		alpha, beta := a.alpha, a.beta
+		if a.takes > 0 {
+			alpha = take(&alphas, alpha)
+		}
+		if a.takes > 1 {
+			beta = take(&betas, beta)
+		}
+		out[i] = a.of(alpha, beta)
+	}
+	return out, nil
+}
+
+// recurrentFunction is an activation of the recurrent operators with how many parameters it takes and their defaults.
+type recurrentFunction struct {
+	takes       int
+	alpha, beta float64
+	of          func(alpha, beta float64) func(float64) float64
+}
+
+var recurrentFunctions = map[string]recurrentFunction{
+	"Relu":     {of: plain(relu)},
+	"Tanh":     {of: plain(math.Tanh)},
+	"Sigmoid":  {of: plain(sigmoid)},
+	"Softsign": {of: plain(softsign)},
+	"Softplus": {of: plain(softplus)},
+	"Affine": {2, 1, 0, func(a, b float64) func(float64) float64 {
+		return func(x float64) float64 { return a*x + b }
+	}},
+	"ScaledTanh": {2, 1, 1, func(a, b float64) func(float64) float64 {
+		return func(x float64) float64 { return a * math.Tanh(b*x) }
+	}},
+	"HardSigmoid":     {2, 0.2, 0.5, hardSigmoid},
+	"LeakyRelu":       {1, 0.01, 0, func(a, _ float64) func(float64) float64 { return leakyRelu(a) }},
+	"ThresholdedRelu": {1, 1, 0, func(a, _ float64) func(float64) float64 { return thresholdedRelu(a) }},
+	"Elu":             {1, 1, 0, func(a, _ float64) func(float64) float64 { return elu(a) }},
+}
+
+func plain(f func(float64) float64) func(_, _ float64) func(float64) float64 {
+	return func(_, _ float64) func(float64) float64 { return f }
+}
