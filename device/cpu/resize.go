@@ -1,0 +1,83 @@
+package cpu
+
+import (
+	"github.com/weirgpu/weir/tensor"
+)
+
+// resizeKernels are Resize (ONNX 10 to 19) and Upsample (7, 9) by whole factors with nearest-neighbour sampling, where every
+// output element (i, j) is input element (i/fy, j/fx): how detectors and segmenters upsample. Other modes run by the
+// reference.
+var resizeKernels = map[opKey]builder{{"", "Resize"}: resize, {"", "Upsample"}: resize}
+
+func resize(r *Request) (Kernel, error) {
+	x, d, _ := r.in(0)
+	y := r.outShape()
+	attrs := r.Call.Attrs
+	if attrs.String("mode", "nearest") != "nearest" || d.Size() != 4 || len(x) != 4 || count(x) == 0 || x[0] != y[0] || x[1] != y[1] {
+		return nil, nil
+	}
+	fy, fx := y[2]/x[2], y[3]/x[3]
+	if fy < 1 || fx < 1 || fy*x[2] != y[2] || fx*x[3] != y[3] || !floors(r) {
+		return nil, nil
+	}
+	return &repeatKernel{planes: x[0] * x[1], h: x[2], w: x[3], fy: fy, fx: fx}, nil
+}
+
+// floors reports whether the sampling rule comes to ⌊i/f⌋ for whole factors f.
+func floors(r *Request) bool {
+	if r.Call.Type == "Upsample" || r.Call.Version < 11 {
+		return true
+	}
+	switch r.Call.Attrs.String("coordinate_transformation_mode", "half_pixel") {
+	case "asymmetric":
+		return r.Call.Attrs.String("nearest_mode", "round_prefer_floor") == "floor"
+	case "half_pixel":
+		// (i+½)/f − ½ lies within half a unit of ⌊i/f⌋, strictly for odd f and for even f never at a tie.
+		mode := r.Call.Attrs.String("nearest_mode", "round_prefer_floor")
+		return mode == "round_prefer_floor" || mode == "round_prefer_ceil"
+	}
+	return false
+}
+
+// repeatKernel repeats each element fx times along a row and each row fy times.
+type repeatKernel struct {
+	plain
+	planes, h, w, fy, fx int
+}
+
+// Name implements Kernel.
+func (k *repeatKernel) Name() string { return "resize.repeat" }
+
+// Bind implements Kernel.
+func (k *repeatKernel) Bind(b Binding) Task {
+	return &repeatTask{repeatKernel: k, per: max(1, moveBlock/(k.h*k.w*k.fy*k.fx)),
+		x: tensor.Cast[uint32](b.In[0].Data), y: tensor.Cast[uint32](b.Out[0].Data)}
+}
+
+type repeatTask struct {
+	*repeatKernel
+	per  int
+	x, y []uint32
+}
+
+// Run implements Task.
+func (t *repeatTask) Run(x *Exec) error { return x.For((t.planes+t.per-1)/t.per, t) }
+
+// Chunk implements Region.
+func (t *repeatTask) Chunk(i, _ int) {
+	wide := t.w * t.fx
+	for p := i * t.per; p < min((i+1)*t.per, t.planes); p++ {
+		for r := range t.h {
+			src := t.x[(p*t.h+r)*t.w:][:t.w]
+			dst := t.y[(p*t.h+r)*t.fy*wide:][:t.fy*wide]
+			for j, v := range src {
+				for f := range t.fx {
+					dst[j*t.fx+f] = v
+				}
+			}
+			for f := 1; f < t.fy; f++ {
+				copy(dst[f*wide:(f+1)*wide], dst[:wide])
+			}
+		}
+	}
+}
