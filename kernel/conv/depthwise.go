@@ -117,50 +117,7 @@ func (o *Op) padBand(scratch, src []float32, y0, y1 int) {
 		return
 	}
 	for r := range r1 - r0 {
-		d.padRow(dst[r*d.pitch:][:d.pitch], src[r*p.In[2]:][:p.In[2]], p.PadLo[2], p.Stride[2])
+		clear(dst[r*d.pitch:][:d.pitch])
+		spread(d.level, dst[r*d.pitch:], src[r*p.In[2]:][:p.In[2]], p.PadLo[2], p.Stride[2], d.phase)
 	}
-}
-
-// padRow writes lead zeros, src and zeros to the end into row, element q at (q mod stride)*phase + q/stride.
-func (d *depthwise) padRow(row, src []float32, lead, stride int) {
-	if stride == 1 {
-		clear(row[:min(lead, len(row))])
-		n := copy(row[min(lead, len(row)):], src)
-		clear(row[min(lead+n, len(row)):])
-		return
-	}
-	if stride == 2 {
-		d.padRowTwo(row, src, lead)
-		return
-	}
-	clear(row)
-	for i, x := range src {
-		if q := lead + i; q/stride < d.phase {
-			row[q%stride*d.phase+q/stride] = x
-		}
-	}
-}
-
-// padRowTwo is padRow for a stride of 2.
-func (d *depthwise) padRowTwo(row, src []float32, lead int) {
-	phase := d.phase
-	first, second := row[:phase], row[phase:2*phase]
-	if lead%2 == 1 {
-		first, second = second, first
-	}
-	// Element 0 of src is element at of first; element 1 is element next of second.
-	at, next := lead/2, lead/2+lead%2
-	pairs := min(len(src)/2, max(0, phase-next))
-	clear(first[:min(at, phase)])
-	clear(second[:min(next, phase)])
-	if pairs > 0 {
-		deinterleave(first[at:], second[next:], src, pairs)
-	}
-	end := min(at+pairs, phase)
-	if 2*pairs < len(src) && end < phase {
-		first[end] = src[2*pairs]
-		end++
-	}
-	clear(first[end:])
-	clear(second[min(next+pairs, phase):])
 }

@@ -62,6 +62,42 @@ func padRows(v level, dst, src []float32, n, cols, lead, stride, phase int) bool
 	return true
 }
 
+// reduceRow does what reduceGo does.
+func reduceRow(v level, kind PoolKind, dst, src []float32) {
+	done := 0
+	switch {
+	case v == levelAVX512 && len(dst) >= 16:
+		done = len(dst) &^ 15
+		if kind == MaxPool {
+			maxRowAVX512(&dst[0], &src[:done][0], done/16)
+		} else {
+			addRowAVX512(&dst[0], &src[:done][0], done/16)
+		}
+	case v == levelAVX2 && len(dst) >= 8:
+		done = len(dst) &^ 7
+		if kind == MaxPool {
+			maxRowAVX2(&dst[0], &src[:done][0], done/8)
+		} else {
+			addRowAVX2(&dst[0], &src[:done][0], done/8)
+		}
+	}
+	reduceGo(kind, dst[done:], src[done:])
+}
+
+// deinterleave does what deinterleaveGo does.
+func deinterleave(v level, even, odd, src []float32, n int) {
+	done := 0
+	switch {
+	case v == levelAVX512 && n >= 16:
+		done = n &^ 15
+		deinterleaveAVX512(&even[:done][0], &odd[:done][0], &src[:2*done][0], done/16)
+	case v == levelAVX2 && n >= 8:
+		done = n &^ 7
+		deinterleaveAVX2(&even[:done][0], &odd[:done][0], &src[:2*done][0], done/8)
+	}
+	deinterleaveGo(even[done:], odd[done:], src[2*done:], n-done)
+}
+
 // bits returns a word with bits lo to hi set, as far as it has them.
 func bits(lo, hi int) uint64 {
 	lo, hi = min(max(lo, 0), 64), min(max(hi, 0), 64)

@@ -574,6 +574,69 @@ done:
 	VZEROUPPER
 	RET
 
+// func maxRowAVX2(dst, src *float32, n int)
+TEXT ·maxRowAVX2(SB), 0, $256-24
+	NO_LOCAL_POINTERS
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+loop:
+	VMOVUPS (DI), Y0
+	VMOVUPS (SI), Y1
+	VMAXPS Y1, Y0, Y2
+	VCMPPS $3, Y1, Y0, Y3
+	VADDPS Y1, Y0, Y4
+	VBLENDVPS Y3, Y4, Y2, Y2
+	VMOVUPS Y2, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func addRowAVX2(dst, src *float32, n int)
+TEXT ·addRowAVX2(SB), 0, $256-24
+	NO_LOCAL_POINTERS
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+loop:
+	VMOVUPS (DI), Y0
+	VMOVUPS (SI), Y1
+	VADDPS Y1, Y0, Y2
+	VMOVUPS Y2, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func deinterleaveAVX2(even, odd, src *float32, n int)
+TEXT ·deinterleaveAVX2(SB), 0, $256-32
+	NO_LOCAL_POINTERS
+	MOVQ even+0(FP), DI
+	MOVQ odd+8(FP), R8
+	MOVQ src+16(FP), SI
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+	VSHUFPS $0xdd, Y1, Y0, Y2
+	VSHUFPS $0x88, Y1, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y2, (R8)
+	ADDQ $64, SI
+	ADDQ $32, DI
+	ADDQ $32, R8
+	DECQ CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
 // func rowsAVX512(t *rows)
 TEXT ·rowsAVX512(SB), 0, $256-8
 	NO_LOCAL_POINTERS
@@ -940,5 +1003,69 @@ store_1_true:
 next1:
 	JMP done
 done:
+	VZEROUPPER
+	RET
+
+// func maxRowAVX512(dst, src *float32, n int)
+TEXT ·maxRowAVX512(SB), 0, $256-24
+	NO_LOCAL_POINTERS
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+loop:
+	VMOVUPS (DI), Z0
+	VMOVUPS (SI), Z1
+	VMAXPS Z1, Z0, Z2
+	VCMPPS $3, Z1, Z0, K1
+	VADDPS Z1, Z0, K1, Z2
+	VMOVUPS Z2, (DI)
+	ADDQ $64, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func addRowAVX512(dst, src *float32, n int)
+TEXT ·addRowAVX512(SB), 0, $256-24
+	NO_LOCAL_POINTERS
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+loop:
+	VMOVUPS (DI), Z0
+	VMOVUPS (SI), Z1
+	VADDPS Z1, Z0, Z2
+	VMOVUPS Z2, (DI)
+	ADDQ $64, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func deinterleaveAVX512(even, odd, src *float32, n int)
+TEXT ·deinterleaveAVX512(SB), 0, $256-32
+	NO_LOCAL_POINTERS
+	MOVQ even+0(FP), DI
+	MOVQ odd+8(FP), R8
+	MOVQ src+16(FP), SI
+	MOVQ n+24(FP), CX
+	VMOVUPS ·evenLanes<>(SB), Z4
+	VPTERNLOGD $0xff, Z5, Z5, Z5
+	VPSUBD Z5, Z4, Z5
+loop:
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVAPS Z0, Z2
+	VPERMT2PS Z1, Z4, Z0
+	VPERMT2PS Z1, Z5, Z2
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z2, (R8)
+	ADDQ $128, SI
+	ADDQ $64, DI
+	ADDQ $64, R8
+	DECQ CX
+	JNZ loop
 	VZEROUPPER
 	RET

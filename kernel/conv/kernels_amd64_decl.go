@@ -31,7 +31,37 @@ func copyEvenAVX2(dst *float32, dstStride int, src *float32, srcStride, n, m int
 //go:noescape
 func rowsAVX2(t *rows)
 
+// maxRowAVX2 sets dst to the larger of dst and src, NaN if either is, 8*n floats, n >= 1.
+//
+//go:noescape
+func maxRowAVX2(dst, src *float32, n int)
+
+// addRowAVX2 adds src to dst, 8*n floats, n >= 1.
+//
+//go:noescape
+func addRowAVX2(dst, src *float32, n int)
+
+// deinterleaveAVX2 writes the even and the odd ones of 16*n floats, n >= 1.
+//
+//go:noescape
+func deinterleaveAVX2(even, odd, src *float32, n int)
+
 // rowsAVX512 computes t; rowsGo defines it.
 //
 //go:noescape
 func rowsAVX512(t *rows)
+
+// maxRowAVX512 sets dst to the larger of dst and src, NaN if either is, 16*n floats, n >= 1.
+//
+//go:noescape
+func maxRowAVX512(dst, src *float32, n int)
+
+// addRowAVX512 adds src to dst, 16*n floats, n >= 1.
+//
+//go:noescape
+func addRowAVX512(dst, src *float32, n int)
+
+// deinterleaveAVX512 writes the even and the odd ones of 32*n floats, n >= 1.
+//
+//go:noescape
+func deinterleaveAVX512(even, odd, src *float32, n int)

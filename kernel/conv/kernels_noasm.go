@@ -14,3 +14,9 @@ func runRows(_ level, t *rows) { rowsGo(t) }
 
 // padRows reports that there is no kernel.
 func padRows(_ level, _, _ []float32, _, _, _, _, _ int) bool { return false }
+
+// reduceRow does what reduceGo does.
+func reduceRow(_ level, kind PoolKind, dst, src []float32) { reduceGo(kind, dst, src) }
+
+// deinterleave does what deinterleaveGo does.
+func deinterleave(_ level, even, odd, src []float32, n int) { deinterleaveGo(even, odd, src, n) }

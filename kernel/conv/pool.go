@@ -24,9 +24,16 @@ type PoolParams struct {
 }
 
 // PoolOp is a planned pooling. It is immutable and may be used by many goroutines at once.
+//
+// Each output row first reduces the rows of its window into one and then the columns of that, which are spread so that
+// the columns that neighbouring outputs see first, second, ... are neighbours.
 type PoolOp struct {
-	p      PoolParams
-	planes int // per chunk
+	p       PoolParams
+	level   level
+	planes  int   // per chunk
+	phase   int   // floats of one remainder of the columns modulo the stride
+	offsets []int // of each column of the kernel in the spread row
+	columns []float32
 }
 
 // poolWork is the elements of a chunk of pooling.
@@ -50,7 +57,26 @@ func NewPool(p PoolParams) (*PoolOp, error) {
 		return nil, fmt.Errorf("%w: %d planes of %v to %v, limit %d elements", ErrParams, p.Planes, p.In, p.Out, maxElements)
 	}
 	work := volume(p.Out)/p.Out[2]*volume(p.Kernel)/p.Kernel[2]*p.In[2] + volume(p.Out)*p.Kernel[2]
-	return &PoolOp{p: p, planes: max(1, poolWork/work)}, nil
+	o := &PoolOp{p: p, level: currentLevel(), planes: max(1, poolWork/work)}
+	o.phase = p.Out[2] + (p.Kernel[2]-1)*p.Dilate[2]/p.Stride[2]
+	for k := range p.Kernel[2] {
+		q := k * p.Dilate[2]
+		o.offsets = append(o.offsets, q%p.Stride[2]*o.phase+q/p.Stride[2])
+	}
+	for x := range p.Out[2] {
+		o.columns = append(o.columns, float32(p.divisor(2, x)))
+	}
+	return o, nil
+}
+
+// divisor is the number of elements of the kernel that count towards the mean along an axis at an output position.
+func (p *PoolParams) divisor(axis, pos int) int {
+	if p.CountPad {
+		_, n := inside(pos*p.Stride[axis], p.Dilate[axis], p.In[axis]+p.PadLo[axis]+p.PadHi[axis], p.Kernel[axis])
+		return n
+	}
+	lo, hi := p.tapsInside(axis, pos)
+	return hi - lo
 }
 
 // Out returns the spatial size of the output.
@@ -60,7 +86,7 @@ func (o *PoolOp) Out() [3]int { return o.p.Out }
 func (o *PoolOp) Chunks() int { return (o.p.Planes + o.planes - 1) / o.planes }
 
 // ScratchLen returns how many floats of scratch Run needs.
-func (o *PoolOp) ScratchLen() int { return o.p.In[2] }
+func (o *PoolOp) ScratchLen() int { return o.p.In[2] + o.p.Stride[2]*o.phase }
 
 // Run computes chunk c of 0 <= c < Chunks from x, Planes x In, into y, Planes x Out, which must not overlap. Scratch
 // holds at least ScratchLen floats that no other call uses meanwhile. Run panics when a slice is too short.
@@ -71,31 +97,43 @@ func (o *PoolOp) Run(c int, x, y, scratch []float32) {
 		panic(fmt.Sprintf("conv: pooling chunk %d of %d with %d inputs, %d outputs and %d floats of scratch for %d planes of %v to %v",
 			c, o.Chunks(), len(x), len(y), len(scratch), p.Planes, p.In, p.Out))
 	}
+	spreadRow := scratch[p.In[2]:o.ScratchLen()]
+	fill(spreadRow, p.neutral())
 	for plane := c * o.planes; plane < min((c+1)*o.planes, p.Planes); plane++ {
-		o.plane(y[plane*out:][:out], x[plane*in:][:in], scratch[:p.In[2]])
+		o.plane(y[plane*out:][:out], x[plane*in:][:in], scratch[:p.In[2]], spreadRow)
 	}
 }
 
-// plane pools one plane: each output row first reduces the rows of its window into one, then the columns of that.
-func (o *PoolOp) plane(dst, src, row []float32) {
+// plane pools one plane. Row and spreadRow are scratch; the gaps of spreadRow hold the neutral element.
+func (o *PoolOp) plane(dst, src, row, spreadRow []float32) {
 	p := &o.p
 	for z := range p.Out[0] {
 		z0, z1 := p.tapsInside(0, z)
 		for y := range p.Out[1] {
 			y0, y1 := p.tapsInside(1, y)
-			p.start(row)
+			fill(row, p.neutral())
 			for kz := z0; kz < z1; kz++ {
 				iz := z*p.Stride[0] - p.PadLo[0] + kz*p.Dilate[0]
 				for ky := y0; ky < y1; ky++ {
 					iy := y*p.Stride[1] - p.PadLo[1] + ky*p.Dilate[1]
-					p.reduce(row, src[(iz*p.In[1]+iy)*p.In[2]:][:p.In[2]])
+					reduceRow(o.level, p.Kind, row, src[(iz*p.In[1]+iy)*p.In[2]:][:p.In[2]])
 				}
 			}
-			n := (z1 - z0) * (y1 - y0)
-			if p.CountPad {
-				n = p.counted(0, z) * p.counted(1, y)
-			}
-			p.columns(dst[(z*p.Out[1]+y)*p.Out[2]:][:p.Out[2]], row, n)
+			spread(o.level, spreadRow, row, p.PadLo[2], p.Stride[2], o.phase)
+			o.reduceColumns(dst[(z*p.Out[1]+y)*p.Out[2]:][:p.Out[2]], spreadRow, p.divisor(0, z)*p.divisor(1, y))
+		}
+	}
+}
+
+// reduceColumns reduces the columns of a spread row into dst; n is what the rows contribute to the divisor of a mean.
+func (o *PoolOp) reduceColumns(dst, spreadRow []float32, n int) {
+	copy(dst, spreadRow)
+	for _, off := range o.offsets[1:] {
+		reduceRow(o.level, o.p.Kind, dst, spreadRow[off:][:len(dst)])
+	}
+	if o.p.Kind == AveragePool {
+		for x, c := range o.columns {
+			dst[x] /= float32(n) * c
 		}
 	}
 }
@@ -107,58 +145,16 @@ func (p *PoolParams) tapsInside(axis, pos int) (k0, k1 int) {
 	return k0, max(k0, k1)
 }
 
-// counted is the number of elements of the kernel that see the image or its pads.
-func (p *PoolParams) counted(axis, pos int) int {
-	_, n := inside(pos*p.Stride[axis], p.Dilate[axis], p.In[axis]+p.PadLo[axis]+p.PadHi[axis], p.Kernel[axis])
-	return n
+// neutral is what reducing with changes nothing.
+func (p *PoolParams) neutral() float32 {
+	if p.Kind == MaxPool {
+		return negInf
+	}
+	return 0
 }
 
-// start sets row to the neutral element.
-func (p *PoolParams) start(row []float32) {
-	if p.Kind == AveragePool {
-		clear(row)
-		return
-	}
-	for i := range row {
-		row[i] = negInf
-	}
-}
-
-// reduce adds src to row, or takes the larger of each pair.
-func (p *PoolParams) reduce(row, src []float32) {
-	src = src[:len(row)]
-	if p.Kind == AveragePool {
-		for i, v := range src {
-			row[i] += v
-		}
-		return
-	}
-	for i, v := range src {
-		row[i] = max(row[i], v)
-	}
-}
-
-// columns reduces the columns of row into dst; n is what the rows contribute to the divisor of a mean.
-func (p *PoolParams) columns(dst, row []float32, n int) {
-	for x := range dst {
-		k0, k1 := p.tapsInside(2, x)
-		at := x*p.Stride[2] - p.PadLo[2]
-		if p.Kind == MaxPool {
-			v := negInf
-			for k := k0; k < k1; k++ {
-				v = max(v, row[at+k*p.Dilate[2]])
-			}
-			dst[x] = v
-			continue
-		}
-		v := float32(0)
-		for k := k0; k < k1; k++ {
-			v += row[at+k*p.Dilate[2]]
-		}
-		count := k1 - k0
-		if p.CountPad {
-			count = p.counted(2, x)
-		}
-		dst[x] = v / float32(n*count)
+func fill(x []float32, v float32) {
+	for i := range x {
+		x[i] = v
 	}
 }

@@ -59,3 +59,17 @@ func (p *PoolParams) padsAt(tap int, pos [3]int) bool {
 	}
 	return p.CountPad
 }
+
+// reduceGo adds src to dst, or takes the larger of each pair, element by element.
+func reduceGo(kind PoolKind, dst, src []float32) {
+	src = src[:len(dst)]
+	if kind == AveragePool {
+		for i, v := range src {
+			dst[i] += v
+		}
+		return
+	}
+	for i, v := range src {
+		dst[i] = max(dst[i], v)
+	}
+}

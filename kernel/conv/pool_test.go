@@ -2,44 +2,64 @@ package conv
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 )
 
 func TestRandomPools(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 3))
-	for range 400 {
-		p := PoolParams{
-			Window: randomWindow(r, 1+r.IntN(3), 9), Planes: 1 + r.IntN(5),
-			Kind: PoolKind(r.IntN(2)), CountPad: r.IntN(2) == 0,
+	atLevels(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(1, 3))
+		for range 400 {
+			checkPool(t, r, randomPool(t, r))
 		}
-		out, err := p.Window.setDefaults()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r.IntN(2) == 0 {
-			for i := range 3 {
-				if out[i]*p.Stride[i] < p.In[i]+p.PadLo[i] {
-					out[i]++
-				}
-			}
-			p.Out = out
-		}
-		op, err := NewPool(p)
-		if err != nil {
-			t.Fatalf("%+v: %v", p, err)
-		}
-		x, _ := guarded(r, p.Planes*volume(p.In))
-		y, check := guarded(r, p.Planes*volume(op.Out()))
-		want := make([]float32, len(y))
-		scratch := make([]float32, op.ScratchLen())
-		for _, c := range r.Perm(op.Chunks()) {
-			op.Run(c, x, y, scratch)
-		}
-		check(t, "y")
-		ReferencePool(p, x, want)
-		compare(t, fmt.Sprintf("%+v", p), y, want, 1e-5)
+	})
+}
+
+func randomPool(t *testing.T, r *rand.Rand) PoolParams {
+	p := PoolParams{
+		Window: randomWindow(r, 1+r.IntN(3), 9), Planes: 1 + r.IntN(5),
+		Kind: PoolKind(r.IntN(2)), CountPad: r.IntN(2) == 0,
 	}
+	if r.IntN(4) == 0 {
+		p.In[2] += r.IntN(60)
+	}
+	out, err := p.Window.setDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.IntN(2) == 0 {
+		for i := range 3 {
+			if out[i]*p.Stride[i] < p.In[i]+p.PadLo[i] {
+				out[i]++
+			}
+		}
+		p.Out = out
+	}
+	return p
+}
+
+func checkPool(t *testing.T, r *rand.Rand, p PoolParams) {
+	t.Helper()
+	op, err := NewPool(p)
+	if err != nil {
+		t.Fatalf("%+v: %v", p, err)
+	}
+	x, _ := guarded(r, p.Planes*volume(p.In))
+	if r.IntN(3) == 0 {
+		x[r.IntN(len(x))] = float32(math.NaN())
+		x[r.IntN(len(x))] = inf
+	}
+	y, check := guarded(r, p.Planes*volume(op.Out()))
+	want := make([]float32, len(y))
+	scratch, checkScratch := guarded(r, op.ScratchLen())
+	for _, c := range r.Perm(op.Chunks()) {
+		op.Run(c, x, y, scratch)
+	}
+	check(t, "y")
+	checkScratch(t, "scratch")
+	ReferencePool(p, x, want)
+	compare(t, fmt.Sprintf("%+v", p), y, want, 1e-5)
 }
 
 func BenchmarkPool(b *testing.B) {

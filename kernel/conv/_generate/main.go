@@ -49,6 +49,8 @@ func main() {
 	copyOverlapping(&s)
 	for _, v := range []vector{avx2, avx512} {
 		rows(&s, v)
+		reduceRows(&s, v)
+		deinterleave(&s, v)
 	}
 	write("../kernels_amd64.s", s.Bytes())
 	src, err := format.Source([]byte(header + "package conv\n" + s.decl.String()))
