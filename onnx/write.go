@@ -246,7 +246,7 @@ func changed(nodes []*graph.Node, version int) *graph.Node {
 			continue
 		}
 		o, err := n.Op()
-		if err != nil || version == 0 || o.SinceVersion(version) != o.SinceVersion(n.Version) {
+		if err != nil || version < o.Since[0] || o.SinceVersion(version) != o.SinceVersion(n.Version) {
 			return n
 		}
 	}

@@ -1,0 +1,111 @@
+package onnx
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+// external makes an initialiser "w" of two floats in another file.
+func external(pairs ...string) part {
+	parts := []part{text(8, "w"), number(1, 2), number(2, 1), number(14, 1)}
+	for i := 0; i < len(pairs); i += 2 {
+		parts = append(parts, sub(13, text(1, pairs[i]), text(2, pairs[i+1])))
+	}
+	return initializer(parts...)
+}
+
+func TestExternalData(t *testing.T) {
+	base := t.TempDir()
+	dir := filepath.Join(base, "model")
+	write := func(path string, b []byte) {
+		t.Helper()
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, b, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data := tensor.Bytes([]float32{0, 3, 4})
+	write(filepath.Join(dir, "w.bin"), data)
+	write(filepath.Join(dir, "sub", "w.bin"), data)
+	write(filepath.Join(base, "secret"), data)
+	links := os.Symlink("../secret", filepath.Join(dir, "link")) == nil
+	cases := []struct {
+		name string
+		part part
+		say  string // "" when it must work
+	}{
+		{"offset", external("location", "w.bin", "offset", "4", "length", "8"), ""},
+		{"offset alone", external("location", "w.bin", "offset", "4"), ""},
+		{"folder", external("location", "sub/w.bin", "offset", "4"), ""},
+		{"unclean path inside", external("location", "sub/../w.bin", "offset", "4"), ""},
+		{"missing", external("location", "none.bin"), "none.bin"},
+		{"no location", external(), "location"},
+		{"short", external("location", "w.bin", "offset", "8"), "12 bytes"},
+		{"offset beyond", external("location", "w.bin", "offset", "9223372036854775807"), "12 bytes"},
+		{"other length", external("location", "w.bin", "length", "12"), "needs 8"},
+		{"negative offset", external("location", "w.bin", "offset", "-4"), "not a size"},
+		{"above the folder", external("location", "../secret"), "inside"},
+		{"absolute", external("location", filepath.Join(base, "secret")), "inside"},
+		{"folder itself", external("location", "sub"), "regular"},
+		{"link out of the folder", external("location", "link"), "link"},
+	}
+	for _, c := range cases {
+		if c.name == "link out of the folder" && !links {
+			continue
+		}
+		path := filepath.Join(dir, "m.onnx")
+		write(path, modelOf(out("w"), c.part))
+		m, err := Open(path, Options{})
+		if c.say != "" {
+			if !errors.Is(err, ErrExternalData) || !strings.Contains(err.Error(), c.say) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), `"w"`) {
+				t.Errorf("%s: got %v, want %v with %s", c.name, err, ErrExternalData, c.say)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if got := tensor.As[float32](m.Graph.Outputs[0].Const()); !slices.Equal(got, []float32{3, 4}) {
+			t.Errorf("%s: got %v, want [3 4]", c.name, got)
+		}
+		if err := errors.Join(m.Close(), m.Close()); err != nil {
+			t.Errorf("%s: Close: %v", c.name, err)
+		}
+	}
+}
+
+func TestOpenOddFiles(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := Open(filepath.Join(dir, "none.onnx"), Options{}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("missing file: %v", err)
+	}
+	empty := filepath.Join(dir, "empty.onnx")
+	if err := os.WriteFile(empty, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(empty, Options{}); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), empty) {
+		t.Errorf("empty file: %v", err)
+	}
+	if _, err := Open(dir, Options{}); err == nil {
+		t.Error("a folder was opened as a model")
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	go func() {
+		w.Write(modelOf(in("x"), out("x")))
+		w.Close()
+	}()
+	m, err := mapFile(r)
+	if err != nil || len(m.data) == 0 {
+		t.Errorf("pipe: %v", err)
+	}
+}

@@ -1,0 +1,261 @@
+package onnx
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weirgpu/weir/conformance/archive"
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// same tells the first difference between two graphs; nil when there is none. Versions of operators may differ where the
+// operator did not change in between.
+func same(a, b *graph.Graph) error {
+	if a.Name != b.Name || a.Captures != b.Captures || !maps.Equal(a.Meta, b.Meta) {
+		return fmt.Errorf("name, captures or metadata: %q %d %v, %q %d %v", a.Name, a.Captures, a.Meta, b.Name, b.Captures, b.Meta)
+	}
+	if err := errors.Join(sameValues(a.Inputs, b.Inputs), sameValues(a.Outputs, b.Outputs)); err != nil {
+		return fmt.Errorf("graph %q: %w", a.Name, err)
+	}
+	if len(a.Nodes) != len(b.Nodes) {
+		return fmt.Errorf("graph %q: %d nodes, %d nodes", a.Name, len(a.Nodes), len(b.Nodes))
+	}
+	for i := range a.Nodes {
+		if err := sameNode(a.Nodes[i], b.Nodes[i]); err != nil {
+			return fmt.Errorf("graph %q: %v: %w", a.Name, a.Nodes[i], err)
+		}
+	}
+	return nil
+}
+
+func sameValues(a, b []*graph.Value) error {
+	if len(a) != len(b) {
+		return fmt.Errorf("%d values, %d values", len(a), len(b))
+	}
+	for i, v := range a {
+		w := b[i]
+		switch {
+		case v == nil && w == nil:
+		case v == nil || w == nil || v.Name != w.Name || v.Index != w.Index || (v.Producer == nil) != (w.Producer == nil):
+			return fmt.Errorf("value %d: %v, %v", i, v, w)
+		case v.IsConst() != w.IsConst() || v.IsConst() && !tensor.Equal(v.Const(), w.Const()):
+			return fmt.Errorf("value %q: constants differ", v.Name)
+		case v.Type.DType != w.Type.DType || v.Type.Ranked != w.Type.Ranked || len(v.Type.Shape) != len(w.Type.Shape):
+			return fmt.Errorf("value %q: %v, %v", v.Name, v.Type, w.Type)
+		}
+	}
+	return nil
+}
+
+func sameNode(a, b *graph.Node) error {
+	if a.Name != b.Name || a.Domain != b.Domain || a.Type != b.Type || a.Captures != b.Captures || len(a.Attrs) != len(b.Attrs) {
+		return fmt.Errorf("became %v, %d captures, %d attributes", b, b.Captures, len(b.Attrs))
+	}
+	if o, err := a.Op(); a.Version != b.Version && (err != nil || o.SinceVersion(a.Version) != o.SinceVersion(b.Version)) {
+		return fmt.Errorf("version %d became %d", a.Version, b.Version)
+	}
+	if err := errors.Join(sameValues(a.In, b.In), sameValues(a.Out, b.Out)); err != nil {
+		return err
+	}
+	for i, x := range a.Attrs {
+		y := b.Attrs[i]
+		ok := x.Name == y.Name && x.Kind == y.Kind && slices.Equal(x.Ints, y.Ints) && slices.Equal(x.Strings, y.Strings) &&
+			bytes.Equal(tensor.Bytes(x.Floats), tensor.Bytes(y.Floats)) &&
+			(x.Tensor == nil) == (y.Tensor == nil) && (x.Tensor == nil || tensor.Equal(x.Tensor, y.Tensor))
+		if !ok {
+			return fmt.Errorf("attribute %q differs", x.Name)
+		}
+		if g, isBody := x.Body.(*graph.Graph); isBody {
+			if err := same(g, y.Body.(*graph.Graph)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// rewritten writes a graph and reads it again.
+func rewritten(g *graph.Graph, o Options) (*graph.Graph, error) {
+	var b bytes.Buffer
+	if err := Write(&b, g, WriteOptions{}); err != nil {
+		return nil, err
+	}
+	m, err := Decode(b.Bytes(), "", o)
+	if err != nil {
+		return nil, fmt.Errorf("reading what was written: %w", err)
+	}
+	return m.Graph, nil
+}
+
+// testFiles lists the models of the ONNX project's test data, none when it is not on this machine.
+func testFiles(t testing.TB) []string {
+	t.Helper()
+	dir, err := archive.BackendTests()
+	if errors.Is(err, archive.ErrNoData) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []string
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if strings.HasSuffix(path, ".onnx") {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// TestRoundTripOfTestData writes and reads again every model of ONNX's test data that weir can hold.
+func TestRoundTripOfTestData(t *testing.T) {
+	files := testFiles(t)
+	if len(files) == 0 {
+		t.Skip(archive.NoData)
+	}
+	held := 0
+	for _, path := range files {
+		o := Options{}
+		m, err := Open(path, o)
+		if errors.Is(err, op.ErrUnsupported) {
+			o.SkipCheck = true
+			m, err = Open(path, o)
+		}
+		if errors.Is(err, op.ErrUnsupported) {
+			continue
+		}
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		held++
+		if g, err := rewritten(m.Graph, o); err != nil {
+			t.Errorf("%s: %v", path, err)
+		} else if err := same(m.Graph, g); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		m.Close()
+	}
+	if held < 1000 {
+		t.Errorf("only %d models could be read", held)
+	}
+}
+
+// nested is a model with everything that bodies make hard: captures through two levels, an outer constant in both branches,
+// the same names in both, outputs that are captures, constants and the same value twice.
+func nested() []byte {
+	return modelOf(graphName("main"), in("x"), out("y"), out("z"), out("y"), initializer(vector("k", 10, 20)...), initializer(truth("yes", true)...),
+		node("If", "yes->y,z",
+			bodyAttr("then_branch", graphName("then"), out("s"), out("k"),
+				node("If", "yes->q", bodyAttr("then_branch", graphName("tt"), out("x")), bodyAttr("else_branch", graphName("te"), out("k"))),
+				node("Add", "q,k->s")),
+			bodyAttr("else_branch", graphName("else"), initializer(vector("own", 1, 2)...), out("s"), out("own"), node("Add", "x,k->s"))))
+}
+
+func TestRoundTripOfBodies(t *testing.T) {
+	g := mustDecode(t, nested())
+	once, err := rewritten(g, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	twice, err := rewritten(once, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := same(once, twice); err != nil {
+		t.Errorf("what was written changes when written again: %v", err)
+	}
+	for _, g := range []*graph.Graph{g, once, twice} {
+		if got := eval(t, g, []float32{1, 2}); !slices.Equal(got, []float32{11, 22}) {
+			t.Errorf("y = %v, want [11 22]", got)
+		}
+	}
+	if n := once.Constants(); len(n) != 1 {
+		t.Errorf("constants of the main graph %v: want yes only, as k is used in bodies only", n)
+	}
+}
+
+// TestSharedConstantsAreWrittenOnce checks that copies of a constant in bodies do not multiply the file.
+func TestSharedConstantsAreWrittenOnce(t *testing.T) {
+	big := make([]float32, 50_000)
+	branch := func(name string) part {
+		return bodyAttr(name, graphName(name), out("r"), node("Identity", "w->r"))
+	}
+	b := modelOf(out("y"), initializer(vector("w", big...)...), initializer(truth("c", true)...), node("If", "c->y", branch("then_branch"), branch("else_branch")))
+	var w bytes.Buffer
+	if err := Write(&w, mustDecode(t, b), WriteOptions{Types: true}); err != nil {
+		t.Fatal(err)
+	}
+	if w.Len() > len(b)+1000 {
+		t.Errorf("%d bytes became %d", len(b), w.Len())
+	}
+}
+
+func TestWriteFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "m.onnx")
+	g := mustDecode(t, modelOf(in("x"), out("y"), initializer(vector("w", make([]float32, 3000)...)...), initializer(vector("v", make([]float32, 500)...)...),
+		initializer(vector("small", 1, 2)...), node("Add", "x,small->h"), node("Concat", "h,w,v->y", intAttr("axis", 0))))
+	for i, v := range g.Nodes[1].In[1:] {
+		for j := range tensor.As[float32](v.Const()) {
+			tensor.As[float32](v.Const())[j] = float32(i*10_000 + j)
+		}
+	}
+	for _, inline := range []int64{0, 4000} {
+		if err := WriteFile(path, g, WriteOptions{MaxInline: inline}); err != nil {
+			t.Fatal(err)
+		}
+		m, err := Open(path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := same(g, m.Graph); err != nil {
+			t.Errorf("inline limit %d: %v", inline, err)
+		}
+		// Writing over a model in use must not disturb it.
+		if err := errors.Join(WriteFile(path, m.Graph, WriteOptions{MaxInline: inline}), same(g, m.Graph), m.Close()); err != nil {
+			t.Errorf("inline limit %d: writing in place: %v", inline, err)
+		}
+	}
+	info, err := os.Stat(path + ".data")
+	if err != nil || info.Size() < 14_000 {
+		t.Errorf("external data: %v, %v", info, err)
+	}
+	files, _ := os.ReadDir(dir)
+	if len(files) != 2 {
+		t.Errorf("files left over: %v", files)
+	}
+	if err := WriteFile(filepath.Join(dir, "none", "m.onnx"), g, WriteOptions{}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("folder that does not exist: %v", err)
+	}
+}
+
+func TestWriteRefused(t *testing.T) {
+	fused := mustDecode(t, modelOf(in("x"), out("y"), node("Abs", "x->y")))
+	fused.Nodes[0].Domain = fusedDomain
+	mixed := mustDecode(t, modelOf(in("x"), out("y"), node("Softmax", "x->h", intAttr("axis", 0)), node("Softmax", "h->y", intAttr("axis", 0))))
+	mixed.Nodes[0].Version = 11
+	cases := []struct {
+		name string
+		g    *graph.Graph
+		kind error
+	}{{"weir's own operator", fused, op.ErrUnsupported}, {"two versions that differ", mixed, ErrOpset}}
+	for _, c := range cases {
+		if err := Write(&bytes.Buffer{}, c.g, WriteOptions{}); !errors.Is(err, c.kind) {
+			t.Errorf("%s: got %v, want %v", c.name, err, c.kind)
+		}
+	}
+}
