@@ -1,0 +1,156 @@
+package op
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+// FusedDomain is the domain of operators that are several ONNX operators in one.
+const FusedDomain = "weir"
+
+// fused holds the operators that passes make of a product, what is added to it and the activation that follows. Each
+// is defined as its parts one after the other. On top of the attributes and inputs of the ONNX operator of the same
+// name (Conv-22, Gemm-13, MatMul-13) they take
+//
+//   - attribute activation: the last part, by name (see [FusedActivations]); none when absent;
+//   - attributes activation_alpha and activation_beta: its parameters, the lower and upper bound for Clip;
+//   - Conv input 3, optional: a tensor of the output's shape, added before the activation;
+//   - MatMul input 2, optional: a vector of the last dimension, added to every row before the activation.
+var fused = []Op{
+	{Domain: FusedDomain, Name: "Conv", Since: []int{1}, MinIn: 2, MaxIn: 4, Infer: fusedConv.infer,
+		Eval: inFloat32(fusedConv.eval), Flops: convFlops},
+	{Domain: FusedDomain, Name: "Gemm", Since: []int{1}, MinIn: 2, MaxIn: 3, Infer: fusedGemm.infer,
+		Eval: inFloat32(fusedGemm.eval), Flops: gemmFlops},
+	{Domain: FusedDomain, Name: "MatMul", Since: []int{1}, MinIn: 2, MaxIn: 3, Infer: fusedMatMul.infer,
+		Eval: inFloat32(fusedMatMul.eval), Flops: matMulFlops},
+}
+
+// fusion is the first part of a fused operator and which input, after those of the first part, is added to it.
+type fusion struct {
+	version int // of the ONNX operator
+	inputs  int // of the ONNX operator
+	vector  bool
+	first   func(*Infer) error
+	compute func(*Eval) error
+}
+
+var (
+	fusedConv   = fusion{version: 22, inputs: 3, first: inferConv, compute: evalConv}
+	fusedGemm   = fusion{version: 13, inputs: 3, first: inferGemm, compute: evalGemm}
+	fusedMatMul = fusion{version: 13, inputs: 2, vector: true, first: inferMatMul, compute: evalMatMul}
+)
+
+// plain is the call of the first part alone.
+func (f fusion) plain(c *Call) *Call {
+	attrs := slices.DeleteFunc(slices.Clone(c.Attrs), func(a Attr) bool { return strings.HasPrefix(a.Name, "activation") })
+	return &Call{Type: c.Type, Version: f.version, Attrs: attrs, NumIn: min(c.NumIn, f.inputs), NumOut: 1}
+}
+
+func (f fusion) infer(c *Infer) error {
+	if _, err := c.fusedActivation(); err != nil {
+		return err
+	}
+	n := min(len(c.In), f.inputs)
+	if err := f.first(&Infer{Call: f.plain(c.Call), In: c.In[:n], Present: c.Present[:n], Out: c.Out}); err != nil {
+		return err
+	}
+	if !c.Has(f.inputs) {
+		return nil
+	}
+	y, added := c.Out[0], c.In[f.inputs]
+	if y.DType != tensor.Undefined && added.DType != tensor.Undefined && y.DType != added.DType {
+		return c.Errorf(ErrInput, "input %d is %v, the product %v", f.inputs, added.DType, y.DType)
+	}
+	if !y.Ranked || !added.Ranked {
+		return nil
+	}
+	want := y.Shape
+	if f.vector {
+		want = want[max(0, len(want)-1):]
+	}
+	if !slices.EqualFunc(want, added.Shape, mayEqual) {
+		return c.Errorf(ErrInput, "input %d is %v, does not fit the product %v", f.inputs, added, y)
+	}
+	return nil
+}
+
+func (f fusion) eval(c *Eval) error {
+	act, err := c.fusedActivation()
+	if err != nil {
+		return err
+	}
+	n := min(len(c.In), f.inputs)
+	part := &Eval{Call: f.plain(c.Call), Ctx: c.Ctx, In: c.In[:n], Out: c.Out, Alloc: c.Alloc}
+	if err := f.compute(part); err != nil {
+		return err
+	}
+	y := part.Out[0]
+	c.Out[0] = y
+	if c.Has(f.inputs) {
+		added := c.In[f.inputs]
+		want := y.Shape
+		if f.vector {
+			want = want[max(0, len(want)-1):]
+		}
+		if added.DType != y.DType || !slices.Equal(want, added.Shape) {
+			return c.Errorf(ErrInput, "input %d is %v %v, must be %v %v", f.inputs, added.DType, added.Shape, y.DType, want)
+		}
+		sums.fold(y, []*tensor.Tensor{y, added}, broadcastWalk(y.Shape, y.Shape, added.Shape))
+	}
+	if act != nil {
+		if _, err := c.sameDType(floatTypes, y.DType); err != nil {
+			return err
+		}
+		unaryFuncs{f: act}.apply(y, y)
+	}
+	return nil
+}
+
+// FusedActivation evaluates the activation of a fused operator at one point.
+type FusedActivation func(x float64) float64
+
+// fusedActivation returns the call's activation, nil when there is none.
+func (c *Call) fusedActivation() (FusedActivation, error) {
+	name := c.Attrs.String("activation", "")
+	if name == "" {
+		return nil, nil
+	}
+	return NewFusedActivation(name, c.Attrs)
+}
+
+// FusedActivations lists the names that attribute activation takes.
+var FusedActivations = []string{"Clip", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Relu", "Sigmoid", "Silu", "Tanh"}
+
+// NewFusedActivation returns the activation of that name with the parameters activation_alpha and activation_beta
+// among the attributes; each is defined by the ONNX operator of the same name, its defaults included, and Silu is
+// x · Sigmoid(x). Other names are an error of kind [ErrAttr].
+func NewFusedActivation(name string, attrs Attrs) (FusedActivation, error) {
+	c := &Call{Domain: FusedDomain, Type: "activation", Attrs: attrs}
+	alpha := func(def float32) float64 { return c.attr("activation_alpha", def) }
+	beta := func(def float32) float64 { return c.attr("activation_beta", def) }
+	switch name {
+	case "Relu":
+		return relu, nil
+	case "Clip":
+		lo, hi := alpha(-math.MaxFloat32), beta(math.MaxFloat32)
+		return func(x float64) float64 { return minOf(maxOf(x, lo), hi) }, nil
+	case "LeakyRelu":
+		return leakyRelu(alpha(0.01)), nil
+	case "Sigmoid":
+		return sigmoid, nil
+	case "Silu":
+		return swish(1), nil
+	case "HardSwish":
+		return hardSwish, nil
+	case "HardSigmoid":
+		return hardSigmoid(alpha(0.2), beta(0.5)), nil
+	case "Tanh":
+		return math.Tanh, nil
+	case "Gelu":
+		return geluExact, nil
+	}
+	return nil, c.Errorf(ErrAttr, "%q is not one of %v", name, FusedActivations)
+}
