@@ -85,14 +85,11 @@ func New(p Params) (*Op, error) {
 	if p.Group == 0 {
 		p.Group = 1
 	}
-	if p.N < 0 || p.C < 1 || p.M < 1 || p.Group < 1 || p.C%p.Group != 0 || p.M%p.Group != 0 {
-		return nil, fmt.Errorf("%w: %d images, %d input and %d output channels in %d groups: channels must divide into groups",
-			ErrParams, p.N, p.C, p.M, p.Group)
+	if err := checkChannels(p.N, p.C, p.M, p.Group); err != nil {
+		return nil, err
 	}
-	for _, n := range [][]int{{p.N, p.C, volume(p.In)}, {p.N, p.M, volume(out)}, {p.M, p.C / p.Group, volume(p.Kernel)}} {
-		if float64(n[0])*float64(n[1])*float64(n[2]) > maxElements {
-			return nil, fmt.Errorf("%w: a tensor of %d x %d x %d elements, limit %d", ErrParams, n[0], n[1], n[2], maxElements)
-		}
+	if err := checkSizes([3]int{p.N, p.C, volume(p.In)}, [3]int{p.N, p.M, volume(out)}, [3]int{p.M, p.C / p.Group, volume(p.Kernel)}); err != nil {
+		return nil, err
 	}
 	o := &Op{p: p, out: out}
 	if p.Group == p.C && p.In[0] == 1 && p.Kernel[0] == 1 && p.PadLo[0] == 0 && p.PadHi[0] == 0 {
@@ -107,37 +104,56 @@ func New(p Params) (*Op, error) {
 	return o, err
 }
 
+// checkChannels checks the numbers of images, channels and groups.
+func checkChannels(n, c, m, group int) error {
+	if n < 0 || c < 1 || m < 1 || group < 1 || c%group != 0 || m%group != 0 {
+		return fmt.Errorf("%w: %d images, %d input and %d output channels in %d groups: channels must divide into groups",
+			ErrParams, n, c, m, group)
+	}
+	return nil
+}
+
+// checkSizes checks that the elements of each shape can be counted.
+func checkSizes(shapes ...[3]int) error {
+	for _, n := range shapes {
+		if float64(n[0])*float64(n[1])*float64(n[2]) > maxElements {
+			return fmt.Errorf("%w: a tensor of %d x %d x %d elements, limit %d", ErrParams, n[0], n[1], n[2], maxElements)
+		}
+	}
+	return nil
+}
+
 // setDefaults checks the window and returns the size of the output.
 func (w *Window) setDefaults() (out [3]int, err error) {
 	for i := range 3 {
-		if w.Stride[i] == 0 {
-			w.Stride[i] = 1
-		}
-		if w.Dilate[i] == 0 {
-			w.Dilate[i] = 1
-		}
-		for _, v := range []int{w.In[i], w.Kernel[i], w.Stride[i], w.Dilate[i]} {
-			if v < 1 || v > maxElements {
-				return out, fmt.Errorf("%w: axis %d has input %d, kernel %d, stride %d, dilation %d: each must be 1 or more",
-					ErrParams, i, w.In[i], w.Kernel[i], w.Stride[i], w.Dilate[i])
-			}
-		}
-		if w.PadLo[i] < 0 || w.PadHi[i] < 0 || w.PadLo[i] > maxElements || w.PadHi[i] > maxElements {
-			return out, fmt.Errorf("%w: axis %d has pads %d and %d: crop the image instead of negative pads", ErrParams, i, w.PadLo[i], w.PadHi[i])
+		if err := w.checkAxis(i); err != nil {
+			return out, err
 		}
 		room := w.In[i] + w.PadLo[i] + w.PadHi[i] - (w.Kernel[i]-1)*w.Dilate[i] - 1
 		if room < 0 {
 			return out, fmt.Errorf("%w: axis %d: a kernel of %d with dilation %d does not fit into %d + %d + %d elements",
-				ErrParams, i, w.Kernel[i], w.Dilate[i], w.In[i], w.PadLo[i], w.PadHi[i])
+				ErrParams, i, w.Kernel[i], w.Dilate[i], w.PadLo[i], w.In[i], w.PadHi[i])
 		}
 		out[i] = room/w.Stride[i] + 1
 	}
-	for _, n := range [][3]int{w.In, out, w.Kernel} {
-		if float64(n[0])*float64(n[1])*float64(n[2]) > maxElements {
-			return out, fmt.Errorf("%w: %v elements, limit %d", ErrParams, n, maxElements)
+	return out, checkSizes(w.In, out, w.Kernel)
+}
+
+// checkAxis sets the defaults of one axis and checks it.
+func (w *Window) checkAxis(i int) error {
+	if w.Stride[i] == 0 {
+		w.Stride[i] = 1
+	}
+	if w.Dilate[i] == 0 {
+		w.Dilate[i] = 1
+	}
+	for _, v := range []int{w.In[i], w.Kernel[i], w.Stride[i], w.Dilate[i], w.PadLo[i] + 1, w.PadHi[i] + 1} {
+		if v < 1 || v > maxElements {
+			return fmt.Errorf("%w: axis %d has input %d, kernel %d, stride %d, dilation %d, which must be 1 or more, and pads %d and %d, which must not be negative",
+				ErrParams, i, w.In[i], w.Kernel[i], w.Stride[i], w.Dilate[i], w.PadLo[i], w.PadHi[i])
 		}
 	}
-	return out, nil
+	return nil
 }
 
 func volume(n [3]int) int { return n[0] * n[1] * n[2] }

@@ -7,45 +7,49 @@ import (
 // newDense plans the products of the groups of all images: M/group x (taps*C/group) weights by the patches or, when it
 // wastes fewer lanes, the patches by the weights with the result transposed.
 func newDense(p *Params, out [3]int, pixelRows bool) (*gemm.Op, error) {
-	m, c, plane, k := p.M/p.Group, p.C/p.Group, volume(p.In), p.C/p.Group*volume(p.Kernel)
-	q := gemm.Params{Batch: p.N * p.Group, Epilogue: gemm.Epilogue{Clamp: p.Clamp, Lo: p.Lo, Hi: p.Hi, Map: p.Map}}
-	fill := patches{w: p.Window, out: out, c: c, plane: plane, level: currentLevel()}
-	if !pixelRows {
-		fill.width = panelWidth()
+	m, c := p.M/p.Group, p.C/p.Group
+	q := gemm.Params{
+		K: c * volume(p.Kernel), Batch: max(p.N*p.Group, 1),
+		Epilogue: gemm.Epilogue{Clamp: p.Clamp, Lo: p.Lo, Hi: p.Hi, Map: p.Map},
 	}
-	weights, image, bias := &q.OffA, &q.StrideB, gemm.BiasPerRow
-	q.M, q.N, q.K = m, volume(out), k
-	size := m * k
-	switch {
-	case pixelRows:
-		q.M, q.N, q.PackedB, q.TransC = q.N, q.M, true, true
-		weights, image, bias = &q.OffB, &q.StrideA, gemm.BiasPerCol
-		size = gemm.PackedBLen(k, m)
-		q.TransA = true
-		if !p.pointwise() {
-			q.FillA = fill.fill
-		}
-	case p.pointwise():
-		q.PackedA = true
-	default:
-		q.PackedA, q.Fill = true, fill.fill
-	}
-	*image = c * plane
-	if p.Bias {
-		q.Bias = bias
-	}
+	fill := patches{w: p.Window, out: out, c: c, plane: volume(p.In), level: currentLevel()}
 	if p.Residual {
 		q.Residual = gemm.ResidualFull
 	}
-	if p.N == 0 {
-		q.M, q.Batch = 0, 1
+	if pixelRows {
+		q.M, q.N, q.PackedB, q.TransC = volume(out), m, true, true
+		q.TransA, q.StrideA = true, c*volume(p.In)
+		q.OffB = groupOffsets(q.Batch, p.Group, gemm.PackedBLen(q.K, m))
+		q.Bias = gemm.BiasPerCol
+		if !p.pointwise() {
+			q.FillA = fill.fill
+		}
+	} else {
+		q.M, q.N, q.PackedA = m, volume(out), true
+		q.StrideB = c * volume(p.In)
+		q.OffA = groupOffsets(q.Batch, p.Group, m*q.K)
+		q.Bias = gemm.BiasPerRow
+		if !p.pointwise() {
+			fill.width = panelWidth()
+			q.Fill = fill.fill
+		}
 	}
-	*weights, q.OffBias = make([]int, q.Batch), make([]int, q.Batch)
-	for b := range q.Batch {
-		(*weights)[b] = b % p.Group * size
-		q.OffBias[b] = b % p.Group * m
+	if q.OffBias = groupOffsets(q.Batch, p.Group, m); !p.Bias {
+		q.Bias = gemm.NoBias
+	}
+	if p.N == 0 {
+		q.M = 0
 	}
 	return gemm.New(q)
+}
+
+// groupOffsets is where each product of a batch finds what belongs to its group.
+func groupOffsets(batch, groups, size int) []int {
+	off := make([]int, batch)
+	for b := range off {
+		off[b] = b % groups * size
+	}
+	return off
 }
 
 // pixelsAsRows decides whether the pixels of the output are rows of tiles, which may be of any number, and the channels

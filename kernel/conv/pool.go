@@ -53,9 +53,16 @@ func NewPool(p PoolParams) (*PoolOp, error) {
 			return nil, fmt.Errorf("%w: axis %d: the last of %d windows starts after the padded image", ErrParams, i, p.Out[i])
 		}
 	}
-	if p.Planes < 0 || float64(p.Planes)*float64(max(volume(p.In), volume(p.Out))) > maxElements {
-		return nil, fmt.Errorf("%w: %d planes of %v to %v, limit %d elements", ErrParams, p.Planes, p.In, p.Out, maxElements)
+	if p.Planes < 0 {
+		return nil, fmt.Errorf("%w: %d planes", ErrParams, p.Planes)
 	}
+	if err := checkSizes([3]int{1, p.Planes, volume(p.In)}, p.Out, [3]int{1, p.Planes, volume(p.Out)}); err != nil {
+		return nil, err
+	}
+	return planPool(p), nil
+}
+
+func planPool(p PoolParams) *PoolOp {
 	work := volume(p.Out)/p.Out[2]*volume(p.Kernel)/p.Kernel[2]*p.In[2] + volume(p.Out)*p.Kernel[2]
 	o := &PoolOp{p: p, level: currentLevel(), planes: max(1, poolWork/work)}
 	o.phase = p.Out[2] + (p.Kernel[2]-1)*p.Dilate[2]/p.Stride[2]
@@ -66,7 +73,7 @@ func NewPool(p PoolParams) (*PoolOp, error) {
 	for x := range p.Out[2] {
 		o.columns = append(o.columns, float32(p.divisor(2, x)))
 	}
-	return o, nil
+	return o
 }
 
 // divisor is the number of elements of the kernel that count towards the mean along an axis at an output position.

@@ -14,29 +14,30 @@ func (t *rows) rowGo(r int) {
 		n := min(block, t.cols-x0)
 		var buf [block]float32
 		sum := buf[:n]
-		for x := range sum {
-			sum[x] = t.bias
-		}
+		fill(sum, t.bias)
 		for k, off := range t.offsets {
 			w := t.w[k]
-			src := t.src[r*t.srcStride+off+x0:][:n]
-			for x, v := range src {
+			for x, v := range t.src[r*t.srcStride+off+x0:][:n] {
 				sum[x] += w * v
 			}
 		}
-		at := r*t.cols + x0
-		if t.flags&flagResidual != 0 {
-			for x, v := range t.res[at:][:n] {
-				sum[x] += v
-			}
-		}
-		if t.flags&flagClamp != 0 {
-			for x, v := range sum {
-				sum[x] = clamp(v, t.lo, t.hi)
-			}
-		}
-		copy(t.dst[at:][:n], sum)
+		t.storeGo(sum, r*t.cols+x0)
 	}
+}
+
+// storeGo applies the epilogue to sums and stores them at an offset of dst.
+func (t *rows) storeGo(sum []float32, at int) {
+	if t.flags&flagResidual != 0 {
+		for x, v := range t.res[at:][:len(sum)] {
+			sum[x] += v
+		}
+	}
+	if t.flags&flagClamp != 0 {
+		for x, v := range sum {
+			sum[x] = clamp(v, t.lo, t.hi)
+		}
+	}
+	copy(t.dst[at:], sum)
 }
 
 // deinterleaveGo writes src[0], src[2], ... to even and src[1], src[3], ... to odd, n of each.

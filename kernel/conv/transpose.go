@@ -36,19 +36,16 @@ func NewTranspose(p TransposeParams) (*TransposeOp, error) {
 	if p.Group == 0 {
 		p.Group = 1
 	}
-	if p.N < 0 || p.C < 1 || p.M < 1 || p.Group < 1 || p.C%p.Group != 0 || p.M%p.Group != 0 {
-		return nil, fmt.Errorf("%w: %d images, %d input and %d output channels in %d groups: channels must divide into groups",
-			ErrParams, p.N, p.C, p.M, p.Group)
+	if err := checkChannels(p.N, p.C, p.M, p.Group); err != nil {
+		return nil, err
 	}
 	out, err := p.setOut()
 	if err != nil {
 		return nil, err
 	}
-	for _, n := range [][3]int{{p.N, p.C, volume(p.In)}, {p.N, p.M, volume(out)}, {p.C, p.M / p.Group, volume(p.Kernel)},
-		{1, volume(p.Kernel), volume(p.In)}} {
-		if float64(n[0])*float64(n[1])*float64(n[2]) > maxElements {
-			return nil, fmt.Errorf("%w: a tensor of %v elements, limit %d", ErrParams, n, maxElements)
-		}
+	if err := checkSizes([3]int{p.N, p.C, volume(p.In)}, [3]int{p.N, p.M, volume(out)},
+		[3]int{p.C, p.M / p.Group, volume(p.Kernel)}, [3]int{1, volume(p.Kernel), volume(p.In)}); err != nil {
+		return nil, err
 	}
 	o := &TransposeOp{p: p, out: out}
 	m := p.M / p.Group
@@ -65,25 +62,18 @@ func NewTranspose(p TransposeParams) (*TransposeOp, error) {
 // setOut checks the window and returns the size of the output.
 func (p *TransposeParams) setOut() (out [3]int, err error) {
 	for i := range 3 {
-		p.Stride[i], p.Dilate[i] = max(p.Stride[i], 1), max(p.Dilate[i], 1)
-		for _, v := range []int{p.In[i] - 1, p.Kernel[i] - 1, p.Stride[i], p.Dilate[i], p.PadLo[i], p.PadHi[i], p.OutPad[i]} {
-			if v < 0 || v > maxElements {
-				return out, fmt.Errorf("%w: axis %d of a transposed convolution: %+v", ErrParams, i, *p)
-			}
+		if err := p.checkAxis(i); err != nil {
+			return out, err
 		}
 		size := float64(p.In[i]-1)*float64(p.Stride[i]) + float64(p.Kernel[i]-1)*float64(p.Dilate[i]) + 1
-		size += float64(p.OutPad[i] - p.PadLo[i] - p.PadHi[i])
-		if size < 1 || size > maxElements {
-			return out, fmt.Errorf("%w: axis %d of a transposed convolution has %g outputs", ErrParams, i, size)
+		size += float64(p.OutPad[i]) - float64(p.PadLo[i]) - float64(p.PadHi[i])
+		if p.OutPad[i] < 0 || size < 1 || size > maxElements {
+			return out, fmt.Errorf("%w: axis %d of a transposed convolution has %g outputs with pads %d and %d and output padding %d",
+				ErrParams, i, size, p.PadLo[i], p.PadHi[i], p.OutPad[i])
 		}
 		out[i] = int(size)
 	}
-	for _, n := range [][3]int{p.In, out, p.Kernel} {
-		if float64(n[0])*float64(n[1])*float64(n[2]) > maxElements {
-			return out, fmt.Errorf("%w: %v elements, limit %d", ErrParams, n, maxElements)
-		}
-	}
-	return out, nil
+	return out, checkSizes(p.In, out, p.Kernel)
 }
 
 // product plans what n output channels get from each element of the image: n*taps x C/group by the image.
@@ -163,28 +153,13 @@ func (o *TransposeOp) Run(c int, args *Args, scratch []float32) {
 func (o *TransposeOp) scatter(args *Args, plane, m int, columns []float32) {
 	p := &o.p
 	dst := args.Y[plane*volume(o.out):][:volume(o.out)]
-	clear(dst)
+	start := float32(0)
 	if p.Bias {
-		for i := range dst {
-			dst[i] = args.Bias[m]
-		}
+		start = args.Bias[m]
 	}
+	fill(dst, start)
 	for tap := range volume(p.Kernel) {
-		kx, ky, kz := tap%p.Kernel[2], tap/p.Kernel[2]%p.Kernel[1], tap/p.Kernel[2]/p.Kernel[1]
-		at := kx*p.Dilate[2] - p.PadLo[2]
-		lo, hi := inside(at, p.Stride[2], o.out[2], p.In[2])
-		for row := range p.In[0] * p.In[1] {
-			z := row/p.In[1]*p.Stride[0] + kz*p.Dilate[0] - p.PadLo[0]
-			y := row%p.In[1]*p.Stride[1] + ky*p.Dilate[1] - p.PadLo[1]
-			if uint(z) >= uint(o.out[0]) || uint(y) >= uint(o.out[1]) || lo >= hi {
-				continue
-			}
-			src := columns[tap*volume(p.In)+row*p.In[2]:][lo:hi]
-			to := dst[(z*o.out[1]+y)*o.out[2]+at+lo*p.Stride[2]:]
-			for i, v := range src {
-				to[i*p.Stride[2]] += v
-			}
-		}
+		o.scatterTap(dst, columns[tap*volume(p.In):], tap)
 	}
 	if p.Clamp {
 		for i, v := range dst {
@@ -193,5 +168,27 @@ func (o *TransposeOp) scatter(args *Args, plane, m int, columns []float32) {
 	}
 	if p.Map != nil {
 		p.Map(dst, dst)
+	}
+}
+
+// scatterTap adds the products of one element of the kernel.
+func (o *TransposeOp) scatterTap(dst, columns []float32, tap int) {
+	p := &o.p
+	kx, ky, kz := tap%p.Kernel[2], tap/p.Kernel[2]%p.Kernel[1], tap/p.Kernel[2]/p.Kernel[1]
+	at := kx*p.Dilate[2] - p.PadLo[2]
+	lo, hi := inside(at, p.Stride[2], o.out[2], p.In[2])
+	if lo >= hi {
+		return
+	}
+	for row := range p.In[0] * p.In[1] {
+		z := row/p.In[1]*p.Stride[0] + kz*p.Dilate[0] - p.PadLo[0]
+		y := row%p.In[1]*p.Stride[1] + ky*p.Dilate[1] - p.PadLo[1]
+		if uint(z) >= uint(o.out[0]) || uint(y) >= uint(o.out[1]) {
+			continue
+		}
+		to := dst[(z*o.out[1]+y)*o.out[2]+at+lo*p.Stride[2]:]
+		for i, v := range columns[row*p.In[2]:][lo:hi] {
+			to[i*p.Stride[2]] += v
+		}
 	}
 }

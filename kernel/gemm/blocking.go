@@ -40,10 +40,9 @@ func plan(p *Params, v level) blocking {
 	work := min(max(total/wantChunks, minWork), maxWork)
 	area := work / float64(k)
 	costA, costB := cost(p.PackedA, p.FillA != nil), cost(p.PackedB, p.Fill != nil)
-	mc := math.Sqrt(area * costB / costA)
-	mc = min(max(mc, float64(v.mr())), float64(p.M))
-	nc := min(max(area/max(mc, streamRows), float64(v.nr())), float64(p.N))
-	mc = min(max(area/nc, float64(v.mr())), float64(p.M))
+	mc := within(math.Sqrt(area*costB/costA), v.mr(), p.M)
+	nc := within(area/max(mc, streamRows), v.nr(), p.N)
+	mc = within(area/nc, v.mr(), p.M)
 	b.mc = split(p.M, int(mc), v.mr())
 	b.nc = split(p.N, int(nc), v.nr())
 	b.mBlocks = ceilDiv(p.M, b.mc)
@@ -56,6 +55,11 @@ func plan(p *Params, v level) blocking {
 	b.chunks = b.mBlocks * b.nBlocks * ceilDiv(p.Batch, b.perChunk)
 	b.scratch(p, v)
 	return b
+}
+
+// within limits a size to one tile at least and the whole at most.
+func within(size float64, tile, whole int) float64 {
+	return min(max(size, float64(tile)), float64(whole))
 }
 
 // cost is what a float of an operand costs to bring into a panel: reading is all that packed data takes, and filling takes

@@ -180,30 +180,15 @@ func (p *Params) check() error {
 
 // extents returns how many floats the products reach in A, B and C. Operands that are filled count for nothing.
 func (p *Params) extents() (a, b, c int) {
-	span := func(rows, cols, ld int) int {
-		if rows == 0 || cols == 0 {
-			return 0
-		}
-		return (rows-1)*ld + cols
-	}
-	la := span(p.M, p.K, p.LdA)
-	if p.TransA {
-		la = span(p.K, p.M, p.LdA)
-	}
+	la := span(p.M, p.K, p.LdA, p.TransA)
 	if p.PackedA {
 		la = PackedALen(p.M, p.K)
 	}
-	lb := span(p.K, p.N, p.LdB)
-	if p.TransB {
-		lb = span(p.N, p.K, p.LdB)
-	}
+	lb := span(p.K, p.N, p.LdB, p.TransB)
 	if p.PackedB {
 		lb = PackedBLen(p.K, p.N)
 	}
-	lc := span(p.M, p.N, p.LdC)
-	if p.TransC {
-		lc = span(p.N, p.M, p.LdC)
-	}
+	lc := span(p.M, p.N, p.LdC, p.TransC)
 	for i := range p.Batch {
 		a = max(a, offset(p.OffA, p.StrideA, i)+la)
 		b = max(b, offset(p.OffB, p.StrideB, i)+lb)
@@ -216,6 +201,17 @@ func (p *Params) extents() (a, b, c int) {
 		b = 0
 	}
 	return a, b, c
+}
+
+// span is how many floats a rows x cols matrix reaches in memory.
+func span(rows, cols, ld int, trans bool) int {
+	if trans {
+		rows, cols = cols, rows
+	}
+	if rows == 0 || cols == 0 {
+		return 0
+	}
+	return (rows-1)*ld + cols
 }
 
 func (p *Params) biasLen() int {

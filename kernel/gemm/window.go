@@ -118,24 +118,32 @@ func (o *Op) blockB(t *tile, a panels, w window, args *Args, buf []float32, k0 i
 		t.cols = min(nr, w.j1-j)
 		t.mask = uint32(1)<<t.cols - 1
 		t.ldb = nr
+		at := (j - w.j0) * t.k
+		if o.directB {
+			at = 0
+		}
 		switch {
 		case p.PackedB:
 			t.b = b[j*p.K+k0*nr:][:t.k*nr]
 		case o.directB && t.cols == nr:
 			t.ldb = p.LdB
 			t.b = b[min(k0*p.LdB+j, len(b)):]
-		case o.directB:
-			t.b = buf[:t.k*nr]
-			packColumns(o.level, t.b, b, p.LdB, p.TransB, j, t.cols, k0, t.k)
 		default:
-			t.b = buf[(j-w.j0)*t.k:][:t.k*nr]
-			if p.Fill != nil {
-				p.Fill(t.b, b, k0, k0+t.k, j, j+t.cols)
-			} else if j >= whole {
-				packColumns(o.level, t.b, b, p.LdB, p.TransB, j, t.cols, k0, t.k)
-			}
+			t.b = buf[at:][:t.k*nr]
+			o.packPanel(t.b, b, j, t.cols, k0, t.k, whole)
 		}
 		o.column(t, a, w, args, j, out)
+	}
+}
+
+// packPanel packs one panel of columns from j unless packWhole has.
+func (o *Op) packPanel(panel, b []float32, j, cols, k0, k, whole int) {
+	p := &o.p
+	switch {
+	case p.Fill != nil:
+		p.Fill(panel, b, k0, k0+k, j, j+cols)
+	case j >= whole:
+		packColumns(o.level, panel, b, p.LdB, p.TransB, j, cols, k0, k)
 	}
 }
 

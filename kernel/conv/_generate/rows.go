@@ -93,8 +93,9 @@ func rowGroup(s *asm, v vector, n int) {
 // rowsFinish applies the epilogue to one vector of each row and stores it.
 func rowsFinish(s *asm, v vector, n int, part bool) {
 	suffix := fmt.Sprintf("_%d_%t", n, part)
-	s.op("MOVL rows_flags(BX), SI")
-	s.op("TESTL $const_flagResidual, SI")
+	s.ops(
+		"MOVL rows_flags(BX), SI", "TESTL $const_flagResidual, SI",
+	)
 	s.op("JZ plain%s", suffix)
 	s.ops("MOVQ AX, R15", "SUBQ rows_dst(BX), R15", "ADDQ rows_res(BX), R15")
 	for i := range n {

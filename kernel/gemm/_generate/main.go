@@ -18,6 +18,13 @@ type asm struct{ bytes.Buffer }
 // op writes one instruction or directive.
 func (a *asm) op(f string, args ...any) { fmt.Fprintf(a, "\t"+f+"\n", args...) }
 
+// ops writes instructions without operands to fill in.
+func (a *asm) ops(lines ...string) {
+	for _, l := range lines {
+		a.WriteString("\t" + l + "\n")
+	}
+}
+
 // label writes a label, which is local to the current function.
 func (a *asm) label(name string) { fmt.Fprintf(a, "%s:\n", name) }
 

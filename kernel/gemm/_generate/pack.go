@@ -14,56 +14,45 @@ func transpose512(s *asm, g *bytes.Buffer) {
 func transposeAVX512(dst *float32, dstStride int, src *float32, ld, rows, k int)
 `)
 	s.text("transposeAVX512(dst *float32, dstStride int, src *float32, ld, rows, k int)", "transposeAVX512", 48)
-	s.op("MOVQ dst+0(FP), DI")
-	s.op("MOVQ dstStride+8(FP), R10")
-	s.op("MOVQ src+16(FP), SI")
-	s.op("MOVQ ld+24(FP), R9")
-	s.op("MOVQ rows+32(FP), CX")
-	s.op("MOVQ k+40(FP), BX")
-	s.op("SHLQ $2, R10")
-	s.op("SHLQ $2, R9")
-	s.op("MOVL $1, DX")
-	s.op("SHLL CX, DX")
-	s.op("DECL DX")
-	s.op("KMOVW DX, K1")
-	s.op("MOVL $0xffff, AX")
+	s.ops(
+		"MOVQ dst+0(FP), DI", "MOVQ dstStride+8(FP), R10", "MOVQ src+16(FP), SI", "MOVQ ld+24(FP), R9",
+		"MOVQ rows+32(FP), CX", "MOVQ k+40(FP), BX", "SHLQ $2, R10", "SHLQ $2, R9", "MOVL $1, DX", "SHLL CX, DX",
+		"DECL DX", "KMOVW DX, K1", "MOVL $0xffff, AX",
+	)
 	s.label("block")
-	s.op("CMPQ BX, $16")
-	s.op("JGE whole")
-	s.op("MOVQ BX, CX")
-	s.op("MOVL $1, AX")
-	s.op("SHLL CX, AX")
-	s.op("DECL AX")
+	s.ops(
+		"CMPQ BX, $16", "JGE whole", "MOVQ BX, CX", "MOVL $1, AX", "SHLL CX, AX", "DECL AX",
+	)
 	s.label("whole")
-	s.op("KMOVW AX, K2")
-	s.op("MOVQ SI, R8")
-	s.op("MOVQ R9, R13")
-	s.op("MOVQ rows+32(FP), R11")
-	s.op("XORL R12, R12")
+	s.ops(
+		"KMOVW AX, K2", "MOVQ SI, R8", "MOVQ R9, R13", "MOVQ rows+32(FP), R11", "XORL R12, R12",
+	)
 	for i := range 16 {
 		s.op("VMOVUPS.Z (R8), K2, Z%d", i)
 		if i < 15 {
-			s.op("DECQ R11")
-			s.op("CMOVQLE R12, R13")
-			s.op("ADDQ R13, R8")
+			s.ops(
+				"DECQ R11", "CMOVQLE R12, R13", "ADDQ R13, R8",
+			)
 		}
 	}
 	network512(s)
 	s.op("MOVQ BX, R11")
 	for i := range 16 {
 		s.op("VMOVUPS Z%d, K1, (DI)", i)
-		s.op("ADDQ R10, DI")
-		s.op("DECQ R11")
+		s.ops(
+			"ADDQ R10, DI", "DECQ R11",
+		)
 		if i < 15 {
 			s.op("JZ done")
 		}
 	}
-	s.op("ADDQ $64, SI")
-	s.op("SUBQ $16, BX")
-	s.op("JG block")
+	s.ops(
+		"ADDQ $64, SI", "SUBQ $16, BX", "JG block",
+	)
 	s.label("done")
-	s.op("VZEROUPPER")
-	s.op("RET")
+	s.ops(
+		"VZEROUPPER", "RET",
+	)
 }
 
 // network512 transposes Z0..Z15 in place by interleaving pairs, then quads, then 128-bit lanes.
@@ -103,24 +92,20 @@ func transpose256(s *asm, g *bytes.Buffer) {
 func transposeAVX2(dst *float32, dstStride int, src *float32, ld, rows, blocks int)
 `)
 	s.text("transposeAVX2(dst *float32, dstStride int, src *float32, ld, rows, blocks int)", "transposeAVX2", 48)
-	s.op("MOVQ dst+0(FP), DI")
-	s.op("MOVQ dstStride+8(FP), R10")
-	s.op("MOVQ src+16(FP), SI")
-	s.op("MOVQ ld+24(FP), R9")
-	s.op("MOVQ blocks+40(FP), BX")
-	s.op("SHLQ $2, R10")
-	s.op("SHLQ $2, R9")
-	s.op("XORL R12, R12")
+	s.ops(
+		"MOVQ dst+0(FP), DI", "MOVQ dstStride+8(FP), R10", "MOVQ src+16(FP), SI", "MOVQ ld+24(FP), R9",
+		"MOVQ blocks+40(FP), BX", "SHLQ $2, R10", "SHLQ $2, R9", "XORL R12, R12",
+	)
 	s.label("block")
-	s.op("MOVQ SI, R8")
-	s.op("MOVQ R9, R13")
-	s.op("MOVQ rows+32(FP), R11")
+	s.ops(
+		"MOVQ SI, R8", "MOVQ R9, R13", "MOVQ rows+32(FP), R11",
+	)
 	for i := range 8 {
 		s.op("VMOVUPS (R8), Y%d", i)
 		if i < 7 {
-			s.op("DECQ R11")
-			s.op("CMOVQLE R12, R13")
-			s.op("ADDQ R13, R8")
+			s.ops(
+				"DECQ R11", "CMOVQLE R12, R13", "ADDQ R13, R8",
+			)
 		}
 	}
 	for i := 0; i < 8; i += 2 {
@@ -141,11 +126,9 @@ func transposeAVX2(dst *float32, dstStride int, src *float32, ld, rows, blocks i
 		s.op("VMOVUPS Y%d, (DI)", 8+i)
 		s.op("ADDQ R10, DI")
 	}
-	s.op("ADDQ $32, SI")
-	s.op("DECQ BX")
-	s.op("JNZ block")
-	s.op("VZEROUPPER")
-	s.op("RET")
+	s.ops(
+		"ADDQ $32, SI", "DECQ BX", "JNZ block", "VZEROUPPER", "RET",
+	)
 }
 
 // copyRows writes the packing of whole panels of a row-major B: all panels of a row, then the next row, so that memory is
@@ -161,32 +144,27 @@ func copyRows(s *asm, g *bytes.Buffer) {
 func %s(dst *float32, dstStride int, src *float32, ld, k, panels int)
 `, name, 2*v.lanes, 2*v.lanes, name)
 		s.text(name+"(dst *float32, dstStride int, src *float32, ld, k, panels int)", name, 48)
-		s.op("MOVQ dst+0(FP), DI")
-		s.op("MOVQ dstStride+8(FP), R10")
-		s.op("MOVQ src+16(FP), SI")
-		s.op("MOVQ ld+24(FP), R9")
-		s.op("MOVQ k+32(FP), CX")
-		s.op("SHLQ $2, R9")
-		s.op("SHLQ $2, R10")
+		s.ops(
+			"MOVQ dst+0(FP), DI", "MOVQ dstStride+8(FP), R10", "MOVQ src+16(FP), SI", "MOVQ ld+24(FP), R9",
+			"MOVQ k+32(FP), CX", "SHLQ $2, R9", "SHLQ $2, R10",
+		)
 		s.label("row")
-		s.op("MOVQ SI, R8")
-		s.op("MOVQ DI, R11")
-		s.op("MOVQ panels+40(FP), DX")
+		s.ops(
+			"MOVQ SI, R8", "MOVQ DI, R11", "MOVQ panels+40(FP), DX",
+		)
 		s.label("panel")
 		s.op("VMOVUPS (R8), %s0", v.reg)
 		s.op("VMOVUPS %d(R8), %s1", v.bytes(), v.reg)
 		s.op("VMOVUPS %s0, (R11)", v.reg)
 		s.op("VMOVUPS %s1, %d(R11)", v.reg, v.bytes())
 		s.op("ADDQ $%d, R8", 2*v.bytes())
-		s.op("ADDQ R10, R11")
-		s.op("DECQ DX")
-		s.op("JNZ panel")
-		s.op("ADDQ R9, SI")
+		s.ops(
+			"ADDQ R10, R11", "DECQ DX", "JNZ panel", "ADDQ R9, SI",
+		)
 		s.op("ADDQ $%d, DI", 2*v.bytes())
-		s.op("DECQ CX")
-		s.op("JNZ row")
-		s.op("VZEROUPPER")
-		s.op("RET")
+		s.ops(
+			"DECQ CX", "JNZ row", "VZEROUPPER", "RET",
+		)
 	}
 }
 
@@ -216,9 +194,8 @@ const peak%sFLOP = %d
 		for i := range n {
 			s.op("VFMADD231PS %s%d, %s%d, %s%d", v.reg, v.regs-1, v.reg, v.regs-2, v.reg, i)
 		}
-		s.op("DECQ CX")
-		s.op("JNZ loop")
-		s.op("VZEROUPPER")
-		s.op("RET")
+		s.ops(
+			"DECQ CX", "JNZ loop", "VZEROUPPER", "RET",
+		)
 	}
 }

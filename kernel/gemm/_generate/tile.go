@@ -70,25 +70,19 @@ func (t *tileGen) tmp(n int) string {
 func (t *tileGen) emit() {
 	name := fmt.Sprintf("tile%s_%dx%d", t.name, t.rows, t.nv*t.lanes)
 	t.text(name+"(t *tile)", name, 8)
-	t.op("MOVQ t+0(FP), BX")
-	t.op("MOVQ tile_k(BX), CX")
-	t.op("MOVQ tile_a(BX), SI")
-	t.op("MOVQ tile_b(BX), DI")
-	t.op("MOVQ tile_ldb(BX), R10")
-	t.op("SHLQ $2, R10")
-	t.op("LEAQ (R10)(R10*2), R11")
-	t.op("MOVQ tile_c(BX), R8")
-	t.op("MOVQ tile_ldc(BX), R9")
-	t.op("SHLQ $2, R9")
+	t.ops(
+		"MOVQ t+0(FP), BX", "MOVQ tile_k(BX), CX", "MOVQ tile_a(BX), SI", "MOVQ tile_b(BX), DI",
+		"MOVQ tile_ldb(BX), R10", "SHLQ $2, R10", "LEAQ (R10)(R10*2), R11", "MOVQ tile_c(BX), R8",
+		"MOVQ tile_ldc(BX), R9", "SHLQ $2, R9",
+	)
 	t.prefetch()
 	t.clear()
 	t.loop()
 	t.reduce()
 	if t.masked {
-		t.op("MOVL tile_mask(BX), DX")
-		t.op("KMOVW DX, K1")
-		t.op("SHRL $16, DX")
-		t.op("KMOVW DX, K2")
+		t.ops(
+			"MOVL tile_mask(BX), DX", "KMOVW DX, K1", "SHRL $16, DX", "KMOVW DX, K2",
+		)
 		t.finish("", true)
 		return
 	}
@@ -121,27 +115,29 @@ func (t *tileGen) clear() {
 
 // loop multiplies: four steps of K at a time, then one by one.
 func (t *tileGen) loop() {
-	t.op("MOVQ CX, DX")
-	t.op("SHRQ $2, DX")
-	t.op("JZ rest")
-	t.op("PCALIGN $64")
+	t.ops(
+		"MOVQ CX, DX", "SHRQ $2, DX", "JZ rest", "PCALIGN $64",
+	)
 	t.label("loop")
 	for u, addr := range []string{"(DI)", "(DI)(R10*1)", "(DI)(R10*2)", "(DI)(R11*1)"} {
 		t.step(u, addr)
 	}
 	t.op("LEAQ (DI)(R10*4), DI")
 	t.op("ADDQ $%d, SI", 16*t.rows)
-	t.op("DECQ DX")
-	t.op("JNZ loop")
+	t.ops(
+		"DECQ DX", "JNZ loop",
+	)
 	t.label("rest")
-	t.op("ANDQ $3, CX")
-	t.op("JZ done")
+	t.ops(
+		"ANDQ $3, CX", "JZ done",
+	)
 	t.label("one")
 	t.step(0, "(DI)")
 	t.op("ADDQ R10, DI")
 	t.op("ADDQ $%d, SI", 4*t.rows)
-	t.op("DECQ CX")
-	t.op("JNZ one")
+	t.ops(
+		"DECQ CX", "JNZ one",
+	)
 	t.label("done")
 }
 
@@ -220,10 +216,9 @@ func (t *tileGen) optional(flag, suffix string) string {
 func (t *tileGen) finish(suffix string, masked bool) {
 	x, y := t.tmp(0), t.tmp(1)
 	if masked && !t.vector.masked {
-		t.op("MOVQ tile_cols(BX), R12")
-		t.op("NEGQ R12")
-		t.op("LEAQ ·laneMask<>(SB), R13")
-		t.op("LEAQ 64(R13)(R12*4), R13")
+		t.ops(
+			"MOVQ tile_cols(BX), R12", "NEGQ R12", "LEAQ ·laneMask<>(SB), R13", "LEAQ 64(R13)(R12*4), R13",
+		)
 		for j := range t.nv {
 			t.op("VMOVUPS %d(R13), %s", j*t.bytes(), t.tmp(2+j))
 		}
@@ -242,9 +237,9 @@ func (t *tileGen) finish(suffix string, masked bool) {
 	t.label(l)
 	t.bias(suffix, masked)
 	l = t.optional("flagResidual", suffix)
-	t.op("MOVQ tile_res(BX), R12")
-	t.op("MOVQ tile_ldr(BX), R13")
-	t.op("SHLQ $2, R13")
+	t.ops(
+		"MOVQ tile_res(BX), R12", "MOVQ tile_ldr(BX), R13", "SHLQ $2, R13",
+	)
 	t.op("VBROADCASTSS tile_beta(BX), %s", y)
 	t.each("R13", func(acc, addr string, j int) {
 		t.load(addr, x, j, masked)
@@ -261,8 +256,9 @@ func (t *tileGen) finish(suffix string, masked bool) {
 	t.label(l)
 	t.op("MOVQ R8, R12")
 	t.each("R9", func(acc, addr string, j int) { t.store(acc, addr, j, masked) })
-	t.op("VZEROUPPER")
-	t.op("RET")
+	t.ops(
+		"VZEROUPPER", "RET",
+	)
 }
 
 // bias adds one value per row or one per column.
