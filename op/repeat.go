@@ -84,6 +84,9 @@ func inferTile(c *Infer) error {
 	shape := make([]Dim, len(repeats))
 	for k, d := range in.Shape {
 		shape[k] = d.Mul(repeats[k])
+		if shape[k].IsUnknown() && !d.IsUnknown() && !repeats[k].IsUnknown() {
+			return c.Errorf(tensor.ErrShape, "%v copies of %v", repeats[k], in)
+		}
 	}
 	c.Out[0] = Ranked(in.DType, shape...)
 	return nil
