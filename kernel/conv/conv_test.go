@@ -192,6 +192,8 @@ func TestWidths(t *testing.T) {
 
 func TestLarge(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
+	wide := Params{N: 1, C: 1, M: 1, Residual: true, Window: Window{In: [3]int{1, 3, 60000}, Kernel: [3]int{1, 1, 9}, PadLo: [3]int{0, 0, 4}, PadHi: [3]int{0, 0, 4}}}
+	checkAgainstReference(t, r, wide)
 	for _, p := range []Params{
 		square(64, 40, 14, 3, 1, 1, 1), square(3, 16, 65, 7, 2, 3, 1), square(96, 33, 7, 1, 1, 0, 1), square(24, 24, 200, 3, 1, 1, 24),
 	} {

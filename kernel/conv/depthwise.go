@@ -62,7 +62,7 @@ func (d *depthwise) inputRows(p *Params, n int) int {
 func (o *Op) runDepthwise(c int, args *Args, scratch []float32) {
 	p, d := &o.p, &o.depthwise
 	band, first := c%d.bands, c/d.bands*d.planes
-	t := rows{offsets: d.offsets, cols: o.out[2], srcStride: p.Stride[1] * d.pitch, reach: d.reach, lo: p.Lo, hi: p.Hi}
+	t := rows{offsets: d.offsets, cols: o.out[2], stride: o.out[2], srcStride: p.Stride[1] * d.pitch, reach: d.reach, lo: p.Lo, hi: p.Hi}
 	if p.Residual {
 		t.flags |= flagResidual
 	}

@@ -2,7 +2,13 @@
 
 package conv
 
+//go:generate sh -c "cd _generate && go run ."
+
 const haveAssembly = true
+
+// maxCall bounds the multiply-adds of one call of the depthwise kernel, so that it lasts well under 100 microseconds: the
+// runtime cannot stop a goroutine inside assembly.
+const maxCall = 1 << 19
 
 // gather does what gatherGo does.
 func gather(v level, dst []float32, width, lo, hi int, src []float32, plane, stride, n int) {
@@ -26,16 +32,26 @@ func gather(v level, dst []float32, width, lo, hi int, src []float32, plane, str
 	}
 }
 
-// runRows computes t.
+// runRows computes t, in blocks of columns that are short enough for one call.
 func runRows(v level, t *rows) {
-	_ = t.src[(t.n-1)*t.srcStride+t.reach+t.cols-1+slack]
-	switch v {
-	case levelAVX512:
-		rowsAVX512(t)
-	case levelAVX2:
-		rowsAVX2(t)
-	default:
+	if v == levelGo {
 		rowsGo(t)
+		return
+	}
+	_ = t.src[(t.n-1)*t.srcStride+t.reach+t.cols-1+slack]
+	block := *t
+	step := max(maxCall/(t.n*len(t.offsets))&^15, 16)
+	for x := 0; x < t.cols; x += step {
+		block.cols = min(step, t.cols-x)
+		block.src, block.dst = t.src[x:], t.dst[x:]
+		if t.flags&flagResidual != 0 {
+			block.res = t.res[x:]
+		}
+		if v == levelAVX512 {
+			rowsAVX512(&block)
+		} else {
+			rowsAVX2(&block)
+		}
 	}
 }
 

@@ -219,7 +219,7 @@ TEXT ·rowsAVX2(SB), 0, $256-8
 	MOVQ rows_w(BX), R12
 	MOVQ rows_offsets(BX), R13
 	MOVQ (rows_offsets+8)(BX), CX
-	MOVQ rows_cols(BX), DI
+	MOVQ rows_stride(BX), DI
 	SHLQ $2, DI
 	VBROADCASTSS rows_bias(BX), Y5
 	VBROADCASTSS rows_lo(BX), Y6
@@ -648,7 +648,7 @@ TEXT ·rowsAVX512(SB), 0, $256-8
 	MOVQ rows_w(BX), R12
 	MOVQ rows_offsets(BX), R13
 	MOVQ (rows_offsets+8)(BX), CX
-	MOVQ rows_cols(BX), DI
+	MOVQ rows_stride(BX), DI
 	SHLQ $2, DI
 	VBROADCASTSS rows_bias(BX), Z5
 	VBROADCASTSS rows_lo(BX), Z6

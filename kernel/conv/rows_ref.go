@@ -21,7 +21,7 @@ func (t *rows) rowGo(r int) {
 				sum[x] += w * v
 			}
 		}
-		t.storeGo(sum, r*t.cols+x0)
+		t.storeGo(sum, r*t.stride+x0)
 	}
 }
 

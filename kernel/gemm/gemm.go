@@ -68,7 +68,7 @@ type Params struct {
 	// Batch is the number of products; 0 stands for 1. Product b takes A from offset OffA[b], B from OffB[b], C (and a
 	// full residual) from OffC[b] and the bias from OffBias[b]. A nil table stands for b*Stride, where a stride of 0
 	// shares the operand among all products, except for C, where it stands for dense matrices one after another; a nil
-	// OffBias shares the bias.
+	// OffBias shares the bias. The Op keeps the tables: they must not change afterwards.
 	Batch                     int
 	StrideA, StrideB, StrideC int
 	OffA, OffB, OffC, OffBias []int

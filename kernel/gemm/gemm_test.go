@@ -172,6 +172,8 @@ func TestManyBlocks(t *testing.T) {
 		{M: 130, N: 200, K: 1100},
 		{M: 1, N: 333, K: 1500, TransB: true},
 		{M: 3, N: 100, K: 1030, PackedB: true},
+		{M: 5, N: 35, K: 9001, PackedA: true, PackedB: true},
+		{M: 5, N: 35, K: 9001, PackedA: true, PackedB: true, TransA: true, TransB: true},
 		{M: 129, N: 70, K: 1025, PackedA: true, TransB: true, Epilogue: Epilogue{Bias: BiasPerRow, Clamp: true, Hi: inf}},
 		{M: 33, N: 17, K: 40, Batch: 50, StrideA: 33 * 40, StrideB: 17 * 40},
 	} {

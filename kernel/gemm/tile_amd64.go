@@ -2,7 +2,13 @@
 
 package gemm
 
+//go:generate sh -c "cd _generate && go run ."
+
 const haveAssembly = true
+
+// maxCall bounds the steps of K of one call of a packing kernel, so that a call lasts well under 100 microseconds: the
+// runtime cannot stop a goroutine inside assembly.
+const maxCall = 8192
 
 // runTile computes t with the kernel of level v.
 func runTile(v level, t *tile) {
@@ -22,11 +28,15 @@ func transposeBlock(v level, dst []float32, stride int, src []float32, ld, rows,
 	switch v {
 	case levelAVX512:
 		for r := 0; r < rows; r += 16 {
-			transposeAVX512(&dst[r], stride, &src[r*ld], ld, min(16, rows-r), k)
+			for c := 0; c < k; c += maxCall {
+				transposeAVX512(&dst[c*stride+r], stride, &src[r*ld+c], ld, min(16, rows-r), min(maxCall, k-c))
+			}
 		}
 	case levelAVX2:
 		for r := 0; r < rows; r += 8 {
-			transposeEight(dst[r:], stride, src[r*ld:], ld, min(8, rows-r), k)
+			for c := 0; c < k; c += maxCall {
+				transposeEight(dst[c*stride+r:], stride, src[r*ld+c:], ld, min(8, rows-r), min(maxCall, k-c))
+			}
 		}
 	default:
 		transposeGo(dst, stride, src, ld, rows, k)
@@ -57,10 +67,13 @@ func copyBlock(v level, dst []float32, stride int, src []float32, ld, cols, k in
 		copyGo(dst, stride, src, ld, cols, k)
 		return
 	}
-	copyPanels(v, dst, src, ld, k, 1)
+	for r := 0; r < k; r += maxCall {
+		copyPanels(v, dst[r*cols:], src[r*ld:], ld, min(maxCall, k-r), 1)
+	}
 }
 
-// copyPanels packs k rows of n whole panels of a row-major B, rows ld apart, one panel after another.
+// copyPanels packs k rows of n whole panels of a row-major B, rows ld apart, one panel after another. A block of a
+// product is small enough for one call.
 func copyPanels(v level, dst, src []float32, ld, k, n int) {
 	nr := v.nr()
 	_, _ = dst[n*k*nr-1], src[(k-1)*ld+n*nr-1]

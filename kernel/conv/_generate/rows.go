@@ -25,7 +25,7 @@ func rows(s *asm, v vector) {
 	s.ops(
 		"MOVQ t+0(FP), BX", "MOVQ rows_n(BX), AX", "MOVQ AX, left-8(SP)", "MOVQ rows_src(BX), R8", "MOVQ rows_dst(BX), AX",
 		"MOVQ rows_w(BX), R12", "MOVQ rows_offsets(BX), R13", "MOVQ (rows_offsets+8)(BX), CX",
-		"MOVQ rows_cols(BX), DI", "SHLQ $2, DI",
+		"MOVQ rows_stride(BX), DI", "SHLQ $2, DI",
 		fmt.Sprintf("VBROADCASTSS rows_bias(BX), %s5", v.reg),
 		fmt.Sprintf("VBROADCASTSS rows_lo(BX), %s6", v.reg),
 		fmt.Sprintf("VBROADCASTSS rows_hi(BX), %s7", v.reg),
