@@ -43,21 +43,37 @@ func inferCastLike(c *Infer) error {
 }
 
 // castType is a type under another element type. Elements that are shape arithmetic survive the conversion to a type
-// that holds sizes, and known ones the conversion to Bool, where conditions are made.
+// that holds sizes, and known ones the conversion to Bool, where conditions are made. Symbols are taken to fit.
 func castType(in Type, d tensor.DType) Type {
 	t := Type{DType: d, Ranked: in.Ranked, Shape: in.Shape}
-	switch d {
-	case tensor.Int64, tensor.Int32, tensor.Uint64, tensor.Uint32:
-		t.Elems = in.Elems
-	case tensor.Bool:
-		if v, ok := in.IntElems(); ok {
-			t.Elems = make([]Dim, len(v))
-			for i, n := range v {
-				t.Elems[i] = Known(min(n*n, 1))
-			}
+	if in.Elems == nil || d != tensor.Int64 && d != tensor.Int32 && d != tensor.Bool {
+		return t
+	}
+	elems := make([]Dim, len(in.Elems))
+	for i, e := range in.Elems {
+		n, known := e.Int()
+		switch {
+		case !known && d == tensor.Bool:
+			return t
+		case !known:
+			elems[i] = e
+		case d == tensor.Bool:
+			elems[i] = truthDim(n)
+		case d == tensor.Int32:
+			elems[i] = Known(int(int32(n)))
+		default:
+			elems[i] = Known(n)
 		}
 	}
+	t.Elems = elems
 	return t
+}
+
+func truthDim(n int) Dim {
+	if n != 0 {
+		return Known(1)
+	}
+	return Known(0)
 }
 
 func evalCast(c *Eval) error {

@@ -190,6 +190,21 @@ func rangeCount(c *Call, start, limit, delta float64) (int, error) {
 	return max(int(n), 0), nil
 }
 
+// intRangeCount is rangeCount without rounding.
+func intRangeCount(c *Call, start, limit, delta int64) (int, error) {
+	if delta == 0 || delta == math.MinInt64 {
+		return 0, c.Errorf(ErrInput, "delta %d makes no sequence", delta)
+	}
+	if delta < 0 {
+		start, limit, delta = limit, start, -delta
+	}
+	if start >= limit {
+		return 0, nil
+	}
+	n := (uint64(limit)-uint64(start)-1)/uint64(delta) + 1
+	return int(min(n, math.MaxInt)), nil
+}
+
 func inferRange(c *Infer) error {
 	d := c.In[0].DType
 	c.Out[0] = Ranked(d, Unknown())
@@ -227,6 +242,17 @@ func inferRange(c *Infer) error {
 }
 
 func rangeSize(c *Call, s, l, t *tensor.Tensor) (int, error) {
+	var n [3]int64
+	whole := true
+	for i, x := range []*tensor.Tensor{s, l, t} {
+		v, err := x.Ints()
+		if whole = whole && err == nil && len(v) == 1 && x.DType != tensor.Uint64; whole {
+			n[i] = v[0]
+		}
+	}
+	if whole {
+		return intRangeCount(c, n[0], n[1], n[2])
+	}
 	var v [3]float64
 	for i, x := range []*tensor.Tensor{s, l, t} {
 		f, err := x.Floats()
