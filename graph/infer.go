@@ -20,6 +20,10 @@ func (g *Graph) InferTypes() error {
 	return nil
 }
 
+// InferTypes sets the types of the node's outputs from those of its inputs, as [Graph.InferTypes] does for all nodes. On
+// an error the types stay as they were.
+func (n *Node) InferTypes() error { return n.infer() }
+
 func (n *Node) infer() error {
 	o, err := n.Op()
 	if err != nil {

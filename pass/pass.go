@@ -2,7 +2,11 @@ package pass
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/weirgpu/weir/graph"
@@ -10,17 +14,18 @@ import (
 
 // Options configure one run of the optimiser. The zero value runs every pass.
 type Options struct {
-	// Off names passes to leave out.
+	// Off names passes to leave out; [Names] lists them.
 	Off []string
 	// StopAfter, when positive, ends the run after that many patches.
 	StopAfter int
-	// Dump, when set, is called with the graph before the first pass and after each pass that changed something.
+	// Dump, when set, is called with the whole graph before the first pass ("start") and after each pass that changed
+	// something, under the name of the pass. It must not keep the graph: it clones what it wants to keep.
 	Dump func(stage string, g *graph.Graph)
 	// Check runs graph.Check before and after every patch.
 	Check bool
-	// Portable leaves out passes whose result only weir can load.
+	// Portable leaves out passes, and forms of passes, whose result only weir can load.
 	Portable bool
-	// Log receives one record a pass; nil is silent.
+	// Log receives one record a pass at level debug, and a warning when the passes do not come to an end; nil is silent.
 	Log *slog.Logger
 }
 
@@ -34,7 +39,35 @@ type Result struct {
 	Duration time.Duration
 }
 
-// Run rewrites g in place, bodies included, until no pass finds anything to do.
+// Changes is the number of patches of all passes.
+func (r Report) Changes() int {
+	n := 0
+	for _, p := range r {
+		n += p.Changes
+	}
+	return n
+}
+
+// Run rewrites g in place, bodies included, until no pass finds anything to do. Inputs and outputs keep their names and
+// order; constants are replaced, never written. It fails when ctx ends, when Options.Off names no pass, or when
+// Options.Check finds a patch that breaks the graph; g is then sound but for that last patch.
 func Run(ctx context.Context, g *graph.Graph, o Options) (Report, error) {
-	return nil, ctx.Err()
+	for _, name := range o.Off {
+		if !slices.Contains(Names(), name) {
+			return nil, fmt.Errorf("no pass is named %q; passes are %s", name, strings.Join(Names(), ", "))
+		}
+	}
+	d := &driver{ctx: ctx, opts: o, root: g, opset: g.Opsets[""], scopes: map[*graph.Graph]*scope{},
+		left: math.MaxInt, index: map[string]int{}}
+	if o.StopAfter > 0 {
+		d.left = o.StopAfter
+	}
+	err := d.run()
+	for _, r := range d.report {
+		d.log(slog.LevelDebug, "pass", "graph", g.Name, "pass", r.Name, "changes", r.Changes, "duration", r.Duration)
+	}
+	if err != nil {
+		return d.report, fmt.Errorf("optimise graph %q: %w", g.Name, err)
+	}
+	return d.report, nil
 }

@@ -1,0 +1,69 @@
+package pass
+
+import "slices"
+
+// Info describes one pass.
+type Info struct {
+	Name string
+	// Doc says in one line what the pass does.
+	Doc string
+	// Portable tells whether what comes out is still plain ONNX.
+	Portable bool
+}
+
+// phase groups passes that are repeated together until none finds anything, before the next phase begins.
+type phase int
+
+const (
+	simplify  phase = iota // fewer nodes, same operators
+	recognise              // operators that exporters have taken apart
+	fuse                   // operators of weir that do the work of several
+	phases
+)
+
+// entry is one row of the table of passes.
+type entry struct {
+	Info
+	phase phase
+	// start begins one sweep over one graph.
+	start func(*scope) rule
+}
+
+// passes is the order in which the passes of a phase run.
+var passes = []entry{
+	{Info{"capture", "move constants into bodies and drop unused captures", true}, simplify, startCapture},
+	{Info{"fold", "compute what depends on constants only, and take branches that are certain", true}, simplify, startFold},
+	{Info{"dead", "remove nodes whose results nobody reads", true}, simplify, startDead},
+	{Info{"identity", "remove operators that change nothing", true}, simplify, startIdentity},
+	{Info{"view", "merge chains of reshapes and transposes", true}, simplify, startView},
+	{Info{"cse", "compute equal expressions once", true}, simplify, startCSE},
+}
+
+// constraint says that one pass must run before another, in an earlier phase or earlier in the same one.
+type constraint struct{ first, then, why string }
+
+// constraints is the reason of the order of passes.
+var constraints = []constraint{
+	{"capture", "fold", "a node of a body folds only once the constants that it captures are in the body"},
+	{"fold", "identity", "whether an operator changes nothing is told by its constant operands"},
+	{"fold", "view", "a reshape can take over from another only when its shape is a constant"},
+	{"fold", "cse", "equal constants are found by their contents, so they must have been computed"},
+}
+
+// All lists the passes in their order.
+func All() []Info {
+	out := make([]Info, len(passes))
+	for i, e := range passes {
+		out[i] = e.Info
+	}
+	return out
+}
+
+// Names lists the names of the passes in their order.
+func Names() []string {
+	out := make([]string, len(passes))
+	for i, e := range passes {
+		out[i] = e.Name
+	}
+	return slices.Clip(out)
+}

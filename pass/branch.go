@@ -1,0 +1,82 @@
+package pass
+
+import (
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// Branches that are certain, a part of constant folding.
+//
+//	If(true, captures){then, else}   =  the nodes of then, with its captures wired to what they stand for
+//	If(false, captures){then, else}  =  the nodes of else
+//
+// The names of the branch's values become unique in the graph; what the branch gives takes the names of the If's
+// outputs. What was declared of values inside is forgotten but for fixed sizes, since the symbols of a body are its own.
+
+// inlineBranch proposes the branch that an If with a constant condition takes, nil when n is none.
+func (s *scope) inlineBranch(n *graph.Node) *Patch {
+	if n.Type != "If" || n.Domain != "" {
+		return nil
+	}
+	cond := n.In[0].Const()
+	if cond == nil || cond.DType != tensor.Bool || cond.Len() != 1 {
+		return nil
+	}
+	name := "else_branch"
+	if cond.Data[0] != 0 {
+		name = "then_branch"
+	}
+	body, ok := n.Attrs.Body(name).(*graph.Graph)
+	if !ok || len(body.Inputs) != n.Captures || len(body.Outputs) != len(n.Out) {
+		return nil
+	}
+	return splice(n, body.Clone())
+}
+
+// splice proposes the nodes of b, whose inputs are all captures of n, in place of n.
+func splice(n *graph.Node, b *graph.Graph) *Patch {
+	wire := map[*graph.Value]*graph.Value{}
+	for i, v := range b.Inputs {
+		wire[v] = n.In[len(n.In)-n.Captures+i]
+	}
+	p := &Patch{Insert: b.Nodes}
+	for _, m := range b.Nodes {
+		for i, v := range m.In {
+			if w := wire[v]; w != nil {
+				m.In[i] = w
+			}
+		}
+		for _, v := range m.Out {
+			if v != nil {
+				v.Type = forget(v.Type)
+			}
+		}
+	}
+	for i, v := range n.Out {
+		if v == nil {
+			continue
+		}
+		to := b.Outputs[i]
+		if w := wire[to]; w != nil {
+			to = w
+		}
+		p.Replace = append(p.Replace, Replacement{v, to})
+	}
+	return p
+}
+
+// forget keeps the element type and the fixed sizes of a declared type.
+func forget(t op.Type) op.Type {
+	f := op.Type{DType: t.DType, Ranked: t.Ranked}
+	for _, d := range t.Shape {
+		if _, ok := d.Int(); !ok {
+			d = op.Unknown()
+		}
+		f.Shape = append(f.Shape, d)
+	}
+	if f.Ranked && f.Shape == nil {
+		f.Shape = []op.Dim{}
+	}
+	return f
+}

@@ -1,0 +1,161 @@
+package pass
+
+import (
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// Constant folding.
+//
+//	f(c1, ..., cn)               =  its value                       all inputs constant, f pure and without bodies
+//	v with Type.Elems [2, 3]     =  the constant [2, 3]             whatever computes v (Shape, Gather, Concat, ... on shapes)
+//	EyeLike(x), x of known shape =  its value                       operators that read the shape of x only
+//	If(true){then, else}         =  then                            see branch.go
+//
+// Values are bounded: by maxFolded bytes or what the inputs hold already, whichever is more, and by maxFoldFlops operations,
+// beyond which the time to load a model would suffer for something that a fast kernel does quicker. A node whose
+// evaluation fails stays: it fails when it runs, if it ever does.
+
+const (
+	maxFolded    = 64 << 20
+	maxFoldFlops = 1 << 28
+)
+
+func startFold(s *scope) rule {
+	return func(n *graph.Node) *Patch {
+		if p := s.inlineBranch(n); p != nil {
+			return p
+		}
+		o, err := n.Op()
+		if err != nil || o.Has(op.Impure) || s.dead(n) {
+			return nil
+		}
+		if p := s.foldElems(n); p != nil {
+			return p
+		}
+		return s.foldNode(o, n)
+	}
+}
+
+// foldElems replaces outputs whose elements the shape rules already tell.
+func (s *scope) foldElems(n *graph.Node) *Patch {
+	p := &Patch{}
+	for _, v := range n.Out {
+		if t := elems(v); t != nil && s.used(v) {
+			p.Replace = append(p.Replace, Replacement{v, graph.NewConst(v.Name, t)})
+		}
+	}
+	if p.Replace == nil {
+		return nil
+	}
+	return p
+}
+
+// elems makes a tensor of the known elements of v, nil when they are not all known.
+func elems(v *graph.Value) *tensor.Tensor {
+	if v == nil {
+		return nil
+	}
+	values, ok := v.Type.IntElems()
+	shape, static := v.Type.Ints()
+	if n, err := tensor.Count(shape); !ok || !static || err != nil || n != len(values) {
+		return nil
+	}
+	switch v.Type.DType {
+	case tensor.Int64:
+		return tensor.From(convert[int64](values), shape...)
+	case tensor.Int32:
+		return tensor.From(convert[int32](values), shape...)
+	}
+	return nil
+}
+
+func convert[T int32 | int64](values []int) []T {
+	out := make([]T, len(values))
+	for i, v := range values {
+		out[i] = T(v)
+	}
+	return out
+}
+
+// foldNode evaluates a node whose inputs are constants.
+func (s *scope) foldNode(o *op.Op, n *graph.Node) *Patch {
+	in := foldInputs(o, n)
+	if in == nil || s.failed[n] || !worthFolding(o, n) {
+		return nil
+	}
+	out, err := op.Run(s.ctx, o, n.Call(), in)
+	if err != nil || len(out) < len(n.Out) {
+		s.failed[n] = true
+		return nil
+	}
+	p := &Patch{}
+	for i, v := range n.Out {
+		if s.used(v) && out[i] != nil {
+			p.Replace = append(p.Replace, Replacement{v, graph.NewConst(v.Name, out[i])})
+		}
+	}
+	return p
+}
+
+// foldInputs returns the constants that n reads, nil when it reads anything else. Of the input of an operator that reads
+// only its shape, a tensor without elements is enough.
+func foldInputs(o *op.Op, n *graph.Node) []*tensor.Tensor {
+	if len(n.Bodies()) > 0 {
+		return nil
+	}
+	in := make([]*tensor.Tensor, len(n.In))
+	for i, v := range n.In {
+		switch {
+		case v == nil:
+		case v.IsConst():
+			in[i] = v.Const()
+		case o.Has(op.ShapeOnly) && i == 0 && v.Type.Static():
+			shape, _ := v.Type.Ints()
+			in[i] = &tensor.Tensor{DType: v.Type.DType, Shape: shape}
+		default:
+			return nil
+		}
+	}
+	return in
+}
+
+// worthFolding bounds what folding n may cost.
+func worthFolding(o *op.Op, n *graph.Node) bool {
+	var in, out int
+	types := make([]op.Type, len(n.In))
+	for i, v := range n.In {
+		if v != nil {
+			types[i] = v.Type
+			in += byteCount(v.Type)
+		}
+	}
+	outTypes := make([]op.Type, len(n.Out))
+	for i, v := range n.Out {
+		if v != nil {
+			outTypes[i] = v.Type
+			if !v.Type.Static() && in > 1<<20 { // data decides the size, such as of NonZero
+				return false
+			}
+			out += byteCount(v.Type)
+		}
+	}
+	if out > max(maxFolded, in) {
+		return false
+	}
+	return o.Flops == nil || o.Flops(n.Call(), types, outTypes) <= maxFoldFlops
+}
+
+// byteCount is the size of a value whose shape is known, 0 for others.
+func byteCount(t op.Type) int {
+	shape, ok := t.Ints()
+	if !ok {
+		return 0
+	}
+	n, err := tensor.ByteCount(t.DType, shape)
+	if err != nil {
+		return 0
+	}
+	return n
+}
