@@ -19,6 +19,8 @@ const FusedDomain = "weir"
 //   - attributes activation_alpha and activation_beta: its parameters, the lower and upper bound for Clip;
 //   - Conv input 3, optional: a tensor of the output's shape, added before the activation;
 //   - MatMul input 2, optional: a vector of the last dimension, added to every row before the activation.
+//
+// Silu is x · Sigmoid(x) alone, which ONNX has only since opset 24, as Swish.
 var fused = []Op{
 	{Domain: FusedDomain, Name: "Conv", Since: []int{1}, MinIn: 2, MaxIn: 4, Infer: fusedConv.infer,
 		Eval: inFloat32(fusedConv.eval), Flops: convFlops},
@@ -26,6 +28,8 @@ var fused = []Op{
 		Eval: inFloat32(fusedGemm.eval), Flops: gemmFlops},
 	{Domain: FusedDomain, Name: "MatMul", Since: []int{1}, MinIn: 2, MaxIn: 3, Infer: fusedMatMul.infer,
 		Eval: inFloat32(fusedMatMul.eval), Flops: matMulFlops},
+	{Domain: FusedDomain, Name: "Silu", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: Elementwise,
+		Infer: inferSame(floatTypes), Eval: evalMap(func(*Call) (unaryFuncs, error) { return unaryFuncs{f: swish(1)}, nil })},
 }
 
 // fusion is the first part of a fused operator and which input, after those of the first part, is added to it.
@@ -122,20 +126,21 @@ func (c *Call) fusedActivation() (FusedActivation, error) {
 }
 
 // FusedActivations lists the names that attribute activation takes.
-var FusedActivations = []string{"Clip", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Relu", "Sigmoid", "Silu", "Tanh"}
+var FusedActivations = []string{"Clip", "Gelu", "GeluTanh", "HardSigmoid", "HardSwish", "LeakyRelu", "Relu", "Sigmoid",
+	"Silu", "Tanh"}
 
 // NewFusedActivation returns the activation of that name with the parameters activation_alpha and activation_beta
-// among the attributes; each is defined by the ONNX operator of the same name, its defaults included, and Silu is
-// x · Sigmoid(x). Other names are an error of kind [ErrAttr].
+// among the attributes; each is defined by the ONNX operator of the same name, its defaults included; Silu is
+// x · Sigmoid(x), GeluTanh is Gelu with attribute approximate tanh. Other names are an error of kind [ErrAttr].
 func NewFusedActivation(name string, attrs Attrs) (FusedActivation, error) {
 	c := &Call{Domain: FusedDomain, Type: "activation", Attrs: attrs}
-	alpha := func(def float32) float64 { return c.attr("activation_alpha", def) }
-	beta := func(def float32) float64 { return c.attr("activation_beta", def) }
+	alpha := func(def float64) float64 { return c.attr("activation_alpha", float32(def)) }
+	beta := func(def float64) float64 { return c.attr("activation_beta", float32(def)) }
 	switch name {
 	case "Relu":
 		return relu, nil
 	case "Clip":
-		lo, hi := alpha(-math.MaxFloat32), beta(math.MaxFloat32)
+		lo, hi := alpha(math.Inf(-1)), beta(math.Inf(1))
 		return func(x float64) float64 { return minOf(maxOf(x, lo), hi) }, nil
 	case "LeakyRelu":
 		return leakyRelu(alpha(0.01)), nil
@@ -151,6 +156,9 @@ func NewFusedActivation(name string, attrs Attrs) (FusedActivation, error) {
 		return math.Tanh, nil
 	case "Gelu":
 		return geluExact, nil
+	case "GeluTanh":
+		f, err := gelu(&Call{Type: "Gelu", Attrs: Attrs{StringAttr("approximate", "tanh")}})
+		return f, err
 	}
 	return nil, c.Errorf(ErrAttr, "%q is not one of %v", name, FusedActivations)
 }
