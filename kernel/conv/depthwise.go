@@ -14,12 +14,14 @@ const depthwiseWork = 1 << 19
 // the inputs of consecutive outputs are consecutive.
 type depthwise struct {
 	level   level
-	phase   int   // floats of one remainder of a row
-	pitch   int   // floats of a padded row
-	offsets []int // of each tap, in floats from the first element of the window
-	reach   int   // largest offset
-	step    int   // output rows that are padded and computed at a time
-	band    int   // output rows per chunk
+	phase   int      // floats of one remainder of a row
+	pitch   int      // floats of a padded row
+	offsets []int    // of each tap, in floats from the first element of the window
+	reach   int      // largest offset
+	threes  int      // as in rows
+	masks   []uint32 // for strides of 1 and 2, the elements of 16*stride padded columns that lie in the image
+	step    int      // output rows that are padded and computed at a time
+	band    int      // output rows per chunk
 	bands   int
 	planes  int // planes per chunk, more than 1 only when a band is a plane
 	chunks  int
@@ -28,16 +30,7 @@ type depthwise struct {
 
 func planDepthwise(p *Params, out [3]int) depthwise {
 	d := depthwise{level: currentLevel()}
-	sw := p.Stride[2]
-	d.phase = (out[2] + (p.Kernel[2]-1)*p.Dilate[2]/sw + 15) / 16 * 16
-	d.pitch = sw * d.phase
-	for ky := range p.Kernel[1] {
-		for kx := range p.Kernel[2] {
-			q := kx * p.Dilate[2]
-			off := ky*p.Dilate[1]*d.pitch + q%sw*d.phase + q/sw
-			d.offsets, d.reach = append(d.offsets, off), max(d.reach, off)
-		}
-	}
+	d.layout(p, out)
 	row := out[2] * (volume(p.Kernel) + 4)
 	d.band = min(max(depthwiseWork/row, 4), out[1])
 	d.bands = (out[1] + d.band - 1) / d.band
@@ -53,6 +46,38 @@ func planDepthwise(p *Params, out [3]int) depthwise {
 	return d
 }
 
+// layout plans the padded rows.
+func (d *depthwise) layout(p *Params, out [3]int) {
+	sw := p.Stride[2]
+	d.phase = (out[2] + (p.Kernel[2]-1)*p.Dilate[2]/sw + 15) / 16 * 16
+	d.pitch = sw * d.phase
+	for ky := range p.Kernel[1] {
+		for kx := range p.Kernel[2] {
+			q := kx * p.Dilate[2]
+			off := ky*p.Dilate[1]*d.pitch + q%sw*d.phase + q/sw
+			d.offsets, d.reach = append(d.offsets, off), max(d.reach, off)
+		}
+	}
+	if sw > 2 {
+		return
+	}
+	for q := 0; q < d.pitch; q += 16 * sw {
+		d.masks = append(d.masks, uint32(bits(p.PadLo[2]-q, p.PadLo[2]+p.In[2]-q)&(1<<(16*sw)-1)))
+	}
+	if p.Kernel == [3]int{1, 3, 3} && p.Stride[1] == sw && p.Dilate[1] == 1 && p.Dilate[2] == 1 {
+		d.threes = sw
+	}
+}
+
+// bits returns a word with bits lo to hi set, as far as it has them.
+func bits(lo, hi int) uint64 {
+	lo, hi = min(max(lo, 0), 64), min(max(hi, 0), 64)
+	if lo >= hi {
+		return 0
+	}
+	return ^uint64(0) >> (64 - hi) &^ (1<<lo - 1)
+}
+
 // inputRows is the number of rows of the image, padding included, that n rows of the output see.
 func (d *depthwise) inputRows(p *Params, n int) int {
 	return (n-1)*p.Stride[1] + (p.Kernel[1]-1)*p.Dilate[1] + 1
@@ -62,7 +87,7 @@ func (d *depthwise) inputRows(p *Params, n int) int {
 func (o *Op) runDepthwise(c int, args *Args, scratch []float32) {
 	p, d := &o.p, &o.depthwise
 	band, first := c%d.bands, c/d.bands*d.planes
-	t := rows{offsets: d.offsets, cols: o.out[2], stride: o.out[2], srcStride: p.Stride[1] * d.pitch, reach: d.reach, lo: p.Lo, hi: p.Hi}
+	t := rows{offsets: d.offsets, cols: o.out[2], stride: o.out[2], srcStride: p.Stride[1] * d.pitch, reach: d.reach, threes: d.threes, lo: p.Lo, hi: p.Hi}
 	if p.Residual {
 		t.flags |= flagResidual
 	}
@@ -113,7 +138,7 @@ func (o *Op) padBand(scratch, src []float32, y0, y1 int) {
 		return
 	}
 	dst, src := scratch[r0*d.pitch:r1*d.pitch], src[(top+r0)*p.In[2]:]
-	if padRows(d.level, dst, src, r1-r0, p.In[2], p.PadLo[2], p.Stride[2], d.phase) {
+	if padRows(d, dst, src, r1-r0, p.In[2], p.PadLo[2]) {
 		return
 	}
 	for r := range r1 - r0 {

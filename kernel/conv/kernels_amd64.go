@@ -39,41 +39,47 @@ func runRows(v level, t *rows) {
 		return
 	}
 	_ = t.src[(t.n-1)*t.srcStride+t.reach+t.cols-1+slack]
-	block := *t
 	step := max(maxCall/(t.n*len(t.offsets))&^15, 16)
+	if t.cols <= step {
+		callRows(v, t)
+		return
+	}
+	block := *t
 	for x := 0; x < t.cols; x += step {
 		block.cols = min(step, t.cols-x)
 		block.src, block.dst = t.src[x:], t.dst[x:]
 		if t.flags&flagResidual != 0 {
 			block.res = t.res[x:]
 		}
-		if v == levelAVX512 {
-			rowsAVX512(&block)
-		} else {
-			rowsAVX2(&block)
-		}
+		callRows(v, &block)
 	}
 }
 
-// padRows writes n rows of cols floats of src, each after lead zeros and before zeros to the end, into rows of
-// stride*phase floats of dst, element q at (q mod stride)*phase + q/stride. It reports false when the level has no
-// kernel for the stride.
-func padRows(v level, dst, src []float32, n, cols, lead, stride, phase int) bool {
-	if v != levelAVX512 || stride > 2 || phase%16 != 0 {
+func callRows(v level, t *rows) {
+	switch {
+	case v == levelAVX2:
+		rowsAVX2(t)
+	case t.threes == 1:
+		rows3x3s1AVX512(t)
+	case t.threes == 2:
+		rows3x3s2AVX512(t)
+	default:
+		rowsAVX512(t)
+	}
+}
+
+// padRows writes n rows of cols floats of src into n padded rows of dst as d describes them, element q, counted from lead
+// before the first of src, at (q mod stride)*phase + q/stride and zeros in the rest. It reports false when the level has
+// no kernel for the stride.
+func padRows(d *depthwise, dst, src []float32, n, cols, lead int) bool {
+	if d.level != levelAVX512 || len(d.masks) == 0 {
 		return false
 	}
-	_, _ = dst[n*stride*phase-1], src[n*cols-1]
-	for part := range stride {
-		for q := 0; q < phase; q += 16 {
-			at := q*stride + part - lead
-			load := bits(-at, cols-at)
-			to := &dst[part*phase+q]
-			if stride == 1 {
-				copyLanesAVX512(to, phase, &src[0], at, cols, n, uint32(load)&0xffff, 0xffff)
-			} else {
-				copyEvenAVX512(to, 2*phase, &src[0], at, cols, n, load&0xffffffff, 0xffff)
-			}
-		}
+	_, _ = dst[n*d.pitch-1], src[n*cols-1]
+	if d.pitch == d.phase {
+		padRowsS1AVX512(&dst[0], &src[0], -lead, cols, n, len(d.masks), &d.masks[0])
+	} else {
+		padRowsS2AVX512(&dst[0], &src[0], -lead, cols, n, len(d.masks), &d.masks[0])
 	}
 	return true
 }
@@ -112,13 +118,4 @@ func deinterleave(v level, even, odd, src []float32, n int) {
 		deinterleaveAVX2(&even[:done][0], &odd[:done][0], &src[:2*done][0], done/8)
 	}
 	deinterleaveGo(even[done:], odd[done:], src[2*done:], n-done)
-}
-
-// bits returns a word with bits lo to hi set, as far as it has them.
-func bits(lo, hi int) uint64 {
-	lo, hi = min(max(lo, 0), 64), min(max(hi, 0), 64)
-	if lo >= hi {
-		return 0
-	}
-	return ^uint64(0) >> (64 - hi) &^ (1<<lo - 1)
 }

@@ -65,3 +65,25 @@ func addRowAVX512(dst, src *float32, n int)
 //
 //go:noescape
 func deinterleaveAVX512(even, odd, src *float32, n int)
+
+// rows3x3s1AVX512 computes t for 3x3 taps without dilation and a stride of 1 on both axes.
+//
+//go:noescape
+func rows3x3s1AVX512(t *rows)
+
+// padRowsS1AVX512 is padRows for a stride of 1: lane i of vector v of a padded row is element at+16*v+i of
+// the row of src when bit i of masks[v] is set, and zero when not.
+//
+//go:noescape
+func padRowsS1AVX512(dst, src *float32, at, cols, n, vectors int, masks *uint32)
+
+// rows3x3s2AVX512 computes t for 3x3 taps without dilation and a stride of 2 on both axes.
+//
+//go:noescape
+func rows3x3s2AVX512(t *rows)
+
+// padRowsS2AVX512 is padRows for a stride of 2: lane i of vector v of a padded row is element at+32*v+i of
+// the row of src when bit i of masks[v] is set, and zero when not.
+//
+//go:noescape
+func padRowsS2AVX512(dst, src *float32, at, cols, n, vectors int, masks *uint32)

@@ -13,7 +13,7 @@ func gather(_ level, dst []float32, width, lo, hi int, src []float32, plane, str
 func runRows(_ level, t *rows) { rowsGo(t) }
 
 // padRows reports that there is no kernel.
-func padRows(_ level, _, _ []float32, _, _, _, _, _ int) bool { return false }
+func padRows(_ *depthwise, _, _ []float32, _, _, _ int) bool { return false }
 
 // reduceRow does what reduceGo does.
 func reduceRow(_ level, kind PoolKind, dst, src []float32) { reduceGo(kind, dst, src) }

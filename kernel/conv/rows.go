@@ -19,4 +19,5 @@ type rows struct {
 	reach         int // largest offset
 	bias, lo, hi  float32
 	flags         uint32
+	threes        int // the stride of both axes, 1 or 2, when the taps are 3x3 without dilation; otherwise 0
 }

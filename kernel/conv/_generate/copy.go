@@ -1,5 +1,7 @@
 package main
 
+import "fmt"
+
 // copyArgs loads the arguments that the masked copies share.
 func copyArgs(s *asm) {
 	s.ops(
@@ -113,4 +115,31 @@ func copyOverlapping(s *asm) {
 			"ADDQ R9, SI", "ADDQ R10, DI", "DECQ CX", "JNZ loop", "VZEROUPPER", "RET",
 		)
 	}
+}
+
+// padRows writes the copy of rows into padded rows, for stride 2 with the even and the odd columns apart.
+func padRows(s *asm, stride int) {
+	s.text(fmt.Sprintf("padRowsS%dAVX512", stride), "dst, src *float32, at, cols, n, vectors int, masks *uint32", 56,
+		fmt.Sprintf("is padRows for a stride of %d: lane i of vector v of a padded row is element at+%d*v+i of\n// the row of src when bit i of masks[v] is set, and zero when not.", stride, 16*stride))
+	s.ops(
+		"MOVQ dst+0(FP), DI", "MOVQ src+8(FP), SI", "MOVQ at+16(FP), AX", "LEAQ (SI)(AX*4), SI", "MOVQ cols+24(FP), R9",
+		"MOVQ n+32(FP), CX", "MOVQ vectors+40(FP), R10", "MOVQ masks+48(FP), R11", "SHLQ $2, R9",
+	)
+	if stride == 2 {
+		s.ops("MOVQ R10, R12", "SHLQ $6, R12", "VMOVUPS ·evenLanes<>(SB), Z4", "VPTERNLOGD $0xff, Z5, Z5, Z5", "VPSUBD Z5, Z4, Z5")
+	}
+	s.label("row")
+	s.ops("MOVQ SI, R8", "XORL DX, DX")
+	s.label("vector")
+	s.ops("MOVL (R11)(DX*4), AX", "KMOVW AX, K1", "VMOVUPS.Z (R8), K1, Z0")
+	if stride == 1 {
+		s.ops("VMOVUPS Z0, (DI)", "ADDQ $64, R8", "ADDQ $64, DI", "INCQ DX", "CMPQ DX, R10", "JLT vector")
+	} else {
+		s.ops(
+			"SHRL $16, AX", "KMOVW AX, K2", "VMOVUPS.Z 64(R8), K2, Z1", "VMOVAPS Z0, Z2",
+			"VPERMT2PS Z1, Z4, Z0", "VPERMT2PS Z1, Z5, Z2", "VMOVUPS Z0, (DI)", "VMOVUPS Z2, (DI)(R12*1)",
+			"ADDQ $128, R8", "ADDQ $64, DI", "INCQ DX", "CMPQ DX, R10", "JLT vector", "ADDQ R12, DI",
+		)
+	}
+	s.ops("ADDQ R9, SI", "DECQ CX", "JNZ row", "VZEROUPPER", "RET")
 }

@@ -48,9 +48,13 @@ func main() {
 	copyEven(&s)
 	copyOverlapping(&s)
 	for _, v := range []vector{avx2, avx512} {
-		rows(&s, v)
+		rows(&s, anyTaps(v))
 		reduceRows(&s, v)
 		deinterleave(&s, v)
+	}
+	for stride := 1; stride <= 2; stride++ {
+		rows(&s, threeByThree(stride))
+		padRows(&s, stride)
 	}
 	write("../kernels_amd64.s", s.Bytes())
 	src, err := format.Source([]byte(header + "package conv\n" + s.decl.String()))
