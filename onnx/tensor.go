@@ -399,6 +399,9 @@ func linear(indices *tensor.Tensor, shape []int, n int) ([]int64, error) {
 	return out, nil
 }
 
+// maxSymbol bounds the name of a dimension: expressions over symbols multiply it.
+const maxSymbol = 256
+
 // opType converts a declared type. The zero op.Type, nothing known, is not an error.
 func (t typeMessage) opType() (op.Type, error) {
 	if t.kind == "" {
@@ -419,7 +422,7 @@ func (t typeMessage) opType() (op.Type, error) {
 		switch {
 		case dim.known && dim.size >= 0 && dim.size <= math.MaxInt32*int64(math.MaxInt32):
 			dims[i] = op.Known(int(dim.size))
-		case dim.known || strings.Contains(dim.param, "·"):
+		case dim.known || len(dim.param) > maxSymbol || strings.Contains(dim.param, "·"):
 			dims[i] = op.Unknown() // -1 is what some exporters write for a size that varies
 		default:
 			dims[i] = op.Sym(dim.param)

@@ -46,8 +46,19 @@ func (d Dim) IsUnknown() bool { return d.unknown }
 
 // opaque makes a symbol of an expression that is no polynomial; its text stands for it.
 func opaque(format string, args ...any) Dim {
-	return Sym(strings.ReplaceAll(fmt.Sprintf(format, args...), atomSep, "*"))
+	text := strings.ReplaceAll(fmt.Sprintf(format, args...), atomSep, "*")
+	if len(text) > maxText {
+		return Unknown()
+	}
+	return Sym(text)
 }
+
+// maxTerms and maxText bound the terms of a dimension and the bytes of their symbols; what is longer is Unknown. Without a
+// bound a model of a hundred nodes could double an expression a hundred times.
+const (
+	maxTerms = 64
+	maxText  = 1024
+)
 
 // atoms returns the symbols and opaque expressions that d is made of.
 func (d Dim) atoms() []string {
@@ -254,7 +265,8 @@ func divAtoms(a, b string) (string, bool) {
 	return strings.Join(have, atomSep), true
 }
 
-// collect sorts terms and merges those with the same atoms; false when a coefficient overflows.
+// collect sorts terms and merges those with the same atoms; false when a coefficient overflows or the expression becomes
+// too long.
 func collect(ts []term) ([]term, bool) {
 	slices.SortFunc(ts, func(a, b term) int { return strings.Compare(a.atoms, b.atoms) })
 	out := ts[:0]
@@ -273,7 +285,11 @@ func collect(ts []term) ([]term, bool) {
 	if len(out) == 0 {
 		return nil, true
 	}
-	return out, true
+	text := 0
+	for _, t := range out {
+		text += len(t.atoms)
+	}
+	return out, len(out) <= maxTerms && text <= maxText
 }
 
 func addInt(a, b int64) (int64, bool) {
