@@ -17,6 +17,7 @@ import (
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/policy"
+	"github.com/weirgpu/weir/tensor"
 )
 
 // ErrScenario is the kind of error about a scenario that cannot be run as it is written.
@@ -47,30 +48,38 @@ type Job struct {
 	// Inputs are .npy files by input name, relative to the scenario's folder; inputs not named are made up from the seed.
 	Inputs map[string]string `yaml:"inputs"`
 
-	// Graph, when set, is the model itself; Model is then only its name for people.
-	Graph *graph.Graph `yaml:"-" json:"-"`
+	// Graph, when set, is the model itself; Model is then only its name for people. Given are inputs by name, beside or in
+	// place of those in Inputs.
+	Graph *graph.Graph              `yaml:"-" json:"-"`
+	Given map[string]*tensor.Tensor `yaml:"-" json:"-"`
 }
 
 // Arrival is an arrival process. At most one field is set.
 type Arrival struct {
 	// Poisson is the mean number of requests a second, independent of how fast they are served.
 	Poisson float64 `yaml:"poisson" json:"poisson,omitempty"`
+	// Load asks for the Poisson rate at which the job, alone, would keep the device busy for this fraction of the time. The
+	// rate is measured before anything else runs.
+	Load float64 `yaml:"load,omitempty" json:"load,omitempty"`
 	// Closed is the number of clients that each send their next request once the last is answered.
 	Closed int `yaml:"closed" json:"closed,omitempty"`
 }
 
 // Clients returns the number of closed-loop clients, 0 for open arrivals.
 func (a Arrival) Clients() int {
-	if a.Poisson > 0 {
+	if a.Poisson > 0 || a.Load > 0 {
 		return 0
 	}
 	return max(1, a.Closed)
 }
 
-// String prints "poisson 10/s" or "closed 1".
+// String prints "poisson 10/s", "poisson at load 0.3" or "closed 1".
 func (a Arrival) String() string {
 	if a.Poisson > 0 {
-		return fmt.Sprintf("poisson %g/s", a.Poisson)
+		return fmt.Sprintf("poisson %.4g/s", a.Poisson)
+	}
+	if a.Load > 0 {
+		return fmt.Sprintf("poisson at load %g", a.Load)
 	}
 	return fmt.Sprintf("closed %d", a.Clients())
 }
@@ -201,8 +210,11 @@ func (j *Job) faults(duration time.Duration) []error {
 	if j.Arrival.Closed < 0 || j.Arrival.Closed > 1<<16 {
 		fault("arrival: closed %d: want a number of clients from 1 to 65536", j.Arrival.Closed)
 	}
-	if j.Arrival.Poisson > 0 && j.Arrival.Closed > 0 {
-		fault("arrival: both poisson and closed: choose one")
+	if l := j.Arrival.Load; l < 0 || l > 1 || math.IsNaN(l) {
+		fault("arrival: load %g: want a fraction of the device from 0 to 1", l)
+	}
+	if a := j.Arrival; a.Poisson > 0 && a.Closed > 0 || a.Poisson > 0 && a.Load > 0 || a.Load > 0 && a.Closed > 0 {
+		fault("arrival: more than one of poisson, load and closed: choose one")
 	}
 	if duration == 0 && j.Iterations == 0 {
 		fault("neither the scenario has a duration nor the job iterations: it would never end")

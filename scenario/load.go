@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -43,10 +44,11 @@ func (p *prepared) load(ctx context.Context, threads int, seed uint64) error {
 		}
 		g = p.model.Graph
 	}
-	given, err := readInputs(g, p.spec.Inputs)
+	given, err := ReadInputs(g, p.spec.Inputs)
 	if err != nil {
 		return err
 	}
+	maps.Copy(given, p.spec.Given)
 	shapes := InputShapes(g, p.spec.Shapes, given)
 	if p.plan, err = plan.Compile(ctx, g, plan.Options{Shapes: shapes, Threads: threads}); err != nil {
 		return err
@@ -62,7 +64,8 @@ func (p *prepared) close() error {
 	return p.model.Close()
 }
 
-func readInputs(g *graph.Graph, files map[string]string) (map[string]*tensor.Tensor, error) {
+// ReadInputs reads .npy files by input name. It fails with an error of kind [ErrScenario] when g has no such input.
+func ReadInputs(g *graph.Graph, files map[string]string) (map[string]*tensor.Tensor, error) {
 	given := map[string]*tensor.Tensor{}
 	for name, file := range files {
 		if g.Input(name) == nil {

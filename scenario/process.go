@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +19,8 @@ import (
 
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/tensor"
+	"github.com/weirgpu/weir/tensor/npy"
 )
 
 // childOrder is what a child process is told on its standard input, as one line of JSON. It answers "ready", waits for a second
@@ -49,7 +53,7 @@ func (r *run) processes(ctx context.Context) (*Phase, error) {
 	var wg sync.WaitGroup
 	for i, c := range children {
 		if c != nil && err == nil {
-			wg.Go(func() { ph.Jobs[i] = c.finish(r.s.Jobs[i]) })
+			wg.Go(func() { ph.Jobs[i] = c.finish(r.jobs[i].spec) })
 		}
 	}
 	wg.Wait()
@@ -108,15 +112,25 @@ func (r *run) spawn(ctx context.Context, dir string, i int) (*child, error) {
 
 // order writes a scenario of the one job, its model saved when it only exists in memory.
 func (r *run) order(dir string, i int) (childOrder, error) {
-	job := r.s.Jobs[i]
+	job := r.jobs[i].spec
 	if job.Graph != nil {
 		job.Model = filepath.Join(dir, strconv.Itoa(i)+".onnx")
 		if err := onnx.WriteFile(job.Model, job.Graph, onnx.WriteOptions{}); err != nil {
 			return childOrder{}, err
 		}
 	}
+	inputs := maps.Clone(job.Inputs)
+	for name, t := range job.Given {
+		if inputs == nil {
+			inputs = map[string]string{}
+		}
+		inputs[name] = filepath.Join(dir, fmt.Sprintf("%d-%d.npy", i, len(inputs)))
+		if err := saveInput(inputs[name], t); err != nil {
+			return childOrder{}, err
+		}
+	}
 	one := childScenario{Device: r.s.Device, Duration: r.s.Duration, Seed: r.s.Seed, Jobs: []childJob{{
-		Name: job.Name, Iterations: job.Iterations, Model: job.Model, Arrival: job.Arrival, Inputs: job.Inputs,
+		Name: job.Name, Iterations: job.Iterations, Model: job.Model, Arrival: job.Arrival, Inputs: inputs,
 		Shapes: map[string]string{}}}}
 	var err error
 	if one.Jobs[0].Model, err = filepath.Abs(job.Model); err != nil {
@@ -130,6 +144,15 @@ func (r *run) order(dir string, i int) (childOrder, error) {
 		return childOrder{}, err
 	}
 	return childOrder{Scenario: string(text), Threads: r.pool.Threads(), Index: i}, nil
+}
+
+func saveInput(path string, t *tensor.Tensor) (err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return npy.Write(f, t)
 }
 
 // childScenario is the part of a Scenario that a child needs, in its YAML form.

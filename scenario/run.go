@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
+	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/internal/trace"
 )
@@ -78,8 +81,39 @@ func newRun(ctx context.Context, s *Scenario, o Options) (*run, error) {
 			return nil, err
 		}
 		r.jobs = append(r.jobs, p)
+		if p.spec.Arrival.Load > 0 {
+			if err := r.calibrate(ctx, p); err != nil {
+				r.close()
+				return nil, err
+			}
+		}
 	}
 	return r, nil
+}
+
+// calibrate replaces a job's load by the Poisson rate that causes it. The median of a few runs decides, which one
+// disturbance does not move.
+func (r *run) calibrate(ctx context.Context, p *prepared) error {
+	it, free, err := p.instance(engine.Options{Device: r.device, Pool: r.pool})
+	if err != nil {
+		return fmt.Errorf("job %s: %w", p.spec.Name, err)
+	}
+	defer free()
+	const warmup, runs = 3, 15
+	var times []time.Duration
+	for i := range warmup + runs {
+		began := time.Now()
+		if err := it(ctx, device.Open); err != nil {
+			return fmt.Errorf("job %s: %w", p.spec.Name, err)
+		}
+		if i >= warmup {
+			times = append(times, time.Since(began))
+		}
+	}
+	slices.Sort(times)
+	p.spec.Arrival = Arrival{Poisson: p.spec.Arrival.Load / times[len(times)/2].Seconds()}
+	r.o.Log.Info("arrival rate from load", "job", p.spec.Name, "per_second", p.spec.Arrival.Poisson)
+	return nil
 }
 
 func (r *run) close() {

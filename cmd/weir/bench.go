@@ -1,0 +1,213 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/internal/process"
+	"github.com/weirgpu/weir/pass"
+	"github.com/weirgpu/weir/plan"
+)
+
+type benchResult struct {
+	MedianMS      float64     `json:"median_ms"`
+	MinMS         float64     `json:"min_ms"`
+	P90MS         float64     `json:"p90_ms"`
+	P99MS         float64     `json:"p99_ms"`
+	LoadMS        float64     `json:"load_ms"`
+	FirstOutputMS float64     `json:"first_output_ms"`
+	PeakRSSBytes  int64       `json:"peak_rss_bytes"`
+	PlanBytes     int64       `json:"plan_bytes"`
+	WeightBytes   int64       `json:"weight_bytes"`
+	Steps         int         `json:"steps"`
+	Threads       int         `json:"threads"`
+	Precision     string      `json:"precision"`
+	Device        string      `json:"device"`
+	Runs          int         `json:"runs"`
+	Flops         int64       `json:"flops"`
+	GFlopsPerS    float64     `json:"gflops_per_s"`
+	GCCycles      uint32      `json:"gc_cycles"`    // during the measured runs
+	HeapObjects   uint64      `json:"heap_objects"` // allocated during the measured runs
+	Profile       []stepCost  `json:"profile,omitempty"`
+	ByKernel      []groupCost `json:"by_kernel,omitempty"`
+}
+
+type stepCost struct {
+	Node   string  `json:"node"`
+	Op     string  `json:"op"`
+	Kernel string  `json:"kernel"`
+	MS     float64 `json:"ms"`
+	Flops  int64   `json:"flops"`
+}
+
+type groupCost struct {
+	Kernel string  `json:"kernel"`
+	Steps  int     `json:"steps"`
+	MS     float64 `json:"ms"`
+}
+
+func newBench() *cobra.Command {
+	var dev deviceFlags
+	var model modelFlags
+	var runs, warmup int
+	var asJSON, profile bool
+	c := &cobra.Command{
+		Use:   "bench MODEL",
+		Short: "Measure the latency of one model, alone",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if runs < 1 || warmup < 0 {
+				return fmt.Errorf("--runs %d --warmup %d: want at least 1 run and 0 warm-ups", runs, warmup)
+			}
+			res, err := benchModel(c, args[0], &dev, &model, runs, warmup, profile)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(c.OutOrStdout(), res)
+			}
+			printBench(c, res)
+			return nil
+		},
+	}
+	dev.add(c)
+	model.add(c)
+	model.addInputs(c)
+	c.Flags().IntVar(&runs, "runs", 30, "measured runs")
+	c.Flags().IntVar(&warmup, "warmup", 5, "runs before measuring")
+	c.Flags().BoolVar(&profile, "profile", false, "also time each step")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}
+
+func benchModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFlags, runs, warmup int, profile bool) (*benchResult, error) {
+	start := time.Now()
+	d, pool, closeDevice, err := dev.open()
+	if err != nil {
+		return nil, err
+	}
+	defer closeDevice()
+	m, err := compileModel(c, path, model, pool.Threads(), pass.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer m.model.Close()
+	s, err := engine.Load(m.plan, engine.Options{Device: d, Pool: pool})
+	if err != nil {
+		return nil, failed(err)
+	}
+	defer s.Close()
+	i, err := s.Take()
+	if err != nil {
+		return nil, failed(err)
+	}
+	defer i.Put()
+	res := &benchResult{LoadMS: ms(time.Since(start)), PlanBytes: m.plan.PeakBytes(1), WeightBytes: m.plan.ConstBytes,
+		Steps: len(m.plan.Steps), Threads: pool.Threads(), Precision: "fp32", Device: d.Info().ID, Runs: runs, Flops: m.plan.Flops}
+	fill(i, m.inputs)
+	if err := i.Run(c.Context(), device.Open); err != nil {
+		return nil, failed(fmt.Errorf("%s: %w", path, err))
+	}
+	res.FirstOutputMS = ms(process.SinceStart())
+	times, err := timeRuns(c, i, m, res, runs, warmup)
+	if err != nil {
+		return nil, failed(err)
+	}
+	summarise(res, times)
+	if profile {
+		if err := profileSteps(c, i, m, res); err != nil {
+			return nil, failed(err)
+		}
+	}
+	res.PeakRSSBytes = process.PeakRSS()
+	return res, nil
+}
+
+func timeRuns(c *cobra.Command, i *engine.Instance, m *compiled, res *benchResult, runs, warmup int) ([]time.Duration, error) {
+	times := make([]time.Duration, 0, runs)
+	var before, after runtime.MemStats
+	for k := range warmup + runs {
+		if k == warmup {
+			runtime.ReadMemStats(&before)
+		}
+		fill(i, m.inputs)
+		t := time.Now()
+		if err := i.Run(c.Context(), device.Open); err != nil {
+			return nil, err
+		}
+		if k >= warmup {
+			times = append(times, time.Since(t))
+		}
+	}
+	runtime.ReadMemStats(&after)
+	res.GCCycles, res.HeapObjects = after.NumGC-before.NumGC, after.Mallocs-before.Mallocs
+	return times, nil
+}
+
+func summarise(res *benchResult, times []time.Duration) {
+	slices.Sort(times)
+	at := func(q float64) float64 { return ms(times[min(len(times)-1, int(q*float64(len(times))))]) }
+	res.MedianMS, res.MinMS, res.P90MS, res.P99MS = at(0.5), at(0), at(0.9), at(0.99)
+	if res.MedianMS > 0 {
+		res.GFlopsPerS = float64(res.Flops) / res.MedianMS / 1e6
+	}
+}
+
+// profileSteps times each step on its own over several iterations and keeps the least, which the machine's other work
+// disturbs least.
+func profileSteps(c *cobra.Command, i *engine.Instance, m *compiled, res *benchResult) error {
+	res.Profile = make([]stepCost, len(m.plan.Steps))
+	for round := range 5 {
+		fill(i, m.inputs)
+		last := time.Now()
+		err := i.Profile(c.Context(), func(k int, s *plan.Step) {
+			now := time.Now()
+			took := ms(now.Sub(last))
+			if p := &res.Profile[k]; round == 0 || took < p.MS {
+				*p = stepCost{Node: s.Node.Name, Op: s.Node.Type, Kernel: s.Kernel.Name(), MS: took, Flops: s.Flops}
+			}
+			last = time.Now()
+		})
+		if err != nil {
+			return err
+		}
+	}
+	index := map[string]int{}
+	for _, p := range res.Profile {
+		name := p.Op + " " + p.Kernel
+		k, ok := index[name]
+		if !ok {
+			k = len(res.ByKernel)
+			index[name] = k
+			res.ByKernel = append(res.ByKernel, groupCost{Kernel: name})
+		}
+		res.ByKernel[k].Steps++
+		res.ByKernel[k].MS += p.MS
+	}
+	slices.SortFunc(res.ByKernel, func(a, b groupCost) int {
+		if a.MS > b.MS {
+			return -1
+		}
+		return 1
+	})
+	return nil
+}
+
+func printBench(c *cobra.Command, r *benchResult) {
+	w := c.OutOrStdout()
+	fmt.Fprintf(w, "median %.3f ms, min %.3f, p90 %.3f, p99 %.3f over %d runs on %d threads of %s\n", r.MedianMS, r.MinMS, r.P90MS,
+		r.P99MS, r.Runs, r.Threads, r.Device)
+	fmt.Fprintf(w, "load %.1f ms, first output %.1f ms after process start\n", r.LoadMS, r.FirstOutputMS)
+	fmt.Fprintf(w, "%d steps, plan %.1f MiB beside %.1f MiB of mapped weights, peak resident %.1f MiB\n", r.Steps,
+		float64(r.PlanBytes)/(1<<20), float64(r.WeightBytes)/(1<<20), float64(r.PeakRSSBytes)/(1<<20))
+	fmt.Fprintf(w, "%.1f GFLOP/s; %d garbage collections, %d heap objects during the runs\n", r.GFlopsPerS, r.GCCycles, r.HeapObjects)
+	for _, g := range r.ByKernel {
+		fmt.Fprintf(w, "%9.3f ms  %3d  %s\n", g.MS, g.Steps, g.Kernel)
+	}
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirgpu/weir/examples/digits"
+	"github.com/weirgpu/weir/onnx"
+	"github.com/weirgpu/weir/scenario"
+	"github.com/weirgpu/weir/scenario/report"
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/tensor"
+	"github.com/weirgpu/weir/zoo"
+)
+
+const demoIntro = "Three deep-learning jobs on one device. A latency job answers requests that come at random and keep the device busy for " +
+	"30 % of the time; a standard job is guaranteed 30 %; an opportunistic batch job takes whatever is left. First each runs alone, " +
+	"then all three together: left to the operating system, and shared by weir under two policies."
+
+var demoNotes = []string{
+	"Look at the latency job's p99: the operating system makes its requests wait for the batch job, weir's policy priority does not.",
+	"Look at the device time: under priority the batch job runs only in the gaps, and the device is never idle.",
+	"Look at the memory: what each job's plan predicted before it ran is what it holds, to the byte.",
+}
+
+func newDemo() *cobra.Command {
+	var f shareFlags
+	var models []string
+	var dir string
+	var duration time.Duration
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "Share this machine between three jobs and show what each gets",
+		Long: demoIntro + "\n\nWith --model, the models given take the places of the jobs: the first the latency job, the second the opportunistic one,\n" +
+			"the third the standard one.",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if duration < time.Second || duration > time.Hour {
+				return fmt.Errorf("--duration %v: want from 1s to 1h", duration)
+			}
+			return demo(c, &f, models, dir, duration)
+		},
+	}
+	f.add(c)
+	c.Flags().StringArrayVar(&models, "model", nil, "an ONNX model of your own in place of the built-in ones (up to three)")
+	c.Flags().StringVar(&dir, "output", "weir-report", "folder for the report page and the timeline")
+	c.Flags().DurationVar(&duration, "duration", 8*time.Second, "how long the jobs run together under each policy")
+	return c
+}
+
+func demo(c *cobra.Command, f *shareFlags, models []string, dir string, duration time.Duration) error {
+	talk := c.ErrOrStderr()
+	fmt.Fprintf(talk, "%s\n\n", wrap(demoIntro, 100))
+	s, closeModels, err := demoScenario(models, duration)
+	if err != nil {
+		return err
+	}
+	defer closeModels()
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return failed(err)
+	}
+	if f.trace == "" {
+		f.trace = filepath.Join(dir, "timeline.json")
+	}
+	rec := newRecorder(f.trace)
+	o := f.options(rec)
+	o.SoloDuration = duration / 2
+	o.Compare = []scenario.Mode{scenario.Threads, scenario.Processes}
+	o.Policies = []string{"fair", "priority"}
+	res, err := runScenario(c, s, o)
+	if err != nil {
+		return err
+	}
+	pagePath := filepath.Join(dir, "report.html")
+	if err := errors.Join(writeTrace(f.trace, rec), writeReport(pagePath, res)); err != nil {
+		return failed(err)
+	}
+	if err := finishShare(c, res, f.asJSON); err != nil {
+		return err
+	}
+	fmt.Fprintf(talk, "\nreport    %s\ntimeline  %s  (open it at ui.perfetto.dev)\n", pagePath, f.trace)
+	return nil
+}
+
+func writeReport(path string, res *scenario.Result) (err error) {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	return report.Write(file, report.Head{Title: "Three jobs share one device", Intro: demoIntro, Command: "weir demo",
+		Notes: demoNotes, When: time.Now()}, res)
+}
+
+// demoRoles are the shares of the demo's jobs, in the order in which models given by the user take them.
+var demoRoles = []scenario.Job{
+	{Job: share.Job{Name: "latency", Share: share.Share{Class: share.Latency, Compute: 0.4}}, Arrival: scenario.Arrival{Load: 0.3}},
+	{Job: share.Job{Name: "batch", Share: share.Share{Class: share.Opportunistic}}, Arrival: scenario.Arrival{Closed: 1}},
+	{Job: share.Job{Name: "standard", Share: share.Share{Class: share.Standard, Compute: 0.3}}, Arrival: scenario.Arrival{Closed: 1}},
+}
+
+func demoScenario(models []string, duration time.Duration) (*scenario.Scenario, func(), error) {
+	if len(models) > len(demoRoles) {
+		return nil, nil, fmt.Errorf("--model: %d models given, the demo has %d jobs", len(models), len(demoRoles))
+	}
+	s := &scenario.Scenario{Policy: "priority", Duration: duration, Seed: 1}
+	if len(models) == 0 {
+		return builtinScenario(s)
+	}
+	for i, path := range models {
+		j := demoRoles[i]
+		j.Model = path
+		j.Name = fmt.Sprintf("%s (%s)", j.Name, strings.TrimSuffix(filepath.Base(path), ".onnx"))
+		s.Jobs = append(s.Jobs, j)
+	}
+	return s, func() {}, nil
+}
+
+// builtinScenario serves the trained digits classifier, on real images, beside two standard networks with random weights.
+func builtinScenario(s *scenario.Scenario) (*scenario.Scenario, func(), error) {
+	m, err := onnx.Decode(digits.Model, "", onnx.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	images, err := digits.Images()
+	if err != nil {
+		return nil, nil, err
+	}
+	const batch = 512
+	latency, opportunistic, standard := demoRoles[0], demoRoles[1], demoRoles[2]
+	latency.Name, latency.Model, latency.Graph = "digits", "digits", m.Graph
+	latency.Given = map[string]*tensor.Tensor{"image": tensor.From(digits.Input(images[:batch]...), batch, 1, digits.Side, digits.Side)}
+	standard.Name, standard.Model = "mobilenetv2", "mobilenetv2"
+	if standard.Graph, err = zoo.New("mobilenetv2", zoo.Options{Seed: 1}); err != nil {
+		return nil, nil, err
+	}
+	opportunistic.Name, opportunistic.Model = "resnet50", "resnet50"
+	if opportunistic.Graph, err = zoo.New("resnet50", zoo.Options{Seed: 1}); err != nil {
+		return nil, nil, err
+	}
+	s.Jobs = []scenario.Job{latency, standard, opportunistic}
+	return s, func() { _ = m.Close() }, nil
+}
+
+// wrap breaks a paragraph into lines of at most n characters.
+func wrap(text string, n int) string {
+	var b strings.Builder
+	col := 0
+	for _, word := range strings.Fields(text) {
+		if col > 0 && col+1+len(word) > n {
+			b.WriteByte('\n')
+			col = 0
+		} else if col > 0 {
+			b.WriteByte(' ')
+			col++
+		}
+		b.WriteString(word)
+		col += len(word)
+	}
+	return b.String()
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirgpu/weir/onnx"
+	"github.com/weirgpu/weir/zoo"
+)
+
+type modelResult struct {
+	File       string `json:"file"`
+	Parameters int64  `json:"parameters"`
+}
+
+func newModel() *cobra.Command {
+	c := &cobra.Command{Use: "model", Short: "Model files", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	names := zoo.Names()
+	var asJSON bool
+	var seed uint64
+	create := &cobra.Command{
+		Use:       "new ARCH OUT",
+		Short:     "Write a standard architecture with seeded random weights",
+		Long:      "Write a standard architecture with seeded random weights: " + strings.Join(names, ", ") + ".",
+		Args:      cobra.ExactArgs(2),
+		ValidArgs: names,
+		RunE: func(c *cobra.Command, args []string) error {
+			g, err := zoo.New(args[0], zoo.Options{Seed: seed})
+			if err != nil {
+				return err
+			}
+			if err := onnx.WriteFile(args[1], g, onnx.WriteOptions{}); err != nil {
+				return failed(err)
+			}
+			res := modelResult{File: args[1], Parameters: int64(zoo.Parameters(g))}
+			if asJSON {
+				return printJSON(c.OutOrStdout(), res)
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%s: %.2f M parameters\n", res.File, float64(res.Parameters)/1e6)
+			return nil
+		},
+	}
+	create.Flags().Uint64Var(&seed, "seed", 1, "seed of the weights")
+	create.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.AddCommand(create)
+	return c
+}

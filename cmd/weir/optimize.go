@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirgpu/weir/onnx"
+	"github.com/weirgpu/weir/pass"
+)
+
+type optimizeResult struct {
+	NodesBefore int          `json:"nodes_before"`
+	NodesAfter  int          `json:"nodes_after"`
+	Passes      []passResult `json:"passes"`
+}
+
+type passResult struct {
+	Name    string  `json:"name"`
+	Changes int     `json:"changes"`
+	MS      float64 `json:"ms"`
+}
+
+func newOptimize() *cobra.Command {
+	var asJSON, check bool
+	var off []string
+	var stopAfter int
+	c := &cobra.Command{
+		Use:   "optimize IN OUT",
+		Short: "Run the portable passes and write ONNX that other runtimes load too",
+		Args:  cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			m, err := onnx.Open(args[0], onnx.Options{})
+			if err != nil {
+				return err
+			}
+			defer m.Close()
+			res := optimizeResult{NodesBefore: countNodes(m.Graph)}
+			report, err := pass.Run(c.Context(), m.Graph, pass.Options{Portable: true, Off: off, StopAfter: stopAfter, Check: check})
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			for _, p := range report {
+				res.Passes = append(res.Passes, passResult{p.Name, p.Changes, ms(p.Duration)})
+			}
+			res.NodesAfter = countNodes(m.Graph)
+			if err := onnx.WriteFile(args[1], m.Graph, onnx.WriteOptions{}); err != nil {
+				return failed(err)
+			}
+			if asJSON {
+				return printJSON(c.OutOrStdout(), res)
+			}
+			for _, p := range res.Passes {
+				fmt.Fprintf(c.OutOrStdout(), "%5d changes  %8.2f ms  %s\n", p.Changes, p.MS, p.Name)
+			}
+			fmt.Fprintf(c.OutOrStdout(), "nodes: %d before, %d after\n", res.NodesBefore, res.NodesAfter)
+			return nil
+		},
+	}
+	c.Flags().StringSliceVar(&off, "off", nil, "passes to leave out")
+	c.Flags().IntVar(&stopAfter, "stop-after", 0, "stop after that many patches, to find a wrong one by halving (0: do all)")
+	c.Flags().BoolVar(&check, "check", false, "check the graph before and after every patch")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}

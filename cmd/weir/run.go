@@ -1,0 +1,169 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/pass"
+	"github.com/weirgpu/weir/tensor"
+	"github.com/weirgpu/weir/tensor/npy"
+)
+
+type runResult struct {
+	Outputs []outputFile `json:"outputs"`
+	LoadMS  float64      `json:"load_ms"`
+	RunMS   float64      `json:"run_ms"`
+}
+
+type outputFile struct {
+	Name  string `json:"name"`
+	DType string `json:"dtype"`
+	Shape []int  `json:"shape"`
+	File  string `json:"file,omitempty"`
+}
+
+func newRun() *cobra.Command {
+	var dev deviceFlags
+	var model modelFlags
+	var output string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "run MODEL",
+		Short: "Run one inference",
+		Long: "Run one inference of an ONNX model. Inputs that are not given are made up: floats uniform from 0 to 1, integers 1,\n" +
+			"booleans true, symbolic dimensions 1 unless --shape says otherwise.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			res, outs, err := runModel(c, args[0], &dev, &model, output)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(c.OutOrStdout(), res)
+			}
+			for i, o := range res.Outputs {
+				fmt.Fprintf(c.OutOrStdout(), "%s\t%s\t%v\t%s\n", o.Name, o.DType, o.Shape, preview(outs[i], o.File))
+			}
+			fmt.Fprintf(c.ErrOrStderr(), "load %.1f ms, run %.2f ms\n", res.LoadMS, res.RunMS)
+			return nil
+		},
+	}
+	dev.add(c)
+	model.add(c)
+	model.addInputs(c)
+	c.Flags().StringVar(&output, "output", "", "folder to write the outputs to as .npy files; it is made if it is missing")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}
+
+// preview shows where an output went, or its first elements.
+func preview(t *tensor.Tensor, file string) string {
+	if file != "" {
+		return file
+	}
+	var b strings.Builder
+	for i := range min(t.Len(), 8) {
+		fmt.Fprintf(&b, "%v ", t.At(i))
+	}
+	if t.Len() > 8 {
+		b.WriteString("...")
+	}
+	return b.String()
+}
+
+func runModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFlags, output string) (*runResult, []*tensor.Tensor, error) {
+	start := time.Now()
+	d, pool, closeDevice, err := dev.open()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer closeDevice()
+	m, err := compileModel(c, path, model, pool.Threads(), pass.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer m.model.Close()
+	if len(m.made) > 0 {
+		fmt.Fprintf(c.ErrOrStderr(), "made up: %s (floats 0 to 1 from seed %d, integers 1)\n", strings.Join(m.made, ", "), model.seed)
+	}
+	s, err := engine.Load(m.plan, engine.Options{Device: d, Pool: pool})
+	if err != nil {
+		return nil, nil, failed(err)
+	}
+	defer s.Close()
+	i, err := s.Take()
+	if err != nil {
+		return nil, nil, failed(err)
+	}
+	defer i.Put()
+	fill(i, m.inputs)
+	loaded := time.Now()
+	if err := i.Run(c.Context(), device.Open); err != nil {
+		return nil, nil, failed(fmt.Errorf("%s: %w", path, err))
+	}
+	res := &runResult{LoadMS: ms(loaded.Sub(start)), RunMS: ms(time.Since(loaded))}
+	outs, err := writeOutputs(res, i, m, output)
+	return res, outs, err
+}
+
+func fill(i *engine.Instance, inputs []*tensor.Tensor) {
+	for k, t := range i.Inputs() {
+		if t.Strings = inputs[k].Strings; t.DType != tensor.String {
+			copy(t.Data, inputs[k].Data)
+		}
+	}
+}
+
+func writeOutputs(res *runResult, i *engine.Instance, m *compiled, dir string) ([]*tensor.Tensor, error) {
+	if dir != "" {
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			return nil, failed(err)
+		}
+	}
+	var outs []*tensor.Tensor
+	for k, t := range i.Outputs() {
+		o := outputFile{Name: m.plan.Graph.Outputs[k].Name, DType: t.DType.String(), Shape: t.Shape}
+		if dir != "" {
+			o.File = filepath.Join(dir, fileName(o.Name, k)+".npy")
+			if err := writeNPY(o.File, t); err != nil {
+				return nil, failed(fmt.Errorf("output %s: %w", o.Name, err))
+			}
+		}
+		res.Outputs = append(res.Outputs, o)
+		outs = append(outs, t.Clone())
+	}
+	return outs, nil
+}
+
+// fileName makes an output's name safe as a file name; names that were changed get their number, so that two never collide.
+func fileName(name string, k int) string {
+	safe := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
+			return r
+		}
+		return '_'
+	}, name)
+	if safe != name || strings.HasPrefix(safe, ".") {
+		safe = fmt.Sprintf("%s_%d", strings.TrimLeft(safe, "."), k)
+	}
+	return safe
+}
+
+func writeNPY(path string, t *tensor.Tensor) (err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return npy.Write(f, t)
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/weirgpu/weir/conformance"
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/onnx"
+	"github.com/weirgpu/weir/plan"
+	"github.com/weirgpu/weir/tensor"
+)
+
+func newVerify() *cobra.Command {
+	var dev deviceFlags
+	var asJSON, reference bool
+	c := &cobra.Command{
+		Use:   "verify PATH...",
+		Short: "Run ONNX test cases with ONNX's own tolerances",
+		Long: "Run ONNX test cases: folders with model.onnx and test_data_set_*, or trees of such folders. The exit code is 0 only if all\n" +
+			"passed; operators that weir does not have count as unsupported, not as passed.",
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			cases, err := conformance.Find(args...)
+			if err != nil {
+				return err
+			}
+			run, closeDevice, err := verifyRunner(&dev, reference)
+			if err != nil {
+				return err
+			}
+			defer closeDevice()
+			rep := verifyAll(c, cases, run)
+			if asJSON {
+				if err := printJSON(c.OutOrStdout(), rep); err != nil {
+					return failed(err)
+				}
+			} else {
+				for _, r := range rep.Cases {
+					if r.Status != conformance.Passed {
+						fmt.Fprintf(c.OutOrStdout(), "%s  %s: %s\n", r.Status, r.Name, r.Detail)
+					}
+				}
+				fmt.Fprintf(c.OutOrStdout(), "%d passed, %d failed, %d unsupported\n", rep.Passed, rep.Failed, rep.Unsupported)
+			}
+			if rep.Failed+rep.Unsupported > 0 {
+				return failed(fmt.Errorf("%d of %d cases did not pass", rep.Failed+rep.Unsupported, len(rep.Cases)))
+			}
+			return nil
+		},
+	}
+	dev.add(c)
+	c.Flags().BoolVar(&reference, "reference", false, "run the operators' plain evaluations instead of the device's kernels")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}
+
+// verifyAll runs case by case, with a progress bar where a person watches.
+func verifyAll(c *cobra.Command, cases []*conformance.Case, run conformance.Runner) *conformance.Report {
+	bar := progressbar.NewOptions(len(cases), progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetVisibility(isTerminal(os.Stderr)),
+		progressbar.OptionSetDescription("verifying"), progressbar.OptionClearOnFinish())
+	counted := func(ctx context.Context, m *onnx.Model, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		defer bar.Add(1)
+		return run(ctx, m, in)
+	}
+	rep := conformance.RunAll(c.Context(), cases, counted, runtime.GOMAXPROCS(0))
+	_ = bar.Finish()
+	return rep
+}
+
+func verifyRunner(dev *deviceFlags, reference bool) (conformance.Runner, func(), error) {
+	if reference {
+		return conformance.Reference, func() {}, nil
+	}
+	d, pool, closeDevice, err := dev.open()
+	if err != nil {
+		return nil, nil, err
+	}
+	return engineRunner(d, pool), closeDevice, nil
+}
+
+// engineRunner computes a case the way that jobs do: plan, load, one iteration.
+func engineRunner(d device.Device, pool *cpu.Pool) conformance.Runner {
+	return func(ctx context.Context, m *onnx.Model, in []*tensor.Tensor) (outs []*tensor.Tensor, err error) {
+		shapes := map[string][]int{}
+		for i, v := range m.Graph.Inputs {
+			if i < len(in) {
+				shapes[v.Name] = in[i].Shape
+			}
+		}
+		if len(in) != len(m.Graph.Inputs) {
+			return nil, errors.New("the case gives another number of inputs than the model takes")
+		}
+		p, err := plan.Compile(ctx, m.Graph, plan.Options{Shapes: shapes, Threads: pool.Threads()})
+		if err != nil {
+			return nil, err
+		}
+		s, err := engine.Load(p, engine.Options{Device: d, Pool: pool})
+		if err != nil {
+			return nil, err
+		}
+		defer s.Close()
+		i, err := s.Take()
+		if err != nil {
+			return nil, err
+		}
+		defer i.Put()
+		fill(i, in)
+		if err := i.Run(ctx, device.Open); err != nil {
+			return nil, err
+		}
+		for _, t := range i.Outputs() {
+			outs = append(outs, t.Clone())
+		}
+		return outs, nil
+	}
+}

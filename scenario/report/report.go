@@ -1,0 +1,192 @@
+package report
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"time"
+
+	"github.com/weirgpu/weir/scenario"
+)
+
+//go:embed echarts.min.js
+var echarts string
+
+//go:embed page.html
+var page string
+
+// MaxHolds bounds the intervals of one phase's timeline.
+const MaxHolds = 20000
+
+// Head says what the page is about.
+type Head struct {
+	Title   string
+	Intro   string   // one paragraph for a person who has not seen weir
+	Command string   // the command that makes such a page
+	Notes   []string // what to look at
+	When    time.Time
+}
+
+// Write writes the page. The error is the writer's.
+func Write(w io.Writer, h Head, r *scenario.Result) error {
+	t, err := template.New("page").Funcs(template.FuncMap{
+		"pct": func(v float64) float64 { return 100 * v },
+		"mib": func(n int64) float64 { return float64(n) / (1 << 20) },
+	}).Parse(page)
+	if err != nil {
+		return fmt.Errorf("report template: %w", err)
+	}
+	data, err := json.Marshal(charts(r))
+	if err != nil {
+		return err
+	}
+	return t.Execute(w, struct {
+		Head
+		Machine string
+		Threads int
+		Phases  []phaseTable
+		Data    template.JS
+		Library template.JS
+	}{h, r.Machine, r.Threads, tables(r), template.JS(data), template.JS(echarts)})
+}
+
+// phaseTable is one phase's table.
+type phaseTable struct {
+	Name string
+	scenario.Phase
+	Shared bool
+}
+
+func tables(r *scenario.Result) []phaseTable {
+	var out []phaseTable
+	for _, p := range r.Phases {
+		out = append(out, phaseTable{Name: Name(p), Phase: p, Shared: p.Mode == scenario.Shared})
+	}
+	return out
+}
+
+// Name names a phase for people.
+func Name(p scenario.Phase) string {
+	switch p.Mode {
+	case scenario.Shared:
+		return "weir, policy " + p.Policy
+	case scenario.Threads:
+		return "operating system, goroutine pools"
+	case scenario.Processes:
+		return "operating system, processes (nice 0 and 19)"
+	}
+	return "each job alone"
+}
+
+// chartData is what the page's script draws.
+type chartData struct {
+	Jobs      []string       `json:"jobs"`
+	Timelines []timeline     `json:"timelines"`
+	Latencies []latencyChart `json:"latencies"` // by job
+	Memory    []memoryChart  `json:"memory"`
+}
+
+type timeline struct {
+	Phase string       `json:"phase"`
+	Total int          `json:"total"`
+	Holds [][4]float64 `json:"holds"` // job, from ms, to ms, revoked
+}
+
+// latencyChart is one job's histogram in every phase, over the same logarithmic bins.
+type latencyChart struct {
+	Job    string      `json:"job"`
+	Edges  []float64   `json:"edges"` // ms, one more than the counts
+	Phases []histogram `json:"phases"`
+}
+
+type histogram struct {
+	Phase string    `json:"phase"`
+	Part  []float64 `json:"part"` // fraction of the requests
+	P99   float64   `json:"p99"`
+}
+
+type memoryChart struct {
+	Phase string      `json:"phase"`
+	At    []float64   `json:"at"`   // seconds
+	Held  [][]float64 `json:"held"` // MiB, by job
+	Caps  []float64   `json:"caps"` // MiB, by job
+}
+
+func charts(r *scenario.Result) chartData {
+	var c chartData
+	for _, j := range r.Phase.Jobs {
+		c.Jobs = append(c.Jobs, j.Name)
+	}
+	for _, p := range r.Phases {
+		if p.Mode == scenario.Shared {
+			c.Timelines = append(c.Timelines, newTimeline(p))
+			c.Memory = append(c.Memory, newMemory(p))
+		}
+	}
+	for i, name := range c.Jobs {
+		c.Latencies = append(c.Latencies, newLatency(r, i, name))
+	}
+	return c
+}
+
+func newTimeline(p scenario.Phase) timeline {
+	t := timeline{Phase: Name(p), Total: len(p.Holds)}
+	for _, h := range p.Holds[:min(len(p.Holds), MaxHolds)] {
+		revoked := 0.0
+		if h.Revoked {
+			revoked = 1
+		}
+		t.Holds = append(t.Holds, [4]float64{float64(h.Job), ms(h.From), ms(h.To), revoked})
+	}
+	return t
+}
+
+func newMemory(p scenario.Phase) memoryChart {
+	const mib = 1 << 20
+	m := memoryChart{Phase: Name(p), Held: make([][]float64, len(p.Jobs))}
+	for _, j := range p.Jobs {
+		m.Caps = append(m.Caps, float64(j.MemoryCapBytes)/mib)
+	}
+	for _, s := range p.Memory {
+		m.At = append(m.At, s.At.Seconds())
+		for i, b := range s.Held {
+			m.Held[i] = append(m.Held[i], float64(b)/mib)
+		}
+	}
+	return m
+}
+
+func newLatency(r *scenario.Result, job int, name string) latencyChart {
+	c := latencyChart{Job: name}
+	lo, hi := time.Duration(math.MaxInt64), time.Duration(1)
+	for _, p := range r.Phases {
+		for _, d := range p.Jobs[job].Latencies {
+			lo, hi = min(lo, d), max(hi, d)
+		}
+	}
+	if lo > hi {
+		return c
+	}
+	const bins = 60
+	first, step := math.Log(ms(max(lo, 1))), 0.0
+	step = (math.Log(ms(hi)*1.0001) - first) / bins
+	step = max(step, 1e-6)
+	for i := range bins + 1 {
+		c.Edges = append(c.Edges, math.Exp(first+float64(i)*step))
+	}
+	for _, p := range r.Phases {
+		h := histogram{Phase: Name(p), Part: make([]float64, bins), P99: p.Jobs[job].Latency.P99}
+		ds := p.Jobs[job].Latencies
+		for _, d := range ds {
+			i := int((math.Log(ms(max(d, 1))) - first) / step)
+			h.Part[min(max(i, 0), bins-1)] += 1 / float64(len(ds))
+		}
+		c.Phases = append(c.Phases, h)
+	}
+	return c
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
