@@ -20,8 +20,9 @@ import (
 //
 // Departures: entitlements replace the two phases of tags; a slice ends at the
 // next boundary between steps and the excess is charged. A job entitled to a
-// fraction x of the device waits at most (slice + longest step)/x for it, and
-// one with no guarantee for as long as guarantees take the whole device.
+// fraction x of the device beside n others waits for it at most
+// (slice + longest step) * (1/x + n), and one without a guarantee for as long
+// as guarantees take the whole device.
 
 // FairParams are the parameters of [Fair] and, within a class, of [Priority].
 type FairParams struct {
@@ -93,7 +94,7 @@ func (p *Fair) Decide(s *share.Snapshot) share.Decision {
 		if rest := p.turn.rest(s); rest != nil {
 			next = rest
 		}
-		p.run[0] = p.turn.grant(next, s, p.ledger.slice(next))
+		p.run[0] = p.turn.grant(next, s, p.ledger.slice(next, s))
 		d.Run = p.run[:]
 	case !run.Revoking && p.ledger.preempts(next, run):
 		p.turn.end()

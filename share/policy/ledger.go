@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"math"
 	"time"
 
 	"github.com/weirgpu/weir/share"
@@ -32,6 +33,7 @@ type account struct {
 	lag    float64
 	tokens float64 // what the limit leaves; below 0 after a long step
 	part   float64 // entitlement, as a fraction of the device
+	before float64 // the entitlement before this advance
 	due    float64 // what the guarantee leaves or, negative, was overdrawn
 	used   time.Duration
 	spent  float64 // since the previous advance
@@ -75,10 +77,10 @@ func (l *ledger) advance(s *share.Snapshot) {
 // ledger used total. An idle job slowly regains credit up to a bound: what it
 // does not use it cannot save.
 func (l *ledger) charge(j *share.JobState, dt, total float64) {
-	a, limit, weight := accountOf(j), j.Share.Cap(), j.Share.Weight()
+	a, limit := accountOf(j), j.Share.Cap()
 	a.tokens = min(float64(l.params.Burst), a.tokens+limit*dt-a.spent)
 	if !a.active {
-		a.lag = min(float64(l.params.Slice), a.lag+dt*weight/(weight+l.weights)-a.spent)
+		a.lag = min(float64(l.params.Slice), a.lag+dt*a.part-a.spent)
 		return
 	}
 	if l.entitled > 0 {
@@ -115,7 +117,8 @@ func (l *ledger) entitle(s *share.Snapshot) {
 	k := 0
 	for i := range s.Jobs {
 		if j := &s.Jobs[i]; l.has[j.Share.Class] && j.Wants() {
-			accountOf(j).part = l.out[k]
+			a := accountOf(j)
+			a.before, a.part = a.part, l.out[k]
 			l.entitled += l.out[k]
 			k++
 		}
@@ -124,30 +127,37 @@ func (l *ledger) entitle(s *share.Snapshot) {
 
 // settle makes the lags of the active jobs sum to zero again after jobs came
 // or went. A job that comes keeps the lag it went with, so that short absences
-// neither forgive a debt nor forfeit a credit; the others take up the balance.
+// neither forgive a debt nor forfeit a credit. The others take up the balance
+// in proportion to what they cede to it, or get back, of their entitlement: so
+// a guarantee pays for nobody's credit, and a visit leaves no trace.
 func (l *ledger) settle(s *share.Snapshot) {
-	var sum, stayed float64
+	var sum, ceded, weight float64
 	for i := range s.Jobs {
 		if j := &s.Jobs[i]; l.has[j.Share.Class] && j.Wants() {
 			a := accountOf(j)
 			sum += a.lag
 			if !a.joined {
-				stayed += a.part
+				ceded += math.Abs(a.part - a.before)
+				weight += j.Share.Weight()
 			}
 		}
 	}
-	over, all := stayed, stayed == 0
-	if all {
-		over = l.entitled
-	}
-	if over == 0 {
+	if sum == 0 {
 		return
 	}
 	for i := range s.Jobs {
-		if j := &s.Jobs[i]; l.has[j.Share.Class] && j.Wants() {
-			if a := accountOf(j); all || !a.joined {
-				a.lag -= sum * a.part / over
-			}
+		j := &s.Jobs[i]
+		if !l.has[j.Share.Class] || !j.Wants() {
+			continue
+		}
+		switch a := accountOf(j); {
+		case weight == 0:
+			a.lag -= sum * j.Share.Weight() / l.weights
+		case a.joined:
+		case ceded > 1e-9:
+			a.lag -= sum * math.Abs(a.part-a.before) / ceded
+		default:
+			a.lag -= sum * j.Share.Weight() / weight
 		}
 	}
 }
@@ -179,22 +189,44 @@ func (l *ledger) preempts(wait, run *share.JobState) bool {
 
 // throttled reports whether the job's limit keeps it from starting a slice.
 func (l *ledger) throttled(j *share.JobState) bool {
-	return j.Share.Cap() < 1 && accountOf(j).tokens < float64(l.params.Burst)/2
+	return j.Share.Cap() < 1 && accountOf(j).tokens < l.enough(j)
+}
+
+// enough is what the limit must leave for a slice to begin: that of a whole
+// slice, or a quarter of the burst where that is less, so that a job at its limit
+// runs in few long slices and not in many short ones.
+func (l *ledger) enough(j *share.JobState) float64 {
+	return min(float64(l.params.Burst)/4, float64(l.params.Slice)*(1-j.Share.Cap()))
 }
 
 // ready returns when a throttled job may start a slice.
 func (l *ledger) ready(j *share.JobState) time.Duration {
-	missing := float64(l.params.Burst)/2 - accountOf(j).tokens
+	missing := l.enough(j) - accountOf(j).tokens
 	return l.now + time.Duration(missing/j.Share.Cap()) + 1
 }
 
 // slice is how long the job may run: a slice, or less where its limit would
-// be exceeded within it.
-func (l *ledger) slice(j *share.JobState) time.Duration {
-	limit := j.Share.Cap()
-	if limit >= 1 {
-		return l.params.Slice
+// be exceeded within it, or where another at its limit would forfeit time that
+// its own cannot make up.
+func (l *ledger) slice(j *share.JobState, s *share.Snapshot) time.Duration {
+	slice := float64(l.params.Slice)
+	for i := range s.Jobs {
+		if o := &s.Jobs[i]; o.ID != j.ID && o.Phase == share.Waiting && l.has[o.Share.Class] {
+			slice = min(slice, max(float64(l.params.Granularity), l.full(o)))
+		}
 	}
-	left := accountOf(j).tokens / (1 - limit)
-	return max(1, min(l.params.Slice, time.Duration(left)))
+	if limit := j.Share.Cap(); limit < 1 {
+		slice = min(slice, accountOf(j).tokens/(1-limit))
+	}
+	return max(1, time.Duration(slice))
+}
+
+// full is the time until the job, if its limit is what holds it, can save no
+// more of that.
+func (l *ledger) full(j *share.JobState) float64 {
+	a, limit := accountOf(j), j.Share.Cap()
+	if limit >= 1 || a.part < 0.8*limit {
+		return math.Inf(1)
+	}
+	return (float64(l.params.Burst) - a.tokens) / limit
 }

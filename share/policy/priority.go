@@ -109,7 +109,7 @@ func (p *Priority) Decide(s *share.Snapshot) share.Decision {
 		if rest := p.turn.rest(s); rest != nil && rank(rest) <= rank(next) {
 			next = rest
 		}
-		p.run[0] = p.turn.grant(next, s, p.ledgers[next.Share.Class].slice(next))
+		p.run[0] = p.turn.grant(next, s, p.ledgers[next.Share.Class].slice(next, s))
 		d.Run = p.run[:]
 	case !run.Revoking && p.preempts(next, run):
 		p.turn.end()
