@@ -132,7 +132,9 @@ func TestFairRandom(t *testing.T) {
 				j.Arrival = always
 			default:
 				j.Share = share.Share{Compute: 0.02 + 0.14*float64((seed/2+uint64(i))%4)/3}
-				j.Arrival.Think *= 2
+				if j.Arrival.Think > 0 {
+					j.Arrival.Think += 20 * ms
+				}
 			}
 			if j.Share.Cap() < 1 {
 				most = 4
