@@ -58,3 +58,17 @@ func BenchmarkProduct(b *testing.B) {
 			func(b *testing.B) { benchmarkOp(b, p) })
 	}
 }
+
+// BenchmarkSmall measures products whose fixed costs matter: one step of a recurrent layer, a small head.
+func BenchmarkSmall(b *testing.B) {
+	for _, p := range []Params{
+		{M: 1, N: 256, K: 64, PackedB: true},
+		{M: 1, N: 512, K: 512, PackedB: true},
+		{M: 2, N: 1000, K: 1280, PackedB: true},
+		{M: 4, N: 1000, K: 1280, PackedB: true},
+		{M: 8, N: 1000, K: 1280, PackedB: true},
+		{M: 16, N: 384, K: 384, PackedB: true},
+	} {
+		b.Run(fmt.Sprintf("%dx%dx%d", p.M, p.N, p.K), func(b *testing.B) { benchmarkOp(b, p) })
+	}
+}

@@ -25,14 +25,16 @@ func runTile(v level, t *tile) {
 // transposeBlock does what transposeGo does.
 func transposeBlock(v level, dst []float32, stride int, src []float32, ld, rows, k int) {
 	_, _ = dst[(k-1)*stride+rows-1], src[(rows-1)*ld+k-1]
-	switch v {
-	case levelAVX512:
+	switch {
+	case rows == 1 && stride == 1:
+		copy(dst[:k], src)
+	case v == levelAVX512 && rows > 3:
 		for r := 0; r < rows; r += 16 {
 			for c := 0; c < k; c += maxCall {
 				transposeAVX512(&dst[c*stride+r], stride, &src[r*ld+c], ld, min(16, rows-r), min(maxCall, k-c))
 			}
 		}
-	case levelAVX2:
+	case v == levelAVX2 && rows > 3:
 		for r := 0; r < rows; r += 8 {
 			for c := 0; c < k; c += maxCall {
 				transposeEight(dst[c*stride+r:], stride, src[r*ld+c:], ld, min(8, rows-r), min(maxCall, k-c))
