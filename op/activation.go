@@ -8,7 +8,7 @@ import (
 
 // activation holds the element-wise non-linear functions of neural networks. Softmax and its kin are in softmax.go.
 var activation = []Op{
-	unary("Relu", unaryFuncs{i: func(x int64) int64 { return max(x, 0) }, f: relu}, 6, 13, 14),
+	unaryOp("Relu", unaryFuncs{i: func(x int64) int64 { return max(x, 0) }, f: relu}, 6, 13, 14),
 	attrMap("LeakyRelu", func(c *Call) (func(float64) float64, error) {
 		return leakyRelu(c.alpha(0.01)), nil
 	}, 6, 16),
@@ -310,7 +310,13 @@ func setOne(t *tensor.Tensor, i int) {
 
 // refuseTraining fails when input training_mode (since version 12) is true and something would be dropped.
 func (c *Eval) refuseTraining() error {
-	if c.Version < 12 || !c.Has(2) || c.In[2].Len() != 1 || c.In[2].Data[0] == 0 {
+	if c.Version < 12 || !c.Has(2) {
+		return nil
+	}
+	if t := c.In[2]; t.DType != tensor.Bool || t.Len() != 1 {
+		return c.Errorf(ErrInput, "training_mode is %v%v, must be one truth value", t.DType, t.Shape)
+	}
+	if c.In[2].Data[0] == 0 {
 		return nil
 	}
 	if !c.Has(1) {

@@ -8,22 +8,22 @@ import (
 
 // arithmetic holds the element-wise operators on numbers. Binary and variadic ones broadcast as numpy does.
 var arithmetic = []Op{
-	binary("Add", binaryFuncs{
+	binaryOp("Add", binaryFuncs{
 		i: func(a, b int64) int64 { return a + b },
 		u: func(a, b uint64) uint64 { return a + b },
 		f: func(a, b float64) float64 { return a + b },
 	}, Dim.Add, Commutative, 7, 13, 14),
-	binary("Sub", binaryFuncs{
+	binaryOp("Sub", binaryFuncs{
 		i: func(a, b int64) int64 { return a - b },
 		u: func(a, b uint64) uint64 { return a - b },
 		f: func(a, b float64) float64 { return a - b },
 	}, Dim.Sub, 0, 7, 13, 14),
-	binary("Mul", binaryFuncs{
+	binaryOp("Mul", binaryFuncs{
 		i: func(a, b int64) int64 { return a * b },
 		u: func(a, b uint64) uint64 { return a * b },
 		f: func(a, b float64) float64 { return a * b },
 	}, Dim.Mul, Commutative, 7, 13, 14),
-	nonZeroDivisor(binary("Div", binaryFuncs{
+	nonZeroDivisor(binaryOp("Div", binaryFuncs{
 		i: func(a, b int64) int64 { return a / b },
 		u: func(a, b uint64) uint64 { return a / b },
 		f: func(a, b float64) float64 { return a / b },
@@ -39,9 +39,9 @@ var arithmetic = []Op{
 	{Name: "Mean", Since: []int{6, 8, 13}, MinIn: 1, MaxIn: -1, Traits: Elementwise,
 		Infer: inferBroadcast(floatTypes, tensor.Undefined), Eval: inFloat32(evalMean)},
 
-	unary("Neg", unaryFuncs{i: func(a int64) int64 { return -a }, f: func(a float64) float64 { return -a }}, 6, 13),
-	unary("Abs", unaryFuncs{i: func(a int64) int64 { return max(a, -a) }, u: func(a uint64) uint64 { return a }, f: math.Abs}, 6, 13),
-	unary("Sign", unaryFuncs{i: signInt, u: func(a uint64) uint64 { return min(a, 1) }, f: sign}, 9, 13),
+	unaryOp("Neg", unaryFuncs{i: func(a int64) int64 { return -a }, f: func(a float64) float64 { return -a }}, 6, 13),
+	unaryOp("Abs", unaryFuncs{i: func(a int64) int64 { return max(a, -a) }, u: func(a uint64) uint64 { return a }, f: math.Abs}, 6, 13),
+	unaryOp("Sign", unaryFuncs{i: signInt, u: func(a uint64) uint64 { return min(a, 1) }, f: sign}, 9, 13),
 	floatMap("Ceil", math.Ceil, 6, 13),
 	floatMap("Floor", math.Floor, 6, 13),
 	floatMap("Round", math.RoundToEven, 11, 22),
@@ -67,9 +67,9 @@ var arithmetic = []Op{
 		Eval: inFloat32(evalIsInf)},
 }
 
-// binary is the row of a broadcasting operator on two inputs of one type; dims is the same operation on the elements of
+// binaryOp is the row of a broadcasting operator on two inputs of one type; dims is the same operation on the elements of
 // shapes, so that shape arithmetic resolves.
-func binary(name string, fs binaryFuncs, dims func(a, b Dim) Dim, traits Traits, since ...int) Op {
+func binaryOp(name string, fs binaryFuncs, dims func(a, b Dim) Dim, traits Traits, since ...int) Op {
 	o := variadic(name, fs, dims, since...)
 	o.MinIn, o.MaxIn, o.Traits = 2, 2, traits|Elementwise
 	return o

@@ -6,19 +6,19 @@ import "github.com/weirgpu/weir/tensor"
 var bitwise = []Op{
 	{Name: "BitShift", Since: []int{11}, MinIn: 2, MaxIn: 2, Traits: Elementwise,
 		Infer: inferBroadcast(unsignedTypes, tensor.Undefined), Eval: evalBitShift},
-	binary("BitwiseAnd", binaryFuncs{
+	binaryOp("BitwiseAnd", binaryFuncs{
 		i: func(a, b int64) int64 { return a & b },
 		u: func(a, b uint64) uint64 { return a & b },
 	}, nil, Commutative, 18),
-	binary("BitwiseOr", binaryFuncs{
+	binaryOp("BitwiseOr", binaryFuncs{
 		i: func(a, b int64) int64 { return a | b },
 		u: func(a, b uint64) uint64 { return a | b },
 	}, nil, Commutative, 18),
-	binary("BitwiseXor", binaryFuncs{
+	binaryOp("BitwiseXor", binaryFuncs{
 		i: func(a, b int64) int64 { return a ^ b },
 		u: func(a, b uint64) uint64 { return a ^ b },
 	}, nil, Commutative, 18),
-	unary("BitwiseNot", unaryFuncs{i: func(a int64) int64 { return ^a }, u: func(a uint64) uint64 { return ^a }}, 18),
+	unaryOp("BitwiseNot", unaryFuncs{i: func(a int64) int64 { return ^a }, u: func(a uint64) uint64 { return ^a }}, 18),
 }
 
 // evalBitShift shifts by the second operand; bits that leave the type are lost, also when it is shifted by its width or

@@ -209,11 +209,14 @@ func inferBroadcast(set dtypeSet, result tensor.DType) func(*Infer) error {
 func (c *Infer) broadcastOut(d tensor.DType) error {
 	shapes := make([][]Dim, len(c.In))
 	for i, t := range c.In {
-		if !t.Ranked {
-			c.Out[0] = Unranked(d)
-			return nil
+		if !c.Has(i) {
+			return c.Errorf(ErrInput, "input %d is missing", i)
 		}
 		shapes[i] = t.Shape
+	}
+	if slices.ContainsFunc(c.In, func(t Type) bool { return !t.Ranked }) {
+		c.Out[0] = Unranked(d)
+		return nil
 	}
 	dims, err := BroadcastDims(shapes...)
 	if err != nil {
@@ -227,6 +230,9 @@ func (c *Infer) broadcastOut(d tensor.DType) error {
 func (c *Eval) broadcastOutput(d tensor.DType) (*tensor.Tensor, walk, error) {
 	shapes := make([][]int, len(c.In))
 	for i, t := range c.In {
+		if t == nil {
+			return nil, walk{}, c.Errorf(ErrInput, "input %d is missing", i)
+		}
 		shapes[i] = t.Shape
 	}
 	to, err := BroadcastShapes(shapes...)

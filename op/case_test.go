@@ -14,6 +14,7 @@ import (
 type evalCase struct {
 	name    string
 	op      string
+	domain  string
 	version int
 	attrs   Attrs
 	in      []*tensor.Tensor // nil for an absent optional input
@@ -29,7 +30,7 @@ func (e evalCase) call() *Call {
 	if v == 0 {
 		v = latest
 	}
-	return &Call{Type: e.op, Version: v, Attrs: e.attrs, NumIn: len(e.in), NumOut: max(1, len(e.want))}
+	return &Call{Domain: e.domain, Type: e.op, Version: v, Attrs: e.attrs, NumIn: len(e.in), NumOut: max(1, len(e.want))}
 }
 
 // runCases evaluates each case on outputs full of garbage, compares them with the wanted ones and with what the shape

@@ -117,6 +117,9 @@ func inferEinsum(c *Infer) error {
 	c.Out[0] = Unranked(d)
 	ranks := make([]int, len(c.In))
 	for i := range c.In {
+		if !c.Has(i) {
+			return c.Errorf(ErrInput, "input %d is missing", i)
+		}
 		if ranks[i] = c.rank(i); ranks[i] < 0 {
 			return nil
 		}
@@ -163,6 +166,9 @@ func evalEinsum(c *Eval) error {
 	types := make([]Type, len(c.In))
 	ranks := make([]int, len(c.In))
 	for i, t := range c.In {
+		if t == nil {
+			return c.Errorf(ErrInput, "input %d is missing", i)
+		}
 		types[i], ranks[i] = Concrete(t.DType, t.Shape...), t.Rank()
 	}
 	e, err := parseEinsum(c.Call, ranks)

@@ -171,15 +171,15 @@ func evalMap(of func(*Call) (unaryFuncs, error)) func(*Eval) error {
 	})
 }
 
-// unary is the row of an operator that maps each element of its input, whatever the attributes.
-func unary(name string, fs unaryFuncs, since ...int) Op {
+// unaryOp is the row of an operator that maps each element of its input, whatever the attributes.
+func unaryOp(name string, fs unaryFuncs, since ...int) Op {
 	return Op{Name: name, Since: since, MinIn: 1, MaxIn: 1, Traits: Elementwise, Infer: inferSame(fs.types()),
 		Eval: evalMap(func(*Call) (unaryFuncs, error) { return fs, nil })}
 }
 
-// floatMap is unary for operators on floats only.
+// floatMap is unaryOp for operators on floats only.
 func floatMap(name string, f func(float64) float64, since ...int) Op {
-	return unary(name, unaryFuncs{f: f}, since...)
+	return unaryOp(name, unaryFuncs{f: f}, since...)
 }
 
 // attrMap is the row of an operator on floats whose function depends on the call's attributes.

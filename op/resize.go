@@ -179,16 +179,28 @@ func (c *Infer) resizeConsts() (scales []float32, sizes []Dim, err error) {
 	if at < 0 {
 		return c.Attrs.Floats("scales"), nil, nil
 	}
-	if t := c.Const(at); t != nil && t.Len() > 0 {
-		if t.DType != tensor.Float32 {
-			return nil, nil, c.Errorf(ErrInput, "scales are %v, must be float32", t.DType)
+	if t := c.Const(at); t != nil {
+		if scales, err = c.scalesOf(t); err != nil {
+			return nil, nil, err
 		}
-		scales = tensor.As[float32](t)
 	}
 	if sizeAt > 0 {
 		sizes = c.dims(sizeAt)
 	}
 	return scales, sizes, nil
+}
+
+// scalesOf returns the elements of the scales operand.
+func (c *Call) scalesOf(t *tensor.Tensor) ([]float32, error) {
+	if !t.DType.IsFloat() {
+		return nil, c.Errorf(ErrInput, "scales are %v, must be float32", t.DType)
+	}
+	v, err := t.Floats()
+	scales := make([]float32, len(v))
+	for i, s := range v {
+		scales[i] = float32(s)
+	}
+	return scales, err
 }
 
 // scaleDim is floor(d · s) where that is a polynomial in the symbols.
@@ -236,19 +248,17 @@ func evalResize(c *Eval) error {
 
 func (c *Eval) resizeTarget(r resizing, axes []int) (target, error) {
 	_, scalesAt, sizesAt := c.resizeInputs()
-	scales := c.Attrs.Floats("scales")
-	var sizes []int64
+	scales, err := c.Attrs.Floats("scales"), error(nil)
 	if scalesAt > 0 {
 		scales = nil
-		if c.Has(scalesAt) && c.In[scalesAt].Len() > 0 {
-			if d := c.In[scalesAt].DType; d != tensor.Float32 {
-				return target{}, c.Errorf(ErrInput, "scales are %v, must be float32", d)
+		if c.Has(scalesAt) {
+			if scales, err = c.scalesOf(c.In[scalesAt]); err != nil {
+				return target{}, err
 			}
-			scales = tensor.As[float32](c.In[scalesAt])
 		}
 	}
-	if sizesAt > 0 && c.Has(sizesAt) && c.In[sizesAt].Len() > 0 {
-		var err error
+	var sizes []int64
+	if sizesAt > 0 && c.Has(sizesAt) {
 		if sizes, err = c.ints(sizesAt); err != nil {
 			return target{}, err
 		}
