@@ -119,3 +119,17 @@ func deinterleave(v level, even, odd, src []float32, n int) {
 	}
 	deinterleaveGo(even[done:], odd[done:], src[2*done:], n-done)
 }
+
+// interleave does what interleaveGo does.
+func interleave(v level, dst, even, odd []float32) {
+	done := 0
+	switch {
+	case v == levelAVX512 && len(even) >= 16:
+		done = len(even) &^ 15
+		interleaveAVX512(&dst[:2*done][0], &even[0], &odd[:done][0], done/16)
+	case v == levelAVX2 && len(even) >= 8:
+		done = len(even) &^ 7
+		interleaveAVX2(&dst[:2*done][0], &even[0], &odd[:done][0], done/8)
+	}
+	interleaveGo(dst[2*done:], even[done:], odd[done:])
+}

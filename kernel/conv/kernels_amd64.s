@@ -24,6 +24,40 @@ DATA ·evenLanes<>+56(SB)/4, $28
 DATA ·evenLanes<>+60(SB)/4, $30
 GLOBL ·evenLanes<>(SB), RODATA|NOPTR, $64
 
+DATA ·pairLanes<>+0(SB)/4, $0
+DATA ·pairLanes<>+4(SB)/4, $16
+DATA ·pairLanes<>+8(SB)/4, $1
+DATA ·pairLanes<>+12(SB)/4, $17
+DATA ·pairLanes<>+16(SB)/4, $2
+DATA ·pairLanes<>+20(SB)/4, $18
+DATA ·pairLanes<>+24(SB)/4, $3
+DATA ·pairLanes<>+28(SB)/4, $19
+DATA ·pairLanes<>+32(SB)/4, $4
+DATA ·pairLanes<>+36(SB)/4, $20
+DATA ·pairLanes<>+40(SB)/4, $5
+DATA ·pairLanes<>+44(SB)/4, $21
+DATA ·pairLanes<>+48(SB)/4, $6
+DATA ·pairLanes<>+52(SB)/4, $22
+DATA ·pairLanes<>+56(SB)/4, $7
+DATA ·pairLanes<>+60(SB)/4, $23
+DATA ·pairLanes<>+64(SB)/4, $8
+DATA ·pairLanes<>+68(SB)/4, $24
+DATA ·pairLanes<>+72(SB)/4, $9
+DATA ·pairLanes<>+76(SB)/4, $25
+DATA ·pairLanes<>+80(SB)/4, $10
+DATA ·pairLanes<>+84(SB)/4, $26
+DATA ·pairLanes<>+88(SB)/4, $11
+DATA ·pairLanes<>+92(SB)/4, $27
+DATA ·pairLanes<>+96(SB)/4, $12
+DATA ·pairLanes<>+100(SB)/4, $28
+DATA ·pairLanes<>+104(SB)/4, $13
+DATA ·pairLanes<>+108(SB)/4, $29
+DATA ·pairLanes<>+112(SB)/4, $14
+DATA ·pairLanes<>+116(SB)/4, $30
+DATA ·pairLanes<>+120(SB)/4, $15
+DATA ·pairLanes<>+124(SB)/4, $31
+GLOBL ·pairLanes<>(SB), RODATA|NOPTR, $128
+
 DATA ·laneMask<>+0(SB)/4, $0xffffffff
 DATA ·laneMask<>+4(SB)/4, $0xffffffff
 DATA ·laneMask<>+8(SB)/4, $0xffffffff
@@ -643,6 +677,30 @@ loop:
 	VZEROUPPER
 	RET
 
+// func interleaveAVX2(dst, even, odd *float32, n int)
+TEXT ·interleaveAVX2(SB), 0, $256-32
+	NO_LOCAL_POINTERS
+	MOVQ dst+0(FP), DI
+	MOVQ even+8(FP), SI
+	MOVQ odd+16(FP), R8
+	MOVQ n+24(FP), CX
+loop:
+	VMOVUPS (SI), Y0
+	VMOVUPS (R8), Y1
+	VUNPCKLPS Y1, Y0, Y2
+	VUNPCKHPS Y1, Y0, Y3
+	VPERM2F128 $0x20, Y3, Y2, Y0
+	VPERM2F128 $0x31, Y3, Y2, Y2
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y2, 32(DI)
+	ADDQ $32, SI
+	ADDQ $32, R8
+	ADDQ $64, DI
+	DECQ CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
 // func rowsAVX512(t *rows)
 TEXT ·rowsAVX512(SB), 0, $256-8
 	NO_LOCAL_POINTERS
@@ -1075,6 +1133,31 @@ loop:
 	ADDQ $128, SI
 	ADDQ $64, DI
 	ADDQ $64, R8
+	DECQ CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func interleaveAVX512(dst, even, odd *float32, n int)
+TEXT ·interleaveAVX512(SB), 0, $256-32
+	NO_LOCAL_POINTERS
+	MOVQ dst+0(FP), DI
+	MOVQ even+8(FP), SI
+	MOVQ odd+16(FP), R8
+	MOVQ n+24(FP), CX
+	VMOVUPS ·pairLanes<>(SB), Z4
+	VMOVUPS ·pairLanes<>+64(SB), Z5
+loop:
+	VMOVUPS (SI), Z0
+	VMOVUPS (R8), Z1
+	VMOVAPS Z0, Z2
+	VPERMT2PS Z1, Z4, Z0
+	VPERMT2PS Z1, Z5, Z2
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z2, 64(DI)
+	ADDQ $64, SI
+	ADDQ $64, R8
+	ADDQ $128, DI
 	DECQ CX
 	JNZ loop
 	VZEROUPPER

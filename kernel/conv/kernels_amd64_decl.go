@@ -46,6 +46,11 @@ func addRowAVX2(dst, src *float32, n int)
 //go:noescape
 func deinterleaveAVX2(even, odd, src *float32, n int)
 
+// interleaveAVX2 writes even[0], odd[0], even[1], ... of 8*n floats each, n >= 1.
+//
+//go:noescape
+func interleaveAVX2(dst, even, odd *float32, n int)
+
 // rowsAVX512 computes t; rowsGo defines it.
 //
 //go:noescape
@@ -65,6 +70,11 @@ func addRowAVX512(dst, src *float32, n int)
 //
 //go:noescape
 func deinterleaveAVX512(even, odd, src *float32, n int)
+
+// interleaveAVX512 writes even[0], odd[0], even[1], ... of 16*n floats each, n >= 1.
+//
+//go:noescape
+func interleaveAVX512(dst, even, odd *float32, n int)
 
 // rows3x3s1AVX512 computes t for 3x3 taps without dilation and a stride of 1 on both axes.
 //

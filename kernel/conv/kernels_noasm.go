@@ -20,3 +20,6 @@ func reduceRow(_ level, kind PoolKind, dst, src []float32) { reduceGo(kind, dst,
 
 // deinterleave does what deinterleaveGo does.
 func deinterleave(_ level, even, odd, src []float32, n int) { deinterleaveGo(even, odd, src, n) }
+
+// interleave does what interleaveGo does.
+func interleave(_ level, dst, even, odd []float32) { interleaveGo(dst, even, odd) }

@@ -39,11 +39,3 @@ func (t *rows) storeGo(sum []float32, at int) {
 	}
 	copy(t.dst[at:], sum)
 }
-
-// deinterleaveGo writes src[0], src[2], ... to even and src[1], src[3], ... to odd, n of each.
-func deinterleaveGo(even, odd, src []float32, n int) {
-	even, odd, src = even[:n], odd[:n], src[:2*n]
-	for i := range even {
-		even[i], odd[i] = src[2*i], src[2*i+1]
-	}
-}

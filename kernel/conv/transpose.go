@@ -23,6 +23,10 @@ type TransposeParams struct {
 type TransposeOp struct {
 	p     TransposeParams
 	out   [3]int
+	level level
+	// apart says that no two products meet in one element of the output and that none is cut off, so that the product
+	// itself applies bias and clamp and the rest is moving.
+	apart bool
 	block int // output channels per chunk
 	full  *gemm.Op
 	last  *gemm.Op // for the last block of a group, when it is smaller
@@ -47,7 +51,8 @@ func NewTranspose(p TransposeParams) (*TransposeOp, error) {
 		[3]int{p.C, p.M / p.Group, volume(p.Kernel)}, [3]int{1, volume(p.Kernel), volume(p.In)}); err != nil {
 		return nil, err
 	}
-	o := &TransposeOp{p: p, out: out}
+	o := &TransposeOp{p: p, out: out, level: currentLevel()}
+	o.apart = p.Kernel == p.Stride && p.Dilate == [3]int{1, 1, 1} && p.PadLo == [3]int{} && p.PadHi == [3]int{} && p.OutPad == [3]int{}
 	m := p.M / p.Group
 	o.block = min(m, max(1, transposeColumns/(volume(p.Kernel)*volume(p.In))))
 	if o.full, err = o.product(o.block); err != nil {
@@ -78,7 +83,14 @@ func (p *TransposeParams) setOut() (out [3]int, err error) {
 
 // product plans what n output channels get from each element of the image: n*taps x C/group by the image.
 func (o *TransposeOp) product(n int) (*gemm.Op, error) {
-	return gemm.New(gemm.Params{M: n * volume(o.p.Kernel), N: volume(o.p.In), K: o.p.C / o.p.Group, PackedA: true})
+	q := gemm.Params{M: n * volume(o.p.Kernel), N: volume(o.p.In), K: o.p.C / o.p.Group, PackedA: true}
+	if o.apart {
+		q.Clamp, q.Lo, q.Hi = o.p.Clamp, o.p.Lo, o.p.Hi
+		if o.p.Bias {
+			q.Bias = gemm.BiasPerRow
+		}
+	}
+	return gemm.New(q)
 }
 
 // Out returns the spatial size of the output.
@@ -96,7 +108,7 @@ func (o *TransposeOp) ScratchLen() int {
 	if o.last != nil {
 		n = max(n, o.last.ScratchLen())
 	}
-	return n + o.block*volume(o.p.Kernel)*volume(o.p.In)
+	return n + o.block*volume(o.p.Kernel)*(volume(o.p.In)+1)
 }
 
 // FLOP returns the floating-point operations of the products, two per multiply-add.
@@ -138,36 +150,66 @@ func (o *TransposeOp) Run(c int, args *Args, scratch []float32) {
 	if size < o.block {
 		op = o.last
 	}
-	columns := scratch[:size*taps*volume(p.In)]
-	a := gemm.Args{A: args.W[(g*m+first)*taps*ch:], B: args.X[(n*p.C+g*ch)*volume(p.In):], C: columns}
+	columns, scratch := cut(scratch, size*taps*volume(p.In))
+	bias, scratch := cut(scratch, size*taps)
+	a := gemm.Args{A: args.W[(g*m+first)*taps*ch:], B: args.X[(n*p.C+g*ch)*volume(p.In):], C: columns, Bias: bias}
+	for i := range bias {
+		bias[i] = 0
+		if p.Bias {
+			bias[i] = args.Bias[g*m+first+i/taps]
+		}
+	}
 	for i := range op.Chunks() {
-		op.Run(i, &a, scratch[o.block*taps*volume(p.In):])
+		op.Run(i, &a, scratch)
 	}
 	for i := range size {
-		at := g*m + first + i
-		o.scatter(args, n*p.M+at, at, columns[i*taps*volume(p.In):])
+		dst := args.Y[(n*p.M+g*m+first+i)*volume(o.out):][:volume(o.out)]
+		plane := columns[i*taps*volume(p.In):][:taps*volume(p.In)]
+		if o.apart {
+			o.place(dst, plane)
+		} else {
+			o.scatter(dst, plane, bias[i*taps])
+		}
+		if p.Map != nil {
+			p.Map(dst, dst)
+		}
 	}
 }
 
-// scatter adds the products of one output channel to where the kernel puts them, and finishes the plane.
-func (o *TransposeOp) scatter(args *Args, plane, m int, columns []float32) {
+// cut splits x after n floats.
+func cut(x []float32, n int) (head, tail []float32) { return x[:n:n], x[n:] }
+
+// place moves the products of one output channel, which do not overlap, to where they go.
+func (o *TransposeOp) place(dst, columns []float32) {
 	p := &o.p
-	dst := args.Y[plane*volume(o.out):][:volume(o.out)]
-	start := float32(0)
-	if p.Bias {
-		start = args.Bias[m]
-	}
-	fill(dst, start)
-	for tap := range volume(p.Kernel) {
-		o.scatterTap(dst, columns[tap*volume(p.In):], tap)
-	}
-	if p.Clamp {
-		for i, v := range dst {
-			dst[i] = clamp(v, p.Lo, p.Hi)
+	w, k := p.In[2], p.Kernel[2]
+	for row := range volume(o.out) / o.out[2] {
+		z, y := row/o.out[1], row%o.out[1]
+		tap := (z%p.Kernel[0]*p.Kernel[1] + y%p.Kernel[1]) * k
+		from := columns[(tap*p.In[0]+z/p.Kernel[0])*p.In[1]*w+y/p.Kernel[1]*w:]
+		to := dst[row*o.out[2]:][:o.out[2]]
+		if k == 2 {
+			interleave(o.level, to, from[:w], from[volume(p.In):][:w])
+			continue
+		}
+		for kx := range k {
+			for i, v := range from[kx*volume(p.In):][:w] {
+				to[i*k+kx] = v
+			}
 		}
 	}
-	if p.Map != nil {
-		p.Map(dst, dst)
+}
+
+// scatter adds the products of one output channel to where the kernel puts them.
+func (o *TransposeOp) scatter(dst, columns []float32, bias float32) {
+	fill(dst, bias)
+	for tap := range volume(o.p.Kernel) {
+		o.scatterTap(dst, columns[tap*volume(o.p.In):], tap)
+	}
+	if o.p.Clamp {
+		for i, v := range dst {
+			dst[i] = clamp(v, o.p.Lo, o.p.Hi)
+		}
 	}
 }
 

@@ -13,6 +13,10 @@ func TestRandomTransposed(t *testing.T) {
 			p := TransposeParams{Window: randomWindow(r, 1+r.IntN(3), 7), N: 1 + r.IntN(2), Group: 1 + r.IntN(3)}
 			p.C, p.M = p.Group*(1+r.IntN(5)), p.Group*(1+r.IntN(5))
 			p.OutPad[2] = r.IntN(2)
+			if r.IntN(3) == 0 {
+				p.Stride, p.Dilate, p.PadLo, p.PadHi, p.OutPad = p.Kernel, [3]int{}, [3]int{}, [3]int{}, [3]int{}
+				p.In[2] += r.IntN(40)
+			}
 			p.Bias, p.Clamp, p.Lo, p.Hi = r.IntN(2) == 0, r.IntN(2) == 0, -0.5, 0.5
 			op, err := NewTranspose(p)
 			if err != nil {
@@ -63,4 +67,25 @@ func TestTransposedBlocks(t *testing.T) {
 		op.Run(c, &args, scratch)
 	}
 	compare(t, "blocks", args.Y, want, 1e-5)
+}
+
+func BenchmarkTransposed(b *testing.B) {
+	r := rand.New(rand.NewPCG(3, 4))
+	w := Window{In: [3]int{1, 160, 160}, Kernel: [3]int{1, 2, 2}, Stride: [3]int{1, 2, 2}}
+	op, err := NewTranspose(TransposeParams{Window: w, N: 1, C: 24, M: 24, Bias: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	x, _ := guarded(r, 24*160*160)
+	weights, _ := guarded(r, op.PackedLen())
+	args := Args{X: x, W: make([]float32, len(weights)), Bias: weights, Y: make([]float32, 24*320*320)}
+	op.PackWeights(args.W, weights)
+	scratch := make([]float32, op.ScratchLen())
+	for b.Loop() {
+		for c := range op.Chunks() {
+			op.Run(c, &args, scratch)
+		}
+	}
+	b.ReportMetric(float64(op.FLOP())*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/float64(op.Chunks()), "us/chunk")
 }

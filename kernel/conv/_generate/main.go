@@ -51,6 +51,7 @@ func main() {
 		rows(&s, anyTaps(v))
 		reduceRows(&s, v)
 		deinterleave(&s, v)
+		interleave(&s, v)
 	}
 	for stride := 1; stride <= 2; stride++ {
 		rows(&s, threeByThree(stride))
@@ -70,7 +71,7 @@ func write(path string, b []byte) {
 	}
 }
 
-// tables are the lane numbers 0, 2, 4, ... of a permutation, and words of ones followed by zeros: a load that starts
+// tables are the lane numbers 0, 2, 4, ... and 0, 16, 1, 17, ... of permutations of two vectors, and words of ones followed by zeros: a load that starts
 // 16-n words into them gives a mask of n lanes.
 func tables(s *asm) {
 	s.WriteString("\n")
@@ -78,6 +79,10 @@ func tables(s *asm) {
 		fmt.Fprintf(s, "DATA ·evenLanes<>+%d(SB)/4, $%d\n", 4*i, 2*i)
 	}
 	s.WriteString("GLOBL ·evenLanes<>(SB), RODATA|NOPTR, $64\n\n")
+	for i := range 32 {
+		fmt.Fprintf(s, "DATA ·pairLanes<>+%d(SB)/4, $%d\n", 4*i, i/2+16*(i%2))
+	}
+	s.WriteString("GLOBL ·pairLanes<>(SB), RODATA|NOPTR, $128\n\n")
 	for i := range 32 {
 		v := uint32(0)
 		if i < 16 {

@@ -52,3 +52,27 @@ func deinterleave(s *asm, v vector) {
 	s.op("ADDQ $%d, R8", 4*v.lanes)
 	s.ops("DECQ CX", "JNZ loop", "VZEROUPPER", "RET")
 }
+
+// interleave writes the inverse of deinterleave.
+func interleave(s *asm, v vector) {
+	s.text("interleave"+v.name, "dst, even, odd *float32, n int", 32,
+		fmt.Sprintf("writes even[0], odd[0], even[1], ... of %d*n floats each, n >= 1.", v.lanes))
+	s.ops("MOVQ dst+0(FP), DI", "MOVQ even+8(FP), SI", "MOVQ odd+16(FP), R8", "MOVQ n+24(FP), CX")
+	if v.masked {
+		s.ops("VMOVUPS ·pairLanes<>(SB), Z4", "VMOVUPS ·pairLanes<>+64(SB), Z5")
+	}
+	s.label("loop")
+	s.op("VMOVUPS (SI), %s0", v.reg)
+	s.op("VMOVUPS (R8), %s1", v.reg)
+	if v.masked {
+		s.ops("VMOVAPS Z0, Z2", "VPERMT2PS Z1, Z4, Z0", "VPERMT2PS Z1, Z5, Z2")
+	} else {
+		s.ops("VUNPCKLPS Y1, Y0, Y2", "VUNPCKHPS Y1, Y0, Y3", "VPERM2F128 $0x20, Y3, Y2, Y0", "VPERM2F128 $0x31, Y3, Y2, Y2")
+	}
+	s.op("VMOVUPS %s0, (DI)", v.reg)
+	s.op("VMOVUPS %s2, %d(DI)", v.reg, 4*v.lanes)
+	s.op("ADDQ $%d, SI", 4*v.lanes)
+	s.op("ADDQ $%d, R8", 4*v.lanes)
+	s.op("ADDQ $%d, DI", 8*v.lanes)
+	s.ops("DECQ CX", "JNZ loop", "VZEROUPPER", "RET")
+}
