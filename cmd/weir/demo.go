@@ -20,7 +20,8 @@ import (
 )
 
 const demoIntro = "Three deep-learning jobs on one device. A latency job answers requests that come at random and keep the device busy for " +
-	"30 % of the time; a standard job is guaranteed 30 %; an opportunistic batch job takes whatever is left. First each runs alone, " +
+	"30 % of the time; a standard job is guaranteed 30 % and never gets more than 35 %; an opportunistic batch job takes whatever is " +
+	"left. First each runs alone, " +
 	"then all three together: left to the operating system, and shared by weir under two policies."
 
 var demoNotes = []string{
@@ -102,7 +103,7 @@ func writeReport(path string, res *scenario.Result) (err error) {
 var demoRoles = []scenario.Job{
 	{Job: share.Job{Name: "latency", Share: share.Share{Class: share.Latency, Compute: 0.4}}, Arrival: scenario.Arrival{Load: 0.3}},
 	{Job: share.Job{Name: "batch", Share: share.Share{Class: share.Opportunistic}}, Arrival: scenario.Arrival{Closed: 1}},
-	{Job: share.Job{Name: "standard", Share: share.Share{Class: share.Standard, Compute: 0.3}}, Arrival: scenario.Arrival{Closed: 1}},
+	{Job: share.Job{Name: "standard", Share: share.Share{Class: share.Standard, Compute: 0.3, Limit: 0.35}}, Arrival: scenario.Arrival{Closed: 1}},
 }
 
 func demoScenario(models []string, duration time.Duration) (*scenario.Scenario, func(), error) {
