@@ -115,10 +115,13 @@ func evalConcat(c *Eval) error {
 	return nil
 }
 
-// splitSizes divides a known size among n outputs. lens is the explicit partition, nil for an even one: each output has
+// splitSizes divides a known size among n outputs: as lens says when that is given, else evenly, each output having
 // ⌈size/n⌉ and the last what remains (uneven since opset 18, with num_outputs).
-func splitSizes(c *Call, size int, lens []int64, n int) ([]int, error) {
-	if lens != nil {
+func splitSizes(c *Call, size int, lens []int64, given bool, n int) ([]int, error) {
+	if size < 0 || n < 1 {
+		return nil, c.Errorf(ErrInput, "size %d for %d outputs", size, n)
+	}
+	if given {
 		out, err := c.sizes(lens)
 		if err != nil {
 			return nil, err
@@ -207,12 +210,7 @@ func (c *Infer) splitTypes(in Type, axis int, lens []int64, given bool) error {
 		}
 		return nil
 	}
-	if !given {
-		lens = nil
-	} else if lens == nil {
-		lens = []int64{}
-	}
-	parts, err := splitSizes(c.Call, size, lens, len(c.Out))
+	parts, err := splitSizes(c.Call, size, lens, given, len(c.Out))
 	if err != nil {
 		return err
 	}
@@ -239,10 +237,7 @@ func evalSplit(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	if !given {
-		lens = nil
-	}
-	parts, err := splitSizes(c.Call, in.Shape[axis], lens, c.NumOut)
+	parts, err := splitSizes(c.Call, in.Shape[axis], lens, given, c.NumOut)
 	if err != nil {
 		return err
 	}

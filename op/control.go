@@ -310,6 +310,9 @@ func evalLoop(c *Eval) error {
 		return c.Errorf(ErrInput, "has neither a trip count nor a condition that could end it")
 	}
 	state, captures := operands(c.Call, c.In)
+	if slices.Contains(state, nil) || slices.Contains(captures, nil) {
+		return c.Errorf(ErrInput, "a carried or captured value is left out")
+	}
 	state = slices.Clone(state)
 	scans := make([]stack, l.scans)
 	for i := int64(0); i < trips && cond; i++ {

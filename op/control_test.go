@@ -39,6 +39,9 @@ func runSteps[T any](b *steps, in []T, run func(*Op, *Call, []T) ([]T, error)) (
 	for _, s := range b.calls {
 		args := make([]T, len(s.in))
 		for i, k := range s.in {
+			if k >= len(values) {
+				return nil, ErrInput
+			}
 			args[i] = values[k]
 		}
 		call := &Call{Type: s.op, Version: latest, Attrs: s.attrs, NumIn: len(args), NumOut: 1}
@@ -54,6 +57,9 @@ func runSteps[T any](b *steps, in []T, run func(*Op, *Call, []T) ([]T, error)) (
 	}
 	out := make([]T, len(b.results))
 	for i, k := range b.results {
+		if k >= len(values) {
+			return nil, ErrInput
+		}
 		out[i] = values[k]
 	}
 	return out, nil

@@ -134,8 +134,8 @@ func evalScan(c *Eval) error {
 	}
 	captures := c.CaptureTensors()
 	state, scanned := slices.Clone(c.In[:s.states]), c.In[s.states:s.states+s.ins]
-	if slices.Contains(c.In[:s.states+s.ins], nil) {
-		return c.Errorf(ErrInput, "an input is left out")
+	if slices.Contains(c.In, nil) {
+		return c.Errorf(ErrInput, "an input or captured value is left out")
 	}
 	length, axes, err := s.lengths(c.Call, scanned)
 	if err != nil {
