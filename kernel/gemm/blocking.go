@@ -21,7 +21,7 @@ type blocking struct {
 	perChunk         int // products of the batch per chunk, more than 1 only when a product is one block
 	chunks           int
 	lenA, lenB       int  // scratch for a block of A and of B
-	lenC             int  // scratch for a block of C that is stored transposed
+	lenC             int  // scratch for a block of C, and of the residual, stored transposed
 	directB          bool // whole panels of B are read where they lie
 }
 
@@ -80,6 +80,9 @@ func (b *blocking) scratch(p *Params, v level) {
 	}
 	if p.TransC {
 		b.lenC = min(b.mc, p.M) * min(b.nc, p.N)
+		if p.Residual == ResidualFull {
+			b.lenC *= 2
+		}
 	}
 	switch {
 	case p.PackedB:

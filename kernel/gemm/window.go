@@ -40,33 +40,44 @@ func (o *Op) window(w window, args *Args, scratch []float32) {
 		o.blockB(&t, a, w, args, bufB, k0, &out)
 	}
 	if p.TransC {
-		o.storeTransposed(w, args, out.c)
+		transposeBlock(o.level, args.C[o.at(w):], p.LdC, out.c, out.ld, w.i1-w.i0, w.j1-w.j0)
 	}
 	if p.Map != nil {
 		o.applyMap(w, args.C)
 	}
 }
 
-// target chooses C itself, or a buffer when C is stored transposed.
+// target chooses C itself or, when C is stored transposed, a buffer, with the residual turned beside it.
 func (o *Op) target(w window, args *Args, buf []float32) target {
 	p := &o.p
-	out := target{last: o.lastFlags()}
+	out := target{last: o.lastFlags(), ld: p.LdC}
+	rows, cols := w.i1-w.i0, w.j1-w.j0
+	at := o.at(w)
 	if p.Residual == ResidualOneRow {
 		out.res = args.Residual[w.j0:]
 	}
 	if p.TransC {
-		out.c, out.ld = buf, w.j1-w.j0
+		out.c, out.ld = buf, cols
 		if p.Residual == ResidualFull {
-			out.last &^= flagResidual | flagClamp
+			out.res, out.ldr = buf[rows*cols:], cols
+			transposeBlock(o.level, out.res, cols, args.Residual[at:], p.LdC, cols, rows)
 		}
 		return out
 	}
-	at := offset(p.OffC, p.StrideC, w.batch) + w.i0*p.LdC + w.j0
-	out.c, out.ld = args.C[at:], p.LdC
+	out.c = args.C[at:]
 	if p.Residual == ResidualFull {
 		out.res, out.ldr = args.Residual[at:], p.LdC
 	}
 	return out
+}
+
+// at is the offset of the first element of a window in C.
+func (o *Op) at(w window) int {
+	i, j := w.i0, w.j0
+	if o.p.TransC {
+		i, j = j, i
+	}
+	return offset(o.p.OffC, o.p.StrideC, w.batch) + i*o.p.LdC + j
 }
 
 // lastFlags are the parts of the epilogue in use.
@@ -179,35 +190,14 @@ func (o *Op) column(t *tile, a panels, w window, args *Args, j int, out *target)
 	}
 }
 
-// storeTransposed writes a window from buf to C, stored as N x M, with what a full residual has put off.
-func (o *Op) storeTransposed(w window, args *Args, buf []float32) {
-	p := &o.p
-	rows, cols := w.i1-w.i0, w.j1-w.j0
-	at := offset(p.OffC, p.StrideC, w.batch) + w.j0*p.LdC + w.i0
-	if p.Residual != ResidualFull {
-		transposeBlock(o.level, args.C[at:], p.LdC, buf, cols, rows, cols)
-		return
-	}
-	for j := range cols {
-		c, res := args.C[at+j*p.LdC:][:rows], args.Residual[at+j*p.LdC:][:rows]
-		for i, r := range res {
-			x := buf[i*cols+j] + p.Beta*r
-			if p.Clamp {
-				x = clamp(x, p.Lo, p.Hi)
-			}
-			c[i] = x
-		}
-	}
-}
-
 // applyMap runs the map over the rows of a finished window as stored, as one run when they lie together.
 func (o *Op) applyMap(w window, c []float32) {
 	p := &o.p
-	if p.TransC {
-		w.i0, w.i1, w.j0, w.j1 = w.j0, w.j1, w.i0, w.i1
-	}
-	c = c[offset(p.OffC, p.StrideC, w.batch)+w.i0*p.LdC+w.j0:]
+	c = c[o.at(w):]
 	rows, cols := w.i1-w.i0, w.j1-w.j0
+	if p.TransC {
+		rows, cols = cols, rows
+	}
 	if cols == p.LdC {
 		rows, cols = 1, rows*cols
 	}
