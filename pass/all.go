@@ -37,6 +37,14 @@ var passes = []entry{
 	{Info{"identity", "remove operators that change nothing", true}, simplify, startIdentity},
 	{Info{"view", "merge chains of reshapes and transposes", true}, simplify, startView},
 	{Info{"cse", "compute equal expressions once", true}, simplify, startCSE},
+	{Info{"layernorm", "recognise layer normalisation", true}, recognise, startLayerNorm},
+	{Info{"gelu", "recognise Gaussian error linear units", true}, recognise, startGelu},
+	{Info{"swish", "recognise SiLU and hard swish", true}, recognise, startSwish},
+	{Info{"batchnorm", "put batch normalisation into the weights of convolutions", true}, recognise, startBatchNorm},
+	{Info{"channel", "put arithmetic on channels into the weights of convolutions", true}, recognise, startChannel},
+	{Info{"bias", "make what is added to a matrix product its bias", false}, fuse, startBias},
+	{Info{"residual", "add a residual branch inside the convolution", false}, fuse, startResidual},
+	{Info{"activation", "apply activations inside convolutions and matrix products", false}, fuse, startActivation},
 }
 
 // constraint says that one pass must run before another, in an earlier phase or earlier in the same one.
@@ -48,6 +56,19 @@ var constraints = []constraint{
 	{"fold", "identity", "whether an operator changes nothing is told by its constant operands"},
 	{"fold", "view", "a reshape can take over from another only when its shape is a constant"},
 	{"fold", "cse", "equal constants are found by their contents, so they must have been computed"},
+	{"cse", "layernorm", "exporters write x - mean(x) twice, and the pattern wants one"},
+	{"cse", "batchnorm", "a convolution written twice would look as if it had two readers, each with its own normalisation"},
+	{"dead", "layernorm", "patterns want values without other readers, dead ones included"},
+	{"layernorm", "channel", "the products and sums of a pattern belong to it first"},
+	{"gelu", "channel", "the products and sums of a pattern belong to it first"},
+	{"swish", "channel", "the products and sums of a pattern belong to it first"},
+	{"batchnorm", "residual", "weights change only as long as nothing follows them inside the convolution"},
+	{"channel", "residual", "weights change only as long as nothing follows them inside the convolution"},
+	{"channel", "activation", "weights change only as long as nothing follows them inside the convolution"},
+	{"swish", "activation", "a sigmoid that is part of a gate must not go into the convolution before it"},
+	{"gelu", "activation", "what is recognised can be applied inside the product"},
+	{"bias", "activation", "the bias comes before the activation"},
+	{"residual", "activation", "the sum comes before the activation"},
 }
 
 // All lists the passes in their order.

@@ -127,7 +127,9 @@ func (s *scope) computed(v *graph.Value) bool {
 }
 
 // renamable reports whether v may take the name of a graph output.
-func (s *scope) renamable(v *graph.Value) bool { return v.Producer != nil && !s.output[v] && !s.input[v] }
+func (s *scope) renamable(v *graph.Value) bool {
+	return v.Producer != nil && !s.output[v] && !s.input[v]
+}
 
 // replaceable reports whether old can give way to an existing value without a node that copies it.
 func (s *scope) replaceable(old, v *graph.Value) bool {

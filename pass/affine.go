@@ -1,0 +1,186 @@
+package pass
+
+import (
+	"math"
+	"slices"
+
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// What follows a convolution channel by channel goes into its weights.
+//
+//	a · Conv(x, W, b) + c                      =  Conv(x, a·W, a·b + c)      a, c one number an output channel
+//	BatchNormalization(y, γ, β, μ, σ²), ε      =  a · y + c,  a = γ / √(σ² + ε),  c = β - a·μ
+//	y · k, y / k, y + k, y - k, k - y          =  a · y + c                  k constant, [1, C, 1, ...] or one number
+//
+// for Conv and ConvTranspose with constant float32 weights and bias whose result serves nothing else. The new weights are
+// computed in float64 and rounded once. A BatchNormalization after anything else stays.
+
+func startBatchNorm(s *scope) rule {
+	return func(n *graph.Node) *Patch {
+		if n.Type != "BatchNormalization" || n.Domain != "" || n.Attrs.Bool("training_mode", false) || s.anyUsed(n.Out[1:]) {
+			return nil
+		}
+		var in [5][]float64
+		for i := 1; i < 5; i++ {
+			if in[i] = constants(n.In[i]); in[i] == nil || len(in[i]) != len(in[1]) {
+				return nil
+			}
+		}
+		eps := float64(n.Attrs.Float("epsilon", 1e-5))
+		f := affine{make([]float64, len(in[1])), make([]float64, len(in[1]))}
+		for i := range f.scale {
+			f.scale[i] = in[1][i] / math.Sqrt(in[4][i]+eps)
+			f.shift[i] = in[2][i] - in[3][i]*f.scale[i]
+		}
+		return s.intoConv(n, n.In[0], f)
+	}
+}
+
+func startChannel(s *scope) rule {
+	return func(n *graph.Node) *Patch {
+		if n.Domain != "" || !slices.Contains([]string{"Mul", "Div", "Add", "Sub"}, n.Type) {
+			return nil
+		}
+		y, c, ok := sides(n, func(v *graph.Value) bool { return v.IsConst() })
+		if !ok || !y.Type.Ranked || len(y.Type.Shape) < 3 || !sameShape(y, n.Out[0]) {
+			return nil
+		}
+		channels, ok := y.Type.Shape[1].Int()
+		if !ok {
+			return nil
+		}
+		k := perChannel(c, channels, len(y.Type.Shape))
+		if k == nil {
+			return nil
+		}
+		if f, ok := affineOf(n.Type, k, c == n.In[0]); ok {
+			return s.intoConv(n, y, f)
+		}
+		return nil
+	}
+}
+
+// affine is the map y → scale·y + shift, one pair a channel.
+type affine struct{ scale, shift []float64 }
+
+// affineOf is the map of an operator with the constant k, which is its first operand when first is set.
+func affineOf(typ string, k []float64, first bool) (affine, bool) {
+	f := affine{make([]float64, len(k)), make([]float64, len(k))}
+	for i, v := range k {
+		f.scale[i] = 1
+		switch {
+		case typ == "Mul":
+			f.scale[i] = v
+		case typ == "Div" && !first && v != 0:
+			f.scale[i] = 1 / v
+		case typ == "Add":
+			f.shift[i] = v
+		case typ == "Sub" && first:
+			f.scale[i], f.shift[i] = -1, v
+		case typ == "Sub":
+			f.shift[i] = -v
+		default:
+			return f, false
+		}
+	}
+	return f, true
+}
+
+// constants returns the elements of a constant float32, nil when v is none.
+func constants(v *graph.Value) []float64 {
+	if v == nil || !v.IsConst() || v.Const().DType != tensor.Float32 {
+		return nil
+	}
+	f, err := v.Const().Floats()
+	if err != nil {
+		return nil
+	}
+	return f
+}
+
+// perChannel returns the constant v as one number a channel of a value of the given rank, nil when it varies along
+// another axis.
+func perChannel(v *graph.Value, channels, rank int) []float64 {
+	t := v.Const()
+	lead := rank - t.Rank()
+	if lead < 0 || t.Len() != 1 && t.Len() != channels {
+		return nil
+	}
+	for i, d := range t.Shape {
+		if d != 1 && lead+i != 1 {
+			return nil
+		}
+	}
+	k := constants(v)
+	if len(k) == 1 {
+		return slices.Repeat(k, channels)
+	}
+	return k
+}
+
+// intoConv proposes the convolution that computes y with the map f after it in place of n, nil when y is none.
+func (s *scope) intoConv(n *graph.Node, y *graph.Value, f affine) *Patch {
+	m := producer(y)
+	if m == nil || m.Domain != "" || m.Type != "Conv" && m.Type != "ConvTranspose" || !s.only(y) || m.In[1] == nil ||
+		!m.In[1].IsConst() || m.In[1].Const().DType != tensor.Float32 {
+		return nil
+	}
+	bias := make([]float64, len(f.scale))
+	if len(m.In) > 2 && m.In[2] != nil {
+		if bias = constants(m.In[2]); len(bias) != len(f.scale) {
+			return nil
+		}
+	}
+	w := scaled(m, f.scale)
+	if w == nil {
+		return nil
+	}
+	b := make([]float32, len(bias))
+	for i := range b {
+		b[i] = float32(bias[i]*f.scale[i] + f.shift[i])
+	}
+	weights := m.In[1]
+	if w != weights.Const() {
+		weights = graph.NewConst(weights.Name, w)
+	}
+	name := n.Out[0].Name + "_bias"
+	return instead(n, operator(n, "", m.Type, m.Version, m.Attrs, m.In[0], weights, graph.NewConst(name, tensor.From(b, len(b)))))
+}
+
+// scaled returns the weights of a convolution times one number an output channel, nil when they do not fit. Conv has
+// [M, C/group, ...], ConvTranspose [C, M/group, ...] with the groups along C.
+func scaled(m *graph.Node, scale []float64) *tensor.Tensor {
+	w := m.In[1].Const()
+	if !slices.ContainsFunc(scale, func(a float64) bool { return a != 1 }) {
+		return w
+	}
+	if w.Rank() < 3 || w.Len() == 0 {
+		return nil
+	}
+	group := max(1, int(m.Attrs.Int("group", 1)))
+	rows, cols := w.Shape[0], w.Shape[1]
+	channel := func(i, _ int) int { return i }
+	fits := rows == len(scale)
+	if m.Type == "ConvTranspose" {
+		channel = func(i, j int) int { return i/(rows/group)*cols + j }
+		fits = rows%group == 0 && cols*group == len(scale)
+	}
+	if !fits {
+		return nil
+	}
+	out := make([]float32, w.Len())
+	in := tensor.As[float32](w)
+	kernel := w.Len() / (rows * cols)
+	for i := range rows {
+		for j := range cols {
+			a := scale[channel(i, j)]
+			at := (i*cols + j) * kernel
+			for k, v := range in[at : at+kernel] {
+				out[at+k] = float32(float64(v) * a)
+			}
+		}
+	}
+	return tensor.From(out, w.Shape...)
+}
