@@ -1,0 +1,110 @@
+// Package floors is the architecture as data: which floor and which column each package belongs to, and what that allows it to
+// import. A test of the root package holds it against the code, and the command draw makes the picture in the README.
+//
+// Meet first: [Table] and [Allowed].
+//
+// Concurrency: the table is not written.
+//
+// What it refuses: a package that has no row; give it one when you add it.
+package floors
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Module is the path that all packages begin with.
+const Module = "github.com/weirgpu/weir"
+
+// Column is one of the two stacks of packages that meet at the top only.
+type Column int
+
+// The columns.
+const (
+	Both    Column = iota // the joints, which may import from either column
+	Engine                // tensors to sessions
+	Sharing               // who runs when
+	Beside                // imported by any floor, imports none
+)
+
+// Row places a package.
+type Row struct {
+	Path   string // below the module; "/..." at the end covers what lies under it
+	Floor  int
+	Column Column
+	What   string // in a few words; "" leaves the package out of the picture
+}
+
+// Table is the architecture, from the ground up.
+var Table = []Row{
+	{"internal/...", 0, Beside, "clock, trace, CPU facts"},
+
+	{"tensor", 0, Engine, "types, shapes, views"},
+	{"tensor/npy", 1, Engine, ""},
+	{"kernel/gemm", 0, Engine, "matrix products"},
+	{"kernel/vec", 0, Engine, "SIMD loops"},
+	{"kernel/conv", 1, Engine, "convolutions"},
+	{"op", 1, Engine, "operators: shapes, reference"},
+	{"device", 1, Engine, "Device, Buffer, Gate"},
+	{"graph", 2, Engine, "the model as a graph"},
+	{"device/cpu", 2, Engine, "pool, memory, kernels"},
+	{"pass", 3, Engine, "one rewrite a file"},
+	{"onnx", 3, Engine, "files in and out"},
+	{"plan", 4, Engine, "steps and memory offsets"},
+	{"zoo", 4, Engine, "standard architectures"},
+	{"conformance/archive", 0, Engine, ""},
+	{"conformance", 4, Engine, ""},
+	{"engine", 5, Engine, "sessions, iterations"},
+	{"", 6, Engine, "weir: the library face"},
+	{"examples/digits", 0, Engine, ""},
+
+	{"share", 1, Sharing, "Job, Share, Snapshot, Policy"},
+	{"share/broker", 2, Sharing, "admission, leases, accounts"},
+	{"share/policy", 2, Sharing, "one policy a file"},
+	{"share/sim", 3, Sharing, "virtual time"},
+
+	{"scenario", 6, Both, "jobs on one device, alone and together"},
+	{"scenario/view", 7, Both, "live view"},
+	{"scenario/report", 7, Both, "report page"},
+	{"cmd/weir", 8, Both, "flags and wiring"},
+}
+
+// Of returns the row of the package with that path below the module.
+func Of(path string) (Row, bool) {
+	for _, r := range Table {
+		under, all := strings.CutSuffix(r.Path, "/...")
+		if r.Path == path || all && (path == under || strings.HasPrefix(path, under+"/")) {
+			return r, true
+		}
+	}
+	return Row{}, false
+}
+
+// Within returns the path below the module of an import path, and whether it is one of the module's.
+func Within(importPath string) (string, bool) {
+	rest, ok := strings.CutPrefix(importPath, Module)
+	return strings.TrimPrefix(rest, "/"), ok && (rest == "" || rest[0] == '/')
+}
+
+// Allowed reports why package from must not import package to, nil when it may: an import goes to a strictly lower floor
+// of the same column, or to a package beside the floors.
+func Allowed(from, to string) error {
+	f, ok := Of(from)
+	if !ok {
+		return fmt.Errorf("package %q has no floor: give it a row in internal/floors", from)
+	}
+	t, ok := Of(to)
+	switch {
+	case !ok:
+		return fmt.Errorf("package %q has no floor: give it a row in internal/floors", to)
+	case t.Column == Beside:
+		return nil
+	case f.Column == Beside:
+		return fmt.Errorf("%s is beside the floors and imports %s", from, to)
+	case f.Column != Both && t.Column != f.Column:
+		return fmt.Errorf("%s imports %s: the engine column and the sharing column never import each other", from, to)
+	case t.Floor >= f.Floor:
+		return fmt.Errorf("%s (floor %d) imports %s (floor %d): imports go down only", from, f.Floor, to, t.Floor)
+	}
+	return nil
+}
