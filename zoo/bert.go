@@ -12,31 +12,21 @@ import (
 // bertBase is the base model of Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers for Language
 // Understanding", NAACL 2019, section 3, as Hugging Face's BertModel: without a task's head, with the pooler.
 func bertBase() Arch {
-	return Arch{
-		Name:       "bert-base",
-		Doc:        "text encoder, 12 layers of width 768 (Devlin et al., BERT, 2019)",
-		Parameters: 109_482_240,
-		Inputs:     bertInputs(),
-		options:    textOptions,
-		draft: func(b *builder, o Options) {
-			newBERT(b, o, bertSize{layers: 12, hidden: 768, head: 64}).draft()
-		},
-	}
+	a := bertArch(bertSize{layers: 12, hidden: 768, head: 64})
+	a.Name = "bert-base"
+	a.Doc = "text encoder, 12 layers of width 768 (Devlin et al., BERT, 2019)"
+	a.Parameters = 109_482_240
+	return a
 }
 
 // miniLM is the 6-layer encoder of width 384 that sentence-transformers/all-MiniLM-L6-v2 is trained from: Wang et al.,
 // "MiniLM: Deep Self-Attention Distillation", NeurIPS 2020, with every second layer of the 12-layer student kept.
 func miniLM() Arch {
-	return Arch{
-		Name:       "minilm-l6",
-		Doc:        "sentence encoder, 6 layers of width 384 (Wang et al., MiniLM, 2020)",
-		Parameters: 22_713_216,
-		Inputs:     bertInputs(),
-		options:    textOptions,
-		draft: func(b *builder, o Options) {
-			newBERT(b, o, bertSize{layers: 6, hidden: 384, head: 32}).draft()
-		},
-	}
+	a := bertArch(bertSize{layers: 6, hidden: 384, head: 32})
+	a.Name = "minilm-l6"
+	a.Doc = "sentence encoder, 6 layers of width 384 (Wang et al., MiniLM, 2020)"
+	a.Parameters = 22_713_216
+	return a
 }
 
 // Sizes that all BERT models share.
@@ -47,25 +37,29 @@ const (
 	bertEpsilon    = 1e-12
 )
 
-func bertInputs() []Input {
-	return []Input{token("input_ids", bertVocabulary), token("attention_mask", 2), token("token_type_ids", bertTypes)}
-}
-
-// bertSize is what sets BERT models apart.
+// bertSize is what sets BERT models apart: layers, width, and the width of one attention head.
 type bertSize struct{ layers, hidden, head int }
+
+func bertArch(s bertSize) Arch {
+	return Arch{
+		Inputs:   []Input{token("input_ids", bertVocabulary), token("attention_mask", 2), token("token_type_ids", bertTypes)},
+		options:  textOptions,
+		multiple: s.head,
+		draft:    func(b *builder, o Options) { newBERT(b, o, s).draft() },
+	}
+}
 
 // bert writes one encoder.
 type bert struct {
 	*builder
-	bertSize
-	vocabulary int
-	heads      heads
+	layers, hidden, vocabulary int
+	heads                      heads
 }
 
 func newBERT(b *builder, o Options, s bertSize) bert {
-	s.layers, s.hidden = or(o.Layers, s.layers), or(o.Hidden, s.hidden)
-	return bert{builder: b, bertSize: s, vocabulary: or(o.Vocabulary, bertVocabulary),
-		heads: heads{count: s.hidden / s.head, size: s.head}}
+	h := or(o.Hidden, s.hidden)
+	return bert{builder: b, layers: or(o.Layers, s.layers), hidden: h, vocabulary: or(o.Vocabulary, bertVocabulary),
+		heads: heads{count: h / s.head, size: s.head}}
 }
 
 func (m bert) draft() {

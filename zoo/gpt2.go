@@ -18,6 +18,7 @@ func gpt2() Arch {
 		Parameters: 124_439_808,
 		Inputs:     []Input{token("input_ids", gptVocabulary), token("attention_mask", 2)},
 		options:    textOptions,
+		multiple:   gptHead,
 		draft: func(b *builder, o Options) {
 			h := or(o.Hidden, 768)
 			gpt{builder: b, layers: or(o.Layers, 12), hidden: h, vocabulary: or(o.Vocabulary, gptVocabulary),

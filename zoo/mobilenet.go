@@ -15,6 +15,7 @@ func mobilenetV2() Arch {
 		Parameters: 3_504_872,
 		Inputs:     image("input", 224),
 		options:    imageOptions,
+		multiple:   1,
 		draft:      draftMobileNetV2,
 	}
 }

@@ -43,26 +43,28 @@ const (
 	maxLayers     = 1024
 	maxWidth      = 16
 	maxResolution = 8192
-	maxSize       = 1 << 20 // classes, tokens
+	maxSize       = 1 << 20 // classes, vocabulary
 	maxHidden     = 1 << 15
 )
 
 // option is one option with the range of its values.
 type option struct {
-	name    string
-	value   float64
-	lo, hi  float64
-	applies field // 0: to all
+	name     string
+	value    float64
+	lo, hi   float64
+	multiple int   // 0: any value in the range
+	applies  field // 0: to all
 }
 
+// check holds the options against the ranges and against what the architecture has.
 func (o Options) check(a Arch) error {
 	for _, p := range []option{
-		{"Layers", float64(o.Layers), 1, maxLayers, 0},
-		{"Width", o.Width, 1.0 / 64, maxWidth, imageOptions},
-		{"Resolution", float64(o.Resolution), 32, maxResolution, imageOptions},
-		{"Classes", float64(o.Classes), 1, maxSize, imageOptions},
-		{"Hidden", float64(o.Hidden), 1, maxHidden, textOptions},
-		{"Vocabulary", float64(o.Vocabulary), 1, maxSize, textOptions},
+		{"Layers", float64(o.Layers), 1, maxLayers, 1, 0},
+		{"Width", o.Width, 1.0 / 64, maxWidth, 0, imageOptions},
+		{"Resolution", float64(o.Resolution), 32, maxResolution, a.multiple, imageOptions},
+		{"Classes", float64(o.Classes), 1, maxSize, 1, imageOptions},
+		{"Hidden", float64(o.Hidden), 1, maxHidden, a.multiple, textOptions},
+		{"Vocabulary", float64(o.Vocabulary), 1, maxSize, 1, textOptions},
 	} {
 		if p.value == 0 {
 			continue
@@ -72,6 +74,9 @@ func (o Options) check(a Arch) error {
 		}
 		if !(p.lo <= p.value && p.value <= p.hi) {
 			return fmt.Errorf("zoo: %s: %w: %s is %v, want %v to %v", a.Name, ErrOption, p.name, p.value, p.lo, p.hi)
+		}
+		if p.multiple > 1 && int(p.value)%p.multiple != 0 {
+			return fmt.Errorf("zoo: %s: %w: %s is %v, want a multiple of %d", a.Name, ErrOption, p.name, p.value, p.multiple)
 		}
 	}
 	return nil
@@ -99,7 +104,7 @@ func (o Options) channels(published int) int {
 	if o.Width == 0 {
 		return published
 	}
-	want := float64(published) * o.Width
+	want := float64(float64(published) * o.Width) // the conversion keeps compilers from fusing it into the sum
 	n := max(8, int(want+4)/8*8)
 	if float64(n) < 0.9*want {
 		n += 8

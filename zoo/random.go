@@ -13,8 +13,9 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// distribution is what the elements of a weight are drawn from. Whatever a platform's compiler may fuse is written so
-// that it rounds only once, so that the bits are the same everywhere.
+// distribution is what the elements of a weight are drawn from. Where compilers for some platforms would fuse a product
+// and a sum, a conversion to float64 keeps them apart, so that the bits are the same everywhere (Go specification,
+// "Floating-point operators").
 type distribution struct {
 	bell  bool
 	scale float64 // of the bell: standard deviation; of the flat: width
@@ -26,7 +27,9 @@ type distribution struct {
 func normal(std float64) distribution { return distribution{bell: true, scale: std} }
 
 // uniform is flat from lo to hi.
-func uniform(lo, hi float64) distribution { return distribution{scale: hi - lo, start: lo} }
+func uniform(lo, hi float64) distribution {
+	return distribution{scale: float64(hi) - float64(lo), start: lo}
+}
 
 // bellMean and bellVariance are those of the sum of four uniform integers below 1<<16.
 const (

@@ -15,6 +15,7 @@ func resnet50() Arch {
 		Parameters: 25_557_032,
 		Inputs:     image("input", 224),
 		options:    imageOptions,
+		multiple:   1,
 		draft:      draftResNet50,
 	}
 }

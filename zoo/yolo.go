@@ -17,6 +17,7 @@ func yolov8n() Arch {
 		Parameters: 3_157_200,
 		Inputs:     image("images", 640),
 		options:    imageOptions,
+		multiple:   yoloStrides[len(yoloStrides)-1],
 		draft:      draftYOLOv8,
 	}
 }
@@ -40,7 +41,7 @@ func (y *yolo) layer() *builder {
 func draftYOLOv8(b *builder, o Options) {
 	b.useOpset(17)
 	y := &yolo{builder: b, Options: o}
-	size := or(o.Resolution, 640) / yoloStrides[2] * yoloStrides[2]
+	size := or(o.Resolution, 640)
 	x := b.input("images", tensor.Float32, op.Known(1), op.Known(3), op.Known(size), op.Known(size))
 
 	c1, c2, c3, c4, c5 := o.channels(16), o.channels(32), o.channels(64), o.channels(128), o.channels(256)
@@ -92,7 +93,7 @@ func (b *builder) convSiLU(x *graph.Value, c conv) *graph.Value {
 func (b *builder) convSiLUScaled(x *graph.Value, c conv, scale float64) *graph.Value {
 	c.gain = siluGain
 	x = b.in("conv").conv(x, c)
-	x = b.in("bn").batchNorm(x, yoloNorm, c.out, scale)
+	x = b.in("bn").batchNorm(x, yoloNorm, c.out, plainScale)
 	act := b.in("act")
 	return act.op("Mul", x, act.op("Sigmoid", x))
 }

@@ -25,8 +25,9 @@ type Arch struct {
 	// Inputs are the inputs in order, with a usual shape.
 	Inputs []Input
 
-	options field
-	draft   func(b *builder, o Options)
+	options  field
+	multiple int // of which Resolution or Hidden is one
+	draft    func(b *builder, o Options)
 }
 
 // Input describes an input of an architecture at full size.
@@ -35,7 +36,8 @@ type Input struct {
 	DType tensor.DType
 	// Shape is a usual size for tests and measurements: one image, or one sequence of 128 tokens.
 	Shape []int
-	// Limit bounds the values of an integer input: 0 <= v < Limit. 0 stands for floats, usually within 0 to 1.
+	// Limit bounds the values of an integer input: 0 <= v < Limit; an attention mask without padding is all ones. 0 stands
+	// for floats, usually within 0 to 1.
 	Limit int
 }
 
