@@ -101,6 +101,3 @@ func opsetVersion(n *nodeMessage, opsets map[string]int) (int, error) {
 	}
 	return v, nil
 }
-
-// fusedDomain is the domain of the operators that weir's own passes make.
-const fusedDomain = "weir"

@@ -43,7 +43,7 @@ var ErrTooLarge = errors.New("model is too large for one message")
 
 // Write writes a graph as an ONNX model to a stream. The graph must satisfy graph.Check, of the operators at most its
 // versions may be unknown. It fails with [ErrTooLarge] at 2 GiB, with [ErrOpset] when nodes need two versions of one
-// operator set, and with op.ErrUnsupported on operators of weir's own, which no other runtime knows.
+// operator set, and with op.ErrUnsupported on operators of weir's own for which it has no function of ONNX operators.
 func Write(w io.Writer, g *graph.Graph, o WriteOptions) error {
 	m, err := modelProto(g, o, nil)
 	if err != nil {
@@ -162,13 +162,18 @@ func modelProto(g *graph.Graph, o WriteOptions, ext *externalLayout) (*message, 
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{o: o, ext: ext, hoisted: map[*tensor.Tensor]string{}, shared: sharedTensors(g)}
+	w := &writer{o: o, ext: ext, opset: opsets[""], shared: sharedTensors(g), hoisted: map[*tensor.Tensor]string{},
+		overloads: map[string]string{}}
 	body, err := w.main(g)
 	if err != nil {
 		return nil, err
 	}
 	m := &message{}
-	m.int(1, int64(irVersion(opsets[""])))
+	ir := irVersion(opsets[""])
+	if len(w.functions) > 0 {
+		ir = max(ir, functionIR)
+	}
+	m.int(1, int64(ir))
 	m.text(2, g.Meta[metaProducer])
 	m.text(3, g.Meta[metaProducerVersion])
 	m.text(4, g.Meta[metaDomain])
@@ -192,6 +197,9 @@ func modelProto(g *graph.Graph, o WriteOptions, ext *externalLayout) (*message, 
 		entry.str(2, g.Meta[k])
 		m.nest(14, entry)
 	}
+	for _, f := range w.functions {
+		m.nest(25, f)
+	}
 	if m.len() > maxMessage {
 		return nil, fmt.Errorf("%w: %d bytes, limit %d: write it to a file, which keeps weights in another", ErrTooLarge, m.len(), maxMessage)
 	}
@@ -211,9 +219,9 @@ func opsetsOf(g *graph.Graph) (map[string]int, error) {
 	})
 	out := map[string]int{"": g.Opsets[""]} // domains that no node needs are left out: others may not know them
 	for domain, ns := range nodes {
-		if domain == fusedDomain {
-			return nil, fmt.Errorf("%v: %w: other runtimes do not have weir's own operators; write the graph before the passes that make them",
-				ns[0], op.ErrUnsupported)
+		if i := slices.IndexFunc(ns, func(n *graph.Node) bool { return !hasFunction(n) }); domain == fusedDomain && i >= 0 {
+			return nil, fmt.Errorf("%v: %w: other runtimes do not have this operator of weir's own; write the graph before the passes that make it",
+				ns[i], op.ErrUnsupported)
 		}
 		newest := 0
 		for _, n := range ns {

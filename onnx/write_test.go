@@ -246,16 +246,76 @@ func TestWriteFile(t *testing.T) {
 func TestWriteRefused(t *testing.T) {
 	fused := mustDecode(t, modelOf(in("x"), out("y"), node("Abs", "x->y")))
 	fused.Nodes[0].Domain = fusedDomain
+	odd := mustDecode(t, modelOf(in("x"), out("y"), node("MatMul", "x,x->y", sub(5, text(1, "activation"), text(4, "Frob"), number(20, 3)))))
+	odd.Nodes[0].Domain = fusedDomain
 	mixed := mustDecode(t, modelOf(in("x"), out("y"), node("Softmax", "x->h", intAttr("axis", 0)), node("Softmax", "h->y", intAttr("axis", 0))))
 	mixed.Nodes[0].Version = 11
 	cases := []struct {
 		name string
 		g    *graph.Graph
 		kind error
-	}{{"weir's own operator", fused, op.ErrUnsupported}, {"two versions that differ", mixed, ErrOpset}}
+	}{{"weir's own operator", fused, op.ErrUnsupported}, {"unknown activation", odd, op.ErrUnsupported}, {"two versions that differ", mixed, ErrOpset}}
 	for _, c := range cases {
 		if err := Write(&bytes.Buffer{}, c.g, WriteOptions{}); !errors.Is(err, c.kind) {
 			t.Errorf("%s: got %v, want %v", c.name, err, c.kind)
+		}
+	}
+}
+
+// TestFusedFunctions checks that the function which other runtimes expand computes what the fused operator does: the
+// written model is read once as it is and once with its domain renamed, so that weir expands the function, too.
+func TestFusedFunctions(t *testing.T) {
+	x := []float32{-4, -3, -2.5, -1, -0.5, 0, 0.5, 1, 2.5, 3, 4, 7}
+	f32 := func(name string, shape ...int) *graph.Value {
+		return &graph.Value{Name: name, Type: op.Concrete(tensor.Float32, shape...)}
+	}
+	build := func(typ string, attrs op.Attrs, in []*graph.Value) *graph.Graph {
+		n := graph.NewNode("n", typ, 1, attrs, in, "y")
+		n.Domain = fusedDomain
+		g := &graph.Graph{Name: "g", Inputs: []*graph.Value{in[0]}, Nodes: []*graph.Node{n}, Outputs: n.Out, Opsets: map[string]int{"": 13}}
+		if err := errors.Join(g.Check(), g.InferTypes()); err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	one := graph.NewConst("one", tensor.From([]float32{1}, 1, 1))
+	graphs := map[string]*graph.Graph{
+		"Silu alone":           build("Silu", nil, []*graph.Value{f32("x", 12, 1)}),
+		"MatMul with a vector": build("MatMul", nil, []*graph.Value{f32("x", 12, 1), one, graph.NewConst("b", tensor.From([]float32{0.25}, 1))}),
+		"Gemm":                 build("Gemm", op.Attrs{op.FloatAttr("alpha", 2), op.StringAttr("activation", "Relu")}, []*graph.Value{f32("x", 12, 1), one}),
+		"Conv without bias, with a tensor": build("Conv", op.Attrs{op.IntsAttr("kernel_shape", 1, 1), op.StringAttr("activation", "Relu")},
+			[]*graph.Value{f32("x", 1, 1, 12, 1), graph.NewConst("w", tensor.From([]float32{3}, 1, 1, 1, 1)), nil,
+				graph.NewConst("z", tensor.From(x, 1, 1, 12, 1))}),
+		"Clip above only": build("MatMul", op.Attrs{op.StringAttr("activation", "Clip"), op.FloatAttr("activation_beta", 6)}, []*graph.Value{f32("x", 12, 1), one}),
+	}
+	for _, a := range op.FusedActivations {
+		graphs[a] = build("MatMul", op.Attrs{op.StringAttr("activation", a), op.FloatAttr("activation_alpha", 0.125),
+			op.FloatAttr("activation_beta", 0.75)}, []*graph.Value{f32("x", 12, 1), one})
+	}
+	for name, g := range graphs {
+		var b bytes.Buffer
+		if err := Write(&b, g, WriteOptions{}); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		back := mustDecode(t, b.Bytes())
+		if err := same(g, back); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		expanded := mustDecode(t, bytes.ReplaceAll(b.Bytes(), []byte(fusedDomain), []byte("else")))
+		if expanded.Nodes[0].Domain != "" {
+			t.Errorf("%s: the function was not expanded", name)
+		}
+		shape, _ := g.Inputs[0].Type.Ints()
+		want, err := g.Eval(t.Context(), []*tensor.Tensor{tensor.From(x, shape...)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := expanded.Eval(t.Context(), []*tensor.Tensor{tensor.From(x, shape...)})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if err := tensor.Close(got[0], want[0], 1e-5, 1e-6); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

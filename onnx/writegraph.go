@@ -14,6 +14,10 @@ type writer struct {
 	ext     *externalLayout
 	shared  map[*tensor.Tensor]bool
 	hoisted map[*tensor.Tensor]string // names in the main graph of the shared constants
+
+	opset     int               // of ONNX's own operators
+	overloads map[string]string // of the functions of weir's own operators, by what makes them differ
+	functions []*message
 }
 
 // names are the value names of one graph of the file and of those that enclose it: ONNX lets a body refer to them, so
@@ -224,6 +228,13 @@ func (w *writer) node(n *graph.Node, s *names) (*message, error) {
 	m.text(3, n.Name)
 	m.str(4, n.Type)
 	m.text(7, n.Domain)
+	if n.Domain == fusedDomain {
+		overload, err := w.overload(n)
+		if err != nil {
+			return nil, err
+		}
+		m.str(8, overload)
+	}
 	for _, a := range n.Attrs {
 		p, err := w.attr(n, a, s)
 		if err != nil {

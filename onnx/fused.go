@@ -1,0 +1,205 @@
+package onnx
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// fusedDomain is the domain of the operators that weir's own passes make.
+const fusedDomain = op.FusedDomain
+
+// fusedInputs gives the inputs of ONNX's operator of the same name; one more is added to the result.
+var fusedInputs = map[string]int{"Conv": 3, "Gemm": 3, "MatMul": 2}
+
+const (
+	// functionIR is the file format version that let functions be overloaded.
+	functionIR = 10
+	// functionOpset is the oldest operator set that has all that the functions use.
+	functionOpset = 9
+)
+
+// hasFunction reports whether weir can say a fused operator in ONNX's own.
+func hasFunction(n *graph.Node) bool {
+	return fusedInputs[n.Type] > 0 || n.Type == "Silu"
+}
+
+// overload returns which overload of its function a fused node calls, and makes the function on first use. weir reads
+// such a node as the operator that it was; other runtimes expand the function, which is the operator's definition in
+// package op, part after part.
+func (w *writer) overload(n *graph.Node) (string, error) {
+	if w.opset < functionOpset {
+		return "", fmt.Errorf("%v: %w: writing it needs opset %d, the model has %d", n, ErrOpset, functionOpset, w.opset)
+	}
+	d := tensor.Float32
+	if t := n.Out[0]; t != nil && t.Type.DType.IsFloat() {
+		d = t.Type.DType
+	}
+	key := fmt.Sprint(n.Type, d, len(n.In))
+	for _, v := range n.In {
+		key += fmt.Sprint(v != nil)
+	}
+	for _, a := range n.Attrs {
+		key += " " + a.Name + ":" + strconv.Itoa(int(a.Kind))
+		if strings.HasPrefix(a.Name, "activation") {
+			key += fmt.Sprint(a.Floats, a.Strings)
+		}
+	}
+	if name, ok := w.overloads[key]; ok {
+		return name, nil
+	}
+	name := strconv.Itoa(len(w.overloads))
+	f, err := w.function(n, name, d)
+	if err != nil {
+		return "", err
+	}
+	w.overloads[key], w.functions = name, append(w.functions, f)
+	return name, nil
+}
+
+// function writes the FunctionProto of a fused node.
+func (w *writer) function(n *graph.Node, overload string, d tensor.DType) (*message, error) {
+	f := &functionBody{m: &message{}, d: d}
+	f.m.str(1, n.Type)
+	var ins []string
+	for i, v := range n.In {
+		f.m.str(4, "in"+strconv.Itoa(i))
+		ins = append(ins, "")
+		if v != nil {
+			ins[i] = "in" + strconv.Itoa(i)
+		}
+	}
+	for _, a := range n.Attrs {
+		f.m.str(6, a.Name)
+	}
+	y, err := f.parts(n, ins)
+	if err != nil {
+		return nil, err
+	}
+	f.m.str(5, y)
+	set := &message{}
+	set.str(1, "")
+	set.int(2, int64(w.opset))
+	f.m.nest(9, set)
+	f.m.str(10, fusedDomain)
+	f.m.str(13, overload)
+	return f.m, nil
+}
+
+// functionBody writes the nodes of a function; each method returns the name of its result.
+type functionBody struct {
+	m *message
+	d tensor.DType
+	n int
+}
+
+// parts writes the operator, what is added to it and the activation.
+func (f *functionBody) parts(n *graph.Node, ins []string) (string, error) {
+	if n.Type == "Silu" {
+		return f.call("Mul", nil, ins[0], f.call("Sigmoid", nil, ins[0])), nil
+	}
+	var attrs []*message
+	for _, a := range n.Attrs {
+		if !strings.HasPrefix(a.Name, "activation") {
+			r := &message{}
+			r.str(1, a.Name)
+			r.str(21, a.Name)
+			r.int(20, int64(a.Kind))
+			attrs = append(attrs, r)
+		}
+	}
+	own := fusedInputs[n.Type]
+	y := f.call(n.Type, attrs, trimmed(ins[:min(own, len(ins))])...)
+	if len(ins) > own && ins[own] != "" {
+		y = f.call("Add", nil, y, ins[own])
+	}
+	name := n.Attrs.String("activation", "")
+	if name == "" {
+		return y, nil
+	}
+	return f.activation(n, name, y)
+}
+
+// activation writes an activation of op.NewFusedActivation.
+func (f *functionBody) activation(n *graph.Node, name, x string) (string, error) {
+	param := func(suffix string, def float32) float32 { return n.Attrs.Float("activation_"+suffix, def) }
+	inf := float32(math.Inf(1))
+	switch name {
+	case "Relu", "Sigmoid", "Tanh":
+		return f.call(name, nil, x), nil
+	case "LeakyRelu":
+		return f.call(name, []*message{attrProto(op.FloatAttr("alpha", param("alpha", 0.01)))}, x), nil
+	case "HardSigmoid":
+		return f.hardSigmoid(x, param("alpha", 0.2), param("beta", 0.5)), nil
+	case "HardSwish":
+		return f.call("Mul", nil, x, f.hardSigmoid(x, 1.0/6, 0.5)), nil
+	case "Silu":
+		return f.call("Mul", nil, x, f.call("Sigmoid", nil, x)), nil
+	case "Clip":
+		if lo := param("alpha", -inf); lo != -inf {
+			x = f.call("Max", nil, x, f.scalar(float64(lo)))
+		}
+		if hi := param("beta", inf); hi != inf {
+			x = f.call("Min", nil, x, f.scalar(float64(hi)))
+		}
+		return f.call("Identity", nil, x), nil
+	case "Gelu":
+		return f.gelu(x, f.call("Erf", nil, f.call("Mul", nil, x, f.scalar(1/math.Sqrt2)))), nil
+	case "GeluTanh":
+		cubed := f.call("Mul", nil, f.call("Mul", nil, x, x), x)
+		sum := f.call("Add", nil, x, f.call("Mul", nil, cubed, f.scalar(0.044715)))
+		return f.gelu(x, f.call("Tanh", nil, f.call("Mul", nil, sum, f.scalar(math.Sqrt(2/math.Pi))))), nil
+	}
+	return "", fmt.Errorf("%v: %w: activation %q has no form in ONNX's own operators", n, op.ErrUnsupported, name)
+}
+
+// gelu writes 0.5·x·(1 + t).
+func (f *functionBody) gelu(x, t string) string {
+	half := f.call("Mul", nil, x, f.scalar(0.5))
+	return f.call("Mul", nil, half, f.call("Add", nil, t, f.scalar(1)))
+}
+
+func (f *functionBody) hardSigmoid(x string, alpha, beta float32) string {
+	return f.call("HardSigmoid", []*message{attrProto(op.FloatAttr("alpha", alpha)), attrProto(op.FloatAttr("beta", beta))}, x)
+}
+
+// scalar writes a constant of the function's element type.
+func (f *functionBody) scalar(v float64) string {
+	var t *tensor.Tensor
+	switch f.d {
+	case tensor.Float64:
+		t = tensor.Scalar(v)
+	case tensor.Float16:
+		t = tensor.Scalar(tensor.HalfOf(float32(v)))
+	case tensor.BFloat16:
+		t = tensor.Scalar(tensor.BHalfOf(float32(v)))
+	default:
+		t = tensor.Scalar(float32(v))
+	}
+	return f.call("Constant", []*message{attrProto(op.TensorAttr("value", t))})
+}
+
+// call writes one node.
+func (f *functionBody) call(typ string, attrs []*message, ins ...string) string {
+	const nodeField protowire.Number = 7
+	m := &message{}
+	for _, in := range ins {
+		m.str(1, in)
+	}
+	f.n++
+	y := "t" + strconv.Itoa(f.n)
+	m.str(2, y)
+	m.str(4, typ)
+	for _, a := range attrs {
+		m.nest(5, a)
+	}
+	f.m.nest(nodeField, m)
+	return y
+}
