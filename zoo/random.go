@@ -85,7 +85,8 @@ func (e *export) fillAll() error {
 		total += w.t.Len()
 	}
 	if total > maxParameters {
-		return fmt.Errorf("zoo: %s: %w: %d parameters, limit %d: lower Hidden, Width or Layers", e.g.Name, ErrOption, total, maxParameters)
+		return fmt.Errorf("zoo: %s: %w: %d parameters, limit %d: lower Hidden, Width or Layers", e.g.Name, ErrOption,
+			total, maxParameters)
 	}
 	type job struct {
 		w     weight

@@ -22,14 +22,14 @@ const (
 type heads struct{ count, size int }
 
 // lastAxis is what layer normalisation averages over.
-var lastAxis = op.Attrs{op.IntsAttr("axes", -1)}
+func lastAxis() op.Attrs { return op.Attrs{op.IntsAttr("axes", -1)} }
 
 // layerNorm is Ba, Kiros and Hinton, "Layer Normalization", 2016, in the operators of opset 16 and before.
 func (b *builder) layerNorm(x *graph.Value, hidden int, epsilon float32) *graph.Value {
-	mean := b.opWith("ReduceMean", lastAxis, x)
+	mean := b.opWith("ReduceMean", lastAxis(), x)
 	d := b.op("Sub", x, mean)
 	square := b.op("Pow", d, b.float(2))
-	variance := b.opWith("ReduceMean", lastAxis, square)
+	variance := b.opWith("ReduceMean", lastAxis(), square)
 	std := b.op("Sqrt", b.op("Add", variance, b.float(epsilon)))
 	y := b.op("Div", d, std)
 	y = b.op("Mul", y, b.param("weight", uniform(0.8, 1.2), hidden))

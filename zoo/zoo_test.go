@@ -1,6 +1,7 @@
 package zoo
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -114,6 +116,33 @@ func TestEval(t *testing.T) {
 				far, err := tensor.RelL2(a[i], b[i])
 				if err != nil || !(far > 0.01) {
 					t.Errorf("%s: two inputs give results %g apart, %v", v.Name, far, err)
+				}
+			}
+		})
+	}
+}
+
+// TestWrite checks that what is written as ONNX and read back computes the same.
+func TestWrite(t *testing.T) {
+	for name := range small {
+		t.Run(name, func(t *testing.T) {
+			g := newSmall(t, name)
+			var file bytes.Buffer
+			if err := onnx.Write(&file, g, onnx.WriteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			m, err := onnx.Decode(file.Bytes(), "", onnx.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := Parameters(m.Graph); n != Parameters(g) {
+				t.Errorf("%d parameters read, %d written", n, Parameters(g))
+			}
+			in := inputs(rand.New(rand.NewPCG(9, 10)), g)
+			got, want := evaluate(t, m.Graph, in...), evaluate(t, g, in...)
+			for i := range want {
+				if !tensor.Equal(got[i], want[i]) {
+					t.Errorf("%s: the model that was read computes something else", g.Outputs[i].Name)
 				}
 			}
 		})
