@@ -1,19 +1,23 @@
 package cpu
 
-import "golang.org/x/sys/unix"
+import (
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
 
 // allowedCPUs returns the processors the process may run on, ascending, or nil if
-// the system does not say. It asks for the main thread, which nothing pins.
-func allowedCPUs() []int {
-	set := maskOf(unix.Getpid())
-	var cpus []int
+// the system does not say. They are read once, before the first thread is pinned:
+// a process has no mask apart from those of its threads.
+var allowedCPUs = sync.OnceValue(func() (cpus []int) {
+	set := maskOf(0)
 	for c := range len(set) * 64 {
 		if set.IsSet(c) {
 			cpus = append(cpus, c)
 		}
 	}
 	return cpus
-}
+})
 
 // maskOf returns the affinity mask of a thread, 0 for the calling one, or nil.
 func maskOf(thread int) unix.CPUSetDynamic {

@@ -27,8 +27,8 @@ type PoolOptions struct {
 	// nothing is pinned.
 	Pin bool
 	// CPUs lists the processors that workers are pinned to, in the order of
-	// their numbers, leaving the first for the caller. It has no effect without
-	// Pin; empty stands for the affinity mask.
+	// their numbers, leaving the first for the caller; those outside the affinity
+	// mask are left out. It has no effect without Pin; empty stands for the mask.
 	CPUs []int
 	// Spin is how long a worker without work looks for more before it parks; a
 	// parked worker comes back some 10 to 20 microseconds after the next region
@@ -48,9 +48,8 @@ const (
 	// scheduler processor to other goroutines every goschedTurns.
 	pausesPerTurn = 8
 	spinTurns     = 1 << 10
-	yieldTurns    = 1 << 11
-	goschedTurns  = 16
-	leastTurn     = 100 * time.Nanosecond
+	yieldTurns    = 1 << 9
+	goschedTurns  = 4
 )
 
 // Pool runs parallel loops on a fixed set of worker threads. The goroutine that
@@ -71,13 +70,12 @@ type Pool struct {
 	closed   atomic.Bool
 	_        [52]byte
 
-	slots    []slot // maxRegions of them, or none if there are no workers
-	tokens   chan struct{}
-	threads  int
-	spin     time.Duration
-	maxTurns int
-	cpus     []int // nil: do not pin
-	running  sync.WaitGroup
+	slots   []slot // maxRegions of them, or none if there are no workers
+	tokens  chan struct{}
+	threads int
+	spin    time.Duration
+	cpus    []int // empty: do not pin
+	running sync.WaitGroup
 }
 
 // NewPool starts a pool. The caller owns it and must Close it.
@@ -90,13 +88,7 @@ func NewPool(opts PoolOptions) *Pool {
 	if p.spin == 0 {
 		p.spin = defaultSpin
 	}
-	p.maxTurns = int(max(p.spin, 0) / leastTurn)
-	if opts.Pin {
-		p.cpus = slices.Clone(opts.CPUs)
-		if len(p.cpus) == 0 {
-			p.cpus = allowedCPUs()
-		}
-	}
+	p.cpus = pinTargets(opts, allowedCPUs())
 	workers := p.threads - 1
 	if workers == 0 {
 		return p
@@ -114,6 +106,18 @@ func NewPool(opts PoolOptions) *Pool {
 		go p.work(w)
 	}
 	return p
+}
+
+// pinTargets returns the processors to pin to, none if nothing is to be pinned. A
+// process may set masks wider than the one it was given; a pool does not.
+func pinTargets(opts PoolOptions, allowed []int) []int {
+	if !opts.Pin {
+		return nil
+	}
+	if len(opts.CPUs) == 0 {
+		return allowed
+	}
+	return slices.DeleteFunc(slices.Clone(opts.CPUs), func(c int) bool { return !slices.Contains(allowed, c) })
 }
 
 // Threads returns the number of workers, the caller of a region included. It is
@@ -171,13 +175,16 @@ func (p *Pool) Close() {
 // uses. A goroutine that runs all iterations of a job calls it once, and the
 // function it returns, on the same goroutine, when it ends. On a pool without Pin
 // both do nothing.
-func (p *Pool) PinCaller() (release func()) {
+func (p *Pool) PinCaller() (release func()) { return p.pin(0) }
+
+// pin does what PinCaller does, for the processor of worker w.
+func (p *Pool) pin(w int) (release func()) {
 	if len(p.cpus) == 0 {
 		return func() {}
 	}
 	runtime.LockOSThread()
 	before := threadMask()
-	pinThread(p.cpus[0])
+	pinThread(p.cpus[w%len(p.cpus)])
 	return func() {
 		before.restore()
 		runtime.UnlockOSThread()
@@ -215,13 +222,6 @@ func (p *Pool) find(from int) int {
 
 // work is the life of worker w.
 func (p *Pool) work(w int) {
-	// Without a processor to stay on, a goroutine that is not tied to its thread
-	// is woken in fewer thread switches.
-	if len(p.cpus) > 0 {
-		runtime.LockOSThread()
-		pinThread(p.cpus[w%len(p.cpus)])
-	}
-	debug.SetPanicOnFault(true)
 	ended := false
 	defer func() {
 		if ended {
@@ -231,6 +231,10 @@ func (p *Pool) work(w int) {
 		// A chunk has called runtime.Goexit: the pool keeps its strength.
 		go p.work(w)
 	}()
+	// A goroutine without a processor to stay on is not tied to its thread either:
+	// so it is woken in fewer thread switches.
+	defer p.pin(w)()
+	debug.SetPanicOnFault(true)
 	// Workers start their search in different places so that they spread over
 	// the open regions.
 	for k := w * maxRegions / p.threads; ; {
@@ -259,15 +263,19 @@ func (p *Pool) next(from int) int {
 		if k := p.find(from); k >= 0 {
 			return k
 		}
-		switch {
-		// The bound on turns holds where time does not pass by itself.
-		case turn >= p.maxTurns || turn%16 == 15 && time.Since(start) > p.spin:
+		if turn%16 == 0 && p.spunEnough(turn, time.Since(start)) {
 			p.park(from)
 			start, turn = time.Now(), 0
-		default:
-			backOff(turn)
+			continue
 		}
+		backOff(turn)
 	}
+}
+
+// spunEnough reports whether a worker is to park that has looked for work for so
+// many turns and so long. In virtual time none passes while a goroutine spins.
+func (p *Pool) spunEnough(turns int, d time.Duration) bool {
+	return d > p.spin || d == 0 && turns >= spinTurns
 }
 
 // backOff spends one turn of waiting, the more politely the longer it lasts.

@@ -151,7 +151,7 @@ func TestRunWakesEveryWorkerNeeded(t *testing.T) {
 		for name, spin := range map[string]time.Duration{"parked": -1, "brief": 50 * time.Microsecond, "default": 0} {
 			t.Run(fmt.Sprintf("%s/%d", name, threads), func(t *testing.T) {
 				p := newTestPool(t, PoolOptions{Threads: threads, Spin: spin})
-				for range 200 {
+				for range 200 / threads {
 					if err := p.Run(t.Context(), nil, threads, &barrier{n: int32(threads)}); err != nil {
 						t.Fatal(err)
 					}
@@ -161,8 +161,9 @@ func TestRunWakesEveryWorkerNeeded(t *testing.T) {
 	}
 }
 
-// TestRunWakesForEveryRegion holds one region that needs all workers of its own
-// until a second region has got one too.
+// TestRunWakesForEveryRegion has two regions that go on only when both callers
+// and both workers are in one of them. Each has a chunk more than there are
+// workers, so that its caller gets one whatever the workers take.
 func TestRunWakesForEveryRegion(t *testing.T) {
 	p := newTestPool(t, PoolOptions{Threads: 3, Spin: -1})
 	for range 200 {
@@ -170,7 +171,7 @@ func TestRunWakesForEveryRegion(t *testing.T) {
 		shared := &barrier{n: 4}
 		for range 2 {
 			wg.Go(func() {
-				if err := p.Run(t.Context(), nil, 2, shared); err != nil {
+				if err := p.Run(t.Context(), nil, 3, shared); err != nil {
 					t.Error(err)
 				}
 			})
@@ -331,6 +332,21 @@ func TestCancelled(t *testing.T) {
 			t.Errorf("cancelled at chunk %d, yet %d ran", at, ran)
 		}
 	}
+}
+
+func TestRunWithinAChunk(t *testing.T) {
+	p := newTestPool(t, PoolOptions{Threads: 3})
+	outer := newAudit(20, 3, func(int, int) {
+		inner := newAudit(20, 3, nil)
+		if err := p.Run(t.Context(), nil, 20, inner); err != nil {
+			t.Error(err)
+		}
+		inner.end(t, false)
+	})
+	if err := p.Run(t.Context(), nil, 20, outer); err != nil {
+		t.Error(err)
+	}
+	outer.end(t, false)
 }
 
 func TestRunInVirtualTime(t *testing.T) {

@@ -9,6 +9,7 @@ type Region interface {
 	// to that call; concurrent calls reuse the same numbers. Chunk should take
 	// some 10 to 100 microseconds: a lease that is asked back, a cancelled
 	// context and Close wait for it. It must not keep anything of the goroutine
-	// that calls it, call [Pool.Close], or leave a thread lock behind.
+	// that calls it, call [Pool.Close], or leave a thread lock behind. It may call
+	// Run for a region within, in which it is worker 0.
 	Chunk(i, worker int)
 }
