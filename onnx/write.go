@@ -12,7 +12,6 @@ import (
 	"strconv"
 
 	"github.com/weirgpu/weir/graph"
-	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -207,59 +206,6 @@ func modelProto(g *graph.Graph, o WriteOptions, ext *externalLayout) (*message, 
 }
 
 var ownMeta = map[string]struct{}{metaProducer: {}, metaProducerVersion: {}, metaDomain: {}, metaModelVersion: {}, metaDoc: {}}
-
-// opsetsOf chooses the one version of each domain that the file declares: the graph's own if every node means the same
-// under it, else the newest of the nodes'.
-func opsetsOf(g *graph.Graph) (map[string]int, error) {
-	nodes := map[string][]*graph.Node{}
-	g.Walk(func(g *graph.Graph) {
-		for _, n := range g.Nodes {
-			nodes[n.Domain] = append(nodes[n.Domain], n)
-		}
-	})
-	out := map[string]int{"": g.Opsets[""]} // domains that no node needs are left out: others may not know them
-	for domain, ns := range nodes {
-		if i := slices.IndexFunc(ns, func(n *graph.Node) bool { return !hasFunction(n) }); domain == fusedDomain && i >= 0 {
-			return nil, fmt.Errorf("%v: %w: other runtimes do not have this operator of weir's own; write the graph before the passes that make it",
-				ns[i], op.ErrUnsupported)
-		}
-		newest := 0
-		for _, n := range ns {
-			newest = max(newest, n.Version)
-		}
-		out[domain] = g.Opsets[domain]
-		odd := changed(ns, out[domain])
-		if odd != nil {
-			out[domain] = newest
-			odd = changed(ns, newest)
-		}
-		if odd != nil {
-			return nil, fmt.Errorf("%v: %w: it has version %d of domain %q, which means something else in version %d that other nodes need",
-				odd, ErrOpset, odd.Version, domain, newest)
-		}
-	}
-	if out[""] == 0 {
-		out[""] = defaultOpset
-	}
-	return out, nil
-}
-
-// defaultOpset is declared for a graph without any node of ONNX's own domain, as every model declares one.
-const defaultOpset = 21
-
-// changed returns a node whose meaning is another at the given version of its domain, nil when there is none.
-func changed(nodes []*graph.Node, version int) *graph.Node {
-	for _, n := range nodes {
-		if n.Version == version {
-			continue
-		}
-		o, err := n.Op()
-		if err != nil || version < o.Since[0] || o.SinceVersion(version) != o.SinceVersion(n.Version) {
-			return n
-		}
-	}
-	return nil
-}
 
 // sharedTensors returns the constants that more than one graph uses, as bodies do that share an outer constant. They are
 // written once, in the main graph.
