@@ -11,11 +11,11 @@
 //
 // # Processors of the Go scheduler
 //
-// Workers of a Pool spin for a short while between regions, so each holds one of the Go scheduler's GOMAXPROCS processors while
-// work goes on. A process that serves requests or keeps timers while all cores
-// compute needs a few more processors than cores: call [ReserveProcs] with 2 once
-// at start. The operating system then shares the cores between workers and the
-// rest.
+// Workers of a Pool spin for a short while between regions, so each holds one of
+// the Go scheduler's GOMAXPROCS processors while work goes on. A process that
+// serves requests or keeps timers while all cores compute needs a few more
+// processors than cores: call [ReserveProcs] with 2 once at start. The operating
+// system then shares the cores between workers and the rest.
 //
 // # What is refused
 //

@@ -31,7 +31,7 @@ type PoolOptions struct {
 	// mask are left out. It has no effect without Pin; empty stands for the mask.
 	CPUs []int
 	// Spin is how long a worker without work looks for more before it parks; a
-	// parked worker comes back some 10 to 20 microseconds after the next region
+	// parked worker comes back some tens of microseconds after the next region
 	// begins. 0 stands for 2 ms, which spans the serial stretches of a forward
 	// pass; a negative value parks at once.
 	Spin time.Duration
