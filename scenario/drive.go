@@ -3,11 +3,14 @@ package scenario
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/engine"
 )
 
 // driver sends one job's requests and runs its iterations, one after another, on one goroutine.
@@ -34,7 +37,7 @@ func newDriver(spec *Job, s seat, it iterate, clock func() time.Duration, seed u
 
 // run serves requests until the iteration count is reached or ctx is done, which is no error. Any other error ends the job.
 func (d *driver) run(ctx context.Context) error {
-	err := d.serve(ctx)
+	err := d.guarded(ctx)
 	d.seat.Release()
 	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil
@@ -43,6 +46,16 @@ func (d *driver) run(ctx context.Context) error {
 		d.seat.Fail(err)
 	}
 	return err
+}
+
+// guarded serves requests and turns a panic into an error: a fault never crosses a job's boundary.
+func (d *driver) guarded(ctx context.Context) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("job %s: %w: %v\n%s", d.spec.Name, engine.ErrFault, r, debug.Stack())
+		}
+	}()
+	return d.serve(ctx)
 }
 
 func (d *driver) serve(ctx context.Context) error {

@@ -59,7 +59,7 @@ var Table = []Row{
 	{"examples/digits", 0, Engine, ""},
 
 	{"share", 1, Sharing, "Job, Share, Snapshot, Policy"},
-	{"share/broker", 2, Sharing, "admission, leases, accounts"},
+	{"share/broker", 2, Sharing, "admission, leases"},
 	{"share/policy", 2, Sharing, "one policy a file"},
 	{"share/sim", 3, Sharing, "virtual time"},
 
@@ -67,6 +67,7 @@ var Table = []Row{
 	{"scenario/view", 7, Both, "live view"},
 	{"scenario/report", 7, Both, "report page"},
 	{"cmd/weir", 8, Both, "flags and wiring"},
+	{"bench/sharing", 8, Both, ""},
 }
 
 // Of returns the row of the package with that path below the module.

@@ -57,13 +57,15 @@ func Write(w io.Writer, h Head, r *scenario.Result) error {
 type phaseTable struct {
 	Name string
 	scenario.Phase
-	Shared bool
+	Shared   bool
+	Together bool // and compared with alone
 }
 
 func tables(r *scenario.Result) []phaseTable {
 	var out []phaseTable
 	for _, p := range r.Phases {
-		out = append(out, phaseTable{Name: Name(p), Phase: p, Shared: p.Mode == scenario.Shared})
+		out = append(out, phaseTable{Name: Name(p), Phase: p, Shared: p.Mode == scenario.Shared,
+			Together: p.Mode != scenario.Solo && p.ThroughputVsSolo > 0})
 	}
 	return out
 }

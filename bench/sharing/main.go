@@ -1,0 +1,205 @@
+// Command sharing measures what weir promises of a shared device and checks it against the bounds that it promises:
+//
+//	go run ./bench/sharing            # about three minutes
+//	go run ./bench/sharing -json > bench/results/DATE-sharing.json
+//
+// Each claim is one scenario of the package scenario on this machine's CPU. The exit code is 1 when a bound is missed. Other
+// load on the machine moves the figures: the result says how much processor time the measurement was denied.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/scenario"
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/zoo"
+)
+
+type claim struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+	Bound float64 `json:"bound"`
+	// Most says that the bound is the most allowed, not the least.
+	Most bool `json:"bound_is_most"`
+	Held bool `json:"held"`
+}
+
+type results struct {
+	Date    string           `json:"date"`
+	Machine string           `json:"machine"`
+	Cores   int              `json:"cores"`
+	Go      string           `json:"go"`
+	Claims  []claim          `json:"claims"`
+	Phases  []scenario.Phase `json:"phases"`
+}
+
+func main() {
+	asJSON := flag.Bool("json", false, "print one JSON object")
+	duration := flag.Duration("duration", 10*time.Second, "length of each phase")
+	child := flag.Bool("child", false, "run one job told by standard input (used by the comparison with processes)")
+	only := flag.String("only", "", "run one group: fair, limit or priority")
+	flag.Parse()
+	cpu.ReserveProcs(2)
+	if *child {
+		exit(scenario.RunChild(context.Background(), os.Stdin, os.Stdout))
+	}
+	r := &results{Date: time.Now().UTC().Format("2006-01-02"), Machine: cpuinfo.ModelName(), Cores: cpu.Cores(), Go: runtime.Version()}
+	for _, g := range []struct {
+		name string
+		run  func(*results, time.Duration) error
+	}{{"fair", fair}, {"limit", limit}, {"priority", priority}} {
+		if *only == "" || *only == g.name {
+			exit(g.run(r, *duration))
+		}
+	}
+	if *asJSON {
+		e := json.NewEncoder(os.Stdout)
+		e.SetIndent("", " ")
+		exit(e.Encode(r))
+	}
+	for _, c := range r.Claims {
+		if !c.Held {
+			os.Exit(1)
+		}
+	}
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "sharing:", err)
+		os.Exit(1)
+	}
+}
+
+// check records a claim and tells the person who watches.
+func (r *results) check(name string, value, bound float64, most bool) {
+	c := claim{name, value, bound, most, value >= bound}
+	relation := "at least"
+	if most {
+		c.Held, relation = value <= bound, "at most"
+	}
+	r.Claims = append(r.Claims, c)
+	verdict := "held"
+	if !c.Held {
+		verdict = "MISSED"
+	}
+	fmt.Fprintf(os.Stderr, "%-6s  %s: %.3f (%s %g)\n", verdict, name, value, relation, bound)
+}
+
+func job(name, arch string, s share.Share, a scenario.Arrival) (scenario.Job, error) {
+	g, err := zoo.New(arch, zoo.Options{Seed: 1})
+	return scenario.Job{Job: share.Job{Name: name, Share: s}, Model: arch, Graph: g, Arrival: a}, err
+}
+
+func (r *results) run(s *scenario.Scenario, o scenario.Options) (*scenario.Result, error) {
+	o.Solo = true
+	o.Progress = func(stage string) { fmt.Fprintln(os.Stderr, "   ", stage) }
+	res, err := scenario.Run(context.Background(), s, o)
+	if err == nil {
+		r.Phases = append(r.Phases, res.Phases...)
+	}
+	return res, err
+}
+
+// fair: two saturating jobs at 50/50 and 30/70.
+func fair(r *results, d time.Duration) error {
+	for _, first := range []float64{0.5, 0.3} {
+		a, err := job("a", "mobilenetv2", share.Share{Compute: first}, scenario.Arrival{Closed: 1})
+		if err != nil {
+			return err
+		}
+		b, err := job("b", "resnet50", share.Share{Compute: 1 - first}, scenario.Arrival{Closed: 1})
+		if err != nil {
+			return err
+		}
+		res, err := r.run(&scenario.Scenario{Policy: "fair", Duration: d, Seed: 1, Jobs: []scenario.Job{a, b}}, scenario.Options{SoloDuration: d})
+		if err != nil {
+			return err
+		}
+		name := fmt.Sprintf("fair %.0f/%.0f", 100*first, 100-100*first)
+		for _, j := range res.Jobs {
+			r.check(fmt.Sprintf("%s: share_error_p95 of %s, points", name, j.Name), j.ShareErrorP95, 3, true)
+		}
+		r.check(name+": throughput_vs_solo", res.ThroughputVsSolo, 0.97, false)
+	}
+	return nil
+}
+
+// limit: a job that may have 0.3 of a device, alone with it and beside a saturating neighbour.
+func limit(r *results, d time.Duration) error {
+	a, err := job("limited", "mobilenetv2", share.Share{Compute: 0.3, Limit: 0.3}, scenario.Arrival{Closed: 1})
+	if err != nil {
+		return err
+	}
+	b, err := job("neighbour", "resnet50", share.Share{Compute: 0.5}, scenario.Arrival{Closed: 1})
+	if err != nil {
+		return err
+	}
+	for _, jobs := range [][]scenario.Job{{a}, {a, b}} {
+		res, err := r.run(&scenario.Scenario{Policy: "fair", Duration: d, Seed: 1, Jobs: jobs}, scenario.Options{SoloDuration: time.Second})
+		if err != nil {
+			return err
+		}
+		r.check(fmt.Sprintf("limit 0.3 among %d jobs: most of any 1 s", len(jobs)), res.Jobs[0].DeviceShareMax, 0.31, true)
+		r.check(fmt.Sprintf("limit 0.3 among %d jobs: device share", len(jobs)), res.Jobs[0].DeviceShare, 0.29, false)
+	}
+	return nil
+}
+
+// priority: a latency job at 30 % load beside an opportunistic job that saturates, and the same pair as processes.
+func priority(r *results, d time.Duration) error {
+	a, err := job("latency", "mobilenetv2", share.Share{Class: share.Latency, Compute: 0.4}, scenario.Arrival{Load: 0.3})
+	if err != nil {
+		return err
+	}
+	b, err := job("batch", "resnet50", share.Share{Class: share.Opportunistic}, scenario.Arrival{Closed: 1})
+	if err != nil {
+		return err
+	}
+	exe, err := executable()
+	if err != nil {
+		return err
+	}
+	// A p99 needs many requests, and both sides the same ones.
+	d *= 2
+	res, err := r.run(&scenario.Scenario{Policy: "priority", Duration: d, Seed: 1, Jobs: []scenario.Job{a, b}}, scenario.Options{SoloDuration: d,
+		Compare: []scenario.Mode{scenario.Processes}, Child: []string{exe, "-child"}})
+	if err != nil {
+		return err
+	}
+	lat, batch := res.Jobs[0], res.Jobs[1]
+	r.check("priority: p99 of the latency job against alone", lat.Latency.P99/lat.SoloLatency.P99, 1.2, true)
+	left := 1 - lat.DeviceShare
+	r.check("priority: opportunistic job's part of the time left over", batch.DeviceShare/left, 0.8, false)
+	for _, p := range res.Phases {
+		if p.Mode == scenario.Processes {
+			fmt.Fprintf(os.Stderr, "        as processes, nice 0 and 19: p99 %.2f times alone, batch %.2f of its solo throughput\n",
+				p.Jobs[0].Latency.P99/lat.SoloLatency.P99, p.Jobs[1].IterationsPerS/batch.SoloPerS)
+		}
+	}
+	fmt.Fprintf(os.Stderr, "        under weir: p99 %.2f ms, alone %.2f ms; batch %.2f of its solo throughput\n", lat.Latency.P99,
+		lat.SoloLatency.P99, batch.IterationsPerS/batch.SoloPerS)
+	return nil
+}
+
+// executable returns this program, which go run leaves in place while it runs.
+func executable() (string, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	if _, err := exec.LookPath(exe); err != nil {
+		return "", err
+	}
+	return filepath.Abs(exe)
+}
