@@ -1,0 +1,632 @@
+package graph
+
+import (
+	"encoding/base64"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// maxNesting bounds graphs within graphs in the text form.
+const maxNesting = 64
+
+// Parse reads the text form that [Print] writes. It checks that every value is defined once and before its use; the
+// operators are [Graph.Check]'s business. Errors are of kind [ErrInvalid] and begin with line:column. Parse does not
+// panic and allocates in proportion to the text, whatever it is given.
+func Parse(text string) (*Graph, error) {
+	p := &parser{lex: lexer{src: text, line: 1, col: 1}}
+	if err := p.step(); err != nil {
+		return nil, err
+	}
+	g, err := p.graph(0)
+	if err != nil {
+		return nil, err
+	}
+	if p.tok.kind != endToken {
+		return nil, syntaxError(p.tok, "%v after the end of the graph", p.tok)
+	}
+	return g, nil
+}
+
+type parser struct {
+	lex lexer
+	tok token // the one to be read next
+}
+
+// step reads the next token.
+func (p *parser) step() (err error) {
+	p.tok, err = p.lex.next()
+	return err
+}
+
+// take reads the next token and returns the one before.
+func (p *parser) take() (token, error) {
+	t := p.tok
+	return t, p.step()
+}
+
+func (p *parser) punct(s string) error {
+	if !p.tok.is(s) {
+		return syntaxError(p.tok, "want '%s', have %v", s, p.tok)
+	}
+	return p.step()
+}
+
+// skip reads the punctuation when it comes next.
+func (p *parser) skip(s string) (bool, error) {
+	if !p.tok.is(s) {
+		return false, nil
+	}
+	return true, p.step()
+}
+
+func (p *parser) keyword(s string) error {
+	if p.tok.kind != wordToken || p.tok.text != s {
+		return syntaxError(p.tok, "want '%s', have %v", s, p.tok)
+	}
+	return p.step()
+}
+
+func (p *parser) quoted() (string, error) {
+	if p.tok.kind != quotedToken {
+		return "", syntaxError(p.tok, "want a string, have %v", p.tok)
+	}
+	t, err := p.take()
+	return t.text, err
+}
+
+// name reads a word or a string.
+func (p *parser) name() (string, error) {
+	if p.tok.kind != wordToken && p.tok.kind != quotedToken {
+		return "", syntaxError(p.tok, "want a name, have %v", p.tok)
+	}
+	t, err := p.take()
+	return t.text, err
+}
+
+func (p *parser) integer() (int, error) {
+	n, err := strconv.Atoi(p.tok.text)
+	if p.tok.kind != wordToken || err != nil {
+		return 0, syntaxError(p.tok, "want an integer, have %v", p.tok)
+	}
+	return n, p.step()
+}
+
+// body is a graph while it is read.
+type body struct {
+	g      *Graph
+	values map[string]*Value
+}
+
+func (p *parser) graph(depth int) (*Graph, error) {
+	if depth > maxNesting {
+		return nil, syntaxError(p.tok, "graphs nest deeper than %d", maxNesting)
+	}
+	if err := p.keyword("graph"); err != nil {
+		return nil, err
+	}
+	b := body{g: &Graph{}, values: map[string]*Value{}}
+	var err error
+	if b.g.Name, err = p.quoted(); err != nil {
+		return nil, err
+	}
+	at := p.tok
+	if p.tok.kind == wordToken {
+		if err := p.keyword("captures"); err != nil {
+			return nil, err
+		}
+		if b.g.Captures, err = p.integer(); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.punct("{"); err != nil {
+		return nil, err
+	}
+	for !p.tok.is("}") {
+		if err := p.definition(&b, depth); err != nil {
+			return nil, err
+		}
+	}
+	if b.g.Captures < 0 || b.g.Captures > len(b.g.Inputs) {
+		return nil, syntaxError(at, "%d captures of %d inputs", b.g.Captures, len(b.g.Inputs))
+	}
+	return b.g, p.step()
+}
+
+func (p *parser) definition(b *body, depth int) error {
+	if p.tok.kind != wordToken || p.tok.text == "_" {
+		return p.node(b, depth)
+	}
+	switch p.tok.text {
+	case "opset", "meta":
+		return p.header(b)
+	case "input":
+		if err := p.step(); err != nil {
+			return err
+		}
+		v, err := p.define(b)
+		b.g.Inputs = append(b.g.Inputs, v)
+		return err
+	case "const":
+		return p.constant(b)
+	case "output":
+		if err := p.step(); err != nil {
+			return err
+		}
+		v, err := p.use(b)
+		b.g.Outputs = append(b.g.Outputs, v)
+		return err
+	}
+	return p.node(b, depth)
+}
+
+func (p *parser) header(b *body) error {
+	what, err := p.take()
+	if err != nil {
+		return err
+	}
+	key, err := p.quoted()
+	if err != nil {
+		return err
+	}
+	if what.text == "meta" {
+		if b.g.Meta == nil {
+			b.g.Meta = map[string]string{}
+		}
+		b.g.Meta[key], err = p.quoted()
+		return err
+	}
+	if b.g.Opsets == nil {
+		b.g.Opsets = map[string]int{}
+	}
+	b.g.Opsets[key], err = p.integer()
+	return err
+}
+
+// define reads %name and, behind a colon, a type.
+func (p *parser) define(b *body) (*Value, error) {
+	at := p.tok
+	if err := p.punct("%"); err != nil {
+		return nil, err
+	}
+	name, err := p.name()
+	if err != nil {
+		return nil, err
+	}
+	if b.values[name] != nil {
+		return nil, syntaxError(at, "value %q is defined twice", name)
+	}
+	v := &Value{Name: name}
+	b.values[name] = v
+	if colon, err := p.skip(":"); !colon || err != nil {
+		return v, err
+	}
+	v.Type, err = p.typ()
+	return v, err
+}
+
+// use reads %name of a value that is defined.
+func (p *parser) use(b *body) (*Value, error) {
+	at := p.tok
+	if err := p.punct("%"); err != nil {
+		return nil, err
+	}
+	name, err := p.name()
+	if err != nil {
+		return nil, err
+	}
+	v := b.values[name]
+	if v == nil {
+		return nil, syntaxError(at, "value %q is not defined before its use", name)
+	}
+	return v, nil
+}
+
+func (p *parser) constant(b *body) error {
+	if err := p.step(); err != nil {
+		return err
+	}
+	at := p.tok
+	v, err := p.define(b)
+	if err != nil {
+		return err
+	}
+	if err := p.punct("="); err != nil {
+		return err
+	}
+	t, err := p.contents(at, v.Type)
+	if err == nil {
+		v.Type = op.TypeOf(t)
+	}
+	return err
+}
+
+// contents reads the elements of a tensor of the given type.
+func (p *parser) contents(at token, typ op.Type) (*tensor.Tensor, error) {
+	shape, ok := typ.Ints()
+	size, err := tensor.ByteCount(typ.DType, shape)
+	if !ok || !typ.DType.Valid() || err != nil {
+		return nil, syntaxError(at, "a constant cannot be %v", typ)
+	}
+	if p.tok.kind == wordToken && p.tok.text == "base64" {
+		return p.base64(typ.DType, shape, size)
+	}
+	if p.tok.kind == wordToken && p.tok.text == "..." {
+		return nil, syntaxError(p.tok, "the brief form leaves out the elements; print the exact form")
+	}
+	if err := p.punct("{"); err != nil {
+		return nil, err
+	}
+	var elems []token
+	for !p.tok.is("}") {
+		if len(elems) > 0 {
+			if err := p.punct(","); err != nil {
+				return nil, err
+			}
+		}
+		t, err := p.take()
+		if err != nil {
+			return nil, err
+		}
+		elems = append(elems, t)
+	}
+	if n, _ := tensor.Count(shape); n != len(elems) {
+		return nil, syntaxError(p.tok, "%d elements for %v", len(elems), typ)
+	}
+	t, err := tensor.New(typ.DType, shape...)
+	if err != nil {
+		return nil, syntaxError(at, "%v", err)
+	}
+	for i, e := range elems {
+		if !setElement(t, i, e) {
+			return nil, syntaxError(e, "%v is no element of %v", e, typ.DType)
+		}
+	}
+	return t, p.step()
+}
+
+func (p *parser) base64(d tensor.DType, shape []int, size int) (*tensor.Tensor, error) {
+	if err := p.step(); err != nil {
+		return nil, err
+	}
+	at := p.tok
+	text, err := p.quoted()
+	if err != nil {
+		return nil, err
+	}
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || len(data) != size || d == tensor.String {
+		return nil, syntaxError(at, "want the base64 of %d bytes of %v, have %d", size, d, len(data))
+	}
+	return &tensor.Tensor{DType: d, Shape: append([]int{}, shape...), Data: data}, nil
+}
+
+// typ reads dtype[dims].
+func (p *parser) typ() (op.Type, error) {
+	at := p.tok
+	name, err := p.name()
+	if err != nil {
+		return op.Type{}, err
+	}
+	d, err := tensor.ParseDType(name)
+	if err != nil && name != tensor.Undefined.String() {
+		return op.Type{}, syntaxError(at, "%q is no element type", name)
+	}
+	if err := p.punct("["); err != nil {
+		return op.Type{}, err
+	}
+	if p.tok.kind == wordToken && p.tok.text == "..." {
+		if err := p.step(); err != nil {
+			return op.Type{}, err
+		}
+		return op.Unranked(d), p.punct("]")
+	}
+	t := op.Ranked(d)
+	for !p.tok.is("]") {
+		if len(t.Shape) > 0 {
+			if err := p.punct(","); err != nil {
+				return op.Type{}, err
+			}
+		}
+		dim, err := p.dim()
+		if err != nil {
+			return op.Type{}, err
+		}
+		t.Shape = append(t.Shape, dim)
+	}
+	return t, p.step()
+}
+
+// dim reads a sum of products.
+func (p *parser) dim() (op.Dim, error) {
+	if unknown, err := p.skip("?"); unknown || err != nil {
+		return op.Unknown(), err
+	}
+	at := p.tok
+	sum, err := p.term()
+	for err == nil && p.tok.kind == wordToken && (p.tok.text == "+" || p.tok.text == "-") {
+		sign := 1
+		if p.tok.text == "-" {
+			sign = -1
+		}
+		if err = p.step(); err != nil {
+			break
+		}
+		var t op.Dim
+		t, err = p.term()
+		sum = sum.Add(t.MulInt(sign))
+	}
+	if err == nil && sum.IsUnknown() {
+		err = syntaxError(at, "a dimension is out of range")
+	}
+	return sum, err
+}
+
+func (p *parser) term() (op.Dim, error) {
+	product := op.Known(1)
+	for {
+		f, err := p.factor()
+		if err != nil {
+			return f, err
+		}
+		product = product.Mul(f)
+		if more, err := p.skip(op.TimesSign); !more || err != nil {
+			return product, err
+		}
+	}
+}
+
+func (p *parser) factor() (op.Dim, error) {
+	at := p.tok
+	s, err := p.name()
+	if err != nil {
+		return op.Dim{}, err
+	}
+	if at.kind == wordToken {
+		if n, err := strconv.Atoi(s); err == nil {
+			return op.Known(n), nil
+		}
+	}
+	if s == "" || strings.Contains(s, op.TimesSign) || at.kind == wordToken && symbol(s) != s {
+		return op.Dim{}, syntaxError(at, "%v is no dimension", at)
+	}
+	return op.Sym(s), nil
+}
+
+// node reads outputs = domain:Type@version "name" (inputs | captures) {attributes}.
+func (p *parser) node(b *body, depth int) error {
+	n := &Node{}
+	if p.tok.is("%") || p.tok.text == "_" && p.tok.kind == wordToken {
+		if err := p.outputs(b, n); err != nil {
+			return err
+		}
+	}
+	var err error
+	if n.Type, err = p.name(); err != nil {
+		return err
+	}
+	if colon, err := p.skip(":"); err != nil {
+		return err
+	} else if colon {
+		n.Domain = n.Type
+		if n.Type, err = p.name(); err != nil {
+			return err
+		}
+	}
+	if err := p.punct("@"); err != nil {
+		return err
+	}
+	if n.Version, err = p.integer(); err != nil {
+		return err
+	}
+	if p.tok.kind == quotedToken {
+		if n.Name, err = p.quoted(); err != nil {
+			return err
+		}
+	}
+	if err := p.operands(b, n); err != nil {
+		return err
+	}
+	if err := p.attrs(n, depth); err != nil {
+		return err
+	}
+	b.g.Nodes = append(b.g.Nodes, n)
+	for _, v := range n.Out {
+		if v != nil {
+			b.values[v.Name] = v
+		}
+	}
+	return nil
+}
+
+// outputs reads what a node defines; the values exist from the end of its line on.
+func (p *parser) outputs(b *body, n *Node) error {
+	own := body{g: b.g, values: map[string]*Value{}}
+	for {
+		if p.tok.kind == wordToken && p.tok.text == "_" {
+			n.Out = append(n.Out, nil)
+			if err := p.step(); err != nil {
+				return err
+			}
+		} else {
+			at := p.tok
+			v, err := p.define(&own)
+			if err != nil {
+				return err
+			}
+			if b.values[v.Name] != nil {
+				return syntaxError(at, "value %q is defined twice", v.Name)
+			}
+			v.Producer, v.Index = n, len(n.Out)
+			n.Out = append(n.Out, v)
+		}
+		if more, err := p.skip(","); err != nil {
+			return err
+		} else if !more {
+			return p.punct("=")
+		}
+	}
+}
+
+func (p *parser) operands(b *body, n *Node) error {
+	if err := p.punct("("); err != nil {
+		return err
+	}
+	captures := -1
+	for first := true; !p.tok.is(")"); first = false {
+		if bar, err := p.skip("|"); err != nil {
+			return err
+		} else if bar {
+			if captures >= 0 {
+				return syntaxError(p.tok, "a second bar among the operands")
+			}
+			captures = len(n.In)
+		} else if !first {
+			if err := p.punct(","); err != nil {
+				return err
+			}
+		}
+		if p.tok.kind == wordToken && p.tok.text == "_" {
+			n.In = append(n.In, nil)
+			if err := p.step(); err != nil {
+				return err
+			}
+			continue
+		}
+		v, err := p.use(b)
+		if err != nil {
+			return err
+		}
+		n.In = append(n.In, v)
+	}
+	if captures >= 0 {
+		n.Captures = len(n.In) - captures
+	}
+	return p.step()
+}
+
+func (p *parser) attrs(n *Node, depth int) error {
+	if open, err := p.skip("{"); !open || err != nil {
+		return err
+	}
+	for {
+		at := p.tok
+		name, err := p.name()
+		if err != nil {
+			return err
+		}
+		if n.Attrs.Has(name) {
+			return syntaxError(at, "attribute %q is given twice", name)
+		}
+		if err := p.punct("="); err != nil {
+			return err
+		}
+		a, err := p.attr(name, depth)
+		if err != nil {
+			return err
+		}
+		n.Attrs = append(n.Attrs, a)
+		if more, err := p.skip(","); err != nil {
+			return err
+		} else if !more {
+			return p.punct("}")
+		}
+	}
+}
+
+func (p *parser) attr(name string, depth int) (op.Attr, error) {
+	switch t := p.tok; {
+	case t.kind == quotedToken:
+		return op.StringAttr(name, t.text), p.step()
+	case t.is("["):
+		vs, err := elements(p, parseInt)
+		return op.IntsAttr(name, vs...), err
+	case t.kind != wordToken:
+	case t.text == "floats" || t.text == "strings":
+		return p.list(name, t.text)
+	case t.text == "graph":
+		g, err := p.graph(depth + 1)
+		return op.BodyAttr(name, g), err
+	case t.text == "tensor":
+		return p.tensorAttr(name)
+	default:
+		if i, ok := parseInt(t); ok {
+			return op.IntAttr(name, i), p.step()
+		}
+		if f, ok := parseFloat(t); ok {
+			return op.FloatAttr(name, f), p.step()
+		}
+	}
+	return op.Attr{}, syntaxError(p.tok, "want the value of attribute %q, have %v", name, p.tok)
+}
+
+func (p *parser) list(name, kind string) (op.Attr, error) {
+	if err := p.step(); err != nil {
+		return op.Attr{}, err
+	}
+	if kind == "floats" {
+		vs, err := elements(p, parseFloat)
+		return op.FloatsAttr(name, vs...), err
+	}
+	vs, err := elements(p, func(t token) (string, bool) { return t.text, t.kind == quotedToken })
+	return op.StringsAttr(name, vs...), err
+}
+
+func (p *parser) tensorAttr(name string) (op.Attr, error) {
+	if err := p.step(); err != nil {
+		return op.Attr{}, err
+	}
+	at := p.tok
+	typ, err := p.typ()
+	if err != nil {
+		return op.Attr{}, err
+	}
+	t, err := p.contents(at, typ)
+	return op.TensorAttr(name, t), err
+}
+
+// elements reads [a, b, ...].
+func elements[T any](p *parser, parse func(token) (T, bool)) ([]T, error) {
+	if err := p.punct("["); err != nil {
+		return nil, err
+	}
+	vs := []T{}
+	for !p.tok.is("]") {
+		if len(vs) > 0 {
+			if err := p.punct(","); err != nil {
+				return nil, err
+			}
+		}
+		v, ok := parse(p.tok)
+		if !ok {
+			return nil, syntaxError(p.tok, "%v is no element of this list", p.tok)
+		}
+		vs = append(vs, v)
+		if err := p.step(); err != nil {
+			return nil, err
+		}
+	}
+	return vs, p.step()
+}
+
+func parseInt(t token) (int64, bool) {
+	i, err := strconv.ParseInt(t.text, 10, 64)
+	return i, err == nil && t.kind == wordToken
+}
+
+// parseFloat reads a float, a NaN by its bits.
+func parseFloat(t token) (float32, bool) {
+	if t.kind != wordToken {
+		return 0, false
+	}
+	if hex, ok := strings.CutPrefix(t.text, "nan"); ok {
+		bits, err := strconv.ParseUint(hex, 16, 32)
+		f := math.Float32frombits(uint32(bits))
+		return f, err == nil && f != f
+	}
+	f, err := strconv.ParseFloat(t.text, 32)
+	return float32(f), err == nil
+}

@@ -1,0 +1,154 @@
+package graph
+
+import (
+	"encoding/base64"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// maxLiteral is the number of elements up to which the text form writes a tensor's elements one by one.
+const maxLiteral = 16
+
+// tensor writes type, separator and contents.
+func (p *printer) tensor(t *tensor.Tensor, sep string) {
+	if err := t.Check(); err != nil {
+		p.fail("a constant: %v", err)
+		return
+	}
+	p.text("%s%s", typeText(op.Concrete(t.DType, t.Shape...)), sep)
+	n := t.Len()
+	switch {
+	case n <= maxLiteral && literal(t) || t.DType == tensor.String && !p.brief:
+		p.text("{")
+		for i := range n {
+			if i > 0 {
+				p.text(", ")
+			}
+			p.text("%s", elementText(t, i))
+		}
+		p.text("}")
+	case p.brief:
+		p.text("...")
+	default:
+		p.text("base64 \"")
+		enc := base64.NewEncoder(base64.StdEncoding, p.w)
+		_, _ = enc.Write(t.Data) // the buffered writer keeps the error for Flush
+		_ = enc.Close()
+		p.text("\"")
+	}
+}
+
+// literal reports whether the elements of t are read back exactly from their text. The bits of a NaN are not.
+func literal(t *tensor.Tensor) bool {
+	if t.DType == tensor.Complex64 || t.DType == tensor.Complex128 {
+		return false
+	}
+	if !t.DType.IsFloat() {
+		return true
+	}
+	fs, err := t.Floats()
+	for _, f := range fs {
+		if math.IsNaN(f) {
+			return false
+		}
+	}
+	return err == nil
+}
+
+func elementText(t *tensor.Tensor, i int) string {
+	switch v := t.At(i).(type) {
+	case float32:
+		return strconv.FormatFloat(float64(v), 'g', -1, 32)
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case uint64:
+		return strconv.FormatUint(v, 10)
+	case bool:
+		return strconv.FormatBool(v)
+	case string:
+		return strconv.Quote(v)
+	}
+	return "?"
+}
+
+// floatText writes a float such that it is told from an integer; a NaN is written by its bits.
+func floatText(f float64, bits int) string {
+	if math.IsNaN(f) && bits == 32 {
+		return "nan" + strconv.FormatUint(uint64(math.Float32bits(float32(f))), 16)
+	}
+	s := strconv.FormatFloat(f, 'g', -1, bits)
+	if !strings.ContainsAny(s, ".eIN") {
+		s += ".0"
+	}
+	return s
+}
+
+// setElement parses element i of t; false when the text does not fit the type.
+func setElement(t *tensor.Tensor, i int, tok token) bool {
+	if tok.kind == quotedToken {
+		if t.DType == tensor.String {
+			t.Strings[i] = tok.text
+		}
+		return t.DType == tensor.String
+	}
+	var err error
+	var f float64
+	switch s := tok.text; t.DType {
+	case tensor.Bool:
+		t.Data[i] = map[bool]byte{true: 1}[s == "true"]
+		return s == "true" || s == "false"
+	case tensor.Float64:
+		tensor.As[float64](t)[i], err = strconv.ParseFloat(s, 64)
+	case tensor.Float32, tensor.Float16, tensor.BFloat16:
+		f, err = strconv.ParseFloat(s, 32)
+		setFloat(t, i, float32(f))
+	case tensor.Uint64:
+		tensor.As[uint64](t)[i], err = strconv.ParseUint(s, 10, 64)
+	default:
+		return setInt(t, i, s)
+	}
+	return err == nil
+}
+
+func setFloat(t *tensor.Tensor, i int, f float32) {
+	switch t.DType {
+	case tensor.Float32:
+		tensor.As[float32](t)[i] = f
+	case tensor.Float16:
+		tensor.As[tensor.Half](t)[i] = tensor.HalfOf(f)
+	case tensor.BFloat16:
+		tensor.As[tensor.BHalf](t)[i] = tensor.BHalfOf(f)
+	}
+}
+
+// setInt writes the low bytes of an integer that fits the element type.
+func setInt(t *tensor.Tensor, i int, s string) bool {
+	if !t.DType.IsInteger() {
+		return false
+	}
+	size := t.DType.Size()
+	var bits uint64
+	if t.DType.IsSigned() {
+		v, err := strconv.ParseInt(s, 10, 8*size)
+		if err != nil {
+			return false
+		}
+		bits = uint64(v)
+	} else {
+		v, err := strconv.ParseUint(s, 10, 8*size)
+		if err != nil {
+			return false
+		}
+		bits = v
+	}
+	for k := range size {
+		t.Data[i*size+k] = byte(bits >> (8 * k))
+	}
+	return true
+}
