@@ -42,13 +42,11 @@ func (unlimited) Release(int64)       {}
 type Options struct {
 	Device device.Device
 	Pool   *cpu.Pool
-	// Quota grants the packed weights, which stay; ArenaQuota the arenas, one an instance. nil Quota: Unlimited; nil
-	// ArenaQuota: Quota.
+	// Quota grants the packed weights, which stay; ArenaQuota the arenas, one an instance, and, while an iteration runs, the
+	// values whose shape depends on data. nil Quota: Unlimited; nil ArenaQuota: Quota.
 	Quota, ArenaQuota Quota
 	// MaxInstances bounds the arenas that exist at a time; 0 means no bound but the quota.
 	MaxInstances int
-	// DynamicLimit bounds, for each iteration, the bytes of values whose shape depends on data; 0 means no bound.
-	DynamicLimit int64
 	// Progress, when set, is called while weights are packed.
 	Progress func(done, total int)
 }
@@ -148,7 +146,7 @@ func (s *Session) newInstance() (*Instance, error) {
 		return nil, err
 	}
 	return &Instance{session: s, arena: arena, program: prog,
-		exec: cpu.Exec{Pool: s.opts.Pool, DynamicLimit: s.opts.DynamicLimit}}, nil
+		exec: cpu.Exec{Pool: s.opts.Pool, Memory: s.opts.ArenaQuota}}, nil
 }
 
 // Close frees the packed weights and every free instance; instances in use are freed when they are put back, and the
@@ -206,7 +204,7 @@ func (i *Instance) Run(ctx context.Context, g device.Gate) (err error) {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("graph %q: %w: %v\n%s", i.session.plan.Graph.Name, ErrFault, r, debug.Stack())
 		}
-		i.exec.Ctx, i.exec.Gate = nil, nil
+		i.settle()
 	}()
 	i.exec.Ctx, i.exec.Gate, i.exec.Dynamic = ctx, g, 0
 	err = i.program.Run(&i.exec)
@@ -216,9 +214,18 @@ func (i *Instance) Run(ctx context.Context, g device.Gate) (err error) {
 	return err
 }
 
+// settle gives back what an iteration reserved, and forgets what it was run with.
+func (i *Instance) settle() {
+	if i.exec.Dynamic > 0 {
+		i.exec.Memory.Release(i.exec.Dynamic)
+	}
+	i.exec.Ctx, i.exec.Gate, i.exec.Dynamic = nil, nil, 0
+}
+
 // Profile runs one iteration step by step and reports each to visit, in order, after it has run.
 func (i *Instance) Profile(ctx context.Context, visit func(step int, s *plan.Step)) error {
 	i.exec.Ctx, i.exec.Gate, i.exec.Dynamic = ctx, device.Open, 0
+	defer i.settle()
 	steps := i.session.plan.Steps
 	for k := range steps {
 		if err := i.program.RunStep(&i.exec, k); err != nil {

@@ -55,8 +55,8 @@ func compile(g *graph.Graph, o Options) (*Plan, error) {
 	for _, v := range g.Inputs {
 		c.plan.Inputs = append(c.plan.Inputs, c.newSlot(v, -1))
 	}
-	for i, n := range g.Nodes {
-		if err := c.step(i, n); err != nil {
+	for _, n := range g.Nodes {
+		if err := c.step(n); err != nil {
 			return nil, fmt.Errorf("graph %q: %v: %w", g.Name, n, err)
 		}
 	}
@@ -105,8 +105,8 @@ func (c *compiler) use(v *graph.Value, step int) int {
 	}
 }
 
-func (c *compiler) step(i int, n *graph.Node) error {
-	i = len(c.plan.Steps)
+func (c *compiler) step(n *graph.Node) error {
+	i := len(c.plan.Steps)
 	o, err := n.Op()
 	if err != nil {
 		return err

@@ -9,7 +9,7 @@
 // allocated. Constants that no kernel repacks stay where the model file maps them.
 //
 // Values whose shape depends on data (NonZero, a Loop's result) cannot be planned: they live on the Go heap while
-// one iteration runs, and their bytes are bounded by what the caller allows (cpu.Exec).
+// one iteration runs, and their bytes are asked of the job's memory as they appear (cpu.Exec).
 //
 // Concurrency: a Plan is immutable and shared. A Program belongs to one goroutine at a time.
 //

@@ -135,7 +135,6 @@ func (s *stage) load(t *tenant, index int) error {
 		t.admit, t.seat = j, &leased{job: j}
 		t.result.MemoryCapBytes = int64(j.Spec().Memory)
 		o.Quota, o.ArenaQuota = quota{j, broker.Persistent}, quota{j, broker.Ephemeral}
-		o.DynamicLimit = t.result.MemoryCapBytes
 	}
 	if s.mode == Threads {
 		o.Pool = cpu.NewPool(cpu.PoolOptions{Threads: s.run.pool.Threads()})

@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/weirgpu/weir/device"
@@ -45,12 +44,17 @@ type Exec struct {
 	Ctx  context.Context
 	Gate device.Gate
 	Pool *Pool
-	// DynamicLimit bounds the bytes of the values whose shape depends on data; Dynamic counts those of this run.
-	DynamicLimit, Dynamic int64
+	// Memory grants the bytes of values whose shape depends on data; nil grants everything. Dynamic counts those of this run,
+	// which the owner of the Exec releases when the run is over.
+	Memory  Memory
+	Dynamic int64
 }
 
-// ErrDynamic is the kind of error about values whose shape depends on data and that need more than DynamicLimit.
-var ErrDynamic = errors.New("data-dependent values exceed the job's memory")
+// Memory grants and takes back bytes of a job's memory. Reserve's error names the job, what it wants and its cap.
+type Memory interface {
+	Reserve(bytes int64) error
+	Release(bytes int64)
+}
 
 // For runs chunks 0 to n-1 of r on the pool, under the gate.
 func (x *Exec) For(n int, r Region) error {
@@ -65,11 +69,12 @@ func (x *Exec) Pass() error {
 	return nil
 }
 
-// Reserve counts bytes of a value whose shape depends on data.
+// Reserve asks for the bytes of a value whose shape depends on data.
 func (x *Exec) Reserve(bytes int64) error {
-	if x.DynamicLimit > 0 && x.Dynamic+bytes > x.DynamicLimit {
-		return fmt.Errorf("%w: want %d bytes beside %d held, cap %d: raise --memory or give smaller inputs",
-			ErrDynamic, bytes, x.Dynamic, x.DynamicLimit)
+	if x.Memory != nil {
+		if err := x.Memory.Reserve(bytes); err != nil {
+			return fmt.Errorf("a value whose shape depends on data: %w", err)
+		}
 	}
 	x.Dynamic += bytes
 	return nil
