@@ -19,7 +19,7 @@ const (
 	// backlogged is the part of a slot for which a job must have had work to
 	// count as wanting all it can get. It is below 1 for the sake of jobs
 	// whose next request arrives a moment after the last was completed.
-	backlogged = 0.9
+	backlogged = 0.98
 
 	// keepSlots bounds a meter's memory: it remembers this many slots at
 	// least, and at most twice as many.

@@ -5,7 +5,8 @@
 // and [Fair], the default. A policy is a [share.Policy]: a pure function of
 // the snapshots it has been shown, with no clock, lock, channel or I/O, so that
 // the same file runs live under share/broker and in virtual time under
-// share/sim. The ledger that fair and priority keep is in ledger.go.
+// share/sim. What fair and priority have in common is in ledger.go and
+// arbiter.go.
 //
 // To add a policy: write one file whose header cites the paper and section,
 // maps its symbols to the fields of [share.JobState] and lists departures; give

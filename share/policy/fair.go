@@ -8,8 +8,8 @@ import (
 
 // This file is proportional sharing with reservations and limits: Gulati,
 // Merchant and Varman, "mClock: Handling throughput variability for hypervisor
-// IO scheduling", OSDI 2010, section 3, run by lag as in Stoica and Abdel-
-// Wahab, "Earliest eligible virtual deadline first", 1995.
+// IO scheduling", OSDI 2010, section 3, scheduled as in Stoica and Abdel-Wahab,
+// "Earliest eligible virtual deadline first", 1995, section 2.
 //
 //	paper                        here
 //	reservation r_i, weight w_i  Share.Guarantee, Share.Weight (one number)
@@ -19,21 +19,20 @@ import (
 //	request of length q          FairParams.Slice
 //
 // Departures: entitlements replace the two phases of tags; a slice ends at the
-// next boundary between steps and the excess is charged. A job entitled to a
-// fraction x of the device beside n others waits for it at most
-// (slice + longest step) * (1/x + n), and one without a guarantee for as long
-// as guarantees take the whole device.
+// next boundary between steps and the excess is charged; a job that comes to
+// wait can end another's slice. A job entitled to a fraction x of the device
+// waits for it at most (2 slices + longest step)/x and a slice and step more,
+// and one without a guarantee for as long as guarantees take the whole device.
 
 // FairParams are the parameters of [Fair] and, within a class, of [Priority].
 type FairParams struct {
-	// Slice is how long a job runs while others wait, and the most credit
-	// that a job can have when it comes back from being idle.
+	// Slice is how long a job runs while others wait.
 	Slice time.Duration
 	// Burst is the device time by which a job's use may exceed its limit over
 	// any window, apart from the step in which a slice ends.
 	Burst time.Duration
-	// Granularity is the device time that a job which comes to wait must be
-	// owed to take the device from another within a slice.
+	// Granularity is how long a job must have been away, or the device time
+	// it must be owed, to take the device from another within a slice.
 	Granularity time.Duration
 }
 
@@ -52,10 +51,8 @@ func (p FairParams) Validate() error {
 // guarantee at least, its limit at most, and idle capacity by weight, taken
 // back when its owner returns. It ignores class.
 type Fair struct {
-	ledger ledger
-	turn   turn
-	run    [1]share.Grant
-	revoke [1]share.JobID
+	arbiter arbiter
+	ledger  ledger
 }
 
 // NewFair returns the policy, or the faults of its parameters.
@@ -69,45 +66,13 @@ func (p *Fair) Name() string { return "fair" }
 // NewJobState returns the account of a job that has used nothing yet.
 func (p *Fair) NewJobState() any { return p.ledger.newAccount() }
 
-// Decide grants the free device to the job that is owed most for its
-// entitlement, or revokes it for a job that has just come back to what is its
-// own.
+// Decide grants the free device to the job that is owed a slice soonest, or
+// revokes it for a job that has just come back to what is its own.
 func (p *Fair) Decide(s *share.Snapshot) share.Decision {
 	p.ledger.advance(s)
-	var d share.Decision
-	var next, run *share.JobState
-	for i := range s.Jobs {
-		j := &s.Jobs[i]
-		switch {
-		case j.Phase == share.Running:
-			run = j
-		case j.Phase != share.Waiting:
-		case p.ledger.throttled(j) && !(p.turn.job == j.ID && s.Now < p.turn.until):
-			d.Wake = sooner(d.Wake, p.ledger.ready(j))
-		case next == nil || p.ledger.better(j, next):
-			next = j
-		}
-	}
-	switch {
-	case next == nil:
-	case run == nil:
-		if rest := p.turn.rest(s); rest != nil {
-			next = rest
-		}
-		p.run[0] = p.turn.grant(next, s, p.ledger.slice(next, s))
-		d.Run = p.run[:]
-	case !run.Revoking && p.ledger.preempts(next, run):
-		p.turn.end()
-		p.revoke[0] = run.ID
-		d.Revoke = p.revoke[:]
-	}
-	return d
+	return p.arbiter.decide(s, p)
 }
 
-// sooner returns the earlier of two times to wake at, of which 0 is none.
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
-}
+func (p *Fair) rank(*share.JobState) int { return 0 }
+
+func (p *Fair) book(*share.JobState) *ledger { return &p.ledger }

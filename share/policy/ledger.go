@@ -12,11 +12,11 @@ import (
 // job: accounts live in JobState.State.
 //
 // For each job with work, lag is the device time it is owed: its part, by
-// entitlement, of all the time its fellows and itself used, less what it used
-// (Stoica and Abdel-Wahab, "Earliest Eligible Virtual Deadline First", 1995,
-// section 2). Lags of jobs with work sum to zero, so the job with the largest
-// lag per entitlement is the one to run, and the lag at the two ends of a
-// window bounds the error of the share over it.
+// entitlement, of all the time its fellows and itself used, less what it used.
+// Lags of jobs with work sum to zero, and the lags at the two ends of a window
+// bound the error of a share over it. Who runs is by earliest eligible virtual
+// deadline (Stoica and Abdel-Wahab, 1995, section 2): of the jobs that are not
+// ahead of their part, the one that would get a slice by its part soonest.
 type ledger struct {
 	params FairParams
 	has    [3]bool // by class: whose jobs are in this ledger
@@ -36,10 +36,12 @@ type account struct {
 	before float64 // the entitlement before this advance
 	due    float64 // what the guarantee leaves or, negative, was overdrawn
 	used   time.Duration
-	spent  float64 // since the previous advance
-	active bool    // wants the device
-	joined bool    // became active in this advance
-	late   bool    // overdue; see Priority
+	spent  float64       // since the previous advance
+	active bool          // wants the device
+	joined bool          // became active in this advance
+	left   time.Duration // when it ceased to be active
+	rested bool          // was not active for a slice or more before it joined
+	late   bool          // overdue; see Priority
 }
 
 // maxLag bounds what a job can owe or be owed, in nanoseconds.
@@ -74,13 +76,13 @@ func (l *ledger) advance(s *share.Snapshot) {
 }
 
 // charge books the time since the last advance, in which all jobs of the
-// ledger used total. An idle job slowly regains credit up to a bound: what it
-// does not use it cannot save.
+// ledger used total. While a job is idle, what it owes or is owed runs out at
+// the rate of its part: what it does not use it cannot save.
 func (l *ledger) charge(j *share.JobState, dt, total float64) {
 	a, limit := accountOf(j), j.Share.Cap()
 	a.tokens = min(float64(l.params.Burst), a.tokens+limit*dt-a.spent)
 	if !a.active {
-		a.lag = min(float64(l.params.Slice), a.lag+dt*a.part-a.spent)
+		a.lag = max(0, a.lag-dt*a.part) + min(0, a.lag+dt*a.part) - a.spent
 		return
 	}
 	if l.entitled > 0 {
@@ -104,8 +106,13 @@ func (l *ledger) entitle(s *share.Snapshot) {
 		}
 		a := accountOf(j)
 		a.joined = j.Wants() && !a.active
-		a.active = j.Wants()
-		if a.active {
+		if a.joined {
+			a.rested = l.now-a.left >= l.params.Granularity
+		}
+		if a.active && !j.Wants() {
+			a.left = l.now
+		}
+		if a.active = j.Wants(); a.active {
 			l.claims = append(l.claims, share.ClaimOf(j.Share, 1))
 			l.weights += j.Share.Weight()
 		}
@@ -162,29 +169,44 @@ func (l *ledger) settle(s *share.Snapshot) {
 	}
 }
 
-// better reports whether a deserves the device more than b: by lag per
-// entitlement, and never a job entitled to nothing before one entitled to
-// something. Both are in this ledger.
+// ahead is the lag below which a job is ahead of its part, not on time. Below
+// zero, it keeps rounding from deciding.
+const ahead = -float64(time.Microsecond)
+
+// better reports whether a deserves the device more than b. Both are in this
+// ledger. A job entitled to nothing comes after all that are entitled.
 func (l *ledger) better(a, b *share.JobState) bool {
 	x, y := accountOf(a), accountOf(b)
-	switch {
-	case x.part > 0 && y.part > 0:
+	switch slice := float64(l.params.Slice); {
+	case x.part == 0 || y.part == 0:
+		return x.part > y.part || x.part == y.part && x.lag > y.lag
+	case x.lag < ahead && y.lag < ahead:
 		return x.lag*y.part > y.lag*x.part
-	case x.part == 0 && y.part == 0:
-		return x.lag > y.lag
+	case x.lag < ahead || y.lag < ahead:
+		return y.lag < ahead
+	default:
+		return (slice-x.lag)*y.part < (slice-y.lag)*x.part
 	}
-	return x.part > 0
 }
 
 // preempts reports whether a job that has just come to wait takes the device
-// from the one that runs: it is entitled to a good part of a slice before the
-// other is again.
+// from the one that runs: it is not ahead of its part, and is owed a good part
+// of a slice more than the other or, if it was away for a while, not as much
+// less. A job that is away for a moment after each short iteration must not
+// make the device change hands as often.
 func (l *ledger) preempts(wait, run *share.JobState) bool {
-	if wait.Since != l.now || !l.better(wait, run) {
-		return false
-	}
 	w, r := accountOf(wait), accountOf(run)
-	return r.part == 0 || w.lag-r.lag*w.part/r.part > float64(l.params.Granularity)
+	switch {
+	case w.part == 0 || w.lag < ahead:
+		return false
+	case r.part == 0:
+		return true
+	}
+	more := w.lag - r.lag*w.part/r.part
+	if w.rested {
+		more += 2 * float64(l.params.Granularity)
+	}
+	return more > float64(l.params.Granularity)
 }
 
 // throttled reports whether the job's limit keeps it from starting a slice.

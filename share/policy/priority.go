@@ -63,9 +63,7 @@ type Priority struct {
 	params  PriorityParams
 	ledgers [3]ledger // by class
 	now     time.Duration
-	turn    turn
-	run     [1]share.Grant
-	revoke  [1]share.JobID
+	arbiter arbiter
 }
 
 // NewPriority returns the policy, or the faults of its parameters.
@@ -88,50 +86,10 @@ func (p *Priority) NewJobState() any { return p.ledgers[0].newAccount() }
 // one.
 func (p *Priority) Decide(s *share.Snapshot) share.Decision {
 	p.advance(s)
-	var d share.Decision
-	var next, run *share.JobState
-	for i := range s.Jobs {
-		j := &s.Jobs[i]
-		l := &p.ledgers[j.Share.Class]
-		switch {
-		case j.Phase == share.Running:
-			run = j
-		case j.Phase != share.Waiting:
-		case l.throttled(j) && !(p.turn.job == j.ID && s.Now < p.turn.until):
-			d.Wake = sooner(d.Wake, l.ready(j))
-		case next == nil || p.better(j, next):
-			next = j
-		}
-	}
-	switch {
-	case next == nil:
-	case run == nil:
-		if rest := p.turn.rest(s); rest != nil && rank(rest) <= rank(next) {
-			next = rest
-		}
-		p.run[0] = p.turn.grant(next, s, p.ledgers[next.Share.Class].slice(next, s))
-		d.Run = p.run[:]
-	case !run.Revoking && p.preempts(next, run):
-		p.turn.end()
-		p.revoke[0] = run.ID
-		d.Revoke = p.revoke[:]
-	}
-	return d
+	return p.arbiter.decide(s, p)
 }
 
-func (p *Priority) better(a, b *share.JobState) bool {
-	if x, y := rank(a), rank(b); x != y {
-		return x < y
-	}
-	return p.ledgers[a.Share.Class].better(a, b)
-}
-
-func (p *Priority) preempts(wait, run *share.JobState) bool {
-	if x, y := rank(wait), rank(run); x != y {
-		return x < y
-	}
-	return p.ledgers[wait.Share.Class].preempts(wait, run)
-}
+func (p *Priority) book(j *share.JobState) *ledger { return &p.ledgers[j.Share.Class] }
 
 // advance brings the ledgers up to the snapshot, and what guarantees leave. A
 // latency job saves up to Patience while idle, for the request to come. Others
@@ -161,7 +119,7 @@ func (p *Priority) advance(s *share.Snapshot) {
 	}
 }
 
-func rank(j *share.JobState) int {
+func (p *Priority) rank(j *share.JobState) int {
 	a := accountOf(j)
 	switch {
 	case j.Share.Class == share.Latency && a.due > 0:

@@ -100,7 +100,7 @@ func TestFairWaits(t *testing.T) {
 		}
 		res := run(t, "fair", sc)
 		for i, x := range shares {
-			most := time.Duration(float64(slice+step) * (1/x + float64(len(shares)-1)))
+			most := time.Duration(float64(2*slice+step)/x) + slice + step
 			if wait := res.Jobs[i].LongestWait(0, sc.Duration); wait > most {
 				t.Errorf("shares %v: job %d waited %v, want at most %v", shares, i, wait, most)
 			}
@@ -149,8 +149,8 @@ func TestPausesChangeNothing(t *testing.T) {
 // the owner is, after one step of the borrower.
 func TestTakenBackAtOnce(t *testing.T) {
 	for _, policy := range []string{"fair", "priority"} {
-		owner := job("owner", share.Share{Compute: 0.5}, ms/10, sim.Arrival{Poisson: 20})
-		res := run(t, policy, sim.Scenario{Duration: 20 * time.Second, Seed: 5, Jobs: []sim.Job{
+		owner := job("owner", share.Share{Compute: 0.5}, ms/10, sim.Arrival{Poisson: 10})
+		res := run(t, policy, sim.Scenario{Duration: 40 * time.Second, Seed: 5, Jobs: []sim.Job{
 			owner, job("borrower", share.Share{Compute: 0.2}, ms, always),
 		}})
 		if p95 := res.Jobs[0].Latency(0.95); p95 > 2*ms+ms/10 {

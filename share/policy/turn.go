@@ -12,6 +12,7 @@ import (
 type turn struct {
 	job   share.JobID
 	until time.Duration
+	heir  share.JobID // for whom the device was revoked
 }
 
 // rest returns the job whose slice is not over, if it waits for the rest of it.
@@ -25,14 +26,34 @@ func (t *turn) rest(s *share.Snapshot) *share.JobState {
 	return nil
 }
 
+// lasts reports whether the slice is this job's and not over.
+func (t *turn) lasts(j *share.JobState, now time.Duration) bool {
+	return j.ID == t.job && now < t.until
+}
+
+// next returns who goes on, given the best of the waiting jobs: the one for
+// which the device was revoked, or the one whose slice is not over, unless the
+// best is of a better rank.
+func (t *turn) next(s *share.Snapshot, best *share.JobState, by ranking) *share.JobState {
+	heir := s.Job(t.heir)
+	t.heir = 0
+	if heir != nil && heir.Phase == share.Waiting && by.rank(heir) <= by.rank(best) {
+		return heir
+	}
+	if rest := t.rest(s); rest != nil && by.rank(rest) <= by.rank(best) {
+		return rest
+	}
+	return best
+}
+
 // grant gives the job the whole device: for the rest of its slice if it has
 // one, else for so long.
 func (t *turn) grant(j *share.JobState, s *share.Snapshot, slice time.Duration) share.Grant {
-	if j.ID != t.job || s.Now >= t.until {
-		*t = turn{job: j.ID, until: s.Now + slice}
+	if !t.lasts(j, s.Now) {
+		t.job, t.until = j.ID, s.Now+slice
 	}
 	return share.Grant{Job: j.ID, Units: s.Units, Until: t.until}
 }
 
-// end makes the slice over.
-func (t *turn) end() { t.until = 0 }
+// end makes the slice over, for another job.
+func (t *turn) end(heir share.JobID) { t.until, t.heir = 0, heir }
