@@ -149,6 +149,14 @@ func (c *Eval) int(i int) (int64, error) {
 	return v[0], nil
 }
 
+// intOr is int for an optional input, def when it is absent.
+func (c *Eval) intOr(i int, def int64) (int64, error) {
+	if !c.Has(i) {
+		return def, nil
+	}
+	return c.int(i)
+}
+
 // size checks that v can be the size of a dimension.
 func (c *Call) size(v int64) (int, error) {
 	if v < 0 || v > math.MaxInt {
@@ -179,7 +187,7 @@ func unknownDims(rank int) []Dim {
 	return out
 }
 
-// dimsOf checks that every known one of v can be a size, and counts the others as they are.
+// checkDims checks that every known one of v can be a size.
 func (c *Infer) checkDims(v []Dim) error {
 	for _, d := range v {
 		if n, ok := d.Int(); ok && n < 0 {

@@ -21,37 +21,46 @@ func inferConcat(c *Infer) error {
 	if first < 0 {
 		return nil
 	}
+	shape, err := c.concatDims(first)
+	if err != nil {
+		return err
+	}
+	c.Out[0] = Ranked(c.In[0].DType, shape...)
+	if len(shape) == 1 {
+		c.Out[0].Elems = concatElems(c)
+	}
+	return nil
+}
+
+// concatDims joins the shapes of all inputs with that of the first one whose rank is known.
+func (c *Infer) concatDims(first int) ([]Dim, error) {
 	shape := slices.Clone(c.In[first].Shape)
 	axis, err := c.axis(c.Attrs.Int("axis", 0), len(shape))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	sum := Known(0)
 	for i, t := range c.In {
 		if t.DType != c.In[0].DType && t.DType != tensor.Undefined && c.In[0].DType != tensor.Undefined {
-			return c.Errorf(ErrInput, "inputs %v and %v differ in type", c.In[0], t)
+			return nil, c.Errorf(ErrInput, "inputs %v and %v differ in type", c.In[0], t)
 		}
 		if !t.Ranked {
 			sum = Unknown()
 			continue
 		}
 		if len(t.Shape) != len(shape) {
-			return c.Errorf(ErrInput, "input %d is %v, input %d is %v: ranks differ", first, c.In[first], i, t)
+			return nil, c.Errorf(ErrInput, "input %d is %v, input %d is %v: ranks differ", first, c.In[first], i, t)
 		}
 		for k, d := range t.Shape {
 			if k == axis {
 				sum = sum.Add(d)
 			} else if shape[k], err = c.sameDim(shape[k], d, i, k); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
 	shape[axis] = sum
-	c.Out[0] = Ranked(c.In[0].DType, shape...)
-	if len(shape) == 1 {
-		c.Out[0].Elems = concatElems(c)
-	}
-	return nil
+	return shape, nil
 }
 
 // sameDim joins what two operands tell of one size: a known one wins, two known ones must agree.
@@ -79,29 +88,38 @@ func concatElems(c *Infer) []Dim {
 	return out
 }
 
-func evalConcat(c *Eval) error {
-	if !c.Attrs.Has("axis") {
-		return c.Errorf(ErrAttr, "has no axis")
-	}
+// concatShape is the shape of all inputs joined along the axis; they agree in type, rank and every other size.
+func (c *Eval) concatShape(axis int) ([]int, error) {
 	first := c.In[0]
-	axis, err := c.axis(c.Attrs.Int("axis", 0), first.Rank())
-	if err != nil {
-		return err
-	}
 	shape := slices.Clone(first.Shape)
 	shape[axis] = 0
 	for i, t := range c.In {
 		if t == nil || t.DType != first.DType || t.Rank() != first.Rank() {
-			return c.Errorf(ErrInput, "input %d is %v, does not join %v%v", i, t, first.DType, first.Shape)
+			return nil, c.Errorf(ErrInput, "input %d is %v, does not join %v%v", i, t, first.DType, first.Shape)
 		}
 		for k, n := range t.Shape {
 			if k != axis && n != shape[k] {
-				return c.Errorf(ErrInput, "input %d is %v, does not join %v at axis %d", i, t.Shape, first.Shape, axis)
+				return nil, c.Errorf(ErrInput, "input %d is %v, does not join %v at axis %d", i, t.Shape, first.Shape, axis)
 			}
 		}
 		shape[axis] += t.Shape[axis]
 	}
-	out, err := c.Output(0, first.DType, shape)
+	return shape, nil
+}
+
+func evalConcat(c *Eval) error {
+	if !c.Attrs.Has("axis") {
+		return c.Errorf(ErrAttr, "has no axis")
+	}
+	axis, err := c.axis(c.Attrs.Int("axis", 0), c.In[0].Rank())
+	if err != nil {
+		return err
+	}
+	shape, err := c.concatShape(axis)
+	if err != nil {
+		return err
+	}
+	out, err := c.Output(0, c.In[0].DType, shape)
 	if err != nil {
 		return err
 	}
@@ -122,21 +140,7 @@ func splitSizes(c *Call, size int, lens []int64, given bool, n int) ([]int, erro
 		return nil, c.Errorf(ErrInput, "size %d for %d outputs", size, n)
 	}
 	if given {
-		out, err := c.sizes(lens)
-		if err != nil {
-			return nil, err
-		}
-		rest := size
-		for _, l := range out {
-			if l > rest {
-				return nil, c.Errorf(ErrInput, "parts %v of a size %d", lens, size)
-			}
-			rest -= l
-		}
-		if len(out) != n || rest != 0 {
-			return nil, c.Errorf(ErrInput, "%d parts %v of a size %d for %d outputs", len(out), lens, size, n)
-		}
-		return out, nil
+		return c.givenSizes(size, lens, n)
 	}
 	if c.Version < 18 && size%n != 0 {
 		return nil, c.Errorf(ErrInput, "size %d has no %d equal parts", size, n)
@@ -150,6 +154,25 @@ func splitSizes(c *Call, size int, lens []int64, given bool, n int) ([]int, erro
 	for i := range out {
 		out[i] = min(chunk, rest)
 		rest -= out[i]
+	}
+	return out, nil
+}
+
+// givenSizes checks that n lengths add up to a size.
+func (c *Call) givenSizes(size int, lens []int64, n int) ([]int, error) {
+	out, err := c.sizes(lens)
+	if err != nil {
+		return nil, err
+	}
+	rest := size
+	for _, l := range out {
+		if l > rest {
+			return nil, c.Errorf(ErrInput, "parts %v of a size %d", lens, size)
+		}
+		rest -= l
+	}
+	if len(out) != n || rest != 0 {
+		return nil, c.Errorf(ErrInput, "%d parts %v of a size %d for %d outputs", len(out), lens, size, n)
 	}
 	return out, nil
 }

@@ -219,17 +219,9 @@ func inferRange(c *Infer) error {
 	if len(s) != 1 || len(l) != 1 || len(t) != 1 {
 		return nil
 	}
-	step, ok := t[0].Int()
-	if !ok || step == 0 {
+	n := rangeDim(s[0], l[0], t[0])
+	if n.IsUnknown() {
 		return nil
-	}
-	dist := l[0].Sub(s[0])
-	if step < 0 {
-		dist, step = s[0].Sub(l[0]), -step
-	}
-	n := dist.CeilDiv(step)
-	if v, ok := n.Int(); ok {
-		n = Known(max(v, 0))
 	}
 	c.Out[0].Shape[0] = n
 	if v, ok := n.Int(); ok && v <= MaxElems {
@@ -239,6 +231,23 @@ func inferRange(c *Infer) error {
 		}
 	}
 	return nil
+}
+
+// rangeDim is the number of elements of an integer Range as an expression.
+func rangeDim(start, limit, delta Dim) Dim {
+	step, ok := delta.Int()
+	if !ok || step == 0 || step == math.MinInt64 {
+		return Unknown()
+	}
+	dist := limit.Sub(start)
+	if step < 0 {
+		dist, step = start.Sub(limit), -step
+	}
+	n := dist.CeilDiv(step)
+	if v, ok := n.Int(); ok {
+		return Known(max(v, 0))
+	}
+	return n
 }
 
 func rangeSize(c *Call, s, l, t *tensor.Tensor) (int, error) {

@@ -10,7 +10,8 @@ import (
 
 // controlOps run sub-graphs: If and Loop. Scan has a file of its own.
 var controlOps = []Op{
-	{Name: "If", Since: []int{1, 11, 13, 16, 19, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: -1, Infer: inferIf, Eval: evalIf},
+	{Name: "If", Since: []int{1, 11, 13, 16, 19, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: -1,
+		Infer: inferIf, Eval: evalIf},
 	{Name: "Loop", Since: []int{1, 11, 13, 16, 19, 21, 23, 24, 25}, MinIn: 0, MaxIn: -1, MinOut: 1, MaxOut: -1,
 		Infer: inferLoop, Eval: evalLoop},
 }
@@ -57,26 +58,36 @@ func inferIf(c *Infer) error {
 		}
 		return c.setOut(out, captures)
 	}
+	out, err := inferBranches(c.Call, then, els, captures)
+	if err != nil {
+		return err
+	}
+	return c.setOut(out, captures)
+}
+
+// inferBranches is what is certain of the outputs of an If whose condition is not known.
+func inferBranches(c *Call, then, els Body, captures []Type) ([]Type, error) {
 	a, errA := then.Infer(captures)
 	b, errB := els.Infer(captures)
 	switch {
 	case errA != nil && errB != nil:
-		return errA
+		return nil, errA
 	case errA != nil: // a branch that cannot run for these shapes is never taken: the exporter's condition sees to that
 		a = typesOnly(b)
 	case errB != nil:
 		b = typesOnly(a)
 	}
 	if len(a) != len(b) {
-		return c.Errorf(ErrAttr, "branches give %d and %d outputs", len(a), len(b))
+		return nil, c.Errorf(ErrAttr, "branches give %d and %d outputs", len(a), len(b))
 	}
 	out := make([]Type, len(a))
 	for i := range a {
-		if out[i], err = joinTypes(c.Call, a[i], b[i]); err != nil {
-			return err
+		var err error
+		if out[i], err = joinTypes(c, a[i], b[i]); err != nil {
+			return nil, err
 		}
 	}
-	return c.setOut(out, captures)
+	return out, nil
 }
 
 func typesOnly(ts []Type) []Type {
@@ -224,42 +235,53 @@ func inferLoop(c *Infer) error {
 		return err
 	}
 	initial, captures := operands(c.Call, c.In)
-	outer := symbols(c.In)
 	state := make([]Type, len(initial))
 	for i, t := range initial {
 		state[i] = Type{DType: t.DType, Ranked: t.Ranked, Shape: t.Shape}
 	}
 	for round := 0; ; round++ {
-		in := append([]Type{Ranked(tensor.Int64), Ranked(tensor.Bool)}, slices.Concat(state, captures)...)
-		out, err := l.body.Infer(in)
+		out, changed, err := l.iterate(c, state, captures, round)
 		if err != nil {
 			return err
-		}
-		if len(out) != 1+len(c.Out) {
-			return c.Errorf(ErrAttr, "body gives %d outputs, wants %d", len(out), 1+len(c.Out))
-		}
-		changed := false
-		for i := range state {
-			t, err := joinTypes(c.Call, state[i], out[1+i].restrict(outer))
-			if err != nil {
-				return err
-			}
-			t.Elems = nil
-			if round > maxWiden {
-				t = Unranked(t.DType)
-			}
-			changed = changed || !sameKnowledge(t, state[i])
-			state[i] = t
 		}
 		if changed {
 			continue
 		}
 		copy(c.Out, state)
 		for i := range l.scans {
-			c.Out[l.carried+i] = c.stacked(out[1+l.carried+i].restrict(outer))
+			c.Out[l.carried+i] = c.stacked(out[1+l.carried+i])
 		}
 		return nil
 	}
+}
+
+// iterate types one iteration, returns its outputs, and joins the carried ones into state, telling whether that changed
+// anything.
+func (l *loop) iterate(c *Infer, state, captures []Type, round int) (out []Type, changed bool, err error) {
+	in := append([]Type{Ranked(tensor.Int64), Ranked(tensor.Bool)}, slices.Concat(state, captures)...)
+	if out, err = l.body.Infer(in); err != nil {
+		return nil, false, err
+	}
+	if len(out) != 1+len(c.Out) {
+		return nil, false, c.Errorf(ErrAttr, "body gives %d outputs, wants %d", len(out), 1+len(c.Out))
+	}
+	outer := symbols(c.In)
+	for i := range out {
+		out[i] = out[i].restrict(outer)
+	}
+	for i := range state {
+		t, err := joinTypes(c.Call, state[i], out[1+i])
+		if err != nil {
+			return nil, false, err
+		}
+		t.Elems = nil
+		if round > maxWiden {
+			t = Unranked(t.DType)
+		}
+		changed = changed || !sameKnowledge(t, state[i])
+		state[i] = t
+	}
+	return out, changed, nil
 }
 
 // maxWiden bounds the rounds in which single dimensions are forgotten, before ranks are.
@@ -289,25 +311,32 @@ func (c *Infer) stacked(slice Type) Type {
 	return Ranked(slice.DType, slices.Concat([]Dim{trips}, slice.Shape)...)
 }
 
+// loopLimits reads what ends a Loop: how many iterations it makes at most, and whether a condition is looked at, with its
+// first value. One without either would never end.
+func loopLimits(c *Eval) (trips int64, conditional, cond bool, err error) {
+	given := func(i int) bool { return i < c.NumIn-c.Captures && c.Has(i) }
+	trips, conditional, cond = math.MaxInt64, given(1), true
+	if given(0) {
+		if trips, err = c.int(0); err != nil {
+			return 0, false, false, err
+		}
+	}
+	if conditional {
+		cond, err = c.condition(1)
+	} else if trips == math.MaxInt64 {
+		err = c.Errorf(ErrInput, "has neither a trip count nor a condition that could end it")
+	}
+	return trips, conditional, cond, err
+}
+
 func evalLoop(c *Eval) error {
 	l, err := loopOf(c.Call)
 	if err != nil {
 		return err
 	}
-	trips, cond := int64(math.MaxInt64), true
-	given := func(i int) bool { return i < c.NumIn-c.Captures && c.Has(i) }
-	if given(0) {
-		if trips, err = c.int(0); err != nil {
-			return err
-		}
-	}
-	conditional := given(1)
-	if conditional {
-		if cond, err = c.condition(1); err != nil {
-			return err
-		}
-	} else if trips == math.MaxInt64 {
-		return c.Errorf(ErrInput, "has neither a trip count nor a condition that could end it")
+	trips, conditional, cond, err := loopLimits(c)
+	if err != nil {
+		return err
 	}
 	state, captures := operands(c.Call, c.In)
 	if slices.Contains(state, nil) || slices.Contains(captures, nil) {

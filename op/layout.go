@@ -157,12 +157,9 @@ func evalTrilu(c *Eval) error {
 	if in.Rank() < 2 {
 		return c.Errorf(ErrInput, "wants rank 2 or more, has %v", in.Shape)
 	}
-	var k int64
-	if c.Has(1) {
-		var err error
-		if k, err = c.int(1); err != nil {
-			return err
-		}
+	k, err := c.intOr(1, 0)
+	if err != nil {
+		return err
 	}
 	out, err := c.Output(0, in.DType, in.Shape)
 	if err != nil || out.Len() == 0 {
@@ -179,12 +176,16 @@ func evalTrilu(c *Eval) error {
 	k = min(max(k, -int64(rows)), int64(cols))
 	upper := c.Attrs.Bool("upper", true)
 	for r := range in.Len() / cols {
-		diag := min(max(r%rows+int(k), 0), cols) // first column on or right of diagonal k
-		lo, hi := diag, cols
-		if !upper {
-			lo, hi = 0, min(max(r%rows+int(k)+1, 0), cols)
-		}
+		lo, hi := triangle(r%rows+int(k), cols, upper)
 		copyElems(out, r*cols+lo, in, r*cols+lo, hi-lo)
 	}
 	return nil
+}
+
+// triangle is the range of columns that a row keeps when the diagonal crosses it at column diag.
+func triangle(diag, cols int, upper bool) (lo, hi int) {
+	if upper {
+		return min(max(diag, 0), cols), cols
+	}
+	return 0, min(max(diag+1, 0), cols)
 }

@@ -33,10 +33,8 @@ type nms struct {
 
 func nmsOf(c *Eval) (p nms, err error) {
 	p = nms{low: float32(math.Inf(-1)), center: c.Attrs.Bool("center_point_box", false)}
-	if c.Has(2) {
-		if p.most, err = c.int(2); err != nil {
-			return p, err
-		}
+	if p.most, err = c.intOr(2, 0); err != nil {
+		return p, err
 	}
 	for i, to := range map[int]*float32{3: &p.overlap, 4: &p.low} {
 		if !c.Has(i) {

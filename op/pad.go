@@ -195,7 +195,8 @@ func (c *Eval) padFrom(out, in *tensor.Tensor, borders []border, mode string) er
 		for i := range out.Shape[k] {
 			at := tensor.Steps{Offset: i * to.Strides[k], Strides: to.Strides}
 			src := lo + padSource(mode, i-max(b.before, 0), n)
-			if err := tensor.CopyStrided(next, at, t, tensor.Steps{Offset: src * from.Strides[k], Strides: from.Strides}, shape); err != nil {
+			of := tensor.Steps{Offset: src * from.Strides[k], Strides: from.Strides}
+			if err := tensor.CopyStrided(next, at, t, of, shape); err != nil {
 				return err
 			}
 		}

@@ -71,14 +71,8 @@ func gridOf(c *Eval) (g grid, err error) {
 	if g.scales, err = scale.Floats(); err != nil {
 		return g, c.Errorf(ErrInput, "scale: %v", err)
 	}
-	g.zeros = make([]float64, len(g.scales))
-	if c.Has(2) {
-		if !slices.Equal(c.In[2].Shape, scale.Shape) && (len(g.scales) != 1 || c.In[2].Len() != 1) {
-			return g, c.Errorf(ErrInput, "zero point %v for scale %v", c.In[2].Shape, scale.Shape)
-		}
-		if g.zeros, err = c.In[2].Floats(); err != nil {
-			return g, c.Errorf(ErrInput, "zero point: %v", err)
-		}
+	if g.zeros, err = zeroPoints(c, len(g.scales)); err != nil {
+		return g, err
 	}
 	block := c.Attrs.Int("block_size", 0)
 	if len(g.scales) == 1 && block == 0 {
@@ -103,6 +97,21 @@ func gridOf(c *Eval) (g grid, err error) {
 		return g, c.Errorf(ErrInput, "scale %v for %v along axis %d, wants %v", scale.Shape, shape, axis, want)
 	}
 	return g, nil
+}
+
+// zeroPoints are as many as the scales, all 0 when the input is left out.
+func zeroPoints(c *Eval, n int) ([]float64, error) {
+	if !c.Has(2) {
+		return make([]float64, n), nil
+	}
+	if z, s := c.In[2], c.In[1]; !slices.Equal(z.Shape, s.Shape) && (n != 1 || z.Len() != 1) {
+		return nil, c.Errorf(ErrInput, "zero point %v for scale %v", z.Shape, s.Shape)
+	}
+	v, err := c.In[2].Floats()
+	if err != nil {
+		return nil, c.Errorf(ErrInput, "zero point: %v", err)
+	}
+	return v, nil
 }
 
 // at returns which scale element i has.

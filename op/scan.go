@@ -76,28 +76,11 @@ func inferScan(c *Infer) error {
 	if err != nil {
 		return err
 	}
-	formals, captures := c.In[:s.states+s.ins], c.In[s.states+s.ins:]
-	length := Unknown()
-	in := make([]Type, 0, len(c.In))
-	for i, t := range formals {
-		if i < s.states {
-			in = append(in, Type{DType: t.DType, Ranked: t.Ranked, Shape: t.Shape})
-			continue
-		}
-		slice := Unranked(t.DType)
-		if t.Ranked {
-			k, err := c.axis(s.inAxes[i-s.states], len(t.Shape))
-			if err != nil {
-				return err
-			}
-			slice = Ranked(t.DType, slices.Delete(slices.Clone(t.Shape), k, k+1)...)
-			if length, err = c.sameDim(length, t.Shape[k], i, k); err != nil {
-				return err
-			}
-		}
-		in = append(in, slice)
+	in, length, err := s.formals(c)
+	if err != nil {
+		return err
 	}
-	out, err := s.body.Infer(append(in, captures...))
+	out, err := s.body.Infer(append(in, c.In[s.states+s.ins:]...))
 	if err != nil {
 		return err
 	}
@@ -112,6 +95,29 @@ func inferScan(c *Infer) error {
 		}
 	}
 	return nil
+}
+
+// formals are the types that the body takes before its captures, and the length of the scanned inputs.
+func (s *scan) formals(c *Infer) (in []Type, length Dim, err error) {
+	for _, t := range c.In[:s.states] {
+		in = append(in, Type{DType: t.DType, Ranked: t.Ranked, Shape: t.Shape})
+	}
+	length = Unknown()
+	for i, t := range c.In[s.states : s.states+s.ins] {
+		slice := Unranked(t.DType)
+		if t.Ranked {
+			k, err := c.axis(s.inAxes[i], len(t.Shape))
+			if err != nil {
+				return nil, length, err
+			}
+			slice = Ranked(t.DType, slices.Delete(slices.Clone(t.Shape), k, k+1)...)
+			if length, err = c.sameDim(length, t.Shape[k], s.states+i, k); err != nil {
+				return nil, length, err
+			}
+		}
+		in = append(in, slice)
+	}
+	return in, length, nil
 }
 
 // stacked is the type of scanned output i: slices of the body's type joined along its axis.
@@ -146,15 +152,11 @@ func evalScan(c *Eval) error {
 		if err := c.Ctx.Err(); err != nil {
 			return fmt.Errorf("%s: iteration %d: %w", c.Name(), i, err)
 		}
-		in := slices.Clone(state)
-		for k, t := range scanned {
-			slice, err := takeSlice(t, axes[k], fromEnd(i, length, s.inBack[k]))
-			if err != nil {
-				return err
-			}
-			in = append(in, slice)
+		now, err := s.slicesAt(i, length, scanned, axes)
+		if err != nil {
+			return err
 		}
-		out, err := s.body.Eval(c.Ctx, append(in, captures...))
+		out, err := s.body.Eval(c.Ctx, slices.Concat(state, now, captures))
 		if err != nil {
 			return fmt.Errorf("%s: iteration %d: %w", c.Name(), i, err)
 		}
@@ -167,6 +169,18 @@ func evalScan(c *Eval) error {
 	}
 	copy(c.Out, state)
 	return s.join(c, outs)
+}
+
+// slicesAt are the slices that iteration i reads.
+func (s *scan) slicesAt(i, length int, in []*tensor.Tensor, axes []int) ([]*tensor.Tensor, error) {
+	out := make([]*tensor.Tensor, len(in))
+	for k, t := range in {
+		var err error
+		if out[k], err = takeSlice(t, axes[k], fromEnd(i, length, s.inBack[k])); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 func fromEnd(i, n int, back bool) int {

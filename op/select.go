@@ -112,14 +112,9 @@ func evalCompress(c *Eval) error {
 		shape = slices.Clone(in.Shape)
 	}
 	size := shape[axis]
-	var keep []int
-	for i, b := range cond.Data {
-		if b != 0 && i >= size {
-			return c.Errorf(ErrInput, "condition %d is beyond an axis of %d", i, size)
-		}
-		if b != 0 {
-			keep = append(keep, i)
-		}
+	keep, err := c.kept(cond, size)
+	if err != nil {
+		return err
 	}
 	outer, inner := shape[:axis], shape[axis+1:]
 	out, err := c.Output(0, in.DType, slices.Concat(outer, []int{len(keep)}, inner))
@@ -134,6 +129,20 @@ func evalCompress(c *Eval) error {
 		}
 	}
 	return nil
+}
+
+// kept are the indices of an axis whose condition is true.
+func (c *Call) kept(cond *tensor.Tensor, size int) ([]int, error) {
+	var keep []int
+	for i, b := range cond.Data {
+		if b != 0 && i >= size {
+			return nil, c.Errorf(ErrInput, "condition %d is beyond an axis of %d", i, size)
+		}
+		if b != 0 {
+			keep = append(keep, i)
+		}
+	}
+	return keep, nil
 }
 
 func inferNonZero(c *Infer) error {
@@ -260,7 +269,8 @@ func (c *Eval) putUnique(flat *tensor.Tensor, axis int, groups [][]int) error {
 	slice[axis] = 1
 	for i, g := range groups {
 		at := tensor.Steps{Offset: i * to.Strides[axis], Strides: to.Strides}
-		if err := tensor.CopyStrided(out, at, flat, tensor.Steps{Offset: g[0] * from.Strides[axis], Strides: from.Strides}, slice); err != nil {
+		of := tensor.Steps{Offset: g[0] * from.Strides[axis], Strides: from.Strides}
+		if err := tensor.CopyStrided(out, at, flat, of, slice); err != nil {
 			return err
 		}
 		first[i], counts[i] = int64(g[0]), int64(len(g))

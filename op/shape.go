@@ -12,7 +12,8 @@ var shapeOps = []Op{
 		Infer: inferIdentity, Eval: evalIdentity},
 	{Name: "Shape", Since: []int{1, 13, 15, 19, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1, Traits: ShapeOnly,
 		Infer: inferShape, Eval: evalShape},
-	{Name: "Size", Since: []int{1, 13, 19, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1, Traits: ShapeOnly, Infer: inferSize, Eval: evalSize},
+	{Name: "Size", Since: []int{1, 13, 19, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1, Traits: ShapeOnly,
+		Infer: inferSize, Eval: evalSize},
 	{Name: "Reshape", Since: []int{5, 13, 14, 19, 21, 23, 24, 25}, MinIn: 2, MaxIn: 2, Traits: View,
 		Infer: inferReshape, Eval: evalReshape},
 	{Name: "Flatten", Since: []int{1, 9, 11, 13, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1, Traits: View,
@@ -203,38 +204,49 @@ func evalReshape(c *Eval) error {
 		return err
 	}
 	in := c.In[0]
-	shape, rest, known := make([]int, len(want)), -1, make([]int, 0, len(want))
-	for i, n := range want {
-		switch {
-		case n == -1 && rest >= 0:
-			return c.Errorf(ErrInput, "shape %v has two -1", want)
-		case n == -1:
-			rest = i
-			continue
-		case n == 0 && !allowZero(c.Call):
-			if i >= in.Rank() {
-				return c.Errorf(ErrInput, "shape %v copies dimension %d of %v", want, i, in.Shape)
-			}
-			shape[i] = in.Shape[i]
-		default:
-			if shape[i], err = c.size(n); err != nil {
-				return err
-			}
-		}
-		known = append(known, shape[i])
-	}
-	n, err := tensor.Count(known)
+	shape, rest, err := reshapeSizes(c.Call, in.Shape, want)
 	if err != nil {
 		return err
+	}
+	n, err := tensor.Count(shape)
+	if err != nil {
+		return err
+	}
+	if rest >= 0 && n == 0 && allowZero(c.Call) {
+		return c.Errorf(ErrInput, "shape %v has a -1 beside a size 0", want)
 	}
 	if rest >= 0 && n > 0 {
 		shape[rest] = in.Len() / n
 		n *= shape[rest]
+	} else if rest >= 0 {
+		shape[rest] = 0
 	}
-	if n != in.Len() || rest >= 0 && n == 0 && slices.Contains(known, 0) && allowZero(c.Call) {
+	if n != in.Len() {
 		return c.Errorf(ErrInput, "cannot reshape %v to %v", in.Shape, want)
 	}
 	return c.view(shape)
+}
+
+// reshapeSizes resolves the zeros of Reshape's shape. rest is the place of the -1, which stands as 1, or -1.
+func reshapeSizes(c *Call, in []int, want []int64) (shape []int, rest int, err error) {
+	shape, rest = make([]int, len(want)), -1
+	for i, n := range want {
+		switch {
+		case n == -1 && rest >= 0:
+			return nil, 0, c.Errorf(ErrInput, "shape %v has two -1", want)
+		case n == -1:
+			rest, shape[i] = i, 1
+		case n == 0 && !allowZero(c) && i >= len(in):
+			return nil, 0, c.Errorf(ErrInput, "shape %v copies dimension %d of %v", want, i, in)
+		case n == 0 && !allowZero(c):
+			shape[i] = in[i]
+		default:
+			if shape[i], err = c.size(n); err != nil {
+				return nil, 0, err
+			}
+		}
+	}
+	return shape, rest, nil
 }
 
 // flattenAxis is where Flatten cuts the shape in two; unlike other axes it may equal the rank.
@@ -290,28 +302,32 @@ func inferSqueeze(c *Infer) error {
 		}
 		return nil
 	}
-	drop := make([]bool, len(in.Shape))
+	shape, err := c.squeezeDims(in, as, given)
+	if shape != nil {
+		c.Out[0] = viewed(in, shape)
+	}
+	return err
+}
+
+// squeezeDims drops the given axes, or every axis of size 1; nil when a size that is not known decides about the rank.
+func (c *Infer) squeezeDims(in Type, as []int64, given bool) ([]Dim, error) {
 	axes, err := c.axes(as, len(in.Shape))
 	if err != nil {
-		return err
-	}
-	for _, k := range axes {
-		drop[k] = true
+		return nil, err
 	}
 	shape := []Dim{}
 	for k, d := range in.Shape {
 		n, fixed := d.Int()
-		switch {
+		switch drop := slices.Contains(axes, k); {
 		case !given && !fixed:
-			return nil // the axis stays or goes with its size, so that even the rank is open
-		case drop[k] && fixed && n != 1:
-			return c.Errorf(ErrInput, "axis %d of %v is not 1", k, in)
-		case !drop[k] && (given || n != 1):
+			return nil, nil
+		case drop && fixed && n != 1:
+			return nil, c.Errorf(ErrInput, "axis %d of %v is not 1", k, in)
+		case !drop && (given || n != 1):
 			shape = append(shape, d)
 		}
 	}
-	c.Out[0] = viewed(in, shape)
-	return nil
+	return shape, nil
 }
 
 func evalSqueeze(c *Eval) error {

@@ -224,20 +224,7 @@ func sliceDim(d, start, end Dim, step int64) Dim {
 	if sk && s < 0 {
 		from = d.AddInt(s)
 	}
-	to := end
-	switch {
-	case ek && e >= farEnd:
-		to = d
-	case ek && e < 0:
-		to = d.AddInt(e)
-	case ek && !dk:
-		if d.IsUnknown() {
-			return Unknown()
-		}
-		to = opaque("min(%v, %d)", d, e)
-	case ek:
-		to = Known(min(e, size))
-	}
+	to := sliceEnd(d, end)
 	if dk && from.nonPositive() {
 		from = Known(0)
 	}
@@ -246,6 +233,25 @@ func sliceDim(d, start, end Dim, step int64) Dim {
 		n = Known(0)
 	}
 	return n.CeilDiv(int(step))
+}
+
+// sliceEnd is where a cut with a positive step ends on an axis of size d.
+func sliceEnd(d, end Dim) Dim {
+	e, known := end.Int()
+	size, fixed := d.Int()
+	switch {
+	case !known:
+		return end
+	case e >= farEnd:
+		return d
+	case e < 0:
+		return d.AddInt(e)
+	case fixed:
+		return Known(min(e, size))
+	case d.IsUnknown():
+		return d
+	}
+	return opaque("min(%v, %d)", d, e)
 }
 
 func (d Dim) nonPositive() bool { n, ok := d.Int(); return ok && n <= 0 }
