@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 
@@ -20,94 +21,62 @@ func (d *decoder) attr(b []byte) (*attrMessage, error) {
 	a := &attrMessage{}
 	var kind int64
 	var seen op.AttrKind
-	err := eachField("AttributeProto", b, func(x field) error {
-		if x.num == 20 {
-			return x.int("AttributeProto", &kind)
-		}
-		if k, ok := attrFields[x.num]; ok {
-			seen = k
-		}
-		return d.attrField(a, x)
-	})
+	of := func(k op.AttrKind, read func(field) error) func(field) error {
+		return func(x field) error { seen = k; return read(x) }
+	}
+	none := func(field) error { return nil }
+	err := fields("AttributeProto", b, rule{1, nameTo(&a.name)}, rule{20, intTo(&kind)}, rule{21, nameTo(&a.ref)},
+		rule{2, of(op.AttrFloat, floatTo(&a.f))}, rule{3, of(op.AttrInt, intTo(&a.i))}, rule{4, of(op.AttrString, textTo(&a.s))},
+		rule{5, of(op.AttrTensor, nestedTo(d, &a.t, d.tensor))}, rule{6, of(op.AttrBody, nestedTo(d, &a.g, d.graph))},
+		rule{7, of(op.AttrFloats, floatsTo(&a.floats))}, rule{8, of(op.AttrInts, intsTo(&a.ints, math.MaxInt))},
+		rule{9, of(op.AttrStrings, d.textsTo(&a.strings))}, rule{10, of(attrTensors, none)}, rule{11, of(attrGraphs, none)},
+		rule{14, of(attrTypeProto, none)}, rule{15, of(attrTypeProtos, none)},
+		rule{22, of(attrSparse, nestedTo(d, &a.sparse, d.sparse))}, rule{23, of(attrSparses, none)})
+	if a.kind = op.AttrKind(kind); kind == 0 {
+		a.kind = seen
+	}
+	switch {
+	case err == nil && a.name == "":
+		err = formatErr("no name")
+	case err == nil && (kind < 0 || kind > int64(attrTypeProtos)):
+		err = formatErr("unknown type %d", kind)
+	case err == nil:
+		err = a.complete()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("attribute %q: %w", a.name, err)
 	}
-	switch {
-	case a.name == "":
-		return nil, formatErr("AttributeProto: no name")
-	case kind < 0 || kind > int64(attrTypeProtos):
-		return nil, formatErr("attribute %q: unknown type %d", a.name, kind)
-	case kind == 0:
-		a.kind = seen
-	default:
-		a.kind = op.AttrKind(kind)
-	}
-	return a, a.complete()
+	return a, nil
 }
 
-// attrFields tells the kind of attribute by the number of the field that holds its value.
-var attrFields = map[protowire.Number]op.AttrKind{2: op.AttrFloat, 3: op.AttrInt, 4: op.AttrString, 5: op.AttrTensor,
-	6: op.AttrBody, 7: op.AttrFloats, 8: op.AttrInts, 9: op.AttrStrings, 10: attrTensors, 11: attrGraphs, 14: attrTypeProto,
-	15: attrTypeProtos, 22: attrSparse, 23: attrSparses}
-
-func (d *decoder) attrField(a *attrMessage, x field) (err error) {
-	const name = "AttributeProto"
-	switch x.num {
-	case 1:
-		return x.ident(name, &a.name)
-	case 2:
-		if err := x.want(name, protowire.Fixed32Type); err != nil {
+func floatTo(to *float32) func(field) error {
+	return func(x field) error {
+		if err := x.want(protowire.Fixed32Type); err != nil {
 			return err
 		}
-		a.f = math.Float32frombits(binary.LittleEndian.Uint32(x.bytes))
-	case 3:
-		return x.int(name, &a.i)
-	case 4:
-		return x.str(name, &a.s)
-	case 7:
-		var chunks [][]byte
-		if err := x.chunk(name, &chunks, protowire.Fixed32Type); err != nil {
-			return err
-		}
-		if len(chunks[0])%4 != 0 {
-			return formatErr("%s: floats: %d bytes is no whole number of elements", name, len(chunks[0]))
-		}
-		for b := chunks[0]; len(b) > 0; b = b[4:] {
-			a.floats = append(a.floats, math.Float32frombits(binary.LittleEndian.Uint32(b)))
-		}
-	case 8:
-		return x.ints(name, &a.ints, math.MaxInt)
-	case 9:
-		a.strings = append(a.strings, "")
-		if err := d.count(); err != nil {
-			return err
-		}
-		return x.str(name, &a.strings[len(a.strings)-1])
-	case 21:
-		return x.ident(name, &a.ref)
-	default:
-		return d.attrMessageField(a, x)
-	}
-	return nil
-}
-
-// attrMessageField reads the values that are messages themselves.
-func (d *decoder) attrMessageField(a *attrMessage, x field) (err error) {
-	if x.num != 5 && x.num != 6 && x.num != 22 {
+		*to = math.Float32frombits(binary.LittleEndian.Uint32(x.bytes))
 		return nil
 	}
-	if err := x.want("AttributeProto", protowire.BytesType); err != nil {
-		return err
+}
+
+// floatsTo appends a repeated float field, packed or not.
+func floatsTo(to *[]float32) func(field) error {
+	return func(x field) error {
+		if x.typ != protowire.Fixed32Type && x.typ != protowire.BytesType || len(x.bytes)%4 != 0 {
+			return formatErr("%s: field %d: %d bytes of wire type %d are no floats", x.in, x.num, len(x.bytes), x.typ)
+		}
+		for b := x.bytes; len(b) > 0; b = b[4:] {
+			*to = append(*to, math.Float32frombits(binary.LittleEndian.Uint32(b)))
+		}
+		return nil
 	}
-	switch x.num {
-	case 5:
-		a.t, err = d.tensor(x.bytes)
-	case 6:
-		a.g, err = d.graph(x.bytes)
-	case 22:
-		a.sparse, err = d.sparse(x.bytes)
+}
+
+func (d *decoder) textsTo(to *[]string) func(field) error {
+	return func(x field) error {
+		*to = append(*to, "")
+		return errors.Join(textTo(&(*to)[len(*to)-1])(x), d.count())
 	}
-	return err
 }
 
 // complete refuses an attribute whose kind promises a message that is not there.
@@ -117,13 +86,13 @@ func (a *attrMessage) complete() error {
 	}
 	switch {
 	case a.kind == 0:
-		return formatErr("attribute %q: has neither type nor value", a.name)
+		return formatErr("has neither type nor value")
 	case a.kind == op.AttrTensor && a.t == nil:
-		return formatErr("attribute %q: the tensor is missing", a.name)
+		return formatErr("the tensor is missing")
 	case a.kind == op.AttrBody && a.g == nil:
-		return formatErr("attribute %q: the graph is missing", a.name)
+		return formatErr("the graph is missing")
 	case a.kind == attrSparse && a.sparse == nil:
-		return formatErr("attribute %q: the sparse tensor is missing", a.name)
+		return formatErr("the sparse tensor is missing")
 	}
 	return nil
 }

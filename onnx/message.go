@@ -1,6 +1,8 @@
 package onnx
 
 import (
+	"errors"
+	"fmt"
 	"math"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -87,7 +89,6 @@ type functionMessage struct {
 	key      functionKey
 	inputs   []string
 	outputs  []string
-	attrs    []string
 	defaults []*attrMessage
 	nodes    []*nodeMessage
 	opsets   map[string]int
@@ -103,306 +104,127 @@ func plainDomain(s string) string {
 
 func (d *decoder) model(b []byte) (*modelMessage, error) {
 	m := &modelMessage{opsets: map[string]int{}, meta: map[string]string{}, functions: map[functionKey]*functionMessage{}}
-	err := eachField("ModelProto", b, func(x field) error { return d.modelField(m, x) })
-	if err != nil {
-		return nil, err
+	err := fields("ModelProto", b,
+		rule{1, intTo(&m.irVersion)}, rule{2, nameTo(&m.producer)}, rule{3, nameTo(&m.producerVersion)}, rule{4, nameTo(&m.domain)},
+		rule{5, intTo(&m.modelVersion)}, rule{6, textTo(&m.doc)}, rule{8, d.opsetTo(m.opsets)}, rule{14, d.entryTo(m.meta)},
+		rule{25, func(x field) error { return d.function(m, x) }},
+		rule{7, func(x field) error {
+			if m.graph != nil {
+				return formatErr("%s: has two graphs", x.in)
+			}
+			return nestedTo(d, &m.graph, d.graph)(x)
+		}})
+	if err == nil && m.graph == nil {
+		err = formatErr("ModelProto: no graph; is this an ONNX model?")
 	}
-	if m.graph == nil {
-		return nil, formatErr("ModelProto: no graph; is this an ONNX model?")
-	}
-	return m, nil
+	return m, err
 }
 
-func (d *decoder) modelField(m *modelMessage, x field) error {
-	const name = "ModelProto"
-	switch x.num {
-	case 1:
-		return x.int(name, &m.irVersion)
-	case 2:
-		return x.ident(name, &m.producer)
-	case 3:
-		return x.ident(name, &m.producerVersion)
-	case 4:
-		return x.ident(name, &m.domain)
-	case 5:
-		return x.int(name, &m.modelVersion)
-	case 6:
-		return x.str(name, &m.doc)
-	case 7:
-		if err := x.want(name, protowire.BytesType); err != nil {
+// opsetTo reads an OperatorSetIdProto.
+func (d *decoder) opsetTo(to map[string]int) func(field) error {
+	return func(x field) error {
+		var domain string
+		var version int64
+		err := fields("OperatorSetIdProto", x.bytes, rule{1, nameTo(&domain)}, rule{2, intTo(&version)})
+		if err != nil {
 			return err
 		}
-		if m.graph != nil {
-			return formatErr("%s: has two graphs", name)
+		if version < 0 || version > math.MaxInt32 {
+			return formatErr("OperatorSetIdProto: domain %q: version %d is out of range", domain, version)
 		}
-		var err error
-		m.graph, err = d.graph(x.bytes)
-		return err
-	case 8:
-		return d.opset(x, m.opsets)
-	case 14:
-		return d.entry(x, m.meta)
-	case 25:
-		return d.function(m, x)
+		to[plainDomain(domain)] = int(version)
+		return errors.Join(x.want(protowire.BytesType), d.count())
 	}
-	return nil
 }
 
-func (d *decoder) opset(x field, to map[string]int) error {
-	const name = "OperatorSetIdProto"
-	if err := x.want(name, protowire.BytesType); err != nil {
-		return err
+// entryTo reads a StringStringEntryProto.
+func (d *decoder) entryTo(to map[string]string) func(field) error {
+	return func(x field) error {
+		var k, v string
+		err := fields("StringStringEntryProto", x.bytes, rule{1, nameTo(&k)}, rule{2, textTo(&v)})
+		to[k] = v
+		return errors.Join(err, x.want(protowire.BytesType), d.count())
 	}
-	var domain string
-	var version int64
-	err := eachField(name, x.bytes, func(x field) error {
-		switch x.num {
-		case 1:
-			return x.ident(name, &domain)
-		case 2:
-			return x.int(name, &version)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if version < 0 || version > math.MaxInt32 {
-		return formatErr("%s: domain %q: version %d is out of range", name, domain, version)
-	}
-	to[plainDomain(domain)] = int(version)
-	return d.count()
-}
-
-// entry reads a StringStringEntryProto.
-func (d *decoder) entry(x field, to map[string]string) error {
-	const name = "StringStringEntryProto"
-	if err := x.want(name, protowire.BytesType); err != nil {
-		return err
-	}
-	var k, v string
-	err := eachField(name, x.bytes, func(x field) error {
-		switch x.num {
-		case 1:
-			return x.ident(name, &k)
-		case 2:
-			return x.str(name, &v)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	to[k] = v
-	return d.count()
-}
-
-// child reads a message nested in a field and appends it.
-func child[T any](d *decoder, name string, x field, to *[]*T, read func([]byte) (*T, error)) error {
-	if err := x.want(name, protowire.BytesType); err != nil {
-		return err
-	}
-	if err := d.count(); err != nil {
-		return err
-	}
-	v, err := read(x.bytes)
-	if err != nil {
-		return err
-	}
-	*to = append(*to, v)
-	return nil
-}
-
-// idents appends one of a list of names.
-func (d *decoder) idents(name string, x field, to *[]string) error {
-	var s string
-	if err := x.ident(name, &s); err != nil {
-		return err
-	}
-	*to = append(*to, s)
-	return d.count()
 }
 
 func (d *decoder) graph(b []byte) (*graphMessage, error) {
-	const name = "GraphProto"
 	if d.depth++; d.depth > maxDepth {
-		return nil, formatErr("%s: graphs nest deeper than %d", name, maxDepth)
+		return nil, formatErr("GraphProto: graphs nest deeper than %d", maxDepth)
 	}
 	defer func() { d.depth-- }()
 	g := &graphMessage{}
-	err := eachField(name, b, func(x field) error {
-		switch x.num {
-		case 1:
-			return child(d, name, x, &g.nodes, d.node)
-		case 2:
-			return x.ident(name, &g.name)
-		case 5:
-			return child(d, name, x, &g.initializers, d.tensor)
-		case 11:
-			return child(d, name, x, &g.inputs, d.value)
-		case 12:
-			return child(d, name, x, &g.outputs, d.value)
-		case 13:
-			return child(d, name, x, &g.hints, d.value)
-		case 15:
-			return child(d, name, x, &g.sparse, d.sparse)
-		}
-		return nil
-	})
-	return g, err
+	return g, fields("GraphProto", b,
+		rule{1, listTo(d, &g.nodes, d.node)}, rule{2, nameTo(&g.name)}, rule{5, listTo(d, &g.initializers, d.tensor)},
+		rule{11, listTo(d, &g.inputs, d.value)}, rule{12, listTo(d, &g.outputs, d.value)}, rule{13, listTo(d, &g.hints, d.value)},
+		rule{15, listTo(d, &g.sparse, d.sparse)})
 }
 
 func (d *decoder) node(b []byte) (*nodeMessage, error) {
-	const name = "NodeProto"
 	n := &nodeMessage{}
-	err := eachField(name, b, func(x field) error {
-		switch x.num {
-		case 1:
-			return d.idents(name, x, &n.in)
-		case 2:
-			return d.idents(name, x, &n.out)
-		case 3:
-			return x.ident(name, &n.name)
-		case 4:
-			return x.ident(name, &n.op)
-		case 5:
-			if err := child(d, name, x, &n.attrs, d.attr); err != nil {
-				return inNode(n, err)
-			}
-		case 7:
-			return x.ident(name, &n.domain)
-		case 8:
-			return x.ident(name, &n.overload)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
+	err := fields("NodeProto", b,
+		rule{1, d.namesTo(&n.in)}, rule{2, d.namesTo(&n.out)}, rule{3, nameTo(&n.name)}, rule{4, nameTo(&n.op)},
+		rule{5, listTo(d, &n.attrs, d.attr)}, rule{7, nameTo(&n.domain)}, rule{8, nameTo(&n.overload)})
+	if err == nil && n.op == "" {
+		err = formatErr("NodeProto: no operator")
 	}
-	if n.op == "" {
-		return nil, formatErr("%s %q: no operator", name, n.name)
+	if err != nil {
+		return nil, inNode(n, err)
 	}
 	n.domain = plainDomain(n.domain)
 	return n, nil
 }
 
 func (d *decoder) value(b []byte) (*valueMessage, error) {
-	const name = "ValueInfoProto"
 	v := &valueMessage{}
-	err := eachField(name, b, func(x field) error {
-		switch x.num {
-		case 1:
-			return x.ident(name, &v.name)
-		case 2:
-			if err := x.want(name, protowire.BytesType); err != nil {
-				return err
-			}
-			return d.typ(x.bytes, &v.typ)
-		}
-		return nil
-	})
-	return v, err
+	return v, fields("ValueInfoProto", b, rule{1, nameTo(&v.name)}, rule{2, func(x field) error { return d.typ(x, &v.typ) }})
 }
 
-// typeKinds names the alternatives of TypeProto by field number.
-var typeKinds = map[protowire.Number]string{1: "tensor", 4: "sequence", 5: "map", 7: "opaque", 8: "sparse tensor", 9: "optional"}
-
-func (d *decoder) typ(b []byte, t *typeMessage) error {
-	const name = "TypeProto"
-	return eachField(name, b, func(x field) error {
-		kind, ok := typeKinds[x.num]
-		if !ok {
-			return nil
-		}
-		if err := x.want(name, protowire.BytesType); err != nil {
-			return err
-		}
-		if t.kind = kind; kind != "tensor" {
-			return nil
-		}
-		return eachField(name+".Tensor", x.bytes, func(x field) error {
-			switch x.num {
-			case 1:
-				return x.int(name, &t.elem)
-			case 2:
-				return d.shape(x, t)
-			}
-			return nil
-		})
-	})
-}
-
-func (d *decoder) shape(x field, t *typeMessage) error {
-	const name = "TensorShapeProto"
-	if err := x.want(name, protowire.BytesType); err != nil {
-		return err
+// typ reads a TypeProto, of which weir knows the tensors and the names of the others.
+func (d *decoder) typ(x field, t *typeMessage) error {
+	other := func(kind string) func(field) error {
+		return func(field) error { t.kind = kind; return nil }
 	}
+	err := fields("TypeProto", x.bytes,
+		rule{4, other("sequence")}, rule{5, other("map")}, rule{7, other("opaque")}, rule{8, other("sparse tensor")}, rule{9, other("optional")},
+		rule{1, func(x field) error {
+			t.kind = "tensor"
+			err := fields("TypeProto.Tensor", x.bytes, rule{1, intTo(&t.elem)}, rule{2, func(x field) error { return d.shape(x, t) }})
+			return errors.Join(err, x.want(protowire.BytesType))
+		}})
+	return errors.Join(err, x.want(protowire.BytesType))
+}
+
+// shape reads a TensorShapeProto.
+func (d *decoder) shape(x field, t *typeMessage) error {
 	t.ranked = true
-	return eachField(name, x.bytes, func(x field) error {
-		if x.num != 1 {
-			return nil
-		}
-		if err := x.want(name, protowire.BytesType); err != nil {
-			return err
-		}
+	err := fields("TensorShapeProto", x.bytes, rule{1, func(x field) error {
 		if len(t.dims) == maxRank {
-			return formatErr("%s: more than %d dimensions", name, maxRank)
+			return formatErr("%s: more than %d dimensions", x.in, maxRank)
 		}
 		var dim dimMessage
-		err := eachField(name+".Dimension", x.bytes, func(x field) error {
-			switch x.num {
-			case 1:
-				dim.known = true
-				return x.int(name, &dim.size)
-			case 2:
-				return x.ident(name, &dim.param)
-			}
-			return nil
-		})
+		err := fields("TensorShapeProto.Dimension", x.bytes, rule{2, nameTo(&dim.param)}, rule{1, func(x field) error {
+			dim.known = true
+			return intTo(&dim.size)(x)
+		}})
 		t.dims = append(t.dims, dim)
-		return err
-	})
+		return errors.Join(err, x.want(protowire.BytesType))
+	}})
+	return errors.Join(err, x.want(protowire.BytesType))
 }
 
 func (d *decoder) function(m *modelMessage, x field) error {
-	const name = "FunctionProto"
-	if err := x.want(name, protowire.BytesType); err != nil {
-		return err
-	}
 	f := &functionMessage{opsets: map[string]int{}}
-	err := eachField(name, x.bytes, func(x field) error {
-		switch x.num {
-		case 1:
-			return x.ident(name, &f.key.name)
-		case 4:
-			return d.idents(name, x, &f.inputs)
-		case 5:
-			return d.idents(name, x, &f.outputs)
-		case 6:
-			return d.idents(name, x, &f.attrs)
-		case 7:
-			return child(d, name, x, &f.nodes, d.node)
-		case 9:
-			return d.opset(x, f.opsets)
-		case 10:
-			return x.ident(name, &f.key.domain)
-		case 11:
-			return child(d, name, x, &f.defaults, d.attr)
-		case 13:
-			return x.ident(name, &f.key.overload)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
+	err := fields("FunctionProto", x.bytes,
+		rule{1, nameTo(&f.key.name)}, rule{4, d.namesTo(&f.inputs)}, rule{5, d.namesTo(&f.outputs)},
+		rule{7, listTo(d, &f.nodes, d.node)}, rule{9, d.opsetTo(f.opsets)}, rule{10, nameTo(&f.key.domain)},
+		rule{11, listTo(d, &f.defaults, d.attr)}, rule{13, nameTo(&f.key.overload)})
+	if err = errors.Join(err, x.want(protowire.BytesType), d.count()); err != nil {
+		return fmt.Errorf("function %q: %w", f.key.name, err)
 	}
 	f.key.domain = plainDomain(f.key.domain)
-	if f.key.name == "" {
-		return formatErr("%s: no name", name)
-	}
-	if m.functions[f.key] != nil {
-		return formatErr("%s: %q of domain %q is defined twice", name, f.key.name, f.key.domain)
+	if f.key.name == "" || m.functions[f.key] != nil {
+		return formatErr("FunctionProto: %q of domain %q has no name or is defined twice", f.key.name, f.key.domain)
 	}
 	m.functions[f.key] = f
-	return d.count()
+	return nil
 }

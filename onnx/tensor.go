@@ -44,50 +44,19 @@ func DecodeTensor(b []byte) (*tensor.Tensor, error) {
 }
 
 func (d *decoder) tensor(b []byte) (*tensorMessage, error) {
-	t := &tensorMessage{}
-	err := eachField("TensorProto", b, func(x field) error { return d.tensorField(t, x) })
+	t := &tensorMessage{external: map[string]string{}}
+	err := fields("TensorProto", b,
+		rule{1, intsTo(&t.dims, maxRank)}, rule{2, intTo(&t.dtype)}, rule{8, nameTo(&t.name)},
+		rule{4, runsTo(&t.floats, protowire.Fixed32Type)}, rule{10, runsTo(&t.doubles, protowire.Fixed64Type)},
+		rule{5, runsTo(&t.int32s, protowire.VarintType)}, rule{7, runsTo(&t.int64s, protowire.VarintType)},
+		rule{11, runsTo(&t.uint64s, protowire.VarintType)}, rule{6, runsTo(&t.strings, protowire.BytesType)},
+		rule{13, d.entryTo(t.external)}, rule{14, intTo(&t.location)},
+		rule{3, func(field) error { t.segment = true; return nil }},
+		rule{9, func(x field) error { t.hasRaw = true; return bytesTo(&t.raw)(x) }})
 	if err != nil {
 		return nil, fmt.Errorf("tensor %q: %w", t.name, err)
 	}
 	return t, nil
-}
-
-func (d *decoder) tensorField(t *tensorMessage, x field) error {
-	const name = "TensorProto"
-	switch x.num {
-	case 1:
-		return x.ints(name, &t.dims, maxRank)
-	case 2:
-		return x.int(name, &t.dtype)
-	case 3:
-		t.segment = true
-	case 4:
-		return x.chunk(name, &t.floats, protowire.Fixed32Type)
-	case 5:
-		return x.chunk(name, &t.int32s, protowire.VarintType)
-	case 6:
-		t.strings = append(t.strings, x.bytes)
-		return x.want(name, protowire.BytesType)
-	case 7:
-		return x.chunk(name, &t.int64s, protowire.VarintType)
-	case 8:
-		return x.ident(name, &t.name)
-	case 9:
-		t.raw, t.hasRaw = x.bytes, true
-		return x.want(name, protowire.BytesType)
-	case 10:
-		return x.chunk(name, &t.doubles, protowire.Fixed64Type)
-	case 11:
-		return x.chunk(name, &t.uint64s, protowire.VarintType)
-	case 13:
-		if t.external == nil {
-			t.external = map[string]string{}
-		}
-		return d.entry(x, t.external)
-	case 14:
-		return x.int(name, &t.location)
-	}
-	return nil
 }
 
 // narrow names the element types of TensorProto.DataType that weir does not hold.
@@ -142,25 +111,32 @@ func (t *tensorMessage) read(files *externalFiles) (*tensor.Tensor, error) {
 		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	out := &tensor.Tensor{DType: d, Shape: shape}
-	switch {
-	case t.location == 1:
-		out.Data, err = files.read(t, n)
-	case d == tensor.String:
+	if d == tensor.String && t.location == 0 {
 		out.Strings, err = t.stringData(n / 16)
+		return out, err
+	}
+	out.Data, err = t.bytes(files, d, n)
+	return out, err
+}
+
+// bytes returns the n bytes of a tensor that holds no strings.
+func (t *tensorMessage) bytes(files *externalFiles, d tensor.DType, n int) (data []byte, err error) {
+	switch {
+	case d == tensor.String:
+		return nil, formatErr("strings cannot be external data")
+	case t.location == 1:
+		data, err = files.read(t, n)
 	case t.hasRaw:
-		if out.Data = t.raw; len(t.raw) != n {
-			err = formatErr("%v%v needs %d bytes, raw_data has %d", d, shape, n, len(t.raw))
+		if data = t.raw; len(t.raw) != n {
+			return nil, formatErr("shape %v of %v needs %d bytes, raw_data has %d", t.dims, d, n, len(t.raw))
 		}
 	default:
-		out.Data, err = t.typed(d, n)
-	}
-	if err != nil {
-		return nil, err
+		data, err = t.typed(d, n)
 	}
 	if d == tensor.Bool {
-		out.Data = plainBools(out.Data)
+		data = plainBools(data)
 	}
-	return out, nil
+	return data, err
 }
 
 // sizes checks dimensions of the file.
@@ -293,27 +269,11 @@ const (
 )
 
 func (d *decoder) sparse(b []byte) (*sparseMessage, error) {
-	const name = "SparseTensorProto"
 	s := &sparseMessage{}
-	err := eachField(name, b, func(x field) (err error) {
-		if x.num == 3 {
-			return x.ints(name, &s.dims, maxRank)
-		}
-		if x.num > 3 {
-			return nil
-		}
-		if err = x.want(name, protowire.BytesType); err != nil {
-			return err
-		}
-		if x.num == 1 {
-			s.values, err = d.tensor(x.bytes)
-		} else {
-			s.indices, err = d.tensor(x.bytes)
-		}
-		return err
-	})
+	err := fields("SparseTensorProto", b, rule{1, nestedTo(d, &s.values, d.tensor)}, rule{2, nestedTo(d, &s.indices, d.tensor)},
+		rule{3, intsTo(&s.dims, maxRank)})
 	if err == nil && (s.values == nil || s.indices == nil) {
-		err = formatErr("%s: values or indices are missing", name)
+		err = formatErr("SparseTensorProto: values or indices are missing")
 	}
 	return s, err
 }

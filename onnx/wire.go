@@ -42,110 +42,167 @@ func (d *decoder) count() error {
 // field is one field of a message: bytes holds what a length-delimited or fixed-width field holds, and the bytes of the
 // varint itself otherwise.
 type field struct {
+	in     string // the type of the message, for errors
 	num    protowire.Number
 	typ    protowire.Type
 	varint uint64
 	bytes  []byte
 }
 
-// eachField calls f for every field of a message in the order of the file. name is the message's type for errors.
-func eachField(name string, b []byte, f func(field) error) error {
+// rule says what to do with the fields of one number.
+type rule struct {
+	num  protowire.Number
+	read func(field) error
+}
+
+// fields reads a message by the rules of its type, in the order of the file. Fields without a rule are skipped, as a newer
+// format may have them.
+func fields(name string, b []byte, rules ...rule) error {
 	for total := len(b); len(b) > 0; {
-		num, typ, n := protowire.ConsumeTag(b)
-		if n < 0 {
-			return formatErr("%s: bad field tag at byte %d: %v", name, total-len(b), protowire.ParseError(n))
+		x, n, err := nextField(b)
+		if err != nil {
+			return formatErr("%s: at byte %d: %v", name, total-len(b), err)
 		}
-		b = b[n:]
-		if typ == protowire.StartGroupType || typ == protowire.EndGroupType {
-			return formatErr("%s: field %d at byte %d is a group, which ONNX does not use", name, num, total-len(b))
-		}
-		x := field{num: num, typ: typ}
-		if n = protowire.ConsumeFieldValue(num, typ, b); n < 0 {
-			return formatErr("%s: field %d at byte %d: %v", name, num, total-len(b), protowire.ParseError(n))
-		}
-		x.bytes = b[:n:n]
-		switch typ {
-		case protowire.VarintType:
-			x.varint, _ = protowire.ConsumeVarint(b)
-		case protowire.BytesType:
-			v, _ := protowire.ConsumeBytes(b)
-			x.bytes = v[:len(v):len(v)]
-		}
-		b = b[n:]
-		if err := f(x); err != nil {
-			return err
+		b, x.in = b[n:], name
+		for _, r := range rules {
+			if r.num == x.num {
+				if err := r.read(x); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	return nil
+}
+
+// nextField reads the field that b begins with and tells its length.
+func nextField(b []byte) (field, int, error) {
+	num, typ, n := protowire.ConsumeTag(b)
+	if n < 0 {
+		return field{}, 0, fmt.Errorf("bad field tag: %w", protowire.ParseError(n))
+	}
+	if typ == protowire.StartGroupType || typ == protowire.EndGroupType {
+		return field{}, 0, fmt.Errorf("field %d is a group, which ONNX does not use", num)
+	}
+	x := field{num: num, typ: typ}
+	v := protowire.ConsumeFieldValue(num, typ, b[n:])
+	if v < 0 {
+		return field{}, 0, fmt.Errorf("field %d: %w", num, protowire.ParseError(v))
+	}
+	x.bytes = b[n : n+v : n+v]
+	switch typ {
+	case protowire.VarintType:
+		x.varint, _ = protowire.ConsumeVarint(x.bytes)
+	case protowire.BytesType:
+		c, _ := protowire.ConsumeBytes(x.bytes)
+		x.bytes = c[:len(c):len(c)]
+	}
+	return x, n + v, nil
 }
 
 // want refuses a known field of another wire type than the format says: such bytes are damaged, not from a newer ONNX.
-func (x field) want(name string, typ protowire.Type) error {
+func (x field) want(typ protowire.Type) error {
 	if x.typ != typ {
-		return formatErr("%s: field %d has wire type %d, want %d", name, x.num, x.typ, typ)
+		return formatErr("%s: field %d has wire type %d, want %d", x.in, x.num, x.typ, typ)
 	}
 	return nil
 }
 
-func (x field) str(name string, to *string) error {
-	if err := x.want(name, protowire.BytesType); err != nil {
-		return err
+// bytesTo reads a field of bytes.
+func bytesTo(to *[]byte) func(field) error {
+	return func(x field) error {
+		*to = x.bytes
+		return x.want(protowire.BytesType)
 	}
-	*to = string(x.bytes)
-	return nil
 }
 
-// ident reads a name: of a value, node, operator or domain. Unlike string data it must be UTF-8, as errors and dumps
+// textTo reads a string that may hold any bytes.
+func textTo(to *string) func(field) error {
+	return func(x field) error {
+		*to = string(x.bytes)
+		return x.want(protowire.BytesType)
+	}
+}
+
+// nameTo reads the name of a value, node, operator or domain. Unlike string data it must be UTF-8, as errors and dumps
 // print it.
-func (x field) ident(name string, to *string) error {
-	if err := x.str(name, to); err != nil {
-		return err
+func nameTo(to *string) func(field) error {
+	return func(x field) error {
+		*to = string(x.bytes)
+		if !utf8.Valid(x.bytes) {
+			return formatErr("%s: field %d: the name %q is not UTF-8", x.in, x.num, *to)
+		}
+		return x.want(protowire.BytesType)
 	}
-	if !utf8.ValidString(*to) {
-		return formatErr("%s: field %d: the name %q is not UTF-8", name, x.num, *to)
-	}
-	return nil
 }
 
-func (x field) int(name string, to *int64) error {
-	if err := x.want(name, protowire.VarintType); err != nil {
-		return err
+// intTo reads an integer.
+func intTo(to *int64) func(field) error {
+	return func(x field) error {
+		*to = int64(x.varint)
+		return x.want(protowire.VarintType)
 	}
-	*to = int64(x.varint)
-	return nil
 }
 
-// ints appends a repeated integer field, packed or not, of at most limit elements.
-func (x field) ints(name string, to *[]int64, limit int) error {
-	switch x.typ {
-	case protowire.VarintType:
-		*to = append(*to, int64(x.varint))
-	case protowire.BytesType:
+// intsTo appends a repeated integer field, packed or not, of at most limit elements.
+func intsTo(to *[]int64, limit int) func(field) error {
+	return func(x field) error {
+		if x.typ != protowire.VarintType && x.typ != protowire.BytesType {
+			return x.want(protowire.BytesType)
+		}
 		for b := x.bytes; len(b) > 0; {
 			v, n := protowire.ConsumeVarint(b)
 			if n < 0 {
-				return formatErr("%s: field %d: %v", name, x.num, protowire.ParseError(n))
+				return formatErr("%s: field %d: %v", x.in, x.num, protowire.ParseError(n))
 			}
 			b = b[n:]
 			if *to = append(*to, int64(v)); len(*to) > limit {
-				break
+				return formatErr("%s: field %d has more than %d elements", x.in, x.num, limit)
 			}
 		}
-	default:
-		return x.want(name, protowire.BytesType)
+		return nil
 	}
-	if len(*to) > limit {
-		return formatErr("%s: field %d has more than %d elements", name, x.num, limit)
-	}
-	return nil
 }
 
-// chunk appends the raw bytes of a repeated numeric field: those of the packed run, or of the one element. scalar is
-// the wire type of an unpacked element.
-func (x field) chunk(name string, to *[][]byte, scalar protowire.Type) error {
-	if x.typ != protowire.BytesType && x.typ != scalar {
-		return x.want(name, scalar)
+// runsTo appends the raw bytes of a repeated numeric field: those of the packed run, or of the one element. scalar is the
+// wire type of an unpacked element.
+func runsTo(to *[][]byte, scalar protowire.Type) func(field) error {
+	return func(x field) error {
+		if x.typ != protowire.BytesType && x.typ != scalar {
+			return x.want(scalar)
+		}
+		*to = append(*to, x.bytes)
+		return nil
 	}
-	*to = append(*to, x.bytes)
-	return nil
+}
+
+// namesTo appends one of a list of names.
+func (d *decoder) namesTo(to *[]string) func(field) error {
+	return func(x field) error {
+		*to = append(*to, "")
+		return errors.Join(nameTo(&(*to)[len(*to)-1])(x), d.count())
+	}
+}
+
+// nestedTo reads a message nested in a field.
+func nestedTo[T any](d *decoder, to **T, read func([]byte) (*T, error)) func(field) error {
+	return func(x field) error {
+		if err := x.want(protowire.BytesType); err != nil {
+			return err
+		}
+		if err := d.count(); err != nil {
+			return err
+		}
+		v, err := read(x.bytes)
+		*to = v
+		return err
+	}
+}
+
+// listTo reads a message nested in a field and appends it.
+func listTo[T any](d *decoder, to *[]*T, read func([]byte) (*T, error)) func(field) error {
+	return func(x field) error {
+		*to = append(*to, nil)
+		return nestedTo(d, &(*to)[len(*to)-1], read)(x)
+	}
 }
