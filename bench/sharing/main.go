@@ -4,7 +4,7 @@
 //	go run ./bench/sharing -json > bench/results/DATE-sharing.json
 //
 // Each claim is one scenario of the package scenario on this machine's CPU. The exit code is 1 when a bound is missed. Other
-// load on the machine moves the figures: the result says how much processor time the measurement was denied.
+// load on the machine moves the figures: the result says how much processor time others took meanwhile.
 package main
 
 import (
@@ -39,6 +39,8 @@ type results struct {
 	Machine string           `json:"machine"`
 	Cores   int              `json:"cores"`
 	Go      string           `json:"go"`
+	// Foreign is the processor time, in cores, that others took meanwhile.
+	Foreign float64 `json:"foreign_cores"`
 	Claims  []claim          `json:"claims"`
 	Phases  []scenario.Phase `json:"phases"`
 }
@@ -54,6 +56,7 @@ func main() {
 		exit(scenario.RunChild(context.Background(), os.Stdin, os.Stdout))
 	}
 	r := &results{Date: time.Now().UTC().Format("2006-01-02"), Machine: cpuinfo.ModelName(), Cores: cpu.Cores(), Go: runtime.Version()}
+	others := startNoise()
 	for _, g := range []struct {
 		name string
 		run  func(*results, time.Duration) error
@@ -62,6 +65,8 @@ func main() {
 			exit(g.run(r, *duration))
 		}
 	}
+	r.Foreign = others.foreign()
+	fmt.Fprintf(os.Stderr, "others took %.2f of %d cores meanwhile\n", r.Foreign, r.Cores)
 	if *asJSON {
 		e := json.NewEncoder(os.Stdout)
 		e.SetIndent("", " ")
