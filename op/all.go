@@ -10,10 +10,11 @@ type key struct{ domain, name string }
 
 // families lists the tables of all operator families, one file each.
 var families = [][]Op{
-	arithmetic, logic, activation, softmax, matmul, conv, pool, reduce, search, cumulative, norm, rnn, bitwise, resize, einsum, fused,
+	arithmetic, logic, activation, softmax, matmul, conv, pool, reduce, search, cumulative, norm, rnn, bitwise, resize, einsum,
+	fused, qlinear,
 	constantOps, shapeOps, castOps, transposeOps, concatOps, sliceOps, repeatOps, padOps, gatherOps,
 	scatterOps, selectOps, layoutOps, oneHotOps,
-	controlOps, scanOps, detectOps, quantizeOps,
+	controlOps, scanOps, detectOps, quantizeOps, randomOps, sampleOps,
 }
 
 // table indexes the rows on first use: rows refer to functions which refer to Lookup, so an initialised variable would

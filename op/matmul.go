@@ -12,8 +12,6 @@ var matmul = []Op{
 		Flops: matMulFlops},
 	{Name: "Gemm", Since: []int{7, 9, 11, 13}, MinIn: 2, MaxIn: 3, Infer: inferGemm, Eval: inFloat32(evalGemm),
 		Flops: gemmFlops},
-	{Name: "MatMulInteger", Since: []int{10}, MinIn: 2, MaxIn: 4, Infer: inferMatMulInteger, Eval: evalMatMulInteger,
-		Flops: matMulFlops},
 }
 
 var productTypes = floatTypes | setOf(tensor.Int32, tensor.Int64, tensor.Uint32, tensor.Uint64)
@@ -28,8 +26,9 @@ func inferMatMul(c *Infer) error {
 	return c.matMulOut(d)
 }
 
-func (c *Infer) matMulOut(d tensor.DType) error {
-	a, b := c.In[0], c.In[1]
+func (c *Infer) matMulOut(d tensor.DType) error { return c.matMulOutOf(d, c.In[0], c.In[1]) }
+
+func (c *Infer) matMulOutOf(d tensor.DType, a, b Type) error {
 	if !a.Ranked || !b.Ranked {
 		c.Out[0] = Unranked(d)
 		return nil
@@ -317,78 +316,4 @@ func gemmFlops(c *Call, in, out []Type) int64 {
 	}
 	n, _ := k.Int()
 	return 2 * int64(n) * typeCount(out[0])
-}
-
-var byteTypes = setOf(tensor.Int8, tensor.Uint8)
-
-func inferMatMulInteger(c *Infer) error {
-	for _, d := range c.dtypes()[:2] {
-		if _, err := c.sameDType(byteTypes, d); err != nil {
-			return err
-		}
-	}
-	return c.matMulOut(tensor.Int32)
-}
-
-// evalMatMulInteger multiplies 8-bit operands, from which their zero points are taken first, into int32.
-func evalMatMulInteger(c *Eval) error {
-	p, err := c.matMulShapes(c.In[0].Shape, c.In[1].Shape)
-	if err != nil {
-		return err
-	}
-	a, err := c.centred(0, 2, max(c.In[0].Rank()-2, 0))
-	if err != nil {
-		return err
-	}
-	b, err := c.centred(1, 3, c.In[1].Rank()-1)
-	if err != nil {
-		return err
-	}
-	out, err := c.Output(0, tensor.Int32, p.shape)
-	if err != nil || out.Len() == 0 {
-		return err
-	}
-	multiply[int32, int64](out, a, b, p)
-	return nil
-}
-
-// centred returns 8-bit input i as int32 less its zero point, input z: a scalar, one element an index of the given axis,
-// or a tensor that broadcasts.
-func (c *Eval) centred(i, z, axis int) (*tensor.Tensor, error) {
-	x := c.In[i]
-	if _, err := c.sameDType(byteTypes, x.DType); err != nil {
-		return nil, err
-	}
-	v, err := c.ints(i)
-	if err != nil {
-		return nil, err
-	}
-	zero, shape := []int64{0}, []int{}
-	if c.Has(z) {
-		if zero, err = c.ints(z); err != nil {
-			return nil, err
-		}
-		shape = c.In[z].Shape
-		if len(shape) == 1 && shape[0] > 1 && x.Rank() > 1 {
-			shape = append([]int{shape[0]}, make([]int, x.Rank()-1-axis)...)
-			for k := 1; k < len(shape); k++ {
-				shape[k] = 1
-			}
-		}
-	}
-	to, err := BroadcastShapes(x.Shape, shape)
-	if err != nil || count(to) != x.Len() || len(to) != max(x.Rank(), len(shape)) {
-		return nil, c.Errorf(ErrInput, "zero point %v does not fit operand %v", shape, x.Shape)
-	}
-	out, err := tensor.New(tensor.Int32, x.Shape...)
-	if err != nil {
-		return nil, err
-	}
-	o := tensor.As[int32](out)
-	broadcastWalk(to, x.Shape, shape).runs(func(at, n int, off, step []int) {
-		for k := range n {
-			o[at+k] = int32(v[off[0]+k*step[0]] - zero[off[1]+k*step[1]])
-		}
-	})
-	return out, nil
 }

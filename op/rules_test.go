@@ -16,7 +16,7 @@ import (
 func numericRows() []*Op {
 	var rows []*Op
 	for _, f := range [][]Op{arithmetic, logic, activation, softmax, matmul, conv, pool, reduce, search, cumulative, norm, rnn,
-		bitwise, resize, einsum, fused} {
+		bitwise, resize, einsum, fused, qlinear} {
 		for i := range f {
 			rows = append(rows, &f[i])
 		}
@@ -182,6 +182,16 @@ func (r caller) fitting(name string) (Attrs, []*tensor.Tensor) {
 			in = in[:3]
 		}
 		return Attrs{FloatAttr("epsilon", 0.5), IntAttr("num_groups", int64(2-g%2))}, in
+	case "ConvInteger", "QLinearConv", "QLinearMatMul":
+		b := func(shape ...int) *tensor.Tensor { return r.tensor(tensor.Uint8, shape) }
+		x, w := b(d(2), g, 3, 4), b(d(3), g, d(3), d(3))
+		if name == "QLinearMatMul" {
+			x, w = b(2, 3, g), b(g, d(3))
+		}
+		if name == "ConvInteger" {
+			return nil, list(x, w, b(), b())[:2+r.IntN(3)]
+		}
+		return nil, list(x, f(), b(), w, f(1), b(1), ones(1), b())
 	case "Gemm":
 		m, k, n := d(3), d(3), d(3)
 		return nil, list(f(m, k), f(k, n), f(list(list(m, n), list(n), list(m, 1), list[int]())[r.IntN(4)]...))[:1+d(2)]

@@ -1,0 +1,291 @@
+package op
+
+import (
+	"math"
+	"slices"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+// qlinear holds the products of 8-bit integers. An integer q stands for (q - zero point) · scale; products and sums of
+// such numbers are exact in float64 before they are scaled and rounded once.
+var qlinear = []Op{
+	{Name: "MatMulInteger", Since: []int{10}, MinIn: 2, MaxIn: 4, Infer: inferMatMulInteger, Eval: evalMatMulInteger,
+		Flops: matMulFlops},
+	{Name: "ConvInteger", Since: []int{10}, MinIn: 2, MaxIn: 4, Infer: inferConvInteger, Eval: evalConvInteger,
+		Flops: convFlops},
+	{Name: "QLinearMatMul", Since: []int{10, 21}, MinIn: 8, MaxIn: 8, Infer: inferQLinearMatMul, Eval: evalQLinearMatMul,
+		Flops: qlinearFlops(matMulFlops)},
+	{Name: "QLinearConv", Since: []int{10}, MinIn: 8, MaxIn: 9, Infer: inferQLinearConv, Eval: evalQLinearConv,
+		Flops: qlinearFlops(convFlops)},
+}
+
+var byteTypes = setOf(tensor.Int8, tensor.Uint8)
+
+// Inputs of QLinearMatMul and QLinearConv, in order.
+const (
+	qA = iota
+	qAScale
+	qAZero
+	qB
+	qBScale
+	qBZero
+	qYScale
+	qYZero
+	qBias
+)
+
+// qlinearFlops counts for the two quantized operands what f counts for plain ones.
+func qlinearFlops(f func(*Call, []Type, []Type) int64) func(*Call, []Type, []Type) int64 {
+	return func(c *Call, in, out []Type) int64 { return f(c, list2(in[qA], in[qB]), out) }
+}
+
+func list2(a, b Type) []Type { return []Type{a, b} }
+
+// floatPart is the rule's context of the product of operands i and k alone, as if they were floats.
+func (c *Infer) floatPart(typ string, i, k int) *Infer {
+	a, b := c.In[i], c.In[k]
+	a.DType, b.DType = tensor.Float64, tensor.Float64
+	return &Infer{Call: c.plainProduct(typ), In: list2(a, b), Present: []bool{true, true}, Out: c.Out[:1]}
+}
+
+func (c *Call) plainProduct(typ string) *Call {
+	return &Call{Type: typ, Version: 13, Attrs: c.Attrs, NumIn: 2, NumOut: 1}
+}
+
+func (c *Infer) byteOperands(is ...int) error {
+	for _, i := range is {
+		if _, err := c.sameDType(byteTypes, c.In[i].DType); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func inferMatMulInteger(c *Infer) error {
+	if err := c.byteOperands(0, 1); err != nil {
+		return err
+	}
+	return c.matMulOut(tensor.Int32)
+}
+
+func inferConvInteger(c *Infer) error {
+	if err := c.byteOperands(0, 1); err != nil {
+		return err
+	}
+	err := inferConv(c.floatPart("Conv", 0, 1))
+	c.Out[0].DType = tensor.Int32
+	return err
+}
+
+func inferQLinearMatMul(c *Infer) error {
+	if err := c.byteOperands(qA, qB, qYZero); err != nil {
+		return err
+	}
+	return c.matMulOutOf(c.In[qYZero].DType, c.In[qA], c.In[qB])
+}
+
+func inferQLinearConv(c *Infer) error {
+	if err := c.byteOperands(qA, qB, qYZero); err != nil {
+		return err
+	}
+	err := inferConv(c.floatPart("Conv", qA, qB))
+	c.Out[0].DType = c.In[qYZero].DType
+	return err
+}
+
+// alongAxisShape is the shape in which a scale or zero point broadcasts to an operand of the given rank: a vector of
+// several elements lies along axis, anything else is as it is.
+func alongAxisShape(shape []int, rank, axis int) []int {
+	if len(shape) != 1 || shape[0] == 1 || rank < 2 {
+		return shape
+	}
+	out := slices.Repeat([]int{1}, rank-axis)
+	out[0] = shape[0]
+	return out
+}
+
+// centred returns 8-bit operand i less its zero point, input zero, times its scale, input scale, as float64. Either is
+// negative for an operator that has none; a vector of them has one element an index of axis.
+func (c *Eval) centred(i, scale, zero, axis int) (*tensor.Tensor, error) {
+	x := c.In[i]
+	if _, err := c.sameDType(byteTypes, x.DType); err != nil {
+		return nil, err
+	}
+	v, err := x.Floats()
+	if err != nil {
+		return nil, err
+	}
+	out := tensor.From(v, x.Shape...)
+	if zero >= 0 && c.Has(zero) {
+		err = c.eachScaled(out, zero, axis, func(x, z float64) float64 { return x - z })
+	}
+	if err == nil && scale >= 0 {
+		err = c.eachScaled(out, scale, axis, func(x, s float64) float64 { return x * s })
+	}
+	return out, err
+}
+
+// eachScaled replaces each element of a float64 tensor by f of it and the element of input k that belongs to it.
+func (c *Eval) eachScaled(t *tensor.Tensor, k, axis int, f func(x, s float64) float64) error {
+	s, err := c.floats(k)
+	if err != nil {
+		return err
+	}
+	shape := alongAxisShape(c.In[k].Shape, t.Rank(), axis)
+	to, err := BroadcastShapes(t.Shape, shape)
+	if err != nil || count(to) != t.Len() || len(to) > max(t.Rank(), 1) {
+		return c.Errorf(ErrInput, "input %d of shape %v does not fit an operand of shape %v", k, c.In[k].Shape, t.Shape)
+	}
+	v := tensor.As[float64](t)
+	broadcastWalk(to, t.Shape, shape).runs(func(_, n int, off, step []int) {
+		for i := range n {
+			v[off[0]+i*step[0]] = f(v[off[0]+i*step[0]], s[off[1]+i*step[1]])
+		}
+	})
+	return nil
+}
+
+// product evaluates a plain operator on float64 operands.
+func (c *Eval) product(typ string, eval func(*Eval) error, in ...*tensor.Tensor) (*tensor.Tensor, error) {
+	e := &Eval{Call: c.plainProduct(typ), Ctx: c.Ctx, In: in, Out: make([]*tensor.Tensor, 1)}
+	if err := eval(e); err != nil {
+		return nil, err
+	}
+	return e.Out[0], nil
+}
+
+// evalMatMulInteger multiplies 8-bit operands, from which their zero points are taken first, into int32.
+func evalMatMulInteger(c *Eval) error {
+	a, err := c.centred(0, -1, 2, max(c.In[0].Rank()-2, 0))
+	if err != nil {
+		return err
+	}
+	b, err := c.centred(1, -1, 3, c.In[1].Rank()-1)
+	if err != nil {
+		return err
+	}
+	y, err := c.product("MatMul", evalMatMul, a, b)
+	if err != nil {
+		return err
+	}
+	return c.putInt32(y)
+}
+
+// evalConvInteger is a convolution of 8-bit operands, from which their zero points are taken first, into int32.
+func evalConvInteger(c *Eval) error {
+	x, err := c.centred(0, -1, 2, 0)
+	if err != nil {
+		return err
+	}
+	w, err := c.centred(1, -1, 3, 0)
+	if err != nil {
+		return err
+	}
+	y, err := c.product("Conv", evalConv, x, w)
+	if err != nil {
+		return err
+	}
+	return c.putInt32(y)
+}
+
+// putInt32 makes output 0 from integers held as float64, wrapping.
+func (c *Eval) putInt32(y *tensor.Tensor) error {
+	out, err := c.Output(0, tensor.Int32, y.Shape)
+	if err != nil {
+		return err
+	}
+	for i, v := range tensor.As[float64](y) {
+		setInt(out, i, int64(v))
+	}
+	return nil
+}
+
+// evalQLinearMatMul multiplies the numbers that a and b stand for; scales and zero points are one for all, one a row of
+// a or column of b, or tensors that broadcast.
+func evalQLinearMatMul(c *Eval) error {
+	a, err := c.centred(qA, qAScale, qAZero, max(c.In[qA].Rank()-2, 0))
+	if err != nil {
+		return err
+	}
+	b, err := c.centred(qB, qBScale, qBZero, c.In[qB].Rank()-1)
+	if err != nil {
+		return err
+	}
+	y, err := c.product("MatMul", evalMatMul, a, b)
+	if err != nil {
+		return err
+	}
+	return c.quantized(y, max(y.Rank()-2, 0))
+}
+
+// evalQLinearConv convolves the numbers that x and w stand for; the weights' scale and zero point may be one an output
+// channel. The bias is int32 with scale x_scale · w_scale.
+func evalQLinearConv(c *Eval) error {
+	x, err := c.centred(qA, qAScale, qAZero, 0)
+	if err != nil {
+		return err
+	}
+	w, err := c.centred(qB, qBScale, qBZero, 0)
+	if err != nil {
+		return err
+	}
+	y, err := c.product("Conv", evalConv, x, w)
+	if err != nil {
+		return err
+	}
+	if c.Has(qBias) {
+		if err := c.addScaledBias(y); err != nil {
+			return err
+		}
+	}
+	return c.quantized(y, 1)
+}
+
+func (c *Eval) addScaledBias(y *tensor.Tensor) error {
+	if d := c.In[qBias].DType; d != tensor.Int32 {
+		return c.Errorf(ErrInput, "bias is %v, must be int32", d)
+	}
+	bias, err := c.perChannel(qBias, y.Shape[1])
+	if err != nil {
+		return err
+	}
+	t := tensor.From(bias, len(bias))
+	for _, k := range []int{qAScale, qBScale} {
+		if err := c.eachScaled(t, k, 0, func(x, s float64) float64 { return x * s }); err != nil {
+			return err
+		}
+	}
+	plane := count(y.Shape[2:])
+	v := tensor.As[float64](y)
+	for i := range v {
+		v[i] += bias[i/plane%len(bias)]
+	}
+	return nil
+}
+
+// quantized makes output 0: y over y_scale, rounded to even, plus y_zero_point, saturated to the zero point's type.
+func (c *Eval) quantized(y *tensor.Tensor, axis int) error {
+	d := c.In[qYZero].DType
+	if _, err := c.sameDType(byteTypes, d); err != nil {
+		return err
+	}
+	if err := c.eachScaled(y, qYScale, axis, func(x, s float64) float64 { return math.RoundToEven(x / s) }); err != nil {
+		return err
+	}
+	if err := c.eachScaled(y, qYZero, axis, func(x, z float64) float64 { return x + z }); err != nil {
+		return err
+	}
+	out, err := c.Output(0, d, y.Shape)
+	if err != nil {
+		return err
+	}
+	lo, hi := 0.0, 255.0
+	if d == tensor.Int8 {
+		lo, hi = -128, 127
+	}
+	for i, v := range tensor.As[float64](y) {
+		setFloat(out, i, max(lo, min(hi, v)))
+	}
+	return nil
+}
