@@ -13,6 +13,9 @@ import (
 // maxBodies bounds the sub-graphs of one node; ONNX's operators have at most two.
 const maxBodies = 8
 
+// maxAttrs bounds the attributes of one node; ONNX's operators have at most some twenty.
+const maxAttrs = 256
+
 // builder turns messages into a graph.
 type builder struct {
 	model *modelMessage
@@ -143,6 +146,17 @@ func (s *scope) fill(m *graphMessage) error {
 	if err := s.inputs(m); err != nil {
 		return err
 	}
+	if err := s.nodes(m); err != nil {
+		return err
+	}
+	if err := s.outputs(m); err != nil {
+		return err
+	}
+	return s.g.Sort()
+}
+
+// nodes makes the nodes of a graph: all of them before any is wired, as a file need not have them in order.
+func (s *scope) nodes(m *graphMessage) error {
 	messages, err := s.b.expand(m.nodes, nil)
 	if err != nil {
 		return err
@@ -165,10 +179,7 @@ func (s *scope) fill(m *graphMessage) error {
 		}
 		s.g.Nodes = append(s.g.Nodes, nodes[i])
 	}
-	if err := s.outputs(m); err != nil {
-		return err
-	}
-	return s.g.Sort()
+	return nil
 }
 
 // define gives a name its one value in this graph.
@@ -273,7 +284,11 @@ func (s *scope) declare(m *nodeMessage, i int) (*graph.Node, error) {
 	}
 	s.nodeNames[name] = true
 	n := &graph.Node{Name: name, Domain: m.domain, Type: m.op, Version: version}
-	outs := trimmed(m.out)
+	return n, s.results(n, trimmed(m.out))
+}
+
+// results defines a node's outputs.
+func (s *scope) results(n *graph.Node, outs []string) error {
 	n.Out = make([]*graph.Value, len(outs))
 	for j, o := range outs {
 		if o == "" {
@@ -281,11 +296,11 @@ func (s *scope) declare(m *nodeMessage, i int) (*graph.Node, error) {
 		}
 		v := &graph.Value{Name: o, Producer: n, Index: j}
 		if err := s.define(v); err != nil {
-			return nil, err
+			return err
 		}
 		n.Out[j] = v
 	}
-	return n, nil
+	return nil
 }
 
 // trimmed drops the empty names at the end: optional operands that are not there.
@@ -337,27 +352,17 @@ func constantTensor(a *attrMessage, files *externalFiles) (*tensor.Tensor, error
 
 // wire resolves a node's inputs and attributes.
 func (s *scope) wire(m *nodeMessage, n *graph.Node) error {
-	for i, name := range trimmed(m.in) {
-		if name == "" {
-			n.In = append(n.In, nil)
-			continue
-		}
-		v, err := s.resolve(name)
-		if err != nil {
-			return fmt.Errorf("input %d: %w", i, err)
-		}
-		n.In = append(n.In, v)
+	if err := s.operands(m, n); err != nil {
+		return err
 	}
-	if len(n.In) == 1 && n.In[0] == nil {
-		n.In = nil
+	if len(m.attrs) > maxAttrs {
+		return formatErr("more than %d attributes", maxAttrs)
 	}
 	var bodies []*scope
-	seen := map[string]bool{}
 	for _, a := range m.attrs {
-		if seen[a.name] {
+		if n.Attrs.Has(a.name) {
 			return formatErr("attribute %q is given twice", a.name)
 		}
-		seen[a.name] = true
 		if a.ref != "" {
 			return formatErr("attribute %q refers to %q outside of a function", a.name, a.ref)
 		}
@@ -380,6 +385,24 @@ func (s *scope) wire(m *nodeMessage, n *graph.Node) error {
 		n.Attrs = append(n.Attrs, op.BodyAttr(a.name, body.g))
 	}
 	return s.close(n, bodies)
+}
+
+func (s *scope) operands(m *nodeMessage, n *graph.Node) error {
+	for i, name := range trimmed(m.in) {
+		if name == "" {
+			n.In = append(n.In, nil)
+			continue
+		}
+		v, err := s.resolve(name)
+		if err != nil {
+			return fmt.Errorf("input %d: %w", i, err)
+		}
+		n.In = append(n.In, v)
+	}
+	if len(n.In) == 1 && n.In[0] == nil {
+		n.In = nil
+	}
+	return nil
 }
 
 // resolve finds a value by name. One of an enclosing graph is captured on the way, in every graph between; a constant
@@ -436,22 +459,27 @@ func (s *scope) close(n *graph.Node, bodies []*scope) error {
 		if err := s.b.spend(len(union)); err != nil {
 			return err
 		}
-		inner := make(map[*graph.Value]*graph.Value, len(body.captured))
-		for _, c := range body.captured {
-			inner[c.outer] = c.inner
-		}
-		for _, outer := range union {
-			v := inner[outer]
-			if v == nil {
-				v = &graph.Value{Name: body.freeName(outer.Name), Type: outer.Type}
-			}
-			body.g.Inputs = append(body.g.Inputs, v)
-		}
-		body.g.Captures = len(union)
+		body.capture(union)
 	}
 	n.In = append(n.In, union...)
 	n.Captures = len(union)
 	return nil
+}
+
+// capture adds to a body's inputs one for each outer value that any body of its node uses.
+func (s *scope) capture(union []*graph.Value) {
+	inner := make(map[*graph.Value]*graph.Value, len(s.captured))
+	for _, c := range s.captured {
+		inner[c.outer] = c.inner
+	}
+	for _, outer := range union {
+		v := inner[outer]
+		if v == nil {
+			v = &graph.Value{Name: s.freeName(outer.Name), Type: outer.Type}
+		}
+		s.g.Inputs = append(s.g.Inputs, v)
+	}
+	s.g.Captures = len(union)
 }
 
 // freeName returns a name for a capture that the body does not use, different from the body's own.

@@ -75,6 +75,18 @@ func (e *externalFiles) open(location string) ([]byte, error) {
 	if location == "" || !filepath.IsLocal(name) {
 		return nil, errors.New("the location must be a path inside of the model's folder")
 	}
+	m, err := e.mapInside(name)
+	if err != nil {
+		return nil, err
+	}
+	if e.data == nil {
+		e.data = map[string][]byte{}
+	}
+	e.data[name], e.maps = m.data, append(e.maps, m)
+	return m.data, nil
+}
+
+func (e *externalFiles) mapInside(name string) (*mapping, error) {
 	if e.root == nil {
 		root, err := os.OpenRoot(e.dir)
 		if err != nil {
@@ -94,15 +106,7 @@ func (e *externalFiles) open(location string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	m, err := mapFile(f)
-	if err != nil {
-		return nil, err
-	}
-	if e.data == nil {
-		e.data = map[string][]byte{}
-	}
-	e.data[name], e.maps = m.data, append(e.maps, m)
-	return m.data, nil
+	return mapFile(f)
 }
 
 // close unmaps every file.

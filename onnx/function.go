@@ -47,8 +47,8 @@ func (b *builder) function(n *nodeMessage) *functionMessage {
 	return fn
 }
 
-// call returns the nodes of a function with the operands and attributes of one call put in.
-func (b *builder) call(n *nodeMessage, fn *functionMessage) ([]*nodeMessage, error) {
+// enter makes the frame of a call and refuses recursion.
+func enter(n *nodeMessage, fn *functionMessage) (*frame, error) {
 	fr := &frame{fn: fn, parent: n.frame, depth: 1}
 	if n.frame != nil {
 		fr.depth = n.frame.depth + 1
@@ -60,6 +60,15 @@ func (b *builder) call(n *nodeMessage, fn *functionMessage) ([]*nodeMessage, err
 	}
 	if fr.depth > maxDepth {
 		return nil, formatErr("function calls nest deeper than %d", maxDepth)
+	}
+	return fr, nil
+}
+
+// call returns the nodes of a function with the operands and attributes of one call put in.
+func (b *builder) call(n *nodeMessage, fn *functionMessage) ([]*nodeMessage, error) {
+	fr, err := enter(n, fn)
+	if err != nil {
+		return nil, err
 	}
 	if len(n.in) > len(fn.inputs) || len(n.out) > len(fn.outputs) {
 		return nil, formatErr("function %q takes %d inputs and gives %d outputs, the call has %d and %d", fn.key.name,
@@ -76,19 +85,26 @@ func (b *builder) call(n *nodeMessage, fn *functionMessage) ([]*nodeMessage, err
 			c.names[formal] = n.in[i]
 		}
 	}
+	aliases := c.results(n, fn)
+	nodes, err := c.nodes(fn.nodes)
+	return append(nodes, aliases...), err
+}
+
+// results gives the function's outputs the names of the call's, and returns the nodes that copy those which are not the
+// function's own: an input, or an output named twice.
+func (c *cloner) results(n *nodeMessage, fn *functionMessage) []*nodeMessage {
 	var aliases []*nodeMessage
 	for i, formal := range fn.outputs {
 		if i >= len(n.out) || n.out[i] == "" {
 			continue
 		}
-		if from, ok := c.names[formal]; ok { // an input, or an output named twice
+		if from, ok := c.names[formal]; ok {
 			aliases = append(aliases, &nodeMessage{op: "Identity", in: []string{from}, out: []string{n.out[i]}, frame: n.frame})
 			continue
 		}
 		c.names[formal] = n.out[i]
 	}
-	nodes, err := c.nodes(fn.nodes)
-	return append(nodes, aliases...), err
+	return aliases
 }
 
 // arguments joins the attributes of a call with the function's defaults.

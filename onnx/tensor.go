@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -202,15 +203,8 @@ func fixed(chunks [][]byte, n int) ([]byte, error) {
 
 // varints decodes runs of varints to elements of type d, n bytes in all, each truncated to its width.
 func varints(chunks [][]byte, d tensor.DType, n int) ([]byte, error) {
-	size, have := d.Size(), 0
-	for _, c := range chunks {
-		for _, b := range c {
-			if b < 0x80 {
-				have++
-			}
-		}
-	}
-	if have != n/size {
+	size := d.Size()
+	if have := countVarints(chunks); have != n/size {
 		return nil, formatErr("needs %d elements of data, has %d", n/size, have)
 	}
 	t, err := tensor.New(d, n/size)
@@ -235,6 +229,19 @@ func varints(chunks [][]byte, d tensor.DType, n int) ([]byte, error) {
 		}
 	}
 	return t.Data, nil
+}
+
+// countVarints counts the bytes that end one.
+func countVarints(chunks [][]byte) int {
+	n := 0
+	for _, c := range chunks {
+		for _, b := range c {
+			if b < 0x80 {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // plainBools returns bytes that are 0 or 1 only, since any other byte in a Go bool is undefined; the usual array that
@@ -286,7 +293,7 @@ func (s *sparseMessage) dense(files *externalFiles) (*tensor.Tensor, error) {
 	if s.done == nil {
 		t, err := s.spread(files)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("sparse tensor %q: %w", s.values.name, err)
 		}
 		s.done = t
 	}
@@ -294,9 +301,6 @@ func (s *sparseMessage) dense(files *externalFiles) (*tensor.Tensor, error) {
 }
 
 func (s *sparseMessage) spread(files *externalFiles) (*tensor.Tensor, error) {
-	fail := func(kind error, format string, args ...any) error {
-		return fmt.Errorf("sparse tensor %q: %w: %s", s.values.name, kind, fmt.Sprintf(format, args...))
-	}
 	values, err := s.values.decode(files)
 	if err != nil {
 		return nil, err
@@ -305,58 +309,71 @@ func (s *sparseMessage) spread(files *externalFiles) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	shape, err := sizes(s.dims)
+	out, err := s.zeros(values)
 	if err != nil {
-		return nil, fail(ErrFormat, "%v", err)
+		return nil, err
 	}
-	n, err := tensor.ByteCount(values.DType, shape)
+	at, err := linear(indices, out.Shape, values.Len())
 	if err != nil {
-		return nil, fail(ErrFormat, "%v", err)
-	}
-	if values.DType == tensor.String || n > max(sparseFloor, sparseGrowth*len(values.Data)) {
-		return nil, fail(op.ErrUnsupported, "%v%v is too large to make dense; store it dense", values.DType, shape)
-	}
-	out, err := tensor.New(values.DType, shape...)
-	if err != nil {
-		return nil, fail(ErrFormat, "%v", err)
-	}
-	at, err := linear(indices, shape, values.Len())
-	if err != nil {
-		return nil, fail(ErrFormat, "%v", err)
+		return nil, err
 	}
 	size := values.DType.Size()
 	for i, k := range at {
-		if k < 0 || k >= int64(out.Len()) {
-			return nil, fail(ErrFormat, "index %d is outside of shape %v", k, shape)
-		}
 		copy(out.Data[int(k)*size:], values.Data[i*size:(i+1)*size])
 	}
 	return out, nil
 }
 
-// linear converts the indices of n sparse values to row-major offsets.
+// zeros makes the dense tensor, if its size is in proportion to the values.
+func (s *sparseMessage) zeros(values *tensor.Tensor) (*tensor.Tensor, error) {
+	shape, err := sizes(s.dims)
+	if err != nil {
+		return nil, err
+	}
+	n, err := tensor.ByteCount(values.DType, shape)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	if values.DType == tensor.String || n > max(sparseFloor, sparseGrowth*len(values.Data)) {
+		return nil, fmt.Errorf("%w: %v%v is too large to make dense; store it dense", op.ErrUnsupported, values.DType, shape)
+	}
+	return tensor.New(values.DType, shape...)
+}
+
+// linear converts the indices of n sparse values to row-major offsets, each inside of the shape.
 func linear(indices *tensor.Tensor, shape []int, n int) ([]int64, error) {
-	rank := len(shape)
 	if indices.DType != tensor.Int64 {
-		return nil, fmt.Errorf("indices are %v, want int64", indices.DType)
+		return nil, formatErr("indices are %v, want int64", indices.DType)
 	}
 	flat := tensor.As[int64](indices)
-	if indices.Rank() == 1 && len(flat) == n {
-		return flat, nil
-	}
-	if indices.Rank() != 2 || indices.Shape[0] != n || indices.Shape[1] != rank {
-		return nil, fmt.Errorf("indices have shape %v, want [%d] or [%d,%d]", indices.Shape, n, n, rank)
+	switch {
+	case indices.Rank() == 1 && len(flat) == n:
+		size, err := tensor.Count(shape)
+		return flat, errors.Join(err, inside(flat, []int{size}))
+	case indices.Rank() != 2 || indices.Shape[0] != n || indices.Shape[1] != len(shape):
+		return nil, formatErr("indices have shape %v, want [%d] or [%d,%d]", indices.Shape, n, n, len(shape))
 	}
 	out := make([]int64, n)
 	for i := range out {
-		for j, v := range flat[i*rank : (i+1)*rank] {
-			if v < 0 || v >= int64(shape[j]) {
-				return nil, fmt.Errorf("index %v is outside of shape %v", flat[i*rank:(i+1)*rank], shape)
-			}
+		at := flat[i*len(shape) : (i+1)*len(shape)]
+		if err := inside(at, shape); err != nil {
+			return nil, err
+		}
+		for j, v := range at {
 			out[i] = out[i]*int64(shape[j]) + v
 		}
 	}
 	return out, nil
+}
+
+// inside checks coordinates against the sizes of their dimensions, all against the one when there is one.
+func inside(at []int64, shape []int) error {
+	for j, v := range at {
+		if v < 0 || v >= int64(shape[j%len(shape)]) {
+			return formatErr("index %v is outside of shape %v", v, shape)
+		}
+	}
+	return nil
 }
 
 // maxSymbol bounds the name of a dimension: expressions over symbols multiply it.

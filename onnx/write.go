@@ -173,28 +173,10 @@ func modelProto(g *graph.Graph, o WriteOptions, ext *externalLayout) (*message, 
 		ir = max(ir, functionIR)
 	}
 	m.int(1, int64(ir))
-	m.text(2, g.Meta[metaProducer])
-	m.text(3, g.Meta[metaProducerVersion])
-	m.text(4, g.Meta[metaDomain])
-	if v, err := strconv.ParseInt(g.Meta[metaModelVersion], 10, 64); err == nil {
-		m.int(5, v)
-	}
-	m.text(6, g.Meta[metaDoc])
+	m.meta(g.Meta)
 	m.nest(7, body)
 	for _, domain := range slices.Sorted(maps.Keys(opsets)) {
-		set := &message{}
-		set.str(1, domain)
-		set.int(2, int64(opsets[domain]))
-		m.nest(8, set)
-	}
-	for _, k := range slices.Sorted(maps.Keys(g.Meta)) {
-		if _, own := ownMeta[k]; own {
-			continue
-		}
-		entry := &message{}
-		entry.str(1, k)
-		entry.str(2, g.Meta[k])
-		m.nest(14, entry)
+		m.nest(8, opsetProto(domain, opsets[domain]))
 	}
 	for _, f := range w.functions {
 		m.nest(25, f)
@@ -203,6 +185,37 @@ func modelProto(g *graph.Graph, o WriteOptions, ext *externalLayout) (*message, 
 		return nil, fmt.Errorf("%w: %d bytes, limit %d: write it to a file, which keeps weights in another", ErrTooLarge, m.len(), maxMessage)
 	}
 	return m, nil
+}
+
+func opsetProto(domain string, version int) *message {
+	m := &message{}
+	m.str(1, domain)
+	m.int(2, int64(version))
+	return m
+}
+
+// pair writes a StringStringEntryProto.
+func pair(k, v string) *message {
+	m := &message{}
+	m.str(1, k)
+	m.str(2, v)
+	return m
+}
+
+// meta writes the fields of a ModelProto that come from Graph.Meta.
+func (m *message) meta(meta map[string]string) {
+	m.text(2, meta[metaProducer])
+	m.text(3, meta[metaProducerVersion])
+	m.text(4, meta[metaDomain])
+	if v, err := strconv.ParseInt(meta[metaModelVersion], 10, 64); err == nil {
+		m.int(5, v)
+	}
+	m.text(6, meta[metaDoc])
+	for _, k := range slices.Sorted(maps.Keys(meta)) {
+		if _, own := ownMeta[k]; !own {
+			m.nest(14, pair(k, meta[k]))
+		}
+	}
 }
 
 var ownMeta = map[string]struct{}{metaProducer: {}, metaProducerVersion: {}, metaDomain: {}, metaModelVersion: {}, metaDoc: {}}

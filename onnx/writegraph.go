@@ -111,6 +111,19 @@ func (w *writer) graph(m *message, g *graph.Graph, s *names) error {
 			return fmt.Errorf("graph %q: constant %q: %w", g.Name, c.Name, err)
 		}
 	}
+	if err := w.nodes(m, g, s); err != nil {
+		return err
+	}
+	for _, o := range outs {
+		if o.node != nil {
+			m.nest(1, o.node)
+		}
+		m.nest(12, valueProto(o.name, o.typ))
+	}
+	return nil
+}
+
+func (w *writer) nodes(m *message, g *graph.Graph, s *names) error {
 	for _, n := range g.Nodes {
 		p, err := w.node(n, s)
 		if err != nil {
@@ -122,12 +135,6 @@ func (w *writer) graph(m *message, g *graph.Graph, s *names) error {
 				m.nest(13, valueProto(s.of[v], v.Type))
 			}
 		}
-	}
-	for _, o := range outs {
-		if o.node != nil {
-			m.nest(1, o.node)
-		}
-		m.nest(12, valueProto(o.name, o.typ))
 	}
 	return nil
 }
@@ -193,12 +200,9 @@ func (w *writer) initializer(m *message, name string, t *tensor.Tensor) error {
 		m.nest(5, p)
 		return nil
 	}
-	for _, kv := range [][2]string{{"location", w.ext.location}, {"offset", fmt.Sprint(w.ext.place(t))}, {"length", fmt.Sprint(len(t.Data))}} {
-		entry := &message{}
-		entry.str(1, kv[0])
-		entry.str(2, kv[1])
-		p.nest(13, entry)
-	}
+	p.nest(13, pair("location", w.ext.location))
+	p.nest(13, pair("offset", fmt.Sprint(w.ext.place(t))))
+	p.nest(13, pair("length", fmt.Sprint(len(t.Data))))
 	p.int(14, 1)
 	m.nest(5, p)
 	return nil
@@ -206,23 +210,14 @@ func (w *writer) initializer(m *message, name string, t *tensor.Tensor) error {
 
 func (w *writer) node(n *graph.Node, s *names) (*message, error) {
 	m := &message{}
-	ins := make([]string, len(n.In)-n.Captures)
-	for i, v := range n.In[:len(ins)] {
-		if v != nil {
-			ins[i] = s.of[v]
-		}
-	}
+	ins := s.list(n.In[:len(n.In)-n.Captures])
 	if len(ins) == 1 && ins[0] == "" {
 		ins = nil
 	}
 	for _, name := range trimmed(ins) {
 		m.str(1, name)
 	}
-	for _, v := range n.Out {
-		name := ""
-		if v != nil {
-			name = s.of[v]
-		}
+	for _, name := range s.list(n.Out) {
 		m.str(2, name)
 	}
 	m.text(3, n.Name)
@@ -245,6 +240,17 @@ func (w *writer) node(n *graph.Node, s *names) (*message, error) {
 	return m, nil
 }
 
+// list returns the names of values, "" for absent ones.
+func (s *names) list(vs []*graph.Value) []string {
+	out := make([]string, len(vs))
+	for i, v := range vs {
+		if v != nil {
+			out[i] = s.of[v]
+		}
+	}
+	return out
+}
+
 // attr writes an attribute; a body's captures become references to the outer names.
 func (w *writer) attr(n *graph.Node, a op.Attr, s *names) (*message, error) {
 	if a.Kind != op.AttrBody {
@@ -259,6 +265,18 @@ func (w *writer) attr(n *graph.Node, a op.Attr, s *names) (*message, error) {
 	if !ok || b == nil || b.Captures != n.Captures {
 		return nil, fmt.Errorf("%w: is no graph with %d captures", graph.ErrInvalid, n.Captures)
 	}
+	body, err := w.body(n, b, s)
+	if err != nil {
+		return nil, err
+	}
+	m := &message{}
+	m.str(1, a.Name)
+	m.int(20, int64(op.AttrBody))
+	m.nest(6, body)
+	return m, nil
+}
+
+func (w *writer) body(n *graph.Node, b *graph.Graph, s *names) (*message, error) {
 	in := &names{outer: s, taken: map[string]bool{}, of: map[*graph.Value]string{}}
 	for _, v := range b.Inputs[:b.NumFormals()] {
 		in.add(v, v.Name)
@@ -267,13 +285,6 @@ func (w *writer) attr(n *graph.Node, a op.Attr, s *names) (*message, error) {
 		in.of[v] = s.of[n.In[len(n.In)-n.Captures+i]]
 	}
 	w.define(in, b)
-	g := &message{}
-	if err := w.graph(g, b, in); err != nil {
-		return nil, err
-	}
 	m := &message{}
-	m.str(1, a.Name)
-	m.int(20, int64(op.AttrBody))
-	m.nest(6, g)
-	return m, nil
+	return m, w.graph(m, b, in)
 }

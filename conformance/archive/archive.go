@@ -85,21 +85,27 @@ func cached(packed string) (string, error) {
 	if isDir(dir) {
 		return dir, nil
 	}
+	return dir, unpackTo(packed, dir)
+}
+
+// unpackTo unpacks an archive to a folder of which others may make the same at the same time.
+func unpackTo(packed, dir string) error {
+	base := filepath.Dir(dir)
 	if err := os.MkdirAll(base, 0o755); err != nil {
-		return "", err
+		return err
 	}
 	tmp, err := os.MkdirTemp(base, "unpacking-")
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer os.RemoveAll(tmp)
 	if err := Unpack(packed, tmp); err != nil {
-		return "", err
+		return err
 	}
 	if err := os.Rename(tmp, dir); err != nil && !isDir(dir) {
-		return "", err
+		return err
 	}
-	return dir, nil
+	return nil
 }
 
 func hash(path string) (string, error) {
