@@ -35,12 +35,12 @@ type claim struct {
 }
 
 type results struct {
-	Date    string           `json:"date"`
-	Machine string           `json:"machine"`
-	Cores   int              `json:"cores"`
-	Go      string           `json:"go"`
+	Date    string `json:"date"`
+	Machine string `json:"machine"`
+	Cores   int    `json:"cores"`
+	Go      string `json:"go"`
 	// Foreign is the processor time, in cores, that others took meanwhile.
-	Foreign float64 `json:"foreign_cores"`
+	Foreign float64          `json:"foreign_cores"`
 	Claims  []claim          `json:"claims"`
 	Phases  []scenario.Phase `json:"phases"`
 }
