@@ -1,8 +1,6 @@
 package op
 
 import (
-	"math"
-
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -192,5 +190,6 @@ func attrMap(name string, of func(*Call) (func(float64) float64, error), since .
 }
 
 // maxOf and minOf are numpy.maximum and numpy.minimum: NaN when either operand is.
-func maxOf(a, b float64) float64 { return math.Max(a, b) }
-func minOf(a, b float64) float64 { return math.Min(a, b) }
+// math.Max and math.Min are not, which let an infinity win over NaN.
+func maxOf(a, b float64) float64 { return max(a, b) }
+func minOf(a, b float64) float64 { return min(a, b) }

@@ -47,7 +47,7 @@ func shiftedExp(out, in []float64) float64 {
 func maximum(v []float64) float64 {
 	top := math.Inf(-1)
 	for _, x := range v {
-		top = math.Max(top, x)
+		top = max(top, x)
 	}
 	return top
 }

@@ -1,0 +1,156 @@
+package op
+
+import (
+	"math"
+	"slices"
+)
+
+// loss holds the classification losses. Scores are N × classes × positions, labels N × positions.
+var loss = []Op{
+	{Name: "NegativeLogLikelihoodLoss", Since: []int{12, 13, 22}, MinIn: 2, MaxIn: 3, Infer: inferLoss,
+		Eval: inFloat32(func(c *Eval) error { return c.evalLoss(nil) })},
+	{Name: "SoftmaxCrossEntropyLoss", Since: []int{12, 13}, MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 2, Infer: inferLoss,
+		Eval: inFloat32(evalSoftmaxLoss)},
+}
+
+// reductionMode returns attribute reduction: none, sum or mean.
+func (c *Call) reductionMode() (string, error) {
+	r := c.Attrs.String("reduction", "mean")
+	if r != "none" && r != "sum" && r != "mean" {
+		return "", c.Errorf(ErrAttr, "reduction is %q, must be none, sum or mean", r)
+	}
+	return r, nil
+}
+
+// inferLoss shapes the loss, like the labels or a scalar, and the log probabilities, like the scores.
+func inferLoss(c *Infer) error {
+	scores, labels := c.In[0], c.In[1]
+	if _, err := c.sameDType(floatTypes, scores.DType); err != nil {
+		return err
+	}
+	mode, err := c.reductionMode()
+	if err != nil {
+		return err
+	}
+	if len(c.Out) > 1 {
+		c.Out[1] = Type{DType: scores.DType, Ranked: scores.Ranked, Shape: scores.Shape}
+	}
+	if scores.Ranked && len(scores.Shape) < 2 {
+		return c.Errorf(ErrInput, "scores %v must be N × classes", scores)
+	}
+	switch {
+	case mode != "none":
+		c.Out[0] = Ranked(scores.DType)
+	case labels.Ranked:
+		c.Out[0] = Ranked(scores.DType, labels.Shape...)
+	default:
+		c.Out[0] = Unranked(scores.DType)
+	}
+	return nil
+}
+
+// evalSoftmaxLoss is the negative log likelihood of the log-softmax over the classes.
+func evalSoftmaxLoss(c *Eval) error {
+	x := c.In[0]
+	if _, err := c.sameDType(floatTypes, x.DType); err != nil {
+		return err
+	}
+	if x.Rank() < 2 {
+		return c.Errorf(ErrInput, "scores %v must be N × classes", x.Shape)
+	}
+	logs, err := x.Floats()
+	if err != nil {
+		return err
+	}
+	if len(logs) > 0 {
+		mapVectors(logs, slices.Clone(logs), x.Shape[1], count(x.Shape[2:]), func(out, in []float64) {
+			top := maximum(in)
+			sum := shiftedExp(out, in)
+			for i, v := range in {
+				out[i] = v - top - math.Log(sum)
+			}
+		})
+	}
+	if err := c.evalLoss(logs); err != nil || !c.Want(1) {
+		return err
+	}
+	out, err := c.Output(1, x.DType, x.Shape)
+	if err != nil {
+		return err
+	}
+	for i, v := range logs {
+		setFloat(out, i, v)
+	}
+	return nil
+}
+
+// evalLoss sums -weight[label] · logs[label] over the positions whose label is not ignore_index; mean divides by the
+// sum of their weights. logs nil means input 0.
+func (c *Eval) evalLoss(logs []float64) (err error) {
+	if logs == nil {
+		if _, err := c.sameDType(floatTypes, c.In[0].DType); err != nil {
+			return err
+		}
+		if logs, err = c.floats(0); err != nil {
+			return err
+		}
+	}
+	mode, err := c.reductionMode()
+	if err != nil {
+		return err
+	}
+	labels, weights, err := c.lossOperands()
+	if err != nil {
+		return err
+	}
+	shape := c.In[1].Shape
+	if mode != "none" {
+		shape = []int{}
+	}
+	out, err := c.Output(0, c.In[0].DType, shape)
+	if err != nil {
+		return err
+	}
+	classes, plane := c.In[0].Shape[1], count(c.In[0].Shape[2:])
+	total, weight := 0.0, 0.0
+	for i, l := range labels {
+		v := 0.0
+		if !c.Attrs.Has("ignore_index") || l != c.Attrs.Int("ignore_index", 0) {
+			if l < 0 || l >= int64(classes) {
+				return c.Errorf(ErrInput, "label %d at %d is outside the %d classes", l, i, classes)
+			}
+			v = -weights[l] * logs[(i/plane*classes+int(l))*plane+i%plane]
+			weight += weights[l]
+		}
+		if total += v; mode == "none" {
+			setFloat(out, i, v)
+		}
+	}
+	switch mode {
+	case "sum":
+		setFloat(out, 0, total)
+	case "mean":
+		setFloat(out, 0, total/weight)
+	}
+	return nil
+}
+
+// lossOperands returns the labels and one weight a class, 1 without input 2.
+func (c *Eval) lossOperands() ([]int64, []float64, error) {
+	scores, labels := c.In[0].Shape, c.In[1].Shape
+	if len(scores) < 2 || !slices.Equal(labels, slices.Delete(slices.Clone(scores), 1, 2)) {
+		return nil, nil, c.Errorf(ErrInput, "labels %v do not fit scores %v", labels, scores)
+	}
+	l, err := c.ints(1)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !c.Has(2) {
+		if len(l) == 0 {
+			return l, nil, nil
+		}
+		return l, slices.Repeat([]float64{1}, scores[1]), nil
+	}
+	w, err := c.perChannel(2, scores[1])
+	return l, w, err
+}
