@@ -203,7 +203,18 @@ func (o *Op) PackedLen() int {
 func (o *Op) weightsLen() int { return o.p.M * o.p.C / o.p.Group * volume(o.p.Kernel) }
 
 // PackWeights packs w, M x C/group x kernel, into dst, which holds PackedLen floats.
-func (o *Op) PackWeights(dst, w []float32) {
+func (o *Op) PackWeights(dst, w []float32) { o.Repack(dst, w, make([]float32, o.RepackLen())) }
+
+// RepackLen returns how many floats of scratch Repack needs.
+func (o *Op) RepackLen() int {
+	if o.kind == kindDepthwise {
+		return 0
+	}
+	return o.weightsLen() / o.p.Group
+}
+
+// Repack is PackWeights without an allocation, for weights that each iteration computes: scratch holds RepackLen floats.
+func (o *Op) Repack(dst, w, scratch []float32) {
 	if len(dst) < o.PackedLen() || len(w) < o.weightsLen() {
 		panic(fmt.Sprintf("conv: packing %d weights into %d floats; want %d into %d", len(w), len(dst), o.weightsLen(), o.PackedLen()))
 	}
@@ -211,7 +222,7 @@ func (o *Op) PackWeights(dst, w []float32) {
 		copy(dst, w[:o.PackedLen()])
 		return
 	}
-	o.packDense(dst, w)
+	o.packDense(dst, w, scratch)
 }
 
 // Run computes chunk c of 0 <= c < Chunks. Scratch holds at least ScratchLen floats that no other call uses meanwhile;

@@ -77,11 +77,11 @@ func panelWidth() int {
 
 // packDense packs the weights of each group with the channels fastest in K, so that the patches of one tap of the kernel
 // are whole rows of the panels.
-func (o *Op) packDense(dst, w []float32) {
+func (o *Op) packDense(dst, w, turned []float32) {
 	p := &o.p
 	m, c, taps := p.M/p.Group, p.C/p.Group, volume(p.Kernel)
 	k := c * taps
-	turned := make([]float32, m*k)
+	turned = turned[:m*k]
 	for g := range p.Group {
 		src := w[g*m*k:][:m*k]
 		for i := range m {
