@@ -100,11 +100,11 @@ func (k *convKernel) Pack(dst []byte) {
 	}
 }
 
-// ScratchBytes implements Kernel: each worker's, and the packed weights when they are packed at each run.
+// ScratchBytes implements Kernel: each worker's, and when weights are packed at each run, those and what packing needs.
 func (k *convKernel) ScratchBytes(workers int) int {
 	n := workers * scratchBytes(k.op.ScratchLen())
 	if k.weight == nil {
-		n += scratchBytes(k.op.PackedLen())
+		n += scratchBytes(k.op.PackedLen()) + scratchBytes(k.op.RepackLen())
 	}
 	return n
 }
@@ -122,8 +122,10 @@ func (k *convKernel) Bind(b Binding) Task {
 	if k.weight != nil {
 		t.args.W = tensor.Cast[float32](b.Packed)
 	} else {
-		n := scratchBytes(k.op.PackedLen())
-		t.args.W, b.Scratch = tensor.Cast[float32](b.Scratch[:n]), b.Scratch[n:]
+		packed, turn := scratchBytes(k.op.PackedLen()), scratchBytes(k.op.RepackLen())
+		t.args.W = tensor.Cast[float32](b.Scratch[:packed])
+		t.turn = tensor.Cast[float32](b.Scratch[packed:][:turn])
+		b.Scratch = b.Scratch[packed+turn:]
 		t.raw = tensor.As[float32](b.In[1])
 	}
 	t.scratch = perWorker(b)
@@ -134,13 +136,14 @@ type convTask struct {
 	op      *conv.Op
 	args    conv.Args
 	raw     []float32 // weights to pack at each run, nil when they are packed already
+	turn    []float32 // what packing them needs
 	scratch [][]float32
 }
 
 // Run implements Task.
 func (t *convTask) Run(x *Exec) error {
 	if t.raw != nil {
-		t.op.PackWeights(t.args.W, t.raw)
+		t.op.Repack(t.args.W, t.raw, t.turn)
 	}
 	return x.For(t.op.Chunks(), t)
 }

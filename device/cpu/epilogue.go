@@ -8,35 +8,32 @@ import (
 	"github.com/weirgpu/weir/op"
 )
 
-// fusedActivations are the values of the attribute "activation" of weir's fused operators; alpha and beta are the attributes
-// activation_alpha and activation_beta.
-var fusedActivations = map[string]func(alpha, beta float32) vecFunc{
-	"LeakyRelu":   func(a, _ float32) vecFunc { return func(dst, x []float32) { vec.LeakyRelu(dst, x, a) } },
-	"HardSigmoid": func(a, b float32) vecFunc { return func(dst, x []float32) { vec.HardSigmoid(dst, x, a, b) } },
-	"Sigmoid":     func(_, _ float32) vecFunc { return vec.Sigmoid },
-	"Silu":        func(_, _ float32) vecFunc { return vec.Silu },
-	"HardSwish":   func(_, _ float32) vecFunc { return vec.HardSwish },
-	"Tanh":        func(_, _ float32) vecFunc { return vec.Tanh },
-	"Gelu":        func(_, _ float32) vecFunc { return vec.Gelu },
-	"GeluTanh":    func(_, _ float32) vecFunc { return vec.GeluTanh },
+// fusedActivations are the values of the attribute "activation" of weir's fused operators that have no parameters.
+var fusedActivations = map[string]vecFunc{
+	"Sigmoid": vec.Sigmoid, "Silu": vec.Silu, "HardSwish": vec.HardSwish, "Tanh": vec.Tanh, "Gelu": vec.Gelu, "GeluTanh": vec.GeluTanh,
 }
 
 // setActivation adds a call's fused activation to an epilogue; false when it is one that no kernel has.
 func setActivation(call *op.Call, e *gemm.Epilogue) bool {
 	name := call.Attrs.String("activation", "")
-	alpha, beta := call.Attrs.Float("activation_alpha", 0), call.Attrs.Float("activation_beta", 0)
+	alpha := func(def float64) float32 { return call.Attrs.Float("activation_alpha", float32(def)) }
+	beta := func(def float64) float32 { return call.Attrs.Float("activation_beta", float32(def)) }
 	switch name {
 	case "":
 	case "Relu":
 		e.Clamp, e.Lo, e.Hi = true, 0, float32(math.Inf(1))
 	case "Clip":
-		e.Clamp, e.Lo, e.Hi = true, alpha, beta
+		e.Clamp, e.Lo, e.Hi = true, alpha(math.Inf(-1)), beta(math.Inf(1))
+		return e.Lo == e.Lo && e.Hi == e.Hi // bounds of NaN are the reference's
+	case "LeakyRelu":
+		a := alpha(0.01)
+		e.Map = func(dst, x []float32) { vec.LeakyRelu(dst, x, a) }
+	case "HardSigmoid":
+		a, b := alpha(0.2), beta(0.5)
+		e.Map = func(dst, x []float32) { vec.HardSigmoid(dst, x, a, b) }
 	default:
-		f := fusedActivations[name]
-		if f == nil {
-			return false
-		}
-		e.Map = f(alpha, beta)
+		e.Map = fusedActivations[name]
+		return e.Map != nil
 	}
 	return true
 }

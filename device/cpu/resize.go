@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"slices"
+
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -17,10 +19,37 @@ func resize(r *Request) (Kernel, error) {
 		return nil, nil
 	}
 	fy, fx := y[2]/x[2], y[3]/x[3]
-	if fy < 1 || fx < 1 || fy*x[2] != y[2] || fx*x[3] != y[3] || !floors(r) {
+	if fy < 1 || fx < 1 || fy*x[2] != y[2] || fx*x[3] != y[3] || !floors(r) || !r.scaledBy(fy, fx) {
 		return nil, nil
 	}
 	return &repeatKernel{planes: x[0] * x[1], h: x[2], w: x[3], fy: fy, fx: fx}, nil
+}
+
+// scaledBy reports whether the scales of the sampling are these factors. Scales that are given need not be: 2.25 makes 4
+// elements of 2 as 2 does, and samples others. Attribute axes (opset 18) is the reference's.
+func (r *Request) scaledBy(fy, fx int) bool {
+	attrs := r.Call.Attrs
+	scales := attrs.Floats("scales")
+	input := 2
+	switch {
+	case attrs.Has("axes"):
+		return false
+	case r.Call.Type == "Upsample" && r.Call.Version < 9:
+		input = -1
+	case r.Call.Type == "Upsample" || r.Call.Version < 11:
+		input = 1
+	}
+	if _, _, ok := r.in(input); ok {
+		c := r.constant(input)
+		if c == nil || c.DType != tensor.Float32 {
+			return false
+		}
+		scales = tensor.As[float32](c)
+	}
+	if len(scales) == 0 {
+		return input == 2 && attrs.String("keep_aspect_ratio_policy", "stretch") == "stretch" // sizes: exact quotients
+	}
+	return slices.Equal(scales, []float32{1, 1, float32(fy), float32(fx)})
 }
 
 // floors reports whether the sampling rule comes to ⌊i/f⌋ for whole factors f.

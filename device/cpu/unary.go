@@ -48,7 +48,7 @@ func gelu(r *Request) vecFunc {
 
 // clip takes its bounds from attributes (ONNX Clip-6) or constant inputs (Clip-11, 13).
 func clip(r *Request) vecFunc {
-	lo, hi := r.Call.Attrs.Float("min", -math.MaxFloat32), r.Call.Attrs.Float("max", math.MaxFloat32)
+	lo, hi := r.Call.Attrs.Float("min", float32(math.Inf(-1))), r.Call.Attrs.Float("max", float32(math.Inf(1)))
 	if r.Call.Version >= 11 {
 		var ok bool
 		if lo, ok = r.scalar(1, float32(math.Inf(-1))); !ok {
@@ -135,9 +135,23 @@ func powKernel(r *Request) (Kernel, error) {
 	if shape, _, _ := r.in(0); !sameShape(shape, r.outShape()) {
 		return nil, nil
 	}
-	f := map[float32]vecFunc{2: vec.Square, 3: vec.Cube, 0.5: vec.Sqrt, -0.5: vec.Rsqrt, -1: vec.Reciprocal}[e]
+	f := map[float32]vecFunc{2: vec.Square, 3: vec.Cube, 0.5: rootPower(vec.Sqrt, 0.5), -0.5: rootPower(vec.Rsqrt, -0.5),
+		-1: vec.Reciprocal}[e]
 	if f == nil {
 		return nil, nil
 	}
 	return &mapKernel{name: "Pow", f: f}, nil
+}
+
+// rootPower is x to the power e of one half or its negative. IEEE 754 defines pow(-Inf) and pow(-0) apart from the root.
+func rootPower(root vecFunc, e float64) vecFunc {
+	return func(dst, x []float32) {
+		if vec.MinReduce(x) > 0 {
+			root(dst, x)
+			return
+		}
+		for i, v := range x {
+			dst[i] = float32(math.Pow(float64(v), e))
+		}
+	}
 }
