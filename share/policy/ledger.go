@@ -40,7 +40,7 @@ type account struct {
 	active bool          // wants the device
 	joined bool          // became active in this advance
 	left   time.Duration // when it ceased to be active
-	rested bool          // was not active for a slice or more before it joined
+	rested bool          // was not active for a while before it joined
 	late   bool          // overdue; see Priority
 }
 

@@ -43,27 +43,39 @@ func random(seed uint64) sim.Scenario {
 	return sc
 }
 
-const cases = 300
+const cases = 200
 
 // TestRandom checks what holds for every policy and scenario: nobody makes a
 // mistake or wastes the device, one job holds it at a time, and limits hold.
 func TestRandom(t *testing.T) {
 	for seed := range uint64(cases) {
-		sc := random(seed)
-		for _, row := range policy.All() {
-			res := run(t, row.Name, sc)
-			checkHolds(t, res)
-			for i := range res.Jobs {
-				r, j := &res.Jobs[i], &sc.Jobs[i]
-				most := j.Share.Cap() + float64(4*ms+j.Step)/float64(time.Second)
-				limits := row.Name == "fair" || row.Name == "priority"
-				if peak := r.PeakShare(time.Second); limits && j.Share.Cap() < 1 && peak > most+1e-6 {
-					t.Errorf("%s got %.4f of some second, limit %.4f, step %v", r.Name, peak, j.Share.Cap(), j.Step)
-				}
+		checkRandom(t, seed)
+	}
+}
+
+// FuzzRandom looks for a scenario that TestRandom does not draw.
+func FuzzRandom(f *testing.F) {
+	for seed := range uint64(10) {
+		f.Add(seed << 32)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64) { checkRandom(t, seed) })
+}
+
+func checkRandom(t *testing.T, seed uint64) {
+	sc := random(seed)
+	for _, row := range policy.All() {
+		res := run(t, row.Name, sc)
+		checkHolds(t, res)
+		for i := range res.Jobs {
+			r, j := &res.Jobs[i], &sc.Jobs[i]
+			most := j.Share.Cap() + float64(4*ms+j.Step)/float64(time.Second)
+			limits := row.Name == "fair" || row.Name == "priority"
+			if peak := r.PeakShare(time.Second); limits && j.Share.Cap() < 1 && peak > most+1e-6 {
+				t.Errorf("%s got %.4f of some second, limit %.4f, step %v", r.Name, peak, j.Share.Cap(), j.Step)
 			}
-			if t.Failed() {
-				t.Fatalf("seed %d, policy %s: %+v", seed, row.Name, sc)
-			}
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d, policy %s: %+v", seed, row.Name, sc)
 		}
 	}
 }
