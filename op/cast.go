@@ -8,11 +8,12 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// castOps convert element types: Cast and CastLike.
+// castOps change element types: Cast and CastLike convert values, BitCast reads the same bits anew.
 var castOps = []Op{
 	{Name: "Cast", Since: []int{6, 9, 13, 19, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1, Traits: Elementwise,
 		Infer: inferCast, Eval: evalCast},
 	{Name: "CastLike", Since: []int{15, 19, 21, 23, 24, 25}, MinIn: 2, MaxIn: 2, Infer: inferCastLike, Eval: evalCastLike},
+	{Name: "BitCast", Since: []int{26}, MinIn: 1, MaxIn: 1, Infer: inferBitCast, Eval: evalBitCast},
 }
 
 // castTarget is the attribute to, a TensorProto.DataType.
@@ -92,6 +93,36 @@ func (c *Eval) cast(d tensor.DType) error {
 		return err
 	}
 	return castInto(c.Call, out, c.In[0])
+}
+
+func inferBitCast(c *Infer) error {
+	d, err := castTarget(c.Call)
+	if err != nil {
+		return err
+	}
+	if from := c.In[0].DType; from.Valid() && from.Size() != d.Size() {
+		return c.Errorf(ErrInput, "%v and %v differ in width", from, d)
+	}
+	c.Out[0] = Type{DType: d, Ranked: c.In[0].Ranked, Shape: c.In[0].Shape}
+	return nil
+}
+
+func evalBitCast(c *Eval) error {
+	in := c.In[0]
+	d, err := castTarget(c.Call)
+	if err != nil {
+		return err
+	}
+	if in.DType.Size() != d.Size() || (in.DType == tensor.String) != (d == tensor.String) {
+		return c.Errorf(ErrInput, "%v and %v differ in width", in.DType, d)
+	}
+	out, err := c.Output(0, d, in.Shape)
+	if err != nil {
+		return err
+	}
+	copy(out.Data, in.Data)
+	copy(out.Strings, in.Strings)
+	return nil
 }
 
 // castChunk is how many elements are converted at a time through the widest type of their kind.

@@ -6,9 +6,10 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// padOps enlarge tensors at their borders.
+// padOps enlarge or cut tensors at their borders: Pad, CenterCropPad.
 var padOps = []Op{
 	{Name: "Pad", Since: []int{2, 11, 13, 18, 19, 21, 23, 24, 25}, MinIn: 1, MaxIn: 4, Infer: inferPad, Eval: evalPad},
+	{Name: "CenterCropPad", Since: []int{18}, MinIn: 2, MaxIn: 2, Infer: inferCenterCropPad, Eval: evalCenterCropPad},
 }
 
 // padAxes are the axes that the entries of pads speak of: all, or those of input 3 (opset 18).
@@ -204,4 +205,65 @@ func (c *Eval) padFrom(out, in *tensor.Tensor, borders []border, mode string) er
 	}
 	copyElems(out, 0, t, 0, out.Len())
 	return nil
+}
+
+func inferCenterCropPad(c *Infer) error {
+	in := c.In[0]
+	c.Out[0] = Unranked(in.DType)
+	if !in.Ranked {
+		return nil
+	}
+	axes, err := padAxes(c.Call, len(in.Shape), c.Attrs.Ints("axes"), c.Attrs.Has("axes"))
+	if err != nil {
+		return err
+	}
+	want := c.dims(1)
+	if want == nil {
+		want = unknownDims(len(axes))
+	}
+	if len(want) != len(axes) {
+		return c.Errorf(ErrInput, "%d sizes for %d axes", len(want), len(axes))
+	}
+	c.Out[0] = Ranked(in.DType, slices.Clone(in.Shape)...)
+	for i, k := range axes {
+		c.Out[0].Shape[k] = want[i]
+	}
+	return c.checkDims(want)
+}
+
+// evalCenterCropPad cuts or zero-pads each axis evenly at both ends; the odd element goes to the end.
+func evalCenterCropPad(c *Eval) error {
+	in := c.In[0]
+	axes, err := padAxes(c.Call, in.Rank(), c.Attrs.Ints("axes"), c.Attrs.Has("axes"))
+	if err != nil {
+		return err
+	}
+	v, err := c.ints(1)
+	if err != nil {
+		return err
+	}
+	want, err := c.sizes(v)
+	if err != nil {
+		return err
+	}
+	if len(want) != len(axes) {
+		return c.Errorf(ErrInput, "%d sizes for %d axes", len(want), len(axes))
+	}
+	shape, borders := slices.Clone(in.Shape), make([]border, in.Rank())
+	for i, k := range axes {
+		gain := want[i] - in.Shape[k]
+		shape[k], borders[k] = want[i], border{gain / 2, gain - gain/2}
+	}
+	out, err := c.Output(0, in.DType, shape)
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	zero, err := tensor.New(in.DType)
+	if err != nil {
+		return err
+	}
+	if err := fillWith(out, zero); err != nil {
+		return err
+	}
+	return padCopy(out, in, borders)
 }

@@ -1,0 +1,88 @@
+package op
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+// randomOps draw numbers: RandomNormal, RandomUniform and their Like forms. With the attribute seed they repeat
+// themselves from call to call, and differ from other implementations, since ONNX names no generator.
+var randomOps = []Op{
+	{Name: "RandomNormal", Since: []int{1, 22}, Traits: Impure, Infer: inferRandom, Eval: evalRandom(normal)},
+	{Name: "RandomUniform", Since: []int{1, 22}, Traits: Impure, Infer: inferRandom, Eval: evalRandom(uniform)},
+	{Name: "RandomNormalLike", Since: []int{1, 22}, MinIn: 1, MaxIn: 1, Traits: Impure | ShapeOnly,
+		Infer: inferRandom, Eval: evalRandom(normal)},
+	{Name: "RandomUniformLike", Since: []int{1, 22}, MinIn: 1, MaxIn: 1, Traits: Impure | ShapeOnly,
+		Infer: inferRandom, Eval: evalRandom(uniform)},
+}
+
+// normal draws from mean and scale, the standard deviation.
+func normal(c *Call, r *rand.Rand) float64 {
+	return r.NormFloat64()*float64(c.Attrs.Float("scale", 1)) + float64(c.Attrs.Float("mean", 0))
+}
+
+// uniform draws from low up to, not including, high.
+func uniform(c *Call, r *rand.Rand) float64 {
+	low, high := float64(c.Attrs.Float("low", 0)), float64(c.Attrs.Float("high", 1))
+	return low + r.Float64()*(high-low)
+}
+
+// randomType is the attribute dtype, else a floating-point type of the input, else float32.
+func randomType(c *Call, like tensor.DType) (tensor.DType, error) {
+	def := tensor.Float32
+	if like.IsFloat() {
+		def = like
+	}
+	d := tensor.DType(c.Attrs.Int("dtype", int64(def)))
+	if !d.IsFloat() {
+		return 0, c.Errorf(ErrUnsupported, "random numbers of %v", d)
+	}
+	return d, nil
+}
+
+func inferRandom(c *Infer) error {
+	if len(c.In) == 0 {
+		shape, err := c.sizes(c.Attrs.Ints("shape"))
+		if err != nil {
+			return err
+		}
+		d, err := randomType(c.Call, tensor.Undefined)
+		c.Out[0] = Concrete(d, shape...)
+		return err
+	}
+	d, err := randomType(c.Call, c.In[0].DType)
+	c.Out[0] = Type{DType: d, Ranked: c.In[0].Ranked, Shape: c.In[0].Shape}
+	return err
+}
+
+func evalRandom(draw func(*Call, *rand.Rand) float64) func(*Eval) error {
+	return func(c *Eval) error {
+		var like tensor.DType
+		shape, err := c.sizes(c.Attrs.Ints("shape"))
+		if err != nil {
+			return err
+		}
+		if len(c.In) > 0 {
+			like, shape = c.In[0].DType, c.In[0].Shape
+		}
+		d, err := randomType(c.Call, like)
+		if err != nil {
+			return err
+		}
+		out, err := c.Output(0, d, shape)
+		if err != nil {
+			return err
+		}
+		r := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+		if c.Attrs.Has("seed") {
+			r = rand.New(rand.NewPCG(uint64(math.Float32bits(c.Attrs.Float("seed", 0))), 0))
+		}
+		for i, n := 0, out.Len(); i < n; i++ {
+			v := [1]float64{draw(c.Call, r)}
+			narrowFloats(out, i, v[:])
+		}
+		return nil
+	}
+}
