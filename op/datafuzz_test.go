@@ -260,7 +260,7 @@ func (c *countdown) Err() error {
 func TestDataRulesAtRandom(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	ran := map[string]int{}
-	for range 20000 {
+	for range 60000 {
 		b := make([]byte, 256)
 		for i := 0; i < len(b); i += 8 {
 			binary.LittleEndian.PutUint64(b[i:], rng.Uint64())
