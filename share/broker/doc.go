@@ -19,7 +19,8 @@
 //	}
 //	lease.Release()
 //
-// with job.Arrive and job.Complete around each request, and a deferred job.End
+// with job.Arrive and job.Complete around each request (where the next one is
+// at hand, it arrives before the last is completed), and a deferred job.End
 // that also runs after a panic. The Renew between two iterations is where
 // policies that never split one change jobs; under the others it costs less
 // than a microsecond and keeps the slice. Release is for a job that has run

@@ -43,8 +43,6 @@ func random(seed uint64) sim.Scenario {
 	return sc
 }
 
-const cases = 200
-
 // TestRandom checks what holds for every policy and scenario: nobody makes a
 // mistake or wastes the device, one job holds it at a time, and limits hold.
 func TestRandom(t *testing.T) {

@@ -63,7 +63,7 @@ func TestFairShares(t *testing.T) {
 	for _, policy := range []string{"fair", "priority"} {
 		for _, tc := range shares {
 			for _, step := range steps {
-				sc := sim.Scenario{Duration: 8 * time.Second}
+				sc := sim.Scenario{Duration: shareTime * time.Second}
 				for i, s := range tc.jobs {
 					sc.Jobs = append(sc.Jobs, job(fmt.Sprint("job-", i), s, step[i%2], always))
 				}
