@@ -24,7 +24,7 @@ type TimesliceParams struct {
 	Slice time.Duration
 }
 
-// DefaultTimeslice returns a slice of 2 ms, the driver's default.
+// DefaultTimeslice returns a slice of 2 ms, of the order of what drivers use.
 func DefaultTimeslice() TimesliceParams { return TimesliceParams{Slice: 2 * time.Millisecond} }
 
 // Validate reports all faults together.
