@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/op"
 )
 
 // maxRounds bounds how often the passes of one phase are repeated. Every pass shrinks the graph or moves it towards its
@@ -49,11 +50,28 @@ func (d *driver) run() error {
 			changes += n
 		}
 		if changes == 0 || d.left == 0 {
+			d.importDomain()
 			return nil
 		}
 	}
+	d.importDomain()
 	d.log(slog.LevelWarn, "optimiser stopped at its bound of rounds", "graph", d.root.Name, "rounds", maxRounds)
 	return nil
+}
+
+// importDomain declares weir's own operators when the graph has come to use them.
+func (d *driver) importDomain() {
+	d.root.Walk(func(g *graph.Graph) {
+		for _, n := range g.Nodes {
+			if n.Domain != op.FusedDomain || d.root.Opsets[op.FusedDomain] > 0 {
+				continue
+			}
+			if d.root.Opsets == nil {
+				d.root.Opsets = map[string]int{}
+			}
+			d.root.Opsets[op.FusedDomain] = 1
+		}
+	})
 }
 
 // phase repeats the passes of one phase until none finds anything.
@@ -129,7 +147,8 @@ func (d *driver) sweepAll(e *entry, g *graph.Graph) (int, error) {
 func (d *driver) scope(g *graph.Graph) *scope {
 	s := d.scopes[g]
 	if s == nil {
-		s = newScope(d.ctx, g, d.opset, d.opts.Portable)
+		s = newScope(d.ctx, g, d.opset)
+		s.portable, s.inner = d.opts.Portable, g != d.root
 		d.scopes[g] = s
 	}
 	return s

@@ -114,11 +114,12 @@ func sameValue(a, b op.Type) error {
 // name is bound (an input, another output) is passed through an Identity node, which is returned.
 func (s *scope) replace(r Replacement) (identity *graph.Node) {
 	to := r.New
+	bound := s.output[r.Old] && !s.inner
 	switch {
-	case s.output[r.Old] && to.IsConst():
+	case bound && to.IsConst():
 		to = graph.NewConst(s.fresh(r.Old.Name), to.Const())
 		swapNames(r.Old, to)
-	case s.output[r.Old] && !s.renamable(to):
+	case bound && !s.renamable(to):
 		version := r.Old.Producer.Version
 		identity = graph.NewNode(r.Old.Producer.Name, "Identity", version, nil, []*graph.Value{to}, s.fresh(r.Old.Name))
 		if r.Old.Producer.Domain != "" {
@@ -127,10 +128,11 @@ func (s *scope) replace(r Replacement) (identity *graph.Node) {
 		to = identity.Out[0]
 		to.Type = r.New.Type
 		swapNames(r.Old, to)
-	case to.Producer != nil && (s.output[r.Old] || !s.computed(to)):
+	case to.Producer != nil && (bound || !s.computed(to)):
 		swapNames(r.Old, to)
-	case to.IsConst():
+	case to.IsConst() && !s.computed(to):
 		s.adopt(to)
+		swapNames(r.Old, to)
 	}
 	changed := !known(r.Old.Type, to.Type)
 	for _, n := range s.readers(r.Old) {

@@ -13,6 +13,7 @@ type scope struct {
 	g        *graph.Graph
 	opset    int  // version of ONNX's own operators
 	portable bool // only ONNX's own operators may come out
+	inner    bool // a body, whose outputs go by position and need not keep their names
 
 	users  map[*graph.Value][]*graph.Node // may list nodes that are gone or no longer read the value
 	count  map[*graph.Value]int           // how often nodes read the value; every value of the graph has an entry
@@ -24,8 +25,8 @@ type scope struct {
 	failed map[*graph.Node]bool // nodes that folding could not evaluate
 }
 
-func newScope(ctx context.Context, g *graph.Graph, opset int, portable bool) *scope {
-	s := &scope{ctx: ctx, g: g, opset: opset, portable: portable,
+func newScope(ctx context.Context, g *graph.Graph, opset int) *scope {
+	s := &scope{ctx: ctx, g: g, opset: opset,
 		users: make(map[*graph.Value][]*graph.Node, len(g.Nodes)), count: make(map[*graph.Value]int, 2*len(g.Nodes)),
 		output: map[*graph.Value]bool{}, input: map[*graph.Value]bool{}, names: make(map[string]bool, 2*len(g.Nodes)),
 		gone: map[*graph.Node]bool{}, dirty: map[*graph.Node]bool{}, failed: map[*graph.Node]bool{}}
@@ -133,7 +134,7 @@ func (s *scope) renamable(v *graph.Value) bool {
 
 // replaceable reports whether old can give way to an existing value without a node that copies it.
 func (s *scope) replaceable(old, v *graph.Value) bool {
-	return !s.output[old] || v.IsConst() || s.renamable(v)
+	return s.inner || !s.output[old] || v.IsConst() || s.renamable(v)
 }
 
 // readers returns the nodes that read v, each once.

@@ -1,0 +1,159 @@
+package pass_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/pass"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// builder makes random graphs out of the shapes that passes look for, and much that they must leave alone.
+type builder struct {
+	t      *testing.T
+	rng    *rand.Rand
+	g      *graph.Graph
+	values []*graph.Value // float32[1,4,H,W], to choose operands from
+	names  int
+}
+
+// build makes a graph of about n operators on float32[1,4,3,3].
+func build(t *testing.T, seed uint64, n int) *graph.Graph {
+	b := &builder{t: t, rng: rand.New(rand.NewPCG(seed, 99)), g: &graph.Graph{Name: "random", Opsets: map[string]int{"": 17}}}
+	for _, name := range []string{"x", "z"} {
+		v := &graph.Value{Name: name, Type: op.Concrete(tensor.Float32, 1, 4, 3, 3)}
+		b.g.Inputs = append(b.g.Inputs, v)
+		b.values = append(b.values, v)
+	}
+	for len(b.g.Nodes) < n {
+		b.values = append(b.values, b.grow())
+	}
+	b.g.Outputs = slices.Clone(b.values[len(b.values)-1:])
+	for _, v := range b.values[2:] {
+		if b.rng.IntN(8) == 0 && !slices.Contains(b.g.Outputs, v) {
+			b.g.Outputs = append(b.g.Outputs, v)
+		}
+	}
+	return b.g
+}
+
+func (b *builder) name() string {
+	b.names++
+	return fmt.Sprint("v", b.names)
+}
+
+// pick prefers recent values, so that chains come up.
+func (b *builder) pick() *graph.Value {
+	n := len(b.values)
+	return b.values[max(0, n-1-b.rng.IntN(min(n, 4)))]
+}
+
+func (b *builder) node(typ string, attrs op.Attrs, in ...*graph.Value) *graph.Value {
+	n := graph.NewNode("", typ, 17, attrs, in, b.name())
+	if err := n.InferTypes(); err != nil {
+		b.t.Fatal(err)
+	}
+	b.g.Nodes = append(b.g.Nodes, n)
+	return n.Out[0]
+}
+
+func (b *builder) constant(shape ...int) *graph.Value {
+	t := fill(b.t, b.rng, tensor.Float32, shape)
+	for i := range tensor.As[float32](t) { // exporters' constants are often the same, and often neutral
+		if b.rng.IntN(3) == 0 {
+			tensor.As[float32](t)[i] = float32(b.rng.IntN(2))
+		}
+	}
+	return graph.NewConst(b.name(), t)
+}
+
+func (b *builder) ints(v ...int64) *graph.Value {
+	return graph.NewConst(b.name(), tensor.From(v, len(v)))
+}
+
+func (b *builder) scalar(f float32) *graph.Value { return graph.NewConst(b.name(), tensor.Scalar(f)) }
+
+// grow adds one of many motifs and returns its result.
+func (b *builder) grow() *graph.Value {
+	x := b.pick()
+	switch b.rng.IntN(14) {
+	case 0, 1:
+		w := b.constant(4, 4, 1, 1)
+		if b.rng.IntN(2) == 0 {
+			return b.node("Conv", nil, x, w)
+		}
+		return b.node("Conv", nil, x, w, b.constant(4))
+	case 2:
+		return b.node("BatchNormalization", nil, x, b.constant(4), b.constant(4), b.constant(4),
+			graph.NewConst(b.name(), tensor.From([]float32{1, 2, 0.5, 3}, 4)))
+	case 3:
+		return b.node([]string{"Add", "Mul", "Sub"}[b.rng.IntN(3)], nil, x, b.pick())
+	case 4:
+		return b.node([]string{"Add", "Mul", "Sub"}[b.rng.IntN(3)], nil, x, b.constant([][]int{{}, {1, 4, 1, 1}, {3}, {4, 1, 1}}[b.rng.IntN(4)]...))
+	case 5:
+		return b.node([]string{"Relu", "Sigmoid", "Tanh", "HardSwish", "Identity"}[b.rng.IntN(5)], nil, x)
+	case 6:
+		return b.node("Mul", nil, b.node("Sigmoid", nil, x), x)
+	case 7:
+		c := b.node("Clip", nil, b.node("Add", nil, x, b.scalar(3)), b.scalar(0), b.scalar(6))
+		return b.node("Div", nil, b.node("Mul", nil, c, x), b.scalar(6))
+	case 8:
+		perm := op.Attrs{op.IntsAttr("perm", 0, 2, 1, 3)}
+		return b.node("Transpose", perm, b.node("Transpose", perm, x))
+	case 9:
+		return b.node("Reshape", nil, b.node("Reshape", nil, x, b.ints(1, -1)), b.ints(1, 4, 3, 3))
+	case 10:
+		shape := b.node("Shape", nil, x)
+		return b.node("Expand", nil, b.node("Reshape", nil, b.pick(), shape), shape)
+	case 11:
+		m := b.node("MatMul", nil, x, b.constant(3, 3))
+		return b.node("Add", nil, b.constant(3), m)
+	case 12:
+		mean := op.Attrs{op.IntsAttr("axes", -1)}
+		d := b.node("Sub", nil, x, b.node("ReduceMean", mean, x))
+		v := b.node("ReduceMean", mean, b.node("Mul", nil, d, d))
+		return b.node("Div", nil, d, b.node("Sqrt", nil, b.node("Add", nil, v, b.scalar(0.5))))
+	}
+	v := b.node("Neg", nil, x)
+	b.node("Exp", nil, v) // dead, unless chosen
+	return v
+}
+
+// TestRandomGraphs compares graphs before and after all passes, portable or not.
+func TestRandomGraphs(t *testing.T) {
+	applied := map[string]int{}
+	for seed := range uint64(300) {
+		g := build(t, seed, 6+int(seed%30))
+		if err := g.Check(); err != nil {
+			t.Fatal(err)
+		}
+		before := g.Clone()
+		r := optimise(t, g, pass.Options{Check: seed%4 == 0, Portable: seed%3 == 0})
+		for _, p := range r {
+			applied[p.Name] += p.Changes
+		}
+		if got, want := outputNames(g), outputNames(before); !slices.Equal(got, want) {
+			t.Fatalf("seed %d: outputs %v became %v", seed, want, got)
+		}
+		in := random(t, before, seed)
+		got, want := eval(t, g, in), eval(t, before, in)
+		for i := range want {
+			d, err := tensor.RelL2(got[i], want[i])
+			if err != nil || d > 1e-4 && tensor.Close(got[i], want[i], 0, 1e-4) != nil { // sums may cancel down to rounding
+				t.Fatalf("seed %d, output %d: %v, relative distance %v\nbefore\n%v\nafter\n%v", seed, i, err, d, before, g)
+			}
+		}
+		if again := optimise(t, g, pass.Options{Portable: seed%3 == 0}); again.Changes() > 0 {
+			t.Fatalf("seed %d: a second run found more: %v\n%v", seed, again, g)
+		}
+	}
+	for _, p := range pass.Names() {
+		if applied[p] == 0 && p != "capture" && p != "gelu" {
+			t.Errorf("pass %s never applied: %v", p, applied)
+		}
+	}
+}
