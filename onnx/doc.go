@@ -13,7 +13,11 @@
 // captures are explicit inputs; model-local functions are expanded where they are called; nodes without a name get one;
 // the operators that opset 7 changed (NumPy's broadcasting) are rewritten from older models where that is exact.
 //
-// The format is that of onnx.proto3 of the ONNX project (IR versions 3 to 13); the wire format is read with protowire,
+// On the way out captures become references to outer names again, constants that several graphs share are written once,
+// weir's fused operators come with functions that define them in ONNX's own operators, and weights that one file cannot
+// hold go to a file next to it.
+//
+// The format is that of onnx.proto3 of the ONNX project (IR version 3 and later); the wire format is read with protowire,
 // since generated messages would copy every weight.
 //
 // Concurrency: reading and writing share no state. A Model may be used by any number of goroutines until Close.

@@ -40,8 +40,8 @@ const externalAlign = 4096
 // ErrTooLarge says that a model does not fit one stream; [WriteFile] can write it.
 var ErrTooLarge = errors.New("model is too large for one message")
 
-// Write writes a graph as an ONNX model to a stream. The graph must satisfy graph.Check, of the operators at most its
-// versions may be unknown. It fails with [ErrTooLarge] at 2 GiB, with [ErrOpset] when nodes need two versions of one
+// Write writes a graph as an ONNX model to a stream. The graph must satisfy graph.Check, but that it may hold operators
+// which weir does not have, as a model read with Options.SkipCheck does. It fails with [ErrTooLarge] at 2 GiB, with [ErrOpset] when nodes need two versions of one
 // operator set, and with op.ErrUnsupported on operators of weir's own for which it has no function of ONNX operators.
 func Write(w io.Writer, g *graph.Graph, o WriteOptions) error {
 	m, err := modelProto(g, o, nil)
