@@ -1,18 +1,12 @@
 package scenario
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/share"
@@ -23,35 +17,38 @@ import (
 // ErrScenario is the kind of error about a scenario that cannot be run as it is written.
 var ErrScenario = errors.New("invalid scenario")
 
+// ErrInput is the kind of error about inputs that a model does not take.
+var ErrInput = errors.New("wrong input")
+
 // Scenario is several jobs on one device.
 type Scenario struct {
 	// Device is the device that the jobs share; "cpu:0" where it is empty.
-	Device string `yaml:"device"`
+	Device string
 	// Policy names the sharing policy; "fair" where it is empty.
-	Policy string `yaml:"policy"`
+	Policy string
 	// Duration is how long the jobs run together. It may be zero when every job has an iteration count.
-	Duration time.Duration `yaml:"duration"`
+	Duration time.Duration
 	// Seed makes arrivals and made-up inputs the same each time.
-	Seed uint64 `yaml:"seed"`
-	Jobs []Job  `yaml:"jobs"`
+	Seed uint64
+	Jobs []Job
 }
 
 // Job is one tenant of a scenario.
 type Job struct {
-	share.Job `yaml:",inline"`
+	share.Job
 	// Model is an ONNX file, relative to the scenario's folder.
-	Model string `yaml:"model"`
+	Model string
 	// Arrival says when requests come; closed with one client where it is zero.
-	Arrival Arrival `yaml:"arrival"`
+	Arrival Arrival
 	// Shapes fixes input shapes by name, such as "1x3x224x224". Symbolic dimensions that it leaves open are 1.
-	Shapes map[string]Shape `yaml:"shapes"`
+	Shapes map[string]Shape
 	// Inputs are .npy files by input name, relative to the scenario's folder; inputs not named are made up from the seed.
-	Inputs map[string]string `yaml:"inputs"`
+	Inputs map[string]string
 
 	// Graph, when set, is the model itself; Model is then only its name for people. Given are inputs by name, beside or in
 	// place of those in Inputs.
-	Graph *graph.Graph              `yaml:"-" json:"-"`
-	Given map[string]*tensor.Tensor `yaml:"-" json:"-"`
+	Graph *graph.Graph
+	Given map[string]*tensor.Tensor
 }
 
 // Arrival is an arrival process. At most one field is set.
@@ -96,68 +93,17 @@ func ParseShape(text string) (Shape, error) {
 	for _, part := range strings.Split(text, "x") {
 		n, err := strconv.Atoi(part)
 		if err != nil || n < 0 {
-			return nil, fmt.Errorf("%w: shape %q: want sizes joined by x, such as 1x3x224x224", ErrScenario, text)
+			return nil, fmt.Errorf("shape %q: want sizes joined by x, such as 1x3x224x224", text)
 		}
 		s = append(s, n)
 	}
 	return s, nil
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler, and so the YAML form.
+// UnmarshalText implements encoding.TextUnmarshaler.
 func (s *Shape) UnmarshalText(text []byte) (err error) {
 	*s, err = ParseShape(string(text))
 	return err
-}
-
-// Load reads and checks a scenario file. Paths in it are made relative to its folder. The error is of kind
-// [ErrScenario], names the file and, for unknown keys and wrong types, the line.
-func Load(path string) (*Scenario, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	s, err := Parse(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	dir := filepath.Dir(path)
-	for i := range s.Jobs {
-		j := &s.Jobs[i]
-		j.Model = under(dir, j.Model)
-		for name, file := range j.Inputs {
-			j.Inputs[name] = under(dir, file)
-		}
-	}
-	return s, nil
-}
-
-func under(dir, path string) string {
-	if filepath.IsAbs(path) || path == "" {
-		return path
-	}
-	return filepath.Join(dir, path)
-}
-
-// maxScenarioBytes bounds a scenario file, which people write by hand.
-const maxScenarioBytes = 1 << 20
-
-// Parse reads and checks a scenario. Unknown keys are errors.
-func Parse(r io.Reader) (*Scenario, error) {
-	text, err := io.ReadAll(io.LimitReader(r, maxScenarioBytes+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > maxScenarioBytes {
-		return nil, fmt.Errorf("%w: longer than %d bytes", ErrScenario, maxScenarioBytes)
-	}
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	d.KnownFields(true)
-	var s Scenario
-	if err := d.Decode(&s); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrScenario, err)
-	}
-	return &s, s.Validate()
 }
 
 // Validate fills in defaults and reports all faults together, as an error of kind [ErrScenario].
@@ -190,7 +136,7 @@ func (s *Scenario) Validate() error {
 	if len(faults) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", ErrScenario, errors.Join(faults...))
+	return fmt.Errorf("%w: %w", ErrScenario, oneLine(faults))
 }
 
 func (j *Job) faults(duration time.Duration) []error {

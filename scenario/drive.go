@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,12 +22,36 @@ type driver struct {
 	clock   func() time.Duration // since the phase began
 	rng     *rand.Rand
 
-	pending []time.Duration // arrivals not yet served, oldest first
-	next    time.Duration   // next open arrival
+	pending queue
+	next    time.Duration // next open arrival
 
 	mu        sync.Mutex // guards what follows, which the live view reads
 	latencies []time.Duration
 	finished  time.Duration // when the last iteration was completed
+	busy      time.Duration // spent in iterations, completed or not
+}
+
+// queue holds the arrivals not yet served, oldest first.
+type queue struct {
+	at   []time.Duration
+	head int
+}
+
+func (q *queue) len() int { return len(q.at) - q.head }
+
+// push appends, and moves what is left to the front once as much has been taken: a long backlog costs no more per request
+// than a short one.
+func (q *queue) push(at time.Duration) {
+	if q.head > 0 && q.head >= len(q.at)-q.head {
+		q.at = q.at[:copy(q.at, q.at[q.head:])]
+		q.head = 0
+	}
+	q.at = append(q.at, at)
+}
+
+func (q *queue) pop() time.Duration {
+	q.head++
+	return q.at[q.head-1]
 }
 
 func newDriver(spec *Job, s seat, it iterate, clock func() time.Duration, seed uint64) *driver {
@@ -35,27 +60,27 @@ func newDriver(spec *Job, s seat, it iterate, clock func() time.Duration, seed u
 	return d
 }
 
-// run serves requests until the iteration count is reached or ctx is done, which is no error. Any other error ends the job.
+// run serves requests until the iteration count is reached or ctx is done, which is no error, and gives the device back.
 func (d *driver) run(ctx context.Context) error {
 	err := d.guarded(ctx)
 	d.seat.Release()
 	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil
 	}
-	if err != nil {
-		d.seat.Fail(err)
-	}
 	return err
 }
 
 // guarded serves requests and turns a panic into an error: a fault never crosses a job's boundary.
 func (d *driver) guarded(ctx context.Context) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("job %s: %w: %v\n%s", d.spec.Name, engine.ErrFault, r, debug.Stack())
-		}
-	}()
+	defer recovered(d.spec.Name, &err)
 	return d.serve(ctx)
+}
+
+// recovered turns a panic of the job into its error. It must be deferred itself.
+func recovered(job string, err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("job %s: %w: %v\n%s", job, engine.ErrFault, r, debug.Stack())
+	}
 }
 
 func (d *driver) serve(ctx context.Context) error {
@@ -66,7 +91,7 @@ func (d *driver) serve(ctx context.Context) error {
 	var gate device.Gate
 	for n := int64(0); d.spec.Iterations == 0 || n < d.spec.Iterations; {
 		d.catchUp()
-		if len(d.pending) == 0 {
+		if d.pending.len() == 0 {
 			d.seat.Release()
 			gate = nil
 			if err := d.sleepUntil(ctx, d.next); err != nil {
@@ -96,14 +121,18 @@ func (d *driver) turn(ctx context.Context, gate *device.Gate) (err error) {
 
 // one serves the oldest request.
 func (d *driver) one(ctx context.Context, gate device.Gate) error {
+	began := d.clock()
 	d.seat.Begin()
-	if err := d.iterate(ctx, gate); err != nil {
+	err := d.iterate(ctx, gate)
+	now := d.clock()
+	d.mu.Lock()
+	d.busy += now - began
+	d.mu.Unlock()
+	if err != nil {
 		return err
 	}
 	d.seat.End()
-	now := d.clock()
-	arrived := d.pending[0]
-	d.pending = d.pending[:copy(d.pending, d.pending[1:])]
+	arrived := d.pending.pop()
 	d.seat.Complete()
 	d.mu.Lock()
 	d.latencies = append(d.latencies, now-arrived)
@@ -116,7 +145,7 @@ func (d *driver) one(ctx context.Context, gate device.Gate) error {
 }
 
 func (d *driver) arrive(at time.Duration) {
-	d.pending = append(d.pending, at)
+	d.pending.push(at)
 	d.seat.Arrive()
 }
 
@@ -150,9 +179,14 @@ func (d *driver) sleepUntil(ctx context.Context, at time.Duration) error {
 	}
 }
 
-// snapshot returns a copy of the latencies so far, unsorted, and when the last iteration was completed.
-func (d *driver) snapshot() ([]time.Duration, time.Duration) {
+// recentRequests is how many requests the live view's percentiles are over: enough for a p99, few enough to sort five times
+// a second beside the jobs.
+const recentRequests = 1000
+
+// recent returns the number of iterations so far, the latencies of the last of them, and the time spent in iterations.
+func (d *driver) recent() (n int64, last []time.Duration, busy time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return append([]time.Duration(nil), d.latencies...), d.finished
+	n = int64(len(d.latencies))
+	return n, slices.Clone(d.latencies[max(0, n-recentRequests):]), d.busy
 }

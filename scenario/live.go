@@ -21,11 +21,11 @@ type LiveJob struct {
 	Name       string
 	Class      share.Class
 	Running    bool    // holds the device now
-	Recent     float64 // fraction of the device held since the last Live; negative when nobody counts it
+	Recent     float64 // fraction of the device held since the last Live; negative when nobody can tell
 	Queue      int     // requests that have arrived and are not served
 	Held, Cap  share.Bytes
 	Iterations int64
-	Latency    Latency // over the phase so far
+	Latency    Latency // of the last 1,000 requests
 	Error      string
 }
 
@@ -66,26 +66,28 @@ func (s *stage) sample(now, since time.Duration, used []time.Duration) {
 	}
 	l := Live{Mode: s.mode, Policy: s.phase.Policy, Elapsed: now, Window: s.window}
 	for _, t := range s.tenants {
-		l.Jobs = append(l.Jobs, t.live(since, &used[t.index]))
+		l.Jobs = append(l.Jobs, t.live(s.mode, since, &used[t.index]))
 	}
 	s.run.o.Live(l)
 }
 
-func (t *tenant) live(since time.Duration, used *time.Duration) LiveJob {
-	j := LiveJob{Name: t.p.spec.Name, Class: t.p.spec.Class, Recent: -1, Held: share.Bytes(t.result.PlanBytes), Error: t.result.Error}
+// live describes a tenant; used is its device time when it was last described, and since how long ago that was.
+func (t *tenant) live(m Mode, since time.Duration, used *time.Duration) LiveJob {
+	j := LiveJob{Name: t.p.spec.Name, Class: t.p.spec.Class, Recent: -1, Cap: t.p.spec.Memory, Error: t.result.Error}
+	var now time.Duration
 	if t.driver != nil {
-		ds, _ := t.driver.snapshot()
-		j.Iterations, j.Latency = int64(len(ds)), latencyOf(ds)
+		var last []time.Duration
+		j.Iterations, last, now = t.driver.recent()
+		j.Latency, j.Held = latencyOf(last), t.held.now()
 	}
-	if t.admit == nil {
-		return j
+	if t.admit != nil {
+		st := t.admit.Status()
+		j.Running, j.Queue, now = st.Phase == share.Running, st.Requests, st.Used
+		j.Held, j.Cap = st.Persistent+st.Ephemeral, t.admit.Spec().Memory
 	}
-	st := t.admit.Status()
-	j.Running, j.Queue = st.Phase == share.Running, st.Requests
-	j.Held, j.Cap = st.Persistent+st.Ephemeral, t.admit.Spec().Memory
-	if since > 0 {
-		j.Recent = float64(st.Used-*used) / float64(since)
+	if since > 0 && (m == Shared || m == Solo) {
+		j.Recent = float64(now-*used) / float64(since)
 	}
-	*used = st.Used
+	*used = now
 	return j
 }

@@ -8,34 +8,50 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/onnx"
+	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/plan"
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/broker"
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/tensor/npy"
 )
 
-// prepared is a job whose model is read and compiled, with one request's inputs.
+// prepared is a job whose model is read and compiled.
 type prepared struct {
 	spec   Job
 	model  *onnx.Model // nil when the graph was given
+	graph  *graph.Graph
 	plan   *plan.Plan
-	inputs []*tensor.Tensor
+	shapes map[string][]int
+	given  map[string]*tensor.Tensor
+	seed   uint64
+	inputs []*tensor.Tensor                     // one request's; made once the job's memory is granted
+	broken error                                // what was found to keep the job from running, before any phase
+	wrap   func(job string, it iterate) iterate // nil outside of tests
 }
 
-// prepare reads, compiles and makes inputs. The error names the job.
+// prepare reads and compiles. The error names the job and is of kind [ErrScenario], unless it is ctx's.
 func prepare(ctx context.Context, spec Job, threads int, seed uint64) (*prepared, error) {
-	p := &prepared{spec: spec}
-	if err := p.load(ctx, threads, seed); err != nil {
-		return nil, errors.Join(fmt.Errorf("job %s: %w", spec.Name, err), p.close())
+	p := &prepared{spec: spec, seed: seed}
+	err := p.load(ctx, threads)
+	if err == nil {
+		return p, nil
 	}
-	return p, nil
+	err = errors.Join(err, p.close())
+	if ctx.Err() != nil {
+		return nil, err
+	}
+	return nil, fmt.Errorf("%w: job %s: %w", ErrScenario, spec.Name, err)
 }
 
-func (p *prepared) load(ctx context.Context, threads int, seed uint64) error {
+func (p *prepared) load(ctx context.Context, threads int) error {
 	g := p.spec.Graph
 	if g == nil {
 		var err error
@@ -44,17 +60,27 @@ func (p *prepared) load(ctx context.Context, threads int, seed uint64) error {
 		}
 		g = p.model.Graph
 	}
-	given, err := ReadInputs(g, p.spec.Inputs)
-	if err != nil {
+	p.graph = g
+	var err error
+	if p.given, err = ReadInputs(g, p.spec.Inputs); err != nil {
 		return err
 	}
-	maps.Copy(given, p.spec.Given)
-	shapes := InputShapes(g, p.spec.Shapes, given)
-	if p.plan, err = plan.Compile(ctx, g, plan.Options{Shapes: shapes, Threads: threads}); err != nil {
+	maps.Copy(p.given, p.spec.Given)
+	if p.shapes, err = InputShapes(g, p.spec.Shapes, p.given); err != nil {
 		return err
 	}
-	p.inputs, err = MakeInputs(g, shapes, given, seed)
+	p.plan, err = plan.Compile(ctx, g, plan.Options{Shapes: p.shapes, Threads: threads})
 	return err
+}
+
+// overCap refuses a job whose plan needs more than its memory cap. The broker refuses it in the same words; this serves the
+// phases that have none.
+func (p *prepared) overCap() error {
+	need, limit := share.Bytes(p.plan.PeakBytes(1)), p.spec.Memory
+	if limit == 0 || need <= limit {
+		return nil
+	}
+	return fmt.Errorf("job %s: needs %v, cap %v: %w: raise memory or lower the batch", p.spec.Name, need, limit, broker.ErrOverCap)
 }
 
 func (p *prepared) close() error {
@@ -64,12 +90,20 @@ func (p *prepared) close() error {
 	return p.model.Close()
 }
 
-// ReadInputs reads .npy files by input name. It fails with an error of kind [ErrScenario] when g has no such input.
+func inputNames(g *graph.Graph) string {
+	var names []string
+	for _, v := range g.Inputs {
+		names = append(names, v.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// ReadInputs reads .npy files by input name. It fails with an error of kind [ErrInput] when g has no such input.
 func ReadInputs(g *graph.Graph, files map[string]string) (map[string]*tensor.Tensor, error) {
 	given := map[string]*tensor.Tensor{}
 	for name, file := range files {
 		if g.Input(name) == nil {
-			return nil, fmt.Errorf("%w: the model has no input %q", ErrScenario, name)
+			return nil, fmt.Errorf("%w: the model has no input %q; it takes %s", ErrInput, name, inputNames(g))
 		}
 		f, err := os.Open(file)
 		if err != nil {
@@ -84,43 +118,60 @@ func ReadInputs(g *graph.Graph, files map[string]string) (map[string]*tensor.Ten
 	return given, nil
 }
 
-// InputShapes chooses a concrete shape for every input of g: the given tensor's, else the asked one, else the declared one
-// with symbolic dimensions 1.
-func InputShapes(g *graph.Graph, asked map[string]Shape, given map[string]*tensor.Tensor) map[string][]int {
+// InputShapes chooses a concrete shape for every ranked input of g: the given tensor's, else the asked one, else the declared
+// one with the symbols that the others bind, and 1 for symbols that none does. It fails with [ErrInput] when a given
+// tensor has another element type than the model takes or another shape than was asked.
+func InputShapes(g *graph.Graph, asked map[string]Shape, given map[string]*tensor.Tensor) (map[string][]int, error) {
 	shapes := map[string][]int{}
 	for name, s := range asked {
 		shapes[name] = s
 	}
+	symbols := map[string]int{}
 	for _, v := range g.Inputs {
 		if t := given[v.Name]; t != nil {
+			if err := t.Check(); err != nil {
+				return nil, fmt.Errorf("%w: input %q: %w", ErrInput, v.Name, err)
+			}
+			if t.DType != v.Type.DType {
+				return nil, fmt.Errorf("%w: input %q: given %v, the model takes %v", ErrInput, v.Name, t.DType, v.Type)
+			}
+			if s, ok := shapes[v.Name]; ok && !slices.Equal(s, t.Shape) {
+				return nil, fmt.Errorf("%w: input %q: given a tensor of shape %v, but shape %v is asked", ErrInput, v.Name, t.Shape, s)
+			}
 			shapes[v.Name] = t.Shape
 		}
-		if _, ok := shapes[v.Name]; ok || !v.Type.Ranked {
-			continue
-		}
-		shape := make([]int, len(v.Type.Shape))
-		for i, d := range v.Type.Shape {
-			shape[i] = 1
-			if n, ok := d.Int(); ok {
-				shape[i] = n
+		if s := shapes[v.Name]; len(s) == len(v.Type.Shape) {
+			for i, d := range v.Type.Shape {
+				symbols[d.String()] = s[i]
 			}
 		}
-		shapes[v.Name] = shape
 	}
-	return shapes
+	for _, v := range g.Inputs {
+		if _, ok := shapes[v.Name]; !ok && v.Type.Ranked {
+			shapes[v.Name] = declaredShape(v.Type, symbols)
+		}
+	}
+	return shapes, nil
 }
 
-// MakeInputs returns one tensor an input of g: the given one, checked against the model, or a made-up one: floats uniform
+func declaredShape(t op.Type, symbols map[string]int) []int {
+	shape := make([]int, len(t.Shape))
+	for i, d := range t.Shape {
+		shape[i] = 1
+		if n, ok := d.Eval(symbols); ok {
+			shape[i] = n
+		}
+	}
+	return shape
+}
+
+// MakeInputs returns one tensor an input of g: the given one, or a made-up one of the shape from [InputShapes]: floats uniform
 // from 0 to 1 by the seed, integers 1, booleans true, strings empty.
 func MakeInputs(g *graph.Graph, shapes map[string][]int, given map[string]*tensor.Tensor, seed uint64) ([]*tensor.Tensor, error) {
 	rng := rand.New(rand.NewPCG(seed, 0x77656972))
 	inputs := make([]*tensor.Tensor, len(g.Inputs))
 	for i, v := range g.Inputs {
-		if t := given[v.Name]; t != nil {
-			if t.DType != v.Type.DType {
-				return nil, fmt.Errorf("%w: input %q: given %v, the model takes %v", ErrScenario, v.Name, t.DType, v.Type)
-			}
-			inputs[i] = t
+		if inputs[i] = given[v.Name]; inputs[i] != nil {
 			continue
 		}
 		t, err := tensor.New(v.Type.DType, shapes[v.Name]...)
@@ -159,10 +210,24 @@ func makeUp(t *tensor.Tensor, rng *rand.Rand) {
 	}
 }
 
+// FillInputs copies one request into the inputs of an instance. It fails with [ErrInput] when types or shapes differ.
+func FillInputs(to *engine.Instance, request []*tensor.Tensor) error {
+	for k, t := range to.Inputs() {
+		r := request[k]
+		if r.DType != t.DType || !slices.Equal(t.Shape, r.Shape) {
+			return fmt.Errorf("%w: input %d is %v%v, the plan takes %v%v", ErrInput, k, r.DType, r.Shape, t.DType, t.Shape)
+		}
+		if t.Strings = r.Strings; t.DType != tensor.String {
+			copy(t.Data, r.Data)
+		}
+	}
+	return nil
+}
+
 // iterate runs one request of a job; the gate is a lease.
 type iterate func(ctx context.Context, g device.Gate) error
 
-// instance loads the job's plan and returns its iteration and what frees it.
+// instance loads the job's plan and returns its iteration and what frees it, which may be called again.
 func (p *prepared) instance(o engine.Options) (iterate, func(), error) {
 	s, err := engine.Load(p.plan, o)
 	if err != nil {
@@ -173,15 +238,21 @@ func (p *prepared) instance(o engine.Options) (iterate, func(), error) {
 		s.Close()
 		return nil, nil, err
 	}
+	free := sync.OnceFunc(func() { i.Put(); s.Close() })
+	if p.inputs == nil {
+		if p.inputs, err = MakeInputs(p.graph, p.shapes, p.given, p.seed); err != nil {
+			free()
+			return nil, nil, err
+		}
+	}
 	run := func(ctx context.Context, g device.Gate) error {
-		for k, t := range i.Inputs() {
-			if !slices.Equal(t.Shape, p.inputs[k].Shape) {
-				return fmt.Errorf("%w: request of job %s: input %d has shape %v, the plan takes %v", ErrScenario, p.spec.Name, k,
-					p.inputs[k].Shape, t.Shape)
-			}
-			copy(t.Data, p.inputs[k].Data)
+		if err := FillInputs(i, p.inputs); err != nil {
+			return err
 		}
 		return i.Run(ctx, g)
 	}
-	return run, func() { i.Put(); s.Close() }, nil
+	if p.wrap != nil {
+		return p.wrap(p.spec.Name, run), free, nil
+	}
+	return run, free, nil
 }

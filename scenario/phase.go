@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,8 +24,17 @@ type tenant struct {
 	driver *driver
 	seat   seat
 	admit  *broker.Job // nil without a broker
-	free   func()
+	held   *counted    // its memory when there is no broker
+	free   func()      // gives its memory back; may be called again
 	err    error
+}
+
+// fail ends a job: its memory goes back first, so that the broker never promises what is still held.
+func (t *tenant) fail(err error) {
+	if t.free != nil {
+		t.free()
+	}
+	t.seat.Fail(err)
 }
 
 // phase runs the given jobs together under one mode.
@@ -36,7 +46,7 @@ func (r *run) phase(ctx context.Context, m Mode, policyName string, which []int)
 	}
 	defer stage.close()
 	for _, i := range which {
-		stage.add(r.jobs[i], i)
+		stage.add(ctx, r.jobs[i], i)
 	}
 	if err := stage.play(ctx); err != nil {
 		return nil, err
@@ -108,26 +118,42 @@ func (s *stage) close() {
 	}
 }
 
+// note keeps why a job did not run to its end: its first line for the result, all of it, with the stack of a fault, for
+// the log.
+func (s *stage) note(t *tenant, err error) {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	t.result.Status, t.result.Error = StatusFailed, line
+	s.run.o.Log.Warn("job does not run", "job", t.p.spec.Name, "mode", s.mode, "error", err)
+}
+
 // add admits and loads one job. What keeps it from running is kept as its result.
-func (s *stage) add(p *prepared, index int) {
+func (s *stage) add(ctx context.Context, p *prepared, index int) {
 	t := &tenant{index: len(s.tenants), p: p, result: JobResult{Name: p.spec.Name, Class: p.spec.Class, Compute: p.spec.Compute,
 		Limit: p.spec.Cap(), Arrival: p.spec.Arrival.String(), MemoryCapBytes: int64(p.spec.Memory),
-		PlanBytes: p.plan.PeakBytes(1), Status: StatusDone}}
+		PlanBytes: p.plan.PeakBytes(1), Status: StatusDone}, seat: unmanaged{},
+		held: &counted{name: p.spec.Name, cap: p.spec.Memory}}
 	s.tenants = append(s.tenants, t)
-	if err := s.load(t, index); err != nil {
-		t.err = err
-		t.result.Status, t.result.Error = StatusFailed, err.Error()
-		if errors.Is(err, broker.ErrOverCap) || errors.Is(err, broker.ErrNoMemory) || errors.Is(err, broker.ErrNoCompute) {
+	if err := s.load(ctx, t, index); err != nil {
+		atDoor := t.driver == nil
+		t.driver = nil
+		t.fail(err)
+		s.note(t, err)
+		if atDoor && (errors.Is(err, broker.ErrOverCap) || errors.Is(err, broker.ErrNoMemory) || errors.Is(err, broker.ErrNoCompute)) {
 			t.result.Status = StatusRefused
 		}
-		s.run.o.Log.Warn("job does not run", "job", p.spec.Name, "error", err)
 	}
 }
 
-func (s *stage) load(t *tenant, index int) error {
-	o := engine.Options{Device: s.run.device, Pool: s.run.pool, MaxInstances: 1}
-	t.seat = unmanaged{}
-	if s.broker != nil {
+func (s *stage) load(ctx context.Context, t *tenant, index int) error {
+	if t.p.broken != nil {
+		return t.p.broken
+	}
+	o := engine.Options{Device: s.run.device, Pool: s.run.pool, MaxInstances: 1, Quota: t.held}
+	if s.broker == nil {
+		if err := t.p.overCap(); err != nil {
+			return err
+		}
+	} else {
 		j, err := s.broker.Admit(t.p.spec.Job, share.Bytes(t.result.PlanBytes))
 		if err != nil {
 			return err
@@ -142,18 +168,18 @@ func (s *stage) load(t *tenant, index int) error {
 	}
 	it, free, err := t.p.instance(o)
 	if err != nil {
-		if t.admit != nil {
-			t.admit.End(err)
-		}
 		return err
 	}
 	t.free = free
 	t.driver = newDriver(&t.p.spec, t.seat, it, s.now, s.run.s.Seed+uint64(index))
-	// The first run touches every page of the arena, which is not what a phase measures.
-	if err := it(context.Background(), device.Open); err != nil {
-		t.driver.seat.Fail(err)
-		t.driver = nil
-		return err
+	return t.warm(ctx)
+}
+
+// warm runs once before the phase begins: the first run touches every page of the arena, which is not what a phase measures.
+func (t *tenant) warm(ctx context.Context) (err error) {
+	defer recovered(t.p.spec.Name, &err)
+	if err = t.driver.iterate(ctx, device.Open); err != nil {
+		return fmt.Errorf("job %s: %w", t.p.spec.Name, err)
 	}
 	return nil
 }
@@ -162,10 +188,13 @@ func (s *stage) now() time.Duration { return time.Since(s.began) }
 
 // play runs all drivers for the phase's window, or until all have reached their iteration counts.
 func (s *stage) play(outer context.Context) error {
-	ctx, cancel := context.WithCancel(outer)
-	defer cancel()
+	if err := stopped(outer); err != nil {
+		return err
+	}
+	ctx := outer
 	s.began = time.Now()
 	if s.window > 0 {
+		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(outer, s.window)
 		defer cancel()
 	}
@@ -176,7 +205,11 @@ func (s *stage) play(outer context.Context) error {
 	var wg sync.WaitGroup
 	for _, t := range s.tenants {
 		if t.driver != nil {
-			wg.Go(func() { t.err = t.driver.run(ctx) })
+			wg.Go(func() {
+				if t.err = t.driver.run(ctx); t.err != nil {
+					t.fail(t.err)
+				}
+			})
 		}
 	}
 	wg.Wait()
@@ -209,24 +242,13 @@ func (s *stage) report() {
 func (s *stage) reportJob(t *tenant) {
 	res := &t.result
 	if t.err != nil && res.Status == StatusDone {
-		res.Status, res.Error = StatusFailed, t.err.Error()
+		s.note(t, t.err)
 	}
+	res.MemoryPeakBytes = int64(t.held.peak)
 	if t.driver != nil {
-		var last time.Duration
-		res.Latencies, last = t.driver.snapshot()
-		res.Iterations = int64(len(res.Latencies))
-		res.Latency = latencyOf(res.Latencies)
-		res.CompletionS = last.Seconds()
-		elapsed := s.phase.Wall
-		if t.p.spec.Iterations > 0 && res.Iterations == t.p.spec.Iterations {
-			elapsed = last
-		}
-		if elapsed > 0 {
-			res.IterationsPerS = float64(res.Iterations) / elapsed.Seconds()
-		}
+		s.reportPace(t)
 	}
 	if t.admit == nil {
-		res.MemoryPeakBytes = res.PlanBytes
 		return
 	}
 	st := t.admit.Status()
@@ -238,9 +260,32 @@ func (s *stage) reportJob(t *tenant) {
 			held += h.To - h.From
 		}
 	}
+	s.reportTime(res, held)
+	res.DeviceShareMax = maxShare(s.phase.Holds, t.index, time.Second, s.phase.Wall)
+}
+
+// reportPace tells how fast requests were served.
+func (s *stage) reportPace(t *tenant) {
+	res, d := &t.result, t.driver
+	res.Latencies = d.latencies
+	res.Iterations = int64(len(d.latencies))
+	res.Latency = latencyOf(d.latencies)
+	res.CompletionS = d.finished.Seconds()
+	elapsed := s.phase.Wall
+	if t.p.spec.Iterations > 0 && res.Iterations == t.p.spec.Iterations {
+		elapsed = d.finished
+	}
+	if elapsed > 0 {
+		res.IterationsPerS = float64(res.Iterations) / elapsed.Seconds()
+	}
+	if s.mode == Solo {
+		s.reportTime(res, d.busy)
+	}
+}
+
+func (s *stage) reportTime(res *JobResult, held time.Duration) {
 	res.DeviceSeconds = held.Seconds()
 	if s.phase.Wall > 0 {
 		res.DeviceShare = held.Seconds() / s.phase.Wall.Seconds()
 	}
-	res.DeviceShareMax = maxShare(s.phase.Holds, t.index, time.Second, s.phase.Wall)
 }

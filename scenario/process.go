@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -58,12 +59,12 @@ func (r *run) processes(ctx context.Context) (*Phase, error) {
 	}
 	wg.Wait()
 	for _, c := range children {
-		if c != nil {
+		if c != nil && c.reap != nil {
 			c.reap()
 		}
 	}
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(stopped(ctx), err)
 	}
 	ph.Wall = time.Since(began)
 	ph.WallS = ph.Wall.Seconds()
@@ -72,9 +73,42 @@ func (r *run) processes(ctx context.Context) (*Phase, error) {
 
 // child is a running process.
 type child struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
+	name  string // of its job
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	out   *bufio.Reader
+	talk  tail // what it wrote to its standard error
+	ended error
+	reap  func()
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+// tailBytes is enough for the last lines of a panic.
+const tailBytes = 4 << 10
+
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	t.text = t.text[max(0, len(t.text)-tailBytes):]
+	return len(p), nil
+}
+
+// trouble is an error about the child, with how it ended and its last words.
+func (c *child) trouble(what string, err error) error {
+	c.reap()
+	if c.ended != nil {
+		err = c.ended
+	}
+	c.talk.mu.Lock()
+	defer c.talk.mu.Unlock()
+	return fmt.Errorf("process of job %s: %s: %w: %s", c.name, what, err, strings.TrimSpace(string(c.talk.text)))
 }
 
 // spawn starts a child and waits until its model is loaded.
@@ -88,8 +122,8 @@ func (r *run) spawn(ctx context.Context, dir string, i int) (*child, error) {
 		// Linux keeps nice values by thread, so they must be in force before the Go runtime starts any.
 		argv = append([]string{"nice", "-n", "19"}, argv...)
 	}
-	c := &child{cmd: exec.CommandContext(ctx, argv[0], argv[1:]...)}
-	c.cmd.Stderr = os.Stderr
+	c := &child{name: r.s.Jobs[i].Name, cmd: exec.CommandContext(ctx, argv[0], argv[1:]...)}
+	c.cmd.Stderr = &c.talk
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -101,11 +135,12 @@ func (r *run) spawn(ctx context.Context, dir string, i int) (*child, error) {
 	if err := c.cmd.Start(); err != nil {
 		return nil, err
 	}
+	c.reap = sync.OnceFunc(func() { c.in.Close(); c.ended = c.cmd.Wait() })
 	if err := json.NewEncoder(c.in).Encode(order); err != nil {
-		return c, fmt.Errorf("process of job %s: %w", r.s.Jobs[i].Name, err)
+		return c, c.trouble("takes no order", err)
 	}
 	if line, err := c.out.ReadString('\n'); err != nil || line != "ready\n" {
-		return c, fmt.Errorf("process of job %s: did not become ready: %w", r.s.Jobs[i].Name, err)
+		return c, c.trouble(fmt.Sprintf("said %q, not that it is ready", line), err)
 	}
 	return c, nil
 }
@@ -130,7 +165,7 @@ func (r *run) order(dir string, i int) (childOrder, error) {
 		}
 	}
 	one := childScenario{Device: r.s.Device, Duration: r.s.Duration, Seed: r.s.Seed, Jobs: []childJob{{
-		Name: job.Name, Iterations: job.Iterations, Model: job.Model, Arrival: job.Arrival, Inputs: inputs,
+		Name: job.Name, Iterations: job.Iterations, Memory: job.Memory.String(), Model: job.Model, Arrival: job.Arrival, Inputs: inputs,
 		Shapes: map[string]string{}}}}
 	var err error
 	if one.Jobs[0].Model, err = filepath.Abs(job.Model); err != nil {
@@ -166,6 +201,7 @@ type childScenario struct {
 type childJob struct {
 	Name       string
 	Iterations int64
+	Memory     string
 	Model      string
 	Arrival    Arrival
 	Inputs     map[string]string
@@ -174,27 +210,19 @@ type childJob struct {
 
 // finish lets the child run and returns its result.
 func (c *child) finish(spec Job) JobResult {
-	failed := JobResult{Name: spec.Name, Class: spec.Class, Status: StatusFailed}
-	if _, err := io.WriteString(c.in, "go\n"); err != nil {
-		failed.Error = err.Error()
-		return failed
-	}
 	var answer childAnswer
-	if err := json.NewDecoder(c.out).Decode(&answer); err != nil {
-		failed.Error = fmt.Sprintf("the process gave no result: %v", err)
-		return failed
+	_, err := io.WriteString(c.in, "go\n")
+	if err == nil {
+		err = json.NewDecoder(c.out).Decode(&answer)
+	}
+	if err != nil {
+		line, _, _ := strings.Cut(c.trouble("gave no result", err).Error(), "\n")
+		answer.Job = JobResult{Name: spec.Name, Arrival: spec.Arrival.String(), MemoryCapBytes: int64(spec.Memory), Status: StatusFailed,
+			Error: line}
 	}
 	res := answer.Job
 	res.Class, res.Compute, res.Limit, res.Latencies = spec.Class, spec.Compute, spec.Cap(), answer.Latencies
 	return res
-}
-
-func (c *child) reap() {
-	c.in.Close()
-	if err := c.cmd.Wait(); err != nil {
-		// The result, or its absence, has told what matters; a child that is killed with the context is expected.
-		return
-	}
 }
 
 type childAnswer struct {
@@ -214,14 +242,11 @@ func RunChild(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := json.Unmarshal(line, &order); err != nil {
 		return err
 	}
-	var s Scenario
-	if err := yaml.Unmarshal([]byte(order.Scenario), &s); err != nil {
+	s, err := Parse(strings.NewReader(order.Scenario))
+	if err != nil {
 		return err
 	}
-	if err := s.Validate(); err != nil {
-		return err
-	}
-	r, err := newRun(ctx, &s, Options{Threads: order.Threads})
+	r, err := newRun(ctx, s, Options{Threads: order.Threads})
 	if err != nil {
 		return err
 	}
@@ -231,7 +256,7 @@ func RunChild(ctx context.Context, in io.Reader, out io.Writer) error {
 		return err
 	}
 	defer stage.close()
-	stage.add(r.jobs[0], order.Index)
+	stage.add(ctx, r.jobs[0], order.Index)
 	if _, err := io.WriteString(out, "ready\n"); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/internal/trace"
+	"github.com/weirgpu/weir/share/policy"
 )
 
 // Options say how a scenario is carried out.
@@ -35,12 +36,43 @@ type Options struct {
 	Trace *trace.Recorder
 	// Progress, when set, is told what is prepared and run next.
 	Progress func(stage string)
+
+	wrap func(job string, it iterate) iterate // lets tests break a job from within
 }
 
-// Run carries out a scenario. The error is of kind [ErrScenario] when it cannot be run as written, ctx's when it was
-// stopped. A job that fails or is refused is no error: its result says so.
+// check reports options that name no policy or no way to run without a broker, as an error of kind [ErrScenario].
+func (o *Options) check() error {
+	var faults []error
+	for _, name := range o.Policies {
+		if _, err := policy.New(name); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	for _, m := range o.Compare {
+		if m != Threads && m != Processes {
+			faults = append(faults, fmt.Errorf("compare %q: want %s or %s", m, Threads, Processes))
+		}
+	}
+	if o.Threads < 0 || o.Threads > maxThreads {
+		faults = append(faults, fmt.Errorf("%d threads: want a number from 0 to %d", o.Threads, maxThreads))
+	}
+	if o.SoloDuration < 0 {
+		faults = append(faults, fmt.Errorf("solo duration %v is negative", o.SoloDuration))
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrScenario, oneLine(faults))
+}
+
+// maxThreads is far above the cores of any machine and far below what a pool of threads would choke on.
+const maxThreads = 4096
+
+// Run carries out a scenario. The error is of kind [ErrScenario] when it cannot be run as written, which a model that does not
+// load or compile also means; ctx's when it was stopped. A job that fails while it runs, or is refused at admission, is no
+// error: its result says so, and the others run on.
 func Run(ctx context.Context, s *Scenario, o Options) (*Result, error) {
-	if err := s.Validate(); err != nil {
+	if err := errors.Join(s.Validate(), o.check()); err != nil {
 		return nil, err
 	}
 	r, err := newRun(ctx, s, o)
@@ -80,21 +112,33 @@ func newRun(ctx context.Context, s *Scenario, o Options) (*run, error) {
 			r.close()
 			return nil, err
 		}
+		p.wrap = o.wrap
 		r.jobs = append(r.jobs, p)
 		if p.spec.Arrival.Load > 0 {
-			if err := r.calibrate(ctx, p); err != nil {
-				r.close()
-				return nil, err
-			}
+			r.rate(ctx, p)
+		}
+		if err := stopped(ctx); err != nil {
+			r.close()
+			return nil, err
 		}
 	}
 	return r, nil
 }
 
+// rate replaces a job's load by an arrival rate. A job that cannot run has none; its trouble is told when it is added to a
+// phase, so that it touches no other job.
+func (r *run) rate(ctx context.Context, p *prepared) {
+	if p.broken = p.overCap(); p.broken == nil {
+		p.broken = r.calibrate(ctx, p)
+	}
+}
+
 // calibrate replaces a job's load by the Poisson rate that causes it. The median of a few runs decides, which one
 // disturbance does not move.
-func (r *run) calibrate(ctx context.Context, p *prepared) error {
-	it, free, err := p.instance(engine.Options{Device: r.device, Pool: r.pool})
+func (r *run) calibrate(ctx context.Context, p *prepared) (err error) {
+	defer recovered(p.spec.Name, &err)
+	quota := &counted{name: p.spec.Name, cap: p.spec.Memory}
+	it, free, err := p.instance(engine.Options{Device: r.device, Pool: r.pool, Quota: quota})
 	if err != nil {
 		return fmt.Errorf("job %s: %w", p.spec.Name, err)
 	}

@@ -2,6 +2,8 @@ package scenario
 
 import (
 	"context"
+	"fmt"
+	"sync"
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/share"
@@ -50,7 +52,7 @@ func (s *leased) Begin()         { s.job.BeginIteration() }
 func (s *leased) End()           { s.job.EndIteration() }
 func (s *leased) Fail(err error) { s.job.End(err) }
 
-// Reserve and Release of quota implement engine.Quota for the job's memory.
+// quota is the memory that a broker grants a job. It implements engine.Quota.
 type quota struct {
 	job  *broker.Job
 	kind broker.MemoryKind
@@ -58,11 +60,46 @@ type quota struct {
 
 func (q quota) Reserve(n int64) error { return q.job.Reserve(q.kind, share.Bytes(n)) }
 
-// Release implements engine.Quota. What was reserved can always be released, unless the job has ended, which released it.
+// Release returns quota. What was reserved can always be released, unless the job has ended, which released it.
 func (q quota) Release(n int64) {
 	if err := q.job.Free(q.kind, share.Bytes(n)); err != nil {
 		panic(err)
 	}
+}
+
+// counted grants everything up to a cap and counts it: the quota of a job without a broker. It implements engine.Quota.
+type counted struct {
+	name string
+	cap  share.Bytes // 0: none
+
+	mu   sync.Mutex
+	held share.Bytes
+	peak share.Bytes
+}
+
+// Reserve implements engine.Quota.
+func (q *counted) Reserve(n int64) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	held := q.held + share.Bytes(n)
+	if q.cap > 0 && held > q.cap {
+		return fmt.Errorf("job %s: wants %v, cap %v: %w: raise memory or lower the batch", q.name, held, q.cap, broker.ErrOverCap)
+	}
+	q.held, q.peak = held, max(q.peak, held)
+	return nil
+}
+
+// Release implements engine.Quota.
+func (q *counted) Release(n int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.held -= share.Bytes(n)
+}
+
+func (q *counted) now() share.Bytes {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.held
 }
 
 // unmanaged is the seat of a job that the operating system alone schedules.

@@ -109,4 +109,10 @@ func (w *watcher) sample(at time.Duration, st broker.Status) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.spans = append(w.spans, span)
+	rec := w.stage.run.o.Trace
+	for _, j := range st.Jobs {
+		if track, ok := w.tracks[j.ID]; ok {
+			rec.Counter(track, "memory of "+j.Name, w.ahead+st.Now, float64(j.Persistent+j.Ephemeral))
+		}
+	}
 }

@@ -1,0 +1,202 @@
+package scenario
+
+import (
+	"bytes"
+	"encoding"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/weirgpu/weir/share"
+)
+
+// Load reads and checks a scenario file. Paths in it are made relative to its folder. The error names the file and is of
+// kind [ErrScenario], unless the file cannot be read.
+func Load(path string) (*Scenario, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	s, err := Parse(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	dir := filepath.Dir(path)
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		j.Model = under(dir, j.Model)
+		for name, file := range j.Inputs {
+			j.Inputs[name] = under(dir, file)
+		}
+	}
+	return s, nil
+}
+
+func under(dir, path string) string {
+	if filepath.IsAbs(path) || path == "" {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// maxScenarioBytes bounds a scenario file, which people write by hand.
+const maxScenarioBytes = 1 << 20
+
+// Parse reads a scenario and checks it as [Scenario.Validate] does. Unknown keys and wrong types are errors of kind
+// [ErrScenario], all reported together with their lines.
+func Parse(r io.Reader) (*Scenario, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxScenarioBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxScenarioBytes {
+		return nil, fmt.Errorf("%w: longer than %d bytes", ErrScenario, maxScenarioBytes)
+	}
+	var f file
+	if err := f.decode(text); err != nil {
+		return nil, err
+	}
+	s := f.scenario()
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// file is a Scenario as it is written in YAML.
+type file struct {
+	Device   string
+	Policy   string
+	Duration time.Duration
+	Seed     uint64
+	Jobs     []fileJob
+}
+
+type fileJob struct {
+	Name       string
+	Class      text[share.Class, *share.Class]
+	Compute    float64
+	Limit      float64
+	Memory     text[share.Bytes, *share.Bytes]
+	Iterations int64
+	Model      string
+	Arrival    Arrival
+	Shapes     map[string]text[Shape, *Shape]
+	Inputs     map[string]string
+}
+
+// text is a value with a written form of its own. A wrong one becomes a fault with its line, like those that the YAML
+// package finds itself.
+type text[T any, P interface {
+	*T
+	encoding.TextUnmarshaler
+}] struct{ value T }
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (t *text[T, P]) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind != yaml.ScalarNode {
+		return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: want one value, not a list or keys", n.Line)}}
+	}
+	if err := P(&t.value).UnmarshalText([]byte(n.Value)); err != nil {
+		return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: %v", n.Line, err)}}
+	}
+	return nil
+}
+
+func (f *file) scenario() *Scenario {
+	s := &Scenario{Device: f.Device, Policy: f.Policy, Duration: f.Duration, Seed: f.Seed}
+	for _, j := range f.Jobs {
+		job := Job{
+			Job: share.Job{Name: j.Name, Iterations: j.Iterations, Share: share.Share{
+				Memory: j.Memory.value, Compute: j.Compute, Limit: j.Limit, Class: j.Class.value}},
+			Model: j.Model, Arrival: j.Arrival, Inputs: j.Inputs,
+		}
+		if j.Shapes != nil {
+			job.Shapes = map[string]Shape{}
+		}
+		for name, shape := range j.Shapes {
+			job.Shapes[name] = shape.value
+		}
+		s.Jobs = append(s.Jobs, job)
+	}
+	return s
+}
+
+// decode reads one document and turns the parser's faults, all of them, into words about the file.
+func (f *file) decode(text []byte) error {
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	err := d.Decode(f)
+	var wrong *yaml.TypeError
+	switch {
+	case errors.Is(err, io.EOF):
+		return fmt.Errorf("%w: the file is empty: want device, policy, duration and jobs", ErrScenario)
+	case errors.As(err, &wrong):
+		faults := make([]error, len(wrong.Errors))
+		for i, fault := range wrong.Errors {
+			faults[i] = errors.New(plainFault(fault))
+		}
+		return fmt.Errorf("%w: %w", ErrScenario, oneLine(faults))
+	case err != nil:
+		return fmt.Errorf("%w: %s", ErrScenario, strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: more than one YAML document: a file holds one scenario", ErrScenario)
+	}
+	return nil
+}
+
+var (
+	unknownKey = regexp.MustCompile(`^(line \d+): field (.*) not found in type (\S+)$`)
+	wrongType  = regexp.MustCompile("(?s)^(line \\d+): cannot unmarshal !!(\\S+)(?: `(.*)`)? into (\\S+)$")
+	// keysOf lists the keys that the Go types of a file have.
+	keysOf = map[string]string{
+		"scenario.file":    "device, policy, duration, seed, jobs",
+		"scenario.fileJob": "name, model, class, compute, limit, memory, iterations, arrival, shapes, inputs",
+		"scenario.Arrival": "poisson, load, closed",
+	}
+	// formOf says how a value of a Go type is written in a file.
+	formOf = map[string]string{
+		"time.Duration": "a duration such as 20s", "int": "a whole number", "int64": "a whole number",
+		"uint64": "a whole number, not negative", "float64": "a number", "string": "text",
+		"[]scenario.fileJob": "a list of jobs", "scenario.fileJob": "keys with values", "scenario.file": "keys with values",
+		"scenario.Arrival": "{poisson: 10}, {load: 0.3} or {closed: 1}", "map[string]string": "names with files",
+	}
+)
+
+// plainFault rewrites a fault of the YAML package, which speaks of Go's types.
+func plainFault(fault string) string {
+	if m := unknownKey.FindStringSubmatch(fault); m != nil {
+		return fmt.Sprintf("%s: unknown key %q: want %s", m[1], m[2], keysOf[m[3]])
+	}
+	m := wrongType.FindStringSubmatch(fault)
+	if m == nil {
+		return fault
+	}
+	what, form := m[3], formOf[m[4]]
+	if what == "" {
+		what = map[string]string{"seq": "a list", "map": "keys with values"}[m[2]]
+	}
+	if strings.HasPrefix(m[4], "map[string]scenario.text") {
+		form = "names with shapes"
+	}
+	return fmt.Sprintf("%s: %s: want %s", m[1], what, form)
+}
+
+// oneLine joins faults so that they make one line of an error message.
+func oneLine(faults []error) error {
+	format := strings.TrimSuffix(strings.Repeat("%w; ", len(faults)), "; ")
+	args := make([]any, len(faults))
+	for i, f := range faults {
+		args[i] = f
+	}
+	return fmt.Errorf(format, args...)
+}
