@@ -16,7 +16,7 @@ import (
 func numericRows() []*Op {
 	var rows []*Op
 	for _, f := range [][]Op{arithmetic, logic, activation, softmax, matmul, conv, pool, reduce, search, cumulative, norm, rnn,
-		bitwise, resize, einsum, fused, qlinear} {
+		bitwise, resize, einsum, fused, qlinear, loss, attention} {
 		for i := range f {
 			rows = append(rows, &f[i])
 		}
@@ -192,6 +192,27 @@ func (r caller) fitting(name string) (Attrs, []*tensor.Tensor) {
 			return nil, list(x, w, b(), b())[:2+r.IntN(3)]
 		}
 		return nil, list(x, f(), b(), w, f(1), b(1), ones(1), b())
+	case "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss":
+		n, ch, k := d(3), d(3), d(3)
+		labels := i64(make([]int64, n*k)...)
+		for i := range tensor.As[int64](labels) {
+			tensor.As[int64](labels)[i] = int64(r.IntN(ch))
+		}
+		labels.Shape = list(n, k)
+		mode := list("none", "sum", "mean")[r.IntN(3)]
+		return Attrs{StringAttr("reduction", mode), IntAttr("ignore_index", r.Int64N(3))}, list(f(n, ch, k), labels, f(ch))[:1+d(2)]
+	case "Attention":
+		b, hk, l, s, past := d(2), d(2), d(3), d(3), r.IntN(3)
+		q, kv := f(b, g*hk, l, s), list(f(b, hk, s, s), f(b, hk, s, l))
+		if r.one(2) {
+			q, kv = f(b, l, g*hk*s), list(f(b, s, hk*s), f(b, s, hk*l))
+		}
+		return Attrs{IntAttr("q_num_heads", int64(g*hk)), IntAttr("kv_num_heads", int64(hk)), IntAttr("is_causal", int64(r.IntN(2))),
+				IntAttr("qk_matmul_output_mode", int64(r.IntN(4)))},
+			list(q, kv[0], kv[1], f(l, s), f(b, hk, past, s), f(b, hk, past, l))[:list(3, 4, 6)[r.IntN(3)]]
+	case "RotaryEmbedding":
+		b, l := d(2), d(3)
+		return Attrs{IntAttr("num_heads", int64(g)), IntAttr("interleaved", int64(r.IntN(2)))}, list(f(b, l, g*4), f(b, l, 2), f(b, l, 2))
 	case "Gemm":
 		m, k, n := d(3), d(3), d(3)
 		return nil, list(f(m, k), f(k, n), f(list(list(m, n), list(n), list(m, 1), list[int]())[r.IntN(4)]...))[:1+d(2)]

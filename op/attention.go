@@ -1,0 +1,494 @@
+package op
+
+import (
+	"math"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+// attention holds scaled dot-product attention (Vaswani et al. 2017, §3.2) with grouped heads and a key-value cache, and
+// rotary position embedding (Su et al. 2021).
+var attention = []Op{
+	{Name: "Attention", Since: []int{23, 24}, MinIn: 3, MaxIn: 7, MinOut: 1, MaxOut: 4, Infer: inferAttention,
+		Eval: inFloat32(evalAttention), Flops: attentionFlops},
+	{Name: "RotaryEmbedding", Since: []int{23}, MinIn: 3, MaxIn: 4, Infer: inferRotary, Eval: inFloat32(evalRotary),
+		Flops: flopsPerElement(3)},
+}
+
+// Inputs of Attention, in order.
+const (
+	attnQ = iota
+	attnK
+	attnV
+	attnMask
+	attnPastK
+	attnPastV
+	attnLens
+)
+
+// heads is the layout of an operand: batch × heads × length × size (rank 4), or batch × length × heads·size (rank 3)
+// with the number of heads in an attribute.
+type heads[D any] struct{ batch, heads, length, size D }
+
+// headsOf reads a layout from a shape; count is the number of heads for rank 3, and div divides a dimension by it.
+func headsOf[D any](c *Call, shape []D, known D, count int64, div func(D, int) (D, bool)) (h heads[D], err error) {
+	switch len(shape) {
+	case 4:
+		return heads[D]{shape[0], shape[1], shape[2], shape[3]}, nil
+	case 3:
+		if count < 1 || count > math.MaxInt32 {
+			return h, c.Errorf(ErrAttr, "number of heads is %d, must be positive for operands of rank 3", count)
+		}
+		size, ok := div(shape[2], int(count))
+		if !ok {
+			return h, c.Errorf(ErrInput, "%v is no multiple of %d heads", shape[2], count)
+		}
+		return heads[D]{shape[0], known, shape[1], size}, nil
+	}
+	return h, c.Errorf(ErrInput, "operand %v must have rank 3 or 4", shape)
+}
+
+func divDim(d Dim, n int) (Dim, bool) {
+	q := d.Quotient(Known(n))
+	_, known := d.Int()
+	return q, !known || !q.IsUnknown()
+}
+
+func divInt(d, n int) (int, bool) { return d / n, d%n == 0 }
+
+// headDims is headsOf for the type of an input; ok is false when its rank is not known.
+func (c *Infer) headDims(i int, attr string) (h heads[Dim], ok bool, err error) {
+	if !c.In[i].Ranked {
+		return h, false, nil
+	}
+	n := c.Attrs.Int(attr, 0)
+	h, err = headsOf(c.Call, c.In[i].Shape, Known(int(n)), n, divDim)
+	return h, err == nil, err
+}
+
+// inferAttention shapes Y like Q with V's head size, the caches, and the scores.
+func inferAttention(c *Infer) error {
+	if _, err := c.sameDType(floatTypes, c.In[attnQ].DType, c.In[attnK].DType); err != nil {
+		return err
+	}
+	if _, err := c.sameDType(floatTypes, c.In[attnV].DType); err != nil {
+		return err
+	}
+	types := []tensor.DType{c.In[attnQ].DType, c.In[attnK].DType, c.In[attnV].DType, c.In[attnQ].DType}
+	for i := range c.Out {
+		c.Out[i] = Unranked(types[i])
+	}
+	q, ok, err := c.headDims(attnQ, "q_num_heads")
+	k, ok2, err2 := c.headDims(attnK, "kv_num_heads")
+	v, ok3, err3 := c.headDims(attnV, "kv_num_heads")
+	for _, e := range []error{err, err2, err3} {
+		if e != nil {
+			return e
+		}
+	}
+	if !ok || !ok2 || !ok3 {
+		return nil
+	}
+	total := k.length
+	if c.Has(attnPastK) {
+		past := Unknown()
+		if p := c.In[attnPastK]; p.Ranked && len(p.Shape) == 4 {
+			past = p.Shape[2]
+		}
+		total = total.Add(past)
+	}
+	shapes := [][]Dim{{q.batch, q.heads, q.length, v.size}, {k.batch, k.heads, total, k.size}, {k.batch, k.heads, total, v.size},
+		{q.batch, q.heads, q.length, total}}
+	if len(c.In[attnQ].Shape) == 3 {
+		shapes[0] = []Dim{q.batch, q.length, q.heads.Mul(v.size)}
+	}
+	for i := range c.Out {
+		c.Out[i] = Ranked(types[i], shapes[i]...)
+	}
+	return nil
+}
+
+// attending is one checked evaluation. Keys and values are batch × heads × total × size, the cache included.
+type attending struct {
+	*Eval
+	q, k, v      heads[int]
+	past, total  int
+	scale, cap   float64
+	causal       bool
+	mode         int64 // what output 3 is
+	queries      []float64
+	keys, values []float64
+	bias         *tensor.Tensor // batch × heads × length × mask length, broadcast; nil without a mask
+	lens         []int64        // keys that are not padding, one a batch entry; nil for all
+	y, scores    *tensor.Tensor // scores nil when not asked for
+}
+
+func evalAttention(c *Eval) error {
+	a := &attending{Eval: c, causal: c.Attrs.Bool("is_causal", false), cap: c.attr("softcap", 0),
+		mode: c.Attrs.Int("qk_matmul_output_mode", 0)}
+	if err := a.read(); err != nil {
+		return err
+	}
+	if err := a.readMask(); err != nil {
+		return err
+	}
+	if err := a.outputs(); err != nil {
+		return err
+	}
+	row := make([]float64, a.total)
+	for b := range a.q.batch {
+		for h := range a.q.heads {
+			for i := range a.q.length {
+				a.attend(row, b, h, i)
+			}
+		}
+	}
+	return nil
+}
+
+// read checks Q, K, V and the cache against each other.
+func (a *attending) read() (err error) {
+	c := a.Call
+	if _, err := c.sameDType(floatTypes, a.In[attnQ].DType, a.In[attnK].DType); err != nil {
+		return err
+	}
+	if _, err := c.sameDType(floatTypes, a.In[attnV].DType); err != nil {
+		return err
+	}
+	nq, nk := c.Attrs.Int("q_num_heads", 0), c.Attrs.Int("kv_num_heads", 0)
+	if a.q, err = headsOf(c, a.In[attnQ].Shape, int(nq), nq, divInt); err != nil {
+		return err
+	}
+	if a.k, err = headsOf(c, a.In[attnK].Shape, int(nk), nk, divInt); err != nil {
+		return err
+	}
+	if a.v, err = headsOf(c, a.In[attnV].Shape, int(nk), nk, divInt); err != nil {
+		return err
+	}
+	q, k, v := a.q, a.k, a.v
+	if q.batch != k.batch || k.batch != v.batch || k.heads != v.heads || k.length != v.length || q.size != k.size ||
+		min(k.heads, q.size, v.size) == 0 || q.heads%k.heads != 0 {
+		return a.Errorf(ErrInput, "Q %v, K %v and V %v do not fit", a.In[attnQ].Shape, a.In[attnK].Shape, a.In[attnV].Shape)
+	}
+	if a.Has(attnPastK) != a.Has(attnPastV) {
+		return a.Errorf(ErrInput, "past_key and past_value must be given together")
+	}
+	if a.queries, err = a.floats(attnQ); err != nil {
+		return err
+	}
+	a.scale = a.attr("scale", 0)
+	if a.scale == 0 {
+		a.scale = 1 / math.Sqrt(float64(q.size))
+	}
+	if a.keys, err = a.cached(attnK, attnPastK, k); err != nil {
+		return err
+	}
+	a.values, err = a.cached(attnV, attnPastV, v)
+	return err
+}
+
+// cached returns the cache followed by the new keys or values, as batch × heads × total × size.
+func (a *attending) cached(i, past int, h heads[int]) ([]float64, error) {
+	fresh, err := a.floats(i)
+	if err != nil {
+		return nil, err
+	}
+	old, n := []float64(nil), 0
+	if a.Has(past) {
+		s := a.In[past].Shape
+		if len(s) != 4 || s[0] != h.batch || s[1] != h.heads || s[3] != h.size {
+			return nil, a.Errorf(ErrInput, "cache %v does not fit operand %v", s, a.In[i].Shape)
+		}
+		if old, err = a.floats(past); err != nil {
+			return nil, err
+		}
+		n = s[2]
+	}
+	if a.total != 0 && n != a.past {
+		return nil, a.Errorf(ErrInput, "past_key has %d positions, past_value %d", a.past, n)
+	}
+	a.past, a.total = n, n+h.length
+	out, err := zeros(h.batch, h.heads, a.total, h.size)
+	if err != nil {
+		return nil, err
+	}
+	for b := range h.batch {
+		for k := range h.heads {
+			at := (b*h.heads + k) * a.total * h.size
+			copy(out[at:], old[(b*h.heads+k)*n*h.size:][:n*h.size])
+			for t := range h.length {
+				copy(out[at+(n+t)*h.size:], fresh[headAt(h, a.In[i].Rank(), b, k, t):][:h.size])
+			}
+		}
+	}
+	return out, nil
+}
+
+// headAt is where the vector of one head at one position starts in an operand of the given rank.
+func headAt(h heads[int], rank int, b, head, t int) int {
+	if rank == 3 {
+		return ((b*h.length+t)*h.heads + head) * h.size
+	}
+	return ((b*h.heads+head)*h.length + t) * h.size
+}
+
+// readMask reads the mask, which broadcasts to batch × heads × length × total after its last axis was padded, and the
+// lengths.
+func (a *attending) readMask() (err error) {
+	if a.Has(attnLens) {
+		if a.lens, err = a.ints(attnLens); err != nil {
+			return err
+		}
+		if len(a.lens) != a.q.batch {
+			return a.Errorf(ErrInput, "%d lengths for a batch of %d", len(a.lens), a.q.batch)
+		}
+	}
+	if !a.Has(attnMask) {
+		return nil
+	}
+	m := a.In[attnMask]
+	want := []int{a.q.batch, a.q.heads, a.q.length, a.total}
+	if m.Rank() < 2 || m.Rank() > 4 || m.Shape[m.Rank()-1] > a.total {
+		return a.Errorf(ErrInput, "mask %v does not fit scores %v", m.Shape, want)
+	}
+	want[3] = m.Shape[m.Rank()-1]
+	if to, err := BroadcastShapes(want, m.Shape); err != nil || count(to) != count(want) {
+		return a.Errorf(ErrInput, "mask %v does not broadcast to %v", m.Shape, want)
+	}
+	a.bias, err = tensor.New(tensor.Float64, m.Shape...)
+	if err != nil {
+		return err
+	}
+	v := tensor.As[float64](a.bias)
+	if m.DType != tensor.Bool {
+		f, err := a.floats(attnMask)
+		copy(v, f)
+		return err
+	}
+	for i, keep := range tensor.As[bool](m) {
+		if !keep {
+			v[i] = math.Inf(-1)
+		}
+	}
+	return nil
+}
+
+// outputs makes the outputs and fills the caches.
+func (a *attending) outputs() (err error) {
+	q, d := a.q, a.In[attnQ].DType
+	shape := []int{q.batch, q.heads, q.length, a.v.size}
+	if a.In[attnQ].Rank() == 3 {
+		shape = []int{q.batch, q.length, q.heads * a.v.size}
+	}
+	if a.y, err = a.Output(0, d, shape); err != nil {
+		return err
+	}
+	for i, values := range [][]float64{a.keys, a.values} {
+		if !a.Want(i + 1) {
+			continue
+		}
+		h := []heads[int]{a.k, a.v}[i]
+		out, err := a.Output(i+1, a.In[attnK+i].DType, []int{h.batch, h.heads, a.total, h.size})
+		if err != nil {
+			return err
+		}
+		for k, v := range values {
+			setFloat(out, k, v)
+		}
+	}
+	if a.Want(3) {
+		a.scores, err = a.Output(3, d, []int{q.batch, q.heads, q.length, a.total})
+	}
+	return err
+}
+
+// attend computes the result of one query: softmax(cap(q·kᵀ·scale) + bias)·v, zero when everything is masked. row is
+// scratch for the scores.
+func (a *attending) attend(row []float64, b, h, i int) {
+	group := h / (a.q.heads / a.k.heads)
+	kv := b*a.k.heads + group
+	q := a.queries[headAt(a.q, a.In[attnQ].Rank(), b, h, i):][:a.q.size]
+	keys := a.keys[kv*a.total*a.k.size:]
+	for t := range row {
+		row[t] = a.scale * dot(q, keys[t*a.k.size:])
+	}
+	a.keep(0, row, b, h, i)
+	if a.cap > 0 {
+		for t, s := range row {
+			row[t] = a.cap * math.Tanh(s/a.cap)
+		}
+	}
+	a.keep(1, row, b, h, i)
+	masked := true
+	for t := range row {
+		bias := a.biasAt(b, h, i, t)
+		masked = masked && math.IsInf(bias, -1)
+		row[t] += bias
+	}
+	a.keep(2, row, b, h, i)
+	if masked {
+		clear(row)
+	} else {
+		sum := shiftedExp(row, row)
+		for t := range row {
+			row[t] /= sum
+		}
+	}
+	a.keep(3, row, b, h, i)
+	acc := make([]float64, a.v.size)
+	addProduct(acc, row, 1, a.values[kv*a.total*a.v.size:], a.total, a.v.size)
+	to := headAt(heads[int]{a.q.batch, a.q.heads, a.q.length, a.v.size}, a.y.Rank(), b, h, i)
+	for k, v := range acc {
+		setFloat(a.y, to+k, v)
+	}
+}
+
+func dot(a, b []float64) float64 {
+	s := 0.0
+	for i, x := range a {
+		s += x * b[i]
+	}
+	return s
+}
+
+// keep stores the scores of one query as output 3 when it is asked for in this mode.
+func (a *attending) keep(mode int64, row []float64, b, h, i int) {
+	if a.scores == nil || a.mode != mode {
+		return
+	}
+	at := ((b*a.q.heads+h)*a.q.length + i) * a.total
+	for t, s := range row {
+		setFloat(a.scores, at+t, s)
+	}
+}
+
+// biasAt is the mask at one score: 0 or what attn_mask says, and -∞ beyond the mask, in the padding, and, when causal,
+// for keys after the query. The queries end where the keys that are no padding do.
+func (a *attending) biasAt(b, h, i, t int) float64 {
+	last := a.past + i
+	if a.lens != nil {
+		if int64(t) >= a.lens[b] {
+			return math.Inf(-1)
+		}
+		last = int(a.lens[b]) - a.q.length + i
+	}
+	if a.causal && t > last {
+		return math.Inf(-1)
+	}
+	if a.bias == nil {
+		return 0
+	}
+	s := a.bias.Shape
+	if t >= s[len(s)-1] {
+		return math.Inf(-1)
+	}
+	at, index := 0, [4]int{b, h, i, t}
+	for k, n := range s {
+		x := index[4-len(s)+k]
+		if n == 1 {
+			x = 0
+		}
+		at = at*n + x
+	}
+	return tensor.As[float64](a.bias)[at]
+}
+
+// attentionFlops counts the two matrix products.
+func attentionFlops(c *Call, in, _ []Type) int64 {
+	i := &Infer{Call: c, In: in}
+	q, ok, err := i.headDims(attnQ, "q_num_heads")
+	v, ok2, err2 := i.headDims(attnV, "kv_num_heads")
+	if !ok || !ok2 || err != nil || err2 != nil {
+		return 0
+	}
+	n, _ := q.batch.Mul(q.heads).Mul(q.length).Mul(v.length).Mul(q.size.Add(v.size)).MulInt(2).Int()
+	return int64(n)
+}
+
+func inferRotary(c *Infer) error {
+	if x := c.In[0]; x.Ranked {
+		if _, _, err := c.headDims(0, "num_heads"); err != nil {
+			return err
+		}
+	}
+	return inferSame(floatTypes)(c)
+}
+
+// evalRotary turns pairs of elements of each head by an angle: element k of the first half with k of the second, or
+// neighbours when interleaved. The caches hold cosine and sine for each position, chosen by position_ids when given.
+func evalRotary(c *Eval) error {
+	n := c.Attrs.Int("num_heads", 0)
+	h, err := headsOf(c.Call, c.In[0].Shape, int(n), n, divInt)
+	if err != nil {
+		return err
+	}
+	x, out, err := c.normInput(3)
+	if err != nil || len(x) == 0 {
+		return err
+	}
+	turned := h.size
+	if d := c.Attrs.Int("rotary_embedding_dim", 0); d != 0 {
+		turned = int(d)
+	}
+	if turned < 0 || turned > h.size || turned%2 != 0 {
+		return c.Errorf(ErrAttr, "rotary_embedding_dim %d is no even part of the head size %d", turned, h.size)
+	}
+	angles, err := c.rotaryAngles(h, turned/2)
+	if err != nil {
+		return err
+	}
+	for i, v := range x {
+		setFloat(out, i, v)
+	}
+	interleaved := c.Attrs.Bool("interleaved", false)
+	for p := range h.batch * h.length * h.heads {
+		b, t, head := p/h.heads/h.length, p/h.heads%h.length, p%h.heads
+		at := headAt(h, out.Rank(), b, head, t)
+		for k := range turned / 2 {
+			i, j := at+k, at+turned/2+k
+			if interleaved {
+				i, j = at+2*k, at+2*k+1
+			}
+			cos, sin := angles(b*h.length+t, k)
+			setFloat(out, i, cos*x[i]-sin*x[j])
+			setFloat(out, j, sin*x[i]+cos*x[j])
+		}
+	}
+	return nil
+}
+
+// rotaryAngles returns a function that gives cosine and sine of pair k at place b·length + t.
+func (c *Eval) rotaryAngles(h heads[int], pairs int) (func(place, k int) (cos, sin float64), error) {
+	cos, err := c.floats(1)
+	if err != nil {
+		return nil, err
+	}
+	sin, err := c.floats(2)
+	if err != nil {
+		return nil, err
+	}
+	cs, ss := c.In[1].Shape, c.In[2].Shape
+	places := h.batch * h.length
+	rows := places
+	ids := make([]int64, 0)
+	if c.Has(3) {
+		if ids, err = c.ints(3); err != nil {
+			return nil, err
+		}
+		rows = cs[0]
+	}
+	if len(cs) == 0 || cs[len(cs)-1] != pairs || len(cos) != rows*pairs || len(sin) != len(cos) || c.Has(3) && len(ids) != places {
+		return nil, c.Errorf(ErrInput, "caches %v and %v do not fit %d positions of %d pairs", cs, ss, places, pairs)
+	}
+	for i, id := range ids {
+		if id < 0 || id >= int64(rows) {
+			return nil, c.Errorf(ErrInput, "position_ids[%d] is %d, the caches have %d positions", i, id, rows)
+		}
+	}
+	return func(place, k int) (float64, float64) {
+		if len(ids) > 0 {
+			place = int(ids[place])
+		}
+		return cos[place*pairs+k], sin[place*pairs+k]
+	}, nil
+}
