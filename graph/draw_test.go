@@ -1,0 +1,63 @@
+package graph_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/weirgpu/weir/graph"
+)
+
+const branch = `graph "b" {
+	input %x: float32[N,2]
+	input %c: bool[]
+	const %two: float32[] = {2}
+	%a: float32[N,2] = Mul@17 "dou\"ble" (%x, %two)
+	%y: float32[N,2] = If@17 (%c | %a) {then_branch=graph "then" captures 1 {
+		input %a: float32[N,2]
+		%r: float32[N,2] = Relu@17 (%a)
+		output %r
+	}, else_branch=graph "else" captures 1 { input %a: float32[N,2] output %a }}
+	output %y
+}`
+
+func TestDot(t *testing.T) {
+	var b strings.Builder
+	if err := graph.Dot(&b, parse(t, branch)); err != nil {
+		t.Fatal(err)
+	}
+	got := b.String()
+	for _, want := range []string{
+		`digraph "b" {`, `label="x\nfloat32[N,2]"`, `label="Mul 2\ndou\"ble"`, `label="then"`, `label="Relu"`,
+		`style=dashed`, `out0 [shape=ellipse, label="y"]`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s is missing in\n%s", want, got)
+		}
+	}
+	if strings.Count(got, "{") != strings.Count(got, "}") || strings.Count(got, " -> ") != 8 {
+		t.Errorf("%d edges in\n%s", strings.Count(got, " -> "), got)
+	}
+}
+
+func TestHTMLMarksWhatChanged(t *testing.T) {
+	before := parse(t, `graph "g" { input %x: float32[N] %"a<b": float32[N] = Neg@17 (%x) %y: float32[N] = Exp@17 (%"a<b") output %y }`)
+	after := parse(t, `graph "g" { input %x: float32[N] %y: float32[N] = Exp@17 (%x) output %y }`)
+	var b strings.Builder
+	if err := graph.HTML(&b, "test & title", []graph.Stage{{Name: "start", Graph: before}, {Name: "pass", Graph: after}}); err != nil {
+		t.Fatal(err)
+	}
+	got := b.String()
+	for _, want := range []string{
+		"<title>test &amp; title</title>", "<h2>start <small>2 nodes</small></h2>", "<h2>pass <small>1 nodes</small></h2>",
+		`<p class="gone">  <b>%&#34;a&lt;b&#34;</b>: float32[N] = Neg@17 (<b>%x</b>)</p>`,
+		`<p class="new">  <b>%y</b>: float32[N] = Exp@17 (<b>%x</b>)</p>`,
+		`<p>  input <b>%x</b>: float32[N]</p>`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s is missing in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "http") {
+		t.Error("the page refers to something outside of it")
+	}
+}
