@@ -1,0 +1,162 @@
+package graph
+
+import (
+	"encoding/base64"
+	"strconv"
+	"strings"
+
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// contents reads the elements of a tensor of the given type.
+func (p *parser) contents(at token, typ op.Type) (*tensor.Tensor, error) {
+	shape, ok := typ.Ints()
+	size, err := tensor.ByteCount(typ.DType, shape)
+	if !ok || !typ.DType.Valid() || err != nil {
+		return nil, syntaxError(at, "a constant cannot be %v", typ)
+	}
+	if p.tok.kind == wordToken && p.tok.text == "base64" {
+		return p.base64(typ.DType, shape, size)
+	}
+	if p.tok.kind == wordToken && p.tok.text == "..." {
+		return nil, syntaxError(p.tok, "the brief form leaves out the elements; print the exact form")
+	}
+	if err := p.punct("{"); err != nil {
+		return nil, err
+	}
+	var elems []token
+	for !p.tok.is("}") {
+		if len(elems) > 0 {
+			if err := p.punct(","); err != nil {
+				return nil, err
+			}
+		}
+		t, err := p.take()
+		if err != nil {
+			return nil, err
+		}
+		elems = append(elems, t)
+	}
+	if n, _ := tensor.Count(shape); n != len(elems) {
+		return nil, syntaxError(p.tok, "%d elements for %v", len(elems), typ)
+	}
+	t, err := tensor.New(typ.DType, shape...)
+	if err != nil {
+		return nil, syntaxError(at, "%v", err)
+	}
+	for i, e := range elems {
+		if !setElement(t, i, e) {
+			return nil, syntaxError(e, "%v is no element of %v", e, typ.DType)
+		}
+	}
+	return t, p.step()
+}
+
+func (p *parser) base64(d tensor.DType, shape []int, size int) (*tensor.Tensor, error) {
+	if err := p.step(); err != nil {
+		return nil, err
+	}
+	at := p.tok
+	text, err := p.quoted()
+	if err != nil {
+		return nil, err
+	}
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || len(data) != size || d == tensor.String {
+		return nil, syntaxError(at, "want the base64 of %d bytes of %v, have %d", size, d, len(data))
+	}
+	return &tensor.Tensor{DType: d, Shape: append([]int{}, shape...), Data: data}, nil
+}
+
+// typ reads dtype[dims].
+func (p *parser) typ() (op.Type, error) {
+	at := p.tok
+	name, err := p.name()
+	if err != nil {
+		return op.Type{}, err
+	}
+	d, err := tensor.ParseDType(name)
+	if err != nil && name != tensor.Undefined.String() {
+		return op.Type{}, syntaxError(at, "%q is no element type", name)
+	}
+	if err := p.punct("["); err != nil {
+		return op.Type{}, err
+	}
+	if p.tok.kind == wordToken && p.tok.text == "..." {
+		if err := p.step(); err != nil {
+			return op.Type{}, err
+		}
+		return op.Unranked(d), p.punct("]")
+	}
+	t := op.Ranked(d)
+	for !p.tok.is("]") {
+		if len(t.Shape) > 0 {
+			if err := p.punct(","); err != nil {
+				return op.Type{}, err
+			}
+		}
+		dim, err := p.dim()
+		if err != nil {
+			return op.Type{}, err
+		}
+		t.Shape = append(t.Shape, dim)
+	}
+	return t, p.step()
+}
+
+// dim reads a sum of products.
+func (p *parser) dim() (op.Dim, error) {
+	if unknown, err := p.skip("?"); unknown || err != nil {
+		return op.Unknown(), err
+	}
+	at := p.tok
+	sum, err := p.term()
+	for err == nil && p.tok.kind == wordToken && (p.tok.text == "+" || p.tok.text == "-") {
+		sign := 1
+		if p.tok.text == "-" {
+			sign = -1
+		}
+		if err = p.step(); err != nil {
+			break
+		}
+		var t op.Dim
+		t, err = p.term()
+		sum = sum.Add(t.MulInt(sign))
+	}
+	if err == nil && sum.IsUnknown() {
+		err = syntaxError(at, "a dimension is out of range")
+	}
+	return sum, err
+}
+
+func (p *parser) term() (op.Dim, error) {
+	product := op.Known(1)
+	for {
+		f, err := p.factor()
+		if err != nil {
+			return f, err
+		}
+		product = product.Mul(f)
+		if more, err := p.skip(op.TimesSign); !more || err != nil {
+			return product, err
+		}
+	}
+}
+
+func (p *parser) factor() (op.Dim, error) {
+	at := p.tok
+	s, err := p.name()
+	if err != nil {
+		return op.Dim{}, err
+	}
+	if at.kind == wordToken {
+		if n, err := strconv.Atoi(s); err == nil {
+			return op.Known(n), nil
+		}
+	}
+	if s == "" || strings.Contains(s, op.TimesSign) || at.kind == wordToken && symbol(s) != s {
+		return op.Dim{}, syntaxError(at, "%v is no dimension", at)
+	}
+	return op.Sym(s), nil
+}
