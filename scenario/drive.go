@@ -133,14 +133,15 @@ func (d *driver) one(ctx context.Context, gate device.Gate) error {
 	}
 	d.seat.End()
 	arrived := d.pending.pop()
+	if d.spec.Arrival.Clients() > 0 {
+		// Before Complete, so that a job whose client answers at once never looks as if it had run out of work.
+		d.arrive(now)
+	}
 	d.seat.Complete()
 	d.mu.Lock()
 	d.latencies = append(d.latencies, now-arrived)
 	d.finished = now
 	d.mu.Unlock()
-	if d.spec.Arrival.Clients() > 0 {
-		d.arrive(now)
-	}
 	return nil
 }
 
