@@ -12,6 +12,7 @@ import (
 //	act(Conv(x, w, b))       =  weir:Conv(x, w, b){activation act}        likewise Gemm and MatMul
 //	Conv(x, w, b) + r        =  weir:Conv(x, w, b, r)                     r of the shape of the result
 //	act(weir:Conv(x, w, b, r))  =  weir:Conv(x, w, b, r){activation act}
+//	act(view(Gemm(x, w)))    =  view(weir:Gemm(x, w){activation act})     view as in view.go
 //
 // for float types when the inner result serves nothing else. The fused node stands where the last part stood, so that r
 // is computed before it; a cycle cannot arise, as r is read by that part already. The sum comes before the activation, so
@@ -69,7 +70,12 @@ func startActivation(s *scope) rule {
 		if of == nil || len(n.Out) != 1 {
 			return nil
 		}
-		m := s.extendable(n.In[0])
+		y := n.In[0]
+		view := s.passingView(y)
+		if view != nil {
+			y = view.In[0]
+		}
+		m := s.extendable(y)
 		if m == nil || !sameShape(n.In[0], n.Out[0]) {
 			return nil
 		}
@@ -81,8 +87,25 @@ func startActivation(s *scope) rule {
 		for i, p := range params {
 			attrs = append(attrs, op.FloatAttr([]string{"activation_alpha", "activation_beta"}[i], p))
 		}
-		return instead(n, operator(n, op.FusedDomain, m.Type, 1, attrs, m.In...))
+		fused := operator(n, op.FusedDomain, m.Type, 1, attrs, m.In...)
+		if view == nil {
+			return instead(n, fused)
+		}
+		in := slices.Clone(view.In)
+		in[0] = fused.Out[0]
+		p := instead(n, operator(n, "", view.Type, view.Version, view.Attrs, in...))
+		p.Insert = []*graph.Node{fused, p.Insert[0]}
+		return p
 	}
+}
+
+// passingView returns the view that computes v when nothing else reads it, nil when there is none.
+func (s *scope) passingView(v *graph.Value) *graph.Node {
+	m := producer(v)
+	if m == nil || m.Domain != "" || !slices.Contains(views, m.Type) || !s.only(v) {
+		return nil
+	}
+	return m
 }
 
 // extendable returns the node that computes v when it is a product that can be extended: no activation yet, and v of a

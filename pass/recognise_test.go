@@ -147,6 +147,31 @@ func TestChannel(t *testing.T) {
 	}, "channel")
 }
 
+func TestInputScale(t *testing.T) {
+	x := `input %x: float32[N,4,H,W]
+		const %w: float32[2,2,1,3] = {1, 0.5, -1, 2, 1, 0, 3, -2, 0.25, 1, 2, -1}
+		const %b: float32[2] = {0.25, -1}
+		const %k: float32[4,1,1] = {2, -3, 0.5, 1}
+		const %s: float32[1] = {-0.75}
+		const %a: float32[] = {4}
+		`
+	plain := `%y: float32[N,2,H,?] = Conv@17 (%p, %w, %b) {group=2}
+		output %y`
+	pads := strings.Replace(plain, "group=2", "group=2, pads=[0, 1, 0, 1]", 1)
+	product, sum := "%p: float32[N,4,H,W] = Mul@17 (%k, %x)\n", "%p: float32[N,4,H,W] = Add@17 (%x, %s)\n"
+	both := "%m: float32[N,4,H,W] = Mul@17 (%a, %x)\n%p: float32[N,4,H,W] = Add@17 (%m, %k)\n"
+	check(t, false, []rewrite{
+		{"product", x + product + plain, "y = Conv (x, w_1, b) {group=2}"},
+		{"product, padded", x + product + pads, "y = Conv (x, w_1, b) {group=2, pads=[0, 1, 0, 1]}"},
+		{"sum", x + sum + plain, "y = Conv (x, w, y_bias) {group=2}"},
+		{"sum, padded", x + sum + pads, "p = Add (x, float32[1] {-0.75})\ny = Conv (p, w, b) {group=2, pads=[0, 1, 0, 1]}"},
+		{"both", x + both + plain, "y = Conv (x, w_1, y_bias) {group=2}"},
+		{"both, padded", x + both + pads, "p_1 = Add (x, p_shift)\ny = Conv (p_1, w_1, b) {group=2, pads=[0, 1, 0, 1]}"},
+		{"no bias", x + sum + strings.Replace(plain, ", %b", "", 1), "y = Conv (x, w, y_bias) {group=2}"},
+		{"read elsewhere", x + product + plain + "\noutput %p", "p = Mul (k, x)\ny = Conv (p, w, b) {group=2}"},
+	}, "inputscale")
+}
+
 func TestBias(t *testing.T) {
 	m := "const %w: float32[3,2] = {1, 2, 3, 4, 5, 6};%m: float32[N,4,2] = MatMul@17 (%x, %w);"
 	check(t, false, []rewrite{
@@ -192,6 +217,13 @@ func TestEpilogue(t *testing.T) {
 			%g: float32[N,2] = Gemm@17 (%x, %w, %b) {transB=1, alpha=0.5}
 			%y: float32[N,2] = Tanh@17 (%g)
 			output %y`, "y = weir:Gemm (x, w, b) {transB=1, alpha=0.5, activation=\"Tanh\"}"},
+		{"through a reshape", `input %x: float32[N,3]
+			const %w: float32[3,2] = {1, 2, 3, 4, 5, 6}
+			const %s: int64[2] = {-1, 1}
+			%g: float32[N,2] = Gemm@17 (%x, %w)
+			%r: float32[2·N,1] = Reshape@17 (%g, %s)
+			%y: float32[2·N,1] = Relu@17 (%r)
+			output %y`, "y_1 = weir:Gemm (x, w) {activation=\"Relu\"}\ny = Reshape (y_1, s)"},
 		{"MatMul with bias", lines("const %w: float32[3,2] = {1, 2, 3, 4, 5, 6};const %k: float32[2] = {1, -1};%m: float32[N,4,2] = MatMul@17 (%x, %w);%a: float32[N,4,2] = Add@17 (%m, %k);%y: float32[N,4,2] = Sigmoid@17 (%a)"),
 			"y = weir:MatMul (x, w, k) {activation=\"Sigmoid\"}"},
 	}
