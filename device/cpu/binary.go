@@ -5,163 +5,161 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// arith is one binary operator on rows: both operands rows, the second one number, the first one number.
-type arith struct {
-	vv func(dst, a, b []float32)
-	vs func(dst, a []float32, b float32)
-	sv func(dst, b []float32, a float32)
+// pairs is an operator on two operands by rows: both are rows, the second is one number, the first is one number.
+type pairs[T, U any] struct {
+	vv func(dst []U, a, b []T)
+	vs func(dst []U, a []T, b T)
+	sv func(dst []U, b []T, a T)
 }
 
-// binaryKernels are the float32 operators with numpy broadcasting (ONNX Add, Sub, Mul, Div 7 to 14; two-operand Max, Min;
-// Pow with a constant exponent).
+var (
+	addRows = pairs[float32, float32]{vec.Add, vec.AddScalar, vec.AddScalar}
+	mulRows = pairs[float32, float32]{vec.Mul, vec.MulScalar, vec.MulScalar}
+	subRows = pairs[float32, float32]{vec.Sub, vec.SubScalar, vec.RSubScalar}
+	divRows = pairs[float32, float32]{vec.Div, vec.DivScalar, vec.RDivScalar}
+	maxRows = pairs[float32, float32]{vec.Max, vec.MaxScalar, vec.MaxScalar}
+	minRows = pairs[float32, float32]{vec.Min, vec.MinScalar, vec.MinScalar}
+)
+
+// binaryKernels are the arithmetic operators with numpy broadcasting (ONNX Add, Sub, Mul, Div 7 to 14, PRelu 7 to 16, Pow
+// with a constant exponent), vectorised for float32, plain for the integers of shapes and indices.
 var binaryKernels = map[opKey]builder{
-	{"", "Add"}: binary(arith{vec.Add, vec.AddScalar, vec.AddScalar}),
-	{"", "Sub"}: binary(arith{vec.Sub, vec.SubScalar, vec.RSubScalar}),
-	{"", "Mul"}: binary(arith{vec.Mul, vec.MulScalar, vec.MulScalar}),
-	{"", "Div"}: binary(arith{vec.Div, vec.DivScalar, vec.RDivScalar}),
-	{"", "Max"}: binary(arith{vec.Max, vec.MaxScalar, vec.MaxScalar}),
-	{"", "Min"}: binary(arith{vec.Min, vec.MinScalar, vec.MinScalar}),
-	{"", "Pow"}: powKernel,
+	{"", "Add"}: anyOf(binary(addRows), integers(func(a, b int64) int64 { return a + b })),
+	{"", "Sub"}: anyOf(binary(subRows), integers(func(a, b int64) int64 { return a - b })),
+	{"", "Mul"}: anyOf(binary(mulRows), integers(func(a, b int64) int64 { return a * b })),
+	{"", "Div"}: anyOf(binary(divRows), divisors(integers(func(a, b int64) int64 { return a / b }))),
+	{"", "Pow"}: powKernel, {"", "PRelu"}: binary(pairs[float32, float32]{preluRow, vec.LeakyRelu, preluOne}),
 }
 
-func binary(f arith) builder {
+func preluRow(dst, x, slope []float32) {
+	for i, v := range x[:len(dst)] {
+		if v < 0 {
+			v *= slope[i]
+		}
+		dst[i] = v
+	}
+}
+
+func preluOne(dst, slope []float32, x float32) {
+	for i, s := range slope[:len(dst)] {
+		if dst[i] = x; x < 0 {
+			dst[i] = x * s
+		}
+	}
+}
+
+// anyOf is the first of several builders that has a kernel.
+func anyOf(bs ...builder) builder {
 	return func(r *Request) (Kernel, error) {
-		if len(r.In) != 2 || !r.allFloat32(-1) {
+		for _, b := range bs {
+			if k, err := b(r); k != nil || err != nil {
+				return k, err
+			}
+		}
+		return nil, nil
+	}
+}
+
+// binary is the builder of an operator on two operands of type T with a result of type U.
+func binary[T, U tensor.Elem](f pairs[T, U]) builder {
+	return func(r *Request) (Kernel, error) {
+		if len(r.In) != 2 || !r.inputsAre(tensor.DTypeOf[T]()) || r.Out[0].DType != tensor.DTypeOf[U]() {
 			return nil, nil
 		}
 		a, _, _ := r.in(0)
 		b, _, _ := r.in(1)
-		return &binaryKernel{name: r.Call.Type, f: f, loop: broadcast(r.outShape(), a, b)}, nil
+		return &binaryKernel[T, U]{name: r.Call.Type, f: f, cut: cutRows(broadcast(r.outShape(), a, b))}, nil
 	}
 }
 
-// rowLoop walks two operands of a broadcast as rows of the output: the trailing dimensions in which each operand either
-// runs along or stands still are merged into one inner row.
-type rowLoop struct {
-	dims   []int // outer dimensions
-	sa, sb []int // elements to step in a and b for each outer dimension
-	inner  int   // elements of a row
-	ia, ib int   // 1 when the operand runs along the row, 0 when one element serves the whole row
-	rows   int
+// lift makes the three forms of an operator from its definition on single elements.
+func lift[T, U any](f func(a, b T) U) pairs[T, U] {
+	return pairs[T, U]{
+		vv: func(dst []U, a, b []T) {
+			for i := range dst {
+				dst[i] = f(a[i], b[i])
+			}
+		},
+		vs: func(dst []U, a []T, b T) {
+			for i := range dst {
+				dst[i] = f(a[i], b)
+			}
+		},
+		sv: func(dst []U, b []T, a T) {
+			for i := range dst {
+				dst[i] = f(a, b[i])
+			}
+		},
+	}
 }
 
-// broadcast merges dimensions; shapes are known to broadcast to out.
-func broadcast(out, a, b []int) rowLoop {
-	l := rowLoop{inner: 1, rows: 1}
-	na, nb := 1, 1 // elements of a and b inside the dimensions merged so far
-	outer := false
-	for d := len(out) - 1; d >= 0; d-- {
-		n := out[d]
-		if n == 1 {
-			continue
+// integers is an operator on int64, and on int32, where the low half of the result is kept.
+func integers(f func(a, b int64) int64) builder {
+	return anyOf(binary(lift(f)), binary(lift(func(a, b int32) int32 { return int32(f(int64(a), int64(b))) })))
+}
+
+// divisors leaves to the reference what might divide by zero, which is an error.
+func divisors(b builder) builder {
+	return func(r *Request) (Kernel, error) {
+		c := r.constant(1)
+		if c == nil {
+			return nil, nil
 		}
-		da, db := dimFromEnd(a, len(out)-d), dimFromEnd(b, len(out)-d)
-		ka, kb := min(da-1, 1), min(db-1, 1)
-		first := l.inner == 1 && !outer
-		switch {
-		case first:
-			l.inner, l.ia, l.ib = n, ka, kb
-		case !outer && ka == l.ia && kb == l.ib:
-			l.inner *= n
-		default:
-			outer = true
-			l.pushOuter(n, ka*na, kb*nb)
+		values, err := c.Ints()
+		if err != nil {
+			return nil, nil
 		}
-		na, nb = na*da, nb*db
-	}
-	for _, n := range l.dims {
-		l.rows *= n
-	}
-	for _, n := range out {
-		if n == 0 {
-			l.rows = 0
+		for _, v := range values {
+			if v == 0 {
+				return nil, nil
+			}
 		}
+		return b(r)
 	}
-	return l
 }
 
-// pushOuter adds an outer dimension in front, merged with the one before when both operands step through evenly.
-func (l *rowLoop) pushOuter(n, sa, sb int) {
-	if k := len(l.dims); k > 0 && l.sa[k-1]*l.dims[k-1] == sa && l.sb[k-1]*l.dims[k-1] == sb {
-		l.dims[k-1] *= n
-		return
-	}
-	l.dims, l.sa, l.sb = append(l.dims, n), append(l.sa, sa), append(l.sb, sb)
-}
-
-func dimFromEnd(shape []int, k int) int {
-	if k > len(shape) {
-		return 1
-	}
-	return shape[len(shape)-k]
-}
-
-// at returns the offsets of a row in a and b. Outer dimensions are kept innermost first.
-func (l *rowLoop) at(row int) (oa, ob int) {
-	for i, n := range l.dims {
-		k := row % n
-		row /= n
-		oa, ob = oa+k*l.sa[i], ob+k*l.sb[i]
-	}
-	return oa, ob
-}
-
-type binaryKernel struct {
+type binaryKernel[T, U tensor.Elem] struct {
 	plain
 	name string
-	f    arith
-	loop rowLoop
+	f    pairs[T, U]
+	cut  rowChunks
 }
 
 // Name implements Kernel.
-func (k *binaryKernel) Name() string { return "broadcast." + k.name }
+func (k *binaryKernel[T, U]) Name() string { return "broadcast." + k.name }
 
 // Bind implements Kernel.
-func (k *binaryKernel) Bind(b Binding) Task {
-	t := &binaryTask{f: k.f, loop: k.loop, a: tensor.As[float32](b.In[0]), b: tensor.As[float32](b.In[1]),
-		y: tensor.As[float32](b.Out[0])}
-	t.rows = max(1, mapBlock/max(1, k.loop.inner))
-	t.parts = max(1, (k.loop.inner+mapBlock-1)/mapBlock)
-	t.chunks = (k.loop.rows + t.rows - 1) / t.rows * t.parts
-	return t
+func (k *binaryKernel[T, U]) Bind(b Binding) Task {
+	return &binaryTask[T, U]{binaryKernel: k, a: tensor.As[T](b.In[0]), b: tensor.As[T](b.In[1]), y: tensor.As[U](b.Out[0])}
 }
 
-type binaryTask struct {
-	f       arith
-	loop    rowLoop
-	a, b, y []float32
-	rows    int // rows of a chunk
-	parts   int // chunks of a row, when a row is longer than a chunk
-	chunks  int
+type binaryTask[T, U tensor.Elem] struct {
+	*binaryKernel[T, U]
+	a, b []T
+	y    []U
 }
 
 // Run implements Task.
-func (t *binaryTask) Run(x *Exec) error { return x.For(t.chunks, t) }
+func (t *binaryTask[T, U]) Run(x *Exec) error { return x.For(t.cut.chunks, t) }
 
 // Chunk implements Region.
-func (t *binaryTask) Chunk(i, _ int) {
-	lo, hi := 0, t.loop.inner
-	if t.parts > 1 {
-		lo, hi = block(i%t.parts, t.loop.inner)
-	}
-	first := i / t.parts * t.rows
-	for row := first; row < min(first+t.rows, t.loop.rows); row++ {
-		t.row(row, lo, hi)
-	}
-}
-
-// row computes elements lo to hi of one row.
-func (t *binaryTask) row(row, lo, hi int) {
-	oa, ob := t.loop.at(row)
-	y := t.y[row*t.loop.inner+lo : row*t.loop.inner+hi]
-	switch {
-	case t.loop.ia == 1 && t.loop.ib == 1:
-		t.f.vv(y, t.a[oa+lo:oa+hi], t.b[ob+lo:ob+hi])
-	case t.loop.ia == 1:
-		t.f.vs(y, t.a[oa+lo:oa+hi], t.b[ob])
-	case t.loop.ib == 1:
-		t.f.sv(y, t.b[ob+lo:ob+hi], t.a[oa])
-	default:
-		t.f.vv(y, t.a[oa:oa+1], t.b[ob:ob+1])
+func (t *binaryTask[T, U]) Chunk(i, _ int) {
+	first, last, lo, hi := t.cut.chunk(i)
+	l := &t.cut.loop
+	var off [maxOperands]int
+	for row := first; row < last; row++ {
+		l.at(row, &off)
+		oa, ob := off[0], off[1]
+		y := t.y[row*l.inner+lo : row*l.inner+hi]
+		switch {
+		case l.runs[0] && l.runs[1]:
+			t.f.vv(y, t.a[oa+lo:oa+hi], t.b[ob+lo:ob+hi])
+		case l.runs[0]:
+			t.f.vs(y, t.a[oa+lo:oa+hi], t.b[ob])
+		case l.runs[1]:
+			t.f.sv(y, t.b[ob+lo:ob+hi], t.a[oa])
+		default: // a row of one element
+			t.f.vv(y, t.a[oa:oa+1], t.b[ob:ob+1])
+		}
 	}
 }

@@ -143,6 +143,16 @@ func (r *Request) allFloat32(n int) bool {
 	return r.Out[0].DType == tensor.Float32
 }
 
+// inputsAre reports whether all inputs are there and of type d.
+func (r *Request) inputsAre(d tensor.DType) bool {
+	for _, t := range r.In {
+		if t.DType != d {
+			return false
+		}
+	}
+	return true
+}
+
 // outShape returns the static shape of output 0.
 func (r *Request) outShape() []int {
 	s, _ := r.Out[0].Ints()

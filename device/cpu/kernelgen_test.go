@@ -18,7 +18,7 @@ var generators = map[opKey]func(source, opKey) *sample{
 	{"", "Conv"}: genConv, {"weir", "Conv"}: genConv, {"", "ConvTranspose"}: genConvTranspose,
 	{"", "MaxPool"}: genPool, {"", "AveragePool"}: genPool,
 	{"", "MatMul"}: genMatMul, {"weir", "MatMul"}: genMatMul, {"", "Gemm"}: genGemm, {"weir", "Gemm"}: genGemm,
-	{"", "LSTM"}: genLSTM,
+	{"", "LSTM"}: genLSTM, {"", "PRelu"}: genPRelu, {"", "Where"}: genWhere, {"", "Cast"}: genCast, {"", "Not"}: genCast, {"", "Pad"}: genPad,
 }
 
 // generator finds the generator of a builder: its own or its family's.
@@ -30,7 +30,11 @@ func generator(key opKey) func(source, opKey) *sample {
 	case unaryKernels[key] != nil:
 		return genUnary
 	case binaryKernels[key] != nil:
-		return genBinary
+		return genArithmetic
+	case compareKernels[key] != nil:
+		return genCompare
+	case variadicKernels[key] != nil:
+		return genSum
 	case reduceKernels[key] != nil:
 		return genReduce
 	}
@@ -84,14 +88,7 @@ func (r source) clipBounds(s *sample) *sample {
 }
 
 func genBinary(r source, key opKey) *sample {
-	shape := r.shape(r.IntN(5))
-	a, b := shape, r.broadcastTo(shape)
-	switch r.IntN(3) {
-	case 0:
-		a, b = b, a
-	case 1:
-		a = r.broadcastTo(shape)
-	}
+	a, b := r.operands()
 	s := r.call(key, nil, r.wild(a...), r.wild(b...))
 	if key.name == "Pow" && !r.one(8) {
 		s.in[1] = tensor.From([]float32{[]float32{2, 3, 0.5, -0.5, -1, 1.5, 0, 1}[r.IntN(8)]}, [][]int{{}, {1}, {1, 1}}[r.IntN(3)]...)
@@ -299,7 +296,11 @@ func genSplit(r source, key opKey) *sample {
 
 func genExpand(r source, key opKey) *sample {
 	shape := r.shape(r.IntN(5))
-	s := r.call(key, nil, r.bits(r.dtype(), r.broadcastTo(shape)...), i64(ints64(shape)...)).fix(1)
+	target := shape
+	if r.one(3) {
+		target = r.broadcastTo(shape)
+	}
+	s := r.call(key, nil, r.bits(r.dtype(), r.broadcastTo(shape)...), i64(ints64(target)...)).fix(1)
 	s.exact = true
 	return s
 }

@@ -7,8 +7,8 @@ import "sync"
 var builders = sync.OnceValue(func() map[opKey]builder {
 	m := map[opKey]builder{}
 	for _, family := range []map[opKey]builder{
-		unaryKernels, binaryKernels, matmulKernels, softmaxKernels, reduceKernels, normKernels, convKernels, movementKernels,
-		poolKernels, convTransposeKernels, gatherKernels, resizeKernels, lstmKernels,
+		unaryKernels, binaryKernels, compareKernels, variadicKernels, whereKernels, castKernels, matmulKernels, softmaxKernels,
+		reduceKernels, normKernels, convKernels, movementKernels, padKernels, poolKernels, convTransposeKernels, gatherKernels, resizeKernels, lstmKernels,
 	} {
 		for k, b := range family {
 			m[k] = b

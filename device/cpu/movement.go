@@ -52,12 +52,13 @@ type moveKernel struct {
 	plain
 	name   string
 	pieces []move
+	extra  *tensor.Tensor // one more input, of the kernel's own
 }
 
 func newMoves(r *Request, moves ...move) (Kernel, error) {
 	k := &moveKernel{name: "move." + r.Call.Type}
 	for _, m := range moves {
-		if r.In[m.in].DType == tensor.String || len(m.shape) == 0 || len(m.shape) > 8 {
+		if r.In[0].DType == tensor.String || len(m.shape) == 0 || len(m.shape) > 8 {
 			return nil, nil
 		}
 		if count(m.shape) > 0 {
@@ -71,7 +72,13 @@ func newMoves(r *Request, moves ...move) (Kernel, error) {
 func (k *moveKernel) Name() string { return k.name }
 
 // Bind implements Kernel.
-func (k *moveKernel) Bind(b Binding) Task { return &moveTask{pieces: k.pieces, in: b.In, out: b.Out} }
+func (k *moveKernel) Bind(b Binding) Task {
+	t := &moveTask{pieces: k.pieces, in: b.In, out: b.Out}
+	if k.extra != nil {
+		t.in = []*tensor.Tensor{b.In[0], k.extra}
+	}
+	return t
+}
 
 type moveTask struct {
 	pieces  []move

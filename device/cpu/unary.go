@@ -20,9 +20,29 @@ var unaryKernels = map[opKey]builder{
 	{"", "Softplus"}: unary(always(vec.Softplus)), {"", "HardSwish"}: unary(always(vec.HardSwish)),
 	{"", "Mish"}: unary(always(vec.Mish)), {"", "LeakyRelu"}: unary(leakyRelu), {"", "Elu"}: unary(elu),
 	{"", "HardSigmoid"}: unary(hardSigmoid), {"", "Clip"}: unary(clip), {"", "Gelu"}: unary(gelu),
+	{"weir", "Silu"}: unary(always(vec.Silu)), {"", "Swish"}: unary(swish),
+	{"", "Floor"}: unary(each(math.Floor)), {"", "Ceil"}: unary(each(math.Ceil)), {"", "Round"}: unary(each(math.RoundToEven)),
+	{"", "Sin"}: unary(each(math.Sin)), {"", "Cos"}: unary(each(math.Cos)),
 }
 
 func always(f vecFunc) func(*Request) vecFunc { return func(*Request) vecFunc { return f } }
+
+// each applies a function of the standard library to one element after the other.
+func each(f func(float64) float64) func(*Request) vecFunc {
+	return always(func(dst, x []float32) {
+		for i, v := range x[:len(dst)] {
+			dst[i] = float32(f(float64(v)))
+		}
+	})
+}
+
+// swish is Swish-24, x · sigmoid(alpha · x).
+func swish(r *Request) vecFunc {
+	if r.Call.Attrs.Float("alpha", 1) != 1 {
+		return nil
+	}
+	return vec.Silu
+}
 
 func leakyRelu(r *Request) vecFunc {
 	alpha := r.Call.Attrs.Float("alpha", 0.01)
