@@ -48,6 +48,9 @@ func TestTrainedModels(t *testing.T) {
 		{"silero-vad-v5", map[string][]int{"input": {1, 256}, "state": {2, 1, 128}}, 8000},
 		{"silero-vad-legacy", map[string][]int{"input": {1, 1536}, "h": {2, 1, 64}, "c": {2, 1, 64}}, 16000},
 		{"ppocr-cls", map[string][]int{"x": {1, 3, 48, 192}}, 0},
+		{"ppocr-det", map[string][]int{"x": {1, 3, 64, 64}}, 0},
+		{"ppocr-rec", map[string][]int{"x": {1, 3, 48, 64}}, 0},
+		{"ddddocr-common", map[string][]int{"input1": {1, 1, 64, 64}}, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
