@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -76,7 +77,7 @@ type file struct {
 	Device   string
 	Policy   string
 	Duration time.Duration
-	Seed     uint64
+	Seed     text[whole, *whole]
 	Jobs     []fileJob
 }
 
@@ -86,11 +87,30 @@ type fileJob struct {
 	Compute    float64
 	Limit      float64
 	Memory     text[share.Bytes, *share.Bytes]
-	Iterations int64
+	Iterations text[whole, *whole]
 	Model      string
-	Arrival    Arrival
+	Arrival    fileArrival
 	Shapes     map[string]text[Shape, *Shape]
 	Inputs     map[string]string
+}
+
+type fileArrival struct {
+	Poisson float64
+	Load    float64
+	Closed  text[whole, *whole]
+}
+
+// whole is a whole number; the YAML package would cut 1.5 down to one.
+type whole int64
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (w *whole) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil {
+		return fmt.Errorf("%s: want a whole number", text)
+	}
+	*w = whole(n)
+	return nil
 }
 
 // text is a value with a written form of its own. A wrong one becomes a fault with its line, like those that the YAML
@@ -112,12 +132,13 @@ func (t *text[T, P]) UnmarshalYAML(n *yaml.Node) error {
 }
 
 func (f *file) scenario() *Scenario {
-	s := &Scenario{Device: f.Device, Policy: f.Policy, Duration: f.Duration, Seed: f.Seed}
+	s := &Scenario{Device: f.Device, Policy: f.Policy, Duration: f.Duration, Seed: uint64(f.Seed.value)}
 	for _, j := range f.Jobs {
 		job := Job{
-			Job: share.Job{Name: j.Name, Iterations: j.Iterations, Share: share.Share{
+			Job: share.Job{Name: j.Name, Iterations: int64(j.Iterations.value), Share: share.Share{
 				Memory: j.Memory.value, Compute: j.Compute, Limit: j.Limit, Class: j.Class.value}},
-			Model: j.Model, Arrival: j.Arrival, Inputs: j.Inputs,
+			Model: j.Model, Inputs: j.Inputs,
+			Arrival: Arrival{Poisson: j.Arrival.Poisson, Load: j.Arrival.Load, Closed: int(j.Arrival.Closed.value)},
 		}
 		if j.Shapes != nil {
 			job.Shapes = map[string]Shape{}
@@ -159,16 +180,15 @@ var (
 	wrongType  = regexp.MustCompile("(?s)^(line \\d+): cannot unmarshal !!(\\S+)(?: `(.*)`)? into (\\S+)$")
 	// keysOf lists the keys that the Go types of a file have.
 	keysOf = map[string]string{
-		"scenario.file":    "device, policy, duration, seed, jobs",
-		"scenario.fileJob": "name, model, class, compute, limit, memory, iterations, arrival, shapes, inputs",
-		"scenario.Arrival": "poisson, load, closed",
+		"scenario.file":        "device, policy, duration, seed, jobs",
+		"scenario.fileJob":     "name, model, class, compute, limit, memory, iterations, arrival, shapes, inputs",
+		"scenario.fileArrival": "poisson, load, closed",
 	}
 	// formOf says how a value of a Go type is written in a file.
 	formOf = map[string]string{
-		"time.Duration": "a duration such as 20s", "int": "a whole number", "int64": "a whole number",
-		"uint64": "a whole number, not negative", "float64": "a number", "string": "text",
+		"time.Duration": "a duration such as 20s", "float64": "a number", "string": "text",
 		"[]scenario.fileJob": "a list of jobs", "scenario.fileJob": "keys with values", "scenario.file": "keys with values",
-		"scenario.Arrival": "{poisson: 10}, {load: 0.3} or {closed: 1}", "map[string]string": "names with files",
+		"scenario.fileArrival": "{poisson: 10}, {load: 0.3} or {closed: 1}", "map[string]string": "names with files",
 	}
 )
 

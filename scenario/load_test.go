@@ -1,0 +1,252 @@
+package scenario
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/onnx"
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/broker"
+	"github.com/weirgpu/weir/tensor"
+	"github.com/weirgpu/weir/tensor/npy"
+)
+
+func TestInputShapes(t *testing.T) {
+	g := parseGraph(t, `graph "two" {
+  opset "" 17
+  input %a: float32[N,S]
+  input %b: float32[N,4]
+  input %c: float32[3]
+  %y: float32[N,4] = Identity@16 "id" (%b)
+  output %y
+}`)
+	given := func(shape ...int) map[string]*tensor.Tensor {
+		x, err := tensor.New(tensor.Float32, shape...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return map[string]*tensor.Tensor{"a": x}
+	}
+	for _, c := range []struct {
+		name    string
+		asked   map[string]Shape
+		given   map[string]*tensor.Tensor
+		a, b, c []int
+		wrong   string
+	}{
+		{name: "nothing said", a: []int{1, 1}, b: []int{1, 4}, c: []int{3}},
+		{name: "asked binds the others' symbols", asked: map[string]Shape{"a": {5, 7}}, a: []int{5, 7}, b: []int{5, 4}, c: []int{3}},
+		{name: "given binds the others' symbols", given: given(2, 9), a: []int{2, 9}, b: []int{2, 4}, c: []int{3}},
+		{name: "later binds earlier", asked: map[string]Shape{"b": {6, 4}}, a: []int{6, 1}, b: []int{6, 4}, c: []int{3}},
+		{name: "given against asked", asked: map[string]Shape{"a": {5, 7}}, given: given(2, 9), wrong: "[2 9], but shape [5 7] is asked"},
+		{name: "wrong type", given: map[string]*tensor.Tensor{"a": tensor.From([]int64{1}, 1, 1)}, wrong: "given int64, the model takes float32[N,S]"},
+		{name: "broken tensor", given: map[string]*tensor.Tensor{"a": {DType: tensor.Float32, Shape: []int{8}}}, wrong: "needs 32 bytes"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			shapes, err := InputShapes(g, c.asked, c.given)
+			if c.wrong != "" {
+				if !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), c.wrong) {
+					t.Errorf("got %v, want %q", err, c.wrong)
+				}
+				return
+			}
+			if err != nil || !slices.Equal(shapes["a"], c.a) || !slices.Equal(shapes["b"], c.b) || !slices.Equal(shapes["c"], c.c) {
+				t.Errorf("got %v, %v", shapes, err)
+			}
+		})
+	}
+}
+
+func TestMakeInputs(t *testing.T) {
+	g := parseGraph(t, `graph "many" {
+  opset "" 17
+  input %f: float32[100]
+  input %d: float64[100]
+  input %h: float16[100]
+  input %i: int64[3]
+  input %u: uint8[3]
+  input %b: bool[3]
+  input %given: float32[2]
+  %y: float32[2] = Identity@16 "id" (%given)
+  output %y
+}`)
+	given := map[string]*tensor.Tensor{"given": tensor.From([]float32{4, 5}, 2)}
+	shapes, err := InputShapes(g, nil, given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := MakeInputs(g, shapes, given, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same, _ := MakeInputs(g, shapes, given, 3)
+	other, _ := MakeInputs(g, shapes, given, 4)
+	for i := range 3 {
+		if !bytes.Equal(a[i].Data, same[i].Data) || bytes.Equal(a[i].Data, other[i].Data) {
+			t.Errorf("input %d does not follow the seed", i)
+		}
+		var low, high bool
+		for k := range a[i].Len() {
+			var v float64
+			switch x := a[i].At(k).(type) {
+			case float32:
+				v = float64(x)
+			case float64:
+				v = x
+			case tensor.Half:
+				v = float64(x.Float32())
+			}
+			if v < 0 || v > 1 {
+				t.Fatalf("input %d holds %v", i, v)
+			}
+			low, high = low || v < 0.5, high || v >= 0.5
+		}
+		if !low || !high {
+			t.Errorf("input %d is not uniform", i)
+		}
+	}
+	if !slices.Equal(tensor.As[int64](a[3]), []int64{1, 1, 1}) || !bytes.Equal(a[4].Data, []byte{1, 1, 1}) || !bytes.Equal(a[5].Data, []byte{1, 1, 1}) {
+		t.Errorf("integers and booleans are %v %v %v", a[3].Data, a[4].Data, a[5].Data)
+	}
+	if a[6] != given["given"] {
+		t.Error("a given input was replaced")
+	}
+}
+
+func TestReadInputs(t *testing.T) {
+	dir := t.TempDir()
+	good, bad := filepath.Join(dir, "good.npy"), filepath.Join(dir, "bad.npy")
+	var b bytes.Buffer
+	if err := npy.Write(&b, tensor.From([]float32{1, 2, 3, 4, 5, 6, 7, 8}, 1, 8)); err != nil {
+		t.Fatal(err)
+	}
+	for file, data := range map[string][]byte{good: b.Bytes(), bad: []byte("hello")} {
+		if err := os.WriteFile(file, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g := denseGraph(t)
+	got, err := ReadInputs(g, map[string]string{"x": good})
+	if err != nil || !slices.Equal(got["x"].Shape, []int{1, 8}) {
+		t.Fatal(got, err)
+	}
+	if _, err := ReadInputs(g, map[string]string{"nope": good}); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "it takes x") {
+		t.Errorf("unknown input: %v", err)
+	}
+	if _, err := ReadInputs(g, map[string]string{"x": bad}); !errors.Is(err, npy.ErrFormat) || !strings.Contains(err.Error(), bad) {
+		t.Errorf("broken file: %v", err)
+	}
+	if _, err := ReadInputs(g, map[string]string{"x": good + "x"}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("missing file: %v", err)
+	}
+}
+
+// TestPrepareNamesTheJob gives one job everything that makes a scenario impossible to run as written.
+func TestPrepareNamesTheJob(t *testing.T) {
+	dir := t.TempDir()
+	garbage := filepath.Join(dir, "garbage.onnx")
+	if err := os.WriteFile(garbage, []byte("this is no model"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	good := filepath.Join(dir, "dense.onnx")
+	if err := onnx.WriteFile(good, denseGraph(t), onnx.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		job  Job
+		want []string
+	}{
+		"missing":       {Job{Model: filepath.Join(dir, "none.onnx")}, []string{"none.onnx"}},
+		"garbage":       {Job{Model: garbage}, []string{garbage}},
+		"unknown input": {Job{Model: good, Shapes: map[string]Shape{"y": {1, 8}}}, []string{`"y"`}},
+		"wrong rank":    {Job{Model: good, Shapes: map[string]Shape{"x": {8}}}, []string{`"x"`, "[8]"}},
+		"wrong size":    {Job{Model: good, Shapes: map[string]Shape{"x": {1, 9}}}, []string{`"x"`, "9"}},
+		"huge":          {Job{Model: good, Shapes: map[string]Shape{"x": {1 << 60, 8}}}, []string{`"x"`}},
+		"missing npy":   {Job{Model: good, Inputs: map[string]string{"x": filepath.Join(dir, "none.npy")}}, []string{"none.npy"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.job.Job = share.Job{Name: "train-7", Iterations: 1}
+			neighbour := closedJob("neighbour", denseGraph(t), 1)
+			_, err := Run(t.Context(), &Scenario{Jobs: []Job{neighbour, c.job}}, Options{})
+			if !errors.Is(err, ErrScenario) {
+				t.Fatalf("got %v", err)
+			}
+			for _, part := range append(c.want, "job train-7") {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%q is missing in: %v", part, err)
+				}
+			}
+		})
+	}
+}
+
+func TestFillInputsChecks(t *testing.T) {
+	dev, err := cpu.Open("cpu:0", cpu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := cpu.NewPool(cpu.PoolOptions{Threads: 1})
+	defer pool.Close()
+	p, err := prepare(t.Context(), closedJob("a", denseGraph(t), 1), 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := engine.Load(p.plan, engine.Options{Device: dev, Pool: pool})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i, err := s.Take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, request := range [][]*tensor.Tensor{
+		{tensor.From(make([]float32, 16), 2, 8)}, {tensor.From(make([]float64, 8), 1, 8)}, {tensor.From(make([]float32, 8), 8, 1)},
+	} {
+		if err := FillInputs(i, request); !errors.Is(err, ErrInput) {
+			t.Errorf("%v%v: got %v", request[0].DType, request[0].Shape, err)
+		}
+	}
+	i.Put()
+	s.Close()
+	if err := dev.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFailedInstanceLeavesNothing gives an instance less memory than it needs, at every step of its loading.
+func TestFailedInstanceLeavesNothing(t *testing.T) {
+	r, err := newRun(context.Background(), &Scenario{Device: "cpu:0", Jobs: []Job{closedJob("a", vision(t, "resnet50"), 1)}}, Options{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	p := r.jobs[0]
+	need := p.plan.PeakBytes(1)
+	for _, limit := range []int64{1, p.plan.PackedBytes - 1, p.plan.PackedBytes, need - 1} {
+		q := &counted{name: "a", cap: share.Bytes(limit)}
+		if _, _, err := p.instance(engine.Options{Device: r.device, Pool: r.pool, Quota: q}); !errors.Is(err, broker.ErrOverCap) {
+			t.Errorf("%d of %d bytes: got %v", limit, need, err)
+		}
+		if q.now() != 0 || r.device.Held() != 0 || q.peak > q.cap {
+			t.Errorf("%d of %d bytes: quota %v, device %d held", limit, need, q.now(), r.device.Held())
+		}
+	}
+	q := &counted{name: "a", cap: share.Bytes(need)}
+	_, free, err := p.instance(engine.Options{Device: r.device, Pool: r.pool, Quota: q})
+	if err != nil || r.device.Held() != need || int64(q.peak) != need {
+		t.Fatalf("all %d bytes: held %d, peak %v, %v", need, r.device.Held(), q.peak, err)
+	}
+	free()
+	free()
+	if q.now() != 0 || r.device.Held() != 0 {
+		t.Errorf("freed twice: quota %v, device %d held", q.now(), r.device.Held())
+	}
+}
