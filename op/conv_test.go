@@ -208,3 +208,24 @@ func TestHugeWindowsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestMaxUnpool(t *testing.T) {
+	attrs := Attrs{IntsAttr("kernel_shape", 2), IntsAttr("strides", 2)}
+	x, at := f32([]int{1, 1, 2}, 5, 6), tensor.From([]int64{1, 2}, 1, 1, 2)
+	runCases(t, []evalCase{
+		{op: "MaxUnpool", attrs: attrs, in: list(x, at), want: list(f32([]int{1, 1, 4}, 0, 5, 6, 0))},
+		{op: "MaxUnpool", name: "output_shape", attrs: attrs, in: list(x, at, i64(1, 1, 5)), want: list(f32([]int{1, 1, 5}, 0, 5, 6, 0, 0))},
+		{op: "MaxUnpool", name: "rows grow", attrs: Attrs{IntsAttr("kernel_shape", 1, 2)}, in: list(f32([]int{1, 1, 2, 1}, 5, 6),
+			tensor.From([]int64{1, 2}, 1, 1, 2, 1), i64(1, 1, 2, 3)), want: list(f32([]int{1, 1, 2, 3}, 0, 5, 0, 6, 0, 0))},
+		{op: "MaxUnpool", name: "smaller", attrs: attrs, in: list(x, at, i64(1, 1, 3)), err: ErrInput},
+		{op: "MaxUnpool", name: "index", attrs: attrs, in: list(x, tensor.From([]int64{1, 4}, 1, 1, 2)), err: ErrInput},
+	})
+	y := eval1(t, "Sin", nil, seq(1, 2, 4, 4))
+	two := Attrs{IntsAttr("kernel_shape", 2, 2), IntsAttr("strides", 2, 2)}
+	pooled, err := rawEval(t, &Call{Type: "MaxPool", Version: 12, Attrs: two, NumIn: 1, NumOut: 2}, list(y))
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := eval1(t, "MaxUnpool", two, pooled[0], pooled[1])
+	same(t, "MaxPool of what MaxUnpool spread", pooled[0], eval1(t, "MaxPool", two, eval1(t, "Max", nil, back, y)))
+}

@@ -15,6 +15,7 @@ var pool = []Op{
 		Eval: inFloat32(evalAveragePool), Flops: poolFlops},
 	{Name: "LpPool", Since: []int{2, 11, 18, 22}, MinIn: 1, MaxIn: 1, Infer: inferPool, Eval: inFloat32(evalLpPool),
 		Flops: poolFlops},
+	{Name: "MaxUnpool", Since: []int{9, 11, 22}, MinIn: 2, MaxIn: 3, Infer: inferUnpool, Eval: inFloat32(evalUnpool)},
 	globalPool("GlobalMaxPool", func(*Call) (func([]float64) float64, error) { return maximum, nil }, 1, 22),
 	globalPool("GlobalAveragePool", func(*Call) (func([]float64) float64, error) { return mean, nil }, 1, 22),
 	globalPool("GlobalLpPool", func(c *Call) (func([]float64) float64, error) {
@@ -311,6 +312,115 @@ func (c *Eval) evalGlobalPool(f func([]float64) float64) error {
 			plane[k] = floatAt(x, i*len(plane)+k)
 		}
 		setFloat(out, i, f(plane))
+	}
+	return nil
+}
+
+// unpooled is the shape of the tensor that a MaxPool with the same attributes makes X of.
+func (c *Infer) unpooled() ([]Dim, error) {
+	rank, err := c.convSpatial()
+	if err != nil {
+		return nil, err
+	}
+	w, err := c.poolWindow(rank)
+	if err != nil {
+		return nil, err
+	}
+	out := slices.Clone(c.In[0].Shape)
+	for i := range w.kernel {
+		out[i+2] = out[i+2].AddInt(-1).MulInt(w.stride[i]).AddInt(w.extent(i) - w.begin[i] - w.end[i])
+	}
+	return out, c.checkDims(out)
+}
+
+// inferUnpool shapes Y as input output_shape says, else as [Infer.unpooled].
+func inferUnpool(c *Infer) error {
+	x := c.In[0]
+	if _, err := c.sameDType(floatTypes, x.DType); err != nil {
+		return err
+	}
+	c.Out[0] = Unranked(x.DType)
+	if !x.Ranked {
+		return nil
+	}
+	out, err := c.unpooled()
+	if err != nil {
+		return err
+	}
+	if c.Has(2) {
+		given := c.dims(2)
+		if given != nil && len(given) != len(out) {
+			return c.Errorf(ErrInput, "output_shape has %d elements, must have %d", len(given), len(out))
+		}
+		if out = given; out == nil {
+			out = unknownDims(len(x.Shape))
+		}
+	}
+	c.Out[0] = Ranked(x.DType, out...)
+	return c.checkDims(out)
+}
+
+// evalUnpool puts each element where input 1, the Indices of MaxPool, says, and 0 elsewhere. The indices count in the
+// unpooled shape; a larger output_shape adds zeros at the end of each axis.
+func evalUnpool(c *Eval) error {
+	x := c.In[0]
+	if _, err := c.sameDType(floatTypes, x.DType); err != nil {
+		return err
+	}
+	dims, err := (&Infer{Call: c.Call, In: []Type{Concrete(x.DType, x.Shape...)}, Present: []bool{true}}).unpooled()
+	if err != nil {
+		return err
+	}
+	inner, ok := Ranked(x.DType, dims...).Ints()
+	if !ok {
+		return c.Errorf(ErrInput, "unpooled size of X %v overflows", x.Shape)
+	}
+	shape := inner
+	if c.Has(2) {
+		given, err := c.ints(2)
+		if err != nil {
+			return err
+		}
+		if shape, err = c.sizes(given); err != nil {
+			return err
+		}
+	}
+	larger := len(shape) == len(inner)
+	for i := range inner {
+		larger = larger && shape[i] >= inner[i]
+	}
+	at, err := c.ints(1)
+	if err != nil {
+		return err
+	}
+	if !larger || len(at) != x.Len() {
+		return c.Errorf(ErrInput, "X %v with %d indices does not fit output %v", x.Shape, len(at), shape)
+	}
+	return c.spread(at, inner, shape)
+}
+
+// spread makes output 0 of zeros and puts element i of input 0 at row-major position at[i] of the part inner of it.
+func (c *Eval) spread(at []int64, inner, shape []int) error {
+	out, err := c.Output(0, c.In[0].DType, shape)
+	if err != nil {
+		return err
+	}
+	clear(out.Data)
+	limit, err := tensor.Count(inner)
+	if err != nil {
+		return err
+	}
+	index, stride := make([]int, len(inner)), rowMajor(shape)
+	for i, k := range at {
+		if k < 0 || k >= int64(limit) {
+			return c.Errorf(ErrInput, "index %d is outside %v", k, inner)
+		}
+		unravel(index, inner, int(k))
+		to := 0
+		for a, x := range index {
+			to += x * stride[a]
+		}
+		setFloat(out, to, floatAt(c.In[0], i))
 	}
 	return nil
 }

@@ -216,6 +216,10 @@ func (r caller) fitting(name string) (Attrs, []*tensor.Tensor) {
 	case "Gemm":
 		m, k, n := d(3), d(3), d(3)
 		return nil, list(f(m, k), f(k, n), f(list(list(m, n), list(n), list(m, 1), list[int]())[r.IntN(4)]...))[:1+d(2)]
+	case "MaxUnpool":
+		x, n := f(1, 1, d(3)), int64(d(2))
+		at := i64(slices.Repeat([]int64{0}, x.Len())...)
+		return Attrs{IntsAttr("kernel_shape", n), IntsAttr("strides", n)}, list(x, at, i64(1, 1, 8))[:1+d(2)]
 	case "TopK":
 		return Attrs{IntAttr("k", int64(d(2)))}, list(f(3, 2+d(3)), i64(int64(d(2))))
 	}
@@ -234,7 +238,7 @@ func (r caller) call(o *Op) (*Call, []*tensor.Tensor) {
 	}
 	out := max(1, o.MinOut)
 	attrs, in := r.fitting(o.Name)
-	if in == nil || r.one(3) {
+	if len(in) < o.MinIn || r.one(3) {
 		attrs, in = r.attrs(), r.operands(n)
 	}
 	n = len(in)
