@@ -213,19 +213,43 @@ func evalClip(c *Eval) error {
 	if err != nil {
 		return err
 	}
+	fs := clip(lo, hi)
 	out, err := c.Output(0, x.DType, x.Shape)
 	if err != nil {
 		return err
 	}
-	copy(out.Data, x.Data)
-	w := broadcastWalk(x.Shape, x.Shape, []int{})
+	fs.apply(out, x)
+	return nil
+}
+
+// clip bounds numbers by scalars of their type, either of which may be nil. It reads them once, since the output may
+// take the place of any operand of its size.
+func clip(lo, hi *tensor.Tensor) unaryFuncs {
+	iLo, iHi := int64(math.MinInt64), int64(math.MaxInt64)
+	uLo, uHi := uint64(0), uint64(math.MaxUint64)
+	fLo, fHi := math.Inf(-1), math.Inf(1)
 	if lo != nil {
-		binaryFuncs{i: maxInt[int64], u: maxInt[uint64], f: maxOf}.fold(out, []*tensor.Tensor{out, lo}, w)
+		iLo, uLo, fLo = scalarOf(lo)
 	}
 	if hi != nil {
-		binaryFuncs{i: minInt[int64], u: minInt[uint64], f: minOf}.fold(out, []*tensor.Tensor{out, hi}, w)
+		iHi, uHi, fHi = scalarOf(hi)
 	}
-	return nil
+	return unaryFuncs{
+		i: func(x int64) int64 { return min(max(x, iLo), iHi) },
+		u: func(x uint64) uint64 { return min(max(x, uLo), uHi) },
+		f: func(x float64) float64 { return minOf(maxOf(x, fLo), fHi) },
+	}
+}
+
+// scalarOf returns the only element of a number tensor as each kind of number.
+func scalarOf(t *tensor.Tensor) (i int64, u uint64, f float64) {
+	if fs, err := t.Floats(); err == nil {
+		f = fs[0]
+	}
+	if is, err := t.Ints(); err == nil {
+		i, u = is[0], uint64(is[0])
+	}
+	return i, u, f
 }
 
 // clipBound returns a bound, an attribute before version 11 and an input from then on; nil when there is none.

@@ -28,7 +28,7 @@ const (
 	// View marks operators whose first output is the bytes of the first input under another shape.
 	View
 	// Elementwise marks operators whose outputs have the (broadcast) shape of their inputs and depend on them element
-	// by element, so that an output may share memory with an input of the same size.
+	// by element, so that an output may share memory with an input of as many elements of the same size.
 	Elementwise
 	// Commutative marks binary operators whose two inputs may be exchanged.
 	Commutative

@@ -371,3 +371,49 @@ func FuzzRulesAndEvaluations(f *testing.F) {
 		agree(t, o, call, in)
 	})
 }
+
+// TestElementwiseMayRunInPlace gives elementwise operators the storage of each input with as many elements of the same
+// size as the output in turn, as a planner may.
+func TestElementwiseMayRunInPlace(t *testing.T) {
+	r := caller{rand.New(rand.NewPCG(13, 14))}
+	for _, o := range numericRows() {
+		if !o.Has(Elementwise) {
+			continue
+		}
+		for range 300 {
+			call, in := r.call(o)
+			want, err := rawEvalQuiet(o, call, in, small)
+			if err != nil {
+				continue
+			}
+			for k := range in {
+				mine := clones(in)
+				got, err := rawEvalQuiet(o, call, mine, func(i int, d tensor.DType, shape []int) (*tensor.Tensor, error) {
+					if i > 0 || mine[k] == nil || count(shape) != mine[k].Len() || d.Size() != mine[k].DType.Size() {
+						return nil, nil
+					}
+					return &tensor.Tensor{DType: d, Shape: slices.Clone(shape), Data: mine[k].Data}, nil
+				})
+				if err != nil || !tensor.Equal(got, want) {
+					t.Fatalf("%s-%d %v of %v in place of input %d: %v, %v; want %v", call.Name(), call.Version, call.Attrs, in, k, got, err, want)
+				}
+			}
+		}
+	}
+}
+
+func clones(in []*tensor.Tensor) []*tensor.Tensor {
+	out := make([]*tensor.Tensor, len(in))
+	for i, v := range in {
+		if v != nil {
+			out[i] = v.Clone()
+		}
+	}
+	return out
+}
+
+func rawEvalQuiet(o *Op, call *Call, in []*tensor.Tensor, alloc func(int, tensor.DType, []int) (*tensor.Tensor, error)) (*tensor.Tensor, error) {
+	e := &Eval{Call: call, Ctx: context.Background(), In: in, Out: make([]*tensor.Tensor, call.NumOut), Alloc: alloc}
+	err := o.Eval(e)
+	return e.Out[0], err
+}
