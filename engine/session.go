@@ -108,6 +108,9 @@ func (s *Session) Plan() *plan.Plan { return s.plan }
 func (s *Session) Held() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.packed == nil {
+		return 0
+	}
 	return s.plan.PeakBytes(s.made)
 }
 

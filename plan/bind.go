@@ -67,6 +67,9 @@ func (r *Program) view(i int, arena []byte) *tensor.Tensor {
 		return s.Value.Const()
 	case InArena:
 		t.Data = span{s.Offset, s.Bytes}.of(arena)
+		if t.Data == nil { // an arena of no bytes: the value is planned all the same
+			t.Data = []byte{}
+		}
 	case Alias:
 		t.Data = r.tensors[s.Of].Data
 	}

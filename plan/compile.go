@@ -115,6 +115,9 @@ func (c *compiler) step(n *graph.Node) error {
 		return nil
 	}
 	st := Step{Node: n}
+	if st.Kernel, err = c.control(n); err != nil {
+		return err
+	}
 	for _, v := range n.In {
 		if v == nil {
 			st.In = append(st.In, -1)
@@ -135,8 +138,10 @@ func (c *compiler) step(n *graph.Node) error {
 		st.Bytes += c.plan.Slots[s].Bytes
 		st.dynamic = st.dynamic || c.plan.Slots[s].Place == Dynamic
 	}
-	if st.Kernel, err = c.kernel(o, n, st.dynamic); err != nil {
-		return err
+	if st.Kernel == nil {
+		if st.Kernel, err = c.kernel(o, n, st.dynamic); err != nil {
+			return err
+		}
 	}
 	st.Flops = flops(o, n)
 	c.plan.Flops += st.Flops
@@ -161,9 +166,6 @@ func (c *compiler) alias(o *op.Op, n *graph.Node, step int) bool {
 
 func (c *compiler) kernel(o *op.Op, n *graph.Node, dynamic bool) (cpu.Kernel, error) {
 	call := n.Call()
-	if k, err := c.control(n); k != nil || err != nil {
-		return k, err
-	}
 	if !dynamic && !c.opts.Reference {
 		k, err := cpu.Prepare(&cpu.Request{Call: call, In: types(n.In), Out: types(n.Out)})
 		if k != nil || err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/graph"
@@ -32,7 +33,28 @@ func (c *compiler) control(n *graph.Node) (cpu.Kernel, error) {
 	if k.errs[0] != nil && k.errs[1] != nil {
 		return nil, errors.Join(k.errs[0], k.errs[1])
 	}
+	k.refine()
 	return k, nil
+}
+
+// refine gives outputs of unknown shape the type that the branches which can be planned agree on: one that cannot is never
+// taken for these shapes, or an error.
+func (k *ifKernel) refine() {
+	for i, v := range k.node.Out {
+		if v == nil || v.Type.Static() {
+			continue
+		}
+		var types []op.Type
+		for _, p := range k.plans {
+			if p != nil {
+				types = append(types, p.Graph.Outputs[i].Type)
+			}
+		}
+		first, ok := types[0].Ints()
+		if last, same := types[len(types)-1].Ints(); ok && same && slices.Equal(first, last) && types[0].DType == types[len(types)-1].DType {
+			v.Type = op.Concrete(types[0].DType, first...)
+		}
+	}
 }
 
 // branch plans a body whose inputs are all captures.
@@ -101,7 +123,10 @@ func (k *ifKernel) Pack(dst []byte) {
 
 // Bind implements cpu.Kernel.
 func (k *ifKernel) Bind(b cpu.Binding) cpu.Task {
-	t := &ifTask{kernel: k, cond: b.In[0], captures: b.In[len(b.In)-k.node.Captures:], out: b.Out}
+	t := &ifTask{kernel: k, cond: b.In[0], captures: b.In[len(b.In)-k.node.Captures:]}
+	for _, o := range b.Out {
+		t.out = append(t.out, cpu.NewResult(o))
+	}
 	for i, p := range k.plans {
 		if p == nil {
 			continue
@@ -118,7 +143,7 @@ type ifTask struct {
 	kernel   *ifKernel
 	cond     *tensor.Tensor
 	captures []*tensor.Tensor
-	out      []*tensor.Tensor
+	out      []cpu.Result
 	programs [2]*Program
 }
 
@@ -137,15 +162,16 @@ func (t *ifTask) Run(x *cpu.Exec) error {
 	}
 	for i, in := range r.Inputs {
 		copy(in.Data, t.captures[i].Data)
+		in.Strings = t.captures[i].Strings
 	}
 	if err := r.Run(x); err != nil {
 		return err
 	}
 	for i, o := range t.out {
-		if o == nil {
+		if o.Tensor == nil {
 			continue
 		}
-		if err := x.Deliver(o, r.Outputs[i]); err != nil {
+		if err := o.Deliver(x, r.Outputs[i]); err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,9 @@ package cpu
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/op"
@@ -80,18 +82,52 @@ func (x *Exec) Reserve(bytes int64) error {
 	return nil
 }
 
-// Deliver makes src the value of dst: copied when dst has planned memory of the same size, shared otherwise, as values
-// whose shape depends on data have none.
-func (x *Exec) Deliver(dst, src *tensor.Tensor) error {
-	if dst.Data != nil && dst.DType == src.DType && len(dst.Data) == len(src.Data) && sameShape(dst.Shape, src.Shape) {
-		copy(dst.Data, src.Data)
+// Result is where a task puts one output of its own making: planned memory, or, for a value whose shape depends on data, memory
+// of the Go heap, which the next run lets go of.
+type Result struct {
+	*tensor.Tensor
+	planned bool
+}
+
+// NewResult takes an output of a [Binding]: one with memory is planned, one without depends on data.
+func NewResult(t *tensor.Tensor) Result {
+	return Result{t, t != nil && (t.Data != nil || t.Strings != nil)}
+}
+
+// ErrPlan is the kind of error about a result that is not of the type and shape that was planned for it.
+var ErrPlan = errors.New("not what was planned")
+
+// Shape makes room for a result of that type and shape, whose contents are then undefined. It fails with ErrPlan, and with
+// what [Exec.Reserve] says.
+func (r Result) Shape(x *Exec, d tensor.DType, shape []int) error {
+	if r.planned {
+		if r.DType != d || !sameShape(r.Tensor.Shape, shape) {
+			return fmt.Errorf("%w: got %v%v, planned %v%v", ErrPlan, d, slices.Clone(shape), r.DType, r.Tensor.Shape)
+		}
 		return nil
 	}
-	if err := x.Reserve(int64(len(src.Data))); err != nil {
+	n, err := tensor.ByteCount(d, shape)
+	if err != nil {
 		return err
 	}
-	c := src.Clone()
-	*dst = *c
+	if err := x.Reserve(int64(n)); err != nil {
+		return err
+	}
+	v, err := tensor.New(d, shape...)
+	if err != nil {
+		return err
+	}
+	*r.Tensor = *v
+	return nil
+}
+
+// Deliver makes the value of src the result.
+func (r Result) Deliver(x *Exec, src *tensor.Tensor) error {
+	if err := r.Shape(x, src.DType, src.Shape); err != nil {
+		return err
+	}
+	copy(r.Data, src.Data)
+	copy(r.Strings, src.Strings)
 	return nil
 }
 

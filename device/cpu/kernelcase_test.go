@@ -68,9 +68,16 @@ func (s *sample) request() (*op.Op, *Request, bool) {
 			r.Out[i] = op.Type{}
 		} else if !r.Out[i].Static() {
 			return nil, nil, false
+		} else if n, err := tensor.ByteCount(r.Out[i].DType, shapeOf(r.Out[i])); err != nil || n > arenaBytes/4 {
+			return nil, nil, false
 		}
 	}
 	return o, r, true
+}
+
+func shapeOf(t op.Type) []int {
+	shape, _ := t.Ints()
+	return shape
 }
 
 // verdict is what became of a sample.
@@ -250,14 +257,17 @@ type guardedArena struct {
 	gaps [][2]int
 }
 
-const guardBytes = 256
+const (
+	guardBytes = 256
+	arenaBytes = 128 << 20 // touched only as far as samples need
+)
 
 var arenas = sync.Pool{New: func() any {
 	d, err := Open("cpu:0", Options{})
 	if err != nil {
 		panic(err)
 	}
-	b, err := d.Alloc(32 << 20)
+	b, err := d.Alloc(arenaBytes)
 	if err != nil {
 		panic(err)
 	}

@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"fmt"
+
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -20,7 +22,10 @@ func (k *reference) Name() string { return "reference" }
 
 // Bind implements Kernel.
 func (k *reference) Bind(b Binding) Task {
-	t := &referenceTask{kernel: k, out: b.Out}
+	t := &referenceTask{kernel: k, out: make([]Result, len(b.Out))}
+	for i, o := range b.Out {
+		t.out[i] = NewResult(o)
+	}
 	t.eval = op.Eval{Call: k.call, In: b.In, Out: make([]*tensor.Tensor, k.call.NumOut), Alloc: t.alloc}
 	return t
 }
@@ -28,7 +33,7 @@ func (k *reference) Bind(b Binding) Task {
 type referenceTask struct {
 	kernel *reference
 	eval   op.Eval
-	out    []*tensor.Tensor
+	out    []Result
 	exec   *Exec
 }
 
@@ -41,29 +46,23 @@ func (t *referenceTask) Run(x *Exec) error {
 	}
 	for i, o := range t.out {
 		got := t.eval.Out[i]
-		if o == nil || got == o {
+		if o.Tensor == nil || got == o.Tensor {
 			continue
 		}
 		if got == nil {
 			return t.kernel.call.Errorf(op.ErrInput, "output %d was not computed", i)
 		}
-		if err := x.Deliver(o, got); err != nil {
-			return err
+		if err := o.Deliver(x, got); err != nil {
+			return fmt.Errorf("%s: output %d: %w", t.kernel.call.Name(), i, err)
 		}
 	}
 	return nil
 }
 
-// alloc places an output where the plan wants it; a shape that differs from the planned one lives on the heap, counted.
+// alloc places an output that is asked for where the plan wants it.
 func (t *referenceTask) alloc(i int, d tensor.DType, shape []int) (*tensor.Tensor, error) {
-	if i < len(t.out) && t.out[i] != nil {
-		if o := t.out[i]; o.Data != nil && o.DType == d && sameShape(o.Shape, shape) {
-			return o, nil
-		}
+	if i >= len(t.out) || t.out[i].Tensor == nil {
+		return nil, nil
 	}
-	n, err := tensor.ByteCount(d, shape)
-	if err != nil {
-		return nil, err
-	}
-	return nil, t.exec.Reserve(int64(n))
+	return t.out[i].Tensor, t.out[i].Shape(t.exec, d, shape)
 }
