@@ -71,9 +71,9 @@ func Write(w io.Writer, t *tensor.Tensor) error {
 }
 
 var (
-	reDescr   = regexp.MustCompile(`'descr':\s*'([<>|=])([a-z])(\d+)'`)
-	reFortran = regexp.MustCompile(`'fortran_order':\s*(True|False)`)
-	reShape   = regexp.MustCompile(`'shape':\s*\(([\d,\s]*)\)`)
+	reDescr   = regexp.MustCompile(`['"]descr['"]:\s*['"]([<>|=])([a-z])(\d+)['"]`)
+	reFortran = regexp.MustCompile(`['"]fortran_order['"]:\s*(True|False)`)
+	reShape   = regexp.MustCompile(`['"]shape['"]:\s*\(([\d,\s]*)\)`)
 )
 
 // Read reads one tensor, whose bytes are its own. Errors are of kind [ErrFormat] or the reader's.
@@ -91,7 +91,7 @@ func Read(r io.Reader) (*tensor.Tensor, error) {
 		return nil, err
 	}
 	if m := reFortran.FindStringSubmatch(head); m == nil || m[1] == "True" && len(shape) > 1 {
-		return nil, fmt.Errorf("%w: Fortran order: save it with numpy.ascontiguousarray", ErrFormat)
+		return nil, fmt.Errorf("%w: Fortran order, or no order: save it with numpy.ascontiguousarray", ErrFormat)
 	}
 	n, err := tensor.ByteCount(d, shape)
 	if err != nil {
@@ -102,7 +102,14 @@ func Read(r io.Reader) (*tensor.Tensor, error) {
 	if got, err := io.CopyN(&data, r, int64(n)); err != nil {
 		return nil, fmt.Errorf("%w: %v%v needs %d bytes, the file has %d: %w", ErrFormat, d, shape, n, got, err)
 	}
-	return &tensor.Tensor{DType: d, Shape: shape, Data: data.Bytes()}, nil
+	t := &tensor.Tensor{DType: d, Shape: shape, Data: data.Bytes()}
+	if d == tensor.Bool {
+		// A Go bool is 0 or 1, and a file may hold any byte.
+		for i, b := range t.Data {
+			t.Data[i] = min(b, 1)
+		}
+	}
+	return t, nil
 }
 
 func header(r io.Reader) (string, error) {
@@ -137,11 +144,11 @@ func dtype(head string) (tensor.DType, error) {
 		return 0, fmt.Errorf("%w: no plain element type in its header", ErrFormat)
 	}
 	for d, s := range descr {
-		if s[1:] == m[2]+m[3] && m[1] != ">" {
+		if s[1:] == m[2]+m[3] && (m[1] != ">" || d.Size() == 1) {
 			return d, nil
 		}
 	}
-	return 0, fmt.Errorf("%w: element type %s%s%s", ErrFormat, m[1], m[2], m[3])
+	return 0, fmt.Errorf("%w: element type %s%s%s: save it as one of NumPy's little-endian numbers", ErrFormat, m[1], m[2], m[3])
 }
 
 func shape(head string) ([]int, error) {
