@@ -59,6 +59,8 @@ var Table = []Row{
 	{"examples/digits", 0, Engine, ""},
 
 	{"share", 1, Sharing, "Job, Share, Snapshot, Policy"},
+	{"share/wire", 1, Sharing, "shared page, messages"},
+	{"share/wire/gen", 2, Sharing, ""},
 	{"share/broker", 2, Sharing, "admission, leases"},
 	{"share/policy", 2, Sharing, "one policy a file"},
 	{"share/sim", 3, Sharing, "virtual time"},
