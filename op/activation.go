@@ -166,11 +166,7 @@ func evalPRelu(c *Eval) error {
 
 // evalShrink: x + bias below -lambd, x - bias above lambd, 0 between.
 func evalShrink(c *Eval) error {
-	x := c.In[0]
-	if _, err := c.sameDType(numberTypes, x.DType); err != nil {
-		return err
-	}
-	out, err := c.Output(0, x.DType, x.Shape)
+	x, out, err := c.outputLike(numberTypes)
 	if err != nil {
 		return err
 	}
@@ -293,11 +289,7 @@ func evalDropout(c *Eval) error {
 	if err := c.refuseTraining(); err != nil {
 		return err
 	}
-	x := c.In[0]
-	if _, err := c.sameDType(floatTypes, x.DType); err != nil {
-		return err
-	}
-	out, err := c.Output(0, x.DType, x.Shape)
+	x, out, err := c.outputLike(floatTypes)
 	if err != nil {
 		return err
 	}

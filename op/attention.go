@@ -440,7 +440,13 @@ func evalRotary(c *Eval) error {
 	for i, v := range x {
 		setFloat(out, i, v)
 	}
-	interleaved := c.Attrs.Bool("interleaved", false)
+	turnPairs(out, x, h, turned, c.Attrs.Bool("interleaved", false), angles)
+	return nil
+}
+
+// turnPairs turns the pairs of the first turned elements of each head.
+func turnPairs(out *tensor.Tensor, x []float64, h heads[int], turned int, interleaved bool,
+	angles func(place, k int) (cos, sin float64)) {
 	for p := range h.batch * h.length * h.heads {
 		b, t, head := p/h.heads/h.length, p/h.heads%h.length, p%h.heads
 		at := headAt(h, out.Rank(), b, head, t)
@@ -454,7 +460,6 @@ func evalRotary(c *Eval) error {
 			setFloat(out, j, sin*x[i]+cos*x[j])
 		}
 	}
-	return nil
 }
 
 // rotaryAngles returns a function that gives cosine and sine of pair k at place b·length + t.

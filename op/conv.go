@@ -70,6 +70,7 @@ func inferConv(c *Infer) error {
 		return err
 	}
 	out := unknownDims(rank + 2)
+	c.Out[0] = Ranked(d, out...)
 	out[0] = c.In[0].Shape[0]
 	if w := c.In[1]; w.Ranked && len(w.Shape) == rank+2 {
 		out[1] = w.Shape[0]
@@ -78,23 +79,17 @@ func inferConv(c *Infer) error {
 		}
 	}
 	kernel, ok, err := c.convKernel(rank)
+	if err != nil || !ok {
+		return err
+	}
+	w, err := newWindow(c.Call, kernel)
 	if err != nil {
 		return err
 	}
-	if ok {
-		w, err := newWindow(c.Call, kernel)
-		if err != nil {
-			return err
-		}
-		w.ceil = false
-		dims, err := w.outDims(c.Call, c.In[0].Shape)
-		if err != nil {
-			return err
-		}
-		copy(out[2:], dims[2:])
-	}
-	c.Out[0] = Ranked(d, out...)
-	return nil
+	w.ceil = false
+	dims, err := w.outDims(c.Call, c.In[0].Shape)
+	copy(out[2:], dims[min(2, len(dims)):])
+	return err
 }
 
 // checkConvChannels compares the channels of X, weights (M × C/group × kernel) and bias where they are known.
@@ -152,7 +147,13 @@ func newConvolution(c *Eval, chanAxis int) (v convolution, err error) {
 	if v.window, err = newWindow(c.Call, slices.Clone(kernel)); err != nil {
 		return v, err
 	}
-	v.ceil = false
+	v.x, v.w, v.ceil = x, w, false
+	return v, v.channels(c, chanAxis)
+}
+
+// channels counts the channels of a group and checks X, W and B against each other.
+func (v *convolution) channels(c *Eval, chanAxis int) error {
+	x, w := v.x, v.w
 	v.batch, v.inChan = x.Shape[0], x.Shape[1]/v.group
 	total := w.Shape[1-chanAxis]
 	if chanAxis == 1 {
@@ -165,15 +166,14 @@ func newConvolution(c *Eval, chanAxis int) (v convolution, err error) {
 		want = x.Shape[1]
 	}
 	if x.Shape[1]%v.group != 0 || total%v.group != 0 || w.Shape[chanAxis] != want {
-		return v, c.Errorf(ErrInput, "channels of X %v and W %v do not fit group %d", x.Shape, w.Shape, v.group)
+		return c.Errorf(ErrInput, "channels of X %v and W %v do not fit group %d", x.Shape, w.Shape, v.group)
 	}
-	v.x, v.w = x, w
 	if c.Has(2) {
 		if v.bias = c.In[2]; v.bias.Rank() != 1 || v.bias.Len() != total {
-			return v, c.Errorf(ErrInput, "bias %v must be a vector of %d channels", v.bias.Shape, total)
+			return c.Errorf(ErrInput, "bias %v must be a vector of %d channels", v.bias.Shape, total)
 		}
 	}
-	return v, nil
+	return nil
 }
 
 func evalConv(c *Eval) error {
@@ -278,6 +278,7 @@ func inferConvTranspose(c *Infer) error {
 		return err
 	}
 	out := unknownDims(rank + 2)
+	c.Out[0] = Ranked(d, out...)
 	out[0] = c.In[0].Shape[0]
 	if w := c.In[1]; w.Ranked && len(w.Shape) == rank+2 {
 		out[1] = w.Shape[1].MulInt(g)
@@ -288,22 +289,24 @@ func inferConvTranspose(c *Infer) error {
 			return err
 		}
 	}
-	kernel, ok, err := c.convKernel(rank)
+	return c.transposedDims(out[2:])
+}
+
+// transposedDims sets the spatial dimensions of a transposed convolution when the kernel is known.
+func (c *Infer) transposedDims(out []Dim) error {
+	kernel, ok, err := c.convKernel(len(out))
+	if err != nil || !ok {
+		return err
+	}
+	t, err := newTransposed(c.Call, kernel)
 	if err != nil {
 		return err
 	}
-	if ok {
-		t, err := newTransposed(c.Call, kernel)
-		if err != nil {
+	for i := range kernel {
+		if out[i], err = t.largeDim(i, c.In[0].Shape[i+2]); err != nil {
 			return err
 		}
-		for i := range kernel {
-			if out[i+2], err = t.largeDim(i, c.In[0].Shape[i+2]); err != nil {
-				return err
-			}
-		}
 	}
-	c.Out[0] = Ranked(d, out...)
 	return nil
 }
 

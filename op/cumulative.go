@@ -20,8 +20,8 @@ func running(name string, fs binaryFuncs, neutral int64, since ...int) Op {
 // evalRunning sets each element to the fold of all elements up to it along the axis: from the other end with reverse, and
 // without itself with exclusive.
 func (c *Eval) evalRunning(fs binaryFuncs, neutral int64) error {
-	x := c.In[0]
-	if _, err := c.sameDType(numberTypes, x.DType); err != nil {
+	x, out, err := c.outputLike(numberTypes)
+	if err != nil {
 		return err
 	}
 	a, err := c.int(1)
@@ -29,15 +29,17 @@ func (c *Eval) evalRunning(fs binaryFuncs, neutral int64) error {
 		return err
 	}
 	axis, err := c.axis(a, x.Rank())
-	if err != nil {
-		return err
-	}
-	out, err := c.Output(0, x.DType, x.Shape)
 	if err != nil || out.Len() == 0 {
 		return err
 	}
 	r := run{n: x.Shape[axis], inner: count(x.Shape[axis+1:]), neutral: neutral,
 		reverse: c.Attrs.Bool("reverse", false), exclusive: c.Attrs.Bool("exclusive", false)}
+	r.fold(fs, out, x)
+	return nil
+}
+
+// fold folds each vector of in into out.
+func (r run) fold(fs binaryFuncs, out, x *tensor.Tensor) {
 	switch x.DType {
 	case tensor.Float32:
 		runningOf[float32](r, out, x, fs.f)
@@ -60,7 +62,6 @@ func (c *Eval) evalRunning(fs binaryFuncs, neutral int64) error {
 	case tensor.Uint64:
 		runningOf[uint64](r, out, x, fs.u)
 	}
-	return nil
 }
 
 // run says how vectors of n elements, inner apart, are folded.

@@ -156,11 +156,7 @@ func evalMap(of func(*Call) (unaryFuncs, error)) func(*Eval) error {
 		if err != nil {
 			return err
 		}
-		x := c.In[0]
-		if _, err := c.sameDType(fs.types(), x.DType); err != nil {
-			return err
-		}
-		out, err := c.Output(0, x.DType, x.Shape)
+		x, out, err := c.outputLike(fs.types())
 		if err != nil {
 			return err
 		}

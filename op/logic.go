@@ -54,11 +54,7 @@ func zipTruth[T any](out *tensor.Tensor, a, b []T, w walk, f func(a, b T) bool) 
 }
 
 func evalNot(c *Eval) error {
-	x := c.In[0]
-	if _, err := c.sameDType(boolTypes, x.DType); err != nil {
-		return err
-	}
-	out, err := c.Output(0, tensor.Bool, x.Shape)
+	x, out, err := c.outputLike(boolTypes)
 	if err != nil {
 		return err
 	}

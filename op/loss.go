@@ -111,28 +111,38 @@ func (c *Eval) evalLoss(logs []float64) (err error) {
 	if err != nil {
 		return err
 	}
-	classes, plane := c.In[0].Shape[1], count(c.In[0].Shape[2:])
-	total, weight := 0.0, 0.0
-	for i, l := range labels {
-		v := 0.0
-		if !c.Attrs.Has("ignore_index") || l != c.Attrs.Int("ignore_index", 0) {
-			if l < 0 || l >= int64(classes) {
-				return c.Errorf(ErrInput, "label %d at %d is outside the %d classes", l, i, classes)
-			}
-			v = -weights[l] * logs[(i/plane*classes+int(l))*plane+i%plane]
-			weight += weights[l]
-		}
-		if total += v; mode == "none" {
-			setFloat(out, i, v)
-		}
+	each, weight, err := c.lossEach(logs, labels, weights)
+	if err != nil {
+		return err
 	}
 	switch mode {
+	case "none":
+		for i, v := range each {
+			setFloat(out, i, v)
+		}
 	case "sum":
-		setFloat(out, 0, total)
+		setFloat(out, 0, sumOf(each))
 	case "mean":
-		setFloat(out, 0, total/weight)
+		setFloat(out, 0, sumOf(each)/weight)
 	}
 	return nil
+}
+
+// lossEach returns the loss at each position, 0 where it is ignored, and the sum of the weights of the others.
+func (c *Eval) lossEach(logs []float64, labels []int64, weights []float64) (each []float64, weight float64, err error) {
+	classes, plane := c.In[0].Shape[1], count(c.In[0].Shape[2:])
+	each = make([]float64, len(labels))
+	for i, l := range labels {
+		if c.Attrs.Has("ignore_index") && l == c.Attrs.Int("ignore_index", 0) {
+			continue
+		}
+		if l < 0 || l >= int64(classes) {
+			return nil, 0, c.Errorf(ErrInput, "label %d at %d is outside the %d classes", l, i, classes)
+		}
+		each[i] = -weights[l] * logs[(i/plane*classes+int(l))*plane+i%plane]
+		weight += weights[l]
+	}
+	return each, weight, nil
 }
 
 // lossOperands returns the labels and one weight a class, 1 without input 2.

@@ -116,6 +116,16 @@ func inFloat32Except(keep int, eval func(*Eval) error) func(*Eval) error {
 	}
 }
 
+// outputLike checks that input 0 is of a type in the set and makes output 0 of its type and shape.
+func (c *Eval) outputLike(set dtypeSet) (x, out *tensor.Tensor, err error) {
+	x = c.In[0]
+	if _, err := c.sameDType(set, x.DType); err != nil {
+		return nil, nil, err
+	}
+	out, err = c.Output(0, x.DType, x.Shape)
+	return x, out, err
+}
+
 func isHalf(t *tensor.Tensor) bool {
 	return t != nil && (t.DType == tensor.Float16 || t.DType == tensor.BFloat16)
 }

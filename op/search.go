@@ -179,11 +179,17 @@ func evalTopK(c *Eval) error {
 	if err != nil || values.Len() == 0 {
 		return err
 	}
-	sign := 1
+	c.takeBest(values, indices, axis, k)
+	return nil
+}
+
+// takeBest sorts each vector along the axis and keeps the first k elements and where they were.
+func (c *Eval) takeBest(values, indices *tensor.Tensor, axis, k int) {
+	x, sign := c.In[0], 1
 	if c.Attrs.Bool("largest", true) {
 		sign = -1
 	}
-	inner := count(x.Shape[axis+1:])
+	n, inner := x.Shape[axis], count(x.Shape[axis+1:])
 	compare, order := comparer(x), make([]int, n)
 	for v := range count(x.Shape[:axis]) * inner {
 		first, to := v/inner*n*inner+v%inner, v/inner*k*inner+v%inner
@@ -196,5 +202,4 @@ func evalTopK(c *Eval) error {
 			tensor.As[int64](indices)[to+i*inner] = int64(order[i])
 		}
 	}
-	return nil
 }

@@ -84,15 +84,11 @@ func (c *Call) softmaxAxis(rank int) (first, end int, err error) {
 }
 
 func (c *Eval) evalAlongAxis(f func(out, in []float64)) error {
-	x := c.In[0]
-	if _, err := c.sameDType(floatTypes, x.DType); err != nil {
-		return err
-	}
-	first, end, err := c.softmaxAxis(x.Rank())
+	x, out, err := c.outputLike(floatTypes)
 	if err != nil {
 		return err
 	}
-	out, err := c.Output(0, x.DType, x.Shape)
+	first, end, err := c.softmaxAxis(x.Rank())
 	if err != nil || x.Len() == 0 {
 		return err
 	}
