@@ -28,7 +28,7 @@ func (g *Graph) Eval(ctx context.Context, in []*tensor.Tensor) ([]*tensor.Tensor
 			return nil, fmt.Errorf("graph %q: %w", g.Name, err)
 		}
 		for _, v := range n.In {
-			if v != nil && last[v] == i {
+			if k, ok := last[v]; ok && k == i {
 				delete(env, v)
 			}
 		}
