@@ -63,8 +63,12 @@ func (x *Exec) For(n int, r Region) error {
 	return x.Pool.Run(x.Ctx, x.Gate, n, r)
 }
 
-// Pass gives the device to another job if the lease was asked back, and waits for the next lease.
+// Pass gives the device to another job if the lease was asked back, and waits for the next lease. It fails when the
+// context is done.
 func (x *Exec) Pass() error {
+	if err := x.Ctx.Err(); err != nil {
+		return err
+	}
 	if x.Gate.Revoked() {
 		return x.Gate.Renew(x.Ctx)
 	}

@@ -1,0 +1,279 @@
+package plan
+
+import (
+	"bytes"
+	"context"
+	"hash/maphash"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// parse reads a graph of opset 17 without its first and last line.
+func parse(t testing.TB, body string) *graph.Graph {
+	t.Helper()
+	g, err := graph.Parse("graph \"test\" {\n opset \"\" 17\n opset \"weir\" 1\n" + body + "\n}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func compileAs(t testing.TB, g *graph.Graph, o Options) *Plan {
+	t.Helper()
+	p, err := Compile(context.Background(), g, o)
+	if err != nil {
+		t.Fatalf("%v\n%v", err, g)
+	}
+	checkPlan(t, p)
+	return p
+}
+
+var threads = 2
+
+func newPool(t testing.TB) *cpu.Pool {
+	p := cpu.NewPool(cpu.PoolOptions{Threads: threads})
+	t.Cleanup(p.Close)
+	return p
+}
+
+// memory is n bytes of 0xff on whole pages, as an engine gives a plan.
+func memory(t testing.TB, n int64) []byte {
+	t.Helper()
+	d, err := cpu.Open("cpu:0", cpu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := d.Alloc(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Free)
+	poison(b.Bytes())
+	return b.Bytes()
+}
+
+func poison(b []byte) {
+	for i := range b {
+		b[i] = 0xff
+	}
+}
+
+// bindTo packs a plan and binds it to memory of exactly the size that it asks for.
+func bindTo(t testing.TB, p *Plan) (prog *Program, arena []byte) {
+	t.Helper()
+	arena, packed := memory(t, p.ArenaBytes), memory(t, p.PackedBytes)
+	if err := p.Pack(packed, nil); err != nil {
+		t.Fatal(err)
+	}
+	prog, err := p.Bind(arena, packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return prog, arena
+}
+
+func set(prog *Program, in []*tensor.Tensor) {
+	for i, v := range in {
+		copy(prog.Inputs[i].Data, v.Data)
+		prog.Inputs[i].Strings = v.Strings
+	}
+}
+
+func exec(pool *cpu.Pool) *cpu.Exec {
+	return &cpu.Exec{Ctx: context.Background(), Gate: device.Open, Pool: pool}
+}
+
+// runPlan runs a plan several times on one arena: whole, and step by step with everything that is dead overwritten after
+// each step. All must give the same bits.
+func runPlan(t testing.TB, pool *cpu.Pool, p *Plan, in []*tensor.Tensor) []*tensor.Tensor {
+	t.Helper()
+	prog, arena := bindTo(t, p)
+	var first []*tensor.Tensor
+	for round := range 2 {
+		set(prog, in)
+		if err := prog.Run(exec(pool)); err != nil {
+			t.Fatal(err)
+		}
+		first = sameOutputs(t, round, first, prog)
+	}
+	poison(arena)
+	set(prog, in)
+	walk(t, prog, arena, pool)
+	return sameOutputs(t, 2, first, prog)
+}
+
+// sameOutputs compares the outputs with those of an earlier run, and returns copies of them.
+func sameOutputs(t testing.TB, round int, first []*tensor.Tensor, prog *Program) []*tensor.Tensor {
+	t.Helper()
+	var out []*tensor.Tensor
+	for i, v := range prog.Outputs {
+		if err := v.Check(); err != nil {
+			t.Fatalf("output %d: %v", i, err)
+		}
+		out = append(out, v.Clone())
+		if first != nil && !tensor.Equal(first[i], v) {
+			t.Fatalf("output %d differs in run %d", i, round)
+		}
+	}
+	return out
+}
+
+// walk runs a program step by step. After each step, every byte of the arena that no live value holds is overwritten, and no
+// live value but the step's own outputs may have changed.
+func walk(t testing.TB, prog *Program, arena []byte, pool *cpu.Pool) {
+	t.Helper()
+	p := prog.plan
+	seed := maphash.MakeSeed()
+	for i := range p.Steps {
+		before := map[int]uint64{}
+		for k, s := range p.Slots {
+			if s.Place == InArena && s.First < i && s.Last >= i {
+				before[k] = maphash.Bytes(seed, span{s.Offset, s.Bytes}.of(arena))
+			}
+		}
+		if err := prog.RunStep(exec(pool), i); err != nil {
+			t.Fatal(err)
+		}
+		dead := bytes.Repeat([]byte{1}, len(arena))
+		for k, s := range p.Slots {
+			if s.Place != InArena {
+				continue
+			}
+			if h, ok := before[k]; ok && h != maphash.Bytes(seed, span{s.Offset, s.Bytes}.of(arena)) {
+				t.Fatalf("step %d (%v) wrote over %q, which is live until step %d", i, p.Steps[i].Node, s.Value.Name, s.Last)
+			}
+			if s.First <= i && s.Last > i {
+				clear(span{s.Offset, s.Bytes}.of(dead))
+			}
+		}
+		for k, d := range dead {
+			if d != 0 {
+				arena[k] = 0xff
+			}
+		}
+	}
+}
+
+// checkPlan holds a plan against its own numbers: every piece of the arena inside it and aligned, and no two pieces that are
+// needed at the same time overlapping.
+func checkPlan(t testing.TB, p *Plan) {
+	t.Helper()
+	type piece struct {
+		name        string
+		off, n      int64
+		first, last int
+	}
+	var pieces []piece
+	for _, s := range p.Slots {
+		if s.Place == InArena {
+			pieces = append(pieces, piece{s.Value.Name, s.Offset, s.Bytes, s.First, s.Last})
+		}
+		if s.Place == Alias && p.Slots[s.Of].Bytes != s.Bytes && p.Slots[s.Of].Place != Alias {
+			t.Errorf("%q of %d bytes is an alias of %d", s.Value.Name, s.Bytes, p.Slots[s.Of].Bytes)
+		}
+	}
+	var packed int64
+	for i := range p.Steps {
+		st := &p.Steps[i]
+		if n := int64(st.Kernel.ScratchBytes(p.Threads)); n != st.scratch.n {
+			t.Errorf("step %d (%v) has %d bytes of scratch, wants %d", i, st.Node, st.scratch.n, n)
+		}
+		pieces = append(pieces, piece{st.Node.String() + " scratch", st.scratch.off, st.scratch.n, i, i})
+		if n := int64(st.Kernel.PackedBytes()); n != st.packed.n || st.packed.off != packed {
+			t.Errorf("step %d (%v): packed weights at %d+%d, want %d+%d", i, st.Node, st.packed.off, st.packed.n, packed, n)
+		}
+		packed += alignUp(st.packed.n)
+		if k, ok := st.Kernel.(*ifKernel); ok {
+			for _, b := range k.plans {
+				if b != nil {
+					checkPlan(t, b)
+				}
+			}
+		}
+	}
+	if packed != p.PackedBytes {
+		t.Errorf("packed weights take %d bytes, plan says %d", packed, p.PackedBytes)
+	}
+	var end int64
+	for i, a := range pieces {
+		if a.off%Align != 0 || a.off < 0 || a.off+a.n > p.ArenaBytes {
+			t.Errorf("%s at %d+%d in an arena of %d", a.name, a.off, a.n, p.ArenaBytes)
+		}
+		end = max(end, a.off+alignUp(a.n))
+		for _, b := range pieces[:i] {
+			if a.first <= b.last && b.first <= a.last && a.off < b.off+b.n && b.off < a.off+a.n {
+				t.Errorf("%s (steps %d to %d) and %s (%d to %d) overlap", a.name, a.first, a.last, b.name, b.first, b.last)
+			}
+		}
+	}
+	if end != p.ArenaBytes {
+		t.Errorf("arena of %d bytes, %d used", p.ArenaBytes, end)
+	}
+}
+
+// equal compares the plans of g, optimised or not, by fast kernels or by the reference, with the graph's own evaluation.
+func equal(t testing.TB, pool *cpu.Pool, g *graph.Graph, o Options, in []*tensor.Tensor) {
+	t.Helper()
+	want, err := g.Eval(context.Background(), in)
+	if err != nil {
+		t.Fatalf("%v\n%v", err, g)
+	}
+	for _, reference := range []bool{false, true} {
+		o.Reference, o.Threads = reference, threads
+		p := compileAs(t, g, o)
+		got := runPlan(t, pool, p, in)
+		for i := range want {
+			if err := close(got[i], want[i]); err != nil {
+				t.Fatalf("output %d %q (reference %v): %v\n%v", i, g.Outputs[i].Name, reference, err, p.Graph)
+			}
+		}
+	}
+}
+
+// close compares floats in proportion to the largest of them, as sums of both signs cancel; everything else exactly.
+func close(got, want *tensor.Tensor) error {
+	most := 0.0
+	if fs, err := want.Floats(); err == nil {
+		for _, f := range fs {
+			if a := math.Abs(f); !math.IsInf(a, 0) {
+				most = max(most, a)
+			}
+		}
+	}
+	return tensor.Close(got, want, 1e-3, 2e-4*most+1e-6)
+}
+
+// fill makes random inputs for a graph of static types.
+func fill(r *rand.Rand, g *graph.Graph) []*tensor.Tensor {
+	var in []*tensor.Tensor
+	for _, v := range g.Inputs {
+		shape, _ := v.Type.Ints()
+		x, err := tensor.New(v.Type.DType, shape...)
+		if err != nil {
+			panic(err)
+		}
+		for i := range x.Len() {
+			switch x.DType {
+			case tensor.Float32:
+				tensor.As[float32](x)[i] = float32(r.NormFloat64())
+			case tensor.Int64:
+				tensor.As[int64](x)[i] = r.Int64N(4)
+			case tensor.Bool:
+				x.Data[i] = byte(r.IntN(2))
+			case tensor.String:
+				x.Strings[i] = string(rune('a' + r.IntN(26)))
+			}
+		}
+		in = append(in, x)
+	}
+	return in
+}
