@@ -164,12 +164,16 @@ def digits_case():
     return Case([{"image": (images[:, None] / np.float32(16)).astype(np.float32)}])
 
 
-def standard_case(rng, architecture, declared):
-    """Inputs for a model of `weir model new`; declared lists (name, shape) with symbols as strings or None."""
+def standard_case(rng, architecture, declared, texts=(2, 32)):
+    """Inputs for a model of `weir model new`.
+
+    declared lists (name, shape) with symbols as strings or None; texts is
+    [batch, length] of token inputs.
+    """
     names = [name for name, _ in declared]
     if "input_ids" in names:
         vocabulary = GPT2_VOCABULARY if architecture == "gpt2" else BERT_VOCABULARY
-        return Case([token_inputs(rng, names, (2, 32), vocabulary)])
+        return Case([token_inputs(rng, names, texts, vocabulary)])
     ((name, shape),) = declared
     side = 640 if architecture.startswith("yolo") else 224
     concrete = [d if isinstance(d, int) else fallback for d, fallback in zip(shape, (1, 3, side, side))]

@@ -1,0 +1,97 @@
+"""One measurement: a process that loads a model, warms up and times its runs. Standard library only."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import rounds
+
+ORT_BENCH = pathlib.Path(__file__).resolve().parent / "ort_bench.py"
+TIMEOUT_S = 900
+
+# A process begins with the peak resident memory of the one that it was forked from: execve(2) keeps the count, so what
+# this script starts directly would report this script's hundreds of megabytes. The child of a small shell does not.
+# The exit keeps the shell from replacing itself by its last command.
+LAUNCHER = ["sh", "-c", '"$@"; exit $?', "sh"]
+
+
+class Failed(Exception):
+    """A measurement ended with an error or printed something else than JSON."""
+
+
+@dataclasses.dataclass
+class Subject:
+    """A model file and the .npy file of each of its inputs."""
+
+    model: pathlib.Path
+    inputs: dict
+
+
+@dataclasses.dataclass
+class Runs:
+    """How long one measurement is: timed runs, and runs before them."""
+
+    timed: int
+    warmup: int
+
+
+def weir_command(binary, subject, runs, threads):
+    command = [str(binary), "bench", str(subject.model), "--json", "--runs", str(runs.timed), "--warmup", str(runs.warmup),
+               "--threads", str(threads), "--precision", "fp32"]
+    for name, file in subject.inputs.items():
+        command += ["--input", f"{name}={file}"]
+    return command
+
+
+def ort_command(subject, runs, threads):
+    return [sys.executable, str(ORT_BENCH), str(subject.model), str(runs.timed), str(runs.warmup), str(threads),
+            *(f"{name}={file}" for name, file in subject.inputs.items())]
+
+
+def command(side, binary, subject, runs, threads):
+    if side == "weir":
+        return weir_command(binary, subject, runs, threads)
+    return ort_command(subject, runs, threads)
+
+
+def launch(argv, timeout_s=TIMEOUT_S):
+    """Run one measurement and return the JSON object that it prints; its processes end with it."""
+    process = subprocess.Popen([*LAUNCHER, *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               start_new_session=True)
+    try:
+        out, said = process.communicate(timeout=timeout_s)
+    except BaseException as error:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise Failed(f"{pathlib.Path(argv[0]).name}: no result within {timeout_s} s") from None
+        raise
+    if process.returncode != 0:
+        last = said.strip().splitlines()[-1:] or ["no message"]
+        raise Failed(f"{pathlib.Path(argv[0]).name}: exit {process.returncode}: {last[0]}")
+    try:
+        return json.loads(out)
+    except ValueError as error:
+        raise Failed(f"{pathlib.Path(argv[0]).name} printed no JSON object: {error}") from None
+
+
+def trial(binary, subject, threads):
+    """The latency in ms of the slower side, from a short measurement of both that counts for nothing else.
+
+    It also brings the model's file into the page cache, for both alike.
+    """
+    return max(launch(command(side, binary, subject, Runs(2, 1), threads))["median_ms"] for side in rounds.SIDES)
+
+
+def interleaved(binary, subject, runs, threads, count):
+    """Measure one model in count rounds; return {threads: {side: [measurement of each round]}}."""
+    taken = {t: {side: [] for side in rounds.SIDES} for t in threads}
+    for _, t, side in rounds.order(count, threads):
+        taken[t][side].append(launch(command(side, binary, subject, runs, t)))
+    return taken

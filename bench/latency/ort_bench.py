@@ -1,0 +1,110 @@
+"""Measure one model in ONNX Runtime, alone in this process, as `weir bench` measures it in weir.
+
+    python ort_bench.py MODEL RUNS WARMUP THREADS [NAME=FILE.npy ...]
+
+Prints one JSON object with the fields of `weir bench --json`, and besides
+first_output_without_import_ms, which leaves out the start of Python and the
+import of its packages. Nothing is imported that this does not need, since that
+would count as the peer's.
+"""
+
+import time
+
+BEGIN = time.perf_counter()
+
+import gc  # noqa: E402
+import json  # noqa: E402
+import os  # noqa: E402
+import resource  # noqa: E402
+import sys  # noqa: E402
+
+import numpy as np  # noqa: E402
+import onnxruntime  # noqa: E402
+
+IMPORTED = time.perf_counter()
+
+
+def milliseconds_since(begin):
+    return (time.perf_counter() - begin) * 1e3
+
+
+def since_process_start_ms():
+    """Since the system started this process, measured as weir does it, in clock ticks of 10 ms (proc_pid_stat(5))."""
+    here = milliseconds_since(BEGIN)
+    try:
+        with open("/proc/self/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return here
+    started = int(fields[22 - 3]) / os.sysconf("SC_CLK_TCK")
+    return max(here, (time.clock_gettime(time.CLOCK_BOOTTIME) - started) * 1e3)
+
+
+def quantile(ordered, q):
+    """The value of rank floor(q n) among n ordered values, as weir bench takes it: no interpolation."""
+    return ordered[min(len(ordered) - 1, int(q * len(ordered)))]
+
+
+def peak_rss_bytes():
+    unit = 1 if sys.platform == "darwin" else 1024  # getrusage(2): bytes on macOS, kilobytes on Linux
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def open_session(file, threads):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3  # some models declare output shapes that they do not keep, and it warns each time
+    return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+
+
+def bind_inputs(session, feeds):
+    """Bind the inputs once: weir bench does not time their copying either."""
+    binding = session.io_binding()
+    for name, value in feeds.items():
+        binding.bind_cpu_input(name, value)
+    return binding
+
+
+def unbind_outputs(session, binding):
+    """Have the next run make its outputs anew.
+
+    Those kept from the run before must have the rank that the model declares,
+    and some models, which run well otherwise, declare a wrong one.
+    """
+    binding.clear_binding_outputs()
+    for output in session.get_outputs():
+        binding.bind_output(output.name)
+
+
+def time_run(session, binding):
+    unbind_outputs(session, binding)
+    begin = time.perf_counter()
+    session.run_with_iobinding(binding)
+    return milliseconds_since(begin)
+
+
+def bench(file, runs, warmup, threads, files):
+    begin = time.perf_counter()
+    feeds = {name: np.load(path) for name, path in files.items()}
+    session = open_session(file, threads)
+    binding = bind_inputs(session, feeds)
+    result = {"load_ms": milliseconds_since(begin)}
+    time_run(session, binding)
+    result["first_output_without_import_ms"] = milliseconds_since(IMPORTED)
+    result["first_output_ms"] = since_process_start_ms()
+    gc.disable()
+    times = sorted([time_run(session, binding) for _ in range(warmup + runs)][warmup:])
+    result |= {"median_ms": quantile(times, 0.5), "min_ms": times[0], "p90_ms": quantile(times, 0.9),
+               "p99_ms": quantile(times, 0.99), "runs": runs, "threads": threads, "peak_rss_bytes": peak_rss_bytes()}
+    return result
+
+
+def main():
+    file, runs, warmup, threads, *pairs = sys.argv[1:]
+    files = dict(pair.split("=", 1) for pair in pairs)
+    print(json.dumps(bench(file, int(runs), int(warmup), int(threads), files)))
+
+
+if __name__ == "__main__":
+    main()
