@@ -130,12 +130,24 @@ def build_facts(binary):
     return first.rpartition(" ")[2], commit + ("+" if commit and settings.get("vcs.modified") == "true" else "")
 
 
-def versions(binary):
+def checkout_commit():
+    """The commit of this checkout, for a binary just built from it: GOFLAGS may keep Go from writing it into one."""
+    command = ["git", "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty=+"]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    except OSError:
+        return ""
+    return done.stdout.strip()
+
+
+def versions(binary, built_here):
     """What was measured, as words for people."""
     import numpy
     import onnxruntime
 
     compiler, commit = build_facts(binary)
+    if not commit and built_here:
+        commit = checkout_commit()
     return {"weir": f"weir {commit or 'of unknown commit'}", "go": compiler or "Go of unknown version",
             "ort": f"ONNX Runtime {onnxruntime.__version__}", "numpy": f"numpy {numpy.__version__}",
             "python": f"Python {platform.python_version()}", "system": f"{platform.system()} {platform.release()}"}
@@ -185,7 +197,7 @@ def measure_all(options, names, binary):
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"), "machine": machine_model(),
         "cores": available_cores(), "load_average_before": before, "load_average_after": load_average(),
-        "wall_s": time.monotonic() - begin, "versions": versions(binary),
+        "wall_s": time.monotonic() - begin, "versions": versions(binary, options.weir is None),
         "settings": {**dataclasses.asdict(effort), "quick": options.quick, "runs": options.runs,
                      "precision": "fp32", "check": options.check, "tolerance": options.tolerance},
         "geometric_means": report.geometric_means(entries), "models": entries,
