@@ -14,8 +14,8 @@
 // 2005, section 3. Time is CLOCK_MONOTONIC in nanoseconds, which all processes
 // of a machine share.
 //
-// Concurrency: all methods of a Page may be called from any goroutine, except
-// that of the fields that the agent writes there is one writer at a time. Messages are
+// Concurrency: all methods of a Page may be called from any goroutine; a field
+// has one writer at a time, as the layout says. Messages are
 // values.
 //
 // The package refuses messages that are too short, of an unknown kind, with

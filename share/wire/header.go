@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"sync/atomic"
 )
 
 // constants lists what the C header defines besides the structures.
@@ -72,8 +73,8 @@ var structures = []struct {
 	name, doc string
 	of        reflect.Type
 }{
-	{"weir_header", "First part of the page", reflect.TypeFor[header]()},
-	{"weir_slot", "What one process writes; a page has WEIR_SLOT_COUNT at WEIR_SLOTS_OFFSET", reflect.TypeFor[slot]()},
+	{"weir_header", "First part of the page", reflect.TypeFor[Header]()},
+	{"weir_slot", "What one process writes; a page has WEIR_SLOT_COUNT at WEIR_SLOTS_OFFSET", reflect.TypeFor[Slot]()},
 	{"weir_hello", "WEIR_MSG_HELLO", reflect.TypeFor[Hello]()},
 	{"weir_signal", "WEIR_MSG_WANT, _DRAINED, _IDLE, _BYE", reflect.TypeFor[Signal]()},
 	{"weir_create", "WEIR_MSG_CREATE", reflect.TypeFor[Create]()},
@@ -133,13 +134,23 @@ func offset(t reflect.Type, f reflect.StructField) uintptr {
 	return at
 }
 
+// cTypes are the C types of the fields' types and, tagged as bytes, of arrays.
+var cTypes = map[reflect.Type]string{
+	reflect.TypeFor[uint8](): "unsigned char", reflect.TypeFor[uint32](): "uint32_t", reflect.TypeFor[uint64](): "uint64_t",
+	reflect.TypeFor[atomic.Uint32](): "uint32_t", reflect.TypeFor[atomic.Uint64](): "uint64_t",
+	reflect.TypeFor[Kind](): "uint32_t", reflect.TypeFor[Code](): "uint32_t",
+}
+
 func writeField(b *bytes.Buffer, f reflect.StructField) {
 	t, dim := f.Type, ""
 	if t.Kind() == reflect.Array {
 		dim = fmt.Sprintf("[%d]", t.Len())
 		t = t.Elem()
 	}
-	c := map[reflect.Kind]string{reflect.Uint8: "unsigned char", reflect.Uint32: "uint32_t", reflect.Uint64: "uint64_t"}[t.Kind()]
+	c := cTypes[t]
+	if f.Tag.Get("as") == "bytes" {
+		c, dim = "unsigned char", fmt.Sprintf("[%d]", f.Type.Size())
+	}
 	fmt.Fprintf(b, "    %s %s%s;", c, f.Tag.Get("c"), dim)
 	if doc := f.Tag.Get("doc"); doc != "" {
 		fmt.Fprintf(b, " /* %s */", doc)

@@ -1,5 +1,7 @@
 package wire
 
+import "sync/atomic"
+
 // Dimensions of a page.
 const (
 	Magic       = 0x52494557 // "WEIR"
@@ -34,83 +36,85 @@ const (
 // multiple of its size, and every gap has a name, so that all compilers agree.
 // The tags are the names and comments in the C header.
 
-// header is the first part of the page. Its lines are those of the cache.
-type header struct {
+// Header is the first part of the page. Its lines are those of the cache. The agent
+// writes it, except for the two counters of line 3.
+type Header struct {
 	// Line 0, written once by the agent.
-	Magic       uint32     `c:"magic" doc:"WEIR_MAGIC"`
-	Version     uint32     `c:"version" doc:"WEIR_VERSION"`
-	PageSize    uint32     `c:"page_size"`
-	SlotCount   uint32     `c:"slot_count"`
-	SlotSize    uint32     `c:"slot_size"`
-	SlotsOffset uint32     `c:"slots_offset"`
-	Reserved0   [10]uint32 `c:"reserved0"`
+	Magic       atomic.Uint32     `c:"magic" doc:"WEIR_MAGIC"`
+	Version     atomic.Uint32     `c:"version" doc:"WEIR_VERSION"`
+	PageSize    atomic.Uint32     `c:"page_size"`
+	SlotCount   atomic.Uint32     `c:"slot_count"`
+	SlotSize    atomic.Uint32     `c:"slot_size"`
+	SlotsOffset atomic.Uint32     `c:"slots_offset"`
+	Reserved0   [10]atomic.Uint32 `c:"reserved0"`
 
 	// Line 1: the terms of the job, written by the agent only.
-	TermsSeq         uint64    `c:"terms_seq" doc:"agent: odd while terms or identity are written"`
-	MemCapBytes      uint64    `c:"mem_cap_bytes" doc:"agent: what the job's processes may hold together"`
-	MemTotalReported uint64    `c:"mem_total_reported" doc:"agent: device memory that the program is told of"`
-	Class            uint32    `c:"class" doc:"agent: WEIR_CLASS_*"`
-	DeviceOrdinal    uint32    `c:"device_ordinal" doc:"agent: the driver's number of the device"`
-	InflightBoundNS  uint64    `c:"inflight_bound_ns" doc:"agent: predicted device time that may be in flight"`
-	DeviceUUID       [2]uint64 `c:"device_uuid" doc:"agent: the 16 bytes of the UUID in memory order"`
-	Reserved1        uint64    `c:"reserved1"`
+	TermsSeq         atomic.Uint64    `c:"terms_seq" doc:"agent: odd while terms or identity are written"`
+	MemCapBytes      atomic.Uint64    `c:"mem_cap_bytes" doc:"agent: what the job's processes may hold together"`
+	MemTotalReported atomic.Uint64    `c:"mem_total_reported" doc:"agent: device memory that the program is told of"`
+	Class            atomic.Uint32    `c:"class" doc:"agent: WEIR_CLASS_*"`
+	DeviceOrdinal    atomic.Uint32    `c:"device_ordinal" doc:"agent: the driver's number of the device"`
+	InflightBoundNS  atomic.Uint64    `c:"inflight_bound_ns" doc:"agent: predicted device time that may be in flight"`
+	DeviceUUID       [2]atomic.Uint64 `c:"device_uuid" doc:"agent: the 16 bytes of the UUID in memory order"`
+	Reserved1        atomic.Uint64    `c:"reserved1"`
 
 	// Line 2: the gate, written by the agent only.
-	Gate            uint32    `c:"gate" doc:"agent, futex: bit 0 is 1 when open; each change adds to the bits above"`
-	GatePad         uint32    `c:"gate_pad"`
-	LeaseUntilNS    uint64    `c:"lease_until_ns" doc:"agent: when the lease is expected to end; UINT64_MAX: open end; 0: none"`
-	AgentBeatNS     uint64    `c:"agent_beat_ns" doc:"agent: written every WEIR_BEAT_NS"`
-	AgentPID        uint32    `c:"agent_pid" doc:"agent: in its own pid namespace"`
-	AgentGeneration uint32    `c:"agent_generation" doc:"agent: another one after each start, never 0"`
-	Reserved2       [4]uint64 `c:"reserved2"`
+	Gate            atomic.Uint32    `c:"gate" doc:"agent, futex: bit 0 is 1 when open; each change adds to the bits above"`
+	GatePad         atomic.Uint32    `c:"gate_pad"`
+	LeaseUntilNS    atomic.Uint64    `c:"lease_until_ns" doc:"agent: when the lease is expected to end; UINT64_MAX: open end; 0: none"`
+	AgentBeatNS     atomic.Uint64    `c:"agent_beat_ns" doc:"agent: written every WEIR_BEAT_NS"`
+	AgentPID        atomic.Uint32    `c:"agent_pid" doc:"agent: in its own pid namespace"`
+	AgentGeneration atomic.Uint32    `c:"agent_generation" doc:"agent: another one after each start, never 0"`
+	Reserved2       [4]atomic.Uint64 `c:"reserved2"`
 
 	// Line 3: counters to which all processes of the job add.
-	DeniedAllocs  uint64    `c:"denied_allocs" doc:"any: allocations refused at the cap"`
-	LaunchesTotal uint64    `c:"launches_total" doc:"any: launches of processes that have gone"`
-	Reserved3     [6]uint64 `c:"reserved3"`
+	DeniedAllocs  atomic.Uint64    `c:"denied_allocs" doc:"any: allocations refused at the cap"`
+	LaunchesTotal atomic.Uint64    `c:"launches_total" doc:"any: launches of processes that have gone"`
+	Reserved3     [6]atomic.Uint64 `c:"reserved3"`
 
 	// Line 4: who the job is, for an agent that finds the page after its
 	// restart. Written by the agent only, under terms_seq.
-	Token         [16]byte       `c:"token" doc:"agent: WEIR_JOB as bytes"`
-	CreatorUID    uint32         `c:"creator_uid" doc:"agent"`
-	ControllerPID uint32         `c:"controller_pid" doc:"agent"`
-	ComputePPM    uint32         `c:"compute_ppm" doc:"agent: guaranteed share in millionths"`
-	LimitPPM      uint32         `c:"limit_ppm" doc:"agent: share never exceeded in millionths; 0: all"`
-	Name          [NameSize]byte `c:"name" doc:"agent: UTF-8, padded with zeros"`
+	Token         [2]atomic.Uint64            `c:"token" as:"bytes" doc:"agent: WEIR_JOB as bytes"`
+	CreatorUID    atomic.Uint32               `c:"creator_uid" doc:"agent"`
+	ControllerPID atomic.Uint32               `c:"controller_pid" doc:"agent"`
+	ComputePPM    atomic.Uint32               `c:"compute_ppm" doc:"agent: guaranteed share in millionths"`
+	LimitPPM      atomic.Uint32               `c:"limit_ppm" doc:"agent: share never exceeded in millionths; 0: all"`
+	Name          [NameSize / 8]atomic.Uint64 `c:"name" as:"bytes" doc:"agent: UTF-8, padded with zeros"`
 
-	Reserved5 [24]uint64 `c:"reserved5"`
+	Reserved5 [24]atomic.Uint64 `c:"reserved5"`
 }
 
-// slot is the part of the page that one process writes.
-type slot struct {
-	OwnerPID   uint32 `c:"owner_pid" doc:"agent: 0 when the slot is free"`
-	State      uint32 `c:"state" doc:"WEIR_STATE_*"`
-	OwnerStart uint64 `c:"owner_start" doc:"agent: the process's start time in clock ticks, 0 if not known"`
+// Slot is the part of the page that one process writes, apart from its owner,
+// which the agent writes.
+type Slot struct {
+	OwnerPID   atomic.Uint32 `c:"owner_pid" doc:"agent: 0 when the slot is free"`
+	State      atomic.Uint32 `c:"state" doc:"WEIR_STATE_*"`
+	OwnerStart atomic.Uint64 `c:"owner_start" doc:"agent: the process's start time in clock ticks, 0 if not known"`
 
-	MemUsedBytes    uint64 `c:"mem_used_bytes" doc:"allocations, counted before the real call"`
-	MemPendingBytes uint64 `c:"mem_pending_bytes" doc:"not 0 between adding to mem_used_bytes and deciding"`
-	MemContextBytes uint64 `c:"mem_context_bytes" doc:"contexts and modules"`
+	MemUsedBytes    atomic.Uint64 `c:"mem_used_bytes" doc:"allocations, counted before the real call"`
+	MemPendingBytes atomic.Uint64 `c:"mem_pending_bytes" doc:"not 0 between adding to mem_used_bytes and deciding"`
+	MemContextBytes atomic.Uint64 `c:"mem_context_bytes" doc:"contexts and modules"`
 
-	Waiting uint32 `c:"waiting" doc:"threads blocked at the gate"`
-	WantSeq uint32 `c:"want_seq" doc:"bumped when the process starts to wait"`
+	Waiting atomic.Uint32 `c:"waiting" doc:"threads blocked at the gate"`
+	WantSeq atomic.Uint32 `c:"want_seq" doc:"bumped when the process starts to wait"`
 
-	InflightNS    uint64 `c:"inflight_ns" doc:"predicted device time launched and not seen complete"`
-	DeviceNSTotal uint64 `c:"device_ns_total" doc:"measured device time"`
-	Launches      uint64 `c:"launches"`
-	GraphLaunches uint64 `c:"graph_launches"`
-	CopiesBytes   uint64 `c:"copies_bytes"`
-	LastLaunchNS  uint64 `c:"last_launch_ns" doc:"CLOCK_MONOTONIC"`
-	LastIdleNS    uint64 `c:"last_idle_ns" doc:"CLOCK_MONOTONIC"`
+	InflightNS    atomic.Uint64 `c:"inflight_ns" doc:"predicted device time launched and not seen complete"`
+	DeviceNSTotal atomic.Uint64 `c:"device_ns_total" doc:"measured device time"`
+	Launches      atomic.Uint64 `c:"launches"`
+	GraphLaunches atomic.Uint64 `c:"graph_launches"`
+	CopiesBytes   atomic.Uint64 `c:"copies_bytes"`
+	LastLaunchNS  atomic.Uint64 `c:"last_launch_ns" doc:"CLOCK_MONOTONIC"`
+	LastIdleNS    atomic.Uint64 `c:"last_idle_ns" doc:"CLOCK_MONOTONIC"`
 
-	DrainedSeq uint32 `c:"drained_seq" doc:"the gate's value when nothing was in flight any more after a close"`
-	ErrorFlags uint32 `c:"error_flags" doc:"WEIR_ERROR_*"`
+	DrainedSeq atomic.Uint32 `c:"drained_seq" doc:"the gate's value when nothing was in flight any more after a close"`
+	ErrorFlags atomic.Uint32 `c:"error_flags" doc:"WEIR_ERROR_*"`
 
-	Reserved [10]uint64 `c:"reserved"`
+	Reserved [10]atomic.Uint64 `c:"reserved"`
 }
 
 // layout is the whole page.
 type layout struct {
-	Header header
-	Slots  [SlotCount]slot
+	Header Header
+	Slots  [SlotCount]Slot
 	_      [PageSize - SlotsOffset - SlotCount*SlotSize]byte
 }

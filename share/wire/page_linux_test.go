@@ -1,0 +1,136 @@
+package wire
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func dup(t *testing.T, f *os.File) *os.File {
+	t.Helper()
+	fd, err := unix.Dup(int(f.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return os.NewFile(uintptr(fd), f.Name())
+}
+
+func TestPageIsShared(t *testing.T) {
+	p, err := NewPage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	p.SetTerms(terms())
+	q, err := MapPage(dup(t, p.File()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	if !SamePage(p.File(), q.File()) {
+		t.Error("two descriptors of one page differ")
+	}
+	p.Slot(5).MemUsedBytes.Add(17)
+	if got := q.Slot(5).MemUsedBytes.Load(); got != 17 {
+		t.Errorf("the other mapping shows %d", got)
+	}
+	if got, err := q.Terms(); err != nil || got != terms() {
+		t.Errorf("%+v, %v", got, err)
+	}
+	other, err := NewPage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if SamePage(p.File(), other.File()) {
+		t.Error("two pages are the same")
+	}
+}
+
+// TestPageKeepsItsSize holds that nobody can take the memory from under the agent.
+func TestPageKeepsItsSize(t *testing.T) {
+	p, err := NewPage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for _, size := range []int64{0, PageSize - 1, PageSize + 1} {
+		if err := p.File().Truncate(size); err == nil {
+			t.Errorf("the page could be made %d bytes long", size)
+		}
+	}
+}
+
+func TestMapPageRefuses(t *testing.T) {
+	ordinary, err := os.Create(filepath.Join(t.TempDir(), "page"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ordinary.Truncate(PageSize); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.MemfdCreate("unsealed", unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unsealed := os.NewFile(uintptr(fd), "unsealed")
+	if err := unsealed.Truncate(PageSize); err != nil {
+		t.Fatal(err)
+	}
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	old, err := NewPage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	old.Header().Version.Store(Version + 1)
+	for name, f := range map[string]*os.File{"file": ordinary, "unsealed": unsealed, "pipe": reader, "version": dup(t, old.File())} {
+		if _, err := MapPage(f); !errors.Is(err, ErrPage) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestGateWakes(t *testing.T) {
+	p, err := NewPage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	q, err := MapPage(dup(t, p.File()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	woken := make(chan error, 1)
+	go func() {
+		for q.Header().Gate.Load() == 0 {
+			if err := q.WaitGate(0, time.Minute); err != nil {
+				woken <- err
+				return
+			}
+		}
+		woken <- nil
+	}()
+	p.Header().Gate.Store(1)
+	p.WakeGate()
+	select {
+	case err := <-woken:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("not woken")
+	}
+	if err := q.WaitGate(1, time.Millisecond); err != nil {
+		t.Errorf("a wait that runs out: %v", err)
+	}
+}
