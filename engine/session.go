@@ -203,18 +203,19 @@ func (i *Instance) Plan() *plan.Plan { return i.session.plan }
 // Run computes one iteration under the gate. The caller holds a lease when it calls, or the gate gives one at the first
 // check. The error is ctx's, the gate's, the model's, or of kind [ErrFault]; after an error the instance can run again.
 func (i *Instance) Run(ctx context.Context, g device.Gate) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("graph %q: %w: %v\n%s", i.session.plan.Graph.Name, ErrFault, r, debug.Stack())
-		}
-		i.settle()
-	}()
+	defer i.end(&err)
 	i.exec.Ctx, i.exec.Gate, i.exec.Dynamic = ctx, g, 0
-	err = i.program.Run(&i.exec)
-	if errors.Is(err, cpu.ErrPanic) {
-		err = fmt.Errorf("%w: %w", ErrFault, err)
+	return i.program.Run(&i.exec)
+}
+
+// end is deferred by what runs steps: it turns panics into errors and settles.
+func (i *Instance) end(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("graph %q: %w: %v\n%s", i.session.plan.Graph.Name, ErrFault, r, debug.Stack())
+	} else if errors.Is(*err, cpu.ErrPanic) {
+		*err = fmt.Errorf("%w: %w", ErrFault, *err)
 	}
-	return err
+	i.settle()
 }
 
 // settle gives back what an iteration reserved, and forgets what it was run with.
@@ -225,10 +226,10 @@ func (i *Instance) settle() {
 	i.exec.Ctx, i.exec.Gate, i.exec.Dynamic = nil, nil, 0
 }
 
-// Profile runs one iteration step by step and reports each to visit, in order, after it has run.
-func (i *Instance) Profile(ctx context.Context, visit func(step int, s *plan.Step)) error {
+// Profile runs one iteration step by step and reports each to visit, in order, after it has run. Errors are those of Run.
+func (i *Instance) Profile(ctx context.Context, visit func(step int, s *plan.Step)) (err error) {
+	defer i.end(&err)
 	i.exec.Ctx, i.exec.Gate, i.exec.Dynamic = ctx, device.Open, 0
-	defer i.settle()
 	steps := i.session.plan.Steps
 	for k := range steps {
 		if err := i.program.RunStep(&i.exec, k); err != nil {

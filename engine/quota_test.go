@@ -1,0 +1,178 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// TestQuotaIsExact follows a session's bytes through its life: what the plan says, what the quota grants and what the
+// device holds are one number.
+func TestQuotaIsExact(t *testing.T) {
+	b := newBench(t)
+	p := network(t)
+	if p.PackedBytes == 0 || p.ArenaBytes == 0 {
+		t.Fatalf("plan of %d and %d bytes", p.PackedBytes, p.ArenaBytes)
+	}
+	s := b.load(t, p)
+	check := func(instances int64) {
+		t.Helper()
+		want := p.PeakBytes(int(instances))
+		if b.quota.sum() != want || b.device.Held() != want || s.Held() != want {
+			t.Errorf("granted %d, on the device %d, session says %d; want %d", b.quota.sum(), b.device.Held(), s.Held(), want)
+		}
+	}
+	check(0)
+	one, two := take(t, s), take(t, s)
+	check(2)
+	one.Put()
+	check(2)
+	if three := take(t, s); three != one {
+		t.Error("a free instance is not used again")
+	}
+	check(2)
+	if err := two.Run(context.Background(), device.Open); err != nil {
+		t.Fatal(err)
+	}
+	check(2)
+	s.Close()
+	check(2)
+	one.Put()
+	check(1)
+	two.Put()
+	b.nothingHeld(t)
+	if s.Held() != 0 {
+		t.Errorf("a closed session holds %d bytes", s.Held())
+	}
+	if want := []int64{p.PackedBytes, p.ArenaBytes, p.ArenaBytes}; !slices.Equal(b.quota.asked, want) {
+		t.Errorf("asked for %v, want %v", b.quota.asked, want)
+	}
+}
+
+// TestRefusalAllocatesNothing refuses each request in turn.
+func TestRefusalAllocatesNothing(t *testing.T) {
+	b := newBench(t)
+	p := network(t)
+	b.quota.refuse = 1
+	if _, err := Load(p, b.options()); !errors.Is(err, errQuota) {
+		t.Errorf("loads although the quota refuses: %v", err)
+	}
+	b.nothingHeld(t)
+	b.quota.refuse, b.quota.asked = 2, nil
+	s := b.load(t, p)
+	if _, err := s.Take(); !errors.Is(err, errQuota) {
+		t.Errorf("gives an instance although the quota refuses: %v", err)
+	}
+	if b.device.Held() != p.PackedBytes || b.quota.sum() != p.PackedBytes {
+		t.Errorf("%d held and %d granted after a refusal, want %d", b.device.Held(), b.quota.sum(), p.PackedBytes)
+	}
+	take(t, s).Put()
+}
+
+// TestFullDeviceTakesNoQuota gives back what the quota granted when the device has no room.
+func TestFullDeviceTakesNoQuota(t *testing.T) {
+	p := network(t)
+	d, err := cpu.Open("cpu:0", cpu.Options{MemoryBytes: p.PackedBytes + p.ArenaBytes/2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t)
+	o := b.options()
+	o.Device = d
+	s, err := Load(p, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.Take(); !errors.Is(err, device.ErrOutOfMemory) {
+		t.Errorf("error %v, want %v", err, device.ErrOutOfMemory)
+	}
+	if got := b.quota.sum(); got != p.PackedBytes {
+		t.Errorf("%d bytes granted, want %d", got, p.PackedBytes)
+	}
+	small, err := cpu.Open("cpu:0", cpu.Options{MemoryBytes: p.PackedBytes - 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Device = small
+	if _, err := Load(p, o); !errors.Is(err, device.ErrOutOfMemory) {
+		t.Errorf("error %v, want %v", err, device.ErrOutOfMemory)
+	}
+}
+
+// TestTwoQuotas charges weights and arenas to quotas of their own.
+func TestTwoQuotas(t *testing.T) {
+	b := newBench(t)
+	p := network(t)
+	o := b.options()
+	arenas := &ledger{cap: 1 << 40}
+	o.ArenaQuota, o.MaxInstances = arenas, 2
+	s, err := Load(p, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two := take(t, s), take(t, s)
+	if b.quota.sum() != p.PackedBytes || arenas.sum() != 2*p.ArenaBytes {
+		t.Errorf("%d and %d bytes granted, want %d and %d", b.quota.sum(), arenas.sum(), p.PackedBytes, 2*p.ArenaBytes)
+	}
+	if _, err := s.Take(); !errors.Is(err, ErrBusy) {
+		t.Errorf("a third of two instances: error %v, want %v", err, ErrBusy)
+	}
+	one.Put()
+	two.Put()
+	s.Close()
+	s.Close()
+	if _, err := s.Take(); !errors.Is(err, ErrClosed) {
+		t.Errorf("an instance of a closed session: error %v, want %v", err, ErrClosed)
+	}
+	if arenas.sum() != 0 {
+		t.Errorf("%d bytes of arenas left", arenas.sum())
+	}
+}
+
+// TestDataDependentValuesAreCharged reserves values whose shape depends on data while an iteration runs, and no longer,
+// whether it succeeds or not.
+func TestDataDependentValuesAreCharged(t *testing.T) {
+	b := newBench(t)
+	p := selective(t)
+	s := b.load(t, p)
+	i := take(t, s)
+	defer i.Put()
+	still := b.quota.sum()
+	for _, n := range []int64{8, 0, 3, 3, 8} {
+		x := tensor.As[float32](i.Inputs()[0])
+		clear(x)
+		for k := range n {
+			x[k] = float32(k) + 1
+		}
+		b.quota.most = still
+		if err := i.Run(context.Background(), device.Open); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.quota.most - still; got != 12*n || b.quota.sum() != still {
+			t.Errorf("%d values: %d bytes at most, %d left; want %d and 0", n, got, b.quota.sum()-still, 12*n)
+		}
+		if out := i.Outputs()[0]; out.Len() != int(n) || n > 0 && tensor.As[float32](out)[n-1] != float32(n) {
+			t.Errorf("%d values: output %v", n, out)
+		}
+		if b.quota.cap = still + 12*n - 1; n == 0 {
+			b.quota.cap = 1 << 40
+			continue
+		}
+		for k := range n {
+			x[k] = 1
+		}
+		if err := i.Run(context.Background(), device.Open); !errors.Is(err, errQuota) {
+			t.Errorf("%d values in a byte less: error %v", n, err)
+		}
+		if b.quota.sum() != still {
+			t.Errorf("%d bytes left after a refusal", b.quota.sum()-still)
+		}
+		b.quota.cap = 1 << 40
+	}
+}
