@@ -33,17 +33,34 @@ const liveEvery = 200 * time.Millisecond
 
 // live starts the samples of memory and the live view; the function that it returns ends them.
 func (s *stage) live() (stop func()) {
+	used := make([]time.Duration, len(s.tenants))
+	var at time.Duration
+	return every(liveEvery, func() {
+		now := s.now()
+		s.sample(now, now-at, used)
+		at = now
+	})
+}
+
+// liveClock shows how the time passes while processes run, of which no more is known until they end.
+func (r *run) liveClock(began time.Time) (stop func()) {
+	if r.o.Live == nil {
+		return func() {}
+	}
+	return every(liveEvery, func() {
+		r.o.Live(Live{Mode: Processes, Elapsed: time.Since(began), Window: r.window(Processes)})
+	})
+}
+
+// every calls f now and at each interval, until the function that it returns is called, which waits for the last call.
+func every(interval time.Duration, f func()) (stop func()) {
 	done, gone := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(gone)
-		tick := time.NewTicker(liveEvery)
+		tick := time.NewTicker(interval)
 		defer tick.Stop()
-		used := make([]time.Duration, len(s.tenants))
-		var at time.Duration
 		for {
-			now := s.now()
-			s.sample(now, now-at, used)
-			at = now
+			f()
 			select {
 			case <-tick.C:
 			case <-done:

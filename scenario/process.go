@@ -51,6 +51,7 @@ func (r *run) processes(ctx context.Context) (*Phase, error) {
 		}
 	}
 	began := time.Now()
+	stopLive := r.liveClock(began)
 	var wg sync.WaitGroup
 	for i, c := range children {
 		if c != nil && err == nil {
@@ -58,6 +59,7 @@ func (r *run) processes(ctx context.Context) (*Phase, error) {
 		}
 	}
 	wg.Wait()
+	stopLive()
 	for _, c := range children {
 		if c != nil && c.reap != nil {
 			c.reap()

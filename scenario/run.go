@@ -137,7 +137,7 @@ func (r *run) rate(ctx context.Context, p *prepared) {
 // disturbance does not move.
 func (r *run) calibrate(ctx context.Context, p *prepared) (err error) {
 	defer recovered(p.spec.Name, &err)
-	quota := &counted{name: p.spec.Name, cap: p.spec.Memory}
+	quota := &counted{name: "job " + p.spec.Name, cap: p.spec.Memory}
 	it, free, err := p.instance(engine.Options{Device: r.device, Pool: r.pool, Quota: quota})
 	if err != nil {
 		return fmt.Errorf("job %s: %w", p.spec.Name, err)

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/broker"
 )
@@ -67,9 +68,13 @@ func (q quota) Release(n int64) {
 	}
 }
 
+// NewQuota returns a quota that grants everything up to a cap (0: everything), for a model that runs without a broker. Its
+// errors are of kind broker.ErrOverCap and begin with the name.
+func NewQuota(name string, limit share.Bytes) engine.Quota { return &counted{name: name, cap: limit} }
+
 // counted grants everything up to a cap and counts it: the quota of a job without a broker. It implements engine.Quota.
 type counted struct {
-	name string
+	name string      // what errors begin with
 	cap  share.Bytes // 0: none
 
 	mu   sync.Mutex
@@ -83,7 +88,7 @@ func (q *counted) Reserve(n int64) error {
 	defer q.mu.Unlock()
 	held := q.held + share.Bytes(n)
 	if q.cap > 0 && held > q.cap {
-		return fmt.Errorf("job %s: wants %v, cap %v: %w: raise memory or lower the batch", q.name, held, q.cap, broker.ErrOverCap)
+		return fmt.Errorf("%s: wants %v, cap %v: %w: raise memory or lower the batch", q.name, held, q.cap, broker.ErrOverCap)
 	}
 	q.held, q.peak = held, max(q.peak, held)
 	return nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/weirgpu/weir/internal/process"
 	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/plan"
+	"github.com/weirgpu/weir/scenario"
 )
 
 type benchResult struct {
@@ -61,6 +63,8 @@ func newBench() *cobra.Command {
 		Use:   "bench MODEL",
 		Short: "Measure the latency of one model, alone",
 		Args:  cobra.ExactArgs(1),
+
+		ValidArgsFunction: files("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if runs < 1 || warmup < 0 {
 				return fmt.Errorf("--runs %d --warmup %d: want at least 1 run and 0 warm-ups", runs, warmup)
@@ -78,7 +82,7 @@ func newBench() *cobra.Command {
 	}
 	dev.add(c)
 	model.add(c)
-	model.addInputs(c)
+	model.addRun(c)
 	c.Flags().IntVar(&runs, "runs", 30, "measured runs")
 	c.Flags().IntVar(&warmup, "warmup", 5, "runs before measuring")
 	c.Flags().BoolVar(&profile, "profile", false, "also time each step")
@@ -93,24 +97,18 @@ func benchModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFla
 		return nil, err
 	}
 	defer closeDevice()
-	m, err := compileModel(c, path, model, pool.Threads(), pass.Options{})
+	m, err := compileModel(c, path, model, d, pool.Threads(), pass.Options{})
 	if err != nil {
 		return nil, err
 	}
 	defer m.model.Close()
-	s, err := engine.Load(m.plan, engine.Options{Device: d, Pool: pool})
+	i, unload, err := m.load(d, pool, model)
 	if err != nil {
-		return nil, failed(err)
+		return nil, failed(fmt.Errorf("%s: %w", path, err))
 	}
-	defer s.Close()
-	i, err := s.Take()
-	if err != nil {
-		return nil, failed(err)
-	}
-	defer i.Put()
+	defer unload()
 	res := &benchResult{LoadMS: ms(time.Since(start)), PlanBytes: m.plan.PeakBytes(1), WeightBytes: m.plan.ConstBytes,
 		Steps: len(m.plan.Steps), Threads: pool.Threads(), Precision: "fp32", Device: d.Info().ID, Runs: runs, Flops: m.plan.Flops}
-	fill(i, m.inputs)
 	if err := i.Run(c.Context(), device.Open); err != nil {
 		return nil, failed(fmt.Errorf("%s: %w", path, err))
 	}
@@ -136,7 +134,9 @@ func timeRuns(c *cobra.Command, i *engine.Instance, m *compiled, res *benchResul
 		if k == warmup {
 			runtime.ReadMemStats(&before)
 		}
-		fill(i, m.inputs)
+		if err := scenario.FillInputs(i, m.inputs); err != nil {
+			return nil, err
+		}
 		t := time.Now()
 		if err := i.Run(c.Context(), device.Open); err != nil {
 			return nil, err
@@ -164,7 +164,9 @@ func summarise(res *benchResult, times []time.Duration) {
 func profileSteps(c *cobra.Command, i *engine.Instance, m *compiled, res *benchResult) error {
 	res.Profile = make([]stepCost, len(m.plan.Steps))
 	for round := range 5 {
-		fill(i, m.inputs)
+		if err := scenario.FillInputs(i, m.inputs); err != nil {
+			return err
+		}
 		last := time.Now()
 		err := i.Profile(c.Context(), func(k int, s *plan.Step) {
 			now := time.Now()
@@ -190,12 +192,7 @@ func profileSteps(c *cobra.Command, i *engine.Instance, m *compiled, res *benchR
 		res.ByKernel[k].Steps++
 		res.ByKernel[k].MS += p.MS
 	}
-	slices.SortFunc(res.ByKernel, func(a, b groupCost) int {
-		if a.MS > b.MS {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(res.ByKernel, func(a, b groupCost) int { return cmp.Compare(b.MS, a.MS) })
 	return nil
 }
 

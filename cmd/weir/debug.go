@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-
 	"github.com/spf13/cobra"
 
 	"github.com/weirgpu/weir/scenario"
@@ -17,7 +15,7 @@ func newDebug() *cobra.Command {
 		Short: "Run one job of a scenario as a process of its own, told by standard input",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return failed(scenario.RunChild(c.Context(), os.Stdin, os.Stdout))
+			return failed(scenario.RunChild(c.Context(), c.InOrStdin(), c.OutOrStdout()))
 		},
 	})
 	return c

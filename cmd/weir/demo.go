@@ -70,7 +70,7 @@ func demo(c *cobra.Command, f *shareFlags, models []string, dir string, duration
 		f.trace = filepath.Join(dir, "timeline.json")
 	}
 	rec := newRecorder(f.trace)
-	o := f.options(rec)
+	o := f.options(c, rec)
 	o.SoloDuration = duration / 2
 	o.Compare = []scenario.Mode{scenario.Threads, scenario.Processes}
 	o.Policies = []string{"fair", "priority"}
@@ -82,11 +82,11 @@ func demo(c *cobra.Command, f *shareFlags, models []string, dir string, duration
 	if err := errors.Join(writeTrace(f.trace, rec), writeReport(pagePath, res)); err != nil {
 		return failed(err)
 	}
-	if err := finishShare(c, res, f.asJSON); err != nil {
-		return err
+	if !f.asJSON {
+		printResult(c.OutOrStdout(), res)
 	}
 	fmt.Fprintf(talk, "\nreport    %s\ntimeline  %s  (open it at ui.perfetto.dev)\n", pagePath, f.trace)
-	return nil
+	return finishShare(c, res, f.asJSON)
 }
 
 func writeReport(path string, res *scenario.Result) (err error) {

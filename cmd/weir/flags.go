@@ -15,6 +15,7 @@ import (
 	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/scenario"
+	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -28,13 +29,19 @@ type deviceFlags struct {
 func (f *deviceFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.device, "device", "cpu:0", "device to run on")
 	c.Flags().IntVar(&f.threads, "threads", 0, "cores to use (default: the cores this process may use)")
-	c.Flags().StringVar(&f.precision, "precision", "auto", "arithmetic: fp32 or auto")
+	c.Flags().StringVar(&f.precision, "precision", "auto", "arithmetic: fp32, bf16 or auto")
+	completeFlag(c, "device", "cpu:0")
+	completeFlag(c, "precision", "fp32", "bf16", "auto")
 }
 
 // open checks the flags and opens the device and a pool for it; close gives both back.
 func (f *deviceFlags) open() (d device.Device, p *cpu.Pool, close func(), err error) {
-	if f.precision != "fp32" && f.precision != "auto" {
-		return nil, nil, nil, fmt.Errorf("--precision %s: want fp32 or auto", f.precision)
+	switch f.precision {
+	case "fp32", "auto":
+	case "bf16":
+		return nil, nil, nil, fmt.Errorf("--precision bf16: device %s computes in fp32 only: use fp32 or auto", f.device)
+	default:
+		return nil, nil, nil, fmt.Errorf("--precision %s: want fp32, bf16 or auto", f.precision)
 	}
 	if f.threads < 0 || f.threads > 4096 {
 		return nil, nil, nil, fmt.Errorf("--threads %d: want a number from 0 to 4096", f.threads)
@@ -47,11 +54,12 @@ func (f *deviceFlags) open() (d device.Device, p *cpu.Pool, close func(), err er
 	return dev, pool, func() { pool.Close(); _ = dev.Close() }, nil
 }
 
-// modelFlags choose the inputs of a model.
+// modelFlags choose the inputs of a model and the memory that it may hold.
 type modelFlags struct {
 	inputs []string
 	shapes []string
 	seed   uint64
+	memory share.Bytes
 }
 
 func (f *modelFlags) add(c *cobra.Command) {
@@ -59,39 +67,51 @@ func (f *modelFlags) add(c *cobra.Command) {
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of made-up inputs")
 }
 
-func (f *modelFlags) addInputs(c *cobra.Command) {
+// addRun adds the flags of commands that run the model.
+func (f *modelFlags) addRun(c *cobra.Command) {
 	c.Flags().StringArrayVar(&f.inputs, "input", nil, "an input from a .npy file, NAME=FILE (repeat for more)")
+	c.Flags().TextVar(&f.memory, "memory", share.Bytes(0), "most memory that the run may hold, such as 4GiB (0B: what the device has)")
 }
 
-// resolve returns the inputs' shapes and the inputs themselves.
-func (f *modelFlags) resolve(g *graph.Graph) (map[string][]int, []*tensor.Tensor, []string, error) {
-	files, err := pairs("--input", f.inputs)
+// request is what a model is run on.
+type request struct {
+	given  map[string]*tensor.Tensor
+	shapes map[string][]int
+}
+
+// resolve reads the given inputs and chooses the shapes of all.
+func (f *modelFlags) resolve(g *graph.Graph) (*request, error) {
+	named, err := pairs("--input", f.inputs)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
-	given, err := scenario.ReadInputs(g, files)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	asked := map[string]scenario.Shape{}
 	texts, err := pairs("--shape", f.shapes)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
+	r := &request{}
+	if r.given, err = scenario.ReadInputs(g, named); err != nil {
+		return nil, err
+	}
+	asked := map[string]scenario.Shape{}
 	for name, text := range texts {
 		if asked[name], err = scenario.ParseShape(text); err != nil {
-			return nil, nil, nil, fmt.Errorf("--shape %s: %w", name, err)
+			return nil, fmt.Errorf("--shape %s: %w", name, err)
 		}
 	}
-	shapes := scenario.InputShapes(g, asked, given)
-	inputs, err := scenario.MakeInputs(g, shapes, given, f.seed)
+	r.shapes, err = scenario.InputShapes(g, asked, r.given)
+	return r, err
+}
+
+// made lists the inputs that are made up.
+func (r *request) made(g *graph.Graph) []string {
 	var made []string
 	for _, v := range g.Inputs {
-		if given[v.Name] == nil {
+		if r.given[v.Name] == nil {
 			made = append(made, v.Name)
 		}
 	}
-	return shapes, inputs, made, err
+	return made
 }
 
 func pairs(flag string, list []string) (map[string]string, error) {
@@ -101,12 +121,15 @@ func pairs(flag string, list []string) (map[string]string, error) {
 		if !ok || name == "" || value == "" {
 			return nil, fmt.Errorf("%s %s: want NAME=VALUE", flag, s)
 		}
+		if _, ok := m[name]; ok {
+			return nil, fmt.Errorf("%s %s: %q is given twice", flag, s, name)
+		}
 		m[name] = value
 	}
 	return m, nil
 }
 
-// compiled is a model read, planned and ready to be loaded.
+// compiled is a model read, planned, found to fit its memory, and ready to be loaded.
 type compiled struct {
 	model  *onnx.Model
 	plan   *plan.Plan
@@ -114,20 +137,47 @@ type compiled struct {
 	made   []string // inputs that were made up
 }
 
-func compileModel(c *cobra.Command, path string, f *modelFlags, threads int, passes pass.Options) (*compiled, error) {
+func compileModel(c *cobra.Command, path string, f *modelFlags, d device.Device, threads int, passes pass.Options) (*compiled, error) {
 	m, err := onnx.Open(path, onnx.Options{})
 	if err != nil {
 		return nil, err
 	}
-	shapes, inputs, made, err := f.resolve(m.Graph)
-	if err == nil {
-		var p *plan.Plan
-		if p, err = plan.Compile(c.Context(), m.Graph, plan.Options{Shapes: shapes, Threads: threads, Passes: passes}); err == nil {
-			return &compiled{m, p, inputs, made}, nil
-		}
+	out := &compiled{model: m}
+	if err := out.compile(c, f, d, threads, passes); err != nil {
+		_ = m.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	_ = m.Close()
-	return nil, fmt.Errorf("%s: %w", path, err)
+	return out, nil
+}
+
+func (m *compiled) compile(c *cobra.Command, f *modelFlags, d device.Device, threads int, passes pass.Options) error {
+	g := m.model.Graph
+	r, err := f.resolve(g)
+	if err != nil {
+		return err
+	}
+	if m.plan, err = plan.Compile(c.Context(), g, plan.Options{Shapes: r.shapes, Threads: threads, Passes: passes}); err != nil {
+		return err
+	}
+	// Inputs are made up after the check of memory, which they may exceed as much as the plan does.
+	if err := f.fits(m.plan, d.Info()); err != nil {
+		return err
+	}
+	m.made = r.made(g)
+	m.inputs, err = scenario.MakeInputs(g, r.shapes, r.given, f.seed)
+	return err
+}
+
+// fits compares what a plan needs with what it may have.
+func (f *modelFlags) fits(p *plan.Plan, d device.Info) error {
+	need, has := share.Bytes(p.PeakBytes(1)), share.Bytes(d.MemoryBytes)
+	if f.memory > 0 && (need > f.memory || need < 0) {
+		return fmt.Errorf("needs %v, --memory %v: raise --memory or lower --shape", need, f.memory)
+	}
+	if has > 0 && (need > has || need < 0) {
+		return fmt.Errorf("needs %v, device %s has %v: lower --shape", need, d.ID, has)
+	}
+	return nil
 }
 
 func printJSON(w io.Writer, v any) error {

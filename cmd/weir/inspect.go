@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -45,32 +46,43 @@ func newInspect() *cobra.Command {
 		Use:   "inspect MODEL",
 		Short: "Show a model's graph, operators, shapes, cost and memory plan",
 		Args:  cobra.ExactArgs(1),
+
+		ValidArgsFunction: files("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {
 			m, err := onnx.Open(args[0], onnx.Options{})
 			if err != nil {
 				return err
 			}
 			defer m.Close()
-			if dump != "" {
-				return dumpGraph(c, m.Graph, &model, dump, until)
+			if dump != "" || until != "" {
+				return dumpGraph(c, args[0], m.Graph, &model, dump, until)
 			}
-			res := inspect(c, m.Graph, &dev, &model)
+			res, err := inspect(c, m.Graph, &dev, &model)
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
 			if asJSON {
-				return printJSON(c.OutOrStdout(), res)
+				err = printJSON(c.OutOrStdout(), res)
+			} else {
+				printInspect(c.OutOrStdout(), res)
 			}
-			printInspect(c.OutOrStdout(), res)
-			return nil
+			if err == nil && res.PlanError != "" {
+				err = fmt.Errorf("%s: no plan: %s", args[0], res.PlanError)
+			}
+			return err
 		},
 	}
 	dev.add(c)
 	model.add(c)
-	c.Flags().StringVar(&dump, "dump", "", "print the graph instead: text, dot or html")
-	c.Flags().StringVar(&until, "pass", "", "with --dump: the stage after this pass, or all for every stage (html)")
+	c.Flags().StringVar(&dump, "dump", "", "print the graph instead: text, exact (with all weights), dot or html")
+	c.Flags().StringVar(&until, "pass", "", "the stage after this pass, or all for every stage (with --dump)")
+	completeFlag(c, "dump", "text", "exact", "dot", "html")
+	completeFlag(c, "pass", stageNames()...)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }
 
-func inspect(c *cobra.Command, g *graph.Graph, dev *deviceFlags, model *modelFlags) *inspectResult {
+func inspect(c *cobra.Command, g *graph.Graph, dev *deviceFlags, model *modelFlags) (*inspectResult, error) {
 	res := &inspectResult{Name: g.Name, Inputs: lines(g.Inputs), Outputs: lines(g.Outputs), Opsets: g.Opsets, Operators: map[string]int{}}
 	g.Walk(func(b *graph.Graph) {
 		for _, n := range b.Nodes {
@@ -84,27 +96,23 @@ func inspect(c *cobra.Command, g *graph.Graph, dev *deviceFlags, model *modelFla
 			}
 		}
 	})
-	p, err := inspectPlan(c, g, dev, model)
-	if err != nil {
-		res.PlanError = err.Error()
-		return res
-	}
-	res.PeakBytes, res.ArenaBytes, res.PackedBytes = p.PeakBytes(1), p.ArenaBytes, p.PackedBytes
-	res.Steps, res.Flops = len(p.Steps), p.Flops
-	return res
-}
-
-func inspectPlan(c *cobra.Command, g *graph.Graph, dev *deviceFlags, model *modelFlags) (*plan.Plan, error) {
 	_, pool, closeDevice, err := dev.open()
 	if err != nil {
 		return nil, err
 	}
 	defer closeDevice()
-	shapes, _, _, err := model.resolve(g)
+	r, err := model.resolve(g)
 	if err != nil {
 		return nil, err
 	}
-	return plan.Compile(c.Context(), g, plan.Options{Shapes: shapes, Threads: pool.Threads()})
+	p, err := plan.Compile(c.Context(), g, plan.Options{Shapes: r.shapes, Threads: pool.Threads()})
+	if err != nil {
+		res.PlanError = err.Error()
+		return res, nil
+	}
+	res.PeakBytes, res.ArenaBytes, res.PackedBytes = p.PeakBytes(1), p.ArenaBytes, p.PackedBytes
+	res.Steps, res.Flops = len(p.Steps), p.Flops
+	return res, nil
 }
 
 func lines(vs []*graph.Value) []valueLine {
@@ -135,38 +143,55 @@ func printInspect(w io.Writer, r *inspectResult) {
 }
 
 // dumpGraph prints a graph, or what the passes make of it.
-func dumpGraph(c *cobra.Command, g *graph.Graph, model *modelFlags, form, until string) error {
+func dumpGraph(c *cobra.Command, path string, g *graph.Graph, model *modelFlags, form, until string) error {
+	if !slices.Contains([]string{"", "text", "exact", "dot", "html"}, form) {
+		return fmt.Errorf("--dump %s: want text, exact, dot or html", form)
+	}
 	stages := []graph.Stage{{Name: "as read", Graph: g}}
 	if until != "" {
-		shapes, _, _, err := model.resolve(g)
+		var err error
+		if stages, err = runStages(c, g, model); err == nil {
+			stages, err = stagesUntil(stages, until)
+		}
 		if err != nil {
-			return err
-		}
-		s, err := g.Specialize(shapes)
-		if err != nil {
-			return err
-		}
-		stages = nil
-		record := func(name string, g *graph.Graph) {
-			stages = append(stages, graph.Stage{Name: name, Graph: g.Clone()})
-		}
-		if _, err := pass.Run(c.Context(), s, pass.Options{Dump: record}); err != nil {
-			return err
-		}
-		if stages, err = stagesUntil(stages, until); err != nil {
-			return err
+			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	last := stages[len(stages)-1].Graph
-	switch form {
-	case "text":
-		return graph.Print(c.OutOrStdout(), last)
-	case "dot":
-		return graph.Dot(c.OutOrStdout(), last)
-	case "html":
-		return graph.HTML(c.OutOrStdout(), stages)
+	w := c.OutOrStdout()
+	if form == "html" {
+		return graph.HTML(w, filepath.Base(path), stages)
 	}
-	return fmt.Errorf("--dump %s: want text, dot or html", form)
+	if until != "all" {
+		stages = stages[len(stages)-1:]
+	}
+	write := map[string]func(io.Writer, *graph.Graph) error{"": graph.Brief, "text": graph.Brief, "exact": graph.Print, "dot": graph.Dot}[form]
+	for _, s := range stages {
+		if len(stages) > 1 && form != "dot" {
+			fmt.Fprintf(w, "# %s\n", s.Name)
+		}
+		if err := write(w, s.Graph); err != nil {
+			return failed(err)
+		}
+	}
+	return nil
+}
+
+// runStages runs the passes and keeps the graph after each.
+func runStages(c *cobra.Command, g *graph.Graph, model *modelFlags) ([]graph.Stage, error) {
+	r, err := model.resolve(g)
+	if err != nil {
+		return nil, err
+	}
+	s, err := g.Specialize(r.shapes)
+	if err != nil {
+		return nil, err
+	}
+	var stages []graph.Stage
+	record := func(name string, g *graph.Graph) {
+		stages = append(stages, graph.Stage{Name: name, Graph: g.Clone()})
+	}
+	_, err = pass.Run(c.Context(), s, pass.Options{Dump: record})
+	return stages, err
 }
 
 // stagesUntil keeps the stages up to the last one of the named pass.

@@ -8,13 +8,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/engine"
 )
 
 func main() {
@@ -22,22 +25,45 @@ func main() {
 	cpu.ReserveProcs(2)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	os.Exit(execute(ctx, os.Args[1:]))
+	os.Exit(execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-func execute(ctx context.Context, args []string) int {
+// execute runs one command line and returns its exit code.
+func execute(ctx context.Context, args []string, in io.Reader, out, talk io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(talk)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintln(os.Stderr, "weir:", err)
+	if ctx.Err() != nil {
+		fmt.Fprintln(talk, "weir: stopped")
+		return 1
+	}
+	fmt.Fprintln(talk, "weir:", message(err))
 	var f *failure
 	if errors.As(err, &f) {
 		return f.code
 	}
 	return 2
+}
+
+// message puts an error on one line; the stack of a fault, which a bug report needs, stays below it.
+func message(err error) string {
+	text := strings.TrimSpace(err.Error())
+	if errors.Is(err, engine.ErrFault) || errors.Is(err, cpu.ErrPanic) {
+		return text
+	}
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "; ")
 }
 
 // failure is an error with the exit code that it means.
@@ -70,6 +96,9 @@ func newRoot() *cobra.Command {
 		Args:          cobra.NoArgs,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fmt.Errorf("%w: see %s --help", err, c.CommandPath())
+	})
 	root.AddCommand(newDemo(), newShare(), newRun(), newBench(), newInspect(), newOptimize(), newVerify(), newModel(), newDevice(), newDebug())
 	return root
 }

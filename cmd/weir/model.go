@@ -22,11 +22,12 @@ func newModel() *cobra.Command {
 	var asJSON bool
 	var seed uint64
 	create := &cobra.Command{
-		Use:       "new ARCH OUT",
-		Short:     "Write a standard architecture with seeded random weights",
-		Long:      "Write a standard architecture with seeded random weights: " + strings.Join(names, ", ") + ".",
-		Args:      cobra.ExactArgs(2),
-		ValidArgs: names,
+		Use:   "new ARCH OUT",
+		Short: "Write a standard architecture with seeded random weights",
+		Long:  "Write a standard architecture with seeded random weights: " + strings.Join(names, ", ") + ".",
+		Args:  cobra.ExactArgs(2),
+
+		ValidArgsFunction: firstOf(names),
 		RunE: func(c *cobra.Command, args []string) error {
 			g, err := zoo.New(args[0], zoo.Options{Seed: seed})
 			if err != nil {

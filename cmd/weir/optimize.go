@@ -29,13 +29,15 @@ func newOptimize() *cobra.Command {
 		Use:   "optimize IN OUT",
 		Short: "Run the portable passes and write ONNX that other runtimes load too",
 		Args:  cobra.ExactArgs(2),
+
+		ValidArgsFunction: files("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {
 			m, err := onnx.Open(args[0], onnx.Options{})
 			if err != nil {
 				return err
 			}
 			defer m.Close()
-			res := optimizeResult{NodesBefore: countNodes(m.Graph)}
+			res := optimizeResult{NodesBefore: countNodes(m.Graph), Passes: []passResult{}}
 			report, err := pass.Run(c.Context(), m.Graph, pass.Options{Portable: true, Off: off, StopAfter: stopAfter, Check: check})
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
@@ -58,6 +60,7 @@ func newOptimize() *cobra.Command {
 		},
 	}
 	c.Flags().StringSliceVar(&off, "off", nil, "passes to leave out")
+	completeFlag(c, "off", pass.Names()...)
 	c.Flags().IntVar(&stopAfter, "stop-after", 0, "stop after that many patches, to find a wrong one by halving (0: do all)")
 	c.Flags().BoolVar(&check, "check", false, "check the graph before and after every patch")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")

@@ -11,8 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/pass"
+	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/tensor/npy"
 )
@@ -40,7 +42,8 @@ func newRun() *cobra.Command {
 		Short: "Run one inference",
 		Long: "Run one inference of an ONNX model. Inputs that are not given are made up: floats uniform from 0 to 1, integers 1,\n" +
 			"booleans true, symbolic dimensions 1 unless --shape says otherwise.",
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: files("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {
 			res, outs, err := runModel(c, args[0], &dev, &model, output)
 			if err != nil {
@@ -58,7 +61,7 @@ func newRun() *cobra.Command {
 	}
 	dev.add(c)
 	model.add(c)
-	model.addInputs(c)
+	model.addRun(c)
 	c.Flags().StringVar(&output, "output", "", "folder to write the outputs to as .npy files; it is made if it is missing")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
@@ -86,7 +89,7 @@ func runModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFlags
 		return nil, nil, err
 	}
 	defer closeDevice()
-	m, err := compileModel(c, path, model, pool.Threads(), pass.Options{})
+	m, err := compileModel(c, path, model, d, pool.Threads(), pass.Options{})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -94,17 +97,11 @@ func runModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFlags
 	if len(m.made) > 0 {
 		fmt.Fprintf(c.ErrOrStderr(), "made up: %s (floats 0 to 1 from seed %d, integers 1)\n", strings.Join(m.made, ", "), model.seed)
 	}
-	s, err := engine.Load(m.plan, engine.Options{Device: d, Pool: pool})
+	i, unload, err := m.load(d, pool, model)
 	if err != nil {
-		return nil, nil, failed(err)
+		return nil, nil, failed(fmt.Errorf("%s: %w", path, err))
 	}
-	defer s.Close()
-	i, err := s.Take()
-	if err != nil {
-		return nil, nil, failed(err)
-	}
-	defer i.Put()
-	fill(i, m.inputs)
+	defer unload()
 	loaded := time.Now()
 	if err := i.Run(c.Context(), device.Open); err != nil {
 		return nil, nil, failed(fmt.Errorf("%s: %w", path, err))
@@ -114,12 +111,22 @@ func runModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFlags
 	return res, outs, err
 }
 
-func fill(i *engine.Instance, inputs []*tensor.Tensor) {
-	for k, t := range i.Inputs() {
-		if t.Strings = inputs[k].Strings; t.DType != tensor.String {
-			copy(t.Data, inputs[k].Data)
-		}
+// load makes an instance with its inputs filled; unload gives its memory back.
+func (m *compiled) load(d device.Device, pool *cpu.Pool, f *modelFlags) (i *engine.Instance, unload func(), err error) {
+	s, err := engine.Load(m.plan, engine.Options{Device: d, Pool: pool, Quota: scenario.NewQuota("--memory", f.memory)})
+	if err != nil {
+		return nil, nil, err
 	}
+	if i, err = s.Take(); err != nil {
+		s.Close()
+		return nil, nil, err
+	}
+	unload = func() { i.Put(); s.Close() }
+	if err := scenario.FillInputs(i, m.inputs); err != nil {
+		unload()
+		return nil, nil, err
+	}
+	return i, unload, nil
 }
 
 func writeOutputs(res *runResult, i *engine.Instance, m *compiled, dir string) ([]*tensor.Tensor, error) {
@@ -129,8 +136,9 @@ func writeOutputs(res *runResult, i *engine.Instance, m *compiled, dir string) (
 		}
 	}
 	var outs []*tensor.Tensor
+	res.Outputs = []outputFile{}
 	for k, t := range i.Outputs() {
-		o := outputFile{Name: m.plan.Graph.Outputs[k].Name, DType: t.DType.String(), Shape: t.Shape}
+		o := outputFile{Name: m.plan.Graph.Outputs[k].Name, DType: t.DType.String(), Shape: append([]int{}, t.Shape...)}
 		if dir != "" {
 			o.File = filepath.Join(dir, fileName(o.Name, k)+".npy")
 			if err := writeNPY(o.File, t); err != nil {

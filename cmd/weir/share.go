@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,7 +18,10 @@ import (
 	"github.com/weirgpu/weir/scenario/view"
 )
 
-func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
 
 // shareFlags are those of share and demo.
 type shareFlags struct {
@@ -38,10 +40,10 @@ func (f *shareFlags) add(c *cobra.Command) {
 }
 
 // options makes the scenario options that the flags say.
-func (f *shareFlags) options(rec *trace.Recorder) scenario.Options {
+func (f *shareFlags) options(c *cobra.Command, rec *trace.Recorder) scenario.Options {
 	o := scenario.Options{Threads: f.threads, Solo: !f.noSolo, Trace: rec}
 	if f.verbose {
-		o.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+		o.Log = slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
 	}
 	if exe, err := os.Executable(); err == nil {
 		o.Child = []string{exe, "debug", "job"}
@@ -59,35 +61,61 @@ func newRecorder(path string) *trace.Recorder {
 	return trace.New(clock.NewReal(), traceEvents)
 }
 
+// scenarioFlags replace what a scenario file says.
+type scenarioFlags struct {
+	device   string
+	policy   string
+	duration time.Duration
+	seed     uint64
+	compare  []string
+}
+
+func (f *scenarioFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.device, "device", "", "device in place of the scenario's")
+	c.Flags().StringVar(&f.policy, "policy", "", "policy in place of the scenario's: "+strings.Join(policyNames(), ", "))
+	c.Flags().DurationVar(&f.duration, "duration", 0, "duration in place of the scenario's")
+	c.Flags().StringSliceVar(&f.compare, "compare", nil, "also run without a broker: threads, processes")
+	c.Flags().Uint64Var(&f.seed, "seed", 0, "seed in place of the scenario's")
+	completeFlag(c, "device", "cpu:0")
+	completeFlag(c, "policy", policyNames()...)
+	completeFlag(c, "compare", modeNames()...)
+}
+
+func (f *scenarioFlags) apply(c *cobra.Command, s *scenario.Scenario, o *scenario.Options) {
+	if f.device != "" {
+		s.Device = f.device
+	}
+	if f.policy != "" {
+		s.Policy = f.policy
+	}
+	if c.Flags().Changed("duration") {
+		s.Duration = f.duration
+	}
+	if c.Flags().Changed("seed") {
+		s.Seed = f.seed
+	}
+	for _, m := range f.compare {
+		o.Compare = append(o.Compare, scenario.Mode(m))
+	}
+}
+
 func newShare() *cobra.Command {
 	var f shareFlags
-	var policy string
-	var duration time.Duration
-	var compare []string
-	var seed uint64
+	var override scenarioFlags
 	c := &cobra.Command{
 		Use:   "share SCENARIO.yaml",
 		Short: "Run several jobs on one device under a policy, each also alone first",
 		Args:  cobra.ExactArgs(1),
+
+		ValidArgsFunction: files("yaml", "yml"),
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := scenario.Load(args[0])
 			if err != nil {
 				return err
 			}
-			if policy != "" {
-				s.Policy = policy
-			}
-			if duration > 0 {
-				s.Duration = duration
-			}
-			if c.Flags().Changed("seed") {
-				s.Seed = seed
-			}
 			rec := newRecorder(f.trace)
-			o := f.options(rec)
-			for _, m := range compare {
-				o.Compare = append(o.Compare, scenario.Mode(m))
-			}
+			o := f.options(c, rec)
+			override.apply(c, s, &o)
 			res, err := runScenario(c, s, o)
 			if err != nil {
 				return err
@@ -95,25 +123,25 @@ func newShare() *cobra.Command {
 			if err := writeTrace(f.trace, rec); err != nil {
 				return failed(err)
 			}
+			if !f.asJSON {
+				printResult(c.OutOrStdout(), res)
+			}
 			return finishShare(c, res, f.asJSON)
 		},
 	}
 	f.add(c)
+	override.add(c)
 	c.Flags().BoolVar(&f.noSolo, "no-solo", false, "do not run each job alone first")
-	c.Flags().StringVar(&policy, "policy", "", "policy to use in place of the scenario's")
-	c.Flags().DurationVar(&duration, "duration", 0, "duration in place of the scenario's")
-	c.Flags().StringSliceVar(&compare, "compare", nil, "also run without a broker: threads, processes")
-	c.Flags().Uint64Var(&seed, "seed", 0, "seed in place of the scenario's")
 	return c
 }
 
 // runScenario runs a scenario with the view that fits standard error.
 func runScenario(c *cobra.Command, s *scenario.Scenario, o scenario.Options) (*scenario.Result, error) {
-	v := view.New(os.Stderr)
+	v := view.New(c.ErrOrStderr())
 	o.Live, o.Progress = v.Live, v.Stage
 	res, err := scenario.Run(c.Context(), s, o)
 	v.Close()
-	if err != nil && !errors.Is(err, scenario.ErrScenario) && c.Context().Err() != nil {
+	if err != nil && !errors.Is(err, scenario.ErrScenario) {
 		return nil, failed(err)
 	}
 	return res, err
@@ -131,70 +159,20 @@ func writeTrace(path string, rec *trace.Recorder) (err error) {
 	return rec.WriteJSON(f)
 }
 
-// finishShare prints a result; a job that did not run to its end makes exit code 1.
+// finishShare prints the JSON form of a result where it is asked for; a job that did not run to its end makes exit code 1.
 func finishShare(c *cobra.Command, res *scenario.Result, asJSON bool) error {
 	if asJSON {
 		if err := printJSON(c.OutOrStdout(), res); err != nil {
 			return failed(err)
 		}
-	} else {
-		printPhases(c.OutOrStdout(), res.Phases)
 	}
 	var bad []error
 	for _, p := range res.Phases {
 		for _, j := range p.Jobs {
 			if j.Status != scenario.StatusDone {
-				bad = append(bad, fmt.Errorf("%s under %s: %s", j.Name, phaseName(p), firstLine(j.Error)))
+				bad = append(bad, fmt.Errorf("%s, %s: %s", phaseName(&p), j.Status, j.Error))
 			}
 		}
 	}
 	return failed(errors.Join(bad...))
-}
-
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return line
-}
-
-// phaseName names a phase for people.
-func phaseName(p scenario.Phase) string {
-	switch p.Mode {
-	case scenario.Shared:
-		return "weir, " + p.Policy
-	case scenario.Threads:
-		return "OS, goroutine pools"
-	case scenario.Processes:
-		return "OS, processes (nice)"
-	}
-	return "alone"
-}
-
-func printPhases(w io.Writer, phases []scenario.Phase) {
-	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "job\tclass\tclaims\tgot\tit/s\tslowdown\tp50 ms\tp99 ms\tmemory\tcap\tstatus\t")
-	for _, p := range phases {
-		fmt.Fprintf(t, "-- %s\t\t\t\t\t\t\t\t\t\t\t\n", phaseName(p))
-		for _, j := range p.Jobs {
-			got, slow := "", ""
-			if p.Mode == scenario.Shared {
-				got = fmt.Sprintf("%.0f %%", 100*j.DeviceShare)
-			}
-			if j.Slowdown > 0 && p.Mode != scenario.Solo {
-				slow = fmt.Sprintf("%.2f", j.Slowdown)
-			}
-			fmt.Fprintf(t, "%s\t%v\t%.0f %%\t%s\t%.1f\t%s\t%.2f\t%.2f\t%.0f MiB\t%s\t%s\t\n", j.Name, j.Class, 100*j.Compute, got, j.IterationsPerS,
-				slow, j.Latency.P50, j.Latency.P99, float64(j.MemoryPeakBytes)/(1<<20), capText(j.MemoryCapBytes), j.Status)
-		}
-		if p.ThroughputVsSolo > 0 && p.Mode != scenario.Solo {
-			fmt.Fprintf(t, "sum of throughput against alone\t\t\t\t%.2f\t\t\t\t\t\t\t\n", p.ThroughputVsSolo)
-		}
-	}
-	t.Flush()
-}
-
-func capText(n int64) string {
-	if n == 0 {
-		return "none"
-	}
-	return fmt.Sprintf("%.0f MiB", float64(n)/(1<<20))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 
 	"github.com/schollz/progressbar/v3"
@@ -16,6 +15,7 @@ import (
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/plan"
+	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -65,7 +65,7 @@ func newVerify() *cobra.Command {
 
 // verifyAll runs case by case, with a progress bar where a person watches.
 func verifyAll(c *cobra.Command, cases []*conformance.Case, run conformance.Runner) *conformance.Report {
-	bar := progressbar.NewOptions(len(cases), progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetVisibility(isTerminal(os.Stderr)),
+	bar := progressbar.NewOptions(len(cases), progressbar.OptionSetWriter(c.ErrOrStderr()), progressbar.OptionSetVisibility(isTerminal(c.ErrOrStderr())),
 		progressbar.OptionSetDescription("verifying"), progressbar.OptionClearOnFinish())
 	counted := func(ctx context.Context, m *onnx.Model, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		defer bar.Add(1)
@@ -113,7 +113,9 @@ func engineRunner(d device.Device, pool *cpu.Pool) conformance.Runner {
 			return nil, err
 		}
 		defer i.Put()
-		fill(i, in)
+		if err := scenario.FillInputs(i, in); err != nil {
+			return nil, err
+		}
 		if err := i.Run(ctx, device.Open); err != nil {
 			return nil, err
 		}

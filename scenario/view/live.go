@@ -22,7 +22,7 @@ type live struct {
 func newLive(f *os.File) *live {
 	v := &live{done: make(chan struct{})}
 	// Input is left to the shell, so that an interrupt reaches the process as a signal as everywhere else.
-	v.program = tea.NewProgram(screen{}, tea.WithOutput(f), tea.WithInput(nil), tea.WithoutSignalHandler())
+	v.program = tea.NewProgram(screen{width: defaultWidth}, tea.WithOutput(f), tea.WithInput(nil), tea.WithoutSignalHandler())
 	go func() {
 		defer close(v.done)
 		// A terminal that cannot be drawn on costs the view, not the run.
@@ -47,6 +47,9 @@ func (v *live) Close() {
 	})
 }
 
+// defaultWidth is assumed until the terminal has told its own.
+const defaultWidth = 80
+
 // screen is what is drawn: the stages so far and the running phase.
 type screen struct {
 	stages []string
@@ -66,40 +69,105 @@ func (s screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case scenario.Live:
 		s.now = m
 	case tea.WindowSizeMsg:
-		s.width = m.Width
+		if m.Width > 0 {
+			s.width = m.Width
+		}
 	}
 	return s, nil
 }
 
+// View implements tea.Model.
+func (s screen) View() tea.View { return tea.NewView(s.text()) }
+
 var (
 	faint   = lipgloss.NewStyle().Faint(true)
 	bold    = lipgloss.NewStyle().Bold(true)
+	warning = lipgloss.NewStyle().Foreground(lipgloss.Color("208"))
 	palette = []lipgloss.Style{
 		lipgloss.NewStyle().Foreground(lipgloss.Color("39")), lipgloss.NewStyle().Foreground(lipgloss.Color("208")),
 		lipgloss.NewStyle().Foreground(lipgloss.Color("78")), lipgloss.NewStyle().Foreground(lipgloss.Color("170")),
 	}
 )
 
-// View implements tea.Model.
-func (s screen) View() tea.View { return tea.NewView(s.text()) }
-
+// text draws the screen; no line is wider than the terminal, which would break drawing in place.
 func (s screen) text() string {
-	var b strings.Builder
+	var lines []string
 	for i, stage := range s.stages {
 		if i < len(s.stages)-1 {
-			fmt.Fprintln(&b, faint.Render("done  "+stage))
+			lines = append(lines, faint.Render("done  "+stage))
 			continue
 		}
-		fmt.Fprintln(&b, bold.Render(stage)+faint.Render(progress(s.now)))
+		lines = append(lines, bold.Render(stage)+faint.Render(progress(s.now)))
 	}
-	if len(s.now.Jobs) == 0 {
-		return b.String()
+	if len(s.now.Jobs) > 0 {
+		lines = append(lines, s.table()...)
 	}
-	fmt.Fprintln(&b, faint.Render(fmt.Sprintf("%-14s %-13s %-22s %6s %16s %9s %9s", "job", "class", "device time", "queue", "memory / cap", "p50 ms", "p99 ms")))
+	fit := lipgloss.NewStyle().MaxWidth(s.width)
+	for i, line := range lines {
+		lines[i] = fit.Render(line)
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// column is one column of the table. A terminal narrower than from does without it.
+type column struct {
+	title string
+	width int // negative: to the left
+	from  int
+	cell  func(j scenario.LiveJob, color lipgloss.Style) string
+}
+
+var columns = []column{
+	{"job", -14, 0, func(j scenario.LiveJob, _ lipgloss.Style) string { return clip(j.Name, 14) }},
+	{"class", -13, 96, func(j scenario.LiveJob, _ lipgloss.Style) string { return j.Class.String() }},
+	{"device", -barWidth, 70, bar},
+	{"", 5, 0, func(j scenario.LiveJob, _ lipgloss.Style) string {
+		if j.Recent < 0 {
+			return ""
+		}
+		return fmt.Sprintf("%.0f %%", 100*j.Recent)
+	}},
+	{"", 1, 0, func(j scenario.LiveJob, _ lipgloss.Style) string {
+		if j.Running {
+			return "▶"
+		}
+		return ""
+	}},
+	{"queue", 5, 0, func(j scenario.LiveJob, _ lipgloss.Style) string { return fmt.Sprint(j.Queue) }},
+	{"memory of cap", 16, 84, func(j scenario.LiveJob, _ lipgloss.Style) string { return memory(j) }},
+	{"p50 ms", 8, 0, func(j scenario.LiveJob, _ lipgloss.Style) string { return latency(j, j.Latency.P50) }},
+	{"p99 ms", 8, 0, func(j scenario.LiveJob, _ lipgloss.Style) string { return latency(j, j.Latency.P99) }},
+}
+
+func (s screen) table() []string {
+	head := make([]string, 0, len(columns))
+	for _, c := range columns {
+		if s.width >= c.from {
+			head = append(head, pad(c.title, c.width))
+		}
+	}
+	lines := []string{faint.Render(strings.Join(head, " "))}
 	for i, j := range s.now.Jobs {
-		fmt.Fprintln(&b, row(j, palette[i%len(palette)]))
+		var cells []string
+		for _, c := range columns {
+			if s.width >= c.from {
+				cells = append(cells, pad(c.cell(j, palette[i%len(palette)]), c.width))
+			}
+		}
+		lines = append(lines, strings.Join(cells, " "))
+		if j.Error != "" {
+			lines = append(lines, warning.Render("  "+j.Error))
+		}
 	}
-	return b.String()
+	return lines
+}
+
+// pad widens a styled cell to the column.
+func pad(cell string, width int) string {
+	if width < 0 {
+		return cell + strings.Repeat(" ", max(0, -width-lipgloss.Width(cell)))
+	}
+	return strings.Repeat(" ", max(0, width-lipgloss.Width(cell))) + cell
 }
 
 func progress(l scenario.Live) string {
@@ -114,31 +182,27 @@ func progress(l scenario.Live) string {
 
 const barWidth = 14
 
-func row(j scenario.LiveJob, color lipgloss.Style) string {
-	bar, share := strings.Repeat("·", barWidth), "     "
-	if j.Recent >= 0 {
-		n := min(barWidth, int(j.Recent*barWidth+0.5))
-		bar = color.Render(strings.Repeat("█", n)) + faint.Render(strings.Repeat("·", barWidth-n))
-		share = fmt.Sprintf("%4.0f%%", 100*j.Recent)
+func bar(j scenario.LiveJob, color lipgloss.Style) string {
+	if j.Recent < 0 {
+		return faint.Render("the OS decides")
 	}
-	running := " "
-	if j.Running {
-		running = "▶"
-	}
-	line := fmt.Sprintf("%-14s %-13v %s %s %s %6d %16s %9.2f %9.2f", clip(j.Name, 14), j.Class, bar, share, running, j.Queue,
-		memory(j), j.Latency.P50, j.Latency.P99)
-	if j.Error != "" {
-		line += "  " + clip(j.Error, 60)
-	}
-	return line
+	n := min(barWidth, int(j.Recent*barWidth+0.5))
+	return color.Render(strings.Repeat("█", n)) + faint.Render(strings.Repeat("·", barWidth-n))
 }
 
 func memory(j scenario.LiveJob) string {
 	const mib = 1 << 20
 	if j.Cap == 0 {
-		return fmt.Sprintf("%d MiB", int64(j.Held)/mib)
+		return fmt.Sprintf("%.0f MiB", float64(j.Held)/mib)
 	}
-	return fmt.Sprintf("%d / %d MiB", int64(j.Held)/mib, int64(j.Cap)/mib)
+	return fmt.Sprintf("%.0f of %.0f MiB", float64(j.Held)/mib, float64(j.Cap)/mib)
+}
+
+func latency(j scenario.LiveJob, ms float64) string {
+	if j.Iterations == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.1f", ms)
 }
 
 func clip(s string, n int) string {

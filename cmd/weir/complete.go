@@ -1,0 +1,45 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/weirgpu/weir/pass"
+	"github.com/weirgpu/weir/scenario"
+	"github.com/weirgpu/weir/share/policy"
+)
+
+// files completes every argument with files of the given extensions, and folders on the way to them.
+func files(extensions ...string) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return extensions, cobra.ShellCompDirectiveFilterFileExt
+	}
+}
+
+// firstOf completes the first argument with words and the others with file names.
+func firstOf(words []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeFlag completes a flag's value with words. The flag must exist, which is up to the caller.
+func completeFlag(c *cobra.Command, flag string, words ...string) {
+	if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err)
+	}
+}
+
+func policyNames() []string {
+	var names []string
+	for _, r := range policy.All() {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+func stageNames() []string { return append([]string{"all"}, pass.Names()...) }
+
+func modeNames() []string { return []string{string(scenario.Threads), string(scenario.Processes)} }

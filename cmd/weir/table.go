@@ -1,0 +1,179 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/weirgpu/weir/scenario"
+	"github.com/weirgpu/weir/share"
+)
+
+// phaseName names a phase for people.
+func phaseName(p *scenario.Phase) string {
+	switch p.Mode {
+	case scenario.Shared:
+		return "weir, policy " + p.Policy
+	case scenario.Threads:
+		return "the OS, goroutine pools"
+	case scenario.Processes:
+		return "the OS, processes"
+	}
+	return "each job alone"
+}
+
+// printResult prints the table of a result and what it shows.
+func printResult(w io.Writer, res *scenario.Result) {
+	printPhases(w, res.Phases)
+	if lines := explain(res.Phases); len(lines) > 0 {
+		fmt.Fprintf(w, "\n%s\n", strings.Join(lines, "\n"))
+	}
+}
+
+// table is text in columns, the first two to the left, the numbers to the right. A row of one cell is a heading.
+type table [][]string
+
+var phaseColumns = []string{"", "class", "promised", "device", "per s", "of alone", "p50 ms", "p99 ms", "memory", ""}
+
+func printPhases(w io.Writer, phases []scenario.Phase) {
+	t := table{phaseColumns}
+	for i := range phases {
+		p := &phases[i]
+		heading := phaseName(p)
+		if p.ThroughputVsSolo > 0 && p.Mode != scenario.Solo {
+			heading += fmt.Sprintf(": total throughput %.2f of alone", p.ThroughputVsSolo)
+		}
+		t = append(t, []string{heading})
+		for k := range p.Jobs {
+			t = append(t, jobRow(p, &p.Jobs[k]))
+		}
+	}
+	t.print(w)
+}
+
+func jobRow(p *scenario.Phase, j *scenario.JobResult) []string {
+	row := []string{"  " + j.Name, j.Class.String(), promised(j), "", "", "", "", "", "", ""}
+	if j.Status != scenario.StatusDone {
+		row[9] = j.Status
+	}
+	if j.Iterations == 0 {
+		return row
+	}
+	if p.Mode == scenario.Shared || p.Mode == scenario.Solo {
+		row[3] = fmt.Sprintf("%.0f %%", 100*j.DeviceShare)
+	}
+	row[4] = figure(j.IterationsPerS)
+	if j.SoloPerS > 0 && p.Mode != scenario.Solo {
+		row[5] = fmt.Sprintf("%.0f %%", 100*j.IterationsPerS/j.SoloPerS)
+	}
+	row[6], row[7], row[8] = figure(j.Latency.P50), figure(j.Latency.P99), mib(j.MemoryPeakBytes)
+	return row
+}
+
+// promised shows a job's guarantee and its limit.
+func promised(j *scenario.JobResult) string {
+	guarantee := j.Compute > 0 && j.Class != share.Opportunistic
+	limit := j.Limit > 0 && j.Limit < 1
+	switch {
+	case guarantee && limit:
+		return fmt.Sprintf("%.0f-%.0f %%", 100*j.Compute, 100*j.Limit)
+	case guarantee:
+		return fmt.Sprintf("%.0f %%", 100*j.Compute)
+	case limit:
+		return fmt.Sprintf("0-%.0f %%", 100*j.Limit)
+	}
+	return ""
+}
+
+// figure shows three digits and more of a number where they are.
+func figure(v float64) string {
+	switch {
+	case v < 10:
+		return fmt.Sprintf("%.2f", v)
+	case v < 100:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.0f", v)
+}
+
+func mib(n int64) string { return figure(float64(n)/(1<<20)) + " MiB" }
+
+func (t table) print(w io.Writer) {
+	widths := make([]int, len(t[0]))
+	for _, row := range t {
+		for i, cell := range row {
+			if len(row) > 1 {
+				widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+			}
+		}
+	}
+	for _, row := range t {
+		var b strings.Builder
+		for i, cell := range row {
+			space := ""
+			if len(row) > 1 {
+				space = strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			}
+			if i < 2 {
+				b.WriteString(cell + space + "  ")
+			} else {
+				b.WriteString(space + cell + "  ")
+			}
+		}
+		fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
+	}
+}
+
+// explain says in two lines what the phases show: how long the most urgent job's requests take, and what is left for the
+// least urgent one. It says nothing of one job.
+func explain(phases []scenario.Phase) []string {
+	last := &phases[len(phases)-1]
+	urgent, patient := -1, -1
+	for i, j := range last.Jobs {
+		if j.Class == share.Latency && urgent < 0 {
+			urgent = i
+		}
+		if j.Class == share.Opportunistic && patient < 0 {
+			patient = i
+		}
+	}
+	var lines []string
+	if urgent >= 0 && len(last.Jobs) > 1 {
+		lines = append(lines, acrossPhases(phases, urgent, "answers 99 of 100 requests within", func(p *scenario.Phase, j *scenario.JobResult) string {
+			return figure(j.Latency.P99) + " ms"
+		}))
+	}
+	if patient >= 0 && len(last.Jobs) > 1 && last.Jobs[patient].SoloPerS > 0 {
+		lines = append(lines, acrossPhases(phases, patient, "meanwhile runs, against alone, at", func(p *scenario.Phase, j *scenario.JobResult) string {
+			if p.Mode == scenario.Solo {
+				return ""
+			}
+			return fmt.Sprintf("%.0f %%", 100*j.IterationsPerS/j.SoloPerS)
+		}))
+	}
+	return lines
+}
+
+// acrossPhases is one sentence about one job, a figure a phase; phases in which the job did nothing are left out.
+func acrossPhases(phases []scenario.Phase, job int, verb string, value func(*scenario.Phase, *scenario.JobResult) string) string {
+	name := phases[len(phases)-1].Jobs[job].Name
+	where := map[scenario.Mode]string{scenario.Solo: "alone", scenario.Threads: "as goroutine pools under the OS", scenario.Processes: "as processes under the OS"}
+	var parts []string
+	for i := range phases {
+		p := &phases[i]
+		text := ""
+		if j := &p.Jobs[job]; j.Iterations > 0 {
+			text = value(p, j)
+		}
+		if text == "" {
+			continue
+		}
+		place := where[p.Mode]
+		if place == "" {
+			place = "under weir's " + p.Policy
+		}
+		parts = append(parts, text+" "+place)
+	}
+	return wrap(fmt.Sprintf("%s %s %s.", name, verb, strings.Join(parts, ", ")), 98)
+}
