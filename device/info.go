@@ -22,17 +22,43 @@ type Info struct {
 	// cannot be found out.
 	MemoryBytes int64 `json:"memory_bytes"`
 	// Units counts what computes and can be given to jobs: for a CPU the cores
-	// that this process may keep busy, for a GPU its multiprocessors.
+	// that this process may keep busy, for a GPU its multiprocessors, 0 when they
+	// cannot be found out.
 	Units int `json:"units"`
 	// CPUs lists the processor numbers this process may run on, ascending; empty
 	// when they cannot be found out. A time quota can make Units smaller than
-	// this list.
+	// this list. For a GPU it lists the processors that are near to it.
 	CPUs []int `json:"cpus,omitempty"`
-	// NUMA lists the memory nodes the device spans, ascending by ID.
+	// NUMA lists the memory nodes the device spans, ascending by ID. A GPU spans
+	// none: NUMANode says to which it is near.
 	NUMA []NUMANode `json:"numa_nodes,omitempty"`
 	// Features lists the instruction sets that kernels choose by, in the
 	// spelling of the operating system, ascending.
 	Features []string `json:"features,omitempty"`
+
+	// UUID names a GPU on every machine and after every restart, like
+	// "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6". A CPU has none; so have the
+	// fields below.
+	UUID string `json:"uuid,omitempty"`
+	// PCI is the place on the bus as domain:bus:device.function in lower case,
+	// like "0000:17:00.0".
+	PCI string `json:"pci,omitempty"`
+	// NUMANode is the memory node that the device is attached to; nil when the
+	// system does not tell or has one node only.
+	NUMANode *int `json:"numa_node,omitempty"`
+	// FreeBytes is the memory that nobody held when the device was described.
+	FreeBytes int64 `json:"memory_free_bytes,omitempty"`
+	// ComputeCapability is the version of the GPU's instruction set, like "9.0".
+	ComputeCapability string `json:"compute_capability,omitempty"`
+	// Driver is the software that drives the device.
+	Driver *Driver `json:"driver,omitempty"`
+	// MIGEnabled says that the GPU is cut into instances (NVIDIA Multi-Instance
+	// GPU); programs then run on an instance, never on the whole.
+	MIGEnabled bool `json:"mig_enabled,omitempty"`
+	// MIG lists those instances.
+	MIG []Instance `json:"mig,omitempty"`
+	// Links lists the paths to the other GPUs of the machine, in their order.
+	Links []Link `json:"links,omitempty"`
 }
 
 // NUMANode is a set of processors and the memory that is near to all of them.

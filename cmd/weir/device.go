@@ -1,16 +1,21 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/nvml"
 )
 
 type deviceList struct {
-	Devices []device.Info `json:"devices"`
+	Devices  []device.Info   `json:"devices"`
+	Topology device.Topology `json:"topology"`
 }
 
 func newDevice() *cobra.Command {
@@ -20,20 +25,92 @@ func newDevice() *cobra.Command {
 	list := &cobra.Command{
 		Use:   "list",
 		Short: "List devices with memory, units and topology",
-		Args:  cobra.NoArgs,
+		Long: "List the CPU and the NVIDIA GPUs of this machine with memory, units and topology. GPUs are found through the driver's\n" +
+			"management library; the environment variable " + nvml.PathVariable + " names another one than the system's.",
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			l := deviceList{[]device.Info{cpu.Discover()}}
+			l, err := listDevices()
+			if err != nil {
+				fmt.Fprintln(c.ErrOrStderr(), gpuNote(err))
+			}
 			if asJSON {
 				return printJSON(c.OutOrStdout(), l)
 			}
-			for _, d := range l.Devices {
-				fmt.Fprintf(c.OutOrStdout(), "%s  %s  %d units  %.1f GiB  %d NUMA nodes  %v\n", d.ID, d.Name, d.Units,
-					float64(d.MemoryBytes)/(1<<30), len(d.NUMA), d.Features)
-			}
-			return nil
+			return l.print(c.OutOrStdout())
 		},
 	}
 	list.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.AddCommand(list)
 	return c
+}
+
+// listDevices returns what there is; the error says why GPUs may be missing from it.
+func listDevices() (deviceList, error) {
+	gpus, err := nvml.Discover()
+	devices := append([]device.Info{cpu.Discover()}, gpus...)
+	return deviceList{devices, device.TopologyOf(devices)}, err
+}
+
+// gpuNote says in one line why GPUs are missing from a list.
+func gpuNote(err error) string {
+	switch {
+	case errors.Is(err, nvml.ErrNotBuilt):
+		return "GPUs are not listed: this weir was built without GPU support"
+	case errors.Is(err, nvml.ErrNoDriver):
+		return "no GPUs: " + err.Error()
+	}
+	return "GPUs are missing from the list: " + strings.ReplaceAll(err.Error(), "\n", "; ")
+}
+
+func (l *deviceList) print(w io.Writer) error {
+	for i := range l.Devices {
+		if l.Devices[i].Kind == device.CPU {
+			printCPU(w, &l.Devices[i])
+		} else {
+			printGPU(w, &l.Devices[i])
+		}
+	}
+	if len(l.Topology.Devices) == 0 {
+		return nil
+	}
+	if d := l.Devices[len(l.Devices)-1].Driver; d != nil && d.Version != "" {
+		fmt.Fprintf(w, "driver %s, CUDA %s, memory limit of its own: %s\n", d.Version, d.CUDA, yesNo(d.MemoryLimit))
+	}
+	fmt.Fprintln(w)
+	return l.Topology.Print(w)
+}
+
+func gib(bytes int64) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30)) }
+
+func printCPU(w io.Writer, d *device.Info) {
+	fmt.Fprintf(w, "%s  %s  %d units  %s  %d NUMA nodes  %v\n", d.ID, d.Name, d.Units, gib(d.MemoryBytes), len(d.NUMA), d.Features)
+}
+
+func printGPU(w io.Writer, d *device.Info) {
+	fmt.Fprintf(w, "%s  %s  %d units  %s, %s free", d.ID, d.Name, d.Units, gib(d.MemoryBytes), gib(d.FreeBytes))
+	for _, part := range []struct{ label, value string }{
+		{"compute capability", d.ComputeCapability}, {"PCI", d.PCI}, {"", d.UUID},
+	} {
+		if part.value != "" {
+			fmt.Fprintf(w, "  %s", strings.TrimSpace(part.label+" "+part.value))
+		}
+	}
+	if d.NUMANode != nil {
+		fmt.Fprintf(w, "  NUMA node %d", *d.NUMANode)
+	}
+	fmt.Fprintln(w)
+	if d.MIGEnabled {
+		fmt.Fprintf(w, "        MIG on, %d instances\n", len(d.MIG))
+	}
+	for _, m := range d.MIG {
+		fmt.Fprintf(w, "        %s  %d units  %s, %s free  GPU instance %d, compute instance %d  %s\n",
+			m.Profile, m.Units, gib(m.MemoryBytes), gib(m.FreeBytes), m.GPUInstance, m.ComputeInstance, m.UUID)
+	}
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
 }

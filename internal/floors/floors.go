@@ -48,6 +48,7 @@ var Table = []Row{
 	{"device", 1, Engine, "Device, Buffer, Gate"},
 	{"graph", 2, Engine, "the model as a graph"},
 	{"device/cpu", 2, Engine, "pool, memory, kernels"},
+	{"device/nvml", 2, Engine, "GPUs and their links"},
 	{"pass", 3, Engine, "one rewrite a file"},
 	{"onnx", 3, Engine, "files in and out"},
 	{"plan", 4, Engine, "steps and memory offsets"},

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/nvml"
+)
+
+func TestDeviceListText(t *testing.T) {
+	zero := 0
+	driver := &device.Driver{Version: "615.10", CUDA: "13.4", MemoryLimit: true}
+	devices := []device.Info{
+		{ID: "cpu:0", Kind: device.CPU, Name: "Example 9000", MemoryBytes: 1 << 30, Units: 2, Features: []string{"avx2"}},
+		{ID: "cuda:0", Kind: device.CUDA, Name: "Example GPU", MemoryBytes: 79 << 30, FreeBytes: 60 << 30, Units: 132, UUID: "GPU-0",
+			PCI: "0000:17:00.0", NUMANode: &zero, CPUs: []int{0, 1}, ComputeCapability: "9.0", Driver: driver, MIGEnabled: true,
+			MIG: []device.Instance{{UUID: "MIG-0", Profile: "1g.10gb", MemoryBytes: 10 << 30, FreeBytes: 8 << 30, Units: 16, GPUInstance: 7}}},
+	}
+	l := deviceList{devices, device.TopologyOf(devices)}
+	var b strings.Builder
+	if err := l.print(&b); err != nil {
+		t.Fatal(err)
+	}
+	const want = `cpu:0  Example 9000  2 units  1.0 GiB  0 NUMA nodes  [avx2]
+cuda:0  Example GPU  132 units  79.0 GiB, 60.0 GiB free  compute capability 9.0  PCI 0000:17:00.0  GPU-0  NUMA node 0
+        MIG on, 1 instances
+        1g.10gb  16 units  10.0 GiB, 8.0 GiB free  GPU instance 7, compute instance 0  MIG-0
+driver 615.10, CUDA 13.4, memory limit of its own: yes
+
+        cuda:0  near CPUs  near NUMA node
+cuda:0  X       0-1        0
+`
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}
+
+func TestGPUNote(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{nvml.ErrNotBuilt, "without GPU support"},
+		{fmt.Errorf("%w: x.so", nvml.ErrNoDriver), "no GPUs: no NVIDIA driver: x.so"},
+		{errors.Join(errors.New("a"), errors.New("b")), "missing from the list: a; b"},
+	} {
+		if got := gpuNote(c.err); !strings.Contains(got, c.want) || strings.Contains(got, "\n") {
+			t.Errorf("%v: %q lacks %q", c.err, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,33 @@
+//go:build !linux || !(amd64 || arm64) || nogpu
+
+package nvml
+
+import (
+	"io/fs"
+
+	"github.com/weirgpu/weir/device"
+)
+
+// Options say where to look.
+type Options struct {
+	Path string
+	Root fs.FS
+}
+
+// Library is NVML; there is none in this build.
+type Library struct{}
+
+// Open returns [ErrNotBuilt].
+func Open(Options) (*Library, error) { return nil, ErrNotBuilt }
+
+// Close does nothing.
+func (*Library) Close() error { return nil }
+
+// Driver returns a zero description.
+func (*Library) Driver() device.Driver { return device.Driver{} }
+
+// Devices returns none and [ErrNotBuilt].
+func (*Library) Devices() ([]device.Info, error) { return nil, ErrNotBuilt }
+
+// Discover returns none and [ErrNotBuilt].
+func Discover() ([]device.Info, error) { return nil, ErrNotBuilt }
