@@ -1,0 +1,195 @@
+/*
+ * The layouts of the driver's structures that weir looks into, and the constants it uses, as NVIDIA's
+ * driver API documents them. Fields that weir does not read are kept for their size only.
+ */
+#ifndef WEIR_CUDA_ABI_H
+#define WEIR_CUDA_ABI_H
+
+enum {
+	CUDA_SUCCESS = 0,
+	CUDA_ERROR_INVALID_VALUE = 1,
+	CUDA_ERROR_OUT_OF_MEMORY = 2,
+	CUDA_ERROR_NOT_INITIALIZED = 3,
+	CUDA_ERROR_DEINITIALIZED = 4,
+	CUDA_ERROR_NO_DEVICE = 100,
+	CUDA_ERROR_NOT_FOUND = 500,
+	CUDA_ERROR_NOT_READY = 600,
+	CUDA_ERROR_NOT_PERMITTED = 800,
+	CUDA_ERROR_SYSTEM_NOT_READY = 802,
+};
+
+enum {
+	CU_EVENT_BLOCKING_SYNC = 1,
+	CU_STREAM_CAPTURE_MODE_RELAXED = 2,
+	CU_STREAM_CAPTURE_STATUS_NONE = 0,
+	CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM = 2,
+	CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT = 5,
+	CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT = 2,
+	CU_GRAPH_NODE_TYPE_GRAPH = 4,
+	CU_GRAPH_NODE_TYPE_MEM_ALLOC = 10,
+	CU_MEM_LOCATION_TYPE_HOST = 2,
+	CU_MEM_LOCATION_TYPE_HOST_NUMA = 3,
+	CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT = 4,
+	CUDA_ARRAY3D_LAYERED = 1,
+	CUDA_ARRAY3D_CUBEMAP = 4,
+	CUDA_ARRAY3D_SPARSE = 0x40,
+	CUDA_ARRAY3D_DEFERRED_MAPPING = 0x80,
+};
+
+#define CU_STREAM_LEGACY ((CUstream)(uintptr_t)1)
+#define CU_STREAM_PER_THREAD ((CUstream)(uintptr_t)2)
+
+typedef struct { char bytes[64]; } CUipcMemHandle;
+typedef struct { char bytes[64]; } CUipcEventHandle;
+typedef struct { uint64_t words[8]; } CUeglFrame;
+typedef struct { int type; int id; } CUmemLocation;
+
+typedef struct {
+	unsigned int Width, Height;
+	int Format;
+	unsigned int NumChannels;
+} CUDA_ARRAY_DESCRIPTOR_v1;
+
+typedef struct {
+	unsigned int Width, Height, Depth;
+	int Format;
+	unsigned int NumChannels, Flags;
+} CUDA_ARRAY3D_DESCRIPTOR_v1;
+
+typedef struct {
+	size_t Width, Height;
+	int Format;
+	unsigned int NumChannels;
+} CUDA_ARRAY_DESCRIPTOR;
+
+typedef struct {
+	size_t Width, Height, Depth;
+	int Format;
+	unsigned int NumChannels, Flags;
+} CUDA_ARRAY3D_DESCRIPTOR;
+
+struct weir_copy_end_2d {
+	size_t x, y;
+	int type;
+	const void *host;
+	CUdeviceptr device;
+	CUarray array;
+	size_t pitch;
+};
+
+typedef struct {
+	struct weir_copy_end_2d src, dst;
+	size_t WidthInBytes, Height;
+} CUDA_MEMCPY2D;
+
+struct weir_copy_end_3d {
+	size_t x, y, z, lod;
+	int type;
+	const void *host;
+	CUdeviceptr device;
+	CUarray array;
+	void *context; /* reserved in CUDA_MEMCPY3D */
+	size_t pitch, height;
+};
+
+typedef struct {
+	struct weir_copy_end_3d src, dst;
+	size_t WidthInBytes, Height, Depth;
+} CUDA_MEMCPY3D;
+
+typedef struct {
+	struct weir_copy_end_3d src, dst;
+	size_t WidthInBytes, Height, Depth;
+} CUDA_MEMCPY3D_PEER;
+
+struct weir_copy_operand {
+	int type; /* 1: pointer, 2: array */
+	union {
+		struct {
+			CUdeviceptr ptr;
+			size_t row_length, layer_height;
+			CUmemLocation hint;
+		} ptr;
+		struct {
+			CUarray array;
+			size_t x, y, z;
+		} array;
+	} at;
+};
+
+typedef struct {
+	struct weir_copy_operand src, dst;
+	size_t width, height, depth;
+	int order;
+	unsigned int flags;
+} CUDA_MEMCPY3D_BATCH_OP;
+
+typedef struct {
+	unsigned int gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
+	CUstream hStream;
+	void *attrs;
+	unsigned int numAttrs;
+} CUlaunchConfig;
+
+typedef struct {
+	CUfunction function;
+	unsigned int gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
+	CUstream hStream;
+	void **kernelParams;
+} CUDA_LAUNCH_PARAMS;
+
+typedef struct {
+	int type;
+	int requestedHandleTypes;
+	CUmemLocation location;
+	void *win32HandleMetaData;
+	unsigned char flags[8];
+} CUmemAllocationProp;
+
+typedef struct {
+	int allocType;
+	int handleTypes;
+	CUmemLocation location;
+	void *win32SecurityAttributes;
+	size_t maxSize;
+	unsigned char rest[56];
+} CUmemPoolProps;
+
+typedef struct {
+	CUmemPoolProps poolProps;
+	const void *accessDescs;
+	size_t accessDescCount;
+	size_t bytesize;
+	CUdeviceptr dptr;
+} CUDA_MEM_ALLOC_NODE_PARAMS;
+
+typedef struct {
+	int type;
+	union {
+		int fd;
+		void *words[2];
+	} handle;
+	unsigned long long size;
+	unsigned int flags;
+	unsigned int reserved[16];
+} CUDA_EXTERNAL_MEMORY_HANDLE_DESC;
+
+typedef struct {
+	int type;
+	int reserved0[3];
+	union {
+		CUDA_MEM_ALLOC_NODE_PARAMS alloc;
+		char bytes[232];
+	} of;
+	long long reserved2;
+} CUgraphNodeParams;
+
+_Static_assert(sizeof(CUDA_MEMCPY2D) == 128, "CUDA_MEMCPY2D");
+_Static_assert(sizeof(CUDA_MEMCPY3D) == 200, "CUDA_MEMCPY3D");
+_Static_assert(sizeof(CUmemAllocationProp) == 32, "CUmemAllocationProp");
+_Static_assert(sizeof(CUmemPoolProps) == 88, "CUmemPoolProps");
+_Static_assert(sizeof(CUlaunchConfig) == 56, "CUlaunchConfig");
+_Static_assert(sizeof(CUgraphNodeParams) == 256, "CUgraphNodeParams");
+_Static_assert(sizeof(CUDA_EXTERNAL_MEMORY_HANDLE_DESC) == 104, "CUDA_EXTERNAL_MEMORY_HANDLE_DESC");
+
+#endif

@@ -1,0 +1,140 @@
+/*
+ * Why dlsym is replaced, and how.
+ *
+ * Most CUDA programs do not link to libcuda.so.1: the CUDA runtime, often linked into the program or
+ * one of its libraries, opens it with dlopen and asks dlsym for its functions, as do Triton, JAX, CuPy
+ * and NVML's users. Preloaded functions of the same names are not found that way, because dlsym looks in
+ * the library it is given. So weir exports dlsym too. It answers with a wrapper if the name is listed
+ * and what the real dlsym finds is the driver's; all else is the real dlsym's.
+ *
+ * The real dlsym takes the meaning of RTLD_NEXT and the name space from its caller's address. So it must
+ * see the program's return address and not one in this library: the exported dlsym is a few instructions
+ * that ask weir_dlsym_filter and then jump, with the stack as they found it. That is why it is in
+ * assembly: a compiler may or may not turn a call into a jump.
+ *
+ * The real dlsym itself cannot be looked up with dlsym. dlvsym finds it under the version of the C
+ * library's base.
+ */
+#include "weir.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+typedef void *(*dlsym_fn)(void *, const char *);
+
+__attribute__((visibility("hidden"))) void *weir_dlsym_next; /* where the assembly jumps */
+
+static void find_dlsym(void)
+{
+	static const char *const versions[] = {"GLIBC_2.2.5", "GLIBC_2.17", "GLIBC_2.34", "GLIBC_2.27", "GLIBC_2.36"};
+	for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+		void *p = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
+		if (p && !weir_own_address(p)) {
+			__atomic_store_n(&weir_dlsym_next, p, __ATOMIC_RELEASE);
+			return;
+		}
+	}
+}
+
+static void *no_dlsym(void *handle, const char *name)
+{
+	(void)handle;
+	(void)name;
+	return NULL;
+}
+
+void *weir_dlsym_real(void *handle, const char *name)
+{
+	if (!__atomic_load_n(&weir_dlsym_next, __ATOMIC_ACQUIRE))
+		find_dlsym();
+	dlsym_fn f = (dlsym_fn)__atomic_load_n(&weir_dlsym_next, __ATOMIC_ACQUIRE);
+	return f ? f(handle, name) : NULL;
+}
+
+void *weir_nvml_wrapper(const char *name, void *real);
+void *weir_dlsym_filter(void *handle, const char *name);
+
+/* weir_dlsym_filter gives the wrapper to answer with, or NULL to leave it to the real dlsym. */
+__attribute__((visibility("hidden"), used)) void *weir_dlsym_filter(void *handle, const char *name)
+{
+	if (!__atomic_load_n(&weir_dlsym_next, __ATOMIC_ACQUIRE)) {
+		find_dlsym();
+		if (!weir_dlsym_next)
+			__atomic_store_n(&weir_dlsym_next, (void *)&no_dlsym, __ATOMIC_RELEASE);
+	}
+	if (!name || handle == RTLD_NEXT || !weir_job_named())
+		return NULL;
+	bool cuda = name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z';
+	if (!cuda && strncmp(name, "nvml", 4) != 0)
+		return NULL;
+	int call = cuda ? weir_find(name) : -1;
+	if (cuda && call < 0)
+		return NULL;
+	void *real = weir_dlsym_real(handle, name);
+	if (!real || weir_own_address(real))
+		return NULL;
+	if (!cuda)
+		return weir_nvml_wrapper(name, real);
+	if (!weir_driver_address(real))
+		return NULL;
+	weir_learn(call, real);
+	return weir_wrapper(call);
+}
+
+#if defined(__x86_64__)
+__asm__(".text\n"
+	".globl dlsym\n"
+	".type dlsym, @function\n"
+	"dlsym:\n"
+	"	.cfi_startproc\n"
+	"	endbr64\n"
+	"	push %rdi\n"
+	"	.cfi_adjust_cfa_offset 8\n"
+	"	push %rsi\n"
+	"	.cfi_adjust_cfa_offset 8\n"
+	"	sub $8, %rsp\n"
+	"	.cfi_adjust_cfa_offset 8\n"
+	"	call weir_dlsym_filter\n"
+	"	add $8, %rsp\n"
+	"	.cfi_adjust_cfa_offset -8\n"
+	"	pop %rsi\n"
+	"	.cfi_adjust_cfa_offset -8\n"
+	"	pop %rdi\n"
+	"	.cfi_adjust_cfa_offset -8\n"
+	"	test %rax, %rax\n"
+	"	jne 1f\n"
+	"	mov weir_dlsym_next(%rip), %rax\n"
+	"	jmp *%rax\n"
+	"1:	ret\n"
+	"	.cfi_endproc\n"
+	".size dlsym, .-dlsym\n");
+#elif defined(__aarch64__)
+__asm__(".text\n"
+	".globl dlsym\n"
+	".type dlsym, %function\n"
+	"dlsym:\n"
+	"	.cfi_startproc\n"
+	"	stp x29, x30, [sp, #-32]!\n"
+	"	.cfi_adjust_cfa_offset 32\n"
+	"	.cfi_offset x29, -32\n"
+	"	.cfi_offset x30, -24\n"
+	"	stp x0, x1, [sp, #16]\n"
+	"	mov x29, sp\n"
+	"	bl weir_dlsym_filter\n"
+	"	mov x9, x0\n"
+	"	ldp x0, x1, [sp, #16]\n"
+	"	ldp x29, x30, [sp], #32\n"
+	"	.cfi_restore x29\n"
+	"	.cfi_restore x30\n"
+	"	.cfi_adjust_cfa_offset -32\n"
+	"	cbnz x9, 1f\n"
+	"	adrp x9, weir_dlsym_next\n"
+	"	ldr x9, [x9, #:lo12:weir_dlsym_next]\n"
+	"	br x9\n"
+	"1:	mov x0, x9\n"
+	"	ret\n"
+	"	.cfi_endproc\n"
+	".size dlsym, .-dlsym\n");
+#else
+#error "weir knows no way to hand dlsym its caller on this processor"
+#endif

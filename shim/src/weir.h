@@ -1,0 +1,187 @@
+/*
+ * The library that weir loads into a CUDA program.
+ *
+ * It stands between the program and the driver: memory is counted (ledger.c), launches wait at a gate
+ * that the agent opens and closes (gate.c), and what is in flight is bounded in time (inflight.c). It
+ * decides nothing: all terms come from the agent, through a page of shared memory (wire.h).
+ *
+ * What holds everywhere:
+ *  - The program is never ended, and no signal, locale or allocator state of it is changed.
+ *  - A call that the driver lacks gives CUDA_ERROR_NOT_FOUND; a call that calls.tab lacks is not touched.
+ *  - Without WEIR_JOB in the environment every call goes straight to the driver.
+ *  - A launch with the gate open costs no system call, no lock, no allocation and no look at a clock.
+ *  - No lock is held while the driver is called on the program's behalf, and none is shared between
+ *    processes, so that a kill at any instruction leaves nothing locked.
+ *  - After fork() a child is not attached; it attaches with a slot of its own at its first call.
+ *  - While a stream is being captured nothing of weir's own is put on it, and its launches pass; they are
+ *    metered when the graph is launched.
+ *  - Without the agent (its socket closed and its heartbeat old) the gate counts as open and the memory
+ *    cap still holds.
+ */
+#ifndef WEIR_H
+#define WEIR_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "calls.gen.h"
+#include "wire.h"
+
+#define WEIR_EXPORT __attribute__((visibility("default")))
+#define weir_likely(x) __builtin_expect(!!(x), 1)
+#define weir_unlikely(x) __builtin_expect(!!(x), 0)
+
+/* Fields of the page are plain integers for wire.h; all access goes through these. */
+#define weir_get(p) __atomic_load_n(p, __ATOMIC_SEQ_CST)
+#define weir_peek(p) __atomic_load_n(p, __ATOMIC_RELAXED)
+#define weir_set(p, v) __atomic_store_n(p, v, __ATOMIC_SEQ_CST)
+#define weir_add(p, v) __atomic_add_fetch(p, v, __ATOMIC_SEQ_CST)
+#define weir_sub(p, v) __atomic_sub_fetch(p, v, __ATOMIC_SEQ_CST)
+
+/* ---- the driver: real.c, lookup.c ---- */
+
+struct weir_entry {
+	const char *symbol, *base;
+	int since, per_thread, pass;
+	void *wrapper;
+};
+
+struct weir_alias {
+	const char *base;
+	int since;
+	enum weir_call call;
+};
+
+extern void *weir_reals[WEIR_CALLS];
+
+void *weir_resolve(enum weir_call call);
+
+/* weir_real gives the driver's function, NULL if it has none. */
+static inline void *weir_real(enum weir_call call)
+{
+	void *p = __atomic_load_n(&weir_reals[call], __ATOMIC_ACQUIRE);
+	return weir_likely(p) ? p : weir_resolve(call);
+}
+
+/* WEIR_DRIVER(symbol) is the driver's function with its type. */
+#define WEIR_DRIVER(symbol) ((weir_fn_##symbol)weir_real(WEIR_##symbol))
+
+CUresult weir_missing(void);
+bool weir_own_address(const void *p);
+bool weir_driver_address(const void *p);
+void *weir_dlsym_real(void *handle, const char *name);
+int weir_find(const char *symbol); /* index in enum weir_call, or -1 */
+void *weir_wrapper(int call);
+void *weir_choose(const char *base, void *found, void *at_newest, int version, bool per_thread);
+void weir_learn(int call, void *real);
+
+/* ---- this process in its job: attach.c ---- */
+
+enum weir_state { WEIR_UNKNOWN, WEIR_OFF, WEIR_ATTACHED, WEIR_FAILED };
+
+struct weir_process {
+	struct weir_header *page; /* NULL: not attached; a page stays mapped for the life of the process */
+	struct weir_slot *slot;
+	uint32_t slot_number;
+	int state;           /* enum weir_state */
+	uint32_t generation; /* of the agent that gave the slot */
+	int sock;            /* -1: closed; used under sock_lock */
+	bool agent_gone;     /* socket closed and heartbeat old: the gate counts as open */
+	bool stopping;       /* the process is exiting: the driver is not called any more */
+	uint32_t expired;    /* a gate value whose lease has run out, 0 if none */
+	uint32_t asleep;     /* the watcher waits until it is woken */
+	uint32_t captures;   /* streams being captured */
+	uint32_t streams_generation; /* bumped when a stream goes, so that threads drop what they remember */
+	uint64_t inflight_ns;        /* predicted time of all marks not seen complete */
+};
+
+extern struct weir_process weir;
+
+int weir_attach(void); /* enum weir_state */
+bool weir_job_named(void);
+void weir_send(uint32_t kind, uint32_t gate);
+bool weir_reconnect(void);
+bool weir_socket_open(void);
+uint64_t weir_now(void);
+void weir_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* weir_ready tells whether calls are counted. */
+static inline bool weir_ready(void)
+{
+	int s = __atomic_load_n(&weir.state, __ATOMIC_ACQUIRE);
+	if (weir_likely(s == WEIR_ATTACHED))
+		return true;
+	return s != WEIR_OFF && weir_attach() == WEIR_ATTACHED;
+}
+
+/* ---- memory: ledger.c, sizes.c, pool.c ---- */
+
+enum weir_kind {
+	WEIR_KIND_POINTER = 1, /* device pointer of its own */
+	WEIR_KIND_POOLED,      /* device pointer from a pool; with: the pool's record */
+	WEIR_KIND_ARRAY,
+	WEIR_KIND_MIPMAP,
+	WEIR_KIND_IPC,
+	WEIR_KIND_EXTERNAL,
+	WEIR_KIND_PHYSICAL, /* cuMemCreate handle; with: its record */
+	WEIR_KIND_MAPPING,  /* mapped range; with: the record of what is mapped */
+	WEIR_KIND_GRAPH,    /* graphExec with memory nodes; with: launched */
+};
+
+bool weir_reserve(uint64_t bytes);
+void weir_release(uint64_t bytes);
+uint64_t weir_used(void);
+uint64_t weir_cap(void);
+CUresult weir_deny(void);
+
+bool weir_sizes_put(enum weir_kind kind, uint64_t key, uint64_t size, void *with);
+bool weir_sizes_take(enum weir_kind kind, uint64_t key, uint64_t *size, void **with);
+bool weir_sizes_get(enum weir_kind kind, uint64_t key, uint64_t *size, void **with);
+void weir_sizes_reset(void);
+
+void weir_pools_refresh(bool trim);
+void weir_pools_reset(void);
+bool weir_pools_slack(void);
+void weir_vmm_reset(void);
+void weir_graphs_captured_alloc(void);
+void weir_graphs_reset(void);
+
+/* ---- time: gate.c, streams.c, inflight.c, watcher.c, capture.c ---- */
+
+struct weir_stream;
+struct weir_function;
+
+struct weir_ticket {
+	struct weir_stream *stream;
+	struct weir_function *function;
+	int sample; /* index of the mark that measures this launch alone, -1: none */
+};
+
+bool weir_enter(struct weir_ticket *t, uintptr_t key, uint64_t size, CUstream stream, int per_thread);
+bool weir_enter_copy(struct weir_ticket *t, uint64_t bytes, CUstream stream, int per_thread);
+void weir_leave(struct weir_ticket *t, CUresult result);
+bool weir_gate_wait(struct weir_header *page);
+bool weir_capturing(CUstream stream, int per_thread);
+int weir_relax(void);
+void weir_unrelax(int mode);
+
+uint64_t weir_bytes_2d(const CUDA_MEMCPY2D *c);
+uint64_t weir_bytes_3d(const CUDA_MEMCPY3D *c);
+uint64_t weir_bytes_3d_peer(const CUDA_MEMCPY3D_PEER *c);
+uint64_t weir_bytes_3d_ops(size_t n, const CUDA_MEMCPY3D_BATCH_OP *ops);
+uint64_t weir_bytes_sum(const size_t *sizes, size_t n);
+
+void weir_watcher_start(void);
+void weir_watcher_wake(void);
+void weir_streams_reset(void);
+void weir_functions_reset(void);
+void weir_capture_reset(void);
+
+#endif
