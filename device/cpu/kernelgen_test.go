@@ -18,6 +18,7 @@ var generators = map[opKey]func(source, opKey) *sample{
 	{"", "Conv"}: genConv, {"weir", "Conv"}: genConv, {"", "ConvTranspose"}: genConvTranspose,
 	{"", "MaxPool"}: genPool, {"", "AveragePool"}: genPool,
 	{"", "MatMul"}: genMatMul, {"weir", "MatMul"}: genMatMul, {"", "Gemm"}: genGemm, {"weir", "Gemm"}: genGemm,
+	{"", "InstanceNormalization"}: genGroupNorm, {"", "GroupNormalization"}: genGroupNorm, {"", "ArgMax"}: genArgMax,
 	{"", "LSTM"}: genLSTM, {"", "PRelu"}: genPRelu, {"", "Where"}: genWhere, {"", "Cast"}: genCast, {"", "Not"}: genCast, {"", "Pad"}: genPad,
 }
 
@@ -193,6 +194,43 @@ func genBatchNorm(r source, key opKey) *sample {
 		s.call.NumOut = []int{1, 3}[r.IntN(2)]
 	}
 	return s.fix(1, 2, 3, 4)
+}
+
+func genGroupNorm(r source, key opKey) *sample {
+	shape := r.shape(3 + r.IntN(2))
+	shape[1] = min(shape[1], 40)
+	groups := 1 + r.IntN(3)
+	if key.name == "InstanceNormalization" {
+		groups = shape[1]
+	} else {
+		shape[1] = groups * (1 + r.IntN(4))
+	}
+	s := r.call(key, op.Attrs{op.IntAttr("num_groups", int64(groups))}, r.floats(shape...))
+	n := shape[1]
+	if key.name == "GroupNormalization" && s.call.Version < 21 {
+		n = groups
+	}
+	s.in, s.constant, s.call.NumIn = append(s.in, r.floats(n), r.floats(n)), append(s.constant, true, true), 3
+	s.atol = 1e-4
+	return s
+}
+
+func genArgMax(r source, key opKey) *sample {
+	rank := 1 + r.IntN(4)
+	s := r.call(key, nil, r.floats(r.shape(rank)...))
+	for i, v := range tensor.As[float32](s.in[0]) {
+		tensor.As[float32](s.in[0])[i] = float32(int(2 * v)) // with equals
+	}
+	if !r.one(6) {
+		s.call.Attrs = op.Attrs{op.IntAttr("axis", []int64{-1, int64(rank - 1), r.Int64N(int64(rank))}[r.IntN(3)])}
+	}
+	if r.one(3) {
+		s.call.Attrs = append(s.call.Attrs, op.IntAttr("keepdims", int64(r.IntN(2))))
+	}
+	if s.call.Version >= 12 && r.one(6) {
+		s.call.Attrs = append(s.call.Attrs, op.IntAttr("select_last_index", int64(r.IntN(2))))
+	}
+	return s
 }
 
 func genSlice(r source, key opKey) *sample {

@@ -8,7 +8,7 @@ var builders = sync.OnceValue(func() map[opKey]builder {
 	m := map[opKey]builder{}
 	for _, family := range []map[opKey]builder{
 		unaryKernels, binaryKernels, compareKernels, variadicKernels, whereKernels, castKernels, matmulKernels, softmaxKernels,
-		reduceKernels, normKernels, convKernels, movementKernels, padKernels, poolKernels, convTransposeKernels, gatherKernels, resizeKernels, lstmKernels,
+		reduceKernels, normKernels, convKernels, movementKernels, padKernels, poolKernels, convTransposeKernels, gatherKernels, resizeKernels, lstmKernels, argKernels,
 	} {
 		for k, b := range family {
 			m[k] = b

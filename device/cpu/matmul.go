@@ -24,8 +24,19 @@ type gemmKernel struct {
 func matMul(r *Request) (Kernel, error) {
 	a, _, _ := r.in(0)
 	b, _, _ := r.in(1)
-	if !r.allFloat32(-1) || len(a) < 2 || len(b) < 2 {
+	if !r.allFloat32(-1) || len(a) == 0 || len(b) == 0 {
 		return nil, nil
+	}
+	batch := r.outShape()
+	if len(a) == 1 { // a vector on the left is a row, one on the right a column; the result has no such axis
+		a = []int{1, a[0]}
+	} else {
+		batch = batch[:len(batch)-1]
+	}
+	if len(b) == 1 {
+		b = []int{b[0], 1}
+	} else {
+		batch = batch[:len(batch)-1]
 	}
 	k := &gemmKernel{bias: -1, resid: -1}
 	p := &k.params
@@ -34,7 +45,6 @@ func matMul(r *Request) (Kernel, error) {
 	case count(b[:len(b)-2]) == 1:
 		p.M *= count(a[:len(a)-2])
 	default:
-		batch := r.outShape()[:len(r.outShape())-2]
 		p.OffA = batchOffsets(batch, a[:len(a)-2], p.M*p.K)
 		p.OffB = batchOffsets(batch, b[:len(b)-2], p.K*p.N)
 		p.Batch = len(p.OffA)

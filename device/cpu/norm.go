@@ -9,8 +9,10 @@ import (
 
 // normKernels are the normalisations that remain after passes have folded what they can.
 var normKernels = map[opKey]builder{
-	{"", "LayerNormalization"}: layerNorm,
-	{"", "BatchNormalization"}: batchNorm,
+	{"", "LayerNormalization"}:    layerNorm,
+	{"", "BatchNormalization"}:    batchNorm,
+	{"", "InstanceNormalization"}: groupNorm,
+	{"", "GroupNormalization"}:    groupNorm,
 }
 
 // layerNorm is LayerNormalization-17 over trailing axes with one output.

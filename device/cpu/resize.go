@@ -1,55 +1,70 @@
 package cpu
 
 import (
-	"slices"
-
 	"github.com/weirgpu/weir/tensor"
 )
 
-// resizeKernels are Resize (ONNX 10 to 19) and Upsample (7, 9) by whole factors with nearest-neighbour sampling, where every
-// output element (i, j) is input element (i/fy, j/fx): how detectors and segmenters upsample. Other modes run by the
-// reference.
+// resizeKernels are Resize (ONNX 10 to 19) and Upsample (7, 9) of the last two of four axes, by nearest or linear sampling,
+// with constant scales or sizes. Nearest-neighbour sampling by whole factors, how detectors and segmenters upsample,
+// repeats elements.
 var resizeKernels = map[opKey]builder{{"", "Resize"}: resize, {"", "Upsample"}: resize}
 
 func resize(r *Request) (Kernel, error) {
 	x, d, _ := r.in(0)
 	y := r.outShape()
-	attrs := r.Call.Attrs
-	if attrs.String("mode", "nearest") != "nearest" || d.Size() != 4 || len(x) != 4 || count(x) == 0 || x[0] != y[0] || x[1] != y[1] {
+	if d.Size() != 4 || len(x) != 4 || count(x) == 0 || x[0] != y[0] || x[1] != y[1] {
+		return nil, nil
+	}
+	linear := r.Call.Attrs.String("mode", "nearest") == "linear"
+	if !linear && r.Call.Attrs.String("mode", "nearest") != "nearest" || linear && d != tensor.Float32 {
 		return nil, nil
 	}
 	fy, fx := y[2]/x[2], y[3]/x[3]
-	if fy < 1 || fx < 1 || fy*x[2] != y[2] || fx*x[3] != y[3] || !floors(r) || !r.scaledBy(fy, fx) {
-		return nil, nil
+	if !linear && fy > 0 && fx > 0 && fy*x[2] == y[2] && fx*x[3] == y[3] && floors(r) && r.scaledBy(float32(fy), float32(fx)) {
+		return &repeatKernel{planes: x[0] * x[1], h: x[2], w: x[3], fy: fy, fx: fx}, nil
 	}
-	return &repeatKernel{planes: x[0] * x[1], h: x[2], w: x[3], fy: fy, fx: fx}, nil
+	return sampling(r, x, y, linear), nil
 }
 
 // scaledBy reports whether the scales of the sampling are these factors. Scales that are given need not be: 2.25 makes 4
-// elements of 2 as 2 does, and samples others. Attribute axes (opset 18) is the reference's.
-func (r *Request) scaledBy(fy, fx int) bool {
+// elements of 2 as 2 does, and samples others.
+func (r *Request) scaledBy(fy, fx float32) bool {
+	sy, sx, ok := r.scales()
+	return ok && sy == float64(fy) && sx == float64(fx)
+}
+
+// scales returns the scales of the last two of four axes; false when they are not constant, or others than the first two
+// axes keep. Attribute axes (opset 18) is the reference's.
+func (r *Request) scales() (sy, sx float64, ok bool) {
 	attrs := r.Call.Attrs
 	scales := attrs.Floats("scales")
 	input := 2
 	switch {
 	case attrs.Has("axes"):
-		return false
+		return 0, 0, false
 	case r.Call.Type == "Upsample" && r.Call.Version < 9:
 		input = -1
 	case r.Call.Type == "Upsample" || r.Call.Version < 11:
 		input = 1
 	}
-	if _, _, ok := r.in(input); ok {
+	if _, _, given := r.in(input); given {
 		c := r.constant(input)
 		if c == nil || c.DType != tensor.Float32 {
-			return false
+			return 0, 0, false
 		}
 		scales = tensor.As[float32](c)
 	}
-	if len(scales) == 0 {
-		return input == 2 && attrs.String("keep_aspect_ratio_policy", "stretch") == "stretch" // sizes: exact quotients
+	if len(scales) == 0 { // sizes, whose quotients are the scales
+		x, _, _ := r.in(0)
+		y := r.outShape()
+		return float64(y[2]) / float64(x[2]), float64(y[3]) / float64(x[3]),
+			input == 2 && attrs.String("keep_aspect_ratio_policy", "stretch") == "stretch"
 	}
-	return slices.Equal(scales, []float32{1, 1, float32(fy), float32(fx)})
+	ok = len(scales) == 4 && scales[0] == 1 && scales[1] == 1
+	if !ok {
+		return 0, 0, false
+	}
+	return float64(scales[2]), float64(scales[3]), true
 }
 
 // floors reports whether the sampling rule comes to ⌊i/f⌋ for whole factors f.
