@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirgpu/weir/device"
@@ -23,6 +24,7 @@ type driver struct {
 	rng     *rand.Rand
 
 	pending queue
+	waiting atomic.Int64  // length of pending, for the live view
 	next    time.Duration // next open arrival
 
 	mu        sync.Mutex // guards what follows, which the live view reads
@@ -133,6 +135,7 @@ func (d *driver) one(ctx context.Context, gate device.Gate) error {
 	}
 	d.seat.End()
 	arrived := d.pending.pop()
+	d.waiting.Add(-1)
 	if d.spec.Arrival.Clients() > 0 {
 		// Before Complete, so that a job whose client answers at once never looks as if it had run out of work.
 		d.arrive(now)
@@ -147,6 +150,7 @@ func (d *driver) one(ctx context.Context, gate device.Gate) error {
 
 func (d *driver) arrive(at time.Duration) {
 	d.pending.push(at)
+	d.waiting.Add(1)
 	d.seat.Arrive()
 }
 

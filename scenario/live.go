@@ -95,11 +95,11 @@ func (t *tenant) live(m Mode, since time.Duration, used *time.Duration) LiveJob 
 	if t.driver != nil {
 		var last []time.Duration
 		j.Iterations, last, now = t.driver.recent()
-		j.Latency, j.Held = latencyOf(last), t.held.now()
+		j.Latency, j.Held, j.Queue = latencyOf(last), t.held.now(), int(t.driver.waiting.Load())
 	}
 	if t.admit != nil {
 		st := t.admit.Status()
-		j.Running, j.Queue, now = st.Phase == share.Running, st.Requests, st.Used
+		j.Running, now = st.Phase == share.Running, st.Used
 		j.Held, j.Cap = st.Persistent+st.Ephemeral, t.admit.Spec().Memory
 	}
 	if since > 0 && (m == Shared || m == Solo) {

@@ -133,7 +133,7 @@ func (r *run) rate(ctx context.Context, p *prepared) {
 	}
 }
 
-// calibrate replaces a job's load by the Poisson rate that causes it. The median of a few runs decides, which one
+// calibrate replaces a job's load by the Poisson rate that causes it. The median of many runs decides, which a
 // disturbance does not move.
 func (r *run) calibrate(ctx context.Context, p *prepared) (err error) {
 	defer recovered(p.spec.Name, &err)
@@ -143,9 +143,10 @@ func (r *run) calibrate(ctx context.Context, p *prepared) (err error) {
 		return fmt.Errorf("job %s: %w", p.spec.Name, err)
 	}
 	defer free()
-	const warmup, runs = 3, 15
+	const warmup, least, enough = 3, 15, 300 * time.Millisecond
 	var times []time.Duration
-	for i := range warmup + runs {
+	first := time.Now()
+	for i := 0; i < warmup+least || time.Since(first) < enough; i++ {
 		began := time.Now()
 		if err := it(ctx, device.Open); err != nil {
 			return fmt.Errorf("job %s: %w", p.spec.Name, err)

@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"io"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/weirgpu/weir/scenario"
@@ -34,6 +35,7 @@ type Head struct {
 func Write(w io.Writer, h Head, r *scenario.Result) error {
 	t, err := template.New("page").Funcs(template.FuncMap{
 		"pct": func(v float64) float64 { return 100 * v },
+		"of":  func(part, whole float64) float64 { return 100 * part / whole },
 		"mib": func(n int64) float64 { return float64(n) / (1 << 20) },
 	}).Parse(page)
 	if err != nil {
@@ -70,6 +72,19 @@ func tables(r *scenario.Result) []phaseTable {
 	return out
 }
 
+// shortName names a phase in a legend.
+func shortName(p scenario.Phase) string {
+	switch p.Mode {
+	case scenario.Shared:
+		return "weir, " + p.Policy
+	case scenario.Threads:
+		return "OS, goroutine pools"
+	case scenario.Processes:
+		return "OS, processes"
+	}
+	return "alone"
+}
+
 // Name names a phase for people.
 func Name(p scenario.Phase) string {
 	switch p.Mode {
@@ -97,17 +112,16 @@ type timeline struct {
 	Holds [][4]float64 `json:"holds"` // job, from ms, to ms, revoked
 }
 
-// latencyChart is one job's histogram in every phase, over the same logarithmic bins.
+// latencyChart is the distribution of one job's latencies in every phase, at the same times on a logarithmic scale.
 type latencyChart struct {
-	Job    string      `json:"job"`
-	Edges  []float64   `json:"edges"` // ms, one more than the counts
-	Phases []histogram `json:"phases"`
+	Job    string         `json:"job"`
+	At     []float64      `json:"at"` // ms
+	Phases []distribution `json:"phases"`
 }
 
-type histogram struct {
-	Phase string    `json:"phase"`
-	Part  []float64 `json:"part"` // fraction of the requests
-	P99   float64   `json:"p99"`
+type distribution struct {
+	Phase  string    `json:"phase"`
+	Within []float64 `json:"within"` // fraction of the requests that were answered within the time
 }
 
 type memoryChart struct {
@@ -161,32 +175,39 @@ func newMemory(p scenario.Phase) memoryChart {
 	return m
 }
 
+// latencyPoints is at how many times a distribution is drawn: one for about every pixel column that matters.
+const latencyPoints = 240
+
 func newLatency(r *scenario.Result, job int, name string) latencyChart {
 	c := latencyChart{Job: name}
 	lo, hi := time.Duration(math.MaxInt64), time.Duration(1)
 	for _, p := range r.Phases {
 		for _, d := range p.Jobs[job].Latencies {
-			lo, hi = min(lo, d), max(hi, d)
+			lo, hi = min(lo, max(d, 1)), max(hi, d)
 		}
 	}
 	if lo > hi {
 		return c
 	}
-	const bins = 60
-	first, step := math.Log(ms(max(lo, 1))), 0.0
-	step = (math.Log(ms(hi)*1.0001) - first) / bins
-	step = max(step, 1e-6)
-	for i := range bins + 1 {
-		c.Edges = append(c.Edges, math.Exp(first+float64(i)*step))
+	first, last := math.Log(ms(lo)), math.Log(ms(hi))
+	for i := range latencyPoints {
+		c.At = append(c.At, math.Exp(first+(last-first)*float64(i)/(latencyPoints-1)))
 	}
+	c.At[latencyPoints-1] = ms(hi)
 	for _, p := range r.Phases {
-		h := histogram{Phase: Name(p), Part: make([]float64, bins), P99: p.Jobs[job].Latency.P99}
-		ds := p.Jobs[job].Latencies
-		for _, d := range ds {
-			i := int((math.Log(ms(max(d, 1))) - first) / step)
-			h.Part[min(max(i, 0), bins-1)] += 1 / float64(len(ds))
+		sorted := slices.Sorted(slices.Values(p.Jobs[job].Latencies))
+		if len(sorted) == 0 {
+			continue
 		}
-		c.Phases = append(c.Phases, h)
+		d := distribution{Phase: shortName(p)}
+		n := 0
+		for _, at := range c.At {
+			for n < len(sorted) && ms(sorted[n]) <= at {
+				n++
+			}
+			d.Within = append(d.Within, float64(n)/float64(len(sorted)))
+		}
+		c.Phases = append(c.Phases, d)
 	}
 	return c
 }

@@ -22,13 +22,33 @@ type live struct {
 func newLive(f *os.File) *live {
 	v := &live{done: make(chan struct{})}
 	// Input is left to the shell, so that an interrupt reaches the process as a signal as everywhere else.
-	v.program = tea.NewProgram(screen{width: defaultWidth}, tea.WithOutput(f), tea.WithInput(nil), tea.WithoutSignalHandler())
+	v.program = tea.NewProgram(screen{width: defaultWidth}, tea.WithOutput(f), tea.WithInput(nil), tea.WithoutSignalHandler(),
+		tea.WithEnvironment(quiet(os.Environ())))
 	go func() {
 		defer close(v.done)
 		// A terminal that cannot be drawn on costs the view, not the run.
 		_, _ = v.program.Run()
 	}()
 	return v
+}
+
+// quiet is an environment in which Bubble Tea asks the terminal nothing: since nobody reads the input, an answer would end up
+// on the shell's next command line. It asks terminals that it takes for modern ones, and none across ssh.
+func quiet(environ []string) []string {
+	env := []string{"SSH_TTY=/dev/tty"}
+	for _, e := range environ {
+		name, value, _ := strings.Cut(e, "=")
+		switch name {
+		case "SSH_TTY", "WT_SESSION", "TERM_PROGRAM":
+			continue
+		case "TERM":
+			if value != "dumb" {
+				e = "TERM=xterm-256color"
+			}
+		}
+		env = append(env, e)
+	}
+	return env
 }
 
 type stageMsg string

@@ -1,0 +1,101 @@
+package view
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"charm.land/lipgloss/v2"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/weirgpu/weir/scenario"
+	"github.com/weirgpu/weir/share"
+)
+
+func sample() scenario.Live {
+	return scenario.Live{Mode: scenario.Shared, Policy: "fair", Elapsed: 3 * time.Second, Window: 8 * time.Second, Jobs: []scenario.LiveJob{
+		{Name: "detector", Class: share.Latency, Running: true, Recent: 0.5, Queue: 12, Held: 100 << 20, Cap: 512 << 20, Iterations: 90,
+			Latency: scenario.Latency{P50: 1.5, P99: 12.25}},
+		{Name: "a job with a name that is much too long", Class: share.Opportunistic, Recent: 1.3, Iterations: 1},
+		{Name: "refused", Recent: -1, Error: "job refused: needs 4 MiB, cap 1 MiB: raise memory or lower the batch, and some more words to be long"},
+	}}
+}
+
+// draw is the screen after two stages and one look, at a width.
+func draw(width int) string {
+	var m tea.Model = screen{width: defaultWidth}
+	for _, msg := range []tea.Msg{tea.WindowSizeMsg{Width: width, Height: 24}, stageMsg("compiling detector"), stageMsg("together, policy fair"), sample()} {
+		m, _ = m.Update(msg)
+	}
+	return m.(screen).text()
+}
+
+// TestScreenFits holds that no line is wider than the terminal, and that what matters most stays on a narrow one.
+func TestScreenFits(t *testing.T) {
+	for _, width := range []int{20, 60, 80, 100, 200} {
+		text := draw(width)
+		for line := range strings.Lines(text) {
+			if w := lipgloss.Width(strings.TrimSuffix(line, "\n")); w > width {
+				t.Errorf("width %d: a line of %d: %q", width, w, line)
+			}
+		}
+		if width < 60 {
+			continue
+		}
+		for _, want := range []string{"done  compiling detector", "together, policy fair", "3 of 8 s", "detector", "50 %", "▶", "12", "1.5", "12.2", "a job with a …",
+			"needs 4 MiB"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("width %d: no %q in\n%s", width, want, text)
+			}
+		}
+		if got := strings.Contains(text, "opportunistic"); got != (width >= 96) {
+			t.Errorf("width %d: classes are shown: %v", width, got)
+		}
+		if got := strings.Contains(text, "100 of 512 MiB"); got != (width >= 84) {
+			t.Errorf("width %d: memory is shown: %v", width, got)
+		}
+		if got := strings.Contains(text, "the OS decides"); got != (width >= 70) {
+			t.Errorf("width %d: the device is shown: %v", width, got)
+		}
+	}
+}
+
+// TestScreenAligns holds that all columns end where their titles do.
+func TestScreenAligns(t *testing.T) {
+	lines := screen{width: 120, now: sample()}.table()
+	want := lipgloss.Width(lines[0])
+	for _, i := range []int{1, 2, 3} {
+		if got := lipgloss.Width(lines[i]); got != want {
+			t.Errorf("line %d is %d wide, the title %d", i, got, want)
+		}
+	}
+}
+
+func TestStageForgetsTheLastLook(t *testing.T) {
+	var m tea.Model = screen{width: 80, now: sample()}
+	m, _ = m.Update(stageMsg("next"))
+	if text := m.(screen).text(); strings.Contains(text, "detector") || !strings.Contains(text, "next") {
+		t.Errorf("got %q", text)
+	}
+}
+
+func TestPlain(t *testing.T) {
+	var b bytes.Buffer
+	v := New(&b)
+	v.Stage("together, policy fair")
+	for ms := 0; ms <= 4500; ms += 200 {
+		l := sample()
+		l.Elapsed = time.Duration(ms) * time.Millisecond
+		v.Live(l)
+	}
+	v.Close()
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	if len(lines) != 3 || lines[0] != "together, policy fair" || !strings.Contains(lines[1], "2 s") || !strings.Contains(lines[2], "4 s") {
+		t.Fatalf("got %q", lines)
+	}
+	if !strings.Contains(lines[1], "detector 50 % p50 1.5 p99 12.2 ms queue 12") || !strings.Contains(lines[1], "refused p50") {
+		t.Errorf("got %q", lines[1])
+	}
+}
