@@ -39,7 +39,8 @@ var arithmetic = []Op{
 	{Name: "Mean", Since: []int{6, 8, 13}, MinIn: 1, MaxIn: -1, Traits: Elementwise,
 		Infer: inferBroadcast(floatTypes, tensor.Undefined), Eval: inFloat32(evalMean)},
 
-	unaryOp("Neg", unaryFuncs{i: func(a int64) int64 { return -a }, f: func(a float64) float64 { return -a }}, 6, 13),
+	onElems(unaryOp("Neg", unaryFuncs{i: func(a int64) int64 { return -a }, f: func(a float64) float64 { return -a }}, 6, 13),
+		func(d Dim) Dim { return d.MulInt(-1) }),
 	unaryOp("Abs", unaryFuncs{i: func(a int64) int64 { return max(a, -a) }, u: func(a uint64) uint64 { return a }, f: math.Abs}, 6, 13),
 	unaryOp("Sign", unaryFuncs{i: signInt, u: func(a uint64) uint64 { return min(a, 1) }, f: sign}, 9, 13),
 	floatMap("Ceil", math.Ceil, 6, 13),
@@ -77,17 +78,11 @@ func binaryOp(name string, fs binaryFuncs, dims func(a, b Dim) Dim, traits Trait
 
 // variadic is the row of a broadcasting operator on any number of inputs of one type, folded from the left.
 func variadic(name string, fs binaryFuncs, dims func(a, b Dim) Dim, since ...int) Op {
-	broadcast := inferBroadcast(fs.types(), tensor.Undefined)
-	return Op{Name: name, Since: since, MinIn: 1, MaxIn: -1, Traits: Elementwise,
-		Infer: func(c *Infer) error {
-			if err := broadcast(c); err != nil {
-				return err
-			}
-			if dims != nil && len(c.In) == 2 {
-				c.elemsByDim(dims)
-			}
-			return nil
-		},
+	infer := inferBroadcast(fs.types(), tensor.Undefined)
+	if dims != nil {
+		infer = withElems(infer, dims)
+	}
+	return Op{Name: name, Since: since, MinIn: 1, MaxIn: -1, Traits: Elementwise, Infer: infer,
 		Eval: inFloat32(func(c *Eval) error { return c.evalFold(fs) })}
 }
 

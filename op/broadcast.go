@@ -246,12 +246,22 @@ func (c *Eval) broadcastOutput(d tensor.DType) (*tensor.Tensor, walk, error) {
 	return out, broadcastWalk(to, shapes...), nil
 }
 
-// elemsByDim sets the elements of output 0 by applying f to the known elements of two integer inputs of rank at most 1,
-// so that the shape arithmetic of exporters resolves.
+// withElems extends the shape rule of a broadcasting operator on two inputs by what it does to the elements of shapes.
+func withElems(infer func(*Infer) error, f func(a, b Dim) Dim) func(*Infer) error {
+	return func(c *Infer) error {
+		err := infer(c)
+		if err == nil && len(c.In) == 2 {
+			c.elemsByDim(f)
+		}
+		return err
+	}
+}
+
+// elemsByDim sets the elements of output 0 by applying f to the known elements of two inputs of rank at most 1, so that
+// the shape arithmetic of exporters resolves.
 func (c *Infer) elemsByDim(f func(a, b Dim) Dim) {
 	a, b := c.Elems(0), c.Elems(1)
-	d := c.Out[0].DType
-	if a == nil || b == nil || d != tensor.Int64 && d != tensor.Int32 || len(c.Out[0].Shape) > 1 {
+	if a == nil || b == nil || !elemTypes.has(c.Out[0].DType) || len(c.Out[0].Shape) > 1 {
 		return
 	}
 	n := max(len(a), len(b))

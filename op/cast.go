@@ -47,7 +47,7 @@ func inferCastLike(c *Infer) error {
 // that holds sizes, and known ones the conversion to Bool, where conditions are made. Symbols are taken to fit.
 func castType(in Type, d tensor.DType) Type {
 	t := Type{DType: d, Ranked: in.Ranked, Shape: in.Shape}
-	if in.Elems == nil || d != tensor.Int64 && d != tensor.Int32 && d != tensor.Bool {
+	if in.Elems == nil || !elemTypes.has(d) {
 		return t
 	}
 	elems := make([]Dim, len(in.Elems))
@@ -59,7 +59,7 @@ func castType(in Type, d tensor.DType) Type {
 		case !known:
 			elems[i] = e
 		case d == tensor.Bool:
-			elems[i] = truthDim(n)
+			elems[i] = truthDim(n != 0)
 		case d == tensor.Int32:
 			elems[i] = Known(int(int32(n)))
 		default:
@@ -68,13 +68,6 @@ func castType(in Type, d tensor.DType) Type {
 	}
 	t.Elems = elems
 	return t
-}
-
-func truthDim(n int) Dim {
-	if n != 0 {
-		return Known(1)
-	}
-	return Known(0)
 }
 
 func evalCast(c *Eval) error {

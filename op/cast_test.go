@@ -107,6 +107,24 @@ func off(a, v float64) *big.Float {
 	return d.Abs(d)
 }
 
+// TestConditionsOnSizes follows the conditions that exporters compute from shapes before an If.
+func TestConditionsOnSizes(t *testing.T) {
+	c := newChain(t, map[string]Type{"x": Ranked(tensor.Float32, Sym("N"), Known(3))}).step("s", "Shape", nil, "x")
+	c.constant("k", i64(4, 3)).constant("yes", tensor.Scalar(true))
+	c.step("eq", "Equal", nil, "s", "k")
+	if e := c.values["eq"].Elems; len(e) != 2 || !e[0].IsUnknown() || !e[1].Is(1) {
+		t.Errorf("N = 4, 3 = 3 are %v", e)
+	}
+	c.step("more", "Add", nil, "s", "k")
+	c.step("less", "Less", nil, "s", "more").wantElems("less", Known(1), Known(1))
+	c.step("not", "Not", nil, "less").wantElems("not", Known(0), Known(0))
+	c.step("or", "Or", nil, "not", "yes").wantElems("or", Known(1), Known(1))
+	c.step("and", "And", nil, "less", "yes").wantElems("and", Known(1), Known(1))
+	c.step("int", "Cast", Attrs{IntAttr("to", 7)}, "and").wantElems("int", Known(1), Known(1))
+	c.step("neg", "Neg", nil, "s").wantElems("neg", Sym("N").MulInt(-1), Known(-3))
+	c.step("same", "Equal", nil, "less", "and").wantElems("same", Known(1), Known(1))
+}
+
 func TestCastKeepsSizes(t *testing.T) {
 	c := newChain(t, map[string]Type{"x": Ranked(tensor.Float32, Sym("N"), Known(3))}).step("s", "Shape", nil, "x")
 	c.step("s32", "Cast", Attrs{IntAttr("to", 6)}, "s").wantElems("s32", Sym("N"), Known(3))

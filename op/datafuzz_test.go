@@ -125,6 +125,9 @@ func (d *dice) tensor() *tensor.Tensor {
 	for i := range v.Data {
 		if i%max(v.DType.Size(), 1) == 0 {
 			v.Data[i] = byte(d.roll(4) & d.roll(4))
+			if v.DType == tensor.Bool {
+				v.Data[i] &= 1
+			}
 		}
 	}
 	return v

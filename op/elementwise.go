@@ -171,6 +171,21 @@ func unaryOp(name string, fs unaryFuncs, since ...int) Op {
 		Eval: evalMap(func(*Call) (unaryFuncs, error) { return fs, nil })}
 }
 
+// onElems extends the shape rule of a unary row by what it does to the elements of shapes.
+func onElems(o Op, f func(Dim) Dim) Op {
+	infer := o.Infer
+	o.Infer = func(c *Infer) error {
+		if err := infer(c); err != nil {
+			return err
+		}
+		for _, d := range c.Elems(0) {
+			c.Out[0].Elems = append(c.Out[0].Elems, f(d))
+		}
+		return nil
+	}
+	return o
+}
+
 // floatMap is unaryOp for operators on floats only.
 func floatMap(name string, f func(float64) float64, since ...int) Op {
 	return unaryOp(name, unaryFuncs{f: f}, since...)

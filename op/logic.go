@@ -11,9 +11,10 @@ var logic = []Op{
 	truth("And", func(a, b bool) bool { return a && b }, 7),
 	truth("Or", func(a, b bool) bool { return a || b }, 7),
 	truth("Xor", func(a, b bool) bool { return a != b }, 7),
-	{Name: "Not", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: Elementwise, Infer: inferSame(boolTypes), Eval: evalNot},
+	onElems(Op{Name: "Not", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: Elementwise, Infer: inferSame(boolTypes), Eval: evalNot},
+		Known(1).Sub),
 	{Name: "Equal", Since: []int{7, 11, 13, 19}, MinIn: 2, MaxIn: 2, Traits: Elementwise | Commutative,
-		Infer: inferBroadcast(equalTypes, tensor.Bool), Eval: evalEqual},
+		Infer: withElems(inferBroadcast(equalTypes, tensor.Bool), orderDims(equal)), Eval: evalEqual},
 	comparison("Greater", func(order int) bool { return order > 0 }, 7, 9, 13),
 	comparison("Less", func(order int) bool { return order < 0 }, 7, 9, 13),
 	comparison("GreaterOrEqual", func(order int) bool { return order >= 0 }, 12, 16),
@@ -22,10 +23,42 @@ var logic = []Op{
 
 var equalTypes = numberTypes | boolTypes | setOf(tensor.String)
 
+func equal(order int) bool { return order == 0 }
+
+// orderDims is a comparison of sizes, known where their difference is.
+func orderDims(holds func(order int) bool) func(a, b Dim) Dim {
+	return func(a, b Dim) Dim {
+		n, ok := a.Sub(b).Int()
+		if !ok {
+			return Unknown()
+		}
+		return truthDim(holds(n))
+	}
+}
+
+// truthDims is an operation on truth values, known where both are.
+func truthDims(f func(a, b bool) bool) func(a, b Dim) Dim {
+	return func(a, b Dim) Dim {
+		x, ok := a.Int()
+		y, ok2 := b.Int()
+		if !ok || !ok2 {
+			return Unknown()
+		}
+		return truthDim(f(x != 0, y != 0))
+	}
+}
+
+func truthDim(v bool) Dim {
+	if v {
+		return Known(1)
+	}
+	return Known(0)
+}
+
 // truth is the row of an operator on two truth values.
 func truth(name string, f func(a, b bool) bool, since ...int) Op {
 	return Op{Name: name, Since: since, MinIn: 2, MaxIn: 2, Traits: Elementwise | Commutative,
-		Infer: inferBroadcast(boolTypes, tensor.Undefined),
+		Infer: withElems(inferBroadcast(boolTypes, tensor.Undefined), truthDims(f)),
 		Eval:  func(c *Eval) error { return c.evalTruth(f) }}
 }
 
@@ -72,7 +105,7 @@ func evalEqual(c *Eval) error {
 	case tensor.Bool:
 		return c.evalTruth(func(a, b bool) bool { return a == b })
 	}
-	return evalComparison(c, func(order int) bool { return order == 0 })
+	return evalComparison(c, equal)
 }
 
 func (c *Eval) evalEqualStrings() error {
@@ -91,7 +124,7 @@ func (c *Eval) evalEqualStrings() error {
 // order holds when an operand is NaN.
 func comparison(name string, holds func(order int) bool, since ...int) Op {
 	return Op{Name: name, Since: since, MinIn: 2, MaxIn: 2, Traits: Elementwise,
-		Infer: inferBroadcast(numberTypes, tensor.Bool),
+		Infer: withElems(inferBroadcast(numberTypes, tensor.Bool), orderDims(holds)),
 		Eval:  func(c *Eval) error { return evalComparison(c, holds) }}
 }
 

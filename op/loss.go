@@ -161,6 +161,6 @@ func (c *Eval) lossOperands() ([]int64, []float64, error) {
 		}
 		return l, slices.Repeat([]float64{1}, scores[1]), nil
 	}
-	w, err := c.perChannel(2, scores[1])
+	w, err := c.floatsOf(2, scores[1])
 	return l, w, err
 }

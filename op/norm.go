@@ -52,12 +52,20 @@ func (c *Eval) floats(i int) ([]float64, error) {
 	return v, nil
 }
 
-// perChannel returns input i as float64 and checks that it is a vector with one element a channel.
-func (c *Eval) perChannel(i, channels int) ([]float64, error) {
-	if t := c.In[i]; t.Rank() != 1 || t.Len() != channels {
-		return nil, c.Errorf(ErrInput, "input %d has shape %v, must be a vector of %d channels", i, t.Shape, channels)
+// floatsOf returns input i as float64 and checks its shape.
+func (c *Eval) floatsOf(i int, shape ...int) ([]float64, error) {
+	if t := c.In[i]; !slices.Equal(t.Shape, shape) {
+		return nil, c.Errorf(ErrInput, "input %d has shape %v, must have %v", i, t.Shape, shape)
 	}
 	return c.floats(i)
+}
+
+// scaleShift returns inputs 1 and 2, vectors of n elements.
+func (c *Eval) scaleShift(n int) (scale, shift []float64, err error) {
+	if scale, err = c.floatsOf(1, n); err == nil {
+		shift, err = c.floatsOf(2, n)
+	}
+	return scale, shift, err
 }
 
 // normInput checks that input 0 is float and has at least low dimensions, and makes output 0 like it.
@@ -81,27 +89,37 @@ func inferBatchNorm(c *Infer) error {
 	if err := c.refuseBatchTraining(); err != nil {
 		return err
 	}
-	if x := c.In[0]; x.Ranked && len(x.Shape) > 1 {
+	if x := c.In[0]; x.Ranked {
+		want := statistics(c.Call, x.Shape, Known(1))
 		for i, t := range c.In[1:] {
-			if t.Ranked && (len(t.Shape) != 1 || !mayEqual(t.Shape[0], x.Shape[1])) {
-				return c.Errorf(ErrInput, "input %d is %v, must be a vector of %v channels", i+1, t, x.Shape[1])
+			if t.Ranked && !slices.EqualFunc(t.Shape, want, mayEqual) {
+				return c.Errorf(ErrInput, "input %d is %v, must have shape %v", i+1, t, want)
 			}
 		}
 	}
 	return inferSame(floatTypes)(c)
 }
 
+// statistics is the shape of scale, B, mean and var: one number a channel or, when attribute spatial is 0 (versions 7 and
+// 8), one for each place in a batch entry. An input of rank 1 is one channel.
+func statistics[D any](c *Call, x []D, one D) []D {
+	switch {
+	case len(x) < 2:
+		return []D{one}
+	case c.Attrs.Bool("spatial", true):
+		return x[1:2]
+	}
+	return x[1:]
+}
+
 func (c *Call) refuseBatchTraining() error {
 	if c.Attrs.Bool("training_mode", false) || c.NumOut > 1 {
 		return c.Errorf(ErrUnsupported, "training_mode is set or running statistics are asked for; weir runs inference")
 	}
-	if !c.Attrs.Bool("spatial", true) {
-		return c.Errorf(ErrUnsupported, "spatial is 0 (statistics per activation, opset 7 and 8)")
-	}
 	return nil
 }
 
-// evalBatchNorm is (X - mean) / sqrt(var + epsilon) · scale + B with one mean, var, scale and B a channel.
+// evalBatchNorm is (X - mean) / sqrt(var + epsilon) · scale + B.
 func evalBatchNorm(c *Eval) error {
 	if err := c.refuseBatchTraining(); err != nil {
 		return err
@@ -110,21 +128,18 @@ func evalBatchNorm(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	channels, inner := 1, 1
-	if shape := out.Shape; len(shape) > 1 {
-		channels, inner = shape[1], count(shape[2:])
-	}
+	stats := statistics(c.Call, out.Shape, 1)
 	var in [5][]float64
 	for i := 1; i < 5; i++ {
-		if in[i], err = c.perChannel(i, channels); err != nil {
+		if in[i], err = c.floatsOf(i, stats...); err != nil {
 			return err
 		}
 	}
 	scale, b, mu, variance := in[1], in[2], in[3], in[4]
-	epsilon := c.attr("epsilon", 1e-5)
+	epsilon, inner := c.attr("epsilon", 1e-5), count(out.Shape[min(1+len(stats), out.Rank()):])
 	for i, v := range x {
-		ch := i / inner % channels
-		setFloat(out, i, (v-mu[ch])/math.Sqrt(variance[ch]+epsilon)*scale[ch]+b[ch])
+		k := i / inner % len(scale)
+		setFloat(out, i, (v-mu[k])/math.Sqrt(variance[k]+epsilon)*scale[k]+b[k])
 	}
 	return nil
 }
@@ -136,11 +151,7 @@ func evalInstanceNorm(c *Eval) error {
 		return err
 	}
 	channels, plane := out.Shape[1], count(out.Shape[2:])
-	scale, err := c.perChannel(1, channels)
-	if err != nil {
-		return err
-	}
-	b, err := c.perChannel(2, channels)
+	scale, b, err := c.scaleShift(channels)
 	if err != nil {
 		return err
 	}
@@ -171,11 +182,7 @@ func evalGroupNorm(c *Eval) error {
 	if c.Version < 21 {
 		per = groups
 	}
-	scale, err := c.perChannel(1, per)
-	if err != nil {
-		return err
-	}
-	b, err := c.perChannel(2, per)
+	scale, b, err := c.scaleShift(per)
 	if err != nil {
 		return err
 	}

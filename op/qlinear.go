@@ -246,7 +246,7 @@ func (c *Eval) addScaledBias(y *tensor.Tensor) error {
 	if d := c.In[qBias].DType; d != tensor.Int32 {
 		return c.Errorf(ErrInput, "bias is %v, must be int32", d)
 	}
-	bias, err := c.perChannel(qBias, y.Shape[1])
+	bias, err := c.floatsOf(qBias, y.Shape[1])
 	if err != nil {
 		return err
 	}

@@ -13,8 +13,9 @@ type Type struct {
 	Ranked bool         // whether Shape is meaningful; a ranked empty Shape is a scalar
 	Shape  []Dim
 
-	// Elems holds the elements of a small integer tensor of rank 0 or 1 as expressions, so that the shape arithmetic
-	// which exporters write (Shape, Gather, Concat, Mul, Reshape) resolves with symbolic dimensions. nil: not known.
+	// Elems holds the elements of a small tensor of int32, int64 or bool (0 and 1) and of rank 0 or 1 as expressions, so
+	// that the shape arithmetic which exporters write (Shape, Gather, Concat, Mul, Reshape, the Equal before an If)
+	// resolves with symbolic dimensions. nil: not known.
 	Elems []Dim
 
 	// Const is the value itself when it is a constant; it belongs to the graph and must not be written.
@@ -23,6 +24,9 @@ type Type struct {
 
 // MaxElems bounds the length of Type.Elems: shapes are short, and data is no shape.
 const MaxElems = 64
+
+// elemTypes are the element types that Type.Elems is kept for.
+var elemTypes = setOf(tensor.Int64, tensor.Int32, tensor.Bool)
 
 // Ranked makes a type with a shape.
 func Ranked(d tensor.DType, shape ...Dim) Type {
@@ -47,11 +51,11 @@ func KnownDims(shape []int) []Dim {
 	return dims
 }
 
-// TypeOf returns the type of a constant, its elements included when it is a small integer tensor.
+// TypeOf returns the type of a constant, its elements included when it is a small tensor of a type that holds them.
 func TypeOf(t *tensor.Tensor) Type {
 	ty := Concrete(t.DType, t.Shape...)
 	ty.Const = t
-	if (t.DType == tensor.Int64 || t.DType == tensor.Int32) && t.Rank() <= 1 && t.Len() <= MaxElems {
+	if elemTypes.has(t.DType) && t.Rank() <= 1 && t.Len() <= MaxElems {
 		ints, _ := t.Ints()
 		ty.Elems = make([]Dim, len(ints))
 		for i, v := range ints {

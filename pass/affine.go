@@ -19,7 +19,8 @@ import (
 
 func startBatchNorm(s *scope) rule {
 	return func(n *graph.Node) *Patch {
-		if n.Type != "BatchNormalization" || n.Domain != "" || n.Attrs.Bool("training_mode", false) || s.anyUsed(n.Out[1:]) {
+		if n.Type != "BatchNormalization" || n.Domain != "" || n.Attrs.Bool("training_mode", false) || !n.Attrs.Bool("spatial", true) ||
+			s.anyUsed(n.Out[1:]) {
 			return nil
 		}
 		var in [5][]float64

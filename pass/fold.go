@@ -67,6 +67,8 @@ func elems(v *graph.Value) *tensor.Tensor {
 		return tensor.From(convert[int64](values), shape...)
 	case tensor.Int32:
 		return tensor.From(convert[int32](values), shape...)
+	case tensor.Bool:
+		return tensor.From(truths(values), shape...)
 	}
 	return nil
 }
@@ -75,6 +77,14 @@ func convert[T int32 | int64](values []int) []T {
 	out := make([]T, len(values))
 	for i, v := range values {
 		out[i] = T(v)
+	}
+	return out
+}
+
+func truths(values []int) []bool {
+	out := make([]bool, len(values))
+	for i, v := range values {
+		out[i] = v != 0
 	}
 	return out
 }

@@ -40,6 +40,7 @@ func wants(r *Request, out int) bool {
 
 type layerNormKernel struct {
 	plain
+	first
 	outer, n int
 	eps      float32
 }
@@ -73,10 +74,11 @@ func (t *layerNormTask) Chunk(i, _ int) {
 	}
 }
 
-// batchNorm is BatchNormalization-7 to 15 in inference: one scale and shift a channel.
+// batchNorm is BatchNormalization-7 to 15 in inference with one scale and shift a channel.
 func batchNorm(r *Request) (Kernel, error) {
 	shape, _, _ := r.in(0)
-	if !r.allFloat32(-1) || len(shape) < 2 || count(shape) == 0 || wants(r, 1) || r.Call.Attrs.Bool("training_mode", false) {
+	if !r.allFloat32(-1) || len(shape) < 2 || count(shape) == 0 || wants(r, 1) ||
+		r.Call.Attrs.Bool("training_mode", false) || !r.Call.Attrs.Bool("spatial", true) {
 		return nil, nil
 	}
 	return &batchNormKernel{n: shape[0], c: shape[1], inner: count(shape[2:]), eps: r.Call.Attrs.Float("epsilon", 1e-5)}, nil
@@ -84,6 +86,7 @@ func batchNorm(r *Request) (Kernel, error) {
 
 type batchNormKernel struct {
 	plain
+	first
 	n, c, inner int
 	eps         float32
 }
