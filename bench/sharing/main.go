@@ -20,9 +20,12 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/zoo"
 )
 
@@ -51,7 +54,7 @@ func main() {
 	asJSON := flag.Bool("json", false, "print one JSON object")
 	duration := flag.Duration("duration", 6*time.Second, "length of each phase")
 	child := flag.Bool("child", false, "run one job told by standard input (used by the comparison with processes)")
-	only := flag.String("only", "", "run one group: fair, limit or priority")
+	only := flag.String("only", "", "run one group: fair, limit, priority or fault")
 	rounds := flag.Int("rounds", 3, "how often each claim is measured, alone and together in turn; medians are quoted")
 	flag.Parse()
 	cpu.ReserveProcs(2)
@@ -63,7 +66,7 @@ func main() {
 	for _, g := range []struct {
 		name string
 		run  func(*results, time.Duration) error
-	}{{"fair", fair}, {"limit", limit}, {"priority", priority}} {
+	}{{"fair", fair}, {"limit", limit}, {"priority", priority}, {"fault", fault}} {
 		if *only != "" && *only != g.name {
 			continue
 		}
@@ -216,6 +219,46 @@ func priority(r *results, d time.Duration) error {
 	fmt.Fprintf(os.Stderr, "        under weir: p99 %.2f ms, alone %.2f ms; batch %.2f of its solo throughput\n", lat.Latency.P99,
 		lat.SoloLatency.P99, batch.IterationsPerS/batch.SoloPerS)
 	return nil
+}
+
+// fault: a job that asks for more than its cap, and one whose request carries bad data, beside a latency job.
+func fault(r *results, d time.Duration) error {
+	a, err := job("latency", "mobilenetv2", share.Share{Class: share.Latency, Compute: 0.4}, scenario.Arrival{Load: 0.3})
+	if err != nil {
+		return err
+	}
+	greedy, err := job("greedy", "resnet50", share.Share{Memory: 1 << 20}, scenario.Arrival{Closed: 1})
+	if err != nil {
+		return err
+	}
+	broken := scenario.Job{Job: share.Job{Name: "broken"}, Model: "gather", Graph: gather(), Arrival: scenario.Arrival{Poisson: 1},
+		Given: map[string]*tensor.Tensor{"index": tensor.Scalar[int64](1000)}}
+	s := &scenario.Scenario{Policy: "priority", Duration: 2 * d, Seed: 1, Jobs: []scenario.Job{a}}
+	alone, err := scenario.Run(context.Background(), s, scenario.Options{})
+	if err != nil {
+		return err
+	}
+	s.Jobs = append(s.Jobs, greedy, broken)
+	res, err := scenario.Run(context.Background(), s, scenario.Options{})
+	if err != nil {
+		return err
+	}
+	r.Phases = append(r.Phases, alone.Phase, res.Phase)
+	if res.Jobs[1].Status != scenario.StatusRefused || res.Jobs[2].Status != scenario.StatusFailed {
+		return fmt.Errorf("the greedy job is %s and the broken one %s", res.Jobs[1].Status, res.Jobs[2].Status)
+	}
+	r.check("fault: p99 of the neighbour of a refused and a failing job against alone", res.Jobs[0].Latency.P99/alone.Jobs[0].Latency.P99, 1.2, true)
+	return nil
+}
+
+// gather is a look-up in a table of ten numbers.
+func gather() *graph.Graph {
+	index := &graph.Value{Name: "index", Type: op.Concrete(tensor.Int64)}
+	table := graph.NewConst("table", tensor.From(make([]float32, 10), 10))
+	n := graph.NewNode("lookup", "Gather", 13, nil, []*graph.Value{table, index}, "y")
+	n.Out[0].Type = op.Concrete(tensor.Float32)
+	return &graph.Graph{Name: "gather", Inputs: []*graph.Value{index}, Outputs: n.Out, Nodes: []*graph.Node{n},
+		Opsets: map[string]int{"": 13}}
 }
 
 // executable returns this program, which go run leaves in place while it runs.
