@@ -181,6 +181,27 @@ func TestManyBlocks(t *testing.T) {
 	}
 }
 
+// TestResidualIsC gives C itself as the residual, for depths of one block of K and of several.
+func TestResidualIsC(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(15, 16))
+		for range 60 {
+			p := randomParams(r, 40, 1800)
+			p.Residual = ResidualFull
+			args := dataFor(r, p)
+			c, check := guarded(r, len(args.C))
+			args.Residual = append([]float32(nil), c...)
+			want := append([]float32(nil), c...)
+			args.C = want
+			Reference(p, &args, 32)
+			args.C, args.Residual = c, c
+			run(t, r, p, args)
+			check(t, "C")
+			compare(t, fmt.Sprintf("%+v", p), c, want, tolerance(p.K))
+		}
+	})
+}
+
 func TestOffsetTables(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	p := Params{M: 5, N: 6, K: 7, Batch: 3, OffA: []int{70, 0, 35}, OffB: []int{0, 42, 0}, OffC: []int{60, 30, 0}, OffBias: []int{0, 5, 10}}

@@ -29,13 +29,7 @@ func (o *Op) window(w window, args *Args, scratch []float32) {
 	t := tile{alpha: p.Alpha, beta: p.Beta, lo: p.Lo, hi: p.Hi, ldc: out.ld, ldr: out.ldr}
 	for k0 := 0; k0 == 0 || k0 < p.K; k0 += o.kc {
 		t.k = min(o.kc, p.K-k0)
-		t.flags = 0
-		if k0 > 0 {
-			t.flags = flagAccumulate
-		}
-		if k0+t.k == p.K {
-			t.flags |= out.last
-		}
+		o.blockFlags(&t, k0, out.last)
 		a := o.blockA(w, args, bufA, k0, t.k)
 		o.blockB(&t, a, w, args, bufB, k0, &out)
 	}
@@ -44,6 +38,26 @@ func (o *Op) window(w window, args *Args, scratch []float32) {
 	}
 	if p.Map != nil {
 		o.applyMap(w, args.C)
+	}
+}
+
+// blockFlags sets what the block of K from k0 does to C. Only the last one finishes elements, with one exception: a full
+// residual may be C itself, so the first block has to take it in before it writes there, less the factor that the last one
+// multiplies by.
+func (o *Op) blockFlags(t *tile, k0 int, finish uint32) {
+	p := &o.p
+	early := p.Residual == ResidualFull && !p.TransC && p.K > o.kc
+	t.flags = 0
+	if k0 > 0 {
+		t.flags = flagAccumulate
+	}
+	switch last := k0+t.k == p.K; {
+	case last && early:
+		t.flags |= finish &^ flagResidual
+	case last:
+		t.flags |= finish
+	case early && k0 == 0:
+		t.flags, t.beta = flagResidual, p.Beta/p.Alpha
 	}
 }
 
