@@ -68,7 +68,7 @@ func binary[T, U tensor.Elem](f pairs[T, U]) builder {
 		}
 		a, _, _ := r.in(0)
 		b, _, _ := r.in(1)
-		return &binaryKernel[T, U]{name: r.Call.Type, f: f, cut: cutRows(broadcast(r.outShape(), a, b))}, nil
+		return &binaryKernel[T, U]{name: r.Call.Type, f: f, cut: cutRows(broadcast(r.outShape(), a, b)), full: r.full(0, 1)}, nil
 	}
 }
 
@@ -123,7 +123,22 @@ type binaryKernel[T, U tensor.Elem] struct {
 	name string
 	f    pairs[T, U]
 	cut  rowChunks
+	full []int // the operands that have an element for each of the result
 }
+
+// full lists those of the given inputs that have the shape of output 0.
+func (r *Request) full(inputs ...int) []int {
+	var out []int
+	for _, i := range inputs {
+		if shape, _, ok := r.in(i); ok && sameShape(shape, r.outShape()) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// InPlace implements [InPlace].
+func (k *binaryKernel[T, U]) InPlace() []int { return k.full }
 
 // Name implements Kernel.
 func (k *binaryKernel[T, U]) Name() string { return "broadcast." + k.name }

@@ -82,6 +82,14 @@ func intAt(list []int64, i, def int) int {
 	return def
 }
 
+// InPlace implements [InPlace]: each element of the residual is read where the result goes.
+func (k *convKernel) InPlace() []int {
+	if k.resid {
+		return []int{3}
+	}
+	return nil
+}
+
 // Name implements Kernel.
 func (k *convKernel) Name() string { return "conv" }
 

@@ -25,6 +25,19 @@ type Kernel interface {
 	Bind(b Binding) Task
 }
 
+// InPlace is implemented by kernels whose output 0 may be written over an input that nobody reads afterwards.
+type InPlace interface {
+	// InPlace lists such inputs, the best first. Each has as many bytes as output 0 when it is one, and must then not be
+	// another operand of the call as well.
+	InPlace() []int
+}
+
+// first is embedded by kernels that may write over input 0.
+type first struct{}
+
+// InPlace implements [InPlace].
+func (first) InPlace() []int { return []int{0} }
+
 // Binding is the memory of one task. In and Out are those of the call, nil where an operand is absent; their bytes stay
 // where they are for the life of the task, except that a tensor whose shape depends on data is set anew by each run.
 type Binding struct {

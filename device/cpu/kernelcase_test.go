@@ -108,6 +108,9 @@ func (s *sample) check(t testing.TB, pools []*Pool) verdict {
 	if k == nil {
 		return refused
 	}
+	if wantErr == nil {
+		s.checkInPlace(t, r, k, pools[len(pools)-1], want)
+	}
 	var first []*tensor.Tensor
 	for _, p := range pools {
 		got, err := s.run(t, r, k, p)
@@ -130,6 +133,32 @@ func (s *sample) check(t testing.TB, pools []*Pool) verdict {
 		}
 	}
 	return served
+}
+
+// checkInPlace writes output 0 over each input that the kernel says it may.
+func (s *sample) checkInPlace(t testing.TB, r *Request, k Kernel, p *Pool, want []*tensor.Tensor) {
+	t.Helper()
+	ip, ok := k.(InPlace)
+	if !ok {
+		return
+	}
+	for _, i := range ip.InPlace() {
+		if len(s.in[i].Data) != len(want[0].Data) { // a comparison's result is of another size
+			continue
+		}
+		b := s.bindOver(r, k, p.Threads(), i)
+		copy(b.in[i].Data, s.in[i].Data)
+		x := &Exec{Ctx: context.Background(), Gate: device.Open, Pool: p}
+		if err := b.task.Run(x); err != nil {
+			t.Errorf("%v: %s over input %d: %v", s, k.Name(), i, err)
+		}
+		got := b.out[0].Clone()
+		if !b.arena.intact() {
+			t.Errorf("%v: %s over input %d: wrote outside its memory", s, k.Name(), i)
+		}
+		b.arena.free()
+		s.compare(t, k, p, []*tensor.Tensor{got}, want)
+	}
 }
 
 func (s *sample) compare(t testing.TB, k Kernel, p *Pool, got, want []*tensor.Tensor) {
@@ -180,7 +209,10 @@ type bound struct {
 }
 
 // bind places operands, packed weights and scratch as a plan does: aligned, and full of NaNs.
-func (s *sample) bind(r *Request, k Kernel, workers int) *bound {
+func (s *sample) bind(r *Request, k Kernel, workers int) *bound { return s.bindOver(r, k, workers, -1) }
+
+// bindOver is bind with output 0 in the place of an input, if over is one.
+func (s *sample) bindOver(r *Request, k Kernel, workers, over int) *bound {
 	b := &bound{arena: newGuardedArena(), given: s.in, in: make([]*tensor.Tensor, len(s.in)), out: make([]*tensor.Tensor, len(r.Out))}
 	for i, v := range s.in {
 		if v != nil {
@@ -193,6 +225,9 @@ func (s *sample) bind(r *Request, k Kernel, workers int) *bound {
 			n, _ := tensor.ByteCount(r.Out[i].DType, shape)
 			b.out[i] = &tensor.Tensor{DType: r.Out[i].DType, Shape: shape, Data: b.arena.take(n)}
 		}
+	}
+	if over >= 0 {
+		b.out[0].Data = b.in[over].Data
 	}
 	packed := b.arena.take(k.PackedBytes())
 	k.Pack(packed)

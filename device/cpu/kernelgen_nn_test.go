@@ -189,7 +189,11 @@ func (r source) extents() (m, k, n int) {
 	if r.one(40) {
 		return r.IntN(2), r.IntN(2), r.IntN(2)
 	}
-	return size(), size(), size()
+	m, k, n = size(), size(), size()
+	if r.one(20) {
+		k = 600 + r.IntN(1500) // beyond one block of a product's depth
+	}
+	return m, k, n
 }
 
 func genMatMul(r source, key opKey) *sample {

@@ -121,6 +121,14 @@ func (k *gemmKernel) finish(r *Request) (Kernel, error) {
 	return k, err
 }
 
+// InPlace implements [InPlace]: each element of the residual is read where the result goes.
+func (k *gemmKernel) InPlace() []int {
+	if k.params.Residual == gemm.ResidualFull {
+		return []int{k.resid}
+	}
+	return nil
+}
+
 // Name implements Kernel.
 func (k *gemmKernel) Name() string {
 	if k.weight != nil {

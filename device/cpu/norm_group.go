@@ -35,6 +35,7 @@ func groupNorm(r *Request) (Kernel, error) {
 
 type groupNormKernel struct {
 	plain
+	first
 	rows     int // groups of all images
 	groups   int // groups of one image
 	channels int // of a group

@@ -56,6 +56,7 @@ func softmaxExtents(r *Request, shape []int) (outer, n, inner int) {
 // rowKernel applies f to each of outer rows of n.
 type rowKernel struct {
 	plain
+	first
 	name     string
 	f        vecFunc
 	outer, n int
@@ -93,6 +94,7 @@ func (t *rowTask) Chunk(i, _ int) {
 // time so that the running maxima and sums stay in the first cache level.
 type columnSoftmax struct {
 	plain
+	first
 	outer, n, inner int
 }
 

@@ -112,6 +112,7 @@ func unary(choose func(*Request) vecFunc) builder {
 // mapKernel applies f to all elements in blocks.
 type mapKernel struct {
 	plain
+	first
 	name string
 	f    vecFunc
 }

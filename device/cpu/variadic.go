@@ -23,7 +23,7 @@ func variadic(f pairs[float32, float32], mean bool) builder {
 		for i := range shapes {
 			shapes[i], _, _ = r.in(i)
 		}
-		return &variadicKernel{name: r.Call.Type, f: f, mean: mean, cut: cutRows(broadcast(r.outShape(), shapes...))}, nil
+		return &variadicKernel{name: r.Call.Type, f: f, mean: mean, cut: cutRows(broadcast(r.outShape(), shapes...)), full: r.full(0)}, nil
 	}
 }
 
@@ -33,7 +33,11 @@ type variadicKernel struct {
 	f    pairs[float32, float32]
 	mean bool
 	cut  rowChunks
+	full []int
 }
+
+// InPlace implements [InPlace]: the first operand is spread over the result before the others are read.
+func (k *variadicKernel) InPlace() []int { return k.full }
 
 // Name implements Kernel.
 func (k *variadicKernel) Name() string { return "broadcast." + k.name }

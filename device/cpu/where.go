@@ -12,16 +12,16 @@ func where(r *Request) (Kernel, error) {
 	if dc != tensor.Bool {
 		return nil, nil
 	}
-	cut := cutRows(broadcast(r.outShape(), cond, a, b))
+	cut, full := cutRows(broadcast(r.outShape(), cond, a, b)), r.full(2)
 	switch d.Size() {
 	case 1:
-		return &whereKernel[uint8]{cut: cut}, nil
+		return &whereKernel[uint8]{cut: cut, full: full}, nil
 	case 2:
-		return &whereKernel[uint16]{cut: cut}, nil
+		return &whereKernel[uint16]{cut: cut, full: full}, nil
 	case 4:
-		return &whereKernel[uint32]{cut: cut}, nil
+		return &whereKernel[uint32]{cut: cut, full: full}, nil
 	case 8:
-		return &whereKernel[uint64]{cut: cut}, nil
+		return &whereKernel[uint64]{cut: cut, full: full}, nil
 	}
 	return nil, nil
 }
@@ -29,8 +29,12 @@ func where(r *Request) (Kernel, error) {
 // whereKernel picks elements of the size of T.
 type whereKernel[T tensor.Elem] struct {
 	plain
-	cut rowChunks
+	cut  rowChunks
+	full []int
 }
+
+// InPlace implements [InPlace]: the last operand is spread over the result before the other is read.
+func (k *whereKernel[T]) InPlace() []int { return k.full }
 
 // Name implements Kernel.
 func (k *whereKernel[T]) Name() string { return "where" }
