@@ -14,5 +14,5 @@
 // Concurrency: the functions share no state; RunAll runs cases on several goroutines, so its Runner must allow that.
 //
 // What it refuses: folders without any case, and data sets whose files do not match the model, which fail the case. A
-// panic of a Runner fails the case and nothing else.
+// panic of a Runner fails the case and nothing else. Cases of models that draw random numbers count as unsupported.
 package conformance

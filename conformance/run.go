@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
@@ -106,12 +107,27 @@ func (c *Case) run(ctx context.Context, run Runner) error {
 		return err
 	}
 	defer m.Close()
+	if n := drawing(m.Graph); n != nil {
+		return fmt.Errorf("%v: %w: draws random numbers, and ONNX names no generator that would give the expected ones", n, op.ErrUnsupported)
+	}
 	for i, s := range c.Sets {
 		if err := c.set(ctx, m, s, run); err != nil {
 			return fmt.Errorf("data set %d: %w", i, err)
 		}
 	}
 	return nil
+}
+
+// drawing returns a node whose result is not a function of its inputs, nil when the graph and those inside it have none.
+func drawing(g *graph.Graph) (found *graph.Node) {
+	g.Walk(func(g *graph.Graph) {
+		for _, n := range g.Nodes {
+			if o, err := n.Op(); err == nil && o.Has(op.Impure) {
+				found = n
+			}
+		}
+	})
+	return found
 }
 
 func (c *Case) set(ctx context.Context, m *onnx.Model, s Set, run Runner) error {
