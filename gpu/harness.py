@@ -1,0 +1,257 @@
+"""Runs programs, alone and together, under a share and without, and keeps the books of the checks."""
+
+import contextlib
+import datetime
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+WORKLOADS = os.path.join(HERE, "workloads")
+READY_S = 120  # a framework's first import and compilation can take most of a minute
+GRACE_S = 20  # for a program to end after its time
+
+
+class Skip(Exception):
+    """The check cannot be made here; the text says why."""
+
+
+class Failed(Exception):
+    """A check did not hold, or a program of it did not do its work."""
+
+
+class Share:
+    """The flags of weir exec."""
+
+    def __init__(self, memory="8GiB", compute=None, limit=None, kind="standard"):
+        self.flags = ["--memory", memory, "--class", kind]
+        if compute is not None:
+            self.flags += ["--compute", str(compute)]
+        if limit is not None:
+            self.flags += ["--limit", str(limit)]
+
+
+class Program:
+    """A workload that runs; see workloads/meter.py for how it speaks."""
+
+    def __init__(self, host, argv, share=None, env=None):
+        self.name = " ".join(os.path.basename(a) for a in argv[:4])
+        self.errors = tempfile.TemporaryFile()
+        self.buffer = b""
+        self.lines = []
+        argv = host.under(share) + argv if share else argv
+        self.process = subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, env={**host.env, **(env or {})}, cwd=host.scratch,
+            start_new_session=True,
+        )
+
+    def read(self, until, deadline):
+        """Read lines until one for which until holds; None at the end of the output."""
+        while True:
+            line, newline, rest = self.buffer.partition(b"\n")
+            if newline:
+                self.buffer = rest
+                text = line.decode(errors="replace")
+                self.lines.append(text)
+                if until(text):
+                    return text
+                continue
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
+                self.kill()
+                raise Failed(f"{self.name}: not done in time; {self.tail()}")
+            chunk = os.read(self.process.stdout.fileno(), 65536)
+            if not chunk:
+                return None
+            self.buffer += chunk
+
+    def ready(self, deadline):
+        if self.read(lambda line: line == "READY", deadline) is None:
+            self.process.wait()
+            raise Failed(f"{self.name}: ended with {self.process.returncode} before it was ready; {self.tail()}")
+
+    def go(self):
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(b"go\n")
+            self.process.stdin.flush()
+
+    def result(self, deadline):
+        """The JSON object of the last line, once the program has ended well."""
+        self.read(lambda line: False, deadline)
+        try:
+            code = self.process.wait(max(1, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise Failed(f"{self.name}: did not end; {self.tail()}") from None
+        if code:
+            raise Failed(f"{self.name}: ended with {code}; {self.tail()}")
+        try:
+            return json.loads(self.lines[-1])
+        except (IndexError, ValueError):
+            raise Failed(f"{self.name}: no result; {self.tail()}") from None
+
+    def tail(self):
+        self.errors.seek(0)
+        text = self.errors.read().decode(errors="replace").strip().splitlines()
+        return " | ".join(text[-6:])[-1500:] or "nothing on standard error"
+
+    def kill(self):
+        """End the program and what it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.process.stdout.close()
+
+
+class Host:
+    """Where the checks run: the binaries, the environment, the agent."""
+
+    def __init__(self, options, scratch):
+        self.weir, self.shim, self.fake, self.scratch = options.weir, options.shim, options.fake, scratch
+        self.python, self.rounds_per_us, self.image = options.python, 1.0, None
+        self.env = {**os.environ, "WEIR_RUNTIME_DIR": os.path.join(scratch, "run"), "PYTHONUNBUFFERED": "1"}
+        self.agent = None
+
+    def exec_flags(self):
+        flags = ["--fake-gpu"] if self.fake else []
+        return flags + (["--shim", self.shim] if self.shim else [])
+
+    def under(self, share):
+        return [self.weir, "exec", *self.exec_flags(), *share.flags, "--"]
+
+    def start_agent(self):
+        """Start the agent of these checks, in a runtime folder of their own, so that they can end it too."""
+        os.makedirs(self.env["WEIR_RUNTIME_DIR"], mode=0o700, exist_ok=True)
+        log = open(os.path.join(self.scratch, "agent.log"), "ab")
+        self.agent = subprocess.Popen(
+            [self.weir, "agent", *(["--fake-gpu"] if self.fake else [])], env=self.env, stdout=log, stderr=log, start_new_session=True
+        )
+        log.close()
+        socket, deadline = os.path.join(self.env["WEIR_RUNTIME_DIR"], "agent.sock"), time.monotonic() + 15
+        while not os.path.exists(socket):
+            if self.agent.poll() is not None or time.monotonic() > deadline:
+                raise Failed(f"weir agent does not serve: {self.agent_log()}")
+            time.sleep(0.02)
+
+    def kill_agent(self):
+        if self.agent and self.agent.poll() is None:
+            self.agent.kill()
+            self.agent.wait()
+
+    def stop_agent(self):
+        if self.agent and self.agent.poll() is None:
+            self.agent.terminate()
+            try:
+                self.agent.wait(5)
+            except subprocess.TimeoutExpired:
+                self.kill_agent()
+
+    def agent_log(self):
+        with open(os.path.join(self.scratch, "agent.log"), "rb") as f:
+            return f.read().decode(errors="replace")[-1500:]
+
+    def workload(self, name, *arguments):
+        return [self.python, os.path.join(WORKLOADS, name + ".py"), *map(str, arguments)]
+
+    def kernels(self, us, *arguments):
+        """The driver workload, with kernels of that length."""
+        argv = self.workload("driver", "loop", "--kernel-us", us, "--rounds-per-us", self.rounds_per_us, *arguments)
+        return argv + (["--image", self.image] if self.image else [])
+
+    def needs(self, module):
+        """Skip when Python lacks a module."""
+        found = subprocess.run([self.python, "-c", f"import {module}"], capture_output=True, env=self.env, timeout=READY_S, check=False)
+        if found.returncode:
+            raise Skip(f"no {module} here")
+
+    def one(self, argv, share=None, env=None, seconds=60):
+        """Run a program that does not wait for the word, and return its result."""
+        p = Program(self, argv, share, env)
+        try:
+            return p.result(time.monotonic() + seconds)
+        finally:
+            p.kill()
+
+    def together(self, *programs, seconds, during=None):
+        """Run programs, each (argv, share), from one word on; return their results in order.
+
+        during, if given, is called with the programs once they run.
+        """
+        running = []
+        try:
+            for argv, share in programs:
+                running.append(Program(self, argv, share))
+            deadline = time.monotonic() + READY_S
+            for p in running:
+                p.ready(deadline)
+            for p in running:
+                p.go()
+            if during:
+                during(running)
+            deadline = time.monotonic() + seconds + GRACE_S
+            return [p.result(deadline) for p in running]
+        finally:
+            for p in running:
+                p.kill()
+
+
+def completed(r, start, end):
+    """How many steps of a loop ended in a window of the common clock, whole buckets only."""
+    first, last = int(start / r["bucket_s"]) + 1, int(end / r["bucket_s"])
+    return sum(r["counts"][max(0, first - r["first_bucket"]) : max(0, last - r["first_bucket"])])
+
+
+def common_rates(results, skip=0.5):
+    """Steps per second of loops that ran together, over the time in which all of them ran."""
+    start = max(r["start_s"] for r in results) + skip
+    end = min(r["end_s"] for r in results)
+    if end - start < 1:
+        raise Failed(f"the programs ran side by side for {end - start:.1f} s only")
+    whole = (int(end / results[0]["bucket_s"]) - int(start / results[0]["bucket_s"]) - 1) * results[0]["bucket_s"]
+    return [completed(r, start, end) / whole for r in results]
+
+
+class Book:
+    """The checks, what came of them, and the time that is left."""
+
+    def __init__(self, options):
+        self.options, self.items = options, []
+        self.begin = time.monotonic()
+
+    def left(self):
+        return self.options.budget - (time.monotonic() - self.begin)
+
+    def check(self, name, run, *arguments):
+        """Run one check: it returns (holds, detail, values), or raises."""
+        if self.options.only and not any(o in name for o in self.options.only):
+            return
+        began, values = time.monotonic(), {}
+        try:
+            if self.left() < 15:
+                raise Skip(f"out of time: {self.options.budget} s in all")
+            holds, detail, values = run(*arguments)
+            status = "PASS" if holds else "FAIL"
+        except Skip as e:
+            status, detail = "SKIP", str(e)
+        except (Failed, OSError, subprocess.SubprocessError, KeyError, TypeError, ValueError, ZeroDivisionError) as e:
+            status, detail = "FAIL", f"{type(e).__name__}: {e}"
+        item = {"name": name, "status": status, "detail": detail, "values": values, "seconds": round(time.monotonic() - began, 1)}
+        self.items.append(item)
+        print(f"{status}  {name}: {detail}  ({item['seconds']} s)", file=sys.stderr, flush=True)
+
+    def report(self, **about):
+        counts = {s: sum(i["status"] == s for i in self.items) for s in ("PASS", "FAIL", "SKIP")}
+        return {
+            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            **about,
+            "passed": counts["PASS"],
+            "failed": counts["FAIL"],
+            "skipped": counts["SKIP"],
+            "seconds": round(time.monotonic() - self.begin, 1),
+            "items": self.items,
+        }

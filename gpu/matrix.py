@@ -1,0 +1,252 @@
+"""What is checked: each function makes one check and returns whether it holds, a line about it, and the numbers."""
+
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import time
+
+from harness import Failed, Share, Skip, common_rates, completed
+
+GIB = 1 << 30
+WHOLE = {"compute": 1.0}
+
+
+def gib(n):
+    return f"{n / GIB:.2f} GiB"
+
+
+class Bounds:
+    """What must hold. On the fake driver the timeline is exact but the host is shared by all programs, so time is looser there."""
+
+    def __init__(self, fake):
+        self.overhead = 0.05 if fake else 0.01
+        self.share_points = 5 if fake else 3
+        self.p99_ratio = 1.5 if fake else 1.15
+        self.seconds = 3 if fake else 6
+
+
+# Devices and memory.
+
+
+def devices(host, book):
+    """The list names every GPU as nvidia-smi does."""
+    argv = [host.weir, "device", "list", "--json"]
+    out = subprocess.run(host.under(Share("1GiB")) + argv if host.fake else argv, env=host.env, capture_output=True, timeout=60, check=True)
+    gpus = [d for d in json.loads(out.stdout)["devices"] if d["kind"] == "cuda"]
+    if not gpus:
+        raise Failed(f"no GPU in the list: {out.stderr.decode(errors='replace').strip()}")
+    book.gpus = gpus
+    smi = shutil.which("nvidia-smi")
+    if host.fake or not smi:
+        return all(g["name"] and g["uuid"] for g in gpus), f"{len(gpus)} GPUs", {"gpus": gpus}
+    query = subprocess.run([smi, "--query-gpu=uuid,name,driver_version", "--format=csv,noheader"], capture_output=True, text=True, timeout=60, check=True)
+    theirs = [tuple(f.strip() for f in line.split(",")) for line in query.stdout.strip().splitlines()]
+    ours = [(g["uuid"], g["name"], g["driver"]["version"]) for g in gpus]
+    return ours == theirs, f"{len(gpus)} GPUs, as nvidia-smi lists them: {ours == theirs}", {"gpus": gpus, "nvidia_smi": theirs}
+
+
+def cap_holds(r, cap, exact_total=True):
+    """What is wrong with a memory report under a cap, in words; empty when nothing is."""
+    faults = []
+    if exact_total and r["total_bytes"] != cap:
+        faults.append(f"the program is told of {r['total_bytes']} bytes, the cap is {cap}")
+    if r["reached_bytes"] > cap:
+        faults.append(f"it reached {r['reached_bytes']} bytes")
+    if r["reached_bytes"] < cap * 0.6:
+        faults.append(f"it reached {gib(r['reached_bytes'])} of {gib(cap)} only")
+    if r.get("nvml_total_bytes") not in (None, cap):
+        faults.append(f"NVML tells of {r['nvml_total_bytes']} bytes")
+    return faults
+
+
+def memory_cap(host, cap):
+    r = host.one(host.workload("driver", "memory"), Share(str(cap)))
+    faults = cap_holds(r, cap)
+    if r["error"] != 2:
+        faults.append(f"the error beyond it is {r['error']}, not CUDA_ERROR_OUT_OF_MEMORY")
+    if r["device_total_bytes"] != cap:
+        faults.append(f"cuDeviceTotalMem tells of {r['device_total_bytes']} bytes")
+    return not faults, "; ".join(faults) or f"total {gib(r['total_bytes'])}, reached {gib(r['reached_bytes'])}, then out of memory", r
+
+
+def torch_cap(host, cap):
+    host.needs("torch")
+    r = host.one(host.workload("torch_memory"), Share(str(cap)), seconds=120)
+    faults = cap_holds(r, cap)
+    if "out of memory" not in r["out_of_memory"]:
+        faults.append("no ordinary out-of-memory error")
+    if not r["alive"]:
+        faults.append("wrong results after it")
+    return not faults, "; ".join(faults) or f"total {gib(r['total_bytes'])}, reached {gib(r['reached_bytes'])}, then torch.cuda.OutOfMemoryError", r
+
+
+def framework(host, cap, module, workload, fraction=1.0):
+    """A framework runs and computes correctly, and is told of no more than the cap."""
+    host.needs(module)
+    (r,) = host.together((host.workload(workload, "--seconds", 3), Share(str(cap))), seconds=3)
+    told = r.get("total_bytes")
+    holds = r["correct"] and told is not None and told <= cap * fraction
+    return holds, f"correct: {r['correct']}, told of {told} bytes of a cap of {cap}", r
+
+
+def loader(host, cap):
+    """Forked data workers: the same losses as without weir."""
+    host.needs("torch")
+    shared = host.one(host.workload("torch_loader"), Share(str(cap)), seconds=120)
+    bare = host.one(host.workload("torch_loader"), seconds=120)
+    same = abs(shared["last_loss"] - bare["last_loss"]) <= 1e-2 * abs(bare["last_loss"]) and shared["batches"] == bare["batches"]
+    return same, f"{shared['batches']} batches, last loss {shared['last_loss']:.4f}, without weir {bare['last_loss']:.4f}", {"shared": shared, "bare": bare}
+
+
+def static_runtime(host, cap):
+    """A program with the CUDA runtime linked into it."""
+    nvcc = shutil.which("nvcc") or (os.path.exists("/usr/local/cuda/bin/nvcc") and "/usr/local/cuda/bin/nvcc")
+    if not nvcc:
+        raise Skip("no nvcc here")
+    program = os.path.join(host.scratch, "vector")
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "workloads", "vector.cu")
+    subprocess.run([nvcc, "-cudart", "static", "-o", program, source], check=True, capture_output=True, timeout=120)
+    r = host.one([program], Share(str(cap)))
+    return r["correct"] and r["total_bytes"] == cap and r["beyond"] == 2, f"{r}", r
+
+
+def static_executable(host):
+    """What cannot be preloaded is refused, with the reason."""
+    program = os.path.join(host.scratch, "static")
+    cc = shutil.which("cc")
+    if cc:
+        built = subprocess.run([cc, "-static", "-x", "c", "-o", program, "-"], input=b"int main(void) { return 0; }", capture_output=True, timeout=60, check=False)
+        cc = None if built.returncode else cc
+    if not cc:
+        # ldconfig is linked statically so that it can repair the libraries.
+        found = [p for p in ("/sbin/ldconfig.real", "/sbin/ldconfig") if os.path.exists(p)]
+        with open(found[0] if found else os.devnull, "rb") as f:
+            head = f.read(4096)
+        if not head.startswith(b"\x7fELF") or b"/ld-" in head:
+            raise Skip("no static executable here")
+        program = found[0]
+    done = subprocess.run(host.under(Share("1GiB")) + [program], env=host.env, capture_output=True, text=True, timeout=60, check=False)
+    reason = done.stderr.strip()
+    return done.returncode != 0 and "static" in reason, f"exit {done.returncode}: {reason[-200:]}", {"exit": done.returncode, "reason": reason}
+
+
+# Time.
+
+
+def overhead(host, bounds, argv, share):
+    """Alone with the whole device: weir against nothing, in turns, so that what drifts meets both."""
+    rates = {"weir": [], "bare": []}
+    for who in ("weir", "bare", "bare", "weir"):
+        (r,) = host.together((argv, share if who == "weir" else None), seconds=bounds.seconds)
+        rates[who].append(r["per_s"])
+    shared, bare = statistics.mean(rates["weir"]), statistics.mean(rates["bare"])
+    cost = 1 - shared / bare
+    return cost <= bounds.overhead, f"{shared:.1f} steps/s, without weir {bare:.1f}: {100 * cost:+.2f} %", {"cost": cost, "bound": bounds.overhead, **rates}
+
+
+def alone(host, argv, share, seconds):
+    (r,) = host.together((argv, share), seconds=seconds)
+    return r
+
+
+def shares(host, bounds, first, second, memory, fractions=(0.3, 0.7)):
+    """Two programs that want the whole device get what they were promised; beside it, what stock time slicing gives them."""
+    whole = Share(memory, **WHOLE)
+    solo = [alone(host, argv, whole, bounds.seconds)["per_s"] for argv in (first, second)]
+
+    def split(one, two):
+        r = host.together((first, one), (second, two), seconds=bounds.seconds + 2)
+        used = [rate / s for rate, s in zip(common_rates(r), solo)]
+        return [u / sum(used) for u in used], sum(used)
+
+    got, total = split(*(Share(memory, compute=f) for f in fractions))
+    stock, stock_total = split(None, None)
+    error = 100 * max(abs(g - f) for g, f in zip(got, fractions))
+    detail = f"{100 * got[0]:.1f} and {100 * got[1]:.1f} % ({error:.1f} points off), {100 * total:.0f} % of one program alone; stock time slicing {100 * stock[0]:.0f} and {100 * stock[1]:.0f} %"
+    return error <= bounds.share_points, detail, {
+        "shares": got, "error_points": error, "bound_points": bounds.share_points, "throughput_vs_solo": total,
+        "stock_shares": stock, "stock_throughput_vs_solo": stock_total, "solo_per_s": solo,
+    }
+
+
+def limit(host, bounds, argv, memory, fraction=0.5):
+    """A limit holds although nobody else wants the device."""
+    whole = alone(host, argv, Share(memory, **WHOLE), bounds.seconds)["per_s"]
+    got = alone(host, argv, Share(memory, compute=0.2, limit=fraction), bounds.seconds + 2)["per_s"] / whole
+    return got <= fraction + bounds.share_points / 100, f"{100 * got:.1f} % of the device under a limit of {100 * fraction:.0f} %", {"share": got, "limit": fraction}
+
+
+def latency(host, bounds, server, trainer, memory):
+    """Small requests beside a program that floods the device: their p99 against that alone."""
+    seconds = bounds.seconds + 2
+    first = Share(memory, compute=0.5, kind="latency")
+    single = alone(host, server, first, seconds)
+    bare = alone(host, server, None, seconds)
+    beside = host.together((server, first), (trainer, Share(memory, compute=0.1, kind="opportunistic")), seconds=seconds)
+    stock = host.together((server, None), (trainer, None), seconds=seconds)
+    ratio, theirs = beside[0]["p99_ms"] / bare["p99_ms"], stock[0]["p99_ms"] / bare["p99_ms"]
+    detail = f"p99 {bare['p99_ms']:.2f} ms alone, {beside[0]['p99_ms']:.2f} ms beside ({ratio:.2f} times); stock time slicing {stock[0]['p99_ms']:.2f} ms ({theirs:.2f} times)"
+    keep = ("p50_ms", "p99_ms", "max_ms", "per_s")
+    return ratio <= bounds.p99_ratio, detail, {
+        "ratio": ratio, "bound": bounds.p99_ratio, "stock_ratio": theirs,
+        **{name: {k: r[k] for k in keep} for name, r in (("alone", bare), ("alone_weir", single), ("beside", beside[0]), ("stock", stock[0]))},
+        "trainer_per_s": beside[1]["per_s"], "stock_trainer_per_s": stock[1]["per_s"],
+    }
+
+
+# Faults.
+
+
+def killed(host, bounds, argv, memory):
+    """kill -9 of one of two programs: the other has the device to itself."""
+    whole = alone(host, argv, Share(memory, **WHOLE), bounds.seconds)["per_s"]
+    half, at = Share(memory, compute=0.5), []
+
+    from harness import Program, READY_S  # a program that dies has no result
+
+    victim, other = Program(host, argv, half), None
+    try:
+        other = Program(host, argv, half)
+        deadline = time.monotonic() + READY_S
+        for p in (victim, other):
+            p.ready(deadline)
+        for p in (victim, other):
+            p.go()
+        time.sleep(bounds.seconds / 2)
+        os.killpg(victim.process.pid, signal.SIGKILL)
+        at.append(time.monotonic())
+        r = other.result(time.monotonic() + bounds.seconds + 30)
+    finally:
+        victim.kill()
+        if other:
+            other.kill()
+    end = r["end_s"]
+    after = completed(r, at[0], end) / (end - at[0] - r["bucket_s"]) / whole
+    before = completed(r, r["start_s"] + 0.3, at[0]) / (at[0] - r["start_s"] - 0.3) / whole
+    return after >= 0.9 and before <= 0.65, f"{100 * before:.0f} % of the device before, {100 * after:.0f} % after", {"before": before, "after": after}
+
+
+def agent_dies(host, bounds, argv, memory):
+    """kill -9 of the agent, and a new one two seconds later: the program runs all the time, and is under its limit again."""
+    if not host.agent:
+        raise Skip("the agent is not one of ours")
+    whole = alone(host, argv, Share(memory, **WHOLE), bounds.seconds)["per_s"]
+    times = {}
+
+    def during(_):
+        time.sleep(2)
+        times["dead"] = time.monotonic()
+        host.kill_agent()
+        time.sleep(2.5)
+        host.start_agent()
+        times["back"] = time.monotonic()
+
+    timed = [a if a != str(bounds.seconds) else "9" for a in argv]
+    (r,) = host.together((timed, Share(memory, compute=0.2, limit=0.5)), seconds=9, during=during)
+    dead = completed(r, times["dead"] + 1.2, times["back"]) / max(0.1, times["back"] - times["dead"] - 1.2) / whole
+    again = completed(r, times["back"] + 1.5, r["end_s"]) / (r["end_s"] - times["back"] - 1.5) / whole
+    holds = dead > 0.05 and again <= 0.5 + bounds.share_points / 100
+    return holds, f"{100 * dead:.0f} % of the device without an agent, {100 * again:.0f} % under a limit of 50 % once it is back", {"dead": dead, "again": again}
