@@ -1,6 +1,11 @@
 package cpu
 
-import "sync"
+import (
+	"slices"
+	"sync"
+
+	"github.com/weirgpu/weir/op"
+)
 
 // builders is the table of fast kernels: which builder prepares which operator. An operator that is not here runs by its
 // reference evaluation. It is made on first use because builders refer to Prepare.
@@ -16,3 +21,15 @@ var builders = sync.OnceValue(func() map[opKey]builder {
 	}
 	return m
 })
+
+// Kernels lists the operators that have a fast kernel for some of their types and attributes, sorted, as [op.Call.Name]
+// writes them: "Conv", "weir:Conv".
+func Kernels() []string {
+	var names []string
+	for k := range builders() {
+		c := op.Call{Domain: k.domain, Type: k.name}
+		names = append(names, c.Name())
+	}
+	slices.Sort(names)
+	return names
+}

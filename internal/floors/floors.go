@@ -55,6 +55,7 @@ var Table = []Row{
 	{"zoo", 4, Engine, "standard architectures"},
 	{"conformance/archive", 0, Engine, ""},
 	{"conformance", 4, Engine, ""},
+	{"conformance/table", 5, Engine, ""},
 	{"engine", 5, Engine, "sessions, iterations"},
 	{"", 6, Engine, "weir: the library face"},
 	{"examples/digits", 0, Engine, ""},

@@ -1,0 +1,153 @@
+// Command table writes docs/operators.md, the table of the operators that weir has: their versions, whether the CPU has a
+// fast kernel, and how many of the ONNX project's cases they pass. Run it in the root of the repository:
+//
+//	go run ./conformance/table > docs/operators.md
+//
+// It reads conformance/testdata/reference.txt; a test of this package fails when the file is out of date.
+//
+// Concurrency: one goroutine.
+//
+// What it refuses: a list of cases that it cannot read.
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/weirgpu/weir/conformance"
+	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/op"
+)
+
+func main() {
+	w := bufio.NewWriter(os.Stdout)
+	err := write(w, ".")
+	if err == nil {
+		err = w.Flush()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "table:", err)
+		os.Exit(1)
+	}
+}
+
+const intro = `# Operators
+
+Made by ` + "`go run ./conformance/table > docs/operators.md`" + `; do not edit.
+
+**Versions** are the opset versions whose definitions weir implements; a model of a newer opset uses the newest of them.
+**CPU kernel** tells whether the CPU has a fast kernel for the usual types and attributes; a view moves no bytes and needs none.
+Every other call runs by the reference evaluation, which is the operator's definition. **Cases** counts the single-operator cases of
+the ONNX project's backend tests (%d of them) that the reference evaluation passes; most that it does not pass use element types
+that weir does not have (float8, float4, int4, int2) or training.
+`
+
+// write writes the table of the repository whose root is given.
+func write(w io.Writer, root string) error {
+	f, err := os.Open(filepath.Join(root, "conformance", "testdata", "reference.txt"))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	list, err := conformance.ReadExpected(f)
+	if err != nil {
+		return err
+	}
+	cases := count(list)
+	total := 0
+	for _, c := range cases {
+		total += c.total
+	}
+	fmt.Fprintf(w, intro, total)
+	byDomain := map[string][]*op.Op{}
+	for _, o := range op.All() {
+		byDomain[o.Domain] = append(byDomain[o.Domain], o)
+	}
+	for _, domain := range slices.Sorted(maps.Keys(byDomain)) {
+		rows(w, domain, byDomain[domain], cases)
+	}
+	return missing(w, cases)
+}
+
+// tally counts the cases of one operator.
+type tally struct{ passed, total int }
+
+// count counts the node cases by operator.
+func count(list []conformance.Expected) map[string]tally {
+	cases := map[string]tally{}
+	for _, e := range list {
+		if e.Operator == "" || !strings.HasPrefix(e.Name, "node/") {
+			continue
+		}
+		c := cases[e.Operator]
+		c.total++
+		if e.Status == conformance.Passed {
+			c.passed++
+		}
+		cases[e.Operator] = c
+	}
+	return cases
+}
+
+// titles names the domains whose names say little.
+var titles = map[string]string{
+	"":             "ONNX",
+	op.FusedDomain: "weir: made by passes of several ONNX operators",
+}
+
+// rows writes the operators of one domain, and takes theirs out of cases.
+func rows(w io.Writer, domain string, all []*op.Op, cases map[string]tally) {
+	title := titles[domain]
+	if title == "" {
+		title = domain
+	}
+	fmt.Fprintf(w, "\n## %s\n\n| operator | versions | CPU kernel | cases |\n| --- | --- | --- | --- |\n", title)
+	kernels := cpu.Kernels()
+	for _, o := range all {
+		call := op.Call{Domain: o.Domain, Type: o.Name}
+		kernel := ""
+		switch {
+		case slices.Contains(kernels, call.Name()):
+			kernel = "yes"
+		case o.Has(op.View):
+			kernel = "view"
+		}
+		ran := ""
+		if c := cases[call.Name()]; c.total > 0 {
+			ran = fmt.Sprintf("%d of %d", c.passed, c.total)
+		}
+		delete(cases, call.Name())
+		fmt.Fprintf(w, "| %s | %s | %s | %s |\n", o.Name, versions(o.Since), kernel, ran)
+	}
+}
+
+func versions(since []int) string {
+	text := make([]string, len(since))
+	for i, v := range since {
+		text[i] = strconv.Itoa(v)
+	}
+	return strings.Join(text, ", ")
+}
+
+// missing writes the operators of the cases that are left.
+func missing(w io.Writer, cases map[string]tally) error {
+	fmt.Fprint(w, "\n## Not there\n\nOperators of the ONNX project's cases that weir does not have, with the number of their cases:\n\n")
+	var names []string
+	for name, c := range cases {
+		text := fmt.Sprintf("%s (%d)", name, c.total)
+		if c.passed > 0 {
+			text = fmt.Sprintf("%s (%d, of which %d pass as functions)", name, c.total, c.passed)
+		}
+		names = append(names, text)
+	}
+	slices.Sort(names)
+	_, err := fmt.Fprintln(w, strings.Join(names, ",\n")+".")
+	return err
+}
