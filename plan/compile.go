@@ -75,7 +75,7 @@ type compiler struct {
 }
 
 func (c *compiler) newSlot(v *graph.Value, step int) int {
-	s := Slot{Value: v, Type: v.Type, First: step, Last: step}
+	s := Slot{Value: v, Type: v.Type, Over: -1, First: step, Last: step}
 	switch shape, ok := v.Type.Ints(); {
 	case v.IsConst():
 		s.Place, s.Bytes = Constant, int64(len(v.Const().Data))
@@ -197,35 +197,4 @@ func flops(o *op.Op, n *graph.Node) int64 {
 		}
 	}
 	return total
-}
-
-// layout gives every arena value, every step's scratch and every step's packed weights a place.
-func (c *compiler) layout() {
-	p := c.plan
-	var blocks []*block
-	fill := map[*block]func(int64){}
-	for i := range p.Slots {
-		s := &p.Slots[i]
-		if s.Place != InArena {
-			continue
-		}
-		b := &block{bytes: s.Bytes, first: s.First, last: s.Last}
-		fill[b] = func(off int64) { s.Offset = off }
-		blocks = append(blocks, b)
-	}
-	for i := range p.Steps {
-		st := &p.Steps[i]
-		st.packed = span{p.PackedBytes, int64(st.Kernel.PackedBytes())}
-		p.PackedBytes += alignUp(st.packed.n)
-		if n := int64(st.Kernel.ScratchBytes(p.Threads)); n > 0 {
-			st.scratch.n = n
-			b := &block{bytes: n, first: i, last: i}
-			fill[b] = func(off int64) { st.scratch.off = off }
-			blocks = append(blocks, b)
-		}
-	}
-	p.ArenaBytes = place(blocks)
-	for _, b := range blocks {
-		fill[b](b.offset)
-	}
 }

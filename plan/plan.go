@@ -64,6 +64,7 @@ type Slot struct {
 	Offset int64 // InArena: bytes from the start of the arena, a multiple of Align
 	Bytes  int64
 	Of     int // Alias: the slot whose bytes these are
+	Over   int // InArena: the slot that dies in step First and whose place this one takes, -1 for none
 	First  int // the step that writes it; -1 for inputs
 	Last   int // the last step that reads it or an alias of it; len(Steps) for outputs
 }

@@ -135,8 +135,14 @@ func walk(t testing.TB, prog *Program, arena []byte, pool *cpu.Pool) {
 	seed := maphash.MakeSeed()
 	for i := range p.Steps {
 		before := map[int]uint64{}
+		over := map[int]bool{}
+		for _, s := range p.Slots {
+			if s.Over >= 0 && s.First == i {
+				over[s.Over] = true
+			}
+		}
 		for k, s := range p.Slots {
-			if s.Place == InArena && s.First < i && s.Last >= i {
+			if s.Place == InArena && s.First < i && s.Last >= i && !over[k] {
 				before[k] = maphash.Bytes(seed, span{s.Offset, s.Bytes}.of(arena))
 			}
 		}
@@ -171,11 +177,15 @@ func checkPlan(t testing.TB, p *Plan) {
 		name        string
 		off, n      int64
 		first, last int
+		slot, over  int
 	}
 	var pieces []piece
-	for _, s := range p.Slots {
+	for i, s := range p.Slots {
 		if s.Place == InArena {
-			pieces = append(pieces, piece{s.Value.Name, s.Offset, s.Bytes, s.First, s.Last})
+			pieces = append(pieces, piece{s.Value.Name, s.Offset, s.Bytes, s.First, s.Last, i, s.Over})
+		}
+		if s.Over >= 0 {
+			checkOver(t, p, i)
 		}
 		if s.Place == Alias && p.Slots[s.Of].Bytes != s.Bytes && p.Slots[s.Of].Place != Alias {
 			t.Errorf("%q of %d bytes is an alias of %d", s.Value.Name, s.Bytes, p.Slots[s.Of].Bytes)
@@ -187,7 +197,7 @@ func checkPlan(t testing.TB, p *Plan) {
 		if n := int64(st.Kernel.ScratchBytes(p.Threads)); n != st.scratch.n {
 			t.Errorf("step %d (%v) has %d bytes of scratch, wants %d", i, st.Node, st.scratch.n, n)
 		}
-		pieces = append(pieces, piece{st.Node.String() + " scratch", st.scratch.off, st.scratch.n, i, i})
+		pieces = append(pieces, piece{st.Node.String() + " scratch", st.scratch.off, st.scratch.n, i, i, -2, -1})
 		if n := int64(st.Kernel.PackedBytes()); n != st.packed.n || st.packed.off != packed {
 			t.Errorf("step %d (%v): packed weights at %d+%d, want %d+%d", i, st.Node, st.packed.off, st.packed.n, packed, n)
 		}
@@ -210,13 +220,27 @@ func checkPlan(t testing.TB, p *Plan) {
 		}
 		end = max(end, a.off+alignUp(a.n))
 		for _, b := range pieces[:i] {
-			if a.first <= b.last && b.first <= a.last && a.off < b.off+b.n && b.off < a.off+a.n {
+			if a.first <= b.last && b.first <= a.last && a.off < b.off+b.n && b.off < a.off+a.n &&
+				a.over != b.slot && b.over != a.slot {
 				t.Errorf("%s (steps %d to %d) and %s (%d to %d) overlap", a.name, a.first, a.last, b.name, b.first, b.last)
 			}
 		}
 	}
 	if end != p.ArenaBytes {
 		t.Errorf("arena of %d bytes, %d used", p.ArenaBytes, end)
+	}
+}
+
+// checkOver holds that a value which takes another's place is written when that dies, by a step that reads it once.
+func checkOver(t testing.TB, p *Plan, slot int) {
+	t.Helper()
+	s := p.Slots[slot]
+	old := p.Slots[s.Over]
+	if s.Place != InArena || old.Place != InArena || old.Last != s.First || old.Bytes != s.Bytes || old.Offset != s.Offset {
+		t.Errorf("%q %+v takes the place of %q %+v", s.Value.Name, s, old.Value.Name, old)
+	}
+	if n := p.readers(&p.Steps[s.First], s.Over); n != 1 {
+		t.Errorf("%q takes the place of %q, of which its step has %d", s.Value.Name, old.Value.Name, n)
 	}
 }
 

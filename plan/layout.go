@@ -1,0 +1,86 @@
+package plan
+
+import "github.com/weirgpu/weir/device/cpu"
+
+// layout gives every arena value, every step's scratch and every step's packed weights a place.
+func (c *compiler) layout() {
+	p := c.plan
+	var blocks []*block
+	of := make([]*block, len(p.Slots)) // the block of each slot; those that share memory share it
+	for i := range p.Slots {
+		if s := &p.Slots[i]; s.Place == InArena {
+			of[i] = &block{bytes: s.Bytes, first: s.First, last: s.Last}
+		}
+	}
+	for i := range p.Steps {
+		c.overwrite(i, of)
+	}
+	for i, b := range of {
+		if b != nil && p.Slots[i].Over < 0 {
+			blocks = append(blocks, b)
+		}
+	}
+	scratch := make([]*block, len(p.Steps))
+	for i := range p.Steps {
+		st := &p.Steps[i]
+		st.packed = span{p.PackedBytes, int64(st.Kernel.PackedBytes())}
+		p.PackedBytes += alignUp(st.packed.n)
+		if n := int64(st.Kernel.ScratchBytes(p.Threads)); n > 0 {
+			scratch[i] = &block{bytes: n, first: i, last: i}
+			blocks = append(blocks, scratch[i])
+		}
+	}
+	p.ArenaBytes = place(blocks)
+	for i, b := range of {
+		if b != nil {
+			p.Slots[i].Offset = b.offset
+		}
+	}
+	for i, b := range scratch {
+		if b != nil {
+			p.Steps[i].scratch = span{b.offset, b.bytes}
+		}
+	}
+}
+
+// overwrite lets output 0 of step i take the memory of an input that the kernel may write over and that nobody reads
+// afterwards, under any name.
+func (c *compiler) overwrite(i int, of []*block) {
+	p := c.plan
+	st := &p.Steps[i]
+	k, ok := st.Kernel.(cpu.InPlace)
+	if !ok || len(st.Out) == 0 || st.Out[0] < 0 || p.Slots[st.Out[0]].Place != InArena {
+		return
+	}
+	out := st.Out[0]
+	for _, n := range k.InPlace() {
+		in := p.root(st.In[n])
+		s := &p.Slots[in]
+		if s.Place != InArena || s.Last != i || s.Bytes != p.Slots[out].Bytes || p.readers(st, in) > 1 {
+			continue
+		}
+		p.Slots[out].Over = in
+		of[out] = of[in]
+		of[in].last = p.Slots[out].Last
+		return
+	}
+}
+
+// root is the slot whose bytes a slot is.
+func (p *Plan) root(slot int) int {
+	for p.Slots[slot].Place == Alias {
+		slot = p.Slots[slot].Of
+	}
+	return slot
+}
+
+// readers counts the operands of a step that are the bytes of a slot.
+func (p *Plan) readers(st *Step, slot int) int {
+	n := 0
+	for _, s := range st.In {
+		if s >= 0 && p.root(s) == slot {
+			n++
+		}
+	}
+	return n
+}
