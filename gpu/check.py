@@ -51,7 +51,7 @@ def driver_checks(book, host, bounds, cap):
     book.check("driver: limit", matrix.limit, host, bounds, long, memory)
     book.check("driver: p99 beside a flood", matrix.latency, host, bounds, small, long, memory)
     book.check("driver: kill -9 of a program", matrix.killed, host, bounds, long, memory)
-    book.check("driver: kill -9 of the agent", matrix.agent_dies, host, bounds, long, memory)
+    book.check("driver: kill -9 of the agent", matrix.agent_dies, host, bounds, long, host.kernels(250, "--seconds", 9), memory)
 
 
 def framework_checks(book, host, bounds, cap):

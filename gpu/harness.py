@@ -115,7 +115,7 @@ class Host:
         self.weir, self.shim, self.fake, self.scratch = options.weir, options.shim, options.fake, scratch
         self.python, self.rounds_per_us, self.image = options.python, 1.0, None
         self.env = {**os.environ, "WEIR_RUNTIME_DIR": os.path.join(scratch, "run"), "PYTHONUNBUFFERED": "1"}
-        self.agent = None
+        self.agent, self.solo = None, {}
 
     def exec_flags(self):
         flags = ["--fake-gpu"] if self.fake else []

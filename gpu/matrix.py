@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import time
 
-from harness import Failed, Share, Skip, common_rates, completed
+from harness import READY_S, Failed, Program, Share, Skip, common_rates, completed
 
 GIB = 1 << 30
 WHOLE = {"compute": 1.0}
@@ -25,7 +25,7 @@ class Bounds:
         self.overhead = 0.05 if fake else 0.01
         self.share_points = 5 if fake else 3
         self.p99_ratio = 1.5 if fake else 1.15
-        self.seconds = 3 if fake else 6
+        self.seconds = 3 if fake else 4
 
 
 # Devices and memory.
@@ -152,14 +152,21 @@ def alone(host, argv, share, seconds):
     return r
 
 
+def solo(host, argv, memory, seconds):
+    """Steps per second of a program that has the whole device; measured once."""
+    key = tuple(argv)
+    if key not in host.solo:
+        host.solo[key] = alone(host, argv, Share(memory, **WHOLE), seconds)["per_s"]
+    return host.solo[key]
+
+
 def shares(host, bounds, first, second, memory, fractions=(0.3, 0.7)):
     """Two programs that want the whole device get what they were promised; beside it, what stock time slicing gives them."""
-    whole = Share(memory, **WHOLE)
-    solo = [alone(host, argv, whole, bounds.seconds)["per_s"] for argv in (first, second)]
+    singly = [solo(host, argv, memory, bounds.seconds) for argv in (first, second)]
 
     def split(one, two):
         r = host.together((first, one), (second, two), seconds=bounds.seconds + 2)
-        used = [rate / s for rate, s in zip(common_rates(r), solo)]
+        used = [rate / s for rate, s in zip(common_rates(r), singly)]
         return [u / sum(used) for u in used], sum(used)
 
     got, total = split(*(Share(memory, compute=f) for f in fractions))
@@ -168,13 +175,13 @@ def shares(host, bounds, first, second, memory, fractions=(0.3, 0.7)):
     detail = f"{100 * got[0]:.1f} and {100 * got[1]:.1f} % ({error:.1f} points off), {100 * total:.0f} % of one program alone; stock time slicing {100 * stock[0]:.0f} and {100 * stock[1]:.0f} %"
     return error <= bounds.share_points, detail, {
         "shares": got, "error_points": error, "bound_points": bounds.share_points, "throughput_vs_solo": total,
-        "stock_shares": stock, "stock_throughput_vs_solo": stock_total, "solo_per_s": solo,
+        "stock_shares": stock, "stock_throughput_vs_solo": stock_total, "solo_per_s": singly,
     }
 
 
 def limit(host, bounds, argv, memory, fraction=0.5):
     """A limit holds although nobody else wants the device."""
-    whole = alone(host, argv, Share(memory, **WHOLE), bounds.seconds)["per_s"]
+    whole = solo(host, argv, memory, bounds.seconds)
     got = alone(host, argv, Share(memory, compute=0.2, limit=fraction), bounds.seconds + 2)["per_s"] / whole
     return got <= fraction + bounds.share_points / 100, f"{100 * got:.1f} % of the device under a limit of {100 * fraction:.0f} %", {"share": got, "limit": fraction}
 
@@ -202,11 +209,8 @@ def latency(host, bounds, server, trainer, memory):
 
 def killed(host, bounds, argv, memory):
     """kill -9 of one of two programs: the other has the device to itself."""
-    whole = alone(host, argv, Share(memory, **WHOLE), bounds.seconds)["per_s"]
+    whole = solo(host, argv, memory, bounds.seconds)
     half, at = Share(memory, compute=0.5), []
-
-    from harness import Program, READY_S  # a program that dies has no result
-
     victim, other = Program(host, argv, half), None
     try:
         other = Program(host, argv, half)
@@ -229,11 +233,11 @@ def killed(host, bounds, argv, memory):
     return after >= 0.9 and before <= 0.65, f"{100 * before:.0f} % of the device before, {100 * after:.0f} % after", {"before": before, "after": after}
 
 
-def agent_dies(host, bounds, argv, memory):
+def agent_dies(host, bounds, argv, longer, memory):
     """kill -9 of the agent, and a new one two seconds later: the program runs all the time, and is under its limit again."""
     if not host.agent:
         raise Skip("the agent is not one of ours")
-    whole = alone(host, argv, Share(memory, **WHOLE), bounds.seconds)["per_s"]
+    whole = solo(host, argv, memory, bounds.seconds)
     times = {}
 
     def during(_):
@@ -244,8 +248,7 @@ def agent_dies(host, bounds, argv, memory):
         host.start_agent()
         times["back"] = time.monotonic()
 
-    timed = [a if a != str(bounds.seconds) else "9" for a in argv]
-    (r,) = host.together((timed, Share(memory, compute=0.2, limit=0.5)), seconds=9, during=during)
+    (r,) = host.together((longer, Share(memory, compute=0.2, limit=0.5)), seconds=9, during=during)
     dead = completed(r, times["dead"] + 1.2, times["back"]) / max(0.1, times["back"] - times["dead"] - 1.2) / whole
     again = completed(r, times["back"] + 1.5, r["end_s"]) / (r["end_s"] - times["back"] - 1.5) / whole
     holds = dead > 0.05 and again <= 0.5 + bounds.share_points / 100
