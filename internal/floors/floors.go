@@ -70,6 +70,7 @@ var Table = []Row{
 	{"scenario", 6, Both, "jobs on one device, alone and together"},
 	{"scenario/view", 7, Both, "live view"},
 	{"scenario/report", 7, Both, "report page"},
+	{"agent", 7, Both, "process jobs"},
 	{"cmd/weir", 8, Both, "flags and wiring"},
 	{"bench/sharing", 8, Both, ""},
 }

@@ -1,0 +1,320 @@
+package agent
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/wire"
+)
+
+func TestOneProgram(t *testing.T) {
+	s, dir := newPeople(), socketDir(t)
+	a := startAgent(t, testConfig(dir, s))
+	c, g := controller(t, dir, share.Job{Name: "train", Share: share.Share{Memory: 8 << 30, Compute: 0.3}})
+	if g.Name != "train" || g.Memory != 8<<30 || g.MemoryTotal != 80<<30 {
+		t.Errorf("granted %+v", g)
+	}
+	p := begin(t, s, dir, g.Token)
+	terms, err := p.page.Terms()
+	if err != nil || terms.Name != "train" || terms.MemCap != 8<<30 || terms.MemTotal != 8<<30 || terms.ComputePPM != 300000 {
+		t.Errorf("terms %+v, %v", terms, err)
+	}
+	for range 20 {
+		p.launch(200 * time.Microsecond)
+	}
+	p.s.MemUsedBytes.Add(1 << 20)
+	j := onlyJob(t, a)
+	if j.Launches != 20 || j.MemoryUsedBytes != 1<<20 || len(j.Processes) != 1 || j.Processes[0].PID != p.self.pid {
+		t.Errorf("snapshot %+v", j)
+	}
+	if j.DeviceSeconds < 0.003 || j.State != "running" {
+		t.Errorf("charged %v s, is %s", j.DeviceSeconds, j.State)
+	}
+	p.idle()
+	eventually(t, "an idle program's job is idle", func() bool { return onlyJob(t, a).State == "idle" })
+	_ = c.Close()
+	time.Sleep(5 * time.Millisecond)
+	if jobNames(a) != "train" {
+		t.Error("the job ended with its controller though a process is attached")
+	}
+	p.kill()
+	eventually(t, "the job ends with its last process", func() bool { return jobNames(a) == "" })
+	if got := a.Snapshot().Devices[0].PromisedBytes; got != 0 {
+		t.Errorf("%d bytes remain promised", got)
+	}
+}
+
+// TestManyAttach holds that 300 programs attach within a second.
+func TestManyAttach(t *testing.T) {
+	s, dir := newPeople(), socketDir(t)
+	a := startAgent(t, testConfig(dir, s))
+	const n = 300
+	programs := make([]*program, n)
+	from := time.Now()
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			c, err := Dial(dir)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			t.Cleanup(func() { _ = c.Close() })
+			g, err := c.Create(JobRequest{Job: share.Job{Name: "many", Share: share.Share{Memory: 256 << 20}}})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = g.Page.Close()
+			if programs[i], err = attach(t, s, dir, g.Token); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	took := time.Since(from)
+	t.Logf("%d programs made their jobs and attached in %v", n, took)
+	if took > time.Second*slack {
+		t.Errorf("%d programs took %v", n, took)
+	}
+	if got := len(a.Snapshot().Devices[0].Jobs); got != n {
+		t.Errorf("%d jobs", got)
+	}
+	for _, p := range programs {
+		if p != nil {
+			wg.Go(p.kill)
+		}
+	}
+	wg.Wait()
+	eventually(t, "all are gone", func() bool { return len(a.Snapshot().Devices[0].Jobs[0].Processes) == 0 })
+}
+
+// TestDeathFrees measures how long the slot and the lease of a killed program
+// remain.
+func TestDeathFrees(t *testing.T) {
+	s, dir := newPeople(), socketDir(t)
+	startAgent(t, testConfig(dir, s))
+	_, g := controller(t, dir, share.Job{Name: "victim", Share: share.Share{Memory: 1 << 30}})
+	_, h := controller(t, dir, share.Job{Name: "heir", Share: share.Share{Memory: 1 << 30}})
+	heir := begin(t, s, dir, h.Token)
+	var worst time.Duration
+	for range 20 {
+		victim := begin(t, s, dir, g.Token)
+		victim.s.MemUsedBytes.Add(1 << 29)
+		victim.pass(20 * time.Second)
+		// It dies with a kernel in flight that nobody will see the end of.
+		victim.s.InflightNS.Store(uint64(time.Hour))
+		victim.s.Launches.Add(1)
+		passed := make(chan bool, 1)
+		go func() { passed <- heir.pass(20 * time.Second) }()
+		time.Sleep(2 * time.Millisecond)
+		from := time.Now()
+		slot := victim.s
+		victim.kill()
+		eventually(t, "the slot is freed", func() bool { return slot.OwnerPID.Load() == 0 })
+		if slot.MemUsedBytes.Load() != 0 {
+			t.Error("memory of the dead remains")
+		}
+		if !<-passed {
+			t.Fatal("the heir never got the device")
+		}
+		worst = max(worst, time.Since(from))
+		heir.idle()
+	}
+	t.Logf("slot and device free after at most %v", worst)
+	if worst > 10*time.Millisecond*slack {
+		t.Errorf("it took %v", worst)
+	}
+}
+
+func TestAnotherUserIsRefused(t *testing.T) {
+	s, dir := newPeople(), socketDir(t)
+	startAgent(t, testConfig(dir, s))
+	_, g := controller(t, dir, share.Job{Name: "mine", Share: share.Share{Memory: 1 << 30}})
+	stranger := s.bornOf(ownUID + 1)
+	p := &program{t: t, self: stranger, dir: dir, token: g.Token, slot: wire.NoSlot, halted: make(chan struct{})}
+	var r *RefusedError
+	if err := p.hello(0); !errors.As(err, &r) || r.Code != wire.RefusedCredentials {
+		t.Errorf("another user was answered %v", err)
+	}
+}
+
+func TestAdmissionIsRefused(t *testing.T) {
+	s, dir := newPeople(), socketDir(t)
+	startAgent(t, testConfig(dir, s))
+	controller(t, dir, share.Job{Name: "big", Share: share.Share{Memory: 60 << 30, Compute: 0.8}})
+	for name, r := range map[string]struct {
+		req  JobRequest
+		code wire.Code
+	}{
+		"memory":  {JobRequest{Job: share.Job{Name: "a", Share: share.Share{Memory: 21 << 30}}}, wire.RefusedAdmission},
+		"compute": {JobRequest{Job: share.Job{Name: "b", Share: share.Share{Memory: 1 << 30, Compute: 0.3}}}, wire.RefusedAdmission},
+		"device":  {JobRequest{Job: share.Job{Name: "c", Share: share.Share{Memory: 1 << 30}}, Device: 7}, wire.RefusedDevice},
+		"bound":   {JobRequest{Job: share.Job{Name: "d", Share: share.Share{Memory: 1 << 30}}, InFlight: time.Minute}, wire.RefusedAdmission},
+	} {
+		c, err := Dial(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var refused *RefusedError
+		if _, err := c.Create(r.req); !errors.As(err, &refused) || refused.Code != r.code || refused.Text == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+		_ = c.Close()
+	}
+	// The rest, and the same name again.
+	_, g := controller(t, dir, share.Job{Name: "big"})
+	if g.Memory != 20<<30 || g.Name != "big-2" {
+		t.Errorf("got %+v", g)
+	}
+}
+
+func TestSecondAgentIsRefused(t *testing.T) {
+	dir := socketDir(t)
+	a := startAgent(t, testConfig(dir, newPeople()))
+	if _, err := Start(testConfig(dir, newPeople())); !errors.Is(err, ErrRunning) {
+		t.Errorf("a second agent: %v", err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// A dead agent leaves its socket.
+	if err := os.WriteFile(SocketPath(dir), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	startAgent(t, testConfig(dir, newPeople()))
+	fi, err := os.Stat(SocketPath(dir))
+	if err != nil || fi.Mode().Perm() != 0o600 {
+		t.Errorf("socket %v, %v", fi, err)
+	}
+}
+
+// TestRestart ends the agent under running programs and starts another.
+func TestRestart(t *testing.T) {
+	s, dir := newPeople(), socketDir(t)
+	a := startAgent(t, testConfig(dir, s))
+	_, g := controller(t, dir, share.Job{Name: "survivor", Share: share.Share{Memory: 3 << 30, Compute: 0.25, Limit: 0.5, Class: share.Latency}})
+	p, q, dead := begin(t, s, dir, g.Token), begin(t, s, dir, g.Token), begin(t, s, dir, g.Token)
+	for _, x := range []*program{p, q, dead} {
+		x.s.MemUsedBytes.Add(100)
+		x.launch(100 * time.Microsecond)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if p.page.Header().AgentBeatNS.Load() != 0 {
+		t.Error("an agent that has ended seems to live")
+	}
+	dead.kill()
+	if got := p.page.MemoryHeld(); got != 300 {
+		t.Errorf("%d bytes held without an agent", got)
+	}
+	b := startAgent(t, testConfig(dir, s))
+	if err := p.hello(wire.FlagRejoin); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.hello(wire.FlagRejoin); err != nil {
+		t.Fatal(err)
+	}
+	j := onlyJob(t, b)
+	if j.Name != "survivor" || j.Compute != 0.25 || j.Limit != 0.5 || j.Class != share.Latency || j.MemoryCapBytes != 3<<30 || len(j.Processes) != 2 ||
+		j.MemoryUsedBytes != 200 {
+		t.Errorf("after the restart: %+v", j)
+	}
+	p.launch(time.Millisecond)
+	q.launch(time.Millisecond)
+	// The controller comes back as well.
+	c, err := Dial(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := c.Create(JobRequest{Job: share.Job{Name: "survivor"}, Again: g})
+	if err != nil || again.Token != g.Token || again.Memory != 3<<30 {
+		t.Errorf("the controller got %+v, %v", again, err)
+	}
+	p.kill()
+	q.kill()
+	if jobNames(b) != "survivor" {
+		t.Error("the job ended before its controller")
+	}
+	_ = c.Close()
+	eventually(t, "the job ends", func() bool { return jobNames(b) == "" })
+}
+
+// TestRestartByController has weir exec bring the job back before any program.
+func TestRestartByController(t *testing.T) {
+	s, dir := newPeople(), socketDir(t)
+	a := startAgent(t, testConfig(dir, s))
+	spec := share.Job{Name: "job", Share: share.Share{Memory: 1 << 30}}
+	_, g := controller(t, dir, spec)
+	p := begin(t, s, dir, g.Token)
+	p.s.MemUsedBytes.Add(7)
+	_ = a.Close()
+	b := startAgent(t, testConfig(dir, s))
+	c, err := Dial(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Create(JobRequest{Job: spec, Again: g}); err != nil {
+		t.Fatal(err)
+	}
+	if j := onlyJob(t, b); j.MemoryUsedBytes != 7 || len(j.Processes) != 1 || j.Processes[0].Attached {
+		t.Errorf("%+v", j)
+	}
+	if err := p.hello(wire.FlagRejoin); err != nil {
+		t.Fatal(err)
+	}
+	p.launch(time.Millisecond)
+}
+
+// TestReconnect has a live process lose its socket: its memory stays counted.
+func TestReconnect(t *testing.T) {
+	s, dir := newPeople(), socketDir(t)
+	a := startAgent(t, testConfig(dir, s))
+	_, g := controller(t, dir, share.Job{Name: "job", Share: share.Share{Memory: 1 << 30}})
+	p := begin(t, s, dir, g.Token)
+	p.s.MemUsedBytes.Add(7)
+	_ = p.uc.Close()
+	eventually(t, "the agent sees it", func() bool { return !onlyJob(t, a).Processes[0].Attached })
+	if got := onlyJob(t, a).MemoryUsedBytes; got != 7 {
+		t.Errorf("%d bytes are counted", got)
+	}
+	slot := p.slot
+	if err := p.hello(wire.FlagRejoin); err != nil || p.slot != slot {
+		t.Errorf("slot %d became %d, %v", slot, p.slot, err)
+	}
+	p.launch(100 * time.Microsecond)
+	p.signal(wire.KindBye, 0)
+	eventually(t, "the slot is given back", func() bool { return len(onlyJob(t, a).Processes) == 0 })
+}
+
+func TestIdleExit(t *testing.T) {
+	dir := socketDir(t)
+	c := testConfig(dir, newPeople())
+	c.IdleExit = 250 * time.Millisecond
+	a := startAgent(t, c)
+	client, _ := controller(t, dir, share.Job{Name: "job", Share: share.Share{Memory: 1 << 30}})
+	select {
+	case <-a.Done():
+		t.Fatal("ended with a job")
+	case <-time.After(600 * time.Millisecond):
+	}
+	_ = client.Close()
+	select {
+	case <-a.Done():
+	case <-time.After(20 * time.Second):
+		t.Fatal("did not end")
+	}
+	if _, err := Dial(dir); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("it still answers: %v", err)
+	}
+	if err := a.Close(); err != nil {
+		t.Log(err)
+	}
+	startAgent(t, c)
+}

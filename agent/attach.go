@@ -1,0 +1,181 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirgpu/weir/share/wire"
+)
+
+var ownPID, ownUID = uint32(os.Getpid()), uint32(os.Getuid())
+
+// member is a process of a job.
+type member struct {
+	slot    uint32
+	s       *wire.Slot
+	pid     uint32
+	process process
+	gone    chan struct{} // closed when the slot is free again
+	bye     atomic.Bool   // it said that it gives its slot back
+
+	// Guarded by the job's lock.
+	conn *conn     // nil while it is away
+	away time.Time // since when
+	rest bool      // it said that it is idle,
+	done uint64    // when its activity was this
+}
+
+// activity is a number that grows with all that the process gives the device
+// to do.
+func (m *member) activity() uint64 {
+	return m.s.Launches.Load() + m.s.GraphLaunches.Load() + m.s.CopiesBytes.Load()
+}
+
+// resting reports whether the process has nothing to do for the device, by
+// what it said and has not taken back by launching.
+func (m *member) resting() bool {
+	if m.conn == nil {
+		return true
+	}
+	now := m.activity()
+	return (now == 0 || m.rest && now == m.done) && m.s.Waiting.Load() == 0 && m.s.InflightNS.Load() == 0
+}
+
+// drained reports whether nothing of the process is in flight after the gate
+// took this value.
+func (m *member) drained(gate uint32) bool {
+	return m.s.DrainedSeq.Load() == gate || m.resting() || m.activity() == 0
+}
+
+// attach gives a process a slot: the one it had, if it comes back, else a free
+// one. It reports whether the slot keeps the peer's process.
+func (j *job) attach(c *conn, hello wire.Hello) (*member, bool, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.ended {
+		return nil, false, refusal(wire.RefusedUnknownJob, "the job has ended")
+	}
+	if hello.Rejoins() && hello.Slot < wire.SlotCount {
+		if m := j.members[hello.Slot]; m != nil && m.pid == c.peer.pid && m.process.start() == c.peer.process.start() {
+			if m.conn != nil {
+				m.conn.close()
+			}
+			m.conn, m.rest = c, false
+			j.users.Add(1)
+			kick(j.kicked)
+			return m, false, nil
+		}
+	}
+	for i := range j.members {
+		if j.members[i] == nil {
+			m := j.newMember(uint32(i), c.peer.pid, c.peer.process)
+			held := uint64(0)
+			if hello.Rejoins() {
+				held = hello.MemUsed
+			}
+			m.s.Claim(c.peer.pid, c.peer.process.start(), held)
+			m.conn = c
+			j.users.Add(1)
+			kick(j.kicked)
+			return m, true, nil
+		}
+	}
+	return nil, false, refusal(wire.RefusedFull, "job %s: has %d processes already: no more fit into one job", j.spec.Name, wire.SlotCount)
+}
+
+// newMember enters a process and watches it. The job's lock is held.
+func (j *job) newMember(slot, pid uint32, p process) *member {
+	m := &member{slot: slot, s: j.page.Slot(slot), pid: pid, process: p, gone: make(chan struct{}), away: time.Now()}
+	j.members[slot] = m
+	go func() {
+		select {
+		case <-p.done():
+			j.dead(m)
+		case <-m.gone:
+		}
+	}()
+	return m
+}
+
+// detach takes note that a process's socket is closed. If the process is dead
+// or said goodbye, its slot is free when detach returns; else it is kept for
+// some time, because the process holds what the slot says.
+func (j *job) detach(m *member, c *conn) {
+	j.mu.Lock()
+	if m.conn == c {
+		m.conn, m.away = nil, time.Now()
+		if m.bye.Load() || !m.process.alive() {
+			j.remove(m)
+		}
+		j.reconsider()
+	}
+	j.mu.Unlock()
+	j.users.Done()
+	j.endIfAlone()
+}
+
+// dead takes note that a process has ended.
+func (j *job) dead(m *member) {
+	j.mu.Lock()
+	if c := m.conn; c != nil {
+		// A child may have kept the socket open.
+		c.close()
+	}
+	m.conn = nil
+	j.remove(m)
+	j.reconsider()
+	j.mu.Unlock()
+	j.endIfAlone()
+}
+
+// remove frees a member's slot, with the job's lock held. Removing it again
+// does nothing.
+func (j *job) remove(m *member) {
+	if j.members[m.slot] != m {
+		return
+	}
+	j.page.Header().LaunchesTotal.Add(m.s.Launches.Load() + m.s.GraphLaunches.Load())
+	j.members[m.slot] = nil
+	m.s.Clear()
+	close(m.gone)
+	m.process.forget()
+}
+
+// reconsider ends a wait for a lease that nobody wants any more, and wakes the
+// job's goroutine. The job's lock is held.
+func (j *job) reconsider() {
+	if j.cancelWait != nil && !j.wantsLocked() {
+		j.cancelWait()
+	}
+	kick(j.kicked)
+}
+
+// idle takes note that a process has had nothing to do for a while.
+func (j *job) idle(m *member) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.ended && m.s.InflightNS.Load() == 0 {
+		m.rest, m.done = true, m.activity()
+	}
+}
+
+// wantsLocked reports whether a process of the job waits at the gate.
+func (j *job) wantsLocked() bool {
+	for _, m := range j.members {
+		if m != nil && m.conn != nil && m.s.Waiting.Load() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (j *job) wants() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return !j.ended && j.wantsLocked()
+}
+
+// String names the process in messages.
+func (m *member) String() string { return fmt.Sprintf("process %d (slot %d)", m.pid, m.slot) }

@@ -1,0 +1,200 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/wire"
+)
+
+var (
+	// ErrNotRunning: no agent answers at the socket.
+	ErrNotRunning = errors.New("no agent is running")
+	// ErrRefused: the agent refused; the error's text says why.
+	ErrRefused = errors.New("refused by the agent")
+)
+
+// Client is one connection to an agent: it makes one job, or watches. It is for
+// one goroutine at a time, but Close may be called from any.
+type Client struct {
+	uc *net.UnixConn
+}
+
+// Dial connects to the agent of a runtime folder. It fails with [ErrNotRunning]
+// if there is none.
+func Dial(dir string) (*Client, error) {
+	uc, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: SocketPath(dir), Net: "unixpacket"})
+	if err != nil {
+		return nil, fmt.Errorf("agent: %w: %w", ErrNotRunning, err)
+	}
+	return &Client{uc: uc}, nil
+}
+
+// Close closes the connection. The agent ends the job made on it as soon as no
+// process is attached to it.
+func (c *Client) Close() error { return c.uc.Close() }
+
+// JobRequest is what a controller asks for.
+type JobRequest struct {
+	// Job is the name wanted, cut to 32 bytes, and the share. No memory means
+	// all that is not promised to others.
+	share.Job
+	Device   uint32        // ordinal
+	InFlight time.Duration // 0: the agent's
+	// Again is the job that an agent which is gone had given; nil for a new
+	// one.
+	Again *JobGrant
+}
+
+// JobGrant is the job that an agent gave.
+type JobGrant struct {
+	Name        string
+	Token       wire.Token
+	Memory      share.Bytes // cap
+	MemoryTotal share.Bytes // of the device
+	// Page is the descriptor of the job's page, to bring to another agent. It
+	// is the caller's.
+	Page *os.File
+}
+
+// Create asks for a job and waits for the answer. An error is [ErrRefused],
+// with the agent's text, or one of the connection. The job lives as long as the
+// connection and the processes in it.
+func (c *Client) Create(r JobRequest) (*JobGrant, error) {
+	if err := r.Validate(); err != nil {
+		return nil, err
+	}
+	if r.Again != nil {
+		r.Name, r.Memory = r.Again.Name, r.Again.Memory
+	}
+	name := wire.TrimName(r.Name)
+	m := wire.Create{
+		Memory: uint64(r.Memory), ComputePPM: millionths(r.Compute), LimitPPM: millionths(r.Limit), Class: uint32(r.Class),
+		Device: r.Device, PID: ownPID, Version: wire.Version, InflightUS: uint32(r.InFlight / time.Microsecond), TextLen: uint32(len(name)),
+	}
+	var flags uint32
+	var page *os.File
+	if r.Again != nil {
+		flags, m.Token, page = wire.FlagRejoin, r.Again.Token, r.Again.Page
+	}
+	if err := c.send(wire.NewCreate(m, flags), name, page); err != nil {
+		return nil, err
+	}
+	answer, text, file, err := c.receive()
+	if err != nil {
+		return nil, err
+	}
+	g, ok := answer.(wire.Created)
+	if !ok || file == nil {
+		if file != nil {
+			_ = file.Close()
+		}
+		return nil, fmt.Errorf("agent: answer of kind %d to create: %w", wire.KindOf(answer), wire.ErrMessage)
+	}
+	return &JobGrant{Name: text, Token: g.Token, Memory: share.Bytes(g.Memory), MemoryTotal: share.Bytes(g.MemoryTotal), Page: file}, nil
+}
+
+// WaitClosed returns when the agent is gone or has closed the connection.
+func (c *Client) WaitClosed() {
+	buf := make([]byte, wire.MaxPacket)
+	for {
+		_, file, err := readPacket(c.uc, buf)
+		if file != nil {
+			_ = file.Close()
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Watch calls see with a snapshot every so often, or once if the interval is 0,
+// until the context is done, the agent is gone or see returns an error.
+func (c *Client) Watch(ctx context.Context, interval time.Duration, see func(Snapshot) error) error {
+	if err := c.send(wire.NewTop(wire.Top{IntervalMS: uint32(interval / time.Millisecond)}), "", nil); err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+	for {
+		s, err := c.snapshot()
+		if err == nil {
+			err = see(s)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil || interval == 0 {
+			return err
+		}
+	}
+}
+
+// maxSnapshot bounds what a client takes from an agent.
+const maxSnapshot = 64 << 20
+
+func (c *Client) snapshot() (Snapshot, error) {
+	var s Snapshot
+	var all []byte
+	for {
+		m, text, file, err := c.receive()
+		if file != nil {
+			_ = file.Close()
+		}
+		if err != nil {
+			return s, err
+		}
+		part, ok := m.(wire.Snapshot)
+		if all = append(all, text...); !ok || len(all) > maxSnapshot {
+			return s, fmt.Errorf("agent: answer of kind %d to top: %w", wire.KindOf(m), wire.ErrMessage)
+		}
+		if !part.More() {
+			break
+		}
+	}
+	if err := json.Unmarshal(all, &s); err != nil {
+		return s, fmt.Errorf("agent: snapshot: %w", err)
+	}
+	return s, nil
+}
+
+func (c *Client) send(m wire.Message, text string, file *os.File) error {
+	if err := writePacket(c.uc, append(m.Append(nil), text...), file); err != nil {
+		return fmt.Errorf("agent: %w", err)
+	}
+	return nil
+}
+
+// receive reads one message. A refusal becomes an error.
+func (c *Client) receive() (wire.Message, string, *os.File, error) {
+	buf := make([]byte, wire.MaxPacket)
+	n, file, err := readPacket(c.uc, buf)
+	if err != nil {
+		return nil, "", file, fmt.Errorf("agent: %w", err)
+	}
+	m, text, err := wire.Decode(buf[:n])
+	if err != nil {
+		return nil, "", file, fmt.Errorf("agent: %w", err)
+	}
+	if r, ok := m.(wire.Refused); ok {
+		return nil, "", file, &RefusedError{Code: r.Code, Text: string(text)}
+	}
+	return m, string(text), file, nil
+}
+
+// RefusedError is an agent's refusal. It is an [ErrRefused].
+type RefusedError struct {
+	Code wire.Code
+	Text string // for people
+}
+
+// Error returns the agent's text.
+func (e *RefusedError) Error() string { return e.Text }
+
+// Is reports whether target is [ErrRefused].
+func (e *RefusedError) Is(target error) bool { return target == ErrRefused }

@@ -1,0 +1,132 @@
+package agent
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/policy"
+	"github.com/weirgpu/weir/share/wire"
+)
+
+// DefaultPolicy honours classes, keeps guarantees, and shares as fair does
+// between jobs of one class.
+const DefaultPolicy = "priority"
+
+// Device is a device that an agent shares.
+type Device struct {
+	Ordinal uint32      // the driver's number
+	Name    string      // for people, such as "NVIDIA H200"
+	UUID    [16]byte    // zero if not known
+	Memory  share.Bytes // that jobs may be promised
+	Fake    bool        // a device of the fake driver, to be labelled as such
+}
+
+// ID returns the device's name in weir, such as "cuda:0".
+func (d Device) ID() string { return fmt.Sprintf("cuda:%d", d.Ordinal) }
+
+// Config says what an agent shares and how.
+type Config struct {
+	// Dir is the runtime folder; see [RuntimeDir].
+	Dir string
+	// Devices are the devices to share; at least one.
+	Devices []Device
+	// Policy is the name of the policy; empty means DefaultPolicy.
+	Policy string
+	// IdleExit ends the agent when it has had no job and no peer for so long;
+	// 0: never.
+	IdleExit time.Duration
+	// InFlight is the predicted device time that a process may have in flight;
+	// 0: 2 ms.
+	InFlight time.Duration
+	// DrainTimeout is how long the agent waits for a process to finish what it
+	// has in flight before others are let in beside it; 0: 1 s. It is charged
+	// to the job.
+	DrainTimeout time.Duration
+	// Log is told what happens; nil: nothing is logged.
+	Log *slog.Logger
+
+	system system // nil: the operating system
+}
+
+// system is what the agent asks the operating system about peers.
+type system interface {
+	// peer tells who is on the other side of a connection.
+	peer(*net.UnixConn) (peer, error)
+	// find watches a process that was known by its number and start time.
+	find(pid uint32, start uint64) (process, error)
+}
+
+// peer is who is on the other side of a connection.
+type peer struct {
+	uid, pid uint32
+	process  process
+}
+
+// process is a process that is watched.
+type process interface {
+	// start is the time at which it began, in clock ticks; 0 if not known.
+	start() uint64
+	// alive is false as soon as it is known to be ending.
+	alive() bool
+	// done is closed when it has ended.
+	done() <-chan struct{}
+	// forget ends the watch.
+	forget()
+}
+
+// Bounds of what an agent takes on.
+const (
+	maxConns = 8192
+	maxJobs  = 2048
+	// helloWait is how long a peer may take to say what it wants.
+	helloWait = 10 * time.Second
+	// writeWait is how long a peer may take to read what it is sent.
+	writeWait = time.Second
+	// rejoinWait is how long the agent waits for processes that it found in a
+	// page to come back.
+	rejoinWait = 10 * time.Second
+)
+
+func (c *Config) setDefaults() error {
+	f := share.Faults{Object: "agent"}
+	if c.Policy == "" {
+		c.Policy = DefaultPolicy
+	}
+	if c.InFlight == 0 {
+		c.InFlight = 2 * time.Millisecond
+	}
+	if c.DrainTimeout == 0 {
+		c.DrainTimeout = time.Second
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.InFlight < 0 || c.InFlight > time.Second {
+		f.List = append(f.List, share.Fault{Field: "in flight", Value: c.InFlight.String(), Bound: "must be above 0 and at most 1s"})
+	}
+	if c.DrainTimeout < 0 {
+		f.List = append(f.List, share.Fault{Field: "drain timeout", Value: c.DrainTimeout.String(), Bound: "must be above 0"})
+	}
+	if c.Dir == "" {
+		f.List = append(f.List, share.Fault{Field: "dir", Value: `""`, Bound: "must be a folder"})
+	}
+	if len(c.Devices) == 0 {
+		f.List = append(f.List, share.Fault{Field: "devices", Value: "none", Bound: "must be at least one"})
+	}
+	if _, err := policy.New(c.Policy); err != nil {
+		return err
+	}
+	if len(f.List) > 0 {
+		return f
+	}
+	return nil
+}
+
+// fraction returns what is written as millionths.
+func fraction(ppm uint32) float64 { return float64(ppm) / wire.PPM }
+
+// millionths returns a fraction as written in messages.
+func millionths(f float64) uint32 { return uint32(f*wire.PPM + 0.5) }

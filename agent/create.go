@@ -1,0 +1,221 @@
+package agent
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/broker"
+	"github.com/weirgpu/weir/share/wire"
+)
+
+// create makes the job that a controller asks for. A controller that had its
+// job from an agent that is gone gets it again, or makes the one that a program
+// has brought back its own.
+func (a *Agent) create(m wire.Create, name string, c *conn, file *os.File) (*job, error) {
+	t := wire.Terms{
+		Name: cleanName(name), CreatorUID: c.peer.uid, ControllerPID: c.peer.pid, MemCap: m.Memory, ComputePPM: m.ComputePPM,
+		LimitPPM: m.LimitPPM, Class: m.Class, Device: m.Device, InFlight: a.cfg.InFlight,
+	}
+	if m.InflightUS > 0 {
+		t.InFlight = time.Duration(m.InflightUS) * time.Microsecond
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !m.Rejoins() {
+		if _, err := rand.Read(t.Token[:]); err != nil {
+			return nil, refusal(wire.RefusedBusy, "no random numbers: %w", err)
+		}
+		return a.admitJob(t, c, nil)
+	}
+	t.Token = m.Token
+	if j := a.jobs[m.Token]; j != nil {
+		return j, j.retake(c)
+	}
+	page, err := mapBrought(file, m.Token, c.peer.uid)
+	if err != nil {
+		return nil, err
+	}
+	return a.admitJob(t, c, page)
+}
+
+// jobFor finds the job that a process wants to join. One that comes back can
+// bring a job that this agent has not been told of yet.
+func (a *Agent) jobFor(m wire.Hello, p peer, file *os.File) (*job, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if j := a.jobs[m.Token]; j != nil {
+		if j.terms.CreatorUID != p.uid {
+			return nil, refusal(wire.RefusedCredentials, "job %s: belongs to user %d, not %d", j.spec.Name, j.terms.CreatorUID, p.uid)
+		}
+		return j, nil
+	}
+	if !m.Rejoins() || file == nil {
+		return nil, refusal(wire.RefusedUnknownJob, "no job with this token: it has ended, or belongs to another agent")
+	}
+	page, err := mapBrought(file, m.Token, p.uid)
+	if err != nil {
+		return nil, err
+	}
+	t, err := page.Terms()
+	if err != nil {
+		_ = page.Close()
+		return nil, refusal(wire.RefusedPage, "%w", err)
+	}
+	return a.admitJob(t, nil, page)
+}
+
+// mapBrought maps a page that a peer brought back: nil if it brought none. It
+// must be the page of the job with that token, made for that user.
+func mapBrought(file *os.File, token wire.Token, uid uint32) (*wire.Page, error) {
+	if file == nil {
+		return nil, nil
+	}
+	own, err := dup(file)
+	if err != nil {
+		return nil, refusal(wire.RefusedPage, "page: %w", err)
+	}
+	page, err := wire.MapPage(own)
+	if err != nil {
+		return nil, refusal(wire.RefusedPage, "%w", err)
+	}
+	t, err := page.Terms()
+	if err == nil && (t.Token != token || t.CreatorUID != uid) {
+		err = fmt.Errorf("page: is of another job: %w", wire.ErrPage)
+	}
+	if err != nil {
+		_ = page.Close()
+		return nil, refusal(wire.RefusedPage, "%w", err)
+	}
+	return page, nil
+}
+
+// admitJob lets a job in, with the page that was brought back or a new one. The
+// agent's lock is held. The page is closed on an error.
+func (a *Agent) admitJob(t wire.Terms, c *conn, page *wire.Page) (_ *job, err error) {
+	defer func() {
+		if err != nil && page != nil {
+			_ = page.Close()
+		}
+	}()
+	if a.closing || len(a.jobs) >= maxJobs {
+		return nil, refusal(wire.RefusedBusy, "the agent is closing down or has %d jobs already", maxJobs)
+	}
+	dev := a.device(t.Device)
+	if dev == nil {
+		return nil, refusal(wire.RefusedDevice, "no device cuda:%d: weir device list shows those there are", t.Device)
+	}
+	bj, err := admitUnder(dev, &t)
+	if err != nil {
+		return nil, &errRefused{wire.RefusedAdmission, err}
+	}
+	fresh := page == nil
+	if fresh {
+		if page, err = wire.NewPage(); err != nil {
+			bj.End(err)
+			return nil, &errRefused{wire.RefusedBusy, err}
+		}
+	}
+	t.Name, t.MemTotal, t.UUID = bj.Spec().Name, t.MemCap, dev.UUID
+	page.SetTerms(t)
+	j := a.newJob(dev, bj, t, page)
+	if !fresh {
+		j.takeUp()
+	}
+	if c != nil {
+		j.controller = c
+		j.users.Add(1)
+	}
+	a.jobs[t.Token] = j
+	j.start()
+	a.log.Info("job created", "job", j, "device", dev.ID(), "memory", bj.Spec().Memory.String(), "compute", bj.Spec().Compute,
+		"limit", bj.Spec().Limit, "class", bj.Spec().Class.String(), "rejoined", !fresh)
+	return j, nil
+}
+
+// namesTried bounds the search for a name that is free.
+const namesTried = maxJobs + 1
+
+// admitUnder lets a job in under its name, or under that with a number. A cap
+// of zero becomes all that is not promised to others.
+func admitUnder(dev *device, t *wire.Terms) (*broker.Job, error) {
+	if t.MemCap == 0 {
+		s := dev.broker.Snapshot()
+		if t.MemCap = uint64(s.Memory - s.Promised); t.MemCap == 0 {
+			return nil, fmt.Errorf("job %s: device %s has none of its %v left: %w: end a job or give it less", t.Name, dev.ID(), s.Memory, broker.ErrNoMemory)
+		}
+	}
+	if t.MemCap>>62 != 0 {
+		return nil, fmt.Errorf("job %s: wants %d bytes, device %s has %v: %w", t.Name, t.MemCap, dev.ID(), dev.Memory, broker.ErrNoMemory)
+	}
+	if t.InFlight <= 0 || t.InFlight > time.Second {
+		return nil, fmt.Errorf("job %s: in-flight bound %v: want above 0 and at most %v", t.Name, t.InFlight, time.Second)
+	}
+	spec := share.Job{Name: t.Name, Share: share.Share{
+		Memory: share.Bytes(t.MemCap), Compute: fraction(t.ComputePPM), Limit: fraction(t.LimitPPM), Class: share.Class(min(t.Class, 255)),
+	}}
+	for n := 2; ; n++ {
+		bj, err := dev.broker.Admit(spec, 0)
+		if !errors.Is(err, broker.ErrName) || n > namesTried {
+			return bj, err
+		}
+		suffix := fmt.Sprintf("-%d", n)
+		spec.Name = wire.TrimName(t.Name[:min(len(t.Name), wire.NameSize-len(suffix))]) + suffix
+	}
+}
+
+// cleanName makes a name fit to be shown and to lie in a page.
+func cleanName(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, strings.ToValidUTF8(s, ""))
+	if s = strings.TrimSpace(wire.TrimName(s)); s == "" {
+		return "job"
+	}
+	return s
+}
+
+// retake makes a controller that comes back the job's.
+func (j *job) retake(c *conn) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch {
+	case j.terms.CreatorUID != c.peer.uid:
+		return refusal(wire.RefusedCredentials, "job %s: belongs to user %d", j.spec.Name, j.terms.CreatorUID)
+	case j.ended:
+		return refusal(wire.RefusedUnknownJob, "the job has ended")
+	case j.controller != nil:
+		return refusal(wire.RefusedProtocol, "job %s: has a controller", j.spec.Name)
+	}
+	j.controller = c
+	j.users.Add(1)
+	return nil
+}
+
+// takeUp goes through the slots of a page that was brought back: those whose
+// processes are dead are freed, the others are expected to come back.
+func (j *job) takeUp() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for i := range uint32(wire.SlotCount) {
+		s := j.page.Slot(i)
+		pid := s.OwnerPID.Load()
+		if pid == 0 {
+			continue
+		}
+		p, err := j.a.cfg.system.find(pid, s.OwnerStart.Load())
+		if err != nil {
+			s.Clear()
+			continue
+		}
+		j.newMember(i, pid, p)
+	}
+}

@@ -1,0 +1,138 @@
+package agent
+
+import (
+	"sync"
+
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/broker"
+	"github.com/weirgpu/weir/share/policy"
+)
+
+// device is a device with its broker and what the jobs on it must know of each
+// other.
+type device struct {
+	Device
+	broker *broker.Broker
+
+	mu sync.Mutex
+	// waiters counts the jobs that wait for a lease.
+	waiters int
+	// lingering is the job that has no lease but whose gate is still open,
+	// because it is idle and nobody waits.
+	lingering *linger
+
+	byID kicks
+}
+
+// linger is the state of a job that lingers.
+type linger struct {
+	leave chan struct{} // closed by whoever wants the device
+	left  chan struct{} // closed by the job when its gate is closed and it has drained
+}
+
+func newDevice(d Device, policyName string) (*device, error) {
+	p, err := policy.New(policyName)
+	if err != nil {
+		return nil, err
+	}
+	dev := &device{Device: d}
+	dev.byID.jobs = map[share.JobID]chan struct{}{}
+	dev.broker, err = broker.New(broker.Config{Device: d.ID(), Units: 1, Memory: d.Memory, Policy: p, Observer: &dev.byID})
+	return dev, err
+}
+
+// kicks wakes the goroutine of a job whose lease is revoked. It has a lock of
+// its own because it is called under the broker's.
+type kicks struct {
+	mu   sync.Mutex
+	jobs map[share.JobID]chan struct{}
+}
+
+// Observe implements broker.Observer.
+func (k *kicks) Observe(e broker.Event) {
+	if e.Kind != broker.Revoked && e.Kind != broker.Ended {
+		return
+	}
+	k.mu.Lock()
+	ch := k.jobs[e.Job]
+	k.mu.Unlock()
+	kick(ch)
+}
+
+func (k *kicks) set(id share.JobID, ch chan struct{}) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if ch == nil {
+		delete(k.jobs, id)
+		return
+	}
+	k.jobs[id] = ch
+}
+
+// kick makes whoever listens look again. It never blocks.
+func kick(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+// beginWait counts a job that is going to wait for a lease. If a job lingers,
+// it is told to leave, and beginWait returns its state.
+func (d *device) beginWait() *linger {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.waiters++
+	l := d.lingering
+	if l != nil {
+		d.lingering = nil
+		close(l.leave)
+	}
+	return l
+}
+
+// resume counts the job that lingers as one that is going to wait for a lease.
+// It returns false if the job has been told to leave.
+func (d *device) resume(l *linger) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.lingering != l {
+		return false
+	}
+	d.lingering = nil
+	d.waiters++
+	return true
+}
+
+func (d *device) endWait() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.waiters--
+}
+
+// contended reports whether a job waits for a lease.
+func (d *device) contended() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.waiters > 0
+}
+
+// tryLinger lets a job linger if nobody waits and nobody else does.
+func (d *device) tryLinger() *linger {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.waiters > 0 || d.lingering != nil {
+		return nil
+	}
+	d.lingering = &linger{leave: make(chan struct{}), left: make(chan struct{})}
+	return d.lingering
+}
+
+// endLinger forgets a job that lingers, if it is still the one.
+func (d *device) endLinger(l *linger) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.lingering == l {
+		d.lingering = nil
+	}
+}

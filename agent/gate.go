@@ -1,0 +1,381 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/broker"
+	"github.com/weirgpu/weir/share/wire"
+)
+
+// This file is a job's goroutine. It goes through
+//
+//	idle -> waiting -> running -> draining -> idle or waiting
+//
+// with the gate open while running. Where no other job waits, two shortcuts
+// keep a program that is alone from noticing: an expired lease is renewed with the gate
+// open, and an idle job lingers: it gives its lease back but leaves its gate
+// open until another job wants the device. A job with a limit takes neither.
+
+const (
+	// look is how often the page is looked at although nobody said that it
+	// changed.
+	look = 5 * time.Millisecond
+	// drainLook is the same while waiting for a drain.
+	drainLook = time.Millisecond
+	// grace is how long a renewal may take before the gate is closed.
+	grace = 200 * time.Microsecond
+)
+
+// errUnwanted: no process waits any more.
+var errUnwanted = errors.New("nobody waits")
+
+// run drives the gate until the job ends.
+func (j *job) run() {
+	for j.awaitWork() {
+		lease, err := j.acquire(j.bj.Acquire)
+		if err != nil {
+			if j.ctx.Err() != nil || errors.Is(err, broker.ErrEnded) {
+				break
+			}
+			continue
+		}
+		j.open(lease)
+		j.hold(lease)
+	}
+}
+
+// awaitWork returns when a process waits at the gate; false if the job ends.
+func (j *job) awaitWork() bool {
+	j.setPhase(phaseIdle)
+	t := time.NewTimer(wire.Beat)
+	defer t.Stop()
+	for !j.wants() {
+		t.Reset(wire.Beat)
+		select {
+		case <-j.ctx.Done():
+			return false
+		case <-j.kicked:
+		case <-t.C:
+		}
+	}
+	return j.ctx.Err() == nil
+}
+
+// acquire waits for a lease, as a waiter that those who linger must give way
+// to, until nobody wants it any more.
+func (j *job) acquire(get func(context.Context) (*broker.Lease, error)) (*broker.Lease, error) {
+	ctx, cancel := context.WithCancel(j.ctx)
+	defer cancel()
+	j.mu.Lock()
+	if !j.wantsLocked() {
+		j.mu.Unlock()
+		return nil, errUnwanted
+	}
+	j.cancelWait, j.phase = cancel, phaseWaiting
+	j.mu.Unlock()
+	defer func() {
+		j.mu.Lock()
+		j.cancelWait = nil
+		j.mu.Unlock()
+	}()
+	l := j.dev.beginWait()
+	defer j.dev.endWait()
+	if l != nil {
+		select {
+		case <-l.left:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return get(ctx)
+}
+
+// again is for acquire: it renews a lease that is held.
+func again(lease *broker.Lease) func(context.Context) (*broker.Lease, error) {
+	return func(ctx context.Context) (*broker.Lease, error) { return lease, lease.Renew(ctx) }
+}
+
+// reason is why a job does not just go on running.
+type reason int
+
+const (
+	reasonEnded reason = iota // the job ends
+	reasonOver                // the lease is over or revoked
+	reasonIdle                // no process has anything to do
+)
+
+// hold runs with the gate open until the lease is given back. When it returns
+// the lease is not held and the gate is closed, unless the job ends.
+func (j *job) hold(lease *broker.Lease) {
+	for {
+		why := j.watch(lease)
+		switch {
+		case why == reasonEnded:
+			lease.Release()
+			return
+		case why == reasonOver && j.free():
+			if !j.renewOpen(lease) {
+				j.shut()
+				return
+			}
+			continue
+		case why == reasonIdle && j.free():
+			if l := j.dev.tryLinger(); l != nil {
+				lease.Release()
+				if j.linger(lease, l) {
+					continue
+				}
+				return
+			}
+		}
+		j.shut()
+		j.drain()
+		if why == reasonIdle || !j.wants() {
+			lease.Release()
+			return
+		}
+		if _, err := j.acquire(again(lease)); err != nil {
+			lease.Release()
+			return
+		}
+		j.open(lease)
+	}
+}
+
+// free reports whether nothing but its own work keeps the job from the device.
+func (j *job) free() bool { return j.spec.Cap() >= 1 && !j.dev.contended() }
+
+// watch returns when the job cannot just go on running.
+func (j *job) watch(lease *broker.Lease) reason {
+	t := time.NewTimer(look)
+	defer t.Stop()
+	for {
+		switch {
+		case j.ctx.Err() != nil:
+			return reasonEnded
+		case lease.Revoked():
+			return reasonOver
+		case j.resting():
+			return reasonIdle
+		}
+		wait := look
+		if until := lease.Until(); until != share.Forever {
+			wait = min(wait, until-j.dev.broker.Now())
+		}
+		t.Reset(max(0, wait))
+		select {
+		case <-j.kicked:
+		case <-j.ctx.Done():
+		case <-t.C:
+			j.rest()
+		}
+	}
+}
+
+// renewOpen renews a lease that nobody else waits for. Should somebody come at
+// this moment, the gate is closed while they run.
+func (j *job) renewOpen(lease *broker.Lease) bool {
+	late := time.AfterFunc(grace, j.shut)
+	err := lease.Renew(j.ctx)
+	if err != nil {
+		late.Stop()
+		return false
+	}
+	if late.Stop() {
+		j.extend(lease)
+	} else {
+		j.open(lease)
+	}
+	return true
+}
+
+// linger leaves the gate open without a lease until a process has work again,
+// for which it acquires a lease and returns true, or until another job wants
+// the device.
+func (j *job) linger(lease *broker.Lease, l *linger) bool {
+	j.setPhase(phaseIdle)
+	defer close(l.left)
+	start, from := j.activity()
+	t := time.NewTicker(look)
+	defer t.Stop()
+	for {
+		select {
+		case <-l.leave:
+			j.shut()
+			j.drain()
+			return false
+		case <-j.ctx.Done():
+			j.dev.endLinger(l)
+			return false
+		case <-j.kicked:
+		case <-t.C:
+		}
+		now, ns := j.activity()
+		if now == start && !j.wants() {
+			continue
+		}
+		j.addLoose(from, ns)
+		if !j.dev.resume(l) {
+			continue // told to leave
+		}
+		_, err := j.bj.Acquire(j.ctx)
+		j.dev.endWait()
+		if err != nil {
+			j.shut()
+			return false
+		}
+		j.extend(lease)
+		return true
+	}
+}
+
+// activity sums what the job's processes gave the device to do and the device
+// time that they measured.
+func (j *job) activity() (count, ns uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, m := range j.members {
+		if m != nil && !j.ended {
+			count += m.activity()
+			ns += m.s.DeviceNSTotal.Load()
+		}
+	}
+	return count, ns
+}
+
+// addLoose books device time that processes measured while the job had no
+// lease. It is for people to see; nobody was kept waiting for it.
+func (j *job) addLoose(from, to uint64) {
+	if to <= from || to-from > uint64(time.Second) {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.loose += time.Duration(to - from)
+}
+
+// resting reports whether no process of the job has anything to do.
+func (j *job) resting() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, m := range j.members {
+		if m != nil && !m.resting() {
+			return false
+		}
+	}
+	return true
+}
+
+// rest notes as idle those processes that have done nothing since it was called
+// last and did not say so.
+func (j *job) rest() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, m := range j.members {
+		if m == nil || m.conn == nil {
+			continue
+		}
+		now := m.activity()
+		m.rest = now == m.done && m.s.Waiting.Load() == 0 && m.s.InflightNS.Load() == 0
+		m.done = now
+	}
+}
+
+// drain waits until nothing of the job is in flight, or for DrainTimeout.
+func (j *job) drain() {
+	j.setPhase(phaseDraining)
+	most := time.NewTimer(j.a.cfg.DrainTimeout)
+	defer most.Stop()
+	t := time.NewTicker(drainLook)
+	defer t.Stop()
+	for {
+		m := j.undrained()
+		if m == nil {
+			return
+		}
+		select {
+		case <-j.kicked:
+		case <-t.C:
+		case <-j.ctx.Done():
+			return
+		case <-most.C:
+			j.a.log.Warn("drain timed out", "job", j, "pid", m.pid, "after", j.a.cfg.DrainTimeout)
+			return
+		}
+	}
+}
+
+func (j *job) undrained() *member {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, m := range j.members {
+		if m != nil && !m.drained(j.gate) {
+			return m
+		}
+	}
+	return nil
+}
+
+// open opens the gate for a lease.
+func (j *job) open(lease *broker.Lease) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, m := range j.members {
+		if m != nil {
+			m.rest = false
+		}
+	}
+	j.phase = phaseRunning
+	j.setGate(true, j.until(lease))
+}
+
+// extend tells of a lease renewed with the gate open.
+func (j *job) extend(lease *broker.Lease) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.phase = phaseRunning
+	j.setGate(true, j.until(lease))
+}
+
+// shut closes the gate.
+func (j *job) shut() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.setGate(false, 0)
+}
+
+// setGate writes the gate and wakes those who wait for it, with the job's lock
+// held.
+func (j *job) setGate(open bool, until uint64) {
+	if j.unmapped {
+		return
+	}
+	h := j.page.Header()
+	h.LeaseUntilNS.Store(until)
+	next := wire.NextGate(j.gate, open)
+	if next == j.gate {
+		return
+	}
+	j.gate = next
+	h.Gate.Store(next)
+	j.wake()
+}
+
+// until is a lease's end on the clock of the page.
+func (j *job) until(lease *broker.Lease) uint64 {
+	u := lease.Until()
+	if u == share.Forever {
+		return math.MaxUint64
+	}
+	return uint64(wire.Monotonic() + u - j.dev.broker.Now())
+}
+
+func (j *job) setPhase(p phase) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.phase = p
+}

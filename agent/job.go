@@ -1,0 +1,209 @@
+package agent
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/broker"
+	"github.com/weirgpu/weir/share/wire"
+)
+
+// job is a process job: a page, a share, and the processes that live by them.
+type job struct {
+	a     *Agent
+	dev   *device
+	spec  share.Job
+	terms wire.Terms
+	page  *wire.Page
+	bj    *broker.Job
+	ctx   context.Context
+	stop  context.CancelFunc
+	// kicked makes the job's goroutine look at the page again.
+	kicked chan struct{}
+	// users are the peers that use the page.
+	users sync.WaitGroup
+	// wake is the page's WakeGate.
+	wake func()
+
+	mu         sync.Mutex
+	ended      bool
+	unmapped   bool // the page must not be used any more
+	controller *conn
+	lonely     time.Time // since when there has been no controller; zero if there is one
+	members    [wire.SlotCount]*member
+	cancelWait context.CancelFunc // of the wait for a lease in progress, nil if none
+	gate       uint32
+	phase      phase
+	loose      time.Duration // device time measured while lingering
+	samples    samples
+}
+
+// phase is what a job does, for people.
+type phase string
+
+// The phases of a job.
+const (
+	phaseIdle     phase = "idle"
+	phaseWaiting  phase = "waiting"
+	phaseRunning  phase = "running"
+	phaseDraining phase = "draining"
+)
+
+// newJob makes a job that the broker has admitted, and starts its goroutine.
+func (a *Agent) newJob(dev *device, bj *broker.Job, t wire.Terms, page *wire.Page) *job {
+	j := &job{
+		a: a, dev: dev, spec: bj.Spec(), terms: t, page: page, bj: bj, kicked: make(chan struct{}, 1),
+		wake: page.WakeGate, lonely: time.Now(), phase: phaseIdle,
+	}
+	j.ctx, j.stop = context.WithCancel(a.ctx)
+	h := page.Header()
+	h.AgentBeatNS.Store(uint64(wire.Monotonic()))
+	h.AgentPID.Store(ownPID)
+	h.AgentGeneration.Store(a.generation)
+	j.gate = wire.NextGate(h.Gate.Load(), false)
+	h.LeaseUntilNS.Store(0)
+	h.Gate.Store(j.gate)
+	dev.byID.set(bj.ID(), j.kicked)
+	return j
+}
+
+// start begins to drive the gate. The agent's lock is held.
+func (j *job) start() {
+	j.a.work.Add(1)
+	go func() {
+		defer j.a.work.Done()
+		j.run()
+		j.abandon()
+		j.dev.byID.set(j.bj.ID(), nil)
+		j.bj.End(nil)
+		j.users.Wait()
+		if err := j.page.Close(); err != nil {
+			j.a.log.Warn("page not closed", "job", j, "error", err)
+		}
+		j.a.log.Info("job ended", "job", j, "device_seconds", j.bj.Status().Used.Seconds())
+	}()
+}
+
+// abandon lets go of the page. Nobody comes to the job any more. If it is the
+// agent that ends, the page is left as the next agent wants to find it, with the
+// gate as it is and no beat, so that programs need not wait to see that it is
+// dead.
+func (j *job) abandon() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.a.ctx.Err() != nil {
+		j.page.Header().AgentBeatNS.Store(0)
+		j.wake()
+	} else {
+		j.setGate(false, 0)
+	}
+	j.ended, j.unmapped = true, true
+	for i, m := range j.members {
+		if m != nil {
+			j.members[i] = nil
+			close(m.gone)
+			m.process.forget()
+		}
+	}
+}
+
+// release takes note that a controller is gone.
+func (j *job) release(c *conn) {
+	j.mu.Lock()
+	if j.controller == c {
+		j.controller, j.lonely = nil, time.Now()
+	}
+	j.mu.Unlock()
+	j.users.Done()
+	j.endIfAlone()
+}
+
+// endIfAlone ends the job if its controller is gone and no process is attached
+// or expected back.
+func (j *job) endIfAlone() {
+	j.a.mu.Lock()
+	defer j.a.mu.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.ended || j.controller != nil || j.anyPresent() {
+		return
+	}
+	j.endLocked()
+	delete(j.a.jobs, j.terms.Token)
+	j.a.used = time.Now()
+}
+
+func (j *job) anyPresent() bool {
+	for _, m := range j.members {
+		if m != nil && (m.conn != nil || time.Since(m.away) < rejoinWait) {
+			return true
+		}
+	}
+	return false
+}
+
+// endLocked ends the job with its lock held. The lease and all that was
+// promised are free when it returns; the goroutine follows.
+func (j *job) endLocked() {
+	j.ended = true
+	for _, m := range j.members {
+		if m != nil {
+			j.remove(m)
+		}
+	}
+	j.stop()
+	j.bj.End(nil)
+}
+
+// beat is called every wire.Beat.
+func (j *job) beat(now uint64) {
+	j.mu.Lock()
+	if j.ended {
+		j.mu.Unlock()
+		return
+	}
+	h := j.page.Header()
+	h.AgentBeatNS.Store(now)
+	// What only the agent writes is put right if a program wrote over it.
+	if h.Gate.Load() != j.gate {
+		h.Gate.Store(j.gate)
+		j.wake()
+	}
+	used := j.bj.Status().Used
+	j.samples.add(time.Duration(now), used+j.loose)
+	for _, m := range j.members {
+		if m != nil && m.conn == nil && !m.process.alive() {
+			j.remove(m)
+		}
+	}
+	lonely := j.controller == nil && !j.anyPresent()
+	j.mu.Unlock()
+	if lonely {
+		j.endIfAlone()
+	}
+}
+
+// samples keeps the device time that a job had used at the last few beats.
+type samples struct {
+	at, used [12]time.Duration
+	n        int
+}
+
+func (s *samples) add(at, used time.Duration) {
+	i := s.n % len(s.at)
+	s.at[i], s.used[i] = at, used
+	s.n++
+}
+
+// share returns the fraction of the device that the job had in the last second
+// or so; 0 while that is not known.
+func (s *samples) share() float64 {
+	k := min(s.n, len(s.at))
+	if k < 2 {
+		return 0
+	}
+	last, first := (s.n-1)%len(s.at), (s.n-k)%len(s.at)
+	return float64(s.used[last]-s.used[first]) / float64(s.at[last]-s.at[first])
+}

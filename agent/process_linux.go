@@ -1,0 +1,155 @@
+package agent
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// newSystem returns the operating system.
+func newSystem() system { return linux{} }
+
+type linux struct{}
+
+// peer goes by what the kernel recorded when the peer connected.
+func (linux) peer(c *net.UnixConn) (peer, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return peer{}, err
+	}
+	var cred *unix.Ucred
+	pidfd := -1
+	var credErr error
+	err = raw.Control(func(fd uintptr) {
+		if cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); credErr != nil {
+			return
+		}
+		// Since Linux 6.5. It cannot be of a process that has the number of one that died, and works across namespaces.
+		if fd, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PEERPIDFD); err == nil {
+			pidfd = fd
+		}
+	})
+	if err != nil || credErr != nil {
+		return peer{}, fmt.Errorf("peer credentials: %v %v", err, credErr)
+	}
+	if pidfd < 0 && cred.Pid > 0 {
+		if pidfd, err = unix.PidfdOpen(int(cred.Pid), 0); err != nil {
+			pidfd = -1
+		}
+	}
+	return peer{uid: cred.Uid, pid: uint32(cred.Pid), process: watch(pidfd, uint32(cred.Pid))}, nil
+}
+
+func (linux) find(pid uint32, start uint64) (process, error) {
+	if pid == 0 || pid > 1<<30 {
+		return nil, fmt.Errorf("process %d: %w", pid, os.ErrProcessDone)
+	}
+	pidfd, err := unix.PidfdOpen(int(pid), 0)
+	if err != nil {
+		return nil, fmt.Errorf("process %d: %w", pid, err)
+	}
+	p := watch(pidfd, pid)
+	if p.start() != start {
+		p.forget()
+		return nil, fmt.Errorf("process %d: another has its number: %w", pid, os.ErrProcessDone)
+	}
+	return p, nil
+}
+
+// linuxProcess is watched through a descriptor of it, or not at all if that
+// could not be had: then only its socket tells of its death.
+type linuxProcess struct {
+	pid   uint32
+	began uint64
+	file  *os.File // nil: not watched
+	ended chan struct{}
+	once  sync.Once
+}
+
+func watch(pidfd int, pid uint32) *linuxProcess {
+	p := &linuxProcess{pid: pid, ended: make(chan struct{})}
+	if st, err := readStat(pid); err == nil {
+		p.began = st.start
+	}
+	if pidfd < 0 {
+		return p
+	}
+	unix.CloseOnExec(pidfd)
+	// os.NewFile hands only non-blocking descriptors to the poller.
+	_ = unix.SetNonblock(pidfd, true)
+	p.file = os.NewFile(uintptr(pidfd), "pidfd")
+	raw, err := p.file.SyscallConn()
+	if err != nil {
+		return p
+	}
+	go func() {
+		err := raw.Read(func(fd uintptr) bool { return readable(fd) })
+		if err == nil {
+			p.once.Do(func() { close(p.ended) })
+		}
+	}()
+	return p
+}
+
+// readable reports whether a descriptor of a process says that it has ended.
+func readable(fd uintptr) bool {
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, 0)
+	return err == nil && n > 0
+}
+
+func (p *linuxProcess) start() uint64         { return p.began }
+func (p *linuxProcess) done() <-chan struct{} { return p.ended }
+
+func (p *linuxProcess) forget() {
+	if p.file != nil {
+		_ = p.file.Close()
+	}
+}
+
+// alive goes by the kernel's record, because a process that is being killed
+// closes its files some time before its end is announced.
+func (p *linuxProcess) alive() bool {
+	select {
+	case <-p.ended:
+		return false
+	default:
+	}
+	st, err := readStat(p.pid)
+	return err == nil && st.start == p.began && !st.exiting
+}
+
+// stat is a part of proc_pid_stat(5).
+type stat struct {
+	start   uint64
+	exiting bool
+}
+
+// exitingFlag is PF_EXITING of the kernel's sched.h.
+const exitingFlag = 0x4
+
+func readStat(pid uint32) (stat, error) {
+	if pid == 0 {
+		return stat{}, syscall.ESRCH
+	}
+	text, err := os.ReadFile("/proc/" + strconv.FormatUint(uint64(pid), 10) + "/stat")
+	if err != nil {
+		return stat{}, err
+	}
+	// The second field is a name in parentheses, which may hold anything.
+	_, rest, ok := bytes.Cut(text[max(0, bytes.LastIndexByte(text, ')')):], []byte(") "))
+	fields := bytes.Fields(rest)
+	if !ok || len(fields) < 20 {
+		return stat{}, fmt.Errorf("process %d: unknown form of stat", pid)
+	}
+	flags, _ := strconv.ParseUint(string(fields[6]), 10, 64)
+	start, err := strconv.ParseUint(string(fields[19]), 10, 64)
+	state := fields[0][0]
+	return stat{start: start, exiting: flags&exitingFlag != 0 || state == 'Z' || state == 'X'}, err
+}

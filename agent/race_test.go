@@ -1,0 +1,6 @@
+//go:build race
+
+package agent
+
+// slack widens bounds of time where the race detector slows the code.
+const slack = 20

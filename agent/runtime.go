@@ -1,0 +1,58 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// Names of files in the runtime folder.
+const (
+	socketName = "agent.sock"
+	lockName   = "agent.lock"
+)
+
+// ErrRunning: another agent has the runtime folder.
+var ErrRunning = errors.New("another agent is running")
+
+// RuntimeDir returns the folder of the socket: $WEIR_RUNTIME_DIR, else
+// $XDG_RUNTIME_DIR/weir, else weir-UID in the folder for temporary files. It is
+// not made.
+func RuntimeDir() string {
+	if dir := os.Getenv("WEIR_RUNTIME_DIR"); dir != "" {
+		return dir
+	}
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
+		return filepath.Join(dir, "weir")
+	}
+	return filepath.Join(os.TempDir(), "weir-"+strconv.Itoa(os.Getuid()))
+}
+
+// SocketPath returns the agent's socket in a runtime folder.
+func SocketPath(dir string) string { return filepath.Join(dir, socketName) }
+
+// MakeRuntimeDir makes the runtime folder, for its owner only, or checks the one
+// that is there: in a folder for all users, somebody else can have made it.
+func MakeRuntimeDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("runtime folder: %w", err)
+	}
+	fi, err := os.Lstat(dir)
+	if err != nil {
+		return fmt.Errorf("runtime folder: %w", err)
+	}
+	if !fi.IsDir() {
+		return fmt.Errorf("runtime folder %s: is not a folder: set WEIR_RUNTIME_DIR to another", dir)
+	}
+	if uid, ok := owner(fi); ok && uid != uint32(os.Getuid()) {
+		return fmt.Errorf("runtime folder %s: belongs to user %d: set WEIR_RUNTIME_DIR to a folder of your own", dir, uid)
+	}
+	if fi.Mode().Perm()&0o077 != 0 {
+		if err := os.Chmod(dir, 0o700); err != nil {
+			return fmt.Errorf("runtime folder: %w", err)
+		}
+	}
+	return nil
+}

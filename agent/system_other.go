@@ -1,0 +1,32 @@
+//go:build !linux
+
+package agent
+
+import (
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+
+	"github.com/weirgpu/weir/share/wire"
+)
+
+func owner(fs.FileInfo) (uint32, bool) { return 0, false }
+
+func listen(string) (*net.UnixListener, *os.File, error) {
+	return nil, nil, fmt.Errorf("agent: %w", wire.ErrUnsupported)
+}
+
+func readPacket(*net.UnixConn, []byte) (int, *os.File, error) { return 0, nil, wire.ErrUnsupported }
+
+func writePacket(*net.UnixConn, []byte, *os.File) error { return wire.ErrUnsupported }
+
+func dup(*os.File) (*os.File, error) { return nil, wire.ErrUnsupported }
+
+func newSystem() system { return unsupported{} }
+
+type unsupported struct{}
+
+func (unsupported) peer(*net.UnixConn) (peer, error) { return peer{}, wire.ErrUnsupported }
+
+func (unsupported) find(uint32, uint64) (process, error) { return nil, wire.ErrUnsupported }

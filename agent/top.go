@@ -1,0 +1,176 @@
+package agent
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/weirgpu/weir/share"
+	"github.com/weirgpu/weir/share/wire"
+)
+
+// Snapshot is what an agent tells of itself at one moment.
+type Snapshot struct {
+	Policy  string           `json:"policy"`
+	Devices []DeviceSnapshot `json:"devices"`
+}
+
+// DeviceSnapshot is the state of one device.
+type DeviceSnapshot struct {
+	Device        string        `json:"device"`
+	Name          string        `json:"name"`
+	Fake          bool          `json:"fake"`
+	MemoryBytes   int64         `json:"memory_bytes"`
+	PromisedBytes int64         `json:"memory_promised_bytes"`
+	Guarantee     float64       `json:"compute_promised"`
+	Jobs          []JobSnapshot `json:"jobs"`
+}
+
+// JobSnapshot is the state of one job. Shares are fractions of the device.
+type JobSnapshot struct {
+	Name            string      `json:"name"`
+	Class           share.Class `json:"class"`
+	Compute         float64     `json:"compute"`
+	Limit           float64     `json:"limit"`
+	MemoryCapBytes  int64       `json:"memory_cap_bytes"`
+	MemoryUsedBytes uint64      `json:"memory_used_bytes"`
+	DeniedAllocs    uint64      `json:"denied_allocs"`
+	// DeviceSeconds is what the job was charged since it began.
+	DeviceSeconds float64 `json:"device_seconds"`
+	// DeviceShare is what it was charged in about the last second.
+	DeviceShare float64 `json:"device_share"`
+	// State is idle, waiting, running or draining; WaitingMS how long it has
+	// been waiting.
+	State         string            `json:"state"`
+	WaitingMS     float64           `json:"waiting_ms"`
+	ControllerPID uint32            `json:"controller_pid"`
+	Launches      uint64            `json:"launches"`
+	Processes     []ProcessSnapshot `json:"processes"`
+}
+
+// ProcessSnapshot is the state of one process, by what it says itself.
+type ProcessSnapshot struct {
+	PID             uint32  `json:"pid"`
+	Slot            uint32  `json:"slot"`
+	Attached        bool    `json:"attached"`
+	MemoryUsedBytes uint64  `json:"memory_used_bytes"`
+	WaitingThreads  uint32  `json:"waiting_threads"`
+	InFlightMS      float64 `json:"in_flight_ms"`
+	DeviceSeconds   float64 `json:"device_seconds"`
+	Launches        uint64  `json:"launches"`
+	GraphLaunches   uint64  `json:"graph_launches"`
+	CopiedBytes     uint64  `json:"copied_bytes"`
+	ErrorFlags      uint32  `json:"error_flags"`
+}
+
+// Snapshot returns the state of all devices and jobs now.
+func (a *Agent) Snapshot() Snapshot {
+	a.mu.Lock()
+	jobs := make([]*job, 0, len(a.jobs))
+	for _, j := range a.jobs {
+		jobs = append(jobs, j)
+	}
+	a.mu.Unlock()
+	slices.SortFunc(jobs, func(x, y *job) int { return int(x.bj.ID()) - int(y.bj.ID()) })
+	s := Snapshot{Policy: a.cfg.Policy}
+	for _, d := range a.devices {
+		st := d.broker.Snapshot()
+		ds := DeviceSnapshot{
+			Device: d.ID(), Name: d.Name, Fake: d.Fake, MemoryBytes: int64(d.Memory), PromisedBytes: int64(st.Promised),
+			Guarantee: st.Guarantee, Jobs: []JobSnapshot{},
+		}
+		for _, j := range jobs {
+			if j.dev == d {
+				ds.Jobs = append(ds.Jobs, j.snapshot())
+			}
+		}
+		s.Devices = append(s.Devices, ds)
+	}
+	return s
+}
+
+func (j *job) snapshot() JobSnapshot {
+	st := j.bj.Status()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	s := JobSnapshot{
+		Name: j.spec.Name, Class: j.spec.Class, Compute: j.spec.Compute, Limit: j.spec.Cap(), MemoryCapBytes: int64(j.spec.Memory),
+		DeviceSeconds: (st.Used + j.loose).Seconds(), DeviceShare: j.samples.share(), State: string(j.phase),
+		ControllerPID: j.terms.ControllerPID, Processes: []ProcessSnapshot{},
+	}
+	if st.Phase == share.Waiting {
+		s.WaitingMS = millis(j.dev.broker.Now() - st.Since)
+	}
+	if j.unmapped {
+		return s
+	}
+	s.MemoryUsedBytes = j.page.MemoryHeld()
+	s.DeniedAllocs = j.page.Header().DeniedAllocs.Load()
+	s.Launches = j.page.Header().LaunchesTotal.Load()
+	for _, m := range j.members {
+		if m != nil {
+			p := m.snapshot()
+			s.Launches += p.Launches + p.GraphLaunches
+			s.Processes = append(s.Processes, p)
+		}
+	}
+	return s
+}
+
+func (m *member) snapshot() ProcessSnapshot {
+	return ProcessSnapshot{
+		PID: m.pid, Slot: m.slot, Attached: m.conn != nil,
+		MemoryUsedBytes: m.s.MemUsedBytes.Load() + m.s.MemContextBytes.Load(), WaitingThreads: m.s.Waiting.Load(),
+		InFlightMS: millis(time.Duration(m.s.InflightNS.Load())), DeviceSeconds: time.Duration(m.s.DeviceNSTotal.Load()).Seconds(),
+		Launches: m.s.Launches.Load(), GraphLaunches: m.s.GraphLaunches.Load(), CopiedBytes: m.s.CopiesBytes.Load(),
+		ErrorFlags: m.s.ErrorFlags.Load(),
+	}
+}
+
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// minTop is the shortest interval between snapshots.
+const minTop = 50 * time.Millisecond
+
+// serveViewer sends snapshots until the viewer has enough.
+func (c *conn) serveViewer(m wire.Top) error {
+	if m.IntervalMS == 0 {
+		return c.sendSnapshot()
+	}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_ = c.untilClosed()
+	}()
+	t := time.NewTicker(max(minTop, time.Duration(m.IntervalMS)*time.Millisecond))
+	defer t.Stop()
+	for {
+		if err := c.sendSnapshot(); err != nil {
+			c.close()
+			<-gone
+			return err
+		}
+		select {
+		case <-t.C:
+		case <-gone:
+			return nil
+		}
+	}
+}
+
+func (c *conn) sendSnapshot() error {
+	text, err := json.Marshal(c.a.Snapshot())
+	if err != nil {
+		return err
+	}
+	for part := range slices.Chunk(text, wire.MaxText) {
+		flags := uint32(wire.FlagMore)
+		if text = text[len(part):]; len(text) == 0 {
+			flags = 0
+		}
+		if err := c.write(wire.NewSnapshot(wire.Snapshot{TextLen: uint32(len(part))}, flags), string(part), nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
