@@ -101,11 +101,18 @@ class Program:
         return " | ".join(text[-6:])[-1500:] or "nothing on standard error"
 
     def kill(self):
-        """End the program and what it started."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        self.process.stdout.close()
+        """End the program and what it started; once it has been waited for, its number may be another's."""
+        if self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+    def close(self):
+        """End the program and forget it."""
+        self.kill()
+        for f in (self.process.stdin, self.process.stdout, self.errors):
+            with contextlib.suppress(OSError):
+                f.close()
 
 
 class Host:
@@ -175,7 +182,7 @@ class Host:
         try:
             return p.result(time.monotonic() + seconds)
         finally:
-            p.kill()
+            p.close()
 
     def together(self, *programs, seconds, during=None):
         """Run programs, each (argv, share), from one word on; return their results in order.
@@ -197,7 +204,7 @@ class Host:
             return [p.result(deadline) for p in running]
         finally:
             for p in running:
-                p.kill()
+                p.close()
 
 
 def completed(r, start, end):

@@ -224,9 +224,9 @@ def killed(host, bounds, argv, memory):
         at.append(time.monotonic())
         r = other.result(time.monotonic() + bounds.seconds + 30)
     finally:
-        victim.kill()
+        victim.close()
         if other:
-            other.kill()
+            other.close()
     end = r["end_s"]
     after = completed(r, at[0], end) / (end - at[0] - r["bucket_s"]) / whole
     before = completed(r, r["start_s"] + 0.3, at[0]) / (at[0] - r["start_s"] - 0.3) / whole
