@@ -180,10 +180,6 @@ func castInts(c *Call, dst, src *tensor.Tensor) error {
 	return nil
 }
 
-type integer interface {
-	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
-}
-
 func widenFloats(buf []float64, src *tensor.Tensor, at int) bool {
 	switch src.DType {
 	case tensor.Float32:
@@ -226,24 +222,11 @@ func narrowFloats(dst *tensor.Tensor, at int, buf []float64) bool {
 		for i, v := range buf {
 			tensor.As[bool](dst)[at+i] = v != 0
 		}
-	case tensor.Int8:
-		truncate[int8](dst, at, buf, math.MinInt8, math.MaxInt8)
-	case tensor.Int16:
-		truncate[int16](dst, at, buf, math.MinInt16, math.MaxInt16)
-	case tensor.Int32:
-		truncate[int32](dst, at, buf, math.MinInt32, math.MaxInt32)
-	case tensor.Int64:
-		truncate[int64](dst, at, buf, math.MinInt64, math.MaxInt64)
-	case tensor.Uint8:
-		truncate[uint8](dst, at, buf, 0, math.MaxUint8)
-	case tensor.Uint16:
-		truncate[uint16](dst, at, buf, 0, math.MaxUint16)
-	case tensor.Uint32:
-		truncate[uint32](dst, at, buf, 0, math.MaxUint32)
-	case tensor.Uint64:
-		truncate[uint64](dst, at, buf, 0, math.MaxUint64)
 	default:
-		return false
+		if !integerTypes.has(dst.DType) {
+			return false
+		}
+		loopsOf[dst.DType].truncate(dst, at, buf)
 	}
 	return true
 }
@@ -261,21 +244,21 @@ func roundToOdd(v float64) float32 {
 	return math.Float32frombits(math.Float32bits(f) | 1)
 }
 
-// truncate drops fractions and clamps to [lo, hi]. hi may be the float just above the largest integer.
-func truncate[T integer](dst *tensor.Tensor, at int, buf []float64, lo, hi float64) {
-	out := tensor.As[T](dst)[at : at+len(buf)]
-	maxT := ^T(0)
-	if lo < 0 {
-		maxT = T(uint64(1)<<(8*dst.DType.Size()-1) - 1)
+// truncate drops fractions and clamps to the integers of the type.
+func (loopsOn[T, W]) truncate(dst *tensor.Tensor, at int, buf []float64) {
+	out, bits := tensor.As[T](dst)[at:at+len(buf)], 8*dst.DType.Size()
+	least, most := 0.0, ^uint64(0)>>(64-bits)
+	if dst.DType.IsSigned() {
+		least, most = -math.Ldexp(1, bits-1), most>>1
 	}
 	for i, v := range buf {
 		switch {
 		case v != v:
 			out[i] = 0
-		case v <= lo:
-			out[i] = T(lo)
-		case v >= hi:
-			out[i] = maxT
+		case v <= least:
+			out[i] = T(least)
+		case v >= float64(most): // which may round up to the float just above
+			out[i] = T(most)
 		default:
 			out[i] = T(v)
 		}
@@ -283,32 +266,20 @@ func truncate[T integer](dst *tensor.Tensor, at int, buf []float64, lo, hi float
 }
 
 func widenInts(buf []int64, src *tensor.Tensor, at int) bool {
-	switch src.DType {
-	case tensor.Bool, tensor.Uint8:
+	switch {
+	case src.DType == tensor.Bool:
 		for i, v := range src.Data[at : at+len(buf)] {
 			buf[i] = int64(v)
 		}
-	case tensor.Int8:
-		widen[int8](buf, src, at)
-	case tensor.Int16:
-		widen[int16](buf, src, at)
-	case tensor.Int32:
-		widen[int32](buf, src, at)
-	case tensor.Int64:
-		widen[int64](buf, src, at)
-	case tensor.Uint16:
-		widen[uint16](buf, src, at)
-	case tensor.Uint32:
-		widen[uint32](buf, src, at)
-	case tensor.Uint64:
-		widen[uint64](buf, src, at)
+	case integerTypes.has(src.DType):
+		loopsOf[src.DType].widen(buf, src, at)
 	default:
 		return false
 	}
 	return true
 }
 
-func widen[T integer](buf []int64, src *tensor.Tensor, at int) {
+func (loopsOn[T, W]) widen(buf []int64, src *tensor.Tensor, at int) {
 	for i, v := range tensor.As[T](src)[at : at+len(buf)] {
 		buf[i] = int64(v)
 	}
@@ -320,26 +291,6 @@ func narrowInts(dst *tensor.Tensor, at int, buf []int64) bool {
 		for i, v := range buf {
 			tensor.As[bool](dst)[at+i] = v != 0
 		}
-	case tensor.Int8:
-		narrow[int8](dst, at, buf)
-	case tensor.Int16:
-		narrow[int16](dst, at, buf)
-	case tensor.Int32:
-		narrow[int32](dst, at, buf)
-	case tensor.Int64:
-		narrow[int64](dst, at, buf)
-	case tensor.Uint8:
-		narrow[uint8](dst, at, buf)
-	case tensor.Uint16:
-		narrow[uint16](dst, at, buf)
-	case tensor.Uint32:
-		narrow[uint32](dst, at, buf)
-	case tensor.Uint64:
-		narrow[uint64](dst, at, buf)
-	case tensor.Float32:
-		narrow[float32](dst, at, buf)
-	case tensor.Float64:
-		narrow[float64](dst, at, buf)
 	case tensor.Float16:
 		for i, v := range buf {
 			tensor.As[tensor.Half](dst)[at+i] = tensor.HalfOf(intToOdd(v))
@@ -349,7 +300,11 @@ func narrowInts(dst *tensor.Tensor, at int, buf []int64) bool {
 			tensor.As[tensor.BHalf](dst)[at+i] = tensor.BHalfOf(intToOdd(v))
 		}
 	default:
-		return false
+		l := loopsOf[dst.DType]
+		if l == nil {
+			return false
+		}
+		l.narrow(dst, at, buf)
 	}
 	return true
 }
@@ -362,7 +317,7 @@ func intToOdd(v int64) float32 {
 	return roundToOdd(float64(v))
 }
 
-func narrow[T integer | float32 | float64](dst *tensor.Tensor, at int, buf []int64) {
+func (loopsOn[T, W]) narrow(dst *tensor.Tensor, at int, buf []int64) {
 	out := tensor.As[T](dst)[at : at+len(buf)]
 	for i, v := range buf {
 		out[i] = T(v)

@@ -273,6 +273,9 @@ func rangeSize(c *Call, s, l, t *tensor.Tensor) (int, error) {
 	return rangeCount(c, v[0], v[1], v[2])
 }
 
+// rangeTypes are the element types of Range, besides those of 16 bits.
+var rangeTypes = setOf(tensor.Float32, tensor.Float64, tensor.Int16, tensor.Int32, tensor.Int64)
+
 func evalRange(c *Eval) error {
 	d := c.In[0].DType
 	if c.In[1].DType != d || c.In[2].DType != d {
@@ -286,22 +289,13 @@ func evalRange(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	switch d {
-	case tensor.Float32:
-		fillRange[float32](c, out)
-	case tensor.Float64:
-		fillRange[float64](c, out)
-	case tensor.Int16:
-		fillRange[int16](c, out)
-	case tensor.Int32:
-		fillRange[int32](c, out)
-	case tensor.Int64:
-		fillRange[int64](c, out)
-	case tensor.Float16, tensor.BFloat16:
+	switch {
+	case isHalf(out):
 		return c.fillHalfRange(out)
-	default:
+	case !rangeTypes.has(d):
 		return c.Errorf(ErrUnsupported, "elements of %v", d)
 	}
+	loopsOf[d].count(out, c.In[0], c.In[2])
 	return nil
 }
 
@@ -323,9 +317,10 @@ func (c *Eval) fillHalfRange(out *tensor.Tensor) error {
 	return nil
 }
 
-func fillRange[T int16 | int32 | int64 | float32 | float64](c *Eval, out *tensor.Tensor) {
-	start, delta := tensor.As[T](c.In[0])[0], tensor.As[T](c.In[2])[0]
-	for i := range tensor.As[T](out) {
-		tensor.As[T](out)[i] = start + T(i)*delta
+// count fills out with start, start + delta and so on.
+func (loopsOn[T, W]) count(out *tensor.Tensor, start, delta *tensor.Tensor) {
+	o, first, step := tensor.As[T](out), tensor.As[T](start)[0], tensor.As[T](delta)[0]
+	for i := range o {
+		o[i] = first + T(i)*step
 	}
 }

@@ -34,34 +34,8 @@ func (c *Eval) evalRunning(fs binaryFuncs, neutral int64) error {
 	}
 	r := run{n: x.Shape[axis], inner: count(x.Shape[axis+1:]), neutral: neutral,
 		reverse: c.Attrs.Bool("reverse", false), exclusive: c.Attrs.Bool("exclusive", false)}
-	r.fold(fs, out, x)
+	loopsOf[x.DType].run(r, fs, out, x)
 	return nil
-}
-
-// fold folds each vector of in into out.
-func (r run) fold(fs binaryFuncs, out, x *tensor.Tensor) {
-	switch x.DType {
-	case tensor.Float32:
-		runningOf[float32](r, out, x, fs.f)
-	case tensor.Float64:
-		runningOf[float64](r, out, x, fs.f)
-	case tensor.Int8:
-		runningOf[int8](r, out, x, fs.i)
-	case tensor.Int16:
-		runningOf[int16](r, out, x, fs.i)
-	case tensor.Int32:
-		runningOf[int32](r, out, x, fs.i)
-	case tensor.Int64:
-		runningOf[int64](r, out, x, fs.i)
-	case tensor.Uint8:
-		runningOf[uint8](r, out, x, fs.u)
-	case tensor.Uint16:
-		runningOf[uint16](r, out, x, fs.u)
-	case tensor.Uint32:
-		runningOf[uint32](r, out, x, fs.u)
-	case tensor.Uint64:
-		runningOf[uint64](r, out, x, fs.u)
-	}
 }
 
 // run says how vectors of n elements, inner apart, are folded.
@@ -71,7 +45,8 @@ type run struct {
 	reverse, exclusive bool
 }
 
-func runningOf[T number, W wide](r run, out, in *tensor.Tensor, f func(acc, x W) W) {
+func (loopsOn[T, W]) run(r run, fs binaryFuncs, out, in *tensor.Tensor) {
+	f := binaryOn[W](fs)
 	o, v := tensor.As[T](out), tensor.As[T](in)
 	for i := range len(v) / r.n {
 		at, step := i/r.inner*r.n*r.inner+i%r.inner, r.inner

@@ -191,7 +191,7 @@ func evalEinsum(c *Eval) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	contract(c, out, e.walk(c.In, size))
+	loopsOf[d].contract(c, out, e.walk(c.In, size))
 	return nil
 }
 
@@ -215,32 +215,7 @@ func (e *equation) walk(in []*tensor.Tensor, size map[string]int) walk {
 	return newWalk(space, strides...)
 }
 
-func contract(c *Eval, out *tensor.Tensor, w walk) {
-	switch out.DType {
-	case tensor.Float32:
-		contractOf[float32, float64](c, out, w)
-	case tensor.Float64:
-		contractOf[float64, float64](c, out, w)
-	case tensor.Int8:
-		contractOf[int8, int64](c, out, w)
-	case tensor.Int16:
-		contractOf[int16, int64](c, out, w)
-	case tensor.Int32:
-		contractOf[int32, int64](c, out, w)
-	case tensor.Int64:
-		contractOf[int64, int64](c, out, w)
-	case tensor.Uint8:
-		contractOf[uint8, uint64](c, out, w)
-	case tensor.Uint16:
-		contractOf[uint16, uint64](c, out, w)
-	case tensor.Uint32:
-		contractOf[uint32, uint64](c, out, w)
-	case tensor.Uint64:
-		contractOf[uint64, uint64](c, out, w)
-	}
-}
-
-func contractOf[T number, W wide](c *Eval, out *tensor.Tensor, w walk) {
+func (loopsOn[T, W]) contract(c *Eval, out *tensor.Tensor, w walk) {
 	v := make([][]T, len(c.In))
 	for k, t := range c.In {
 		v[k] = tensor.As[T](t)

@@ -30,31 +30,11 @@ func (fs binaryFuncs) types() dtypeSet {
 // fold sets each element of out to the operation applied from left to right to the operands' elements there. All
 // tensors have the same type, and the operands' strides are in w.
 func (fs binaryFuncs) fold(out *tensor.Tensor, in []*tensor.Tensor, w walk) {
-	switch out.DType {
-	case tensor.Float32:
-		foldOf[float32](out, in, w, fs.f)
-	case tensor.Float64:
-		foldOf[float64](out, in, w, fs.f)
-	case tensor.Int8:
-		foldOf[int8](out, in, w, fs.i)
-	case tensor.Int16:
-		foldOf[int16](out, in, w, fs.i)
-	case tensor.Int32:
-		foldOf[int32](out, in, w, fs.i)
-	case tensor.Int64:
-		foldOf[int64](out, in, w, fs.i)
-	case tensor.Uint8:
-		foldOf[uint8](out, in, w, fs.u)
-	case tensor.Uint16:
-		foldOf[uint16](out, in, w, fs.u)
-	case tensor.Uint32:
-		foldOf[uint32](out, in, w, fs.u)
-	case tensor.Uint64:
-		foldOf[uint64](out, in, w, fs.u)
-	}
+	loopsOf[out.DType].fold(fs, out, in, w)
 }
 
-func foldOf[T number, W wide](out *tensor.Tensor, in []*tensor.Tensor, w walk, f func(a, b W) W) {
+func (loopsOn[T, W]) fold(fs binaryFuncs, out *tensor.Tensor, in []*tensor.Tensor, w walk) {
+	f := binaryOn[W](fs)
 	o := tensor.As[T](out)
 	v := make([][]T, len(in))
 	for k, t := range in {
@@ -74,6 +54,9 @@ func foldOf[T number, W wide](out *tensor.Tensor, in []*tensor.Tensor, w walk, f
 		}
 	})
 }
+
+// binaryOn returns the operation on W.
+func binaryOn[W wide](fs binaryFuncs) func(a, b W) W { return pick[func(a, b W) W](fs.i, fs.u, fs.f) }
 
 func zip[T number, W wide](out, a, b []T, sa, sb int, f func(a, b W) W) {
 	ia, ib := 0, 0
@@ -106,32 +89,10 @@ func lift[W wide](f func(a W) W) func(a, b W) W {
 
 // apply sets each element of out to the operation applied to the element of in there; both have the same type and
 // count.
-func (fs unaryFuncs) apply(out, in *tensor.Tensor) {
-	switch out.DType {
-	case tensor.Float32:
-		mapOf[float32](out, in, fs.f)
-	case tensor.Float64:
-		mapOf[float64](out, in, fs.f)
-	case tensor.Int8:
-		mapOf[int8](out, in, fs.i)
-	case tensor.Int16:
-		mapOf[int16](out, in, fs.i)
-	case tensor.Int32:
-		mapOf[int32](out, in, fs.i)
-	case tensor.Int64:
-		mapOf[int64](out, in, fs.i)
-	case tensor.Uint8:
-		mapOf[uint8](out, in, fs.u)
-	case tensor.Uint16:
-		mapOf[uint16](out, in, fs.u)
-	case tensor.Uint32:
-		mapOf[uint32](out, in, fs.u)
-	case tensor.Uint64:
-		mapOf[uint64](out, in, fs.u)
-	}
-}
+func (fs unaryFuncs) apply(out, in *tensor.Tensor) { loopsOf[out.DType].apply(fs, out, in) }
 
-func mapOf[T number, W wide](out, in *tensor.Tensor, f func(W) W) {
+func (loopsOn[T, W]) apply(fs unaryFuncs, out, in *tensor.Tensor) {
+	f := pick[func(W) W](fs.i, fs.u, fs.f)
 	o, v := tensor.As[T](out), tensor.As[T](in)
 	for i := range o {
 		o[i] = T(f(W(v[i])))

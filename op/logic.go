@@ -138,37 +138,12 @@ func evalComparison(c *Eval, holds func(order int) bool) error {
 		if err != nil {
 			return err
 		}
-		compare(d, out, c.In[0], c.In[1], w, holds)
+		loopsOf[d].compare(out, c.In[0], c.In[1], w, holds)
 		return nil
 	})(c)
 }
 
-func compare(d tensor.DType, out, a, b *tensor.Tensor, w walk, holds func(order int) bool) {
-	switch d {
-	case tensor.Float32:
-		compareOf[float32](out, a, b, w, holds)
-	case tensor.Float64:
-		compareOf[float64](out, a, b, w, holds)
-	case tensor.Int8:
-		compareOf[int8](out, a, b, w, holds)
-	case tensor.Int16:
-		compareOf[int16](out, a, b, w, holds)
-	case tensor.Int32:
-		compareOf[int32](out, a, b, w, holds)
-	case tensor.Int64:
-		compareOf[int64](out, a, b, w, holds)
-	case tensor.Uint8:
-		compareOf[uint8](out, a, b, w, holds)
-	case tensor.Uint16:
-		compareOf[uint16](out, a, b, w, holds)
-	case tensor.Uint32:
-		compareOf[uint32](out, a, b, w, holds)
-	case tensor.Uint64:
-		compareOf[uint64](out, a, b, w, holds)
-	}
-}
-
-func compareOf[T number](out, a, b *tensor.Tensor, w walk, holds func(order int) bool) {
+func (loopsOn[T, W]) compare(out, a, b *tensor.Tensor, w walk, holds func(order int) bool) {
 	zipTruth(out, tensor.As[T](a), tensor.As[T](b), w, func(x, y T) bool {
 		return x == x && y == y && holds(cmp.Compare(x, y)) // only NaN differs from itself
 	})

@@ -113,24 +113,11 @@ func evalMatMul(c *Eval) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	switch d {
-	case tensor.Float32:
-		multiply[float32, float64](out, c.In[0], c.In[1], p)
-	case tensor.Float64:
-		multiply[float64, float64](out, c.In[0], c.In[1], p)
-	case tensor.Int32:
-		multiply[int32, int64](out, c.In[0], c.In[1], p)
-	case tensor.Int64:
-		multiply[int64, int64](out, c.In[0], c.In[1], p)
-	case tensor.Uint32:
-		multiply[uint32, uint64](out, c.In[0], c.In[1], p)
-	case tensor.Uint64:
-		multiply[uint64, uint64](out, c.In[0], c.In[1], p)
-	}
+	loopsOf[d].multiply(out, c.In[0], c.In[1], p)
 	return nil
 }
 
-func multiply[T number, W wide](out, at, bt *tensor.Tensor, p matrices) {
+func (loopsOn[T, W]) multiply(out, at, bt *tensor.Tensor, p matrices) {
 	o, a, b := tensor.As[T](out), tensor.As[T](at), tensor.As[T](bt)
 	acc := make([]W, p.n)
 	p.w.runs(func(at, n int, off, step []int) {
@@ -242,24 +229,11 @@ func evalGemm(c *Eval) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	switch d {
-	case tensor.Float32:
-		gemm[float32, float64](c, out, m, ka, n)
-	case tensor.Float64:
-		gemm[float64, float64](c, out, m, ka, n)
-	case tensor.Int32:
-		gemm[int32, int64](c, out, m, ka, n)
-	case tensor.Int64:
-		gemm[int64, int64](c, out, m, ka, n)
-	case tensor.Uint32:
-		gemm[uint32, uint64](c, out, m, ka, n)
-	case tensor.Uint64:
-		gemm[uint64, uint64](c, out, m, ka, n)
-	}
+	loopsOf[d].gemm(c, out, m, ka, n)
 	return nil
 }
 
-func gemm[T number, W wide](c *Eval, out *tensor.Tensor, m, k, n int) {
+func (loopsOn[T, W]) gemm(c *Eval, out *tensor.Tensor, m, k, n int) {
 	o, a, b := tensor.As[T](out), tensor.As[T](c.In[0]), tensor.As[T](c.In[1])
 	alpha, beta := W(c.attr("alpha", 1)), W(c.attr("beta", 1))
 	if c.Attrs.Bool("transB", false) {

@@ -41,6 +41,51 @@ type wide interface{ int64 | uint64 | float64 }
 
 type float interface{ float32 | float64 }
 
+// loops are the element loops of the operator families over tensors of one type of number. Each family has its method of
+// [loopsOn] beside its operators.
+type loops interface {
+	fold(fs binaryFuncs, out *tensor.Tensor, in []*tensor.Tensor, w walk)
+	apply(fs unaryFuncs, out, in *tensor.Tensor)
+	compare(out, a, b *tensor.Tensor, w walk, holds func(order int) bool)
+	reduce(r *reducer, out, in *tensor.Tensor, w walk, n int)
+	run(r run, fs binaryFuncs, out, in *tensor.Tensor)
+	multiply(out, a, b *tensor.Tensor, p matrices)
+	gemm(c *Eval, out *tensor.Tensor, m, k, n int)
+	contract(c *Eval, out *tensor.Tensor, w walk)
+	combiner(how string) combiner
+	order(t *tensor.Tensor) func(i, j int) int
+	count(out *tensor.Tensor, start, delta *tensor.Tensor)
+	widen(buf []int64, src *tensor.Tensor, at int)
+	narrow(dst *tensor.Tensor, at int, buf []int64)
+	truncate(dst *tensor.Tensor, at int, buf []float64)
+}
+
+// loopsOn are the loops over elements of type T that compute in W.
+type loopsOn[T number, W wide] struct{}
+
+var loopsOf = map[tensor.DType]loops{
+	tensor.Float32: loopsOn[float32, float64]{},
+	tensor.Float64: loopsOn[float64, float64]{},
+	tensor.Int8:    loopsOn[int8, int64]{},
+	tensor.Int16:   loopsOn[int16, int64]{},
+	tensor.Int32:   loopsOn[int32, int64]{},
+	tensor.Int64:   loopsOn[int64, int64]{},
+	tensor.Uint8:   loopsOn[uint8, uint64]{},
+	tensor.Uint16:  loopsOn[uint16, uint64]{},
+	tensor.Uint32:  loopsOn[uint32, uint64]{},
+	tensor.Uint64:  loopsOn[uint64, uint64]{},
+}
+
+// pick returns the function of type F.
+func pick[F any](functions ...any) (f F) {
+	for _, g := range functions {
+		if h, ok := g.(F); ok {
+			return h
+		}
+	}
+	return f
+}
+
 // sameDType checks that all given operands have one element type, which is in the set, and returns it. Unknown types pass.
 func (c *Call) sameDType(set dtypeSet, ds ...tensor.DType) (tensor.DType, error) {
 	d := tensor.Undefined

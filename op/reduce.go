@@ -182,42 +182,26 @@ func (r *reducer) into(out, in *tensor.Tensor, w walk, n int) {
 		r.intoFloats(out, in, w, n)
 		return
 	}
-	switch in.DType {
-	case tensor.Float32:
-		reduceOf[float32](r, out, in, w, n, r.add.f)
-	case tensor.Float64:
-		reduceOf[float64](r, out, in, w, n, r.add.f)
-	case tensor.Int8:
-		reduceOf[int8](r, out, in, w, n, r.add.i)
-	case tensor.Int16:
-		reduceOf[int16](r, out, in, w, n, r.add.i)
-	case tensor.Int32:
-		reduceOf[int32](r, out, in, w, n, r.add.i)
-	case tensor.Int64:
-		reduceOf[int64](r, out, in, w, n, r.add.i)
-	case tensor.Uint8, tensor.Bool:
-		reduceOf[uint8](r, out, in, w, n, r.add.u)
-	case tensor.Uint16:
-		reduceOf[uint16](r, out, in, w, n, r.add.u)
-	case tensor.Uint32:
-		reduceOf[uint32](r, out, in, w, n, r.add.u)
-	case tensor.Uint64:
-		reduceOf[uint64](r, out, in, w, n, r.add.u)
+	d := in.DType
+	if d == tensor.Bool {
+		d = tensor.Uint8
 	}
+	loopsOf[d].reduce(r, out, in, w, n)
 }
 
 // intoFloats reduces integers as float64.
 func (r *reducer) intoFloats(out, in *tensor.Tensor, w walk, n int) {
 	v, _ := in.Floats()
 	wide := tensor.From(make([]float64, out.Len()), out.Shape...)
-	reduceOf[float64](r, wide, tensor.From(v, in.Shape...), w, n, r.add.f)
+	loopsOf[tensor.Float64].reduce(r, wide, tensor.From(v, in.Shape...), w, n)
 	for i, x := range tensor.As[float64](wide) {
 		setFloat(out, i, x)
 	}
 }
 
-func reduceOf[T number, W wide](r *reducer, out, in *tensor.Tensor, w walk, n int, add func(acc, x W) W) {
-	acc := accumulate(tensor.Cast[T](in.Data), w, slices.Repeat([]W{startOf[W](r, in.DType)}, out.Len()), add)
+func (loopsOn[T, W]) reduce(r *reducer, out, in *tensor.Tensor, w walk, n int) {
+	acc := slices.Repeat([]W{startOf[W](r, in.DType)}, out.Len())
+	accumulate(tensor.Cast[T](in.Data), w, acc, binaryOn[W](r.add))
 	o := tensor.Cast[T](out.Data)
 	for i, a := range acc {
 		if r.mean && (n > 0 || in.DType.IsFloat()) {

@@ -35,35 +35,18 @@ func scatterCombiner(c *Call, d tensor.DType) (combiner, error) {
 		return nil, c.Errorf(ErrAttr, "reduction %q", how)
 	}
 	switch d {
-	case tensor.Float32:
-		return combine[float32](how), nil
-	case tensor.Float64:
-		return combine[float64](how), nil
-	case tensor.Int8:
-		return combine[int8](how), nil
-	case tensor.Int16:
-		return combine[int16](how), nil
-	case tensor.Int32:
-		return combine[int32](how), nil
-	case tensor.Int64:
-		return combine[int64](how), nil
-	case tensor.Uint8:
-		return combine[uint8](how), nil
-	case tensor.Uint16:
-		return combine[uint16](how), nil
-	case tensor.Uint32:
-		return combine[uint32](how), nil
-	case tensor.Uint64:
-		return combine[uint64](how), nil
 	case tensor.Float16:
 		return combineHalf(how, tensor.Half.Float32, tensor.HalfOf), nil
 	case tensor.BFloat16:
 		return combineHalf(how, tensor.BHalf.Float32, tensor.BHalfOf), nil
 	}
+	if l := loopsOf[d]; l != nil {
+		return l.combiner(how), nil
+	}
 	return nil, c.Errorf(ErrUnsupported, "reduction %q of %v", how, d)
 }
 
-func combine[T number](how string) combiner {
+func (loopsOn[T, W]) combiner(how string) combiner {
 	f := merge[T](how)
 	return func(dst *tensor.Tensor, di int, src *tensor.Tensor, si, n int) {
 		a, b := tensor.As[T](dst)[di:di+n], tensor.As[T](src)[si:si+n]

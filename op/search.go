@@ -66,7 +66,7 @@ func (c *Eval) evalArg(sign int) error {
 	}
 	o, n, inner := tensor.As[int64](out), x.Shape[axis], count(x.Shape[axis+1:])
 	last := c.Attrs.Bool("select_last_index", false)
-	compare := comparer(x)
+	compare := loopsOf[x.DType].order(x)
 	for i := range o {
 		first := i/inner*n*inner + i%inner
 		best := 0
@@ -81,32 +81,9 @@ func (c *Eval) evalArg(sign int) error {
 	return nil
 }
 
-// comparer returns a function that orders two elements of t by their offsets.
-func comparer(t *tensor.Tensor) func(i, j int) int {
-	switch t.DType {
-	case tensor.Float32:
-		return compareIn(tensor.As[float32](t))
-	case tensor.Float64:
-		return compareIn(tensor.As[float64](t))
-	case tensor.Int8:
-		return compareIn(tensor.As[int8](t))
-	case tensor.Int16:
-		return compareIn(tensor.As[int16](t))
-	case tensor.Int32:
-		return compareIn(tensor.As[int32](t))
-	case tensor.Int64:
-		return compareIn(tensor.As[int64](t))
-	case tensor.Uint16:
-		return compareIn(tensor.As[uint16](t))
-	case tensor.Uint32:
-		return compareIn(tensor.As[uint32](t))
-	case tensor.Uint64:
-		return compareIn(tensor.As[uint64](t))
-	}
-	return compareIn(t.Data)
-}
-
-func compareIn[T number](v []T) func(i, j int) int {
+// order returns a function that orders two elements of t by their offsets.
+func (loopsOn[T, W]) order(t *tensor.Tensor) func(i, j int) int {
+	v := tensor.As[T](t)
 	return func(i, j int) int { return cmp.Compare(v[i], v[j]) }
 }
 
@@ -190,7 +167,7 @@ func (c *Eval) takeBest(values, indices *tensor.Tensor, axis, k int) {
 		sign = -1
 	}
 	n, inner := x.Shape[axis], count(x.Shape[axis+1:])
-	compare, order := comparer(x), make([]int, n)
+	compare, order := loopsOf[x.DType].order(x), make([]int, n)
 	for v := range count(x.Shape[:axis]) * inner {
 		first, to := v/inner*n*inner+v%inner, v/inner*k*inner+v%inner
 		for i := range order {
