@@ -64,7 +64,7 @@ func TestManyAttach(t *testing.T) {
 				return
 			}
 			t.Cleanup(func() { _ = c.Close() })
-			g, err := c.Create(JobRequest{Job: share.Job{Name: "many", Share: share.Share{Memory: 256 << 20}}})
+			g, err := c.Create(JobRequest{Fake: true, Job: share.Job{Name: "many", Share: share.Share{Memory: 256 << 20}}})
 			if err != nil {
 				t.Error(err)
 				return
@@ -151,10 +151,10 @@ func TestAdmissionIsRefused(t *testing.T) {
 		req  JobRequest
 		code wire.Code
 	}{
-		"memory":  {JobRequest{Job: share.Job{Name: "a", Share: share.Share{Memory: 21 << 30}}}, wire.RefusedAdmission},
-		"compute": {JobRequest{Job: share.Job{Name: "b", Share: share.Share{Memory: 1 << 30, Compute: 0.3}}}, wire.RefusedAdmission},
-		"device":  {JobRequest{Job: share.Job{Name: "c", Share: share.Share{Memory: 1 << 30}}, Device: 7}, wire.RefusedDevice},
-		"bound":   {JobRequest{Job: share.Job{Name: "d", Share: share.Share{Memory: 1 << 30}}, InFlight: time.Minute}, wire.RefusedAdmission},
+		"memory":  {JobRequest{Fake: true, Job: share.Job{Name: "a", Share: share.Share{Memory: 21 << 30}}}, wire.RefusedAdmission},
+		"compute": {JobRequest{Fake: true, Job: share.Job{Name: "b", Share: share.Share{Memory: 1 << 30, Compute: 0.3}}}, wire.RefusedAdmission},
+		"device":  {JobRequest{Fake: true, Job: share.Job{Name: "c", Share: share.Share{Memory: 1 << 30}}, Device: 7}, wire.RefusedDevice},
+		"bound":   {JobRequest{Fake: true, Job: share.Job{Name: "d", Share: share.Share{Memory: 1 << 30}}, InFlight: time.Minute}, wire.RefusedAdmission},
 	} {
 		c, err := Dial(dir)
 		if err != nil {
@@ -232,7 +232,7 @@ func TestRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := c.Create(JobRequest{Job: share.Job{Name: "survivor"}, Again: g})
+	again, err := c.Create(JobRequest{Fake: true, Job: share.Job{Name: "survivor"}, Again: g})
 	if err != nil || again.Token != g.Token || again.Memory != 3<<30 {
 		t.Errorf("the controller got %+v, %v", again, err)
 	}
@@ -260,7 +260,7 @@ func TestRestartByController(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := c.Create(JobRequest{Job: spec, Again: g}); err != nil {
+	if _, err := c.Create(JobRequest{Fake: true, Job: spec, Again: g}); err != nil {
 		t.Fatal(err)
 	}
 	if j := onlyJob(t, b); j.MemoryUsedBytes != 7 || len(j.Processes) != 1 || j.Processes[0].Attached {

@@ -46,6 +46,7 @@ type JobRequest struct {
 	// all that is not promised to others.
 	share.Job
 	Device   uint32        // ordinal
+	Fake     bool          // of the fake driver
 	InFlight time.Duration // 0: the agent's
 	// Again is the job that an agent which is gone had given; nil for a new
 	// one.
@@ -80,8 +81,12 @@ func (c *Client) Create(r JobRequest) (*JobGrant, error) {
 	}
 	var flags uint32
 	var page *os.File
+	if r.Fake {
+		flags = wire.FlagFake
+	}
 	if r.Again != nil {
-		flags, m.Token, page = wire.FlagRejoin, r.Again.Token, r.Again.Page
+		flags |= wire.FlagRejoin
+		m.Token, page = r.Again.Token, r.Again.Page
 	}
 	if err := c.send(wire.NewCreate(m, flags), name, page); err != nil {
 		return nil, err

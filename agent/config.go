@@ -42,8 +42,8 @@ type Config struct {
 	// 0: 2 ms.
 	InFlight time.Duration
 	// DrainTimeout is how long the agent waits for a process to finish what it
-	// has in flight before others are let in beside it; 0: 1 s. It is charged
-	// to the job.
+	// has in flight before others are let in beside it; 0: 30 s. It is charged
+	// to the job, which gets no other lease until that is finished.
 	DrainTimeout time.Duration
 	// Log is told what happens; nil: nothing is logged.
 	Log *slog.Logger
@@ -99,7 +99,7 @@ func (c *Config) setDefaults() error {
 		c.InFlight = 2 * time.Millisecond
 	}
 	if c.DrainTimeout == 0 {
-		c.DrainTimeout = time.Second
+		c.DrainTimeout = 30 * time.Second
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

@@ -22,6 +22,10 @@ func (a *Agent) create(m wire.Create, name string, c *conn, file *os.File) (*job
 		Name: cleanName(name), CreatorUID: c.peer.uid, ControllerPID: c.peer.pid, MemCap: m.Memory, ComputePPM: m.ComputePPM,
 		LimitPPM: m.LimitPPM, Class: m.Class, Device: m.Device, InFlight: a.cfg.InFlight,
 	}
+	if dev := a.device(m.Device); dev != nil && dev.Fake != m.Fakes() {
+		return nil, refusal(wire.RefusedDevice, "device %s of the agent in %s is %s: end that agent, or choose another WEIR_RUNTIME_DIR",
+			dev.ID(), a.cfg.Dir, map[bool]string{true: "of the fake driver", false: "a real one"}[dev.Fake])
+	}
 	if m.InflightUS > 0 {
 		t.InFlight = time.Duration(m.InflightUS) * time.Microsecond
 	}

@@ -48,12 +48,13 @@ func (j *job) run() {
 	}
 }
 
-// awaitWork returns when a process waits at the gate; false if the job ends.
+// awaitWork returns when a process waits at the gate and nothing is in flight
+// from before; false if the job ends.
 func (j *job) awaitWork() bool {
 	j.setPhase(phaseIdle)
 	t := time.NewTimer(wire.Beat)
 	defer t.Stop()
-	for !j.wants() {
+	for !j.wants() || j.undrained() != nil {
 		t.Reset(wire.Beat)
 		select {
 		case <-j.ctx.Done():

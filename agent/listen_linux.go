@@ -104,3 +104,7 @@ func dup(f *os.File) (*os.File, error) {
 	}
 	return os.NewFile(uintptr(fd), f.Name()), nil
 }
+
+// detached puts a process in a session of its own, out of reach of the
+// terminal's signals.
+func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }

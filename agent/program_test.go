@@ -276,7 +276,7 @@ func controller(t testing.TB, dir string, j share.Job) (*Client, *JobGrant) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	g, err := c.Create(JobRequest{Job: j})
+	g, err := c.Create(JobRequest{Fake: true, Job: j})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,16 +18,21 @@ const (
 var ErrRunning = errors.New("another agent is running")
 
 // RuntimeDir returns the folder of the socket: $WEIR_RUNTIME_DIR, else
-// $XDG_RUNTIME_DIR/weir, else weir-UID in the folder for temporary files. It is
-// not made.
-func RuntimeDir() string {
+// $XDG_RUNTIME_DIR/weir, else weir-UID in the folder for temporary files. An
+// agent of the fake driver has another one, unless WEIR_RUNTIME_DIR names one.
+// It is not made.
+func RuntimeDir(fake bool) string {
 	if dir := os.Getenv("WEIR_RUNTIME_DIR"); dir != "" {
 		return dir
 	}
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
-		return filepath.Join(dir, "weir")
+	suffix := ""
+	if fake {
+		suffix = "-fake"
 	}
-	return filepath.Join(os.TempDir(), "weir-"+strconv.Itoa(os.Getuid()))
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
+		return filepath.Join(dir, "weir"+suffix)
+	}
+	return filepath.Join(os.TempDir(), "weir-"+strconv.Itoa(os.Getuid())+suffix)
 }
 
 // SocketPath returns the agent's socket in a runtime folder.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"syscall"
 
 	"github.com/weirgpu/weir/share/wire"
 )
@@ -30,3 +31,5 @@ type unsupported struct{}
 func (unsupported) peer(*net.UnixConn) (peer, error) { return peer{}, wire.ErrUnsupported }
 
 func (unsupported) find(uint32, uint64) (process, error) { return nil, wire.ErrUnsupported }
+
+func detached() *syscall.SysProcAttr { return nil }

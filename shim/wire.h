@@ -42,6 +42,7 @@
 #define WEIR_MSG_CREATED 18u /* agent: token and page (SCM_RIGHTS) */
 #define WEIR_MSG_SNAPSHOT 19u /* agent: JSON follows */
 #define WEIR_FLAG_REJOIN 1u /* HELLO: had a slot from an agent that is gone; page sent along if at hand */
+#define WEIR_FLAG_FAKE 4u /* CREATE: a device of the fake driver is wanted */
 #define WEIR_FLAG_MORE 2u /* SNAPSHOT: goes on in the next */
 #define WEIR_REFUSED_PROTOCOL 1u /* malformed or out of place */
 #define WEIR_REFUSED_VERSION 2u /* the sides are of different versions */

@@ -55,6 +55,7 @@ var constants = []struct {
 	{"MSG_SNAPSHOT", uint64(KindSnapshot), "agent: JSON follows"},
 
 	{"FLAG_REJOIN", FlagRejoin, "HELLO: had a slot from an agent that is gone; page sent along if at hand"},
+	{"FLAG_FAKE", FlagFake, "CREATE: a device of the fake driver is wanted"},
 	{"FLAG_MORE", FlagMore, "SNAPSHOT: goes on in the next"},
 
 	{"REFUSED_PROTOCOL", uint64(RefusedProtocol), "malformed or out of place"},

@@ -45,6 +45,9 @@ const (
 	// FlagRejoin in Hello and Create: the sender had its slot or job from an
 	// agent that is gone. It sends the page's descriptor along if it has it.
 	FlagRejoin = 1 << 0
+	// FlagFake in Create: the controller wants a device of the fake driver; without
+	// it, a real one.
+	FlagFake = 1 << 2
 	// FlagMore in Snapshot: the text goes on in the next one.
 	FlagMore = 1 << 1
 )
@@ -231,6 +234,9 @@ func (h head) kind() Kind { return h.Kind }
 // Rejoins reports whether FlagRejoin is set.
 func (h head) Rejoins() bool { return h.Flags&FlagRejoin != 0 }
 
+// Fakes reports whether FlagFake is set.
+func (h head) Fakes() bool { return h.Flags&FlagFake != 0 }
+
 // More reports whether FlagMore is set.
 func (h head) More() bool { return h.Flags&FlagMore != 0 }
 
@@ -277,7 +283,7 @@ var shapes = map[Kind]struct {
 	KindDrained:  {0, decodeSignal},
 	KindIdle:     {0, decodeSignal},
 	KindBye:      {0, decodeSignal},
-	KindCreate:   {FlagRejoin, decode(func(m *Create) (uint32, bool) { return m.TextLen, true })},
+	KindCreate:   {FlagRejoin | FlagFake, decode(func(m *Create) (uint32, bool) { return m.TextLen, true })},
 	KindTop:      {0, decode(func(m *Top) (uint32, bool) { return 0, zero(m.Reserved[:]) })},
 	KindWelcome:  {0, decode(func(m *Welcome) (uint32, bool) { return 0, zero(m.Reserved[:]) })},
 	KindRefused:  {0, decode(func(m *Refused) (uint32, bool) { return m.TextLen, zero(m.Reserved[:]) })},
