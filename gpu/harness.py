@@ -120,7 +120,7 @@ class Host:
 
     def __init__(self, options, scratch):
         self.weir, self.shim, self.fake, self.scratch = options.weir, options.shim, options.fake, scratch
-        self.python, self.rounds_per_us, self.image = options.python, 1.0, None
+        self.python, self.rounds_per_us = options.python, 1.0
         self.env = {**os.environ, "WEIR_RUNTIME_DIR": os.path.join(scratch, "run"), "PYTHONUNBUFFERED": "1"}
         self.agent, self.solo = None, {}
 
@@ -167,8 +167,7 @@ class Host:
 
     def kernels(self, us, *arguments):
         """The driver workload, with kernels of that length."""
-        argv = self.workload("driver", "loop", "--kernel-us", us, "--rounds-per-us", self.rounds_per_us, *arguments)
-        return argv + (["--image", self.image] if self.image else [])
+        return self.workload("driver", "loop", "--kernel-us", us, "--rounds-per-us", self.rounds_per_us, *arguments)
 
     def needs(self, module):
         """Skip when Python lacks a module."""

@@ -43,7 +43,7 @@ def memory(options):
 
 def calibrate(options):
     d = libcuda.Driver()
-    d.load(image(options))
+    d.load()
     rounds, took = 1000, 0.0
     while took < 0.05:
         rounds *= 2
@@ -56,17 +56,9 @@ def calibrate(options):
     meter.result(rounds_per_us=rounds / (took * 1e6))
 
 
-def image(options):
-    """The fake driver takes a text in place of a program for the GPU."""
-    if not options.image:
-        return None
-    with open(options.image, "rb") as f:
-        return f.read()
-
-
 def loop(options):
     d = libcuda.Driver()
-    d.load(image(options))
+    d.load()
     p = d.parameters(max(1, round(options.kernel_us * options.rounds_per_us)))
     batch = options.batch or max(1, round(STEP_US / options.kernel_us))
     if options.graph:
@@ -97,7 +89,6 @@ def main():
     a.add_argument("--batch", type=int, default=0, help="kernels in one step")
     a.add_argument("--pause-ms", type=float, default=0, help="time between two steps")
     a.add_argument("--graph", action="store_true", help="launch the kernels of a step as one graph")
-    a.add_argument("--image", help="file with the program for the device")
     options = a.parse_args()
     {"memory": memory, "calibrate": calibrate, "loop": loop}[options.what](options)
 

@@ -6,8 +6,12 @@ import os
 OUT_OF_MEMORY = 2
 
 # One thread block in a chain of dependent arithmetic: it takes time in proportion to its parameter, and only while it is on the
-# device, so that it measures device time also under time slicing.
+# device, so that it measures device time also under time slicing. The fake driver reads the comment instead: there a round is a
+# nanosecond.
 PTX = b"""
+/*
+kernel spin ns=arg0
+*/
 .version 6.0
 .target sm_50
 .address_size 64
@@ -88,9 +92,9 @@ class Driver:
         self.call("cuStreamCreate", ctypes.byref(s), 1)
         return s
 
-    def load(self, image=None):
-        """Load the kernel; image is another one, for a driver that is not NVIDIA's."""
-        self.call("cuModuleLoadData", ctypes.byref(self.module), ctypes.c_char_p(image or PTX))
+    def load(self):
+        """Load the kernel."""
+        self.call("cuModuleLoadData", ctypes.byref(self.module), ctypes.c_char_p(PTX))
         self.call("cuModuleGetFunction", ctypes.byref(self.function), self.module, b"spin")
         self.out = self.alloc(256)
 
