@@ -8,6 +8,9 @@
 // session) and Plan.PackedBytes (weights repacked for the kernels, shared by all sessions) are exact before anything is
 // allocated. Constants that no kernel repacks stay where the model file maps them.
 //
+// A value that dies in the step that reads it gives its place to the step's result where the kernel allows it
+// (cpu.InPlace), so inputs are filled anew before each run.
+//
 // Values whose shape depends on data (NonZero, a Loop's result) cannot be planned: they live on the Go heap while
 // one iteration runs, and their bytes are asked of the job's memory as they appear (cpu.Exec).
 //

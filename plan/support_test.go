@@ -268,8 +268,8 @@ func close(got, want *tensor.Tensor) error {
 	most := 0.0
 	if fs, err := want.Floats(); err == nil {
 		for _, f := range fs {
-			if a := math.Abs(f); !math.IsInf(a, 0) {
-				most = max(most, a)
+			if a := math.Abs(f); a > most && !math.IsInf(a, 0) {
+				most = a
 			}
 		}
 	}
