@@ -62,7 +62,7 @@ func newBench() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench MODEL",
 		Short: "Measure the latency of one model, alone",
-		Args:  cobra.ExactArgs(1),
+		Args:  exactly(1),
 
 		ValidArgsFunction: files("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -24,10 +24,18 @@ const demoIntro = "Three deep-learning jobs on one device. A latency job answers
 	"left. First each runs alone, " +
 	"then all three together: left to the operating system, and shared by weir under two policies."
 
-var demoNotes = []string{
-	"Look at the latency job's p99: the operating system makes its requests wait for the batch job, weir's policy priority does not.",
-	"Look at the device time: under priority the batch job runs only in the gaps, and the device is never idle.",
-	"Look at the memory: what each job's plan predicted before it ran is what it holds, to the byte.",
+// demoNotes say what to look at.
+func demoNotes(res *scenario.Result) []string {
+	notes := append(explain(res.Phases), "Under priority the opportunistic job runs in the gaps that the others leave; under fair, guarantees and what is left over "+
+		"are shared by weight. Zoom into the two timelines to see it.")
+	for _, p := range res.Phases {
+		for _, j := range p.Jobs {
+			if j.MemoryPeakBytes != j.PlanBytes {
+				return notes
+			}
+		}
+	}
+	return append(notes, "Every job held, to the byte, the memory that its plan predicted before it ran.")
 }
 
 func newDemo() *cobra.Command {
@@ -57,7 +65,7 @@ func newDemo() *cobra.Command {
 
 func demo(c *cobra.Command, f *shareFlags, models []string, dir string, duration time.Duration) error {
 	talk := c.ErrOrStderr()
-	fmt.Fprintf(talk, "%s\n\n", wrap(demoIntro, 100))
+	fmt.Fprintf(talk, "%s\n\n", wrap(demoIntro, textWidth(talk)))
 	s, closeModels, err := demoScenario(models, duration)
 	if err != nil {
 		return err
@@ -96,7 +104,7 @@ func writeReport(path string, res *scenario.Result) (err error) {
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	return report.Write(file, report.Head{Title: "Three jobs share one device", Intro: demoIntro, Command: "weir demo",
-		Notes: demoNotes, When: time.Now()}, res)
+		Notes: demoNotes(res), When: time.Now()}, res)
 }
 
 // demoRoles are the shares of the demo's jobs, in the order in which models given by the user take them.

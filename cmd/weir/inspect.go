@@ -45,7 +45,7 @@ func newInspect() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "inspect MODEL",
 		Short: "Show a model's graph, operators, shapes, cost and memory plan",
-		Args:  cobra.ExactArgs(1),
+		Args:  exactly(1),
 
 		ValidArgsFunction: files("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -102,3 +102,13 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newDemo(), newShare(), newRun(), newBench(), newInspect(), newOptimize(), newVerify(), newModel(), newDevice(), newDebug())
 	return root
 }
+
+// exactly checks the number of arguments; the error shows how the command is used.
+func exactly(n int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) != n {
+			return fmt.Errorf("got %d arguments, want %s: see %s --help", len(args), c.UseLine(), c.CommandPath())
+		}
+		return nil
+	}
+}

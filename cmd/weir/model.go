@@ -25,7 +25,7 @@ func newModel() *cobra.Command {
 		Use:   "new ARCH OUT",
 		Short: "Write a standard architecture with seeded random weights",
 		Long:  "Write a standard architecture with seeded random weights: " + strings.Join(names, ", ") + ".",
-		Args:  cobra.ExactArgs(2),
+		Args:  exactly(2),
 
 		ValidArgsFunction: firstOf(names),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -28,7 +28,7 @@ func newOptimize() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "optimize IN OUT",
 		Short: "Run the portable passes and write ONNX that other runtimes load too",
-		Args:  cobra.ExactArgs(2),
+		Args:  exactly(2),
 
 		ValidArgsFunction: files("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -42,7 +42,7 @@ func newRun() *cobra.Command {
 		Short: "Run one inference",
 		Long: "Run one inference of an ONNX model. Inputs that are not given are made up: floats uniform from 0 to 1, integers 1,\n" +
 			"booleans true, symbolic dimensions 1 unless --shape says otherwise.",
-		Args:              cobra.ExactArgs(1),
+		Args:              exactly(1),
 		ValidArgsFunction: files("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {
 			res, outs, err := runModel(c, args[0], &dev, &model, output)

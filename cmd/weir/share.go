@@ -23,6 +23,17 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
+// textWidth is how wide paragraphs on w may be.
+func textWidth(w io.Writer) int {
+	const most = 100
+	if isTerminal(w) {
+		if width, _, err := term.GetSize(int(w.(*os.File).Fd())); err == nil && width > 0 {
+			return min(width, most)
+		}
+	}
+	return most
+}
+
 // shareFlags are those of share and demo.
 type shareFlags struct {
 	noSolo  bool
@@ -105,7 +116,7 @@ func newShare() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "share SCENARIO.yaml",
 		Short: "Run several jobs on one device under a policy, each also alone first",
-		Args:  cobra.ExactArgs(1),
+		Args:  exactly(1),
 
 		ValidArgsFunction: files("yaml", "yml"),
 		RunE: func(c *cobra.Command, args []string) error {

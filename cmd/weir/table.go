@@ -26,8 +26,8 @@ func phaseName(p *scenario.Phase) string {
 // printResult prints the table of a result and what it shows.
 func printResult(w io.Writer, res *scenario.Result) {
 	printPhases(w, res.Phases)
-	if lines := explain(res.Phases); len(lines) > 0 {
-		fmt.Fprintf(w, "\n%s\n", strings.Join(lines, "\n"))
+	for _, line := range explain(res.Phases) {
+		fmt.Fprintf(w, "\n%s\n", wrap(line, textWidth(w)))
 	}
 }
 
@@ -175,5 +175,5 @@ func acrossPhases(phases []scenario.Phase, job int, verb string, value func(*sce
 		}
 		parts = append(parts, text+" "+place)
 	}
-	return wrap(fmt.Sprintf("%s %s %s.", name, verb, strings.Join(parts, ", ")), 98)
+	return fmt.Sprintf("%s %s %s.", name, verb, strings.Join(parts, ", "))
 }

@@ -27,7 +27,12 @@ func newVerify() *cobra.Command {
 		Short: "Run ONNX test cases with ONNX's own tolerances",
 		Long: "Run ONNX test cases: folders with model.onnx and test_data_set_*, or trees of such folders. The exit code is 0 only if all\n" +
 			"passed; operators that weir does not have count as unsupported, not as passed.",
-		Args: cobra.MinimumNArgs(1),
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return fmt.Errorf("no folders of test cases given: see %s --help", c.CommandPath())
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			cases, err := conformance.Find(args...)
 			if err != nil {

@@ -1,0 +1,336 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weirgpu/weir/examples/digits"
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/onnx"
+	"github.com/weirgpu/weir/tensor"
+	"github.com/weirgpu/weir/tensor/npy"
+)
+
+// TestMain lets the test binary be the command, which the mode processes starts again for each job.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "debug" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// called is what one command line did.
+type called struct {
+	code      int
+	out, talk string
+}
+
+// weir runs a command line in this process.
+func weir(t testing.TB, args ...string) called {
+	t.Helper()
+	var out, talk bytes.Buffer
+	code := execute(t.Context(), args, strings.NewReader(""), &out, &talk)
+	return called{code, out.String(), talk.String()}
+}
+
+// done runs a command line that must succeed.
+func done(t testing.TB, args ...string) called {
+	t.Helper()
+	c := weir(t, args...)
+	if c.code != 0 {
+		t.Fatalf("weir %s: exit code %d: %s", strings.Join(args, " "), c.code, c.talk)
+	}
+	return c
+}
+
+// object reads the one JSON object that standard output must hold, with the keys that scripts rely on.
+func (c called) object(t testing.TB, keys ...string) map[string]any {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(c.out))
+	var m map[string]any
+	if err := d.Decode(&m); err != nil {
+		t.Fatalf("%v in %q", err, c.out)
+	}
+	if err := d.Decode(new(any)); !errors.Is(err, io.EOF) {
+		t.Errorf("more than one object in %q", c.out)
+	}
+	for _, k := range keys {
+		if _, ok := m[k]; !ok {
+			t.Errorf("no %s in %s", k, c.out)
+		}
+	}
+	return m
+}
+
+// digitsFile is the trained classifier as a file.
+func digitsFile(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "digits.onnx")
+	if err := os.WriteFile(path, digits.Model, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// modelFile writes a graph in the form of graph.Print as a model.
+func modelFile(t testing.TB, text string, o onnx.WriteOptions) string {
+	t.Helper()
+	g, err := graph.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "model.onnx")
+	if err := onnx.WriteFile(path, g, o); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func npyFile(t testing.TB, x *tensor.Tensor) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "x.npy")
+	if err := writeNPY(path, x); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func readNPY(t testing.TB, path string) *tensor.Tensor {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	x, err := npy.Read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+const (
+	// dense has a batch and a weight.
+	dense = `graph "dense" {
+  opset "" 17
+  input %x: float32[N,4]
+  const %w: float32[4,2] = {1, 2, 3, 4, 5, 6, 7, 8}
+  %y: float32[N,2] = MatMul@13 "product" (%x, %w)
+  output %y
+}`
+	// lookup fails on indices outside of its table.
+	lookup = `graph "lookup" {
+  opset "" 17
+  input %i: int64[2]
+  const %table: float32[4] = {1, 2, 3, 4}
+  %y: float32[2] = Gather@13 "find" (%table, %i) {axis=0}
+  output %y
+}`
+	unknownOperator = `graph "odd" {
+  opset "" 17
+  input %x: float32[4]
+  %y: float32[4] = Frobnicate@17 "odd one" (%x)
+  output %y
+}`
+	hugeInput = `graph "huge" {
+  opset "" 17
+  input %x: float32[1152921504606846976]
+  %y: float32[1152921504606846976] = Relu@14 "act" (%x)
+  output %y
+}`
+)
+
+// large has a weight of 16 KiB, which a file may keep outside of itself.
+func large() string {
+	return `graph "large" {
+  opset "" 17
+  input %x: float32[1,64]
+  const %w: float32[64,64] = {` + strings.Repeat("1, ", 64*64-1) + `2}
+  %y: float32[1,64] = MatMul@13 "product" (%x, %w)
+  output %y
+}`
+}
+
+// TestWrongCommandLines holds that what is wrong on the command line or in a file gives exit code 2 and one line on standard
+// error that names it and says what to do, whatever the command.
+func TestWrongCommandLines(t *testing.T) {
+	good := digitsFile(t)
+	dir := t.TempDir()
+	write := func(name string, data []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	truncated := write("truncated.onnx", digits.Model[:len(digits.Model)/2])
+	garbage := write("garbage.onnx", []byte("this is no model at all"))
+	empty := write("empty.onnx", nil)
+	unknown := modelFile(t, unknownOperator, onnx.WriteOptions{})
+	huge := modelFile(t, hugeInput, onnx.WriteOptions{})
+	external := modelFile(t, large(), onnx.WriteOptions{MaxInline: 1})
+	if err := os.Remove(external + ".data"); err != nil {
+		t.Fatal(err)
+	}
+	d := modelFile(t, dense, onnx.WriteOptions{})
+	wide := npyFile(t, tensor.From(make([]float32, 10), 2, 5))
+	ints := npyFile(t, tensor.From(make([]int64, 8), 2, 4))
+	badKey := write("key.yaml", []byte("duration: 1s\njobs:\n  - {name: a, model: digits.onnx, arival: 3}\n"))
+	noModel := write("nomodel.yaml", []byte("duration: 1s\njobs:\n  - {name: train-7, model: none.onnx}\n"))
+	badModel := write("badmodel.yaml", []byte("duration: 1s\njobs:\n  - {name: train-7, model: truncated.onnx}\n"))
+	fine := write("fine.yaml", []byte("duration: 100ms\njobs:\n  - {name: a, model: "+good+"}\n"))
+	for _, c := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"nope"}, []string{`unknown command "nope"`}},
+		{[]string{"run"}, []string{"run MODEL", "--help"}},
+		{[]string{"run", good, "more"}, []string{"2 arguments", "run MODEL"}},
+		{[]string{"run", "--bogus", good}, []string{"unknown flag: --bogus", "weir run --help"}},
+		{[]string{"bench", "--runs", "x", good}, []string{"--runs", `"x"`}},
+		{[]string{"bench", "--runs", "0", good}, []string{"--runs 0"}},
+		{[]string{"bench", "--precision", "bf16", good}, []string{"--precision bf16", "fp32"}},
+		{[]string{"bench", "--precision", "int4", good}, []string{"--precision int4", "want fp32, bf16 or auto"}},
+		{[]string{"run", "--threads", "-3", good}, []string{"--threads -3"}},
+		{[]string{"run", "--device", "cuda:0", good}, []string{"--device cuda:0", "cpu:0"}},
+		{[]string{"run", "--memory", "4XB", good}, []string{"--memory", "512MiB"}},
+		{[]string{"run", "--memory", "1KiB", good}, []string{good, "needs", "--memory 1KiB", "raise"}},
+		{[]string{"bench", "--memory", "1KiB", good}, []string{good, "needs", "--memory 1KiB", "raise"}},
+		{[]string{"run", filepath.Join(dir, "none.onnx")}, []string{"none.onnx", "no such file"}},
+		{[]string{"run", truncated}, []string{truncated}},
+		{[]string{"bench", garbage}, []string{garbage}},
+		{[]string{"inspect", empty}, []string{empty}},
+		{[]string{"optimize", garbage, filepath.Join(dir, "out.onnx")}, []string{garbage}},
+		{[]string{"run", unknown}, []string{unknown, "Frobnicate", "odd one"}},
+		{[]string{"bench", unknown}, []string{unknown, "Frobnicate", "odd one"}},
+		{[]string{"inspect", unknown}, []string{unknown, "Frobnicate", "odd one"}},
+		{[]string{"run", huge}, []string{huge}},
+		{[]string{"inspect", "--shape", "image=1152921504606846976x1x8x8", good}, []string{good, "image"}},
+		{[]string{"run", "--shape", "x=4294967296x4", d}, []string{d, "needs", "GiB", "--shape"}},
+		{[]string{"run", external}, []string{external, "model.onnx.data"}},
+		{[]string{"run", "--shape", "image", good}, []string{"--shape image", "NAME=VALUE"}},
+		{[]string{"run", "--shape", "image=1x", good}, []string{"--shape image", "1x3x224x224"}},
+		{[]string{"run", "--shape", "image=1x1x9x9", good}, []string{good, "image", "9"}},
+		{[]string{"run", "--shape", "imige=1x1x8x8", good}, []string{good, "imige", "image"}},
+		{[]string{"run", "--shape", "x=1x4", "--shape", "x=2x4", d}, []string{"given twice"}},
+		{[]string{"run", "--input", "x=" + wide, d}, []string{d, `"x"`, "[2 5]", "[N,4]"}},
+		{[]string{"run", "--input", "x=" + ints, d}, []string{d, `"x"`, "int64", "float32[N,4]"}},
+		{[]string{"run", "--input", "z=" + ints, d}, []string{d, `"z"`, "it takes x"}},
+		{[]string{"run", "--input", "x=" + garbage, d}, []string{garbage, ".npy"}},
+		{[]string{"run", "--input", "x=none.npy", d}, []string{"none.npy"}},
+		{[]string{"inspect", "--dump", "pdf", good}, []string{"--dump pdf", "text"}},
+		{[]string{"inspect", "--dump", "text", "--pass", "nope", good}, []string{"--pass nope", "all"}},
+		{[]string{"inspect", "--shape", "nope=1", good}, []string{good, "nope"}},
+		{[]string{"optimize", good}, []string{"optimize IN OUT"}},
+		{[]string{"optimize", "--off", "nope", good, filepath.Join(dir, "o.onnx")}, []string{"nope"}},
+		{[]string{"verify"}, []string{"--help"}},
+		{[]string{"verify", dir}, []string{"test cases"}},
+		{[]string{"verify", filepath.Join(dir, "none")}, []string{"none"}},
+		{[]string{"model", "new", "resnet51", filepath.Join(dir, "x.onnx")}, []string{"resnet51", "resnet50"}},
+		{[]string{"share", filepath.Join(dir, "none.yaml")}, []string{"none.yaml"}},
+		{[]string{"share", badKey}, []string{badKey, "line 3", "arival", "arrival"}},
+		{[]string{"share", noModel}, []string{"train-7", "none.onnx"}},
+		{[]string{"share", badModel}, []string{"train-7", "truncated.onnx"}},
+		{[]string{"share", "--policy", "nice", fine}, []string{"nice", "fair", "fifo", "priority", "timeslice"}},
+		{[]string{"share", "--compare", "boats", fine}, []string{"boats", "threads", "processes"}},
+		{[]string{"share", "--duration", "-1s", fine}, []string{"negative"}},
+		{[]string{"share", "--device", "tpu:0", fine}, []string{"tpu:0", "cpu:0"}},
+		{[]string{"demo", "--duration", "1ms"}, []string{"--duration 1ms"}},
+		{[]string{"demo", "--output", t.TempDir(), "--model", "a", "--model", "b", "--model", "c", "--model", "d"}, []string{"4 models", "3 jobs"}},
+		{[]string{"demo", "--output", t.TempDir(), "--model", garbage}, []string{garbage}},
+		{[]string{"device", "lst"}, []string{"lst"}},
+	} {
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			got := weir(t, c.args...)
+			if got.code != 2 {
+				t.Errorf("exit code %d, want 2", got.code)
+			}
+			lines := strings.Split(strings.TrimSuffix(got.talk, "\n"), "\n")
+			last := lines[len(lines)-1]
+			if !strings.HasPrefix(last, "weir: ") || strings.Count(got.talk, "weir: ") != 1 {
+				t.Errorf("want one line that begins with weir, got %q", got.talk)
+			}
+			for _, part := range c.want {
+				if !strings.Contains(last, part) {
+					t.Errorf("%q is missing in %q", part, last)
+				}
+			}
+			if len(last) > 700 {
+				t.Errorf("%d characters are no clear line: %q", len(last), last)
+			}
+		})
+	}
+}
+
+// TestStopped holds that a signal makes exit code 1.
+func TestStopped(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	dir := t.TempDir()
+	s := filepath.Join(dir, "s.yaml")
+	if err := os.WriteFile(s, []byte("duration: 1h\njobs: [{name: a, model: "+digitsFile(t)+"}]\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"share", s}, {"demo", "--output", dir}, {"run", digitsFile(t)}} {
+		var out, talk bytes.Buffer
+		if code := execute(ctx, args, nil, &out, &talk); code != 1 || !strings.HasSuffix(talk.String(), "weir: stopped\n") {
+			t.Errorf("%v: exit code %d, %q", args, code, talk.String())
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{{}, {"model"}, {"device"}, {"run", "--help"}, {"share", "--help"}} {
+		if c := done(t, args...); !strings.Contains(c.out, "Usage:") {
+			t.Errorf("%v: %q", args, c.out)
+		}
+	}
+}
+
+func TestDeviceList(t *testing.T) {
+	m := done(t, "device", "list", "--json").object(t, "devices")
+	d := m["devices"].([]any)[0].(map[string]any)
+	if d["id"] != "cpu:0" || d["memory_bytes"].(float64) <= 0 || d["units"].(float64) < 1 {
+		t.Errorf("the device is %v", d)
+	}
+	if c := done(t, "device", "list"); !strings.HasPrefix(c.out, "cpu:0  ") {
+		t.Errorf("got %q", c.out)
+	}
+}
+
+// TestCompletion asks as the shells do.
+func TestCompletion(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"run", ""}, []string{"onnx", ":8"}},
+		{[]string{"share", ""}, []string{"yaml", "yml", ":8"}},
+		{[]string{"share", "--policy", ""}, []string{"fair", "fifo", "priority", "timeslice", ":4"}},
+		{[]string{"share", "--compare", ""}, []string{"threads", "processes"}},
+		{[]string{"model", "new", ""}, []string{"resnet50", "gpt2", ":4"}},
+		{[]string{"model", "new", "resnet50", ""}, []string{":0"}},
+		{[]string{"inspect", "--dump", ""}, []string{"text", "dot", "html"}},
+		{[]string{"inspect", "--pass", ""}, []string{"all", "fold"}},
+		{[]string{"bench", "--precision", ""}, []string{"fp32", "bf16", "auto"}},
+	} {
+		got := done(t, append([]string{"__complete"}, c.args...)...)
+		for _, want := range c.want {
+			if !strings.Contains("\n"+got.out, "\n"+want) {
+				t.Errorf("%v: no %s in %q", c.args, want, got.out)
+			}
+		}
+	}
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if c := done(t, "completion", shell); !strings.Contains(c.out, "weir") {
+			t.Errorf("%s: %q", shell, c.out)
+		}
+	}
+}
