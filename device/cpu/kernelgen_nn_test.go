@@ -273,6 +273,9 @@ func genLSTM(r source, key opKey) *sample {
 	if r.one(30) {
 		seq = 0
 	}
+	if r.one(40) {
+		hidden = 513 + r.IntN(100) // beyond one block of a product's depth
+	}
 	direction := r.pick("forward", "reverse", "bidirectional")
 	dirs := 1
 	if direction == "bidirectional" {

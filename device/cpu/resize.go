@@ -114,14 +114,28 @@ func (t *repeatTask) Chunk(i, _ int) {
 		for r := range t.h {
 			src := t.x[(p*t.h+r)*t.w:][:t.w]
 			dst := t.y[(p*t.h+r)*t.fy*wide:][:t.fy*wide]
-			for j, v := range src {
-				for f := range t.fx {
-					dst[j*t.fx+f] = v
-				}
-			}
+			repeat(dst, src, t.fx)
 			for f := 1; f < t.fy; f++ {
 				copy(dst[f*wide:(f+1)*wide], dst[:wide])
 			}
 		}
+	}
+}
+
+// repeat writes each element of src f times.
+func repeat(dst, src []uint32, f int) {
+	if f == 2 {
+		dst = dst[:2*len(src)]
+		for j, v := range src {
+			dst[2*j], dst[2*j+1] = v, v
+		}
+		return
+	}
+	for _, v := range src {
+		run := dst[:f]
+		for k := range run {
+			run[k] = v
+		}
+		dst = dst[f:]
 	}
 }
