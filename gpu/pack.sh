@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Builds what gpu/check.sh needs on a machine without Go and without a C compiler, and packs it into one archive:
+#
+#   gpu/pack.sh [ARCHIVE]          (default: weir-gpu-check.tar.gz)
+#   on the other machine: tar xzf weir-gpu-check.tar.gz && weir-gpu-check/gpu/check.sh --weir weir-gpu-check/weir --shim weir-gpu-check/libweir-cuda.so
+#
+# The binary needs no more of the other machine than its dynamic loader; the library needs a C library as new as this machine's.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+archive=${1:-weir-gpu-check.tar.gz}
+case $archive in /*) ;; *) archive=$PWD/$archive ;; esac
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+pack=$scratch/weir-gpu-check
+mkdir -p "$pack/gpu/workloads"
+
+cd "$here/.."
+CGO_ENABLED=0 go build -trimpath -o "$pack/weir" ./cmd/weir
+"${CC:-cc}" -std=gnu11 -O2 -fPIC -fvisibility=hidden -shared -pthread -o "$pack/libweir-cuda.so" shim/src/*.c -ldl
+cp gpu/check.sh gpu/*.py "$pack/gpu/"
+cp gpu/workloads/*.py gpu/workloads/*.cu "$pack/gpu/workloads/"
+tar -C "$scratch" -czf "$archive" weir-gpu-check
+echo "$archive: $(du -h "$archive" | cut -f1)" >&2
