@@ -175,7 +175,8 @@ func (f *modelFlags) fits(p *plan.Plan, d device.Info) error {
 		return fmt.Errorf("needs %v, --memory %v: raise --memory or lower --shape", need, f.memory)
 	}
 	if has > 0 && (need > has || need < 0) {
-		return fmt.Errorf("needs %v, device %s has %v: lower --shape", need, d.ID, has)
+		const gib = 1 << 30
+		return fmt.Errorf("needs %.1f GiB, device %s has %.1f GiB: lower --shape", float64(need)/gib, d.ID, float64(has)/gib)
 	}
 	return nil
 }

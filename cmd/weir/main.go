@@ -100,6 +100,7 @@ func newRoot() *cobra.Command {
 		return fmt.Errorf("%w: see %s --help", err, c.CommandPath())
 	})
 	root.AddCommand(newDemo(), newShare(), newRun(), newBench(), newInspect(), newOptimize(), newVerify(), newModel(), newDevice(), newDebug())
+	root.AddCommand(newExec(), newTop(), newAgent())
 	return root
 }
 

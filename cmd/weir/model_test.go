@@ -156,8 +156,8 @@ func TestInspectDumps(t *testing.T) {
 func TestInspectKeepsWhatItKnows(t *testing.T) {
 	model := modelFile(t, `graph "open" {
   opset "" 17
-  input %x: float32
-  %y: float32 = Relu@14 "act" (%x)
+  input %x: float32[...]
+  %y: float32[...] = Relu@14 "act" (%x)
   output %y
 }`, onnx.WriteOptions{})
 	c := weir(t, "inspect", model, "--json")

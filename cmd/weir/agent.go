@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirgpu/weir/agent"
+)
+
+func newAgent() *cobra.Command {
+	var fake, verbose bool
+	var policy string
+	var idle time.Duration
+	c := &cobra.Command{
+		Use:   "agent",
+		Short: "Serve the programs of weir exec, as the first of them does by itself",
+		Long: "Share this machine's NVIDIA GPUs between your programs that run under weir exec. The first weir exec starts an agent where\n" +
+			"none runs; this command is for running one as a service. It listens on agent.sock in the folder $WEIR_RUNTIME_DIR, else\n" +
+			"$XDG_RUNTIME_DIR/weir, else /tmp/weir-UID. When it ends, programs keep running, and rejoin the next one.",
+		Args: exactly(0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if idle < 0 {
+				return fmt.Errorf("--idle-exit %v: want a time, or 0 for never", idle)
+			}
+			devices, err := gpus(fake)
+			if err != nil {
+				return failed(err)
+			}
+			level := slog.LevelInfo
+			if verbose {
+				level = slog.LevelDebug
+			}
+			a, err := agent.Start(agent.Config{
+				Dir: agent.RuntimeDir(fake), Devices: devices, Policy: policy, IdleExit: idle,
+				Log: slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: level})),
+			})
+			if err != nil {
+				return failed(err)
+			}
+			select {
+			case <-c.Context().Done():
+			case <-a.Done():
+			}
+			return failed(a.Close())
+		},
+	}
+	c.Flags().StringVar(&policy, "policy", agent.DefaultPolicy, "sharing policy")
+	c.Flags().DurationVar(&idle, "idle-exit", 0, "end after so long without a program (0: never)")
+	c.Flags().BoolVar(&fake, "fake-gpu", false, "share the simulated GPUs of the fake driver")
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "log every process that comes and goes")
+	completeFlag(c, "policy", policyNames()...)
+	return c
+}

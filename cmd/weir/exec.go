@@ -1,0 +1,306 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirgpu/weir/agent"
+	"github.com/weirgpu/weir/share"
+)
+
+// execFlags are the flags of exec.
+type execFlags struct {
+	share.Job
+	memory, class string
+	device        string
+	shim          string
+	fake          bool
+}
+
+const execLong = `Run a CUDA program, unchanged, with a part of an NVIDIA GPU. It sees a GPU with as much memory as its cap, gets CUDA's ordinary
+out-of-memory error beyond that, and launches work while it is its turn. All that the program starts shares with it.
+
+The exit code is the program's, or 128 plus the number of the signal that ended it; 125 if the program was not started, 126 if it
+could not be, 127 if it was not found.`
+
+func newExec() *cobra.Command {
+	var f execFlags
+	c := &cobra.Command{
+		Use:     "exec [flags] -- CMD [ARG...]",
+		Short:   "Run an unmodified CUDA program under a share of a GPU",
+		Long:    execLong,
+		Example: "  weir exec --memory 8GiB --compute 0.3 --limit 0.5 --class opportunistic -- python train.py",
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			p, err := f.prepare(args)
+			if err != nil {
+				return err
+			}
+			return p.run(c.Context())
+		},
+	}
+	c.Flags().SetInterspersed(false)
+	c.Flags().StringVar(&f.memory, "memory", "", "cap on device memory, such as 8GiB (default: all that is not promised)")
+	c.Flags().Float64Var(&f.Compute, "compute", 0, "guaranteed fraction of device time, 0 to 1")
+	c.Flags().Float64Var(&f.Limit, "limit", 0, "fraction of device time never exceeded (default 1)")
+	c.Flags().StringVar(&f.class, "class", share.Standard.String(), "latency, standard or opportunistic")
+	c.Flags().StringVar(&f.Name, "name", "", "name of the job (default: that of the program)")
+	c.Flags().StringVar(&f.device, "device", "cuda:0", "GPU to run on")
+	c.Flags().StringVar(&f.shim, "shim", "", "compiled library to preload (default: the one in this weir)")
+	c.Flags().BoolVar(&f.fake, "fake-gpu", false, "run on a simulated GPU; without a CMD, run an example")
+	completeFlag(c, "class", share.Latency.String(), share.Standard.String(), share.Opportunistic.String())
+	return c
+}
+
+// Exit codes of exec when the program does not run: those of env(1) and docker run.
+const (
+	exitNotStarted = 125
+	exitNotRunning = 126
+	exitNotFound   = 127
+)
+
+// program is a program about to run under a share.
+type program struct {
+	path    string
+	args    []string
+	request agent.JobRequest
+	dir     string // runtime folder
+	agent   []string
+	shim    string
+	env     []string
+	grant   *agent.JobGrant
+}
+
+// prepare checks all that can be checked before a job is made.
+func (f *execFlags) prepare(args []string) (*program, error) {
+	p := &program{dir: agent.RuntimeDir(f.fake), args: args}
+	var err error
+	if p.request, err = f.job(args); err != nil {
+		return nil, err
+	}
+	devices, err := gpus(f.fake)
+	if err != nil {
+		return nil, &failure{exitNotStarted, err}
+	}
+	var chosen *agent.Device
+	for i := range devices {
+		if devices[i].ID() == f.device {
+			chosen = &devices[i]
+		}
+	}
+	if chosen == nil {
+		return nil, fmt.Errorf("--device %s: there is none: weir device list shows those there are", f.device)
+	}
+	p.request.Device = chosen.Ordinal
+	if p.shim, err = shimLibrary(f.shim); err != nil {
+		return nil, &failure{exitNotStarted, err}
+	}
+	if err := p.surround(f.fake, chosen); err != nil {
+		return nil, &failure{exitNotStarted, err}
+	}
+	if p.path, err = exec.LookPath(p.args[0]); err != nil {
+		return nil, &failure{exitNotFound, err}
+	}
+	if err := agent.CheckExecutable(p.path); err != nil {
+		return nil, &failure{exitNotRunning, fmt.Errorf("refused: %w", err)}
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, &failure{exitNotStarted, err}
+	}
+	p.agent = []string{exe, "agent", "--idle-exit", "60s"}
+	if f.fake {
+		p.agent = append(p.agent, "--fake-gpu")
+	}
+	return p, nil
+}
+
+// job is the job that the flags ask for.
+func (f *execFlags) job(args []string) (agent.JobRequest, error) {
+	r := agent.JobRequest{Job: f.Job, Fake: f.fake}
+	var err error
+	if f.memory != "" {
+		if r.Memory, err = share.ParseBytes(f.memory); err != nil {
+			return r, fmt.Errorf("--memory %s: %w", f.memory, err)
+		}
+	}
+	if r.Class, err = share.ParseClass(f.class); err != nil {
+		return r, fmt.Errorf("--class: %w", err)
+	}
+	if len(args) == 0 && !f.fake {
+		return r, errors.New("no program to run: weir exec [flags] -- CMD [ARG...]")
+	}
+	if r.Name == "" {
+		r.Name = jobName(args)
+	}
+	return r, r.Validate()
+}
+
+// jobName names a job by its program, and a script by itself and not by its interpreter.
+func jobName(args []string) string {
+	if len(args) == 0 {
+		return "example"
+	}
+	name := filepath.Base(args[0])
+	if strings.HasPrefix(name, "python") {
+		for i, a := range args[1:] {
+			switch {
+			case a == "-m" && i+2 < len(args):
+				return args[i+2]
+			case !strings.HasPrefix(a, "-"):
+				return strings.TrimSuffix(filepath.Base(a), ".py")
+			}
+		}
+	}
+	return name
+}
+
+// surround makes the environment in which the program sees its one GPU.
+func (p *program) surround(fake bool, d *agent.Device) error {
+	// The loader takes spaces and colons in LD_PRELOAD as ends of names.
+	if strings.ContainsAny(p.shim, " :") {
+		return fmt.Errorf("%s: a library whose path has a space or a colon cannot be preloaded: give another with --shim", p.shim)
+	}
+	if !fake {
+		if d.UUID != [16]byte{} {
+			p.env = append(p.env, "CUDA_VISIBLE_DEVICES="+uuidText(d.UUID))
+		}
+		return nil
+	}
+	driver, example, err := fakeDriver()
+	if err != nil {
+		return err
+	}
+	path := driver
+	if old := os.Getenv("LD_LIBRARY_PATH"); old != "" {
+		path += string(os.PathListSeparator) + old
+	}
+	p.env = append(p.env, "LD_LIBRARY_PATH="+path)
+	if os.Getenv("WEIR_FAKE_DIR") == "" {
+		p.env = append(p.env, "WEIR_FAKE_DIR="+filepath.Join(p.dir, "gpu"))
+	}
+	if len(p.args) == 0 {
+		p.args = []string{example}
+	}
+	return nil
+}
+
+// run makes the job, runs the program in it, and exits with its code.
+func (p *program) run(ctx context.Context) error {
+	client, err := p.create(ctx)
+	if err != nil {
+		return &failure{exitNotStarted, err}
+	}
+	cmd := exec.Command(p.path, p.args[1:]...)
+	cmd.Args[0] = p.args[0]
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = agent.Environment(os.Environ(), agent.SocketPath(p.dir), p.grant, p.shim, p.env...)
+	forward := catchSignals()
+	if err := cmd.Start(); err != nil {
+		_ = client.Close()
+		return &failure{exitNotRunning, err}
+	}
+	ended := make(chan struct{})
+	kept := make(chan struct{})
+	go func() {
+		defer close(kept)
+		p.keep(client, ended)
+	}()
+	go forward(cmd.Process)
+	err = cmd.Wait()
+	close(ended)
+	<-kept
+	if state := cmd.ProcessState; state != nil {
+		os.Exit(exitCode(state))
+	}
+	return &failure{exitNotRunning, err}
+}
+
+// creations bounds how often a job is asked for when the agent closes down at that moment.
+const creations = 3
+
+// create connects to the agent, or starts one, and makes the job.
+func (p *program) create(ctx context.Context) (*agent.Client, error) {
+	for n := 1; ; n++ {
+		client, err := agent.Connect(ctx, p.dir, p.agent)
+		if err != nil {
+			return nil, err
+		}
+		if p.grant, err = client.Create(p.request); err == nil {
+			return client, nil
+		}
+		_ = client.Close()
+		if errors.Is(err, agent.ErrRefused) && !errors.Is(err, agent.ErrBusy) || n == creations {
+			return nil, err
+		}
+	}
+}
+
+// rejoinEvery is how often a job is brought back to an agent that ended.
+const rejoinEvery = 200 * time.Millisecond
+
+// keep holds the job until the program has ended: if the agent ends, it brings the job to the next one, which it starts if
+// nobody else has after a while.
+func (p *program) keep(client *agent.Client, ended <-chan struct{}) {
+	for {
+		lost := make(chan struct{})
+		go func() {
+			defer close(lost)
+			client.WaitClosed()
+		}()
+		select {
+		case <-ended:
+			_ = client.Close()
+			<-lost
+			return
+		case <-lost:
+			_ = client.Close()
+		}
+		if client = p.rejoin(ended); client == nil {
+			return
+		}
+	}
+}
+
+// rejoin brings the job to the next agent; nil if the program ends before.
+func (p *program) rejoin(ended <-chan struct{}) *agent.Client {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	request := p.request
+	request.Again = p.grant
+	for n := 0; ; n++ {
+		select {
+		case <-time.After(rejoinEvery):
+		case <-ended:
+			return nil
+		}
+		client, err := agent.Dial(p.dir)
+		if err != nil && n >= 2 {
+			client, err = agent.Connect(ctx, p.dir, p.agent)
+		}
+		if err != nil {
+			continue
+		}
+		if grant, err := client.Create(request); err == nil {
+			_ = p.grant.Page.Close()
+			p.grant, request.Again = grant, grant
+			return client
+		}
+		_ = client.Close()
+	}
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/weirgpu/weir/agent"
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/nvml"
+	"github.com/weirgpu/weir/share"
+)
+
+// gpus returns the GPUs that an agent can share; none is an error that says why.
+func gpus(fake bool) ([]agent.Device, error) {
+	if fake {
+		return fakeGPUs()
+	}
+	found, err := nvml.Discover()
+	var devices []agent.Device
+	for i := range found {
+		d, e := agentDevice(&found[i])
+		if e != nil {
+			err = errors.Join(err, e)
+			continue
+		}
+		devices = append(devices, d)
+	}
+	switch {
+	case len(devices) > 0:
+		return devices, nil
+	case err == nil:
+		err = nvml.ErrNoDriver
+	}
+	return nil, fmt.Errorf("%s: weir exec --fake-gpu shows the same on a simulated GPU", gpuNote(err))
+}
+
+// agentDevice describes a GPU to the agent.
+func agentDevice(d *device.Info) (agent.Device, error) {
+	number, ok := strings.CutPrefix(d.ID, string(device.CUDA)+":")
+	ordinal, err := strconv.ParseUint(number, 10, 16)
+	if !ok || err != nil {
+		return agent.Device{}, fmt.Errorf("device %s: is not a GPU", d.ID)
+	}
+	if d.MIGEnabled {
+		return agent.Device{}, fmt.Errorf("device %s: is cut into MIG instances, which weir exec does not share yet: switch MIG off", d.ID)
+	}
+	return agent.Device{Ordinal: uint32(ordinal), Name: d.Name, UUID: uuidBytes(d.UUID), Memory: share.Bytes(d.MemoryBytes)}, nil
+}
+
+// uuidBytes reads a UUID as NVML writes it; zeros if it is of another form.
+func uuidBytes(text string) (id [16]byte) {
+	digits := strings.ReplaceAll(strings.TrimPrefix(text, "GPU-"), "-", "")
+	if b, err := hex.DecodeString(digits); err == nil && len(b) == len(id) {
+		copy(id[:], b)
+	}
+	return id
+}
+
+// uuidText writes a UUID as programs choose GPUs by.
+func uuidText(id [16]byte) string {
+	return fmt.Sprintf("GPU-%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+}
+
+// fakeMemory is what a simulated GPU has unless WEIR_FAKE_MEMORY says otherwise.
+const fakeMemory = 16 * share.GiB
+
+// fakeGPUs describes the GPUs that the fake driver simulates, by the variables that it reads itself.
+func fakeGPUs() ([]agent.Device, error) {
+	count, memory := 1, fakeMemory
+	if text := os.Getenv("WEIR_FAKE_GPUS"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > 16 {
+			return nil, fmt.Errorf("WEIR_FAKE_GPUS=%s: want a number from 1 to 16", text)
+		}
+		count = n
+	}
+	if text := os.Getenv("WEIR_FAKE_MEMORY"); text != "" {
+		n, err := share.ParseBytes(text)
+		if err != nil || n <= 0 {
+			return nil, fmt.Errorf("WEIR_FAKE_MEMORY=%s: want a size such as 16GiB", text)
+		}
+		memory = n
+	}
+	var devices []agent.Device
+	for i := range count {
+		d := agent.Device{Ordinal: uint32(i), Name: "weir fake GPU", Memory: memory, Fake: true}
+		copy(d.UUID[:], "weir fake GPU")
+		d.UUID[15] = byte(i)
+		devices = append(devices, d)
+	}
+	return devices, nil
+}

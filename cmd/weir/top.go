@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirgpu/weir/agent"
+)
+
+func newTop() *cobra.Command {
+	var asJSON, fake bool
+	var interval time.Duration
+	c := &cobra.Command{
+		Use:   "top",
+		Short: "Show the programs that share the GPUs, live",
+		Long: "Show the programs under weir exec: memory against its cap, device time of the last second against the share, what each\n" +
+			"waits for. On a terminal the table is live, until Ctrl-C; elsewhere, and with --json, it is printed once.",
+		Args: exactly(0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if interval < 100*time.Millisecond || interval > time.Hour {
+				return fmt.Errorf("--interval %v: want from 100ms to 1h", interval)
+			}
+			client, err := dialTop(fake)
+			if errors.Is(err, agent.ErrNotRunning) {
+				return failed(errors.New("no agent is running, so no program runs under weir exec"))
+			}
+			if err != nil {
+				return failed(err)
+			}
+			defer client.Close()
+			out := c.OutOrStdout()
+			live := !asJSON && out == io.Writer(os.Stdout) && isTerminal(os.Stdout)
+			return failed(watchTop(c.Context(), client, out, asJSON, live, interval))
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.Flags().BoolVar(&fake, "fake-gpu", false, "programs on the simulated GPU (default: if no agent of a real one runs)")
+	c.Flags().DurationVar(&interval, "interval", time.Second, "how often the live table is drawn")
+	return c
+}
+
+func dialTop(fake bool) (*agent.Client, error) {
+	if !fake {
+		if c, err := agent.Dial(agent.RuntimeDir(false)); err == nil {
+			return c, nil
+		}
+	}
+	return agent.Dial(agent.RuntimeDir(true))
+}
+
+// Control sequences of terminals (ECMA-48).
+const (
+	altScreen  = "\x1b[?1049h\x1b[?25l"
+	mainScreen = "\x1b[?25h\x1b[?1049l"
+	home       = "\x1b[H"
+	eraseLine  = "\x1b[K"
+	eraseBelow = "\x1b[J"
+)
+
+func watchTop(ctx context.Context, client *agent.Client, out io.Writer, asJSON, live bool, interval time.Duration) error {
+	if !live {
+		return client.Watch(ctx, 0, func(s agent.Snapshot) error {
+			if asJSON {
+				return printJSON(out, s)
+			}
+			_, err := io.WriteString(out, topText(&s))
+			return err
+		})
+	}
+	fmt.Fprint(out, altScreen)
+	defer fmt.Fprint(out, mainScreen)
+	err := client.Watch(ctx, interval, func(s agent.Snapshot) error {
+		text := strings.ReplaceAll(topText(&s), "\n", eraseLine+"\n")
+		_, err := io.WriteString(out, home+text+eraseBelow)
+		return err
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+var topColumns = []string{"", "class", "state", "device", "promised", "limit", "memory", "cap", "launches", "processes"}
+
+// topText draws a snapshot.
+func topText(s *agent.Snapshot) string {
+	var b strings.Builder
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		label := d.Name
+		if d.Fake {
+			label += " (FAKE: simulated, not a GPU)"
+		}
+		used := 0.0
+		for k := range d.Jobs {
+			used += d.Jobs[k].DeviceShare
+		}
+		fmt.Fprintf(&b, "%s  %s  %s of %s promised  device %s  policy %s\n", d.Device, label, gib(d.PromisedBytes), gib(d.MemoryBytes), points(used), s.Policy)
+		t := table{topColumns}
+		for k := range d.Jobs {
+			t = append(t, topRow(&d.Jobs[k]))
+		}
+		if len(d.Jobs) == 0 {
+			fmt.Fprintln(&b, "  no programs")
+			continue
+		}
+		t.print(&b)
+	}
+	return b.String()
+}
+
+func topRow(j *agent.JobSnapshot) []string {
+	state := j.State
+	if j.WaitingMS >= 1 {
+		state = fmt.Sprintf("%s %.0f ms", state, j.WaitingMS)
+	}
+	memory := gib(int64(min(j.MemoryUsedBytes, 1<<62)))
+	if j.DeniedAllocs > 0 {
+		memory += fmt.Sprintf(" (%d refused)", j.DeniedAllocs)
+	}
+	var pids []string
+	for _, p := range j.Processes[:min(len(j.Processes), 3)] {
+		pids = append(pids, fmt.Sprint(p.PID))
+	}
+	if more := len(j.Processes) - len(pids); more > 0 {
+		pids = append(pids, fmt.Sprintf("+%d", more))
+	}
+	return []string{"  " + j.Name, j.Class.String(), state, points(j.DeviceShare), points(j.Compute), points(j.Limit), memory, gib(j.MemoryCapBytes),
+		fmt.Sprint(j.Launches), strings.Join(pids, " ")}
+}
+
+func points(fraction float64) string { return fmt.Sprintf("%.1f %%", 100*fraction) }
