@@ -18,6 +18,9 @@ var (
 	ErrNotRunning = errors.New("no agent is running")
 	// ErrRefused: the agent refused; the error's text says why.
 	ErrRefused = errors.New("refused by the agent")
+	// ErrBusy: the agent is closing down or has too much to do; another try may
+	// succeed.
+	ErrBusy = errors.New("agent is busy")
 )
 
 // Client is one connection to an agent: it makes one job, or watches. It is for
@@ -201,5 +204,8 @@ type RefusedError struct {
 // Error returns the agent's text.
 func (e *RefusedError) Error() string { return e.Text }
 
-// Is reports whether target is [ErrRefused].
-func (e *RefusedError) Is(target error) bool { return target == ErrRefused }
+// Is reports whether target is [ErrRefused] or, if another try may succeed,
+// [ErrBusy].
+func (e *RefusedError) Is(target error) bool {
+	return target == ErrRefused || target == ErrBusy && e.Code == wire.RefusedBusy
+}

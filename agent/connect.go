@@ -35,22 +35,38 @@ func Connect(ctx context.Context, dir string, command []string) (*Client, error)
 	if err != nil {
 		return nil, fmt.Errorf("agent: start: %w", err)
 	}
-	t := time.NewTicker(5 * time.Millisecond)
-	defer t.Stop()
 	for {
 		if c, err = Dial(dir); err == nil {
 			return c, nil
 		}
 		select {
-		case <-t.C:
+		case <-time.After(dialEvery):
 		case <-ctx.Done():
 			return nil, fmt.Errorf("agent: started and does not answer: %w: see %s", ctx.Err(), log)
 		case err := <-died:
-			// Another process may have started one at the same time.
-			if c, err := Dial(dir); err == nil {
+			// Another process may have started one at the same time, which will answer soon.
+			if c, e := dialWithin(ctx, dir, time.Second); e == nil {
 				return c, nil
 			}
-			return nil, fmt.Errorf("agent: started and ended (%v): %s", err, lastLine(log))
+			return nil, fmt.Errorf("agent: started and ended (%w): %s", err, lastLine(log))
+		}
+	}
+}
+
+// dialEvery is how often a new agent's socket is tried.
+const dialEvery = 5 * time.Millisecond
+
+func dialWithin(ctx context.Context, dir string, most time.Duration) (*Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	for {
+		c, err := Dial(dir)
+		if err == nil || ctx.Err() != nil {
+			return c, err
+		}
+		select {
+		case <-time.After(dialEvery):
+		case <-ctx.Done():
 		}
 	}
 }
@@ -58,7 +74,7 @@ func Connect(ctx context.Context, dir string, command []string) (*Client, error)
 // spawn starts a command apart from this process's session and terminal, and
 // returns a channel that tells of its end.
 func spawn(command []string, log string) (<-chan error, error) {
-	out, err := os.OpenFile(log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	out, err := os.OpenFile(log, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}

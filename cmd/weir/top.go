@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -36,7 +35,7 @@ func newTop() *cobra.Command {
 			}
 			defer client.Close()
 			out := c.OutOrStdout()
-			live := !asJSON && out == io.Writer(os.Stdout) && isTerminal(os.Stdout)
+			live := !asJSON && isTerminal(out)
 			return failed(watchTop(c.Context(), client, out, asJSON, live, interval))
 		},
 	}
