@@ -3,7 +3,6 @@ package plan
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/weirgpu/weir/device/cpu"
@@ -17,10 +16,16 @@ import (
 //
 // If (ONNX 1, 11, 13): both branches become plans of their own; their arenas share the step's scratch, since only one
 // branch runs. A branch that cannot be planned for these shapes (models hold branches for other sampling rates) is an
-// error only when it is taken. Loop and Scan run by the reference evaluation.
+// error only when it is taken. An If that captures a value whose shape depends on data, Loop and Scan run by the reference
+// evaluation.
 func (c *compiler) control(n *graph.Node) (cpu.Kernel, error) {
 	if n.Domain != "" || n.Type != "If" || c.opts.Reference {
 		return nil, nil
+	}
+	for _, v := range n.In[len(n.In)-n.Captures:] {
+		if !v.Type.Static() {
+			return nil, nil
+		}
 	}
 	k := &ifKernel{node: n}
 	for i, name := range [...]string{"else_branch", "then_branch"} {
@@ -63,9 +68,6 @@ func (c *compiler) branch(n *graph.Node, body *graph.Graph) (*Plan, error) {
 	for i, v := range n.In[len(n.In)-n.Captures:] {
 		b.Inputs[i].Type = v.Type
 		b.Inputs[i].Type.Const, b.Inputs[i].Type.Elems = nil, v.Type.Elems
-		if !v.Type.Static() {
-			return nil, fmt.Errorf("body %q: input %q: %w: it is %v", b.Name, v.Name, ErrShape, v.Type)
-		}
 	}
 	b, err := b.Specialize(nil)
 	if err != nil {
