@@ -137,6 +137,18 @@ func inferPRelu(c *Infer) error {
 	return inferSame(numberTypes)(c)
 }
 
+// sloped is x, times s below zero.
+var sloped = binaryFuncs{
+	i: func(x, s int64) int64 {
+		if x < 0 {
+			return x * s
+		}
+		return x
+	},
+	u: func(x, _ uint64) uint64 { return x },
+	f: func(x, s float64) float64 { return leakyRelu(s)(x) },
+}
+
 func evalPRelu(c *Eval) error {
 	d, err := c.sameDType(numberTypes, c.dtypes()...)
 	if err != nil {
@@ -150,17 +162,7 @@ func evalPRelu(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	fs := binaryFuncs{
-		i: func(x, s int64) int64 {
-			if x < 0 {
-				return x * s
-			}
-			return x
-		},
-		u: func(x, _ uint64) uint64 { return x },
-		f: func(x, s float64) float64 { return leakyRelu(s)(x) },
-	}
-	fs.fold(out, c.In, broadcastWalk(x.Shape, x.Shape, slope.Shape))
+	sloped.fold(out, c.In, broadcastWalk(x.Shape, x.Shape, slope.Shape))
 	return nil
 }
 
@@ -294,9 +296,14 @@ func evalDropout(c *Eval) error {
 		return err
 	}
 	copy(out.Data, x.Data)
-	if !c.Want(1) {
-		return nil
+	if c.Want(1) {
+		return c.keepAll(x)
 	}
+	return nil
+}
+
+// keepAll makes output 1, the mask of Dropout, which keeps every element of x; it is of the type of x before version 10.
+func (c *Eval) keepAll(x *tensor.Tensor) error {
 	d := tensor.Bool
 	if c.Version < 10 {
 		d = x.DType

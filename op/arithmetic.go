@@ -251,20 +251,15 @@ func evalPow(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	b, err := base.Floats()
+	b, err := c.floats(0)
 	if err != nil {
 		return err
 	}
-	e, err := exp.Floats()
+	e, err := c.floats(1)
 	if err != nil {
 		return err
 	}
-	w.runs(func(at, n int, off, step []int) {
-		for i := range n {
-			b0 := b[off[0]+i*step[0]]
-			setFloat(out, at+i, math.Pow(b0, e[off[1]+i*step[1]]))
-		}
-	})
+	pairs(w, b, e, func(i int, x, y float64) { setFloat(out, i, math.Pow(x, y)) })
 	return nil
 }
 
@@ -282,11 +277,7 @@ func (c *Eval) evalIntPow() error {
 	if err != nil {
 		return err
 	}
-	w.runs(func(at, n int, off, step []int) {
-		for i := range n {
-			setInt(out, at+i, powInt(b[off[0]+i*step[0]], e[off[1]+i*step[1]]))
-		}
-	})
+	pairs(w, b, e, func(i int, x, y int64) { setInt(out, i, powInt(x, y)) })
 	return nil
 }
 
@@ -321,6 +312,13 @@ func setFloat(t *tensor.Tensor, i int, v float64) {
 		tensor.As[uint64](t)[i] = uint64(v)
 	default:
 		setInt(t, i, int64(v))
+	}
+}
+
+// setFloats stores v in the elements of a number tensor of that length, as setFloat does.
+func setFloats(t *tensor.Tensor, v []float64) {
+	for i, x := range v {
+		setFloat(t, i, x)
 	}
 }
 

@@ -178,6 +178,15 @@ func (c *Call) sizes(v []int64) ([]int, error) {
 	return out, nil
 }
 
+// sizesInput returns the elements of integer input i, each the size of a dimension.
+func (c *Eval) sizesInput(i int) ([]int, error) {
+	v, err := c.ints(i)
+	if err != nil {
+		return nil, err
+	}
+	return c.sizes(v)
+}
+
 // unknownDims makes a shape of which only the rank is known.
 func unknownDims(rank int) []Dim {
 	out := make([]Dim, rank)
@@ -204,6 +213,16 @@ func count(shape []int) int {
 		n *= d
 	}
 	return n
+}
+
+// zeroOutput makes output i with every element zero, or the empty string.
+func (c *Eval) zeroOutput(i int, d tensor.DType, shape []int) (*tensor.Tensor, error) {
+	out, err := c.Output(i, d, shape)
+	if err == nil {
+		clear(out.Data)
+		clear(out.Strings)
+	}
+	return out, err
 }
 
 // copyElems copies n consecutive elements of any type, from element si of src to element di of dst.

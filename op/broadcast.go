@@ -172,6 +172,17 @@ func (w walk) runs(f func(at, n int, off, step []int)) {
 	}
 }
 
+// pairs calls f for each index i of w, in row-major order, with the elements of a and b, its two operands, there.
+func pairs[T any](w walk, a, b []T, f func(i int, x, y T)) {
+	w.runs(func(at, n int, off, step []int) {
+		ia, ib := off[0], off[1]
+		for i := range n {
+			f(at+i, a[ia], b[ib])
+			ia, ib = ia+step[0], ib+step[1]
+		}
+	})
+}
+
 // next advances the outer index by one, in row-major order, and the offsets with it; false at the end.
 func (w walk) next(index, off []int) bool {
 	for i := len(index) - 1; i >= 0; i-- {

@@ -105,11 +105,7 @@ func evalConstantOfShape(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	dims, err := c.ints(0)
-	if err != nil {
-		return err
-	}
-	shape, err := c.sizes(dims)
+	shape, err := c.sizesInput(0)
 	if err != nil {
 		return err
 	}
@@ -140,19 +136,12 @@ func evalEyeLike(c *Eval) error {
 	if in.Rank() != 2 {
 		return c.Errorf(ErrInput, "wants rank 2, has %v", in.Shape)
 	}
-	out, err := c.Output(0, tensor.DType(c.Attrs.Int("dtype", int64(in.DType))), in.Shape)
-	if err != nil {
-		return err
-	}
-	zero, err := convertScalar(c.Call, 0, out.DType)
+	out, err := c.zeroOutput(0, tensor.DType(c.Attrs.Int("dtype", int64(in.DType))), in.Shape)
 	if err != nil {
 		return err
 	}
 	one, err := convertScalar(c.Call, 1, out.DType)
 	if err != nil {
-		return err
-	}
-	if err := fillWith(out, zero); err != nil {
 		return err
 	}
 	rows, cols, k := in.Shape[0], in.Shape[1], c.Attrs.Int("k", 0)

@@ -99,6 +99,17 @@ func (loopsOn[T, W]) apply(fs unaryFuncs, out, in *tensor.Tensor) {
 	}
 }
 
+// start checks the type of input 0 and starts output 0 with it; there is more to say of the output when the input's rank is
+// known.
+func (c *Infer) start(set dtypeSet) (x Type, ranked bool, err error) {
+	x = c.In[0]
+	if _, err := c.sameDType(set, x.DType); err != nil {
+		return x, false, err
+	}
+	c.Out[0] = Unranked(x.DType)
+	return x, x.Ranked, nil
+}
+
 // inferSame is the shape rule of operators whose output 0 has the type and shape of input 0.
 func inferSame(set dtypeSet) func(*Infer) error {
 	return func(c *Infer) error {

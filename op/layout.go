@@ -1,6 +1,10 @@
 package op
 
-import "github.com/weirgpu/weir/tensor"
+import (
+	"slices"
+
+	"github.com/weirgpu/weir/tensor"
+)
 
 // layoutOps rearrange elements by fixed patterns: DepthToSpace, SpaceToDepth, ReverseSequence, Trilu.
 var layoutOps = []Op{
@@ -130,8 +134,8 @@ func evalReverseSequence(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	if len(lens) != in.Shape[batch] {
-		return c.Errorf(ErrInput, "%d lengths for a batch of %d", len(lens), in.Shape[batch])
+	if len(lens) != in.Shape[batch] || slices.ContainsFunc(lens, func(n int64) bool { return n < 0 || n > int64(in.Shape[time]) }) {
+		return c.Errorf(ErrInput, "lengths %v for a batch of %d sequences of %d", lens, in.Shape[batch], in.Shape[time])
 	}
 	out, err := c.Output(0, in.DType, in.Shape)
 	if err != nil {
@@ -140,9 +144,6 @@ func evalReverseSequence(c *Eval) error {
 	copyElems(out, 0, in, 0, in.Len())
 	rows := rowMajor(in.Shape)
 	for i, n := range lens {
-		if n < 0 || n > int64(in.Shape[time]) {
-			return c.Errorf(ErrInput, "length %d of a sequence of %d", n, in.Shape[time])
-		}
 		base := i * rows[batch]
 		for t := range int(n) {
 			copyElems(out, base+t*rows[time], in, base+(int(n)-1-t)*rows[time], rows[1])
@@ -161,15 +162,8 @@ func evalTrilu(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	out, err := c.Output(0, in.DType, in.Shape)
+	out, err := c.zeroOutput(0, in.DType, in.Shape)
 	if err != nil || out.Len() == 0 {
-		return err
-	}
-	zero, err := tensor.New(in.DType)
-	if err != nil {
-		return err
-	}
-	if err := fillWith(out, zero); err != nil {
 		return err
 	}
 	rows, cols := in.Shape[in.Rank()-2], in.Shape[in.Rank()-1]

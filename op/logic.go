@@ -77,13 +77,7 @@ func (c *Eval) evalTruth(f func(a, b bool) bool) error {
 // zipTruth sets each element of out to f of the operands' elements there.
 func zipTruth[T any](out *tensor.Tensor, a, b []T, w walk, f func(a, b T) bool) {
 	o := tensor.As[bool](out)
-	w.runs(func(at, n int, off, step []int) {
-		ia, ib := off[0], off[1]
-		for i := range n {
-			o[at+i] = f(a[ia], b[ib])
-			ia, ib = ia+step[0], ib+step[1]
-		}
-	})
+	pairs(w, a, b, func(i int, x, y T) { o[i] = f(x, y) })
 }
 
 func evalNot(c *Eval) error {

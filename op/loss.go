@@ -1,7 +1,6 @@
 package op
 
 import (
-	"math"
 	"slices"
 )
 
@@ -63,13 +62,7 @@ func evalSoftmaxLoss(c *Eval) error {
 		return err
 	}
 	if len(logs) > 0 {
-		mapVectors(logs, slices.Clone(logs), x.Shape[1], count(x.Shape[2:]), func(out, in []float64) {
-			top := maximum(in)
-			sum := shiftedExp(out, in)
-			for i, v := range in {
-				out[i] = v - top - math.Log(sum)
-			}
-		})
+		mapVectors(logs, slices.Clone(logs), x.Shape[1], count(x.Shape[2:]), logSoftmax)
 	}
 	if err := c.evalLoss(logs); err != nil || !c.Want(1) {
 		return err
@@ -78,14 +71,12 @@ func evalSoftmaxLoss(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	for i, v := range logs {
-		setFloat(out, i, v)
-	}
+	setFloats(out, logs)
 	return nil
 }
 
-// evalLoss sums -weight[label] · logs[label] over the positions whose label is not ignore_index; mean divides by the
-// sum of their weights. logs nil means input 0.
+// evalLoss reduces the losses at the positions as attribute reduction says; mean divides their sum by that of their
+// weights. logs nil means input 0.
 func (c *Eval) evalLoss(logs []float64) (err error) {
 	if logs == nil {
 		if _, err := c.sameDType(floatTypes, c.In[0].DType); err != nil {
@@ -99,37 +90,34 @@ func (c *Eval) evalLoss(logs []float64) (err error) {
 	if err != nil {
 		return err
 	}
-	labels, weights, err := c.lossOperands()
+	each, weight, err := c.lossEach(logs)
 	if err != nil {
 		return err
 	}
-	shape := c.In[1].Shape
-	if mode != "none" {
-		shape = []int{}
+	shape := []int{}
+	switch mode {
+	case "none":
+		shape = c.In[1].Shape
+	case "sum":
+		each = []float64{sumOf(each)}
+	case "mean":
+		each = []float64{sumOf(each) / weight}
 	}
 	out, err := c.Output(0, c.In[0].DType, shape)
 	if err != nil {
 		return err
 	}
-	each, weight, err := c.lossEach(logs, labels, weights)
-	if err != nil {
-		return err
-	}
-	switch mode {
-	case "none":
-		for i, v := range each {
-			setFloat(out, i, v)
-		}
-	case "sum":
-		setFloat(out, 0, sumOf(each))
-	case "mean":
-		setFloat(out, 0, sumOf(each)/weight)
-	}
+	setFloats(out, each)
 	return nil
 }
 
-// lossEach returns the loss at each position, 0 where it is ignored, and the sum of the weights of the others.
-func (c *Eval) lossEach(logs []float64, labels []int64, weights []float64) (each []float64, weight float64, err error) {
+// lossEach returns -weight[label] · logs[label] at each position, 0 where the label is ignore_index, and the sum of the
+// weights of the others.
+func (c *Eval) lossEach(logs []float64) (each []float64, weight float64, err error) {
+	labels, weights, err := c.lossOperands()
+	if err != nil {
+		return nil, 0, err
+	}
 	classes, plane := c.In[0].Shape[1], count(c.In[0].Shape[2:])
 	each = make([]float64, len(labels))
 	for i, l := range labels {

@@ -97,26 +97,9 @@ func evalNMS(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	in, scores := c.In[0], c.In[1]
-	if in.DType != tensor.Float32 || scores.DType != tensor.Float32 || in.Rank() != 3 || scores.Rank() != 3 ||
-		in.Shape[0] != scores.Shape[0] || in.Shape[1] != scores.Shape[2] || in.Shape[2] != 4 {
-		return c.Errorf(ErrInput, "boxes %v%v, scores %v%v", in.DType, in.Shape, scores.DType, scores.Shape)
-	}
-	n, classes := in.Shape[1], scores.Shape[1]
-	var found []int64
-	for b := range in.Shape[0] {
-		boxes := make([]box, n)
-		for i := range boxes {
-			boxes[i] = p.box(tensor.As[float32](in)[(b*n+i)*4:][:4])
-		}
-		for k := range classes {
-			if err := c.Ctx.Err(); err != nil {
-				return err
-			}
-			for _, i := range p.keep(boxes, tensor.As[float32](scores)[(b*classes+k)*n:][:n]) {
-				found = append(found, int64(b), int64(k), int64(i))
-			}
-		}
+	found, err := p.search(c)
+	if err != nil {
+		return err
 	}
 	out, err := c.Output(0, tensor.Int64, []int{len(found) / 3, 3})
 	if err != nil {
@@ -124,4 +107,29 @@ func evalNMS(c *Eval) error {
 	}
 	copy(tensor.As[int64](out), found)
 	return nil
+}
+
+// search returns batch, class and box of every box kept, one after the other.
+func (p nms) search(c *Eval) (found []int64, err error) {
+	in, scores := c.In[0], c.In[1]
+	if in.DType != tensor.Float32 || scores.DType != tensor.Float32 || in.Rank() != 3 || scores.Rank() != 3 ||
+		in.Shape[0] != scores.Shape[0] || in.Shape[1] != scores.Shape[2] || in.Shape[2] != 4 {
+		return nil, c.Errorf(ErrInput, "boxes %v%v, scores %v%v", in.DType, in.Shape, scores.DType, scores.Shape)
+	}
+	n, classes := in.Shape[1], scores.Shape[1]
+	boxes := make([]box, n)
+	for b := range in.Shape[0] {
+		for i := range boxes {
+			boxes[i] = p.box(tensor.As[float32](in)[(b*n+i)*4:][:4])
+		}
+		for k := range classes {
+			if err := c.Ctx.Err(); err != nil {
+				return nil, err
+			}
+			for _, i := range p.keep(boxes, tensor.As[float32](scores)[(b*classes+k)*n:][:n]) {
+				found = append(found, int64(b), int64(k), int64(i))
+			}
+		}
+	}
+	return found, nil
 }

@@ -238,11 +238,7 @@ func evalCenterCropPad(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	v, err := c.ints(1)
-	if err != nil {
-		return err
-	}
-	want, err := c.sizes(v)
+	want, err := c.sizesInput(1)
 	if err != nil {
 		return err
 	}
@@ -254,15 +250,8 @@ func evalCenterCropPad(c *Eval) error {
 		gain := want[i] - in.Shape[k]
 		shape[k], borders[k] = want[i], border{gain / 2, gain - gain/2}
 	}
-	out, err := c.Output(0, in.DType, shape)
+	out, err := c.zeroOutput(0, in.DType, shape)
 	if err != nil || out.Len() == 0 {
-		return err
-	}
-	zero, err := tensor.New(in.DType)
-	if err != nil {
-		return err
-	}
-	if err := fillWith(out, zero); err != nil {
 		return err
 	}
 	return padCopy(out, in, borders)

@@ -26,21 +26,12 @@ var pool = []Op{
 
 // inferPool shapes Y, and Indices (int64) where asked for. MaxPool takes 8-bit integers since version 12.
 func inferPool(c *Infer) error {
-	if _, err := c.sameDType(floatTypes|byteTypes, c.In[0].DType); err != nil {
+	x, ranked, err := c.start(floatTypes | byteTypes)
+	if err != nil {
 		return err
 	}
-	x := c.In[0]
-	c.Out[0] = Unranked(x.DType)
-	if x.Ranked {
-		rank, err := c.convSpatial()
-		if err != nil {
-			return err
-		}
-		w, err := c.poolWindow(rank)
-		if err != nil {
-			return err
-		}
-		out, err := w.outDims(c.Call, x.Shape)
+	if ranked {
+		out, err := c.pooled()
 		if err != nil {
 			return err
 		}
@@ -51,6 +42,19 @@ func inferPool(c *Infer) error {
 		c.Out[1].DType = tensor.Int64
 	}
 	return nil
+}
+
+// pooled is the shape of a pooled input of known rank.
+func (c *Infer) pooled() ([]Dim, error) {
+	rank, err := c.convSpatial()
+	if err != nil {
+		return nil, err
+	}
+	w, err := c.poolWindow(rank)
+	if err != nil {
+		return nil, err
+	}
+	return w.outDims(c.Call, c.In[0].Shape)
 }
 
 // poolWindow reads the attributes of a pooling operator; kernel_shape is required.
@@ -108,18 +112,26 @@ func (p *pooling) each(f func(at int, place, taps []int)) {
 	}
 }
 
+// poolIndices makes output 1, nil when it is not asked for.
+func (c *Eval) poolIndices(shape []int) ([]int64, error) {
+	if !c.Want(1) {
+		return nil, nil
+	}
+	t, err := c.Output(1, tensor.Int64, shape)
+	if err != nil {
+		return nil, err
+	}
+	return tensor.As[int64](t), nil
+}
+
 func evalMaxPool(c *Eval) error {
 	p, err := newPooling(c, floatTypes|byteTypes)
 	if err != nil {
 		return err
 	}
-	var indices []int64
-	if c.Want(1) {
-		t, err := c.Output(1, tensor.Int64, p.y.Shape)
-		if err != nil {
-			return err
-		}
-		indices = tensor.As[int64](t)
+	indices, err := c.poolIndices(p.y.Shape)
+	if err != nil {
+		return err
 	}
 	column := c.Attrs.Int("storage_order", 0) == 1
 	switch c.In[0].DType {
@@ -275,13 +287,9 @@ func globalPool(name string, of func(*Call) (func([]float64) float64, error), si
 }
 
 func inferGlobalPool(c *Infer) error {
-	x := c.In[0]
-	if _, err := c.sameDType(floatTypes, x.DType); err != nil {
+	x, ranked, err := c.start(floatTypes)
+	if !ranked {
 		return err
-	}
-	c.Out[0] = Unranked(x.DType)
-	if !x.Ranked {
-		return nil
 	}
 	if len(x.Shape) < 2 {
 		return c.Errorf(ErrInput, "X %v must be N × C × spatial", x)
@@ -335,13 +343,9 @@ func (c *Infer) unpooled() ([]Dim, error) {
 
 // inferUnpool shapes Y as input output_shape says, else as [Infer.unpooled].
 func inferUnpool(c *Infer) error {
-	x := c.In[0]
-	if _, err := c.sameDType(floatTypes, x.DType); err != nil {
+	x, ranked, err := c.start(floatTypes)
+	if !ranked {
 		return err
-	}
-	c.Out[0] = Unranked(x.DType)
-	if !x.Ranked {
-		return nil
 	}
 	out, err := c.unpooled()
 	if err != nil {
@@ -375,37 +379,45 @@ func evalUnpool(c *Eval) error {
 	if !ok {
 		return c.Errorf(ErrInput, "unpooled size of X %v overflows", x.Shape)
 	}
-	shape := inner
-	if c.Has(2) {
-		given, err := c.ints(2)
-		if err != nil {
-			return err
-		}
-		if shape, err = c.sizes(given); err != nil {
-			return err
-		}
-	}
-	larger := len(shape) == len(inner)
-	for i := range inner {
-		larger = larger && shape[i] >= inner[i]
+	shape, err := c.unpoolShape(inner)
+	if err != nil {
+		return err
 	}
 	at, err := c.ints(1)
 	if err != nil {
 		return err
 	}
-	if !larger || len(at) != x.Len() {
-		return c.Errorf(ErrInput, "X %v with %d indices does not fit output %v", x.Shape, len(at), shape)
+	if len(at) != x.Len() {
+		return c.Errorf(ErrInput, "%d indices for X %v", len(at), x.Shape)
 	}
 	return c.spread(at, inner, shape)
 }
 
+// unpoolShape is input output_shape, which must hold the unpooled shape, or that shape.
+func (c *Eval) unpoolShape(inner []int) ([]int, error) {
+	if !c.Has(2) {
+		return inner, nil
+	}
+	shape, err := c.sizesInput(2)
+	if err != nil {
+		return nil, err
+	}
+	larger := len(shape) == len(inner)
+	for i := range inner {
+		larger = larger && shape[i] >= inner[i]
+	}
+	if !larger {
+		return nil, c.Errorf(ErrInput, "output_shape %v does not hold the unpooled shape %v", shape, inner)
+	}
+	return shape, nil
+}
+
 // spread makes output 0 of zeros and puts element i of input 0 at row-major position at[i] of the part inner of it.
 func (c *Eval) spread(at []int64, inner, shape []int) error {
-	out, err := c.Output(0, c.In[0].DType, shape)
+	out, err := c.zeroOutput(0, c.In[0].DType, shape)
 	if err != nil {
 		return err
 	}
-	clear(out.Data)
 	limit, err := tensor.Count(inner)
 	if err != nil {
 		return err

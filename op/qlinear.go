@@ -280,12 +280,6 @@ func (c *Eval) quantized(y *tensor.Tensor, axis int) error {
 	if err != nil {
 		return err
 	}
-	lo, hi := 0.0, 255.0
-	if d == tensor.Int8 {
-		lo, hi = -128, 127
-	}
-	for i, v := range tensor.As[float64](y) {
-		setFloat(out, i, max(lo, min(hi, v)))
-	}
+	narrowFloats(out, 0, tensor.As[float64](y))
 	return nil
 }

@@ -67,8 +67,7 @@ type grid struct {
 }
 
 func gridOf(c *Eval) (g grid, err error) {
-	shape, scale := c.In[0].Shape, c.In[1]
-	if g.scales, err = scale.Floats(); err != nil {
+	if g.scales, err = c.In[1].Floats(); err != nil {
 		return g, c.Errorf(ErrInput, "scale: %v", err)
 	}
 	if g.zeros, err = zeroPoints(c, len(g.scales)); err != nil {
@@ -78,25 +77,31 @@ func gridOf(c *Eval) (g grid, err error) {
 	if len(g.scales) == 1 && block == 0 {
 		return g, nil
 	}
-	axis, err := c.axis(c.Attrs.Int("axis", 1), len(shape))
+	axis, err := c.axis(c.Attrs.Int("axis", 1), c.In[0].Rank())
 	if err != nil {
 		return g, err
 	}
+	return g, g.along(c, axis, block)
+}
+
+// along lays the grid along an axis, in blocks of the given size when that is not 0.
+func (g *grid) along(c *Eval, axis int, block int64) error {
+	shape, scale := c.In[0].Shape, c.In[1].Shape
 	g.n, g.inner = shape[axis], count(shape[axis+1:])
 	want := []int{g.n}
 	if block != 0 {
 		if block < 0 || block > int64(max(g.n, 1)) {
-			return g, c.Errorf(ErrAttr, "block_size %d for an axis of %d", block, g.n)
+			return c.Errorf(ErrAttr, "block_size %d for an axis of %d", block, g.n)
 		}
 		g.block = int(block)
 		g.blocks = (g.n + g.block - 1) / g.block
 		want = slices.Clone(shape)
 		want[axis] = g.blocks
 	}
-	if !slices.Equal(want, scale.Shape) {
-		return g, c.Errorf(ErrInput, "scale %v for %v along axis %d, wants %v", scale.Shape, shape, axis, want)
+	if !slices.Equal(want, scale) {
+		return c.Errorf(ErrInput, "scale %v for %v along axis %d, wants %v", scale, shape, axis, want)
 	}
-	return g, nil
+	return nil
 }
 
 // zeroPoints are as many as the scales, all 0 when the input is left out.
@@ -187,20 +192,25 @@ func inferDynamicQuantize(c *Infer) error {
 	return nil
 }
 
+// dynamicGrid returns the scale on which 256 steps just hold the range of x and zero, and the step that is zero.
+func dynamicGrid(x []float32) (scale float32, zero float64) {
+	var lo, hi float32
+	for _, v := range x {
+		lo, hi = min(lo, v), max(hi, v)
+	}
+	scale = (hi - lo) / 255
+	if hi == lo {
+		scale = 1
+	}
+	return scale, math.RoundToEven(float64(min(max(-lo/scale, 0), 255)))
+}
+
 // evalDynamicQuantize quantizes to uint8 on the scale that just holds the range of x and zero.
 func evalDynamicQuantize(c *Eval) error {
 	if c.In[0].DType != tensor.Float32 {
 		return c.Errorf(ErrInput, "has %v, wants float32", c.In[0].DType)
 	}
-	var lo, hi float32
-	for _, v := range tensor.As[float32](c.In[0]) {
-		lo, hi = min(lo, v), max(hi, v)
-	}
-	scale := (hi - lo) / 255
-	if hi == lo {
-		scale = 1
-	}
-	zero := math.RoundToEven(float64(min(max(-lo/scale, 0), 255)))
+	scale, zero := dynamicGrid(tensor.As[float32](c.In[0]))
 	x := make([]float64, c.In[0].Len())
 	for i, v := range tensor.As[float32](c.In[0]) {
 		x[i] = math.RoundToEven(float64(v/scale)) + zero

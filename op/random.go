@@ -57,6 +57,14 @@ func inferRandom(c *Infer) error {
 	return err
 }
 
+// generator is seeded by attribute seed, else anew.
+func (c *Call) generator() *rand.Rand {
+	if c.Attrs.Has("seed") {
+		return rand.New(rand.NewPCG(uint64(math.Float32bits(c.Attrs.Float("seed", 0))), 0))
+	}
+	return rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+}
+
 func evalRandom(draw func(*Call, *rand.Rand) float64) func(*Eval) error {
 	return func(c *Eval) error {
 		var like tensor.DType
@@ -75,10 +83,7 @@ func evalRandom(draw func(*Call, *rand.Rand) float64) func(*Eval) error {
 		if err != nil {
 			return err
 		}
-		r := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
-		if c.Attrs.Has("seed") {
-			r = rand.New(rand.NewPCG(uint64(math.Float32bits(c.Attrs.Float("seed", 0))), 0))
-		}
+		r := c.generator()
 		for i, n := 0, out.Len(); i < n; i++ {
 			v := [1]float64{draw(c.Call, r)}
 			narrowFloats(out, i, v[:])

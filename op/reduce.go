@@ -118,13 +118,9 @@ func reducedShape[D any](shape []D, reduced []bool, keep bool, one D) []D {
 }
 
 func (r *reducer) infer(c *Infer, types dtypeSet, axesInput int) error {
-	x := c.In[0]
-	if _, err := c.sameDType(types, x.DType); err != nil {
+	x, ranked, err := c.start(types)
+	if !ranked {
 		return err
-	}
-	c.Out[0] = Unranked(x.DType)
-	if !x.Ranked {
-		return nil
 	}
 	keep := c.Attrs.Bool("keepdims", true)
 	axes, _, known := c.intsArg("axes", 1, axesInput)
@@ -139,14 +135,22 @@ func (r *reducer) infer(c *Infer, types dtypeSet, axesInput int) error {
 		return err
 	}
 	c.Out[0] = Ranked(x.DType, reducedShape(x.Shape, reduced, keep, Known(1))...)
-	if r.dims != nil && len(x.Elems) > 0 && len(reduced) == 1 && reduced[0] {
-		acc := x.Elems[0]
-		for _, e := range x.Elems[1:] {
-			acc = r.dims(acc, e)
-		}
-		c.Out[0].Elems = []Dim{acc}
+	if len(reduced) == 1 && reduced[0] {
+		c.Out[0].Elems = r.elems(x.Elems)
 	}
 	return nil
+}
+
+// elems reduces the elements of a shape to one, nil when that is not known.
+func (r *reducer) elems(in []Dim) []Dim {
+	if r.dims == nil || len(in) == 0 {
+		return nil
+	}
+	acc := in[0]
+	for _, e := range in[1:] {
+		acc = r.dims(acc, e)
+	}
+	return []Dim{acc}
 }
 
 func (r *reducer) eval(c *Eval, types dtypeSet, axesInput int) error {

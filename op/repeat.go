@@ -94,11 +94,7 @@ func inferTile(c *Infer) error {
 
 // evalTile walks each axis as two: which copy, and where in it.
 func evalTile(c *Eval) error {
-	v, err := c.ints(1)
-	if err != nil {
-		return err
-	}
-	repeats, err := c.sizes(v)
+	repeats, err := c.sizesInput(1)
 	if err != nil {
 		return err
 	}

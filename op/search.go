@@ -18,13 +18,10 @@ var search = []Op{
 }
 
 func inferArg(c *Infer) error {
-	x := c.In[0]
-	if _, err := c.sameDType(numberTypes, x.DType); err != nil {
-		return err
-	}
+	x, ranked, err := c.start(numberTypes)
 	c.Out[0] = Unranked(tensor.Int64)
-	if !x.Ranked {
-		return nil
+	if !ranked {
+		return err
 	}
 	reduced, err := c.oneAxis(len(x.Shape), 0)
 	if err != nil {
@@ -69,16 +66,20 @@ func (c *Eval) evalArg(sign int) error {
 	compare := loopsOf[x.DType].order(x)
 	for i := range o {
 		first := i/inner*n*inner + i%inner
-		best := 0
-		for k := 1; k < n; k++ {
-			order := sign * compare(first+k*inner, first+best*inner)
-			if order > 0 || order == 0 && last {
-				best = k
-			}
-		}
-		o[i] = int64(best)
+		o[i] = int64(bestOf(n, last, func(k, best int) int { return sign * compare(first+k*inner, first+best*inner) }))
 	}
 	return nil
+}
+
+// bestOf returns the greatest of the indices below n by their order, of equals the first or the last.
+func bestOf(n int, last bool, order func(a, b int) int) int {
+	best := 0
+	for k := 1; k < n; k++ {
+		if o := order(k, best); o > 0 || o == 0 && last {
+			best = k
+		}
+	}
+	return best
 }
 
 // order returns a function that orders two elements of t by their offsets.
@@ -88,13 +89,10 @@ func (loopsOn[T, W]) order(t *tensor.Tensor) func(i, j int) int {
 }
 
 func inferTopK(c *Infer) error {
-	x := c.In[0]
-	if _, err := c.sameDType(numberTypes, x.DType); err != nil {
+	x, ranked, err := c.start(numberTypes)
+	c.Out[1] = Unranked(tensor.Int64)
+	if !ranked {
 		return err
-	}
-	c.Out[0], c.Out[1] = Unranked(x.DType), Unranked(tensor.Int64)
-	if !x.Ranked {
-		return nil
 	}
 	axis, err := c.axis(c.Attrs.Int("axis", -1), len(x.Shape))
 	if err != nil {
@@ -117,14 +115,20 @@ func inferTopK(c *Infer) error {
 }
 
 // topK returns k: an attribute before version 10, an input from then on.
-func (c *Eval) topK() (int64, error) {
-	if c.Version < 10 {
-		return c.Attrs.Int("k", 0), nil
+func (c *Eval) topK(axis int) (k int, err error) {
+	n, shape := c.Attrs.Int("k", 0), c.In[0].Shape
+	if c.Version >= 10 {
+		if !c.Has(1) {
+			return 0, c.Errorf(ErrInput, "input K is required")
+		}
+		if n, err = c.int(1); err != nil {
+			return 0, err
+		}
 	}
-	if !c.Has(1) {
-		return 0, c.Errorf(ErrInput, "input K is required")
+	if n < 0 || n > int64(shape[axis]) {
+		return 0, c.Errorf(ErrInput, "k is %d, axis %d of %v has %d elements", n, axis, shape, shape[axis])
 	}
-	return c.int(1)
+	return int(n), nil
 }
 
 // evalTopK gives the k largest elements along the axis (smallest when largest is 0), best first, equal ones by index,
@@ -138,15 +142,11 @@ func evalTopK(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	k64, err := c.topK()
+	k, err := c.topK(axis)
 	if err != nil {
 		return err
 	}
-	n := x.Shape[axis]
-	if k64 < 0 || k64 > int64(n) {
-		return c.Errorf(ErrInput, "k is %d, axis %d of %v has %d elements", k64, axis, x.Shape, n)
-	}
-	k, shape := int(k64), slices.Clone(x.Shape)
+	shape := slices.Clone(x.Shape)
 	shape[axis] = k
 	values, err := c.Output(0, x.DType, shape)
 	if err != nil {

@@ -15,13 +15,7 @@ var softmax = []Op{
 			out[i] /= sum
 		}
 	}),
-	alongAxis("LogSoftmax", func(out, in []float64) {
-		top := maximum(in)
-		sum := shiftedExp(out, in)
-		for i, x := range in {
-			out[i] = x - top - math.Log(sum)
-		}
-	}),
+	alongAxis("LogSoftmax", logSoftmax),
 	alongAxis("Hardmax", func(out, in []float64) {
 		best := 0
 		for i, x := range in {
@@ -32,6 +26,14 @@ var softmax = []Op{
 		}
 		out[best] = 1
 	}),
+}
+
+func logSoftmax(out, in []float64) {
+	top := maximum(in)
+	sum := shiftedExp(out, in)
+	for i, x := range in {
+		out[i] = x - top - math.Log(sum)
+	}
 }
 
 // shiftedExp sets out to exp(in - max(in)), which cannot overflow, and returns the sum.
