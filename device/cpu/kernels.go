@@ -13,7 +13,8 @@ var builders = sync.OnceValue(func() map[opKey]builder {
 	m := map[opKey]builder{}
 	for _, family := range []map[opKey]builder{
 		unaryKernels, binaryKernels, compareKernels, variadicKernels, whereKernels, castKernels, matmulKernels, softmaxKernels,
-		reduceKernels, normKernels, convKernels, movementKernels, padKernels, poolKernels, convTransposeKernels, gatherKernels, resizeKernels, lstmKernels, argKernels,
+		reduceKernels, argKernels, normKernels, convKernels, convTransposeKernels, poolKernels, movementKernels, padKernels,
+		gatherKernels, resizeKernels, lstmKernels,
 	} {
 		for k, b := range family {
 			m[k] = b
