@@ -175,8 +175,9 @@ void *weir_resolve(enum weir_call call)
 
 CUresult weir_missing(void)
 {
-	if (weir.slot)
-		__atomic_fetch_or(&weir.slot->error_flags, driver ? WEIR_ERROR_SYMBOL_MISSING : WEIR_ERROR_DRIVER_MISSING,
+	struct weir_slot *slot = weir_slot();
+	if (slot)
+		__atomic_fetch_or(&slot->error_flags, driver ? WEIR_ERROR_SYMBOL_MISSING : WEIR_ERROR_DRIVER_MISSING,
 				  __ATOMIC_RELAXED);
 	return driver ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_NO_DEVICE;
 }

@@ -112,6 +112,16 @@ bool weir_socket_open(void);
 uint64_t weir_now(void);
 void weir_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+static inline struct weir_header *weir_page(void)
+{
+	return __atomic_load_n(&weir.page, __ATOMIC_ACQUIRE);
+}
+
+static inline struct weir_slot *weir_slot(void)
+{
+	return __atomic_load_n(&weir.slot, __ATOMIC_ACQUIRE);
+}
+
 /* weir_ready tells whether calls are counted. */
 static inline bool weir_ready(void)
 {
@@ -153,21 +163,89 @@ void weir_vmm_reset(void);
 void weir_graphs_captured_alloc(void);
 void weir_graphs_reset(void);
 
-/* ---- time: gate.c, streams.c, inflight.c, watcher.c, capture.c ---- */
+/* ---- time: gate.c, streams.c, predict.c, inflight.c, watcher.c, capture.c ---- */
 
-struct weir_stream;
-struct weir_function;
+/*
+ * Predictions: one record for each kernel function (or graph, or size class of copies) and order of
+ * magnitude of its grid. Times are in units of 16 ns, so that they fit beside the counts in a stream's word.
+ */
+struct weir_function {
+	uint64_t key;     /* 0: free */
+	uint32_t guess;   /* predicted time of one launch */
+	uint32_t samples; /* how often it was measured, up to WEIR_SAMPLES */
+	uint32_t running; /* launches of a function never measured that are not known complete */
+};
+
+#define WEIR_UNIT_NS 16u
+#define WEIR_SAMPLES 3u          /* launches measured one by one before a prediction is believed */
+#define WEIR_FIRST_GUESS_NS 50000u
+#define WEIR_BATCH 256u          /* most launches between two marks */
+#define WEIR_MARKS 64u
+#define WEIR_LARGE_COPY (1u << 20)
+
+/* A stream's word: threads between entering and leaving a launch, launches since the last mark, and
+ * their predicted time. One addition covers all three. */
+#define WEIR_LAUNCHING (UINT64_C(1) << 52)
+#define WEIR_COUNT (UINT64_C(1) << 36)
+#define weir_word_launching(w) ((uint32_t)((w) >> 52))
+#define weir_word_count(w) ((uint32_t)((w) >> 36 & 0xffff))
+#define weir_word_time(w) ((w) & (WEIR_COUNT - 1))
+
+/* A mark is an event behind a batch of launches. */
+struct weir_mark {
+	CUevent begin, end;
+	uint64_t ns; /* predicted */
+	struct weir_function *function; /* the only one of the batch, else NULL */
+	uint32_t count;
+	unsigned char from; /* enum weir_from */
+};
+
+enum weir_from { WEIR_FROM_NOWHERE, WEIR_FROM_BEGIN, WEIR_FROM_MARK }; /* what the batch's time is measured from */
+
+struct weir_stream {
+	uint64_t word;
+	struct weir_function *only; /* of the open batch */
+	CUstream handle;
+	CUcontext ctx;
+	uintptr_t thread; /* whose per-thread default stream it is, 0: none's */
+	bool gone;        /* destroyed: only its marks are left */
+	bool free;        /* atomic, as gone: to be used again */
+	pthread_mutex_t lock; /* of what follows */
+	struct weir_mark marks[WEIR_MARKS];
+	uint32_t head, tail; /* marks[tail..head) are not seen complete */
+	unsigned char from;  /* for the open batch */
+	bool stale;          /* the open batch was open when the watcher last looked */
+	struct weir_stream *next;
+};
 
 struct weir_ticket {
 	struct weir_stream *stream;
 	struct weir_function *function;
-	int sample; /* index of the mark that measures this launch alone, -1: none */
+	bool sample;
 };
 
 bool weir_enter(struct weir_ticket *t, uintptr_t key, uint64_t size, CUstream stream, int per_thread);
 bool weir_enter_copy(struct weir_ticket *t, uint64_t bytes, CUstream stream, int per_thread);
 void weir_leave(struct weir_ticket *t, CUresult result);
-bool weir_gate_wait(struct weir_header *page);
+bool weir_gate_open(struct weir_header *h);
+void weir_gate_wait(struct weir_header *h);
+
+struct weir_stream *weir_stream_of(CUstream stream, int per_thread);
+struct weir_stream *weir_streams_first(void);
+void weir_stream_gone(CUstream stream);
+void weir_context_gone(CUcontext ctx);
+void weir_context_made(CUresult r);
+
+struct weir_function *weir_function_of(uintptr_t key, uint64_t size);
+void weir_function_measured(struct weir_function *f, uint64_t ns);
+void weir_functions_distrust(void);
+
+bool weir_close_batch(struct weir_stream *s, bool by_watcher);
+void weir_reap(struct weir_stream *s);
+void weir_forget_marks(struct weir_stream *s);
+bool weir_make_room(struct weir_stream *s, uint64_t ns);
+void weir_begin_batch(struct weir_stream *s, bool measure);
+
 bool weir_capturing(CUstream stream, int per_thread);
 int weir_relax(void);
 void weir_unrelax(int mode);
@@ -178,10 +256,12 @@ uint64_t weir_bytes_3d_peer(const CUDA_MEMCPY3D_PEER *c);
 uint64_t weir_bytes_3d_ops(size_t n, const CUDA_MEMCPY3D_BATCH_OP *ops);
 uint64_t weir_bytes_sum(const size_t *sizes, size_t n);
 
+uint64_t weir_bound(struct weir_header *h);
+void weir_futex_wait(uint32_t *word, uint32_t value, uint64_t ns);
+void weir_futex_wake(uint32_t *word);
 void weir_watcher_start(void);
 void weir_watcher_wake(void);
 void weir_streams_reset(void);
-void weir_functions_reset(void);
 void weir_capture_reset(void);
 
 #endif

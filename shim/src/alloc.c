@@ -1,0 +1,292 @@
+/*
+ * Calls that take device memory at once and give it back at once: linear, pitched, managed, arrays,
+ * memory of other processes and of other interfaces.
+ *
+ * All follow one order. Taking: count, call the driver, note the size, or take the count back. Giving
+ * back: forget the size, call the driver, take the count back; forgetting first, because the driver may
+ * hand the same address to another thread at once.
+ */
+#include "weir.h"
+
+#define DRIVER_OR_RETURN(symbol) \
+	weir_fn_##symbol real = (weir_fn_##symbol)weir_real(call); \
+	if (!real) \
+		return weir_missing()
+
+/* take counts bytes, after giving the pools a chance to return what they keep unused. */
+static bool take(uint64_t bytes)
+{
+	if (weir_reserve(bytes))
+		return true;
+	if (!weir_pools_slack())
+		return false;
+	weir_pools_refresh(true);
+	return weir_reserve(bytes);
+}
+
+/* settle ends an allocation of n counted bytes that has key as its handle. */
+static CUresult settle(CUresult r, enum weir_kind kind, uint64_t key, uint64_t n)
+{
+	if (r != CUDA_SUCCESS || !weir_sizes_put(kind, key, n, NULL))
+		weir_release(n); /* without a note it could never be given back */
+	return r;
+}
+
+static uint64_t times(uint64_t a, uint64_t b)
+{
+	uint64_t r;
+	return __builtin_mul_overflow(a, b, &r) ? UINT64_MAX : r;
+}
+
+CUresult weir_on_mem_alloc(enum weir_call call, CUdeviceptr *dptr, size_t bytesize)
+{
+	DRIVER_OR_RETURN(cuMemAlloc_v2);
+	if (!weir_ready() || !dptr)
+		return real(dptr, bytesize);
+	if (!take(bytesize))
+		return weir_deny();
+	CUresult r = real(dptr, bytesize);
+	return settle(r, WEIR_KIND_POINTER, r ? 0 : *dptr, bytesize);
+}
+
+CUresult weir_on_mem_alloc_v1(enum weir_call call, CUdeviceptr_v1 *dptr, unsigned int bytesize)
+{
+	DRIVER_OR_RETURN(cuMemAlloc);
+	if (!weir_ready() || !dptr)
+		return real(dptr, bytesize);
+	if (!take(bytesize))
+		return weir_deny();
+	CUresult r = real(dptr, bytesize);
+	return settle(r, WEIR_KIND_POINTER, r ? 0 : *dptr, bytesize);
+}
+
+CUresult weir_on_mem_alloc_managed(enum weir_call call, CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
+{
+	DRIVER_OR_RETURN(cuMemAllocManaged);
+	if (!weir_ready() || !dptr)
+		return real(dptr, bytesize, flags);
+	if (!take(bytesize))
+		return weir_deny();
+	CUresult r = real(dptr, bytesize, flags);
+	return settle(r, WEIR_KIND_POINTER, r ? 0 : *dptr, bytesize);
+}
+
+static CUresult give(enum weir_call call, enum weir_kind kind, uint64_t key)
+{
+	typedef CUresult (*free_fn)(uint64_t); /* all of these take one handle of the machine's word size */
+	free_fn real = (free_fn)weir_real(call);
+	uint64_t n;
+	if (!real)
+		return weir_missing();
+	if (!weir_ready() || !weir_sizes_take(kind, key, &n, NULL))
+		return real(key);
+	CUresult r = real(key);
+	if (r == CUDA_SUCCESS)
+		weir_release(n);
+	else if (!weir_sizes_put(kind, key, n, NULL))
+		weir_release(n);
+	return r;
+}
+
+CUresult weir_pool_free(CUresult (*real)(uint64_t, CUstream), CUdeviceptr dptr, CUstream stream);
+bool weir_pool_owns(CUdeviceptr dptr);
+CUresult weir_pool_free_now(weir_fn_cuMemFree_v2 real, CUdeviceptr dptr);
+
+CUresult weir_on_mem_free(enum weir_call call, CUdeviceptr dptr)
+{
+	if (weir_ready() && weir_pool_owns(dptr)) {
+		DRIVER_OR_RETURN(cuMemFree_v2);
+		return weir_pool_free_now(real, dptr);
+	}
+	return give(call, WEIR_KIND_POINTER, dptr);
+}
+
+CUresult weir_on_mem_free_v1(enum weir_call call, CUdeviceptr_v1 dptr)
+{
+	return give(call, WEIR_KIND_POINTER, dptr);
+}
+
+/* The pitch is the driver's choice. It is counted as if rows were 512 bytes apart, as on all devices so
+ * far, and corrected afterwards; if the true size does not fit, the memory is given back. */
+static CUresult pitched(CUresult r, uint64_t counted, uint64_t actual, CUdeviceptr at)
+{
+	if (r != CUDA_SUCCESS)
+		return settle(r, WEIR_KIND_POINTER, 0, counted);
+	if (actual > counted && !take(actual - counted)) {
+		weir_fn_cuMemFree_v2 undo = WEIR_DRIVER(cuMemFree_v2);
+		if (undo)
+			undo(at);
+		weir_release(counted);
+		return weir_deny();
+	}
+	if (actual < counted)
+		weir_release(counted - actual);
+	return settle(r, WEIR_KIND_POINTER, at, actual);
+}
+
+static uint64_t padded(uint64_t width)
+{
+	return width > UINT64_MAX - 511 ? width : (width + 511) / 512 * 512;
+}
+
+CUresult weir_on_mem_alloc_pitch(enum weir_call call, CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
+				 unsigned int ElementSizeBytes)
+{
+	DRIVER_OR_RETURN(cuMemAllocPitch_v2);
+	if (!weir_ready() || !dptr || !pPitch)
+		return real(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+	uint64_t n = times(padded(WidthInBytes), Height);
+	if (!take(n))
+		return weir_deny();
+	CUresult r = real(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+	return pitched(r, n, r ? 0 : times(*pPitch, Height), r ? 0 : *dptr);
+}
+
+CUresult weir_on_mem_alloc_pitch_v1(enum weir_call call, CUdeviceptr_v1 *dptr, unsigned int *pPitch, unsigned int WidthInBytes,
+				    unsigned int Height, unsigned int ElementSizeBytes)
+{
+	DRIVER_OR_RETURN(cuMemAllocPitch);
+	if (!weir_ready() || !dptr || !pPitch)
+		return real(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+	uint64_t n = times(padded(WidthInBytes), Height);
+	if (!take(n))
+		return weir_deny();
+	CUresult r = real(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+	return pitched(r, n, r ? 0 : times(*pPitch, Height), r ? 0 : *dptr);
+}
+
+/* element_bytes is the size of one element of an array. Formats that hold several channels in one word
+ * or block are counted by what a block takes per element, rounded up. */
+static uint64_t element_bytes(int format, unsigned channels)
+{
+	if (channels == 0)
+		channels = 1;
+	switch (format) {
+	case 0x01: case 0x08: case 0xc0: case 0xc6: /* 8 bits */
+		return channels;
+	case 0x02: case 0x09: case 0x10: case 0xc3: case 0xc9: /* 16 bits, half */
+		return 2 * (uint64_t)channels;
+	case 0x03: case 0x0a: case 0x20: /* 32 bits, float */
+		return 4 * (uint64_t)channels;
+	case 0xc1: case 0xc7: /* 8 x 2 */
+	case 0xb0: /* NV12: 1.5 bytes an element */
+		return 2;
+	case 0xc2: case 0xc8: case 0xc4: case 0xca: case 0x50: /* 8 x 4, 16 x 2, 10-10-10-2 */
+		return 4;
+	case 0xc5: case 0xcb: /* 16 x 4 */
+		return 8;
+	default:
+		return format >= 0x91 && format <= 0x9e ? 1 : 8; /* block compressed: 1; planar video: at most 8 */
+	}
+}
+
+static uint64_t array_bytes(uint64_t w, uint64_t h, uint64_t d, int format, unsigned channels, unsigned flags)
+{
+	if (flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
+		return 0; /* backed by cuMemCreate memory, which is counted there */
+	return times(times(times(w, h ? h : 1), d ? d : 1), element_bytes(format, channels));
+}
+
+#define COUNTED_CREATE(symbol, n, ...) \
+	DRIVER_OR_RETURN(symbol); \
+	if (!weir_ready() || !pHandle) \
+		return real(__VA_ARGS__); \
+	uint64_t bytes = n; \
+	if (!take(bytes)) \
+		return weir_deny(); \
+	CUresult r = real(__VA_ARGS__)
+
+CUresult weir_on_array_create(enum weir_call call, CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *a)
+{
+	COUNTED_CREATE(cuArrayCreate_v2, a ? array_bytes(a->Width, a->Height, 0, a->Format, a->NumChannels, 0) : 0, pHandle, a);
+	return settle(r, WEIR_KIND_ARRAY, r ? 0 : (uintptr_t)*pHandle, bytes);
+}
+
+CUresult weir_on_array_create_v1(enum weir_call call, CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR_v1 *a)
+{
+	COUNTED_CREATE(cuArrayCreate, a ? array_bytes(a->Width, a->Height, 0, a->Format, a->NumChannels, 0) : 0, pHandle, a);
+	return settle(r, WEIR_KIND_ARRAY, r ? 0 : (uintptr_t)*pHandle, bytes);
+}
+
+CUresult weir_on_array_3d_create(enum weir_call call, CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *a)
+{
+	COUNTED_CREATE(cuArray3DCreate_v2, a ? array_bytes(a->Width, a->Height, a->Depth, a->Format, a->NumChannels, a->Flags) : 0,
+		       pHandle, a);
+	return settle(r, WEIR_KIND_ARRAY, r ? 0 : (uintptr_t)*pHandle, bytes);
+}
+
+CUresult weir_on_array_3d_create_v1(enum weir_call call, CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR_v1 *a)
+{
+	COUNTED_CREATE(cuArray3DCreate, a ? array_bytes(a->Width, a->Height, a->Depth, a->Format, a->NumChannels, a->Flags) : 0,
+		       pHandle, a);
+	return settle(r, WEIR_KIND_ARRAY, r ? 0 : (uintptr_t)*pHandle, bytes);
+}
+
+CUresult weir_on_array_destroy(enum weir_call call, CUarray hArray)
+{
+	return give(call, WEIR_KIND_ARRAY, (uintptr_t)hArray);
+}
+
+/* Each level halves width and height, and depth unless it counts layers or faces. */
+static uint64_t mipmap_bytes(const CUDA_ARRAY3D_DESCRIPTOR *a, unsigned levels)
+{
+	uint64_t w = a->Width, h = a->Height, d = a->Depth, total = 0;
+	bool layered = a->Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
+	for (unsigned i = 0; i < levels && i < 64; i++) {
+		uint64_t n = array_bytes(w, h, d, a->Format, a->NumChannels, a->Flags);
+		total = total + n < total ? UINT64_MAX : total + n;
+		w = w > 1 ? w / 2 : w;
+		h = h > 1 ? h / 2 : h;
+		if (!layered)
+			d = d > 1 ? d / 2 : d;
+	}
+	return total;
+}
+
+CUresult weir_on_mipmap_create(enum weir_call call, CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *a, unsigned int levels)
+{
+	COUNTED_CREATE(cuMipmappedArrayCreate, a ? mipmap_bytes(a, levels) : 0, pHandle, a, levels);
+	return settle(r, WEIR_KIND_MIPMAP, r ? 0 : (uintptr_t)*pHandle, bytes);
+}
+
+CUresult weir_on_mipmap_destroy(enum weir_call call, CUmipmappedArray hMipmappedArray)
+{
+	return give(call, WEIR_KIND_MIPMAP, (uintptr_t)hMipmappedArray);
+}
+
+/* The size of another process's memory is known only once it is open. */
+CUresult weir_on_ipc_open(enum weir_call call, CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)
+{
+	DRIVER_OR_RETURN(cuIpcOpenMemHandle_v2);
+	CUresult r = real(pdptr, handle, Flags);
+	if (r != CUDA_SUCCESS || !pdptr || !weir_ready())
+		return r;
+	weir_fn_cuMemGetAddressRange_v2 range = WEIR_DRIVER(cuMemGetAddressRange_v2);
+	weir_fn_cuIpcCloseMemHandle undo = WEIR_DRIVER(cuIpcCloseMemHandle);
+	CUdeviceptr base;
+	size_t n = 0;
+	if (!range || range(&base, &n, *pdptr) != CUDA_SUCCESS)
+		return r;
+	if (!take(n)) {
+		if (undo)
+			undo(*pdptr);
+		return weir_deny();
+	}
+	return settle(r, WEIR_KIND_IPC, *pdptr, n);
+}
+
+CUresult weir_on_ipc_close(enum weir_call call, CUdeviceptr dptr)
+{
+	return give(call, WEIR_KIND_IPC, dptr);
+}
+
+CUresult weir_on_external_import(enum weir_call call, CUexternalMemory *pHandle, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *d)
+{
+	COUNTED_CREATE(cuImportExternalMemory, d ? d->size : 0, pHandle, d);
+	return settle(r, WEIR_KIND_EXTERNAL, r ? 0 : (uintptr_t)*pHandle, bytes);
+}
+
+CUresult weir_on_external_destroy(enum weir_call call, CUexternalMemory extMem)
+{
+	return give(call, WEIR_KIND_EXTERNAL, (uintptr_t)extMem);
+}

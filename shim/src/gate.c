@@ -1,0 +1,193 @@
+/*
+ * The gate: every launch passes here.
+ *
+ * The agent opens and closes a word on the shared page. A thread first says that it is launching, then
+ * looks at the word again; the watcher, when the gate closes, first sees the word, then looks who is
+ * launching. So after a close either the thread turns back or the watcher waits for its launch.
+ */
+#include "weir.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WAIT_NS 100000000u
+#define ROUNDS 16 /* how often a launch of unknown length waits for the one before it */
+
+void weir_futex_wait(uint32_t *word, uint32_t value, uint64_t ns)
+{
+	struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+	syscall(SYS_futex, word, FUTEX_WAIT, value, &t, NULL, 0);
+}
+
+void weir_futex_wake(uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE, 0x7fffffff, NULL, NULL, 0);
+}
+
+/* bound is the predicted time that may be in flight. */
+uint64_t weir_bound(struct weir_header *h)
+{
+	uint64_t ns = weir_peek(&h->inflight_bound_ns);
+	return weir_likely(ns) ? ns : 2000000u;
+}
+
+static inline bool open_at(uint32_t gate)
+{
+	return (gate & 1) && gate != weir_peek(&weir.expired);
+}
+
+/* weir_gate_open tells whether a launch may pass: also when there is no agent left to open the gate. */
+bool weir_gate_open(struct weir_header *h)
+{
+	return open_at(weir_get(&h->gate)) || weir_get(&weir.agent_gone) || weir_get(&weir.stopping);
+}
+
+/* weir_gate_wait returns once the gate is open. The agent is told once for each time that the process
+ * begins to wait or the gate's value changes. */
+void weir_gate_wait(struct weir_header *h)
+{
+	struct weir_slot *slot = weir_slot();
+	uint32_t told = 0;
+	bool first = weir_add(&slot->waiting, 1) == 1;
+	for (;;) {
+		uint32_t gate = weir_get(&h->gate);
+		if (weir_gate_open(h))
+			break;
+		if (first || (told && told != gate + 1)) {
+			weir_add(&slot->want_seq, 1);
+			weir_send(WEIR_MSG_WANT, gate);
+			first = false;
+		}
+		told = gate + 1;
+		weir_futex_wait(&h->gate, gate, WAIT_NS);
+		if (weir_page() != h)
+			break; /* an agent that came back gave another page */
+	}
+	weir_sub(&slot->waiting, 1);
+}
+
+/* opened tells the agent of the first launch of a batch at once: it goes by these numbers to see whether
+ * the process has work. */
+static void opened(uint64_t ns)
+{
+	struct weir_slot *slot = weir_slot();
+	__atomic_fetch_add(&slot->launches, 1, __ATOMIC_RELAXED);
+	weir_set(&slot->inflight_ns, weir_get(&weir.inflight_ns) + ns);
+}
+
+/* unknown_running tells whether f has not been measured yet and is running: its time could be anything. */
+static bool unknown_running(struct weir_function *f)
+{
+	return weir_peek(&f->samples) == 0 && weir_peek(&f->running);
+}
+
+/* try_slow does what a launch needs beyond the fast path; false: look again. The stream's lock is held. */
+static bool try_slow(struct weir_ticket *t, struct weir_stream *s, struct weir_function *f, struct weir_header *h,
+		     int round)
+{
+	uint64_t guess = weir_peek(&f->guess), w = weir_get(&s->word);
+	uint64_t quantum = weir_bound(h) / 8 / WEIR_UNIT_NS;
+	bool sample = weir_peek(&f->samples) < WEIR_SAMPLES;
+	bool over = weir_word_time(w) + guess > quantum || weir_word_count(w) >= WEIR_BATCH;
+	bool marked = true;
+	if (over || sample)
+		marked = weir_close_batch(s, false);
+	if (marked && weir_make_room(s, round < ROUNDS && unknown_running(f) ? UINT64_MAX / 4 : guess * WEIR_UNIT_NS))
+		return false;
+	w = weir_get(&s->word);
+	if (weir_word_count(w) == 0)
+		weir_begin_batch(s, sample);
+	w = __atomic_fetch_add(&s->word, WEIR_LAUNCHING + (weir_word_count(w) < UINT16_MAX / 2 ? WEIR_COUNT + guess : 0), __ATOMIC_SEQ_CST);
+	if (!weir_gate_open(h)) {
+		weir_sub(&s->word, WEIR_LAUNCHING); /* its share of the batch stays: harmless, and safe from a close in between */
+		return false;
+	}
+	bool alone = weir_word_count(w) == 0;
+	__atomic_store_n(&s->only, alone ? f : NULL, __ATOMIC_RELAXED);
+	if (alone)
+		opened(guess * WEIR_UNIT_NS);
+	t->sample = sample && alone;
+	if (weir_peek(&f->samples) == 0)
+		__atomic_store_n(&f->running, 1, __ATOMIC_RELAXED);
+	return true;
+}
+
+static __attribute__((noinline)) void enter_slow(struct weir_ticket *t, struct weir_stream *s, struct weir_function *f)
+{
+	for (int round = 0;; round++) {
+		struct weir_header *h = weir_page();
+		if (!weir_gate_open(h))
+			weir_gate_wait(h);
+		pthread_mutex_lock(&s->lock);
+		bool through = try_slow(t, s, f, h, round);
+		pthread_mutex_unlock(&s->lock);
+		if (through)
+			break;
+	}
+	if (weir_unlikely(weir_get(&weir.asleep)))
+		weir_watcher_wake();
+}
+
+/* weir_enter waits until the launch may go to the device; false: it is not metered, and weir_leave is not
+ * to be called. Key and size name what is launched, for the prediction of its time. */
+bool weir_enter(struct weir_ticket *t, uintptr_t key, uint64_t size, CUstream stream, int per_thread)
+{
+	if (weir_unlikely(!weir_ready()) || weir_unlikely(weir_peek(&weir.stopping)))
+		return false;
+	if (weir_unlikely(weir_peek(&weir.captures)) && weir_capturing(stream, per_thread))
+		return false;
+	struct weir_header *h = weir_page();
+	struct weir_stream *s = weir_stream_of(stream, per_thread);
+	if (weir_unlikely(!s)) {
+		if (!weir_gate_open(h))
+			weir_gate_wait(h);
+		return false;
+	}
+	struct weir_function *f = weir_function_of(key, size);
+	t->stream = s;
+	t->function = f;
+	t->sample = false;
+	uint32_t gate = weir_get(&h->gate);
+	uint64_t w = weir_peek(&s->word), guess = weir_peek(&f->guess), n = weir_word_count(w);
+	if (weir_likely(open_at(gate) && n - 1 < WEIR_BATCH - 1 && weir_peek(&f->samples) == WEIR_SAMPLES &&
+			weir_word_time(w) + guess <= weir_bound(h) / (8 * WEIR_UNIT_NS))) {
+		__atomic_fetch_add(&s->word, WEIR_LAUNCHING + WEIR_COUNT + guess, __ATOMIC_SEQ_CST);
+		if (weir_likely(weir_get(&h->gate) == gate)) {
+			if (__atomic_load_n(&s->only, __ATOMIC_RELAXED) != f)
+				__atomic_store_n(&s->only, NULL, __ATOMIC_RELAXED);
+			return true;
+		}
+		weir_sub(&s->word, WEIR_LAUNCHING);
+	}
+	enter_slow(t, s, f);
+	return true;
+}
+
+/* Copies are told apart by their size alone. A copy's first prediction is right for most buses within a
+ * factor of two, and corrected like any other. */
+bool weir_enter_copy(struct weir_ticket *t, uint64_t bytes, CUstream stream, int per_thread)
+{
+	static char key; /* an address that no function has */
+	if (weir_likely(bytes < WEIR_LARGE_COPY) || !weir_enter(t, (uintptr_t)&key, bytes, stream, per_thread))
+		return false;
+	__atomic_fetch_add(&weir_slot()->copies_bytes, bytes, __ATOMIC_RELAXED);
+	return true;
+}
+
+/* weir_leave ends what weir_enter began. */
+void weir_leave(struct weir_ticket *t, CUresult result)
+{
+	struct weir_stream *s = t->stream;
+	weir_sub(&s->word, WEIR_LAUNCHING);
+	if (weir_likely(!t->sample))
+		return;
+	pthread_mutex_lock(&s->lock);
+	if (result != CUDA_SUCCESS) {
+		__atomic_store_n(&t->function->running, 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&s->only, NULL, __ATOMIC_RELAXED);
+	}
+	weir_close_batch(s, false);
+	pthread_mutex_unlock(&s->lock);
+}

@@ -1,0 +1,355 @@
+/*
+ * Stream-ordered memory. A pool takes memory from the device in its own portions and keeps what is freed
+ * for a while, so what counts is what the pool has reserved, not what the program uses of it.
+ *
+ * For each pool: used is what the program has of it, charged is what is counted in the ledger, and
+ * charged >= max(used, reserved by the driver) after every allocation. What lies between them (slack)
+ * serves later allocations and goes back as the driver's figure falls.
+ */
+#include "weir.h"
+
+#include <stdlib.h>
+
+#define POOLS 256
+
+struct pool {
+	CUmemoryPool handle;
+	uint64_t used, charged;
+	bool counted; /* false: in host memory */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct pool pools[POOLS];
+static int count;
+
+CUresult weir_pool_free_now(weir_fn_cuMemFree_v2 real, CUdeviceptr dptr);
+bool weir_pool_owns(CUdeviceptr dptr);
+
+static bool on_host(int location)
+{
+	return location == CU_MEM_LOCATION_TYPE_HOST || location == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
+	       location == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+}
+
+static bool pool_on_host(CUmemoryPool pool)
+{
+	enum { LOCATION_TYPE = 12 };
+	weir_fn_cuMemPoolGetAttribute get = WEIR_DRIVER(cuMemPoolGetAttribute);
+	int type = 0;
+	return get && get(pool, (CUmemPool_attribute)LOCATION_TYPE, &type) == CUDA_SUCCESS && on_host(type);
+}
+
+static bool driver_reserved(CUmemoryPool pool, uint64_t *bytes)
+{
+	weir_fn_cuMemPoolGetAttribute get = WEIR_DRIVER(cuMemPoolGetAttribute);
+	*bytes = 0;
+	return get && get(pool, (CUmemPool_attribute)CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, bytes) == CUDA_SUCCESS;
+}
+
+/* find gives the pool's record, a new one if it has none; NULL: there is no room. The lock is held. */
+static struct pool *find(CUmemoryPool handle, bool counted)
+{
+	for (int i = 0; i < count; i++)
+		if (pools[i].handle == handle)
+			return &pools[i];
+	for (int i = 0; i < count; i++)
+		if (!pools[i].handle && !pools[i].charged) { /* destroyed and empty */
+			pools[i] = (struct pool){.handle = handle, .counted = counted};
+			return &pools[i];
+		}
+	if (count == POOLS)
+		return NULL;
+	pools[count] = (struct pool){.handle = handle, .counted = counted};
+	return &pools[count++];
+}
+
+static struct pool *pool_of(CUmemoryPool handle)
+{
+	pthread_mutex_lock(&lock);
+	struct pool *known = NULL;
+	for (int i = 0; i < count && !known; i++)
+		if (pools[i].handle == handle)
+			known = &pools[i];
+	pthread_mutex_unlock(&lock);
+	if (known)
+		return known;
+	bool host = pool_on_host(handle);
+	pthread_mutex_lock(&lock);
+	known = find(handle, !host);
+	pthread_mutex_unlock(&lock);
+	return known;
+}
+
+/* claim takes n from the pool's slack and counts what is missing. */
+static bool claim(struct pool *p, uint64_t n)
+{
+	pthread_mutex_lock(&lock);
+	uint64_t slack = p->charged - p->used, from = n < slack ? n : slack;
+	p->used += from;
+	pthread_mutex_unlock(&lock);
+	bool ok = from == n || weir_reserve(n - from);
+	pthread_mutex_lock(&lock);
+	if (ok) {
+		p->used += n - from;
+		p->charged += n - from;
+	} else {
+		p->used -= from;
+	}
+	pthread_mutex_unlock(&lock);
+	return ok;
+}
+
+/* settle brings charged to max(used, reserved); false: the driver has reserved more than the cap allows. */
+static bool settle(struct pool *p)
+{
+	uint64_t reserved;
+	if (!p->handle) /* destroyed: nothing is kept beyond what is in use */
+		return true;
+	driver_reserved(p->handle, &reserved);
+	pthread_mutex_lock(&lock);
+	uint64_t want = reserved > p->used ? reserved : p->used;
+	uint64_t over = p->charged > want ? p->charged - want : 0, under = want > p->charged ? want - p->charged : 0;
+	p->charged -= over;
+	pthread_mutex_unlock(&lock);
+	if (over)
+		weir_release(over);
+	if (!under)
+		return true;
+	if (!weir_reserve(under))
+		return false;
+	pthread_mutex_lock(&lock);
+	p->charged += under;
+	pthread_mutex_unlock(&lock);
+	return true;
+}
+
+static void unclaim(struct pool *p, uint64_t n)
+{
+	pthread_mutex_lock(&lock);
+	p->used -= n;
+	bool destroyed = !p->handle;
+	if (destroyed)
+		p->charged -= n;
+	pthread_mutex_unlock(&lock);
+	if (destroyed)
+		weir_release(n);
+}
+
+/* weir_pools_slack tells whether a pool holds more than the program uses. */
+bool weir_pools_slack(void)
+{
+	bool slack = false;
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < count; i++)
+		slack |= pools[i].charged > pools[i].used;
+	pthread_mutex_unlock(&lock);
+	return slack;
+}
+
+/* weir_pools_refresh counts anew what the driver keeps; with trim it is asked to keep nothing unused. */
+void weir_pools_refresh(bool trim)
+{
+	weir_fn_cuMemPoolTrimTo trim_to = WEIR_DRIVER(cuMemPoolTrimTo);
+	for (int i = 0;; i++) {
+		pthread_mutex_lock(&lock);
+		bool more = i < count, slack = more && pools[i].charged > pools[i].used;
+		pthread_mutex_unlock(&lock);
+		if (!more)
+			return;
+		if (!slack)
+			continue;
+		if (trim && trim_to)
+			trim_to(pools[i].handle, 0);
+		settle(&pools[i]);
+	}
+}
+
+void weir_pools_reset(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	count = 0;
+}
+
+struct request {
+	struct pool *pool; /* NULL: not counted */
+	uint64_t bytes;
+};
+
+/* begin counts bytes for an allocation from the pool. */
+static bool begin(struct request *q, CUmemoryPool handle, uint64_t bytes)
+{
+	q->pool = handle ? pool_of(handle) : NULL;
+	q->bytes = bytes;
+	if (q->pool && !q->pool->counted)
+		q->pool = NULL;
+	if (!q->pool)
+		return !handle || pool_on_host(handle) || weir_reserve(bytes); /* no room for a record: count it as such */
+	if (bytes > weir_cap())
+		return false;
+	if (claim(q->pool, bytes))
+		return true;
+	weir_pools_refresh(true);
+	return claim(q->pool, bytes);
+}
+
+static CUresult finish(struct request *q, CUresult r, CUdeviceptr *dptr, CUstream stream)
+{
+	if (!q->pool)
+		return r;
+	if (r == CUDA_SUCCESS && weir_sizes_put(WEIR_KIND_POOLED, *dptr, q->bytes, q->pool)) {
+		if (settle(q->pool))
+			return r;
+		weir_fn_cuMemFreeAsync undo = WEIR_DRIVER(cuMemFreeAsync);
+		weir_sizes_take(WEIR_KIND_POOLED, *dptr, NULL, NULL);
+		if (undo)
+			undo(*dptr, stream);
+		unclaim(q->pool, q->bytes);
+		weir_pools_refresh(true);
+		return weir_deny();
+	}
+	unclaim(q->pool, q->bytes);
+	settle(q->pool);
+	return r;
+}
+
+static CUmemoryPool current_pool(void)
+{
+	weir_fn_cuCtxGetDevice device = WEIR_DRIVER(cuCtxGetDevice);
+	weir_fn_cuDeviceGetMemPool pool = WEIR_DRIVER(cuDeviceGetMemPool);
+	CUdevice d;
+	CUmemoryPool p = NULL;
+	if (device && pool && device(&d) == CUDA_SUCCESS)
+		pool(&p, d);
+	return p;
+}
+
+CUresult weir_on_mem_alloc_async(enum weir_call call, CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
+{
+	weir_fn_cuMemAllocAsync real = (weir_fn_cuMemAllocAsync)weir_real(call);
+	if (!real)
+		return weir_missing();
+	if (!weir_ready() || !dptr)
+		return real(dptr, bytesize, hStream);
+	if (weir_capturing(hStream, call == WEIR_cuMemAllocAsync_ptsz)) {
+		weir_graphs_captured_alloc();
+		return real(dptr, bytesize, hStream);
+	}
+	struct request q;
+	if (!begin(&q, current_pool(), bytesize))
+		return weir_deny();
+	return finish(&q, real(dptr, bytesize, hStream), dptr, hStream);
+}
+
+CUresult weir_on_mem_alloc_from_pool_async(enum weir_call call, CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
+					   CUstream hStream)
+{
+	weir_fn_cuMemAllocFromPoolAsync real = (weir_fn_cuMemAllocFromPoolAsync)weir_real(call);
+	if (!real)
+		return weir_missing();
+	if (!weir_ready() || !dptr)
+		return real(dptr, bytesize, pool, hStream);
+	if (weir_capturing(hStream, call == WEIR_cuMemAllocFromPoolAsync_ptsz)) {
+		weir_graphs_captured_alloc();
+		return real(dptr, bytesize, pool, hStream);
+	}
+	struct request q;
+	if (!begin(&q, pool, bytesize))
+		return weir_deny();
+	return finish(&q, real(dptr, bytesize, pool, hStream), dptr, hStream);
+}
+
+CUresult weir_on_mem_free_async(enum weir_call call, CUdeviceptr dptr, CUstream hStream)
+{
+	weir_fn_cuMemFreeAsync real = (weir_fn_cuMemFreeAsync)weir_real(call);
+	uint64_t n;
+	void *pool = NULL;
+	if (!real)
+		return weir_missing();
+	if (!weir_ready())
+		return real(dptr, hStream);
+	enum weir_kind kind = WEIR_KIND_POOLED;
+	if (!weir_sizes_take(kind, dptr, &n, &pool)) {
+		kind = WEIR_KIND_POINTER; /* memory of cuMemAlloc may be freed in stream order too */
+		if (!weir_sizes_take(kind, dptr, &n, NULL))
+			return real(dptr, hStream);
+	}
+	CUresult r = real(dptr, hStream);
+	if (r != CUDA_SUCCESS)
+		weir_sizes_put(kind, dptr, n, pool);
+	else if (pool)
+		unclaim(pool, n);
+	else
+		weir_release(n);
+	return r;
+}
+
+bool weir_pool_owns(CUdeviceptr dptr)
+{
+	return weir_sizes_get(WEIR_KIND_POOLED, dptr, NULL, NULL);
+}
+
+/* weir_pool_free_now is cuMemFree of memory from a pool. */
+CUresult weir_pool_free_now(weir_fn_cuMemFree_v2 real, CUdeviceptr dptr)
+{
+	uint64_t n;
+	void *pool;
+	if (!weir_sizes_take(WEIR_KIND_POOLED, dptr, &n, &pool))
+		return real(dptr);
+	CUresult r = real(dptr);
+	if (r != CUDA_SUCCESS) {
+		weir_sizes_put(WEIR_KIND_POOLED, dptr, n, pool);
+		return r;
+	}
+	unclaim(pool, n);
+	settle(pool);
+	return r;
+}
+
+CUresult weir_on_mem_pool_create(enum weir_call call, CUmemoryPool *pool, const CUmemPoolProps *poolProps)
+{
+	weir_fn_cuMemPoolCreate real = (weir_fn_cuMemPoolCreate)weir_real(call);
+	if (!real)
+		return weir_missing();
+	CUresult r = real(pool, poolProps);
+	if (r != CUDA_SUCCESS || !weir_ready())
+		return r;
+	pthread_mutex_lock(&lock);
+	find(*pool, !on_host(poolProps->location.type));
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
+/* A destroyed pool gives its memory back when its last allocation is freed, so its record stays with what
+ * is in use; the record of an empty one is used again. */
+CUresult weir_on_mem_pool_destroy(enum weir_call call, CUmemoryPool pool)
+{
+	weir_fn_cuMemPoolDestroy real = (weir_fn_cuMemPoolDestroy)weir_real(call);
+	if (!real)
+		return weir_missing();
+	uint64_t back = 0;
+	if (weir_ready()) {
+		pthread_mutex_lock(&lock);
+		for (int i = 0; i < count; i++)
+			if (pools[i].handle == pool) {
+				back = pools[i].charged - pools[i].used;
+				pools[i].charged -= back;
+				pools[i].handle = NULL;
+			}
+		pthread_mutex_unlock(&lock);
+	}
+	CUresult r = real(pool);
+	if (back)
+		weir_release(back);
+	return r;
+}
+
+CUresult weir_on_mem_pool_trim_to(enum weir_call call, CUmemoryPool pool, size_t keep)
+{
+	weir_fn_cuMemPoolTrimTo real = (weir_fn_cuMemPoolTrimTo)weir_real(call);
+	if (!real)
+		return weir_missing();
+	CUresult r = real(pool, keep);
+	if (r == CUDA_SUCCESS && weir_ready())
+		weir_pools_refresh(false);
+	return r;
+}

@@ -1,0 +1,138 @@
+/*
+ * How large each thing is that the program holds: a hash table from handles to bytes, with a lock for
+ * each of 64 parts. Frees ask it; launches do not.
+ */
+#include "weir.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PARTS 64
+
+struct item {
+	uint64_t key, size;
+	void *with;
+	uint32_t kind; /* 0: free */
+};
+
+static struct part {
+	pthread_mutex_t lock;
+	struct item *items;
+	size_t room, count; /* room is a power of two */
+} parts[PARTS];
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void init(void)
+{
+	for (int i = 0; i < PARTS; i++)
+		pthread_mutex_init(&parts[i].lock, NULL);
+}
+
+static uint64_t hash(uint32_t kind, uint64_t key)
+{
+	uint64_t h = (key ^ (uint64_t)kind << 56) * 0x9e3779b97f4a7c15u; /* Knuth's multiplicative hash */
+	return h ^ h >> 29;
+}
+
+static struct item *probe(struct part *p, uint32_t kind, uint64_t key)
+{
+	if (!p->room)
+		return NULL;
+	for (size_t i = (hash(kind, key) >> 8) & (p->room - 1);; i = (i + 1) & (p->room - 1)) {
+		struct item *x = &p->items[i];
+		if (!x->kind || (x->kind == kind && x->key == key))
+			return x;
+	}
+}
+
+static bool grow(struct part *p)
+{
+	struct part old = *p;
+	size_t room = old.room ? 2 * old.room : 64;
+	struct item *items = calloc(room, sizeof *items);
+	if (!items)
+		return false;
+	p->items = items;
+	p->room = room;
+	for (size_t i = 0; i < old.room; i++)
+		if (old.items[i].kind)
+			*probe(p, old.items[i].kind, old.items[i].key) = old.items[i];
+	free(old.items);
+	return true;
+}
+
+static struct part *lock_part(enum weir_kind kind, uint64_t key)
+{
+	pthread_once(&once, init);
+	struct part *p = &parts[hash(kind, key) & (PARTS - 1)];
+	pthread_mutex_lock(&p->lock);
+	return p;
+}
+
+/* weir_sizes_put notes a thing; false: there is no memory to note it in. */
+bool weir_sizes_put(enum weir_kind kind, uint64_t key, uint64_t size, void *with)
+{
+	struct part *p = lock_part(kind, key);
+	bool ok = 4 * (p->count + 1) <= 3 * p->room || grow(p);
+	if (ok) {
+		struct item *x = probe(p, kind, key);
+		p->count += x->kind == 0;
+		*x = (struct item){key, size, with, kind};
+	}
+	pthread_mutex_unlock(&p->lock);
+	return ok;
+}
+
+/* drop empties x and moves up what the gap would hide (linear probing; Knuth 6.4, algorithm R). */
+static void drop(struct part *p, struct item *x)
+{
+	size_t mask = p->room - 1, gap = (size_t)(x - p->items);
+	p->count--;
+	for (size_t i = (gap + 1) & mask; p->items[i].kind; i = (i + 1) & mask) {
+		size_t home = (hash(p->items[i].kind, p->items[i].key) >> 8) & mask;
+		if (((i - home) & mask) >= ((i - gap) & mask)) {
+			p->items[gap] = p->items[i];
+			gap = i;
+		}
+	}
+	p->items[gap].kind = 0;
+}
+
+static bool look(enum weir_kind kind, uint64_t key, uint64_t *size, void **with, bool take)
+{
+	struct part *p = lock_part(kind, key);
+	struct item *x = probe(p, kind, key);
+	bool found = x && x->kind;
+	if (found) {
+		if (size)
+			*size = x->size;
+		if (with)
+			*with = x->with;
+		if (take)
+			drop(p, x);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return found;
+}
+
+bool weir_sizes_take(enum weir_kind kind, uint64_t key, uint64_t *size, void **with)
+{
+	return look(kind, key, size, with, true);
+}
+
+bool weir_sizes_get(enum weir_kind kind, uint64_t key, uint64_t *size, void **with)
+{
+	return look(kind, key, size, with, false);
+}
+
+/* weir_sizes_reset forgets all in a child of fork; what other threads held is not freed, as they may have
+ * been changing it. */
+void weir_sizes_reset(void)
+{
+	init();
+	for (int i = 0; i < PARTS; i++) {
+		parts[i].items = NULL;
+		parts[i].room = parts[i].count = 0;
+	}
+}

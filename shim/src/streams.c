@@ -1,0 +1,131 @@
+/*
+ * The streams that the program launches on. A thread remembers the last few it used, so a launch finds
+ * its record without a lock; the list behind is never unlinked and records are used again.
+ */
+#include "weir.h"
+
+#include <stdlib.h>
+
+#define REMEMBERED 4
+
+struct memory {
+	CUstream stream;
+	CUcontext ctx;
+	struct weir_stream *record;
+	uint32_t generation;
+};
+
+/* initial-exec: reaching it takes no call, which could allocate; it is small enough for the room that the
+ * loader keeps for libraries opened late. */
+static __thread struct memory memory[REMEMBERED] __attribute__((tls_model("initial-exec")));
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct weir_stream *first;
+
+struct weir_stream *weir_streams_first(void)
+{
+	return __atomic_load_n(&first, __ATOMIC_ACQUIRE);
+}
+
+static struct weir_stream *fresh(void)
+{
+	for (struct weir_stream *s = first; s; s = s->next)
+		if (weir_get(&s->free)) {
+			s->stale = false;
+			weir_set(&s->gone, false);
+			weir_set(&s->free, false);
+			return s;
+		}
+	struct weir_stream *s = calloc(1, sizeof *s);
+	if (s)
+		pthread_mutex_init(&s->lock, NULL);
+	return s;
+}
+
+static CUcontext current(void)
+{
+	weir_fn_cuCtxGetCurrent get = WEIR_DRIVER(cuCtxGetCurrent);
+	CUcontext ctx = NULL;
+	return get && get(&ctx) == CUDA_SUCCESS ? ctx : NULL;
+}
+
+static CUcontext context_of(CUstream stream)
+{
+	weir_fn_cuStreamGetCtx get = WEIR_DRIVER(cuStreamGetCtx);
+	CUcontext ctx = NULL;
+	return get && get(stream, &ctx) == CUDA_SUCCESS && ctx ? ctx : current();
+}
+
+static struct weir_stream *find(CUstream stream, CUcontext ctx, uintptr_t thread)
+{
+	bool shared = stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+	pthread_mutex_lock(&list_lock);
+	struct weir_stream *s = first;
+	while (s && (weir_get(&s->free) || weir_get(&s->gone) || s->handle != stream || s->thread != thread || (shared && s->ctx != ctx)))
+		s = s->next;
+	if (!s && (s = fresh())) {
+		bool linked = s->handle != NULL;
+		s->handle = stream;
+		s->thread = thread;
+		s->ctx = shared ? ctx : context_of(stream);
+		if (!linked) {
+			s->next = first;
+			__atomic_store_n(&first, s, __ATOMIC_RELEASE);
+		}
+	}
+	pthread_mutex_unlock(&list_lock);
+	return s;
+}
+
+/* weir_stream_of gives the record of a stream as a launch names it; NULL: there is no memory for one. */
+struct weir_stream *weir_stream_of(CUstream stream, int per_thread)
+{
+	CUcontext ctx = NULL;
+	if (!stream)
+		stream = per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+	if (stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)
+		ctx = current();
+	struct memory *m = &memory[((uintptr_t)stream >> 4 ^ (uintptr_t)stream >> 10 ^ (uintptr_t)stream) % REMEMBERED];
+	uint32_t generation = weir_peek(&weir.streams_generation);
+	if (weir_likely(m->stream == stream && m->ctx == ctx && m->record && m->generation == generation))
+		return m->record;
+	struct weir_stream *s = find(stream, ctx, stream == CU_STREAM_PER_THREAD ? (uintptr_t)memory : 0);
+	*m = (struct memory){stream, ctx, s, generation};
+	return s;
+}
+
+/* weir_stream_gone is called before a stream is destroyed: what it still runs gets its last mark. */
+void weir_stream_gone(CUstream stream)
+{
+	for (struct weir_stream *s = weir_streams_first(); s; s = s->next) {
+		pthread_mutex_lock(&s->lock);
+		if (!weir_get(&s->free) && !weir_get(&s->gone) && s->handle == stream) {
+			weir_close_batch(s, false);
+			weir_set(&s->gone, true);
+		}
+		pthread_mutex_unlock(&s->lock);
+	}
+	weir_add(&weir.streams_generation, 1);
+}
+
+/* weir_context_gone is called before a context is destroyed: its streams and events go with it. */
+void weir_context_gone(CUcontext ctx)
+{
+	for (struct weir_stream *s = weir_streams_first(); s; s = s->next) {
+		pthread_mutex_lock(&s->lock);
+		if (!weir_get(&s->free) && s->ctx == ctx) {
+			weir_forget_marks(s);
+			weir_set(&s->gone, true);
+		}
+		pthread_mutex_unlock(&s->lock);
+	}
+	weir_add(&weir.streams_generation, 1);
+}
+
+void weir_streams_reset(void)
+{
+	static uint32_t children;
+	pthread_mutex_init(&list_lock, NULL);
+	first = NULL;
+	weir.streams_generation = ++children << 24; /* no thread's memory is of this generation */
+}

@@ -1,0 +1,217 @@
+/*
+ * Memory that is created, mapped, unmapped and released in steps. The device has it from its creation
+ * until the handle is released as often as it was given and no address range is mapped to it.
+ */
+#include "weir.h"
+
+#include <stdlib.h>
+
+struct physical {
+	uint64_t bytes;
+	uint32_t handles, mappings;
+	bool imported; /* size known only once it is mapped */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool on_host(int location)
+{
+	return location == CU_MEM_LOCATION_TYPE_HOST || location == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
+	       location == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+}
+
+void weir_vmm_reset(void)
+{
+	pthread_mutex_init(&lock, NULL);
+}
+
+static bool note(CUmemGenericAllocationHandle handle, uint64_t bytes, bool imported)
+{
+	struct physical *p = calloc(1, sizeof *p);
+	if (!p)
+		return false;
+	*p = (struct physical){.bytes = bytes, .handles = 1, .imported = imported};
+	if (weir_sizes_put(WEIR_KIND_PHYSICAL, handle, bytes, p))
+		return true;
+	free(p);
+	return false;
+}
+
+/* drop_if_unused ends p's count once nothing refers to it. The lock is held; it is given up. */
+static void drop_if_unused(struct physical *p)
+{
+	bool last = p->handles == 0 && p->mappings == 0;
+	pthread_mutex_unlock(&lock);
+	if (!last)
+		return;
+	weir_release(p->bytes);
+	free(p);
+}
+
+CUresult weir_on_mem_create(enum weir_call call, CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
+			    unsigned long long flags)
+{
+	weir_fn_cuMemCreate real = (weir_fn_cuMemCreate)weir_real(call);
+	if (!real)
+		return weir_missing();
+	if (!weir_ready() || !handle || !prop || on_host(prop->location.type))
+		return real(handle, size, prop, flags);
+	if (!weir_reserve(size)) {
+		weir_pools_refresh(true);
+		if (!weir_reserve(size))
+			return weir_deny();
+	}
+	CUresult r = real(handle, size, prop, flags);
+	if (r != CUDA_SUCCESS || !note(*handle, size, false))
+		weir_release(size);
+	return r;
+}
+
+CUresult weir_on_mem_import(enum weir_call call, CUmemGenericAllocationHandle *handle, void *osHandle, CUmemAllocationHandleType type)
+{
+	weir_fn_cuMemImportFromShareableHandle real = (weir_fn_cuMemImportFromShareableHandle)weir_real(call);
+	if (!real)
+		return weir_missing();
+	CUresult r = real(handle, osHandle, type);
+	if (r != CUDA_SUCCESS || !handle || !weir_ready())
+		return r;
+	weir_fn_cuMemGetAllocationPropertiesFromHandle get = WEIR_DRIVER(cuMemGetAllocationPropertiesFromHandle);
+	CUmemAllocationProp prop;
+	if (get && get(&prop, *handle) == CUDA_SUCCESS && on_host(prop.location.type))
+		return r;
+	pthread_mutex_lock(&lock);
+	void *known;
+	if (weir_sizes_get(WEIR_KIND_PHYSICAL, *handle, NULL, &known))
+		((struct physical *)known)->handles++; /* the process's own memory, come back */
+	else
+		note(*handle, 0, true);
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
+CUresult weir_on_mem_release(enum weir_call call, CUmemGenericAllocationHandle handle)
+{
+	weir_fn_cuMemRelease real = (weir_fn_cuMemRelease)weir_real(call);
+	if (!real)
+		return weir_missing();
+	if (!weir_ready())
+		return real(handle);
+	/* The record is changed before the call: afterwards the driver may give the same handle again. */
+	void *with = NULL;
+	pthread_mutex_lock(&lock);
+	struct physical *p = weir_sizes_get(WEIR_KIND_PHYSICAL, handle, NULL, &with) ? with : NULL;
+	if (p && p->handles == 1)
+		weir_sizes_take(WEIR_KIND_PHYSICAL, handle, NULL, NULL);
+	pthread_mutex_unlock(&lock);
+	CUresult r = real(handle);
+	if (!p)
+		return r;
+	pthread_mutex_lock(&lock);
+	if (r != CUDA_SUCCESS) {
+		if (p->handles == 1)
+			weir_sizes_put(WEIR_KIND_PHYSICAL, handle, p->bytes, p);
+		pthread_mutex_unlock(&lock);
+		return r;
+	}
+	p->handles--;
+	drop_if_unused(p);
+	return r;
+}
+
+/* count_imported counts imported memory by what is mapped of it. The lock is held. */
+static bool count_imported(struct physical *p, uint64_t end)
+{
+	if (!p->imported || end <= p->bytes)
+		return true;
+	if (!weir_reserve(end - p->bytes))
+		return false;
+	p->bytes = end;
+	return true;
+}
+
+CUresult weir_on_mem_map(enum weir_call call, CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+			 unsigned long long flags)
+{
+	weir_fn_cuMemMap real = (weir_fn_cuMemMap)weir_real(call);
+	if (!real)
+		return weir_missing();
+	void *with = NULL;
+	struct physical *p = NULL;
+	if (weir_ready()) {
+		pthread_mutex_lock(&lock);
+		p = weir_sizes_get(WEIR_KIND_PHYSICAL, handle, NULL, &with) ? with : NULL;
+		bool fits = !p || count_imported(p, (uint64_t)offset + size);
+		if (p && fits)
+			p->mappings++;
+		pthread_mutex_unlock(&lock);
+		if (!fits)
+			return weir_deny();
+	}
+	CUresult r = real(ptr, size, offset, handle, flags);
+	if (!p)
+		return r;
+	if (r == CUDA_SUCCESS && weir_sizes_put(WEIR_KIND_MAPPING, ptr, size, p))
+		return r;
+	pthread_mutex_lock(&lock);
+	p->mappings--;
+	drop_if_unused(p);
+	return r;
+}
+
+/* A range may cover several mappings, each as a whole; they begin at multiples of the granularity, which
+ * is 2 MiB on devices so far and at least a page elsewhere. */
+CUresult weir_on_mem_unmap(enum weir_call call, CUdeviceptr ptr, size_t size)
+{
+	weir_fn_cuMemUnmap real = (weir_fn_cuMemUnmap)weir_real(call);
+	if (!real)
+		return weir_missing();
+	bool counted = weir_ready();
+	CUresult r = real(ptr, size);
+	if (r != CUDA_SUCCESS || !counted)
+		return r;
+	for (uint64_t at = ptr, end = ptr + size; at < end;) {
+		uint64_t n;
+		void *with;
+		if (!weir_sizes_take(WEIR_KIND_MAPPING, at, &n, &with)) {
+			at += 4096;
+			continue;
+		}
+		struct physical *p = with;
+		pthread_mutex_lock(&lock);
+		p->mappings--;
+		drop_if_unused(p);
+		at += n ? n : 4096;
+	}
+	return r;
+}
+
+/* mapping_at finds what an address inside a mapping is backed by. The lock is held. */
+static struct physical *mapping_at(uint64_t addr)
+{
+	weir_fn_cuMemGetAddressRange_v2 range = WEIR_DRIVER(cuMemGetAddressRange_v2);
+	CUdeviceptr base;
+	size_t n;
+	void *with;
+	if (weir_sizes_get(WEIR_KIND_MAPPING, addr, NULL, &with))
+		return with;
+	if (range && range(&base, &n, addr) == CUDA_SUCCESS && weir_sizes_get(WEIR_KIND_MAPPING, base, NULL, &with))
+		return with;
+	return NULL;
+}
+
+CUresult weir_on_mem_retain(enum weir_call call, CUmemGenericAllocationHandle *handle, void *addr)
+{
+	weir_fn_cuMemRetainAllocationHandle real = (weir_fn_cuMemRetainAllocationHandle)weir_real(call);
+	if (!real)
+		return weir_missing();
+	CUresult r = real(handle, addr);
+	if (r != CUDA_SUCCESS || !handle || !weir_ready())
+		return r;
+	void *with;
+	pthread_mutex_lock(&lock);
+	struct physical *p = weir_sizes_get(WEIR_KIND_PHYSICAL, *handle, NULL, &with) ? with : mapping_at((uintptr_t)addr);
+	if (p && (p->handles > 0 || weir_sizes_put(WEIR_KIND_PHYSICAL, *handle, p->bytes, p)))
+		p->handles++;
+	pthread_mutex_unlock(&lock);
+	return r;
+}

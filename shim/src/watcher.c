@@ -1,0 +1,177 @@
+/*
+ * The watcher: one thread in each attached process, with all signals blocked. It closes batches that the
+ * program left open, takes off marks that the device has reached, tells the agent what it must know
+ * (drained, idle), and notices when the agent goes and comes back. With nothing in flight it sleeps, and
+ * wakes ten times a second to look after the agent.
+ */
+#include "weir.h"
+
+#include <signal.h>
+
+#define TICK_NS 100000000u
+#define BUSY_NS 200000u  /* how often it looks while work is in flight */
+#define DRAIN_NS 50000u  /* and while the gate is closed */
+#define LATE_NS 1000000u /* after the end of a lease that the agent left open */
+
+struct watch {
+	uint64_t last_busy, next_check;
+	uint32_t drained;  /* the gate value last reported as drained */
+	uint64_t launches; /* when that was */
+	bool idle_said, drained_said;
+};
+
+void weir_watcher_wake(void)
+{
+	if (__atomic_exchange_n(&weir.asleep, 0, __ATOMIC_SEQ_CST))
+		weir_futex_wake(&weir.asleep);
+}
+
+/* check_agent finds out whether the agent is alive, and joins one that has come back. */
+static void check_agent(struct weir_header *h, uint64_t now)
+{
+	if (weir_socket_open() || weir_reconnect()) {
+		weir_set(&weir.agent_gone, false);
+		return;
+	}
+	if (!weir_get(&weir.agent_gone) && now > weir_get(&h->agent_beat_ns) + WEIR_DEAD_NS) {
+		weir_set(&weir.agent_gone, true);
+		weir_futex_wake(&h->gate);
+	}
+}
+
+/* check_lease closes the gate for this process when its lease is over and the agent, though alive, has
+ * left it open. */
+static void check_lease(struct weir_header *h, uint32_t gate, uint64_t now)
+{
+	uint64_t until = weir_get(&h->lease_until_ns);
+	bool alive = now < weir_get(&h->agent_beat_ns) + WEIR_DEAD_NS;
+	bool over = (gate & 1) && alive && until && until != UINT64_MAX && now > until && now - until > LATE_NS;
+	if (over && !weir_get(&weir.expired)) {
+		weir_set(&weir.expired, gate);
+	} else if (!over && weir_get(&weir.expired)) {
+		weir_set(&weir.expired, 0);
+		weir_futex_wake(&h->gate);
+	}
+}
+
+/* look at one stream; true: it has work that is not known complete. */
+static bool look(struct weir_stream *s, bool closed)
+{
+	if (weir_get(&s->free) || pthread_mutex_trylock(&s->lock) != 0)
+		return !weir_get(&s->free);
+	weir_reap(s);
+	uint64_t w = weir_get(&s->word);
+	if (weir_word_count(w) > 0 && (s->stale || closed) && weir_word_launching(w) == 0 && !weir_get(&s->gone)) {
+		weir_close_batch(s, true);
+		weir_reap(s);
+		w = weir_get(&s->word);
+	}
+	s->stale = weir_word_count(w) > 0;
+	bool busy = s->head != s->tail || weir_word_count(w) > 0 || weir_word_launching(w) > 0;
+	if (weir_get(&s->gone) && s->head == s->tail && weir_word_launching(w) == 0) {
+		weir_forget_marks(s);
+		weir_set(&s->free, true);
+		busy = false;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return busy;
+}
+
+static bool look_all(bool closed)
+{
+	bool busy = false;
+	for (struct weir_stream *s = weir_streams_first(); s; s = s->next)
+		busy |= look(s, closed);
+	return busy;
+}
+
+static uint64_t open_ns(void)
+{
+	uint64_t total = weir_get(&weir.inflight_ns);
+	for (struct weir_stream *s = weir_streams_first(); s; s = s->next)
+		total += weir_word_time(weir_get(&s->word)) * WEIR_UNIT_NS;
+	return total;
+}
+
+static void report(struct watch *k, struct weir_header *h, uint32_t gate, bool busy, uint64_t now)
+{
+	struct weir_slot *slot = weir_slot();
+	weir_set(&slot->inflight_ns, busy ? open_ns() : 0);
+	if (busy) {
+		k->last_busy = now;
+		k->idle_said = k->drained_said = false;
+		weir_set(&slot->last_launch_ns, now);
+		return;
+	}
+	bool closed = !(gate & 1) || gate == weir_get(&weir.expired);
+	if (closed && weir_get(&h->gate) == gate && (k->drained != gate || !k->drained_said)) {
+		uint64_t launches = weir_get(&slot->launches) + weir_get(&slot->graph_launches);
+		weir_set(&slot->drained_seq, gate);
+		if (launches != k->launches || !k->drained_said)
+			weir_send(WEIR_MSG_DRAINED, gate);
+		k->launches = launches;
+		k->drained = gate;
+		k->drained_said = true;
+	}
+	if (!closed && !k->idle_said && weir_get(&slot->waiting) == 0 && now - k->last_busy >= WEIR_IDLE_NS) {
+		weir_set(&slot->last_idle_ns, now);
+		weir_send(WEIR_MSG_IDLE, gate);
+		k->idle_said = true;
+	}
+}
+
+static void sleep_until_needed(struct watch *k, struct weir_header *h, uint32_t gate, bool busy)
+{
+	if (busy) {
+		weir_futex_wait(&h->gate, gate, (gate & 1) ? BUSY_NS : DRAIN_NS);
+		return;
+	}
+	if ((gate & 1) && !k->idle_said) {
+		weir_futex_wait(&h->gate, gate, WEIR_IDLE_NS);
+		return;
+	}
+	if (weir_pools_slack())
+		weir_pools_refresh(false);
+	weir_set(&weir.asleep, 1);
+	/* A launch adds to its stream's word first and looks at asleep then. */
+	if (open_ns() == 0 && !weir_get(&weir.stopping))
+		weir_futex_wait(&weir.asleep, 1, TICK_NS);
+	weir_set(&weir.asleep, 0);
+}
+
+static void *watch(void *unused)
+{
+	(void)unused;
+	struct watch k = {.drained_said = true};
+	while (!weir_get(&weir.stopping)) {
+		uint64_t now = weir_now();
+		struct weir_header *h = weir_page();
+		if (now >= k.next_check) {
+			check_agent(h, now);
+			k.next_check = now + TICK_NS;
+			h = weir_page();
+		}
+		uint32_t gate = weir_get(&h->gate);
+		check_lease(h, gate, now);
+		bool busy = look_all(!(gate & 1) || weir_get(&weir.expired));
+		report(&k, h, gate, busy, now);
+		sleep_until_needed(&k, h, gate, busy);
+	}
+	return unused;
+}
+
+void weir_watcher_start(void)
+{
+	pthread_attr_t how;
+	pthread_t thread;
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_attr_init(&how);
+	pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&how, 256 * 1024); /* the driver's calls run on it */
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	if (pthread_create(&thread, &how, watch, NULL) != 0)
+		weir_say("no thread to watch the device with: launches are gated, and not bounded");
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&how);
+}
