@@ -1,6 +1,7 @@
 package op
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/weirgpu/weir/tensor"
@@ -68,10 +69,7 @@ func (c *Infer) headDims(i int, attr string) (h heads[Dim], ok bool, err error) 
 
 // inferAttention shapes Y like Q with V's head size, the caches, and the scores.
 func inferAttention(c *Infer) error {
-	if _, err := c.sameDType(floatTypes, c.In[attnQ].DType, c.In[attnK].DType); err != nil {
-		return err
-	}
-	if _, err := c.sameDType(floatTypes, c.In[attnV].DType); err != nil {
+	if err := c.attentionTypes(c.dtypes()); err != nil {
 		return err
 	}
 	types := []tensor.DType{c.In[attnQ].DType, c.In[attnK].DType, c.In[attnV].DType, c.In[attnQ].DType}
@@ -81,22 +79,10 @@ func inferAttention(c *Infer) error {
 	q, ok, err := c.headDims(attnQ, "q_num_heads")
 	k, ok2, err2 := c.headDims(attnK, "kv_num_heads")
 	v, ok3, err3 := c.headDims(attnV, "kv_num_heads")
-	for _, e := range []error{err, err2, err3} {
-		if e != nil {
-			return e
-		}
-	}
 	if !ok || !ok2 || !ok3 {
-		return nil
+		return cmp.Or(err, err2, err3)
 	}
-	total := k.length
-	if c.Has(attnPastK) {
-		past := Unknown()
-		if p := c.In[attnPastK]; p.Ranked && len(p.Shape) == 4 {
-			past = p.Shape[2]
-		}
-		total = total.Add(past)
-	}
+	total := k.length.Add(c.pastLength())
 	shapes := [][]Dim{{q.batch, q.heads, q.length, v.size}, {k.batch, k.heads, total, k.size}, {k.batch, k.heads, total, v.size},
 		{q.batch, q.heads, q.length, total}}
 	if len(c.In[attnQ].Shape) == 3 {
@@ -106,6 +92,26 @@ func inferAttention(c *Infer) error {
 		c.Out[i] = Ranked(types[i], shapes[i]...)
 	}
 	return nil
+}
+
+// attentionTypes checks that Q and K have one type of float and V has one.
+func (c *Call) attentionTypes(in []tensor.DType) error {
+	_, err := c.sameDType(floatTypes, in[attnQ], in[attnK])
+	if err == nil {
+		_, err = c.sameDType(floatTypes, in[attnV])
+	}
+	return err
+}
+
+// pastLength is the number of positions in the cache.
+func (c *Infer) pastLength() Dim {
+	if !c.Has(attnPastK) {
+		return Known(0)
+	}
+	if p := c.In[attnPastK]; p.Ranked && len(p.Shape) == 4 {
+		return p.Shape[2]
+	}
+	return Unknown()
 }
 
 // attending is one checked evaluation. Keys and values are batch × heads × total × size, the cache included.
@@ -129,6 +135,9 @@ func evalAttention(c *Eval) error {
 	if err := a.read(); err != nil {
 		return err
 	}
+	if err := a.readLens(); err != nil {
+		return err
+	}
 	if err := a.readMask(); err != nil {
 		return err
 	}
@@ -146,13 +155,10 @@ func evalAttention(c *Eval) error {
 	return nil
 }
 
-// read checks Q, K, V and the cache against each other.
-func (a *attending) read() (err error) {
+// layout reads the layouts of Q, K and V and checks them against each other.
+func (a *attending) layout() (err error) {
 	c := a.Call
-	if _, err := c.sameDType(floatTypes, a.In[attnQ].DType, a.In[attnK].DType); err != nil {
-		return err
-	}
-	if _, err := c.sameDType(floatTypes, a.In[attnV].DType); err != nil {
+	if err := c.attentionTypes(a.dtypes()); err != nil {
 		return err
 	}
 	nq, nk := c.Attrs.Int("q_num_heads", 0), c.Attrs.Int("kv_num_heads", 0)
@@ -170,6 +176,14 @@ func (a *attending) read() (err error) {
 		min(k.heads, q.size, v.size) == 0 || q.heads%k.heads != 0 {
 		return a.Errorf(ErrInput, "Q %v, K %v and V %v do not fit", a.In[attnQ].Shape, a.In[attnK].Shape, a.In[attnV].Shape)
 	}
+	return nil
+}
+
+// read reads Q, K, V and the cache.
+func (a *attending) read() (err error) {
+	if err := a.layout(); err != nil {
+		return err
+	}
 	if a.Has(attnPastK) != a.Has(attnPastV) {
 		return a.Errorf(ErrInput, "past_key and past_value must be given together")
 	}
@@ -178,12 +192,12 @@ func (a *attending) read() (err error) {
 	}
 	a.scale = a.attr("scale", 0)
 	if a.scale == 0 {
-		a.scale = 1 / math.Sqrt(float64(q.size))
+		a.scale = 1 / math.Sqrt(float64(a.q.size))
 	}
-	if a.keys, err = a.cached(attnK, attnPastK, k); err != nil {
+	if a.keys, err = a.cached(attnK, attnPastK, a.k); err != nil {
 		return err
 	}
-	a.values, err = a.cached(attnV, attnPastV, v)
+	a.values, err = a.cached(attnV, attnPastV, a.v)
 	return err
 }
 
@@ -193,16 +207,9 @@ func (a *attending) cached(i, past int, h heads[int]) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	old, n := []float64(nil), 0
-	if a.Has(past) {
-		s := a.In[past].Shape
-		if len(s) != 4 || s[0] != h.batch || s[1] != h.heads || s[3] != h.size {
-			return nil, a.Errorf(ErrInput, "cache %v does not fit operand %v", s, a.In[i].Shape)
-		}
-		if old, err = a.floats(past); err != nil {
-			return nil, err
-		}
-		n = s[2]
+	old, n, err := a.cache(past, h)
+	if err != nil {
+		return nil, err
 	}
 	if a.total != 0 && n != a.past {
 		return nil, a.Errorf(ErrInput, "past_key has %d positions, past_value %d", a.past, n)
@@ -224,6 +231,19 @@ func (a *attending) cached(i, past int, h heads[int]) ([]float64, error) {
 	return out, nil
 }
 
+// cache returns the elements of input i, batch × heads × n × size, and n, 0 when it is absent.
+func (a *attending) cache(i int, h heads[int]) (old []float64, n int, err error) {
+	if !a.Has(i) {
+		return nil, 0, nil
+	}
+	s := a.In[i].Shape
+	if len(s) != 4 || s[0] != h.batch || s[1] != h.heads || s[3] != h.size {
+		return nil, 0, a.Errorf(ErrInput, "cache %v does not fit %d × %d × length × %d", s, h.batch, h.heads, h.size)
+	}
+	old, err = a.floats(i)
+	return old, s[2], err
+}
+
 // headAt is where the vector of one head at one position starts in an operand of the given rank.
 func headAt(h heads[int], rank int, b, head, t int) int {
 	if rank == 3 {
@@ -232,17 +252,19 @@ func headAt(h heads[int], rank int, b, head, t int) int {
 	return ((b*h.heads+head)*h.length + t) * h.size
 }
 
-// readMask reads the mask, which broadcasts to batch × heads × length × total after its last axis was padded, and the
-// lengths.
-func (a *attending) readMask() (err error) {
-	if a.Has(attnLens) {
-		if a.lens, err = a.ints(attnLens); err != nil {
-			return err
-		}
-		if len(a.lens) != a.q.batch {
-			return a.Errorf(ErrInput, "%d lengths for a batch of %d", len(a.lens), a.q.batch)
-		}
+// readLens reads the number of keys of each batch entry that are no padding.
+func (a *attending) readLens() (err error) {
+	if !a.Has(attnLens) {
+		return nil
 	}
+	if a.lens, err = a.ints(attnLens); err == nil && len(a.lens) != a.q.batch {
+		err = a.Errorf(ErrInput, "%d lengths for a batch of %d", len(a.lens), a.q.batch)
+	}
+	return err
+}
+
+// readMask reads the mask, which broadcasts to batch × heads × length × total after its last axis was padded.
+func (a *attending) readMask() (err error) {
 	if !a.Has(attnMask) {
 		return nil
 	}
@@ -255,22 +277,26 @@ func (a *attending) readMask() (err error) {
 	if to, err := BroadcastShapes(want, m.Shape); err != nil || count(to) != count(want) {
 		return a.Errorf(ErrInput, "mask %v does not broadcast to %v", m.Shape, want)
 	}
-	a.bias, err = tensor.New(tensor.Float64, m.Shape...)
+	v, err := a.maskValues(m)
 	if err != nil {
 		return err
 	}
-	v := tensor.As[float64](a.bias)
+	a.bias = tensor.From(v, m.Shape...)
+	return nil
+}
+
+// maskValues is what the mask adds to the scores: 0 and -∞ for truth values.
+func (a *attending) maskValues(m *tensor.Tensor) ([]float64, error) {
 	if m.DType != tensor.Bool {
-		f, err := a.floats(attnMask)
-		copy(v, f)
-		return err
+		return a.floats(attnMask)
 	}
+	v := make([]float64, m.Len())
 	for i, keep := range tensor.As[bool](m) {
 		if !keep {
 			v[i] = math.Inf(-1)
 		}
 	}
-	return nil
+	return v, nil
 }
 
 // outputs makes the outputs and fills the caches.
@@ -292,9 +318,7 @@ func (a *attending) outputs() (err error) {
 		if err != nil {
 			return err
 		}
-		for k, v := range values {
-			setFloat(out, k, v)
-		}
+		setFloats(out, values)
 	}
 	if a.Want(3) {
 		a.scores, err = a.Output(3, d, []int{q.batch, q.heads, q.length, a.total})
@@ -312,6 +336,17 @@ func (a *attending) attend(row []float64, b, h, i int) {
 	for t := range row {
 		row[t] = a.scale * dot(q, keys[t*a.k.size:])
 	}
+	a.weigh(row, b, h, i)
+	acc := make([]float64, a.v.size)
+	addProduct(acc, row, 1, a.values[kv*a.total*a.v.size:], a.total, a.v.size)
+	to := headAt(heads[int]{a.q.batch, a.q.heads, a.q.length, a.v.size}, a.y.Rank(), b, h, i)
+	for k, v := range acc {
+		setFloat(a.y, to+k, v)
+	}
+}
+
+// weigh turns the scores of one query into weights.
+func (a *attending) weigh(row []float64, b, h, i int) {
 	a.keep(0, row, b, h, i)
 	if a.cap > 0 {
 		for t, s := range row {
@@ -329,18 +364,9 @@ func (a *attending) attend(row []float64, b, h, i int) {
 	if masked {
 		clear(row)
 	} else {
-		sum := shiftedExp(row, row)
-		for t := range row {
-			row[t] /= sum
-		}
+		softmaxOf(row, row)
 	}
 	a.keep(3, row, b, h, i)
-	acc := make([]float64, a.v.size)
-	addProduct(acc, row, 1, a.values[kv*a.total*a.v.size:], a.total, a.v.size)
-	to := headAt(heads[int]{a.q.batch, a.q.heads, a.q.length, a.v.size}, a.y.Rank(), b, h, i)
-	for k, v := range acc {
-		setFloat(a.y, to+k, v)
-	}
 }
 
 func dot(a, b []float64) float64 {
@@ -378,19 +404,23 @@ func (a *attending) biasAt(b, h, i, t int) float64 {
 	if a.bias == nil {
 		return 0
 	}
-	s := a.bias.Shape
-	if t >= s[len(s)-1] {
+	if t >= a.bias.Shape[a.bias.Rank()-1] {
 		return math.Inf(-1)
 	}
-	at, index := 0, [4]int{b, h, i, t}
-	for k, n := range s {
-		x := index[4-len(s)+k]
+	return tensor.As[float64](a.bias)[broadcastAt(a.bias.Shape, b, h, i, t)]
+}
+
+// broadcastAt is the position in a row-major tensor that broadcasts to the index.
+func broadcastAt(shape []int, index ...int) int {
+	at, lead := 0, len(index)-len(shape)
+	for k, n := range shape {
+		x := index[lead+k]
 		if n == 1 {
 			x = 0
 		}
 		at = at*n + x
 	}
-	return tensor.As[float64](a.bias)[at]
+	return at
 }
 
 // attentionFlops counts the two matrix products.
@@ -426,22 +456,29 @@ func evalRotary(c *Eval) error {
 	if err != nil || len(x) == 0 {
 		return err
 	}
-	turned := h.size
-	if d := c.Attrs.Int("rotary_embedding_dim", 0); d != 0 {
-		turned = int(d)
-	}
-	if turned < 0 || turned > h.size || turned%2 != 0 {
-		return c.Errorf(ErrAttr, "rotary_embedding_dim %d is no even part of the head size %d", turned, h.size)
+	turned, err := c.rotaryDim(h.size)
+	if err != nil {
+		return err
 	}
 	angles, err := c.rotaryAngles(h, turned/2)
 	if err != nil {
 		return err
 	}
-	for i, v := range x {
-		setFloat(out, i, v)
-	}
+	setFloats(out, x)
 	turnPairs(out, x, h, turned, c.Attrs.Bool("interleaved", false), angles)
 	return nil
+}
+
+// rotaryDim is how many elements of each head turn: attribute rotary_embedding_dim, or all.
+func (c *Call) rotaryDim(size int) (int, error) {
+	turned := int(c.Attrs.Int("rotary_embedding_dim", 0))
+	if turned == 0 {
+		turned = size
+	}
+	if turned < 0 || turned > size || turned%2 != 0 {
+		return 0, c.Errorf(ErrAttr, "rotary_embedding_dim %d is no even part of the head size %d", turned, size)
+	}
+	return turned, nil
 }
 
 // turnPairs turns the pairs of the first turned elements of each head.
@@ -472,28 +509,39 @@ func (c *Eval) rotaryAngles(h heads[int], pairs int) (func(place, k int) (cos, s
 	if err != nil {
 		return nil, err
 	}
-	cs, ss := c.In[1].Shape, c.In[2].Shape
-	places := h.batch * h.length
-	rows := places
-	ids := make([]int64, 0)
-	if c.Has(3) {
-		if ids, err = c.ints(3); err != nil {
-			return nil, err
-		}
-		rows = cs[0]
+	ids, rows, err := c.positions(h.batch * h.length)
+	if err != nil {
+		return nil, err
 	}
-	if len(cs) == 0 || cs[len(cs)-1] != pairs || len(cos) != rows*pairs || len(sin) != len(cos) || c.Has(3) && len(ids) != places {
-		return nil, c.Errorf(ErrInput, "caches %v and %v do not fit %d positions of %d pairs", cs, ss, places, pairs)
-	}
-	for i, id := range ids {
-		if id < 0 || id >= int64(rows) {
-			return nil, c.Errorf(ErrInput, "position_ids[%d] is %d, the caches have %d positions", i, id, rows)
-		}
+	if cs := c.In[1].Shape; len(cs) == 0 || cs[len(cs)-1] != pairs || len(cos) != rows*pairs || len(sin) != len(cos) {
+		return nil, c.Errorf(ErrInput, "caches %v and %v do not fit %d positions of %d pairs", cs, c.In[2].Shape, rows, pairs)
 	}
 	return func(place, k int) (float64, float64) {
-		if len(ids) > 0 {
+		if ids != nil {
 			place = int(ids[place])
 		}
 		return cos[place*pairs+k], sin[place*pairs+k]
 	}, nil
+}
+
+// positions returns position_ids, one a place and nil without the input, and how many positions the caches have.
+func (c *Eval) positions(places int) (ids []int64, rows int, err error) {
+	if !c.Has(3) {
+		return nil, places, nil
+	}
+	if ids, err = c.ints(3); err != nil {
+		return nil, 0, err
+	}
+	if s := c.In[1].Shape; len(s) > 0 {
+		rows = s[0]
+	}
+	if len(ids) != places {
+		return nil, 0, c.Errorf(ErrInput, "%d position_ids for %d positions", len(ids), places)
+	}
+	for i, id := range ids {
+		if id < 0 || id >= int64(rows) {
+			return nil, 0, c.Errorf(ErrInput, "position_ids[%d] is %d, the caches have %d positions", i, id, rows)
+		}
+	}
+	return ids, rows, nil
 }

@@ -56,29 +56,39 @@ func (c *Infer) convSpatial() (int, error) {
 	return len(x.Shape) - 2, nil
 }
 
-func inferConv(c *Infer) error {
+// convOut checks the types and the input of a convolution and starts output 0, of which it knows the batch; the shape is
+// nil when the rank is not known.
+func (c *Infer) convOut() (shape []Dim, err error) {
 	d, err := c.sameDType(floatTypes, c.dtypes()...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !c.In[0].Ranked {
 		c.Out[0] = Unranked(d)
-		return nil
+		return nil, nil
 	}
 	rank, err := c.convSpatial()
 	if err != nil {
+		return nil, err
+	}
+	shape = unknownDims(rank + 2)
+	shape[0] = c.In[0].Shape[0]
+	c.Out[0] = Ranked(d, shape...)
+	return shape, nil
+}
+
+func inferConv(c *Infer) error {
+	out, err := c.convOut()
+	if out == nil {
 		return err
 	}
-	out := unknownDims(rank + 2)
-	c.Out[0] = Ranked(d, out...)
-	out[0] = c.In[0].Shape[0]
-	if w := c.In[1]; w.Ranked && len(w.Shape) == rank+2 {
+	if w := c.In[1]; w.Ranked && len(w.Shape) == len(out) {
 		out[1] = w.Shape[0]
 		if err := c.checkConvChannels(w); err != nil {
 			return err
 		}
 	}
-	kernel, ok, err := c.convKernel(rank)
+	kernel, ok, err := c.convKernel(len(out) - 2)
 	if err != nil || !ok {
 		return err
 	}
@@ -261,26 +271,15 @@ func convFlops(_ *Call, in, out []Type) int64 {
 }
 
 func inferConvTranspose(c *Infer) error {
-	d, err := c.sameDType(floatTypes, c.dtypes()...)
-	if err != nil {
-		return err
-	}
-	if !c.In[0].Ranked {
-		c.Out[0] = Unranked(d)
-		return nil
-	}
-	rank, err := c.convSpatial()
-	if err != nil {
+	out, err := c.convOut()
+	if out == nil {
 		return err
 	}
 	g, err := c.group()
 	if err != nil {
 		return err
 	}
-	out := unknownDims(rank + 2)
-	c.Out[0] = Ranked(d, out...)
-	out[0] = c.In[0].Shape[0]
-	if w := c.In[1]; w.Ranked && len(w.Shape) == rank+2 {
+	if w := c.In[1]; w.Ranked && len(w.Shape) == len(out) {
 		out[1] = w.Shape[1].MulInt(g)
 		if !mayEqual(c.In[0].Shape[1], w.Shape[0]) {
 			return c.Errorf(ErrInput, "X %v and weights %v differ in input channels", c.In[0], w)
@@ -404,10 +403,7 @@ func evalConvTranspose(c *Eval) error {
 func convolveTransposed[T float](v *convolution) {
 	x, w, y := tensor.As[T](v.x), tensor.As[T](v.w), tensor.As[T](v.outp)
 	plane, places, taps := count(v.large), count(v.small), count(v.kernel)
-	sum := make([]float64, len(y))
-	for i := range v.batch * v.group * v.outChan {
-		setAll(sum[i*plane:][:plane], bias[T](v.bias, i%(v.group*v.outChan)))
-	}
+	sum := biases[T](v, len(y), plane)
 	size := blockSize(v.inChan+taps, places)
 	idx, block, row := make([]int, taps*size), make([]T, v.inChan*size), make([]float64, size)
 	for at := 0; at < places; at += size {
@@ -428,6 +424,15 @@ func convolveTransposed[T float](v *convolution) {
 	for i := range y {
 		y[i] = T(sum[i])
 	}
+}
+
+// biases makes n sums that begin with the bias of their channel, of which each has a plane.
+func biases[T float](v *convolution, n, plane int) []float64 {
+	sum := make([]float64, n)
+	for i := range v.batch * v.group * v.outChan {
+		setAll(sum[i*plane:][:plane], bias[T](v.bias, i%(v.group*v.outChan)))
+	}
+	return sum
 }
 
 // scatterAdd adds each value to the element that idx names; -1 names none.

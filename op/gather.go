@@ -143,19 +143,9 @@ func (c *Eval) eachAlong(data, indices *tensor.Tensor, input int, f func(i, at i
 		if err := f(i, e); err != nil {
 			return err
 		}
-		advance(idx, indices.Shape)
+		increment(idx, indices.Shape)
 	}
 	return nil
-}
-
-// advance steps idx to the next index of shape in row-major order.
-func advance(idx, shape []int) {
-	for k := len(idx) - 1; k >= 0; k-- {
-		if idx[k]++; idx[k] < shape[k] {
-			return
-		}
-		idx[k] = 0
-	}
 }
 
 func evalGatherElements(c *Eval) error {

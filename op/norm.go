@@ -238,18 +238,13 @@ func evalLayerNorm(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	size, epsilon := count(out.Shape[axis:]), c.attr("epsilon", 1e-5)
 	means, invs, err := c.layerMoments(out.Shape, axis)
 	if err != nil {
 		return err
 	}
+	size, epsilon := count(out.Shape[axis:]), c.attr("epsilon", 1e-5)
 	for at := 0; at < len(x); at += size {
-		v := x[at : at+size]
-		m, variance := moments(v)
-		inv := 1 / math.Sqrt(variance+epsilon)
-		for i := range v {
-			v[i] = (v[i] - m) * inv
-		}
+		m, inv := standardize(x[at:at+size], epsilon)
 		if means != nil {
 			setFloat(means, at/size, m)
 		}
@@ -258,6 +253,16 @@ func evalLayerNorm(c *Eval) error {
 		}
 	}
 	return c.affine(out, x)
+}
+
+// standardize takes the mean out of v and divides by the standard deviation; it returns the mean and the inverse deviation.
+func standardize(v []float64, epsilon float64) (m, inv float64) {
+	m, variance := moments(v)
+	inv = 1 / math.Sqrt(variance+epsilon)
+	for i := range v {
+		v[i] = (v[i] - m) * inv
+	}
+	return m, inv
 }
 
 // layerMoments makes the outputs Mean and InvStdDev where they are asked for.
@@ -346,13 +351,9 @@ func evalMeanVariance(c *Eval) error {
 	if given == nil {
 		given = []int64{0, 2, 3}
 	}
-	axes, err := c.axes(given, out.Rank())
+	reduced, err := c.marked(given, out.Rank())
 	if err != nil {
 		return err
-	}
-	reduced := make([]bool, out.Rank())
-	for _, a := range axes {
-		reduced[a] = true
 	}
 	kept := reducedShape(out.Shape, reduced, true, 1)
 	w, groups := newWalk(out.Shape, broadcastStrides(kept, out.Shape)), count(kept)
@@ -386,24 +387,15 @@ func evalLpNorm(c *Eval) error {
 	if p != 1 && p != 2 {
 		return c.Errorf(ErrAttr, "p is %d, must be 1 or 2", p)
 	}
-	scaled := tensor.From(x, out.Shape...)
-	mapVectors(x, tensor.As[float64](scaled.Clone()), out.Shape[axis], count(out.Shape[axis+1:]), func(r, v []float64) {
-		norm := 0.0
-		for _, a := range v {
-			norm += math.Pow(math.Abs(a), float64(p))
-		}
-		if p == 2 {
-			norm = math.Sqrt(norm)
-		}
+	mapVectors(x, slices.Clone(x), out.Shape[axis], count(out.Shape[axis+1:]), func(r, v []float64) {
+		norm := lpNorm(v, float64(p))
 		for i, a := range v {
 			if r[i] = 0; norm != 0 {
 				r[i] = a / norm
 			}
 		}
 	})
-	for i, v := range x {
-		setFloat(out, i, v)
-	}
+	setFloats(out, x)
 	return nil
 }
 

@@ -96,6 +96,12 @@ func (c *Call) reducedAxes(given []int64, rank int) ([]bool, error) {
 		}
 		return out, nil
 	}
+	return c.marked(given, rank)
+}
+
+// marked tells for each of rank axes whether it is given.
+func (c *Call) marked(given []int64, rank int) ([]bool, error) {
+	out := make([]bool, rank)
 	axes, err := c.axes(given, rank)
 	for _, a := range axes {
 		out[a] = true

@@ -34,6 +34,11 @@ func newResizing(c *Call) (r resizing, err error) {
 	if c.Version < 11 || c.Type == "Upsample" { // their texts define x / scale, and floor
 		r.coordinate, r.nearest = "asymmetric", "floor"
 	}
+	return r, r.check(c)
+}
+
+// check refuses attribute values that the text does not list.
+func (r *resizing) check(c *Call) error {
 	for _, v := range []struct {
 		name, value string
 		allowed     []string
@@ -45,10 +50,10 @@ func newResizing(c *Call) (r resizing, err error) {
 		{"keep_aspect_ratio_policy", r.policy, []string{"stretch", "not_larger", "not_smaller"}},
 	} {
 		if !slices.Contains(v.allowed, v.value) {
-			return r, c.Errorf(ErrAttr, "%s is %q, must be one of %v", v.name, v.value, v.allowed)
+			return c.Errorf(ErrAttr, "%s is %q, must be one of %v", v.name, v.value, v.allowed)
 		}
 	}
-	return r, nil
+	return nil
 }
 
 // resizeInputs returns which inputs hold roi, scales and sizes, -1 where the version has none.
@@ -71,15 +76,22 @@ func (c *Call) resizeAxes(rank int) ([]int, error) {
 	return c.axes(given, rank)
 }
 
-// target is the output size and scale of every axis of a resize.
+// target is the output size and scale of every axis of a resize, and its region of interest: start and end in units of
+// the input, 0 and 1 where the coordinate mode does not use it. Shape rules know no region.
 type target struct {
 	size  []int
 	scale []float64
+	roi   [][2]float64
+}
+
+// as is whether axis a of n elements stays as it is.
+func (t *target) as(a, n int, r *resizing) bool {
+	return t.scale[a] == 1 && t.size[a] == n && r.coordinate != "tf_crop_and_resize"
 }
 
 // resizeTo computes the target for a concrete input shape. Exactly one of scales and sizes is not empty.
 func (c *Call) resizeTo(r resizing, in []int, axes []int, scales []float32, sizes []int64) (t target, err error) {
-	t = target{slices.Clone(in), slices.Repeat([]float64{1}, len(in))}
+	t = target{size: slices.Clone(in), scale: slices.Repeat([]float64{1}, len(in))}
 	if len(scales) > 0 == (len(sizes) > 0) && len(axes) > 0 {
 		return t, c.Errorf(ErrInput, "exactly one of scales and sizes must be given")
 	}
@@ -144,15 +156,7 @@ func inferResize(c *Infer) error {
 		return err
 	}
 	if in, ok := x.Ints(); ok {
-		sizes, known := Type{Elems: dims}.IntElems()
-		if len(scales) == 0 && (!known || len(dims) == 0) {
-			return nil
-		}
-		t, err := c.resizeTo(r, in, axes, scales, int64s(sizes))
-		if err == nil {
-			c.Out[0] = Concrete(x.DType, t.size...)
-		}
-		return err
+		return c.resizeStatic(r, in, axes, scales, dims)
 	}
 	for i, a := range axes {
 		switch {
@@ -163,6 +167,19 @@ func inferResize(c *Infer) error {
 		}
 	}
 	return nil
+}
+
+// resizeStatic sets output 0 for a known input shape, when scales or sizes are known too.
+func (c *Infer) resizeStatic(r resizing, in, axes []int, scales []float32, dims []Dim) error {
+	sizes, known := Type{Elems: dims}.IntElems()
+	if len(scales) == 0 && (!known || len(dims) == 0) {
+		return nil
+	}
+	t, err := c.resizeTo(r, in, axes, scales, int64s(sizes))
+	if err == nil {
+		c.Out[0] = Concrete(c.In[0].DType, t.size...)
+	}
+	return err
 }
 
 func int64s(v []int) []int64 {
@@ -228,22 +245,18 @@ func evalResize(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	roi, err := c.resizeROI(r, axes)
-	if err != nil {
-		return err
-	}
 	out, err := c.Output(0, x.DType, t.size)
 	if err != nil || out.Len() == 0 {
 		return err
 	}
 	if r.mode == "nearest" {
-		r.takeNearest(out, x, t, roi)
+		r.takeNearest(out, x, t)
 		return nil
 	}
 	if _, err := c.sameDType(numberTypes, x.DType); err != nil {
 		return err
 	}
-	return r.interpolate(out, x, t, roi)
+	return r.interpolate(out, x, t)
 }
 
 func (c *Eval) resizeTarget(r resizing, axes []int) (target, error) {
@@ -263,7 +276,11 @@ func (c *Eval) resizeTarget(r resizing, axes []int) (target, error) {
 			return target{}, err
 		}
 	}
-	return c.resizeTo(r, c.In[0].Shape, axes, scales, sizes)
+	t, err := c.resizeTo(r, c.In[0].Shape, axes, scales, sizes)
+	if err == nil {
+		t.roi, err = c.resizeROI(r, axes)
+	}
+	return t, err
 }
 
 // resizeROI returns the region of interest as start and end of every axis, in units of the input; 0 and 1 where the
@@ -346,31 +363,21 @@ func (r *resizing) round(x float64, n int) int {
 }
 
 // takeNearest copies one input element to each output element; any type will do.
-func (r *resizing) takeNearest(out, in *tensor.Tensor, t target, roi [][2]float64) {
+func (r *resizing) takeNearest(out, in *tensor.Tensor, t target) {
 	stride := rowMajor(in.Shape)
-	offsets := make([][]int, len(t.size)) // of each output index along each axis; -1 is outside
-	for a, n := range t.size {
-		offsets[a] = make([]int, n)
-		for i := range offsets[a] {
-			if t.scale[a] == 1 && n == in.Shape[a] && r.coordinate != "tf_crop_and_resize" {
-				offsets[a][i] = i * stride[a]
-				continue
-			}
-			x := r.source(i, in.Shape[a], n, t.scale[a], roi[a])
-			if offsets[a][i] = r.round(x, in.Shape[a]) * stride[a]; r.outside(x, in.Shape[a]) {
-				offsets[a][i] = -1
-			}
-		}
+	nearest := make([][]int, len(t.size)) // to each output index along each axis; -1 is outside
+	for a := range nearest {
+		nearest[a] = r.nearestOn(a, in.Shape[a], t)
 	}
 	index, blank := make([]int, len(t.size)), newBlank(out.DType)
 	for at := range out.Len() {
 		from := 0
 		for a, i := range index {
-			if offsets[a][i] < 0 {
+			if nearest[a][i] < 0 {
 				from = -1
 				break
 			}
-			from += offsets[a][i]
+			from += nearest[a][i] * stride[a]
 		}
 		switch {
 		case from >= 0:
@@ -382,6 +389,22 @@ func (r *resizing) takeNearest(out, in *tensor.Tensor, t target, roi [][2]float6
 		}
 		increment(index, t.size)
 	}
+}
+
+// nearestOn returns the input index nearest to each output index of axis a, which has n elements in the input; -1 is outside.
+func (r *resizing) nearestOn(a, n int, t target) []int {
+	out := make([]int, t.size[a])
+	for i := range out {
+		if t.as(a, n, r) {
+			out[i] = i
+			continue
+		}
+		x := r.source(i, n, len(out), t.scale[a], t.roi[a])
+		if out[i] = r.round(x, n); r.outside(x, n) {
+			out[i] = -1
+		}
+	}
+	return out
 }
 
 // newBlank makes one zero element of any type.
@@ -463,7 +486,7 @@ func (r *resizing) cubic(x float64) float64 {
 }
 
 // interpolate resamples one axis after the other, which equals the product of the axes' filters.
-func (r *resizing) interpolate(out, in *tensor.Tensor, t target, roi [][2]float64) error {
+func (r *resizing) interpolate(out, in *tensor.Tensor, t target) error {
 	v, err := in.Floats()
 	if err != nil {
 		return err
@@ -471,26 +494,31 @@ func (r *resizing) interpolate(out, in *tensor.Tensor, t target, roi [][2]float6
 	shape := slices.Clone(in.Shape)
 	outside := make([][]contribution, len(shape))
 	for a, n := range t.size {
-		if t.scale[a] == 1 && n == shape[a] && r.coordinate != "tf_crop_and_resize" {
+		if t.as(a, shape[a], r) {
 			continue
 		}
-		outside[a] = r.contributions(shape[a], n, t.scale[a], roi[a])
+		outside[a] = r.contributions(shape[a], n, t.scale[a], t.roi[a])
 		if v, err = resample(v, shape, a, outside[a]); err != nil {
 			return err
 		}
 		shape[a] = n
 	}
-	index := make([]int, len(shape))
+	r.putInside(out, v, outside)
+	return nil
+}
+
+// putInside sets out to v, and to the extrapolation value where an axis is outside.
+func (r *resizing) putInside(out *tensor.Tensor, v []float64, axes [][]contribution) {
+	index := make([]int, len(axes))
 	for at, x := range v {
 		for a, i := range index {
-			if outside[a] != nil && outside[a][i].outside {
+			if axes[a] != nil && axes[a][i].outside {
 				x = r.extrapolation
 			}
 		}
 		setFloat(out, at, x)
-		increment(index, shape)
+		increment(index, out.Shape)
 	}
-	return nil
 }
 
 // resample replaces one axis of v by weighted sums.

@@ -61,6 +61,22 @@ func (c *Call) directions() ([]bool, error) {
 	}
 }
 
+// hidden is the size of the state, by R and by attribute hidden_size.
+func (c *Infer) hidden() (Dim, error) {
+	hidden := Unknown()
+	if r := c.In[rnnR]; r.Ranked && len(r.Shape) == 3 {
+		hidden = r.Shape[2]
+	}
+	h := c.Attrs.Int("hidden_size", 0)
+	if h <= 0 {
+		return hidden, nil
+	}
+	if !mayEqual(hidden, Known(int(h))) {
+		return hidden, c.Errorf(ErrAttr, "hidden_size is %d, R is %v", h, c.In[rnnR])
+	}
+	return Known(int(h)), nil
+}
+
 // infer shapes Y, Y_h and Y_c for both layouts: 0 is Y [seq, dirs, batch, hidden] and states [dirs, batch, hidden],
 // 1 puts the batch first.
 func (k *cell) infer(c *Infer) error {
@@ -72,17 +88,11 @@ func (k *cell) infer(c *Infer) error {
 	if err != nil {
 		return err
 	}
-	hidden, n := Unknown(), Known(len(dirs))
-	if r := c.In[rnnR]; r.Ranked && len(r.Shape) == 3 {
-		hidden = r.Shape[2]
+	hidden, err := c.hidden()
+	if err != nil {
+		return err
 	}
-	if h := c.Attrs.Int("hidden_size", 0); h > 0 {
-		if !mayEqual(hidden, Known(int(h))) {
-			return c.Errorf(ErrAttr, "hidden_size is %d, R is %v", h, c.In[rnnR])
-		}
-		hidden = Known(int(h))
-	}
-	seq, batch := Unknown(), Unknown()
+	n, seq, batch := Known(len(dirs)), Unknown(), Unknown()
 	first := c.Attrs.Int("layout", 0) == 1
 	if x := c.In[rnnX]; x.Ranked {
 		if len(x.Shape) != 3 {
@@ -129,11 +139,7 @@ func (k *cell) eval(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	h, err := l.state(rnnH)
-	if err != nil {
-		return err
-	}
-	cs, err := l.state(rnnC)
+	h, cs, err := l.states()
 	if err != nil {
 		return err
 	}
@@ -184,7 +190,7 @@ func (l *layer) stateAt(d, b int) int {
 	return (d*l.batch + b) * l.hidden
 }
 
-// check fixes the sizes from the operands and holds every operand to them.
+// check fixes the sizes from X and R and holds every operand to them.
 func (l *layer) check() (err error) {
 	if _, err := l.sameDType(floatTypes, l.In[rnnX].DType, l.In[rnnW].DType, l.In[rnnR].DType); err != nil {
 		return err
@@ -206,6 +212,11 @@ func (l *layer) check() (err error) {
 	if h := l.Attrs.Int("hidden_size", int64(l.hidden)); h != int64(l.hidden) {
 		return l.Errorf(ErrAttr, "hidden_size is %d, R has shape %v", h, r.Shape)
 	}
+	return l.checkShapes()
+}
+
+// checkShapes holds every operand to the sizes.
+func (l *layer) checkShapes() error {
 	dirs, rows := len(l.reverse), l.gates*l.hidden
 	states := []int{dirs, l.batch, l.hidden}
 	if l.first {
@@ -261,6 +272,14 @@ func (l *layer) lengths() ([]int, error) {
 		lens[i] = int(n)
 	}
 	return lens, nil
+}
+
+// states are the initial states of all directions and batch entries.
+func (l *layer) states() (h, c []float64, err error) {
+	if h, err = l.state(rnnH); err == nil {
+		c, err = l.state(rnnC)
+	}
+	return h, c, err
 }
 
 // state returns a copy of an initial state, zeros without one.
@@ -334,6 +353,20 @@ func (l *layer) stepRNN(d int, x, h, _ []float64) {
 	}
 }
 
+// addReset adds to hx the recurrent product of the state that the gate r lets through. rec is scratch.
+func (l *layer) addReset(d int, hx, rec, r, h []float64) {
+	n := l.hidden
+	reset := make([]float64, n)
+	for i := range n {
+		reset[i] = r[i] * h[i]
+	}
+	copy(rec, l.b[(d*2+1)*3*n+2*n:][:n])
+	addMatVec(rec, l.r[(d*3+2)*n*n:], reset)
+	for i := range n {
+		hx[i] += rec[i]
+	}
+}
+
 // stepGRU is a gated recurrent unit, gates in the order z r h; linear_before_reset applies the reset gate after the
 // recurrent product instead of before it.
 func (l *layer) stepGRU(d int, x, h, _ []float64) {
@@ -350,15 +383,7 @@ func (l *layer) stepGRU(d int, x, h, _ []float64) {
 			hx[i] += r[i] * rec[i]
 		}
 	} else {
-		reset := make([]float64, n)
-		for i := range n {
-			reset[i] = r[i] * h[i]
-		}
-		copy(rec, l.b[(d*2+1)*3*n+2*n:][:n])
-		addMatVec(rec, l.r[(d*3+2)*n*n:], reset)
-		for i := range n {
-			hx[i] += rec[i]
-		}
+		l.addReset(d, hx, rec, r, h)
 	}
 	for i := range n {
 		h[i] = (1-z[i])*l.f(d, 1, hx[i]) + z[i]*h[i]
@@ -389,22 +414,12 @@ func (l *layer) stepLSTM(d int, x, h, c []float64) {
 func (l *layer) activations(n int) ([]func(float64) float64, error) {
 	names := l.Attrs.Strings("activations")
 	if names == nil {
-		for range l.reverse {
-			names = append(names, l.functions...)
-		}
+		names = slices.Repeat(l.functions, len(l.reverse))
 	}
 	if len(names) != n {
 		return nil, l.Errorf(ErrAttr, "activations has %d functions, must have %d", len(names), n)
 	}
 	alphas, betas := l.Attrs.Floats("activation_alpha"), l.Attrs.Floats("activation_beta")
-	take := func(from *[]float32, def float64) float64 {
-		if len(*from) == 0 {
-			return def
-		}
-		v := (*from)[0]
-		*from = (*from)[1:]
-		return float64(v)
-	}
 	out := make([]func(float64) float64, n)
 	for i, name := range names {
 		a, ok := recurrentFunctions[name]
@@ -413,10 +428,10 @@ func (l *layer) activations(n int) ([]func(float64) float64, error) {
 		}
 		alpha, beta := a.alpha, a.beta
 		if a.takes > 0 {
-			alpha = take(&alphas, alpha)
+			alpha = takeFirst(&alphas, alpha)
 		}
 		if a.takes > 1 {
-			beta = take(&betas, beta)
+			beta = takeFirst(&betas, beta)
 		}
 		out[i] = a.of(alpha, beta)
 	}
@@ -450,4 +465,14 @@ var recurrentFunctions = map[string]recurrentFunction{
 
 func plain(f func(float64) float64) func(_, _ float64) func(float64) float64 {
 	return func(_, _ float64) func(float64) float64 { return f }
+}
+
+// takeFirst takes the first element off a list, def when it is empty.
+func takeFirst(from *[]float32, def float64) float64 {
+	if len(*from) == 0 {
+		return def
+	}
+	v := (*from)[0]
+	*from = (*from)[1:]
+	return float64(v)
 }

@@ -33,13 +33,7 @@ func inferArg(c *Infer) error {
 
 // oneAxis marks attribute axis among rank axes.
 func (c *Call) oneAxis(rank int, def int64) ([]bool, error) {
-	a, err := c.axis(c.Attrs.Int("axis", def), rank)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]bool, rank)
-	out[a] = true
-	return out, nil
+	return c.marked([]int64{c.Attrs.Int("axis", def)}, rank)
 }
 
 // evalArg finds the index of the largest element (sign 1) or smallest (-1) along the axis: the first of equals, or the

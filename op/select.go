@@ -180,7 +180,7 @@ func evalNonZero(c *Eval) error {
 			}
 			at++
 		}
-		advance(idx, in.Shape)
+		increment(idx, in.Shape)
 	}
 	return nil
 }

@@ -9,12 +9,7 @@ import (
 // softmax holds the operators that normalise along an axis. Before version 13 they first flatten the input to two
 // dimensions at the axis (default 1) and work on the rows; from 13 on they work along one axis (default -1).
 var softmax = []Op{
-	alongAxis("Softmax", func(out, in []float64) {
-		sum := shiftedExp(out, in)
-		for i := range out {
-			out[i] /= sum
-		}
-	}),
+	alongAxis("Softmax", softmaxOf),
 	alongAxis("LogSoftmax", logSoftmax),
 	alongAxis("Hardmax", func(out, in []float64) {
 		best := 0
@@ -26,6 +21,13 @@ var softmax = []Op{
 		}
 		out[best] = 1
 	}),
+}
+
+func softmaxOf(out, in []float64) {
+	sum := shiftedExp(out, in)
+	for i := range out {
+		out[i] /= sum
+	}
 }
 
 func logSoftmax(out, in []float64) {
