@@ -152,13 +152,8 @@ func (m *Model) Run(ctx context.Context, in Inputs) (Result, error) {
 	if err := m.check(in); err != nil {
 		return Result{}, err
 	}
-	v, err := m.begin(ctx, in)
+	s, err := m.begin(ctx, in)
 	if err != nil {
-		return Result{}, err
-	}
-	s, err := v.take()
-	if err != nil {
-		m.end()
 		return Result{}, err
 	}
 	r := Result{slot: s, use: s.uses}
@@ -211,18 +206,30 @@ func (m *Model) inputNames() string {
 	return strings.Join(names, ", ")
 }
 
-// begin finds or compiles the plan for the shapes of in.
-func (m *Model) begin(ctx context.Context, in Inputs) (*variant, error) {
+// begin takes a slot of the variant for the shapes of in, before another call can make that variant give way.
+func (m *Model) begin(ctx context.Context, in Inputs) (*slot, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		return nil, ErrClosed
 	}
+	v, err := m.variant(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	s, err := v.take()
+	if err == nil {
+		m.running++
+	}
+	return s, err
+}
+
+// variant finds or compiles the plan for the shapes of in; m.mu is held.
+func (m *Model) variant(ctx context.Context, in Inputs) (*variant, error) {
 	for i, v := range m.variants {
 		if v.fits(m.graph.Inputs, in) {
 			copy(m.variants[1:i+1], m.variants[:i])
 			m.variants[0] = v
-			m.running++
 			return v, nil
 		}
 	}
@@ -235,7 +242,6 @@ func (m *Model) begin(ctx context.Context, in Inputs) (*variant, error) {
 		m.variants = m.variants[:len(m.variants)-1]
 	}
 	m.variants = slices.Insert(m.variants, 0, v)
-	m.running++
 	return v, nil
 }
 
@@ -248,12 +254,34 @@ func (m *Model) compile(ctx context.Context, in Inputs) (*variant, error) {
 		shapes[x.Name] = shape
 		v.shapes = append(v.shapes, shape)
 	}
+	if err := m.checkSizes(shapes); err != nil {
+		return nil, err
+	}
 	p, err := plan.Compile(ctx, m.graph, plan.Options{Shapes: shapes, Threads: m.pool.Threads()})
 	if err != nil {
 		return nil, err
 	}
 	v.session, err = engine.Load(p, engine.Options{Device: m.device, Pool: m.pool})
 	return v, err
+}
+
+// checkSizes compares new shapes with the sizes that the model declares, and symbols with each other.
+func (m *Model) checkSizes(shapes map[string][]int) error {
+	sizes := map[string]int{}
+	for _, v := range m.graph.Inputs {
+		for i, d := range v.Type.Shape {
+			n, known := d.Int()
+			if !known {
+				n, known = sizes[d.String()]
+			}
+			if got := shapes[v.Name][i]; known && got != n {
+				return fmt.Errorf("%w: input %q has shape %v, the model takes %v with %v = %d", ErrInput, v.Name, shapes[v.Name], v.Type, d, n)
+			} else if !d.IsUnknown() {
+				sizes[d.String()] = got
+			}
+		}
+	}
+	return nil
 }
 
 func (m *Model) end() {
