@@ -124,7 +124,8 @@ func (d *dice) tensor() *tensor.Tensor {
 	v := mustTensor(tensor.New(types[d.roll(len(types))], d.shape()...))
 	for i := range v.Data {
 		if i%max(v.DType.Size(), 1) == 0 {
-			v.Data[i] = byte(d.roll(4) & d.roll(4))
+			a, b := d.roll(4), d.roll(4)
+			v.Data[i] = byte(a & b) // small values, zero more often than not
 			if v.DType == tensor.Bool {
 				v.Data[i] &= 1
 			}

@@ -38,6 +38,7 @@ type Row struct {
 // Table is the architecture, from the ground up.
 var Table = []Row{
 	{"internal/...", 0, Beside, "clock, trace, CPU facts"},
+	{"shim/...", 0, Beside, "C inside other people's processes"},
 
 	{"tensor", 0, Engine, "types, shapes, views"},
 	{"tensor/npy", 1, Engine, ""},

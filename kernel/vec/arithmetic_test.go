@@ -65,6 +65,6 @@ func TestShortInputPanics(t *testing.T) {
 				}
 			}
 		}()
-		Add(dst, make([]float32, 8), make([]float32, 7, 7))
+		Add(dst, make([]float32, 8), make([]float32, 7))
 	})
 }
