@@ -164,96 +164,121 @@ func large() string {
 }`
 }
 
-// TestWrongCommandLines holds that what is wrong on the command line or in a file gives exit code 2 and one line on standard
-// error that names it and says what to do, whatever the command.
-func TestWrongCommandLines(t *testing.T) {
-	good := digitsFile(t)
-	dir := t.TempDir()
+// files are models, inputs and scenarios, most of them wrong in one way.
+type wrongFiles struct {
+	dir                                                                   string
+	good, truncated, garbage, empty, unknown, huge, external, dense, open string // models
+	wide, ints                                                            string // inputs of dense
+	badKey, noModel, badModel, fine                                       string // scenarios
+}
+
+func newWrongFiles(t *testing.T) *wrongFiles {
+	t.Helper()
+	f := &wrongFiles{dir: t.TempDir(), good: digitsFile(t)}
 	write := func(name string, data []byte) string {
-		path := filepath.Join(dir, name)
+		path := filepath.Join(f.dir, name)
 		if err := os.WriteFile(path, data, 0o666); err != nil {
 			t.Fatal(err)
 		}
 		return path
 	}
-	truncated := write("truncated.onnx", digits.Model[:len(digits.Model)/2])
-	garbage := write("garbage.onnx", []byte("this is no model at all"))
-	empty := write("empty.onnx", nil)
-	unknown := modelFile(t, unknownOperator, onnx.WriteOptions{})
-	huge := modelFile(t, hugeInput, onnx.WriteOptions{})
-	external := modelFile(t, large(), onnx.WriteOptions{MaxInline: 1})
-	if err := os.Remove(external + ".data"); err != nil {
+	f.truncated = write("truncated.onnx", digits.Model[:len(digits.Model)/2])
+	f.garbage = write("garbage.onnx", []byte("this is no model at all"))
+	f.empty = write("empty.onnx", nil)
+	f.unknown = modelFile(t, unknownOperator, onnx.WriteOptions{})
+	f.huge = modelFile(t, hugeInput, onnx.WriteOptions{})
+	f.external = modelFile(t, large(), onnx.WriteOptions{MaxInline: 1})
+	if err := os.Remove(f.external + ".data"); err != nil {
 		t.Fatal(err)
 	}
-	d := modelFile(t, dense, onnx.WriteOptions{})
-	open := modelFile(t, openSizes, onnx.WriteOptions{})
-	wide := npyFile(t, tensor.From(make([]float32, 10), 2, 5))
-	ints := npyFile(t, tensor.From(make([]int64, 8), 2, 4))
-	badKey := write("key.yaml", []byte("duration: 1s\njobs:\n  - {name: a, model: digits.onnx, arival: 3}\n"))
-	noModel := write("nomodel.yaml", []byte("duration: 1s\njobs:\n  - {name: train-7, model: none.onnx}\n"))
-	badModel := write("badmodel.yaml", []byte("duration: 1s\njobs:\n  - {name: train-7, model: truncated.onnx}\n"))
-	fine := write("fine.yaml", []byte("duration: 100ms\njobs:\n  - {name: a, model: "+good+"}\n"))
-	for _, c := range []struct {
-		args []string
-		want []string
-	}{
+	f.dense = modelFile(t, dense, onnx.WriteOptions{})
+	f.open = modelFile(t, openSizes, onnx.WriteOptions{})
+	f.wide = npyFile(t, tensor.From(make([]float32, 10), 2, 5))
+	f.ints = npyFile(t, tensor.From(make([]int64, 8), 2, 4))
+	f.badKey = write("key.yaml", []byte("duration: 1s\njobs:\n  - {name: a, model: digits.onnx, arival: 3}\n"))
+	f.noModel = write("nomodel.yaml", []byte("duration: 1s\njobs:\n  - {name: train-7, model: none.onnx}\n"))
+	f.badModel = write("badmodel.yaml", []byte("duration: 1s\njobs:\n  - {name: train-7, model: truncated.onnx}\n"))
+	f.fine = write("fine.yaml", []byte("duration: 100ms\njobs:\n  - {name: a, model: "+f.good+"}\n"))
+	return f
+}
+
+// wrongLine is a command line that cannot be carried out, and what the error must tell.
+type wrongLine struct {
+	args []string
+	want []string
+}
+
+func wrongModelLines(f *wrongFiles) []wrongLine {
+	return []wrongLine{
 		{[]string{"nope"}, []string{`unknown command "nope"`}},
 		{[]string{"run"}, []string{"run MODEL", "--help"}},
-		{[]string{"run", good, "more"}, []string{"2 arguments", "run MODEL"}},
-		{[]string{"run", "--bogus", good}, []string{"unknown flag: --bogus", "weir run --help"}},
-		{[]string{"bench", "--runs", "x", good}, []string{"--runs", `"x"`}},
-		{[]string{"bench", "--runs", "0", good}, []string{"--runs 0"}},
-		{[]string{"bench", "--precision", "bf16", good}, []string{"--precision bf16", "fp32"}},
-		{[]string{"bench", "--precision", "int4", good}, []string{"--precision int4", "want fp32, bf16 or auto"}},
-		{[]string{"run", "--threads", "-3", good}, []string{"--threads -3"}},
-		{[]string{"run", "--device", "cuda:0", good}, []string{"--device cuda:0", "cpu:0"}},
-		{[]string{"run", "--memory", "4XB", good}, []string{"--memory", "512MiB"}},
-		{[]string{"run", "--memory", "1KiB", good}, []string{good, "needs", "--memory 1KiB", "raise"}},
-		{[]string{"bench", "--memory", "1KiB", good}, []string{good, "needs", "--memory 1KiB", "raise"}},
-		{[]string{"run", filepath.Join(dir, "none.onnx")}, []string{"none.onnx", "no such file"}},
-		{[]string{"run", truncated}, []string{truncated}},
-		{[]string{"bench", garbage}, []string{garbage}},
-		{[]string{"inspect", empty}, []string{empty}},
-		{[]string{"optimize", garbage, filepath.Join(dir, "out.onnx")}, []string{garbage}},
-		{[]string{"run", unknown}, []string{unknown, "Frobnicate", "odd one"}},
-		{[]string{"bench", unknown}, []string{unknown, "Frobnicate", "odd one"}},
-		{[]string{"inspect", unknown}, []string{unknown, "Frobnicate", "odd one"}},
-		{[]string{"run", huge}, []string{huge}},
-		{[]string{"inspect", "--shape", "image=1152921504606846976x1x8x8", good}, []string{good, "image"}},
-		{[]string{"run", "--shape", "x=1048576x1048576", open}, []string{open, "needs 4096.0 GiB", "cpu:0 has", "--shape"}},
-		{[]string{"run", external}, []string{external, "model.onnx.data"}},
-		{[]string{"run", "--shape", "image", good}, []string{"--shape image", "NAME=VALUE"}},
-		{[]string{"run", "--shape", "image=1x", good}, []string{"--shape image", "1x3x224x224"}},
-		{[]string{"run", "--shape", "image=1x1x9x9", good}, []string{good, "image", "9"}},
-		{[]string{"run", "--shape", "imige=1x1x8x8", good}, []string{good, "imige", "image"}},
-		{[]string{"run", "--shape", "x=1x4", "--shape", "x=2x4", d}, []string{"given twice"}},
-		{[]string{"run", "--input", "x=" + wide, d}, []string{d, `"x"`, "[2 5]", "[N,4]"}},
-		{[]string{"run", "--input", "x=" + ints, d}, []string{d, `"x"`, "int64", "float32[N,4]"}},
-		{[]string{"run", "--input", "z=" + ints, d}, []string{d, `"z"`, "it takes x"}},
-		{[]string{"run", "--input", "x=" + garbage, d}, []string{garbage, ".npy"}},
-		{[]string{"run", "--input", "x=none.npy", d}, []string{"none.npy"}},
-		{[]string{"inspect", "--dump", "pdf", good}, []string{"--dump pdf", "text"}},
-		{[]string{"inspect", "--dump", "text", "--pass", "nope", good}, []string{"--pass nope", "all"}},
-		{[]string{"inspect", "--shape", "nope=1", good}, []string{good, "nope"}},
-		{[]string{"optimize", good}, []string{"optimize IN OUT"}},
-		{[]string{"optimize", "--off", "nope", good, filepath.Join(dir, "o.onnx")}, []string{"nope"}},
+		{[]string{"run", f.good, "more"}, []string{"2 arguments", "run MODEL"}},
+		{[]string{"run", "--bogus", f.good}, []string{"unknown flag: --bogus", "weir run --help"}},
+		{[]string{"bench", "--runs", "x", f.good}, []string{"--runs", `"x"`}},
+		{[]string{"bench", "--runs", "0", f.good}, []string{"--runs 0"}},
+		{[]string{"bench", "--precision", "bf16", f.good}, []string{"--precision bf16", "fp32"}},
+		{[]string{"bench", "--precision", "int4", f.good}, []string{"--precision int4", "want fp32, bf16 or auto"}},
+		{[]string{"run", "--threads", "-3", f.good}, []string{"--threads -3"}},
+		{[]string{"run", "--device", "cuda:0", f.good}, []string{"--device cuda:0", "cpu:0"}},
+		{[]string{"run", "--memory", "4XB", f.good}, []string{"--memory", "512MiB"}},
+		{[]string{"run", "--memory", "1KiB", f.good}, []string{f.good, "needs", "--memory 1KiB", "raise"}},
+		{[]string{"bench", "--memory", "1KiB", f.good}, []string{f.good, "needs", "--memory 1KiB", "raise"}},
+		{[]string{"run", filepath.Join(f.dir, "none.onnx")}, []string{"none.onnx", "no such file"}},
+		{[]string{"run", f.truncated}, []string{f.truncated}},
+		{[]string{"bench", f.garbage}, []string{f.garbage}},
+		{[]string{"inspect", f.empty}, []string{f.empty}},
+		{[]string{"optimize", f.garbage, filepath.Join(f.dir, "out.onnx")}, []string{f.garbage}},
+		{[]string{"run", f.unknown}, []string{f.unknown, "Frobnicate", "odd one"}},
+		{[]string{"bench", f.unknown}, []string{f.unknown, "Frobnicate", "odd one"}},
+		{[]string{"inspect", f.unknown}, []string{f.unknown, "Frobnicate", "odd one"}},
+		{[]string{"run", f.huge}, []string{f.huge}},
+		{[]string{"inspect", "--shape", "image=1152921504606846976x1x8x8", f.good}, []string{f.good, "image"}},
+		{[]string{"run", "--shape", "x=1048576x1048576", f.open}, []string{f.open, "needs 4096.0 GiB", "cpu:0 has", "--shape"}},
+		{[]string{"run", f.external}, []string{f.external, "model.onnx.data"}},
+		{[]string{"run", "--shape", "image", f.good}, []string{"--shape image", "NAME=VALUE"}},
+		{[]string{"run", "--shape", "image=1x", f.good}, []string{"--shape image", "1x3x224x224"}},
+		{[]string{"run", "--shape", "image=1x1x9x9", f.good}, []string{f.good, "image", "9"}},
+		{[]string{"run", "--shape", "imige=1x1x8x8", f.good}, []string{f.good, "imige", "image"}},
+		{[]string{"run", "--shape", "x=1x4", "--shape", "x=2x4", f.dense}, []string{"given twice"}},
+		{[]string{"run", "--input", "x=" + f.wide, f.dense}, []string{f.dense, `"x"`, "[2 5]", "[N,4]"}},
+		{[]string{"run", "--input", "x=" + f.ints, f.dense}, []string{f.dense, `"x"`, "int64", "float32[N,4]"}},
+		{[]string{"run", "--input", "z=" + f.ints, f.dense}, []string{f.dense, `"z"`, "it takes x"}},
+		{[]string{"run", "--input", "x=" + f.garbage, f.dense}, []string{f.garbage, ".npy"}},
+		{[]string{"run", "--input", "x=none.npy", f.dense}, []string{"none.npy"}},
+	}
+}
+
+func wrongOtherLines(f *wrongFiles) []wrongLine {
+	return []wrongLine{
+		{[]string{"inspect", "--dump", "pdf", f.good}, []string{"--dump pdf", "text"}},
+		{[]string{"inspect", "--dump", "text", "--pass", "nope", f.good}, []string{"--pass nope", "all"}},
+		{[]string{"inspect", "--shape", "nope=1", f.good}, []string{f.good, "nope"}},
+		{[]string{"optimize", f.good}, []string{"optimize IN OUT"}},
+		{[]string{"optimize", "--off", "nope", f.good, filepath.Join(f.dir, "o.onnx")}, []string{"nope"}},
 		{[]string{"verify"}, []string{"--help"}},
-		{[]string{"verify", dir}, []string{"test cases"}},
-		{[]string{"verify", filepath.Join(dir, "none")}, []string{"none"}},
-		{[]string{"model", "new", "resnet51", filepath.Join(dir, "x.onnx")}, []string{"resnet51", "resnet50"}},
-		{[]string{"share", filepath.Join(dir, "none.yaml")}, []string{"none.yaml"}},
-		{[]string{"share", badKey}, []string{badKey, "line 3", "arival", "arrival"}},
-		{[]string{"share", noModel}, []string{"train-7", "none.onnx"}},
-		{[]string{"share", badModel}, []string{"train-7", "truncated.onnx"}},
-		{[]string{"share", "--policy", "nice", fine}, []string{"nice", "fair", "fifo", "priority", "timeslice"}},
-		{[]string{"share", "--compare", "boats", fine}, []string{"boats", "threads", "processes"}},
-		{[]string{"share", "--duration", "-1s", fine}, []string{"negative"}},
-		{[]string{"share", "--device", "tpu:0", fine}, []string{"tpu:0", "cpu:0"}},
+		{[]string{"verify", f.dir}, []string{"test cases"}},
+		{[]string{"verify", filepath.Join(f.dir, "none")}, []string{"none"}},
+		{[]string{"model", "new", "resnet51", filepath.Join(f.dir, "x.onnx")}, []string{"resnet51", "resnet50"}},
+		{[]string{"share", filepath.Join(f.dir, "none.yaml")}, []string{"none.yaml"}},
+		{[]string{"share", f.badKey}, []string{f.badKey, "line 3", "arival", "arrival"}},
+		{[]string{"share", f.noModel}, []string{"train-7", "none.onnx"}},
+		{[]string{"share", f.badModel}, []string{"train-7", "truncated.onnx"}},
+		{[]string{"share", "--policy", "nice", f.fine}, []string{"nice", "fair", "fifo", "priority", "timeslice"}},
+		{[]string{"share", "--compare", "boats", f.fine}, []string{"boats", "threads", "processes"}},
+		{[]string{"share", "--duration", "-1s", f.fine}, []string{"negative"}},
+		{[]string{"share", "--device", "tpu:0", f.fine}, []string{"tpu:0", "cpu:0"}},
 		{[]string{"demo", "--duration", "1ms"}, []string{"--duration 1ms"}},
-		{[]string{"demo", "--output", t.TempDir(), "--model", "a", "--model", "b", "--model", "c", "--model", "d"}, []string{"4 models", "3 jobs"}},
-		{[]string{"demo", "--output", t.TempDir(), "--model", garbage}, []string{garbage}},
+		{[]string{"demo", "--output", f.dir, "--model", "a", "--model", "b", "--model", "c", "--model", "d"}, []string{"4 models", "3 jobs"}},
+		{[]string{"demo", "--output", f.dir, "--model", f.garbage}, []string{f.garbage}},
 		{[]string{"device", "lst"}, []string{"lst"}},
-	} {
+	}
+}
+
+// TestWrongCommandLines holds that what is wrong on the command line or in a file gives exit code 2 and one line on standard
+// error that names it and says what to do, whatever the command.
+func TestWrongCommandLines(t *testing.T) {
+	f := newWrongFiles(t)
+	for _, c := range append(wrongModelLines(f), wrongOtherLines(f)...) {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
 			got := weir(t, c.args...)
 			if got.code != 2 {
