@@ -2,6 +2,7 @@ package op
 
 import (
 	"math"
+	"slices"
 
 	"github.com/weirgpu/weir/tensor"
 )
@@ -213,6 +214,15 @@ func count(shape []int) int {
 		n *= d
 	}
 	return n
+}
+
+// copySlice copies slice si of src along an axis to slice di of dst, which has the same shape but for that axis.
+func copySlice(dst *tensor.Tensor, di int, src *tensor.Tensor, si, axis int) error {
+	to, from := tensor.RowMajor(dst.Shape), tensor.RowMajor(src.Shape)
+	to.Offset, from.Offset = di*to.Strides[axis], si*from.Strides[axis]
+	shape := slices.Clone(dst.Shape)
+	shape[axis] = 1
+	return tensor.CopyStrided(dst, to, src, from, shape)
 }
 
 // zeroOutput makes output i with every element zero, or the empty string.

@@ -212,11 +212,12 @@ func inferSplit(c *Infer) error {
 	return c.splitTypes(in, axis, lens, given)
 }
 
-func (c *Infer) splitTypes(in Type, axis int, lens []int64, given bool) error {
-	size, fixed := in.Shape[axis].Int()
-	if !fixed && given && len(lens) == len(c.Out) {
-		for i, n := range lens {
-			s, err := c.size(n)
+// splitOpen types the parts of an axis whose size is not known: lens says theirs, or they are equal.
+func (c *Infer) splitOpen(size Dim, axis int, lens []int64, given bool) error {
+	n := len(c.Out)
+	if given && len(lens) == n {
+		for i, l := range lens {
+			s, err := c.size(l)
 			if err != nil {
 				return err
 			}
@@ -224,14 +225,18 @@ func (c *Infer) splitTypes(in Type, axis int, lens []int64, given bool) error {
 		}
 		return nil
 	}
-	if !fixed {
-		n := len(c.Out)
-		if q := in.Shape[axis].FloorDiv(n); q.MulInt(n).Equal(in.Shape[axis]) {
-			for i := range c.Out {
-				c.Out[i].Shape[axis] = q
-			}
+	if q := size.FloorDiv(n); q.MulInt(n).Equal(size) {
+		for i := range c.Out {
+			c.Out[i].Shape[axis] = q
 		}
-		return nil
+	}
+	return nil
+}
+
+func (c *Infer) splitTypes(in Type, axis int, lens []int64, given bool) error {
+	size, fixed := in.Shape[axis].Int()
+	if !fixed {
+		return c.splitOpen(in.Shape[axis], axis, lens, given)
 	}
 	parts, err := splitSizes(c.Call, size, lens, given, len(c.Out))
 	if err != nil {
@@ -264,6 +269,12 @@ func evalSplit(c *Eval) error {
 	if err != nil {
 		return err
 	}
+	return c.splitInto(parts, axis)
+}
+
+// splitInto makes one output a part of an axis of input 0.
+func (c *Eval) splitInto(parts []int, axis int) error {
+	in := c.In[0]
 	from := tensor.RowMajor(in.Shape)
 	for i, n := range parts {
 		shape := slices.Clone(in.Shape)

@@ -44,21 +44,18 @@ func inferIf(c *Infer) error {
 		return err
 	}
 	captures := c.In[1:]
-	if cond, ok := c.ints(0); ok {
-		if len(cond) != 1 {
-			return c.Errorf(ErrInput, "condition has %d elements, wants one", len(cond))
-		}
-		b := then
-		if cond[0] == 0 {
-			b = els
-		}
-		out, err := b.Infer(captures)
-		if err != nil {
-			return err
-		}
-		return c.setOut(out, captures)
+	cond, known := c.ints(0)
+	var out []Type
+	switch {
+	case !known:
+		out, err = inferBranches(c.Call, then, els, captures)
+	case len(cond) != 1:
+		return c.Errorf(ErrInput, "condition has %d elements, wants one", len(cond))
+	case cond[0] != 0:
+		out, err = then.Infer(captures)
+	default:
+		out, err = els.Infer(captures)
 	}
-	out, err := inferBranches(c.Call, then, els, captures)
 	if err != nil {
 		return err
 	}
@@ -345,13 +342,10 @@ func evalLoop(c *Eval) error {
 	state = slices.Clone(state)
 	scans := make([]stack, l.scans)
 	for i := int64(0); i < trips && cond; i++ {
-		if err := c.Ctx.Err(); err != nil {
-			return fmt.Errorf("%s: iteration %d: %w", c.Name(), i, err)
-		}
-		in := append([]*tensor.Tensor{tensor.Scalar(i), tensor.Scalar(cond)}, slices.Concat(state, captures)...)
-		out, err := l.body.Eval(c.Ctx, in)
+		head := []*tensor.Tensor{tensor.Scalar(i), tensor.Scalar(cond)}
+		out, err := c.iterate(l.body, i, slices.Concat(head, state, captures))
 		if err != nil {
-			return fmt.Errorf("%s: iteration %d: %w", c.Name(), i, err)
+			return err
 		}
 		if conditional {
 			if cond, err = c.truth(out[0]); err != nil {
@@ -359,20 +353,40 @@ func evalLoop(c *Eval) error {
 			}
 		}
 		copy(state, out[1:])
-		for k := range scans {
-			if err := scans[k].push(c.Call, out[1+l.carried+k]); err != nil {
-				return err
-			}
+		if err := pushAll(c.Call, scans, out[1+l.carried:]); err != nil {
+			return err
 		}
 	}
 	copy(c.Out, state)
 	return c.putScans(l, scans)
 }
 
+// iterate runs iteration i of a body unless the context has ended.
+func (c *Eval) iterate(b Body, i int64, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	err := c.Ctx.Err()
+	if err == nil {
+		var out []*tensor.Tensor
+		if out, err = b.Eval(c.Ctx, in); err == nil {
+			return out, nil
+		}
+	}
+	return nil, fmt.Errorf("%s: iteration %d: %w", c.Name(), i, err)
+}
+
 // stack collects the slices of a scanned output.
 type stack struct {
 	slices []*tensor.Tensor
 	bytes  int
+}
+
+// pushAll pushes one slice on each stack.
+func pushAll(c *Call, to []stack, slices []*tensor.Tensor) error {
+	for k := range to {
+		if err := to[k].push(c, slices[k]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *stack) push(c *Call, t *tensor.Tensor) error {
@@ -392,26 +406,27 @@ func (s *stack) push(c *Call, t *tensor.Tensor) error {
 	return nil
 }
 
-// putScans stacks the slices of each scanned output along a new first axis. When no iteration ran, the body's types tell
-// the shape, with 0 for what they leave open.
+// sliceType is the type and shape of the slices. When there are none, that of output i of the body tells, with 0 for what it
+// leaves open.
+func (s *stack) sliceType(i int, types func() ([]Type, error)) (tensor.DType, []int, error) {
+	if len(s.slices) > 0 {
+		return s.slices[0].DType, s.slices[0].Shape, nil
+	}
+	ts, err := types()
+	if err != nil {
+		return 0, nil, err
+	}
+	return ts[i].DType, openAsZero(ts[i]), nil
+}
+
+// putScans stacks the slices of each scanned output along a new first axis.
 func (c *Eval) putScans(l loop, scans []stack) error {
-	var types []Type
 	for k, s := range scans {
-		shape := []int{len(s.slices)}
-		var d tensor.DType
-		if len(s.slices) > 0 {
-			d, shape = s.slices[0].DType, append(shape, s.slices[0].Shape...)
-		} else {
-			if types == nil {
-				var err error
-				if types, err = l.body.Infer(loopTypes(c)); err != nil {
-					return err
-				}
-			}
-			t := types[1+l.carried+k]
-			d, shape = t.DType, append(shape, openAsZero(t)...)
+		d, slice, err := s.sliceType(1+l.carried+k, func() ([]Type, error) { return l.body.Infer(loopTypes(c)) })
+		if err != nil {
+			return err
 		}
-		out, err := c.Output(l.carried+k, d, shape)
+		out, err := c.Output(l.carried+k, d, append([]int{len(s.slices)}, slice...))
 		if err != nil {
 			return err
 		}

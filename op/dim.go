@@ -77,6 +77,16 @@ func (d Dim) Equal(e Dim) bool {
 // Is reports whether d is known to be n.
 func (d Dim) Is(n int) bool { v, ok := d.Int(); return ok && v == n }
 
+func (t term) String() string {
+	switch t.coef {
+	case 1:
+		return t.atoms
+	case -1:
+		return "-" + t.atoms
+	}
+	return fmt.Sprintf("%d%s%s", t.coef, atomSep, t.atoms)
+}
+
 // String prints "3", "N", "2·H + 1" or "?".
 func (d Dim) String() string {
 	if d.unknown {
@@ -87,21 +97,14 @@ func (d Dim) String() string {
 	}
 	var b strings.Builder
 	for i, t := range d.terms {
-		coef := t.coef
-		if i > 0 {
-			if coef < 0 {
-				b.WriteString(" - ")
-				coef = -coef
-			} else {
-				b.WriteString(" + ")
-			}
+		switch {
+		case i > 0 && t.coef < 0:
+			b.WriteString(" - ")
+			t.coef = -t.coef
+		case i > 0:
+			b.WriteString(" + ")
 		}
-		if coef == -1 {
-			b.WriteString("-")
-		} else if coef != 1 {
-			fmt.Fprintf(&b, "%d%s", coef, atomSep)
-		}
-		b.WriteString(t.atoms)
+		b.WriteString(t.String())
 	}
 	if d.c > 0 {
 		fmt.Fprintf(&b, " + %d", d.c)
@@ -139,20 +142,15 @@ func (d Dim) Mul(e Dim) Dim {
 		return Unknown()
 	}
 	c, ok := mulInt(d.c, e.c)
-	var all []term
-	push := func(x, y int64, atoms string) {
-		p, fits := mulInt(x, y)
-		ok = ok && fits
-		all = append(all, term{p, atoms})
-	}
-	for _, t := range d.terms {
-		push(t.coef, e.c, t.atoms)
-		for _, u := range e.terms {
-			push(t.coef, u.coef, mulAtoms(t.atoms, u.atoms))
+	all := make([]term, 0, (len(d.terms)+1)*(len(e.terms)+1))
+	for _, t := range append(d.terms[:len(d.terms):len(d.terms)], term{d.c, ""}) {
+		for _, u := range append(e.terms[:len(e.terms):len(e.terms)], term{e.c, ""}) {
+			p, fits := mulInt(t.coef, u.coef)
+			ok = ok && fits
+			if atoms := mulAtoms(t.atoms, u.atoms); atoms != "" {
+				all = append(all, term{p, atoms})
+			}
 		}
-	}
-	for _, u := range e.terms {
-		push(u.coef, d.c, u.atoms)
 	}
 	terms, ok2 := collect(all)
 	if !ok || !ok2 {
@@ -217,11 +215,11 @@ func (d Dim) Quotient(e Dim) Dim {
 		if !ok || t.coef%div.coef != 0 {
 			return Unknown()
 		}
-		if atoms == "" {
-			out = out.Add(Dim{c: t.coef / div.coef})
-			continue
+		quotient := Known(int(t.coef / div.coef))
+		if atoms != "" {
+			quotient = Dim{terms: []term{{t.coef / div.coef, atoms}}}
 		}
-		out = out.Add(Dim{terms: []term{{t.coef / div.coef, atoms}}})
+		out = out.Add(quotient)
 	}
 	return out
 }
@@ -248,6 +246,9 @@ func (d Dim) Eval(env map[string]int) (int, bool) {
 }
 
 func mulAtoms(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
 	all := append(strings.Split(a, atomSep), strings.Split(b, atomSep)...)
 	slices.Sort(all)
 	return strings.Join(all, atomSep)

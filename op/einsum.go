@@ -45,12 +45,17 @@ func parseEinsum(c *Call, ranks []int) (e equation, err error) {
 	if err != nil {
 		return e, err
 	}
+	return e, e.checkOut(c, text)
+}
+
+// checkOut holds that each label of the output is there once and in an input.
+func (e *equation) checkOut(c *Call, text string) error {
 	for i, l := range e.out {
 		if slices.Contains(e.out[:i], l) || !slices.ContainsFunc(e.in, func(in []string) bool { return slices.Contains(in, l) }) {
-			return e, c.Errorf(ErrAttr, "equation %q: output label %q is repeated or in no input", text, l)
+			return c.Errorf(ErrAttr, "equation %q: output label %q is repeated or in no input", text, l)
 		}
 	}
-	return e, nil
+	return nil
 }
 
 // einsumTerm splits a term into one label a dimension, and returns how many an ellipsis stands for.
@@ -157,31 +162,35 @@ func (c *Infer) einsumDims(e equation) (map[string]Dim, error) {
 	return size, nil
 }
 
+// einsumSizes returns the equation and the size of each label.
+func (c *Eval) einsumSizes() (e equation, size map[string]int, err error) {
+	types, ranks := make([]Type, len(c.In)), make([]int, len(c.In))
+	for i, t := range c.In {
+		if t == nil {
+			return e, nil, c.Errorf(ErrInput, "input %d is missing", i)
+		}
+		types[i], ranks[i] = Concrete(t.DType, t.Shape...), t.Rank()
+	}
+	if e, err = parseEinsum(c.Call, ranks); err != nil {
+		return e, nil, err
+	}
+	dims, err := (&Infer{Call: c.Call, In: types}).einsumDims(e)
+	size = make(map[string]int, len(dims))
+	for l, d := range dims {
+		size[l], _ = d.Int()
+	}
+	return e, size, err
+}
+
 // evalEinsum sums, for each index of the output, the products of the operands' elements over all other labels.
 func evalEinsum(c *Eval) error {
 	d, err := c.sameDType(numberTypes, c.dtypes()...)
 	if err != nil {
 		return err
 	}
-	types := make([]Type, len(c.In))
-	ranks := make([]int, len(c.In))
-	for i, t := range c.In {
-		if t == nil {
-			return c.Errorf(ErrInput, "input %d is missing", i)
-		}
-		types[i], ranks[i] = Concrete(t.DType, t.Shape...), t.Rank()
-	}
-	e, err := parseEinsum(c.Call, ranks)
+	e, size, err := c.einsumSizes()
 	if err != nil {
 		return err
-	}
-	dims, err := (&Infer{Call: c.Call, In: types}).einsumDims(e)
-	if err != nil {
-		return err
-	}
-	size := make(map[string]int, len(dims))
-	for l, d := range dims {
-		size[l], _ = d.Int()
 	}
 	shape := make([]int, len(e.out))
 	for i, l := range e.out {

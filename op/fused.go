@@ -71,13 +71,27 @@ func (f fusion) infer(c *Infer) error {
 	if !y.Ranked || !added.Ranked {
 		return nil
 	}
-	want := y.Shape
-	if f.vector {
-		want = want[max(0, len(want)-1):]
-	}
-	if !slices.EqualFunc(want, added.Shape, mayEqual) {
+	if !slices.EqualFunc(addend(f, y.Shape), added.Shape, mayEqual) {
 		return c.Errorf(ErrInput, "input %d is %v, does not fit the product %v", f.inputs, added, y)
 	}
+	return nil
+}
+
+// addend is the shape of what is added to a product of that shape.
+func addend[D any](f fusion, product []D) []D {
+	if f.vector {
+		return product[max(0, len(product)-1):]
+	}
+	return product
+}
+
+// add adds the input after those of the first part to y.
+func (f fusion) add(c *Eval, y *tensor.Tensor) error {
+	added, want := c.In[f.inputs], addend(f, y.Shape)
+	if added.DType != y.DType || !slices.Equal(want, added.Shape) {
+		return c.Errorf(ErrInput, "input %d is %v %v, must be %v %v", f.inputs, added.DType, added.Shape, y.DType, want)
+	}
+	sums.fold(y, []*tensor.Tensor{y, added}, broadcastWalk(y.Shape, y.Shape, added.Shape))
 	return nil
 }
 
@@ -94,15 +108,9 @@ func (f fusion) eval(c *Eval) error {
 	y := part.Out[0]
 	c.Out[0] = y
 	if c.Has(f.inputs) {
-		added := c.In[f.inputs]
-		want := y.Shape
-		if f.vector {
-			want = want[max(0, len(want)-1):]
+		if err := f.add(c, y); err != nil {
+			return err
 		}
-		if added.DType != y.DType || !slices.Equal(want, added.Shape) {
-			return c.Errorf(ErrInput, "input %d is %v %v, must be %v %v", f.inputs, added.DType, added.Shape, y.DType, want)
-		}
-		sums.fold(y, []*tensor.Tensor{y, added}, broadcastWalk(y.Shape, y.Shape, added.Shape))
 	}
 	if act != nil {
 		if _, err := c.sameDType(floatTypes, y.DType); err != nil {

@@ -21,21 +21,30 @@ func inferOneHot(c *Infer) error {
 	if err != nil {
 		return err
 	}
+	depth, err := c.depth()
+	if err != nil {
+		return err
+	}
+	c.Out[0] = Ranked(values.DType, slices.Insert(slices.Clone(indices.Shape), axis, depth)...)
+	return nil
+}
+
+// depth is the number of classes as far as it is known.
+func (c *Infer) depth() (Dim, error) {
 	depth := Unknown()
 	if d := c.dims(1); len(d) == 1 {
 		depth = d[0]
 	} else if t := c.Const(1); t != nil && t.Len() == 1 {
 		v, err := t.Floats()
 		if err != nil {
-			return c.Errorf(ErrInput, "depth: %v", err)
+			return depth, c.Errorf(ErrInput, "depth: %v", err)
 		}
 		depth = Known(int(v[0]))
 	}
 	if n, ok := depth.Int(); ok && n < 0 {
-		return c.Errorf(ErrInput, "depth %d", n)
+		return depth, c.Errorf(ErrInput, "depth %d", n)
 	}
-	c.Out[0] = Ranked(values.DType, slices.Insert(slices.Clone(indices.Shape), axis, depth)...)
-	return nil
+	return depth, nil
 }
 
 // wholeNumbers converts a numeric input, which may be of a floating-point type, to integers.
@@ -47,18 +56,29 @@ func (c *Eval) wholeNumbers(i int) ([]int64, error) {
 	return tensor.As[int64](t), castInto(c.Call, t, c.In[i])
 }
 
+// depth is the number of classes, input 1.
+func (c *Eval) depth() (int, error) {
+	v, err := c.wholeNumbers(1)
+	if err != nil {
+		return 0, err
+	}
+	if len(v) != 1 || v[0] < 0 {
+		return 0, c.Errorf(ErrInput, "depth %v", v)
+	}
+	return int(v[0]), nil
+}
+
 // evalOneHot puts the on-value where the new axis equals the index; an index outside [-depth, depth) leaves only
 // off-values.
 func evalOneHot(c *Eval) error {
 	indices, values := c.In[0], c.In[2]
-	depths, err := c.wholeNumbers(1)
+	depth, err := c.depth()
 	if err != nil {
 		return err
 	}
-	if len(depths) != 1 || depths[0] < 0 || values.Rank() != 1 || values.Len() != 2 {
-		return c.Errorf(ErrInput, "depth %v, values %v", depths, values)
+	if values.Rank() != 1 || values.Len() != 2 {
+		return c.Errorf(ErrInput, "values %v, wants two", values)
 	}
-	depth := int(depths[0])
 	axis, err := c.axis(c.Attrs.Int("axis", -1), indices.Rank()+1)
 	if err != nil {
 		return err

@@ -44,41 +44,41 @@ func inferPad(c *Infer) error {
 	}
 	copy(c.Out[0].Shape, in.Shape)
 	for i, k := range axes {
-		d := in.Shape[k].Add(pads[i]).Add(pads[i+len(axes)])
-		if n, ok := d.Int(); ok && n < 0 {
-			return c.Errorf(ErrInput, "pads %v take more than there is of %v", pads, in)
-		}
-		c.Out[0].Shape[k] = d
+		c.Out[0].Shape[k] = in.Shape[k].Add(pads[i]).Add(pads[i+len(axes)])
 	}
-	return nil
+	return c.checkDims(c.Out[0].Shape)
 }
 
 // border is what one axis gains before and after; negative amounts cut.
 type border struct{ before, after int }
 
-func (c *Eval) padBorders() ([]border, error) {
-	rank := c.In[0].Rank()
+// padOperands returns the pads, two an axis, and the axes.
+func (c *Eval) padOperands() (pads []int64, axes []int, err error) {
 	pads, given, err := c.intsArg("pads", 1, 11)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !given {
-		return nil, c.Errorf(ErrAttr, "has no pads")
+		return nil, nil, c.Errorf(ErrAttr, "has no pads")
 	}
 	var as []int64
 	if c.Has(3) {
 		if as, err = c.ints(3); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	axes, err := padAxes(c.Call, rank, as, c.Has(3))
+	if axes, err = padAxes(c.Call, c.In[0].Rank(), as, c.Has(3)); err == nil && len(pads) != 2*len(axes) {
+		err = c.Errorf(ErrInput, "%d pads for %d axes", len(pads), len(axes))
+	}
+	return pads, axes, err
+}
+
+func (c *Eval) padBorders() ([]border, error) {
+	pads, axes, err := c.padOperands()
 	if err != nil {
 		return nil, err
 	}
-	if len(pads) != 2*len(axes) {
-		return nil, c.Errorf(ErrInput, "%d pads for %d axes", len(pads), len(axes))
-	}
-	out := make([]border, rank)
+	out := make([]border, c.In[0].Rank())
 	for i, k := range axes {
 		n := int64(c.In[0].Shape[k])
 		b, a := pads[i], pads[i+len(axes)]
@@ -142,17 +142,17 @@ func evalPad(c *Eval) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	if mode == "constant" {
-		v, err := c.padValue()
-		if err != nil {
-			return err
-		}
-		if err := fillWith(out, v); err != nil {
-			return err
-		}
-		return padCopy(out, in, borders)
+	if mode != "constant" {
+		return c.padFrom(out, in, borders, mode)
 	}
-	return c.padFrom(out, in, borders, mode)
+	v, err := c.padValue()
+	if err != nil {
+		return err
+	}
+	if err := fillWith(out, v); err != nil {
+		return err
+	}
+	return padCopy(out, in, borders)
 }
 
 // kept is the part of an axis of n elements that negative borders leave: lo … lo+size-1.
@@ -191,13 +191,8 @@ func (c *Eval) padFrom(out, in *tensor.Tensor, borders []border, mode string) er
 		if err != nil {
 			return err
 		}
-		to, from := tensor.RowMajor(shape), tensor.RowMajor(t.Shape)
-		shape[k] = 1
 		for i := range out.Shape[k] {
-			at := tensor.Steps{Offset: i * to.Strides[k], Strides: to.Strides}
-			src := lo + padSource(mode, i-max(b.before, 0), n)
-			of := tensor.Steps{Offset: src * from.Strides[k], Strides: from.Strides}
-			if err := tensor.CopyStrided(next, at, t, of, shape); err != nil {
+			if err := copySlice(next, i, t, lo+padSource(mode, i-max(b.before, 0), n), k); err != nil {
 				return err
 			}
 		}

@@ -1,7 +1,6 @@
 package op
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/weirgpu/weir/tensor"
@@ -39,23 +38,27 @@ func scanOf(c *Call) (*scan, error) {
 	if s.outAxes, err = c.scanList("scan_output_axes", s.outs); err != nil {
 		return nil, err
 	}
-	for _, l := range []struct {
-		name string
-		n    int
-		to   *[]bool
-	}{{"scan_input_directions", s.ins, &s.inBack}, {"scan_output_directions", s.outs, &s.outBack}} {
-		v, err := c.scanList(l.name, l.n)
-		if err != nil {
-			return nil, err
-		}
-		for _, d := range v {
-			if d != 0 && d != 1 {
-				return nil, c.Errorf(ErrAttr, "%s has %d, wants 0 or 1", l.name, d)
-			}
-			*l.to = append(*l.to, d == 1)
-		}
+	if s.inBack, err = c.directionsList("scan_input_directions", s.ins); err != nil {
+		return nil, err
 	}
-	return s, nil
+	s.outBack, err = c.directionsList("scan_output_directions", s.outs)
+	return s, err
+}
+
+// directionsList is an attribute with n directions: whether each is backward.
+func (c *Call) directionsList(name string, n int) ([]bool, error) {
+	v, err := c.scanList(name, n)
+	if err != nil {
+		return nil, err
+	}
+	back := make([]bool, n)
+	for i, d := range v {
+		if d != 0 && d != 1 {
+			return nil, c.Errorf(ErrAttr, "%s has %d, wants 0 or 1", name, d)
+		}
+		back[i] = d == 1
+	}
+	return back, nil
 }
 
 // scanList is an integer list attribute with n entries, by default zeros.
@@ -149,22 +152,17 @@ func evalScan(c *Eval) error {
 	}
 	outs := make([]stack, s.outs)
 	for i := range length {
-		if err := c.Ctx.Err(); err != nil {
-			return fmt.Errorf("%s: iteration %d: %w", c.Name(), i, err)
-		}
 		now, err := s.slicesAt(i, length, scanned, axes)
 		if err != nil {
 			return err
 		}
-		out, err := s.body.Eval(c.Ctx, slices.Concat(state, now, captures))
+		out, err := c.iterate(s.body, int64(i), slices.Concat(state, now, captures))
 		if err != nil {
-			return fmt.Errorf("%s: iteration %d: %w", c.Name(), i, err)
+			return err
 		}
 		copy(state, out)
-		for k := range outs {
-			if err := outs[k].push(c.Call, out[s.states+k]); err != nil {
-				return err
-			}
+		if err := pushAll(c.Call, outs, out[s.states:]); err != nil {
+			return err
 		}
 	}
 	copy(c.Out, state)
@@ -222,7 +220,7 @@ func takeSlice(t *tensor.Tensor, axis, i int) (*tensor.Tensor, error) {
 // shapes, with 0 for what they leave open.
 func (s *scan) join(c *Eval, outs []stack) error {
 	for k, o := range outs {
-		d, slice, err := s.sliceType(c, k, o)
+		d, slice, err := o.sliceType(s.states+k, func() ([]Type, error) { return s.bodyTypes(c) })
 		if err != nil {
 			return err
 		}
@@ -247,28 +245,21 @@ func (s *scan) join(c *Eval, outs []stack) error {
 	return nil
 }
 
-func (s *scan) sliceType(c *Eval, k int, o stack) (tensor.DType, []int, error) {
-	if len(o.slices) > 0 {
-		return o.slices[0].DType, o.slices[0].Shape, nil
-	}
+// bodyTypes are the types of the body's outputs.
+func (s *scan) bodyTypes(c *Eval) ([]Type, error) {
 	in := make([]Type, len(c.In))
 	for i, t := range c.In {
 		shape := slices.Clone(t.Shape)
 		if j := i - s.states; j >= 0 && j < s.ins {
 			axis, err := c.axis(s.inAxes[j], len(shape))
 			if err != nil {
-				return 0, nil, err
+				return nil, err
 			}
 			shape = slices.Delete(shape, axis, axis+1)
 		}
 		in[i] = Concrete(t.DType, shape...)
 	}
-	types, err := s.body.Infer(in)
-	if err != nil {
-		return 0, nil, err
-	}
-	t := types[s.states+k]
-	return t.DType, openAsZero(t), nil
+	return s.body.Infer(in)
 }
 
 // openAsZero is a shape with 0 for every dimension that is not known.

@@ -1,6 +1,7 @@
 package op
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 
@@ -77,13 +78,16 @@ func evalWhere(c *Eval) error {
 	return nil
 }
 
-func inferCompress(c *Infer) error {
+func inferCompress(c *Infer) error { return c.chosen() }
+
+// chosen types output 0 as some of the slices of input 0 along attribute axis, or of its elements without it.
+func (c *Infer) chosen() error {
 	in := c.In[0]
-	c.Out[0] = Unranked(in.DType)
 	if !c.Attrs.Has("axis") {
 		c.Out[0] = Ranked(in.DType, Unknown())
 		return nil
 	}
+	c.Out[0] = Unranked(in.DType)
 	if !in.Ranked {
 		return nil
 	}
@@ -96,22 +100,29 @@ func inferCompress(c *Infer) error {
 	return nil
 }
 
+// alongOrFlat returns input 0 and attribute axis or, without it, the flattened input and its only axis.
+func (c *Eval) alongOrFlat() (t *tensor.Tensor, axis int, err error) {
+	t = c.In[0]
+	if c.Attrs.Has("axis") {
+		axis, err = c.axis(c.Attrs.Int("axis", 0), t.Rank())
+		return t, axis, err
+	}
+	t, err = t.Reshaped(t.Len())
+	return t, 0, err
+}
+
 // evalCompress keeps the slices along an axis, or the elements of the flattened input, whose condition is true.
 // A condition that is too short is false for the rest.
 func evalCompress(c *Eval) error {
-	in, cond := c.In[0], c.In[1]
+	cond := c.In[1]
 	if cond.DType != tensor.Bool || cond.Rank() != 1 {
 		return c.Errorf(ErrInput, "condition is %v%v, wants bools", cond.DType, cond.Shape)
 	}
-	shape, axis := []int{in.Len()}, 0
-	if c.Attrs.Has("axis") {
-		var err error
-		if axis, err = c.axis(c.Attrs.Int("axis", 0), in.Rank()); err != nil {
-			return err
-		}
-		shape = slices.Clone(in.Shape)
+	in, axis, err := c.alongOrFlat()
+	if err != nil {
+		return err
 	}
-	size := shape[axis]
+	shape, size := in.Shape, in.Shape[axis]
 	keep, err := c.kept(cond, size)
 	if err != nil {
 		return err
@@ -164,10 +175,7 @@ func evalNonZero(c *Eval) error {
 	if err := castInto(c.Call, mask, in); err != nil {
 		return err
 	}
-	n := 0
-	for _, b := range mask.Data {
-		n += int(b)
-	}
+	n := bytes.Count(mask.Data, []byte{1})
 	out, err := c.Output(0, tensor.Int64, []int{in.Rank(), n})
 	if err != nil {
 		return err
@@ -186,40 +194,18 @@ func evalNonZero(c *Eval) error {
 }
 
 func inferUnique(c *Infer) error {
-	in := c.In[0]
 	for i := range c.Out {
 		c.Out[i] = Ranked(tensor.Int64, Unknown())
 	}
-	c.Out[0] = Ranked(in.DType, Unknown())
-	if !c.Attrs.Has("axis") {
-		return nil
-	}
-	c.Out[0] = Unranked(in.DType)
-	if !in.Ranked {
-		return nil
-	}
-	axis, err := c.axis(c.Attrs.Int("axis", 0), len(in.Shape))
-	if err != nil {
-		return err
-	}
-	c.Out[0] = Ranked(in.DType, slices.Clone(in.Shape)...)
-	c.Out[0].Shape[axis] = Unknown()
-	return nil
+	return c.chosen()
 }
 
 // evalUnique finds the distinct slices along an axis, or elements of the flattened input, in ascending order or in that
 // of their first occurrence, with their first occurrences, the inverse map and counts.
 func evalUnique(c *Eval) error {
-	t, axis := c.In[0], 0
-	flat, err := t.Reshaped(t.Len())
+	flat, axis, err := c.alongOrFlat()
 	if err != nil {
 		return err
-	}
-	if c.Attrs.Has("axis") {
-		if axis, err = c.axis(c.Attrs.Int("axis", 0), t.Rank()); err != nil {
-			return err
-		}
-		flat = t
 	}
 	keys := make([]*tensor.Tensor, flat.Shape[axis])
 	for i := range keys {
@@ -231,7 +217,7 @@ func evalUnique(c *Eval) error {
 	for i := range order {
 		order[i] = i
 	}
-	less, err := elemCompare(c.Call, t.DType)
+	less, err := elemCompare(c.Call, flat.DType)
 	if err != nil {
 		return err
 	}
@@ -256,23 +242,12 @@ func (c *Eval) putUnique(flat *tensor.Tensor, axis int, groups [][]int) error {
 	if c.Attrs.Int("sorted", 1) == 0 {
 		slices.SortFunc(groups, func(a, b []int) int { return cmp.Compare(a[0], b[0]) })
 	}
-	shape := slices.Clone(flat.Shape)
-	shape[axis] = len(groups)
-	out, err := c.Output(0, flat.DType, shape)
-	if err != nil {
+	if err := c.putFirst(flat, axis, groups); err != nil {
 		return err
 	}
 	first, counts := make([]int64, len(groups)), make([]int64, len(groups))
 	inverse := make([]int64, flat.Shape[axis])
-	to, from := tensor.RowMajor(shape), tensor.RowMajor(flat.Shape)
-	slice := slices.Clone(shape)
-	slice[axis] = 1
 	for i, g := range groups {
-		at := tensor.Steps{Offset: i * to.Strides[axis], Strides: to.Strides}
-		of := tensor.Steps{Offset: g[0] * from.Strides[axis], Strides: from.Strides}
-		if err := tensor.CopyStrided(out, at, flat, of, slice); err != nil {
-			return err
-		}
 		first[i], counts[i] = int64(g[0]), int64(len(g))
 		for _, k := range g {
 			inverse[k] = int64(i)
@@ -281,6 +256,22 @@ func (c *Eval) putUnique(flat *tensor.Tensor, axis int, groups [][]int) error {
 	for i, v := range [][]int64{first, inverse, counts} {
 		if c.Want(i + 1) {
 			c.Out[i+1] = tensor.From(v, len(v))
+		}
+	}
+	return nil
+}
+
+// putFirst makes output 0 of the first slice of each group.
+func (c *Eval) putFirst(flat *tensor.Tensor, axis int, groups [][]int) error {
+	shape := slices.Clone(flat.Shape)
+	shape[axis] = len(groups)
+	out, err := c.Output(0, flat.DType, shape)
+	if err != nil {
+		return err
+	}
+	for i, g := range groups {
+		if err := copySlice(out, i, flat, g[0], axis); err != nil {
+			return err
 		}
 	}
 	return nil

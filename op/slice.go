@@ -52,16 +52,14 @@ func sliceSpan(size int, start, end, step int64) (first, n int) {
 		return min(max(v, lo), hi)
 	}
 	start, end = clamp(start), clamp(end)
+	dist := end - start
 	if step < 0 {
-		if start <= end {
-			return 0, 0
-		}
-		return int(start), int((start-end-1)/negate(step)) + 1
+		dist, step = -dist, negate(step)
 	}
-	if start >= end {
+	if dist <= 0 {
 		return 0, 0
 	}
-	return int(start), int((end-start-1)/step) + 1
+	return int(start), int((dist-1)/step) + 1
 }
 
 // negate is -v without overflow: no axis tells the two largest steps apart.
@@ -117,12 +115,13 @@ func (c *Eval) sliceArgs() (a sliceArgs, err error) {
 func inferSlice(c *Infer) error {
 	in := c.In[0]
 	c.Out[0] = Unranked(in.DType)
+	if !in.Ranked {
+		return nil
+	}
 	a, ok := c.sliceDims()
-	if !ok || !in.Ranked {
-		if in.Ranked {
-			c.Out[0] = Ranked(in.DType, unknownDims(len(in.Shape))...)
-			c.keepUncut(in)
-		}
+	if !ok {
+		c.Out[0] = Ranked(in.DType, unknownDims(len(in.Shape))...)
+		c.keepUncut(in)
 		return nil
 	}
 	whole := sliceArgs{starts: make([]int64, len(a.starts)), ends: make([]int64, len(a.ends)), axes: a.axes, steps: a.steps}
