@@ -67,6 +67,7 @@ var Table = []Row{
 	{"share/broker", 2, Sharing, "admission, leases"},
 	{"share/policy", 2, Sharing, "one policy a file"},
 	{"share/sim", 3, Sharing, "virtual time"},
+	{"shim/fakecuda", 0, Sharing, ""},
 
 	{"scenario", 6, Both, "jobs on one device, alone and together"},
 	{"scenario/view", 7, Both, "live view"},

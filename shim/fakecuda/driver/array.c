@@ -1,0 +1,233 @@
+// Arrays and mipmapped arrays: memory that has a shape and no address. An array charges width x height x depth x bytes of an element;
+// a mipmapped one the sum of its levels.
+#include "memory.h"
+
+#include <stdlib.h>
+
+struct CUarray_st {
+	uint32_t kind;
+	bool level; // of a mipmapped array, which holds the memory
+	CUDA_ARRAY3D_DESCRIPTOR shape;
+	CUdevice device;
+	uint64_t charged;
+};
+
+struct CUmipmappedArray_st {
+	uint32_t kind, levels;
+	CUdevice device;
+	uint64_t charged;
+	struct CUarray_st level[16];
+};
+
+static uint64_t element(int format) {
+	switch (format) {
+	case CU_AD_FORMAT_UNSIGNED_INT8:
+	case CU_AD_FORMAT_SIGNED_INT8:
+		return 1;
+	case CU_AD_FORMAT_UNSIGNED_INT16:
+	case CU_AD_FORMAT_SIGNED_INT16:
+	case CU_AD_FORMAT_HALF:
+		return 2;
+	case CU_AD_FORMAT_UNSIGNED_INT32:
+	case CU_AD_FORMAT_SIGNED_INT32:
+	case CU_AD_FORMAT_FLOAT:
+		return 4;
+	default:
+		return 0;
+	}
+}
+
+// bytes is the size of an array, 0 if there is no such array. A height or depth of 0 means one dimension less.
+static uint64_t bytes(const CUDA_ARRAY3D_DESCRIPTOR *d) {
+	uint64_t unit = element(d->Format) * d->NumChannels, h = d->Height ? d->Height : 1, z = d->Depth ? d->Depth : 1;
+	bool right = (d->NumChannels == 1 || d->NumChannels == 2 || d->NumChannels == 4) && d->Width <= 131072 && h <= 65536 && z <= 16384;
+	return right ? unit * d->Width * h * z : 0;
+}
+
+static CUresult make(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *d) {
+	CUcontext c;
+	FK_TRY(fk_current(&c));
+	FK_TRY(fk_unsafe());
+	uint64_t n = out && d ? bytes(d) : 0;
+	if (!n)
+		return CUDA_ERROR_INVALID_VALUE;
+	CUarray a = calloc(1, sizeof *a);
+	if (!a)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*a = (struct CUarray_st){.kind = FK_ARRAY, .shape = *d, .device = c->device, .charged = n};
+	fk_enter();
+	CUresult r = fk_charge(c->device, n);
+	if (r)
+		free(a);
+	else
+		*out = a;
+	return fk_leave(r);
+}
+
+FK_API cuArray3DCreate_v2(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *d) { return make(out, d); }
+
+FK_API cuArrayCreate_v2(CUarray *out, const CUDA_ARRAY_DESCRIPTOR *d) {
+	if (!d)
+		return CUDA_ERROR_INVALID_VALUE;
+	CUDA_ARRAY3D_DESCRIPTOR deep = {.Width = d->Width, .Height = d->Height, .Format = d->Format, .NumChannels = d->NumChannels};
+	return make(out, &deep);
+}
+
+FK_API cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *d, CUarray a) {
+	FK_TRY(fk_usable());
+	if (!d || !FK_IS(a, FK_ARRAY))
+		return d ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
+	*d = a->shape;
+	return CUDA_SUCCESS;
+}
+
+FK_API cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *d, CUarray a) {
+	CUDA_ARRAY3D_DESCRIPTOR deep;
+	FK_TRY(cuArray3DGetDescriptor_v2(&deep, a));
+	if (!d)
+		return CUDA_ERROR_INVALID_VALUE;
+	*d = (CUDA_ARRAY_DESCRIPTOR){.Width = deep.Width, .Height = deep.Height, .Format = deep.Format, .NumChannels = deep.NumChannels};
+	return CUDA_SUCCESS;
+}
+
+FK_API cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *r, CUarray a, CUdevice d) {
+	FK_TRY(fk_device_ok(d));
+	if (!r || !FK_IS(a, FK_ARRAY))
+		return CUDA_ERROR_INVALID_VALUE;
+	*r = (CUDA_ARRAY_MEMORY_REQUIREMENTS){.size = bytes(&a->shape), .alignment = 512};
+	return CUDA_SUCCESS;
+}
+
+FK_API cuArrayDestroy(CUarray a) {
+	FK_TRY(fk_usable());
+	if (!FK_IS(a, FK_ARRAY) || a->level)
+		return CUDA_ERROR_INVALID_HANDLE;
+	fk_enter();
+	fk_refund(a->device, a->charged);
+	a->kind = 0;
+	free(a);
+	return fk_leave(CUDA_SUCCESS);
+}
+
+FK_API cuMipmappedArrayCreate(CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels) {
+	CUcontext c;
+	FK_TRY(fk_current(&c));
+	FK_TRY(fk_unsafe());
+	if (!out || !d || !levels || levels > 16 || !bytes(d))
+		return CUDA_ERROR_INVALID_VALUE;
+	CUmipmappedArray m = calloc(1, sizeof *m);
+	if (!m)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	m->kind = FK_MIPMAP, m->levels = levels, m->device = c->device;
+	CUDA_ARRAY3D_DESCRIPTOR at = *d;
+	for (unsigned int i = 0; i < levels; i++) {
+		m->level[i] = (struct CUarray_st){.kind = FK_ARRAY, .level = true, .shape = at, .device = c->device};
+		m->charged += bytes(&at);
+		at.Width = at.Width > 1 ? at.Width / 2 : 1;
+		at.Height = at.Height > 1 ? at.Height / 2 : at.Height;
+		at.Depth = at.Depth > 1 ? at.Depth / 2 : at.Depth;
+	}
+	fk_enter();
+	CUresult r = fk_charge(c->device, m->charged);
+	if (r)
+		free(m);
+	else
+		*out = m;
+	return fk_leave(r);
+}
+
+FK_API cuMipmappedArrayGetLevel(CUarray *out, CUmipmappedArray m, unsigned int level) {
+	FK_TRY(fk_usable());
+	if (!out || !FK_IS(m, FK_MIPMAP) || level >= m->levels)
+		return CUDA_ERROR_INVALID_VALUE;
+	*out = &m->level[level];
+	return CUDA_SUCCESS;
+}
+
+FK_API cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *r, CUmipmappedArray m, CUdevice d) {
+	FK_TRY(fk_device_ok(d));
+	if (!r || !FK_IS(m, FK_MIPMAP))
+		return CUDA_ERROR_INVALID_VALUE;
+	*r = (CUDA_ARRAY_MEMORY_REQUIREMENTS){.size = m->charged, .alignment = 512};
+	return CUDA_SUCCESS;
+}
+
+FK_API cuMipmappedArrayDestroy(CUmipmappedArray m) {
+	FK_TRY(fk_usable());
+	if (!FK_IS(m, FK_MIPMAP))
+		return CUDA_ERROR_INVALID_HANDLE;
+	fk_enter();
+	if (m->charged)
+		fk_refund(m->device, m->charged);
+	m->kind = 0;
+	free(m);
+	return fk_leave(CUDA_SUCCESS);
+}
+
+// External memory: of another interface (Vulkan, a socket's other end), which a file descriptor names and this import owns. Nobody else
+// on the fake device has charged it, so the import does, until it is destroyed.
+struct CUextMemory_st {
+	uint32_t kind;
+	CUdevice device;
+	uint64_t bytes;
+};
+
+FK_API cuImportExternalMemory(CUexternalMemory *out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *d) {
+	CUcontext c;
+	FK_TRY(fk_current(&c));
+	FK_TRY(fk_unsafe());
+	if (!out || !d || d->type != CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD || !d->size || d->size > UINT64_C(1) << 46)
+		return CUDA_ERROR_INVALID_VALUE;
+	CUexternalMemory m = calloc(1, sizeof *m);
+	if (!m)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*m = (struct CUextMemory_st){.kind = FK_EXTERNAL, .device = c->device, .bytes = d->size};
+	fk_enter();
+	CUresult r = fk_charge(c->device, m->bytes);
+	if (r)
+		free(m);
+	else
+		*out = m;
+	return fk_leave(r);
+}
+
+FK_API cuExternalMemoryGetMappedBuffer(CUdeviceptr *out, CUexternalMemory m, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *d) {
+	CUcontext c;
+	FK_TRY(fk_current(&c));
+	if (!out || !FK_IS(m, FK_EXTERNAL) || !d || !d->size || d->offset > m->bytes || d->size > m->bytes - d->offset)
+		return CUDA_ERROR_INVALID_VALUE;
+	fk_enter();
+	CUdeviceptr at = fk_place(d->size, 512);
+	fk_allocation a = {.address = at, .bytes = d->size, .origin = FK_IMPORTED, .device = m->device, .context = c};
+	if (!at || !fk_insert(a))
+		return fk_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	*out = at;
+	return fk_leave(CUDA_SUCCESS);
+}
+
+FK_API cuExternalMemoryGetMappedMipmappedArray(CUmipmappedArray *out, CUexternalMemory m,
+	const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *d) {
+	FK_TRY(fk_usable());
+	if (!out || !FK_IS(m, FK_EXTERNAL) || !d || !d->numLevels || d->numLevels > 16 || !bytes(&d->arrayDesc) ||
+		bytes(&d->arrayDesc) > m->bytes)
+		return CUDA_ERROR_INVALID_VALUE;
+	CUmipmappedArray a = calloc(1, sizeof *a);
+	if (!a)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	a->kind = FK_MIPMAP, a->levels = d->numLevels, a->device = m->device;
+	for (unsigned int i = 0; i < d->numLevels; i++)
+		a->level[i] = (struct CUarray_st){.kind = FK_ARRAY, .level = true, .shape = d->arrayDesc, .device = m->device};
+	*out = a;
+	return CUDA_SUCCESS;
+}
+
+FK_API cuDestroyExternalMemory(CUexternalMemory m) {
+	FK_TRY(fk_usable());
+	if (!FK_IS(m, FK_EXTERNAL))
+		return CUDA_ERROR_INVALID_HANDLE;
+	fk_enter();
+	fk_refund(m->device, m->bytes);
+	m->kind = 0;
+	free(m);
+	return fk_leave(CUDA_SUCCESS);
+}

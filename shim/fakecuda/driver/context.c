@@ -1,0 +1,304 @@
+// Contexts. A process has one queue per device, whatever its contexts; each context takes memory of its own.
+#include "internal.h"
+
+#include <stdlib.h>
+
+enum { DEPTH = 64 };
+static _Thread_local CUcontext stack[DEPTH];
+static _Thread_local int depth;
+
+CUresult fk_current(CUcontext *c) {
+	FK_TRY(fk_usable());
+	*c = depth ? stack[depth - 1] : NULL;
+	return FK_IS(*c, FK_CONTEXT) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+// make creates a context with its default stream. Called with fk.lock held.
+static CUresult make(CUcontext *out, CUdevice device, unsigned int flags, bool primary) {
+	FK_TRY(fk_join(device));
+	fk_queue *q = &fk.queues[device];
+	CUcontext c = calloc(1, sizeof *c);
+	if (!c)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	fk_lock(&q->device);
+	bool fits = fk_take(&q->device, q->device.file->terms.context, true);
+	fk_unlock(&q->device);
+	if (!fits) {
+		free(c);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	c->kind = FK_CONTEXT, c->device = device, c->flags = flags, c->primary = primary, c->id = ++fk.context_ids;
+	c->limits[0] = 1024, c->limits[1] = FK_MIB, c->limits[2] = 8 * FK_MIB;
+	c->legacy = fk_new_stream(c, 0, 0);
+	*out = c;
+	return CUDA_SUCCESS;
+}
+
+// destroy waits for the context's work, then frees what it holds. Called without the lock.
+static CUresult destroy(CUcontext c) {
+	fk_queue *q = &fk.queues[c->device];
+	fk_enter();
+	uint64_t last = q->next - 1;
+	fk_leave(0);
+	fk_wait(q, last);
+	fk_enter();
+	fk_memory_of_context(c);
+	fk_lock(&q->device);
+	fk_give(&q->device, q->device.file->terms.context, true);
+	fk_unlock(&q->device);
+	while (c->streams) {
+		CUstream s = c->streams;
+		c->streams = s->next;
+		s->kind = 0;
+		free(s->front);
+		s->front = NULL;
+		if (!s->per_thread) {
+			free(s);
+			continue;
+		}
+		s->next = fk.retired;
+		fk.retired = s;
+	}
+	if (q->primary == c)
+		q->primary = NULL;
+	c->kind = 0;
+	free(c);
+	for (int i = depth; i-- > 0;)
+		if (stack[i] == c) {
+			for (int j = i; j + 1 < depth; j++)
+				stack[j] = stack[j + 1];
+			depth--;
+		}
+	return fk_leave(CUDA_SUCCESS);
+}
+
+FK_API cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice device) {
+	FK_TRY(fk_device_ok(device));
+	if (!c)
+		return CUDA_ERROR_INVALID_VALUE;
+	fk_enter();
+	fk_queue *q = &fk.queues[device];
+	CUresult r = q->primary ? CUDA_SUCCESS : make(&q->primary, device, q->primary_flags, true);
+	if (r)
+		return fk_leave(r);
+	q->primary->retained++;
+	*c = q->primary;
+	return fk_leave(CUDA_SUCCESS);
+}
+
+static CUresult release(CUdevice device, bool all) {
+	FK_TRY(fk_device_ok(device));
+	fk_enter();
+	CUcontext c = fk.queues[device].primary;
+	if (!c)
+		return fk_leave(all ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT);
+	bool last = all || !--c->retained;
+	fk_leave(0);
+	return last ? destroy(c) : CUDA_SUCCESS;
+}
+
+FK_API cuDevicePrimaryCtxRelease_v2(CUdevice device) { return release(device, false); }
+FK_API cuDevicePrimaryCtxRelease(CUdevice device) { return release(device, false); }
+FK_API cuDevicePrimaryCtxReset_v2(CUdevice device) { return release(device, true); }
+FK_API cuDevicePrimaryCtxReset(CUdevice device) { return release(device, true); }
+
+FK_API cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags) {
+	FK_TRY(fk_device_ok(device));
+	fk_enter();
+	fk.queues[device].primary_flags = flags;
+	if (fk.queues[device].primary)
+		fk.queues[device].primary->flags = flags;
+	return fk_leave(CUDA_SUCCESS);
+}
+
+FK_API cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags) { return cuDevicePrimaryCtxSetFlags_v2(device, flags); }
+
+FK_API cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active) {
+	FK_TRY(fk_device_ok(device));
+	if (!flags || !active)
+		return CUDA_ERROR_INVALID_VALUE;
+	fk_enter();
+	*flags = fk.queues[device].primary_flags;
+	*active = fk.queues[device].primary != NULL;
+	return fk_leave(CUDA_SUCCESS);
+}
+
+FK_API cuCtxPushCurrent_v2(CUcontext c) {
+	FK_TRY(fk_usable());
+	if (!FK_IS(c, FK_CONTEXT))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (depth == DEPTH)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	stack[depth++] = c;
+	return CUDA_SUCCESS;
+}
+
+FK_API cuCtxPushCurrent(CUcontext c) { return cuCtxPushCurrent_v2(c); }
+
+FK_API cuCtxPopCurrent_v2(CUcontext *c) {
+	FK_TRY(fk_usable());
+	if (!depth)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	depth--;
+	if (c)
+		*c = stack[depth];
+	return CUDA_SUCCESS;
+}
+
+FK_API cuCtxPopCurrent(CUcontext *c) { return cuCtxPopCurrent_v2(c); }
+
+FK_API cuCtxSetCurrent(CUcontext c) {
+	FK_TRY(fk_usable());
+	if (c && !FK_IS(c, FK_CONTEXT))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	depth -= depth > 0;
+	return c ? cuCtxPushCurrent_v2(c) : CUDA_SUCCESS;
+}
+
+FK_API cuCtxGetCurrent(CUcontext *c) {
+	FK_TRY(fk_usable());
+	if (!c)
+		return CUDA_ERROR_INVALID_VALUE;
+	*c = depth ? stack[depth - 1] : NULL;
+	return CUDA_SUCCESS;
+}
+
+FK_API cuCtxCreate_v2(CUcontext *out, unsigned int flags, CUdevice device) {
+	FK_TRY(fk_device_ok(device));
+	if (!out)
+		return CUDA_ERROR_INVALID_VALUE;
+	fk_enter();
+	FK_TRY(fk_leave(make(out, device, flags, false)));
+	return cuCtxPushCurrent_v2(*out);
+}
+
+FK_API cuCtxCreate(CUcontext *out, unsigned int flags, CUdevice device) { return cuCtxCreate_v2(out, flags, device); }
+
+FK_API cuCtxCreate_v3(CUcontext *out, void *params, int count, unsigned int flags, CUdevice device) {
+	return params || count ? CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY : cuCtxCreate_v2(out, flags, device);
+}
+
+FK_API cuCtxCreate_v4(CUcontext *out, void *params, unsigned int flags, CUdevice device) {
+	return params ? CUDA_ERROR_NOT_SUPPORTED : cuCtxCreate_v2(out, flags, device);
+}
+
+FK_API cuCtxDestroy_v2(CUcontext c) {
+	FK_TRY(fk_usable());
+	return FK_IS(c, FK_CONTEXT) && !c->primary ? destroy(c) : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+FK_API cuCtxDestroy(CUcontext c) { return cuCtxDestroy_v2(c); }
+
+FK_API cuCtxGetDevice(CUdevice *device) {
+	CUcontext c;
+	FK_TRY(fk_current(&c));
+	if (!device)
+		return CUDA_ERROR_INVALID_VALUE;
+	*device = c->device;
+	return CUDA_SUCCESS;
+}
+
+FK_API cuCtxGetFlags(unsigned int *flags) {
+	CUcontext c;
+	FK_TRY(fk_current(&c));
+	if (!flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	*flags = c->flags;
+	return CUDA_SUCCESS;
+}
+
+FK_API cuCtxSetFlags(unsigned int flags) {
+	CUcontext c;
+	FK_TRY(fk_current(&c));
+	c->flags = flags;
+	return CUDA_SUCCESS;
+}
+
+FK_API cuCtxGetId(CUcontext c, unsigned long long *id) {
+	CUcontext here = c;
+	FK_TRY(c ? CUDA_SUCCESS : fk_current(&here));
+	if (!id || !FK_IS(here, FK_CONTEXT))
+		return CUDA_ERROR_INVALID_VALUE;
+	*id = here->id;
+	return CUDA_SUCCESS;
+}
+
+FK_API cuCtxGetApiVersion(CUcontext c, unsigned int *version) {
+	if (!version || (c && !FK_IS(c, FK_CONTEXT)))
+		return CUDA_ERROR_INVALID_VALUE;
+	*version = 3020;
+	return CUDA_SUCCESS;
+}
+
+FK_API cuCtxSetLimit(int limit, size_t value) {
+	CUcontext c;
+	FK_TRY(fk_current(&c));
+	if (limit < 0 || limit >= 16)
+		return CUDA_ERROR_UNSUPPORTED_LIMIT;
+	c->limits[limit] = value;
+	return CUDA_SUCCESS;
+}
+
+FK_API cuCtxGetLimit(size_t *value, int limit) {
+	CUcontext c;
+	FK_TRY(fk_current(&c));
+	if (!value || limit < 0 || limit >= 16)
+		return value ? CUDA_ERROR_UNSUPPORTED_LIMIT : CUDA_ERROR_INVALID_VALUE;
+	*value = c->limits[limit];
+	return CUDA_SUCCESS;
+}
+
+FK_API cuCtxGetCacheConfig(int *config) {
+	CUcontext c;
+	FK_TRY(fk_current(&c));
+	if (!config)
+		return CUDA_ERROR_INVALID_VALUE;
+	*config = 0;
+	return CUDA_SUCCESS;
+}
+
+FK_API cuCtxSetCacheConfig(int config) {
+	CUcontext c;
+	(void)config;
+	return fk_current(&c);
+}
+
+FK_API cuCtxGetStreamPriorityRange(int *least, int *greatest) {
+	CUcontext c;
+	FK_TRY(fk_current(&c));
+	if (least)
+		*least = 0;
+	if (greatest)
+		*greatest = FK_URGENT;
+	return CUDA_SUCCESS;
+}
+
+FK_API cuCtxSynchronize(void) {
+	CUcontext c;
+	FK_TRY(fk_current(&c));
+	FK_TRY(fk_unsafe());
+	fk_queue *q = &fk.queues[c->device];
+	fk_enter();
+	uint64_t last[256];
+	size_t n = 0;
+	for (CUstream s = c->streams; s && n < 256; s = s->next)
+		if (s->seq >= q->head)
+			last[n++] = s->seq;
+	fk_leave(0);
+	while (n--)
+		fk_wait(q, last[n]);
+	fk_pools_settle(q);
+	return CUDA_SUCCESS;
+}
+
+FK_API cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) {
+	CUcontext c;
+	FK_TRY(fk_current(&c));
+	return flags || !FK_IS(peer, FK_CONTEXT) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+FK_API cuCtxDisablePeerAccess(CUcontext peer) {
+	CUcontext c;
+	FK_TRY(fk_current(&c));
+	return FK_IS(peer, FK_CONTEXT) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}

@@ -1,0 +1,44 @@
+// The inside of graphs.
+#ifndef WEIR_FAKE_GRAPH_H
+#define WEIR_FAKE_GRAPH_H
+
+#include "internal.h"
+
+struct CUgraph_st {
+	uint32_t kind, ids;
+	CUgraphNode *nodes;
+	size_t count;
+};
+
+struct CUgraphNode_st {
+	CUgraph graph;
+	uint32_t id, mark; // mark: of a walk over the graph
+	fk_task task;
+	CUgraph child; // a copy of the task's
+	CUgraphNode *from;
+	size_t froms;
+};
+
+typedef struct {
+	uint32_t node; // its identifier
+	CUgraphNode origin;
+	fk_task task;
+	bool enabled, live; // live: an allocation that has not been freed since the last launch
+} fk_step;
+
+struct CUgraphExec_st {
+	uint32_t kind;
+	CUdevice device;
+	uint64_t flags, seq; // seq: the last operation of the last launch
+	fk_step *steps;
+	size_t count;
+	uint64_t backing; // bytes of device memory that its allocation nodes hold
+	CUgraphExec next; // of those with backing
+};
+
+// Memory of allocation nodes (graphmem.c): taken at a launch, given back when the exec is destroyed or the device's graph memory is
+// trimmed. Called with fk.lock held.
+CUresult fk_graph_memory(CUgraphExec x, CUstream s);
+void fk_graph_memory_free(CUgraphExec x);
+
+#endif

@@ -1,0 +1,178 @@
+// Initialisation and the properties of devices.
+#include "internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void in_child(void) {
+	if (atomic_load(&fk.ready))
+		atomic_store(&fk.forked, 1);
+}
+
+static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
+
+FK_API cuInit(unsigned int flags) {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	if (flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (atomic_load(&fk.forked))
+		return CUDA_ERROR_NOT_INITIALIZED;
+	pthread_once(&once, watch_forks);
+	fk_enter();
+	if (atomic_load(&fk.ready))
+		return fk_leave(CUDA_SUCCESS);
+	uint32_t count = fk_count();
+	for (uint32_t i = 0; i < count; i++)
+		if (!fk_open(&fk.queues[i].device, i))
+			return fk_leave(CUDA_ERROR_OPERATING_SYSTEM);
+	if (!count)
+		return fk_leave(CUDA_ERROR_NO_DEVICE);
+	fk.count = count;
+	fk.random = fk_now() | 1;
+	atomic_store_explicit(&fk.ready, 1, memory_order_release);
+	return fk_leave(CUDA_SUCCESS);
+}
+
+// The version is that of the newest call declared in calls.h; WEIR_FAKE_CUDA_VERSION (12090 and so on) changes it.
+FK_API cuDriverGetVersion(int *version) {
+	if (!version)
+		return CUDA_ERROR_INVALID_VALUE;
+	const char *text = getenv("WEIR_FAKE_CUDA_VERSION");
+	int v = text ? atoi(text) : 0;
+	*version = v > 0 ? v : 12090;
+	return CUDA_SUCCESS;
+}
+
+FK_API cuDeviceGet(CUdevice *device, int ordinal) {
+	FK_TRY(fk_device_ok(ordinal));
+	if (!device)
+		return CUDA_ERROR_INVALID_VALUE;
+	*device = ordinal;
+	return CUDA_SUCCESS;
+}
+
+FK_API cuDeviceGetCount(int *count) {
+	FK_TRY(fk_usable());
+	if (!count)
+		return CUDA_ERROR_INVALID_VALUE;
+	*count = (int)fk.count;
+	return CUDA_SUCCESS;
+}
+
+FK_API cuDeviceGetName(char *name, int len, CUdevice device) {
+	FK_TRY(fk_device_ok(device));
+	if (!name || len <= 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	snprintf(name, (size_t)len, "%s", FK_NAME);
+	return CUDA_SUCCESS;
+}
+
+FK_API cuDeviceGetUuid(CUuuid *uuid, CUdevice device) {
+	FK_TRY(fk_device_ok(device));
+	if (!uuid)
+		return CUDA_ERROR_INVALID_VALUE;
+	fk_uuid(&fk.queues[device].device, (unsigned char *)uuid->bytes);
+	return CUDA_SUCCESS;
+}
+
+FK_API cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device) { return cuDeviceGetUuid(uuid, device); }
+
+FK_API cuDeviceGetLuid(char *luid, unsigned int *mask, CUdevice device) {
+	FK_TRY(fk_device_ok(device));
+	return luid && mask ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE; // Windows only
+}
+
+FK_API cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
+	FK_TRY(fk_device_ok(device));
+	if (!bytes)
+		return CUDA_ERROR_INVALID_VALUE;
+	*bytes = fk.queues[device].device.file->terms.memory;
+	return CUDA_SUCCESS;
+}
+
+FK_API cuDeviceTotalMem(unsigned int *bytes, CUdevice device) {
+	size_t all;
+	FK_TRY(cuDeviceTotalMem_v2(&all, device));
+	if (!bytes)
+		return CUDA_ERROR_INVALID_VALUE;
+	*bytes = all > UINT32_MAX ? UINT32_MAX : (unsigned int)all;
+	return CUDA_SUCCESS;
+}
+
+FK_API cuDeviceGetPCIBusId(char *id, int len, CUdevice device) {
+	FK_TRY(fk_device_ok(device));
+	if (!id || len <= 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	snprintf(id, (size_t)len, "0000:%02X:00.0", FK_BUS(device));
+	return CUDA_SUCCESS;
+}
+
+FK_API cuDeviceGetByPCIBusId(CUdevice *device, const char *id) {
+	FK_TRY(fk_usable());
+	unsigned domain, bus, slot;
+	if (!device || !id || sscanf(id, "%x:%x:%x", &domain, &bus, &slot) < 3)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (uint32_t i = 0; i < fk.count; i++)
+		if (!domain && !slot && bus == FK_BUS(i)) {
+			*device = (CUdevice)i;
+			return CUDA_SUCCESS;
+		}
+	return CUDA_ERROR_INVALID_DEVICE;
+}
+
+// attributes are CUdevice_attribute values of a mid-size GPU of compute capability 9.0; what is missing is 0: not supported.
+static const int attributes[][2] = {
+	{1, 1024}, {2, 1024}, {3, 1024}, {4, 64}, {5, 2147483647}, {6, 65535}, {7, 65535}, // threads of a block, blocks of a grid
+	{8, 49152}, {9, 65536}, {10, 32}, {11, 2147483647}, {12, 65536}, {13, 1500000}, {14, 512}, // shared and constant memory, warp
+	{15, 1}, {16, 64}, {19, 1}, {21, 131072}, {22, 131072}, {23, 65536}, {24, 16384}, {25, 16384}, {26, 16384}, // 16: processors
+	{30, 512}, {31, 1}, {33, 0}, {34, 0}, {36, 2000000}, {37, 4096}, {38, 33554432}, {39, 2048}, {40, 1}, {41, 1}, // 31: concurrent
+	{51, 32}, {75, 9}, {76, 0}, {78, 1}, {79, 1}, {80, 1}, {81, 233472}, {82, 65536}, {83, 1}, {86, 0}, {87, 2}, // 75, 76: capability
+	{89, 1}, {90, 1}, {91, 1}, {95, 1}, {97, 232448}, {99, 1}, {102, 1}, {103, 1}, {106, 32}, {108, 0}, {111, 1024}, // 102: VMM
+	{115, 1}, {119, 1}, {120, 1}, {122, 1}, {123, 1}, {125, 1}, {126, 4}, {132, 0}, // 115: memory pools
+};
+
+FK_API cuDeviceGetAttribute(int *value, int attribute, CUdevice device) {
+	FK_TRY(fk_device_ok(device));
+	if (!value || attribute <= 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	*value = attribute == 33 ? (int)FK_BUS(device) : 0;
+	for (size_t i = 0; i < sizeof attributes / sizeof *attributes && attribute != 33; i++)
+		if (attributes[i][0] == attribute)
+			*value = attributes[i][1];
+	return CUDA_SUCCESS;
+}
+
+FK_API cuDeviceComputeCapability(int *major, int *minor, CUdevice device) {
+	FK_TRY(fk_device_ok(device));
+	if (!major || !minor)
+		return CUDA_ERROR_INVALID_VALUE;
+	*major = 9, *minor = 0;
+	return CUDA_SUCCESS;
+}
+
+FK_API cuDeviceCanAccessPeer(int *can, CUdevice a, CUdevice b) {
+	FK_TRY(fk_device_ok(a));
+	FK_TRY(fk_device_ok(b));
+	if (!can)
+		return CUDA_ERROR_INVALID_VALUE;
+	*can = a != b;
+	return CUDA_SUCCESS;
+}
+
+FK_API cuDeviceGetP2PAttribute(int *value, int attribute, CUdevice a, CUdevice b) {
+	FK_TRY(fk_device_ok(a));
+	FK_TRY(fk_device_ok(b));
+	if (!value || a == b)
+		return CUDA_ERROR_INVALID_VALUE;
+	*value = attribute != 1; // 1: rank of the link's speed, 0 is the best
+	return CUDA_SUCCESS;
+}
+
+FK_API cuDeviceGetExecAffinitySupport(int *value, int type, CUdevice device) {
+	FK_TRY(fk_device_ok(device));
+	if (!value || type)
+		return CUDA_ERROR_INVALID_VALUE;
+	*value = 0;
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,227 @@
+// What the files of the fake libcuda share: the process's state, its objects, and how an operation reaches the device.
+//
+// One lock, fk.lock, guards the process's objects and the tails of its queues. It comes before the model's lock (fk_lock), is
+// never held while sleeping, and never while a program's own code runs.
+#ifndef WEIR_FAKE_INTERNAL_H
+#define WEIR_FAKE_INTERNAL_H
+
+#include "../fakecuda.h"
+#include "../model/model.h"
+
+#define FK_API __attribute__((visibility("default"))) CUresult
+
+enum { // the first word of each object, so that a foreign pointer is an error and not a crash
+	FK_CONTEXT = 0x43545800,
+	FK_STREAM,
+	FK_EVENT,
+	FK_MODULE,
+	FK_FUNCTION,
+	FK_GRAPH,
+	FK_EXEC,
+	FK_POOL,
+	FK_ARRAY,
+	FK_MIPMAP,
+	FK_EXTERNAL,
+};
+
+#define FK_IS(object, kind) ((uintptr_t)(object) > 0xffff && *(const uint32_t *)(const void *)(object) == (kind))
+
+struct CUctx_st {
+	uint32_t kind, flags;
+	CUdevice device;
+	bool primary;
+	uint32_t retained; // of a primary context
+	uint64_t id;
+	struct CUstream_st *legacy, *streams; // streams: all of the context, by next
+	uint64_t legacy_seq;                  // last operation of the legacy default stream
+	size_t limits[16];
+};
+
+struct CUstream_st {
+	uint32_t kind, flags;
+	CUcontext context;
+	struct CUstream_st *next;
+	int32_t priority;
+	uint32_t id;
+	uint64_t seq; // its last operation
+	bool per_thread, idle; // idle: a per-thread stream whose thread has ended
+	struct fk_capture *capture;
+	CUgraphNode *front; // while capturing: what the next node depends on
+	size_t fronts;
+};
+
+struct CUevent_st {
+	uint32_t kind, flags;
+	CUdevice device;
+	uint64_t seq;    // of its last record, 0 for none
+	uint64_t end_ns; // of that, once done
+	bool done;
+	struct fk_capture *captured; // the capture that it was last recorded in
+	CUgraphNode *front; // what it marked there
+	size_t fronts;
+	uint32_t export; // 1 + index of its export, 0 for none
+	uint64_t foreign; // serial of the export that it was opened from
+	uint32_t foreign_index;
+};
+
+struct CUfunc_st {
+	uint32_t kind;
+	int32_t argument;         // which kernel parameter holds the duration in microseconds, -1 for none
+	uint64_t least_ns, most_ns;
+	struct CUmod_st *module;
+	char name[128];
+	int attributes[16];
+};
+
+struct CUmod_st {
+	uint32_t kind, count;
+	CUcontext context;
+	struct CUfunc_st *functions;
+};
+
+// fk_queue is a process's end of one device's queue.
+typedef struct {
+	fk_device device;
+	uint64_t next;      // next sequence number
+	uint64_t head;      // the oldest not known to be done
+	uint64_t solo_from; // as in fk_op
+	uint32_t stream;    // of the last operation
+	struct CUevent_st *marks[FK_RING];
+	struct {
+		CUhostFn call;
+		void *data;
+	} host[FK_RING];
+	_Atomic uint32_t host_waiting; // host operations queued
+	_Atomic uint32_t work;         // word on which the service thread sleeps
+	_Atomic uint32_t attached;     // word that changes when the service thread has taken a slot or found none
+	struct CUctx_st *primary;
+	unsigned int primary_flags;
+	struct CUmemPoolHandle_st *pools; // all of the device, the default one last
+	struct CUmemPoolHandle_st *pool;  // the one that cuMemAllocAsync takes from
+	uint64_t graph_used, graph_used_high, graph_reserved, graph_reserved_high;
+} fk_queue;
+
+typedef struct {
+	pthread_mutex_t lock;
+	_Atomic uint32_t ready;  // cuInit has been called
+	_Atomic uint32_t forked; // in a child of a process that had called it
+	_Atomic uint32_t kick;   // word on which waits for operations sleep; changed when a host operation ends
+	uint32_t count;
+	uint32_t stream_ids;
+	uint64_t context_ids;
+	uint64_t random;
+	struct CUstream_st *retired; // streams of ended threads' destroyed contexts, which those threads may still name
+	struct fk_capture *captures; // in progress
+	struct fk_capture *ended;    // over; events may still name them
+	_Atomic uint32_t capturing;  // their number
+	struct CUgraphExec_st *execs;
+	fk_queue queues[FK_DEVICES];
+} fk_process;
+
+extern fk_process fk;
+
+#define FK_TRY(call) \
+	do { \
+		CUresult fk_result = (call); \
+		if (fk_result) \
+			return fk_result; \
+	} while (0)
+
+static inline void fk_enter(void) { pthread_mutex_lock(&fk.lock); }
+static inline CUresult fk_leave(CUresult r) {
+	pthread_mutex_unlock(&fk.lock);
+	return r;
+}
+
+// fk_usable is what every call after cuInit begins with.
+CUresult fk_usable(void);
+
+// fk_current is the calling thread's context. fk_device_ok checks an ordinal.
+CUresult fk_current(CUcontext *c);
+CUresult fk_device_ok(CUdevice d);
+
+// fk_join attaches the process to the device, which starts its service thread. Called with fk.lock held.
+CUresult fk_join(CUdevice d);
+
+// What is queued with fk_push.
+typedef struct {
+	uint32_t kind;        // FK_WORK, FK_MARK, FK_HOST
+	uint64_t duration_ns; // of FK_WORK
+	uint64_t after;       // also follows this operation of the same device
+	CUhostFn call;        // of FK_HOST, on the service thread
+	void *data;
+	struct CUevent_st *mark; // takes the operation's end
+} fk_item;
+
+// fk_push queues an operation; *seq (may be NULL) is its number. It sleeps while the queue is full, without the lock, which the
+// caller holds. fk_wait sleeps until the operation is done; the caller does not hold the lock.
+void fk_push(CUstream s, fk_item item, uint64_t *seq);
+void fk_wait(fk_queue *q, uint64_t seq);
+
+// fk_poll reports whether the operation is done. Called with fk.lock held.
+bool fk_poll(fk_queue *q, uint64_t seq);
+
+// fk_settle notes an event's end if it is done. Called with fk.lock held.
+bool fk_settle(CUevent e);
+void fk_forget(CUevent e);
+
+// fk_stream resolves a handle: NULL is the legacy default stream.
+CUresult fk_stream(CUstream handle, CUstream *s);
+CUstream fk_new_stream(CUcontext c, uint32_t flags, int32_t priority);
+static inline CUstream fk_ptsz(CUstream s) { return s ? s : CU_STREAM_PER_THREAD; }
+
+static inline fk_queue *fk_queue_of(CUstream s) { return &fk.queues[s->context->device]; }
+
+enum { FK_URGENT = -5 }; // the most urgent stream priority
+
+// fk_task is work as a stream or a graph takes it.
+typedef struct {
+	CUgraphNodeType type;
+	uint64_t least_ns, most_ns; // of kernels, copies and sets; drawn anew at each launch
+	CUfunction function;
+	unsigned int shape[7]; // grid, block, shared memory
+	uint32_t argument;     // value of the kernel parameter that holds the duration
+	CUhostFn call;
+	void *data;
+	CUevent event;
+	CUgraph child;
+	CUdeviceptr address;
+	size_t bytes;
+} fk_task;
+
+// fk_submit gives a stream a task, or adds it to the graph that the stream captures. *q and *seq (may be NULL) say what to wait
+// for; *q is NULL if captured. fk_draw is a task's duration this time.
+CUresult fk_submit(CUstream handle, const fk_task *task, fk_queue **q, uint64_t *seq);
+uint64_t fk_draw(const fk_task *task);
+
+// fk_argument reads the parameter that holds the duration of one of the function's launches.
+CUresult fk_argument(CUfunction f, void **params, void **extra, uint32_t *value);
+
+// Events of other devices and processes (ipc.c). All are called with fk.lock held.
+CUresult fk_wait_other(CUstream s, CUevent e);
+CUresult fk_wait_foreign(CUstream s, CUevent e);
+bool fk_foreign_done(CUevent e);
+void fk_export_record(CUevent e);
+void fk_unexport(fk_device *d, uint32_t export);
+
+// Memory. fk_memory_of_context frees all that was allocated in a context; fk.lock is held. fk_pools_settle gives unused pool
+// memory above the thresholds back to the device, as synchronising does; it takes the lock.
+void fk_memory_of_context(CUcontext c);
+void fk_pools_settle(fk_queue *q);
+
+// Graphs (graph.c). fk_add appends a node; *node may be NULL. All are called with fk.lock held.
+CUresult fk_add(CUgraph g, const CUgraphNode *from, size_t count, const fk_task *task, CUgraphNode *node);
+CUgraph fk_new_graph(void);
+bool fk_behind(CUgraphNode a, CUgraphNode b); // b is a, or a depends on b
+void fk_free_graph(CUgraph g);
+
+// Capture (capture.c). fk_unsafe is what calls begin with that a capture in this process may forbid; it takes the lock, the others
+// are called with it. fk_capture_break invalidates a capture and returns the error.
+CUresult fk_unsafe(void);
+CUresult fk_capture_break(struct fk_capture *c, CUresult error);
+CUresult fk_capture_add(CUstream s, const fk_task *task, CUgraphNode *node);
+CUresult fk_capture_record(CUstream s, CUevent e, unsigned int flags);
+CUresult fk_capture_wait(CUstream s, CUevent e);
+CUresult fk_capture_conflict(CUstream s);
+
+#endif

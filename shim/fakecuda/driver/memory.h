@@ -1,0 +1,60 @@
+// The process's record of what lies where.
+#ifndef WEIR_FAKE_MEMORY_H
+#define WEIR_FAKE_MEMORY_H
+
+#include "internal.h"
+
+enum { FK_SHADOW = 65536 }; // bytes of an allocation whose content is kept; the rest reads as zero
+
+typedef enum {
+	FK_DEVICE,     // cuMemAlloc and its kin
+	FK_MANAGED,    // lies in host memory too
+	FK_POOLED,     // cuMemAllocAsync
+	FK_HOSTED,     // cuMemHostAlloc and cuMemAllocHost
+	FK_REGISTERED, // cuMemHostRegister
+	FK_RESERVED,   // an address range without memory
+	FK_MAPPED,     // memory mapped within a reserved range
+	FK_OPENED,     // another process's allocation
+	FK_IMPORTED,   // mapped from external memory
+	FK_GRAPHED,    // of a graph's allocation node
+} fk_origin;
+
+typedef struct fk_allocation {
+	CUdeviceptr address;
+	size_t bytes;
+	uint64_t charged; // in the ledger
+	fk_origin origin;
+	CUdevice device;
+	CUcontext context;
+	uint64_t id;
+	unsigned int flags;
+	unsigned char *shadow; // the first FK_SHADOW bytes, made on the first write
+	CUmemoryPool pool;
+	struct fk_backing *backing; // of FK_MAPPED
+	uint32_t export;            // 1 + index, 0 for none
+	CUgraphExec exec;           // of FK_GRAPHED: whose memory it is
+} fk_allocation;
+
+// All of these are called with fk.lock held.
+
+// fk_find is the allocation that holds the address, the innermost one; NULL for none.
+fk_allocation *fk_find(CUdeviceptr address);
+
+// fk_place picks a free range of device addresses. fk_insert records an allocation; NULL when the host has no memory.
+CUdeviceptr fk_place(size_t bytes, size_t alignment);
+fk_allocation *fk_insert(fk_allocation a);
+
+// fk_drop forgets an allocation and gives back what it charged, to its pool or to the device.
+void fk_drop(fk_allocation *a);
+
+// fk_charge takes device memory for the process, fk_refund gives it back.
+CUresult fk_charge(CUdevice d, uint64_t bytes);
+void fk_refund(CUdevice d, uint64_t bytes);
+
+// fk_each calls f for each allocation until it returns false.
+void fk_each(bool (*f)(fk_allocation *a, void *data), void *data);
+
+void fk_pool_refund(CUmemoryPool pool, uint64_t bytes); // pool.c
+void fk_graphed_free(fk_allocation *a);                 // graphmem.c
+
+#endif

@@ -1,0 +1,259 @@
+// Stream-ordered memory. A pool takes device memory in chunks of 2 MiB, and keeps what is freed up to its release threshold until the
+// program next synchronises, or trims it. A free counts at once, not when the stream comes to it.
+#include "memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct CUmemPoolHandle_st {
+	uint32_t kind;
+	CUdevice device;
+	bool given, host; // given: the device's default pool; host: memory of the host
+	struct CUmemPoolHandle_st *next;
+	CUmemPoolProps properties;
+	uint64_t used, used_high, reserved, reserved_high, threshold;
+	int reuse[4];
+};
+
+enum { CHUNK = 2 << 20 };
+
+static CUmemoryPool add(fk_queue *q, CUdevice device) {
+	CUmemoryPool p = calloc(1, sizeof *p);
+	if (!p)
+		return NULL;
+	p->kind = FK_POOL, p->device = device, p->next = q->pools;
+	p->reuse[1] = p->reuse[2] = p->reuse[3] = 1;
+	q->pools = p;
+	return p;
+}
+
+static CUmemoryPool standard(CUdevice device) {
+	fk_queue *q = &fk.queues[device];
+	if (!q->pools && (q->pool = add(q, device)))
+		q->pool->given = true;
+	CUmemoryPool p = q->pools;
+	while (p && !p->given)
+		p = p->next;
+	return p;
+}
+
+// shrink gives reserved memory back to the device down to the larger of what is used and keep.
+static void shrink(CUmemoryPool p, uint64_t keep) {
+	uint64_t least = (p->used > keep ? p->used : keep) + CHUNK - 1;
+	least -= least % CHUNK;
+	if (least >= p->reserved)
+		return;
+	if (!p->host)
+		fk_refund(p->device, p->reserved - least);
+	p->reserved = least;
+}
+
+void fk_pools_settle(fk_queue *q) {
+	fk_enter();
+	for (CUmemoryPool p = q->pools; p; p = p->next)
+		shrink(p, p->threshold);
+	fk_leave(0);
+}
+
+void fk_pool_refund(CUmemoryPool p, uint64_t bytes) {
+	p->used -= bytes;
+	if (!p->kind && !p->used) { // destroyed before its last allocation
+		shrink(p, 0);
+		free(p);
+	}
+}
+
+// take makes room in the pool for an allocation.
+static CUresult take(CUmemoryPool p, uint64_t bytes) {
+	if (p->properties.maxSize && (bytes > p->properties.maxSize || p->used > p->properties.maxSize - bytes))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (p->used + bytes > p->reserved) {
+		uint64_t more = (p->used + bytes - p->reserved + CHUNK - 1) / CHUNK * CHUNK;
+		if (!p->host)
+			FK_TRY(fk_charge(p->device, more));
+		p->reserved += more;
+	}
+	p->used += bytes;
+	p->used_high = p->used > p->used_high ? p->used : p->used_high;
+	p->reserved_high = p->reserved > p->reserved_high ? p->reserved : p->reserved_high;
+	return CUDA_SUCCESS;
+}
+
+static CUresult allocate(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream handle) {
+	CUstream s;
+	if (!out || !bytes || bytes > UINT64_C(1) << 46)
+		return CUDA_ERROR_INVALID_VALUE;
+	fk_enter();
+	CUresult r = fk_stream(handle, &s);
+	if (r)
+		return fk_leave(r);
+	CUmemoryPool p = pool ? pool : standard(s->context->device);
+	p = pool || !p ? p : fk.queues[s->context->device].pool;
+	if (!p)
+		return fk_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	CUdeviceptr at = fk_place(bytes, 512);
+	if (s->capture) {
+		*out = at;
+		return fk_leave(fk_capture_add(s, &(fk_task){.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC, .address = at, .bytes = bytes}, NULL));
+	}
+	r = at ? take(p, bytes) : CUDA_ERROR_OUT_OF_MEMORY;
+	if (r)
+		return fk_leave(r);
+	fk_allocation a = {.address = at, .bytes = bytes, .charged = bytes, .origin = FK_POOLED, .device = p->device, .context = s->context,
+		.pool = p};
+	if (!fk_insert(a)) {
+		fk_pool_refund(p, bytes);
+		return fk_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	}
+	*out = at;
+	fk_push(s, (fk_item){.kind = FK_MARK}, NULL);
+	return fk_leave(CUDA_SUCCESS);
+}
+
+FK_API cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream s) { return allocate(out, bytes, NULL, s); }
+FK_API cuMemAllocAsync_ptsz(CUdeviceptr *out, size_t bytes, CUstream s) { return allocate(out, bytes, NULL, fk_ptsz(s)); }
+
+FK_API cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool p, CUstream s) {
+	return FK_IS(p, FK_POOL) ? allocate(out, bytes, p, s) : CUDA_ERROR_INVALID_VALUE;
+}
+
+FK_API cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *out, size_t bytes, CUmemoryPool p, CUstream s) {
+	return cuMemAllocFromPoolAsync(out, bytes, p, fk_ptsz(s));
+}
+
+FK_API cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
+	CUstream s;
+	fk_enter();
+	CUresult r = fk_stream(handle, &s);
+	if (r)
+		return fk_leave(r);
+	if (s->capture)
+		return fk_leave(fk_capture_add(s, &(fk_task){.type = CU_GRAPH_NODE_TYPE_MEM_FREE, .address = address}, NULL));
+	fk_allocation *a = fk_find(address);
+	if (!a || a->address != address || (a->origin != FK_POOLED && a->origin != FK_DEVICE && a->origin != FK_GRAPHED))
+		return fk_leave(CUDA_ERROR_INVALID_VALUE);
+	if (a->origin == FK_GRAPHED)
+		fk_graphed_free(a);
+	else
+		fk_drop(a);
+	fk_push(s, (fk_item){.kind = FK_MARK}, NULL);
+	return fk_leave(CUDA_SUCCESS);
+}
+
+FK_API cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream s) { return cuMemFreeAsync(address, fk_ptsz(s)); }
+
+FK_API cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *properties) {
+	FK_TRY(fk_usable());
+	if (!out || !properties || properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
+		return CUDA_ERROR_INVALID_VALUE;
+	bool host = properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE;
+	CUdevice d = host ? 0 : properties->location.id;
+	FK_TRY(fk_device_ok(d));
+	fk_enter();
+	CUresult r = fk_join(d);
+	if (!r)
+		r = standard(d) && (*out = add(&fk.queues[d], d)) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	if (!r)
+		(*out)->properties = *properties, (*out)->host = host;
+	return fk_leave(r);
+}
+
+FK_API cuMemPoolDestroy(CUmemoryPool p) {
+	FK_TRY(fk_usable());
+	if (!FK_IS(p, FK_POOL) || p->given)
+		return CUDA_ERROR_INVALID_VALUE;
+	fk_enter();
+	fk_queue *q = &fk.queues[p->device];
+	for (CUmemoryPool *at = &q->pools; *at; at = &(*at)->next)
+		if (*at == p) {
+			*at = p->next;
+			break;
+		}
+	if (q->pool == p)
+		q->pool = standard(p->device);
+	p->kind = 0;
+	p->used += 1; // so that the refund, not an earlier one, frees it
+	fk_pool_refund(p, 1);
+	return fk_leave(CUDA_SUCCESS);
+}
+
+FK_API cuMemPoolTrimTo(CUmemoryPool p, size_t keep) {
+	FK_TRY(fk_usable());
+	if (!FK_IS(p, FK_POOL))
+		return CUDA_ERROR_INVALID_VALUE;
+	fk_enter();
+	shrink(p, keep);
+	return fk_leave(CUDA_SUCCESS);
+}
+
+FK_API cuMemPoolSetAttribute(CUmemoryPool p, CUmemPool_attribute attribute, void *value) {
+	FK_TRY(fk_usable());
+	if (!FK_IS(p, FK_POOL) || !value)
+		return CUDA_ERROR_INVALID_VALUE;
+	CUresult r = CUDA_SUCCESS;
+	fk_enter();
+	if (attribute >= 1 && attribute <= 3)
+		p->reuse[attribute] = *(int *)value;
+	else if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
+		p->threshold = *(uint64_t *)value;
+	else if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH && !*(uint64_t *)value)
+		p->reserved_high = p->reserved;
+	else if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH && !*(uint64_t *)value)
+		p->used_high = p->used;
+	else
+		r = CUDA_ERROR_INVALID_VALUE;
+	return fk_leave(r);
+}
+
+FK_API cuMemPoolGetAttribute(CUmemoryPool p, CUmemPool_attribute attribute, void *value) {
+	FK_TRY(fk_usable());
+	if (!FK_IS(p, FK_POOL) || !value || attribute < 1 || attribute > 8)
+		return CUDA_ERROR_INVALID_VALUE;
+	fk_enter();
+	const uint64_t words[] = {p->threshold, p->reserved, p->reserved_high, p->used, p->used_high};
+	if (attribute <= 3)
+		*(int *)value = p->reuse[attribute];
+	else
+		*(uint64_t *)value = words[attribute - 4];
+	return fk_leave(CUDA_SUCCESS);
+}
+
+FK_API cuMemPoolSetAccess(CUmemoryPool p, const CUmemAccessDesc *access, size_t count) {
+	FK_TRY(fk_usable());
+	return FK_IS(p, FK_POOL) && (access || !count) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+FK_API cuMemPoolGetAccess(int *flags, CUmemoryPool p, CUmemLocation *location) {
+	FK_TRY(fk_usable());
+	if (!FK_IS(p, FK_POOL) || !flags || !location)
+		return CUDA_ERROR_INVALID_VALUE;
+	*flags = 3;
+	return CUDA_SUCCESS;
+}
+
+FK_API cuDeviceGetDefaultMemPool(CUmemoryPool *out, CUdevice d) {
+	FK_TRY(fk_device_ok(d));
+	if (!out)
+		return CUDA_ERROR_INVALID_VALUE;
+	fk_enter();
+	CUresult r = fk_join(d);
+	if (!r)
+		r = (*out = standard(d)) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	return fk_leave(r);
+}
+
+FK_API cuDeviceGetMemPool(CUmemoryPool *out, CUdevice d) {
+	FK_TRY(cuDeviceGetDefaultMemPool(out, d));
+	fk_enter();
+	*out = fk.queues[d].pool;
+	return fk_leave(CUDA_SUCCESS);
+}
+
+FK_API cuDeviceSetMemPool(CUdevice d, CUmemoryPool p) {
+	FK_TRY(fk_device_ok(d));
+	if (!FK_IS(p, FK_POOL) || p->device != d)
+		return CUDA_ERROR_INVALID_VALUE;
+	fk_enter();
+	fk.queues[d].pool = p;
+	return fk_leave(CUDA_SUCCESS);
+}

@@ -1,0 +1,61 @@
+package fakecuda_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/weirgpu/weir/shim/fakecuda"
+)
+
+// built is the compiled driver, once for all tests of this run.
+var built = sync.OnceValues(func() (string, error) {
+	cache, err := os.MkdirTemp("", "fakecuda-")
+	if err != nil {
+		return "", err
+	}
+	return fakecuda.Build(context.Background(), cache, "")
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if dir, err := built(); err == nil {
+		os.RemoveAll(filepath.Dir(dir))
+	}
+	os.Exit(code)
+}
+
+// driver returns the folder of the compiled driver; without a compiler the test is skipped.
+func driver(t *testing.T) string {
+	t.Helper()
+	dir, err := built()
+	if errors.Is(err, fakecuda.ErrNoCompiler) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestBuild(t *testing.T) {
+	dir := driver(t)
+	again, err := fakecuda.Build(t.Context(), filepath.Dir(dir), "")
+	if err != nil || again != dir {
+		t.Errorf("a second build gives %q, %v: want %q", again, err, dir)
+	}
+	for _, name := range []string{"libcuda.so.1", "libnvidia-ml.so.1", "bin/train", "bin/smi"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestBuildWithoutCompiler(t *testing.T) {
+	if _, err := fakecuda.Build(t.Context(), t.TempDir(), "no-such-compiler"); !errors.Is(err, fakecuda.ErrNoCompiler) {
+		t.Errorf("got %v, want ErrNoCompiler", err)
+	}
+}

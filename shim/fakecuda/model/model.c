@@ -1,0 +1,258 @@
+// The shared file: creation, slots, the lock and its repair, the ledger of memory.
+#include "model.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+uint64_t fk_now(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+// Timers of ordinary threads may be 50 us late (prctl(2), PR_SET_TIMERSLACK), as long as whole kernels.
+void fk_sleep_until(_Atomic uint32_t *word, uint32_t value, uint64_t until_ns) {
+	static _Atomic uint32_t still;
+	struct timespec t = {.tv_sec = (time_t)(until_ns / 1000000000u), .tv_nsec = (long)(until_ns % 1000000000u)};
+	int slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+	prctl(PR_SET_TIMERSLACK, 1ul, 0, 0, 0);
+	syscall(SYS_futex, word ? word : &still, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, word ? value : 0, &t, NULL,
+		FUTEX_BITSET_MATCH_ANY);
+	if (slack > 0)
+		prctl(PR_SET_TIMERSLACK, (unsigned long)slack, 0, 0, 0);
+}
+
+void fk_wake(_Atomic uint32_t *word) {
+	atomic_fetch_add(word, 1);
+	syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, INT32_MAX, NULL, NULL, 0);
+}
+
+// number reads an environment variable: digits with an optional KiB, MiB or GiB. Anything else is the fallback, and said.
+static uint64_t number(const char *name, uint64_t fallback, uint64_t least, uint64_t most) {
+	const char *text = getenv(name);
+	if (!text || !*text)
+		return fallback;
+	char *end;
+	errno = 0;
+	uint64_t n = strtoull(text, &end, 10);
+	unsigned shift = !strcmp(end, "KiB") ? 10 : !strcmp(end, "MiB") ? 20 : !strcmp(end, "GiB") ? 30 : 0;
+	bool bad = errno || end == text || *text == '-' || (*end && !shift) || n > UINT64_MAX >> shift;
+	n <<= bad ? 0 : shift;
+	if (bad || n < least || n > most) {
+		fprintf(stderr, "weir fake GPU: %s=%s: not a number from %llu to %llu: using %llu\n", name, text,
+			(unsigned long long)least, (unsigned long long)most, (unsigned long long)fallback);
+		return fallback;
+	}
+	return n;
+}
+
+uint32_t fk_count(void) { return (uint32_t)number("WEIR_FAKE_GPUS", 1, 0, FK_DEVICES); }
+
+void fk_uuid(const fk_device *d, unsigned char out[16]) {
+	memcpy(out, "weir fake GPU\0\0", 15);
+	out[15] = (unsigned char)d->file->terms.ordinal;
+}
+
+static fk_terms terms(uint32_t ordinal) {
+	return (fk_terms){
+		.memory = number("WEIR_FAKE_MEMORY", 16384 * FK_MIB, FK_MIB, UINT64_C(1) << 44),
+		.context = number("WEIR_FAKE_CONTEXT", 256 * FK_MIB, 0, UINT64_C(1) << 40),
+		.slice_ns = 1000 * number("WEIR_FAKE_SLICE_US", 2000, 1, 1000000),
+		.switch_ns = 1000 * number("WEIR_FAKE_SWITCH_US", 20, 0, 1000000),
+		.concurrent = (uint32_t)number("WEIR_FAKE_CONCURRENT", 1, 1, FK_RUN),
+		.device_bps = UINT64_C(1000) * 1000 * 1000 * 1000,
+		.host_bps = UINT64_C(25) * 1000 * 1000 * 1000,
+		.ordinal = ordinal,
+	};
+}
+
+static void robust(pthread_mutex_t *m) {
+	pthread_mutexattr_t a;
+	pthread_mutexattr_init(&a);
+	pthread_mutexattr_setpshared(&a, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&a, PTHREAD_MUTEX_ROBUST);
+	pthread_mutex_init(m, &a);
+	pthread_mutexattr_destroy(&a);
+}
+
+static fk_file *map(int fd) {
+	void *p = mmap(NULL, sizeof(fk_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	return p == MAP_FAILED ? NULL : p;
+}
+
+// create writes a whole new file beside path and links it there, so that no process ever sees half a file. Losing the race
+// to another process is success.
+static bool create(const char *path, uint32_t ordinal) {
+	char temp[4200];
+	snprintf(temp, sizeof temp, "%s.%d.%llx", path, getpid(), (unsigned long long)fk_now());
+	int fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return false;
+	fk_file *f = ftruncate(fd, sizeof(fk_file)) ? NULL : map(fd);
+	close(fd);
+	bool ok = false;
+	if (f) {
+		f->magic = FK_MAGIC, f->version = FK_VERSION, f->bytes = sizeof(fk_file);
+		f->terms = terms(ordinal);
+		f->clock.now_ns = fk_now(), f->clock.current = FK_NONE;
+		robust(&f->lock);
+		for (uint32_t i = 0; i < FK_PROCS; i++)
+			robust(&f->slots[i].alive);
+		munmap(f, sizeof *f);
+		ok = !link(temp, path) || errno == EEXIST;
+	}
+	unlink(temp);
+	return ok;
+}
+
+static void path_of(char *path, size_t size, uint32_t ordinal) {
+	const char *dir = getenv("WEIR_FAKE_DIR");
+	char fallback[64];
+	if (!dir || !*dir) {
+		snprintf(fallback, sizeof fallback, "/tmp/weir-fake-%u", (unsigned)getuid());
+		dir = fallback;
+	}
+	mkdir(dir, 0700);
+	snprintf(path, size, "%s/gpu%u", dir, ordinal);
+}
+
+// valid refuses files of another layout, and those of before a restart of the machine, when the clock began anew.
+static bool valid(const fk_file *f) {
+	return f->magic == FK_MAGIC && f->version == FK_VERSION && f->bytes == sizeof(fk_file) && f->clock.now_ns <= fk_now();
+}
+
+bool fk_open(fk_device *d, uint32_t ordinal) {
+	char path[4096];
+	path_of(path, sizeof path, ordinal);
+	for (int attempt = 0; attempt < 3; attempt++) {
+		int fd = open(path, O_RDWR | O_CLOEXEC);
+		if (fd < 0) {
+			if (errno != ENOENT || !create(path, ordinal))
+				break;
+			continue;
+		}
+		struct stat st;
+		fk_file *f = fstat(fd, &st) || st.st_size != (off_t)sizeof(fk_file) ? NULL : map(fd);
+		close(fd);
+		if (f && valid(f)) {
+			*d = (fk_device){.file = f, .slot = FK_NONE, .sim = d->sim};
+			return true;
+		}
+		if (f)
+			munmap(f, sizeof *f);
+		unlink(path);
+	}
+	fprintf(stderr, "weir fake GPU: cannot use %s: %s: set WEIR_FAKE_DIR to a folder that can be written\n", path, strerror(errno));
+	return false;
+}
+
+// replay finishes the commit that a dead process began. Applying a record twice changes nothing.
+static void replay(fk_file *f) {
+	if (!atomic_load_explicit(&f->journal.valid, memory_order_acquire))
+		return;
+	f->clock = f->journal.clock;
+	for (uint32_t i = 0; i < f->journal.count; i++)
+		f->slots[f->journal.record[i].slot].lane = f->journal.record[i].lane;
+	atomic_store_explicit(&f->journal.valid, 0, memory_order_release);
+}
+
+void fk_lock(fk_device *d) {
+	if (pthread_mutex_lock(&d->file->lock) == EOWNERDEAD) {
+		replay(d->file);
+		pthread_mutex_consistent(&d->file->lock);
+	}
+}
+
+void fk_unlock(fk_device *d) { pthread_mutex_unlock(&d->file->lock); }
+
+// clear empties a slot whose mutex the caller holds. pid goes last: until then a reader sees a process that holds less and less.
+static void clear(fk_file *f, fk_slot *s) {
+	uint32_t slot = (uint32_t)(s - f->slots);
+	atomic_store(&s->memory, 0);
+	atomic_store(&s->context_memory, 0);
+	for (uint32_t i = 0; i < FK_EXPORTS; i++)
+		if (f->exports[i].slot == slot && f->exports[i].serial)
+			f->exports[i].serial = 0;
+	uint64_t tail = atomic_load(&s->tail);
+	s->lane = (fk_lane){.head = tail};
+	atomic_store(&s->pid, 0);
+}
+
+// claim takes a slot's mutex and empties the slot. False: its process lives.
+static bool claim(fk_file *f, fk_slot *s) {
+	switch (pthread_mutex_trylock(&s->alive)) {
+	case 0:
+		if (atomic_load(&s->pid))
+			clear(f, s);
+		return true;
+	case EOWNERDEAD:
+		pthread_mutex_consistent(&s->alive);
+		clear(f, s);
+		return true;
+	default:
+		return false;
+	}
+}
+
+void fk_bury(fk_device *d, uint32_t slot) {
+	fk_slot *s = &d->file->slots[slot];
+	if (slot != d->slot && atomic_load(&s->pid) && claim(d->file, s))
+		pthread_mutex_unlock(&s->alive);
+}
+
+void fk_reap(fk_device *d) {
+	for (uint32_t i = 0; i < FK_PROCS; i++)
+		fk_bury(d, i);
+}
+
+bool fk_attach(fk_device *d) {
+	fk_lock(d);
+	for (uint32_t i = 0; i < FK_PROCS && d->slot == FK_NONE; i++) {
+		fk_slot *s = &d->file->slots[i];
+		if (!claim(d->file, s))
+			continue;
+		if (!atomic_load(&s->tail))
+			atomic_store(&s->tail, 1);
+		s->lane = (fk_lane){.head = atomic_load(&s->tail)};
+		atomic_store(&s->pid, (uint32_t)getpid());
+		d->slot = i;
+	}
+	fk_unlock(d);
+	return d->slot != FK_NONE;
+}
+
+uint64_t fk_used(fk_device *d) {
+	uint64_t sum = 0;
+	for (uint32_t i = 0; i < FK_PROCS; i++)
+		if (atomic_load(&d->file->slots[i].pid))
+			sum += atomic_load(&d->file->slots[i].memory) + atomic_load(&d->file->slots[i].context_memory);
+	return sum;
+}
+
+bool fk_take(fk_device *d, uint64_t bytes, bool context) {
+	uint64_t total = d->file->terms.memory, used = fk_used(d);
+	if (bytes > total || used > total - bytes) {
+		fk_reap(d);
+		used = fk_used(d);
+	}
+	if (bytes > total || used > total - bytes)
+		return false;
+	fk_slot *s = &d->file->slots[d->slot];
+	atomic_fetch_add(context ? &s->context_memory : &s->memory, bytes);
+	return true;
+}
+
+void fk_give(fk_device *d, uint64_t bytes, bool context) {
+	fk_slot *s = &d->file->slots[d->slot];
+	atomic_fetch_sub(context ? &s->context_memory : &s->memory, bytes);
+}

@@ -1,0 +1,220 @@
+// The simulated device as processes share it: one file per device in $WEIR_FAKE_DIR, mapped by each process that uses the
+// fake libcuda or the fake NVML. The file holds the ledger of device memory, the queues of work, and one timeline.
+//
+// Nobody plays the device. Whoever holds the lock first advances the timeline to the present (timeline.c), which is a
+// pure computation over the queues, and commits the result through a journal. So the simulation needs no process of its own
+// and costs nothing between calls.
+//
+// kill -9 at any instruction leaves the file consistent:
+//   - the lock is a robust mutex; its next owner replays the journal, whose records are complete or not marked valid;
+//   - each field outside the journal has one writer, or holds its whole meaning in a single store;
+//   - a process holds its slot's robust mutex `alive` for as long as it lives, through its service thread. The kernel marks
+//     the mutex when the process dies, however it dies, and whoever looks next empties the slot.
+//
+// Lock order: fk_lock is taken last, and no code of the program runs under it.
+#ifndef WEIR_FAKE_MODEL_H
+#define WEIR_FAKE_MODEL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	FK_VERSION = 1,
+	FK_DEVICES = 8,      // at most, from $WEIR_FAKE_GPUS
+	FK_PROCS = 512,      // processes on one device
+	FK_RING = 1024,      // operations that one process may have queued, as a driver's channel
+	FK_RUN = 16,         // bound of $WEIR_FAKE_CONCURRENT
+	FK_EXPORTS = 1024,   // allocations and events open to other processes
+	FK_SEGMENTS = 65536, // of the record of who ran when; the oldest are overwritten
+	FK_NONE = UINT32_MAX,
+};
+
+#define FK_MAGIC UINT64_C(0x5745495246414b45)
+#define FK_MIB (UINT64_C(1) << 20)
+#define FK_NEVER UINT64_MAX
+
+// Kinds of operation.
+enum {
+	FK_WORK, // occupies the device for a duration
+	FK_MARK, // takes no time: event records, event waits, markers
+	FK_HOST, // ends when the owning process says so: host functions, waits for other devices and processes
+};
+
+// Flags of an operation.
+enum {
+	FK_BLOCKING = 1, // in a stream that synchronises with the legacy default stream
+	FK_LEGACY = 2,   // in the legacy default stream: follows every earlier FK_BLOCKING operation
+};
+
+// fk_op is one entry of a process's queue. The owner writes all but start_ns and end_ns, which the timeline writes; they
+// count only once the operation is done. Sequence numbers start at 1; those named here are lower than the operation's own.
+typedef struct {
+	uint64_t enqueued_ns;
+	uint64_t duration_ns; // of FK_WORK, at least 1
+	uint64_t prev;        // the operation before it in its stream, 0 for none
+	uint64_t after;       // one more that must be done first, 0 for none
+	uint64_t barrier;     // the last one of the legacy default stream, 0 for none
+	uint64_t solo_from;   // from this one on, all operations are of one stream
+	uint64_t start_ns, end_ns;
+	uint32_t kind, flags;
+	int32_t priority; // lower is more urgent, as CUDA has it
+	uint32_t stream;
+} fk_op;
+
+typedef struct {
+	uint64_t seq, left_ns;
+	uint32_t started, pad;
+} fk_run;
+
+// fk_lane is how far the device has come with one process's queue. Written through the journal only.
+typedef struct {
+	uint64_t head;                // all operations before it are done
+	uint64_t done[FK_RING / 64];  // by sequence number modulo FK_RING, from head on
+	uint64_t device_ns;           // time that the device spent on the process
+	uint64_t finished;            // FK_WORK operations done
+	uint32_t runs, pad;
+	fk_run run[FK_RUN];
+} fk_lane;
+
+// fk_segment says that the device worked for one process between two times, for busy_ns in all.
+typedef struct {
+	uint64_t start_ns, end_ns, busy_ns;
+	uint32_t pid, slot;
+} fk_segment;
+
+// fk_clock is the device's own state. Written through the journal only.
+typedef struct {
+	uint64_t now_ns;       // the timeline is computed up to here
+	uint64_t slice_end_ns; // of the current process
+	uint64_t switch_until_ns;
+	uint64_t busy_ns, switches;
+	uint64_t segments; // closed ones ever; the last FK_SEGMENTS are kept
+	fk_segment open;
+	uint32_t current; // slot, FK_NONE at first
+	uint32_t pad;
+} fk_clock;
+
+// fk_export is an allocation or event that other processes may open. Written by its owner under the lock; serial last.
+typedef struct {
+	uint64_t serial; // 0: free
+	uint64_t address, bytes;
+	uint64_t recorded_seq, end_ns; // of an event
+	uint32_t slot, pid;
+} fk_export;
+
+typedef struct {
+	pthread_mutex_t alive; // robust; held while the slot is in use
+	_Atomic uint32_t pid;  // 0: free
+	uint32_t pad;
+	_Atomic uint64_t memory;         // bytes allocated; written by the owner under the lock
+	_Atomic uint64_t context_memory; // bytes for contexts; likewise
+	_Atomic uint64_t tail;           // next sequence number; written by the owner
+	fk_lane lane;
+	fk_op ring[FK_RING];
+} fk_slot;
+
+// fk_terms are the properties of a device, fixed by the process that first uses it.
+typedef struct {
+	uint64_t memory;       // $WEIR_FAKE_MEMORY, bytes with an optional MiB or GiB; 16 GiB
+	uint64_t context;      // $WEIR_FAKE_CONTEXT, memory that one context takes; 256 MiB
+	uint64_t slice_ns;     // $WEIR_FAKE_SLICE_US, time slice between processes; 2000
+	uint64_t switch_ns;    // $WEIR_FAKE_SWITCH_US, cost of changing between processes; 20
+	uint64_t device_bps;   // bytes a second within the device
+	uint64_t host_bps;     // bytes a second to and from the host
+	uint32_t concurrent;   // $WEIR_FAKE_CONCURRENT, operations of one process at a time; 1
+	uint32_t ordinal;
+} fk_terms;
+
+typedef struct {
+	uint64_t magic;
+	uint32_t version, bytes;
+	fk_terms terms;
+	pthread_mutex_t lock; // robust
+	uint64_t serial;      // last one given to an export
+	fk_clock clock;
+	struct {
+		_Atomic uint32_t valid;
+		uint32_t count;
+		fk_clock clock;
+		struct {
+			uint32_t slot, pad;
+			fk_lane lane;
+		} record[FK_PROCS];
+	} journal;
+	fk_export exports[FK_EXPORTS];
+	fk_segment segments[FK_SEGMENTS];
+	fk_slot slots[FK_PROCS];
+} fk_file;
+
+// fk_device is a process's view of one device.
+typedef struct {
+	fk_file *file; // NULL until opened
+	uint32_t slot; // FK_NONE until attached
+	struct fk_sim *sim;
+} fk_device;
+
+// fk_now is the time of all timelines: CLOCK_MONOTONIC in nanoseconds.
+uint64_t fk_now(void);
+
+// fk_sleep_until returns at the time or when *word is no longer value; a NULL word never changes.
+void fk_sleep_until(_Atomic uint32_t *word, uint32_t value, uint64_t until_ns);
+
+// fk_wake ends the sleeps of this process on the word, whose value it changes.
+void fk_wake(_Atomic uint32_t *word);
+
+// FK_NAME is what every device calls itself, so that no result of it passes for a real one. FK_BUS is its place on the PCI bus.
+#define FK_NAME "weir fake GPU"
+#define FK_BUS(ordinal) (0x41u + (unsigned)(ordinal))
+
+// fk_uuid is the device's, made of its ordinal.
+void fk_uuid(const fk_device *d, unsigned char out[16]);
+
+// fk_count is the number of devices, from $WEIR_FAKE_GPUS.
+uint32_t fk_count(void);
+
+// fk_open maps the device's file, which it creates on first use. It reports false, with a line on standard error, when it cannot.
+bool fk_open(fk_device *d, uint32_t ordinal);
+
+// fk_attach takes a slot for the calling thread, whose end ends it. False when all are in use.
+bool fk_attach(fk_device *d);
+
+// fk_lock and fk_unlock bracket everything below. fk_lock repairs what a dead owner left.
+void fk_lock(fk_device *d);
+void fk_unlock(fk_device *d);
+
+// fk_reap empties the slots of dead processes.
+void fk_reap(fk_device *d);
+
+// fk_bury empties one slot if its process is dead.
+void fk_bury(fk_device *d, uint32_t slot);
+
+// fk_take adds bytes to the process's memory, or reports false and adds none if the device has fewer left.
+bool fk_take(fk_device *d, uint64_t bytes, bool context);
+void fk_give(fk_device *d, uint64_t bytes, bool context);
+
+// fk_used is the memory that all processes hold.
+uint64_t fk_used(fk_device *d);
+
+// fk_advance computes the timeline up to the present.
+void fk_advance(fk_device *d);
+
+// fk_done reports whether an operation of the process is done, as of the last fk_advance, and when it ended.
+bool fk_done(fk_device *d, uint32_t slot, uint64_t seq);
+
+// fk_forecast is when the process's operation will be done if nothing else arrives; at most 100 ms from now.
+uint64_t fk_forecast(fk_device *d, uint64_t seq);
+
+// fk_host_ready is the process's first FK_HOST operation whose turn has come, 0 for none; then *when is the forecast of when
+// there will be one, at most 100 ms from now.
+uint64_t fk_host_ready(fk_device *d, uint64_t *when);
+
+// fk_finish_host ends a FK_HOST operation now.
+void fk_finish_host(fk_device *d, uint64_t seq);
+
+// fk_head is the process's oldest operation that is not done.
+uint64_t fk_head(fk_device *d);
+
+#endif

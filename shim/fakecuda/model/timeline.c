@@ -1,0 +1,340 @@
+// The timeline: what the device did between the last computed time and now, from the queues of all processes.
+//
+// The rules, after what NVIDIA documents of streams and what is known of the stock driver's time slicing:
+//   - Operations of one stream run in order. Within a process the most urgent stream's next operation runs first, then
+//     the one queued first; up to terms.concurrent at a time. What has begun is not overtaken within its process.
+//   - The device serves one process at a time. While several have work, each gets a time slice in turn, and work is
+//     preempted in the middle of a kernel; changing the process costs terms.switch_ns.
+//   - Marks take no time and need no slice: they end as soon as what they follow has ended.
+#include "model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// view is one process's queue while the timeline is computed on a copy of its lane.
+typedef struct {
+	fk_lane lane;
+	fk_op *ring;
+	uint64_t tail;
+	uint64_t arrival; // when the next operation arrives that was in the future at the last scan
+	uint64_t host;    // first FK_HOST operation whose turn has come
+	uint32_t slot;
+	bool stale, ready, changed;
+} view;
+
+struct fk_sim {
+	fk_clock clock;
+	uint32_t count;
+	bool ghost; // a forecast: leaves the queues alone
+	const fk_terms *terms;
+	view views[FK_PROCS];
+};
+
+static bool bit(const fk_lane *l, uint64_t seq) { return l->done[seq % FK_RING / 64] >> seq % 64 & 1; }
+
+static bool done(const fk_lane *l, uint64_t seq) { return seq < l->head || bit(l, seq); }
+
+static void end(struct fk_sim *s, view *v, uint64_t seq, uint64_t at) {
+	fk_lane *l = &v->lane;
+	if (!s->ghost)
+		v->ring[seq % FK_RING].end_ns = at;
+	l->done[seq % FK_RING / 64] |= UINT64_C(1) << seq % 64;
+	for (; l->head < v->tail && bit(l, l->head); l->head++)
+		l->done[l->head % FK_RING / 64] &= ~(UINT64_C(1) << l->head % 64);
+	v->stale = v->changed = true;
+}
+
+static bool running(const fk_lane *l, uint64_t seq) {
+	for (uint32_t i = 0; i < l->runs; i++)
+		if (l->run[i].seq == seq)
+			return true;
+	return false;
+}
+
+static bool turn(const fk_lane *l, const fk_op *op, bool blocking) {
+	return done(l, op->prev) && done(l, op->after) && done(l, op->barrier) && !(op->flags & FK_LEGACY && blocking);
+}
+
+// survey ends the marks whose turn has come and returns the operation to begin next, 0 for none. In a queue of one stream
+// only the first operation can have its turn.
+static uint64_t survey(struct fk_sim *s, view *v) {
+	fk_lane *l = &v->lane;
+	uint64_t best = 0;
+	bool blocking = false; // an earlier operation in a blocking stream is not done
+	v->arrival = FK_NEVER, v->host = 0;
+	for (uint64_t seq = l->head; seq < v->tail; seq++) {
+		fk_op *op = &v->ring[seq % FK_RING];
+		if (done(l, seq))
+			continue;
+		if (op->enqueued_ns > s->clock.now_ns) {
+			v->arrival = op->enqueued_ns;
+			break;
+		}
+		bool now = turn(l, op, blocking);
+		if (now && op->kind == FK_MARK) {
+			if (!s->ghost)
+				op->start_ns = s->clock.now_ns;
+			end(s, v, seq, s->clock.now_ns);
+			continue;
+		}
+		if (now && op->kind == FK_HOST && !v->host)
+			v->host = seq;
+		if (now && op->kind == FK_WORK && !running(l, seq) && (!best || op->priority < v->ring[best % FK_RING].priority))
+			best = seq;
+		if (v->ring[(v->tail - 1) % FK_RING].solo_from <= l->head)
+			break;
+		blocking |= (op->flags & FK_BLOCKING) != 0;
+	}
+	return best;
+}
+
+// scan brings a view up to the clock; with fill it begins operations up to the bound.
+static void scan(struct fk_sim *s, view *v, bool fill) {
+	fk_lane *l = &v->lane;
+	uint64_t best = survey(s, v);
+	while (fill && best && l->runs < s->terms->concurrent) {
+		l->run[l->runs++] = (fk_run){.seq = best, .left_ns = v->ring[best % FK_RING].duration_ns};
+		v->changed = true;
+		best = l->runs < s->terms->concurrent ? survey(s, v) : best;
+	}
+	v->ready = l->runs || best;
+	v->stale = false;
+}
+
+static view *current(struct fk_sim *s) {
+	for (uint32_t i = 0; i < s->count; i++)
+		if (s->views[i].slot == s->clock.current)
+			return &s->views[i];
+	return NULL;
+}
+
+// next is the ready view after the current process in the order of slots, NULL for none. *others: one besides the current is ready.
+static view *next(struct fk_sim *s, bool *others) {
+	view *first = NULL, *after = NULL;
+	*others = false;
+	for (uint32_t i = 0; i < s->count; i++) {
+		view *v = &s->views[i];
+		if (!v->ready)
+			continue;
+		*others |= v->slot != s->clock.current;
+		if (!first)
+			first = v;
+		if (!after && (s->clock.current == FK_NONE || v->slot > s->clock.current))
+			after = v;
+	}
+	return after ? after : first;
+}
+
+// choose says whom the device serves now, NULL for nobody. *others as in next.
+static view *choose(struct fk_sim *s, bool *others) {
+	fk_clock *c = &s->clock;
+	view *cur = current(s), *to = next(s, others);
+	if (!to)
+		return NULL;
+	if (cur && cur->ready && (c->now_ns < c->slice_end_ns || !*others))
+		return cur;
+	c->switch_until_ns = c->now_ns;
+	if (to->slot != c->current) {
+		c->switches += c->current != FK_NONE;
+		c->switch_until_ns += c->current != FK_NONE ? s->terms->switch_ns : 0;
+		c->current = to->slot;
+	}
+	c->slice_end_ns = c->switch_until_ns + s->terms->slice_ns;
+	return to;
+}
+
+// tick is when the state changes next, at most to.
+static uint64_t tick(const struct fk_sim *s, const view *cur, bool others, uint64_t to) {
+	const fk_clock *c = &s->clock;
+	uint64_t at = to;
+	for (uint32_t i = 0; i < s->count; i++)
+		if (s->views[i].arrival < at)
+			at = s->views[i].arrival;
+	if (!cur)
+		return at;
+	if (c->now_ns < c->switch_until_ns)
+		return c->switch_until_ns < at ? c->switch_until_ns : at;
+	if (others && c->slice_end_ns < at)
+		at = c->slice_end_ns;
+	for (uint32_t i = 0; i < cur->lane.runs; i++)
+		if (c->now_ns + cur->lane.run[i].left_ns < at)
+			at = c->now_ns + cur->lane.run[i].left_ns;
+	return at;
+}
+
+// record notes that the device worked for the slot until the time. Work of one process with gaps below 200 us is one segment.
+static void record(struct fk_sim *s, fk_file *f, uint32_t slot, uint64_t until) {
+	fk_clock *c = &s->clock;
+	uint64_t from = c->now_ns;
+	c->busy_ns += until - from;
+	if (s->ghost)
+		return;
+	if (c->open.busy_ns && (c->open.slot != slot || from - c->open.end_ns > 200000 || until - c->open.start_ns > 10000000)) {
+		f->segments[c->segments++ % FK_SEGMENTS] = c->open;
+		c->open.busy_ns = 0;
+	}
+	if (!c->open.busy_ns)
+		c->open = (fk_segment){.start_ns = from, .pid = atomic_load(&f->slots[slot].pid), .slot = slot};
+	c->open.busy_ns += until - from;
+	c->open.end_ns = until;
+}
+
+// execute runs the current process from now until the time.
+static void execute(struct fk_sim *s, fk_file *f, view *v, uint64_t until) {
+	fk_lane *l = &v->lane;
+	uint64_t from = s->clock.now_ns;
+	if (from < s->clock.switch_until_ns || until == from)
+		return;
+	record(s, f, v->slot, until);
+	l->device_ns += until - from;
+	v->changed = true;
+	uint32_t kept = 0;
+	for (uint32_t i = 0; i < l->runs; i++) {
+		fk_run r = l->run[i];
+		if (!r.started && !s->ghost)
+			v->ring[r.seq % FK_RING].start_ns = from;
+		r.started = 1;
+		r.left_ns -= until - from;
+		if (r.left_ns) {
+			l->run[kept++] = r;
+			continue;
+		}
+		l->finished++;
+		end(s, v, r.seq, until);
+	}
+	l->runs = kept;
+}
+
+// goal ends a computation early: when the slot's operation is done, or with seq 0 when it has a host operation to do.
+typedef struct {
+	uint32_t slot;
+	uint64_t seq;
+} goal;
+
+static bool reached(const struct fk_sim *s, const goal *g) {
+	if (!g)
+		return false;
+	for (uint32_t i = 0; i < s->count; i++)
+		if (s->views[i].slot == g->slot)
+			return g->seq ? done(&s->views[i].lane, g->seq) : s->views[i].host != 0;
+	return true;
+}
+
+// compute moves the clock to the time, or to where the goal is reached.
+static void compute(struct fk_sim *s, fk_file *f, uint64_t to, const goal *g) {
+	for (;;) {
+		for (uint32_t i = 0; i < s->count; i++)
+			if (s->views[i].stale || s->views[i].arrival <= s->clock.now_ns)
+				scan(s, &s->views[i], false);
+		if (s->clock.now_ns >= to || reached(s, g))
+			return;
+		bool others;
+		view *cur = choose(s, &others);
+		if (cur && cur->lane.runs < s->terms->concurrent)
+			scan(s, cur, true);
+		uint64_t at = tick(s, cur, others, to);
+		if (cur)
+			execute(s, f, cur, at);
+		s->clock.now_ns = at;
+	}
+}
+
+// load copies the queues that have work.
+static void load(fk_device *d, struct fk_sim *s) {
+	fk_file *f = d->file;
+	s->clock = f->clock, s->terms = &f->terms, s->count = 0, s->ghost = false;
+	for (uint32_t i = 0; i < FK_PROCS; i++) {
+		fk_slot *p = &f->slots[i];
+		uint64_t tail = atomic_load_explicit(&p->tail, memory_order_acquire);
+		if (p->lane.head == tail || !atomic_load(&p->pid))
+			continue;
+		view *v = &s->views[s->count++];
+		v->lane = p->lane, v->ring = p->ring, v->tail = tail, v->slot = i;
+		v->stale = true, v->ready = v->changed = false;
+	}
+}
+
+static void commit(fk_file *f, const struct fk_sim *s) {
+	f->journal.clock = s->clock, f->journal.count = 0;
+	for (uint32_t i = 0; i < s->count; i++)
+		if (s->views[i].changed) {
+			uint32_t n = f->journal.count++;
+			f->journal.record[n].slot = s->views[i].slot;
+			f->journal.record[n].lane = s->views[i].lane;
+		}
+	atomic_store_explicit(&f->journal.valid, 1, memory_order_release);
+	f->clock = s->clock;
+	for (uint32_t i = 0; i < s->count; i++)
+		if (s->views[i].changed)
+			f->slots[s->views[i].slot].lane = s->views[i].lane;
+	atomic_store_explicit(&f->journal.valid, 0, memory_order_release);
+}
+
+static struct fk_sim *scratch(fk_device *d) {
+	if (!d->sim)
+		d->sim = calloc(1, sizeof *d->sim);
+	return d->sim;
+}
+
+void fk_advance(fk_device *d) {
+	fk_file *f = d->file;
+	struct fk_sim *s = scratch(d);
+	uint64_t now = fk_now();
+	if (!s || now <= f->clock.now_ns)
+		return;
+	for (uint32_t i = 0; i < FK_PROCS; i++)
+		if (f->slots[i].lane.head != atomic_load_explicit(&f->slots[i].tail, memory_order_acquire) && i != d->slot)
+			fk_bury(d, i);
+	load(d, s);
+	compute(s, f, now, NULL);
+	commit(f, s);
+}
+
+bool fk_done(fk_device *d, uint32_t slot, uint64_t seq) { return done(&d->file->slots[slot].lane, seq); }
+
+uint64_t fk_head(fk_device *d) { return d->file->slots[d->slot].lane.head; }
+
+// horizon bounds a forecast, after which the sleeper looks again, because another process may have died. The more processes
+// have work, the longer: so looking costs the host the same.
+static uint64_t horizon(const struct fk_sim *s) {
+	uint64_t ms = 2 * s->count;
+	return s->clock.now_ns + 1000000 * (ms < 5 ? 5 : ms > 100 ? 100 : ms);
+}
+
+uint64_t fk_forecast(fk_device *d, uint64_t seq) {
+	struct fk_sim *s = scratch(d);
+	if (!s)
+		return fk_now() + 1000000;
+	load(d, s);
+	s->ghost = true;
+	compute(s, d->file, horizon(s), &(goal){d->slot, seq});
+	return s->clock.now_ns;
+}
+
+uint64_t fk_host_ready(fk_device *d, uint64_t *when) {
+	struct fk_sim *s = scratch(d);
+	*when = fk_now() + 1000000;
+	if (!s)
+		return 0;
+	load(d, s);
+	s->ghost = true;
+	uint64_t now = s->clock.now_ns;
+	compute(s, d->file, horizon(s), &(goal){d->slot, 0});
+	*when = s->clock.now_ns;
+	for (uint32_t i = 0; i < s->count && *when == now; i++)
+		if (s->views[i].slot == d->slot)
+			return s->views[i].host;
+	return 0;
+}
+
+void fk_finish_host(fk_device *d, uint64_t seq) {
+	struct fk_sim *s = scratch(d);
+	if (!s)
+		return;
+	fk_advance(d);
+	load(d, s);
+	for (uint32_t i = 0; i < s->count; i++)
+		if (s->views[i].slot == d->slot && !done(&s->views[i].lane, seq))
+			end(s, &s->views[i], seq, s->clock.now_ns);
+	commit(d->file, s);
+}
