@@ -1,0 +1,293 @@
+package shim
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weirgpu/weir/share/wire"
+)
+
+// warden stands in for the agent, to say exactly what the library must answer to: it hands out slots of
+// one page and opens and closes the gate when a test says so.
+type warden struct {
+	t      *testing.T
+	page   *wire.Page
+	path   string
+	token  wire.Token
+	heard  chan wire.Signal
+	hellos chan wire.Hello
+
+	mu    sync.Mutex
+	ln    *net.UnixListener
+	conns map[*net.UnixConn]uint32
+	beat  chan struct{}
+	wg    sync.WaitGroup
+}
+
+const testCap = 1 << 20
+
+func newWarden(t *testing.T, memory uint64, bound time.Duration) *warden {
+	t.Helper()
+	page, err := wire.NewPage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &warden{t: t, page: page, path: filepath.Join(t.TempDir(), "s"), token: wire.Token{1, 2, 3, 15: 0xff}}
+	w.heard, w.hellos = make(chan wire.Signal, 1<<16), make(chan wire.Hello, 1<<10)
+	page.SetTerms(wire.Terms{Token: w.token, Name: "test", MemCap: memory, MemTotal: memory, InFlight: bound})
+	w.start()
+	t.Cleanup(func() {
+		w.stop()
+		_ = page.Close()
+	})
+	return w
+}
+
+// start listens and beats; stop closes all as an agent that dies does.
+func (w *warden) start() {
+	ln, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: w.path, Net: "unixpacket"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	h := w.page.Header()
+	h.AgentGeneration.Add(1)
+	w.ln, w.conns, w.beat = ln, map[*net.UnixConn]uint32{}, make(chan struct{})
+	w.wg.Add(2)
+	go func() {
+		defer w.wg.Done()
+		for {
+			h.AgentBeatNS.Store(uint64(wire.Monotonic()))
+			select {
+			case <-w.beat:
+				return
+			case <-time.After(wire.Beat):
+			}
+		}
+	}()
+	go func() {
+		defer w.wg.Done()
+		for {
+			c, err := ln.AcceptUnix()
+			if err != nil {
+				return
+			}
+			w.wg.Add(1)
+			go w.serve(c)
+		}
+	}()
+}
+
+func (w *warden) stop() {
+	w.mu.Lock()
+	close(w.beat)
+	_ = w.ln.Close()
+	for c := range w.conns {
+		_ = c.Close()
+	}
+	w.mu.Unlock()
+	w.wg.Wait()
+}
+
+func (w *warden) serve(c *net.UnixConn) {
+	defer w.wg.Done()
+	defer c.Close()
+	buf := make([]byte, 4096)
+	oob := make([]byte, 256)
+	n, on, _, _, err := c.ReadMsgUnix(buf, oob)
+	if err != nil {
+		return
+	}
+	if files, err := unix.ParseSocketControlMessage(oob[:on]); err == nil {
+		for _, f := range files {
+			if fds, err := unix.ParseUnixRights(&f); err == nil {
+				for _, fd := range fds {
+					_ = unix.Close(fd)
+				}
+			}
+		}
+	}
+	m, _, err := wire.Decode(buf[:n])
+	hello, ok := m.(wire.Hello)
+	if err != nil || !ok || hello.Token != w.token {
+		text := "no job has this token"
+		r := wire.NewRefused(wire.Refused{Code: wire.RefusedUnknownJob, TextLen: uint32(len(text))})
+		_, _ = c.Write(append(r.Append(nil), text...))
+		return
+	}
+	slot, ok := w.claim(c, hello)
+	if !ok {
+		return
+	}
+	select {
+	case w.hellos <- hello:
+	default:
+	}
+	welcome := wire.NewWelcome(wire.Welcome{Slot: slot, PageSize: wire.PageSize, Generation: w.page.Header().AgentGeneration.Load()})
+	if _, _, err := c.WriteMsgUnix(welcome.Append(nil), unix.UnixRights(int(w.page.File().Fd())), nil); err != nil {
+		return
+	}
+	for {
+		n, err := c.Read(buf)
+		if err != nil || n == 0 {
+			return
+		}
+		if m, _, err := wire.Decode(buf[:n]); err == nil {
+			if s, ok := m.(wire.Signal); ok {
+				select {
+				case w.heard <- s:
+				default:
+				}
+			}
+		}
+	}
+}
+
+func (w *warden) claim(c *net.UnixConn, hello wire.Hello) (uint32, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if hello.Rejoins() {
+		w.conns[c] = hello.Slot
+		return hello.Slot, true
+	}
+	for i := range uint32(wire.SlotCount) {
+		if s := w.page.Slot(i); s.OwnerPID.Load() == 0 {
+			s.OwnerPID.Store(hello.PID)
+			w.conns[c] = i
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// release clears the slots of a process that is dead.
+func (w *warden) release(pid int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range uint32(wire.SlotCount) {
+		if s := w.page.Slot(i); s.OwnerPID.Load() == uint32(pid) {
+			s.Clear()
+		}
+	}
+}
+
+func (w *warden) gate(open bool) uint32 {
+	h := w.page.Header()
+	g := wire.NextGate(h.Gate.Load(), open)
+	h.LeaseUntilNS.Store(^uint64(0))
+	h.Gate.Store(g)
+	w.page.WakeGate()
+	return g
+}
+
+// expect waits for a message of this kind.
+func (w *warden) expect(k wire.Kind) wire.Signal {
+	w.t.Helper()
+	deadline := time.After(10 * time.Second)
+	for {
+		select {
+		case s := <-w.heard:
+			if wire.KindOf(s) == k {
+				return s
+			}
+		case <-deadline:
+			w.t.Fatalf("no message of kind %d", k)
+		}
+	}
+}
+
+// built is what the tests run: a driver, the library and programs, compiled once.
+type built struct {
+	dir, library, program string
+}
+
+var builtOnce = sync.OnceValues(func() (built, error) {
+	dir, err := os.MkdirTemp("", "weir-shim-test-")
+	if err != nil {
+		return built{}, err
+	}
+	b := built{dir: dir, program: filepath.Join(dir, "program")}
+	if b.library, err = Build(context.Background(), dir, ""); err != nil {
+		return b, err
+	}
+	if err := compileC("-shared", "-fPIC", "-Wl,-Bsymbolic", "-O2", "-o", filepath.Join(dir, "libcuda.so.1"), "testdata/driver.c"); err != nil {
+		return b, err
+	}
+	return b, compileC("-O2", "-Wall", "-Wextra", "-Werror", "-o", b.program, "testdata/program.c", "-ldl", "-lpthread")
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if b, _ := builtOnce(); b.dir != "" {
+		_ = os.RemoveAll(b.dir)
+	}
+	os.Exit(code)
+}
+
+func compileC(args ...string) error {
+	cc, err := findCompiler("")
+	if err != nil {
+		return err
+	}
+	if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %s: %w\n%s", cc, strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+func compiled(t testing.TB) built {
+	t.Helper()
+	if _, err := findCompiler(""); err != nil {
+		t.Skipf("skipped: %v", err)
+	}
+	b, err := builtOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// running is a program under way.
+type running struct {
+	*exec.Cmd
+	out, err bytes.Buffer
+}
+
+// command prepares a program under the library; w nil runs it with no job.
+func (b built) command(w *warden, args ...string) *running {
+	r := &running{Cmd: exec.Command(b.program, args...)}
+	r.Env = append(os.Environ(), "LD_PRELOAD="+b.library, "LD_LIBRARY_PATH="+b.dir)
+	if w != nil {
+		r.Env = append(r.Env, "WEIR_JOB="+w.token.String(), "WEIR_SOCKET="+w.path, "DRIVER_LEDGER="+w.path+".ledger")
+	}
+	r.Stdout, r.Stderr = &r.out, &r.err
+	return r
+}
+
+func (r *running) finish(t testing.TB) string {
+	t.Helper()
+	kill := time.AfterFunc(60*time.Second, func() { _ = r.Process.Kill() })
+	defer kill.Stop()
+	if err := r.Wait(); err != nil {
+		t.Fatalf("%v: %v\n%s%s", r.Args[1:], err, r.out.String(), r.err.String())
+	}
+	return r.out.String()
+}
+
+func (r *running) run(t testing.TB) string {
+	t.Helper()
+	if err := r.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return r.finish(t)
+}
