@@ -154,7 +154,6 @@ func TestAdmissionIsRefused(t *testing.T) {
 		"memory":  {JobRequest{Fake: true, Job: share.Job{Name: "a", Share: share.Share{Memory: 21 << 30}}}, wire.RefusedAdmission},
 		"compute": {JobRequest{Fake: true, Job: share.Job{Name: "b", Share: share.Share{Memory: 1 << 30, Compute: 0.3}}}, wire.RefusedAdmission},
 		"device":  {JobRequest{Fake: true, Job: share.Job{Name: "c", Share: share.Share{Memory: 1 << 30}}, Device: 7}, wire.RefusedDevice},
-		"bound":   {JobRequest{Fake: true, Job: share.Job{Name: "d", Share: share.Share{Memory: 1 << 30}}, InFlight: time.Minute}, wire.RefusedAdmission},
 	} {
 		c, err := Dial(dir)
 		if err != nil {

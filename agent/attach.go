@@ -71,11 +71,8 @@ func (j *job) attach(c *conn, hello wire.Hello) (*member, bool, error) {
 	for i := range j.members {
 		if j.members[i] == nil {
 			m := j.newMember(uint32(i), c.peer.pid, c.peer.process)
-			held := uint64(0)
-			if hello.Rejoins() {
-				held = hello.MemUsed
-			}
-			m.s.Claim(c.peer.pid, c.peer.process.start(), held)
+			// What a process that comes back holds, it counts in its new slot itself.
+			m.s.Claim(c.peer.pid, c.peer.process.start())
 			m.conn = c
 			j.users.Add(1)
 			kick(j.kicked)
@@ -137,8 +134,14 @@ func (j *job) remove(m *member) {
 		return
 	}
 	j.page.Header().LaunchesTotal.Add(m.s.Launches.Load() + m.s.GraphLaunches.Load())
-	j.members[m.slot] = nil
 	m.s.Clear()
+	j.forget(m)
+}
+
+// forget stops watching a member, whose slot stays as it is. The job's lock is
+// held.
+func (j *job) forget(m *member) {
+	j.members[m.slot] = nil
 	close(m.gone)
 	m.process.forget()
 }

@@ -50,7 +50,7 @@ type JobRequest struct {
 	share.Job
 	Device   uint32        // ordinal
 	Fake     bool          // of the fake driver
-	InFlight time.Duration // 0: the agent's
+	InFlight time.Duration // what a process may have in flight, if less than the agent allows; 0: that
 	// Again is the job that an agent which is gone had given; nil for a new
 	// one.
 	Again *JobGrant

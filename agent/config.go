@@ -41,6 +41,9 @@ type Config struct {
 	// InFlight is the predicted device time that a process may have in flight;
 	// 0: 2 ms.
 	InFlight time.Duration
+	// Nearby is the same for processes of other classes while there is a latency
+	// job on the device, whose work waits for as much; 0: 0.5 ms.
+	Nearby time.Duration
 	// DrainTimeout is how long the agent waits for a process to finish what it
 	// has in flight before others are let in beside it; 0: 30 s. It is charged
 	// to the job, which gets no other lease until that is finished.
@@ -98,6 +101,9 @@ func (c *Config) setDefaults() error {
 	if c.InFlight == 0 {
 		c.InFlight = 2 * time.Millisecond
 	}
+	if c.Nearby == 0 {
+		c.Nearby = min(c.InFlight, 500*time.Microsecond)
+	}
 	if c.DrainTimeout == 0 {
 		c.DrainTimeout = 30 * time.Second
 	}
@@ -106,6 +112,9 @@ func (c *Config) setDefaults() error {
 	}
 	if c.InFlight < 0 || c.InFlight > time.Second {
 		f.List = append(f.List, share.Fault{Field: "in flight", Value: c.InFlight.String(), Bound: "must be above 0 and at most 1s"})
+	}
+	if c.Nearby < 0 || c.Nearby > c.InFlight {
+		f.List = append(f.List, share.Fault{Field: "nearby", Value: c.Nearby.String(), Bound: "must be above 0 and at most in flight"})
 	}
 	if c.DrainTimeout < 0 {
 		f.List = append(f.List, share.Fault{Field: "drain timeout", Value: c.DrainTimeout.String(), Bound: "must be above 0"})

@@ -150,6 +150,8 @@ func (c *conn) hear(j *job, mem *member) error {
 			return refusal(wire.RefusedProtocol, "slot %d: message of kind %d out of place", mem.slot, wire.KindOf(m))
 		}
 		switch s.Kind {
+		case wire.KindWant:
+			j.overdue(s.Gate)
 		case wire.KindIdle:
 			j.idle(mem)
 		case wire.KindBye:

@@ -26,7 +26,7 @@ func (a *Agent) create(m wire.Create, name string, c *conn, file *os.File) (*job
 		return nil, refusal(wire.RefusedDevice, "device %s of the agent in %s is %s: end that agent, or choose another WEIR_RUNTIME_DIR",
 			dev.ID(), a.cfg.Dir, map[bool]string{true: "of the fake driver", false: "a real one"}[dev.Fake])
 	}
-	if m.InflightUS > 0 {
+	if m.InflightUS > 0 && m.InflightUS < uint32(a.cfg.InFlight/time.Microsecond) {
 		t.InFlight = time.Duration(m.InflightUS) * time.Microsecond
 	}
 	a.mu.Lock()
@@ -136,17 +136,53 @@ func (a *Agent) admitJob(t wire.Terms, c *conn, page *wire.Page) (_ *job, err er
 		j.users.Add(1)
 	}
 	a.jobs[t.Token] = j
+	a.boundInFlight(dev, j)
 	j.start()
 	a.log.Info("job created", "job", j, "device", dev.ID(), "memory", bj.Spec().Memory.String(), "compute", bj.Spec().Compute,
 		"limit", bj.Spec().Limit, "class", bj.Spec().Class.String(), "rejoined", !fresh)
 	return j, nil
 }
 
+// boundInFlight tells a job that has come, or others when one has gone, what
+// they may have in flight: less for others while there is a latency job. The
+// agent's lock is held.
+func (a *Agent) boundInFlight(dev *device, come *job) {
+	latency := 0
+	for _, j := range a.jobs {
+		if j.dev == dev && j.spec.Class == share.Latency {
+			latency++
+		}
+	}
+	changed := (latency > 0) != dev.latency
+	dev.latency = latency > 0
+	for _, j := range a.jobs {
+		if j.dev != dev || j != come && !changed {
+			continue
+		}
+		most := a.cfg.InFlight
+		if dev.latency && j.spec.Class != share.Latency {
+			most = a.cfg.Nearby
+		}
+		j.setInFlight(most)
+	}
+}
+
+// setInFlight writes what the job may have in flight: what it asked for, and at
+// most this.
+func (j *job) setInFlight(most time.Duration) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	t := j.terms
+	if t.InFlight = min(t.InFlight, most); !j.unmapped {
+		j.page.SetTerms(t)
+	}
+}
+
 // namesTried bounds the search for a name that is free.
 const namesTried = maxJobs + 1
 
 // admitUnder lets a job in under its name, or under that with a number. A cap
-// of zero becomes all that is not promised to others.
+// of zero becomes all that is not promised to others. The agent's lock is held.
 func admitUnder(dev *device, t *wire.Terms) (*broker.Job, error) {
 	if t.MemCap == 0 {
 		s := dev.broker.Snapshot()
@@ -157,20 +193,20 @@ func admitUnder(dev *device, t *wire.Terms) (*broker.Job, error) {
 	if t.MemCap>>62 != 0 {
 		return nil, fmt.Errorf("job %s: wants %d bytes, device %s has %v: %w", t.Name, t.MemCap, dev.ID(), dev.Memory, broker.ErrNoMemory)
 	}
-	if t.InFlight <= 0 || t.InFlight > time.Second {
-		return nil, fmt.Errorf("job %s: in-flight bound %v: want above 0 and at most %v", t.Name, t.InFlight, time.Second)
-	}
 	spec := share.Job{Name: t.Name, Share: share.Share{
 		Memory: share.Bytes(t.MemCap), Compute: fraction(t.ComputePPM), Limit: fraction(t.LimitPPM), Class: share.Class(min(t.Class, 255)),
 	}}
-	for n := 2; ; n++ {
+	for range namesTried {
 		bj, err := dev.broker.Admit(spec, 0)
-		if !errors.Is(err, broker.ErrName) || n > namesTried {
+		if !errors.Is(err, broker.ErrName) {
 			return bj, err
 		}
-		suffix := fmt.Sprintf("-%d", n)
-		spec.Name = wire.TrimName(t.Name[:min(len(t.Name), wire.NameSize-len(suffix))]) + suffix
+		// Most often the job that came last with this name has the number before.
+		dev.names[t.Name] = dev.names[t.Name]%namesTried + 1
+		suffix := fmt.Sprintf("-%d", dev.names[t.Name]+1)
+		spec.Name = strings.ToValidUTF8(t.Name[:min(len(t.Name), wire.NameSize-len(suffix))], "") + suffix
 	}
+	return nil, fmt.Errorf("job %s: device %s: %w: choose another", t.Name, dev.ID(), broker.ErrName)
 }
 
 // cleanName makes a name fit to be shown and to lie in a page.

@@ -22,6 +22,10 @@ type device struct {
 	lingering *linger
 
 	byID kicks
+
+	// Guarded by the agent's lock.
+	latency bool           // a job of class latency is here
+	names   map[string]int // the number last given to a job of that name
 }
 
 // linger is the state of a job that lingers.
@@ -35,7 +39,7 @@ func newDevice(d Device, policyName string) (*device, error) {
 	if err != nil {
 		return nil, err
 	}
-	dev := &device{Device: d}
+	dev := &device{Device: d, names: map[string]int{}}
 	dev.byID.jobs = map[share.JobID]chan struct{}{}
 	dev.broker, err = broker.New(broker.Config{Device: d.ID(), Units: 1, Memory: d.Memory, Policy: p, Observer: &dev.byID})
 	return dev, err

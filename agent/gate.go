@@ -134,8 +134,7 @@ func (j *job) hold(lease *broker.Lease) {
 			}
 		}
 		j.shut()
-		j.drain()
-		if why == reasonIdle || !j.wants() {
+		if !j.drain() || why == reasonIdle || !j.wants() {
 			lease.Release()
 			return
 		}
@@ -163,6 +162,7 @@ func (j *job) watch(lease *broker.Lease) reason {
 		case j.resting():
 			return reasonIdle
 		}
+		j.reopen()
 		wait := look
 		if until := lease.Until(); until != share.Forever {
 			wait = min(wait, until-j.dev.broker.Now())
@@ -180,13 +180,13 @@ func (j *job) watch(lease *broker.Lease) reason {
 // renewOpen renews a lease that nobody else waits for. Should somebody come at
 // this moment, the gate is closed while they run.
 func (j *job) renewOpen(lease *broker.Lease) bool {
-	late := time.AfterFunc(grace, j.shut)
+	timer := time.AfterFunc(grace, j.shut)
 	err := lease.Renew(j.ctx)
 	if err != nil {
-		late.Stop()
+		timer.Stop()
 		return false
 	}
-	if late.Stop() {
+	if timer.Stop() {
 		j.extend(lease)
 	} else {
 		j.open(lease)
@@ -200,6 +200,7 @@ func (j *job) renewOpen(lease *broker.Lease) bool {
 func (j *job) linger(lease *broker.Lease, l *linger) bool {
 	j.setPhase(phaseIdle)
 	defer close(l.left)
+	j.page.Header().LeaseUntilNS.Store(noEnd)
 	start, from := j.activity()
 	t := time.NewTicker(look)
 	defer t.Stop()
@@ -286,8 +287,9 @@ func (j *job) rest() {
 	}
 }
 
-// drain waits until nothing of the job is in flight, or for DrainTimeout.
-func (j *job) drain() {
+// drain waits until nothing of the job is in flight, or for DrainTimeout, or
+// until the job ends. It reports whether nothing is in flight.
+func (j *job) drain() bool {
 	j.setPhase(phaseDraining)
 	most := time.NewTimer(j.a.cfg.DrainTimeout)
 	defer most.Stop()
@@ -296,16 +298,16 @@ func (j *job) drain() {
 	for {
 		m := j.undrained()
 		if m == nil {
-			return
+			return true
 		}
 		select {
 		case <-j.kicked:
 		case <-t.C:
 		case <-j.ctx.Done():
-			return
+			return false
 		case <-most.C:
 			j.a.log.Warn("drain timed out", "job", j, "pid", m.pid, "after", j.a.cfg.DrainTimeout)
-			return
+			return false
 		}
 	}
 }
@@ -361,18 +363,44 @@ func (j *job) setGate(open bool, until uint64) {
 	if next == j.gate {
 		return
 	}
-	j.gate = next
+	j.gate, j.stale = next, false
 	h.Gate.Store(next)
 	j.wake()
 }
 
+// noEnd is the end of a lease for which the gate is not to be closed before the
+// agent does so.
+const noEnd = math.MaxUint64
+
+// late is how much after a lease's end the page says that it ends: programs that
+// hear nothing from the agent until then close the gate themselves.
+const late = 2 * time.Millisecond
+
 // until is a lease's end on the clock of the page.
 func (j *job) until(lease *broker.Lease) uint64 {
 	u := lease.Until()
-	if u == share.Forever {
-		return math.MaxUint64
+	if u == share.Forever || j.free() {
+		return noEnd
 	}
-	return uint64(wire.Monotonic() + u - j.dev.broker.Now())
+	return uint64(wire.Monotonic() + u - j.dev.broker.Now() + late)
+}
+
+// overdue takes note that a process holds the gate, open at this value, for
+// closed, because the lease that the page told of is over.
+func (j *job) overdue(gate uint32) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.stale = j.stale || wire.IsOpen(gate) && gate == j.gate
+}
+
+// reopen gives the open gate a new value if a process holds it for closed.
+func (j *job) reopen() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.stale && wire.IsOpen(j.gate) {
+		j.setGate(false, 0)
+		j.setGate(true, noEnd)
+	}
 }
 
 func (j *job) setPhase(p phase) {

@@ -35,6 +35,7 @@ type job struct {
 	members    [wire.SlotCount]*member
 	cancelWait context.CancelFunc // of the wait for a lease in progress, nil if none
 	gate       uint32
+	stale      bool // a process holds the open gate for closed
 	phase      phase
 	loose      time.Duration // device time measured while lingering
 	samples    samples
@@ -100,11 +101,9 @@ func (j *job) abandon() {
 		j.setGate(false, 0)
 	}
 	j.ended, j.unmapped = true, true
-	for i, m := range j.members {
+	for _, m := range j.members {
 		if m != nil {
-			j.members[i] = nil
-			close(m.gone)
-			m.process.forget()
+			j.forget(m)
 		}
 	}
 }
@@ -132,6 +131,10 @@ func (j *job) endIfAlone() {
 	}
 	j.endLocked()
 	delete(j.a.jobs, j.terms.Token)
+	j.a.boundInFlight(j.dev, nil)
+	if len(j.a.jobs) == 0 {
+		clear(j.dev.names)
+	}
 	j.a.used = time.Now()
 }
 
@@ -149,7 +152,13 @@ func (j *job) anyPresent() bool {
 func (j *job) endLocked() {
 	j.ended = true
 	for _, m := range j.members {
-		if m != nil {
+		switch {
+		case m == nil:
+		case m.process.alive() && !m.bye.Load():
+			// It has been away for too long, but still counts by its slot, and can
+			// bring the page back.
+			j.forget(m)
+		default:
 			j.remove(m)
 		}
 	}

@@ -223,11 +223,10 @@ func NextGate(gate uint32, open bool) uint32 {
 	return gate + 1
 }
 
-// Claim makes a free slot a process's, with everything else in it zero but the
-// memory that it already holds. Only the agent calls it.
-func (s *Slot) Claim(pid uint32, start, memUsed uint64) {
+// Claim makes a free slot a process's, with everything else in it zero. Only
+// the agent calls it.
+func (s *Slot) Claim(pid uint32, start uint64) {
 	s.Clear()
-	s.MemUsedBytes.Store(memUsed)
 	s.OwnerStart.Store(start)
 	s.OwnerPID.Store(pid)
 }

@@ -251,7 +251,7 @@ func FuzzPage(f *testing.F) {
 	p := newOverlay(f, good)
 	p.Format()
 	p.SetTerms(terms())
-	p.Slot(3).Claim(7, 8, 9)
+	p.Slot(3).Claim(7, 8)
 	f.Add(good[:SlotsOffset+4*SlotSize])
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -279,7 +279,8 @@ func FuzzPage(f *testing.F) {
 
 func TestMemoryHeldSaturates(t *testing.T) {
 	p := newOverlay(t, make([]byte, PageSize))
-	p.Slot(0).Claim(1, 1, 100)
+	p.Slot(0).Claim(1, 1)
+	p.Slot(0).MemUsedBytes.Store(100)
 	p.Slot(1).MemContextBytes.Store(28)
 	if got := p.MemoryHeld(); got != 128 {
 		t.Errorf("held %d", got)
