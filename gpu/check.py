@@ -38,8 +38,8 @@ def driver_checks(book, host, bounds, cap):
     s = ["--seconds", bounds.seconds]
     memory = str(cap)
     whole = Share(memory, **matrix.WHOLE)
-    short, long = host.kernels(100, *s), host.kernels(250, *s)
-    graph = host.kernels(100, "--graph", *s)
+    busy = [*s, "--ahead", 2]  # the device always has work of such a program
+    short, long, graph = host.kernels(100, *busy), host.kernels(250, *busy), host.kernels(100, "--graph", *busy)
     small = host.kernels(500, "--batch", 2, "--pause-ms", 5, *s)
     book.check("driver: memory cap", matrix.memory_cap, host, cap)
     book.check("driver: static executable refused", matrix.static_executable, host)
@@ -50,7 +50,7 @@ def driver_checks(book, host, bounds, cap):
     book.check("driver: limit", matrix.limit, host, bounds, long, memory)
     book.check("driver: p99 beside a flood", matrix.latency, host, bounds, small, long, memory)
     book.check("driver: kill -9 of a program", matrix.killed, host, bounds, long, memory)
-    book.check("driver: kill -9 of the agent", matrix.agent_dies, host, bounds, long, host.kernels(250, "--seconds", 9), memory)
+    book.check("driver: kill -9 of the agent", matrix.agent_dies, host, bounds, long, host.kernels(250, "--ahead", 2, "--seconds", 9), memory)
 
 
 def framework_checks(book, host, bounds, cap):
@@ -66,19 +66,21 @@ def framework_checks(book, host, bounds, cap):
 
         return run
 
-    train, small = torch("train"), torch("infer", "--batch", 1, "--length", 64, "--depth", 12, "--pause-ms", 2)
+    train, product = torch("train", "--ahead", 2), torch("matmul", "--ahead", 2)
+    graph = torch("infer", "--mode", "graph", "--ahead", 2)
+    small = torch("infer", "--batch", 1, "--length", 64, "--depth", 12, "--pause-ms", 2)
     book.check("torch: memory cap", matrix.torch_cap, host, cap)
     book.check("torch: p99 of inference beside training", with_torch(matrix.latency, small, train, memory))
-    book.check("torch: 30/70, matmul and training", with_torch(matrix.shares, torch("matmul"), train, memory))
+    book.check("torch: 30/70, matmul and training", with_torch(matrix.shares, product, train, memory))
     for mode in ("eager", "graph", "compile"):
         book.check(f"torch: overhead alone, {mode}", with_torch(matrix.overhead, torch("infer", "--mode", mode), whole))
-    book.check("torch: 30/70, graphs", with_torch(matrix.shares, torch("infer", "--mode", "graph"), torch("matmul"), memory))
+    book.check("torch: 30/70, graphs", with_torch(matrix.shares, graph, product, memory))
     book.check("torch: forked data workers", matrix.loader, host, cap)
     book.check("nvcc: static CUDA runtime", matrix.static_runtime, host, cap)
     book.check("triton", matrix.framework, host, cap, "triton", "triton_loop")
     book.check("cupy", matrix.framework, host, cap, "cupy", "cupy_loop")
     book.check("jax", matrix.framework, host, cap, "jax", "jax_loop")
-    book.check("torch: overhead alone, matmul", with_torch(matrix.overhead, torch("matmul"), whole))
+    book.check("torch: overhead alone, matmul", with_torch(matrix.overhead, product, whole))
 
 
 def parse():

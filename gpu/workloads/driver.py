@@ -6,6 +6,7 @@ loop        kernels one after another, eagerly or as a graph
 """
 
 import argparse
+import itertools
 import os
 import time
 
@@ -64,16 +65,23 @@ def loop(options):
     if options.graph:
         ready, stream = d.graph(p, batch)
 
-        def step():
+        def launch():
             d.launch_graph(ready, stream)
-            d.call("cuStreamSynchronize", stream)
     else:
         stream = d.stream()
 
-        def step():
+        def launch():
             for _ in range(batch):
                 d.launch(p, stream)
-            d.call("cuStreamSynchronize", stream)
+
+    marks, count = [d.event() for _ in range(options.ahead + 1)], itertools.count()
+
+    def step():
+        launch()
+        n = next(count)
+        d.call("cuEventRecord", marks[n % len(marks)], stream)
+        if n >= options.ahead:
+            d.call("cuEventSynchronize", marks[(n - options.ahead) % len(marks)])
 
     for _ in range(3):
         step()
@@ -87,6 +95,7 @@ def main():
     a.add_argument("--kernel-us", type=float, default=250, help="duration of one kernel")
     a.add_argument("--rounds-per-us", type=float, default=1, help="as calibrate says")
     a.add_argument("--batch", type=int, default=0, help="kernels in one step")
+    a.add_argument("--ahead", type=int, default=0, help="steps launched before the end of one is waited for")
     a.add_argument("--pause-ms", type=float, default=0, help="time between two steps")
     a.add_argument("--graph", action="store_true", help="launch the kernels of a step as one graph")
     options = a.parse_args()

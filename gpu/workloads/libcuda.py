@@ -92,6 +92,11 @@ class Driver:
         self.call("cuStreamCreate", ctypes.byref(s), 1)
         return s
 
+    def event(self):
+        e = ctypes.c_void_p()
+        self.call("cuEventCreate", ctypes.byref(e), 2)  # without timing
+        return e
+
     def load(self):
         """Load the kernel."""
         self.call("cuModuleLoadData", ctypes.byref(self.module), ctypes.c_char_p(PTX))

@@ -1,6 +1,7 @@
 """PyTorch loops: a matrix product, a training step, an inference; eager, as a CUDA graph, or compiled."""
 
 import argparse
+import itertools
 
 import torch
 from torch import nn
@@ -94,6 +95,7 @@ def main():
     a.add_argument("--depth", type=int, default=6)
     a.add_argument("--batch", type=int, default=8)
     a.add_argument("--length", type=int, default=256)
+    a.add_argument("--ahead", type=int, default=0, help="steps launched before the end of one is waited for")
     a.add_argument("--pause-ms", type=float, default=0)
     a.add_argument("--device", default="cuda", help="cpu tries the workload itself")
     options = a.parse_args()
@@ -105,10 +107,17 @@ def main():
     if options.mode == "graph":
         work = captured(work)
 
+    marks = [torch.cuda.Event() for _ in range(options.ahead + 1)] if on_gpu else []
+    count = itertools.count()
+
     def step():
         work()
-        if on_gpu:
-            torch.cuda.synchronize()
+        if not on_gpu:
+            return
+        n = next(count)
+        marks[n % len(marks)].record()
+        if n >= options.ahead:
+            marks[(n - options.ahead) % len(marks)].synchronize()
 
     for _ in range(10):
         step()
