@@ -328,7 +328,8 @@ func (j *job) open(lease *broker.Lease) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, m := range j.members {
-		if m != nil {
+		// Those who waited are about to launch, though nothing shows it yet.
+		if m != nil && m.s.Waiting.Load() > 0 {
 			m.rest = false
 		}
 	}

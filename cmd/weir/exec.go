@@ -40,7 +40,7 @@ func newExec() *cobra.Command {
 		Example: "  weir exec --memory 8GiB --compute 0.3 --limit 0.5 --class opportunistic -- python train.py",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			p, err := f.prepare(args)
+			p, err := f.prepare(c.Context(), args)
 			if err != nil {
 				return err
 			}
@@ -80,7 +80,7 @@ type program struct {
 }
 
 // prepare checks all that can be checked before a job is made.
-func (f *execFlags) prepare(args []string) (*program, error) {
+func (f *execFlags) prepare(ctx context.Context, args []string) (*program, error) {
 	p := &program{dir: agent.RuntimeDir(f.fake), args: args}
 	var err error
 	if p.request, err = f.job(args); err != nil {
@@ -100,10 +100,10 @@ func (f *execFlags) prepare(args []string) (*program, error) {
 		return nil, fmt.Errorf("--device %s: there is none: weir device list shows those there are", f.device)
 	}
 	p.request.Device = chosen.Ordinal
-	if p.shim, err = shimLibrary(f.shim); err != nil {
+	if p.shim, err = shimLibrary(ctx, f.shim); err != nil {
 		return nil, &failure{exitNotStarted, err}
 	}
-	if err := p.surround(f.fake, chosen); err != nil {
+	if err := p.surround(ctx, f.fake, chosen); err != nil {
 		return nil, &failure{exitNotStarted, err}
 	}
 	if p.path, err = exec.LookPath(p.args[0]); err != nil {
@@ -164,7 +164,7 @@ func jobName(args []string) string {
 }
 
 // surround makes the environment in which the program sees its one GPU.
-func (p *program) surround(fake bool, d *agent.Device) error {
+func (p *program) surround(ctx context.Context, fake bool, d *agent.Device) error {
 	// The loader takes spaces and colons in LD_PRELOAD as ends of names.
 	if strings.ContainsAny(p.shim, " :") {
 		return fmt.Errorf("%s: a library whose path has a space or a colon cannot be preloaded: give another with --shim", p.shim)
@@ -175,7 +175,7 @@ func (p *program) surround(fake bool, d *agent.Device) error {
 		}
 		return nil
 	}
-	driver, example, err := fakeDriver()
+	driver, example, err := fakeDriver(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,26 +1,52 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
+
+	"github.com/weirgpu/weir/shim"
+	"github.com/weirgpu/weir/shim/fakecuda"
 )
 
-// shimLibrary returns the library to preload.
-func shimLibrary(given string) (string, error) {
-	if given == "" {
-		return "", errors.New("this weir has no library to preload: give one with --shim")
+// talkAfter is how long a build may take before weir says what it is doing.
+const talkAfter = 300 * time.Millisecond
+
+// shimLibrary returns the library to preload: the one given, or the one of this weir, which is compiled when it is first used.
+func shimLibrary(ctx context.Context, given string) (string, error) {
+	if given != "" {
+		fi, err := os.Stat(given)
+		if err != nil {
+			return "", fmt.Errorf("--shim: %w", err)
+		}
+		if !fi.Mode().IsRegular() {
+			return "", fmt.Errorf("--shim %s: is no file", given)
+		}
+		return filepath.Abs(given)
 	}
-	if fi, err := os.Stat(given); err != nil {
-		return "", fmt.Errorf("--shim: %w", err)
-	} else if fi.IsDir() {
-		return "", fmt.Errorf("--shim %s: is a folder, want the library", given)
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("cache for the compiled library: %w", err)
 	}
-	return filepath.Abs(given)
+	defer sayLater("compiling the library for CUDA programs; this is done once")()
+	return shim.Build(ctx, cache, "")
 }
 
 // fakeDriver returns the folder of the fake driver's libraries and the example program.
-func fakeDriver() (dir, example string, err error) {
-	return "", "", errors.New("this weir has no fake driver")
+func fakeDriver(ctx context.Context) (dir, example string, err error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", "", fmt.Errorf("cache for the fake driver: %w", err)
+	}
+	defer sayLater("compiling the fake driver; this is done once")()
+	dir, err = fakecuda.Build(ctx, filepath.Join(cache, "weir"), "")
+	return dir, filepath.Join(dir, "bin", "train"), err
+}
+
+// sayLater says something if what follows takes long; the function returned ends that.
+func sayLater(text string) func() {
+	t := time.AfterFunc(talkAfter, func() { fmt.Fprintln(os.Stderr, "weir:", text) })
+	return func() { t.Stop() }
 }
