@@ -60,6 +60,7 @@ func main() {
 	cpu.ReserveProcs(2)
 	if *child {
 		exit(scenario.RunChild(context.Background(), os.Stdin, os.Stdout))
+		return
 	}
 	r := &results{Date: time.Now().UTC().Format("2006-01-02"), Machine: cpuinfo.ModelName(), Cores: cpu.Cores(), Go: runtime.Version()}
 	others := startNoise()
