@@ -59,7 +59,7 @@ func newDemo() *cobra.Command {
 	f.add(c)
 	c.Flags().StringArrayVar(&models, "model", nil, "an ONNX model of your own in place of the built-in ones (up to three)")
 	c.Flags().StringVar(&dir, "output", "weir-report", "folder for the report page and the timeline")
-	c.Flags().DurationVar(&duration, "duration", 8*time.Second, "how long the jobs run together under each policy")
+	c.Flags().DurationVar(&duration, "duration", 6*time.Second, "how long the jobs run together under each policy")
 	return c
 }
 

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,9 +20,12 @@ import (
 	"github.com/weirgpu/weir/tensor/npy"
 )
 
+// commandEnv makes the test binary the command.
+const commandEnv = "WEIR_TEST_COMMAND"
+
 // TestMain lets the test binary be the command, which the mode processes starts again for each job.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "debug" {
+	if os.Getenv(commandEnv) != "" || len(os.Args) > 1 && os.Args[1] == "debug" {
 		main()
 	}
 	os.Exit(m.Run())
@@ -315,6 +320,41 @@ func TestStopped(t *testing.T) {
 		if code := execute(ctx, args, nil, &out, &talk); code != 1 || !strings.HasSuffix(talk.String(), "weir: stopped\n") {
 			t.Errorf("%v: exit code %d, %q", args, code, talk.String())
 		}
+	}
+}
+
+// TestInterrupt sends the command the signal that Ctrl-C sends while jobs run.
+func TestInterrupt(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := filepath.Join(t.TempDir(), "s.yaml")
+	if err := os.WriteFile(s, []byte("duration: 1h\njobs: [{name: a, model: "+digitsFile(t)+"}]\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), exe, "share", "--no-solo", "--json", s)
+	c.Env = append(os.Environ(), commandEnv+"=1")
+	var out bytes.Buffer
+	c.Stdout = &out
+	talk, err := c.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var last string
+	for lines := bufio.NewScanner(talk); lines.Scan(); {
+		if last = lines.Text(); strings.HasPrefix(last, "together") {
+			if err := c.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var exit *exec.ExitError
+	if err := c.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 1 || last != "weir: stopped" || out.Len() > 0 {
+		t.Errorf("%v, %q, %q", err, last, out.String())
 	}
 }
 

@@ -5,5 +5,5 @@
 //
 // Concurrency: Stage and Live may be called from any goroutine; Close ends the view, after which nothing more is drawn.
 //
-// What it refuses: to be in the way. Lines come at most once a second, and an output that fails is left alone.
+// What it refuses: to be in the way. Lines come every two seconds at most, and an output that fails is left alone.
 package view
