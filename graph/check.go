@@ -14,19 +14,8 @@ import (
 // The error is of kind [ErrInvalid] or op.ErrUnsupported and names the graph, node and operator.
 func (g *Graph) Check() error {
 	c := checker{g: g, defined: map[*Value]bool{}, names: map[string]*Value{}}
-	for i, v := range g.Inputs {
-		if v == nil {
-			return c.errorf("input %d is nil", i)
-		}
-		if v.Producer != nil {
-			return c.errorf("input %q has a producer, %v", v.Name, v.Producer)
-		}
-		if err := c.define(v); err != nil {
-			return err
-		}
-	}
-	if g.Captures < 0 || g.Captures > len(g.Inputs) {
-		return c.errorf("%d captures of %d inputs", g.Captures, len(g.Inputs))
+	if err := c.inputs(); err != nil {
+		return err
 	}
 	for _, n := range g.Nodes {
 		if err := c.node(n); err != nil {
@@ -40,6 +29,24 @@ func (g *Graph) Check() error {
 		if err := c.use(v); err != nil {
 			return c.errorf("output %q: %v", v.Name, err)
 		}
+	}
+	return nil
+}
+
+func (c *checker) inputs() error {
+	for i, v := range c.g.Inputs {
+		if v == nil {
+			return c.errorf("input %d is nil", i)
+		}
+		if v.Producer != nil {
+			return c.errorf("input %q has a producer, %v", v.Name, v.Producer)
+		}
+		if err := c.define(v); err != nil {
+			return err
+		}
+	}
+	if n := c.g.Captures; n < 0 || n > len(c.g.Inputs) {
+		return c.errorf("%d captures of %d inputs", n, len(c.g.Inputs))
 	}
 	return nil
 }
@@ -81,6 +88,22 @@ func (c *checker) use(v *Value) error {
 	return c.define(v)
 }
 
+// operands checks what a node reads, of which the first min and the captures are required.
+func (c *checker) operands(n *Node, min int) error {
+	for i, v := range n.In {
+		if v == nil {
+			if i < min || i >= len(n.In)-n.Captures {
+				return c.errorf("%v: input %d is required", n, i)
+			}
+			continue
+		}
+		if err := c.use(v); err != nil {
+			return c.errorf("%v: input %d: %v", n, i, err)
+		}
+	}
+	return nil
+}
+
 func (c *checker) node(n *Node) error {
 	o, err := n.Op()
 	if err != nil {
@@ -92,16 +115,8 @@ func (c *checker) node(n *Node) error {
 	if err := o.Check(n.Call()); err != nil {
 		return fmt.Errorf("graph %q: %v: %w", c.g.Name, n, err)
 	}
-	for i, v := range n.In {
-		if v == nil {
-			if i < o.MinIn || i >= len(n.In)-n.Captures {
-				return c.errorf("%v: input %d is required", n, i)
-			}
-			continue
-		}
-		if err := c.use(v); err != nil {
-			return c.errorf("%v: input %d: %v", n, i, err)
-		}
+	if err := c.operands(n, o.MinIn); err != nil {
+		return err
 	}
 	for _, b := range n.Bodies() {
 		if b.Captures != n.Captures {

@@ -38,6 +38,17 @@ func (d *dotter) id(key any) string {
 	return id
 }
 
+// body writes a body of n as a cluster.
+func (d *dotter) body(b *Graph, n *Node) {
+	d.line("  subgraph cluster_%s {", d.id(b))
+	d.line("  label=%s;", dotQuote(b.Name))
+	d.graph(b, n)
+	d.line("  }")
+	for i, v := range b.Outputs {
+		d.edge(v, d.id(n), fmt.Sprintf("style=dashed, label=%q", fmt.Sprint(i)))
+	}
+}
+
 // graph writes the nodes and edges of g; owner is the node whose body it is.
 func (d *dotter) graph(g *Graph, owner *Node) {
 	for i, v := range g.Inputs {
@@ -52,13 +63,7 @@ func (d *dotter) graph(g *Graph, owner *Node) {
 			d.edge(v, d.id(n), "")
 		}
 		for _, b := range n.Bodies() {
-			d.line("  subgraph cluster_%s {", d.id(b))
-			d.line("  label=%s;", dotQuote(b.Name))
-			d.graph(b, n)
-			d.line("  }")
-			for i, v := range b.Outputs {
-				d.edge(v, d.id(n), fmt.Sprintf("style=dashed, label=%q", fmt.Sprint(i)))
-			}
+			d.body(b, n)
 		}
 	}
 	if owner != nil {

@@ -167,59 +167,69 @@ func (g *Graph) Walk(f func(*Graph)) {
 
 // Clone returns a deep copy of the structure; constants' tensors are shared, since nobody writes them.
 func (g *Graph) Clone() *Graph {
-	c := &Graph{Name: g.Name, Captures: g.Captures, Opsets: maps.Clone(g.Opsets), Meta: maps.Clone(g.Meta)}
-	to := map[*Value]*Value{}
-	value := func(v *Value) *Value {
-		if v == nil {
-			return nil
-		}
-		w := to[v]
-		if w == nil {
-			w = &Value{Name: v.Name, Type: v.Type, Index: v.Index}
-			to[v] = w
-		}
-		return w
-	}
-	values := func(vs []*Value) []*Value {
-		out := make([]*Value, len(vs))
-		for i, v := range vs {
-			out[i] = value(v)
-		}
-		return out
-	}
-	c.Inputs = values(g.Inputs)
+	to := cloned{}
+	c := &Graph{Name: g.Name, Captures: g.Captures, Opsets: maps.Clone(g.Opsets), Meta: maps.Clone(g.Meta),
+		Inputs: to.values(g.Inputs)}
 	for _, n := range g.Nodes {
-		m := &Node{Name: n.Name, Domain: n.Domain, Type: n.Type, Version: n.Version, Captures: n.Captures,
-			Attrs: slices.Clone(n.Attrs), In: values(n.In), Out: values(n.Out)}
-		for i := range m.Attrs {
-			if b, ok := m.Attrs[i].Body.(*Graph); ok && b != nil {
-				m.Attrs[i].Body = b.Clone()
-			}
-		}
-		for _, v := range m.Out {
-			if v != nil {
-				v.Producer = m
-			}
-		}
-		c.Nodes = append(c.Nodes, m)
+		c.Nodes = append(c.Nodes, to.node(n))
 	}
-	c.Outputs = values(g.Outputs)
+	c.Outputs = to.values(g.Outputs)
 	return c
+}
+
+// cloned maps the values of a graph to those of its copy, made on first use.
+type cloned map[*Value]*Value
+
+func (to cloned) values(vs []*Value) []*Value {
+	out := make([]*Value, len(vs))
+	for i, v := range vs {
+		if v == nil {
+			continue
+		}
+		if to[v] == nil {
+			to[v] = &Value{Name: v.Name, Type: v.Type, Index: v.Index}
+		}
+		out[i] = to[v]
+	}
+	return out
+}
+
+func (to cloned) node(n *Node) *Node {
+	m := &Node{Name: n.Name, Domain: n.Domain, Type: n.Type, Version: n.Version, Captures: n.Captures,
+		Attrs: slices.Clone(n.Attrs), In: to.values(n.In), Out: to.values(n.Out)}
+	for i := range m.Attrs {
+		if b, ok := m.Attrs[i].Body.(*Graph); ok && b != nil {
+			m.Attrs[i].Body = b.Clone()
+		}
+	}
+	for _, v := range m.Out {
+		if v != nil {
+			v.Producer = m
+		}
+	}
+	return m
+}
+
+// dependencies counts for each node the operands that nodes compute, and lists the readers of each node, once an operand.
+func (g *Graph) dependencies() (pending map[*Node]int, readers map[*Node][]*Node) {
+	pending, readers = make(map[*Node]int, len(g.Nodes)), map[*Node][]*Node{}
+	for _, n := range g.Nodes {
+		for _, v := range n.In {
+			if v != nil && v.Producer != nil {
+				pending[n]++
+				readers[v.Producer] = append(readers[v.Producer], n)
+			}
+		}
+	}
+	return pending, readers
 }
 
 // Sort puts the nodes into topological order, keeping the given order where it can. It fails with [ErrInvalid] on a
 // cycle, naming a node on it.
 func (g *Graph) Sort() error {
-	pending := make(map[*Node]int, len(g.Nodes))
-	waiters := map[*Node][]*Node{}
+	pending, waiters := g.dependencies()
 	var ready []*Node
 	for _, n := range g.Nodes {
-		for _, v := range n.In {
-			if v != nil && v.Producer != nil {
-				pending[n]++
-				waiters[v.Producer] = append(waiters[v.Producer], n)
-			}
-		}
 		if pending[n] == 0 {
 			ready = append(ready, n)
 		}

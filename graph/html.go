@@ -92,21 +92,25 @@ func splitValues(line string) []htmlPart {
 		if i > 0 {
 			parts = append(parts, htmlPart{Text: line[:i]})
 		}
-		end := i + 1
-		if end < len(line) && line[end] == '"' {
-			for end++; end < len(line) && line[end] != '"'; end++ {
-				if line[end] == '\\' {
-					end++
-				}
-			}
-			end = min(end+1, len(line))
-		} else {
-			for end < len(line) && isWord(line[end]) {
-				end++
-			}
-		}
+		end := nameEnd(line, i+1)
 		parts = append(parts, htmlPart{Text: line[i:end], Value: true})
 		line = line[end:]
 	}
 	return parts
+}
+
+// nameEnd is where the name, quoted or not, ends that begins at byte i of a line.
+func nameEnd(line string, i int) int {
+	if i == len(line) || line[i] != '"' {
+		for i < len(line) && isWord(line[i]) {
+			i++
+		}
+		return i
+	}
+	for i++; i < len(line) && line[i] != '"'; i++ {
+		if line[i] == '\\' {
+			i++
+		}
+	}
+	return min(i+1, len(line))
 }

@@ -27,6 +27,8 @@ type token struct {
 
 func (t token) is(punct string) bool { return t.kind == punctToken && t.text == punct }
 
+func (t token) isWord(word string) bool { return t.kind == wordToken && t.text == word }
+
 func (t token) String() string {
 	switch t.kind {
 	case endToken:
@@ -78,6 +80,18 @@ func (l *lexer) blank() {
 	}
 }
 
+// unquotePrefix returns the string that rest begins with and the length of its quoted form.
+func unquotePrefix(t token, rest string) (text string, n int, err error) {
+	q, err := strconv.QuotedPrefix(rest)
+	if err != nil {
+		return "", 0, syntaxError(t, "a string does not end")
+	}
+	if text, err = strconv.Unquote(q); err != nil {
+		return "", 0, syntaxError(t, "a string has an escape that does not exist")
+	}
+	return text, len(q), nil
+}
+
 func (l *lexer) next() (token, error) {
 	l.blank()
 	t := token{line: l.line, col: l.col}
@@ -93,14 +107,11 @@ func (l *lexer) next() (token, error) {
 	case n > 0:
 		t.kind, t.text = wordToken, rest[:n]
 	case rest[0] == '"':
-		q, err := strconv.QuotedPrefix(rest)
-		if err != nil {
-			return t, syntaxError(t, "a string does not end")
+		var err error
+		if t.text, n, err = unquotePrefix(t, rest); err != nil {
+			return t, err
 		}
-		if t.text, err = strconv.Unquote(q); err != nil {
-			return t, syntaxError(t, "a string has an escape that does not exist")
-		}
-		t.kind, n = quotedToken, len(q)
+		t.kind = quotedToken
 	case strings.HasPrefix(rest, op.TimesSign):
 		t.kind, t.text, n = punctToken, op.TimesSign, len(op.TimesSign)
 	case strings.IndexByte("%:@(){}[],=|?", rest[0]) >= 0:

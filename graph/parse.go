@@ -59,8 +59,23 @@ func (p *parser) skip(s string) (bool, error) {
 	return true, p.step()
 }
 
+// items reads what stands between commas up to the punctuation end, and that.
+func (p *parser) items(end string, read func() error) error {
+	for first := true; !p.tok.is(end); first = false {
+		if !first {
+			if err := p.punct(","); err != nil {
+				return err
+			}
+		}
+		if err := read(); err != nil {
+			return err
+		}
+	}
+	return p.step()
+}
+
 func (p *parser) keyword(s string) error {
-	if p.tok.kind != wordToken || p.tok.text != s {
+	if !p.tok.isWord(s) {
 		return syntaxError(p.tok, "want '%s', have %v", s, p.tok)
 	}
 	return p.step()
@@ -105,20 +120,8 @@ func (p *parser) graph(depth int) (*Graph, error) {
 		return nil, err
 	}
 	b := body{g: &Graph{}, values: map[string]*Value{}}
-	var err error
-	if b.g.Name, err = p.quoted(); err != nil {
-		return nil, err
-	}
-	at := p.tok
-	if p.tok.kind == wordToken {
-		if err := p.keyword("captures"); err != nil {
-			return nil, err
-		}
-		if b.g.Captures, err = p.integer(); err != nil {
-			return nil, err
-		}
-	}
-	if err := p.punct("{"); err != nil {
+	at, err := p.graphHead(b.g)
+	if err != nil {
 		return nil, err
 	}
 	for !p.tok.is("}") {
@@ -130,6 +133,23 @@ func (p *parser) graph(depth int) (*Graph, error) {
 		return nil, syntaxError(at, "%d captures of %d inputs", b.g.Captures, len(b.g.Inputs))
 	}
 	return b.g, p.step()
+}
+
+// graphHead reads "name" captures N { and returns where the captures stand.
+func (p *parser) graphHead(g *Graph) (at token, err error) {
+	if g.Name, err = p.quoted(); err != nil {
+		return at, err
+	}
+	at = p.tok
+	if p.tok.kind == wordToken {
+		if err := p.keyword("captures"); err != nil {
+			return at, err
+		}
+		if g.Captures, err = p.integer(); err != nil {
+			return at, err
+		}
+	}
+	return at, p.punct("{")
 }
 
 func (p *parser) definition(b *body, depth int) error {
@@ -243,33 +263,13 @@ func (p *parser) constant(b *body) error {
 // node reads outputs = domain:Type@version "name" (inputs | captures) {attributes}.
 func (p *parser) node(b *body, depth int) error {
 	n := &Node{}
-	if p.tok.is("%") || p.tok.text == "_" && p.tok.kind == wordToken {
+	if p.tok.is("%") || p.tok.isWord("_") {
 		if err := p.outputs(b, n); err != nil {
 			return err
 		}
 	}
-	var err error
-	if n.Type, err = p.name(); err != nil {
+	if err := p.operator(n); err != nil {
 		return err
-	}
-	if colon, err := p.skip(":"); err != nil {
-		return err
-	} else if colon {
-		n.Domain = n.Type
-		if n.Type, err = p.name(); err != nil {
-			return err
-		}
-	}
-	if err := p.punct("@"); err != nil {
-		return err
-	}
-	if n.Version, err = p.integer(); err != nil {
-		return err
-	}
-	if p.tok.kind == quotedToken {
-		if n.Name, err = p.quoted(); err != nil {
-			return err
-		}
 	}
 	if err := p.operands(b, n); err != nil {
 		return err
@@ -286,26 +286,39 @@ func (p *parser) node(b *body, depth int) error {
 	return nil
 }
 
+// operator reads domain:Type@version "name".
+func (p *parser) operator(n *Node) (err error) {
+	if n.Type, err = p.name(); err != nil {
+		return err
+	}
+	colon, err := p.skip(":")
+	if err != nil {
+		return err
+	}
+	if colon {
+		n.Domain = n.Type
+		if n.Type, err = p.name(); err != nil {
+			return err
+		}
+	}
+	if err := p.punct("@"); err != nil {
+		return err
+	}
+	if n.Version, err = p.integer(); err != nil {
+		return err
+	}
+	if p.tok.kind == quotedToken {
+		n.Name, err = p.quoted()
+	}
+	return err
+}
+
 // outputs reads what a node defines; the values exist from the end of its line on.
 func (p *parser) outputs(b *body, n *Node) error {
 	own := body{g: b.g, values: map[string]*Value{}}
 	for {
-		if p.tok.kind == wordToken && p.tok.text == "_" {
-			n.Out = append(n.Out, nil)
-			if err := p.step(); err != nil {
-				return err
-			}
-		} else {
-			at := p.tok
-			v, err := p.define(&own)
-			if err != nil {
-				return err
-			}
-			if b.values[v.Name] != nil {
-				return syntaxError(at, "value %q is defined twice", v.Name)
-			}
-			v.Producer, v.Index = n, len(n.Out)
-			n.Out = append(n.Out, v)
+		if err := p.output(b, &own, n); err != nil {
+			return err
 		}
 		if more, err := p.skip(","); err != nil {
 			return err
@@ -313,6 +326,36 @@ func (p *parser) outputs(b *body, n *Node) error {
 			return p.punct("=")
 		}
 	}
+}
+
+// output reads one of what a node defines.
+func (p *parser) output(b, own *body, n *Node) error {
+	if p.tok.isWord("_") {
+		n.Out = append(n.Out, nil)
+		return p.step()
+	}
+	at := p.tok
+	v, err := p.define(own)
+	if err != nil {
+		return err
+	}
+	if b.values[v.Name] != nil {
+		return syntaxError(at, "value %q is defined twice", v.Name)
+	}
+	v.Producer, v.Index = n, len(n.Out)
+	n.Out = append(n.Out, v)
+	return nil
+}
+
+// operand reads one of what a node reads.
+func (p *parser) operand(b *body, n *Node) error {
+	if p.tok.isWord("_") {
+		n.In = append(n.In, nil)
+		return p.step()
+	}
+	v, err := p.use(b)
+	n.In = append(n.In, v)
+	return err
 }
 
 func (p *parser) operands(b *body, n *Node) error {
@@ -333,18 +376,9 @@ func (p *parser) operands(b *body, n *Node) error {
 				return err
 			}
 		}
-		if p.tok.kind == wordToken && p.tok.text == "_" {
-			n.In = append(n.In, nil)
-			if err := p.step(); err != nil {
-				return err
-			}
-			continue
-		}
-		v, err := p.use(b)
-		if err != nil {
+		if err := p.operand(b, n); err != nil {
 			return err
 		}
-		n.In = append(n.In, v)
 	}
 	if captures >= 0 {
 		n.Captures = len(n.In) - captures

@@ -94,22 +94,18 @@ func elements[T any](p *parser, parse func(token) (T, bool)) ([]T, error) {
 		return nil, err
 	}
 	vs := []T{}
-	for !p.tok.is("]") {
-		if len(vs) > 0 {
-			if err := p.punct(","); err != nil {
-				return nil, err
-			}
-		}
+	err := p.items("]", func() error {
 		v, ok := parse(p.tok)
 		if !ok {
-			return nil, syntaxError(p.tok, "%v is no element of this list", p.tok)
+			return syntaxError(p.tok, "%v is no element of this list", p.tok)
 		}
 		vs = append(vs, v)
-		if err := p.step(); err != nil {
-			return nil, err
-		}
+		return p.step()
+	})
+	if err != nil {
+		return nil, err
 	}
-	return vs, p.step()
+	return vs, nil
 }
 
 func parseInt(t token) (int64, bool) {

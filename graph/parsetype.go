@@ -16,41 +16,42 @@ func (p *parser) contents(at token, typ op.Type) (*tensor.Tensor, error) {
 	if !ok || !typ.DType.Valid() || err != nil {
 		return nil, syntaxError(at, "a constant cannot be %v", typ)
 	}
-	if p.tok.kind == wordToken && p.tok.text == "base64" {
+	if p.tok.isWord("base64") {
 		return p.base64(typ.DType, shape, size)
 	}
-	if p.tok.kind == wordToken && p.tok.text == "..." {
+	if p.tok.isWord("...") {
 		return nil, syntaxError(p.tok, "the brief form leaves out the elements; print the exact form")
 	}
 	if err := p.punct("{"); err != nil {
 		return nil, err
 	}
 	var elems []token
-	for !p.tok.is("}") {
-		if len(elems) > 0 {
-			if err := p.punct(","); err != nil {
-				return nil, err
-			}
-		}
+	err = p.items("}", func() error {
 		t, err := p.take()
-		if err != nil {
-			return nil, err
-		}
 		elems = append(elems, t)
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
+	return literalTensor(at, typ.DType, shape, elems)
+}
+
+// literalTensor makes a tensor of its written elements.
+func literalTensor(at token, d tensor.DType, shape []int, elems []token) (*tensor.Tensor, error) {
 	if n, _ := tensor.Count(shape); n != len(elems) {
-		return nil, syntaxError(p.tok, "%d elements for %v", len(elems), typ)
+		return nil, syntaxError(at, "%d elements for %v", len(elems), op.Concrete(d, shape...))
 	}
-	t, err := tensor.New(typ.DType, shape...)
+	t, err := tensor.New(d, shape...)
 	if err != nil {
 		return nil, syntaxError(at, "%v", err)
 	}
 	for i, e := range elems {
 		if !setElement(t, i, e) {
-			return nil, syntaxError(e, "%v is no element of %v", e, typ.DType)
+			return nil, syntaxError(e, "%v is no element of %v", e, d)
 		}
 	}
-	return t, p.step()
+	return t, nil
 }
 
 func (p *parser) base64(d tensor.DType, shape []int, size int) (*tensor.Tensor, error) {
@@ -83,26 +84,19 @@ func (p *parser) typ() (op.Type, error) {
 	if err := p.punct("["); err != nil {
 		return op.Type{}, err
 	}
-	if p.tok.kind == wordToken && p.tok.text == "..." {
+	if p.tok.isWord("...") {
 		if err := p.step(); err != nil {
 			return op.Type{}, err
 		}
 		return op.Unranked(d), p.punct("]")
 	}
 	t := op.Ranked(d)
-	for !p.tok.is("]") {
-		if len(t.Shape) > 0 {
-			if err := p.punct(","); err != nil {
-				return op.Type{}, err
-			}
-		}
+	err = p.items("]", func() error {
 		dim, err := p.dim()
-		if err != nil {
-			return op.Type{}, err
-		}
 		t.Shape = append(t.Shape, dim)
-	}
-	return t, p.step()
+		return err
+	})
+	return t, err
 }
 
 // dim reads a sum of products.

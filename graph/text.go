@@ -69,13 +69,8 @@ func (p *printer) line(format string, args ...any) {
 	p.text(format, args...)
 }
 
-func (p *printer) graph(g *Graph) {
-	p.text("graph %q", g.Name)
-	if g.Captures > 0 {
-		p.text(" captures %d", g.Captures)
-	}
-	p.text(" {")
-	p.indent++
+// head writes what a graph declares before its nodes.
+func (p *printer) head(g *Graph) {
 	for _, d := range slices.Sorted(maps.Keys(g.Opsets)) {
 		p.line("opset %q %d", d, g.Opsets[d])
 	}
@@ -91,6 +86,16 @@ func (p *printer) graph(g *Graph) {
 			p.tensor(v.Const(), " = ")
 		}
 	}
+}
+
+func (p *printer) graph(g *Graph) {
+	p.text("graph %q", g.Name)
+	if g.Captures > 0 {
+		p.text(" captures %d", g.Captures)
+	}
+	p.text(" {")
+	p.indent++
+	p.head(g)
 	for _, n := range g.Nodes {
 		p.line("")
 		p.node(n)
@@ -105,7 +110,7 @@ func (p *printer) graph(g *Graph) {
 // inline reports whether the brief form writes a constant where it is used.
 func inline(v *Value) bool { return v.Const().Len() == 1 }
 
-func (p *printer) node(n *Node) {
+func (p *printer) outputs(n *Node) {
 	for i, v := range n.Out {
 		if i > 0 {
 			p.text(", ")
@@ -119,6 +124,10 @@ func (p *printer) node(n *Node) {
 	if len(n.Out) > 0 {
 		p.text(" = ")
 	}
+}
+
+func (p *printer) node(n *Node) {
+	p.outputs(n)
 	if n.Domain != "" {
 		p.text("%s:%s@%d", startWord(n.Domain), word(n.Type), n.Version)
 	} else {

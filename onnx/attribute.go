@@ -35,18 +35,24 @@ func (d *decoder) attr(b []byte) (*attrMessage, error) {
 	if a.kind = op.AttrKind(kind); kind == 0 {
 		a.kind = seen
 	}
-	switch {
-	case err == nil && a.name == "":
-		err = formatErr("no name")
-	case err == nil && (kind < 0 || kind > int64(attrTypeProtos)):
-		err = formatErr("unknown type %d", kind)
-	case err == nil:
-		err = a.complete()
+	if err == nil {
+		err = a.check(kind)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("attribute %q: %w", a.name, err)
 	}
 	return a, nil
+}
+
+// check refuses an attribute without name, of a type that the format does not have, or without the value of its type.
+func (a *attrMessage) check(kind int64) error {
+	switch {
+	case a.name == "":
+		return formatErr("no name")
+	case kind < 0 || kind > int64(attrTypeProtos):
+		return formatErr("unknown type %d", kind)
+	}
+	return a.complete()
 }
 
 func floatTo(to *float32) func(field) error {

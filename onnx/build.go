@@ -363,28 +363,35 @@ func (s *scope) wire(m *nodeMessage, n *graph.Node) error {
 		if n.Attrs.Has(a.name) {
 			return formatErr("attribute %q is given twice", a.name)
 		}
-		if a.ref != "" {
-			return formatErr("attribute %q refers to %q outside of a function", a.name, a.ref)
+		attr, body, err := s.attribute(a)
+		if err != nil {
+			return err
 		}
-		if a.kind != op.AttrBody {
-			attr, err := a.plain(s.b.files)
-			if err != nil {
-				return err
-			}
-			n.Attrs = append(n.Attrs, attr)
-			continue
+		n.Attrs = append(n.Attrs, attr)
+		if body != nil {
+			bodies = append(bodies, body)
 		}
-		if len(bodies) == maxBodies {
+		if len(bodies) > maxBodies {
 			return formatErr("more than %d sub-graphs", maxBodies)
 		}
-		body, err := s.b.graph(a.g, s)
-		if err != nil {
-			return fmt.Errorf("attribute %q: %w", a.name, err)
-		}
-		bodies = append(bodies, body)
-		n.Attrs = append(n.Attrs, op.BodyAttr(a.name, body.g))
 	}
 	return s.close(n, bodies)
+}
+
+// attribute converts an attribute; that of a sub-graph comes with its scope.
+func (s *scope) attribute(a *attrMessage) (op.Attr, *scope, error) {
+	if a.ref != "" {
+		return op.Attr{}, nil, formatErr("attribute %q refers to %q outside of a function", a.name, a.ref)
+	}
+	if a.kind != op.AttrBody {
+		attr, err := a.plain(s.b.files)
+		return attr, nil, err
+	}
+	body, err := s.b.graph(a.g, s)
+	if err != nil {
+		return op.Attr{}, nil, fmt.Errorf("attribute %q: %w", a.name, err)
+	}
+	return op.BodyAttr(a.name, body.g), body, nil
 }
 
 func (s *scope) operands(m *nodeMessage, n *graph.Node) error {

@@ -41,15 +41,24 @@ func (e *externalFiles) read(t *tensorMessage, n int) ([]byte, error) {
 	if length != int64(n) {
 		return nil, fail("the tensor needs %d bytes, the model says %d", n, length)
 	}
-	if n == 0 {
+	data, err := e.part(location, offset, length)
+	if err != nil {
+		return nil, fail("%v", err)
+	}
+	return data, nil
+}
+
+// part returns a part of a file, which is not opened for none of it.
+func (e *externalFiles) part(location string, offset, length int64) ([]byte, error) {
+	if length == 0 {
 		return []byte{}, nil
 	}
 	data, err := e.open(location)
 	if err != nil {
-		return nil, fail("%v", err)
+		return nil, err
 	}
 	if offset > int64(len(data)) || length > int64(len(data))-offset {
-		return nil, fail("has %d bytes, the tensor wants %d at offset %d; is the download complete?", len(data), length, offset)
+		return nil, fmt.Errorf("has %d bytes, the tensor wants %d at offset %d; is the download complete?", len(data), length, offset)
 	}
 	return data[offset : offset+length : offset+length], nil
 }

@@ -215,6 +215,25 @@ func (c *cloner) attr(a *attrMessage) (*attrMessage, error) {
 	return &v, nil
 }
 
+// declare copies to out what g defines, under new names, and makes new names for what its nodes give.
+func (c *cloner) declare(out, g *graphMessage) {
+	for _, v := range g.inputs {
+		out.inputs = append(out.inputs, &valueMessage{c.own(v.name), v.typ})
+	}
+	for _, t := range g.initializers {
+		out.initializers = append(out.initializers, &tensorMessage{name: c.own(t.name), of: t})
+	}
+	for _, t := range g.sparse {
+		u := &tensorMessage{name: c.own(t.values.name), of: t.values}
+		out.sparse = append(out.sparse, &sparseMessage{values: u, of: t})
+	}
+	for _, n := range g.nodes {
+		for _, name := range n.out {
+			c.own(name)
+		}
+	}
+}
+
 // graph copies a sub-graph of a function with all of its own names made new, so that none hides a name of the caller.
 func (c *cloner) graph(g *graphMessage) (*graphMessage, error) {
 	in := &cloner{b: c.b, frame: c.frame, prefix: c.prefix, attrs: c.attrs, parent: c, names: map[string]string{}}
@@ -222,21 +241,7 @@ func (c *cloner) graph(g *graphMessage) (*graphMessage, error) {
 	if err := c.b.spend(len(g.inputs) + len(g.outputs) + len(g.hints) + len(g.initializers) + len(g.sparse)); err != nil {
 		return nil, err
 	}
-	for _, v := range g.inputs {
-		out.inputs = append(out.inputs, &valueMessage{in.own(v.name), v.typ})
-	}
-	for _, t := range g.initializers {
-		out.initializers = append(out.initializers, &tensorMessage{name: in.own(t.name), of: t})
-	}
-	for _, t := range g.sparse {
-		u := &tensorMessage{name: in.own(t.values.name), of: t.values}
-		out.sparse = append(out.sparse, &sparseMessage{values: u, of: t})
-	}
-	for _, n := range g.nodes {
-		for _, name := range n.out {
-			in.own(name)
-		}
-	}
+	in.declare(out, g)
 	var err error
 	if out.nodes, err = in.nodes(g.nodes); err != nil {
 		return nil, err

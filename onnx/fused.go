@@ -42,16 +42,7 @@ func (w *writer) overload(n *graph.Node) (string, error) {
 	if t := n.Out[0]; t != nil && t.Type.DType.IsFloat() {
 		d = t.Type.DType
 	}
-	key := fmt.Sprint(n.Type, d, len(n.In))
-	for _, v := range n.In {
-		key += fmt.Sprint(v != nil)
-	}
-	for _, a := range n.Attrs {
-		key += " " + a.Name + ":" + strconv.Itoa(int(a.Kind))
-		if strings.HasPrefix(a.Name, "activation") {
-			key += fmt.Sprint(a.Floats, a.Strings)
-		}
-	}
+	key := functionOf(n, d)
 	if name, ok := w.overloads[key]; ok {
 		return name, nil
 	}
@@ -62,6 +53,21 @@ func (w *writer) overload(n *graph.Node) (string, error) {
 	}
 	w.overloads[key], w.functions = name, append(w.functions, f)
 	return name, nil
+}
+
+// functionOf tells the functions of fused nodes apart.
+func functionOf(n *graph.Node, d tensor.DType) string {
+	key := fmt.Sprint(n.Type, d, len(n.In))
+	for _, v := range n.In {
+		key += fmt.Sprint(v != nil)
+	}
+	for _, a := range n.Attrs {
+		key += " " + a.Name + ":" + strconv.Itoa(int(a.Kind))
+		if strings.HasPrefix(a.Name, "activation") {
+			key += fmt.Sprint(a.Floats, a.Strings)
+		}
+	}
+	return key
 }
 
 // function writes the FunctionProto of a fused node.
@@ -127,6 +133,17 @@ func (f *functionBody) parts(n *graph.Node, ins []string) (string, error) {
 	return f.activation(n, name, y)
 }
 
+// clip writes Clip without the bounds that are infinite.
+func (f *functionBody) clip(x string, lo, hi float32) string {
+	if !math.IsInf(float64(lo), -1) {
+		x = f.call("Max", nil, x, f.scalar(float64(lo)))
+	}
+	if !math.IsInf(float64(hi), 1) {
+		x = f.call("Min", nil, x, f.scalar(float64(hi)))
+	}
+	return f.call("Identity", nil, x)
+}
+
 // activation writes an activation of op.NewFusedActivation.
 func (f *functionBody) activation(n *graph.Node, name, x string) (string, error) {
 	param := func(suffix string, def float32) float32 { return n.Attrs.Float("activation_"+suffix, def) }
@@ -143,13 +160,7 @@ func (f *functionBody) activation(n *graph.Node, name, x string) (string, error)
 	case "Silu":
 		return f.call("Mul", nil, x, f.call("Sigmoid", nil, x)), nil
 	case "Clip":
-		if lo := param("alpha", -inf); lo != -inf {
-			x = f.call("Max", nil, x, f.scalar(float64(lo)))
-		}
-		if hi := param("beta", inf); hi != inf {
-			x = f.call("Min", nil, x, f.scalar(float64(hi)))
-		}
-		return f.call("Identity", nil, x), nil
+		return f.clip(x, param("alpha", -inf), param("beta", inf)), nil
 	case "Gelu":
 		return f.gelu(x, f.call("Erf", nil, f.call("Mul", nil, x, f.scalar(1/math.Sqrt2)))), nil
 	case "GeluTanh":

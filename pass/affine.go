@@ -171,13 +171,17 @@ func scaled(m *graph.Node, scale []float64) *tensor.Tensor {
 	if !fits {
 		return nil
 	}
-	out := make([]float32, w.Len())
-	in := tensor.As[float32](w)
+	return scaledKernels(w, func(i, j int) float64 { return scale[channel(i, j)] })
+}
+
+// scaledKernels returns w, whose first two axes number kernels, with each kernel times a number.
+func scaledKernels(w *tensor.Tensor, by func(i, j int) float64) *tensor.Tensor {
+	out, in := make([]float32, w.Len()), tensor.As[float32](w)
+	rows, cols := w.Shape[0], w.Shape[1]
 	kernel := w.Len() / (rows * cols)
 	for i := range rows {
 		for j := range cols {
-			a := scale[channel(i, j)]
-			at := (i*cols + j) * kernel
+			a, at := by(i, j), (i*cols+j)*kernel
 			for k, v := range in[at : at+kernel] {
 				out[at+k] = float32(float64(v) * a)
 			}

@@ -42,26 +42,18 @@ func splice(n *graph.Node, b *graph.Graph) *Patch {
 	}
 	p := &Patch{Insert: b.Nodes}
 	for _, m := range b.Nodes {
-		for i, v := range m.In {
-			if w := wire[v]; w != nil {
-				m.In[i] = w
-			}
-		}
+		exchange(m.In, wire)
 		for _, v := range m.Out {
 			if v != nil {
 				v.Type = forget(v.Type)
 			}
 		}
 	}
+	exchange(b.Outputs, wire)
 	for i, v := range n.Out {
-		if v == nil {
-			continue
+		if v != nil {
+			p.Replace = append(p.Replace, Replacement{v, b.Outputs[i]})
 		}
-		to := b.Outputs[i]
-		if w := wire[to]; w != nil {
-			to = w
-		}
-		p.Replace = append(p.Replace, Replacement{v, to})
 	}
 	return p
 }

@@ -81,6 +81,15 @@ func without(n *graph.Node, drop []int) *Patch {
 	return p
 }
 
+// exchange puts another value in place of each that to names.
+func exchange(vs []*graph.Value, to map[*graph.Value]*graph.Value) {
+	for i, v := range vs {
+		if w := to[v]; w != nil {
+			vs[i] = w
+		}
+	}
+}
+
 // dropCaptures takes captures away from a body, putting constants and earlier captures of the same value in their place.
 func dropCaptures(b *graph.Graph, outer []*graph.Value, drop []int) *graph.Graph {
 	formals := b.NumFormals()
@@ -93,17 +102,10 @@ func dropCaptures(b *graph.Graph, outer []*graph.Value, drop []int) *graph.Graph
 			to[captures[i]] = captures[j]
 		}
 	}
-	redirect := func(vs []*graph.Value) {
-		for i, v := range vs {
-			if w := to[v]; w != nil {
-				vs[i] = w
-			}
-		}
-	}
 	for _, n := range b.Nodes {
-		redirect(n.In)
+		exchange(n.In, to)
 	}
-	redirect(b.Outputs)
+	exchange(b.Outputs, to)
 	kept := slices.Clone(b.Inputs[:formals])
 	for i, v := range captures {
 		if !slices.Contains(drop, i) {

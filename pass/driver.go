@@ -211,15 +211,18 @@ func (w *walk) next() error {
 		w.log(slog.LevelDebug, "patch refused", "pass", w.pass.Name, "node", n.Name, "error", err)
 		return nil
 	}
-	again := append(slices.Clone(inserted), n)
-	tries := w.tries[n] + 1
-	for i := len(again) - 1; i >= 0; i-- {
-		w.tries[again[i]] = tries
-		w.todo = append(w.todo, again[i])
-	}
+	w.offerAgain(append(slices.Clone(inserted), n), w.tries[n]+1)
 	w.changes++
 	w.left--
 	return w.check(n)
+}
+
+// offerAgain puts nodes next in line, in their order.
+func (w *walk) offerAgain(nodes []*graph.Node, tries int) {
+	for _, n := range slices.Backward(nodes) {
+		w.tries[n] = tries
+		w.todo = append(w.todo, n)
+	}
 }
 
 // check verifies the whole model after a patch, when asked to.

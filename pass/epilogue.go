@@ -83,11 +83,7 @@ func startActivation(s *scope) rule {
 		if !ok {
 			return nil
 		}
-		attrs := append(slices.Clone(m.Attrs), op.StringAttr("activation", name))
-		for i, p := range params {
-			attrs = append(attrs, op.FloatAttr([]string{"activation_alpha", "activation_beta"}[i], p))
-		}
-		fused := operator(n, op.FusedDomain, m.Type, 1, attrs, m.In...)
+		fused := operator(n, op.FusedDomain, m.Type, 1, withActivation(m.Attrs, name, params), m.In...)
 		if view == nil {
 			return instead(n, fused)
 		}
@@ -97,6 +93,15 @@ func startActivation(s *scope) rule {
 		p.Insert = []*graph.Node{fused, p.Insert[0]}
 		return p
 	}
+}
+
+// withActivation are the attributes of a fused operator with an activation.
+func withActivation(attrs op.Attrs, name string, params []float32) op.Attrs {
+	attrs = append(slices.Clone(attrs), op.StringAttr("activation", name))
+	for i, p := range params {
+		attrs = append(attrs, op.FloatAttr([]string{"activation_alpha", "activation_beta"}[i], p))
+	}
+	return attrs
 }
 
 // passingView returns the view that computes v when nothing else reads it, nil when there is none.

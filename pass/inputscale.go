@@ -36,23 +36,28 @@ func startInputScale(s *scope) rule {
 		if !padded(n) {
 			return shiftInput(n, y, k)
 		}
-		a, z := s.perInput(y, "Mul")
-		if a == nil {
+		if a, z := s.perInput(y, "Mul"); a != nil {
+			return scaleShifted(n, z, a, k)
+		}
+		return nil
+	}
+}
+
+// scaleShifted proposes the Conv n, which reads a·z + k and pads, on z + k/a.
+func scaleShifted(n *graph.Node, z *graph.Value, a, k []float64) *Patch {
+	for i := range k {
+		if k[i] /= a[i]; !(math.Abs(k[i]) < maxShift) {
 			return nil
 		}
-		for i := range k {
-			if k[i] /= a[i]; !(math.Abs(k[i]) < maxShift) {
-				return nil
-			}
-		}
-		shift := graph.NewConst(x.Name+"_shift", channelTensor(k, len(x.Type.Shape)))
-		sum := graph.NewNode(x.Producer.Name, "Add", x.Producer.Version, nil, []*graph.Value{z, shift}, x.Name)
-		p := scaleInput(n, sum.Out[0], a)
-		if p != nil {
-			p.Insert = append([]*graph.Node{sum}, p.Insert...)
-		}
-		return p
 	}
+	x := n.In[0]
+	shift := graph.NewConst(x.Name+"_shift", channelTensor(k, len(x.Type.Shape)))
+	sum := graph.NewNode(x.Producer.Name, "Add", x.Producer.Version, nil, []*graph.Value{z, shift}, x.Name)
+	p := scaleInput(n, sum.Out[0], a)
+	if p != nil {
+		p.Insert = append([]*graph.Node{sum}, p.Insert...)
+	}
+	return p
 }
 
 // perInput returns k and y when x is typ(y, k) with k one number a channel, and nothing else reads x.

@@ -120,13 +120,8 @@ func (s *scope) replace(r Replacement) (identity *graph.Node) {
 		to = graph.NewConst(s.fresh(r.Old.Name), to.Const())
 		swapNames(r.Old, to)
 	case bound && !s.renamable(to):
-		version := r.Old.Producer.Version
-		identity = graph.NewNode(r.Old.Producer.Name, "Identity", version, nil, []*graph.Value{to}, s.fresh(r.Old.Name))
-		if r.Old.Producer.Domain != "" {
-			identity.Version = s.opset
-		}
+		identity = s.identity(r.Old, to)
 		to = identity.Out[0]
-		to.Type = r.New.Type
 		swapNames(r.Old, to)
 	case to.Producer != nil && (bound || !s.computed(to)):
 		swapNames(r.Old, to)
@@ -134,28 +129,43 @@ func (s *scope) replace(r Replacement) (identity *graph.Node) {
 		s.adopt(to)
 		swapNames(r.Old, to)
 	}
-	changed := !known(r.Old.Type, to.Type)
-	for _, n := range s.readers(r.Old) {
+	s.redirect(r.Old, to)
+	return identity
+}
+
+// identity makes the node that gives to in place of old.
+func (s *scope) identity(old, to *graph.Value) *graph.Node {
+	n := graph.NewNode(old.Producer.Name, "Identity", old.Producer.Version, nil, []*graph.Value{to}, s.fresh(old.Name))
+	if old.Producer.Domain != "" {
+		n.Version = s.opset
+	}
+	n.Out[0].Type = to.Type
+	return n
+}
+
+// redirect makes the readers of a value, and the graph's outputs, take another.
+func (s *scope) redirect(from, to *graph.Value) {
+	changed := !known(from.Type, to.Type)
+	for _, n := range s.readers(from) {
 		for i, v := range n.In {
-			if v == r.Old {
+			if v == from {
 				n.In[i] = to
 				s.count[to]++
-				s.count[r.Old]--
+				s.count[from]--
 			}
 		}
 		s.users[to] = append(s.users[to], n)
 		s.dirty[n] = s.dirty[n] || changed
 	}
-	if s.output[r.Old] {
+	if s.output[from] {
 		for i, v := range s.g.Outputs {
-			if v == r.Old {
+			if v == from {
 				s.g.Outputs[i] = to
 			}
 		}
-		delete(s.output, r.Old)
+		delete(s.output, from)
 		s.output[to] = true
 	}
-	return identity
 }
 
 func swapNames(a, b *graph.Value) { a.Name, b.Name = b.Name, a.Name }
