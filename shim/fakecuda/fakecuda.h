@@ -394,6 +394,51 @@ CUresult cuGraphNodeFindInClone(CUgraphNode *out, CUgraphNode n, CUgraph clone);
 CUresult cuGraphExecUpdate_v2(CUgraphExec x, CUgraph g, CUgraphExecUpdateResultInfo *info);
 CUresult cuGraphExecUpdate(CUgraphExec x, CUgraph g, CUgraphNode *error, int *result);
 
+// graphnode.c
+CUresult cuGraphAddKernelNode_v2(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n,
+	const CUDA_KERNEL_NODE_PARAMS *p);
+CUresult cuGraphAddKernelNode(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n,
+	const CUDA_KERNEL_NODE_PARAMS_v1 *p);
+CUresult cuGraphAddMemcpyNode(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n, const CUDA_MEMCPY3D *p,
+	CUcontext c);
+CUresult cuGraphAddMemsetNode(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n,
+	const CUDA_MEMSET_NODE_PARAMS *p, CUcontext c);
+CUresult cuGraphAddHostNode(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n, const CUDA_HOST_NODE_PARAMS *p);
+CUresult cuGraphAddChildGraphNode(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n, CUgraph child);
+CUresult cuGraphAddEmptyNode(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n);
+CUresult cuGraphAddEventRecordNode(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n, CUevent e);
+CUresult cuGraphAddEventWaitNode(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n, CUevent e);
+CUresult cuGraphAddMemAllocNode(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n, CUDA_MEM_ALLOC_NODE_PARAMS *p);
+CUresult cuGraphAddMemFreeNode(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n, CUdeviceptr address);
+CUresult cuGraphAddNode(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n, CUgraphNodeParams *p);
+CUresult cuGraphAddNode_v2(CUgraphNode *out, CUgraph g, const CUgraphNode *from, const CUgraphEdgeData *edges, size_t n,
+	CUgraphNodeParams *p);
+CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode n, const CUDA_KERNEL_NODE_PARAMS *p);
+CUresult cuGraphKernelNodeSetParams(CUgraphNode n, const CUDA_KERNEL_NODE_PARAMS_v1 *p);
+CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec x, CUgraphNode n, const CUDA_KERNEL_NODE_PARAMS *p);
+CUresult cuGraphExecKernelNodeSetParams(CUgraphExec x, CUgraphNode n, const CUDA_KERNEL_NODE_PARAMS_v1 *p);
+CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec x, CUgraphNode n, const CUDA_MEMCPY3D *p, CUcontext c);
+CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec x, CUgraphNode n, const CUDA_MEMSET_NODE_PARAMS *p, CUcontext c);
+CUresult cuGraphExecHostNodeSetParams(CUgraphExec x, CUgraphNode n, const CUDA_HOST_NODE_PARAMS *p);
+CUresult cuGraphNodeSetParams(CUgraphNode n, CUgraphNodeParams *p);
+CUresult cuGraphExecNodeSetParams(CUgraphExec x, CUgraphNode n, CUgraphNodeParams *p);
+CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode n, CUDA_KERNEL_NODE_PARAMS *p);
+CUresult cuGraphKernelNodeGetParams(CUgraphNode n, CUDA_KERNEL_NODE_PARAMS_v1 *p);
+CUresult cuGraphMemAllocNodeGetParams(CUgraphNode n, CUDA_MEM_ALLOC_NODE_PARAMS *p);
+CUresult cuGraphMemFreeNodeGetParams(CUgraphNode n, CUdeviceptr *address);
+CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode n, CUgraph *g);
+CUresult cuGraphNodeGetType(CUgraphNode n, CUgraphNodeType *type);
+CUresult cuGraphNodeSetEnabled(CUgraphExec x, CUgraphNode n, unsigned int enabled);
+CUresult cuGraphNodeGetEnabled(CUgraphExec x, CUgraphNode n, unsigned int *enabled);
+CUresult cuGraphGetNodes(CUgraph g, CUgraphNode *nodes, size_t *count);
+CUresult cuGraphGetRootNodes(CUgraph g, CUgraphNode *nodes, size_t *count);
+CUresult cuGraphGetEdges(CUgraph g, CUgraphNode *from, CUgraphNode *to, size_t *count);
+CUresult cuGraphNodeGetDependencies(CUgraphNode n, CUgraphNode *out, size_t *count);
+CUresult cuGraphNodeGetDependentNodes(CUgraphNode n, CUgraphNode *out, size_t *count);
+CUresult cuGraphAddDependencies(CUgraph g, const CUgraphNode *from, const CUgraphNode *to, size_t count);
+CUresult cuGraphRemoveDependencies(CUgraph g, const CUgraphNode *from, const CUgraphNode *to, size_t count);
+CUresult cuGraphDestroyNode(CUgraphNode n);
+
 // graphmem.c
 CUresult cuDeviceGraphMemTrim(CUdevice d);
 CUresult cuDeviceGetGraphMemAttribute(CUdevice d, CUgraphMem_attribute attribute, void *value);
@@ -452,6 +497,17 @@ CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation 
 CUresult cuMemAdvise(CUdeviceptr address, size_t bytes, int advice, CUdevice device);
 CUresult cuMemAdvise_v2(CUdeviceptr address, size_t bytes, int advice, CUmemLocation location);
 
+// arraycopy.c
+CUresult cuMemcpyDtoA_v2(CUarray to, size_t offset, CUdeviceptr from, size_t n);
+CUresult cuMemcpyAtoD_v2(CUdeviceptr to, CUarray from, size_t offset, size_t n);
+CUresult cuMemcpyHtoA_v2(CUarray to, size_t offset, const void *from, size_t n);
+CUresult cuMemcpyAtoH_v2(void *to, CUarray from, size_t offset, size_t n);
+CUresult cuMemcpyAtoA_v2(CUarray to, size_t at, CUarray from, size_t offset, size_t n);
+CUresult cuMemcpyHtoAAsync_v2(CUarray to, size_t offset, const void *from, size_t n, CUstream s);
+CUresult cuMemcpyAtoHAsync_v2(void *to, CUarray from, size_t offset, size_t n, CUstream s);
+CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, size_t count, void *attributes,
+	size_t *indices, size_t kinds, size_t *failed, CUstream s);
+
 // pool.c
 CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream s);
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool p, CUstream s);
@@ -507,6 +563,11 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr *out, CUipcMemHandle handle, unsigned in
 CUresult cuIpcCloseMemHandle(CUdeviceptr address);
 CUresult cuIpcGetEventHandle(CUipcEventHandle *out, CUevent event);
 CUresult cuIpcOpenEventHandle(CUevent *out, CUipcEventHandle handle);
+
+// pointer.c
+CUresult cuPointerGetAttribute(void *out, CUpointer_attribute what, CUdeviceptr address);
+CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *what, void **out, CUdeviceptr address);
+CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute what, CUdeviceptr address);
 
 // procs.c
 CUresult cuWeirFakeFuture(int *answer);

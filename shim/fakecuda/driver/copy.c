@@ -52,8 +52,7 @@ static bool valid(CUdeviceptr address, size_t bytes) {
 	return false;
 }
 
-// copying describes a copy or set for the timeline.
-static fk_task copying(CUgraphNodeType type, CUdevice d, uint64_t bytes, bool host) {
+fk_task fk_copying(CUgraphNodeType type, CUdevice d, uint64_t bytes, bool host) {
 	const fk_terms *t = &fk.queues[d].device.file->terms;
 	uint64_t bps = host ? t->host_bps : t->device_bps;
 	uint64_t ns = (uint64_t)((double)bytes / (double)bps * 1e9) + 1000;
@@ -98,7 +97,7 @@ static CUresult run(const move *m) {
 	fk_leave(0);
 	fk_queue *q;
 	uint64_t seq;
-	fk_task t = copying(CU_GRAPH_NODE_TYPE_MEMCPY, c->device, m->bytes, !(from_device && to_device));
+	fk_task t = fk_copying(CU_GRAPH_NODE_TYPE_MEMCPY, c->device, m->bytes, !(from_device && to_device));
 	FK_TRY(fk_submit(m->stream, &t, &q, &seq));
 	if (m->sync && q)
 		fk_wait(q, seq);
@@ -162,7 +161,7 @@ static CUresult shaped(CUmemorytype from, CUmemorytype to, size_t width, size_t 
 	fk_queue *q;
 	uint64_t seq;
 	bool host = from == CU_MEMORYTYPE_HOST || to == CU_MEMORYTYPE_HOST;
-	fk_task t = copying(CU_GRAPH_NODE_TYPE_MEMCPY, c->device, (uint64_t)width * height * depth, host);
+	fk_task t = fk_copying(CU_GRAPH_NODE_TYPE_MEMCPY, c->device, (uint64_t)width * height * depth, host);
 	FK_TRY(fk_submit(s, &t, &q, &seq));
 	if (sync && q)
 		fk_wait(q, seq);
@@ -208,7 +207,7 @@ static CUresult set(CUdeviceptr to, size_t pitch, uint32_t value, size_t size, s
 			memcpy(p + x * size, &value, size);
 	}
 	fk_leave(0);
-	fk_task t = copying(CU_GRAPH_NODE_TYPE_MEMSET, c->device, (uint64_t)width * size * height, false);
+	fk_task t = fk_copying(CU_GRAPH_NODE_TYPE_MEMSET, c->device, (uint64_t)width * size * height, false);
 	return fk_submit(s, &t, NULL, NULL);
 }
 
@@ -245,7 +244,7 @@ FK_API cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice to, CUstre
 	fk_leave(0);
 	if (!a || a->origin != FK_MANAGED)
 		return CUDA_ERROR_INVALID_VALUE;
-	fk_task t = copying(CU_GRAPH_NODE_TYPE_MEMCPY, d, bytes, true);
+	fk_task t = fk_copying(CU_GRAPH_NODE_TYPE_MEMCPY, d, bytes, true);
 	return fk_submit(s, &t, NULL, NULL);
 }
 

@@ -13,7 +13,7 @@ CUgraph fk_new_graph(void) {
 	return g;
 }
 
-static void free_node(CUgraphNode n) {
+void fk_free_node(CUgraphNode n) {
 	if (n->child)
 		fk_free_graph(n->child);
 	free(n->from);
@@ -22,7 +22,7 @@ static void free_node(CUgraphNode n) {
 
 void fk_free_graph(CUgraph g) {
 	for (size_t i = 0; i < g->count; i++)
-		free_node(g->nodes[i]);
+		fk_free_node(g->nodes[i]);
 	free(g->nodes);
 	g->kind = 0;
 	free(g);
@@ -44,7 +44,7 @@ bool fk_behind(CUgraphNode a, CUgraphNode b) {
 	return seek(a, b);
 }
 
-static bool link_to(CUgraphNode n, const CUgraphNode *from, size_t count) {
+bool fk_link(CUgraphNode n, const CUgraphNode *from, size_t count) {
 	CUgraphNode *all = realloc(n->from, (n->froms + count + 1) * sizeof *all);
 	if (!all)
 		return false;
@@ -65,13 +65,13 @@ CUresult fk_add(CUgraph g, const CUgraphNode *from, size_t count, const fk_task 
 	CUgraphNode n = calloc(1, sizeof *n), *nodes = realloc(g->nodes, (g->count + 1) * sizeof *nodes);
 	if (nodes)
 		g->nodes = nodes;
-	if (!n || !nodes || !link_to(n, from, count)) {
+	if (!n || !nodes || !fk_link(n, from, count)) {
 		free(n);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	n->graph = g, n->task = *task, n->id = g->ids++;
 	if (task->child && !(n->child = copy(task->child))) {
-		free_node(n);
+		fk_free_node(n);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	g->nodes[g->count++] = n;
@@ -102,7 +102,7 @@ static CUgraph copy(CUgraph g) {
 	}
 	for (size_t i = 0; to && i < g->count; i++)
 		for (size_t j = 0; j < g->nodes[i]->froms; j++)
-			link_to(to->nodes[i], &(CUgraphNode){by_id(to, g->nodes[i]->from[j]->id)}, 1);
+			fk_link(to->nodes[i], &(CUgraphNode){by_id(to, g->nodes[i]->from[j]->id)}, 1);
 	if (to)
 		to->ids = g->ids;
 	return to;

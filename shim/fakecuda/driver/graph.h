@@ -17,7 +17,12 @@ struct CUgraphNode_st {
 	CUgraph child; // a copy of the task's
 	CUgraphNode *from;
 	size_t froms;
+	void *parameters[1]; // what cuGraphKernelNodeGetParams points to: the duration, if it is the first parameter
 };
+
+// fk_link makes a node depend on others. fk_free_node frees one that no graph holds any longer.
+bool fk_link(CUgraphNode n, const CUgraphNode *from, size_t count);
+void fk_free_node(CUgraphNode n);
 
 typedef struct {
 	uint32_t node; // its identifier

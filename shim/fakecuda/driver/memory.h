@@ -54,6 +54,9 @@ void fk_refund(CUdevice d, uint64_t bytes);
 // fk_each calls f for each allocation until it returns false.
 void fk_each(bool (*f)(fk_allocation *a, void *data), void *data);
 
+// fk_copying describes a copy or set for the timeline (copy.c).
+fk_task fk_copying(CUgraphNodeType type, CUdevice d, uint64_t bytes, bool host);
+
 void fk_pool_refund(CUmemoryPool pool, uint64_t bytes); // pool.c
 void fk_graphed_free(fk_allocation *a);                 // graphmem.c
 
