@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds what gpu/check.sh needs on a machine without Go and without a C compiler, and packs it into one archive:
+# Builds here, with Go and a C compiler, what gpu/check.sh needs on a machine that has neither, and packs it into one archive:
 #
 #   gpu/pack.sh [ARCHIVE]          (default: weir-gpu-check.tar.gz)
 #   on the other machine: tar xzf weir-gpu-check.tar.gz && weir-gpu-check/gpu/check.sh --weir weir-gpu-check/weir --shim weir-gpu-check/libweir-cuda.so
@@ -18,7 +18,7 @@ mkdir -p "$pack/gpu/workloads"
 
 cd "$here/.."
 CGO_ENABLED=0 go build -trimpath -o "$pack/weir" ./cmd/weir
-"${CC:-cc}" -std=gnu11 -O2 -fPIC -fvisibility=hidden -shared -pthread -o "$pack/libweir-cuda.so" shim/src/*.c -ldl
+cp "$(go run ./gpu/buildshim "$scratch/cache")" "$pack/libweir-cuda.so"
 cp gpu/check.sh gpu/*.py "$pack/gpu/"
 cp gpu/workloads/*.py gpu/workloads/*.cu "$pack/gpu/workloads/"
 tar -C "$scratch" -czf "$archive" weir-gpu-check

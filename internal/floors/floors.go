@@ -75,6 +75,7 @@ var Table = []Row{
 	{"agent", 7, Both, "process jobs"},
 	{"cmd/weir", 8, Both, "flags and wiring"},
 	{"bench/sharing", 8, Both, ""},
+	{"gpu/buildshim", 8, Both, ""},
 }
 
 // Of returns the row of the package with that path below the module.
