@@ -363,6 +363,9 @@ func (s *scope) wire(m *nodeMessage, n *graph.Node) error {
 		if n.Attrs.Has(a.name) {
 			return formatErr("attribute %q is given twice", a.name)
 		}
+		if a.kind == op.AttrBody && len(bodies) == maxBodies {
+			return formatErr("more than %d sub-graphs", maxBodies)
+		}
 		attr, body, err := s.attribute(a)
 		if err != nil {
 			return err
@@ -370,9 +373,6 @@ func (s *scope) wire(m *nodeMessage, n *graph.Node) error {
 		n.Attrs = append(n.Attrs, attr)
 		if body != nil {
 			bodies = append(bodies, body)
-		}
-		if len(bodies) > maxBodies {
-			return formatErr("more than %d sub-graphs", maxBodies)
 		}
 	}
 	return s.close(n, bodies)

@@ -119,15 +119,17 @@ func gelu(c *Call) (func(float64) float64, error) {
 	case "none":
 		return geluExact, nil
 	case "tanh":
-		return func(x float64) float64 {
-			return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
-		}, nil
+		return geluTanh, nil
 	default:
 		return nil, c.Errorf(ErrAttr, "approximate is %q, must be none or tanh", mode)
 	}
 }
 
 func geluExact(x float64) float64 { return 0.5 * x * (1 + math.Erf(x/math.Sqrt2)) }
+
+func geluTanh(x float64) float64 {
+	return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
+}
 
 // inferPRelu gives the shape of X: the slope broadcasts to it, never the other way round.
 func inferPRelu(c *Infer) error {

@@ -115,18 +115,20 @@ func newWalk(shape []int, strides ...[]int) walk {
 			}
 			continue
 		}
-		w.shape = append(w.shape, n)
-		for k := range strides {
-			w.strides[k] = append(w.strides[k], strides[k][i])
-		}
+		w.push(n, func(k int) int { return strides[k][i] })
 	}
 	if len(w.shape) == 0 {
-		w.shape = []int{1}
-		for k := range strides {
-			w.strides[k] = []int{0}
-		}
+		w.push(1, func(int) int { return 0 })
 	}
 	return w
+}
+
+// push adds a dimension of n steps; stride tells how far operand k goes in one.
+func (w *walk) push(n int, stride func(k int) int) {
+	w.shape = append(w.shape, n)
+	for k := range w.strides {
+		w.strides[k] = append(w.strides[k], stride(k))
+	}
 }
 
 // evenAt reports whether dimension i of size n continues the merged dimension last for every operand.

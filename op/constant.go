@@ -2,6 +2,7 @@ package op
 
 import (
 	"math"
+	"slices"
 
 	"github.com/weirgpu/weir/tensor"
 )
@@ -91,10 +92,7 @@ func inferConstantOfShape(c *Infer) error {
 	c.Out[0] = Ranked(v.DType, dims...)
 	if e := TypeOf(v).Elems; e != nil && len(dims) <= 1 {
 		if n, ok := c.Out[0].Count().Int(); ok && n <= MaxElems {
-			c.Out[0].Elems = make([]Dim, n)
-			for i := range n {
-				c.Out[0].Elems[i] = e[0]
-			}
+			c.Out[0].Elems = slices.Repeat(e[:1], n)
 		}
 	}
 	return nil
@@ -116,7 +114,7 @@ func evalConstantOfShape(c *Eval) error {
 	return fillWith(out, v)
 }
 
-// fillWith sets every element of dst to the only element of v.
+// fillWith sets every element of dst to the first element of v.
 func fillWith(dst, v *tensor.Tensor) error {
 	return tensor.CopyStrided(dst, tensor.RowMajor(dst.Shape), v, tensor.Steps{Strides: make([]int, dst.Rank())}, dst.Shape)
 }
@@ -213,13 +211,21 @@ func inferRange(c *Infer) error {
 		return nil
 	}
 	c.Out[0].Shape[0] = n
-	if v, ok := n.Int(); ok && v <= MaxElems {
-		c.Out[0].Elems = make([]Dim, v)
-		for i := range v {
-			c.Out[0].Elems[i] = s[0].Add(t[0].MulInt(i))
-		}
-	}
+	c.Out[0].Elems = rangeElems(s[0], t[0], n)
 	return nil
+}
+
+// rangeElems are the elements of an integer Range of n as expressions, nil when there may be too many.
+func rangeElems(start, delta, n Dim) []Dim {
+	v, ok := n.Int()
+	if !ok || v > MaxElems {
+		return nil
+	}
+	out := make([]Dim, v)
+	for i := range out {
+		out[i] = start.Add(delta.MulInt(i))
+	}
+	return out
 }
 
 // rangeDim is the number of elements of an integer Range as an expression.

@@ -114,20 +114,29 @@ func (e *equation) labels() []string {
 	return all
 }
 
+// ranks returns the ranks of the inputs, all of which must be there; nil when one is not known.
+func (c *Infer) ranks() ([]int, error) {
+	ranks := make([]int, len(c.In))
+	for i := range c.In {
+		if !c.Has(i) {
+			return nil, c.Errorf(ErrInput, "input %d is missing", i)
+		}
+		if ranks[i] = c.rank(i); ranks[i] < 0 {
+			return nil, nil
+		}
+	}
+	return ranks, nil
+}
+
 func inferEinsum(c *Infer) error {
 	d, err := c.sameDType(numberTypes, c.dtypes()...)
 	if err != nil {
 		return err
 	}
 	c.Out[0] = Unranked(d)
-	ranks := make([]int, len(c.In))
-	for i := range c.In {
-		if !c.Has(i) {
-			return c.Errorf(ErrInput, "input %d is missing", i)
-		}
-		if ranks[i] = c.rank(i); ranks[i] < 0 {
-			return nil
-		}
+	ranks, err := c.ranks()
+	if ranks == nil {
+		return err
 	}
 	e, err := parseEinsum(c.Call, ranks)
 	if err != nil {

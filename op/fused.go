@@ -144,29 +144,30 @@ func NewFusedActivation(name string, attrs Attrs) (FusedActivation, error) {
 	c := &Call{Domain: FusedDomain, Type: "activation", Attrs: attrs}
 	alpha := func(def float64) float64 { return c.attr("activation_alpha", float32(def)) }
 	beta := func(def float64) float64 { return c.attr("activation_beta", float32(def)) }
-	switch name {
-	case "Relu":
-		return relu, nil
-	case "Clip":
-		lo, hi := alpha(math.Inf(-1)), beta(math.Inf(1))
-		return func(x float64) float64 { return minOf(maxOf(x, lo), hi) }, nil
-	case "LeakyRelu":
-		return leakyRelu(alpha(0.01)), nil
-	case "Sigmoid":
-		return sigmoid, nil
-	case "Silu":
-		return swish(1), nil
-	case "HardSwish":
-		return hardSwish, nil
-	case "HardSigmoid":
-		return hardSigmoid(alpha(0.2), beta(0.5)), nil
-	case "Tanh":
-		return math.Tanh, nil
-	case "Gelu":
-		return geluExact, nil
-	case "GeluTanh":
-		f, err := gelu(&Call{Type: "Gelu", Attrs: Attrs{StringAttr("approximate", "tanh")}})
-		return f, err
+	if f := fusedFunctions[name]; f != nil {
+		return f(alpha, beta), nil
 	}
 	return nil, c.Errorf(ErrAttr, "%q is not one of %v", name, FusedActivations)
+}
+
+// fusedFunctions makes each activation of its parameters, which are given their defaults.
+var fusedFunctions = map[string]func(alpha, beta func(float64) float64) FusedActivation{
+	"Clip": func(alpha, beta func(float64) float64) FusedActivation {
+		lo, hi := alpha(math.Inf(-1)), beta(math.Inf(1))
+		return func(x float64) float64 { return minOf(maxOf(x, lo), hi) }
+	},
+	"Gelu":        fixed(geluExact),
+	"GeluTanh":    fixed(geluTanh),
+	"HardSigmoid": func(alpha, beta func(float64) float64) FusedActivation { return hardSigmoid(alpha(0.2), beta(0.5)) },
+	"HardSwish":   fixed(hardSwish),
+	"LeakyRelu":   func(alpha, _ func(float64) float64) FusedActivation { return leakyRelu(alpha(0.01)) },
+	"Relu":        fixed(relu),
+	"Sigmoid":     fixed(sigmoid),
+	"Silu":        fixed(swish(1)),
+	"Tanh":        fixed(math.Tanh),
+}
+
+// fixed is an activation without parameters.
+func fixed(f FusedActivation) func(alpha, beta func(float64) float64) FusedActivation {
+	return func(_, _ func(float64) float64) FusedActivation { return f }
 }

@@ -53,20 +53,25 @@ func inferGather(c *Infer) error {
 	if data.Elems == nil || len(c.Out[0].Shape) > 1 {
 		return nil
 	}
+	c.Out[0].Elems, err = c.gatheredElems(data.Elems)
+	return err
+}
+
+// gatheredElems are the elements that input 1 names, nil when that is not known.
+func (c *Infer) gatheredElems(from []Dim) ([]Dim, error) {
 	at, ok := c.ints(1)
 	if !ok {
-		return nil
+		return nil, nil
 	}
 	elems := make([]Dim, len(at))
 	for i, v := range at {
-		k, err := c.index(v, len(data.Elems))
+		k, err := c.index(v, len(from))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		elems[i] = data.Elems[k]
+		elems[i] = from[k]
 	}
-	c.Out[0].Elems = elems
-	return nil
+	return elems, nil
 }
 
 func evalGather(c *Eval) error {
@@ -191,9 +196,13 @@ func inferGatherND(c *Infer) error {
 	return nil
 }
 
-// tuples reads indices of shape [..., n] as numbers of blocks: each tuple of n indices names a position in the first n
-// axes of shape.
-func (c *Call) tuples(v []int64, shape []int) ([]int, error) {
+// tuples reads input 1, indices of shape [..., n], as numbers of blocks: each tuple of n indices names a position in axes
+// of the given sizes.
+func (c *Eval) tuples(shape []int) ([]int, error) {
+	v, err := c.ints(1)
+	if err != nil {
+		return nil, err
+	}
 	n := len(shape)
 	out := make([]int, len(v)/n)
 	for i := range out {
@@ -219,11 +228,7 @@ func evalGatherND(c *Eval) error {
 	if n < 1 || b+n > r || !slices.Equal(data.Shape[:b], indices.Shape[:b]) {
 		return c.Errorf(ErrInput, "indices %v into %v", indices.Shape, data.Shape)
 	}
-	v, err := c.ints(1)
-	if err != nil {
-		return err
-	}
-	blocks, err := c.tuples(v, data.Shape[b:b+n])
+	blocks, err := c.tuples(data.Shape[b : b+n])
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 // loss holds the classification losses. Scores are N × classes × positions, labels N × positions.
 var loss = []Op{
 	{Name: "NegativeLogLikelihoodLoss", Since: []int{12, 13, 22}, MinIn: 2, MaxIn: 3, Infer: inferLoss,
-		Eval: inFloat32(func(c *Eval) error { return c.evalLoss(nil) })},
+		Eval: inFloat32(evalLikelihoodLoss)},
 	{Name: "SoftmaxCrossEntropyLoss", Since: []int{12, 13}, MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 2, Infer: inferLoss,
 		Eval: inFloat32(evalSoftmaxLoss)},
 }
@@ -48,6 +48,18 @@ func inferLoss(c *Infer) error {
 	return nil
 }
 
+// evalLikelihoodLoss is the negative log likelihood of log probabilities.
+func evalLikelihoodLoss(c *Eval) error {
+	if _, err := c.sameDType(floatTypes, c.In[0].DType); err != nil {
+		return err
+	}
+	logs, err := c.floats(0)
+	if err != nil {
+		return err
+	}
+	return c.evalLoss(logs)
+}
+
 // evalSoftmaxLoss is the negative log likelihood of the log-softmax over the classes.
 func evalSoftmaxLoss(c *Eval) error {
 	x := c.In[0]
@@ -76,16 +88,8 @@ func evalSoftmaxLoss(c *Eval) error {
 }
 
 // evalLoss reduces the losses at the positions as attribute reduction says; mean divides their sum by that of their
-// weights. logs nil means input 0.
-func (c *Eval) evalLoss(logs []float64) (err error) {
-	if logs == nil {
-		if _, err := c.sameDType(floatTypes, c.In[0].DType); err != nil {
-			return err
-		}
-		if logs, err = c.floats(0); err != nil {
-			return err
-		}
-	}
+// weights.
+func (c *Eval) evalLoss(logs []float64) error {
 	mode, err := c.reductionMode()
 	if err != nil {
 		return err

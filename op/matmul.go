@@ -2,6 +2,7 @@ package op
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/weirgpu/weir/tensor"
 )
@@ -128,9 +129,7 @@ func (loopsOn[T, W]) multiply(out, at, bt *tensor.Tensor, p matrices) {
 			for i := range p.m {
 				clear(acc)
 				addProduct(acc, am[i*p.k:], 1, bm, p.k, p.n)
-				for j, v := range acc {
-					om[i*p.n+j] = T(v)
-				}
+				narrowRow(om[i*p.n:], acc)
 			}
 		}
 	})
@@ -220,8 +219,7 @@ func evalGemm(c *Eval) error {
 	}
 	shape := []int{m, n}
 	if c.Has(2) {
-		to, err := BroadcastShapes(shape, c.In[2].Shape)
-		if err != nil || len(to) != 2 || to[0] != m || to[1] != n {
+		if to, err := BroadcastShapes(shape, c.In[2].Shape); err != nil || !slices.Equal(to, shape) {
 			return c.Errorf(ErrInput, "C %v does not broadcast to %v", c.In[2].Shape, shape)
 		}
 	}
@@ -255,9 +253,14 @@ func (loopsOn[T, W]) gemm(c *Eval, out *tensor.Tensor, m, k, n int) {
 		if c.Has(2) {
 			addRow(acc, c.In[2], []int{m, n}, i, beta, tensor.As[T](c.In[2]))
 		}
-		for j, v := range acc {
-			o[i*n+j] = T(v)
-		}
+		narrowRow(o[i*n:], acc)
+	}
+}
+
+// narrowRow stores sums as elements.
+func narrowRow[T number, W wide](out []T, acc []W) {
+	for j, v := range acc {
+		out[j] = T(v)
 	}
 }
 

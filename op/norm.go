@@ -166,6 +166,15 @@ func evalInstanceNorm(c *Eval) error {
 	return nil
 }
 
+// groups is attribute num_groups, which must divide the channels.
+func (c *Call) groups(channels int) (int, error) {
+	n := int(c.Attrs.Int("num_groups", 0))
+	if n < 1 || channels%n != 0 {
+		return 0, c.Errorf(ErrAttr, "num_groups is %d, must divide %d channels", n, channels)
+	}
+	return n, nil
+}
+
 // evalGroupNorm normalises groups of channels. Scale and bias are one a group before version 21 and one a channel from
 // then on.
 func evalGroupNorm(c *Eval) error {
@@ -174,9 +183,9 @@ func evalGroupNorm(c *Eval) error {
 		return err
 	}
 	channels, plane := out.Shape[1], count(out.Shape[2:])
-	groups := int(c.Attrs.Int("num_groups", 0))
-	if groups < 1 || channels%groups != 0 {
-		return c.Errorf(ErrAttr, "num_groups is %d, must divide %d channels", groups, channels)
+	groups, err := c.groups(channels)
+	if err != nil {
+		return err
 	}
 	per := channels
 	if c.Version < 21 {
@@ -341,21 +350,29 @@ func evalRMSNorm(c *Eval) error {
 	return c.affine(out, x)
 }
 
+// varianceShape is the shape of the statistics: the axes that attribute axes reduces have size 1.
+func (c *Call) varianceShape(shape []int) ([]int, error) {
+	given := c.Attrs.Ints("axes")
+	if given == nil {
+		given = []int64{0, 2, 3}
+	}
+	reduced, err := c.marked(given, len(shape))
+	if err != nil {
+		return nil, err
+	}
+	return reducedShape(shape, reduced, true, 1), nil
+}
+
 // evalMeanVariance is (X - E[X]) / sqrt(E[(X - E[X])²]) over the given axes; the ONNX function adds 1e-9 to the root.
 func evalMeanVariance(c *Eval) error {
 	x, out, err := c.normInput(0)
 	if err != nil || len(x) == 0 {
 		return err
 	}
-	given := c.Attrs.Ints("axes")
-	if given == nil {
-		given = []int64{0, 2, 3}
-	}
-	reduced, err := c.marked(given, out.Rank())
+	kept, err := c.varianceShape(out.Shape)
 	if err != nil {
 		return err
 	}
-	kept := reducedShape(out.Shape, reduced, true, 1)
 	w, groups := newWalk(out.Shape, broadcastStrides(kept, out.Shape)), count(kept)
 	n := float64(len(x) / groups)
 	sum := accumulate(x, w, make([]float64, groups), sums.f)

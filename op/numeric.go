@@ -2,6 +2,7 @@ package op
 
 import (
 	"math"
+	"slices"
 
 	"github.com/weirgpu/weir/tensor"
 )
@@ -132,21 +133,12 @@ func inFloat32(eval func(*Eval) error) func(*Eval) error {
 // inFloat32Except is inFloat32 for operators whose outputs from number keep on stay float32.
 func inFloat32Except(keep int, eval func(*Eval) error) func(*Eval) error {
 	return func(c *Eval) error {
-		half := false
-		in := make([]*tensor.Tensor, len(c.In))
-		for i, t := range c.In {
-			in[i] = t
-			if isHalf(t) {
-				half = true
-				w, err := widened(t)
-				if err != nil {
-					return err
-				}
-				in[i] = w
-			}
-		}
-		if !half {
+		if !slices.ContainsFunc(c.In, isHalf) {
 			return eval(c)
+		}
+		in, err := widenedAll(c.In)
+		if err != nil {
+			return err
 		}
 		w := &Eval{Call: c.Call, Ctx: c.Ctx, In: in, Out: make([]*tensor.Tensor, len(c.Out))}
 		if err := eval(w); err != nil {
@@ -208,6 +200,21 @@ func roundInto(out *tensor.Tensor, f []float32) {
 	for i := range o {
 		o[i] = tensor.BHalfOf(f[i])
 	}
+}
+
+// widenedAll converts the half tensors among in.
+func widenedAll(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	out := slices.Clone(in)
+	for i, t := range in {
+		if !isHalf(t) {
+			continue
+		}
+		var err error
+		if out[i], err = widened(t); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // widened converts a half tensor to float32, which holds its values exactly.

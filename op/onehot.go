@@ -91,8 +91,7 @@ func evalOneHot(c *Eval) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	off := tensor.Steps{Strides: make([]int, out.Rank())}
-	if err := tensor.CopyStrided(out, tensor.RowMajor(out.Shape), values, off, out.Shape); err != nil {
+	if err := fillWith(out, values); err != nil {
 		return err
 	}
 	inner := count(indices.Shape[axis:])

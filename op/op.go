@@ -205,22 +205,19 @@ func InferTypes(o *Op, call *Call, in []Type, present []bool) (out []Type, err e
 			return nil, err
 		}
 	}
-	for i := range c.Out {
-		if err := checkSize(call, i, c.Out[i]); err != nil {
-			return nil, err
-		}
-	}
-	return c.Out, nil
+	return c.Out, checkSizes(call, c.Out)
 }
 
-// checkSize refuses outputs that could never be held, before anyone tries.
-func checkSize(call *Call, i int, t Type) error {
-	shape, ok := t.Ints()
-	if !ok {
-		return nil
-	}
-	if _, err := tensor.ByteCount(t.DType, shape); err != nil {
-		return fmt.Errorf("%s: output %d: %w", call.Name(), i, err)
+// checkSizes refuses outputs that could never be held, before anyone tries.
+func checkSizes(call *Call, out []Type) error {
+	for i, t := range out {
+		shape, ok := t.Ints()
+		if !ok {
+			continue
+		}
+		if _, err := tensor.ByteCount(t.DType, shape); err != nil {
+			return fmt.Errorf("%s: output %d: %w", call.Name(), i, err)
+		}
 	}
 	return nil
 }

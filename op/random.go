@@ -57,6 +57,23 @@ func inferRandom(c *Infer) error {
 	return err
 }
 
+// randomOutput makes output 0 of the shape and type of attributes or of the input.
+func (c *Eval) randomOutput() (*tensor.Tensor, error) {
+	var like tensor.DType
+	shape, err := c.sizes(c.Attrs.Ints("shape"))
+	if err != nil {
+		return nil, err
+	}
+	if len(c.In) > 0 {
+		like, shape = c.In[0].DType, c.In[0].Shape
+	}
+	d, err := randomType(c.Call, like)
+	if err != nil {
+		return nil, err
+	}
+	return c.Output(0, d, shape)
+}
+
 // generator is seeded by attribute seed, else anew.
 func (c *Call) generator() *rand.Rand {
 	if c.Attrs.Has("seed") {
@@ -67,19 +84,7 @@ func (c *Call) generator() *rand.Rand {
 
 func evalRandom(draw func(*Call, *rand.Rand) float64) func(*Eval) error {
 	return func(c *Eval) error {
-		var like tensor.DType
-		shape, err := c.sizes(c.Attrs.Ints("shape"))
-		if err != nil {
-			return err
-		}
-		if len(c.In) > 0 {
-			like, shape = c.In[0].DType, c.In[0].Shape
-		}
-		d, err := randomType(c.Call, like)
-		if err != nil {
-			return err
-		}
-		out, err := c.Output(0, d, shape)
+		out, err := c.randomOutput()
 		if err != nil {
 			return err
 		}

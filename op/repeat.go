@@ -81,14 +81,14 @@ func inferTile(c *Infer) error {
 	if err := c.checkDims(repeats); err != nil {
 		return err
 	}
-	shape := make([]Dim, len(repeats))
+	c.Out[0] = Ranked(in.DType, slices.Clone(in.Shape)...)
 	for k, d := range in.Shape {
-		shape[k] = d.Mul(repeats[k])
-		if shape[k].IsUnknown() && !d.IsUnknown() && !repeats[k].IsUnknown() {
+		n := d.Mul(repeats[k])
+		if n.IsUnknown() && !d.IsUnknown() && !repeats[k].IsUnknown() {
 			return c.Errorf(tensor.ErrShape, "%v copies of %v", repeats[k], in)
 		}
+		c.Out[0].Shape[k] = n
 	}
-	c.Out[0] = Ranked(in.DType, shape...)
 	return nil
 }
 
@@ -102,22 +102,22 @@ func evalTile(c *Eval) error {
 	if len(repeats) != in.Rank() {
 		return c.Errorf(ErrInput, "%d repeats for %v", len(repeats), in.Shape)
 	}
-	shape, walk := make([]int, in.Rank()), make([]int, 0, 2*in.Rank())
+	shape := make([]int, in.Rank())
 	for k, n := range in.Shape {
 		size, fits := mulInt(int64(n), int64(repeats[k]))
 		if !fits {
 			return c.Errorf(tensor.ErrShape, "%d copies of %v", repeats[k], in.Shape)
 		}
 		shape[k] = int(size)
-		walk = append(walk, repeats[k], n)
 	}
 	out, err := c.Output(0, in.DType, shape)
 	if err != nil {
 		return err
 	}
-	to, from := make([]int, 0, len(walk)), make([]int, 0, len(walk))
+	var walk, to, from []int
 	outer, inner := rowMajor(shape), rowMajor(in.Shape)
 	for k, n := range in.Shape {
+		walk = append(walk, repeats[k], n)
 		to = append(to, outer[k]*n, outer[k])
 		from = append(from, 0, inner[k])
 	}

@@ -77,6 +77,20 @@ func (c *Infer) hidden() (Dim, error) {
 	return Known(int(h)), nil
 }
 
+// sequence is the number of steps and of batch entries of X, whose batch may come first.
+func (c *Infer) sequence(batchFirst bool) (seq, batch Dim, err error) {
+	x := c.In[rnnX]
+	switch {
+	case !x.Ranked:
+		return Unknown(), Unknown(), nil
+	case len(x.Shape) != 3:
+		return seq, batch, c.Errorf(ErrInput, "X is %v, must have rank 3", x)
+	case batchFirst:
+		return x.Shape[1], x.Shape[0], nil
+	}
+	return x.Shape[0], x.Shape[1], nil
+}
+
 // infer shapes Y, Y_h and Y_c for both layouts: 0 is Y [seq, dirs, batch, hidden] and states [dirs, batch, hidden],
 // 1 puts the batch first.
 func (k *cell) infer(c *Infer) error {
@@ -92,16 +106,12 @@ func (k *cell) infer(c *Infer) error {
 	if err != nil {
 		return err
 	}
-	n, seq, batch := Known(len(dirs)), Unknown(), Unknown()
 	first := c.Attrs.Int("layout", 0) == 1
-	if x := c.In[rnnX]; x.Ranked {
-		if len(x.Shape) != 3 {
-			return c.Errorf(ErrInput, "X is %v, must have rank 3", x)
-		}
-		if seq, batch = x.Shape[0], x.Shape[1]; first {
-			seq, batch = batch, seq
-		}
+	seq, batch, err := c.sequence(first)
+	if err != nil {
+		return err
 	}
+	n := Known(len(dirs))
 	y, state := Ranked(d, seq, n, batch, hidden), Ranked(d, n, batch, hidden)
 	if first {
 		y, state = Ranked(d, batch, seq, n, hidden), Ranked(d, batch, n, hidden)

@@ -117,11 +117,7 @@ func evalScatterND(c *Eval) error {
 	if !slices.Equal(updates.Shape, slices.Concat(indices.Shape[:q-1], data.Shape[n:])) {
 		return c.Errorf(ErrInput, "updates %v do not fit indices %v into %v", updates.Shape, indices.Shape, data.Shape)
 	}
-	v, err := c.ints(1)
-	if err != nil {
-		return err
-	}
-	blocks, err := c.tuples(v, data.Shape[:n])
+	blocks, err := c.tuples(data.Shape[:n])
 	if err != nil {
 		return err
 	}

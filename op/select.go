@@ -165,14 +165,20 @@ func inferNonZero(c *Infer) error {
 	return nil
 }
 
+// truths is a tensor as truth values: what is not zero.
+func (c *Eval) truths(t *tensor.Tensor) (*tensor.Tensor, error) {
+	out, err := tensor.New(tensor.Bool, t.Shape...)
+	if err != nil {
+		return nil, err
+	}
+	return out, castInto(c.Call, out, t)
+}
+
 // evalNonZero gives the indices of the elements that are not zero, one a column, in row-major order.
 func evalNonZero(c *Eval) error {
 	in := c.In[0]
-	mask, err := tensor.New(tensor.Bool, in.Shape...)
+	mask, err := c.truths(in)
 	if err != nil {
-		return err
-	}
-	if err := castInto(c.Call, mask, in); err != nil {
 		return err
 	}
 	n := bytes.Count(mask.Data, []byte{1})

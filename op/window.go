@@ -35,16 +35,21 @@ func newWindow(c *Call, kernel []int) (w window, err error) {
 		return w, err
 	}
 	w.begin, w.end = pads[:rank], pads[rank:]
+	return w, w.autoPad(c)
+}
+
+// autoPad replaces the pads where attribute auto_pad says so.
+func (w *window) autoPad(c *Call) error {
 	switch w.auto {
 	case "NOTSET", "":
 		w.auto = "NOTSET"
 	case "VALID", "SAME_UPPER", "SAME_LOWER":
 		w.ceil = false // VALID keeps whole windows only, SAME rounds up anyway
-		w.begin, w.end = make([]int, rank), make([]int, rank)
+		w.begin, w.end = make([]int, len(w.kernel)), make([]int, len(w.kernel))
 	default:
-		return w, c.Errorf(ErrAttr, "auto_pad is %q, must be NOTSET, VALID, SAME_UPPER or SAME_LOWER", w.auto)
+		return c.Errorf(ErrAttr, "auto_pad is %q, must be NOTSET, VALID, SAME_UPPER or SAME_LOWER", w.auto)
 	}
-	return w, nil
+	return nil
 }
 
 // sizesAttr returns an integer list attribute of n elements, each def when it is absent and at least low.
