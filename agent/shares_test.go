@@ -286,6 +286,45 @@ func (x *sim) flood(until time.Time, r *rand.Rand, shortest, longest time.Durati
 	}
 }
 
+// loop does what training does: launches an iteration's kernels, waits for all
+// of them, and prepares the next.
+func (x *sim) loop(until time.Time, kernels int, kernel, prepare time.Duration) {
+	for time.Now().Before(until) {
+		for range kernels {
+			if !x.launch(kernel) {
+				return
+			}
+		}
+		x.drain()
+		time.Sleep(prepare)
+	}
+}
+
+// TestIterationsKeepShares has programs that wait for their own work in each
+// iteration: they are not to lose their turn by that.
+func TestIterationsKeepShares(t *testing.T) {
+	for _, kernel := range []time.Duration{50 * time.Microsecond, 250 * time.Microsecond, time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHost(t, DefaultPolicy)
+			defer h.close()
+			shares := []float64{0.3, 0.7}
+			begin, end := time.Now(), time.Now().Add(4*time.Second)
+			var wg sync.WaitGroup
+			for i, s := range shares {
+				x := h.program(i, share.Share{Compute: s})
+				wg.Go(func() { x.loop(end, 17, kernel, 30*time.Microsecond) })
+			}
+			wg.Wait()
+			for i, s := range shares {
+				if got := h.device.got(i, begin.Add(time.Second), end).Seconds() / 3; got < s-0.03 || got > s+0.03 {
+					t.Errorf("kernels of %v: got %.3f, entitled to %.3f", kernel, got, s)
+				}
+			}
+			t.Logf("total %v", h.device.got(-1, begin.Add(time.Second), end)/3)
+		})
+	}
+}
+
 // TestSharesHold floods a device from programs with random shares, and holds
 // each window of a second against the entitlements.
 func TestSharesHold(t *testing.T) {
