@@ -9,6 +9,7 @@
 //
 // Concurrency: Run starts its goroutines and returns when they are done; one run uses the device of the process.
 //
-// What it refuses: unknown keys and meaningless values (all faults together, [ErrScenario]), and, at admission, a job
-// whose plan needs more than its memory cap, with both numbers; the other jobs run on.
+// What it refuses: unknown keys, wrong types and meaningless values (all faults together, with their lines, [ErrScenario]), a
+// scenario one of whose models does not load or compile, and, at admission, a job whose plan needs more than its memory cap,
+// with both numbers. A job that is refused, fails or panics gives its memory back at once and touches no other.
 package scenario

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,34 +42,38 @@ func (r *run) processes(ctx context.Context) (*Phase, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	ph := &Phase{Device: r.s.Device, Mode: Processes, Jobs: make([]JobResult, len(r.jobs))}
-	children := make([]*child, len(r.jobs))
+	children := make([]*child, 0, len(r.jobs))
+	defer func() {
+		for _, c := range children {
+			c.reap()
+		}
+	}()
 	for i := range r.jobs {
-		if children[i], err = r.spawn(ctx, dir, i); err != nil {
-			break
+		c, err := r.spawn(ctx, dir, i)
+		if c != nil {
+			children = append(children, c)
+		}
+		if err != nil {
+			return nil, errors.Join(stopped(ctx), err)
 		}
 	}
+	return r.finish(children), stopped(ctx)
+}
+
+// finish lets all children run at once.
+func (r *run) finish(children []*child) *Phase {
+	ph := &Phase{Device: r.s.Device, Mode: Processes, Jobs: make([]JobResult, len(r.jobs))}
 	began := time.Now()
 	stopLive := r.liveClock(began)
 	var wg sync.WaitGroup
 	for i, c := range children {
-		if c != nil && err == nil {
-			wg.Go(func() { ph.Jobs[i] = c.finish(r.jobs[i].spec) })
-		}
+		wg.Go(func() { ph.Jobs[i] = c.finish(r.jobs[i].spec) })
 	}
 	wg.Wait()
 	stopLive()
-	for _, c := range children {
-		if c != nil && c.reap != nil {
-			c.reap()
-		}
-	}
-	if err != nil {
-		return nil, errors.Join(stopped(ctx), err)
-	}
 	ph.Wall = time.Since(began)
 	ph.WallS = ph.Wall.Seconds()
-	return ph, stopped(ctx)
+	return ph
 }
 
 // child is a running process.
@@ -156,20 +159,13 @@ func (r *run) order(dir string, i int) (childOrder, error) {
 			return childOrder{}, err
 		}
 	}
-	inputs := maps.Clone(job.Inputs)
-	for name, t := range job.Given {
-		if inputs == nil {
-			inputs = map[string]string{}
-		}
-		inputs[name] = filepath.Join(dir, fmt.Sprintf("%d-%d.npy", i, len(inputs)))
-		if err := saveInput(inputs[name], t); err != nil {
-			return childOrder{}, err
-		}
+	inputs, err := saveInputs(&job, filepath.Join(dir, strconv.Itoa(i)))
+	if err != nil {
+		return childOrder{}, err
 	}
 	one := childScenario{Device: r.s.Device, Duration: r.s.Duration, Seed: r.s.Seed, Jobs: []childJob{{
 		Name: job.Name, Iterations: job.Iterations, Memory: job.Memory.String(), Model: job.Model, Arrival: job.Arrival, Inputs: inputs,
 		Shapes: map[string]string{}}}}
-	var err error
 	if one.Jobs[0].Model, err = filepath.Abs(job.Model); err != nil {
 		return childOrder{}, err
 	}
@@ -181,6 +177,27 @@ func (r *run) order(dir string, i int) (childOrder, error) {
 		return childOrder{}, err
 	}
 	return childOrder{Scenario: string(text), Threads: r.pool.Threads(), Index: i}, nil
+}
+
+// saveInputs returns the job's input files, with those that only exist in memory saved under the prefix.
+func saveInputs(job *Job, prefix string) (map[string]string, error) {
+	files := map[string]string{}
+	for name, file := range job.Inputs {
+		abs, err := filepath.Abs(file)
+		if err != nil {
+			return nil, err
+		}
+		files[name] = abs
+	}
+	n := 0
+	for name, t := range job.Given {
+		n++
+		files[name] = fmt.Sprintf("%s-%d.npy", prefix, n)
+		if err := saveInput(files[name], t); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
 }
 
 func saveInput(path string, t *tensor.Tensor) (err error) {

@@ -63,7 +63,7 @@ type Latency struct {
 
 // The values of JobResult.Status.
 const (
-	StatusDone    = "done"
+	StatusDone    = "done"    // served requests until its iteration count or the end of the phase
 	StatusRefused = "refused" // at admission
 	StatusFailed  = "failed"  // while running
 )

@@ -180,6 +180,12 @@ func profileSteps(c *cobra.Command, i *engine.Instance, m *compiled, res *benchR
 			return err
 		}
 	}
+	res.groupKernels()
+	return nil
+}
+
+// groupKernels adds up the profile by operator and kernel, the costliest first.
+func (res *benchResult) groupKernels() {
 	index := map[string]int{}
 	for _, p := range res.Profile {
 		name := p.Op + " " + p.Kernel
@@ -193,7 +199,6 @@ func profileSteps(c *cobra.Command, i *engine.Instance, m *compiled, res *benchR
 		res.ByKernel[k].MS += p.MS
 	}
 	slices.SortFunc(res.ByKernel, func(a, b groupCost) int { return cmp.Compare(b.MS, a.MS) })
-	return nil
 }
 
 func printBench(c *cobra.Command, r *benchResult) {

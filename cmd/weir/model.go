@@ -29,14 +29,10 @@ func newModel() *cobra.Command {
 
 		ValidArgsFunction: firstOf(names),
 		RunE: func(c *cobra.Command, args []string) error {
-			g, err := zoo.New(args[0], zoo.Options{Seed: seed})
+			res, err := writeModel(args[0], args[1], seed)
 			if err != nil {
 				return err
 			}
-			if err := onnx.WriteFile(args[1], g, onnx.WriteOptions{}); err != nil {
-				return failed(err)
-			}
-			res := modelResult{File: args[1], Parameters: int64(zoo.Parameters(g))}
 			if asJSON {
 				return printJSON(c.OutOrStdout(), res)
 			}
@@ -48,4 +44,12 @@ func newModel() *cobra.Command {
 	create.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.AddCommand(create)
 	return c
+}
+
+func writeModel(arch, path string, seed uint64) (*modelResult, error) {
+	g, err := zoo.New(arch, zoo.Options{Seed: seed})
+	if err != nil {
+		return nil, err
+	}
+	return &modelResult{File: path, Parameters: int64(zoo.Parameters(g))}, failed(onnx.WriteFile(path, g, onnx.WriteOptions{}))
 }

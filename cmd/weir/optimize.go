@@ -22,9 +22,8 @@ type passResult struct {
 }
 
 func newOptimize() *cobra.Command {
-	var asJSON, check bool
-	var off []string
-	var stopAfter int
+	var asJSON bool
+	var o pass.Options
 	c := &cobra.Command{
 		Use:   "optimize IN OUT",
 		Short: "Run the portable passes and write ONNX that other runtimes load too",
@@ -32,22 +31,10 @@ func newOptimize() *cobra.Command {
 
 		ValidArgsFunction: files("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {
-			m, err := onnx.Open(args[0], onnx.Options{})
+			o.Portable = true
+			res, err := optimize(c, args[0], args[1], o)
 			if err != nil {
 				return err
-			}
-			defer m.Close()
-			res := optimizeResult{NodesBefore: countNodes(m.Graph), Passes: []passResult{}}
-			report, err := pass.Run(c.Context(), m.Graph, pass.Options{Portable: true, Off: off, StopAfter: stopAfter, Check: check})
-			if err != nil {
-				return fmt.Errorf("%s: %w", args[0], err)
-			}
-			for _, p := range report {
-				res.Passes = append(res.Passes, passResult{p.Name, p.Changes, ms(p.Duration)})
-			}
-			res.NodesAfter = countNodes(m.Graph)
-			if err := onnx.WriteFile(args[1], m.Graph, onnx.WriteOptions{}); err != nil {
-				return failed(err)
 			}
 			if asJSON {
 				return printJSON(c.OutOrStdout(), res)
@@ -59,10 +46,29 @@ func newOptimize() *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringSliceVar(&off, "off", nil, "passes to leave out")
+	c.Flags().StringSliceVar(&o.Off, "off", nil, "passes to leave out")
 	completeFlag(c, "off", pass.Names()...)
-	c.Flags().IntVar(&stopAfter, "stop-after", 0, "stop after that many patches, to find a wrong one by halving (0: do all)")
-	c.Flags().BoolVar(&check, "check", false, "check the graph before and after every patch")
+	c.Flags().IntVar(&o.StopAfter, "stop-after", 0, "stop after that many patches, to find a wrong one by halving (0: do all)")
+	c.Flags().BoolVar(&o.Check, "check", false, "check the graph before and after every patch")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
+}
+
+// optimize reads a model, runs the passes and writes it.
+func optimize(c *cobra.Command, in, out string, o pass.Options) (*optimizeResult, error) {
+	m, err := onnx.Open(in, onnx.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	res := &optimizeResult{NodesBefore: countNodes(m.Graph), Passes: []passResult{}}
+	report, err := pass.Run(c.Context(), m.Graph, o)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", in, err)
+	}
+	for _, p := range report {
+		res.Passes = append(res.Passes, passResult{p.Name, p.Changes, ms(p.Duration)})
+	}
+	res.NodesAfter = countNodes(m.Graph)
+	return res, failed(onnx.WriteFile(out, m.Graph, onnx.WriteOptions{}))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 
 	"github.com/schollz/progressbar/v3"
@@ -12,10 +13,8 @@ import (
 	"github.com/weirgpu/weir/conformance"
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu"
-	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/plan"
-	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -27,13 +26,10 @@ func newVerify() *cobra.Command {
 		Short: "Run ONNX test cases with ONNX's own tolerances",
 		Long: "Run ONNX test cases: folders with model.onnx and test_data_set_*, or trees of such folders. The exit code is 0 only if all\n" +
 			"passed; operators that weir does not have count as unsupported, not as passed.",
-		Args: func(c *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return fmt.Errorf("no folders of test cases given: see %s --help", c.CommandPath())
 			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, args []string) error {
 			cases, err := conformance.Find(args...)
 			if err != nil {
 				return err
@@ -49,12 +45,7 @@ func newVerify() *cobra.Command {
 					return failed(err)
 				}
 			} else {
-				for _, r := range rep.Cases {
-					if r.Status != conformance.Passed {
-						fmt.Fprintf(c.OutOrStdout(), "%s  %s: %s\n", r.Status, r.Name, r.Detail)
-					}
-				}
-				fmt.Fprintf(c.OutOrStdout(), "%d passed, %d failed, %d unsupported\n", rep.Passed, rep.Failed, rep.Unsupported)
+				printReport(c.OutOrStdout(), rep)
 			}
 			if rep.Failed+rep.Unsupported > 0 {
 				return failed(fmt.Errorf("%d of %d cases did not pass", rep.Failed+rep.Unsupported, len(rep.Cases)))
@@ -66,6 +57,15 @@ func newVerify() *cobra.Command {
 	c.Flags().BoolVar(&reference, "reference", false, "run the operators' plain evaluations instead of the device's kernels")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
+}
+
+func printReport(w io.Writer, rep *conformance.Report) {
+	for _, r := range rep.Cases {
+		if r.Status != conformance.Passed {
+			fmt.Fprintf(w, "%s  %s: %s\n", r.Status, r.Name, r.Detail)
+		}
+	}
+	fmt.Fprintf(w, "%d passed, %d failed, %d unsupported\n", rep.Passed, rep.Failed, rep.Unsupported)
 }
 
 // verifyAll runs case by case, with a progress bar where a person watches.
@@ -95,32 +95,22 @@ func verifyRunner(dev *deviceFlags, reference bool) (conformance.Runner, func(),
 // engineRunner computes a case the way that jobs do: plan, load, one iteration.
 func engineRunner(d device.Device, pool *cpu.Pool) conformance.Runner {
 	return func(ctx context.Context, m *onnx.Model, in []*tensor.Tensor) (outs []*tensor.Tensor, err error) {
-		shapes := map[string][]int{}
-		for i, v := range m.Graph.Inputs {
-			if i < len(in) {
-				shapes[v.Name] = in[i].Shape
-			}
-		}
 		if len(in) != len(m.Graph.Inputs) {
 			return nil, errors.New("the case gives another number of inputs than the model takes")
+		}
+		shapes := map[string][]int{}
+		for i, v := range m.Graph.Inputs {
+			shapes[v.Name] = in[i].Shape
 		}
 		p, err := plan.Compile(ctx, m.Graph, plan.Options{Shapes: shapes, Threads: pool.Threads()})
 		if err != nil {
 			return nil, err
 		}
-		s, err := engine.Load(p, engine.Options{Device: d, Pool: pool})
+		i, unload, err := (&compiled{plan: p, inputs: in}).load(d, pool, &modelFlags{})
 		if err != nil {
 			return nil, err
 		}
-		defer s.Close()
-		i, err := s.Take()
-		if err != nil {
-			return nil, err
-		}
-		defer i.Put()
-		if err := scenario.FillInputs(i, in); err != nil {
-			return nil, err
-		}
+		defer unload()
 		if err := i.Run(ctx, device.Open); err != nil {
 			return nil, err
 		}

@@ -46,15 +46,7 @@ func Write(w io.Writer, t *tensor.Tensor) error {
 	if !ok {
 		return fmt.Errorf("%w: %v has no .npy type", ErrFormat, t.DType)
 	}
-	dims := make([]string, len(t.Shape))
-	for i, n := range t.Shape {
-		dims[i] = strconv.Itoa(n)
-	}
-	shape := strings.Join(dims, ", ")
-	if len(dims) == 1 {
-		shape += ","
-	}
-	head := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", d, shape)
+	head := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", d, tuple(t.Shape))
 	pad := 64 - (len(magic)+4+len(head)+1)%64
 	head += strings.Repeat(" ", pad%64) + "\n"
 	var b bytes.Buffer
@@ -68,6 +60,18 @@ func Write(w io.Writer, t *tensor.Tensor) error {
 	}
 	_, err := w.Write(t.Data)
 	return err
+}
+
+// tuple writes the inside of a Python tuple.
+func tuple(shape []int) string {
+	dims := make([]string, len(shape))
+	for i, n := range shape {
+		dims[i] = strconv.Itoa(n)
+	}
+	if len(dims) == 1 {
+		return dims[0] + ","
+	}
+	return strings.Join(dims, ", ")
 }
 
 var (
