@@ -1,0 +1,243 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weirgpu/weir/agent"
+)
+
+// commandVariable makes the test binary the command weir, for the processes that exec starts.
+const commandVariable = "WEIR_TEST_COMMAND"
+
+// It is looked at before TestMain, which belongs to the commands that run in the tests' own process.
+var _ = func() bool {
+	if os.Getenv(commandVariable) != "" {
+		main()
+	}
+	return true
+}()
+
+// stage is a runtime folder with an agent of the fake driver, which weir exec starts.
+type stage struct {
+	t   *testing.T
+	dir string
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("compiles C")
+	}
+	if _, err := exec.LookPath("cc"); err != nil {
+		t.Skip("no C compiler")
+	}
+	// A socket's path is short.
+	dir, err := os.MkdirTemp("", "weir")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("WEIR_RUNTIME_DIR", dir)
+	t.Setenv("WEIR_FAKE_DIR", filepath.Join(dir, "gpu"))
+	t.Setenv(commandVariable, "1")
+	s := &stage{t, dir}
+	t.Cleanup(func() {
+		s.killAgent(syscall.SIGTERM)
+		_ = os.RemoveAll(dir)
+	})
+	return s
+}
+
+// command makes a weir command that runs in a process of its own.
+func (s *stage) command(args ...string) (*exec.Cmd, *bytes.Buffer) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	s.t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, os.Args[0], args...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.WaitDelay = time.Second
+	return cmd, &out
+}
+
+// exec runs a program on the fake GPU and returns the exit code and all that was printed.
+func (s *stage) exec(args ...string) (int, string) {
+	s.t.Helper()
+	cmd, out := s.command(append([]string{"exec", "--fake-gpu"}, args...)...)
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		s.t.Fatalf("%v: %s", err, out)
+	}
+	return cmd.ProcessState.ExitCode(), out.String()
+}
+
+// snapshot is what the agent says; nil if there is none.
+func (s *stage) snapshot() *agent.Snapshot {
+	c, err := agent.Dial(s.dir)
+	if err != nil {
+		return nil
+	}
+	defer c.Close()
+	var last *agent.Snapshot
+	if err := c.Watch(s.t.Context(), 0, func(x agent.Snapshot) error { last = &x; return nil }); err != nil {
+		return nil
+	}
+	return last
+}
+
+func (s *stage) jobs() []agent.JobSnapshot {
+	if x := s.snapshot(); x != nil {
+		return x.Devices[0].Jobs
+	}
+	return nil
+}
+
+// killAgent ends the agent, which is found by the lock that it holds.
+func (s *stage) killAgent(sig syscall.Signal) {
+	for _, j := range s.agents() {
+		_ = syscall.Kill(j, sig)
+	}
+}
+
+// agents finds the agents of this stage by their open lock.
+func (s *stage) agents() []int {
+	var pids []int
+	links, _ := filepath.Glob("/proc/[0-9]*/fd/*")
+	for _, l := range links {
+		if to, err := os.Readlink(l); err == nil && to == filepath.Join(s.dir, "agent.lock") {
+			var pid int
+			if _, err := fmt.Sscanf(l, "/proc/%d/", &pid); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
+
+func (s *stage) eventually(what string, f func() bool) {
+	s.t.Helper()
+	for end := time.Now().Add(30 * time.Second); !f(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Fatalf("not in 30 s: %s", what)
+		}
+	}
+}
+
+func TestExecExitCodes(t *testing.T) {
+	s := newStage(t)
+	static := filepath.Join(t.TempDir(), "static")
+	src := static + ".c"
+	if err := os.WriteFile(src, []byte("int main(void) { return 0; }\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	hasStatic := exec.Command("cc", "-static", "-o", static, src).Run() == nil
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"--memory", "1GiB", "--", "sh", "-c", "exit 7"}, 7, ""},
+		{[]string{"--memory", "1GiB", "--", "sh", "-c", "kill -9 $$"}, 137, ""},
+		{[]string{"--memory", "1GiB", "--", "sh", "-c", "echo $WEIR_JOB $LD_PRELOAD"}, 0, "libweir-cuda.so"},
+		{[]string{"--", "no-such-program"}, 127, "no-such-program"},
+		{[]string{"--memory", "1TiB", "--", "true"}, 125, "16GiB"},
+		{[]string{"--compute", "2", "--", "true"}, 2, "compute"},
+		{[]string{"--device", "cuda:9", "--", "true"}, 2, "cuda:9"},
+		{[]string{"--", static}, 126, "static"},
+	} {
+		if c.args[len(c.args)-1] == static && !hasStatic {
+			continue
+		}
+		code, out := s.exec(c.args...)
+		if code != c.code || !strings.Contains(out, c.says) {
+			t.Errorf("%v: exit code %d, want %d: %s", c.args, code, c.code, out)
+		}
+	}
+}
+
+func TestExecWithoutGPU(t *testing.T) {
+	if _, err := gpus(false); err == nil {
+		t.Skip("there is a GPU")
+	}
+	c := weir(t, "exec", "--", "true")
+	if c.code != exitNotStarted || strings.Count(c.talk, "\n") != 1 || !strings.Contains(c.talk, "--fake-gpu") {
+		t.Errorf("exit code %d: %q", c.code, c.talk)
+	}
+}
+
+// TestExecExample runs the bundled example: it sees its cap as the device's memory, and top shows it.
+func TestExecExample(t *testing.T) {
+	s := newStage(t)
+	cmd, out := s.command("exec", "--fake-gpu", "--memory", "2GiB", "--compute", "0.3", "--class", "latency")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("the example launches", func() bool { j := s.jobs(); return len(j) == 1 && j[0].Launches > 100 })
+	top, text := s.command("top", "--json")
+	if err := top.Run(); err != nil {
+		t.Fatalf("%v %s", err, text)
+	}
+	var snapshot agent.Snapshot
+	if err := json.Unmarshal(text.Bytes(), &snapshot); err != nil {
+		t.Fatal(err)
+	}
+	j := snapshot.Devices[0].Jobs[0]
+	if !snapshot.Devices[0].Fake || j.MemoryCapBytes != 2<<30 || j.MemoryUsedBytes < 1<<30 || j.Compute != 0.3 || len(j.Processes) != 1 {
+		t.Errorf("%+v", snapshot)
+	}
+	if !strings.Contains(topText(&snapshot), "FAKE") {
+		t.Error("the table does not say that the GPU is fake")
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 128+int(syscall.SIGTERM) {
+		t.Errorf("ended by %v", cmd.ProcessState)
+	}
+	if !strings.Contains(out.String(), "2048 MiB") {
+		t.Errorf("the example saw: %s", out)
+	}
+	s.eventually("the job ends", func() bool { return s.snapshot() != nil && len(s.jobs()) == 0 })
+}
+
+// TestExecSurvivesTheAgent kills the agent: the program goes on, and weir exec starts another and brings the job to it.
+func TestExecSurvivesTheAgent(t *testing.T) {
+	s := newStage(t)
+	cmd, out := s.command("exec", "--fake-gpu", "--memory", "2GiB", "--name", "survivor")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("the example launches", func() bool { j := s.jobs(); return len(j) == 1 && j[0].Launches > 100 })
+	first := s.agents()
+	s.killAgent(syscall.SIGKILL)
+	s.eventually("the program is with another agent", func() bool {
+		j := s.jobs()
+		return len(j) == 1 && j[0].Name == "survivor" && len(j[0].Processes) == 1 && j[0].Processes[0].Attached && j[0].MemoryUsedBytes >= 1<<30
+	})
+	if second := s.agents(); len(first) != 1 || len(second) != 1 || first[0] == second[0] {
+		t.Errorf("agents %v, then %v", first, second)
+	}
+	before := s.jobs()[0]
+	s.eventually("it launches under it", func() bool {
+		j := s.jobs()
+		return len(j) == 1 && j[0].Launches > before.Launches+100 && j[0].DeviceSeconds > 0.05
+	})
+	// Killed at once, the program is forgotten at once.
+	if err := syscall.Kill(int(before.Processes[0].PID), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 137 {
+		t.Errorf("ended by %v: %s", cmd.ProcessState, out)
+	}
+	s.eventually("the job ends", func() bool { return len(s.jobs()) == 0 })
+}
