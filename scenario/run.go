@@ -114,7 +114,10 @@ func newRun(ctx context.Context, s *Scenario, o Options) (*run, error) {
 		}
 		p.wrap = o.wrap
 		r.jobs = append(r.jobs, p)
-		if p.spec.Arrival.Load > 0 {
+		if p.spec.Memory == 0 && p.dynamic() {
+			p.broken = r.measure(ctx, p)
+		}
+		if p.spec.Arrival.Load > 0 && p.broken == nil {
 			r.rate(ctx, p)
 		}
 		if err := stopped(ctx); err != nil {
@@ -131,6 +134,23 @@ func (r *run) rate(ctx context.Context, p *prepared) {
 	if p.broken = p.overCap(); p.broken == nil {
 		p.broken = r.calibrate(ctx, p)
 	}
+}
+
+// measure gives a job without a cap, whose plan cannot tell what values of data-dependent shape need, the cap that one request
+// needs: all of a job's requests are alike.
+func (r *run) measure(ctx context.Context, p *prepared) (err error) {
+	defer recovered(p.spec.Name, &err)
+	quota := &counted{name: "job " + p.spec.Name}
+	it, free, err := p.instance(engine.Options{Device: r.device, Pool: r.pool, Quota: quota})
+	if err != nil {
+		return fmt.Errorf("job %s: %w", p.spec.Name, err)
+	}
+	defer free()
+	if err := it(ctx, device.Open); err != nil {
+		return fmt.Errorf("job %s: %w", p.spec.Name, err)
+	}
+	p.spec.Memory = quota.peak
+	return nil
 }
 
 // calibrate replaces a job's load by the Poisson rate that causes it. The median of many runs decides, which a

@@ -293,11 +293,12 @@ func TestDataDependentMemory(t *testing.T) {
 	for _, c := range []struct {
 		memory share.Bytes
 		status string
-	}{{need, StatusFailed}, {need + found - 1, StatusFailed}, {need + 4*found, StatusDone}} {
+	}{{need, StatusFailed}, {need + found - 1, StatusFailed}, {need + 4*found, StatusDone}, {0, StatusDone}} {
 		j.Memory = c.memory
 		res := run1(t, &Scenario{Jobs: []Job{j, closedJob("good", denseGraph(t), 10)}}, Options{Threads: 1, Solo: true})
 		for _, p := range res.Phases {
-			if got := p.Jobs[0]; got.Status != c.status || got.MemoryPeakBytes > int64(c.memory) {
+			got := p.Jobs[0]
+			if got.Status != c.status || c.memory > 0 && got.MemoryCapBytes != int64(c.memory) || got.MemoryPeakBytes > got.MemoryCapBytes {
 				t.Errorf("%s with %v beside %v planned: %s, peak %d: %s", p.Mode, c.memory, need, got.Status, got.MemoryPeakBytes, got.Error)
 			}
 			if p.Jobs[1].Iterations != 10 {
