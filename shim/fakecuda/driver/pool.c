@@ -39,10 +39,10 @@ static CUmemoryPool standard(CUdevice device) {
 
 // shrink gives reserved memory back to the device down to the larger of what is used and keep.
 static void shrink(CUmemoryPool p, uint64_t keep) {
-	uint64_t least = (p->used > keep ? p->used : keep) + CHUNK - 1;
-	least -= least % CHUNK;
+	uint64_t least = p->used > keep ? p->used : keep;
 	if (least >= p->reserved)
 		return;
+	least = (least + CHUNK - 1) / CHUNK * CHUNK;
 	if (!p->host)
 		fk_refund(p->device, p->reserved - least);
 	p->reserved = least;
