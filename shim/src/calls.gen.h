@@ -1620,6 +1620,8 @@ CUresult weir_on_ctx_create(enum weir_call call, CUcontext *pctx, unsigned int f
 CUresult weir_on_ctx_create_v3(enum weir_call call, CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams, unsigned int flags, CUdevice dev);
 CUresult weir_on_ctx_create_v4(enum weir_call call, CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev);
 CUresult weir_on_ctx_destroy(enum weir_call call, CUcontext ctx);
+CUresult weir_on_ctx_synchronize(enum weir_call call);
+CUresult weir_on_ctx_synchronize_v2(enum weir_call call, CUcontext ctx);
 CUresult weir_on_external_destroy(enum weir_call call, CUexternalMemory extMem);
 CUresult weir_on_graph_mem_trim(enum weir_call call, CUdevice device);
 CUresult weir_on_ctx_release(enum weir_call call, CUdevice dev);
@@ -1627,6 +1629,7 @@ CUresult weir_on_ctx_reset(enum weir_call call, CUdevice dev);
 CUresult weir_on_ctx_retain(enum weir_call call, CUcontext *pctx, CUdevice dev);
 CUresult weir_on_device_total_mem_v1(enum weir_call call, unsigned int *bytes, CUdevice dev);
 CUresult weir_on_device_total_mem(enum weir_call call, size_t *bytes, CUdevice dev);
+CUresult weir_on_event_synchronize(enum weir_call call, CUevent hEvent);
 CUresult weir_on_get_proc_address(enum weir_call call, const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags);
 CUresult weir_on_get_proc_address_v2(enum weir_call call, const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags, CUdriverProcAddressQueryResult *symbolStatus);
 CUresult weir_on_graph_add_alloc(enum weir_call call, CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams);
@@ -1674,5 +1677,6 @@ CUresult weir_on_begin_recapture(enum weir_call call, CUstream hStream, CUstream
 CUresult weir_on_stream_destroy(enum weir_call call, CUstream hStream);
 CUresult weir_on_end_capture(enum weir_call call, CUstream hStream, CUgraph *phGraph);
 CUresult weir_on_end_capture_cig(enum weir_call call, CUstream hStream);
+CUresult weir_on_stream_synchronize(enum weir_call call, CUstream hStream);
 
 #endif

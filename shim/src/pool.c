@@ -60,7 +60,8 @@ static struct pool *find(CUmemoryPool handle, bool counted)
 	if (count == POOLS)
 		return NULL;
 	pools[count] = (struct pool){.handle = handle, .counted = counted};
-	return &pools[count++];
+	__atomic_store_n(&count, count + 1, __ATOMIC_RELAXED);
+	return &pools[count - 1];
 }
 
 static struct pool *pool_of(CUmemoryPool handle)
@@ -139,6 +140,8 @@ static void unclaim(struct pool *p, uint64_t n)
 bool weir_pools_slack(void)
 {
 	bool slack = false;
+	if (!__atomic_load_n(&count, __ATOMIC_RELAXED)) /* most programs have no pools */
+		return false;
 	pthread_mutex_lock(&lock);
 	for (int i = 0; i < count; i++)
 		slack |= pools[i].charged > pools[i].used;

@@ -458,18 +458,12 @@ WEIR_EXPORT CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
 
 WEIR_EXPORT CUresult cuCtxSynchronize(void)
 {
-	weir_fn_cuCtxSynchronize real = (weir_fn_cuCtxSynchronize)weir_real(WEIR_cuCtxSynchronize);
-	if (__builtin_expect(!real, 0))
-		return weir_missing();
-	return real();
+	return weir_on_ctx_synchronize(WEIR_cuCtxSynchronize);
 }
 
 WEIR_EXPORT CUresult cuCtxSynchronize_v2(CUcontext ctx)
 {
-	weir_fn_cuCtxSynchronize_v2 real = (weir_fn_cuCtxSynchronize_v2)weir_real(WEIR_cuCtxSynchronize_v2);
-	if (__builtin_expect(!real, 0))
-		return weir_missing();
-	return real(ctx);
+	return weir_on_ctx_synchronize_v2(WEIR_cuCtxSynchronize_v2, ctx);
 }
 
 WEIR_EXPORT CUresult cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent)
@@ -983,10 +977,7 @@ WEIR_EXPORT CUresult cuEventRecord_ptsz(CUevent hEvent, CUstream hStream)
 
 WEIR_EXPORT CUresult cuEventSynchronize(CUevent hEvent)
 {
-	weir_fn_cuEventSynchronize real = (weir_fn_cuEventSynchronize)weir_real(WEIR_cuEventSynchronize);
-	if (__builtin_expect(!real, 0))
-		return weir_missing();
-	return real(hEvent);
+	return weir_on_event_synchronize(WEIR_cuEventSynchronize, hEvent);
 }
 
 WEIR_EXPORT CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr *devPtr, CUexternalMemory extMem, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *bufferDesc)
@@ -5358,18 +5349,12 @@ WEIR_EXPORT CUresult cuStreamSetAttribute_ptsz(CUstream hStream, CUstreamAttrID 
 
 WEIR_EXPORT CUresult cuStreamSynchronize(CUstream hStream)
 {
-	weir_fn_cuStreamSynchronize real = (weir_fn_cuStreamSynchronize)weir_real(WEIR_cuStreamSynchronize);
-	if (__builtin_expect(!real, 0))
-		return weir_missing();
-	return real(hStream);
+	return weir_on_stream_synchronize(WEIR_cuStreamSynchronize, hStream);
 }
 
 WEIR_EXPORT CUresult cuStreamSynchronize_ptsz(CUstream hStream)
 {
-	weir_fn_cuStreamSynchronize_ptsz real = (weir_fn_cuStreamSynchronize_ptsz)weir_real(WEIR_cuStreamSynchronize_ptsz);
-	if (__builtin_expect(!real, 0))
-		return weir_missing();
-	return real(hStream);
+	return weir_on_stream_synchronize(WEIR_cuStreamSynchronize_ptsz, hStream);
 }
 
 WEIR_EXPORT CUresult cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies, unsigned int flags)

@@ -1,0 +1,130 @@
+package shim
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirgpu/weir/shim/fakecuda"
+)
+
+// fake is the fake driver with the device model, compiled once.
+var fake = sync.OnceValues(func() (string, error) {
+	b, err := builtOnce()
+	if err != nil {
+		return "", err
+	}
+	return fakecuda.Build(context.Background(), filepath.Join(b.dir, "fake"), "")
+})
+
+// onFake prepares one of the fake driver's programs under the library.
+func onFake(t testing.TB, w *warden, dir, program string, args ...string) *running {
+	t.Helper()
+	b := compiled(t)
+	libs, err := fake()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := b.command(w, args...)
+	r.Path = filepath.Join(libs, "bin", program)
+	r.Args[0] = r.Path
+	r.Env = append(r.Env, "LD_LIBRARY_PATH="+libs, "WEIR_FAKE_DIR="+dir, "WEIR_FAKE_CONTEXT=16MiB")
+	return r
+}
+
+const fakeCap = 128 << 20
+
+// TestAllFamiliesOnTheFakeDriver allocates and frees over all families of calls, in several processes, against
+// a cap far below what they ask for.
+func TestAllFamiliesOnTheFakeDriver(t *testing.T) {
+	compiled(t)
+	processes, operations := 8, 100000
+	if testing.Short() {
+		processes, operations = 4, 4000
+	}
+	w := newWarden(t, fakeCap, 2*time.Millisecond)
+	w.gate(true)
+	dir := t.TempDir()
+	var all []*running
+	for i := range processes {
+		r := onFake(t, w, dir, "alloc_storm", fmt.Sprint(operations), "16", fmt.Sprint(i+1), "2")
+		if err := r.Start(); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	refused := 0
+	for _, r := range all {
+		var result struct{ Operations, Allocations, Refused int }
+		lines := strings.Split(strings.TrimSpace(r.finish(t)), "\n")
+		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &result); err != nil || result.Allocations == 0 {
+			t.Errorf("%q: %v", lines, err)
+		}
+		refused += result.Refused
+	}
+	for i := range uint32(processes) {
+		if s := w.page.Slot(i); s.MemUsedBytes.Load() != 0 || s.MemPendingBytes.Load() != 0 {
+			t.Errorf("slot %d holds %d bytes, %d pending at the end", i, int64(s.MemUsedBytes.Load()), s.MemPendingBytes.Load())
+		}
+	}
+	t.Logf("%d requests refused (fake)", refused)
+	if refused == 0 {
+		t.Error("the cap was never met")
+	}
+}
+
+// TestProgramsOnTheFakeDriver runs programs that launch, capture, fork and use many threads, with the gate
+// opened and closed under them.
+func TestProgramsOnTheFakeDriver(t *testing.T) {
+	compiled(t)
+	for _, c := range [][]string{
+		{"launch_storm", "1", "10", "2000", "eager"}, {"launch_storm", "1", "10", "2000", "graph"}, {"launch_storm", "1", "10", "2000", "both"},
+		{"threads", "64", "10"}, {"fork_storm", "20", "4"}, {"long_kernel", "0.5"}, {"future"}, {"train", "1", "250", "64"},
+	} {
+		t.Run(strings.Join(c, " "), func(t *testing.T) {
+			w := newWarden(t, 4<<30, 2*time.Millisecond)
+			w.gate(true)
+			stop := churnGate(w)
+			defer close(stop)
+			r := onFake(t, w, t.TempDir(), c[0], c[1:]...)
+			t.Log(strings.TrimSpace(r.run(t)))
+		})
+	}
+}
+
+func TestKillsOnTheFakeDriver(t *testing.T) {
+	compiled(t)
+	w := newWarden(t, fakeCap, 2*time.Millisecond)
+	w.gate(true)
+	dir := t.TempDir()
+	kills := 100
+	if testing.Short() {
+		kills = 8
+	}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range kills / 4 {
+				r := onFake(t, w, dir, "alloc_storm", "1000000", "16")
+				if err := r.Start(); err != nil {
+					t.Error(err)
+					return
+				}
+				time.Sleep(time.Duration(rand.IntN(60)) * time.Millisecond)
+				_ = r.Process.Kill()
+				_ = r.Wait()
+				w.release(r.Process.Pid)
+			}
+		})
+	}
+	wg.Wait()
+	if held := w.page.MemoryHeld(); held != 0 {
+		t.Errorf("the ledger holds %d bytes of dead processes", held)
+	}
+}
