@@ -33,10 +33,22 @@ func (g *Graph) Eval(ctx context.Context, in []*tensor.Tensor) ([]*tensor.Tensor
 			}
 		}
 	}
-	out := make([]*tensor.Tensor, len(g.Outputs))
-	for i, v := range g.Outputs {
+	out, err := values(env, g.Outputs)
+	if err != nil {
+		return nil, fmt.Errorf("graph %q: %w", g.Name, err)
+	}
+	return out, nil
+}
+
+// values returns what has been computed of vs, nil for nil.
+func values(env map[*Value]*tensor.Tensor, vs []*Value) ([]*tensor.Tensor, error) {
+	out := make([]*tensor.Tensor, len(vs))
+	for i, v := range vs {
+		if v == nil {
+			continue
+		}
 		if out[i] = lookup(env, v); out[i] == nil {
-			return nil, fmt.Errorf("graph %q: %w: output %q was not computed", g.Name, ErrInvalid, v.Name)
+			return nil, fmt.Errorf("%w: value %q was not computed", ErrInvalid, v.Name)
 		}
 	}
 	return out, nil
@@ -68,14 +80,9 @@ func (n *Node) eval(ctx context.Context, env map[*Value]*tensor.Tensor) error {
 	if err != nil {
 		return err
 	}
-	in := make([]*tensor.Tensor, len(n.In))
-	for i, v := range n.In {
-		if v == nil {
-			continue
-		}
-		if in[i] = lookup(env, v); in[i] == nil {
-			return fmt.Errorf("%v: %w: input %q was not computed", n, ErrInvalid, v.Name)
-		}
+	in, err := values(env, n.In)
+	if err != nil {
+		return fmt.Errorf("%v: %w", n, err)
 	}
 	out, err := op.Run(ctx, o, n.Call(), in)
 	if err != nil {

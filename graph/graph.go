@@ -245,12 +245,8 @@ func (g *Graph) Sort() error {
 			}
 		}
 	}
-	if len(order) < len(g.Nodes) {
-		for _, n := range g.Nodes {
-			if pending[n] > 0 {
-				return fmt.Errorf("graph %q: %w: %v is on a cycle or reads a value of a node outside the graph", g.Name, ErrInvalid, n)
-			}
-		}
+	if i := slices.IndexFunc(g.Nodes, func(n *Node) bool { return pending[n] > 0 }); i >= 0 {
+		return fmt.Errorf("graph %q: %w: %v is on a cycle or reads a value of a node outside the graph", g.Name, ErrInvalid, g.Nodes[i])
 	}
 	g.Nodes = stable(g.Nodes, order)
 	return nil

@@ -38,9 +38,8 @@ func HTML(w io.Writer, title string, stages []Stage) error {
 		}
 		columns[i] = htmlStage{Name: s.Name, Nodes: countNodes(s.Graph)}
 		for _, text := range texts[i] {
-			l := htmlLine{New: before != nil && !before[text], Gone: after != nil && !after[text]}
-			l.Parts = splitValues(text)
-			columns[i].Lines = append(columns[i].Lines, l)
+			columns[i].Lines = append(columns[i].Lines, htmlLine{Parts: splitValues(text),
+				New: before != nil && !before[text], Gone: after != nil && !after[text]})
 		}
 	}
 	b := bufio.NewWriter(w)

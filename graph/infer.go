@@ -24,18 +24,23 @@ func (g *Graph) InferTypes() error {
 // an error the types stay as they were.
 func (n *Node) InferTypes() error { return n.infer() }
 
-func (n *Node) infer() error {
-	o, err := n.Op()
-	if err != nil {
-		return err
-	}
-	in := make([]op.Type, len(n.In))
-	present := make([]bool, len(n.In))
+// inTypes returns the types of the operands, and which are there.
+func (n *Node) inTypes() (in []op.Type, present []bool) {
+	in, present = make([]op.Type, len(n.In)), make([]bool, len(n.In))
 	for i, v := range n.In {
 		if v != nil {
 			in[i], present[i] = v.Type, true
 		}
 	}
+	return in, present
+}
+
+func (n *Node) infer() error {
+	o, err := n.Op()
+	if err != nil {
+		return err
+	}
+	in, present := n.inTypes()
 	out, err := op.InferTypes(o, n.Call(), in, present)
 	if err != nil {
 		return fmt.Errorf("%v: %w", n, err)
@@ -98,6 +103,17 @@ func (g *Graph) Infer(in []op.Type) ([]op.Type, error) {
 	return out, nil
 }
 
+// forgetShapes leaves only the element types of what nodes compute.
+func (g *Graph) forgetShapes() {
+	for _, n := range g.Nodes {
+		for _, v := range n.Out {
+			if v != nil {
+				v.Type = op.Type{DType: v.Type.DType}
+			}
+		}
+	}
+}
+
 // Specialize returns a copy of g with the named inputs' shapes fixed, symbols replaced throughout, and types inferred
 // anew: what a planner compiles. Inputs that are not named keep their declared shapes with the symbols that the named
 // ones bind. It fails with [ErrInvalid] when an input does not exist, or a shape contradicts the declared one.
@@ -117,13 +133,7 @@ func (g *Graph) Specialize(shapes map[string][]int) (*Graph, error) {
 	for _, v := range c.Inputs {
 		substitute(&v.Type, env)
 	}
-	for _, n := range c.Nodes {
-		for _, v := range n.Out {
-			if v != nil {
-				v.Type = op.Type{DType: v.Type.DType}
-			}
-		}
-	}
+	c.forgetShapes()
 	if err := c.InferTypes(); err != nil {
 		return nil, err
 	}

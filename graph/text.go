@@ -264,6 +264,18 @@ func typeText(t op.Type) string {
 	return t.DType.String() + "[" + strings.Join(parts, ",") + "]"
 }
 
+// productText writes one term of a dimension.
+func productText(coef int64, symbols []string) string {
+	var factors []string
+	if coef != 1 || symbols == nil {
+		factors = append(factors, strconv.FormatInt(coef, 10))
+	}
+	for _, name := range symbols {
+		factors = append(factors, symbol(name))
+	}
+	return strings.Join(factors, op.TimesSign)
+}
+
 // dimText writes a dimension as the sum of its terms, symbols quoted when they are not names.
 func dimText(d op.Dim) string {
 	if d.IsUnknown() {
@@ -278,18 +290,7 @@ func dimText(d op.Dim) string {
 		case s != "":
 			s += " + "
 		}
-		if coef != 1 || symbols == nil {
-			s += strconv.FormatInt(coef, 10)
-			if symbols != nil {
-				s += op.TimesSign
-			}
-		}
-		for i, name := range symbols {
-			if i > 0 {
-				s += op.TimesSign
-			}
-			s += symbol(name)
-		}
+		s += productText(coef, symbols)
 	}
 	if s == "" {
 		return "0"

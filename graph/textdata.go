@@ -13,6 +13,18 @@ import (
 // maxLiteral is the number of elements up to which the text form writes a tensor's elements one by one.
 const maxLiteral = 16
 
+// elements writes the elements between braces.
+func (p *printer) elements(t *tensor.Tensor) {
+	p.text("{")
+	for i := range t.Len() {
+		if i > 0 {
+			p.text(", ")
+		}
+		p.text("%s", elementText(t, i))
+	}
+	p.text("}")
+}
+
 // tensor writes type, separator and contents.
 func (p *printer) tensor(t *tensor.Tensor, sep string) {
 	if err := t.Check(); err != nil {
@@ -23,14 +35,7 @@ func (p *printer) tensor(t *tensor.Tensor, sep string) {
 	n := t.Len()
 	switch {
 	case n <= maxLiteral && literal(t) || t.DType == tensor.String && !p.brief:
-		p.text("{")
-		for i := range n {
-			if i > 0 {
-				p.text(", ")
-			}
-			p.text("%s", elementText(t, i))
-		}
-		p.text("}")
+		p.elements(t)
 	case p.brief:
 		p.text("...")
 	default:

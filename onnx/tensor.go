@@ -212,7 +212,6 @@ func varints(chunks [][]byte, d tensor.DType, n int) ([]byte, error) {
 		return nil, err
 	}
 	out := t.Data
-	var word [8]byte
 	for _, c := range chunks {
 		for len(c) > 0 {
 			v, k := protowire.ConsumeVarint(c)
@@ -220,15 +219,21 @@ func varints(chunks [][]byte, d tensor.DType, n int) ([]byte, error) {
 				return nil, formatErr("bad integer data: %v", protowire.ParseError(k))
 			}
 			c = c[k:]
-			if d == tensor.Bool && v != 0 {
-				v = 1
+			if d == tensor.Bool {
+				v = min(v, 1)
 			}
-			binary.LittleEndian.PutUint64(word[:], v)
-			copy(out[:size], word[:])
+			putLow(out[:size], v)
 			out = out[size:]
 		}
 	}
 	return t.Data, nil
+}
+
+// putLow stores the low bytes of v.
+func putLow(to []byte, v uint64) {
+	var word [8]byte
+	binary.LittleEndian.PutUint64(word[:], v)
+	copy(to, word[:])
 }
 
 // countVarints counts the bytes that end one.

@@ -47,6 +47,21 @@ func misfit(nodes []*graph.Node, version int) *graph.Node {
 	return nil
 }
 
+// versionFor is the version under which nodes of one domain mean what they do: own if it will do, else the newest of theirs.
+func versionFor(ns []*graph.Node, own int) (int, error) {
+	if misfit(ns, own) == nil {
+		return own, nil
+	}
+	for _, n := range ns {
+		own = max(own, n.Version)
+	}
+	if n := misfit(ns, own); n != nil {
+		return 0, fmt.Errorf("%v: %w: it has version %d of domain %q, which means something else in version %d that other nodes need; optimise for other runtimes (portable) to avoid it",
+			n, ErrOpset, n.Version, n.Domain, own)
+	}
+	return own, nil
+}
+
 // opsetsOf chooses the one version of each domain that the file declares: the graph's own if every node means the same
 // under it, else the newest of the nodes'. Passes bring newer operators into old models, and functions have versions of
 // their own.
@@ -63,17 +78,11 @@ func opsetsOf(g *graph.Graph) (map[string]int, error) {
 			return nil, fmt.Errorf("%v: %w: other runtimes do not have this operator of weir's own; write the graph before the passes that make it",
 				ns[i], op.ErrUnsupported)
 		}
-		out[domain] = g.Opsets[domain]
-		if misfit(ns, out[domain]) == nil {
-			continue
+		version, err := versionFor(ns, g.Opsets[domain])
+		if err != nil {
+			return nil, err
 		}
-		for _, n := range ns {
-			out[domain] = max(out[domain], n.Version)
-		}
-		if n := misfit(ns, out[domain]); n != nil {
-			return nil, fmt.Errorf("%v: %w: it has version %d of domain %q, which means something else in version %d that other nodes need; optimise for other runtimes (portable) to avoid it",
-				n, ErrOpset, n.Version, domain, out[domain])
-		}
+		out[domain] = version
 	}
 	if out[""] == 0 {
 		out[""] = defaultOpset

@@ -208,8 +208,8 @@ func (w *writer) initializer(m *message, name string, t *tensor.Tensor) error {
 	return nil
 }
 
-func (w *writer) node(n *graph.Node, s *names) (*message, error) {
-	m := &message{}
+// operands writes the names of what a node reads, captures left out, and gives.
+func (s *names) operands(m *message, n *graph.Node) {
 	ins := s.list(n.In[:len(n.In)-n.Captures])
 	if len(ins) == 1 && ins[0] == "" {
 		ins = nil
@@ -220,6 +220,11 @@ func (w *writer) node(n *graph.Node, s *names) (*message, error) {
 	for _, name := range s.list(n.Out) {
 		m.str(2, name)
 	}
+}
+
+func (w *writer) node(n *graph.Node, s *names) (*message, error) {
+	m := &message{}
+	s.operands(m, n)
 	m.text(3, n.Name)
 	m.str(4, n.Type)
 	m.text(7, n.Domain)

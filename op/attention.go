@@ -215,16 +215,21 @@ func (a *attending) cached(i, past int, h heads[int]) ([]float64, error) {
 		return nil, a.Errorf(ErrInput, "past_key has %d positions, past_value %d", a.past, n)
 	}
 	a.past, a.total = n, n+h.length
-	out, err := zeros(h.batch, h.heads, a.total, h.size)
+	return appended(old, n, fresh, h, a.In[i].Rank())
+}
+
+// appended returns n cached positions of each head followed by the fresh ones, an operand of the given rank.
+func appended(old []float64, n int, fresh []float64, h heads[int], rank int) ([]float64, error) {
+	out, err := zeros(h.batch, h.heads, n+h.length, h.size)
 	if err != nil {
 		return nil, err
 	}
 	for b := range h.batch {
 		for k := range h.heads {
-			at := (b*h.heads + k) * a.total * h.size
+			at := (b*h.heads + k) * (n + h.length) * h.size
 			copy(out[at:], old[(b*h.heads+k)*n*h.size:][:n*h.size])
 			for t := range h.length {
-				copy(out[at+(n+t)*h.size:], fresh[headAt(h, a.In[i].Rank(), b, k, t):][:h.size])
+				copy(out[at+(n+t)*h.size:], fresh[headAt(h, rank, b, k, t):][:h.size])
 			}
 		}
 	}

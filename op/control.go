@@ -266,10 +266,16 @@ func (l *loop) iterate(c *Infer, state, captures []Type, round int) (out []Type,
 	for i := range out {
 		out[i] = out[i].restrict(outer)
 	}
+	changed, err = widen(c.Call, state, out[1:], round)
+	return out, changed, err
+}
+
+// widen joins types into state, telling whether that changed anything.
+func widen(c *Call, state, by []Type, round int) (changed bool, err error) {
 	for i := range state {
-		t, err := joinTypes(c.Call, state[i], out[1+i])
+		t, err := joinTypes(c, state[i], by[i])
 		if err != nil {
-			return nil, false, err
+			return false, err
 		}
 		t.Elems = nil
 		if round > maxWiden {
@@ -278,7 +284,7 @@ func (l *loop) iterate(c *Infer, state, captures []Type, round int) (out []Type,
 		changed = changed || !sameKnowledge(t, state[i])
 		state[i] = t
 	}
-	return out, changed, nil
+	return changed, nil
 }
 
 // maxWiden bounds the rounds in which single dimensions are forgotten, before ranks are.

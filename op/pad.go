@@ -124,6 +124,14 @@ func padSource(mode string, i, n int) int {
 	return min(i, 2*n-2-i)
 }
 
+func (c *Call) padMode() (string, error) {
+	mode := c.Attrs.String("mode", "constant")
+	if !slices.Contains([]string{"constant", "edge", "reflect", "wrap"}, mode) {
+		return "", c.Errorf(ErrAttr, "mode %q", mode)
+	}
+	return mode, nil
+}
+
 func evalPad(c *Eval) error {
 	in := c.In[0]
 	borders, err := c.padBorders()
@@ -134,9 +142,9 @@ func evalPad(c *Eval) error {
 	for k, b := range borders {
 		shape[k] = in.Shape[k] + b.before + b.after
 	}
-	mode := c.Attrs.String("mode", "constant")
-	if !slices.Contains([]string{"constant", "edge", "reflect", "wrap"}, mode) {
-		return c.Errorf(ErrAttr, "mode %q", mode)
+	mode, err := c.padMode()
+	if err != nil {
+		return err
 	}
 	out, err := c.Output(0, in.DType, shape)
 	if err != nil || out.Len() == 0 {

@@ -436,14 +436,13 @@ func (l *layer) activations(n int) ([]func(float64) float64, error) {
 		if !ok {
 			return nil, l.Errorf(ErrAttr, "activations names %q, which the operator does not have", name)
 		}
-		alpha, beta := a.alpha, a.beta
 		if a.takes > 0 {
-			alpha = takeFirst(&alphas, alpha)
+			a.alpha = takeFirst(&alphas, a.alpha)
 		}
 		if a.takes > 1 {
-			beta = takeFirst(&betas, beta)
+			a.beta = takeFirst(&betas, a.beta)
 		}
-		out[i] = a.of(alpha, beta)
+		out[i] = a.of(a.alpha, a.beta)
 	}
 	return out, nil
 }

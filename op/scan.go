@@ -228,18 +228,25 @@ func (s *scan) join(c *Eval, outs []stack) error {
 		if err != nil {
 			return err
 		}
-		n := len(o.slices)
-		out, err := c.Output(s.states+k, d, slices.Insert(slices.Clone(slice), axis, n))
+		out, err := c.Output(s.states+k, d, slices.Insert(slices.Clone(slice), axis, len(o.slices)))
 		if err != nil {
 			return err
 		}
-		to := tensor.RowMajor(out.Shape)
-		strides := slices.Delete(slices.Clone(to.Strides), axis, axis+1)
-		for i, t := range o.slices {
-			at := tensor.Steps{Offset: fromEnd(i, n, s.outBack[k]) * to.Strides[axis], Strides: strides}
-			if err := tensor.CopyStrided(out, at, t, tensor.RowMajor(slice), slice); err != nil {
-				return err
-			}
+		if err := o.into(out, axis, s.outBack[k]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// into copies the slices to their places along an axis of out, the first one last when back is set.
+func (s *stack) into(out *tensor.Tensor, axis int, back bool) error {
+	to := tensor.RowMajor(out.Shape)
+	strides := slices.Delete(slices.Clone(to.Strides), axis, axis+1)
+	for i, t := range s.slices {
+		at := tensor.Steps{Offset: fromEnd(i, len(s.slices), back) * to.Strides[axis], Strides: strides}
+		if err := tensor.CopyStrided(out, at, t, tensor.RowMajor(t.Shape), t.Shape); err != nil {
+			return err
 		}
 	}
 	return nil

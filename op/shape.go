@@ -215,11 +215,9 @@ func evalReshape(c *Eval) error {
 	if rest >= 0 && n == 0 && allowZero(c.Call) {
 		return c.Errorf(ErrInput, "shape %v has a -1 beside a size 0", want)
 	}
-	if rest >= 0 && n > 0 {
-		shape[rest] = in.Len() / n
+	if rest >= 0 {
+		shape[rest] = in.Len() / max(n, 1)
 		n *= shape[rest]
-	} else if rest >= 0 {
-		shape[rest] = 0
 	}
 	if n != in.Len() {
 		return c.Errorf(ErrInput, "cannot reshape %v to %v", in.Shape, want)

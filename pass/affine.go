@@ -142,10 +142,7 @@ func (s *scope) intoConv(n *graph.Node, y *graph.Value, f affine) *Patch {
 	for i := range b {
 		b[i] = float32(bias[i]*f.scale[i] + f.shift[i])
 	}
-	weights := m.In[1]
-	if w != weights.Const() {
-		weights = graph.NewConst(weights.Name, w)
-	}
+	weights := holding(m.In[1], w)
 	name := n.Out[0].Name + "_bias"
 	return instead(n, operator(n, "", m.Type, m.Version, m.Attrs, m.In[0], weights, graph.NewConst(name, tensor.From(b, len(b)))))
 }
@@ -188,4 +185,12 @@ func scaledKernels(w *tensor.Tensor, by func(i, j int) float64) *tensor.Tensor {
 		}
 	}
 	return tensor.From(out, w.Shape...)
+}
+
+// holding is the constant v if it holds t, else one like it that does.
+func holding(v *graph.Value, t *tensor.Tensor) *graph.Value {
+	if v.Const() == t {
+		return v
+	}
+	return graph.NewConst(v.Name, t)
 }

@@ -33,9 +33,6 @@ func startBias(s *scope) rule {
 		if !ok {
 			return nil
 		}
-		if t != k.Const() {
-			k = graph.NewConst(k.Name, t)
-		}
-		return instead(n, operator(n, op.FusedDomain, "MatMul", 1, m.Attrs, m.In[0], m.In[1], k))
+		return instead(n, operator(n, op.FusedDomain, "MatMul", 1, m.Attrs, m.In[0], m.In[1], holding(k, t)))
 	}
 }

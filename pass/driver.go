@@ -26,8 +26,21 @@ type driver struct {
 	opset  int
 	scopes map[*graph.Graph]*scope
 	left   int // patches that may still be applied
+	room   int // bytes by which folding may still enlarge the model
 	report Report
 	index  map[string]int // pass name to its place in report
+}
+
+// round runs every phase once and counts the changes.
+func (d *driver) round() (changes int, err error) {
+	for p := range phases {
+		n, err := d.phase(phase(p))
+		if err != nil {
+			return 0, err
+		}
+		changes += n
+	}
+	return changes, nil
 }
 
 func (d *driver) run() error {
@@ -41,13 +54,9 @@ func (d *driver) run() error {
 	}
 	infer(d.root)
 	for range maxRounds {
-		changes := 0
-		for p := range phases {
-			n, err := d.phase(phase(p))
-			if err != nil {
-				return err
-			}
-			changes += n
+		changes, err := d.round()
+		if err != nil {
+			return err
 		}
 		if changes == 0 || d.left == 0 {
 			d.importDomain()
@@ -99,7 +108,7 @@ func (d *driver) phase(p phase) (int, error) {
 // pass sweeps one pass once over the graph and its bodies.
 func (d *driver) pass(e *entry) (int, error) {
 	start := time.Now()
-	n, err := d.sweepAll(e, d.root)
+	n, err := d.guarded(e)
 	r := d.result(e.Name)
 	r.Changes += n
 	r.Duration += time.Since(start)
@@ -147,7 +156,7 @@ func (d *driver) sweepAll(e *entry, g *graph.Graph) (int, error) {
 func (d *driver) scope(g *graph.Graph) *scope {
 	s := d.scopes[g]
 	if s == nil {
-		s = newScope(d.ctx, g, d.opset)
+		s = newScope(d.ctx, g, d.opset, &d.room)
 		s.portable, s.inner = d.opts.Portable, g != d.root
 		d.scopes[g] = s
 	}

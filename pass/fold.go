@@ -13,12 +13,13 @@ import (
 //	EyeLike(x), x of known shape =  its value                       operators that read the shape of x only
 //	If(true){then, else}         =  then                            see branch.go
 //
-// Values are bounded: by maxFolded bytes or what the inputs hold already, whichever is more, and by maxFoldFlops operations,
-// beyond which the time to load a model would suffer for something that a fast kernel does quicker. A node whose
-// evaluation fails stays: it fails when it runs, if it ever does.
+// Values are bounded: each by maxFolded bytes or what the inputs hold already, whichever is more, all together by maxGrowth
+// bytes more than the inputs hold, and by maxFoldFlops operations, beyond which the time to load a model would suffer for
+// something that a fast kernel does quicker. A node whose evaluation fails stays: it fails when it runs, if it ever does.
 
 const (
 	maxFolded    = 64 << 20
+	maxGrowth    = 1 << 30
 	maxFoldFlops = 1 << 28
 )
 
@@ -92,7 +93,7 @@ func truths(values []int) []bool {
 // foldNode evaluates a node whose inputs are constants.
 func (s *scope) foldNode(o *op.Op, n *graph.Node) *Patch {
 	in := foldInputs(o, n)
-	if in == nil || s.failed[n] || !worthFolding(o, n) {
+	if in == nil || s.failed[n] || !s.worthFolding(o, n) {
 		return nil
 	}
 	out, err := op.Run(s.ctx, o, n.Call(), in)
@@ -100,6 +101,7 @@ func (s *scope) foldNode(o *op.Op, n *graph.Node) *Patch {
 		s.failed[n] = true
 		return nil
 	}
+	*s.room -= max(0, heldBytes(out)-heldBytes(in))
 	p := &Patch{}
 	for i, v := range n.Out {
 		if s.used(v) && out[i] != nil {
@@ -107,6 +109,19 @@ func (s *scope) foldNode(o *op.Op, n *graph.Node) *Patch {
 		}
 	}
 	return p
+}
+
+// heldBytes adds up the bytes of distinct tensors.
+func heldBytes(ts []*tensor.Tensor) int {
+	n := 0
+	seen := map[*tensor.Tensor]bool{}
+	for _, t := range ts {
+		if t != nil && !seen[t] {
+			n += len(t.Data)
+			seen[t] = true
+		}
+	}
+	return n
 }
 
 // foldInputs returns the constants that n reads, nil when it reads anything else. Of the input of an operator that reads
@@ -131,14 +146,19 @@ func foldInputs(o *op.Op, n *graph.Node) []*tensor.Tensor {
 	return in
 }
 
-// worthFolding bounds what folding n may cost.
-func worthFolding(o *op.Op, n *graph.Node) bool {
+// worthFolding bounds what folding n may cost. A value that is read twice counts once, or Concat(x, x) of Concat(x, x) would
+// double for ever.
+func (s *scope) worthFolding(o *op.Op, n *graph.Node) bool {
 	var in, out int
 	types := make([]op.Type, len(n.In))
+	seen := map[*graph.Value]bool{}
 	for i, v := range n.In {
 		if v != nil {
 			types[i] = v.Type
-			in += byteCount(v.Type)
+			if !seen[v] {
+				in += byteCount(v.Type)
+			}
+			seen[v] = true
 		}
 	}
 	outTypes := make([]op.Type, len(n.Out))
@@ -151,7 +171,7 @@ func worthFolding(o *op.Op, n *graph.Node) bool {
 			out += byteCount(v.Type)
 		}
 	}
-	if out > max(maxFolded, in) {
+	if out > max(maxFolded, in) || out-in > *s.room {
 		return false
 	}
 	return o.Flops == nil || o.Flops(n.Call(), types, outTypes) <= maxFoldFlops

@@ -111,15 +111,20 @@ func reads(n *graph.Node, v *graph.Value) int {
 	return k
 }
 
+// reducedAxes returns the axes of a reduction, an input since opset 18; false when they are not known.
+func reducedAxes(n *graph.Node) ([]int64, bool) {
+	if len(n.In) < 2 || n.In[1] == nil {
+		return n.Attrs.Ints("axes"), true
+	}
+	elems, ok := n.In[1].Type.IntElems()
+	return convert[int64](elems), ok
+}
+
 // trailing returns the first axis of a reduction that keeps its dimensions and runs over the last ones.
 func trailing(n *graph.Node, rank int) (int, bool) {
-	axes := n.Attrs.Ints("axes")
-	if len(n.In) > 1 && n.In[1] != nil {
-		elems, ok := n.In[1].Type.IntElems()
-		if !ok {
-			return 0, false
-		}
-		axes = convert[int64](elems)
+	axes, ok := reducedAxes(n)
+	if !ok {
+		return 0, false
 	}
 	if !n.Attrs.Bool("keepdims", true) || len(axes) == 0 || len(axes) > rank {
 		return 0, false
@@ -178,10 +183,7 @@ func (s *scope) absorb(n *graph.Node, input int) *Patch {
 	if !fits || t.DType != scale.DType {
 		return nil
 	}
-	v := c
-	if t != c.Const() {
-		v = graph.NewConst(c.Name, t)
-	}
+	v := holding(c, t)
 	in := []*graph.Value{m.In[0], m.In[1], v}
 	if input == 1 {
 		if !isOne(scale) {

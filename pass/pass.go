@@ -2,9 +2,11 @@ package pass
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -48,9 +50,24 @@ func (r Report) Changes() int {
 	return n
 }
 
+// ErrPanic is the kind of error about a pass that panicked: a bug of the pass that some model has brought out.
+var ErrPanic = errors.New("internal error")
+
+// guarded sweeps one pass over the graph and its bodies and turns a panic into an error, as models come from strangers.
+func (d *driver) guarded(e *entry) (n int, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			d.log(slog.LevelError, "pass panicked", "pass", e.Name, "panic", r, "stack", string(debug.Stack()))
+			err = fmt.Errorf("%w: %v: please report it with the model", ErrPanic, r)
+		}
+	}()
+	return d.sweepAll(e, d.root)
+}
+
 // Run rewrites g in place, bodies included, until no pass finds anything to do. Inputs and outputs keep their names and
 // order; constants are replaced, never written. It fails when ctx ends, when Options.Off names no pass, or when
-// Options.Check finds a patch that breaks the graph; g is then sound but for that last patch.
+// Options.Check finds a patch that breaks the graph; g is then sound but for that last patch. A pass that panics is an error
+// of kind [ErrPanic], after which g must not be used.
 func Run(ctx context.Context, g *graph.Graph, o Options) (Report, error) {
 	for _, name := range o.Off {
 		if !slices.Contains(Names(), name) {
@@ -58,7 +75,7 @@ func Run(ctx context.Context, g *graph.Graph, o Options) (Report, error) {
 		}
 	}
 	d := &driver{ctx: ctx, opts: o, root: g, opset: g.Opsets[""], scopes: map[*graph.Graph]*scope{},
-		left: math.MaxInt, index: map[string]int{}}
+		left: math.MaxInt, room: maxGrowth, index: map[string]int{}}
 	if o.StopAfter > 0 {
 		d.left = o.StopAfter
 	}

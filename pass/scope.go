@@ -23,10 +23,11 @@ type scope struct {
 	gone   map[*graph.Node]bool
 	dirty  map[*graph.Node]bool // inputs whose types have changed since the node's were inferred
 	failed map[*graph.Node]bool // nodes that folding could not evaluate
+	room   *int                 // bytes by which folding may still enlarge the model, bodies included
 }
 
-func newScope(ctx context.Context, g *graph.Graph, opset int) *scope {
-	s := &scope{ctx: ctx, g: g, opset: opset,
+func newScope(ctx context.Context, g *graph.Graph, opset int, room *int) *scope {
+	s := &scope{ctx: ctx, g: g, opset: opset, room: room,
 		users: make(map[*graph.Value][]*graph.Node, len(g.Nodes)), count: make(map[*graph.Value]int, 2*len(g.Nodes)),
 		output: map[*graph.Value]bool{}, input: map[*graph.Value]bool{}, names: make(map[string]bool, 2*len(g.Nodes)),
 		gone: map[*graph.Node]bool{}, dirty: map[*graph.Node]bool{}, failed: map[*graph.Node]bool{}}

@@ -20,7 +20,7 @@ var views = []string{"Reshape", "Flatten", "Squeeze", "Unsqueeze"}
 
 func startView(s *scope) rule {
 	return func(n *graph.Node) *Patch {
-		if n.Domain != "" {
+		if n.Domain != "" || len(n.In) == 0 {
 			return nil
 		}
 		if n.Type == "Transpose" {
