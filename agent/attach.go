@@ -164,10 +164,11 @@ func (j *job) idle(m *member) {
 	}
 }
 
-// wantsLocked reports whether a process of the job waits at the gate.
+// wantsLocked reports whether a process of the job waits at the gate, or is taken
+// to do so.
 func (j *job) wantsLocked() bool {
 	for _, m := range j.members {
-		if m != nil && m.conn != nil && m.s.Waiting.Load() > 0 {
+		if m != nil && m.conn != nil && (j.busy || m.s.Waiting.Load() > 0) {
 			return true
 		}
 	}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"sync"
+	"time"
 
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/broker"
@@ -34,8 +35,31 @@ type linger struct {
 	left  chan struct{} // closed by the job when its gate is closed and it has drained
 }
 
+// slice is how long a job runs while others wait. Each change costs a drain and
+// the way of two messages, some 0.1 ms in which the device has nothing to do.
+const slice = 10 * time.Millisecond
+
+// burst is by how much device time a job may exceed its limit over any window.
+// One at its limit needs some of a slice of it, to make up for the others' slices.
+const burst = 6 * time.Millisecond
+
+// newPolicy makes a policy, with slices for process jobs where it has such.
+func newPolicy(name string) (share.Policy, error) {
+	switch name {
+	case "fair":
+		p := policy.DefaultFair()
+		p.Slice, p.Burst = slice, burst
+		return policy.NewFair(p)
+	case "priority":
+		p := policy.DefaultPriority()
+		p.Fair.Slice, p.Fair.Burst = slice, burst
+		return policy.NewPriority(p)
+	}
+	return policy.New(name)
+}
+
 func newDevice(d Device, policyName string) (*device, error) {
-	p, err := policy.New(policyName)
+	p, err := newPolicy(policyName)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ var errUnwanted = errors.New("nobody waits")
 // run drives the gate until the job ends.
 func (j *job) run() {
 	for j.awaitWork() {
-		lease, err := j.acquire(j.bj.Acquire)
+		lease, err := j.acquire(j.bj.Acquire, false)
 		if err != nil {
 			if j.ctx.Err() != nil || errors.Is(err, broker.ErrEnded) {
 				break
@@ -67,11 +67,13 @@ func (j *job) awaitWork() bool {
 }
 
 // acquire waits for a lease, as a waiter that those who linger must give way
-// to, until nobody wants it any more.
-func (j *job) acquire(get func(context.Context) (*broker.Lease, error)) (*broker.Lease, error) {
+// to, until nobody wants it any more. A job that was busy until just now is taken
+// to want it: its threads may be on their way to the gate.
+func (j *job) acquire(get func(context.Context) (*broker.Lease, error), busy bool) (*broker.Lease, error) {
 	ctx, cancel := context.WithCancel(j.ctx)
 	defer cancel()
 	j.mu.Lock()
+	j.busy = busy
 	if !j.wantsLocked() {
 		j.mu.Unlock()
 		return nil, errUnwanted
@@ -80,7 +82,7 @@ func (j *job) acquire(get func(context.Context) (*broker.Lease, error)) (*broker
 	j.mu.Unlock()
 	defer func() {
 		j.mu.Lock()
-		j.cancelWait = nil
+		j.cancelWait, j.busy = nil, false
 		j.mu.Unlock()
 	}()
 	l := j.dev.beginWait()
@@ -134,15 +136,41 @@ func (j *job) hold(lease *broker.Lease) {
 			}
 		}
 		j.shut()
-		if !j.drain() || why == reasonIdle || !j.wants() {
+		if !j.drain() || why == reasonIdle {
 			lease.Release()
 			return
 		}
-		if _, err := j.acquire(again(lease)); err != nil {
+		if _, err := j.acquire(again(lease), true); err != nil {
 			lease.Release()
 			return
 		}
+		before, _ := j.activity()
 		j.open(lease)
+		if !j.shows(lease, before) {
+			j.shut()
+			j.drain()
+			lease.Release()
+			return
+		}
+	}
+}
+
+// shows waits for a process to have work, after the gate was opened for a job
+// that was busy before: false if none comes.
+func (j *job) shows(lease *broker.Lease, before uint64) bool {
+	t := time.NewTimer(wire.Idle)
+	defer t.Stop()
+	for over := false; ; {
+		now, _ := j.activity()
+		if now != before || j.wants() || lease.Revoked() || j.ctx.Err() != nil || over {
+			return !over || now != before
+		}
+		select {
+		case <-j.kicked:
+		case <-t.C:
+			over = true
+		case <-j.ctx.Done():
+		}
 	}
 }
 

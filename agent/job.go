@@ -35,6 +35,7 @@ type job struct {
 	members    [wire.SlotCount]*member
 	cancelWait context.CancelFunc // of the wait for a lease in progress, nil if none
 	gate       uint32
+	busy       bool // it waits for a lease because it was busy until just now
 	stale      bool // a process holds the open gate for closed
 	phase      phase
 	loose      time.Duration // device time measured while lingering
