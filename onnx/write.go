@@ -75,8 +75,31 @@ func WriteFile(path string, g *graph.Graph, o WriteOptions) error {
 	return replace(path, m.writeTo)
 }
 
-// replace writes a file next to path and renames it to path.
-func replace(path string, write func(io.Writer) error) (err error) {
+// replace writes a file next to path and renames it to path. What is there and no regular file, such as a device or a pipe,
+// is written to and stays what it is.
+func replace(path string, write func(io.Writer) error) error {
+	var err error
+	if info, statErr := os.Stat(path); statErr == nil && !info.Mode().IsRegular() {
+		err = overwrite(path, write)
+	} else {
+		err = swap(path, write)
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return nil
+}
+
+func overwrite(path string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	b := bufio.NewWriterSize(f, 1<<20)
+	return errors.Join(write(b), b.Flush(), f.Close())
+}
+
+func swap(path string, write func(io.Writer) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return err
@@ -84,7 +107,6 @@ func replace(path string, write func(io.Writer) error) (err error) {
 	defer func() {
 		if err != nil {
 			os.Remove(f.Name())
-			err = fmt.Errorf("writing %s: %w", path, err)
 		}
 	}()
 	b := bufio.NewWriterSize(f, 1<<20)

@@ -243,6 +243,25 @@ func TestWriteFile(t *testing.T) {
 	}
 }
 
+// A device or a pipe at the path is written to: replacing it would take /dev/null from the machine.
+func TestWriteFileKeepsWhatIsNoFile(t *testing.T) {
+	g := mustDecode(t, modelOf(in("x"), out("y"), node("Abs", "x->y")))
+	dir := t.TempDir()
+	null := filepath.Join(dir, "null")
+	if err := os.Symlink(os.DevNull, null); err != nil {
+		t.Skip(err)
+	}
+	if err := WriteFile(null, g, WriteOptions{}); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Lstat(null); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		t.Errorf("the device was replaced: %v, %v", info, err)
+	}
+	if err := WriteFile(dir, g, WriteOptions{}); err == nil || !strings.Contains(err.Error(), dir) {
+		t.Errorf("a folder: got %v", err)
+	}
+}
+
 func TestWriteRefused(t *testing.T) {
 	fused := mustDecode(t, modelOf(in("x"), out("y"), node("Abs", "x->y")))
 	fused.Nodes[0].Domain = fusedDomain
