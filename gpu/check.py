@@ -109,7 +109,7 @@ def main():
             prepare(host, options)
             book.check("device list", matrix.devices, host, book)
             total = min((g["memory_bytes"] for g in book.gpus), default=16 * GIB)
-            cap = max(1, min(8, total // GIB // 3)) * GIB
+            cap = (4 if options.fake else max(1, min(8, total // GIB // 3))) * GIB
             driver_checks(book, host, bounds, cap)
             if not options.fake:
                 framework_checks(book, host, bounds, cap)

@@ -3,11 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/nvml"
+	"github.com/weirgpu/weir/shim/fakecuda"
 )
 
 func TestDeviceListText(t *testing.T) {
@@ -50,5 +53,41 @@ func TestGPUNote(t *testing.T) {
 		if got := gpuNote(c.err); !strings.Contains(got, c.want) || strings.Contains(got, "\n") {
 			t.Errorf("%v: %q lacks %q", c.err, got, c.want)
 		}
+	}
+}
+
+// TestDeviceListFake holds the list against the fake driver's management library, which counts what programs hold.
+func TestDeviceListFake(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles the fake driver")
+	}
+	cache, err := os.UserCacheDir() // where weir builds it too: it is built once
+	if err != nil {
+		cache = t.TempDir()
+	}
+	dir, err := fakecuda.Build(t.Context(), filepath.Join(cache, "weir"), "")
+	if errors.Is(err, fakecuda.ErrNoCompiler) {
+		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(nvml.PathVariable, filepath.Join(dir, "libnvidia-ml.so.1"))
+	t.Setenv("WEIR_FAKE_DIR", t.TempDir())
+	t.Setenv("WEIR_FAKE_GPUS", "2")
+	t.Setenv("WEIR_FAKE_MEMORY", "4GiB")
+	l, err := listDevices()
+	if err != nil || len(l.Devices) != 3 {
+		t.Fatalf("%+v, %v", l.Devices, err)
+	}
+	for i, d := range l.Devices[1:] {
+		if d.ID != fmt.Sprintf("cuda:%d", i) || d.Name != fakecuda.Name || d.MemoryBytes != 4<<30 || d.UUID == "" || d.Driver.Version == "" {
+			t.Errorf("%+v", d)
+		}
+	}
+	if l.Devices[1].UUID == l.Devices[2].UUID {
+		t.Errorf("both GPUs are %s", l.Devices[1].UUID)
+	}
+	if got, want := len(l.Topology.Matrix), 2; got != want {
+		t.Errorf("%d rows, want %d", got, want)
 	}
 }
