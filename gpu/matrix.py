@@ -238,7 +238,7 @@ def killed(host, bounds, argv, memory):
 
 
 def agent_dies(host, bounds, argv, longer, memory):
-    """kill -9 of the agent, and a new one two seconds later: the program runs all the time, and is under its limit again."""
+    """kill -9 of the agent, which weir exec or the harness starts anew: the program runs all the time, and is under its limit again."""
     if not host.agent:
         raise Skip("the agent is not one of ours")
     whole = solo(host, argv, memory, bounds.seconds)
@@ -256,4 +256,4 @@ def agent_dies(host, bounds, argv, longer, memory):
     dead = completed(r, times["dead"] + 1.2, times["back"]) / max(0.1, times["back"] - times["dead"] - 1.2) / whole
     again = completed(r, times["back"] + 1.5, r["end_s"]) / (r["end_s"] - times["back"] - 1.5) / whole
     holds = dead > 0.05 and again <= 0.5 + bounds.share_points / 100
-    return holds, f"{100 * dead:.0f} % of the device without an agent, {100 * again:.0f} % under a limit of 50 % once it is back", {"dead": dead, "again": again}
+    return holds, f"{100 * dead:.0f} % of the device in the seconds after, {100 * again:.0f} % under a limit of 50 % later", {"dead": dead, "again": again}
