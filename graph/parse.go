@@ -160,23 +160,23 @@ func (p *parser) definition(b *body, depth int) error {
 	case "opset", "meta":
 		return p.header(b)
 	case "input":
-		if err := p.step(); err != nil {
-			return err
-		}
-		v, err := p.define(b)
-		b.g.Inputs = append(b.g.Inputs, v)
-		return err
+		return p.border(b, p.define, &b.g.Inputs)
 	case "const":
 		return p.constant(b)
 	case "output":
-		if err := p.step(); err != nil {
-			return err
-		}
-		v, err := p.use(b)
-		b.g.Outputs = append(b.g.Outputs, v)
-		return err
+		return p.border(b, p.use, &b.g.Outputs)
 	}
 	return p.node(b, depth)
+}
+
+// border reads, after its keyword, an input or output.
+func (p *parser) border(b *body, read func(*body) (*Value, error), to *[]*Value) error {
+	if err := p.step(); err != nil {
+		return err
+	}
+	v, err := read(b)
+	*to = append(*to, v)
+	return err
 }
 
 func (p *parser) header(b *body) error {

@@ -132,17 +132,10 @@ type attending struct {
 func evalAttention(c *Eval) error {
 	a := &attending{Eval: c, causal: c.Attrs.Bool("is_causal", false), cap: c.attr("softcap", 0),
 		mode: c.Attrs.Int("qk_matmul_output_mode", 0)}
-	if err := a.read(); err != nil {
-		return err
-	}
-	if err := a.readLens(); err != nil {
-		return err
-	}
-	if err := a.readMask(); err != nil {
-		return err
-	}
-	if err := a.outputs(); err != nil {
-		return err
+	for _, step := range []func() error{a.read, a.readLens, a.readMask, a.outputs} {
+		if err := step(); err != nil {
+			return err
+		}
 	}
 	row := make([]float64, a.total)
 	for b := range a.q.batch {

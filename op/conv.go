@@ -186,6 +186,12 @@ func (v *convolution) channels(c *Eval, chanAxis int) error {
 	return nil
 }
 
+// output makes output 0 with the given spatial shape.
+func (v *convolution) output(c *Eval, spatial []int) (err error) {
+	v.outp, err = c.Output(0, v.x.DType, append([]int{v.batch, v.outChan * v.group}, spatial...))
+	return err
+}
+
 func evalConv(c *Eval) error {
 	v, err := newConvolution(c, 1)
 	if err != nil {
@@ -195,8 +201,7 @@ func evalConv(c *Eval) error {
 	if v.small, err = v.outShape(c.Call, v.large); err != nil {
 		return err
 	}
-	shape := append([]int{v.batch, v.outChan * v.group}, v.small...)
-	if v.outp, err = c.Output(0, v.x.DType, shape); err != nil || v.outp.Len() == 0 {
+	if err := v.output(c, v.small); err != nil || v.outp.Len() == 0 {
 		return err
 	}
 	if v.x.DType == tensor.Float64 {
@@ -387,8 +392,7 @@ func evalConvTranspose(c *Eval) error {
 		return err
 	}
 	v.window = t.window
-	shape := append([]int{v.batch, v.outChan * v.group}, v.large...)
-	if v.outp, err = c.Output(0, v.x.DType, shape); err != nil || v.outp.Len() == 0 {
+	if err := v.output(c, v.large); err != nil || v.outp.Len() == 0 {
 		return err
 	}
 	if v.x.DType == tensor.Float64 {

@@ -37,13 +37,9 @@ func inferLoss(c *Infer) error {
 	if scores.Ranked && len(scores.Shape) < 2 {
 		return c.Errorf(ErrInput, "scores %v must be N × classes", scores)
 	}
-	switch {
-	case mode != "none":
+	c.Out[0] = Type{DType: scores.DType, Ranked: labels.Ranked, Shape: labels.Shape}
+	if mode != "none" {
 		c.Out[0] = Ranked(scores.DType)
-	case labels.Ranked:
-		c.Out[0] = Ranked(scores.DType, labels.Shape...)
-	default:
-		c.Out[0] = Unranked(scores.DType)
 	}
 	return nil
 }

@@ -207,6 +207,11 @@ func evalGroupNorm(c *Eval) error {
 	return nil
 }
 
+// onesFrom is a shape with size one from an axis on.
+func onesFrom[D any](shape []D, axis int, one D) []D {
+	return append(slices.Clone(shape[:axis]), slices.Repeat([]D{one}, len(shape)-axis)...)
+}
+
 // inferLayerNorm shapes Y, and Mean and InvStdDev, which keep the normalised axes with size one.
 func inferLayerNorm(c *Infer) error {
 	if err := inferSame(floatTypes)(c); err != nil {
@@ -224,12 +229,8 @@ func inferLayerNorm(c *Infer) error {
 	if err != nil {
 		return err
 	}
-	shape := slices.Clone(x.Shape)
-	for i := axis; i < len(shape); i++ {
-		shape[i] = Known(1)
-	}
 	for i := 1; i < len(c.Out); i++ {
-		c.Out[i] = Ranked(stash, shape...)
+		c.Out[i] = Ranked(stash, onesFrom(x.Shape, axis, Known(1))...)
 	}
 	return nil
 }
@@ -276,10 +277,7 @@ func standardize(v []float64, epsilon float64) (m, inv float64) {
 
 // layerMoments makes the outputs Mean and InvStdDev where they are asked for.
 func (c *Eval) layerMoments(shape []int, axis int) (means, invs *tensor.Tensor, err error) {
-	shape = slices.Clone(shape)
-	for i := axis; i < len(shape); i++ {
-		shape[i] = 1
-	}
+	shape = onesFrom(shape, axis, 1)
 	d := tensor.DType(c.Attrs.Int("stash_type", int64(tensor.Float32)))
 	if c.Want(1) {
 		if means, err = c.Output(1, d, shape); err != nil {

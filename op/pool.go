@@ -371,13 +371,9 @@ func evalUnpool(c *Eval) error {
 	if _, err := c.sameDType(floatTypes, x.DType); err != nil {
 		return err
 	}
-	dims, err := (&Infer{Call: c.Call, In: []Type{Concrete(x.DType, x.Shape...)}, Present: []bool{true}}).unpooled()
+	inner, err := c.unpooled()
 	if err != nil {
 		return err
-	}
-	inner, ok := Ranked(x.DType, dims...).Ints()
-	if !ok {
-		return c.Errorf(ErrInput, "unpooled size of X %v overflows", x.Shape)
 	}
 	shape, err := c.unpoolShape(inner)
 	if err != nil {
@@ -391,6 +387,20 @@ func evalUnpool(c *Eval) error {
 		return c.Errorf(ErrInput, "%d indices for X %v", len(at), x.Shape)
 	}
 	return c.spread(at, inner, shape)
+}
+
+// unpooled is [Infer.unpooled] for the shape of X.
+func (c *Eval) unpooled() ([]int, error) {
+	x := Concrete(c.In[0].DType, c.In[0].Shape...)
+	dims, err := (&Infer{Call: c.Call, In: []Type{x}, Present: []bool{true}}).unpooled()
+	if err != nil {
+		return nil, err
+	}
+	inner, ok := Ranked(x.DType, dims...).Ints()
+	if !ok {
+		return nil, c.Errorf(ErrInput, "unpooled size of X %v overflows", x)
+	}
+	return inner, nil
 }
 
 // unpoolShape is input output_shape, which must hold the unpooled shape, or that shape.

@@ -151,8 +151,7 @@ func evalQuantize(c *Eval) error {
 	}
 	for i, v := range x {
 		k := g.at(i)
-		q := float32(v) / float32(g.scales[k])
-		x[i] = math.RoundToEven(float64(q)) + g.zeros[k]
+		x[i] = math.RoundToEven(float64(float32(v)/float32(g.scales[k]))) + g.zeros[k]
 	}
 	return c.putFloats(d, x)
 }

@@ -82,6 +82,17 @@ func (loopsOn[T, W]) order(t *tensor.Tensor) func(i, j int) int {
 	return func(i, j int) int { return cmp.Compare(v[i], v[j]) }
 }
 
+// topK is k as far as it is known.
+func (c *Infer) topK() Dim {
+	if c.Version < 10 {
+		return Known(int(c.Attrs.Int("k", 0)))
+	}
+	if k := c.dims(1); len(k) == 1 {
+		return k[0]
+	}
+	return Unknown()
+}
+
 func inferTopK(c *Infer) error {
 	x, ranked, err := c.start(numberTypes)
 	c.Out[1] = Unranked(tensor.Int64)
@@ -93,12 +104,7 @@ func inferTopK(c *Infer) error {
 		return err
 	}
 	shape := slices.Clone(x.Shape)
-	shape[axis] = Unknown()
-	if c.Version < 10 {
-		shape[axis] = Known(int(c.Attrs.Int("k", 0)))
-	} else if k := c.dims(1); len(k) == 1 {
-		shape[axis] = k[0]
-	}
+	shape[axis] = c.topK()
 	if n, ok := x.Shape[axis].Int(); ok {
 		if k, known := shape[axis].Int(); known && (k < 0 || k > n) {
 			return c.Errorf(ErrInput, "k is %d, axis %d of %v has %d elements", k, axis, x, n)

@@ -293,21 +293,21 @@ func elemCompare(c *Call, d tensor.DType) (func(a *tensor.Tensor, b *tensor.Tens
 			return cmp.Compare(tensor.As[uint64](a)[i], tensor.As[uint64](b)[i])
 		}, nil
 	case d.IsFloat():
-		return func(a, b *tensor.Tensor, i int) int {
-			var x, y [1]float64
-			widenFloats(x[:], a, i)
-			widenFloats(y[:], b, i)
-			return cmp.Compare(x[0], y[0])
-		}, nil
+		return compareWide(widenFloats), nil
 	case d.IsInteger() || d == tensor.Bool:
-		return func(a, b *tensor.Tensor, i int) int {
-			var x, y [1]int64
-			widenInts(x[:], a, i)
-			widenInts(y[:], b, i)
-			return cmp.Compare(x[0], y[0])
-		}, nil
+		return compareWide(widenInts), nil
 	}
 	return nil, c.Errorf(ErrUnsupported, "order of %v", d)
+}
+
+// compareWide orders elements after they have been widened.
+func compareWide[W int64 | float64](widen func(buf []W, t *tensor.Tensor, at int) bool) func(a, b *tensor.Tensor, i int) int {
+	return func(a, b *tensor.Tensor, i int) int {
+		var x, y [1]W
+		widen(x[:], a, i)
+		widen(y[:], b, i)
+		return cmp.Compare(x[0], y[0])
+	}
 }
 
 func compareSlices(a, b *tensor.Tensor, elem func(a, b *tensor.Tensor, i int) int) int {
