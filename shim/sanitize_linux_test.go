@@ -1,50 +1,70 @@
 package shim
 
 import (
+	"context"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirgpu/weir/shim/fakecuda"
 )
 
-// TestUnderSanitizers links the library into the test program, since a sanitizer's runtime must come before
-// anything preloaded, and runs what is hardest on memory and on the order of threads.
+// TestUnderSanitizers builds the library, the drivers and the programs with a sanitizer each and runs what is
+// hardest on memory and on the order of threads, with the gate opened and closed under them.
 func TestUnderSanitizers(t *testing.T) {
 	b := compiled(t)
 	if testing.Short() {
-		t.Skip("skipped with -short: compiles the library twice more")
+		t.Skip("skipped with -short: compiles everything twice more")
 	}
-	for _, s := range []struct{ name, flag, report string }{
-		{"address and undefined behaviour", "address,undefined", "ERROR: AddressSanitizer"}, {"threads", "thread", "WARNING: ThreadSanitizer"},
-	} {
+	for _, s := range []struct{ name, flag string }{{"address and undefined behaviour", "address,undefined"}, {"threads", "thread"}} {
 		t.Run(s.name, func(t *testing.T) {
+			dir := t.TempDir()
+			how := []string{"-g", "-O1", "-fsanitize=" + s.flag, "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"}
+			library, program := filepath.Join(dir, Library), filepath.Join(dir, "program")
 			sources, err := filepath.Glob("src/*.c")
 			if err != nil {
 				t.Fatal(err)
 			}
-			program := filepath.Join(t.TempDir(), "program")
-			args := append([]string{"-std=gnu11", "-g", "-O1", "-fsanitize=" + s.flag, "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer",
-				"-DWEIR_WITHOUT_DLSYM", "-rdynamic", "-I", ".", "-o", program, "testdata/program.c"}, sources...)
-			if err := compileC(append(args, "-ldl", "-lpthread")...); err != nil {
+			args := append([]string{"-std=c11", "-fPIC", "-shared", "-fvisibility=hidden", "-I", ".", "-o", library}, how...)
+			if err := compileC(append(append(args, sources...), "-ldl", "-lpthread")...); err != nil {
 				t.Skipf("skipped: this compiler has no such sanitizer: %v", err)
 			}
-			for _, run := range [][]string{{"memory", "400", "65536"}, {"launches", "400", "50000", "1"}, {"threads", "8"}, {"forks"}} {
-				w := newWarden(t, testCap, 2*time.Millisecond)
+			if err := compileC(append(how, "-o", program, "testdata/program.c", "-ldl", "-lpthread")...); err != nil {
+				t.Fatal(err)
+			}
+			libs, err := fakecuda.Build(context.Background(), dir, "", how...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, run := range [][]string{
+				{program, "memory", "400", "65536"}, {program, "launches", "400", "50000", "1"}, {program, "threads", "8"}, {program, "forks"},
+				{"alloc_storm", "3000", "4", "1", "2"}, {"launch_storm", "1", "10", "1000", "both"}, {"threads", "16", "5"}, {"fork_storm", "6", "2"},
+			} {
+				w := newWarden(t, 64<<20, 2*time.Millisecond)
 				w.gate(true)
-				r := b.command(w, run...)
-				r.Cmd.Path, r.Cmd.Args[0] = program, program
-				r.Env = append(r.Env, "LD_PRELOAD=", "PROGRAM_LINKED=1", "TSAN_OPTIONS=die_after_fork=0", "ASAN_OPTIONS=detect_leaks=0")
+				r := b.command(w, run[1:]...)
+				r.Path = run[0]
+				if run[0] != program {
+					r.Path = filepath.Join(libs, "bin", run[0])
+					r.Env = append(r.Env, "LD_LIBRARY_PATH="+libs, "WEIR_FAKE_DIR="+t.TempDir(), "WEIR_FAKE_CONTEXT=1MiB")
+				}
+				r.Args[0] = r.Path
+				r.Env = append(r.Env, "LD_PRELOAD="+library, "TSAN_OPTIONS=die_after_fork=0",
+					"ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0")
 				stop := churnGate(w)
 				err := r.Run()
 				close(stop)
-				if _, failed := err.(*exec.ExitError); failed || strings.Contains(r.err.String(), s.report) {
-					t.Errorf("%v: %v\n%s%s", run, err, r.out.String(), r.err.String())
+				if _, failed := err.(*exec.ExitError); failed || strings.Contains(r.err.String(), "Sanitizer") {
+					t.Errorf("%v: %v\n%s%s", run, err, r.out.String(), clip(r.err.String()))
 				}
 			}
 		})
 	}
 }
+
+func clip(s string) string { return s[:min(len(s), 6000)] }
 
 // churnGate closes and opens the gate until the channel is closed.
 func churnGate(w *warden) chan<- struct{} {

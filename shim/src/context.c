@@ -22,7 +22,7 @@ CUresult weir_on_ctx_create(enum weir_call call, CUcontext *ctx, unsigned int fl
 	if (!real)
 		return weir_missing();
 	CUresult r = real(ctx, flags, dev);
-	weir_context_made(r);
+	weir_contexts_changed(r);
 	return r;
 }
 
@@ -32,7 +32,7 @@ CUresult weir_on_ctx_create_v3(enum weir_call call, CUcontext *ctx, CUexecAffini
 	if (!real)
 		return weir_missing();
 	CUresult r = real(ctx, params, n, flags, dev);
-	weir_context_made(r);
+	weir_contexts_changed(r);
 	return r;
 }
 
@@ -42,7 +42,7 @@ CUresult weir_on_ctx_create_v4(enum weir_call call, CUcontext *ctx, CUctxCreateP
 	if (!real)
 		return weir_missing();
 	CUresult r = real(ctx, params, flags, dev);
-	weir_context_made(r);
+	weir_contexts_changed(r);
 	return r;
 }
 
@@ -54,7 +54,7 @@ CUresult weir_on_ctx_retain(enum weir_call call, CUcontext *ctx, CUdevice dev)
 	CUresult r = real(ctx, dev);
 	if (r == CUDA_SUCCESS && ctx && dev >= 0 && dev < DEVICES)
 		__atomic_store_n(&primary[dev], *ctx, __ATOMIC_RELAXED);
-	weir_context_made(r);
+	weir_contexts_changed(r);
 	return r;
 }
 
@@ -64,7 +64,9 @@ CUresult weir_on_ctx_destroy(enum weir_call call, CUcontext ctx)
 	if (!real)
 		return weir_missing();
 	gone(ctx);
-	return real(ctx);
+	CUresult r = real(ctx);
+	weir_contexts_changed(r);
+	return r;
 }
 
 static void primary_gone(CUdevice dev)
@@ -79,7 +81,9 @@ CUresult weir_on_ctx_release(enum weir_call call, CUdevice dev)
 	if (!real)
 		return weir_missing();
 	primary_gone(dev);
-	return real(dev);
+	CUresult r = real(dev);
+	weir_contexts_changed(r);
+	return r;
 }
 
 CUresult weir_on_ctx_reset(enum weir_call call, CUdevice dev)
@@ -88,5 +92,7 @@ CUresult weir_on_ctx_reset(enum weir_call call, CUdevice dev)
 	if (!real)
 		return weir_missing();
 	primary_gone(dev);
-	return real(dev);
+	CUresult r = real(dev);
+	weir_contexts_changed(r);
+	return r;
 }

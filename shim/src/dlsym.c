@@ -24,12 +24,15 @@ typedef void *(*dlsym_fn)(void *, const char *);
 
 __attribute__((visibility("hidden"))) void *weir_dlsym_next; /* where the assembly jumps */
 
-static void find_dlsym(void)
+/* Sanitizers call dlsym before instrumented code may run, so what they reach is not instrumented. */
+#define PLAIN __attribute__((no_sanitize("address", "thread", "undefined")))
+
+static PLAIN void find_dlsym(void)
 {
 	static const char *const versions[] = {"GLIBC_2.2.5", "GLIBC_2.17", "GLIBC_2.34", "GLIBC_2.27", "GLIBC_2.36"};
 	for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
 		void *p = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
-		if (p && !weir_own_address(p)) {
+		if (p && p != (void *)&dlsym) {
 			__atomic_store_n(&weir_dlsym_next, p, __ATOMIC_RELEASE);
 			return;
 		}
@@ -54,18 +57,32 @@ void *weir_dlsym_real(void *handle, const char *name)
 void *weir_nvml_wrapper(const char *name, void *real);
 void *weir_dlsym_filter(void *handle, const char *name);
 
-/* weir_dlsym_filter gives the wrapper to answer with, or NULL to leave it to the real dlsym. */
-__attribute__((visibility("hidden"), used)) void *weir_dlsym_filter(void *handle, const char *name)
+static PLAIN bool named(const char *name, const char *prefix)
 {
-	if (!__atomic_load_n(&weir_dlsym_next, __ATOMIC_ACQUIRE)) {
+	while (*prefix && *name == *prefix)
+		name++, prefix++;
+	return !*prefix;
+}
+
+static void *choose(void *handle, const char *name, bool cuda);
+
+/* weir_dlsym_filter gives the wrapper to answer with, or NULL to leave it to the real dlsym. */
+__attribute__((visibility("hidden"), used)) PLAIN void *weir_dlsym_filter(void *handle, const char *name)
+{
+	if (!weir_dlsym_next) {
 		find_dlsym();
 		if (!weir_dlsym_next)
-			__atomic_store_n(&weir_dlsym_next, (void *)&no_dlsym, __ATOMIC_RELEASE);
+			weir_dlsym_next = (void *)&no_dlsym;
 	}
-	if (!name || handle == RTLD_NEXT || !weir_job_named())
+	bool cuda = name && named(name, "cu") && name[2] >= 'A' && name[2] <= 'Z';
+	if (!name || (!cuda && !named(name, "nvml")) || handle == RTLD_NEXT)
 		return NULL;
-	bool cuda = name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z';
-	if (!cuda && strncmp(name, "nvml", 4) != 0)
+	return choose(handle, name, cuda);
+}
+
+static void *choose(void *handle, const char *name, bool cuda)
+{
+	if (!weir_job_named())
 		return NULL;
 	int call = cuda ? weir_find(name) : -1;
 	if (cuda && call < 0)
@@ -81,9 +98,7 @@ __attribute__((visibility("hidden"), used)) void *weir_dlsym_filter(void *handle
 	return weir_wrapper(call);
 }
 
-/* Sanitizers call dlsym before anything instrumented may run: tests with them leave it out. */
-#if defined(WEIR_WITHOUT_DLSYM)
-#elif defined(__x86_64__)
+#if defined(__x86_64__)
 __asm__(".text\n"
 	".globl dlsym\n"
 	".type dlsym, @function\n"

@@ -141,8 +141,8 @@ static bool on_device(uint64_t *bytes)
 	return found;
 }
 
-/* weir_context_made counts what a context that was just made takes. */
-void weir_context_made(CUresult r)
+/* weir_contexts_changed counts what the contexts take after one was made or destroyed. */
+void weir_contexts_changed(CUresult r)
 {
 	uint64_t have = 0;
 	if (r != CUDA_SUCCESS || !weir_ready() || !on_device(&have))

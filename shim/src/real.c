@@ -44,9 +44,8 @@ bool weir_driver_address(const void *p)
 	Dl_info info;
 	if (!dladdr(p, &info) || !info.dli_fname)
 		return false;
-	const void *known = __atomic_load_n(&driver_base, __ATOMIC_ACQUIRE);
-	if (known)
-		return info.dli_fbase == known;
+	if (info.dli_fbase == __atomic_load_n(&driver_base, __ATOMIC_ACQUIRE))
+		return true;
 	const char *slash = strrchr(info.dli_fname, '/');
 	return strncmp(slash ? slash + 1 : info.dli_fname, "libcuda.so", 10) == 0;
 }

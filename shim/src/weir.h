@@ -234,7 +234,7 @@ struct weir_stream *weir_stream_of(CUstream stream, int per_thread);
 struct weir_stream *weir_streams_first(void);
 void weir_stream_gone(CUstream stream);
 void weir_context_gone(CUcontext ctx);
-void weir_context_made(CUresult r);
+void weir_contexts_changed(CUresult r);
 
 struct weir_function *weir_function_of(uintptr_t key, uint64_t size);
 void weir_function_measured(struct weir_function *f, uint64_t ns);
