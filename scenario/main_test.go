@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"os"
@@ -24,7 +25,10 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "the child has no device")
 		os.Exit(3)
 	case "silent":
+		lines := bufio.NewScanner(os.Stdin)
+		lines.Scan()
 		fmt.Println("ready")
+		lines.Scan()
 		os.Exit(4)
 	}
 	if err := RunChild(context.Background(), os.Stdin, os.Stdout); err != nil {
