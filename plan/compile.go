@@ -3,6 +3,8 @@ package plan
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/graph"
@@ -64,8 +66,27 @@ func compile(g *graph.Graph, o Options) (*Plan, error) {
 		s := c.use(v, len(c.plan.Steps))
 		c.plan.Outputs = append(c.plan.Outputs, s)
 	}
+	if err := c.countable(); err != nil {
+		return nil, fmt.Errorf("graph %q: %w", g.Name, err)
+	}
 	c.layout()
 	return c.plan, nil
+}
+
+// countable refuses values whose bytes cannot be added up: a peak that overflows would look small to admission.
+func (c *compiler) countable() error {
+	var total int64
+	for i := range c.plan.Slots {
+		s := &c.plan.Slots[i]
+		if s.Place != InArena {
+			continue
+		}
+		if total += min(s.Bytes, math.MaxInt64/2); total >= math.MaxInt64/2 {
+			return fmt.Errorf("value %q: %w: %v and the values before it have more bytes than an address space: give smaller shapes",
+				s.Value.Name, tensor.ErrShape, s.Type)
+		}
+	}
+	return nil
 }
 
 type compiler struct {
@@ -164,9 +185,27 @@ func (c *compiler) alias(o *op.Op, n *graph.Node, step int) bool {
 	return true
 }
 
+// maxTabled is the size in bytes of a value up to which fast kernels are prepared. Some keep tables in proportion to the values
+// that they read and write, and a plan that no device can hold must still cost nothing to make, so that admission refuses it
+// with its size.
+const maxTabled = 16 << 30
+
+func tabled(n *graph.Node) bool {
+	for _, v := range slices.Concat(n.In, n.Out) {
+		if v == nil {
+			continue
+		}
+		shape, _ := v.Type.Ints()
+		if size, err := tensor.ByteCount(v.Type.DType, shape); err != nil || size > maxTabled {
+			return false
+		}
+	}
+	return true
+}
+
 func (c *compiler) kernel(o *op.Op, n *graph.Node, dynamic bool) (cpu.Kernel, error) {
 	call := n.Call()
-	if !dynamic && !c.opts.Reference {
+	if !dynamic && !c.opts.Reference && tabled(n) {
 		k, err := cpu.Prepare(&cpu.Request{Call: call, In: types(n.In), Out: types(n.Out)})
 		if k != nil || err != nil {
 			return k, err

@@ -39,6 +39,9 @@ var nearest = map[string]func(float64) float64{
 	"round_prefer_ceil":  func(x float64) float64 { return math.Floor(x + 0.5) },
 }
 
+// maxTaps bounds the length of an axis whose taps are tabled: a long thin output would have tables larger than itself.
+const maxTaps = 1 << 20
+
 // sampling returns the kernel of a resize that is no repetition, nil when it is one of the modes that the reference serves.
 func sampling(r *Request, x, y []int, linear bool) Kernel {
 	attrs := r.Call.Attrs
@@ -52,7 +55,7 @@ func sampling(r *Request, x, y []int, linear bool) Kernel {
 		round = attrs.String("nearest_mode", "round_prefer_floor")
 	}
 	at, pick := coordinates[coordinate], nearest[round]
-	if at == nil || pick == nil {
+	if at == nil || pick == nil || y[2] > maxTaps || y[3] > maxTaps {
 		return nil
 	}
 	axis := func(in, out int, scale float64) taps {
