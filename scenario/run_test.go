@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"strings"
@@ -25,7 +26,7 @@ import (
 func TestRunAllPhases(t *testing.T) {
 	// Iteration counts end the phases; the duration only bounds a run that hangs.
 	s := &Scenario{Duration: time.Minute, Seed: 3, Jobs: []Job{
-		{Job: share.Job{Name: "a", Iterations: 40, Share: share.Share{Class: share.Latency, Compute: 0.4}}, Model: "a", Graph: vision(t, "mobilenetv2"), Arrival: Arrival{Load: 0.3}},
+		{Job: share.Job{Name: "a", Iterations: 40, Share: share.Share{Class: share.Latency, Compute: 0.4}}, Model: "a", Graph: vision(t, "mobilenetv2"), Arrival: Arrival{Poisson: 1000}},
 		{Job: share.Job{Name: "b", Iterations: 20, Share: share.Share{Class: share.Opportunistic}}, Model: "b", Graph: vision(t, "resnet50"), Arrival: Arrival{Closed: 2}},
 	}}
 	var stages []string
@@ -46,13 +47,27 @@ func TestRunAllPhases(t *testing.T) {
 	if got := strings.Join(stages, "; "); got != "compiling a; compiling b; alone: a; alone: b; together, threads; together, policy priority; together, policy fair" {
 		t.Errorf("stages are %s", got)
 	}
-	if j := res.Jobs[0]; !strings.HasPrefix(j.Arrival, "poisson ") || strings.Contains(j.Arrival, "load") {
-		t.Errorf("a load became %q", j.Arrival)
+	checkTrace(t, rec)
+}
+
+// TestLoadBecomesARate measures a job whose iterations take a millisecond or more: 0.3 of the device is at most 300 a second.
+func TestLoadBecomesARate(t *testing.T) {
+	j := closedJob("a", denseGraph(t), 1)
+	j.Arrival = Arrival{Load: 0.3}
+	s := &Scenario{Jobs: []Job{j}}
+	slow := func(_ string, it iterate) iterate {
+		return func(ctx context.Context, g device.Gate) error {
+			time.Sleep(time.Millisecond)
+			return it(ctx, g)
+		}
+	}
+	var perS float64
+	if _, err := fmt.Sscanf(run1(t, s, Options{Threads: 1, wrap: slow}).Jobs[0].Arrival, "poisson %g/s", &perS); err != nil || perS <= 0 || perS > 300 {
+		t.Errorf("a load became %v a second, %v", perS, err)
 	}
 	if s.Jobs[0].Arrival.Load != 0.3 {
 		t.Error("the caller's scenario was changed")
 	}
-	checkTrace(t, rec)
 }
 
 // checkPhase holds a phase's figures against each other.
