@@ -139,18 +139,16 @@ func setInt(t *tensor.Tensor, i int, s string) bool {
 	}
 	size := t.DType.Size()
 	var bits uint64
+	var err error
 	if t.DType.IsSigned() {
-		v, err := strconv.ParseInt(s, 10, 8*size)
-		if err != nil {
-			return false
-		}
+		var v int64
+		v, err = strconv.ParseInt(s, 10, 8*size)
 		bits = uint64(v)
 	} else {
-		v, err := strconv.ParseUint(s, 10, 8*size)
-		if err != nil {
-			return false
-		}
-		bits = v
+		bits, err = strconv.ParseUint(s, 10, 8*size)
+	}
+	if err != nil {
+		return false
 	}
 	for k := range size {
 		t.Data[i*size+k] = byte(bits >> (8 * k))

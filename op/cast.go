@@ -52,22 +52,24 @@ func castType(in Type, d tensor.DType) Type {
 	}
 	elems := make([]Dim, len(in.Elems))
 	for i, e := range in.Elems {
-		n, known := e.Int()
-		switch {
-		case !known && d == tensor.Bool:
-			return t
-		case !known:
-			elems[i] = e
-		case d == tensor.Bool:
-			elems[i] = truthDim(n != 0)
-		case d == tensor.Int32:
-			elems[i] = Known(int(int32(n)))
-		default:
-			elems[i] = Known(n)
-		}
+		elems[i] = castDim(e, d)
 	}
 	t.Elems = elems
 	return t
+}
+
+// castDim is an element under another type, unknown where its truth is.
+func castDim(e Dim, d tensor.DType) Dim {
+	n, known := e.Int()
+	switch {
+	case !known && d == tensor.Bool:
+		return Unknown()
+	case known && d == tensor.Bool:
+		return truthDim(n != 0)
+	case known && d == tensor.Int32:
+		return Known(int(int32(n)))
+	}
+	return e
 }
 
 func evalCast(c *Eval) error {
