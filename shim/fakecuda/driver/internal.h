@@ -77,6 +77,7 @@ struct CUmod_st {
 	uint32_t kind, count;
 	CUcontext context;
 	struct CUfunc_st *functions;
+	struct CUmod_st *next;
 };
 
 // fk_queue is a process's end of one device's queue.
@@ -114,7 +115,8 @@ typedef struct {
 	struct fk_capture *captures; // in progress
 	struct fk_capture *ended;    // over; events may still name them
 	_Atomic uint32_t capturing;  // their number
-	struct CUgraphExec_st *execs;
+	struct CUgraphExec_st *execs; // that hold memory
+	struct CUmod_st *modules;
 	fk_queue queues[FK_DEVICES];
 } fk_process;
 

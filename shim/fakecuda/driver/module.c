@@ -51,8 +51,11 @@ static CUresult load(CUmodule *out, const char *image) {
 		free(m);
 		return CUDA_ERROR_INVALID_IMAGE;
 	}
+	fk_enter();
+	m->next = fk.modules;
+	fk.modules = m;
 	*out = m;
-	return CUDA_SUCCESS;
+	return fk_leave(CUDA_SUCCESS);
 }
 
 FK_API cuModuleLoadData(CUmodule *out, const void *image) { return load(out, image); }
@@ -78,10 +81,16 @@ FK_API cuModuleUnload(CUmodule m) {
 	FK_TRY(fk_usable());
 	if (!FK_IS(m, FK_MODULE))
 		return CUDA_ERROR_INVALID_HANDLE;
+	fk_enter();
+	for (CUmodule *p = &fk.modules; *p; p = &(*p)->next)
+		if (*p == m) {
+			*p = m->next;
+			break;
+		}
 	m->kind = 0;
 	free(m->functions);
 	free(m);
-	return CUDA_SUCCESS;
+	return fk_leave(CUDA_SUCCESS);
 }
 
 FK_API cuModuleGetFunction(CUfunction *out, CUmodule m, const char *name) {

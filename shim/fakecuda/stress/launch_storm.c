@@ -74,6 +74,7 @@ int main(int argc, char **argv) {
 		}
 	}
 	CHECK(CU(cuStreamSynchronize)(s));
+	CHECK(CU(cuEventDestroy_v2)(fence));
 	printf("{\"launches\":%llu,\"device_us\":%llu,\"wall_us\":%llu}\n", (unsigned long long)launches, (unsigned long long)device_us,
 		(unsigned long long)(now_us() - start));
 	return 0;

@@ -32,5 +32,7 @@ int main(int argc, char **argv) {
 	clock_gettime(CLOCK_MONOTONIC, &b);
 	CHECK(CU(cuEventElapsedTime)(&ms, from, to));
 	printf("{\"wall_ms\":%.3f,\"event_ms\":%.3f}\n", (double)(b.tv_sec - a.tv_sec) * 1e3 + (double)(b.tv_nsec - a.tv_nsec) / 1e6, (double)ms);
+	CHECK(CU(cuEventDestroy_v2)(from));
+	CHECK(CU(cuEventDestroy_v2)(to));
 	return 0;
 }

@@ -43,9 +43,14 @@ static CUstream stream(unsigned flags, int priority) {
 	return s;
 }
 
+static CUevent events[256]; // all that were made, for the end
+static int made;
+
 static CUevent event(void) {
 	CUevent e;
 	CHECK(CU(cuEventCreate)(&e, CU_EVENT_DEFAULT));
+	if (made < 256)
+		events[made++] = e;
 	return e;
 }
 
@@ -401,6 +406,10 @@ int main(void) {
 	pools();
 	look_ups();
 	refusals();
+	while (made)
+		CHECK(CU(cuEventDestroy_v2)(events[--made]));
+	CHECK(CU(cuModuleUnload)(module));
+	CHECK(CU(cuDevicePrimaryCtxRelease_v2)(0));
 	printf("{\"checks\":%d}\n", checks);
 	return 0;
 }

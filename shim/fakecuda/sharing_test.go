@@ -1,0 +1,185 @@
+package fakecuda_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// segment is one line of smi's timeline.
+type segment struct {
+	start, end, busy int64
+	pid              int
+}
+
+func (d device) timeline() []segment {
+	d.t.Helper()
+	var all []segment
+	for line := range strings.Lines(d.run("smi", "timeline")) {
+		var s segment
+		if _, err := fmt.Sscan(line, &s.start, &s.end, &s.busy, &s.pid); err != nil {
+			d.t.Fatalf("%v in %q", err, line)
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// checkTimeline holds that the device served one process at a time, in order, for no longer than the time that passed.
+func checkTimeline(t *testing.T, all []segment) (busy map[int]int64, wall int64) {
+	t.Helper()
+	busy = map[int]int64{}
+	for i, s := range all {
+		if s.busy <= 0 || s.end-s.start < s.busy || s.pid == 0 {
+			t.Fatalf("segment %d: %+v", i, s)
+		}
+		if i > 0 && s.start < all[i-1].end {
+			t.Fatalf("segment %d begins before the one before it ends: %+v, %+v", i, all[i-1], s)
+		}
+		busy[s.pid] += s.busy
+	}
+	if len(all) > 0 {
+		wall = all[len(all)-1].end - all[0].start
+	}
+	return busy, wall
+}
+
+// Two processes that always have work share the device evenly, by time slices, and lose little to switching.
+func TestTimeSlices(t *testing.T) {
+	d := newDevice(t, driver(t))
+	var wg sync.WaitGroup
+	asked := make([]struct {
+		DeviceUS int64 `json:"device_us"`
+		WallUS   int64 `json:"wall_us"`
+	}, 2)
+	for i := range asked {
+		wg.Go(func() { d.result(&asked[i], "launch_storm", "1.5", "500", "10000", "eager", "256") })
+	}
+	wg.Wait()
+	all := d.timeline()
+	busy, wall := checkTimeline(t, all)
+	if len(busy) != 2 {
+		t.Fatalf("%d processes ran, want 2", len(busy))
+	}
+	var sum, want int64
+	for _, ns := range busy {
+		sum += ns
+	}
+	for _, a := range asked {
+		want += a.DeviceUS * 1000
+	}
+	if sum != want {
+		t.Errorf("the device worked %d ns, the programs asked for %d", sum, want)
+	}
+	if sum > wall {
+		t.Errorf("the device worked %d ns in %d", sum, wall)
+	}
+	if l := d.ledger(); int64(l.BusyNS) != sum || l.Switches < 100 {
+		t.Errorf("the ledger has %d ns busy and %d switches", l.BusyNS, l.Switches)
+	}
+	// While both had work, neither got more than its turn: compare over the first second.
+	first := map[int]int64{}
+	for _, s := range all {
+		if s.end < all[0].start+1_000_000_000 {
+			first[s.pid] += s.busy
+		}
+	}
+	for pid, ns := range first {
+		if share := float64(ns) / float64(first[pid]+others(first, pid)); share < 0.35 || share > 0.65 {
+			t.Errorf("process %d had %.2f of the device", pid, share)
+		}
+	}
+}
+
+func others(busy map[int]int64, pid int) (sum int64) {
+	for p, ns := range busy {
+		if p != pid {
+			sum += ns
+		}
+	}
+	return sum
+}
+
+// Processes are killed at random points of allocating, launching and computing the timeline. Nothing of them stays, the timeline stays
+// in order, and the survivors go on.
+func TestKill(t *testing.T) {
+	kills := 200
+	if testing.Short() {
+		kills = 40
+	}
+	d := newDevice(t, driver(t), "WEIR_FAKE_CONTEXT=16MiB")
+	rng := rand.New(rand.NewPCG(1, 2))
+	programs := [][]string{
+		{"alloc_storm", "1000000000", "256", "3"},
+		{"launch_storm", "1000", "10", "500", "both"},
+		{"threads", "4", "1000000"},
+		{"train", "0", "50", "64"},
+	}
+	witness := d.command("train", "1000", "100", "64")
+	start := func(args []string) *exec.Cmd {
+		cmd := d.command(args[0], args[1:]...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd
+	}
+	if err := witness.Start(); err != nil {
+		t.Fatal(err)
+	}
+	running := make([]*exec.Cmd, 4)
+	for i := range kills {
+		at := i % len(running)
+		if running[at] != nil {
+			time.Sleep(time.Duration(rng.IntN(15)) * time.Millisecond)
+			kill(t, running[at])
+		}
+		running[at] = start(programs[rng.IntN(len(programs))])
+	}
+	for _, cmd := range running {
+		kill(t, cmd)
+	}
+	l := d.ledger()
+	if len(l.Processes) != 1 || l.Processes[0].PID != witness.Process.Pid || l.Used != 80<<20 {
+		t.Errorf("after %d kills: %+v, want the witness alone, with 80 MiB", kills, l)
+	}
+	before := l.BusyNS
+	within(t, 5*time.Second, "the witness goes on", func() bool { return d.ledger().BusyNS > before+20_000_000 })
+	kill(t, witness)
+	d.empty()
+	checkTimeline(t, d.timeline())
+	d.run("semantics")
+}
+
+// kill ends a process that must not have ended by itself.
+func kill(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil || err.Error() != "signal: killed" {
+		t.Fatalf("%v ended by itself: %v", cmd.Args, err)
+	}
+}
+
+// The work of a killed process stops at once: whoever waits behind it does not wait for its kernels.
+func TestKillFreesTheDevice(t *testing.T) {
+	d := newDevice(t, driver(t))
+	long := d.command("long_kernel", "60")
+	if err := long.Start(); err != nil {
+		t.Fatal(err)
+	}
+	within(t, 5*time.Second, "the kernel begins", func() bool { return d.ledger().BusyNS > 0 })
+	kill(t, long)
+	var got struct {
+		Wall float64 `json:"wall_ms"`
+	}
+	d.result(&got, "long_kernel", "0.02")
+	if got.Wall > 1000 {
+		t.Errorf("a kernel of 20 ms took %v ms behind a dead process", got.Wall)
+	}
+	d.empty()
+}

@@ -1,0 +1,114 @@
+// ipc shares an allocation and an event between two processes, whose handles go through a pipe, and imports memory through a descriptor.
+//
+// usage: ipc
+// The last line is JSON: waited_ms, how long the other process's stream waited for this one's event.
+#include "../example/load.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef struct {
+	CUipcMemHandle memory;
+	CUipcEventHandle event;
+} handles;
+
+static CUcontext context;
+
+static CUfunction begin(void) {
+	CUmodule module;
+	CUfunction f;
+	CHECK(CU(cuInit)(0));
+	CHECK(CU(cuDevicePrimaryCtxRetain)(&context, 0));
+	CHECK(CU(cuCtxSetCurrent)(context));
+	CHECK(CU(cuModuleLoadData)(&module, "kernel k us=200000\nkernel short us=100\n"));
+	CHECK(CU(cuModuleGetFunction)(&f, module, "k"));
+	return f;
+}
+
+static void hold(bool holds, const char *what) {
+	if (holds)
+		return;
+	fprintf(stderr, "ipc: %s\n", what);
+	exit(1);
+}
+
+static size_t used(void) {
+	size_t free_bytes, total;
+	CHECK(CU(cuMemGetInfo_v2)(&free_bytes, &total));
+	return total - free_bytes;
+}
+
+// other opens what the first process sends, and has a stream wait for its event.
+static int other(int in) {
+	handles h;
+	CUdeviceptr p, none;
+	CUevent theirs, from, to;
+	CUstream s;
+	float ms;
+	hold(read(in, &h, sizeof h) == sizeof h, "no handles");
+	CUfunction k = begin();
+	size_t before = used();
+	CHECK(CU(cuIpcOpenMemHandle_v2)(&p, h.memory, 0));
+	hold(used() == before, "an opened allocation counts twice");
+	CHECK(CU(cuIpcOpenEventHandle)(&theirs, h.event));
+	CHECK(CU(cuStreamCreate)(&s, CU_STREAM_NON_BLOCKING));
+	CHECK(CU(cuEventCreate)(&from, 0));
+	CHECK(CU(cuEventCreate)(&to, 0));
+	CHECK(CU(cuEventRecord)(from, s));
+	CHECK(CU(cuStreamWaitEvent)(s, theirs, 0));
+	CHECK(CU(cuEventRecord)(to, s));
+	CHECK(CU(cuEventSynchronize)(to));
+	CHECK(CU(cuEventQuery)(theirs));
+	CHECK(CU(cuEventElapsedTime)(&ms, from, to));
+	printf("{\"waited_ms\":%.3f}\n", (double)ms);
+	CHECK(CU(cuIpcCloseMemHandle)(p));
+	CHECK(CU(cuEventDestroy_v2)(theirs));
+	CHECK(CU(cuEventDestroy_v2)(from));
+	CHECK(CU(cuEventDestroy_v2)(to));
+	memset(&h, 0x55, sizeof h);
+	hold(CU(cuIpcOpenMemHandle_v2)(&none, h.memory, 0) == CUDA_ERROR_INVALID_VALUE, "junk opens");
+	return k == NULL;
+}
+
+// export_import goes through a descriptor within the process.
+static void export_import(void) {
+	CUmemAllocationProp p = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+	CUmemGenericAllocationHandle a, b;
+	int fd = -1;
+	size_t before = used();
+	CHECK(CU(cuMemCreate)(&a, 2 << 20, &p, 0));
+	CHECK(CU(cuMemExportToShareableHandle)(&fd, a, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	CHECK(CU(cuMemImportFromShareableHandle)(&b, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+	close(fd);
+	CHECK(CU(cuMemRelease)(a));
+	hold(used() == before + (2 << 20), "the memory went with its first handle");
+	CHECK(CU(cuMemRelease)(b));
+	hold(used() == before, "the memory stayed after its last handle");
+}
+
+int main(void) {
+	int pipes[2], status;
+	hold(!pipe(pipes), "no pipe");
+	pid_t pid = fork(); // before CUDA begins: the child is a process of its own
+	if (!pid)
+		return other(pipes[0]);
+	CUfunction k = begin();
+	CUdeviceptr p;
+	CUevent e;
+	handles h;
+	CHECK(CU(cuMemAlloc_v2)(&p, 1 << 20));
+	CHECK(CU(cuEventCreate)(&e, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING));
+	CHECK(CU(cuIpcGetMemHandle)(&h.memory, p));
+	CHECK(CU(cuIpcGetEventHandle)(&h.event, e));
+	CHECK(CU(cuLaunchKernel)(k, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+	CHECK(CU(cuEventRecord)(e, NULL));
+	hold(write(pipes[1], &h, sizeof h) == sizeof h, "the handles did not go out");
+	export_import();
+	hold(waitpid(pid, &status, 0) == pid && !status, "the other process failed");
+	CHECK(CU(cuEventDestroy_v2)(e));
+	return 0;
+}
