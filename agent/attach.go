@@ -25,6 +25,9 @@ type member struct {
 	away time.Time // since when
 	rest bool      // it said that it is idle,
 	done uint64    // when its activity was this
+	// clean is its activity when it was last seen with nothing in flight and the
+	// gate closed.
+	clean uint64
 }
 
 // activity is a number that grows with all that the process gives the device
@@ -44,9 +47,15 @@ func (m *member) resting() bool {
 }
 
 // drained reports whether nothing of the process is in flight after the gate
-// took this value.
+// took this value: it said so, or has launched nothing since the last time.
 func (m *member) drained(gate uint32) bool {
-	return m.s.DrainedSeq.Load() == gate || m.resting() || m.activity() == 0
+	now := m.activity()
+	idle := m.resting() || now == m.clean && m.s.InflightNS.Load() == 0
+	if m.s.DrainedSeq.Load() != gate && !idle {
+		return false
+	}
+	m.clean = now
+	return true
 }
 
 // attach gives a process a slot: the one it had, if it comes back, else a free
