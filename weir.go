@@ -70,6 +70,8 @@ type Model struct {
 	ownPool bool
 	limit   int
 
+	compiling sync.Mutex // held while shapes are compiled; taken before mu
+
 	mu       sync.Mutex
 	variants []*variant // most recently used first
 	closed   bool
@@ -206,46 +208,77 @@ func (m *Model) inputNames() string {
 	return strings.Join(names, ", ")
 }
 
-// begin takes a slot of the variant for the shapes of in, before another call can make that variant give way.
+// begin takes a slot for the shapes of in, compiling them when they are new. Runs of shapes that are known go on meanwhile.
 func (m *Model) begin(ctx context.Context, in Inputs) (*slot, error) {
+	if s, err := m.known(in); s != nil || err != nil {
+		return s, err
+	}
+	m.compiling.Lock()
+	defer m.compiling.Unlock()
+	if s, err := m.known(in); s != nil || err != nil { // another call may have compiled them
+		return s, err
+	}
+	if err := m.enter(); err != nil {
+		return nil, err
+	}
+	v, err := m.compile(ctx, in)
+	if err != nil {
+		m.end()
+		return nil, err
+	}
+	s, err := m.keep(v)
+	if err != nil {
+		m.end()
+	}
+	return s, err
+}
+
+// known takes a slot of the variant that fits, before another call can make that variant give way; nil when none fits.
+func (m *Model) known(in Inputs) (*slot, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		return nil, ErrClosed
 	}
-	v, err := m.variant(ctx, in)
-	if err != nil {
-		return nil, err
+	for i, v := range m.variants {
+		if !v.fits(m.graph.Inputs, in) {
+			continue
+		}
+		copy(m.variants[1:i+1], m.variants[:i])
+		m.variants[0] = v
+		s, err := v.take()
+		if err == nil {
+			m.running++
+		}
+		return s, err
 	}
-	s, err := v.take()
-	if err == nil {
-		m.running++
-	}
-	return s, err
+	return nil, nil
 }
 
-// variant finds or compiles the plan for the shapes of in; m.mu is held.
-func (m *Model) variant(ctx context.Context, in Inputs) (*variant, error) {
-	for i, v := range m.variants {
-		if v.fits(m.graph.Inputs, in) {
-			copy(m.variants[1:i+1], m.variants[:i])
-			m.variants[0] = v
-			return v, nil
-		}
+// enter counts a call that uses the model's file, which stays mapped until [Model.end].
+func (m *Model) enter() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return ErrClosed
 	}
-	v, err := m.compile(ctx, in)
-	if err != nil {
-		return nil, err
-	}
+	m.running++
+	return nil
+}
+
+// keep adds a variant, which may make the one unused for longest give way, and takes its first slot.
+func (m *Model) keep(v *variant) (*slot, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if len(m.variants) >= m.limit {
 		m.variants[len(m.variants)-1].retire()
 		m.variants = m.variants[:len(m.variants)-1]
 	}
 	m.variants = slices.Insert(m.variants, 0, v)
-	return v, nil
+	return v.take()
 }
 
-// compile makes the plan for the shapes of in; m.mu is held, so one shape is compiled once.
+// compile makes the plan for the shapes of in; m.compiling is held, so one shape is compiled once.
 func (m *Model) compile(ctx context.Context, in Inputs) (*variant, error) {
 	shapes := map[string][]int{}
 	v := &variant{model: m}

@@ -75,6 +75,7 @@ type JobResult struct {
 	Compute         float64     `json:"compute"`
 	Limit           float64     `json:"limit"`
 	Arrival         string      `json:"arrival"`
+	ArrivalPerS     float64     `json:"arrival_per_s,omitempty"` // the Poisson rate, given or found from a load
 	MemoryCapBytes  int64       `json:"memory_cap_bytes"`
 	MemoryPeakBytes int64       `json:"memory_peak_bytes"`
 	PlanBytes       int64       `json:"plan_bytes"` // the peak predicted before anything ran

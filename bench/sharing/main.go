@@ -239,6 +239,7 @@ func fault(r *results, d time.Duration) error {
 	if err != nil {
 		return err
 	}
+	s.Jobs[0].Arrival = scenario.Arrival{Poisson: alone.Jobs[0].ArrivalPerS} // the same requests, not the same load anew
 	s.Jobs = append(s.Jobs, greedy, broken)
 	res, err := scenario.Run(context.Background(), s, scenario.Options{})
 	if err != nil {

@@ -34,10 +34,21 @@ func sinceStart() time.Duration {
 	return time.Duration(now.Nano()) - time.Duration(ticks)*time.Second/ticksPerSecond
 }
 
+// peakRSS reads VmHWM, which belongs to the address space. The ru_maxrss of getrusage(2) would survive execve and tell of the
+// parent that forked.
 func peakRSS() int64 {
-	var u unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
 		return 0
 	}
-	return u.Maxrss << 10 // getrusage(2): kilobytes
+	_, rest, ok := bytes.Cut(status, []byte("VmHWM:"))
+	if !ok {
+		return 0
+	}
+	kib, _, _ := bytes.Cut(bytes.TrimSpace(rest), []byte(" "))
+	n, err := strconv.ParseInt(string(kib), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n << 10
 }
