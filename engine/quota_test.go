@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -174,5 +175,61 @@ func TestDataDependentValuesAreCharged(t *testing.T) {
 			t.Errorf("%d bytes left after a refusal", b.quota.sum()-still)
 		}
 		b.quota.cap = 1 << 40
+	}
+}
+
+// loopTest is a Loop whose body makes temporaries of 4·n bytes from n, which no plan can know.
+const loopTest = `graph "loop" {
+	opset "" 17
+	input %n: int64[1]
+	const %m: int64[] = {5}
+	const %x: float32[] = {0}
+	%y: float32[] = Loop@17 (%m, _, %x | %n) {body=graph "body" captures 1 {
+		input %i: int64[]
+		input %c: bool[]
+		input %v: float32[]
+		input %s: int64[1]
+		%z: float32[?] = ConstantOfShape@17 (%s)
+		%sum: float32[] = ReduceSum@17 (%z) {keepdims=0}
+		%w: float32[] = Add@17 (%v, %sum)
+		output %c
+		output %w
+	}}
+	output %y
+}`
+
+// TestBodiesAskForMemory charges the values inside a loop's body to the quota while an iteration of the loop lasts, and refuses
+// what the device does not have before it is made.
+func TestBodiesAskForMemory(t *testing.T) {
+	b := newBench(t)
+	g, err := graph.Parse(loopTest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := b.load(t, compiled(t, g, nil))
+	i := take(t, s)
+	defer i.Put()
+	still := b.quota.sum()
+	run := func(n int64) error {
+		b.quota.most = still
+		tensor.As[int64](i.Inputs()[0])[0] = n
+		return i.Run(context.Background(), device.Open)
+	}
+	if err := run(1000); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.quota.most - still; got < 4000 || got > 4100 {
+		t.Errorf("%d bytes at most, want those of one iteration, some 4,000", got)
+	}
+	b.quota.cap = still + 3999
+	if err := run(1000); !errors.Is(err, errQuota) {
+		t.Errorf("over its quota: %v", err)
+	}
+	b.quota.cap = 1 << 62
+	if err := run(b.device.Info().MemoryBytes); !errors.Is(err, device.ErrOutOfMemory) {
+		t.Errorf("more than the device has: %v", err)
+	}
+	if b.quota.sum() != still {
+		t.Errorf("%d bytes are left over", b.quota.sum()-still)
 	}
 }

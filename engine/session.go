@@ -149,7 +149,7 @@ func (s *Session) newInstance() (*Instance, error) {
 		return nil, err
 	}
 	return &Instance{session: s, arena: arena, program: prog,
-		exec: cpu.Exec{Pool: s.opts.Pool, Memory: s.opts.ArenaQuota}}, nil
+		exec: cpu.Exec{Pool: s.opts.Pool, Memory: &heap{quota: s.opts.ArenaQuota, device: s.opts.Device.Info()}}}, nil
 }
 
 // Close frees the packed weights and every free instance; instances in use are freed when they are put back, and the

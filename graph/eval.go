@@ -19,6 +19,8 @@ func (g *Graph) Eval(ctx context.Context, in []*tensor.Tensor) ([]*tensor.Tensor
 	for i, v := range g.Inputs {
 		env[v] = in[i]
 	}
+	ctx, end := op.Frame(ctx)
+	defer end()
 	last := g.lastUse()
 	for i, n := range g.Nodes {
 		if err := ctx.Err(); err != nil {

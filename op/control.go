@@ -359,7 +359,7 @@ func evalLoop(c *Eval) error {
 			}
 		}
 		copy(state, out[1:])
-		if err := pushAll(c.Call, scans, out[1+l.carried:]); err != nil {
+		if err := pushAll(c, scans, out[1+l.carried:]); err != nil {
 			return err
 		}
 	}
@@ -386,7 +386,7 @@ type stack struct {
 }
 
 // pushAll pushes one slice on each stack.
-func pushAll(c *Call, to []stack, slices []*tensor.Tensor) error {
+func pushAll(c *Eval, to []stack, slices []*tensor.Tensor) error {
 	for k := range to {
 		if err := to[k].push(c, slices[k]); err != nil {
 			return err
@@ -395,7 +395,7 @@ func pushAll(c *Call, to []stack, slices []*tensor.Tensor) error {
 	return nil
 }
 
-func (s *stack) push(c *Call, t *tensor.Tensor) error {
+func (s *stack) push(c *Eval, t *tensor.Tensor) error {
 	if len(s.slices) > 0 {
 		if first := s.slices[0]; t.DType != first.DType || !slices.Equal(t.Shape, first.Shape) {
 			return c.Errorf(ErrInput, "scanned output changes from %v%v to %v%v", first.DType, first.Shape, t.DType, t.Shape)
@@ -407,6 +407,11 @@ func (s *stack) push(c *Call, t *tensor.Tensor) error {
 	}
 	if s.bytes += n; s.bytes > tensor.MaxHeapBytes {
 		return c.Errorf(tensor.ErrShape, "scanned output outgrows %d bytes", int64(tensor.MaxHeapBytes))
+	}
+	if f := frameOf(c.Ctx); f != nil {
+		if err := f.reserve(n); err != nil {
+			return fmt.Errorf("%s: scanned output: %w", c.Name(), err)
+		}
 	}
 	s.slices = append(s.slices, t)
 	return nil

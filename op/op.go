@@ -119,12 +119,26 @@ func (c *Eval) Output(i int, d tensor.DType, shape []int) (*tensor.Tensor, error
 			return t, nil
 		}
 	}
-	t, err := tensor.New(d, shape...)
+	t, err := c.make(d, shape)
 	if err != nil {
 		return nil, fmt.Errorf("%s: output %d: %w", c.Name(), i, err)
 	}
 	c.Out[i] = t
 	return t, nil
+}
+
+// make makes a tensor on the Go heap, with the memory that the context grants.
+func (c *Eval) make(d tensor.DType, shape []int) (*tensor.Tensor, error) {
+	if f := frameOf(c.Ctx); f != nil {
+		n, err := tensor.ByteCount(d, shape)
+		if err == nil {
+			err = f.reserve(n)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return tensor.New(d, shape...)
 }
 
 // CaptureTensors returns the inputs that are captures of the call's bodies.

@@ -161,7 +161,7 @@ func evalScan(c *Eval) error {
 			return err
 		}
 		copy(state, out)
-		if err := pushAll(c.Call, outs, out[s.states:]); err != nil {
+		if err := pushAll(c, outs, out[s.states:]); err != nil {
 			return err
 		}
 	}

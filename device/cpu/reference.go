@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
@@ -23,6 +24,7 @@ func (k *reference) Name() string { return "reference" }
 // Bind implements Kernel.
 func (k *reference) Bind(b Binding) Task {
 	t := &referenceTask{kernel: k, out: make([]Result, len(b.Out))}
+	t.bodies = slices.ContainsFunc(k.call.Attrs, func(a op.Attr) bool { return a.Body != nil })
 	for i, o := range b.Out {
 		t.out[i] = NewResult(o)
 	}
@@ -33,6 +35,7 @@ func (k *reference) Bind(b Binding) Task {
 type referenceTask struct {
 	kernel *reference
 	eval   op.Eval
+	bodies bool // the operator evaluates bodies, whose values are the job's memory too
 	out    []Result
 	exec   *Exec
 }
@@ -40,6 +43,11 @@ type referenceTask struct {
 // Run implements Task.
 func (t *referenceTask) Run(x *Exec) error {
 	t.exec, t.eval.Ctx = x, x.Ctx
+	if t.bodies && x.Memory != nil {
+		ctx, end := op.WithMemory(x.Ctx, x.Memory)
+		defer end()
+		t.eval.Ctx = ctx
+	}
 	clear(t.eval.Out)
 	if err := op.RunIn(t.kernel.row, &t.eval); err != nil {
 		return err

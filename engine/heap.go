@@ -1,0 +1,34 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/weirgpu/weir/device"
+)
+
+// heap is the memory of an instance's values whose shape depends on data. They live on the Go heap, where too much ends the
+// process and all jobs in it: what the quota grants is granted only as far as the device has it.
+type heap struct {
+	quota  Quota
+	device device.Info
+	held   int64 // one goroutine runs an instance
+}
+
+// Reserve implements cpu.Memory.
+func (h *heap) Reserve(n int64) error {
+	if has := h.device.MemoryBytes; has > 0 && (n > has || h.held > has-n) {
+		return fmt.Errorf("wants %d bytes beside %d, %s has %d: %w: lower the sizes that the inputs ask for", n, h.held, h.device.ID, has,
+			device.ErrOutOfMemory)
+	}
+	if err := h.quota.Reserve(n); err != nil {
+		return err
+	}
+	h.held += n
+	return nil
+}
+
+// Release implements cpu.Memory.
+func (h *heap) Release(n int64) {
+	h.held -= n
+	h.quota.Release(n)
+}
