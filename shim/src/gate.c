@@ -94,7 +94,7 @@ static bool try_slow(struct weir_ticket *t, struct weir_stream *s, struct weir_f
 	bool marked = true;
 	if (over || sample)
 		marked = weir_close_batch(s, false);
-	if (marked && weir_make_room(s, round < ROUNDS && unknown_running(f) ? UINT64_MAX / 4 : guess * WEIR_UNIT_NS))
+	if (marked && weir_make_room(s, guess * WEIR_UNIT_NS, round < ROUNDS && unknown_running(f)))
 		return false;
 	w = weir_get(&s->word);
 	if (weir_word_count(w) == 0)

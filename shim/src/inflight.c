@@ -13,6 +13,8 @@
  */
 #include "weir.h"
 
+#include <time.h>
+
 static void *push(CUcontext ctx)
 {
 	weir_fn_cuCtxPushCurrent_v2 f = WEIR_DRIVER(cuCtxPushCurrent_v2);
@@ -79,7 +81,8 @@ bool weir_close_batch(struct weir_stream *s, bool by_watcher)
 	m->from = s->from;
 	s->stale = false;
 	s->head++;
-	weir_add(&weir.inflight_ns, m->ns);
+	if (weir_add(&weir.inflight_ns, m->ns) == m->ns)
+		weir_set(&weir.progress_ns, weir_now());
 	struct weir_slot *slot = weir_slot();
 	__atomic_fetch_add(&slot->launches, m->count - 1, __ATOMIC_RELAXED); /* the first was counted as it opened the batch */
 	weir_set(&slot->inflight_ns, weir_get(&weir.inflight_ns));
@@ -130,6 +133,7 @@ void weir_reap(struct weir_stream *s)
 		if (r == CUDA_SUCCESS)
 			measured(s, m);
 		weir_sub(&weir.inflight_ns, m->ns);
+		weir_set(&weir.progress_ns, weir_now());
 		s->tail++;
 	}
 	weir_unrelax(mode);
@@ -146,16 +150,21 @@ void weir_forget_marks(struct weir_stream *s)
 	__atomic_store_n(&s->only, NULL, __ATOMIC_SEQ_CST);
 }
 
-/* oldest gives the event of the oldest mark of s, or of any stream that has one. */
-static CUevent oldest(struct weir_stream *s)
+/* oldest gives the event of the oldest mark of s, or of any stream that has one, and its predicted time. */
+static CUevent oldest(struct weir_stream *s, uint64_t *ns)
 {
-	if (s->tail != s->head)
+	*ns = 0;
+	if (s->tail != s->head) {
+		*ns = mark(s, s->tail)->ns;
 		return mark(s, s->tail)->end;
+	}
 	for (struct weir_stream *o = weir_streams_first(); o; o = o->next) {
 		if (o == s || pthread_mutex_trylock(&o->lock) != 0)
 			continue;
 		weir_reap(o);
 		CUevent e = o->tail != o->head ? mark(o, o->tail)->end : NULL;
+		if (e)
+			*ns = mark(o, o->tail)->ns;
 		pthread_mutex_unlock(&o->lock);
 		if (e)
 			return e;
@@ -163,26 +172,48 @@ static CUevent oldest(struct weir_stream *s)
 	return NULL;
 }
 
-/* weir_make_room waits until ns more may be in flight, giving the lock up meanwhile; true if it had to, so
- * that the caller looks at everything again. Work longer than the bound runs alone. */
-bool weir_make_room(struct weir_stream *s, uint64_t ns)
+/* sleep_until_room waits for the event or, where only part of its batch has to pass, for that long. */
+static void sleep_until_room(CUevent e, uint64_t left, uint64_t excess)
 {
+	enum { SLACK_NS = 60000 }; /* by which the kernel may let a sleeper wait longer */
 	weir_fn_cuEventSynchronize wait = WEIR_DRIVER(cuEventSynchronize);
-	uint64_t bound = weir_bound(weir_page());
-	uint64_t open = weir_word_time(weir_get(&s->word)) * WEIR_UNIT_NS;
+	if (excess < left) {
+		uint64_t ns = excess > SLACK_NS ? excess - SLACK_NS : 0;
+		struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+		nanosleep(&t, NULL);
+		return;
+	}
+	int mode = weir_relax();
+	if (wait)
+		wait(e);
+	weir_unrelax(mode);
+}
+
+/*
+ * weir_make_room waits until a launch of ns may join what is in flight, giving the lock up meanwhile; true
+ * if it had to, so that the caller looks at everything again.
+ *
+ * In flight is the predicted time of all marks less what has passed since the device last came to one. A
+ * launch that is longer than the bound by itself goes when the device is about to run dry; one whose
+ * length is not known at all (alone) goes when nothing is in flight.
+ */
+bool weir_make_room(struct weir_stream *s, uint64_t ns, bool alone)
+{
+	uint64_t bound = weir_bound(weir_page()), lead = bound / 8;
+	uint64_t limit = alone ? 0 : ns + lead > bound ? lead : bound - ns;
 	weir_reap(s);
-	uint64_t flying = weir_get(&weir.inflight_ns);
+	uint64_t total = weir_get(&weir.inflight_ns), left;
 	bool full = s->head - s->tail >= WEIR_MARKS - 2;
-	if (!wait || (!full && (flying == 0 || flying + open + ns <= bound)))
-		return false;
-	CUevent e = oldest(s);
+	CUevent e = total || full ? oldest(s, &left) : NULL;
 	if (!e)
 		return false;
+	uint64_t since = weir_now() - weir_get(&weir.progress_ns), passed = since < left ? since : left;
+	uint64_t flying = (total > passed ? total - passed : 0) + weir_word_time(weir_get(&s->word)) * WEIR_UNIT_NS;
+	if (!full && !alone && flying <= limit)
+		return false;
 	pthread_mutex_unlock(&s->lock);
-	int mode = weir_relax();
-	CUresult r = wait(e);
-	weir_unrelax(mode);
+	sleep_until_room(e, full || alone ? 0 : left - passed, flying - limit);
 	pthread_mutex_lock(&s->lock);
 	weir_reap(s);
-	return r == CUDA_SUCCESS;
+	return true;
 }

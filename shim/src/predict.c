@@ -38,7 +38,7 @@ void weir_function_measured(struct weir_function *f, uint64_t ns)
 	uint32_t old = weir_peek(&f->guess), samples = weir_peek(&f->samples);
 	if (units > UINT32_MAX)
 		units = UINT32_MAX;
-	int64_t step = ((int64_t)units - (int64_t)old) / (samples == 0 ? 1 : 4);
+	int64_t step = ((int64_t)units - (int64_t)old) / (samples == 0 ? 1 : samples < WEIR_SAMPLES ? 4 : 8);
 	__atomic_store_n(&f->guess, (uint32_t)((int64_t)old + step), __ATOMIC_RELAXED);
 	if (samples < WEIR_SAMPLES)
 		__atomic_store_n(&f->samples, samples + 1, __ATOMIC_RELAXED);

@@ -100,6 +100,7 @@ struct weir_process {
 	uint32_t captures;   /* streams being captured */
 	uint32_t streams_generation; /* bumped when a stream goes, so that threads drop what they remember */
 	uint64_t inflight_ns;        /* predicted time of all marks not seen complete */
+	uint64_t progress_ns;        /* when the last one was seen complete, or the first one made */
 };
 
 extern struct weir_process weir;
@@ -243,7 +244,7 @@ void weir_functions_distrust(void);
 bool weir_close_batch(struct weir_stream *s, bool by_watcher);
 void weir_reap(struct weir_stream *s);
 void weir_forget_marks(struct weir_stream *s);
-bool weir_make_room(struct weir_stream *s, uint64_t ns);
+bool weir_make_room(struct weir_stream *s, uint64_t ns, bool alone);
 void weir_begin_batch(struct weir_stream *s, bool measure);
 
 bool weir_capturing(CUstream stream, int per_thread);
