@@ -44,13 +44,18 @@ func inferPool(c *Infer) error {
 	return nil
 }
 
-// pooled is the shape of a pooled input of known rank.
-func (c *Infer) pooled() ([]Dim, error) {
+// windowOfX is the window over the spatial axes of X, whose rank is known.
+func (c *Infer) windowOfX() (window, error) {
 	rank, err := c.convSpatial()
 	if err != nil {
-		return nil, err
+		return window{}, err
 	}
-	w, err := c.poolWindow(rank)
+	return c.poolWindow(rank)
+}
+
+// pooled is the shape of a pooled input of known rank.
+func (c *Infer) pooled() ([]Dim, error) {
+	w, err := c.windowOfX()
 	if err != nil {
 		return nil, err
 	}
@@ -326,11 +331,7 @@ func (c *Eval) evalGlobalPool(f func([]float64) float64) error {
 
 // unpooled is the shape of the tensor that a MaxPool with the same attributes makes X of.
 func (c *Infer) unpooled() ([]Dim, error) {
-	rank, err := c.convSpatial()
-	if err != nil {
-		return nil, err
-	}
-	w, err := c.poolWindow(rank)
+	w, err := c.windowOfX()
 	if err != nil {
 		return nil, err
 	}

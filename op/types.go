@@ -70,8 +70,13 @@ func (t Type) Ints() ([]int, bool) {
 	if !t.Ranked {
 		return nil, false
 	}
-	out := make([]int, len(t.Shape))
-	for i, d := range t.Shape {
+	return knownInts(t.Shape)
+}
+
+// knownInts returns dimensions as integers when every one is known.
+func knownInts(ds []Dim) ([]int, bool) {
+	out := make([]int, len(ds))
+	for i, d := range ds {
 		n, ok := d.Int()
 		if !ok {
 			return nil, false
@@ -92,15 +97,7 @@ func (t Type) IntElems() ([]int, bool) {
 	if t.Elems == nil {
 		return nil, false
 	}
-	out := make([]int, len(t.Elems))
-	for i, d := range t.Elems {
-		n, ok := d.Int()
-		if !ok {
-			return nil, false
-		}
-		out[i] = n
-	}
-	return out, true
+	return knownInts(t.Elems)
 }
 
 // Count returns the number of elements as an expression, Unknown when the rank is not known.
