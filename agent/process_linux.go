@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -142,14 +143,27 @@ func readStat(pid uint32) (stat, error) {
 	if err != nil {
 		return stat{}, err
 	}
+	st, err := parseStat(text)
+	if err != nil {
+		return stat{}, fmt.Errorf("process %d: %w", pid, err)
+	}
+	return st, nil
+}
+
+var errStat = errors.New("unknown form of stat")
+
+func parseStat(text []byte) (stat, error) {
 	// The second field is a name in parentheses, which may hold anything.
 	_, rest, ok := bytes.Cut(text[max(0, bytes.LastIndexByte(text, ')')):], []byte(") "))
 	fields := bytes.Fields(rest)
 	if !ok || len(fields) < 20 {
-		return stat{}, fmt.Errorf("process %d: unknown form of stat", pid)
+		return stat{}, errStat
 	}
-	flags, _ := strconv.ParseUint(string(fields[6]), 10, 64)
-	start, err := strconv.ParseUint(string(fields[19]), 10, 64)
+	flags, errFlags := strconv.ParseUint(string(fields[6]), 10, 64)
+	start, errStart := strconv.ParseUint(string(fields[19]), 10, 64)
+	if errFlags != nil || errStart != nil {
+		return stat{}, errStat
+	}
 	state := fields[0][0]
-	return stat{start: start, exiting: flags&exitingFlag != 0 || state == 'Z' || state == 'X'}, err
+	return stat{start: start, exiting: flags&exitingFlag != 0 || state == 'Z' || state == 'X'}, nil
 }
