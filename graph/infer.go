@@ -64,6 +64,9 @@ func merge(v *Value, t op.Type) (op.Type, error) {
 	if t.DType == tensor.Undefined {
 		t.DType = was.DType
 	}
+	if was.DType != tensor.Undefined && was.DType != t.DType {
+		return op.Type{}, fmt.Errorf("%w: value %q is declared %v, the operator gives %v", ErrInvalid, v.Name, was, t)
+	}
 	if !t.Ranked && was.Ranked {
 		t.Ranked, t.Shape = true, append([]op.Dim{}, was.Shape...)
 	}

@@ -90,3 +90,28 @@ func TestHostile(t *testing.T) {
 		t.Logf("%s: %d bytes, %v, %v", c.name, len(b), took, err)
 	}
 }
+
+// TestMistypedModels refuses models that say one thing and compute another.
+func TestMistypedModels(t *testing.T) {
+	declared := func(elem int64, dims ...int64) part {
+		var shape []part
+		for _, n := range dims {
+			shape = append(shape, sub(1, number(1, n)))
+		}
+		return sub(12, text(1, "y"), sub(2, sub(1, number(1, elem), sub(2, shape...))))
+	}
+	for _, c := range []struct {
+		name string
+		out  part
+		says string
+	}{
+		{"float32, as computed", declared(1, 2), ""},
+		{"int64 for float32", declared(7, 2), `value "y" is declared int64[2], the operator gives float32`},
+		{"a dimension of 2^62", declared(1, 1<<62), "dimension 0 is 4611686018427387904"},
+	} {
+		_, err := Decode(modelOf(in("x"), c.out, node("Relu", "x->y")), "", Options{})
+		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: got %v, want %q", c.name, err, c.says)
+		}
+	}
+}

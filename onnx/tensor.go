@@ -402,7 +402,9 @@ func (t typeMessage) opType() (op.Type, error) {
 	dims := make([]op.Dim, len(t.dims))
 	for i, dim := range t.dims {
 		switch {
-		case dim.known && dim.size >= 0 && dim.size <= math.MaxInt32*int64(math.MaxInt32):
+		case dim.known && dim.size > math.MaxInt32*int64(math.MaxInt32):
+			return op.Type{}, formatErr("dimension %d is %d", i, dim.size)
+		case dim.known && dim.size >= 0:
 			dims[i] = op.Known(int(dim.size))
 		case dim.known || len(dim.param) > maxSymbol || strings.Contains(dim.param, "·"):
 			dims[i] = op.Unknown() // -1 is what some exporters write for a size that varies

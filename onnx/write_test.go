@@ -354,7 +354,7 @@ func TestNewerOperatorsInOldModels(t *testing.T) {
 		{"ReduceMean changed in 18", "ReduceMean", nil, 18, false},
 	}
 	for _, c := range cases {
-		m, err := Decode(join(msg(number(1, 8), sub(7, in("x"), out("y"), out("z"), node(c.typ, "x->y", c.attrs...), node("Relu", "x->z")), opsetPart("", 12))), "", Options{})
+		m, err := Decode(join(msg(number(1, 8), sub(7, in("x"), sub(12, text(1, "y")), sub(12, text(1, "z")), node(c.typ, "x->y", c.attrs...), node("Relu", "x->z")), opsetPart("", 12))), "", Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -94,7 +94,7 @@ func (as Attrs) Find(name string) *Attr {
 // Has reports whether the attribute is present.
 func (as Attrs) Has(name string) bool { return as.Find(name) != nil }
 
-// Int returns an integer attribute, def when it is absent or of another kind ([Call.Check] refuses a wrong kind).
+// Int returns an integer attribute, def when it is absent or of another kind ([InferTypes] refuses a wrong kind).
 func (as Attrs) Int(name string, def int64) int64 {
 	if a := as.Find(name); a != nil && a.Kind == AttrInt && len(a.Ints) == 1 {
 		return a.Ints[0]

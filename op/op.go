@@ -204,6 +204,9 @@ func InferTypes(o *Op, call *Call, in []Type, present []bool) (out []Type, err e
 	if err := o.Check(call); err != nil {
 		return nil, err
 	}
+	if err := call.checkAttrs(); err != nil {
+		return nil, err
+	}
 	if present == nil {
 		present = slices.Repeat([]bool{true}, len(in))
 	}
