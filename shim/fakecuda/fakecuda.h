@@ -220,6 +220,8 @@ typedef struct { int result; CUgraphNode errorNode, errorFromNode; } CUgraphExec
 typedef struct { unsigned char from_port, to_port, type, reserved[5]; } CUgraphEdgeData;
 typedef struct { size_t Width, Height; int Format; unsigned int NumChannels; } CUDA_ARRAY_DESCRIPTOR;
 typedef struct { size_t Width, Height, Depth; int Format; unsigned int NumChannels, Flags; } CUDA_ARRAY3D_DESCRIPTOR;
+typedef struct { unsigned int Width, Height; int Format; unsigned int NumChannels; } CUDA_ARRAY_DESCRIPTOR_v1;
+typedef struct { unsigned int Width, Height, Depth; int Format; unsigned int NumChannels, Flags; } CUDA_ARRAY3D_DESCRIPTOR_v1;
 typedef struct { size_t size, alignment; unsigned int reserved[4]; } CUDA_ARRAY_MEMORY_REQUIREMENTS;
 typedef struct {
 	int type;
@@ -542,6 +544,8 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void 
 // array.c
 CUresult cuArray3DCreate_v2(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *d);
 CUresult cuArrayCreate_v2(CUarray *out, const CUDA_ARRAY_DESCRIPTOR *d);
+CUresult cuArray3DCreate(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR_v1 *d);
+CUresult cuArrayCreate(CUarray *out, const CUDA_ARRAY_DESCRIPTOR_v1 *d);
 CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *d, CUarray a);
 CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *d, CUarray a);
 CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *r, CUarray a, CUdevice d);
@@ -564,10 +568,38 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr address);
 CUresult cuIpcGetEventHandle(CUipcEventHandle *out, CUevent event);
 CUresult cuIpcOpenEventHandle(CUevent *out, CUipcEventHandle handle);
 
+// memop.c
+CUresult cuStreamWriteValue32_v2(CUstream s, CUdeviceptr address, uint32_t value, unsigned int flags);
+CUresult cuStreamWriteValue32(CUstream s, CUdeviceptr address, uint32_t value, unsigned int flags);
+CUresult cuStreamWriteValue64_v2(CUstream s, CUdeviceptr address, uint64_t value, unsigned int flags);
+CUresult cuStreamWriteValue64(CUstream s, CUdeviceptr address, uint64_t value, unsigned int flags);
+CUresult cuStreamWaitValue32_v2(CUstream s, CUdeviceptr address, uint32_t value, unsigned int flags);
+CUresult cuStreamWaitValue32(CUstream s, CUdeviceptr address, uint32_t value, unsigned int flags);
+CUresult cuStreamWaitValue64_v2(CUstream s, CUdeviceptr address, uint64_t value, unsigned int flags);
+CUresult cuStreamWaitValue64(CUstream s, CUdeviceptr address, uint64_t value, unsigned int flags);
+
 // pointer.c
 CUresult cuPointerGetAttribute(void *out, CUpointer_attribute what, CUdeviceptr address);
 CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *what, void **out, CUdeviceptr address);
 CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute what, CUdeviceptr address);
+
+// rest.c
+CUresult cuStreamAttachMemAsync(CUstream s, CUdeviceptr address, size_t bytes, unsigned int flags);
+CUresult cuStreamSetAttribute(CUstream s, int attribute, const void *value);
+CUresult cuStreamCopyAttributes(CUstream to, CUstream from);
+CUresult cuCtxGetSharedMemConfig(int *config);
+CUresult cuCtxSetSharedMemConfig(int config);
+CUresult cuCtxResetPersistingL2Cache(void);
+CUresult cuKernelGetAttribute(int *value, int attribute, CUkernel k, CUdevice d);
+CUresult cuKernelSetAttribute(int attribute, int value, CUkernel k, CUdevice d);
+CUresult cuKernelSetCacheConfig(CUkernel k, int config, CUdevice d);
+CUresult cuKernelGetLibrary(CUlibrary *out, CUkernel k);
+CUresult cuLibraryLoadFromFile(CUlibrary *out, const char *path, int *jit, void **jit_values, unsigned int jits,
+	int *options, void **values, unsigned int count);
+CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfunction f, int blocks, int block);
+CUresult cuProfilerStart(void);
+CUresult cuProfilerStop(void);
+CUresult cuFlushGPUDirectRDMAWrites(int target, int scope);
 
 // procs.c
 CUresult cuWeirFakeFuture(int *answer);

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/weirgpu/weir/shim/fakecuda"
 )
 
 // segment is one line of smi's timeline.
@@ -180,6 +182,74 @@ func TestKillFreesTheDevice(t *testing.T) {
 	d.result(&got, "long_kernel", "0.02")
 	if got.Wall > 1000 {
 		t.Errorf("a kernel of 20 ms took %v ms behind a dead process", got.Wall)
+	}
+	d.empty()
+}
+
+// Many processes come at once, and all are served.
+func TestCrowd(t *testing.T) {
+	d := newDevice(t, driver(t), "WEIR_FAKE_CONTEXT=1MiB")
+	var got struct {
+		Processes int
+		MS        float64
+	}
+	d.result(&got, "crowd", "300")
+	if got.Processes != 300 {
+		t.Errorf("%d processes, want 300", got.Processes)
+	}
+	t.Logf("300 processes in %v ms", got.MS)
+	d.empty()
+}
+
+// Kernels of one process run one at a time, or as many as the setting says.
+func TestConcurrentKernels(t *testing.T) {
+	for setting, want := range map[string]float64{"1": 80, "2": 40, "4": 20} {
+		var got struct{ MS float64 }
+		newDevice(t, driver(t), "WEIR_FAKE_CONCURRENT="+setting).result(&got, "parallel", "4", "20")
+		if got.MS < want-0.01 || got.MS > want+0.01 {
+			t.Errorf("%s at a time: four kernels of 20 ms took %v ms, want %v", setting, got.MS, want)
+		}
+	}
+}
+
+// The management library sees the same memory and processes as the ledger, and the links between two devices.
+func TestMonitor(t *testing.T) {
+	d := newDevice(t, driver(t), "WEIR_FAKE_GPUS=2", "WEIR_FAKE_MEMORY=2GiB")
+	train := d.command("train", "1000", "200", "512")
+	if err := train.Start(); err != nil {
+		t.Fatal(err)
+	}
+	const held = (512 + 256) << 20
+	within(t, 10*time.Second, "training begins", func() bool {
+		l := d.ledger()
+		return l.BusyNS > 600_000_000 && l.Used == held
+	})
+	lines := strings.Split(strings.TrimSpace(d.run("inspect")), "\n")
+	kill(t, train)
+	if len(lines) != 4 || lines[2] != "0 4" || lines[3] != "4 0" {
+		t.Fatalf("got %q: want two devices and their links", lines)
+	}
+	var got [2]struct {
+		Name      string
+		UUID      string
+		Total     uint64
+		Used      uint64
+		GPU       uint
+		MIG       uint
+		Processes map[string]uint64
+	}
+	for i := range got {
+		decode(t, lines[i], &got[i])
+	}
+	pid := fmt.Sprint(train.Process.Pid)
+	if got[0].Name != fakecuda.Name || got[0].Total != 2<<30 || got[0].Used != held || got[0].Processes[pid] != held || got[0].MIG != 0 {
+		t.Errorf("the busy device: %+v", got[0])
+	}
+	if got[0].GPU == 0 || got[0].GPU > 100 {
+		t.Errorf("utilisation %d %% beside a training program", got[0].GPU)
+	}
+	if got[1].Used != 0 || got[1].GPU != 0 || len(got[1].Processes) != 0 || got[1].UUID == got[0].UUID {
+		t.Errorf("the idle device: %+v", got[1])
 	}
 	d.empty()
 }

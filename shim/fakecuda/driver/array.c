@@ -73,6 +73,22 @@ FK_API cuArrayCreate_v2(CUarray *out, const CUDA_ARRAY_DESCRIPTOR *d) {
 	return make(out, &deep);
 }
 
+// Before CUDA 3.2 the sizes had 32 bits.
+FK_API cuArray3DCreate(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR_v1 *d) {
+	if (!d)
+		return CUDA_ERROR_INVALID_VALUE;
+	CUDA_ARRAY3D_DESCRIPTOR deep = {.Width = d->Width, .Height = d->Height, .Depth = d->Depth, .Format = d->Format,
+		.NumChannels = d->NumChannels, .Flags = d->Flags};
+	return make(out, &deep);
+}
+
+FK_API cuArrayCreate(CUarray *out, const CUDA_ARRAY_DESCRIPTOR_v1 *d) {
+	if (!d)
+		return CUDA_ERROR_INVALID_VALUE;
+	CUDA_ARRAY3D_DESCRIPTOR deep = {.Width = d->Width, .Height = d->Height, .Format = d->Format, .NumChannels = d->NumChannels};
+	return make(out, &deep);
+}
+
 FK_API cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *d, CUarray a) {
 	FK_TRY(fk_usable());
 	if (!d || !FK_IS(a, FK_ARRAY))

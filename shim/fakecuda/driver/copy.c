@@ -6,9 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// view finds where the content of device memory is kept: *room bytes from the result on, NULL for none. Managed and pinned memory keep
-// all of theirs.
-static unsigned char *view(CUdeviceptr address, size_t *room) {
+unsigned char *fk_view(CUdeviceptr address, size_t *room) {
 	fk_allocation *a = fk_find(address);
 	*room = 0;
 	if (!a || a->origin == FK_RESERVED)
@@ -29,14 +27,14 @@ static unsigned char *view(CUdeviceptr address, size_t *room) {
 
 static void put(CUdeviceptr to, const void *from, size_t bytes) {
 	size_t room;
-	unsigned char *p = view(to, &room);
+	unsigned char *p = fk_view(to, &room);
 	if (p)
 		memmove(p, from, bytes < room ? bytes : room);
 }
 
 static void get(void *to, CUdeviceptr from, size_t bytes) {
 	size_t room, n;
-	unsigned char *p = view(from, &room);
+	unsigned char *p = fk_view(from, &room);
 	n = bytes < room ? bytes : room;
 	if (p)
 		memmove(to, p, n);
@@ -84,7 +82,7 @@ static CUresult run(const move *m) {
 		return fk_leave(CUDA_ERROR_INVALID_VALUE);
 	size_t room;
 	if (from_device && to_device) {
-		const unsigned char *p = view(m->from, &room);
+		const unsigned char *p = fk_view(m->from, &room);
 		if (p)
 			put(m->to, p, m->bytes < room ? m->bytes : room);
 	} else if (from_device) {
@@ -202,7 +200,7 @@ static CUresult set(CUdeviceptr to, size_t pitch, uint32_t value, size_t size, s
 		return fk_leave(CUDA_ERROR_INVALID_VALUE);
 	for (size_t y = 0; y < height && y * pitch < FK_SHADOW; y++) {
 		size_t room;
-		unsigned char *p = view(to + y * pitch, &room);
+		unsigned char *p = fk_view(to + y * pitch, &room);
 		for (size_t x = 0; p && x < width && (x + 1) * size <= room; x++)
 			memcpy(p + x * size, &value, size);
 	}

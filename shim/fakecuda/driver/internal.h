@@ -185,6 +185,7 @@ typedef struct {
 	uint32_t argument;     // value of the kernel parameter that holds the duration
 	CUhostFn call;
 	void *data;
+	bool once; // cannot be captured, because it runs only once
 	CUevent event;
 	CUgraph child;
 	CUdeviceptr address;

@@ -29,7 +29,7 @@ CUresult fk_submit(CUstream handle, const fk_task *t, fk_queue **q, uint64_t *se
 	if (q)
 		*q = s->capture ? NULL : fk_queue_of(s);
 	if (s->capture)
-		return fk_leave(fk_capture_add(s, t, NULL));
+		return fk_leave(t->once ? fk_capture_break(s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) : fk_capture_add(s, t, NULL));
 	fk_item item = {.kind = t->type == CU_GRAPH_NODE_TYPE_HOST ? FK_HOST : FK_WORK, .call = t->call, .data = t->data};
 	if (item.kind == FK_WORK)
 		item.duration_ns = fk_draw(t);
@@ -149,7 +149,7 @@ FK_API cuStreamAddCallback(CUstream s, CUstreamCallback call, void *data, unsign
 	if (!c)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*c = (callback){s, call, data};
-	CUresult r = cuLaunchHostFunc(s, run_callback, c);
+	CUresult r = fk_submit(s, &(fk_task){.type = CU_GRAPH_NODE_TYPE_HOST, .call = run_callback, .data = c, .once = true}, NULL, NULL);
 	if (r)
 		free(c);
 	return r;

@@ -54,6 +54,10 @@ void fk_refund(CUdevice d, uint64_t bytes);
 // fk_each calls f for each allocation until it returns false.
 void fk_each(bool (*f)(fk_allocation *a, void *data), void *data);
 
+// fk_view finds where the content of device memory is kept: *room bytes from the result on, NULL for none. Managed and pinned memory
+// keep all of theirs (copy.c).
+unsigned char *fk_view(CUdeviceptr address, size_t *room);
+
 // fk_copying describes a copy or set for the timeline (copy.c).
 fk_task fk_copying(CUgraphNodeType type, CUdevice d, uint64_t bytes, bool host);
 

@@ -211,7 +211,7 @@ void fk_bury(fk_device *d, uint32_t slot) {
 }
 
 void fk_reap(fk_device *d) {
-	for (uint32_t i = 0; i < FK_PROCS; i++)
+	for (uint32_t i = 0; i < d->file->high; i++)
 		fk_bury(d, i);
 }
 
@@ -221,6 +221,8 @@ bool fk_attach(fk_device *d) {
 		fk_slot *s = &d->file->slots[i];
 		if (!claim(d->file, s))
 			continue;
+		if (i >= d->file->high)
+			d->file->high = i + 1;
 		if (!atomic_load(&s->tail))
 			atomic_store(&s->tail, 1);
 		s->lane = (fk_lane){.head = atomic_load(&s->tail)};
@@ -233,7 +235,7 @@ bool fk_attach(fk_device *d) {
 
 uint64_t fk_used(fk_device *d) {
 	uint64_t sum = 0;
-	for (uint32_t i = 0; i < FK_PROCS; i++)
+	for (uint32_t i = 0; i < d->file->high; i++)
 		if (atomic_load(&d->file->slots[i].pid))
 			sum += atomic_load(&d->file->slots[i].memory) + atomic_load(&d->file->slots[i].context_memory);
 	return sum;

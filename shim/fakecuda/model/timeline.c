@@ -243,7 +243,7 @@ static void compute(struct fk_sim *s, fk_file *f, uint64_t to, const goal *g) {
 static void load(fk_device *d, struct fk_sim *s) {
 	fk_file *f = d->file;
 	s->clock = f->clock, s->terms = &f->terms, s->count = 0, s->ghost = false;
-	for (uint32_t i = 0; i < FK_PROCS; i++) {
+	for (uint32_t i = 0; i < f->high; i++) {
 		fk_slot *p = &f->slots[i];
 		uint64_t tail = atomic_load_explicit(&p->tail, memory_order_acquire);
 		if (p->lane.head == tail || !atomic_load(&p->pid))
@@ -282,7 +282,7 @@ void fk_advance(fk_device *d) {
 	uint64_t now = fk_now();
 	if (!s || now <= f->clock.now_ns)
 		return;
-	for (uint32_t i = 0; i < FK_PROCS; i++)
+	for (uint32_t i = 0; i < f->high; i++)
 		if (f->slots[i].lane.head != atomic_load_explicit(&f->slots[i].tail, memory_order_acquire) && i != d->slot)
 			fk_bury(d, i);
 	load(d, s);

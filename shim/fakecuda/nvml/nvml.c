@@ -323,7 +323,7 @@ NVML_API nvmlDeviceGetProcessUtilization(nvmlDevice_t d, nvmlProcessUtilizationS
 	fk_lock(d);
 	fk_reap(d);
 	fk_advance(d);
-	for (uint32_t i = 0; i < FK_PROCS; i++) {
+	for (uint32_t i = 0; i < d->file->high; i++) {
 		uint32_t pid = atomic_load(&d->file->slots[i].pid);
 		if (!pid)
 			continue;
@@ -344,7 +344,7 @@ static nvmlReturn_t processes(nvmlDevice_t d, unsigned int *n, void *infos, bool
 	unsigned int found = 0, room = *n;
 	fk_lock(d);
 	fk_reap(d);
-	for (uint32_t i = 0; i < FK_PROCS; i++) {
+	for (uint32_t i = 0; i < d->file->high; i++) {
 		fk_slot *s = &d->file->slots[i];
 		uint32_t pid = atomic_load(&s->pid);
 		if (!pid)

@@ -20,7 +20,7 @@ static void state(fk_device *d) {
 	       ",\"switches\":%" PRIu64 ",\"processes\":[",
 		FK_NAME, f->clock.now_ns, f->terms.memory, fk_used(d), f->clock.busy_ns, f->clock.switches);
 	const char *comma = "";
-	for (uint32_t i = 0; i < FK_PROCS; i++)
+	for (uint32_t i = 0; i < f->high; i++)
 		if (f->slots[i].pid) {
 			process(&f->slots[i], comma);
 			comma = ",";

@@ -200,7 +200,8 @@ int main(int argc, char **argv) {
 	CHECK(CU(cuMemGetInfo_v2)(&before, &total));
 	CHECK(CU(cuMemPoolCreate)(&pool, &properties));
 	for (int i = 0; i < count; i++) {
-		storms[i] = (storm){.operations = operations / (unsigned)count, .seed = seed + (unsigned)i, .most = most, .context = context, .pool = pool};
+		storms[i] = (storm){.operations = operations / (unsigned)count, .seed = seed + (unsigned)i, .most = most, .context = context,
+			.pool = pool};
 		if (pthread_create(&threads[i], NULL, run, &storms[i]))
 			return 1;
 	}

@@ -339,6 +339,26 @@ static void pools(void) {
 	CHECK(CU(cuMemPoolSetAttribute)(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
 }
 
+// A stream waits for a word that another writes after its work.
+static void words(void) {
+	CUstream a = stream(CU_STREAM_NON_BLOCKING, 0);
+	CUdeviceptr p;
+	uint32_t word = 7;
+	CHECK(CU(cuMemAlloc_v2)(&p, 64));
+	CHECK(CU(cuMemsetD32_v2)(p, 0, 16));
+	CUevent start = plug(a);
+	CHECK(CU(cuStreamWriteValue32_v2)(a, p + 4, 42, 0));
+	CHECK(CU(cuStreamWaitValue32_v2)(a, p + 4, 42, 1));
+	CUevent end = mark(a);
+	CHECK(CU(cuMemcpyDtoH_v2)(&word, p + 4, 4));
+	HOLD(word == 0 || word == 42);
+	HOLD(between(start, end) >= 0);
+	CHECK(CU(cuMemcpyDtoH_v2)(&word, p + 4, 4));
+	HOLD(word == 42);
+	GIVES(CU(cuStreamWriteValue32_v2)(a, p + 2, 1, 0), CUDA_ERROR_INVALID_VALUE);
+	CHECK(CU(cuMemFree_v2)(p));
+}
+
 // Names and forms of calls by version and default stream.
 static void look_ups(void) {
 	static const struct {
@@ -404,6 +424,7 @@ int main(void) {
 	graph_memory();
 	capture_rules();
 	pools();
+	words();
 	look_ups();
 	refusals();
 	while (made)
