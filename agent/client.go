@@ -62,6 +62,8 @@ type JobGrant struct {
 	Token       wire.Token
 	Memory      share.Bytes // cap
 	MemoryTotal share.Bytes // of the device
+	// Service says that somebody else keeps the agent running.
+	Service bool
 	// Page is the descriptor of the job's page, to bring to another agent. It
 	// is the caller's.
 	Page *os.File
@@ -105,7 +107,8 @@ func (c *Client) Create(r JobRequest) (*JobGrant, error) {
 		}
 		return nil, fmt.Errorf("agent: answer of kind %d to create: %w", wire.KindOf(answer), wire.ErrMessage)
 	}
-	return &JobGrant{Name: text, Token: g.Token, Memory: share.Bytes(g.Memory), MemoryTotal: share.Bytes(g.MemoryTotal), Page: file}, nil
+	return &JobGrant{Name: text, Token: g.Token, Memory: share.Bytes(g.Memory), MemoryTotal: share.Bytes(g.MemoryTotal),
+		Service: g.Serves(), Page: file}, nil
 }
 
 // WaitClosed returns when the agent is gone or has closed the connection.

@@ -36,7 +36,8 @@ type Config struct {
 	// Policy is the name of the policy; empty means DefaultPolicy.
 	Policy string
 	// IdleExit ends the agent when it has had no job and no peer for so long;
-	// 0: never.
+	// 0: never, because somebody else keeps it running and starts another if it
+	// fails.
 	IdleExit time.Duration
 	// InFlight is the predicted device time that a process may have in flight;
 	// 0: 2 ms.

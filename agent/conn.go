@@ -168,10 +168,14 @@ func (c *conn) serveController(m wire.Create, name string, file *os.File) error 
 	if err != nil {
 		return err
 	}
+	var flags uint32
+	if c.a.cfg.IdleExit == 0 {
+		flags = wire.FlagService
+	}
 	created := wire.NewCreated(wire.Created{
 		Token: j.terms.Token, Memory: j.terms.MemCap, MemoryTotal: uint64(j.dev.Memory), PageSize: wire.PageSize,
 		Device: j.dev.Ordinal, Generation: c.a.generation, TextLen: uint32(len(j.spec.Name)),
-	})
+	}, flags)
 	if err = c.write(created, j.spec.Name, j.page.File()); err == nil {
 		err = c.untilClosed()
 	}

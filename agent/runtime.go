@@ -35,12 +35,20 @@ func RuntimeDir(fake bool) string {
 	return filepath.Join(os.TempDir(), "weir-"+strconv.Itoa(os.Getuid())+suffix)
 }
 
+// maxSocketPath is what fits into sockaddr_un (unix(7)) before the zero at its
+// end.
+const maxSocketPath = 107
+
 // SocketPath returns the agent's socket in a runtime folder.
 func SocketPath(dir string) string { return filepath.Join(dir, socketName) }
 
 // MakeRuntimeDir makes the runtime folder, for its owner only, or checks the one
 // that is there: in a folder for all users, somebody else can have made it.
 func MakeRuntimeDir(dir string) error {
+	if path := SocketPath(dir); len(path) > maxSocketPath {
+		return fmt.Errorf("runtime folder %s: the path of a socket can have %d bytes, this one has %d: set WEIR_RUNTIME_DIR to a shorter one",
+			dir, maxSocketPath, len(path))
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("runtime folder: %w", err)
 	}

@@ -43,6 +43,7 @@
 #define WEIR_MSG_SNAPSHOT 19u /* agent: JSON follows */
 #define WEIR_FLAG_REJOIN 1u /* HELLO: had a slot from an agent that is gone; page sent along if at hand */
 #define WEIR_FLAG_FAKE 4u /* CREATE: a device of the fake driver is wanted */
+#define WEIR_FLAG_SERVICE 8u /* CREATED: the agent is kept running by somebody else */
 #define WEIR_FLAG_MORE 2u /* SNAPSHOT: goes on in the next */
 #define WEIR_REFUSED_PROTOCOL 1u /* malformed or out of place */
 #define WEIR_REFUSED_VERSION 2u /* the sides are of different versions */

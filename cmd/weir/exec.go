@@ -203,6 +203,7 @@ func (p *program) run(ctx context.Context) error {
 	cmd.Args[0] = p.args[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = agent.Environment(os.Environ(), agent.SocketPath(p.dir), p.grant, p.shim, p.env...)
+	p.say()
 	forward := catchSignals()
 	if err := cmd.Start(); err != nil {
 		_ = client.Close()
@@ -222,6 +223,16 @@ func (p *program) run(ctx context.Context) error {
 		os.Exit(exitCode(state))
 	}
 	return &failure{exitNotRunning, err}
+}
+
+// say tells what a person who gave no number, or asked for a fake, must know.
+func (p *program) say() {
+	if p.request.Fake {
+		fmt.Fprintln(os.Stderr, "weir: FAKE GPU: simulated, nothing is computed")
+	}
+	if p.request.Memory == 0 {
+		fmt.Fprintf(os.Stderr, "weir: job %s: memory cap %v, all that was not promised: --memory says how much\n", p.grant.Name, p.grant.Memory)
+	}
 }
 
 // creations bounds how often a job is asked for when the agent closes down at that moment.
@@ -283,6 +294,10 @@ func (p *program) rejoin(ended <-chan struct{}) *agent.Client {
 	}()
 	request := p.request
 	request.Again = p.grant
+	patience := 2
+	if p.grant.Service {
+		patience = 25 // whoever keeps the agent running starts it again
+	}
 	for n := 0; ; n++ {
 		select {
 		case <-time.After(rejoinEvery):
@@ -290,7 +305,7 @@ func (p *program) rejoin(ended <-chan struct{}) *agent.Client {
 			return nil
 		}
 		client, err := agent.Dial(p.dir)
-		if err != nil && n >= 2 {
+		if err != nil && n >= patience {
 			client, err = agent.Connect(ctx, p.dir, p.agent)
 		}
 		if err != nil {

@@ -210,6 +210,31 @@ func TestExecExample(t *testing.T) {
 	s.eventually("the job ends", func() bool { return s.snapshot() != nil && len(s.jobs()) == 0 })
 }
 
+// TestExecStartsOneAgent starts several programs at once where no agent runs.
+func TestExecStartsOneAgent(t *testing.T) {
+	s := newStage(t)
+	s.exec("--", "true") // compiles
+	s.killAgent(syscall.SIGKILL)
+	s.eventually("the agent is gone", func() bool { return len(s.agents()) == 0 })
+	var all []*exec.Cmd
+	for range 6 {
+		cmd, _ := s.command("exec", "--fake-gpu", "--memory", "1GiB", "--", "sleep", "1")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, cmd)
+	}
+	s.eventually("all have a job", func() bool { return len(s.jobs()) == len(all) })
+	if pids := s.agents(); len(pids) != 1 {
+		t.Errorf("agents %v", pids)
+	}
+	for _, cmd := range all {
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%v: %s", err, cmd.Stdout)
+		}
+	}
+}
+
 // TestExecSurvivesTheAgent kills the agent: the program goes on, and weir exec starts another and brings the job to it.
 func TestExecSurvivesTheAgent(t *testing.T) {
 	s := newStage(t)

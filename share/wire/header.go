@@ -56,6 +56,7 @@ var constants = []struct {
 
 	{"FLAG_REJOIN", FlagRejoin, "HELLO: had a slot from an agent that is gone; page sent along if at hand"},
 	{"FLAG_FAKE", FlagFake, "CREATE: a device of the fake driver is wanted"},
+	{"FLAG_SERVICE", FlagService, "CREATED: the agent is kept running by somebody else"},
 	{"FLAG_MORE", FlagMore, "SNAPSHOT: goes on in the next"},
 
 	{"REFUSED_PROTOCOL", uint64(RefusedProtocol), "malformed or out of place"},

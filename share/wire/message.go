@@ -48,6 +48,9 @@ const (
 	// FlagFake in Create: the controller wants a device of the fake driver; without
 	// it, a real one.
 	FlagFake = 1 << 2
+	// FlagService in Created: the agent is kept running by somebody else, who will
+	// start another if it ends.
+	FlagService = 1 << 3
 	// FlagMore in Snapshot: the text goes on in the next one.
 	FlagMore = 1 << 1
 )
@@ -220,7 +223,7 @@ func NewWelcome(m Welcome) Welcome { m.head = head{Kind: KindWelcome}; return m 
 func NewRefused(m Refused) Refused { m.head = head{Kind: KindRefused}; return m }
 
 // NewCreated sets the kind.
-func NewCreated(m Created) Created { m.head = head{Kind: KindCreated}; return m }
+func NewCreated(m Created, flags uint32) Created { m.head = head{KindCreated, flags}; return m }
 
 // NewSnapshot sets the kind.
 func NewSnapshot(m Snapshot, flags uint32) Snapshot {
@@ -236,6 +239,9 @@ func (h head) Rejoins() bool { return h.Flags&FlagRejoin != 0 }
 
 // Fakes reports whether FlagFake is set.
 func (h head) Fakes() bool { return h.Flags&FlagFake != 0 }
+
+// Serves reports whether FlagService is set.
+func (h head) Serves() bool { return h.Flags&FlagService != 0 }
 
 // More reports whether FlagMore is set.
 func (h head) More() bool { return h.Flags&FlagMore != 0 }
@@ -287,7 +293,7 @@ var shapes = map[Kind]struct {
 	KindTop:      {0, decode(func(m *Top) (uint32, bool) { return 0, zero(m.Reserved[:]) })},
 	KindWelcome:  {0, decode(func(m *Welcome) (uint32, bool) { return 0, zero(m.Reserved[:]) })},
 	KindRefused:  {0, decode(func(m *Refused) (uint32, bool) { return m.TextLen, zero(m.Reserved[:]) })},
-	KindCreated:  {0, decode(func(m *Created) (uint32, bool) { return m.TextLen, zero(m.Reserved[:]) })},
+	KindCreated:  {FlagService, decode(func(m *Created) (uint32, bool) { return m.TextLen, zero(m.Reserved[:]) })},
 	KindSnapshot: {FlagMore, decode(func(m *Snapshot) (uint32, bool) { return m.TextLen, zero(m.Reserved[:]) })},
 }
 

@@ -100,7 +100,7 @@ func messages() []Message {
 		NewTop(Top{IntervalMS: 500}),
 		NewWelcome(Welcome{Slot: 4, PageSize: PageSize, Generation: 1}),
 		NewRefused(Refused{Code: RefusedAdmission, TextLen: 4}),
-		NewCreated(Created{Token: token, Memory: 1, MemoryTotal: 2, PageSize: PageSize, TextLen: 4}),
+		NewCreated(Created{Token: token, Memory: 1, MemoryTotal: 2, PageSize: PageSize, TextLen: 4}, FlagService),
 		NewSnapshot(Snapshot{TextLen: 4}, FlagMore),
 	}
 }
