@@ -23,6 +23,7 @@
 typedef void *(*dlsym_fn)(void *, const char *);
 
 __attribute__((visibility("hidden"))) void *weir_dlsym_next; /* where the assembly jumps */
+__attribute__((visibility("hidden"))) extern char weir_dlsym_entry[]; /* weir's own dlsym, whichever that name means here */
 
 /* Sanitizers call dlsym before instrumented code may run, so what they reach is not instrumented. */
 #define PLAIN __attribute__((no_sanitize("address", "thread", "undefined")))
@@ -32,7 +33,7 @@ static PLAIN void find_dlsym(void)
 	static const char *const versions[] = {"GLIBC_2.2.5", "GLIBC_2.17", "GLIBC_2.34", "GLIBC_2.27", "GLIBC_2.36"};
 	for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
 		void *p = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
-		if (p && p != (void *)&dlsym) {
+		if (p && p != (void *)weir_dlsym_entry) {
 			__atomic_store_n(&weir_dlsym_next, p, __ATOMIC_RELEASE);
 			return;
 		}
@@ -102,6 +103,9 @@ static void *choose(void *handle, const char *name, bool cuda)
 __asm__(".text\n"
 	".globl dlsym\n"
 	".type dlsym, @function\n"
+	".globl weir_dlsym_entry\n"
+	".hidden weir_dlsym_entry\n"
+	"weir_dlsym_entry:\n"
 	"dlsym:\n"
 	"	.cfi_startproc\n"
 	"	endbr64\n"
@@ -129,6 +133,9 @@ __asm__(".text\n"
 __asm__(".text\n"
 	".globl dlsym\n"
 	".type dlsym, %function\n"
+	".globl weir_dlsym_entry\n"
+	".hidden weir_dlsym_entry\n"
+	"weir_dlsym_entry:\n"
 	"dlsym:\n"
 	"	.cfi_startproc\n"
 	"	stp x29, x30, [sp, #-32]!\n"

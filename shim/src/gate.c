@@ -61,6 +61,8 @@ void weir_gate_wait(struct weir_header *h)
 			first = false;
 		}
 		told = gate + 1;
+		if (weir_get(&weir.asleep)) /* the agent may wait to hear that nothing is in flight */
+			weir_watcher_wake();
 		weir_futex_wait(&h->gate, gate, WAIT_NS);
 		if (weir_page() != h)
 			break; /* an agent that came back gave another page */
