@@ -128,3 +128,24 @@ func TestKillsOnTheFakeDriver(t *testing.T) {
 		t.Errorf("the ledger holds %d bytes of dead processes", held)
 	}
 }
+
+// TestNVMLTellsTheCap asks NVML as a monitoring program does.
+func TestNVMLTellsTheCap(t *testing.T) {
+	b := compiled(t)
+	libs, err := fake()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(b.dir, "nvml")
+	if err := compileC("-O2", "-Wall", "-Wextra", "-Werror", "-o", program, "testdata/nvml.c", "-ldl"); err != nil {
+		t.Fatal(err)
+	}
+	w := newWarden(t, fakeCap, 0)
+	r := b.command(w)
+	r.Path, r.Args[0] = program, program
+	r.Env = append(r.Env, "LD_LIBRARY_PATH="+libs, "WEIR_FAKE_DIR="+t.TempDir())
+	want := fmt.Sprintf("v1 0 total %d free %[1]d used 0\nv2 0 total %[1]d free %[1]d used 0\n", fakeCap)
+	if got := r.run(t); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -177,6 +177,19 @@ static int launches(char **args)
 	return 0;
 }
 
+/* Single launches with pauses between them, in which the process has nothing in flight. */
+static int pauses(char **args)
+{
+	start();
+	for (uint64_t i = 0, n = number(args, 0, 100); i < n; i++) {
+		kernel(1000, NULL);
+		check(StreamSync(NULL), "cuStreamSynchronize");
+		usleep((useconds_t)number(args, 1, 3000));
+	}
+	printf("done\n");
+	return 0;
+}
+
 static int by_time(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -319,7 +332,7 @@ static int lacking(char **args)
 static const struct {
 	const char *name;
 	int (*run)(char **);
-} programs[] = {{"memory", memory}, {"info", info}, {"launches", launches}, {"cost", cost}, {"threads", threads},
+} programs[] = {{"memory", memory}, {"info", info}, {"launches", launches}, {"pauses", pauses}, {"cost", cost}, {"threads", threads},
 		{"forks", forks}, {"lookups", look_ups}, {"lacking", lacking}};
 
 int main(int n, char **args)
