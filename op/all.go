@@ -51,5 +51,5 @@ func suggest(domain, name string) string {
 			return "; did you mean " + k.name + "?"
 		}
 	}
-	return ""
+	return "; export the model with ONNX's own operators, or add this one: docs/recipes/operator.md"
 }

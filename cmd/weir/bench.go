@@ -110,7 +110,7 @@ func benchModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFla
 	res := &benchResult{LoadMS: ms(time.Since(start)), PlanBytes: m.plan.PeakBytes(1), WeightBytes: m.plan.ConstBytes,
 		Steps: len(m.plan.Steps), Threads: pool.Threads(), Precision: "fp32", Device: d.Info().ID, Runs: runs, Flops: m.plan.Flops}
 	if err := i.Run(c.Context(), device.Open); err != nil {
-		return nil, failed(fmt.Errorf("%s: %w", path, err))
+		return nil, failedRun(path, err)
 	}
 	res.FirstOutputMS = ms(process.SinceStart())
 	times, err := timeRuns(c, i, m, res, runs, warmup)

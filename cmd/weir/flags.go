@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,6 +14,7 @@ import (
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/onnx"
+	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/scenario"
@@ -70,7 +73,7 @@ func (f *modelFlags) add(c *cobra.Command) {
 // addRun adds the flags of commands that run the model.
 func (f *modelFlags) addRun(c *cobra.Command) {
 	c.Flags().StringArrayVar(&f.inputs, "input", nil, "an input from a .npy file, NAME=FILE (repeat for more)")
-	c.Flags().TextVar(&f.memory, "memory", share.Bytes(0), "most memory that the run may hold, such as 4GiB (0B: what the device has)")
+	c.Flags().TextVar(&f.memory, "memory", share.Bytes(0), "most memory that the run may hold, a `SIZE` such as 4GiB (0B: what the device has)")
 }
 
 // request is what a model is run on.
@@ -157,7 +160,7 @@ func (m *compiled) compile(c *cobra.Command, f *modelFlags, d device.Device, thr
 		return err
 	}
 	if m.plan, err = plan.Compile(c.Context(), g, plan.Options{Shapes: r.shapes, Threads: threads, Passes: passes}); err != nil {
-		return err
+		return f.hint(g, r, err)
 	}
 	// Inputs are made up after the check of memory, which they may exceed as much as the plan does.
 	if err := f.fits(m.plan, d.Info()); err != nil {
@@ -165,6 +168,20 @@ func (m *compiled) compile(c *cobra.Command, f *modelFlags, d device.Device, thr
 	}
 	m.made = r.made(g)
 	m.inputs, err = scenario.MakeInputs(g, r.shapes, r.given, f.seed)
+	return err
+}
+
+// hint adds to an error about shapes that some of them were made up.
+func (f *modelFlags) hint(g *graph.Graph, r *request, err error) error {
+	if !errors.Is(err, op.ErrInput) && !errors.Is(err, tensor.ErrShape) {
+		return err
+	}
+	for _, v := range g.Inputs {
+		asked := slices.ContainsFunc(f.shapes, func(s string) bool { return strings.HasPrefix(s, v.Name+"=") })
+		if r.given[v.Name] == nil && !asked && !v.Type.Static() {
+			return fmt.Errorf("%w; symbolic dimensions are 1 unless --shape says otherwise: try --shape %s=... for %v", err, v.Name, v.Type)
+		}
+	}
 	return err
 }
 

@@ -107,7 +107,7 @@ func inspect(c *cobra.Command, g *graph.Graph, dev *deviceFlags, model *modelFla
 	}
 	p, err := plan.Compile(c.Context(), g, plan.Options{Shapes: r.shapes, Threads: pool.Threads()})
 	if err != nil {
-		res.PlanError = err.Error()
+		res.PlanError = model.hint(g, r, err).Error()
 		return res, nil
 	}
 	res.PeakBytes, res.ArenaBytes, res.PackedBytes = p.PeakBytes(1), p.ArenaBytes, p.PackedBytes

@@ -25,6 +25,8 @@ func main() {
 	cpu.ReserveProcs(2)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// A second Ctrl-C ends the process at once, should the first have come in the middle of a very long step.
+	context.AfterFunc(ctx, stop)
 	os.Exit(execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 

@@ -66,12 +66,12 @@ func TestRunMemory(t *testing.T) {
 	}
 }
 
-// TestRunFails holds that work which fails makes exit code 1.
+// TestRunFails holds that a wrong input file makes exit code 2, also when only the run brings it out, and work that fails 1.
 func TestRunFails(t *testing.T) {
 	model := modelFile(t, lookup, onnx.WriteOptions{})
 	bad := npyFile(t, tensor.From([]int64{1, 9}, 2))
 	for _, command := range []string{"run", "bench"} {
-		if c := weir(t, command, model, "--input", "i="+bad); c.code != 1 || !strings.Contains(c.talk, model) || !strings.Contains(c.talk, "9") {
+		if c := weir(t, command, model, "--input", "i="+bad); c.code != 2 || !strings.Contains(c.talk, model) || !strings.Contains(c.talk, "9") {
 			t.Errorf("%s: exit code %d, %q", command, c.code, c.talk)
 		}
 	}
@@ -81,6 +81,25 @@ func TestRunFails(t *testing.T) {
 	}
 	if c := weir(t, "run", model, "--output", file); c.code != 1 || !strings.Contains(c.talk, file) {
 		t.Errorf("a file for a folder: exit code %d, %q", c.code, c.talk)
+	}
+}
+
+// TestMadeUpShapesAreNamed holds that an error about shapes which nobody asked for says how to ask for others.
+func TestMadeUpShapesAreNamed(t *testing.T) {
+	model := modelFile(t, `graph "g" {
+		opset "" 17
+		input %x: float32[1,1,H,W]
+		%y: float32[1,1,?,?] = MaxPool@17 (%x) {kernel_shape=[2, 2]}
+		output %y
+	}`, onnx.WriteOptions{})
+	for _, command := range []string{"run", "bench", "inspect"} {
+		if c := weir(t, command, model); c.code != 2 || !strings.Contains(c.talk, "--shape x=") {
+			t.Errorf("%s: exit code %d, %q", command, c.code, c.talk)
+		}
+	}
+	done(t, "run", model, "--shape", "x=1x1x4x4")
+	if c := weir(t, "run", model, "--shape", "x=1x1x1x1"); c.code != 2 || strings.Contains(c.talk, "try --shape") {
+		t.Errorf("a shape that was asked for: exit code %d, %q", c.code, c.talk)
 	}
 }
 

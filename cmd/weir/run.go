@@ -13,6 +13,7 @@ import (
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/tensor"
@@ -29,7 +30,7 @@ type outputFile struct {
 	Name  string `json:"name"`
 	DType string `json:"dtype"`
 	Shape []int  `json:"shape"`
-	File  string `json:"file,omitempty"`
+	File  string `json:"file"` // "" when it was not written
 }
 
 func newRun() *cobra.Command {
@@ -104,11 +105,22 @@ func runModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFlags
 	defer unload()
 	loaded := time.Now()
 	if err := i.Run(c.Context(), device.Open); err != nil {
-		return nil, nil, failed(fmt.Errorf("%s: %w", path, err))
+		return nil, nil, failedRun(path, err)
 	}
 	res := &runResult{LoadMS: ms(loaded.Sub(start)), RunMS: ms(time.Since(loaded))}
 	outs, err := writeOutputs(res, i, m, output)
 	return res, outs, err
+}
+
+// failedRun is the error of a run: an operator that refuses its operands means that the model or an input file is wrong.
+func failedRun(path string, err error) error {
+	err = fmt.Errorf("%s: %w", path, err)
+	for _, kind := range []error{op.ErrInput, op.ErrAttr, op.ErrUnsupported, tensor.ErrShape} {
+		if errors.Is(err, kind) {
+			return err
+		}
+	}
+	return failed(err)
 }
 
 // load makes an instance with its inputs filled; unload gives its memory back.
