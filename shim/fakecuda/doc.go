@@ -9,7 +9,7 @@
 //
 // A device is set up by the environment of the process that first uses it:
 //
-//	WEIR_FAKE_DIR         folder of the devices' files; /tmp/weir-fake-UID
+//	WEIR_FAKE_DIR         folder of the devices' files; weir-fake-UID among temporary files
 //	WEIR_FAKE_GPUS        number of devices, 0 to 8; 1
 //	WEIR_FAKE_MEMORY      memory of each, such as 16GiB; 16GiB
 //	WEIR_FAKE_CONTEXT     memory that one context takes; 256MiB

@@ -27,7 +27,7 @@ var ErrNoCompiler = errors.New("no C compiler")
 var sources embed.FS
 
 var (
-	common   = []string{"-std=gnu11", "-D_GNU_SOURCE", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"}
+	common   = []string{"-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-pthread"}
 	library  = []string{"-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-z,nodelete", "-Wl,-Bsymbolic"}
 	programs = map[string][]string{"example": nil, "stress": nil, "smi": files("model")} // folders, with what their programs need
 )

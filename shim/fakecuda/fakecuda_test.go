@@ -11,13 +11,16 @@ import (
 	"github.com/weirgpu/weir/shim/fakecuda"
 )
 
+// strict is not for users: their compilers warn of other things than ours.
+var strict = []string{"-Werror"}
+
 // built is the compiled driver, once for all tests of this run.
 var built = sync.OnceValues(func() (string, error) {
 	cache, err := os.MkdirTemp("", "fakecuda-")
 	if err != nil {
 		return "", err
 	}
-	return fakecuda.Build(context.Background(), cache, "")
+	return fakecuda.Build(context.Background(), cache, "", strict...)
 })
 
 func TestMain(m *testing.M) {
@@ -43,7 +46,7 @@ func driver(t *testing.T) string {
 
 func TestBuild(t *testing.T) {
 	dir := driver(t)
-	again, err := fakecuda.Build(t.Context(), filepath.Dir(dir), "")
+	again, err := fakecuda.Build(t.Context(), filepath.Dir(dir), "", strict...)
 	if err != nil || again != dir {
 		t.Errorf("a second build gives %q, %v: want %q", again, err, dir)
 	}

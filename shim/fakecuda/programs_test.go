@@ -101,8 +101,8 @@ var builds = []struct {
 	flags []string
 }{
 	{"plain", nil},
-	{"address", []string{"-fsanitize=address,undefined", "-fno-sanitize-recover=all"}},
-	{"thread", []string{"-fsanitize=thread"}},
+	{"address", []string{"-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"}},
+	{"thread", []string{"-O0", "-fsanitize=thread"}},
 }
 
 func TestPrograms(t *testing.T) {

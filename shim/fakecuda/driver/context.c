@@ -37,10 +37,7 @@ static CUresult make(CUcontext *out, CUdevice device, unsigned int flags, bool p
 // destroy waits for the context's work, then frees what it holds. Called without the lock.
 static CUresult destroy(CUcontext c) {
 	fk_queue *q = &fk.queues[c->device];
-	fk_enter();
-	uint64_t last = q->next - 1;
-	fk_leave(0);
-	fk_wait(q, last);
+	fk_wait_all(q);
 	fk_enter();
 	fk_memory_of_context(c);
 	fk_lock(&q->device);
@@ -278,15 +275,7 @@ FK_API cuCtxSynchronize(void) {
 	FK_TRY(fk_current(&c));
 	FK_TRY(fk_unsafe());
 	fk_queue *q = &fk.queues[c->device];
-	fk_enter();
-	uint64_t last[256];
-	size_t n = 0;
-	for (CUstream s = c->streams; s && n < 256; s = s->next)
-		if (s->seq >= q->head)
-			last[n++] = s->seq;
-	fk_leave(0);
-	while (n--)
-		fk_wait(q, last[n]);
+	fk_wait_all(q);
 	fk_pools_settle(q);
 	return CUDA_SUCCESS;
 }

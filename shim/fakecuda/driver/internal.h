@@ -160,6 +160,9 @@ typedef struct {
 void fk_push(CUstream s, fk_item item, uint64_t *seq);
 void fk_wait(fk_queue *q, uint64_t seq);
 
+// fk_wait_all sleeps until all is done that the process has queued by now. The caller does not hold the lock.
+void fk_wait_all(fk_queue *q);
+
 // fk_poll reports whether the operation is done. Called with fk.lock held.
 bool fk_poll(fk_queue *q, uint64_t seq);
 

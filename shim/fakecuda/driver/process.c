@@ -128,6 +128,19 @@ void fk_wait(fk_queue *q, uint64_t seq) {
 	}
 }
 
+void fk_wait_all(fk_queue *q) {
+	fk_enter();
+	for (uint64_t last = q->next - 1; q->head <= last;) {
+		if (fk_poll(q, q->head))
+			continue;
+		uint64_t oldest = q->head;
+		fk_leave(0);
+		fk_wait(q, oldest);
+		fk_enter();
+	}
+	fk_leave(0);
+}
+
 // room sleeps until the queue can take one more operation.
 static void room(fk_queue *q) {
 	while (q->next - q->head >= FK_RING && !fk_poll(q, q->next - FK_RING)) {

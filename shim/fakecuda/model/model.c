@@ -117,9 +117,10 @@ static bool create(const char *path, uint32_t ordinal) {
 
 static void path_of(char *path, size_t size, uint32_t ordinal) {
 	const char *dir = getenv("WEIR_FAKE_DIR");
-	char fallback[64];
+	char fallback[1024];
 	if (!dir || !*dir) {
-		snprintf(fallback, sizeof fallback, "/tmp/weir-fake-%u", (unsigned)getuid());
+		const char *temp = getenv("TMPDIR");
+		snprintf(fallback, sizeof fallback, "%s/weir-fake-%u", temp && *temp ? temp : P_tmpdir, (unsigned)getuid());
 		dir = fallback;
 	}
 	mkdir(dir, 0700);
