@@ -36,10 +36,12 @@ type FairParams struct {
 	Granularity time.Duration
 }
 
-// DefaultFair returns slices of 5 ms, a burst of 4 ms and a granularity of
-// 1 ms: with steps of up to 5 ms a limit holds to a point over any second.
+// DefaultFair returns slices of 10 ms, a burst of 4 ms and a granularity of
+// 1 ms: a slice is one point of a second, and long enough that what the other
+// job drove out of the caches is read again once in several iterations, not in
+// each; with steps of up to 5 ms a limit holds to a point over any second.
 func DefaultFair() FairParams {
-	return FairParams{Slice: 5 * time.Millisecond, Burst: 4 * time.Millisecond, Granularity: time.Millisecond}
+	return FairParams{Slice: 10 * time.Millisecond, Burst: 4 * time.Millisecond, Granularity: time.Millisecond}
 }
 
 // Validate reports all faults together.
