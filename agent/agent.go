@@ -199,13 +199,6 @@ func (a *Agent) closeUnused() {
 	a.stop()
 }
 
-// job returns the job with a token, nil if there is none.
-func (a *Agent) job(t wire.Token) *job {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.jobs[t]
-}
-
 func (a *Agent) device(ordinal uint32) *device {
 	for _, d := range a.devices {
 		if d.Ordinal == ordinal {
