@@ -283,6 +283,7 @@ static void forked(void)
 	weir.sock = -1;
 	said = false;
 	next_try = 0;
+	weir_driver_reset();
 	weir_sizes_reset();
 	weir_pools_reset();
 	weir_vmm_reset();

@@ -46,15 +46,27 @@ CUresult weir_on_ctx_create_v4(enum weir_call call, CUcontext *ctx, CUctxCreateP
 	return r;
 }
 
+/* active tells whether the device's primary context is there. Programs retain it again and again; only
+ * its coming and going is worth a look at what it takes. */
+static bool active(CUdevice dev)
+{
+	weir_fn_cuDevicePrimaryCtxGetState get = WEIR_DRIVER(cuDevicePrimaryCtxGetState);
+	unsigned int flags;
+	int is = 0;
+	return get && get(dev, &flags, &is) == CUDA_SUCCESS && is;
+}
+
 CUresult weir_on_ctx_retain(enum weir_call call, CUcontext *ctx, CUdevice dev)
 {
 	weir_fn_cuDevicePrimaryCtxRetain real = (weir_fn_cuDevicePrimaryCtxRetain)weir_real(call);
 	if (!real)
 		return weir_missing();
+	bool was = active(dev);
 	CUresult r = real(ctx, dev);
 	if (r == CUDA_SUCCESS && ctx && dev >= 0 && dev < DEVICES)
 		__atomic_store_n(&primary[dev], *ctx, __ATOMIC_RELAXED);
-	weir_contexts_changed(r);
+	if (!was)
+		weir_contexts_changed(r);
 	return r;
 }
 
@@ -69,30 +81,25 @@ CUresult weir_on_ctx_destroy(enum weir_call call, CUcontext ctx)
 	return r;
 }
 
-static void primary_gone(CUdevice dev)
+/* end is a release or a reset of a primary context. */
+static CUresult end(CUresult (*real)(CUdevice), CUdevice dev)
 {
+	if (!real)
+		return weir_missing();
 	if (dev >= 0 && dev < DEVICES)
 		gone(__atomic_load_n(&primary[dev], __ATOMIC_RELAXED));
+	CUresult r = real(dev);
+	if (!active(dev))
+		weir_contexts_changed(r);
+	return r;
 }
 
 CUresult weir_on_ctx_release(enum weir_call call, CUdevice dev)
 {
-	weir_fn_cuDevicePrimaryCtxRelease real = (weir_fn_cuDevicePrimaryCtxRelease)weir_real(call);
-	if (!real)
-		return weir_missing();
-	primary_gone(dev);
-	CUresult r = real(dev);
-	weir_contexts_changed(r);
-	return r;
+	return end((weir_fn_cuDevicePrimaryCtxRelease)weir_real(call), dev);
 }
 
 CUresult weir_on_ctx_reset(enum weir_call call, CUdevice dev)
 {
-	weir_fn_cuDevicePrimaryCtxReset real = (weir_fn_cuDevicePrimaryCtxReset)weir_real(call);
-	if (!real)
-		return weir_missing();
-	primary_gone(dev);
-	CUresult r = real(dev);
-	weir_contexts_changed(r);
-	return r;
+	return end((weir_fn_cuDevicePrimaryCtxReset)weir_real(call), dev);
 }

@@ -268,7 +268,8 @@ CUresult weir_on_mem_free_async(enum weir_call call, CUdeviceptr dptr, CUstream 
 	void *pool = NULL;
 	if (!real)
 		return weir_missing();
-	if (!weir_ready())
+	/* A free that is captured happens when the graph runs; until the program frees for good it stays counted. */
+	if (!weir_ready() || weir_capturing(hStream, call == WEIR_cuMemFreeAsync_ptsz))
 		return real(dptr, hStream);
 	enum weir_kind kind = WEIR_KIND_POOLED;
 	if (!weir_sizes_take(kind, dptr, &n, &pool)) {

@@ -148,6 +148,11 @@ static void *driver_handle(void)
 	return h;
 }
 
+void weir_driver_reset(void)
+{
+	pthread_mutex_init(&open_lock, NULL);
+}
+
 /* weir_learn notes the function that the driver itself has handed out. */
 void weir_learn(int call, void *real)
 {

@@ -74,6 +74,7 @@ static inline void *weir_real(enum weir_call call)
 #define WEIR_DRIVER(symbol) ((weir_fn_##symbol)weir_real(WEIR_##symbol))
 
 CUresult weir_missing(void);
+void weir_driver_reset(void);
 bool weir_own_address(const void *p);
 bool weir_driver_address(const void *p);
 void *weir_dlsym_real(void *handle, const char *name);
