@@ -93,7 +93,7 @@ func checkShare(t *testing.T, what string, r *sim.JobResult, s share.Share, want
 // fair.go says.
 func TestFairWaits(t *testing.T) {
 	const step = 3 * ms
-	slice := DefaultFair().Slice
+	slice := policy.DefaultFair().Slice
 	for _, shares := range [][]float64{{0.5, 0.5}, {0.1, 0.9}, {0.02, 0.98}, {0.25, 0.25, 0.25, 0.25}, {0.02, 0.1, 0.3, 0.58}} {
 		sc := sim.Scenario{Duration: 10 * time.Second}
 		for i, x := range shares {
