@@ -253,3 +253,8 @@ func TestMonitor(t *testing.T) {
 	}
 	d.empty()
 }
+
+// A process that dies while it commits a step of the timeline leaves the state before it or after it.
+func TestCrashWhileCommitting(t *testing.T) {
+	newDevice(t, driver(t)).run("crash")
+}
