@@ -95,7 +95,7 @@ type JobResult struct {
 	Grants          int64       `json:"grants"`
 	Revocations     int64       `json:"revocations"`
 	Status          string      `json:"status"`
-	Error           string      `json:"error,omitempty"`
+	Error           string      `json:"error"` // "" for a job that is done
 
 	Latencies []time.Duration `json:"-"` // in order of completion
 }

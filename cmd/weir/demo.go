@@ -77,7 +77,10 @@ func demo(c *cobra.Command, f *shareFlags, models []string, dir string, duration
 	if f.trace == "" {
 		f.trace = filepath.Join(dir, "timeline.json")
 	}
-	rec := newRecorder(f.trace)
+	rec, writeTrace, err := openTrace(f.trace)
+	if err != nil {
+		return err
+	}
 	o := f.options(c, rec)
 	o.SoloDuration = duration / 2
 	o.Compare = []scenario.Mode{scenario.Threads, scenario.Processes}
@@ -86,12 +89,12 @@ func demo(c *cobra.Command, f *shareFlags, models []string, dir string, duration
 	if err != nil {
 		return err
 	}
-	pagePath := filepath.Join(dir, "report.html")
-	if err := errors.Join(writeTrace(f.trace, rec), writeReport(pagePath, res)); err != nil {
-		return failed(err)
-	}
 	if !f.asJSON {
 		printResult(c.OutOrStdout(), res)
+	}
+	pagePath := filepath.Join(dir, "report.html")
+	if err := errors.Join(writeTrace(), writeReport(pagePath, res)); err != nil {
+		return failed(err)
 	}
 	fmt.Fprintf(talk, "\nreport    %s\ntimeline  %s  (open it at ui.perfetto.dev)\n", pagePath, f.trace)
 	return finishShare(c, res, f.asJSON)

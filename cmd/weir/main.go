@@ -35,9 +35,13 @@ func execute(ctx context.Context, args []string, in io.Reader, out, talk io.Writ
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetIn(in)
-	root.SetOut(out)
+	stdout := &checked{Writer: out}
+	root.SetOut(stdout)
 	root.SetErr(talk)
 	err := root.ExecuteContext(ctx)
+	if stdout.err != nil {
+		err = failed(stdout.err)
+	}
 	if err == nil {
 		return 0
 	}
@@ -51,6 +55,21 @@ func execute(ctx context.Context, args []string, in io.Reader, out, talk io.Writ
 		return f.code
 	}
 	return 2
+}
+
+// checked is standard output that remembers its first error: a result that did not arrive makes exit code 1.
+type checked struct {
+	io.Writer
+	err error
+}
+
+// Write implements io.Writer.
+func (w *checked) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	if w.err == nil {
+		w.err = err
+	}
+	return n, err
 }
 
 // message puts an error on one line; the stack of a fault, which a bug report needs, stays below it.

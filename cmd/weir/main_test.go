@@ -358,6 +358,31 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
+// full is a disk without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+// TestLostOutput holds that a result which does not arrive makes exit code 1, whatever its form.
+func TestLostOutput(t *testing.T) {
+	model := digitsFile(t)
+	for _, args := range [][]string{{"run", model}, {"run", model, "--json"}, {"inspect", model}, {"inspect", model, "--dump", "html"},
+		{"optimize", model, model}, {"device", "list", "--json"}, {"help"}} {
+		var talk bytes.Buffer
+		if code := execute(t.Context(), args, nil, full{}, &talk); code != 1 || !strings.Contains(talk.String(), "no space left") {
+			t.Errorf("%v: exit code %d, %q", args, code, talk.String())
+		}
+	}
+}
+
+// TestTraceThatCannotBeWritten holds that a wrong path is told before the jobs run, not after.
+func TestTraceThatCannotBeWritten(t *testing.T) {
+	c := weir(t, "share", scenarioFile(t, "64MiB", 0, 3), "--trace", filepath.Join(t.TempDir(), "none", "trace.json"))
+	if c.code != 2 || strings.Contains(c.talk, "compiling") || !strings.Contains(c.talk, "trace.json") {
+		t.Errorf("exit code %d, %q", c.code, c.talk)
+	}
+}
+
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{}, {"model"}, {"device"}, {"run", "--help"}, {"share", "--help"}} {
 		if c := done(t, args...); !strings.Contains(c.out, "Usage:") {

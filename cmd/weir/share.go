@@ -19,6 +19,9 @@ import (
 )
 
 func isTerminal(w io.Writer) bool {
+	if c, ok := w.(*checked); ok {
+		w = c.Writer
+	}
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
@@ -65,11 +68,18 @@ func (f *shareFlags) options(c *cobra.Command, rec *trace.Recorder) scenario.Opt
 // traceEvents bounds a trace file: about 100 MB of JSON at most.
 const traceEvents = 1 << 20
 
-func newRecorder(path string) *trace.Recorder {
+// openTrace makes the file before anything runs, so that a path that cannot be written costs no run. Without a path, there
+// is no recorder, and write does nothing.
+func openTrace(path string) (rec *trace.Recorder, write func() error, err error) {
 	if path == "" {
-		return nil
+		return nil, func() error { return nil }, nil
 	}
-	return trace.New(clock.NewReal(), traceEvents)
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	rec = trace.New(clock.NewReal(), traceEvents)
+	return rec, func() error { return errors.Join(rec.WriteJSON(f), f.Close()) }, nil
 }
 
 // scenarioFlags replace what a scenario file says.
@@ -124,20 +134,20 @@ func newShare() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			rec := newRecorder(f.trace)
+			rec, writeTrace, err := openTrace(f.trace)
+			if err != nil {
+				return err
+			}
 			o := f.options(c, rec)
 			override.apply(c, s, &o)
 			res, err := runScenario(c, s, o)
 			if err != nil {
 				return err
 			}
-			if err := writeTrace(f.trace, rec); err != nil {
-				return failed(err)
-			}
 			if !f.asJSON {
 				printResult(c.OutOrStdout(), res)
 			}
-			return finishShare(c, res, f.asJSON)
+			return errors.Join(finishShare(c, res, f.asJSON), failed(writeTrace()))
 		},
 	}
 	f.add(c)
@@ -156,18 +166,6 @@ func runScenario(c *cobra.Command, s *scenario.Scenario, o scenario.Options) (*s
 		return nil, failed(err)
 	}
 	return res, err
-}
-
-func writeTrace(path string, rec *trace.Recorder) (err error) {
-	if rec == nil {
-		return nil
-	}
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	return rec.WriteJSON(f)
 }
 
 // finishShare prints the JSON form of a result where it is asked for; a job that did not run to its end makes exit code 1.

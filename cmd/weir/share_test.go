@@ -42,7 +42,7 @@ func TestShare(t *testing.T) {
 		t.Errorf("got %v", m)
 	}
 	j := m["jobs"].([]any)[0].(map[string]any)
-	if j["iterations"] != 20.0 || j["status"] != "done" || j["memory_cap_bytes"] != float64(64<<20) || j["class"] != "latency" {
+	if _, ok := j["error"]; !ok || j["iterations"] != 20.0 || j["status"] != "done" || j["memory_cap_bytes"] != float64(64<<20) || j["class"] != "latency" {
 		t.Errorf("the job is %v", j)
 	}
 	if !strings.Contains(c.talk, "alone: digits\n") || !strings.Contains(c.talk, "together, policy priority\n") {
