@@ -37,6 +37,9 @@ type warden struct {
 
 const testCap = 1 << 20
 
+// long is set for the full numbers that the library has to stand: WEIR_LONG=1 go test ./shim
+var long = os.Getenv("WEIR_LONG") != ""
+
 func newWarden(t *testing.T, memory uint64, bound time.Duration) *warden {
 	t.Helper()
 	page, err := wire.NewPage()

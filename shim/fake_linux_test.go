@@ -44,9 +44,9 @@ const fakeCap = 128 << 20
 // a cap far below what they ask for.
 func TestAllFamiliesOnTheFakeDriver(t *testing.T) {
 	compiled(t)
-	processes, operations := 8, 100000
-	if testing.Short() {
-		processes, operations = 4, 4000
+	processes, operations := 4, 4000
+	if long {
+		processes, operations = 8, 100000
 	}
 	w := newWarden(t, fakeCap, 2*time.Millisecond)
 	w.gate(true)
@@ -103,9 +103,9 @@ func TestKillsOnTheFakeDriver(t *testing.T) {
 	w := newWarden(t, fakeCap, 2*time.Millisecond)
 	w.gate(true)
 	dir := t.TempDir()
-	kills := 100
-	if testing.Short() {
-		kills = 8
+	kills := 12
+	if long {
+		kills = 1000
 	}
 	var wg sync.WaitGroup
 	for range 4 {

@@ -39,8 +39,8 @@ func TestUnderSanitizers(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, run := range [][]string{
-				{program, "memory", "400", "65536"}, {program, "launches", "400", "50000", "1"}, {program, "threads", "8"}, {program, "forks"},
-				{"alloc_storm", "3000", "4", "1", "2"}, {"launch_storm", "1", "10", "1000", "both"}, {"threads", "16", "5"}, {"fork_storm", "6", "2"},
+				{program, "memory", "200", "65536"}, {program, "launches", "200", "50000", "1"}, {program, "threads", "4"}, {program, "forks"},
+				{"alloc_storm", "400", "4", "1", "2"}, {"launch_storm", "0.3", "10", "1000", "both"}, {"threads", "8", "3"}, {"fork_storm", "4", "2"},
 			} {
 				w := newWarden(t, 64<<20, 2*time.Millisecond)
 				w.gate(true)

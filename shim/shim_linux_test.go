@@ -117,9 +117,9 @@ func driverLedger(t *testing.T, w *warden) (used, peak uint64) {
 func TestMemoryOfManyProcesses(t *testing.T) {
 	b := compiled(t)
 	const processes = 8
-	rounds := 12500 // of each of 8 threads: 100,000 a process
-	if testing.Short() {
-		rounds = 1000
+	rounds := 2000
+	if long {
+		rounds = 12500 // of each of 8 threads: 100,000 a process
 	}
 	w := newWarden(t, testCap, 0)
 	var all []*running
@@ -150,9 +150,9 @@ func TestMemoryOfManyProcesses(t *testing.T) {
 
 func TestMemoryWhenProcessesAreKilled(t *testing.T) {
 	b := compiled(t)
-	kills := 200
-	if testing.Short() {
-		kills = 20
+	kills := 60
+	if long {
+		kills = 1000
 	}
 	w := newWarden(t, testCap, 0)
 	var wg sync.WaitGroup
