@@ -160,11 +160,12 @@ func builtinScenario(s *scenario.Scenario) (*scenario.Scenario, func(), error) {
 	return s, func() { _ = m.Close() }, nil
 }
 
-// wrap breaks a paragraph into lines of at most n characters.
+// wrap breaks a paragraph into lines of at most n characters, and no number from its percent sign.
 func wrap(text string, n int) string {
+	const glue = "\x00"
 	var b strings.Builder
 	col := 0
-	for _, word := range strings.Fields(text) {
+	for _, word := range strings.Fields(strings.ReplaceAll(text, " %", glue+"%")) {
 		if col > 0 && col+1+len(word) > n {
 			b.WriteByte('\n')
 			col = 0
@@ -175,5 +176,5 @@ func wrap(text string, n int) string {
 		b.WriteString(word)
 		col += len(word)
 	}
-	return b.String()
+	return strings.ReplaceAll(b.String(), glue, " ")
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -49,6 +50,9 @@ func newInspect() *cobra.Command {
 
 		ValidArgsFunction: files("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if asJSON && (dump != "" || until != "") {
+				return errors.New("--json prints figures, --dump and --pass print the graph: choose one")
+			}
 			m, err := onnx.Open(args[0], onnx.Options{})
 			if err != nil {
 				return err

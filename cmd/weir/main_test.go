@@ -256,6 +256,7 @@ func wrongModelLines(f *wrongFiles) []wrongLine {
 func wrongOtherLines(f *wrongFiles) []wrongLine {
 	return []wrongLine{
 		{[]string{"inspect", "--dump", "pdf", f.good}, []string{"--dump pdf", "text"}},
+		{[]string{"inspect", "--dump", "text", "--json", f.good}, []string{"--json", "choose"}},
 		{[]string{"inspect", "--dump", "text", "--pass", "nope", f.good}, []string{"--pass nope", "all"}},
 		{[]string{"inspect", "--shape", "nope=1", f.good}, []string{f.good, "nope"}},
 		{[]string{"optimize", f.good}, []string{"optimize IN OUT"}},
@@ -371,6 +372,25 @@ func TestLostOutput(t *testing.T) {
 		var talk bytes.Buffer
 		if code := execute(t.Context(), args, nil, full{}, &talk); code != 1 || !strings.Contains(talk.String(), "no space left") {
 			t.Errorf("%v: exit code %d, %q", args, code, talk.String())
+		}
+	}
+}
+
+// TestTerminal holds that a terminal is one behind the writer that watches standard output, too.
+func TestTerminal(t *testing.T) {
+	f, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip("no terminals here:", err)
+	}
+	defer f.Close()
+	for _, w := range []io.Writer{f, &checked{Writer: f}} {
+		if n := textWidth(w); !isTerminal(w) || n < 1 || n > 100 {
+			t.Errorf("%T: terminal %v, width %d", w, isTerminal(w), n)
+		}
+	}
+	for _, w := range []io.Writer{&bytes.Buffer{}, &checked{Writer: &bytes.Buffer{}}} {
+		if isTerminal(w) || textWidth(w) != 100 {
+			t.Errorf("%T is no terminal", w)
 		}
 	}
 }

@@ -18,19 +18,24 @@ import (
 	"github.com/weirgpu/weir/scenario/view"
 )
 
-func isTerminal(w io.Writer) bool {
+// terminal returns the terminal that w writes to, nil when it writes elsewhere.
+func terminal(w io.Writer) *os.File {
 	if c, ok := w.(*checked); ok {
 		w = c.Writer
 	}
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return f
+	}
+	return nil
 }
+
+func isTerminal(w io.Writer) bool { return terminal(w) != nil }
 
 // textWidth is how wide paragraphs on w may be.
 func textWidth(w io.Writer) int {
 	const most = 100
-	if isTerminal(w) {
-		if width, _, err := term.GetSize(int(w.(*os.File).Fd())); err == nil && width > 0 {
+	if f := terminal(w); f != nil {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
 			return min(width, most)
 		}
 	}

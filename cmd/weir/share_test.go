@@ -180,6 +180,9 @@ func TestWrap(t *testing.T) {
 	if got := wrap("a bb ccc dddd", 6); got != "a bb\nccc\ndddd" {
 		t.Errorf("got %q", got)
 	}
+	if got := wrap("at 42 % or", 6); got != "at\n42 %\nor" {
+		t.Errorf("got %q", got)
+	}
 	if got := wrap("", 6); got != "" {
 		t.Errorf("got %q", got)
 	}
