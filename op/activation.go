@@ -136,6 +136,19 @@ func inferPRelu(c *Infer) error {
 	if _, err := c.sameDType(numberTypes, c.dtypes()...); err != nil {
 		return err
 	}
+	x, slope := c.In[0], c.In[1]
+	if x.Ranked && slope.Ranked {
+		for i := range slope.Shape {
+			k := len(x.Shape) - len(slope.Shape) + i
+			s, known := slope.Shape[i].Int()
+			if k < 0 {
+				return c.Errorf(ErrInput, "slope %v does not broadcast to X %v", slope, x)
+			}
+			if n, ok := x.Shape[k].Int(); known && ok && s != 1 && s != n {
+				return c.Errorf(ErrInput, "slope %v does not broadcast to X %v", slope, x)
+			}
+		}
+	}
 	return inferSame(numberTypes)(c)
 }
 
