@@ -2,6 +2,7 @@ package op
 
 import (
 	"math"
+	"slices"
 
 	"github.com/weirgpu/weir/tensor"
 )
@@ -170,7 +171,7 @@ func evalPRelu(c *Eval) error {
 		return err
 	}
 	x, slope := c.In[0], c.In[1]
-	if to, err := BroadcastShapes(x.Shape, slope.Shape); err != nil || count(to) != x.Len() || len(to) != x.Rank() {
+	if to, err := BroadcastShapes(x.Shape, slope.Shape); err != nil || !slices.Equal(to, x.Shape) {
 		return c.Errorf(ErrInput, "slope %v does not broadcast to X %v", slope.Shape, x.Shape)
 	}
 	out, err := c.Output(0, d, x.Shape)
