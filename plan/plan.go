@@ -2,6 +2,7 @@ package plan
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/graph"
@@ -31,6 +32,26 @@ type Plan struct {
 // PeakBytes is the most memory that the plan with n concurrent sessions holds on its device: packed weights and n arenas.
 // Constants mapped from the model file are not in it.
 func (p *Plan) PeakBytes(n int) int64 { return p.PackedBytes + int64(n)*p.ArenaBytes }
+
+// Dynamic reports whether an iteration makes values beside the arena: those whose shape depends on data, and those inside the
+// bodies of a Loop or Scan. PeakBytes cannot count them; they are asked for while the iteration runs.
+func (p *Plan) Dynamic() bool {
+	for i := range p.Slots {
+		if p.Slots[i].Place == Dynamic {
+			return true
+		}
+	}
+	for i := range p.Steps {
+		k, planned := p.Steps[i].Kernel.(*ifKernel)
+		if !planned && len(p.Steps[i].Node.Bodies()) > 0 {
+			return true
+		}
+		if planned && slices.ContainsFunc(k.plans[:], func(b *Plan) bool { return b != nil && b.Dynamic() }) {
+			return true
+		}
+	}
+	return false
+}
 
 // Step is one kernel call.
 type Step struct {

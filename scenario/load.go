@@ -73,11 +73,6 @@ func (p *prepared) load(ctx context.Context, threads int) error {
 	return err
 }
 
-// dynamic reports whether the plan has values whose shape depends on data.
-func (p *prepared) dynamic() bool {
-	return slices.ContainsFunc(p.plan.Slots, func(s plan.Slot) bool { return s.Place == plan.Dynamic })
-}
-
 // overCap refuses a job whose plan needs more than its memory cap. The broker refuses it in the same words; this serves the
 // phases that have none.
 func (p *prepared) overCap() error {

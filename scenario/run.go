@@ -114,7 +114,7 @@ func newRun(ctx context.Context, s *Scenario, o Options) (*run, error) {
 		}
 		p.wrap = o.wrap
 		r.jobs = append(r.jobs, p)
-		if p.spec.Memory == 0 && p.dynamic() {
+		if p.spec.Memory == 0 && p.plan.Dynamic() {
 			p.broken = r.measure(ctx, p)
 		}
 		if p.spec.Arrival.Load > 0 && p.broken == nil {
