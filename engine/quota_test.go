@@ -198,6 +198,35 @@ const loopTest = `graph "loop" {
 	output %y
 }`
 
+// TestLoopsPassTheDevice gives the lease back inside a loop: a job whose one step is long must not hold up the others.
+func TestLoopsPassTheDevice(t *testing.T) {
+	b := newBench(t)
+	g, err := graph.Parse(loopTest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := take(t, b.load(t, compiled(t, g, nil)))
+	defer i.Put()
+	tensor.As[int64](i.Inputs()[0])[0] = 10
+	asked := &askedBack{}
+	if err := i.Run(context.Background(), asked); err != nil {
+		t.Fatal(err)
+	}
+	if asked.renewed < 3*5 {
+		t.Errorf("the lease was given back %d times in 5 iterations of 3 nodes", asked.renewed)
+	}
+}
+
+// askedBack is a gate whose lease is always asked back.
+type askedBack struct{ renewed int }
+
+func (*askedBack) Revoked() bool { return true }
+
+func (g *askedBack) Renew(context.Context) error {
+	g.renewed++
+	return nil
+}
+
 // TestBodiesAskForMemory charges the values inside a loop's body to the quota while an iteration of the loop lasts, and refuses
 // what the device does not have before it is made.
 func TestBodiesAskForMemory(t *testing.T) {

@@ -23,7 +23,7 @@ func (g *Graph) Eval(ctx context.Context, in []*tensor.Tensor) ([]*tensor.Tensor
 	defer end()
 	last := g.lastUse()
 	for i, n := range g.Nodes {
-		if err := ctx.Err(); err != nil {
+		if err := op.Pass(ctx); err != nil {
 			return nil, fmt.Errorf("graph %q: %v: %w", g.Name, n, err)
 		}
 		if err := n.eval(ctx, env); err != nil {

@@ -35,7 +35,7 @@ func (k *reference) Bind(b Binding) Task {
 type referenceTask struct {
 	kernel *reference
 	eval   op.Eval
-	bodies bool // the operator evaluates bodies, whose values are the job's memory too
+	bodies bool // the operator evaluates bodies, whose values and time are the job's too
 	out    []Result
 	exec   *Exec
 }
@@ -43,8 +43,8 @@ type referenceTask struct {
 // Run implements Task.
 func (t *referenceTask) Run(x *Exec) error {
 	t.exec, t.eval.Ctx = x, x.Ctx
-	if t.bodies && x.Memory != nil {
-		ctx, end := op.WithMemory(x.Ctx, x.Memory)
+	if t.bodies {
+		ctx, end := op.WithHost(x.Ctx, op.Host{Memory: x.Memory, Pass: x.Pass})
 		defer end()
 		t.eval.Ctx = ctx
 	}
