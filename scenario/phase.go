@@ -173,16 +173,13 @@ func (s *stage) load(ctx context.Context, t *tenant, index int) error {
 	}
 	t.free = free
 	t.driver = newDriver(&t.p.spec, t.seat, it, s.now, s.run.s.Seed+uint64(index))
-	return t.warm(ctx)
+	return s.warm(ctx, t)
 }
 
 // warm runs once before the phase begins: the first run touches every page of the arena, which is not what a phase measures.
-func (t *tenant) warm(ctx context.Context) (err error) {
+func (s *stage) warm(ctx context.Context, t *tenant) (err error) {
 	defer recovered(t.p.spec.Name, &err)
-	if err = t.driver.iterate(ctx, device.Open); err != nil {
-		return fmt.Errorf("job %s: %w", t.p.spec.Name, err)
-	}
-	return nil
+	return s.run.first(ctx, t.p.spec.Name, t.driver.iterate)
 }
 
 func (s *stage) now() time.Duration { return time.Since(s.began) }

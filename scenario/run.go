@@ -34,6 +34,9 @@ type Options struct {
 	Live func(Live)
 	// Trace, when set, records who held the device, iterations and memory.
 	Trace *trace.Recorder
+	// FirstRequest bounds a job's first request, which runs alone before anything is measured; 0 stands for 30 seconds. A job
+	// that takes longer fails.
+	FirstRequest time.Duration
 	// Progress, when set, is told what is prepared and run next.
 	Progress func(stage string)
 
@@ -97,6 +100,9 @@ func newRun(ctx context.Context, s *Scenario, o Options) (*run, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.FirstRequest <= 0 {
+		o.FirstRequest = 30 * time.Second
+	}
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
@@ -136,6 +142,20 @@ func (r *run) rate(ctx context.Context, p *prepared) {
 	}
 }
 
+// first runs a job's first request, alone, and bounds it: a request that never ends must not keep the other jobs from theirs.
+func (r *run) first(ctx context.Context, name string, it iterate) error {
+	bounded, cancel := context.WithTimeout(ctx, r.o.FirstRequest)
+	defer cancel()
+	err := it(bounded, device.Open)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() == nil && bounded.Err() != nil:
+		return fmt.Errorf("job %s: its first request, alone on the device, did not end within %v: %w", name, r.o.FirstRequest, err)
+	}
+	return fmt.Errorf("job %s: %w", name, err)
+}
+
 // measure gives a job without a cap, whose plan cannot tell what values of data-dependent shape need, the cap that one request
 // needs: all of a job's requests are alike.
 func (r *run) measure(ctx context.Context, p *prepared) (err error) {
@@ -146,8 +166,8 @@ func (r *run) measure(ctx context.Context, p *prepared) (err error) {
 		return fmt.Errorf("job %s: %w", p.spec.Name, err)
 	}
 	defer free()
-	if err := it(ctx, device.Open); err != nil {
-		return fmt.Errorf("job %s: %w", p.spec.Name, err)
+	if err := r.first(ctx, p.spec.Name, it); err != nil {
+		return err
 	}
 	p.spec.Memory = quota.peak
 	return nil
@@ -163,7 +183,10 @@ func (r *run) calibrate(ctx context.Context, p *prepared) (err error) {
 		return fmt.Errorf("job %s: %w", p.spec.Name, err)
 	}
 	defer free()
-	const warmup, least, enough = 3, 15, 300 * time.Millisecond
+	if err := r.first(ctx, p.spec.Name, it); err != nil {
+		return err
+	}
+	const warmup, least, enough = 2, 15, 300 * time.Millisecond
 	var times []time.Duration
 	first := time.Now()
 	for i := 0; i < warmup+least || time.Since(first) < enough; i++ {
