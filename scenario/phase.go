@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/share"
