@@ -37,9 +37,9 @@ type FairParams struct {
 }
 
 // DefaultFair returns slices of 10 ms, a burst of 4 ms and a granularity of
-// 1 ms: a slice is one point of a second, and long enough that what the other
-// job drove out of the caches is read again once in several iterations, not in
-// each; with steps of up to 5 ms a limit holds to a point over any second.
+// 1 ms: a slice is one point of a second, and with steps of up to 5 ms a limit
+// holds to a point over any second. Slices of 20 ms would leave a limited job
+// short of its limit, since it may not save up while it waits.
 func DefaultFair() FairParams {
 	return FairParams{Slice: 10 * time.Millisecond, Burst: 4 * time.Millisecond, Granularity: time.Millisecond}
 }
