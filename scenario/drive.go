@@ -31,6 +31,7 @@ type driver struct {
 	latencies []time.Duration
 	finished  time.Duration // when the last iteration was completed
 	busy      time.Duration // spent in iterations, completed or not
+	partial   time.Duration // of which in one that was not completed
 }
 
 // queue holds the arrivals not yet served, oldest first.
@@ -129,6 +130,9 @@ func (d *driver) one(ctx context.Context, gate device.Gate) error {
 	now := d.clock()
 	d.mu.Lock()
 	d.busy += now - began
+	if err != nil {
+		d.partial = now - began
+	}
 	d.mu.Unlock()
 	if err != nil {
 		return err

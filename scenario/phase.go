@@ -273,11 +273,27 @@ func (s *stage) reportPace(t *tenant) {
 		elapsed = d.finished
 	}
 	if elapsed > 0 {
-		res.IterationsPerS = float64(res.Iterations) / elapsed.Seconds()
+		res.IterationsPerS = (float64(res.Iterations) + s.cutOff(t)) / elapsed.Seconds()
 	}
 	if s.mode == Solo {
 		s.reportTime(res, d.busy)
 	}
+}
+
+// cutOff returns the fraction of an iteration that the end of the phase cut off, by the device time that went into it. Of
+// long iterations a phase holds few, and a rate that rounded them down would say more of the phase's length than of the job.
+func (s *stage) cutOff(t *tenant) float64 {
+	d := t.driver
+	done, part := d.busy-d.partial, d.partial
+	if t.admit != nil {
+		own := newTotal(ownHolds(s.phase.Holds, t.index))
+		done = own.until(d.finished)
+		part = own.until(s.phase.Wall) - done
+	}
+	if n := len(d.latencies); n > 0 && done > 0 {
+		return min(1, float64(n)*float64(part)/float64(done))
+	}
+	return 0
 }
 
 func (s *stage) reportTime(res *JobResult, held time.Duration) {

@@ -85,7 +85,7 @@ type JobResult struct {
 	ShareErrorP95   float64     `json:"share_error_p95"`     // percentage points
 	Entitled        float64     `json:"entitled_share"`
 	Iterations      int64       `json:"iterations"`
-	IterationsPerS  float64     `json:"iterations_per_s"`
+	IterationsPerS  float64     `json:"iterations_per_s"` // with the part done of the one that the end cut off
 	SoloPerS        float64     `json:"solo_iterations_per_s"`
 	Slowdown        float64     `json:"slowdown"` // solo_iterations_per_s / iterations_per_s
 	Latency         Latency     `json:"latency_ms"`
@@ -120,13 +120,7 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 // maximum of a sum of intervals over a sliding window is reached with the window starting at some interval's start or
 // ending at some interval's end.
 func maxShare(holds []Hold, job int, window, wall time.Duration) float64 {
-	var own []Hold
-	for _, h := range holds {
-		if h.Job == job && h.To > h.From {
-			own = append(own, h)
-		}
-	}
-	slices.SortFunc(own, func(a, b Hold) int { return cmp.Compare(a.From, b.From) })
+	own := ownHolds(holds, job)
 	window = min(window, wall)
 	if window <= 0 {
 		return 0
@@ -137,6 +131,18 @@ func maxShare(holds []Hold, job int, window, wall time.Duration) float64 {
 		most = max(most, t.until(h.From+window)-t.until(h.From), t.until(h.To)-t.until(h.To-window))
 	}
 	return float64(most) / float64(window)
+}
+
+// ownHolds returns one job's holds that last any time, in order of start.
+func ownHolds(holds []Hold, job int) []Hold {
+	var own []Hold
+	for _, h := range holds {
+		if h.Job == job && h.To > h.From {
+			own = append(own, h)
+		}
+	}
+	slices.SortFunc(own, func(a, b Hold) int { return cmp.Compare(a.From, b.From) })
+	return own
 }
 
 // total answers how long sorted, disjoint holds last until a time, in logarithmic time: a phase of short iterations has

@@ -29,6 +29,9 @@ import (
 	"github.com/weirgpu/weir/zoo"
 )
 
+// throughputRounds is how often, in a round, jobs run a second each alone and together.
+const throughputRounds = 5
+
 type claim struct {
 	Name   string    `json:"name"`
 	Median float64   `json:"median"`
@@ -132,7 +135,6 @@ func job(name, arch string, s share.Share, a scenario.Arrival) (scenario.Job, er
 }
 
 func (r *results) run(s *scenario.Scenario, o scenario.Options) (*scenario.Result, error) {
-	o.Solo = true
 	o.Progress = func(stage string) { fmt.Fprintln(os.Stderr, "   ", stage) }
 	res, err := scenario.Run(context.Background(), s, o)
 	if err == nil {
@@ -141,7 +143,9 @@ func (r *results) run(s *scenario.Scenario, o scenario.Options) (*scenario.Resul
 	return res, err
 }
 
-// fair: two saturating jobs at 50/50 and 30/70.
+// fair: two saturating jobs at 50/50 and 30/70, first for as long as a share takes to tell, then again and again for a second
+// alone and together in turn. What else the machine's memory and caches are used for changes within seconds, and by more than
+// what is measured: only neighbouring seconds can be compared.
 func fair(r *results, d time.Duration) error {
 	for _, first := range []float64{0.5, 0.3} {
 		a, err := job("a", "mobilenetv2", share.Share{Compute: first}, scenario.Arrival{Closed: 1})
@@ -152,15 +156,22 @@ func fair(r *results, d time.Duration) error {
 		if err != nil {
 			return err
 		}
-		res, err := r.run(&scenario.Scenario{Policy: "fair", Duration: d, Seed: 1, Jobs: []scenario.Job{a, b}}, scenario.Options{SoloDuration: d})
+		name := fmt.Sprintf("fair %.0f/%.0f", 100*first, 100-100*first)
+		s := &scenario.Scenario{Policy: "fair", Duration: d, Seed: 1, Jobs: []scenario.Job{a, b}}
+		res, err := r.run(s, scenario.Options{})
 		if err != nil {
 			return err
 		}
-		name := fmt.Sprintf("fair %.0f/%.0f", 100*first, 100-100*first)
 		for _, j := range res.Jobs {
 			r.check(fmt.Sprintf("%s: share_error_p95 of %s, points", name, j.Name), j.ShareErrorP95, 3, true)
 		}
-		r.check(name+": throughput_vs_solo", res.ThroughputVsSolo, 0.97, false)
+		s.Duration = time.Second
+		for range throughputRounds {
+			if res, err = r.run(s, scenario.Options{Solo: true}); err != nil {
+				return err
+			}
+			r.check(name+": throughput_vs_solo", res.ThroughputVsSolo, 0.97, false)
+		}
 	}
 	return nil
 }
@@ -176,7 +187,7 @@ func limit(r *results, d time.Duration) error {
 		return err
 	}
 	for _, jobs := range [][]scenario.Job{{a}, {a, b}} {
-		res, err := r.run(&scenario.Scenario{Policy: "fair", Duration: d, Seed: 1, Jobs: jobs}, scenario.Options{SoloDuration: time.Second})
+		res, err := r.run(&scenario.Scenario{Policy: "fair", Duration: d, Seed: 1, Jobs: jobs}, scenario.Options{})
 		if err != nil {
 			return err
 		}
@@ -202,7 +213,7 @@ func priority(r *results, d time.Duration) error {
 	}
 	// A p99 needs many requests, and both sides the same ones.
 	d *= 2
-	res, err := r.run(&scenario.Scenario{Policy: "priority", Duration: d, Seed: 1, Jobs: []scenario.Job{a, b}}, scenario.Options{SoloDuration: d,
+	res, err := r.run(&scenario.Scenario{Policy: "priority", Duration: d, Seed: 1, Jobs: []scenario.Job{a, b}}, scenario.Options{Solo: true, SoloDuration: d,
 		Compare: []scenario.Mode{scenario.Processes}, Child: []string{exe, "-child"}})
 	if err != nil {
 		return err

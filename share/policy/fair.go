@@ -16,7 +16,7 @@ import (
 //	limit l_i, L-tags            Share.Cap, a token bucket (account.tokens)
 //	R-tags and P-tags            one entitlement by water-filling, share.Entitle
 //	lag of a client              account.lag
-//	request of length q          FairParams.Slice
+//	request of length q          FairParams.Slice, or what a limit lets a job have at once
 //
 // Departures: entitlements replace the two phases of tags; a slice ends at the
 // next boundary between steps and the excess is charged; a job that comes to
@@ -36,12 +36,14 @@ type FairParams struct {
 	Granularity time.Duration
 }
 
-// DefaultFair returns slices of 10 ms, a burst of 4 ms and a granularity of
-// 1 ms: a slice is one point of a second, and with steps of up to 5 ms a limit
-// holds to a point over any second. Slices of 20 ms would leave a limited job
-// short of its limit, since it may not save up while it waits.
+// DefaultFair returns slices of 20 ms, a burst of 4 ms and a granularity of
+// 1 ms. On a processor each change of hands costs the next job what the caches
+// held of it, some tenths of a millisecond, so that slices of 5 ms cost several
+// percent of the device; a slice of 20 ms is two points of a second, within what
+// a share may err. With steps of up to 5 ms a limit holds to a point over any
+// second.
 func DefaultFair() FairParams {
-	return FairParams{Slice: 10 * time.Millisecond, Burst: 4 * time.Millisecond, Granularity: time.Millisecond}
+	return FairParams{Slice: 20 * time.Millisecond, Burst: 4 * time.Millisecond, Granularity: time.Millisecond}
 }
 
 // Validate reports all faults together.

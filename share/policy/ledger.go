@@ -177,7 +177,7 @@ const ahead = -float64(time.Microsecond)
 // ledger. A job entitled to nothing comes after all that are entitled.
 func (l *ledger) better(a, b *share.JobState) bool {
 	x, y := accountOf(a), accountOf(b)
-	switch slice := float64(l.params.Slice); {
+	switch {
 	case x.part == 0 || y.part == 0:
 		return x.part > y.part || x.part == y.part && x.lag > y.lag
 	case x.lag < ahead && y.lag < ahead:
@@ -185,8 +185,19 @@ func (l *ledger) better(a, b *share.JobState) bool {
 	case x.lag < ahead || y.lag < ahead:
 		return y.lag < ahead
 	default:
-		return (slice-x.lag)*y.part < (slice-y.lag)*x.part
+		return (l.request(a)-x.lag)*y.part < (l.request(b)-y.lag)*x.part
 	}
+}
+
+// request is the device time that a job asks for at a time: a slice, or what its
+// limit lets it have at once. A job that can only be given little must be given
+// it the more often.
+func (l *ledger) request(j *share.JobState) float64 {
+	slice, limit := float64(l.params.Slice), j.Share.Cap()
+	if limit >= 1 {
+		return slice
+	}
+	return min(slice, float64(l.params.Burst)/(1-limit))
 }
 
 // preempts reports whether a job that has just come to wait takes the device
@@ -229,12 +240,12 @@ func (l *ledger) ready(j *share.JobState) time.Duration {
 
 // slice is how long the job may run: a slice, or less where its limit would
 // be exceeded within it, or where another at its limit would forfeit time that
-// its own cannot make up.
+// its own cannot make up: half of that, because a step may overrun the slice.
 func (l *ledger) slice(j *share.JobState, s *share.Snapshot) time.Duration {
 	slice := float64(l.params.Slice)
 	for i := range s.Jobs {
 		if o := &s.Jobs[i]; o.ID != j.ID && o.Phase == share.Waiting && l.has[o.Share.Class] {
-			slice = min(slice, max(float64(l.params.Granularity), l.full(o)))
+			slice = min(slice, max(float64(l.params.Granularity), l.full(o)/2))
 		}
 	}
 	if limit := j.Share.Cap(); limit < 1 {
