@@ -190,7 +190,7 @@ func TestSpecialize(t *testing.T) {
 			t.Errorf("shape %v: %v", shape, err)
 		}
 	}
-	if _, err := g.Specialize(map[string][]int{"q": {1}}); !errors.Is(err, graph.ErrInvalid) || !strings.Contains(err.Error(), `"x" float32[N,3]`) {
+	if _, err := g.Specialize(map[string][]int{"q": {1}}); !errors.Is(err, op.ErrInput) || !strings.Contains(err.Error(), `"x" float32[N,3]`) {
 		t.Errorf("an input that does not exist: %v", err)
 	}
 }
@@ -221,7 +221,7 @@ func TestEvalPassesInputsAndConstantsThrough(t *testing.T) {
 func TestEvalErrors(t *testing.T) {
 	g := parse(t, branch)
 	x, c := tensor.From([]float32{1, 2}, 1, 2), tensor.Scalar(true)
-	if _, err := g.Eval(context.Background(), []*tensor.Tensor{x}); !errors.Is(err, graph.ErrInvalid) {
+	if _, err := g.Eval(context.Background(), []*tensor.Tensor{x}); !errors.Is(err, op.ErrInput) {
 		t.Errorf("too few inputs: %v", err)
 	}
 	if _, err := g.Eval(context.Background(), []*tensor.Tensor{x, x}); !errors.Is(err, op.ErrInput) || !strings.Contains(err.Error(), "(If)") {

@@ -119,14 +119,14 @@ func (g *Graph) forgetShapes() {
 
 // Specialize returns a copy of g with the named inputs' shapes fixed, symbols replaced throughout, and types inferred
 // anew: what a planner compiles. Inputs that are not named keep their declared shapes with the symbols that the named
-// ones bind. It fails with [ErrInvalid] when an input does not exist, or a shape contradicts the declared one.
+// ones bind. It fails with op.ErrInput when an input does not exist, or a shape contradicts the declared one.
 func (g *Graph) Specialize(shapes map[string][]int) (*Graph, error) {
 	c := g.Clone()
 	env := map[string]int{}
 	for name, shape := range shapes {
 		v := c.Input(name)
 		if v == nil {
-			return nil, fmt.Errorf("graph %q: %w: no input named %q; inputs are %s", g.Name, ErrInvalid, name, names(g.Inputs))
+			return nil, fmt.Errorf("graph %q: %w: no input named %q; inputs are %s", g.Name, op.ErrInput, name, names(g.Inputs))
 		}
 		if err := bind(v, shape, env); err != nil {
 			return nil, fmt.Errorf("graph %q: %w", g.Name, err)
@@ -152,11 +152,11 @@ func bind(v *Value, shape []int, env map[string]int) error {
 		return nil
 	}
 	if len(shape) != len(v.Type.Shape) {
-		return fmt.Errorf("input %q: %w: given shape %v, the model declares %v", v.Name, ErrInvalid, shape, v.Type)
+		return fmt.Errorf("input %q: %w: given shape %v, the model declares %v", v.Name, op.ErrInput, shape, v.Type)
 	}
 	for i, d := range v.Type.Shape {
 		if n, ok := d.Int(); ok && n != shape[i] {
-			return fmt.Errorf("input %q: %w: given shape %v, the model declares %v", v.Name, ErrInvalid, shape, v.Type)
+			return fmt.Errorf("input %q: %w: given shape %v, the model declares %v", v.Name, op.ErrInput, shape, v.Type)
 		}
 		name := d.String()
 		if was, ok := env[name]; ok && was != shape[i] {

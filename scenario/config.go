@@ -54,12 +54,12 @@ type Job struct {
 // Arrival is an arrival process. At most one field is set.
 type Arrival struct {
 	// Poisson is the mean number of requests a second, independent of how fast they are served.
-	Poisson float64 `json:"poisson,omitempty"`
+	Poisson float64 `json:"poisson,omitempty" yaml:"poisson,omitempty"`
 	// Load asks for the Poisson rate at which the job, alone, would keep the device busy for this fraction of the time. The
 	// rate is measured before anything else runs.
-	Load float64 `json:"load,omitempty"`
+	Load float64 `json:"load,omitempty" yaml:"load,omitempty"`
 	// Closed is the number of clients that each send their next request once the last is answered.
-	Closed int `json:"closed,omitempty"`
+	Closed int `json:"closed,omitempty" yaml:"closed,omitempty"`
 }
 
 // Clients returns the number of closed-loop clients, 0 for open arrivals.

@@ -80,7 +80,7 @@ func (p *prepared) overCap() error {
 	if limit == 0 || need <= limit {
 		return nil
 	}
-	return fmt.Errorf("job %s: needs %v, cap %v: %w: raise memory or lower the batch", p.spec.Name, need, limit, broker.ErrOverCap)
+	return fmt.Errorf("job %s: needs %v, cap %v: %w: raise memory or lower the batch", p.spec.Name, need.About(), limit.About(), broker.ErrOverCap)
 }
 
 func (p *prepared) close() error {

@@ -65,7 +65,10 @@ func Parse(r io.Reader) (*Scenario, error) {
 	if err := f.decode(text); err != nil {
 		return nil, err
 	}
-	s := f.scenario()
+	s, err := f.scenario()
+	if err != nil {
+		return nil, err
+	}
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
@@ -94,10 +97,28 @@ type fileJob struct {
 	Inputs     map[string]string
 }
 
+// fileArrival tells a key that is absent from one that asks for no requests at all.
 type fileArrival struct {
-	Poisson float64
-	Load    float64
-	Closed  text[whole, *whole]
+	Poisson *float64
+	Load    *float64
+	Closed  *text[whole, *whole]
+}
+
+// arrival returns the arrival process, or why it would bring no request.
+func (f *fileArrival) arrival() (a Arrival, err error) {
+	if f.Poisson != nil {
+		a.Poisson = *f.Poisson
+	}
+	if f.Load != nil {
+		a.Load = *f.Load
+	}
+	if f.Closed != nil {
+		a.Closed = int(f.Closed.value)
+	}
+	if f.Poisson != nil && a.Poisson == 0 || f.Load != nil && a.Load == 0 || f.Closed != nil && a.Closed == 0 {
+		err = errors.New("arrival: 0 asks for no requests: give a number above it, or leave the job out")
+	}
+	return a, err
 }
 
 // whole is a whole number; the YAML package would cut 1.5 down to one.
@@ -131,14 +152,18 @@ func (t *text[T, P]) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-func (f *file) scenario() *Scenario {
+func (f *file) scenario() (*Scenario, error) {
 	s := &Scenario{Device: f.Device, Policy: f.Policy, Duration: f.Duration, Seed: uint64(f.Seed.value)}
 	for _, j := range f.Jobs {
+		arrival, err := j.Arrival.arrival()
+		if err != nil {
+			return nil, fmt.Errorf("%w: job %s: %w", ErrScenario, j.Name, err)
+		}
 		job := Job{
 			Job: share.Job{Name: j.Name, Iterations: int64(j.Iterations.value), Share: share.Share{
 				Memory: j.Memory.value, Compute: j.Compute, Limit: j.Limit, Class: j.Class.value}},
 			Model: j.Model, Inputs: j.Inputs,
-			Arrival: Arrival{Poisson: j.Arrival.Poisson, Load: j.Arrival.Load, Closed: int(j.Arrival.Closed.value)},
+			Arrival: arrival,
 		}
 		if j.Shapes != nil {
 			job.Shapes = map[string]Shape{}
@@ -148,7 +173,7 @@ func (f *file) scenario() *Scenario {
 		}
 		s.Jobs = append(s.Jobs, job)
 	}
-	return s
+	return s, nil
 }
 
 // decode reads one document and turns the parser's faults, all of them, into words about the file.

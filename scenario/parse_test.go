@@ -89,6 +89,8 @@ func TestParseFaults(t *testing.T) {
 				"iterations is -4"}},
 		{"compute above limit", "duration: 1s\njobs: [{name: a, model: m, compute: 0.5, limit: 0.2}]", []string{"compute is 0.5", "limit 0.2"}},
 		{"two arrivals", "duration: 1s\njobs: [{name: a, model: m, arrival: {poisson: 1, closed: 1}}]", []string{"more than one of"}},
+		{"no requests", "duration: 1s\njobs: [{name: a, model: m, arrival: {poisson: 0}}]", []string{"job a", "0 asks for no requests"}},
+		{"control characters", "duration: 1s\njobs: [{name: \"a\\e[2J\", model: m}]", []string{`\x1b`, "must be printable"}},
 		{"without end", job, []string{"would never end"}},
 		{"no name", "duration: 1s\njobs: [{model: m}]", []string{"name"}},
 		{"not a number", "duration: 1s\njobs: [{name: a, model: m, compute: .nan, arrival: {poisson: .inf}}]", []string{"compute is NaN", "poisson +Inf"}},

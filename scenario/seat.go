@@ -88,7 +88,7 @@ func (q *counted) Reserve(n int64) error {
 	defer q.mu.Unlock()
 	held := q.held + share.Bytes(n)
 	if q.cap > 0 && held > q.cap {
-		return fmt.Errorf("%s: wants %v, cap %v: %w: raise memory or lower the batch", q.name, held, q.cap, broker.ErrOverCap)
+		return fmt.Errorf("%s: wants %v, cap %v: %w: raise memory or lower the batch", q.name, held.About(), q.cap.About(), broker.ErrOverCap)
 	}
 	q.held, q.peak = held, max(q.peak, held)
 	return nil

@@ -86,6 +86,19 @@ func (b Bytes) String() string {
 	return strconv.FormatInt(int64(b), 10) + "B"
 }
 
+// About returns the size for people: "12.5MiB" where that is exact, else rounded to three digits with the exact count after it,
+// "11.8MiB (12345678B)", since a cap may be missed by one byte.
+func (b Bytes) About() string {
+	for _, u := range byteUnits[:5] {
+		if b >= u.size && b%(u.size/4) != 0 {
+			return fmt.Sprintf("%.3g%s (%dB)", float64(b)/float64(u.size), u.suffix, int64(b))
+		} else if b >= u.size {
+			break
+		}
+	}
+	return b.String()
+}
+
 // MarshalText writes String's form.
 func (b Bytes) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
 

@@ -43,6 +43,15 @@ func TestParseBytes(t *testing.T) {
 	}
 }
 
+func TestBytesAbout(t *testing.T) {
+	for size, want := range map[share.Bytes]string{0: "0B", 1023: "1023B", 8 << 20: "8MiB", 8<<20 + 1: "8MiB (8388609B)",
+		12345678: "11.8MiB (12345678B)", 5_000_000_000: "4.66GiB (5000000000B)"} {
+		if got := size.About(); got != want {
+			t.Errorf("%d: %q, want %q", int64(size), got, want)
+		}
+	}
+}
+
 func TestBytesAsText(t *testing.T) {
 	type doc struct {
 		share.Share `yaml:",inline"`

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // ErrInvalid is the kind of every error that Validate returns.
@@ -105,6 +107,10 @@ func (j Job) Validate() error {
 	if strings.TrimSpace(j.Name) == "" {
 		f.Object = "job"
 		f.add("name", strconv.Quote(j.Name), "must not be empty")
+	} else if strings.ContainsFunc(j.Name, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }) {
+		// Names are shown in terminals, which obey what is not printable.
+		f.Object = "job " + strconv.Quote(j.Name)
+		f.add("name", strconv.Quote(j.Name), "must be printable")
 	}
 	j.Share.faults(&f)
 	if j.Iterations < 0 {

@@ -88,18 +88,7 @@ func newInspect() *cobra.Command {
 
 func inspect(c *cobra.Command, g *graph.Graph, dev *deviceFlags, model *modelFlags) (*inspectResult, error) {
 	res := &inspectResult{Name: g.Name, Inputs: lines(g.Inputs), Outputs: lines(g.Outputs), Opsets: g.Opsets, Operators: map[string]int{}}
-	g.Walk(func(b *graph.Graph) {
-		for _, n := range b.Nodes {
-			res.Nodes++
-			res.Operators[n.Call().Name()]++
-		}
-		for _, v := range b.Constants() {
-			res.WeightBytes += int64(len(v.Const().Data))
-			if v.Type.DType.IsFloat() {
-				res.Parameters += int64(v.Const().Len())
-			}
-		}
-	})
+	g.Walk(res.count)
 	_, pool, closeDevice, err := dev.open()
 	if err != nil {
 		return nil, err
@@ -117,6 +106,24 @@ func inspect(c *cobra.Command, g *graph.Graph, dev *deviceFlags, model *modelFla
 	res.PeakBytes, res.ArenaBytes, res.PackedBytes = p.PeakBytes(1), p.ArenaBytes, p.PackedBytes
 	res.Steps, res.Flops = len(p.Steps), p.Flops
 	return res, nil
+}
+
+// count adds one graph's nodes and constants. A running mean or variance is a weight but no parameter: nobody trained it.
+func (r *inspectResult) count(b *graph.Graph) {
+	statistics := map[*graph.Value]bool{}
+	for _, n := range b.Nodes {
+		r.Nodes++
+		r.Operators[n.Call().Name()]++
+		if n.Domain == "" && n.Type == "BatchNormalization" && len(n.In) >= 5 {
+			statistics[n.In[3]], statistics[n.In[4]] = true, true
+		}
+	}
+	for _, v := range b.Constants() {
+		r.WeightBytes += int64(len(v.Const().Data))
+		if v.Type.DType.IsFloat() && !statistics[v] {
+			r.Parameters += int64(v.Const().Len())
+		}
+	}
 }
 
 func lines(vs []*graph.Value) []valueLine {

@@ -288,7 +288,7 @@ func TestModelNew(t *testing.T) {
 		t.Errorf("got %v", m)
 	}
 	info := done(t, "inspect", path, "--json").object(t)
-	if info["operators"].(map[string]any)["Conv"] != 52.0 {
+	if info["operators"].(map[string]any)["Conv"] != 52.0 || info["parameters"] != m["parameters"] {
 		t.Errorf("read back as %v", info)
 	}
 	if c := weir(t, "model", "new", "mobilenetv2", filepath.Join(path, "x")); c.code != 1 {

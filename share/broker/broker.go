@@ -96,7 +96,7 @@ func (b *Broker) Admit(spec share.Job, needBytes share.Bytes) (*Job, error) {
 	}
 	if needBytes < 0 || needBytes > spec.Memory {
 		return nil, fmt.Errorf("job %s: needs %v, cap %v: %w: raise memory or lower the batch",
-			spec.Name, needBytes, spec.Memory, ErrOverCap)
+			spec.Name, needBytes.About(), spec.Memory.About(), ErrOverCap)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -127,7 +127,7 @@ func (b *Broker) fits(spec share.Job) error {
 	}
 	if spec.Memory > left {
 		return fmt.Errorf("job %s: wants %v, device %s has %v of %v not promised: %w: lower its memory or end another job",
-			spec.Name, spec.Memory, b.device, left, b.memory, ErrNoMemory)
+			spec.Name, spec.Memory.About(), b.device, left.About(), b.memory.About(), ErrNoMemory)
 	}
 	// The tolerance lets ten jobs have a tenth each.
 	if spec.Guarantee() > compute+1e-9 {

@@ -37,7 +37,7 @@ func (j *Job) Reserve(kind MemoryKind, n share.Bytes) error {
 	held := s.Persistent + s.Ephemeral
 	if n < 0 || n > s.Cap-held {
 		return fmt.Errorf("job %s: wants %v more %v memory, holds %v of its cap %v: %w: raise memory or lower the batch",
-			j.spec.Name, n, kind, held, s.Cap, ErrOverCap)
+			j.spec.Name, n.About(), kind, held.About(), s.Cap.About(), ErrOverCap)
 	}
 	*j.holding(kind) += n
 	j.peak = max(j.peak, held+n)
