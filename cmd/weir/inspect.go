@@ -108,7 +108,8 @@ func inspect(c *cobra.Command, g *graph.Graph, dev *deviceFlags, model *modelFla
 	return res, nil
 }
 
-// count adds one graph's nodes and constants. A running mean or variance is a weight but no parameter: nobody trained it.
+// count adds one graph's nodes and constants. Running statistics and scalars, such as bounds, are constants but no
+// parameters: nobody trained them.
 func (r *inspectResult) count(b *graph.Graph) {
 	statistics := map[*graph.Value]bool{}
 	for _, n := range b.Nodes {
@@ -120,7 +121,7 @@ func (r *inspectResult) count(b *graph.Graph) {
 	}
 	for _, v := range b.Constants() {
 		r.WeightBytes += int64(len(v.Const().Data))
-		if v.Type.DType.IsFloat() && !statistics[v] {
+		if v.Type.DType.IsFloat() && len(v.Const().Shape) > 0 && !statistics[v] {
 			r.Parameters += int64(v.Const().Len())
 		}
 	}
