@@ -24,6 +24,7 @@ const (
 // Case is one model with the results that it must give.
 type Case struct {
 	Name       string // path below the folder that was searched, with slashes
+	Set        string // name of the folder that holds the case, such as "node" or "light"
 	Model      string // path of the model file
 	Sets       []Set
 	RTol, ATol float64
@@ -71,7 +72,7 @@ func load(root, model string) (*Case, error) {
 	if filepath.Base(model) != "model.onnx" {
 		return c.light(root)
 	}
-	c.Name = name(root, dir)
+	c.Name, c.Set = name(root, dir), setOf(dir)
 	sets, err := filepath.Glob(filepath.Join(escape(dir), "test_data_set_*"))
 	if err != nil || len(sets) == 0 {
 		return nil, err
@@ -106,7 +107,7 @@ func (c *Case) light(root string) (*Case, error) {
 	if len(set.Outputs) == 0 {
 		return nil, nil
 	}
-	c.Name, c.Sets = name(root, stem), []Set{set}
+	c.Name, c.Set, c.Sets = name(root, stem), setOf(stem), []Set{set}
 	if r, ok := lightRTol[filepath.Base(stem)]; ok {
 		c.RTol = r
 	}
@@ -145,6 +146,14 @@ func name(root, path string) string {
 		rel = filepath.Base(filepath.Clean(path))
 	}
 	return filepath.ToSlash(rel)
+}
+
+// setOf is the name of the folder that holds a case.
+func setOf(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	return filepath.Base(filepath.Dir(path))
 }
 
 // escape quotes a folder name for Glob.

@@ -35,21 +35,12 @@ const (
 
 // Result is what became of one case.
 type Result struct {
-	Name   string `json:"name"`
-	Status Status `json:"status"`
-	Detail string `json:"detail"` // why it did not pass
+	Name     string `json:"name"`
+	Status   Status `json:"status"`
+	Detail   string `json:"detail"` // why it did not pass
+	Set      string `json:"set"`
+	Operator string `json:"operator"` // see [Case.Operator]
 }
-
-// Report is what became of many, in the form of weir verify --json.
-type Report struct {
-	Passed      int      `json:"passed"`
-	Failed      int      `json:"failed"`
-	Unsupported int      `json:"unsupported"`
-	Cases       []Result `json:"cases"`
-}
-
-// OK reports whether every case passed.
-func (r *Report) OK() bool { return r.Failed == 0 && r.Unsupported == 0 }
 
 // RunAll runs the cases on the given number of goroutines (at least one) and reports in the order of cases. When ctx
 // ends, the cases that have not run fail.
@@ -73,29 +64,20 @@ func RunAll(ctx context.Context, cases []*Case, run Runner, workers int) *Report
 	return r
 }
 
-func (r *Report) count() {
-	for _, c := range r.Cases {
-		switch c.Status {
-		case Passed:
-			r.Passed++
-		case Unsupported:
-			r.Unsupported++
-		default:
-			r.Failed++
-		}
-	}
-}
-
 // Run runs all data sets of one case and compares the outputs.
 func Run(ctx context.Context, c *Case, run Runner) Result {
-	err := c.run(ctx, run)
-	switch {
-	case err == nil:
-		return Result{Name: c.Name, Status: Passed}
-	case errors.Is(err, op.ErrUnsupported):
-		return Result{c.Name, Unsupported, err.Error()}
+	r := Result{Name: c.Name, Status: Passed, Set: c.Set}
+	var err error
+	if r.Operator, err = c.Operator(); err == nil {
+		err = c.run(ctx, run)
 	}
-	return Result{c.Name, Failed, err.Error()}
+	if err != nil {
+		r.Status, r.Detail = Failed, err.Error()
+	}
+	if errors.Is(err, op.ErrUnsupported) {
+		r.Status = Unsupported
+	}
+	return r
 }
 
 func (c *Case) run(ctx context.Context, run Runner) error {

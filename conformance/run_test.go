@@ -81,6 +81,9 @@ func TestRunStatuses(t *testing.T) {
 	}
 	for _, c := range cases {
 		got := Run(t.Context(), found[0], c.run)
+		if got.Operator != "Abs" || got.Set != filepath.Base(filepath.Dir(dir)) {
+			t.Errorf("%s: of set %q and operator %q", c.name, got.Set, got.Operator)
+		}
 		if got.Status != c.want || !strings.Contains(got.Detail, c.say) || (got.Detail == "") != (c.want == Passed) {
 			t.Errorf("%s: %+v, want %s saying %q", c.name, got, c.want, c.say)
 		}
@@ -126,7 +129,9 @@ func TestFind(t *testing.T) {
 		t.Errorf("report %+v", r)
 	}
 	b, err := json.Marshal(r)
-	if err != nil || !strings.HasPrefix(string(b), `{"passed":5,"failed":0,"unsupported":0,"cases":[{"name":"light/light_densenet121","status":"passed","detail":""}`) {
+	if err != nil || !strings.HasPrefix(string(b), `{"passed":5,"failed":0,"unsupported":0,"cases":[{"name":"light/light_densenet121","status":"passed","detail":"","set":"light","operator":"Abs"}`) ||
+		!strings.HasSuffix(string(b), `"sets":{"light":{"passed":1,"failed":0,"unsupported":0},"node":{"passed":4,"failed":0,"unsupported":0}},`+
+			`"operators":{"Abs":{"passed":5,"failed":0,"unsupported":0}}}`) {
 		t.Errorf("%s, %v", b, err)
 	}
 }

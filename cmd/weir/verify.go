@@ -2,19 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"runtime"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/weirgpu/weir/conformance"
-	"github.com/weirgpu/weir/device"
-	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/onnx"
-	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -45,7 +40,7 @@ func newVerify() *cobra.Command {
 					return failed(err)
 				}
 			} else {
-				printReport(c.OutOrStdout(), rep)
+				rep.Summarize(c.OutOrStdout())
 			}
 			if rep.Failed+rep.Unsupported > 0 {
 				return failed(fmt.Errorf("%d of %d cases did not pass", rep.Failed+rep.Unsupported, len(rep.Cases)))
@@ -57,15 +52,6 @@ func newVerify() *cobra.Command {
 	c.Flags().BoolVar(&reference, "reference", false, "run the operators' plain evaluations instead of the device's kernels")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
-}
-
-func printReport(w io.Writer, rep *conformance.Report) {
-	for _, r := range rep.Cases {
-		if r.Status != conformance.Passed {
-			fmt.Fprintf(w, "%s  %s: %s\n", r.Status, r.Name, r.Detail)
-		}
-	}
-	fmt.Fprintf(w, "%d passed, %d failed, %d unsupported\n", rep.Passed, rep.Failed, rep.Unsupported)
 }
 
 // verifyAll runs case by case, with a progress bar where a person watches.
@@ -89,34 +75,5 @@ func verifyRunner(dev *deviceFlags, reference bool) (conformance.Runner, func(),
 	if err != nil {
 		return nil, nil, err
 	}
-	return engineRunner(d, pool), closeDevice, nil
-}
-
-// engineRunner computes a case the way that jobs do: plan, load, one iteration.
-func engineRunner(d device.Device, pool *cpu.Pool) conformance.Runner {
-	return func(ctx context.Context, m *onnx.Model, in []*tensor.Tensor) (outs []*tensor.Tensor, err error) {
-		if len(in) != len(m.Graph.Inputs) {
-			return nil, errors.New("the case gives another number of inputs than the model takes")
-		}
-		shapes := map[string][]int{}
-		for i, v := range m.Graph.Inputs {
-			shapes[v.Name] = in[i].Shape
-		}
-		p, err := plan.Compile(ctx, m.Graph, plan.Options{Shapes: shapes, Threads: pool.Threads()})
-		if err != nil {
-			return nil, err
-		}
-		i, unload, err := (&compiled{plan: p, inputs: in}).load(d, pool, &modelFlags{})
-		if err != nil {
-			return nil, err
-		}
-		defer unload()
-		if err := i.Run(ctx, device.Open); err != nil {
-			return nil, err
-		}
-		for _, t := range i.Outputs() {
-			outs = append(outs, t.Clone())
-		}
-		return outs, nil
-	}
+	return (&conformance.Engine{Device: d, Pool: pool}).Run, closeDevice, nil
 }

@@ -3,11 +3,12 @@
 //
 //	go run ./conformance/table > docs/operators.md
 //
-// It reads conformance/testdata/reference.txt; a test of this package fails when the file is out of date.
+// It counts the cases of the backend tests, which package archive finds, less those of conformance/unsupported.txt; a test of
+// this package fails when the page is out of date.
 //
 // Concurrency: one goroutine.
 //
-// What it refuses: a list of cases that it cannot read.
+// What it refuses: to write without the backend tests, or by a list that it cannot read.
 package main
 
 import (
@@ -22,13 +23,17 @@ import (
 	"strings"
 
 	"github.com/weirgpu/weir/conformance"
+	"github.com/weirgpu/weir/conformance/archive"
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/op"
 )
 
 func main() {
 	w := bufio.NewWriter(os.Stdout)
-	err := write(w, ".")
+	dir, err := archive.BackendTests()
+	if err == nil {
+		err = write(w, ".", dir)
+	}
 	if err == nil {
 		err = w.Flush()
 	}
@@ -49,21 +54,15 @@ the ONNX project's backend tests (%d of them) that the reference evaluation pass
 that weir does not have (float8, float4, int4, int2) or training.
 `
 
-// write writes the table of the repository whose root is given.
-func write(w io.Writer, root string) error {
-	f, err := os.Open(filepath.Join(root, "conformance", "testdata", "reference.txt"))
+// write writes the table of the repository whose root is given, with the cases below dir.
+func write(w io.Writer, root, dir string) error {
+	cases, err := count(filepath.Join(root, "conformance", "unsupported.txt"), dir)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	list, err := conformance.ReadExpected(f)
-	if err != nil {
-		return err
-	}
-	cases := count(list)
 	total := 0
 	for _, c := range cases {
-		total += c.total
+		total += c.Total()
 	}
 	fmt.Fprintf(w, intro, total)
 	byDomain := map[string][]*op.Op{}
@@ -76,24 +75,39 @@ func write(w io.Writer, root string) error {
 	return missing(w, cases)
 }
 
-// tally counts the cases of one operator.
-type tally struct{ passed, total int }
-
-// count counts the node cases by operator.
-func count(list []conformance.Expected) map[string]tally {
-	cases := map[string]tally{}
-	for _, e := range list {
-		if e.Operator == "" || !strings.HasPrefix(e.Name, "node/") {
+// count counts the node cases below dir by operator; those that do not pass are in a list.
+func count(list, dir string) (map[string]conformance.Tally, error) {
+	f, err := os.Open(list)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	missing, err := conformance.ReadExpected(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", list, err)
+	}
+	found, err := conformance.Find(dir)
+	if err != nil {
+		return nil, err
+	}
+	cases := map[string]conformance.Tally{}
+	for _, c := range found {
+		name, err := c.Operator()
+		if err != nil {
+			return nil, err
+		}
+		if name == "" || c.Set != "node" {
 			continue
 		}
-		c := cases[e.Operator]
-		c.total++
-		if e.Status == conformance.Passed {
-			c.passed++
+		t := cases[name]
+		if slices.ContainsFunc(missing, func(e conformance.Expected) bool { return e.Name == c.Name }) {
+			t.Unsupported++
+		} else {
+			t.Passed++
 		}
-		cases[e.Operator] = c
+		cases[name] = t
 	}
-	return cases
+	return cases, nil
 }
 
 // titles names the domains whose names say little.
@@ -103,7 +117,7 @@ var titles = map[string]string{
 }
 
 // rows writes the operators of one domain, and takes theirs out of cases.
-func rows(w io.Writer, domain string, all []*op.Op, cases map[string]tally) {
+func rows(w io.Writer, domain string, all []*op.Op, cases map[string]conformance.Tally) {
 	title := titles[domain]
 	if title == "" {
 		title = domain
@@ -120,8 +134,8 @@ func rows(w io.Writer, domain string, all []*op.Op, cases map[string]tally) {
 			kernel = "view"
 		}
 		ran := ""
-		if c := cases[call.Name()]; c.total > 0 {
-			ran = fmt.Sprintf("%d of %d", c.passed, c.total)
+		if c := cases[call.Name()]; c.Total() > 0 {
+			ran = fmt.Sprintf("%d of %d", c.Passed, c.Total())
 		}
 		delete(cases, call.Name())
 		fmt.Fprintf(w, "| %s | %s | %s | %s |\n", o.Name, versions(o.Since), kernel, ran)
@@ -137,13 +151,13 @@ func versions(since []int) string {
 }
 
 // missing writes the operators of the cases that are left.
-func missing(w io.Writer, cases map[string]tally) error {
+func missing(w io.Writer, cases map[string]conformance.Tally) error {
 	fmt.Fprint(w, "\n## Not there\n\nOperators of the ONNX project's cases that weir does not have, with the number of their cases:\n\n")
 	var names []string
 	for name, c := range cases {
-		text := fmt.Sprintf("%s (%d)", name, c.total)
-		if c.passed > 0 {
-			text = fmt.Sprintf("%s (%d, of which %d pass as functions)", name, c.total, c.passed)
+		text := fmt.Sprintf("%s (%d)", name, c.Total())
+		if c.Passed > 0 {
+			text = fmt.Sprintf("%s (%d, of which %d pass as functions)", name, c.Total(), c.Passed)
 		}
 		names = append(names, text)
 	}

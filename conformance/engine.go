@@ -1,0 +1,74 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/onnx"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/plan"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// Engine runs models the way that jobs do: optimise, plan, load, one iteration.
+type Engine struct {
+	Device device.Device
+	Pool   *cpu.Pool
+	// Plan says how models are compiled; its Shapes and Threads are set for each run.
+	Plan plan.Options
+}
+
+// Run is a [Runner]. The model is not changed; the outputs are copies.
+func (e *Engine) Run(ctx context.Context, m *onnx.Model, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	if len(in) != len(m.Graph.Inputs) {
+		return nil, fmt.Errorf("%w: %d inputs are given, the model takes %d", op.ErrInput, len(in), len(m.Graph.Inputs))
+	}
+	o := e.Plan
+	o.Shapes, o.Threads = map[string][]int{}, e.Pool.Threads()
+	for i, v := range m.Graph.Inputs {
+		o.Shapes[v.Name] = in[i].Shape
+	}
+	p, err := plan.Compile(ctx, m.Graph, o)
+	if err != nil {
+		return nil, err
+	}
+	s, err := engine.Load(p, engine.Options{Device: e.Device, Pool: e.Pool})
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	i, err := s.Take()
+	if err != nil {
+		return nil, err
+	}
+	defer i.Put()
+	if err := fill(i.Inputs(), in); err != nil {
+		return nil, err
+	}
+	if err := i.Run(ctx, device.Open); err != nil {
+		return nil, err
+	}
+	var out []*tensor.Tensor
+	for _, t := range i.Outputs() {
+		out = append(out, t.Clone())
+	}
+	return out, nil
+}
+
+// fill copies the inputs of a case into those of an instance.
+func fill(to, from []*tensor.Tensor) error {
+	for i, t := range to {
+		f := from[i]
+		if f.DType != t.DType || !slices.Equal(f.Shape, t.Shape) {
+			return fmt.Errorf("%w: input %d is %v%v, the plan takes %v%v", op.ErrInput, i, f.DType, f.Shape, t.DType, t.Shape)
+		}
+		if t.Strings = f.Strings; t.DType != tensor.String {
+			copy(t.Data, f.Data)
+		}
+	}
+	return nil
+}
