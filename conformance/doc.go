@@ -2,7 +2,8 @@
 //
 // Meet first: [Find] lists the cases under some folders, [Run] runs one with a [Runner] and compares, [RunAll] runs many
 // and gives the [Report] that weir verify prints; [Reference] is the Runner of the operators' definitions, [Engine] that of
-// jobs. unsupported.txt lists the cases that do not pass; a test holds it against both.
+// jobs. unsupported.txt lists the cases that do not pass; a test holds it against both, and
+// another runs each case in random ways that must not change its results.
 //
 // A case is a folder with model.onnx and test_data_set_N/{input,output}_K.pb, as in onnx/backend/test/data. The
 // project's "light" cases, NAME.onnx next to NAME_output_0.pb, are cases too: their inputs are made as the project's

@@ -15,7 +15,9 @@ func TestPlaceNeverOverlaps(t *testing.T) {
 			first := rng.IntN(40)
 			blocks[i] = &block{bytes: rng.Int64N(10_000), first: first, last: first + rng.IntN(12)}
 		}
-		total := place(blocks)
+		total := scatter(blocks, seed+1)
+		checkDisjoint(t, seed, blocks, total)
+		total = place(blocks)
 		for step := range 64 {
 			var live int64
 			for _, b := range blocks {

@@ -24,6 +24,9 @@ type Options struct {
 	Passes pass.Options
 	// Reference leaves fast kernels out: every step runs the operator's plain evaluation.
 	Reference bool
+	// Placement, when not 0, seeds a random placement of the values in the arena, looser than the usual one. Results must not
+	// depend on it, which is what it is for: tests find steps that read memory which is no longer, or not yet, theirs.
+	Placement uint64
 }
 
 // Compile specialises g to the shapes, optimises it, chooses kernels and places every value. g is not changed. The error

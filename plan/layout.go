@@ -30,7 +30,7 @@ func (c *compiler) layout() {
 			blocks = append(blocks, scratch[i])
 		}
 	}
-	p.ArenaBytes = place(blocks)
+	p.ArenaBytes = c.place(blocks)
 	for i, b := range of {
 		if b != nil {
 			p.Slots[i].Offset = b.offset
@@ -41,6 +41,13 @@ func (c *compiler) layout() {
 			p.Steps[i].scratch = span{b.offset, b.bytes}
 		}
 	}
+}
+
+func (c *compiler) place(blocks []*block) int64 {
+	if c.opts.Placement != 0 {
+		return scatter(blocks, c.opts.Placement)
+	}
+	return place(blocks)
 }
 
 // overwrite lets output 0 of step i take the memory of an input that the kernel may write over and that nobody reads

@@ -1,0 +1,197 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/onnx"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/pass"
+	"github.com/weirgpu/weir/plan"
+	"github.com/weirgpu/weir/tensor"
+)
+
+var (
+	rounds = flag.Int("rounds", 1, "how many random ways of each kind each case is run in; from 2 on also whole networks in all of them")
+	seed   = flag.Uint64("seed", 1, "seed of the random ways")
+)
+
+// way is one way of running a model that must not change its results.
+type way struct {
+	off       []string // passes left out
+	threads   int
+	placement uint64
+	reference bool // no fast kernels
+	constants bool // every input but the first becomes a constant, as weights are in models
+	written   bool // optimised for other runtimes, written as ONNX and read back first
+}
+
+func (w way) String() string {
+	off := strings.Join(w.off, ",")
+	if len(w.off) == len(pass.Names()) {
+		off = "all"
+	}
+	return fmt.Sprintf("off=%s threads=%d placement=%d reference=%v constants=%v written=%v", off, w.threads, w.placement, w.reference,
+		w.constants, w.written)
+}
+
+// ways draws the ways of one round: with all passes, without any, with a random part of them, and after a round trip through
+// what weir optimize does. Operands are computed or constant, on which depends what passes and fast kernels do with them.
+func ways(r *rand.Rand) []way {
+	coin := func() bool { return r.IntN(2) == 0 }
+	subset := func() []string {
+		var off []string
+		for _, name := range pass.Names() {
+			if coin() {
+				off = append(off, name)
+			}
+		}
+		return off
+	}
+	all := []way{
+		{threads: 1 + r.IntN(2)},
+		{threads: 1 + r.IntN(2), constants: true},
+		{threads: 1, off: pass.Names()},
+		{threads: 2, off: pass.Names(), constants: true},
+		{threads: 1 + r.IntN(2), constants: coin(), off: subset(), reference: r.IntN(4) == 0},
+		{threads: 1 + r.IntN(2), constants: coin(), off: subset(), written: true},
+	}
+	for i := range all {
+		all[i].placement = 1 + r.Uint64N(1<<32)
+	}
+	return all
+}
+
+// tester runs cases in ways.
+type tester struct {
+	engines map[int]*Engine // by threads
+}
+
+func newTester(t testing.TB) *tester {
+	s := &tester{map[int]*Engine{}}
+	for _, n := range []int{1, 2} {
+		s.engines[n] = testEngine(t, n)
+		s.engines[n].Device = poisoned{s.engines[n].Device}
+	}
+	return s
+}
+
+// poisoned hands out memory full of NaNs, so that nothing passes because memory happens to be zero.
+type poisoned struct{ device.Device }
+
+func (d poisoned) Alloc(n int64) (device.Buffer, error) {
+	b, err := d.Device.Alloc(n)
+	if err == nil {
+		mem := b.Bytes()
+		for i := range mem {
+			mem[i] = 0xff
+		}
+	}
+	return b, err
+}
+
+// runner is a way as a [Runner].
+func (s *tester) runner(w way) Runner {
+	return func(ctx context.Context, m *onnx.Model, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		g := m.Graph.Clone()
+		if w.constants && len(in) > 1 {
+			in = fix(g, in)
+		}
+		passes := pass.Options{Off: w.off}
+		if w.written {
+			var err error
+			if g, err = roundTrip(ctx, g, passes); err != nil {
+				return nil, err
+			}
+		}
+		e := *s.engines[w.threads]
+		e.Plan = plan.Options{Passes: passes, Reference: w.reference, Placement: w.placement}
+		return e.Run(ctx, &onnx.Model{Graph: g}, in)
+	}
+}
+
+// fix makes constants of all inputs but the first and returns what is left of in.
+func fix(g *graph.Graph, in []*tensor.Tensor) []*tensor.Tensor {
+	for i, v := range g.Inputs[1:] {
+		v.Type = op.TypeOf(in[i+1])
+	}
+	g.Inputs = g.Inputs[:1]
+	return in[:1]
+}
+
+// roundTrip does what weir optimize does, and reads the result.
+func roundTrip(ctx context.Context, g *graph.Graph, o pass.Options) (*graph.Graph, error) {
+	o.Portable, o.Check = true, true
+	if _, err := pass.Run(ctx, g, o); err != nil {
+		return nil, err
+	}
+	var file bytes.Buffer
+	if err := onnx.Write(&file, g, onnx.WriteOptions{}); err != nil {
+		return nil, fmt.Errorf("writing: %w", err)
+	}
+	m, err := onnx.Decode(file.Bytes(), "", onnx.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("reading back: %w", err)
+	}
+	return m.Graph, nil
+}
+
+// run runs one case in the ways of all rounds, which its name and the seed determine, and reports the first that fails.
+func (s *tester) run(ctx context.Context, c *Case) error {
+	h := fnv.New64()
+	h.Write([]byte(c.Name))
+	r := rand.New(rand.NewPCG(h.Sum64(), *seed))
+	for range *rounds {
+		all := ways(r)
+		if c.Set == "light" && *rounds == 1 {
+			all = all[r.IntN(len(all)):][:1]
+		}
+		for _, w := range all {
+			if got := Run(ctx, c, s.runner(w)); got.Status != Passed {
+				return fmt.Errorf("%s in the way %v: %s: %s", c.Name, w, got.Status, got.Detail)
+			}
+		}
+	}
+	return nil
+}
+
+// TestMetamorphic holds that the results of every case that passes stay what they are in all ways of running it. More ways:
+//
+//	go test ./conformance -run TestMetamorphic -timeout 0 -rounds 100 -seed 2
+func TestMetamorphic(t *testing.T) {
+	failing := map[string]bool{}
+	for _, e := range readExpectations(t) {
+		failing[e.Name] = true
+	}
+	cases := found(t, true)
+	s := newTester(t)
+	next := make(chan *Case)
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for c := range next {
+				if err := s.run(t.Context(), c); err != nil && !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for _, c := range cases {
+		if !failing[c.Name] {
+			next <- c
+		}
+	}
+	close(next)
+	wg.Wait()
+}
