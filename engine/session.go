@@ -226,18 +226,12 @@ func (i *Instance) settle() {
 	i.exec.Ctx, i.exec.Gate, i.exec.Dynamic = nil, nil, 0
 }
 
-// Profile runs one iteration step by step and reports each to visit, in order, after it has run. Errors are those of Run.
-func (i *Instance) Profile(ctx context.Context, visit func(step int, s *plan.Step)) (err error) {
+// Profile runs one iteration step by step and reports each to visit, in order, after it has run: those of the branch that an If
+// takes before the If itself. Errors are those of Run.
+func (i *Instance) Profile(ctx context.Context, visit func(s *plan.Step)) (err error) {
 	defer i.end(&err)
 	i.exec.Ctx, i.exec.Gate, i.exec.Dynamic = ctx, device.Open, 0
-	steps := i.session.plan.Steps
-	for k := range steps {
-		if err := i.program.RunStep(&i.exec, k); err != nil {
-			return err
-		}
-		visit(k, &steps[k])
-	}
-	return nil
+	return i.program.Profile(&i.exec, visit)
 }
 
 // Put gives the instance back to its session; it must not be used afterwards.

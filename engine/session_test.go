@@ -358,9 +358,9 @@ func TestProfileVisitsEveryStep(t *testing.T) {
 	want := result(i)
 	picture(i, 3)
 	next := 0
-	err := i.Profile(context.Background(), func(step int, s *plan.Step) {
-		if step != next || s != &i.Plan().Steps[step] {
-			t.Errorf("step %d after %d", step, next-1)
+	err := i.Profile(context.Background(), func(s *plan.Step) {
+		if s != &i.Plan().Steps[next] {
+			t.Errorf("%v as step %d", s.Node, next)
 		}
 		next++
 	})

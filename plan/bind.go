@@ -103,7 +103,22 @@ func (r *Program) Run(x *cpu.Exec) error {
 	return nil
 }
 
-// RunStep runs step i alone, for profiles. The gate is not asked.
+// Profile is Run without the gate. It calls visit after each step, those of the branch that an If takes before the If itself.
+func (r *Program) Profile(x *cpu.Exec, visit func(s *Step)) error {
+	for i, t := range r.tasks {
+		run := t.Run
+		if b, ok := t.(*ifTask); ok {
+			run = func(x *cpu.Exec) error { return b.profile(x, visit) }
+		}
+		if err := run(x); err != nil {
+			return r.failed(i, err)
+		}
+		visit(&r.plan.Steps[i])
+	}
+	return nil
+}
+
+// RunStep runs step i alone. The gate is not asked.
 func (r *Program) RunStep(x *cpu.Exec, i int) error {
 	if err := r.tasks[i].Run(x); err != nil {
 		return r.failed(i, err)

@@ -151,6 +151,15 @@ type ifTask struct {
 
 // Run implements cpu.Task.
 func (t *ifTask) Run(x *cpu.Exec) error {
+	return t.run(func(branch *Program) error { return branch.Run(x) }, x)
+}
+
+// profile is Run that shows the steps of the branch.
+func (t *ifTask) profile(x *cpu.Exec, visit func(s *Step)) error {
+	return t.run(func(branch *Program) error { return branch.Profile(x, visit) }, x)
+}
+
+func (t *ifTask) run(runBranch func(*Program) error, x *cpu.Exec) error {
 	if t.cond.DType != tensor.Bool || len(t.cond.Data) != 1 {
 		return t.kernel.node.Call().Errorf(op.ErrInput, "the condition is %v, want one bool", t.cond)
 	}
@@ -166,7 +175,7 @@ func (t *ifTask) Run(x *cpu.Exec) error {
 		copy(in.Data, t.captures[i].Data)
 		in.Strings = t.captures[i].Strings
 	}
-	if err := r.Run(x); err != nil {
+	if err := runBranch(r); err != nil {
 		return err
 	}
 	for i, o := range t.out {

@@ -162,18 +162,21 @@ func summarise(res *benchResult, times []time.Duration) {
 // profileSteps times each step on its own over several iterations and keeps the least, which the machine's other work
 // disturbs least.
 func profileSteps(c *cobra.Command, i *engine.Instance, m *compiled, res *benchResult) error {
-	res.Profile = make([]stepCost, len(m.plan.Steps))
-	for round := range 5 {
+	index := map[*plan.Step]int{}
+	for range 5 {
 		if err := scenario.FillInputs(i, m.inputs); err != nil {
 			return err
 		}
 		last := time.Now()
-		err := i.Profile(c.Context(), func(k int, s *plan.Step) {
-			now := time.Now()
-			took := ms(now.Sub(last))
-			if p := &res.Profile[k]; round == 0 || took < p.MS {
-				*p = stepCost{Node: s.Node.Name, Op: s.Node.Type, Kernel: s.Kernel.Name(), MS: took, Flops: s.Flops}
+		err := i.Profile(c.Context(), func(s *plan.Step) {
+			took := ms(time.Since(last))
+			k, seen := index[s]
+			if !seen {
+				k = len(res.Profile)
+				index[s] = k
+				res.Profile = append(res.Profile, stepCost{Node: s.Node.Name, Op: s.Node.Type, Kernel: s.Kernel.Name(), MS: took, Flops: s.Flops})
 			}
+			res.Profile[k].MS = min(res.Profile[k].MS, took)
 			last = time.Now()
 		})
 		if err != nil {

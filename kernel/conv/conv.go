@@ -69,8 +69,9 @@ const (
 
 // Op is a planned convolution. It is immutable and may be used by many goroutines at once.
 type Op struct {
-	p         Params
+	p         Params // its axes turned
 	out       [3]int
+	shape     [3]int // out as the caller's axes have it
 	kind      kind
 	dense     *gemm.Op
 	depthwise depthwise
@@ -91,16 +92,18 @@ func New(p Params) (*Op, error) {
 	if err := checkSizes([3]int{p.N, p.C, volume(p.In)}, [3]int{p.N, p.M, volume(out)}, [3]int{p.M, p.C / p.Group, volume(p.Kernel)}); err != nil {
 		return nil, err
 	}
-	o := &Op{p: p, out: out}
-	if p.Group == p.C && p.In[0] == 1 && p.Kernel[0] == 1 && p.PadLo[0] == 0 && p.PadHi[0] == 0 {
+	o := &Op{p: p, shape: out}
+	turns := o.p.Window.turn()
+	o.out = turned(out, turns)
+	if p.Group == p.C && o.p.trivial(0) && (p.M == p.C || o.p.Stride[2] <= 2) {
 		o.kind = kindDepthwise
-		o.depthwise = planDepthwise(&o.p, out)
+		o.depthwise = planDepthwise(&o.p, o.out)
 		return o, nil
 	}
 	if pixelsAsRows(p.M/p.Group, volume(out)) {
 		o.kind = kindPixelRows
 	}
-	o.dense, err = newDense(&o.p, out, o.kind == kindPixelRows)
+	o.dense, err = newDense(&o.p, o.out, o.kind == kindPixelRows)
 	return o, err
 }
 
@@ -156,10 +159,35 @@ func (w *Window) checkAxis(i int) error {
 	return nil
 }
 
+// trivial reports whether an axis is there for its name only: a kernel of 1 on an image of 1 without pads.
+func (w *Window) trivial(axis int) bool {
+	return w.In[axis] == 1 && w.Kernel[axis] == 1 && w.PadLo[axis] == 0 && w.PadHi[axis] == 0
+}
+
+// turn makes the last axis one that is not trivial, if there is one: vectors lie along it. Exporters write a convolution over
+// time as one over an image of T x 1. It returns by how many places the axes have moved to the right.
+func (w *Window) turn() (places int) {
+	for w.trivial(2) && places < 2 {
+		for _, axes := range []*[3]int{&w.In, &w.Kernel, &w.Stride, &w.Dilate, &w.PadLo, &w.PadHi} {
+			*axes = turned(*axes, 1)
+		}
+		places++
+	}
+	return places
+}
+
+// turned moves axes to the right, the last to the front.
+func turned(n [3]int, places int) [3]int {
+	for range places {
+		n = [3]int{n[2], n[0], n[1]}
+	}
+	return n
+}
+
 func volume(n [3]int) int { return n[0] * n[1] * n[2] }
 
 // Out returns the spatial size of the output.
-func (o *Op) Out() [3]int { return o.out }
+func (o *Op) Out() [3]int { return o.shape }
 
 // Chunks returns the number of independent pieces of work.
 func (o *Op) Chunks() int {

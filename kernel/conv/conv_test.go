@@ -76,11 +76,19 @@ func randomWindow(r *rand.Rand, axes, size int) Window {
 		least := max(1, (w.Kernel[i]-1)*w.Dilate[i]+1-w.PadLo[i]-w.PadHi[i])
 		w.In[i] = least + r.IntN(size)
 	}
+	if r.IntN(6) == 0 { // an image of one column, or of one element
+		for range 1 + r.IntN(2) {
+			w.In, w.Kernel, w.Stride, w.Dilate = turnedLeft(w.In), turnedLeft(w.Kernel), turnedLeft(w.Stride), turnedLeft(w.Dilate)
+			w.PadLo, w.PadHi = turnedLeft(w.PadLo), turnedLeft(w.PadHi)
+		}
+	}
 	if r.IntN(6) == 0 {
 		w.Kernel, w.Stride, w.PadLo, w.PadHi = [3]int{1, 1, 1}, [3]int{}, [3]int{}, [3]int{}
 	}
 	return w
 }
+
+func turnedLeft(n [3]int) [3]int { return [3]int{n[1], n[2], n[0]} }
 
 func randomParams(r *rand.Rand) Params {
 	axes := 1 + min(2, r.IntN(5))
@@ -195,6 +203,8 @@ func TestLarge(t *testing.T) {
 	wide := Params{N: 1, C: 1, M: 1, Residual: true, Window: Window{In: [3]int{1, 3, 60000}, Kernel: [3]int{1, 1, 9}, PadLo: [3]int{0, 0, 4}, PadHi: [3]int{0, 0, 4}}}
 	checkAgainstReference(t, r, wide)
 	for _, p := range []Params{
+		{N: 1, C: 1, M: 33, Window: Window{In: [3]int{1, 1, 640}, Kernel: [3]int{1, 1, 256}, Stride: [3]int{1, 1, 128}}},
+		{N: 2, C: 6, M: 40, Bias: true, Window: Window{In: [3]int{1, 90, 1}, Kernel: [3]int{1, 5, 1}}},
 		square(64, 40, 14, 3, 1, 1, 1), square(3, 16, 65, 7, 2, 3, 1), square(96, 33, 7, 1, 1, 0, 1), square(24, 24, 200, 3, 1, 1, 24),
 	} {
 		checkAgainstReference(t, r, p)

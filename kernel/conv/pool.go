@@ -28,7 +28,9 @@ type PoolParams struct {
 // Each output row first reduces the rows of its window into one and then the columns of that, which are spread so that
 // the columns that neighbouring outputs see first, second, ... are neighbours.
 type PoolOp struct {
-	p       PoolParams
+	p       PoolParams // its axes turned
+	out     [3]int     // as the caller's axes have it
+	paired  bool       // see runPaired
 	level   level
 	planes  int   // per chunk
 	phase   int   // floats of one remainder of the columns modulo the stride
@@ -59,12 +61,19 @@ func NewPool(p PoolParams) (*PoolOp, error) {
 	if err := checkSizes([3]int{1, p.Planes, volume(p.In)}, p.Out, [3]int{1, p.Planes, volume(p.Out)}); err != nil {
 		return nil, err
 	}
-	return planPool(p), nil
+	o := planPool(p.turned())
+	o.out = p.Out
+	return o, nil
+}
+
+func (p PoolParams) turned() PoolParams {
+	p.Out = turned(p.Out, p.Window.turn())
+	return p
 }
 
 func planPool(p PoolParams) *PoolOp {
 	work := volume(p.Out)/p.Out[2]*volume(p.Kernel)/p.Kernel[2]*p.In[2] + volume(p.Out)*p.Kernel[2]
-	o := &PoolOp{p: p, level: currentLevel(), planes: max(1, poolWork/work)}
+	o := &PoolOp{p: p, level: currentLevel(), planes: max(1, poolWork/work), paired: p.pairs()}
 	o.phase = p.Out[2] + (p.Kernel[2]-1)*p.Dilate[2]/p.Stride[2]
 	for k := range p.Kernel[2] {
 		q := k * p.Dilate[2]
@@ -87,13 +96,18 @@ func (p *PoolParams) divisor(axis, pos int) int {
 }
 
 // Out returns the spatial size of the output.
-func (o *PoolOp) Out() [3]int { return o.p.Out }
+func (o *PoolOp) Out() [3]int { return o.out }
 
 // Chunks returns the number of independent pieces of work.
 func (o *PoolOp) Chunks() int { return (o.p.Planes + o.planes - 1) / o.planes }
 
 // ScratchLen returns how many floats of scratch Run needs.
-func (o *PoolOp) ScratchLen() int { return o.p.In[2] + o.p.Stride[2]*o.phase }
+func (o *PoolOp) ScratchLen() int {
+	if o.paired {
+		return 2 * pairedFloats
+	}
+	return o.p.In[2] + o.p.Stride[2]*o.phase
+}
 
 // Run computes chunk c of 0 <= c < Chunks from x, Planes x In, into y, Planes x Out, which must not overlap. Scratch
 // holds at least ScratchLen floats that no other call uses meanwhile. Run panics when a slice is too short.
@@ -103,6 +117,11 @@ func (o *PoolOp) Run(c int, x, y, scratch []float32) {
 	if len(x) < p.Planes*in || len(y) < p.Planes*out || len(scratch) < o.ScratchLen() || uint(c) >= uint(o.Chunks()) {
 		panic(fmt.Sprintf("conv: pooling chunk %d of %d with %d inputs, %d outputs and %d floats of scratch for %d planes of %v to %v",
 			c, o.Chunks(), len(x), len(y), len(scratch), p.Planes, p.In, p.Out))
+	}
+	if o.paired {
+		first, last := c*o.planes, min((c+1)*o.planes, p.Planes)
+		o.runPaired(y[first*out:last*out], x[first*in:last*in], scratch)
+		return
 	}
 	spreadRow := scratch[p.In[2]:o.ScratchLen()]
 	fill(spreadRow, p.neutral())

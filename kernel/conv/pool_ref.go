@@ -7,11 +7,13 @@ var negInf = float32(math.Inf(-1))
 // ReferencePool computes pooling in plain Go, window by window: the definition of what PoolOp computes. It wants
 // PoolParams that NewPool accepts.
 func ReferencePool(p PoolParams, x, y []float32) {
-	o, err := NewPool(p)
+	out, err := p.Window.setDefaults()
 	if err != nil {
 		panic(err)
 	}
-	p = o.p
+	if p.Out == [3]int{} {
+		p.Out = out
+	}
 	at := 0
 	for plane := range p.Planes {
 		src := x[plane*volume(p.In):]

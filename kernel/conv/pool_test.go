@@ -24,6 +24,11 @@ func randomPool(t *testing.T, r *rand.Rand) PoolParams {
 	if r.IntN(4) == 0 {
 		p.In[2] += r.IntN(60)
 	}
+	if r.IntN(4) == 0 {
+		w := square(1, 1, 2*(1+r.IntN(20)), 2, 2, 0, 1).Window
+		w.In[1] = 2 * (1 + r.IntN(9))
+		p.Window, p.Planes = w, 1+r.IntN(40)
+	}
 	out, err := p.Window.setDefaults()
 	if err != nil {
 		t.Fatal(err)
