@@ -13,6 +13,8 @@ func newDense(p *Params, out [3]int, pixelRows bool) (*gemm.Op, error) {
 		Epilogue: gemm.Epilogue{Clamp: p.Clamp, Lo: p.Lo, Hi: p.Hi, Map: p.Map},
 	}
 	fill := patches{w: p.Window, out: out, c: c, plane: volume(p.In), level: currentLevel()}
+	fill.direct = hasMasks(fill.level) && p.Stride[2] == 1
+	fill.even = p.Stride == [3]int{1, 1, 1} && p.In[2] == out[2] && (out[0] == 1 || p.In[1] == out[1])
 	if p.Residual {
 		q.Residual = gemm.ResidualFull
 	}
@@ -107,6 +109,9 @@ type patches struct {
 	plane int // elements of a channel
 	level level
 	width int // of the panels; 0 for panels as wide as the columns asked for
+	// direct says that neighbouring columns see neighbouring elements, which the level can copy under a mask; even that the
+	// last column of a row and the first of the next do, too, counting those outside the image.
+	direct, even bool
 }
 
 // run is a stretch of columns of a panel that lie in one row of the output.
@@ -157,6 +162,11 @@ func (p *patches) tap(dst, src []float32, width int, runs []run, tap, n int) {
 	z := tap / w.Kernel[2] / w.Kernel[1] * w.Dilate[0]
 	y := tap / w.Kernel[2] % w.Kernel[1] * w.Dilate[1]
 	x := tap % w.Kernel[2] * w.Dilate[2]
+	if p.direct && (len(runs) == 1 || p.even) {
+		at, lanes := p.lanes(runs, z, y, x)
+		copyLanes(p.level, dst, width, src, at, p.plane, n, lanes)
+		return
+	}
 	filled := 0
 	for i := range runs {
 		lo, hi, _ := runs[i].inside(w, z, y, x)
@@ -174,6 +184,19 @@ func (p *patches) tap(dst, src []float32, width int, runs []run, tap, n int) {
 			gather(p.level, dst, width, r.lane+lo, r.lane+hi, src[at:], p.plane, w.Stride[2], n)
 		}
 	}
+}
+
+// lanes returns the lanes of runs of one stretch of the image that lie inside it when it is moved by (z, y, x), and where
+// lane 0 is in a channel.
+func (p *patches) lanes(runs []run, z, y, x int) (at int, lanes uint32) {
+	for i := range runs {
+		r := &runs[i]
+		if lo, hi, from := r.inside(&p.w, z, y, x); lo < hi {
+			at = from - r.lane - lo
+			lanes |= (uint32(1)<<(hi-lo) - 1) << (r.lane + lo)
+		}
+	}
+	return at, lanes
 }
 
 // inside returns the columns lo to hi of the run that lie inside the image when it is moved by (z, y, x), and the offset

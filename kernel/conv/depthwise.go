@@ -62,15 +62,15 @@ func (d *depthwise) layout(p *Params, out [3]int) {
 		return
 	}
 	for q := 0; q < d.pitch; q += 16 * sw {
-		d.masks = append(d.masks, uint32(bits(p.PadLo[2]-q, p.PadLo[2]+p.In[2]-q)&(1<<(16*sw)-1)))
+		d.masks = append(d.masks, uint32(bitRange(p.PadLo[2]-q, p.PadLo[2]+p.In[2]-q)&(1<<(16*sw)-1)))
 	}
 	if p.Kernel == [3]int{1, 3, 3} && p.Stride[1] == sw && p.Dilate[1] == 1 && p.Dilate[2] == 1 {
 		d.threes = sw
 	}
 }
 
-// bits returns a word with bits lo to hi set, as far as it has them.
-func bits(lo, hi int) uint64 {
+// bitRange returns a word with bits lo to hi set, as far as it has them.
+func bitRange(lo, hi int) uint64 {
 	lo, hi = min(max(lo, 0), 64), min(max(hi, 0), 64)
 	if lo >= hi {
 		return 0

@@ -2,6 +2,8 @@
 
 package conv
 
+import "math/bits"
+
 //go:generate sh -c "cd _generate && go run ."
 
 const haveAssembly = true
@@ -30,6 +32,23 @@ func gather(v level, dst []float32, width, lo, hi int, src []float32, plane, str
 	default:
 		gatherGo(dst, width, lo, hi, src, plane, stride, n)
 	}
+}
+
+// hasMasks reports whether copyLanes has a kernel.
+func hasMasks(v level) bool { return v == levelAVX512 }
+
+// copyLanes writes n rows of width floats, at most 32: lane i of row ch is src[ch*plane+at+i] where lanes has bit i, and 0
+// elsewhere.
+func copyLanes(_ level, dst []float32, width int, src []float32, at, plane, n int, lanes uint32) {
+	if n == 0 || width == 0 {
+		return
+	}
+	if lanes == 0 {
+		clear(dst[:n*width])
+		return
+	}
+	_, _, _ = dst[n*width-1], src[at+bits.TrailingZeros32(lanes)], src[(n-1)*plane+at+bits.Len32(lanes)-1]
+	copyLanesAVX512(&dst[0], width, &src[0], at, plane, n, lanes, uint32(1)<<width-1)
 }
 
 // runRows computes t, in blocks of columns that are short enough for one call.

@@ -9,6 +9,12 @@ func gather(_ level, dst []float32, width, lo, hi int, src []float32, plane, str
 	gatherGo(dst, width, lo, hi, src, plane, stride, n)
 }
 
+// hasMasks reports whether copyLanes has a kernel.
+func hasMasks(level) bool { return false }
+
+// copyLanes has no kernel.
+func copyLanes(level, []float32, int, []float32, int, int, int, uint32) { panic("conv: no masks") }
+
 // runRows computes t.
 func runRows(_ level, t *rows) { rowsGo(t) }
 
