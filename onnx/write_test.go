@@ -243,6 +243,25 @@ func TestWriteFile(t *testing.T) {
 	}
 }
 
+// ONNX Runtime refuses graphs with two nodes of one name, and models hold such.
+func TestWrittenNodeNamesDiffer(t *testing.T) {
+	g := mustDecode(t, modelOf(in("x"), out("d"), node("Abs", "x->a"), node("Neg", "a->b"), node("Abs", "b->c"), node("Neg", "c->d")))
+	for i, name := range []string{"n", "n", "n_1", ""} {
+		g.Nodes[i].Name = name
+	}
+	var b bytes.Buffer
+	if err := Write(&b, g, WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, n := range mustDecode(t, b.Bytes()).Nodes {
+		names[n.Name] = true
+	}
+	if len(names) != len(g.Nodes) || !names["n"] || !names["n_1"] {
+		t.Errorf("nodes are named %v", names)
+	}
+}
+
 // A device or a pipe at the path is written to: replacing it would take /dev/null from the machine.
 func TestWriteFileKeepsWhatIsNoFile(t *testing.T) {
 	g := mustDecode(t, modelOf(in("x"), out("y"), node("Abs", "x->y")))

@@ -26,6 +26,17 @@ type names struct {
 	outer *names
 	taken map[string]bool
 	of    map[*graph.Value]string
+	nodes map[string]bool // names of nodes, which ONNX Runtime wants to be different within a graph
+}
+
+// node returns a node's name, with a number when another node of the graph has it.
+func (s *names) node(name string) string {
+	unique := name
+	for i := len(s.nodes); s.nodes[unique]; i++ {
+		unique = fmt.Sprintf("%s_%d", name, i)
+	}
+	s.nodes[unique] = name != ""
+	return unique
 }
 
 func (s *names) visible(name string) bool {
@@ -51,7 +62,7 @@ func (s *names) add(v *graph.Value, name string) string {
 }
 
 func (w *writer) main(g *graph.Graph) (*message, error) {
-	s := &names{taken: map[string]bool{}, of: map[*graph.Value]string{}}
+	s := &names{taken: map[string]bool{}, of: map[*graph.Value]string{}, nodes: map[string]bool{}}
 	for _, v := range g.Inputs {
 		s.add(v, v.Name)
 	}
@@ -225,7 +236,7 @@ func (s *names) operands(m *message, n *graph.Node) {
 func (w *writer) node(n *graph.Node, s *names) (*message, error) {
 	m := &message{}
 	s.operands(m, n)
-	m.text(3, n.Name)
+	m.text(3, s.node(n.Name))
 	m.str(4, n.Type)
 	m.text(7, n.Domain)
 	if n.Domain == fusedDomain {
@@ -282,7 +293,7 @@ func (w *writer) attr(n *graph.Node, a op.Attr, s *names) (*message, error) {
 }
 
 func (w *writer) body(n *graph.Node, b *graph.Graph, s *names) (*message, error) {
-	in := &names{outer: s, taken: map[string]bool{}, of: map[*graph.Value]string{}}
+	in := &names{outer: s, taken: map[string]bool{}, of: map[*graph.Value]string{}, nodes: map[string]bool{}}
 	for _, v := range b.Inputs[:b.NumFormals()] {
 		in.add(v, v.Name)
 	}

@@ -120,7 +120,7 @@ def peer_session(file):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
-    options.log_severity_level = 3  # some models declare output shapes that they do not keep, and it warns each time
+    options.log_severity_level = 4  # some models declare output shapes that they do not keep, and it warns each time
     return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
 
 

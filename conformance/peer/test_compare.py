@@ -10,6 +10,7 @@ try:
 
     import compare
     import inputs
+    import roundtrip
 except ImportError as error:
     raise unittest.SkipTest(f"ONNX Runtime's environment is not active: {error}") from None
 
@@ -50,6 +51,29 @@ class CompareOutput(unittest.TestCase):
         self.assertIn("dtype", self.result(x.astype(np.float64), x))
         self.assertIn("1 of 3", self.result(np.array([0, 1, 3]), np.arange(3)))
         self.assertIn("1 of 2", self.result(np.array([True, True]), np.array([True, False])))
+
+
+class CloseElements(unittest.TestCase):
+    def test_problems(self):
+        x = np.linspace(1, 2, 6, dtype=np.float32)
+        text = np.array(["a", "b"], object)
+        for got, want, problem in [
+            (x * np.float32(1.0009), x, ""),
+            (x * np.float32(1.0011), x, "6 of 6"),
+            (np.array([np.nan, np.inf]), np.array([np.nan, np.inf]), ""),
+            (np.array([np.nan]), np.array([1.0]), "1 of 1"),
+            (x.astype(np.float64), x, "float64"),
+            (x.reshape(2, 3), x, "[2, 3]"),
+            (np.array([1, 2]), np.array([1, 3]), "1 of 2"),
+            (text, text, ""),
+            ([x, x], [x, x], ""),
+            ([x], [x, x], "1 elements"),
+            ([x, x + 1], [x, x], "6 of 6"),
+            ({"a": 1.0}, {"a": 2.0}, "want"),
+        ]:
+            with self.subTest(got=got, want=want):
+                said = roundtrip.close_elements(got, want)
+                self.assertTrue(problem in said and bool(problem) == bool(said), said)
 
 
 class RunSteps(unittest.TestCase):
