@@ -85,6 +85,9 @@ func (c *checker) use(v *Value) error {
 	if err := v.Const().Check(); err != nil {
 		return fmt.Errorf("constant %q: %w", v.Name, err)
 	}
+	if d := v.Const().DType; d.IsContainer() {
+		return fmt.Errorf("constant %q is a %v; constants are tensors", v.Name, d)
+	}
 	return c.define(v)
 }
 

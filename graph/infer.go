@@ -61,11 +61,14 @@ func (n *Node) infer() error {
 // merge joins what a rule tells of a value with what was declared of it.
 func merge(v *Value, t op.Type) (op.Type, error) {
 	was := v.Type
-	if t.DType == tensor.Undefined {
-		t.DType = was.DType
-	}
-	if was.DType != tensor.Undefined && was.DType != t.DType {
+	if !compatible(was, t) {
 		return op.Type{}, fmt.Errorf("%w: value %q is declared %v, the operator gives %v", ErrInvalid, v.Name, was, t)
+	}
+	if t.DType == tensor.Undefined {
+		t.DType, t.Key, t.Elem = was.DType, was.Key, was.Elem
+	}
+	if t.DType.IsContainer() {
+		return fill(was, t), nil
 	}
 	if !t.Ranked && was.Ranked {
 		t.Ranked, t.Shape = true, append([]op.Dim{}, was.Shape...)
@@ -84,6 +87,37 @@ func merge(v *Value, t op.Type) (op.Type, error) {
 		}
 	}
 	return t, nil
+}
+
+// compatible reports whether one value may have both types, as far as their element types tell.
+func compatible(a, b op.Type) bool {
+	if a.DType == tensor.Undefined || b.DType == tensor.Undefined {
+		return true
+	}
+	if a.DType != b.DType || a.Key != b.Key && a.Key != tensor.Undefined && b.Key != tensor.Undefined {
+		return false
+	}
+	return a.Elem == nil || b.Elem == nil || compatible(*a.Elem, *b.Elem)
+}
+
+// fill completes the type of a container with what was declared: the types of what it holds, and no shapes, which exporters
+// write of one value of many.
+func fill(was, t op.Type) op.Type {
+	if t.DType == tensor.Undefined {
+		t.DType = was.DType
+	}
+	if t.Key == tensor.Undefined {
+		t.Key = was.Key
+	}
+	if was.Elem == nil {
+		return t
+	}
+	elem := was.Elem.TypeOnly()
+	if t.Elem != nil {
+		elem = fill(*was.Elem, *t.Elem)
+	}
+	t.Elem = &elem
+	return t
 }
 
 // Infer types a body for the given input types and returns the types of its outputs; the body's own values keep what
@@ -111,7 +145,7 @@ func (g *Graph) forgetShapes() {
 	for _, n := range g.Nodes {
 		for _, v := range n.Out {
 			if v != nil {
-				v.Type = op.Type{DType: v.Type.DType}
+				v.Type = v.Type.TypeOnly()
 			}
 		}
 	}
@@ -119,7 +153,8 @@ func (g *Graph) forgetShapes() {
 
 // Specialize returns a copy of g with the named inputs' shapes fixed, symbols replaced throughout, and types inferred
 // anew: what a planner compiles. Inputs that are not named keep their declared shapes with the symbols that the named
-// ones bind. It fails with op.ErrInput when an input does not exist, or a shape contradicts the declared one.
+// ones bind; a sequence, optional or map keeps its type whatever shape is given. It fails with op.ErrInput when an input does
+// not exist, or a shape contradicts the declared one.
 func (g *Graph) Specialize(shapes map[string][]int) (*Graph, error) {
 	c := g.Clone()
 	env := map[string]int{}
@@ -127,6 +162,9 @@ func (g *Graph) Specialize(shapes map[string][]int) (*Graph, error) {
 		v := c.Input(name)
 		if v == nil {
 			return nil, fmt.Errorf("graph %q: %w: no input named %q; inputs are %s", g.Name, op.ErrInput, name, names(g.Inputs))
+		}
+		if v.Type.DType.IsContainer() {
+			continue
 		}
 		if err := bind(v, shape, env); err != nil {
 			return nil, fmt.Errorf("graph %q: %w", g.Name, err)

@@ -50,6 +50,12 @@ func (p *parser) attr(name string, depth int) (op.Attr, error) {
 	case t.text == "graph":
 		g, err := p.graph(depth + 1)
 		return op.BodyAttr(name, g), err
+	case t.text == "type":
+		if err := p.step(); err != nil {
+			return op.Attr{}, err
+		}
+		typ, err := p.typ()
+		return op.TypeAttr(name, typ), err
 	case t.text == "tensor":
 		return p.tensorAttr(name)
 	default:

@@ -70,16 +70,63 @@ func (p *parser) base64(d tensor.DType, shape []int, size int) (*tensor.Tensor, 
 	return &tensor.Tensor{DType: d, Shape: append([]int{}, shape...), Data: data}, nil
 }
 
-// typ reads dtype[dims].
-func (p *parser) typ() (op.Type, error) {
+// typ reads dtype[dims] or the type of a container.
+func (p *parser) typ() (op.Type, error) { return p.typeAt(0) }
+
+// container reads sequence(type), optional(type) or map(dtype, type) from the parenthesis on.
+func (p *parser) container(at token, d tensor.DType, depth int) (t op.Type, err error) {
+	if depth >= tensor.MaxNesting-1 {
+		return t, syntaxError(at, "types nest deeper than %d", tensor.MaxNesting)
+	}
+	if err := p.punct("("); err != nil {
+		return t, err
+	}
+	t.DType = d
+	if d == tensor.Map {
+		if t.Key, err = p.dtype(); err != nil {
+			return t, err
+		}
+		if err := p.punct(","); err != nil {
+			return t, err
+		}
+	}
+	elem, err := p.typeAt(depth + 1)
+	if err != nil {
+		return t, err
+	}
+	if !elem.IsZero() {
+		t.Elem = &elem
+	}
+	return t, p.punct(")")
+}
+
+// dtype reads the name of an element type, which may be undefined.
+func (p *parser) dtype() (tensor.DType, error) {
 	at := p.tok
 	name, err := p.name()
 	if err != nil {
-		return op.Type{}, err
+		return tensor.Undefined, err
 	}
 	d, err := tensor.ParseDType(name)
 	if err != nil && name != tensor.Undefined.String() {
-		return op.Type{}, syntaxError(at, "%q is no element type", name)
+		return d, syntaxError(at, "%q is no element type", name)
+	}
+	return d, nil
+}
+
+var containers = map[string]tensor.DType{"sequence": tensor.Sequence, "optional": tensor.Optional, "map": tensor.Map}
+
+func (p *parser) typeAt(depth int) (op.Type, error) {
+	at := p.tok
+	if d, ok := containers[at.text]; ok && at.kind == wordToken {
+		if err := p.step(); err != nil {
+			return op.Type{}, err
+		}
+		return p.container(at, d, depth)
+	}
+	d, err := p.dtype()
+	if err != nil {
+		return op.Type{}, err
 	}
 	if err := p.punct("["); err != nil {
 		return op.Type{}, err

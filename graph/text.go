@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/weirgpu/weir/op"
-	"github.com/weirgpu/weir/tensor"
 )
 
 // Print writes g in the text form, which [Parse] reads back exactly:
@@ -27,7 +26,8 @@ import (
 //	  output %z
 //	}
 //
-// One line is one definition. An operator is written [domain:]Type@version with the node's name behind it, absent operands
+// A type is dtype[dims], dtype[...] when the rank is not known, or, of values that are no tensors, sequence(type),
+// optional(type) or map(dtype, type). One line is one definition. An operator is written [domain:]Type@version with the node's name behind it, absent operands
 // are _, captures follow a bar. Small constants are literal and large ones base64 of their little-endian bytes. Known
 // elements of values that nodes compute (Type.Elems) are left out: [Graph.InferTypes] finds them again.
 func Print(w io.Writer, g *Graph) error { return print(w, g, false) }
@@ -190,6 +190,8 @@ func (p *printer) attr(a *op.Attr) {
 	case a.Kind == op.AttrTensor && a.Tensor != nil:
 		p.text("tensor ")
 		p.tensor(a.Tensor, " ")
+	case a.Kind == op.AttrType:
+		p.text("type %s", typeText(a.Type))
 	case a.Kind == op.AttrBody:
 		g, ok := a.Body.(*Graph)
 		if !ok || g == nil {
@@ -247,22 +249,13 @@ func isWord(c byte) bool {
 
 // typeSuffix is empty when nothing is known.
 func typeSuffix(t op.Type) string {
-	if t.DType == tensor.Undefined && !t.Ranked {
+	if t.IsZero() {
 		return ""
 	}
 	return ": " + typeText(t)
 }
 
-func typeText(t op.Type) string {
-	if !t.Ranked {
-		return t.DType.String() + "[...]"
-	}
-	parts := make([]string, len(t.Shape))
-	for i, d := range t.Shape {
-		parts[i] = dimText(d)
-	}
-	return t.DType.String() + "[" + strings.Join(parts, ",") + "]"
-}
+func typeText(t op.Type) string { return t.Text(dimText) }
 
 // productText writes one term of a dimension.
 func productText(coef int64, symbols []string) string {

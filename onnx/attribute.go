@@ -30,7 +30,7 @@ func (d *decoder) attr(b []byte) (*attrMessage, error) {
 		rule{5, of(op.AttrTensor, nestedTo(d, &a.t, d.tensor))}, rule{6, of(op.AttrBody, nestedTo(d, &a.g, d.graph))},
 		rule{7, of(op.AttrFloats, floatsTo(&a.floats))}, rule{8, of(op.AttrInts, intsTo(&a.ints, math.MaxInt))},
 		rule{9, of(op.AttrStrings, d.textsTo(&a.strings))}, rule{10, of(attrTensors, none)}, rule{11, of(attrGraphs, none)},
-		rule{14, of(attrTypeProto, none)}, rule{15, of(attrTypeProtos, none)},
+		rule{14, of(op.AttrType, func(x field) error { a.typ = &typeMessage{}; return d.typ(x, a.typ) })}, rule{15, of(attrTypeProtos, none)},
 		rule{22, of(attrSparse, nestedTo(d, &a.sparse, d.sparse))}, rule{23, of(attrSparses, none)})
 	if a.kind = op.AttrKind(kind); kind == 0 {
 		a.kind = seen
@@ -95,6 +95,8 @@ func (a *attrMessage) complete() error {
 		return formatErr("has neither type nor value")
 	case a.kind == op.AttrTensor && a.t == nil:
 		return formatErr("the tensor is missing")
+	case a.kind == op.AttrType && a.typ == nil:
+		return formatErr("the type is missing")
 	case a.kind == op.AttrBody && a.g == nil:
 		return formatErr("the graph is missing")
 	case a.kind == attrSparse && a.sparse == nil:
@@ -125,6 +127,12 @@ func (a *attrMessage) plain(files *externalFiles) (op.Attr, error) {
 			return op.Attr{}, fmt.Errorf("attribute %q: %w", a.name, err)
 		}
 		out.Tensor = t
+	case op.AttrType:
+		t, err := a.typ.opType()
+		if err != nil {
+			return op.Attr{}, fmt.Errorf("attribute %q: %w", a.name, err)
+		}
+		out.Type = t
 	default:
 		return op.Attr{}, fmt.Errorf("attribute %q: %w: weir reads no attributes of type %d", a.name, op.ErrUnsupported, a.kind)
 	}

@@ -242,7 +242,11 @@ func TestRefused(t *testing.T) {
 		{"no operator", modelOf(in("x"), out("y"), node("", "x->y")), ErrFormat, "no operator"},
 		{"unknown operator", modelOf(in("x"), out("y"), node("Frobnicate", "x->y")), op.ErrUnsupported, "Frobnicate"},
 		{"unknown domain", modelOf(in("x"), out("y"), sub(1, append(nodeParts("", "F", "x->y"), text(7, "com.acme"))...)), ErrOpset, "com.acme"},
-		{"sequence input", modelOf(sub(11, text(1, "s"), sub(2, sub(4))), out("s")), op.ErrUnsupported, "sequence"},
+		{"opaque input", modelOf(sub(11, text(1, "s"), sub(2, sub(7))), out("s")), op.ErrUnsupported, "opaque"},
+		{"sequence of opaque", modelOf(sub(11, text(1, "s"), sub(2, sub(4, sub(1, sub(7))))), out("s")), op.ErrUnsupported, "opaque"},
+		{"map of sequences", modelOf(sub(11, text(1, "s"), sub(2, sub(5, number(1, 7), sub(2, sub(4))))), out("s")), ErrFormat, "map"},
+		{"map with float keys", modelOf(sub(11, text(1, "s"), sub(2, sub(5, number(1, 1), sub(2, sub(1, number(1, 1)))))), out("s")), ErrFormat, "float32"},
+		{"deep type", modelOf(sub(11, text(1, "s"), deepType(100)), out("s")), ErrFormat, "deeper"},
 		{"graphs attribute", modelOf(in("x"), out("y"), node("Abs", "x->y", sub(5, text(1, "bodies"), sub(11), number(20, 10)))), op.ErrUnsupported, "bodies"},
 		{"attribute twice", modelOf(in("x"), out("y"), node("Softmax", "x->y", intAttr("axis", 0), intAttr("axis", 1))), ErrFormat, "axis"},
 		{"attribute reference", modelOf(in("x"), out("y"), node("Softmax", "x->y", sub(5, text(1, "axis"), text(21, "a"), number(20, 2)))), ErrFormat, "axis"},
@@ -263,6 +267,15 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: got %v, want %v naming %s", c.name, err, c.kind, c.say)
 		}
 	}
+}
+
+// deepType nests sequences.
+func deepType(n int) part {
+	p := sub(1, sub(1, number(1, 1)))
+	for range n {
+		p = sub(1, sub(4, p))
+	}
+	return sub(2, sub(4, p))
 }
 
 // deep nests bodies.

@@ -135,6 +135,9 @@ func typeProto(t op.Type) *message {
 	if t.DType == tensor.Undefined {
 		return nil
 	}
+	if t.DType.IsContainer() {
+		return containerProto(t)
+	}
 	elem := &message{}
 	elem.int(1, int64(t.DType))
 	if t.Ranked {
@@ -146,6 +149,23 @@ func typeProto(t op.Type) *message {
 	}
 	m := &message{}
 	m.nest(1, elem)
+	return m
+}
+
+// containerProto writes the type of a sequence, optional or map.
+func containerProto(t op.Type) *message {
+	var elem *message
+	if t.Elem != nil {
+		elem = typeProto(*t.Elem)
+	}
+	of, m := &message{}, &message{}
+	if t.DType == tensor.Map {
+		of.int(1, int64(t.Key))
+	}
+	if elem != nil {
+		of.nest(map[bool]protowire.Number{false: 1, true: 2}[t.DType == tensor.Map], elem)
+	}
+	m.nest(map[tensor.DType]protowire.Number{tensor.Sequence: 4, tensor.Map: 5, tensor.Optional: 9}[t.DType], of)
 	return m
 }
 
@@ -185,6 +205,12 @@ func attrProto(a op.Attr) *message {
 		t := tensorHeader("", a.Tensor)
 		tensorBody(t, a.Tensor)
 		m.nest(5, t)
+	case op.AttrType:
+		t := typeProto(a.Type)
+		if t == nil {
+			t = &message{}
+		}
+		m.nest(14, t)
 	case op.AttrFloats:
 		for _, v := range a.Floats {
 			m.float(7, v)

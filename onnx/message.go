@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
 )
 
 // The types below mirror the messages of onnx.proto3 that weir reads; names are copied, tensor contents are views.
@@ -47,7 +48,6 @@ const (
 	attrTensors    op.AttrKind = 9
 	attrSparse     op.AttrKind = 11
 	attrSparses    op.AttrKind = 12
-	attrTypeProto  op.AttrKind = 13
 	attrTypeProtos op.AttrKind = 14
 )
 
@@ -58,6 +58,7 @@ type attrMessage struct {
 	i         int64
 	s         string
 	t         *tensorMessage
+	typ       *typeMessage
 	g         *graphMessage
 	sparse    *sparseMessage
 	floats    []float32
@@ -75,6 +76,8 @@ type typeMessage struct {
 	elem   int64
 	ranked bool
 	dims   []dimMessage
+	key    int64        // of a map
+	of     *typeMessage // what a sequence or optional holds, the values of a map
 }
 
 type dimMessage struct {
@@ -179,13 +182,29 @@ func (d *decoder) value(b []byte) (*valueMessage, error) {
 	return v, fields("ValueInfoProto", b, rule{1, nameTo(&v.name)}, rule{2, func(x field) error { return d.typ(x, &v.typ) }})
 }
 
-// typ reads a TypeProto, of which weir knows the tensors and the names of the others.
+// typ reads a TypeProto.
 func (d *decoder) typ(x field, t *typeMessage) error {
+	if d.typeDepth++; d.typeDepth > tensor.MaxNesting {
+		return formatErr("TypeProto: types nest deeper than %d", tensor.MaxNesting)
+	}
+	defer func() { d.typeDepth-- }()
+	holds := func(kind string, rules ...rule) func(field) error {
+		of := func(x field) error {
+			t.of = &typeMessage{}
+			return errors.Join(d.typ(x, t.of), d.count())
+		}
+		return func(x field) error {
+			t.kind, t.of = kind, nil
+			err := fields("TypeProto."+kind, x.bytes, append(rules, rule{protowire.Number(1 + len(rules)), of})...)
+			return errors.Join(err, x.want(protowire.BytesType))
+		}
+	}
 	other := func(kind string) func(field) error {
 		return func(field) error { t.kind = kind; return nil }
 	}
 	err := fields("TypeProto", x.bytes,
-		rule{4, other("sequence")}, rule{5, other("map")}, rule{7, other("opaque")}, rule{8, other("sparse tensor")}, rule{9, other("optional")},
+		rule{4, holds(kindSequence)}, rule{5, holds(kindMap, rule{1, intTo(&t.key)})}, rule{9, holds(kindOptional)},
+		rule{7, other("opaque")}, rule{8, other("sparse tensor")},
 		rule{1, func(x field) error {
 			t.kind = "tensor"
 			err := fields("TypeProto.Tensor", x.bytes, rule{1, intTo(&t.elem)}, rule{2, func(x field) error { return d.shape(x, t) }})
@@ -193,6 +212,13 @@ func (d *decoder) typ(x field, t *typeMessage) error {
 		}})
 	return errors.Join(err, x.want(protowire.BytesType))
 }
+
+// The kinds of typeMessage that hold other values.
+const (
+	kindSequence = "sequence"
+	kindOptional = "optional"
+	kindMap      = "map"
+)
 
 // shape reads a TensorShapeProto.
 func (d *decoder) shape(x field, t *typeMessage) error {

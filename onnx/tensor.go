@@ -386,12 +386,42 @@ const maxSymbol = 256
 
 // opType converts a declared type. The zero op.Type, nothing known, is not an error.
 func (t typeMessage) opType() (op.Type, error) {
-	if t.kind == "" {
+	switch t.kind {
+	case "":
 		return op.Type{}, nil
+	case "tensor":
+		return t.tensorType()
+	case kindSequence, kindOptional, kindMap:
+		return t.containerType()
 	}
-	if t.kind != "tensor" {
-		return op.Type{}, fmt.Errorf("%w: a value of type %s; weir holds tensors only", op.ErrUnsupported, t.kind)
+	return op.Type{}, fmt.Errorf("%w: a value of type %s", op.ErrUnsupported, t.kind)
+}
+
+func (t typeMessage) containerType() (op.Type, error) {
+	var elem op.Type
+	if t.of != nil {
+		var err error
+		if elem, err = t.of.opType(); err != nil {
+			return op.Type{}, fmt.Errorf("%s of: %w", t.kind, err)
+		}
 	}
+	switch t.kind {
+	case kindSequence:
+		return op.SequenceOf(elem), nil
+	case kindOptional:
+		return op.OptionalOf(elem), nil
+	}
+	key, err := elemType(t.key)
+	if err != nil {
+		return op.Type{}, fmt.Errorf("key of a map: %w", err)
+	}
+	if key != tensor.String && !key.IsInteger() || elem.DType.IsContainer() {
+		return op.Type{}, formatErr("a map of %v to %v; keys are strings or integers, values numbers", key, elem)
+	}
+	return op.MapOf(key, elem), nil
+}
+
+func (t typeMessage) tensorType() (op.Type, error) {
 	d, err := elemType(t.elem)
 	if err != nil {
 		return op.Type{}, err

@@ -27,8 +27,9 @@ const maxRank = 64
 
 // decoder carries the limits of one file through its nested messages.
 type decoder struct {
-	messages int
-	depth    int
+	messages  int
+	depth     int
+	typeDepth int // of types, or of values, within each other
 }
 
 // count spends the budget of parts.

@@ -20,6 +20,7 @@ const (
 	AttrFloats  AttrKind = 6
 	AttrInts    AttrKind = 7
 	AttrStrings AttrKind = 8
+	AttrType    AttrKind = 13
 )
 
 // Attr is one named attribute of a call. Scalars of kind float, int and string sit in slices of length one.
@@ -31,6 +32,7 @@ type Attr struct {
 	Strings []string
 	Tensor  *tensor.Tensor
 	Body    Body
+	Type    Type
 }
 
 // Body is a sub-graph as an operator sees it: a closed function from formal inputs and captures to outputs.
@@ -80,6 +82,9 @@ func TensorAttr(name string, t *tensor.Tensor) Attr {
 
 // BodyAttr makes a sub-graph attribute.
 func BodyAttr(name string, b Body) Attr { return Attr{Name: name, Kind: AttrBody, Body: b} }
+
+// TypeAttr makes an attribute that is the type of a value.
+func TypeAttr(name string, t Type) Attr { return Attr{Name: name, Kind: AttrType, Type: t} }
 
 // Find returns the attribute of that name, nil when it is absent.
 func (as Attrs) Find(name string) *Attr {
@@ -157,6 +162,14 @@ func (as Attrs) Tensor(name string) *tensor.Tensor {
 		return a.Tensor
 	}
 	return nil
+}
+
+// Type returns a type attribute, the zero Type when it is absent.
+func (as Attrs) Type(name string) Type {
+	if a := as.Find(name); a != nil && a.Kind == AttrType {
+		return a.Type
+	}
+	return Type{}
 }
 
 // Body returns a sub-graph attribute, nil when it is absent.

@@ -15,7 +15,7 @@ func (k AttrKind) String() string {
 }
 
 var kindNames = map[AttrKind]string{AttrFloat: "float", AttrInt: "int", AttrString: "string", AttrTensor: "tensor", AttrBody: "graph",
-	AttrFloats: "floats", AttrInts: "ints", AttrStrings: "strings"}
+	AttrFloats: "floats", AttrInts: "ints", AttrStrings: "strings", AttrType: "type"}
 
 // attrKinds gives the kind of each attribute that has the same one in every ONNX operator and version (onnx/defs, opsets 1 to
 // 26). Left out are p, seed, to and value, whose kinds differ.
@@ -38,6 +38,7 @@ var attrKinds = sync.OnceValue(func() map[string]AttrKind {
 			scan_input_directions scan_output_axes scan_output_directions shape split starts strides value_ints`,
 		AttrFloats:  `activation_alpha activation_beta scales value_floats`,
 		AttrStrings: `activations value_strings`,
+		AttrType:    `type`,
 		AttrBody:    `body else_branch then_branch`,
 	} {
 		for _, name := range strings.Fields(names) {

@@ -11,9 +11,9 @@ import (
 // controlOps run sub-graphs: If and Loop. Scan has a file of its own.
 var controlOps = []Op{
 	{Name: "If", Since: []int{1, 11, 13, 16, 19, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: -1,
-		Infer: inferIf, Eval: evalIf},
+		Traits: Containers, Infer: inferIf, Eval: evalIf},
 	{Name: "Loop", Since: []int{1, 11, 13, 16, 19, 21, 23, 24, 25}, MinIn: 0, MaxIn: -1, MinOut: 1, MaxOut: -1,
-		Infer: inferLoop, Eval: evalLoop},
+		Traits: Containers, Infer: inferLoop, Eval: evalLoop},
 }
 
 // body returns a sub-graph attribute, checked against the numbers of inputs and outputs that its operator gives it.
@@ -90,7 +90,7 @@ func inferBranches(c *Call, then, els Body, captures []Type) ([]Type, error) {
 func typesOnly(ts []Type) []Type {
 	out := make([]Type, len(ts))
 	for i, t := range ts {
-		out[i] = Unranked(t.DType)
+		out[i] = t.TypeOnly()
 	}
 	return out
 }
@@ -98,24 +98,11 @@ func typesOnly(ts []Type) []Type {
 // joinTypes is what is certain of a value that has one type or the other. Types with element types that differ have no
 // join.
 func joinTypes(c *Call, a, b Type) (Type, error) {
-	d := a.DType
-	if d == tensor.Undefined {
-		d = b.DType
-	}
-	if b.DType != tensor.Undefined && b.DType != d {
+	t, ok := joined(a, b)
+	if !ok {
 		return Type{}, c.Errorf(ErrInput, "a value is %v on one way and %v on another", a, b)
 	}
-	if !a.Ranked || !b.Ranked || len(a.Shape) != len(b.Shape) {
-		return Unranked(d), nil
-	}
-	shape := make([]Dim, len(a.Shape))
-	for k := range shape {
-		if shape[k] = Unknown(); a.Shape[k].Equal(b.Shape[k]) {
-			shape[k] = a.Shape[k]
-		}
-	}
-	t := Ranked(d, shape...)
-	if a.Elems != nil && slices.EqualFunc(a.Elems, b.Elems, Dim.Equal) {
+	if t.Ranked && a.Elems != nil && slices.EqualFunc(a.Elems, b.Elems, Dim.Equal) {
 		t.Elems = a.Elems
 	}
 	return t, nil
@@ -138,13 +125,20 @@ func (c *Infer) setOut(out, in []Type) error {
 func symbols(ts []Type) map[string]bool {
 	m := map[string]bool{}
 	for _, t := range ts {
-		for _, d := range slices.Concat(t.Shape, t.Elems) {
-			for _, a := range d.atoms() {
-				m[a] = true
-			}
-		}
+		t.symbols(m)
 	}
 	return m
+}
+
+func (t Type) symbols(m map[string]bool) {
+	for _, d := range slices.Concat(t.Shape, t.Elems) {
+		for _, a := range d.atoms() {
+			m[a] = true
+		}
+	}
+	if t.Elem != nil {
+		t.Elem.symbols(m)
+	}
 }
 
 // restrict replaces every dimension that has a symbol outside names by Unknown.
@@ -162,6 +156,9 @@ func (t Type) restrict(names map[string]bool) Type {
 		return out
 	}
 	t.Shape, t.Elems = keep(t.Shape), keep(t.Elems)
+	if t.Elem != nil {
+		t.Elem = t.Elem.restrict(names).held()
+	}
 	return t
 }
 
@@ -234,7 +231,7 @@ func inferLoop(c *Infer) error {
 	initial, captures := operands(c.Call, c.In)
 	state := make([]Type, len(initial))
 	for i, t := range initial {
-		state[i] = Type{DType: t.DType, Ranked: t.Ranked, Shape: t.Shape}
+		state[i] = t.withoutContents()
 	}
 	for round := 0; ; round++ {
 		out, changed, err := l.iterate(c, state, captures, round)
@@ -279,7 +276,7 @@ func widen(c *Call, state, by []Type, round int) (changed bool, err error) {
 		}
 		t.Elems = nil
 		if round > maxWiden {
-			t = Unranked(t.DType)
+			t = t.TypeOnly()
 		}
 		changed = changed || !sameKnowledge(t, state[i])
 		state[i] = t
@@ -292,9 +289,7 @@ const maxWiden = 16
 
 // sameKnowledge is equality for which an unknown dimension equals itself.
 func sameKnowledge(a, b Type) bool {
-	return a.DType == b.DType && a.Ranked == b.Ranked && slices.EqualFunc(a.Shape, b.Shape, func(x, y Dim) bool {
-		return x.Equal(y) || x.IsUnknown() && y.IsUnknown()
-	})
+	return a.same(b, func(x, y Dim) bool { return x.Equal(y) || x.IsUnknown() && y.IsUnknown() })
 }
 
 // stacked is the type of a scanned output: one slice an iteration. Their number is known when M is and nothing else can
@@ -453,7 +448,7 @@ func loopTypes(c *Eval) []Type {
 	carried, captures := operands(c.Call, c.In)
 	ts := []Type{Ranked(tensor.Int64), Ranked(tensor.Bool)}
 	for _, t := range slices.Concat(carried, captures) {
-		ts = append(ts, Concrete(t.DType, t.Shape...))
+		ts = append(ts, ValueType(t))
 	}
 	return ts
 }

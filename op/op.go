@@ -34,6 +34,8 @@ const (
 	Commutative
 	// ShapeOnly marks operators that read the shape of their input and not its elements.
 	ShapeOnly
+	// Containers marks operators that take sequences, optionals or maps; all others take tensors only.
+	Containers
 )
 
 // Op is one row of the operator table.
@@ -215,6 +217,11 @@ func InferTypes(o *Op, call *Call, in []Type, present []bool) (out []Type, err e
 			return nil, call.Errorf(ErrInput, "input %d is required", i)
 		}
 	}
+	for i, t := range in[:len(in)-call.Captures] {
+		if err := o.checkContainer(call, i, t.DType); err != nil {
+			return nil, err
+		}
+	}
 	c := &Infer{Call: call, In: in, Present: present, Out: make([]Type, call.NumOut)}
 	defer recoverInto(call, &err)
 	if o.Infer != nil {
@@ -223,6 +230,14 @@ func InferTypes(o *Op, call *Call, in []Type, present []bool) (out []Type, err e
 		}
 	}
 	return c.Out, checkSizes(call, c.Out)
+}
+
+// checkContainer refuses a value that is no tensor where the operator takes only those.
+func (o *Op) checkContainer(call *Call, i int, d tensor.DType) error {
+	if d.IsContainer() && !o.Has(Containers) {
+		return call.Errorf(ErrInput, "input %d is a %v, the operator takes tensors", i, d)
+	}
+	return nil
 }
 
 // checkSizes refuses outputs that could never be held, before anyone tries.
@@ -260,6 +275,14 @@ func RunIn(o *Op, c *Eval) (err error) {
 	for i := range o.MinIn {
 		if c.In[i] == nil {
 			return c.Errorf(ErrInput, "input %d is required", i)
+		}
+	}
+	for i, t := range c.In[:len(c.In)-c.Captures] {
+		if t == nil {
+			continue
+		}
+		if err := o.checkContainer(c.Call, i, t.DType); err != nil {
+			return err
 		}
 	}
 	defer recoverInto(c.Call, &err)

@@ -103,7 +103,7 @@ func inferScan(c *Infer) error {
 // formals are the types that the body takes before its captures, and the length of the scanned inputs.
 func (s *scan) formals(c *Infer) (in []Type, length Dim, err error) {
 	for _, t := range c.In[:s.states] {
-		in = append(in, Type{DType: t.DType, Ranked: t.Ranked, Shape: t.Shape})
+		in = append(in, t.withoutContents())
 	}
 	length = Unknown()
 	for i, t := range c.In[s.states : s.states+s.ins] {

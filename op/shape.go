@@ -8,7 +8,7 @@ import (
 
 // shapeOps read shapes and change them without moving an element.
 var shapeOps = []Op{
-	{Name: "Identity", Since: []int{1, 13, 14, 16, 19, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1, Traits: View | Elementwise,
+	{Name: "Identity", Since: []int{1, 13, 14, 16, 19, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1, Traits: View | Elementwise | Containers,
 		Infer: inferIdentity, Eval: evalIdentity},
 	{Name: "Shape", Since: []int{1, 13, 15, 19, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1, Traits: ShapeOnly,
 		Infer: inferShape, Eval: evalShape},
@@ -49,7 +49,13 @@ func inferIdentity(c *Infer) error {
 	return nil
 }
 
-func evalIdentity(c *Eval) error { return c.view(c.In[0].Shape) }
+func evalIdentity(c *Eval) error {
+	if c.In[0].DType.IsContainer() {
+		c.Out[0] = c.In[0]
+		return nil
+	}
+	return c.view(c.In[0].Shape)
+}
 
 // shapeRange gives the axes that Shape returns: [start, end) clamped into [0, rank] (attributes since opset 15).
 func shapeRange(c *Call, rank int) (start, end int) {

@@ -20,6 +20,12 @@ type Type struct {
 
 	// Const is the value itself when it is a constant; it belongs to the graph and must not be written.
 	Const *tensor.Tensor
+
+	// Elem is, of a sequence or optional, the type of every value that it holds, and of a map that of its values; nil when it
+	// is not known. What is not the same for all values is Unknown in it.
+	Elem *Type
+	// Key is the type of a map's keys.
+	Key tensor.DType
 }
 
 // MaxElems bounds the length of Type.Elems: shapes are short, and data is no shape.
@@ -27,6 +33,50 @@ const MaxElems = 64
 
 // elemTypes are the element types that Type.Elems is kept for.
 var elemTypes = setOf(tensor.Int64, tensor.Int32, tensor.Bool)
+
+// SequenceOf is the type of sequences of values of a type.
+func SequenceOf(elem Type) Type { return Type{DType: tensor.Sequence, Elem: elem.held()} }
+
+// OptionalOf is the type of optional values of a type.
+func OptionalOf(elem Type) Type { return Type{DType: tensor.Optional, Elem: elem.held()} }
+
+// MapOf is the type of maps.
+func MapOf(key tensor.DType, value Type) Type {
+	return Type{DType: tensor.Map, Key: key, Elem: value.held()}
+}
+
+// held is a type as that of values in a container: what is known of them but their contents. nil when nothing is.
+func (t Type) held() *Type {
+	if t = t.withoutContents(); t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// withoutContents is what is known of a type and not of a value: a carried one keeps it while its contents change.
+func (t Type) withoutContents() Type {
+	t.Const, t.Elems = nil, nil
+	return t
+}
+
+// IsZero reports whether nothing is known.
+func (t Type) IsZero() bool { return t.DType == tensor.Undefined && !t.Ranked }
+
+// Item is the type of a value that is taken out of a container: symbols are forgotten, since a container's values may differ
+// where its type names but one size.
+func (t Type) Item() Type {
+	if t.Elem == nil {
+		return Type{}
+	}
+	e := *t.Elem
+	e.Shape = slices.Clone(e.Shape)
+	for i, d := range e.Shape {
+		if _, ok := d.Int(); !ok {
+			e.Shape[i] = Unknown()
+		}
+	}
+	return e
+}
 
 // Ranked makes a type with a shape.
 func Ranked(d tensor.DType, shape ...Dim) Type {
@@ -51,8 +101,32 @@ func KnownDims(shape []int) []Dim {
 	return dims
 }
 
+// ValueType returns the type of a value without its contents: of a container, what is the same for all that it holds.
+func ValueType(t *tensor.Tensor) Type {
+	switch t.DType {
+	case tensor.Sequence, tensor.Optional:
+		ty := Type{DType: t.DType}
+		for i, v := range t.Items {
+			e := ValueType(v)
+			if i > 0 {
+				e, _ = joined(*ty.Elem, e)
+			}
+			ty.Elem = &e
+		}
+		return ty
+	case tensor.Map:
+		return MapOf(t.Keys().DType, Ranked(t.Values().DType))
+	}
+	return Concrete(t.DType, t.Shape...)
+}
+
 // TypeOf returns the type of a constant, its elements included when it is a small tensor of a type that holds them.
 func TypeOf(t *tensor.Tensor) Type {
+	if t.DType.IsContainer() {
+		ty := ValueType(t)
+		ty.Const = t
+		return ty
+	}
 	ty := Concrete(t.DType, t.Shape...)
 	ty.Const = t
 	if elemTypes.has(t.DType) && t.Rank() <= 1 && t.Len() <= MaxElems {
@@ -112,19 +186,94 @@ func (t Type) Count() Dim {
 	return n
 }
 
-// String prints "float32[N,3,224,224]", "int64[]" for a scalar, "float32[...]" for an unknown rank.
-func (t Type) String() string {
+// String prints "float32[N,3,224,224]", "int64[]" for a scalar, "float32[...]" for an unknown rank, "sequence(float32[N])" and
+// "map(string, float32[])" for containers.
+func (t Type) String() string { return t.Text(Dim.String) }
+
+// Text prints the type like [Type.String], dimensions by the given function.
+func (t Type) Text(dim func(Dim) string) string {
+	if t.DType.IsContainer() {
+		var elem Type
+		if t.Elem != nil {
+			elem = *t.Elem
+		}
+		if t.DType == tensor.Map {
+			return t.DType.String() + "(" + t.Key.String() + ", " + elem.Text(dim) + ")"
+		}
+		return t.DType.String() + "(" + elem.Text(dim) + ")"
+	}
 	if !t.Ranked {
 		return t.DType.String() + "[...]"
 	}
 	parts := make([]string, len(t.Shape))
 	for i, d := range t.Shape {
-		parts[i] = d.String()
+		parts[i] = dim(d)
 	}
 	return t.DType.String() + "[" + strings.Join(parts, ",") + "]"
 }
 
-// Equal reports whether element type, rank and every dimension agree; contents are not compared.
-func (t Type) Equal(u Type) bool {
-	return t.DType == u.DType && t.Ranked == u.Ranked && slices.EqualFunc(t.Shape, u.Shape, Dim.Equal)
+// Equal reports whether element type, rank and every dimension agree, of containers also the types of what they hold;
+// contents are not compared.
+func (t Type) Equal(u Type) bool { return t.same(u, Dim.Equal) }
+
+func (t Type) same(u Type, dims func(a, b Dim) bool) bool {
+	if t.DType != u.DType || t.Key != u.Key || (t.Elem == nil) != (u.Elem == nil) || t.Elem != nil && !t.Elem.same(*u.Elem, dims) {
+		return false
+	}
+	return t.Ranked == u.Ranked && slices.EqualFunc(t.Shape, u.Shape, dims)
+}
+
+// TypeOnly returns what remains of a type when its shapes, also those of what a container holds, are forgotten.
+func (t Type) TypeOnly() Type {
+	out := Type{DType: t.DType, Key: t.Key}
+	if t.Elem != nil {
+		e := t.Elem.TypeOnly()
+		out.Elem = &e
+	}
+	return out
+}
+
+// joined is what is certain of a value that has one type or the other; false when their types of element differ. Nothing known
+// of one says nothing against the other.
+func joined(a, b Type) (Type, bool) {
+	switch {
+	case a.DType == tensor.Undefined:
+		a.DType, a.Key = b.DType, b.Key
+		if a.DType.IsContainer() {
+			return Type{DType: b.DType, Key: b.Key, Elem: b.Elem}, true
+		}
+	case b.DType == tensor.Undefined:
+		b.DType = a.DType
+		if a.DType.IsContainer() {
+			b = a
+		}
+	case a.DType != b.DType:
+		return Type{}, false
+	}
+	if a.DType.IsContainer() {
+		return joinedContainers(a, b)
+	}
+	if !a.Ranked || !b.Ranked || len(a.Shape) != len(b.Shape) {
+		return Unranked(a.DType), true
+	}
+	shape := make([]Dim, len(a.Shape))
+	for k := range shape {
+		if shape[k] = Unknown(); a.Shape[k].Equal(b.Shape[k]) {
+			shape[k] = a.Shape[k]
+		}
+	}
+	return Ranked(a.DType, shape...), true
+}
+
+func joinedContainers(a, b Type) (Type, bool) {
+	switch {
+	case a.Key != b.Key:
+		return Type{}, false
+	case b.Elem == nil:
+		return a, true
+	case a.Elem == nil:
+		return b, true
+	}
+	elem, ok := joined(*a.Elem, *b.Elem)
+	return Type{DType: a.DType, Key: a.Key, Elem: elem.held()}, ok
 }

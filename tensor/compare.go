@@ -7,21 +7,25 @@ import (
 	"slices"
 )
 
-// Equal reports whether a and b have the same type, shape and bits. NaNs with the same bits are equal.
+// Equal reports whether a and b have the same type, shape and bits, containers item by item. NaNs with the same bits are
+// equal.
 func Equal(a, b *Tensor) bool {
 	return a.DType == b.DType && slices.Equal(a.Shape, b.Shape) && bytes.Equal(a.Data, b.Data) &&
-		slices.Equal(a.Strings, b.Strings)
+		slices.Equal(a.Strings, b.Strings) && slices.EqualFunc(a.Items, b.Items, Equal)
 }
 
 // Close compares got with want as ONNX's own backend tests do (numpy.testing.assert_allclose): same type and shape;
 // floats within atol + rtol·|want| element by element, NaN equal to NaN, infinities equal by sign; everything else
-// exactly. The error names the first element that differs and how many do.
+// exactly, and containers item by item. The error names the first element that differs and how many do.
 func Close(got, want *Tensor, rtol, atol float64) error {
 	if got.DType != want.DType {
 		return fmt.Errorf("%w: got %v, want %v", ErrDType, got.DType, want.DType)
 	}
 	if !slices.Equal(got.Shape, want.Shape) {
 		return fmt.Errorf("%w: got %v, want %v", ErrShape, got.Shape, want.Shape)
+	}
+	if want.DType.IsContainer() {
+		return sameItems(got, want, func(g, w *Tensor) error { return Close(g, w, rtol, atol) })
 	}
 	if !want.DType.IsFloat() {
 		return sameElements(got, want)

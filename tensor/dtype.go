@@ -2,7 +2,8 @@ package tensor
 
 import "fmt"
 
-// DType is an element type. The values are those of TensorProto.DataType in the ONNX format (onnx.proto3).
+// DType is an element type. The values are those of TensorProto.DataType in the ONNX format (onnx.proto3). The containers
+// (sequence, optional, map) are told apart by further values.
 type DType uint8
 
 // The element types of the ONNX format that weir can hold.
@@ -51,7 +52,8 @@ var dtypes = [...]dtypeInfo{
 	BFloat16:   {"bfloat16", 2},
 }
 
-// Valid reports whether d is a type that weir can hold. Undefined is not.
+// Valid reports whether d is an element type that weir can hold. Undefined is not, nor are containers, which have no
+// elements.
 func (d DType) Valid() bool { return d != Undefined && int(d) < len(dtypes) }
 
 // Size returns the bytes of one element; 0 for String, whose elements live outside Data, and for invalid types.
@@ -65,6 +67,9 @@ func (d DType) Size() int {
 // String returns the lower-case name that commands, dumps and errors use, such as "float32".
 func (d DType) String() string {
 	if int(d) >= len(dtypes) {
+		if name := containerNames[d]; name != "" {
+			return name
+		}
 		return fmt.Sprintf("dtype(%d)", uint8(d))
 	}
 	return dtypes[d].name

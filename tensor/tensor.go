@@ -20,11 +20,15 @@ var (
 //
 // For every type but String, len(Data) is the element count times DType.Size(), little-endian. For String, Data is
 // nil and Strings holds one string an element. A scalar has an empty Shape and one element.
+//
+// A value of a container type ([Sequence], [Optional], [Map]) has neither: its Items are values themselves. A value is one
+// struct whatever its type because everything that passes values on, from files to plans, need not know which it is.
 type Tensor struct {
 	DType   DType
 	Shape   []int
 	Data    []byte
 	Strings []string
+	Items   []*Tensor
 }
 
 // Elem are the Go types that mirror an element type bit for bit.
@@ -171,8 +175,13 @@ func (t *Tensor) Len() int {
 // Rank returns the number of dimensions.
 func (t *Tensor) Rank() int { return len(t.Shape) }
 
-// Check reports whether type, shape and data agree.
-func (t *Tensor) Check() error {
+// Check reports whether type, shape and data agree, of a container also those of all that it holds.
+func (t *Tensor) Check() error { return t.check(0) }
+
+func (t *Tensor) check(depth int) error {
+	if t.DType.IsContainer() {
+		return t.checkItems(depth)
+	}
 	if !t.DType.Valid() {
 		return fmt.Errorf("%w: %v", ErrDType, t.DType)
 	}
@@ -192,8 +201,11 @@ func (t *Tensor) Check() error {
 
 // Clone returns a deep copy on the Go heap.
 func (t *Tensor) Clone() *Tensor {
-	c := &Tensor{DType: t.DType, Shape: append([]int{}, t.Shape...), Strings: slices.Clone(t.Strings)}
-	if t.DType != String {
+	c := &Tensor{DType: t.DType, Shape: append([]int{}, t.Shape...), Strings: slices.Clone(t.Strings), Items: slices.Clone(t.Items)}
+	for i, v := range c.Items {
+		c.Items[i] = v.Clone()
+	}
+	if t.DType != String && !t.DType.IsContainer() {
 		c.Data = alignedBytes(len(t.Data))
 		copy(c.Data, t.Data)
 	}
@@ -212,11 +224,19 @@ func (t *Tensor) Reshaped(shape ...int) (*Tensor, error) {
 	return &Tensor{DType: t.DType, Shape: append([]int{}, shape...), Data: t.Data, Strings: t.Strings}, nil
 }
 
-// String describes the type and shape, and the contents when there are at most eight elements.
+// maxShown is how many elements or items String shows.
+const maxShown = 8
+
+// String describes the type and shape, and the contents when there are at most eight elements; of a container the first
+// eight items.
 func (t *Tensor) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v%v", t.DType, t.Shape)
-	if n := t.Len(); n <= 8 {
+	if t.DType.IsContainer() {
+		t.writeItems(&b)
+		return b.String()
+	}
+	if n := t.Len(); n <= maxShown {
 		b.WriteString("{")
 		for i := range n {
 			if i > 0 {
@@ -230,9 +250,11 @@ func (t *Tensor) String() string {
 }
 
 // At returns element i in row-major order as its Go type (Half and BHalf widened to float32). It boxes the value and
-// is meant for printing and tests, not for loops over large tensors.
+// is meant for printing and tests, not for loops over large tensors. Of a sequence or optional it is item i, a *Tensor.
 func (t *Tensor) At(i int) any {
 	switch t.DType {
+	case Sequence, Optional:
+		return t.Items[i]
 	case String:
 		return t.Strings[i]
 	case Bool:

@@ -1,0 +1,259 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// The kinds of value that a SequenceProto or OptionalProto says it holds (SequenceProto.DataType, OptionalProto.DataType), which
+// are also the numbers, less two, of the fields for them.
+const (
+	holdsNothing  = 0
+	holdsTensor   = 1
+	holdsSparse   = 2
+	holdsSequence = 3
+	holdsMap      = 4
+	holdsOptional = 5
+)
+
+var holds = map[tensor.DType]int64{tensor.Sequence: holdsSequence, tensor.Map: holdsMap, tensor.Optional: holdsOptional}
+
+// DecodeValue reads the content of a .pb file of ONNX's test data: a SequenceProto, OptionalProto or MapProto when the type of
+// the value is one of these, a TensorProto otherwise. The result may be a view of b, which must not change while it is in
+// use. It fails with [ErrFormat], also when values within each other are of other types than t or than the message says,
+// or with op.ErrUnsupported.
+func DecodeValue(b []byte, t op.Type) (*tensor.Tensor, error) {
+	if !t.DType.IsContainer() {
+		return DecodeTensor(b)
+	}
+	v, err := (&decoder{}).container(b, t.DType)
+	if err != nil {
+		return nil, err
+	}
+	if err := v.Check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	if err := ofType(v, t); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// ofType compares the types of element with those that a value is declared to have.
+func ofType(v *tensor.Tensor, t op.Type) error {
+	if t.DType != tensor.Undefined && v.DType != t.DType {
+		return formatErr("a value of type %v where %v is wanted", v.DType, t)
+	}
+	if v.DType == tensor.Map {
+		if t.Key != tensor.Undefined && v.Keys().DType != t.Key {
+			return formatErr("a map with keys of %v where %v is wanted", v.Keys().DType, t)
+		}
+		return nil
+	}
+	if t.Elem == nil {
+		return nil
+	}
+	for i, item := range v.Items {
+		if err := ofType(item, *t.Elem); err != nil {
+			return fmt.Errorf("item %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// container reads a SequenceProto, OptionalProto or MapProto.
+func (d *decoder) container(b []byte, kind tensor.DType) (*tensor.Tensor, error) {
+	if d.typeDepth++; d.typeDepth > tensor.MaxNesting {
+		return nil, formatErr("values nest deeper than %d", tensor.MaxNesting)
+	}
+	defer func() { d.typeDepth-- }()
+	if kind == tensor.Map {
+		return d.mapValue(b)
+	}
+	name := map[tensor.DType]string{tensor.Sequence: "SequenceProto", tensor.Optional: "OptionalProto"}[kind]
+	var says int64
+	v := &tensor.Tensor{DType: kind}
+	add := func(is int64, read func([]byte) (*tensor.Tensor, error)) rule {
+		return rule{protowire.Number(is + 2), func(x field) error {
+			item, err := read(x.bytes)
+			if err != nil {
+				return fmt.Errorf("%s: item %d: %w", name, len(v.Items), err)
+			}
+			if says != is {
+				return formatErr("%s: item %d is of kind %d, elem_type says %d", name, len(v.Items), is, says)
+			}
+			v.Items = append(v.Items, item)
+			return errors.Join(x.want(protowire.BytesType), d.count())
+		}}
+	}
+	nested := func(kind tensor.DType) rule {
+		return add(holds[kind], func(b []byte) (*tensor.Tensor, error) { return d.container(b, kind) })
+	}
+	sparse := func([]byte) (*tensor.Tensor, error) {
+		return nil, fmt.Errorf("%w: sparse tensors in a %v", op.ErrUnsupported, kind)
+	}
+	// elem_type may stand behind the items in the bytes, and is needed to judge them.
+	if err := fields(name, b, rule{2, intTo(&says)}); err != nil {
+		return nil, err
+	}
+	err := fields(name, b, add(holdsTensor, d.tensorValue), add(holdsSparse, sparse), nested(tensor.Sequence), nested(tensor.Map),
+		nested(tensor.Optional))
+	if err != nil {
+		return nil, err
+	}
+	if says < holdsNothing || says > holdsOptional || says == holdsNothing && kind == tensor.Sequence {
+		return nil, formatErr("%s: elem_type %d does not exist", name, says)
+	}
+	v.Shape = []int{len(v.Items)}
+	return v, nil
+}
+
+// tensorValue reads a tensor of its own, unlike those of models, whose contents may lie in other files.
+func (d *decoder) tensorValue(b []byte) (*tensor.Tensor, error) {
+	m, err := d.tensor(b)
+	if err != nil {
+		return nil, err
+	}
+	return m.decode(nil)
+}
+
+// mapValue reads a MapProto, whose values are a SequenceProto of scalars.
+func (d *decoder) mapValue(b []byte) (*tensor.Tensor, error) {
+	var key int64
+	ints, names := []int64{}, []string{}
+	var values *tensor.Tensor
+	err := fields("MapProto", b, rule{2, intTo(&key)}, rule{3, intsTo(&ints, maxMessages)}, rule{4, d.textsTo(&names)},
+		rule{5, func(x field) (err error) {
+			values, err = d.container(x.bytes, tensor.Sequence)
+			return errors.Join(err, x.want(protowire.BytesType))
+		}})
+	if err != nil {
+		return nil, err
+	}
+	kd, err := elemType(key)
+	if err != nil {
+		return nil, fmt.Errorf("MapProto: keys: %w", err)
+	}
+	var keys *tensor.Tensor
+	switch {
+	case kd == tensor.String && len(ints) == 0:
+		keys = tensor.FromStrings(names, len(names))
+	case kd == tensor.Int64 && len(names) == 0:
+		keys = tensor.From(ints, len(ints))
+	case kd.IsInteger():
+		return nil, fmt.Errorf("MapProto: %w: keys of %v; weir has string and int64", op.ErrUnsupported, kd)
+	default:
+		return nil, formatErr("MapProto: keys of %v, with %d integers and %d strings", kd, len(ints), len(names))
+	}
+	vector, err := flattened(values)
+	if err != nil {
+		return nil, err
+	}
+	m, err := tensor.NewMap(keys, vector)
+	if err != nil {
+		return nil, fmt.Errorf("MapProto: %w: %w", ErrFormat, err)
+	}
+	return m, nil
+}
+
+// flattened makes a vector of a sequence of tensors of one element.
+func flattened(s *tensor.Tensor) (*tensor.Tensor, error) {
+	if s == nil || len(s.Items) == 0 {
+		return tensor.From([]float32{}, 0), nil
+	}
+	out := &tensor.Tensor{DType: s.Items[0].DType, Shape: []int{len(s.Items)}}
+	for i, v := range s.Items {
+		if v.DType != out.DType || v.DType.IsContainer() || v.Len() != 1 {
+			return nil, formatErr("MapProto: value %d is %v, want one element of the type of the others", i, v)
+		}
+		out.Data, out.Strings = append(out.Data, v.Data...), append(out.Strings, v.Strings...)
+	}
+	return out, nil
+}
+
+// EncodeValue returns a value as the content of a .pb file of ONNX's test data: the inverse of [DecodeValue]. The name may be
+// empty.
+func EncodeValue(name string, v *tensor.Tensor) ([]byte, error) {
+	if err := v.Check(); err != nil {
+		return nil, err
+	}
+	m, err := valueMessageOf(name, v)
+	if err != nil {
+		return nil, err
+	}
+	var out []byte
+	for _, p := range append(m.pieces, m.tail) {
+		out = append(out, p...)
+	}
+	return out, nil
+}
+
+func valueMessageOf(name string, v *tensor.Tensor) (*message, error) {
+	if !v.DType.IsContainer() {
+		m := tensorHeader(name, v)
+		tensorBody(m, v)
+		return m, nil
+	}
+	m := &message{}
+	m.text(1, name)
+	if v.DType == tensor.Map {
+		return m, encodeMap(m, v)
+	}
+	of := int64(holdsTensor)
+	if v.DType == tensor.Optional && len(v.Items) == 0 {
+		of = holdsNothing
+	} else if len(v.Items) > 0 && v.Items[0].DType.IsContainer() {
+		of = holds[v.Items[0].DType]
+	}
+	m.int(2, of)
+	for _, item := range v.Items {
+		c, err := valueMessageOf("", item)
+		if err != nil {
+			return nil, err
+		}
+		m.nest(protowire.Number(of+2), c)
+	}
+	return m, nil
+}
+
+func encodeMap(m *message, v *tensor.Tensor) error {
+	keys, values := v.Keys(), v.Values()
+	if keys.DType != tensor.String && keys.DType != tensor.Int64 {
+		return fmt.Errorf("%w: a map with keys of %v", op.ErrUnsupported, keys.DType)
+	}
+	m.int(2, int64(keys.DType))
+	for i := range keys.Len() {
+		if keys.DType == tensor.String {
+			m.str(4, keys.Strings[i])
+		} else {
+			m.int(3, tensor.As[int64](keys)[i])
+		}
+	}
+	scalars := tensor.NewSequence()
+	for i := range values.Len() {
+		scalars.Items = append(scalars.Items, element(values, i))
+	}
+	c, err := valueMessageOf("", scalars)
+	if err != nil {
+		return err
+	}
+	m.nest(5, c)
+	return nil
+}
+
+// element is element i of a vector as a scalar that shares its bytes.
+func element(t *tensor.Tensor, i int) *tensor.Tensor {
+	s := &tensor.Tensor{DType: t.DType, Shape: []int{}}
+	if t.DType == tensor.String {
+		s.Strings = t.Strings[i : i+1]
+		return s
+	}
+	n := t.DType.Size()
+	s.Data = t.Data[i*n : (i+1)*n]
+	return s
+}
