@@ -28,7 +28,7 @@ type slot struct {
 
 func (v *variant) fits(inputs []*graph.Value, in Inputs) bool {
 	for i, x := range inputs {
-		if !slices.Equal(v.shapes[i], in[x.Name].Shape) {
+		if !x.Type.DType.IsContainer() && !slices.Equal(v.shapes[i], in[x.Name].Shape) {
 			return false
 		}
 	}

@@ -160,9 +160,9 @@ func (m *Model) Run(ctx context.Context, in Inputs) (Result, error) {
 	}
 	r := Result{slot: s, use: s.uses}
 	for i, t := range s.instance.Inputs() {
-		given := in[m.graph.Inputs[i].Name]
-		if t.Strings = given.Strings; t.DType != tensor.String {
-			copy(t.Data, given.Data)
+		if err := t.Set(in[m.graph.Inputs[i].Name]); err != nil {
+			r.Close()
+			return Result{}, fmt.Errorf("%w: input %q: %w", ErrInput, m.graph.Inputs[i].Name, err)
 		}
 	}
 	if err := s.instance.Run(ctx, device.Open); err != nil {
@@ -186,6 +186,9 @@ func (m *Model) check(in Inputs) error {
 			return fmt.Errorf("%w: input %q has shape %v, the model takes %v", ErrInput, v.Name, t.Shape, v.Type)
 		}
 		if err := t.Check(); err != nil {
+			return fmt.Errorf("%w: input %q: %w", ErrInput, v.Name, err)
+		}
+		if err := v.Type.Admits(t); err != nil {
 			return fmt.Errorf("%w: input %q: %w", ErrInput, v.Name, err)
 		}
 	}

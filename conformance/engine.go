@@ -3,7 +3,6 @@ package conformance
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu"
@@ -62,12 +61,8 @@ func (e *Engine) Run(ctx context.Context, m *onnx.Model, in []*tensor.Tensor) ([
 // fill copies the inputs of a case into those of an instance.
 func fill(to, from []*tensor.Tensor) error {
 	for i, t := range to {
-		f := from[i]
-		if f.DType != t.DType || !slices.Equal(f.Shape, t.Shape) {
-			return fmt.Errorf("%w: input %d is %v%v, the plan takes %v%v", op.ErrInput, i, f.DType, f.Shape, t.DType, t.Shape)
-		}
-		if t.Strings = f.Strings; t.DType != tensor.String {
-			copy(t.Data, f.Data)
+		if err := t.Set(from[i]); err != nil {
+			return fmt.Errorf("%w: input %d: %w", op.ErrInput, i, err)
 		}
 	}
 	return nil

@@ -30,7 +30,8 @@ type Case struct {
 	RTol, ATol float64
 }
 
-// Set is one run: files of inputs and expected outputs, one TensorProto each, in the order of the model.
+// Set is one run: files of inputs and expected outputs in the order of the model, each with one TensorProto, SequenceProto,
+// OptionalProto or MapProto.
 type Set struct {
 	Inputs  []string
 	Outputs []string

@@ -121,13 +121,18 @@ func (s *tester) runner(w way) Runner {
 	}
 }
 
-// fix makes constants of all inputs but the first and returns what is left of in.
+// fix makes constants of all inputs but the first and what cannot be one, and returns what is left of in.
 func fix(g *graph.Graph, in []*tensor.Tensor) []*tensor.Tensor {
+	inputs, left := g.Inputs[:1:1], in[:1:1]
 	for i, v := range g.Inputs[1:] {
+		if in[i+1].DType.IsContainer() {
+			inputs, left = append(inputs, v), append(left, in[i+1])
+			continue
+		}
 		v.Type = op.TypeOf(in[i+1])
 	}
-	g.Inputs = g.Inputs[:1]
-	return in[:1]
+	g.Inputs = inputs
+	return left
 }
 
 // roundTrip does what weir optimize does, and reads the result.

@@ -117,7 +117,7 @@ func (c *Case) set(ctx context.Context, m *onnx.Model, s Set, run Runner) error 
 	if err != nil {
 		return err
 	}
-	want, err := readAll(s.Outputs)
+	want, err := readAll(s.Outputs, m.Graph.Outputs)
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func inputs(m *onnx.Model, s Set) ([]*tensor.Tensor, error) {
 		return nil, fmt.Errorf("has %d inputs, the model takes %d", len(s.Inputs), len(m.Graph.Inputs))
 	}
 	if !s.Ramp {
-		return readAll(s.Inputs)
+		return readAll(s.Inputs, m.Graph.Inputs)
 	}
 	var in []*tensor.Tensor
 	for _, v := range m.Graph.Inputs {
@@ -202,14 +202,19 @@ func ramp(t op.Type) (*tensor.Tensor, error) {
 	return out, nil
 }
 
-func readAll(files []string) ([]*tensor.Tensor, error) {
+// readAll reads files with the values of vs, whose types tell which message each holds.
+func readAll(files []string, vs []*graph.Value) ([]*tensor.Tensor, error) {
 	out := make([]*tensor.Tensor, len(files))
 	for i, f := range files {
 		b, err := os.ReadFile(f)
 		if err != nil {
 			return nil, err
 		}
-		if out[i], err = onnx.DecodeTensor(b); err != nil {
+		var t op.Type
+		if i < len(vs) {
+			t = vs[i].Type
+		}
+		if out[i], err = onnx.DecodeValue(b, t); err != nil {
 			return nil, fmt.Errorf("%s: %w", f, err)
 		}
 	}

@@ -190,8 +190,8 @@ type Instance struct {
 	exec    cpu.Exec
 }
 
-// Inputs returns the tensors to fill before Run, one an input of the graph. They live in the arena: contents are lost by
-// Run.
+// Inputs returns the values to fill before Run with [tensor.Tensor.Set], one an input of the graph. They live in the arena,
+// or, when they are no tensors, on the heap: contents are lost by Run.
 func (i *Instance) Inputs() []*tensor.Tensor { return i.program.Inputs }
 
 // Outputs returns the results of the last Run, one an output of the graph; valid until the next Run or Put.

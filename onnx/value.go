@@ -38,32 +38,10 @@ func DecodeValue(b []byte, t op.Type) (*tensor.Tensor, error) {
 	if err := v.Check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
-	if err := ofType(v, t); err != nil {
-		return nil, err
+	if err := t.Admits(v); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	return v, nil
-}
-
-// ofType compares the types of element with those that a value is declared to have.
-func ofType(v *tensor.Tensor, t op.Type) error {
-	if t.DType != tensor.Undefined && v.DType != t.DType {
-		return formatErr("a value of type %v where %v is wanted", v.DType, t)
-	}
-	if v.DType == tensor.Map {
-		if t.Key != tensor.Undefined && v.Keys().DType != t.Key {
-			return formatErr("a map with keys of %v where %v is wanted", v.Keys().DType, t)
-		}
-		return nil
-	}
-	if t.Elem == nil {
-		return nil
-	}
-	for i, item := range v.Items {
-		if err := ofType(item, *t.Elem); err != nil {
-			return fmt.Errorf("item %d: %w", i, err)
-		}
-	}
-	return nil
 }
 
 // container reads a SequenceProto, OptionalProto or MapProto.

@@ -1,6 +1,7 @@
 package op
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -210,6 +211,31 @@ func (t Type) Text(dim func(Dim) string) string {
 		parts[i] = dim(d)
 	}
 	return t.DType.String() + "[" + strings.Join(parts, ",") + "]"
+}
+
+// Admits fails with [ErrInput] when v is of another element type than t, or holds values that are. Shapes are not compared.
+func (t Type) Admits(v *tensor.Tensor) error {
+	if t.DType == tensor.Undefined {
+		return nil
+	}
+	if v.DType != t.DType {
+		return fmt.Errorf("%w: a value of type %v where %v is wanted", ErrInput, v.DType, t)
+	}
+	if v.DType == tensor.Map {
+		if t.Key != tensor.Undefined && v.Keys().DType != t.Key {
+			return fmt.Errorf("%w: a map with keys of %v where %v is wanted", ErrInput, v.Keys().DType, t)
+		}
+		v = tensor.NewSequence(v.Values())
+	}
+	if t.Elem == nil {
+		return nil
+	}
+	for i, item := range v.Items {
+		if err := t.Elem.Admits(item); err != nil {
+			return fmt.Errorf("item %d: %w", i, err)
+		}
+	}
+	return nil
 }
 
 // Equal reports whether element type, rank and every dimension agree, of containers also the types of what they hold;

@@ -1,6 +1,8 @@
 package pass
 
 import (
+	"slices"
+
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
@@ -97,7 +99,7 @@ func (s *scope) foldNode(o *op.Op, n *graph.Node) *Patch {
 		return nil
 	}
 	out, err := op.Run(s.ctx, o, n.Call(), in)
-	if err != nil || len(out) < len(n.Out) {
+	if err != nil || len(out) < len(n.Out) || slices.ContainsFunc(out, isContainer) {
 		s.failed[n] = true
 		return nil
 	}
@@ -110,6 +112,9 @@ func (s *scope) foldNode(o *op.Op, n *graph.Node) *Patch {
 	}
 	return p
 }
+
+// isContainer tells sequences, optionals and maps, which are no constants.
+func isContainer(t *tensor.Tensor) bool { return t != nil && t.DType.IsContainer() }
 
 // heldBytes adds up the bytes of distinct tensors.
 func heldBytes(ts []*tensor.Tensor) int {

@@ -28,7 +28,7 @@ func (p *Plan) Pack(dst []byte, progress func(done, total int)) error {
 // Program is a plan bound to one arena. It belongs to one goroutine at a time.
 type Program struct {
 	// Inputs and Outputs are views of the arena (or of constants, or, for outputs whose shape depends on data, of the heap)
-	// in the order of the graph's. Inputs are filled before Run; outputs are valid until the next Run.
+	// in the order of the graph's. Inputs are filled before Run with [tensor.Tensor.Set]; outputs are valid until the next Run.
 	Inputs, Outputs []*tensor.Tensor
 
 	plan    *Plan
@@ -92,6 +92,9 @@ func (r *Program) Plan() *Plan { return r.plan }
 // Run computes the outputs from the inputs. Between steps it passes the gate of x, so a lease that was asked back is
 // given back there at the latest. An error names the node; the program can be run again.
 func (r *Program) Run(x *cpu.Exec) error {
+	if err := r.admit(x); err != nil {
+		return err
+	}
 	for i, t := range r.tasks {
 		if err := x.Pass(); err != nil {
 			return r.failed(i, err)
@@ -105,6 +108,9 @@ func (r *Program) Run(x *cpu.Exec) error {
 
 // Profile is Run without the gate. It calls visit after each step, those of the branch that an If takes before the If itself.
 func (r *Program) Profile(x *cpu.Exec, visit func(s *Step)) error {
+	if err := r.admit(x); err != nil {
+		return err
+	}
 	for i, t := range r.tasks {
 		run := t.Run
 		if b, ok := t.(*ifTask); ok {
@@ -114,6 +120,19 @@ func (r *Program) Profile(x *cpu.Exec, visit func(s *Step)) error {
 			return r.failed(i, err)
 		}
 		visit(&r.plan.Steps[i])
+	}
+	return nil
+}
+
+// admit asks for the memory of inputs that no arena holds: sequences, optionals and maps.
+func (r *Program) admit(x *cpu.Exec) error {
+	for i, t := range r.Inputs {
+		if !t.DType.IsContainer() {
+			continue
+		}
+		if err := x.Reserve(t.Size()); err != nil {
+			return fmt.Errorf("graph %q: input %q: %w", r.plan.Graph.Name, r.plan.Graph.Inputs[i].Name, err)
+		}
 	}
 	return nil
 }

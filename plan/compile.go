@@ -37,7 +37,7 @@ func Compile(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
 		return nil, err
 	}
 	for _, v := range s.Inputs {
-		if !v.Type.Static() {
+		if !v.Type.Static() && !v.Type.DType.IsContainer() {
 			return nil, fmt.Errorf("graph %q: input %q: %w: it is %v; give a shape (--shape %s=...)", g.Name, v.Name, ErrShape, v.Type, v.Name)
 		}
 	}

@@ -213,12 +213,8 @@ func makeUp(t *tensor.Tensor, rng *rand.Rand) {
 // FillInputs copies one request into the inputs of an instance. It fails with [ErrInput] when types or shapes differ.
 func FillInputs(to *engine.Instance, request []*tensor.Tensor) error {
 	for k, t := range to.Inputs() {
-		r := request[k]
-		if r.DType != t.DType || !slices.Equal(t.Shape, r.Shape) {
-			return fmt.Errorf("%w: input %d is %v%v, the plan takes %v%v", ErrInput, k, r.DType, r.Shape, t.DType, t.Shape)
-		}
-		if t.Strings = r.Strings; t.DType != tensor.String {
-			copy(t.Data, r.Data)
+		if err := t.Set(request[k]); err != nil {
+			return fmt.Errorf("%w: input %d: %w", ErrInput, k, err)
 		}
 	}
 	return nil

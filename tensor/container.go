@@ -77,6 +77,27 @@ func (t *Tensor) Size() int64 {
 // itemBytes is the header of an item and the pointer to it.
 const itemBytes = 128
 
+// Set makes the contents of t those of v, which is copied: into the bytes of t when it has any of its own, else, for strings and
+// containers, to the Go heap. It fails with [ErrDType] or [ErrShape] when v is of another type than t, or, unless t is a
+// container, of another shape.
+func (t *Tensor) Set(v *Tensor) error {
+	switch {
+	case t.DType != v.DType:
+		return fmt.Errorf("%w: given %v, want %v", ErrDType, v.DType, t.DType)
+	case t.DType.IsContainer():
+		c := v.Clone()
+		t.Shape, t.Items = c.Shape, c.Items
+		return nil
+	case !slices.Equal(t.Shape, v.Shape) || len(t.Data) != len(v.Data):
+		return fmt.Errorf("%w: given %v%v, want %v%v", ErrShape, v.DType, v.Shape, t.DType, t.Shape)
+	case t.DType == String:
+		t.Strings = slices.Clone(v.Strings)
+	default:
+		copy(t.Data, v.Data)
+	}
+	return nil
+}
+
 // checkItems checks a container that lies depth containers deep.
 func (t *Tensor) checkItems(depth int) error {
 	if depth >= MaxNesting {

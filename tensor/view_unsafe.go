@@ -45,3 +45,12 @@ func alignedBytes(n int) []byte {
 	words := make([]uint64, (n+7)/8)
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), n)
 }
+
+// Shares reports whether the elements of t lie among the bytes of u, or begin there.
+func (t *Tensor) Shares(u *Tensor) bool {
+	if len(t.Data) == 0 || len(u.Data) == 0 {
+		return false
+	}
+	at, from := uintptr(unsafe.Pointer(unsafe.SliceData(t.Data))), uintptr(unsafe.Pointer(unsafe.SliceData(u.Data)))
+	return at >= from && at-from < uintptr(len(u.Data))
+}

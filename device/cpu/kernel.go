@@ -138,8 +138,13 @@ func (r Result) Shape(x *Exec, d tensor.DType, shape []int) error {
 	return nil
 }
 
-// Deliver makes the value of src the result.
+// Deliver makes the value of src the result. The bytes of a tensor are copied; the items of a sequence, optional or map are
+// shared, and must not lie in memory that is used for anything else before the next run.
 func (r Result) Deliver(x *Exec, src *tensor.Tensor) error {
+	if src.DType.IsContainer() {
+		*r.Tensor = tensor.Tensor{DType: src.DType, Shape: src.Shape, Items: src.Items}
+		return nil
+	}
 	if err := r.Shape(x, src.DType, src.Shape); err != nil {
 		return err
 	}

@@ -60,6 +60,12 @@ func (t *referenceTask) Run(x *Exec) error {
 		if got == nil {
 			return t.kernel.call.Errorf(op.ErrInput, "output %d was not computed", i)
 		}
+		if got.DType.IsContainer() {
+			var err error
+			if got, err = keep(x, t.eval.In, got); err != nil {
+				return fmt.Errorf("%s: output %d: %w", t.kernel.call.Name(), i, err)
+			}
+		}
 		if err := o.Deliver(x, got); err != nil {
 			return fmt.Errorf("%s: output %d: %w", t.kernel.call.Name(), i, err)
 		}
