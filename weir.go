@@ -297,7 +297,8 @@ func (m *Model) compile(ctx context.Context, in Inputs) (*variant, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.session, err = engine.Load(p, engine.Options{Device: m.device, Pool: m.pool})
+	m.source.Evict(nil)
+	v.session, err = engine.Load(p, engine.Options{Device: m.device, Pool: m.pool, Packed: m.source.Evict})
 	return v, err
 }
 

@@ -49,6 +49,9 @@ type Options struct {
 	MaxInstances int
 	// Progress, when set, is called while weights are packed.
 	Progress func(done, total int)
+	// Packed, when set, is called with each constant as soon as its packed copy is written: whoever holds its bytes may let go
+	// of what can be had again, such as pages of a mapped file (onnx.Model.Evict).
+	Packed func(c *tensor.Tensor)
 }
 
 // Session is a plan loaded for a job.
@@ -76,7 +79,7 @@ func Load(p *plan.Plan, o Options) (*Session, error) {
 	if s.packed, err = s.alloc(o.Quota, p.PackedBytes); err != nil {
 		return nil, fmt.Errorf("graph %q: packed weights: %w", p.Graph.Name, err)
 	}
-	if err := p.Pack(s.packed.Bytes(), o.Progress); err != nil {
+	if err := p.Pack(s.packed.Bytes(), o.Progress, o.Packed); err != nil {
 		release(o.Quota, s.packed)
 		return nil, err
 	}

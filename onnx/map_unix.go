@@ -25,3 +25,6 @@ func mapRegular(f *os.File, size int64) (*mapping, error) {
 	}
 	return &mapping{data: data, unmap: func() error { return unix.Munmap(data) }}, nil
 }
+
+// discard lets pages of a mapping leave memory. They begin on a page.
+func discard(pages []byte) { _ = unix.Madvise(pages, unix.MADV_DONTNEED) }

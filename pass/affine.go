@@ -89,9 +89,12 @@ func affineOf(typ string, k []float64, first bool) (affine, bool) {
 	return f, true
 }
 
+// floats reports whether v is a constant float32.
+func floats(v *graph.Value) bool { return v != nil && v.IsConst() && v.Const().DType == tensor.Float32 }
+
 // constants returns the elements of a constant float32, nil when v is none.
 func constants(v *graph.Value) []float64 {
-	if v == nil || !v.IsConst() || v.Const().DType != tensor.Float32 {
+	if !floats(v) {
 		return nil
 	}
 	f, err := v.Const().Floats()

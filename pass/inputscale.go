@@ -22,7 +22,7 @@ const maxShift = 1e20
 
 func startInputScale(s *scope) rule {
 	return func(n *graph.Node) *Patch {
-		if !is(n, "Conv") || constants(n.In[1]) == nil || n.In[1].Const().Rank() < 3 {
+		if !is(n, "Conv") || !floats(n.In[1]) || n.In[1].Const().Rank() < 3 {
 			return nil
 		}
 		x := n.In[0]

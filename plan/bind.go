@@ -8,21 +8,34 @@ import (
 )
 
 // Pack writes the repacked weights of every step into dst, which must hold PackedBytes and be aligned to [Align]. It is
-// done once for all sessions of the plan; progress, when not nil, is called with the number of steps done.
-func (p *Plan) Pack(dst []byte, progress func(done, total int)) error {
+// done once for all sessions of the plan. When they are not nil, progress is called with the number of steps done, and packed
+// with each constant whose repacked copy is written, which may be needed again: to pack again, or by another step.
+func (p *Plan) Pack(dst []byte, progress func(done, total int), packed func(c *tensor.Tensor)) error {
 	if int64(len(dst)) < p.PackedBytes {
 		return fmt.Errorf("graph %q: packed weights need %d bytes, given %d", p.Graph.Name, p.PackedBytes, len(dst))
 	}
 	for i := range p.Steps {
 		st := &p.Steps[i]
-		if st.packed.n > 0 {
+		if k, ok := st.Kernel.(*ifKernel); ok {
+			k.pack(st.packed.of(dst), packed)
+		} else if st.packed.n > 0 {
 			st.Kernel.Pack(st.packed.of(dst))
+			p.eachConst(st, packed)
 		}
 		if progress != nil {
 			progress(i+1, len(p.Steps))
 		}
 	}
 	return nil
+}
+
+// eachConst calls f with the constants that a step reads.
+func (p *Plan) eachConst(st *Step, f func(c *tensor.Tensor)) {
+	for _, s := range st.In {
+		if f != nil && s >= 0 && p.Slots[s].Place == Constant {
+			f(p.Slots[s].Value.Const())
+		}
+	}
 }
 
 // Program is a plan bound to one arena. It belongs to one goroutine at a time.

@@ -115,9 +115,11 @@ func (k *ifKernel) ScratchBytes(int) int {
 }
 
 // Pack implements cpu.Kernel.
-func (k *ifKernel) Pack(dst []byte) {
+func (k *ifKernel) Pack(dst []byte) { k.pack(dst, nil) }
+
+func (k *ifKernel) pack(dst []byte, packed func(c *tensor.Tensor)) {
 	for i, p := range k.plans {
-		if p != nil && p.Pack(k.packed(i).of(dst), nil) != nil {
+		if p != nil && p.Pack(k.packed(i).of(dst), nil, packed) != nil {
 			panic("plan: packed span shorter than its plan")
 		}
 	}

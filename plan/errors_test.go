@@ -3,6 +3,7 @@ package plan
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,7 +105,7 @@ func TestMemoryTooSmall(t *testing.T) {
 		t.Errorf("three sessions hold %d bytes, want %d", got, want)
 	}
 	arena, packed := memory(t, p.ArenaBytes), memory(t, p.PackedBytes)
-	if err := p.Pack(packed[:len(packed)-1], nil); err == nil {
+	if err := p.Pack(packed[:len(packed)-1], nil, nil); err == nil {
 		t.Error("packs into a byte less")
 	}
 	if _, err := p.Bind(arena[:len(arena)-1], packed); err == nil {
@@ -114,11 +115,16 @@ func TestMemoryTooSmall(t *testing.T) {
 		t.Error("binds to weights of a byte less")
 	}
 	steps := 0
-	if err := p.Pack(packed, func(done, total int) {
+	var copied []*tensor.Tensor
+	err := p.Pack(packed, func(done, total int) {
 		if steps++; done != steps || total != len(p.Steps) {
 			t.Errorf("progress %d of %d", done, total)
 		}
-	}); err != nil || steps != len(p.Steps) {
+	}, func(c *tensor.Tensor) { copied = append(copied, c) })
+	if len(copied) != 1 || !slices.Equal(copied[0].Shape, []int{40, 2}) {
+		t.Errorf("packed %v, want the weights", copied)
+	}
+	if err != nil || steps != len(p.Steps) {
 		t.Errorf("%d calls of progress for %d steps, %v", steps, len(p.Steps), err)
 	}
 }

@@ -225,6 +225,10 @@ type iterate func(ctx context.Context, g device.Gate) error
 
 // instance loads the job's plan and returns its iteration and what frees it, which may be called again.
 func (p *prepared) instance(o engine.Options) (iterate, func(), error) {
+	if p.model != nil {
+		o.Packed = p.model.Evict
+		p.model.Evict(nil)
+	}
 	s, err := engine.Load(p.plan, o)
 	if err != nil {
 		return nil, nil, err

@@ -238,7 +238,7 @@ func (o *Op) RepackLen() int {
 	if o.kind == kindDepthwise {
 		return 0
 	}
-	return o.weightsLen() / o.p.Group
+	return min(o.panelChannels(), o.p.M/o.p.Group) * o.weightsLen() / o.p.M
 }
 
 // Repack is PackWeights without an allocation, for weights that each iteration computes: scratch holds RepackLen floats.

@@ -69,34 +69,43 @@ func (w *Window) pointwise() bool {
 }
 
 // panelWidth is the width of the panels that gemm asks for at the current level.
-func panelWidth() int {
-	o, err := gemm.New(gemm.Params{})
-	if err != nil {
-		return 0
+func panelWidth() int { return gemm.PanelColumns() }
+
+// panelChannels is how many output channels a panel of packed weights holds.
+func (o *Op) panelChannels() int {
+	if o.kind == kindPixelRows {
+		return gemm.PanelColumns()
 	}
-	return o.PanelWidth()
+	return gemm.PanelRows()
 }
 
 // packDense packs the weights of each group with the channels fastest in K, so that the patches of one tap of the kernel
-// are whole rows of the panels.
+// are whole rows of the panels. It turns the weights of one panel at a time, in turned.
 func (o *Op) packDense(dst, w, turned []float32) {
 	p := &o.p
 	m, c, taps := p.M/p.Group, p.C/p.Group, volume(p.Kernel)
-	k := c * taps
-	turned = turned[:m*k]
-	for g := range p.Group {
-		src := w[g*m*k:][:m*k]
-		for i := range m {
-			for ch := range c {
-				for t := range taps {
-					turned[i*k+t*c+ch] = src[i*k+ch*taps+t]
-				}
-			}
-		}
+	k, step := c*taps, o.panelChannels()
+	size := o.PackedLen() / p.Group
+	for i := 0; i < p.M; {
+		n := min(step, m-i%m)
+		turnTaps(turned, w[i*k:][:n*k], c, taps)
+		panel := dst[i/m*size+i%m*k:]
 		if o.kind == kindPixelRows {
-			gemm.PackB(dst[g*gemm.PackedBLen(k, m):], turned, k, m, 0, true)
+			gemm.PackB(panel, turned, k, n, 0, true)
 		} else {
-			gemm.PackA(dst[g*m*k:], turned, m, k, 0, false)
+			gemm.PackA(panel, turned, n, k, 0, false)
+		}
+		i += n
+	}
+}
+
+// turnTaps writes rows of c x taps floats as taps x c.
+func turnTaps(dst, src []float32, c, taps int) {
+	for k := c * taps; len(src) > 0; dst, src = dst[k:], src[k:] {
+		for ch := range c {
+			for t, v := range src[ch*taps:][:taps] {
+				dst[t*c+ch] = v
+			}
 		}
 	}
 }

@@ -11,6 +11,12 @@ func PackedBLen(k, n int) int {
 	return ceilDiv(n, nr) * nr * k
 }
 
+// PanelRows returns the number of rows of a panel of a packed A: the rows of a tile.
+func PanelRows() int { return currentLevel().mr() }
+
+// PanelColumns returns the number of columns of a panel of a packed B, the w of [Params.Fill].
+func PanelColumns() int { return currentLevel().nr() }
+
 // PackA packs the M x K operand a into dst, which holds PackedALen floats, for products with PackedA. Rows of a as stored
 // are ld floats apart, 0 for dense; with trans a is stored as K x M.
 func PackA(dst, a []float32, m, k, ld int, trans bool) {
