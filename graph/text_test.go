@@ -112,6 +112,14 @@ const sample = `graph "m \"1\"" {
   const %u: uint64[] = {18446744073709551615}
   const %h: float16[2] = {0.5, 65504}
   const %b: bfloat16[1] = {-1.5}
+  const %f8: float8e4m3fn[3] = {0.4375, -448, -0}
+  const %f5: float8e5m2[2] = {-Inf, 1.5258789e-05}
+  const %f8n: float8e4m3fn[2] = base64 "f/8="
+  const %e8: float8e8m0[2] = {5.877472e-39, 1.7014118e+38}
+  const %f4: float4e2m1[3] = {-6, 0.5, 3}
+  const %i4: int4[3] = {-8, 7, -1}
+  const %u2: uint2[5] = {3, 2, 1, 0, 3}
+  const %c64: complex64[1] = base64 "AACAPwAAAEA="
   const %t: bool[2] = {true, false}
   const %n: float32[1] = base64 "AADAfw=="
   const %e: float32[0,4] = {}
@@ -120,7 +128,7 @@ const sample = `graph "m \"1\"" {
     %q: bool[] = Identity@17 (%c)
     output %q
   }, l=[1, -2], n=nan7fc00001}
-  "output"@1 "no outputs" (%"odd name:0", %i, %s, %u, %h, %b, %t, %n, %e)
+  "output"@1 "no outputs" (%"odd name:0", %i, %s, %u, %h, %b, %f8, %f5, %f8n, %e8, %f4, %i4, %u2, %c64, %t, %n, %e)
   output %y
   output %w
   output %x
@@ -187,6 +195,9 @@ func TestParseErrors(t *testing.T) {
 		{`graph "g" { %x = A@1 (%x) }`, `value "x" is not defined`},
 		{`graph "g" { %x, %x = A@1 () }`, `value "x" is defined twice`},
 		{`graph "g" { %x = A@1 () %x = A@1 () }`, `value "x" is defined twice`},
+		{`graph "g" { const %w: int4[2] = {1, 8} }`, "8"},
+		{`graph "g" { const %w: uint2[1] = {-1} }`, "-1"},
+		{`graph "g" { const %w: int4[3] = base64 "AQ==" }`, "2 bytes"},
 		{`graph "g" { const %w: float32[2] = {1} }`, "1 elements for float32[2]"},
 		{`graph "g" { const %w: float32[N] = {1} }`, "a constant cannot be float32[N]"},
 		{`graph "g" { const %w: float32[...] = {1} }`, "a constant cannot be float32[...]"},

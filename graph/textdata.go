@@ -104,17 +104,15 @@ func setElement(t *tensor.Tensor, i int, tok token) bool {
 	}
 	var err error
 	var f float64
-	switch s := tok.text; t.DType {
-	case tensor.Bool:
+	switch s := tok.text; {
+	case t.DType == tensor.Bool:
 		t.Data[i] = map[bool]byte{true: 1}[s == "true"]
 		return s == "true" || s == "false"
-	case tensor.Float64:
+	case t.DType == tensor.Float64:
 		tensor.As[float64](t)[i], err = strconv.ParseFloat(s, 64)
-	case tensor.Float32, tensor.Float16, tensor.BFloat16:
+	case t.DType.IsFloat():
 		f, err = strconv.ParseFloat(s, 32)
 		setFloat(t, i, float32(f))
-	case tensor.Uint64:
-		tensor.As[uint64](t)[i], err = strconv.ParseUint(s, 10, 64)
 	default:
 		return setInt(t, i, s)
 	}
@@ -129,6 +127,10 @@ func setFloat(t *tensor.Tensor, i int, f float32) {
 		tensor.As[tensor.Half](t)[i] = tensor.HalfOf(f)
 	case tensor.BFloat16:
 		tensor.As[tensor.BHalf](t)[i] = tensor.BHalfOf(f)
+	case tensor.Float8E8M0:
+		t.SetCode(i, tensor.E8M0Of(float64(f), tensor.RoundNearest, false))
+	default:
+		t.SetCode(i, tensor.MinifloatOf(t.DType, float64(f), false))
 	}
 }
 
@@ -137,19 +139,23 @@ func setInt(t *tensor.Tensor, i int, s string) bool {
 	if !t.DType.IsInteger() {
 		return false
 	}
-	size := t.DType.Size()
+	width := t.DType.Bits()
 	var bits uint64
 	var err error
 	if t.DType.IsSigned() {
 		var v int64
-		v, err = strconv.ParseInt(s, 10, 8*size)
+		v, err = strconv.ParseInt(s, 10, width)
 		bits = uint64(v)
 	} else {
-		bits, err = strconv.ParseUint(s, 10, 8*size)
+		bits, err = strconv.ParseUint(s, 10, width)
 	}
 	if err != nil {
 		return false
 	}
+	if t.DType.Packed() {
+		t.SetCode(i, uint8(bits))
+	}
+	size := t.DType.Size()
 	for k := range size {
 		t.Data[i*size+k] = byte(bits >> (8 * k))
 	}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"runtime"
 	"testing"
+
+	"github.com/weirgpu/weir/tensor"
 )
 
 // seeds are small models of every feature; with the ONNX test data, real ones too.
@@ -97,6 +99,10 @@ func FuzzDecodeTensor(f *testing.F) {
 	f.Add(join(msg(vector("t", 1, 2)...)))
 	f.Add(join(msg(number(1, 2), number(2, 7), packed(7, 1, neg(-1)))))
 	f.Add(join(msg(number(1, 1), number(2, 8), text(6, "a"))))
+	for d := tensor.Float32; d <= tensor.Int2; d++ {
+		f.Add(join(msg(number(1, 3), number(2, int64(d)), blob(9, []byte{0x12, 0x34}))))
+		f.Add(join(msg(number(1, 3), number(2, int64(d)), packed(5, 0x12, neg(-1)))))
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		got, err := DecodeTensor(b)
 		if err != nil {
@@ -104,6 +110,16 @@ func FuzzDecodeTensor(f *testing.F) {
 		}
 		if err := got.Check(); err != nil {
 			t.Errorf("a tensor that does not hold: %v", err)
+		}
+		for i := range got.Len() {
+			_ = got.At(i)
+		}
+		again, err := EncodeTensor("", got)
+		if err != nil {
+			t.Fatalf("%v cannot be written: %v", got, err)
+		}
+		if back, err := DecodeTensor(again); err != nil || !tensor.Equal(got, back) {
+			t.Errorf("%v was written and read as %v, %v", got, back, err)
 		}
 	})
 }

@@ -60,15 +60,8 @@ func (d *decoder) tensor(b []byte) (*tensorMessage, error) {
 	return t, nil
 }
 
-// narrow names the element types of TensorProto.DataType that weir does not hold.
-var narrow = map[int64]string{17: "float8e4m3fn", 18: "float8e4m3fnuz", 19: "float8e5m2", 20: "float8e5m2fnuz", 21: "uint4",
-	22: "int4", 23: "float4e2m1", 24: "float8e8m0", 25: "uint2", 26: "int2"}
-
 // elemType converts a TensorProto.DataType. 0, not given, is tensor.Undefined.
 func elemType(n int64) (tensor.DType, error) {
-	if name := narrow[n]; name != "" {
-		return tensor.Undefined, fmt.Errorf("%w: element type %s", op.ErrUnsupported, name)
-	}
 	if n < 0 || n > math.MaxUint8 || n != 0 && !tensor.DType(n).Valid() {
 		return tensor.Undefined, formatErr("element type %d does not exist", n)
 	}
@@ -174,6 +167,9 @@ func (t *tensorMessage) typed(d tensor.DType, n int) ([]byte, error) {
 		return varints(t.int64s, d, n)
 	case tensor.Uint32, tensor.Uint64:
 		return varints(t.uint64s, d, n)
+	}
+	if d.Packed() { // each number is a byte of several elements
+		d = tensor.Uint8
 	}
 	return varints(t.int32s, d, n)
 }
@@ -322,9 +318,8 @@ func (s *sparseMessage) spread(files *externalFiles) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	size := values.DType.Size()
 	for i, k := range at {
-		copy(out.Data[int(k)*size:], values.Data[i*size:(i+1)*size])
+		tensor.CopyElems(out, int(k), values, i, 1)
 	}
 	return out, nil
 }
@@ -339,7 +334,8 @@ func (s *sparseMessage) zeros(values *tensor.Tensor) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
-	if values.DType == tensor.String || n > max(sparseFloor, sparseGrowth*len(values.Data)) {
+	have, err := tensor.ByteCount(values.DType, values.Shape)
+	if err != nil || n > max(sparseFloor, sparseGrowth*have) {
 		return nil, fmt.Errorf("%w: %v%v is too large to make dense; store it dense", op.ErrUnsupported, values.DType, shape)
 	}
 	return tensor.New(values.DType, shape...)

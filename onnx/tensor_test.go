@@ -51,6 +51,12 @@ func TestTypedFields(t *testing.T) {
 		{"bool", tensor.Bool, packed(5, 2, 0), tensor.From([]bool{true, false}, 2)},
 		{"float16", tensor.Float16, packed(5, 0x3c00, 0xc000), tensor.From([]tensor.Half{0x3c00, 0xc000}, 2)},
 		{"bfloat16", tensor.BFloat16, packed(5, 0x3f80, 0xc000), tensor.From([]tensor.BHalf{0x3f80, 0xc000}, 2)},
+		{"float8", tensor.Float8E4M3FN, packed(5, 0x38, 0xff), tensor.FromCodes(tensor.Float8E4M3FN, []uint8{0x38, 0xff}, 2)},
+		{"float8 scale", tensor.Float8E8M0, spread(5, 0x80, 0), tensor.FromCodes(tensor.Float8E8M0, []uint8{0x80, 0}, 2)},
+		{"int4", tensor.Int4, packed(5, 0xf7), tensor.FromCodes(tensor.Int4, []uint8{7, 15}, 2)},
+		{"float4 with a sign", tensor.Float4E2M1, packed(5, neg(-1)), tensor.FromCodes(tensor.Float4E2M1, []uint8{15, 15}, 2)},
+		{"uint2 with padding", tensor.Uint2, packed(5, 0xf6), tensor.FromCodes(tensor.Uint2, []uint8{2, 1}, 2)},
+		{"raw int2", tensor.Int2, blob(9, []byte{0x0b}), tensor.FromCodes(tensor.Int2, []uint8{3, 2}, 2)},
 		{"int64", tensor.Int64, packed(7, neg(math.MinInt64), math.MaxInt64), tensor.From([]int64{math.MinInt64, math.MaxInt64}, 2)},
 		{"uint32", tensor.Uint32, packed(11, math.MaxUint32, 1), tensor.From([]uint32{math.MaxUint32, 1}, 2)},
 		{"uint64", tensor.Uint64, spread(11, math.MaxUint64, 1), tensor.From([]uint64{math.MaxUint64, 1}, 2)},
@@ -73,7 +79,7 @@ func TestTypedFields(t *testing.T) {
 }
 
 func TestTensorRoundTrip(t *testing.T) {
-	for d := tensor.Float32; d <= tensor.BFloat16; d++ {
+	for d := tensor.Float32; d <= tensor.Int2; d++ {
 		for _, shape := range [][]int{{}, {0}, {3}, {2, 0, 5}, {2, 3}} {
 			want, err := tensor.New(d, shape...)
 			if err != nil {
@@ -125,6 +131,8 @@ func TestTensorsRefused(t *testing.T) {
 		{"too little raw data", ErrFormat, []part{number(1, 2), number(2, 1), blob(9, make([]byte, 7))}},
 		{"too much raw data", ErrFormat, []part{number(1, 2), number(2, 1), blob(9, make([]byte, 9))}},
 		{"no data", ErrFormat, []part{number(1, 2), number(2, 1)}},
+		{"too much raw data of 4 bits", ErrFormat, []part{number(1, 3), number(2, 22), blob(9, make([]byte, 3))}},
+		{"elements of 2 bits that are not packed", ErrFormat, []part{number(1, 4), number(2, 25), packed(5, 0, 1, 2, 3)}},
 		{"too few integers", ErrFormat, []part{number(1, 2), number(2, 7), packed(7, 1)}},
 		{"broken integer", ErrFormat, []part{number(1, 1), number(2, 7), blob(7, []byte{0xff, 0xff})}},
 		{"long integer", ErrFormat, []part{number(1, 1), number(2, 7), blob(7, append(make([]byte, 0), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1))}},

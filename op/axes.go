@@ -237,9 +237,5 @@ func (c *Eval) zeroOutput(i int, d tensor.DType, shape []int) (*tensor.Tensor, e
 
 // copyElems copies n consecutive elements of any type, from element si of src to element di of dst.
 func copyElems(dst *tensor.Tensor, di int, src *tensor.Tensor, si, n int) {
-	if size := dst.DType.Size(); size > 0 {
-		copy(dst.Data[di*size:(di+n)*size], src.Data[si*size:(si+n)*size])
-		return
-	}
-	copy(dst.Strings[di:di+n], src.Strings[si:si+n])
+	tensor.CopyElems(dst, di, src, si, n)
 }

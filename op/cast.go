@@ -16,18 +16,25 @@ var castOps = []Op{
 	{Name: "BitCast", Since: []int{26}, MinIn: 1, MaxIn: 1, Infer: inferBitCast, Eval: evalBitCast},
 }
 
-// castTarget is the attribute to, a TensorProto.DataType.
-func castTarget(c *Call) (tensor.DType, error) {
-	to := c.Attrs.Int("to", 0)
-	if to <= 0 || to > math.MaxUint8 {
-		return 0, c.Errorf(ErrAttr, "to is %d, no element type", to)
+// elemTypeAttr reads an attribute that is a TensorProto.DataType.
+func elemTypeAttr(c *Call, name string) (tensor.DType, error) {
+	n := c.Attrs.Int(name, 0)
+	if n <= 0 || n > math.MaxUint8 || !tensor.DType(n).Valid() {
+		return 0, c.Errorf(ErrAttr, "%s is %d, no element type", name, n)
 	}
-	d := tensor.DType(to)
-	if !d.Valid() || d == tensor.Complex64 || d == tensor.Complex128 {
+	return tensor.DType(n), nil
+}
+
+// castTarget is the attribute to.
+func castTarget(c *Call) (tensor.DType, error) {
+	d, err := elemTypeAttr(c, "to")
+	if err == nil && isComplex(d) {
 		return 0, c.Errorf(ErrUnsupported, "conversion to %v", d)
 	}
-	return d, nil
+	return d, err
 }
+
+func isComplex(d tensor.DType) bool { return d == tensor.Complex64 || d == tensor.Complex128 }
 
 func inferCast(c *Infer) error {
 	d, err := castTarget(c.Call)
@@ -35,12 +42,14 @@ func inferCast(c *Infer) error {
 		return err
 	}
 	c.Out[0] = castType(c.In[0], d)
-	return nil
+	_, err = narrowingOf(c.Call)
+	return err
 }
 
 func inferCastLike(c *Infer) error {
 	c.Out[0] = castType(c.In[0], c.In[1].DType)
-	return nil
+	_, err := narrowingOf(c.Call)
+	return err
 }
 
 // castType is a type under another element type. Elements that are shape arithmetic survive the conversion to a type
@@ -91,11 +100,11 @@ func (c *Eval) cast(d tensor.DType) error {
 }
 
 func inferBitCast(c *Infer) error {
-	d, err := castTarget(c.Call)
+	d, err := elemTypeAttr(c.Call, "to")
 	if err != nil {
 		return err
 	}
-	if from := c.In[0].DType; from.Valid() && from.Size() != d.Size() {
+	if from := c.In[0].DType; from.Valid() && !sameWidth(from, d) {
 		return c.Errorf(ErrInput, "%v and %v differ in width", from, d)
 	}
 	c.Out[0] = Type{DType: d, Ranked: c.In[0].Ranked, Shape: c.In[0].Shape}
@@ -104,11 +113,11 @@ func inferBitCast(c *Infer) error {
 
 func evalBitCast(c *Eval) error {
 	in := c.In[0]
-	d, err := castTarget(c.Call)
+	d, err := elemTypeAttr(c.Call, "to")
 	if err != nil {
 		return err
 	}
-	if in.DType.Size() != d.Size() || (in.DType == tensor.String) != (d == tensor.String) {
+	if !sameWidth(in.DType, d) {
 		return c.Errorf(ErrInput, "%v and %v differ in width", in.DType, d)
 	}
 	out, err := c.Output(0, d, in.Shape)
@@ -116,9 +125,11 @@ func evalBitCast(c *Eval) error {
 		return err
 	}
 	copy(out.Data, in.Data)
-	copy(out.Strings, in.Strings)
 	return nil
 }
+
+// sameWidth reports whether elements have as many bits, which those of strings have not.
+func sameWidth(a, b tensor.DType) bool { return a.Bits() == b.Bits() && a.Bits() > 0 }
 
 // castChunk is how many elements are converted at a time through the widest type of their kind.
 const castChunk = 256
@@ -126,10 +137,15 @@ const castChunk = 256
 // castInto converts every element of src to the type of dst, which has as many.
 //
 // Floating point to integer drops the fraction; NaN becomes 0 and values out of range the nearest end of it, which ONNX
-// leaves open. Integer to narrower integer keeps the low bits. Anything but zero is true. Numbers print in decimal as
-// NumPy prints them, and strings parse as the decimal or exponent form, "INF" and "NaN" in any case.
+// leaves open; integers of 2 and 4 bits keep the low bits instead, as ONNX's own cases have it. Integer to narrower integer
+// keeps the low bits. Anything but zero is true. Attributes saturate and round_mode of the call, which few operators have,
+// say what becomes of numbers that an 8-bit float does not hold. Numbers print in decimal as NumPy prints them, and strings
+// parse as the decimal or exponent form, "INF" and "NaN" in any case.
 func castInto(c *Call, dst, src *tensor.Tensor) error {
+	by, err := narrowingOf(c)
 	switch {
+	case err != nil:
+		return err
 	case dst.DType == src.DType:
 		copyElems(dst, 0, src, 0, src.Len())
 		return nil
@@ -138,25 +154,25 @@ func castInto(c *Call, dst, src *tensor.Tensor) error {
 	case dst.DType == tensor.String:
 		return printStrings(c, dst.Strings, src)
 	case src.DType.IsFloat():
-		return castFloats(c, dst, src)
+		return castFloats(c, dst, src, by)
 	case src.DType == tensor.Uint64 && dst.DType.IsFloat():
-		return castUint64s(c, dst, src)
+		return castUint64s(c, dst, src, by)
 	}
-	return castInts(c, dst, src)
+	return castInts(c, dst, src, by)
 }
 
-func castFloats(c *Call, dst, src *tensor.Tensor) error {
+func castFloats(c *Call, dst, src *tensor.Tensor, by narrowing) error {
 	var buf [castChunk]float64
 	for at, n := 0, src.Len(); at < n; at += castChunk {
 		chunk := buf[:min(castChunk, n-at)]
-		if !widenFloats(chunk, src, at) || !narrowFloats(dst, at, chunk) {
+		if !widenFloats(chunk, src, at) || !by.floats(dst, at, chunk) {
 			return c.Errorf(ErrUnsupported, "conversion from %v to %v", src.DType, dst.DType)
 		}
 	}
 	return nil
 }
 
-func castUint64s(c *Call, dst, src *tensor.Tensor) error {
+func castUint64s(c *Call, dst, src *tensor.Tensor, by narrowing) error {
 	var buf [castChunk]float64
 	all := tensor.As[uint64](src)
 	for at := 0; at < len(all); at += castChunk {
@@ -164,18 +180,18 @@ func castUint64s(c *Call, dst, src *tensor.Tensor) error {
 		for i := range chunk {
 			chunk[i] = float64(all[at+i])
 		}
-		if !narrowFloats(dst, at, chunk) {
+		if !by.floats(dst, at, chunk) {
 			return c.Errorf(ErrUnsupported, "conversion from %v to %v", src.DType, dst.DType)
 		}
 	}
 	return nil
 }
 
-func castInts(c *Call, dst, src *tensor.Tensor) error {
+func castInts(c *Call, dst, src *tensor.Tensor, by narrowing) error {
 	var buf [castChunk]int64
 	for at, n := 0, src.Len(); at < n; at += castChunk {
 		chunk := buf[:min(castChunk, n-at)]
-		if !widenInts(chunk, src, at) || !narrowInts(dst, at, chunk) {
+		if !widenInts(chunk, src, at) || !by.ints(dst, at, chunk) {
 			return c.Errorf(ErrUnsupported, "conversion from %v to %v", src.DType, dst.DType)
 		}
 	}
@@ -199,12 +215,18 @@ func widenFloats(buf []float64, src *tensor.Tensor, at int) bool {
 			buf[i] = float64(v.Float32())
 		}
 	default:
-		return false
+		return widenMinifloats(buf, src, at)
 	}
 	return true
 }
 
+// narrowFloats converts numbers to elements of dst, from element at on, with saturation.
 func narrowFloats(dst *tensor.Tensor, at int, buf []float64) bool {
+	return saturating.floats(dst, at, buf)
+}
+
+// floats converts numbers to elements of dst, from element at on; false when its type is none of numbers.
+func (by narrowing) floats(dst *tensor.Tensor, at int, buf []float64) bool {
 	switch dst.DType {
 	case tensor.Float32:
 		for i, v := range buf {
@@ -226,7 +248,7 @@ func narrowFloats(dst *tensor.Tensor, at int, buf []float64) bool {
 		}
 	default:
 		if !integerTypes.has(dst.DType) {
-			return false
+			return by.codes(dst, at, buf)
 		}
 		loopsOf[dst.DType].truncate(dst, at, buf)
 	}
@@ -276,7 +298,7 @@ func widenInts(buf []int64, src *tensor.Tensor, at int) bool {
 	case integerTypes.has(src.DType):
 		loopsOf[src.DType].widen(buf, src, at)
 	default:
-		return false
+		return widenPacked(buf, src, at)
 	}
 	return true
 }
@@ -287,7 +309,8 @@ func (loopsOn[T, W]) widen(buf []int64, src *tensor.Tensor, at int) {
 	}
 }
 
-func narrowInts(dst *tensor.Tensor, at int, buf []int64) bool {
+// ints is floats for integers.
+func (by narrowing) ints(dst *tensor.Tensor, at int, buf []int64) bool {
 	switch dst.DType {
 	case tensor.Bool:
 		for i, v := range buf {
@@ -304,19 +327,22 @@ func narrowInts(dst *tensor.Tensor, at int, buf []int64) bool {
 	default:
 		l := loopsOf[dst.DType]
 		if l == nil {
-			return false
+			return by.intCodes(dst, at, buf)
 		}
 		l.narrow(dst, at, buf)
 	}
 	return true
 }
 
-// intToOdd is roundToOdd for an integer. What float64 cannot hold of it is below bit 11; that becomes one bit above.
-func intToOdd(v int64) float32 {
+// intToOdd is roundToOdd for an integer.
+func intToOdd(v int64) float32 { return roundToOdd(oddFloat(v)) }
+
+// oddFloat is an integer with what float64 cannot hold of it as one bit, for conversions to far narrower types.
+func oddFloat(v int64) float64 {
 	if low := v & 0x7ff; low != 0 && (v > 1<<53 || v < -1<<53) {
 		v = v&^0x7ff | 0x400
 	}
-	return roundToOdd(float64(v))
+	return float64(v)
 }
 
 func (loopsOn[T, W]) narrow(dst *tensor.Tensor, at int, buf []int64) {

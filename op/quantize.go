@@ -17,20 +17,28 @@ var quantizeOps = []Op{
 		Infer: inferDynamicQuantize, Eval: evalDynamicQuantize},
 }
 
+// quantizedTypes are what QuantizeLinear gives and DequantizeLinear takes, besides int32.
+var quantizedTypes = setOf(tensor.Uint8, tensor.Int8, tensor.Uint16, tensor.Int16, tensor.Uint4, tensor.Int4, tensor.Uint2, tensor.Int2,
+	tensor.Float8E4M3FN, tensor.Float8E4M3FNUZ, tensor.Float8E5M2, tensor.Float8E5M2FNUZ, tensor.Float4E2M1)
+
 // quantizedType is the type that QuantizeLinear gives: that of the zero point, else output_dtype (opset 21), else uint8.
 func quantizedType(c *Call, zero tensor.DType, has bool) (tensor.DType, error) {
-	d := tensor.DType(c.Attrs.Int("output_dtype", 0))
+	v := c.Attrs.Int("output_dtype", 0)
+	d := tensor.DType(v)
 	switch {
+	case v < 0 || v > math.MaxUint8:
+		return 0, c.Errorf(ErrAttr, "output_dtype is %d, no element type", v)
+	case has && d != tensor.Undefined && d != zero:
+		return 0, c.Errorf(ErrInput, "output_dtype is %v, the zero point %v", d, zero)
 	case has:
 		d = zero
 	case d == tensor.Undefined:
 		d = tensor.Uint8
 	}
-	switch d {
-	case tensor.Uint8, tensor.Int8, tensor.Uint16, tensor.Int16:
-		return d, nil
+	if !quantizedTypes.has(d) {
+		return 0, c.Errorf(ErrUnsupported, "quantization to %v", d)
 	}
-	return 0, c.Errorf(ErrUnsupported, "quantization to %v", d)
+	return d, nil
 }
 
 func inferQuantize(c *Infer) error {
@@ -46,16 +54,24 @@ func inferQuantize(c *Infer) error {
 }
 
 // dequantizedType is the type that DequantizeLinear gives: output_dtype (opset 23), else that of the scale.
-func dequantizedType(c *Call, scale tensor.DType) tensor.DType {
-	if d := c.Attrs.Int("output_dtype", 0); c.Version >= 23 && d > 0 && d <= math.MaxUint8 {
-		return tensor.DType(d)
+func dequantizedType(c *Call, scale tensor.DType) (tensor.DType, error) {
+	d := scale
+	if v := c.Attrs.Int("output_dtype", 0); c.Version >= 23 && v != 0 {
+		d = tensor.DType(v)
+		if v < 0 || v > math.MaxUint8 || !floatTypes.has(d) {
+			return 0, c.Errorf(ErrAttr, "output_dtype is %d, wants a type of floats", v)
+		}
 	}
-	return scale
+	if d != tensor.Undefined && !floatTypes.has(d) {
+		return 0, c.Errorf(ErrInput, "scale is %v: name another type by output_dtype", d)
+	}
+	return d, nil
 }
 
 func inferDequantize(c *Infer) error {
-	c.Out[0] = Type{DType: dequantizedType(c.Call, c.In[1].DType), Ranked: c.In[0].Ranked, Shape: c.In[0].Shape}
-	return nil
+	d, err := dequantizedType(c.Call, c.In[1].DType)
+	c.Out[0] = Type{DType: d, Ranked: c.In[0].Ranked, Shape: c.In[0].Shape}
+	return err
 }
 
 // grid tells which scale belongs to which element: one for all, one an index of an axis (opset 13), or one a block of
@@ -131,13 +147,45 @@ func (g *grid) at(i int) int {
 	return (outer*g.blocks+k/g.block)*g.inner + i%g.inner
 }
 
-// evalQuantize is saturate(round(x / scale) + zero point), ties to even, the quotient in float32.
+// division returns x / scale as QuantizeLinear rounds it: in the type of attribute precision (opset 23), else in that of the
+// scale. Scales of int32 and float8e8m0, on which there is no division, divide in wider types.
+func (c *Eval) division() (func(x, scale float64) float64, error) {
+	d := c.In[1].DType
+	if v := c.Attrs.Int("precision", 0); v != 0 {
+		d = tensor.DType(min(max(v, 0), math.MaxUint8))
+	}
+	switch d {
+	case tensor.Float32, tensor.Float8E8M0:
+		return func(x, scale float64) float64 { return float64(float32(x) / float32(scale)) }, nil
+	case tensor.Float64, tensor.Int32:
+		return func(x, scale float64) float64 { return x / scale }, nil
+	case tensor.Float16:
+		return divisionIn(tensor.Half.Float32, tensor.HalfOf), nil
+	case tensor.BFloat16:
+		return divisionIn(tensor.BHalf.Float32, tensor.BHalfOf), nil
+	}
+	return nil, c.Errorf(ErrAttr, "cannot divide in %v", d)
+}
+
+// divisionIn divides in a type of 16 bits: rounding the quotient in float32 once more is rounding the quotient itself, as
+// 24 bits are at least 2 · 11 + 2.
+func divisionIn[T tensor.Half | tensor.BHalf](wide func(T) float32, narrow func(float32) T) func(x, scale float64) float64 {
+	in := func(v float64) float32 { return wide(narrow(roundToOdd(v))) }
+	return func(x, scale float64) float64 { return float64(wide(narrow(in(x) / in(scale)))) }
+}
+
+// evalQuantize is saturate(round(x / scale) + zero point), ties to even; numbers of 4 and 8 bits are not rounded before the
+// zero point is added, but to their type afterwards.
 func evalQuantize(c *Eval) error {
 	var zero tensor.DType
 	if c.Has(2) {
 		zero = c.In[2].DType
 	}
 	d, err := quantizedType(c.Call, zero, c.Has(2))
+	if err != nil {
+		return err
+	}
+	divide, err := c.division()
 	if err != nil {
 		return err
 	}
@@ -151,18 +199,44 @@ func evalQuantize(c *Eval) error {
 	}
 	for i, v := range x {
 		k := g.at(i)
-		x[i] = math.RoundToEven(float64(float32(v)/float32(g.scales[k]))) + g.zeros[k]
+		q := divide(v, g.scales[k])
+		if d.IsInteger() {
+			q = math.RoundToEven(q)
+		}
+		x[i] = q + g.zeros[k]
+	}
+	if d.Packed() {
+		clampTo(d, x)
 	}
 	return c.putFloats(d, x)
 }
 
-// putFloats makes output 0 of the shape of input 0 from values, converted to type d with saturation.
+// clampTo brings numbers into the range of an integer type of 2 or 4 bits; those of others saturate by themselves.
+func clampTo(d tensor.DType, v []float64) {
+	if !d.IsInteger() {
+		return
+	}
+	lo, hi := 0.0, math.Ldexp(1, d.Bits())-1
+	if d.IsSigned() {
+		lo, hi = -math.Ldexp(1, d.Bits()-1), math.Ldexp(1, d.Bits()-1)-1
+	}
+	for i := range v {
+		v[i] = min(max(v[i], lo), hi)
+	}
+}
+
+// putFloats makes output 0 of the shape of input 0 from values, converted to type d, with saturation unless attribute saturate
+// (opset 19) says otherwise of 8-bit floats.
 func (c *Eval) putFloats(d tensor.DType, v []float64) error {
+	by, err := narrowingOf(c.Call)
+	if err != nil {
+		return err
+	}
 	out, err := c.Output(0, d, c.In[0].Shape)
 	if err != nil {
 		return err
 	}
-	if !narrowFloats(out, 0, v) {
+	if !by.floats(out, 0, v) {
 		return c.Errorf(ErrUnsupported, "result of %v", d)
 	}
 	return nil
@@ -170,6 +244,10 @@ func (c *Eval) putFloats(d tensor.DType, v []float64) error {
 
 // evalDequantize is (x − zero point) · scale, the product in float32.
 func evalDequantize(c *Eval) error {
+	d, err := dequantizedType(c.Call, c.In[1].DType)
+	if err != nil {
+		return err
+	}
 	g, err := gridOf(c)
 	if err != nil {
 		return err
@@ -182,7 +260,7 @@ func evalDequantize(c *Eval) error {
 		k := g.at(i)
 		x[i] = float64(float32(v-g.zeros[k]) * float32(g.scales[k]))
 	}
-	return c.putFloats(dequantizedType(c.Call, c.In[1].DType), x)
+	return c.putFloats(d, x)
 }
 
 func inferDynamicQuantize(c *Infer) error {

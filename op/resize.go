@@ -409,7 +409,7 @@ func (r *resizing) nearestOn(a, n int, t target) []int {
 
 // newBlank makes one zero element of any type.
 func newBlank(d tensor.DType) *tensor.Tensor {
-	return &tensor.Tensor{DType: d, Shape: []int{}, Data: make([]byte, d.Size()), Strings: make([]string, 1)}
+	return &tensor.Tensor{DType: d, Shape: []int{}, Data: make([]byte, (d.Bits()+7)/8), Strings: make([]string, 1)}
 }
 
 // contribution is the weighted input indices that make one output index along an axis.

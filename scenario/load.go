@@ -203,8 +203,8 @@ func makeUp(t *tensor.Tensor, rng *rand.Rand) {
 			tensor.As[tensor.BHalf](t)[i] = tensor.BHalfOf(rng.Float32())
 		}
 	case tensor.String:
-	default: // integers and booleans: a one in the lowest byte of each element
-		for i := 0; i < len(t.Data); i += t.DType.Size() {
+	default: // integers and booleans: a one in the lowest byte of each element, or of those that share it
+		for i := 0; i < len(t.Data); i += max(1, t.DType.Size()) {
 			t.Data[i] = 1
 		}
 	}

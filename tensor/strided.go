@@ -66,19 +66,35 @@ func copySteps(dst *Tensor, to Steps, src *Tensor, from Steps, shape []int) {
 	}
 	var w walk
 	w.join(shape, to.Strides, from.Strides)
-	switch dst.DType.Size() {
+	switch bits := dst.DType.Bits(); bits {
 	case 0:
-		copyWalk(&w, dst.Strings, src.Strings, to.Offset, from.Offset)
-	case 1:
-		copyWalk(&w, dst.Data, src.Data, to.Offset, from.Offset)
-	case 2:
-		copyWalk(&w, Cast[uint16](dst.Data), Cast[uint16](src.Data), to.Offset, from.Offset)
-	case 4:
-		copyWalk(&w, Cast[uint32](dst.Data), Cast[uint32](src.Data), to.Offset, from.Offset)
+		copyWalk(&w, elems[string]{dst.Strings, src.Strings}, to.Offset, from.Offset)
+	case 2, 4:
+		copyWalk(&w, packedElems{dst.Data, src.Data, bits}, to.Offset, from.Offset)
 	case 8:
-		copyWalk(&w, Cast[uint64](dst.Data), Cast[uint64](src.Data), to.Offset, from.Offset)
+		copyWalk(&w, elems[byte]{dst.Data, src.Data}, to.Offset, from.Offset)
 	case 16:
-		copyWalk(&w, Cast[complex128](dst.Data), Cast[complex128](src.Data), to.Offset, from.Offset)
+		copyWalk(&w, elems[uint16]{Cast[uint16](dst.Data), Cast[uint16](src.Data)}, to.Offset, from.Offset)
+	case 32:
+		copyWalk(&w, elems[uint32]{Cast[uint32](dst.Data), Cast[uint32](src.Data)}, to.Offset, from.Offset)
+	case 64:
+		copyWalk(&w, elems[uint64]{Cast[uint64](dst.Data), Cast[uint64](src.Data)}, to.Offset, from.Offset)
+	case 128:
+		copyWalk(&w, elems[complex128]{Cast[complex128](dst.Data), Cast[complex128](src.Data)}, to.Offset, from.Offset)
+	}
+}
+
+// CopyElems copies n consecutive elements, from element si of src to element di of dst, which has the same type and does
+// not overlap. Indices that the data does not have panic.
+func CopyElems(dst *Tensor, di int, src *Tensor, si, n int) {
+	switch bits := dst.DType.Bits(); bits {
+	case 0:
+		copy(dst.Strings[di:di+n], src.Strings[si:si+n])
+	case 2, 4:
+		packedElems{dst.Data, src.Data, bits}.copyRun(di, 1, si, 1, n)
+	default:
+		size := bits / 8
+		copy(dst.Data[di*size:(di+n)*size], src.Data[si*size:(si+n)*size])
 	}
 }
 
@@ -100,8 +116,8 @@ func (s Steps) within(shape []int, n int) bool {
 
 // elems counts what Data or Strings really hold.
 func (t *Tensor) elems() int {
-	if size := t.DType.Size(); size > 0 {
-		return len(t.Data) / size
+	if bits := t.DType.Bits(); bits > 0 {
+		return len(t.Data) * 8 / bits
 	}
 	return len(t.Strings)
 }
@@ -124,11 +140,19 @@ func (w *walk) join(shape, to, from []int) {
 	}
 }
 
-func copyWalk[T any](w *walk, dst, src []T, to, from int) {
+// run copies n elements, each a step of its side after the one before it.
+type run interface {
+	copyRun(to, toStep, from, fromStep, n int)
+}
+
+// elems are whole elements on both sides of a copy.
+type elems[T any] struct{ dst, src []T }
+
+func copyWalk[R run](w *walk, r R, to, from int) {
 	var idx [maxWalk]int
 	last := w.rank - 1
 	for {
-		copyRun(dst, src, to, w.to[last], from, w.from[last], w.shape[last])
+		r.copyRun(to, w.to[last], from, w.from[last], w.shape[last])
 		k := last - 1
 		for ; k >= 0; k-- {
 			to += w.to[k]
@@ -146,7 +170,8 @@ func copyWalk[T any](w *walk, dst, src []T, to, from int) {
 	}
 }
 
-func copyRun[T any](dst, src []T, to, toStep, from, fromStep, n int) {
+func (e elems[T]) copyRun(to, toStep, from, fromStep, n int) {
+	dst, src := e.dst, e.src
 	switch {
 	case toStep == 1 && fromStep == 1:
 		copy(dst[to:to+n], src[from:from+n])

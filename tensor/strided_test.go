@@ -70,7 +70,7 @@ func TestCopyStridedRefuses(t *testing.T) {
 // Random walks over every element width agree with a loop that computes each index anew.
 func TestCopyStridedAgreesWithIndexing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	for _, d := range []DType{Uint8, Float16, Int32, Float64, Complex128, String} {
+	for _, d := range []DType{Int2, Uint4, Uint8, Float16, Int32, Float64, Complex128, String} {
 		for range 200 {
 			rank := rng.IntN(10)
 			shape, perm := make([]int, rank), rng.Perm(rank)
@@ -80,9 +80,12 @@ func TestCopyStridedAgreesWithIndexing(t *testing.T) {
 			n, _ := Count(shape)
 			src, dst := mustNew(t, d, n), mustNew(t, d, n)
 			for i := range n {
-				if d == String {
+				switch {
+				case d == String:
 					src.Strings[i] = string(rune('a' + i%26))
-				} else {
+				case d.Packed():
+					src.SetCode(i, uint8(rng.Uint32()))
+				default:
 					src.Data[i*d.Size()] = byte(i)
 				}
 			}

@@ -18,8 +18,9 @@ var (
 
 // Tensor is a dense, contiguous, row-major array.
 //
-// For every type but String, len(Data) is the element count times DType.Size(), little-endian. For String, Data is
-// nil and Strings holds one string an element. A scalar has an empty Shape and one element.
+// For every type but String, len(Data) is what [ByteCount] says, little-endian; elements of 2 or 4 bits are packed from
+// the lowest bits of each byte up, without a gap at the end of a row, and what the last byte has left over means nothing.
+// For String, Data is nil and Strings holds one string an element. A scalar has an empty Shape and one element.
 //
 // A value of a container type ([Sequence], [Optional], [Map]) has neither: its Items are values themselves. A value is one
 // struct whatever its type because everything that passes values on, from files to plans, need not know which it is.
@@ -106,8 +107,12 @@ func ByteCount(d DType, shape []int) (int, error) {
 		return 0, err
 	}
 	size := d.Size()
-	if d == String {
+	switch {
+	case d == String:
 		size = 16
+	case d.Packed():
+		per := 8 / d.Bits()
+		return n/per + (n%per+per-1)/per, nil
 	}
 	if size > 0 && n > math.MaxInt64/size {
 		return 0, fmt.Errorf("%w: %v of %v has more bytes than an address space", ErrShape, shape, d)
@@ -249,8 +254,9 @@ func (t *Tensor) String() string {
 	return b.String()
 }
 
-// At returns element i in row-major order as its Go type (Half and BHalf widened to float32). It boxes the value and
-// is meant for printing and tests, not for loops over large tensors. Of a sequence or optional it is item i, a *Tensor.
+// At returns element i in row-major order as its Go type (smaller floats widened to float32, integers but uint64 to
+// int64). It boxes the value and is meant for printing and tests, not for loops over large tensors. Of a sequence or
+// optional it is item i, a *Tensor.
 func (t *Tensor) At(i int) any {
 	switch t.DType {
 	case Sequence, Optional:
@@ -271,9 +277,11 @@ func (t *Tensor) At(i int) any {
 		return As[complex64](t)[i]
 	case Complex128:
 		return As[complex128](t)[i]
-	}
-	if t.DType == Uint64 {
+	case Uint64:
 		return As[uint64](t)[i]
+	}
+	if t.DType.IsMinifloat() {
+		return t.DType.Minifloat(t.Code(i))
 	}
 	return t.intAt(i)
 }
@@ -298,6 +306,11 @@ func (t *Tensor) intAt(i int) int64 {
 		return int64(As[uint64](t)[i])
 	case Bool:
 		return int64(t.Data[i])
+	case Int2, Int4:
+		unused := 8 - t.DType.Bits()
+		return int64(int8(t.Code(i)<<unused) >> unused)
+	case Uint2, Uint4:
+		return int64(t.Code(i))
 	}
 	return 0
 }
@@ -336,6 +349,10 @@ func (t *Tensor) Floats() ([]float64, error) {
 	case Uint64:
 		for i, v := range As[uint64](t) {
 			out[i] = float64(v)
+		}
+	case Float8E4M3FN, Float8E4M3FNUZ, Float8E5M2, Float8E5M2FNUZ, Float8E8M0, Float4E2M1:
+		for i := range out {
+			out[i] = float64(t.DType.Minifloat(t.Code(i)))
 		}
 	default:
 		ints, err := t.Ints()

@@ -25,7 +25,11 @@ func gather(r *Request) (Kernel, error) {
 	if !ok || d == tensor.String || di != tensor.Int64 && di != tensor.Int32 {
 		return nil, nil
 	}
-	return &gatherKernel{call: r.Call, outer: count(shape[:axis]), n: shape[axis], run: count(shape[axis+1:]) * d.Size(), count: count(idx)}, nil
+	bits := count(shape[axis+1:]) * d.Bits()
+	if bits%8 != 0 {
+		return nil, nil
+	}
+	return &gatherKernel{call: r.Call, outer: count(shape[:axis]), n: shape[axis], run: bits / 8, count: count(idx)}, nil
 }
 
 // Name implements Kernel.
