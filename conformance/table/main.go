@@ -51,7 +51,7 @@ Made by ` + "`go run ./conformance/table > docs/operators.md`" + `; do not edit.
 **CPU kernel** tells whether the CPU has a fast kernel for the usual types and attributes; a view moves no bytes and needs none.
 Every other call runs by the reference evaluation, which is the operator's definition. **Cases** counts the single-operator cases of
 the ONNX project's backend tests (%d of them) that the reference evaluation passes; most that it does not pass use element types
-that weir does not have (float8, float4, int4, int2) or training.
+that weir does not have, or training.
 `
 
 // write writes the table of the repository whose root is given, with the cases below dir.
