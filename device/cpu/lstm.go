@@ -85,7 +85,7 @@ func (k *lstmKernel) Name() string { return "lstm" }
 // lens returns the floats that one direction's packed W, packed R and summed bias take, each rounded up to cache lines.
 func (k *lstmKernel) lens() (w, r, b int) {
 	round := func(n int) int { return (n + 15) &^ 15 }
-	return round(gemm.PackedBLen(k.in, 4*k.hidden)), round(gemm.PackedBLen(k.hidden, 4*k.hidden)), round(4 * k.hidden)
+	return round(gemm.F32.PackedBLen(k.in, 4*k.hidden)), round(gemm.F32.PackedBLen(k.hidden, 4*k.hidden)), round(4 * k.hidden)
 }
 
 // PackedBytes implements Kernel.
@@ -106,8 +106,8 @@ func (k *lstmKernel) Pack(dst []byte) {
 	g := 4 * k.hidden
 	for d := range k.dirs {
 		w, r, b := k.parts(dst, d)
-		gemm.PackB(w, tensor.As[float32](k.w)[d*g*k.in:], k.in, g, 0, true)
-		gemm.PackB(r, tensor.As[float32](k.r)[d*g*k.hidden:], k.hidden, g, 0, true)
+		gemm.F32.PackB(w, tensor.As[float32](k.w)[d*g*k.in:], k.in, g, 0, true)
+		gemm.F32.PackB(r, tensor.As[float32](k.r)[d*g*k.hidden:], k.hidden, g, 0, true)
 		clear(b)
 		if k.b != nil {
 			both := tensor.As[float32](k.b)[d*2*g:]

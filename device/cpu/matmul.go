@@ -142,13 +142,13 @@ func (k *gemmKernel) PackedBytes() int {
 	if k.weight == nil {
 		return 0
 	}
-	return 4 * gemm.PackedBLen(k.params.K, k.params.N)
+	return 4 * gemm.F32.PackedBLen(k.params.K, k.params.N)
 }
 
 // Pack implements Kernel.
 func (k *gemmKernel) Pack(dst []byte) {
 	if k.weight != nil {
-		gemm.PackB(tensor.Cast[float32](dst), tensor.As[float32](k.weight), k.params.K, k.params.N, 0, k.params.TransB)
+		gemm.F32.PackB(tensor.Cast[float32](dst), tensor.As[float32](k.weight), k.params.K, k.params.N, 0, k.params.TransB)
 	}
 }
 

@@ -223,7 +223,7 @@ func (o *Op) Layout() Layout {
 // PackedLen returns how many floats the packed weights take.
 func (o *Op) PackedLen() int {
 	if o.kind == kindPixelRows {
-		return o.p.Group * gemm.PackedBLen(o.p.C/o.p.Group*volume(o.p.Kernel), o.p.M/o.p.Group)
+		return o.p.Group * gemm.F32.PackedBLen(o.p.C/o.p.Group*volume(o.p.Kernel), o.p.M/o.p.Group)
 	}
 	return o.weightsLen()
 }

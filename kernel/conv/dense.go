@@ -21,7 +21,7 @@ func newDense(p *Params, out [3]int, pixelRows bool) (*gemm.Op, error) {
 	if pixelRows {
 		q.M, q.N, q.PackedB, q.TransC = volume(out), m, true, true
 		q.TransA, q.StrideA = true, c*volume(p.In)
-		q.OffB = groupOffsets(q.Batch, p.Group, gemm.PackedBLen(q.K, m))
+		q.OffB = groupOffsets(q.Batch, p.Group, gemm.F32.PackedBLen(q.K, m))
 		q.Bias = gemm.BiasPerCol
 		if !p.pointwise() {
 			q.FillA = fill.fill
@@ -69,14 +69,14 @@ func (w *Window) pointwise() bool {
 }
 
 // panelWidth is the width of the panels that gemm asks for at the current level.
-func panelWidth() int { return gemm.PanelColumns() }
+func panelWidth() int { return gemm.F32.PanelColumns() }
 
 // panelChannels is how many output channels a panel of packed weights holds.
 func (o *Op) panelChannels() int {
 	if o.kind == kindPixelRows {
-		return gemm.PanelColumns()
+		return gemm.F32.PanelColumns()
 	}
-	return gemm.PanelRows()
+	return gemm.F32.PanelRows()
 }
 
 // packDense packs the weights of each group with the channels fastest in K, so that the patches of one tap of the kernel
@@ -91,9 +91,9 @@ func (o *Op) packDense(dst, w, turned []float32) {
 		turnTaps(turned, w[i*k:][:n*k], c, taps)
 		panel := dst[i/m*size+i%m*k:]
 		if o.kind == kindPixelRows {
-			gemm.PackB(panel, turned, k, n, 0, true)
+			gemm.F32.PackB(panel, turned, k, n, 0, true)
 		} else {
-			gemm.PackA(panel, turned, n, k, 0, false)
+			gemm.F32.PackA(panel, turned, n, k, 0, false)
 		}
 		i += n
 	}

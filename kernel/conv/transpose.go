@@ -129,7 +129,7 @@ func (o *TransposeOp) PackWeights(dst, w []float32) {
 	for g := range o.p.Group {
 		for at := 0; at < ld; at += o.block * taps {
 			n := min(o.block*taps, ld-at)
-			gemm.PackA(dst[(g*ld+at)*c:], w[g*c*ld+at:], n, c, ld, true)
+			gemm.F32.PackA(dst[(g*ld+at)*c:], w[g*c*ld+at:], n, c, ld, true)
 		}
 	}
 }

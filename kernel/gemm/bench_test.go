@@ -13,13 +13,13 @@ func benchmarkOp(b *testing.B, p Params) {
 	r := rand.New(rand.NewPCG(1, 1))
 	args := dataFor(r, p)
 	if p.PackedA {
-		a := make([]float32, PackedALen(p.M, p.K))
-		PackA(a, args.A, p.M, p.K, 0, p.TransA)
+		a := make([]float32, p.Precision.PackedALen(p.M, p.K))
+		p.Precision.PackA(a, args.A, p.M, p.K, 0, p.TransA)
 		args.A = a
 	}
 	if p.PackedB {
-		x := make([]float32, PackedBLen(p.K, p.N))
-		PackB(x, args.B, p.K, p.N, 0, p.TransB)
+		x := make([]float32, p.Precision.PackedBLen(p.K, p.N))
+		p.Precision.PackB(x, args.B, p.K, p.N, 0, p.TransB)
 		args.B = x
 	}
 	op, err := New(p)
@@ -47,6 +47,10 @@ func BenchmarkProduct(b *testing.B) {
 		{M: 1024, N: 1024, K: 1024, PackedB: true},
 		{M: 128, N: 3072, K: 768, PackedB: true},
 		{M: 128, N: 768, K: 3072, PackedB: true},
+		{M: 128, N: 768, K: 3072, PackedB: true, Precision: BF16},
+		{M: 128, N: 3072, K: 768, PackedB: true, Precision: BF16},
+		{M: 64, N: 3136, K: 576, PackedA: true, Precision: BF16},
+		{M: 1, N: 1000, K: 2048, PackedB: true, Precision: BF16},
 		{M: 64, N: 3136, K: 576, PackedA: true},
 		{M: 128, N: 128, K: 64, TransB: true, Batch: 12, StrideA: 128 * 64, StrideB: 128 * 64},
 		{M: 128, N: 64, K: 128, Batch: 12, StrideA: 128 * 128, StrideB: 128 * 64},
@@ -54,7 +58,7 @@ func BenchmarkProduct(b *testing.B) {
 		{M: 1, N: 1000, K: 2048},
 		{M: 1, N: 1000, K: 2048, TransB: true},
 	} {
-		b.Run(fmt.Sprintf("%dx%dx%dx%d/tB=%v/pA=%v/pB=%v", max(p.Batch, 1), p.M, p.N, p.K, p.TransB, p.PackedA, p.PackedB),
+		b.Run(fmt.Sprintf("%d/%dx%dx%dx%d/tB=%v/pA=%v/pB=%v", p.Precision, max(p.Batch, 1), p.M, p.N, p.K, p.TransB, p.PackedA, p.PackedB),
 			func(b *testing.B) { benchmarkOp(b, p) })
 	}
 }

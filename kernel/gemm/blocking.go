@@ -21,6 +21,7 @@ type blocking struct {
 	perChunk         int // products of the batch per chunk, more than 1 only when a product is one block
 	chunks           int
 	lenA, lenB       int  // scratch for a block of A and of B
+	lenStage         int  // scratch for a panel before its elements are joined to pairs
 	lenC             int  // scratch for a block of C, and of the residual, stored transposed
 	directB          bool // whole panels of B are read where they lie
 }
@@ -33,8 +34,8 @@ func plan(p *Params, v level) blocking {
 		return blocking{mBlocks: 1, nBlocks: 1, perChunk: 1}
 	}
 	k := max(p.K, 1)
-	b.kc = split(k, maxKC, 4)
-	b.directB = !p.PackedB && p.Fill == nil && !p.TransB && p.M <= v.mr()
+	b.kc = split(k, maxKC*k/max(v.steps(k), 1), 4)
+	b.directB = !v.pairs() && !p.PackedB && p.Fill == nil && !p.TransB && p.M <= v.mr()
 	rows := max(p.M, streamRows)
 	total := float64(p.Batch) * float64(rows) * float64(p.N) * float64(k)
 	work := min(max(total/wantChunks, minWork), maxWork)
@@ -76,7 +77,7 @@ func cost(packed, filled bool) float64 {
 
 func (b *blocking) scratch(p *Params, v level) {
 	if !p.PackedA {
-		b.lenA = min(b.mc, p.M) * b.kc
+		b.lenA = min(b.mc, p.M) * v.steps(b.kc)
 	}
 	if p.TransC {
 		b.lenC = min(b.mc, p.M) * min(b.nc, p.N)
@@ -87,9 +88,12 @@ func (b *blocking) scratch(p *Params, v level) {
 	switch {
 	case p.PackedB:
 	case b.directB:
-		b.lenB = v.nr() * b.kc
+		b.lenB = v.nr() * v.steps(b.kc)
 	default:
-		b.lenB = ceilDiv(min(b.nc, p.N), v.nr()) * v.nr() * b.kc
+		b.lenB = ceilDiv(min(b.nc, p.N), v.nr()) * v.nr() * v.steps(b.kc)
+	}
+	if v.pairs() {
+		b.lenStage = max(v.mr(), v.nr()) * b.kc
 	}
 }
 

@@ -1,4 +1,5 @@
-// Package gemm multiplies f32 matrices on one core at a time: C = act(alpha*op(A)*op(B) + bias + beta*R).
+// Package gemm multiplies matrices on one core at a time: C = act(alpha*op(A)*op(B) + bias + beta*R), from float32 to float32,
+// the multiplications in float32 or, by [Precision], in bfloat16.
 //
 // [Params] describes a product; [New] plans it once into an [Op], a plain value that holds no data. The work of an Op
 // is cut into [Op.Chunks] chunks that are independent of each other: a caller runs them in any order, on as many
@@ -6,8 +7,8 @@
 // [Op.ScratchLen] floats. The package starts no goroutine and Run allocates nothing. A chunk is some tens of
 // microseconds of work, so a caller that checks between chunks whether it may go on yields quickly.
 //
-// An operand that stays the same over many products, such as the weights of a layer, is packed once with [PackA] or
-// [PackB] and given as packed; the others are packed block by block into scratch as the product goes. An operand B that
+// An operand that stays the same over many products, such as the weights of a layer, is packed once with [Precision.PackA] or
+// [Precision.PackB] and given as packed; the others are packed block by block into scratch as the product goes. An operand B that
 // does not exist in memory, such as the patches of a convolution, is produced by [Params.Fill].
 //
 // The blocking is that of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS 34(3),

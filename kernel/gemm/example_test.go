@@ -14,8 +14,8 @@ func Example() {
 		2, -2,
 		3, -3,
 	}
-	packed := make([]float32, gemm.PackedBLen(3, 2))
-	gemm.PackB(packed, weights, 3, 2, 0, false)
+	packed := make([]float32, gemm.F32.PackedBLen(3, 2))
+	gemm.F32.PackB(packed, weights, 3, 2, 0, false)
 
 	op, err := gemm.New(gemm.Params{
 		M: 2, K: 3, N: 2, PackedB: true,

@@ -56,6 +56,8 @@ type Epilogue struct {
 // means dense rows.
 type Params struct {
 	M, N, K int
+	// Precision is that of the multiplications. Packed operands must have been packed for it.
+	Precision Precision
 	// TransA says that A is stored as K x M, TransB that B is stored as N x K, TransC that C (and a full residual) is
 	// stored as N x M. TransC suits a product with few rows and columns that are a multiple of a panel.
 	TransA, TransB, TransC bool
@@ -107,7 +109,7 @@ func New(p Params) (*Op, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	o := &Op{p: p, level: currentLevel()}
+	o := &Op{p: p, level: currentLevel(p.Precision)}
 	o.blocking = plan(&o.p, o.level)
 	o.need.a, o.need.b, o.need.c = p.extents()
 	o.need.bias = p.biasLen()
@@ -182,11 +184,11 @@ func (p *Params) check() error {
 func (p *Params) extents() (a, b, c int) {
 	la := span(p.M, p.K, p.LdA, p.TransA)
 	if p.PackedA {
-		la = PackedALen(p.M, p.K)
+		la = p.Precision.PackedALen(p.M, p.K)
 	}
 	lb := span(p.K, p.N, p.LdB, p.TransB)
 	if p.PackedB {
-		lb = PackedBLen(p.K, p.N)
+		lb = p.Precision.PackedBLen(p.K, p.N)
 	}
 	lc := span(p.M, p.N, p.LdC, p.TransC)
 	for i := range p.Batch {
@@ -242,7 +244,7 @@ func offset(table []int, stride, i int) int {
 func (o *Op) Chunks() int { return o.chunks }
 
 // ScratchLen returns how many floats of scratch Run needs.
-func (o *Op) ScratchLen() int { return o.lenA + o.lenB + o.lenC }
+func (o *Op) ScratchLen() int { return o.lenA + o.lenB + o.lenStage + o.lenC }
 
 // PanelWidth returns the number of columns of a panel of B, the w of [Params.Fill].
 func (o *Op) PanelWidth() int { return o.level.nr() }

@@ -42,6 +42,7 @@ func randomParams(r *rand.Rand, maxMN, maxK int) Params {
 		PackedA: r.IntN(3) == 0, PackedB: r.IntN(3) == 0,
 		Batch: 1 + max(0, r.IntN(6)-3),
 	}
+	p.Precision = Precision(r.IntN(2))
 	if r.IntN(4) == 0 {
 		p.M = r.IntN(4) + 1
 	}
@@ -83,13 +84,13 @@ func run(t *testing.T, r *rand.Rand, p Params, args Args) {
 		t.Fatal(err)
 	}
 	if p.PackedA {
-		a := make([]float32, PackedALen(p.M, p.K))
-		PackA(a, args.A, p.M, p.K, p.LdA, p.TransA)
+		a := make([]float32, p.Precision.PackedALen(p.M, p.K))
+		p.Precision.PackA(a, args.A, p.M, p.K, p.LdA, p.TransA)
 		args.A = a
 	}
 	if p.PackedB {
-		b := make([]float32, PackedBLen(p.K, p.N))
-		PackB(b, args.B, p.K, p.N, p.LdB, p.TransB)
+		b := make([]float32, p.Precision.PackedBLen(p.K, p.N))
+		p.Precision.PackB(b, args.B, p.K, p.N, p.LdB, p.TransB)
 		args.B = b
 	}
 	scratch, check := guarded(r, op.ScratchLen())
@@ -176,6 +177,9 @@ func TestManyBlocks(t *testing.T) {
 		{M: 5, N: 35, K: 9001, PackedA: true, PackedB: true, TransA: true, TransB: true},
 		{M: 129, N: 70, K: 1025, PackedA: true, TransB: true, Epilogue: Epilogue{Bias: BiasPerRow, Clamp: true, Hi: inf}},
 		{M: 33, N: 17, K: 40, Batch: 50, StrideA: 33 * 40, StrideB: 17 * 40},
+		{M: 31, N: 120, K: 2301, Precision: BF16, PackedB: true, TransC: true, Epilogue: Epilogue{Bias: BiasPerCol, Clamp: true, Hi: inf}},
+		{M: 129, N: 70, K: 2050, Precision: BF16, PackedA: true, TransB: true, Epilogue: Epilogue{Residual: ResidualFull}},
+		{M: 30, N: 100, K: 1100, Precision: BF16, TransA: true},
 	} {
 		checkAgainstReference(t, r, p)
 	}
@@ -222,7 +226,7 @@ func TestOffsetTables(t *testing.T) {
 func TestFill(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(9, 10))
-		width := currentLevel().nr()
+		width := F32.PanelColumns()
 		fill := func(dst, src []float32, stride, k0, k1, j0, j1 int) {
 			clear(dst[:(k1-k0)*stride])
 			for k := k0; k < k1; k++ {
@@ -238,6 +242,12 @@ func TestFill(t *testing.T) {
 			{M: 49, N: 75, K: 530, PackedB: true, TransC: true, FillA: func(dst, src []float32, k0, k1, i0, i1 int) {
 				fill(dst, src, i1-i0, k0, k1, i0, i1)
 			}},
+			{M: 49, N: 75, K: 1541, Precision: BF16, PackedA: true, Fill: func(dst, src []float32, k0, k1, j0, j1 int) {
+				fill(dst, src, BF16.PanelColumns(), k0, k1, j0, j1)
+			}},
+			{M: 49, N: 75, K: 1541, Precision: BF16, PackedB: true, TransC: true, FillA: func(dst, src []float32, k0, k1, i0, i1 int) {
+				fill(dst, src, i1-i0, k0, k1, i0, i1)
+			}},
 		} {
 			args := dataFor(r, p)
 			for _, x := range []*[]float32{&args.A, &args.B} {
@@ -251,7 +261,7 @@ func TestFill(t *testing.T) {
 			run(t, r, p, args)
 			got := args.C
 			args.C = make([]float32, len(got))
-			Reference(p, &args, width)
+			Reference(p, &args, p.Precision.PanelColumns())
 			compare(t, "fill", got, args.C, tolerance(p.K))
 		}
 	})
@@ -262,15 +272,17 @@ func TestNonFinite(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(11, 12))
 		for _, bad := range []float32{float32(math.NaN()), inf, -inf, 1e-42} {
-			p := Params{M: 15, N: 37, K: 21, Epilogue: Epilogue{Clamp: true, Lo: -2, Hi: 2}}
-			args := dataFor(r, p)
-			args.A[3*p.K+5] = bad
-			args.B[7*p.N+33] = bad
-			run(t, r, p, args)
-			got := args.C
-			args.C = make([]float32, len(got))
-			Reference(p, &args, 32)
-			compare(t, fmt.Sprint(bad), got, args.C, 1e-4)
+			for _, precision := range []Precision{F32, BF16} {
+				p := Params{M: 15, N: 37, K: 21, Precision: precision, Epilogue: Epilogue{Clamp: true, Lo: -2, Hi: 2}}
+				args := dataFor(r, p)
+				args.A[3*p.K+5] = bad
+				args.B[7*p.N+33] = bad
+				run(t, r, p, args)
+				got := args.C
+				args.C = make([]float32, len(got))
+				Reference(p, &args, 32)
+				compare(t, fmt.Sprint(bad), got, args.C, 1e-4)
+			}
 		}
 	})
 }

@@ -2,76 +2,109 @@ package gemm
 
 import "fmt"
 
-// PackedALen returns how many floats an M x K operand A takes when packed.
-func PackedALen(m, k int) int { return m * k }
+// PackedALen returns how many words of four bytes an M x K operand A takes when packed for the precision.
+func (p Precision) PackedALen(m, k int) int { return m * currentLevel(p).steps(k) }
 
-// PackedBLen returns how many floats a K x N operand B takes when packed.
-func PackedBLen(k, n int) int {
-	nr := currentLevel().nr()
-	return ceilDiv(n, nr) * nr * k
+// PackedBLen returns how many words of four bytes a K x N operand B takes when packed for the precision.
+func (p Precision) PackedBLen(k, n int) int {
+	v := currentLevel(p)
+	return ceilDiv(n, v.nr()) * v.nr() * v.steps(k)
 }
 
 // PanelRows returns the number of rows of a panel of a packed A: the rows of a tile.
-func PanelRows() int { return currentLevel().mr() }
+func (p Precision) PanelRows() int { return currentLevel(p).mr() }
 
 // PanelColumns returns the number of columns of a panel of a packed B, the w of [Params.Fill].
-func PanelColumns() int { return currentLevel().nr() }
+func (p Precision) PanelColumns() int { return currentLevel(p).nr() }
 
-// PackA packs the M x K operand a into dst, which holds PackedALen floats, for products with PackedA. Rows of a as stored
-// are ld floats apart, 0 for dense; with trans a is stored as K x M.
-func PackA(dst, a []float32, m, k, ld int, trans bool) {
+// PackA packs the M x K operand a into dst, which holds PackedALen words, for products of this precision with PackedA. Rows
+// of a as stored are ld floats apart, 0 for dense; with trans a is stored as K x M.
+func (p Precision) PackA(dst, a []float32, m, k, ld int, trans bool) {
 	if ld == 0 {
 		ld = stored(m, k, trans)
 	}
-	if len(dst) < PackedALen(m, k) {
-		panic(fmt.Sprintf("gemm: packed A of %d x %d wants %d floats, got %d", m, k, PackedALen(m, k), len(dst)))
+	if len(dst) < p.PackedALen(m, k) {
+		panic(fmt.Sprintf("gemm: packed A of %d x %d wants %d words, got %d", m, k, p.PackedALen(m, k), len(dst)))
 	}
-	if k > 0 {
-		packRows(currentLevel(), dst, a, ld, trans, 0, m, 0, k)
-	}
-}
-
-// PackB packs the K x N operand b into dst, which holds PackedBLen floats, for products with PackedB. Rows of b as stored
-// are ld floats apart, 0 for dense; with trans b is stored as N x K.
-func PackB(dst, b []float32, k, n, ld int, trans bool) {
-	if ld == 0 {
-		ld = stored(k, n, trans)
-	}
-	if len(dst) < PackedBLen(k, n) {
-		panic(fmt.Sprintf("gemm: packed B of %d x %d wants %d floats, got %d", k, n, PackedBLen(k, n), len(dst)))
-	}
-	v := currentLevel()
-	nr := v.nr()
-	for j := 0; j < n && k > 0; j += nr {
-		packColumns(v, dst[j*k:][:nr*k], b, ld, trans, j, min(nr, n-j), 0, k)
-	}
-}
-
-// packRows packs rows i0 to i1 and k steps of K from k0 of A into panels of mr rows, k-major; the last panel is as wide
-// as the rows that are left.
-func packRows(v level, dst, a []float32, ld int, trans bool, i0, i1, k0, k int) {
-	for i := i0; i < i1 && k > 0; i += v.mr() {
-		r := min(v.mr(), i1-i)
-		panel := dst[(i-i0)*k:][:r*k]
-		if trans {
-			copyBlock(v, panel, r, a[k0*ld+i:], ld, r, k)
-		} else {
-			transposeBlock(v, panel, r, a[i*ld+k0:], ld, r, k)
+	v := currentLevel(p)
+	var stage stage
+	for i := 0; i < m; i += v.mr() {
+		rows := min(v.mr(), m-i)
+		for k0 := 0; k0 < k; k0 += stageK {
+			n := min(stageK, k-k0)
+			packRows(v, dst[i*v.steps(k)+v.steps(k0)*rows:], a, ld, trans, i, i+rows, k0, n, stage[:])
 		}
 	}
 }
 
-// packColumns packs columns j to j+cols and k steps of K from k0 of B into one panel of nr columns, zeros after cols.
-func packColumns(v level, panel, b []float32, ld int, trans bool, j, cols, k0, k int) {
+// PackB packs the K x N operand b into dst, which holds PackedBLen words, for products of this precision with PackedB. Rows
+// of b as stored are ld floats apart, 0 for dense; with trans b is stored as N x K.
+func (p Precision) PackB(dst, b []float32, k, n, ld int, trans bool) {
+	if ld == 0 {
+		ld = stored(k, n, trans)
+	}
+	if len(dst) < p.PackedBLen(k, n) {
+		panic(fmt.Sprintf("gemm: packed B of %d x %d wants %d words, got %d", k, n, p.PackedBLen(k, n), len(dst)))
+	}
+	v := currentLevel(p)
+	nr := v.nr()
+	var stage stage
+	for j := 0; j < n; j += nr {
+		panel := dst[j*v.steps(k):][:nr*v.steps(k)]
+		for k0 := 0; k0 < k; k0 += stageK {
+			s := min(stageK, k-k0)
+			packColumns(v, panel[nr*v.steps(k0):][:nr*v.steps(s)], b, ld, trans, j, min(nr, n-j), k0, s, stage[:])
+		}
+	}
+}
+
+// stageK is how many steps of K are packed at a time outside of products. It is even, so that pairs stay together.
+const stageK = 256
+
+// stage holds a stretch of a panel as floats before its elements are joined to pairs.
+type stage [stageK * 32]float32
+
+// packRows packs rows i0 to i1 and k steps of K from k0 of A into panels of mr rows, k-major; the last panel is as wide
+// as the rows that are left. stage holds k x mr floats if the level joins pairs.
+func packRows(v level, dst, a []float32, ld int, trans bool, i0, i1, k0, k int, stage []float32) {
+	steps := v.steps(k)
+	for i := i0; i < i1 && k > 0; i += v.mr() {
+		r := min(v.mr(), i1-i)
+		panel := dst[(i-i0)*steps:][:r*steps]
+		floats := panel
+		if v.pairs() {
+			floats = stage[:r*k]
+		}
+		if trans {
+			copyBlock(v.floats(), floats, r, a[k0*ld+i:], ld, r, k)
+		} else {
+			transposeBlock(v.floats(), floats, r, a[i*ld+k0:], ld, r, k)
+		}
+		if v.pairs() {
+			joinPairs(v, panel, floats, r, k)
+		}
+	}
+}
+
+// packColumns packs columns j to j+cols and k steps of K from k0 of B into one panel of nr columns, zeros after cols. stage
+// holds k x nr floats if the level joins pairs.
+func packColumns(v level, panel, b []float32, ld int, trans bool, j, cols, k0, k int, stage []float32) {
 	if k == 0 {
 		return
 	}
+	floats := panel
+	if v.pairs() {
+		floats = stage[:k*v.nr()]
+	}
 	if cols < v.nr() {
-		clear(panel)
+		clear(floats)
 	}
 	if trans {
-		transposeBlock(v, panel, v.nr(), b[j*ld+k0:], ld, cols, k)
+		transposeBlock(v.floats(), floats, v.nr(), b[j*ld+k0:], ld, cols, k)
 	} else {
-		copyBlock(v, panel, v.nr(), b[k0*ld+j:], ld, cols, k)
+		copyBlock(v.floats(), floats, v.nr(), b[k0*ld+j:], ld, cols, k)
+	}
+	if v.pairs() {
+		joinPairs(v, panel, floats, v.nr(), k)
 	}
 }

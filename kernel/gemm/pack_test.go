@@ -8,7 +8,7 @@ import (
 func TestTranspose(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 1))
-		v := currentLevel()
+		v := currentLevel(F32)
 		for _, stride := range []int{1, 2, 3, 4, 5, 6, 8, 14, 16, 32} {
 			for rows := 1; rows <= stride; rows++ {
 				for k := 1; k <= 35; k += 1 + r.IntN(3) {
@@ -29,7 +29,7 @@ func TestTranspose(t *testing.T) {
 func TestCopyBlock(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(2, 2))
-		v := currentLevel()
+		v := currentLevel(F32)
 		for _, cols := range []int{1, 5, 8, 14, 16, 32} {
 			for k := 1; k < 9; k++ {
 				ld := cols + r.IntN(4)

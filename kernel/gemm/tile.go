@@ -9,10 +9,16 @@ const (
 	levelGo level = iota
 	levelAVX2
 	levelAVX512
+	levelGoBF16     // pairs of bfloat16 in plain Go
+	levelAVX512BF16 // pairs of bfloat16 with VDPBF16PS
 )
 
-func currentLevel() level {
+func currentLevel(p Precision) level {
 	switch {
+	case p == BF16 && p.Fast():
+		return levelAVX512BF16
+	case p == BF16:
+		return levelGoBF16
 	case !haveAssembly:
 		return levelGo
 	case cpuinfo.HasAVX512():
@@ -24,10 +30,36 @@ func currentLevel() level {
 }
 
 // mr is the number of rows of a tile.
-func (v level) mr() int { return [...]int{levelGo: 4, levelAVX2: 6, levelAVX512: 14}[v] }
+func (v level) mr() int {
+	return [...]int{levelGo: 4, levelAVX2: 6, levelAVX512: 14, levelGoBF16: 4, levelAVX512BF16: 14}[v]
+}
 
 // nr is the number of columns of a tile.
-func (v level) nr() int { return [...]int{levelGo: 8, levelAVX2: 16, levelAVX512: 32}[v] }
+func (v level) nr() int {
+	return [...]int{levelGo: 8, levelAVX2: 16, levelAVX512: 32, levelGoBF16: 8, levelAVX512BF16: 32}[v]
+}
+
+// pairs says that a word of packed data holds two elements, neighbours along K.
+func (v level) pairs() bool { return v >= levelGoBF16 }
+
+// steps is the number of words that k elements along K take when packed.
+func (v level) steps(k int) int {
+	if v.pairs() {
+		return (k + 1) / 2
+	}
+	return k
+}
+
+// floats is the level that moves floats for this one.
+func (v level) floats() level {
+	switch v {
+	case levelGoBF16:
+		return levelGo
+	case levelAVX512BF16:
+		return levelAVX512
+	}
+	return v
+}
 
 // Parts of the epilogue of a tile.
 const (
@@ -40,7 +72,7 @@ const (
 )
 
 // tile is one call of a micro-kernel: rows x cols of C from rows x k of A, packed k-major, and k x nr of B with rows ldb
-// apart. The slices span exactly what the kernel touches, except that b and the panel behind it hold nr columns. The
+// apart, where k counts words. The slices span exactly what the kernel touches, except that b and the panel behind it hold nr columns. The
 // assembly reads this struct.
 type tile struct {
 	a, b, c    []float32

@@ -13,12 +13,28 @@ const maxCall = 8192
 // runTile computes t with the kernel of level v.
 func runTile(v level, t *tile) {
 	switch v {
+	case levelAVX512BF16:
+		tileAVX512BF16(t)
+	case levelGoBF16:
+		tileGoBF16(t)
 	case levelAVX512:
 		tileAVX512(t)
 	case levelAVX2:
 		tileAVX2(t)
 	default:
 		tileGo(t)
+	}
+}
+
+// joinPairs does what joinGo does, of at most 32 columns.
+func joinPairs(v level, dst, src []float32, cols, k int) {
+	if v != levelAVX512BF16 {
+		joinGo(dst, src, cols, k)
+		return
+	}
+	_, _ = dst[(k+1)/2*cols-1], src[k*cols-1]
+	for i := 0; i < k; i += maxCall {
+		joinAVX512BF16(&dst[i/2*cols], &src[i*cols], cols, min(maxCall, k-i))
 	}
 }
 

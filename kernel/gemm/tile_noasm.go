@@ -5,7 +5,16 @@ package gemm
 const haveAssembly = false
 
 // runTile computes t.
-func runTile(_ level, t *tile) { tileGo(t) }
+func runTile(v level, t *tile) {
+	if v.pairs() {
+		tileGoBF16(t)
+		return
+	}
+	tileGo(t)
+}
+
+// joinPairs does what joinGo does.
+func joinPairs(_ level, dst, src []float32, cols, k int) { joinGo(dst, src, cols, k) }
 
 // transposeBlock does what transposeGo does.
 func transposeBlock(_ level, dst []float32, stride int, src []float32, ld, rows, k int) {

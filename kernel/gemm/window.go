@@ -11,7 +11,7 @@ type panels struct {
 	data []float32
 	base int
 	step int
-	skip int // steps of K before the block, for operands packed over the whole of K
+	skip int // words along K before the block, for operands packed over the whole of K
 }
 
 // target is where the tiles of a window go: element (i, j) of the window to c[i*ld+j], with the residual beside it.
@@ -24,34 +24,37 @@ type target struct {
 // window computes one window, a block of K at a time.
 func (o *Op) window(w window, args *Args, scratch []float32) {
 	p := &o.p
-	bufA, bufB, bufC := scratch[:o.lenA], scratch[o.lenA:o.lenA+o.lenB], scratch[o.lenA+o.lenB:]
+	bufA, scratch := scratch[:o.lenA], scratch[o.lenA:]
+	bufB, scratch := scratch[:o.lenB], scratch[o.lenB:]
+	stage, bufC := scratch[:o.lenStage], scratch[o.lenStage:]
 	out := o.target(w, args, bufC)
 	t := tile{alpha: p.Alpha, beta: p.Beta, lo: p.Lo, hi: p.Hi, ldc: out.ld, ldr: out.ldr}
 	for k0 := 0; k0 == 0 || k0 < p.K; k0 += o.kc {
-		t.k = min(o.kc, p.K-k0)
-		o.blockFlags(&t, k0, out.last)
-		a := o.blockA(w, args, bufA, k0, t.k)
-		o.blockB(&t, a, w, args, bufB, k0, &out)
+		k := min(o.kc, p.K-k0)
+		t.k = o.level.steps(k)
+		o.blockFlags(&t, k0, k, out.last)
+		a := o.blockA(w, args, bufA, stage, k0, k)
+		o.blockB(&t, a, w, args, bufB, stage, k0, k, &out)
 	}
 	if p.TransC {
-		transposeBlock(o.level, args.C[o.at(w):], p.LdC, out.c, out.ld, w.i1-w.i0, w.j1-w.j0)
+		transposeBlock(o.level.floats(), args.C[o.at(w):], p.LdC, out.c, out.ld, w.i1-w.i0, w.j1-w.j0)
 	}
 	if p.Map != nil {
 		o.applyMap(w, args.C)
 	}
 }
 
-// blockFlags sets what the block of K from k0 does to C. Only the last one finishes elements, with one exception: a full
+// blockFlags sets what the block of k steps of K from k0 does to C. Only the last one finishes elements, with one exception: a full
 // residual may be C itself, so the first block has to take it in before it writes there, less the factor that the last one
 // multiplies by.
-func (o *Op) blockFlags(t *tile, k0 int, finish uint32) {
+func (o *Op) blockFlags(t *tile, k0, k int, finish uint32) {
 	p := &o.p
 	early := p.Residual == ResidualFull && !p.TransC && p.K > o.kc
 	t.flags = 0
 	if k0 > 0 {
 		t.flags = flagAccumulate
 	}
-	switch last := k0+t.k == p.K; {
+	switch last := k0+k == p.K; {
 	case last && early:
 		t.flags |= finish &^ flagResidual
 	case last:
@@ -74,7 +77,7 @@ func (o *Op) target(w window, args *Args, buf []float32) target {
 		out.c, out.ld = buf, cols
 		if p.Residual == ResidualFull {
 			out.res, out.ldr = buf[rows*cols:], cols
-			transposeBlock(o.level, out.res, cols, args.Residual[at:], p.LdC, cols, rows)
+			transposeBlock(o.level.floats(), out.res, cols, args.Residual[at:], p.LdC, cols, rows)
 		}
 		return out
 	}
@@ -116,29 +119,36 @@ func (o *Op) lastFlags() uint32 {
 }
 
 // blockA returns the panels of rows of the window, packing them into buf unless they are packed.
-func (o *Op) blockA(w window, args *Args, buf []float32, k0, k int) panels {
-	p := &o.p
+func (o *Op) blockA(w window, args *Args, buf, stage []float32, k0, k int) panels {
+	p, v := &o.p, o.level
 	a := args.A[offset(p.OffA, p.StrideA, w.batch):]
+	steps := v.steps(k)
 	if p.PackedA {
-		return panels{data: a, step: p.K, skip: k0}
+		return panels{data: a, step: v.steps(p.K), skip: v.steps(k0)}
 	}
-	if p.FillA != nil {
-		for i := w.i0; i < w.i1; i += o.level.mr() {
-			end := min(i+o.level.mr(), w.i1)
-			p.FillA(buf[(i-w.i0)*k:][:(end-i)*k], a, k0, k0+k, i, end)
+	if p.FillA == nil {
+		packRows(v, buf, a, p.LdA, p.TransA, w.i0, w.i1, k0, k, stage)
+		return panels{data: buf, base: -w.i0 * steps, step: steps}
+	}
+	for i := w.i0; i < w.i1; i += v.mr() {
+		rows := min(v.mr(), w.i1-i)
+		panel := buf[(i-w.i0)*steps:][:rows*steps]
+		if !v.pairs() {
+			p.FillA(panel, a, k0, k0+k, i, i+rows)
+			continue
 		}
-		return panels{data: buf, base: -w.i0 * k, step: k}
+		p.FillA(stage[:rows*k], a, k0, k0+k, i, i+rows)
+		joinPairs(v, panel, stage, rows, k)
 	}
-	packRows(o.level, buf, a, p.LdA, p.TransA, w.i0, w.i1, k0, k)
-	return panels{data: buf, base: -w.i0 * k, step: k}
+	return panels{data: buf, base: -w.i0 * steps, step: steps}
 }
 
 // blockB walks the panels of columns of the window, packing each unless it is packed or read where it lies.
-func (o *Op) blockB(t *tile, a panels, w window, args *Args, buf []float32, k0 int, out *target) {
-	p := &o.p
-	nr := o.level.nr()
+func (o *Op) blockB(t *tile, a panels, w window, args *Args, buf, stage []float32, k0, k int, out *target) {
+	p, v := &o.p, o.level
+	nr := v.nr()
 	b := args.B[offset(p.OffB, p.StrideB, w.batch):]
-	whole := o.packWhole(w, b, buf, k0, t.k)
+	whole := o.packWhole(w, b, buf, k0, k)
 	for j := w.j0; j < w.j1; j += nr {
 		t.cols = min(nr, w.j1-j)
 		t.mask = uint32(1)<<t.cols - 1
@@ -149,26 +159,29 @@ func (o *Op) blockB(t *tile, a panels, w window, args *Args, buf []float32, k0 i
 		}
 		switch {
 		case p.PackedB:
-			t.b = b[j*p.K+k0*nr:][:t.k*nr]
+			t.b = b[j*v.steps(p.K)+v.steps(k0)*nr:][:t.k*nr]
 		case o.directB && t.cols == nr:
 			t.ldb = p.LdB
 			t.b = b[min(k0*p.LdB+j, len(b)):]
 		default:
 			t.b = buf[at:][:t.k*nr]
-			o.packPanel(t.b, b, j, t.cols, k0, t.k, whole)
+			o.packPanel(t.b, b, stage, j, t.cols, k0, k, whole)
 		}
 		o.column(t, a, w, args, j, out)
 	}
 }
 
 // packPanel packs one panel of columns from j unless packWhole has.
-func (o *Op) packPanel(panel, b []float32, j, cols, k0, k, whole int) {
-	p := &o.p
+func (o *Op) packPanel(panel, b, stage []float32, j, cols, k0, k, whole int) {
+	p, v := &o.p, o.level
 	switch {
+	case p.Fill != nil && v.pairs():
+		p.Fill(stage[:k*v.nr()], b, k0, k0+k, j, j+cols)
+		joinPairs(v, panel, stage, v.nr(), k)
 	case p.Fill != nil:
 		p.Fill(panel, b, k0, k0+k, j, j+cols)
 	case j >= whole:
-		packColumns(o.level, panel, b, p.LdB, p.TransB, j, cols, k0, k)
+		packColumns(v, panel, b, p.LdB, p.TransB, j, cols, k0, k, stage)
 	}
 }
 
@@ -176,7 +189,7 @@ func (o *Op) packPanel(panel, b []float32, j, cols, k0, k, whole int) {
 func (o *Op) packWhole(w window, b, buf []float32, k0, k int) int {
 	p := &o.p
 	n := (w.j1 - w.j0) / o.level.nr()
-	if p.PackedB || p.Fill != nil || p.TransB || o.directB || n == 0 || k == 0 {
+	if p.PackedB || p.Fill != nil || p.TransB || o.directB || o.level.pairs() || n == 0 || k == 0 {
 		return w.j0
 	}
 	copyPanels(o.level, buf, b[k0*p.LdB+w.j0:], p.LdB, k, n)

@@ -13,11 +13,13 @@ type vector struct {
 	regs   int    // number of registers
 	mr     int    // largest number of rows of a tile
 	masked bool   // has mask registers
+	pairs  bool   // a lane holds two bfloat16
 }
 
 var (
 	avx2   = vector{name: "AVX2", reg: "Y", lanes: 8, regs: 16, mr: 6}
 	avx512 = vector{name: "AVX512", reg: "Z", lanes: 16, regs: 32, mr: 14, masked: true}
+	bf16   = vector{name: "AVX512BF16", reg: "Z", lanes: 16, regs: 32, mr: 14, masked: true, pairs: true}
 )
 
 // bytes is the size of one register.
@@ -150,7 +152,11 @@ func (t *tileGen) step(u int, addr string) {
 		a := t.tmp(t.nv + i%2)
 		t.op("VBROADCASTSS %d(SI), %s", 4*(u*t.rows+i), a)
 		for j := range t.nv {
-			t.op("VFMADD231PS %s, %s, %s", t.tmp(j), a, t.acc(i, j, u))
+			if t.pairs {
+				t.dpbf16(t.tmp(j), a, t.acc(i, j, u))
+			} else {
+				t.op("VFMADD231PS %s, %s, %s", t.tmp(j), a, t.acc(i, j, u))
+			}
 		}
 	}
 }
