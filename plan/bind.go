@@ -16,7 +16,7 @@ func (p *Plan) Pack(dst []byte, progress func(done, total int), packed func(c *t
 	}
 	for i := range p.Steps {
 		st := &p.Steps[i]
-		if k, ok := st.Kernel.(*ifKernel); ok {
+		if k, ok := st.Kernel.(control); ok {
 			k.pack(st.packed.of(dst), packed)
 		} else if st.packed.n > 0 {
 			st.Kernel.Pack(st.packed.of(dst))
@@ -51,14 +51,22 @@ type Program struct {
 
 // Bind ties the plan to an arena of ArenaBytes and to its packed weights; both must be aligned to [Align] and outlive the
 // program. Nothing is computed.
-func (p *Plan) Bind(arena, packed []byte) (*Program, error) {
+func (p *Plan) Bind(arena, packed []byte) (*Program, error) { return p.bind(arena, packed, nil) }
+
+// bind is Bind for a body, whose captured values are tensors of the enclosing program.
+func (p *Plan) bind(arena, packed []byte, captures []*tensor.Tensor) (*Program, error) {
 	if int64(len(arena)) < p.ArenaBytes || int64(len(packed)) < p.PackedBytes {
 		return nil, fmt.Errorf("graph %q: needs %d arena and %d packed bytes, given %d and %d", p.Graph.Name,
 			p.ArenaBytes, p.PackedBytes, len(arena), len(packed))
 	}
 	r := &Program{plan: p, tensors: make([]*tensor.Tensor, len(p.Slots))}
+	for i, t := range captures {
+		r.tensors[p.Inputs[p.Graph.NumFormals()+i]] = t
+	}
 	for i := range p.Slots {
-		r.tensors[i] = r.view(i, arena)
+		if r.tensors[i] == nil {
+			r.tensors[i] = r.view(i, arena)
+		}
 	}
 	for i := range p.Steps {
 		st := &p.Steps[i]
@@ -139,7 +147,7 @@ func (r *Program) Profile(x *cpu.Exec, visit func(s *Step)) error {
 
 // admit asks for the memory of inputs that no arena holds: sequences, optionals and maps.
 func (r *Program) admit(x *cpu.Exec) error {
-	for i, t := range r.Inputs {
+	for i, t := range r.Inputs[:r.plan.Graph.NumFormals()] {
 		if !t.DType.IsContainer() {
 			continue
 		}

@@ -55,10 +55,14 @@ func Compile(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
 
 // compile plans a graph whose input types are static.
 func compile(g *graph.Graph, o Options) (*Plan, error) {
-	c := compiler{opts: o, slot: map[*graph.Value]int{},
+	c := compiler{opts: o, slot: map[*graph.Value]int{}, refined: map[*graph.Value]bool{},
 		plan: &Plan{Graph: g, Threads: max(1, o.Threads)}}
-	for _, v := range g.Inputs {
-		c.plan.Inputs = append(c.plan.Inputs, c.newSlot(v, -1))
+	for i, v := range g.Inputs {
+		s := c.newSlot(v, -1)
+		c.plan.Inputs = append(c.plan.Inputs, s)
+		if i >= g.NumFormals() && c.plan.Slots[s].Place == InArena {
+			c.plan.Slots[s].Place = Outer
+		}
 	}
 	for _, n := range g.Nodes {
 		if err := c.step(n); err != nil {
@@ -93,9 +97,30 @@ func (c *compiler) countable() error {
 }
 
 type compiler struct {
-	opts Options
-	plan *Plan
-	slot map[*graph.Value]int
+	opts    Options
+	plan    *Plan
+	slot    map[*graph.Value]int
+	refined map[*graph.Value]bool // values of whose type compiling has learnt more than inference did
+}
+
+// refine gives a value a type that says more than the one it has.
+func (c *compiler) refine(v *graph.Value, t op.Type) {
+	v.Type = t
+	c.refined[v] = true
+}
+
+// infer types a node anew that reads refined values.
+func (c *compiler) infer(n *graph.Node) error {
+	if !slices.ContainsFunc(n.In, func(v *graph.Value) bool { return c.refined[v] }) {
+		return nil
+	}
+	if err := n.InferTypes(); err != nil {
+		return err
+	}
+	for _, v := range n.Out {
+		c.refined[v] = true
+	}
+	return nil
 }
 
 func (c *compiler) newSlot(v *graph.Value, step int) int {
@@ -135,11 +160,15 @@ func (c *compiler) step(n *graph.Node) error {
 	if err != nil {
 		return err
 	}
+	if err := c.infer(n); err != nil {
+		return err
+	}
 	if c.alias(o, n, i) {
 		return nil
 	}
 	st := Step{Node: n}
-	if st.Kernel, err = c.control(n); err != nil {
+	body, err := c.control(n)
+	if err != nil {
 		return err
 	}
 	for _, v := range n.In {
@@ -162,12 +191,14 @@ func (c *compiler) step(n *graph.Node) error {
 		st.Bytes += c.plan.Slots[s].Bytes
 		st.dynamic = st.dynamic || c.plan.Slots[s].Place == Dynamic
 	}
-	if st.Kernel == nil {
+	if body != nil {
+		st.Kernel, st.Flops = body, body.flops()
+	} else {
 		if st.Kernel, err = c.kernel(o, n, st.dynamic); err != nil {
 			return err
 		}
+		st.Flops = flops(o, n)
 	}
-	st.Flops = flops(o, n)
 	c.plan.Flops += st.Flops
 	c.plan.Steps = append(c.plan.Steps, st)
 	return nil

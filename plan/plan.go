@@ -33,8 +33,8 @@ type Plan struct {
 // Constants mapped from the model file are not in it.
 func (p *Plan) PeakBytes(n int) int64 { return p.PackedBytes + int64(n)*p.ArenaBytes }
 
-// Dynamic reports whether an iteration makes values beside the arena: those whose shape depends on data, and those inside the
-// bodies of a Loop or Scan. PeakBytes cannot count them; they are asked for while the iteration runs.
+// Dynamic reports whether an iteration makes values beside the arena: those whose shape depends on data, and those inside
+// bodies that have no plan of their own. PeakBytes cannot count them; they are asked for while the iteration runs.
 func (p *Plan) Dynamic() bool {
 	for i := range p.Slots {
 		if p.Slots[i].Place == Dynamic {
@@ -42,11 +42,11 @@ func (p *Plan) Dynamic() bool {
 		}
 	}
 	for i := range p.Steps {
-		k, planned := p.Steps[i].Kernel.(*ifKernel)
+		k, planned := p.Steps[i].Kernel.(control)
 		if !planned && len(p.Steps[i].Node.Bodies()) > 0 {
 			return true
 		}
-		if planned && slices.ContainsFunc(k.plans[:], func(b *Plan) bool { return b != nil && b.Dynamic() }) {
+		if planned && slices.ContainsFunc(k.bodies(), (*Plan).Dynamic) {
 			return true
 		}
 	}
@@ -74,6 +74,7 @@ const (
 	InArena  Place = iota // at Slot.Offset of the session's arena
 	Constant              // in the model
 	Alias                 // the bytes of another slot under this slot's shape
+	Outer                 // where the enclosing plan has it: a captured value of a body
 	Dynamic               // on the heap, per iteration
 )
 

@@ -202,11 +202,9 @@ func checkPlan(t testing.TB, p *Plan) {
 			t.Errorf("step %d (%v): packed weights at %d+%d, want %d+%d", i, st.Node, st.packed.off, st.packed.n, packed, n)
 		}
 		packed += alignUp(st.packed.n)
-		if k, ok := st.Kernel.(*ifKernel); ok {
-			for _, b := range k.plans {
-				if b != nil {
-					checkPlan(t, b)
-				}
+		if k, ok := st.Kernel.(control); ok {
+			for _, b := range k.bodies() {
+				checkPlan(t, b)
 			}
 		}
 	}

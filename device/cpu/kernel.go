@@ -99,6 +99,14 @@ func (x *Exec) Reserve(bytes int64) error {
 	return nil
 }
 
+// Release gives back, before the run is over, bytes that were asked for.
+func (x *Exec) Release(bytes int64) {
+	if x.Memory != nil {
+		x.Memory.Release(bytes)
+	}
+	x.Dynamic -= bytes
+}
+
 // Result is where a task puts one output of its own making: planned memory, or, for a value whose shape depends on data, memory
 // of the Go heap, which the next run lets go of.
 type Result struct {
@@ -110,6 +118,9 @@ type Result struct {
 func NewResult(t *tensor.Tensor) Result {
 	return Result{t, t != nil && (t.Data != nil || t.Strings != nil)}
 }
+
+// Planned reports whether the memory of the result is planned.
+func (r Result) Planned() bool { return r.planned }
 
 // ErrPlan is the kind of error about a result that is not of the type and shape that was planned for it.
 var ErrPlan = errors.New("not what was planned")

@@ -1,0 +1,112 @@
+package plan
+
+import (
+	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// carry is the state that a body hands from one iteration to the next: its outputs from one index on become its inputs from
+// another on.
+type carry struct {
+	body    *Plan
+	in, out int   // first input and output
+	n       int   // how many
+	staged  bool  // some output lies where another value's input does, so all are copied out before any is copied in
+	bytes   int64 // of the staging area
+}
+
+// newCarry plans the copies; ok is false when the types of state change from iteration to iteration or have no planned memory.
+func newCarry(body *Plan, in, out, n int) (c carry, ok bool) {
+	c = carry{body: body, in: in, out: out, n: n}
+	for k := range n {
+		i, o := c.slots(k)
+		if i.Place != InArena || !sameStatic(i.Type, o.Type) || o.Place == Dynamic {
+			return c, false
+		}
+		c.bytes += alignUp(i.Bytes)
+		for j := range n {
+			other, _ := c.slots(j)
+			c.staged = c.staged || j != k && o.Place == InArena && overlap(o, other)
+		}
+	}
+	if !c.staged {
+		c.bytes = 0
+	}
+	return c, true
+}
+
+// slots are those of the bytes of state value k, as input and as output.
+func (c *carry) slots(k int) (in, out *Slot) {
+	p := c.body
+	in, out = &p.Slots[p.Inputs[c.in+k]], &p.Slots[p.Outputs[c.out+k]]
+	if out.Place == Alias {
+		root := p.Slots[p.root(p.Outputs[c.out+k])]
+		root.Type = out.Type
+		out = &root
+	}
+	return in, out
+}
+
+func overlap(a, b *Slot) bool { return a.Offset < b.Offset+b.Bytes && b.Offset < a.Offset+a.Bytes }
+
+// start copies the initial state into the body's inputs.
+func (c *carry) start(r *Program, initial []*tensor.Tensor) {
+	for k, t := range initial {
+		copy(r.Inputs[c.in+k].Data, t.Data)
+	}
+}
+
+// next makes the outputs of an iteration the inputs of the next one. stage holds c.bytes.
+func (c *carry) next(r *Program, stage []byte) {
+	if !c.staged {
+		for k := range c.n {
+			copy(r.Inputs[c.in+k].Data, r.Outputs[c.out+k].Data)
+		}
+		return
+	}
+	at := stage
+	for k := range c.n {
+		at = at[alignUp(int64(copy(at, r.Outputs[c.out+k].Data))):]
+	}
+	for k := range c.n {
+		stage = stage[alignUp(int64(copy(r.Inputs[c.in+k].Data, stage))):]
+	}
+}
+
+// deliver makes the state the results.
+func (c *carry) deliver(x *cpu.Exec, r *Program, out []cpu.Result) error {
+	for k := range c.n {
+		if out[k].Tensor == nil {
+			continue
+		}
+		if err := out[k].Deliver(x, r.Inputs[c.in+k]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stackable reports whether an output of a body has planned memory or is a constant, as loops want it.
+func (p *Plan) stackable(out int) bool {
+	s := &p.Slots[p.Outputs[out]]
+	return s.Place != Dynamic && s.Type.Static()
+}
+
+// results wraps the outputs of a binding.
+func results(out []*tensor.Tensor) []cpu.Result {
+	rs := make([]cpu.Result, len(out))
+	for i, t := range out {
+		rs[i] = cpu.NewResult(t)
+	}
+	return rs
+}
+
+// concrete is a type without symbols or contents; ok is false for what is no tensor of known shape.
+func concrete(t op.Type) (c op.Type, ok bool) {
+	shape, ok := t.Ints()
+	if !ok || !t.Static() || t.DType == tensor.String || t.DType.IsContainer() {
+		return c, false
+	}
+	return op.Concrete(t.DType, shape...), true
+}
