@@ -92,6 +92,22 @@ func bindBody(p *Plan, arena, packed []byte, captures []*tensor.Tensor) *Program
 	return r
 }
 
+// iteration runs a body once, between two passes of the gate. What it made beside its arena is garbage then: outputs of bodies
+// that are planned lie in the arena.
+func (r *Program) iteration(x *cpu.Exec) error {
+	if err := x.Pass(); err != nil {
+		return err
+	}
+	held := x.Dynamic
+	if err := r.Run(x); err != nil {
+		return err
+	}
+	if x.Dynamic > held {
+		x.Release(x.Dynamic - held)
+	}
+	return nil
+}
+
 // truth reads a condition.
 func truth(n *graph.Node, t *tensor.Tensor) (bool, error) {
 	if t.DType != tensor.Bool || len(t.Data) != 1 {

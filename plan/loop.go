@@ -197,10 +197,7 @@ func (t *loopTask) iterate(x *cpu.Exec, i int64, cond bool) (next bool, err erro
 	if r.Inputs[1].Data[0] = 0; cond {
 		r.Inputs[1].Data[0] = 1
 	}
-	if err := x.Pass(); err != nil {
-		return false, err
-	}
-	if err := r.Run(x); err != nil {
+	if err := r.iteration(x); err != nil {
 		return false, err
 	}
 	next = !t.conditional || r.Outputs[0].Data[0] != 0

@@ -187,10 +187,7 @@ func (t *scanTask) iterate(x *cpu.Exec, i int) error {
 			return err
 		}
 	}
-	if err := x.Pass(); err != nil {
-		return err
-	}
-	if err := r.Run(x); err != nil {
+	if err := r.iteration(x); err != nil {
 		return err
 	}
 	for k := range t.to {

@@ -13,7 +13,11 @@ func TestDataDependentMemoryWithoutCap(t *testing.T) {
     input %i: int64[]
     input %c: bool[]
     input %v: float32[8]
-    %w: float32[8] = Add@17 (%v, %v)
+    %at: int64[1,?] = NonZero@17 (%v)
+    %n: int64[2] = Shape@17 (%at)
+    %f: float32[2] = Cast@17 (%n) {to=1}
+    %s: float32[] = ReduceSum@17 (%f) {keepdims=0}
+    %w: float32[8] = Add@17 (%v, %s)
     output %c
     output %w
   }}
