@@ -14,7 +14,7 @@ var families = [][]Op{
 	fused, qlinear, loss, attention,
 	constantOps, shapeOps, castOps, transposeOps, concatOps, sliceOps, repeatOps, padOps, gatherOps,
 	scatterOps, selectOps, layoutOps, oneHotOps,
-	controlOps, scanOps, detectOps, quantizeOps, randomOps, sampleOps,
+	controlOps, scanOps, detectOps, quantizeOps, randomOps, sampleOps, textOps, tfidfOps,
 }
 
 // table indexes the rows on first use: rows refer to functions which refer to Lookup, so an initialised variable would
