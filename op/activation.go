@@ -289,7 +289,7 @@ func (c *Eval) clipBound(name string, input int) (*tensor.Tensor, error) {
 
 // inferDropout gives the data its type and the mask the same shape; the mask is of the data's type before version 10.
 func inferDropout(c *Infer) error {
-	if err := inferSame(floatTypes)(c); err != nil {
+	if err := inferSame(floatTypes | float8Types)(c); err != nil {
 		return err
 	}
 	if len(c.Out) > 1 {
@@ -307,7 +307,7 @@ func evalDropout(c *Eval) error {
 	if err := c.refuseTraining(); err != nil {
 		return err
 	}
-	x, out, err := c.outputLike(floatTypes)
+	x, out, err := c.outputLike(floatTypes | float8Types)
 	if err != nil {
 		return err
 	}

@@ -346,7 +346,7 @@ func setInt(t *tensor.Tensor, i int, v int64) {
 
 // inferTest is the shape rule of operators that ask something of each float.
 func inferTest(c *Infer) error {
-	if _, err := c.sameDType(floatTypes, c.In[0].DType); err != nil {
+	if _, err := c.sameDType(floatTypes|float8Types, c.In[0].DType); err != nil {
 		return err
 	}
 	c.Out[0] = Type{DType: tensor.Bool, Ranked: c.In[0].Ranked, Shape: c.In[0].Shape}
@@ -355,7 +355,7 @@ func inferTest(c *Infer) error {
 
 func (c *Eval) evalTest(test func(float64) bool) error {
 	x := c.In[0]
-	if _, err := c.sameDType(floatTypes, x.DType); err != nil {
+	if _, err := c.sameDType(floatTypes|float8Types, x.DType); err != nil {
 		return err
 	}
 	out, err := c.Output(0, tensor.Bool, x.Shape)

@@ -29,15 +29,18 @@ var attrKinds = sync.OnceValue(func() map[string]AttrKind {
 			output_datatype output_dtype output_height output_sequence output_width periodic precision q_num_heads
 			qk_matmul_output_mode reverse right_window_size rotary_embedding_dim sample_size sampling_ratio saturate
 			select_last_index size softmax_precision sorted spatial start stash_type storage_order time_axis training_mode transA
-			transB upper value_int`,
+			transB upper value_int
+			is_case_sensitive max_gram_length max_skip_count maxsplit min_gram_length`,
 		AttrFloat: `alpha beta bias clip cubic_coeff_a epsilon extrapolation_value gamma height_scale high lambd low max mean min momentum
 			ratio scale softcap spatial_scale value_float width_scale`,
 		AttrString: `activation approximate auto_pad coordinate_transformation_mode direction equation keep_aspect_ratio_policy mode
-			nearest_mode padding_mode reduction round_mode value_string`,
+			nearest_mode padding_mode reduction round_mode value_string
+			case_change_action delimiter locale pattern`,
 		AttrInts: `axes dilations directions ends kernel_shape output_padding output_shape paddings pads perm scan_input_axes
-			scan_input_directions scan_output_axes scan_output_directions shape split starts strides value_ints`,
-		AttrFloats:  `activation_alpha activation_beta scales value_floats`,
-		AttrStrings: `activations value_strings`,
+			scan_input_directions scan_output_axes scan_output_directions shape split starts strides value_ints
+			ngram_counts ngram_indexes pool_int64s`,
+		AttrFloats:  `activation_alpha activation_beta scales value_floats weights`,
+		AttrStrings: `activations pool_strings stopwords value_strings`,
 		AttrType:    `type`,
 		AttrBody:    `body else_branch then_branch`,
 	} {

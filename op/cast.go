@@ -96,6 +96,11 @@ func (c *Eval) cast(d tensor.DType) error {
 	if err != nil {
 		return err
 	}
+	if d == tensor.String && c.In[0].DType != d {
+		if err := c.text(out.Len() * maxDigits); err != nil {
+			return err
+		}
+	}
 	return castInto(c.Call, out, c.In[0])
 }
 
@@ -351,6 +356,9 @@ func (loopsOn[T, W]) narrow(dst *tensor.Tensor, at int, buf []int64) {
 		out[i] = T(v)
 	}
 }
+
+// maxDigits is the longest text of a number: float64 in exponent form.
+const maxDigits = 24
 
 func printStrings(c *Call, dst []string, src *tensor.Tensor) error {
 	for i := range dst {

@@ -15,7 +15,7 @@ import (
 func dataRows() []*Op {
 	var rows []*Op
 	for _, f := range [][]Op{constantOps, shapeOps, castOps, transposeOps, concatOps, sliceOps, repeatOps, padOps, gatherOps,
-		scatterOps, selectOps, layoutOps, oneHotOps, controlOps, scanOps, detectOps, quantizeOps, randomOps, sampleOps} {
+		scatterOps, selectOps, layoutOps, oneHotOps, controlOps, scanOps, detectOps, quantizeOps, randomOps, sampleOps, textOps, tfidfOps} {
 		for i := range f {
 			rows = append(rows, &f[i])
 		}
@@ -77,9 +77,9 @@ func (d *dice) attrs() Attrs {
 			as = append(as, IntsAttr(name, d.goodInts()...))
 		}
 	}
-	as = append(as, IntAttr("to", int64(d.roll(20))))
+	as = append(as, IntAttr("to", int64(d.roll(29))))
 	if d.roll(4) == 1 {
-		as = append(as, IntAttr("dtype", int64(d.roll(20))))
+		as = append(as, IntAttr("dtype", int64(d.roll(29))))
 	}
 	if d.roll(2) == 1 {
 		as = append(as, StringAttr("mode", list("constant", "edge", "reflect", "wrap", "DCR", "CRD", "?")[d.roll(7)]),
@@ -88,7 +88,23 @@ func (d *dice) attrs() Attrs {
 	if d.roll(2) == 1 {
 		as = append(as, TensorAttr("value", d.tensor()))
 	}
+	if d.roll(2) == 1 {
+		as = append(as, d.textAttrs()...)
+	}
 	return append(as, d.bodies()...)
+}
+
+// textAttrs are attributes of the operators on strings and of TfIdfVectorizer.
+func (d *dice) textAttrs() Attrs {
+	as := Attrs{StringAttr("pattern", list("a*", "(?i)B", "[", "")[d.roll(4)]), StringAttr("delimiter", list("", "a", " ")[d.roll(3)]),
+		StringAttr("case_change_action", list("NONE", "LOWER", "UPPER", "?")[d.roll(4)]), StringsAttr("stopwords", "a", ""),
+		StringAttr("round_mode", list("up", "down", "nearest", "?")[d.roll(4)]), IntAttr("saturate", int64(d.roll(2))),
+		IntAttr("maxsplit", d.int()), IntAttr("min_gram_length", int64(1+d.roll(2))), IntAttr("max_gram_length", int64(1+d.roll(3))),
+		IntAttr("max_skip_count", int64(d.roll(4))), IntsAttr("ngram_counts", 0, int64(d.roll(3))), IntsAttr("ngram_indexes", 0, int64(d.roll(3)), 1)}
+	if d.roll(2) == 1 {
+		return append(as, StringAttr("mode", "TFIDF"), StringsAttr("pool_strings", "a", "", "a"))
+	}
+	return append(as, IntsAttr("pool_int64s", 0, 1, 0))
 }
 
 func (d *dice) bodies() Attrs {
@@ -120,7 +136,8 @@ func (d *dice) tensor() *tensor.Tensor {
 		return tensor.Scalar(d.roll(2) == 1)
 	}
 	types := list(tensor.Float32, tensor.Float32, tensor.Float32, tensor.Int64, tensor.Int64, tensor.Int32, tensor.Bool, tensor.Uint8,
-		tensor.Float16, tensor.String, tensor.Uint64, tensor.Complex128)
+		tensor.Float16, tensor.String, tensor.Uint64, tensor.Complex128, tensor.Int4, tensor.Uint2, tensor.Float8E4M3FN,
+		tensor.Float8E8M0, tensor.Float4E2M1)
 	v := mustTensor(tensor.New(types[d.roll(len(types))], d.shape()...))
 	for i := range v.Data {
 		if i%max(v.DType.Size(), 1) == 0 {
@@ -176,7 +193,7 @@ func (as Attrs) bodies() (out []Body) {
 
 // typ is any claim about an input: unknown, symbolic or absurd.
 func (d *dice) typ() Type {
-	ty := Type{DType: tensor.DType(d.roll(18)), Ranked: d.roll(4) != 1}
+	ty := Type{DType: tensor.DType(d.roll(28)), Ranked: d.roll(4) != 1}
 	if !ty.Ranked {
 		return ty
 	}

@@ -29,6 +29,8 @@ var (
 	integerTypes  = signedTypes | unsignedTypes
 	numberTypes   = floatTypes | integerTypes
 	boolTypes     = setOf(tensor.Bool)
+	stringTypes   = setOf(tensor.String)
+	float8Types   = setOf(tensor.Float8E4M3FN, tensor.Float8E4M3FNUZ, tensor.Float8E5M2, tensor.Float8E5M2FNUZ)
 )
 
 // number are the Go types of the element types that arithmetic is done on; half types are widened first.

@@ -97,6 +97,9 @@ type Eval struct {
 	// Alloc, when set, provides the storage of output i (a planned place in an arena). Its bytes are not zeroed.
 	// When nil, or when it returns nil, nil, outputs are made on the Go heap.
 	Alloc func(i int, d tensor.DType, shape []int) (*tensor.Tensor, error)
+	// Reserve, when set, is asked for the bytes of strings that the evaluation makes; their headers are counted with their
+	// tensors. When nil, the host of ctx is asked ([WithHost]), if there is one.
+	Reserve func(bytes int64) error
 }
 
 // Has reports whether optional input i is given.
@@ -141,6 +144,21 @@ func (c *Eval) make(d tensor.DType, shape []int) (*tensor.Tensor, error) {
 		}
 	}
 	return tensor.New(d, shape...)
+}
+
+// text asks for the bytes of strings that are about to be made, before they are: what a few operators make of one string
+// grows beyond any memory. Strings that are parts of others take no memory of their own.
+func (c *Eval) text(bytes int) error {
+	if bytes > tensor.MaxHeapBytes {
+		return c.Errorf(ErrInput, "makes %d bytes of text, limit %d", bytes, int64(tensor.MaxHeapBytes))
+	}
+	if c.Reserve != nil {
+		return c.Reserve(int64(bytes))
+	}
+	if f := frameOf(c.Ctx); f != nil {
+		return f.reserve(bytes)
+	}
+	return nil
 }
 
 // CaptureTensors returns the inputs that are captures of the call's bodies.

@@ -55,11 +55,19 @@ func (c *Call) plainProduct(typ string) *Call {
 
 func (c *Infer) byteOperands(is ...int) error {
 	for _, i := range is {
-		if _, err := c.sameDType(byteTypes, c.In[i].DType); err != nil {
+		if _, err := c.sameDType(c.quantizedOperands(), c.In[i].DType); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// quantizedOperands are the types of quantized operands: bytes, and of QLinearMatMul (opset 21) also 8-bit floats.
+func (c *Call) quantizedOperands() dtypeSet {
+	if c.Type == "QLinearMatMul" {
+		return byteTypes | float8Types
+	}
+	return byteTypes
 }
 
 func inferMatMulInteger(c *Infer) error {
@@ -109,7 +117,7 @@ func alongAxisShape(shape []int, rank, axis int) []int {
 // negative for an operator that has none; a vector of them has one element an index of axis.
 func (c *Eval) centred(i, scale, zero, axis int) (*tensor.Tensor, error) {
 	x := c.In[i]
-	if _, err := c.sameDType(byteTypes, x.DType); err != nil {
+	if _, err := c.sameDType(c.quantizedOperands(), x.DType); err != nil {
 		return nil, err
 	}
 	v, err := x.Floats()
@@ -264,13 +272,18 @@ func (c *Eval) addScaledBias(y *tensor.Tensor) error {
 	return nil
 }
 
-// quantized makes output 0: y over y_scale, rounded to even, plus y_zero_point, saturated to the zero point's type.
+// quantized makes output 0: y over y_scale, rounded to even, plus y_zero_point, saturated to the zero point's type. Numbers of
+// 8-bit floats are rounded once, to their type.
 func (c *Eval) quantized(y *tensor.Tensor, axis int) error {
 	d := c.In[qYZero].DType
-	if _, err := c.sameDType(byteTypes, d); err != nil {
+	if _, err := c.sameDType(c.quantizedOperands(), d); err != nil {
 		return err
 	}
-	if err := c.eachScaled(y, qYScale, axis, func(x, s float64) float64 { return math.RoundToEven(x / s) }); err != nil {
+	round := math.RoundToEven
+	if !d.IsInteger() {
+		round = func(v float64) float64 { return v }
+	}
+	if err := c.eachScaled(y, qYScale, axis, func(x, s float64) float64 { return round(x / s) }); err != nil {
 		return err
 	}
 	if err := c.eachScaled(y, qYZero, axis, func(x, z float64) float64 { return x + z }); err != nil {

@@ -165,13 +165,31 @@ func inferNonZero(c *Infer) error {
 	return nil
 }
 
-// truths is a tensor as truth values: what is not zero.
+// truths is a tensor as truth values: what is not zero, of strings what is not empty (as NumPy has it).
 func (c *Eval) truths(t *tensor.Tensor) (*tensor.Tensor, error) {
 	out, err := tensor.New(tensor.Bool, t.Shape...)
 	if err != nil {
 		return nil, err
 	}
-	return out, castInto(c.Call, out, t)
+	switch t.DType {
+	case tensor.String:
+		setTruths(out, t.Strings)
+	case tensor.Complex64:
+		setTruths(out, tensor.As[complex64](t))
+	case tensor.Complex128:
+		setTruths(out, tensor.As[complex128](t))
+	default:
+		return out, castInto(c.Call, out, t)
+	}
+	return out, nil
+}
+
+// setTruths sets each element of out to whether that of v is anything but its type's zero.
+func setTruths[T comparable](out *tensor.Tensor, v []T) {
+	var zero T
+	for i := range v {
+		tensor.As[bool](out)[i] = v[i] != zero
+	}
 }
 
 // evalNonZero gives the indices of the elements that are not zero, one a column, in row-major order.
@@ -292,6 +310,10 @@ func elemCompare(c *Call, d tensor.DType) (func(a *tensor.Tensor, b *tensor.Tens
 		return func(a, b *tensor.Tensor, i int) int {
 			return cmp.Compare(tensor.As[uint64](a)[i], tensor.As[uint64](b)[i])
 		}, nil
+	case d == tensor.Complex64:
+		return compareComplex(func(t *tensor.Tensor, i int) complex128 { return complex128(tensor.As[complex64](t)[i]) }), nil
+	case d == tensor.Complex128:
+		return compareComplex(func(t *tensor.Tensor, i int) complex128 { return tensor.As[complex128](t)[i] }), nil
 	case d.IsFloat():
 		return compareWide(widenFloats), nil
 	case d.IsInteger() || d == tensor.Bool:
@@ -307,6 +329,14 @@ func compareWide[W int64 | float64](widen func(buf []W, t *tensor.Tensor, at int
 		widen(x[:], a, i)
 		widen(y[:], b, i)
 		return cmp.Compare(x[0], y[0])
+	}
+}
+
+// compareComplex orders complex numbers by their real parts, then by their imaginary ones, as NumPy sorts them.
+func compareComplex(at func(t *tensor.Tensor, i int) complex128) func(a, b *tensor.Tensor, i int) int {
+	return func(a, b *tensor.Tensor, i int) int {
+		x, y := at(a, i), at(b, i)
+		return cmp.Or(cmp.Compare(real(x), real(y)), cmp.Compare(imag(x), imag(y)))
 	}
 }
 

@@ -17,8 +17,6 @@ var textOps = []Op{
 	{Name: "RegexFullMatch", Since: []int{20}, MinIn: 1, MaxIn: 1, Infer: inferRegex, Eval: evalRegex},
 }
 
-var stringTypes = setOf(tensor.String)
-
 // changeCase is the attribute case_change_action of StringNormalizer. Letters change one by one, whatever the locale, as
 // attribute locale leaves to the implementation.
 func changeCase(c *Call) (func(string) string, error) {
@@ -33,6 +31,9 @@ func changeCase(c *Call) (func(string) string, error) {
 		return nil, c.Errorf(ErrAttr, "case_change_action is %q, want LOWER, UPPER or NONE", action)
 	}
 }
+
+// caseGrowth bounds how much longer a string gets in UTF-8: a letter of two bytes can become one of three.
+const caseGrowth = 2
 
 // stopped returns a test for stop words. The first spelling counts, before case_change_action; without is_case_sensitive
 // two spellings of one word are the same.
@@ -76,12 +77,19 @@ func evalNormalizer(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	stop := stopped(c.Call)
+	stop, bytes := stopped(c.Call), 0
 	var kept []string
 	for _, s := range x.Strings {
 		if !stop(s) {
-			kept = append(kept, change(s))
+			kept = append(kept, s)
+			bytes += len(s)
 		}
+	}
+	if err := c.text(bytes * caseGrowth); err != nil {
+		return err
+	}
+	for i, s := range kept {
+		kept[i] = change(s)
 	}
 	if len(kept) == 0 {
 		kept = []string{""}
@@ -105,7 +113,12 @@ func evalStringConcat(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	pairs(w, c.In[0].Strings, c.In[1].Strings, func(i int, a, b string) { out.Strings[i] = a + b })
+	x, y, bytes := c.In[0].Strings, c.In[1].Strings, 0
+	pairs(w, x, y, func(_ int, a, b string) { bytes += len(a) + len(b) })
+	if err := c.text(bytes); err != nil {
+		return err
+	}
+	pairs(w, x, y, func(i int, a, b string) { out.Strings[i] = a + b })
 	return nil
 }
 

@@ -88,7 +88,7 @@ func (x *Exec) Pass() error {
 	return nil
 }
 
-// Reserve asks for the bytes of a value whose shape depends on data.
+// Reserve asks for the bytes of a value whose shape, or the length of whose strings, depends on data.
 func (x *Exec) Reserve(bytes int64) error {
 	if x.Memory != nil {
 		if err := x.Memory.Reserve(bytes); err != nil {

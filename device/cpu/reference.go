@@ -28,7 +28,8 @@ func (k *reference) Bind(b Binding) Task {
 	for i, o := range b.Out {
 		t.out[i] = NewResult(o)
 	}
-	t.eval = op.Eval{Call: k.call, In: b.In, Out: make([]*tensor.Tensor, k.call.NumOut), Alloc: t.alloc}
+	t.eval = op.Eval{Call: k.call, In: b.In, Out: make([]*tensor.Tensor, k.call.NumOut), Alloc: t.alloc,
+		Reserve: func(bytes int64) error { return t.exec.Reserve(bytes) }}
 	return t
 }
 
