@@ -104,7 +104,7 @@ func (c *Case) run(ctx context.Context, run Runner) error {
 func drawing(g *graph.Graph) (found *graph.Node) {
 	g.Walk(func(g *graph.Graph) {
 		for _, n := range g.Nodes {
-			if o, err := n.Op(); err == nil && o.Has(op.Impure) {
+			if o, err := n.Op(); err == nil && !o.Pure(n.Call()) {
 				found = n
 			}
 		}

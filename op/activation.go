@@ -40,12 +40,11 @@ var activation = []Op{
 	attrMap("Gelu", gelu, 20),
 	floatMap("Mish", func(x float64) float64 { return x * math.Tanh(softplus(x)) }, 18, 22),
 	attrMap("Swish", func(c *Call) (func(float64) float64, error) { return swish(c.alpha(1)), nil }, 24),
+	{Name: "SwiGLU", Since: []int{28}, MinIn: 2, MaxIn: 2, Traits: Elementwise, Infer: inferSwiGLU, Eval: inFloat32(evalSwiGLU)},
 	{Name: "Shrink", Since: []int{9}, MinIn: 1, MaxIn: 1, Traits: Elementwise, Infer: inferSame(numberTypes),
 		Eval: inFloat32(evalShrink)},
 	{Name: "Clip", Since: []int{6, 11, 12, 13}, MinIn: 1, MaxIn: 3, Traits: Elementwise, Infer: inferClip,
 		Eval: inFloat32(evalClip)},
-	{Name: "Dropout", Since: []int{7, 10, 12, 13, 22}, MinIn: 1, MaxIn: 3, MinOut: 1, MaxOut: 2, Infer: inferDropout,
-		Eval: evalDropout},
 }
 
 // attr returns a float attribute in the type that functions compute in.
@@ -287,86 +286,32 @@ func (c *Eval) clipBound(name string, input int) (*tensor.Tensor, error) {
 	return b, err
 }
 
-// inferDropout gives the data its type and the mask the same shape; the mask is of the data's type before version 10.
-func inferDropout(c *Infer) error {
-	if err := inferSame(floatTypes | float8Types)(c); err != nil {
+func inferSwiGLU(c *Infer) error {
+	a, b := c.In[0], c.In[1]
+	if _, err := c.sameDType(floatTypes, a.DType, b.DType); err != nil {
 		return err
 	}
-	if len(c.Out) > 1 {
-		c.Out[1] = c.Out[0]
-		if c.Version >= 10 {
-			c.Out[1].DType = tensor.Bool
-		}
+	if a.Ranked && b.Ranked && !slices.EqualFunc(a.Shape, b.Shape, mayEqual) {
+		return c.Errorf(ErrInput, "A %v and B %v differ in shape", a, b)
 	}
-	return nil
+	return inferSame(floatTypes)(c)
 }
 
-// evalDropout is inference: the data pass through and nothing is masked. Training with a ratio above 0 is
-// unsupported.
-func evalDropout(c *Eval) error {
-	if err := c.refuseTraining(); err != nil {
-		return err
-	}
-	x, out, err := c.outputLike(floatTypes | float8Types)
+// evalSwiGLU is Swish of the gate A, times B (Shazeer 2020, §2).
+func evalSwiGLU(c *Eval) error {
+	a, b := c.In[0], c.In[1]
+	d, err := c.sameDType(floatTypes, a.DType, b.DType)
 	if err != nil {
 		return err
 	}
-	copy(out.Data, x.Data)
-	if c.Want(1) {
-		return c.keepAll(x)
+	if !slices.Equal(a.Shape, b.Shape) {
+		return c.Errorf(ErrInput, "A %v and B %v differ in shape", a.Shape, b.Shape)
 	}
-	return nil
-}
-
-// keepAll makes output 1, the mask of Dropout, which keeps every element of x; it is of the type of x before version 10.
-func (c *Eval) keepAll(x *tensor.Tensor) error {
-	d := tensor.Bool
-	if c.Version < 10 {
-		d = x.DType
-	}
-	mask, err := c.Output(1, d, x.Shape)
+	out, err := c.Output(0, d, a.Shape)
 	if err != nil {
 		return err
 	}
-	for i := range mask.Len() {
-		setOne(mask, i)
-	}
-	return nil
-}
-
-func setOne(t *tensor.Tensor, i int) {
-	switch t.DType {
-	case tensor.Bool:
-		t.Data[i] = 1
-	case tensor.Float16:
-		tensor.As[tensor.Half](t)[i] = tensor.HalfOf(1)
-	case tensor.BFloat16:
-		tensor.As[tensor.BHalf](t)[i] = tensor.BHalfOf(1)
-	default:
-		setFloat(t, i, 1)
-	}
-}
-
-// refuseTraining fails when input training_mode (since version 12) is true and something would be dropped.
-func (c *Eval) refuseTraining() error {
-	if c.Version < 12 || !c.Has(2) {
-		return nil
-	}
-	if t := c.In[2]; t.DType != tensor.Bool || t.Len() != 1 {
-		return c.Errorf(ErrInput, "training_mode is %v%v, must be one truth value", t.DType, t.Shape)
-	}
-	if c.In[2].Data[0] == 0 {
-		return nil
-	}
-	if !c.Has(1) {
-		return c.Errorf(ErrUnsupported, "training_mode is true; weir runs inference")
-	}
-	ratio, err := c.In[1].Floats()
-	if err != nil {
-		return c.Errorf(ErrInput, "ratio: %v", err)
-	}
-	if len(ratio) != 1 || ratio[0] != 0 {
-		return c.Errorf(ErrUnsupported, "training_mode is true and ratio is %v; weir runs inference", ratio)
-	}
+	f := swish(c.alpha(1))
+	binaryFuncs{f: func(x, y float64) float64 { return f(x) * y }}.fold(out, c.In, broadcastWalk(a.Shape, a.Shape, b.Shape))
 	return nil
 }

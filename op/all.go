@@ -11,7 +11,8 @@ type key struct{ domain, name string }
 // families lists the tables of all operator families, one file each.
 var families = [][]Op{
 	arithmetic, logic, activation, softmax, matmul, conv, pool, reduce, search, cumulative, norm, rnn, bitwise, resize, einsum,
-	fused, qlinear, loss, attention,
+	fused, qlinear, loss, attention, fourierOps, windowOps, linearAttention, flexAttention, deformOps, roiOps,
+	linearAlgebra, foldOps, trainingOps, batchNorm, dropoutOps, imageOps,
 	constantOps, shapeOps, castOps, transposeOps, concatOps, sliceOps, repeatOps, padOps, gatherOps,
 	scatterOps, selectOps, layoutOps, oneHotOps,
 	controlOps, scanOps, detectOps, quantizeOps, randomOps, sampleOps, textOps, tfidfOps,

@@ -9,8 +9,6 @@ import (
 
 // norm holds the normalisations. They compute in float64 and round once.
 var norm = []Op{
-	{Name: "BatchNormalization", Since: []int{7, 9, 14, 15}, MinIn: 5, MaxIn: 5, MinOut: 1, MaxOut: 5,
-		Infer: inferBatchNorm, Eval: inFloat32(evalBatchNorm), Flops: flopsPerElement(2)},
 	{Name: "InstanceNormalization", Since: []int{6, 22}, MinIn: 3, MaxIn: 3, Infer: inferSame(floatTypes),
 		Eval: inFloat32(evalInstanceNorm), Flops: flopsPerElement(6)},
 	{Name: "LayerNormalization", Since: []int{17}, MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 3, Infer: inferLayerNorm,
@@ -82,66 +80,6 @@ func (c *Eval) normInput(low int) (x []float64, out *tensor.Tensor, err error) {
 	}
 	out, err = c.Output(0, t.DType, t.Shape)
 	return x, out, err
-}
-
-// inferBatchNorm is inference; the running statistics of training, outputs 1 and on, are unsupported.
-func inferBatchNorm(c *Infer) error {
-	if err := c.refuseBatchTraining(); err != nil {
-		return err
-	}
-	if x := c.In[0]; x.Ranked {
-		want := statistics(c.Call, x.Shape, Known(1))
-		for i, t := range c.In[1:] {
-			if t.Ranked && !slices.EqualFunc(t.Shape, want, mayEqual) {
-				return c.Errorf(ErrInput, "input %d is %v, must have shape %v", i+1, t, want)
-			}
-		}
-	}
-	return inferSame(floatTypes)(c)
-}
-
-// statistics is the shape of scale, B, mean and var: one number a channel or, when attribute spatial is 0 (versions 7 and
-// 8), one for each place in a batch entry. An input of rank 1 is one channel.
-func statistics[D any](c *Call, x []D, one D) []D {
-	switch {
-	case len(x) < 2:
-		return []D{one}
-	case c.Attrs.Bool("spatial", true):
-		return x[1:2]
-	}
-	return x[1:]
-}
-
-func (c *Call) refuseBatchTraining() error {
-	if c.Attrs.Bool("training_mode", false) || c.NumOut > 1 {
-		return c.Errorf(ErrUnsupported, "training_mode is set or running statistics are asked for; weir runs inference")
-	}
-	return nil
-}
-
-// evalBatchNorm is (X - mean) / sqrt(var + epsilon) · scale + B.
-func evalBatchNorm(c *Eval) error {
-	if err := c.refuseBatchTraining(); err != nil {
-		return err
-	}
-	x, out, err := c.normInput(1)
-	if err != nil {
-		return err
-	}
-	stats := statistics(c.Call, out.Shape, 1)
-	var in [5][]float64
-	for i := 1; i < 5; i++ {
-		if in[i], err = c.floatsOf(i, stats...); err != nil {
-			return err
-		}
-	}
-	scale, b, mu, variance := in[1], in[2], in[3], in[4]
-	epsilon, inner := c.attr("epsilon", 1e-5), count(out.Shape[min(1+len(stats), out.Rank()):])
-	for i, v := range x {
-		k := i / inner % len(scale)
-		setFloat(out, i, (v-mu[k])/math.Sqrt(variance[k]+epsilon)*scale[k]+b[k])
-	}
-	return nil
 }
 
 // evalInstanceNorm normalises each channel of each batch entry by its own moments.

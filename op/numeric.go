@@ -165,6 +165,14 @@ func (c *Eval) outputLike(set dtypeSet) (x, out *tensor.Tensor, err error) {
 	return x, out, err
 }
 
+// round stores v in a tensor of a floating-point type.
+func (c *Eval) round(out *tensor.Tensor, v []float64) error {
+	if !narrowFloats(out, 0, v) {
+		return c.Errorf(ErrUnsupported, "results of %v", out.DType)
+	}
+	return nil
+}
+
 func isHalf(t *tensor.Tensor) bool {
 	return t != nil && (t.DType == tensor.Float16 || t.DType == tensor.BFloat16)
 }

@@ -53,12 +53,20 @@ type Op struct {
 	Infer func(c *Infer) error
 	// Eval computes the outputs: the definition.
 	Eval func(c *Eval) error
+	// Draws tells of a call whether it draws random numbers, so that evaluations of it differ; nil: none does unless the row
+	// is Impure.
+	Draws func(call *Call) bool
 	// Flops returns the floating-point operations of one evaluation on concrete types; nil means one an output element.
 	Flops func(call *Call, in, out []Type) int64
 }
 
 // Has reports whether the operator has all of the given traits.
 func (o *Op) Has(t Traits) bool { return o.Traits&t == t }
+
+// Pure reports whether the results of a call are a function of its inputs, so that it may be folded and merged with others.
+func (o *Op) Pure(call *Call) bool {
+	return !o.Has(Impure) && (o.Draws == nil || !o.Draws(call))
+}
 
 // Infer is the context of a shape rule.
 type Infer struct {

@@ -7,8 +7,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// randomOps draw numbers: RandomNormal, RandomUniform and their Like forms. With the attribute seed they repeat
-// themselves from call to call, and differ from other implementations, since ONNX names no generator.
+// randomOps draw numbers: RandomNormal, RandomUniform and their Like forms, Bernoulli and Multinomial. With the attribute
+// seed they repeat themselves from call to call, and differ from other implementations, since ONNX names no generator.
 var randomOps = []Op{
 	{Name: "RandomNormal", Since: []int{1, 22}, Traits: Impure, Infer: inferRandom, Eval: evalRandom(normal)},
 	{Name: "RandomUniform", Since: []int{1, 22}, Traits: Impure, Infer: inferRandom, Eval: evalRandom(uniform)},
@@ -16,6 +16,8 @@ var randomOps = []Op{
 		Infer: inferRandom, Eval: evalRandom(normal)},
 	{Name: "RandomUniformLike", Since: []int{1, 22}, MinIn: 1, MaxIn: 1, Traits: Impure | ShapeOnly,
 		Infer: inferRandom, Eval: evalRandom(uniform)},
+	{Name: "Bernoulli", Since: []int{15, 22}, MinIn: 1, MaxIn: 1, Traits: Impure, Infer: inferBernoulli, Eval: evalBernoulli},
+	{Name: "Multinomial", Since: []int{7, 22}, MinIn: 1, MaxIn: 1, Traits: Impure, Infer: inferMultinomial, Eval: evalMultinomial},
 }
 
 // normal draws from mean and scale, the standard deviation.
@@ -95,4 +97,122 @@ func evalRandom(draw func(*Call, *rand.Rand) float64) func(*Eval) error {
 		}
 		return nil
 	}
+}
+
+// bernoulliType is the attribute dtype, else the type of the input.
+func bernoulliType(c *Call, like tensor.DType) (tensor.DType, error) {
+	if _, err := c.sameDType(floatTypes, like); err != nil {
+		return 0, err
+	}
+	d := tensor.DType(c.Attrs.Int("dtype", int64(like)))
+	if !(numberTypes | boolTypes).has(d) && d != tensor.Undefined {
+		return 0, c.Errorf(ErrAttr, "dtype %v is no type of number", d)
+	}
+	return d, nil
+}
+
+func inferBernoulli(c *Infer) error {
+	d, err := bernoulliType(c.Call, c.In[0].DType)
+	c.Out[0] = Type{DType: d, Ranked: c.In[0].Ranked, Shape: c.In[0].Shape}
+	return err
+}
+
+// evalBernoulli draws 1 with the probability that the input says, else 0.
+func evalBernoulli(c *Eval) error {
+	d, err := bernoulliType(c.Call, c.In[0].DType)
+	if err != nil {
+		return err
+	}
+	p, err := c.floats(0)
+	if err != nil {
+		return err
+	}
+	out, err := c.Output(0, d, c.In[0].Shape)
+	if err != nil {
+		return err
+	}
+	r := c.generator()
+	for i, v := range p {
+		if !(v >= 0 && v <= 1) {
+			return c.Errorf(ErrInput, "element %d is %v, no probability", i, v)
+		}
+		p[i] = 0
+		if r.Float64() < v {
+			p[i] = 1
+		}
+	}
+	return castInto(c.Call, out, tensor.From(p, out.Shape...))
+}
+
+// multinomialSize reads the attributes of Multinomial.
+func multinomialSize(c *Call) (tensor.DType, int, error) {
+	d, n := tensor.DType(c.Attrs.Int("dtype", int64(tensor.Int32))), c.Attrs.Int("sample_size", 1)
+	if d != tensor.Int32 && d != tensor.Int64 {
+		return d, 0, c.Errorf(ErrAttr, "dtype %v, must be int32 or int64", d)
+	}
+	if n < 1 || n > math.MaxInt32 {
+		return d, 0, c.Errorf(ErrAttr, "sample_size is %d, must be positive", n)
+	}
+	return d, int(n), nil
+}
+
+func inferMultinomial(c *Infer) error {
+	x, _, err := c.start(floatTypes)
+	if err != nil {
+		return err
+	}
+	d, n, err := multinomialSize(c.Call)
+	if err != nil {
+		return err
+	}
+	c.Out[0] = Ranked(d, Unknown(), Known(n))
+	if x.Ranked {
+		if len(x.Shape) != 2 {
+			return c.Errorf(ErrInput, "input %v must be batch × classes", x)
+		}
+		c.Out[0].Shape[0] = x.Shape[0]
+	}
+	return nil
+}
+
+// evalMultinomial draws classes by the logarithms of their weights, which need not add up to anything.
+func evalMultinomial(c *Eval) error {
+	x := c.In[0]
+	if _, err := c.sameDType(floatTypes, x.DType); err != nil {
+		return err
+	}
+	d, n, err := multinomialSize(c.Call)
+	if err != nil {
+		return err
+	}
+	if x.Rank() != 2 || x.Shape[1] == 0 {
+		return c.Errorf(ErrInput, "input %v must be batch × classes", x.Shape)
+	}
+	logs, err := c.floats(0)
+	if err != nil {
+		return err
+	}
+	out, err := c.Output(0, d, []int{x.Shape[0], n})
+	if err != nil {
+		return err
+	}
+	r, classes := c.generator(), x.Shape[1]
+	for b := range x.Shape[0] {
+		weights := logs[b*classes:][:classes]
+		softmaxOf(weights, weights)
+		for s := range n {
+			setInt(out, b*n+s, int64(choose(weights, r.Float64())))
+		}
+	}
+	return nil
+}
+
+// choose returns the class whose part of [0, 1) holds u.
+func choose(weights []float64, u float64) int {
+	for i, w := range weights {
+		if u -= w; u < 0 {
+			return i
+		}
+	}
+	return len(weights) - 1
 }

@@ -6,11 +6,13 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// scatterOps write elements to computed indices of a copy: ScatterElements, its old name Scatter, and ScatterND.
+// scatterOps write elements to computed indices of a copy: ScatterElements, its old name Scatter, ScatterND, and
+// TensorScatter, which writes the slices of new tokens into a cache.
 var scatterOps = []Op{
 	{Name: "Scatter", Since: []int{9}, MinIn: 3, MaxIn: 3, Infer: inferScatter, Eval: evalScatterElements},
 	{Name: "ScatterElements", Since: []int{11, 13, 16, 18}, MinIn: 3, MaxIn: 3, Infer: inferScatter, Eval: evalScatterElements},
 	{Name: "ScatterND", Since: []int{11, 13, 16, 18}, MinIn: 3, MaxIn: 3, Infer: inferScatter, Eval: evalScatterND},
+	{Name: "TensorScatter", Since: []int{24}, MinIn: 2, MaxIn: 3, Infer: inferTensorScatter, Eval: evalTensorScatter},
 }
 
 func inferScatter(c *Infer) error {
@@ -130,4 +132,102 @@ func evalScatterND(c *Eval) error {
 		put(c.Out[0], at*block, updates, i*block, block)
 	}
 	return nil
+}
+
+// cacheAxis is attribute axis of TensorScatter, which must not be the batch.
+func (c *Call) cacheAxis(rank int) (int, error) {
+	axis, err := c.axis(c.Attrs.Int("axis", -2), rank)
+	if err == nil && axis == 0 {
+		err = c.Errorf(ErrAttr, "axis is 0, the batch")
+	}
+	return axis, err
+}
+
+// circular is attribute mode of TensorScatter: whether positions beyond the end of the cache begin again.
+func (c *Call) circular() (bool, error) {
+	mode := c.Attrs.String("mode", "linear")
+	if mode != "linear" && mode != "circular" {
+		return false, c.Errorf(ErrAttr, "mode %q, must be linear or circular", mode)
+	}
+	return mode == "circular", nil
+}
+
+func inferTensorScatter(c *Infer) error {
+	in, u := c.In[0], c.In[1]
+	c.Out[0] = Type{DType: in.DType, Ranked: in.Ranked, Shape: in.Shape}
+	if u.DType != in.DType && u.DType != tensor.Undefined && in.DType != tensor.Undefined {
+		return c.Errorf(ErrInput, "past_cache %v and update %v differ in type", in, u)
+	}
+	if _, err := c.circular(); err != nil || !in.Ranked {
+		return err
+	}
+	axis, err := c.cacheAxis(len(in.Shape))
+	if err != nil || !u.Ranked {
+		return err
+	}
+	if len(u.Shape) != len(in.Shape) {
+		return c.Errorf(ErrInput, "update %v does not fit past_cache %v", u, in)
+	}
+	for k, d := range in.Shape {
+		if k != axis && !mayEqual(d, u.Shape[k]) {
+			return c.Errorf(ErrInput, "update %v does not fit past_cache %v", u, in)
+		}
+	}
+	return nil
+}
+
+// evalTensorScatter writes the update of each batch entry from its write index on.
+func evalTensorScatter(c *Eval) error {
+	in, u := c.In[0], c.In[1]
+	circular, err := c.circular()
+	if err != nil {
+		return err
+	}
+	axis, err := c.cacheAxis(in.Rank())
+	if err != nil {
+		return err
+	}
+	if u.DType != in.DType || u.Rank() != in.Rank() || !slices.Equal(u.Shape[:axis], in.Shape[:axis]) ||
+		!slices.Equal(u.Shape[axis+1:], in.Shape[axis+1:]) || u.Shape[axis] > in.Shape[axis] {
+		return c.Errorf(ErrInput, "update %v%v does not fit past_cache %v%v", u.DType, u.Shape, in.DType, in.Shape)
+	}
+	from, err := c.writeIndices(circular, in.Shape[axis]-u.Shape[axis])
+	if err != nil {
+		return err
+	}
+	if err := c.view(in.Shape); err != nil || u.Len() == 0 {
+		return err
+	}
+	most, length, block := in.Shape[axis], u.Shape[axis], count(in.Shape[axis+1:])
+	rows := count(in.Shape[:axis])
+	for row := range rows {
+		at := int(from[row/(rows/in.Shape[0])])
+		for t := range length {
+			to := ((at+t)%most + most) % most
+			copyElems(c.Out[0], (row*most+to)*block, u, (row*length+t)*block, block)
+		}
+	}
+	return nil
+}
+
+// writeIndices returns where each batch entry is written, at most last places from the start unless the cache is circular.
+func (c *Eval) writeIndices(circular bool, last int) ([]int64, error) {
+	batch, size := c.In[0].Shape[0], int64(max(c.In[0].Len(), 1))
+	if !c.Has(2) {
+		return make([]int64, batch), nil
+	}
+	v, err := c.ints(2)
+	if err != nil {
+		return nil, err
+	}
+	if len(v) != batch {
+		return nil, c.Errorf(ErrInput, "%d write_indices for a batch of %d", len(v), batch)
+	}
+	for i, at := range v {
+		if !circular && (at < 0 || at > int64(last)) {
+			return nil, c.Errorf(ErrInput, "write_indices[%d] is %d, must be in [0, %d]", i, at, last)
+		}
+		v[i] = at % size
+	}
+	return v, nil
 }

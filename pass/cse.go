@@ -118,7 +118,7 @@ func (c *numbering) id(v *graph.Value) uint32 {
 // mergeNode redirects the readers of n to an earlier node that computes the same.
 func (c *numbering) mergeNode(n *graph.Node) *Patch {
 	o, err := n.Op()
-	if err != nil || o.Has(op.Impure) || len(n.Bodies()) > 0 || otherBodies(n) || c.dead(n) {
+	if err != nil || !o.Pure(n.Call()) || len(n.Bodies()) > 0 || otherBodies(n) || c.dead(n) {
 		return nil
 	}
 	key := c.describe(o, n)

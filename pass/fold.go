@@ -31,7 +31,7 @@ func startFold(s *scope) rule {
 			return p
 		}
 		o, err := n.Op()
-		if err != nil || o.Has(op.Impure) || s.dead(n) {
+		if err != nil || !o.Pure(n.Call()) || s.dead(n) {
 			return nil
 		}
 		if p := s.foldElems(n); p != nil {

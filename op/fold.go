@@ -1,0 +1,109 @@
+package op
+
+import (
+	"slices"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+// foldOps add up overlapping blocks to an image: Col2Im, the inverse of what convolution gathers.
+var foldOps = []Op{
+	{Name: "Col2Im", Since: []int{18}, MinIn: 3, MaxIn: 3, Infer: inferCol2Im, Eval: inFloat32(evalCol2Im)},
+}
+
+// inferCol2Im shapes N × C × image_shape; each block holds C·|block_shape| elements.
+func inferCol2Im(c *Infer) error {
+	x, ranked, err := c.start(numberTypes)
+	if err != nil {
+		return err
+	}
+	if ranked && len(x.Shape) != 3 {
+		return c.Errorf(ErrInput, "input %v must be N × C·block × blocks", x)
+	}
+	image, block := c.dims(1), c.dims(2)
+	n := max(c.length(1), c.length(2), len(image), len(block))
+	if n < 1 {
+		return nil
+	}
+	if image != nil && block != nil && len(image) != len(block) {
+		return c.Errorf(ErrInput, "image_shape %v and block_shape %v differ in rank", image, block)
+	}
+	out := unknownDims(n + 2)
+	copy(out[2:], image)
+	if ranked {
+		out[0] = x.Shape[0]
+		if block != nil {
+			size := Known(1)
+			for _, d := range block {
+				size = size.Mul(d)
+			}
+			out[1] = x.Shape[1].Quotient(size)
+		}
+	}
+	c.Out[0] = Ranked(x.DType, out...)
+	return c.checkDims(out)
+}
+
+func evalCol2Im(c *Eval) error {
+	x := c.In[0]
+	if _, err := c.sameDType(numberTypes, x.DType); err != nil {
+		return err
+	}
+	image, err := c.sizesInput(1)
+	if err != nil {
+		return err
+	}
+	block, err := c.sizesInput(2)
+	if err != nil {
+		return err
+	}
+	w, blocks, err := c.foldWindow(image, block)
+	if err != nil {
+		return err
+	}
+	taps := count(block)
+	channels := x.Shape[1] / taps
+	out, err := c.zeroOutput(0, x.DType, slices.Concat([]int{x.Shape[0], channels}, image))
+	if err != nil || x.Len() == 0 {
+		return err
+	}
+	add := loopsOf[x.DType].combiner("add")
+	plane, places, place := count(image), count(blocks), make([]int, len(blocks))
+	for at := range places {
+		w.inside(place, image, func(tap, offset int) {
+			for p := range x.Shape[0] * channels {
+				add(out, p*plane+offset, x, (p*taps+tap)*places+at, 1)
+			}
+		})
+		increment(place, blocks)
+	}
+	return nil
+}
+
+// foldWindow is the window of a block over the image, and how many blocks there are along each axis.
+func (c *Eval) foldWindow(image, block []int) (w window, blocks []int, err error) {
+	x := c.In[0]
+	if x.Rank() != 3 || len(image) == 0 || len(image) != len(block) {
+		return w, nil, c.Errorf(ErrInput, "input %v, image_shape %v and block_shape %v do not fit", x.Shape, image, block)
+	}
+	if w, err = newWindow(c.Call, block); err != nil {
+		return w, nil, err
+	}
+	if blocks, err = w.outShape(c.Call, image); err != nil {
+		return w, nil, err
+	}
+	taps, err := tensor.Count(block)
+	if err != nil || taps == 0 || x.Shape[1]%taps != 0 || product(blocks) != float64(x.Shape[2]) {
+		return w, nil, c.Errorf(ErrInput, "input %v must be N × C·%v × %v blocks", x.Shape, block, blocks)
+	}
+	return w, blocks, nil
+}
+
+// product multiplies sizes that may overflow an integer.
+func product(v []int) float64 {
+	p := 1.0
+	for _, n := range v {
+		p *= float64(n)
+	}
+	return p
+}
