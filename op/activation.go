@@ -25,7 +25,7 @@ var activation = []Op{
 			return nil, c.Errorf(ErrAttr, "alpha is 0")
 		}
 		return func(x float64) float64 { return relu(x) + math.Min(0, a*math.Expm1(x/a)) }, nil
-	}, 12),
+	}, 12, 28),
 	attrMap("ThresholdedRelu", func(c *Call) (func(float64) float64, error) {
 		return thresholdedRelu(c.alpha(1)), nil
 	}, 10, 22),

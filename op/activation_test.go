@@ -39,7 +39,12 @@ func TestActivations(t *testing.T) {
 		{op: "Shrink", attrs: Attrs{FloatAttr("bias", 1), FloatAttr("lambd", 1.5)}, in: list(x), want: list(vec(-3, 0, 0, 0, 3))},
 		{op: "Dropout", in: list(x), want: list(x, truths(true, true, true, true, true))},
 		{op: "Dropout", name: "mask has the data's type", version: 7, in: list(vec(3)), want: list(vec(3), vec(1))},
-		{op: "Dropout", name: "training", in: list(x, tensor.Scalar[float32](0.5), tensor.Scalar(true)), err: ErrUnsupported},
+		{op: "Dropout", name: "training draws as NumPy does", attrs: Attrs{IntAttr("seed", 0)},
+			in: list(vec(1, 2, 3, 4, 5), tensor.Scalar[float32](0.5), tensor.Scalar(true)), want: list(vec(2, 4, 6, 8, 0), truths(true, true, true, true, false))},
+		{op: "Dropout", name: "ratio", in: list(x, tensor.Scalar[float32](1), tensor.Scalar(true)), err: ErrInput},
+		{op: "Dropout", name: "training_mode false", in: list(x, tensor.Scalar[float32](0.5), tensor.Scalar(false)), want: list(x)},
+		{op: "SwiGLU", attrs: Attrs{FloatAttr("alpha", 0)}, in: list(vec(2, 4), vec(3, -1)), want: list(vec(3, -2))},
+		{op: "SwiGLU", name: "shapes", in: list(vec(2, 4), vec(3)), err: ErrInput},
 	})
 }
 

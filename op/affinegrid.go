@@ -2,6 +2,11 @@ package op
 
 import "slices"
 
+// gridOps compute the places that GridSample reads: AffineGrid (Jaderberg et al. 2015).
+var gridOps = []Op{
+	{Name: "AffineGrid", Since: []int{20}, MinIn: 2, MaxIn: 2, Infer: inferAffineGrid, Eval: evalAffineGrid},
+}
+
 // inferAffineGrid shapes the grid as input size says: batch × spatial × their number.
 func inferAffineGrid(c *Infer) error {
 	theta, ranked, err := c.start(floatTypes)

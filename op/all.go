@@ -12,7 +12,7 @@ type key struct{ domain, name string }
 var families = [][]Op{
 	arithmetic, logic, activation, softmax, matmul, conv, pool, reduce, search, cumulative, norm, rnn, bitwise, resize, einsum,
 	fused, qlinear, loss, attention, fourierOps, windowOps, linearAttention, flexAttention, deformOps, roiOps,
-	linearAlgebra, foldOps, trainingOps, batchNorm, dropoutOps, imageOps,
+	linearAlgebra, foldOps, trainingOps, batchNorm, dropoutOps, imageOps, gridOps,
 	constantOps, shapeOps, castOps, transposeOps, concatOps, sliceOps, repeatOps, padOps, gatherOps,
 	scatterOps, selectOps, layoutOps, oneHotOps,
 	controlOps, scanOps, detectOps, quantizeOps, randomOps, sampleOps, textOps, tfidfOps,

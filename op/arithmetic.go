@@ -28,7 +28,7 @@ var arithmetic = []Op{
 		u: func(a, b uint64) uint64 { return a / b },
 		f: func(a, b float64) float64 { return a / b },
 	}, divDims, 0, 7, 13, 14)),
-	{Name: "Mod", Since: []int{10, 13}, MinIn: 2, MaxIn: 2, Traits: Elementwise,
+	{Name: "Mod", Since: []int{10, 13, 28}, MinIn: 2, MaxIn: 2, Traits: Elementwise,
 		Infer: inferBroadcast(numberTypes, tensor.Undefined), Eval: refuseZeroDivisor(inFloat32(evalMod))},
 	{Name: "Pow", Since: []int{7, 12, 13, 15}, MinIn: 2, MaxIn: 2, Traits: Elementwise, Infer: inferPow,
 		Eval: inFloat32(evalPow)},
@@ -213,9 +213,10 @@ func evalMod(c *Eval) error {
 		f: math.Mod,
 	}
 	if !c.Attrs.Bool("fmod", false) {
-		if c.In[0].DType.IsFloat() {
-			return c.Errorf(ErrAttr, "fmod must be 1 for %v", c.In[0].DType)
+		if c.In[0].DType.IsFloat() && c.Version < 28 {
+			return c.Errorf(ErrAttr, "fmod must be 1 for %v before version 28", c.In[0].DType)
 		}
+		fs.f = floorMod
 		fs.i = func(a, b int64) int64 {
 			if m := a % b; m != 0 && m^b < 0 {
 				return m + b
@@ -225,6 +226,18 @@ func evalMod(c *Eval) error {
 		}
 	}
 	return c.evalFold(fs)
+}
+
+// floorMod is the remainder with the sign of the divisor, which a zero has, too (Mod-28).
+func floorMod(a, b float64) float64 {
+	m := math.Mod(a, b)
+	switch {
+	case m == 0:
+		return math.Copysign(0, b)
+	case m < 0 != (b < 0):
+		return m + b
+	}
+	return m
 }
 
 // inferPow allows the exponent a type of its own, which version 12 does; the result has the base's.

@@ -10,7 +10,7 @@ import (
 // attention holds scaled dot-product attention (Vaswani et al. 2017, §3.2) with grouped heads and a key-value cache, and
 // rotary position embedding (Su et al. 2021).
 var attention = []Op{
-	{Name: "Attention", Since: []int{23, 24}, MinIn: 3, MaxIn: 7, MinOut: 1, MaxOut: 4, Infer: inferAttention,
+	{Name: "Attention", Since: []int{23, 24, 25}, MinIn: 3, MaxIn: 7, MinOut: 1, MaxOut: 4, Infer: inferAttention,
 		Eval: inFloat32(evalAttention), Flops: attentionFlops},
 	{Name: "RotaryEmbedding", Since: []int{23}, MinIn: 3, MaxIn: 4, Infer: inferRotary, Eval: inFloat32(evalRotary),
 		Flops: flopsPerElement(3)},
@@ -121,6 +121,7 @@ type attending struct {
 	past, total  int
 	scale, cap   float64
 	causal       bool
+	left, right  int   // how far a query looks back and ahead; negative: without bound
 	mode         int64 // what output 3 is
 	queries      []float64
 	keys, values []float64
@@ -131,7 +132,8 @@ type attending struct {
 
 func evalAttention(c *Eval) error {
 	a := &attending{Eval: c, causal: c.Attrs.Bool("is_causal", false), cap: c.attr("softcap", 0),
-		mode: c.Attrs.Int("qk_matmul_output_mode", 0)}
+		mode: c.Attrs.Int("qk_matmul_output_mode", 0), left: windowSize(c.Call, "left_window_size"),
+		right: windowSize(c.Call, "right_window_size")}
 	for _, step := range []func() error{a.read, a.readLens, a.readMask, a.outputs} {
 		if err := step(); err != nil {
 			return err
@@ -146,6 +148,11 @@ func evalAttention(c *Eval) error {
 		}
 	}
 	return nil
+}
+
+// windowSize is a bound of Attention-25 on the distance between query and key.
+func windowSize(c *Call, name string) int {
+	return int(min(c.Attrs.Int(name, -1), math.MaxInt32))
 }
 
 // layout reads the layouts of Q, K and V and checks them against each other.
@@ -268,7 +275,7 @@ func (a *attending) readMask() (err error) {
 	}
 	m := a.In[attnMask]
 	want := []int{a.q.batch, a.q.heads, a.q.length, a.total}
-	if m.Rank() < 2 || m.Rank() > 4 || m.Shape[m.Rank()-1] > a.total {
+	if m.Rank() < 1 || m.Rank() > 4 || m.Shape[m.Rank()-1] > a.total {
 		return a.Errorf(ErrInput, "mask %v does not fit scores %v", m.Shape, want)
 	}
 	want[3] = m.Shape[m.Rank()-1]
@@ -386,8 +393,8 @@ func (a *attending) keep(mode int64, row []float64, b, h, i int) {
 	}
 }
 
-// biasAt is the mask at one score: 0 or what attn_mask says, and -∞ beyond the mask, in the padding, and, when causal,
-// for keys after the query. The queries end where the keys that are no padding do.
+// biasAt is the mask at one score: 0 or what attn_mask says, and -∞ beyond the mask, in the padding, outside the window and,
+// when causal, for keys after the query. The queries end where the keys that are no padding do.
 func (a *attending) biasAt(b, h, i, t int) float64 {
 	last := a.past + i
 	if a.lens != nil {
@@ -396,7 +403,7 @@ func (a *attending) biasAt(b, h, i, t int) float64 {
 		}
 		last = int(a.lens[b]) - a.q.length + i
 	}
-	if a.causal && t > last {
+	if a.causal && t > last || a.left >= 0 && t < last-a.left || a.right >= 0 && t > last+a.right {
 		return math.Inf(-1)
 	}
 	if a.bias == nil {

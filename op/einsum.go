@@ -10,7 +10,7 @@ import (
 
 // einsum holds Einstein summation, in numpy's notation.
 var einsum = []Op{
-	{Name: "Einsum", Since: []int{12}, MinIn: 1, MaxIn: -1, Infer: inferEinsum, Eval: inFloat32(evalEinsum),
+	{Name: "Einsum", Since: []int{12, 28}, MinIn: 1, MaxIn: -1, Infer: inferEinsum, Eval: inFloat32(evalEinsum),
 		Flops: einsumFlops},
 }
 

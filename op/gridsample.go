@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// sampleOps read images at computed places: GridSample, and AffineGrid, which computes them.
+// sampleOps read images at computed places: GridSample.
 var sampleOps = []Op{
-	{Name: "AffineGrid", Since: []int{20}, MinIn: 2, MaxIn: 2, Infer: inferAffineGrid, Eval: evalAffineGrid},
 	{Name: "GridSample", Since: []int{16, 20, 22}, MinIn: 2, MaxIn: 2, Infer: inferGridSample, Eval: evalGridSample},
 }
 

@@ -32,6 +32,15 @@ func inferImageDecoder(c *Infer) error {
 		return c.Errorf(ErrInput, "encoded_stream %v must be bytes", in)
 	}
 	c.Out[0] = Ranked(tensor.Uint8, Unknown(), Unknown(), Known(channels))
+	if file := c.Const(0); file != nil {
+		m, err := raster.Decode(file.Data)
+		switch {
+		case err == nil:
+			c.Out[0] = Concrete(tensor.Uint8, m.Height, m.Width, channels)
+		case errors.Is(err, raster.ErrImage):
+			c.Out[0] = Concrete(tensor.Uint8, 0, 0, channels)
+		}
+	}
 	return nil
 }
 

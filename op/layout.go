@@ -8,9 +8,9 @@ import (
 
 // layoutOps rearrange elements by fixed patterns: DepthToSpace, SpaceToDepth, ReverseSequence, Trilu.
 var layoutOps = []Op{
-	{Name: "DepthToSpace", Since: []int{1, 11, 13}, MinIn: 1, MaxIn: 1, Infer: inferDepthToSpace, Eval: evalDepthToSpace},
-	{Name: "SpaceToDepth", Since: []int{1, 13}, MinIn: 1, MaxIn: 1, Infer: inferSpaceToDepth, Eval: evalSpaceToDepth},
-	{Name: "ReverseSequence", Since: []int{10}, MinIn: 2, MaxIn: 2, Infer: inferFirst, Eval: evalReverseSequence},
+	{Name: "DepthToSpace", Since: []int{1, 11, 13, 28}, MinIn: 1, MaxIn: 1, Infer: inferDepthToSpace, Eval: evalDepthToSpace},
+	{Name: "SpaceToDepth", Since: []int{1, 13, 28}, MinIn: 1, MaxIn: 1, Infer: inferSpaceToDepth, Eval: evalSpaceToDepth},
+	{Name: "ReverseSequence", Since: []int{10, 28}, MinIn: 2, MaxIn: 2, Infer: inferFirst, Eval: evalReverseSequence},
 	{Name: "Trilu", Since: []int{14}, MinIn: 1, MaxIn: 2, Infer: inferFirst, Eval: evalTrilu},
 }
 
@@ -120,7 +120,15 @@ func evalSpaceToDepth(c *Eval) error {
 		return c.Errorf(ErrInput, "blocks of %d for %v", b, s)
 	}
 	n, d, h, w := s[0], s[1], s[2]/b, s[3]/b
-	return c.permuted([]int{n, d * b * b, h, w}, []int{n, d, h, b, w, b}, []int{0, 3, 5, 1, 2, 4})
+	order := []int{0, 3, 5, 1, 2, 4}
+	switch mode := c.Attrs.String("mode", "DCR"); mode { // since version 28
+	case "CRD":
+		order = []int{0, 1, 3, 5, 2, 4}
+	case "DCR":
+	default:
+		return c.Errorf(ErrAttr, "mode %q", mode)
+	}
+	return c.permuted([]int{n, d * b * b, h, w}, []int{n, d, h, b, w, b}, order)
 }
 
 // evalReverseSequence turns the first sequence_lens[i] steps of each batch entry i around.

@@ -8,7 +8,7 @@ import (
 
 // oneHotOps hold OneHot.
 var oneHotOps = []Op{
-	{Name: "OneHot", Since: []int{9, 11}, MinIn: 3, MaxIn: 3, Infer: inferOneHot, Eval: evalOneHot},
+	{Name: "OneHot", Since: []int{9, 11, 28}, MinIn: 3, MaxIn: 3, Infer: inferOneHot, Eval: evalOneHot},
 }
 
 func inferOneHot(c *Infer) error {

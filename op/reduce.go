@@ -32,8 +32,8 @@ var reduce = []Op{
 		f: addSquare,
 	}}, 18, 1, 11, 13, 18),
 	reduction("ReduceL2", reducer{add: binaryFuncs{f: addSquare}, finish: math.Sqrt}, 18, 1, 11, 13, 18),
-	reduction("ReduceLogSum", reducer{add: binaryFuncs{f: sums.f}, finish: math.Log}, 18, 1, 11, 13, 18),
-	reduction("ReduceLogSumExp", reducer{shifted: true}, 18, 1, 11, 13, 18),
+	reduction("ReduceLogSum", reducer{add: binaryFuncs{f: sums.f}, finish: math.Log}, 18, 1, 11, 13, 18, 28),
+	reduction("ReduceLogSumExp", reducer{shifted: true}, 18, 1, 11, 13, 18, 28),
 }
 
 var sums = binaryFuncs{

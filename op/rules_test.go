@@ -16,7 +16,8 @@ import (
 func numericRows() []*Op {
 	var rows []*Op
 	for _, f := range [][]Op{arithmetic, logic, activation, softmax, matmul, conv, pool, reduce, search, cumulative, norm, rnn,
-		bitwise, resize, einsum, fused, qlinear, loss, attention} {
+		bitwise, resize, einsum, fused, qlinear, loss, attention, fourierOps, windowOps, linearAttention, flexAttention, deformOps,
+		roiOps, linearAlgebra, foldOps, trainingOps, batchNorm, dropoutOps, imageOps, gridOps} {
 		for i := range f {
 			rows = append(rows, &f[i])
 		}
@@ -220,6 +221,60 @@ func (r caller) fitting(name string) (Attrs, []*tensor.Tensor) {
 		x, n := f(1, 1, d(3)), int64(d(2))
 		at := i64(slices.Repeat([]int64{0}, x.Len())...)
 		return Attrs{IntsAttr("kernel_shape", n), IntsAttr("strides", n)}, list(x, at, i64(1, 1, 8))[:1+d(2)]
+	case "DFT", "STFT":
+		half := int64(r.IntN(2))
+		x, n := f(d(3), 2+d(4), 2), i64(int64(d(5)))
+		if name == "STFT" {
+			return Attrs{IntAttr("onesided", half)}, list(f(d(2), 8, int(2-half)), i64(int64(d(3))), f(3), i64(3))[:list(2, 3, 4)[r.IntN(3)]]
+		}
+		return Attrs{IntAttr("inverse", half), IntAttr("onesided", half), IntAttr("axis", 1)}, list(x, n, i64(-2))[:d(3)]
+	case "BlackmanWindow", "HammingWindow", "HannWindow":
+		return Attrs{IntAttr("periodic", int64(r.IntN(2))), IntAttr("output_datatype", r.Int64N(14))}, list(i64(int64(d(9) - 1)))
+	case "MelWeightMatrix":
+		return nil, list(i64(int64(d(8))), i64(16), i64(8000), f32([]int{1}, 100), f32([]int{1}, float32(1000*d(4))))
+	case "LinearAttention":
+		b, t, hk, dk, dv := d(2), d(3), d(2), d(3), d(3)
+		in := list(f(b, t, g*hk*dk), f(b, t, hk*dk), f(b, t, hk*dv), nil, f(b, t, hk), f(b, t, 1))
+		if r.one(2) {
+			in[3] = f(b, hk, dk, dv)
+		}
+		return Attrs{IntAttr("q_num_heads", int64(g*hk)), IntAttr("kv_num_heads", int64(hk))}, in
+	case "CausalConvWithState":
+		b, ch, k := d(2), d(3), d(3)
+		return Attrs{StringAttr("activation", list("none", "silu", "x")[r.IntN(3)])},
+			list(f(b, ch, d(4)), f(ch, 1, k), f(ch), f(b, ch, k-1))[:1+d(3)]
+	case "FlexAttention":
+		b, h, t, s := d(2), d(2), d(3), d(3)
+		return nil, list(f(b, g*h, t, s), f(b, h, 2, s), f(b, h, 2, t))
+	case "DeformConv":
+		n, k := d(2), d(2)
+		return Attrs{IntAttr("offset_group", int64(g))}, list(f(n, 2*g, 3, 3), f(d(2), 2*g, k, k), f(n, g*k*k*2, 4-k, 4-k), nil,
+			f(n, g*k*k, 4-k, 4-k))[:list(3, 5)[r.IntN(2)]]
+	case "RoiAlign", "MaxRoiPool":
+		rois := f32([]int{2, 4}, 0, 0, 3, 2, 1, 1, 2, 5)
+		if name == "MaxRoiPool" {
+			return Attrs{IntsAttr("pooled_shape", int64(d(3)), int64(d(3)))}, list(f(1, d(2), 4, 5), f32([]int{1, 5}, 0, 1, 1, 3, 2))
+		}
+		return Attrs{IntAttr("output_height", int64(d(3))), StringAttr("mode", list("avg", "max")[g-1])}, list(f(2, d(2), 4, 5), rois, i64(0, 1))
+	case "Det":
+		n := d(4)
+		return nil, list(f(d(2), n, n))
+	case "Col2Im":
+		k := int64(d(2))
+		return Attrs{IntsAttr("strides", k, 1)}, list(f(d(2), 4, int(4/k)*4), i64(4, 5), i64(k, 2))
+	case "Adagrad", "Adam", "Momentum":
+		x := list(f(2, d(2)))
+		for range map[string]int{"Adagrad": 2, "Adam": 3, "Momentum": 2}[name] {
+			x = append(x, x[0].Clone())
+		}
+		return Attrs{FloatAttr("alpha", 0.5), FloatAttr("beta", 0.5), FloatAttr("norm_coefficient", 0.1), StringAttr("mode", "nesterov")},
+			append(list(f(1), i64(int64(r.IntN(3)))), x...)
+	case "AffineGrid":
+		rank := 1 + g
+		return Attrs{IntAttr("align_corners", int64(r.IntN(2)))}, list(f(2, rank, rank+1), i64(list[int64](2, 1, 3, 2, 2)[:2+g+1]...))
+	case "ImageDecoder":
+		file := []byte("P3 2 1 255 1 2 3 4 5 6")[:20+r.IntN(3)]
+		return nil, list(tensor.From(file, len(file)))
 	case "TopK":
 		return Attrs{IntAttr("k", int64(d(2)))}, list(f(3, 2+d(3)), i64(int64(d(2))))
 	}

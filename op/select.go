@@ -11,9 +11,9 @@ import (
 // selectOps choose elements by conditions and values: Where, Compress, NonZero, Unique.
 var selectOps = []Op{
 	{Name: "Where", Since: []int{9, 16}, MinIn: 3, MaxIn: 3, Infer: inferWhere, Eval: evalWhere},
-	{Name: "Compress", Since: []int{9, 11}, MinIn: 2, MaxIn: 2, Infer: inferCompress, Eval: evalCompress},
+	{Name: "Compress", Since: []int{9, 11, 28}, MinIn: 2, MaxIn: 2, Infer: inferCompress, Eval: evalCompress},
 	{Name: "NonZero", Since: []int{9, 13}, MinIn: 1, MaxIn: 1, Infer: inferNonZero, Eval: evalNonZero},
-	{Name: "Unique", Since: []int{11}, MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 4, Infer: inferUnique, Eval: evalUnique},
+	{Name: "Unique", Since: []int{11, 28}, MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 4, Infer: inferUnique, Eval: evalUnique},
 }
 
 func inferWhere(c *Infer) error {

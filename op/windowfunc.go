@@ -9,7 +9,7 @@ import (
 // windowOps make what audio front ends multiply with: window functions, and the weights of mel filters.
 var windowOps = []Op{
 	windowFunction("BlackmanWindow", func(turn float64) float64 {
-		return 0.42 - 0.5*math.Cos(turn) + 0.08*math.Cos(2*turn)
+		return 0.08*math.Cos(2*turn) - 0.5*math.Cos(turn) + 0.42
 	}),
 	windowFunction("HammingWindow", func(turn float64) float64 { return 25.0/46 - 21.0/46*math.Cos(turn) }),
 	windowFunction("HannWindow", func(turn float64) float64 { return 0.5 - 0.5*math.Cos(turn) }),

@@ -232,12 +232,16 @@ func depthToSpace(r *Request) (Kernel, error) {
 	return newMoves(r, permuted([]int{s[0], b, b, c, s[2], s[3]}, []int{0, 3, 4, 1, 5, 2}))
 }
 
-// spaceToDepth is SpaceToDepth (ONNX 1, 13) as a transpose of a six-dimensional view.
+// spaceToDepth is SpaceToDepth (ONNX 1, 13, 28) as a transpose of a six-dimensional view.
 func spaceToDepth(r *Request) (Kernel, error) {
 	s, _, _ := r.in(0)
 	b := int(r.Call.Attrs.Int("blocksize", 0))
 	if len(s) != 4 || b < 1 || s[2]%b != 0 || s[3]%b != 0 {
 		return nil, nil
 	}
-	return newMoves(r, permuted([]int{s[0], s[1], s[2] / b, b, s[3] / b, b}, []int{0, 3, 5, 1, 2, 4}))
+	order := []int{0, 3, 5, 1, 2, 4}
+	if r.Call.Attrs.String("mode", "DCR") == "CRD" {
+		order = []int{0, 1, 3, 5, 2, 4}
+	}
+	return newMoves(r, permuted([]int{s[0], s[1], s[2] / b, b, s[3] / b, b}, order))
 }

@@ -87,7 +87,7 @@ func (n *netpbm) word() string {
 		n.at++
 	}
 	word := string(n.data[from:n.at])
-	n.at++
+	n.at = min(n.at+1, len(n.data))
 	return word
 }
 
