@@ -189,7 +189,7 @@ func inferGatherND(c *Infer) error {
 	if !ok {
 		return nil
 	}
-	if n < 1 || b+n > r {
+	if n < 1 || n > r-b {
 		return c.Errorf(ErrInput, "indices %v into %v", indices, data)
 	}
 	c.Out[0] = Ranked(data.DType, slices.Concat(indices.Shape[:q-1], data.Shape[b+n:])...)

@@ -18,7 +18,7 @@ func along(t *testing.T, x *tensor.Tensor, axis, at int) (before, after *tensor.
 	return out[0], out[1]
 }
 
-func joined(t *testing.T, axis int, in ...*tensor.Tensor) *tensor.Tensor {
+func concatenated(t *testing.T, axis int, in ...*tensor.Tensor) *tensor.Tensor {
 	t.Helper()
 	call := &Call{Type: "Concat", Version: latest, Attrs: Attrs{IntAttr("axis", int64(axis))}, NumIn: len(in), NumOut: 1}
 	out, err := Run(t.Context(), row(t, call), call, in)
@@ -62,7 +62,7 @@ func TestLinearAttentionCarriesItsState(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := tensor.Close(joined(t, 1, a[0], b[0]), whole[0], 1e-9, 1e-9); err != nil {
+		if err := tensor.Close(concatenated(t, 1, a[0], b[0]), whole[0], 1e-9, 1e-9); err != nil {
 			t.Errorf("%s: %v", rule, err)
 		}
 		if err := tensor.Close(b[1], whole[1], 1e-9, 1e-9); err != nil {
