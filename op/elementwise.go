@@ -165,7 +165,14 @@ func floatMap(name string, f func(float64) float64, since ...int) Op {
 
 // attrMap is the row of an operator on floats whose function depends on the call's attributes.
 func attrMap(name string, of func(*Call) (func(float64) float64, error), since ...int) Op {
-	return Op{Name: name, Since: since, MinIn: 1, MaxIn: 1, Traits: Elementwise, Infer: inferSame(floatTypes),
+	same := inferSame(floatTypes)
+	infer := func(c *Infer) error {
+		if _, err := of(c.Call); err != nil {
+			return err
+		}
+		return same(c)
+	}
+	return Op{Name: name, Since: since, MinIn: 1, MaxIn: 1, Traits: Elementwise, Infer: infer,
 		Eval: evalMap(func(c *Call) (unaryFuncs, error) {
 			f, err := of(c)
 			return unaryFuncs{f: f}, err

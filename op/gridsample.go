@@ -174,6 +174,9 @@ func evalGridSample(c *Eval) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
+	if x.Len() == 0 {
+		return c.Errorf(ErrInput, "X of shape %v has nothing to sample", x.Shape)
+	}
 	v := s.sample(pixels, coords, x.Shape, count(grid.Shape[1:r+1]))
 	if !narrowFloats(out, 0, v) {
 		return c.Errorf(ErrUnsupported, "samples of %v", x.DType)

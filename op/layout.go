@@ -34,6 +34,9 @@ func inferDepthToSpace(c *Infer) error {
 	if err != nil {
 		return err
 	}
+	if mode := c.Attrs.String("mode", "DCR"); mode != "DCR" && mode != "CRD" {
+		return c.Errorf(ErrAttr, "mode %q", mode)
+	}
 	s, err := c.imageDims()
 	if err != nil {
 		return err

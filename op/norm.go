@@ -191,13 +191,13 @@ func evalLayerNorm(c *Eval) error {
 		return err
 	}
 	size, epsilon := count(out.Shape[axis:]), c.attr("epsilon", 1e-5)
-	for at := 0; at < len(x); at += size {
-		m, inv := standardize(x[at:at+size], epsilon)
+	for i := range count(out.Shape[:axis]) { // of no elements the mean is NaN
+		m, inv := standardize(x[i*size:(i+1)*size], epsilon)
 		if means != nil {
-			setFloat(means, at/size, m)
+			setFloat(means, i, m)
 		}
 		if invs != nil {
-			setFloat(invs, at/size, inv)
+			setFloat(invs, i, inv)
 		}
 	}
 	return c.affine(out, x)

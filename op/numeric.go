@@ -57,6 +57,7 @@ type loops interface {
 	contract(c *Eval, out *tensor.Tensor, w walk)
 	combiner(how string) combiner
 	order(t *tensor.Tensor) func(i, j int) int
+	extreme(t *tensor.Tensor, sign int) func(i, j int) int
 	count(out *tensor.Tensor, start, delta *tensor.Tensor)
 	widen(buf []int64, src *tensor.Tensor, at int)
 	narrow(dst *tensor.Tensor, at int, buf []int64)

@@ -16,6 +16,9 @@ var (
 	ErrInput = errors.New("bad input")
 	// ErrAttr is the kind of error about a missing or meaningless attribute.
 	ErrAttr = errors.New("bad attribute")
+	// ErrPanic is the kind of error about a rule or an evaluation that panicked on what it failed to check: a bug of weir. The
+	// error is of kind [ErrInput], too, since something about the call was beyond what the operator takes.
+	ErrPanic = errors.New("internal error")
 )
 
 // Traits are facts about an operator that passes and planners use.
@@ -216,6 +219,12 @@ func (o *Op) Check(c *Call) error {
 	return nil
 }
 
+// needs reports whether input i must be given: the first ones, and those of which there may be any number, but that a Loop has
+// optional inputs before them.
+func (o *Op) needs(c *Call, i int) bool {
+	return i < o.MinIn || o.MaxIn < 0 && !slices.ContainsFunc(c.Attrs, func(a Attr) bool { return a.Body != nil })
+}
+
 func span(lo, hi int) string {
 	switch {
 	case hi < 0:
@@ -238,8 +247,8 @@ func InferTypes(o *Op, call *Call, in []Type, present []bool) (out []Type, err e
 	if present == nil {
 		present = slices.Repeat([]bool{true}, len(in))
 	}
-	for i := range o.MinIn {
-		if !present[i] {
+	for i, there := range present {
+		if !there && o.needs(call, i) {
 			return nil, call.Errorf(ErrInput, "input %d is required", i)
 		}
 	}
@@ -298,8 +307,8 @@ func RunIn(o *Op, c *Eval) (err error) {
 	if o.Eval == nil {
 		return c.Errorf(ErrUnsupported, "has no evaluation")
 	}
-	for i := range o.MinIn {
-		if c.In[i] == nil {
+	for i, v := range c.In {
+		if v == nil && o.needs(c.Call, i) {
 			return c.Errorf(ErrInput, "input %d is required", i)
 		}
 	}
@@ -317,6 +326,6 @@ func RunIn(o *Op, c *Eval) (err error) {
 
 func recoverInto(call *Call, err *error) {
 	if r := recover(); r != nil {
-		*err = call.Errorf(ErrInput, "%v", r)
+		*err = fmt.Errorf("%s: %w: %w: %v: please report it with the model", call.Name(), ErrInput, ErrPanic, r)
 	}
 }

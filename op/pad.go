@@ -23,6 +23,16 @@ func padAxes(c *Call, rank int, as []int64, given bool) ([]int, error) {
 func inferPad(c *Infer) error {
 	in := c.In[0]
 	c.Out[0] = Unranked(in.DType)
+	if c.Version >= 11 && !c.Has(1) {
+		return c.Errorf(ErrInput, "input 1, the pads, is required")
+	}
+	if c.Has(2) {
+		v := c.In[2]
+		if n, known := v.Count().Int(); known && v.Ranked && n != 1 ||
+			v.DType != in.DType && v.DType != tensor.Undefined && in.DType != tensor.Undefined {
+			return c.Errorf(ErrInput, "constant_value is %v, wants one %v", v, in.DType)
+		}
+	}
 	if !in.Ranked {
 		return nil
 	}
@@ -98,12 +108,12 @@ func (c *Eval) padValue() (*tensor.Tensor, error) {
 		return nil, err
 	}
 	if c.Version < 11 {
+		if c.Attrs.Float("value", 0) == 0 {
+			return v, nil
+		}
 		return v, castInto(c.Call, v, tensor.Scalar(c.Attrs.Float("value", 0)))
 	}
 	if c.Has(2) {
-		if c.In[2].Len() != 1 || c.In[2].DType != d {
-			return nil, c.Errorf(ErrInput, "constant_value is %v, wants one %v", c.In[2], d)
-		}
 		return c.In[2], nil
 	}
 	return v, nil
@@ -145,6 +155,9 @@ func evalPad(c *Eval) error {
 	mode, err := c.padMode()
 	if err != nil {
 		return err
+	}
+	if c.Has(2) && (c.In[2].DType != in.DType || c.In[2].Len() != 1) {
+		return c.Errorf(ErrInput, "constant_value is %v, wants one %v", c.In[2], in.DType)
 	}
 	out, err := c.Output(0, in.DType, shape)
 	if err != nil || out.Len() == 0 {

@@ -67,11 +67,11 @@ func (c *Infer) hidden() (Dim, error) {
 	if r := c.In[rnnR]; r.Ranked && len(r.Shape) == 3 {
 		hidden = r.Shape[2]
 	}
-	h := c.Attrs.Int("hidden_size", 0)
-	if h <= 0 {
+	if !c.Attrs.Has("hidden_size") {
 		return hidden, nil
 	}
-	if !mayEqual(hidden, Known(int(h))) {
+	h := c.Attrs.Int("hidden_size", 0)
+	if h <= 0 || !mayEqual(hidden, Known(int(h))) {
 		return hidden, c.Errorf(ErrAttr, "hidden_size is %d, R is %v", h, c.In[rnnR])
 	}
 	return Known(int(h)), nil
@@ -94,7 +94,7 @@ func (c *Infer) sequence(batchFirst bool) (seq, batch Dim, err error) {
 // infer shapes Y, Y_h and Y_c for both layouts: 0 is Y [seq, dirs, batch, hidden] and states [dirs, batch, hidden],
 // 1 puts the batch first.
 func (k *cell) infer(c *Infer) error {
-	d, err := c.sameDType(floatTypes, c.In[rnnX].DType, c.In[rnnW].DType, c.In[rnnR].DType)
+	d, err := c.sameDType(floatTypes, c.rnnTypes()...)
 	if err != nil {
 		return err
 	}
@@ -112,6 +112,9 @@ func (k *cell) infer(c *Infer) error {
 		return err
 	}
 	n := Known(len(dirs))
+	if err := k.operands(c, n, batch, hidden, first); err != nil {
+		return err
+	}
 	y, state := Ranked(d, seq, n, batch, hidden), Ranked(d, n, batch, hidden)
 	if first {
 		y, state = Ranked(d, batch, seq, n, hidden), Ranked(d, batch, n, hidden)
@@ -119,6 +122,37 @@ func (k *cell) infer(c *Infer) error {
 	for i := range c.Out {
 		if c.Out[i] = state; i == 0 {
 			c.Out[i] = y
+		}
+	}
+	return nil
+}
+
+// rnnTypes are the element types of what must be of one: all operands but the lengths.
+func (c *Infer) rnnTypes() []tensor.DType {
+	var ds []tensor.DType
+	for i, t := range c.In {
+		if i != rnnLens && c.Has(i) {
+			ds = append(ds, t.DType)
+		}
+	}
+	return ds
+}
+
+// operands holds every operand to the sizes, as far as they are known.
+func (k *cell) operands(c *Infer, dirs, batch, hidden Dim, first bool) error {
+	in, rows := Unknown(), hidden.MulInt(k.gates)
+	if x := c.In[rnnX]; x.Ranked {
+		in = x.Shape[2]
+	}
+	states := []Dim{dirs, batch, hidden}
+	if first {
+		states = []Dim{batch, dirs, hidden}
+	}
+	want := [...][]Dim{rnnW: {dirs, rows, in}, rnnR: {dirs, rows, hidden}, rnnB: {dirs, rows.MulInt(2)}, rnnLens: {batch}, rnnH: states,
+		rnnC: states, rnnP: {dirs, hidden.MulInt(3)}}
+	for i, shape := range want {
+		if shape != nil && c.Has(i) && c.In[i].Ranked && !slices.EqualFunc(c.In[i].Shape, shape, mayEqual) {
+			return c.Errorf(ErrInput, "input %d is %v, must have shape %v", i, c.In[i], shape)
 		}
 	}
 	return nil
@@ -202,7 +236,13 @@ func (l *layer) stateAt(d, b int) int {
 
 // check fixes the sizes from X and R and holds every operand to them.
 func (l *layer) check() (err error) {
-	if _, err := l.sameDType(floatTypes, l.In[rnnX].DType, l.In[rnnW].DType, l.In[rnnR].DType); err != nil {
+	var ds []tensor.DType
+	for i, v := range l.In {
+		if i != rnnLens && v != nil {
+			ds = append(ds, v.DType)
+		}
+	}
+	if _, err := l.sameDType(floatTypes, ds...); err != nil {
 		return err
 	}
 	if l.reverse, err = l.directions(); err != nil {

@@ -37,7 +37,8 @@ func (c *Call) oneAxis(rank int, def int64) ([]bool, error) {
 }
 
 // evalArg finds the index of the largest element (sign 1) or smallest (-1) along the axis: the first of equals, or the
-// last with select_last_index. A NaN counts as smaller than every number.
+// last with select_last_index. A NaN counts as more extreme than every number, as it does to NumPy, by which the ONNX project
+// defines the operators (onnx/reference/ops/op_argmax.py).
 func (c *Eval) evalArg(sign int) error {
 	x := c.In[0]
 	if _, err := c.sameDType(numberTypes, x.DType); err != nil {
@@ -57,10 +58,10 @@ func (c *Eval) evalArg(sign int) error {
 	}
 	o, n, inner := tensor.As[int64](out), x.Shape[axis], count(x.Shape[axis+1:])
 	last := c.Attrs.Bool("select_last_index", false)
-	compare := loopsOf[x.DType].order(x)
+	compare := loopsOf[x.DType].extreme(x, sign)
 	for i := range o {
 		first := i/inner*n*inner + i%inner
-		o[i] = int64(bestOf(n, last, func(k, best int) int { return sign * compare(first+k*inner, first+best*inner) }))
+		o[i] = int64(bestOf(n, last, func(k, best int) int { return compare(first+k*inner, first+best*inner) }))
 	}
 	return nil
 }
@@ -80,6 +81,23 @@ func bestOf(n int, last bool, order func(a, b int) int) int {
 func (loopsOn[T, W]) order(t *tensor.Tensor) func(i, j int) int {
 	v := tensor.As[T](t)
 	return func(i, j int) int { return cmp.Compare(v[i], v[j]) }
+}
+
+// extreme is order, backwards when sign is -1, but that NaNs come last both ways.
+func (loopsOn[T, W]) extreme(t *tensor.Tensor, sign int) func(i, j int) int {
+	v := tensor.As[T](t)
+	return func(i, j int) int {
+		a, b := v[i], v[j]
+		switch {
+		case a != a && b != b:
+			return 0
+		case a != a:
+			return 1
+		case b != b:
+			return -1
+		}
+		return sign * cmp.Compare(a, b)
+	}
 }
 
 // topK is k as far as it is known.

@@ -19,6 +19,12 @@ var selectOps = []Op{
 func inferWhere(c *Infer) error {
 	cond, x, y := c.In[0], c.In[1], c.In[2]
 	c.Out[0] = Unranked(x.DType)
+	if _, err := c.sameDType(^dtypeSet(0), x.DType, y.DType); err != nil {
+		return err
+	}
+	if cond.DType != tensor.Bool && cond.DType != tensor.Undefined {
+		return c.Errorf(ErrInput, "condition is %v, want bool", cond)
+	}
 	if !cond.Ranked || !x.Ranked || !y.Ranked {
 		return nil
 	}

@@ -122,7 +122,7 @@ func inferReshape(c *Infer) error {
 		if n := c.length(1); n >= 0 && n <= MaxElems {
 			c.Out[0] = Ranked(in.DType, unknownDims(n)...)
 		}
-		return nil
+		return c.checkCount()
 	}
 	shape, rest, err := reshapeDims(c, want)
 	if err != nil {
@@ -134,9 +134,15 @@ func inferReshape(c *Infer) error {
 		}
 	}
 	c.Out[0] = viewed(in, shape)
+	return c.checkCount()
+}
+
+// checkCount holds that the output has as many elements as the input, as far as both are known.
+func (c *Infer) checkCount() error {
+	in, out := c.In[0], c.Out[0]
 	have, ok := in.Count().Int()
-	if n, ok2 := c.Out[0].Count().Int(); ok && ok2 && n != have {
-		return c.Errorf(ErrInput, "cannot reshape %v to %v", in, c.Out[0])
+	if n, ok2 := out.Count().Int(); in.Ranked && out.Ranked && ok && ok2 && n != have {
+		return c.Errorf(ErrInput, "cannot reshape %v to %v", in, out)
 	}
 	return nil
 }

@@ -125,7 +125,7 @@ func idleSlice(n *graph.Node) *graph.Value {
 // idlePad: pads is an attribute before opset 11.
 func idlePad(n *graph.Node) *graph.Value {
 	pads := n.Attrs.Ints("pads")
-	if len(n.In) > 1 {
+	if len(n.In) > 1 && n.In[1] != nil {
 		elems, ok := n.In[1].Type.IntElems()
 		if !ok {
 			return nil

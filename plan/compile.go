@@ -65,6 +65,10 @@ func compile(g *graph.Graph, o Options) (*Plan, error) {
 		}
 	}
 	for _, n := range g.Nodes {
+		// Passes leave alone what a rule refuses, since it may be in a branch that is never taken; here it would be computed.
+		if err := n.InferTypes(); err != nil {
+			return nil, fmt.Errorf("graph %q: %w", g.Name, err)
+		}
 		if err := c.step(n); err != nil {
 			return nil, fmt.Errorf("graph %q: %v: %w", g.Name, n, err)
 		}
@@ -214,9 +218,18 @@ func (c *compiler) alias(o *op.Op, n *graph.Node, step int) bool {
 	if c.plan.Slots[of].Place == Dynamic || !out.Static() || out.DType == tensor.String {
 		return false
 	}
+	if shape, _ := out.Ints(); !c.holds(of, out.DType, shape) { // the evaluation says what is wrong
+		return false
+	}
 	s := c.newSlot(n.Out[0], step)
 	c.plan.Slots[s].Place, c.plan.Slots[s].Of = Alias, of
 	return true
+}
+
+// holds reports whether a slot has the bytes of such a tensor.
+func (c *compiler) holds(slot int, d tensor.DType, shape []int) bool {
+	n, err := tensor.ByteCount(d, shape)
+	return err == nil && c.plan.Slots[slot].Bytes == int64(n)
 }
 
 // maxTabled is the size in bytes of a value up to which fast kernels are prepared. Some keep tables in proportion to the values

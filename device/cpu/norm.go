@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math"
+	"slices"
 
 	"github.com/weirgpu/weir/kernel/vec"
 	"github.com/weirgpu/weir/tensor"
@@ -27,11 +28,19 @@ func layerNorm(r *Request) (Kernel, error) {
 	}
 	k := &layerNormKernel{outer: count(shape[:axis]), n: count(shape[axis:]), eps: r.Call.Attrs.Float("epsilon", 1e-5)}
 	for i := 1; i < len(r.In); i++ {
-		if s, _, ok := r.in(i); ok && count(s) != k.n {
+		if s, _, ok := r.in(i); ok && !slices.Equal(withoutOnes(s), withoutOnes(shape[axis:])) {
 			return nil, nil
 		}
 	}
 	return k, nil
+}
+
+// withoutOnes leaves the leading ones of a shape out.
+func withoutOnes(shape []int) []int {
+	for len(shape) > 0 && shape[0] == 1 {
+		shape = shape[1:]
+	}
+	return shape
 }
 
 func wants(r *Request, out int) bool {

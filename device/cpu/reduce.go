@@ -69,7 +69,10 @@ func reduce(f reduction) builder {
 
 // reducedAxes returns the first and last reduced axis; false when the axes are not constant, not neighbours, or none.
 func reducedAxes(r *Request, rank int) (first, last int, ok bool) {
-	axes := r.Call.Attrs.Ints("axes")
+	var axes []int64
+	if v := r.Call.Version; v < 13 || v < 18 && r.Call.Type != "ReduceSum" { // later the attribute says nothing
+		axes = r.Call.Attrs.Ints("axes")
+	}
 	if len(r.In) > 1 && r.In[1].DType != tensor.Undefined {
 		c := r.constant(1)
 		if c == nil {
