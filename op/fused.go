@@ -17,6 +17,8 @@ const FusedDomain = "weir"
 //
 //   - attribute activation: the last part, by name (see [FusedActivations]); none when absent;
 //   - attributes activation_alpha and activation_beta: its parameters, the lower and upper bound for Clip;
+//   - attribute precision: "bf16" rounds inputs 0 and 1, of type float32, to bfloat16 (to nearest, ties to even) before they
+//     are multiplied; the sums stay float32;
 //   - Conv input 3, optional: a tensor of the output's shape, added before the activation;
 //   - MatMul input 2, optional: a vector of the last dimension, added to every row before the activation.
 //
@@ -49,12 +51,15 @@ var (
 
 // plain is the call of the first part alone.
 func (f fusion) plain(c *Call) *Call {
-	attrs := slices.DeleteFunc(slices.Clone(c.Attrs), func(a Attr) bool { return strings.HasPrefix(a.Name, "activation") })
+	attrs := slices.DeleteFunc(slices.Clone(c.Attrs), func(a Attr) bool { return strings.HasPrefix(a.Name, "activation") || a.Name == "precision" })
 	return &Call{Type: c.Type, Version: f.version, Attrs: attrs, NumIn: min(c.NumIn, f.inputs), NumOut: 1}
 }
 
 func (f fusion) infer(c *Infer) error {
 	if _, err := c.fusedActivation(); err != nil {
+		return err
+	}
+	if _, err := c.multiplyInBF16(c.In[0].DType); err != nil {
 		return err
 	}
 	n := min(len(c.In), f.inputs)
@@ -100,8 +105,13 @@ func (f fusion) eval(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	n := min(len(c.In), f.inputs)
-	part := &Eval{Call: f.plain(c.Call), Ctx: c.Ctx, In: c.In[:n], Out: c.Out, Alloc: c.Alloc}
+	in := c.In[:min(len(c.In), f.inputs)]
+	if yes, err := c.multiplyInBF16(c.In[0].DType); err != nil {
+		return err
+	} else if yes {
+		in = append([]*tensor.Tensor{roundedToBF16(c.In[0]), roundedToBF16(c.In[1])}, in[2:]...)
+	}
+	part := &Eval{Call: f.plain(c.Call), Ctx: c.Ctx, In: in, Out: c.Out, Alloc: c.Alloc}
 	if err := f.compute(part); err != nil {
 		return err
 	}
@@ -119,6 +129,28 @@ func (f fusion) eval(c *Eval) error {
 		unaryFuncs{f: act}.apply(y, y)
 	}
 	return nil
+}
+
+// multiplyInBF16 reports whether attribute precision asks for operands of type d in bfloat16.
+func (c *Call) multiplyInBF16(d tensor.DType) (bool, error) {
+	switch p := c.Attrs.String("precision", ""); {
+	case p == "":
+		return false, nil
+	case p != "bf16":
+		return false, c.Errorf(ErrAttr, "precision %q: want bf16", p)
+	case d != tensor.Float32 && d != tensor.Undefined:
+		return false, c.Errorf(ErrInput, "precision bf16 is for operands of float32, not %v", d)
+	}
+	return true, nil
+}
+
+// roundedToBF16 returns a copy of t, of type float32, rounded to bfloat16.
+func roundedToBF16(t *tensor.Tensor) *tensor.Tensor {
+	out := make([]float32, t.Len())
+	for i, v := range tensor.As[float32](t) {
+		out[i] = tensor.BHalfOf(v).Float32()
+	}
+	return tensor.From(out, t.Shape...)
 }
 
 // FusedActivation evaluates the activation of a fused operator at one point.

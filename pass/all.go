@@ -18,6 +18,7 @@ const (
 	simplify  phase = iota // fewer nodes, same operators
 	recognise              // operators that exporters have taken apart
 	fuse                   // operators of weir that do the work of several
+	number                 // the form of numbers
 	phases
 )
 
@@ -46,6 +47,7 @@ var passes = []entry{
 	{Info{"bias", "make what is added to a matrix product its bias", false}, fuse, startBias},
 	{Info{"residual", "add a residual branch inside the convolution", false}, fuse, startResidual},
 	{Info{"activation", "apply activations inside convolutions and matrix products", false}, fuse, startActivation},
+	{Info{"amp", "multiply in bfloat16 where that pays, when asked to", false}, number, startAmp},
 }
 
 // constraint says that one pass must run before another, in an earlier phase or earlier in the same one.
@@ -75,6 +77,7 @@ var constraints = []constraint{
 	{"gelu", "activation", "what is recognised can be applied inside the product"},
 	{"bias", "activation", "the bias comes before the activation"},
 	{"residual", "activation", "the sum comes before the activation"},
+	{"fold", "amp", "a constant operand is rounded once, so whether it is one decides what rounding costs"},
 }
 
 // All lists the passes in their order.

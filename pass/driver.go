@@ -157,7 +157,7 @@ func (d *driver) scope(g *graph.Graph) *scope {
 	s := d.scopes[g]
 	if s == nil {
 		s = newScope(d.ctx, g, d.opset, &d.room)
-		s.portable, s.inner = d.opts.Portable, g != d.root
+		s.portable, s.precision, s.inner = d.opts.Portable, d.opts.Precision, g != d.root
 		d.scopes[g] = s
 	}
 	return s

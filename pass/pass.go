@@ -27,6 +27,8 @@ type Options struct {
 	Check bool
 	// Portable leaves out passes, and forms of passes, whose result only weir can load.
 	Portable bool
+	// Precision says which products multiply in bfloat16. It changes results, so it is not for portable forms.
+	Precision Precision
 	// Log receives one record a pass at level debug, and a warning when the passes do not come to an end; nil is silent.
 	Log *slog.Logger
 }

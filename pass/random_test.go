@@ -152,7 +152,7 @@ func TestRandomGraphs(t *testing.T) {
 		}
 	}
 	for _, p := range pass.Names() {
-		if applied[p] == 0 && p != "capture" && p != "gelu" {
+		if applied[p] == 0 && p != "capture" && p != "gelu" && p != "amp" {
 			t.Errorf("pass %s never applied: %v", p, applied)
 		}
 	}

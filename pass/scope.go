@@ -9,11 +9,12 @@ import (
 
 // scope is one graph under rewriting, with who reads what kept in step. Rules ask it; the driver changes it.
 type scope struct {
-	ctx      context.Context // of the run, for evaluations
-	g        *graph.Graph
-	opset    int  // version of ONNX's own operators
-	portable bool // only ONNX's own operators may come out
-	inner    bool // a body, whose outputs go by position and need not keep their names
+	ctx       context.Context // of the run, for evaluations
+	g         *graph.Graph
+	opset     int  // version of ONNX's own operators
+	portable  bool // only ONNX's own operators may come out
+	precision Precision
+	inner     bool // a body, whose outputs go by position and need not keep their names
 
 	users  map[*graph.Value][]*graph.Node // may list nodes that are gone or no longer read the value
 	count  map[*graph.Value]int           // how often nodes read the value; every value of the graph has an entry

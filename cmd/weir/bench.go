@@ -12,7 +12,6 @@ import (
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/internal/process"
-	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/scenario"
 )
@@ -97,7 +96,7 @@ func benchModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFla
 		return nil, err
 	}
 	defer closeDevice()
-	m, err := compileModel(c, path, model, d, pool.Threads(), pass.Options{})
+	m, err := compileModel(c, path, model, dev, d, pool.Threads())
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +107,7 @@ func benchModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFla
 	}
 	defer unload()
 	res := &benchResult{LoadMS: ms(time.Since(start)), PlanBytes: m.plan.PeakBytes(1), WeightBytes: m.plan.ConstBytes,
-		Steps: len(m.plan.Steps), Threads: pool.Threads(), Precision: "fp32", Device: d.Info().ID, Runs: runs, Flops: m.plan.Flops}
+		Steps: len(m.plan.Steps), Threads: pool.Threads(), Precision: m.precision(), Device: d.Info().ID, Runs: runs, Flops: m.plan.Flops}
 	if err := i.Run(c.Context(), device.Open); err != nil {
 		return nil, failedRun(path, err)
 	}

@@ -32,19 +32,15 @@ type deviceFlags struct {
 func (f *deviceFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.device, "device", "cpu:0", "device to run on")
 	c.Flags().IntVar(&f.threads, "threads", 0, "cores to use (default: the cores this process may use)")
-	c.Flags().StringVar(&f.precision, "precision", "auto", "arithmetic: fp32, bf16 or auto")
+	c.Flags().StringVar(&f.precision, "precision", "fp32", "arithmetic of products: fp32, bf16 where it is faster, or auto, bf16 where it also costs little accuracy")
 	completeFlag(c, "device", "cpu:0")
 	completeFlag(c, "precision", "fp32", "bf16", "auto")
 }
 
 // open checks the flags and opens the device and a pool for it; close gives both back.
 func (f *deviceFlags) open() (d device.Device, p *cpu.Pool, close func(), err error) {
-	switch f.precision {
-	case "fp32", "auto":
-	case "bf16":
-		return nil, nil, nil, fmt.Errorf("--precision bf16: device %s computes in fp32 only: use fp32 or auto", f.device)
-	default:
-		return nil, nil, nil, fmt.Errorf("--precision %s: want fp32, bf16 or auto", f.precision)
+	if _, err := f.passes(); err != nil {
+		return nil, nil, nil, err
 	}
 	if f.threads < 0 || f.threads > 4096 {
 		return nil, nil, nil, fmt.Errorf("--threads %d: want a number from 0 to 4096", f.threads)
@@ -55,6 +51,21 @@ func (f *deviceFlags) open() (d device.Device, p *cpu.Pool, close func(), err er
 	}
 	pool := cpu.NewPool(cpu.PoolOptions{Threads: f.threads})
 	return dev, pool, func() { pool.Close(); _ = dev.Close() }, nil
+}
+
+// passes returns the optimiser's options for the precision asked for. A processor without bfloat16 computes auto in fp32.
+func (f *deviceFlags) passes() (pass.Options, error) {
+	switch {
+	case f.precision == "fp32" || f.precision == "auto" && !cpu.HasBF16():
+		return pass.Options{}, nil
+	case f.precision == "bf16" && !cpu.HasBF16():
+		return pass.Options{}, fmt.Errorf("--precision bf16: device %s multiplies in fp32 only: use fp32 or auto", f.device)
+	case f.precision == "bf16":
+		return pass.Options{Precision: pass.BF16}, nil
+	case f.precision == "auto":
+		return pass.Options{Precision: pass.AutoBF16}, nil
+	}
+	return pass.Options{}, fmt.Errorf("--precision %s: want fp32, bf16 or auto", f.precision)
 }
 
 // modelFlags choose the inputs of a model and the memory that it may hold.
@@ -140,7 +151,11 @@ type compiled struct {
 	made   []string // inputs that were made up
 }
 
-func compileModel(c *cobra.Command, path string, f *modelFlags, d device.Device, threads int, passes pass.Options) (*compiled, error) {
+func compileModel(c *cobra.Command, path string, f *modelFlags, dev *deviceFlags, d device.Device, threads int) (*compiled, error) {
+	passes, err := dev.passes()
+	if err != nil {
+		return nil, err
+	}
 	m, err := onnx.Open(path, onnx.Options{})
 	if err != nil {
 		return nil, err
@@ -151,6 +166,16 @@ func compileModel(c *cobra.Command, path string, f *modelFlags, d device.Device,
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return out, nil
+}
+
+// precision names the arithmetic of the plan's products: bf16 if any of them uses it.
+func (m *compiled) precision() string {
+	for _, s := range m.plan.Steps {
+		if s.Node.Attrs.Has("precision") {
+			return "bf16"
+		}
+	}
+	return "fp32"
 }
 
 func (m *compiled) compile(c *cobra.Command, f *modelFlags, d device.Device, threads int, passes pass.Options) error {

@@ -30,7 +30,9 @@ type inspectResult struct {
 	PackedBytes int64          `json:"packed_bytes"`
 	Steps       int            `json:"steps"`
 	Flops       int64          `json:"flops"`
-	PlanError   string         `json:"plan_error,omitempty"`
+	// Amp tells what mixed precision makes of each product; absent in fp32.
+	Amp       []pass.AmpChoice `json:"amp,omitempty"`
+	PlanError string           `json:"plan_error,omitempty"`
 }
 
 type valueLine struct {
@@ -98,13 +100,20 @@ func inspect(c *cobra.Command, g *graph.Graph, dev *deviceFlags, model *modelFla
 	if err != nil {
 		return nil, err
 	}
-	p, err := plan.Compile(c.Context(), g, plan.Options{Shapes: r.shapes, Threads: pool.Threads()})
+	passes, err := dev.passes()
+	if err != nil {
+		return nil, err
+	}
+	p, err := plan.Compile(c.Context(), g, plan.Options{Shapes: r.shapes, Threads: pool.Threads(), Passes: passes})
 	if err != nil {
 		res.PlanError = model.hint(g, r, err).Error()
 		return res, nil
 	}
 	res.PeakBytes, res.ArenaBytes, res.PackedBytes = p.PeakBytes(1), p.ArenaBytes, p.PackedBytes
 	res.Steps, res.Flops = len(p.Steps), p.Flops
+	if passes.Precision != pass.FP32 {
+		res.Amp = pass.Amp(p.Graph, passes.Precision)
+	}
 	return res, nil
 }
 
@@ -151,6 +160,13 @@ func printInspect(w io.Writer, r *inspectResult) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Operators)) {
 		fmt.Fprintf(w, "%6d  %s\n", r.Operators[name], name)
+	}
+	for _, c := range r.Amp {
+		precision := "fp32"
+		if c.Chosen {
+			precision = "bf16"
+		}
+		fmt.Fprintf(w, "%s  %s %q: %s\n", precision, c.Operator, c.Node, c.Why)
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/op"
-	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/tensor/npy"
@@ -90,7 +89,7 @@ func runModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFlags
 		return nil, nil, err
 	}
 	defer closeDevice()
-	m, err := compileModel(c, path, model, d, pool.Threads(), pass.Options{})
+	m, err := compileModel(c, path, model, dev, d, pool.Threads())
 	if err != nil {
 		return nil, nil, err
 	}

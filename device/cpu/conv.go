@@ -19,6 +19,8 @@ type convKernel struct {
 	weight *tensor.Tensor
 	bias   bool
 	resid  bool
+
+	precision gemm.Precision
 }
 
 func convolution(r *Request) (Kernel, error) {
@@ -38,8 +40,13 @@ func convolution(r *Request) (Kernel, error) {
 	if !setActivation(r.Call, &e) {
 		return nil, nil
 	}
+	group := int(r.Call.Attrs.Int("group", 1))
+	k.precision = precisionOf(r.Call)
+	if k.precision != gemm.F32 && group == x[1] {
+		return nil, nil
+	}
 	var err error
-	k.op, err = conv.New(conv.Params{Window: win, N: x[0], C: x[1], M: w[0], Group: int(r.Call.Attrs.Int("group", 1)),
+	k.op, err = conv.New(conv.Params{Window: win, N: x[0], C: x[1], M: w[0], Group: group, Precision: k.precision,
 		Bias: k.bias, Residual: k.resid, Clamp: e.Clamp, Lo: e.Lo, Hi: e.Hi, Map: e.Map})
 	return k, err
 }
@@ -91,7 +98,12 @@ func (k *convKernel) InPlace() []int {
 }
 
 // Name implements Kernel.
-func (k *convKernel) Name() string { return "conv" }
+func (k *convKernel) Name() string {
+	if k.precision == gemm.BF16 {
+		return "conv.bf16"
+	}
+	return "conv"
+}
 
 // PackedBytes implements Kernel.
 func (k *convKernel) PackedBytes() int {

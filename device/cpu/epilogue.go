@@ -37,3 +37,11 @@ func setActivation(call *op.Call, e *gemm.Epilogue) bool {
 	}
 	return true
 }
+
+// precisionOf is how a product of weir's domain multiplies.
+func precisionOf(call *op.Call) gemm.Precision {
+	if call.Attrs.String("precision", "") == "bf16" {
+		return gemm.BF16
+	}
+	return gemm.F32
+}

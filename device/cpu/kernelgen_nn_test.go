@@ -9,7 +9,13 @@ import (
 
 // activation adds a fused activation to a call of weir's domain.
 func (r source) activation(s *sample) {
-	if s.call.Domain == "" || r.one(4) {
+	if s.call.Domain == "" {
+		return
+	}
+	if r.one(3) && len(s.in) > 0 && s.in[0].DType == tensor.Float32 {
+		s.call.Attrs = append(s.call.Attrs, op.StringAttr("precision", "bf16"))
+	}
+	if r.one(4) {
 		return
 	}
 	name := op.FusedActivations[r.IntN(len(op.FusedActivations))]

@@ -110,6 +110,7 @@ func (k *gemmKernel) finish(r *Request) (Kernel, error) {
 	if !setActivation(r.Call, &k.params.Epilogue) {
 		return nil, nil
 	}
+	k.params.Precision = precisionOf(r.Call)
 	if w := r.constant(1); w != nil && k.params.Batch <= 1 && k.params.N > 0 && k.params.K > 0 {
 		k.weight, k.params.PackedB = w, true
 	}
@@ -131,10 +132,14 @@ func (k *gemmKernel) InPlace() []int {
 
 // Name implements Kernel.
 func (k *gemmKernel) Name() string {
-	if k.weight != nil {
-		return "gemm.packed"
+	name := "gemm"
+	if k.params.Precision == gemm.BF16 {
+		name += ".bf16"
 	}
-	return "gemm"
+	if k.weight != nil {
+		name += ".packed"
+	}
+	return name
 }
 
 // PackedBytes implements Kernel.
@@ -142,13 +147,13 @@ func (k *gemmKernel) PackedBytes() int {
 	if k.weight == nil {
 		return 0
 	}
-	return 4 * gemm.F32.PackedBLen(k.params.K, k.params.N)
+	return 4 * k.params.Precision.PackedBLen(k.params.K, k.params.N)
 }
 
 // Pack implements Kernel.
 func (k *gemmKernel) Pack(dst []byte) {
 	if k.weight != nil {
-		gemm.F32.PackB(tensor.Cast[float32](dst), tensor.As[float32](k.weight), k.params.K, k.params.N, 0, k.params.TransB)
+		k.params.Precision.PackB(tensor.Cast[float32](dst), tensor.As[float32](k.weight), k.params.K, k.params.N, 0, k.params.TransB)
 	}
 }
 

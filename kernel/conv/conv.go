@@ -31,6 +31,8 @@ type Params struct {
 	Window
 	N, C, M int // images, input channels, output channels
 	Group   int // 0 stands for 1
+	// Precision is that of the multiplications; depthwise convolutions have only gemm.F32.
+	Precision gemm.Precision
 	// Bias says that Args.Bias holds one value per output channel; Residual that Args.Residual, laid out as the output,
 	// is added.
 	Bias, Residual bool
@@ -57,6 +59,7 @@ type Layout struct {
 	group      int
 	taps       int
 	panelWidth int // stands for the instruction level
+	precision  gemm.Precision
 }
 
 type kind uint8
@@ -96,6 +99,9 @@ func New(p Params) (*Op, error) {
 	turns := o.p.Window.turn()
 	o.out = turned(out, turns)
 	if p.Group == p.C && o.p.trivial(0) && (p.M == p.C || o.p.Stride[2] <= 2) {
+		if p.Precision != gemm.F32 {
+			return nil, fmt.Errorf("%w: a depthwise convolution multiplies in float32 only", ErrParams)
+		}
 		o.kind = kindDepthwise
 		o.depthwise = planDepthwise(&o.p, o.out)
 		return o, nil
@@ -215,15 +221,19 @@ func (o *Op) FLOP() int64 {
 func (o *Op) Layout() Layout {
 	l := Layout{kind: o.kind, m: o.p.M, c: o.p.C / o.p.Group, group: o.p.Group, taps: volume(o.p.Kernel)}
 	if o.kind != kindDepthwise {
-		l.panelWidth = o.dense.PanelWidth()
+		l.panelWidth, l.precision = o.dense.PanelWidth(), o.p.Precision
 	}
 	return l
 }
 
-// PackedLen returns how many floats the packed weights take.
+// PackedLen returns how many words of four bytes the packed weights take.
 func (o *Op) PackedLen() int {
-	if o.kind == kindPixelRows {
-		return o.p.Group * gemm.F32.PackedBLen(o.p.C/o.p.Group*volume(o.p.Kernel), o.p.M/o.p.Group)
+	k, m := o.p.C/o.p.Group*volume(o.p.Kernel), o.p.M/o.p.Group
+	switch o.kind {
+	case kindPixelRows:
+		return o.p.Group * o.p.Precision.PackedBLen(k, m)
+	case kindDense:
+		return o.p.Group * o.p.Precision.PackedALen(m, k)
 	}
 	return o.weightsLen()
 }

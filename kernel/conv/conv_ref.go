@@ -39,8 +39,8 @@ func (p *Params) referenceSum(args *Args, n, m int, pos [3]int) float64 {
 			continue
 		}
 		for ch := range c {
-			x := args.X[(n*p.C+first+ch)*volume(p.In)+at]
-			sum += float64(x) * float64(args.W[(m*c+ch)*taps+tap])
+			x := p.Precision.Round(args.X[(n*p.C+first+ch)*volume(p.In)+at])
+			sum += float64(x) * float64(p.Precision.Round(args.W[(m*c+ch)*taps+tap]))
 		}
 	}
 	return sum

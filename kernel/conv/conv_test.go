@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/kernel/gemm"
 )
 
 const canary = float32(-12345.5)
@@ -97,6 +98,9 @@ func randomParams(r *rand.Rand) Params {
 	if r.IntN(2) == 0 {
 		p.Group = 1 + r.IntN(5)
 		p.C, p.M = p.Group, p.Group*(1+r.IntN(2))
+	}
+	if p.C > p.Group && r.IntN(3) == 0 {
+		p.Precision = gemm.BF16
 	}
 	p.Bias, p.Residual = r.IntN(2) == 0, r.IntN(2) == 0
 	if r.IntN(3) == 0 {

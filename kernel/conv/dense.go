@@ -9,7 +9,7 @@ import (
 func newDense(p *Params, out [3]int, pixelRows bool) (*gemm.Op, error) {
 	m, c := p.M/p.Group, p.C/p.Group
 	q := gemm.Params{
-		K: c * volume(p.Kernel), Batch: max(p.N*p.Group, 1),
+		Precision: p.Precision, K: c * volume(p.Kernel), Batch: max(p.N*p.Group, 1),
 		Epilogue: gemm.Epilogue{Clamp: p.Clamp, Lo: p.Lo, Hi: p.Hi, Map: p.Map},
 	}
 	fill := patches{w: p.Window, out: out, c: c, plane: volume(p.In), level: currentLevel()}
@@ -21,7 +21,7 @@ func newDense(p *Params, out [3]int, pixelRows bool) (*gemm.Op, error) {
 	if pixelRows {
 		q.M, q.N, q.PackedB, q.TransC = volume(out), m, true, true
 		q.TransA, q.StrideA = true, c*volume(p.In)
-		q.OffB = groupOffsets(q.Batch, p.Group, gemm.F32.PackedBLen(q.K, m))
+		q.OffB = groupOffsets(q.Batch, p.Group, p.Precision.PackedBLen(q.K, m))
 		q.Bias = gemm.BiasPerCol
 		if !p.pointwise() {
 			q.FillA = fill.fill
@@ -29,10 +29,10 @@ func newDense(p *Params, out [3]int, pixelRows bool) (*gemm.Op, error) {
 	} else {
 		q.M, q.N, q.PackedA = m, volume(out), true
 		q.StrideB = c * volume(p.In)
-		q.OffA = groupOffsets(q.Batch, p.Group, m*q.K)
+		q.OffA = groupOffsets(q.Batch, p.Group, p.Precision.PackedALen(m, q.K))
 		q.Bias = gemm.BiasPerRow
 		if !p.pointwise() {
-			fill.width = panelWidth()
+			fill.width = p.Precision.PanelColumns()
 			q.Fill = fill.fill
 		}
 	}
@@ -74,9 +74,9 @@ func panelWidth() int { return gemm.F32.PanelColumns() }
 // panelChannels is how many output channels a panel of packed weights holds.
 func (o *Op) panelChannels() int {
 	if o.kind == kindPixelRows {
-		return gemm.F32.PanelColumns()
+		return o.p.Precision.PanelColumns()
 	}
-	return gemm.F32.PanelRows()
+	return o.p.Precision.PanelRows()
 }
 
 // packDense packs the weights of each group with the channels fastest in K, so that the patches of one tap of the kernel
@@ -85,15 +85,15 @@ func (o *Op) packDense(dst, w, turned []float32) {
 	p := &o.p
 	m, c, taps := p.M/p.Group, p.C/p.Group, volume(p.Kernel)
 	k, step := c*taps, o.panelChannels()
-	size := o.PackedLen() / p.Group
+	size, words := o.PackedLen()/p.Group, p.Precision.PackedALen(1, k)
 	for i := 0; i < p.M; {
 		n := min(step, m-i%m)
 		turnTaps(turned, w[i*k:][:n*k], c, taps)
-		panel := dst[i/m*size+i%m*k:]
+		panel := dst[i/m*size+i%m*words:]
 		if o.kind == kindPixelRows {
-			gemm.F32.PackB(panel, turned, k, n, 0, true)
+			p.Precision.PackB(panel, turned, k, n, 0, true)
 		} else {
-			gemm.F32.PackA(panel, turned, n, k, 0, false)
+			p.Precision.PackA(panel, turned, n, k, 0, false)
 		}
 		i += n
 	}

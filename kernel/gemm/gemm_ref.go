@@ -16,7 +16,7 @@ func Reference(p Params, args *Args, width int) {
 			for j := range p.N {
 				sum := 0.0
 				for k := range p.K {
-					sum += float64(p.Precision.round(elementA(i, k))) * float64(p.Precision.round(elementB(k, j)))
+					sum += float64(p.Precision.Round(elementA(i, k))) * float64(p.Precision.Round(elementB(k, j)))
 				}
 				at := offC + i*p.LdC + j
 				if p.TransC {

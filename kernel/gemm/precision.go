@@ -22,8 +22,8 @@ const (
 // Fast reports whether this processor has instructions for the precision.
 func (p Precision) Fast() bool { return p == F32 || haveAssembly && cpuinfo.HasAVX512BF16() }
 
-// round returns what the precision makes of an element.
-func (p Precision) round(x float32) float32 {
+// Round returns what the precision makes of an element.
+func (p Precision) Round(x float32) float32 {
 	if p == F32 {
 		return x
 	}

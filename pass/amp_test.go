@@ -1,0 +1,68 @@
+package pass_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/pass"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// ampGraph holds one product for each rule: one that pays, one with too few columns, a depthwise convolution, and one that no
+// product follows.
+func ampGraph(t *testing.T) *graph.Graph {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(1, 1))
+	weights := func(name string, shape ...int) *graph.Value {
+		n := 1
+		for _, d := range shape {
+			n *= d
+		}
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = rng.Float32() - 0.5
+		}
+		return graph.NewConst(name, tensor.From(x, shape...))
+	}
+	x := &graph.Value{Name: "x", Type: op.Concrete(tensor.Float32, 64, 96)}
+	image := &graph.Value{Name: "image", Type: op.Concrete(tensor.Float32, 1, 64, 16, 16)}
+	wide := graph.NewNode("product", "MatMul", 13, nil, []*graph.Value{x, weights("w1", 96, 128)}, "a")
+	relu := graph.NewNode("wide", "Relu", 14, nil, wide.Out, "b")
+	head := graph.NewNode("head", "MatMul", 13, nil, []*graph.Value{relu.Out[0], weights("w2", 128, 64)}, "y")
+	narrow := graph.NewNode("narrow", "MatMul", 13, nil, []*graph.Value{x, weights("w3", 96, 4)}, "z")
+	depth := graph.NewNode("depth", "Conv", 11, op.Attrs{op.IntAttr("group", 64)}, []*graph.Value{image, weights("w4", 64, 1, 3, 3)}, "c")
+	g := &graph.Graph{Name: "amp", Inputs: []*graph.Value{x, image}, Nodes: []*graph.Node{wide, relu, head, narrow, depth},
+		Outputs: []*graph.Value{head.Out[0], narrow.Out[0], depth.Out[0]}, Opsets: map[string]int{"": 17}}
+	if err := g.InferTypes(); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func TestAmpChoosesByCostAndPlace(t *testing.T) {
+	for _, tc := range []struct {
+		precision pass.Precision
+		want      map[string]bool
+	}{
+		{pass.FP32, map[string]bool{"wide": false, "narrow": false, "depth": false, "head": false}},
+		{pass.BF16, map[string]bool{"wide": true, "narrow": false, "depth": false, "head": true}},
+		{pass.AutoBF16, map[string]bool{"wide": true, "narrow": false, "depth": false, "head": false}},
+	} {
+		g := ampGraph(t)
+		optimise(t, g, pass.Options{Check: true, Precision: tc.precision})
+		got := map[string]bool{}
+		for _, c := range pass.Amp(g, tc.precision) {
+			got[c.Node] = c.Chosen
+			if c.Why == "" {
+				t.Errorf("%s: no reason for %s", tc.precision, c.Node)
+			}
+		}
+		for name, want := range tc.want {
+			if chosen, ok := got[name]; !ok || chosen != want {
+				t.Errorf("%q: %s chosen: %v (a product: %v), want %v in %v", tc.precision, name, chosen, ok, want, got)
+			}
+		}
+	}
+}
