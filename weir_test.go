@@ -28,6 +28,37 @@ func TestDigitsHeldOut(t *testing.T) {
 	}
 }
 
+// TestPrecision runs the classifier in bfloat16: it must answer nearly always as in float32 and still be right. On processors
+// without it both are the same.
+func TestPrecision(t *testing.T) {
+	images, labels, held := digitsData(t)
+	full, err := weir.Load(digits.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for _, p := range []weir.Precision{weir.BF16, weir.Auto} {
+		m, err := weir.Load(digits.Model, weir.WithPrecision(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		right, same := 0, 0
+		for _, i := range held {
+			got := classify(t, m, images[i])
+			if got == int(labels[i]) {
+				right++
+			}
+			if got == classify(t, full, images[i]) {
+				same++
+			}
+		}
+		if n := float64(len(held)); float64(right) < 0.97*n || float64(same) < 0.99*n {
+			t.Errorf("%s: %d of %d right, %d as in float32", p, right, len(held), same)
+		}
+	}
+}
+
 func digitsData(t testing.TB) ([]digits.Image, []uint8, []int) {
 	t.Helper()
 	images, err := digits.Images()

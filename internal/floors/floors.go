@@ -74,6 +74,7 @@ var Table = []Row{
 	{"scenario/report", 7, Both, "report page"},
 	{"agent", 7, Both, "process jobs"},
 	{"cmd/weir", 8, Both, "flags and wiring"},
+	{"bench/precision", 8, Both, ""},
 	{"bench/sharing", 8, Both, ""},
 	{"gpu/buildshim", 8, Both, ""},
 }

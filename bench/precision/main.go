@@ -1,0 +1,195 @@
+// Command precision measures what multiplying in bfloat16 gains and what it costs, against weir's own float32:
+//
+//	go run ./bench/precision            # about a minute; wants a processor with AVX512_BF16
+//	go run ./bench/precision -json > bench/results/DATE-precision.json
+//
+// Both forms of a model run in turn, on the same input, on one thread, and the medians of the pairs' ratios are quoted beside
+// the cosine of their outputs. The exit code is 1 when a bound is missed.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/pass"
+	"github.com/weirgpu/weir/plan"
+	"github.com/weirgpu/weir/scenario"
+	"github.com/weirgpu/weir/tensor"
+	"github.com/weirgpu/weir/zoo"
+)
+
+// The bounds of issue 5: time over float32 and cosine of the outputs.
+const (
+	mostRatio   = 0.65
+	leastCosine = 0.999
+)
+
+// bounded are the models that the bound of time is for; the others are told beside them.
+var bounded = []string{"bert-base", "resnet50"}
+
+type line struct {
+	Model  string  `json:"model"`
+	FP32   float64 `json:"fp32_ms"`
+	BF16   float64 `json:"bf16_ms"`
+	Ratio  float64 `json:"ratio"`
+	Cosine float64 `json:"cosine"`
+	Bound  float64 `json:"bound,omitempty"`
+	Held   bool    `json:"held"`
+}
+
+type results struct {
+	Date    string `json:"date"`
+	Machine string `json:"machine"`
+	Go      string `json:"go"`
+	Pairs   int    `json:"pairs"`
+	Models  []line `json:"models"`
+}
+
+func main() {
+	asJSON := flag.Bool("json", false, "print one JSON object")
+	pairs := flag.Int("pairs", 15, "runs of each form of a model")
+	flag.Parse()
+	if !cpu.HasBF16() {
+		exit(fmt.Errorf("this processor does not multiply bfloat16: nothing to measure"))
+	}
+	r := results{Date: time.Now().UTC().Format("2006-01-02"), Machine: cpuinfo.ModelName(), Go: runtime.Version(), Pairs: *pairs}
+	held := true
+	for _, name := range zoo.Names() {
+		l, err := measure(name, *pairs)
+		exit(err)
+		fmt.Fprintf(os.Stderr, "%-12s fp32 %7.1f ms  bf16 %7.1f ms  ratio %.3f  cosine %.6f  %s\n", l.Model, l.FP32, l.BF16, l.Ratio, l.Cosine,
+			map[bool]string{true: "held", false: "MISSED"}[l.Held])
+		r.Models, held = append(r.Models, l), held && l.Held
+	}
+	if *asJSON {
+		e := json.NewEncoder(os.Stdout)
+		e.SetIndent("", " ")
+		exit(e.Encode(r))
+	}
+	if !held {
+		os.Exit(1)
+	}
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "precision:", err)
+		os.Exit(1)
+	}
+}
+
+// form is a model loaded in one precision.
+type form struct {
+	instance *engine.Instance
+	inputs   []*tensor.Tensor
+	close    func()
+}
+
+func load(g *graph.Graph, p pass.Precision) (*form, error) {
+	asked := map[string]scenario.Shape{}
+	for _, name := range []string{"input_ids", "attention_mask", "token_type_ids"} {
+		if g.Input(name) != nil {
+			asked[name] = scenario.Shape{1, 128}
+		}
+	}
+	shapes, err := scenario.InputShapes(g, asked, nil)
+	if err != nil {
+		return nil, err
+	}
+	compiled, err := plan.Compile(context.Background(), g, plan.Options{Shapes: shapes, Threads: 1, Passes: pass.Options{Precision: p}})
+	if err != nil {
+		return nil, err
+	}
+	dev, err := cpu.Open("cpu:0", cpu.Options{})
+	if err != nil {
+		return nil, err
+	}
+	pool := cpu.NewPool(cpu.PoolOptions{Threads: 1})
+	session, err := engine.Load(compiled, engine.Options{Device: dev, Pool: pool})
+	if err != nil {
+		return nil, err
+	}
+	f := &form{close: func() { session.Close(); pool.Close(); _ = dev.Close() }}
+	if f.instance, err = session.Take(); err != nil {
+		return nil, err
+	}
+	f.inputs, err = scenario.MakeInputs(g, shapes, nil, 1)
+	return f, err
+}
+
+// run runs one iteration and returns how long it took.
+func (f *form) run() (time.Duration, error) {
+	if err := scenario.FillInputs(f.instance, f.inputs); err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	err := f.instance.Run(context.Background(), device.Open)
+	return time.Since(start), err
+}
+
+func measure(name string, pairs int) (l line, err error) {
+	g, err := zoo.New(name, zoo.Options{Seed: 1})
+	if err != nil {
+		return l, err
+	}
+	full, err := load(g, pass.FP32)
+	if err != nil {
+		return l, err
+	}
+	defer full.close()
+	half, err := load(g, pass.AutoBF16)
+	if err != nil {
+		return l, err
+	}
+	defer half.close()
+	var a, b, ratios []float64
+	for k := range pairs + 2 {
+		x, err := full.run()
+		if err != nil {
+			return l, err
+		}
+		y, err := half.run()
+		if err != nil {
+			return l, err
+		}
+		if k >= 2 { // the first runs touch memory
+			a, b, ratios = append(a, x.Seconds()*1e3), append(b, y.Seconds()*1e3), append(ratios, y.Seconds()/x.Seconds())
+		}
+	}
+	l = line{Model: name, FP32: median(a), BF16: median(b), Ratio: median(ratios), Cosine: 1}
+	for i, t := range full.instance.Outputs() {
+		l.Cosine = min(l.Cosine, cosine(tensor.As[float32](t), tensor.As[float32](half.instance.Outputs()[i])))
+	}
+	l.Held = l.Cosine >= leastCosine
+	if slices.Contains(bounded, name) {
+		l.Bound = mostRatio
+		l.Held = l.Held && l.Ratio <= mostRatio
+	}
+	return l, nil
+}
+
+func median(x []float64) float64 {
+	slices.Sort(x)
+	return x[len(x)/2]
+}
+
+func cosine(a, b []float32) float64 {
+	var ab, aa, bb float64
+	for i := range a {
+		x, y := float64(a[i]), float64(b[i])
+		ab, aa, bb = ab+x*y, aa+x*x, bb+y*y
+	}
+	return ab / math.Sqrt(aa*bb)
+}
