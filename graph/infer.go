@@ -173,6 +173,9 @@ func (g *Graph) Specialize(shapes map[string][]int) (*Graph, error) {
 	}
 	for _, v := range c.Inputs {
 		substitute(&v.Type, env)
+		if v.Type.DType.IsContainer() {
+			v.Type = v.Type.TypeOnly() // a caller's values may differ from each other in shape
+		}
 	}
 	c.forgetShapes()
 	if err := c.InferTypes(); err != nil {

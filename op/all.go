@@ -15,6 +15,7 @@ var families = [][]Op{
 	linearAlgebra, foldOps, trainingOps, batchNorm, dropoutOps, imageOps, gridOps,
 	constantOps, shapeOps, castOps, transposeOps, concatOps, sliceOps, repeatOps, padOps, gatherOps,
 	scatterOps, selectOps, layoutOps, oneHotOps,
+	sequenceOps, sequenceMapOps, optionalOps,
 	controlOps, scanOps, detectOps, quantizeOps, randomOps, sampleOps, textOps, tfidfOps,
 }
 

@@ -68,6 +68,9 @@ func runCases(t *testing.T, cases []evalCase) {
 }
 
 func show(v *tensor.Tensor) string {
+	if v.DType.IsContainer() {
+		return v.String()
+	}
 	s := fmt.Sprintf("%v%v{", v.DType, v.Shape)
 	for i := range min(v.Len(), 64) {
 		s += fmt.Sprintf(" %v", v.At(i))
@@ -156,6 +159,12 @@ func rulesAgree(t *testing.T, call *Call, in, out []*tensor.Tensor) {
 }
 
 func knowledge(mode string, i int, v *tensor.Tensor, env map[string]int) Type {
+	if v.DType.IsContainer() {
+		if mode == "types" {
+			return Type{DType: v.DType}
+		}
+		return ValueType(v)
+	}
 	ty := Concrete(v.DType, v.Shape...)
 	switch mode {
 	case "constants":
@@ -180,6 +189,14 @@ func knowledge(mode string, i int, v *tensor.Tensor, env map[string]int) Type {
 func holds(ty Type, v *tensor.Tensor, env map[string]int) error {
 	if ty.DType != v.DType && ty.DType != tensor.Undefined {
 		return fmt.Errorf("rule says %v, have %v", ty, v.DType)
+	}
+	for _, item := range v.Items {
+		if v.DType == tensor.Map || ty.Elem == nil {
+			break
+		}
+		if err := holds(*ty.Elem, item, env); err != nil {
+			return fmt.Errorf("within %v: %w", ty, err)
+		}
 	}
 	if ty.Ranked && len(ty.Shape) != v.Rank() {
 		return fmt.Errorf("rule says %v, have %v", ty, v.Shape)

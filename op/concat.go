@@ -88,12 +88,12 @@ func concatElems(c *Infer) []Dim {
 	return out
 }
 
-// concatShape is the shape of all inputs joined along the axis; they agree in type, rank and every other size.
-func (c *Eval) concatShape(axis int) ([]int, error) {
-	first := c.In[0]
+// concatShape is the shape of tensors joined along the axis; they agree in type, rank and every other size.
+func (c *Call) concatShape(in []*tensor.Tensor, axis int) ([]int, error) {
+	first := in[0]
 	shape := slices.Clone(first.Shape)
 	shape[axis] = 0
-	for i, t := range c.In {
+	for i, t := range in {
 		if t == nil || t.DType != first.DType || t.Rank() != first.Rank() {
 			return nil, c.Errorf(ErrInput, "input %d is %v, does not join %v%v", i, t, first.DType, first.Shape)
 		}
@@ -115,16 +115,21 @@ func evalConcat(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	shape, err := c.concatShape(axis)
+	return c.concat(c.In, axis)
+}
+
+// concat makes output 0 of tensors joined along an axis.
+func (c *Eval) concat(in []*tensor.Tensor, axis int) error {
+	shape, err := c.concatShape(in, axis)
 	if err != nil {
 		return err
 	}
-	out, err := c.Output(0, c.In[0].DType, shape)
+	out, err := c.Output(0, in[0].DType, shape)
 	if err != nil {
 		return err
 	}
 	steps := tensor.RowMajor(shape)
-	for _, t := range c.In {
+	for _, t := range in {
 		if err := tensor.CopyStrided(out, steps, t, tensor.RowMajor(t.Shape), t.Shape); err != nil {
 			return err
 		}

@@ -178,7 +178,7 @@ func evalIf(c *Eval) error {
 		return err
 	}
 	copy(c.Out, out)
-	return nil
+	return c.reserve(c.newBytes(out))
 }
 
 // condition reads a Bool input of one element.
@@ -241,12 +241,29 @@ func inferLoop(c *Infer) error {
 		if changed {
 			continue
 		}
-		copy(c.Out, state)
-		for i := range l.scans {
-			c.Out[l.carried+i] = c.stacked(out[1+l.carried+i])
-		}
-		return nil
+		return l.setTypes(c, state, out[1:])
 	}
+}
+
+// setTypes sets the types of the outputs once state holds for every iteration.
+func (l *loop) setTypes(c *Infer, state, out []Type) error {
+	copy(c.Out, state)
+	for i, t := range out {
+		switch {
+		case i >= l.carried && t.DType.IsContainer():
+			return c.Errorf(ErrInput, "scanned output %d is a %v; only tensors can be stacked", i-l.carried, t)
+		case i >= l.carried:
+			c.Out[i] = c.stacked(t)
+		case unwraps(state[i], t):
+			c.Out[i] = t
+		}
+	}
+	return nil
+}
+
+// unwraps reports whether a body that takes an optional gives a plain value for it, which is then the loop's result, too.
+func unwraps(state, out Type) bool {
+	return state.DType == tensor.Optional && out.DType != tensor.Optional && out.DType != tensor.Undefined
 }
 
 // iterate types one iteration, returns its outputs, and joins the carried ones into state, telling whether that changed
@@ -263,13 +280,16 @@ func (l *loop) iterate(c *Infer, state, captures []Type, round int) (out []Type,
 	for i := range out {
 		out[i] = out[i].restrict(outer)
 	}
-	changed, err = widen(c.Call, state, out[1:], round)
+	changed, err = widen(c.Call, state, slices.Clone(out[1:]), round)
 	return out, changed, err
 }
 
 // widen joins types into state, telling whether that changed anything.
 func widen(c *Call, state, by []Type, round int) (changed bool, err error) {
 	for i := range state {
+		if unwraps(state[i], by[i]) {
+			by[i] = OptionalOf(by[i])
+		}
 		t, err := joinTypes(c, state[i], by[i])
 		if err != nil {
 			return false, err
@@ -341,10 +361,17 @@ func evalLoop(c *Eval) error {
 		return c.Errorf(ErrInput, "a carried or captured value is left out")
 	}
 	state = slices.Clone(state)
+	optional := optionals(state)
+	held := carried{c: c}
 	scans := make([]stack, l.scans)
+	if (trips <= 0 || !cond) && slices.Contains(optional, true) {
+		if err := l.unwrapInitial(c, state); err != nil {
+			return err
+		}
+	}
 	for i := int64(0); i < trips && cond; i++ {
 		head := []*tensor.Tensor{tensor.Scalar(i), tensor.Scalar(cond)}
-		out, err := c.iterate(l.body, i, slices.Concat(head, state, captures))
+		out, err := c.iterate(l.body, i, slices.Concat(head, wrapped(state, optional), captures))
 		if err != nil {
 			return err
 		}
@@ -354,6 +381,9 @@ func evalLoop(c *Eval) error {
 			}
 		}
 		copy(state, out[1:])
+		if err := held.become(state); err != nil {
+			return err
+		}
 		if err := pushAll(c, scans, out[1+l.carried:]); err != nil {
 			return err
 		}
@@ -362,9 +392,48 @@ func evalLoop(c *Eval) error {
 	return c.putScans(l, scans)
 }
 
-// iterate runs iteration i of a body unless the context has ended.
+// optionals tells which initial values of a loop are optionals. Its body may give a plain value for one, which the next iteration
+// takes as an optional with that value.
+func optionals(state []*tensor.Tensor) []bool {
+	out := make([]bool, len(state))
+	for i, t := range state {
+		out[i] = t.DType == tensor.Optional
+	}
+	return out
+}
+
+func wrapped(state []*tensor.Tensor, optional []bool) []*tensor.Tensor {
+	out := slices.Clone(state)
+	for i, t := range out {
+		if optional[i] && t.DType != tensor.Optional {
+			out[i] = tensor.NewOptional(t)
+		}
+	}
+	return out
+}
+
+// unwrapInitial makes the results of a loop without iterations those that its body would give: of an optional, where the body
+// gives a plain value, the value that is in it.
+func (l *loop) unwrapInitial(c *Eval, state []*tensor.Tensor) error {
+	types, err := l.body.Infer(loopTypes(c))
+	if err != nil {
+		return err
+	}
+	for i, t := range state {
+		if !unwraps(ValueType(t), types[1+i]) {
+			continue
+		}
+		if len(t.Items) == 0 {
+			return c.Errorf(ErrInput, "makes no iteration, and its carried value %d is an optional without a value", i)
+		}
+		state[i] = t.Items[0]
+	}
+	return nil
+}
+
+// iterate runs iteration i of a body unless the host ends the evaluation.
 func (c *Eval) iterate(b Body, i int64, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	err := c.Ctx.Err()
+	err := Pass(c.Ctx)
 	if err == nil {
 		var out []*tensor.Tensor
 		if out, err = b.Eval(c.Ctx, in); err == nil {
@@ -391,6 +460,9 @@ func pushAll(c *Eval, to []stack, slices []*tensor.Tensor) error {
 }
 
 func (s *stack) push(c *Eval, t *tensor.Tensor) error {
+	if t.DType.IsContainer() {
+		return c.Errorf(ErrInput, "scanned output is a %v; only tensors can be stacked", t.DType)
+	}
 	if len(s.slices) > 0 {
 		if first := s.slices[0]; t.DType != first.DType || !slices.Equal(t.Shape, first.Shape) {
 			return c.Errorf(ErrInput, "scanned output changes from %v%v to %v%v", first.DType, first.Shape, t.DType, t.Shape)
@@ -403,10 +475,8 @@ func (s *stack) push(c *Eval, t *tensor.Tensor) error {
 	if s.bytes += n; s.bytes > tensor.MaxHeapBytes {
 		return c.Errorf(tensor.ErrShape, "scanned output outgrows %d bytes", int64(tensor.MaxHeapBytes))
 	}
-	if f := frameOf(c.Ctx); f != nil {
-		if err := f.reserve(n); err != nil {
-			return fmt.Errorf("%s: scanned output: %w", c.Name(), err)
-		}
+	if err := c.reserve(int64(n)); err != nil {
+		return fmt.Errorf("%s: scanned output: %w", c.Name(), err)
 	}
 	s.slices = append(s.slices, t)
 	return nil
@@ -439,6 +509,7 @@ func (c *Eval) putScans(l loop, scans []stack) error {
 		for i, t := range s.slices {
 			copyElems(out, i*t.Len(), t, 0, t.Len())
 		}
+		c.release(int64(s.bytes))
 	}
 	return nil
 }

@@ -1,6 +1,11 @@
 package op
 
-import "context"
+import (
+	"context"
+	"fmt"
+
+	"github.com/weirgpu/weir/tensor"
+)
 
 // Memory grants and takes back bytes of a job's memory. Reserve's error names the job, what it wants and its cap.
 type Memory interface {
@@ -23,14 +28,14 @@ type frame struct {
 	held int64
 }
 
-func (f *frame) reserve(bytes int) error {
+func (f *frame) reserve(bytes int64) error {
 	if f.host.Memory == nil {
 		return nil
 	}
-	if err := f.host.Memory.Reserve(int64(bytes)); err != nil {
+	if err := f.host.Memory.Reserve(bytes); err != nil {
 		return err
 	}
-	f.held += int64(bytes)
+	f.held += bytes
 	return nil
 }
 
@@ -38,6 +43,64 @@ func (f *frame) end() {
 	if f.host.Memory != nil {
 		f.host.Memory.Release(f.held)
 	}
+}
+
+// release gives back bytes that were reserved.
+func (f *frame) release(bytes int64) {
+	if f.host.Memory != nil {
+		f.held -= bytes
+		f.host.Memory.Release(bytes)
+	}
+}
+
+// reserve asks the context for bytes that the evaluation keeps beside its outputs, until the context ends.
+func (c *Eval) reserve(bytes int64) error {
+	if f := frameOf(c.Ctx); f != nil {
+		return f.reserve(bytes)
+	}
+	return nil
+}
+
+func (c *Eval) release(bytes int64) {
+	if f := frameOf(c.Ctx); f != nil {
+		f.release(bytes)
+	}
+}
+
+// newBytes are the bytes of distinct values that are not among the inputs.
+func (c *Eval) newBytes(values []*tensor.Tensor) int64 {
+	seen := make(map[*tensor.Tensor]bool, len(values)+len(c.In))
+	for _, t := range c.In {
+		seen[t] = true
+	}
+	var n int64
+	for _, t := range values {
+		if t != nil && !seen[t] {
+			seen[t] = true
+			n += t.Size()
+		}
+	}
+	return n
+}
+
+// carried is the memory of the values that a loop hands from one iteration to the next.
+type carried struct {
+	c     *Eval
+	bytes int64
+}
+
+// become asks for what values hold more than those before, or gives back what they hold less.
+func (k *carried) become(values []*tensor.Tensor) error {
+	n := k.c.newBytes(values)
+	if n > k.bytes {
+		if err := k.c.reserve(n - k.bytes); err != nil {
+			return fmt.Errorf("%s: carried values: %w", k.c.Name(), err)
+		}
+	} else {
+		k.c.release(k.bytes - n)
+	}
+	k.bytes = n
+	return nil
 }
 
 type frameKey struct{}

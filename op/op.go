@@ -145,14 +145,12 @@ func (c *Eval) Output(i int, d tensor.DType, shape []int) (*tensor.Tensor, error
 
 // make makes a tensor on the Go heap, with the memory that the context grants.
 func (c *Eval) make(d tensor.DType, shape []int) (*tensor.Tensor, error) {
-	if f := frameOf(c.Ctx); f != nil {
-		n, err := tensor.ByteCount(d, shape)
-		if err == nil {
-			err = f.reserve(n)
-		}
-		if err != nil {
-			return nil, err
-		}
+	n, err := tensor.ByteCount(d, shape)
+	if err == nil {
+		err = c.reserve(int64(n))
+	}
+	if err != nil {
+		return nil, err
 	}
 	return tensor.New(d, shape...)
 }

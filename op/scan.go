@@ -1,14 +1,15 @@
 package op
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/weirgpu/weir/tensor"
 )
 
-// scanOps hold Scan: a loop over the slices of its inputs.
+// scanOps hold Scan: a loop over the slices of its inputs. Version 8 has a file of its own.
 var scanOps = []Op{
-	{Name: "Scan", Since: []int{9, 11, 16, 19, 21, 23, 24, 25}, MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: -1,
+	{Name: "Scan", Since: []int{8, 9, 11, 16, 19, 21, 23, 24, 25}, MinIn: 0, MaxIn: -1, MinOut: 1, MaxOut: -1,
 		Infer: inferScan, Eval: evalScan},
 }
 
@@ -75,6 +76,9 @@ func (c *Call) scanList(name string, n int) ([]int64, error) {
 
 // inferScan types the body with states as they come in. A state keeps its shape by definition, so one round is enough.
 func inferScan(c *Infer) error {
+	if c.Version < 9 {
+		return inferScan8(c)
+	}
 	s, err := scanOf(c.Call)
 	if err != nil {
 		return err
@@ -137,12 +141,14 @@ func (s *scan) stacked(c *Infer, i int, length Dim) (Type, error) {
 }
 
 func evalScan(c *Eval) error {
+	if c.Version < 9 {
+		return evalScan8(c)
+	}
 	s, err := scanOf(c.Call)
 	if err != nil {
 		return err
 	}
-	captures := c.CaptureTensors()
-	state, scanned := slices.Clone(c.In[:s.states]), c.In[s.states:s.states+s.ins]
+	scanned := c.In[s.states : s.states+s.ins]
 	if slices.Contains(c.In, nil) {
 		return c.Errorf(ErrInput, "an input or captured value is left out")
 	}
@@ -150,23 +156,58 @@ func evalScan(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	outs := make([]stack, s.outs)
-	for i := range length {
-		now, err := s.slicesAt(i, length, scanned, axes)
-		if err != nil {
-			return err
-		}
-		out, err := c.iterate(s.body, int64(i), slices.Concat(state, now, captures))
-		if err != nil {
-			return err
-		}
-		copy(state, out)
-		if err := pushAll(c, outs, out[s.states:]); err != nil {
-			return err
-		}
+	state, outs, err := s.run(c, c.In[:s.states], scanned, axes, length)
+	if err != nil {
+		return err
 	}
 	copy(c.Out, state)
 	return s.join(c, outs)
+}
+
+// run scans length slices along axes of inputs; it returns the last state and the slices of each scanned output.
+func (s *scan) run(c *Eval, state, scanned []*tensor.Tensor, axes []int, length int) ([]*tensor.Tensor, []stack, error) {
+	state = slices.Clone(state)
+	outs := make([]stack, s.outs)
+	held := carried{c: c}
+	room, err := s.sliceBytes(scanned, length)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := c.reserve(room); err != nil {
+		return nil, nil, fmt.Errorf("%s: scanned inputs: %w", c.Name(), err)
+	}
+	defer c.release(room)
+	for i := range length {
+		now, err := s.slicesAt(i, length, scanned, axes)
+		if err != nil {
+			return nil, nil, err
+		}
+		out, err := c.iterate(s.body, int64(i), slices.Concat(state, now, c.CaptureTensors()))
+		if err != nil {
+			return nil, nil, err
+		}
+		copy(state, out)
+		if err := held.become(state); err != nil {
+			return nil, nil, err
+		}
+		if err := pushAll(c, outs, out[s.states:]); err != nil {
+			return nil, nil, err
+		}
+	}
+	return state, outs, nil
+}
+
+// sliceBytes are the bytes of one slice of each input.
+func (s *scan) sliceBytes(scanned []*tensor.Tensor, length int) (int64, error) {
+	var n int64
+	for _, t := range scanned {
+		bytes, err := tensor.ByteCount(t.DType, t.Shape)
+		if err != nil {
+			return 0, err
+		}
+		n += int64(bytes / max(1, length))
+	}
+	return n, nil
 }
 
 // slicesAt are the slices that iteration i reads.
@@ -235,6 +276,7 @@ func (s *scan) join(c *Eval, outs []stack) error {
 		if err := o.into(out, axis, s.outBack[k]); err != nil {
 			return err
 		}
+		c.release(int64(o.bytes))
 	}
 	return nil
 }

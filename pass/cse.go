@@ -195,5 +195,8 @@ func appendAttr(k []byte, a *op.Attr) []byte {
 	if a.Tensor != nil {
 		k = fmt.Appendf(k, " %p", a.Tensor)
 	}
+	if a.Kind == op.AttrType {
+		k = fmt.Appendf(k, " %v", a.Type)
+	}
 	return k
 }

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -24,9 +25,10 @@ func (k *reference) Name() string { return "reference" }
 // Bind implements Kernel.
 func (k *reference) Bind(b Binding) Task {
 	t := &referenceTask{kernel: k, out: make([]Result, len(b.Out))}
-	t.bodies = slices.ContainsFunc(k.call.Attrs, func(a op.Attr) bool { return a.Body != nil })
+	t.hosted = slices.ContainsFunc(k.call.Attrs, func(a op.Attr) bool { return a.Body != nil })
 	for i, o := range b.Out {
 		t.out[i] = NewResult(o)
+		t.hosted = t.hosted || o != nil && o.DType.IsContainer()
 	}
 	t.eval = op.Eval{Call: k.call, In: b.In, Out: make([]*tensor.Tensor, k.call.NumOut), Alloc: t.alloc,
 		Reserve: func(bytes int64) error { return t.exec.Reserve(bytes) }}
@@ -36,7 +38,7 @@ func (k *reference) Bind(b Binding) Task {
 type referenceTask struct {
 	kernel *reference
 	eval   op.Eval
-	bodies bool // the operator evaluates bodies, whose values and time are the job's too
+	hosted bool // the evaluation makes values beside its outputs, whose memory and time are the job's too
 	out    []Result
 	exec   *Exec
 }
@@ -44,34 +46,57 @@ type referenceTask struct {
 // Run implements Task.
 func (t *referenceTask) Run(x *Exec) error {
 	t.exec, t.eval.Ctx = x, x.Ctx
-	if t.bodies {
-		ctx, end := op.WithHost(x.Ctx, op.Host{Memory: x.Memory, Pass: x.Pass})
-		defer end()
+	end := func() {}
+	if t.hosted {
+		var ctx context.Context
+		ctx, end = op.WithHost(x.Ctx, op.Host{Memory: x.Memory, Pass: x.Pass})
 		t.eval.Ctx = ctx
 	}
+	defer func() { end() }()
 	clear(t.eval.Out)
 	if err := op.RunIn(t.kernel.row, &t.eval); err != nil {
 		return err
 	}
 	for i, o := range t.out {
 		got := t.eval.Out[i]
-		if o.Tensor == nil || got == o.Tensor {
+		switch {
+		case o.Tensor == nil || got == o.Tensor:
+			continue
+		case got == nil:
+			return t.kernel.call.Errorf(op.ErrInput, "output %d was not computed", i)
+		case got.DType.IsContainer():
 			continue
 		}
-		if got == nil {
-			return t.kernel.call.Errorf(op.ErrInput, "output %d was not computed", i)
-		}
-		if got.DType.IsContainer() {
-			var err error
-			if got, err = keep(x, t.eval.In, got); err != nil {
-				return fmt.Errorf("%s: output %d: %w", t.kernel.call.Name(), i, err)
-			}
-		}
 		if err := o.Deliver(x, got); err != nil {
-			return fmt.Errorf("%s: output %d: %w", t.kernel.call.Name(), i, err)
+			return t.failed(i, err)
+		}
+	}
+	// Containers are kept as they are, so the evaluation's claim on their memory passes on, where tensors were copied.
+	end()
+	end = func() {}
+	return t.keep(x)
+}
+
+// keep delivers the outputs that are no tensors.
+func (t *referenceTask) keep(x *Exec) error {
+	for i, o := range t.out {
+		got := t.eval.Out[i]
+		if o.Tensor == nil || got == o.Tensor || !got.DType.IsContainer() {
+			continue
+		}
+		kept, err := keep(x, t.eval.In, got)
+		if err == nil {
+			err = o.Deliver(x, kept)
+		}
+		if err != nil {
+			return t.failed(i, err)
 		}
 	}
 	return nil
+}
+
+func (t *referenceTask) failed(i int, err error) error {
+	return fmt.Errorf("%s: output %d: %w", t.kernel.call.Name(), i, err)
 }
 
 // alloc places an output that is asked for where the plan wants it.

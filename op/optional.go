@@ -1,0 +1,78 @@
+package op
+
+import "github.com/weirgpu/weir/tensor"
+
+// optionalOps wrap values that may be missing. Since version 18 the two that read an optional take a plain tensor or sequence
+// too, which is an optional with that value; earlier models that do so can mean nothing else.
+var optionalOps = []Op{
+	{Name: "Optional", Since: []int{15}, MinIn: 0, MaxIn: 1, Traits: Containers, Infer: inferOptional, Eval: evalOptional},
+	{Name: "OptionalHasElement", Since: []int{15, 18}, MinIn: 0, MaxIn: 1, Traits: Containers, Infer: inferHasElement, Eval: evalHasElement},
+	{Name: "OptionalGetElement", Since: []int{15, 18}, MinIn: 1, MaxIn: 1, Traits: Containers, Infer: inferGetElement, Eval: evalGetElement},
+}
+
+// inferOptional takes the type of what may be there from the value or, without one, from the attribute type.
+func inferOptional(c *Infer) error {
+	t := c.Attrs.Type("type")
+	if c.Has(0) {
+		t = c.In[0].withoutContents()
+	} else if !c.Attrs.Has("type") {
+		return c.Errorf(ErrAttr, "has neither a value nor a type")
+	}
+	if t.DType == tensor.Optional {
+		return c.Errorf(ErrInput, "an optional of %v: wants a tensor or a sequence", t)
+	}
+	c.Out[0] = OptionalOf(t)
+	return nil
+}
+
+func evalOptional(c *Eval) error {
+	if !c.Has(0) {
+		c.Out[0] = tensor.NewOptional(nil)
+		return nil
+	}
+	if c.In[0].DType == tensor.Optional {
+		return c.Errorf(ErrInput, "an optional of an optional: wants a tensor or a sequence")
+	}
+	c.Out[0] = tensor.NewOptional(c.In[0])
+	return nil
+}
+
+func inferHasElement(c *Infer) error {
+	c.Out[0] = Ranked(tensor.Bool)
+	switch {
+	case !c.Has(0):
+		c.Out[0].Elems = []Dim{Known(0)}
+	case c.In[0].DType != tensor.Optional && c.In[0].DType != tensor.Undefined:
+		c.Out[0].Elems = []Dim{Known(1)}
+	}
+	return nil
+}
+
+func evalHasElement(c *Eval) error {
+	out, err := c.Output(0, tensor.Bool, []int{})
+	if err != nil {
+		return err
+	}
+	tensor.As[bool](out)[0] = c.Has(0) && (c.In[0].DType != tensor.Optional || len(c.In[0].Items) > 0)
+	return nil
+}
+
+func inferGetElement(c *Infer) error {
+	if c.Out[0] = c.In[0].withoutContents(); c.In[0].DType == tensor.Optional {
+		c.Out[0] = c.In[0].Item()
+	}
+	return nil
+}
+
+func evalGetElement(c *Eval) error {
+	v := c.In[0]
+	if v.DType != tensor.Optional {
+		c.Out[0] = v
+		return nil
+	}
+	if len(v.Items) == 0 {
+		return c.Errorf(ErrInput, "the optional holds no value")
+	}
+	c.Out[0] = v.Items[0]
+	return nil
+}
