@@ -16,7 +16,8 @@ import (
 func dataRows() []*Op {
 	var rows []*Op
 	for _, f := range [][]Op{constantOps, shapeOps, castOps, transposeOps, concatOps, sliceOps, repeatOps, padOps, gatherOps,
-		scatterOps, selectOps, layoutOps, oneHotOps, controlOps, scanOps, detectOps, quantizeOps, randomOps, sampleOps, textOps, tfidfOps} {
+		scatterOps, selectOps, layoutOps, oneHotOps, sequenceOps, sequenceMapOps, optionalOps, controlOps, scanOps, detectOps, quantizeOps,
+		randomOps, sampleOps, textOps, tfidfOps} {
 		for i := range f {
 			rows = append(rows, &f[i])
 		}
@@ -64,7 +65,7 @@ func (d *dice) goodInts() []int64 {
 
 func (d *dice) attrs() Attrs {
 	var as Attrs
-	for _, name := range list("axis", "k", "upper", "blocksize", "start", "end", "batch_dims", "batch_axis", "time_axis", "num_outputs",
+	for _, name := range list("axis", "new_axis", "keepdims", "k", "upper", "blocksize", "start", "end", "batch_dims", "batch_axis", "time_axis", "num_outputs",
 		"allowzero", "sorted", "center_point_box", "num_scan_inputs", "block_size", "output_dtype") {
 		if d.roll(3) == 1 {
 			as = append(as, IntAttr(name, d.int()))
@@ -91,6 +92,9 @@ func (d *dice) attrs() Attrs {
 	}
 	if d.roll(2) == 1 {
 		as = append(as, d.textAttrs()...)
+	}
+	if d.roll(2) == 1 {
+		as = append(as, TypeAttr("type", list(Unranked(tensor.Float32), SequenceOf(Unranked(tensor.Int64)), OptionalOf(Type{}), Type{})[d.roll(4)]))
 	}
 	return append(as, d.bodies()...)
 }
@@ -152,6 +156,29 @@ func (d *dice) tensor() *tensor.Tensor {
 	return v
 }
 
+// value is a tensor, or, for operators that take them, often a sequence of tensors that are alike or an optional.
+func (d *dice) value(containers bool) *tensor.Tensor {
+	if !containers || d.roll(3) == 0 {
+		return d.tensor()
+	}
+	items := make([]*tensor.Tensor, d.roll(4))
+	for i := range items {
+		if items[i] = d.tensor(); i > 0 && (d.roll(4) != 1 || items[i].DType != items[0].DType) {
+			items[i] = items[0]
+		}
+	}
+	s := tensor.NewSequence(items...)
+	switch d.roll(6) {
+	case 0:
+		return tensor.NewOptional(nil)
+	case 1:
+		return tensor.NewOptional(s)
+	case 2:
+		return tensor.NewOptional(d.tensor())
+	}
+	return s
+}
+
 func (d *dice) call(rows []*Op) (*Op, *Call, []*tensor.Tensor) {
 	o := rows[d.roll(len(rows))]
 	most := o.MaxIn
@@ -170,14 +197,15 @@ func (d *dice) call(rows []*Op) (*Op, *Call, []*tensor.Tensor) {
 	}
 	c.NumIn = n + c.Captures
 	in := make([]*tensor.Tensor, c.NumIn)
-	like := d.tensor()
+	holds := o.Has(Containers)
+	like := d.value(holds)
 	for i := range in {
 		switch {
 		case d.roll(3) == 1:
 			in[i] = like
 		case i >= o.MinIn && i < n && d.roll(6) == 1:
 		default:
-			in[i] = d.tensor()
+			in[i] = d.value(holds && i < 2)
 		}
 	}
 	return o, c, in
@@ -232,6 +260,9 @@ func tryRules(t *testing.T, d *dice, rows []*Op) (ran bool) {
 		if v != nil {
 			c.In[i], c.Present[i] = TypeOf(v), true
 			wild.In[i], wild.Present[i] = d.typ(), true
+			if o.Has(Containers) && d.roll(2) == 1 {
+				wild.In[i] = list(SequenceOf(d.typ()), OptionalOf(d.typ()), OptionalOf(SequenceOf(d.typ())), MapOf(tensor.Int64, d.typ()))[d.roll(4)]
+			}
 		}
 	}
 	_ = o.Infer(wild)
@@ -295,7 +326,7 @@ func TestDataRulesAtRandom(t *testing.T) {
 				ran++
 			}
 		}
-		if ran == 0 && !slices.Contains(list("NonMaxSuppression", "Loop", "Scan", "GridSample"), o.Name) {
+		if ran == 0 && !slices.Contains(list("NonMaxSuppression", "Loop", "Scan", "GridSample", "SequenceMap"), o.Name) {
 			t.Errorf("no call of %s was valid", o.Name)
 		}
 	}

@@ -10,31 +10,43 @@ var optionalOps = []Op{
 	{Name: "OptionalGetElement", Since: []int{15, 18}, MinIn: 1, MaxIn: 1, Traits: Containers, Infer: inferGetElement, Eval: evalGetElement},
 }
 
-// inferOptional takes the type of what may be there from the value or, without one, from the attribute type.
-func inferOptional(c *Infer) error {
+// emptyType is the type, given by the attribute, of what an Optional without a value could hold.
+func emptyType(c *Call) (Type, error) {
 	t := c.Attrs.Type("type")
+	if !c.Attrs.Has("type") {
+		return t, c.Errorf(ErrAttr, "has neither a value nor a type")
+	}
+	return t, notOptional(c, t.DType)
+}
+
+// notOptional refuses optionals of optionals, which ONNX does not have.
+func notOptional(c *Call, d tensor.DType) error {
+	if d == tensor.Optional {
+		return c.Errorf(ErrInput, "an optional of an optional: wants a tensor or a sequence")
+	}
+	return nil
+}
+
+func inferOptional(c *Infer) error {
+	t, err := Type{}, error(nil)
 	if c.Has(0) {
 		t = c.In[0].withoutContents()
-	} else if !c.Attrs.Has("type") {
-		return c.Errorf(ErrAttr, "has neither a value nor a type")
-	}
-	if t.DType == tensor.Optional {
-		return c.Errorf(ErrInput, "an optional of %v: wants a tensor or a sequence", t)
+		err = notOptional(c.Call, t.DType)
+	} else {
+		t, err = emptyType(c.Call)
 	}
 	c.Out[0] = OptionalOf(t)
-	return nil
+	return err
 }
 
 func evalOptional(c *Eval) error {
 	if !c.Has(0) {
 		c.Out[0] = tensor.NewOptional(nil)
-		return nil
-	}
-	if c.In[0].DType == tensor.Optional {
-		return c.Errorf(ErrInput, "an optional of an optional: wants a tensor or a sequence")
+		_, err := emptyType(c.Call)
+		return err
 	}
 	c.Out[0] = tensor.NewOptional(c.In[0])
-	return nil
+	return notOptional(c.Call, c.In[0].DType)
 }
 
 func inferHasElement(c *Infer) error {

@@ -84,7 +84,10 @@ func evalSequenceEmpty(c *Eval) error {
 
 func inferSequenceConstruct(c *Infer) error {
 	elem := c.In[0].withoutContents()
-	for _, t := range c.In[1:] {
+	for i, t := range c.In[1:] {
+		if !c.Present[1+i] {
+			return c.Errorf(ErrInput, "input %d is left out", 1+i)
+		}
 		var err error
 		if elem, err = joinTypes(c.Call, elem, t.withoutContents()); err != nil {
 			return err
@@ -96,6 +99,9 @@ func inferSequenceConstruct(c *Infer) error {
 
 func evalSequenceConstruct(c *Eval) error {
 	for i, t := range c.In {
+		if t == nil {
+			return c.Errorf(ErrInput, "input %d is left out", i)
+		}
 		if t.DType != c.In[0].DType {
 			return c.Errorf(ErrInput, "input %d is %v, others are %v", i, t.DType, c.In[0].DType)
 		}

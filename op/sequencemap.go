@@ -31,6 +31,9 @@ func inferSequenceMap(c *Infer) error {
 	given, captures := mapInputs(c.Call, c.In)
 	formals := make([]Type, len(given))
 	for i, t := range given {
+		if !c.Present[i] {
+			return c.Errorf(ErrInput, "input %d is left out", i)
+		}
 		if formals[i] = t.withoutContents(); t.DType == tensor.Sequence {
 			formals[i] = t.Item()
 		}
