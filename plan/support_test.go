@@ -83,8 +83,9 @@ func bindTo(t testing.TB, p *Plan) (prog *Program, arena []byte) {
 
 func set(prog *Program, in []*tensor.Tensor) {
 	for i, v := range in {
-		copy(prog.Inputs[i].Data, v.Data)
-		prog.Inputs[i].Strings = v.Strings
+		if err := prog.Inputs[i].Set(v); err != nil {
+			panic(err)
+		}
 	}
 }
 
