@@ -164,10 +164,7 @@ func (c *Eval) text(bytes int) error {
 	if c.Reserve != nil {
 		return c.Reserve(int64(bytes))
 	}
-	if f := frameOf(c.Ctx); f != nil {
-		return f.reserve(bytes)
-	}
-	return nil
+	return c.reserve(int64(bytes))
 }
 
 // CaptureTensors returns the inputs that are captures of the call's bodies.

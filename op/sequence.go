@@ -306,8 +306,8 @@ func (c *Eval) sequenceParts(size int) ([]int, error) {
 	if length == 0 {
 		return nil, c.Errorf(ErrInput, "parts of length 0")
 	}
-	if n := size / length; n > maxParts {
-		return nil, c.Errorf(tensor.ErrShape, "size %d in parts of %d gives %d values, limit %d", size, length, n, maxParts)
+	if n := size / length; n > maxSequence {
+		return nil, c.Errorf(tensor.ErrShape, "size %d in parts of %d gives %d values, limit %d", size, length, n, maxSequence)
 	}
 	var parts []int
 	for rest := size; rest > 0; rest -= length {
@@ -316,8 +316,8 @@ func (c *Eval) sequenceParts(size int) ([]int, error) {
 	return parts, nil
 }
 
-// maxParts bounds the values of a sequence that one operator makes: parts without elements take memory too.
-const maxParts = 1 << 24
+// maxSequence bounds the values of a sequence that one operator makes: parts without elements take memory too.
+const maxSequence = 1 << 24
 
 // joinAxis is the axis of a ConcatFromSequence of values of that rank, and whether it is a new one.
 func joinAxis(c *Call, rank int) (axis int, fresh bool, err error) {

@@ -29,16 +29,10 @@ func inferSequenceMap(c *Infer) error {
 		return err
 	}
 	given, captures := mapInputs(c.Call, c.In)
-	formals := make([]Type, len(given))
-	for i, t := range given {
-		if !c.Present[i] {
-			return c.Errorf(ErrInput, "input %d is left out", i)
-		}
-		if formals[i] = t.withoutContents(); t.DType == tensor.Sequence {
-			formals[i] = t.Item()
-		}
+	if i := slices.Index(c.Present[:len(given)], false); i >= 0 {
+		return c.Errorf(ErrInput, "input %d is left out", i)
 	}
-	out, err := body.Infer(slices.Concat(formals, captures))
+	out, err := body.Infer(mappedTypes(given, captures))
 	if err != nil {
 		return err
 	}
@@ -49,6 +43,30 @@ func inferSequenceMap(c *Infer) error {
 		c.Out[i] = SequenceOf(t)
 	}
 	return nil
+}
+
+// mappedTypes are the types that the body takes: of sequences, those of their values.
+func mappedTypes(given, captures []Type) []Type {
+	in := slices.Concat(given, captures)
+	for i, t := range given {
+		if in[i] = t.withoutContents(); t.DType == tensor.Sequence {
+			in[i] = t.Item()
+		}
+	}
+	return in
+}
+
+// checkUnused reports what the body says of the types of sequences without values, on which it never runs.
+func checkUnused(body Body, given, captures []*tensor.Tensor) error {
+	types := func(vs []*tensor.Tensor) []Type {
+		out := make([]Type, len(vs))
+		for i, v := range vs {
+			out[i] = ValueType(v)
+		}
+		return out
+	}
+	_, err := body.Infer(mappedTypes(types(given), types(captures)))
+	return err
 }
 
 func evalSequenceMap(c *Eval) error {
@@ -67,6 +85,11 @@ func evalSequenceMap(c *Eval) error {
 		}
 		if t.DType == tensor.Sequence && len(t.Items) != len(first) {
 			return c.Errorf(ErrInput, "input 0 has %d values, input %d has %d", len(first), i, len(t.Items))
+		}
+	}
+	if len(first) == 0 {
+		if err := checkUnused(body, given, captures); err != nil {
+			return err
 		}
 	}
 	outs := make([][]*tensor.Tensor, c.NumOut)

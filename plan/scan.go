@@ -10,13 +10,13 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// scan plans a Scan (ONNX 9, 11) over inputs of known shape; nil for others.
+// scan plans a Scan (ONNX 9, 11) over inputs of known shape; nil for others, such as version 8, which walks a batch too.
 func (c *compiler) scan(n *graph.Node) control {
 	body, ok := n.Attrs.Body("body").(*graph.Graph)
 	ins := n.In[:len(n.In)-n.Captures]
 	k := &scanKernel{node: n, walked: int(n.Attrs.Int("num_scan_inputs", 0))}
 	k.states = len(ins) - k.walked
-	if !ok || k.states < 0 || k.walked < 1 || len(n.Out) < k.states {
+	if n.Version < 9 || !ok || k.states < 0 || k.walked < 1 || len(n.Out) < k.states {
 		return nil
 	}
 	formals, ok := k.formals(ins)
