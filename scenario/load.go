@@ -102,14 +102,15 @@ func inputNames(g *graph.Graph) string {
 func ReadInputs(g *graph.Graph, files map[string]string) (map[string]*tensor.Tensor, error) {
 	given := map[string]*tensor.Tensor{}
 	for name, file := range files {
-		if g.Input(name) == nil {
+		in := g.Input(name)
+		if in == nil {
 			return nil, fmt.Errorf("%w: the model has no input %q; it takes %s", ErrInput, name, inputNames(g))
 		}
 		f, err := os.Open(file)
 		if err != nil {
 			return nil, err
 		}
-		t, err := npy.Read(f)
+		t, err := npy.ReadAs(f, in.Type.DType)
 		if err = errors.Join(err, f.Close()); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}

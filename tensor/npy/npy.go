@@ -1,7 +1,8 @@
 // Package npy reads and writes tensors in NumPy's .npy format, version 1.0 to 3.0 (NumPy enhancement proposal 1), the form
 // in which commands take inputs and leave outputs.
 //
-// Meet first: [Read] and [Write].
+// Meet first: [Read] and [Write]. Element types that NumPy does not know are written as wider ones that hold their values;
+// [ReadAs] narrows them again.
 //
 // Concurrency: the functions share nothing.
 //
@@ -33,17 +34,22 @@ var descr = map[tensor.DType]string{
 	tensor.Uint64: "<u8", tensor.Bool: "|b1", tensor.Complex64: "<c8", tensor.Complex128: "<c16",
 }
 
-// Write writes t. BFloat16, which NumPy does not know, is widened to float32; strings fail with [ErrFormat].
+// Write writes t. Types that NumPy does not know are widened: bfloat16 and smaller floats to float32, integers of 2 and 4 bits
+// to those of 8. Strings become NumPy's fixed-width Unicode; those that are no UTF-8 or end in a zero byte, which that form
+// cannot tell from its padding, fail with [ErrFormat], as do sequences and maps.
 func Write(w io.Writer, t *tensor.Tensor) error {
-	if t.DType == tensor.BFloat16 {
-		wide := make([]float32, t.Len())
-		for i, v := range tensor.As[tensor.BHalf](t) {
-			wide[i] = v.Float32()
-		}
-		t = tensor.From(wide, t.Shape...)
+	t, err := widened(t)
+	if err != nil {
+		return err
 	}
-	d, ok := descr[t.DType]
-	if !ok {
+	d, data := descr[t.DType], t.Data
+	if t.DType == tensor.String {
+		d, data, err = unicode(t.Strings)
+	}
+	if err != nil {
+		return err
+	}
+	if d == "" {
 		return fmt.Errorf("%w: %v has no .npy type", ErrFormat, t.DType)
 	}
 	head := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", d, tuple(t.Shape))
@@ -58,7 +64,7 @@ func Write(w io.Writer, t *tensor.Tensor) error {
 	if _, err := w.Write(b.Bytes()); err != nil {
 		return err
 	}
-	_, err := w.Write(t.Data)
+	_, err = w.Write(data)
 	return err
 }
 
@@ -75,7 +81,7 @@ func tuple(shape []int) string {
 }
 
 var (
-	reDescr   = regexp.MustCompile(`['"]descr['"]:\s*['"]([<>|=])([a-z])(\d+)['"]`)
+	reDescr   = regexp.MustCompile(`['"]descr['"]:\s*['"]([<>|=])([a-zSU])(\d+)['"]`)
 	reFortran = regexp.MustCompile(`['"]fortran_order['"]:\s*(True|False)`)
 	reShape   = regexp.MustCompile(`['"]shape['"]:\s*\(([\d,\s]*)\)`)
 )
@@ -86,7 +92,7 @@ func Read(r io.Reader) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := dtype(head)
+	d, width, err := dtype(head)
 	if err != nil {
 		return nil, err
 	}
@@ -97,16 +103,18 @@ func Read(r io.Reader) (*tensor.Tensor, error) {
 	if m := reFortran.FindStringSubmatch(head); m == nil || m[1] == "True" && len(shape) > 1 {
 		return nil, fmt.Errorf("%w: Fortran order, or no order: save it with numpy.ascontiguousarray", ErrFormat)
 	}
+	if d == tensor.String {
+		return readText(r, width, shape)
+	}
 	n, err := tensor.ByteCount(d, shape)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
-	// Growing with what arrives keeps a short file with a huge header from allocating.
-	var data bytes.Buffer
-	if got, err := io.CopyN(&data, r, int64(n)); err != nil {
-		return nil, fmt.Errorf("%w: %v%v needs %d bytes, the file has %d: %w", ErrFormat, d, shape, n, got, err)
+	data, err := read(r, n)
+	if err != nil {
+		return nil, fmt.Errorf("%v%v: %w", d, shape, err)
 	}
-	t := &tensor.Tensor{DType: d, Shape: shape, Data: data.Bytes()}
+	t := &tensor.Tensor{DType: d, Shape: shape, Data: data}
 	if d == tensor.Bool {
 		// A Go bool is 0 or 1, and a file may hold any byte.
 		for i, b := range t.Data {
@@ -114,6 +122,15 @@ func Read(r io.Reader) (*tensor.Tensor, error) {
 		}
 	}
 	return t, nil
+}
+
+// read reads n bytes. Growing with what arrives keeps a short file with a huge header from allocating.
+func read(r io.Reader, n int) ([]byte, error) {
+	var data bytes.Buffer
+	if got, err := io.CopyN(&data, r, int64(n)); err != nil {
+		return nil, fmt.Errorf("%w: needs %d bytes, the file has %d: %w", ErrFormat, n, got, err)
+	}
+	return data.Bytes(), nil
 }
 
 func header(r io.Reader) (string, error) {
@@ -142,17 +159,21 @@ func header(r io.Reader) (string, error) {
 	return string(head), nil
 }
 
-func dtype(head string) (tensor.DType, error) {
+// dtype returns the element type, and of text the width of an element.
+func dtype(head string) (tensor.DType, textWidth, error) {
 	m := reDescr.FindStringSubmatch(head)
 	if m == nil {
-		return 0, fmt.Errorf("%w: no plain element type in its header", ErrFormat)
+		return 0, textWidth{}, fmt.Errorf("%w: no plain element type in its header", ErrFormat)
 	}
 	for d, s := range descr {
 		if s[1:] == m[2]+m[3] && (m[1] != ">" || d.Size() == 1) {
-			return d, nil
+			return d, textWidth{}, nil
 		}
 	}
-	return 0, fmt.Errorf("%w: element type %s%s%s: save it as one of NumPy's little-endian numbers", ErrFormat, m[1], m[2], m[3])
+	if width, ok := textOf(m[1], m[2], m[3]); ok {
+		return tensor.String, width, nil
+	}
+	return 0, textWidth{}, fmt.Errorf("%w: element type %s%s%s: save it as one of NumPy's little-endian numbers, or as text", ErrFormat, m[1], m[2], m[3])
 }
 
 func shape(head string) ([]int, error) {
