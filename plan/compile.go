@@ -131,7 +131,7 @@ func (c *compiler) newSlot(v *graph.Value, step int) int {
 	s := Slot{Value: v, Type: v.Type, Over: -1, First: step, Last: step}
 	switch shape, ok := v.Type.Ints(); {
 	case v.IsConst():
-		s.Place, s.Bytes = Constant, int64(len(v.Const().Data))
+		s.Place, s.Bytes = Constant, v.Const().Size()
 		c.plan.ConstBytes += s.Bytes
 	case ok && v.Type.Static() && v.Type.DType != tensor.String:
 		n, _ := tensor.ByteCount(v.Type.DType, shape)
