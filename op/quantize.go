@@ -193,36 +193,69 @@ func evalQuantize(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	x, err := c.In[0].Floats()
-	if err != nil {
-		return c.Errorf(ErrInput, "%v", err)
+	if !d.IsInteger() {
+		return c.mapNumbers(d, func(i int, x float64) float64 {
+			k := g.at(i)
+			return divide(x, g.scales[k]) + g.zeros[k]
+		})
 	}
-	for i, v := range x {
+	lo, hi := integerRange(d)
+	return c.mapNumbers(d, func(i int, x float64) float64 {
 		k := g.at(i)
-		q := divide(v, g.scales[k])
-		if d.IsInteger() {
-			q = math.RoundToEven(q)
-		}
-		x[i] = q + g.zeros[k]
-	}
-	if d.Packed() {
-		clampTo(d, x)
-	}
-	return c.putFloats(d, x)
+		return min(max(math.RoundToEven(divide(x, g.scales[k]))+g.zeros[k], lo), hi)
+	})
 }
 
-// clampTo brings numbers into the range of an integer type of 2 or 4 bits; those of others saturate by themselves.
-func clampTo(d tensor.DType, v []float64) {
-	if !d.IsInteger() {
-		return
-	}
-	lo, hi := 0.0, math.Ldexp(1, d.Bits())-1
+// integerRange is the least and the most that an integer type of at most 32 bits holds.
+func integerRange(d tensor.DType) (lo, hi float64) {
 	if d.IsSigned() {
-		lo, hi = -math.Ldexp(1, d.Bits()-1), math.Ldexp(1, d.Bits()-1)-1
+		half := math.Ldexp(1, d.Bits()-1)
+		return -half, half - 1
 	}
-	for i := range v {
-		v[i] = min(max(v[i], lo), hi)
+	return 0, math.Ldexp(1, d.Bits()) - 1
+}
+
+// mapNumbers makes output 0 of the shape of input 0 and converts f of each number of that and its place to type d, a few at a
+// time: weights of few bits would take many times their size as float64.
+func (c *Eval) mapNumbers(d tensor.DType, f func(i int, x float64) float64) error {
+	by, err := narrowingOf(c.Call)
+	if err != nil {
+		return err
 	}
+	x := c.In[0]
+	out, err := c.Output(0, d, x.Shape)
+	if err != nil {
+		return err
+	}
+	var buf [castChunk]float64
+	for at, n := 0, x.Len(); at < n; at += castChunk {
+		chunk := buf[:min(castChunk, n-at)]
+		if !widenNumbers(chunk, x, at) {
+			return c.Errorf(ErrInput, "has %v, wants numbers", x.DType)
+		}
+		for i, v := range chunk {
+			chunk[i] = f(at+i, v)
+		}
+		if !by.floats(out, at, chunk) {
+			return c.Errorf(ErrUnsupported, "result of %v", d)
+		}
+	}
+	return nil
+}
+
+// widenNumbers reads numbers of any type; of 64-bit integers float64 holds the nearest.
+func widenNumbers(buf []float64, x *tensor.Tensor, at int) bool {
+	if x.DType.IsFloat() {
+		return widenFloats(buf, x, at)
+	}
+	var ints [castChunk]int64
+	if !widenInts(ints[:len(buf)], x, at) {
+		return false
+	}
+	for i := range buf {
+		buf[i] = float64(ints[i])
+	}
+	return true
 }
 
 // putFloats makes output 0 of the shape of input 0 from values, converted to type d, with saturation unless attribute saturate
@@ -252,15 +285,10 @@ func evalDequantize(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	x, err := c.In[0].Floats()
-	if err != nil {
-		return c.Errorf(ErrInput, "%v", err)
-	}
-	for i, v := range x {
+	return c.mapNumbers(d, func(i int, x float64) float64 {
 		k := g.at(i)
-		x[i] = float64(float32(v-g.zeros[k]) * float32(g.scales[k]))
-	}
-	return c.putFloats(d, x)
+		return float64(float32(x-g.zeros[k]) * float32(g.scales[k]))
+	})
 }
 
 func inferDynamicQuantize(c *Infer) error {
