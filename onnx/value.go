@@ -144,12 +144,19 @@ func flattened(s *tensor.Tensor) (*tensor.Tensor, error) {
 	if s == nil || len(s.Items) == 0 {
 		return tensor.From([]float32{}, 0), nil
 	}
-	out := &tensor.Tensor{DType: s.Items[0].DType, Shape: []int{len(s.Items)}}
+	first := s.Items[0].DType
+	if first.IsContainer() {
+		return nil, formatErr("MapProto: values are of type %v", first)
+	}
+	out, err := tensor.New(first, len(s.Items))
+	if err != nil {
+		return nil, err
+	}
 	for i, v := range s.Items {
-		if v.DType != out.DType || v.DType.IsContainer() || v.Len() != 1 {
+		if v.DType != first || v.Len() != 1 {
 			return nil, formatErr("MapProto: value %d is %v, want one element of the type of the others", i, v)
 		}
-		out.Data, out.Strings = append(out.Data, v.Data...), append(out.Strings, v.Strings...)
+		tensor.CopyElems(out, i, v, 0, 1)
 	}
 	return out, nil
 }
@@ -224,12 +231,15 @@ func encodeMap(m *message, v *tensor.Tensor) error {
 	return nil
 }
 
-// element is element i of a vector as a scalar that shares its bytes.
+// element is element i of a vector as a scalar that shares its bytes where it has some of its own.
 func element(t *tensor.Tensor, i int) *tensor.Tensor {
 	s := &tensor.Tensor{DType: t.DType, Shape: []int{}}
 	if t.DType == tensor.String {
 		s.Strings = t.Strings[i : i+1]
 		return s
+	}
+	if t.DType.Packed() {
+		return tensor.FromCodes(t.DType, []uint8{t.Code(i)})
 	}
 	n := t.DType.Size()
 	s.Data = t.Data[i*n : (i+1)*n]

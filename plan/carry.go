@@ -87,10 +87,11 @@ func (c *carry) deliver(x *cpu.Exec, r *Program, out []cpu.Result) error {
 	return nil
 }
 
-// stackable reports whether an output of a body has planned memory or is a constant, as loops want it.
+// stackable reports whether an output of a body has planned memory or is a constant, as loops want it, and elements of whole
+// bytes: strings have none, and slices of smaller elements would share bytes.
 func (p *Plan) stackable(out int) bool {
 	s := &p.Slots[p.Outputs[out]]
-	return s.Place != Dynamic && s.Type.Static()
+	return s.Place != Dynamic && s.Type.Static() && s.Type.DType.Size() > 0
 }
 
 // results wraps the outputs of a binding.

@@ -139,6 +139,35 @@ var loops = map[string]struct{ kernel, body string }{
 			output %w
 		}}
 		output %y`},
+	"slices that share a byte": {"reference", `input %n: int64[]
+		input %x: float32[3]
+		%y: float32[3], %all = Loop@24 (%n, _, %x) {body=graph "body" {
+			input %i: int64[]
+			input %c: bool[]
+			input %v: float32[3]
+			%w = Tanh@24 (%v)
+			%q = Cast@24 (%w) {to=22}
+			output %c
+			output %w
+			output %q
+		}}
+		%z = Cast@24 (%all) {to=6}
+		output %y
+		output %z`},
+	"the same words every time": {"reference", `input %n: int64[]
+		input %x: float32[3]
+		%y: float32[3], %all = Loop@24 (%n, _, %x) {body=graph "body" {
+			input %i: int64[]
+			input %c: bool[]
+			input %v: float32[3]
+			const %s: string[2] = {"a", "b"}
+			%w = Neg@24 (%v)
+			output %c
+			output %w
+			output %s
+		}}
+		output %y
+		output %all`},
 	"state whose shape changes": {"reference", `input %n: int64[]
 		input %x: float32[2]
 		%y: float32[?] = Loop@17 (%n, _, %x) {body=graph "body" {
