@@ -323,3 +323,26 @@ func TestLegacyBroadcast(t *testing.T) {
 		}
 	}
 }
+
+// TestLegacyCast checks that a type by name, as before opset 6, is that type.
+func TestLegacyCast(t *testing.T) {
+	for name, want := range map[string]tensor.DType{"INT64": tensor.Int64, "DOUBLE": tensor.Float64, "FLOAT": tensor.Float32, "FLOAT16": tensor.Float16,
+		"WORD": tensor.Undefined} {
+		to := sub(5, text(1, "to"), text(4, name), number(20, 3))
+		m, err := Decode(join(msg(number(1, 3), sub(7, in("x"), out("y"), node("Cast", "x->y", to)), opsetPart("", 5))), "", Options{})
+		if want == tensor.Undefined {
+			if !errors.Is(err, ErrFormat) {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got, err := m.Graph.Eval(t.Context(), []*tensor.Tensor{tensor.From([]float32{2}, 1)})
+		if err != nil || got[0].DType != want {
+			t.Errorf("%s: got %v, %v", name, got, err)
+		}
+	}
+}

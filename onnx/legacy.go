@@ -3,9 +3,11 @@ package onnx
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
 )
 
 // numpyOpset is the version of ONNX's operator set that gave binary operators NumPy's broadcasting and dropped the
@@ -21,6 +23,7 @@ var raisers = map[string]func(*raiser, *graph.Node) error{
 	"PRelu": (*raiser).slope, "BatchNormalization": (*raiser).batchNorm,
 	"AveragePool": (*raiser).drop, "Dropout": (*raiser).drop, "Gemm": (*raiser).drop,
 	"GRU": (*raiser).drop, "LSTM": (*raiser).drop, "RNN": (*raiser).drop,
+	"Cast": (*raiser).castTo,
 }
 
 // raiser brings a graph of an older operator set to opset 7 where that changes no result. Nodes that it does not know
@@ -128,6 +131,27 @@ func (r *raiser) batchNorm(n *graph.Node) error {
 	}
 	return nil
 }
+
+// castTo makes a number of the attribute to, which before opset 6 is the name of a TensorProto.DataType.
+func (r *raiser) castTo(n *graph.Node) error {
+	to := n.Attrs.Find("to")
+	if to == nil || to.Kind != op.AttrString {
+		return nil
+	}
+	name := strings.ToLower(to.Strings[0])
+	if own := typeNames[name]; own != "" {
+		name = own
+	}
+	d, err := tensor.ParseDType(name)
+	if err != nil {
+		return formatErr("Cast to %q: %v", to.Strings[0], err)
+	}
+	*to = op.IntAttr("to", int64(d))
+	return nil
+}
+
+// typeNames gives package tensor's names of types that ONNX calls otherwise.
+var typeNames = map[string]string{"float": "float32", "double": "float64"}
 
 func ranks(n *graph.Node) (a, b int, err error) {
 	for _, v := range n.In {

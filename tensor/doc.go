@@ -3,6 +3,11 @@
 // Meet first: [DType] names an element type by its ONNX number, [Tensor] is a typed, shaped view of bytes, and [As]
 // gives those bytes as a Go slice without a copy.
 //
+// Elements of 2 and 4 bits are packed as ONNX's files pack them, so that weights of few bits take no more memory than
+// disk; [Tensor.Code] and [Tensor.SetCode] reach one of them, [FromCodes] makes a tensor. Floating-point types of at most 8
+// bits are stored and converted ([DType.Minifloat], [MinifloatOf], [E8M0Of]); there is no arithmetic on them. Strings are Go
+// strings, one an element, on the Go heap.
+//
 // A Tensor does not say who owns its bytes: they may be a mapped model file, a device arena or the Go heap. Whoever
 // hands a Tensor out says how long the bytes live and whether they may be written.
 //
