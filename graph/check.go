@@ -2,6 +2,8 @@ package graph
 
 import (
 	"fmt"
+
+	"github.com/weirgpu/weir/op"
 )
 
 // Check verifies the invariants that every pass keeps and every reader establishes:
@@ -91,11 +93,11 @@ func (c *checker) use(v *Value) error {
 	return c.define(v)
 }
 
-// operands checks what a node reads, of which the first min and the captures are required.
-func (c *checker) operands(n *Node, min int) error {
+// operands checks what a node reads: what its operator requires and the captures must be there.
+func (c *checker) operands(n *Node, o *op.Op) error {
 	for i, v := range n.In {
 		if v == nil {
-			if i < min || i >= len(n.In)-n.Captures {
+			if o.Requires(i) || i >= len(n.In)-n.Captures {
 				return c.errorf("%v: input %d is required", n, i)
 			}
 			continue
@@ -118,7 +120,7 @@ func (c *checker) node(n *Node) error {
 	if err := o.Check(n.Call()); err != nil {
 		return fmt.Errorf("graph %q: %v: %w", c.g.Name, n, err)
 	}
-	if err := c.operands(n, o.MinIn); err != nil {
+	if err := c.operands(n, o); err != nil {
 		return err
 	}
 	for _, b := range n.Bodies() {

@@ -8,8 +8,14 @@ import (
 
 type key struct{ domain, name string }
 
-// families lists the tables of all operator families, one file each.
-var families = [][]Op{
+// families returns the tables of all operator families, one file each. It is a function, as those of compositions are,
+// because definitions refer to Lookup, so that an initialised variable would be a cycle.
+func families() [][]Op {
+	return slices.Concat(onnxFamilies, [][]Op{microsoftOps()})
+}
+
+// onnxFamilies are the operators of ONNX and weir's own.
+var onnxFamilies = [][]Op{
 	arithmetic, logic, activation, softmax, matmul, conv, pool, reduce, search, cumulative, norm, rnn, bitwise, resize, einsum,
 	fused, qlinear, loss, attention, fourierOps, windowOps, linearAttention, flexAttention, deformOps, roiOps,
 	linearAlgebra, foldOps, trainingOps, batchNorm, dropoutOps, imageOps, gridOps,
@@ -19,17 +25,23 @@ var families = [][]Op{
 	controlOps, scanOps, detectOps, quantizeOps, randomOps, sampleOps, textOps, tfidfOps,
 }
 
-// table indexes the rows on first use: rows refer to functions which refer to Lookup, so an initialised variable would
-// be a cycle.
-var table = sync.OnceValue(func() map[key]*Op {
-	m := map[key]*Op{}
-	for _, f := range families {
-		for i := range f {
-			m[key{f[i].Domain, f[i].Name}] = &f[i]
+var (
+	indexing sync.Once
+	index    map[key]*Op
+)
+
+// table indexes the rows on first use.
+func table() map[key]*Op {
+	indexing.Do(func() {
+		index = map[key]*Op{}
+		for _, f := range families() {
+			for i := range f {
+				index[key{f[i].Domain, f[i].Name}] = &f[i]
+			}
 		}
-	}
-	return m
-})
+	})
+	return index
+}
 
 // All returns every row, sorted by domain and name.
 func All() []*Op {

@@ -49,6 +49,8 @@ type Op struct {
 	Since []int
 	// MinIn and MaxIn bound the inputs (captures not counted); MaxIn < 0 means any number.
 	MinIn, MaxIn int
+	// Optional lists the inputs below MinIn that may be left out by name.
+	Optional []int
 	// MinOut and MaxOut bound the outputs; MaxOut < 0 means any number; both 0 mean exactly one.
 	MinOut, MaxOut int
 	Traits         Traits
@@ -61,6 +63,8 @@ type Op struct {
 	Draws func(call *Call) bool
 	// Flops returns the floating-point operations of one evaluation on concrete types; nil means one an output element.
 	Flops func(call *Call, in, out []Type) int64
+
+	define func(*expander) // what the operator is in others; nil when it is no composition
 }
 
 // Has reports whether the operator has all of the given traits.
@@ -70,6 +74,9 @@ func (o *Op) Has(t Traits) bool { return o.Traits&t == t }
 func (o *Op) Pure(call *Call) bool {
 	return !o.Has(Impure) && (o.Draws == nil || !o.Draws(call))
 }
+
+// Requires reports whether input i must be given.
+func (o *Op) Requires(i int) bool { return i < o.MinIn && !slices.Contains(o.Optional, i) }
 
 // Infer is the context of a shape rule.
 type Infer struct {
@@ -217,7 +224,7 @@ func (o *Op) Check(c *Call) error {
 // needs reports whether input i must be given: the first ones, and those of which there may be any number, but that a Loop has
 // optional inputs before them.
 func (o *Op) needs(c *Call, i int) bool {
-	return i < o.MinIn || o.MaxIn < 0 && !slices.ContainsFunc(c.Attrs, func(a Attr) bool { return a.Body != nil })
+	return o.Requires(i) || o.MaxIn < 0 && !slices.ContainsFunc(c.Attrs, func(a Attr) bool { return a.Body != nil })
 }
 
 func span(lo, hi int) string {

@@ -32,6 +32,8 @@ type cell struct {
 	functions []string // default activations of one direction
 	// step advances the state h (and c) of one batch entry by one input, in direction d.
 	step func(l *layer, d int, x, h, c []float64)
+	// roundState, when set, is applied to a copy of the state before its product with R.
+	roundState func(h []float64)
 }
 
 func recurrentOp(name string, k cell, maxIn, maxOut int) Op {
@@ -373,6 +375,10 @@ func (l *layer) inputs(d int, x, h []float64) {
 	copy(l.gate, l.b[d*2*rows:][:rows])
 	copy(l.rec, l.b[(d*2+1)*rows:][:rows])
 	addMatVec(l.gate, l.w[d*rows*l.in:], x)
+	if l.roundState != nil {
+		h = slices.Clone(h)
+		l.roundState(h)
+	}
 	addMatVec(l.rec, l.r[d*rows*l.hidden:], h)
 }
 

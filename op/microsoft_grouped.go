@@ -1,0 +1,420 @@
+package op
+
+import (
+	"math"
+	"slices"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+// groupedAttention holds GroupQueryAttention: causal attention of queries whose heads share those of keys and values
+// (Ainslie et al. 2023), with a cache that each batch entry has filled to a length of its own.
+var groupedAttention = []Op{
+	{Domain: MicrosoftDomain, Name: "GroupQueryAttention", Since: []int{1}, MinIn: 7, MaxIn: 16, MinOut: 1, MaxOut: 4,
+		Infer: inferGrouped, Eval: inFloat32(evalGrouped), Optional: []int{gqaK, gqaV, gqaPastK, gqaPastV}},
+}
+
+// Inputs of GroupQueryAttention, in order.
+const (
+	gqaQ = iota
+	gqaK
+	gqaV
+	gqaPastK
+	gqaPastV
+	gqaLens
+	gqaTotal
+	gqaCos
+	gqaSin
+	gqaPlaces
+	gqaBias
+	gqaSink
+	gqaKScale
+	gqaVScale
+	gqaQNorm
+	gqaKNorm
+)
+
+// gqaHeads reads the numbers of heads.
+func (c *Call) gqaHeads() (heads, shared int, err error) {
+	n, kv := c.Attrs.Int("num_heads", 0), c.Attrs.Int("kv_num_heads", 0)
+	if n < 1 || kv < 1 || n > math.MaxInt32 || n%kv != 0 {
+		return 0, 0, c.Errorf(ErrAttr, "num_heads is %d, kv_num_heads %d; both must be positive, and the first a multiple", n, kv)
+	}
+	return int(n), int(kv), nil
+}
+
+// refuseGrouped fails for what only other devices have.
+func (c *Call) refuseGrouped(has func(int) bool) error {
+	for _, name := range []string{"sliding_window_cache", "qk_output"} {
+		if c.Attrs.Int(name, 0) != 0 {
+			return c.Errorf(ErrUnsupported, "%s is set", name)
+		}
+	}
+	for _, name := range []string{"k_quant_type", "v_quant_type"} {
+		if v := c.Attrs.String(name, "NONE"); v != "NONE" {
+			return c.Errorf(ErrUnsupported, "%s is %s; caches are float", name, v)
+		}
+	}
+	if has(gqaK) != has(gqaV) || has(gqaPastK) != has(gqaPastV) || has(gqaQNorm) != has(gqaKNorm) || has(gqaCos) != has(gqaSin) {
+		return c.Errorf(ErrInput, "key and value, past_key and past_value, cos_cache and sin_cache, q_norm_weight and k_norm_weight come in pairs")
+	}
+	if c.Attrs.Bool("do_rotary", false) && !has(gqaCos) {
+		return c.Errorf(ErrInput, "do_rotary is set and there is no cos_cache")
+	}
+	return nil
+}
+
+// inferGrouped shapes the output, batch × length × heads·size, and the caches, batch × shared heads × positions × size.
+func inferGrouped(c *Infer) error {
+	if err := c.refuseGrouped(c.Has); err != nil {
+		return err
+	}
+	heads, shared, err := c.gqaHeads()
+	if err != nil {
+		return err
+	}
+	q, ranked, err := c.start(floatTypes)
+	for i := range c.Out {
+		c.Out[i] = Unranked(q.DType)
+	}
+	if err != nil || !ranked {
+		return err
+	}
+	if len(q.Shape) != 3 {
+		return c.Errorf(ErrInput, "query is %v, must have rank 3", q)
+	}
+	all := heads
+	if !c.Has(gqaK) {
+		all += 2 * shared
+	}
+	size, ok := divDim(q.Shape[2], all)
+	if !ok {
+		return c.Errorf(ErrInput, "query is %v: %v is no multiple of %d heads", q, q.Shape[2], all)
+	}
+	c.Out[0] = Ranked(q.DType, q.Shape[0], q.Shape[1], size.MulInt(heads))
+	for i := 1; i < len(c.Out); i++ {
+		c.Out[i] = Ranked(q.DType, q.Shape[0], Known(shared), c.groupedTotal(), size)
+	}
+	return nil
+}
+
+// groupedTotal is the length of the caches that come out.
+func (c *Infer) groupedTotal() Dim {
+	total, past := c.dims(gqaTotal), c.In[gqaPastK]
+	if len(total) != 1 {
+		return Unknown()
+	}
+	if !c.Has(gqaPastK) {
+		return total[0]
+	}
+	if !past.Ranked || len(past.Shape) != 4 {
+		return Unknown()
+	}
+	a, ok := total[0].Int()
+	b, ok2 := past.Shape[2].Int()
+	switch {
+	case ok && ok2:
+		return Known(max(a, b))
+	case total[0].Equal(past.Shape[2]):
+		return total[0]
+	}
+	return Unknown()
+}
+
+// grouped is one checked evaluation. Queries are batch × length × heads × size, caches batch × shared × buffer × size.
+type grouped struct {
+	*Eval
+	batch, length, heads, shared, size int
+	buffer                             int // positions that the caches that come out have
+	first                              bool
+	totals                             []int // keys of each batch entry
+	q, k, v                            []float64
+	keys, values                       []float64 // the caches
+	bias                               []float64
+	sink                               []float64
+	scale, cap                         float64
+	window                             int // of keys, at most; -1 for all
+	causal                             bool
+}
+
+func evalGrouped(c *Eval) error {
+	g := &grouped{Eval: c, scale: c.attr("scale", 0), cap: c.attr("softcap", 0), causal: c.Attrs.Bool("causal", true),
+		window: int(c.Attrs.Int("local_window_size", -1))}
+	if err := c.refuseGrouped(c.Has); err != nil {
+		return err
+	}
+	for _, step := range []func() error{g.read, g.readLengths, g.normalize, g.rotate, g.fill, g.readBias} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	out, err := c.Output(0, c.In[gqaQ].DType, []int{g.batch, g.length, g.heads * g.size})
+	if err != nil {
+		return err
+	}
+	for b := range g.batch {
+		for t := range g.length {
+			for h := range g.heads {
+				g.attend(out, b, t, h)
+			}
+		}
+	}
+	for i, cache := range [][]float64{g.keys, g.values} {
+		if !c.Want(i + 1) {
+			continue
+		}
+		o, err := c.Output(i+1, c.In[gqaQ].DType, []int{g.batch, g.shared, g.buffer, g.size})
+		if err != nil {
+			return err
+		}
+		setFloats(o, cache)
+	}
+	return nil
+}
+
+// read reads queries, keys and values, which come apart or in one operand beside each other.
+func (g *grouped) read() (err error) {
+	if g.heads, g.shared, err = g.gqaHeads(); err != nil {
+		return err
+	}
+	if g.Want(3) {
+		return g.Errorf(ErrUnsupported, "output 3")
+	}
+	s := g.In[gqaQ].Shape
+	all := g.heads
+	if !g.Has(gqaK) {
+		all += 2 * g.shared
+	}
+	if _, err := g.sameDType(floatTypes, g.In[gqaQ].DType); err != nil {
+		return err
+	}
+	if len(s) != 3 || s[2]%all != 0 || s[2] == 0 {
+		return g.Errorf(ErrInput, "query is %v, must be batch × length × %d heads", s, all)
+	}
+	g.batch, g.length, g.size = s[0], s[1], s[2]/all
+	if g.scale == 0 {
+		g.scale = 1 / math.Sqrt(float64(g.size))
+	}
+	if g.q, err = g.floats(gqaQ); err != nil {
+		return err
+	}
+	kv := g.shared * g.size
+	if g.Has(gqaK) {
+		if g.k, err = g.floatsOf(gqaK, g.batch, g.length, kv); err == nil {
+			g.v, err = g.floatsOf(gqaV, g.batch, g.length, kv)
+		}
+		return err
+	}
+	packed, n := g.q, g.heads*g.size
+	g.q = nil
+	for row := 0; row < len(packed); row += n + 2*kv {
+		g.q = append(g.q, packed[row:row+n]...)
+		g.k = append(g.k, packed[row+n:row+n+kv]...)
+		g.v = append(g.v, packed[row+n+kv:row+n+2*kv]...)
+	}
+	return nil
+}
+
+// readLengths reads how many keys each batch entry has: seqlens_k is one less.
+func (g *grouped) readLengths() error {
+	lens, err := g.ints(gqaLens)
+	if err != nil {
+		return err
+	}
+	total, err := g.int(gqaTotal)
+	if err != nil {
+		return err
+	}
+	if len(lens) != g.batch || total < int64(g.length) || total > math.MaxInt32 {
+		return g.Errorf(ErrInput, "%d lengths for a batch of %d, total_sequence_length %d for %d queries", len(lens), g.batch, total, g.length)
+	}
+	g.first, g.buffer = total == int64(g.length), int(total)
+	past := 0
+	if g.Has(gqaPastK) {
+		s := g.In[gqaPastK].Shape
+		if len(s) != 4 || s[0] != g.batch || s[1] != g.shared || s[3] != g.size || !slices.Equal(s, g.In[gqaPastV].Shape) {
+			return g.Errorf(ErrInput, "caches %v and %v do not fit %d × %d × length × %d", s, g.In[gqaPastV].Shape, g.batch, g.shared, g.size)
+		}
+		past = s[2]
+		g.buffer = max(g.buffer, past)
+	}
+	for b, n := range lens {
+		if n < 0 || n >= total || !g.first && (n+1 < int64(g.length) || n+1-int64(g.length) > int64(past)) {
+			return g.Errorf(ErrInput, "seqlens_k[%d] is %d, total_sequence_length %d, with %d queries and a cache of %d", b, n, total, g.length, past)
+		}
+		g.totals = append(g.totals, int(n)+1)
+	}
+	return nil
+}
+
+// past is how many positions of the cache batch entry b has filled.
+func (g *grouped) past(b int) int {
+	if g.first {
+		return 0
+	}
+	return g.totals[b] - g.length
+}
+
+// normalize divides each head of queries and keys by its root mean square and scales it, where weights for that are given.
+func (g *grouped) normalize() error {
+	if !g.Has(gqaQNorm) {
+		return nil
+	}
+	epsilon := g.attr("qk_norm_epsilon", 1e-6)
+	for i, v := range map[int][]float64{gqaQNorm: g.q, gqaKNorm: g.k} {
+		w, err := g.floatsOf(i, g.size)
+		if err != nil {
+			return err
+		}
+		for at := 0; at < len(v); at += g.size {
+			head := v[at : at+g.size]
+			inv := 1 / math.Sqrt(dot(head, head)/float64(g.size)+epsilon)
+			for k := range head {
+				head[k] *= inv * w[k]
+			}
+		}
+	}
+	return nil
+}
+
+// rotate turns queries and keys by the angles of their positions when attribute do_rotary is set.
+func (g *grouped) rotate() error {
+	if !g.Attrs.Bool("do_rotary", false) {
+		return nil
+	}
+	cos, err := g.floats(gqaCos)
+	if err != nil {
+		return err
+	}
+	sin, err := g.floats(gqaSin)
+	if err != nil {
+		return err
+	}
+	s := g.In[gqaCos].Shape
+	if len(s) != 2 || !slices.Equal(s, g.In[gqaSin].Shape) || 2*s[1] > g.size {
+		return g.Errorf(ErrInput, "caches %v and %v do not fit heads of %d", s, g.In[gqaSin].Shape, g.size)
+	}
+	places, err := g.places(s[0])
+	if err != nil {
+		return err
+	}
+	angles := func(place, k int) (float64, float64) { return cos[places[place]*s[1]+k], sin[places[place]*s[1]+k] }
+	for n, v := range map[int][]float64{g.heads: g.q, g.shared: g.k} {
+		t, h := tensor.From(v, g.batch, g.length, n*g.size), heads[int]{g.batch, n, g.length, g.size}
+		turnPairs(t, slices.Clone(v), h, 2*s[1], g.Attrs.Bool("rotary_interleaved", false), angles)
+	}
+	return nil
+}
+
+// places are the positions of all queries: position_ids, or those that follow the cache. Padding has none, and takes 1.
+func (g *grouped) places(rows int) ([]int, error) {
+	out := make([]int, g.batch*g.length)
+	var given []int64
+	if g.Has(gqaPlaces) {
+		var err error
+		if given, err = g.ints(gqaPlaces); err != nil {
+			return nil, err
+		}
+		if len(given) != len(out) {
+			return nil, g.Errorf(ErrInput, "%d position_ids for %d positions", len(given), len(out))
+		}
+	}
+	for i := range out {
+		b, t := i/g.length, i%g.length
+		out[i] = g.past(b) + t
+		if given != nil {
+			out[i] = int(given[i])
+		} else if out[i] >= g.totals[b] {
+			out[i] = min(1, rows-1)
+		}
+		if out[i] < 0 || out[i] >= rows {
+			return nil, g.Errorf(ErrInput, "position %d, the caches of angles have %d", out[i], rows)
+		}
+	}
+	return out, nil
+}
+
+// fill makes the caches: what was there of each batch entry, then the new keys and values, then zeros.
+func (g *grouped) fill() error {
+	for i, to := range []*[]float64{&g.keys, &g.values} {
+		old, err := g.floats(gqaPastK + i)
+		if err != nil {
+			return err
+		}
+		if *to, err = zeros(g.batch, g.shared, g.buffer, g.size); err != nil {
+			return err
+		}
+		fresh, rows := [][]float64{g.k, g.v}[i], 0
+		if old != nil {
+			rows = g.In[gqaPastK].Shape[2]
+		}
+		for p := range g.batch * g.shared {
+			b, h := p/g.shared, p%g.shared
+			cache := (*to)[p*g.buffer*g.size:][:g.buffer*g.size]
+			copy(cache, old[p*rows*g.size:][:min(rows, g.past(b))*g.size])
+			for t := range g.length {
+				copy(cache[(g.past(b)+t)*g.size:], fresh[((b*g.length+t)*g.shared+h)*g.size:][:g.size])
+			}
+		}
+	}
+	return nil
+}
+
+// readBias reads what is added to the scores, and the sinks, which take weight from all keys of a head.
+func (g *grouped) readBias() (err error) {
+	if g.Has(gqaBias) {
+		s, total := g.In[gqaBias].Shape, slices.Max(g.totals)
+		if len(s) != 4 || s[0] != 1 && s[0] != g.batch || s[1] != 1 && s[1] != g.heads || s[2] != g.length || s[3] < total {
+			return g.Errorf(ErrInput, "attention_bias is %v, does not fit %d × %d × %d × %d", s, g.batch, g.heads, g.length, total)
+		}
+		if g.bias, err = g.floats(gqaBias); err != nil {
+			return err
+		}
+	}
+	switch {
+	case g.Has(gqaSink):
+		g.sink, err = g.floatsOf(gqaSink, g.heads)
+	case g.Attrs.Int("smooth_softmax", 0) == 1:
+		g.sink = make([]float64, g.heads)
+	}
+	return err
+}
+
+// span is which keys query t of batch entry b sees.
+func (g *grouped) span(b, t int) (from, to int) {
+	to = g.totals[b]
+	if g.causal {
+		to = min(to, g.past(b)+t+1)
+	}
+	if g.window >= 0 {
+		from = max(0, to-g.window)
+	}
+	return from, to
+}
+
+// attend computes the result of one head at one query.
+func (g *grouped) attend(out *tensor.Tensor, b, t, h int) {
+	q := g.q[((b*g.length+t)*g.heads+h)*g.size:][:g.size]
+	cache := (b*g.shared + h/(g.heads/g.shared)) * g.buffer
+	from, to := g.span(b, t)
+	row := make([]float64, to-from)
+	for i := range row {
+		s := g.scale * dot(q, g.keys[(cache+from+i)*g.size:])
+		if g.cap > 0 {
+			s = g.cap * math.Tanh(s/g.cap)
+		}
+		if g.bias != nil {
+			s += g.bias[broadcastAt(g.In[gqaBias].Shape, b, h, t, from+i)]
+		}
+		row[i] = s
+	}
+	if g.sink != nil {
+		row = append(row, g.sink[h])
+	}
+	softmaxOf(row, row)
+	acc := make([]float64, g.size)
+	addProduct(acc, row[:to-from], 1, g.values[(cache+from)*g.size:], to-from, g.size)
+	for i, v := range acc {
+		setFloat(out, ((b*g.length+t)*g.heads+h)*g.size+i, v)
+	}
+}
