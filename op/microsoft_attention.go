@@ -73,6 +73,10 @@ func (x *expander) filtered(like, keep value) value {
 	return x.op("Where", nil, keep, x.scalar(like, 0), x.scalar(like, x.attr("mask_filter_value", -10000)))
 }
 
+// hidden is added to the scores of keys that a query must not see, whatever mask_filter_value is: as low as any sum of a
+// score and another mask stays a number.
+const hidden = -math.MaxFloat32 / 2
+
 // keyBias hides keys: a mask of rank 2 is batch × keys, of rank 3 batch × queries × keys; one of rank 1 has the end of each
 // batch entry's keys, and may go on with the beginnings.
 func (x *expander) keyBias(a attended) value {
@@ -126,7 +130,7 @@ func (x *expander) causalBias(a attended) value {
 	queries, keys := x.dim(a.q, 2), x.dim(a.k, 2)
 	place := x.add(x.count(queries), x.op("Sub", nil, keys, queries))
 	after := x.op("Less", nil, x.unsqueeze(place, 1), x.count(keys))
-	return x.filtered(a.q, x.op("Not", nil, after))
+	return x.op("Where", nil, after, x.scalar(a.q, hidden), x.scalar(a.q, 0))
 }
 
 // refuse ends the definition when an attribute or an input that other devices know is used.

@@ -299,14 +299,17 @@ func (g *grouped) rotate() error {
 		return err
 	}
 	angles := func(place, k int) (float64, float64) { return cos[places[place]*s[1]+k], sin[places[place]*s[1]+k] }
-	for n, v := range map[int][]float64{g.heads: g.q, g.shared: g.k} {
+	interleaved := g.Attrs.Bool("rotary_interleaved", false)
+	for i, v := range [][]float64{g.q, g.k} {
+		n := []int{g.heads, g.shared}[i]
 		t, h := tensor.From(v, g.batch, g.length, n*g.size), heads[int]{g.batch, n, g.length, g.size}
-		turnPairs(t, slices.Clone(v), h, 2*s[1], g.Attrs.Bool("rotary_interleaved", false), angles)
+		turnPairs(t, slices.Clone(v), h, 2*s[1], interleaved, angles)
 	}
 	return nil
 }
 
-// places are the positions of all queries: position_ids, or those that follow the cache. Padding has none, and takes 1.
+// places are the positions of all queries: position_ids, or those that follow the cache. Padding may lie
+// beyond the angles that there are, and takes the last.
 func (g *grouped) places(rows int) ([]int, error) {
 	out := make([]int, g.batch*g.length)
 	var given []int64
@@ -325,7 +328,7 @@ func (g *grouped) places(rows int) ([]int, error) {
 		if given != nil {
 			out[i] = int(given[i])
 		} else if out[i] >= g.totals[b] {
-			out[i] = min(1, rows-1)
+			out[i] = min(out[i], rows-1)
 		}
 		if out[i] < 0 || out[i] >= rows {
 			return nil, g.Errorf(ErrInput, "position %d, the caches of angles have %d", out[i], rows)
