@@ -32,6 +32,7 @@ type entry struct {
 
 // passes is the order in which the passes of a phase run.
 var passes = []entry{
+	{Info{"expand", "write operators of com.microsoft in ONNX's own", false}, simplify, startExpand},
 	{Info{"capture", "move constants into bodies and drop unused captures", true}, simplify, startCapture},
 	{Info{"fold", "compute what depends on constants only, and take branches that are certain", true}, simplify, startFold},
 	{Info{"dead", "remove nodes whose results nobody reads", true}, simplify, startDead},
@@ -55,6 +56,8 @@ type constraint struct{ first, then, why string }
 
 // constraints is the reason of the order of passes.
 var constraints = []constraint{
+	{"expand", "fold", "definitions bring shape arithmetic and constants that fold"},
+	{"expand", "cse", "definitions of neighbours compute the same masks and positions"},
 	{"capture", "fold", "a node of a body folds only once the constants that it captures are in the body"},
 	{"fold", "identity", "whether an operator changes nothing is told by its constant operands"},
 	{"fold", "view", "a reshape can take over from another only when its shape is a constant"},

@@ -1,0 +1,119 @@
+package pass
+
+import (
+	"slices"
+
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// Compositions: operators of ONNX Runtime's domain com.microsoft that are several of ONNX's (op.Op.Expand) become those, which
+// other passes and kernels know.
+//
+//	com.microsoft:BiasGelu(x, b)  =  Gelu(Add(x, b))        and so on
+//
+// Graphs for other runtimes keep them, and so do float16 and bfloat16, which a composition rounds only once. MatMulNBits
+// becomes a product with float weights, which count against what folding may add to the model.
+func startExpand(s *scope) rule {
+	return func(n *graph.Node) *Patch {
+		o, err := n.Op()
+		if err != nil || s.failed[n] {
+			return nil
+		}
+		in, present := make([]op.Type, len(n.In)), make([]bool, len(n.In))
+		for i, v := range n.In {
+			if v == nil {
+				continue
+			}
+			if v.Type.DType == tensor.Float16 || v.Type.DType == tensor.BFloat16 {
+				return nil
+			}
+			in[i], present[i] = v.Type, true
+		}
+		e, ok, err := o.Expand(n.Call(), in, present, s.opset)
+		if err != nil {
+			s.failed[n] = true // it fails when it runs, if it ever does
+		}
+		if err != nil || !ok || !s.affords(e) {
+			return nil
+		}
+		return expanded(n, e)
+	}
+}
+
+// affords takes the bytes of an expansion's constants from the room that the model may grow by; false when they do not fit.
+func (s *scope) affords(e *op.Expansion) bool {
+	bytes := 0
+	for _, t := range e.Consts {
+		bytes += len(t.Data)
+	}
+	if bytes > *s.room {
+		return false
+	}
+	*s.room -= bytes
+	return true
+}
+
+// expanded proposes the steps of an expansion in place of n.
+func expanded(n *graph.Node, e *op.Expansion) *Patch {
+	values := map[int]*graph.Value{}
+	for i, v := range n.In {
+		values[i] = v
+	}
+	name := n.Name
+	for _, v := range n.Out {
+		if v != nil {
+			name = v.Name
+			break
+		}
+	}
+	for i, t := range e.Consts {
+		values[i] = graph.NewConst(name+"_const", t)
+	}
+	read := needed(n, e)
+	p := &Patch{}
+	for _, s := range e.Steps {
+		m := &graph.Node{Name: n.Name, Domain: s.Call.Domain, Type: s.Call.Type, Version: s.Call.Version, Attrs: s.Call.Attrs}
+		for _, v := range s.In {
+			m.In = append(m.In, values[v]) // none for -1
+		}
+		m.Out = make([]*graph.Value, len(s.Out))
+		for i, v := range s.Out {
+			if read[v] {
+				m.Out[i] = &graph.Value{Name: name, Producer: m, Index: i}
+				values[v] = m.Out[i]
+			}
+		}
+		for last := len(m.Out) - 1; last > 0 && m.Out[last] == nil; last-- {
+			m.Out = m.Out[:last]
+		}
+		if slices.ContainsFunc(m.Out, func(v *graph.Value) bool { return v != nil }) {
+			p.Insert = append(p.Insert, m)
+		}
+	}
+	for i, v := range n.Out {
+		if v != nil {
+			p.Replace = append(p.Replace, Replacement{v, values[e.Out[i]]})
+		}
+	}
+	return p
+}
+
+// needed tells which values of an expansion a step or an output of n needs.
+func needed(n *graph.Node, e *op.Expansion) map[int]bool {
+	read := map[int]bool{}
+	for i, v := range n.Out {
+		if v != nil {
+			read[e.Out[i]] = true
+		}
+	}
+	for _, s := range slices.Backward(e.Steps) {
+		if slices.ContainsFunc(s.Out, func(v int) bool { return read[v] }) {
+			for _, v := range s.In {
+				read[v] = true
+			}
+		}
+	}
+	return read
+}
