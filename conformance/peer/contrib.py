@@ -186,6 +186,7 @@ def references(weir, folder, trials):
 def golden(file, trials, count):
     """Write the first cases of each operator that agree exactly."""
     kept = collections.Counter()
+    file.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(file, "w:xz", preset=9) as archive:
         for trial in trials.values():
             if kept[trial.operator] == count or trial.problems or not trial.exact or trial.call.valid is not None and not trial.call.valid.all():
