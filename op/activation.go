@@ -44,7 +44,7 @@ var activation = []Op{
 	{Name: "Shrink", Since: []int{9}, MinIn: 1, MaxIn: 1, Traits: Elementwise, Infer: inferSame(numberTypes),
 		Eval: inFloat32(evalShrink)},
 	{Name: "Clip", Since: []int{6, 11, 12, 13}, MinIn: 1, MaxIn: 3, Traits: Elementwise, Infer: inferClip,
-		Eval: inFloat32(evalClip)},
+		Eval: evalClip},
 }
 
 // attr returns a float attribute in the type that functions compute in.
@@ -212,8 +212,27 @@ func inferClip(c *Infer) error {
 	return inferSame(numberTypes)(c)
 }
 
-// evalClip bounds each element from below, then from above, so that max wins where min exceeds it.
+// evalClip bounds each element from below, then from above, so that max wins where min exceeds it. A bound that is left out is
+// the least or the greatest number of the type, so that infinities become those.
 func evalClip(c *Eval) error {
+	greatest := greatestOf(c.In[0].DType)
+	return inFloat32(func(c *Eval) error { return c.evalClip(greatest) })(c)
+}
+
+// greatestOf is the greatest finite number of a float type.
+func greatestOf(d tensor.DType) float64 {
+	switch d {
+	case tensor.Float16:
+		return 65504
+	case tensor.BFloat16:
+		return 0x1.fep127
+	case tensor.Float32:
+		return math.MaxFloat32
+	}
+	return math.MaxFloat64
+}
+
+func (c *Eval) evalClip(greatest float64) error {
 	x := c.In[0]
 	if _, err := c.sameDType(numberTypes, c.dtypes()...); err != nil {
 		return err
@@ -226,7 +245,7 @@ func evalClip(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	fs := clip(lo, hi)
+	fs := clip(lo, hi, greatest)
 	out, err := c.Output(0, x.DType, x.Shape)
 	if err != nil {
 		return err
@@ -237,10 +256,10 @@ func evalClip(c *Eval) error {
 
 // clip bounds numbers by scalars of their type, either of which may be nil. It reads them once, since the output may
 // take the place of any operand of its size.
-func clip(lo, hi *tensor.Tensor) unaryFuncs {
+func clip(lo, hi *tensor.Tensor, greatest float64) unaryFuncs {
 	iLo, iHi := int64(math.MinInt64), int64(math.MaxInt64)
 	uLo, uHi := uint64(0), uint64(math.MaxUint64)
-	fLo, fHi := math.Inf(-1), math.Inf(1)
+	fLo, fHi := -greatest, greatest
 	if lo != nil {
 		iLo, uLo, fLo = scalarOf(lo)
 	}

@@ -20,8 +20,7 @@ var kindNames = map[AttrKind]string{AttrFloat: "float", AttrInt: "int", AttrStri
 // attrKinds gives the kind of each attribute that has the same one in every ONNX operator and version (onnx/defs, opsets 1 to
 // 26). Left out are p, seed, to and value, whose kinds differ.
 var attrKinds = sync.OnceValue(func() map[string]AttrKind {
-	kinds := map[string]AttrKind{}
-	for kind, names := range map[AttrKind]string{
+	return kindTable(map[AttrKind]string{
 		AttrInt: `align_corners allowzero antialias axis batch_axis batch_dims block_size blocksize broadcast ceil_mode center_point_box
 			count_include_pad detect_negative detect_positive dtype end exclude_outside exclusive fmod group hidden_size ignore_index
 			input_forget interleaved inverse is_causal is_test k keepdims kv_num_heads largest layout left_window_size
@@ -43,22 +42,54 @@ var attrKinds = sync.OnceValue(func() map[string]AttrKind {
 		AttrStrings: `activations pool_strings stopwords value_strings`,
 		AttrType:    `type`,
 		AttrBody:    `body else_branch then_branch`,
-	} {
-		for _, name := range strings.Fields(names) {
+	})
+})
+
+// microsoftKinds gives the kind of each attribute that only operators of com.microsoft have (ContribOperators.md).
+var microsoftKinds = sync.OnceValue(func() map[string]AttrKind {
+	return kindTable(map[AttrKind]string{
+		AttrInt: `K N accuracy_level bits causal channels_last do_rotary interleaved is_inner_broadcast is_packed_batching
+			kv_cache_bit_width local_window_size mask_index_type opset past_present_share_buffer qk_output rotary_interleaved
+			sliding_window_cache smooth_softmax transBatchA transBatchB unidirectional weight_prepacked`,
+		AttrFloat:  `activation_gamma mask_filter_value qk_norm_epsilon`,
+		AttrString: `k_quant_type v_quant_type`,
+		AttrInts:   `qkv_hidden_sizes`,
+		AttrFloats: `activation_params`,
+	})
+})
+
+func kindTable(names map[AttrKind]string) map[string]AttrKind {
+	kinds := map[string]AttrKind{}
+	for kind, list := range names {
+		for _, name := range strings.Fields(list) {
 			kinds[name] = kind
 		}
 	}
 	return kinds
-})
+}
 
-// checkAttrs refuses attributes of ONNX's operators that are of another kind than ONNX gives them: read as if they were not there,
-// they would change the result.
+// attrKind is the kind of an attribute where its name tells it.
+func (c *Call) attrKind(name string) (AttrKind, bool) {
+	if c.Domain == MicrosoftDomain {
+		if k, ok := microsoftKinds()[name]; ok {
+			return k, true
+		}
+		if c.Type == "FusedGemm" && strings.HasPrefix(name, "activation_") {
+			return AttrFloat, true // lists in ONNX
+		}
+	}
+	k, ok := attrKinds()[name]
+	return k, ok
+}
+
+// checkAttrs refuses attributes of ONNX's and ONNX Runtime's operators that are of another kind than those give them: read as if
+// they were not there, they would change the result.
 func (c *Call) checkAttrs() error {
-	if c.Domain != "" {
+	if c.Domain != "" && c.Domain != MicrosoftDomain {
 		return nil
 	}
 	for _, a := range c.Attrs {
-		if want, ok := attrKinds()[a.Name]; ok && a.Kind != want {
+		if want, ok := c.attrKind(a.Name); ok && a.Kind != want {
 			return c.Errorf(ErrAttr, "%s is of kind %v, want %v", a.Name, a.Kind, want)
 		}
 	}

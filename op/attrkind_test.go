@@ -2,6 +2,7 @@ package op
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,13 +22,21 @@ func TestAttributeKinds(t *testing.T) {
 		{"Transpose", IntsAttr("perm", 1, 0), ""},
 		{"Transpose", IntAttr("perm", 1), "perm is of kind int, want ints"},
 		{"LeakyRelu", IntAttr("alpha", 1), "alpha is of kind int, want float"},
+		{"com.microsoft:QuickGelu", FloatAttr("alpha", 1), ""},
+		{"com.microsoft:QuickGelu", IntAttr("alpha", 1), "alpha is of kind int, want float"},
+		{"com.microsoft:BiasSoftmax", FloatAttr("is_inner_broadcast", 1), "is_inner_broadcast is of kind float, want int"},
+		{"com.microsoft:FusedGemm", FloatsAttr("activation_alpha", 1), "activation_alpha is of kind floats, want float"},
 	} {
-		o, err := Lookup("", e.op, latest)
+		domain, name, ok := strings.Cut(e.op, ":")
+		if !ok {
+			domain, name = "", e.op
+		}
+		o, err := Lookup(domain, name, latest)
 		if err != nil {
 			t.Fatal(err)
 		}
-		call := &Call{Type: e.op, Version: latest, Attrs: Attrs{e.attr}, NumIn: 1, NumOut: 1}
-		_, err = InferTypes(o, call, []Type{Concrete(tensor.Float32, 2, 3)}, nil)
+		call := &Call{Domain: domain, Type: name, Version: latest, Attrs: Attrs{e.attr}, NumIn: o.MinIn, NumOut: 1}
+		_, err = InferTypes(o, call, slices.Repeat([]Type{Concrete(tensor.Float32, 2, 3)}, o.MinIn), nil)
 		if e.says == "" && err != nil || e.says != "" && (!errors.Is(err, ErrAttr) || !strings.Contains(err.Error(), e.says)) {
 			t.Errorf("%s with %s: got %v, want %q", e.op, e.attr.Name, err, e.says)
 		}

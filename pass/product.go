@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/tensor"
 )
 
 // product is a value written as a constant times factors, which brings the many ways in which exporters associate and
@@ -95,18 +96,21 @@ func (s *scope) plus(v *graph.Value, c float64) *graph.Value {
 	return rest
 }
 
-// clipBounds returns the bounds of a Clip: attributes before opset 11, constant inputs since.
+// clipBounds returns the bounds of a Clip: attributes before opset 11, constant inputs since. Those left out are the limits of
+// the type, which it knows for float32.
 func clipBounds(n *graph.Node) (lo, hi float64, ok bool) {
-	if n.Version < 11 {
-		lo, hi := n.Attrs.Float("min", -math.MaxFloat32), n.Attrs.Float("max", math.MaxFloat32)
-		return float64(lo), float64(hi), true
-	}
-	lo, hi = math.Inf(-1), math.Inf(1)
+	lo, hi = -math.MaxFloat32, math.MaxFloat32
 	for i, b := range []*float64{&lo, &hi} {
-		if i+1 < len(n.In) && n.In[i+1] != nil {
+		name := []string{"min", "max"}[i]
+		switch {
+		case n.Version < 11 && n.Attrs.Has(name):
+			*b = float64(n.Attrs.Float(name, 0))
+		case n.Version >= 11 && i+1 < len(n.In) && n.In[i+1] != nil:
 			if *b, ok = scalar(n.In[i+1]); !ok {
 				return 0, 0, false
 			}
+		case n.In[0].Type.DType != tensor.Float32:
+			return 0, 0, false
 		}
 	}
 	return lo, hi, true

@@ -23,7 +23,7 @@ type builder struct {
 
 // build makes a graph of about n operators on float32[1,4,3,3].
 func build(t *testing.T, seed uint64, n int) *graph.Graph {
-	b := &builder{t: t, rng: rand.New(rand.NewPCG(seed, 99)), g: &graph.Graph{Name: "random", Opsets: map[string]int{"": 17}}}
+	b := &builder{t: t, rng: rand.New(rand.NewPCG(seed, 99)), g: &graph.Graph{Name: "random", Opsets: map[string]int{"": 17, op.MicrosoftDomain: 1}}}
 	for _, name := range []string{"x", "z"} {
 		v := &graph.Value{Name: name, Type: op.Concrete(tensor.Float32, 1, 4, 3, 3)}
 		b.g.Inputs = append(b.g.Inputs, v)
@@ -77,10 +77,31 @@ func (b *builder) ints(v ...int64) *graph.Value {
 
 func (b *builder) scalar(f float32) *graph.Value { return graph.NewConst(b.name(), tensor.Scalar(f)) }
 
+// microsoft adds an operator of ONNX Runtime's domain.
+func (b *builder) microsoft(x *graph.Value) *graph.Value {
+	attrs, in := op.Attrs(nil), []*graph.Value{x}
+	typ := []string{"QuickGelu", "BiasGelu", "FastGelu", "FusedMatMul", "FusedConv"}[b.rng.IntN(5)]
+	switch typ {
+	case "BiasGelu":
+		in = append(in, b.constant(3))
+	case "FusedMatMul":
+		attrs, in = op.Attrs{op.FloatAttr("alpha", 0.5), op.IntAttr("transB", 1)}, append(in, b.pick())
+	case "FusedConv":
+		attrs, in = op.Attrs{op.StringAttr("activation", "Relu")}, append(in, b.constant(4, 4, 1, 1), nil, b.pick())
+	}
+	n := graph.NewNode("", typ, 1, attrs, in, b.name())
+	n.Domain = op.MicrosoftDomain
+	if err := n.InferTypes(); err != nil {
+		b.t.Fatal(err)
+	}
+	b.g.Nodes = append(b.g.Nodes, n)
+	return n.Out[0]
+}
+
 // grow adds one of many motifs and returns its result.
 func (b *builder) grow() *graph.Value {
 	x := b.pick()
-	switch b.rng.IntN(14) {
+	switch b.rng.IntN(15) {
 	case 0, 1:
 		w := b.constant(4, 4, 1, 1)
 		if b.rng.IntN(2) == 0 {
@@ -117,6 +138,8 @@ func (b *builder) grow() *graph.Value {
 		d := b.node("Sub", nil, x, b.node("ReduceMean", mean, x))
 		v := b.node("ReduceMean", mean, b.node("Mul", nil, d, d))
 		return b.node("Div", nil, d, b.node("Sqrt", nil, b.node("Add", nil, v, b.scalar(0.5))))
+	case 13:
+		return b.microsoft(x)
 	}
 	v := b.node("Neg", nil, x)
 	b.node("Exp", nil, v) // dead, unless chosen

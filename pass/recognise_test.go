@@ -233,7 +233,7 @@ func TestEpilogue(t *testing.T) {
 		{"LeakyRelu@17 (%c)", `"LeakyRelu", activation_alpha=0.01`},
 		{"HardSigmoid@17 (%c) {alpha=0.25}", `"HardSigmoid", activation_alpha=0.25, activation_beta=0.5`},
 		{"Clip@6 (%c) {min=-1.0, max=0.5}", `"Clip", activation_alpha=-1.0, activation_beta=0.5`},
-		{"Clip@17 (%c, %lo)", `"Clip", activation_alpha=-1.0, activation_beta=+Inf`},
+		{"Clip@17 (%c, %lo)", `"Clip", activation_alpha=-1.0, activation_beta=3.4028235e+38`},
 	} {
 		tests = append(tests, rewrite{a.node, c + "const %lo: float32[] = {-1}\n%y: float32[N,2,H,W] = " + a.node + "\noutput %y",
 			"y = weir:Conv (x, w, b) {activation=" + a.attrs + "}"})

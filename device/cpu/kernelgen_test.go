@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"math"
 	"slices"
 
 	"github.com/weirgpu/weir/op"
@@ -220,6 +221,9 @@ func genArgMax(r source, key opKey) *sample {
 	s := r.call(key, nil, r.floats(r.shape(rank)...))
 	for i, v := range tensor.As[float32](s.in[0]) {
 		tensor.As[float32](s.in[0])[i] = float32(int(2 * v)) // with equals
+		if r.one(30) {
+			tensor.As[float32](s.in[0])[i] = float32(math.NaN())
+		}
 	}
 	if !r.one(6) {
 		s.call.Attrs = op.Attrs{op.IntAttr("axis", []int64{-1, int64(rank - 1), r.Int64N(int64(rank))}[r.IntN(3)])}

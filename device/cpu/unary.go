@@ -66,15 +66,15 @@ func gelu(r *Request) vecFunc {
 	return vec.Gelu
 }
 
-// clip takes its bounds from attributes (ONNX Clip-6) or constant inputs (Clip-11, 13).
+// clip takes its bounds from attributes (ONNX Clip-6) or constant inputs (Clip-11, 13); those left out are the limits of float32.
 func clip(r *Request) vecFunc {
-	lo, hi := r.Call.Attrs.Float("min", float32(math.Inf(-1))), r.Call.Attrs.Float("max", float32(math.Inf(1)))
+	lo, hi := r.Call.Attrs.Float("min", -math.MaxFloat32), r.Call.Attrs.Float("max", math.MaxFloat32)
 	if r.Call.Version >= 11 {
 		var ok bool
-		if lo, ok = r.scalar(1, float32(math.Inf(-1))); !ok {
+		if lo, ok = r.scalar(1, -math.MaxFloat32); !ok {
 			return nil
 		}
-		if hi, ok = r.scalar(2, float32(math.Inf(1))); !ok {
+		if hi, ok = r.scalar(2, math.MaxFloat32); !ok {
 			return nil
 		}
 	}
