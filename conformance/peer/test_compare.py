@@ -82,6 +82,11 @@ class RunSteps(unittest.TestCase):
         results = compare.run_steps(case, lambda feeds: {"hn": feeds["h"] + feeds["x"]})
         self.assertEqual([r["hn"] for r in results], [1, 3, 6])
 
+    def test_the_first_step_is_kept(self):
+        case = inputs.Case([{"x": 1, "k": 0}, {"x": 2}, {"x": 3}], keep={"k": "made"})
+        results = compare.run_steps(case, lambda feeds: {"made": 10 * feeds["x"], "sum": feeds["x"] + feeds["k"]})
+        self.assertEqual([r["sum"] for r in results], [1, 12, 13])
+
 
 class Inputs(unittest.TestCase):
     def test_every_model_has_inputs_of_its_shapes(self):
