@@ -10,14 +10,64 @@ import (
 // InferTypes sets the Type of every value that nodes compute, from the types of inputs and constants, by the operators'
 // shape rules. A dimension that no rule can tell becomes a symbol named after its value, so that equal names stay equal
 // sizes. Types that were known before (the model's value_info) fill in what rules leave open and are checked against
-// what they tell.
+// what they tell. Values inside bodies are typed as far as the rules tell, and no error is made of the rest: a body may be
+// one that is never run for these types.
 func (g *Graph) InferTypes() error {
+	if err := g.inferNodes(); err != nil {
+		return err
+	}
+	for _, n := range g.Nodes {
+		n.inferBodies(maxTypedBodies)
+	}
+	return nil
+}
+
+// maxTypedBodies is how deep bodies in bodies are typed. A rule types a copy of its body and all that is in it, so that each
+// level costs as much as the whole again; models nest four deep at most.
+const maxTypedBodies = 4
+
+// inferNodes types what nodes compute, and leaves the inside of bodies alone.
+func (g *Graph) inferNodes() error {
 	for _, n := range g.Nodes {
 		if err := n.infer(); err != nil {
 			return fmt.Errorf("graph %q: %w", g.Name, err)
 		}
 	}
 	return nil
+}
+
+// inferBodies types the values of the node's bodies from the types of what they capture, up to so many bodies deep.
+func (n *Node) inferBodies(depth int) {
+	for _, b := range n.Bodies() {
+		if depth == 0 {
+			return
+		}
+		n.SeedCaptures(b)
+		for _, inner := range b.Nodes {
+			_ = inner.infer()
+			inner.inferBodies(depth - 1)
+		}
+	}
+}
+
+// SeedCaptures gives the captures of one of the node's bodies the types of the values that they stand for, and reports
+// whether that says anything new. A body's formal inputs keep their declared types, since a loop may change them from one
+// iteration to the next.
+func (n *Node) SeedCaptures(b *Graph) bool {
+	changed := false
+	outer, inner := n.In[len(n.In)-n.Captures:], b.Inputs[b.NumFormals():]
+	for i := range min(len(outer), len(inner)) {
+		if outer[i] == nil {
+			continue
+		}
+		t := outer[i].Type
+		t.Const = nil // an input with a constant would be a constant
+		if !inner[i].Type.Identical(t) {
+			inner[i].Type = t
+			changed = true
+		}
+	}
+	return changed
 }
 
 // InferTypes sets the types of the node's outputs from those of its inputs, as [Graph.InferTypes] does for all nodes. On
@@ -130,7 +180,7 @@ func (g *Graph) Infer(in []op.Type) ([]op.Type, error) {
 	for i, t := range in {
 		c.Inputs[i].Type = t
 	}
-	if err := c.InferTypes(); err != nil {
+	if err := c.inferNodes(); err != nil {
 		return nil, err
 	}
 	out := make([]op.Type, len(c.Outputs))

@@ -238,6 +238,11 @@ func (t Type) Admits(v *tensor.Tensor) error {
 	return nil
 }
 
+// Identical reports whether two types say the same, contents included, so that what was inferred from one holds for the other.
+func (t Type) Identical(u Type) bool {
+	return t.Equal(u) && t.Const == u.Const && (t.Elems == nil) == (u.Elems == nil) && slices.EqualFunc(t.Elems, u.Elems, Dim.Equal)
+}
+
 // Equal reports whether element type, rank and every dimension agree, of containers also the types of what they hold;
 // contents are not compared.
 func (t Type) Equal(u Type) bool { return t.same(u, Dim.Equal) }

@@ -137,7 +137,7 @@ func (d *driver) sweepAll(e *entry, g *graph.Graph) (int, error) {
 	for _, n := range g.Nodes {
 		changed := 0
 		for _, b := range n.Bodies() {
-			if seed(n, b) {
+			if n.SeedCaptures(b) {
 				infer(b)
 			}
 			k, err := d.sweepAll(e, b)
@@ -270,28 +270,9 @@ func infer(g *graph.Graph) {
 	for _, n := range g.Nodes {
 		_ = n.InferTypes()
 		for _, b := range n.Bodies() {
-			if seed(n, b) {
+			if n.SeedCaptures(b) {
 				infer(b)
 			}
 		}
 	}
-}
-
-// seed gives the captures of a body the types of the values that they stand for, and reports whether that says anything
-// new. A body's formal inputs keep their declared types, since a loop may change them from one iteration to the next.
-func seed(n *graph.Node, b *graph.Graph) bool {
-	changed := false
-	outer, inner := n.In[len(n.In)-n.Captures:], b.Inputs[b.NumFormals():]
-	for i := range min(len(outer), len(inner)) {
-		if outer[i] == nil {
-			continue
-		}
-		t := outer[i].Type
-		t.Const = nil // an input with a constant would be a constant
-		if !known(inner[i].Type, t) {
-			inner[i].Type = t
-			changed = true
-		}
-	}
-	return changed
 }

@@ -145,7 +145,7 @@ func (s *scope) identity(old, to *graph.Value) *graph.Node {
 
 // redirect makes the readers of a value, and the graph's outputs, take another.
 func (s *scope) redirect(from, to *graph.Value) {
-	changed := !known(from.Type, to.Type)
+	changed := !from.Type.Identical(to.Type)
 	for _, n := range s.readers(from) {
 		for i, v := range n.In {
 			if v == from {
@@ -169,16 +169,3 @@ func (s *scope) redirect(from, to *graph.Value) {
 }
 
 func swapNames(a, b *graph.Value) { a.Name, b.Name = b.Name, a.Name }
-
-// known reports whether two types say the same, so that what was inferred from one holds for the other.
-func known(a, b op.Type) bool {
-	if !a.Equal(b) || a.Const != b.Const || (a.Elems == nil) != (b.Elems == nil) || len(a.Elems) != len(b.Elems) {
-		return false
-	}
-	for i, d := range a.Elems {
-		if !d.Equal(b.Elems[i]) {
-			return false
-		}
-	}
-	return true
-}

@@ -181,7 +181,7 @@ func (s *scope) reinfer(n *graph.Node) {
 		return
 	}
 	for i, v := range n.Out {
-		if v == nil || known(was[i].Type, v.Type) {
+		if v == nil || was[i].Type.Identical(v.Type) {
 			continue
 		}
 		for _, u := range s.readers(v) {

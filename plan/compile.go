@@ -55,7 +55,7 @@ func Compile(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
 
 // compile plans a graph whose input types are static.
 func compile(g *graph.Graph, o Options) (*Plan, error) {
-	c := compiler{opts: o, slot: map[*graph.Value]int{}, refined: map[*graph.Value]bool{},
+	c := compiler{opts: o, slot: map[*graph.Value]int{},
 		plan: &Plan{Graph: g, Threads: max(1, o.Threads)}}
 	for i, v := range g.Inputs {
 		s := c.newSlot(v, -1)
@@ -65,7 +65,8 @@ func compile(g *graph.Graph, o Options) (*Plan, error) {
 		}
 	}
 	for _, n := range g.Nodes {
-		// Passes leave alone what a rule refuses, since it may be in a branch that is never taken; here it would be computed.
+		// Passes leave alone what a rule refuses, since it may be in a branch that is never taken; here it would be computed. And the
+		// kernels of If, Loop and Scan know more of their outputs than inference did.
 		if err := n.InferTypes(); err != nil {
 			return nil, fmt.Errorf("graph %q: %w", g.Name, err)
 		}
@@ -101,30 +102,9 @@ func (c *compiler) countable() error {
 }
 
 type compiler struct {
-	opts    Options
-	plan    *Plan
-	slot    map[*graph.Value]int
-	refined map[*graph.Value]bool // values of whose type compiling has learnt more than inference did
-}
-
-// refine gives a value a type that says more than the one it has.
-func (c *compiler) refine(v *graph.Value, t op.Type) {
-	v.Type = t
-	c.refined[v] = true
-}
-
-// infer types a node anew that reads refined values.
-func (c *compiler) infer(n *graph.Node) error {
-	if !slices.ContainsFunc(n.In, func(v *graph.Value) bool { return c.refined[v] }) {
-		return nil
-	}
-	if err := n.InferTypes(); err != nil {
-		return err
-	}
-	for _, v := range n.Out {
-		c.refined[v] = true
-	}
-	return nil
+	opts Options
+	plan *Plan
+	slot map[*graph.Value]int
 }
 
 func (c *compiler) newSlot(v *graph.Value, step int) int {
@@ -162,9 +142,6 @@ func (c *compiler) step(n *graph.Node) error {
 	i := len(c.plan.Steps)
 	o, err := n.Op()
 	if err != nil {
-		return err
-	}
-	if err := c.infer(n); err != nil {
 		return err
 	}
 	if c.alias(o, n, i) {

@@ -29,20 +29,20 @@ func (c *compiler) branches(n *graph.Node) (control, error) {
 	if len(k.plans) == 0 {
 		return nil, errors.Join(k.errs[0], k.errs[1])
 	}
-	k.refine(c)
+	k.refine()
 	return k, nil
 }
 
 // refine gives outputs of unknown shape the type that the branches which can be planned agree on: one that cannot is never
 // taken for these shapes, or an error.
-func (k *ifKernel) refine(c *compiler) {
+func (k *ifKernel) refine() {
 	for i, v := range k.node.Out {
 		if v == nil || v.Type.Static() {
 			continue
 		}
 		first, last := k.plans[0].Graph.Outputs[i].Type, k.plans[len(k.plans)-1].Graph.Outputs[i].Type
 		if sameStatic(first, last) {
-			c.refine(v, withoutContents(first))
+			v.Type = withoutContents(first)
 		}
 	}
 }

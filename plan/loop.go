@@ -38,7 +38,7 @@ func (c *compiler) loop(n *graph.Node) control {
 	if err != nil || !k.setBody(p) {
 		return nil
 	}
-	k.refine(c, ins)
+	k.refine(ins)
 	return k
 }
 
@@ -61,7 +61,7 @@ func (k *loopKernel) setBody(p *Plan) (ok bool) {
 
 // refine gives outputs the types that the body's have. A condition that is true and that the body leaves alone ends nothing, so
 // that a constant trip count tells how many slices there are.
-func (k *loopKernel) refine(c *compiler, ins []*graph.Value) {
+func (k *loopKernel) refine(ins []*graph.Value) {
 	next := k.body.Graph.Outputs[0]
 	if k.conditional && k.counted && isTrue(ins[1]) && (next == k.body.Graph.Inputs[1] || isTrue(next)) {
 		k.conditional = false
@@ -78,10 +78,10 @@ func (k *loopKernel) refine(c *compiler, ins []*graph.Value) {
 		}
 		t, _ := concrete(k.body.Graph.Outputs[1+i].Type)
 		if i < k.carried {
-			c.refine(v, t)
+			v.Type = t
 		} else if known {
 			shape, _ := t.Ints()
-			c.refine(v, op.Concrete(t.DType, slices.Concat([]int{trips}, shape)...))
+			v.Type = op.Concrete(t.DType, slices.Concat([]int{trips}, shape)...)
 		}
 	}
 }

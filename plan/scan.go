@@ -33,7 +33,7 @@ func (c *compiler) scan(n *graph.Node) control {
 			if i >= k.states {
 				shape = slices.Insert(shape, k.to[i-k.states].axis, k.length)
 			}
-			c.refine(v, op.Concrete(t.DType, shape...))
+			v.Type = op.Concrete(t.DType, shape...)
 		}
 	}
 	return k
