@@ -30,7 +30,7 @@ func shapeless(g *graph.Graph) []string {
 func TestEveryValueHasAShape(t *testing.T) {
 	graphs := map[string]*graph.Graph{}
 	for _, name := range zoo.Names() {
-		g, err := zoo.New(name, zoo.Options{Layers: 1, Width: 0.25, Vocabulary: 100})
+		g, err := zoo.New(name, zoo.Options{Layers: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
