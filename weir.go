@@ -25,10 +25,11 @@ var (
 	ErrClosed = errors.New("model closed")
 )
 
-// Tensor is a dense row-major array; see package tensor for its fields.
+// Tensor is a dense row-major array, or one of ONNX's values that are none: a sequence or optional ([NewSequence], [NewOptional],
+// [Items]), or a map ([NewMap], [Map]). See package tensor for its fields.
 type Tensor = tensor.Tensor
 
-// Inputs are the tensors of one run by input name.
+// Inputs are the values of one run by input name.
 type Inputs map[string]*Tensor
 
 // NewTensor wraps data, without a copy, as a tensor. It panics when the shape does not have len(data) elements.
@@ -157,7 +158,8 @@ var (
 	sharedPool   = sync.OnceValue(func() *cpu.Pool { return cpu.NewPool(cpu.PoolOptions{}) })
 )
 
-// ValueInfo describes an input or output: its type prints as "float32[N,3,224,224]", symbolic dimensions by name.
+// ValueInfo describes an input or output: its type prints as "float32[N,3,224,224]", symbolic dimensions by name, or as
+// "sequence(map(int64, float32[]))" when it is no tensor.
 type ValueInfo struct {
 	Name  string
 	DType tensor.DType
