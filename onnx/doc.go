@@ -1,8 +1,8 @@
 // Package onnx reads models in the ONNX format into graphs and writes graphs as ONNX models.
 //
 // Meet first: [Open] maps a file and gives a [Model], whose Graph is ready to evaluate, optimise or plan; [Decode] does the
-// same for bytes in memory; [Write] and [WriteFile] are the way back; [DecodeTensor] and [EncodeTensor] handle the
-// single tensors that ONNX keeps in .pb files.
+// same for bytes in memory; [Write] and [WriteFile] are the way back; [DecodeTensor], [EncodeTensor], [DecodeValue] and
+// [EncodeValue] handle the single values that ONNX keeps in .pb files.
 //
 // Weights are not copied: the tensors of a graph are views of the mapped file, or of the mapped files of external data,
 // so a model of many gigabytes opens in milliseconds and its pages are shared by all processes that map it. They are
@@ -24,7 +24,7 @@
 //
 // What it refuses, each with the file and the node, tensor or operator in the error: bytes that are not an ONNX model
 // ([ErrFormat]), external data that is missing, short or outside of the model's folder ([ErrExternalData]), operator
-// sets that are not declared ([ErrOpset]), and what weir has no notion of, such as sequences, maps, sparse tensors of
+// sets that are not declared ([ErrOpset]), and what weir has no notion of, such as opaque types, sparse tensors of
 // unreasonable size, and operators or versions without a row in package op (op.ErrUnsupported). No input, however
 // broken, makes it panic or allocate out of proportion to its size.
 package onnx

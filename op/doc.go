@@ -10,6 +10,9 @@
 // Adding an operator is one evaluation function, one shape rule (many share one) and one row in the table of the
 // file of its family; see docs/recipes.
 //
+// Operators take tensors unless their row has the trait [Containers]: then sequences, optionals and maps, too. Such values are
+// never changed, so that one made from another may share its items.
+//
 // Sub-graphs: an operator such as If holds its branches as attributes of type [Body]. A body is closed: the values
 // that it uses from outside are explicit trailing inputs of the call ([Call.Captures] of them), and every body of the
 // call takes its own formal inputs followed by all of these captures.

@@ -11,10 +11,10 @@
 // A value that dies in the step that reads it gives its place to the step's result where the kernel allows it
 // (cpu.InPlace), so inputs are filled anew before each run.
 //
-// Values whose shape depends on data (NonZero, a Loop's result) cannot be planned: they live on the Go heap while
-// one iteration runs, and their bytes are asked of the job's memory as they appear (cpu.Exec). So do tensors of strings:
-// their headers are asked for with the tensor and the letters before an operator makes new ones. What is not counted: the
-// letters of strings that the caller gave as input, and parts of strings that keep the whole alive.
+// Values whose shape depends on data (NonZero, a Loop's result), and sequences, optionals and maps, cannot be planned: they
+// live on the Go heap while one iteration runs, and their bytes are asked of the job's memory as they appear (cpu.Exec). So do
+// tensors of strings: their headers are asked for with the tensor and the letters before an operator makes new ones. What is
+// not counted: the letters of strings that the caller gave as input, and parts of strings that keep the whole alive.
 //
 // Concurrency: a Plan is immutable and shared. A Program belongs to one goroutine at a time.
 //

@@ -42,7 +42,8 @@ type Job struct {
 	Arrival Arrival
 	// Shapes fixes input shapes by name, such as "1x3x224x224". Symbolic dimensions that it leaves open are 1.
 	Shapes map[string]Shape
-	// Inputs are .npy files by input name, relative to the scenario's folder; inputs not named are made up from the seed.
+	// Inputs are .npy files, or .pb files in the form of ONNX's test data, by input name, relative to the scenario's folder; inputs
+	// not named are made up from the seed.
 	Inputs map[string]string
 
 	// Graph, when set, is the model itself; Model is then only its name for people. Given are inputs by name, beside or in

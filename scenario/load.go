@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -98,25 +99,43 @@ func inputNames(g *graph.Graph) string {
 	return strings.Join(names, ", ")
 }
 
-// ReadInputs reads .npy files by input name. It fails with an error of kind [ErrInput] when g has no such input.
+// ReadInputs reads files by input name: .npy files, or .pb files in the form of ONNX's test data, which hold values of any type. It
+// fails with an error of kind [ErrInput] when g has no such input.
 func ReadInputs(g *graph.Graph, files map[string]string) (map[string]*tensor.Tensor, error) {
 	given := map[string]*tensor.Tensor{}
 	for name, file := range files {
-		in := g.Input(name)
-		if in == nil {
+		v := g.Input(name)
+		if v == nil {
 			return nil, fmt.Errorf("%w: the model has no input %q; it takes %s", ErrInput, name, inputNames(g))
 		}
-		f, err := os.Open(file)
+		t, err := readInput(file, v.Type)
 		if err != nil {
 			return nil, err
-		}
-		t, err := npy.ReadAs(f, in.Type.DType)
-		if err = errors.Join(err, f.Close()); err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 		given[name] = t
 	}
 	return given, nil
+}
+
+// readInput reads a value of a type from a file whose name tells its form.
+func readInput(file string, typ op.Type) (*tensor.Tensor, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	var t *tensor.Tensor
+	if strings.HasSuffix(file, ".pb") {
+		var b []byte
+		if b, err = io.ReadAll(f); err == nil {
+			t, err = onnx.DecodeValue(b, typ)
+		}
+	} else {
+		t, err = npy.ReadAs(f, typ.DType)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return t, nil
 }
 
 // InputShapes chooses a concrete shape for every ranked input of g: the given tensor's, else the asked one, else the declared
@@ -129,12 +148,18 @@ func InputShapes(g *graph.Graph, asked map[string]Shape, given map[string]*tenso
 	}
 	symbols := map[string]int{}
 	for _, v := range g.Inputs {
+		if _, ok := asked[v.Name]; ok && v.Type.DType.IsContainer() {
+			return nil, fmt.Errorf("%w: input %q is %v: only tensors have a shape to ask for", ErrInput, v.Name, v.Type)
+		}
 		if t := given[v.Name]; t != nil {
 			if err := t.Check(); err != nil {
 				return nil, fmt.Errorf("%w: input %q: %w", ErrInput, v.Name, err)
 			}
 			if t.DType != v.Type.DType {
 				return nil, fmt.Errorf("%w: input %q: given %v, the model takes %v", ErrInput, v.Name, t.DType, v.Type)
+			}
+			if err := v.Type.Admits(t); err != nil {
+				return nil, fmt.Errorf("%w: input %q: %w", ErrInput, v.Name, err)
 			}
 			if s, ok := shapes[v.Name]; ok && !slices.Equal(s, t.Shape) {
 				return nil, fmt.Errorf("%w: input %q: given a tensor of shape %v, but shape %v is asked", ErrInput, v.Name, t.Shape, s)
@@ -166,8 +191,8 @@ func declaredShape(t op.Type, symbols map[string]int) []int {
 	return shape
 }
 
-// MakeInputs returns one tensor an input of g: the given one, or a made-up one of the shape from [InputShapes]: floats uniform
-// from 0 to 1 by the seed, integers 1, booleans true, strings empty.
+// MakeInputs returns one value an input of g: the given one, or a made-up one of the shape from [InputShapes]: floats uniform
+// from 0 to 1 by the seed, integers 1, booleans true, strings empty, sequences and optionals of one value, maps without pairs.
 func MakeInputs(g *graph.Graph, shapes map[string][]int, given map[string]*tensor.Tensor, seed uint64) ([]*tensor.Tensor, error) {
 	rng := rand.New(rand.NewPCG(seed, 0x77656972))
 	inputs := make([]*tensor.Tensor, len(g.Inputs))
@@ -175,14 +200,43 @@ func MakeInputs(g *graph.Graph, shapes map[string][]int, given map[string]*tenso
 		if inputs[i] = given[v.Name]; inputs[i] != nil {
 			continue
 		}
-		t, err := tensor.New(v.Type.DType, shapes[v.Name]...)
-		if err != nil {
+		var err error
+		if inputs[i], err = makeValue(v.Type, shapes[v.Name], rng); err != nil {
 			return nil, fmt.Errorf("input %q: %w", v.Name, err)
 		}
-		makeUp(t, rng)
-		inputs[i] = t
 	}
 	return inputs, nil
+}
+
+// makeValue makes up a tensor of a shape, or a value of another type: a sequence or optional of one value, if its type is known,
+// with sizes of 1 for those that are not, and a map without pairs.
+func makeValue(typ op.Type, shape []int, rng *rand.Rand) (*tensor.Tensor, error) {
+	switch {
+	case typ.DType == tensor.Map:
+		keys, err := tensor.New(typ.Key, 0)
+		if err != nil || typ.Elem == nil {
+			return nil, errors.Join(err, fmt.Errorf("%w: cannot make up a %v", op.ErrUnsupported, typ))
+		}
+		values, err := tensor.New(typ.Elem.DType, 0)
+		if err != nil {
+			return nil, err
+		}
+		return tensor.NewMap(keys, values)
+	case typ.DType.IsContainer() && typ.Elem == nil:
+		return &tensor.Tensor{DType: typ.DType, Shape: []int{0}}, nil
+	case typ.DType.IsContainer():
+		item, err := makeValue(*typ.Elem, declaredShape(*typ.Elem, nil), rng)
+		if err != nil {
+			return nil, err
+		}
+		return &tensor.Tensor{DType: typ.DType, Shape: []int{1}, Items: []*tensor.Tensor{item}}, nil
+	}
+	t, err := tensor.New(typ.DType, shape...)
+	if err != nil {
+		return nil, err
+	}
+	makeUp(t, rng)
+	return t, nil
 }
 
 func makeUp(t *tensor.Tensor, rng *rand.Rand) {

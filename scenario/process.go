@@ -192,7 +192,11 @@ func saveInputs(job *Job, prefix string) (map[string]string, error) {
 	n := 0
 	for name, t := range job.Given {
 		n++
-		files[name] = fmt.Sprintf("%s-%d.npy", prefix, n)
+		form := "npy"
+		if t.DType == tensor.String || t.DType.IsContainer() {
+			form = "pb"
+		}
+		files[name] = fmt.Sprintf("%s-%d.%s", prefix, n, form)
 		if err := saveInput(files[name], t); err != nil {
 			return nil, err
 		}
@@ -200,7 +204,15 @@ func saveInputs(job *Job, prefix string) (map[string]string, error) {
 	return files, nil
 }
 
+// saveInput writes a value in the form that the path's ending names.
 func saveInput(path string, t *tensor.Tensor) (err error) {
+	if strings.HasSuffix(path, ".pb") {
+		b, err := onnx.EncodeValue("", t)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(path, b, 0o666)
+	}
 	f, err := os.Create(path)
 	if err != nil {
 		return err

@@ -83,7 +83,7 @@ func (f *modelFlags) add(c *cobra.Command) {
 
 // addRun adds the flags of commands that run the model.
 func (f *modelFlags) addRun(c *cobra.Command) {
-	c.Flags().StringArrayVar(&f.inputs, "input", nil, "an input from a .npy file, NAME=FILE (repeat for more)")
+	c.Flags().StringArrayVar(&f.inputs, "input", nil, "an input from a .npy file, or from a .pb file as ONNX's test data has them, NAME=FILE (repeat for more)")
 	c.Flags().TextVar(&f.memory, "memory", share.Bytes(0), "most memory that the run may hold, a `SIZE` such as 4GiB (0B: what the device has)")
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/weirgpu/weir/examples/digits"
 	"github.com/weirgpu/weir/onnx"
+	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -293,5 +295,62 @@ func TestModelNew(t *testing.T) {
 	}
 	if c := weir(t, "model", "new", "mobilenetv2", filepath.Join(path, "x")); c.code != 1 {
 		t.Errorf("into a file: exit code %d, %q", c.code, c.talk)
+	}
+}
+
+// TestRunContainers gives a model a sequence as a file and gets sequences and maps as files back.
+func TestRunContainers(t *testing.T) {
+	model := modelFile(t, `graph "lists" {
+  opset "" 21
+  input %s: sequence(float32[N])
+  input %x: float32[2]
+  input %m: sequence(map(int64, float32[]))
+  %y = SequenceInsert@11 "insert" (%s, %x)
+  %n: int64[] = SequenceLength@11 "count" (%y)
+  output %y
+  output %n
+  output %m
+}`, onnx.WriteOptions{})
+	pairs, err := tensor.NewMap(tensor.From([]int64{3, 5}, 2), tensor.From([]float32{0.25, 0.75}, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	s, m := filepath.Join(dir, "s.pb"), filepath.Join(dir, "m.pb")
+	given := tensor.NewSequence(tensor.From([]float32{1}, 1), tensor.From([]float32{2, 3}, 2))
+	if err := errors.Join(writeValue(s, given), writeValue(m, tensor.NewSequence(pairs))); err != nil {
+		t.Fatal(err)
+	}
+	x := npyFile(t, tensor.From([]float32{4, 5}, 2))
+	args := []string{"run", model, "--input", "s=" + s, "--input", "m=" + m, "--input", "x=" + x}
+	want := "y\tsequence\t[3]\tsequence[3]{float32[1]{1}, float32[2]{2, 3}, float32[2]{4, 5}}\nn\tint64\t[]\t3 \n" +
+		"m\tsequence\t[1]\tsequence[1]{map[2]{3: 0.25, 5: 0.75}}\n"
+	if c := done(t, args...); c.out != want {
+		t.Errorf("got %q, want %q", c.out, want)
+	}
+	c := done(t, append(args, "--output", dir, "--json")...)
+	o := c.object(t)["outputs"].([]any)[0].(map[string]any)
+	if o["dtype"] != "sequence" || fmt.Sprint(o["shape"]) != "[3]" || o["file"] != filepath.Join(dir, "y.pb") {
+		t.Errorf("the output is %v", o)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "y.pb"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := onnx.DecodeValue(b, op.SequenceOf(op.Unranked(tensor.Float32)))
+	if err != nil || len(y.Items) != 3 || !tensor.Equal(y.Items[1], given.Items[1]) {
+		t.Errorf("the file holds %v, %v", y, err)
+	}
+	if c := done(t, "run", model); !strings.Contains(c.talk, "made up: s, x, m") || !strings.Contains(c.out, "n\tint64\t[]\t2") {
+		t.Errorf("with everything made up: %q, %q", c.out, c.talk)
+	}
+	if c := weir(t, "run", model, "--input", "s="+m); c.code != 2 || !strings.Contains(c.talk, m) {
+		t.Errorf("maps for tensors: exit code %d, %q", c.code, c.talk)
+	}
+	if c := weir(t, "run", model, "--memory", "64B"); c.code == 0 {
+		t.Error("a sequence fits no memory at all")
+	}
+	if c := done(t, "inspect", model); !strings.Contains(c.out, "input   m  sequence(map(int64, float32[]))") {
+		t.Errorf("inspect says %q", c.out)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/tensor"
@@ -41,7 +42,8 @@ func newRun() *cobra.Command {
 		Use:   "run MODEL",
 		Short: "Run one inference",
 		Long: "Run one inference of an ONNX model. Inputs that are not given are made up: floats uniform from 0 to 1, integers 1,\n" +
-			"booleans true, symbolic dimensions 1 unless --shape says otherwise.",
+			"booleans true, symbolic dimensions 1 unless --shape says otherwise, sequences and optionals of one value. A .pb file holds a\n" +
+			"TensorProto, SequenceProto, OptionalProto or MapProto.",
 		Args:              exactly(1),
 		ValidArgsFunction: files("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -62,7 +64,7 @@ func newRun() *cobra.Command {
 	dev.add(c)
 	model.add(c)
 	model.addRun(c)
-	c.Flags().StringVar(&output, "output", "", "folder to write the outputs to as .npy files; it is made if it is missing")
+	c.Flags().StringVar(&output, "output", "", "folder to write the outputs to as .npy files, sequences, optionals and maps as .pb; it is made if it is missing")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }
@@ -71,6 +73,9 @@ func newRun() *cobra.Command {
 func preview(t *tensor.Tensor, file string) string {
 	if file != "" {
 		return file
+	}
+	if t.DType.IsContainer() {
+		return t.String()
 	}
 	var b strings.Builder
 	for i := range min(t.Len(), 8) {
@@ -152,8 +157,12 @@ func writeOutputs(res *runResult, i *engine.Instance, m *compiled, dir string) (
 	for k, t := range i.Outputs() {
 		o := outputFile{Name: m.plan.Graph.Outputs[k].Name, DType: t.DType.String(), Shape: append([]int{}, t.Shape...)}
 		if dir != "" {
-			o.File = filepath.Join(dir, fileName(o.Name, k)+".npy")
-			if err := writeNPY(o.File, t); err != nil {
+			write, ext := writeNPY, ".npy"
+			if t.DType.IsContainer() {
+				write, ext = writeValue, ".pb"
+			}
+			o.File = filepath.Join(dir, fileName(o.Name, k)+ext)
+			if err := write(o.File, t); err != nil {
 				return nil, failed(fmt.Errorf("output %s: %w", o.Name, err))
 			}
 		}
@@ -184,6 +193,15 @@ func writeNPY(path string, t *tensor.Tensor) (err error) {
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	return npy.Write(f, t)
+}
+
+// writeValue writes a sequence, optional or map, for which NumPy has no file, as ONNX's test data has it.
+func writeValue(path string, t *tensor.Tensor) error {
+	b, err := onnx.EncodeValue("", t)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, b, 0o666)
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
