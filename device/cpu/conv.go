@@ -47,7 +47,7 @@ func convolution(r *Request) (Kernel, error) {
 	}
 	var err error
 	k.op, err = conv.New(conv.Params{Window: win, N: x[0], C: x[1], M: w[0], Group: group, Precision: k.precision,
-		Bias: k.bias, Residual: k.resid, Clamp: e.Clamp, Lo: e.Lo, Hi: e.Hi, Map: e.Map})
+		Bias: k.bias, Residual: k.resid, Reused: k.weight != nil, Clamp: e.Clamp, Lo: e.Lo, Hi: e.Hi, Map: e.Map})
 	return k, err
 }
 

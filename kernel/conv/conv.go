@@ -36,6 +36,8 @@ type Params struct {
 	// Bias says that Args.Bias holds one value per output channel; Residual that Args.Residual, laid out as the output,
 	// is added.
 	Bias, Residual bool
+	// Reused says that weights are packed once for many runs, so that packing may take long and make them larger.
+	Reused bool
 	// Clamp limits the result to [Lo, Hi], max(Lo) first; a NaN stays. Relu is Lo 0 and Hi +Inf.
 	Clamp  bool
 	Lo, Hi float32
@@ -68,6 +70,7 @@ const (
 	kindDense     kind = iota // rows of tiles are output channels
 	kindPixelRows             // rows of tiles are pixels
 	kindDepthwise
+	kindWinograd
 )
 
 // Op is a planned convolution. It is immutable and may be used by many goroutines at once.
@@ -78,6 +81,7 @@ type Op struct {
 	kind      kind
 	dense     *gemm.Op
 	depthwise depthwise
+	winograd  *winograd
 }
 
 // New plans a convolution. Errors are of kind ErrParams.
@@ -106,11 +110,21 @@ func New(p Params) (*Op, error) {
 		o.depthwise = planDepthwise(&o.p, o.out)
 		return o, nil
 	}
+	if o.p.transforms(o.out) {
+		return o, o.transform()
+	}
 	if pixelsAsRows(p.M/p.Group, volume(out)) {
 		o.kind = kindPixelRows
 	}
 	o.dense, err = newDense(&o.p, o.out, o.kind == kindPixelRows)
 	return o, err
+}
+
+// transform plans the way by tiles.
+func (o *Op) transform() (err error) {
+	o.kind = kindWinograd
+	o.winograd, err = planWinograd(&o.p, o.out)
+	return err
 }
 
 // checkChannels checks the numbers of images, channels and groups.
@@ -197,18 +211,24 @@ func (o *Op) Out() [3]int { return o.shape }
 
 // Chunks returns the number of independent pieces of work.
 func (o *Op) Chunks() int {
-	if o.kind != kindDepthwise {
-		return o.dense.Chunks()
+	switch o.kind {
+	case kindDepthwise:
+		return o.depthwise.chunks
+	case kindWinograd:
+		return o.p.N * o.winograd.panels * o.winograd.blocks
 	}
-	return o.depthwise.chunks
+	return o.dense.Chunks()
 }
 
 // ScratchLen returns how many floats of scratch Run needs.
 func (o *Op) ScratchLen() int {
-	if o.kind != kindDepthwise {
-		return o.dense.ScratchLen()
+	switch o.kind {
+	case kindDepthwise:
+		return o.depthwise.scratch
+	case kindWinograd:
+		return o.winograd.scratchLen(&o.p)
 	}
-	return o.depthwise.scratch
+	return o.dense.ScratchLen()
 }
 
 // FLOP returns the floating-point operations of the convolution, two per multiply-add, zeros of the padding included.
@@ -221,7 +241,7 @@ func (o *Op) FLOP() int64 {
 func (o *Op) Layout() Layout {
 	l := Layout{kind: o.kind, m: o.p.M, c: o.p.C / o.p.Group, group: o.p.Group, taps: volume(o.p.Kernel)}
 	if o.kind != kindDepthwise {
-		l.panelWidth, l.precision = o.dense.PanelWidth(), o.p.Precision
+		l.panelWidth, l.precision = o.p.Precision.PanelColumns(), o.p.Precision
 	}
 	return l
 }
@@ -234,6 +254,8 @@ func (o *Op) PackedLen() int {
 		return o.p.Group * o.p.Precision.PackedBLen(k, m)
 	case kindDense:
 		return o.p.Group * o.p.Precision.PackedALen(m, k)
+	case kindWinograd:
+		return frequencies * o.p.M * o.p.C
 	}
 	return o.weightsLen()
 }
@@ -245,8 +267,11 @@ func (o *Op) PackWeights(dst, w []float32) { o.Repack(dst, w, make([]float32, o.
 
 // RepackLen returns how many floats of scratch Repack needs.
 func (o *Op) RepackLen() int {
-	if o.kind == kindDepthwise {
+	switch o.kind {
+	case kindDepthwise:
 		return 0
+	case kindWinograd:
+		return frequencies * gemm.F32.PanelRows() * o.p.C
 	}
 	return min(o.panelChannels(), o.p.M/o.p.Group) * o.weightsLen() / o.p.M
 }
@@ -256,11 +281,14 @@ func (o *Op) Repack(dst, w, scratch []float32) {
 	if len(dst) < o.PackedLen() || len(w) < o.weightsLen() {
 		panic(fmt.Sprintf("conv: packing %d weights into %d floats; want %d into %d", len(w), len(dst), o.weightsLen(), o.PackedLen()))
 	}
-	if o.kind == kindDepthwise {
+	switch o.kind {
+	case kindDepthwise:
 		copy(dst, w[:o.PackedLen()])
-		return
+	case kindWinograd:
+		o.packWinograd(dst, w, scratch)
+	default:
+		o.packDense(dst, w, scratch)
 	}
-	o.packDense(dst, w, scratch)
 }
 
 // Run computes chunk c of 0 <= c < Chunks. Scratch holds at least ScratchLen floats that no other call uses meanwhile;
@@ -273,13 +301,16 @@ func (o *Op) Run(c int, args *Args, scratch []float32) {
 		panic(fmt.Sprintf("conv: chunk %d of %d with X %d, W %d, Y %d, bias %d, residual %d, scratch %d floats for %d images of %d x %v to %d x %v",
 			c, o.Chunks(), len(args.X), len(args.W), len(args.Y), len(args.Bias), len(args.Residual), len(scratch), p.N, p.C, p.In, p.M, o.out))
 	}
-	if o.kind != kindDepthwise {
+	switch o.kind {
+	case kindDepthwise:
+		o.runDepthwise(c, args, scratch)
+	case kindWinograd:
+		o.runWinograd(c, args, scratch)
+	default:
 		g := gemm.Args{A: args.W, B: args.X, C: args.Y, Bias: args.Bias, Residual: args.Residual}
 		if o.kind == kindPixelRows {
 			g.A, g.B = g.B, g.A
 		}
 		o.dense.Run(c, &g, scratch)
-		return
 	}
-	o.runDepthwise(c, args, scratch)
 }

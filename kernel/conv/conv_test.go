@@ -116,13 +116,19 @@ func randomParams(r *rand.Rand) Params {
 	return p
 }
 
-// runOp plans p, packs the weights and runs the chunks in random order over dirty scratch.
+// runOp plans p and runs it.
 func runOp(t *testing.T, r *rand.Rand, p Params, args Args) {
 	t.Helper()
 	op, err := New(p)
 	if err != nil {
 		t.Fatalf("%+v: %v", p, err)
 	}
+	runPlanned(t, r, op, args)
+}
+
+// runPlanned packs the weights and runs the chunks in random order over dirty scratch.
+func runPlanned(t *testing.T, r *rand.Rand, op *Op, args Args) {
+	t.Helper()
 	packed, checkW := guarded(r, op.PackedLen())
 	op.PackWeights(packed, args.W)
 	checkW(t, "packed weights")

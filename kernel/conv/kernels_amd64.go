@@ -51,6 +51,30 @@ func copyLanes(_ level, dst []float32, width int, src []float32, at, plane, n in
 	copyLanesAVX512(&dst[0], width, &src[0], at, plane, n, lanes, uint32(1)<<width-1)
 }
 
+// hasWinograd reports whether winogradIn and winogradOut have kernels.
+func hasWinograd(v level) bool { return v == levelAVX512 }
+
+// winogradIn writes the transform of the tiles under rows, of which src holds the inputs, to v, where a frequency is step
+// floats from the next. Lanes without a tile get the transform of what tiles holds there.
+func winogradIn(v []float32, step int, src []float32, rows []tileRow, tiles []float32, halves int) {
+	_, _, _ = v[(frequencies-1)*step+lanes-1], tiles[tilesLen-1], src[0]
+	winogradInAVX512(&v[0], step, &src[0], &rows[0], len(rows), &tiles[0], halves)
+}
+
+// winogradOut writes the transform of the frequencies m, step floats apart, to dst, with the epilogue of p but its map.
+func winogradOut(dst, m []float32, step int, res []float32, halves int, p *Params, bias float32) {
+	_, _ = dst[stagedLen-1], m[(frequencies-1)*step+halves*halfLanes-1]
+	var from *float32
+	if res != nil {
+		from = &res[:stagedLen][0]
+	}
+	clamp := 0
+	if p.Clamp {
+		clamp = 1
+	}
+	winogradOutAVX512(&dst[0], &m[0], step, from, halves, clamp, bias, p.Lo, p.Hi)
+}
+
 // runRows computes t, in blocks of columns that are short enough for one call.
 func runRows(v level, t *rows) {
 	if v == levelGo {

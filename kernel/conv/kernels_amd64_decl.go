@@ -97,3 +97,15 @@ func rows3x3s2AVX512(t *rows)
 //
 //go:noescape
 func padRowsS2AVX512(dst, src *float32, at, cols, n, vectors int, masks *uint32)
+
+// winogradInAVX512 cuts the n rows into tiles, 36 rows of 32 lanes, and writes the transform of their first 16*halves lanes to v, where
+// a frequency is step floats from the next.
+//
+//go:noescape
+func winogradInAVX512(v *float32, step int, src *float32, rows *tileRow, n int, tiles *float32, halves int)
+
+// winogradOutAVX512 transforms 16*halves lanes of the 36 frequencies m, step floats apart, into 4 rows of 128 floats, 4 of each tile: plus
+// bias, plus res, which is laid out as dst, unless that is nil, and limited to [lo, hi] unless clamp is 0.
+//
+//go:noescape
+func winogradOutAVX512(dst, m *float32, step int, res *float32, halves, clamp int, bias, lo, hi float32)

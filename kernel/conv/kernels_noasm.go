@@ -15,6 +15,15 @@ func hasMasks(level) bool { return false }
 // copyLanes has no kernel.
 func copyLanes(level, []float32, int, []float32, int, int, int, uint32) { panic("conv: no masks") }
 
+// hasWinograd reports whether winogradIn and winogradOut have kernels.
+func hasWinograd(level) bool { return false }
+
+func winogradIn([]float32, int, []float32, []tileRow, []float32, int) { panic("conv: no transform") }
+
+func winogradOut([]float32, []float32, int, []float32, int, *Params, float32) {
+	panic("conv: no transform")
+}
+
 // runRows computes t.
 func runRows(_ level, t *rows) { rowsGo(t) }
 

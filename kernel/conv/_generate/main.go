@@ -44,6 +44,7 @@ func main() {
 	s.WriteString(header)
 	s.WriteString("#include \"textflag.h\"\n#include \"funcdata.h\"\n#include \"go_asm.h\"\n")
 	tables(&s)
+	winogradTables(&s)
 	copyLanes(&s)
 	copyEven(&s)
 	copyOverlapping(&s)
@@ -57,6 +58,8 @@ func main() {
 		rows(&s, threeByThree(stride))
 		padRows(&s, stride)
 	}
+	winogradIn(&s)
+	winogradOut(&s)
 	write("../kernels_amd64.s", s.Bytes())
 	src, err := format.Source([]byte(header + "package conv\n" + s.decl.String()))
 	if err != nil {

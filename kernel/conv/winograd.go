@@ -1,0 +1,295 @@
+package conv
+
+import (
+	"github.com/weirgpu/weir/kernel/gemm"
+)
+
+// A convolution of 3 x 3 without strides is computed in tiles of 4 x 4 outputs, which see 6 x 6 inputs d: with transforms of
+// the tile and of the kernel g, each of 36 frequencies is a number a channel, and what is summed over channels is a product of
+// matrices for each frequency: 36 multiplications where the definition has 144,
+//
+//	Y = A' [ Σ (G g G') ∘ (B' d B) ] A
+//
+// (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016, F(4x4, 3x3)). Rounding
+// errors are some ten times those of the definition, and a NaN or an infinity in the input reaches all outputs of the tiles
+// that see it.
+
+const (
+	tileOut     = 4  // outputs of a tile along an axis
+	tileIn      = 6  // inputs of a tile along an axis, and frequencies
+	frequencies = 36 // numbers of a transformed tile
+	lanes       = 32 // tiles that are transformed together, a panel of the products
+	halfLanes   = lanes / 2
+	stagedRow   = tileOut * lanes     // outputs of a panel in a row, of one channel
+	stagedLen   = tileOut * stagedRow // and all of them
+	tilesLen    = frequencies * lanes // inputs of a panel, of one channel
+	mostRows    = tileIn * (lanes + 1)
+
+	// transformedWeights bounds the weights of a frequency: beyond them all frequencies no longer stay in a cache.
+	transformedWeights = 256 * 256
+	// chunkWork is about the multiply-adds of a chunk, and chunkRows the output channels that make up for transforming the
+	// inputs of a chunk once more.
+	chunkWork = 6 << 20
+	chunkRows = 56
+)
+
+// Cycles by which the two ways are compared: of the transforms of a vector of tiles of one channel, and of a multiply-add of
+// vectors; weights beyond a cache arrive at weightBytes a cycle.
+const (
+	inCycles    = 350
+	outCycles   = 300
+	nearBytes   = 1 << 20
+	weightBytes = 10
+	// paysBelow is the part of the time of the direct way that the transforms must stay under.
+	paysBelow = 0.8
+)
+
+// winograd is the plan of a convolution by tiles.
+type winograd struct {
+	rows, cols int // of tiles of an image
+	tiles      int
+	panels     int // of an image
+	block      int // output channels of a chunk
+	blocks     int
+	// products computes all frequencies of a chunk, by whether its channels, and its tiles, are the last ones.
+	products [2][2]*gemm.Op
+}
+
+// tileRow is one row of input under up to 16 tiles of one row of tiles. The assembly reads this struct.
+type tileRow struct {
+	at    int    // offset in a channel of the first column
+	to    int    // where it goes in the tiles
+	near  uint64 // which of 64 columns lie in the image
+	far   uint64 // the same, four columns on
+	lanes uint64 // which tiles there are
+}
+
+// transformable reports whether tiles can compute the convolution.
+func (p *Params) transformable() bool {
+	one := [3]int{1, 1, 1}
+	return hasWinograd(currentLevel()) && p.Reused && p.Precision == gemm.F32 && p.Group == 1 && p.trivial(0) && p.Kernel == [3]int{1, 3, 3} && p.Stride == one &&
+		p.Dilate[1] == 1 && p.Dilate[2] == 1 && p.N > 0
+}
+
+// transforms reports whether tiles are faster than the direct way.
+func (p *Params) transforms(out [3]int) bool {
+	if !p.transformable() || p.C*p.M > transformedWeights {
+		return false
+	}
+	w := p.cut(out)
+	c, m, n := float64(p.C), float64(p.M), float64(p.N)
+	cycles := n * float64(halves(w.tiles)) * (frequencies*c*m + inCycles*c*float64(w.blocks) + outCycles*m)
+	if bytes := frequencies * 4 * c * m; bytes > nearBytes {
+		cycles += n * float64(w.panels) * bytes / weightBytes
+	}
+	direct := n * float64(halves(volume(out))) * 9 * c * m
+	return cycles < paysBelow*direct
+}
+
+// cut cuts the work into chunks.
+func (p *Params) cut(out [3]int) winograd {
+	w := winograd{rows: (out[1] + tileOut - 1) / tileOut, cols: (out[2] + tileOut - 1) / tileOut}
+	w.tiles = w.rows * w.cols
+	w.panels = (w.tiles + lanes - 1) / lanes
+	tile := gemm.F32.PanelRows()
+	most := max(chunkWork/(frequencies*lanes*p.C), chunkRows)
+	w.blocks = (p.M + most - 1) / most
+	w.block = ((p.M+w.blocks-1)/w.blocks + tile - 1) / tile * tile
+	w.blocks = (p.M + w.block - 1) / w.block
+	return w
+}
+
+// planWinograd plans the products.
+func planWinograd(p *Params, out [3]int) (*winograd, error) {
+	w := p.cut(out)
+	for lastBlock := range 2 {
+		for lastPanel := range 2 {
+			q := gemm.Params{M: w.block, N: lanes, K: p.C, PackedA: true, PackedB: true, Batch: frequencies,
+				StrideA: p.M * p.C, StrideB: lanes * p.C, StrideC: w.block * lanes, LdC: lanes}
+			if lastBlock == 1 {
+				q.M = p.M - (w.blocks-1)*w.block
+			}
+			if lastPanel == 1 {
+				q.N = w.tiles - (w.panels-1)*lanes
+			}
+			var err error
+			if w.products[lastBlock][lastPanel], err = gemm.New(q); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return &w, nil
+}
+
+// scratchLen is the room for the transformed inputs and outputs of a chunk, and for the tiles, outputs and residuals of one
+// channel of it.
+func (w *winograd) scratchLen(p *Params) int {
+	return frequencies*lanes*(p.C+w.block) + tilesLen + 2*stagedLen
+}
+
+// runWinograd computes one chunk: some channels of one panel of tiles.
+func (o *Op) runWinograd(c int, args *Args, scratch []float32) {
+	p, w := &o.p, o.winograd
+	block, panel := c%w.blocks, c/w.blocks
+	image, panel := panel/w.panels, panel%w.panels
+	first, last := panel*lanes, min((panel+1)*lanes, w.tiles)
+	v, scratch := cut(scratch, frequencies*lanes*p.C)
+	m, scratch := cut(scratch, frequencies*lanes*w.block)
+	o.transformIn(v, args.X[image*p.C*volume(p.In):], scratch[:tilesLen], first, last)
+	product := w.products[isLast(block, w.blocks)][isLast(panel, w.panels)]
+	a := gemm.Args{A: args.W[block*w.block*p.C:], B: v, C: m}
+	for i := range product.Chunks() {
+		product.Run(i, &a, nil)
+	}
+	s := stage{image: image, first: first, last: last, out: scratch[tilesLen:][:stagedLen]}
+	if p.Residual {
+		s.res = scratch[tilesLen+stagedLen:][:stagedLen]
+	}
+	for ch := block * w.block; ch < min((block+1)*w.block, p.M); ch++ {
+		o.transformOut(&s, m[(ch-block*w.block)*lanes:], args, ch)
+	}
+}
+
+func isLast(i, n int) int {
+	if i == n-1 {
+		return 1
+	}
+	return 0
+}
+
+// transformIn writes B'dB of tiles first to last of all channels of an image: of each frequency a panel of C x 32.
+func (o *Op) transformIn(v, x, tiles []float32, first, last int) {
+	p, w := &o.p, o.winograd
+	var buf [mostRows]tileRow
+	rows := w.tileRows(buf[:0], &p.Window, first, last)
+	clear(tiles)
+	plane := volume(p.In)
+	for c := range p.C {
+		winogradIn(v[c*lanes:], p.C*lanes, x[c*plane:][:plane], rows, tiles, halves(last-first))
+	}
+}
+
+func halves(tiles int) int { return (tiles + halfLanes - 1) / halfLanes }
+
+// tileRows lists the rows of input under tiles first to last.
+func (w *winograd) tileRows(rows []tileRow, win *Window, first, last int) []tileRow {
+	for t := first; t < last; {
+		ty, tx := t/w.cols, t%w.cols
+		n := min(halfLanes, w.cols-tx, last-t)
+		x := tx*tileOut - win.PadLo[2]
+		r := tileRow{lanes: bitRange(0, n)}
+		for i := range tileIn {
+			r.to = i*tileIn*lanes + t - first
+			r.at, r.near, r.far = 0, 0, 0
+			if y := ty*tileOut - win.PadLo[1] + i; y >= 0 && y < win.In[1] {
+				r.at = y*win.In[2] + x
+				r.near, r.far = bitRange(-x, win.In[2]-x), bitRange(-x-4, win.In[2]-x-4)
+			}
+			rows = append(rows, r)
+		}
+		t += n
+	}
+	return rows
+}
+
+// transformOut finishes one output channel of a panel and moves it where it belongs.
+func (o *Op) transformOut(s *stage, m []float32, args *Args, ch int) {
+	p, w := &o.p, o.winograd
+	plane := volume(o.out)
+	at := (s.image*p.M + ch) * plane
+	if p.Residual {
+		s.load(w, args.Residual[at:][:plane], o.out)
+	}
+	bias := float32(0)
+	if p.Bias {
+		bias = args.Bias[ch]
+	}
+	winogradOut(s.out, m, w.block*lanes, s.res, halves(s.last-s.first), p, bias)
+	if p.Map != nil {
+		for i := range tileOut {
+			row := s.out[i*stagedRow:][:tileOut*(s.last-s.first)]
+			p.Map(row, row)
+		}
+	}
+	s.store(w, args.Y[at:][:plane], o.out)
+}
+
+// stage is where the outputs of one panel and one channel are put together: 4 rows of 128, 4 columns of each tile.
+type stage struct {
+	image, first, last int
+	out, res           []float32
+}
+
+// load copies the residuals of the panel from a plane of the image.
+func (s *stage) load(w *winograd, plane []float32, out [3]int) {
+	for t := s.first; t < s.last; {
+		r := w.stretch(t, s.last, out)
+		for i := range r.rows {
+			copy(s.res[i*stagedRow+(t-s.first)*tileOut:][:r.cols], plane[r.at+i*out[2]:])
+		}
+		t += r.tiles
+	}
+}
+
+// store copies the outputs of the panel to a plane of the image.
+func (s *stage) store(w *winograd, plane []float32, out [3]int) {
+	for t := s.first; t < s.last; {
+		r := w.stretch(t, s.last, out)
+		for i := range r.rows {
+			copy(plane[r.at+i*out[2]:][:r.cols], s.out[i*stagedRow+(t-s.first)*tileOut:])
+		}
+		t += r.tiles
+	}
+}
+
+// stretch is a rectangle of the output that neighbouring tiles of one row cover.
+type stretch struct{ tiles, at, rows, cols int }
+
+// stretch returns that of the tiles from t on, up to last.
+func (w *winograd) stretch(t, last int, out [3]int) stretch {
+	ty, tx := t/w.cols, t%w.cols
+	y, x := ty*tileOut, tx*tileOut
+	n := min(w.cols-tx, last-t)
+	return stretch{n, y*out[2] + x, min(tileOut, out[1]-y), min(n*tileOut, out[2]-x)}
+}
+
+// packWinograd packs the transformed kernels GgG' of each frequency, a panel of output channels at a time, in turned.
+func (o *Op) packWinograd(dst, w, turned []float32) {
+	p := &o.p
+	step := gemm.F32.PanelRows()
+	for i := 0; i < p.M; i += step {
+		n := min(step, p.M-i)
+		for k := range n * p.C {
+			var u [frequencies]float64
+			transformKernel(&u, w[(i*p.C+k)*9:][:9])
+			for f, v := range u {
+				turned[f*n*p.C+k] = float32(v)
+			}
+		}
+		for f := range frequencies {
+			gemm.F32.PackA(dst[(f*p.M+i)*p.C:], turned[f*n*p.C:], n, p.C, 0, false)
+		}
+	}
+}
+
+// transformKernel computes GgG'.
+func transformKernel(u *[frequencies]float64, g []float32) {
+	_ = g[8]
+	var half [3][tileIn]float64 // the columns of Gg
+	for x := range 3 {
+		transformLine(&half[x], float64(g[x]), float64(g[3+x]), float64(g[6+x]))
+	}
+	for i := range tileIn {
+		transformLine((*[tileIn]float64)(u[i*tileIn:]), half[0][i], half[1][i], half[2][i])
+	}
+}
+
+// transformLine computes G times (a, b, c), where G has rows (1/4 0 0), (-1/6 ∓1/6 -1/6), (1/24 ±1/12 1/6) and (0 0 1).
+func transformLine(t *[tileIn]float64, a, b, c float64) {
+	t[0] = a / 4
+	even, odd := -(a+c)*(1.0/6), b*(1.0/6)
+	t[1], t[2] = even-odd, even+odd
+	even, odd = a*(1.0/24)+c*(1.0/6), b*(1.0/12)
+	t[3], t[4] = even+odd, even-odd
+	t[5] = c
+}
