@@ -70,6 +70,9 @@ func kindTable(names map[AttrKind]string) map[string]AttrKind {
 
 // attrKind is the kind of an attribute where its name tells it.
 func (c *Call) attrKind(name string) (AttrKind, bool) {
+	if c.Domain == MLDomain {
+		return c.mlAttrKind(name)
+	}
 	if c.Domain == MicrosoftDomain {
 		if k, ok := microsoftKinds()[name]; ok {
 			return k, true
@@ -85,7 +88,9 @@ func (c *Call) attrKind(name string) (AttrKind, bool) {
 // checkAttrs refuses attributes of ONNX's and ONNX Runtime's operators that are of another kind than those give them: read as if
 // they were not there, they would change the result.
 func (c *Call) checkAttrs() error {
-	if c.Domain != "" && c.Domain != MicrosoftDomain {
+	switch c.Domain {
+	case "", MicrosoftDomain, MLDomain:
+	default:
 		return nil
 	}
 	for _, a := range c.Attrs {

@@ -1,0 +1,175 @@
+package op
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+// MLDomain is ONNX's domain of classical machine learning.
+const MLDomain = "ai.onnx.ml"
+
+// mlInputs are the numeric element types that the operators of [MLDomain] take.
+var mlInputs = setOf(tensor.Float32, tensor.Float64, tensor.Int32, tensor.Int64)
+
+// mlAttrKinds gives the kind of each attribute of the operators of [MLDomain] (onnx/defs/traditionalml, versions 1 to 5) but
+// TreeEnsemble, whose kinds treeAttrKinds gives.
+var mlAttrKinds = sync.OnceValue(func() map[string]AttrKind {
+	return kindTable(map[AttrKind]string{
+		AttrInt:    `default_int64 max_map multi_class n_supports n_targets one_class replaced_value_int64 targets zeros`,
+		AttrFloat:  `default_float replaced_value_float threshold`,
+		AttrString: `aggregate_function cast_to default_string kernel_type map_form norm post_transform`,
+		AttrInts: `cats_int64s class_ids class_nodeids class_treeids classlabels_int64s classlabels_ints imputed_value_int64s
+			inputdimensions int64_vocabulary keys_int64s nodes_falsenodeids nodes_featureids nodes_missing_value_tracks_true
+			nodes_nodeids nodes_treeids nodes_truenodeids target_ids target_nodeids target_treeids values_int64s vectors_per_class`,
+		AttrFloats: `base_values class_weights coefficients imputed_value_floats intercepts kernel_params keys_floats nodes_hitrates
+			nodes_values offset prob_a prob_b rho scale support_vectors target_weights values_floats`,
+		AttrStrings: `cats_strings classes_strings classlabels_strings keys_strings nodes_modes string_vocabulary values_strings`,
+		AttrTensor: `base_values_as_tensor class_weights_as_tensor default_tensor keys_tensor nodes_hitrates_as_tensor
+			nodes_values_as_tensor target_weights_as_tensor values_tensor`,
+	})
+})
+
+// treeAttrKinds gives the kinds of the attributes of TreeEnsemble (version 5).
+var treeAttrKinds = sync.OnceValue(func() map[string]AttrKind {
+	return kindTable(map[AttrKind]string{
+		AttrInt: `aggregate_function n_targets post_transform`,
+		AttrInts: `leaf_targetids nodes_falseleafs nodes_falsenodeids nodes_featureids nodes_missing_value_tracks_true nodes_trueleafs
+			nodes_truenodeids tree_roots`,
+		AttrTensor: `leaf_weights membership_values nodes_hitrates nodes_modes nodes_splits`,
+	})
+})
+
+// mlAttrKind is the kind of an attribute of an operator of [MLDomain].
+func (c *Call) mlAttrKind(name string) (AttrKind, bool) {
+	kinds := mlAttrKinds()
+	if c.Type == "TreeEnsemble" {
+		kinds = treeAttrKinds()
+	}
+	k, ok := kinds[name]
+	return k, ok
+}
+
+// sameLengths checks that the lists of the given lengths, by attribute name, are of one length, and returns it.
+func (c *Call) sameLengths(lengths map[string]int) (int, error) {
+	names := slices.Sorted(maps.Keys(lengths))
+	for _, name := range names[1:] {
+		if lengths[name] != lengths[names[0]] {
+			return 0, c.Errorf(ErrAttr, "%s has %d elements and %s has %d, want as many", names[0], lengths[names[0]], name, lengths[name])
+		}
+	}
+	return lengths[names[0]], nil
+}
+
+// choice returns the index of a string attribute's value among those allowed, of which the first is the default.
+func (c *Call) choice(name string, allowed ...string) (int, error) {
+	v := c.Attrs.String(name, allowed[0])
+	i := slices.Index(allowed, v)
+	if i < 0 {
+		return 0, c.Errorf(ErrAttr, "%s is %q, want one of %s", name, v, strings.Join(allowed, ", "))
+	}
+	return i, nil
+}
+
+// matrix reads a shape as rows of features: [N, C], or [C] for one row.
+func (c *Call) matrix(shape []int) (rows, features int, err error) {
+	switch len(shape) {
+	case 1:
+		return 1, shape[0], nil
+	case 2:
+		return shape[0], shape[1], nil
+	}
+	return 0, 0, c.Errorf(ErrInput, "input of shape %v, want [N, C] or [C]", shape)
+}
+
+// matrixDims is matrix for what is known of input 0; ok is false when not even its rank is.
+func (c *Infer) matrixDims() (rows, features Dim, ok bool, err error) {
+	if _, err := c.sameDType(mlInputs, c.In[0].DType); err != nil {
+		return rows, features, false, err
+	}
+	switch s := c.In[0].Shape; {
+	case !c.In[0].Ranked:
+		return Unknown(), Unknown(), false, nil
+	case len(s) == 1:
+		return Known(1), s[0], true, nil
+	case len(s) == 2:
+		return s[0], s[1], true, nil
+	}
+	return rows, features, false, c.Errorf(ErrInput, "input of rank %d, want [N, C] or [C]", len(c.In[0].Shape))
+}
+
+// features32 returns the elements of an input as float32, which is what the linear and SVM models of ONNX compute in. The
+// slice is the tensor's own when it holds float32.
+func (c *Call) features32(t *tensor.Tensor) ([]float32, error) {
+	switch t.DType {
+	case tensor.Float32:
+		return tensor.As[float32](t), nil
+	case tensor.Float64:
+		return converted[float32](tensor.As[float64](t)), nil
+	case tensor.Int32:
+		return converted[float32](tensor.As[int32](t)), nil
+	case tensor.Int64:
+		return converted[float32](tensor.As[int64](t)), nil
+	}
+	return nil, c.Errorf(ErrInput, "operand 0 is %v, which the operator does not take", t.DType)
+}
+
+func converted[T, S number](in []S) []T {
+	out := make([]T, len(in))
+	for i, v := range in {
+		out[i] = T(v)
+	}
+	return out
+}
+
+// classLabels are the names of a classifier's classes, integers or strings.
+type classLabels struct {
+	ints    []int64
+	strings []string
+}
+
+// labels reads the class labels, of which one and only one attribute may be given; neither is for the operator to judge.
+func (c *Call) labels(ints, strs string) (classLabels, error) {
+	l := classLabels{c.Attrs.Ints(ints), c.Attrs.Strings(strs)}
+	if len(l.ints) > 0 && len(l.strings) > 0 {
+		return l, c.Errorf(ErrAttr, "%s and %s are both given, want one", ints, strs)
+	}
+	return l, nil
+}
+
+func (l classLabels) len() int { return max(len(l.ints), len(l.strings)) }
+
+func (l classLabels) dtype() tensor.DType {
+	if len(l.strings) > 0 {
+		return tensor.String
+	}
+	return tensor.Int64
+}
+
+// put writes the label of a class.
+func (l classLabels) put(out *tensor.Tensor, i, class int) {
+	if len(l.strings) > 0 {
+		out.Strings[i] = l.strings[class]
+	} else {
+		tensor.As[int64](out)[i] = l.ints[class]
+	}
+}
+
+// inferClasses sets the outputs of a classifier: a label a row, and scores.
+func (c *Infer) inferClasses(l classLabels, scores Dim) error {
+	rows, _, ok, err := c.matrixDims()
+	if err != nil {
+		return err
+	}
+	c.Out[0] = Unranked(l.dtype())
+	if ok {
+		c.Out[0] = Ranked(l.dtype(), rows)
+	}
+	if len(c.Out) > 1 {
+		c.Out[1] = Ranked(tensor.Float32, rows, scores)
+	}
+	return nil
+}

@@ -1,0 +1,286 @@
+package op
+
+import (
+	"math"
+	"slices"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+// mlLabel hold the operators of [MLDomain] that look elements up.
+var mlLabel = []Op{
+	{Domain: MLDomain, Name: "CategoryMapper", Since: []int{1}, MinIn: 1, MaxIn: 1, Infer: inferLookup, Eval: evalLookup},
+	{Domain: MLDomain, Name: "LabelEncoder", Since: []int{1, 2, 4}, MinIn: 1, MaxIn: 1, Infer: inferLookup, Eval: evalLookup},
+	{Domain: MLDomain, Name: "OneHotEncoder", Since: []int{1}, MinIn: 1, MaxIn: 1, Infer: inferOneHotEncoder, Eval: evalOneHotEncoder},
+}
+
+// lookup maps the elements keys[i] to the elements values[i], and any other to the default.
+type lookup struct {
+	keys, values *tensor.Tensor
+	def          *tensor.Tensor // one element of the type of values
+	last         bool           // of equal keys the last counts, not the first
+}
+
+// lookup reads the attributes for an input of type d.
+func (c *Call) lookup(d tensor.DType) (lookup, error) {
+	var l lookup
+	var err error
+	switch {
+	case c.Type == "CategoryMapper":
+		l, err = c.categories(d)
+	case c.Version < 2:
+		l, err = c.classes(d)
+	default:
+		l, err = c.pairs()
+	}
+	if err != nil {
+		return l, err
+	}
+	if l.keys.Len() != l.values.Len() {
+		return l, c.Errorf(ErrAttr, "%d keys and %d values, want as many", l.keys.Len(), l.values.Len())
+	}
+	if d != tensor.Undefined && d != l.keys.DType {
+		return l, c.Errorf(ErrInput, "input is %v, the keys are %v", d, l.keys.DType)
+	}
+	return l, nil
+}
+
+// defaultOf is the default value for a type from the attribute of that type.
+func (c *Call) defaultOf(d tensor.DType) *tensor.Tensor {
+	switch d {
+	case tensor.String:
+		return tensor.FromStrings([]string{c.Attrs.String("default_string", "_Unused")}, 1)
+	case tensor.Float32:
+		return tensor.From([]float32{c.Attrs.Float("default_float", float32(math.Copysign(0, -1)))}, 1)
+	case tensor.Float64:
+		return tensor.From([]float64{float64(c.Attrs.Float("default_float", float32(math.Copysign(0, -1))))}, 1)
+	case tensor.Int32:
+		return tensor.From([]int32{int32(c.Attrs.Int("default_int64", -1))}, 1)
+	case tensor.Int16:
+		return tensor.From([]int16{int16(c.Attrs.Int("default_int64", -1))}, 1)
+	}
+	return tensor.From([]int64{c.Attrs.Int("default_int64", -1)}, 1)
+}
+
+func intList(v []int64) *tensor.Tensor     { return tensor.From(v, len(v)) }
+func stringList(v []string) *tensor.Tensor { return tensor.FromStrings(v, len(v)) }
+
+// stringsOrInts orders a mapping between strings and integers by the type of the input, strings when it is not known to be
+// integers.
+func (c *Call) stringsOrInts(d tensor.DType, ints, strs *tensor.Tensor) lookup {
+	if d == tensor.Int64 {
+		return lookup{keys: ints, values: strs, def: c.defaultOf(tensor.String), last: true}
+	}
+	return lookup{keys: strs, values: ints, def: c.defaultOf(tensor.Int64), last: true}
+}
+
+// categories reads CategoryMapper.
+func (c *Call) categories(d tensor.DType) (lookup, error) {
+	return c.stringsOrInts(d, intList(c.Attrs.Ints("cats_int64s")), stringList(c.Attrs.Strings("cats_strings"))), nil
+}
+
+// classes reads LabelEncoder version 1: strings and their indices.
+func (c *Call) classes(d tensor.DType) (lookup, error) {
+	strs := c.Attrs.Strings("classes_strings")
+	ints := make([]int64, len(strs))
+	for i := range ints {
+		ints[i] = int64(i)
+	}
+	return c.stringsOrInts(d, intList(ints), stringList(strs)), nil
+}
+
+// labelTypes are the types of keys and values of LabelEncoder version 4.
+var labelTypes = setOf(tensor.String, tensor.Int64, tensor.Float32, tensor.Int32, tensor.Int16, tensor.Float64)
+
+// pairs reads LabelEncoder versions 2 and 4. Of equal keys the last counts since version 4, whose text says so (ONNX Runtime
+// takes the first); version 2 leaves it open, and the first counts as in ONNX Runtime.
+func (c *Call) pairs() (l lookup, err error) {
+	if l.keys, err = c.labelList("keys"); err != nil {
+		return l, err
+	}
+	if l.values, err = c.labelList("values"); err != nil {
+		return l, err
+	}
+	l.last = c.Version >= 4
+	l.def = c.defaultOf(l.values.DType)
+	if t := c.Attrs.Tensor("default_tensor"); t != nil && c.Version >= 4 {
+		if t.DType != l.values.DType || t.Len() != 1 {
+			return l, c.Errorf(ErrAttr, "default_tensor is %v%v, want one element of the values' type %v", t.DType, t.Shape, l.values.DType)
+		}
+		l.def = t
+	}
+	return l, nil
+}
+
+// labelList returns the one of the attributes keys_* or values_* that is given.
+func (c *Call) labelList(prefix string) (*tensor.Tensor, error) {
+	var given []*tensor.Tensor
+	if v := c.Attrs.Ints(prefix + "_int64s"); len(v) > 0 {
+		given = append(given, intList(v))
+	}
+	if v := c.Attrs.Floats(prefix + "_floats"); len(v) > 0 {
+		given = append(given, tensor.From(v, len(v)))
+	}
+	if v := c.Attrs.Strings(prefix + "_strings"); len(v) > 0 {
+		given = append(given, stringList(v))
+	}
+	if t := c.Attrs.Tensor(prefix + "_tensor"); t != nil && c.Version >= 4 {
+		if !labelTypes.has(t.DType) {
+			return nil, c.Errorf(ErrAttr, "%s_tensor is %v, which the operator does not take", prefix, t.DType)
+		}
+		given = append(given, t)
+	}
+	if len(given) != 1 {
+		return nil, c.Errorf(ErrAttr, "%d of the attributes %s_* are given, want one", len(given), prefix)
+	}
+	return given[0], nil
+}
+
+func inferLookup(c *Infer) error {
+	l, err := c.lookup(c.In[0].DType)
+	if err != nil {
+		return err
+	}
+	c.Out[0] = Type{DType: l.values.DType, Ranked: c.In[0].Ranked, Shape: c.In[0].Shape}
+	if c.In[0].DType == tensor.Undefined && (c.Type == "CategoryMapper" || c.Version < 2) {
+		c.Out[0].DType = tensor.Undefined // the input's type tells the direction
+	}
+	return nil
+}
+
+func evalLookup(c *Eval) error {
+	x := c.In[0]
+	l, err := c.lookup(x.DType)
+	if err != nil {
+		return err
+	}
+	y, err := c.Output(0, l.values.DType, x.Shape)
+	if err != nil {
+		return err
+	}
+	at := l.find(x)
+	for i, k := range at {
+		if k >= 0 {
+			copyElems(y, i, l.values, k, 1)
+		} else {
+			copyElems(y, i, l.def, 0, 1)
+		}
+	}
+	return nil
+}
+
+// find returns for each element the index of its key, -1 when there is none.
+func (l lookup) find(x *tensor.Tensor) []int {
+	switch l.keys.DType {
+	case tensor.String:
+		return findKeys(x.Strings, l.keys.Strings, l.last)
+	case tensor.Int64:
+		return findKeys(tensor.As[int64](x), tensor.As[int64](l.keys), l.last)
+	case tensor.Int32:
+		return findKeys(tensor.As[int32](x), tensor.As[int32](l.keys), l.last)
+	case tensor.Int16:
+		return findKeys(tensor.As[int16](x), tensor.As[int16](l.keys), l.last)
+	case tensor.Float64:
+		return findFloats(tensor.As[float64](x), tensor.As[float64](l.keys), l.last)
+	}
+	return findFloats(tensor.As[float32](x), tensor.As[float32](l.keys), l.last)
+}
+
+func findKeys[T comparable](x, keys []T, last bool) []int {
+	index := make(map[T]int, len(keys))
+	for i, k := range keys {
+		if _, ok := index[k]; !ok || last {
+			index[k] = i
+		}
+	}
+	at := make([]int, len(x))
+	for i, v := range x {
+		k, ok := index[v]
+		if !ok {
+			k = -1
+		}
+		at[i] = k
+	}
+	return at
+}
+
+// findFloats is findKeys where NaN equals NaN, whatever its bits.
+func findFloats[T float](x, keys []T, last bool) []int {
+	at, nan := findKeys(x, keys, last), -1
+	for i, k := range keys {
+		if k != k && (nan < 0 || last) {
+			nan = i
+		}
+	}
+	for i, v := range x {
+		if v != v {
+			at[i] = nan
+		}
+	}
+	return at
+}
+
+// oneHotTypes are what OneHotEncoder takes.
+var oneHotTypes = mlInputs | setOf(tensor.String)
+
+// oneHot reads the categories for an input of type d.
+func (c *Call) oneHot(d tensor.DType) (lookup, error) {
+	if _, err := c.sameDType(oneHotTypes, d); err != nil {
+		return lookup{}, err
+	}
+	ints, strs := c.Attrs.Ints("cats_int64s"), c.Attrs.Strings("cats_strings")
+	if (len(ints) == 0) == (len(strs) == 0) {
+		return lookup{}, c.Errorf(ErrAttr, "cats_int64s has %d elements and cats_strings has %d, want one of them", len(ints), len(strs))
+	}
+	l := lookup{keys: intList(ints), last: true}
+	if len(strs) > 0 {
+		l.keys = stringList(strs)
+	}
+	if d != tensor.Undefined && (d == tensor.String) != (len(strs) > 0) {
+		return l, c.Errorf(ErrInput, "input is %v, the categories are %v", d, l.keys.DType)
+	}
+	return l, nil
+}
+
+func inferOneHotEncoder(c *Infer) error {
+	x := c.In[0]
+	l, err := c.oneHot(x.DType)
+	if err != nil {
+		return err
+	}
+	c.Out[0] = Unranked(tensor.Float32)
+	if x.Ranked {
+		c.Out[0] = Ranked(tensor.Float32, append(slices.Clone(x.Shape), Known(l.keys.Len()))...)
+	}
+	return nil
+}
+
+// evalOneHotEncoder casts numbers to integers, towards zero, and looks them up.
+func evalOneHotEncoder(c *Eval) error {
+	x := c.In[0]
+	l, err := c.oneHot(x.DType)
+	if err != nil {
+		return err
+	}
+	if x.DType != tensor.String && x.DType != tensor.Int64 {
+		whole, err := c.wholeNumbers(0)
+		if err != nil {
+			return err
+		}
+		x = tensor.From(whole, x.Shape...)
+	}
+	n := l.keys.Len()
+	y, err := c.zeroOutput(0, tensor.Float32, append(slices.Clone(x.Shape), n))
+	if err != nil {
+		return err
+	}
+	out := tensor.As[float32](y)
+	for i, k := range l.find(x) {
+		if k >= 0 {
+			out[i*n+k] = 1
+		} else if !c.Attrs.Bool("zeros", true) {
+			return c.Errorf(ErrInput, "element %d is %v, which is no category, and zeros is 0", i, c.In[0].At(i))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,218 @@
+package op
+
+import (
+	"math"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+// mlTrees hold the tree ensembles of [MLDomain].
+var mlTrees = []Op{
+	{Domain: MLDomain, Name: "TreeEnsemble", Since: []int{5}, MinIn: 1, MaxIn: 1, Infer: inferTreeEnsemble, Eval: inFloat32(evalTrees),
+		Flops: treeFlops},
+	{Domain: MLDomain, Name: "TreeEnsembleClassifier", Since: []int{1, 3, 5}, MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
+		Infer: inferTreeClassifier, Eval: evalTreeClassifier, Flops: treeFlops},
+	{Domain: MLDomain, Name: "TreeEnsembleRegressor", Since: []int{1, 3, 5}, MinIn: 1, MaxIn: 1, Infer: inferTreeRegressor, Eval: evalTrees,
+		Flops: treeFlops},
+}
+
+// treeFlops estimates a comparison for each node on the way down, in trees of which half the nodes are leaves and the leaves
+// are at one depth.
+func treeFlops(c *Call, in, _ []Type) int64 {
+	rows := int64(1)
+	if s, ok := in[0].Ints(); ok && len(s) == 2 {
+		rows = int64(s[0])
+	}
+	nodes, trees := len(c.Attrs.Ints("nodes_featureids")), max(1, len(c.Attrs.Ints("tree_roots")))
+	last := int64(math.MinInt64)
+	for i, t := range c.Attrs.Ints("nodes_treeids") {
+		if i > 0 && t != last {
+			trees++
+		}
+		last = t
+	}
+	depth := math.Log2(float64(nodes)/float64(trees) + 1)
+	return rows * int64(float64(trees)*max(1, depth))
+}
+
+// forestOutputs returns how many scores a row has, and a classifier's labels.
+func (c *Call) forestOutputs() (n int, l classLabels, err error) {
+	if c.Type == "TreeEnsembleClassifier" {
+		if l, err = c.labels("classlabels_int64s", "classlabels_strings"); err != nil {
+			return 0, l, err
+		}
+		if l.len() == 0 {
+			return 0, l, c.Errorf(ErrAttr, "neither classlabels_int64s nor classlabels_strings is given, want one")
+		}
+		return l.len(), l, nil
+	}
+	targets := c.Attrs.Int("n_targets", 1)
+	if targets < 1 || targets > math.MaxInt32 {
+		return 0, l, c.Errorf(ErrAttr, "n_targets is %d, want at least 1", targets)
+	}
+	return int(targets), l, nil
+}
+
+// checkFeatures refuses inputs of known width that are narrower than a compared feature.
+func (c *Infer) checkFeatures(features Dim) error {
+	width, ok := features.Int()
+	if !ok {
+		return nil
+	}
+	leaves := c.Attrs.Strings("nodes_modes")
+	for i, f := range c.Attrs.Ints("nodes_featureids") {
+		if (i >= len(leaves) || leaves[i] != "LEAF") && (f < 0 || f >= int64(width)) {
+			return c.Errorf(ErrInput, "node %d compares feature %d, the input has %d", i, f, width)
+		}
+	}
+	return nil
+}
+
+func inferTreeClassifier(c *Infer) error {
+	n, l, err := c.forestOutputs()
+	if err != nil {
+		return err
+	}
+	_, features, _, err := c.matrixDims()
+	if err != nil {
+		return err
+	}
+	if err := c.checkFeatures(features); err != nil {
+		return err
+	}
+	return c.inferClasses(l, Known(n))
+}
+
+func inferTreeRegressor(c *Infer) error {
+	if _, err := c.sameDType(mlInputs, c.In[0].DType); err != nil {
+		return err
+	}
+	return c.inferTargets(tensor.Float32)
+}
+
+// treeTypes are the inputs of TreeEnsemble.
+var treeTypes = setOf(tensor.Float32, tensor.Float64, tensor.Float16)
+
+func inferTreeEnsemble(c *Infer) error {
+	d, err := c.sameDType(treeTypes, c.In[0].DType)
+	if err != nil {
+		return err
+	}
+	return c.inferTargets(d)
+}
+
+// inferTargets sets an output of one score a target and row.
+func (c *Infer) inferTargets(d tensor.DType) error {
+	n, _, err := c.forestOutputs()
+	if err != nil {
+		return err
+	}
+	rows, features := Unknown(), Unknown()
+	if s := c.In[0].Shape; c.In[0].Ranked {
+		switch len(s) {
+		case 1:
+			rows, features = Known(1), s[0]
+		case 2:
+			rows, features = s[0], s[1]
+		default:
+			return c.Errorf(ErrInput, "input of rank %d, want [N, C] or [C]", len(s))
+		}
+	}
+	c.Out[0] = Ranked(d, rows, Known(n))
+	return c.checkFeatures(features)
+}
+
+// Rows reads the shape of an input of a forest: [N, C], or [C] for one row. It fails when C is less than the features that the
+// forest compares.
+func (f *Forest) Rows(c *Call, shape []int) (rows, features int, err error) {
+	if rows, features, err = c.matrix(shape); err != nil {
+		return 0, 0, err
+	}
+	if features < f.Features {
+		return 0, 0, c.Errorf(ErrInput, "a node compares feature %d, the input has %d", f.Features-1, features)
+	}
+	return rows, features, nil
+}
+
+// Label writes the label of a class as element i of a classifier's first output.
+func (f *Forest) Label(out *tensor.Tensor, i, class int) { f.labels.put(out, i, class) }
+
+// LabelType is the element type of a classifier's first output.
+func (f *Forest) LabelType() tensor.DType { return f.labels.dtype() }
+
+// rowsOf calls do with each row of the input and its finished scores.
+func (f *Forest) rowsOf(c *Eval, do func(row, class int, scores []float64)) error {
+	rows, features, err := f.Rows(c.Call, c.In[0].Shape)
+	if err != nil {
+		return err
+	}
+	x, err := c.features64(c.In[0])
+	if err != nil {
+		return err
+	}
+	for i, v := range x {
+		x[i] = f.Round(v)
+	}
+	scores, has := make([]float64, f.Outputs), make([]bool, f.Outputs)
+	for r := range rows {
+		f.Scores(scores, has, x[r*features:(r+1)*features])
+		do(r, f.Finish(scores, has), scores)
+	}
+	return nil
+}
+
+// evalTrees is TreeEnsemble, whose output has the type of the input, and TreeEnsembleRegressor, whose output is float32.
+func evalTrees(c *Eval) error {
+	f, err := ForestOf(c.Call, c.In[0].DType)
+	if err != nil {
+		return err
+	}
+	rows, _, err := f.Rows(c.Call, c.In[0].Shape)
+	if err != nil {
+		return err
+	}
+	d := tensor.Float32
+	if c.Type == "TreeEnsemble" {
+		if d, err = c.sameDType(treeTypes, c.In[0].DType); err != nil {
+			return err
+		}
+	}
+	y, err := c.Output(0, d, []int{rows, f.Outputs})
+	if err != nil {
+		return err
+	}
+	return f.rowsOf(c, func(r, _ int, scores []float64) {
+		if d == tensor.Float64 {
+			copy(tensor.As[float64](y)[r*f.Outputs:], scores)
+			return
+		}
+		putFloat32(tensor.As[float32](y)[r*f.Outputs:], scores)
+	})
+}
+
+func putFloat32(out []float32, v []float64) {
+	for i, s := range v {
+		out[i] = float32(s)
+	}
+}
+
+func evalTreeClassifier(c *Eval) error {
+	f, err := ForestOf(c.Call, c.In[0].DType)
+	if err != nil {
+		return err
+	}
+	rows, _, err := f.Rows(c.Call, c.In[0].Shape)
+	if err != nil {
+		return err
+	}
+	y, z, err := c.classOutputs(f.labels, rows, f.Outputs)
+	if err != nil {
+		return err
+	}
+	return f.rowsOf(c, func(r, class int, scores []float64) {
+		f.labels.put(y, r, class)
+		if z != nil {
+			putFloat32(z[r*f.Outputs:], scores)
+		}
+	})
+}
