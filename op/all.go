@@ -23,7 +23,7 @@ var onnxFamilies = [][]Op{
 	scatterOps, selectOps, layoutOps, oneHotOps,
 	sequenceOps, sequenceMapOps, optionalOps,
 	controlOps, scanOps, detectOps, quantizeOps, randomOps, sampleOps, textOps, tfidfOps,
-	mlTrees, mlLinear, mlSVM, mlFeatures, mlLabel,
+	mlTrees, mlLinear, mlSVM, mlFeatures, mlLabel, mlMaps,
 }
 
 var (

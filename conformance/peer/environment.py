@@ -26,15 +26,15 @@ def cache_directory():
     return pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "weir"
 
 
-def environment_directory():
+def environment_directory(requirements=REQUIREMENTS):
     """One folder per set of versions and Python, so that two checkouts do not disturb each other."""
-    key = REQUIREMENTS.read_bytes() + sys.version.encode()
+    key = requirements.read_bytes() + sys.version.encode()
     return cache_directory() / f"peer-{hashlib.sha256(key).hexdigest()[:12]}"
 
 
-def install():
+def install(requirements=REQUIREMENTS):
     """Make sure that the environment is there; return its Python."""
-    directory = environment_directory()
+    directory = environment_directory(requirements)
     python = directory / "bin" / "python"
     stamp = directory / "complete"
     if stamp.exists() and python.exists():
@@ -42,7 +42,7 @@ def install():
     print(f"installing the peer into {directory}", file=sys.stderr, flush=True)
     shutil.rmtree(directory, ignore_errors=True)
     venv.create(directory, with_pip=True)
-    command = [python, "-m", "pip", "install", "--quiet", "--only-binary=:all:", "--requirement", REQUIREMENTS]
+    command = [python, "-m", "pip", "install", "--quiet", "--only-binary=:all:", "--requirement", requirements]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S)
     except subprocess.TimeoutExpired:
@@ -54,9 +54,9 @@ def install():
     return python
 
 
-def enter():
+def enter(requirements=REQUIREMENTS):
     """Run the current script again inside the environment, unless it already is."""
-    if pathlib.Path(sys.prefix) == environment_directory():
+    if pathlib.Path(sys.prefix) == environment_directory(requirements):
         return
-    python = install()
+    python = install(requirements)
     os.execv(python, [str(python), *sys.argv])
