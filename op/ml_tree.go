@@ -134,6 +134,13 @@ func (f *Forest) Rows(c *Call, shape []int) (rows, features int, err error) {
 	return rows, features, nil
 }
 
+// WithoutNodes returns what [Forest.Finish] and the labels need of f, without its nodes, weights and sets.
+func (f *Forest) WithoutNodes() *Forest {
+	g := *f
+	g.Nodes, g.Weights, g.Sets = nil, nil, nil
+	return &g
+}
+
 // Label writes the label of a class as element i of a classifier's first output.
 func (f *Forest) Label(out *tensor.Tensor, i, class int) { f.labels.put(out, i, class) }
 

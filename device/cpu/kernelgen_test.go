@@ -20,6 +20,7 @@ var generators = map[opKey]func(source, opKey) *sample{
 	{"", "MaxPool"}: genPool, {"", "AveragePool"}: genPool,
 	{"", "MatMul"}: genMatMul, {"weir", "MatMul"}: genMatMul, {"", "Gemm"}: genGemm, {"weir", "Gemm"}: genGemm,
 	{"", "InstanceNormalization"}: genGroupNorm, {"", "GroupNormalization"}: genGroupNorm, {"", "ArgMax"}: genArgMax,
+	{op.MLDomain, "TreeEnsemble"}: genForest, {op.MLDomain, "TreeEnsembleClassifier"}: genForest, {op.MLDomain, "TreeEnsembleRegressor"}: genForest,
 	{"", "LSTM"}: genLSTM, {"", "PRelu"}: genPRelu, {"", "Where"}: genWhere, {"", "Cast"}: genCast, {"", "Not"}: genCast, {"", "Pad"}: genPad,
 }
 
