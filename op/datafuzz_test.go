@@ -254,6 +254,11 @@ func (d *dice) dim() Dim {
 // have been allowed and foreseen by the rule.
 func tryRules(t *testing.T, d *dice, rows []*Op) (ran bool) {
 	o, call, in := d.call(rows)
+	return tryCall(t, d, o, call, in)
+}
+
+// tryCall is tryRules for a call that is made already.
+func tryCall(t *testing.T, d *dice, o *Op, call *Call, in []*tensor.Tensor) (ran bool) {
 	wild := &Infer{Call: call, In: make([]Type, len(in)), Present: make([]bool, len(in)), Out: make([]Type, call.NumOut)}
 	c := &Infer{Call: call, In: make([]Type, len(in)), Present: make([]bool, len(in)), Out: make([]Type, call.NumOut)}
 	for i, v := range in {

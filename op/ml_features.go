@@ -328,6 +328,9 @@ func inferVectorizer(c *Infer) error {
 // evalVectorizer puts the inputs side by side; an input that is narrower than its part of the row is followed by zeros, and a
 // wider one is cut.
 func evalVectorizer(c *Eval) error {
+	if _, err := c.sameDType(mlInputs, c.dtypes()...); err != nil {
+		return err
+	}
 	rows, widths := -1, make([]Dim, len(c.In))
 	for i, t := range c.In {
 		if t == nil {

@@ -121,7 +121,10 @@ func (b *forestBuilder) numbers(name, tensorName string) ([]float64, error) {
 // tracks reads nodes_missing_value_tracks_true of n nodes; nil when it is not given.
 func (b *forestBuilder) tracks(n int) ([]int64, error) {
 	v := b.Attrs.Ints("nodes_missing_value_tracks_true")
-	if len(v) != 0 && len(v) != n {
+	if len(v) == 0 {
+		return nil, nil
+	}
+	if len(v) != n {
 		return nil, b.Errorf(ErrAttr, "nodes_missing_value_tracks_true has %d elements for %d nodes", len(v), n)
 	}
 	return v, nil

@@ -44,6 +44,7 @@ var Table = []Row{
 	{"tensor/npy", 1, Engine, ""},
 	{"kernel/gemm", 0, Engine, "matrix products"},
 	{"kernel/vec", 0, Engine, "SIMD loops"},
+	{"kernel/forest", 0, Engine, "decision trees"},
 	{"kernel/conv", 1, Engine, "convolutions"},
 	{"op", 1, Engine, "operators: shapes, reference"},
 	{"device", 1, Engine, "Device, Buffer, Gate"},
