@@ -55,7 +55,7 @@ type Model struct {
 type Node[T Float] struct {
 	value   T
 	feature int32
-	yes, no int32
+	next    [2]int32 // where the comparison does not hold, and where it does: an index and no branch to mispredict
 }
 
 // rule is what is to know of a node besides the comparison x <= value.
@@ -157,7 +157,7 @@ func (f *Forest[T]) layOut(m *Model) (place []int32) {
 				f.outputs, f.values = append(f.outputs, w.Output), append(f.values, T(w.Value))
 			}
 			s.Yes, s.No, f.rules[i] = int32(i), int32(i), ruleLeaf
-			f.nodes[i] = Node[T]{yes: s.Yes, no: s.No}
+			f.nodes[i] = Node[T]{next: [2]int32{s.No, s.Yes}}
 			continue
 		}
 		s.Yes, s.No = place[s.Yes], place[s.No]
@@ -189,9 +189,9 @@ func normal[T Float](s Split) (Node[T], rule) {
 	case Member:
 		kind = ruleMember
 	}
-	n := Node[T]{value: v, feature: s.Feature, yes: s.Yes, no: s.No}
+	n := Node[T]{value: v, feature: s.Feature, next: [2]int32{s.No, s.Yes}}
 	if exchange {
-		n.yes, n.no, nanYes = n.no, n.yes, !nanYes
+		n.next[0], n.next[1], nanYes = n.next[1], n.next[0], !nanYes
 	}
 	if nanYes {
 		kind |= ruleNaNYes
@@ -229,14 +229,14 @@ func (f *Forest[T]) measure() {
 			case depth[at] >= 0:
 			case f.rules[at] == ruleLeaf:
 				depth[at] = 0
-			case depth[n.yes] < 0:
-				way = append(way, n.yes)
+			case depth[n.next[1]] < 0:
+				way = append(way, n.next[1])
 				continue
-			case depth[n.no] < 0:
-				way = append(way, n.no)
+			case depth[n.next[0]] < 0:
+				way = append(way, n.next[0])
 				continue
 			default:
-				depth[at] = 1 + max(depth[n.yes], depth[n.no])
+				depth[at] = 1 + max(depth[n.next[0]], depth[n.next[1]])
 			}
 			way = way[:len(way)-1]
 		}

@@ -99,29 +99,25 @@ func walk4[T Float](nodes []Node[T], x *[lanes][]T, at *[lanes]int32, depth int)
 	for depth > 0 {
 		for range min(depth, stride) {
 			na, nb, nc, nd := &nodes[a], &nodes[b], &nodes[c], &nodes[d]
-			a = na.no
-			if xa[na.feature] <= na.value {
-				a = na.yes
-			}
-			b = nb.no
-			if xb[nb.feature] <= nb.value {
-				b = nb.yes
-			}
-			c = nc.no
-			if xc[nc.feature] <= nc.value {
-				c = nc.yes
-			}
-			d = nd.no
-			if xd[nd.feature] <= nd.value {
-				d = nd.yes
-			}
+			a = na.next[bit(xa[na.feature] <= na.value)&1]
+			b = nb.next[bit(xb[nb.feature] <= nb.value)&1]
+			c = nc.next[bit(xc[nc.feature] <= nc.value)&1]
+			d = nd.next[bit(xd[nd.feature] <= nd.value)&1]
 		}
 		depth -= stride
-		if nodes[a].yes == a && nodes[b].yes == b && nodes[c].yes == c && nodes[d].yes == d {
+		if nodes[a].next[0] == a && nodes[b].next[0] == b && nodes[c].next[0] == c && nodes[d].next[0] == d {
 			break
 		}
 	}
 	at[0], at[1], at[2], at[3] = a, b, c, d
+}
+
+// bit is 1 for true; the compiler makes an instruction of it that does not branch.
+func bit(b bool) (n uint8) {
+	if b {
+		n = 1
+	}
+	return n
 }
 
 // walk walks one tree of any comparisons and returns the leaf.
@@ -144,10 +140,7 @@ func (f *Forest[T]) walk(at int32, x []T) int32 {
 		default:
 			yes = contains(f.set(int(n.value)), v)
 		}
-		at = n.no
-		if yes {
-			at = n.yes
-		}
+		at = n.next[bit(yes)&1]
 	}
 }
 
