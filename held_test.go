@@ -46,3 +46,37 @@ func TestNothingIsHeldAfterClose(t *testing.T) {
 		t.Errorf("%d bytes are held after the last result was closed", held)
 	}
 }
+
+// TestShapesAreCompiledOnce holds that shapes which come again are not planned again, that what does not depend on them is done
+// once for all, and that no more plans are kept than asked for.
+func TestShapesAreCompiledOnce(t *testing.T) {
+	m, err := Load(digits.Model, WithMaxShapes(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	run := func(n int) {
+		t.Helper()
+		in := Inputs{"image": NewTensor(make([]float32, n*digits.Side*digits.Side), n, 1, digits.Side, digits.Side)}
+		r, err := m.Run(context.Background(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+	}
+	for range 5 {
+		for n := 1; n <= 3; n++ {
+			run(n)
+		}
+	}
+	simplified := m.simplified
+	if m.compiled != 3 || simplified == nil || len(simplified.Nodes) >= len(m.graph.Nodes) {
+		t.Fatalf("%d plans were made for 3 sets of shapes, the later ones from %v", m.compiled, simplified)
+	}
+	run(4)
+	run(1) // 1 was unused for longest and has made room
+	run(4)
+	if m.compiled != 5 || len(m.variants) != 3 || m.simplified != simplified {
+		t.Errorf("%d plans were made, %d are kept", m.compiled, len(m.variants))
+	}
+}

@@ -101,7 +101,9 @@ type Model struct {
 	limit   int
 	passes  pass.Options
 
-	compiling sync.Mutex // held while shapes are compiled; taken before mu
+	compiling  sync.Mutex // held while shapes are compiled; taken before mu
+	compiled   int        // sets of shapes compiled so far
+	simplified *graph.Graph
 
 	mu       sync.Mutex
 	variants []*variant // most recently used first
@@ -325,13 +327,26 @@ func (m *Model) compile(ctx context.Context, in Inputs) (*variant, error) {
 	if err := m.checkSizes(shapes); err != nil {
 		return nil, err
 	}
-	p, err := plan.Compile(ctx, m.graph, plan.Options{Shapes: shapes, Threads: m.pool.Threads(), Passes: m.passes})
+	p, err := plan.Compile(ctx, m.toCompile(ctx), plan.Options{Shapes: shapes, Threads: m.pool.Threads(), Passes: m.passes})
 	if err != nil {
 		return nil, err
 	}
 	m.source.Evict(nil)
 	v.session, err = engine.Load(p, engine.Options{Device: m.device, Pool: m.pool, Packed: m.source.Evict})
 	return v, err
+}
+
+// toCompile is the graph to make the next plan of: for the first shapes the model's own, for more what is left of it once all
+// that does not depend on shapes has been done. m.compiling is held.
+func (m *Model) toCompile(ctx context.Context) *graph.Graph {
+	m.compiled++
+	if m.compiled == 2 {
+		m.simplified, _ = plan.Simplify(ctx, m.graph) // without it, every plan begins at the model
+	}
+	if m.simplified == nil {
+		return m.graph
+	}
+	return m.simplified
 }
 
 // checkSizes compares new shapes with the sizes that the model declares, and symbols with each other.

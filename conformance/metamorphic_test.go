@@ -35,6 +35,7 @@ type way struct {
 	reference bool // no fast kernels
 	constants bool // every input but the first becomes a constant, as weights are in models
 	written   bool // optimised for other runtimes, written as ONNX and read back first
+	before    bool // simplified before the shapes are known
 }
 
 func (w way) String() string {
@@ -42,12 +43,12 @@ func (w way) String() string {
 	if len(w.off) == len(pass.Names()) {
 		off = "all"
 	}
-	return fmt.Sprintf("off=%s threads=%d placement=%d reference=%v constants=%v written=%v", off, w.threads, w.placement, w.reference,
-		w.constants, w.written)
+	return fmt.Sprintf("off=%s threads=%d placement=%d reference=%v constants=%v written=%v before=%v", off, w.threads, w.placement,
+		w.reference, w.constants, w.written, w.before)
 }
 
-// ways draws the ways of one round: with all passes, without any, with a random part of them, and after a round trip through
-// what weir optimize does. Operands are computed or constant, on which depends what passes and fast kernels do with them.
+// ways draws the ways of one round: with all passes, without any, with a random part of them, before shapes are known, and after
+// a round trip through what weir optimize does. Operands are computed or constant, on which depends what passes and fast kernels do with them.
 func ways(r *rand.Rand) []way {
 	coin := func() bool { return r.IntN(2) == 0 }
 	subset := func() []string {
@@ -62,6 +63,7 @@ func ways(r *rand.Rand) []way {
 	all := []way{
 		{threads: 1 + r.IntN(2)},
 		{threads: 1 + r.IntN(2), constants: true},
+		{threads: 1 + r.IntN(2), constants: coin(), before: true},
 		{threads: 1, off: pass.Names()},
 		{threads: 2, off: pass.Names(), constants: true},
 		{threads: 1 + r.IntN(2), constants: coin(), off: subset(), reference: r.IntN(4) == 0},
@@ -112,6 +114,12 @@ func (s *tester) runner(w way) Runner {
 		if w.written {
 			var err error
 			if g, err = roundTrip(ctx, g, passes); err != nil {
+				return nil, err
+			}
+		}
+		if w.before {
+			var err error
+			if g, err = plan.Simplify(ctx, g); err != nil {
 				return nil, err
 			}
 		}
