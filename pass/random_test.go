@@ -98,10 +98,31 @@ func (b *builder) microsoft(x *graph.Value) *graph.Value {
 	return n.Out[0]
 }
 
+// sequence takes x apart into a sequence and joins it again, or chooses from a sequence that it is put in.
+func (b *builder) sequence(x *graph.Value) *graph.Value {
+	axis, second := op.IntAttr("axis", 1), b.ints(1)
+	switch b.rng.IntN(4) {
+	case 0:
+		parts := b.node("SplitToSequence", op.Attrs{axis, op.IntAttr("keepdims", 0)}, x)
+		y := b.node("ConcatFromSequence", op.Attrs{axis, op.IntAttr("new_axis", 1)}, parts)
+		return b.node("Reshape", nil, y, b.ints(1, 4, 3, 3))
+	case 1:
+		parts := b.node("SplitToSequence", op.Attrs{axis}, x)
+		first := b.node("SequenceAt", nil, parts, second)
+		parts = b.node("SequenceInsert", nil, b.node("SequenceErase", nil, parts), first, b.ints(-1))
+		return b.node("Reshape", nil, b.node("ConcatFromSequence", op.Attrs{axis}, parts), b.ints(1, 4, 3, 3))
+	case 2:
+		o := b.node("Optional", nil, b.node("SequenceConstruct", nil, x, b.pick()))
+		return b.node("SequenceAt", nil, b.node("OptionalGetElement", nil, o), second)
+	}
+	s := b.node("SequenceInsert", nil, b.node("SequenceEmpty", nil), x)
+	return b.node("SequenceAt", nil, s, b.ints(-1))
+}
+
 // grow adds one of many motifs and returns its result.
 func (b *builder) grow() *graph.Value {
 	x := b.pick()
-	switch b.rng.IntN(15) {
+	switch b.rng.IntN(16) {
 	case 0, 1:
 		w := b.constant(4, 4, 1, 1)
 		if b.rng.IntN(2) == 0 {
@@ -140,6 +161,8 @@ func (b *builder) grow() *graph.Value {
 		return b.node("Div", nil, d, b.node("Sqrt", nil, b.node("Add", nil, v, b.scalar(0.5))))
 	case 13:
 		return b.microsoft(x)
+	case 14:
+		return b.sequence(x)
 	}
 	v := b.node("Neg", nil, x)
 	b.node("Exp", nil, v) // dead, unless chosen
