@@ -109,3 +109,25 @@ func TestQuantizeToSmallTypes(t *testing.T) {
 		{op: "DequantizeLinear", name: "scale that is no float", in: list(codes(tensor.Int4, 1), tensor.FromCodes(tensor.Float8E8M0, []uint8{127})), err: ErrInput},
 	})
 }
+
+// Every element of every type comes back from the number that it stands for, whatever power of two the scale is.
+func TestQuantizeUndoesDequantize(t *testing.T) {
+	for d := tensor.Uint8; d <= tensor.Int2; d++ {
+		if !quantizedTypes.has(d) || d.Bits() > 8 {
+			continue
+		}
+		all := make([]uint8, 1<<d.Bits())
+		for i := range all {
+			all[i] = uint8(i)
+		}
+		q := codes(d, all...)
+		for _, scale := range list[float32](1, 0.25, 64) {
+			s := tensor.Scalar(scale)
+			x := eval1(t, "DequantizeLinear", nil, q, s)
+			back := eval1(t, "QuantizeLinear", Attrs{IntAttr("output_dtype", int64(d)), IntAttr("saturate", 0)}, x, s)
+			if err := tensor.Close(back, q, 0, 0); err != nil {
+				t.Errorf("%v, scale %v: %v", d, scale, err)
+			}
+		}
+	}
+}

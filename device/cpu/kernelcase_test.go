@@ -420,7 +420,7 @@ func (r source) bits(d tensor.DType, shape ...int) *tensor.Tensor {
 // dtype is a fixed-size element type, often float32.
 func (r source) dtype() tensor.DType {
 	return []tensor.DType{tensor.Float32, tensor.Float32, tensor.Float32, tensor.Int64, tensor.Int32, tensor.Uint8, tensor.Bool,
-		tensor.Float64, tensor.Float16, tensor.Int16, tensor.Complex128}[r.IntN(11)]
+		tensor.Float64, tensor.Float16, tensor.Int16, tensor.Complex128, tensor.Float8E4M3FN, tensor.Int4, tensor.Uint2}[r.IntN(14)]
 }
 
 // broadcastTo makes a shape that broadcasts to the given one.
