@@ -50,6 +50,11 @@ type Epilogue struct {
 	Map func(dst, x []float32)
 }
 
+// any reports whether the epilogue does anything.
+func (e *Epilogue) any() bool {
+	return e.Bias != NoBias || e.Residual != NoResidual || e.Clamp || e.Map != nil
+}
+
 // Params describes a product of M x K by K x N, or a batch of them.
 //
 // Matrices are row-major. A leading dimension (LdA, ...) is the distance in floats from one stored row to the next; 0
@@ -81,6 +86,10 @@ type Params struct {
 	// FillA, if set, produces A in the same way: element (i, k) goes to dst[(k-k0)*(i1-i0) + i-i0] for i0 <= i < i1,
 	// where i1-i0 is at most the rows of a tile, and src is Args.A from the offset of the product.
 	FillA func(dst, src []float32, k0, k1, i0, i1 int)
+	// Store, if set, takes the finished results in place of C: rows i0 to i1 and columns j0 to j1 of product batch, in rows of ld
+	// words, which are scratch and lost afterwards. It is called from every goroutine that calls Run. Precisions of bytes need
+	// it, and it does not go with TransC, a full residual or Map.
+	Store func(x []float32, ld, batch, i0, i1, j0, j1 int)
 	Epilogue
 }
 
@@ -164,6 +173,12 @@ func (p *Params) check() error {
 	if c := stored(p.M, p.N, p.TransC); p.LdC < c {
 		return fmt.Errorf("%w: LdC is %d, shorter than a row of C, %d", ErrParams, p.LdC, c)
 	}
+	switch {
+	case p.Store != nil && (p.TransC || p.Residual == ResidualFull || p.Map != nil):
+		return fmt.Errorf("%w: Store does not go with TransC, a full residual or Map", ErrParams)
+	case p.Precision.bytes() && (p.Store == nil || p.Epilogue.any() || p.Alpha != 1):
+		return fmt.Errorf("%w: sums of bytes want Store, and no epilogue", ErrParams)
+	}
 	if p.PackedA && p.FillA != nil || p.PackedB && p.Fill != nil {
 		return fmt.Errorf("%w: an operand is both packed and filled: choose one", ErrParams)
 	}
@@ -201,6 +216,9 @@ func (p *Params) extents() (a, b, c int) {
 	}
 	if p.Fill != nil {
 		b = 0
+	}
+	if p.Store != nil {
+		c = 0
 	}
 	return a, b, c
 }
@@ -249,9 +267,13 @@ func (o *Op) ScratchLen() int { return o.lenA + o.lenB + o.lenStage + o.lenC }
 // PanelWidth returns the number of columns of a panel of B, the w of [Params.Fill].
 func (o *Op) PanelWidth() int { return o.level.nr() }
 
-// FLOP returns the floating-point operations of the whole product, two per multiply-add.
+// FLOP returns the operations of the whole product, two per multiply-add.
 func (o *Op) FLOP() int64 {
-	return 2 * int64(o.p.Batch) * int64(o.p.M) * int64(o.p.N) * int64(o.p.K)
+	perWord := int64(2)
+	if o.level.bytes() {
+		perWord = 8
+	}
+	return perWord * int64(o.p.Batch) * int64(o.p.M) * int64(o.p.N) * int64(o.p.K)
 }
 
 // Run computes chunk c of 0 <= c < Chunks. Scratch holds at least ScratchLen floats that no other call uses meanwhile;

@@ -17,14 +17,32 @@ const (
 	// packed. Packed operands take half of the memory. With AVX512_BF16 products are computed two at a time (VDPBF16PS),
 	// which takes denormal numbers for zero; elsewhere in plain Go, slowly.
 	BF16
+	// U8S8 multiplies bytes, those of A unsigned and those of B signed, and adds the products up in 32-bit integers, which
+	// wrap. Both operands are given as words: a float32 whose four bytes, from the lowest on, are four neighbours along K, so
+	// that K counts words and so do the leading dimensions. With AVX512_VNNI (VPDPBUSD) four products are one instruction;
+	// elsewhere they are computed in plain Go, slowly. The sums have no epilogue: they go to [Params.Store].
+	U8S8
+	// S8U8 is U8S8 with A signed and B unsigned.
+	S8U8
 )
 
 // Fast reports whether this processor has instructions for the precision.
-func (p Precision) Fast() bool { return p == F32 || haveAssembly && cpuinfo.HasAVX512BF16() }
+func (p Precision) Fast() bool {
+	switch p {
+	case BF16:
+		return haveAssembly && cpuinfo.HasAVX512BF16()
+	case U8S8, S8U8:
+		return haveAssembly && cpuinfo.HasAVX512VNNI()
+	}
+	return true
+}
 
-// Round returns what the precision makes of an element.
+// bytes reports whether operands are words of bytes.
+func (p Precision) bytes() bool { return p == U8S8 || p == S8U8 }
+
+// Round returns what the precision makes of an element that is a number.
 func (p Precision) Round(x float32) float32 {
-	if p == F32 {
+	if p != BF16 {
 		return x
 	}
 	return math.Float32frombits(uint32(toBF16(x)) << 16)
@@ -67,4 +85,34 @@ func tileGoBF16(t *tile) {
 			t.finish(i, j, sum)
 		}
 	}
+}
+
+// tileGoBytes defines a tile of words of bytes.
+func tileGoBytes(t *tile, signedA bool) {
+	for i := range t.rows {
+		for j := range t.cols {
+			var sum int32
+			for k := range t.k {
+				sum += dot4(t.a[k*t.rows+i], t.b[k*t.ldb+j], signedA)
+			}
+			at := i*t.ldc + j
+			if t.flags&flagAccumulate != 0 {
+				sum += int32(math.Float32bits(t.c[at]))
+			}
+			t.c[at] = math.Float32frombits(uint32(sum))
+		}
+	}
+}
+
+// dot4 multiplies the bytes of two words, of which one is signed, and adds up.
+func dot4(a, b float32, signedA bool) (sum int32) {
+	x, y := math.Float32bits(a), math.Float32bits(b)
+	if signedA {
+		x, y = y, x
+	}
+	for range 4 {
+		sum += int32(x&0xff) * int32(int8(y))
+		x, y = x>>8, y>>8
+	}
+	return sum
 }

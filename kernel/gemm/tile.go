@@ -11,6 +11,10 @@ const (
 	levelAVX512
 	levelGoBF16     // pairs of bfloat16 in plain Go
 	levelAVX512BF16 // pairs of bfloat16 with VDPBF16PS
+	levelGoU8S8     // words of bytes in plain Go
+	levelAVX512U8S8 // words of bytes with VPDPBUSD
+	levelGoS8U8
+	levelAVX512S8U8
 )
 
 func currentLevel(p Precision) level {
@@ -19,6 +23,14 @@ func currentLevel(p Precision) level {
 		return levelAVX512BF16
 	case p == BF16:
 		return levelGoBF16
+	case p == U8S8 && p.Fast():
+		return levelAVX512U8S8
+	case p == U8S8:
+		return levelGoU8S8
+	case p == S8U8 && p.Fast():
+		return levelAVX512S8U8
+	case p == S8U8:
+		return levelGoS8U8
 	case !haveAssembly:
 		return levelGo
 	case cpuinfo.HasAVX512():
@@ -31,16 +43,19 @@ func currentLevel(p Precision) level {
 
 // mr is the number of rows of a tile.
 func (v level) mr() int {
-	return [...]int{levelGo: 4, levelAVX2: 6, levelAVX512: 14, levelGoBF16: 4, levelAVX512BF16: 14}[v]
+	return [...]int{levelGo: 4, levelAVX2: 6, levelAVX512: 14}[v.floats()]
 }
 
 // nr is the number of columns of a tile.
 func (v level) nr() int {
-	return [...]int{levelGo: 8, levelAVX2: 16, levelAVX512: 32, levelGoBF16: 8, levelAVX512BF16: 32}[v]
+	return [...]int{levelGo: 8, levelAVX2: 16, levelAVX512: 32}[v.floats()]
 }
 
 // pairs says that a word of packed data holds two elements, neighbours along K.
-func (v level) pairs() bool { return v >= levelGoBF16 }
+func (v level) pairs() bool { return v == levelGoBF16 || v == levelAVX512BF16 }
+
+// bytes says that a word of the operands holds four bytes, neighbours along K, and that sums are 32-bit integers.
+func (v level) bytes() bool { return v >= levelGoU8S8 }
 
 // steps is the number of words that k elements along K take when packed.
 func (v level) steps(k int) int {
@@ -53,9 +68,9 @@ func (v level) steps(k int) int {
 // floats is the level that moves floats for this one.
 func (v level) floats() level {
 	switch v {
-	case levelGoBF16:
+	case levelGoBF16, levelGoU8S8, levelGoS8U8:
 		return levelGo
-	case levelAVX512BF16:
+	case levelAVX512BF16, levelAVX512U8S8, levelAVX512S8U8:
 		return levelAVX512
 	}
 	return v

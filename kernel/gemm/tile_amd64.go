@@ -17,6 +17,12 @@ func runTile(v level, t *tile) {
 		tileAVX512BF16(t)
 	case levelGoBF16:
 		tileGoBF16(t)
+	case levelAVX512U8S8:
+		tileAVX512U8S8(t)
+	case levelAVX512S8U8:
+		tileAVX512S8U8(t)
+	case levelGoU8S8, levelGoS8U8:
+		tileGoBytes(t, v == levelGoS8U8)
 	case levelAVX512:
 		tileAVX512(t)
 	case levelAVX2:

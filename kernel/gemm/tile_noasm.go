@@ -6,11 +6,14 @@ const haveAssembly = false
 
 // runTile computes t.
 func runTile(v level, t *tile) {
-	if v.pairs() {
+	switch {
+	case v.pairs():
 		tileGoBF16(t)
-		return
+	case v.bytes():
+		tileGoBytes(t, v == levelGoS8U8)
+	default:
+		tileGo(t)
 	}
-	tileGo(t)
 }
 
 // joinPairs does what joinGo does.

@@ -60,6 +60,14 @@ func main() {
 	tiles(&s2, &g2, bf16)
 	joinBF16(&s2, &g2)
 	save("../bf16_amd64", &s2, &g2)
+
+	var s3 asm
+	var g3 bytes.Buffer
+	s3.WriteString(header + includes)
+	g3.WriteString(header + "package gemm\n")
+	tiles(&s3, &g3, u8s8)
+	tiles(&s3, &g3, s8u8)
+	save("../bytes_amd64", &s3, &g3)
 }
 
 // save writes a file of assembly and one with its declarations.

@@ -154,14 +154,14 @@ func %s(dst *float32, dstStride int, src *float32, ld, k, panels int)
 		)
 		s.label("panel")
 		s.op("VMOVUPS (R8), %s0", v.reg)
-		s.op("VMOVUPS %d(R8), %s1", v.bytes(), v.reg)
+		s.op("VMOVUPS %d(R8), %s1", v.size(), v.reg)
 		s.op("VMOVUPS %s0, (R11)", v.reg)
-		s.op("VMOVUPS %s1, %d(R11)", v.reg, v.bytes())
-		s.op("ADDQ $%d, R8", 2*v.bytes())
+		s.op("VMOVUPS %s1, %d(R11)", v.reg, v.size())
+		s.op("ADDQ $%d, R8", 2*v.size())
 		s.ops(
 			"ADDQ R10, R11", "DECQ DX", "JNZ panel", "ADDQ R9, SI",
 		)
-		s.op("ADDQ $%d, DI", 2*v.bytes())
+		s.op("ADDQ $%d, DI", 2*v.size())
 		s.ops(
 			"DECQ CX", "JNZ row", "VZEROUPPER", "RET",
 		)

@@ -14,16 +14,19 @@ type vector struct {
 	mr     int    // largest number of rows of a tile
 	masked bool   // has mask registers
 	pairs  bool   // a lane holds two bfloat16
+	bytes  int    // a lane holds four bytes: 1 when those of B are signed, 2 when those of A are
 }
 
 var (
 	avx2   = vector{name: "AVX2", reg: "Y", lanes: 8, regs: 16, mr: 6}
 	avx512 = vector{name: "AVX512", reg: "Z", lanes: 16, regs: 32, mr: 14, masked: true}
 	bf16   = vector{name: "AVX512BF16", reg: "Z", lanes: 16, regs: 32, mr: 14, masked: true, pairs: true}
+	u8s8   = vector{name: "AVX512U8S8", reg: "Z", lanes: 16, regs: 32, mr: 14, masked: true, bytes: 1}
+	s8u8   = vector{name: "AVX512S8U8", reg: "Z", lanes: 16, regs: 32, mr: 14, masked: true, bytes: 2}
 )
 
-// bytes is the size of one register.
-func (v vector) bytes() int { return 4 * v.lanes }
+// size is the number of bytes of one register.
+func (v vector) size() int { return 4 * v.lanes }
 
 // tileGen writes one micro-kernel: rows x nv registers of the result, held in registers over the whole of K.
 type tileGen struct {
@@ -146,19 +149,39 @@ func (t *tileGen) loop() {
 // step is one k: the row of B into registers, and each element of A's column broadcast and multiplied with it.
 func (t *tileGen) step(u int, addr string) {
 	for j := range t.nv {
-		t.op("VMOVUPS %d%s, %s", j*t.bytes(), addr, t.tmp(j))
+		t.op("VMOVUPS %d%s, %s", j*t.size(), addr, t.tmp(j))
 	}
 	for i := range t.rows {
 		a := t.tmp(t.nv + i%2)
 		t.op("VBROADCASTSS %d(SI), %s", 4*(u*t.rows+i), a)
 		for j := range t.nv {
-			if t.pairs {
-				t.dpbf16(t.tmp(j), a, t.acc(i, j, u))
-			} else {
-				t.op("VFMADD231PS %s, %s, %s", t.tmp(j), a, t.acc(i, j, u))
-			}
+			t.multiply(a, t.tmp(j), t.acc(i, j, u))
 		}
 	}
+}
+
+// multiply adds the products of an element of A, in every lane, with a row of B. The second operand of VPDPBUSD, which Go
+// writes in the middle, is the unsigned one.
+func (t *tileGen) multiply(a, b, acc string) {
+	switch {
+	case t.pairs:
+		t.dpbf16(b, a, acc)
+	case t.vector.bytes == 1:
+		t.op("VPDPBUSD %s, %s, %s", b, a, acc)
+	case t.vector.bytes == 2:
+		t.op("VPDPBUSD %s, %s, %s", a, b, acc)
+	default:
+		t.op("VFMADD231PS %s, %s, %s", b, a, acc)
+	}
+}
+
+// add writes the addition of two accumulators.
+func (t *tileGen) add(x, y, sum string) {
+	if t.vector.bytes > 0 {
+		t.op("VPADDD %s, %s, %s", x, y, sum)
+		return
+	}
+	t.op("VADDPS %s, %s, %s", x, y, sum)
 }
 
 // reduce adds the partial sums into the first.
@@ -167,7 +190,7 @@ func (t *tileGen) reduce() {
 		for u := range n {
 			for i := range t.rows {
 				for j := range t.nv {
-					t.op("VADDPS %s, %s, %s", t.acc(i, j, u+n), t.acc(i, j, u), t.acc(i, j, u))
+					t.add(t.acc(i, j, u+n), t.acc(i, j, u), t.acc(i, j, u))
 				}
 			}
 		}
@@ -179,7 +202,7 @@ func (t *tileGen) reduce() {
 func (t *tileGen) each(ld string, f func(acc, addr string, j int)) {
 	for i := range t.rows {
 		for j := range t.nv {
-			f(t.acc(i, j, 0), fmt.Sprintf("%d(R12)", j*t.bytes()), j)
+			f(t.acc(i, j, 0), fmt.Sprintf("%d(R12)", j*t.size()), j)
 		}
 		if ld != "" && i < t.rows-1 {
 			t.op("ADDQ %s, R12", ld)
@@ -220,13 +243,13 @@ func (t *tileGen) optional(flag, suffix string) string {
 
 // finish applies the epilogue in the order that tileGo gives it and stores the tile.
 func (t *tileGen) finish(suffix string, masked bool) {
-	x, y := t.tmp(0), t.tmp(1)
+	x := t.tmp(0)
 	if masked && !t.vector.masked {
 		t.ops(
 			"MOVQ tile_cols(BX), R12", "NEGQ R12", "LEAQ ·laneMask<>(SB), R13", "LEAQ 64(R13)(R12*4), R13",
 		)
 		for j := range t.nv {
-			t.op("VMOVUPS %d(R13), %s", j*t.bytes(), t.tmp(2+j))
+			t.op("VMOVUPS %d(R13), %s", j*t.size(), t.tmp(2+j))
 		}
 	}
 	t.op("MOVL tile_flags(BX), DX")
@@ -234,10 +257,23 @@ func (t *tileGen) finish(suffix string, masked bool) {
 	t.op("MOVQ R8, R12")
 	t.each("R9", func(acc, addr string, j int) {
 		t.load(addr, x, j, masked)
-		t.op("VADDPS %s, %s, %s", x, acc, acc)
+		t.add(x, acc, acc)
 	})
 	t.label(l)
-	l = t.optional("flagScale", suffix)
+	if t.vector.bytes == 0 {
+		t.epilogue(suffix, masked)
+	}
+	t.op("MOVQ R8, R12")
+	t.each("R9", func(acc, addr string, j int) { t.store(acc, addr, j, masked) })
+	t.ops(
+		"VZEROUPPER", "RET",
+	)
+}
+
+// epilogue writes what happens to a finished element.
+func (t *tileGen) epilogue(suffix string, masked bool) {
+	x, y := t.tmp(0), t.tmp(1)
+	l := t.optional("flagScale", suffix)
 	t.op("VBROADCASTSS tile_alpha(BX), %s", x)
 	t.each("", func(acc, _ string, _ int) { t.op("VMULPS %s, %s, %s", x, acc, acc) })
 	t.label(l)
@@ -260,11 +296,6 @@ func (t *tileGen) finish(suffix string, masked bool) {
 		t.op("VMINPS %s, %s, %s", acc, y, acc)
 	})
 	t.label(l)
-	t.op("MOVQ R8, R12")
-	t.each("R9", func(acc, addr string, j int) { t.store(acc, addr, j, masked) })
-	t.ops(
-		"VZEROUPPER", "RET",
-	)
 }
 
 // bias adds one value per row or one per column.
@@ -282,7 +313,7 @@ func (t *tileGen) bias(suffix string, masked bool) {
 	l = t.optional("flagBiasCol", suffix)
 	t.op("MOVQ tile_bias(BX), R12")
 	for j := range t.nv {
-		t.load(fmt.Sprintf("%d(R12)", j*t.bytes()), t.tmp(j), j, masked)
+		t.load(fmt.Sprintf("%d(R12)", j*t.size()), t.tmp(j), j, masked)
 	}
 	for i := range t.rows {
 		for j := range t.nv {

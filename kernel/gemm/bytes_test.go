@@ -1,0 +1,89 @@
+package gemm
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// words returns n words of random bytes, extremes among them.
+func words(r *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		w := r.Uint32()
+		switch r.IntN(8) {
+		case 0:
+			w = 0xffffffff
+		case 1:
+			w = 0x80808080
+		}
+		x[i] = math.Float32frombits(w)
+	}
+	return x
+}
+
+// TestBytes compares sums of products of bytes with their definition, which they equal bit for bit.
+func TestBytes(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(21, 22))
+		for k := range 200 {
+			p := randomParams(r, 60, 40)
+			if k%20 == 0 {
+				p.K = 600 + r.IntN(600)
+				p.LdA, p.LdB = 0, 0
+			}
+			p.Precision, p.Epilogue, p.Alpha, p.Beta, p.TransC, p.LdC = U8S8+Precision(k%2), Epilogue{}, 0, 0, false, 0
+			q := p
+			q.PackedA, q.PackedB, q.Store = false, false, func([]float32, int, int, int, int, int, int) {}
+			q.setDefaults()
+			a, b, _ := q.extents()
+			args := Args{A: words(r, a), B: words(r, b)}
+			got := make([]float32, q.Batch*p.M*p.N)
+			p.Store = func(x []float32, ld, batch, i0, i1, j0, j1 int) {
+				for i := i0; i < i1; i++ {
+					copy(got[(batch*p.M+i)*p.N+j0:][:j1-j0], x[(i-i0)*ld:])
+				}
+			}
+			want := sumsOfBytes(q, args)
+			run(t, r, p, args)
+			for i := range want {
+				if math.Float32bits(got[i]) != uint32(want[i]) {
+					t.Fatalf("%+v: sum %d is %d, want %d", p, i, int32(math.Float32bits(got[i])), want[i])
+				}
+			}
+		}
+	})
+}
+
+func sumsOfBytes(p Params, args Args) []int32 {
+	var out []int32
+	for batch := range p.Batch {
+		a, b := args.A[batch*p.StrideA:], args.B[batch*p.StrideB:]
+		elementA, elementB := p.elementA(a), p.elementB(b, 0)
+		for i := range p.M {
+			for j := range p.N {
+				var sum int32
+				for k := range p.K {
+					sum += dot4(elementA(i, k), elementB(k, j), p.Precision == S8U8)
+				}
+				out = append(out, sum)
+			}
+		}
+	}
+	return out
+}
+
+func TestBytesWantStore(t *testing.T) {
+	store := func([]float32, int, int, int, int, int, int) {}
+	for _, p := range []Params{
+		{M: 2, N: 2, K: 2, Precision: U8S8},
+		{M: 2, N: 2, K: 2, Precision: S8U8, Store: store, Alpha: 2},
+		{M: 2, N: 2, K: 2, Precision: U8S8, Store: store, Epilogue: Epilogue{Clamp: true}},
+		{M: 2, N: 2, K: 2, Store: store, TransC: true},
+	} {
+		if _, err := New(p); !errors.Is(err, ErrParams) {
+			t.Errorf("%+v: error %v, want ErrParams", p, err)
+		}
+	}
+}
