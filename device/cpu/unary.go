@@ -21,7 +21,7 @@ var unaryKernels = map[opKey]builder{
 	{"", "Mish"}: unary(always(vec.Mish)), {"", "LeakyRelu"}: unary(leakyRelu), {"", "Elu"}: unary(elu),
 	{"", "HardSigmoid"}: unary(hardSigmoid), {"", "Clip"}: unary(clip), {"", "Gelu"}: unary(gelu),
 	{"weir", "Silu"}: unary(always(vec.Silu)), {"", "Swish"}: unary(swish),
-	{"", "Floor"}: unary(each(math.Floor)), {"", "Ceil"}: unary(each(math.Ceil)), {"", "Round"}: unary(each(math.RoundToEven)),
+	{"", "Floor"}: unary(always(vec.Floor)), {"", "Ceil"}: unary(always(vec.Ceil)), {"", "Round"}: unary(always(vec.RoundEven)),
 	{"", "Sin"}: unary(each(math.Sin)), {"", "Cos"}: unary(each(math.Cos)),
 }
 

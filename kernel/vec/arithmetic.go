@@ -3,6 +3,11 @@ package vec
 // Add computes dst[i] = a[i] + b[i] (ONNX Add-14).
 func Add(dst, a, b []float32) { add(dst, a[:len(dst)], b[:len(dst)]) }
 
+// AddInt32 computes a + b, which wraps.
+func AddInt32(dst, a, b []int32) {
+	addBits(floats(dst), floats(a[:len(dst)]), floats(b[:len(dst)]))
+}
+
 // Sub computes dst[i] = a[i] - b[i] (ONNX Sub-14).
 func Sub(dst, a, b []float32) { sub(dst, a[:len(dst)], b[:len(dst)]) }
 

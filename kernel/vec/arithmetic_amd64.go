@@ -40,6 +40,23 @@ func sub(dst, a, b []float32) {
 	}
 }
 
+func addBits(dst, a, b []float32) {
+	level := cpuinfo.Current()
+	if level == cpuinfo.Baseline {
+		addBitsRef(dst, a, b)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), block)
+		if level == cpuinfo.AVX512 {
+			addBitsAVX512(dst[:n], a[:n], b[:n])
+		} else {
+			addBitsAVX2(dst[:n], a[:n], b[:n])
+		}
+		dst, a, b = dst[n:], a[n:], b[n:]
+	}
+}
+
 func mul(dst, a, b []float32) {
 	level := cpuinfo.Current()
 	if level == cpuinfo.Baseline {
@@ -297,6 +314,16 @@ func subAVX512(dst, a, b []float32)
 //
 //go:noescape
 func subAVX2(dst, a, b []float32)
+
+// addBitsAVX512 computes what addBitsRef does.
+//
+//go:noescape
+func addBitsAVX512(dst, a, b []float32)
+
+// addBitsAVX2 computes what addBitsRef does.
+//
+//go:noescape
+func addBitsAVX2(dst, a, b []float32)
 
 // mulAVX512 computes what mulRef does.
 //

@@ -8,6 +8,8 @@ func add(dst, a, b []float32) { addRef(dst, a, b) }
 
 func sub(dst, a, b []float32) { subRef(dst, a, b) }
 
+func addBits(dst, a, b []float32) { addBitsRef(dst, a, b) }
+
 func mul(dst, a, b []float32) { mulRef(dst, a, b) }
 
 func div(dst, a, b []float32) { divRef(dst, a, b) }

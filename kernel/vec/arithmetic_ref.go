@@ -102,3 +102,9 @@ func affineRef(dst, x []float32, scale, bias float32) {
 		dst[i] = fusedRef(x[i], scale, bias)
 	}
 }
+
+func addBitsRef(dst, a, b []float32) {
+	for i := range dst {
+		dst[i] = math.Float32frombits(math.Float32bits(a[i]) + math.Float32bits(b[i]))
+	}
+}

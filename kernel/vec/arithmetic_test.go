@@ -68,3 +68,18 @@ func TestShortInputPanics(t *testing.T) {
 		Add(dst, make([]float32, 8), make([]float32, 7))
 	})
 }
+
+func TestAddInt32Wraps(t *testing.T) {
+	atEachLevel(t, func(t *testing.T) {
+		a, b, got := make([]int32, 77), make([]int32, 77), make([]int32, 77)
+		for i := range a {
+			a[i], b[i] = int32(i)*0x7654321, int32(i*i)-0x7fffff00
+		}
+		AddInt32(got, a, b)
+		for i := range got {
+			if got[i] != a[i]+b[i] {
+				t.Fatalf("%d: %d + %d is %d", i, a[i], b[i], got[i])
+			}
+		}
+	})
+}

@@ -11,3 +11,8 @@ func words[T Word](s []T) []uint32 {
 func halves[H ~uint16](s []H) []uint16 {
 	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(s))), len(s))
 }
+
+// floats views integers as the floats of the same bits: the assembly is written once for both.
+func floats(s []int32) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(s))), len(s))
+}

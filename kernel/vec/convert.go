@@ -35,6 +35,12 @@ func Int64ToFloat32(dst []float32, x []int64) { int64ToFloat32(dst, x[:len(dst)]
 // Cast-21 leaves the result undefined.
 func Float32ToInt64(dst []int64, x []float32) { float32ToInt64(dst, x[:len(dst)]) }
 
+// Float32ToUint8 rounds to the nearest integer, ties to even, and brings it into the range from 0 to 255. NaN becomes 0.
+func Float32ToUint8(dst []uint8, x []float32) { float32ToUint8(dst, x[:len(dst)]) }
+
+// Float32ToInt8 rounds to the nearest integer, ties to even, and brings it into the range from -128 to 127. NaN becomes -128.
+func Float32ToInt8(dst []int8, x []float32) { float32ToInt8(dst, x[:len(dst)]) }
+
 // Uint8ToFloat32 converts exactly.
 func Uint8ToFloat32(dst []float32, x []uint8) { uint8ToFloat32(dst, x[:len(dst)]) }
 

@@ -162,6 +162,42 @@ func uint8ToFloat32(dst []float32, x []uint8) {
 	}
 }
 
+func float32ToUint8(dst []uint8, x []float32) {
+	level := cpuinfo.Current()
+	for len(dst) > 0 {
+		n := min(len(dst), block)
+		whole := 0
+		switch level {
+		case cpuinfo.AVX512:
+			whole = n &^ 15
+			float32ToUint8AVX512(dst[:whole], x)
+		case cpuinfo.AVX2:
+			whole = n &^ 7
+			float32ToUint8AVX2(dst[:whole], x)
+		}
+		float32ToUint8Ref(dst[whole:n], x[whole:n])
+		dst, x = dst[n:], x[n:]
+	}
+}
+
+func float32ToInt8(dst []int8, x []float32) {
+	level := cpuinfo.Current()
+	for len(dst) > 0 {
+		n := min(len(dst), block)
+		whole := 0
+		switch level {
+		case cpuinfo.AVX512:
+			whole = n &^ 15
+			float32ToInt8AVX512(dst[:whole], x)
+		case cpuinfo.AVX2:
+			whole = n &^ 7
+			float32ToInt8AVX2(dst[:whole], x)
+		}
+		float32ToInt8Ref(dst[whole:n], x[whole:n])
+		dst, x = dst[n:], x[n:]
+	}
+}
+
 func int8ToFloat32(dst []float32, x []int8) {
 	level := cpuinfo.Current()
 	for len(dst) > 0 {
@@ -259,6 +295,26 @@ func uint8ToFloat32AVX512(dst []float32, x []uint8)
 //
 //go:noescape
 func uint8ToFloat32AVX2(dst []float32, x []uint8)
+
+// float32ToUint8AVX512 computes what float32ToUint8Ref does for the whole vectors in dst.
+//
+//go:noescape
+func float32ToUint8AVX512(dst []uint8, x []float32)
+
+// float32ToUint8AVX2 computes what float32ToUint8Ref does for the whole vectors in dst.
+//
+//go:noescape
+func float32ToUint8AVX2(dst []uint8, x []float32)
+
+// float32ToInt8AVX512 computes what float32ToInt8Ref does for the whole vectors in dst.
+//
+//go:noescape
+func float32ToInt8AVX512(dst []int8, x []float32)
+
+// float32ToInt8AVX2 computes what float32ToInt8Ref does for the whole vectors in dst.
+//
+//go:noescape
+func float32ToInt8AVX2(dst []int8, x []float32)
 
 // int8ToFloat32AVX512 computes what int8ToFloat32Ref does for the whole vectors in dst.
 //

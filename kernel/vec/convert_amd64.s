@@ -25,7 +25,23 @@ DATA convert<>+128(SB)/8, $0x5f0000005f000000
 DATA convert<>+136(SB)/8, $0x5f0000005f000000
 DATA convert<>+144(SB)/8, $0x5f0000005f000000
 DATA convert<>+152(SB)/8, $0x5f0000005f000000
-GLOBL convert<>(SB), RODATA|NOPTR, $160
+DATA convert<>+160(SB)/8, $0x0000000000000000
+DATA convert<>+168(SB)/8, $0x0000000000000000
+DATA convert<>+176(SB)/8, $0x0000000000000000
+DATA convert<>+184(SB)/8, $0x0000000000000000
+DATA convert<>+192(SB)/8, $0x437f0000437f0000
+DATA convert<>+200(SB)/8, $0x437f0000437f0000
+DATA convert<>+208(SB)/8, $0x437f0000437f0000
+DATA convert<>+216(SB)/8, $0x437f0000437f0000
+DATA convert<>+224(SB)/8, $0xc3000000c3000000
+DATA convert<>+232(SB)/8, $0xc3000000c3000000
+DATA convert<>+240(SB)/8, $0xc3000000c3000000
+DATA convert<>+248(SB)/8, $0xc3000000c3000000
+DATA convert<>+256(SB)/8, $0x42fe000042fe0000
+DATA convert<>+264(SB)/8, $0x42fe000042fe0000
+DATA convert<>+272(SB)/8, $0x42fe000042fe0000
+DATA convert<>+280(SB)/8, $0x42fe000042fe0000
+GLOBL convert<>(SB), RODATA|NOPTR, $288
 
 // func float16ToFloat32AVX512(dst []float32, x []uint16)
 TEXT ·float16ToFloat32AVX512(SB), 0, $128-48
@@ -389,6 +405,104 @@ loop:
 	VMOVUPS Y0, (DI)
 	ADDQ $8, SI
 	ADDQ $32, DI
+	DECQ CX
+	JNZ loop
+done:
+	VZEROUPPER
+	RET
+
+// func float32ToUint8AVX512(dst []uint8, x []float32)
+TEXT ·float32ToUint8AVX512(SB), 0, $128-48
+	NO_LOCAL_POINTERS
+	MOVQ dst_base+0(FP), DI
+	MOVQ dst_len+8(FP), CX
+	MOVQ x_base+24(FP), SI
+	SHRQ $4, CX
+	JZ done
+	PCALIGN $32
+loop:
+	VMOVUPS (SI), Z0
+	VMAXPS.BCST convert<>+160(SB), Z0, Z0
+	VMINPS.BCST convert<>+192(SB), Z0, Z0
+	VCVTPS2DQ Z0, Z0
+	VPMOVDB Z0, (DI)
+	ADDQ $64, SI
+	ADDQ $16, DI
+	DECQ CX
+	JNZ loop
+done:
+	VZEROUPPER
+	RET
+
+// func float32ToUint8AVX2(dst []uint8, x []float32)
+TEXT ·float32ToUint8AVX2(SB), 0, $128-48
+	NO_LOCAL_POINTERS
+	MOVQ dst_base+0(FP), DI
+	MOVQ dst_len+8(FP), CX
+	MOVQ x_base+24(FP), SI
+	SHRQ $3, CX
+	JZ done
+	PCALIGN $32
+loop:
+	VMOVUPS (SI), Y0
+	VMAXPS convert<>+160(SB), Y0, Y0
+	VMINPS convert<>+192(SB), Y0, Y0
+	VCVTPS2DQ Y0, Y0
+	VEXTRACTI128 $1, Y0, X1
+	VPACKSSDW X1, X0, X0
+	VPACKUSWB X0, X0, X0
+	VMOVQ X0, (DI)
+	ADDQ $32, SI
+	ADDQ $8, DI
+	DECQ CX
+	JNZ loop
+done:
+	VZEROUPPER
+	RET
+
+// func float32ToInt8AVX512(dst []int8, x []float32)
+TEXT ·float32ToInt8AVX512(SB), 0, $128-48
+	NO_LOCAL_POINTERS
+	MOVQ dst_base+0(FP), DI
+	MOVQ dst_len+8(FP), CX
+	MOVQ x_base+24(FP), SI
+	SHRQ $4, CX
+	JZ done
+	PCALIGN $32
+loop:
+	VMOVUPS (SI), Z0
+	VMAXPS.BCST convert<>+224(SB), Z0, Z0
+	VMINPS.BCST convert<>+256(SB), Z0, Z0
+	VCVTPS2DQ Z0, Z0
+	VPMOVDB Z0, (DI)
+	ADDQ $64, SI
+	ADDQ $16, DI
+	DECQ CX
+	JNZ loop
+done:
+	VZEROUPPER
+	RET
+
+// func float32ToInt8AVX2(dst []int8, x []float32)
+TEXT ·float32ToInt8AVX2(SB), 0, $128-48
+	NO_LOCAL_POINTERS
+	MOVQ dst_base+0(FP), DI
+	MOVQ dst_len+8(FP), CX
+	MOVQ x_base+24(FP), SI
+	SHRQ $3, CX
+	JZ done
+	PCALIGN $32
+loop:
+	VMOVUPS (SI), Y0
+	VMAXPS convert<>+224(SB), Y0, Y0
+	VMINPS convert<>+256(SB), Y0, Y0
+	VCVTPS2DQ Y0, Y0
+	VEXTRACTI128 $1, Y0, X1
+	VPACKSSDW X1, X0, X0
+	VPACKSSWB X0, X0, X0
+	VMOVQ X0, (DI)
+	ADDQ $32, SI
+	ADDQ $8, DI
 	DECQ CX
 	JNZ loop
 done:

@@ -22,4 +22,8 @@ func float32ToInt64(dst []int64, x []float32) { float32ToInt64Ref(dst, x) }
 
 func uint8ToFloat32(dst []float32, x []uint8) { uint8ToFloat32Ref(dst, x) }
 
+func float32ToUint8(dst []uint8, x []float32) { float32ToUint8Ref(dst, x) }
+
+func float32ToInt8(dst []int8, x []float32) { float32ToInt8Ref(dst, x) }
+
 func int8ToFloat32(dst []float32, x []int8) { int8ToFloat32Ref(dst, x) }

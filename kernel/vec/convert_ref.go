@@ -113,3 +113,23 @@ func int8ToFloat32Ref(dst []float32, x []int8) {
 		dst[i] = float32(x[i])
 	}
 }
+
+func float32ToUint8Ref(dst []uint8, x []float32) {
+	for i := range dst {
+		dst[i] = uint8(saturated(x[i], 0, 255))
+	}
+}
+
+func float32ToInt8Ref(dst []int8, x []float32) {
+	for i := range dst {
+		dst[i] = int8(saturated(x[i], -128, 127))
+	}
+}
+
+// saturated is x rounded and brought into a range, lo for NaN.
+func saturated(x float32, lo, hi float64) float64 {
+	if !(float64(x) > lo) {
+		return lo
+	}
+	return min(math.RoundToEven(float64(x)), hi)
+}

@@ -79,12 +79,29 @@ func TestConversions(t *testing.T) {
 	t.Run("Float32ToInt64", func(t *testing.T) {
 		checkConversion(t, Float32ToInt64, float32ToInt64Ref, randomFloat, -7, equal)
 	})
+	t.Run("Float32ToUint8", func(t *testing.T) {
+		checkConversion(t, Float32ToUint8, float32ToUint8Ref, nearByte, 7, equal)
+	})
+	t.Run("Float32ToInt8", func(t *testing.T) {
+		checkConversion(t, Float32ToInt8, float32ToInt8Ref, nearByte, -7, equal)
+	})
 	t.Run("Uint8ToFloat32", func(t *testing.T) {
 		checkConversion(t, Uint8ToFloat32, uint8ToFloat32Ref, func(r *rand.Rand) uint8 { return uint8(r.Uint32()) }, -7, sameFloat)
 	})
 	t.Run("Int8ToFloat32", func(t *testing.T) {
 		checkConversion(t, Int8ToFloat32, int8ToFloat32Ref, func(r *rand.Rand) int8 { return int8(r.Uint32()) }, -7, sameFloat)
 	})
+}
+
+// nearByte draws numbers around the range of bytes, ties, infinities and NaN among them.
+func nearByte(r *rand.Rand) float32 {
+	switch r.IntN(8) {
+	case 0:
+		return randomFloat(r)
+	case 1:
+		return float32(r.IntN(700)-350) + 0.5
+	}
+	return r.Float32()*700 - 350
 }
 
 // Every half-precision number survives the way to float32 and back.

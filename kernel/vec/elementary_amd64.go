@@ -74,6 +74,57 @@ func cube(dst, x []float32) {
 	}
 }
 
+func roundEven(dst, x []float32) {
+	level := cpuinfo.Current()
+	if level == cpuinfo.Baseline {
+		roundEvenRef(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), block)
+		if level == cpuinfo.AVX512 {
+			roundEvenAVX512(dst[:n], x[:n])
+		} else {
+			roundEvenAVX2(dst[:n], x[:n])
+		}
+		dst, x = dst[n:], x[n:]
+	}
+}
+
+func floor(dst, x []float32) {
+	level := cpuinfo.Current()
+	if level == cpuinfo.Baseline {
+		floorRef(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), block)
+		if level == cpuinfo.AVX512 {
+			floorAVX512(dst[:n], x[:n])
+		} else {
+			floorAVX2(dst[:n], x[:n])
+		}
+		dst, x = dst[n:], x[n:]
+	}
+}
+
+func ceil(dst, x []float32) {
+	level := cpuinfo.Current()
+	if level == cpuinfo.Baseline {
+		ceilRef(dst, x)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), block)
+		if level == cpuinfo.AVX512 {
+			ceilAVX512(dst[:n], x[:n])
+		} else {
+			ceilAVX2(dst[:n], x[:n])
+		}
+		dst, x = dst[n:], x[n:]
+	}
+}
+
 func sqrt(dst, x []float32) {
 	level := cpuinfo.Current()
 	if level == cpuinfo.Baseline {
@@ -215,6 +266,36 @@ func cubeAVX512(dst, x []float32)
 //
 //go:noescape
 func cubeAVX2(dst, x []float32)
+
+// roundEvenAVX512 computes what roundEvenRef does.
+//
+//go:noescape
+func roundEvenAVX512(dst, x []float32)
+
+// roundEvenAVX2 computes what roundEvenRef does.
+//
+//go:noescape
+func roundEvenAVX2(dst, x []float32)
+
+// floorAVX512 computes what floorRef does.
+//
+//go:noescape
+func floorAVX512(dst, x []float32)
+
+// floorAVX2 computes what floorRef does.
+//
+//go:noescape
+func floorAVX2(dst, x []float32)
+
+// ceilAVX512 computes what ceilRef does.
+//
+//go:noescape
+func ceilAVX512(dst, x []float32)
+
+// ceilAVX2 computes what ceilRef does.
+//
+//go:noescape
+func ceilAVX2(dst, x []float32)
 
 // sqrtAVX512 computes what sqrtRef does.
 //

@@ -12,6 +12,12 @@ func square(dst, x []float32) { squareRef(dst, x) }
 
 func cube(dst, x []float32) { cubeRef(dst, x) }
 
+func roundEven(dst, x []float32) { roundEvenRef(dst, x) }
+
+func floor(dst, x []float32) { floorRef(dst, x) }
+
+func ceil(dst, x []float32) { ceilRef(dst, x) }
+
 func sqrt(dst, x []float32) { sqrtRef(dst, x) }
 
 func rsqrt(dst, x []float32) { rsqrtRef(dst, x) }

@@ -62,3 +62,21 @@ func erfRef(dst, x []float32) {
 		dst[i] = float32(math.Erf(float64(x[i])))
 	}
 }
+
+func roundEvenRef(dst, x []float32) {
+	for i := range dst {
+		dst[i] = float32(math.RoundToEven(float64(x[i])))
+	}
+}
+
+func floorRef(dst, x []float32) {
+	for i := range dst {
+		dst[i] = float32(math.Floor(float64(x[i])))
+	}
+}
+
+func ceilRef(dst, x []float32) {
+	for i := range dst {
+		dst[i] = float32(math.Ceil(float64(x[i])))
+	}
+}

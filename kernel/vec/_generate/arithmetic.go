@@ -51,6 +51,7 @@ func arithmetic() []routine {
 	}
 	binary("add", simple("VADDPS"))
 	binary("sub", simple("VSUBPS"))
+	binary("addBits", simple("VPADDD"))
 	binary("mul", simple("VMULPS"))
 	binary("div", simple("VDIVPS"))
 	binary("maximum", extreme("VMAXPS"))

@@ -104,9 +104,28 @@ func convert() []routine {
 		&conversion{name: "uint8ToFloat32", from: "uint8", to: "float32", body: func(a *asm, in, out string) {
 			a.each("VPMOVZXBD "+in+", %V0", "VCVTDQ2PS %V0, %V0", "VMOVUPS %V0, "+out)
 		}},
+		&conversion{name: "float32ToUint8", from: "float32", to: "uint8", body: saturate(0, 255, "VPACKUSWB")},
+		&conversion{name: "float32ToInt8", from: "float32", to: "int8", body: saturate(-128, 127, "VPACKSSWB")},
 		&conversion{name: "int8ToFloat32", from: "int8", to: "float32", body: func(a *asm, in, out string) {
 			a.each("VPMOVSXBD "+in+", %V0", "VCVTDQ2PS %V0, %V0", "VMOVUPS %V0, "+out)
 		}},
+	}
+}
+
+// saturate rounds to the nearest byte, ties to even. The maximum comes first and has the bound second, which the instruction
+// returns for NaN.
+func saturate(lo, hi float64, pack string) func(a *asm, in, out string) {
+	return func(a *asm, in, out string) {
+		x := a.newValue()
+		a.each("VMOVUPS " + in + ", %V0")
+		a.op("VMAXPS", a.c(lo), x, x)
+		a.op("VMINPS", a.c(hi), x, x)
+		a.each("VCVTPS2DQ %V0, %V0")
+		if a.vector == "Z" {
+			a.line("\tVPMOVDB Z0, %s", out)
+			return
+		}
+		a.line("\tVEXTRACTI128 $1, Y0, X1\n\tVPACKSSDW X1, X0, X0\n\t%s X0, X0, X0\n\tVMOVQ X0, %s", pack, out)
 	}
 }
 

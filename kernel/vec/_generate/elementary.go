@@ -22,6 +22,9 @@ func elementary() []routine {
 			a.op("VMULPS", x, x, t)
 			a.op("VMULPS", x, t, x)
 		}),
+		unary("roundEven", 2, 2, toInteger(8)),
+		unary("floor", 2, 2, toInteger(9)),
+		unary("ceil", 2, 2, toInteger(10)),
 		unary("sqrt", 2, 2, func(a *asm, x value) { a.op("VSQRTPS", x, x) }),
 		unary("rsqrt", 2, 2, func(a *asm, x value) {
 			a.op("VSQRTPS", x, x)
@@ -34,6 +37,17 @@ func elementary() []routine {
 		unary("log", 2, 1, logarithm),
 		unary("tanh", 4, 2, hyperbolicTangent),
 		unary("erf", 2, 2, errorFunction),
+	}
+}
+
+// toInteger rounds to an integral number in the mode of the instruction's control byte, without a report of inexactness.
+func toInteger(mode int) func(a *asm, x value) {
+	return func(a *asm, x value) {
+		round := "VROUNDPS"
+		if a.vector == "Z" {
+			round = "VRNDSCALEPS"
+		}
+		a.op(round, mode, x, x)
 	}
 }
 
