@@ -149,7 +149,7 @@ func roundToBytes(v []float64) {
 	for i, f := range v {
 		x[i] = float32(f)
 	}
-	scale, zero := dynamicGrid(x)
+	scale, zero := DynamicGrid(x)
 	for i, f := range x {
 		q := min(max(math.RoundToEven(float64(f/scale))+zero, 0), math.MaxUint8)
 		v[i] = (q - zero) * float64(scale)

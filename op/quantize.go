@@ -297,8 +297,8 @@ func inferDynamicQuantize(c *Infer) error {
 	return nil
 }
 
-// dynamicGrid returns the scale on which 256 steps just hold the range of x and zero, and the step that is zero.
-func dynamicGrid(x []float32) (scale float32, zero float64) {
+// DynamicGrid returns the scale on which 256 steps just hold the range of x and zero, and the step that is zero.
+func DynamicGrid(x []float32) (scale float32, zero float64) {
 	var lo, hi float32
 	for _, v := range x {
 		lo, hi = min(lo, v), max(hi, v)
@@ -315,7 +315,7 @@ func evalDynamicQuantize(c *Eval) error {
 	if c.In[0].DType != tensor.Float32 {
 		return c.Errorf(ErrInput, "has %v, wants float32", c.In[0].DType)
 	}
-	scale, zero := dynamicGrid(tensor.As[float32](c.In[0]))
+	scale, zero := DynamicGrid(tensor.As[float32](c.In[0]))
 	x := make([]float64, c.In[0].Len())
 	for i, v := range tensor.As[float32](c.In[0]) {
 		x[i] = math.RoundToEven(float64(v/scale)) + zero

@@ -21,6 +21,8 @@ var generators = map[opKey]func(source, opKey) *sample{
 	{"", "MatMul"}: genMatMul, {"weir", "MatMul"}: genMatMul, {"", "Gemm"}: genGemm, {"weir", "Gemm"}: genGemm,
 	{"", "InstanceNormalization"}: genGroupNorm, {"", "GroupNormalization"}: genGroupNorm, {"", "ArgMax"}: genArgMax,
 	{op.MLDomain, "TreeEnsemble"}: genForest, {op.MLDomain, "TreeEnsembleClassifier"}: genForest, {op.MLDomain, "TreeEnsembleRegressor"}: genForest,
+	{"", "QuantizeLinear"}: genQuantize, {"", "DequantizeLinear"}: genQuantize, {"", "DynamicQuantizeLinear"}: genDynamicQuantize,
+	{"", "MatMulInteger"}: genMatMulInteger, {"", "QLinearMatMul"}: genQLinearMatMul,
 	{"", "LSTM"}: genLSTM, {"", "PRelu"}: genPRelu, {"", "Where"}: genWhere, {"", "Cast"}: genCast, {"", "Not"}: genCast, {"", "Pad"}: genPad,
 }
 

@@ -12,6 +12,7 @@ import (
 func benchmarkOp(b *testing.B, p Params) {
 	r := rand.New(rand.NewPCG(1, 1))
 	args := dataFor(r, p)
+	args.Store = func([]float32, int, int, int, int, int, int) {}
 	if p.PackedA {
 		a := make([]float32, p.Precision.PackedALen(p.M, p.K))
 		p.Precision.PackA(a, args.A, p.M, p.K, 0, p.TransA)
@@ -54,9 +55,9 @@ func BenchmarkProduct(b *testing.B) {
 		{M: 64, N: 3136, K: 576, PackedA: true},
 		{M: 128, N: 128, K: 64, TransB: true, Batch: 12, StrideA: 128 * 64, StrideB: 128 * 64},
 		{M: 128, N: 64, K: 128, Batch: 12, StrideA: 128 * 128, StrideB: 128 * 64},
-		{M: 128, N: 768, K: 3072 / 4, PackedB: true, Precision: U8S8, Store: func([]float32, int, int, int, int, int, int) {}},
-		{M: 128, N: 3072, K: 768 / 4, PackedB: true, Precision: U8S8, Store: func([]float32, int, int, int, int, int, int) {}},
-		{M: 64, N: 3136, K: 576 / 4, PackedA: true, Precision: S8U8, Store: func([]float32, int, int, int, int, int, int) {}},
+		{M: 128, N: 768, K: 3072 / 4, PackedB: true, Precision: U8S8, ToStore: true},
+		{M: 128, N: 3072, K: 768 / 4, PackedB: true, Precision: U8S8, ToStore: true},
+		{M: 64, N: 3136, K: 576 / 4, PackedA: true, Precision: S8U8, ToStore: true},
 		{M: 1, N: 1000, K: 2048, PackedB: true},
 		{M: 1, N: 1000, K: 2048},
 		{M: 1, N: 1000, K: 2048, TransB: true},

@@ -79,7 +79,7 @@ func (b *blocking) scratch(p *Params, v level) {
 	if !p.PackedA {
 		b.lenA = min(b.mc, p.M) * v.steps(b.kc)
 	}
-	if p.TransC || p.Store != nil {
+	if p.TransC || p.ToStore {
 		b.lenC = min(b.mc, p.M) * min(b.nc, p.N)
 		if p.Residual == ResidualFull {
 			b.lenC *= 2

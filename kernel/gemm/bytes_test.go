@@ -35,12 +35,13 @@ func TestBytes(t *testing.T) {
 			}
 			p.Precision, p.Epilogue, p.Alpha, p.Beta, p.TransC, p.LdC = U8S8+Precision(k%2), Epilogue{}, 0, 0, false, 0
 			q := p
-			q.PackedA, q.PackedB, q.Store = false, false, func([]float32, int, int, int, int, int, int) {}
+			p.ToStore = true
+			q.PackedA, q.PackedB, q.ToStore = false, false, true
 			q.setDefaults()
 			a, b, _ := q.extents()
 			args := Args{A: words(r, a), B: words(r, b)}
 			got := make([]float32, q.Batch*p.M*p.N)
-			p.Store = func(x []float32, ld, batch, i0, i1, j0, j1 int) {
+			args.Store = func(x []float32, ld, batch, i0, i1, j0, j1 int) {
 				for i := i0; i < i1; i++ {
 					copy(got[(batch*p.M+i)*p.N+j0:][:j1-j0], x[(i-i0)*ld:])
 				}
@@ -75,12 +76,11 @@ func sumsOfBytes(p Params, args Args) []int32 {
 }
 
 func TestBytesWantStore(t *testing.T) {
-	store := func([]float32, int, int, int, int, int, int) {}
 	for _, p := range []Params{
 		{M: 2, N: 2, K: 2, Precision: U8S8},
-		{M: 2, N: 2, K: 2, Precision: S8U8, Store: store, Alpha: 2},
-		{M: 2, N: 2, K: 2, Precision: U8S8, Store: store, Epilogue: Epilogue{Clamp: true}},
-		{M: 2, N: 2, K: 2, Store: store, TransC: true},
+		{M: 2, N: 2, K: 2, Precision: S8U8, ToStore: true, Alpha: 2},
+		{M: 2, N: 2, K: 2, Precision: U8S8, ToStore: true, Epilogue: Epilogue{Clamp: true}},
+		{M: 2, N: 2, K: 2, ToStore: true, TransC: true},
 	} {
 		if _, err := New(p); !errors.Is(err, ErrParams) {
 			t.Errorf("%+v: error %v, want ErrParams", p, err)

@@ -86,10 +86,9 @@ type Params struct {
 	// FillA, if set, produces A in the same way: element (i, k) goes to dst[(k-k0)*(i1-i0) + i-i0] for i0 <= i < i1,
 	// where i1-i0 is at most the rows of a tile, and src is Args.A from the offset of the product.
 	FillA func(dst, src []float32, k0, k1, i0, i1 int)
-	// Store, if set, takes the finished results in place of C: rows i0 to i1 and columns j0 to j1 of product batch, in rows of ld
-	// words, which are scratch and lost afterwards. It is called from every goroutine that calls Run. Precisions of bytes need
-	// it, and it does not go with TransC, a full residual or Map.
-	Store func(x []float32, ld, batch, i0, i1, j0, j1 int)
+	// ToStore says that finished results go to [Args.Store] and not to C. Precisions of bytes need it, and it does not go with
+	// TransC, a full residual or Map.
+	ToStore bool
 	Epilogue
 }
 
@@ -97,6 +96,9 @@ type Params struct {
 type Args struct {
 	A, B, C        []float32
 	Bias, Residual []float32
+	// Store, with [Params.ToStore], takes finished results: rows i0 to i1 and columns j0 to j1 of product batch, in rows of ld
+	// words, which are scratch and lost afterwards. It is called from every goroutine that calls Run.
+	Store func(x []float32, ld, batch, i0, i1, j0, j1 int)
 }
 
 // Op is a planned product. It is immutable and may be used by many goroutines at once.
@@ -174,10 +176,10 @@ func (p *Params) check() error {
 		return fmt.Errorf("%w: LdC is %d, shorter than a row of C, %d", ErrParams, p.LdC, c)
 	}
 	switch {
-	case p.Store != nil && (p.TransC || p.Residual == ResidualFull || p.Map != nil):
-		return fmt.Errorf("%w: Store does not go with TransC, a full residual or Map", ErrParams)
-	case p.Precision.bytes() && (p.Store == nil || p.Epilogue.any() || p.Alpha != 1):
-		return fmt.Errorf("%w: sums of bytes want Store, and no epilogue", ErrParams)
+	case p.ToStore && (p.TransC || p.Residual == ResidualFull || p.Map != nil):
+		return fmt.Errorf("%w: ToStore does not go with TransC, a full residual or Map", ErrParams)
+	case p.Precision.bytes() && (!p.ToStore || p.Epilogue.any() || p.Alpha != 1):
+		return fmt.Errorf("%w: sums of bytes want ToStore, and no epilogue", ErrParams)
 	}
 	if p.PackedA && p.FillA != nil || p.PackedB && p.Fill != nil {
 		return fmt.Errorf("%w: an operand is both packed and filled: choose one", ErrParams)
@@ -217,7 +219,7 @@ func (p *Params) extents() (a, b, c int) {
 	if p.Fill != nil {
 		b = 0
 	}
-	if p.Store != nil {
+	if p.ToStore {
 		c = 0
 	}
 	return a, b, c

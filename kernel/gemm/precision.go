@@ -20,7 +20,7 @@ const (
 	// U8S8 multiplies bytes, those of A unsigned and those of B signed, and adds the products up in 32-bit integers, which
 	// wrap. Both operands are given as words: a float32 whose four bytes, from the lowest on, are four neighbours along K, so
 	// that K counts words and so do the leading dimensions. With AVX512_VNNI (VPDPBUSD) four products are one instruction;
-	// elsewhere they are computed in plain Go, slowly. The sums have no epilogue: they go to [Params.Store].
+	// elsewhere they are computed in plain Go, slowly. The sums have no epilogue: they go to [Args.Store].
 	U8S8
 	// S8U8 is U8S8 with A signed and B unsigned.
 	S8U8

@@ -36,8 +36,8 @@ func (o *Op) window(w window, args *Args, scratch []float32) {
 		a := o.blockA(w, args, bufA, stage, k0, k)
 		o.blockB(&t, a, w, args, bufB, stage, k0, k, &out)
 	}
-	if p.Store != nil {
-		p.Store(out.c, out.ld, w.batch, w.i0, w.i1, w.j0, w.j1)
+	if p.ToStore {
+		args.Store(out.c, out.ld, w.batch, w.i0, w.i1, w.j0, w.j1)
 	}
 	if p.TransC {
 		transposeBlock(o.level.floats(), args.C[o.at(w):], p.LdC, out.c, out.ld, w.i1-w.i0, w.j1-w.j0)
@@ -76,7 +76,7 @@ func (o *Op) target(w window, args *Args, buf []float32) target {
 	if p.Residual == ResidualOneRow {
 		out.res = args.Residual[w.j0:]
 	}
-	if p.TransC || p.Store != nil {
+	if p.TransC || p.ToStore {
 		out.c, out.ld = buf, cols
 		if p.Residual == ResidualFull {
 			out.res, out.ldr = buf[rows*cols:], cols

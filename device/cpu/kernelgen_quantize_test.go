@@ -1,0 +1,111 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// bytes makes a random tensor of uint8 or int8.
+func (r source) bytes(d tensor.DType, shape ...int) *tensor.Tensor {
+	t, err := tensor.New(d, shape...)
+	if err != nil {
+		panic(err)
+	}
+	for i := range t.Data {
+		t.Data[i] = byte(r.Uint32())
+	}
+	return t
+}
+
+// scales makes n random scales.
+func (r source) scales(shape ...int) *tensor.Tensor {
+	t := r.floats(shape...)
+	for i, v := range tensor.As[float32](t) {
+		tensor.As[float32](t)[i] = float32(math.Abs(float64(v)))/50 + 1e-3
+	}
+	return t
+}
+
+// byteType draws uint8 or int8.
+func (r source) byteType() tensor.DType { return []tensor.DType{tensor.Uint8, tensor.Int8}[r.IntN(2)] }
+
+// genQuantize makes QuantizeLinear and DequantizeLinear, by one scale or one an index of an axis, with a zero point or without.
+func genQuantize(r source, key opKey) *sample {
+	shape := r.shape(1 + r.IntN(4))
+	s := r.call(key, nil)
+	s.exact = true
+	var scale []int
+	if r.one(2) {
+		axis := r.IntN(len(shape))
+		s.call.Attrs = append(s.call.Attrs, op.IntAttr("axis", int64(axis)-int64(len(shape)*r.IntN(2))))
+		scale = []int{shape[axis]}
+	}
+	d := r.byteType()
+	x := r.floats(shape...)
+	if key.name == "DequantizeLinear" {
+		x = r.bytes(d, shape...)
+	}
+	s.in = []*tensor.Tensor{x, r.scales(scale...), r.bytes(d, scale...)}
+	if r.one(3) && (key.name == "DequantizeLinear" || d == tensor.Uint8) {
+		s.in[2] = nil
+	}
+	s.constant = []bool{false, r.one(2), s.in[2] != nil && r.one(2)}
+	s.call.NumIn = 3
+	return s
+}
+
+func genDynamicQuantize(r source, key opKey) *sample {
+	s := r.call(key, nil, r.floats(r.shape(1+r.IntN(3))...))
+	s.exact = true
+	s.call.NumOut = 3
+	return s
+}
+
+// byteOperands makes the operands of a product of bytes: any rank on the left, a matrix, constant more often than not, on the
+// right.
+func (r source) byteOperands() (a, b *tensor.Tensor) {
+	k, n := 1+r.IntN(70), 1+r.IntN(90)
+	shape := append([][]int{nil, {1}, {3}, {2, 2}}[r.IntN(4)], 1+r.IntN(40), k)
+	return r.bytes(r.byteType(), shape...), r.bytes(r.byteType(), k, n)
+}
+
+// perColumn draws the shape of a scale or zero point of b: one for all or one a column.
+func (r source) perColumn(b *tensor.Tensor) []int {
+	return [][]int{nil, {1}, {b.Shape[1]}}[r.IntN(3)]
+}
+
+func genMatMulInteger(r source, key opKey) *sample {
+	s := r.call(key, nil)
+	s.exact = true
+	a, b := r.byteOperands()
+	s.in = []*tensor.Tensor{a, b, r.bytes(a.DType), r.bytes(b.DType, r.perColumn(b)...)}
+	s.in = s.in[:2+r.IntN(3)]
+	if len(s.in) > 2 && r.one(4) {
+		s.in[2] = nil
+	}
+	s.constant = make([]bool, len(s.in))
+	s.constant[1] = !r.one(8)
+	if len(s.in) > 3 {
+		s.constant[3] = r.one(2)
+	}
+	s.call.NumIn = len(s.in)
+	return s
+}
+
+// genQLinearMatMul allows for one step of the result: the reference rounds once, the kernel also the factor of the sum.
+func genQLinearMatMul(r source, key opKey) *sample {
+	s := r.call(key, nil)
+	s.atol = 1
+	a, b := r.byteOperands()
+	d := r.byteType()
+	s.in = []*tensor.Tensor{a, r.scales(), r.bytes(a.DType), b, r.scales(r.perColumn(b)...), nil, r.scales(), r.bytes(d)}
+	s.in[5] = r.bytes(b.DType, s.in[4].Shape...)
+	tensor.As[float32](s.in[6])[0] *= 50
+	s.constant = make([]bool, len(s.in))
+	s.constant[3] = !r.one(8)
+	s.constant[5] = r.one(2)
+	s.call.NumIn = len(s.in)
+	return s
+}
