@@ -168,6 +168,10 @@ type ValueInfo struct {
 	Type  string
 }
 
+// Warnings say what about the model weir may take for something else than its author: an operator set that is newer than those
+// it knows.
+func (m *Model) Warnings() []string { return slices.Clone(m.source.Warnings) }
+
 // Inputs describes the model's inputs in order.
 func (m *Model) Inputs() []ValueInfo { return describe(m.graph.Inputs) }
 

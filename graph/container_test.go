@@ -15,7 +15,7 @@ const containers = `graph "containers" {
   input %o: optional(sequence(int64[...]))
   input %m: sequence(map(string, float32[]))
   input %u: sequence(undefined[...])
-  %a: sequence(float32[N,3]) = Identity@16 "a" (%s) {type=type optional(map(int64, float32[])), none=type undefined[...]}
+  %a: sequence(float32[N,3]) = Identity@16 "a" (%s) {_type=type optional(map(int64, float32[])), _none=type undefined[...]}
   output %a
   output %o
 }
@@ -29,7 +29,7 @@ func TestContainerTypesInText(t *testing.T) {
 	if got := text(t, g.Clone()); got != containers {
 		t.Errorf("its copy is\n%s", got)
 	}
-	if typ := g.Nodes[0].Attrs.Type("type"); typ.DType != tensor.Optional || typ.Elem.Key != tensor.Int64 {
+	if typ := g.Nodes[0].Attrs.Type("_type"); typ.DType != tensor.Optional || typ.Elem.Key != tensor.Int64 {
 		t.Errorf("the attribute is %v", typ)
 	}
 	for name, s := range map[string]string{

@@ -39,12 +39,10 @@ type raiser struct {
 func (b *builder) raise(g *graph.Graph) error {
 	r := &raiser{g: g, b: b}
 	for _, n := range g.Nodes {
-		if f := raisers[n.Type]; f != nil && n.Domain == "" && n.Version < numpyOpset {
-			if err := f(r, n); err != nil {
+		if n.Domain == "" && n.Version < numpyOpset {
+			if err := r.node(n); err != nil {
 				return fmt.Errorf("%v: %w", n, err)
 			}
-			n.Version = numpyOpset
-			n.Attrs = slices.DeleteFunc(n.Attrs, func(a op.Attr) bool { return slices.Contains(dropped, a.Name) })
 		}
 		for _, body := range n.Bodies() {
 			if err := b.raise(body); err != nil {
@@ -58,9 +56,26 @@ func (b *builder) raise(g *graph.Graph) error {
 	return nil
 }
 
+// node brings one node to opset 7.
+func (r *raiser) node(n *graph.Node) error {
+	if err := r.reform(n); err != nil {
+		return err
+	}
+	f := raisers[n.Type]
+	if f == nil {
+		return nil
+	}
+	if err := f(r, n); err != nil {
+		return err
+	}
+	n.Version = max(n.Version, numpyOpset)
+	n.Attrs = slices.DeleteFunc(n.Attrs, func(a op.Attr) bool { return slices.Contains(dropped, a.Name) })
+	return nil
+}
+
 // dropped are the attributes that opset 7 no longer has. No operator that is raised has one of these names in opset 7 for
 // something else.
-var dropped = []string{"axis", "broadcast", "consumed_inputs", "is_test", "output_sequence", "spatial"}
+var dropped = []string{"axis", "broadcast", "is_test", "output_sequence"}
 
 // guess infers the types of a node's outputs and leaves them as they are when that fails: checking comes later.
 func guess(n *graph.Node) {
@@ -85,7 +100,8 @@ func guess(n *graph.Node) {
 	}
 }
 
-// drop leaves a node whose meaning for inference did not change.
+// drop leaves a node whose meaning for inference did not change. Dropout without is_test would train: a model that is run is not
+// trained.
 func (r *raiser) drop(*graph.Node) error { return nil }
 
 // broadcast aligns the second operand: with broadcast = 1 and an axis, its dimensions stand for those of the first from
@@ -122,14 +138,6 @@ func (r *raiser) slope(n *graph.Node) error {
 		return err
 	}
 	return r.unsqueeze(n, b, a-2)
-}
-
-func (r *raiser) batchNorm(n *graph.Node) error {
-	if !n.Attrs.Bool("is_test", false) || !n.Attrs.Bool("spatial", true) {
-		return fmt.Errorf("%w: training mode or per-activation statistics of opset %d; export the model for inference",
-			op.ErrUnsupported, n.Version)
-	}
-	return nil
 }
 
 // castTo makes a number of the attribute to, which before opset 6 is the name of a TensorProto.DataType.

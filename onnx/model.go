@@ -3,10 +3,13 @@ package onnx
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/op"
 )
 
 // ErrOpset is the kind of error about an operator set that a model uses without importing it, or that one model cannot
@@ -31,6 +34,9 @@ type Model struct {
 	Path string
 	// IRVersion is the version of the file format that the model declares.
 	IRVersion int
+	// Warnings say what about the model weir may take for something else than its author: an operator set that is newer than
+	// those it knows.
+	Warnings []string
 
 	file  *mapping
 	files *externalFiles
@@ -66,7 +72,7 @@ func decode(data []byte, dir string, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{IRVersion: int(msg.irVersion), files: &externalFiles{dir: dir}}
+	m := &Model{IRVersion: int(msg.irVersion), Warnings: opsetWarnings(msg.opsets), files: &externalFiles{dir: dir}}
 	if m.Graph, err = build(msg, m.files); err == nil && !o.SkipCheck {
 		if err = m.Graph.Check(); err == nil && !o.SkipInfer {
 			err = m.Graph.InferTypes()
@@ -96,8 +102,27 @@ func opsetVersion(n *nodeMessage, opsets map[string]int) (int, error) {
 		return 1, nil
 	case !ok:
 		return 0, inNode(n, fmt.Errorf("%w: the model imports no operator set for domain %q", ErrOpset, n.domain))
-	case v == 0:
-		return 0, inNode(n, fmt.Errorf("%w: the model imports version 0 of domain %q", ErrOpset, n.domain))
+	case v < 1:
+		return 0, inNode(n, fmt.Errorf("%w: the model imports version %d of domain %q, the first is 1", ErrOpset, v, n.domain))
 	}
 	return v, nil
+}
+
+// opsetWarnings tells of operator sets that are newer than those that weir knows. Such a model runs: newer sets mostly add
+// operators, types and attributes, and what weir does not have of these is an error.
+func opsetWarnings(opsets map[string]int) []string {
+	var out []string
+	for _, domain := range slices.Sorted(maps.Keys(opsets)) {
+		newest := op.NewestOpset(domain)
+		if newest == 0 || opsets[domain] <= newest {
+			continue
+		}
+		name := domain
+		if name == "" {
+			name = "ai.onnx"
+		}
+		out = append(out, fmt.Sprintf("the model imports version %d of operator set %s, weir knows versions up to %d: each operator runs as its newest definition that weir has",
+			opsets[domain], name, newest))
+	}
+	return out
 }

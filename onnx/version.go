@@ -16,7 +16,7 @@ var broke = map[string][]int{
 	"BatchNormalization": {9, 14}, "Clip": {11}, "DFT": {20}, "Dropout": {12}, "GridSample": {20}, "GroupNormalization": {21},
 	"Hardmax": {13}, "LogSoftmax": {13}, "Pad": {11}, "Resize": {11}, "Scan": {9}, "Scatter": {11}, "Slice": {10},
 	"Softmax": {13}, "Split": {13, 18}, "Squeeze": {13}, "TopK": {10}, "Unsqueeze": {13}, "Upsample": {9, 10},
-	"ReduceL1": {18}, "ReduceL2": {18}, "ReduceLogSum": {18}, "ReduceLogSumExp": {18}, "ReduceMax": {18}, "ReduceMean": {18},
+	"LpPool": {2}, "GlobalLpPool": {2}, "ReduceL1": {18}, "ReduceL2": {18}, "ReduceLogSum": {18}, "ReduceLogSumExp": {18}, "ReduceMax": {18}, "ReduceMean": {18},
 	"ReduceMin": {18}, "ReduceProd": {18}, "ReduceSum": {13}, "ReduceSumSquare": {18},
 }
 

@@ -284,8 +284,8 @@ func TestWriteFileKeepsWhatIsNoFile(t *testing.T) {
 func TestWriteRefused(t *testing.T) {
 	fused := mustDecode(t, modelOf(in("x"), out("y"), node("Abs", "x->y")))
 	fused.Nodes[0].Domain = fusedDomain
-	odd := mustDecode(t, modelOf(in("x"), out("y"), node("MatMul", "x,x->y", sub(5, text(1, "activation"), text(4, "Frob"), number(20, 3)))))
-	odd.Nodes[0].Domain = fusedDomain
+	odd := mustDecode(t, modelOf(in("x"), out("y"), node("MatMul", "x,x->y")))
+	odd.Nodes[0].Domain, odd.Nodes[0].Attrs = fusedDomain, op.Attrs{op.StringAttr("activation", "Frob")}
 	mixed := mustDecode(t, modelOf(in("x"), out("y"), node("Softmax", "x->h", intAttr("axis", 0)), node("Softmax", "h->y", intAttr("axis", 0))))
 	mixed.Nodes[0].Version = 11
 	cases := []struct {

@@ -9,13 +9,13 @@ import (
 
 // activation holds the element-wise non-linear functions of neural networks. Softmax and its kin are in softmax.go.
 var activation = []Op{
-	unaryOp("Relu", unaryFuncs{i: func(x int64) int64 { return max(x, 0) }, f: relu}, 6, 13, 14),
+	unaryOp("Relu", unaryFuncs{i: func(x int64) int64 { return max(x, 0) }, f: relu}, 1, 6, 13, 14),
 	attrMap("LeakyRelu", func(c *Call) (func(float64) float64, error) {
 		return leakyRelu(c.alpha(0.01)), nil
-	}, 6, 16),
+	}, 1, 6, 16),
 	{Name: "PRelu", Since: []int{7, 9, 16}, MinIn: 2, MaxIn: 2, Traits: Elementwise, Infer: inferPRelu,
 		Eval: inFloat32(evalPRelu)},
-	attrMap("Elu", func(c *Call) (func(float64) float64, error) { return elu(c.alpha(1)), nil }, 6, 22),
+	attrMap("Elu", func(c *Call) (func(float64) float64, error) { return elu(c.alpha(1)), nil }, 1, 6, 22),
 	attrMap("Selu", func(c *Call) (func(float64) float64, error) {
 		return selu(c.alpha(1.67326319217681884765625), c.attr("gamma", 1.05070102214813232421875)), nil
 	}, 6, 22),
@@ -29,12 +29,12 @@ var activation = []Op{
 	attrMap("ThresholdedRelu", func(c *Call) (func(float64) float64, error) {
 		return thresholdedRelu(c.alpha(1)), nil
 	}, 10, 22),
-	floatMap("Sigmoid", sigmoid, 6, 13),
+	floatMap("Sigmoid", sigmoid, 1, 6, 13),
 	attrMap("HardSigmoid", func(c *Call) (func(float64) float64, error) {
 		return hardSigmoid(c.alpha(0.2), c.attr("beta", 0.5)), nil
-	}, 6, 22),
+	}, 1, 6, 22),
 	floatMap("HardSwish", hardSwish, 14, 22),
-	floatMap("Tanh", math.Tanh, 6, 13),
+	floatMap("Tanh", math.Tanh, 1, 6, 13),
 	floatMap("Softplus", softplus, 1, 22),
 	floatMap("Softsign", softsign, 1, 22),
 	attrMap("Gelu", gelu, 20),
@@ -43,7 +43,7 @@ var activation = []Op{
 	{Name: "SwiGLU", Since: []int{28}, MinIn: 2, MaxIn: 2, Traits: Elementwise, Infer: inferSwiGLU, Eval: inFloat32(evalSwiGLU)},
 	{Name: "Shrink", Since: []int{9}, MinIn: 1, MaxIn: 1, Traits: Elementwise, Infer: inferSame(numberTypes),
 		Eval: inFloat32(evalShrink)},
-	{Name: "Clip", Since: []int{6, 11, 12, 13}, MinIn: 1, MaxIn: 3, Traits: Elementwise, Infer: inferClip,
+	{Name: "Clip", Since: []int{1, 6, 11, 12, 13}, MinIn: 1, MaxIn: 3, Traits: Elementwise, Infer: inferClip,
 		Eval: evalClip},
 }
 

@@ -1,6 +1,7 @@
 package op
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -59,12 +60,19 @@ func All() []*Op {
 	return all
 }
 
-// suggest names the row with the same letters in another case, the usual slip in hand-written models.
-func suggest(domain, name string) string {
+// suggest names the row with the same letters in another case, the usual slip in hand-written models, or the operator set that
+// is newer than those that weir knows.
+func suggest(domain, name string, version int) string {
 	for k := range table() {
 		if k.domain == domain && strings.EqualFold(k.name, name) {
 			return "; did you mean " + k.name + "?"
 		}
+	}
+	if why := refused[name]; domain == "" && why != "" {
+		return ": " + why
+	}
+	if newest := NewestOpset(domain); newest > 0 && version > newest {
+		return fmt.Sprintf("; it may be of operator set %d, weir knows up to %d: export the model for an older one", version, newest)
 	}
 	return "; export the model with ONNX's own operators, or add this one: docs/recipes/operator.md"
 }

@@ -18,7 +18,7 @@ var kindNames = map[AttrKind]string{AttrFloat: "float", AttrInt: "int", AttrStri
 	AttrFloats: "floats", AttrInts: "ints", AttrStrings: "strings", AttrType: "type"}
 
 // attrKinds gives the kind of each attribute that has the same one in every ONNX operator and version (onnx/defs, opsets 1 to
-// 26). Left out are p, seed, to and value, whose kinds differ.
+// 26), for operators of com.microsoft that have them, too. Left out are p, seed, to and value, whose kinds differ.
 var attrKinds = sync.OnceValue(func() map[string]AttrKind {
 	return kindTable(map[AttrKind]string{
 		AttrInt: `align_corners allowzero antialias axis batch_axis batch_dims block_size blocksize broadcast ceil_mode center_point_box
@@ -68,29 +68,21 @@ func kindTable(names map[AttrKind]string) map[string]AttrKind {
 	return kinds
 }
 
-// attrKind is the kind of an attribute where its name tells it.
+// attrKind is the kind of an attribute of com.microsoft where its name tells it.
 func (c *Call) attrKind(name string) (AttrKind, bool) {
-	if c.Domain == MLDomain {
-		return c.mlAttrKind(name)
+	if k, ok := microsoftKinds()[name]; ok {
+		return k, true
 	}
-	if c.Domain == MicrosoftDomain {
-		if k, ok := microsoftKinds()[name]; ok {
-			return k, true
-		}
-		if c.Type == "FusedGemm" && strings.HasPrefix(name, "activation_") {
-			return AttrFloat, true // lists in ONNX
-		}
+	if c.Type == "FusedGemm" && strings.HasPrefix(name, "activation_") {
+		return AttrFloat, true // lists in ONNX
 	}
 	k, ok := attrKinds()[name]
 	return k, ok
 }
 
-// checkAttrs refuses attributes of ONNX's and ONNX Runtime's operators that are of another kind than those give them: read as if
-// they were not there, they would change the result.
-func (c *Call) checkAttrs() error {
-	switch c.Domain {
-	case "", MicrosoftDomain, MLDomain:
-	default:
+// checkKinds refuses attributes of ONNX Runtime's own operators that are of another kind than it gives them.
+func (c *Call) checkKinds() error {
+	if c.Domain != MicrosoftDomain {
 		return nil
 	}
 	for _, a := range c.Attrs {
@@ -100,3 +92,12 @@ func (c *Call) checkAttrs() error {
 	}
 	return nil
 }
+
+// kindNumbers is kindNames the other way round. Kinds that weir does not read are 0, which no attribute has.
+var kindNumbers = sync.OnceValue(func() map[string]AttrKind {
+	numbers := map[string]AttrKind{"type_proto": AttrType}
+	for k, name := range kindNames {
+		numbers[name] = k
+	}
+	return numbers
+})

@@ -10,7 +10,7 @@ import (
 
 // castOps change element types: Cast and CastLike convert values, BitCast reads the same bits anew.
 var castOps = []Op{
-	{Name: "Cast", Since: []int{6, 9, 13, 19, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1, Traits: Elementwise,
+	{Name: "Cast", Since: []int{6, 9, 13, 19, 21, 23, 24, 25, 28}, MinIn: 1, MaxIn: 1, Traits: Elementwise,
 		Infer: inferCast, Eval: evalCast},
 	{Name: "CastLike", Since: []int{15, 19, 21, 23, 24, 25}, MinIn: 2, MaxIn: 2, Infer: inferCastLike, Eval: evalCastLike},
 	{Name: "BitCast", Since: []int{26}, MinIn: 1, MaxIn: 1, Infer: inferBitCast, Eval: evalBitCast},

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/weirgpu/weir/tensor"
 )
@@ -14,44 +13,6 @@ const MLDomain = "ai.onnx.ml"
 
 // mlInputs are the numeric element types that the operators of [MLDomain] take.
 var mlInputs = setOf(tensor.Float32, tensor.Float64, tensor.Int32, tensor.Int64)
-
-// mlAttrKinds gives the kind of each attribute of the operators of [MLDomain] (onnx/defs/traditionalml, versions 1 to 5) but
-// TreeEnsemble, whose kinds treeAttrKinds gives.
-var mlAttrKinds = sync.OnceValue(func() map[string]AttrKind {
-	return kindTable(map[AttrKind]string{
-		AttrInt:    `default_int64 max_map multi_class n_supports n_targets one_class replaced_value_int64 targets zeros`,
-		AttrFloat:  `default_float replaced_value_float threshold`,
-		AttrString: `aggregate_function cast_to default_string kernel_type map_form norm post_transform`,
-		AttrInts: `cats_int64s class_ids class_nodeids class_treeids classlabels_int64s classlabels_ints imputed_value_int64s
-			inputdimensions int64_vocabulary keys_int64s nodes_falsenodeids nodes_featureids nodes_missing_value_tracks_true
-			nodes_nodeids nodes_treeids nodes_truenodeids target_ids target_nodeids target_treeids values_int64s vectors_per_class`,
-		AttrFloats: `base_values class_weights coefficients imputed_value_floats intercepts kernel_params keys_floats nodes_hitrates
-			nodes_values offset prob_a prob_b rho scale support_vectors target_weights values_floats`,
-		AttrStrings: `cats_strings classes_strings classlabels_strings keys_strings nodes_modes string_vocabulary values_strings`,
-		AttrTensor: `base_values_as_tensor class_weights_as_tensor default_tensor keys_tensor nodes_hitrates_as_tensor
-			nodes_values_as_tensor target_weights_as_tensor values_tensor`,
-	})
-})
-
-// treeAttrKinds gives the kinds of the attributes of TreeEnsemble (version 5).
-var treeAttrKinds = sync.OnceValue(func() map[string]AttrKind {
-	return kindTable(map[AttrKind]string{
-		AttrInt: `aggregate_function n_targets post_transform`,
-		AttrInts: `leaf_targetids nodes_falseleafs nodes_falsenodeids nodes_featureids nodes_missing_value_tracks_true nodes_trueleafs
-			nodes_truenodeids tree_roots`,
-		AttrTensor: `leaf_weights membership_values nodes_hitrates nodes_modes nodes_splits`,
-	})
-})
-
-// mlAttrKind is the kind of an attribute of an operator of [MLDomain].
-func (c *Call) mlAttrKind(name string) (AttrKind, bool) {
-	kinds := mlAttrKinds()
-	if c.Type == "TreeEnsemble" {
-		kinds = treeAttrKinds()
-	}
-	k, ok := kinds[name]
-	return k, ok
-}
 
 // sameLengths checks that the lists of the given lengths, by attribute name, are of one length, and returns it.
 func (c *Call) sameLengths(lengths map[string]int) (int, error) {

@@ -9,7 +9,7 @@ import (
 
 // norm holds the normalisations. They compute in float64 and round once.
 var norm = []Op{
-	{Name: "InstanceNormalization", Since: []int{6, 22}, MinIn: 3, MaxIn: 3, Infer: inferSame(floatTypes),
+	{Name: "InstanceNormalization", Since: []int{1, 6, 22}, MinIn: 3, MaxIn: 3, Infer: inferSame(floatTypes),
 		Eval: inFloat32(evalInstanceNorm), Flops: flopsPerElement(6)},
 	{Name: "LayerNormalization", Since: []int{17}, MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 3, Infer: inferLayerNorm,
 		Eval: inFloat32Except(1, evalLayerNorm), Flops: flopsPerElement(6)},

@@ -185,7 +185,7 @@ func Lookup(domain, name string, version int) (*Op, error) {
 	o := table()[key{domain, name}]
 	if o == nil {
 		return nil, fmt.Errorf("operator %s: %w: weir has no operator of that name%s", (&Call{Domain: domain, Type: name}).Name(),
-			ErrUnsupported, suggest(domain, name))
+			ErrUnsupported, suggest(domain, name, version))
 	}
 	if version > 0 && version < o.Since[0] {
 		return nil, fmt.Errorf("operator %s: %w: opset %d is older than version %d, the oldest that weir has", o.Name,

@@ -5,9 +5,9 @@ import "github.com/weirgpu/weir/tensor"
 // optionalOps wrap values that may be missing. Since version 18 the two that read an optional take a plain tensor or sequence
 // too, which is an optional with that value; earlier models that do so can mean nothing else.
 var optionalOps = []Op{
-	{Name: "Optional", Since: []int{15}, MinIn: 0, MaxIn: 1, Traits: Containers, Infer: inferOptional, Eval: evalOptional},
-	{Name: "OptionalHasElement", Since: []int{15, 18}, MinIn: 0, MaxIn: 1, Traits: Containers, Infer: inferHasElement, Eval: evalHasElement},
-	{Name: "OptionalGetElement", Since: []int{15, 18}, MinIn: 1, MaxIn: 1, Traits: Containers, Infer: inferGetElement, Eval: evalGetElement},
+	{Name: "Optional", Since: []int{15, 28}, MinIn: 0, MaxIn: 1, Traits: Containers, Infer: inferOptional, Eval: evalOptional},
+	{Name: "OptionalHasElement", Since: []int{15, 18, 28}, MinIn: 0, MaxIn: 1, Traits: Containers, Infer: inferHasElement, Eval: evalHasElement},
+	{Name: "OptionalGetElement", Since: []int{15, 18, 28}, MinIn: 1, MaxIn: 1, Traits: Containers, Infer: inferGetElement, Eval: evalGetElement},
 }
 
 // emptyType is the type, given by the attribute, of what an Optional without a value could hold.

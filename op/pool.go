@@ -13,7 +13,7 @@ var pool = []Op{
 		Eval: inFloat32(evalMaxPool), Flops: poolFlops},
 	{Name: "AveragePool", Since: []int{7, 10, 11, 19, 22}, MinIn: 1, MaxIn: 1, Infer: inferPool,
 		Eval: inFloat32(evalAveragePool), Flops: poolFlops},
-	{Name: "LpPool", Since: []int{2, 11, 18, 22}, MinIn: 1, MaxIn: 1, Infer: inferPool, Eval: inFloat32(evalLpPool),
+	{Name: "LpPool", Since: []int{1, 2, 11, 18, 22}, MinIn: 1, MaxIn: 1, Infer: inferPool, Eval: inFloat32(evalLpPool),
 		Flops: poolFlops},
 	{Name: "MaxUnpool", Since: []int{9, 11, 22}, MinIn: 2, MaxIn: 3, Infer: inferUnpool, Eval: inFloat32(evalUnpool)},
 	globalPool("GlobalMaxPool", func(*Call) (func([]float64) float64, error) { return maximum, nil }, 1, 22),
@@ -21,7 +21,7 @@ var pool = []Op{
 	globalPool("GlobalLpPool", func(c *Call) (func([]float64) float64, error) {
 		p, err := c.normOrder()
 		return func(v []float64) float64 { return lpNorm(v, p) }, err
-	}, 2, 22),
+	}, 1, 2, 22),
 }
 
 // inferPool shapes Y, and Indices (int64) where asked for. MaxPool takes 8-bit integers since version 12.
@@ -238,13 +238,16 @@ func evalLpPool(c *Eval) error {
 	return nil
 }
 
-// normOrder reads attribute p of the Lp operators.
+// normOrder reads attribute p of the Lp operators, which was no integer in version 1.
 func (c *Call) normOrder() (float64, error) {
-	p := c.Attrs.Int("p", 2)
-	if p < 1 {
-		return 0, c.Errorf(ErrAttr, "p is %d, must be positive", p)
+	p := float64(c.Attrs.Int("p", 2))
+	if c.Version < 2 {
+		p = c.attr("p", 2)
 	}
-	return float64(p), nil
+	if !(p >= 1) {
+		return 0, c.Errorf(ErrAttr, "p is %v, must be at least 1", p)
+	}
+	return p, nil
 }
 
 func lpNorm(v []float64, p float64) float64 {

@@ -9,9 +9,9 @@ import (
 
 // quantizeOps convert between numbers and integers on a scale: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear.
 var quantizeOps = []Op{
-	{Name: "QuantizeLinear", Since: []int{10, 13, 19, 21, 23, 24, 25}, MinIn: 2, MaxIn: 3,
+	{Name: "QuantizeLinear", Since: []int{10, 13, 19, 21, 23, 24, 25, 28}, MinIn: 2, MaxIn: 3,
 		Infer: inferQuantize, Eval: evalQuantize},
-	{Name: "DequantizeLinear", Since: []int{10, 13, 19, 21, 23, 24, 25}, MinIn: 2, MaxIn: 3,
+	{Name: "DequantizeLinear", Since: []int{10, 13, 19, 21, 23, 24, 25, 28}, MinIn: 2, MaxIn: 3,
 		Infer: inferDequantize, Eval: evalDequantize},
 	{Name: "DynamicQuantizeLinear", Since: []int{11}, MinIn: 1, MaxIn: 1, MinOut: 3, MaxOut: 3,
 		Infer: inferDynamicQuantize, Eval: evalDynamicQuantize},

@@ -160,6 +160,9 @@ func compileModel(c *cobra.Command, path string, f *modelFlags, dev *deviceFlags
 	if err != nil {
 		return nil, err
 	}
+	for _, text := range m.Warnings {
+		fmt.Fprintf(c.ErrOrStderr(), "warning: %s: %s\n", path, text)
+	}
 	out := &compiled{model: m}
 	if err := out.compile(c, f, d, threads, passes); err != nil {
 		_ = m.Close()

@@ -33,6 +33,8 @@ type inspectResult struct {
 	// Amp tells what mixed precision makes of each product; absent in fp32.
 	Amp       []pass.AmpChoice `json:"amp,omitempty"`
 	PlanError string           `json:"plan_error,omitempty"`
+	// Warnings are those of the model: see onnx.Model.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 type valueLine struct {
@@ -67,6 +69,7 @@ func newInspect() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
+			res.Warnings = m.Warnings
 			if asJSON {
 				err = printJSON(c.OutOrStdout(), res)
 			} else {
@@ -150,6 +153,9 @@ func printInspect(w io.Writer, r *inspectResult) {
 	}
 	for _, v := range r.Outputs {
 		fmt.Fprintf(w, "output  %s  %s\n", v.Name, v.Type)
+	}
+	for _, text := range r.Warnings {
+		fmt.Fprintln(w, "warning:", text)
 	}
 	fmt.Fprintf(w, "nodes %d, parameters %.2f M, weights %.1f MiB\n", r.Nodes, float64(r.Parameters)/1e6, float64(r.WeightBytes)/(1<<20))
 	if r.PlanError != "" {

@@ -138,7 +138,7 @@ func rows(w io.Writer, domain string, all []*op.Op, cases map[string]conformance
 			ran = fmt.Sprintf("%d of %d", c.Passed, c.Total())
 		}
 		delete(cases, call.Name())
-		fmt.Fprintf(w, "| %s | %s | %s | %s |\n", o.Name, versions(o.Since), kernel, ran)
+		fmt.Fprintf(w, "| %s | %s | %s | %s |\n", o.Name, versions(append(o.Raised(), o.Since...)), kernel, ran)
 	}
 }
 
