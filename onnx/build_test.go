@@ -343,6 +343,28 @@ func TestLegacyCast(t *testing.T) {
 		got, err := m.Graph.Eval(t.Context(), []*tensor.Tensor{tensor.From([]float32{2}, 1)})
 		if err != nil || got[0].DType != want {
 			t.Errorf("%s: got %v, %v", name, got, err)
+
+func TestOpsetVersions(t *testing.T) {
+	of := func(version int64, op string) []byte {
+		return join(msg(number(1, 8), sub(7, in("x"), out("y"), node(op, "x->y")), opsetPart("", version)))
+	}
+	newer, err := Decode(of(int64(op.NewestOpset(""))+3, "Abs"), "", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(newer.Warnings) != 1 || !strings.Contains(newer.Warnings[0], "knows versions up to") {
+		t.Errorf("a newer operator set: warnings %q", newer.Warnings)
+	}
+	known, err := Decode(of(1, "Abs"), "", Options{})
+	if err != nil || len(known.Warnings) != 0 {
+		t.Errorf("opset 1: %v, %v", known, err)
+	}
+	if _, err := Decode(of(99, "Frobnicate"), "", Options{}); err == nil || !strings.Contains(err.Error(), "export the model for an older one") {
+		t.Errorf("an operator of a newer set: %v", err)
+	}
+	for _, version := range []int64{0, -1} {
+		if _, err := Decode(of(version, "Abs"), "", Options{}); err == nil {
+			t.Errorf("opset %d is read", version)
 		}
 	}
 }

@@ -18,6 +18,7 @@ type resizing struct {
 	mode, coordinate, nearest, policy string
 	cubicA, extrapolation             float64
 	excludeOutside, antialias         bool
+	first                             bool // the rules of Upsample and of Resize-10, which have no attributes for them
 }
 
 func newResizing(c *Call) (r resizing, err error) {
@@ -32,7 +33,7 @@ func newResizing(c *Call) (r resizing, err error) {
 		antialias:      c.Attrs.Bool("antialias", false),
 	}
 	if c.Version < 11 || c.Type == "Upsample" { // their texts define x / scale, and floor
-		r.coordinate, r.nearest = "asymmetric", "floor"
+		r.coordinate, r.nearest, r.first = "asymmetric", "floor", true
 	}
 	return r, r.check(c)
 }
@@ -392,6 +393,7 @@ func (r *resizing) takeNearest(out, in *tensor.Tensor, t target) {
 }
 
 // nearestOn returns the input index nearest to each output index of axis a, which has n elements in the input; -1 is outside.
+// Resize-10 takes the element after the place where it shrinks, as ONNX's cases of that version and its implementations do.
 func (r *resizing) nearestOn(a, n int, t target) []int {
 	out := make([]int, t.size[a])
 	for i := range out {
@@ -400,6 +402,9 @@ func (r *resizing) nearestOn(a, n int, t target) []int {
 			continue
 		}
 		x := r.source(i, n, len(out), t.scale[a], t.roi[a])
+		if r.first && t.scale[a] < 1 {
+			x = math.Ceil(x)
+		}
 		if out[i] = r.round(x, n); r.outside(x, n) {
 			out[i] = -1
 		}

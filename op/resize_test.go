@@ -40,6 +40,7 @@ func TestResize(t *testing.T) {
 			want: list(seq(2, 4))},
 		{op: "Resize", name: "integers", attrs: text(mode, "linear"), in: list(i64(0, 4), nil, vec(2)), want: list(i64(0, 1, 3, 4))},
 		{op: "Resize", version: 10, name: "10", in: list(x, vec(0.5)), want: list(vec(1, 3))},
+		{op: "Resize", version: 10, name: "10 takes the next element where it shrinks", in: list(x, vec(0.6)), want: list(vec(1, 3))},
 		{op: "Upsample", version: 9, in: list(vec(1, 2), vec(2)), want: list(vec(1, 1, 2, 2))},
 		{op: "Upsample", version: 7, name: "linear", attrs: append(text(mode, "linear"), FloatsAttr("scales", 2)), in: list(vec(1, 2)),
 			want: list(vec(1, 1.5, 2, 2))},

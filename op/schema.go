@@ -3,6 +3,7 @@ package op
 import (
 	_ "embed"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -150,6 +151,9 @@ func (o *Op) Raised() []int {
 	}
 	return slices.Clone(raised[o.Name])
 }
+
+// Refused returns the operators of ONNX's domain that weir does not have, with the reason of each.
+func Refused() map[string]string { return maps.Clone(refused) }
 
 // refused are operators that weir does not have, and why. The experimental ones left ONNX with release 1.5, before most of their
 // texts were agreed upon.

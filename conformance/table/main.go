@@ -47,7 +47,10 @@ const intro = `# Operators
 
 Made by ` + "`go run ./conformance/table > docs/operators.md`" + `; do not edit.
 
-**Versions** are the opset versions whose definitions weir implements; a model of a newer opset uses the newest of them.
+**Versions** are the opset versions whose definitions weir implements. Those of opset 1 to 6 that only worded the same otherwise are
+rewritten as a model is read. A model of an opset that is newer than %d, the newest that weir knows, runs each operator by the newest of
+its definitions here, and weir.Model.Warnings and ` + "`weir inspect`" + ` say so. Attributes that ONNX does not give an operator in the model's
+opset are refused, but for names that begin with an underscore.
 **CPU kernel** tells whether the CPU has a fast kernel for the usual types and attributes; a view moves no bytes and needs none.
 Every other call runs by the reference evaluation, which is the operator's definition. **Cases** counts the single-operator cases of
 the ONNX project's backend tests (%d of them) that the reference evaluation passes; most that it does not pass use element types
@@ -64,7 +67,7 @@ func write(w io.Writer, root, dir string) error {
 	for _, c := range cases {
 		total += c.Total()
 	}
-	fmt.Fprintf(w, intro, total)
+	fmt.Fprintf(w, intro, op.NewestOpset(""), total)
 	byDomain := map[string][]*op.Op{}
 	for _, o := range op.All() {
 		byDomain[o.Domain] = append(byDomain[o.Domain], o)
@@ -162,6 +165,12 @@ func missing(w io.Writer, cases map[string]conformance.Tally) error {
 		names = append(names, text)
 	}
 	slices.Sort(names)
-	_, err := fmt.Fprintln(w, strings.Join(names, ",\n")+".")
+	fmt.Fprintln(w, strings.Join(names, ",\n")+".")
+	fmt.Fprint(w, "\nRefused, with the reason:\n\n")
+	why := op.Refused()
+	for _, name := range slices.Sorted(maps.Keys(why)) {
+		fmt.Fprintf(w, "- %s: %s.\n", name, why[name])
+	}
+	_, err := fmt.Fprint(w, "- ImageDecoder of JPEG 2000: there is no maintained decoder in Go.\n")
 	return err
 }

@@ -50,7 +50,8 @@ func sampling(r *Request, x, y []int, linear bool) Kernel {
 		return nil
 	}
 	coordinate, round := "asymmetric", "floor"
-	if r.Call.Type == "Resize" && r.Call.Version >= 11 {
+	first := r.Call.Type == "Upsample" || r.Call.Version < 11
+	if !first {
 		coordinate = attrs.String("coordinate_transformation_mode", "half_pixel")
 		round = attrs.String("nearest_mode", "round_prefer_floor")
 	}
@@ -66,6 +67,9 @@ func sampling(r *Request, x, y []int, linear bool) Kernel {
 				return float64(i)
 			case linear:
 				return at(float64(i), in, out, scale)
+			}
+			if first && scale < 1 { // Resize-10 shrinks by the element after the place
+				return math.Ceil(at(float64(i), in, out, scale))
 			}
 			return pick(at(float64(i), in, out, scale))
 		})
