@@ -343,6 +343,9 @@ func TestLegacyCast(t *testing.T) {
 		got, err := m.Graph.Eval(t.Context(), []*tensor.Tensor{tensor.From([]float32{2}, 1)})
 		if err != nil || got[0].DType != want {
 			t.Errorf("%s: got %v, %v", name, got, err)
+		}
+	}
+}
 
 func TestOpsetVersions(t *testing.T) {
 	of := func(version int64, op string) []byte {
