@@ -155,7 +155,7 @@ func versions(since []int) string {
 
 // missing writes the operators of the cases that are left.
 func missing(w io.Writer, cases map[string]conformance.Tally) error {
-	fmt.Fprint(w, "\n## Not there\n\nOperators of the ONNX project's cases that weir does not have, with the number of their cases:\n\n")
+	fmt.Fprint(w, "\n## Not there\n\n")
 	var names []string
 	for name, c := range cases {
 		text := fmt.Sprintf("%s (%d)", name, c.Total())
@@ -165,8 +165,11 @@ func missing(w io.Writer, cases map[string]conformance.Tally) error {
 		names = append(names, text)
 	}
 	slices.Sort(names)
-	fmt.Fprintln(w, strings.Join(names, ",\n")+".")
-	fmt.Fprint(w, "\nRefused, with the reason:\n\n")
+	if len(names) > 0 {
+		fmt.Fprintf(w, "Operators of the ONNX project's cases that weir does not have, with the number of their cases:\n\n%s.\n\n",
+			strings.Join(names, ",\n"))
+	}
+	fmt.Fprint(w, "Refused, with the reason:\n\n")
 	why := op.Refused()
 	for _, name := range slices.Sorted(maps.Keys(why)) {
 		fmt.Fprintf(w, "- %s: %s.\n", name, why[name])
