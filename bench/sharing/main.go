@@ -16,11 +16,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/claims"
 	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/scenario"
@@ -32,16 +32,6 @@ import (
 // throughputRounds is how often, in a round, jobs run a second each alone and together.
 const throughputRounds = 5
 
-type claim struct {
-	Name   string    `json:"name"`
-	Median float64   `json:"median"`
-	Rounds []float64 `json:"rounds"`
-	Bound  float64   `json:"bound"`
-	// Most says that the bound is the most allowed, not the least.
-	Most bool `json:"bound_is_most"`
-	Held bool `json:"held"`
-}
-
 type results struct {
 	Date    string `json:"date"`
 	Machine string `json:"machine"`
@@ -49,7 +39,7 @@ type results struct {
 	Go      string `json:"go"`
 	// Foreign is the processor time, in cores, that others took meanwhile.
 	Foreign float64          `json:"foreign_cores"`
-	Claims  []claim          `json:"claims"`
+	Claims  claims.Book      `json:"claims"`
 	Phases  []scenario.Phase `json:"phases"`
 }
 
@@ -66,7 +56,7 @@ func main() {
 		return
 	}
 	r := &results{Date: time.Now().UTC().Format("2006-01-02"), Machine: cpuinfo.ModelName(), Cores: cpu.Cores(), Go: runtime.Version()}
-	others := startNoise()
+	others := claims.Start()
 	for _, g := range []struct {
 		name string
 		run  func(*results, time.Duration) error
@@ -79,18 +69,16 @@ func main() {
 			exit(g.run(r, *duration))
 		}
 	}
-	r.judge()
-	r.Foreign = others.foreign()
+	held := r.Claims.Judge(os.Stderr)
+	r.Foreign = others.Foreign()
 	fmt.Fprintf(os.Stderr, "others took %.2f of %d cores meanwhile\n", r.Foreign, r.Cores)
 	if *asJSON {
 		e := json.NewEncoder(os.Stdout)
 		e.SetIndent("", " ")
 		exit(e.Encode(r))
 	}
-	for _, c := range r.Claims {
-		if !c.Held {
-			os.Exit(1)
-		}
+	if !held {
+		os.Exit(1)
 	}
 }
 
@@ -98,34 +86,6 @@ func exit(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "sharing:", err)
 		os.Exit(1)
-	}
-}
-
-// check records one round's value of a claim.
-func (r *results) check(name string, value, bound float64, most bool) {
-	for i := range r.Claims {
-		if c := &r.Claims[i]; c.Name == name {
-			c.Rounds = append(c.Rounds, value)
-			return
-		}
-	}
-	r.Claims = append(r.Claims, claim{Name: name, Rounds: []float64{value}, Bound: bound, Most: most})
-}
-
-// judge compares the median of each claim's rounds with its bound, and tells the person who watches.
-func (r *results) judge() {
-	for i := range r.Claims {
-		c := &r.Claims[i]
-		sorted := slices.Sorted(slices.Values(c.Rounds))
-		c.Median = sorted[len(sorted)/2]
-		relation, verdict := "at least", "MISSED"
-		if c.Held = c.Median >= c.Bound; c.Most {
-			c.Held, relation = c.Median <= c.Bound, "at most"
-		}
-		if c.Held {
-			verdict = "held"
-		}
-		fmt.Fprintf(os.Stderr, "%-6s  %s: %.3f (%s %g; rounds %.3f)\n", verdict, c.Name, c.Median, relation, c.Bound, c.Rounds)
 	}
 }
 
@@ -163,14 +123,14 @@ func fair(r *results, d time.Duration) error {
 			return err
 		}
 		for _, j := range res.Jobs {
-			r.check(fmt.Sprintf("%s: share_error_p95 of %s, points", name, j.Name), j.ShareErrorP95, 3, true)
+			r.Claims.Check(fmt.Sprintf("%s: share_error_p95 of %s, points", name, j.Name), j.ShareErrorP95, 3, true)
 		}
 		s.Duration = time.Second
 		for range throughputRounds {
 			if res, err = r.run(s, scenario.Options{Solo: true}); err != nil {
 				return err
 			}
-			r.check(name+": throughput_vs_solo", res.ThroughputVsSolo, 0.97, false)
+			r.Claims.Check(name+": throughput_vs_solo", res.ThroughputVsSolo, 0.97, false)
 		}
 	}
 	return nil
@@ -191,8 +151,8 @@ func limit(r *results, d time.Duration) error {
 		if err != nil {
 			return err
 		}
-		r.check(fmt.Sprintf("limit 0.3 among %d jobs: most of any 1 s", len(jobs)), res.Jobs[0].DeviceShareMax, 0.31, true)
-		r.check(fmt.Sprintf("limit 0.3 among %d jobs: device share", len(jobs)), res.Jobs[0].DeviceShare, 0.29, false)
+		r.Claims.Check(fmt.Sprintf("limit 0.3 among %d jobs: most of any 1 s", len(jobs)), res.Jobs[0].DeviceShareMax, 0.31, true)
+		r.Claims.Check(fmt.Sprintf("limit 0.3 among %d jobs: device share", len(jobs)), res.Jobs[0].DeviceShare, 0.29, false)
 	}
 	return nil
 }
@@ -219,9 +179,9 @@ func priority(r *results, d time.Duration) error {
 		return err
 	}
 	lat, batch := res.Jobs[0], res.Jobs[1]
-	r.check("priority: p99 of the latency job against alone", lat.Latency.P99/lat.SoloLatency.P99, 1.2, true)
+	r.Claims.Check("priority: p99 of the latency job against alone", lat.Latency.P99/lat.SoloLatency.P99, 1.2, true)
 	left := 1 - lat.DeviceShare
-	r.check("priority: opportunistic job's part of the time left over", batch.DeviceShare/left, 0.8, false)
+	r.Claims.Check("priority: opportunistic job's part of the time left over", batch.DeviceShare/left, 0.8, false)
 	for _, p := range res.Phases {
 		if p.Mode == scenario.Processes {
 			fmt.Fprintf(os.Stderr, "        as processes, nice 0 and 19: p99 %.2f times alone, batch %.2f of its solo throughput\n",
@@ -260,7 +220,7 @@ func fault(r *results, d time.Duration) error {
 	if res.Jobs[1].Status != scenario.StatusRefused || res.Jobs[2].Status != scenario.StatusFailed {
 		return fmt.Errorf("the greedy job is %s and the broken one %s", res.Jobs[1].Status, res.Jobs[2].Status)
 	}
-	r.check("fault: p99 of the neighbour of a refused and a failing job against alone", res.Jobs[0].Latency.P99/alone.Jobs[0].Latency.P99, 1.2, true)
+	r.Claims.Check("fault: p99 of the neighbour of a refused and a failing job against alone", res.Jobs[0].Latency.P99/alone.Jobs[0].Latency.P99, 1.2, true)
 	return nil
 }
 

@@ -77,6 +77,7 @@ var Table = []Row{
 	{"cmd/weir", 8, Both, "flags and wiring"},
 	{"bench/precision", 8, Both, ""},
 	{"bench/sharing", 8, Both, ""},
+	{"bench/exec", 8, Both, ""},
 	{"gpu/buildshim", 8, Both, ""},
 }
 

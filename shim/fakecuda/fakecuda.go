@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Name is what every device of the stand-in calls itself.
@@ -117,21 +118,34 @@ func build(ctx context.Context, dir, cc string, flags []string) error {
 		}
 		return nil
 	}
+	var all [][]string
 	for name, folder := range map[string]string{"libcuda.so.1": "driver", "libnvidia-ml.so.1": "nvml"} {
 		args := append(slices.Clone(library), "-Wl,-soname,"+name, "-o", filepath.Join(dir, name))
-		if err := run(append(args, slices.Concat(files("model"), files(folder))...)...); err != nil {
-			return err
-		}
+		all = append(all, append(args, slices.Concat(files("model"), files(folder))...))
 	}
 	for folder, with := range programs {
 		for _, file := range files(folder) {
 			bin := filepath.Join(dir, "bin", strings.TrimSuffix(path.Base(file), ".c"))
-			if err := run(slices.Concat([]string{"-o", bin, file}, with, []string{"-ldl"})...); err != nil {
-				return err
-			}
+			all = append(all, slices.Concat([]string{"-o", bin, file}, with, []string{"-ldl", "-lm"}))
 		}
 	}
-	return nil
+	return abreast(all, run)
+}
+
+// abreast calls run with each list, as many at a time as there are processors, and returns all errors.
+func abreast(all [][]string, run func(args ...string) error) error {
+	errs := make([]error, len(all))
+	places := make(chan struct{}, runtime.NumCPU())
+	var wg sync.WaitGroup
+	for i, args := range all {
+		wg.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			errs[i] = run(args...)
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
 }
 
 func files(folder string) []string {

@@ -252,6 +252,8 @@ bool fk_take(fk_device *d, uint64_t bytes, bool context) {
 		return false;
 	fk_slot *s = &d->file->slots[d->slot];
 	atomic_fetch_add(context ? &s->context_memory : &s->memory, bytes);
+	if (used + bytes > d->file->peak)
+		d->file->peak = used + bytes;
 	return true;
 }
 

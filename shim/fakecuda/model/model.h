@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 enum {
-	FK_VERSION = 2,
+	FK_VERSION = 3,
 	FK_DEVICES = 8,      // at most, from $WEIR_FAKE_GPUS
 	FK_PROCS = 512,      // processes on one device
 	FK_RING = 1024,      // operations that one process may have queued, as a driver's channel
@@ -135,6 +135,7 @@ typedef struct {
 	pthread_mutex_t lock; // robust
 	uint64_t serial;      // last one given to an export
 	_Atomic uint32_t high; // slots from here on were never used
+	uint64_t peak;         // the most memory that was ever held
 	fk_clock clock;
 	struct {
 		_Atomic uint32_t valid;

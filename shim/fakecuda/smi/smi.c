@@ -16,9 +16,9 @@ static void process(const fk_slot *s, const char *comma) {
 
 static void state(fk_device *d) {
 	const fk_file *f = d->file;
-	printf("{\"device\":\"%s\",\"now_ns\":%" PRIu64 ",\"memory\":%" PRIu64 ",\"used\":%" PRIu64 ",\"busy_ns\":%" PRIu64
+	printf("{\"device\":\"%s\",\"now_ns\":%" PRIu64 ",\"memory\":%" PRIu64 ",\"used\":%" PRIu64 ",\"peak\":%" PRIu64 ",\"busy_ns\":%" PRIu64
 	       ",\"switches\":%" PRIu64 ",\"processes\":[",
-		FK_NAME, f->clock.now_ns, f->terms.memory, fk_used(d), f->clock.busy_ns, f->clock.switches);
+		FK_NAME, f->clock.now_ns, f->terms.memory, fk_used(d), f->peak, f->clock.busy_ns, f->clock.switches);
 	const char *comma = "";
 	for (uint32_t i = 0; i < f->high; i++)
 		if (f->slots[i].pid) {

@@ -1,4 +1,4 @@
-package main
+package claims
 
 import (
 	"bytes"
@@ -9,19 +9,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noise tells how much processor time others took while something was measured.
-type noise struct {
+// Noise tells how much processor time others took while something was measured.
+type Noise struct {
 	began       time.Time
 	busy, owned time.Duration
 }
 
-func startNoise() noise {
-	return noise{time.Now(), machineBusy(), ownTime()}
+// Start begins to watch.
+func Start() Noise {
+	return Noise{time.Now(), machineBusy(), ownTime()}
 }
 
-// foreign returns the processor time, in cores, that went to other programs or, on a virtual machine, to other guests, since
+// Foreign returns the processor time, in cores, that went to other programs or, on a virtual machine, to other guests, since
 // the start; 0 where the system does not tell.
-func (n noise) foreign() float64 {
+func (n Noise) Foreign() float64 {
 	others := (machineBusy() - n.busy) - (ownTime() - n.owned)
 	return max(0, others.Seconds()/time.Since(n.began).Seconds())
 }

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weirgpu/weir/share"
+)
+
+// longest is the longest kernel, and graph, that the programs of shares launch.
+const longest = 50 * time.Millisecond
+
+// segment is a time in which the device worked for one process, as it recorded it.
+type segment struct {
+	start, end, busy int64
+	pid              uint32
+}
+
+// timeline returns the device's record.
+func (h *host) timeline() ([]segment, error) {
+	cmd := exec.CommandContext(h.ctx, filepath.Join(h.driver, "bin", "smi"), "timeline")
+	cmd.Env = h.env
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("smi: %w", err)
+	}
+	var all []segment
+	for line := range strings.Lines(string(out)) {
+		var s segment
+		if _, err := fmt.Sscan(line, &s.start, &s.end, &s.busy, &s.pid); err != nil {
+			return nil, fmt.Errorf("smi: %q: %w", line, err)
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// got sums the device time of a process, or with pid 0 of all, in a window.
+func got(all []segment, pid uint32, from, to int64) float64 {
+	sum := 0.0
+	for _, s := range all {
+		if within := min(s.end, to) - max(s.start, from); within > 0 && (pid == 0 || s.pid == pid) {
+			sum += float64(s.busy) * float64(within) / float64(s.end-s.start)
+		}
+	}
+	return sum / float64(to-from)
+}
+
+// tenant is a program that always has work.
+type tenant struct {
+	share share.Share
+	kind  string // of its launches
+	p     *program
+	pid   uint32
+}
+
+// flood starts the tenants, lets them run and returns the device's record of the time in which all were busy.
+func (h *host) flood(all []tenant, most time.Duration, seconds float64) (record []segment, from, to int64, err error) {
+	for i := range all {
+		t := &all[i]
+		flags := []string{"--memory", "512MiB", "--compute", fmt.Sprint(t.share.Compute), "--class", t.share.Class.String()}
+		if t.share.Limit > 0 {
+			flags = append(flags, "--limit", fmt.Sprint(t.share.Limit))
+		}
+		if t.p, err = h.start(flags, "launch_storm", fmt.Sprint(seconds+600), "10", strconv.Itoa(int(most.Microseconds())), t.kind); err != nil {
+			return nil, 0, 0, err
+		}
+		defer t.p.kill()
+	}
+	err = within(30*time.Second, "all programs launch", func() bool {
+		jobs, err := h.jobs()
+		for i := range all {
+			j := jobs[all[i].p.name]
+			if err != nil || len(j.Processes) != 1 || j.Processes[0].Launches+j.Processes[0].GraphLaunches < 20 {
+				return false
+			}
+			all[i].pid = j.Processes[0].PID
+		}
+		return true
+	})
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	time.Sleep(time.Second) // what they owe each other from the start
+	if record, err = h.timeline(); err != nil || len(record) == 0 {
+		return nil, 0, 0, fmt.Errorf("nothing ran: %w", err)
+	}
+	from = record[len(record)-1].end
+	time.Sleep(time.Duration(seconds * float64(time.Second)))
+	if record, err = h.timeline(); err != nil {
+		return nil, 0, 0, err
+	}
+	return record, from, record[len(record)-1].end, nil
+}
+
+// shares: two to eight programs with shares and kernels at random.
+func shares(r *results, h *host, round int) error {
+	rng := rand.New(rand.NewPCG(uint64(round), 1))
+	counts := []int{2, 3 + rng.IntN(5), 8}
+	if r.quick {
+		counts = counts[:1]
+	}
+	for _, n := range counts {
+		all := make([]tenant, n)
+		claims, want := make([]share.Claim, n), make([]float64, n)
+		for i := range all {
+			all[i].share.Compute = math.Round((0.3+0.7*rng.Float64())/float64(n)*1000) / 1000
+			all[i].kind = []string{"eager", "graph", "both"}[rng.IntN(3)]
+			claims[i] = share.ClaimOf(all[i].share, 1)
+		}
+		share.Entitle(claims, want)
+		record, from, to, err := h.flood(all, longest, pick(r, 6.0, 3.0))
+		if err != nil {
+			return err
+		}
+		worst, total := 0.0, got(record, 0, from, to)
+		for at := from; at+1e9 <= to; at += 250e6 {
+			for i := range all {
+				worst = max(worst, math.Abs(got(record, all[i].pid, at, at+1e9)-want[i]))
+			}
+		}
+		overall := 0.0
+		for i := range all {
+			overall = max(overall, math.Abs(got(record, all[i].pid, from, to)-want[i]))
+		}
+		name := fmt.Sprintf("%d programs, kernels of 10 us to 50 ms", n)
+		if n != 2 && n != 8 {
+			name = "3 to 7 programs, kernels of 10 us to 50 ms"
+		}
+		r.note(name+": error over all, points", 100*overall)
+		r.Claims.Check(name+": worst error over 1 s beyond one longest kernel, points", 100*max(0, worst-longest.Seconds()), 2, true)
+		r.Claims.Check(name+": device time in all", total, 0.97, false)
+	}
+	return nil
+}
+
+// limit: a program that may have 0.3 of the device, alone and beside another that wants all.
+func limit(r *results, h *host, _ int) error {
+	const most = 2 * time.Millisecond
+	limited := tenant{share: share.Share{Compute: 0.1, Limit: 0.3}, kind: "both"}
+	for _, all := range [][]tenant{{limited}, {limited, {share: share.Share{Compute: 0.5}, kind: "eager"}}} {
+		record, from, to, err := h.flood(all, most, pick(r, 6.0, 3.0))
+		if err != nil {
+			return err
+		}
+		worst := 0.0
+		for at := from; at+1e9 <= to; at += 50e6 {
+			worst = max(worst, got(record, all[0].pid, at, at+1e9))
+		}
+		name := fmt.Sprintf("limit 0.3 among %d programs", len(all))
+		r.Claims.Check(name+": most over any 1 s beyond one longest kernel", worst-most.Seconds(), 0.305, true)
+		r.Claims.Check(name+": device time", got(record, all[0].pid, from, to), 0.285, false)
+	}
+	return nil
+}
