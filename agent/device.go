@@ -64,16 +64,16 @@ func newDevice(d Device, policyName string) (*device, error) {
 		return nil, err
 	}
 	dev := &device{Device: d, names: map[string]int{}}
-	dev.byID.jobs = map[share.JobID]chan struct{}{}
+	dev.byID.jobs = map[share.JobID]*job{}
 	dev.broker, err = broker.New(broker.Config{Device: d.ID(), Units: 1, Memory: d.Memory, Policy: p, Observer: &dev.byID})
 	return dev, err
 }
 
-// kicks wakes the goroutine of a job whose lease is revoked. It has a lock of
-// its own because it is called under the broker's.
+// kicks tells a job that its lease is revoked. It has a lock of its own because
+// it is called under the broker's.
 type kicks struct {
 	mu   sync.Mutex
-	jobs map[share.JobID]chan struct{}
+	jobs map[share.JobID]*job
 }
 
 // Observe implements broker.Observer.
@@ -82,19 +82,25 @@ func (k *kicks) Observe(e broker.Event) {
 		return
 	}
 	k.mu.Lock()
-	ch := k.jobs[e.Job]
+	j := k.jobs[e.Job]
 	k.mu.Unlock()
-	kick(ch)
+	if j == nil {
+		return
+	}
+	if e.Kind == broker.Revoked {
+		j.revoked()
+	}
+	kick(j.kicked)
 }
 
-func (k *kicks) set(id share.JobID, ch chan struct{}) {
+func (k *kicks) set(id share.JobID, j *job) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if ch == nil {
+	if j == nil {
 		delete(k.jobs, id)
 		return
 	}
-	k.jobs[id] = ch
+	k.jobs[id] = j
 }
 
 // kick makes whoever listens look again. It never blocks.

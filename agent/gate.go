@@ -380,6 +380,19 @@ func (j *job) shut() {
 	j.setGate(false, 0)
 }
 
+// revoked closes the gate at once: somebody of a higher class waits, and the way
+// to the job's goroutine is saved. It is called under the broker's lock, which is
+// taken after the job's elsewhere; if the job's is held, the goroutine does it.
+func (j *job) revoked() {
+	if !j.mu.TryLock() {
+		return
+	}
+	defer j.mu.Unlock()
+	if j.phase == phaseRunning {
+		j.setGate(false, 0)
+	}
+}
+
 // setGate writes the gate and wakes those who wait for it, with the job's lock
 // held.
 func (j *job) setGate(open bool, until uint64) {

@@ -67,7 +67,7 @@ func (a *Agent) newJob(dev *device, bj *broker.Job, t wire.Terms, page *wire.Pag
 	j.gate = wire.NextGate(h.Gate.Load(), false)
 	h.LeaseUntilNS.Store(0)
 	h.Gate.Store(j.gate)
-	dev.byID.set(bj.ID(), j.kicked)
+	dev.byID.set(bj.ID(), j)
 	return j
 }
 

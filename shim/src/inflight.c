@@ -13,6 +13,7 @@
  */
 #include "weir.h"
 
+#include <sys/prctl.h>
 #include <time.h>
 
 static void *push(CUcontext ctx)
@@ -172,15 +173,25 @@ static CUevent oldest(struct weir_stream *s, uint64_t *ns)
 	return NULL;
 }
 
+/* doze sleeps for so long, without the 50 us by which the kernel may let an ordinary thread sleep longer. */
+static void doze(uint64_t ns)
+{
+	struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+	int slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+	prctl(PR_SET_TIMERSLACK, 1ul, 0, 0, 0);
+	nanosleep(&t, NULL);
+	if (slack > 0)
+		prctl(PR_SET_TIMERSLACK, (unsigned long)slack, 0, 0, 0);
+}
+
 /* sleep_until_room waits for the event or, where only part of its batch has to pass, for that long. */
 static void sleep_until_room(CUevent e, uint64_t left, uint64_t excess)
 {
-	enum { SLACK_NS = 60000 }; /* by which the kernel may let a sleeper wait longer */
+	enum { WAKE_NS = 10000 }; /* what waking takes */
 	weir_fn_cuEventSynchronize wait = WEIR_DRIVER(cuEventSynchronize);
 	if (excess < left) {
-		uint64_t ns = excess > SLACK_NS ? excess - SLACK_NS : 0;
-		struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
-		nanosleep(&t, NULL);
+		if (excess > WAKE_NS)
+			doze(excess - WAKE_NS);
 		return;
 	}
 	int mode = weir_relax();
