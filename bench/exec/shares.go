@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -124,6 +125,9 @@ func shares(r *results, h *host, round int) error {
 			for i := range all {
 				worst = max(worst, math.Abs(got(record, all[i].pid, at, at+1e9)-want[i]))
 			}
+		}
+		for i := range all {
+			fmt.Fprintf(os.Stderr, "        %-5s  wanted %.3f, had %.3f\n", all[i].kind, want[i], got(record, all[i].pid, from, to))
 		}
 		overall := 0.0
 		for i := range all {

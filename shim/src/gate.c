@@ -99,18 +99,21 @@ static bool try_slow(struct weir_ticket *t, struct weir_stream *s, struct weir_f
 	if (marked && weir_make_room(s, guess * WEIR_UNIT_NS, round < ROUNDS && unknown_running(f)))
 		return false;
 	w = weir_get(&s->word);
+	/* What is long by itself is marked at once, so that its time is known and not that until somebody looked. */
+	bool single = sample || guess > quantum;
 	if (weir_word_count(w) == 0)
-		weir_begin_batch(s, sample);
+		weir_begin_batch(s, sample || (s->head == s->tail && (single || s->head % 16 == 0)));
 	w = __atomic_fetch_add(&s->word, WEIR_LAUNCHING + (weir_word_count(w) < UINT16_MAX / 2 ? WEIR_COUNT + guess : 0), __ATOMIC_SEQ_CST);
 	if (!weir_gate_open(h)) {
 		weir_sub(&s->word, WEIR_LAUNCHING); /* its share of the batch stays: harmless, and safe from a close in between */
+		s->from = WEIR_FROM_NOWHERE;
 		return false;
 	}
 	bool alone = weir_word_count(w) == 0;
 	__atomic_store_n(&s->only, alone ? f : NULL, __ATOMIC_RELAXED);
 	if (alone)
 		opened(guess * WEIR_UNIT_NS);
-	t->sample = sample && alone;
+	t->sample = single && alone;
 	if (weir_peek(&f->samples) == 0)
 		__atomic_store_n(&f->running, 1, __ATOMIC_RELAXED);
 	return true;

@@ -79,6 +79,7 @@ bool weir_close_batch(struct weir_stream *s, bool by_watcher)
 	m->ns = weir_word_time(w) * WEIR_UNIT_NS;
 	m->count = weir_word_count(w);
 	m->function = __atomic_exchange_n(&s->only, NULL, __ATOMIC_SEQ_CST);
+	m->least_ns = m->function ? (uint64_t)weir_peek(&m->function->least) * WEIR_UNIT_NS * m->count : 0;
 	m->from = s->from;
 	s->stale = false;
 	s->head++;
@@ -151,32 +152,38 @@ void weir_forget_marks(struct weir_stream *s)
 	__atomic_store_n(&s->only, NULL, __ATOMIC_SEQ_CST);
 }
 
-/* oldest gives the event of the oldest mark of s, or of any stream that has one, and its predicted time. */
-static CUevent oldest(struct weir_stream *s, uint64_t *ns)
+/* what is waited for: an event, the predicted time of its batch and what that has always taken; no event: nothing. */
+struct target {
+	CUevent end;
+	uint64_t ns, least_ns;
+};
+
+static struct target first_mark(struct weir_stream *s)
 {
-	*ns = 0;
-	if (s->tail != s->head) {
-		*ns = mark(s, s->tail)->ns;
-		return mark(s, s->tail)->end;
-	}
-	for (struct weir_stream *o = weir_streams_first(); o; o = o->next) {
+	struct weir_mark *m = mark(s, s->tail);
+	return s->tail != s->head ? (struct target){m->end, m->ns, m->least_ns} : (struct target){0};
+}
+
+/* oldest gives the oldest mark of s, or of any stream that has one. */
+static struct target oldest(struct weir_stream *s)
+{
+	struct target t = first_mark(s);
+	for (struct weir_stream *o = weir_streams_first(); o && !t.end; o = o->next) {
 		if (o == s || pthread_mutex_trylock(&o->lock) != 0)
 			continue;
 		weir_reap(o);
-		CUevent e = o->tail != o->head ? mark(o, o->tail)->end : NULL;
-		if (e)
-			*ns = mark(o, o->tail)->ns;
+		t = first_mark(o);
 		pthread_mutex_unlock(&o->lock);
-		if (e)
-			return e;
 	}
-	return NULL;
+	return t;
 }
 
 /* doze sleeps for so long, without the 50 us by which the kernel may let an ordinary thread sleep longer. */
 static void doze(uint64_t ns)
 {
 	struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+	if (!ns)
+		return;
 	int slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
 	prctl(PR_SET_TIMERSLACK, 1ul, 0, 0, 0);
 	nanosleep(&t, NULL);
@@ -184,16 +191,25 @@ static void doze(uint64_t ns)
 		prctl(PR_SET_TIMERSLACK, (unsigned long)slack, 0, 0, 0);
 }
 
-/* sleep_until_room waits for the event or, where only part of its batch has to pass, for that long. */
-static void sleep_until_room(CUevent e, uint64_t left, uint64_t excess)
+/*
+ * nap is how long to sleep when the batch that runs has done so for since, and part of it, excess, has to pass. Predictions are means:
+ * a batch may end long before, and the device would run dry. So the thread looks at the event from when it can have come, rarely
+ * enough that it costs little, and often enough that little time is lost.
+ */
+static uint64_t nap(uint64_t least, uint64_t since, uint64_t excess)
 {
-	enum { WAKE_NS = 10000 }; /* what waking takes */
+	enum { WAKE_NS = 10000, LOOK_NS = 20000 }; /* what waking takes; the shortest time between two looks */
+	uint64_t ns = least > since ? least - since : since / 8;
+	if (ns < LOOK_NS)
+		ns = LOOK_NS;
+	if (ns < excess)
+		return ns;
+	return excess > WAKE_NS ? excess - WAKE_NS : 0;
+}
+
+static void wait_for(CUevent e)
+{
 	weir_fn_cuEventSynchronize wait = WEIR_DRIVER(cuEventSynchronize);
-	if (excess < left) {
-		if (excess > WAKE_NS)
-			doze(excess - WAKE_NS);
-		return;
-	}
 	int mode = weir_relax();
 	if (wait)
 		wait(e);
@@ -213,17 +229,20 @@ bool weir_make_room(struct weir_stream *s, uint64_t ns, bool alone)
 	uint64_t bound = weir_bound(weir_page()), lead = bound / 8;
 	uint64_t limit = alone ? 0 : ns + lead > bound ? lead : bound - ns;
 	weir_reap(s);
-	uint64_t total = weir_get(&weir.inflight_ns), left;
+	uint64_t total = weir_get(&weir.inflight_ns);
 	bool full = s->head - s->tail >= WEIR_MARKS - 2;
-	CUevent e = total || full ? oldest(s, &left) : NULL;
-	if (!e)
+	struct target t = total || full ? oldest(s) : (struct target){0};
+	if (!t.end)
 		return false;
-	uint64_t since = weir_now() - weir_get(&weir.progress_ns), passed = since < left ? since : left;
+	uint64_t since = weir_now() - weir_get(&weir.progress_ns), passed = since < t.ns ? since : t.ns;
 	uint64_t flying = (total > passed ? total - passed : 0) + weir_word_time(weir_get(&s->word)) * WEIR_UNIT_NS;
 	if (!full && !alone && flying <= limit)
 		return false;
 	pthread_mutex_unlock(&s->lock);
-	sleep_until_room(e, full || alone ? 0 : left - passed, flying - limit);
+	if (full || alone || flying - limit >= t.ns - passed)
+		wait_for(t.end);
+	else
+		doze(nap(t.least_ns, since, flying - limit));
 	pthread_mutex_lock(&s->lock);
 	weir_reap(s);
 	return true;

@@ -40,6 +40,8 @@ void weir_function_measured(struct weir_function *f, uint64_t ns)
 		units = UINT32_MAX;
 	int64_t step = ((int64_t)units - (int64_t)old) / (samples == 0 ? 1 : samples < WEIR_SAMPLES ? 4 : 8);
 	__atomic_store_n(&f->guess, (uint32_t)((int64_t)old + step), __ATOMIC_RELAXED);
+	uint32_t least = weir_peek(&f->least), now = (uint32_t)units;
+	__atomic_store_n(&f->least, samples && now > least ? least + (now - least) / 64 : now, __ATOMIC_RELAXED);
 	if (samples < WEIR_SAMPLES)
 		__atomic_store_n(&f->samples, samples + 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&f->running, 0, __ATOMIC_RELAXED);

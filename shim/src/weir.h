@@ -174,6 +174,7 @@ void weir_graphs_reset(void);
 struct weir_function {
 	uint64_t key;     /* 0: free */
 	uint32_t guess;   /* predicted time of one launch */
+	uint32_t least;   /* what one has always taken lately */
 	uint32_t samples; /* how often it was measured, up to WEIR_SAMPLES */
 	uint32_t running; /* launches of a function never measured that are not known complete */
 };
@@ -196,7 +197,7 @@ struct weir_function {
 /* A mark is an event behind a batch of launches. */
 struct weir_mark {
 	CUevent begin, end;
-	uint64_t ns; /* predicted */
+	uint64_t ns, least_ns; /* predicted, and what such a batch has always taken */
 	struct weir_function *function; /* the only one of the batch, else NULL */
 	uint32_t count;
 	unsigned char from; /* enum weir_from */
@@ -223,7 +224,7 @@ struct weir_stream {
 struct weir_ticket {
 	struct weir_stream *stream;
 	struct weir_function *function;
-	bool sample;
+	bool sample; /* to be marked as soon as it is launched */
 };
 
 bool weir_enter(struct weir_ticket *t, uintptr_t key, uint64_t size, CUstream stream, int per_thread);
