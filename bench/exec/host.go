@@ -145,13 +145,16 @@ func (p *program) result(into any) error {
 	return nil
 }
 
-// kill ends a program at once, and weir exec with it.
+// kill ends a program, and weir exec with it, which waits for the program: so its processor time is known.
 func (p *program) kill() {
 	_ = p.in.Close()
-	if p.ProcessState == nil {
-		_ = syscall.Kill(-p.Process.Pid, syscall.SIGKILL)
-		_ = p.Wait()
+	if p.ProcessState != nil {
+		return
 	}
+	_ = syscall.Kill(-p.Process.Pid, syscall.SIGTERM)
+	late := time.AfterFunc(5*time.Second, func() { _ = syscall.Kill(-p.Process.Pid, syscall.SIGKILL) })
+	_ = p.Wait()
+	late.Stop()
 }
 
 // run runs a program to its end.

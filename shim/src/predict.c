@@ -30,17 +30,25 @@ struct weir_function *weir_function_of(uintptr_t key, uint64_t size)
 	return &others;
 }
 
-/* weir_function_measured takes one launch's time into the prediction: the first as it is, later ones by
- * an exponentially weighted mean. */
+static uint32_t toward(uint32_t old, uint32_t now, uint32_t parts)
+{
+	return (uint32_t)((int64_t)old + ((int64_t)now - (int64_t)old) / (int64_t)parts);
+}
+
+/*
+ * weir_function_measured takes one launch's time into the prediction: the first as it is, later ones by exponentially
+ * weighted means. Some short launches say little about the next one of a function whose launches differ, and much of
+ * what is in flight may then be long; so a prediction rises with the fast mean and falls with the slow one.
+ */
 void weir_function_measured(struct weir_function *f, uint64_t ns)
 {
 	uint64_t units = ns / WEIR_UNIT_NS + 1;
-	uint32_t old = weir_peek(&f->guess), samples = weir_peek(&f->samples);
-	if (units > UINT32_MAX)
-		units = UINT32_MAX;
-	int64_t step = ((int64_t)units - (int64_t)old) / (samples == 0 ? 1 : samples < WEIR_SAMPLES ? 4 : 8);
-	__atomic_store_n(&f->guess, (uint32_t)((int64_t)old + step), __ATOMIC_RELAXED);
-	uint32_t least = weir_peek(&f->least), now = (uint32_t)units;
+	uint32_t now = units > UINT32_MAX ? UINT32_MAX : (uint32_t)units, samples = weir_peek(&f->samples), least = weir_peek(&f->least);
+	uint32_t few = samples == 0 ? 1 : samples < WEIR_SAMPLES ? 4 : 8, many = samples == 0 ? 1 : samples < WEIR_SAMPLES ? 4 : 64;
+	uint32_t fast = toward(weir_peek(&f->fast), now, few), slow = toward(weir_peek(&f->slow), now, many);
+	__atomic_store_n(&f->fast, fast, __ATOMIC_RELAXED);
+	__atomic_store_n(&f->slow, slow, __ATOMIC_RELAXED);
+	__atomic_store_n(&f->guess, fast > slow ? fast : slow, __ATOMIC_RELAXED);
 	__atomic_store_n(&f->least, samples && now > least ? least + (now - least) / 64 : now, __ATOMIC_RELAXED);
 	if (samples < WEIR_SAMPLES)
 		__atomic_store_n(&f->samples, samples + 1, __ATOMIC_RELAXED);
