@@ -103,11 +103,17 @@ def main():
     options = parse()
     book, bounds = Book(options), matrix.Bounds(options.fake)
     book.gpus = []
+    book.about = {
+        "fake": options.fake, "label": "fake driver: no statement about any GPU" if options.fake else "measured",
+        "gpu": None, "driver": None, "host": platform.platform(), "python": platform.python_version(),
+    }
     with tempfile.TemporaryDirectory(prefix="weir-check-") as scratch:
         host = Host(options, scratch)
         try:
             prepare(host, options)
             book.check("device list", matrix.devices, host, book)
+            gpu = book.gpus[0] if book.gpus else {}
+            book.about.update(gpu=gpu.get("name"), driver=gpu.get("driver"))
             total = min((g["memory_bytes"] for g in book.gpus), default=16 * GIB)
             cap = (4 if options.fake else max(1, min(8, total // GIB // 3))) * GIB
             driver_checks(book, host, bounds, cap)
@@ -118,18 +124,11 @@ def main():
             print(f"FAIL  start: {e}", file=sys.stderr)
         finally:
             host.stop_agent()
-    gpu = book.gpus[0] if book.gpus else {}
-    report = book.report(
-        fake=options.fake,
-        label="fake driver: no statement about any GPU" if options.fake else "measured",
-        gpu=gpu.get("name"), driver=gpu.get("driver"), host=platform.platform(), python=platform.python_version(),
-    )
-    text = json.dumps(report, indent=2)
+    report = book.report()
     if options.out:
-        with open(options.out, "w", encoding="utf-8") as f:
-            f.write(text + "\n")
+        book.write()
     else:
-        print(text)
+        print(json.dumps(report, indent=2))
     print(f"{report['passed']} passed, {report['failed']} failed, {report['skipped']} skipped in {report['seconds']:.0f} s"
           + (" (fake driver)" if options.fake else ""), file=sys.stderr)
     return 1 if report["failed"] or not report["passed"] else 0

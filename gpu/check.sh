@@ -65,8 +65,8 @@ if [ -z "$out" ]; then
 fi
 
 status=0
-# The harness keeps to its budget; the outer bound is for a driver that hangs.
-PYTHONPATH=$here timeout --kill-after=10 620 "$python" "$here/check.py" --weir "$weir" ${shim:+--shim "$shim"} --python "$(command -v "$python")" \
+# The harness keeps to its budget, and writes the result after each check; the outer bound is for a driver that hangs.
+PYTHONPATH=$here timeout --kill-after=10 590 "$python" "$here/check.py" --weir "$weir" ${shim:+--shim "$shim"} --python "$(command -v "$python")" \
   --out "$out" ${fake:+--fake} ${pass[@]+"${pass[@]}"} || status=$?
 [ ! -s "$out" ] || echo "result: $out" >&2
 exit "$status"

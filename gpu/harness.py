@@ -227,6 +227,7 @@ class Book:
 
     def __init__(self, options):
         self.options, self.items = options, []
+        self.about = {}
         self.begin = time.monotonic()
 
     def left(self):
@@ -250,11 +251,20 @@ class Book:
         self.items.append(item)
         print(f"{status}  {name}: {detail}  ({item['seconds']} s)", file=sys.stderr, flush=True)
 
-    def report(self, **about):
+        self.write()
+
+    def write(self):
+        """Write what is known so far, so that nothing is lost if the time runs out."""
+        if self.options.out:
+            with open(self.options.out + ".part", "w", encoding="utf-8") as f:
+                f.write(json.dumps(self.report(), indent=2) + "\n")
+            os.replace(self.options.out + ".part", self.options.out)
+
+    def report(self):
         counts = {s: sum(i["status"] == s for i in self.items) for s in ("PASS", "FAIL", "SKIP")}
         return {
             "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            **about,
+            **self.about,
             "passed": counts["PASS"],
             "failed": counts["FAIL"],
             "skipped": counts["SKIP"],

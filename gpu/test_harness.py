@@ -27,7 +27,7 @@ class Case(unittest.TestCase):
         self.addCleanup(self.scratch.cleanup)
         weir = self.write("weir", '#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n')
         os.chmod(weir, 0o755)
-        self.options = types.SimpleNamespace(weir=weir, shim="", fake=False, python=sys.executable, budget=60, only=None)
+        self.options = types.SimpleNamespace(weir=weir, shim="", fake=False, python=sys.executable, budget=60, only=None, out="")
         self.host = harness.Host(self.options, self.scratch.name)
 
     def write(self, name, text):
@@ -82,14 +82,18 @@ class Bookkeeping(Case):
         def fail():
             raise harness.Failed("it broke")
 
+        self.options.out = os.path.join(self.scratch.name, "report.json")
         book = harness.Book(self.options)
         book.check("holds", lambda: (True, "fine", {"x": 1}))
         book.check("does not", lambda: (False, "off", {}))
         book.check("skipped", skip)
         book.check("broken", fail)
-        report = json.loads(json.dumps(book.report(driver="1.2")))
+        book.about["driver"] = "1.2"
+        report = json.loads(json.dumps(book.report()))
         self.assertEqual((report["passed"], report["failed"], report["skipped"], report["driver"]), (1, 2, 1, "1.2"))
         self.assertEqual([i["status"] for i in report["items"]], ["PASS", "FAIL", "SKIP", "FAIL"])
+        with open(self.options.out, encoding="utf-8") as f:
+            self.assertEqual(json.load(f)["items"], report["items"])
 
     def test_budget(self):
         self.options.budget = 1
