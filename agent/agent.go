@@ -172,6 +172,7 @@ func (a *Agent) beat() {
 		jobs := make([]*job, 0, len(a.jobs))
 		for _, j := range a.jobs {
 			jobs = append(jobs, j)
+			j.dev.context = max(j.dev.context, j.contextBytes())
 		}
 		unused := len(jobs) == 0 && len(a.conns) == 0 && a.cfg.IdleExit > 0 && time.Since(a.used) >= a.cfg.IdleExit
 		if unused {

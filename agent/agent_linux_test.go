@@ -2,8 +2,10 @@ package agent
 
 import (
 	"errors"
+	"net"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -334,4 +336,55 @@ func TestIdleExit(t *testing.T) {
 		t.Log(err)
 	}
 	startAgent(t, c)
+}
+
+// TestMoreProcessesThanSlots fills a job: the next process is refused with the reason, and has a place again as soon as one ends.
+func TestMoreProcessesThanSlots(t *testing.T) {
+	s, dir := newPeople(), socketDir(t)
+	c := testConfig(dir, s)
+	startAgent(t, c)
+	_, g := controller(t, dir, share.Job{Name: "many", Share: share.Share{Memory: 1 << 30}})
+	var all []*program
+	for range wire.SlotCount {
+		all = append(all, begin(t, s, dir, g.Token))
+	}
+	_, err := attach(t, s, dir, g.Token)
+	var refused *RefusedError
+	if !errors.As(err, &refused) || refused.Code != wire.RefusedFull || !strings.Contains(refused.Text, "64 processes") || !strings.Contains(refused.Text, "weir exec") {
+		t.Errorf("one process too many: %v", err)
+	}
+	all[7].kill()
+	eventually(t, "the place is another's", func() bool {
+		p, err := attach(t, s, dir, g.Token)
+		if err == nil {
+			t.Cleanup(p.kill)
+		}
+		return err == nil
+	})
+}
+
+// TestAgentThatDoesNotAnswer asks for a job where nobody reads the socket.
+func TestAgentThatDoesNotAnswer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for as long as a person would")
+	}
+	t.Parallel()
+	dir := socketDir(t)
+	if err := MakeRuntimeDir(dir); err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: SocketPath(dir), Net: "unixpacket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	client, err := Dial(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	_, err = client.Create(JobRequest{Fake: true, Job: share.Job{Name: "patient"}})
+	if !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "stopped") {
+		t.Errorf("got %v", err)
+	}
 }

@@ -25,6 +25,8 @@ type member struct {
 	away time.Time // since when
 	rest bool      // it said that it is idle,
 	done uint64    // when its activity was this
+	// unknown are driver calls that it looked up and weir does not know.
+	unknown []string
 	// clean is its activity when it was last seen with nothing in flight and the
 	// gate closed.
 	clean uint64
@@ -88,7 +90,7 @@ func (j *job) attach(c *conn, hello wire.Hello) (*member, bool, error) {
 			return m, true, nil
 		}
 	}
-	return nil, false, refusal(wire.RefusedFull, "job %s: has %d processes already: no more fit into one job", j.spec.Name, wire.SlotCount)
+	return nil, false, refusal(wire.RefusedFull, "job %s: has %d processes that use the GPU already, and no more fit into one job: run the others under a weir exec of their own", j.spec.Name, wire.SlotCount)
 }
 
 // newMember enters a process and watches it. The job's lock is held.
@@ -105,14 +107,15 @@ func (j *job) newMember(slot, pid uint32, p process) *member {
 	return m
 }
 
-// detach takes note that a process's socket is closed. If the process is dead
-// or said goodbye, its slot is free when detach returns; else it is kept for
-// some time, because the process holds what the slot says.
+// detach takes note that a process's socket is closed: it waits for nothing
+// and has no work any more. If it said goodbye its slot is free when detach
+// returns. Else the slot is kept: until the process has ended, because the
+// driver takes its memory back only then, or for some time, to come back to.
 func (j *job) detach(m *member, c *conn) {
 	j.mu.Lock()
 	if m.conn == c {
 		m.conn, m.away = nil, time.Now()
-		if m.bye.Load() || !m.process.alive() {
+		if m.bye.Load() || !m.process.watched() && !m.process.alive() {
 			j.remove(m)
 		}
 		j.reconsider()
@@ -170,6 +173,22 @@ func (j *job) idle(m *member) {
 	defer j.mu.Unlock()
 	if !j.ended && m.s.InflightNS.Load() == 0 {
 		m.rest, m.done = true, m.activity()
+	}
+}
+
+// maxUnknown bounds what is kept and logged of a process's unknown calls.
+const maxUnknown = 64
+
+// unknown takes note of a driver call that is passed through uncounted.
+func (j *job) unknown(m *member, call string) {
+	j.mu.Lock()
+	full := len(m.unknown) >= maxUnknown
+	if !full {
+		m.unknown = append(m.unknown, call)
+	}
+	j.mu.Unlock()
+	if !full {
+		j.a.log.Warn("driver call newer than this weir: passed through, what it does is not counted", "call", call, "job", j, "pid", m.pid)
 	}
 }
 

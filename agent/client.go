@@ -96,7 +96,7 @@ func (c *Client) Create(r JobRequest) (*JobGrant, error) {
 	if err := c.send(wire.NewCreate(m, flags), name, page); err != nil {
 		return nil, err
 	}
-	answer, text, file, err := c.receive()
+	answer, text, file, err := c.receiveSoon()
 	if err != nil {
 		return nil, err
 	}
@@ -179,6 +179,21 @@ func (c *Client) send(m wire.Message, text string, file *os.File) error {
 		return fmt.Errorf("agent: %w", err)
 	}
 	return nil
+}
+
+// answerWait is how long an agent may take to answer.
+const answerWait = 5 * time.Second
+
+// receiveSoon is receive for an answer that must come soon: an agent that is
+// stopped still has its socket open.
+func (c *Client) receiveSoon() (wire.Message, string, *os.File, error) {
+	_ = c.uc.SetReadDeadline(time.Now().Add(answerWait))
+	defer c.uc.SetReadDeadline(time.Time{})
+	m, text, file, err := c.receive()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("agent: no answer in %v: it may be stopped (kill -CONT) or hang (end it, programs go on and weir exec starts another): %w", answerWait, err)
+	}
+	return m, text, file, err
 }
 
 // receive reads one message. A refusal becomes an error.

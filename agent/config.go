@@ -42,6 +42,10 @@ type Config struct {
 	// InFlight is the predicted device time that a process may have in flight;
 	// 0: 2 ms.
 	InFlight time.Duration
+	// Alone is the same while no other job is on the device and the job has no
+	// limit, so that a program whose threads are held up for a moment keeps the
+	// device busy meanwhile; 0: 10 ms, or InFlight if that is more.
+	Alone time.Duration
 	// Nearby is the same for processes of other classes while there is a latency
 	// job on the device, whose work waits for as much; 0: 0.3 ms, of which
 	// kernels of 0.25 ms run one after another without a gap.
@@ -76,8 +80,12 @@ type process interface {
 	start() uint64
 	// alive is false as soon as it is known to be ending.
 	alive() bool
-	// done is closed when it has ended.
+	// watched reports whether done tells of its end; else only its socket does.
+	watched() bool
+	// done is closed when it has ended, and has nothing any more.
 	done() <-chan struct{}
+	// stopped reports whether a signal or a debugger keeps it from running.
+	stopped() bool
 	// forget ends the watch.
 	forget()
 }
@@ -103,6 +111,9 @@ func (c *Config) setDefaults() error {
 	if c.InFlight == 0 {
 		c.InFlight = 2 * time.Millisecond
 	}
+	if c.Alone == 0 {
+		c.Alone = max(c.InFlight, 10*time.Millisecond)
+	}
 	if c.Nearby == 0 {
 		c.Nearby = min(c.InFlight, 300*time.Microsecond)
 	}
@@ -114,6 +125,9 @@ func (c *Config) setDefaults() error {
 	}
 	if c.InFlight < 0 || c.InFlight > time.Second {
 		f.List = append(f.List, share.Fault{Field: "in flight", Value: c.InFlight.String(), Bound: "must be above 0 and at most 1s"})
+	}
+	if c.Alone < c.InFlight || c.Alone > time.Second {
+		f.List = append(f.List, share.Fault{Field: "alone", Value: c.Alone.String(), Bound: "must be at least in flight and at most 1s"})
 	}
 	if c.Nearby < 0 || c.Nearby > c.InFlight {
 		f.List = append(f.List, share.Fault{Field: "nearby", Value: c.Nearby.String(), Bound: "must be above 0 and at most in flight"})

@@ -145,6 +145,10 @@ func (c *conn) hear(j *job, mem *member) error {
 		if err != nil {
 			return err
 		}
+		if n, ok := m.(wire.Note); ok && n.Slot == mem.slot {
+			j.unknown(mem, n.Name())
+			continue
+		}
 		s, ok := m.(wire.Signal)
 		if !ok || s.Slot != mem.slot {
 			return refusal(wire.RefusedProtocol, "slot %d: message of kind %d out of place", mem.slot, wire.KindOf(m))

@@ -26,11 +26,22 @@ func (a *Agent) create(m wire.Create, name string, c *conn, file *os.File) (*job
 		return nil, refusal(wire.RefusedDevice, "device %s of the agent in %s is %s: end that agent, or choose another WEIR_RUNTIME_DIR",
 			dev.ID(), a.cfg.Dir, map[bool]string{true: "of the fake driver", false: "a real one"}[dev.Fake])
 	}
-	if m.InflightUS > 0 && m.InflightUS < uint32(a.cfg.InFlight/time.Microsecond) {
-		t.InFlight = time.Duration(m.InflightUS) * time.Microsecond
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	j, err := a.jobOf(m, t, c, file)
+	if err != nil {
+		return nil, err
+	}
+	j.mu.Lock()
+	j.asked = time.Duration(m.InflightUS) * time.Microsecond
+	j.mu.Unlock()
+	a.boundInFlight(j.dev)
+	return j, nil
+}
+
+// jobOf makes the job with these terms, or finds the one that the controller
+// had. The agent's lock is held.
+func (a *Agent) jobOf(m wire.Create, t wire.Terms, c *conn, file *os.File) (*job, error) {
 	if !m.Rejoins() {
 		if _, err := rand.Read(t.Token[:]); err != nil {
 			return nil, refusal(wire.RefusedBusy, "no random numbers: %w", err)
@@ -127,6 +138,9 @@ func (a *Agent) admitJob(t wire.Terms, c *conn, page *wire.Page) (_ *job, err er
 	}
 	t.Name, t.MemTotal, t.UUID = bj.Spec().Name, t.MemCap, dev.UUID
 	page.SetTerms(t)
+	if fresh {
+		page.Header().ContextBytes.Store(dev.context)
+	}
 	j := a.newJob(dev, bj, t, page)
 	if !fresh {
 		j.takeUp()
@@ -136,46 +150,52 @@ func (a *Agent) admitJob(t wire.Terms, c *conn, page *wire.Page) (_ *job, err er
 		j.users.Add(1)
 	}
 	a.jobs[t.Token] = j
-	a.boundInFlight(dev, j)
+	a.boundInFlight(dev)
 	j.start()
 	a.log.Info("job created", "job", j, "device", dev.ID(), "memory", bj.Spec().Memory.String(), "compute", bj.Spec().Compute,
 		"limit", bj.Spec().Limit, "class", bj.Spec().Class.String(), "rejoined", !fresh)
 	return j, nil
 }
 
-// boundInFlight tells a job that has come, or others when one has gone, what
-// they may have in flight: less for others while there is a latency job. The
-// agent's lock is held.
-func (a *Agent) boundInFlight(dev *device, come *job) {
-	latency := 0
+// boundInFlight tells the jobs on a device what they may have in flight, after
+// one has come or gone: more for one that is alone, less for others while there
+// is a latency job. The agent's lock is held.
+func (a *Agent) boundInFlight(dev *device) {
+	latency, all := 0, 0
 	for _, j := range a.jobs {
-		if j.dev == dev && j.spec.Class == share.Latency {
-			latency++
+		if j.dev == dev {
+			all++
+			if j.spec.Class == share.Latency {
+				latency++
+			}
 		}
 	}
-	changed := (latency > 0) != dev.latency
-	dev.latency = latency > 0
 	for _, j := range a.jobs {
-		if j.dev != dev || j != come && !changed {
-			continue
+		switch {
+		case j.dev != dev:
+		case all == 1 && j.spec.Cap() >= 1:
+			j.setInFlight(a.cfg.Alone)
+		case latency > 0 && j.spec.Class != share.Latency:
+			j.setInFlight(a.cfg.Nearby)
+		default:
+			j.setInFlight(a.cfg.InFlight)
 		}
-		most := a.cfg.InFlight
-		if dev.latency && j.spec.Class != share.Latency {
-			most = a.cfg.Nearby
-		}
-		j.setInFlight(most)
 	}
 }
 
-// setInFlight writes what the job may have in flight: what it asked for, and at
-// most this.
+// setInFlight writes what the job may have in flight: at most this, and what
+// its controller asked for.
 func (j *job) setInFlight(most time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	t := j.terms
-	if t.InFlight = min(t.InFlight, most); !j.unmapped {
-		j.page.SetTerms(t)
+	if j.asked > 0 {
+		most = min(most, j.asked)
 	}
+	if j.unmapped || j.page.Header().InflightBoundNS.Load() == uint64(most) {
+		return
+	}
+	j.terms.InFlight = most
+	j.page.SetTerms(j.terms)
 }
 
 // namesTried bounds the search for a name that is free.

@@ -25,8 +25,8 @@ type device struct {
 	byID kicks
 
 	// Guarded by the agent's lock.
-	latency bool           // a job of class latency is here
 	names   map[string]int // the number last given to a job of that name
+	context uint64         // bytes, the most that making a context was found to take
 }
 
 // linger is the state of a job that lingers.

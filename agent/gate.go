@@ -315,10 +315,16 @@ func (j *job) rest() {
 	}
 }
 
+// stoppedLook is how often it is looked whether a process that does not drain is
+// stopped.
+const stoppedLook = 50 * time.Millisecond
+
 // drain waits until nothing of the job is in flight, or for DrainTimeout, or
-// until the job ends. It reports whether nothing is in flight.
+// until the job ends. It reports whether nothing is in flight. For a process that
+// is stopped, and cannot say, it waits only for as long as that predicted.
 func (j *job) drain() bool {
 	j.setPhase(phaseDraining)
+	began, asked := j.dev.broker.Now(), j.dev.broker.Now()
 	most := time.NewTimer(j.a.cfg.DrainTimeout)
 	defer most.Stop()
 	t := time.NewTicker(drainLook)
@@ -327,6 +333,13 @@ func (j *job) drain() bool {
 		m := j.undrained()
 		if m == nil {
 			return true
+		}
+		if now := j.dev.broker.Now(); now-asked >= stoppedLook {
+			asked = now
+			if now-began > stoppedLook+2*time.Duration(min(m.s.InflightNS.Load(), uint64(j.a.cfg.DrainTimeout))) && m.process.stopped() {
+				j.a.log.Info("process is stopped", "job", j, "pid", m.pid)
+				return false
+			}
 		}
 		select {
 		case <-j.kicked:

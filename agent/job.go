@@ -31,7 +31,8 @@ type job struct {
 	ended      bool
 	unmapped   bool // the page must not be used any more
 	controller *conn
-	lonely     time.Time // since when there has been no controller; zero if there is one
+	asked      time.Duration // the most in flight that its controller wants; 0: what the agent allows
+	lonely     time.Time     // since when there has been no controller; zero if there is one
 	members    [wire.SlotCount]*member
 	cancelWait context.CancelFunc // of the wait for a lease in progress, nil if none
 	gate       uint32
@@ -132,7 +133,7 @@ func (j *job) endIfAlone() {
 	}
 	j.endLocked()
 	delete(j.a.jobs, j.terms.Token)
-	j.a.boundInFlight(j.dev, nil)
+	j.a.boundInFlight(j.dev)
 	if len(j.a.jobs) == 0 {
 		clear(j.dev.names)
 	}
@@ -165,6 +166,22 @@ func (j *job) endLocked() {
 	}
 	j.stop()
 	j.bj.End(nil)
+}
+
+// maxContext bounds what a page can make the agent believe of contexts.
+const maxContext = 4 << 30
+
+// contextBytes is the most that making a context in this job was found to take.
+func (j *job) contextBytes() uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.unmapped {
+		return 0
+	}
+	if n := j.page.Header().ContextBytes.Load(); n <= maxContext {
+		return n
+	}
+	return 0
 }
 
 // beat is called every wire.Beat.

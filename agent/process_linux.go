@@ -108,6 +108,8 @@ func readable(fd uintptr) bool {
 func (p *linuxProcess) start() uint64         { return p.began }
 func (p *linuxProcess) done() <-chan struct{} { return p.ended }
 
+func (p *linuxProcess) watched() bool { return p.file != nil }
+
 func (p *linuxProcess) forget() {
 	if p.file != nil {
 		_ = p.file.Close()
@@ -126,10 +128,15 @@ func (p *linuxProcess) alive() bool {
 	return err == nil && st.start == p.began && !st.exiting
 }
 
+func (p *linuxProcess) stopped() bool {
+	st, err := readStat(p.pid)
+	return err == nil && st.start == p.began && st.stopped
+}
+
 // stat is a part of proc_pid_stat(5).
 type stat struct {
-	start   uint64
-	exiting bool
+	start            uint64
+	exiting, stopped bool
 }
 
 // exitingFlag is PF_EXITING of the kernel's sched.h.
@@ -165,5 +172,5 @@ func parseStat(text []byte) (stat, error) {
 		return stat{}, errStat
 	}
 	state := fields[0][0]
-	return stat{start: start, exiting: flags&exitingFlag != 0 || state == 'Z' || state == 'X'}, nil
+	return stat{start: start, exiting: flags&exitingFlag != 0 || state == 'Z' || state == 'X', stopped: state == 'T' || state == 't'}, nil
 }

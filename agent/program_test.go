@@ -31,10 +31,13 @@ type person struct {
 	uid, pid uint32
 	ended    chan struct{}
 	once     sync.Once
+	halted   atomic.Bool // by a signal
 }
 
 func (p *person) start() uint64         { return uint64(p.pid) * 10 }
 func (p *person) done() <-chan struct{} { return p.ended }
+func (p *person) watched() bool         { return true }
+func (p *person) stopped() bool         { return p.halted.Load() }
 func (p *person) forget()               {}
 func (p *person) die()                  { p.once.Do(func() { close(p.ended) }) }
 func (p *person) alive() bool {

@@ -174,7 +174,7 @@ func (h *host) program(who int, s share.Share) *sim {
 	}
 	h.watchers.Go(x.watcher)
 	h.a.jobs[x.j.terms.Token] = x.j
-	h.a.boundInFlight(h.dev, x.j)
+	h.a.boundInFlight(h.dev)
 	return x
 }
 
@@ -499,6 +499,23 @@ func TestNeverDrained(t *testing.T) {
 		y.flood(begin.Add(10*time.Second), rand.New(rand.NewPCG(1, 1)), time.Millisecond, time.Millisecond)
 		if y.worst > 10*time.Millisecond {
 			t.Errorf("the other waited again for %v", y.worst)
+		}
+	})
+}
+
+// TestStoppedProcess stops a program in the middle of its work: the others wait for what it has in flight, not for it.
+func TestStoppedProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, DefaultPolicy)
+		defer h.close()
+		x, y := h.program(0, share.Share{}), h.program(1, share.Share{})
+		x.launch(time.Millisecond)
+		x.m.s.InflightNS.Store(uint64(2 * time.Millisecond))
+		x.m.process.(*person).halted.Store(true)
+		from := time.Now()
+		y.launch(time.Millisecond)
+		if took := time.Since(from); took > 200*time.Millisecond {
+			t.Errorf("the other waited %v", took)
 		}
 	})
 }

@@ -61,6 +61,9 @@ type ProcessSnapshot struct {
 	GraphLaunches   uint64  `json:"graph_launches"`
 	CopiedBytes     uint64  `json:"copied_bytes"`
 	ErrorFlags      uint32  `json:"error_flags"`
+	// UnknownCalls are driver calls newer than this weir that it looked up: what
+	// they do is not counted.
+	UnknownCalls []string `json:"unknown_calls,omitempty"`
 }
 
 // Snapshot returns the state of all devices and jobs now.
@@ -123,7 +126,7 @@ func (m *member) snapshot() ProcessSnapshot {
 		MemoryUsedBytes: m.s.MemUsedBytes.Load() + m.s.MemContextBytes.Load(), WaitingThreads: m.s.Waiting.Load(),
 		InFlightMS: millis(time.Duration(m.s.InflightNS.Load())), DeviceSeconds: time.Duration(m.s.DeviceNSTotal.Load()).Seconds(),
 		Launches: m.s.Launches.Load(), GraphLaunches: m.s.GraphLaunches.Load(), CopiedBytes: m.s.CopiesBytes.Load(),
-		ErrorFlags: m.s.ErrorFlags.Load(),
+		ErrorFlags: m.s.ErrorFlags.Load(), UnknownCalls: slices.Clone(m.unknown),
 	}
 }
 

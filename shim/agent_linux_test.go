@@ -27,6 +27,7 @@ type warden struct {
 	token  wire.Token
 	heard  chan wire.Signal
 	hellos chan wire.Hello
+	notes  chan string
 
 	mu    sync.Mutex
 	ln    *net.UnixListener
@@ -47,6 +48,7 @@ func newWarden(t *testing.T, memory uint64, bound time.Duration) *warden {
 		t.Fatal(err)
 	}
 	w := &warden{t: t, page: page, path: filepath.Join(t.TempDir(), "s"), token: wire.Token{1, 2, 3, 15: 0xff}}
+	w.notes = make(chan string, 1<<10)
 	w.heard, w.hellos = make(chan wire.Signal, 1<<16), make(chan wire.Hello, 1<<10)
 	page.SetTerms(wire.Terms{Token: w.token, Name: "test", MemCap: memory, MemTotal: memory, InFlight: bound})
 	w.start()
@@ -65,19 +67,9 @@ func (w *warden) start() {
 	}
 	h := w.page.Header()
 	h.AgentGeneration.Add(1)
-	w.ln, w.conns, w.beat = ln, map[*net.UnixConn]uint32{}, make(chan struct{})
-	w.wg.Add(2)
-	go func() {
-		defer w.wg.Done()
-		for {
-			h.AgentBeatNS.Store(uint64(wire.Monotonic()))
-			select {
-			case <-w.beat:
-				return
-			case <-time.After(wire.Beat):
-			}
-		}
-	}()
+	w.ln, w.conns = ln, map[*net.UnixConn]uint32{}
+	w.thaw()
+	w.wg.Add(1)
 	go func() {
 		defer w.wg.Done()
 		for {
@@ -90,6 +82,26 @@ func (w *warden) start() {
 		}
 	}()
 }
+
+// thaw begins to beat; freeze ends that, as for an agent that is stopped.
+func (w *warden) thaw() {
+	beat := make(chan struct{})
+	w.beat = beat
+	w.wg.Add(1)
+	go func() {
+		defer w.wg.Done()
+		for {
+			w.page.Header().AgentBeatNS.Store(uint64(wire.Monotonic()))
+			select {
+			case <-beat:
+				return
+			case <-time.After(wire.Beat):
+			}
+		}
+	}()
+}
+
+func (w *warden) freeze() { close(w.beat) }
 
 func (w *warden) stop() {
 	w.mu.Lock()
@@ -146,6 +158,9 @@ func (w *warden) serve(c *net.UnixConn) {
 			return
 		}
 		if m, _, err := wire.Decode(buf[:n]); err == nil {
+			if n, ok := m.(wire.Note); ok {
+				w.notes <- n.Name()
+			}
 			if s, ok := m.(wire.Signal); ok {
 				select {
 				case w.heard <- s:
@@ -209,33 +224,28 @@ func (w *warden) expect(k wire.Kind) wire.Signal {
 	}
 }
 
-// built is what the tests run: a driver, the library and programs, compiled once.
+// built is what the tests run: a driver in a folder of its own, the library in the cache, and programs. It is compiled once.
 type built struct {
-	dir, library, program string
+	dir, cache, library, program string
 }
 
 var builtOnce = sync.OnceValues(func() (built, error) {
-	dir, err := os.MkdirTemp("", "weir-shim-test-")
+	cache, err := kept()
 	if err != nil {
 		return built{}, err
 	}
-	b := built{dir: dir, program: filepath.Join(dir, "program")}
-	if b.library, err = Build(context.Background(), dir, ""); err != nil {
+	b := built{cache: cache}
+	if b.library, err = Build(context.Background(), cache, ""); err != nil {
 		return b, err
 	}
-	if err := compileC("-shared", "-fPIC", "-Wl,-Bsymbolic", "-O2", "-o", filepath.Join(dir, "libcuda.so.1"), "testdata/driver.c"); err != nil {
+	driver, err := keptC("libcuda.so.1", []string{"-shared", "-fPIC", "-Wl,-Bsymbolic", "-O2"}, "testdata/driver.c")
+	if err != nil {
 		return b, err
 	}
-	return b, compileC("-O2", "-Wall", "-Wextra", "-Werror", "-o", b.program, "testdata/program.c", "-ldl", "-lpthread")
+	b.dir = filepath.Dir(driver)
+	b.program, err = keptC("program", []string{"-O2", "-Wall", "-Wextra", "-Werror"}, "testdata/program.c")
+	return b, err
 })
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if b, _ := builtOnce(); b.dir != "" {
-		_ = os.RemoveAll(b.dir)
-	}
-	os.Exit(code)
-}
 
 func compileC(args ...string) error {
 	cc, err := findCompiler("")

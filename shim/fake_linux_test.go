@@ -16,11 +16,11 @@ import (
 
 // fake is the fake driver with the device model, compiled once.
 var fake = sync.OnceValues(func() (string, error) {
-	b, err := builtOnce()
+	dir, err := kept()
 	if err != nil {
 		return "", err
 	}
-	return fakecuda.Build(context.Background(), filepath.Join(b.dir, "fake"), "")
+	return fakecuda.Build(context.Background(), dir, "")
 })
 
 // onFake prepares one of the fake driver's programs under the library.
@@ -136,8 +136,8 @@ func TestNVMLTellsTheCap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := filepath.Join(b.dir, "nvml")
-	if err := compileC("-O2", "-Wall", "-Wextra", "-Werror", "-o", program, "testdata/nvml.c", "-ldl"); err != nil {
+	program, err := keptC("nvml", []string{"-O2", "-Wall", "-Wextra", "-Werror"}, "testdata/nvml.c")
+	if err != nil {
 		t.Fatal(err)
 	}
 	w := newWarden(t, fakeCap, 0)

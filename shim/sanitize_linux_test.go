@@ -20,18 +20,22 @@ func TestUnderSanitizers(t *testing.T) {
 	}
 	for _, s := range []struct{ name, flag string }{{"address and undefined behaviour", "address,undefined"}, {"threads", "thread"}} {
 		t.Run(s.name, func(t *testing.T) {
-			dir := t.TempDir()
+			t.Parallel()
+			dir, err := kept()
+			if err != nil {
+				t.Fatal(err)
+			}
 			how := []string{"-g", "-O1", "-fsanitize=" + s.flag, "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"}
-			library, program := filepath.Join(dir, Library), filepath.Join(dir, "program")
 			sources, err := filepath.Glob("src/*.c")
 			if err != nil {
 				t.Fatal(err)
 			}
-			args := append([]string{"-std=c11", "-fPIC", "-shared", "-fvisibility=hidden", "-I", ".", "-o", library}, how...)
-			if err := compileC(append(append(args, sources...), "-ldl", "-lpthread")...); err != nil {
+			library, err := keptC(Library, append([]string{"-std=c11", "-fPIC", "-shared", "-fvisibility=hidden", "-I", "."}, how...), sources...)
+			if err != nil {
 				t.Skipf("skipped: this compiler has no such sanitizer: %v", err)
 			}
-			if err := compileC(append(how, "-o", program, "testdata/program.c", "-ldl", "-lpthread")...); err != nil {
+			program, err := keptC("program", how, "testdata/program.c")
+			if err != nil {
 				t.Fatal(err)
 			}
 			libs, err := fakecuda.Build(context.Background(), dir, "", how...)

@@ -27,7 +27,7 @@ func TestBuildIsKept(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			if path, err := Build(context.Background(), b.dir, "no-such-compiler"); err != nil || path != b.library {
+			if path, err := Build(context.Background(), b.cache, "no-such-compiler"); err != nil || path != b.library {
 				t.Errorf("Build = %q, %v, want %q", path, err, b.library)
 			}
 		})
@@ -124,7 +124,7 @@ func TestMemoryOfManyProcesses(t *testing.T) {
 	w := newWarden(t, testCap, 0)
 	var all []*running
 	for range processes {
-		r := b.command(w, "memory", fmt.Sprint(rounds), fmt.Sprint(testCap/32))
+		r := b.command(w, "memory", fmt.Sprint(rounds), fmt.Sprint(testCap/8)) // one thread alone meets the cap
 		if err := r.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -301,8 +301,9 @@ func TestScribbledPage(t *testing.T) {
 	}
 	clear(words[64:])
 	w.gate(true)
-	if got := r.finish(t); got != "done\n" {
-		t.Errorf("got %q", got)
+	// What the page says of memory may be that there is none, and a program without memory ends by itself.
+	if err := r.Wait(); r.out.String() != "done\n" && (err == nil || !strings.HasSuffix(r.out.String(), ": 2\n")) {
+		t.Errorf("%v, got %q", err, r.out.String())
 	}
 }
 

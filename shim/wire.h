@@ -12,12 +12,14 @@
 #define WEIR_SLOT_SIZE 192u
 #define WEIR_SLOTS_OFFSET 512u
 #define WEIR_NAME_SIZE 32u
+#define WEIR_NOTE_SIZE 52u
 #define WEIR_NO_SLOT 4294967295u
 #define WEIR_PPM 1000000u
 #define WEIR_MSG_SIZE 64u
 #define WEIR_MAX_TEXT 32768u
 #define WEIR_BEAT_NS 100000000u /* how often the agent writes agent_beat_ns */
 #define WEIR_DEAD_NS 1000000000u /* an agent whose socket is closed and whose beat is older is dead */
+#define WEIR_HUNG_NS 3000000000u /* an agent whose socket is open and whose beat is older is taken for dead */
 #define WEIR_IDLE_NS 300000u /* how long nothing is in flight before IDLE is sent */
 #define WEIR_RECONNECT_NS 200000000u /* how often a process tries to rejoin */
 #define WEIR_CLASS_STANDARD 0u
@@ -37,6 +39,7 @@
 #define WEIR_MSG_BYE 5u /* client: gives its slot back */
 #define WEIR_MSG_CREATE 6u /* controller: asks for a job */
 #define WEIR_MSG_TOP 7u /* viewer: asks for snapshots */
+#define WEIR_MSG_NOTE 8u /* client: a driver call that it does not know */
 #define WEIR_MSG_WELCOME 16u /* agent: slot and page (SCM_RIGHTS) */
 #define WEIR_MSG_REFUSED 17u /* agent: code, text follows */
 #define WEIR_MSG_CREATED 18u /* agent: token and page (SCM_RIGHTS) */
@@ -44,6 +47,7 @@
 #define WEIR_FLAG_REJOIN 1u /* HELLO: had a slot from an agent that is gone; page sent along if at hand */
 #define WEIR_FLAG_FAKE 4u /* CREATE: a device of the fake driver is wanted */
 #define WEIR_FLAG_SERVICE 8u /* CREATED: the agent is kept running by somebody else */
+#define WEIR_FLAG_NOTES 16u /* WELCOME: the agent takes NOTE */
 #define WEIR_FLAG_MORE 2u /* SNAPSHOT: goes on in the next */
 #define WEIR_REFUSED_PROTOCOL 1u /* malformed or out of place */
 #define WEIR_REFUSED_VERSION 2u /* the sides are of different versions */
@@ -81,7 +85,8 @@ struct weir_header {
     uint64_t reserved2[4];
     uint64_t denied_allocs; /* any: allocations refused at the cap */
     uint64_t launches_total; /* any: launches of processes that have gone */
-    uint64_t reserved3[6];
+    uint64_t context_bytes; /* any: the most that making a context was found to take */
+    uint64_t reserved3[5];
     unsigned char token[16]; /* agent: WEIR_JOB as bytes */
     uint32_t creator_uid; /* agent */
     uint32_t controller_pid; /* agent */
@@ -115,7 +120,8 @@ _Static_assert(offsetof(struct weir_header, agent_generation) == 156, "weir_head
 _Static_assert(offsetof(struct weir_header, reserved2) == 160, "weir_header.reserved2");
 _Static_assert(offsetof(struct weir_header, denied_allocs) == 192, "weir_header.denied_allocs");
 _Static_assert(offsetof(struct weir_header, launches_total) == 200, "weir_header.launches_total");
-_Static_assert(offsetof(struct weir_header, reserved3) == 208, "weir_header.reserved3");
+_Static_assert(offsetof(struct weir_header, context_bytes) == 208, "weir_header.context_bytes");
+_Static_assert(offsetof(struct weir_header, reserved3) == 216, "weir_header.reserved3");
 _Static_assert(offsetof(struct weir_header, token) == 256, "weir_header.token");
 _Static_assert(offsetof(struct weir_header, creator_uid) == 272, "weir_header.creator_uid");
 _Static_assert(offsetof(struct weir_header, controller_pid) == 276, "weir_header.controller_pid");
@@ -202,6 +208,19 @@ _Static_assert(offsetof(struct weir_signal, flags) == 4, "weir_signal.flags");
 _Static_assert(offsetof(struct weir_signal, slot) == 8, "weir_signal.slot");
 _Static_assert(offsetof(struct weir_signal, gate) == 12, "weir_signal.gate");
 _Static_assert(offsetof(struct weir_signal, reserved) == 16, "weir_signal.reserved");
+
+/* WEIR_MSG_NOTE. 64 bytes. */
+struct weir_note {
+    uint32_t kind; /* WEIR_MSG_* */
+    uint32_t flags; /* WEIR_FLAG_* */
+    uint32_t slot;
+    unsigned char call[52]; /* padded with zeros */
+};
+_Static_assert(sizeof(struct weir_note) == 64, "size of weir_note");
+_Static_assert(offsetof(struct weir_note, kind) == 0, "weir_note.kind");
+_Static_assert(offsetof(struct weir_note, flags) == 4, "weir_note.flags");
+_Static_assert(offsetof(struct weir_note, slot) == 8, "weir_note.slot");
+_Static_assert(offsetof(struct weir_note, call) == 12, "weir_note.call");
 
 /* WEIR_MSG_CREATE. 64 bytes. */
 struct weir_create {

@@ -94,3 +94,16 @@ func TestDeviceListFake(t *testing.T) {
 		t.Errorf("%d rows, want %d", got, want)
 	}
 }
+
+// TestMIGIsRefused holds that a GPU cut into instances is not shared, and that this is said.
+func TestMIGIsRefused(t *testing.T) {
+	whole := device.Info{ID: "cuda:0", Name: "NVIDIA H200", MemoryBytes: 141 << 30, UUID: "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"}
+	d, err := agentDevice(&whole)
+	if err != nil || uuidText(d.UUID) != whole.UUID || d.ID() != whole.ID {
+		t.Errorf("got %+v, %v", d, err)
+	}
+	whole.MIGEnabled = true
+	if _, err := agentDevice(&whole); err == nil || !strings.Contains(err.Error(), "MIG") {
+		t.Errorf("a GPU with MIG on: %v", err)
+	}
+}

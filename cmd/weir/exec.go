@@ -22,7 +22,7 @@ type execFlags struct {
 	memory, class string
 	device        string
 	shim          string
-	fake          bool
+	fake, verbose bool
 }
 
 const execLong = `Run a CUDA program, unchanged, with a part of an NVIDIA GPU. It sees a GPU with as much memory as its cap, gets CUDA's ordinary
@@ -56,6 +56,7 @@ func newExec() *cobra.Command {
 	c.Flags().StringVar(&f.device, "device", "cuda:0", "GPU to run on")
 	c.Flags().StringVar(&f.shim, "shim", "", "compiled library to preload (default: the one in this weir)")
 	c.Flags().BoolVar(&f.fake, "fake-gpu", false, "run on a simulated GPU; without a CMD, run an example")
+	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "name driver calls that this weir does not know, and so does not count")
 	completeFlag(c, "class", share.Latency.String(), share.Standard.String(), share.Opportunistic.String())
 	return c
 }
@@ -75,13 +76,14 @@ type program struct {
 	dir     string // runtime folder
 	agent   []string
 	shim    string
+	verbose bool
 	env     []string
 	grant   *agent.JobGrant
 }
 
 // prepare checks all that can be checked before a job is made.
 func (f *execFlags) prepare(ctx context.Context, args []string) (*program, error) {
-	p := &program{dir: agent.RuntimeDir(f.fake), args: args}
+	p := &program{dir: agent.RuntimeDir(f.fake), args: args, verbose: f.verbose}
 	var err error
 	if p.request, err = f.job(args); err != nil {
 		return nil, err
@@ -169,10 +171,13 @@ func (p *program) surround(ctx context.Context, fake bool, d *agent.Device) erro
 	if strings.ContainsAny(p.shim, " :") {
 		return fmt.Errorf("%s: a library whose path has a space or a colon cannot be preloaded: give another with --shim", p.shim)
 	}
+	if d.UUID != [16]byte{} {
+		p.env = append(p.env, "CUDA_VISIBLE_DEVICES="+uuidText(d.UUID))
+	}
+	if p.verbose {
+		p.env = append(p.env, "WEIR_VERBOSE=1")
+	}
 	if !fake {
-		if d.UUID != [16]byte{} {
-			p.env = append(p.env, "CUDA_VISIBLE_DEVICES="+uuidText(d.UUID))
-		}
 		return nil
 	}
 	driver, example, err := fakeDriver(ctx)

@@ -266,3 +266,51 @@ func TestExecSurvivesTheAgent(t *testing.T) {
 	}
 	s.eventually("the job ends", func() bool { return len(s.jobs()) == 0 })
 }
+
+// TestExecWithAStoppedAgent stops the agent while two programs share: both go on, and rules hold again when it goes on.
+func TestExecWithAStoppedAgent(t *testing.T) {
+	s := newStage(t)
+	for _, name := range []string{"one", "other"} {
+		cmd, _ := s.command("exec", "--fake-gpu", "--memory", "2GiB", "--name", name)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGTERM); _ = cmd.Wait() })
+	}
+	s.eventually("both launch", func() bool {
+		j := s.jobs()
+		return len(j) == 2 && j[0].Launches > 50 && j[1].Launches > 50
+	})
+	before := s.jobs()
+	s.killAgent(syscall.SIGSTOP)
+	time.Sleep(5 * time.Second)
+	s.killAgent(syscall.SIGCONT)
+	after := s.jobs()
+	for i := range after {
+		// They wait for three of the five seconds.
+		if n := after[i].Launches - before[i].Launches; n < 300 {
+			t.Errorf("job %s launched %d kernels while the agent was stopped", after[i].Name, n)
+		}
+	}
+	if pids := s.agents(); len(pids) != 1 {
+		t.Errorf("agents %v", pids)
+	}
+}
+
+// TestExecOnAnotherGPU runs a program on the second of two GPUs: that is the only one that it sees, by whatever number.
+func TestExecOnAnotherGPU(t *testing.T) {
+	s := newStage(t)
+	t.Setenv("WEIR_FAKE_GPUS", "2")
+	_, example, err := fakeDriver(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"--device", "cuda:1", "--memory", "1GiB", "--"}
+	if code, out := s.exec(append(args, example, "0.2", "100", "64")...); code != 0 || !strings.Contains(out, "1024 MiB") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	if code, out := s.exec(append(args, "env", "CUDA_VISIBLE_DEVICES=0", example, "0.2", "100", "64")...); code == 0 ||
+		!strings.Contains(out, "is not the GPU of this job") {
+		t.Errorf("on a GPU that it has no share of: exit code %d: %s", code, out)
+	}
+}

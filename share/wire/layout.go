@@ -67,10 +67,11 @@ type Header struct {
 	AgentGeneration atomic.Uint32    `c:"agent_generation" doc:"agent: another one after each start, never 0"`
 	Reserved2       [4]atomic.Uint64 `c:"reserved2"`
 
-	// Line 3: counters to which all processes of the job add.
+	// Line 3: what all processes of the job add to or raise.
 	DeniedAllocs  atomic.Uint64    `c:"denied_allocs" doc:"any: allocations refused at the cap"`
 	LaunchesTotal atomic.Uint64    `c:"launches_total" doc:"any: launches of processes that have gone"`
-	Reserved3     [6]atomic.Uint64 `c:"reserved3"`
+	ContextBytes  atomic.Uint64    `c:"context_bytes" doc:"any: the most that making a context was found to take"`
+	Reserved3     [5]atomic.Uint64 `c:"reserved3"`
 
 	// Line 4: who the job is, for an agent that finds the page after its
 	// restart. Written by the agent only, under terms_seq.

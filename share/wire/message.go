@@ -33,6 +33,7 @@ const (
 	KindBye     Kind = 5 // it gives its slot back
 	KindCreate  Kind = 6 // a controller asks for a job
 	KindTop     Kind = 7 // somebody wants to see the snapshots
+	KindNote    Kind = 8 // a process looked up a driver call that it does not know
 
 	KindWelcome  Kind = 16 // answers Hello; brings the page's descriptor
 	KindRefused  Kind = 17 // answers Hello or Create; text follows
@@ -51,6 +52,8 @@ const (
 	// FlagService in Created: the agent is kept running by somebody else, who will
 	// start another if it ends.
 	FlagService = 1 << 3
+	// FlagNotes in Welcome: the agent takes Note.
+	FlagNotes = 1 << 4
 	// FlagMore in Snapshot: the text goes on in the next one.
 	FlagMore = 1 << 1
 )
@@ -137,6 +140,30 @@ type Signal struct {
 	Reserved [12]uint32 `c:"reserved"`
 }
 
+// NoteSize is the most of a call's name that a Note holds.
+const NoteSize = 52
+
+// Note names a driver call that the process looked up and the library does not
+// know. It is passed through, and what it does is not counted.
+type Note struct {
+	head
+	Slot uint32         `c:"slot"`
+	Call [NoteSize]byte `c:"call" doc:"padded with zeros"`
+}
+
+// Name returns the call's name, as far as it is one: letters, digits and
+// underscores.
+func (m Note) Name() string {
+	name, _, _ := bytes.Cut(m.Call[:], []byte{0})
+	for i, c := range name {
+		if c != '_' && (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') {
+			name = name[:i]
+			break
+		}
+	}
+	return string(name)
+}
+
 // Create asks for a job with this share of a device. The name follows as text.
 // The job lives until the socket is closed and no process is attached. With
 // FlagRejoin, Token is the one that the job had.
@@ -210,14 +237,21 @@ func NewSignal(k Kind, slot, gate uint32) Signal {
 	return Signal{head: head{Kind: k}, Slot: slot, Gate: gate}
 }
 
+// NewNote sets the kind, and cuts the name to what fits.
+func NewNote(slot uint32, call string) Note {
+	m := Note{head: head{Kind: KindNote}, Slot: slot}
+	copy(m.Call[:], call)
+	return m
+}
+
 // NewCreate sets the kind.
 func NewCreate(m Create, flags uint32) Create { m.head = head{KindCreate, flags}; return m }
 
 // NewTop sets the kind.
 func NewTop(m Top) Top { m.head = head{Kind: KindTop}; return m }
 
-// NewWelcome sets the kind.
-func NewWelcome(m Welcome) Welcome { m.head = head{Kind: KindWelcome}; return m }
+// NewWelcome sets the kind and that the agent takes notes.
+func NewWelcome(m Welcome) Welcome { m.head = head{KindWelcome, FlagNotes}; return m }
 
 // NewRefused sets the kind.
 func NewRefused(m Refused) Refused { m.head = head{Kind: KindRefused}; return m }
@@ -261,6 +295,9 @@ func (m Hello) Append(b []byte) []byte { return appendFixed(b, m) }
 func (m Signal) Append(b []byte) []byte { return appendFixed(b, m) }
 
 // Append implements [Message].
+func (m Note) Append(b []byte) []byte { return appendFixed(b, m) }
+
+// Append implements [Message].
 func (m Create) Append(b []byte) []byte { return appendFixed(b, m) }
 
 // Append implements [Message].
@@ -291,7 +328,8 @@ var shapes = map[Kind]struct {
 	KindBye:      {0, decodeSignal},
 	KindCreate:   {FlagRejoin | FlagFake, decode(func(m *Create) (uint32, bool) { return m.TextLen, true })},
 	KindTop:      {0, decode(func(m *Top) (uint32, bool) { return 0, zero(m.Reserved[:]) })},
-	KindWelcome:  {0, decode(func(m *Welcome) (uint32, bool) { return 0, zero(m.Reserved[:]) })},
+	KindNote:     {0, decode(func(*Note) (uint32, bool) { return 0, true })},
+	KindWelcome:  {FlagNotes, decode(func(m *Welcome) (uint32, bool) { return 0, zero(m.Reserved[:]) })},
 	KindRefused:  {0, decode(func(m *Refused) (uint32, bool) { return m.TextLen, zero(m.Reserved[:]) })},
 	KindCreated:  {FlagService, decode(func(m *Created) (uint32, bool) { return m.TextLen, zero(m.Reserved[:]) })},
 	KindSnapshot: {FlagMore, decode(func(m *Snapshot) (uint32, bool) { return m.TextLen, zero(m.Reserved[:]) })},
@@ -324,8 +362,8 @@ func zero(words []uint32) bool {
 	return true
 }
 
-// Decode reads one packet: a message, which is a Hello, Signal, Create, Top,
-// Welcome, Refused, Created or Snapshot, and the text that follows it. It
+// Decode reads one packet: a message, which is a Hello, Signal, Note, Create,
+// Top, Welcome, Refused, Created or Snapshot, and the text that follows it. It
 // refuses, with [ErrMessage], any packet that Append and the text would not
 // have made. The text is a part of the packet.
 func Decode(packet []byte) (Message, []byte, error) {

@@ -14,22 +14,14 @@ import (
 // strict is not for users: their compilers warn of other things than ours.
 var strict = []string{"-Werror"}
 
-// built is the compiled driver, once for all tests of this run.
+// built is the compiled driver, kept where the tests of the shim keep what they compile, and clean up.
 var built = sync.OnceValues(func() (string, error) {
-	cache, err := os.MkdirTemp("", "fakecuda-")
+	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
 	}
-	return fakecuda.Build(context.Background(), cache, "", strict...)
+	return fakecuda.Build(context.Background(), filepath.Join(cache, "weir", "test"), "", strict...)
 })
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if dir, err := built(); err == nil {
-		os.RemoveAll(filepath.Dir(dir))
-	}
-	os.Exit(code)
-}
 
 // driver returns the folder of the compiled driver; without a compiler the test is skipped.
 func driver(t *testing.T) string {

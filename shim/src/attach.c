@@ -182,6 +182,7 @@ static bool adopt(int page, const struct weir_welcome *w)
 	if (old && old != slot)
 		weir_add(&slot->mem_used_bytes, __atomic_exchange_n(&old->mem_used_bytes, 0, __ATOMIC_SEQ_CST));
 	weir.slot_number = w->slot;
+	__atomic_store_n(&weir.notes, (w->flags & WEIR_FLAG_NOTES) != 0, __ATOMIC_SEQ_CST);
 	weir.generation = w->generation;
 	__atomic_store_n(&weir.slot, slot, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&weir.page, h, __ATOMIC_SEQ_CST);
@@ -290,6 +291,7 @@ static void forked(void)
 	weir_graphs_reset();
 	weir_streams_reset();
 	weir_capture_reset();
+	weir_unknown_reset();
 }
 
 static void leave(void)
@@ -331,14 +333,29 @@ static void hang_up(void)
 	weir.sock = -1;
 }
 
+/* put sends a message; true: it is on its way. It never waits: an agent that does not read has the page. */
+static bool put(const void *message)
+{
+	pthread_mutex_lock(&sock_lock);
+	bool sent = weir.sock >= 0 && send(weir.sock, message, WEIR_MSG_SIZE, MSG_NOSIGNAL | MSG_DONTWAIT) == WEIR_MSG_SIZE;
+	if (!sent && weir.sock >= 0 && errno != EAGAIN)
+		hang_up();
+	pthread_mutex_unlock(&sock_lock);
+	return sent;
+}
+
 /* weir_send tells the agent something; if it cannot be told, the watcher sees the closed socket. */
 void weir_send(uint32_t kind, uint32_t gate)
 {
-	struct weir_signal m = {.kind = kind, .slot = weir.slot_number, .gate = gate};
-	pthread_mutex_lock(&sock_lock);
-	if (weir.sock >= 0 && send(weir.sock, &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno != EAGAIN)
-		hang_up();
-	pthread_mutex_unlock(&sock_lock);
+	put(&(struct weir_signal){.kind = kind, .slot = weir.slot_number, .gate = gate});
+}
+
+/* weir_send_note tells the agent of a call by its name; false: it did not hear of it. */
+bool weir_send_note(const char *call)
+{
+	struct weir_note m = {.kind = WEIR_MSG_NOTE, .slot = weir.slot_number};
+	strncpy((char *)m.call, call, sizeof m.call);
+	return weir_get(&weir.notes) && put(&m);
 }
 
 /* weir_socket_open looks whether the agent is still at the other end. */

@@ -20,8 +20,6 @@ typedef struct CUDA_GRAPH_INSTANTIATE_PARAMS_opaque CUDA_GRAPH_INSTANTIATE_PARAM
 typedef struct CUDA_HOST_NODE_PARAMS_opaque CUDA_HOST_NODE_PARAMS;
 typedef struct CUDA_KERNEL_NODE_PARAMS_opaque CUDA_KERNEL_NODE_PARAMS;
 typedef struct CUDA_KERNEL_NODE_PARAMS_v1_opaque CUDA_KERNEL_NODE_PARAMS_v1;
-typedef struct CUDA_MEMCPY2D_v1_opaque CUDA_MEMCPY2D_v1;
-typedef struct CUDA_MEMCPY3D_v1_opaque CUDA_MEMCPY3D_v1;
 typedef struct CUDA_MEMSET_NODE_PARAMS_opaque CUDA_MEMSET_NODE_PARAMS;
 typedef struct CUDA_RESOURCE_DESC_opaque CUDA_RESOURCE_DESC;
 typedef struct CUDA_RESOURCE_VIEW_DESC_opaque CUDA_RESOURCE_VIEW_DESC;
@@ -1663,6 +1661,7 @@ CUresult weir_on_mem_import(enum weir_call call, CUmemGenericAllocationHandle *h
 CUresult weir_on_mem_map(enum weir_call call, CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags);
 CUresult weir_on_mem_pool_create(enum weir_call call, CUmemoryPool *pool, const CUmemPoolProps *poolProps);
 CUresult weir_on_mem_pool_destroy(enum weir_call call, CUmemoryPool pool);
+CUresult weir_on_pool_import(enum weir_call call, CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData);
 CUresult weir_on_mem_pool_trim_to(enum weir_call call, CUmemoryPool pool, size_t minBytesToKeep);
 CUresult weir_on_mem_release(enum weir_call call, CUmemGenericAllocationHandle handle);
 CUresult weir_on_mem_retain(enum weir_call call, CUmemGenericAllocationHandle *handle, void *addr);

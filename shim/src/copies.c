@@ -9,6 +9,16 @@ uint64_t weir_bytes_2d(const CUDA_MEMCPY2D *c)
 	return c ? (uint64_t)c->WidthInBytes * c->Height : 0;
 }
 
+uint64_t weir_bytes_2d_v1(const CUDA_MEMCPY2D_v1 *c)
+{
+	return c ? (uint64_t)c->WidthInBytes * c->Height : 0;
+}
+
+uint64_t weir_bytes_3d_v1(const CUDA_MEMCPY3D_v1 *c)
+{
+	return c ? (uint64_t)c->WidthInBytes * c->Height * c->Depth : 0;
+}
+
 uint64_t weir_bytes_3d(const CUDA_MEMCPY3D *c)
 {
 	return c ? (uint64_t)c->WidthInBytes * c->Height * c->Depth : 0;

@@ -12,6 +12,7 @@ enum {
 	CUDA_ERROR_NOT_INITIALIZED = 3,
 	CUDA_ERROR_DEINITIALIZED = 4,
 	CUDA_ERROR_NO_DEVICE = 100,
+	CUDA_ERROR_INVALID_DEVICE = 101,
 	CUDA_ERROR_NOT_FOUND = 500,
 	CUDA_ERROR_NOT_READY = 600,
 	CUDA_ERROR_NOT_PERMITTED = 800,
@@ -101,6 +102,36 @@ typedef struct {
 	struct weir_copy_end_3d src, dst;
 	size_t WidthInBytes, Height, Depth;
 } CUDA_MEMCPY3D_PEER;
+
+/* Those of before CUDA 3.2, whose device addresses and sizes have 32 bits. */
+struct weir_copy_end_2d_v1 {
+	unsigned int x, y;
+	int type;
+	const void *host;
+	unsigned int device;
+	CUarray array;
+	unsigned int pitch;
+};
+
+typedef struct {
+	struct weir_copy_end_2d_v1 src, dst;
+	unsigned int WidthInBytes, Height;
+} CUDA_MEMCPY2D_v1;
+
+struct weir_copy_end_3d_v1 {
+	unsigned int x, y, z, lod;
+	int type;
+	const void *host;
+	unsigned int device;
+	CUarray array;
+	void *reserved;
+	unsigned int pitch, height;
+};
+
+typedef struct {
+	struct weir_copy_end_3d_v1 src, dst;
+	unsigned int WidthInBytes, Height, Depth;
+} CUDA_MEMCPY3D_v1;
 
 struct weir_copy_operand {
 	int type; /* 1: pointer, 2: array */

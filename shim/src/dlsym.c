@@ -86,9 +86,12 @@ static void *choose(void *handle, const char *name, bool cuda)
 	if (!weir_job_named())
 		return NULL;
 	int call = cuda ? weir_find(name) : -1;
-	if (cuda && call < 0)
-		return NULL;
 	void *real = weir_dlsym_real(handle, name);
+	if (cuda && call < 0) {
+		if (real && !weir_own_address(real) && weir_driver_address(real))
+			weir_unknown(name);
+		return NULL;
+	}
 	if (!real || weir_own_address(real))
 		return NULL;
 	if (!cuda)

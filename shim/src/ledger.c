@@ -5,14 +5,16 @@
  * once, the one whose addition comes last in the order of these sequentially consistent operations sees
  * all others, so what has been admitted never exceeds the cap. A process that finds the sum too high
  * takes its own addition back; as it cannot know whether another's in the same moment will be taken
- * back too, it looks again for up to a millisecond while another is undecided. No lock is involved: a
+ * back too, it looks again for some milliseconds while it would fit if the others were. No lock is involved: a
  * process killed anywhere leaves only its slot, which the agent clears.
  */
 #include "weir.h"
 
 #include <sched.h>
+#include <time.h>
 
-#define DECIDE_NS 1000000u
+#define YIELD_NS 1000000u
+#define DECIDE_NS 20000000u
 
 static struct weir_slot *slots(struct weir_header *h)
 {
@@ -24,16 +26,16 @@ static uint64_t plus(uint64_t a, uint64_t b)
 	return a + b < a ? UINT64_MAX : a + b;
 }
 
-/* sum adds up all slots; *pending tells whether a slot other than own is between adding and deciding. */
-static uint64_t sum(struct weir_header *h, struct weir_slot *own, uint64_t asked, bool *pending)
+/* sum adds up all slots; *undecided is what slots other than own have added and may take back. */
+static uint64_t sum(struct weir_header *h, struct weir_slot *own, uint64_t asked, uint64_t *undecided)
 {
 	uint64_t total = 0;
-	*pending = false;
+	*undecided = 0;
 	for (uint32_t i = 0; i < WEIR_SLOT_COUNT; i++) {
 		struct weir_slot *s = &slots(h)[i];
 		total = plus(total, plus(weir_get(&s->mem_used_bytes), weir_get(&s->mem_context_bytes)));
-		if (weir_get(&s->mem_pending_bytes) > (s == own ? asked : 0))
-			*pending = true;
+		uint64_t pending = weir_get(&s->mem_pending_bytes), mine = s == own ? asked : 0;
+		*undecided = plus(*undecided, pending > mine ? pending - mine : 0);
 	}
 	return total;
 }
@@ -45,8 +47,8 @@ uint64_t weir_cap(void)
 
 uint64_t weir_used(void)
 {
-	bool pending;
-	return sum(weir_page(), NULL, 0, &pending);
+	uint64_t undecided;
+	return sum(weir_page(), NULL, 0, &undecided);
 }
 
 /* weir_reserve counts bytes; false: they do not fit, and nothing was counted. */
@@ -54,31 +56,48 @@ bool weir_reserve(uint64_t bytes)
 {
 	struct weir_header *h = weir_page();
 	struct weir_slot *own = weir_slot();
-	if (bytes > weir_cap()) /* also keeps the sums below from wrapping */
+	uint64_t cap = weir_cap();
+	if (!bytes)
+		return true;
+	if (bytes > cap) /* also keeps the sums below from wrapping */
 		return false;
-	uint64_t give_up = 0;
-	for (;;) {
-		bool pending;
+	for (uint64_t began = 0;;) {
+		uint64_t undecided;
 		weir_add(&own->mem_pending_bytes, bytes);
 		weir_add(&own->mem_used_bytes, bytes);
-		bool fits = sum(h, own, bytes, &pending) <= weir_cap();
+		uint64_t total = sum(h, own, bytes, &undecided);
+		bool fits = total <= weir_cap();
 		if (!fits)
 			weir_sub(&own->mem_used_bytes, bytes);
 		weir_sub(&own->mem_pending_bytes, bytes);
-		if (fits || !pending)
+		if (fits || !undecided || total - (undecided < total ? undecided : total) > cap)
 			return fits;
 		uint64_t now = weir_now();
-		if (!give_up)
-			give_up = now + DECIDE_NS;
-		if (now >= give_up)
+		if (!began)
+			began = now;
+		if (now - began >= DECIDE_NS)
 			return false;
-		sched_yield();
+		if (now - began < YIELD_NS)
+			sched_yield();
+		else
+			nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
 	}
 }
 
 void weir_release(uint64_t bytes)
 {
 	weir_sub(&weir_slot()->mem_used_bytes, bytes);
+}
+
+/* weir_release_to_context gives up counted bytes, of which or of more a context takes so many. Who looks meanwhile sees
+ * that something is being decided, and looks again. */
+void weir_release_to_context(uint64_t bytes, uint64_t context)
+{
+	struct weir_slot *own = weir_slot();
+	weir_add(&own->mem_pending_bytes, bytes);
+	weir_set(&own->mem_context_bytes, context);
+	weir_sub(&own->mem_used_bytes, bytes);
+	weir_sub(&own->mem_pending_bytes, bytes);
 }
 
 CUresult weir_deny(void)

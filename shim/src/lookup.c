@@ -81,11 +81,11 @@ void *weir_choose(const char *base, void *found, void *at_newest, int version, b
 {
 	int call = by_address(base, found);
 	if (call < 0) {
-		if (version > WEIR_NEWEST && at_newest != found)
+		call = version > WEIR_NEWEST && at_newest != found ? -1 : by_version(base, version, per_thread);
+		if (call < 0) {
+			weir_unknown(base);
 			return found;
-		call = by_version(base, version, per_thread);
-		if (call < 0)
-			return found;
+		}
 		weir_learn(call, found);
 		if (weir_real((enum weir_call)call) != found && weir_entries[call].pass)
 			return found;

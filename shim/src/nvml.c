@@ -141,13 +141,14 @@ static bool on_device(uint64_t *bytes)
 	return found;
 }
 
-/* weir_contexts_changed counts what the contexts take after one was made or destroyed. */
-void weir_contexts_changed(CUresult r)
+/* weir_contexts_take is what the contexts take now, by what this process has on the device beyond its allocations, of
+ * which reserved are none. False: it is not known. */
+bool weir_contexts_take(uint64_t reserved, uint64_t *bytes)
 {
 	uint64_t have = 0;
-	if (r != CUDA_SUCCESS || !weir_ready() || !on_device(&have))
-		return;
-	struct weir_slot *slot = weir_slot();
-	uint64_t used = weir_get(&slot->mem_used_bytes);
-	weir_set(&slot->mem_context_bytes, have > used ? have - used : 0);
+	if (!on_device(&have))
+		return false;
+	uint64_t used = weir_get(&weir_slot()->mem_used_bytes) - reserved;
+	*bytes = have > used ? have - used : 0;
+	return true;
 }

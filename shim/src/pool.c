@@ -357,3 +357,26 @@ CUresult weir_on_mem_pool_trim_to(enum weir_call call, CUmemoryPool pool, size_t
 		weir_pools_refresh(false);
 	return r;
 }
+
+/* Memory that another process has from a pool of its own counts here as other imported memory does, from when its size is known. */
+CUresult weir_on_pool_import(enum weir_call call, CUdeviceptr *ptr, CUmemoryPool pool, CUmemPoolPtrExportData *data)
+{
+	weir_fn_cuMemPoolImportPointer real = (weir_fn_cuMemPoolImportPointer)weir_real(call);
+	if (!real)
+		return weir_missing();
+	CUresult r = real(ptr, pool, data);
+	weir_fn_cuMemGetAddressRange_v2 range = WEIR_DRIVER(cuMemGetAddressRange_v2);
+	weir_fn_cuMemFree_v2 undo = WEIR_DRIVER(cuMemFree_v2);
+	CUdeviceptr base;
+	size_t n = 0;
+	if (r != CUDA_SUCCESS || !ptr || !weir_ready() || !range || range(&base, &n, *ptr) != CUDA_SUCCESS)
+		return r;
+	if (weir_reserve(n)) {
+		if (!weir_sizes_put(WEIR_KIND_POINTER, *ptr, n, NULL))
+			weir_release(n);
+		return r;
+	}
+	if (undo)
+		undo(*ptr);
+	return weir_deny();
+}

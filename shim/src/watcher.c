@@ -28,16 +28,18 @@ void weir_watcher_wake(void)
 }
 
 /* check_agent finds out whether the agent is alive, and joins one that has come back. */
-static void check_agent(struct weir_header *h, uint64_t now)
+static void check_agent(uint64_t now)
 {
-	if (weir_socket_open() || weir_reconnect()) {
-		weir_set(&weir.agent_gone, false);
+	bool open = weir_socket_open() || weir_reconnect();
+	struct weir_header *h = weir_page(); /* perhaps another one */
+	uint64_t patience = open ? WEIR_HUNG_NS : WEIR_DEAD_NS;
+	bool gone = now > weir_get(&h->agent_beat_ns) + patience;
+	/* One whose socket is closed says nothing more, though its last beat be young. */
+	if (gone == weir_get(&weir.agent_gone) || (!open && !gone))
 		return;
-	}
-	if (!weir_get(&weir.agent_gone) && now > weir_get(&h->agent_beat_ns) + WEIR_DEAD_NS) {
-		weir_set(&weir.agent_gone, true);
+	weir_set(&weir.agent_gone, gone);
+	if (gone)
 		weir_futex_wake(&h->gate);
-	}
 }
 
 /* check_lease closes the gate for this process when its lease is over and the agent, though alive, has
@@ -149,7 +151,8 @@ static void *watch(void *unused)
 		uint64_t now = weir_now();
 		struct weir_header *h = weir_page();
 		if (now >= k.next_check) {
-			check_agent(h, now);
+			check_agent(now);
+			weir_tell_unknown();
 			k.next_check = now + TICK_NS;
 			h = weir_page();
 		}

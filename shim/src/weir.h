@@ -15,8 +15,8 @@
  *  - After fork() a child is not attached; it attaches with a slot of its own at its first call.
  *  - While a stream is being captured nothing of weir's own is put on it, and its launches pass; they are
  *    metered when the graph is launched.
- *  - Without the agent (its socket closed and its heartbeat old) the gate counts as open and the memory
- *    cap still holds.
+ *  - Without the agent (its socket closed and its heartbeat old, or the heartbeat very old) the gate counts as
+ *    open and the memory cap still holds.
  */
 #ifndef WEIR_H
 #define WEIR_H
@@ -94,7 +94,8 @@ struct weir_process {
 	int state;           /* enum weir_state */
 	uint32_t generation; /* of the agent that gave the slot */
 	int sock;            /* -1: closed; used under sock_lock */
-	bool agent_gone;     /* socket closed and heartbeat old: the gate counts as open */
+	bool agent_gone;     /* its heartbeat is old: the gate counts as open */
+	bool notes;          /* the agent takes notes */
 	bool stopping;       /* the process is exiting: the driver is not called any more */
 	uint32_t expired;    /* a gate value whose lease has run out, 0 if none */
 	uint32_t asleep;     /* the watcher waits until it is woken */
@@ -112,6 +113,11 @@ void weir_send(uint32_t kind, uint32_t gate);
 bool weir_reconnect(void);
 bool weir_socket_open(void);
 uint64_t weir_now(void);
+bool weir_device_is_ours(CUdevice dev);
+void weir_unknown(const char *call);
+void weir_tell_unknown(void);
+void weir_unknown_reset(void);
+bool weir_send_note(const char *call);
 void weir_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 static inline struct weir_header *weir_page(void)
@@ -149,6 +155,7 @@ enum weir_kind {
 
 bool weir_reserve(uint64_t bytes);
 void weir_release(uint64_t bytes);
+void weir_release_to_context(uint64_t bytes, uint64_t context);
 uint64_t weir_used(void);
 uint64_t weir_cap(void);
 CUresult weir_deny(void);
@@ -238,7 +245,7 @@ struct weir_stream *weir_stream_of(CUstream stream, int per_thread);
 struct weir_stream *weir_streams_first(void);
 void weir_stream_gone(CUstream stream);
 void weir_context_gone(CUcontext ctx);
-void weir_contexts_changed(CUresult r);
+bool weir_contexts_take(uint64_t reserved, uint64_t *bytes);
 
 struct weir_function *weir_function_of(uintptr_t key, uint64_t size);
 void weir_function_measured(struct weir_function *f, uint64_t ns);
@@ -255,6 +262,8 @@ int weir_relax(void);
 void weir_unrelax(int mode);
 
 uint64_t weir_bytes_2d(const CUDA_MEMCPY2D *c);
+uint64_t weir_bytes_2d_v1(const CUDA_MEMCPY2D_v1 *c);
+uint64_t weir_bytes_3d_v1(const CUDA_MEMCPY3D_v1 *c);
 uint64_t weir_bytes_3d(const CUDA_MEMCPY3D *c);
 uint64_t weir_bytes_3d_peer(const CUDA_MEMCPY3D_PEER *c);
 uint64_t weir_bytes_3d_ops(size_t n, const CUDA_MEMCPY3D_BATCH_OP *ops);

@@ -3171,10 +3171,7 @@ WEIR_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, 
 
 WEIR_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData)
 {
-	weir_fn_cuMemPoolImportPointer real = (weir_fn_cuMemPoolImportPointer)weir_real(WEIR_cuMemPoolImportPointer);
-	if (__builtin_expect(!real, 0))
-		return weir_missing();
-	return real(ptr_out, pool, shareData);
+	return weir_on_pool_import(WEIR_cuMemPoolImportPointer, ptr_out, pool, shareData);
 }
 
 WEIR_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
@@ -3311,7 +3308,12 @@ WEIR_EXPORT CUresult cuMemcpy2D(const CUDA_MEMCPY2D_v1 *pCopy)
 	weir_fn_cuMemcpy2D real = (weir_fn_cuMemcpy2D)weir_real(WEIR_cuMemcpy2D);
 	if (__builtin_expect(!real, 0))
 		return weir_missing();
-	return real(pCopy);
+	struct weir_ticket ticket;
+	if (!weir_enter_copy(&ticket, weir_bytes_2d_v1(pCopy), NULL, 0))
+		return real(pCopy);
+	CUresult result = real(pCopy);
+	weir_leave(&ticket, result);
+	return result;
 }
 
 WEIR_EXPORT CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D_v1 *pCopy, CUstream hStream)
@@ -3319,7 +3321,12 @@ WEIR_EXPORT CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D_v1 *pCopy, CUstream hSt
 	weir_fn_cuMemcpy2DAsync real = (weir_fn_cuMemcpy2DAsync)weir_real(WEIR_cuMemcpy2DAsync);
 	if (__builtin_expect(!real, 0))
 		return weir_missing();
-	return real(pCopy, hStream);
+	struct weir_ticket ticket;
+	if (!weir_enter_copy(&ticket, weir_bytes_2d_v1(pCopy), hStream, 0))
+		return real(pCopy, hStream);
+	CUresult result = real(pCopy, hStream);
+	weir_leave(&ticket, result);
+	return result;
 }
 
 WEIR_EXPORT CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream)
@@ -3353,7 +3360,12 @@ WEIR_EXPORT CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D_v1 *pCopy)
 	weir_fn_cuMemcpy2DUnaligned real = (weir_fn_cuMemcpy2DUnaligned)weir_real(WEIR_cuMemcpy2DUnaligned);
 	if (__builtin_expect(!real, 0))
 		return weir_missing();
-	return real(pCopy);
+	struct weir_ticket ticket;
+	if (!weir_enter_copy(&ticket, weir_bytes_2d_v1(pCopy), NULL, 0))
+		return real(pCopy);
+	CUresult result = real(pCopy);
+	weir_leave(&ticket, result);
+	return result;
 }
 
 WEIR_EXPORT CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy)
@@ -3413,7 +3425,12 @@ WEIR_EXPORT CUresult cuMemcpy3D(const CUDA_MEMCPY3D_v1 *pCopy)
 	weir_fn_cuMemcpy3D real = (weir_fn_cuMemcpy3D)weir_real(WEIR_cuMemcpy3D);
 	if (__builtin_expect(!real, 0))
 		return weir_missing();
-	return real(pCopy);
+	struct weir_ticket ticket;
+	if (!weir_enter_copy(&ticket, weir_bytes_3d_v1(pCopy), NULL, 0))
+		return real(pCopy);
+	CUresult result = real(pCopy);
+	weir_leave(&ticket, result);
+	return result;
 }
 
 WEIR_EXPORT CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D_v1 *pCopy, CUstream hStream)
@@ -3421,7 +3438,12 @@ WEIR_EXPORT CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D_v1 *pCopy, CUstream hSt
 	weir_fn_cuMemcpy3DAsync real = (weir_fn_cuMemcpy3DAsync)weir_real(WEIR_cuMemcpy3DAsync);
 	if (__builtin_expect(!real, 0))
 		return weir_missing();
-	return real(pCopy, hStream);
+	struct weir_ticket ticket;
+	if (!weir_enter_copy(&ticket, weir_bytes_3d_v1(pCopy), hStream, 0))
+		return real(pCopy, hStream);
+	CUresult result = real(pCopy, hStream);
+	weir_leave(&ticket, result);
+	return result;
 }
 
 WEIR_EXPORT CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
@@ -3637,7 +3659,12 @@ WEIR_EXPORT CUresult cuMemcpyAtoA(CUarray dstArray, unsigned int dstOffset, CUar
 	weir_fn_cuMemcpyAtoA real = (weir_fn_cuMemcpyAtoA)weir_real(WEIR_cuMemcpyAtoA);
 	if (__builtin_expect(!real, 0))
 		return weir_missing();
-	return real(dstArray, dstOffset, srcArray, srcOffset, ByteCount);
+	struct weir_ticket ticket;
+	if (!weir_enter_copy(&ticket, ByteCount, NULL, 0))
+		return real(dstArray, dstOffset, srcArray, srcOffset, ByteCount);
+	CUresult result = real(dstArray, dstOffset, srcArray, srcOffset, ByteCount);
+	weir_leave(&ticket, result);
+	return result;
 }
 
 WEIR_EXPORT CUresult cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset, size_t ByteCount)
@@ -3671,7 +3698,12 @@ WEIR_EXPORT CUresult cuMemcpyAtoD(CUdeviceptr_v1 dstDevice, CUarray srcArray, un
 	weir_fn_cuMemcpyAtoD real = (weir_fn_cuMemcpyAtoD)weir_real(WEIR_cuMemcpyAtoD);
 	if (__builtin_expect(!real, 0))
 		return weir_missing();
-	return real(dstDevice, srcArray, srcOffset, ByteCount);
+	struct weir_ticket ticket;
+	if (!weir_enter_copy(&ticket, ByteCount, NULL, 0))
+		return real(dstDevice, srcArray, srcOffset, ByteCount);
+	CUresult result = real(dstDevice, srcArray, srcOffset, ByteCount);
+	weir_leave(&ticket, result);
+	return result;
 }
 
 WEIR_EXPORT CUresult cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount)
@@ -3705,7 +3737,12 @@ WEIR_EXPORT CUresult cuMemcpyAtoH(void *dstHost, CUarray srcArray, unsigned int 
 	weir_fn_cuMemcpyAtoH real = (weir_fn_cuMemcpyAtoH)weir_real(WEIR_cuMemcpyAtoH);
 	if (__builtin_expect(!real, 0))
 		return weir_missing();
-	return real(dstHost, srcArray, srcOffset, ByteCount);
+	struct weir_ticket ticket;
+	if (!weir_enter_copy(&ticket, ByteCount, NULL, 0))
+		return real(dstHost, srcArray, srcOffset, ByteCount);
+	CUresult result = real(dstHost, srcArray, srcOffset, ByteCount);
+	weir_leave(&ticket, result);
+	return result;
 }
 
 WEIR_EXPORT CUresult cuMemcpyAtoHAsync(void *dstHost, CUarray srcArray, unsigned int srcOffset, unsigned int ByteCount, CUstream hStream)
@@ -3713,7 +3750,12 @@ WEIR_EXPORT CUresult cuMemcpyAtoHAsync(void *dstHost, CUarray srcArray, unsigned
 	weir_fn_cuMemcpyAtoHAsync real = (weir_fn_cuMemcpyAtoHAsync)weir_real(WEIR_cuMemcpyAtoHAsync);
 	if (__builtin_expect(!real, 0))
 		return weir_missing();
-	return real(dstHost, srcArray, srcOffset, ByteCount, hStream);
+	struct weir_ticket ticket;
+	if (!weir_enter_copy(&ticket, ByteCount, hStream, 0))
+		return real(dstHost, srcArray, srcOffset, ByteCount, hStream);
+	CUresult result = real(dstHost, srcArray, srcOffset, ByteCount, hStream);
+	weir_leave(&ticket, result);
+	return result;
 }
 
 WEIR_EXPORT CUresult cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream hStream)
@@ -3825,7 +3867,12 @@ WEIR_EXPORT CUresult cuMemcpyDtoA(CUarray dstArray, unsigned int dstOffset, CUde
 	weir_fn_cuMemcpyDtoA real = (weir_fn_cuMemcpyDtoA)weir_real(WEIR_cuMemcpyDtoA);
 	if (__builtin_expect(!real, 0))
 		return weir_missing();
-	return real(dstArray, dstOffset, srcDevice, ByteCount);
+	struct weir_ticket ticket;
+	if (!weir_enter_copy(&ticket, ByteCount, NULL, 0))
+		return real(dstArray, dstOffset, srcDevice, ByteCount);
+	CUresult result = real(dstArray, dstOffset, srcDevice, ByteCount);
+	weir_leave(&ticket, result);
+	return result;
 }
 
 WEIR_EXPORT CUresult cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount)
@@ -3859,7 +3906,12 @@ WEIR_EXPORT CUresult cuMemcpyDtoD(CUdeviceptr_v1 dstDevice, CUdeviceptr_v1 srcDe
 	weir_fn_cuMemcpyDtoD real = (weir_fn_cuMemcpyDtoD)weir_real(WEIR_cuMemcpyDtoD);
 	if (__builtin_expect(!real, 0))
 		return weir_missing();
-	return real(dstDevice, srcDevice, ByteCount);
+	struct weir_ticket ticket;
+	if (!weir_enter_copy(&ticket, ByteCount, NULL, 0))
+		return real(dstDevice, srcDevice, ByteCount);
+	CUresult result = real(dstDevice, srcDevice, ByteCount);
+	weir_leave(&ticket, result);
+	return result;
 }
 
 WEIR_EXPORT CUresult cuMemcpyDtoDAsync(CUdeviceptr_v1 dstDevice, CUdeviceptr_v1 srcDevice, unsigned int ByteCount, CUstream hStream)
@@ -3867,7 +3919,12 @@ WEIR_EXPORT CUresult cuMemcpyDtoDAsync(CUdeviceptr_v1 dstDevice, CUdeviceptr_v1 
 	weir_fn_cuMemcpyDtoDAsync real = (weir_fn_cuMemcpyDtoDAsync)weir_real(WEIR_cuMemcpyDtoDAsync);
 	if (__builtin_expect(!real, 0))
 		return weir_missing();
-	return real(dstDevice, srcDevice, ByteCount, hStream);
+	struct weir_ticket ticket;
+	if (!weir_enter_copy(&ticket, ByteCount, hStream, 0))
+		return real(dstDevice, srcDevice, ByteCount, hStream);
+	CUresult result = real(dstDevice, srcDevice, ByteCount, hStream);
+	weir_leave(&ticket, result);
+	return result;
 }
 
 WEIR_EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
@@ -3927,7 +3984,12 @@ WEIR_EXPORT CUresult cuMemcpyDtoH(void *dstHost, CUdeviceptr_v1 srcDevice, unsig
 	weir_fn_cuMemcpyDtoH real = (weir_fn_cuMemcpyDtoH)weir_real(WEIR_cuMemcpyDtoH);
 	if (__builtin_expect(!real, 0))
 		return weir_missing();
-	return real(dstHost, srcDevice, ByteCount);
+	struct weir_ticket ticket;
+	if (!weir_enter_copy(&ticket, ByteCount, NULL, 0))
+		return real(dstHost, srcDevice, ByteCount);
+	CUresult result = real(dstHost, srcDevice, ByteCount);
+	weir_leave(&ticket, result);
+	return result;
 }
 
 WEIR_EXPORT CUresult cuMemcpyDtoHAsync(void *dstHost, CUdeviceptr_v1 srcDevice, unsigned int ByteCount, CUstream hStream)
@@ -3935,7 +3997,12 @@ WEIR_EXPORT CUresult cuMemcpyDtoHAsync(void *dstHost, CUdeviceptr_v1 srcDevice, 
 	weir_fn_cuMemcpyDtoHAsync real = (weir_fn_cuMemcpyDtoHAsync)weir_real(WEIR_cuMemcpyDtoHAsync);
 	if (__builtin_expect(!real, 0))
 		return weir_missing();
-	return real(dstHost, srcDevice, ByteCount, hStream);
+	struct weir_ticket ticket;
+	if (!weir_enter_copy(&ticket, ByteCount, hStream, 0))
+		return real(dstHost, srcDevice, ByteCount, hStream);
+	CUresult result = real(dstHost, srcDevice, ByteCount, hStream);
+	weir_leave(&ticket, result);
+	return result;
 }
 
 WEIR_EXPORT CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
@@ -3995,7 +4062,12 @@ WEIR_EXPORT CUresult cuMemcpyHtoA(CUarray dstArray, unsigned int dstOffset, cons
 	weir_fn_cuMemcpyHtoA real = (weir_fn_cuMemcpyHtoA)weir_real(WEIR_cuMemcpyHtoA);
 	if (__builtin_expect(!real, 0))
 		return weir_missing();
-	return real(dstArray, dstOffset, srcHost, ByteCount);
+	struct weir_ticket ticket;
+	if (!weir_enter_copy(&ticket, ByteCount, NULL, 0))
+		return real(dstArray, dstOffset, srcHost, ByteCount);
+	CUresult result = real(dstArray, dstOffset, srcHost, ByteCount);
+	weir_leave(&ticket, result);
+	return result;
 }
 
 WEIR_EXPORT CUresult cuMemcpyHtoAAsync(CUarray dstArray, unsigned int dstOffset, const void *srcHost, unsigned int ByteCount, CUstream hStream)
@@ -4003,7 +4075,12 @@ WEIR_EXPORT CUresult cuMemcpyHtoAAsync(CUarray dstArray, unsigned int dstOffset,
 	weir_fn_cuMemcpyHtoAAsync real = (weir_fn_cuMemcpyHtoAAsync)weir_real(WEIR_cuMemcpyHtoAAsync);
 	if (__builtin_expect(!real, 0))
 		return weir_missing();
-	return real(dstArray, dstOffset, srcHost, ByteCount, hStream);
+	struct weir_ticket ticket;
+	if (!weir_enter_copy(&ticket, ByteCount, hStream, 0))
+		return real(dstArray, dstOffset, srcHost, ByteCount, hStream);
+	CUresult result = real(dstArray, dstOffset, srcHost, ByteCount, hStream);
+	weir_leave(&ticket, result);
+	return result;
 }
 
 WEIR_EXPORT CUresult cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, CUstream hStream)
@@ -4063,7 +4140,12 @@ WEIR_EXPORT CUresult cuMemcpyHtoD(CUdeviceptr_v1 dstDevice, const void *srcHost,
 	weir_fn_cuMemcpyHtoD real = (weir_fn_cuMemcpyHtoD)weir_real(WEIR_cuMemcpyHtoD);
 	if (__builtin_expect(!real, 0))
 		return weir_missing();
-	return real(dstDevice, srcHost, ByteCount);
+	struct weir_ticket ticket;
+	if (!weir_enter_copy(&ticket, ByteCount, NULL, 0))
+		return real(dstDevice, srcHost, ByteCount);
+	CUresult result = real(dstDevice, srcHost, ByteCount);
+	weir_leave(&ticket, result);
+	return result;
 }
 
 WEIR_EXPORT CUresult cuMemcpyHtoDAsync(CUdeviceptr_v1 dstDevice, const void *srcHost, unsigned int ByteCount, CUstream hStream)
@@ -4071,7 +4153,12 @@ WEIR_EXPORT CUresult cuMemcpyHtoDAsync(CUdeviceptr_v1 dstDevice, const void *src
 	weir_fn_cuMemcpyHtoDAsync real = (weir_fn_cuMemcpyHtoDAsync)weir_real(WEIR_cuMemcpyHtoDAsync);
 	if (__builtin_expect(!real, 0))
 		return weir_missing();
-	return real(dstDevice, srcHost, ByteCount, hStream);
+	struct weir_ticket ticket;
+	if (!weir_enter_copy(&ticket, ByteCount, hStream, 0))
+		return real(dstDevice, srcHost, ByteCount, hStream);
+	CUresult result = real(dstDevice, srcHost, ByteCount, hStream);
+	weir_leave(&ticket, result);
+	return result;
 }
 
 WEIR_EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)

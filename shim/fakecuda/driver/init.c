@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define BUS(index) FK_BUS(fk.queues[index].device.file->terms.ordinal)
+
 static void in_child(void) {
 	if (atomic_load(&fk.ready))
 		atomic_store(&fk.forked, 1);
@@ -22,9 +24,9 @@ FK_API cuInit(unsigned int flags) {
 	fk_enter();
 	if (atomic_load(&fk.ready))
 		return fk_leave(CUDA_SUCCESS);
-	uint32_t count = fk_count();
+	uint32_t visible[FK_DEVICES], count = fk_visible(visible);
 	for (uint32_t i = 0; i < count; i++)
-		if (!fk_open(&fk.queues[i].device, i))
+		if (!fk_open(&fk.queues[i].device, visible[i]))
 			return fk_leave(CUDA_ERROR_OPERATING_SYSTEM);
 	if (!count)
 		return fk_leave(CUDA_ERROR_NO_DEVICE);
@@ -104,7 +106,7 @@ FK_API cuDeviceGetPCIBusId(char *id, int len, CUdevice device) {
 	FK_TRY(fk_device_ok(device));
 	if (!id || len <= 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	snprintf(id, (size_t)len, "0000:%02X:00.0", FK_BUS(device));
+	snprintf(id, (size_t)len, "0000:%02X:00.0", BUS(device));
 	return CUDA_SUCCESS;
 }
 
@@ -114,7 +116,7 @@ FK_API cuDeviceGetByPCIBusId(CUdevice *device, const char *id) {
 	if (!device || !id || sscanf(id, "%x:%x:%x", &domain, &bus, &slot) < 3)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (uint32_t i = 0; i < fk.count; i++)
-		if (!domain && !slot && bus == FK_BUS(i)) {
+		if (!domain && !slot && bus == BUS(i)) {
 			*device = (CUdevice)i;
 			return CUDA_SUCCESS;
 		}
@@ -136,7 +138,7 @@ FK_API cuDeviceGetAttribute(int *value, int attribute, CUdevice device) {
 	FK_TRY(fk_device_ok(device));
 	if (!value || attribute <= 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	*value = attribute == 33 ? (int)FK_BUS(device) : 0;
+	*value = attribute == 33 ? (int)BUS(device) : 0;
 	for (size_t i = 0; i < sizeof attributes / sizeof *attributes && attribute != 33; i++)
 		if (attributes[i][0] == attribute)
 			*value = attributes[i][1];

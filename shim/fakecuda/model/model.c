@@ -56,11 +56,52 @@ static uint64_t number(const char *name, uint64_t fallback, uint64_t least, uint
 	return n;
 }
 
+// uuid_of fills in the UUID of a device and its text.
+static void uuid_of(uint32_t ordinal, unsigned char out[16], char text[48]) {
+	memcpy(out, "weir fake GPU\0\0", 15);
+	out[15] = (unsigned char)ordinal;
+	int n = snprintf(text, 48, "GPU-");
+	for (int i = 0; i < 16; i++)
+		n += snprintf(text + n, 48 - (size_t)n, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", out[i]);
+}
+
+// named finds the device that an entry of CUDA_VISIBLE_DEVICES means: a number, or the beginning of a UUID. -1: none.
+static int named(const char *entry, size_t size, uint32_t count) {
+	char text[48], *end;
+	unsigned char id[16];
+	for (uint32_t i = 0; i < count && size > 4 && size < sizeof text; i++) {
+		uuid_of(i, id, text);
+		if (!strncmp(entry, text, size))
+			return (int)i;
+	}
+	unsigned long n = strtoul(entry, &end, 10);
+	return size && end == entry + size && *entry != '-' && n < count ? (int)n : -1;
+}
+
+uint32_t fk_visible(uint32_t ordinals[FK_DEVICES]) {
+	uint32_t count = fk_count(), n = 0;
+	const char *p = getenv("CUDA_VISIBLE_DEVICES");
+	if (!p) {
+		for (; n < count; n++)
+			ordinals[n] = n;
+		return n;
+	}
+	for (; *p && n < FK_DEVICES; p += *p == ',') {
+		size_t size = strcspn(p, ",");
+		int i = named(p, size, count);
+		if (i < 0)
+			break; // as the driver does: those after an invalid entry do not count
+		ordinals[n++] = (uint32_t)i;
+		p += size;
+	}
+	return n;
+}
+
 uint32_t fk_count(void) { return (uint32_t)number("WEIR_FAKE_GPUS", 1, 0, FK_DEVICES); }
 
 void fk_uuid(const fk_device *d, unsigned char out[16]) {
-	memcpy(out, "weir fake GPU\0\0", 15);
-	out[15] = (unsigned char)d->file->terms.ordinal;
+	char text[48];
+	uuid_of(d->file->terms.ordinal, out, text);
 }
 
 static fk_terms terms(uint32_t ordinal) {
@@ -250,6 +291,10 @@ bool fk_take(fk_device *d, uint64_t bytes, bool context) {
 	}
 	if (bytes > total || used > total - bytes)
 		return false;
+	if (used + bytes > d->file->peak) {
+		fk_reap(d); // what the dead held is not held any more
+		used = fk_used(d);
+	}
 	fk_slot *s = &d->file->slots[d->slot];
 	atomic_fetch_add(context ? &s->context_memory : &s->memory, bytes);
 	if (used + bytes > d->file->peak)

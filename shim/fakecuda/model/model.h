@@ -177,6 +177,9 @@ void fk_uuid(const fk_device *d, unsigned char out[16]);
 // fk_count is the number of devices, from $WEIR_FAKE_GPUS.
 uint32_t fk_count(void);
 
+// fk_visible fills in the devices that CUDA_VISIBLE_DEVICES leaves, in its order, and returns how many they are.
+uint32_t fk_visible(uint32_t ordinals[FK_DEVICES]);
+
 // fk_open maps the device's file, which it creates on first use. It reports false, with a line on standard error, when it cannot.
 bool fk_open(fk_device *d, uint32_t ordinal);
 

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { HELD = 64, FAMILIES = 12, GRANULE = 2 << 20 };
 
@@ -195,7 +196,13 @@ int main(int argc, char **argv) {
 	size_t before, after, total;
 	count = count < 1 ? 1 : count > THREADS ? THREADS : count;
 	CHECK(CU(cuInit)(0));
-	CHECK(CU(cuDevicePrimaryCtxRetain)(&context, 0));
+	// Others may have all of it; some of them give some back now and then.
+	CUresult made = CU(cuDevicePrimaryCtxRetain)(&context, 0);
+	for (int tries = 0; made == CUDA_ERROR_OUT_OF_MEMORY && tries < 60000; tries++) {
+		usleep(1000);
+		made = CU(cuDevicePrimaryCtxRetain)(&context, 0);
+	}
+	CHECK(made);
 	CHECK(CU(cuCtxSetCurrent)(context));
 	CHECK(CU(cuMemGetInfo_v2)(&before, &total));
 	CHECK(CU(cuMemPoolCreate)(&pool, &properties));

@@ -1,6 +1,10 @@
 // future uses a call that is newer than any table of today: it finds it by dlsym and by cuGetProcAddress, and asks for names that do
 // not exist, and for names at CUDA versions that did not have them yet.
+//
+// usage: future [seconds to stay]      default: 0
 #include "../example/load.h"
+
+#include <unistd.h>
 
 static void expect(const char *what, long got, long want) {
 	if (got == want)
@@ -11,7 +15,7 @@ static void expect(const char *what, long got, long want) {
 
 typedef CUresult (*answering)(int *);
 
-int main(void) {
+int main(int argc, char **argv) {
 	int answer = 0;
 	void *found;
 	CUdriverProcAddressQueryResult status;
@@ -30,5 +34,7 @@ int main(void) {
 	expect("status of no call", status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
 	expect("cuGetProcAddress before CUDA 12", CU(cuGetProcAddress)("cuNoSuchCall", &found, 12000, 0), CUDA_ERROR_NOT_FOUND);
 	puts("{\"answer\":42}");
+	fflush(stdout);
+	usleep(argc > 1 ? (unsigned)(atof(argv[1]) * 1e6) : 0);
 	return 0;
 }
