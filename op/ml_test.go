@@ -62,6 +62,8 @@ func TestTreeEnsembles(t *testing.T) {
 	labels := func(v ...string) *tensor.Tensor { return tensor.FromStrings(v, len(v)) }
 	row := f32([]int{1}, 0)
 	cases = append(cases,
+		ml("any order", 1, "TreeEnsembleRegressor", two.with(IntsAttr("nodes_nodeids", 7, 0, 9)).with(IntsAttr("nodes_truenodeids", 9, 0, 0)).
+			with(IntsAttr("nodes_falsenodeids", 0, 0, 0)).with(IntsAttr("target_nodeids", 9, 9, 0, 0)), row, f32([]int{1, 2}, 1, 2)),
 		ml("base", 1, "TreeEnsembleRegressor", two.with(FloatsAttr("base_values", 10, 20)), row, f32([]int{1, 2}, 11, 22)),
 		ml("softmax", 1, "TreeEnsembleRegressor", two.with(StringAttr("post_transform", "SOFTMAX")), row, f32([]int{1, 2}, 0.26894143, 0.7310586)),
 		ml("one score stays", 1, "TreeEnsembleRegressor", stump("target", "BRANCH_LEQ", yes, no, targets, StringAttr("post_transform", "LOGISTIC")),

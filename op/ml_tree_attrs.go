@@ -35,7 +35,7 @@ func (b *forestBuilder) readNodes() error {
 	case n == 0 || n > math.MaxInt32:
 		return b.Errorf(ErrAttr, "there are %d nodes, want at least one and fewer than 2³¹", n)
 	}
-	index, err := b.nodeIndex(trees, ids)
+	index, err := b.index(trees, ids)
 	if err != nil {
 		return err
 	}
@@ -63,26 +63,49 @@ func (b *forestBuilder) readNodes() error {
 	return b.readWeights(index)
 }
 
-// nodeIndex finds nodes by their names, and the roots.
-func (b *forestBuilder) nodeIndex(trees, ids []int64) (map[nodeKey]int32, error) {
-	index := make(map[nodeKey]int32, len(trees))
-	seen := map[int64]bool{}
-	for i, tree := range trees {
-		k := nodeKey{tree, ids[i]}
-		if _, ok := index[k]; ok {
-			return nil, b.Errorf(ErrAttr, "tree %d has two nodes %d", tree, ids[i])
-		}
-		index[k] = int32(i)
-		if !seen[tree] {
-			seen[tree] = true
-			b.f.Roots = append(b.f.Roots, int32(i))
-		}
-	}
-	return index, nil
+// nodeIndex finds nodes by their names. The lists of most models have the nodes of a tree one after the other in the order of
+// their numbers, and then the first of a tree tells where the others are.
+type nodeIndex struct {
+	trees, ids []int64
+	first      map[int64]int32 // of each tree
+	others     map[nodeKey]int32
 }
 
-func (b *forestBuilder) child(index map[nodeKey]int32, tree, parent, id int64) (int32, error) {
-	i, ok := index[nodeKey{tree, id}]
+// index makes the index of the nodes of those names, and finds the roots.
+func (b *forestBuilder) index(trees, ids []int64) (*nodeIndex, error) {
+	x := &nodeIndex{trees, ids, map[int64]int32{}, map[nodeKey]int32{}}
+	for i, tree := range trees {
+		if at, ok := x.find(tree, ids[i]); ok && at != int32(i) {
+			return nil, b.Errorf(ErrAttr, "tree %d has two nodes %d", tree, ids[i])
+		}
+		if _, ok := x.first[tree]; !ok {
+			x.first[tree] = int32(i)
+			b.f.Roots = append(b.f.Roots, int32(i))
+		}
+		if at := int64(i) - int64(x.first[tree]); ids[i] != at {
+			x.others[nodeKey{tree, ids[i]}] = int32(i)
+		}
+	}
+	return x, nil
+}
+
+// find returns the node of that name.
+func (x *nodeIndex) find(tree, id int64) (int32, bool) {
+	first, ok := x.first[tree]
+	if !ok {
+		return 0, false
+	}
+	if id >= 0 && id < int64(len(x.ids))-int64(first) {
+		if i := first + int32(id); x.trees[i] == tree && x.ids[i] == id {
+			return i, true
+		}
+	}
+	i, ok := x.others[nodeKey{tree, id}]
+	return i, ok
+}
+
+func (b *forestBuilder) child(x *nodeIndex, tree, parent, id int64) (int32, error) {
+	i, ok := x.find(tree, id)
 	if !ok {
 		return 0, b.Errorf(ErrAttr, "tree %d has no node %d, which its node %d branches to", tree, id, parent)
 	}
@@ -114,7 +137,7 @@ func (b *forestBuilder) readHead() error {
 }
 
 // readWeights reads the weights of the leaves. Weights of other nodes, which old converters wrote, count for nothing.
-func (b *forestBuilder) readWeights(index map[nodeKey]int32) error {
+func (b *forestBuilder) readWeights(index *nodeIndex) error {
 	prefix := "target"
 	if b.Type == "TreeEnsembleClassifier" {
 		prefix = "class"
@@ -132,7 +155,7 @@ func (b *forestBuilder) readWeights(index map[nodeKey]int32) error {
 	leaf, used := make([]int32, n), map[int64]bool{}
 	b.f.positive = true
 	for i := range n {
-		at, ok := index[nodeKey{trees[i], ids[i]}]
+		at, ok := index.find(trees[i], ids[i])
 		switch {
 		case !ok:
 			return b.Errorf(ErrAttr, "%s_nodeids: tree %d has no node %d", prefix, trees[i], ids[i])

@@ -6,6 +6,7 @@ import (
 	"hash/maphash"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/op"
@@ -188,9 +189,16 @@ func sorted(as op.Attrs) []int {
 
 // appendAttr writes an attribute; tensors count as equal when they are the same object.
 func appendAttr(k []byte, a *op.Attr) []byte {
-	k = fmt.Appendf(k, "\n%q %d %d %q", a.Name, a.Kind, a.Ints, a.Strings)
+	k = strconv.AppendQuote(append(k, '\n'), a.Name) // not by fmt: a tree ensemble has lists of a million elements
+	k = strconv.AppendUint(append(k, ' '), uint64(a.Kind), 10)
+	for _, v := range a.Ints {
+		k = strconv.AppendInt(append(k, ' '), v, 10)
+	}
+	for _, s := range a.Strings {
+		k = strconv.AppendQuote(append(k, ' '), s)
+	}
 	for _, f := range a.Floats {
-		k = fmt.Appendf(k, " %x", math.Float32bits(f))
+		k = strconv.AppendUint(append(k, " f"...), uint64(math.Float32bits(f)), 16)
 	}
 	if a.Tensor != nil {
 		k = fmt.Appendf(k, " %p", a.Tensor)
