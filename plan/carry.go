@@ -7,13 +7,14 @@ import (
 )
 
 // carry is the state that a body hands from one iteration to the next: its outputs from one index on become its inputs from
-// another on.
+// another on. Tensors are copied; sequences, optionals and maps lie on the heap and are handed on as they are.
 type carry struct {
 	body    *Plan
 	in, out int   // first input and output
 	n       int   // how many
 	staged  bool  // some output lies where another value's input does, so all are copied out before any is copied in
 	bytes   int64 // of the staging area
+	boxed   []int // which are sequences, optionals or maps
 }
 
 // newCarry plans the copies; ok is false when the types of state change from iteration to iteration or have no planned memory.
@@ -21,6 +22,10 @@ func newCarry(body *Plan, in, out, n int) (c carry, ok bool) {
 	c = carry{body: body, in: in, out: out, n: n}
 	for k := range n {
 		i, o := c.slots(k)
+		if i.Type.DType.IsContainer() && i.Type.DType == o.Type.DType {
+			c.boxed = append(c.boxed, k)
+			continue
+		}
 		if i.Place != InArena || !sameStatic(i.Type, o.Type) || o.Place == Dynamic {
 			return c, false
 		}
@@ -53,12 +58,22 @@ func overlap(a, b *Slot) bool { return a.Offset < b.Offset+b.Bytes && b.Offset <
 // start copies the initial state into the body's inputs.
 func (c *carry) start(r *Program, initial []*tensor.Tensor) {
 	for k, t := range initial {
-		copy(r.Inputs[c.in+k].Data, t.Data)
+		hand(r.Inputs[c.in+k], t)
 	}
+}
+
+// hand makes the state value to what from is.
+func hand(to, from *tensor.Tensor) {
+	if from.DType.IsContainer() {
+		to.Shape, to.Items = from.Shape, from.Items
+		return
+	}
+	copy(to.Data, from.Data)
 }
 
 // next makes the outputs of an iteration the inputs of the next one. stage holds c.bytes.
 func (c *carry) next(r *Program, stage []byte) {
+	c.nextBoxed(r)
 	if !c.staged {
 		for k := range c.n {
 			copy(r.Inputs[c.in+k].Data, r.Outputs[c.out+k].Data)
@@ -74,13 +89,33 @@ func (c *carry) next(r *Program, stage []byte) {
 	}
 }
 
+// nextBoxed hands on what is no tensor: all at once, since a body may give one as another.
+func (c *carry) nextBoxed(r *Program) {
+	if len(c.boxed) == 0 {
+		return
+	}
+	held := make([]tensor.Tensor, len(c.boxed))
+	for i, k := range c.boxed {
+		held[i] = *r.Outputs[c.out+k]
+	}
+	for i, k := range c.boxed {
+		hand(r.Inputs[c.in+k], &held[i])
+	}
+}
+
 // deliver makes the state the results.
 func (c *carry) deliver(x *cpu.Exec, r *Program, out []cpu.Result) error {
 	for k := range c.n {
 		if out[k].Tensor == nil {
 			continue
 		}
-		if err := out[k].Deliver(x, r.Inputs[c.in+k]); err != nil {
+		v := r.Inputs[c.in+k]
+		if v.DType.IsContainer() {
+			if err := x.Reserve(v.Size()); err != nil {
+				return err
+			}
+		}
+		if err := out[k].Deliver(x, v); err != nil {
 			return err
 		}
 	}
@@ -110,4 +145,13 @@ func concrete(t op.Type) (c op.Type, ok bool) {
 		return c, false
 	}
 	return op.Concrete(t.DType, shape...), true
+}
+
+// concreteState is the type of a carried value as a body takes it: concrete, or a container's without shapes, which iterations
+// may change.
+func concreteState(t op.Type) (c op.Type, ok bool) {
+	if t.DType.IsContainer() {
+		return t.TypeOnly(), true
+	}
+	return concrete(t)
 }

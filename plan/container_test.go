@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -123,6 +124,49 @@ var containerGraphs = map[string]string{
 		output %y
 		output %z
 		output %all`,
+	"exchanged in a loop": `input %x: float32[3]
+		input %c: bool[]
+		const %n: int64[] = {5}
+		%e: float32[3] = Exp@17 (%x)
+		%a = SequenceConstruct@11 (%e)
+		%none = SequenceEmpty@11 ()
+		%s, %t, %v: float32[3], %p, %q, %all: float32[?,3] = Loop@17 (%n, %c, %a, %none, %x, %a, %none | %e) {body=graph "body" captures 1 {
+			input %i: int64[]
+			input %c: bool[]
+			input %s: sequence(float32[...])
+			input %t: sequence(float32[...])
+			input %v: float32[3]
+			input %p: sequence(float32[...])
+			input %q: sequence(float32[...])
+			input %e: float32[3]
+			const %two: int64[] = {2}
+			%w: float32[3] = Add@17 (%v, %e)
+			%u = SequenceInsert@11 (%s, %w)
+			%inner = Loop@17 (%two, _, %u | %w) {body=graph "inner" captures 1 {
+				input %i: int64[]
+				input %c: bool[]
+				input %u: sequence(float32[...])
+				input %w: float32[3]
+				%m: float32[3] = Neg@17 (%w)
+				%q = SequenceInsert@11 (%u, %m, %i)
+				output %c
+				output %q
+			}}
+			output %c
+			output %t
+			output %inner
+			output %w
+			output %q
+			output %p
+			output %v
+		}}
+		%z: float32[3] = Sqrt@17 (%v)
+		output %s
+		output %t
+		output %p
+		output %q
+		output %z
+		output %all`,
 	"mapped": `input %x: float32[4,3]
 		%s = SplitToSequence@11 (%x)
 		%e: float32[4,3] = Exp@17 (%x)
@@ -155,6 +199,10 @@ func TestContainers(t *testing.T) {
 				equal(t, pool, g, Options{}, in)
 			}
 		})
+	}
+	p := compileAs(t, parse(t, containerGraphs["exchanged in a loop"]), Options{Threads: threads})
+	if !slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Kernel.Name() == "loop" }) {
+		t.Error("a loop that carries sequences has no plan")
 	}
 }
 

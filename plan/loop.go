@@ -11,7 +11,7 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// loop plans a Loop (ONNX 1, 11, 13) whose carried values keep their shapes; nil for others.
+// loop plans a Loop (ONNX 1, 11, 13) whose carried tensors keep their shapes; nil for others.
 func (c *compiler) loop(n *graph.Node) control {
 	body, ok := n.Attrs.Body("body").(*graph.Graph)
 	ins := n.In[:len(n.In)-n.Captures]
@@ -25,7 +25,7 @@ func (c *compiler) loop(n *graph.Node) control {
 		if v == nil {
 			return nil
 		}
-		t, ok := concrete(v.Type)
+		t, ok := concreteState(v.Type)
 		if !ok {
 			return nil
 		}
@@ -48,7 +48,8 @@ func given(ins []*graph.Value, i int) bool { return i < len(ins) && ins[i] != ni
 func (k *loopKernel) setBody(p *Plan) (ok bool) {
 	k.body = p
 	for i := range p.Outputs {
-		if !p.stackable(i) {
+		boxed := i > 0 && i <= k.carried && p.Graph.Outputs[i].Type.DType.IsContainer()
+		if !boxed && !p.stackable(i) {
 			return false
 		}
 	}
@@ -73,7 +74,7 @@ func (k *loopKernel) refine(ins []*graph.Value) {
 		}
 	}
 	for i, v := range k.node.Out {
-		if v == nil || v.Type.Static() {
+		if v == nil || v.Type.Static() || v.Type.DType.IsContainer() {
 			continue
 		}
 		t, _ := concrete(k.body.Graph.Outputs[1+i].Type)
