@@ -50,6 +50,9 @@ func build(m *modelMessage, files *externalFiles) (*graph.Graph, error) {
 			return nil, err
 		}
 	}
+	if err := b.gradients(s.g); err != nil {
+		return nil, err
+	}
 	s.g.Meta = meta(m)
 	return s.g, nil
 }
