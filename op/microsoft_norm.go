@@ -61,6 +61,9 @@ func (x *expander) simplifiedLayerNorm(v value) (y, mean, inv value) {
 	return y, mean, inv
 }
 
+// layerNormVersion is the opset that brought LayerNormalization.
+const layerNormVersion = 17
+
 // layerNorm normalises the last axis with gamma and beta, inputs 2 and 3.
 func (x *expander) layerNorm(v value) (y, mean, inv value) {
 	outputs := 1
@@ -68,7 +71,7 @@ func (x *expander) layerNorm(v value) (y, mean, inv value) {
 		outputs = 3
 	}
 	attrs := Attrs{IntAttr("axis", -1), FloatAttr("epsilon", x.Attrs.Float("epsilon", 1e-12))}
-	out := x.ops("", "LayerNormalization", x.opset, outputs, attrs, v, x.input(2), x.input(3))
+	out := x.ops("", "LayerNormalization", max(x.opset, layerNormVersion), outputs, attrs, v, x.input(2), x.input(3))
 	if outputs == 1 {
 		return out[0], absent, absent
 	}
@@ -113,7 +116,7 @@ func defineEmbedLayerNorm(x *expander) {
 		sum = x.add(sum, x.op("Gather", nil, x.input(embedSegment), s))
 	}
 	attrs := Attrs{IntAttr("axis", -1), FloatAttr("epsilon", x.Attrs.Float("epsilon", 1e-12))}
-	x.give(0, x.op("LayerNormalization", attrs, sum, x.input(embedGamma), x.input(embedBeta)))
+	x.give(0, x.ops("", "LayerNormalization", max(x.opset, layerNormVersion), 1, attrs, sum, x.input(embedGamma), x.input(embedBeta))[0])
 	if x.wants(1) {
 		mask := x.input(embedMask)
 		if mask == absent {

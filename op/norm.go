@@ -11,7 +11,8 @@ import (
 var norm = []Op{
 	{Name: "InstanceNormalization", Since: []int{1, 6, 22}, MinIn: 3, MaxIn: 3, Infer: inferSame(floatTypes),
 		Eval: inFloat32(evalInstanceNorm), Flops: flopsPerElement(6)},
-	{Name: "LayerNormalization", Since: []int{17}, MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 3, Infer: inferLayerNorm,
+	// ONNX Runtime's optimiser writes LayerNormalization in models of any opset, with the meaning that ONNX has since 17.
+	{Name: "LayerNormalization", Since: []int{1, 17}, MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 3, Infer: inferLayerNorm,
 		Eval: inFloat32Except(1, evalLayerNorm), Flops: flopsPerElement(6)},
 	{Name: "RMSNormalization", Since: []int{23}, MinIn: 2, MaxIn: 2, Infer: inferRMSNorm, Eval: inFloat32(evalRMSNorm),
 		Flops: flopsPerElement(4)},
