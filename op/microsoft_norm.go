@@ -16,6 +16,9 @@ func microsoftNorm() []Op {
 			allRounded, func(x *expander) { defineSkipNorm(x, x.input(3), x.simplifiedLayerNorm) }),
 		composition(Op{Name: "EmbedLayerNormalization", MinIn: 7, MaxIn: 9, MinOut: 1, MaxOut: 3,
 			Optional: []int{embedSegments, embedSegment}}, allRounded, defineEmbedLayerNorm),
+		composition(Op{Name: "QEmbedLayerNormalization", MinIn: 18, MaxIn: 18, MinOut: 1, MaxOut: 2, Optional: []int{embedSegments,
+			embedSegment, embedMask, embedScales + embedSegment - embedWord, embedZeros + embedSegment - embedWord}},
+			allRounded, defineQEmbedLayerNorm),
 	}
 }
 
@@ -92,7 +95,7 @@ func defineSkipNorm(x *expander, bias value, norm func(value) (y, mean, inv valu
 	}
 }
 
-// Inputs of EmbedLayerNormalization, in order.
+// Inputs of EmbedLayerNormalization, in order. QEmbedLayerNormalization has scales and zero points in place of the last one.
 const (
 	embedIDs = iota
 	embedSegments
@@ -103,20 +106,43 @@ const (
 	embedBeta
 	embedMask
 	embedPositionIDs
+	embedScales = embedPositionIDs // five: of word, position and segment, gamma, beta
+	embedZeros  = embedScales + 5
 )
 
 // defineEmbedLayerNorm is the sum of the embeddings of words, positions and segments, normalised; output 1 counts the places
 // that the mask keeps, output 2 is the sum.
 func defineEmbedLayerNorm(x *expander) {
+	rows := func(table int, at value) value { return x.op("Gather", nil, x.input(table), at) }
+	x.embed(rows, x.input(embedPositionIDs), x.input(embedGamma), x.input(embedBeta))
+}
+
+// defineQEmbedLayerNorm is EmbedLayerNormalization with 8-bit tables.
+func defineQEmbedLayerNorm(x *expander) {
+	numbers := func(v value, operand int) value {
+		x.bytes(v)
+		k := operand - embedWord
+		return x.op("DequantizeLinear", nil, v, x.single(embedScales+k), x.single(embedZeros+k))
+	}
+	rows := func(table int, at value) value { return numbers(x.op("Gather", nil, x.input(table), at), table) }
+	x.embed(rows, absent, numbers(x.input(embedGamma), embedGamma), numbers(x.input(embedBeta), embedBeta))
+}
+
+// embed gives the outputs of EmbedLayerNormalization; rows are those of one of its tables.
+func (x *expander) embed(rows func(table int, at value) value, places, gamma, beta value) {
 	ids := x.input(embedIDs)
 	x.ranked(ids, "input_ids", 2)
-	sum := x.op("Gather", nil, x.input(embedWord), ids)
-	sum = x.add(sum, x.positions(ids))
+	if places != absent {
+		x.ranked(places, "position_ids", 2)
+	} else {
+		places = x.unsqueeze(x.count(x.dim(ids, 1)), 0)
+	}
+	sum := x.add(rows(embedWord, ids), rows(embedPosition, places))
 	if s := x.input(embedSegments); s != absent {
-		sum = x.add(sum, x.op("Gather", nil, x.input(embedSegment), s))
+		sum = x.add(sum, rows(embedSegment, s))
 	}
 	attrs := Attrs{IntAttr("axis", -1), FloatAttr("epsilon", x.Attrs.Float("epsilon", 1e-12))}
-	x.give(0, x.ops("", "LayerNormalization", max(x.opset, layerNormVersion), 1, attrs, sum, x.input(embedGamma), x.input(embedBeta))[0])
+	x.give(0, x.ops("", "LayerNormalization", max(x.opset, layerNormVersion), 1, attrs, sum, gamma, beta)[0])
 	if x.wants(1) {
 		mask := x.input(embedMask)
 		if mask == absent {
@@ -125,14 +151,4 @@ func defineEmbedLayerNorm(x *expander) {
 		x.give(1, x.op("ReduceSum", Attrs{IntAttr("keepdims", 0)}, x.cast(mask, tensor.Int32), x.ints(1)))
 	}
 	x.give(2, sum)
-}
-
-// positions are the embeddings of the given positions, else of 0, 1, 2, … along the sequence.
-func (x *expander) positions(ids value) value {
-	table := x.input(embedPosition)
-	if p := x.input(embedPositionIDs); p != absent {
-		x.ranked(p, "position_ids", 2)
-		return x.op("Gather", nil, table, p)
-	}
-	return x.op("Slice", nil, table, x.ints(0), x.dim(ids, 1), x.ints(0))
 }

@@ -187,6 +187,18 @@ def embed_layer_norm(rng):
     return Call(inputs, {"epsilon": 1e-3}, ["y", "mask_index"] + pick(rng, [], ["sum"]), constant=(2, 3))
 
 
+def q_embed_layer_norm(rng):
+    b, s, h, kind = size(rng), size(rng), size(rng, 2, 8), byte_type(rng)
+    segments = some(rng, rng.integers(0, 2, (b, s)).astype(np.int32))
+    tables = [integers(rng, kind, *dims) for dims in ((9, h), (6, h), (2, h), (h,), (h,))]
+    scales, points = [scale(rng) for _ in tables], [zero(rng, kind) for _ in tables]
+    if segments is None:
+        tables[2] = scales[2] = points[2] = None
+    mask = some(rng, rng.integers(0, 2, (b, s)).astype(np.int32))
+    inputs = [rng.integers(0, 9, (b, s)).astype(np.int32), segments, *tables, mask, *scales, *points]
+    return Call(inputs, {"epsilon": 1e-3}, ["y", "mask_index"], constant=(2, 3))
+
+
 def key_mask(rng, batch, queries, keys, kinds):
     kind = pick(rng, *kinds)
     if kind == "ends":
@@ -531,7 +543,7 @@ RECIPES = {
     "Gelu": unary(), "QuickGelu": unary(alpha=lambda rng: float(rng.uniform(0.5, 2))), "BiasGelu": bias_gelu, "FastGelu": fast_gelu,
     "BiasSoftmax": bias_softmax, "BiasAdd": bias_add, "FusedMatMul": fused_matmul, "FusedConv": fused_conv, "FusedGemm": fused_gemm,
     "MatMulInteger16": matmul_integer16, "SimplifiedLayerNormalization": simplified_layer_norm, "SkipLayerNormalization": skip_norm(False),
-    "SkipSimplifiedLayerNormalization": skip_norm(True), "EmbedLayerNormalization": embed_layer_norm, "Attention": attention,
+    "SkipSimplifiedLayerNormalization": skip_norm(True), "EmbedLayerNormalization": embed_layer_norm, "QEmbedLayerNormalization": q_embed_layer_norm, "Attention": attention,
     "QAttention": q_attention, "MultiHeadAttention": multi_head_attention, "GroupQueryAttention": grouped_query_attention,
     "RotaryEmbedding": rotary_embedding, "MatMulNBits": matmul_nbits, "MatMulIntegerToFloat": matmul_integer_to_float,
     "DynamicQuantizeMatMul": dynamic_quantize_matmul, "DynamicQuantizeLSTM": dynamic_quantize_lstm, "QLinearAdd": qlinear_binary,
