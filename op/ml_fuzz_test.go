@@ -271,7 +271,32 @@ func tryML(t *testing.T, d *dice) (name string, ran bool) {
 	if c.checkAttrs() != nil {
 		return o.Name, false
 	}
-	return o.Name, tryCall(t, d, o, c, in)
+	ran = tryCall(t, d, o, c, in)
+	if ran && o.Prepare != nil {
+		samePrepared(t, o, c, in)
+	}
+	return o.Name, ran
+}
+
+// samePrepared holds that a prepared evaluation gives what the evaluation gives.
+func samePrepared(t *testing.T, o *Op, c *Call, in []*tensor.Tensor) {
+	t.Helper()
+	want, err := Run(t.Context(), o, c, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eval, err := o.Prepare(c)
+	if err != nil {
+		t.Fatalf("%s %v: %v", c.Name(), c.Attrs, err)
+	}
+	prepared := *o
+	prepared.Eval = eval
+	for range 2 {
+		got, err := Run(t.Context(), &prepared, c, in)
+		if err != nil || len(got) != len(want) || !tensor.Equal(got[0], want[0]) {
+			t.Fatalf("%s %v of %v: %v, %v; want %v", c.Name(), c.Attrs, in, got, err, want)
+		}
+	}
 }
 
 func randomBytes(rng *rand.Rand, n int) []byte {

@@ -9,9 +9,10 @@ import (
 
 // mlLabel hold the operators of [MLDomain] that look elements up.
 var mlLabel = []Op{
-	{Domain: MLDomain, Name: "CategoryMapper", Since: []int{1}, MinIn: 1, MaxIn: 1, Infer: inferLookup, Eval: evalLookup},
-	{Domain: MLDomain, Name: "LabelEncoder", Since: []int{1, 2, 4}, MinIn: 1, MaxIn: 1, Infer: inferLookup, Eval: evalLookup},
-	{Domain: MLDomain, Name: "OneHotEncoder", Since: []int{1}, MinIn: 1, MaxIn: 1, Infer: inferOneHotEncoder, Eval: evalOneHotEncoder},
+	{Domain: MLDomain, Name: "CategoryMapper", Since: []int{1}, MinIn: 1, MaxIn: 1, Infer: inferLookup, Eval: evalLookup, Prepare: prepareLookup},
+	{Domain: MLDomain, Name: "LabelEncoder", Since: []int{1, 2, 4}, MinIn: 1, MaxIn: 1, Infer: inferLookup, Eval: evalLookup, Prepare: prepareLookup},
+	{Domain: MLDomain, Name: "OneHotEncoder", Since: []int{1}, MinIn: 1, MaxIn: 1, Infer: inferOneHotEncoder,
+		Eval: evalOneHotEncoder, Prepare: prepareOneHotEncoder},
 }
 
 // lookup maps the elements keys[i] to the elements values[i], and any other to the default.
@@ -149,17 +150,45 @@ func inferLookup(c *Infer) error {
 }
 
 func evalLookup(c *Eval) error {
-	x := c.In[0]
-	l, err := c.lookup(x.DType)
+	l, err := c.lookup(c.In[0].DType)
 	if err != nil {
 		return err
 	}
+	return l.eval(c, l.finder())
+}
+
+// prepareLookup indexes the keys: those of both directions where the input's type tells the direction.
+func prepareLookup(c *Call) (func(*Eval) error, error) {
+	types := []tensor.DType{tensor.Undefined}
+	if c.Type == "CategoryMapper" || c.Version < 2 {
+		types = []tensor.DType{tensor.String, tensor.Int64}
+	}
+	lookups, finders := map[tensor.DType]lookup{}, map[tensor.DType]finder{}
+	for _, d := range types {
+		l, err := c.lookup(d)
+		if err != nil {
+			return nil, err
+		}
+		lookups[l.keys.DType], finders[l.keys.DType] = l, l.finder()
+	}
+	return func(e *Eval) error {
+		d := e.In[0].DType
+		l, ok := lookups[d]
+		if !ok {
+			return evalLookup(e)
+		}
+		return l.eval(e, finders[d])
+	}, nil
+}
+
+// eval writes the value of each element's key, or the default.
+func (l lookup) eval(c *Eval, find finder) error {
+	x := c.In[0]
 	y, err := c.Output(0, l.values.DType, x.Shape)
 	if err != nil {
 		return err
 	}
-	at := l.find(x)
-	for i, k := range at {
+	for i, k := range find(x) {
 		if k >= 0 {
 			copyElems(y, i, l.values, k, 1)
 		} else {
@@ -169,55 +198,68 @@ func evalLookup(c *Eval) error {
 	return nil
 }
 
-// find returns for each element the index of its key, -1 when there is none.
-func (l lookup) find(x *tensor.Tensor) []int {
+// finder returns for each element of a tensor the index of its key, -1 when there is none.
+type finder func(x *tensor.Tensor) []int
+
+// finder indexes the keys.
+func (l lookup) finder() finder {
 	switch l.keys.DType {
 	case tensor.String:
-		return findKeys(x.Strings, l.keys.Strings, l.last)
+		find := findKeys(l.keys.Strings, l.last)
+		return func(x *tensor.Tensor) []int { return find(x.Strings) }
 	case tensor.Int64:
-		return findKeys(tensor.As[int64](x), tensor.As[int64](l.keys), l.last)
+		return finderOf(findKeys(tensor.As[int64](l.keys), l.last))
 	case tensor.Int32:
-		return findKeys(tensor.As[int32](x), tensor.As[int32](l.keys), l.last)
+		return finderOf(findKeys(tensor.As[int32](l.keys), l.last))
 	case tensor.Int16:
-		return findKeys(tensor.As[int16](x), tensor.As[int16](l.keys), l.last)
+		return finderOf(findKeys(tensor.As[int16](l.keys), l.last))
 	case tensor.Float64:
-		return findFloats(tensor.As[float64](x), tensor.As[float64](l.keys), l.last)
+		return finderOf(findFloats(tensor.As[float64](l.keys), l.last))
 	}
-	return findFloats(tensor.As[float32](x), tensor.As[float32](l.keys), l.last)
+	return finderOf(findFloats(tensor.As[float32](l.keys), l.last))
 }
 
-func findKeys[T comparable](x, keys []T, last bool) []int {
+func finderOf[T tensor.Elem](find func(x []T) []int) finder {
+	return func(x *tensor.Tensor) []int { return find(tensor.As[T](x)) }
+}
+
+func findKeys[T comparable](keys []T, last bool) func(x []T) []int {
 	index := make(map[T]int, len(keys))
 	for i, k := range keys {
 		if _, ok := index[k]; !ok || last {
 			index[k] = i
 		}
 	}
-	at := make([]int, len(x))
-	for i, v := range x {
-		k, ok := index[v]
-		if !ok {
-			k = -1
+	return func(x []T) []int {
+		at := make([]int, len(x))
+		for i, v := range x {
+			k, ok := index[v]
+			if !ok {
+				k = -1
+			}
+			at[i] = k
 		}
-		at[i] = k
+		return at
 	}
-	return at
 }
 
 // findFloats is findKeys where NaN equals NaN, whatever its bits.
-func findFloats[T float](x, keys []T, last bool) []int {
-	at, nan := findKeys(x, keys, last), -1
+func findFloats[T float](keys []T, last bool) func(x []T) []int {
+	find, nan := findKeys(keys, last), -1
 	for i, k := range keys {
 		if k != k && (nan < 0 || last) {
 			nan = i
 		}
 	}
-	for i, v := range x {
-		if v != v {
-			at[i] = nan
+	return func(x []T) []int {
+		at := find(x)
+		for i, v := range x {
+			if v != v {
+				at[i] = nan
+			}
 		}
+		return at
 	}
-	return at
 }
 
 // oneHotTypes are what OneHotEncoder takes.
@@ -255,13 +297,32 @@ func inferOneHotEncoder(c *Infer) error {
 	return nil
 }
 
-// evalOneHotEncoder casts numbers to integers, towards zero, and looks them up.
 func evalOneHotEncoder(c *Eval) error {
-	x := c.In[0]
-	l, err := c.oneHot(x.DType)
+	l, err := c.oneHot(c.In[0].DType)
 	if err != nil {
 		return err
 	}
+	return l.evalOneHot(c, l.finder())
+}
+
+// prepareOneHotEncoder indexes the categories.
+func prepareOneHotEncoder(c *Call) (func(*Eval) error, error) {
+	l, err := c.oneHot(tensor.Undefined)
+	if err != nil {
+		return nil, err
+	}
+	find := l.finder()
+	return func(e *Eval) error {
+		if _, err := e.oneHot(e.In[0].DType); err != nil {
+			return err
+		}
+		return l.evalOneHot(e, find)
+	}, nil
+}
+
+// evalOneHot casts numbers to integers, towards zero, and looks them up.
+func (l lookup) evalOneHot(c *Eval, find finder) error {
+	x := c.In[0]
 	if x.DType != tensor.String && x.DType != tensor.Int64 {
 		whole, err := c.wholeNumbers(0)
 		if err != nil {
@@ -275,7 +336,7 @@ func evalOneHotEncoder(c *Eval) error {
 		return err
 	}
 	out := tensor.As[float32](y)
-	for i, k := range l.find(x) {
+	for i, k := range find(x) {
 		if k >= 0 {
 			out[i*n+k] = 1
 		} else if !c.Attrs.Bool("zeros", true) {

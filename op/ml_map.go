@@ -71,7 +71,7 @@ func inferZipMap(c *Infer) error {
 	return nil
 }
 
-// evalZipMap makes a map of each row.
+// evalZipMap makes a map of each row. The maps share their keys.
 func evalZipMap(c *Eval) error {
 	keys, columns, width, err := c.zipKeys()
 	if err != nil {
@@ -90,11 +90,14 @@ func evalZipMap(c *Eval) error {
 	}
 	in, maps := tensor.As[float32](x), make([]*tensor.Tensor, rows)
 	for r := range rows {
-		values := make([]float32, len(columns))
-		for i, k := range columns {
-			values[i] = in[r*n+k]
+		values, err := c.make(tensor.Float32, keys.Shape)
+		if err != nil {
+			return err
 		}
-		if maps[r], err = tensor.NewMap(keys.Clone(), tensor.From(values, len(values))); err != nil {
+		for i, k := range columns {
+			tensor.As[float32](values)[i] = in[r*n+k]
+		}
+		if maps[r], err = tensor.NewMap(keys, values); err != nil {
 			return err
 		}
 	}
@@ -168,7 +171,8 @@ func evalDictVectorizer(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	for i, k := range (lookup{keys: keys, last: true}).find(words) {
+	find := lookup{keys: keys, last: true}.finder()
+	for i, k := range find(words) {
 		if k >= 0 {
 			copyElems(y, i, values, k, 1)
 		}

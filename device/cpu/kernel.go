@@ -245,7 +245,10 @@ func Prepare(r *Request) (Kernel, error) {
 		return nil, nil
 	}
 	k, err := b(r)
-	if err != nil {
+	switch {
+	case errors.Is(err, op.ErrAttr), errors.Is(err, op.ErrInput): // which name the call
+		return nil, err
+	case err != nil:
 		return nil, fmt.Errorf("%s: %w", r.Call.Name(), err)
 	}
 	return k, nil

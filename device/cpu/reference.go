@@ -11,7 +11,16 @@ import (
 
 // Reference returns the kernel that runs the operator's plain evaluation: what any call without a fast kernel uses, and
 // what fast kernels are tested against. It takes any types, data-dependent shapes included, and may allocate.
-func Reference(o *op.Op, call *op.Call) Kernel { return &reference{row: o, call: call} }
+func Reference(o *op.Op, call *op.Call) Kernel {
+	if o.Prepare != nil {
+		if eval, err := o.Prepare(call); err == nil { // else the evaluation says the same when it runs
+			prepared := *o
+			prepared.Eval = eval
+			o = &prepared
+		}
+	}
+	return &reference{row: o, call: call}
+}
 
 type reference struct {
 	plain
