@@ -109,3 +109,53 @@ func genQLinearMatMul(r source, key opKey) *sample {
 	s.call.NumIn = len(s.in)
 	return s
 }
+
+// byteImages makes the operands of a convolution of bytes and its attributes; the weights are constant more often than not.
+func (r source) byteImages(key opKey) (s *sample, x, w *tensor.Tensor) {
+	g, attrs := r.windowed(true)
+	group, in, out := r.channels()
+	if group > 1 || r.one(2) {
+		attrs = append(attrs, op.IntAttr("group", int64(group)))
+	}
+	x = r.bytes(r.byteType(), append([]int{1 + r.IntN(2), group * in}, g.image...)...)
+	w = r.bytes(r.byteType(), append([]int{group * out, in}, g.kernel...)...)
+	return r.call(key, attrs), x, w
+}
+
+// perChannel draws the shape of a scale or zero point of weights: one for all or one an output channel.
+func (r source) perChannel(w *tensor.Tensor) []int { return [][]int{nil, {1}, {w.Shape[0]}}[r.IntN(3)] }
+
+func genConvInteger(r source, key opKey) *sample {
+	s, x, w := r.byteImages(key)
+	s.exact = true
+	s.in = []*tensor.Tensor{x, w, r.bytes(x.DType), r.bytes(w.DType, r.perChannel(w)...)}
+	s.in = s.in[:2+r.IntN(3)]
+	s.constant = make([]bool, len(s.in))
+	s.constant[1] = !r.one(8)
+	if len(s.in) > 3 {
+		s.constant[3] = r.one(2)
+	}
+	s.call.NumIn = len(s.in)
+	return s
+}
+
+// genQLinearConv allows for one step of the result, as genQLinearMatMul does.
+func genQLinearConv(r source, key opKey) *sample {
+	s, x, w := r.byteImages(key)
+	s.atol = 1
+	s.in = []*tensor.Tensor{x, r.scales(), r.bytes(x.DType), w, r.scales(r.perChannel(w)...), nil, r.scales(), r.bytes(r.byteType()), nil}
+	s.in[5] = r.bytes(w.DType, s.in[4].Shape...)
+	tensor.As[float32](s.in[6])[0] *= 50
+	if r.one(2) {
+		bias := make([]int32, w.Shape[0])
+		for i := range bias {
+			bias[i] = int32(r.IntN(20000) - 10000)
+		}
+		s.in[8] = tensor.From(bias, w.Shape[0])
+	}
+	s.constant = make([]bool, len(s.in))
+	s.constant[3] = !r.one(8)
+	s.constant[5] = r.one(2)
+	s.call.NumIn = len(s.in)
+	return s
+}

@@ -22,7 +22,7 @@ var generators = map[opKey]func(source, opKey) *sample{
 	{"", "InstanceNormalization"}: genGroupNorm, {"", "GroupNormalization"}: genGroupNorm, {"", "ArgMax"}: genArgMax,
 	{op.MLDomain, "TreeEnsemble"}: genForest, {op.MLDomain, "TreeEnsembleClassifier"}: genForest, {op.MLDomain, "TreeEnsembleRegressor"}: genForest,
 	{"", "QuantizeLinear"}: genQuantize, {"", "DequantizeLinear"}: genQuantize, {"", "DynamicQuantizeLinear"}: genDynamicQuantize,
-	{"", "MatMulInteger"}: genMatMulInteger, {"", "QLinearMatMul"}: genQLinearMatMul,
+	{"", "ConvInteger"}: genConvInteger, {"", "QLinearConv"}: genQLinearConv, {"", "MatMulInteger"}: genMatMulInteger, {"", "QLinearMatMul"}: genQLinearMatMul,
 	{"", "LSTM"}: genLSTM, {"", "PRelu"}: genPRelu, {"", "Where"}: genWhere, {"", "Cast"}: genCast, {"", "Not"}: genCast, {"", "Pad"}: genPad,
 }
 
@@ -209,7 +209,10 @@ func genGroupNorm(r source, key opKey) *sample {
 	} else {
 		shape[1] = groups * (1 + r.IntN(4))
 	}
-	s := r.call(key, op.Attrs{op.IntAttr("num_groups", int64(groups))}, r.floats(shape...))
+	s := r.call(key, nil, r.floats(shape...))
+	if key.name == "GroupNormalization" {
+		s.call.Attrs = op.Attrs{op.IntAttr("num_groups", int64(groups))}
+	}
 	n := shape[1]
 	if key.name == "GroupNormalization" && s.call.Version < 21 {
 		n = groups

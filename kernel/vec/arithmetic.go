@@ -1,11 +1,18 @@
 package vec
 
+import "math"
+
 // Add computes dst[i] = a[i] + b[i] (ONNX Add-14).
 func Add(dst, a, b []float32) { add(dst, a[:len(dst)], b[:len(dst)]) }
 
-// AddInt32 computes a + b, which wraps.
+// AddInt32 computes dst[i] = a[i] + b[i], which wraps.
 func AddInt32(dst, a, b []int32) {
 	addBits(floats(dst), floats(a[:len(dst)]), floats(b[:len(dst)]))
+}
+
+// AddInt32Scalar computes dst[i] = x[i] + s, which wraps.
+func AddInt32Scalar(dst, x []int32, s int32) {
+	addBitsScalar(floats(dst), floats(x[:len(dst)]), math.Float32frombits(uint32(s)))
 }
 
 // Sub computes dst[i] = a[i] - b[i] (ONNX Sub-14).

@@ -125,6 +125,23 @@ func minimum(dst, a, b []float32) {
 	}
 }
 
+func addBitsScalar(dst, x []float32, s float32) {
+	level := cpuinfo.Current()
+	if level == cpuinfo.Baseline {
+		addBitsScalarRef(dst, x, s)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), block)
+		if level == cpuinfo.AVX512 {
+			addBitsScalarAVX512(dst[:n], x[:n], s)
+		} else {
+			addBitsScalarAVX2(dst[:n], x[:n], s)
+		}
+		dst, x = dst[n:], x[n:]
+	}
+}
+
 func addScalar(dst, x []float32, s float32) {
 	level := cpuinfo.Current()
 	if level == cpuinfo.Baseline {
@@ -364,6 +381,16 @@ func minimumAVX512(dst, a, b []float32)
 //
 //go:noescape
 func minimumAVX2(dst, a, b []float32)
+
+// addBitsScalarAVX512 computes what addBitsScalarRef does.
+//
+//go:noescape
+func addBitsScalarAVX512(dst, x []float32, s float32)
+
+// addBitsScalarAVX2 computes what addBitsScalarRef does.
+//
+//go:noescape
+func addBitsScalarAVX2(dst, x []float32, s float32)
 
 // addScalarAVX512 computes what addScalarRef does.
 //

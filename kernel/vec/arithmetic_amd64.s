@@ -733,6 +733,96 @@ done:
 	VZEROUPPER
 	RET
 
+// func addBitsScalarAVX512(dst, x []float32, s float32)
+TEXT ·addBitsScalarAVX512(SB), 0, $128-52
+	NO_LOCAL_POINTERS
+	MOVQ dst_base+0(FP), DI
+	MOVQ x_base+24(FP), SI
+	MOVQ dst_len+8(FP), CX
+	VBROADCASTSS s+48(FP), Z31
+	XORQ AX, AX
+	SUBQ $32, CX
+	JL rest
+	PCALIGN $32
+long:
+	VMOVUPS 0(SI)(AX*4), Z0
+	VMOVUPS 64(SI)(AX*4), Z1
+	VPADDD Z31, Z0, Z0
+	VPADDD Z31, Z1, Z1
+	VMOVUPS Z0, 0(DI)(AX*4)
+	VMOVUPS Z1, 64(DI)(AX*4)
+	ADDQ $32, AX
+	SUBQ $32, CX
+	JGE long
+rest:
+	ADDQ $16, CX
+	JL tail
+single:
+	VMOVUPS 0(SI)(AX*4), Z0
+	VPADDD Z31, Z0, Z0
+	VMOVUPS Z0, 0(DI)(AX*4)
+	ADDQ $16, AX
+	SUBQ $16, CX
+	JGE single
+tail:
+	ADDQ $16, CX
+	JZ done
+	MOVL $1, BX
+	SHLL CX, BX
+	DECL BX
+	KMOVW BX, K1
+	VMOVUPS.Z 0(SI)(AX*4), K1, Z0
+	VPADDD Z31, Z0, Z0
+	VMOVUPS Z0, K1, 0(DI)(AX*4)
+done:
+	VZEROUPPER
+	RET
+
+// func addBitsScalarAVX2(dst, x []float32, s float32)
+TEXT ·addBitsScalarAVX2(SB), 0, $128-52
+	NO_LOCAL_POINTERS
+	MOVQ dst_base+0(FP), DI
+	MOVQ x_base+24(FP), SI
+	MOVQ dst_len+8(FP), CX
+	VBROADCASTSS s+48(FP), Y14
+	XORQ AX, AX
+	SUBQ $16, CX
+	JL rest
+	PCALIGN $32
+long:
+	VMOVUPS 0(SI)(AX*4), Y0
+	VMOVUPS 32(SI)(AX*4), Y1
+	VPADDD Y14, Y0, Y0
+	VPADDD Y14, Y1, Y1
+	VMOVUPS Y0, 0(DI)(AX*4)
+	VMOVUPS Y1, 32(DI)(AX*4)
+	ADDQ $16, AX
+	SUBQ $16, CX
+	JGE long
+rest:
+	ADDQ $8, CX
+	JL tail
+single:
+	VMOVUPS 0(SI)(AX*4), Y0
+	VPADDD Y14, Y0, Y0
+	VMOVUPS Y0, 0(DI)(AX*4)
+	ADDQ $8, AX
+	SUBQ $8, CX
+	JGE single
+tail:
+	ADDQ $8, CX
+	JZ done
+	LEAQ lanes<>+32(SB), BX
+	SHLQ $2, CX
+	SUBQ CX, BX
+	VMOVUPS (BX), Y15
+	VMASKMOVPS 0(SI)(AX*4), Y15, Y0
+	VPADDD Y14, Y0, Y0
+	VMASKMOVPS Y0, Y15, 0(DI)(AX*4)
+done:
+	VZEROUPPER
+	RET
+
 // func addScalarAVX512(dst, x []float32, s float32)
 TEXT ·addScalarAVX512(SB), 0, $128-52
 	NO_LOCAL_POINTERS

@@ -18,6 +18,8 @@ func maximum(dst, a, b []float32) { maximumRef(dst, a, b) }
 
 func minimum(dst, a, b []float32) { minimumRef(dst, a, b) }
 
+func addBitsScalar(dst, x []float32, s float32) { addBitsScalarRef(dst, x, s) }
+
 func addScalar(dst, x []float32, s float32) { addScalarRef(dst, x, s) }
 
 func rsubScalar(dst, x []float32, s float32) { rsubScalarRef(dst, x, s) }

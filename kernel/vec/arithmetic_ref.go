@@ -108,3 +108,9 @@ func addBitsRef(dst, a, b []float32) {
 		dst[i] = math.Float32frombits(math.Float32bits(a[i]) + math.Float32bits(b[i]))
 	}
 }
+
+func addBitsScalarRef(dst, x []float32, s float32) {
+	for i := range dst {
+		dst[i] = math.Float32frombits(math.Float32bits(x[i]) + math.Float32bits(s))
+	}
+}

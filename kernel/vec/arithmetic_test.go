@@ -81,5 +81,11 @@ func TestAddInt32Wraps(t *testing.T) {
 				t.Fatalf("%d: %d + %d is %d", i, a[i], b[i], got[i])
 			}
 		}
+		AddInt32Scalar(got, a, -0x7fffff12)
+		for i := range got {
+			if got[i] != a[i]-0x7fffff12 {
+				t.Fatalf("%d: %d - 0x7fffff12 is %d", i, a[i], got[i])
+			}
+		}
 	})
 }

@@ -25,3 +25,33 @@ func TestBytes(t *testing.T) {
 		}
 	}
 }
+
+func TestInterleave(t *testing.T) {
+	atEachLevel(t, func(t *testing.T) {
+		for n := range 70 {
+			stride := n + 5
+			x := make([]byte, 3*stride+n)
+			for i := range x {
+				x[i] = byte(i*37 + 11)
+			}
+			got, want := make([]uint32, n+1), make([]uint32, n)
+			got[n] = 99
+			for _, flip := range []bool{false, true} {
+				mask := uint32(0)
+				if flip {
+					mask = 0x80808080
+				}
+				interleaveRef(want, x, stride, mask)
+				Interleave(got[:n], x, stride, flip)
+				for i := range want {
+					if got[i] != want[i] {
+						t.Fatalf("%d words: word %d is %#x, want %#x", n, i, got[i], want[i])
+					}
+				}
+				if got[n] != 99 {
+					t.Fatal("wrote beyond the end")
+				}
+			}
+		}
+	})
+}

@@ -16,3 +16,11 @@ func halves[H ~uint16](s []H) []uint16 {
 func floats(s []int32) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(s))), len(s))
 }
+
+// AsFloats views bytes, aligned to four, as words in the form of floats, without a copy. A remainder is left out.
+func AsFloats(b []byte) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
+}
+
+// AsWords views floats as the integers of the same bits, without a copy.
+func AsWords(x []float32) []uint32 { return words(x) }

@@ -56,6 +56,7 @@ func arithmetic() []routine {
 	binary("div", simple("VDIVPS"))
 	binary("maximum", extreme("VMAXPS"))
 	binary("minimum", extreme("VMINPS"))
+	unary("addBitsScalar", simple("VPADDD"))
 	unary("addScalar", simple("VADDPS"))
 	unary("rsubScalar", reversed("VSUBPS"))
 	unary("mulScalar", simple("VMULPS"))

@@ -24,6 +24,7 @@ func main() {
 		{"convert", convert()},
 		{"search", search()},
 		{"transpose", transpose()},
+		{"interleave", interleave()},
 	}
 	for _, f := range families {
 		if err := f.save(os.Args[1]); err != nil {

@@ -1,0 +1,298 @@
+package cpu
+
+import (
+	"slices"
+
+	"github.com/weirgpu/weir/kernel/conv"
+	"github.com/weirgpu/weir/kernel/gemm"
+	"github.com/weirgpu/weir/kernel/vec"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// byteConvKernels are the convolutions of bytes with constant weights: ConvInteger-10 and QLinearConv-10.
+var byteConvKernels = map[opKey]builder{
+	{"", "ConvInteger"}: convInteger, {"", "QLinearConv"}: qLinearConv,
+}
+
+// byteConv is a convolution of bytes by constant bytes. What is said of [byteProduct] holds for it, with the weights in the place
+// of A: zero points of the weights want the sums of the patches, which are a convolution with ones.
+type byteConv struct {
+	op, ones     *conv.Bytes // ones is nil where the zero points of the weights are 0
+	weight       *tensor.Tensor
+	flipX, flipW bool
+	m, k, group  int // output channels, products a sum, groups
+	batches      int // groups of all images
+	pixels       int
+	in           productInputs // a is the image, b the weights
+	bias         int
+	out          tensor.DType
+}
+
+func convInteger(r *Request) (Kernel, error) {
+	return newByteConv(r, productInputs{aScale: -1, aZero: 2, b: 1, bScale: -1, bZero: 3, yScale: -1, yZero: -1}, -1)
+}
+
+func qLinearConv(r *Request) (Kernel, error) {
+	return newByteConv(r, productInputs{aScale: 1, aZero: 2, b: 3, bScale: 4, bZero: 5, yScale: 6, yZero: 7}, 8)
+}
+
+func newByteConv(r *Request, in productInputs, bias int) (Kernel, error) {
+	x, dx, ok := r.in(0)
+	w, dw, _ := r.in(in.b)
+	weight := r.constant(in.b)
+	if !ok || weight == nil || len(x) < 3 || len(x) > 5 || len(w) != len(x) || count(x) == 0 || count(w) == 0 || !isByte(dx) || !isByte(dw) {
+		return nil, nil
+	}
+	win, ok := window(r.Call.Attrs, x[2:], w[2:])
+	if !ok {
+		return nil, nil
+	}
+	k := &byteConv{weight: weight, flipX: dx == tensor.Int8, flipW: dw == tensor.Uint8, m: w[0], k: count(w[1:]),
+		group: int(r.Call.Attrs.Int("group", 1)), in: in, bias: bias, out: r.Out[0].DType}
+	k.batches = x[0] * k.group
+	for i, most := range map[int]int{in.aScale: 1, in.aZero: 1, in.bScale: k.m, in.bZero: k.m, in.yScale: 1, in.yZero: 1} {
+		if shape, d, ok := r.in(i); ok && (len(shape) > 1 || count(shape) != 1 && count(shape) != most || !isByte(d) && d != tensor.Float32) {
+			return nil, nil
+		}
+	}
+	if k.out != tensor.Int32 && !isByte(k.out) {
+		return nil, nil
+	}
+	p := conv.Params{Window: win, N: x[0], C: x[1], M: w[0], Group: k.group}
+	var err error
+	if k.op, err = conv.NewBytes(p, false); err == nil && k.zeroPoints(r) {
+		k.ones, err = conv.NewBytes(p, true)
+	}
+	if err == nil {
+		out := k.op.Out()
+		k.pixels = out[0] * out[1] * out[2]
+	}
+	return k, err
+}
+
+// zeroPoints reports whether weights, as they are multiplied, may have a zero point other than 0.
+func (k *byteConv) zeroPoints(r *Request) bool {
+	if zero := r.constant(k.in.bZero); zero != nil {
+		return slices.ContainsFunc(zero.Data, func(z byte) bool { return z != k.offsetW() })
+	}
+	_, _, given := r.in(k.in.bZero)
+	return given || k.flipW
+}
+
+// offsetW is the byte of a weight that stands for zero once flipped.
+func (k *byteConv) offsetW() byte {
+	if k.flipW {
+		return 128
+	}
+	return 0
+}
+
+// Name implements Kernel.
+func (k *byteConv) Name() string { return "conv.int8" }
+
+// packedParts are the sizes of the packed weights, the sums of each output channel, and the packed ones.
+func (k *byteConv) packedParts() (weights, sums, ones int) {
+	if k.ones != nil {
+		ones = scratchBytes(k.ones.PackedLen())
+	}
+	return scratchBytes(k.op.PackedLen()), scratchBytes(k.m), ones
+}
+
+// PackedBytes implements Kernel.
+func (k *byteConv) PackedBytes() int {
+	weights, sums, ones := k.packedParts()
+	return weights + sums + ones
+}
+
+// Pack implements Kernel.
+func (k *byteConv) Pack(dst []byte) {
+	weights, sums, _ := k.packedParts()
+	k.op.Pack(tensor.Cast[float32](dst[:weights]), tensor.Cast[int32](dst[weights:][:sums]), k.weight.Data, k.flipW)
+	if k.ones != nil {
+		k.ones.PackOnes(tensor.Cast[float32](dst[weights+sums:]))
+	}
+}
+
+// parts are the sizes of the parts of the scratch: each worker's, the image of words, the sums of its patches, and one number
+// for each output channel.
+func (k *byteConv) parts() (worker, words, patches, channels int) {
+	worker, words = k.op.ScratchLen(), scratchBytes(k.op.WordsLen())
+	if k.ones != nil {
+		worker = max(worker, k.ones.ScratchLen())
+		patches = scratchBytes(k.batches * k.pixels)
+	}
+	return scratchBytes(worker), words, patches, scratchBytes(k.m)
+}
+
+// ScratchBytes implements Kernel.
+func (k *byteConv) ScratchBytes(workers int) int {
+	worker, words, patches, channels := k.parts()
+	return workers*worker + words + patches + 3*channels
+}
+
+// Bind implements Kernel.
+func (k *byteConv) Bind(b Binding) Task {
+	t := &byteConvTask{byteConv: k, inputs: b.In, y: b.Out[0]}
+	rest := b.Scratch
+	take := func(n int) []byte {
+		part := rest[:n:n]
+		rest = rest[n:]
+		return part
+	}
+	worker, words, patches, channels := k.parts()
+	for range b.Workers {
+		t.scratch = append(t.scratch, tensor.Cast[float32](take(worker)))
+	}
+	t.image.t, t.patches.t = t, t
+	image := tensor.Cast[float32](take(words))
+	t.patchSums = tensor.Cast[int32](take(patches))
+	t.correction = tensor.Cast[int32](take(channels))[:k.m]
+	t.zeroW = tensor.Cast[int32](take(channels))[:k.m]
+	t.factor = tensor.Cast[float32](take(channels))[:k.m]
+	weights, sums, _ := k.packedParts()
+	t.sumsW = tensor.Cast[int32](b.Packed[weights:][:sums])
+	t.args = gemm.Args{A: tensor.Cast[float32](b.Packed[:weights]), B: image, Store: t.store}
+	t.patches.args = gemm.Args{A: tensor.Cast[float32](b.Packed[weights+sums:]), B: image, Store: t.storePatches}
+	return t
+}
+
+type byteConvTask struct {
+	*byteConv
+	inputs  []*tensor.Tensor
+	y       *tensor.Tensor
+	scratch [][]float32
+	args    gemm.Args
+	image   imageOfWords
+	patches patchSums
+
+	zeroX      byte // as it is multiplied
+	patchSums  []int32
+	sumsW      []int32 // of the weights of an output channel
+	correction []int32 // what belongs to an output channel whatever the pixel
+	zeroW      []int32
+	factor     []float32
+	zeroY      float32
+}
+
+// Run implements Task.
+func (t *byteConvTask) Run(x *Exec) error {
+	t.channels()
+	if err := x.For(t.op.Planes(), &t.image); err != nil {
+		return err
+	}
+	if t.ones != nil {
+		if err := x.For(t.ones.Chunks(), &t.patches); err != nil {
+			return err
+		}
+	}
+	return x.For(t.op.Chunks(), t)
+}
+
+// Chunk implements Region.
+func (t *byteConvTask) Chunk(i, worker int) { t.op.Run(i, &t.args, t.scratch[worker]) }
+
+// imageOfWords is the region that brings the image into the form that is multiplied.
+type imageOfWords struct{ t *byteConvTask }
+
+// Chunk implements Region.
+func (r *imageOfWords) Chunk(i, _ int) {
+	r.t.op.Words(r.t.args.B, i, r.t.inputs[0].Data, r.t.flipX, r.t.zeroX)
+}
+
+// patchSums is the region that adds up the patches.
+type patchSums struct {
+	t    *byteConvTask
+	args gemm.Args
+}
+
+// Chunk implements Region.
+func (r *patchSums) Chunk(i, worker int) { r.t.ones.Run(i, &r.args, r.t.scratch[worker]) }
+
+// input returns input i, nil when the call has none.
+func (t *byteConvTask) input(i int) *tensor.Tensor {
+	if i < 0 || i >= len(t.inputs) {
+		return nil
+	}
+	return t.inputs[i]
+}
+
+// channels finds what belongs to each output channel.
+func (t *byteConvTask) channels() {
+	in := t.byteConv.in
+	zeroX := int32(zeroAt(t.input(in.aZero), 0))
+	if t.flipX {
+		zeroX += 128
+	}
+	t.zeroX = byte(zeroX)
+	zero, bias := t.input(in.bZero), t.input(t.bias)
+	for c := range t.m {
+		z := int32(0)
+		if zero != nil {
+			z = int32(zeroAt(zero, c%zero.Len()))
+		}
+		z -= int32(t.offsetW())
+		t.zeroW[c] = z
+		t.correction[c] = zeroX * (int32(t.k)*z - t.sumsW[c])
+		if bias != nil {
+			t.correction[c] += tensor.As[int32](bias)[c]
+		}
+	}
+	if t.out == tensor.Int32 {
+		return
+	}
+	scale := tensor.As[float32](t.input(in.bScale))
+	common := float64(tensor.As[float32](t.input(in.aScale))[0]) / float64(tensor.As[float32](t.input(in.yScale))[0])
+	for c := range t.m {
+		t.factor[c] = float32(common * float64(scale[c%len(scale)]))
+	}
+	t.zeroY = zeroAt(t.input(in.yZero), 0)
+}
+
+// storePatches keeps the sums of patches, one row a batch.
+func (t *byteConvTask) storePatches(x []float32, _, batch, _, _, j0, j1 int) {
+	copy(t.patchSums[batch*t.pixels+j0:], tensor.Int32s(x[:j1-j0]))
+}
+
+// store corrects finished sums and writes them as they are or, scaled and rounded, as bytes.
+func (t *byteConvTask) store(x []float32, ld, batch, i0, i1, j0, j1 int) {
+	perGroup := t.m / t.group
+	for i := i0; i < i1; i++ {
+		c := batch%t.group*perGroup + i
+		at := (batch/t.group*t.m + c) * t.pixels
+		for j := j0; j < j1; j += piece {
+			n := min(piece, j1-j)
+			sums := tensor.Int32s(x[(i-i0)*ld+j-j0:][:n])
+			t.correct(sums, c, batch, j)
+			if t.out == tensor.Int32 {
+				copy(tensor.As[int32](t.y)[at+j:], sums)
+			} else {
+				t.scaled(t.y.Data[at+j:][:n], sums, c)
+			}
+		}
+	}
+}
+
+// correct adds to the sums of channel c, from pixel j on, what their zero points make of them.
+func (t *byteConvTask) correct(sums []int32, c, batch, j int) {
+	if t.ones != nil && t.zeroW[c] != 0 {
+		for i, p := range t.patchSums[batch*t.pixels+j:][:len(sums)] {
+			sums[i] -= t.zeroW[c] * p
+		}
+	}
+	vec.AddInt32Scalar(sums, sums, t.correction[c])
+}
+
+// scaled writes sums of channel c as bytes.
+func (t *byteConvTask) scaled(dst []byte, sums []int32, c int) {
+	var buf [piece]float32
+	v := buf[:len(sums)]
+	vec.Int32ToFloat32(v, sums)
+	vec.MulScalar(v, v, t.factor[c])
+	vec.RoundEven(v, v)
+	vec.AddScalar(v, v, t.zeroY)
+	if t.out == tensor.Int8 {
+		vec.Float32ToInt8(tensor.Cast[int8](dst), v)
+		return
+	}
+	vec.Float32ToUint8(dst, v)
+}
