@@ -79,6 +79,27 @@ func TestTreeEnsembles(t *testing.T) {
 	runCases(t, cases)
 }
 
+func float16s(shape []int, v ...float32) *tensor.Tensor {
+	h := mustTensor(tensor.New(tensor.Float16, shape...))
+	roundInto(h, v)
+	return h
+}
+
+// TestTreeEnsembleTypes holds that version 5 answers in the type of its input, and compares in it.
+func TestTreeEnsembleTypes(t *testing.T) {
+	split := func(splits, weights *tensor.Tensor) Attrs {
+		return Attrs{IntsAttr("tree_roots", 0), IntsAttr("nodes_featureids", 0), TensorAttr("nodes_modes", tensor.From([]uint8{0}, 1)),
+			TensorAttr("nodes_splits", splits), IntsAttr("nodes_truenodeids", 0), IntsAttr("nodes_trueleafs", 1), IntsAttr("nodes_falsenodeids", 1),
+			IntsAttr("nodes_falseleafs", 1), IntsAttr("leaf_targetids", 0, 0), TensorAttr("leaf_weights", weights)}
+	}
+	runCases(t, list(
+		ml("half", 5, "TreeEnsemble", split(float16s([]int{1}, 0.5), float16s([]int{2}, 2, 3)), float16s([]int{2, 1}, 0.5, 0.75), float16s([]int{2, 1}, 2, 3)),
+		ml("single", 5, "TreeEnsemble", split(f32([]int{1}, 0.1), f32([]int{2}, 2, 3)), f32([]int{2, 1}, 0.1, 0.10000002), f32([]int{2, 1}, 2, 3)),
+		ml("double", 5, "TreeEnsemble", split(tensor.From([]float64{0.1}, 1), tensor.From([]float64{0.1, 0.3}, 2)),
+			tensor.From([]float64{0.1, math.Nextafter(0.1, 1)}, 2, 1), tensor.From([]float64{0.1, 0.3}, 2, 1)),
+	))
+}
+
 // TestTreesThatAreNone holds that broken ensembles end in an error that says what is wrong.
 func TestTreesThatAreNone(t *testing.T) {
 	good := stump("target", "BRANCH_LEQ", list[float32](2), list[float32](3), IntAttr("n_targets", 1))
