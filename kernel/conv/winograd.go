@@ -31,6 +31,10 @@ const (
 	// inputs of a chunk once more.
 	chunkWork = 6 << 20
 	chunkRows = 56
+	// partRows is about the output channels that are multiplied and transformed at a time, so that they stay in a cache.
+	partRows = 28
+	// apart is added between the frequencies, which would all fall into the same lines of a cache at a power of two.
+	apart = 16
 )
 
 // Cycles by which the two ways are compared: of the transforms of a vector of tiles of one channel, and of a multiply-add of
@@ -49,9 +53,12 @@ type winograd struct {
 	rows, cols int // of tiles of an image
 	tiles      int
 	panels     int // of an image
-	block      int // output channels of a chunk
+	part       int // output channels that are multiplied at a time
+	block      int // output channels of a chunk, a multiple of part
 	blocks     int
-	// products computes all frequencies of a chunk, by whether its channels, and its tiles, are the last ones.
+	stepIn     int // floats from one frequency to the next
+	stepOut    int
+	// products computes all frequencies of a part, by whether its channels, and its tiles, are the last ones.
 	products [2][2]*gemm.Op
 }
 
@@ -92,9 +99,11 @@ func (p *Params) cut(out [3]int) winograd {
 	w.tiles = w.rows * w.cols
 	w.panels = (w.tiles + lanes - 1) / lanes
 	tile := gemm.F32.PanelRows()
+	w.part = max(partRows/tile, 1) * tile
+	w.stepIn, w.stepOut = lanes*p.C+apart, lanes*w.part+apart
 	most := max(chunkWork/(frequencies*lanes*p.C), chunkRows)
 	w.blocks = (p.M + most - 1) / most
-	w.block = ((p.M+w.blocks-1)/w.blocks + tile - 1) / tile * tile
+	w.block = ((p.M+w.blocks-1)/w.blocks + w.part - 1) / w.part * w.part
 	w.blocks = (p.M + w.block - 1) / w.block
 	return w
 }
@@ -102,18 +111,18 @@ func (p *Params) cut(out [3]int) winograd {
 // planWinograd plans the products.
 func planWinograd(p *Params, out [3]int) (*winograd, error) {
 	w := p.cut(out)
-	for lastBlock := range 2 {
+	for lastPart := range 2 {
 		for lastPanel := range 2 {
-			q := gemm.Params{M: w.block, N: lanes, K: p.C, PackedA: true, PackedB: true, Batch: frequencies,
-				StrideA: p.M * p.C, StrideB: lanes * p.C, StrideC: w.block * lanes, LdC: lanes}
-			if lastBlock == 1 {
-				q.M = p.M - (w.blocks-1)*w.block
+			q := gemm.Params{M: w.part, N: lanes, K: p.C, PackedA: true, PackedB: true, Batch: frequencies,
+				StrideA: p.M * p.C, StrideB: w.stepIn, StrideC: w.stepOut, LdC: lanes}
+			if lastPart == 1 {
+				q.M = p.M - (p.M-1)/w.part*w.part
 			}
 			if lastPanel == 1 {
 				q.N = w.tiles - (w.panels-1)*lanes
 			}
 			var err error
-			if w.products[lastBlock][lastPanel], err = gemm.New(q); err != nil {
+			if w.products[lastPart][lastPanel], err = gemm.New(q); err != nil {
 				return nil, err
 			}
 		}
@@ -124,7 +133,7 @@ func planWinograd(p *Params, out [3]int) (*winograd, error) {
 // scratchLen is the room for the transformed inputs and outputs of a chunk, and for the tiles, outputs and residuals of one
 // channel of it.
 func (w *winograd) scratchLen(p *Params) int {
-	return frequencies*lanes*(p.C+w.block) + tilesLen + 2*stagedLen
+	return frequencies*(w.stepIn+w.stepOut) + tilesLen + 2*stagedLen
 }
 
 // runWinograd computes one chunk: some channels of one panel of tiles.
@@ -133,25 +142,28 @@ func (o *Op) runWinograd(c int, args *Args, scratch []float32) {
 	block, panel := c%w.blocks, c/w.blocks
 	image, panel := panel/w.panels, panel%w.panels
 	first, last := panel*lanes, min((panel+1)*lanes, w.tiles)
-	v, scratch := cut(scratch, frequencies*lanes*p.C)
-	m, scratch := cut(scratch, frequencies*lanes*w.block)
+	v, scratch := cut(scratch, frequencies*w.stepIn)
+	m, scratch := cut(scratch, frequencies*w.stepOut)
 	o.transformIn(v, args.X[image*p.C*volume(p.In):], scratch[:tilesLen], first, last)
-	product := w.products[isLast(block, w.blocks)][isLast(panel, w.panels)]
-	a := gemm.Args{A: args.W[block*w.block*p.C:], B: v, C: m}
-	for i := range product.Chunks() {
-		product.Run(i, &a, nil)
-	}
 	s := stage{image: image, first: first, last: last, out: scratch[tilesLen:][:stagedLen]}
 	if p.Residual {
 		s.res = scratch[tilesLen+stagedLen:][:stagedLen]
 	}
-	for ch := block * w.block; ch < min((block+1)*w.block, p.M); ch++ {
-		o.transformOut(&s, m[(ch-block*w.block)*lanes:], args, ch)
+	for ch := block * w.block; ch < min((block+1)*w.block, p.M); ch += w.part {
+		end := min(ch+w.part, p.M)
+		product := w.products[truth(end == p.M)][truth(panel == w.panels-1)]
+		a := gemm.Args{A: args.W[ch*p.C:], B: v, C: m}
+		for i := range product.Chunks() {
+			product.Run(i, &a, nil)
+		}
+		for i := ch; i < end; i++ {
+			o.transformOut(&s, m[(i-ch)*lanes:], args, i)
+		}
 	}
 }
 
-func isLast(i, n int) int {
-	if i == n-1 {
+func truth(b bool) int {
+	if b {
 		return 1
 	}
 	return 0
@@ -165,7 +177,7 @@ func (o *Op) transformIn(v, x, tiles []float32, first, last int) {
 	clear(tiles)
 	plane := volume(p.In)
 	for c := range p.C {
-		winogradIn(v[c*lanes:], p.C*lanes, x[c*plane:][:plane], rows, tiles, halves(last-first))
+		winogradIn(v[c*lanes:], w.stepIn, x[c*plane:][:plane], rows, tiles, halves(last-first))
 	}
 }
 
@@ -204,7 +216,7 @@ func (o *Op) transformOut(s *stage, m []float32, args *Args, ch int) {
 	if p.Bias {
 		bias = args.Bias[ch]
 	}
-	winogradOut(s.out, m, w.block*lanes, s.res, halves(s.last-s.first), p, bias)
+	winogradOut(s.out, m, w.stepOut, s.res, halves(s.last-s.first), p, bias)
 	if p.Map != nil {
 		for i := range tileOut {
 			row := s.out[i*stagedRow:][:tileOut*(s.last-s.first)]
