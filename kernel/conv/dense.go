@@ -13,7 +13,8 @@ func newDense(p *Params, out [3]int, pixelRows bool) (*gemm.Op, error) {
 		Epilogue: gemm.Epilogue{Clamp: p.Clamp, Lo: p.Lo, Hi: p.Hi, Map: p.Map},
 	}
 	fill := patches{w: p.Window, out: out, c: c, plane: volume(p.In), level: currentLevel()}
-	fill.direct = hasMasks(fill.level) && p.Stride[2] == 1
+	fill.taps = p.taps()
+	fill.direct = hasMasks(fill.level) && p.Stride[2] <= 2
 	fill.even = p.Stride == [3]int{1, 1, 1} && p.In[2] == out[2] && (out[0] == 1 || p.In[1] == out[1])
 	if p.Residual {
 		q.Residual = gemm.ResidualFull
@@ -118,9 +119,26 @@ type patches struct {
 	plane int // elements of a channel
 	level level
 	width int // of the panels; 0 for panels as wide as the columns asked for
-	// direct says that neighbouring columns see neighbouring elements, which the level can copy under a mask; even that the
-	// last column of a row and the first of the next do, too, counting those outside the image.
+	taps  []tap
+	// direct says that the level can copy the elements under neighbouring columns under a mask; even that the last column of a
+	// row and the first of the next see neighbours, too, counting those outside the image.
 	direct, even bool
+}
+
+// tap is where an element of the kernel looks, from where the first one does.
+type tap struct{ z, y, x int }
+
+// taps lists the elements of the kernel.
+func (w *Window) taps() []tap {
+	var taps []tap
+	for z := range w.Kernel[0] {
+		for y := range w.Kernel[1] {
+			for x := range w.Kernel[2] {
+				taps = append(taps, tap{z * w.Dilate[0], y * w.Dilate[1], x * w.Dilate[2]})
+			}
+		}
+	}
+	return taps
 }
 
 // run is a stretch of columns of a panel that lie in one row of the output.
@@ -137,12 +155,13 @@ func (p patches) fill(dst, src []float32, k0, k1, j0, j1 int) {
 	}
 	var buf [32]run
 	runs := p.split(&buf, j0, j1)
-	for k0 < k1 {
-		tap, ch := k0/p.c, k0%p.c
+	ch := k0 % p.c
+	for t := k0 / p.c; k0 < k1; t++ {
 		n := min(p.c-ch, k1-k0)
-		p.tap(dst[:n*width], src[ch*p.plane:], width, runs, tap, n)
+		p.tap(dst[:n*width], src[ch*p.plane:], width, runs, p.taps[t], n)
 		dst = dst[n*width:]
 		k0 += n
+		ch = 0
 	}
 }
 
@@ -166,19 +185,15 @@ func (p *patches) split(buf *[32]run, j0, j1 int) []run {
 }
 
 // tap gathers n channels from src of what one element of the kernel sees, in rows of width floats.
-func (p *patches) tap(dst, src []float32, width int, runs []run, tap, n int) {
-	w := &p.w
-	z := tap / w.Kernel[2] / w.Kernel[1] * w.Dilate[0]
-	y := tap / w.Kernel[2] % w.Kernel[1] * w.Dilate[1]
-	x := tap % w.Kernel[2] * w.Dilate[2]
+func (p *patches) tap(dst, src []float32, width int, runs []run, t tap, n int) {
 	if p.direct && (len(runs) == 1 || p.even) {
-		at, lanes := p.lanes(runs, z, y, x)
-		copyLanes(p.level, dst, width, src, at, p.plane, n, lanes)
+		at, lanes := p.lanes(runs, t)
+		copyLanes(dst, width, src, at, p.plane, p.w.Stride[2], n, lanes)
 		return
 	}
 	filled := 0
 	for i := range runs {
-		lo, hi, _ := runs[i].inside(w, z, y, x)
+		lo, hi, _ := runs[i].inside(&p.w, t)
 		filled += hi - lo
 	}
 	if filled < width {
@@ -189,29 +204,27 @@ func (p *patches) tap(dst, src []float32, width int, runs []run, tap, n int) {
 	}
 	for i := range runs {
 		r := &runs[i]
-		if lo, hi, at := r.inside(w, z, y, x); lo < hi {
-			gather(p.level, dst, width, r.lane+lo, r.lane+hi, src[at:], p.plane, w.Stride[2], n)
+		if lo, hi, at := r.inside(&p.w, t); lo < hi {
+			gather(p.level, dst, width, r.lane+lo, r.lane+hi, src[at:], p.plane, p.w.Stride[2], n)
 		}
 	}
 }
 
-// lanes returns the lanes of runs of one stretch of the image that lie inside it when it is moved by (z, y, x), and where
-// lane 0 is in a channel.
-func (p *patches) lanes(runs []run, z, y, x int) (at int, lanes uint32) {
+// lanes returns the lanes of runs of one stretch of the image that a tap sees inside it, and where lane 0 is in a channel.
+func (p *patches) lanes(runs []run, t tap) (at int, lanes uint32) {
 	for i := range runs {
 		r := &runs[i]
-		if lo, hi, from := r.inside(&p.w, z, y, x); lo < hi {
-			at = from - r.lane - lo
+		if lo, hi, from := r.inside(&p.w, t); lo < hi {
+			at = from - (r.lane+lo)*p.w.Stride[2]
 			lanes |= (uint32(1)<<(hi-lo) - 1) << (r.lane + lo)
 		}
 	}
 	return at, lanes
 }
 
-// inside returns the columns lo to hi of the run that lie inside the image when it is moved by (z, y, x), and the offset
-// of the first in a channel.
-func (r *run) inside(w *Window, z, y, x int) (lo, hi, at int) {
-	z, y, x = r.z+z, r.y+y, r.x+x
+// inside returns the columns lo to hi of the run that see the image by a tap, and the offset of the first in a channel.
+func (r *run) inside(w *Window, t tap) (lo, hi, at int) {
+	z, y, x := r.z+t.z, r.y+t.y, r.x+t.x
 	if uint(z) >= uint(w.In[0]) || uint(y) >= uint(w.In[1]) {
 		return 0, 0, 0
 	}

@@ -37,9 +37,9 @@ func gather(v level, dst []float32, width, lo, hi int, src []float32, plane, str
 // hasMasks reports whether copyLanes has a kernel.
 func hasMasks(v level) bool { return v == levelAVX512 }
 
-// copyLanes writes n rows of width floats, at most 32: lane i of row ch is src[ch*plane+at+i] where lanes has bit i, and 0
-// elsewhere.
-func copyLanes(_ level, dst []float32, width int, src []float32, at, plane, n int, lanes uint32) {
+// copyLanes writes n rows of width floats, at most 32, with a stride of 1 or 2: lane i of row ch is src[ch*plane+at+i*stride]
+// where lanes has bit i, and 0 elsewhere.
+func copyLanes(dst []float32, width int, src []float32, at, plane, stride, n int, lanes uint32) {
 	if n == 0 || width == 0 {
 		return
 	}
@@ -47,8 +47,14 @@ func copyLanes(_ level, dst []float32, width int, src []float32, at, plane, n in
 		clear(dst[:n*width])
 		return
 	}
-	_, _, _ = dst[n*width-1], src[at+bits.TrailingZeros32(lanes)], src[(n-1)*plane+at+bits.Len32(lanes)-1]
-	copyLanesAVX512(&dst[0], width, &src[0], at, plane, n, lanes, uint32(1)<<width-1)
+	lo, hi := bits.TrailingZeros32(lanes), bits.Len32(lanes)-1
+	_, _, _ = dst[n*width-1], src[at+lo*stride], src[(n-1)*plane+at+hi*stride]
+	store := uint32(1)<<width - 1
+	if stride == 1 {
+		copyLanesAVX512(&dst[0], width, &src[0], at, plane, n, lanes, store)
+	} else {
+		copyEvenAVX512(&dst[0], width, &src[0], at, plane, n, bitRange(2*lo, 2*hi+1), store)
+	}
 }
 
 // hasWinograd reports whether winogradIn and winogradOut have kernels.

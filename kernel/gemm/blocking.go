@@ -5,8 +5,8 @@ import "math"
 const (
 	// maxKC bounds a block of K: 512 rows of a panel of B and of A stay in the level-2 cache together.
 	maxKC = 512
-	// minWork and maxWork bound the multiply-adds of a chunk, 20 to 160 microseconds on a core of 100 GFLOP/s.
-	minWork = 1 << 20
+	// minWork and maxWork bound the multiply-adds of a chunk, 40 to 160 microseconds on a core of 100 GFLOP/s.
+	minWork = 2 << 20
 	maxWork = 8 << 20
 	// wantChunks is how many chunks a product is cut into before chunks grow beyond minWork.
 	wantChunks = 16
