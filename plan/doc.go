@@ -11,7 +11,11 @@
 // A value that dies in the step that reads it gives its place to the step's result where the kernel allows it
 // (cpu.InPlace), so inputs are filled anew before each run.
 //
-// Values whose shape depends on data (NonZero, a Loop's result), and sequences, optionals and maps, cannot be planned: they
+// The bodies of If, Loop and Scan are plans of their own: their arenas lie in the scratch of the step, captured values are read
+// where the enclosing plan has them, and the gate is passed between their steps, too. A Loop whose carried values change shape
+// runs by the reference evaluation.
+//
+// Values whose shape depends on data (NonZero, the slices of a Loop whose length is not known), and sequences, optionals and maps, cannot be planned: they
 // live on the Go heap while one iteration runs, and their bytes are asked of the job's memory as they appear (cpu.Exec). So do
 // tensors of strings: their headers are asked for with the tensor and the letters before an operator makes new ones. What is
 // not counted: the letters of strings that the caller gave as input, and parts of strings that keep the whole alive.

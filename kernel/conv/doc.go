@@ -9,10 +9,12 @@
 // A dense or grouped convolution is a matrix product whose right operand, the patches of the image, is never stored:
 // blocks of it are gathered into panels as package gemm asks for them (Chellapilla, Puri and Simard, "High Performance
 // Convolutional Neural Networks for Document Processing", 2006, without the stored matrix). A depthwise convolution,
-// one input channel per group, is computed directly, vectors of output columns at a time. [NewTranspose] plans
-// transposed convolutions and [NewPool] pooling.
+// one input channel per group, is computed directly, vectors of output columns at a time. One of 3 x 3 whose weights serve many
+// runs is computed in tiles where that takes less time (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks",
+// 2016): its packed weights are four times as large. [NewTranspose] plans transposed convolutions and [NewPool] pooling.
 //
 // [Reference], [ReferenceTranspose] and [ReferencePool] are the definitions that the fast paths are tested against;
-// results agree with them to rounding. Packed weights belong to this process and instruction level: they are no file
+// results agree with them to rounding. In tiles rounding errors are some ten times larger, and a NaN or an infinity reaches all
+// outputs of the tiles that see it. Packed weights belong to this process and instruction level: they are no file
 // format.
 package conv
