@@ -1,53 +1,86 @@
 package cpu
 
 import (
+	"slices"
+
 	"github.com/weirgpu/weir/tensor"
 )
 
 // keep returns a sequence, optional or map that a step made of in such that it stays what it is until the next run: items that
 // lie in the memory of in, which later steps write over, are copied. What is new is asked of the job's memory; items that a
-// container among in holds already are shared.
+// container among in holds at their place, or beside it, are shared.
 func keep(x *Exec, in []*tensor.Tensor, v *tensor.Tensor) (*tensor.Tensor, error) {
-	k := keeper{exec: x, held: map[*tensor.Tensor]bool{}}
+	k := keeper{exec: x}
 	for _, t := range in {
-		switch {
-		case t == nil:
-		case t.DType.IsContainer():
-			k.note(t.Items)
-		default:
-			k.lent = append(k.lent, t)
-		}
+		k.note(t)
+	}
+	if slices.Contains(k.from, v) {
+		return v, nil
 	}
 	return k.keep(v)
 }
 
 type keeper struct {
 	exec *Exec
-	lent []*tensor.Tensor        // operands whose memory is used again
-	held map[*tensor.Tensor]bool // values within operands
+	lent []*tensor.Tensor // operands whose memory is used again
+	from []*tensor.Tensor // operands whose items stay, and what optionals among them hold
 }
 
-func (k *keeper) note(items []*tensor.Tensor) {
-	for _, v := range items {
-		k.held[v] = true
-		k.note(v.Items)
+func (k *keeper) note(t *tensor.Tensor) {
+	switch {
+	case t == nil:
+	case t.DType.IsContainer():
+		k.from = append(k.from, t)
+		if t.DType == tensor.Optional && len(t.Items) == 1 && t.Items[0].DType.IsContainer() {
+			k.note(t.Items[0])
+		}
+	default:
+		k.lent = append(k.lent, t)
 	}
 }
 
-func (k *keeper) keep(v *tensor.Tensor) (*tensor.Tensor, error) {
-	if k.held[v] {
-		return v, nil
-	}
-	out := &tensor.Tensor{DType: v.DType, Shape: v.Shape, Data: v.Data, Strings: v.Strings}
-	if v.DType.IsContainer() {
-		out.Items = make([]*tensor.Tensor, len(v.Items))
-		for i, item := range v.Items {
-			var err error
-			if out.Items[i], err = k.keep(item); err != nil {
-				return nil, err
+// holds reports whether an operand has v among its items at a place or beside it, as operators leave most: a look at all items
+// for each would make a loop that grows a list take the square of its length.
+func (k *keeper) holds(v *tensor.Tensor, place int) bool {
+	for _, t := range k.from {
+		for i := max(0, place-1); i <= place+1 && i < len(t.Items); i++ {
+			if t.Items[i] == v {
+				return true
 			}
 		}
-		return out, k.exec.Reserve(headerBytes * int64(1+len(v.Items)))
+	}
+	return false
+}
+
+// keep keeps a container, whose list of items is its own.
+func (k *keeper) keep(v *tensor.Tensor) (*tensor.Tensor, error) {
+	if err := k.exec.Reserve(headerBytes + pointerBytes*int64(len(v.Items))); err != nil {
+		return nil, err
+	}
+	items := v.Items
+	for i, item := range v.Items {
+		kept, err := k.item(item, i)
+		if err != nil {
+			return nil, err
+		}
+		if kept == item {
+			continue
+		}
+		if &items[0] == &v.Items[0] {
+			items = slices.Clone(items)
+		}
+		items[i] = kept
+	}
+	return &tensor.Tensor{DType: v.DType, Shape: v.Shape, Items: items}, nil
+}
+
+// item keeps what stands at a place in a container.
+func (k *keeper) item(v *tensor.Tensor, place int) (*tensor.Tensor, error) {
+	if k.holds(v, place) {
+		return v, nil
+	}
+	if v.DType.IsContainer() {
+		return k.keep(v)
 	}
 	if err := k.exec.Reserve(headerBytes + v.Size()); err != nil {
 		return nil, err
@@ -57,8 +90,11 @@ func (k *keeper) keep(v *tensor.Tensor) (*tensor.Tensor, error) {
 			return v.Clone(), nil
 		}
 	}
-	return out, nil
+	return v, nil
 }
 
-// headerBytes is the size of a value's description with the pointer to it.
-const headerBytes = 128
+// A value's description and a pointer to it.
+const (
+	headerBytes  = 120
+	pointerBytes = 8
+)
