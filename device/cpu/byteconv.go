@@ -17,15 +17,20 @@ var byteConvKernels = map[opKey]builder{
 // byteConv is a convolution of bytes by constant bytes. What is said of [byteProduct] holds for it, with the weights in the place
 // of A: zero points of the weights want the sums of the patches, which are a convolution with ones.
 type byteConv struct {
+	byteConvCall
 	op, ones     *conv.Bytes // ones is nil where the zero points of the weights are 0
-	weight       *tensor.Tensor
 	flipX, flipW bool
-	m, k, group  int // output channels, products a sum, groups
-	batches      int // groups of all images
-	pixels       int
-	in           productInputs // a is the image, b the weights
-	bias         int
-	out          tensor.DType
+}
+
+// byteConvCall is what the kernels of a convolution of bytes know of the call.
+type byteConvCall struct {
+	weight      *tensor.Tensor
+	m, k, group int           // output channels, products a sum, groups
+	batches     int           // groups of all images
+	pixels      int           // of an output channel
+	in          productInputs // a is the image, b the weights
+	bias        int
+	out         tensor.DType
 }
 
 func convInteger(r *Request) (Kernel, error) {
@@ -47,8 +52,8 @@ func newByteConv(r *Request, in productInputs, bias int) (Kernel, error) {
 	if !ok {
 		return nil, nil
 	}
-	k := &byteConv{weight: weight, flipX: dx == tensor.Int8, flipW: dw == tensor.Uint8, m: w[0], k: count(w[1:]),
-		group: int(r.Call.Attrs.Int("group", 1)), in: in, bias: bias, out: r.Out[0].DType}
+	k := &byteConv{flipX: dx == tensor.Int8, flipW: dw == tensor.Uint8, byteConvCall: byteConvCall{weight: weight, m: w[0],
+		k: count(w[1:]), group: int(r.Call.Attrs.Int("group", 1)), in: in, bias: bias, out: r.Out[0].DType}}
 	k.batches = x[0] * k.group
 	for i, most := range map[int]int{in.aScale: 1, in.aZero: 1, in.bScale: k.m, in.bZero: k.m, in.yScale: 1, in.yZero: 1} {
 		if shape, d, ok := r.in(i); ok && (len(shape) > 1 || count(shape) != 1 && count(shape) != most || !isByte(d) && d != tensor.Float32) {
@@ -59,8 +64,13 @@ func newByteConv(r *Request, in productInputs, bias int) (Kernel, error) {
 		return nil, nil
 	}
 	p := conv.Params{Window: win, N: x[0], C: x[1], M: w[0], Group: k.group}
+	if w[1] == 1 {
+		if d, err := newByteDepthwise(r, &k.byteConvCall, p); d != nil || err != nil {
+			return d, err
+		}
+	}
 	var err error
-	if k.op, err = conv.NewBytes(p, false); err == nil && k.zeroPoints(r) {
+	if k.op, err = conv.NewBytes(p, false); err == nil && k.wantsPatches(r) {
 		k.ones, err = conv.NewBytes(p, true)
 	}
 	if err == nil {
@@ -70,8 +80,8 @@ func newByteConv(r *Request, in productInputs, bias int) (Kernel, error) {
 	return k, err
 }
 
-// zeroPoints reports whether weights, as they are multiplied, may have a zero point other than 0.
-func (k *byteConv) zeroPoints(r *Request) bool {
+// wantsPatches reports whether weights, as they are multiplied, may have a zero point other than 0.
+func (k *byteConv) wantsPatches(r *Request) bool {
 	if zero := r.constant(k.in.bZero); zero != nil {
 		return slices.ContainsFunc(zero.Data, func(z byte) bool { return z != k.offsetW() })
 	}
@@ -132,13 +142,8 @@ func (k *byteConv) ScratchBytes(workers int) int {
 
 // Bind implements Kernel.
 func (k *byteConv) Bind(b Binding) Task {
-	t := &byteConvTask{byteConv: k, inputs: b.In, y: b.Out[0]}
-	rest := b.Scratch
-	take := func(n int) []byte {
-		part := rest[:n:n]
-		rest = rest[n:]
-		return part
-	}
+	t := &byteConvTask{byteConv: k}
+	take := taker(b.Scratch)
 	worker, words, patches, channels := k.parts()
 	for range b.Workers {
 		t.scratch = append(t.scratch, tensor.Cast[float32](take(worker)))
@@ -146,9 +151,9 @@ func (k *byteConv) Bind(b Binding) Task {
 	t.image.t, t.patches.t = t, t
 	image := tensor.Cast[float32](take(words))
 	t.patchSums = tensor.Cast[int32](take(patches))
-	t.correction = tensor.Cast[int32](take(channels))[:k.m]
+	t.channels = byteChannels{byteConvCall: &k.byteConvCall, inputs: b.In, y: b.Out[0],
+		correction: tensor.Cast[int32](take(channels))[:k.m], factor: tensor.Cast[float32](take(channels))[:k.m]}
 	t.zeroW = tensor.Cast[int32](take(channels))[:k.m]
-	t.factor = tensor.Cast[float32](take(channels))[:k.m]
 	weights, sums, _ := k.packedParts()
 	t.sumsW = tensor.Cast[int32](b.Packed[weights:][:sums])
 	t.args = gemm.Args{A: tensor.Cast[float32](b.Packed[:weights]), B: image, Store: t.store}
@@ -158,25 +163,21 @@ func (k *byteConv) Bind(b Binding) Task {
 
 type byteConvTask struct {
 	*byteConv
-	inputs  []*tensor.Tensor
-	y       *tensor.Tensor
-	scratch [][]float32
-	args    gemm.Args
-	image   imageOfWords
-	patches patchSums
+	channels byteChannels
+	scratch  [][]float32
+	args     gemm.Args
+	image    imageOfWords
+	patches  patchSums
 
-	zeroX      byte // as it is multiplied
-	patchSums  []int32
-	sumsW      []int32 // of the weights of an output channel
-	correction []int32 // what belongs to an output channel whatever the pixel
-	zeroW      []int32
-	factor     []float32
-	zeroY      float32
+	zeroX     byte // as it is multiplied
+	patchSums []int32
+	sumsW     []int32 // of the weights of an output channel
+	zeroW     []int32
 }
 
 // Run implements Task.
 func (t *byteConvTask) Run(x *Exec) error {
-	t.channels()
+	t.zeroPoints()
 	if err := x.For(t.op.Planes(), &t.image); err != nil {
 		return err
 	}
@@ -196,7 +197,7 @@ type imageOfWords struct{ t *byteConvTask }
 
 // Chunk implements Region.
 func (r *imageOfWords) Chunk(i, _ int) {
-	r.t.op.Words(r.t.args.B, i, r.t.inputs[0].Data, r.t.flipX, r.t.zeroX)
+	r.t.op.Words(r.t.args.B, i, r.t.channels.inputs[0].Data, r.t.flipX, r.t.zeroX)
 }
 
 // patchSums is the region that adds up the patches.
@@ -208,44 +209,23 @@ type patchSums struct {
 // Chunk implements Region.
 func (r *patchSums) Chunk(i, worker int) { r.t.ones.Run(i, &r.args, r.t.scratch[worker]) }
 
-// input returns input i, nil when the call has none.
-func (t *byteConvTask) input(i int) *tensor.Tensor {
-	if i < 0 || i >= len(t.inputs) {
-		return nil
-	}
-	return t.inputs[i]
-}
-
-// channels finds what belongs to each output channel.
-func (t *byteConvTask) channels() {
-	in := t.byteConv.in
-	zeroX := int32(zeroAt(t.input(in.aZero), 0))
+// zeroPoints finds what they make of each output channel.
+func (t *byteConvTask) zeroPoints() {
+	t.channels.prepare()
+	zeroX := int32(zeroAt(t.channels.input(t.in.aZero), 0))
 	if t.flipX {
 		zeroX += 128
 	}
 	t.zeroX = byte(zeroX)
-	zero, bias := t.input(in.bZero), t.input(t.bias)
-	for c := range t.m {
-		z := int32(0)
+	zero := t.channels.input(t.in.bZero)
+	for c := range t.zeroW {
+		z := -int32(t.offsetW())
 		if zero != nil {
-			z = int32(zeroAt(zero, c%zero.Len()))
+			z += int32(zeroAt(zero, c%zero.Len()))
 		}
-		z -= int32(t.offsetW())
 		t.zeroW[c] = z
-		t.correction[c] = zeroX * (int32(t.k)*z - t.sumsW[c])
-		if bias != nil {
-			t.correction[c] += tensor.As[int32](bias)[c]
-		}
+		t.channels.correction[c] += zeroX * (int32(t.k)*z - t.sumsW[c])
 	}
-	if t.out == tensor.Int32 {
-		return
-	}
-	scale := tensor.As[float32](t.input(in.bScale))
-	common := float64(tensor.As[float32](t.input(in.aScale))[0]) / float64(tensor.As[float32](t.input(in.yScale))[0])
-	for c := range t.m {
-		t.factor[c] = float32(common * float64(scale[c%len(scale)]))
-	}
-	t.zeroY = zeroAt(t.input(in.yZero), 0)
 }
 
 // storePatches keeps the sums of patches, one row a batch.
@@ -253,46 +233,90 @@ func (t *byteConvTask) storePatches(x []float32, _, batch, _, _, j0, j1 int) {
 	copy(t.patchSums[batch*t.pixels+j0:], tensor.Int32s(x[:j1-j0]))
 }
 
-// store corrects finished sums and writes them as they are or, scaled and rounded, as bytes.
+// store takes from finished sums what the zero points of the weights make of the patches.
 func (t *byteConvTask) store(x []float32, ld, batch, i0, i1, j0, j1 int) {
-	perGroup := t.m / t.group
+	k := t.byteConv
+	perGroup := k.m / k.group
 	for i := i0; i < i1; i++ {
-		c := batch%t.group*perGroup + i
-		at := (batch/t.group*t.m + c) * t.pixels
-		for j := j0; j < j1; j += piece {
-			n := min(piece, j1-j)
-			sums := tensor.Int32s(x[(i-i0)*ld+j-j0:][:n])
-			t.correct(sums, c, batch, j)
-			if t.out == tensor.Int32 {
-				copy(tensor.As[int32](t.y)[at+j:], sums)
-			} else {
-				t.scaled(t.y.Data[at+j:][:n], sums, c)
+		c := batch%k.group*perGroup + i
+		sums := tensor.Int32s(x[(i-i0)*ld:][:j1-j0])
+		if t.ones != nil && t.zeroW[c] != 0 {
+			for p, sum := range t.patchSums[batch*k.pixels+j0:][:len(sums)] {
+				sums[p] -= t.zeroW[c] * sum
 			}
 		}
+		t.channels.finish(sums, (batch/k.group*k.m+c)*k.pixels+j0, c)
 	}
 }
 
-// correct adds to the sums of channel c, from pixel j on, what their zero points make of them.
-func (t *byteConvTask) correct(sums []int32, c, batch, j int) {
-	if t.ones != nil && t.zeroW[c] != 0 {
-		for i, p := range t.patchSums[batch*t.pixels+j:][:len(sums)] {
-			sums[i] -= t.zeroW[c] * p
-		}
-	}
-	vec.AddInt32Scalar(sums, sums, t.correction[c])
+// byteChannels is what becomes of the finished sums of an output channel.
+type byteChannels struct {
+	*byteConvCall
+	inputs     []*tensor.Tensor
+	y          *tensor.Tensor
+	correction []int32 // what belongs to an output channel whatever the pixel
+	factor     []float32
+	zeroY      float32
 }
 
-// scaled writes sums of channel c as bytes.
-func (t *byteConvTask) scaled(dst []byte, sums []int32, c int) {
-	var buf [piece]float32
-	v := buf[:len(sums)]
-	vec.Int32ToFloat32(v, sums)
-	vec.MulScalar(v, v, t.factor[c])
-	vec.RoundEven(v, v)
-	vec.AddScalar(v, v, t.zeroY)
-	if t.out == tensor.Int8 {
-		vec.Float32ToInt8(tensor.Cast[int8](dst), v)
+// input returns input i, nil when the call has none.
+func (t *byteChannels) input(i int) *tensor.Tensor {
+	if i < 0 || i >= len(t.inputs) {
+		return nil
+	}
+	return t.inputs[i]
+}
+
+// prepare reads the bias and the scales.
+func (t *byteChannels) prepare() {
+	clear(t.correction)
+	if bias := t.input(t.bias); bias != nil {
+		copy(t.correction, tensor.As[int32](bias))
+	}
+	if t.out == tensor.Int32 {
 		return
 	}
-	vec.Float32ToUint8(dst, v)
+	scale := tensor.As[float32](t.input(t.in.bScale))
+	common := float64(tensor.As[float32](t.input(t.in.aScale))[0]) / float64(tensor.As[float32](t.input(t.in.yScale))[0])
+	for c := range t.factor {
+		t.factor[c] = float32(common * float64(scale[c%len(scale)]))
+	}
+	t.zeroY = zeroAt(t.input(t.in.yZero), 0)
+}
+
+// finish writes sums of channel c, which it changes, to the output from element at on: as they are or, scaled and rounded, as bytes.
+func (t *byteChannels) finish(sums []int32, at, c int) {
+	vec.AddInt32Scalar(sums, sums, t.correction[c])
+	if t.out == tensor.Int32 {
+		copy(tensor.As[int32](t.y)[at:], sums)
+		return
+	}
+	var buf [piece]float32
+	for len(sums) > 0 {
+		v := buf[:min(len(sums), piece)]
+		vec.Int32ToFloat32(v, sums)
+		vec.MulScalar(v, v, t.factor[c])
+		toBytes(t.y, at, v, t.zeroY)
+		sums, at = sums[len(v):], at+len(v)
+	}
+}
+
+// toBytes rounds numbers, adds the zero point and writes them, saturated, to y from element at on. It changes the numbers.
+func toBytes(y *tensor.Tensor, at int, v []float32, zero float32) {
+	vec.RoundEven(v, v)
+	vec.AddScalar(v, v, zero)
+	if y.DType == tensor.Int8 {
+		vec.Float32ToInt8(tensor.As[int8](y)[at:][:len(v)], v)
+		return
+	}
+	vec.Float32ToUint8(y.Data[at:][:len(v)], v)
+}
+
+// taker hands out one part of a scratch after the other.
+func taker(scratch []byte) func(bytes int) []byte {
+	return func(bytes int) []byte {
+		part := scratch[:bytes:bytes]
+		scratch = scratch[bytes:]
+		return part
+	}
 }

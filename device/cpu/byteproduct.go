@@ -135,12 +135,7 @@ func (k *byteProduct) ScratchBytes(workers int) int {
 func (k *byteProduct) Bind(b Binding) Task {
 	t := &byteProductTask{byteProduct: k, in: b.In, y: b.Out[0], a: b.In[0].Data}
 	each := scratchBytes(k.op.ScratchLen())
-	rest := b.Scratch
-	take := func(n int) []byte {
-		part := rest[:n:n]
-		rest = rest[n:]
-		return part
-	}
+	take := taker(b.Scratch)
 	for range b.Workers {
 		t.scratch = append(t.scratch, tensor.Cast[float32](take(each)))
 	}
@@ -253,6 +248,7 @@ func (r *rowsOfBytes) Chunk(i, _ int) {
 // store corrects finished sums and writes them as they are or, scaled and rounded, as bytes.
 func (t *byteProductTask) store(x []float32, ld, _, i0, i1, j0, j1 int) {
 	var sums [piece]int32
+	var buf [piece]float32
 	for i := i0; i < i1; i++ {
 		for j := j0; j < j1; j += piece {
 			n := min(piece, j1-j)
@@ -267,23 +263,11 @@ func (t *byteProductTask) store(x []float32, ld, _, i0, i1, j0, j1 int) {
 				}
 			}
 			if t.out != tensor.Int32 {
-				t.scaled(t.y.Data[i*t.n+j:][:n], to, j)
+				v := buf[:n]
+				vec.Int32ToFloat32(v, to)
+				vec.Mul(v, v, t.factor[j:][:n])
+				toBytes(t.y, i*t.n+j, v, t.zeroY)
 			}
 		}
 	}
-}
-
-// scaled writes sums of the columns from j as bytes.
-func (t *byteProductTask) scaled(dst []byte, sums []int32, j int) {
-	var buf [piece]float32
-	v := buf[:len(sums)]
-	vec.Int32ToFloat32(v, sums)
-	vec.Mul(v, v, t.factor[j:][:len(v)])
-	vec.RoundEven(v, v)
-	vec.AddScalar(v, v, t.zeroY)
-	if t.out == tensor.Int8 {
-		vec.Float32ToInt8(tensor.Cast[int8](dst), v)
-		return
-	}
-	vec.Float32ToUint8(dst, v)
 }
