@@ -13,6 +13,9 @@
 // Operators take tensors unless their row has the trait [Containers]: then sequences, optionals and maps, too. Such values are
 // never changed, so that one made from another may share its items.
 //
+// Compositions: most operators of ONNX Runtime's domain ([MicrosoftDomain]) are defined as calls of others; [Op.Expand]
+// writes them, and rule and evaluation are those of the parts.
+//
 // Sub-graphs: an operator such as If holds its branches as attributes of type [Body]. A body is closed: the values
 // that it uses from outside are explicit trailing inputs of the call ([Call.Captures] of them), and every body of the
 // call takes its own formal inputs followed by all of these captures.
