@@ -14,9 +14,17 @@ func decodeJPEG(data []byte) (*Image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrImage, err)
 	}
+	if grey, ok := m.(*image.Gray); ok {
+		if exact := exactGray(data, grey); exact != nil {
+			m = exact
+		}
+	}
 	y, ok := m.(*image.YCbCr)
 	if !ok {
 		return pixels(m), nil
+	}
+	if exact := exactPlanes(data, y); exact != nil {
+		y = exact
 	}
 	out := newImage(y.Rect)
 	cb, cr := upsampled(y, y.Cb), upsampled(y, y.Cr)

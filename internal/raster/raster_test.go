@@ -9,6 +9,7 @@ import (
 	"image/jpeg"
 	"image/png"
 	"io"
+	"math"
 	"testing"
 
 	"golang.org/x/image/bmp"
@@ -145,6 +146,63 @@ func TestGreyJPEG(t *testing.T) {
 		if d := int(got.RGB[3*i]) - int(want); d < -2 || d > 2 || got.RGB[3*i] != got.RGB[3*i+2] {
 			t.Fatalf("pixel %d: %v, want %d", i, got.RGB[3*i:3*i+3], want)
 		}
+	}
+}
+
+// TestInverseDCT compares with the sum of cosines: never more than one level off.
+func TestInverseDCT(t *testing.T) {
+	var b, c [64]int32
+	for i := range b {
+		b[i] = int32(i*i*37%401-200) / int32(1+i/4)
+	}
+	c = b
+	inverseDCT(&c)
+	scale := func(k int) float64 {
+		if k == 0 {
+			return math.Sqrt(0.125)
+		}
+		return 0.5
+	}
+	for at, got := range c {
+		want := 0.0
+		for k, v := range b {
+			u, w := k%8, k/8
+			want += float64(v) * scale(u) * scale(w) * math.Cos(float64((2*(at%8)+1)*u)*math.Pi/16) * math.Cos(float64((2*(at/8)+1)*w)*math.Pi/16)
+		}
+		if math.Abs(float64(got)-want) > 0.75 {
+			t.Errorf("element %d: %d, want %v", at, got, want)
+		}
+	}
+}
+
+// TestBaselineJPEG compares the two decoders of baseline files, which may differ by a level.
+func TestBaselineJPEG(t *testing.T) {
+	m := image.NewYCbCr(image.Rect(0, 0, 37, 21), image.YCbCrSubsampleRatio420)
+	for i := range m.Y {
+		m.Y[i] = byte(i * i)
+	}
+	for i := range m.Cb {
+		m.Cb[i], m.Cr[i] = byte(100+i), byte(3*i)
+	}
+	file := encoded(t, m, func(w io.Writer, m image.Image) error { return jpeg.Encode(w, m, nil) })
+	std, err := jpeg.Decode(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	exact := exactPlanes(file, std.(*image.YCbCr))
+	if exact == nil {
+		t.Fatal("a baseline file is not decoded")
+	}
+	for y := range 21 {
+		for x := range 37 {
+			a, b := exact.YCbCrAt(x, y), std.(*image.YCbCr).YCbCrAt(x, y)
+			if max(a.Y, b.Y)-min(a.Y, b.Y) > 1 || max(a.Cb, b.Cb)-min(a.Cb, b.Cb) > 1 || max(a.Cr, b.Cr)-min(a.Cr, b.Cr) > 1 {
+				t.Fatalf("pixel %d, %d: %v and %v", x, y, a, b)
+			}
+		}
+	}
+	if exactPlanes(file[:40], std.(*image.YCbCr)) != nil {
+		t.Error("half a header is decoded")
 	}
 }
 
