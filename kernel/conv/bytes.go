@@ -53,9 +53,8 @@ func NewBytes(p Params, ones bool) (*Bytes, error) {
 		q.M = 0
 	}
 	if !p.pointwise() {
-		fill := patches{w: p.Window, out: out, c: c, plane: volume(p.In), level: currentLevel(), width: gemm.S8U8.PanelColumns()}
-		fill.direct = hasMasks(fill.level) && p.Stride[2] == 1
-		fill.even = p.Stride == [3]int{1, 1, 1} && p.In[2] == out[2] && (out[0] == 1 || p.In[1] == out[1])
+		fill := newPatches(p.Window, out, c)
+		fill.width = gemm.S8U8.PanelColumns()
 		q.Fill = fill.fill
 	}
 	o.dense, err = gemm.New(q)

@@ -12,10 +12,7 @@ func newDense(p *Params, out [3]int, pixelRows bool) (*gemm.Op, error) {
 		Precision: p.Precision, K: c * volume(p.Kernel), Batch: max(p.N*p.Group, 1),
 		Epilogue: gemm.Epilogue{Clamp: p.Clamp, Lo: p.Lo, Hi: p.Hi, Map: p.Map},
 	}
-	fill := patches{w: p.Window, out: out, c: c, plane: volume(p.In), level: currentLevel()}
-	fill.taps = p.taps()
-	fill.direct = hasMasks(fill.level) && p.Stride[2] <= 2
-	fill.even = p.Stride == [3]int{1, 1, 1} && p.In[2] == out[2] && (out[0] == 1 || p.In[1] == out[1])
+	fill := newPatches(p.Window, out, c)
 	if p.Residual {
 		q.Residual = gemm.ResidualFull
 	}
@@ -123,6 +120,14 @@ type patches struct {
 	// direct says that the level can copy the elements under neighbouring columns under a mask; even that the last column of a
 	// row and the first of the next see neighbours, too, counting those outside the image.
 	direct, even bool
+}
+
+// newPatches prepares the matrix of patches of c channels.
+func newPatches(w Window, out [3]int, c int) patches {
+	p := patches{w: w, out: out, c: c, plane: volume(w.In), level: currentLevel(), taps: w.taps()}
+	p.direct = hasMasks(p.level) && w.Stride[2] <= 2
+	p.even = w.Stride == [3]int{1, 1, 1} && w.In[2] == out[2] && (out[0] == 1 || w.In[1] == out[1])
+	return p
 }
 
 // tap is where an element of the kernel looks, from where the first one does.
