@@ -73,6 +73,11 @@ func TestAllFamiliesOnTheFakeDriver(t *testing.T) {
 			t.Errorf("slot %d holds %d bytes, %d pending at the end", i, int64(s.MemUsedBytes.Load()), s.MemPendingBytes.Load())
 		}
 	}
+	smi := onFake(t, nil, dir, "smi")
+	var device struct{ Used, Peak uint64 }
+	if err := json.Unmarshal([]byte(smi.run(t)), &device); err != nil || device.Used != 0 || device.Peak > fakeCap || device.Peak < fakeCap/2 {
+		t.Errorf("the device held %d bytes at most, of %d, and %d at the end: %v", device.Peak, fakeCap, device.Used, err)
+	}
 	t.Logf("%d requests refused (fake)", refused)
 	if refused == 0 {
 		t.Error("the cap was never met")

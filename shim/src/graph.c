@@ -11,6 +11,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool any;          /* an allocation node was made in this process */
 static uint64_t charged;  /* counted for graphs */
+static uint64_t making;   /* of that, for first launches under way */
 static uintptr_t trims = 1; /* bumped by each trim: graphs launched before are counted again */
 
 void weir_graphs_captured_alloc(void)
@@ -22,7 +23,7 @@ void weir_graphs_reset(void)
 {
 	pthread_mutex_init(&lock, NULL);
 	any = false;
-	charged = 0;
+	charged = making = 0;
 }
 
 CUresult weir_on_graph_add_alloc(enum weir_call call, CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t n,
@@ -119,26 +120,29 @@ CUresult weir_on_graph_instantiate_params(enum weir_call call, CUgraphExec *exec
 	return real ? instantiated(real(exec, graph, params), exec, graph) : weir_missing();
 }
 
-/* settle brings the count down to what the driver says it keeps for graphs, or back by n if it does not
- * say. */
+/* settle brings the count to what the driver says it keeps for graphs, with what is counted for launches under way; if it
+ * does not say, back by n. */
 static void settle(uint64_t n)
 {
 	weir_fn_cuCtxGetDevice device = WEIR_DRIVER(cuCtxGetDevice);
 	weir_fn_cuDeviceGetGraphMemAttribute get = WEIR_DRIVER(cuDeviceGetGraphMemAttribute);
 	CUdevice d;
 	uint64_t reserved = 0;
+	pthread_mutex_lock(&lock); /* an old figure must not lower what has been counted since */
 	bool told = device && get && device(&d) == CUDA_SUCCESS &&
 		    get(d, (CUgraphMem_attribute)CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &reserved) == CUDA_SUCCESS;
-	pthread_mutex_lock(&lock);
-	uint64_t want = told ? reserved : charged > n ? charged - n : 0;
-	uint64_t over = charged > want ? charged - want : 0;
-	charged -= over;
+	uint64_t want = told ? reserved + making : charged > n ? charged - n : 0;
+	uint64_t over = charged > want ? charged - want : 0, under = want > charged ? want - charged : 0;
+	charged = want;
 	pthread_mutex_unlock(&lock);
-	if (over)
-		weir_release(over);
+	weir_release(over);
+	if (under && !weir_reserve(under)) { /* the device has it already, so it counts, though it be too much */
+		weir_add(&weir_slot()->mem_used_bytes, under);
+		__atomic_fetch_or(&weir_slot()->error_flags, WEIR_ERROR_OVERDRAFT, __ATOMIC_RELAXED);
+	}
 }
 
-/* begin counts a graph's memory before its first launch. */
+/* begin counts a graph's memory before its first launch, and ended settles that. */
 static bool begin(CUgraphExec exec, uint64_t *counted)
 {
 	uint64_t n;
@@ -151,10 +155,21 @@ static bool begin(CUgraphExec exec, uint64_t *counted)
 		return false;
 	pthread_mutex_lock(&lock);
 	charged += n;
+	making += n;
 	pthread_mutex_unlock(&lock);
 	weir_sizes_put(WEIR_KIND_GRAPH, (uintptr_t)exec, n, (void *)now);
 	*counted = n;
 	return true;
+}
+
+static void ended(uint64_t counted, CUresult r)
+{
+	if (!counted)
+		return;
+	pthread_mutex_lock(&lock);
+	making -= counted;
+	pthread_mutex_unlock(&lock);
+	settle(r == CUDA_SUCCESS ? 0 : counted);
 }
 
 CUresult weir_on_graph_launch(enum weir_call call, CUgraphExec exec, CUstream hStream)
@@ -174,8 +189,7 @@ CUresult weir_on_graph_launch(enum weir_call call, CUgraphExec exec, CUstream hS
 	CUresult r = real(exec, hStream);
 	weir_leave(&t, r);
 	__atomic_fetch_add(&weir_slot()->graph_launches, 1, __ATOMIC_RELAXED);
-	if (counted)
-		settle(r == CUDA_SUCCESS ? 0 : counted);
+	ended(counted, r);
 	return r;
 }
 
@@ -198,9 +212,11 @@ CUresult weir_on_graph_mem_trim(enum weir_call call, CUdevice device)
 	weir_fn_cuDeviceGraphMemTrim real = (weir_fn_cuDeviceGraphMemTrim)weir_real(call);
 	if (!real)
 		return weir_missing();
+	/* A graph launched meanwhile may or may not have lost its memory: it is counted as if it had. */
+	__atomic_fetch_add(&trims, 1, __ATOMIC_SEQ_CST);
 	CUresult r = real(device);
 	if (r == CUDA_SUCCESS && weir_ready()) {
-		__atomic_fetch_add(&trims, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&trims, 1, __ATOMIC_SEQ_CST);
 		settle(0);
 	}
 	return r;

@@ -3,8 +3,9 @@
  * for a while, so what counts is what the pool has reserved, not what the program uses of it.
  *
  * For each pool: used is what the program has of it, charged is what is counted in the ledger, and
- * charged >= max(used, reserved by the driver) after every allocation. What lies between them (slack)
- * serves later allocations and goes back as the driver's figure falls.
+ * charged >= max(used, reserved by the driver) at all times: an allocation is counted by the whole portions
+ * that the pool may grow by, before the driver is asked. What lies between them (slack) serves later
+ * allocations and goes back as the driver's figure falls.
  */
 #include "weir.h"
 
@@ -81,34 +82,58 @@ static struct pool *pool_of(CUmemoryPool handle)
 	return known;
 }
 
-/* claim takes n from the pool's slack and counts what is missing. */
+/* portion is what pools grow by, as far as what they have reserved tells: all of it are multiples of that. Before the
+ * first is seen it is taken to be large, as an allocation must be counted before the pool grows for it. The lock is held. */
+#define FIRST_PORTION ((uint64_t)32 << 20)
+
+static uint64_t portion;
+
+static void learn_portion(uint64_t reserved)
+{
+	uint64_t a = portion, b = reserved;
+	while (b) { /* Euclid */
+		uint64_t c = a % b;
+		a = b;
+		b = c;
+	}
+	portion = a;
+}
+
+/* whole rounds up to portions. */
+static uint64_t whole(uint64_t n)
+{
+	uint64_t p = portion ? portion : FIRST_PORTION;
+	return n > UINT64_MAX - p ? n : (n + p - 1) / p * p;
+}
+
+/* claim counts what the pool may grow by for n more bytes. */
 static bool claim(struct pool *p, uint64_t n)
 {
 	pthread_mutex_lock(&lock);
-	uint64_t slack = p->charged - p->used, from = n < slack ? n : slack;
-	p->used += from;
-	pthread_mutex_unlock(&lock);
-	bool ok = from == n || weir_reserve(n - from);
-	pthread_mutex_lock(&lock);
+	uint64_t target = whole(p->used + n), more = target > p->charged ? target - p->charged : 0;
+	bool ok = weir_reserve(more);
 	if (ok) {
-		p->used += n - from;
-		p->charged += n - from;
-	} else {
-		p->used -= from;
+		p->used += n;
+		p->charged += more;
 	}
 	pthread_mutex_unlock(&lock);
 	return ok;
 }
 
-/* settle brings charged to max(used, reserved); false: the driver has reserved more than the cap allows. */
+/* settle brings charged to what the pool has or may have for claims under way; false: the driver has reserved more than
+ * the cap allows. */
 static bool settle(struct pool *p)
 {
 	uint64_t reserved;
 	if (!p->handle) /* destroyed: nothing is kept beyond what is in use */
 		return true;
-	driver_reserved(p->handle, &reserved);
-	pthread_mutex_lock(&lock);
-	uint64_t want = reserved > p->used ? reserved : p->used;
+	pthread_mutex_lock(&lock); /* an old figure must not lower what has been counted since */
+	bool told = driver_reserved(p->handle, &reserved);
+	if (told && reserved)
+		learn_portion(reserved);
+	uint64_t want = told ? whole(p->used) : p->used;
+	if (reserved > want)
+		want = reserved;
 	uint64_t over = p->charged > want ? p->charged - want : 0, under = want > p->charged ? want - p->charged : 0;
 	p->charged -= over;
 	pthread_mutex_unlock(&lock);
@@ -171,6 +196,7 @@ void weir_pools_reset(void)
 {
 	pthread_mutex_init(&lock, NULL);
 	count = 0;
+	portion = 0;
 }
 
 struct request {
