@@ -103,6 +103,29 @@ func TestProgramsOnTheFakeDriver(t *testing.T) {
 	}
 }
 
+// TestRandomKernelsKeepTheDeviceBusy runs kernels of one function whose lengths differ by a factor of thousands, alone: waiting for what
+// was predicted, and not for what is, would leave the device idle most of the time.
+func TestRandomKernelsKeepTheDeviceBusy(t *testing.T) {
+	compiled(t)
+	best := 0.0
+	for range 3 { // another program's work on this machine can keep this one from launching
+		w := newWarden(t, 1<<30, 2*time.Millisecond)
+		w.gate(true)
+		var got struct {
+			Device float64 `json:"device_us"`
+			Wall   float64 `json:"wall_us"`
+		}
+		out := strings.TrimSpace(onFake(t, w, t.TempDir(), "launch_storm", "1.5", "10", "20000", "eager").run(t))
+		if err := json.Unmarshal([]byte(out), &got); err != nil {
+			t.Fatalf("%q: %v", out, err)
+		}
+		if best = max(best, got.Device/got.Wall); best > 0.75 {
+			return
+		}
+	}
+	t.Errorf("the device was busy for %.2f of the time at best", best)
+}
+
 func TestKillsOnTheFakeDriver(t *testing.T) {
 	compiled(t)
 	w := newWarden(t, fakeCap, 2*time.Millisecond)

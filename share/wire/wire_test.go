@@ -102,6 +102,19 @@ func messages() []Message {
 		NewRefused(Refused{Code: RefusedAdmission, TextLen: 4}),
 		NewCreated(Created{Token: token, Memory: 1, MemoryTotal: 2, PageSize: PageSize, TextLen: 4}, FlagService),
 		NewSnapshot(Snapshot{TextLen: 4}, FlagMore),
+		NewNote(3, "cuNoSuchCall"),
+	}
+}
+
+// TestNoteNames holds that nothing but a name comes out of a note, whatever was put in.
+func TestNoteNames(t *testing.T) {
+	for in, want := range map[string]string{
+		"cuLaunchKernel_v9": "cuLaunchKernel_v9", "": "", "cu\x1b[31m": "cu", "a\nlevel=ERROR": "a",
+		"cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlagsAndMore": "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
+	} {
+		if got := NewNote(1, in).Name(); got != want {
+			t.Errorf("%q came out as %q", in, got)
+		}
 	}
 }
 
