@@ -9,6 +9,8 @@ import (
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/pass"
+	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -260,5 +262,39 @@ func TestBodiesAskForMemory(t *testing.T) {
 	}
 	if b.quota.sum() != still {
 		t.Errorf("%d bytes are left over", b.quota.sum()-still)
+	}
+}
+
+// TestCompositionsAskForMemory holds that an operator which is made of others asks for what they make, before they make it.
+func TestCompositionsAskForMemory(t *testing.T) {
+	g, err := graph.Parse(`graph "composed" {
+		opset "" 17
+		opset "com.microsoft" 1
+		input %x: float32[4]
+		input %p: int64[2]
+		%y: float32[?] = com.microsoft:Pad@1 "grow" (%x, %p)
+		output %y
+	}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.Compile(context.Background(), g, plan.Options{Threads: 2, Passes: pass.Options{Off: pass.Names()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t)
+	b.quota.cap = 1 << 20
+	i := take(t, b.load(t, p))
+	defer i.Put()
+	for after, refused := range map[int64]bool{8: false, 1 << 20: true} {
+		tensor.As[int64](i.Inputs()[1])[1] = after
+		asked := len(b.quota.asked)
+		err := i.Run(context.Background(), device.Open)
+		if refused != errors.Is(err, errQuota) || !refused && err != nil {
+			t.Errorf("%d more elements: %v", after, err)
+		}
+		if !refused && len(b.quota.asked) < asked+2 {
+			t.Errorf("asked for %v: the result alone", b.quota.asked[asked:])
+		}
 	}
 }

@@ -86,6 +86,9 @@ func (c *Call) checkKinds() error {
 		return nil
 	}
 	for _, a := range c.Attrs {
+		if a.Body != nil { // what a graph captures would be taken for operands
+			return c.Errorf(ErrAttr, "%s is a graph, and the operator runs none", a.Name)
+		}
 		if want, ok := c.attrKind(a.Name); ok && a.Kind != want {
 			return c.Errorf(ErrAttr, "%s is of kind %v, want %v", a.Name, a.Kind, want)
 		}

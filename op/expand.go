@@ -67,10 +67,25 @@ type expander struct {
 // operands are float16 or bfloat16: those from number keep on.
 func composition(o Op, keep int, define func(*expander)) Op {
 	o.Domain, o.Since, o.define = MicrosoftDomain, []int{1}, define
-	o.Infer = func(c *Infer) error { return c.inferExpanded(define) }
-	o.Eval = inFloat32Except(keep, func(c *Eval) error { return c.evalExpanded(define) })
+	o.Infer = func(c *Infer) error { return c.inferExpanded(keep, define) }
+	o.Eval = func(c *Eval) error {
+		in, present := c.types()
+		rule := &Infer{Call: c.Call, In: in, Present: present, Out: make([]Type, c.NumOut)}
+		if err := rule.inferExpanded(keep, define); err != nil {
+			return err
+		}
+		return c.widening(func(c *Eval) error { return c.evalExpanded(define) }, func(i int) tensor.DType {
+			if d := rule.Out[i].DType; d == tensor.Float16 || d == tensor.BFloat16 {
+				return d
+			}
+			return tensor.Float32
+		})
+	}
 	return o
 }
+
+// Composed reports whether the operator is defined by others, so that its evaluation makes values beside its outputs.
+func (o *Op) Composed() bool { return o.define != nil }
 
 // expand runs a definition.
 func expand(define func(*expander), call *Call, in []Type, present []bool, opset int) (*expander, error) {
@@ -92,7 +107,7 @@ func expand(define func(*expander), call *Call, in []Type, present []bool, opset
 }
 
 // inferExpanded is the shape rule of a composition: the rules of its parts, one after the other.
-func (c *Infer) inferExpanded(define func(*expander)) error {
+func (c *Infer) inferExpanded(keep int, define func(*expander)) error {
 	x, err := expand(define, c.Call, c.In, c.Present, 0)
 	if errors.Is(err, errLater) {
 		return nil
@@ -103,19 +118,16 @@ func (c *Infer) inferExpanded(define func(*expander)) error {
 	for i := range c.Out {
 		c.Out[i] = x.types[x.e.Out[i]]
 		c.Out[i].Const, c.Out[i].Elems = nil, nil
+		if d := c.Out[i].DType; i >= keep && (d == tensor.Float16 || d == tensor.BFloat16) {
+			c.Out[i].DType = tensor.Float32
+		}
 	}
 	return nil
 }
 
 // evalExpanded evaluates the parts of a composition.
 func (c *Eval) evalExpanded(define func(*expander)) error {
-	in, present := make([]Type, len(c.In)), make([]bool, len(c.In))
-	for i, t := range c.In {
-		if t != nil {
-			in[i], present[i] = Concrete(t.DType, t.Shape...), true
-			in[i].Const = t
-		}
-	}
+	in, present := c.types()
 	x, err := expand(define, c.Call, in, present, 0)
 	if err != nil {
 		return err
@@ -136,6 +148,18 @@ func (c *Eval) evalExpanded(define func(*expander)) error {
 		}
 	}
 	return nil
+}
+
+// types are the types of the operands, with their contents, and which are there.
+func (c *Eval) types() (in []Type, present []bool) {
+	in, present = make([]Type, len(c.In)), make([]bool, len(c.In))
+	for i, t := range c.In {
+		if t != nil {
+			in[i], present[i] = Concrete(t.DType, t.Shape...), true
+			in[i].Const = t
+		}
+	}
+	return in, present
 }
 
 // part evaluates one step.
@@ -381,7 +405,7 @@ func (x *expander) dim(v value, axis int64) value {
 // known is one dimension of a value as a number.
 func (x *expander) known(v value, axis int64) (int, bool) {
 	s := x.shape(v)
-	if x.err != nil || int(axis) >= len(s) {
+	if x.err != nil || axis < 0 || int(axis) >= len(s) {
 		return 0, false
 	}
 	return s[axis].Int()

@@ -22,7 +22,7 @@ func inferCol2Im(c *Infer) error {
 	}
 	image, block := c.dims(1), c.dims(2)
 	n := max(c.length(1), c.length(2), len(image), len(block))
-	if n < 1 {
+	if n < 1 || n > MaxElems {
 		return nil
 	}
 	if image != nil && block != nil && len(image) != len(block) {

@@ -291,6 +291,9 @@ func (x *expander) biases(q, k, v value) (bq, bk, bv value) {
 		}
 		return int64(n)
 	}
+	x.ranked(q, "query", 3)
+	x.ranked(k, "key", 3, 4)
+	x.ranked(v, "value", 3, 4)
 	n := width(q)
 	part := func(from, to int64) value { return x.op("Slice", nil, bias, x.ints(from), x.ints(to), x.ints(0)) }
 	if x.rank(k) == 4 {

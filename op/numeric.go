@@ -136,24 +136,35 @@ func inFloat32(eval func(*Eval) error) func(*Eval) error {
 // inFloat32Except is inFloat32 for operators whose outputs from number keep on stay float32.
 func inFloat32Except(keep int, eval func(*Eval) error) func(*Eval) error {
 	return func(c *Eval) error {
-		if !slices.ContainsFunc(c.In, isHalf) {
-			return eval(c)
-		}
-		in, err := widenedAll(c.In)
-		if err != nil {
-			return err
-		}
-		w := &Eval{Call: c.Call, Ctx: c.Ctx, In: in, Out: make([]*tensor.Tensor, len(c.Out))}
-		if err := eval(w); err != nil {
-			return err
-		}
-		for i, t := range w.Out {
-			if err := c.putRounded(i, t, i < keep); err != nil {
-				return err
+		return c.widening(eval, func(i int) tensor.DType {
+			if i < keep && isHalf(c.In[0]) {
+				return c.In[0].DType
 			}
-		}
-		return nil
+			return tensor.Float32
+		})
 	}
+}
+
+// widening runs an evaluation on operands of which the halves are widened. Outputs that are float32 then are rounded to the
+// type that round gives for them.
+func (c *Eval) widening(eval func(*Eval) error, round func(output int) tensor.DType) error {
+	if !slices.ContainsFunc(c.In, isHalf) {
+		return eval(c)
+	}
+	in, err := widenedAll(c.In)
+	if err != nil {
+		return err
+	}
+	w := &Eval{Call: c.Call, Ctx: c.Ctx, In: in, Out: make([]*tensor.Tensor, len(c.Out))}
+	if err := eval(w); err != nil {
+		return err
+	}
+	for i, t := range w.Out {
+		if err := c.putRounded(i, t, round(i)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // outputLike checks that input 0 is of a type in the set and makes output 0 of its type and shape.
@@ -178,14 +189,14 @@ func isHalf(t *tensor.Tensor) bool {
 	return t != nil && (t.DType == tensor.Float16 || t.DType == tensor.BFloat16)
 }
 
-// putRounded makes output i from t; round turns float32 into the type of the first input when that is a half type.
-func (c *Eval) putRounded(i int, t *tensor.Tensor, round bool) error {
+// putRounded makes output i from t, of type round, a half type or float32, if t is float32.
+func (c *Eval) putRounded(i int, t *tensor.Tensor, round tensor.DType) error {
 	if t == nil {
 		return nil
 	}
 	d := t.DType
-	if round && d == tensor.Float32 && isHalf(c.In[0]) {
-		d = c.In[0].DType
+	if d == tensor.Float32 {
+		d = round
 	}
 	out, err := c.Output(i, d, t.Shape)
 	if err != nil {

@@ -34,10 +34,10 @@ func (k *reference) Name() string { return "reference" }
 // Bind implements Kernel.
 func (k *reference) Bind(b Binding) Task {
 	t := &referenceTask{kernel: k, out: make([]Result, len(b.Out))}
-	t.hosted = slices.ContainsFunc(k.call.Attrs, func(a op.Attr) bool { return a.Body != nil })
+	t.hosted = k.row.Composed() || slices.ContainsFunc(k.call.Attrs, func(a op.Attr) bool { return a.Body != nil })
 	for i, o := range b.Out {
 		t.out[i] = NewResult(o)
-		t.hosted = t.hosted || o != nil && o.DType.IsContainer()
+		t.hosted = t.hosted || o != nil && !t.out[i].Planned() // also what a half type is computed in is then of any size
 	}
 	t.eval = op.Eval{Call: k.call, In: b.In, Out: make([]*tensor.Tensor, k.call.NumOut), Alloc: t.alloc,
 		Reserve: func(bytes int64) error { return t.exec.Reserve(bytes) }}
