@@ -2,6 +2,7 @@ package op
 
 import (
 	"context"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"runtime/debug"
@@ -18,6 +19,7 @@ func TestEveryRow(t *testing.T) {
 		r := caller{rand.New(rand.NewPCG(17, uint64(len(o.Name))))}
 		for range 300 {
 			call, in := r.call(o)
+			call.Attrs = r.own(call)
 			r.spoil(call, in)
 			survive(t, r, o, call, in)
 		}
@@ -28,9 +30,53 @@ func TestEveryRow(t *testing.T) {
 			}
 			_, call, in := (&dice{b}).call([]*Op{o})
 			call.Domain = o.Domain
+			call.Attrs = r.own(call)
 			survive(t, r, o, call, in)
 		}
 	}
+}
+
+// own are the attributes that ONNX gives a call's operator: those that the call has, the required ones, and some more.
+func (r caller) own(c *Call) Attrs {
+	s, _ := c.schema()
+	if s == nil {
+		return c.Attrs
+	}
+	var as Attrs
+	for _, name := range slices.Sorted(maps.Keys(s.attrs)) {
+		want := s.attrs[name]
+		a := c.Attrs.Find(name)
+		switch {
+		case a != nil && a.Kind == want.kind:
+			as = append(as, *a)
+		case want.required || r.one(4):
+			as = append(as, r.attr(name, want.kind)...)
+		}
+	}
+	return as
+}
+
+// attr is an attribute of a kind, none of those that hold graphs or types.
+func (r caller) attr(name string, k AttrKind) Attrs {
+	words := []string{"none", "linear", "nearest", "constant", "sum", "mean", "add", "max", "SUM", "PROBIT", "IDENTITY", "x", ""}
+	word := func() string { return words[r.IntN(len(words))] }
+	switch k {
+	case AttrInt:
+		return Attrs{IntAttr(name, r.size())}
+	case AttrInts:
+		return Attrs{IntsAttr(name, r.size(), r.size())}
+	case AttrFloat:
+		return Attrs{FloatAttr(name, r.Float32()*4-1)}
+	case AttrFloats:
+		return Attrs{FloatsAttr(name, r.Float32(), 2)}
+	case AttrString:
+		return Attrs{StringAttr(name, word())}
+	case AttrStrings:
+		return Attrs{StringsAttr(name, word(), word())}
+	case AttrTensor:
+		return Attrs{TensorAttr(name, r.tensor(tensor.Float32, []int{r.IntN(3)}))}
+	}
+	return nil
 }
 
 // spoil makes one attribute of another kind and gives operands extreme elements.
