@@ -267,15 +267,6 @@ func oneOf(ranks []int) string {
 	return fmt.Sprintf("one of %v", ranks)
 }
 
-// size returns a dimension as a number; the definition has to wait when it is not known.
-func (x *expander) size(d Dim) int {
-	n, ok := d.Int()
-	if !ok {
-		x.later()
-	}
-	return n
-}
-
 // dtype returns the element type of a value; the definition has to wait when it is not known.
 func (x *expander) dtype(v value) tensor.DType {
 	d := x.typ(v).DType
