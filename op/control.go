@@ -228,6 +228,9 @@ func inferLoop(c *Infer) error {
 	if err != nil {
 		return err
 	}
+	if d := c.tripType(); d != tensor.Int64 && d != tensor.Undefined {
+		return c.Errorf(ErrInput, "the trip count is %v, want int64", d)
+	}
 	initial, captures := operands(c.Call, c.In)
 	state := make([]Type, len(initial))
 	for i, t := range initial {
@@ -335,6 +338,9 @@ func loopLimits(c *Eval) (trips int64, conditional, cond bool, err error) {
 	given := func(i int) bool { return i < c.NumIn-c.Captures && c.Has(i) }
 	trips, conditional, cond = math.MaxInt64, given(1), true
 	if given(0) {
+		if d := c.In[0].DType; d != tensor.Int64 {
+			return 0, false, false, c.Errorf(ErrInput, "the trip count is %v, want int64", d)
+		}
 		if trips, err = c.int(0); err != nil {
 			return 0, false, false, err
 		}
@@ -345,6 +351,14 @@ func loopLimits(c *Eval) (trips int64, conditional, cond bool, err error) {
 		err = c.Errorf(ErrInput, "has neither a trip count nor a condition that could end it")
 	}
 	return trips, conditional, cond, err
+}
+
+// tripType is the element type of a Loop's trip count, Undefined without one.
+func (c *Infer) tripType() tensor.DType {
+	if c.NumIn-c.Captures > 0 && c.Has(0) {
+		return c.In[0].DType
+	}
+	return tensor.Undefined
 }
 
 func evalLoop(c *Eval) error {

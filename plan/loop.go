@@ -107,7 +107,10 @@ func (k *loopKernel) bodies() []*Plan { return []*Plan{k.body} }
 
 // flops counts the trips that are known before it runs, or one.
 func (k *loopKernel) flops() int64 {
-	if v, ok := k.node.In[0].Type.IntElems(); k.counted && ok && len(v) == 1 {
+	if !k.counted {
+		return k.body.Flops
+	}
+	if v, ok := k.node.In[0].Type.IntElems(); ok && len(v) == 1 {
 		return k.body.Flops * int64(max(v[0], 0))
 	}
 	return k.body.Flops
