@@ -2,6 +2,7 @@ package pass
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/op"
@@ -92,6 +93,8 @@ func amp(n *graph.Node, p Precision) (chosen bool, why string) {
 	switch {
 	case !ok:
 		return false, "its shape is not known"
+	case d.tiled:
+		return false, "a 3 x 3 convolution multiplies four times less in transformed tiles of float32"
 	case d.depthwise:
 		return false, "a depthwise convolution has nothing to share a rounded operand with"
 	}
@@ -107,6 +110,18 @@ type productSize struct {
 	batch, m, k, n float64
 	constant       bool // the k x n operand is constant, and is rounded once
 	depthwise      bool
+	tiled          bool // what kernel/conv computes in tiles (Lavin and Gray, 2016), at a large enough image
+}
+
+// mostTiled and leastTiled bound the weights of a channel pair and the pixels of convolutions for which tiles of float32 are faster
+// than products of bfloat16.
+const (
+	mostTiled  = 256 * 256
+	leastTiled = 28 * 28
+)
+
+func onesOnly(list []int64) bool {
+	return !slices.ContainsFunc(list, func(v int64) bool { return v != 1 })
 }
 
 // roundCost is what rounding one element as it is packed costs, in float32 multiplications of a kernel.
@@ -144,6 +159,8 @@ func productOf(n *graph.Node) (p productSize, ok bool) {
 		p.m, p.n = float64(volume(out[2:])), float64(w[0])/group
 		p.k = float64(volume(w[1:]))
 		p.depthwise = int(group) == x[1]
+		p.tiled = p.constant && group == 1 && slices.Equal(w[2:], []int{3, 3}) && onesOnly(n.Attrs.Ints("strides")) &&
+			onesOnly(n.Attrs.Ints("dilations")) && w[0]*w[1] <= mostTiled && p.m >= leastTiled
 		return p, true
 	}
 	if len(x) < 2 || len(w) < 2 || len(out) < 1 {
