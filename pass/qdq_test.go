@@ -1,0 +1,115 @@
+package pass_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/pass"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// qdqNet is a convolution or a matrix product between quantised values, with or without scales by channel, a bias and bounds.
+type qdqNet struct {
+	t     *testing.T
+	r     *rand.Rand
+	g     *graph.Graph
+	count int
+}
+
+func (b *qdqNet) add(typ string, attrs op.Attrs, in ...*graph.Value) *graph.Value {
+	b.count++
+	n := graph.NewNode(fmt.Sprint(typ, b.count), typ, 13, attrs, in, fmt.Sprint("v", b.count))
+	b.g.Nodes = append(b.g.Nodes, n)
+	return n.Out[0]
+}
+
+func (b *qdqNet) constant(x *tensor.Tensor) *graph.Value {
+	b.count++
+	return graph.NewConst(fmt.Sprint("c", b.count), x)
+}
+
+func (b *qdqNet) bytes(d tensor.DType, shape ...int) *tensor.Tensor {
+	x, err := tensor.New(d, shape...)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for i := range x.Data {
+		x.Data[i] = byte(b.r.Uint32())
+	}
+	return x
+}
+
+func (b *qdqNet) scale(most float32, shape ...int) *graph.Value {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = most * (0.5 + b.r.Float32()/2)
+	}
+	return b.constant(tensor.From(x, shape...))
+}
+
+func TestQDQ(t *testing.T) {
+	for seed := range uint64(60) {
+		b := &qdqNet{t: t, r: rand.New(rand.NewPCG(seed, 5)), g: &graph.Graph{Name: "qdq", Opsets: map[string]int{"": 13}}}
+		x := &graph.Value{Name: "x", Type: op.Concrete(tensor.Uint8, 1, 6, 8, 8)}
+		b.g.Inputs = []*graph.Value{x}
+		a := b.add("DequantizeLinear", nil, x, b.scale(0.02), b.constant(b.bytes(tensor.Uint8)))
+		channel := seed%2 == 0
+		var shape []int
+		if channel {
+			shape = []int{8}
+		}
+		var y *graph.Value
+		if seed%3 == 0 {
+			w := b.add("DequantizeLinear", op.Attrs{op.IntAttr("axis", 1)}, b.constant(b.bytes(tensor.Int8, 8, 8)), b.scale(0.01, shape...))
+			y = b.add("MatMul", nil, a, w)
+		} else {
+			w := b.add("DequantizeLinear", op.Attrs{op.IntAttr("axis", 0)}, b.constant(b.bytes(tensor.Int8, 8, 6, 3, 3)), b.scale(0.01, shape...))
+			y = b.add("Conv", op.Attrs{op.IntsAttr("pads", 1, 1, 1, 1)}, a, w, b.scale(0.3, 8))
+		}
+		zero := b.constant(b.bytes(tensor.Uint8))
+		if seed%5 == 0 {
+			y, zero = b.add("Relu", nil, y), nil
+		}
+		q := b.add("QuantizeLinear", nil, y, b.scale(0.05), zero)
+		b.g.Outputs = []*graph.Value{q}
+		if err := b.g.InferTypes(); err != nil {
+			t.Fatal(err)
+		}
+		before := b.g.Clone()
+		optimise(t, b.g, pass.Options{Check: true})
+		if text := short(b.g); strings.Count(text, "\n") > 0 || !strings.Contains(text, "QLinear") {
+			t.Fatalf("seed %d: became\n%v", seed, b.g)
+		}
+		in := []*tensor.Tensor{b.bytes(tensor.Uint8, 1, 6, 8, 8)}
+		got, want := eval(t, b.g, in)[0], eval(t, before, in)[0]
+		for i := range want.Data {
+			if d := int(got.Data[i]) - int(want.Data[i]); d < -1 || d > 1 {
+				t.Fatalf("seed %d: element %d is %d, want %d", seed, i, got.Data[i], want.Data[i])
+			}
+		}
+	}
+}
+
+// TestQDQLeavesBounds keeps a bound that saturation does not imply.
+func TestQDQLeavesBounds(t *testing.T) {
+	b := &qdqNet{t: t, r: rand.New(rand.NewPCG(1, 5)), g: &graph.Graph{Name: "qdq", Opsets: map[string]int{"": 13}}}
+	x := &graph.Value{Name: "x", Type: op.Concrete(tensor.Float32, 4)}
+	b.g.Inputs = []*graph.Value{x}
+	y := b.add("Relu", nil, x)
+	zero := b.constant(tensor.Scalar[uint8](100))
+	b.g.Outputs = []*graph.Value{b.add("QuantizeLinear", nil, y, b.constant(tensor.Scalar[float32](0.1)), zero)}
+	if err := b.g.InferTypes(); err != nil {
+		t.Fatal(err)
+	}
+	if r := optimise(t, b.g, only("qdq")); r.Changes() > 0 {
+		t.Errorf("became\n%v", b.g)
+	}
+}
