@@ -4,7 +4,7 @@ package conv
 
 import "math/bits"
 
-//go:generate sh -c "cd _generate && go run ."
+//go:generate go -C _generate run . ..
 
 const haveAssembly = true
 

@@ -2,7 +2,7 @@
 
 package gemm
 
-//go:generate sh -c "cd _generate && go run ."
+//go:generate go -C _generate run . ..
 
 const haveAssembly = true
 

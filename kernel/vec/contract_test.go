@@ -1,12 +1,10 @@
 package vec
 
 import (
-	"bytes"
 	"math"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
+
+	"github.com/weirgpu/weir/internal/generated"
 )
 
 // everyElementwise are the functions with a reference for each element.
@@ -81,29 +79,4 @@ func FuzzElementwise(f *testing.F) {
 	})
 }
 
-// The generated files are those that the generator writes.
-func TestGeneratedFilesAreCurrent(t *testing.T) {
-	goTool, err := exec.LookPath("go")
-	if err != nil || testing.Short() {
-		t.Skip("needs the go command")
-	}
-	fresh := t.TempDir()
-	command := exec.Command(goTool, "run", ".", fresh)
-	command.Dir = "_generate"
-	if out, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("generator: %v\n%s", err, out)
-	}
-	files, err := os.ReadDir(fresh)
-	if err != nil || len(files) == 0 {
-		t.Fatalf("generator wrote %d files: %v", len(files), err)
-	}
-	for _, f := range files {
-		want, err := os.ReadFile(filepath.Join(fresh, f.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if have, err := os.ReadFile(f.Name()); err != nil || !bytes.Equal(have, want) {
-			t.Errorf("%s is not what the generator writes: run go generate (%v)", f.Name(), err)
-		}
-	}
-}
+func TestGeneratedFilesAreCurrent(t *testing.T) { generated.Current(t) }

@@ -1,0 +1,9 @@
+package conv
+
+import (
+	"testing"
+
+	"github.com/weirgpu/weir/internal/generated"
+)
+
+func TestGeneratedFilesAreCurrent(t *testing.T) { generated.Current(t) }
