@@ -59,12 +59,15 @@ func sourceNames() []string {
 }
 
 // Build returns the path of the compiled library, cache/weir/shim/<digest>/libweir-cuda.so, which it
-// compiles first if it is not there. Cache is the user's cache folder, made if need be. CC is the
+// compiles first if it is not there, or takes out of the binary where that carries it (build tag weirshim). Cache is the user's cache folder, made if need be. CC is the
 // compiler; "" takes $CC, or the first of cc, gcc and clang that there is. The error is [ErrNoCompiler] if
 // there is none, and holds the compiler's output if it fails.
 func Build(ctx context.Context, cache, cc string) (string, error) {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
 		return "", fmt.Errorf("shim: programs can be metered on Linux on amd64 and arm64 only, not on %s on %s", runtime.GOOS, runtime.GOARCH)
+	}
+	if len(carried) > 0 {
+		return unpack(cache, carried)
 	}
 	dir := filepath.Join(cache, "weir", "shim", Digest())
 	path := filepath.Join(dir, Library)
@@ -80,6 +83,32 @@ func Build(ctx context.Context, cache, cc string) (string, error) {
 	}
 	if err := compile(ctx, compiler, path); err != nil {
 		return "", err
+	}
+	return path, nil
+}
+
+// unpack puts a library into the cache, under the name of what is in it, unless it is there.
+func unpack(cache string, library []byte) (string, error) {
+	sum := sha256.Sum256(library)
+	dir := filepath.Join(cache, "weir", "shim", hex.EncodeToString(sum[:]))
+	path := filepath.Join(dir, Library)
+	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Size() == int64(len(library)) {
+		return path, nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("shim: cache: %w", err)
+	}
+	temp, err := os.CreateTemp(dir, "unpack-")
+	if err != nil {
+		return "", fmt.Errorf("shim: cache: %w", err)
+	}
+	defer os.Remove(temp.Name())
+	_, err = temp.Write(library)
+	if err = errors.Join(err, temp.Chmod(0o755), temp.Close()); err == nil {
+		err = os.Rename(temp.Name(), path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("shim: cache: %w", err)
 	}
 	return path, nil
 }

@@ -38,6 +38,42 @@ func TestBuildIsKept(t *testing.T) {
 	}
 }
 
+// TestUnpack holds that a library carried along is put into the cache once, whole, and not written to again.
+func TestUnpack(t *testing.T) {
+	cache, library := t.TempDir(), []byte("\x7fELF and so on")
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			path, err := unpack(cache, library)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if got, err := os.ReadFile(path); err != nil || string(got) != string(library) {
+				t.Errorf("%q, %v", got, err)
+			}
+		})
+	}
+	wg.Wait()
+	path, _ := unpack(cache, library)
+	before, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := unpack(cache, library); err != nil || again != path {
+		t.Errorf("%q, %v", again, err)
+	}
+	if after, err := os.Stat(path); err != nil || !os.SameFile(before, after) {
+		t.Errorf("written again: %v", err)
+	}
+	if other, err := unpack(cache, []byte("another")); err != nil || other == path {
+		t.Errorf("another library at %q, %v", other, err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); len(left) != 1 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
 func TestBuildWithoutCompiler(t *testing.T) {
 	_, err := Build(context.Background(), t.TempDir(), "no-such-compiler")
 	if !errors.Is(err, ErrNoCompiler) || !strings.Contains(err.Error(), "--shim") {
