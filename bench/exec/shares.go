@@ -147,8 +147,9 @@ func shares(r *results, h *host, round int) error {
 // limit: a program that may have 0.3 of the device, alone and beside another that wants all.
 func limit(r *results, h *host, _ int) error {
 	const most = 2 * time.Millisecond
-	limited := tenant{share: share.Share{Compute: 0.1, Limit: 0.3}, kind: "both"}
-	for _, all := range [][]tenant{{limited}, {limited, {share: share.Share{Compute: 0.5}, kind: "eager"}}} {
+	// Of equal weights: without its limit it would be entitled to half of the device beside the other.
+	limited := tenant{share: share.Share{Compute: 0.25, Limit: 0.3}, kind: "both"}
+	for _, all := range [][]tenant{{limited}, {limited, {share: share.Share{Compute: 0.25}, kind: "eager"}}} {
 		record, from, to, err := h.flood(all, most, pick(r, 6.0, 3.0))
 		if err != nil {
 			return err
