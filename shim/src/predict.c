@@ -38,7 +38,8 @@ static uint32_t toward(uint32_t old, uint32_t now, uint32_t parts)
 /*
  * weir_function_measured takes one launch's time into the prediction: the first as it is, later ones by exponentially
  * weighted means. Some short launches say little about the next one of a function whose launches differ, and much of
- * what is in flight may then be long; so a prediction rises with the fast mean and falls with the slow one.
+ * what is in flight may then be long; so a prediction rises with the fast mean and falls with the slow one, and is larger by
+ * the mean deviation, as a time to wait for is in RFC 6298.
  */
 void weir_function_measured(struct weir_function *f, uint64_t ns)
 {
@@ -48,7 +49,10 @@ void weir_function_measured(struct weir_function *f, uint64_t ns)
 	uint32_t fast = toward(weir_peek(&f->fast), now, few), slow = toward(weir_peek(&f->slow), now, many);
 	__atomic_store_n(&f->fast, fast, __ATOMIC_RELAXED);
 	__atomic_store_n(&f->slow, slow, __ATOMIC_RELAXED);
-	__atomic_store_n(&f->guess, fast > slow ? fast : slow, __ATOMIC_RELAXED);
+	uint32_t off = now > slow ? now - slow : slow - now, spread = samples < WEIR_SAMPLES ? 0 : toward(weir_peek(&f->spread), off, many);
+	uint32_t mean = fast > slow ? fast : slow;
+	__atomic_store_n(&f->spread, spread, __ATOMIC_RELAXED);
+	__atomic_store_n(&f->guess, mean > UINT32_MAX - spread ? UINT32_MAX : mean + spread, __ATOMIC_RELAXED);
 	__atomic_store_n(&f->least, samples && now > least ? least + (now - least) / 64 : now, __ATOMIC_RELAXED);
 	if (samples < WEIR_SAMPLES)
 		__atomic_store_n(&f->samples, samples + 1, __ATOMIC_RELAXED);

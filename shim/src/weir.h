@@ -180,8 +180,9 @@ void weir_graphs_reset(void);
  */
 struct weir_function {
 	uint64_t key;     /* 0: free */
-	uint32_t guess;   /* predicted time of one launch: the larger of the two means */
+	uint32_t guess;   /* predicted time of one launch: the larger of the two means, and spread */
 	uint32_t fast, slow; /* means of the last few and the last many */
+	uint32_t spread;     /* mean of how far launches are from slow */
 	uint32_t least;   /* what one has always taken lately */
 	uint32_t samples; /* how often it was measured, up to WEIR_SAMPLES */
 	uint32_t running; /* launches of a function never measured that are not known complete */
