@@ -1,5 +1,5 @@
-// Command table writes docs/operators.md, the table of the operators that weir has: their versions, whether the CPU has a
-// fast kernel, and how many of the ONNX project's cases they pass. Run it in the root of the repository:
+// Command table writes docs/operators.md, the table of the operators that weir has: their versions, element types and
+// devices, and how many of the ONNX project's cases they pass. Run it in the root of the repository:
 //
 //	go run ./conformance/table > docs/operators.md
 //
@@ -51,10 +51,16 @@ Made by ` + "`go run ./conformance/table > docs/operators.md`" + `; do not edit.
 rewritten as a model is read. A model of an opset that is newer than %d, the newest that weir knows, runs each operator by the newest of
 its definitions here, and weir.Model.Warnings and ` + "`weir inspect`" + ` say so. Attributes that ONNX does not give an operator in the model's
 opset are refused, but for names that begin with an underscore.
-**CPU kernel** tells whether the CPU has a fast kernel for the usual types and attributes; a view moves no bytes and needs none.
-Every other call runs by the reference evaluation, which is the operator's definition. **Cases** counts the single-operator cases of
-the ONNX project's backend tests (%d of them) that the reference evaluation passes; most that it does not pass use element types
-that weir does not have, or training.
+**Types** are the element types of the first operand and, where they are others, after an arrow those of the first result. They are
+found by running: the calls of the ONNX project's cases and of weir's own are made again with operands of every type and with every
+type in the attributes that name one, and a type is listed when the shape rule and the evaluation take it. Some are more than ONNX
+names. **float\*** are float16, bfloat16, float32 and float64; **int\*** and **uint\*** those of 8 to 64 bits; **complex\*** complex64 and
+complex128; **f8\*** float8e4m3fn, float8e4m3fnuz, float8e5m2 and float8e5m2fnuz; **4-bit** float4e2m1, int4 and uint4; **2-bit** int2
+and uint2; **any** all of these with bool, string and float8e8m0.
+**Devices**: cpu runs every operator, by the reference evaluation, which is the operator's definition; *kernel* says that it has a
+fast kernel for the usual types and attributes, and a *view* moves no bytes and needs none. **Cases** counts the single-operator cases of
+the ONNX project's backend tests (%d of them) that the reference evaluation passes; conformance/unsupported.txt says why it does
+not pass the others.
 `
 
 // write writes the table of the repository whose root is given, with the cases below dir.
@@ -68,12 +74,16 @@ func write(w io.Writer, root, dir string) error {
 		total += c.Total()
 	}
 	fmt.Fprintf(w, intro, op.NewestOpset(""), total)
+	taken, err := types(root, dir)
+	if err != nil {
+		return err
+	}
 	byDomain := map[string][]*op.Op{}
 	for _, o := range op.All() {
 		byDomain[o.Domain] = append(byDomain[o.Domain], o)
 	}
 	for _, domain := range slices.Sorted(maps.Keys(byDomain)) {
-		rows(w, domain, byDomain[domain], cases)
+		rows(w, domain, byDomain[domain], cases, taken)
 	}
 	return missing(w, cases)
 }
@@ -120,28 +130,28 @@ var titles = map[string]string{
 }
 
 // rows writes the operators of one domain, and takes theirs out of cases.
-func rows(w io.Writer, domain string, all []*op.Op, cases map[string]conformance.Tally) {
+func rows(w io.Writer, domain string, all []*op.Op, cases map[string]conformance.Tally, taken map[string]*taken) {
 	title := titles[domain]
 	if title == "" {
 		title = domain
 	}
-	fmt.Fprintf(w, "\n## %s\n\n| operator | versions | CPU kernel | cases |\n| --- | --- | --- | --- |\n", title)
+	fmt.Fprintf(w, "\n## %s\n\n| operator | versions | types | devices | cases |\n| --- | --- | --- | --- | --- |\n", title)
 	kernels := cpu.Kernels()
 	for _, o := range all {
 		call := op.Call{Domain: o.Domain, Type: o.Name}
-		kernel := ""
+		device := "cpu"
 		switch {
 		case slices.Contains(kernels, call.Name()):
-			kernel = "yes"
+			device = "cpu, kernel"
 		case o.Has(op.View):
-			kernel = "view"
+			device = "cpu, view"
 		}
 		ran := ""
 		if c := cases[call.Name()]; c.Total() > 0 {
 			ran = fmt.Sprintf("%d of %d", c.Passed, c.Total())
 		}
 		delete(cases, call.Name())
-		fmt.Fprintf(w, "| %s | %s | %s | %s |\n", o.Name, versions(append(o.Raised(), o.Since...)), kernel, ran)
+		fmt.Fprintf(w, "| %s | %s | %s | %s | %s |\n", o.Name, versions(append(o.Raised(), o.Since...)), taken[call.Name()], device, ran)
 	}
 }
 

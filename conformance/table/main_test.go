@@ -6,6 +6,9 @@ import (
 	"os"
 	"testing"
 
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+
 	"github.com/weirgpu/weir/conformance/archive"
 )
 
@@ -27,5 +30,42 @@ func TestOperatorsPageIsCurrent(t *testing.T) {
 	}
 	if !bytes.Equal(got, want.Bytes()) {
 		t.Error("docs/operators.md is out of date: go run ./conformance/table > docs/operators.md")
+	}
+}
+
+func TestTypesAreNamedByGroups(t *testing.T) {
+	whole := set{tensor.Sequence: true}
+	for d := tensor.Float32; d.Valid(); d++ {
+		whole[d] = true
+	}
+	floats := set{tensor.Float16: true, tensor.BFloat16: true, tensor.Float32: true, tensor.Float64: true}
+	for _, c := range []struct {
+		of   *taken
+		want string
+	}{
+		{nil, ""},
+		{&taken{operand: whole, result: whole}, "any, sequence"},
+		{&taken{operand: floats, result: floats}, "float*"},
+		{&taken{operand: floats, result: set{tensor.Int64: true, tensor.Bool: true}}, "float* → int64, bool"},
+		{&taken{result: floats}, "→ float*"},
+		{&taken{bodies: true}, "those of its graphs"},
+	} {
+		if got := c.of.String(); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+// TestRefusedTypesAreNotLearned checks that a type is listed for what runs, and only for that.
+func TestRefusedTypesAreNotLearned(t *testing.T) {
+	add, err := op.Lookup("", "Add", 14)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := newUses(t.Context())
+	x := tensor.From([]float32{1, 2}, 2)
+	u.keep(use{add, &op.Call{Type: "Add", Version: 14, NumIn: 2, NumOut: 1}, []*tensor.Tensor{x, x}})
+	if got, want := u.taken["Add"].String(), "float*, int*, uint*"; got != want {
+		t.Errorf("Add takes %s, want %s", got, want)
 	}
 }
