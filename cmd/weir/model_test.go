@@ -283,6 +283,23 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+func TestVerifyReadsArchives(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	packed := "../../conformance/testdata/versions.tar.xz"
+	for range 2 { // the second finds what the first unpacked
+		if m := done(t, "verify", packed, "--json").object(t); m["passed"] == 0.0 {
+			t.Errorf("got %v", m)
+		}
+	}
+	torn := filepath.Join(t.TempDir(), "torn.tar.xz")
+	if err := os.WriteFile(torn, []byte("not xz"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if c := weir(t, "verify", torn); c.code != 2 || !strings.Contains(c.talk, "torn.tar.xz") {
+		t.Errorf("exit code %d, %q", c.code, c.talk)
+	}
+}
+
 func TestModelNew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.onnx")
 	m := done(t, "model", "new", "mobilenetv2", path, "--seed", "3", "--json").object(t, "file", "parameters")

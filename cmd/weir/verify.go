@@ -3,12 +3,16 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"runtime"
+	"slices"
+	"strings"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/weirgpu/weir/conformance"
+	"github.com/weirgpu/weir/conformance/archive"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -19,13 +23,18 @@ func newVerify() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify PATH...",
 		Short: "Run ONNX test cases with ONNX's own tolerances",
-		Long: "Run ONNX test cases: folders with model.onnx and test_data_set_*, or trees of such folders. The exit code is 0 only if all\n" +
-			"passed; operators that weir does not have count as unsupported, not as passed.",
+		Long: "Run ONNX test cases: folders with model.onnx and test_data_set_*, trees of such folders, or a .tar.xz of them, which is\n" +
+			"unpacked to the user's cache folder once. The exit code is 0 only if all passed; operators that weir does not have count\n" +
+			"as unsupported, not as passed.",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return fmt.Errorf("no folders of test cases given: see %s --help", c.CommandPath())
 			}
-			cases, err := conformance.Find(args...)
+			folders, err := unpacked(args)
+			if err != nil {
+				return err
+			}
+			cases, err := conformance.Find(folders...)
 			if err != nil {
 				return err
 			}
@@ -52,6 +61,24 @@ func newVerify() *cobra.Command {
 	c.Flags().BoolVar(&reference, "reference", false, "run the operators' plain evaluations instead of the device's kernels")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
+}
+
+// unpacked gives, for every archive among paths, the folder of what it holds.
+func unpacked(paths []string) ([]string, error) {
+	out := slices.Clone(paths)
+	for i, p := range paths {
+		if !strings.HasSuffix(p, ".tar.xz") {
+			continue
+		}
+		if info, err := os.Stat(p); err != nil || info.IsDir() {
+			continue // Find says what is wrong with it
+		}
+		var err error
+		if out[i], err = archive.Unpacked(p); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // verifyAll runs case by case, with a progress bar where a person watches.

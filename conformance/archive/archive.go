@@ -37,7 +37,7 @@ func BackendTests() (string, error) {
 		}
 		packed := filepath.Join(dir, file)
 		if _, err := os.Stat(packed); err == nil {
-			return cached(packed)
+			return Unpacked(packed)
 		}
 	}
 	return "", fmt.Errorf("%w: set %s to the folder that holds %s", ErrNoData, variable, file)
@@ -70,8 +70,9 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// cached unpacks an archive into the user's cache folder unless a folder of its hash is there.
-func cached(packed string) (string, error) {
+// Unpacked returns the folder in the user's cache that holds what a .tar.xz holds, which must not be written to; it unpacks
+// it, as [Unpack] does, unless a folder of its hash is there.
+func Unpacked(packed string) (string, error) {
 	sum, err := hash(packed)
 	if err != nil {
 		return "", err

@@ -1,7 +1,7 @@
 // Package archive finds and unpacks the data that tests use and that the project does not hold.
 //
 // Meet first: [BackendTests] gives the folder of the ONNX project's backend tests, unpacked once a machine;
-// [Unpack] unpacks a .tar.xz in pure Go.
+// [Unpacked] does so for any .tar.xz, and [Unpack] unpacks one in pure Go.
 //
 // The data is looked for in the folder that the environment variable WEIR_ONNX_TESTDATA names and in ../shared/data next
 // to the repository. The unpacked copy lies in the user's cache folder under a name that holds the archive's hash.

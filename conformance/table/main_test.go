@@ -6,10 +6,9 @@ import (
 	"os"
 	"testing"
 
+	"github.com/weirgpu/weir/conformance/archive"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
-
-	"github.com/weirgpu/weir/conformance/archive"
 )
 
 func TestOperatorsPageIsCurrent(t *testing.T) {
