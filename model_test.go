@@ -354,3 +354,21 @@ func TestDescribe(t *testing.T) {
 		t.Errorf("outputs are %v", got)
 	}
 }
+
+// TestOneNameForAllSizes runs a model whose exporter has named every dimension alike.
+func TestOneNameForAllSizes(t *testing.T) {
+	m := load(t, `graph "alike" {
+  opset "" 17
+  input %x: float32[batch,batch]
+  %y: float32[batch,batch] = Relu@14 (%x)
+  output %y
+}`)
+	r, err := m.Run(context.Background(), weir.Inputs{"x": weir.NewTensor([]float32{-1, 2, 3, -4, 5, 6}, 2, 3)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if y := r.Output("y"); !slices.Equal(y.Shape, []int{2, 3}) {
+		t.Errorf("result of shape %v", y.Shape)
+	}
+}

@@ -319,6 +319,16 @@ func (m *Model) keep(v *variant) (*slot, error) {
 	return v.take()
 }
 
+// latest returns the session of the variant used last, nil when there is none.
+func (m *Model) latest() *engine.Session {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.variants) == 0 {
+		return nil
+	}
+	return m.variants[0].session
+}
+
 // compile makes the plan for the shapes of in; m.compiling is held, so one shape is compiled once.
 func (m *Model) compile(ctx context.Context, in Inputs) (*variant, error) {
 	shapes := map[string][]int{}
@@ -336,7 +346,7 @@ func (m *Model) compile(ctx context.Context, in Inputs) (*variant, error) {
 		return nil, err
 	}
 	m.source.Evict(nil)
-	v.session, err = engine.Load(p, engine.Options{Device: m.device, Pool: m.pool, Packed: m.source.Evict})
+	v.session, err = engine.Load(p, engine.Options{Device: m.device, Pool: m.pool, Packed: m.source.Evict, Like: m.latest()})
 	return v, err
 }
 
@@ -356,10 +366,11 @@ func (m *Model) toCompile(ctx context.Context) *graph.Graph {
 // checkSizes compares new shapes with the sizes that the model declares, and symbols with each other.
 func (m *Model) checkSizes(shapes map[string][]int) error {
 	sizes := map[string]int{}
+	says := m.meaningful()
 	for _, v := range m.graph.Inputs {
 		for i, d := range v.Type.Shape {
 			n, known := d.Int()
-			if !known {
+			if !known && says[d.String()] {
 				n, known = sizes[d.String()]
 			}
 			if got := shapes[v.Name][i]; known && got != n {
@@ -370,6 +381,25 @@ func (m *Model) checkSizes(shapes map[string][]int) error {
 		}
 	}
 	return nil
+}
+
+// meaningful tells the symbols of inputs that stand for one size. Exporters that know nothing of the sizes name all dimensions of an
+// input alike.
+func (m *Model) meaningful() map[string]bool {
+	says := map[string]bool{}
+	for _, v := range m.graph.Inputs {
+		for _, d := range v.Type.Shape {
+			says[d.String()] = true
+		}
+	}
+	for _, v := range m.graph.Inputs {
+		for i, d := range v.Type.Shape {
+			if slices.ContainsFunc(v.Type.Shape[:i], d.Equal) {
+				says[d.String()] = false
+			}
+		}
+	}
+	return says
 }
 
 func (m *Model) end() {

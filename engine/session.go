@@ -49,6 +49,10 @@ type Options struct {
 	MaxInstances int
 	// Progress, when set, is called while weights are packed.
 	Progress func(done, total int)
+	// Like, when set, is a session whose packed weights serve this one as well if both plans pack the same (plan.Plan.SamePacking),
+	// which plans of one model for different shapes often do; Quota is then not asked for them. It may be closed meanwhile and
+	// later.
+	Like *Session
 	// Packed, when set, is called with each constant as soon as its packed copy is written: whoever holds its bytes may let go
 	// of what can be had again, such as pages of a mapped file (onnx.Model.Evict).
 	Packed func(c *tensor.Tensor)
@@ -58,7 +62,7 @@ type Options struct {
 type Session struct {
 	plan   *plan.Plan
 	opts   Options
-	packed device.Buffer
+	packed *weights
 
 	mu     sync.Mutex
 	free   []*Instance
@@ -75,15 +79,53 @@ func Load(p *plan.Plan, o Options) (*Session, error) {
 		o.ArenaQuota = o.Quota
 	}
 	s := &Session{plan: p, opts: o}
-	var err error
-	if s.packed, err = s.alloc(o.Quota, p.PackedBytes); err != nil {
+	s.opts.Like = nil
+	if o.Like != nil && o.Like.opts.Device == o.Device && p.SamePacking(o.Like.plan) {
+		if s.packed = o.Like.share(); s.packed != nil {
+			return s, nil
+		}
+	}
+	buffer, err := s.alloc(o.Quota, p.PackedBytes)
+	if err != nil {
 		return nil, fmt.Errorf("graph %q: packed weights: %w", p.Graph.Name, err)
 	}
-	if err := p.Pack(s.packed.Bytes(), o.Progress, o.Packed); err != nil {
-		release(o.Quota, s.packed)
+	if err := p.Pack(buffer.Bytes(), o.Progress, o.Packed); err != nil {
+		release(o.Quota, buffer)
 		return nil, err
 	}
+	s.packed = &weights{Buffer: buffer, quota: o.Quota, sessions: 1}
 	return s, nil
+}
+
+// weights are packed weights and the number of sessions that read them; the last frees them.
+type weights struct {
+	device.Buffer
+	quota Quota
+
+	mu       sync.Mutex
+	sessions int
+}
+
+// share returns the session's packed weights for one more session, nil when they have been freed.
+func (s *Session) share() *weights {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.packed == nil {
+		return nil
+	}
+	s.packed.mu.Lock()
+	defer s.packed.mu.Unlock()
+	s.packed.sessions++
+	return s.packed
+}
+
+// leave gives up one session's part in the weights.
+func (w *weights) leave() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.sessions--; w.sessions == 0 {
+		release(w.quota, w.Buffer)
+	}
 }
 
 func (s *Session) alloc(q Quota, n int64) (device.Buffer, error) {
@@ -180,7 +222,7 @@ func (s *Session) drop(i *Instance) {
 // finish frees the weights of a closed session once no instance reads them; s.mu is held.
 func (s *Session) finish() {
 	if s.closed && s.made == 0 && s.packed != nil {
-		release(s.opts.Quota, s.packed)
+		s.packed.leave()
 		s.packed = nil
 	}
 }

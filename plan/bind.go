@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/tensor"
@@ -27,6 +28,39 @@ func (p *Plan) Pack(dst []byte, progress func(done, total int), packed func(c *t
 		}
 	}
 	return nil
+}
+
+// SamePacking reports whether Pack writes for p what it writes for q, so that one copy serves both. It does not when either plan
+// holds a kernel that cannot tell.
+func (p *Plan) SamePacking(q *Plan) bool {
+	if p.PackedBytes != q.PackedBytes {
+		return false
+	}
+	a, ok := p.packings()
+	b, ok2 := q.packings()
+	return ok && ok2 && slices.Equal(a, b)
+}
+
+// packing is what lies at one place of a plan's packed weights.
+type packing struct {
+	at  span
+	key any
+}
+
+// packings lists what Pack writes; false when a kernel cannot tell.
+func (p *Plan) packings() (list []packing, ok bool) {
+	for i := range p.Steps {
+		st := &p.Steps[i]
+		if st.packed.n == 0 {
+			continue
+		}
+		k, ok := st.Kernel.(cpu.Packing)
+		if !ok {
+			return nil, false
+		}
+		list = append(list, packing{st.packed, k.Packing()})
+	}
+	return list, true
 }
 
 // eachConst calls f with the constants that a step reads.

@@ -97,6 +97,16 @@ func (k *byteProduct) packedWeights() int { return scratchBytes(gemm.U8S8.Packed
 // PackedBytes implements Kernel.
 func (k *byteProduct) PackedBytes() int { return k.packedWeights() + 4*k.n }
 
+// Packing implements [Packing].
+func (k *byteProduct) Packing() any {
+	type packing struct {
+		weight *tensor.Tensor
+		flip   bool
+		panel  int // stands for the instruction level
+	}
+	return packing{k.weight, k.flipB, k.op.PanelWidth()}
+}
+
 // Pack implements Kernel.
 func (k *byteProduct) Pack(dst []byte) {
 	flip := k.offsetB()

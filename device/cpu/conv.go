@@ -113,6 +113,15 @@ func (k *convKernel) PackedBytes() int {
 	return 4 * k.op.PackedLen()
 }
 
+// Packing implements [Packing].
+func (k *convKernel) Packing() any {
+	type packing struct {
+		weight *tensor.Tensor
+		layout conv.Layout
+	}
+	return packing{k.weight, k.op.Layout()}
+}
+
 // Pack implements Kernel.
 func (k *convKernel) Pack(dst []byte) {
 	if k.weight != nil {

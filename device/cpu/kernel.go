@@ -25,6 +25,13 @@ type Kernel interface {
 	Bind(b Binding) Task
 }
 
+// Packing is implemented by kernels whose packed copy may serve other kernels as well.
+type Packing interface {
+	// Packing identifies what Pack writes, of the kernels of this process: two kernels whose values are equal write the same
+	// bytes. The value can be compared.
+	Packing() any
+}
+
 // InPlace is implemented by kernels whose output 0 may be written over an input that nobody reads afterwards.
 type InPlace interface {
 	// InPlace lists such inputs, the best first. Each has as many bytes as output 0 when it is one, and must then not be

@@ -150,6 +150,19 @@ func (k *gemmKernel) PackedBytes() int {
 	return 4 * k.params.Precision.PackedBLen(k.params.K, k.params.N)
 }
 
+// Packing implements [Packing].
+func (k *gemmKernel) Packing() any {
+	type packing struct {
+		weight    *tensor.Tensor
+		k, n      int
+		trans     bool
+		precision gemm.Precision
+		panel     int // stands for the instruction level
+	}
+	p := &k.params
+	return packing{k.weight, p.K, p.N, p.TransB, p.Precision, k.op.PanelWidth()}
+}
+
 // Pack implements Kernel.
 func (k *gemmKernel) Pack(dst []byte) {
 	if k.weight != nil {
