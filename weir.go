@@ -21,6 +21,8 @@ import (
 var (
 	// ErrInput is the kind of error about inputs that the model does not take.
 	ErrInput = errors.New("wrong model input")
+	// ErrOption is the kind of error about an option that a model cannot be opened with.
+	ErrOption = errors.New("wrong option")
 	// ErrClosed is the kind of error about a model that was closed.
 	ErrClosed = errors.New("model closed")
 )
@@ -54,6 +56,7 @@ type config struct {
 	threads  int
 	variants int
 	passes   pass.Options
+	err      error // what an option refuses
 }
 
 // Precision is the arithmetic of matrix products and convolutions.
@@ -69,11 +72,13 @@ const (
 	Auto Precision = "auto"
 )
 
-// WithPrecision sets the arithmetic of products. On a processor that does not multiply bfloat16 in hardware, and for a name
-// that is none of the constants, it is FP32.
+// WithPrecision sets the arithmetic of products. On a processor that does not multiply bfloat16 in hardware it is FP32. A name
+// that is none of the constants makes opening fail with [ErrOption].
 func WithPrecision(p Precision) Option {
 	return func(c *config) {
 		switch {
+		case p != FP32 && p != BF16 && p != Auto:
+			c.err = fmt.Errorf("%w: precision %q: want %s, %s or %s", ErrOption, p, FP32, BF16, Auto)
 		case !cpu.HasBF16():
 		case p == BF16:
 			c.passes.Precision = pass.BF16
@@ -133,6 +138,9 @@ func open(src *onnx.Model, opts []Option) (*Model, error) {
 	c := config{variants: 8}
 	for _, o := range opts {
 		o(&c)
+	}
+	if c.err != nil {
+		return nil, errors.Join(c.err, src.Close())
 	}
 	m := &Model{source: src, graph: src.Graph, limit: c.variants, passes: c.passes}
 	d, p, err := shared()
@@ -319,14 +327,16 @@ func (m *Model) keep(v *variant) (*slot, error) {
 	return v.take()
 }
 
-// latest returns the session of the variant used last, nil when there is none.
-func (m *Model) latest() *engine.Session {
+// like returns a session whose packed weights serve the plan, too, nil when there is none.
+func (m *Model) like(p *plan.Plan) *engine.Session {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.variants) == 0 {
-		return nil
+	for _, v := range m.variants {
+		if p.SamePacking(v.session.Plan()) {
+			return v.session
+		}
 	}
-	return m.variants[0].session
+	return nil
 }
 
 // compile makes the plan for the shapes of in; m.compiling is held, so one shape is compiled once.
@@ -346,7 +356,7 @@ func (m *Model) compile(ctx context.Context, in Inputs) (*variant, error) {
 		return nil, err
 	}
 	m.source.Evict(nil)
-	v.session, err = engine.Load(p, engine.Options{Device: m.device, Pool: m.pool, Packed: m.source.Evict, Like: m.latest()})
+	v.session, err = engine.Load(p, engine.Options{Device: m.device, Pool: m.pool, Packed: m.source.Evict, Like: m.like(p)})
 	return v, err
 }
 

@@ -2,6 +2,7 @@ package weir_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -37,6 +38,9 @@ func TestPrecision(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer full.Close()
+	if _, err := weir.Load(digits.Model, weir.WithPrecision("fp8")); !errors.Is(err, weir.ErrOption) {
+		t.Errorf("precision fp8: error %v, want ErrOption", err)
+	}
 	for _, p := range []weir.Precision{weir.BF16, weir.Auto} {
 		m, err := weir.Load(digits.Model, weir.WithPrecision(p))
 		if err != nil {

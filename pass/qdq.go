@@ -96,26 +96,23 @@ func perOutput(m, w *graph.Node, g qGrid) bool {
 	return axis == 0
 }
 
-// intBias returns a bias in the integers that sums of products are in; it is that already, or becomes it when it was folded.
+// intBias returns a constant bias in the integers that sums of products are in.
 func intBias(v *graph.Value, a, b qGrid) (*graph.Value, bool) {
-	if n := from(v, "DequantizeLinear"); n != nil {
-		if n.In[0].Type.DType != tensor.Int32 || !n.In[0].IsConst() || len(n.In) > 2 && !zeros(n.In[2]) {
+	n := from(v, "DequantizeLinear")
+	if n == nil {
+		x, ok := floatsOf(v)
+		if !ok {
 			return nil, false
 		}
-		v = n.Out[0]
-		folded, err := n.In[0].Const().Floats()
-		scale, ok := floatsOf(n.In[1])
-		if err != nil || !ok {
-			return nil, false
-		}
-		for i := range folded {
-			folded[i] *= scale[i%len(scale)]
-		}
-		return roundedBias(v.Name, folded, a, b)
+		return roundedBias(v.Name, x, a, b)
 	}
-	x, ok := floatsOf(v)
-	if !ok {
+	x, ok := floatsOf(n.In[0])
+	scale, ok2 := floatsOf(n.In[1])
+	if !ok || !ok2 || len(n.In) > 2 && !zeros(n.In[2]) {
 		return nil, false
+	}
+	for i := range x {
+		x[i] *= scale[i%len(scale)]
 	}
 	return roundedBias(v.Name, x, a, b)
 }

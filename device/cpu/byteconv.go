@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"slices"
-
 	"github.com/weirgpu/weir/kernel/conv"
 	"github.com/weirgpu/weir/kernel/gemm"
 	"github.com/weirgpu/weir/kernel/vec"
@@ -55,12 +53,7 @@ func newByteConv(r *Request, in productInputs, bias int) (Kernel, error) {
 	k := &byteConv{flipX: dx == tensor.Int8, flipW: dw == tensor.Uint8, byteConvCall: byteConvCall{weight: weight, m: w[0],
 		k: count(w[1:]), group: int(r.Call.Attrs.Int("group", 1)), in: in, bias: bias, out: r.Out[0].DType}}
 	k.batches = x[0] * k.group
-	for i, most := range map[int]int{in.aScale: 1, in.aZero: 1, in.bScale: k.m, in.bZero: k.m, in.yScale: 1, in.yZero: 1} {
-		if shape, d, ok := r.in(i); ok && (len(shape) > 1 || count(shape) != 1 && count(shape) != most || !isByte(d) && d != tensor.Float32) {
-			return nil, nil
-		}
-	}
-	if k.out != tensor.Int32 && !isByte(k.out) {
+	if b, d, ok := r.in(bias); !in.serve(r, k.m) || ok && (d != tensor.Int32 || count(b) != k.m) {
 		return nil, nil
 	}
 	p := conv.Params{Window: win, N: x[0], C: x[1], M: w[0], Group: k.group}
@@ -70,7 +63,7 @@ func newByteConv(r *Request, in productInputs, bias int) (Kernel, error) {
 		}
 	}
 	var err error
-	if k.op, err = conv.NewBytes(p, false); err == nil && k.wantsPatches(r) {
+	if k.op, err = conv.NewBytes(p, false); err == nil && in.shifted(r, k.flipW) {
 		k.ones, err = conv.NewBytes(p, true)
 	}
 	if err == nil {
@@ -78,23 +71,6 @@ func newByteConv(r *Request, in productInputs, bias int) (Kernel, error) {
 		k.pixels = out[0] * out[1] * out[2]
 	}
 	return k, err
-}
-
-// wantsPatches reports whether weights, as they are multiplied, may have a zero point other than 0.
-func (k *byteConv) wantsPatches(r *Request) bool {
-	if zero := r.constant(k.in.bZero); zero != nil {
-		return slices.ContainsFunc(zero.Data, func(z byte) bool { return z != k.offsetW() })
-	}
-	_, _, given := r.in(k.in.bZero)
-	return given || k.flipW
-}
-
-// offsetW is the byte of a weight that stands for zero once flipped.
-func (k *byteConv) offsetW() byte {
-	if k.flipW {
-		return 128
-	}
-	return 0
 }
 
 // Name implements Kernel.
@@ -219,7 +195,7 @@ func (t *byteConvTask) zeroPoints() {
 	t.zeroX = byte(zeroX)
 	zero := t.channels.input(t.in.bZero)
 	for c := range t.zeroW {
-		z := -int32(t.offsetW())
+		z := -int32(flippedZero(t.flipW))
 		if zero != nil {
 			z += int32(zeroAt(zero, c%zero.Len()))
 		}

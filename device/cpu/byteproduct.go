@@ -34,6 +34,34 @@ type byteProduct struct {
 // productInputs are the numbers of a call's inputs; -1 for those that the operator does not have.
 type productInputs struct{ aScale, aZero, b, bScale, bZero, yScale, yZero int }
 
+// serve reports whether kernels take the call's scales and zero points: one for a and for the result, one or as many as there are
+// output channels for b, the constant operand.
+func (in productInputs) serve(r *Request, channels int) bool {
+	for i, most := range map[int]int{in.aScale: 1, in.aZero: 1, in.bScale: channels, in.bZero: channels, in.yScale: 1, in.yZero: 1} {
+		if shape, d, ok := r.in(i); ok && (len(shape) > 1 || count(shape) != 1 && count(shape) != most || !isByte(d) && d != tensor.Float32) {
+			return false
+		}
+	}
+	return r.Out[0].DType == tensor.Int32 || isByte(r.Out[0].DType)
+}
+
+// shifted reports whether b, as it is multiplied, may have a zero point other than 0.
+func (in productInputs) shifted(r *Request, flip bool) bool {
+	if zero := r.constant(in.bZero); zero != nil {
+		return slices.ContainsFunc(zero.Data, func(z byte) bool { return z != flippedZero(flip) })
+	}
+	_, _, given := r.in(in.bZero)
+	return given || flip
+}
+
+// flippedZero is the byte that is 0 once its top bit is flipped, if it is.
+func flippedZero(flip bool) byte {
+	if flip {
+		return 128
+	}
+	return 0
+}
+
 func matMulInteger(r *Request) (Kernel, error) {
 	return newByteProduct(r, productInputs{aScale: -1, aZero: 2, b: 1, bScale: -1, bZero: 3, yScale: -1, yZero: -1})
 }
@@ -51,22 +79,10 @@ func newByteProduct(r *Request, in productInputs) (Kernel, error) {
 	}
 	k := &byteProduct{m: count(a[:len(a)-1]), k: b[0], n: b[1], weight: w, flipA: da == tensor.Int8, flipB: db == tensor.Uint8,
 		in: in, out: r.Out[0].DType}
-	for i, most := range map[int]int{in.aScale: 1, in.aZero: 1, in.bScale: k.n, in.bZero: k.n, in.yScale: 1, in.yZero: 1} {
-		if shape, d, ok := r.in(i); ok && (len(shape) > 1 || count(shape) != 1 && count(shape) != most || !isByte(d) && d != tensor.Float32) {
-			return nil, nil
-		}
-	}
-	if k.out != tensor.Int32 && !isByte(k.out) {
+	if !in.serve(r, k.n) {
 		return nil, nil
 	}
-	zero := r.constant(in.bZero)
-	_, _, given := r.in(in.bZero)
-	switch {
-	case zero != nil:
-		k.sumA = slices.ContainsFunc(zero.Data, func(z byte) bool { return z != k.offsetB() })
-	default:
-		k.sumA = given || k.flipB
-	}
+	k.sumA = in.shifted(r, k.flipB)
 	var err error
 	k.op, err = gemm.New(gemm.Params{M: k.m, N: k.n, K: k.words(), Precision: gemm.U8S8, PackedB: true, ToStore: true})
 	return k, err
@@ -76,14 +92,6 @@ func isByte(d tensor.DType) bool { return d == tensor.Uint8 || d == tensor.Int8 
 
 // words is how many words a row of A takes.
 func (k *byteProduct) words() int { return (k.k + 3) / 4 }
-
-// offsetB is the byte that stands for zero once flipped.
-func (k *byteProduct) offsetB() byte {
-	if k.flipB {
-		return 128
-	}
-	return 0
-}
 
 // copies reports whether A is multiplied in a form of its own.
 func (k *byteProduct) copies() bool { return k.flipA || k.k%4 != 0 }
@@ -109,7 +117,7 @@ func (k *byteProduct) Packing() any {
 
 // Pack implements Kernel.
 func (k *byteProduct) Pack(dst []byte) {
-	flip := k.offsetB()
+	flip := flippedZero(k.flipB)
 	sums := tensor.Cast[int32](dst[k.packedWeights():][:4*k.n])
 	clear(sums)
 	words := make([]byte, 4*k.words()*k.n)
@@ -215,7 +223,7 @@ func (t *byteProductTask) columns() {
 		if bZero != nil {
 			z = int32(zeroAt(bZero, j%bZero.Len()))
 		}
-		z -= int32(t.offsetB())
+		z -= int32(flippedZero(t.flipB))
 		t.zeroB[j] = z
 		t.correction[j] = zeroA * (int32(t.k)*z - t.sumsB[j])
 	}

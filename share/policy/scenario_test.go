@@ -42,8 +42,8 @@ func job(name string, s share.Share, step time.Duration, a sim.Arrival) sim.Job 
 var always = sim.Arrival{Closed: 1}
 
 // TestFairShares: with work throughout, every job gets its entitlement within
-// three points in 95 of 100 windows and within half a point, or a slice, overall,
-// whatever the steps.
+// three points in 95 of 100 windows and within half a point overall, whatever
+// the steps.
 func TestFairShares(t *testing.T) {
 	shares := []struct {
 		name string
@@ -78,8 +78,7 @@ func TestFairShares(t *testing.T) {
 
 func checkShare(t *testing.T, what string, r *sim.JobResult, s share.Share, want float64) {
 	t.Helper()
-	// A share is given in slices: one is missing or too many at the end.
-	if math.Abs(r.Share-want) > max(0.005, policy.DefaultFair().Slice.Seconds()/shareTime) {
+	if math.Abs(r.Share-want) > 0.005 {
 		t.Errorf("%s: got %.4f of the device, want %.4f", what, r.Share, want)
 	}
 	if r.ErrorP95() > 3 {

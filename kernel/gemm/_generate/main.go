@@ -57,21 +57,24 @@ func main() {
 	peak(&s, &g)
 	save("tile_amd64", &s, &g)
 
-	var s2 asm
-	var g2 bytes.Buffer
-	s2.WriteString(header + includes)
-	g2.WriteString(header + "package gemm\n")
-	tiles(&s2, &g2, bf16)
-	joinBF16(&s2, &g2)
-	save("bf16_amd64", &s2, &g2)
+	variant("bf16_amd64", func(s *asm, g *bytes.Buffer) {
+		tiles(s, g, bf16)
+		joinBF16(s, g)
+	})
+	variant("bytes_amd64", func(s *asm, g *bytes.Buffer) {
+		tiles(s, g, u8s8)
+		tiles(s, g, s8u8)
+	})
+}
 
-	var s3 asm
-	var g3 bytes.Buffer
-	s3.WriteString(header + includes)
-	g3.WriteString(header + "package gemm\n")
-	tiles(&s3, &g3, u8s8)
-	tiles(&s3, &g3, s8u8)
-	save("bytes_amd64", &s3, &g3)
+// variant writes the files of another form of numbers.
+func variant(name string, routines func(s *asm, g *bytes.Buffer)) {
+	var s asm
+	var g bytes.Buffer
+	s.WriteString(header + includes)
+	g.WriteString(header + "package gemm\n")
+	routines(&s, &g)
+	save(name, &s, &g)
 }
 
 // save writes a file of assembly and one with its declarations.
