@@ -38,6 +38,8 @@ type Job struct {
 	share.Job
 	// Model is an ONNX file, relative to the scenario's folder.
 	Model string
+	// Precision is the arithmetic of the model's products; fp32 where it is empty.
+	Precision Precision
 	// Arrival says when requests come; closed with one client where it is zero.
 	Arrival Arrival
 	// Shapes fixes input shapes by name, such as "1x3x224x224". Symbolic dimensions that it leaves open are 1.
@@ -150,6 +152,9 @@ func (j *Job) faults(duration time.Duration) []error {
 	}
 	if j.Model == "" && j.Graph == nil {
 		fault("no model: give an ONNX file")
+	}
+	if err := j.Precision.fault(); err != nil {
+		fault("%v", err)
 	}
 	if p := j.Arrival.Poisson; p < 0 || math.IsNaN(p) || p > 1e6 {
 		fault("arrival: poisson %g: want a rate from 0 to 1e6 a second", p)

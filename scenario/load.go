@@ -70,7 +70,11 @@ func (p *prepared) load(ctx context.Context, threads int) error {
 	if p.shapes, err = InputShapes(g, p.spec.Shapes, p.given); err != nil {
 		return err
 	}
-	p.plan, err = plan.Compile(ctx, g, plan.Options{Shapes: p.shapes, Threads: threads})
+	passes, err := p.spec.Precision.Passes()
+	if err != nil {
+		return err
+	}
+	p.plan, err = plan.Compile(ctx, g, plan.Options{Shapes: p.shapes, Threads: threads, Passes: passes})
 	return err
 }
 

@@ -92,6 +92,7 @@ type fileJob struct {
 	Memory     text[share.Bytes, *share.Bytes]
 	Iterations text[whole, *whole]
 	Model      string
+	Precision  text[Precision, *Precision]
 	Arrival    fileArrival
 	Shapes     map[string]text[Shape, *Shape]
 	Inputs     map[string]string
@@ -162,7 +163,7 @@ func (f *file) scenario() (*Scenario, error) {
 		job := Job{
 			Job: share.Job{Name: j.Name, Iterations: int64(j.Iterations.value), Share: share.Share{
 				Memory: j.Memory.value, Compute: j.Compute, Limit: j.Limit, Class: j.Class.value}},
-			Model: j.Model, Inputs: j.Inputs,
+			Model: j.Model, Precision: j.Precision.value, Inputs: j.Inputs,
 			Arrival: arrival,
 		}
 		if j.Shapes != nil {
@@ -206,7 +207,7 @@ var (
 	// keysOf lists the keys that the Go types of a file have.
 	keysOf = map[string]string{
 		"scenario.file":        "device, policy, duration, seed, jobs",
-		"scenario.fileJob":     "name, model, class, compute, limit, memory, iterations, arrival, shapes, inputs",
+		"scenario.fileJob":     "name, model, class, compute, limit, memory, iterations, precision, arrival, shapes, inputs",
 		"scenario.fileArrival": "poisson, load, closed",
 	}
 	// formOf says how a value of a Go type is written in a file.

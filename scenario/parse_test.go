@@ -26,6 +26,7 @@ jobs:
     memory: 512MiB
     arrival: {poisson: 10}
     iterations: 100
+    precision: auto
     shapes: {image: 1x3x64x64, scale: scalar}
     inputs: {mask: in/mask.npy}
   - name: batch
@@ -41,7 +42,7 @@ func TestParseComplete(t *testing.T) {
 	}
 	want := &Scenario{Device: "cpu:0", Policy: "priority", Duration: 90 * time.Second, Seed: 7, Jobs: []Job{
 		{Job: share.Job{Name: "detector", Iterations: 100, Share: share.Share{Class: share.Latency, Compute: 0.5, Limit: 0.75, Memory: 512 << 20}},
-			Model: "det.onnx", Arrival: Arrival{Poisson: 10}, Shapes: map[string]Shape{"image": {1, 3, 64, 64}, "scale": {}},
+			Model: "det.onnx", Precision: Auto, Arrival: Arrival{Poisson: 10}, Shapes: map[string]Shape{"image": {1, 3, 64, 64}, "scale": {}},
 			Inputs: map[string]string{"mask": "in/mask.npy"}},
 		{Job: share.Job{Name: "batch", Share: share.Share{Class: share.Opportunistic}}, Model: "/models/batch.onnx", Arrival: Arrival{Closed: 2}},
 	}}
@@ -77,10 +78,10 @@ func TestParseFaults(t *testing.T) {
 			[]string{`line 1: unknown key "devise"`, "want device, policy", `line 5: unknown key "modle"`, `line 6: unknown key "poison"`, "want poisson, load, closed"}},
 		{"duplicate key", "duration: 1s\nduration: 2s\n" + job, []string{"line 2", "duration"}},
 		{"wrong types", "duration: 20\nseed: 1.5\njobs:\n  - name: [a]\n    class: fast\n    memory: 5XiB\n    compute: half\n    iterations: 1.5\n" +
-			"    arrival: 10\n    shapes: {x: 1y3}\n    inputs: [a]\n",
+			"    precision: half\n    arrival: 10\n    shapes: {x: 1y3}\n    inputs: [a]\n",
 			[]string{"line 1: 20: want a duration such as 20s", "line 2: 1.5", "line 4: a list: want text", `line 5: class "fast"`, `line 6: size "5XiB"`,
-				"line 7: half: want a number", "line 8: 1.5: want a whole number", "line 9: 10: want {poisson: 10}", `line 10: shape "1y3"`,
-				"line 11: a list: want names with files"}},
+				"line 7: half: want a number", "line 8: 1.5: want a whole number", `line 9: precision "half": want fp32, bf16 or auto`, "line 10: 10: want {poisson: 10}",
+				`line 11: shape "1y3"`, "line 12: a list: want names with files"}},
 		{"jobs of the wrong type", "duration: 1s\njobs: 3\n", []string{"line 2: 3: want a list of jobs"}},
 		{"class a list", "duration: 1s\njobs: [{name: a, model: m, class: [latency]}]\n", []string{"line 2: want one value"}},
 		{"meaningless values", "policy: nice\nduration: -1s\njobs:\n  - {name: a, model: m, compute: 1.5, arrival: {poisson: -1}}\n" +

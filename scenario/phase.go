@@ -130,7 +130,7 @@ func (s *stage) add(ctx context.Context, p *prepared, index int) {
 	t := &tenant{index: len(s.tenants), p: p, result: JobResult{Name: p.spec.Name, Class: p.spec.Class, Compute: p.spec.Compute,
 		Limit: p.spec.Cap(), Arrival: p.spec.Arrival.String(),
 		ArrivalPerS: p.spec.Arrival.Poisson, MemoryCapBytes: int64(p.spec.Memory),
-		PlanBytes: p.plan.PeakBytes(1), Status: StatusDone}, seat: unmanaged{},
+		Precision: PrecisionOf(p.plan), PlanBytes: p.plan.PeakBytes(1), Status: StatusDone}, seat: unmanaged{},
 		held: &counted{name: "job " + p.spec.Name, cap: p.spec.Memory}}
 	s.tenants = append(s.tenants, t)
 	if err := s.load(ctx, t, index); err != nil {

@@ -164,8 +164,8 @@ func (r *run) order(dir string, i int) (childOrder, error) {
 		return childOrder{}, err
 	}
 	one := childScenario{Device: r.s.Device, Duration: r.s.Duration, Seed: r.s.Seed, Jobs: []childJob{{
-		Name: job.Name, Iterations: job.Iterations, Memory: job.Memory.String(), Model: job.Model, Arrival: job.Arrival, Inputs: inputs,
-		Shapes: map[string]string{}}}}
+		Name: job.Name, Iterations: job.Iterations, Memory: job.Memory.String(), Model: job.Model, Precision: job.Precision,
+		Arrival: job.Arrival, Inputs: inputs, Shapes: map[string]string{}}}}
 	if one.Jobs[0].Model, err = filepath.Abs(job.Model); err != nil {
 		return childOrder{}, err
 	}
@@ -234,6 +234,7 @@ type childJob struct {
 	Iterations int64
 	Memory     string
 	Model      string
+	Precision  Precision
 	Arrival    Arrival
 	Inputs     map[string]string
 	Shapes     map[string]string

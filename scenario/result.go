@@ -74,6 +74,7 @@ type JobResult struct {
 	Class           share.Class `json:"class"`
 	Compute         float64     `json:"compute"`
 	Limit           float64     `json:"limit"`
+	Precision       Precision   `json:"precision"` // of the products: bf16 if any is
 	Arrival         string      `json:"arrival"`
 	ArrivalPerS     float64     `json:"arrival_per_s,omitempty"` // the Poisson rate, given or found from a load
 	MemoryCapBytes  int64       `json:"memory_cap_bytes"`

@@ -107,7 +107,7 @@ func benchModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFla
 	}
 	defer unload()
 	res := &benchResult{LoadMS: ms(time.Since(start)), PlanBytes: m.plan.PeakBytes(1), WeightBytes: m.plan.ConstBytes,
-		Steps: len(m.plan.Steps), Threads: pool.Threads(), Precision: m.precision(), Device: d.Info().ID, Runs: runs, Flops: m.plan.Flops}
+		Steps: len(m.plan.Steps), Threads: pool.Threads(), Precision: string(scenario.PrecisionOf(m.plan)), Device: d.Info().ID, Runs: runs, Flops: m.plan.Flops}
 	if err := i.Run(c.Context(), device.Open); err != nil {
 		return nil, failedRun(path, err)
 	}

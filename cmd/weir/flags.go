@@ -53,19 +53,13 @@ func (f *deviceFlags) open() (d device.Device, p *cpu.Pool, close func(), err er
 	return dev, pool, func() { pool.Close(); _ = dev.Close() }, nil
 }
 
-// passes returns the optimiser's options for the precision asked for. A processor without bfloat16 computes auto in fp32.
+// passes returns the optimiser's options for the precision asked for.
 func (f *deviceFlags) passes() (pass.Options, error) {
-	switch {
-	case f.precision == "fp32" || f.precision == "auto" && !cpu.HasBF16():
-		return pass.Options{}, nil
-	case f.precision == "bf16" && !cpu.HasBF16():
-		return pass.Options{}, fmt.Errorf("--precision bf16: device %s multiplies in fp32 only: use fp32 or auto", f.device)
-	case f.precision == "bf16":
-		return pass.Options{Precision: pass.BF16}, nil
-	case f.precision == "auto":
-		return pass.Options{Precision: pass.AutoBF16}, nil
+	o, err := scenario.Precision(f.precision).Passes()
+	if err != nil {
+		return o, fmt.Errorf("--%w", err)
 	}
-	return pass.Options{}, fmt.Errorf("--precision %s: want fp32, bf16 or auto", f.precision)
+	return o, nil
 }
 
 // modelFlags choose the inputs of a model and the memory that it may hold.
@@ -169,16 +163,6 @@ func compileModel(c *cobra.Command, path string, f *modelFlags, dev *deviceFlags
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return out, nil
-}
-
-// precision names the arithmetic of the plan's products: bf16 if any of them uses it.
-func (m *compiled) precision() string {
-	for _, s := range m.plan.Steps {
-		if s.Node.Attrs.Has("precision") {
-			return "bf16"
-		}
-	}
-	return "fp32"
 }
 
 func (m *compiled) compile(c *cobra.Command, f *modelFlags, d device.Device, threads int, passes pass.Options) error {

@@ -221,7 +221,7 @@ func wrongModelLines(f *wrongFiles) []wrongLine {
 		{[]string{"run", "--bogus", f.good}, []string{"unknown flag: --bogus", "weir run --help"}},
 		{[]string{"bench", "--runs", "x", f.good}, []string{"--runs", `"x"`}},
 		{[]string{"bench", "--runs", "0", f.good}, []string{"--runs 0"}},
-		{[]string{"bench", "--precision", "int4", f.good}, []string{"--precision int4", "want fp32, bf16 or auto"}},
+		{[]string{"bench", "--precision", "int4", f.good}, []string{`--precision "int4"`, "want fp32, bf16 or auto"}},
 		{[]string{"run", "--threads", "-3", f.good}, []string{"--threads -3"}},
 		{[]string{"run", "--device", "cuda:0", f.good}, []string{"--device cuda:0", "cpu:0"}},
 		{[]string{"run", "--memory", "4XB", f.good}, []string{"--memory", "512MiB"}},

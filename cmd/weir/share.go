@@ -94,6 +94,8 @@ type scenarioFlags struct {
 	duration time.Duration
 	seed     uint64
 	compare  []string
+
+	precision []string
 }
 
 func (f *scenarioFlags) add(c *cobra.Command) {
@@ -101,13 +103,16 @@ func (f *scenarioFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.policy, "policy", "", "policy in place of the scenario's: "+strings.Join(policyNames(), ", "))
 	c.Flags().DurationVar(&f.duration, "duration", 0, "duration in place of the scenario's")
 	c.Flags().StringSliceVar(&f.compare, "compare", nil, "also run without a broker: threads, processes")
+	c.Flags().StringSliceVar(&f.precision, "precision", nil,
+		"precision in place of the scenario's, of all jobs, or of one as JOB=PRECISION: fp32, bf16, auto (repeat for more)")
 	c.Flags().Uint64Var(&f.seed, "seed", 0, "seed in place of the scenario's")
 	completeFlag(c, "device", "cpu:0")
 	completeFlag(c, "policy", policyNames()...)
+	completeFlag(c, "precision", "fp32", "bf16", "auto")
 	completeFlag(c, "compare", modeNames()...)
 }
 
-func (f *scenarioFlags) apply(c *cobra.Command, s *scenario.Scenario, o *scenario.Options) {
+func (f *scenarioFlags) apply(c *cobra.Command, s *scenario.Scenario) error {
 	if f.device != "" {
 		s.Device = f.device
 	}
@@ -120,9 +125,31 @@ func (f *scenarioFlags) apply(c *cobra.Command, s *scenario.Scenario, o *scenari
 	if c.Flags().Changed("seed") {
 		s.Seed = f.seed
 	}
-	for _, m := range f.compare {
-		o.Compare = append(o.Compare, scenario.Mode(m))
+	return f.setPrecisions(s)
+}
+
+// setPrecisions replaces the precision of all jobs, or of those named.
+func (f *scenarioFlags) setPrecisions(s *scenario.Scenario) error {
+	for _, text := range f.precision {
+		job, name, one := strings.Cut(text, "=")
+		if !one {
+			name = job
+		}
+		var p scenario.Precision
+		if err := p.UnmarshalText([]byte(name)); err != nil || p == "" {
+			return fmt.Errorf("--precision %s: want fp32, bf16 or auto, or JOB=PRECISION", text)
+		}
+		found := false
+		for i := range s.Jobs {
+			if !one || s.Jobs[i].Name == job {
+				s.Jobs[i].Precision, found = p, true
+			}
+		}
+		if !found {
+			return fmt.Errorf("--precision %s: the scenario has no job %q", text, job)
+		}
 	}
+	return nil
 }
 
 func newShare() *cobra.Command {
@@ -139,12 +166,17 @@ func newShare() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := override.apply(c, s); err != nil {
+				return err
+			}
 			rec, writeTrace, err := openTrace(f.trace)
 			if err != nil {
 				return err
 			}
 			o := f.options(c, rec)
-			override.apply(c, s, &o)
+			for _, m := range override.compare {
+				o.Compare = append(o.Compare, scenario.Mode(m))
+			}
 			res, err := runScenario(c, s, o)
 			if err != nil {
 				return err

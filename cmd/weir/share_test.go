@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/share"
@@ -185,5 +186,50 @@ func TestWrap(t *testing.T) {
 	}
 	if got := wrap("", 6); got != "" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestSharePrecision holds that every job has the precision that the file, or in its place the command line, gives it, as
+// processes of their own too.
+func TestSharePrecision(t *testing.T) {
+	model := filepath.Join(t.TempDir(), "mobilenetv2.onnx")
+	if c := weir(t, "model", "new", "mobilenetv2", model); c.code != 0 {
+		t.Fatal(c.talk)
+	}
+	path := filepath.Join(t.TempDir(), "s.yaml")
+	text := "duration: 20s\njobs:\n"
+	for _, job := range []string{"name: a", "name: b, precision: auto", "name: c, precision: fp32"} {
+		text += "  - {" + job + ", model: " + model + ", iterations: 1}\n"
+	}
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	half := "fp32"
+	if cpu.HasBF16() {
+		half = "bf16"
+	}
+	for name, tc := range map[string]struct {
+		args []string
+		want [3]string
+	}{
+		"file":     {[]string{"--compare", "processes"}, [3]string{"fp32", half, "fp32"}},
+		"all":      {[]string{"--precision", "auto"}, [3]string{half, half, half}},
+		"one each": {[]string{"--precision", "a=auto", "--precision", "b=fp32"}, [3]string{half, "fp32", "fp32"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := done(t, append([]string{"share", path, "--no-solo", "--json"}, tc.args...)...).object(t)
+			for _, phase := range m["phases"].([]any) {
+				for i, j := range phase.(map[string]any)["jobs"].([]any) {
+					if got := j.(map[string]any)["precision"]; got != tc.want[i] {
+						t.Errorf("job %d has precision %v, want %s", i, got, tc.want[i])
+					}
+				}
+			}
+		})
+	}
+	for flag, want := range map[string]string{"int4": "want fp32, bf16 or auto", "x=auto": `no job "x"`, "a=": "want fp32"} {
+		if c := weir(t, "share", path, "--precision", flag); c.code != 2 || !strings.Contains(c.talk, want) {
+			t.Errorf("--precision %s: exit code %d, %q", flag, c.code, c.talk)
+		}
 	}
 }
