@@ -7,8 +7,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/weirgpu/weir/conformance"
@@ -81,16 +81,21 @@ func unpacked(paths []string) ([]string, error) {
 	return out, nil
 }
 
-// verifyAll runs case by case, with a progress bar where a person watches.
+// verifyAll runs case by case, and counts them where a person watches.
 func verifyAll(c *cobra.Command, cases []*conformance.Case, run conformance.Runner) *conformance.Report {
-	bar := progressbar.NewOptions(len(cases), progressbar.OptionSetWriter(c.ErrOrStderr()), progressbar.OptionSetVisibility(isTerminal(c.ErrOrStderr())),
-		progressbar.OptionSetDescription("verifying"), progressbar.OptionClearOnFinish())
+	threads := runtime.GOMAXPROCS(0)
+	w := c.ErrOrStderr()
+	if !isTerminal(w) {
+		return conformance.RunAll(c.Context(), cases, run, threads)
+	}
+	const eraseLine = "\r\x1b[K" // ECMA-48: EL
+	var done atomic.Int64
 	counted := func(ctx context.Context, m *onnx.Model, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		defer bar.Add(1)
+		defer func() { fmt.Fprintf(w, "%sverifying %d of %d", eraseLine, done.Add(1), len(cases)) }()
 		return run(ctx, m, in)
 	}
-	rep := conformance.RunAll(c.Context(), cases, counted, runtime.GOMAXPROCS(0))
-	_ = bar.Finish()
+	rep := conformance.RunAll(c.Context(), cases, counted, threads)
+	fmt.Fprint(w, eraseLine)
 	return rep
 }
 

@@ -76,6 +76,7 @@ var Table = []Row{
 	{"agent", 7, Both, "process jobs"},
 	{"cmd/weir", 8, Both, "flags and wiring"},
 	{"bench/precision", 8, Both, ""},
+	{"bench/binary", 8, Both, ""},
 	{"bench/sharing", 8, Both, ""},
 	{"bench/exec", 8, Both, ""},
 	{"gpu/buildshim", 8, Both, ""},
