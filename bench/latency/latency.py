@@ -217,9 +217,9 @@ def find_binary(options, scratch):
 
 def available(names, options):
     """Those of the models whose files are there or will be written; the others are said."""
-    import compare
+    import workloads
 
-    there = [n for n in names if n == "digits" or n in compare.STANDARD or (options.models / f"{n}.onnx").is_file()]
+    there = [n for n in names if n in workloads.UNFETCHED or (options.models / f"{n}.onnx").is_file()]
     for name in names:
         if name not in there:
             say(f"{name}: skipped, its file is not there")

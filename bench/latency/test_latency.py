@@ -7,6 +7,7 @@ import json
 import pathlib
 import resource
 import sys
+import tempfile
 import unittest
 from unittest import mock
 
@@ -209,7 +210,7 @@ class Workloads(unittest.TestCase):
     def test_trained_models_get_one_item_at_the_shapes_of_use(self):
         want = {"ppocr-det": (1, 3, 640, 640), "ppocr-rec": (1, 3, 48, 320), "ppocr-cls": (1, 3, 48, 192),
                 "silero-vad-v5": (1, 512), "ddddocr-common": (1, 1, 64, 160), "ddddocr-det": (1, 3, 416, 416),
-                "minilm": (1, 128), "magika": (1, 2048), "digits": (1, 1, 8, 8)}
+                "moonshine-encoder": (1, 16000), "minilm": (1, 128), "magika": (1, 2048), "digits": (1, 1, 8, 8)}
         self.assertEqual(set(want), set(self.workloads.TRAINED))
         for name, shape in want.items():
             with self.subTest(name=name):
@@ -230,9 +231,25 @@ class Workloads(unittest.TestCase):
                 feeds = self.workloads.first_inference(name, session)
                 self.assertEqual({k: v.shape for k, v in feeds.items()}, dict.fromkeys(inputs, want))
 
-    def test_ort_bench_on_a_real_model(self):
-        import tempfile
+    def test_light_models_get_weights_that_tell_classes_apart(self):
+        import onnx
 
+        light = self.workloads.light
+        for name in "squeezenet", "shufflenet", "densenet121":
+            with self.subTest(name=name), tempfile.TemporaryDirectory() as scratch:
+                file = pathlib.Path(scratch) / "model.onnx"
+                light.write(name, file)
+                graph = onnx.load(file).graph
+                self.assertNotIn("ConstantOfShape", {n.op_type for n in graph.node})
+                session = self.workloads.compare.peer_session(file)
+                (scores,) = session.run(None, self.workloads.first_inference(name, session))
+                self.assertGreater(len(set(scores.ravel().tolist())), scores.size // 2)
+
+    def test_light_refuses_operators_whose_weights_it_does_not_know(self):
+        with self.assertRaises(ValueError):
+            self.workloads.light.weights(None, ("Div", 1), [3])
+
+    def test_ort_bench_on_a_real_model(self):
         feeds = self.workloads.first_inference("digits", None)
         with tempfile.TemporaryDirectory() as scratch:
             subject = measure.Subject(self.workloads.compare.DIGITS, self.workloads.save(feeds, scratch))

@@ -11,10 +11,14 @@ import numpy as np
 import compare
 import fetch
 import inputs
+import light
 from measure import Subject
 
-TRAINED = ["digits", "ppocr-det", "ppocr-rec", "ppocr-cls", "silero-vad-v5", "ddddocr-common", "ddddocr-det", "minilm", "magika"]
-MODELS = [*compare.STANDARD, *TRAINED]
+TRAINED = ["digits", "ppocr-det", "ppocr-rec", "ppocr-cls", "silero-vad-v5", "ddddocr-common", "ddddocr-det",
+           "moonshine-encoder", "minilm", "magika"]
+MODELS = [*compare.STANDARD, *TRAINED, *light.LIGHT]
+# Those whose files are there or are written for the occasion.
+UNFETCHED = {"digits", *compare.STANDARD, *light.LIGHT}
 
 # [batch, length] of token inputs.
 TEXTS = (1, 128)
@@ -43,19 +47,22 @@ def first_inference(name, session):
     if name == "digits":
         case = inputs.digits_case()
         return {k: v[:1] for k, v in case.steps[0].items()}
-    if name in compare.STANDARD:
+    if name in UNFETCHED:
         return standard_case(name, session).steps[0]
     return fetched_case(name).steps[0]
 
 
 def model_file(name, weir, options, scratch):
-    """The model's file; a standard model is written by weir into scratch."""
+    """The model's file; a standard model is written by weir into scratch, a light one by light."""
     if name == "digits":
         return compare.DIGITS
-    if name not in compare.STANDARD:
+    if name not in UNFETCHED:
         return options.models / f"{name}.onnx"
     file = pathlib.Path(scratch) / f"{name}.onnx"
-    weir.new_model(name, file)
+    if name in light.LIGHT:
+        light.write(name, file)
+    else:
+        weir.new_model(name, file)
     return file
 
 
