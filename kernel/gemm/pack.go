@@ -27,6 +27,15 @@ func (p Precision) PackA(dst, a []float32, m, k, ld int, trans bool) {
 		panic(fmt.Sprintf("gemm: packed A of %d x %d wants %d words, got %d", m, k, p.PackedALen(m, k), len(dst)))
 	}
 	v := currentLevel(p)
+	if !v.pairs() {
+		packRows(v, dst, a, ld, trans, 0, m, 0, k, nil)
+		return
+	}
+	packPairsA(v, dst, a, m, k, ld, trans)
+}
+
+// packPairsA is PackA for a level that joins pairs.
+func packPairsA(v level, dst, a []float32, m, k, ld int, trans bool) {
 	var stage stage
 	for i := 0; i < m; i += v.mr() {
 		rows := min(v.mr(), m-i)
@@ -46,8 +55,17 @@ func (p Precision) PackB(dst, b []float32, k, n, ld int, trans bool) {
 	if len(dst) < p.PackedBLen(k, n) {
 		panic(fmt.Sprintf("gemm: packed B of %d x %d wants %d words, got %d", k, n, p.PackedBLen(k, n), len(dst)))
 	}
-	v := currentLevel(p)
+	packB(currentLevel(p), dst, b, k, n, ld, trans)
+}
+
+func packB(v level, dst, b []float32, k, n, ld int, trans bool) {
 	nr := v.nr()
+	if !v.pairs() {
+		for j := 0; j < n; j += nr {
+			packColumns(v, dst[j*k:][:nr*k], b, ld, trans, j, min(nr, n-j), 0, k, nil)
+		}
+		return
+	}
 	var stage stage
 	for j := 0; j < n; j += nr {
 		panel := dst[j*v.steps(k):][:nr*v.steps(k)]

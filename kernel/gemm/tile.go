@@ -86,14 +86,15 @@ const (
 	flagClamp                  // limit to [lo, hi]
 )
 
-// tile is one call of a micro-kernel: rows x cols of C from rows x k of A, packed k-major, and k x nr of B with rows ldb
-// apart, where k counts words. The slices span exactly what the kernel touches, except that b and the panel behind it hold nr columns. The
-// assembly reads this struct.
+// tile is one call of a micro-kernel: rows x cols of C from rows x k of A, k-major with steps lda apart (rows where words hold
+// several elements), and k x nr of B with rows ldb apart, where k counts words. The slices span exactly what the kernel
+// touches, except that b and the panel behind it hold nr columns. The assembly reads this struct.
 type tile struct {
 	a, b, c    []float32
 	bias, res  []float32
 	k          int
 	rows, cols int
+	lda        int
 	ldb, ldc   int
 	ldr        int
 	alpha      float32

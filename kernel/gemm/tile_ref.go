@@ -24,7 +24,7 @@ func (t *tile) dot2x4(i, j int) [2][4]float32 {
 	var s00, s01, s02, s03, s10, s11, s12, s13 float32
 	for k := range t.k {
 		b := t.b[k*t.ldb+j:][:4:4]
-		a0, a1 := t.a[k*t.rows+i], t.a[k*t.rows+i+1]
+		a0, a1 := t.a[k*t.lda+i], t.a[k*t.lda+i+1]
 		s00 += a0 * b[0]
 		s01 += a0 * b[1]
 		s02 += a0 * b[2]
@@ -41,7 +41,7 @@ func (t *tile) dotEdge(s *[2][4]float32, i, j int) {
 	for k := range t.k {
 		for di := range min(2, t.rows-i) {
 			for dj := range min(4, t.cols-j) {
-				s[di][dj] += t.a[k*t.rows+i+di] * t.b[k*t.ldb+j+dj]
+				s[di][dj] += t.a[k*t.lda+i+di] * t.b[k*t.ldb+j+dj]
 			}
 		}
 	}

@@ -205,6 +205,7 @@ func (o *Op) column(t *tile, a panels, w window, args *Args, j int, out *target)
 	offBias := offset(p.OffBias, 0, w.batch)
 	for i := w.i0; i < w.i1; i += o.level.mr() {
 		t.rows = min(o.level.mr(), w.i1-i)
+		t.lda = t.rows
 		t.a = a.data[a.base+i*a.step+a.skip*t.rows:][:t.k*t.rows]
 		t.c = out.c[(i-w.i0)*out.ld+j-w.j0:][:(t.rows-1)*out.ld+t.cols]
 		switch p.Bias {

@@ -80,6 +80,9 @@ func (t *tileGen) emit() {
 		"MOVQ tile_ldb(BX), R10", "SHLQ $2, R10", "LEAQ (R10)(R10*2), R11", "MOVQ tile_c(BX), R8",
 		"MOVQ tile_ldc(BX), R9", "SHLQ $2, R9",
 	)
+	if t.strided() {
+		t.ops("MOVQ tile_lda(BX), AX", "SHLQ $2, AX", "LEAQ (AX)(AX*2), R13")
+	}
 	t.prefetch()
 	t.clear()
 	t.loop()
@@ -128,7 +131,11 @@ func (t *tileGen) loop() {
 		t.step(u, addr)
 	}
 	t.op("LEAQ (DI)(R10*4), DI")
-	t.op("ADDQ $%d, SI", 16*t.rows)
+	if t.strided() {
+		t.op("LEAQ (SI)(AX*4), SI")
+	} else {
+		t.op("ADDQ $%d, SI", 16*t.rows)
+	}
 	t.ops(
 		"DECQ DX", "JNZ loop",
 	)
@@ -139,7 +146,11 @@ func (t *tileGen) loop() {
 	t.label("one")
 	t.step(0, "(DI)")
 	t.op("ADDQ R10, DI")
-	t.op("ADDQ $%d, SI", 4*t.rows)
+	if t.strided() {
+		t.op("ADDQ AX, SI")
+	} else {
+		t.op("ADDQ $%d, SI", 4*t.rows)
+	}
 	t.ops(
 		"DECQ CX", "JNZ one",
 	)
@@ -153,11 +164,22 @@ func (t *tileGen) step(u int, addr string) {
 	}
 	for i := range t.rows {
 		a := t.tmp(t.nv + i%2)
-		t.op("VBROADCASTSS %d(SI), %s", 4*(u*t.rows+i), a)
+		t.op("VBROADCASTSS %s, %s", t.element(u, i), a)
 		for j := range t.nv {
 			t.multiply(a, t.tmp(j), t.acc(i, j, u))
 		}
 	}
+}
+
+// strided says that steps of A lie tile.lda apart: operands of whole floats may be read where they are.
+func (t *tileGen) strided() bool { return !t.pairs && t.vector.bytes == 0 }
+
+// element is the address of element i of A in step u of those at SI.
+func (t *tileGen) element(u, i int) string {
+	if !t.strided() {
+		return fmt.Sprintf("%d(SI)", 4*(u*t.rows+i))
+	}
+	return fmt.Sprintf("%d(SI)%s", 4*i, []string{"", "(AX*1)", "(AX*2)", "(R13*1)"}[u])
 }
 
 // multiply adds the products of an element of A, in every lane, with a row of B. The second operand of VPDPBUSD, which Go

@@ -21,6 +21,7 @@ func main() {
 		{"reduction", reduction()},
 		{"softmax", softmax()},
 		{"norm", norm()},
+		{"column", columns()},
 		{"convert", convert()},
 		{"search", search()},
 		{"transpose", transpose()},
@@ -36,7 +37,8 @@ func main() {
 
 func (f *family) save(folder string) error {
 	files := map[string]string{f.name + "_amd64.s": f.assembly()}
-	if _, byHand := f.routines[0].(raw); byHand {
+	switch f.routines[0].(type) {
+	case raw, column: // whose Go side is written by hand
 		return write(folder, files)
 	}
 	for name, text := range map[string]string{f.name + "_amd64.go": f.amd64(), f.name + "_generic.go": f.generic()} {

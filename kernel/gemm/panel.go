@@ -1,0 +1,56 @@
+package gemm
+
+import "fmt"
+
+// BlockPanel is the inner kernel of a product by itself ("GEBP" of Goto and van de Geijn, 2008), for algorithms that do their own
+// blocking: C = alpha*A*B + bias, or C += A*B, where B is one packed panel of columns.
+type BlockPanel struct {
+	// A is Rows x K, from PackA; or, with LdA above 0 and for F32 only, stored as K x Rows with rows LdA floats apart and read in
+	// place.
+	A   []float32
+	LdA int
+	// B is a panel of PanelColumns columns, K of them one after another: PackB's, or a C of another BlockPanel with LdC
+	// PanelColumns. Columns from Cols on are read and count for nothing.
+	B             []float32
+	C             []float32 // Rows x Cols, rows LdC floats apart
+	LdC           int
+	Rows, Cols, K int
+	Alpha         float32
+	Add           bool      // add to what C holds; then Alpha is 1 and Bias nil
+	Bias          []float32 // one for each row, nil for none
+}
+
+// Multiply computes x. It panics when a slice is shorter than the sizes say. One call should stay below some tens of
+// microseconds: see the package's comment on chunks.
+func (p Precision) Multiply(x *BlockPanel) {
+	v := currentLevel(p)
+	t := tile{k: v.steps(x.K), ldb: v.nr(), ldc: x.LdC, cols: x.Cols, alpha: x.Alpha, mask: uint32(1)<<x.Cols - 1}
+	if x.Cols > v.nr() || x.Cols < 1 || p.bytes() || x.LdA > 0 && v.pairs() {
+		panic(fmt.Sprintf("gemm: a panel of %d columns with A %d apart, precision %d", x.Cols, x.LdA, p))
+	}
+	if x.Add {
+		t.flags |= flagAccumulate
+	}
+	if x.Alpha != 1 {
+		t.flags |= flagScale
+	}
+	if x.Bias != nil {
+		t.flags |= flagBiasRow
+	}
+	t.b = x.B[:t.k*v.nr()]
+	for i := 0; i < x.Rows && t.k > 0; i += v.mr() {
+		t.rows = min(v.mr(), x.Rows-i)
+		t.lda, t.a = t.rows, nil
+		if x.LdA > 0 {
+			t.lda = x.LdA
+			t.a = x.A[i:][:(t.k-1)*t.lda+t.rows]
+		} else {
+			t.a = x.A[i*t.k:][:t.k*t.rows]
+		}
+		t.c = x.C[i*x.LdC:][:(t.rows-1)*x.LdC+x.Cols]
+		if x.Bias != nil {
+			t.bias = x.Bias[i:][:t.rows]
+		}
+		runTile(v, &t)
+	}
+}

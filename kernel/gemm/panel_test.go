@@ -1,0 +1,56 @@
+package gemm
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestMultiply compares block times panel with the reference: packed and in place, first and added, with edges of all sizes.
+func TestMultiply(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 9))
+	for range 400 {
+		p := Params{M: r.IntN(70) + 1, K: r.IntN(90) + 1, Alpha: 1, Precision: Precision(r.IntN(2))}
+		nr := p.Precision.PanelColumns()
+		p.N = r.IntN(nr) + 1
+		inPlace := p.Precision == F32 && r.IntN(2) == 0
+		x := BlockPanel{Rows: p.M, Cols: p.N, K: p.K, Alpha: 1, LdC: p.N + r.IntN(3), Add: r.IntN(2) == 0}
+		args := Args{}
+		p.TransA = inPlace
+		p.LdA = stored(p.M, p.K, inPlace) + r.IntN(3)
+		args.A, _ = guarded(r, span(p.M, p.K, p.LdA, inPlace))
+		args.B, _ = guarded(r, p.K*p.N)
+		args.C = make([]float32, (p.M-1)*x.LdC+p.N)
+		p.LdC = x.LdC
+		var c func(*testing.T, string)
+		x.C, c = guarded(r, len(args.C))
+		if x.Add {
+			p.Residual, args.Residual = ResidualFull, append([]float32(nil), x.C...)
+		} else if p.Alpha = 0.25; r.IntN(2) == 0 {
+			p.Bias = BiasPerRow
+			args.Bias, _ = guarded(r, p.M)
+			x.Bias = args.Bias
+		}
+		x.Alpha = p.Alpha
+		x.B = make([]float32, p.Precision.PackedBLen(p.K, p.N))
+		p.Precision.PackB(x.B, args.B, p.K, p.N, 0, false)
+		if x.A = args.A; inPlace {
+			x.LdA = p.LdA
+		} else {
+			x.A = make([]float32, p.Precision.PackedALen(p.M, p.K))
+			p.Precision.PackA(x.A, args.A, p.M, p.K, p.LdA, false)
+		}
+		p.Precision.Multiply(&x)
+		Reference(p, &args, nr)
+		what := fmt.Sprintf("%+v", p)
+		c(t, what)
+		for i := range p.M {
+			for j := range p.N {
+				want, got := args.C[i*x.LdC+j], x.C[i*x.LdC+j]
+				if d := got - want; d > 2e-5 || d < -2e-5 {
+					t.Fatalf("%s: (%d,%d) is %g, want %g", what, i, j, got, want)
+				}
+			}
+		}
+	}
+}
