@@ -133,6 +133,23 @@ func padRows(d *depthwise, dst, src []float32, n, cols, lead int) bool {
 	return true
 }
 
+// hasPoolBand reports whether runPoolBand has a kernel.
+func hasPoolBand(v level) bool { return v == levelAVX512 }
+
+// runPoolBand computes t for a kind of pooling and a stride of the columns of 1 or 2.
+func runPoolBand(t *poolBand, kind PoolKind, stride int) {
+	switch {
+	case kind == MaxPool && stride == 1:
+		poolMaxS1AVX512(t)
+	case kind == MaxPool:
+		poolMaxS2AVX512(t)
+	case stride == 1:
+		poolMeanS1AVX512(t)
+	default:
+		poolMeanS2AVX512(t)
+	}
+}
+
 // reduceRow does what reduceGo does.
 func reduceRow(v level, kind PoolKind, dst, src []float32) {
 	done := 0

@@ -1757,6 +1757,151 @@ vector:
 	VZEROUPPER
 	RET
 
+// func poolMaxS1AVX512(t *poolBand)
+TEXT ·poolMaxS1AVX512(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+	MOVQ poolBand_cols(BX), CX
+	ANDQ $15, CX
+	MOVL $1, SI
+	SHLL CX, SI
+	DECL SI
+	KMOVW SI, K5
+	VBROADCASTSS poolBand_neutral(BX), Z6
+	VPTERNLOGD $0xff, Z7, Z7, Z7
+	MOVQ poolBand_step(BX), R15
+	MOVQ poolBand_planes(BX), AX
+	MOVQ AX, left-8(SP)
+	MOVQ poolBand_src(BX), R8
+	MOVQ poolBand_dst(BX), DI
+plane:
+	MOVQ poolBand_rows(BX), R10
+	MOVQ (poolBand_rows+8)(BX), R11
+row:
+	MOVQ poolRow_at(R10), SI
+	ADDQ R8, SI
+	MOVQ poolBand_taps(BX), R12
+	MOVQ poolBand_cols(BX), DX
+vector:
+	VMOVAPS Z6, Z0
+	KXNORW K7, K7, K7
+	MOVQ SI, R13
+	MOVQ poolBand_width(BX), CX
+tap:
+	MOVQ poolRow_n(R10), AX
+	TESTQ AX, AX
+	JZ next
+	MOVQ R13, R9
+	KMOVW poolTap_load(R12), K1
+load:
+	VMOVUPS.Z (R9), K1, Z1
+	VMAXPS Z1, Z0, K1, Z0
+	VCMPPS $7, Z1, Z1, K7, K7
+	ADDQ R15, R9
+	DECQ AX
+	JNZ load
+next:
+	ADDQ $poolTap__size, R12
+	ADDQ $4, R13
+	DECQ CX
+	JNZ tap
+	KNOTW K7, K7
+	VMOVAPS Z7, K7, Z0
+	CMPQ DX, $16
+	JLT part
+	VMOVUPS Z0, (DI)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	SUBQ $16, DX
+	JNZ vector
+	JMP done
+part:
+	VMOVUPS Z0, K5, (DI)
+	LEAQ (DI)(DX*4), DI
+done:
+	ADDQ $poolRow__size, R10
+	DECQ R11
+	JNZ row
+	ADDQ poolBand_plane(BX), R8
+	DECQ left-8(SP)
+	JNZ plane
+	VZEROUPPER
+	RET
+
+// func poolMeanS1AVX512(t *poolBand)
+TEXT ·poolMeanS1AVX512(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+	MOVQ poolBand_cols(BX), CX
+	ANDQ $15, CX
+	MOVL $1, SI
+	SHLL CX, SI
+	DECL SI
+	KMOVW SI, K5
+	VBROADCASTSS poolBand_neutral(BX), Z6
+	VPTERNLOGD $0xff, Z7, Z7, Z7
+	MOVQ poolBand_step(BX), R15
+	MOVQ poolBand_planes(BX), AX
+	MOVQ AX, left-8(SP)
+	MOVQ poolBand_src(BX), R8
+	MOVQ poolBand_dst(BX), DI
+plane:
+	MOVQ poolBand_rows(BX), R10
+	MOVQ (poolBand_rows+8)(BX), R11
+row:
+	MOVQ poolRow_at(R10), SI
+	ADDQ R8, SI
+	MOVQ poolBand_taps(BX), R12
+	MOVQ poolBand_cols(BX), DX
+vector:
+	VMOVAPS Z6, Z0
+	KXNORW K7, K7, K7
+	MOVQ SI, R13
+	MOVQ poolBand_width(BX), CX
+tap:
+	MOVQ poolRow_n(R10), AX
+	TESTQ AX, AX
+	JZ next
+	MOVQ R13, R9
+	KMOVW poolTap_load(R12), K1
+load:
+	VADDPS (R9), Z0, K1, Z0
+	ADDQ R15, R9
+	DECQ AX
+	JNZ load
+next:
+	ADDQ $poolTap__size, R12
+	ADDQ $4, R13
+	DECQ CX
+	JNZ tap
+	MOVQ poolBand_cols(BX), AX
+	SUBQ DX, AX
+	MOVQ poolBand_columns(BX), R9
+	VMOVUPS (R9)(AX*4), Z8
+	VBROADCASTSS poolRow_divisor(R10), Z9
+	VMULPS Z8, Z9, Z8
+	VDIVPS Z8, Z0, Z0
+	CMPQ DX, $16
+	JLT part
+	VMOVUPS Z0, (DI)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	SUBQ $16, DX
+	JNZ vector
+	JMP done
+part:
+	VMOVUPS Z0, K5, (DI)
+	LEAQ (DI)(DX*4), DI
+done:
+	ADDQ $poolRow__size, R10
+	DECQ R11
+	JNZ row
+	ADDQ poolBand_plane(BX), R8
+	DECQ left-8(SP)
+	JNZ plane
+	VZEROUPPER
+	RET
+
 // func rows3x3s2AVX512(t *rows)
 TEXT ·rows3x3s2AVX512(SB), 0, $256-8
 	NO_LOCAL_POINTERS
@@ -2330,6 +2475,196 @@ vector:
 	ADDQ R9, SI
 	DECQ CX
 	JNZ row
+	VZEROUPPER
+	RET
+
+// func poolMaxS2AVX512(t *poolBand)
+TEXT ·poolMaxS2AVX512(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+	MOVQ poolBand_cols(BX), CX
+	ANDQ $15, CX
+	MOVL $1, SI
+	SHLL CX, SI
+	DECL SI
+	KMOVW SI, K5
+	VBROADCASTSS poolBand_neutral(BX), Z6
+	VPTERNLOGD $0xff, Z7, Z7, Z7
+	MOVQ poolBand_step(BX), R15
+	MOVQ poolBand_planes(BX), AX
+	MOVQ AX, left-8(SP)
+	MOVQ poolBand_src(BX), R8
+	MOVQ poolBand_dst(BX), DI
+	VMOVUPS ·evenLanes<>(SB), Z4
+	VPSUBD Z7, Z4, Z5
+plane:
+	MOVQ poolBand_rows(BX), R10
+	MOVQ (poolBand_rows+8)(BX), R11
+row:
+	MOVQ poolRow_at(R10), SI
+	ADDQ R8, SI
+	MOVQ poolBand_taps(BX), R12
+	MOVQ poolBand_cols(BX), DX
+vector:
+	VMOVAPS Z6, Z0
+	KXNORW K7, K7, K7
+	MOVQ SI, R13
+	MOVQ poolBand_width(BX), CX
+tap:
+	MOVQ poolRow_n(R10), AX
+	TESTQ AX, AX
+	JZ next
+	MOVQ R13, R9
+	KMOVW poolTap_load(R12), K1
+	KMOVW (poolTap_load+2)(R12), K2
+	KMOVW poolTap_even(R12), K3
+	KMOVW poolTap_odd(R12), K4
+	KORTESTW K4, K4
+	JZ even
+both:
+	VMOVUPS.Z (R9), K1, Z1
+	VMOVUPS.Z 64(R9), K2, Z2
+	VMOVAPS Z1, Z3
+	VPERMT2PS Z2, Z4, Z1
+	VMAXPS Z1, Z0, K3, Z0
+	VCMPPS $7, Z1, Z1, K7, K7
+	VPERMT2PS Z2, Z5, Z3
+	VMAXPS Z3, Z0, K4, Z0
+	VCMPPS $7, Z3, Z3, K7, K7
+	ADDQ R15, R9
+	DECQ AX
+	JNZ both
+	JMP next
+even:
+	VMOVUPS.Z (R9), K1, Z1
+	VMOVUPS.Z 64(R9), K2, Z2
+	VPERMT2PS Z2, Z4, Z1
+	VMAXPS Z1, Z0, K3, Z0
+	VCMPPS $7, Z1, Z1, K7, K7
+	ADDQ R15, R9
+	DECQ AX
+	JNZ even
+next:
+	ADDQ $poolTap__size, R12
+	ADDQ $8, R13
+	DECQ CX
+	JNZ tap
+	KNOTW K7, K7
+	VMOVAPS Z7, K7, Z0
+	CMPQ DX, $16
+	JLT part
+	VMOVUPS Z0, (DI)
+	ADDQ $64, DI
+	ADDQ $128, SI
+	SUBQ $16, DX
+	JNZ vector
+	JMP done
+part:
+	VMOVUPS Z0, K5, (DI)
+	LEAQ (DI)(DX*4), DI
+done:
+	ADDQ $poolRow__size, R10
+	DECQ R11
+	JNZ row
+	ADDQ poolBand_plane(BX), R8
+	DECQ left-8(SP)
+	JNZ plane
+	VZEROUPPER
+	RET
+
+// func poolMeanS2AVX512(t *poolBand)
+TEXT ·poolMeanS2AVX512(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+	MOVQ poolBand_cols(BX), CX
+	ANDQ $15, CX
+	MOVL $1, SI
+	SHLL CX, SI
+	DECL SI
+	KMOVW SI, K5
+	VBROADCASTSS poolBand_neutral(BX), Z6
+	VPTERNLOGD $0xff, Z7, Z7, Z7
+	MOVQ poolBand_step(BX), R15
+	MOVQ poolBand_planes(BX), AX
+	MOVQ AX, left-8(SP)
+	MOVQ poolBand_src(BX), R8
+	MOVQ poolBand_dst(BX), DI
+	VMOVUPS ·evenLanes<>(SB), Z4
+	VPSUBD Z7, Z4, Z5
+plane:
+	MOVQ poolBand_rows(BX), R10
+	MOVQ (poolBand_rows+8)(BX), R11
+row:
+	MOVQ poolRow_at(R10), SI
+	ADDQ R8, SI
+	MOVQ poolBand_taps(BX), R12
+	MOVQ poolBand_cols(BX), DX
+vector:
+	VMOVAPS Z6, Z0
+	KXNORW K7, K7, K7
+	MOVQ SI, R13
+	MOVQ poolBand_width(BX), CX
+tap:
+	MOVQ poolRow_n(R10), AX
+	TESTQ AX, AX
+	JZ next
+	MOVQ R13, R9
+	KMOVW poolTap_load(R12), K1
+	KMOVW (poolTap_load+2)(R12), K2
+	KMOVW poolTap_even(R12), K3
+	KMOVW poolTap_odd(R12), K4
+	KORTESTW K4, K4
+	JZ even
+both:
+	VMOVUPS.Z (R9), K1, Z1
+	VMOVUPS.Z 64(R9), K2, Z2
+	VMOVAPS Z1, Z3
+	VPERMT2PS Z2, Z4, Z1
+	VADDPS Z1, Z0, K3, Z0
+	VPERMT2PS Z2, Z5, Z3
+	VADDPS Z3, Z0, K4, Z0
+	ADDQ R15, R9
+	DECQ AX
+	JNZ both
+	JMP next
+even:
+	VMOVUPS.Z (R9), K1, Z1
+	VMOVUPS.Z 64(R9), K2, Z2
+	VPERMT2PS Z2, Z4, Z1
+	VADDPS Z1, Z0, K3, Z0
+	ADDQ R15, R9
+	DECQ AX
+	JNZ even
+next:
+	ADDQ $poolTap__size, R12
+	ADDQ $8, R13
+	DECQ CX
+	JNZ tap
+	MOVQ poolBand_cols(BX), AX
+	SUBQ DX, AX
+	MOVQ poolBand_columns(BX), R9
+	VMOVUPS (R9)(AX*4), Z8
+	VBROADCASTSS poolRow_divisor(R10), Z9
+	VMULPS Z8, Z9, Z8
+	VDIVPS Z8, Z0, Z0
+	CMPQ DX, $16
+	JLT part
+	VMOVUPS Z0, (DI)
+	ADDQ $64, DI
+	ADDQ $128, SI
+	SUBQ $16, DX
+	JNZ vector
+	JMP done
+part:
+	VMOVUPS Z0, K5, (DI)
+	LEAQ (DI)(DX*4), DI
+done:
+	ADDQ $poolRow__size, R10
+	DECQ R11
+	JNZ row
+	ADDQ poolBand_plane(BX), R8
+	DECQ left-8(SP)
+	JNZ plane
 	VZEROUPPER
 	RET
 

@@ -87,6 +87,16 @@ func rows3x3s1AVX512(t *rows)
 //go:noescape
 func padRowsS1AVX512(dst, src *float32, at, cols, n, vectors int, masks *uint32)
 
+// poolMaxS1AVX512 computes t with a stride of 1 of the columns.
+//
+//go:noescape
+func poolMaxS1AVX512(t *poolBand)
+
+// poolMeanS1AVX512 computes t with a stride of 1 of the columns.
+//
+//go:noescape
+func poolMeanS1AVX512(t *poolBand)
+
 // rows3x3s2AVX512 computes t for 3x3 taps without dilation and a stride of 2 on both axes.
 //
 //go:noescape
@@ -97,6 +107,16 @@ func rows3x3s2AVX512(t *rows)
 //
 //go:noescape
 func padRowsS2AVX512(dst, src *float32, at, cols, n, vectors int, masks *uint32)
+
+// poolMaxS2AVX512 computes t with a stride of 2 of the columns.
+//
+//go:noescape
+func poolMaxS2AVX512(t *poolBand)
+
+// poolMeanS2AVX512 computes t with a stride of 2 of the columns.
+//
+//go:noescape
+func poolMeanS2AVX512(t *poolBand)
 
 // winogradInAVX512 cuts the n rows into tiles, 36 rows of 32 lanes, and writes the transform of their first 16*halves lanes to v, where
 // a frequency is step floats from the next.

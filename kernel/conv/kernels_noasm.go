@@ -30,6 +30,11 @@ func runRows(_ level, t *rows) { rowsGo(t) }
 // padRows reports that there is no kernel.
 func padRows(_ *depthwise, _, _ []float32, _, _, _ int) bool { return false }
 
+// hasPoolBand reports whether runPoolBand has a kernel.
+func hasPoolBand(level) bool { return false }
+
+func runPoolBand(*poolBand, PoolKind, int) { panic("conv: no pooling of bands") }
+
 // reduceRow does what reduceGo does.
 func reduceRow(_ level, kind PoolKind, dst, src []float32) { reduceGo(kind, dst, src) }
 

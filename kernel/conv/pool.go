@@ -25,12 +25,14 @@ type PoolParams struct {
 
 // PoolOp is a planned pooling. It is immutable and may be used by many goroutines at once.
 //
-// Each output row first reduces the rows of its window into one and then the columns of that, which are spread so that
+// Where vectors can be loaded under masks, a vector of outputs is reduced from what its windows see (see poolBand). Elsewhere each
+// output row first reduces the rows of its window into one and then the columns of that, which are spread so that
 // the columns that neighbouring outputs see first, second, ... are neighbours.
 type PoolOp struct {
 	p       PoolParams // its axes turned
 	out     [3]int     // as the caller's axes have it
 	paired  bool       // see runPaired
+	band    *poolBand  // if set, what runBands computes, without its memory
 	level   level
 	planes  int   // per chunk
 	phase   int   // floats of one remainder of the columns modulo the stride
@@ -73,7 +75,12 @@ func (p PoolParams) turned() PoolParams {
 
 func planPool(p PoolParams) *PoolOp {
 	work := volume(p.Out)/p.Out[2]*volume(p.Kernel)/p.Kernel[2]*p.In[2] + volume(p.Out)*p.Kernel[2]
-	o := &PoolOp{p: p, level: currentLevel(), planes: max(1, poolWork/work), paired: p.pairs()}
+	o := &PoolOp{p: p, level: currentLevel(), planes: max(1, poolWork/work)}
+	if hasPoolBand(o.level) && p.banded() {
+		o.planBand()
+		return o
+	}
+	o.paired = p.pairs()
 	o.phase = p.Out[2] + (p.Kernel[2]-1)*p.Dilate[2]/p.Stride[2]
 	for k := range p.Kernel[2] {
 		q := k * p.Dilate[2]
@@ -103,8 +110,11 @@ func (o *PoolOp) Chunks() int { return (o.p.Planes + o.planes - 1) / o.planes }
 
 // ScratchLen returns how many floats of scratch Run needs.
 func (o *PoolOp) ScratchLen() int {
-	if o.paired {
+	switch {
+	case o.paired:
 		return 2 * pairedFloats
+	case o.band != nil:
+		return 0
 	}
 	return o.p.In[2] + o.p.Stride[2]*o.phase
 }
@@ -118,14 +128,18 @@ func (o *PoolOp) Run(c int, x, y, scratch []float32) {
 		panic(fmt.Sprintf("conv: pooling chunk %d of %d with %d inputs, %d outputs and %d floats of scratch for %d planes of %v to %v",
 			c, o.Chunks(), len(x), len(y), len(scratch), p.Planes, p.In, p.Out))
 	}
-	if o.paired {
-		first, last := c*o.planes, min((c+1)*o.planes, p.Planes)
+	first, last := c*o.planes, min((c+1)*o.planes, p.Planes)
+	switch {
+	case o.paired:
 		o.runPaired(y[first*out:last*out], x[first*in:last*in], scratch)
+		return
+	case o.band != nil:
+		o.runBands(y[first*out:last*out], x[first*in:last*in])
 		return
 	}
 	spreadRow := scratch[p.In[2]:o.ScratchLen()]
 	fill(spreadRow, p.neutral())
-	for plane := c * o.planes; plane < min((c+1)*o.planes, p.Planes); plane++ {
+	for plane := first; plane < last; plane++ {
 		o.plane(y[plane*out:][:out], x[plane*in:][:in], scratch[:p.In[2]], spreadRow)
 	}
 }

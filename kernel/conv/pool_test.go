@@ -44,6 +44,16 @@ func randomPool(t *testing.T, r *rand.Rand) PoolParams {
 	return p
 }
 
+// TestPoolsOfLargeImages pools planes that take more than one call.
+func TestPoolsOfLargeImages(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 3))
+	for stride := 1; stride <= 2; stride++ {
+		for kind := range PoolKind(2) {
+			checkPool(t, r, PoolParams{Window: square(1, 1, 301, 3, stride, 1, 1).Window, Kind: kind, Planes: 3})
+		}
+	}
+}
+
 func checkPool(t *testing.T, r *rand.Rand, p PoolParams) {
 	t.Helper()
 	op, err := NewPool(p)
@@ -68,14 +78,24 @@ func checkPool(t *testing.T, r *rand.Rand, p PoolParams) {
 }
 
 func BenchmarkPool(b *testing.B) {
-	w := square(1, 1, 112, 3, 2, 1, 1).Window
-	for name, kind := range map[string]PoolKind{"max": MaxPool, "average": AveragePool} {
-		b.Run(name, func(b *testing.B) {
-			op, err := NewPool(PoolParams{Window: w, Kind: kind, Planes: 64})
+	for _, p := range []PoolParams{
+		{Window: square(1, 1, 112, 3, 2, 1, 1).Window, Kind: MaxPool, Planes: 64},
+		{Window: square(1, 1, 112, 3, 2, 1, 1).Window, Kind: AveragePool, Planes: 64},
+		{Window: square(1, 1, 28, 3, 1, 1, 1).Window, Kind: AveragePool, Planes: 256},
+		{Window: square(1, 1, 14, 3, 1, 1, 1).Window, Kind: MaxPool, Planes: 576},
+		{Window: square(1, 1, 112, 2, 2, 0, 1).Window, Kind: MaxPool, Planes: 64},
+		{Window: square(1, 1, 14, 2, 2, 0, 1).Window, Kind: AveragePool, Planes: 512},
+		{Window: square(1, 1, 4, 2, 2, 0, 1).Window, Kind: MaxPool, Planes: 2048},
+		{Window: square(1, 1, 20, 5, 1, 2, 1).Window, Kind: MaxPool, Planes: 128},
+		{Window: square(1, 1, 13, 13, 1, 6, 1).Window, Kind: MaxPool, Planes: 128},
+		{Window: square(1, 1, 7, 7, 1, 0, 1).Window, Kind: AveragePool, Planes: 1024},
+	} {
+		b.Run(fmt.Sprintf("%d-%d-k%d-s%d-x%d", p.Kind, p.In[2], p.Kernel[2], p.Stride[2], p.Planes), func(b *testing.B) {
+			op, err := NewPool(p)
 			if err != nil {
 				b.Fatal(err)
 			}
-			x, y := make([]float32, 64*112*112), make([]float32, 64*56*56)
+			x, y := make([]float32, p.Planes*volume(p.In)), make([]float32, p.Planes*volume(op.Out()))
 			scratch := make([]float32, op.ScratchLen())
 			b.SetBytes(int64(4 * (len(x) + len(y))))
 			for b.Loop() {

@@ -61,6 +61,8 @@ func main() {
 	for stride := 1; stride <= 2; stride++ {
 		rows(&s, threeByThree(stride))
 		padRows(&s, stride)
+		poolBand(&s, true, stride)
+		poolBand(&s, false, stride)
 	}
 	winogradIn(&s)
 	winogradOut(&s)

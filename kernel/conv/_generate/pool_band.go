@@ -1,0 +1,102 @@
+package main
+
+import "fmt"
+
+// Registers of the pooling kernels: BX the arguments, DI the output, R8 the plane, R10 the output row and R11 how many are left,
+// SI the first column under the first output of a vector, R12 its taps, DX the columns left, CX the taps left, R13 the column of
+// a tap, R9 its rows, AX how many of them are left and R15 how far apart they are. Z0 is the result, K7 where no NaN was seen.
+
+// poolBand writes the pooling of rows of planes, a vector of outputs at a time.
+func poolBand(s *asm, largest bool, stride int) {
+	kind := "Mean"
+	if largest {
+		kind = "Max"
+	}
+	s.text(fmt.Sprintf("pool%sS%dAVX512", kind, stride), "t *poolBand", 8, fmt.Sprintf("computes t with a stride of %d of the columns.", stride))
+	s.ops(
+		"MOVQ t+0(FP), BX", "MOVQ poolBand_cols(BX), CX", "ANDQ $15, CX", "MOVL $1, SI", "SHLL CX, SI", "DECL SI", "KMOVW SI, K5",
+		"VBROADCASTSS poolBand_neutral(BX), Z6", "VPTERNLOGD $0xff, Z7, Z7, Z7", "MOVQ poolBand_step(BX), R15",
+		"MOVQ poolBand_planes(BX), AX", "MOVQ AX, left-8(SP)", "MOVQ poolBand_src(BX), R8", "MOVQ poolBand_dst(BX), DI",
+	)
+	if stride == 2 {
+		s.ops("VMOVUPS ·evenLanes<>(SB), Z4", "VPSUBD Z7, Z4, Z5")
+	}
+	s.label("plane")
+	s.ops("MOVQ poolBand_rows(BX), R10", "MOVQ (poolBand_rows+8)(BX), R11")
+	s.label("row")
+	s.ops("MOVQ poolRow_at(R10), SI", "ADDQ R8, SI", "MOVQ poolBand_taps(BX), R12", "MOVQ poolBand_cols(BX), DX")
+	s.label("vector")
+	s.ops("VMOVAPS Z6, Z0", "KXNORW K7, K7, K7", "MOVQ SI, R13", "MOVQ poolBand_width(BX), CX")
+	s.label("tap")
+	s.ops("MOVQ poolRow_n(R10), AX", "TESTQ AX, AX", "JZ next", "MOVQ R13, R9", "KMOVW poolTap_load(R12), K1")
+	poolTaps(s, largest, stride)
+	s.label("next")
+	s.op("ADDQ $poolTap__size, R12")
+	s.op("ADDQ $%d, R13", 4*stride)
+	s.ops("DECQ CX", "JNZ tap")
+	if largest {
+		s.ops("KNOTW K7, K7", "VMOVAPS Z7, K7, Z0")
+	} else {
+		s.ops(
+			"MOVQ poolBand_cols(BX), AX", "SUBQ DX, AX", "MOVQ poolBand_columns(BX), R9", "VMOVUPS (R9)(AX*4), Z8",
+			"VBROADCASTSS poolRow_divisor(R10), Z9", "VMULPS Z8, Z9, Z8", "VDIVPS Z8, Z0, Z0",
+		)
+	}
+	s.ops("CMPQ DX, $16", "JLT part", "VMOVUPS Z0, (DI)", "ADDQ $64, DI")
+	s.op("ADDQ $%d, SI", 64*stride)
+	s.ops("SUBQ $16, DX", "JNZ vector", "JMP done")
+	s.label("part")
+	s.ops("VMOVUPS Z0, K5, (DI)", "LEAQ (DI)(DX*4), DI")
+	s.label("done")
+	s.ops(
+		"ADDQ $poolRow__size, R10", "DECQ R11", "JNZ row", "ADDQ poolBand_plane(BX), R8", "DECQ left-8(SP)", "JNZ plane",
+		"VZEROUPPER", "RET",
+	)
+}
+
+// poolTaps writes the loop over the rows of one tap, for a stride of 2 of two neighbouring taps, of which the second may see
+// nothing.
+func poolTaps(s *asm, largest bool, stride int) {
+	if stride == 1 {
+		s.label("load")
+		if largest {
+			s.op("VMOVUPS.Z (R9), K1, Z1")
+			poolTake(s, largest, 1, 1)
+		} else {
+			s.op("VADDPS (R9), Z0, K1, Z0")
+		}
+		s.ops("ADDQ R15, R9", "DECQ AX", "JNZ load")
+		return
+	}
+	s.ops(
+		"KMOVW (poolTap_load+2)(R12), K2", "KMOVW poolTap_even(R12), K3", "KMOVW poolTap_odd(R12), K4", "KORTESTW K4, K4", "JZ even",
+	)
+	for _, odd := range []bool{true, false} {
+		name := map[bool]string{true: "both", false: "even"}[odd]
+		s.label(name)
+		s.ops("VMOVUPS.Z (R9), K1, Z1", "VMOVUPS.Z 64(R9), K2, Z2")
+		if odd {
+			s.op("VMOVAPS Z1, Z3")
+		}
+		s.op("VPERMT2PS Z2, Z4, Z1")
+		poolTake(s, largest, 1, 3)
+		if odd {
+			s.op("VPERMT2PS Z2, Z5, Z3")
+			poolTake(s, largest, 3, 4)
+		}
+		s.ops("ADDQ R15, R9", "DECQ AX", "JNZ "+name)
+		if odd {
+			s.op("JMP next")
+		}
+	}
+}
+
+// poolTake takes the elements of a vector under a mask into the result. Elements outside the mask are no NaN.
+func poolTake(s *asm, largest bool, vector, mask int) {
+	if !largest {
+		s.op("VADDPS Z%d, Z0, K%d, Z0", vector, mask)
+		return
+	}
+	s.op("VMAXPS Z%d, Z0, K%d, Z0", vector, mask)
+	s.op("VCMPPS $7, Z%[1]d, Z%[1]d, K7, K7", vector)
+}
