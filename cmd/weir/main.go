@@ -18,6 +18,7 @@ import (
 
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/internal/cpuinfo"
 )
 
 func main() {
@@ -116,6 +117,8 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		// A run that was to be on other instructions must not pass for one.
+		PersistentPreRunE: func(*cobra.Command, []string) error { return cpuinfo.EnvironmentError() },
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w: see %s --help", err, c.CommandPath())

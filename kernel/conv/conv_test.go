@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/internal/cputest"
 	"github.com/weirgpu/weir/kernel/gemm"
 )
 
@@ -15,17 +15,10 @@ const canary = float32(-12345.5)
 
 var inf = float32(math.Inf(1))
 
-// atLevels runs f once at each instruction level that the machine has.
+// atLevels runs f once on each path of instructions that the machine has.
 func atLevels(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
-	for l := cpuinfo.Supported(); l >= cpuinfo.Baseline; l-- {
-		t.Run(l.String(), func(t *testing.T) {
-			if l < cpuinfo.Supported() {
-				defer cpuinfo.Disable(l + 1)()
-			}
-			f(t)
-		})
-	}
+	cputest.EachPath(t, f)
 }
 
 // guarded returns n random floats off a vector boundary, and a check that nothing around them was written.

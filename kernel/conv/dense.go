@@ -84,6 +84,9 @@ func (o *Op) packDense(dst, w, turned []float32) {
 	m, c, taps := p.M/p.Group, p.C/p.Group, volume(p.Kernel)
 	k, step := c*taps, o.panelChannels()
 	size, words := o.PackedLen()/p.Group, p.Precision.PackedALen(1, k)
+	if o.kind == kindPixelRows {
+		words = p.Precision.PackedBLen(k, step) / step
+	}
 	for i := 0; i < p.M; {
 		n := min(step, m-i%m)
 		turnTaps(turned, w[i*k:][:n*k], c, taps)

@@ -21,7 +21,7 @@ type blocking struct {
 	perChunk         int // products of the batch per chunk, more than 1 only when a product is one block
 	chunks           int
 	lenA, lenB       int  // scratch for a block of A and of B
-	lenStage         int  // scratch for a panel before its elements are joined to pairs
+	lenStage         int  // scratch for a panel before its elements are joined or widened
 	lenC             int  // scratch for a block of C, and of the residual, stored transposed
 	directB          bool // whole panels of B are read where they lie
 }
@@ -77,7 +77,7 @@ func cost(packed, filled bool) float64 {
 
 func (b *blocking) scratch(p *Params, v level) {
 	if !p.PackedA {
-		b.lenA = min(b.mc, p.M) * v.steps(b.kc)
+		b.lenA = min(b.mc, p.M) * v.stepsA(b.kc)
 	}
 	if p.TransC || p.ToStore {
 		b.lenC = min(b.mc, p.M) * min(b.nc, p.N)
@@ -92,7 +92,7 @@ func (b *blocking) scratch(p *Params, v level) {
 	default:
 		b.lenB = ceilDiv(min(b.nc, p.N), v.nr()) * v.nr() * v.steps(b.kc)
 	}
-	if v.pairs() {
+	if v.convertsA() {
 		b.lenStage = max(v.mr(), v.nr()) * b.kc
 	}
 }

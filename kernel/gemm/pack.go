@@ -3,7 +3,7 @@ package gemm
 import "fmt"
 
 // PackedALen returns how many words of four bytes an M x K operand A takes when packed for the precision.
-func (p Precision) PackedALen(m, k int) int { return m * currentLevel(p).steps(k) }
+func (p Precision) PackedALen(m, k int) int { return m * currentLevel(p).stepsA(k) }
 
 // PackedBLen returns how many words of four bytes a K x N operand B takes when packed for the precision.
 func (p Precision) PackedBLen(k, n int) int {
@@ -27,21 +27,21 @@ func (p Precision) PackA(dst, a []float32, m, k, ld int, trans bool) {
 		panic(fmt.Sprintf("gemm: packed A of %d x %d wants %d words, got %d", m, k, p.PackedALen(m, k), len(dst)))
 	}
 	v := currentLevel(p)
-	if !v.pairs() {
+	if !v.convertsA() {
 		packRows(v, dst, a, ld, trans, 0, m, 0, k, nil)
 		return
 	}
-	packPairsA(v, dst, a, m, k, ld, trans)
+	packStagedA(v, dst, a, m, k, ld, trans)
 }
 
-// packPairsA is PackA for a level that joins pairs.
-func packPairsA(v level, dst, a []float32, m, k, ld int, trans bool) {
+// packStagedA is PackA for a level that converts A.
+func packStagedA(v level, dst, a []float32, m, k, ld int, trans bool) {
 	var stage stage
 	for i := 0; i < m; i += v.mr() {
 		rows := min(v.mr(), m-i)
 		for k0 := 0; k0 < k; k0 += stageK {
 			n := min(stageK, k-k0)
-			packRows(v, dst[i*v.steps(k)+v.steps(k0)*rows:], a, ld, trans, i, i+rows, k0, n, stage[:])
+			packRows(v, dst[i*v.stepsA(k)+v.stepsA(k0)*rows:], a, ld, trans, i, i+rows, k0, n, stage[:])
 		}
 	}
 }
@@ -79,28 +79,42 @@ func packB(v level, dst, b []float32, k, n, ld int, trans bool) {
 // stageK is how many steps of K are packed at a time outside of products. It is even, so that pairs stay together.
 const stageK = 256
 
-// stage holds a stretch of a panel as floats before its elements are joined to pairs.
+// stage holds a stretch of a panel before its elements are joined or widened.
 type stage [stageK * 32]float32
 
 // packRows packs rows i0 to i1 and k steps of K from k0 of A into panels of mr rows, k-major; the last panel is as wide
-// as the rows that are left. stage holds k x mr floats if the level joins pairs.
+// as the rows that are left. stage holds k x mr floats if the level converts A.
 func packRows(v level, dst, a []float32, ld int, trans bool, i0, i1, k0, k int, stage []float32) {
-	steps := v.steps(k)
+	steps := v.stepsA(k)
 	for i := i0; i < i1 && k > 0; i += v.mr() {
 		r := min(v.mr(), i1-i)
 		panel := dst[(i-i0)*steps:][:r*steps]
-		floats := panel
-		if v.pairs() {
-			floats = stage[:r*k]
+		rows := panel
+		if v.convertsA() {
+			rows = stage[:r*k]
 		}
 		if trans {
-			copyBlock(v.floats(), floats, r, a[k0*ld+i:], ld, r, k)
+			copyBlock(v.floats(), rows, r, a[k0*ld+i:], ld, r, k)
 		} else {
-			transposeBlock(v.floats(), floats, r, a[i*ld+k0:], ld, r, k)
+			transposeBlock(v.floats(), rows, r, a[i*ld+k0:], ld, r, k)
 		}
-		if v.pairs() {
-			joinPairs(v, panel, floats, r, k)
-		}
+		convertA(v, panel, rows, r, k)
+	}
+}
+
+// convertsA reports whether packed rows of A are something else than the words they are given as.
+func (v level) convertsA() bool { return v.pairs() || v.wide() }
+
+// convertA makes a panel of r rows and k steps from the rows as they are given, k-major.
+func convertA(v level, panel, rows []float32, r, k int) {
+	switch {
+	case !v.wide() && v.pairs():
+		joinPairs(v, panel, rows, r, k)
+	case v.wide() && v.pairs():
+		roundAll(panel[:k*r], rows)
+		clear(panel[k*r:])
+	case v.wide():
+		widenAll(panel, rows, v == levelAVX2S8U8 || v == levelWideS8U8)
 	}
 }
 

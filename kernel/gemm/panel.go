@@ -45,7 +45,7 @@ func (p Precision) Multiply(x *BlockPanel) {
 			t.lda = x.LdA
 			t.a = x.A[i:][:(t.k-1)*t.lda+t.rows]
 		} else {
-			t.a = x.A[i*t.k:][:t.k*t.rows]
+			t.a = x.A[i*v.wordsA(t.k):][:v.wordsA(t.k)*t.rows]
 		}
 		t.c = x.C[i*x.LdC:][:(t.rows-1)*x.LdC+x.Cols]
 		if x.Bias != nil {

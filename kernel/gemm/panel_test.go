@@ -7,7 +7,9 @@ import (
 )
 
 // TestMultiply compares block times panel with the reference: packed and in place, first and added, with edges of all sizes.
-func TestMultiply(t *testing.T) {
+func TestMultiply(t *testing.T) { atLevels(t, testMultiply) }
+
+func testMultiply(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 9))
 	for range 400 {
 		p := Params{M: r.IntN(70) + 1, K: r.IntN(90) + 1, Alpha: 1, Precision: Precision(r.IntN(2))}

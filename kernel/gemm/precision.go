@@ -14,27 +14,40 @@ const (
 	// F32 multiplies as IEEE 754 single precision does.
 	F32 Precision = iota
 	// BF16 rounds the elements of both operands to bfloat16 (eight bits of precision, to nearest, ties to even) as they are
-	// packed. Packed operands take half of the memory. With AVX512_BF16 products are computed two at a time (VDPBF16PS),
-	// which takes denormal numbers for zero; elsewhere in plain Go, slowly.
+	// packed. A packed B takes half of the memory, and a packed A too where there are dot products. With AVX512_BF16 products are
+	// computed two at a time (VDPBF16PS), which takes denormal numbers for zero; with AVX2 or AVX-512 alone each is widened to
+	// float32 again, which takes a little longer than F32 unless B comes from memory; elsewhere in plain Go, slowly.
 	BF16
 	// U8S8 multiplies bytes, those of A unsigned and those of B signed, and adds the products up in 32-bit integers, which
-	// wrap. Both operands are given as words: a float32 whose four bytes, from the lowest on, are four neighbours along K, so
-	// that K counts words and so do the leading dimensions. With AVX512_VNNI (VPDPBUSD) four products are one instruction;
+	// wrap: every path gives the same bits. Both operands are given as words: a float32 whose four bytes, from the lowest on, are
+	// four neighbours along K, so that K counts words and so do the leading dimensions. With AVX512_VNNI (VPDPBUSD) four products
+	// are one instruction; with AVX2 or AVX-512 alone bytes are widened to 16 bits, whose products do not saturate (VPMADDWD);
 	// elsewhere they are computed in plain Go, slowly. The sums have no epilogue: they go to [Args.Store].
 	U8S8
 	// S8U8 is U8S8 with A signed and B unsigned.
 	S8U8
 )
 
-// Fast reports whether this processor has instructions for the precision.
+// Fast reports whether this processor multiplies in the precision faster than in F32.
 func (p Precision) Fast() bool {
 	switch p {
 	case BF16:
-		return haveAssembly && cpuinfo.HasAVX512BF16()
+		return haveAssembly && p.hasDot()
 	case U8S8, S8U8:
-		return haveAssembly && cpuinfo.HasAVX512VNNI()
+		return haveAssembly && cpuinfo.HasAVX2FMA()
 	}
 	return true
+}
+
+// hasDot reports whether the processor has dot products for the precision.
+func (p Precision) hasDot() bool {
+	switch p {
+	case BF16:
+		return cpuinfo.HasAVX512BF16()
+	case U8S8, S8U8:
+		return cpuinfo.HasAVX512VNNI()
+	}
+	return false
 }
 
 // bytes reports whether operands are words of bytes.
@@ -87,7 +100,31 @@ func tileGoBF16(t *tile) {
 	}
 }
 
-// tileGoBytes defines a tile of words of bytes.
+// roundGo rounds floats to the nearest bfloat16, which it writes as floats.
+func roundGo(dst, src []float32) {
+	for i := range dst {
+		dst[i] = math.Float32frombits(uint32(toBF16(src[i])) << 16)
+	}
+}
+
+// widenGo makes two words of each word of bytes: the even bytes and then the odd ones, each in 16 bits.
+func widenGo(dst, src []float32, signed bool) {
+	for i, x := range src {
+		w := math.Float32bits(x)
+		even, odd := w&0x00ff00ff, w>>8&0x00ff00ff
+		if signed { // ones above each byte that is negative
+			even |= even & 0x00800080 * 0x1fe
+			odd |= odd & 0x00800080 * 0x1fe
+		}
+		dst[2*i], dst[2*i+1] = math.Float32frombits(even), math.Float32frombits(odd)
+	}
+}
+
+// tileGoU8S8 and tileGoS8U8 define tiles of words of bytes.
+func tileGoU8S8(t *tile) { tileGoBytes(t, false) }
+
+func tileGoS8U8(t *tile) { tileGoBytes(t, true) }
+
 func tileGoBytes(t *tile, signedA bool) {
 	for i := range t.rows {
 		for j := range t.cols {

@@ -2,43 +2,45 @@ package gemm
 
 import "github.com/weirgpu/weir/internal/cpuinfo"
 
-// level is the instruction set that an operand is packed for and a tile computed with.
+// level is the form of numbers and the instructions that an operand is packed for and a tile computed with: four levels, from
+// plain Go to dot products, for each [Precision] in turn.
 type level uint8
 
 const (
 	levelGo level = iota
 	levelAVX2
 	levelAVX512
+	_
 	levelGoBF16     // pairs of bfloat16 in plain Go
+	levelAVX2BF16   // pairs of bfloat16, each widened to float32
+	levelWideBF16   // the same with AVX-512
 	levelAVX512BF16 // pairs of bfloat16 with VDPBF16PS
 	levelGoU8S8     // words of bytes in plain Go
+	levelAVX2U8S8   // words of bytes, each widened to 16 bits (VPMADDWD)
+	levelWideU8S8   // the same with AVX-512
 	levelAVX512U8S8 // words of bytes with VPDPBUSD
 	levelGoS8U8
+	levelAVX2S8U8
+	levelWideS8U8
 	levelAVX512S8U8
 )
 
+// levelDot is the distance of the level with dot products from the first of its precision.
+const levelDot = levelAVX512 + 1
+
 func currentLevel(p Precision) level {
+	first := level(p) * (levelDot + 1)
 	switch {
-	case p == BF16 && p.Fast():
-		return levelAVX512BF16
-	case p == BF16:
-		return levelGoBF16
-	case p == U8S8 && p.Fast():
-		return levelAVX512U8S8
-	case p == U8S8:
-		return levelGoU8S8
-	case p == S8U8 && p.Fast():
-		return levelAVX512S8U8
-	case p == S8U8:
-		return levelGoS8U8
 	case !haveAssembly:
-		return levelGo
+		return first
+	case p.hasDot():
+		return first + levelDot
 	case cpuinfo.HasAVX512():
-		return levelAVX512
+		return first + levelAVX512
 	case cpuinfo.HasAVX2FMA():
-		return levelAVX2
+		return first + levelAVX2
 	}
-	return levelGo
+	return first
 }
 
 // mr is the number of rows of a tile.
@@ -51,11 +53,21 @@ func (v level) nr() int {
 	return [...]int{levelGo: 8, levelAVX2: 16, levelAVX512: 32}[v.floats()]
 }
 
+// precision is the form of the numbers.
+func (v level) precision() Precision { return Precision(v / (levelDot + 1)) }
+
 // pairs says that a word of packed data holds two elements, neighbours along K.
-func (v level) pairs() bool { return v == levelGoBF16 || v == levelAVX512BF16 }
+func (v level) pairs() bool { return v.precision() == BF16 }
 
 // bytes says that a word of the operands holds four bytes, neighbours along K, and that sums are 32-bit integers.
-func (v level) bytes() bool { return v >= levelGoU8S8 }
+func (v level) bytes() bool { return v.precision().bytes() }
+
+// wide says that the parts of a word of B are multiplied one after the other with A, which is widened as it is packed: it has two
+// words for one of B.
+func (v level) wide() bool {
+	isa := v % (levelDot + 1)
+	return v.precision() != F32 && (isa == levelAVX2 || isa == levelAVX512)
+}
 
 // steps is the number of words that k elements along K take when packed.
 func (v level) steps(k int) int {
@@ -65,16 +77,19 @@ func (v level) steps(k int) int {
 	return k
 }
 
-// floats is the level that moves floats for this one.
-func (v level) floats() level {
-	switch v {
-	case levelGoBF16, levelGoU8S8, levelGoS8U8:
-		return levelGo
-	case levelAVX512BF16, levelAVX512U8S8, levelAVX512S8U8:
-		return levelAVX512
+// stepsA is the number of words that k elements along K of a row of A take when packed.
+func (v level) stepsA(k int) int { return v.wordsA(v.steps(k)) }
+
+// wordsA is the number of words of a row of A that meet so many words of a column of B.
+func (v level) wordsA(steps int) int {
+	if v.wide() {
+		return 2 * steps
 	}
-	return v
+	return steps
 }
+
+// floats is the level that moves floats for this one.
+func (v level) floats() level { return min(v%(levelDot+1), levelAVX512) }
 
 // Parts of the epilogue of a tile.
 const (
@@ -87,7 +102,7 @@ const (
 )
 
 // tile is one call of a micro-kernel: rows x cols of C from rows x k of A, k-major with steps lda apart (rows where words hold
-// several elements), and k x nr of B with rows ldb apart, where k counts words. The slices span exactly what the kernel
+// several elements), and k x nr of B with rows ldb apart, where k counts words of B. The slices span exactly what the kernel
 // touches, except that b and the panel behind it hold nr columns. The assembly reads this struct.
 type tile struct {
 	a, b, c    []float32

@@ -13,20 +13,34 @@ const maxCall = 8192
 // runTile computes t with the kernel of level v.
 func runTile(v level, t *tile) {
 	switch v {
-	case levelAVX512BF16:
-		tileAVX512BF16(t)
 	case levelGoBF16:
 		tileGoBF16(t)
-	case levelAVX512U8S8:
-		tileAVX512U8S8(t)
-	case levelAVX512S8U8:
-		tileAVX512S8U8(t)
-	case levelGoU8S8, levelGoS8U8:
-		tileGoBytes(t, v == levelGoS8U8)
-	case levelAVX512:
-		tileAVX512(t)
+	case levelGoU8S8:
+		tileGoU8S8(t)
+	case levelGoS8U8:
+		tileGoS8U8(t)
 	case levelAVX2:
 		tileAVX2(t)
+	case levelAVX512:
+		tileAVX512(t)
+	case levelAVX2BF16:
+		tileAVX2BF16(t)
+	case levelWideBF16:
+		tileWideBF16(t)
+	case levelAVX512BF16:
+		tileAVX512BF16(t)
+	case levelAVX2U8S8:
+		tileAVX2U8S8(t)
+	case levelWideU8S8:
+		tileWideU8S8(t)
+	case levelAVX512U8S8:
+		tileAVX512U8S8(t)
+	case levelAVX2S8U8:
+		tileAVX2S8U8(t)
+	case levelWideS8U8:
+		tileWideS8U8(t)
+	case levelAVX512S8U8:
+		tileAVX512S8U8(t)
 	default:
 		tileGo(t)
 	}
@@ -34,14 +48,44 @@ func runTile(v level, t *tile) {
 
 // joinPairs does what joinGo does, of at most 32 columns.
 func joinPairs(v level, dst, src []float32, cols, k int) {
-	if v != levelAVX512BF16 {
-		joinGo(dst, src, cols, k)
-		return
-	}
 	_, _ = dst[(k+1)/2*cols-1], src[k*cols-1]
-	for i := 0; i < k; i += maxCall {
-		joinAVX512BF16(&dst[i/2*cols], &src[i*cols], cols, min(maxCall, k-i))
+	switch {
+	case v == levelAVX512BF16:
+		for i := 0; i < k; i += maxCall {
+			joinAVX512BF16(&dst[i/2*cols], &src[i*cols], cols, min(maxCall, k-i))
+		}
+	case v.wide() && cols%8 == 0 && k > 1:
+		for i := 0; i+1 < k; i += maxCall {
+			joinAVX2(&dst[i/2*cols], &src[i*cols], cols, min(maxCall, k-i)/2)
+		}
+		joinGo(dst[k/2*cols:], src[k/2*2*cols:], cols, k%2)
+	default:
+		joinGo(dst, src, cols, k)
 	}
+}
+
+// roundAll does what roundGo does; dst and src may be the same.
+func roundAll(dst, src []float32) {
+	_ = src[:len(dst)]
+	done := len(dst) &^ 7
+	for i := 0; i < done; i += maxCall {
+		roundAVX2(&dst[i], &src[i], min(maxCall, done-i)/8)
+	}
+	roundGo(dst[done:], src[done:])
+}
+
+// widenAll does what widenGo does.
+func widenAll(dst, src []float32, signed bool) {
+	_ = dst[:2*len(src)]
+	done := len(src) &^ 7
+	for i := 0; i < done; i += maxCall {
+		if n := min(maxCall, done-i) / 8; signed {
+			widenSignedAVX2(&dst[2*i], &src[i], n)
+		} else {
+			widenUnsignedAVX2(&dst[2*i], &src[i], n)
+		}
+	}
+	widenGo(dst[2*done:], src[done:], signed)
 }
 
 // transposeBlock does what transposeGo does.

@@ -6,15 +6,23 @@ const haveAssembly = false
 
 // runTile computes t.
 func runTile(v level, t *tile) {
-	switch {
-	case v.pairs():
+	switch v.precision() {
+	case BF16:
 		tileGoBF16(t)
-	case v.bytes():
-		tileGoBytes(t, v == levelGoS8U8)
+	case U8S8:
+		tileGoU8S8(t)
+	case S8U8:
+		tileGoS8U8(t)
 	default:
 		tileGo(t)
 	}
 }
+
+// roundAll does what roundGo does.
+func roundAll(dst, src []float32) { roundGo(dst, src) }
+
+// widenAll does what widenGo does.
+func widenAll(dst, src []float32, signed bool) { widenGo(dst, src, signed) }
 
 // joinPairs does what joinGo does.
 func joinPairs(_ level, dst, src []float32, cols, k int) { joinGo(dst, src, cols, k) }

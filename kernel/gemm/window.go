@@ -125,9 +125,9 @@ func (o *Op) lastFlags() uint32 {
 func (o *Op) blockA(w window, args *Args, buf, stage []float32, k0, k int) panels {
 	p, v := &o.p, o.level
 	a := args.A[offset(p.OffA, p.StrideA, w.batch):]
-	steps := v.steps(k)
+	steps := v.stepsA(k)
 	if p.PackedA {
-		return panels{data: a, step: v.steps(p.K), skip: v.steps(k0)}
+		return panels{data: a, step: v.stepsA(p.K), skip: v.stepsA(k0)}
 	}
 	if p.FillA == nil {
 		packRows(v, buf, a, p.LdA, p.TransA, w.i0, w.i1, k0, k, stage)
@@ -136,12 +136,12 @@ func (o *Op) blockA(w window, args *Args, buf, stage []float32, k0, k int) panel
 	for i := w.i0; i < w.i1; i += v.mr() {
 		rows := min(v.mr(), w.i1-i)
 		panel := buf[(i-w.i0)*steps:][:rows*steps]
-		if !v.pairs() {
+		if !v.convertsA() {
 			p.FillA(panel, a, k0, k0+k, i, i+rows)
 			continue
 		}
 		p.FillA(stage[:rows*k], a, k0, k0+k, i, i+rows)
-		joinPairs(v, panel, stage, rows, k)
+		convertA(v, panel, stage[:rows*k], rows, k)
 	}
 	return panels{data: buf, base: -w.i0 * steps, step: steps}
 }
@@ -206,7 +206,7 @@ func (o *Op) column(t *tile, a panels, w window, args *Args, j int, out *target)
 	for i := w.i0; i < w.i1; i += o.level.mr() {
 		t.rows = min(o.level.mr(), w.i1-i)
 		t.lda = t.rows
-		t.a = a.data[a.base+i*a.step+a.skip*t.rows:][:t.k*t.rows]
+		t.a = a.data[a.base+i*a.step+a.skip*t.rows:][:o.level.wordsA(t.k)*t.rows]
 		t.c = out.c[(i-w.i0)*out.ld+j-w.j0:][:(t.rows-1)*out.ld+t.cols]
 		switch p.Bias {
 		case BiasPerRow:

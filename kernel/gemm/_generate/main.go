@@ -65,6 +65,13 @@ func main() {
 		tiles(s, g, u8s8)
 		tiles(s, g, s8u8)
 	})
+	variant("wide_amd64", func(s *asm, g *bytes.Buffer) {
+		maskTable(s)
+		widening(s, g)
+		wides(s, g, "BF16", bf16)
+		wides(s, g, "U8S8", u8s8)
+		wides(s, g, "S8U8", s8u8)
+	})
 }
 
 // variant writes the files of another form of numbers.

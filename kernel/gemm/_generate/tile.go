@@ -15,6 +15,7 @@ type vector struct {
 	masked bool   // has mask registers
 	pairs  bool   // a lane holds two bfloat16
 	bytes  int    // a lane holds four bytes: 1 when those of B are signed, 2 when those of A are
+	wide   bool   // what a lane of B holds is multiplied in two halves, by two words of A: see wide.go
 }
 
 var (
@@ -53,7 +54,7 @@ func tiles(s *asm, g *bytes.Buffer, v vector) {
 	for nv := 1; nv <= 2; nv++ {
 		for r := 1; r <= v.mr; r++ {
 			t := tileGen{asm: s, vector: v, rows: r, nv: nv, split: 1}
-			for t.split < 4 && 2*t.split*r*nv <= min(8, v.regs-nv-2) {
+			for t.split < 4 && 2*t.split*r*nv <= min(8, v.regs-4) {
 				t.split *= 2
 			}
 			fmt.Fprintf(g, "\n//go:noescape\nfunc tile%s_%dx%d(t *tile)\n", v.name, r, nv*v.lanes)
@@ -121,39 +122,41 @@ func (t *tileGen) clear() {
 	}
 }
 
-// loop multiplies: four steps of K at a time, then one by one.
+// loop multiplies: some steps of K at a time, then one by one.
 func (t *tileGen) loop() {
-	t.ops(
-		"MOVQ CX, DX", "SHRQ $2, DX", "JZ rest", "PCALIGN $64",
-	)
-	t.label("loop")
-	for u, addr := range []string{"(DI)", "(DI)(R10*1)", "(DI)(R10*2)", "(DI)(R11*1)"} {
-		t.step(u, addr)
+	unroll, sizeA := 4, 4*t.rows
+	addresses := []string{"(DI)", "(DI)(R10*1)", "(DI)(R10*2)", "(DI)(R11*1)"}
+	step := t.step
+	if t.wide {
+		unroll, sizeA, step = 2, 8*t.rows, t.wideStep
+		t.wideConstants()
 	}
-	t.op("LEAQ (DI)(R10*4), DI")
+	t.op("MOVQ CX, DX")
+	t.op("SHRQ $%d, DX", unroll/2)
+	t.ops("JZ rest", "PCALIGN $64")
+	t.label("loop")
+	for u, addr := range addresses[:unroll] {
+		step(u, addr)
+	}
+	t.op("LEAQ (DI)(R10*%d), DI", unroll)
 	if t.strided() {
 		t.op("LEAQ (SI)(AX*4), SI")
 	} else {
-		t.op("ADDQ $%d, SI", 16*t.rows)
+		t.op("ADDQ $%d, SI", unroll*sizeA)
 	}
-	t.ops(
-		"DECQ DX", "JNZ loop",
-	)
+	t.ops("DECQ DX", "JNZ loop")
 	t.label("rest")
-	t.ops(
-		"ANDQ $3, CX", "JZ done",
-	)
+	t.op("ANDQ $%d, CX", unroll-1)
+	t.op("JZ done")
 	t.label("one")
-	t.step(0, "(DI)")
+	step(0, "(DI)")
 	t.op("ADDQ R10, DI")
 	if t.strided() {
 		t.op("ADDQ AX, SI")
 	} else {
-		t.op("ADDQ $%d, SI", 4*t.rows)
+		t.op("ADDQ $%d, SI", sizeA)
 	}
-	t.ops(
-		"DECQ CX", "JNZ one",
-	)
+	t.ops("DECQ CX", "JNZ one")
 	t.label("done")
 }
 

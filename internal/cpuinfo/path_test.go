@@ -1,0 +1,87 @@
+package cpuinfo
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestPathOfFeatures(t *testing.T) {
+	for _, c := range []struct {
+		have features
+		want Path
+	}{
+		{features{}, PathPlain},
+		{features{avx2: true}, PathAVX2},
+		{features{avx512: true, vnni: true, bf16: true}, PathPlain},
+		{features{avx2: true, vnni: true, bf16: true}, PathAVX2},
+		{features{avx2: true, avx512: true}, PathAVX512},
+		{features{avx2: true, avx512: true, bf16: true}, PathAVX512},
+		{features{avx2: true, avx512: true, vnni: true}, PathAVX512VNNI},
+		{features{avx2: true, avx512: true, vnni: true, bf16: true}, PathAVX512BF16},
+	} {
+		if got := c.have.path(); got != c.want {
+			t.Errorf("%+v: path %v, want %v", c.have, got, c.want)
+		}
+	}
+}
+
+// TestLimit holds what each path may use, and that limits nest.
+func TestLimit(t *testing.T) {
+	before := CurrentPath()
+	if before != SupportedPath() {
+		t.Fatalf("CurrentPath() = %v before any Limit, want %v", before, SupportedPath())
+	}
+	for most := PathPlain; most <= PathAVX512BF16; most++ {
+		undo := Limit(most)
+		p := min(most, SupportedPath())
+		if CurrentPath() != p {
+			t.Errorf("CurrentPath() = %v after Limit(%v), want %v", CurrentPath(), most, p)
+		}
+		got := [4]bool{HasAVX2FMA(), HasAVX512(), HasAVX512VNNI(), HasAVX512BF16()}
+		if want := [4]bool{p >= PathAVX2, p >= PathAVX512, p >= PathAVX512VNNI, p >= PathAVX512BF16}; got != want {
+			t.Errorf("%v: may use %v, want %v", p, got, want)
+		}
+		if want := Level(min(int(p), 2)); Current() != want {
+			t.Errorf("%v: Current() = %v, want %v", p, Current(), want)
+		}
+		lower := Limit(PathPlain)
+		undo()
+		if CurrentPath() != PathPlain {
+			t.Errorf("CurrentPath() = %v with plain still the limit", CurrentPath())
+		}
+		lower()
+		if CurrentPath() != before {
+			t.Errorf("CurrentPath() = %v after every undo, want %v", CurrentPath(), before)
+		}
+	}
+}
+
+func TestEnvironmentLimitsThePath(t *testing.T) {
+	for p := PathPlain; p <= PathAVX512BF16; p++ {
+		for most := PathPlain; most <= PathAVX512BF16; most++ {
+			if got, err := limited(p, most.String()); err != nil || got != min(p, most) {
+				t.Errorf("limited(%v, %q) = %v, %v; want %v", p, most, got, err, min(p, most))
+			}
+		}
+		if got, err := limited(p, ""); err != nil || got != p {
+			t.Errorf("limited(%v) without a name = %v, %v", p, got, err)
+		}
+		got, err := limited(p, "AVX2")
+		if err == nil || got != p || !strings.Contains(err.Error(), PathVariable) || !strings.Contains(err.Error(), "avx512-vnni") {
+			t.Errorf("limited(%v, AVX2) = %v, %v; want an error that names the variable and the choices", p, got, err)
+		}
+	}
+}
+
+// TestEnvironmentIsValid keeps a run of the tests on one path from being one on another by a misspelling.
+func TestEnvironmentIsValid(t *testing.T) {
+	if err := EnvironmentError(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPathString(t *testing.T) {
+	if got := Path(17).String() + Path(-1).String(); got != "unknownunknown" {
+		t.Errorf("names of no path: %q", got)
+	}
+}

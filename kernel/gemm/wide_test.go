@@ -1,0 +1,103 @@
+package gemm
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestConversionsOfOperands compares the conversions of packed operands with their definitions, bit for bit but for the payload of a NaN.
+func TestConversionsOfOperands(t *testing.T) {
+	same := func(t *testing.T, what string, got, want []float32) {
+		t.Helper()
+		for i := range want {
+			g, w := math.Float32bits(got[i]), math.Float32bits(want[i])
+			if g != w {
+				t.Fatalf("%s: word %d of %d is %#08x, want %#08x", what, i, len(want), g, w)
+			}
+		}
+	}
+	atLevels(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(41, 42))
+		for n := range 70 {
+			if n == 69 {
+				n = 2*maxCallOfTests + 13
+			}
+			src, _ := guarded(r, n)
+			for i, w := range words(r, n) {
+				src[i] = w
+				if r.IntN(9) == 0 {
+					src[i] = []float32{inf, -inf, float32(math.NaN()), 1e-42, math.MaxFloat32}[r.IntN(5)]
+				}
+			}
+			got, check := guarded(r, n)
+			want := make([]float32, 2*n)
+			roundAll(got, src)
+			roundGo(want[:n], src)
+			check(t, "round")
+			same(t, "round", got, want[:n])
+			for _, signed := range []bool{false, true} {
+				got, check := guarded(r, 2*n)
+				widenAll(got, src, signed)
+				widenGo(want, src, signed)
+				check(t, "widen")
+				same(t, "widen", got, want)
+			}
+		}
+	})
+}
+
+// maxCallOfTests is more than a call of assembly handles at most.
+const maxCallOfTests = 8192
+
+func TestJoinPairs(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(43, 44))
+		v := currentLevel(BF16)
+		for _, cols := range []int{1, 3, 6, 8, 14, 16, 32} {
+			for k := 1; k < 12; k++ {
+				src, _ := guarded(r, k*cols)
+				for i := range src {
+					if r.IntN(5) == 0 {
+						src[i] = math.Float32frombits(r.Uint32() &^ (1 << 23)) // no denormal number, which VCVTNE2PS2BF16 takes for zero
+					}
+				}
+				got, check := guarded(r, (k+1)/2*cols)
+				want := make([]float32, len(got))
+				joinPairs(v, got, src, cols, k)
+				joinGo(want, src, cols, k)
+				check(t, "join")
+				for i := range want {
+					for shift := 0; shift < 32; shift += 16 {
+						g := math.Float32frombits(math.Float32bits(got[i]) >> shift << 16)
+						w := math.Float32frombits(math.Float32bits(want[i]) >> shift << 16)
+						if g != w && !isNaN(g) && !isNaN(w) && math.Abs(float64(w)) >= 0x1p-126 {
+							t.Fatalf("%d columns, %d rows: pair %d is %g, want %g", cols, k, i, g, w)
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestPrecisionsPay holds which precisions are faster than float32 on each path: bfloat16 is worth rounding operands for only where
+// there are dot products.
+func TestPrecisionsPay(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		v := currentLevel(F32)
+		if got, want := BF16.Fast(), currentLevel(BF16) == levelAVX512BF16; got != want {
+			t.Errorf("BF16.Fast() = %v at level %d, want %v", got, v, want)
+		}
+		if got, want := U8S8.Fast(), v != levelGo; got != want {
+			t.Errorf("U8S8.Fast() = %v at level %d, want %v", got, v, want)
+		}
+		for p := F32; p <= S8U8; p++ {
+			if currentLevel(p).precision() != p || p.PanelRows() != F32.PanelRows() || p.PanelColumns() != F32.PanelColumns() {
+				t.Errorf("precision %d at level %d: tiles of %d x %d", p, v, p.PanelRows(), p.PanelColumns())
+			}
+		}
+	})
+}
+
+func isNaN(x float32) bool { return x != x }
