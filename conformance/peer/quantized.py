@@ -55,6 +55,11 @@ def optimised(source, target, level=Level.ORT_ENABLE_EXTENDED):
     onnxruntime.InferenceSession(str(source), options, providers=["CPUExecutionProvider"])
 
 
+def folded(source, target):
+    """A model as ONNX Runtime wants it before static quantisation: batch normalisation in the weights of convolutions."""
+    optimised(source, target, Level.ORT_ENABLE_BASIC)
+
+
 def dynamic(source, target):
     quantization.quantize_dynamic(source, target, weight_type=quantization.QuantType.QUInt8,
                                   extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT})
@@ -70,10 +75,10 @@ class Calibration(quantization.CalibrationDataReader):
         return self.left.pop(0) if self.left else None
 
 
-def static(form):
+def static(form, **more):
     def make(source, target):
         quantization.quantize_static(source, target, Calibration([case_of(source).steps[0]]), quant_format=form,
-                                     activation_type=quantization.QuantType.QUInt8, weight_type=quantization.QuantType.QInt8)
+                                     **{"activation_type": quantization.QuantType.QUInt8, "weight_type": quantization.QuantType.QInt8} | more)
 
     return make
 
@@ -132,6 +137,15 @@ VARIANTS = {
     "mobilenetv2-qdq": ("mobilenetv2", static(quantization.QuantFormat.QDQ), ROUNDED),
     "mobilenetv2-qdq-optimised": ("mobilenetv2-qdq", optimised, ROUNDED),
     "mobilenetv2-qoperator": ("mobilenetv2", static(quantization.QuantFormat.QOperator), ROUNDED),
+    "mobilenetv2-qdq-channel": ("mobilenetv2", static(quantization.QuantFormat.QDQ, per_channel=True), ROUNDED),
+    "mobilenetv2-qdq-s8s8": ("mobilenetv2", static(quantization.QuantFormat.QDQ, per_channel=True,
+                                                   activation_type=quantization.QuantType.QInt8), ROUNDED),
+    "mobilenetv2-folded": ("mobilenetv2", folded, EXACT),
+    "mobilenetv2-folded-qdq": ("mobilenetv2-folded", static(quantization.QuantFormat.QDQ, per_channel=True), ROUNDED),
+    "resnet50-folded": ("resnet50", folded, EXACT),
+    "resnet50-folded-qdq": ("resnet50-folded", static(quantization.QuantFormat.QDQ, per_channel=True), ROUNDED),
+    "bert-base-dynamic": ("bert-base", dynamic, ROUNDED),
+    "resnet50-qdq": ("resnet50", static(quantization.QuantFormat.QDQ, per_channel=True), ROUNDED),
     "resnet50-optimised": ("resnet50", optimised, EXACT),
     "resnet50-dynamic": ("resnet50", dynamic, ROUNDED),
     "silero-vad-v5-optimised": ("silero-vad-v5", optimised, EXACT),

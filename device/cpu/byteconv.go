@@ -29,6 +29,26 @@ type byteConvCall struct {
 	in          productInputs // a is the image, b the weights
 	bias        int
 	out         tensor.DType
+	fixed       bool // whether scales, zero points and bias are constant
+}
+
+// channels makes what a task keeps for each output channel.
+func (k *byteConvCall) channels(b Binding) byteChannels {
+	t := byteChannels{byteConvCall: k, inputs: b.In, y: b.Out[0], correction: make([]int32, k.m)}
+	if k.out != tensor.Int32 {
+		t.grids = make([]vec.Requantization, k.m)
+	}
+	return t
+}
+
+// constants reports whether the operands other than the image are constant.
+func (in productInputs) constants(r *Request, bias int) bool {
+	for _, i := range []int{in.aScale, in.aZero, in.bScale, in.bZero, in.yScale, in.yZero, bias} {
+		if _, _, ok := r.in(i); ok && r.constant(i) == nil {
+			return false
+		}
+	}
+	return true
 }
 
 func convInteger(r *Request) (Kernel, error) {
@@ -51,7 +71,7 @@ func newByteConv(r *Request, in productInputs, bias int) (Kernel, error) {
 		return nil, nil
 	}
 	k := &byteConv{flipX: dx == tensor.Int8, flipW: dw == tensor.Uint8, byteConvCall: byteConvCall{weight: weight, m: w[0],
-		k: count(w[1:]), group: int(r.Call.Attrs.Int("group", 1)), in: in, bias: bias, out: r.Out[0].DType}}
+		k: count(w[1:]), group: int(r.Call.Attrs.Int("group", 1)), in: in, bias: bias, out: r.Out[0].DType, fixed: in.constants(r, bias)}}
 	k.batches = x[0] * k.group
 	if b, d, ok := r.in(bias); !in.serve(r, k.m) || ok && (d != tensor.Int32 || count(b) != k.m) {
 		return nil, nil
@@ -99,37 +119,34 @@ func (k *byteConv) Pack(dst []byte) {
 	}
 }
 
-// parts are the sizes of the parts of the scratch: each worker's, the image of words, the sums of its patches, and one number
-// for each output channel.
-func (k *byteConv) parts() (worker, words, patches, channels int) {
+// parts are the sizes of the parts of the scratch: each worker's, the image of words, and the sums of its patches.
+func (k *byteConv) parts() (worker, words, patches int) {
 	worker, words = k.op.ScratchLen(), scratchBytes(k.op.WordsLen())
 	if k.ones != nil {
 		worker = max(worker, k.ones.ScratchLen())
 		patches = scratchBytes(k.batches * k.pixels)
 	}
-	return scratchBytes(worker), words, patches, scratchBytes(k.m)
+	return scratchBytes(worker), words, patches
 }
 
 // ScratchBytes implements Kernel.
 func (k *byteConv) ScratchBytes(workers int) int {
-	worker, words, patches, channels := k.parts()
-	return workers*worker + words + patches + 3*channels
+	worker, words, patches := k.parts()
+	return workers*worker + words + patches
 }
 
 // Bind implements Kernel.
 func (k *byteConv) Bind(b Binding) Task {
 	t := &byteConvTask{byteConv: k}
 	take := taker(b.Scratch)
-	worker, words, patches, channels := k.parts()
+	worker, words, patches := k.parts()
 	for range b.Workers {
 		t.scratch = append(t.scratch, tensor.Cast[float32](take(worker)))
 	}
 	t.image.t, t.patches.t = t, t
 	image := tensor.Cast[float32](take(words))
 	t.patchSums = tensor.Cast[int32](take(patches))
-	t.channels = byteChannels{byteConvCall: &k.byteConvCall, inputs: b.In, y: b.Out[0],
-		correction: tensor.Cast[int32](take(channels))[:k.m], factor: tensor.Cast[float32](take(channels))[:k.m]}
-	t.zeroW = tensor.Cast[int32](take(channels))[:k.m]
+	t.channels, t.zeroW = k.channels(b), make([]int32, k.m)
 	weights, sums, _ := k.packedParts()
 	t.sumsW = tensor.Cast[int32](b.Packed[weights:][:sums])
 	t.args = gemm.Args{A: tensor.Cast[float32](b.Packed[:weights]), B: image, Store: t.store}
@@ -187,7 +204,9 @@ func (r *patchSums) Chunk(i, worker int) { r.t.ones.Run(i, &r.args, r.t.scratch[
 
 // zeroPoints finds what they make of each output channel.
 func (t *byteConvTask) zeroPoints() {
-	t.channels.prepare()
+	if !t.channels.prepare() {
+		return
+	}
 	zeroX := int32(zeroAt(t.channels.input(t.in.aZero), 0))
 	if t.flipX {
 		zeroX += 128
@@ -202,6 +221,7 @@ func (t *byteConvTask) zeroPoints() {
 		t.zeroW[c] = z
 		t.channels.correction[c] += zeroX * (int32(t.k)*z - t.sumsW[c])
 	}
+	t.channels.quantize()
 }
 
 // storePatches keeps the sums of patches, one row a batch.
@@ -230,9 +250,9 @@ type byteChannels struct {
 	*byteConvCall
 	inputs     []*tensor.Tensor
 	y          *tensor.Tensor
-	correction []int32 // what belongs to an output channel whatever the pixel
-	factor     []float32
-	zeroY      float32
+	correction []int32              // what belongs to an output channel whatever the pixel
+	grids      []vec.Requantization // of each output channel, unless the sums are the result
+	ready      bool                 // whether these are those of this run
 }
 
 // input returns input i, nil when the call has none.
@@ -243,38 +263,40 @@ func (t *byteChannels) input(i int) *tensor.Tensor {
 	return t.inputs[i]
 }
 
-// prepare reads the bias and the scales.
-func (t *byteChannels) prepare() {
+// prepare reads the bias. It returns false if what belongs to the channels is known, since it depends on constants alone.
+func (t *byteChannels) prepare() bool {
+	if t.ready {
+		return false
+	}
 	clear(t.correction)
 	if bias := t.input(t.bias); bias != nil {
 		copy(t.correction, tensor.As[int32](bias))
 	}
+	return true
+}
+
+// quantize reads the scales of the result once the corrections are known.
+func (t *byteChannels) quantize() {
+	t.ready = t.fixed
 	if t.out == tensor.Int32 {
 		return
 	}
 	scale := tensor.As[float32](t.input(t.in.bScale))
 	common := float64(tensor.As[float32](t.input(t.in.aScale))[0]) / float64(tensor.As[float32](t.input(t.in.yScale))[0])
-	for c := range t.factor {
-		t.factor[c] = float32(common * float64(scale[c%len(scale)]))
+	to := vec.Bytes{Zero: int32(zeroAt(t.input(t.in.yZero), 0)), Signed: t.out == tensor.Int8}
+	for c := range t.grids {
+		t.grids[c].Sums(t.correction[c], float32(common*float64(scale[c%len(scale)])), to)
 	}
-	t.zeroY = zeroAt(t.input(t.in.yZero), 0)
 }
 
-// finish writes sums of channel c, which it changes, to the output from element at on: as they are or, scaled and rounded, as bytes.
+// finish writes sums of channel c, which it may change, to the output from element at on: as they are or, scaled and rounded, as
+// bytes.
 func (t *byteChannels) finish(sums []int32, at, c int) {
-	vec.AddInt32Scalar(sums, sums, t.correction[c])
-	if t.out == tensor.Int32 {
-		copy(tensor.As[int32](t.y)[at:], sums)
+	if t.out != tensor.Int32 {
+		vec.RequantizeInts(t.y.Data[at:][:len(sums)], sums, &t.grids[c])
 		return
 	}
-	var buf [piece]float32
-	for len(sums) > 0 {
-		v := buf[:min(len(sums), piece)]
-		vec.Int32ToFloat32(v, sums)
-		vec.MulScalar(v, v, t.factor[c])
-		toBytes(t.y, at, v, t.zeroY)
-		sums, at = sums[len(v):], at+len(v)
-	}
+	vec.AddInt32Scalar(tensor.As[int32](t.y)[at:][:len(sums)], sums, t.correction[c])
 }
 
 // toBytes rounds numbers, adds the zero point and writes them, saturated, to y from element at on. It changes the numbers.

@@ -57,9 +57,9 @@ func (k *byteDepthwise) Pack(dst []byte) {
 // results is the number of elements of the output.
 func (k *byteDepthwise) results() int { return k.batches / k.group * k.m * k.pixels }
 
-// ScratchBytes implements Kernel: each worker's, the image and the sums as floats, and two numbers for each output channel.
+// ScratchBytes implements Kernel: each worker's, and the image and the sums as floats.
 func (k *byteDepthwise) ScratchBytes(workers int) int {
-	return workers*scratchBytes(k.float.ScratchLen()) + scratchBytes(k.image) + scratchBytes(k.results()) + 2*scratchBytes(k.m)
+	return workers*scratchBytes(k.float.ScratchLen()) + scratchBytes(k.image) + scratchBytes(k.results())
 }
 
 // Bind implements Kernel.
@@ -71,8 +71,7 @@ func (k *byteDepthwise) Bind(b Binding) Task {
 	}
 	t.args = conv.Args{X: tensor.Cast[float32](take(scratchBytes(k.image)))[:k.image], W: tensor.Cast[float32](b.Packed),
 		Y: tensor.Cast[float32](take(scratchBytes(k.results())))[:k.results()]}
-	t.channels = byteChannels{byteConvCall: &k.byteConvCall, inputs: b.In, y: b.Out[0],
-		correction: tensor.Cast[int32](take(scratchBytes(k.m)))[:k.m], factor: tensor.Cast[float32](take(scratchBytes(k.m)))[:k.m]}
+	t.channels = k.channels(b)
 	t.centred.t, t.finished.t = t, t
 	return t
 }
@@ -88,7 +87,9 @@ type byteDepthwiseTask struct {
 
 // Run implements Task.
 func (t *byteDepthwiseTask) Run(x *Exec) error {
-	t.channels.prepare()
+	if t.channels.prepare() {
+		t.channels.quantize()
+	}
 	if err := x.For(t.image/t.plane, &t.centred); err != nil {
 		return err
 	}
@@ -117,11 +118,13 @@ type finishedPlanes struct{ t *byteDepthwiseTask }
 
 // Chunk implements Region.
 func (r *finishedPlanes) Chunk(i, _ int) {
-	t := r.t
-	var sums [piece]int32
-	for at := i * t.pixels; at < (i+1)*t.pixels; at += piece {
-		n := min(piece, (i+1)*t.pixels-at)
-		vec.Float32ToInt32(sums[:n], t.args.Y[at:][:n])
-		t.channels.finish(sums[:n], at, i%t.m)
+	t, c := r.t, i%r.t.m
+	lo, hi := i*t.pixels, (i+1)*t.pixels
+	if t.out != tensor.Int32 {
+		vec.RequantizeFloats(t.channels.y.Data[lo:hi], t.args.Y[lo:hi], &t.channels.grids[c])
+		return
 	}
+	to := tensor.As[int32](t.channels.y)[lo:hi]
+	vec.Float32ToInt32(to, t.args.Y[lo:hi])
+	vec.AddInt32Scalar(to, to, t.channels.correction[c])
 }

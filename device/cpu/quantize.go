@@ -79,7 +79,7 @@ func (k *quantizeKernel) Name() string { return k.name }
 
 // Bind implements Kernel.
 func (k *quantizeKernel) Bind(b Binding) Task {
-	t := &quantizeTask{quantizeKernel: k, scale: tensor.As[float32](b.In[1]), convert: quantizeBytes[k.bytes]}
+	t := &quantizeTask{quantizeKernel: k, scale: tensor.As[float32](b.In[1]), grids: make([]vec.Requantization, b.Workers)}
 	t.floats, t.bytes = b.In[0], b.Out[0]
 	if k.name == "dequantize" {
 		t.floats, t.bytes, t.convert = b.Out[0], b.In[0], dequantizeBytes[k.bytes]
@@ -94,21 +94,27 @@ type quantizeTask struct {
 	*quantizeKernel
 	floats, bytes *tensor.Tensor
 	scale         []float32
-	zero          *tensor.Tensor // nil: 0
-	convert       func(bytes []byte, floats []float32, scale, zero float32)
+	zero          *tensor.Tensor                                            // nil: 0
+	convert       func(bytes []byte, floats []float32, scale, zero float32) // nil to quantize
+	grids         []vec.Requantization                                      // of each worker
 }
 
 // Run implements Task.
 func (t *quantizeTask) Run(x *Exec) error { return x.For(blocks(t.n), t) }
 
 // Chunk implements Region.
-func (t *quantizeTask) Chunk(i, _ int) {
+func (t *quantizeTask) Chunk(i, worker int) {
 	lo, hi := block(i, t.n)
 	for lo < hi {
 		k := lo / t.row
 		end := min((k+1)*t.row, hi)
 		s := k % t.scales
-		t.convert(t.bytes.Data[lo:end], tensor.As[float32](t.floats)[lo:end], t.scale[s], zeroAt(t.zero, s))
+		bytes, floats := t.bytes.Data[lo:end], tensor.As[float32](t.floats)[lo:end]
+		if t.convert == nil {
+			quantize(&t.grids[worker], bytes, floats, t.scale[s], zeroAt(t.zero, s), t.quantizeKernel.bytes)
+		} else {
+			t.convert(bytes, floats, t.scale[s], zeroAt(t.zero, s))
+		}
 		lo = end
 	}
 }
@@ -124,55 +130,25 @@ func zeroAt(zero *tensor.Tensor, i int) float32 {
 	return float32(zero.Data[i])
 }
 
-// quantizeBytes and dequantizeBytes convert by type of bytes.
-var (
-	quantizeBytes = map[tensor.DType]func(bytes []byte, floats []float32, scale, zero float32){
-		tensor.Uint8: quantizeUint8,
-		tensor.Int8: func(bytes []byte, floats []float32, scale, zero float32) {
-			quantizeInt8(tensor.Cast[int8](bytes), floats, scale, zero)
-		},
-	}
-	dequantizeBytes = map[tensor.DType]func(bytes []byte, floats []float32, scale, zero float32){
-		tensor.Uint8: func(bytes []byte, floats []float32, scale, zero float32) {
-			vec.Uint8ToFloat32(floats, bytes)
-			dequantize(floats, scale, zero)
-		},
-		tensor.Int8: func(bytes []byte, floats []float32, scale, zero float32) {
-			vec.Int8ToFloat32(floats, tensor.Cast[int8](bytes))
-			dequantize(floats, scale, zero)
-		},
-	}
-)
+// dequantizeBytes converts bytes by type.
+var dequantizeBytes = map[tensor.DType]func(bytes []byte, floats []float32, scale, zero float32){
+	tensor.Uint8: func(bytes []byte, floats []float32, scale, zero float32) {
+		vec.Uint8ToFloat32(floats, bytes)
+		dequantize(floats, scale, zero)
+	},
+	tensor.Int8: func(bytes []byte, floats []float32, scale, zero float32) {
+		vec.Int8ToFloat32(floats, tensor.Cast[int8](bytes))
+		dequantize(floats, scale, zero)
+	},
+}
 
-// piece is how many elements are quantized at a time: they stay in the first cache.
+// piece is how many elements are converted at a time: they stay in the first cache.
 const piece = 512
 
-// quantizeUint8 and quantizeInt8 are twins because a function that is handed over would move the piece to the heap.
-func quantizeUint8(dst []uint8, x []float32, scale, zero float32) {
-	var buf [piece]float32
-	for len(dst) > 0 {
-		n := min(len(dst), piece)
-		onGrid(buf[:n], x, scale, zero)
-		vec.Float32ToUint8(dst[:n], buf[:n])
-		dst, x = dst[n:], x[n:]
-	}
-}
-
-func quantizeInt8(dst []int8, x []float32, scale, zero float32) {
-	var buf [piece]float32
-	for len(dst) > 0 {
-		n := min(len(dst), piece)
-		onGrid(buf[:n], x, scale, zero)
-		vec.Float32ToInt8(dst[:n], buf[:n])
-		dst, x = dst[n:], x[n:]
-	}
-}
-
-// onGrid rounds before it adds the zero point, as ONNX does: 2.5 + 1 is 3.
-func onGrid(q, x []float32, scale, zero float32) {
-	vec.DivScalar(q, x, scale)
-	vec.RoundEven(q, q)
-	vec.AddScalar(q, q, zero)
+// quantize makes bytes of numbers; r is the caller's, since one of the function's own would move to the heap.
+func quantize(r *vec.Requantization, bytes []byte, floats []float32, scale, zero float32, d tensor.DType) {
+	r.Numbers(scale, vec.Bytes{Zero: int32(zero), Signed: d == tensor.Int8})
+	vec.Quantize(bytes, floats, r)
 }
 
 func dequantize(x []float32, scale, zero float32) {
@@ -216,6 +192,7 @@ type dynamicQuantizeTask struct {
 	y      []byte
 	scale  []float32
 	zero   []byte
+	grid   vec.Requantization
 	ranges ranges
 }
 
@@ -235,11 +212,12 @@ func (t *dynamicQuantizeTask) Run(x *Exec) error {
 	}
 	scale, zero := op.DynamicGrid(t.ranges.out[:2*blocks(t.n)])
 	t.scale[0], t.zero[0] = scale, uint8(zero)
+	t.grid.Numbers(scale, vec.Bytes{Zero: int32(zero)})
 	return x.For(blocks(t.n), t)
 }
 
 // Chunk implements Region.
 func (t *dynamicQuantizeTask) Chunk(i, _ int) {
 	lo, hi := block(i, t.n)
-	quantizeUint8(t.y[lo:hi], t.x[lo:hi], t.scale[0], float32(t.zero[0]))
+	vec.Quantize(t.y[lo:hi], t.x[lo:hi], &t.grid)
 }

@@ -8,6 +8,8 @@ const (
 	// minWork and maxWork bound the multiply-adds of a chunk, 40 to 160 microseconds on a core of 100 GFLOP/s.
 	minWork = 2 << 20
 	maxWork = 8 << 20
+	// maxStored bounds the results of a block that go to Args.Store by way of scratch, so that they stay in the second cache.
+	maxStored = 32 << 10
 	// wantChunks is how many chunks a product is cut into before chunks grow beyond minWork.
 	wantChunks = 16
 	// streamRows is the number of rows below which reading B from memory costs more than computing with it.
@@ -40,6 +42,9 @@ func plan(p *Params, v level) blocking {
 	total := float64(p.Batch) * float64(rows) * float64(p.N) * float64(k)
 	work := min(max(total/wantChunks, minWork), maxWork)
 	area := work / float64(k)
+	if p.ToStore {
+		area = min(area, maxStored)
+	}
 	costA, costB := cost(p.PackedA, p.FillA != nil), cost(p.PackedB, p.Fill != nil)
 	mc := within(math.Sqrt(area*costB/costA), v.mr(), p.M)
 	nc := within(area/max(mc, streamRows), v.nr(), p.N)

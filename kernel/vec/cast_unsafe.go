@@ -24,3 +24,8 @@ func AsFloats(b []byte) []float32 {
 
 // AsWords views floats as the integers of the same bits, without a copy.
 func AsWords(x []float32) []uint32 { return words(x) }
+
+// int8s views bytes as signed ones.
+func int8s(s []byte) []int8 {
+	return unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(s))), len(s))
+}

@@ -23,6 +23,7 @@ func main() {
 		{"norm", norm()},
 		{"column", columns()},
 		{"convert", convert()},
+		{"quantize", quantize()},
 		{"search", search()},
 		{"transpose", transpose()},
 		{"interleave", interleave()},

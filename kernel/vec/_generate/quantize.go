@@ -1,0 +1,226 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// toBytes is a loop from numbers to bytes on a scale: Requantization in package vec defines it. The parameters lie in memory in
+// the order of that struct, at offsets that the loop takes them from.
+type toBytes struct {
+	name   string
+	from   string // element type of x
+	second string // of a second operand y, if there is one
+	start  func(l *lane)
+}
+
+// The registers of the parameters, above those that the body uses.
+const (
+	regAdd = 31 - iota
+	regScale
+	regLo
+	regHi
+	regZero
+	regThenScale
+	regThenBias
+	regThenLo
+	regThenHi
+	regThenZero
+)
+
+// lane writes the instructions for one vector.
+type lane struct {
+	*asm
+	masked bool
+}
+
+// r is the register of a parameter.
+func (l *lane) r(reg int) string {
+	if l.vector == "Y" {
+		return fmt.Sprintf("Y%d", reg-16)
+	}
+	return fmt.Sprintf("Z%d", reg)
+}
+
+// load reads a vector of elements of that type from the operand at the pointer.
+func (l *lane) load(typ, pointer string, to int) {
+	z := ""
+	if l.masked {
+		z = ".Z"
+	}
+	at := fmt.Sprintf("(%s)(AX*%d)", pointer, elementBytes[typ])
+	mask := ""
+	if l.masked {
+		mask = "K1, "
+	}
+	mnemonic := map[string]string{"uint8": "VPMOVZXBD", "int8": "VPMOVSXBD"}[typ]
+	if mnemonic == "" {
+		mnemonic = "VMOVUPS"
+	}
+	l.line("\t%s%s %s, %s%s%d", mnemonic, z, at, mask, l.vector, to)
+}
+
+func (l *lane) ops(lines ...string) {
+	for _, s := range lines {
+		l.line("\t%s", strings.NewReplacer("%V", l.vector, "%add", l.r(regAdd), "%scale", l.r(regScale), "%bias", l.r(regThenBias)).Replace(s))
+	}
+}
+
+// clamped limits register 0 and rounds it to integers.
+func (l *lane) clamped(lo, hi, zero int) {
+	l.line("\tVMAXPS %s, %s0, %s0", l.r(lo), l.vector, l.vector)
+	l.line("\tVMINPS %s, %s0, %s0", l.r(hi), l.vector, l.vector)
+	l.line("\tVCVTPS2DQ %s0, %s0", l.vector, l.vector)
+	l.line("\tVPADDD %s, %s0, %s0", l.r(zero), l.vector, l.vector)
+}
+
+// store writes the low bytes of register 0.
+func (l *lane) store() {
+	if l.vector == "Y" {
+		// The bytes, signed or not, are the low ones of integers in range: other bits must not saturate.
+		l.ops("VPAND Y4, Y0, Y0", "VEXTRACTI128 $1, Y0, X1", "VPACKUSDW X1, X0, X0", "VPACKUSWB X0, X0, X0", "VMOVQ X0, (DI)(AX*1)")
+		return
+	}
+	mask := ""
+	if l.masked {
+		mask = "K1, "
+	}
+	l.line("\tVPMOVDB Z0, %s(DI)(AX*1)", mask)
+}
+
+func (k *toBytes) signature(set string) string {
+	y := ""
+	if k.second != "" {
+		y = fmt.Sprintf(", y *%s", k.second)
+	}
+	return fmt.Sprintf("%s%s(dst *byte, x *%s%s, n int, p *Requantization)", k.name, set, k.from, y)
+}
+
+func (k *toBytes) write(set isa, _ *constants) string {
+	a := &asm{isa: set}
+	size := 32
+	a.line("// func %s", k.signature(set.name))
+	if k.second != "" {
+		size = 40
+	}
+	a.line("TEXT ·%s%s(SB), 0, $128-%d\n\tNO_LOCAL_POINTERS", k.name, set.name, size)
+	a.line("\tMOVQ dst+0(FP), DI\n\tMOVQ x+8(FP), SI")
+	if k.second != "" {
+		a.line("\tMOVQ y+16(FP), R8")
+	}
+	a.line("\tMOVQ n+%d(FP), CX\n\tMOVQ p+%d(FP), BX", size-16, size-8)
+	l := &lane{asm: a}
+	for reg := regAdd; reg >= regThenZero; reg-- {
+		a.line("\tVBROADCASTSS %d(BX), %s", 4*(regAdd-reg), l.r(reg))
+	}
+	if set.vector == "Y" {
+		a.line("\tVPCMPEQD Y4, Y4, Y4\n\tVPSRLD $24, Y4, Y4")
+	}
+	a.line("\tMOVL 40(BX), R9\n\tXORQ AX, AX\n\tSUBQ $%d, CX\n\tJL tail\n\tPCALIGN $32\nloop:", set.lanes)
+	k.iteration(l, "loop")
+	a.line("\tADDQ $%d, AX\n\tSUBQ $%d, CX\n\tJGE loop\ntail:\n\tADDQ $%d, CX\n\tJZ done", set.lanes, set.lanes, set.lanes)
+	if set.vector == "Z" {
+		a.line("\tMOVL $1, DX\n\tSHLL CX, DX\n\tDECL DX\n\tKMOVW DX, K1")
+		l.masked = true
+		k.iteration(l, "tail")
+	}
+	a.line("done:\n\tVZEROUPPER\n\tRET\n")
+	return a.out.String()
+}
+
+// iteration turns one vector into bytes; R9 says whether there is a second stage.
+func (k *toBytes) iteration(l *lane, where string) {
+	l.load(k.from, "SI", 0)
+	if k.second != "" {
+		l.load(k.second, "R8", 1)
+	}
+	k.start(l)
+	l.clamped(regLo, regHi, regZero)
+	if k.second == "" {
+		l.line("\tTESTL R9, R9\n\tJZ %sOnce", where)
+		l.ops("VCVTDQ2PS %V0, %V0")
+		l.line("\tVFMADD213PS %s, %s, %s0", l.r(regThenBias), l.r(regThenScale), l.vector)
+		l.clamped(regThenLo, regThenHi, regThenZero)
+		l.line("%sOnce:", where)
+	}
+	l.store()
+}
+
+func (k *toBytes) declaration(set isa) string {
+	whole := ""
+	if set.vector == "Y" {
+		whole = ", whole vectors of 8 of them"
+	}
+	return fmt.Sprintf("// %[1]s%[2]s computes what %[1]sRef does for n elements%[3]s.\n//\n//go:noescape\nfunc %[4]s\n",
+		k.name, set.name, whole, k.signature(set.name))
+}
+
+func (k *toBytes) parameters() string {
+	y := ""
+	if k.second != "" {
+		y = fmt.Sprintf(", y []%s", k.second)
+	}
+	return fmt.Sprintf("dst []byte, x []%s%s, p *Requantization", k.from, y)
+}
+
+// operand is the second operand cut or addressed by format, with the comma before it.
+func (k *toBytes) operand(format string) string {
+	if k.second == "" {
+		return ""
+	}
+	return ", " + fmt.Sprintf(format, "y")
+}
+
+func (k *toBytes) reference() string {
+	return fmt.Sprintf("func %[1]s(%[2]s) { %[1]sRef(dst, x%[3]s, p) }\n", k.name, k.parameters(), k.operand("%s"))
+}
+
+func (k *toBytes) dispatch() string {
+	advance := ""
+	if k.second != "" {
+		advance = "\n\t\ty = y[n:]"
+	}
+	return fmt.Sprintf(`func %[1]s(%[2]s) {
+	level := cpuinfo.Current()
+	for len(dst) > 0 {
+		n := min(len(dst), block)
+		whole := 0
+		switch level {
+		case cpuinfo.AVX512:
+			whole = n
+			%[1]sAVX512(&dst[0], &x[0]%[3]s, n, p)
+		case cpuinfo.AVX2:
+			if whole = n &^ 7; whole > 0 {
+				%[1]sAVX2(&dst[0], &x[0]%[3]s, whole, p)
+			}
+		}
+		%[1]sRef(dst[whole:n], x[whole:n]%[4]s, p)
+		dst, x = dst[n:], x[n:]%[5]s
+	}
+}
+`, k.name, k.parameters(), k.operand("&%s[0]"), k.operand("%s[whole:n]"), advance)
+}
+
+// quantize lists the loops from numbers to bytes. The parameter that the others add to a sum is what the second operand of
+// addBytes is multiplied by.
+func quantize() []routine {
+	scaled := []string{"VPADDD %add, %V0, %V0", "VCVTDQ2PS %V0, %V0", "VMULPS %scale, %V0, %V0"}
+	var list []routine
+	list = append(list,
+		&toBytes{name: "requantizeInts", from: "int32", start: func(l *lane) { l.ops(scaled...) }},
+		&toBytes{name: "requantizeFloats", from: "float32", start: func(l *lane) {
+			l.ops("VCVTPS2DQ %V0, %V0")
+			l.ops(scaled...)
+		}},
+		&toBytes{name: "quantizeFloats", from: "float32", start: func(l *lane) { l.ops("VDIVPS %scale, %V0, %V0") }},
+	)
+	for _, typ := range []string{"uint8", "int8"} {
+		name := strings.ToUpper(typ[:1]) + typ[1:]
+		list = append(list, &toBytes{name: "rescale" + name, from: typ, start: func(l *lane) {
+			l.ops("VCVTDQ2PS %V0, %V0", "VFMADD213PS %add, %scale, %V0")
+		}}, &toBytes{name: "add" + name, from: typ, second: typ, start: func(l *lane) {
+			l.ops("VCVTDQ2PS %V0, %V0", "VCVTDQ2PS %V1, %V1", "VFMADD213PS %bias, %scale, %V0", "VFMADD231PS %add, %V1, %V0")
+		}})
+	}
+	return list
+}

@@ -1,0 +1,88 @@
+package vec
+
+import "math"
+
+// Bytes is the grid of numbers that become bytes: round(x) + Zero, saturated to int8 when Signed, else to uint8.
+type Bytes struct {
+	Zero   int32
+	Signed bool
+}
+
+// limits are the bounds of x.
+func (g Bytes) limits() (lo, hi float32) {
+	if g.Signed {
+		return float32(math.MinInt8 - g.Zero), float32(math.MaxInt8 - g.Zero)
+	}
+	return float32(-g.Zero), float32(math.MaxUint8 - g.Zero)
+}
+
+// Requantization says how numbers become bytes, as ONNX's QuantizeLinear-13 rounds: to the nearest integer, ties to even. NaN
+// becomes the least byte. The zero value must be set by one of the methods, according to the function that it is for; [Requantization.Then]
+// adds a second stage. The assembly reads this struct.
+type Requantization struct {
+	add                 uint32 // an integer or the bits of a float32
+	scale, lo, hi       float32
+	zero                int32
+	thenScale, thenBias float32
+	thenLo, thenHi      float32
+	thenZero            int32
+	twice               uint32 // 1 with a second stage
+}
+
+func (r *Requantization) set(add uint32, scale float32, to Bytes) {
+	*r = Requantization{add: add, scale: scale, zero: to.Zero}
+	r.lo, r.hi = to.limits()
+}
+
+// Sums is for [RequantizeInts] and [RequantizeFloats]: (x + add) · scale, where the sum wraps.
+func (r *Requantization) Sums(add int32, scale float32, to Bytes) { r.set(uint32(add), scale, to) }
+
+// Numbers is for [Quantize]: x / scale.
+func (r *Requantization) Numbers(scale float32, to Bytes) { r.set(0, scale, to) }
+
+// Rescaled is for [Rescale]: x · scale + bias, rounded once.
+func (r *Requantization) Rescaled(scale, bias float32, to Bytes) {
+	r.set(math.Float32bits(bias), scale, to)
+}
+
+// Added is for [AddBytes]: y · scaleY + (x · scaleX + bias), each rounded once.
+func (r *Requantization) Added(scaleX, scaleY, bias float32, to Bytes) {
+	r.set(math.Float32bits(scaleY), scaleX, to)
+	r.thenBias = bias
+}
+
+// Then adds a stage, not for [AddBytes]: the byte of the first, times scale plus bias, rounded once.
+func (r *Requantization) Then(scale, bias float32, to Bytes) {
+	r.thenScale, r.thenBias, r.thenZero, r.twice = scale, bias, to.Zero, 1
+	r.thenLo, r.thenHi = to.limits()
+}
+
+// RequantizeInts makes bytes of sums of products.
+func RequantizeInts(dst []byte, x []int32, r *Requantization) { requantizeInts(dst, x[:len(dst)], r) }
+
+// RequantizeFloats is RequantizeInts of integers, less than 2^31 in magnitude, that are held as float32.
+func RequantizeFloats(dst []byte, x []float32, r *Requantization) {
+	requantizeFloats(dst, x[:len(dst)], r)
+}
+
+// Quantize makes bytes of numbers.
+func Quantize(dst []byte, x []float32, r *Requantization) { quantizeFloats(dst, x[:len(dst)], r) }
+
+// Rescale makes bytes of bytes, which are signed or not. dst may be x.
+func Rescale(dst, x []byte, signed bool, r *Requantization) {
+	if signed {
+		rescaleInt8(dst, int8s(x[:len(dst)]), r)
+		return
+	}
+	rescaleUint8(dst, x[:len(dst)], r)
+}
+
+// AddBytes adds bytes, both signed or both not, on scales of their own. dst may be x or y.
+func AddBytes(dst, x, y []byte, signed bool, r *Requantization) {
+	x, y = x[:len(dst)], y[:len(dst)]
+	if signed {
+		addInt8(dst, int8s(x), int8s(y), r)
+		return
+	}
+	addUint8(dst, x, y, r)
+}

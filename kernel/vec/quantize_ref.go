@@ -1,0 +1,57 @@
+package vec
+
+import "math"
+
+// toByte is the definition of a Requantization of a scaled number.
+func (r *Requantization) toByte(x float32) byte {
+	x = onGrid(x, r.lo, r.hi)
+	if r.twice == 0 {
+		return byte(int32(x) + r.zero)
+	}
+	x = float32(int32(x) + r.zero)
+	return byte(int32(onGrid(fusedRef(x, r.thenScale, r.thenBias), r.thenLo, r.thenHi)) + r.thenZero)
+}
+
+// onGrid limits x and rounds it.
+func onGrid(x, lo, hi float32) float32 {
+	if !(x > lo) {
+		x = lo
+	}
+	return float32(math.RoundToEven(float64(min(x, hi))))
+}
+
+func requantizeIntsRef(dst []byte, x []int32, r *Requantization) {
+	for i, v := range x {
+		dst[i] = r.toByte(float32(v+int32(r.add)) * r.scale)
+	}
+}
+
+func requantizeFloatsRef(dst []byte, x []float32, r *Requantization) {
+	for i, v := range x {
+		dst[i] = r.toByte(float32(int32(v)+int32(r.add)) * r.scale)
+	}
+}
+
+func quantizeFloatsRef(dst []byte, x []float32, r *Requantization) {
+	for i, v := range x {
+		dst[i] = r.toByte(v / r.scale)
+	}
+}
+
+func rescaleUint8Ref(dst []byte, x []uint8, r *Requantization) { rescaleRef(dst, x, r) }
+func rescaleInt8Ref(dst []byte, x []int8, r *Requantization)   { rescaleRef(dst, x, r) }
+
+func rescaleRef[T ~uint8 | ~int8](dst []byte, x []T, r *Requantization) {
+	for i, v := range x {
+		dst[i] = r.toByte(fusedRef(float32(v), r.scale, math.Float32frombits(r.add)))
+	}
+}
+
+func addUint8Ref(dst []byte, x, y []uint8, r *Requantization) { addBytesRef(dst, x, y, r) }
+func addInt8Ref(dst []byte, x, y []int8, r *Requantization)   { addBytesRef(dst, x, y, r) }
+
+func addBytesRef[T ~uint8 | ~int8](dst []byte, x, y []T, r *Requantization) {
+	for i, v := range x {
+		dst[i] = r.toByte(fusedRef(float32(y[i]), math.Float32frombits(r.add), fusedRef(float32(v), r.scale, r.thenBias)))
+	}
+}

@@ -1,0 +1,120 @@
+package vec
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// requantizations are the functions from numbers to bytes, each with its definition, on the same arbitrary bits.
+var requantizations = []struct {
+	name      string
+	set       func(r *Requantization, s, u float32, add int32, to Bytes)
+	fast, ref func(dst []byte, x []float32, y []byte, r *Requantization)
+}{
+	{"sums", func(r *Requantization, s, _ float32, add int32, to Bytes) { r.Sums(add, s, to) },
+		func(dst []byte, x []float32, _ []byte, r *Requantization) { RequantizeInts(dst, bitsOf(x), r) },
+		func(dst []byte, x []float32, _ []byte, r *Requantization) { requantizeIntsRef(dst, bitsOf(x), r) }},
+	{"sums held as floats", func(r *Requantization, s, _ float32, add int32, to Bytes) { r.Sums(add, s, to) },
+		func(dst []byte, x []float32, _ []byte, r *Requantization) { RequantizeFloats(dst, whole(x), r) },
+		func(dst []byte, x []float32, _ []byte, r *Requantization) { requantizeFloatsRef(dst, whole(x), r) }},
+	{"numbers", func(r *Requantization, s, _ float32, _ int32, to Bytes) { r.Numbers(s, to) },
+		func(dst []byte, x []float32, _ []byte, r *Requantization) { Quantize(dst, x, r) },
+		func(dst []byte, x []float32, _ []byte, r *Requantization) { quantizeFloatsRef(dst, x, r) }},
+	{"unsigned bytes", func(r *Requantization, s, u float32, _ int32, to Bytes) { r.Rescaled(s, u, to) },
+		func(dst []byte, _ []float32, y []byte, r *Requantization) { Rescale(dst, y, false, r) },
+		func(dst []byte, _ []float32, y []byte, r *Requantization) { rescaleUint8Ref(dst, y[:len(dst)], r) }},
+	{"signed bytes", func(r *Requantization, s, u float32, _ int32, to Bytes) { r.Rescaled(s, u, to) },
+		func(dst []byte, _ []float32, y []byte, r *Requantization) { Rescale(dst, y, true, r) },
+		func(dst []byte, _ []float32, y []byte, r *Requantization) { rescaleInt8Ref(dst, int8s(y)[:len(dst)], r) }},
+	{"sum of unsigned bytes", func(r *Requantization, s, u float32, add int32, to Bytes) { r.Added(s, u, float32(add%300), to) },
+		func(dst []byte, _ []float32, y []byte, r *Requantization) { AddBytes(dst, y, y[1:], false, r) },
+		func(dst []byte, _ []float32, y []byte, r *Requantization) { addUint8Ref(dst, y[:len(dst)], y[1:], r) }},
+	{"sum of signed bytes", func(r *Requantization, s, u float32, add int32, to Bytes) { r.Added(s, u, float32(add%300), to) },
+		func(dst []byte, _ []float32, y []byte, r *Requantization) { AddBytes(dst, y, y[1:], true, r) },
+		func(dst []byte, _ []float32, y []byte, r *Requantization) {
+			addInt8Ref(dst, int8s(y)[:len(dst)], int8s(y)[1:], r)
+		}},
+}
+
+// whole keeps numbers that are integers below 2^31.
+func whole(x []float32) []float32 {
+	out := make([]float32, len(x))
+	for i, v := range x {
+		if math.Abs(float64(v)) < 1<<31 {
+			out[i] = float32(int32(v))
+		}
+	}
+	return out
+}
+
+func TestRequantize(t *testing.T) {
+	atEachLevel(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(7, 7))
+		for _, f := range requantizations {
+			for _, n := range append(tailLengths(), 1, 15, 16, 17, 49) {
+				checkRequantization(t, r, n, f.name, f.set, f.fast, f.ref)
+			}
+		}
+	})
+}
+
+func checkRequantization(t *testing.T, r *rand.Rand, n int, name string, set func(*Requantization, float32, float32, int32, Bytes),
+	fast, ref func([]byte, []float32, []byte, *Requantization)) {
+	t.Helper()
+	x, y := make([]float32, n), make([]byte, n+1)
+	for i := range x {
+		x[i] = math.Float32frombits(r.Uint32())
+		if r.IntN(4) > 0 {
+			x[i] = float32(r.NormFloat64() * 100)
+		}
+		y[i] = byte(r.Uint32())
+	}
+	to := Bytes{Zero: int32(r.IntN(256)), Signed: r.IntN(2) == 0}
+	if to.Signed {
+		to.Zero -= 128
+	}
+	var p Requantization
+	set(&p, float32(r.NormFloat64()), float32(r.NormFloat64()*3), int32(r.Uint32()), to)
+	if name[:4] != "sum " && r.IntN(2) == 0 {
+		p.Then(float32(r.NormFloat64()), float32(r.NormFloat64()*9), Bytes{Zero: int32(r.IntN(100)), Signed: r.IntN(2) == 0})
+	}
+	got, want := make([]byte, n+1), make([]byte, n+1)
+	got[n], want[n] = 77, 77
+	fast(got[:n], x, y, &p)
+	ref(want[:n], x, y, &p)
+	if !bytes.Equal(got, want) {
+		i := 0
+		for got[i] == want[i] {
+			i++
+		}
+		t.Fatalf("%s, %d elements, %+v: element %d of %v is %d, want %d", name, n, p, i, x[min(i, n-1)], got[i], want[i])
+	}
+}
+
+// TestQuantizeIsONNXs states the rounding in numbers: to even, before the zero point is added, and saturation.
+func TestQuantizeIsONNXs(t *testing.T) {
+	var p Requantization
+	p.Numbers(2, Bytes{Zero: 1})
+	x := []float32{3, 5, -1, 1e9, -1e9, float32(math.Inf(1)), float32(math.NaN())}
+	got := make([]byte, len(x))
+	Quantize(got, x, &p)
+	if want := []byte{3, 3, 1, 255, 0, 255, 0}; !bytes.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	p.Numbers(1, Bytes{Zero: -3, Signed: true})
+	Quantize(got[:1], []float32{-200}, &p)
+	if int8(got[0]) != -128 {
+		t.Errorf("-200 became %d", int8(got[0]))
+	}
+}
+
+// bitsOf are the integers of the same bits.
+func bitsOf(x []float32) []int32 {
+	out := make([]int32, len(x))
+	for i, v := range x {
+		out[i] = int32(math.Float32bits(v))
+	}
+	return out
+}
