@@ -159,3 +159,44 @@ func genQLinearConv(r source, key opKey) *sample {
 	s.call.NumIn = len(s.in)
 	return s
 }
+
+// genByteLSTM allows for a step of the state, which the two round to bytes from sums of other order.
+func genByteLSTM(r source, key opKey) *sample {
+	seq, batch, in, hidden := 1+r.IntN(5), 1+r.IntN(3), 1+r.IntN(20), 1+r.IntN(30)
+	direction, dirs := r.pick("forward", "reverse", "bidirectional"), 1
+	if direction == "bidirectional" {
+		dirs = 2
+	}
+	s := r.call(key, op.Attrs{op.StringAttr("direction", direction), op.IntAttr("hidden_size", int64(hidden))})
+	s.atol = 0.03
+	state, gates := []int{dirs, batch, hidden}, 4*hidden
+	s.in = []*tensor.Tensor{r.floats(seq, batch, in), r.bytes(r.byteType(), dirs, in, gates), r.bytes(r.byteType(), dirs, hidden, gates),
+		r.floats(dirs, 2*gates), nil, r.floats(state...), r.floats(state...), nil, nil, nil, nil, nil}
+	for i, operand := range s.in[lstmW : lstmR+1] {
+		of := []int{dirs}
+		if r.one(2) {
+			of = append(of, gates)
+		}
+		scale := r.scales(of...)
+		for k := range tensor.As[float32](scale) {
+			tensor.As[float32](scale)[k] /= 10
+		}
+		zero := r.bytes(operand.DType, of...)
+		if r.one(2) {
+			clear(zero.Data)
+		}
+		s.in[lstmWScale+2*i], s.in[lstmWScale+2*i+1] = scale, zero
+	}
+	for _, i := range []int{lstmB, lstmInitialH, lstmInitialC} {
+		if r.one(3) {
+			s.in[i] = nil
+		}
+	}
+	s.call.NumIn, s.call.NumOut = len(s.in), 1+r.IntN(3)
+	s.constant = make([]bool, len(s.in))
+	for _, i := range []int{lstmW, lstmR, lstmB, lstmWScale, lstmWScale + 1, lstmRScale, lstmRScale + 1} {
+		s.constant[i] = true
+	}
+	s.constant[lstmW] = !r.one(10)
+	return s
+}

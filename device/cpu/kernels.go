@@ -14,7 +14,7 @@ var builders = sync.OnceValue(func() map[opKey]builder {
 	for _, family := range []map[opKey]builder{
 		unaryKernels, binaryKernels, compareKernels, variadicKernels, whereKernels, castKernels, matmulKernels, softmaxKernels,
 		reduceKernels, argKernels, normKernels, convKernels, convTransposeKernels, poolKernels, movementKernels, padKernels,
-		gatherKernels, resizeKernels, lstmKernels, forestKernels, quantizeKernels, byteProductKernels, byteConvKernels,
+		gatherKernels, resizeKernels, lstmKernels, byteLSTMKernels, forestKernels, quantizeKernels, byteProductKernels, byteConvKernels,
 	} {
 		for k, b := range family {
 			m[k] = b

@@ -38,6 +38,19 @@ func lstm(r *Request) (Kernel, error) {
 		return nil, nil
 	}
 	k := &lstmKernel{seq: x[0], batch: x[1], in: x[2], hidden: w[1] / 4, dirs: w[0], w: r.constant(lstmW), r: r.constant(lstmR)}
+	k.options(r)
+	var err error
+	if k.inputs, err = gemm.New(gemm.Params{M: k.seq * k.batch, N: 4 * k.hidden, K: k.in, TransB: true, PackedB: true,
+		Epilogue: gemm.Epilogue{Bias: gemm.BiasPerCol}}); err != nil {
+		return nil, err
+	}
+	k.step, err = gemm.New(gemm.Params{M: k.batch, N: 4 * k.hidden, K: k.hidden, TransB: true, PackedB: true,
+		Epilogue: gemm.Epilogue{Residual: gemm.ResidualFull}})
+	return k, err
+}
+
+// options reads the direction, the bias and which initial states are given.
+func (k *lstmKernel) options(r *Request) {
 	switch r.Call.Attrs.String("direction", "forward") {
 	case "reverse":
 		k.backward[0] = true
@@ -49,14 +62,6 @@ func lstm(r *Request) (Kernel, error) {
 	if _, _, ok := r.in(lstmB); ok {
 		k.b = r.constant(lstmB)
 	}
-	var err error
-	if k.inputs, err = gemm.New(gemm.Params{M: k.seq * k.batch, N: 4 * k.hidden, K: k.in, TransB: true, PackedB: true,
-		Epilogue: gemm.Epilogue{Bias: gemm.BiasPerCol}}); err != nil {
-		return nil, err
-	}
-	k.step, err = gemm.New(gemm.Params{M: k.batch, N: 4 * k.hidden, K: k.hidden, TransB: true, PackedB: true,
-		Epilogue: gemm.Epilogue{Residual: gemm.ResidualFull}})
-	return k, err
 }
 
 // lstmPlain reports whether the call is of the kind that the kernel computes.
@@ -108,11 +113,16 @@ func (k *lstmKernel) Pack(dst []byte) {
 		w, r, b := k.parts(dst, d)
 		gemm.F32.PackB(w, tensor.As[float32](k.w)[d*g*k.in:], k.in, g, 0, true)
 		gemm.F32.PackB(r, tensor.As[float32](k.r)[d*g*k.hidden:], k.hidden, g, 0, true)
-		clear(b)
-		if k.b != nil {
-			both := tensor.As[float32](k.b)[d*2*g:]
-			vec.Add(b[:g], both[:g], both[g:2*g])
-		}
+		k.packBias(b, d)
+	}
+}
+
+// packBias adds the two halves of direction d's bias.
+func (k *lstmKernel) packBias(b []float32, d int) {
+	clear(b)
+	if g := 4 * k.hidden; k.b != nil {
+		both := tensor.As[float32](k.b)[d*2*g:]
+		vec.Add(b[:g], both[:g], both[g:2*g])
 	}
 }
 
@@ -132,17 +142,31 @@ func (k *lstmKernel) workerBytes() int {
 
 // Bind implements Kernel.
 func (k *lstmKernel) Bind(b Binding) Task {
+	t := &lstmTask{lstmState: newLSTMState(k, b)}
 	gates, state := k.scratchLens()
-	t := &lstmTask{lstmKernel: k, x: tensor.As[float32](b.In[lstmX])}
-	t.gates = tensor.Cast[float32](b.Scratch[:gates])
-	t.h = tensor.Cast[float32](b.Scratch[gates:][:state])[:k.batch*k.hidden]
-	t.c = tensor.Cast[float32](b.Scratch[gates+state:][:state])[:k.batch*k.hidden]
 	worker := b
 	worker.Scratch = b.Scratch[gates+2*state:]
 	t.product.scratch = perWorker(worker)
 	for d := range k.dirs {
 		t.w[d], t.r[d], t.b[d] = k.parts(b.Packed, d)
 	}
+	return t
+}
+
+// lstmState is the operands of a task that are not weights, and the running state. It takes the beginning of the scratch.
+type lstmState struct {
+	*lstmKernel
+	x, h0, c0   []float32
+	y, yh, yc   []float32 // nil when not asked for
+	gates, h, c []float32
+}
+
+func newLSTMState(k *lstmKernel, b Binding) lstmState {
+	t := lstmState{lstmKernel: k, x: tensor.As[float32](b.In[lstmX])}
+	gates, state := k.scratchLens()
+	t.gates = tensor.Cast[float32](b.Scratch[:gates])
+	t.h = tensor.Cast[float32](b.Scratch[gates:][:state])[:k.batch*k.hidden]
+	t.c = tensor.Cast[float32](b.Scratch[gates+state:][:state])[:k.batch*k.hidden]
 	if k.stateIn[0] {
 		t.h0 = tensor.As[float32](b.In[lstmInitialH])
 	}
@@ -157,13 +181,41 @@ func (k *lstmKernel) Bind(b Binding) Task {
 	return t
 }
 
+// begin sets the state before the first step of direction d.
+func (t *lstmState) begin(d int) {
+	n := t.batch * t.hidden
+	start(t.h, t.h0, d*n)
+	start(t.c, t.c0, d*n)
+}
+
+// position is the place in the sequence of step i of direction d, and the gates of that place.
+func (t *lstmState) position(d, i int) (at int, gates []float32) {
+	if t.backward[d] {
+		i = t.seq - 1 - i
+	}
+	n := 4 * t.batch * t.hidden
+	return i, t.gates[i*n : (i+1)*n]
+}
+
+// advance updates the state from the finished gates of one place.
+func (t *lstmState) advance(d, at int, gates []float32) {
+	t.cell(gates)
+	if n := t.batch * t.hidden; t.y != nil {
+		copy(t.y[(at*t.dirs+d)*n:], t.h)
+	}
+}
+
+// end writes the state after the last step of direction d.
+func (t *lstmState) end(d int) {
+	n := t.batch * t.hidden
+	finish(t.yh, t.h, d*n)
+	finish(t.yc, t.c, d*n)
+}
+
 type lstmTask struct {
-	*lstmKernel
-	x, h0, c0   []float32
-	y, yh, yc   []float32 // nil when not asked for
-	gates, h, c []float32
-	w, r, b     [2][]float32
-	product     gemmTask
+	lstmState
+	w, r, b [2][]float32
+	product gemmTask
 }
 
 // Run implements Task.
@@ -177,9 +229,7 @@ func (t *lstmTask) Run(x *Exec) error {
 }
 
 func (t *lstmTask) direction(x *Exec, d int) error {
-	n := t.batch * t.hidden
-	start(t.h, t.h0, d*n)
-	start(t.c, t.c0, d*n)
+	t.begin(d)
 	t.product.op = t.inputs
 	t.product.args = gemm.Args{A: t.x, B: t.w[d], C: t.gates, Bias: t.b[d]}
 	if err := t.product.Run(x); err != nil {
@@ -187,22 +237,14 @@ func (t *lstmTask) direction(x *Exec, d int) error {
 	}
 	t.product.op = t.step
 	for i := range t.seq {
-		s := i
-		if t.backward[d] {
-			s = t.seq - 1 - i
-		}
-		gates := t.gates[s*4*n : (s+1)*4*n]
+		at, gates := t.position(d, i)
 		t.product.args = gemm.Args{A: t.h, B: t.r[d], C: gates, Residual: gates}
 		if err := t.product.Run(x); err != nil {
 			return err
 		}
-		t.cell(gates)
-		if t.y != nil {
-			copy(t.y[(s*t.dirs+d)*n:], t.h)
-		}
+		t.advance(d, at, gates)
 	}
-	finish(t.yh, t.h, d*n)
-	finish(t.yc, t.c, d*n)
+	t.end(d)
 	return nil
 }
 
@@ -220,7 +262,7 @@ func finish(dst, src []float32, at int) {
 }
 
 // cell updates h and c from the gates of one step: c = f∘c + i∘g, h = o∘tanh(c).
-func (t *lstmTask) cell(gates []float32) {
+func (t *lstmState) cell(gates []float32) {
 	n := t.hidden
 	for b := range t.batch {
 		g := gates[b*4*n : (b+1)*4*n]

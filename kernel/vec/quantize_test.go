@@ -27,7 +27,9 @@ var requantizations = []struct {
 		func(dst []byte, _ []float32, y []byte, r *Requantization) { rescaleUint8Ref(dst, y[:len(dst)], r) }},
 	{"signed bytes", func(r *Requantization, s, u float32, _ int32, to Bytes) { r.Rescaled(s, u, to) },
 		func(dst []byte, _ []float32, y []byte, r *Requantization) { Rescale(dst, y, true, r) },
-		func(dst []byte, _ []float32, y []byte, r *Requantization) { rescaleInt8Ref(dst, int8s(y)[:len(dst)], r) }},
+		func(dst []byte, _ []float32, y []byte, r *Requantization) {
+			rescaleInt8Ref(dst, int8s(y)[:len(dst)], r)
+		}},
 	{"sum of unsigned bytes", func(r *Requantization, s, u float32, add int32, to Bytes) { r.Added(s, u, float32(add%300), to) },
 		func(dst []byte, _ []float32, y []byte, r *Requantization) { AddBytes(dst, y, y[1:], false, r) },
 		func(dst []byte, _ []float32, y []byte, r *Requantization) { addUint8Ref(dst, y[:len(dst)], y[1:], r) }},
