@@ -14,6 +14,7 @@ type pairs[T, U any] struct {
 
 var (
 	addRows = pairs[float32, float32]{vec.Add, vec.AddScalar, vec.AddScalar}
+	sumRows = pairs[int32, int32]{vec.AddInt32, vec.AddInt32Scalar, vec.AddInt32Scalar}
 	mulRows = pairs[float32, float32]{vec.Mul, vec.MulScalar, vec.MulScalar}
 	subRows = pairs[float32, float32]{vec.Sub, vec.SubScalar, vec.RSubScalar}
 	divRows = pairs[float32, float32]{vec.Div, vec.DivScalar, vec.RDivScalar}
@@ -22,9 +23,10 @@ var (
 )
 
 // binaryKernels are the arithmetic operators with numpy broadcasting (ONNX Add, Sub, Mul, Div 7 to 14, PRelu 7 to 16, Pow
-// with a constant exponent), vectorised for float32, plain for the integers of shapes and indices.
+// with a constant exponent), vectorised for float32 and the sums of
+// int32, plain for the integers of shapes and indices.
 var binaryKernels = map[opKey]builder{
-	{"", "Add"}: anyOf(binary(addRows), integers(func(a, b int64) int64 { return a + b })),
+	{"", "Add"}: anyOf(binary(addRows), binary(sumRows), integers(func(a, b int64) int64 { return a + b })),
 	{"", "Sub"}: anyOf(binary(subRows), integers(func(a, b int64) int64 { return a - b })),
 	{"", "Mul"}: anyOf(binary(mulRows), integers(func(a, b int64) int64 { return a * b })),
 	{"", "Div"}: anyOf(binary(divRows), divisors(integers(func(a, b int64) int64 { return a / b }))),
