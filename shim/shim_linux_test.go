@@ -376,6 +376,31 @@ func TestWorkInFlightIsBounded(t *testing.T) {
 	}
 }
 
+// TestOneSurpriseAtATime: of launches whose time could be anything, several in flight could hold the device for many times what one does
+// after the gate has closed.
+func TestOneSurpriseAtATime(t *testing.T) {
+	b := compiled(t)
+	const bound, longest = 2 * time.Millisecond, 10 * time.Millisecond
+	for _, c := range []struct {
+		name, once string
+		n          int
+	}{{"of one function", "0", 320}, {"of functions launched once", "1", 40}} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWarden(t, testCap, bound)
+			w.gate(true)
+			got := b.command(w, "surprises", fmt.Sprint(c.n), fmt.Sprint(longest.Nanoseconds()), c.once).run(t)
+			var count int
+			var peak time.Duration
+			if _, err := fmt.Sscanf(got, "launched %d peak %d", &count, &peak); err != nil || count != c.n {
+				t.Fatalf("got %q: %v", got, err)
+			}
+			if most := longest + bound + bound/8; peak > most {
+				t.Errorf("%v in flight at most, want at most %v", peak, most)
+			}
+		})
+	}
+}
+
 func TestAgentDies(t *testing.T) {
 	b := compiled(t)
 	w := newWarden(t, testCap, 2*time.Millisecond)

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #define WAIT_NS 100000000u
-#define ROUNDS 16 /* how often a launch of unknown length waits for the one before it */
 
 void weir_futex_wait(uint32_t *word, uint32_t value, uint64_t ns)
 {
@@ -79,24 +78,28 @@ static void opened(uint64_t ns)
 	weir_set(&slot->inflight_ns, weir_get(&weir.inflight_ns) + ns);
 }
 
-/* unknown_running tells whether f has not been measured yet and is running: its time could be anything. */
-static bool unknown_running(struct weir_function *f)
+/*
+ * uncertain tells whether the next launch of f could take any time: f has not been measured yet, or its launches
+ * differ so much that their mean deviation is above their mean. Two such in flight could be many times the bound.
+ * Where the mean is short, waiting for each would cost more than it is worth.
+ */
+static bool uncertain(struct weir_function *f, uint64_t quantum)
 {
-	return weir_peek(&f->samples) == 0 && weir_peek(&f->running);
+	uint32_t mean = weir_peek(&f->slow);
+	return weir_peek(&f->samples) == 0 || (mean > quantum && weir_peek(&f->spread) > mean);
 }
 
 /* try_slow does what a launch needs beyond the fast path; false: look again. The stream's lock is held. */
-static bool try_slow(struct weir_ticket *t, struct weir_stream *s, struct weir_function *f, struct weir_header *h,
-		     int round)
+static bool try_slow(struct weir_ticket *t, struct weir_stream *s, struct weir_function *f, struct weir_header *h)
 {
 	uint64_t guess = weir_peek(&f->guess), w = weir_get(&s->word);
 	uint64_t quantum = weir_bound(h) / 8 / WEIR_UNIT_NS;
-	bool sample = weir_peek(&f->samples) < WEIR_SAMPLES;
+	bool sample = weir_peek(&f->samples) < WEIR_SAMPLES, unknown = uncertain(f, quantum);
 	bool over = weir_word_time(w) + guess > quantum || weir_word_count(w) >= WEIR_BATCH;
 	bool marked = true;
 	if (over || sample)
 		marked = weir_close_batch(s, false);
-	if (marked && weir_make_room(s, guess * WEIR_UNIT_NS, round < ROUNDS && unknown_running(f)))
+	if (marked && weir_make_room(s, guess * WEIR_UNIT_NS, unknown && weir_get(&weir.uncertain)))
 		return false;
 	w = weir_get(&s->word);
 	/* What is long by itself is marked at once, so that its time is known and not that until somebody looked. */
@@ -114,19 +117,21 @@ static bool try_slow(struct weir_ticket *t, struct weir_stream *s, struct weir_f
 	if (alone)
 		opened(guess * WEIR_UNIT_NS);
 	t->sample = single && alone;
-	if (weir_peek(&f->samples) == 0)
-		__atomic_store_n(&f->running, 1, __ATOMIC_RELAXED);
+	if (unknown && alone && !s->uncertain) {
+		s->uncertain = true;
+		weir_add(&weir.uncertain, 1);
+	}
 	return true;
 }
 
 static __attribute__((noinline)) void enter_slow(struct weir_ticket *t, struct weir_stream *s, struct weir_function *f)
 {
-	for (int round = 0;; round++) {
+	for (;;) {
 		struct weir_header *h = weir_page();
 		if (!weir_gate_open(h))
 			weir_gate_wait(h);
 		pthread_mutex_lock(&s->lock);
-		bool through = try_slow(t, s, f, h, round);
+		bool through = try_slow(t, s, f, h);
 		pthread_mutex_unlock(&s->lock);
 		if (through)
 			break;
@@ -189,10 +194,8 @@ void weir_leave(struct weir_ticket *t, CUresult result)
 	if (weir_likely(!t->sample))
 		return;
 	pthread_mutex_lock(&s->lock);
-	if (result != CUDA_SUCCESS) {
-		__atomic_store_n(&t->function->running, 0, __ATOMIC_RELAXED);
+	if (result != CUDA_SUCCESS)
 		__atomic_store_n(&s->only, NULL, __ATOMIC_RELAXED);
-	}
 	weir_close_batch(s, false);
 	pthread_mutex_unlock(&s->lock);
 }

@@ -13,6 +13,7 @@
  */
 #include "weir.h"
 
+#include <sched.h>
 #include <sys/prctl.h>
 #include <time.h>
 
@@ -81,7 +82,8 @@ bool weir_close_batch(struct weir_stream *s, bool by_watcher)
 	m->function = __atomic_exchange_n(&s->only, NULL, __ATOMIC_SEQ_CST);
 	m->least_ns = m->function ? (uint64_t)weir_peek(&m->function->least) * WEIR_UNIT_NS * m->count : 0;
 	m->from = s->from;
-	s->stale = false;
+	m->uncertain = s->uncertain;
+	s->stale = s->uncertain = false;
 	s->head++;
 	if (weir_add(&weir.inflight_ns, m->ns) == m->ns)
 		weir_set(&weir.progress_ns, weir_now());
@@ -114,9 +116,7 @@ static void measured(struct weir_stream *s, struct weir_mark *m)
 	__atomic_fetch_add(&weir_slot()->device_ns_total, ns, __ATOMIC_RELAXED);
 	if (m->function && known)
 		weir_function_measured(m->function, ns / m->count);
-	else if (m->function)
-		__atomic_store_n(&m->function->running, 0, __ATOMIC_RELAXED);
-	else if (known && (ns > m->ns + m->ns / 2 || ns < m->ns / 2) && __atomic_add_fetch(&off, 1, __ATOMIC_RELAXED) % 64 == 0)
+	else if (!m->function && known && (ns > m->ns + m->ns / 2 || ns < m->ns / 2) && __atomic_add_fetch(&off, 1, __ATOMIC_RELAXED) % 64 == 0)
 		weir_functions_distrust();
 }
 
@@ -135,6 +135,7 @@ void weir_reap(struct weir_stream *s)
 		if (r == CUDA_SUCCESS)
 			measured(s, m);
 		weir_sub(&weir.inflight_ns, m->ns);
+		weir_sub(&weir.uncertain, m->uncertain);
 		weir_set(&weir.progress_ns, weir_now());
 		s->tail++;
 	}
@@ -144,8 +145,12 @@ void weir_reap(struct weir_stream *s)
 /* weir_forget_marks drops all marks without looking at their events, which are about to go. */
 void weir_forget_marks(struct weir_stream *s)
 {
-	for (; s->tail != s->head; s->tail++)
+	for (; s->tail != s->head; s->tail++) {
 		weir_sub(&weir.inflight_ns, mark(s, s->tail)->ns);
+		weir_sub(&weir.uncertain, mark(s, s->tail)->uncertain);
+	}
+	weir_sub(&weir.uncertain, s->uncertain);
+	s->uncertain = false;
 	for (uint32_t i = 0; i < WEIR_MARKS; i++)
 		s->marks[i] = (struct weir_mark){0};
 	__atomic_fetch_and(&s->word, ~(WEIR_LAUNCHING - 1), __ATOMIC_SEQ_CST);
@@ -217,17 +222,32 @@ static void wait_for(CUevent e)
 }
 
 /*
+ * glance lets some time pass until a launch that has run since then, and that others must not join, is looked at again. The
+ * device has nothing to do from its end until then, so that is a small part of its time. Waking from an event would take
+ * longer than most such launches last.
+ */
+static void glance(uint64_t since)
+{
+	enum { SPIN_NS = 64000, LEAST_NS = 10000, PART = 128 };
+	if (since < SPIN_NS)
+		sched_yield();
+	else
+		doze(since / PART > LEAST_NS ? since / PART : LEAST_NS);
+}
+
+/*
  * weir_make_room waits until a launch of ns may join what is in flight, giving the lock up meanwhile; true
  * if it had to, so that the caller looks at everything again.
  *
  * In flight is the predicted time of all marks less what has passed since the device last came to one. A
  * launch that is longer than the bound by itself goes when the device is about to run dry; one whose
- * length is not known at all (alone) goes when nothing is in flight.
+ * time could be anything does not join another such (alone), unless the device has come to no mark for so long that
+ * what runs may be waiting for this very launch.
  */
 bool weir_make_room(struct weir_stream *s, uint64_t ns, bool alone)
 {
 	uint64_t bound = weir_bound(weir_page()), lead = bound / 8;
-	uint64_t limit = alone ? 0 : ns + lead > bound ? lead : bound - ns;
+	uint64_t limit = ns + lead > bound ? lead : bound - ns;
 	weir_reap(s);
 	uint64_t total = weir_get(&weir.inflight_ns);
 	bool full = s->head - s->tail >= WEIR_MARKS - 2;
@@ -235,11 +255,14 @@ bool weir_make_room(struct weir_stream *s, uint64_t ns, bool alone)
 	if (!t.end)
 		return false;
 	uint64_t since = weir_now() - weir_get(&weir.progress_ns), passed = since < t.ns ? since : t.ns;
+	alone = alone && since < WEIR_FOREVER_NS;
 	uint64_t flying = (total > passed ? total - passed : 0) + weir_word_time(weir_get(&s->word)) * WEIR_UNIT_NS;
 	if (!full && !alone && flying <= limit)
 		return false;
 	pthread_mutex_unlock(&s->lock);
-	if (full || alone || flying - limit >= t.ns - passed)
+	if (alone && !full)
+		glance(since);
+	else if (full || flying - limit >= t.ns - passed)
 		wait_for(t.end);
 	else
 		doze(nap(t.least_ns, since, flying - limit));

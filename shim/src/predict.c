@@ -56,7 +56,6 @@ void weir_function_measured(struct weir_function *f, uint64_t ns)
 	__atomic_store_n(&f->least, samples && now > least ? least + (now - least) / 64 : now, __ATOMIC_RELAXED);
 	if (samples < WEIR_SAMPLES)
 		__atomic_store_n(&f->samples, samples + 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&f->running, 0, __ATOMIC_RELAXED);
 }
 
 /* weir_functions_distrust has all functions measured one by one again, once each. */

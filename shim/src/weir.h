@@ -102,6 +102,7 @@ struct weir_process {
 	uint32_t captures;   /* streams being captured */
 	uint32_t streams_generation; /* bumped when a stream goes, so that threads drop what they remember */
 	uint64_t inflight_ns;        /* predicted time of all marks not seen complete */
+	uint32_t uncertain;          /* launches not seen complete whose time could be anything */
 	uint64_t progress_ns;        /* when the last one was seen complete, or the first one made */
 };
 
@@ -185,7 +186,6 @@ struct weir_function {
 	uint32_t spread;     /* mean of how far launches are from slow */
 	uint32_t least;   /* what one has always taken lately */
 	uint32_t samples; /* how often it was measured, up to WEIR_SAMPLES */
-	uint32_t running; /* launches of a function never measured that are not known complete */
 };
 
 #define WEIR_UNIT_NS 16u
@@ -193,6 +193,7 @@ struct weir_function {
 #define WEIR_FIRST_GUESS_NS 50000u
 #define WEIR_BATCH 256u          /* most launches between two marks */
 #define WEIR_MARKS 64u
+#define WEIR_FOREVER_NS 1000000000u /* what runs for longer may never end by itself */
 #define WEIR_LARGE_COPY (1u << 20)
 
 /* A stream's word: threads between entering and leaving a launch, launches since the last mark, and
@@ -210,6 +211,7 @@ struct weir_mark {
 	struct weir_function *function; /* the only one of the batch, else NULL */
 	uint32_t count;
 	unsigned char from; /* enum weir_from */
+	bool uncertain;     /* its time could have been anything */
 };
 
 enum weir_from { WEIR_FROM_NOWHERE, WEIR_FROM_BEGIN, WEIR_FROM_MARK }; /* what the batch's time is measured from */
@@ -227,6 +229,7 @@ struct weir_stream {
 	uint32_t head, tail; /* marks[tail..head) are not seen complete */
 	unsigned char from;  /* for the open batch */
 	bool stale;          /* the open batch was open when the watcher last looked */
+	bool uncertain;      /* the open batch is one launch whose time could be anything */
 	struct weir_stream *next;
 };
 

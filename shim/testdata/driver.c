@@ -103,8 +103,8 @@ static void run(struct stream *s, uint64_t ns)
 API cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned m, void *s,
 		   void **p, void **e)
 {
-	(void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)m, (void)p, (void)e;
-	run(of(s, 0), (uint64_t)f);
+	(void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)m, (void)e;
+	run(of(s, 0), p ? *(const uint64_t *)p[0] : (uint64_t)f); /* a function lasts as long as its argument says, or its handle */
 	return 0;
 }
 

@@ -177,6 +177,29 @@ static int launches(char **args)
 	return 0;
 }
 
+/* Launches of which nobody can know how long they last: of one function whose launches differ by a factor of hundreds, once some
+ * have shown that, and of functions each launched once. */
+static int surprises(char **args)
+{
+	enum { KNOWN = 256, RARE = 8 };
+	void *s = NULL;
+	uint32_t x = 7;
+	uint64_t n = number(args, 0, 1), ns = number(args, 1, 1000);
+	int once = (int)number(args, 2, 0);
+	start();
+	check(StreamCreate(&s, 0), "cuStreamCreate");
+	for (uint64_t i = 0; i < n; i++) {
+		uint64_t lasts = once ? ns : next_random(&x) % RARE ? ns / 200 : ns;
+		void *params[] = {&lasts};
+		check(Launch((void *)(once ? i + 1 : 1), 1, 1, 1, 1, 1, 1, 0, s, params, NULL), "cuLaunchKernel");
+		if (!once && i < KNOWN)
+			check(StreamSync(s), "cuStreamSynchronize");
+	}
+	check(StreamSync(s), "cuStreamSynchronize");
+	printf("launched %llu peak %llu\n", (unsigned long long)n, (unsigned long long)Peak());
+	return 0;
+}
+
 /* Single launches with pauses between them, in which the process has nothing in flight. */
 static int pauses(char **args)
 {
@@ -332,7 +355,7 @@ static int lacking(char **args)
 static const struct {
 	const char *name;
 	int (*run)(char **);
-} programs[] = {{"memory", memory}, {"info", info}, {"launches", launches}, {"pauses", pauses}, {"cost", cost}, {"threads", threads},
+} programs[] = {{"memory", memory}, {"info", info}, {"launches", launches}, {"surprises", surprises}, {"pauses", pauses}, {"cost", cost}, {"threads", threads},
 		{"forks", forks}, {"lookups", look_ups}, {"lacking", lacking}};
 
 int main(int n, char **args)
