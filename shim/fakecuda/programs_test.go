@@ -145,10 +145,17 @@ func TestLongKernel(t *testing.T) {
 		Wall  float64 `json:"wall_ms"`
 		Event float64 `json:"event_ms"`
 	}
-	newDevice(t, driver(t)).result(&got, "long_kernel", "0.4")
-	if got.Event < 400 || got.Wall < got.Event || got.Event > 401 {
-		t.Errorf("a kernel of 400 ms took %v ms by events, %v ms by the clock", got.Event, got.Wall)
+	// Between its first event and its launch the program may be kept from running, never during the kernel: one try of several must be exact.
+	for range 8 {
+		newDevice(t, driver(t)).result(&got, "long_kernel", "0.4")
+		if got.Event < 400 || got.Wall < got.Event {
+			t.Fatalf("a kernel of 400 ms took %v ms by events, %v ms by the clock", got.Event, got.Wall)
+		}
+		if got.Event <= 401 {
+			return
+		}
 	}
+	t.Errorf("a kernel of 400 ms took %v ms by events", got.Event)
 }
 
 func TestEventsOfOtherProcesses(t *testing.T) {

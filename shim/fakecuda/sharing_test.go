@@ -2,6 +2,7 @@ package fakecuda_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os/exec"
 	"strings"
@@ -83,16 +84,30 @@ func TestTimeSlices(t *testing.T) {
 	if l := d.ledger(); int64(l.BusyNS) != sum || l.Switches < 100 {
 		t.Errorf("the ledger has %d ns busy and %d switches", l.BusyNS, l.Switches)
 	}
-	// While both had work, neither got more than its turn: compare over the first second.
-	first := map[int]int64{}
+	// While both had work, neither got more than its turn.
+	first, last := map[int]int64{}, map[int]int64{}
 	for _, s := range all {
-		if s.end < all[0].start+1_000_000_000 {
-			first[s.pid] += s.busy
+		if first[s.pid] == 0 {
+			first[s.pid] = s.start
+		}
+		last[s.pid] = s.end
+	}
+	from, to := int64(0), int64(math.MaxInt64)
+	for pid := range busy {
+		from, to = max(from, first[pid]), min(to, last[pid])
+	}
+	both := map[int]int64{}
+	for _, s := range all {
+		if s.start >= from && s.end <= to {
+			both[s.pid] += s.busy
 		}
 	}
-	for pid, ns := range first {
-		if share := float64(ns) / float64(first[pid]+others(first, pid)); share < 0.35 || share > 0.65 {
-			t.Errorf("process %d had %.2f of the device", pid, share)
+	if len(both) != 2 {
+		t.Fatal("there was no time in which both had work")
+	}
+	for pid, ns := range both {
+		if share := float64(ns) / float64(ns+others(both, pid)); share < 0.35 || share > 0.65 {
+			t.Errorf("process %d had %.2f of the device in the %v in which both had work", pid, share, time.Duration(to-from))
 		}
 	}
 }

@@ -159,17 +159,24 @@ static void call(void *work_done) {
 	nanosleep(&t, NULL);
 }
 
-// A host function runs after what precedes it in its stream, and what follows waits for it.
+// A host function runs after what precedes it in its stream, and what follows waits for it. Other work on this machine can only
+// make it later, so one try of several has to be in time.
 static void host_functions(void) {
 	CUstream s = stream(CU_STREAM_NON_BLOCKING, 0);
-	CUevent start = mark(s);
-	launch(s, 2000);
-	CHECK(CU(cuLaunchHostFunc)(s, call, &called));
-	launch(s, 1000);
-	CUevent end = mark(s);
-	HOLD(!atomic_load(&called));
-	double ms = between(start, end);
-	HOLD(atomic_load(&called) && ms >= 6 && ms < 60);
+	bool early = true, late = true;
+	for (int tries = 0; (early || late) && tries < 8; tries++) {
+		atomic_store(&called, 0);
+		CUevent start = mark(s);
+		launch(s, 2000);
+		CHECK(CU(cuLaunchHostFunc)(s, call, &called));
+		launch(s, 1000);
+		CUevent end = mark(s);
+		early = atomic_load(&called);
+		double ms = between(start, end);
+		HOLD(atomic_load(&called) && ms >= 6);
+		late = ms >= 60;
+	}
+	HOLD(!early && !late);
 }
 
 static CUgraphExec instance(CUgraph g) {
