@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""Measure weir beside ONNX Runtime while another process keeps a core busy.
+
+README.md describes the method. Exit codes: 0 the bound holds; 1 it does not, a
+model failed or its outputs disagree; 2 the command line is wrong or weir does
+not build; 3 the peer or a model cannot be fetched.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import signal
+import statistics
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[1:1] = [str(ROOT / "bench" / "latency"), str(ROOT / "conformance" / "peer")]
+
+import environment  # noqa: E402
+import latency  # noqa: E402
+import measure  # noqa: E402
+import report  # noqa: E402
+import rounds  # noqa: E402
+from burner import Burners  # noqa: E402
+
+STATES = ("alone", "busy")
+
+
+def make_parser():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="models to measure (default: resnet50)")
+    parser.add_argument("--threads", type=latency.positive, default=2, help="threads of both sides (default: %(default)s)")
+    parser.add_argument("--burners", type=latency.positive, default=1, help="processes that keep a core busy (default: %(default)s)")
+    parser.add_argument("--pin", action="store_true", help="tie each of them to a core of its own, from the last one down")
+    parser.add_argument("--rounds", type=latency.positive, default=8, help="rounds, an even number (default: %(default)s)")
+    parser.add_argument("--runs", type=latency.positive, help="timed runs in each measurement (default: what takes 1500 ms)")
+    parser.add_argument("--bound", type=float, default=0.75, metavar="RATIO",
+                        help="most that weir/ORT may be in the busy state, over all models (default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON; the table goes to stderr")
+    parser.add_argument("--no-check", dest="check", action="store_false", help="do not compare the outputs")
+    parser.add_argument("--tolerance", type=float, default=1e-3, help="relative L2 error allowed (default: %(default)s)")
+    parser.add_argument("--weir", help="weir binary (default: built from ./cmd/weir)")
+    parser.add_argument("--models", type=pathlib.Path, default=latency.fetch.default_directory(), metavar="DIR",
+                        help="folder of the fetched models (default: %(default)s)")
+    parser.add_argument("--no-fetch", action="store_true", help="measure only models that are there already")
+    return parser
+
+
+def take(binary, subject, runs, options):
+    """Measure in all rounds; return {state: {side: [measurement]}}, each with what the burners got of the machine meanwhile.
+
+    A pair of rounds measures both states, one after the other, each in the order A B, B A.
+    """
+    taken = {state: {side: [] for side in rounds.SIDES} for state in STATES}
+    for _ in range(options.rounds // 2):
+        for state in STATES:
+            with Burners(options.burners if state == "busy" else 0, options.pin) as burners:
+                for _, threads, side in rounds.order(2, [options.threads]):
+                    with burners.metered() as got:
+                        measurement = measure.launch(measure.command(side, binary, subject, runs, threads))
+                    taken[state][side].append(measurement | {"burner_cores": got.cores})
+    return taken
+
+
+def summary(taken, runs, threads):
+    """The report's entries by state, from take's result."""
+    entries = {}
+    for state, sides in taken.items():
+        (entry,) = report.by_threads({threads: sides}, runs)
+        cores = {side: statistics.median(m["burner_cores"] for m in ms) for side, ms in sides.items()}
+        entries[state] = entry | {"burner_cores": cores}
+    return entries
+
+
+def measure_model(name, weir, options, scratch):
+    """One model's entry of the report."""
+    import workloads
+
+    prepared = workloads.prepare(name, weir, options, scratch)
+    entry = {"model": name, "inputs": prepared.inputs}
+    if prepared.check is not None:
+        entry["check"] = report.check_entry(prepared.check)
+        if wrong := report.disagreement(prepared.check):
+            return entry | {"status": "failed", "error": wrong}
+    timed = options.runs
+    if timed is None:
+        trial = measure.trial(weir.binary, prepared.subject, options.threads)
+        timed = rounds.runs_within(trial, latency.FULL.budget_ms, latency.FULL.least, latency.FULL.most)
+    runs = measure.Runs(timed, latency.FULL.warmup)
+    taken = take(weir.binary, prepared.subject, runs, options)
+    return entry | {"status": "measured", "states": summary(taken, runs, options.threads)}
+
+
+def entry_of(name, weir, options):
+    """Like measure_model, in a scratch folder that is removed at once."""
+    import compare
+
+    def work():
+        with tempfile.TemporaryDirectory(dir=environment.cache_directory()) as scratch:
+            try:
+                return measure_model(name, weir, options, scratch)
+            except measure.Failed as error:
+                return {"model": name, "status": "failed", "error": str(error)}
+
+    return compare.guarded(name, work)
+
+
+def measure_all(options, names, binary):
+    import compare
+
+    before = latency.load_average()
+    weir = compare.Weir(binary, ["--threads=1", "--precision=fp32"])
+    entries = [entry_of(name, weir, options) for name in names]
+    ratios = [e["states"]["busy"]["ratio"] for e in report.measured(entries)]
+    mean = rounds.geometric_mean(ratios) if ratios else None
+    return {
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"), "machine": latency.machine_model(),
+        "cores": latency.available_cores(), "load_average_before": before, "load_average_after": latency.load_average(),
+        "versions": latency.versions(binary, options.weir is None),
+        "settings": {"threads": options.threads, "burners": options.burners, "pinned": options.pin, "rounds": options.rounds,
+                     "runs": options.runs, "precision": "fp32", "check": options.check, "tolerance": options.tolerance},
+        "ratio": mean, "bound": options.bound, "held": len(ratios) == len(names) and mean <= options.bound, "models": entries,
+    }
+
+
+def table(result):
+    """The report as lines for people."""
+    settings = result["settings"]
+    yield f"{result['date']}, {result['machine']}, {result['cores']} cores, {', '.join(result['versions'].values())}"
+    yield (f"load average {report.load_text(result['load_average_before'])} before, {report.load_text(result['load_average_after'])} "
+           f"after; {settings['rounds']} rounds, threads: {settings['threads']}, busy processes: {settings['burners']}"
+           f"{', pinned' if settings['pinned'] else ''}")
+    yield ""
+    yield f"{'model':15} {'state':6} {'weir ms':>10} {'ORT ms':>10} {'weir/ORT':>8}  {'quartiles':13} {'cores of the busy process beside':>33}"
+    for entry in result["models"]:
+        if entry["status"] != "measured":
+            yield f"{entry['model']:15} {entry['status']}: {entry['error']}"
+            continue
+        for state, part in entry["states"].items():
+            cores = part["burner_cores"]
+            beside = f"weir {cores['weir']:.2f}, ORT {cores['ort']:.2f}" if state == "busy" else ""
+            yield (f"{entry['model']:15} {state:6} {part['weir']['median_ms']:10.3f} {part['ort']['median_ms']:10.3f} {part['ratio']:8.2f}  "
+                   f"{part['q1']:.2f} to {part['q3']:.2f}  {beside:>33}")
+    if result["ratio"] is not None:
+        yield f"busy: weir/ORT {result['ratio']:.3f}, bound {result['bound']:g}: {'held' if result['held'] else 'MISSED'}"
+
+
+def run(options, parser):
+    """Measure inside the peer's environment; return the exit code."""
+    import compare
+    import workloads
+
+    options.names = options.names or ["resnet50"]
+    if unknown := set(options.names) - set(workloads.MODELS):
+        parser.error(f"no model named {', '.join(sorted(unknown))}; there are {', '.join(workloads.MODELS)}")
+    if options.rounds % 2:
+        parser.error(f"--rounds {options.rounds}: want an even number, since every other round has the sides in reverse")
+    code = compare.fetch_models(options)
+    names = latency.available(options.names, options)
+    with tempfile.TemporaryDirectory(dir=environment.cache_directory()) as scratch:
+        binary = latency.find_binary(options, scratch)
+        if binary is None:
+            return latency.EXIT_USAGE
+        result = measure_all(options, names, binary)
+    lines = "\n".join(table(result))
+    if options.json:
+        latency.say(lines)
+        print(json.dumps(result, indent=1))
+    else:
+        print(lines)
+    return code if result["held"] else latency.EXIT_FAILED
+
+
+def main():
+    parser = make_parser()
+    options = parser.parse_args()
+    # As an exception, so that the measurement under way and the burners are ended and the scratch folders are removed.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        environment.enter()
+    except environment.NotInstallable as error:
+        latency.say(f"skipped: ONNX Runtime cannot be installed: {error}")
+        return latency.EXIT_UNREACHABLE
+    return run(options, parser)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
