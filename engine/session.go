@@ -271,9 +271,9 @@ func (i *Instance) settle() {
 	i.exec.Ctx, i.exec.Gate, i.exec.Dynamic = nil, nil, 0
 }
 
-// Profile runs one iteration step by step and reports each to visit, in order, after it has run: those of the branch that an If
-// takes before the If itself. Errors are those of Run.
-func (i *Instance) Profile(ctx context.Context, visit func(s *plan.Step)) (err error) {
+// Profile runs one iteration step by step and reports each with its cost to visit, in order, after it has run: those of the
+// branch that an If takes before the If itself. Errors are those of Run.
+func (i *Instance) Profile(ctx context.Context, visit func(s *plan.Step, c plan.Cost)) (err error) {
 	defer i.end(&err)
 	i.exec.Ctx, i.exec.Gate, i.exec.Dynamic = ctx, device.Open, 0
 	return i.program.Profile(&i.exec, visit)

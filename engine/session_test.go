@@ -358,7 +358,7 @@ func TestProfileVisitsEveryStep(t *testing.T) {
 	want := result(i)
 	picture(i, 3)
 	next := 0
-	err := i.Profile(context.Background(), func(s *plan.Step) {
+	err := i.Profile(context.Background(), func(s *plan.Step, _ plan.Cost) {
 		if s != &i.Plan().Steps[next] {
 			t.Errorf("%v as step %d", s.Node, next)
 		}

@@ -161,8 +161,9 @@ func (r *Program) Run(x *cpu.Exec) error {
 	return nil
 }
 
-// Profile is Run without the gate. It calls visit after each step, those of the branch that an If takes before the If itself.
-func (r *Program) Profile(x *cpu.Exec, visit func(s *Step)) error {
+// Profile is Run without the gate. It calls visit after each step with what it cost under the shapes of this run, steps of the
+// branch that an If takes before the If itself, which then costs no more than handing on its outputs.
+func (r *Program) Profile(x *cpu.Exec, visit func(s *Step, c Cost)) error {
 	if err := r.admit(x); err != nil {
 		return err
 	}
@@ -174,7 +175,11 @@ func (r *Program) Profile(x *cpu.Exec, visit func(s *Step)) error {
 		if err := run(x); err != nil {
 			return r.failed(i, err)
 		}
-		visit(&r.plan.Steps[i])
+		c := r.cost(i)
+		if _, branch := t.(*ifTask); branch {
+			c.Flops = 0
+		}
+		visit(&r.plan.Steps[i], c)
 	}
 	return nil
 }

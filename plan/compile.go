@@ -159,7 +159,6 @@ func (c *compiler) step(n *graph.Node) error {
 		}
 		s := c.use(v, i)
 		st.In = append(st.In, s)
-		st.Bytes += c.plan.Slots[s].Bytes
 		st.dynamic = st.dynamic || c.plan.Slots[s].Place == Dynamic
 	}
 	for _, v := range n.Out {
@@ -169,16 +168,17 @@ func (c *compiler) step(n *graph.Node) error {
 		}
 		s := c.newSlot(v, i)
 		st.Out = append(st.Out, s)
-		st.Bytes += c.plan.Slots[s].Bytes
 		st.dynamic = st.dynamic || c.plan.Slots[s].Place == Dynamic
 	}
 	if body != nil {
-		st.Kernel, st.Flops = body, body.flops()
-	} else {
-		if st.Kernel, err = c.kernel(o, n, st.dynamic); err != nil {
-			return err
-		}
-		st.Flops = flops(o, n)
+		st.Kernel = body
+	} else if st.Kernel, err = c.kernel(o, n, st.dynamic); err != nil {
+		return err
+	}
+	cost := costOf(o, n, st.Kernel, types(n.In), types(n.Out))
+	st.Flops, st.Bytes = cost.Flops, cost.Bytes
+	if body != nil {
+		st.Flops = body.flops()
 	}
 	c.plan.Flops += st.Flops
 	c.plan.Steps = append(c.plan.Steps, st)
@@ -246,18 +246,4 @@ func types(vs []*graph.Value) []op.Type {
 		}
 	}
 	return ts
-}
-
-func flops(o *op.Op, n *graph.Node) int64 {
-	out := types(n.Out)
-	if o.Flops != nil {
-		return o.Flops(n.Call(), types(n.In), out)
-	}
-	var total int64
-	for _, t := range out {
-		if k, ok := t.Count().Int(); ok && t.Ranked {
-			total += int64(k)
-		}
-	}
-	return total
 }

@@ -124,7 +124,7 @@ func (t *ifTask) Run(x *cpu.Exec) error {
 }
 
 // profile is Run that shows the steps of the branch.
-func (t *ifTask) profile(x *cpu.Exec, visit func(s *Step)) error {
+func (t *ifTask) profile(x *cpu.Exec, visit func(s *Step, c Cost)) error {
 	return t.run(func(branch *Program) error { return branch.Profile(x, visit) }, x)
 }
 

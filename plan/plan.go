@@ -58,8 +58,8 @@ type Step struct {
 	Node    *graph.Node
 	Kernel  cpu.Kernel
 	In, Out []int // slots; -1 for an absent operand
-	Flops   int64
-	Bytes   int64 // bytes read and written, counting each operand once
+	Flops   int64 // Cost.Flops, 0 where it depends on data
+	Bytes   int64 // Cost.Bytes
 
 	packed  span // the kernel's part of the packed weights
 	scratch span // the kernel's part of the arena while the step runs

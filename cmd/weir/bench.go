@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"runtime"
 	"slices"
@@ -11,53 +10,39 @@ import (
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/engine/roofline"
 	"github.com/weirgpu/weir/internal/process"
-	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/scenario"
 )
 
 type benchResult struct {
-	MedianMS      float64     `json:"median_ms"`
-	MinMS         float64     `json:"min_ms"`
-	P90MS         float64     `json:"p90_ms"`
-	P99MS         float64     `json:"p99_ms"`
-	LoadMS        float64     `json:"load_ms"`
-	FirstOutputMS float64     `json:"first_output_ms"`
-	PeakRSSBytes  int64       `json:"peak_rss_bytes"`
-	PlanBytes     int64       `json:"plan_bytes"`
-	WeightBytes   int64       `json:"weight_bytes"`
-	Steps         int         `json:"steps"`
-	Threads       int         `json:"threads"`
-	Precision     string      `json:"precision"`
-	Device        string      `json:"device"`
-	Runs          int         `json:"runs"`
-	Flops         int64       `json:"flops"`
-	GFlopsPerS    float64     `json:"gflops_per_s"`
-	GCCycles      uint32      `json:"gc_cycles"`    // during the measured runs
-	HeapObjects   uint64      `json:"heap_objects"` // allocated during the measured runs
-	Profile       []stepCost  `json:"profile,omitempty"`
-	ByKernel      []groupCost `json:"by_kernel,omitempty"`
-}
-
-type stepCost struct {
-	Node   string  `json:"node"`
-	Op     string  `json:"op"`
-	Kernel string  `json:"kernel"`
-	MS     float64 `json:"ms"`
-	Flops  int64   `json:"flops"`
-}
-
-type groupCost struct {
-	Kernel string  `json:"kernel"`
-	Steps  int     `json:"steps"`
-	MS     float64 `json:"ms"`
+	MedianMS      float64         `json:"median_ms"`
+	MinMS         float64         `json:"min_ms"`
+	P90MS         float64         `json:"p90_ms"`
+	P99MS         float64         `json:"p99_ms"`
+	LoadMS        float64         `json:"load_ms"`
+	FirstOutputMS float64         `json:"first_output_ms"`
+	PeakRSSBytes  int64           `json:"peak_rss_bytes"`
+	PlanBytes     int64           `json:"plan_bytes"`
+	WeightBytes   int64           `json:"weight_bytes"`
+	Steps         int             `json:"steps"`
+	Threads       int             `json:"threads"`
+	Precision     string          `json:"precision"`
+	Device        string          `json:"device"`
+	Runs          int             `json:"runs"`
+	Flops         int64           `json:"flops"`
+	GFlopsPerS    float64         `json:"gflops_per_s"`
+	GCCycles      uint32          `json:"gc_cycles"`    // during the measured runs
+	HeapObjects   uint64          `json:"heap_objects"` // allocated during the measured runs
+	Profile       *roofline.Table `json:"profile,omitempty"`
 }
 
 func newBench() *cobra.Command {
 	var dev deviceFlags
 	var model modelFlags
 	var runs, warmup int
-	var asJSON, profile bool
+	var asJSON bool
+	var profile profileFlags
 	c := &cobra.Command{
 		Use:   "bench MODEL",
 		Short: "Measure the latency of one model, alone",
@@ -68,7 +53,10 @@ func newBench() *cobra.Command {
 			if runs < 1 || warmup < 0 {
 				return fmt.Errorf("--runs %d --warmup %d: want at least 1 run and 0 warm-ups", runs, warmup)
 			}
-			res, err := benchModel(c, args[0], &dev, &model, runs, warmup, profile)
+			if err := profile.check(); err != nil {
+				return err
+			}
+			res, err := benchModel(c, args[0], &dev, &model, runs, warmup, profile.wanted)
 			if err != nil {
 				return err
 			}
@@ -76,6 +64,9 @@ func newBench() *cobra.Command {
 				return printJSON(c.OutOrStdout(), res)
 			}
 			printBench(c, res)
+			if res.Profile != nil {
+				profile.print(c.OutOrStdout(), res.Profile)
+			}
 			return nil
 		},
 	}
@@ -84,7 +75,7 @@ func newBench() *cobra.Command {
 	model.addRun(c)
 	c.Flags().IntVar(&runs, "runs", 30, "measured runs")
 	c.Flags().IntVar(&warmup, "warmup", 5, "runs before measuring")
-	c.Flags().BoolVar(&profile, "profile", false, "also time each step")
+	profile.add(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }
@@ -117,12 +108,12 @@ func benchModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFla
 		return nil, failed(err)
 	}
 	summarise(res, times)
+	res.PeakRSSBytes = process.PeakRSS()
 	if profile {
-		if err := profileSteps(c, i, m, res); err != nil {
+		if err := profileSteps(c, i, pool, m, res); err != nil {
 			return nil, failed(err)
 		}
 	}
-	res.PeakRSSBytes = process.PeakRSS()
 	return res, nil
 }
 
@@ -158,51 +149,6 @@ func summarise(res *benchResult, times []time.Duration) {
 	}
 }
 
-// profileSteps times each step on its own over several iterations and keeps the least, which the machine's other work
-// disturbs least.
-func profileSteps(c *cobra.Command, i *engine.Instance, m *compiled, res *benchResult) error {
-	index := map[*plan.Step]int{}
-	for range 5 {
-		if err := scenario.FillInputs(i, m.inputs); err != nil {
-			return err
-		}
-		last := time.Now()
-		err := i.Profile(c.Context(), func(s *plan.Step) {
-			took := ms(time.Since(last))
-			k, seen := index[s]
-			if !seen {
-				k = len(res.Profile)
-				index[s] = k
-				res.Profile = append(res.Profile, stepCost{Node: s.Node.Name, Op: s.Node.Type, Kernel: s.Kernel.Name(), MS: took, Flops: s.Flops})
-			}
-			res.Profile[k].MS = min(res.Profile[k].MS, took)
-			last = time.Now()
-		})
-		if err != nil {
-			return err
-		}
-	}
-	res.groupKernels()
-	return nil
-}
-
-// groupKernels adds up the profile by operator and kernel, the costliest first.
-func (res *benchResult) groupKernels() {
-	index := map[string]int{}
-	for _, p := range res.Profile {
-		name := p.Op + " " + p.Kernel
-		k, ok := index[name]
-		if !ok {
-			k = len(res.ByKernel)
-			index[name] = k
-			res.ByKernel = append(res.ByKernel, groupCost{Kernel: name})
-		}
-		res.ByKernel[k].Steps++
-		res.ByKernel[k].MS += p.MS
-	}
-	slices.SortFunc(res.ByKernel, func(a, b groupCost) int { return cmp.Compare(b.MS, a.MS) })
-}
-
 func printBench(c *cobra.Command, r *benchResult) {
 	w := c.OutOrStdout()
 	fmt.Fprintf(w, "median %.3f ms, min %.3f, p90 %.3f, p99 %.3f over %d runs on %d threads of %s\n", r.MedianMS, r.MinMS, r.P90MS,
@@ -211,7 +157,4 @@ func printBench(c *cobra.Command, r *benchResult) {
 	fmt.Fprintf(w, "%d steps, plan %.1f MiB beside %.1f MiB of mapped weights, peak resident %.1f MiB\n", r.Steps,
 		float64(r.PlanBytes)/(1<<20), float64(r.WeightBytes)/(1<<20), float64(r.PeakRSSBytes)/(1<<20))
 	fmt.Fprintf(w, "%.1f GFLOP/s; %d garbage collections, %d heap objects during the runs\n", r.GFlopsPerS, r.GCCycles, r.HeapObjects)
-	for _, g := range r.ByKernel {
-		fmt.Fprintf(w, "%9.3f ms  %3d  %s\n", g.MS, g.Steps, g.Kernel)
-	}
 }

@@ -99,10 +99,11 @@ func (k *convKernel) InPlace() []int {
 
 // Name implements Kernel.
 func (k *convKernel) Name() string {
+	name := "conv." + k.op.Method()
 	if k.precision == gemm.BF16 {
-		return "conv.bf16"
+		name += ".bf16"
 	}
-	return "conv"
+	return name
 }
 
 // PackedBytes implements Kernel.

@@ -59,6 +59,7 @@ var Table = []Row{
 	{"conformance", 6, Engine, ""},
 	{"conformance/table", 7, Engine, ""},
 	{"engine", 5, Engine, "sessions, iterations"},
+	{"engine/roofline", 6, Engine, ""},
 	{"", 6, Engine, "weir: the library face"},
 	{"examples/digits", 0, Engine, ""},
 

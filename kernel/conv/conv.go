@@ -209,6 +209,12 @@ func volume(n [3]int) int { return n[0] * n[1] * n[2] }
 // Out returns the spatial size of the output.
 func (o *Op) Out() [3]int { return o.shape }
 
+// Method names the way of computing that was chosen: "product" of matrices, "pixels", the same with pixels as rows, "depthwise", or
+// "winograd", in transformed tiles (Lavin and Gray, "Fast algorithms for convolutional neural networks", CVPR 2016).
+func (o *Op) Method() string {
+	return [...]string{kindDense: "product", kindPixelRows: "pixels", kindDepthwise: "depthwise", kindWinograd: "winograd"}[o.kind]
+}
+
 // Chunks returns the number of independent pieces of work.
 func (o *Op) Chunks() int {
 	switch o.kind {

@@ -1,0 +1,157 @@
+package roofline
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/cpu"
+)
+
+// Precision names the arithmetic of a step's multiplications.
+type Precision string
+
+// The precisions that have a peak of their own.
+const (
+	FP32 Precision = "fp32"
+	BF16 Precision = "bf16"
+	Int8 Precision = "int8"
+)
+
+// Machine is what this machine was measured to reach, all threads of a pool together.
+type Machine struct {
+	Threads int `json:"threads"`
+	// Peak is the GFLOP/s of matrix products whose operands stay in the caches next to a core, by precision; precisions that the
+	// processor has no instructions for are left out.
+	Peak map[Precision]float64 `json:"peak_gflops_per_s"`
+	// Read is the rate of reading, from the smallest working set to the largest.
+	Read []Rate `json:"read"`
+	// TookMS is how long measuring took.
+	TookMS float64 `json:"took_ms"`
+}
+
+// Rate is how fast a working set is read again and again.
+type Rate struct {
+	Bytes  int64   `json:"working_set_bytes"` // of all threads together
+	GBPerS float64 `json:"gb_per_s"`
+}
+
+// peak returns the peak of a precision; what has none of its own is computed in single precision.
+func (m *Machine) peak(p Precision) float64 {
+	if v := m.Peak[p]; v > 0 {
+		return v
+	}
+	return m.Peak[FP32]
+}
+
+// bandwidth returns the GB/s at which so many bytes can be had at best: the rate of the largest working set that is no larger.
+func (m *Machine) bandwidth(bytes int64) float64 {
+	best := 0.0
+	for i, r := range m.Read {
+		if i == 0 || r.Bytes <= bytes {
+			best = r.GBPerS
+		}
+	}
+	return best
+}
+
+// leastMS is the least time in ms for so much work, and whether arithmetic takes it or memory.
+func (m *Machine) leastMS(p Precision, flops, bytes int64) (ms float64, compute bool) {
+	arithmetic, memory := rateTime(flops, m.peak(p)), rateTime(bytes, m.bandwidth(bytes))
+	return max(arithmetic, memory), arithmetic >= memory
+}
+
+// rateTime is the time in ms of so many units at so many units a nanosecond.
+func rateTime(units int64, perNS float64) float64 {
+	if perNS <= 0 {
+		return 0
+	}
+	return float64(units) / perNS / 1e6
+}
+
+var measured struct {
+	sync.Mutex
+	machines map[int]*Machine // by threads
+}
+
+// Measure returns the limits of this machine for the threads of a pool. The first call for a number of threads measures for about
+// 0.1 s and wants the cores for itself; the process keeps what it found. The error is ctx's.
+func Measure(ctx context.Context, pool *cpu.Pool) (*Machine, error) {
+	measured.Lock()
+	defer measured.Unlock()
+	if m := measured.machines[pool.Threads()]; m != nil {
+		return m, nil
+	}
+	began := time.Now()
+	m := &Machine{Threads: pool.Threads(), Peak: map[Precision]float64{}}
+	b := bench{ctx: ctx, pool: pool}
+	if err := b.peaks(m); err != nil {
+		return nil, err
+	}
+	if err := b.reads(m); err != nil {
+		return nil, err
+	}
+	m.TookMS = milliseconds(time.Since(began))
+	if measured.machines == nil {
+		measured.machines = map[int]*Machine{}
+	}
+	measured.machines[pool.Threads()] = m
+	return m, nil
+}
+
+// bench runs calibration loops on all threads of a pool.
+type bench struct {
+	ctx  context.Context
+	pool *cpu.Pool
+}
+
+// Each loop is run for this long at a time, and as often as the time of all together allows. The fastest counts: whatever else
+// the machine does only makes a loop slower.
+const (
+	oneLoop  = 2 * time.Millisecond
+	allLoops = 12 * time.Millisecond
+)
+
+// loop is a calibration loop of one thread.
+type loop struct {
+	turn  func(worker int)
+	turns int
+}
+
+// Chunk implements cpu.Region.
+func (l *loop) Chunk(i, _ int) {
+	for range l.turns {
+		l.turn(i)
+	}
+}
+
+// fastest returns the least time of one turn of all threads at once, in ns.
+func (b bench) fastest(turn func(part int)) (ns float64, err error) {
+	l := &loop{turn: turn, turns: 1}
+	var took time.Duration
+	for began := time.Now(); took < oneLoop && time.Since(began) < allLoops; {
+		if took, err = b.once(l); err != nil {
+			return 0, err
+		}
+		if took < oneLoop {
+			l.turns = min(2*l.turns+int(float64(l.turns)*float64(oneLoop-took)/float64(took+1)), 1<<24)
+		}
+	}
+	ns = float64(took) / float64(l.turns)
+	for began := time.Now(); time.Since(began) < allLoops; {
+		if took, err = b.once(l); err != nil {
+			return 0, err
+		}
+		ns = min(ns, float64(took)/float64(l.turns))
+	}
+	return ns, nil
+}
+
+func (b bench) once(l *loop) (time.Duration, error) {
+	began := time.Now()
+	err := b.pool.Run(b.ctx, device.Open, b.pool.Threads(), l)
+	return max(time.Since(began), 1), err
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

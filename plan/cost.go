@@ -1,0 +1,105 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// Cost is what one run of a step has to do at least, whatever the kernel.
+type Cost struct {
+	// Flops counts floating-point operations, two for a multiply-add, by the operator's definition: a kernel that transforms its
+	// operands may do fewer. Those of the integer products of quantised operators count alike.
+	Flops int64
+	// Bytes counts what has to be read and written, each operand once: of weights that the kernel has packed the packed form, of
+	// what is looked up or cut out the part that is read. Operands whose size depends on data count nothing until it is known.
+	Bytes int64
+}
+
+// costOf is the cost of a node under the given types.
+func costOf(o *op.Op, n *graph.Node, k cpu.Kernel, in, out []op.Type) Cost {
+	return Cost{Flops: flops(o, n, in, out), Bytes: traffic(o, n, k, in, out)}
+}
+
+func flops(o *op.Op, n *graph.Node, in, out []op.Type) int64 {
+	if o.Flops != nil {
+		return o.Flops(n.Call(), in, out)
+	}
+	var total int64
+	for _, t := range out {
+		if k, ok := t.Count().Int(); ok && t.Ranked {
+			total += int64(k)
+		}
+	}
+	return total
+}
+
+// cuts lists the operators that read no more of input 0 than they write.
+var cuts = []string{"Gather", "GatherElements", "GatherND", "Slice"}
+
+// traffic is Cost.Bytes.
+func traffic(o *op.Op, n *graph.Node, k cpu.Kernel, in, out []op.Type) int64 {
+	var read, written int64
+	for _, t := range out {
+		written += size(t)
+	}
+	packed := int64(k.PackedBytes())
+	for i, t := range in {
+		part := size(t)
+		switch {
+		case o.Has(op.ShapeOnly) || n.In[i] == nil:
+			part = 0
+		case i == 0 && n.Domain == "" && slices.Contains(cuts, n.Type):
+			part = min(part, written)
+		case packed > 0 && n.In[i].IsConst() && len(t.Shape) > 1:
+			part = 0
+		}
+		read += part
+	}
+	return read + packed + written
+}
+
+// size is the bytes of a tensor of the type, 0 when they are not known.
+func size(t op.Type) int64 {
+	shape, ok := t.Ints()
+	if !ok || t.DType == tensor.Undefined || t.DType == tensor.String || t.DType.IsContainer() {
+		return 0
+	}
+	n, err := tensor.ByteCount(t.DType, shape)
+	if err != nil {
+		return 0
+	}
+	return int64(n)
+}
+
+// cost is the cost of step i with the shapes that its last run has found.
+func (r *Program) cost(i int) Cost {
+	st := &r.plan.Steps[i]
+	if !st.dynamic {
+		return Cost{st.Flops, st.Bytes}
+	}
+	o, err := st.Node.Op()
+	if err != nil {
+		return Cost{st.Flops, st.Bytes}
+	}
+	in, out := types(st.Node.In), types(st.Node.Out)
+	r.found(in, st.In)
+	r.found(out, st.Out)
+	c := costOf(o, st.Node, st.Kernel, in, out)
+	if _, ok := st.Kernel.(control); ok {
+		c.Flops = st.Flops
+	}
+	return c
+}
+
+// found replaces types that depend on data by those of the tensors there are.
+func (r *Program) found(ts []op.Type, slots []int) {
+	for i, s := range slots {
+		if s >= 0 && !ts[i].Static() && !ts[i].DType.IsContainer() {
+			ts[i] = op.Concrete(r.tensors[s].DType, r.tensors[s].Shape...)
+		}
+	}
+}

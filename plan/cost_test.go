@@ -1,0 +1,96 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+func ones(shape ...int) *tensor.Tensor {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return tensor.From(slices.Repeat([]float32{1}, n), shape...)
+}
+
+// profiled runs a plan once and returns what each operator's steps cost together.
+func profiled(t *testing.T, body string, in ...*tensor.Tensor) (p *Plan, costs map[string]Cost) {
+	t.Helper()
+	p = compileAs(t, parse(t, body), Options{})
+	prog, _ := bindTo(t, p)
+	set(prog, in)
+	costs = map[string]Cost{}
+	err := prog.Profile(exec(newPool(t)), func(s *Step, c Cost) {
+		sum := costs[s.Node.Type]
+		costs[s.Node.Type] = Cost{sum.Flops + c.Flops, sum.Bytes + c.Bytes}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, costs
+}
+
+// TestCosts counts by hand.
+func TestCosts(t *testing.T) {
+	for _, tc := range []struct {
+		name, op, body string
+		in             []*tensor.Tensor
+		want           Cost
+	}{
+		{"elementwise", "Exp", "input %x: float32[8,4]\n%y = Exp@17 (%x)\noutput %y", []*tensor.Tensor{ones(8, 4)}, Cost{32, 256}},
+		{"look-up reads what it looks up", "Gather",
+			"input %x: float32[1000,16]\ninput %i: int64[4]\n%y = Gather@17 (%x, %i)\noutput %y",
+			[]*tensor.Tensor{ones(1000, 16), tensor.From([]int64{1, 2, 3, 4}, 4)}, Cost{64, 256 + 32 + 256}},
+		{"product of packed weights", "MatMul",
+			"input %x: float32[8,32]\nconst %w: float32[32,32] = {" + strings.TrimSuffix(strings.Repeat("1, ", 32*32), ", ") + "}\n%y = MatMul@17 (%x, %w)\noutput %y",
+			[]*tensor.Tensor{ones(8, 32)}, Cost{2 * 8 * 32 * 32, 4 * (8*32 + 32*32 + 8*32)}},
+		{"shape that depends on data", "NonZero", "input %x: float32[4,6]\n%y = NonZero@17 (%x)\noutput %y",
+			[]*tensor.Tensor{ones(4, 6)}, Cost{48, 96 + 8*48}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, costs := profiled(t, tc.body, tc.in...)
+			if got := costs[tc.op]; got != tc.want {
+				t.Errorf("%s costs %+v, want %+v", tc.op, got, tc.want)
+			}
+		})
+	}
+}
+
+// TestCostOfBranch holds that the steps of the branch taken count, and the If itself no more than its outputs.
+func TestCostOfBranch(t *testing.T) {
+	_, costs := profiled(t, `input %x: float32[2,8]
+		input %c: bool[]
+		%y: float32[2,8] = If@17 (%c | %x) {then_branch=graph "then" captures 1 {
+			input %x
+			%y = Exp@17 (%x)
+			output %y
+		}, else_branch=graph "else" captures 1 {
+			input %x
+			%y = Sqrt@17 (%x)
+			output %y
+		}}
+		output %y`, ones(2, 8), tensor.From([]bool{true}))
+	if costs["Exp"] != (Cost{16, 128}) || costs["Sqrt"] != (Cost{}) || costs["If"].Flops != 0 {
+		t.Errorf("got %+v", costs)
+	}
+}
+
+// TestCostUnknownBeforeRun holds that what depends on data is not in the plan's sum and does not upset it.
+func TestCostUnknownBeforeRun(t *testing.T) {
+	p, costs := profiled(t, `input %x: float32[4,6]
+		%i = NonZero@17 (%x)
+		%t = Transpose@17 (%i) {perm=[1, 0]}
+		%y = GatherND@17 (%x, %t)
+		output %y`, ones(4, 6))
+	if p.Flops != 0 {
+		t.Errorf("the plan counts %d operations", p.Flops)
+	}
+	for _, op := range []string{"NonZero", "Transpose", "GatherND"} {
+		if costs[op].Bytes == 0 {
+			t.Errorf("%s costs %+v", op, costs[op])
+		}
+	}
+}
