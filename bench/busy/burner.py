@@ -52,7 +52,8 @@ class Burners:
         return self
 
     def start(self, number):
-        process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(os.getpid())], stdin=subprocess.DEVNULL)
+        process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(os.getpid())], stdin=subprocess.DEVNULL,
+                                   start_new_session=True)
         if self.pinned:
             cores = sorted(os.sched_getaffinity(0))
             os.sched_setaffinity(process.pid, {cores[-1 - number % len(cores)]})
