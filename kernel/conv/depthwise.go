@@ -6,8 +6,13 @@ const slack = 16
 // paddedFloats is about how many floats of padded rows are held at a time, half of a small level-1 cache.
 const paddedFloats = 4096
 
-// depthwiseWork is the multiply-adds of a chunk of a depthwise convolution.
-const depthwiseWork = 1 << 19
+// depthwiseWork is about the multiply-adds of a band of rows of a depthwise convolution, and planesWork those of a chunk of several
+// planes, of which there are a multiple of chunkStep, so that two or four workers have as many each.
+const (
+	depthwiseWork = 1 << 19
+	planesWork    = 1 << 17
+	chunkStep     = 4
+)
 
 // depthwise is the plan of a convolution with one input channel per group. Some rows of a plane at a time are copied into
 // scratch with its padding, the columns of each row sorted by their remainder modulo the stride, so that under each tap
@@ -37,7 +42,9 @@ func planDepthwise(p *Params, out [3]int) depthwise {
 	total := p.N * p.M
 	d.planes = 1
 	if d.bands == 1 {
-		d.planes = max(1, min(depthwiseWork/(row*out[1]), total))
+		chunks := (total*row*out[1] + planesWork - 1) / planesWork
+		chunks = max(1, (chunks+chunkStep-1)/chunkStep*chunkStep)
+		d.planes = max(1, (total+chunks-1)/chunks)
 	}
 	d.chunks = d.bands * ((total + d.planes - 1) / d.planes)
 	d.step = (paddedFloats/d.pitch-d.inputRows(p, 1))/p.Stride[1] + 1

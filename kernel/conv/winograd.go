@@ -1,6 +1,7 @@
 package conv
 
 import (
+	"github.com/weirgpu/weir/internal/makespan"
 	"github.com/weirgpu/weir/kernel/gemm"
 )
 
@@ -31,6 +32,8 @@ const (
 	// inputs of a chunk once more.
 	chunkWork = 6 << 20
 	chunkRows = 56
+	// fewChunks is the number of chunks from which the last one matters little to workers that claim them.
+	fewChunks = 16
 	// partRows is about the output channels that are multiplied and transformed at a time, so that they stay in a cache.
 	partRows = 28
 	// apart is added between the frequencies, which would all fall into the same lines of a cache at a power of two.
@@ -102,10 +105,37 @@ func (p *Params) cut(out [3]int) winograd {
 	w.part = max(partRows/tile, 1) * tile
 	w.stepIn, w.stepOut = lanes*p.C+apart, lanes*w.part+apart
 	most := max(chunkWork/(frequencies*lanes*p.C), chunkRows)
-	w.blocks = (p.M + most - 1) / most
-	w.block = ((p.M+w.blocks-1)/w.blocks + w.part - 1) / w.part * w.part
-	w.blocks = (p.M + w.block - 1) / w.block
+	w.split(p.M, (p.M+most-1)/most)
+	w.even(p)
 	return w
+}
+
+// split cuts the output channels of a panel into about that many blocks.
+func (w *winograd) split(channels, blocks int) {
+	w.block = ((channels+blocks-1)/blocks + w.part - 1) / w.part * w.part
+	w.blocks = (channels + w.block - 1) / w.block
+}
+
+// even makes more blocks where chunks are so few that workers would wait for the last, if that takes less time in all.
+func (w *winograd) even(p *Params) {
+	start, best := *w, w.time(p)
+	for blocks := start.blocks + 1; p.N*start.panels*blocks <= fewChunks && blocks*start.part <= p.M; blocks++ {
+		next := start
+		next.split(p.M, blocks)
+		if t := next.time(p); t < best {
+			*w, best = next, t
+		}
+	}
+}
+
+// time is the cycles of one, two and four workers, of all of them.
+func (w *winograd) time(p *Params) float64 {
+	return makespan.Cores(p.N*w.panels*w.blocks, func(c int) float64 {
+		block, panel := c%w.blocks, c/w.blocks%w.panels
+		rows := float64(min(w.block, p.M-block*w.block))
+		vectors := float64(halves(min(lanes, w.tiles-panel*lanes)))
+		return vectors * (inCycles*float64(p.C) + (frequencies*float64(p.C)+outCycles)*rows)
+	})
 }
 
 // planWinograd plans the products.

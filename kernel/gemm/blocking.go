@@ -51,14 +51,10 @@ func plan(p *Params, v level) blocking {
 	mc = within(area/nc, v.mr(), p.M)
 	b.mc = split(p.M, int(mc), v.mr())
 	b.nc = split(p.N, int(nc), v.nr())
-	b.mBlocks = ceilDiv(p.M, b.mc)
-	b.nBlocks = ceilDiv(p.N, b.nc)
-	b.perChunk = 1
-	if b.mBlocks*b.nBlocks == 1 {
-		one := float64(rows) * float64(p.N) * float64(k)
-		b.perChunk = min(max(int(work/one), 1), p.Batch)
-	}
-	b.chunks = b.mBlocks * b.nBlocks * ceilDiv(p.Batch, b.perChunk)
+	one := float64(rows) * float64(p.N) * float64(k)
+	b.perChunk = min(max(int(work/one), 1), p.Batch)
+	b.count(p)
+	b.even(p, v)
 	b.scratch(p, v)
 	return b
 }

@@ -1,0 +1,67 @@
+package gemm
+
+import "github.com/weirgpu/weir/internal/makespan"
+
+// Workers claim chunks until none is left, so with few chunks some wait for the last: three equal ones take two workers as long
+// as four would. Such a product is cut anew, by the times that list scheduling (Graham, "Bounds for Certain Multiprocessing
+// Anomalies", 1966) takes with two and with four workers.
+const (
+	// fewChunks is the number of chunks from which the last one matters little.
+	fewChunks = 16
+	// claimWork is the multiply-adds that take as long as claiming a chunk and preparing to compute it, and copyWork as long as
+	// copying a float.
+	claimWork = 50_000
+	copyWork  = 16
+)
+
+// even cuts a product of few chunks such that they keep workers equally long.
+func (b *blocking) even(p *Params, v level) {
+	if b.chunks > fewChunks {
+		return
+	}
+	start, best := *b, b.time(p)
+	try := func(c blocking) {
+		if c.count(p); c.chunks > 2*fewChunks {
+			return
+		}
+		if t := c.time(p); t < best {
+			*b, best = c, t
+		}
+	}
+	for parts := 1; parts <= fewChunks; parts++ {
+		c := start
+		if c.mc = split(p.M, ceilDiv(p.M, parts), v.mr()); c.mc != start.mc {
+			try(c)
+		}
+		c = start
+		if c.nc = split(p.N, ceilDiv(p.N, parts), v.nr()); c.nc != start.nc {
+			try(c)
+		}
+		c = start
+		if c.perChunk = ceilDiv(p.Batch, parts); c.perChunk < start.perChunk {
+			try(c)
+		}
+	}
+}
+
+// count counts the blocks and chunks.
+func (b *blocking) count(p *Params) {
+	b.mBlocks = ceilDiv(p.M, b.mc)
+	b.nBlocks = ceilDiv(p.N, b.nc)
+	if b.mBlocks*b.nBlocks > 1 {
+		b.perChunk = 1
+	}
+	b.chunks = b.mBlocks * b.nBlocks * ceilDiv(p.Batch, b.perChunk)
+}
+
+// time is the time of one, two and four workers, in multiply-adds of all of them.
+func (b *blocking) time(p *Params) float64 {
+	costA, costB := copyWork*cost(p.PackedA, p.FillA != nil), copyWork*cost(p.PackedB, p.Fill != nil)
+	return makespan.Cores(b.chunks, func(c int) float64 {
+		mi, rest := c%b.mBlocks, c/b.mBlocks
+		ni, group := rest%b.nBlocks, rest/b.nBlocks
+		rows, cols := float64(min(b.mc, p.M-mi*b.mc)), float64(min(b.nc, p.N-ni*b.nc))
+		products := float64(min(b.perChunk, p.Batch-group*b.perChunk))
+		return claimWork + products*float64(p.K)*(max(rows, streamRows)*cols+rows*costA+cols*costB)
+	})
+}
