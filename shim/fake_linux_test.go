@@ -90,7 +90,7 @@ func TestProgramsOnTheFakeDriver(t *testing.T) {
 	compiled(t)
 	for _, c := range [][]string{
 		{"launch_storm", "1", "10", "2000", "eager"}, {"launch_storm", "1", "10", "2000", "graph"}, {"launch_storm", "1", "10", "2000", "both"},
-		{"threads", "64", "10"}, {"fork_storm", "20", "4"}, {"long_kernel", "0.5"}, {"future"}, {"train", "1", "250", "64"},
+		{"threads", "64", "10"}, {"fork_storm", "20", "4"}, {"long_kernel", "0.5"}, {"future"}, {"ipc", "100"}, {"train", "1", "250", "64"},
 	} {
 		t.Run(strings.Join(c, " "), func(t *testing.T) {
 			w := newWarden(t, 4<<30, 2*time.Millisecond)

@@ -517,6 +517,8 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle);
 CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *properties);
 CUresult cuMemPoolDestroy(CUmemoryPool p);
 CUresult cuMemPoolTrimTo(CUmemoryPool p, size_t keep);
+CUresult cuMemPoolExportToShareableHandle(void *out, CUmemoryPool p, int type, unsigned long long flags);
+CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *out, void *os, int type, unsigned long long flags);
 CUresult cuMemPoolSetAttribute(CUmemoryPool p, CUmemPool_attribute attribute, void *value);
 CUresult cuMemPoolGetAttribute(CUmemoryPool p, CUmemPool_attribute attribute, void *value);
 CUresult cuMemPoolSetAccess(CUmemoryPool p, const CUmemAccessDesc *access, size_t count);
@@ -562,6 +564,8 @@ CUresult cuDestroyExternalMemory(CUexternalMemory m);
 
 // ipc.c
 CUresult cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr address);
+CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *out, CUdeviceptr address);
+CUresult cuMemPoolImportPointer(CUdeviceptr *out, CUmemoryPool p, CUmemPoolPtrExportData *data);
 CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle handle, unsigned int flags);
 CUresult cuIpcOpenMemHandle(CUdeviceptr *out, CUipcMemHandle handle, unsigned int flags);
 CUresult cuIpcCloseMemHandle(CUdeviceptr address);

@@ -14,6 +14,7 @@ typedef struct {
 
 #define MEMORY_TICKET UINT64_C(0x5745495249504331)
 #define EVENT_TICKET UINT64_C(0x5745495249504332)
+#define POOLED_TICKET UINT64_C(0x5745495249504333)
 
 // export_of finds or makes an export; *index is 1 + its place. Called with fk.lock held.
 static CUresult export_of(fk_queue *q, uint64_t address, uint64_t bytes, uint32_t *index) {
@@ -51,41 +52,57 @@ static fk_export seen(fk_device *d, uint32_t index, uint64_t serial) {
 	return e;
 }
 
-FK_API cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr address) {
+// give writes a ticket for the allocation, which must be of the origin, into the n bytes of a handle.
+static CUresult give(void *out, size_t n, CUdeviceptr address, fk_origin origin, uint64_t magic) {
 	FK_TRY(fk_usable());
 	if (!out)
 		return CUDA_ERROR_INVALID_VALUE;
 	fk_enter();
 	fk_allocation *a = fk_find(address);
-	if (!a || a->origin != FK_DEVICE)
+	if (!a || a->origin != origin)
 		return fk_leave(CUDA_ERROR_INVALID_VALUE);
 	fk_queue *q = &fk.queues[a->device];
 	CUresult r = export_of(q, a->address, a->bytes, &a->export);
 	if (r)
 		return fk_leave(r);
-	ticket t = {MEMORY_TICKET, q->device.file->exports[a->export - 1].serial, (uint32_t)a->device, a->export};
-	memset(out, 0, sizeof *out);
+	ticket t = {magic, q->device.file->exports[a->export - 1].serial, (uint32_t)a->device, a->export};
+	memset(out, 0, n);
 	memcpy(out, &t, sizeof t);
 	return fk_leave(CUDA_SUCCESS);
 }
 
-FK_API cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle handle, unsigned int flags) {
+// take opens the allocation that a handle has a ticket for.
+static CUresult take(CUdeviceptr *out, const void *handle, fk_origin origin, uint64_t magic) {
 	CUcontext c;
 	ticket t;
 	FK_TRY(fk_current(&c));
-	memcpy(&t, &handle, sizeof t);
-	if (!out || flags > 1 || t.magic != MEMORY_TICKET || t.device >= fk.count)
+	memcpy(&t, handle, sizeof t);
+	if (!out || t.magic != magic || t.device >= fk.count)
 		return CUDA_ERROR_INVALID_VALUE;
 	fk_enter();
 	fk_export e = seen(&fk.queues[t.device].device, t.index, t.serial);
 	if (!e.serial || e.pid == (uint32_t)getpid())
 		return fk_leave(e.serial ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_VALUE);
 	CUdeviceptr at = fk_place(e.bytes, 512);
-	fk_allocation a = {.address = at, .bytes = e.bytes, .origin = FK_OPENED, .device = (CUdevice)t.device, .context = c};
+	fk_allocation a = {.address = at, .bytes = e.bytes, .origin = origin, .device = (CUdevice)t.device, .context = c};
 	if (!at || !fk_insert(a))
 		return fk_leave(CUDA_ERROR_MAP_FAILED);
 	*out = at;
 	return fk_leave(CUDA_SUCCESS);
+}
+
+FK_API cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr address) { return give(out, sizeof *out, address, FK_DEVICE, MEMORY_TICKET); }
+
+FK_API cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle handle, unsigned int flags) {
+	return flags > 1 ? CUDA_ERROR_INVALID_VALUE : take(out, &handle, FK_OPENED, MEMORY_TICKET);
+}
+
+FK_API cuMemPoolExportPointer(CUmemPoolPtrExportData *out, CUdeviceptr address) {
+	return give(out, sizeof *out, address, FK_POOLED, POOLED_TICKET);
+}
+
+FK_API cuMemPoolImportPointer(CUdeviceptr *out, CUmemoryPool p, CUmemPoolPtrExportData *data) {
+	return data && fk_pool_foreign(p) ? take(out, data, FK_POOL_OPENED, POOLED_TICKET) : CUDA_ERROR_INVALID_VALUE;
 }
 
 FK_API cuIpcOpenMemHandle(CUdeviceptr *out, CUipcMemHandle handle, unsigned int flags) { return cuIpcOpenMemHandle_v2(out, handle, flags); }

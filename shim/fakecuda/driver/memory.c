@@ -206,7 +206,7 @@ static CUresult free_of(CUdeviceptr address, bool host) {
 	bool right = a && a->address == address &&
 		(host ? a->origin == FK_HOSTED
 		      : a->origin == FK_DEVICE || a->origin == FK_MANAGED || a->origin == FK_POOLED || a->origin == FK_IMPORTED ||
-				a->origin == FK_GRAPHED);
+				a->origin == FK_POOL_OPENED || a->origin == FK_GRAPHED);
 	if (!right)
 		return fk_leave(CUDA_ERROR_INVALID_VALUE);
 	if (a->origin == FK_GRAPHED)

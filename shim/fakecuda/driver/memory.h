@@ -15,6 +15,7 @@ typedef enum {
 	FK_RESERVED,   // an address range without memory
 	FK_MAPPED,     // memory mapped within a reserved range
 	FK_OPENED,     // another process's allocation
+	FK_POOL_OPENED, // the same, from a pool of that process
 	FK_IMPORTED,   // mapped from external memory
 	FK_GRAPHED,    // of a graph's allocation node
 } fk_origin;
@@ -62,6 +63,9 @@ unsigned char *fk_view(CUdeviceptr address, size_t *room);
 fk_task fk_copying(CUgraphNodeType type, CUdevice d, uint64_t bytes, bool host);
 
 void fk_pool_refund(CUmemoryPool pool, uint64_t bytes); // pool.c
+
+// fk_pool_foreign tells whether p is a pool of another process.
+bool fk_pool_foreign(CUmemoryPool p); // pool.c
 void fk_graphed_free(fk_allocation *a);                 // graphmem.c
 
 #endif

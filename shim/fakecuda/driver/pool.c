@@ -4,11 +4,14 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 struct CUmemPoolHandle_st {
 	uint32_t kind;
 	CUdevice device;
 	bool given, host; // given: the device's default pool; host: memory of the host
+	bool foreign;     // of another process: its allocations can be opened, and none made
 	struct CUmemPoolHandle_st *next;
 	CUmemPoolProps properties;
 	uint64_t used, used_high, reserved, reserved_high, threshold;
@@ -114,7 +117,7 @@ FK_API cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream s) { return allo
 FK_API cuMemAllocAsync_ptsz(CUdeviceptr *out, size_t bytes, CUstream s) { return allocate(out, bytes, NULL, fk_ptsz(s)); }
 
 FK_API cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool p, CUstream s) {
-	return FK_IS(p, FK_POOL) ? allocate(out, bytes, p, s) : CUDA_ERROR_INVALID_VALUE;
+	return FK_IS(p, FK_POOL) && !p->foreign ? allocate(out, bytes, p, s) : CUDA_ERROR_INVALID_VALUE;
 }
 
 FK_API cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *out, size_t bytes, CUmemoryPool p, CUstream s) {
@@ -130,7 +133,7 @@ FK_API cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
 	if (s->capture)
 		return fk_leave(fk_capture_add(s, &(fk_task){.type = CU_GRAPH_NODE_TYPE_MEM_FREE, .address = address}, NULL));
 	fk_allocation *a = fk_find(address);
-	if (!a || a->address != address || (a->origin != FK_POOLED && a->origin != FK_DEVICE && a->origin != FK_GRAPHED))
+	if (!a || a->address != address || (a->origin != FK_POOLED && a->origin != FK_POOL_OPENED && a->origin != FK_DEVICE && a->origin != FK_GRAPHED))
 		return fk_leave(CUDA_ERROR_INVALID_VALUE);
 	if (a->origin == FK_GRAPHED)
 		fk_graphed_free(a);
@@ -257,3 +260,38 @@ FK_API cuDeviceSetMemPool(CUdevice d, CUmemoryPool p) {
 	fk.queues[d].pool = p;
 	return fk_leave(CUDA_SUCCESS);
 }
+
+// What an exported pool's descriptor holds. What is in the pool is exported one by one (ipc.c).
+typedef struct {
+	uint64_t magic;
+	CUmemPoolProps properties;
+} exported;
+
+#define EXPORTED UINT64_C(0x57454952504f4f31)
+
+FK_API cuMemPoolExportToShareableHandle(void *out, CUmemoryPool p, int type, unsigned long long flags) {
+	FK_TRY(fk_usable());
+	if (!out || flags || !FK_IS(p, FK_POOL) || p->foreign || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+		!(p->properties.handleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
+		return CUDA_ERROR_INVALID_VALUE;
+	exported e = {.magic = EXPORTED, .properties = p->properties};
+	int fd = memfd_create("weir fake pool", MFD_CLOEXEC);
+	if (fd < 0 || write(fd, &e, sizeof e) != (ssize_t)sizeof e) {
+		close(fd);
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	}
+	*(int *)out = fd;
+	return CUDA_SUCCESS;
+}
+
+FK_API cuMemPoolImportFromShareableHandle(CUmemoryPool *out, void *os, int type, unsigned long long flags) {
+	exported e;
+	if (!out || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+		pread((int)(intptr_t)os, &e, sizeof e, 0) != (ssize_t)sizeof e || e.magic != EXPORTED)
+		return CUDA_ERROR_INVALID_VALUE;
+	FK_TRY(cuMemPoolCreate(out, &e.properties));
+	(*out)->foreign = true;
+	return CUDA_SUCCESS;
+}
+
+bool fk_pool_foreign(CUmemoryPool p) { return FK_IS(p, FK_POOL) && p->foreign; }

@@ -1,9 +1,11 @@
-// ipc shares an allocation and an event between two processes, whose handles go through a pipe, and imports memory through a descriptor.
+// ipc shares two allocations, one from a pool, and an event between two processes, whose handles go through a pipe, and imports memory
+// through a descriptor.
 //
-// usage: ipc
+// usage: ipc [counted]      defaults: 0; what an opened allocation counts for in the process that opens it, in percent of its size
 // The last line is JSON: waited_ms, how long the other process's stream waited for this one's event.
 #include "../example/load.h"
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +15,15 @@
 typedef struct {
 	CUipcMemHandle memory;
 	CUipcEventHandle event;
+	CUmemPoolPtrExportData pooled;
+	int pool; // a descriptor of the first process
+	pid_t pid;
 } handles;
 
+enum { SHARED = 1 << 20 };
+
 static CUcontext context;
+static size_t counted;
 
 static CUfunction begin(void) {
 	CUmodule module;
@@ -41,6 +49,38 @@ static size_t used(void) {
 	return total - free_bytes;
 }
 
+// pooled opens what the first process has from a pool of its own.
+static void pooled(handles *h, int pool) {
+	CUmemoryPool p;
+	CUdeviceptr at;
+	size_t before = used();
+	CHECK(CU(cuMemPoolImportFromShareableHandle)(&p, (void *)(intptr_t)pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	close(pool);
+	CHECK(CU(cuMemPoolImportPointer)(&at, p, &h->pooled));
+	hold(used() == before + counted, "an allocation opened from a pool counts for something else");
+	hold(CU(cuMemAllocFromPoolAsync)(&at, 512, p, NULL) == CUDA_ERROR_INVALID_VALUE, "another process's pool gives memory");
+	CHECK(CU(cuMemFreeAsync)(at, NULL));
+	CHECK(CU(cuStreamSynchronize)(NULL));
+	hold(used() == before, "an allocation opened from a pool stays after it was freed");
+	memset(&h->pooled, 0x55, sizeof h->pooled);
+	hold(CU(cuMemPoolImportPointer)(&at, p, &h->pooled) == CUDA_ERROR_INVALID_VALUE, "junk opens from a pool");
+	CHECK(CU(cuMemPoolDestroy)(p));
+}
+
+// share puts an allocation of a new pool into the handles.
+static void share(handles *h) {
+	CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+	CUmemoryPool pool;
+	CUdeviceptr p;
+	CHECK(CU(cuMemPoolCreate)(&pool, &properties));
+	CHECK(CU(cuMemAllocFromPoolAsync)(&p, SHARED, pool, NULL));
+	CHECK(CU(cuStreamSynchronize)(NULL));
+	CHECK(CU(cuMemPoolExportToShareableHandle)(&h->pool, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	CHECK(CU(cuMemPoolExportPointer)(&h->pooled, p));
+	h->pid = getpid();
+}
+
 // other opens what the first process sends, and has a stream wait for its event.
 static int other(int in) {
 	handles h;
@@ -48,11 +88,15 @@ static int other(int in) {
 	CUevent theirs, from, to;
 	CUstream s;
 	float ms;
+	char path[64];
 	hold(read(in, &h, sizeof h) == sizeof h, "no handles");
+	snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)h.pid, h.pool);
+	int pool = open(path, O_RDONLY | O_CLOEXEC);
+	hold(pool >= 0, "no pool");
 	CUfunction k = begin();
 	size_t before = used();
 	CHECK(CU(cuIpcOpenMemHandle_v2)(&p, h.memory, 0));
-	hold(used() == before, "an opened allocation counts twice");
+	hold(used() == before + counted, "an opened allocation counts for something else");
 	CHECK(CU(cuIpcOpenEventHandle)(&theirs, h.event));
 	CHECK(CU(cuStreamCreate)(&s, CU_STREAM_NON_BLOCKING));
 	CHECK(CU(cuEventCreate)(&from, 0));
@@ -65,6 +109,8 @@ static int other(int in) {
 	CHECK(CU(cuEventElapsedTime)(&ms, from, to));
 	printf("{\"waited_ms\":%.3f}\n", (double)ms);
 	CHECK(CU(cuIpcCloseMemHandle)(p));
+	hold(used() == before, "an opened allocation stays after it was closed");
+	pooled(&h, pool);
 	CHECK(CU(cuEventDestroy_v2)(theirs));
 	CHECK(CU(cuEventDestroy_v2)(from));
 	CHECK(CU(cuEventDestroy_v2)(to));
@@ -90,8 +136,9 @@ static void export_import(void) {
 	hold(used() == before, "the memory stayed after its last handle");
 }
 
-int main(void) {
+int main(int argc, char **argv) {
 	int pipes[2], status;
+	counted = argc > 1 ? (size_t)atoi(argv[1]) * SHARED / 100 : 0;
 	hold(!pipe(pipes), "no pipe");
 	pid_t pid = fork(); // before CUDA begins: the child is a process of its own
 	if (!pid)
@@ -100,14 +147,15 @@ int main(void) {
 	CUdeviceptr p;
 	CUevent e;
 	handles h;
-	CHECK(CU(cuMemAlloc_v2)(&p, 1 << 20));
+	export_import();
+	CHECK(CU(cuMemAlloc_v2)(&p, SHARED));
 	CHECK(CU(cuEventCreate)(&e, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING));
 	CHECK(CU(cuIpcGetMemHandle)(&h.memory, p));
 	CHECK(CU(cuIpcGetEventHandle)(&h.event, e));
+	share(&h);
 	CHECK(CU(cuLaunchKernel)(k, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
 	CHECK(CU(cuEventRecord)(e, NULL));
 	hold(write(pipes[1], &h, sizeof h) == sizeof h, "the handles did not go out");
-	export_import();
 	hold(waitpid(pid, &status, 0) == pid && !status, "the other process failed");
 	CHECK(CU(cuEventDestroy_v2)(e));
 	return 0;
