@@ -42,6 +42,16 @@ type Device interface {
 	Close() error
 }
 
+// Wrapper is implemented by devices that compute on the host's memory where it
+// is.
+type Wrapper interface {
+	// Wrap returns a buffer of memory that the caller owns, such as a part of a
+	// mapped file, which may be read-only. It is counted as held until Free,
+	// which leaves the memory itself alone. mem is aligned to [Alignment] and
+	// outlives the buffer. The errors are those of [Device] Alloc.
+	Wrap(mem []byte) (Buffer, error)
+}
+
 // Buffer is memory on a device, owned by whoever allocated it. The owner may
 // lend it to others but must know when they are done: a read or write after
 // Free is a fault, not an error.

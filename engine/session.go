@@ -49,6 +49,10 @@ type Options struct {
 	MaxInstances int
 	// Progress, when set, is called while weights are packed.
 	Progress func(done, total int)
+	// Weights, when set, are the plan's packed weights, made before (plan.Plan.Pack) and kept, such as in a mapped file: they are
+	// not made again. They may be read-only, must be aligned to device.Alignment, and outlive the session. Quota is asked for
+	// them all the same.
+	Weights []byte
 	// Like, when set, is a session whose packed weights serve this one as well if both plans pack the same (plan.Plan.SamePacking),
 	// which plans of one model for different shapes often do; Quota is then not asked for them. It may be closed meanwhile and
 	// later.
@@ -85,6 +89,20 @@ func Load(p *plan.Plan, o Options) (*Session, error) {
 			return s, nil
 		}
 	}
+	buffer, err := s.weights()
+	if err != nil {
+		return nil, err
+	}
+	s.packed = &weights{Buffer: buffer, quota: o.Quota, sessions: 1}
+	return s, nil
+}
+
+// weights returns the plan's packed weights: those given, or new ones.
+func (s *Session) weights() (device.Buffer, error) {
+	p, o := s.plan, &s.opts
+	if o.Weights != nil {
+		return s.given(o.Weights)
+	}
 	buffer, err := s.alloc(o.Quota, p.PackedBytes)
 	if err != nil {
 		return nil, fmt.Errorf("graph %q: packed weights: %w", p.Graph.Name, err)
@@ -93,8 +111,43 @@ func Load(p *plan.Plan, o Options) (*Session, error) {
 		release(o.Quota, buffer)
 		return nil, err
 	}
-	s.packed = &weights{Buffer: buffer, quota: o.Quota, sessions: 1}
-	return s, nil
+	return buffer, nil
+}
+
+// given makes weights that were packed before a buffer of the device: where they are, or copied when it cannot compute on them there.
+func (s *Session) given(mem []byte) (device.Buffer, error) {
+	p, o := s.plan, &s.opts
+	if int64(len(mem)) != p.PackedBytes {
+		return nil, fmt.Errorf("graph %q: given %d bytes of packed weights, the plan has %d: pack them for this plan", p.Graph.Name,
+			len(mem), p.PackedBytes)
+	}
+	w, inPlace := o.Device.(device.Wrapper)
+	if !inPlace {
+		buffer, err := s.alloc(o.Quota, p.PackedBytes)
+		if err == nil {
+			copy(buffer.Bytes(), mem)
+		}
+		return buffer, err
+	}
+	if err := o.Quota.Reserve(p.PackedBytes); err != nil {
+		return nil, fmt.Errorf("graph %q: packed weights: %w", p.Graph.Name, err)
+	}
+	buffer, err := w.Wrap(mem)
+	if err != nil {
+		o.Quota.Release(p.PackedBytes)
+		return nil, fmt.Errorf("graph %q: packed weights: %w", p.Graph.Name, err)
+	}
+	return buffer, nil
+}
+
+// Weights returns the packed weights, which must not be written; nil once they have been freed. They are valid until Close.
+func (s *Session) Weights() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.packed == nil {
+		return nil
+	}
+	return s.packed.Bytes()
 }
 
 // weights are packed weights and the number of sessions that read them; the last frees them.

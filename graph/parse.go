@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
 )
 
 // maxNesting bounds graphs within graphs in the text form.
@@ -12,8 +13,12 @@ const maxNesting = 64
 // Parse reads the text form that [Print] writes. It checks that every value is defined once and before its use; the
 // operators are [Graph.Check]'s business. Errors are of kind [ErrInvalid] and begin with line:column. Parse does not
 // panic and allocates in proportion to the text, whatever it is given.
-func Parse(text string) (*Graph, error) {
-	p := &parser{lex: lexer{src: text, line: 1, col: 1}}
+func Parse(text string) (*Graph, error) { return ParseApart(text, nil) }
+
+// ParseApart is Parse for the text of [PrintApart]: fetch returns a tensor of the given type whose contents are kept at a place. Its
+// errors come back with line:column.
+func ParseApart(text string, fetch func(d tensor.DType, shape []int, at int64) (*tensor.Tensor, error)) (*Graph, error) {
+	p := &parser{lex: lexer{src: text, line: 1, col: 1}, fetch: fetch}
 	if err := p.step(); err != nil {
 		return nil, err
 	}
@@ -28,8 +33,9 @@ func Parse(text string) (*Graph, error) {
 }
 
 type parser struct {
-	lex lexer
-	tok token // the one to be read next
+	lex   lexer
+	tok   token // the one to be read next
+	fetch func(d tensor.DType, shape []int, at int64) (*tensor.Tensor, error)
 }
 
 // step reads the next token.

@@ -19,6 +19,9 @@ func (p *parser) contents(at token, typ op.Type) (*tensor.Tensor, error) {
 	if p.tok.isWord("base64") {
 		return p.base64(typ.DType, shape, size)
 	}
+	if p.tok.isWord(apartWord) {
+		return p.apart(at, typ.DType, shape)
+	}
 	if p.tok.isWord("...") {
 		return nil, syntaxError(p.tok, "the brief form leaves out the elements; print the exact form")
 	}
@@ -35,6 +38,25 @@ func (p *parser) contents(at token, typ op.Type) (*tensor.Tensor, error) {
 		return nil, err
 	}
 	return literalTensor(at, typ.DType, shape, elems)
+}
+
+// apart reads the place of contents that are not in the text.
+func (p *parser) apart(at token, d tensor.DType, shape []int) (*tensor.Tensor, error) {
+	if err := p.step(); err != nil {
+		return nil, err
+	}
+	place, err := p.integer()
+	if err != nil {
+		return nil, err
+	}
+	if p.fetch == nil {
+		return nil, syntaxError(at, "the contents are kept apart from this text")
+	}
+	t, err := p.fetch(d, shape, int64(place))
+	if err != nil {
+		return nil, syntaxError(at, "%v", err)
+	}
+	return t, nil
 }
 
 // literalTensor makes a tensor of its written elements.

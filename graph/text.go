@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
 )
 
 // Print writes g in the text form, which [Parse] reads back exactly:
@@ -30,11 +31,17 @@ import (
 // optional(type) or map(dtype, type). One line is one definition. An operator is written [domain:]Type@version with the node's name behind it, absent operands
 // are _, captures follow a bar. Small constants are literal and large ones base64 of their little-endian bytes. Known
 // elements of values that nodes compute (Type.Elems) are left out: [Graph.InferTypes] finds them again.
-func Print(w io.Writer, g *Graph) error { return print(w, g, false) }
+func Print(w io.Writer, g *Graph) error { return print(w, g, &printer{}) }
+
+// PrintApart is Print for graphs whose large tensors are kept elsewhere. place is asked for each that has bytes; where it answers true,
+// the text holds the word "at" and the number instead of the contents, for [ParseApart].
+func PrintApart(w io.Writer, g *Graph, place func(t *tensor.Tensor) (at int64, apart bool)) error {
+	return print(w, g, &printer{place: place})
+}
 
 // Brief writes g for people: like [Print], with constants of one element where they are used and large ones without their
 // contents. It cannot be read back.
-func Brief(w io.Writer, g *Graph) error { return print(w, g, true) }
+func Brief(w io.Writer, g *Graph) error { return print(w, g, &printer{brief: true}) }
 
 // String is the brief text form.
 func (g *Graph) String() string {
@@ -45,8 +52,8 @@ func (g *Graph) String() string {
 	return b.String()
 }
 
-func print(w io.Writer, g *Graph, brief bool) error {
-	p := &printer{w: bufio.NewWriter(w), brief: brief}
+func print(w io.Writer, g *Graph, p *printer) error {
+	p.w = bufio.NewWriter(w)
 	p.graph(g)
 	p.text("\n")
 	if p.err != nil {
@@ -58,6 +65,7 @@ func print(w io.Writer, g *Graph, brief bool) error {
 type printer struct {
 	w      *bufio.Writer
 	brief  bool
+	place  func(*tensor.Tensor) (int64, bool) // nil: everything is in the text
 	indent int
 	err    error
 }

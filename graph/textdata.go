@@ -13,6 +13,9 @@ import (
 // maxLiteral is the number of elements up to which the text form writes a tensor's elements one by one.
 const maxLiteral = 16
 
+// apartWord stands before the place of contents that are not in the text.
+const apartWord = "at"
+
 // elements writes the elements between braces.
 func (p *printer) elements(t *tensor.Tensor) {
 	p.text("{")
@@ -32,6 +35,12 @@ func (p *printer) tensor(t *tensor.Tensor, sep string) {
 		return
 	}
 	p.text("%s%s", typeText(op.Concrete(t.DType, t.Shape...)), sep)
+	if p.place != nil && len(t.Data) > 0 {
+		if at, apart := p.place(t); apart {
+			p.text("%s %d", apartWord, at)
+			return
+		}
+	}
 	n := t.Len()
 	switch {
 	case n <= maxLiteral && literal(t) || t.DType == tensor.String && !p.brief:

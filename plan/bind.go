@@ -15,6 +15,9 @@ func (p *Plan) Pack(dst []byte, progress func(done, total int), packed func(c *t
 	if int64(len(dst)) < p.PackedBytes {
 		return fmt.Errorf("graph %q: packed weights need %d bytes, given %d", p.Graph.Name, p.PackedBytes, len(dst))
 	}
+	if p.bare {
+		return fmt.Errorf("graph %q: %w", p.Graph.Name, ErrBare)
+	}
 	for i := range p.Steps {
 		st := &p.Steps[i]
 		if k, ok := st.Kernel.(control); ok {

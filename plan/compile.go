@@ -36,10 +36,8 @@ func Compile(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, v := range s.Inputs {
-		if !v.Type.Static() && !v.Type.DType.IsContainer() {
-			return nil, fmt.Errorf("graph %q: input %q: %w: it is %v; give a shape (--shape %s=...)", g.Name, v.Name, ErrShape, v.Type, v.Name)
-		}
+	if err := static(s); err != nil {
+		return nil, err
 	}
 	report, err := pass.Run(ctx, s, o.Passes)
 	if err != nil {
@@ -51,6 +49,16 @@ func Compile(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
 	}
 	p.Passes = report
 	return p, nil
+}
+
+// static refuses inputs whose shape is not known.
+func static(g *graph.Graph) error {
+	for _, v := range g.Inputs {
+		if !v.Type.Static() && !v.Type.DType.IsContainer() {
+			return fmt.Errorf("graph %q: input %q: %w: it is %v; give a shape (--shape %s=...)", g.Name, v.Name, ErrShape, v.Type, v.Name)
+		}
+	}
+	return nil
 }
 
 // compile plans a graph whose input types are static.
@@ -111,7 +119,7 @@ func (c *compiler) newSlot(v *graph.Value, step int) int {
 	s := Slot{Value: v, Type: v.Type, Over: -1, First: step, Last: step}
 	switch shape, ok := v.Type.Ints(); {
 	case v.IsConst():
-		s.Place, s.Bytes = Constant, v.Const().Size()
+		s.Place, s.Bytes = Constant, constBytes(v.Const())
 		c.plan.ConstBytes += s.Bytes
 	case ok && v.Type.Static() && v.Type.DType != tensor.String:
 		n, _ := tensor.ByteCount(v.Type.DType, shape)
@@ -122,6 +130,15 @@ func (c *compiler) newSlot(v *graph.Value, step int) int {
 	c.plan.Slots = append(c.plan.Slots, s)
 	c.slot[v] = len(c.plan.Slots) - 1
 	return c.slot[v]
+}
+
+// constBytes is the size of a constant, whose contents may have been left out ([Plan.Absorbed]).
+func constBytes(t *tensor.Tensor) int64 {
+	if t.DType.IsContainer() || t.DType == tensor.String {
+		return t.Size()
+	}
+	n, _ := tensor.ByteCount(t.DType, t.Shape)
+	return int64(n)
 }
 
 // use notes that a value is read by a step and returns its slot.

@@ -27,6 +27,8 @@ type Plan struct {
 	ConstBytes  int64 // constants that steps read where they are
 	Flops       int64 // floating-point operations of one iteration
 	Passes      pass.Report
+
+	bare bool // made of a graph that lacks the contents of absorbed constants
 }
 
 // PeakBytes is the most memory that the plan with n concurrent sessions holds on its device: packed weights and n arenas.

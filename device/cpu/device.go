@@ -75,6 +75,17 @@ func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 	return b, nil
 }
 
+// Wrap returns a buffer of memory that the caller owns, such as a part of a mapped file: it is counted as held until Free, which leaves
+// the memory itself alone. mem is aligned to [device.Alignment] and outlives the buffer. The errors are those of Alloc.
+func (d *Device) Wrap(mem []byte) (device.Buffer, error) {
+	if err := d.reserve(int64(len(mem))); err != nil {
+		return nil, err
+	}
+	b := &buffer{device: d, size: int64(len(mem))}
+	b.mem.Store(&mapping{bytes: mem})
+	return b, nil
+}
+
 // reserve counts bytes as held if they fit.
 func (d *Device) reserve(bytes int64) error {
 	if bytes < 0 || int64(int(bytes)) != bytes {

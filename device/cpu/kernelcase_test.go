@@ -3,6 +3,7 @@ package cpu
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -110,6 +111,7 @@ func (s *sample) check(t testing.TB, pools []*Pool) verdict {
 	}
 	if wantErr == nil {
 		s.checkInPlace(t, r, k, pools[len(pools)-1], want)
+		s.checkAbsorbed(t, r, k, pools[len(pools)-1])
 	}
 	var first []*tensor.Tensor
 	for _, p := range pools {
@@ -158,6 +160,42 @@ func (s *sample) checkInPlace(t testing.TB, r *Request, k Kernel, p *Pool, want 
 		}
 		b.arena.free()
 		s.compare(t, k, p, []*tensor.Tensor{got}, want)
+	}
+}
+
+// checkAbsorbed prepares and binds the call without the contents of the inputs that the kernel says only Pack reads, and wants the bits
+// that it gives with them.
+func (s *sample) checkAbsorbed(t testing.TB, r *Request, k Kernel, p *Pool) {
+	t.Helper()
+	a, ok := k.(Absorbing)
+	if !ok || len(a.Absorbed()) == 0 {
+		return
+	}
+	bare := &Request{Call: r.Call, In: slices.Clone(r.In), Out: r.Out}
+	for _, i := range a.Absorbed() {
+		bare.In[i].Const = &tensor.Tensor{DType: s.in[i].DType, Shape: s.in[i].Shape}
+	}
+	same, err := Prepare(bare)
+	if err != nil || same == nil || same.Name() != k.Name() || same.PackedBytes() != k.PackedBytes() {
+		t.Errorf("%v: without the contents of inputs %v: kernel %v, error %v; want %s of %d bytes", s, a.Absorbed(), same, err, k.Name(), k.PackedBytes())
+		return
+	}
+	with, without := s.bind(r, k, p.Threads()), s.bind(r, k, p.Threads())
+	defer with.arena.free()
+	defer without.arena.free()
+	for _, i := range a.Absorbed() {
+		without.in[i] = bare.In[i].Const
+	}
+	without.task = same.Bind(Binding{In: without.in, Out: without.out, Packed: without.packed, Scratch: without.scratch, Workers: p.Threads()})
+	x := &Exec{Ctx: context.Background(), Gate: device.Open, Pool: p}
+	if err := errors.Join(with.task.Run(x), without.task.Run(x)); err != nil {
+		t.Errorf("%v: %s: %v", s, k.Name(), err)
+		return
+	}
+	for i, v := range with.out {
+		if v != nil && !bytes.Equal(v.Data, without.out[i].Data) {
+			t.Errorf("%v: %s: output %d depends on the contents of inputs %v beside the packed copy", s, k.Name(), i, a.Absorbed())
+		}
 	}
 }
 
@@ -214,6 +252,7 @@ func largest(v *tensor.Tensor) float64 {
 
 // bound is a kernel bound to memory of its own.
 type bound struct {
+	packed  []byte
 	task    Task
 	arena   *guardedArena
 	scratch []byte
@@ -242,10 +281,10 @@ func (s *sample) bindOver(r *Request, k Kernel, workers, over int) *bound {
 	if over >= 0 {
 		b.out[0].Data = b.in[over].Data
 	}
-	packed := b.arena.take(k.PackedBytes())
-	k.Pack(packed)
+	b.packed = b.arena.take(k.PackedBytes())
+	k.Pack(b.packed)
 	b.scratch = b.arena.take(k.ScratchBytes(workers))
-	b.task = k.Bind(Binding{In: b.in, Out: b.out, Packed: packed, Scratch: b.scratch, Workers: workers})
+	b.task = k.Bind(Binding{In: b.in, Out: b.out, Packed: b.packed, Scratch: b.scratch, Workers: workers})
 	return b
 }
 

@@ -1,0 +1,115 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// ErrBare is the kind of error about a plan whose weights cannot be packed, or whose steps cannot run, because constants lack their
+// contents.
+var ErrBare = errors.New("constants without contents")
+
+// Restore makes again, without the passes, the plan whose graph g is: the Graph of a Plan that [Compile] made with these options.
+// Constants that Absorbed lists for that plan may lack their contents, which are then in its packed weights only; the plan cannot
+// Pack. It fails with [ErrBare] when another constant lacks them, and as Compile does. Whether the plan is the same, [Plan.Fingerprint]
+// tells.
+func Restore(g *graph.Graph, o Options) (*Plan, error) {
+	if err := static(g); err != nil {
+		return nil, err
+	}
+	p, err := compile(g, o)
+	if err != nil {
+		return nil, err
+	}
+	absorbed := p.Absorbed()
+	for _, v := range g.Constants() {
+		t := v.Const()
+		if t.Data != nil || constBytes(t) == 0 || t.DType == tensor.String || t.DType.IsContainer() {
+			continue
+		}
+		if !absorbed[t] {
+			return nil, fmt.Errorf("graph %q: constant %q: %w", g.Name, v.Name, ErrBare)
+		}
+		p.bare = true
+	}
+	return p, nil
+}
+
+// Absorbed returns the constants that are in the packed weights in a form of their own and that nothing reads besides: who has the
+// packed weights can do without their contents.
+func (p *Plan) Absorbed() map[*tensor.Tensor]bool {
+	read, absorbed := p.readByBodies(), map[*tensor.Tensor]bool{}
+	for i := range p.Steps {
+		st := &p.Steps[i]
+		packed := map[int]bool{}
+		if k, ok := st.Kernel.(cpu.Absorbing); ok {
+			for _, in := range k.Absorbed() {
+				packed[in] = true
+			}
+		}
+		for in, s := range st.In {
+			if s < 0 {
+				continue
+			}
+			s = p.root(s)
+			if p.Slots[s].Place != Constant {
+				continue
+			}
+			if t := p.Slots[s].Value.Const(); packed[in] {
+				absorbed[t] = true
+			} else {
+				read[t] = true
+			}
+		}
+	}
+	for _, s := range p.Outputs {
+		if s = p.root(s); p.Slots[s].Place == Constant {
+			read[p.Slots[s].Value.Const()] = true
+		}
+	}
+	for t := range read {
+		delete(absorbed, t)
+	}
+	return absorbed
+}
+
+// readByBodies returns the constants of bodies, which passes look at each time when a plan is made.
+func (p *Plan) readByBodies() map[*tensor.Tensor]bool {
+	read := map[*tensor.Tensor]bool{}
+	p.Graph.Walk(func(g *graph.Graph) {
+		if g == p.Graph {
+			return
+		}
+		for _, v := range g.Constants() {
+			read[v.Const()] = true
+		}
+	})
+	return read
+}
+
+// Fingerprint identifies, of the plans of one graph, what decides how packed weights are laid out and used: the kernels of the steps and
+// the place of each one's weights.
+func (p *Plan) Fingerprint() [sha256.Size]byte {
+	h := sha256.New()
+	p.describe(h)
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+func (p *Plan) describe(w io.Writer) {
+	fmt.Fprintf(w, "plan of %d steps, %d packed, %d constant\n", len(p.Steps), p.PackedBytes, p.ConstBytes)
+	for i := range p.Steps {
+		st := &p.Steps[i]
+		fmt.Fprintf(w, "%q %s %q %d+%d\n", st.Node.Name, st.Node.Type, st.Kernel.Name(), st.packed.off, st.packed.n)
+		if k, ok := st.Kernel.(control); ok {
+			for _, b := range k.bodies() {
+				b.describe(w)
+			}
+		}
+	}
+}
