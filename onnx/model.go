@@ -51,6 +51,12 @@ func Open(path string, o Options) (*Model, error) {
 		return nil, err
 	}
 	defer f.Close()
+	return OpenFile(f, o)
+}
+
+// OpenFile is Open for a file that is open already, under the name that it was opened by. The caller closes f, at any time.
+func OpenFile(f *os.File, o Options) (*Model, error) {
+	path := f.Name()
 	file, err := mapFile(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -62,6 +68,9 @@ func Open(path string, o Options) (*Model, error) {
 	m.Path, m.file = path, file
 	return m, nil
 }
+
+// ExternalFiles lists the files that hold external data of the model, by their paths in its folder, in alphabetical order.
+func (m *Model) ExternalFiles() []string { return slices.Sorted(maps.Keys(m.files.data)) }
 
 // Decode reads a model from memory. The graph's constants are views of data, which must not change while they are in
 // use. External data is looked for in dir; "" refuses it. The errors are those of [Open] without the file's name.

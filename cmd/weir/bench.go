@@ -22,6 +22,7 @@ type benchResult struct {
 	P99MS         float64         `json:"p99_ms"`
 	LoadMS        float64         `json:"load_ms"`
 	FirstOutputMS float64         `json:"first_output_ms"`
+	Cached        bool            `json:"cached"` // whether the plan came from the cache
 	PeakRSSBytes  int64           `json:"peak_rss_bytes"`
 	PlanBytes     int64           `json:"plan_bytes"`
 	WeightBytes   int64           `json:"weight_bytes"`
@@ -97,7 +98,7 @@ func benchModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFla
 		return nil, failed(fmt.Errorf("%s: %w", path, err))
 	}
 	defer unload()
-	res := &benchResult{LoadMS: ms(time.Since(start)), PlanBytes: m.plan.PeakBytes(1), WeightBytes: m.plan.ConstBytes,
+	res := &benchResult{LoadMS: ms(time.Since(start)), Cached: m.cached.Cached(), PlanBytes: m.plan.PeakBytes(1), WeightBytes: m.plan.ConstBytes,
 		Steps: len(m.plan.Steps), Threads: pool.Threads(), Precision: string(scenario.PrecisionOf(m.plan)), Device: d.Info().ID, Runs: runs, Flops: m.plan.Flops}
 	if err := i.Run(c.Context(), device.Open); err != nil {
 		return nil, failedRun(path, err)
@@ -114,6 +115,7 @@ func benchModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFla
 			return nil, failed(err)
 		}
 	}
+	m.keep()
 	return res, nil
 }
 

@@ -12,11 +12,12 @@ import (
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/graph"
-	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/plan"
+	"github.com/weirgpu/weir/plan/cache"
 	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/tensor"
@@ -68,6 +69,8 @@ type modelFlags struct {
 	shapes []string
 	seed   uint64
 	memory share.Bytes
+
+	noCache bool
 }
 
 func (f *modelFlags) add(c *cobra.Command) {
@@ -79,6 +82,20 @@ func (f *modelFlags) add(c *cobra.Command) {
 func (f *modelFlags) addRun(c *cobra.Command) {
 	c.Flags().StringArrayVar(&f.inputs, "input", nil, "an input from a .npy file, or from a .pb file as ONNX's test data has them, NAME=FILE (repeat for more)")
 	c.Flags().TextVar(&f.memory, "memory", share.Bytes(0), "most memory that the run may hold, a `SIZE` such as 4GiB (0B: what the device has)")
+	addNoCache(c, &f.noCache)
+}
+
+// addNoCache adds the flag of commands that keep compiled plans.
+func addNoCache(c *cobra.Command, off *bool) {
+	c.Flags().BoolVar(off, "no-cache", false, "neither use nor keep compiled plans on disk (in $WEIR_CACHE, by default weir/plans in the user's cache folder)")
+}
+
+// planCache is the cache of compiled plans, nil when it is switched off.
+func planCache(off bool) *cache.Cache {
+	if off {
+		return nil
+	}
+	return cache.FromEnv(nil)
 }
 
 // request is what a model is run on.
@@ -139,10 +156,13 @@ func pairs(flag string, list []string) (map[string]string, error) {
 
 // compiled is a model read, planned, found to fit its memory, and ready to be loaded.
 type compiled struct {
-	model  *onnx.Model
+	model  *cache.Model
+	cached *cache.Compiled
 	plan   *plan.Plan
 	inputs []*tensor.Tensor
 	made   []string // inputs that were made up
+
+	session *engine.Session // once it is loaded
 }
 
 func compileModel(c *cobra.Command, path string, f *modelFlags, dev *deviceFlags, d device.Device, threads int) (*compiled, error) {
@@ -150,7 +170,7 @@ func compileModel(c *cobra.Command, path string, f *modelFlags, dev *deviceFlags
 	if err != nil {
 		return nil, err
 	}
-	m, err := onnx.Open(path, onnx.Options{})
+	m, err := planCache(f.noCache).Model(path)
 	if err != nil {
 		return nil, err
 	}
@@ -171,9 +191,11 @@ func (m *compiled) compile(c *cobra.Command, f *modelFlags, d device.Device, thr
 	if err != nil {
 		return err
 	}
-	if m.plan, err = plan.Compile(c.Context(), g, plan.Options{Shapes: r.shapes, Threads: threads, Passes: passes}); err != nil {
+	o := plan.Options{Shapes: r.shapes, Threads: threads, Passes: passes}
+	if m.cached, err = m.model.Compile(c.Context(), o, d.Info()); err != nil {
 		return f.hint(g, r, err)
 	}
+	m.plan = m.cached.Plan
 	// Inputs are made up after the check of memory, which they may exceed as much as the plan does.
 	if err := f.fits(m.plan, d.Info()); err != nil {
 		return err

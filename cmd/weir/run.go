@@ -24,6 +24,7 @@ type runResult struct {
 	Outputs []outputFile `json:"outputs"`
 	LoadMS  float64      `json:"load_ms"`
 	RunMS   float64      `json:"run_ms"`
+	Cached  bool         `json:"cached"` // whether the plan came from the cache
 }
 
 type outputFile struct {
@@ -47,18 +48,13 @@ func newRun() *cobra.Command {
 		Args:              exactly(1),
 		ValidArgsFunction: files("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {
-			res, outs, err := runModel(c, args[0], &dev, &model, output)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return printJSON(c.OutOrStdout(), res)
-			}
-			for i, o := range res.Outputs {
-				fmt.Fprintf(c.OutOrStdout(), "%s\t%s\t%v\t%s\n", o.Name, o.DType, o.Shape, preview(outs[i], o.File))
-			}
-			fmt.Fprintf(c.ErrOrStderr(), "load %.1f ms, run %.2f ms\n", res.LoadMS, res.RunMS)
-			return nil
+			return runModel(c, args[0], &dev, &model, output, func(res *runResult, outs []*tensor.Tensor) error {
+				if asJSON {
+					return printJSON(c.OutOrStdout(), res)
+				}
+				printRun(c, res, outs)
+				return nil
+			})
 		},
 	}
 	dev.add(c)
@@ -67,6 +63,17 @@ func newRun() *cobra.Command {
 	c.Flags().StringVar(&output, "output", "", "folder to write the outputs to as .npy files, sequences, optionals and maps as .pb; it is made if it is missing")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
+}
+
+func printRun(c *cobra.Command, res *runResult, outs []*tensor.Tensor) {
+	for i, o := range res.Outputs {
+		fmt.Fprintf(c.OutOrStdout(), "%s\t%s\t%v\t%s\n", o.Name, o.DType, o.Shape, preview(outs[i], o.File))
+	}
+	from := ""
+	if res.Cached {
+		from = " from the plan cache"
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "load %.1f ms%s, run %.2f ms\n", res.LoadMS, from, res.RunMS)
 }
 
 // preview shows where an output went, or its first elements.
@@ -87,16 +94,18 @@ func preview(t *tensor.Tensor, file string) string {
 	return b.String()
 }
 
-func runModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFlags, output string) (*runResult, []*tensor.Tensor, error) {
+// runModel runs a model once and shows the result, before the plan is kept for the next start.
+func runModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFlags, output string,
+	show func(res *runResult, outs []*tensor.Tensor) error) error {
 	start := time.Now()
 	d, pool, closeDevice, err := dev.open()
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	defer closeDevice()
 	m, err := compileModel(c, path, model, dev, d, pool.Threads())
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	defer m.model.Close()
 	if len(m.made) > 0 {
@@ -104,16 +113,23 @@ func runModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFlags
 	}
 	i, unload, err := m.load(d, pool, model)
 	if err != nil {
-		return nil, nil, failed(fmt.Errorf("%s: %w", path, err))
+		return failed(fmt.Errorf("%s: %w", path, err))
 	}
 	defer unload()
 	loaded := time.Now()
 	if err := i.Run(c.Context(), device.Open); err != nil {
-		return nil, nil, failedRun(path, err)
+		return failedRun(path, err)
 	}
-	res := &runResult{LoadMS: ms(loaded.Sub(start)), RunMS: ms(time.Since(loaded))}
+	res := &runResult{LoadMS: ms(loaded.Sub(start)), RunMS: ms(time.Since(loaded)), Cached: m.cached.Cached()}
 	outs, err := writeOutputs(res, i, m, output)
-	return res, outs, err
+	if err != nil {
+		return err
+	}
+	if err := show(res, outs); err != nil {
+		return err
+	}
+	m.keep()
+	return nil
 }
 
 // failedRun is the error of a run: an operator that refuses its operands means that the model or an input file is wrong.
@@ -130,7 +146,8 @@ func failedRun(path string, err error) error {
 // load makes an instance with its inputs filled; unload gives its memory back.
 func (m *compiled) load(d device.Device, pool *cpu.Pool, f *modelFlags) (i *engine.Instance, unload func(), err error) {
 	m.model.Evict(nil)
-	s, err := engine.Load(m.plan, engine.Options{Device: d, Pool: pool, Quota: scenario.NewQuota("--memory", f.memory), Packed: m.model.Evict})
+	s, err := engine.Load(m.plan, engine.Options{Device: d, Pool: pool, Quota: scenario.NewQuota("--memory", f.memory),
+		Weights: m.cached.Weights, Packed: m.model.Evict})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -138,6 +155,7 @@ func (m *compiled) load(d device.Device, pool *cpu.Pool, f *modelFlags) (i *engi
 		s.Close()
 		return nil, nil, err
 	}
+	m.session = s
 	unload = func() { i.Put(); s.Close() }
 	if err := scenario.FillInputs(i, m.inputs); err != nil {
 		unload()
@@ -145,6 +163,9 @@ func (m *compiled) load(d device.Device, pool *cpu.Pool, f *modelFlags) (i *engi
 	}
 	return i, unload, nil
 }
+
+// keep puts the plan of a loaded model into the cache, which is no part of the work: what keeps it from that is nobody's trouble.
+func (m *compiled) keep() { _ = m.cached.Save(m.session.Weights()) }
 
 func writeOutputs(res *runResult, i *engine.Instance, m *compiled, dir string) ([]*tensor.Tensor, error) {
 	if dir != "" {

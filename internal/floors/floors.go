@@ -58,6 +58,7 @@ var Table = []Row{
 	{"conformance/archive", 0, Engine, ""},
 	{"conformance", 6, Engine, ""},
 	{"conformance/table", 7, Engine, ""},
+	{"plan/cache", 5, Engine, "compiled plans on disk"},
 	{"engine", 5, Engine, "sessions, iterations"},
 	{"engine/roofline", 6, Engine, ""},
 	{"", 6, Engine, "weir: the library face"},

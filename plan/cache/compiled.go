@@ -1,0 +1,130 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/plan"
+)
+
+// Compiled is a plan, and its packed weights when it comes from the cache.
+type Compiled struct {
+	Plan *plan.Plan
+	// Weights are the packed weights, to be loaded with engine.Options.Weights: a view of the mapped entry, read-only and valid until the
+	// model is closed. They are nil for a plan that was made now.
+	Weights []byte
+
+	model *Model
+	key   key
+	keep  bool
+}
+
+// Compile returns the plan for the options from the cache, or makes it of Source. Info describes the device that it is for. Errors are those
+// of plan.Compile and of Source.
+func (m *Model) Compile(ctx context.Context, o plan.Options, info device.Info) (*Compiled, error) {
+	c := m.Find(o, info)
+	if c.Plan != nil {
+		return c, nil
+	}
+	src, err := m.Source()
+	if err != nil {
+		return nil, err
+	}
+	c.Plan, err = plan.Compile(ctx, src.Graph, o)
+	return c, err
+}
+
+// Find is Compile that leaves Plan nil when the cache does not have it, for who makes the plan in another way: Save keeps it then.
+func (m *Model) Find(o plan.Options, info device.Info) *Compiled {
+	c := &Compiled{model: m}
+	if !keeps(o) {
+		return c
+	}
+	content, ok := m.identity()
+	if !ok {
+		return c
+	}
+	c.key, c.keep = m.cache.planKey(content, o, info), true
+	if err := c.find(o); err != nil {
+		c.Plan, c.Weights = nil, nil
+		name := m.cache.file(c.key, planSuffix)
+		if errors.Is(err, os.ErrNotExist) {
+			m.cache.log.Debug("plan cache: no entry", "model", m.path, "file", name)
+		} else {
+			m.cache.drop(name, err)
+		}
+	}
+	return c
+}
+
+// find loads the entry.
+func (c *Compiled) find(o plan.Options) error {
+	name := c.model.cache.file(c.key, planSuffix)
+	file, err := mapFile(name)
+	if err != nil {
+		return err
+	}
+	e, err := parse(file.data)
+	if err == nil && e.key != c.key {
+		err = fmt.Errorf("%w: it is that of another plan", errDamaged)
+	}
+	if err == nil {
+		err = e.verify(max(1, o.Threads))
+	}
+	if err == nil {
+		c.Plan, err = e.restore(o)
+	}
+	if err != nil {
+		return errors.Join(err, file.close())
+	}
+	c.Weights = e.weights
+	touch(name)
+	c.model.mu.Lock()
+	defer c.model.mu.Unlock()
+	c.model.mappings = append(c.model.mappings, file)
+	c.model.cache.log.Debug("plan cache: found", "model", c.model.path, "file", name)
+	return nil
+}
+
+// Cached reports whether the plan comes from the cache.
+func (c *Compiled) Cached() bool { return c.Weights != nil }
+
+// Save keeps a plan that was made now, with the packed weights that were made of it (engine.Session.Weights), and does nothing for one that
+// was found. An error means that it was not kept, which matters to nobody but a test: the log has it.
+func (c *Compiled) Save(weights []byte) error {
+	if !c.keep || c.Cached() {
+		return nil
+	}
+	cache := c.model.cache
+	err := c.save(weights)
+	if err != nil {
+		cache.log.Debug("plan cache: not kept", "model", c.model.path, "error", err)
+	}
+	return err
+}
+
+func (c *Compiled) save(weights []byte) error {
+	if int64(len(weights)) != c.Plan.PackedBytes {
+		return fmt.Errorf("%d bytes of weights, the plan has %d", len(weights), c.Plan.PackedBytes)
+	}
+	cache := c.model.cache
+	d, err := newDraft(c.key, c.Plan, weights)
+	if err != nil {
+		return err
+	}
+	size := d.sections().size
+	if size > cache.max {
+		return fmt.Errorf("the entry has %d bytes, the cache %d", size, cache.max)
+	}
+	if err := cache.write(cache.file(c.key, planSuffix), size, d.writeTo); err != nil {
+		return err
+	}
+	c.model.mu.Lock()
+	err = c.model.note()
+	c.model.mu.Unlock()
+	cache.trim()
+	return err
+}

@@ -1,0 +1,112 @@
+package cache
+
+import (
+	"bufio"
+	"encoding/binary"
+	"hash/crc32"
+	"os"
+	"strings"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/plan"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// draft is an entry to be written. Its constants are still where the model has them.
+type draft struct {
+	entry
+	parts  []part
+	length int64 // of the constants
+}
+
+// part is a constant and its place.
+type part struct {
+	at   int64
+	data []byte
+}
+
+// newDraft lays out the constants of a plan and writes its graph.
+func newDraft(k key, p *plan.Plan, weights []byte) (*draft, error) {
+	d := &draft{entry: entry{key: k, fingerprint: p.Fingerprint(), weights: weights}}
+	absorbed, placed := p.Absorbed(), map[*tensor.Tensor]int64{}
+	var text strings.Builder
+	err := graph.PrintApart(&text, p.Graph, func(t *tensor.Tensor) (int64, bool) {
+		if len(t.Data) < minApart || t.DType == tensor.String || t.DType.IsContainer() {
+			return 0, false
+		}
+		if absorbed[t] {
+			return leftOut, true
+		}
+		at, ok := placed[t]
+		if !ok {
+			at = alignUp(d.length, device.Alignment)
+			placed[t], d.length = at, at+int64(len(t.Data))
+			d.parts = append(d.parts, part{at, t.Data})
+		}
+		return at, true
+	})
+	d.text = []byte(text.String())
+	d.sums = make([]byte, 4*(chunks(int(d.length))+chunks(len(weights))))
+	return d, err
+}
+
+// sections are the places of the parts in the file.
+func (d *draft) sections() sections {
+	s, _ := layOut(uint64(d.tableBytes()), uint64(d.length), uint64(len(d.weights)))
+	return s
+}
+
+// writeTo writes the entry to an empty file.
+func (d *draft) writeTo(f *os.File) error {
+	at := d.sections()
+	if err := d.writeConstants(f, at.constantsAt); err != nil {
+		return err
+	}
+	nc := chunks(int(d.length))
+	for i := range chunks(len(d.weights)) {
+		chunk := chunkOf(d.weights, i)
+		binary.LittleEndian.PutUint32(d.sums[4*(nc+i):], crc32.Checksum(chunk, castagnoli))
+		if _, err := f.WriteAt(chunk, at.weightsAt+int64(i)*chunkBytes); err != nil {
+			return err
+		}
+	}
+	if err := f.Truncate(at.size); err != nil { // sections may be empty
+		return err
+	}
+	_, err := f.WriteAt(d.head(int(d.length), len(d.weights)), 0)
+	return err
+}
+
+func (d *draft) writeConstants(f *os.File, at int64) error {
+	if _, err := f.Seek(at, 0); err != nil {
+		return err
+	}
+	w := &summing{w: bufio.NewWriterSize(f, 1<<20), sums: d.sums}
+	gap := make([]byte, device.Alignment)
+	for _, p := range d.parts {
+		w.write(gap[:p.at-w.n])
+		w.write(p.data)
+	}
+	return w.w.Flush()
+}
+
+// summing writes chunks and keeps the checksum of each.
+type summing struct {
+	w    *bufio.Writer
+	n    int64
+	sums []byte
+}
+
+// write leaves errors to Flush.
+func (s *summing) write(data []byte) {
+	for len(data) > 0 {
+		i := s.n / chunkBytes
+		n := min(int64(len(data)), (i+1)*chunkBytes-s.n)
+		_, _ = s.w.Write(data[:n])
+		sum := s.sums[4*i:]
+		binary.LittleEndian.PutUint32(sum, crc32.Update(binary.LittleEndian.Uint32(sum), castagnoli, data[:n]))
+		s.n += n
+		data = data[n:]
+	}
+}

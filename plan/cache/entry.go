@@ -1,0 +1,216 @@
+package cache
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/plan"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// An entry is a file of little-endian numbers:
+//
+//	head    magic, version, CRC-32C of all from behind it to the end of the table, lengths of table, constants, weights
+//	table   key, fingerprint of the plan, CRC-32C of each chunk of constants and of weights, text of the graph
+//	constants that steps read where they are, each aligned to [device.Alignment]
+//	weights packed for the kernels
+//
+// Constants and weights begin at multiples of sectionAlign and chunks with them; the file ends with the weights.
+const (
+	magic         = "weirplan"
+	formatVersion = 1
+	headBytes     = len(magic) + 2*4 + 3*8
+	sumFrom       = len(magic) + 2*4
+
+	// sectionAlign is a multiple of the page size of every system that Go runs on.
+	sectionAlign = 64 << 10
+	chunkBytes   = 1 << 20
+
+	// minApart is the size in bytes from which a constant is kept beside the text. It is above that of every constant whose elements
+	// shape rules look at, so that those are never left out.
+	minApart = 1024
+)
+
+// leftOut is the place of a constant whose contents are in the weights only.
+const leftOut = -1
+
+// errDamaged is the kind of error about a file that is no entry, or no longer one.
+var errDamaged = errors.New("damaged entry")
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// entry is the parts of a file.
+type entry struct {
+	key, fingerprint   key
+	sums               []byte // four bytes a chunk
+	text               []byte
+	constants, weights []byte
+}
+
+// sections are the places of an entry's parts.
+type sections struct{ constantsAt, weightsAt, size int64 }
+
+// layOut computes the places of parts of the given lengths; false when they are no lengths.
+func layOut(table, constants, weights uint64) (s sections, ok bool) {
+	const most = math.MaxInt64 / 8
+	if table > most || constants > most || weights > most {
+		return s, false
+	}
+	s.constantsAt = alignUp(int64(headBytes)+int64(table), sectionAlign)
+	s.weightsAt = alignUp(s.constantsAt+int64(constants), sectionAlign)
+	s.size = s.weightsAt + int64(weights)
+	return s, true
+}
+
+func alignUp(n, to int64) int64 { return (n + to - 1) / to * to }
+
+// chunks is the number of chunks of a section.
+func chunks(n int) int { return (n + chunkBytes - 1) / chunkBytes }
+
+// parse finds the parts of an entry and checks head and table. The parts are views of data.
+func parse(data []byte) (*entry, error) {
+	if len(data) < headBytes || !bytes.HasPrefix(data, []byte(magic)) {
+		return nil, fmt.Errorf("%w: it does not begin as one", errDamaged)
+	}
+	head := data[len(magic):headBytes]
+	if v := binary.LittleEndian.Uint32(head); v != formatVersion {
+		return nil, fmt.Errorf("%w: version %d, want %d", errDamaged, v, formatVersion)
+	}
+	table, constants, weights := binary.LittleEndian.Uint64(head[8:]), binary.LittleEndian.Uint64(head[16:]), binary.LittleEndian.Uint64(head[24:])
+	at, ok := layOut(table, constants, weights)
+	if !ok || at.size != int64(len(data)) {
+		return nil, fmt.Errorf("%w: %d bytes do not hold a table of %d, constants of %d and weights of %d", errDamaged, len(data), table, constants, weights)
+	}
+	end := headBytes + int(table)
+	if crc32.Checksum(data[sumFrom:end], castagnoli) != binary.LittleEndian.Uint32(head[4:]) {
+		return nil, fmt.Errorf("%w: the checksum of its table is wrong", errDamaged)
+	}
+	e := &entry{constants: data[at.constantsAt:][:constants:constants], weights: data[at.weightsAt:][:weights:weights]}
+	rest := data[headBytes:end]
+	sums := 4 * (chunks(len(e.constants)) + chunks(len(e.weights)))
+	if len(rest) < len(e.key)+len(e.fingerprint)+sums {
+		return nil, fmt.Errorf("%w: its table has %d bytes", errDamaged, len(rest))
+	}
+	rest = rest[copy(e.key[:], rest):]
+	rest = rest[copy(e.fingerprint[:], rest):]
+	e.sums, e.text = rest[:sums], rest[sums:]
+	return e, nil
+}
+
+// tableBytes is the length of the table.
+func (e *entry) tableBytes() int {
+	return len(e.key) + len(e.fingerprint) + len(e.sums) + len(e.text)
+}
+
+// head is the beginning of a file: the head, for constants and weights of the given lengths, and the table.
+func (e *entry) head(constants, weights int) []byte {
+	out := []byte(magic)
+	out = binary.LittleEndian.AppendUint32(out, formatVersion)
+	out = binary.LittleEndian.AppendUint32(out, 0)
+	for _, n := range []int{e.tableBytes(), constants, weights} {
+		out = binary.LittleEndian.AppendUint64(out, uint64(n))
+	}
+	out = slices.Concat(out, e.key[:], e.fingerprint[:], e.sums, e.text)
+	binary.LittleEndian.PutUint32(out[sumFrom-4:], crc32.Checksum(out[sumFrom:], castagnoli))
+	return out
+}
+
+// chunkOf is chunk i of a section.
+func chunkOf(section []byte, i int) []byte {
+	return section[i*chunkBytes : min((i+1)*chunkBytes, len(section))]
+}
+
+// forChunks calls f for every chunk of constants and weights with its sum, on so many goroutines.
+func (e *entry) forChunks(threads int, f func(sum, chunk []byte)) {
+	nc, n := chunks(len(e.constants)), len(e.sums)/4
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(threads, n) {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				sum := e.sums[4*i:][:4]
+				if i < nc {
+					f(sum, chunkOf(e.constants, i))
+				} else {
+					f(sum, chunkOf(e.weights, i-nc))
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// verify compares constants and weights with their sums.
+func (e *entry) verify(threads int) error {
+	var bad atomic.Bool
+	e.forChunks(threads, func(sum, chunk []byte) {
+		if crc32.Checksum(chunk, castagnoli) != binary.LittleEndian.Uint32(sum) {
+			bad.Store(true)
+		}
+	})
+	if bad.Load() {
+		return fmt.Errorf("%w: the checksum of a chunk is wrong", errDamaged)
+	}
+	return nil
+}
+
+// fetch returns the constant at a place, a view of the file.
+func (e *entry) fetch(d tensor.DType, shape []int, at int64) (*tensor.Tensor, error) {
+	n, err := tensor.ByteCount(d, shape)
+	switch {
+	case err != nil:
+		return nil, err
+	case d.IsContainer() || d == tensor.String || n < minApart:
+		return nil, fmt.Errorf("%w: %v%v is not kept apart", errDamaged, d, shape)
+	}
+	t := &tensor.Tensor{DType: d, Shape: append([]int{}, shape...)}
+	if at == leftOut {
+		return t, nil
+	}
+	if at < 0 || at%device.Alignment != 0 || at > int64(len(e.constants)) || int64(n) > int64(len(e.constants))-at {
+		return nil, fmt.Errorf("%w: %d bytes at %d of %d", errDamaged, n, at, len(e.constants))
+	}
+	t.Data = e.constants[at:][:n:n]
+	return t, nil
+}
+
+// restore makes the plan of an entry whose parts have been verified. Contents that are sound by their checksums and yet not this program's
+// must not bring it down: a panic is damage.
+func (e *entry) restore(o plan.Options) (p *plan.Plan, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			p, err = nil, fmt.Errorf("%w: %v", errDamaged, r)
+		}
+	}()
+	views := map[int64]*tensor.Tensor{}
+	g, err := graph.ParseApart(string(e.text), func(d tensor.DType, shape []int, at int64) (*tensor.Tensor, error) {
+		t, err := e.fetch(d, shape, at)
+		if err != nil || at == leftOut {
+			return t, err
+		}
+		if seen := views[at]; seen != nil && seen.DType == d && slices.Equal(seen.Shape, shape) {
+			return seen, nil // one constant under several names
+		}
+		views[at] = t
+		return t, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if p, err = plan.Restore(g, o); err != nil {
+		return nil, err
+	}
+	if key(p.Fingerprint()) != e.fingerprint || p.PackedBytes != int64(len(e.weights)) {
+		return nil, fmt.Errorf("%w: the plan made of it is another one", errDamaged)
+	}
+	return p, nil
+}

@@ -1,0 +1,162 @@
+package cache
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/plan"
+)
+
+// key names an entry by everything that it depends on.
+type key [sha256.Size]byte
+
+// String is the key in hexadecimal, as in file names.
+func (k key) String() string { return hex.EncodeToString(k[:]) }
+
+// keyOf hashes lines.
+func keyOf(lines ...string) key {
+	h := sha256.New()
+	for _, l := range lines {
+		fmt.Fprintf(h, "%q\n", l)
+	}
+	return key(h.Sum(nil))
+}
+
+// planKey names the plan of a content.
+func (c *Cache) planKey(content key, o plan.Options, info device.Info) key {
+	lines := []string{"plan", fmt.Sprint(formatVersion), c.build, runtime.GOOS, runtime.GOARCH, content.String(),
+		fmt.Sprint(cpuinfo.Current()), fmt.Sprintf("%q", info.Features),
+		fmt.Sprint(o.Passes.Precision, o.Passes.Portable), fmt.Sprintf("%q", slices.Sorted(slices.Values(o.Passes.Off)))}
+	for _, name := range slices.Sorted(maps.Keys(o.Shapes)) {
+		lines = append(lines, fmt.Sprintf("%q %d", name, o.Shapes[name]))
+	}
+	return keyOf(lines...)
+}
+
+// recordKey names the record of a model file.
+func (c *Cache) recordKey(path string) key {
+	return keyOf("model", fmt.Sprint(formatVersion), c.build, path)
+}
+
+// keeps reports whether plans made with these options are kept: not those for tests and dumps, which are more than a graph and its
+// weights.
+func keeps(o plan.Options) bool {
+	p := o.Passes
+	return !o.Reference && o.Placement == 0 && p.StopAfter == 0 && p.Dump == nil && !p.Check
+}
+
+// settled is the age of its last change from which a file's times tell of every later change: twice the granularity of any file
+// system in use, of which FAT's two seconds are the coarsest.
+const settled = 4 * time.Second
+
+// fileID tells the content of a file from any other that its path has had.
+type fileID struct {
+	Name          string // "" for the model itself, else of external data, in the model's folder
+	Device, Inode uint64
+	Size          int64
+	Modified      int64 // nanoseconds since 1970
+	Changed       int64
+}
+
+// settledAt reports whether the last change was long enough before t.
+func (f *fileID) settledAt(t time.Time) bool {
+	return max(f.Modified, f.Changed) < t.Add(-settled).UnixNano()
+}
+
+// identify opens a file and returns it with its identity. Opening makes network file systems look for changes.
+func identify(path string) (*os.File, fileID, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fileID{}, err
+	}
+	id, err := identityOf(f)
+	if err != nil {
+		f.Close()
+		return nil, fileID{}, err
+	}
+	return f, id, nil
+}
+
+// identityAt identifies the file at a path under a name.
+func identityAt(path, name string) (fileID, error) {
+	f, id, err := identify(path)
+	if err != nil {
+		return fileID{}, err
+	}
+	id.Name = name
+	return id, f.Close()
+}
+
+// hashFiles hashes the content of a model: its file, then those of its external data.
+func hashFiles(paths []string) (key, error) {
+	h := sha256.New()
+	for _, p := range paths {
+		f, err := os.Open(p)
+		if err != nil {
+			return key{}, err
+		}
+		one := sha256.New()
+		n, err := io.CopyBuffer(struct{ io.Writer }{one}, struct{ io.Reader }{f}, make([]byte, 1<<20))
+		f.Close()
+		if err != nil {
+			return key{}, err
+		}
+		fmt.Fprintf(h, "%d %x\n", n, one.Sum(nil))
+	}
+	return key(h.Sum(nil)), nil
+}
+
+// thisBuild identifies the running program.
+var thisBuild = sync.OnceValues(func() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	f, id, err := identify(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	head := make([]byte, 64<<10)
+	n, err := io.ReadFull(f, head)
+	if err != nil && err != io.ErrUnexpectedEOF {
+		return "", err
+	}
+	if b := buildID(head[:n]); b != "" {
+		return b, nil
+	}
+	return fmt.Sprintf("%+v", id), nil
+})
+
+// buildID finds the Go build ID in the beginning of an executable, "" when there is none: in the note of type 4 by "Go" of an ELF file
+// (cmd/link, elf.go), elsewhere at the beginning of the text (cmd/link, data.go). It ends in a hash of the program's content.
+func buildID(head []byte) string {
+	if _, note, ok := bytes.Cut(head, []byte("\x04\x00\x00\x00Go\x00\x00")); ok && bytes.HasPrefix(head, []byte("\x7fELF")) {
+		at := len(head) - len(note) - len("\x04\x00\x00\x00Go\x00\x00")
+		if at < 4 {
+			return ""
+		}
+		n := int(head[at-4]) | int(head[at-3])<<8 | int(head[at-2])<<16
+		if n > 0 && n <= len(note) {
+			return string(note[:n])
+		}
+		return ""
+	}
+	if _, id, ok := bytes.Cut(head, []byte("\xff Go build ID: \"")); ok {
+		if id, _, ok := bytes.Cut(id, []byte{'"'}); ok {
+			return string(id)
+		}
+	}
+	return ""
+}

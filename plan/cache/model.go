@@ -1,0 +1,217 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/onnx"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// ErrChanged is the kind of error about a model file that was changed in place while it was open.
+var ErrChanged = errors.New("the model file has changed")
+
+// Model is a model file whose plans come from a cache where they can. The file is read when a plan has to be made.
+type Model struct {
+	// Graph has the model's inputs and outputs. Its nodes may be missing; Source has them.
+	Graph *graph.Graph
+	// Warnings are those of onnx.Model.
+	Warnings []string
+
+	cache  *Cache // nil: plans are not kept
+	path   string // absolute
+	opened time.Time
+	files  []fileID
+
+	mu       sync.Mutex // guards what follows
+	file     *os.File   // nil once the source is read
+	source   *onnx.Model
+	hashed   bool
+	content  key
+	mappings []*mapping
+	closed   bool
+}
+
+// Model opens a model file. Errors are those of onnx.Open. The caller owns the model and must Close it.
+func (c *Cache) Model(path string) (*Model, error) {
+	opened := time.Now()
+	full, err := filepath.Abs(path)
+	if c == nil || err != nil {
+		return open(path)
+	}
+	f, id, err := identify(path)
+	if err != nil { // onnx.Open says what is wrong, or reads what is no regular file
+		return open(path)
+	}
+	m := &Model{cache: c, path: full, opened: opened, file: f}
+	if r, g := c.recall(full, id); r != nil {
+		m.Graph, m.Warnings, m.files, m.content, m.hashed = g, r.Warnings, r.Files, r.Content, true
+		return m, nil
+	}
+	m.files = []fileID{id}
+	src, err := m.read()
+	if err != nil {
+		return nil, err
+	}
+	m.Graph, m.Warnings = src.Graph, src.Warnings
+	return m, nil
+}
+
+func open(path string) (*Model, error) {
+	src, err := onnx.Open(path, onnx.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return Wrap(src), nil
+}
+
+// Wrap makes a Model, whose plans are not kept, of one that is read already, and takes it over.
+func Wrap(src *onnx.Model) *Model {
+	return &Model{Graph: src.Graph, Warnings: src.Warnings, source: src}
+}
+
+// Source returns the model itself, which is read when it is first asked for. It fails as onnx.Open, and with [ErrChanged] when the file was
+// changed in place since it was opened; one that was replaced by renaming is read as it was.
+func (m *Model) Source() (*onnx.Model, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.source == nil {
+		return m.read()
+	}
+	return m.source, nil
+}
+
+// read reads the model file; m.mu is held, or nobody else has m.
+func (m *Model) read() (*onnx.Model, error) {
+	src, err := onnx.OpenFile(m.file, onnx.Options{})
+	if err != nil {
+		return nil, errors.Join(err, m.closeFile())
+	}
+	id, err := identityOf(m.file)
+	if err == nil && id != m.files[0] {
+		err = ErrChanged
+	}
+	names := src.ExternalFiles()
+	for i, name := range names {
+		data, statErr := identityAt(filepath.Join(filepath.Dir(m.path), name), name)
+		err = errors.Join(err, statErr)
+		if !m.hashed {
+			m.files = append(m.files, data)
+		} else if len(m.files) != len(names)+1 || m.files[i+1] != data {
+			err = ErrChanged
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w: open it again", m.file.Name(), err), src.Close(), m.closeFile())
+	}
+	m.source = src
+	return src, m.closeFile()
+}
+
+func (m *Model) closeFile() error {
+	if m.file == nil {
+		return nil
+	}
+	f := m.file
+	m.file = nil
+	return f.Close()
+}
+
+// Evict is onnx.Model.Evict for a model that has been read, and does nothing for others.
+func (m *Model) Evict(t *tensor.Tensor) {
+	m.mu.Lock()
+	src := m.source
+	m.mu.Unlock()
+	if src != nil {
+		src.Evict(t)
+	}
+}
+
+// Close unmaps the model and every plan that was found in the cache: no plan of the model, nor what was loaded of it, may be used
+// afterwards. A second Close does nothing.
+func (m *Model) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil
+	}
+	m.closed = true
+	err := m.closeFile()
+	if m.source != nil {
+		err = errors.Join(err, m.source.Close())
+	}
+	for _, f := range m.mappings {
+		err = errors.Join(err, f.close())
+	}
+	m.mappings = nil
+	return err
+}
+
+// identity returns the hash of the model's content, which it computes and notes when it is not known; false when what is in the file
+// cannot be told for sure.
+func (m *Model) identity() (key, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.cache == nil {
+		return key{}, false
+	}
+	if m.hashed {
+		return m.content, true
+	}
+	if err := m.hash(); err != nil {
+		m.cache.log.Debug("plan cache: model not identified", "model", m.path, "error", err)
+		m.cache = nil
+		return key{}, false
+	}
+	return m.content, true
+}
+
+// hash reads the files for their hash and checks that they are still those that were parsed; m.mu is held.
+func (m *Model) hash() error {
+	paths := make([]string, len(m.files))
+	for i := range m.files {
+		if !m.files[i].settledAt(m.opened) {
+			return errors.New("it has only just been written")
+		}
+		paths[i] = m.path
+		if i > 0 {
+			paths[i] = filepath.Join(filepath.Dir(m.path), m.files[i].Name)
+		}
+	}
+	content, err := hashFiles(paths)
+	if err != nil {
+		return err
+	}
+	for i, want := range m.files {
+		if have, err := identityAt(paths[i], want.Name); err != nil || have != want {
+			return errors.Join(ErrChanged, err)
+		}
+	}
+	m.content, m.hashed = content, true
+	return nil
+}
+
+// note writes the record of the model.
+func (m *Model) note() error {
+	r := &record{Files: m.files, Content: m.content, Warnings: m.Warnings}
+	var err error
+	if r.Inputs, r.Outputs, err = signatureText(m.Graph); err != nil {
+		return err
+	}
+	if _, err := r.signature(); err != nil {
+		return err
+	}
+	data, err := r.encode()
+	if err != nil {
+		return err
+	}
+	return m.cache.write(m.cache.file(m.cache.recordKey(m.path), recordSuffix), int64(len(data)), func(f *os.File) error {
+		_, err := f.Write(data)
+		return err
+	})
+}
