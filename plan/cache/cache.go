@@ -34,12 +34,13 @@ type Cache struct {
 	max   int64
 	build string
 	log   *slog.Logger
+	now   func() time.Time
 }
 
 // Open returns the cache in a folder, which is made when the first entry is written. It fails when there is no folder for the user's
 // caches, or when the program cannot tell which build it is; both leave nothing to do but run without.
 func Open(o Options) (*Cache, error) {
-	c := &Cache{dir: o.Dir, max: o.MaxBytes, log: o.Log}
+	c := &Cache{dir: o.Dir, max: o.MaxBytes, log: o.Log, now: time.Now}
 	if c.max == 0 {
 		c.max = DefaultMaxBytes
 	}
@@ -114,9 +115,9 @@ func (c *Cache) drop(name string, why error) {
 }
 
 // touch notes that a file was used, about once an hour.
-func touch(name string) {
-	if info, err := os.Stat(name); err == nil && time.Since(info.ModTime()) > time.Hour {
-		now := time.Now()
+func (c *Cache) touch(name string) {
+	now := c.now()
+	if info, err := os.Stat(name); err == nil && now.Sub(info.ModTime()) > time.Hour {
 		_ = os.Chtimes(name, now, now)
 	}
 }
@@ -141,7 +142,7 @@ func (c *Cache) trim() {
 		}
 		name := filepath.Join(c.dir, d.Name())
 		if strings.HasSuffix(name, tempSuffix) {
-			if time.Since(info.ModTime()) > abandoned {
+			if c.now().Sub(info.ModTime()) > abandoned {
 				_ = os.Remove(name)
 			}
 			continue

@@ -81,7 +81,7 @@ func (c *Compiled) find(o plan.Options) error {
 		return errors.Join(err, file.close())
 	}
 	c.Weights = e.weights
-	touch(name)
+	c.model.cache.touch(name)
 	c.model.mu.Lock()
 	defer c.model.mu.Unlock()
 	c.model.mappings = append(c.model.mappings, file)
@@ -110,6 +110,11 @@ func (c *Compiled) save(weights []byte) error {
 	if int64(len(weights)) != c.Plan.PackedBytes {
 		return fmt.Errorf("%d bytes of weights, the plan has %d", len(weights), c.Plan.PackedBytes)
 	}
+	c.model.mu.Lock()
+	defer c.model.mu.Unlock()
+	if err := c.model.unchanged(); err != nil {
+		return err
+	}
 	cache := c.model.cache
 	d, err := newDraft(c.key, c.Plan, weights)
 	if err != nil {
@@ -122,9 +127,7 @@ func (c *Compiled) save(weights []byte) error {
 	if err := cache.write(cache.file(c.key, planSuffix), size, d.writeTo); err != nil {
 		return err
 	}
-	c.model.mu.Lock()
 	err = c.model.note()
-	c.model.mu.Unlock()
 	cache.trim()
 	return err
 }

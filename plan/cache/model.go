@@ -39,9 +39,12 @@ type Model struct {
 
 // Model opens a model file. Errors are those of onnx.Open. The caller owns the model and must Close it.
 func (c *Cache) Model(path string) (*Model, error) {
-	opened := time.Now()
+	if c == nil {
+		return open(path)
+	}
+	opened := c.now()
 	full, err := filepath.Abs(path)
-	if c == nil || err != nil {
+	if err != nil {
 		return open(path)
 	}
 	f, id, err := identify(path)
@@ -93,7 +96,8 @@ func (m *Model) read() (*onnx.Model, error) {
 		return nil, errors.Join(err, m.closeFile())
 	}
 	id, err := identityOf(m.file)
-	if err == nil && id != m.files[0] {
+	// The change time tells of a new name as well, and of none: replacing a file renames or removes it.
+	if was := m.files[0]; err == nil && (id.Size != was.Size || id.Modified != was.Modified) {
 		err = ErrChanged
 	}
 	names := src.ExternalFiles()
@@ -173,26 +177,40 @@ func (m *Model) identity() (key, bool) {
 
 // hash reads the files for their hash and checks that they are still those that were parsed; m.mu is held.
 func (m *Model) hash() error {
-	paths := make([]string, len(m.files))
+	var paths []string
 	for i := range m.files {
 		if !m.files[i].settledAt(m.opened) {
 			return errors.New("it has only just been written")
 		}
-		paths[i] = m.path
-		if i > 0 {
-			paths[i] = filepath.Join(filepath.Dir(m.path), m.files[i].Name)
-		}
+		paths = append(paths, m.pathOf(&m.files[i]))
 	}
 	content, err := hashFiles(paths)
 	if err != nil {
 		return err
 	}
-	for i, want := range m.files {
-		if have, err := identityAt(paths[i], want.Name); err != nil || have != want {
+	if err := m.unchanged(); err != nil {
+		return err
+	}
+	m.content, m.hashed = content, true
+	return nil
+}
+
+// pathOf is where a file of the model is.
+func (m *Model) pathOf(f *fileID) string {
+	if f.Name == "" {
+		return m.path
+	}
+	return filepath.Join(filepath.Dir(m.path), f.Name)
+}
+
+// unchanged reports whether the files are still those that were opened; m.mu is held.
+func (m *Model) unchanged() error {
+	for i := range m.files {
+		want := m.files[i]
+		if have, err := identityAt(m.pathOf(&want), want.Name); err != nil || have != want {
 			return errors.Join(ErrChanged, err)
 		}
 	}
-	m.content, m.hashed = content, true
 	return nil
 }
 

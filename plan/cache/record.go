@@ -123,6 +123,6 @@ func (c *Cache) recall(path string, id fileID) (*record, *graph.Graph) {
 		c.log.Debug("plan cache: model has changed", "model", path)
 		return nil, nil
 	}
-	touch(name)
+	c.touch(name)
 	return r, g
 }
