@@ -15,6 +15,7 @@ import (
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/plan"
+	"github.com/weirgpu/weir/plan/cache"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -56,6 +57,7 @@ type config struct {
 	threads  int
 	variants int
 	passes   pass.Options
+	cache    *cache.Cache
 	err      error // what an option refuses
 }
 
@@ -96,10 +98,19 @@ func WithThreads(n int) Option { return func(c *config) { c.threads = n } }
 // room. The default is 8.
 func WithMaxShapes(n int) Option { return func(c *config) { c.variants = max(1, n) } }
 
+// WithCache keeps the compiled plan of a model that [Open] reads in a folder, "" for weir/plans in the user's cache folder, so that the
+// next start, for the input shapes that come first, neither reads, optimises nor packs the model: see package plan/cache for what
+// makes a plan found again, and for the bound on the folder's size. The first Run for the first shapes writes the entry, which
+// takes about as long as reading and writing the model's bytes. A folder that cannot be used is no error: the model runs as without one.
+// Plans for more shapes are looked for in the cache, and not kept; they do not share packed weights with a plan that was found.
+func WithCache(dir string) Option {
+	return func(c *config) { c.cache, _ = cache.Open(cache.Options{Dir: dir}) }
+}
+
 // Model is an ONNX model, ready to run.
 type Model struct {
-	source  *onnx.Model
-	graph   *graph.Graph
+	source  *cache.Model
+	graph   *graph.Graph // inputs and outputs
 	device  *cpu.Device
 	pool    *cpu.Pool
 	ownPool bool
@@ -118,30 +129,39 @@ type Model struct {
 
 // Open reads the model at path, which stays mapped until Close.
 func Open(path string, opts ...Option) (*Model, error) {
-	src, err := onnx.Open(path, onnx.Options{})
+	c, err := configure(opts)
 	if err != nil {
 		return nil, err
 	}
-	return open(src, opts)
+	src, err := c.cache.Model(path)
+	if err != nil {
+		return nil, err
+	}
+	return open(src, c)
 }
 
 // Load reads a model from memory. The bytes must not change until Close. A model with external data needs [Open].
 func Load(data []byte, opts ...Option) (*Model, error) {
+	c, err := configure(opts)
+	if err != nil {
+		return nil, err
+	}
 	src, err := onnx.Decode(data, "", onnx.Options{})
 	if err != nil {
 		return nil, err
 	}
-	return open(src, opts)
+	return open(cache.Wrap(src), c)
 }
 
-func open(src *onnx.Model, opts []Option) (*Model, error) {
+func configure(opts []Option) (config, error) {
 	c := config{variants: 8}
 	for _, o := range opts {
 		o(&c)
 	}
-	if c.err != nil {
-		return nil, errors.Join(c.err, src.Close())
-	}
+	return c, c.err
+}
+
+func open(src *cache.Model, c config) (*Model, error) {
 	m := &Model{source: src, graph: src.Graph, limit: c.variants, passes: c.passes}
 	d, p, err := shared()
 	if err != nil {
@@ -351,24 +371,41 @@ func (m *Model) compile(ctx context.Context, in Inputs) (*variant, error) {
 	if err := m.checkSizes(shapes); err != nil {
 		return nil, err
 	}
-	p, err := plan.Compile(ctx, m.toCompile(ctx), plan.Options{Shapes: shapes, Threads: m.pool.Threads(), Passes: m.passes})
+	c, err := m.plan(ctx, plan.Options{Shapes: shapes, Threads: m.pool.Threads(), Passes: m.passes})
 	if err != nil {
 		return nil, err
 	}
 	m.source.Evict(nil)
-	v.session, err = engine.Load(p, engine.Options{Device: m.device, Pool: m.pool, Packed: m.source.Evict, Like: m.like(p)})
+	v.session, err = engine.Load(c.Plan, engine.Options{Device: m.device, Pool: m.pool, Packed: m.source.Evict, Weights: c.Weights, Like: m.like(c.Plan)})
+	if err == nil && m.compiled == 1 {
+		_ = c.Save(v.session.Weights()) // what keeps the plan from being kept is nobody's trouble
+	}
 	return v, err
+}
+
+// plan finds the plan for the next shapes in the cache, or makes it. m.compiling is held.
+func (m *Model) plan(ctx context.Context, o plan.Options) (*cache.Compiled, error) {
+	m.compiled++
+	c := m.source.Find(o, m.device.Info())
+	if c.Plan != nil {
+		return c, nil
+	}
+	src, err := m.source.Source()
+	if err != nil {
+		return nil, err
+	}
+	c.Plan, err = plan.Compile(ctx, m.toCompile(ctx, src.Graph), o)
+	return c, err
 }
 
 // toCompile is the graph to make the next plan of: for the first shapes the model's own, for more what is left of it once all
 // that does not depend on shapes has been done. m.compiling is held.
-func (m *Model) toCompile(ctx context.Context) *graph.Graph {
-	m.compiled++
-	if m.compiled == 2 {
-		m.simplified, _ = plan.Simplify(ctx, m.graph) // without it, every plan begins at the model
+func (m *Model) toCompile(ctx context.Context, source *graph.Graph) *graph.Graph {
+	if m.compiled > 1 && m.simplified == nil {
+		m.simplified, _ = plan.Simplify(ctx, source) // without it, every plan begins at the model
 	}
 	if m.simplified == nil {
-		return m.graph
+		return source
 	}
 	return m.simplified
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/plan"
+	"github.com/weirgpu/weir/plan/cache"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/broker"
 	"github.com/weirgpu/weir/tensor"
@@ -27,21 +28,23 @@ import (
 // prepared is a job whose model is read and compiled.
 type prepared struct {
 	spec   Job
-	model  *onnx.Model // nil when the graph was given
-	graph  *graph.Graph
+	model  *cache.Model // nil when the graph was given
+	graph  *graph.Graph // its inputs and outputs at least
 	plan   *plan.Plan
+	cached *cache.Compiled // nil when the graph was given
 	shapes map[string][]int
 	given  map[string]*tensor.Tensor
 	seed   uint64
 	inputs []*tensor.Tensor                     // one request's; made once the job's memory is granted
+	kept   bool                                 // whether the plan was offered to the cache
 	broken error                                // what was found to keep the job from running, before any phase
 	wrap   func(job string, it iterate) iterate // nil outside of tests
 }
 
 // prepare reads and compiles. The error names the job and is of kind [ErrScenario], unless it is ctx's.
-func prepare(ctx context.Context, spec Job, threads int, seed uint64) (*prepared, error) {
+func prepare(ctx context.Context, spec Job, plans *cache.Cache, d device.Device, threads int, seed uint64) (*prepared, error) {
 	p := &prepared{spec: spec, seed: seed}
-	err := p.load(ctx, threads)
+	err := p.load(ctx, plans, d, threads)
 	if err == nil {
 		return p, nil
 	}
@@ -52,11 +55,11 @@ func prepare(ctx context.Context, spec Job, threads int, seed uint64) (*prepared
 	return nil, fmt.Errorf("%w: job %s: %w", ErrScenario, spec.Name, err)
 }
 
-func (p *prepared) load(ctx context.Context, threads int) error {
+func (p *prepared) load(ctx context.Context, plans *cache.Cache, d device.Device, threads int) error {
 	g := p.spec.Graph
 	if g == nil {
 		var err error
-		if p.model, err = onnx.Open(p.spec.Model, onnx.Options{}); err != nil {
+		if p.model, err = plans.Model(p.spec.Model); err != nil {
 			return err
 		}
 		g = p.model.Graph
@@ -74,7 +77,14 @@ func (p *prepared) load(ctx context.Context, threads int) error {
 	if err != nil {
 		return err
 	}
-	p.plan, err = plan.Compile(ctx, g, plan.Options{Shapes: p.shapes, Threads: threads, Passes: passes})
+	o := plan.Options{Shapes: p.shapes, Threads: threads, Passes: passes}
+	if p.model == nil {
+		p.plan, err = plan.Compile(ctx, g, o)
+		return err
+	}
+	if p.cached, err = p.model.Compile(ctx, o, d.Info()); err == nil {
+		p.plan = p.cached.Plan
+	}
 	return err
 }
 
@@ -279,19 +289,29 @@ func FillInputs(to *engine.Instance, request []*tensor.Tensor) error {
 	return nil
 }
 
+// keep puts the plan into the cache when it is first loaded, which is before anything is measured. What keeps it from that is nobody's
+// trouble.
+func (p *prepared) keep(s *engine.Session) {
+	if p.cached != nil && !p.kept {
+		_ = p.cached.Save(s.Weights())
+		p.kept = true
+	}
+}
+
 // iterate runs one request of a job; the gate is a lease.
 type iterate func(ctx context.Context, g device.Gate) error
 
 // instance loads the job's plan and returns its iteration and what frees it, which may be called again.
 func (p *prepared) instance(o engine.Options) (iterate, func(), error) {
 	if p.model != nil {
-		o.Packed = p.model.Evict
+		o.Packed, o.Weights = p.model.Evict, p.cached.Weights
 		p.model.Evict(nil)
 	}
 	s, err := engine.Load(p.plan, o)
 	if err != nil {
 		return nil, nil, err
 	}
+	p.keep(s)
 	i, err := s.Take()
 	if err != nil {
 		s.Close()

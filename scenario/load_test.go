@@ -195,7 +195,7 @@ func TestFillInputsChecks(t *testing.T) {
 	}
 	pool := cpu.NewPool(cpu.PoolOptions{Threads: 1})
 	defer pool.Close()
-	p, err := prepare(t.Context(), closedJob("a", denseGraph(t), 1), 1, 1)
+	p, err := prepare(t.Context(), closedJob("a", denseGraph(t), 1), nil, nil, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/internal/trace"
+	"github.com/weirgpu/weir/plan/cache"
 	"github.com/weirgpu/weir/share/policy"
 )
 
@@ -21,6 +22,8 @@ type Options struct {
 	Log *slog.Logger // nil: silent
 	// Threads is the number of cores to use; 0: every core that the process may use.
 	Threads int
+	// Plans keeps compiled plans of model files; nil keeps none. Processes of their own have none.
+	Plans *cache.Cache
 	// Solo runs each job alone first, for SoloDuration (the scenario's duration where it is 0).
 	Solo         bool
 	SoloDuration time.Duration
@@ -113,7 +116,7 @@ func newRun(ctx context.Context, s *Scenario, o Options) (*run, error) {
 	r := &run{s: s, o: o, device: dev, pool: cpu.NewPool(cpu.PoolOptions{Threads: o.Threads})}
 	for i := range s.Jobs {
 		o.Progress("compiling " + s.Jobs[i].Name)
-		p, err := prepare(ctx, s.Jobs[i], r.pool.Threads(), s.Seed+uint64(i))
+		p, err := prepare(ctx, s.Jobs[i], o.Plans, dev, r.pool.Threads(), s.Seed+uint64(i))
 		if err != nil {
 			r.close()
 			return nil, err

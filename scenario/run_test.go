@@ -181,7 +181,7 @@ func TestResultJSON(t *testing.T) {
 // does all its iterations.
 func TestRefusedJob(t *testing.T) {
 	g := vision(t, "resnet50")
-	probe, err := prepare(t.Context(), closedJob("probe", g, 1), 2, 1)
+	probe, err := prepare(t.Context(), closedJob("probe", g, 1), nil, nil, 2, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -300,7 +300,7 @@ func TestFaultIsTyped(t *testing.T) {
 // TestDataDependentMemory gives a job whose values depend on data just its plan's need, and then enough.
 func TestDataDependentMemory(t *testing.T) {
 	j := closedJob("where", nonzeroGraph(t), 3)
-	probe, err := prepare(t.Context(), j, 1, 1)
+	probe, err := prepare(t.Context(), j, nil, nil, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

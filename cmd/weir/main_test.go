@@ -16,6 +16,7 @@ import (
 	"github.com/weirgpu/weir/examples/digits"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/onnx"
+	"github.com/weirgpu/weir/plan/cache"
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/tensor/npy"
 )
@@ -25,6 +26,9 @@ const commandEnv = "WEIR_TEST_COMMAND"
 
 // TestMain lets the test binary be the command, which the mode processes starts again for each job.
 func TestMain(m *testing.M) {
+	if os.Getenv(cache.EnvDir) == "" { // tests leave the user's cache alone
+		os.Setenv(cache.EnvDir, "off")
+	}
 	if os.Getenv(commandEnv) != "" || len(os.Args) > 1 && os.Args[1] == "debug" {
 		main()
 	}

@@ -49,6 +49,7 @@ type shareFlags struct {
 	trace   string
 	threads int
 	verbose bool
+	noCache bool
 }
 
 func (f *shareFlags) add(c *cobra.Command) {
@@ -56,11 +57,12 @@ func (f *shareFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.trace, "trace", "", "write a Chrome trace (Perfetto opens it) to this file")
 	c.Flags().IntVar(&f.threads, "threads", 0, "cores to share (default: the cores this process may use)")
 	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "log what happens to jobs")
+	addNoCache(c, &f.noCache)
 }
 
 // options makes the scenario options that the flags say.
 func (f *shareFlags) options(c *cobra.Command, rec *trace.Recorder) scenario.Options {
-	o := scenario.Options{Threads: f.threads, Solo: !f.noSolo, Trace: rec}
+	o := scenario.Options{Threads: f.threads, Solo: !f.noSolo, Trace: rec, Plans: planCache(f.noCache)}
 	if f.verbose {
 		o.Log = slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
 	}
