@@ -85,12 +85,15 @@ func TestKernelsAllocateNothing(t *testing.T) {
 	}
 }
 
+// FuzzKernels compares a random call with the reference on one of the paths of instructions.
 func FuzzKernels(f *testing.F) {
 	for i := range uint64(16) {
-		f.Add(uint16(i*7), i)
+		f.Add(uint16(i*7), i, uint8(i))
 	}
 	pools := testPools(f)
-	f.Fuzz(func(t *testing.T, which uint16, seed uint64) {
+	f.Fuzz(func(t *testing.T, which uint16, seed uint64, path uint8) {
+		paths := cputest.Paths()
+		defer cpuinfo.Limit(paths[int(path)%len(paths)])()
 		keys := rows()
 		key := keys[int(which)%len(keys)]
 		generator(key)(newSource(seed, 7), key).check(t, pools)

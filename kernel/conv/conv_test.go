@@ -282,12 +282,18 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
+// FuzzConvolution compares random convolutions, of floats and of bytes, with the reference on every path of instructions.
 func FuzzConvolution(f *testing.F) {
 	for s := range uint64(8) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {
-		r := rand.New(rand.NewPCG(seed, 1))
-		checkAgainstReference(t, r, randomParams(r))
+		atLevels(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			p := randomParams(r)
+			checkAgainstReference(t, r, p)
+			p = Params{Window: p.Window, N: p.N, C: p.C, M: p.M, Group: p.Group}
+			checkBytes(t, r, p, r.IntN(2) == 0, r.IntN(2) == 0, false)
+		})
 	})
 }

@@ -28,33 +28,44 @@ func TestBytes(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(21, 22))
 		for k := range 200 {
-			p := randomParams(r, 60, 40)
+			p := randomBytes(r, 60, 40)
 			if k%20 == 0 {
 				p.K = 600 + r.IntN(600)
 				p.LdA, p.LdB = 0, 0
 			}
-			p.Precision, p.Epilogue, p.Alpha, p.Beta, p.TransC, p.LdC = U8S8+Precision(k%2), Epilogue{}, 0, 0, false, 0
-			q := p
-			p.ToStore = true
-			q.PackedA, q.PackedB, q.ToStore = false, false, true
-			q.setDefaults()
-			a, b, _ := q.extents()
-			args := Args{A: words(r, a), B: words(r, b)}
-			got := make([]float32, q.Batch*p.M*p.N)
-			args.Store = func(x []float32, ld, batch, i0, i1, j0, j1 int) {
-				for i := i0; i < i1; i++ {
-					copy(got[(batch*p.M+i)*p.N+j0:][:j1-j0], x[(i-i0)*ld:])
-				}
-			}
-			want := sumsOfBytes(q, args)
-			run(t, r, p, args)
-			for i := range want {
-				if math.Float32bits(got[i]) != uint32(want[i]) {
-					t.Fatalf("%+v: sum %d is %d, want %d", p, i, int32(math.Float32bits(got[i])), want[i])
-				}
-			}
+			checkBytes(t, r, p)
 		}
 	})
+}
+
+// randomBytes draws a product of bytes.
+func randomBytes(r *rand.Rand, maxMN, maxK int) Params {
+	p := randomParams(r, maxMN, maxK)
+	p.Precision, p.Epilogue, p.Alpha, p.Beta, p.TransC, p.LdC = U8S8+Precision(r.IntN(2)), Epilogue{}, 0, 0, false, 0
+	p.ToStore = true
+	return p
+}
+
+func checkBytes(t *testing.T, r *rand.Rand, p Params) {
+	t.Helper()
+	q := p
+	q.PackedA, q.PackedB = false, false
+	q.setDefaults()
+	a, b, _ := q.extents()
+	args := Args{A: words(r, a), B: words(r, b)}
+	got := make([]float32, q.Batch*p.M*p.N)
+	args.Store = func(x []float32, ld, batch, i0, i1, j0, j1 int) {
+		for i := i0; i < i1; i++ {
+			copy(got[(batch*p.M+i)*p.N+j0:][:j1-j0], x[(i-i0)*ld:])
+		}
+	}
+	want := sumsOfBytes(q, args)
+	run(t, r, p, args)
+	for i := range want {
+		if math.Float32bits(got[i]) != uint32(want[i]) {
+			t.Fatalf("%+v: sum %d is %d, want %d", p, i, int32(math.Float32bits(got[i])), want[i])
+		}
+	}
 }
 
 func sumsOfBytes(p Params, args Args) []int32 {

@@ -357,12 +357,16 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
+// FuzzProduct compares random products with the reference on every path of instructions, and sums of bytes bit for bit.
 func FuzzProduct(f *testing.F) {
 	for s := range uint64(8) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {
-		r := rand.New(rand.NewPCG(seed, 1))
-		checkAgainstReference(t, r, randomParams(r, 70, 40))
+		atLevels(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			checkAgainstReference(t, r, randomParams(r, 70, 40))
+			checkBytes(t, r, randomBytes(r, 70, 40))
+		})
 	})
 }
