@@ -36,7 +36,7 @@ func keyOf(lines ...string) key {
 // planKey names the plan of a content.
 func (c *Cache) planKey(content key, o plan.Options, info device.Info) key {
 	lines := []string{"plan", fmt.Sprint(formatVersion), c.build, runtime.GOOS, runtime.GOARCH, content.String(),
-		fmt.Sprint(cpuinfo.Current()), fmt.Sprintf("%q", info.Features),
+		cpuinfo.CurrentPath().String(), fmt.Sprintf("%q", info.Features),
 		fmt.Sprint(o.Passes.Precision, o.Passes.Portable), fmt.Sprintf("%q", slices.Sorted(slices.Values(o.Passes.Off)))}
 	for _, name := range slices.Sorted(maps.Keys(o.Shapes)) {
 		lines = append(lines, fmt.Sprintf("%q %d", name, o.Shapes[name]))
