@@ -11,7 +11,9 @@ type BlockPanel struct {
 	LdA int
 	// B is a panel of PanelColumns columns, K of them one after another: PackB's, or a C of another BlockPanel with LdC
 	// PanelColumns. Columns from Cols on are read and count for nothing.
-	B             []float32
+	B []float32
+	// LdB, above 0 and for F32 only, says that B is whole columns of a row-major matrix, rows LdB floats apart, read in place.
+	LdB           int
 	C             []float32 // Rows x Cols, rows LdC floats apart
 	LdC           int
 	Rows, Cols, K int
@@ -25,7 +27,7 @@ type BlockPanel struct {
 func (p Precision) Multiply(x *BlockPanel) {
 	v := currentLevel(p)
 	t := tile{k: v.steps(x.K), ldb: v.nr(), ldc: x.LdC, cols: x.Cols, alpha: x.Alpha, mask: uint32(1)<<x.Cols - 1}
-	if x.Cols > v.nr() || x.Cols < 1 || p.bytes() || x.LdA > 0 && v.pairs() {
+	if x.Cols > v.nr() || x.Cols < 1 || p.bytes() || x.LdA+x.LdB > 0 && v.pairs() || x.LdB > 0 && x.Cols < v.nr() {
 		panic(fmt.Sprintf("gemm: a panel of %d columns with A %d apart, precision %d", x.Cols, x.LdA, p))
 	}
 	if x.Add {
@@ -37,7 +39,12 @@ func (p Precision) Multiply(x *BlockPanel) {
 	if x.Bias != nil {
 		t.flags |= flagBiasRow
 	}
-	t.b = x.B[:t.k*v.nr()]
+	if x.LdB > 0 {
+		t.ldb = x.LdB
+	}
+	if t.k > 0 {
+		t.b = x.B[:(t.k-1)*t.ldb+v.nr()]
+	}
 	for i := 0; i < x.Rows && t.k > 0; i += v.mr() {
 		t.rows = min(v.mr(), x.Rows-i)
 		t.lda, t.a = t.rows, nil

@@ -1,0 +1,271 @@
+package attention
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/kernel/gemm"
+)
+
+var inf = math.Inf(1)
+
+// atEachLevel runs f with the instructions that the processor has and then with fewer.
+func atEachLevel(t *testing.T, f func(t *testing.T)) {
+	t.Run(cpuinfo.Current().String(), f)
+	for _, level := range []cpuinfo.Level{cpuinfo.AVX512, cpuinfo.AVX2} {
+		if cpuinfo.Supported() >= level {
+			undo := cpuinfo.Disable(level)
+			t.Run("without "+level.String(), f)
+			defer undo()
+		}
+	}
+}
+
+// layout draws the strides of an operand and the floats that it takes: heads before positions or after them.
+func layout(r *rand.Rand, batch, heads, rows, size int) (l Layout, n int) {
+	pad := r.IntN(2) * r.IntN(5)
+	if r.IntN(2) == 0 {
+		l = Layout{Batch: heads * rows * (size + pad), Head: rows * (size + pad), Row: size + pad}
+	} else {
+		l = Layout{Batch: heads * rows * (size + pad), Head: size + pad, Row: heads * (size + pad)}
+	}
+	return l, batch * heads * rows * (size + pad)
+}
+
+func mask(r *rand.Rand, batch, heads, rows, keys int) (m Mask, n int) {
+	m.Given = true
+	if m.Single = r.IntN(6) == 0; m.Single {
+		keys = 1
+	}
+	n = keys
+	if r.IntN(2) == 0 {
+		m.Row, n = n, n*rows
+	}
+	if r.IntN(2) == 0 {
+		m.Head, n = n, n*heads
+	}
+	if r.IntN(2) == 0 {
+		m.Batch, n = n, n*batch
+	}
+	return m, n
+}
+
+func floats(r *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(r.NormFloat64())
+	}
+	return x
+}
+
+// randomCall draws a call; every option has a fair chance.
+func randomCall(r *rand.Rand, most int) (p Params, a Args) {
+	p = Params{Batch: 1 + r.IntN(2), KVHeads: 1 + r.IntN(3), Queries: 1 + r.IntN(most), Keys: r.IntN(3 * most),
+		Size: 1 + r.IntN(70), ValueSize: 1 + r.IntN(70), Scale: r.Float32(), Left: -1, Right: -1, Hidden: float32(-inf),
+		Zero: r.IntN(2) == 0, Precision: gemm.Precision(r.IntN(2) * r.IntN(2))}
+	p.Heads = p.KVHeads * (1 + r.IntN(3))
+	if r.IntN(4) == 0 {
+		p.Queries = 1
+	}
+	var n int
+	p.Q, n = layout(r, p.Batch, p.Heads, p.Queries, p.Size)
+	a.Q = floats(r, n)
+	p.K, n = layout(r, p.Batch, p.KVHeads, p.Keys, p.Size)
+	a.K = floats(r, n)
+	p.V, n = layout(r, p.Batch, p.KVHeads, p.Keys, p.ValueSize)
+	a.V = floats(r, n)
+	p.Y, n = layout(r, p.Batch, p.Heads, p.Queries, p.ValueSize)
+	a.Y = floats(r, n)
+	randomMasks(r, &p, &a)
+	return p, a
+}
+
+func randomMasks(r *rand.Rand, p *Params, a *Args) {
+	p.Causal, p.Offset = r.IntN(2) == 0, p.Keys-p.Queries+r.IntN(5)-2
+	for _, v := range []*int{&p.Left, &p.Right} {
+		if r.IntN(4) == 0 {
+			*v = r.IntN(p.Keys + 1)
+		}
+	}
+	if r.IntN(4) == 0 {
+		p.Cap = 1 + r.Float32()
+	}
+	if r.IntN(3) == 0 {
+		p.Hidden = []float32{-10000, -math.MaxFloat32, -3, 0}[r.IntN(4)]
+	}
+	if r.IntN(4) == 0 {
+		for range p.Batch {
+			a.Lens = append(a.Lens, int64(r.IntN(p.Keys+1)))
+		}
+	}
+	var n int
+	if r.IntN(3) == 0 {
+		p.Keep, n = mask(r, p.Batch, p.Heads, p.Queries, p.Keys)
+		a.Keep = make([]byte, n)
+		for i := range a.Keep {
+			a.Keep[i] = byte(min(r.IntN(20), 1))
+		}
+	}
+	if r.IntN(2) == 0 {
+		p.Bias, n = mask(r, p.Batch, p.Heads, p.Queries, p.Keys)
+		a.Bias = floats(r, n)
+		for i := range a.Bias {
+			switch r.IntN(12) {
+			case 0:
+				a.Bias[i] = float32(-inf)
+			case 1:
+				a.Bias[i] = -math.MaxFloat32
+			}
+		}
+	}
+}
+
+// run computes a call in an order of chunks of its own.
+func run(t *testing.T, r *rand.Rand, p Params, a Args) (y []float32) {
+	t.Helper()
+	o, err := New(p)
+	if err != nil {
+		t.Fatalf("%+v: %v", p, err)
+	}
+	a.Y = slices.Clone(a.Y)
+	scratch := make([]float32, o.ScratchLen())
+	for _, c := range r.Perm(o.Chunks()) {
+		for i := range scratch {
+			scratch[i] = float32(math.NaN())
+		}
+		o.Run(c, &a, scratch)
+	}
+	return a.Y
+}
+
+func compare(t *testing.T, what string, got, want []float32) {
+	t.Helper()
+	for i := range want {
+		g, w := float64(got[i]), float64(want[i])
+		if math.IsNaN(g) != math.IsNaN(w) || math.Abs(g-w) > 2e-5*max(1, math.Abs(w)) {
+			t.Fatalf("%s: element %d is %g, want %g", what, i, g, w)
+		}
+	}
+}
+
+// TestReference compares random calls with the definition at every level, in any order of chunks.
+func TestReference(t *testing.T) {
+	atEachLevel(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(7, 7))
+		for i := range 120 {
+			most := 40
+			if i%10 == 0 {
+				most = 130
+			}
+			p, a := randomCall(r, most)
+			want := a
+			want.Y = slices.Clone(a.Y)
+			Reference(p, &want)
+			compare(t, fmt.Sprintf("call %d %+v lens %v", i, p, a.Lens), run(t, r, p, a), want.Y)
+		}
+	})
+}
+
+// TestHiddenValues holds that what nobody sees may be anything, and what somebody sees is not lost.
+func TestHiddenValues(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	p := Params{Batch: 1, Heads: 1, KVHeads: 1, Queries: 70, Keys: 300, Size: 16, ValueSize: 16, Scale: 1, Left: -1, Right: -1,
+		Hidden: float32(-inf), Q: Layout{Row: 16}, K: Layout{Row: 16}, V: Layout{Row: 16}, Y: Layout{Row: 16}}
+	a := Args{Q: floats(r, 70*16), K: floats(r, 300*16), V: floats(r, 300*16), Y: make([]float32, 70*16), Lens: []int64{100}}
+	for i := 126 * 16; i < len(a.V); i++ { // beyond the last tile that holds keys in use
+		a.V[i], a.K[i] = float32(math.NaN()), float32(inf)
+	}
+	want := a
+	want.Y = slices.Clone(a.Y)
+	Reference(p, &want)
+	compare(t, "padding", run(t, r, p, a), want.Y)
+	a.Lens = nil
+	for i, v := range run(t, r, p, a) {
+		if v == v {
+			t.Fatalf("element %d is %g, want NaN", i, v)
+		}
+	}
+}
+
+// TestLongRows holds that blocks of keys join to one softmax when the greatest score comes late and is far above the rest.
+func TestLongRows(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	p := Params{Batch: 1, Heads: 2, KVHeads: 1, Queries: 33, Keys: 1500, Size: 8, ValueSize: 8, Scale: 10, Left: -1, Right: -1,
+		Hidden: float32(-inf), Q: Layout{Head: 33 * 8, Row: 8}, K: Layout{Row: 8}, V: Layout{Row: 8}, Y: Layout{Head: 33 * 8, Row: 8}}
+	a := Args{Q: floats(r, 2*33*8), K: floats(r, 1500*8), V: floats(r, 1500*8), Y: make([]float32, 2*33*8)}
+	want := a
+	want.Y = slices.Clone(a.Y)
+	Reference(p, &want)
+	got := run(t, r, p, a)
+	for i, w := range want.Y {
+		if d := math.Abs(float64(got[i] - w)); d > 1e-4 {
+			t.Fatalf("element %d is %g, want %g", i, got[i], w)
+		}
+	}
+}
+
+func TestNothingIsAllocated(t *testing.T) {
+	p, a := randomCall(rand.New(rand.NewPCG(2, 3)), 60)
+	o, err := New(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scratch := make([]float32, o.ScratchLen())
+	if n := testing.AllocsPerRun(5, func() { o.Run(0, &a, scratch) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	good := Params{Batch: 1, Heads: 2, KVHeads: 1, Queries: 3, Keys: 3, Size: 4, ValueSize: 4, Q: Layout{Row: 4}, K: Layout{Row: 4},
+		V: Layout{Row: 4}, Y: Layout{Row: 4}}
+	if _, err := New(good); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*Params){
+		"negative":   func(p *Params) { p.Queries = -1 },
+		"huge":       func(p *Params) { p.Keys = math.MaxInt },
+		"no size":    func(p *Params) { p.Size = 0 },
+		"heads":      func(p *Params) { p.KVHeads = 3 },
+		"rows":       func(p *Params) { p.V.Row = 3 },
+		"mask":       func(p *Params) { p.Bias.Row = -1 },
+		"precision":  func(p *Params) { p.Precision = gemm.U8S8 },
+		"no kv head": func(p *Params) { p.KVHeads = 0 },
+	} {
+		p := good
+		change(&p)
+		if _, err := New(p); !errors.Is(err, ErrParams) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func BenchmarkRun(b *testing.B) {
+	for _, n := range []int{1, 32, 128, 512} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			const heads, size = 12, 64
+			l := Layout{Head: size, Row: heads * size}
+			keys := max(n, 128)
+			p := Params{Batch: 1, Heads: heads, KVHeads: heads, Queries: n, Keys: keys, Size: size, ValueSize: size, Q: l, K: l, V: l, Y: l,
+				Scale: 0.125, Left: -1, Right: -1, Hidden: float32(-inf)}
+			r := rand.New(rand.NewPCG(1, 1))
+			a := Args{Q: floats(r, n*heads*size), K: floats(r, keys*heads*size), V: floats(r, keys*heads*size), Y: make([]float32, n*heads*size)}
+			o, err := New(p)
+			if err != nil {
+				b.Fatal(err)
+			}
+			scratch := make([]float32, o.ScratchLen())
+			for b.Loop() {
+				for c := range o.Chunks() {
+					o.Run(c, &a, scratch)
+				}
+			}
+			b.ReportMetric(4*heads*size*float64(n)*float64(keys)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")
+		})
+	}
+}

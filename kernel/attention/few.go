@@ -1,0 +1,103 @@
+package attention
+
+import (
+	"math"
+
+	"github.com/weirgpu/weir/kernel/gemm"
+	"github.com/weirgpu/weir/kernel/vec"
+)
+
+// byRows computes few queries of a head, no more than the rows of a tile: their scores fit into a few rows, which are normalised as
+// rows are. The time goes into reading keys and values, each once.
+func (x *chunk) byRows() {
+	p, n := &x.p, x.n
+	lo, hi := x.reach(0, n)
+	keys := hi - lo
+	s, packed := x.s[:n*keys], x.s[n*p.Keys:][:n*keys]
+	x.scores(s, lo, keys)
+	for i := range n {
+		row := s[i*keys:][:keys]
+		x.maskRow(row, i, lo)
+		if p.Zero && math.IsInf(float64(vec.MaxReduce(row)), -1) {
+			clear(row)
+			continue
+		}
+		vec.Softmax(row, row)
+	}
+	gemm.F32.PackA(packed, s, n, keys, 0, false)
+	x.weigh(packed, lo, keys)
+}
+
+// scores sets the scaled products of the queries with n keys from lo on.
+func (x *chunk) scores(s []float32, lo, n int) {
+	p, w := &x.p, x.width
+	q := x.a.Q[p.Q.at(x.batch, x.head, 0):]
+	if x.n == 1 {
+		for k := range n {
+			s[k] = p.Scale * vec.Dot(q[:p.Size], x.keys[(lo+k)*p.K.Row:][:p.Size])
+		}
+		return
+	}
+	gemm.F32.PackA(x.q, q, x.n, p.Size, p.Q.Row, false)
+	for k := 0; k < n; k += w {
+		cols := min(w, n-k)
+		gemm.F32.PackB(x.k, x.keys[(lo+k)*p.K.Row:], p.Size, cols, p.K.Row, true)
+		gemm.F32.Multiply(&gemm.BlockPanel{A: x.q, B: x.k, C: s[k:], LdC: n, Rows: x.n, Cols: cols, K: p.Size, Alpha: p.Scale})
+	}
+}
+
+// maskRow applies to the scores of query i, for keys from lo on, all that comes before the softmax.
+func (x *chunk) maskRow(s []float32, i, lo int) {
+	p := &x.p
+	if p.Cap != 0 {
+		for k := range s {
+			s[k] /= p.Cap
+		}
+		vec.Tanh(s, s)
+		for k := range s {
+			s[k] *= p.Cap
+		}
+	}
+	from, to := p.sees(x.a, x.batch, i)
+	vec.Fill(s[:min(max(from-lo, 0), len(s))], p.Hidden)
+	vec.Fill(s[min(max(to-lo, 0), len(s)):], p.Hidden)
+	if m := p.Keep; m.Given {
+		for k := range s {
+			if x.a.Keep[m.element(x.batch, x.head, i, lo+k)] == 0 {
+				s[k] = p.Hidden
+			}
+		}
+	}
+	if m := p.Bias; m.Given && !m.Single && len(s) > 0 {
+		vec.Add(s, s, x.a.Bias[m.element(x.batch, x.head, i, lo):][:len(s)])
+	} else if m.Given {
+		for k := range s {
+			s[k] += x.a.Bias[m.at(x.batch, x.head, i)]
+		}
+	}
+}
+
+// weigh adds up n values from lo on with the packed weights s. Columns that fill no panel are packed.
+func (x *chunk) weigh(s []float32, lo, n int) {
+	p, w := &x.p, x.width
+	y := x.a.Y[p.Y.at(x.batch, x.head, 0):]
+	if n == 0 {
+		rest := float32(math.NaN())
+		if p.Zero {
+			rest = 0
+		}
+		for i := range x.n {
+			vec.Fill(y[i*p.Y.Row:][:p.ValueSize], rest)
+		}
+		return
+	}
+	for j := 0; j < p.ValueSize; j += w {
+		m := gemm.BlockPanel{A: s, B: x.values[lo*p.V.Row+j:], LdB: max(p.V.Row, p.ValueSize), C: y[j:], LdC: max(p.Y.Row, p.ValueSize),
+			Rows: x.n, Cols: min(w, p.ValueSize-j), K: n, Alpha: 1}
+		if m.Cols < w {
+			gemm.F32.PackB(x.k, m.B, n, m.Cols, m.LdB, false)
+			m.B, m.LdB = x.k, 0
+		}
+		gemm.F32.Multiply(&m)
+	}
+}

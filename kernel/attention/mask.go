@@ -1,0 +1,115 @@
+package attention
+
+import (
+	"encoding/binary"
+
+	"github.com/weirgpu/weir/kernel/vec"
+)
+
+// keyBias reports whether the bias is one number a key, which the product adds.
+func (x *chunk) keyBias() bool {
+	b := x.p.Bias
+	return b.Given && b.Row == 0 && !b.Single && x.p.Cap == 0
+}
+
+// masks applies to the scores s of the panel of queries from j, cols of them, and of len(s)/width keys from k all that the
+// product has not.
+func (x *chunk) masks(s []float32, j, cols, k int) {
+	if x.p.Cap != 0 {
+		vec.Tanh(s, s)
+		vec.Fill(x.factor, x.p.Cap)
+		vec.MulRows(s, x.factor)
+	}
+	x.hideByPlace(s, j, cols, k)
+	if x.p.Keep.Given {
+		x.hideByMask(s, j, cols, k)
+	}
+	if x.p.Bias.Given && !x.keyBias() {
+		x.addBias(s, j, cols, k)
+	}
+}
+
+// hidden is the score of a hidden key, with what the product would have added.
+func (x *chunk) hidden(k int) float32 {
+	if x.keyBias() {
+		return x.p.Hidden + x.a.Bias[x.p.Bias.at(x.batch, x.head, 0)+k]
+	}
+	return x.p.Hidden
+}
+
+// hideByPlace hides what is too far from a query. What each sees begins and ends later than what the one before sees, so that a
+// key is seen by neighbours.
+func (x *chunk) hideByPlace(s []float32, j, cols, k int) {
+	p, w, n := &x.p, x.width, len(s)/x.width
+	i := x.first + j
+	lo, _ := p.sees(x.a, x.batch, i+cols-1)
+	_, hi := p.sees(x.a, x.batch, i)
+	if lo <= k && k+n <= hi {
+		return
+	}
+	from, to := 0, 0 // the queries that see a key
+	for r := range n {
+		for from < cols && seenUntil(p, x.a, x.batch, i+from) <= k+r {
+			from++
+		}
+		for to < cols && seenFrom(p, x.a, x.batch, i+to) <= k+r {
+			to++
+		}
+		row := s[r*w:][:cols]
+		fill := x.hidden(k + r)
+		vec.Fill(row[:min(from, cols)], fill)
+		vec.Fill(row[max(to, from):], fill)
+	}
+}
+
+func seenUntil(p *Params, a *Args, batch, i int) int { _, hi := p.sees(a, batch, i); return hi }
+
+func seenFrom(p *Params, a *Args, batch, i int) int { lo, _ := p.sees(a, batch, i); return lo }
+
+// hideByMask hides where Keep is 0, of which it looks at eight at a time.
+func (x *chunk) hideByMask(s []float32, j, cols, k int) {
+	const all = 0x0101010101010101
+	m, w, n := x.p.Keep, x.width, len(s)/x.width
+	for c := range cols {
+		at := m.at(x.batch, x.head, x.first+j+c)
+		if m.Single {
+			for r := 0; x.a.Keep[at] == 0 && r < n; r++ {
+				s[r*w+c] = x.hidden(k + r)
+			}
+			continue
+		}
+		keep := x.a.Keep[at+k:][:n]
+		for r := 0; r < n; r++ {
+			if r+8 <= n && binary.LittleEndian.Uint64(keep[r:]) == all {
+				r += 7
+				continue
+			}
+			if keep[r] == 0 {
+				s[r*w+c] = x.hidden(k + r)
+			}
+		}
+	}
+}
+
+// addBias adds a mask that the product could not.
+func (x *chunk) addBias(s []float32, j, cols, k int) {
+	m, w, n := x.p.Bias, x.width, len(s)/x.width
+	at := m.at(x.batch, x.head, x.first+j)
+	bias := x.bias[:len(s)]
+	switch {
+	case m.Single:
+		for c := range cols {
+			x.factor[c] = x.a.Bias[at+c*m.Row]
+		}
+		for r := range n {
+			copy(bias[r*w:], x.factor[:cols])
+		}
+	case m.Row == 0:
+		for r := range n {
+			vec.Fill(bias[r*w:][:w], x.a.Bias[at+k+r])
+		}
+	default:
+		vec.Transpose(bias, x.a.Bias[at+k:], cols, n, w, max(m.Row, n))
+	}
+	vec.Add(s, s, bias)
+}

@@ -1,0 +1,204 @@
+package attention
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/weirgpu/weir/kernel/gemm"
+	"github.com/weirgpu/weir/kernel/vec"
+)
+
+// chunk is one run of a chunk: queries first to first+n of a head.
+type chunk struct {
+	*Op
+	a           *Args
+	batch, head int
+	first, n    int
+
+	q, k, s, bias, o []float32 // packed queries and keys, scores, masks beside them, weighted sums of values by panel
+	peak, sum        []float32 // of each query
+	shift, factor    []float32 // of a panel, for one step
+	keys, values     []float32 // from the first vector of the head on
+}
+
+// Run computes chunk c of 0 <= c < Chunks. Scratch holds at least ScratchLen floats that no other call uses meanwhile; what it
+// holds before does not matter.
+func (o *Op) Run(c int, a *Args, scratch []float32) {
+	if c < 0 || c >= o.Chunks() || len(scratch) < o.ScratchLen() {
+		panic(fmt.Sprintf("attention: chunk %d of %d with scratch %d of %d", c, o.Chunks(), len(scratch), o.ScratchLen()))
+	}
+	p := &o.p
+	x := chunk{Op: o, a: a, first: c % o.blocks * o.rows, head: c / o.blocks % p.Heads, batch: c / o.blocks / p.Heads}
+	x.n = min(o.rows, p.Queries-x.first)
+	take := func(n int) (part []float32) {
+		part, scratch = scratch[:n:n], scratch[n:]
+		return part
+	}
+	// What a panel holds beyond the last query is computed with and never written.
+	x.q, x.k, x.s, x.bias, x.o = take(o.lenQ), take(o.lenK), take(o.lenS), take(o.lenBias), take(o.lenO)
+	if o.lenState > 0 {
+		x.peak, x.sum, x.shift, x.factor = take(o.rows), take(o.rows), take(o.width), take(o.width)
+	}
+	kv := x.head / (p.Heads / p.KVHeads)
+	if p.Keys > 0 {
+		x.keys, x.values = a.K[p.K.at(x.batch, kv, 0):], a.V[p.V.at(x.batch, kv, 0):]
+	}
+	if o.few {
+		x.byRows()
+		return
+	}
+	vec.Fill(x.peak, float32(math.Inf(-1)))
+	clear(x.sum)
+	clear(x.o)
+	for j := 0; j < x.n; j += o.width {
+		from := a.Q[p.Q.at(x.batch, x.head, x.first+j):]
+		x.pack.PackB(x.panelQ(j), from, p.Size, min(o.width, x.n-j), p.Q.Row, true)
+	}
+	x.rounded(x.q)
+	x.walk()
+	for j := 0; j < x.n; j += o.width {
+		x.finish(j)
+	}
+}
+
+// panelQ is the packed panel of queries from j.
+func (x *chunk) panelQ(j int) []float32 {
+	n := x.lenQ / (x.rows / x.width)
+	return x.q[j/x.width*n:][:n]
+}
+
+// walk takes in the keys, a block at a time.
+func (x *chunk) walk() {
+	lo, hi := x.reach(0, x.n)
+	for k0 := lo / x.Op.keys * x.Op.keys; k0 < hi; k0 += x.Op.keys {
+		n := min(x.Op.keys, x.p.Keys-k0)
+		x.pack.PackA(x.k, x.keys[k0*x.p.K.Row:], n, x.p.Size, x.p.K.Row, false)
+		x.rounded(x.k)
+		for j := 0; j < x.n; j += x.width {
+			x.block(j, k0, n)
+		}
+	}
+}
+
+// rounded does to packed elements what the precision does when no kernel does it.
+func (x *chunk) rounded(packed []float32) {
+	if x.round {
+		for i, v := range packed {
+			packed[i] = x.p.Precision.Round(v)
+		}
+	}
+}
+
+// reach returns the keys that count for queries j to end of the chunk: those that one of them sees, or all when hidden ones may
+// count too.
+func (x *chunk) reach(j, end int) (lo, hi int) {
+	if !math.IsInf(float64(x.p.Hidden), -1) {
+		return 0, x.p.Keys
+	}
+	return x.seen(j, end)
+}
+
+// seen returns the keys that one of queries j to end of the chunk may see by position.
+func (x *chunk) seen(j, end int) (lo, hi int) {
+	lo, _ = x.p.sees(x.a, x.batch, x.first+j)
+	_, hi = x.p.sees(x.a, x.batch, x.first+end-1)
+	return lo, hi
+}
+
+// block takes in n keys from k0 for the panel of queries from j: first those that it sees, then, where they may have any weight,
+// those after and before.
+func (x *chunk) block(j, k0, n int) {
+	tile := x.pack.PanelRows()
+	lo, hi := x.seen(j, min(j+x.width, x.n))
+	a, b := min(max(lo-k0, 0), n)/tile*tile, min(ceilDiv(min(max(hi-k0, 0), n), tile)*tile, n)
+	if a < b {
+		x.step(j, k0, a, b)
+	} else {
+		a, b = 0, 0
+	}
+	if math.IsInf(float64(x.p.Hidden), -1) {
+		return
+	}
+	if b < n && !x.weightless(j, k0+b, k0+n) {
+		x.step(j, k0, b, n)
+	}
+	if a > 0 && !x.weightless(j, k0, k0+a) {
+		x.step(j, k0, 0, a)
+	}
+}
+
+// leastExp is below every x whose exponential, in float32, is not zero.
+const leastExp = -104
+
+// weightless reports whether hidden keys k0 to k1 have no weight beside the greatest scores so far.
+func (x *chunk) weightless(j, k0, k1 int) bool {
+	p, most := &x.p, x.p.Hidden
+	switch {
+	case p.Bias.Given && p.Bias.Row != 0:
+		return false
+	case p.Bias.Given && p.Bias.Single:
+		most += x.a.Bias[p.Bias.at(x.batch, x.head, 0)]
+	case p.Bias.Given:
+		most += vec.MaxReduce(x.a.Bias[p.Bias.at(x.batch, x.head, 0):][k0:k1])
+	}
+	return most-vec.MinReduce(x.peak[j:min(j+x.width, x.n)]) < leastExp
+}
+
+// step takes in rows r0 to r1 of the block of keys from k0, r0 the first of a tile and r1 the end of one, or of the block.
+func (x *chunk) step(j, k0, r0, r1 int) {
+	p, w := &x.p, x.width
+	cols := min(w, x.n-j)
+	s := x.s[:(r1-r0)*w]
+	m := gemm.BlockPanel{A: x.k[r0*(x.lenK/min(x.Op.keys, p.Keys)):], B: x.panelQ(j), C: s, LdC: w, Rows: r1 - r0, Cols: cols,
+		K: p.Size, Alpha: p.Scale}
+	if p.Cap != 0 {
+		m.Alpha = p.Scale / p.Cap
+	} else if x.keyBias() {
+		m.Bias = x.a.Bias[p.Bias.at(x.batch, x.head, 0):][k0+r0 : k0+r1]
+	}
+	x.pack.Multiply(&m)
+	x.masks(s, j, cols, k0+r0)
+	x.take(s, j, cols, k0+r0)
+}
+
+// take adds the values of len(s)/width keys from k, whose scores are s, to the sums.
+func (x *chunk) take(s []float32, j, cols, k int) {
+	p, w := &x.p, x.width
+	peak, sum, o := x.peak[j:][:w], x.sum[j:][:w], x.o[j*p.ValueSize:][:w*p.ValueSize]
+	copy(x.factor, peak)
+	vec.MaxRows(peak[:w], s)
+	grown := false
+	for i, v := range peak {
+		grown = grown || v != x.factor[i]
+		if x.shift[i] = v; math.IsInf(float64(v), -1) {
+			x.shift[i] = 0
+		}
+	}
+	if grown {
+		vec.Sub(x.factor, x.factor, x.shift)
+		vec.Exp(x.factor, x.factor)
+		vec.Mul(sum, sum, x.factor)
+		vec.MulRows(o, x.factor)
+	}
+	vec.ExpRows(s, x.shift, sum)
+	gemm.F32.Multiply(&gemm.BlockPanel{A: x.values[k*p.V.Row:], LdA: max(p.V.Row, p.ValueSize), B: s, C: o, LdC: w, Rows: p.ValueSize, Cols: cols,
+		K: len(s) / w, Alpha: 1, Add: true})
+}
+
+// finish divides the sums of the panel of queries from j and writes them where they go.
+func (x *chunk) finish(j int) {
+	p, w := &x.p, x.width
+	cols := min(w, x.n-j)
+	o := x.o[j*p.ValueSize:][:w*p.ValueSize]
+	for i, t := range x.sum[j:][:w] {
+		x.factor[i] = 1 / t
+		if t == 0 && p.Zero {
+			x.factor[i] = 0
+			for r := range p.ValueSize {
+				o[r*w+i] = 0
+			}
+		}
+	}
+	vec.MulRows(o, x.factor)
+	vec.Transpose(x.a.Y[p.Y.at(x.batch, x.head, x.first+j):], o, p.ValueSize, cols, max(p.Y.Row, p.ValueSize), w)
+}
