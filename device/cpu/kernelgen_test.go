@@ -24,6 +24,7 @@ var generators = map[opKey]func(source, opKey) *sample{
 	{"", "QuantizeLinear"}: genQuantize, {"", "DequantizeLinear"}: genQuantize, {"", "DynamicQuantizeLinear"}: genDynamicQuantize,
 	{"", "ConvInteger"}: genConvInteger, {"", "QLinearConv"}: genQLinearConv, {"", "MatMulInteger"}: genMatMulInteger, {"", "QLinearMatMul"}: genQLinearMatMul,
 	{op.MicrosoftDomain, "DynamicQuantizeLSTM"}: genByteLSTM,
+	{"", "Attention"}: genAttention, {"weir", "Attention"}: genFusedAttention,
 	{"", "LSTM"}: genLSTM, {"", "PRelu"}: genPRelu, {"", "Where"}: genWhere, {"", "Cast"}: genCast, {"", "Not"}: genCast, {"", "Pad"}: genPad,
 }
 

@@ -1,0 +1,113 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/weirgpu/weir/kernel/attention"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// onnxAttention prepares ONNX's Attention.
+func onnxAttention(r *Request) (Kernel, error) {
+	if len(r.Out) > 3 && r.Out[3].DType != tensor.Undefined {
+		return nil, nil
+	}
+	for i := range r.In {
+		_, d, ok := r.in(i)
+		if ok && d != tensor.Float32 && !(i == attnMask && d == tensor.Bool) && !(i == attnLens && d == tensor.Int64) {
+			return nil, nil
+		}
+	}
+	k := &attentionKernel{keep: -1, bias: -1, lens: -1}
+	p, attrs := &k.params, r.Call.Attrs
+	nq, nk := int(attrs.Int("q_num_heads", 0)), int(attrs.Int("kv_num_heads", 0))
+	q, _, _ := r.in(attnQ)
+	key, _, _ := r.in(attnK)
+	v, _, _ := r.in(attnV)
+	if !headed(q, nq) || !headed(key, nk) || !headed(v, nk) {
+		return nil, nil
+	}
+	p.Batch, p.Heads, p.Queries, p.Size, p.Q = headsOf(q, nq)
+	_, p.KVHeads, p.Keys, _, p.K = headsOf(key, nk)
+	_, _, _, p.ValueSize, p.V = headsOf(v, nk)
+	_, _, _, _, p.Y = headsOf(r.outShape(), nq)
+	if min(p.Size, p.ValueSize, p.KVHeads) == 0 || p.Heads%p.KVHeads != 0 || !k.setCaches(r) {
+		return nil, nil
+	}
+	p.Scale, p.Cap = attrs.Float("scale", 0), max(0, attrs.Float("softcap", 0))
+	if p.Scale == 0 {
+		p.Scale = float32(1 / math.Sqrt(float64(p.Size)))
+	}
+	p.Causal, p.Hidden, p.Zero = attrs.Bool("is_causal", false), float32(math.Inf(-1)), true
+	p.Left, p.Right = windowOf(attrs.Int("left_window_size", -1)), windowOf(attrs.Int("right_window_size", -1))
+	k.setMasks(r)
+	return k.finish()
+}
+
+// windowOf is a bound on a distance; negative ones are none.
+func windowOf(v int64) int { return int(max(-1, min(v, math.MaxInt32/4))) }
+
+// headed reports whether headsOf can read a shape.
+func headed(shape []int, count int) bool {
+	return len(shape) == 4 || len(shape) == 3 && count > 0 && shape[2]%count == 0
+}
+
+// headsOf reads batch × heads × length × size, or batch × length × heads·size with the number of heads given.
+func headsOf(shape []int, count int) (batch, heads, length, size int, l attention.Layout) {
+	if len(shape) == 4 {
+		return stack(shape, false)
+	}
+	return stack([]int{shape[0], shape[1], count, shape[2] / count}, true)
+}
+
+// setCaches makes outputs 1 and 2 hold all keys and values, and be read from there if there were any before; false when they would
+// have to be joined elsewhere.
+func (k *attentionKernel) setCaches(r *Request) bool {
+	p := &k.params
+	past, _, cached := r.in(attnPastK)
+	if cached && len(past) != 4 {
+		return false
+	}
+	before := 0
+	if cached {
+		before = past[2]
+	}
+	fresh := p.Keys
+	for i := range 2 {
+		if i+1 >= len(r.Out) || r.Out[i+1].DType == tensor.Undefined {
+			if cached {
+				return false
+			}
+			continue
+		}
+		c := attentionCache{in: attnK + i, past: -1, out: i + 1, batch: p.Batch, heads: p.KVHeads, before: before, fresh: fresh,
+			from: []attention.Layout{p.K, p.V}[i], size: []int{p.Size, p.ValueSize}[i]}
+		if cached {
+			c.past = attnPastK + i
+		}
+		k.caches = append(k.caches, c)
+	}
+	if k.cached = cached; cached {
+		p.Keys, p.Offset = before+fresh, before
+		for i, l := range []*attention.Layout{&p.K, &p.V} {
+			*l = attention.Layout{Batch: p.KVHeads * p.Keys * k.caches[i].size, Head: p.Keys * k.caches[i].size, Row: k.caches[i].size}
+		}
+	}
+	return true
+}
+
+// setMasks reads the mask, which hides the keys beyond its end, and the lengths.
+func (k *attentionKernel) setMasks(r *Request) {
+	p := &k.params
+	if shape, d, ok := r.in(attnMask); ok {
+		p.Keys = min(p.Keys, dimFromEnd(shape, 1))
+		if m := scoreMask(shape, 1); d == tensor.Bool {
+			p.Keep, k.keep = m, attnMask
+		} else {
+			p.Bias, k.bias = m, attnMask
+		}
+	}
+	if _, _, ok := r.in(attnLens); ok {
+		k.lens = attnLens
+	}
+}

@@ -1,0 +1,292 @@
+package op
+
+import (
+	"math"
+	"slices"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+// fusedAttention is softmax(mask(scale·q·kᵀ) + bias)·v for stacks of matrices (Vaswani et al. 2017, section 3.2), as exporters write
+// it with MatMul, Mul, Where, Add and Softmax. Inputs are Q, K, V and, optional, keep and bias, both of which broadcast to the
+// scores. Operands of rank 2 and 3 are one batch entry, of rank 2 one head. K and V may have fewer heads than Q, of which a group
+// shares one then, and one batch entry for all. Attributes are
+//
+//   - scale: what scores are multiplied by, 1 when absent;
+//   - hidden: the score where keep is false, -Inf when absent;
+//   - rows_first: for Q, K, V and the output in this order whether it is 1: batch × length × heads × size in place of
+//     0: batch × heads × length × size; all 0 when absent. It is for operands of rank 4;
+//   - precision: "bf16" rounds Q and K to bfloat16 before they are multiplied.
+//
+// A key whose weight is zero counts for nothing, whatever its value.
+var fusedAttention = Op{Domain: FusedDomain, Name: "Attention", Since: []int{1}, MinIn: 3, MaxIn: 5,
+	Infer: inferFusedAttention, Eval: inFloat32(evalFusedAttention), Flops: fusedAttentionFlops}
+
+// Inputs of weir:Attention, in order.
+const (
+	FusedAttentionQ = iota
+	FusedAttentionK
+	FusedAttentionV
+	FusedAttentionKeep
+	FusedAttentionBias
+)
+
+// rowsFirst reads attribute rows_first.
+func (c *Call) rowsFirst() (out [4]bool, err error) {
+	v := c.Attrs.Ints("rows_first")
+	if v == nil {
+		return out, nil
+	}
+	if len(v) != len(out) {
+		return out, c.Errorf(ErrAttr, "rows_first has %d elements, must have %d", len(v), len(out))
+	}
+	for i, x := range v {
+		if x != 0 && x != 1 {
+			return out, c.Errorf(ErrAttr, "rows_first holds %d, must be 0 or 1", x)
+		}
+		out[i] = x == 1
+	}
+	return out, nil
+}
+
+// stackOf reads the layout of an operand of rank 2 to 4.
+func stackOf[D any](c *Call, shape []D, one D, rowsFirst bool) (h heads[D], err error) {
+	n := len(shape)
+	if n < 2 || n > 4 || rowsFirst && n < 4 {
+		return h, c.Errorf(ErrInput, "operand %v must have rank 2 to 4, or 4 when rows come first", shape)
+	}
+	h = heads[D]{batch: one, heads: one, length: shape[n-2], size: shape[n-1]}
+	if n > 2 {
+		h.heads = shape[n-3]
+	}
+	if n > 3 {
+		h.batch = shape[0]
+	}
+	if rowsFirst {
+		h.heads, h.length = h.length, h.heads
+	}
+	return h, nil
+}
+
+// shapeLike is a layout as a shape of the given rank.
+func (h heads[D]) shapeLike(rank int, rowsFirst bool) []D {
+	s := []D{h.batch, h.heads, h.length, h.size}
+	if rowsFirst {
+		s[1], s[2] = s[2], s[1]
+	}
+	return s[4-rank:]
+}
+
+// inferFusedAttention shapes the output like Q with V's head size.
+func inferFusedAttention(c *Infer) error {
+	first, err := c.rowsFirst()
+	if err != nil {
+		return err
+	}
+	d, err := c.sameDType(floatTypes, c.dtypes()[:3]...)
+	if err != nil {
+		return err
+	}
+	if _, err := c.multiplyInBF16(d); err != nil {
+		return err
+	}
+	c.Out[0] = Unranked(d)
+	var h [3]heads[Dim]
+	for i := range h {
+		if !c.In[i].Ranked {
+			return nil
+		}
+		if len(c.In[i].Shape) != len(c.In[0].Shape) {
+			return c.Errorf(ErrInput, "Q is %v, input %d %v: ranks differ", c.In[0], i, c.In[i])
+		}
+		if h[i], err = stackOf(c.Call, c.In[i].Shape, Known(1), first[i]); err != nil {
+			return err
+		}
+	}
+	y := h[0]
+	y.size = h[2].size
+	c.Out[0] = Ranked(d, y.shapeLike(len(c.In[0].Shape), first[3])...)
+	if first[3] && len(c.In[0].Shape) < 4 {
+		return c.Errorf(ErrAttr, "rows_first is for operands of rank 4, Q is %v", c.In[0])
+	}
+	return nil
+}
+
+// stacks is one checked evaluation of weir:Attention.
+type stacks struct {
+	*Eval
+	first   [4]bool
+	rank    int
+	h       [3]heads[int]
+	in      [3][]float64
+	keep    *tensor.Tensor
+	bias    []float64
+	scale   float64
+	hidden  float64
+	y       *tensor.Tensor
+	biasDim []int
+}
+
+func evalFusedAttention(c *Eval) error {
+	a := &stacks{Eval: c, scale: c.attr("scale", 1), hidden: c.attr("hidden", float32(math.Inf(-1))), rank: c.In[0].Rank()}
+	for _, step := range []func() error{a.read, a.readMasks} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	q := a.h[0]
+	y := q
+	y.size = a.h[2].size
+	var err error
+	if a.y, err = c.Output(0, c.In[0].DType, y.shapeLike(a.rank, a.first[3])); err != nil {
+		return err
+	}
+	row := make([]float64, a.h[1].length)
+	for b := range q.batch {
+		for h := range q.heads {
+			for i := range q.length {
+				a.attend(row, b, h, i)
+			}
+		}
+	}
+	return nil
+}
+
+// read reads Q, K and V and checks them against each other.
+func (a *stacks) read() (err error) {
+	if a.first, err = a.rowsFirst(); err != nil {
+		return err
+	}
+	if _, err := a.sameDType(floatTypes, a.dtypes()[:3]...); err != nil {
+		return err
+	}
+	rounded, err := a.multiplyInBF16(a.In[0].DType)
+	if err != nil {
+		return err
+	}
+	for i := range a.h {
+		t := a.In[i]
+		if t.Rank() != a.rank {
+			return a.Errorf(ErrInput, "Q is %v, input %d %v: ranks differ", a.In[0].Shape, i, t.Shape)
+		}
+		if a.h[i], err = stackOf(a.Call, t.Shape, 1, a.first[i]); err != nil {
+			return err
+		}
+		if rounded && i < 2 {
+			t = roundedToBF16(t)
+		}
+		if a.in[i], err = t.Floats(); err != nil {
+			return a.Errorf(ErrInput, "input %d: %v", i, err)
+		}
+	}
+	q, k, v := a.h[0], a.h[1], a.h[2]
+	shared := k.batch == 1 || k.batch == q.batch
+	if !shared || k.batch != v.batch || k.heads != v.heads || k.length != v.length || q.size != k.size || k.heads == 0 ||
+		q.heads%k.heads != 0 || a.first[3] && a.rank < 4 {
+		return a.Errorf(ErrInput, "Q %v, K %v and V %v do not fit", a.In[0].Shape, a.In[1].Shape, a.In[2].Shape)
+	}
+	return nil
+}
+
+// readMasks reads keep and bias, which broadcast to the scores.
+func (a *stacks) readMasks() (err error) {
+	scores := heads[int]{a.h[0].batch, a.h[0].heads, a.h[0].length, a.h[1].length}
+	for i := FusedAttentionKeep; i <= FusedAttentionBias; i++ {
+		if !a.Has(i) {
+			continue
+		}
+		want := scores.shapeLike(4, false)
+		if to, err := BroadcastShapes(want, a.In[i].Shape); err != nil || !slices.Equal(to, want) || a.In[i].Rank() > a.rank {
+			return a.Errorf(ErrInput, "input %d is %v, does not broadcast to scores %v", i, a.In[i].Shape, want)
+		}
+	}
+	if a.Has(FusedAttentionKeep) {
+		if a.keep = a.In[FusedAttentionKeep]; a.keep.DType != tensor.Bool {
+			return a.Errorf(ErrInput, "keep is %v, must be bool", a.keep.DType)
+		}
+	}
+	if a.Has(FusedAttentionBias) {
+		if d := a.In[FusedAttentionBias].DType; d != a.In[0].DType {
+			return a.Errorf(ErrInput, "bias is %v, Q %v", d, a.In[0].DType)
+		}
+		a.biasDim = a.In[FusedAttentionBias].Shape
+		a.bias, err = a.floats(FusedAttentionBias)
+	}
+	return err
+}
+
+// place is where the vector of one head at one position starts in operand i, or in the output for i = 3.
+func (a *stacks) place(i, b, head, t int) int {
+	h := a.h[0]
+	if i < 3 {
+		h = a.h[i]
+	} else {
+		h.size = a.h[2].size
+	}
+	if h.batch == 1 {
+		b = 0
+	}
+	if a.first[i] {
+		return ((b*h.length+t)*h.heads + head) * h.size
+	}
+	return ((b*h.heads+head)*h.length + t) * h.size
+}
+
+// attend computes the result of one query.
+func (a *stacks) attend(row []float64, b, h, i int) {
+	kv := h / (a.h[0].heads / a.h[1].heads)
+	q := a.in[0][a.place(0, b, h, i):][:a.h[0].size]
+	peak := math.Inf(-1)
+	for t := range row {
+		row[t] = a.scale * dot(q, a.in[1][a.place(1, b, kv, t):])
+		if a.keep != nil && !tensor.As[bool](a.keep)[broadcastAt(a.keep.Shape, b, h, i, t)] {
+			row[t] = a.hidden
+		}
+		if a.bias != nil { // as float32 adds: two masks together may be beyond its range
+			row[t] = a.add(row[t], a.bias[broadcastAt(a.biasDim, b, h, i, t)])
+		}
+		peak = max(peak, row[t])
+	}
+	acc, sum := make([]float64, a.h[2].size), 0.0
+	for t, s := range row {
+		w := math.Exp(s - peak)
+		sum += w
+		for d := range acc {
+			if w != 0 {
+				acc[d] += w * a.in[2][a.place(2, b, kv, t)+d]
+			}
+		}
+	}
+	to := a.place(3, b, h, i)
+	for d, v := range acc {
+		setFloat(a.y, to+d, v/sum)
+	}
+}
+
+// add adds in the type of the operands.
+func (a *stacks) add(x, y float64) float64 {
+	if a.y.DType == tensor.Float64 {
+		return x + y
+	}
+	return float64(float32(x) + float32(y))
+}
+
+// fusedAttentionFlops counts the two matrix products.
+func fusedAttentionFlops(c *Call, in, out []Type) int64 {
+	first, err := c.rowsFirst()
+	if err != nil || !in[1].Ranked || len(in[1].Shape) < 2 {
+		return 0
+	}
+	k, err := stackOf(c, in[1].Shape, Known(1), first[1])
+	if err != nil {
+		return 0
+	}
+	n, _ := k.length.Int()
+	perRow, _ := k.size.Int()
+	width := out[0].Shape
+	if len(width) == 0 {
+		return 0
+	}
+	v, _ := width[len(width)-1].Int()
+	return 2 * int64(n) * typeCount(out[0]) / int64(max(1, v)) * int64(perRow+v)
+}
