@@ -119,10 +119,45 @@ func (b *builder) sequence(x *graph.Value) *graph.Value {
 	return b.node("SequenceAt", nil, s, b.ints(-1))
 }
 
+// attention adds an attention of three rows, its parts left out, turned and put elsewhere as exporters do.
+func (b *builder) attention(q, k, v *graph.Value) *graph.Value {
+	turn := func(x *graph.Value, perm ...int64) *graph.Value { return b.node("Transpose", op.Attrs{op.IntsAttr("perm", perm...)}, x) }
+	first := b.rng.IntN(2) == 0
+	if first {
+		grid := b.ints(1, 3, 4, 3)
+		q, v = turn(b.node("Reshape", nil, q, grid), 0, 2, 1, 3), turn(b.node("Reshape", nil, v, grid), 0, 2, 1, 3)
+		k = turn(b.node("Reshape", nil, k, grid), 0, 2, 3, 1)
+	} else {
+		k = turn(k, 0, 1, 3, 2)
+	}
+	if b.rng.IntN(2) == 0 {
+		q = b.node("Mul", nil, q, b.scalar(0.75))
+	}
+	s := b.node("MatMul", nil, q, k)
+	if b.rng.IntN(2) == 0 {
+		s = b.node("Div", nil, s, b.scalar(1.5))
+	}
+	if b.rng.IntN(2) == 0 {
+		keep := graph.NewConst(b.name(), tensor.From([]bool{true, false, false, true, true, false, true, true, true}, 1, 1, 3, 3))
+		s = b.node("Where", nil, keep, s, b.scalar([]float32{-3.4028235e38, -2}[b.rng.IntN(2)]))
+	}
+	if b.rng.IntN(2) == 0 {
+		s = b.node("Add", nil, s, b.constant([][]int{{1, 1, 1, 3}, {3, 3}, {4, 1, 3}, {2, 4, 3, 3}}[b.rng.IntN(4)]...))
+	}
+	y := b.node("MatMul", nil, b.node("Softmax", op.Attrs{op.IntAttr("axis", int64(3-b.rng.IntN(2)*4-b.rng.IntN(5)/4))}, s), v)
+	if y.Type.Shape[0].String() != "1" { // a bias of two batch entries
+		y = b.node("Slice", nil, y, b.ints(0), b.ints(1), b.ints(0))
+	}
+	if first {
+		y = b.node("Reshape", nil, turn(y, 0, 2, 1, 3), b.ints(1, 4, 3, 3))
+	}
+	return y
+}
+
 // grow adds one of many motifs and returns its result.
 func (b *builder) grow() *graph.Value {
 	x := b.pick()
-	switch b.rng.IntN(16) {
+	switch b.rng.IntN(17) {
 	case 0, 1:
 		w := b.constant(4, 4, 1, 1)
 		if b.rng.IntN(2) == 0 {
@@ -163,6 +198,8 @@ func (b *builder) grow() *graph.Value {
 		return b.microsoft(x)
 	case 14:
 		return b.sequence(x)
+	case 15:
+		return b.attention(x, b.pick(), b.pick())
 	}
 	v := b.node("Neg", nil, x)
 	b.node("Exp", nil, v) // dead, unless chosen
