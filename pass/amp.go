@@ -12,7 +12,7 @@ import (
 // Automatic mixed precision on the graph, as in Micikevicius et al., "Mixed precision training", ICLR 2018, and Alibaba PAI's
 // graph rewriting: products multiply in bfloat16 and add up in float32, everything else stays float32.
 //
-//	Conv(x, w, ...)    =  weir:Conv(x, w, ...){precision bf16}        likewise Gemm and MatMul
+//	Conv(x, w, ...)    =  weir:Conv(x, w, ...){precision bf16}        likewise Gemm, MatMul and queries by keys in Attention
 //
 // The casts that mixed precision puts around a product are part of it: kernels round operands as they pack them, so none is
 // ever a node, none has to cancel with another, and no value of the graph changes its type. A node is chosen by three rules, in
@@ -74,8 +74,10 @@ func isProduct(n *graph.Node) bool {
 	if n.Domain != "" && n.Domain != op.FusedDomain || len(n.In) < 2 || len(n.Out) != 1 {
 		return false
 	}
-	return n.Type == "Conv" || n.Type == "Gemm" || n.Type == "MatMul"
+	return n.Type == "Conv" || n.Type == "Gemm" || n.Type == "MatMul" || isAttention(n)
 }
+
+func isAttention(n *graph.Node) bool { return n.Domain == op.FusedDomain && n.Type == "Attention" }
 
 const pays = "multiplying at twice the rate pays for rounding the operands"
 
@@ -95,6 +97,8 @@ func amp(n *graph.Node, p Precision) (chosen bool, why string) {
 		return false, "its shape is not known"
 	case d.tiled:
 		return false, "a 3 x 3 convolution multiplies four times less in transformed tiles of float32"
+	case isAttention(n) && d.m < fewQueries:
+		return false, "so few queries read each key once, and rounding it costs as much as multiplying"
 	case d.depthwise:
 		return false, "a depthwise convolution has nothing to share a rounded operand with"
 	}
@@ -119,6 +123,9 @@ const (
 	mostTiled  = 256 * 256
 	leastTiled = 28 * 28
 )
+
+// fewQueries is the number of queries from which the kernel of attention packs keys for several of them together.
+const fewQueries = 16
 
 func onesOnly(list []int64) bool {
 	return !slices.ContainsFunc(list, func(v int64) bool { return v != 1 })
@@ -163,6 +170,9 @@ func productOf(n *graph.Node) (p productSize, ok bool) {
 			onesOnly(n.Attrs.Ints("dilations")) && w[0]*w[1] <= mostTiled && p.m >= leastTiled
 		return p, true
 	}
+	if isAttention(n) {
+		return attentionSize(n, x, w)
+	}
 	if len(x) < 2 || len(w) < 2 || len(out) < 1 {
 		return p, false
 	}
@@ -179,6 +189,25 @@ func productOf(n *graph.Node) (p productSize, ok bool) {
 		return p, false
 	}
 	p.m = float64(volume(out)) / p.n / p.batch
+	return p, true
+}
+
+// attentionSize is the product of queries with keys, each row by each column of a head.
+func attentionSize(n *graph.Node, q, k []int) (p productSize, ok bool) {
+	if len(q) < 2 || len(k) != len(q) {
+		return p, false
+	}
+	at := [2]int{len(q) - 2, len(q) - 2}
+	for i, v := range n.Attrs.Ints("rows_first") {
+		if i < 2 && v == 1 && len(q) == 4 {
+			at[i] = 1
+		}
+	}
+	p.m, p.n, p.k = float64(q[at[0]]), float64(k[at[1]]), float64(q[len(q)-1])
+	if p.m == 0 || p.k == 0 {
+		return p, false
+	}
+	p.batch = float64(volume(q)) / p.m / p.k
 	return p, true
 }
 

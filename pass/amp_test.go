@@ -33,8 +33,18 @@ func ampGraph(t *testing.T) *graph.Graph {
 	head := graph.NewNode("head", "MatMul", 13, nil, []*graph.Value{relu.Out[0], weights("w2", 128, 64)}, "y")
 	narrow := graph.NewNode("narrow", "MatMul", 13, nil, []*graph.Value{x, weights("w3", 96, 4)}, "z")
 	depth := graph.NewNode("depth", "Conv", 11, op.Attrs{op.IntAttr("group", 64)}, []*graph.Value{image, weights("w4", 64, 1, 3, 3)}, "c")
-	g := &graph.Graph{Name: "amp", Inputs: []*graph.Value{x, image}, Nodes: []*graph.Node{wide, relu, head, narrow, depth},
-		Outputs: []*graph.Value{head.Out[0], narrow.Out[0], depth.Out[0]}, Opsets: map[string]int{"": 17}}
+	attend := func(name string, queries int) *graph.Node {
+		q := &graph.Value{Name: name + "q", Type: op.Concrete(tensor.Float32, 1, 2, queries, 64)}
+		k := &graph.Value{Name: name + "k", Type: op.Concrete(tensor.Float32, 1, 200, 2, 64)}
+		n := graph.NewNode(name, "Attention", 1, op.Attrs{op.IntsAttr("rows_first", 0, 1, 1, 0)}, []*graph.Value{q, k, k}, name+"y")
+		n.Domain = op.FusedDomain
+		return n
+	}
+	many, few := attend("many", 64), attend("few", 3)
+	g := &graph.Graph{Name: "amp", Inputs: []*graph.Value{x, image, many.In[0], many.In[1], few.In[0], few.In[1]},
+		Nodes:   []*graph.Node{wide, relu, head, narrow, depth, many, few},
+		Outputs: []*graph.Value{head.Out[0], narrow.Out[0], depth.Out[0], many.Out[0], few.Out[0]},
+		Opsets:  map[string]int{"": 17, op.FusedDomain: 1}}
 	if err := g.InferTypes(); err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +57,7 @@ func TestAmpChoosesByCostAndPlace(t *testing.T) {
 		want      map[string]bool
 	}{
 		{pass.FP32, map[string]bool{"wide": false, "narrow": false, "depth": false, "head": false}},
-		{pass.BF16, map[string]bool{"wide": true, "narrow": false, "depth": false, "head": true}},
+		{pass.BF16, map[string]bool{"wide": true, "narrow": false, "depth": false, "head": true, "many": true, "few": false}},
 		{pass.AutoBF16, map[string]bool{"wide": true, "narrow": false, "depth": false, "head": false}},
 	} {
 		g := ampGraph(t)

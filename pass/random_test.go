@@ -121,7 +121,9 @@ func (b *builder) sequence(x *graph.Value) *graph.Value {
 
 // attention adds an attention of three rows, its parts left out, turned and put elsewhere as exporters do.
 func (b *builder) attention(q, k, v *graph.Value) *graph.Value {
-	turn := func(x *graph.Value, perm ...int64) *graph.Value { return b.node("Transpose", op.Attrs{op.IntsAttr("perm", perm...)}, x) }
+	turn := func(x *graph.Value, perm ...int64) *graph.Value {
+		return b.node("Transpose", op.Attrs{op.IntsAttr("perm", perm...)}, x)
+	}
 	first := b.rng.IntN(2) == 0
 	if first {
 		grid := b.ints(1, 3, 4, 3)
