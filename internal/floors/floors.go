@@ -46,6 +46,7 @@ var Table = []Row{
 	{"kernel/vec", 0, Engine, "SIMD loops"},
 	{"kernel/forest", 0, Engine, "decision trees"},
 	{"kernel/conv", 1, Engine, "convolutions"},
+	{"kernel/attention", 1, Engine, "attention without scores"},
 	{"op", 1, Engine, "operators: shapes, reference"},
 	{"device", 1, Engine, "Device, Buffer, Gate"},
 	{"graph", 2, Engine, "the model as a graph"},
