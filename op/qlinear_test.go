@@ -33,3 +33,31 @@ func TestQLinear(t *testing.T) {
 		{op: "QLinearConv", name: "bias type", in: list(x, half, mid, u8([]int{1, 1, 1}, 2), one, zero, half, zero, vec(1)), err: ErrInput},
 	})
 }
+
+// TestFusedBytes states weir's operators on bytes in numbers.
+func TestFusedBytes(t *testing.T) {
+	one, zero := tensor.Scalar[float32](1), tensor.Scalar[uint8](0)
+	x := u8([]int{1, 2, 2}, 10, 20, 30, 250)
+	for _, c := range []struct {
+		name string
+		in   []*tensor.Tensor
+		want *tensor.Tensor
+	}{
+		{"Rescale", list(x, f32([]int{1}, 0.25), f32([]int{1}, 1), u8([]int{}, 3)), u8([]int{1, 2, 2}, 7, 9, 11, 67)}, // 3.5 and 8.5 are ties
+		{"Rescale", list(x, f32([]int{2}, 1, -1), f32([]int{2}, 0, 40), u8([]int{}, 0)), u8([]int{1, 2, 2}, 10, 20, 10, 0)},
+		{"Rescale", list(x, f32([]int{1}, 1), f32([]int{1}, 0), tensor.Scalar[int8](-3)), tensor.From(list[int8](7, 17, 27, 127), 1, 2, 2)},
+		{"QLinearAdd", list(x, one, tensor.Scalar[uint8](10), x, tensor.Scalar[float32](2), zero, tensor.Scalar[float32](2), tensor.Scalar[uint8](1)),
+			u8([]int{1, 2, 2}, 11, 26, 41, 255)},
+		{"QLinearConv", list(x, one, zero, u8([]int{1, 2, 1}, 1, 1), one, zero, one, zero, nil, f32([]int{1}, 0.5), f32([]int{1}, 0), u8([]int{}, 5)),
+			u8([]int{1, 1, 2}, 25, 133)}, // 270 saturates between the two stages
+	} {
+		e := &Eval{Call: &Call{Domain: FusedDomain, Type: c.name, Version: 1, NumIn: len(c.in), NumOut: 1}, In: c.in, Out: make([]*tensor.Tensor, 1)}
+		o, err := Lookup(FusedDomain, c.name, 1)
+		if err == nil {
+			err = o.Eval(e)
+		}
+		if err != nil || !tensor.Equal(e.Out[0], c.want) {
+			t.Errorf("%s: got %v, %v, want %v", c.name, e.Out[0], err, c.want)
+		}
+	}
+}

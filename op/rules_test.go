@@ -16,7 +16,7 @@ import (
 func numericRows() []*Op {
 	var rows []*Op
 	for _, f := range [][]Op{arithmetic, logic, activation, softmax, matmul, conv, pool, reduce, search, cumulative, norm, rnn,
-		bitwise, resize, einsum, fused, qlinear, loss, attention, fourierOps, windowOps, linearAttention, flexAttention, deformOps,
+		bitwise, resize, einsum, fused, fusedBytes, qlinear, loss, attention, fourierOps, windowOps, linearAttention, flexAttention, deformOps,
 		roiOps, linearAlgebra, foldOps, trainingOps, batchNorm, dropoutOps, imageOps, gridOps} {
 		for i := range f {
 			rows = append(rows, &f[i])
@@ -275,6 +275,10 @@ func (r caller) fitting(name string) (Attrs, []*tensor.Tensor) {
 	case "ImageDecoder":
 		file := []byte("P3 2 1 255 1 2 3 4 5 6")[:20+r.IntN(3)]
 		return nil, list(tensor.From(file, len(file)))
+	case "Rescale":
+		ch := d(3)
+		n := list(1, ch)[r.IntN(2)]
+		return nil, list(r.tensor(list(tensor.Uint8, tensor.Int8)[r.IntN(2)], list(2, ch, d(3))), f(n), f(n), u8([]int{}, 7))
 	case "TopK":
 		return Attrs{IntAttr("k", int64(d(2)))}, list(f(3, 2+d(3)), i64(int64(d(2))))
 	}
@@ -293,6 +297,10 @@ func (r caller) call(o *Op) (*Call, []*tensor.Tensor) {
 	}
 	out := max(1, o.MinOut)
 	attrs, in := r.fitting(o.Name)
+	if o.Domain == FusedDomain && o.Name == "QLinearConv" && len(in) > qBias-1 {
+		m := in[qB].Shape[0]
+		in = append(slices.Clone(in[:qBias]), tensor.From(make([]int32, m), m), f32([]int{1}, 0.5), f32([]int{1}, 3), u8([]int{}, 7))
+	}
 	if len(in) < o.MinIn || r.one(3) {
 		attrs, in = r.attrs(), r.operands(n)
 	}

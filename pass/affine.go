@@ -19,48 +19,62 @@ import (
 
 func startBatchNorm(s *scope) rule {
 	return func(n *graph.Node) *Patch {
-		if n.Type != "BatchNormalization" || n.Domain != "" || n.Attrs.Bool("training_mode", false) || !n.Attrs.Bool("spatial", true) ||
-			s.anyUsed(n.Out[1:]) {
-			return nil
+		if f, ok := s.normalisation(n); ok {
+			return s.intoConv(n, n.In[0], f)
 		}
-		var in [5][]float64
-		for i := 1; i < 5; i++ {
-			if in[i] = constants(n.In[i]); in[i] == nil || len(in[i]) != len(in[1]) {
-				return nil
-			}
-		}
-		eps := float64(n.Attrs.Float("epsilon", 1e-5))
-		f := affine{make([]float64, len(in[1])), make([]float64, len(in[1]))}
-		for i := range f.scale {
-			f.scale[i] = in[1][i] / math.Sqrt(in[4][i]+eps)
-			f.shift[i] = in[2][i] - in[3][i]*f.scale[i]
-		}
-		return s.intoConv(n, n.In[0], f)
+		return nil
 	}
+}
+
+// normalisation is what n computes when it is a BatchNormalization with constants.
+func (s *scope) normalisation(n *graph.Node) (f affine, ok bool) {
+	if n.Type != "BatchNormalization" || n.Domain != "" || n.Attrs.Bool("training_mode", false) || !n.Attrs.Bool("spatial", true) ||
+		s.anyUsed(n.Out[1:]) {
+		return f, false
+	}
+	var in [5][]float64
+	for i := 1; i < 5; i++ {
+		if in[i] = constants(n.In[i]); in[i] == nil || len(in[i]) != len(in[1]) {
+			return f, false
+		}
+	}
+	eps := float64(n.Attrs.Float("epsilon", 1e-5))
+	f = affine{make([]float64, len(in[1])), make([]float64, len(in[1]))}
+	for i := range f.scale {
+		f.scale[i] = in[1][i] / math.Sqrt(in[4][i]+eps)
+		f.shift[i] = in[2][i] - in[3][i]*f.scale[i]
+	}
+	return f, true
 }
 
 func startChannel(s *scope) rule {
 	return func(n *graph.Node) *Patch {
-		if n.Domain != "" || !slices.Contains([]string{"Mul", "Div", "Add", "Sub"}, n.Type) {
-			return nil
-		}
-		y, c, ok := sides(n, func(v *graph.Value) bool { return v.IsConst() })
-		if !ok || !y.Type.Ranked || len(y.Type.Shape) < 3 || !sameShape(y, n.Out[0]) {
-			return nil
-		}
-		channels, ok := y.Type.Shape[1].Int()
-		if !ok {
-			return nil
-		}
-		k := perChannel(c, channels, len(y.Type.Shape))
-		if k == nil {
-			return nil
-		}
-		if f, ok := affineOf(n.Type, k, c == n.In[0]); ok {
+		if y, f, ok := channelArithmetic(n); ok && len(y.Type.Shape) >= 3 {
 			return s.intoConv(n, y, f)
 		}
 		return nil
 	}
+}
+
+// channelArithmetic is what n does to y when it is arithmetic with a constant, one number or one a channel.
+func channelArithmetic(n *graph.Node) (y *graph.Value, f affine, ok bool) {
+	if n.Domain != "" || !slices.Contains([]string{"Mul", "Div", "Add", "Sub"}, n.Type) {
+		return nil, f, false
+	}
+	y, c, ok := sides(n, func(v *graph.Value) bool { return v.IsConst() })
+	if !ok || !y.Type.Ranked || len(y.Type.Shape) < 2 || !sameShape(y, n.Out[0]) {
+		return nil, f, false
+	}
+	channels, ok := y.Type.Shape[1].Int()
+	if !ok {
+		return nil, f, false
+	}
+	k := perChannel(c, channels, len(y.Type.Shape))
+	if k == nil {
+		return nil, f, false
+	}
+	f, ok = affineOf(n.Type, k, c == n.In[0])
+	return y, f, ok
 }
 
 // affine is the map y → scale·y + shift, one pair a channel.

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -12,6 +13,9 @@ import (
 //	Q(Conv(DQ(x), DQ(w), DQ(b)))  =  QLinearConv(x, w, b)      w constant
 //	Q(MatMul(DQ(x), DQ(w)))       =  QLinearMatMul(x, w)
 //	Q(Clip(y))                    =  Q(y)                      where saturation clips as far; likewise Relu
+//	Q(DQ(x) + DQ(y))              =  weir:QLinearAdd(x, y)
+//	Q(a·DQ(x) + c)                =  weir:Rescale(x, a', c')   a, c constant, one an index of axis 1: BatchNormalization, Mul, Add, ...
+//	Rescale(QLinearConv(x, w, b)) =  weir:QLinearConv(x, w, b, ...)
 //
 // for scales and zero points that are constant, one for x and for the result and one, or one an output channel, for w. The sums
 // of integers are exact, so a result differs from that of floats by a rounding at most. The weights would else be taken from
@@ -19,7 +23,13 @@ import (
 
 func startQDQ(s *scope) rule {
 	return func(n *graph.Node) *Patch {
-		if s.portable || !is(n, "QuantizeLinear") {
+		if s.portable {
+			return nil
+		}
+		if n.Domain == op.FusedDomain && n.Type == "Rescale" {
+			return rescaleInConv(s, n)
+		}
+		if !is(n, "QuantizeLinear") {
 			return nil
 		}
 		out, ok := gridOf(n)
@@ -30,7 +40,16 @@ func startQDQ(s *scope) rule {
 			return p
 		}
 		m := producer(n.In[0])
-		if m == nil || !s.only(n.In[0]) || !is(m, "Conv") && !is(m, "MatMul") {
+		if m == nil || !s.only(n.In[0]) {
+			return nil
+		}
+		if p := addBytes(n, m, out); p != nil {
+			return p
+		}
+		if p := s.rescaled(n, m, out); p != nil {
+			return p
+		}
+		if !is(m, "Conv") && !is(m, "MatMul") {
 			return nil
 		}
 		x, w := from(m.In[0], "DequantizeLinear"), from(m.In[1], "DequantizeLinear")

@@ -113,3 +113,55 @@ func TestQDQLeavesBounds(t *testing.T) {
 		t.Errorf("became\n%v", b.g)
 	}
 }
+
+// TestQDQElementwise joins what stands between quantised values: sums, and normalisation or arithmetic by channel after a product or
+// alone.
+func TestQDQElementwise(t *testing.T) {
+	for seed := range uint64(60) {
+		b := &qdqNet{t: t, r: rand.New(rand.NewPCG(seed, 6)), g: &graph.Graph{Name: "qdq", Opsets: map[string]int{"": 13}}}
+		d := []tensor.DType{tensor.Uint8, tensor.Int8}[seed%2]
+		x := &graph.Value{Name: "x", Type: op.Concrete(d, 1, 6, 5, 7)}
+		z := &graph.Value{Name: "z", Type: op.Concrete(d, 1, 6, 5, 7)}
+		b.g.Inputs = []*graph.Value{x, z}
+		y := b.add("DequantizeLinear", nil, x, b.scale(0.02), b.constant(b.bytes(d)))
+		want := "Rescale"
+		if seed%3 == 0 {
+			w := b.add("DequantizeLinear", op.Attrs{op.IntAttr("axis", 0)}, b.constant(b.bytes(tensor.Int8, 6, 6, 3, 3)), b.scale(0.01, 6))
+			y = b.add("Conv", op.Attrs{op.IntsAttr("pads", 1, 1, 1, 1)}, y, w, b.scale(0.3, 6))
+			scale, zero := b.scale(0.05), b.constant(b.bytes(tensor.Uint8))
+			y = b.add("DequantizeLinear", nil, b.add("QuantizeLinear", nil, y, scale, zero), scale, zero)
+			want = "QLinearConv"
+		}
+		switch seed % 4 {
+		case 0:
+			y = b.add("BatchNormalization", nil, y, b.scale(1, 6), b.scale(1, 6), b.scale(0.5, 6), b.scale(2, 6))
+		case 1:
+			y = b.add("Mul", nil, y, b.scale(2, 6, 1, 1))
+		case 2:
+			y = b.add("Sub", nil, b.scale(2), y)
+		default:
+			y, want = b.add("Add", nil, y, b.add("DequantizeLinear", nil, z, b.scale(0.03), b.constant(b.bytes(d)))), "QLinearAdd"
+		}
+		b.g.Outputs = []*graph.Value{b.add("QuantizeLinear", nil, y, b.scale(0.05), b.constant(b.bytes(tensor.Uint8)))}
+		if err := b.g.InferTypes(); err != nil {
+			t.Fatal(err)
+		}
+		before := b.g.Clone()
+		optimise(t, b.g, pass.Options{Check: true})
+		mixed := seed%12 == 3 || seed%12 == 9 // bytes of the convolution and of z
+		if text := short(b.g); !strings.Contains(text, want) && !mixed || strings.Contains(text, "DequantizeLinear") && !mixed {
+			t.Fatalf("seed %d: became\n%v", seed, b.g)
+		}
+		in := []*tensor.Tensor{b.bytes(d, 1, 6, 5, 7), b.bytes(d, 1, 6, 5, 7)}
+		got, right := eval(t, b.g, in)[0], eval(t, before, in)[0]
+		far := 1
+		if want == "QLinearConv" {
+			far = 3 // a step of the convolution is more than one of the result
+		}
+		for i := range right.Data {
+			if d := int(got.Data[i]) - int(right.Data[i]); d < -far || d > far {
+				t.Fatalf("seed %d: element %d is %d, want %d", seed, i, got.Data[i], right.Data[i])
+			}
+		}
+	}
+}

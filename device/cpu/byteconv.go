@@ -4,12 +4,14 @@ import (
 	"github.com/weirgpu/weir/kernel/conv"
 	"github.com/weirgpu/weir/kernel/gemm"
 	"github.com/weirgpu/weir/kernel/vec"
+	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
-// byteConvKernels are the convolutions of bytes with constant weights: ConvInteger-10 and QLinearConv-10.
+// byteConvKernels are the convolutions of bytes with constant weights: ConvInteger-10, QLinearConv-10 and
+// weir's, which rescales the result.
 var byteConvKernels = map[opKey]builder{
-	{"", "ConvInteger"}: convInteger, {"", "QLinearConv"}: qLinearConv,
+	{"", "ConvInteger"}: convInteger, {"", "QLinearConv"}: qLinearConv, {op.FusedDomain, "QLinearConv"}: rescaledConv,
 }
 
 // byteConv is a convolution of bytes by constant bytes. What is said of [byteProduct] holds for it, with the weights in the place
@@ -29,7 +31,8 @@ type byteConvCall struct {
 	in          productInputs // a is the image, b the weights
 	bias        int
 	out         tensor.DType
-	fixed       bool // whether scales, zero points and bias are constant
+	then        *rescaling // what follows; nil: nothing
+	fixed       bool       // whether scales, zero points and bias are constant
 }
 
 // channels makes what a task keeps for each output channel.
@@ -52,14 +55,22 @@ func (in productInputs) constants(r *Request, bias int) bool {
 }
 
 func convInteger(r *Request) (Kernel, error) {
-	return newByteConv(r, productInputs{aScale: -1, aZero: 2, b: 1, bScale: -1, bZero: 3, yScale: -1, yZero: -1}, -1)
+	return newByteConv(r, productInputs{aScale: -1, aZero: 2, b: 1, bScale: -1, bZero: 3, yScale: -1, yZero: -1}, -1, nil)
 }
 
 func qLinearConv(r *Request) (Kernel, error) {
-	return newByteConv(r, productInputs{aScale: 1, aZero: 2, b: 3, bScale: 4, bZero: 5, yScale: 6, yZero: 7}, 8)
+	return newByteConv(r, productInputs{aScale: 1, aZero: 2, b: 3, bScale: 4, bZero: 5, yScale: 6, yZero: 7}, 8, nil)
 }
 
-func newByteConv(r *Request, in productInputs, bias int) (Kernel, error) {
+func rescaledConv(r *Request) (Kernel, error) {
+	then, ok := r.rescaling(9, r.outShape())
+	if !ok || !r.Out[0].Ranked {
+		return nil, nil
+	}
+	return newByteConv(r, productInputs{aScale: 1, aZero: 2, b: 3, bScale: 4, bZero: 5, yScale: 6, yZero: 7}, 8, &then)
+}
+
+func newByteConv(r *Request, in productInputs, bias int, then *rescaling) (Kernel, error) {
 	x, dx, ok := r.in(0)
 	w, dw, _ := r.in(in.b)
 	weight := r.constant(in.b)
@@ -71,7 +82,8 @@ func newByteConv(r *Request, in productInputs, bias int) (Kernel, error) {
 		return nil, nil
 	}
 	k := &byteConv{flipX: dx == tensor.Int8, flipW: dw == tensor.Uint8, byteConvCall: byteConvCall{weight: weight, m: w[0],
-		k: count(w[1:]), group: int(r.Call.Attrs.Int("group", 1)), in: in, bias: bias, out: r.Out[0].DType, fixed: in.constants(r, bias)}}
+		k: count(w[1:]), group: int(r.Call.Attrs.Int("group", 1)), in: in, bias: bias, out: r.Out[0].DType, then: then,
+		fixed: in.constants(r, bias)}}
 	k.batches = x[0] * k.group
 	if b, d, ok := r.in(bias); !in.serve(r, k.m) || ok && (d != tensor.Int32 || count(b) != k.m) {
 		return nil, nil
@@ -283,9 +295,15 @@ func (t *byteChannels) quantize() {
 	}
 	scale := tensor.As[float32](t.input(t.in.bScale))
 	common := float64(tensor.As[float32](t.input(t.in.aScale))[0]) / float64(tensor.As[float32](t.input(t.in.yScale))[0])
-	to := vec.Bytes{Zero: int32(zeroAt(t.input(t.in.yZero), 0)), Signed: t.out == tensor.Int8}
+	to := vec.Bytes{Signed: t.out == tensor.Int8}
+	if zero := t.input(t.in.yZero); zero != nil {
+		to = gridOf(zero)
+	}
 	for c := range t.grids {
 		t.grids[c].Sums(t.correction[c], float32(common*float64(scale[c%len(scale)])), to)
+		if t.then != nil {
+			t.grids[c].Then(t.then.channel(c))
+		}
 	}
 }
 

@@ -200,3 +200,54 @@ func genByteLSTM(r source, key opKey) *sample {
 	s.constant[lstmW] = !r.one(10)
 	return s
 }
+
+// rescaling makes the operands of Rescale for n channels: constant scales that keep most results off the bounds.
+func (r source) rescaling(n int) []*tensor.Tensor {
+	shape := [][]int{{1}, {n}}[r.IntN(2)]
+	scale, bias := r.floats(shape...), r.floats(shape...)
+	for i := range tensor.As[float32](bias) {
+		tensor.As[float32](bias)[i] *= 40
+	}
+	return []*tensor.Tensor{scale, bias, r.bytes(r.byteType())}
+}
+
+func genRescale(r source, key opKey) *sample {
+	x := r.bytes(r.byteType(), r.shape(2+r.IntN(3))...)
+	s := r.call(key, nil)
+	s.atol = 1
+	s.in = append([]*tensor.Tensor{x}, r.rescaling(x.Shape[1])...)
+	s.constant = []bool{false, !r.one(10), true, true}
+	s.call.NumIn = len(s.in)
+	return s
+}
+
+// genRescaledConv keeps the second stage from enlarging the step that the first may differ by.
+func genRescaledConv(r source, key opKey) *sample {
+	s := genQLinearConv(r, key)
+	then := r.rescaling(s.in[3].Shape[0])
+	for i, v := range tensor.As[float32](then[0]) {
+		tensor.As[float32](then[0])[i] = min(max(v, -1), 1)
+	}
+	s.atol = 2
+	if len(s.in) < 9 {
+		s.in = append(s.in, nil)
+	}
+	s.in = append(s.in, then...)
+	s.constant = append(s.constant, make([]bool, len(s.in)-len(s.constant))...)
+	for i := 9; i < len(s.in); i++ {
+		s.constant[i] = true
+	}
+	s.call.NumIn = len(s.in)
+	return s
+}
+
+func genQLinearAdd(r source, key opKey) *sample {
+	shape := r.shape(1 + r.IntN(4))
+	s := r.call(key, nil)
+	s.atol = 1
+	d := r.byteType()
+	s.in = []*tensor.Tensor{r.bytes(d, shape...), r.scales(), r.bytes(d), r.bytes(d, shape...), r.scales(), r.bytes(d), r.scales(), r.bytes(r.byteType())}
+	s.constant = []bool{false, true, true, r.one(8), !r.one(10), true, true, true}
+	s.call.NumIn = len(s.in)
+	return s
+}
