@@ -32,6 +32,9 @@ func startQDQ(s *scope) rule {
 		if !is(n, "QuantizeLinear") {
 			return nil
 		}
+		if o, err := n.Op(); err == nil && n.In[0].IsConst() {
+			return s.foldNode(o, n) // some quantisers leave it to the runtime to quantise the weights
+		}
 		out, ok := gridOf(n)
 		if !ok || out.scale.Const().Len() != 1 {
 			return nil

@@ -55,6 +55,24 @@ func (b *qdqNet) scale(most float32, shape ...int) *graph.Value {
 	return b.constant(tensor.From(x, shape...))
 }
 
+// weights are constant bytes on a scale, in every third case quantised in the model.
+func (b *qdqNet) weights(axis int64, scale *graph.Value, shape ...int) *graph.Value {
+	attrs := op.Attrs{op.IntAttr("axis", axis)}
+	w := b.constant(b.bytes(tensor.Int8, shape...))
+	if b.r.IntN(3) == 0 {
+		x := make([]float32, w.Const().Len())
+		for i := range x {
+			x[i] = float32(int8(w.Const().Data[i])) / 100
+		}
+		zero, err := tensor.New(tensor.Int8, scale.Const().Shape...)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		w = b.add("QuantizeLinear", attrs, b.constant(tensor.From(x, shape...)), scale, b.constant(zero))
+	}
+	return b.add("DequantizeLinear", attrs, w, scale)
+}
+
 func TestQDQ(t *testing.T) {
 	for seed := range uint64(60) {
 		b := &qdqNet{t: t, r: rand.New(rand.NewPCG(seed, 5)), g: &graph.Graph{Name: "qdq", Opsets: map[string]int{"": 13}}}
@@ -68,10 +86,10 @@ func TestQDQ(t *testing.T) {
 		}
 		var y *graph.Value
 		if seed%3 == 0 {
-			w := b.add("DequantizeLinear", op.Attrs{op.IntAttr("axis", 1)}, b.constant(b.bytes(tensor.Int8, 8, 8)), b.scale(0.01, shape...))
+			w := b.weights(1, b.scale(0.01, shape...), 8, 8)
 			y = b.add("MatMul", nil, a, w)
 		} else {
-			w := b.add("DequantizeLinear", op.Attrs{op.IntAttr("axis", 0)}, b.constant(b.bytes(tensor.Int8, 8, 6, 3, 3)), b.scale(0.01, shape...))
+			w := b.weights(0, b.scale(0.01, shape...), 8, 6, 3, 3)
 			y = b.add("Conv", op.Attrs{op.IntsAttr("pads", 1, 1, 1, 1)}, a, w, b.scale(0.3, 8))
 		}
 		zero := b.constant(b.bytes(tensor.Uint8))
