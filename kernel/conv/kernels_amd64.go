@@ -106,6 +106,10 @@ func runRows(v level, t *rows) {
 
 func callRows(v level, t *rows) {
 	switch {
+	case v == levelAVX2 && t.threes == 1:
+		rows3x3s1AVX2(t)
+	case v == levelAVX2 && t.threes == 2:
+		rows3x3s2AVX2(t)
 	case v == levelAVX2:
 		rowsAVX2(t)
 	case t.threes == 1:
@@ -121,14 +125,19 @@ func callRows(v level, t *rows) {
 // before the first of src, at (q mod stride)*phase + q/stride and zeros in the rest. It reports false when the level has
 // no kernel for the stride.
 func padRows(d *depthwise, dst, src []float32, n, cols, lead int) bool {
-	if d.level != levelAVX512 || len(d.masks) == 0 {
+	if d.level == levelGo || len(d.masks) == 0 {
 		return false
 	}
 	_, _ = dst[n*d.pitch-1], src[n*cols-1]
-	if d.pitch == d.phase {
+	switch one := d.pitch == d.phase; {
+	case one && d.level == levelAVX512:
 		padRowsS1AVX512(&dst[0], &src[0], -lead, cols, n, len(d.masks), &d.masks[0])
-	} else {
+	case one:
+		padRowsS1AVX2(&dst[0], &src[0], -lead, cols, n, len(d.masks), &d.masks[0])
+	case d.level == levelAVX512:
 		padRowsS2AVX512(&dst[0], &src[0], -lead, cols, n, len(d.masks), &d.masks[0])
+	default:
+		padRowsS2AVX2(&dst[0], &src[0], -lead, cols, n, len(d.masks), &d.masks[0])
 	}
 	return true
 }

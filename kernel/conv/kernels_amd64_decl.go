@@ -76,6 +76,11 @@ func deinterleaveAVX512(even, odd, src *float32, n int)
 //go:noescape
 func interleaveAVX512(dst, even, odd *float32, n int)
 
+// rows3x3s1AVX2 computes t for 3x3 taps without dilation and a stride of 1 on both axes.
+//
+//go:noescape
+func rows3x3s1AVX2(t *rows)
+
 // rows3x3s1AVX512 computes t for 3x3 taps without dilation and a stride of 1 on both axes.
 //
 //go:noescape
@@ -87,6 +92,11 @@ func rows3x3s1AVX512(t *rows)
 //go:noescape
 func padRowsS1AVX512(dst, src *float32, at, cols, n, vectors int, masks *uint32)
 
+// padRowsS1AVX2 does what padRowsS1AVX512 does.
+//
+//go:noescape
+func padRowsS1AVX2(dst, src *float32, at, cols, n, vectors int, masks *uint32)
+
 // poolMaxS1AVX512 computes t with a stride of 1 of the columns.
 //
 //go:noescape
@@ -96,6 +106,11 @@ func poolMaxS1AVX512(t *poolBand)
 //
 //go:noescape
 func poolMeanS1AVX512(t *poolBand)
+
+// rows3x3s2AVX2 computes t for 3x3 taps without dilation and a stride of 2 on both axes.
+//
+//go:noescape
+func rows3x3s2AVX2(t *rows)
 
 // rows3x3s2AVX512 computes t for 3x3 taps without dilation and a stride of 2 on both axes.
 //
@@ -107,6 +122,11 @@ func rows3x3s2AVX512(t *rows)
 //
 //go:noescape
 func padRowsS2AVX512(dst, src *float32, at, cols, n, vectors int, masks *uint32)
+
+// padRowsS2AVX2 does what padRowsS2AVX512 does.
+//
+//go:noescape
+func padRowsS2AVX2(dst, src *float32, at, cols, n, vectors int, masks *uint32)
 
 // poolMaxS2AVX512 computes t with a stride of 2 of the columns.
 //

@@ -143,3 +143,43 @@ func padRows(s *asm, stride int) {
 	}
 	s.ops("ADDQ R9, SI", "DECQ CX", "JNZ row", "VZEROUPPER", "RET")
 }
+
+// padRowsNarrow writes the same without mask registers: bits of a mask become lanes eight at a time.
+func padRowsNarrow(s *asm, stride int) {
+	s.text(fmt.Sprintf("padRowsS%dAVX2", stride), "dst, src *float32, at, cols, n, vectors int, masks *uint32", 56,
+		fmt.Sprintf("does what padRowsS%dAVX512 does.", stride))
+	s.ops(
+		"MOVQ dst+0(FP), DI", "MOVQ src+8(FP), SI", "MOVQ at+16(FP), AX", "LEAQ (SI)(AX*4), SI", "MOVQ cols+24(FP), R9",
+		"MOVQ n+32(FP), CX", "MOVQ vectors+40(FP), R10", "MOVQ masks+48(FP), R11", "SHLQ $2, R9",
+	)
+	for g := range 2 * stride {
+		s.op("VMOVUPS ·laneBits<>+%d(SB), Y%d", 32*g, 12+g)
+	}
+	if stride == 2 {
+		s.ops("MOVQ R10, R12", "SHLQ $6, R12")
+	}
+	s.label("row")
+	s.ops("MOVQ SI, R8", "XORL DX, DX")
+	s.label("vector")
+	s.op("VPBROADCASTD (R11)(DX*4), Y4")
+	for g := range 2 * stride {
+		s.op("VPAND Y%d, Y4, Y5", 12+g)
+		s.op("VPCMPEQD Y%d, Y5, Y5", 12+g)
+		s.op("VMASKMOVPS %d(R8), Y5, Y%d", 32*g, g)
+	}
+	if stride == 1 {
+		s.ops("VMOVUPS Y0, (DI)", "VMOVUPS Y1, 32(DI)", "ADDQ $64, R8", "ADDQ $64, DI", "INCQ DX", "CMPQ DX, R10", "JLT vector")
+	} else {
+		for half := range 2 {
+			a, b := 2*half, 2*half+1
+			s.op("VSHUFPS $0x88, Y%d, Y%d, Y6", b, a)
+			s.op("VSHUFPS $0xdd, Y%d, Y%d, Y7", b, a)
+			s.op("VPERMPD $0xd8, Y6, Y6")
+			s.op("VPERMPD $0xd8, Y7, Y7")
+			s.op("VMOVUPS Y6, %d(DI)", 32*half)
+			s.op("VMOVUPS Y7, %d(DI)(R12*1)", 32*half)
+		}
+		s.ops("ADDQ $128, R8", "ADDQ $64, DI", "INCQ DX", "CMPQ DX, R10", "JLT vector", "ADDQ R12, DI")
+	}
+	s.ops("ADDQ R9, SI", "DECQ CX", "JNZ row", "VZEROUPPER", "RET")
+}

@@ -59,8 +59,11 @@ func main() {
 		interleave(&s, v)
 	}
 	for stride := 1; stride <= 2; stride++ {
-		rows(&s, threeByThree(stride))
+		for _, v := range []vector{avx2, avx512} {
+			rows(&s, threeByThree(v, stride))
+		}
 		padRows(&s, stride)
+		padRowsNarrow(&s, stride)
 		poolBand(&s, true, stride)
 		poolBand(&s, false, stride)
 	}
@@ -80,9 +83,14 @@ func write(path string, b []byte) {
 	}
 }
 
-// tables are the lane numbers 0, 2, 4, ... and 0, 16, 1, 17, ... of permutations of two vectors, and words of ones followed by zeros: a load that starts
+// tables are the bits of a word, one a lane, the lane numbers 0, 2, 4, ... and 0, 16, 1, 17, ... of permutations of two vectors, and words of ones followed by zeros: a load that starts
 // 16-n words into them gives a mask of n lanes.
 func tables(s *asm) {
+	s.WriteString("\n")
+	for i := range 32 {
+		fmt.Fprintf(s, "DATA ·laneBits<>+%d(SB)/4, $0x%08x\n", 4*i, uint32(1)<<i)
+	}
+	s.WriteString("GLOBL ·laneBits<>(SB), RODATA|NOPTR, $128\n")
 	s.WriteString("\n")
 	for i := range 16 {
 		fmt.Fprintf(s, "DATA ·evenLanes<>+%d(SB)/4, $%d\n", 4*i, 2*i)
