@@ -63,11 +63,19 @@ func TestAmpChoosesByCostAndPlace(t *testing.T) {
 		g := ampGraph(t)
 		optimise(t, g, pass.Options{Check: true, Precision: tc.precision})
 		got := map[string]bool{}
-		for _, c := range pass.Amp(g, tc.precision) {
+		r := pass.Amp(g, tc.precision)
+		for _, c := range r.Nodes {
 			got[c.Node] = c.Chosen
-			if c.Why == "" {
-				t.Errorf("%s: no reason for %s", tc.precision, c.Node)
+			if c.Why == "" || c.List == "" || (c.Cost != nil) != (c.List == pass.AmpAllow) || (c.Casts != nil) != c.Chosen {
+				t.Errorf("%s: %s is explained by %+v", tc.precision, c.Node, c)
 			}
+		}
+		if r.Precision != tc.precision || len(r.Nodes) != len(g.Nodes) || r.Casts.Left() != 0 || (r.Casts.Inserted > 0) != got["wide"] {
+			t.Errorf("%q: report %+v of %d nodes", tc.precision, r, len(g.Nodes))
+		}
+		// The product in bfloat16 and the activation inside it feed the head, which reads no more than bfloat16 only with BF16.
+		if want := tc.precision == pass.BF16; (r.NarrowValues == 1 && r.NarrowBytes == 4*64*128) != want {
+			t.Errorf("%q: %d values of %d bytes in bfloat16 only", tc.precision, r.NarrowValues, r.NarrowBytes)
 		}
 		for name, want := range tc.want {
 			if chosen, ok := got[name]; !ok || chosen != want {

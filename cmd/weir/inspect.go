@@ -30,9 +30,9 @@ type inspectResult struct {
 	PackedBytes int64          `json:"packed_bytes"`
 	Steps       int            `json:"steps"`
 	Flops       int64          `json:"flops"`
-	// Amp tells what mixed precision makes of each product; absent in fp32.
-	Amp       []pass.AmpChoice `json:"amp,omitempty"`
-	PlanError string           `json:"plan_error,omitempty"`
+	// Amp tells what mixed precision makes of each node; absent in fp32.
+	Amp       *pass.AmpReport `json:"amp,omitempty"`
+	PlanError string          `json:"plan_error,omitempty"`
 	// Warnings are those of the model: see onnx.Model.
 	Warnings []string `json:"warnings,omitempty"`
 }
@@ -167,13 +167,7 @@ func printInspect(w io.Writer, r *inspectResult) {
 	for _, name := range slices.Sorted(maps.Keys(r.Operators)) {
 		fmt.Fprintf(w, "%6d  %s\n", r.Operators[name], name)
 	}
-	for _, c := range r.Amp {
-		precision := "fp32"
-		if c.Chosen {
-			precision = "bf16"
-		}
-		fmt.Fprintf(w, "%s  %s %q: %s\n", precision, c.Operator, c.Node, c.Why)
-	}
+	printAmp(w, r.Amp)
 }
 
 // dumpGraph prints a graph, or what the passes make of it.

@@ -1,0 +1,60 @@
+package pass
+
+import "github.com/weirgpu/weir/graph"
+
+// AmpCast is a conversion that a rewriting by lists puts beside a product, and what becomes of it.
+type AmpCast struct {
+	Value string      `json:"value"`
+	To    string      `json:"to"` // bfloat16 for an operand, float32 for the result
+	Fate  AmpCastFate `json:"fate"`
+	Why   string      `json:"why"`
+}
+
+// AmpCastFate is what becomes of a cast.
+type AmpCastFate string
+
+// The fates. There is none for a cast that stays a node: products are the only operators on the list, and their kernels take and
+// give float32.
+const (
+	AmpFolded     AmpCastFate = "folded"     // into a constant, which is rounded once when it is packed
+	AmpFused      AmpCastFate = "fused"      // into the kernel, which rounds the operand as it packs it
+	AmpEliminated AmpCastFate = "eliminated" // nothing to convert
+)
+
+// AmpCasts counts casts by fate.
+type AmpCasts struct {
+	Inserted   int `json:"inserted"`
+	Folded     int `json:"folded"`
+	Fused      int `json:"fused"`
+	Eliminated int `json:"eliminated"`
+}
+
+// Left is how many casts stay nodes.
+func (c *AmpCasts) Left() int { return c.Inserted - c.Folded - c.Fused - c.Eliminated }
+
+func (c *AmpCasts) add(list []AmpCast) {
+	for _, cast := range list {
+		c.Inserted++
+		switch cast.Fate {
+		case AmpFolded:
+			c.Folded++
+		case AmpFused:
+			c.Fused++
+		case AmpEliminated:
+			c.Eliminated++
+		}
+	}
+}
+
+// castsOf lists the casts around a product that multiplies in bfloat16: one for each multiplied operand, one for the result.
+func castsOf(n *graph.Node) []AmpCast {
+	var list []AmpCast
+	for _, v := range n.In[:2] {
+		c := AmpCast{v.Name, "bfloat16", AmpFused, "computed in every iteration: rounded as the kernel packs it"}
+		if v.IsConst() {
+			c.Fate, c.Why = AmpFolded, "constant: rounded once, as it is packed at load"
+		}
+		list = append(list, c)
+	}
+	return append(list, AmpCast{n.Out[0].Name, "float32", AmpEliminated, "sums are float32 already"})
+}
