@@ -82,6 +82,7 @@ var Table = []Row{
 	{"bench/binary", 8, Both, ""},
 	{"bench/sharing", 8, Both, ""},
 	{"bench/exec", 8, Both, ""},
+	{"bench/start", 8, Both, ""},
 	{"gpu/buildshim", 8, Both, ""},
 }
 

@@ -12,7 +12,7 @@
 //   - The model. The SHA-256 of its file, and of the files of its external data, decides. To spare reading them at each start, a record
 //     notes that hash beside the path, device, inode, size, modification and change time of each file; while these are the same, so is
 //     the content. A file that is written in place changes its change time, which no program sets. Two writes within one tick of the
-//     file system's clock give equal times, so no record is written of a file that changed less than [settled] before it was read.
+//     file system's clock give equal times, so no record is written of a file that changed less than [Settled] before it was read.
 //     What goes unnoticed: a program that goes on writing through a shared memory mapping which it dirtied before, until the system
 //     has written those pages back; and a clock set back to the very nanosecond.
 //   - The program, by the build ID that the Go linker makes of all that is in it; without one, by size, times and inode of the

@@ -56,9 +56,9 @@ func keeps(o plan.Options) bool {
 	return !o.Reference && o.Placement == 0 && p.StopAfter == 0 && p.Dump == nil && !p.Check
 }
 
-// settled is the age of its last change from which a file's times tell of every later change: twice the granularity of any file
+// Settled is the age of its last change from which a file's times tell of every later change: twice the granularity of any file
 // system in use, of which FAT's two seconds are the coarsest.
-const settled = 4 * time.Second
+const Settled = 4 * time.Second
 
 // fileID tells the content of a file from any other that its path has had.
 type fileID struct {
@@ -71,7 +71,7 @@ type fileID struct {
 
 // settledAt reports whether the last change was long enough before t.
 func (f *fileID) settledAt(t time.Time) bool {
-	return max(f.Modified, f.Changed) < t.Add(-settled).UnixNano()
+	return max(f.Modified, f.Changed) < t.Add(-Settled).UnixNano()
 }
 
 // identify opens a file and returns it with its identity. Opening makes network file systems look for changes.
