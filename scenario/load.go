@@ -256,8 +256,9 @@ func makeValue(typ op.Type, shape []int, rng *rand.Rand) (*tensor.Tensor, error)
 func makeUp(t *tensor.Tensor, rng *rand.Rand) {
 	switch t.DType {
 	case tensor.Float32:
-		for i := range tensor.As[float32](t) {
-			tensor.As[float32](t)[i] = rng.Float32()
+		elems := tensor.As[float32](t)
+		for i := range elems {
+			elems[i] = rng.Float32()
 		}
 	case tensor.Float64:
 		for i := range tensor.As[float64](t) {

@@ -72,7 +72,7 @@ func (c *Compiled) find(o plan.Options) error {
 		err = fmt.Errorf("%w: it is that of another plan", errDamaged)
 	}
 	if err == nil {
-		err = e.verify(max(1, o.Threads))
+		err = e.verify(max(1, o.Threads), e.discarded(file))
 	}
 	if err == nil {
 		c.Plan, err = e.restore(o)
@@ -87,6 +87,18 @@ func (c *Compiled) find(o plan.Options) error {
 	c.model.mappings = append(c.model.mappings, file)
 	c.model.cache.log.Debug("plan cache: found", "model", c.model.path, "file", name)
 	return nil
+}
+
+// largeTables is the size of constants from which they are let out of memory once they are checked. Steps read such in place because they
+// need few rows of them at a time: embeddings.
+const largeTables = 4 << 20
+
+// discarded is what verify does to chunks of constants that it has checked.
+func (e *entry) discarded(file *mapping) func(chunk []byte) {
+	if len(e.constants) < largeTables {
+		return nil
+	}
+	return file.discard
 }
 
 // Cached reports whether the plan comes from the cache.

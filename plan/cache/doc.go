@@ -30,9 +30,9 @@
 //
 // # Space
 //
-// Entries live in one folder, readable by the user alone since they hold weights. When their bytes pass the bound, those unused for
-// longest go. Nothing is written that the file system has not ample room for, and a failure to write is never the failure of the
-// run.
+// Entries are readable by the user alone, since they hold weights. When their bytes pass the bound, those unused for longest go; programs
+// that have one mapped keep it. (A file that somebody cuts short in place takes them down with it, as a model file does.) Nothing is
+// written that the file system has not ample room for, and a failure to write is never the failure of the run.
 //
 // Concurrency: a Cache and a Model may be used by many goroutines; a Compiled is immutable but for Save, which is called once.
 //

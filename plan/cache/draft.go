@@ -66,7 +66,7 @@ func (d *draft) writeTo(f *os.File) error {
 	nc := chunks(int(d.length))
 	for i := range chunks(len(d.weights)) {
 		chunk := chunkOf(d.weights, i)
-		binary.LittleEndian.PutUint32(d.sums[4*(nc+i):], crc32.Checksum(chunk, castagnoli))
+		binary.LittleEndian.PutUint32(d.sums[4*(nc+i):], checksum(chunk))
 		if _, err := f.WriteAt(chunk, at.weightsAt+int64(i)*chunkBytes); err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ func (s *summing) write(data []byte) {
 		n := min(int64(len(data)), (i+1)*chunkBytes-s.n)
 		_, _ = s.w.Write(data[:n])
 		sum := s.sums[4*i:]
-		binary.LittleEndian.PutUint32(sum, crc32.Update(binary.LittleEndian.Uint32(sum), castagnoli, data[:n]))
+		binary.LittleEndian.PutUint32(sum, crc32.Update(binary.LittleEndian.Uint32(sum), castagnoli(), data[:n]))
 		s.n += n
 		data = data[n:]
 	}

@@ -46,7 +46,10 @@ const leftOut = -1
 // errDamaged is the kind of error about a file that is no entry, or no longer one.
 var errDamaged = errors.New("damaged entry")
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+// castagnoli is made on first use, which spares programs that keep no plans a good part of their start.
+var castagnoli = sync.OnceValue(func() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) })
+
+func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli()) }
 
 // entry is the parts of a file.
 type entry struct {
@@ -91,7 +94,7 @@ func parse(data []byte) (*entry, error) {
 		return nil, fmt.Errorf("%w: %d bytes do not hold a table of %d, constants of %d and weights of %d", errDamaged, len(data), table, constants, weights)
 	}
 	end := headBytes + int(table)
-	if crc32.Checksum(data[sumFrom:end], castagnoli) != binary.LittleEndian.Uint32(head[4:]) {
+	if checksum(data[sumFrom:end]) != binary.LittleEndian.Uint32(head[4:]) {
 		return nil, fmt.Errorf("%w: the checksum of its table is wrong", errDamaged)
 	}
 	e := &entry{constants: data[at.constantsAt:][:constants:constants], weights: data[at.weightsAt:][:weights:weights]}
@@ -120,7 +123,7 @@ func (e *entry) head(constants, weights int) []byte {
 		out = binary.LittleEndian.AppendUint64(out, uint64(n))
 	}
 	out = slices.Concat(out, e.key[:], e.fingerprint[:], e.sums, e.text)
-	binary.LittleEndian.PutUint32(out[sumFrom-4:], crc32.Checksum(out[sumFrom:], castagnoli))
+	binary.LittleEndian.PutUint32(out[sumFrom-4:], checksum(out[sumFrom:]))
 	return out
 }
 
@@ -129,38 +132,39 @@ func chunkOf(section []byte, i int) []byte {
 	return section[i*chunkBytes : min((i+1)*chunkBytes, len(section))]
 }
 
-// forChunks calls f for every chunk of constants and weights with its sum, on so many goroutines.
-func (e *entry) forChunks(threads int, f func(sum, chunk []byte)) {
+// verify compares constants and weights with their sums, on so many goroutines. When it is not nil, checked is called with each chunk of
+// constants that has been compared.
+func (e *entry) verify(threads int, checked func(chunk []byte)) error {
 	nc, n := chunks(len(e.constants)), len(e.sums)/4
 	var next atomic.Int64
+	var bad atomic.Bool
 	var wg sync.WaitGroup
 	for range min(threads, n) {
 		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				sum := e.sums[4*i:][:4]
-				if i < nc {
-					f(sum, chunkOf(e.constants, i))
-				} else {
-					f(sum, chunkOf(e.weights, i-nc))
+			for i := int(next.Add(1)) - 1; i < n && !bad.Load(); i = int(next.Add(1)) - 1 {
+				chunk := e.chunk(i, nc)
+				if checksum(chunk) != binary.LittleEndian.Uint32(e.sums[4*i:]) {
+					bad.Store(true)
+				}
+				if i < nc && checked != nil {
+					checked(chunk)
 				}
 			}
 		})
 	}
 	wg.Wait()
-}
-
-// verify compares constants and weights with their sums.
-func (e *entry) verify(threads int) error {
-	var bad atomic.Bool
-	e.forChunks(threads, func(sum, chunk []byte) {
-		if crc32.Checksum(chunk, castagnoli) != binary.LittleEndian.Uint32(sum) {
-			bad.Store(true)
-		}
-	})
 	if bad.Load() {
 		return fmt.Errorf("%w: the checksum of a chunk is wrong", errDamaged)
 	}
 	return nil
+}
+
+// chunk is chunk i of both sections, nc of which are constants.
+func (e *entry) chunk(i, nc int) []byte {
+	if i < nc {
+		return chunkOf(e.constants, i)
+	}
+	return chunkOf(e.weights, i-nc)
 }
 
 // fetch returns the constant at a place, a view of the file.

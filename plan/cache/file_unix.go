@@ -52,3 +52,6 @@ func (m *mapping) close() error {
 	m.data = nil
 	return unix.Munmap(data)
 }
+
+// discard lets pages leave memory until they are read again. They begin on a page.
+func (m *mapping) discard(pages []byte) { _ = unix.Madvise(pages, unix.MADV_DONTNEED) }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
@@ -70,14 +69,14 @@ func (r *record) encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := binary.LittleEndian.AppendUint32([]byte(recordMagic), crc32.Checksum(body, castagnoli))
+	out := binary.LittleEndian.AppendUint32([]byte(recordMagic), checksum(body))
 	return append(out, body...), nil
 }
 
 // decodeRecord reads what encode writes.
 func decodeRecord(data []byte) (*record, *graph.Graph, error) {
 	rest, ok := bytes.CutPrefix(data, []byte(recordMagic))
-	if !ok || len(rest) < 4 || crc32.Checksum(rest[4:], castagnoli) != binary.LittleEndian.Uint32(rest) {
+	if !ok || len(rest) < 4 || checksum(rest[4:]) != binary.LittleEndian.Uint32(rest) {
 		return nil, nil, fmt.Errorf("%w: not a record, or its checksum is wrong", errDamaged)
 	}
 	r := &record{}
