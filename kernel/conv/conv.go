@@ -113,7 +113,7 @@ func New(p Params) (*Op, error) {
 	if o.p.transforms(o.out) {
 		return o, o.transform()
 	}
-	if pixelsAsRows(p.M/p.Group, volume(out)) {
+	if o.p.pixelsAsRows(o.out) {
 		o.kind = kindPixelRows
 	}
 	o.dense, err = newDense(&o.p, o.out, o.kind == kindPixelRows)

@@ -52,12 +52,31 @@ func groupOffsets(batch, groups, size int) []int {
 	return off
 }
 
-// pixelsAsRows decides whether the pixels of the output are rows of tiles, which may be of any number, and the channels
-// columns, which come in vectors: worth it when it saves more lanes than turning the result costs.
-func pixelsAsRows(m, pixels int) bool {
-	lanes := panelWidth() / 2
-	fraction := func(n int) float64 { return float64(n) / float64((n+lanes-1)/lanes*lanes) }
-	return fraction(m) > 1.04*fraction(pixels)
+// Costs in cycles by which the two ways of a product are compared, of a vector of the result: of copying a vector of pixels into a
+// panel, for each step of K, and of finishing a vector and of turning it.
+const (
+	copyCycles   = 7.5
+	finishCycles = 3.6
+	turnCycles   = 10.7
+	// aliasBytes is the distance at which the same pixels of all channels fall into few lines of any cache.
+	aliasBytes = 1 << 16
+)
+
+// pixelsAsRows decides whether the pixels of the output are rows of tiles, which may be of any number, and the channels columns,
+// which come in vectors: of patches, when it saves more lanes than turning the result costs; of an image, whose pixels are then read
+// where they lie, when it takes less time.
+func (p *Params) pixelsAsRows(out [3]int) bool {
+	m, pixels, lanes := p.M/p.Group, volume(out), panelWidth()/2
+	vectors := func(n int) float64 { return float64((n + lanes - 1) / lanes) }
+	if !p.pointwise() || p.Precision != gemm.F32 {
+		return float64(m)/vectors(m) > 1.04*float64(pixels)/vectors(pixels)
+	}
+	if 4*pixels%aliasBytes == 0 {
+		return false
+	}
+	k := float64(p.C / p.Group)
+	asColumns := vectors(pixels) * (k*(float64(m)+copyCycles) + finishCycles*float64(m))
+	return vectors(m)*float64(pixels)*(k+finishCycles+turnCycles) < asColumns
 }
 
 // pointwise reports whether the patches are the image itself.

@@ -42,8 +42,10 @@ func planDepthwise(p *Params, out [3]int) depthwise {
 	total := p.N * p.M
 	d.planes = 1
 	if d.bands == 1 {
-		chunks := (total*row*out[1] + planesWork - 1) / planesWork
-		chunks = max(1, (chunks+chunkStep-1)/chunkStep*chunkStep)
+		chunks := max(1, (total*row*out[1]+planesWork-1)/planesWork)
+		if chunks > 1 {
+			chunks = (chunks + chunkStep - 1) / chunkStep * chunkStep
+		}
 		d.planes = max(1, (total+chunks-1)/chunks)
 	}
 	d.chunks = d.bands * ((total + d.planes - 1) / d.planes)

@@ -25,6 +25,7 @@ type blocking struct {
 	lenA, lenB       int  // scratch for a block of A and of B
 	lenStage         int  // scratch for a panel before its elements are joined or widened
 	lenC             int  // scratch for a block of C, and of the residual, stored transposed
+	directA          bool // rows of A are read where they lie
 	directB          bool // whole panels of B are read where they lie
 }
 
@@ -37,6 +38,7 @@ func plan(p *Params, v level) blocking {
 	}
 	k := max(p.K, 1)
 	b.kc = split(k, maxKC*k/max(v.steps(k), 1), 4)
+	b.directA = v.strided() && !p.PackedA && p.FillA == nil && p.TransA && p.K > 0
 	b.directB = !v.pairs() && !p.PackedB && p.Fill == nil && !p.TransB && p.M <= v.mr()
 	rows := max(p.M, streamRows)
 	total := float64(p.Batch) * float64(rows) * float64(p.N) * float64(k)
@@ -45,7 +47,7 @@ func plan(p *Params, v level) blocking {
 	if p.ToStore {
 		area = min(area, maxStored)
 	}
-	costA, costB := cost(p.PackedA, p.FillA != nil), cost(p.PackedB, p.Fill != nil)
+	costA, costB := b.costs(p)
 	mc := within(math.Sqrt(area*costB/costA), v.mr(), p.M)
 	nc := within(area/max(mc, streamRows), v.nr(), p.N)
 	mc = within(area/nc, v.mr(), p.M)
@@ -64,6 +66,11 @@ func within(size float64, tile, whole int) float64 {
 	return min(max(size, float64(tile)), float64(whole))
 }
 
+// costs are those of the two operands.
+func (x *blocking) costs(p *Params) (a, b float64) {
+	return cost(p.PackedA || x.directA, p.FillA != nil), cost(p.PackedB, p.Fill != nil)
+}
+
 // cost is what a float of an operand costs to bring into a panel: reading is all that packed data takes, and filling takes
 // more than copying.
 func cost(packed, filled bool) float64 {
@@ -77,7 +84,7 @@ func cost(packed, filled bool) float64 {
 }
 
 func (b *blocking) scratch(p *Params, v level) {
-	if !p.PackedA {
+	if !p.PackedA && !b.directA {
 		b.lenA = min(b.mc, p.M) * v.stepsA(b.kc)
 	}
 	if p.TransC || p.ToStore {

@@ -56,12 +56,12 @@ func (b *blocking) count(p *Params) {
 
 // time is the time of one, two and four workers, in multiply-adds of all of them.
 func (b *blocking) time(p *Params) float64 {
-	costA, costB := copyWork*cost(p.PackedA, p.FillA != nil), copyWork*cost(p.PackedB, p.Fill != nil)
+	costA, costB := b.costs(p)
 	return makespan.Cores(b.chunks, func(c int) float64 {
 		mi, rest := c%b.mBlocks, c/b.mBlocks
 		ni, group := rest%b.nBlocks, rest/b.nBlocks
 		rows, cols := float64(min(b.mc, p.M-mi*b.mc)), float64(min(b.nc, p.N-ni*b.nc))
 		products := float64(min(b.perChunk, p.Batch-group*b.perChunk))
-		return claimWork + products*float64(p.K)*(max(rows, streamRows)*cols+rows*costA+cols*costB)
+		return claimWork + products*float64(p.K)*(max(rows, streamRows)*cols+copyWork*(rows*costA+cols*costB))
 	})
 }

@@ -69,6 +69,9 @@ func (v level) wide() bool {
 	return v.precision() != F32 && (isa == levelAVX2 || isa == levelAVX512)
 }
 
+// strided says that tiles take operands A whose steps of K lie any distance apart.
+func (v level) strided() bool { return !v.pairs() && !v.bytes() }
+
 // steps is the number of words that k elements along K take when packed.
 func (v level) steps(k int) int {
 	if v.pairs() {

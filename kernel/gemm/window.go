@@ -12,6 +12,7 @@ type panels struct {
 	base int
 	step int
 	skip int // words along K before the block, for operands packed over the whole of K
+	ld   int // of rows read where they lie: steps of K are ld apart, and row x is at data[x]
 }
 
 // target is where the tiles of a window go: element (i, j) of the window to c[i*ld+j], with the residual beside it.
@@ -129,6 +130,9 @@ func (o *Op) blockA(w window, args *Args, buf, stage []float32, k0, k int) panel
 	if p.PackedA {
 		return panels{data: a, step: v.stepsA(p.K), skip: v.stepsA(k0)}
 	}
+	if o.directA {
+		return panels{data: a[k0*p.LdA:], ld: p.LdA}
+	}
 	if p.FillA == nil {
 		packRows(v, buf, a, p.LdA, p.TransA, w.i0, w.i1, k0, k, stage)
 		return panels{data: buf, base: -w.i0 * steps, step: steps}
@@ -206,7 +210,11 @@ func (o *Op) column(t *tile, a panels, w window, args *Args, j int, out *target)
 	for i := w.i0; i < w.i1; i += o.level.mr() {
 		t.rows = min(o.level.mr(), w.i1-i)
 		t.lda = t.rows
-		t.a = a.data[a.base+i*a.step+a.skip*t.rows:][:o.level.wordsA(t.k)*t.rows]
+		if a.ld > 0 {
+			t.lda, t.a = a.ld, a.data[i:][:(t.k-1)*a.ld+t.rows]
+		} else {
+			t.a = a.data[a.base+i*a.step+a.skip*t.rows:][:o.level.wordsA(t.k)*t.rows]
+		}
 		t.c = out.c[(i-w.i0)*out.ld+j-w.j0:][:(t.rows-1)*out.ld+t.cols]
 		switch p.Bias {
 		case BiasPerRow:

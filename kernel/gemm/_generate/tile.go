@@ -160,12 +160,17 @@ func (t *tileGen) loop() {
 	t.label("done")
 }
 
-// step is one k: the row of B into registers, and each element of A's column broadcast and multiplied with it.
+// step is one k: the row of B into registers, and each element of A's column broadcast and multiplied with it. Where an element is
+// multiplied once, the multiplication broadcasts it.
 func (t *tileGen) step(u int, addr string) {
 	for j := range t.nv {
 		t.op("VMOVUPS %d%s, %s", j*t.size(), addr, t.tmp(j))
 	}
 	for i := range t.rows {
+		if t.nv == 1 && t.masked && t.strided() && !t.wide {
+			t.op("VFMADD231PS.BCST %s, %s, %s", t.element(u, i), t.tmp(0), t.acc(i, 0, u))
+			continue
+		}
 		a := t.tmp(t.nv + i%2)
 		t.op("VBROADCASTSS %s, %s", t.element(u, i), a)
 		for j := range t.nv {
