@@ -11,10 +11,11 @@ import (
 // Scaled dot-product attention (Vaswani et al. 2017, section 3.2), as exporters take it apart.
 //
 //	MatMul(Softmax(s), v)                    =  weir:Attention(q, k, v, keep, bias){scale c, hidden h}
-//	    s = Add(Where(keep, p, h), bias)        where Add, Where and the scale may be missing
+//	    s = Add(Where(keep, p, h), bias)        where Add, Where and the scale may be missing, and Add may come several times
 //	    p = c · MatMul(q, Transpose(k))         c anywhere: on p, on q, on the transposed k
 //	weir:Attention(Transpose(q), ...)        =  weir:Attention(q, ...){rows_first}       likewise k, v and the result
 //
+// A constant that is added and holds zeros and one number so low that a score is lost in it is such a keep with that h. All this
 // for float32, where the transposes exchange heads and positions of operands of rank 4, h and c are constants, and the softmax runs
 // over the last axis. The inner values must serve nothing else, but for k and its transpose. No operand may broadcast the scores.
 // The scores are never stored then, and heads are read and written where the projections have them.
@@ -40,10 +41,11 @@ func startAttention(s *scope) rule {
 
 // attended is an attention under recognition.
 type attended struct {
-	q, k, v, keep, bias *graph.Value
-	scale               float64
-	hidden              float32
-	rowsFirst           [4]int64
+	q, k, v, keep *graph.Value
+	masks         []*graph.Value // added to the scores, the last one first
+	scale         float64
+	hidden        float32
+	rowsFirst     [4]int64
 }
 
 func (s *scope) attention(n *graph.Node) *Patch {
@@ -60,6 +62,7 @@ func (s *scope) attention(n *graph.Node) *Patch {
 	if !a.stacked(n) {
 		return nil
 	}
+	bias, adds := a.bias(n)
 	attrs := op.Attrs{op.FloatAttr("scale", float32(a.scale))}
 	if a.keep != nil {
 		attrs = append(attrs, op.FloatAttr("hidden", a.hidden))
@@ -67,11 +70,13 @@ func (s *scope) attention(n *graph.Node) *Patch {
 	if a.rowsFirst != [4]int64{} {
 		attrs = append(attrs, op.IntsAttr("rows_first", a.rowsFirst[:]...))
 	}
-	in := []*graph.Value{a.q, a.k, a.v, a.keep, a.bias}
+	in := []*graph.Value{a.q, a.k, a.v, a.keep, bias}
 	for in[len(in)-1] == nil {
 		in = in[:len(in)-1]
 	}
-	return instead(n, operator(n, op.FusedDomain, "Attention", 1, attrs, in...))
+	p := instead(n, operator(n, op.FusedDomain, "Attention", 1, attrs, in...))
+	p.Insert = append(adds, p.Insert...)
+	return p
 }
 
 // overLast reports whether a softmax runs over the last axis alone.
@@ -88,20 +93,73 @@ func overLast(n *graph.Node) bool {
 	return axis == -1 || axis == int64(len(t.Shape)-1)
 }
 
-// scores takes apart what goes into the softmax, from the outside.
+// mostMasks bounds what is added to the scores.
+const mostMasks = 3
+
+// scores takes apart what goes into the softmax, from the outside: masks that are added, and the rest.
 func (s *scope) scores(a *attended, v *graph.Value) bool {
-	if n := from(v, "Add"); n != nil {
-		for i, inner := range n.In {
-			b := attended{scale: 1, bias: n.In[1-i]}
-			if s.only(inner) && sameShape(inner, v) && b.bias.Type.DType == tensor.Float32 && s.kept(&b, inner) {
-				*a = b
-				return true
-			}
-		}
+	n := from(v, "Add")
+	if n == nil {
+		return s.kept(a, v)
+	}
+	if len(a.masks) == mostMasks {
 		return false
 	}
-	return s.kept(a, v)
+	for i, inner := range n.In {
+		b := *a
+		b.masks = append(slices.Clone(a.masks), n.In[1-i])
+		if s.only(inner) && sameShape(inner, v) && n.In[1-i].Type.DType == tensor.Float32 && s.scores(&b, inner) {
+			*a = b
+			return true
+		}
+	}
+	return false
 }
+
+// hides is how low a constant of a mask must be for a score to be lost in it: adding it is putting it in the score's place.
+const hides = -1e37
+
+// hiding makes a constant mask of zeros and one number that hides into what to keep, which kernels know where to skip by; false when
+// it is none.
+func (a *attended) hiding(mask *graph.Value) bool {
+	if a.keep != nil || !mask.IsConst() {
+		return false
+	}
+	x := tensor.As[float32](mask.Const())
+	low, keep := float32(0), make([]bool, len(x))
+	for i, f := range x {
+		keep[i] = f == 0
+		if f != 0 && (f > hides || low != 0 && f != low || f != f) {
+			return false
+		}
+		low = min(low, f)
+	}
+	a.keep, a.hidden = graph.NewConst(mask.Name+"_keep", tensor.From(keep, mask.Const().Shape...)), low
+	return low != 0
+}
+
+// bias adds up the masks, by nodes to be inserted before n, but for one that only hides.
+func (a *attended) bias(n *graph.Node) (sum *graph.Value, adds []*graph.Node) {
+	for i, m := range a.masks {
+		if b := *a; b.hiding(m) {
+			*a = b
+			a.masks = slices.Delete(slices.Clone(a.masks), i, i+1)
+			break
+		}
+	}
+	for _, m := range slices.Backward(a.masks) {
+		if sum == nil {
+			sum = m
+			continue
+		}
+		add := operator(n, "", "Add", attentionAdd, nil, sum, m)
+		adds, sum = append(adds, add), add.Out[0]
+	}
+	return sum, adds
+}
+
+// attentionAdd is the version of Add that broadcasts in all directions.
+const attentionAdd = 14
 
 // kept takes apart Where(keep, p, h).
 func (s *scope) kept(a *attended, v *graph.Value) bool {
