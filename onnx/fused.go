@@ -63,8 +63,8 @@ func functionOf(n *graph.Node, d tensor.DType) string {
 	}
 	for _, a := range n.Attrs {
 		key += " " + a.Name + ":" + strconv.Itoa(int(a.Kind))
-		if strings.HasPrefix(a.Name, "activation") {
-			key += fmt.Sprint(a.Floats, a.Strings)
+		if strings.HasPrefix(a.Name, "activation") || a.Name == "transB" {
+			key += fmt.Sprint(a.Ints, a.Floats, a.Strings)
 		}
 	}
 	return key
@@ -113,7 +113,7 @@ func (f *functionBody) parts(n *graph.Node, ins []string) (string, error) {
 	}
 	var attrs []*message
 	for _, a := range n.Attrs {
-		if !strings.HasPrefix(a.Name, "activation") {
+		if !strings.HasPrefix(a.Name, "activation") && !(n.Type == "MatMul" && a.Name == "transB") {
 			r := &message{}
 			r.str(1, a.Name)
 			r.str(21, a.Name)
@@ -122,6 +122,9 @@ func (f *functionBody) parts(n *graph.Node, ins []string) (string, error) {
 		}
 	}
 	own := fusedInputs[n.Type]
+	if n.Type == "MatMul" && n.Attrs.Bool("transB", false) {
+		ins[1] = f.call("Transpose", nil, ins[1])
+	}
 	y := f.call(n.Type, attrs, trimmed(ins[:min(own, len(ins))])...)
 	if len(ins) > own && ins[own] != "" {
 		y = f.call("Add", nil, y, ins[own])

@@ -20,7 +20,8 @@ const FusedDomain = "weir"
 //   - attribute precision: "bf16" rounds inputs 0 and 1, of type float32, to bfloat16 (to nearest, ties to even) before they
 //     are multiplied; the sums stay float32;
 //   - Conv input 3, optional: a tensor of the output's shape, added before the activation;
-//   - MatMul input 2, optional: a vector of the last dimension, added to every row before the activation.
+//   - MatMul input 2, optional: a vector of the last dimension, added to every row before the activation;
+//   - MatMul attribute transB: 1 says that input 1, a matrix, is given transposed.
 //
 // Silu is x · Sigmoid(x) alone, which ONNX has only since opset 24, as Swish.
 var fused = []Op{
@@ -52,7 +53,9 @@ var (
 
 // plain is the call of the first part alone.
 func (f fusion) plain(c *Call) *Call {
-	attrs := slices.DeleteFunc(slices.Clone(c.Attrs), func(a Attr) bool { return strings.HasPrefix(a.Name, "activation") || a.Name == "precision" })
+	attrs := slices.DeleteFunc(slices.Clone(c.Attrs), func(a Attr) bool {
+		return strings.HasPrefix(a.Name, "activation") || a.Name == "precision" || f.vector && a.Name == "transB"
+	})
 	return &Call{Type: c.Type, Version: f.version, Attrs: attrs, NumIn: min(c.NumIn, f.inputs), NumOut: 1}
 }
 
@@ -64,7 +67,15 @@ func (f fusion) infer(c *Infer) error {
 		return err
 	}
 	n := min(len(c.In), f.inputs)
-	if err := f.first(&Infer{Call: f.plain(c.Call), In: c.In[:n], Present: c.Present[:n], Out: c.Out}); err != nil {
+	first := c.In[:n]
+	if f.transposes(c.Call) && c.In[1].Ranked {
+		if len(c.In[1].Shape) != 2 {
+			return c.Errorf(ErrInput, "input 1 is %v, must be a matrix to be transposed", c.In[1])
+		}
+		first = slices.Clone(first)
+		first[1] = Ranked(c.In[1].DType, c.In[1].Shape[1], c.In[1].Shape[0])
+	}
+	if err := f.first(&Infer{Call: f.plain(c.Call), In: first, Present: c.Present[:n], Out: c.Out}); err != nil {
 		return err
 	}
 	if !c.Has(f.inputs) {
@@ -81,6 +92,27 @@ func (f fusion) infer(c *Infer) error {
 		return c.Errorf(ErrInput, "input %d is %v, does not fit the product %v", f.inputs, added, y)
 	}
 	return nil
+}
+
+// transposes reports whether a call gives its second operand transposed where the first part has no attribute for it.
+func (f fusion) transposes(c *Call) bool { return f.vector && c.Attrs.Bool("transB", false) }
+
+// transposedMatrix returns a copy of a matrix of a numeric type, transposed.
+func transposedMatrix(c *Call, t *tensor.Tensor) (*tensor.Tensor, error) {
+	if t.Rank() != 2 || t.DType.IsContainer() || t.DType == tensor.String {
+		return nil, c.Errorf(ErrInput, "input 1 is %v%v, must be a matrix to be transposed", t.DType, t.Shape)
+	}
+	rows, cols, size := t.Shape[0], t.Shape[1], t.DType.Size()
+	out, err := tensor.New(t.DType, cols, rows)
+	if err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		for j := range cols {
+			copy(out.Data[(j*rows+i)*size:][:size], t.Data[(i*cols+j)*size:])
+		}
+	}
+	return out, nil
 }
 
 // addend is the shape of what is added to a product of that shape.
@@ -111,6 +143,13 @@ func (f fusion) eval(c *Eval) error {
 		return err
 	} else if yes {
 		in = append([]*tensor.Tensor{roundedToBF16(c.In[0]), roundedToBF16(c.In[1])}, in[2:]...)
+	}
+	if f.transposes(c.Call) {
+		t, err := transposedMatrix(c.Call, in[1])
+		if err != nil {
+			return err
+		}
+		in = append([]*tensor.Tensor{in[0], t}, in[2:]...)
 	}
 	part := &Eval{Call: f.plain(c.Call), Ctx: c.Ctx, In: in, Out: c.Out, Alloc: c.Alloc}
 	if err := f.compute(part); err != nil {

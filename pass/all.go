@@ -35,6 +35,7 @@ var passes = []entry{
 	{Info{"expand", "write operators of com.microsoft in ONNX's own", false}, simplify, startExpand},
 	{Info{"capture", "move constants into bodies and drop unused captures", true}, simplify, startCapture},
 	{Info{"qdq", "make products between quantised values products of integers", false}, simplify, startQDQ},
+	{Info{"transposed", "multiply by weights that are stored transposed as they are", false}, simplify, startTransposed},
 	{Info{"fold", "compute what depends on constants only, and take branches that are certain", true}, simplify, startFold},
 	{Info{"dead", "remove nodes whose results nobody reads", true}, simplify, startDead},
 	{Info{"identity", "remove operators that change nothing", true}, simplify, startIdentity},
@@ -60,6 +61,7 @@ type constraint struct{ first, then, why string }
 // constraints is the reason of the order of passes.
 var constraints = []constraint{
 	{"qdq", "fold", "folding takes quantised weights from their scale, after which their product is one of floats"},
+	{"transposed", "fold", "folding the transpose copies the weights, which may be an embedding that others read"},
 	{"expand", "fold", "definitions bring shape arithmetic and constants that fold"},
 	{"expand", "cse", "definitions of neighbours compute the same masks and positions"},
 	{"capture", "fold", "a node of a body folds only once the constants that it captures are in the body"},

@@ -144,10 +144,14 @@ func (b *builder) attention(q, k, v *graph.Value) *graph.Value {
 		s = b.node("Where", nil, keep, s, b.scalar([]float32{-3.4028235e38, -2}[b.rng.IntN(2)]))
 	}
 	if b.rng.IntN(2) == 0 {
-		s = b.node("Add", nil, s, b.constant([][]int{{1, 1, 1, 3}, {3, 3}, {4, 1, 3}, {2, 4, 3, 3}}[b.rng.IntN(4)]...))
+		forms := [][]int{{1, 1, 1, 3}, {3, 3}, {4, 1, 3}, {2, 4, 3, 3}}
+		if !s.Type.Ranked || !v.Type.Ranked {
+			forms = forms[:3]
+		}
+		s = b.node("Add", nil, s, b.constant(forms[b.rng.IntN(len(forms))]...))
 	}
 	y := b.node("MatMul", nil, b.node("Softmax", op.Attrs{op.IntAttr("axis", int64(3-b.rng.IntN(2)*4-b.rng.IntN(5)/4))}, s), v)
-	if y.Type.Shape[0].String() != "1" { // a bias of two batch entries
+	if y.Type.Ranked && y.Type.Shape[0].String() != "1" { // a bias of two batch entries
 		y = b.node("Slice", nil, y, b.ints(0), b.ints(1), b.ints(0))
 	}
 	if first {
@@ -189,7 +193,11 @@ func (b *builder) grow() *graph.Value {
 		shape := b.node("Shape", nil, x)
 		return b.node("Expand", nil, b.node("Reshape", nil, b.pick(), shape), shape)
 	case 11:
-		m := b.node("MatMul", nil, x, b.constant(3, 3))
+		w := b.constant(3, 3)
+		if b.rng.IntN(2) == 0 {
+			w = b.node("Transpose", nil, w)
+		}
+		m := b.node("MatMul", nil, x, w)
 		return b.node("Add", nil, b.constant(3), m)
 	case 12:
 		mean := op.Attrs{op.IntsAttr("axes", -1)}

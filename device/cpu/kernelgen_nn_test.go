@@ -239,6 +239,10 @@ func genMatMul(r source, key opKey) *sample {
 	if key.domain != "" && r.one(2) {
 		s.in, s.constant, s.call.NumIn = append(s.in, r.floats(n)), append(s.constant, r.one(2)), 3
 	}
+	if b := s.in[1]; key.domain != "" && b.Rank() == 2 && r.one(2) {
+		s.in[1] = tensor.From(tensor.As[float32](b), b.Shape[1], b.Shape[0])
+		s.call.Attrs = append(s.call.Attrs, op.IntAttr("transB", 1))
+	}
 	r.activation(s)
 	return s
 }

@@ -27,6 +27,11 @@ func matMul(r *Request) (Kernel, error) {
 	if !r.allFloat32(-1) || len(a) == 0 || len(b) == 0 {
 		return nil, nil
 	}
+	k := &gemmKernel{bias: -1, resid: -1}
+	p := &k.params
+	if p.TransB = r.Call.Domain != "" && r.Call.Attrs.Bool("transB", false); p.TransB {
+		b = []int{b[1], b[0]}
+	}
 	batch := r.outShape()
 	if len(a) == 1 { // a vector on the left is a row, one on the right a column; the result has no such axis
 		a = []int{1, a[0]}
@@ -38,8 +43,6 @@ func matMul(r *Request) (Kernel, error) {
 	} else {
 		batch = batch[:len(batch)-1]
 	}
-	k := &gemmKernel{bias: -1, resid: -1}
-	p := &k.params
 	p.M, p.K, p.N = a[len(a)-2], a[len(a)-1], b[len(b)-1]
 	switch {
 	case count(b[:len(b)-2]) == 1:
