@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -9,7 +10,7 @@ import (
 )
 
 // Pack writes the repacked weights of every step into dst, which must hold PackedBytes and be aligned to [Align]. It is
-// done once for all sessions of the plan. When they are not nil, progress is called with the number of steps done, and packed
+// done once for all sessions of the plan, the largest first. When they are not nil, progress is called with the number of steps done, and packed
 // with each constant whose repacked copy is written, which may be needed again: to pack again, or by another step.
 func (p *Plan) Pack(dst []byte, progress func(done, total int), packed func(c *tensor.Tensor)) error {
 	if int64(len(dst)) < p.PackedBytes {
@@ -18,8 +19,7 @@ func (p *Plan) Pack(dst []byte, progress func(done, total int), packed func(c *t
 	if p.bare {
 		return fmt.Errorf("graph %q: %w", p.Graph.Name, ErrBare)
 	}
-	for i := range p.Steps {
-		st := &p.Steps[i]
+	for i, st := range p.largestFirst() {
 		if k, ok := st.Kernel.(control); ok {
 			k.pack(st.packed.of(dst), packed)
 		} else if st.packed.n > 0 {
@@ -31,6 +31,17 @@ func (p *Plan) Pack(dst []byte, progress func(done, total int), packed func(c *t
 		}
 	}
 	return nil
+}
+
+// largestFirst orders the steps by what they pack: weights are in memory twice while they are packed, which matters least for the
+// largest while little else is packed yet.
+func (p *Plan) largestFirst() []*Step {
+	steps := make([]*Step, len(p.Steps))
+	for i := range p.Steps {
+		steps[i] = &p.Steps[i]
+	}
+	slices.SortStableFunc(steps, func(a, b *Step) int { return cmp.Compare(b.packed.n, a.packed.n) })
+	return steps
 }
 
 // SamePacking reports whether Pack writes for p what it writes for q, so that one copy serves both. It does not when either plan
