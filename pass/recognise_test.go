@@ -131,6 +131,30 @@ func TestBatchNorm(t *testing.T) {
 	}, "batchnorm")
 }
 
+func TestScaleShift(t *testing.T) {
+	norm := `input %x: float32[N,2,H,W]
+		const %scale: float32[2] = {2, 0.5}
+		const %beta: float32[2] = {1, -1}
+		const %mean: float32[2] = {0.5, -0.25}
+		const %var: float32[2] = {0.75, 1.5}
+		const %k: float32[2,1,1] = {2, -3}
+		const %q: float32[] = {0.5}
+		const %v: float32[6,1] = {2, -3, 1, 2, 3, 4}
+		%c: float32[N,2,H,W] = BatchNormalization@15 (%x, %scale, %beta, %mean, %var)
+		`
+	check(t, false, []rewrite{
+		{"product", norm + "%y: float32[N,2,H,W] = Mul@17 (%k, %c)\noutput %y", "y = BatchNormalization (x, scale_1, beta_1, mean, var)"},
+		{"sum", norm + "%y: float32[N,2,H,W] = Add@17 (%c, %k)\noutput %y", "y = BatchNormalization (x, scale_1, beta_1, mean, var)"},
+		{"difference from one number", norm + "%y: float32[N,2,H,W] = Sub@17 (%q, %c)\noutput %y", "y = BatchNormalization (x, scale_1, beta_1, mean, var)"},
+		{"product and sum", norm + "%m: float32[N,2,H,W] = Mul@17 (%c, %k)\n%y: float32[N,2,H,W] = Add@17 (%m, %q)\noutput %y",
+			"y = BatchNormalization (x, scale_1_1, beta_1_1, mean, var)"},
+		{"along another axis", norm + "%y: float32[N,2,H,W] = Mul@17 (%c, %v)\noutput %y",
+			"c = BatchNormalization (x, scale, beta, mean, var)\ny = Mul (c, v)"},
+		{"the normalised is read elsewhere", norm + "%y: float32[N,2,H,W] = Mul@17 (%k, %c)\noutput %y\noutput %c",
+			"c = BatchNormalization (x, scale, beta, mean, var)\ny = Mul (k, c)"},
+	}, "scaleshift")
+}
+
 func TestChannel(t *testing.T) {
 	c := conv + "const %k: float32[1,2,1,1] = {2, -3}\n%c: float32[N,2,H,W] = Conv@17 (%x, %w, %b)\n"
 	folded := "y = Conv (x, w_1, y_bias)"
