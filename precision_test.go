@@ -1,0 +1,48 @@
+package weir_test
+
+import (
+	"context"
+	"math"
+	"testing"
+
+	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/examples/digits"
+	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/internal/cputest"
+)
+
+// TestPrecisionNeedsDotProducts holds that a model is in float32, to the bit, where bfloat16 would not make it faster, and that
+// it is not where it does.
+func TestPrecisionNeedsDotProducts(t *testing.T) {
+	images, _, _ := digitsData(t)
+	input := weir.NewTensor(digits.Input(images[0]), 1, 1, digits.Side, digits.Side)
+	probabilities := func(t *testing.T, p weir.Precision) []float32 {
+		m, err := weir.Load(digits.Model, weir.WithPrecision(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		out, err := m.Run(context.Background(), weir.Inputs{"image": input})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer out.Close()
+		x, err := weir.Data[float32](out.Output("probabilities"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return append([]float32(nil), x...)
+	}
+	cputest.EachPath(t, func(t *testing.T) {
+		full := probabilities(t, weir.FP32)
+		for _, p := range []weir.Precision{weir.BF16, weir.Auto} {
+			same := true
+			for i, v := range probabilities(t, p) {
+				same = same && math.Float32bits(v) == math.Float32bits(full[i])
+			}
+			if want := cpuinfo.CurrentPath() < cpuinfo.PathAVX512BF16; same != want {
+				t.Errorf("%s: the same bits as in float32: %v, want %v", p, same, want)
+			}
+		}
+	})
+}
