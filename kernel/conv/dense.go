@@ -215,7 +215,7 @@ func (p *patches) split(buf *[32]run, j0, j1 int) []run {
 func (p *patches) tap(dst, src []float32, width int, runs []run, t tap, n int) {
 	if p.direct && (len(runs) == 1 || p.even) {
 		at, lanes := p.lanes(runs, t)
-		copyLanes(dst, width, src, at, p.plane, p.w.Stride[2], n, lanes)
+		copyLanes(p.level, dst, width, src, at, p.plane, p.w.Stride[2], n, lanes)
 		return
 	}
 	filled := 0

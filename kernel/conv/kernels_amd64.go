@@ -35,11 +35,11 @@ func gather(v level, dst []float32, width, lo, hi int, src []float32, plane, str
 }
 
 // hasMasks reports whether copyLanes has a kernel.
-func hasMasks(v level) bool { return v == levelAVX512 }
+func hasMasks(v level) bool { return v != levelGo }
 
-// copyLanes writes n rows of width floats, at most 32, with a stride of 1 or 2: lane i of row ch is src[ch*plane+at+i*stride]
-// where lanes has bit i, and 0 elsewhere.
-func copyLanes(dst []float32, width int, src []float32, at, plane, stride, n int, lanes uint32) {
+// copyLanes writes n rows of width floats, at most 32: lane i of row ch is src[ch*plane+at+i*stride] where lanes has bit i, and 0
+// elsewhere. The stride is 1 or 2, and the level one that hasMasks.
+func copyLanes(v level, dst []float32, width int, src []float32, at, plane, stride, n int, lanes uint32) {
 	if n == 0 || width == 0 {
 		return
 	}
@@ -50,10 +50,49 @@ func copyLanes(dst []float32, width int, src []float32, at, plane, stride, n int
 	lo, hi := bits.TrailingZeros32(lanes), bits.Len32(lanes)-1
 	_, _, _ = dst[n*width-1], src[at+lo*stride], src[(n-1)*plane+at+hi*stride]
 	store := uint32(1)<<width - 1
-	if stride == 1 {
+	switch {
+	case v == levelAVX2:
+		copyVectors(dst, width, src, at, plane, stride, n, lanes)
+	case stride == 1:
 		copyLanesAVX512(&dst[0], width, &src[0], at, plane, n, lanes, store)
-	} else {
+	default:
 		copyEvenAVX512(&dst[0], width, &src[0], at, plane, n, bitRange(2*lo, 2*hi+1), store)
+	}
+}
+
+// copyVectors is copyLanes with AVX2. Each row is stored as one or two vectors, the next row over what is too much, and the last
+// rows, after which there may be no room, float by float.
+func copyVectors(dst []float32, width int, src []float32, at, plane, stride, n int, lanes uint32) {
+	vectors := (width + 7) / 8
+	done := 0
+	if vectors <= 2 {
+		done = max(0, n-(8*vectors-1)/width)
+	}
+	if done > 0 {
+		callCopy(dst, width, src, at, plane, stride, done, vectors, lanes)
+	}
+	for r := done; r < n; r++ {
+		row := dst[r*width:][:width]
+		for i := range row {
+			row[i] = 0
+			if lanes>>i&1 != 0 {
+				row[i] = src[r*plane+at+i*stride]
+			}
+		}
+	}
+}
+
+func callCopy(dst []float32, width int, src []float32, at, plane, stride, n, vectors int, lanes uint32) {
+	even := uint32(bitRange(2*bits.TrailingZeros32(lanes), 2*bits.Len32(lanes)-1)) // with a stride of 2, lanes have no gaps
+	switch {
+	case stride == 1 && vectors == 1:
+		copyMasked1x1AVX2(&dst[0], width, &src[0], at, plane, n, lanes)
+	case stride == 1:
+		copyMasked1x2AVX2(&dst[0], width, &src[0], at, plane, n, lanes)
+	case vectors == 1:
+		copyMasked2x1AVX2(&dst[0], width, &src[0], at, plane, n, even)
+	default:
+		copyMasked2x2AVX2(&dst[0], width, &src[0], at, plane, n, even)
 	}
 }
 

@@ -347,6 +347,146 @@ loop:
 	VZEROUPPER
 	RET
 
+// func copyMasked1x1AVX2(dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint32)
+TEXT ·copyMasked1x1AVX2(SB), 0, $256-52
+	NO_LOCAL_POINTERS
+	MOVQ dst+0(FP), DI
+	MOVQ dstStride+8(FP), R10
+	MOVQ src+16(FP), SI
+	MOVQ at+24(FP), AX
+	LEAQ (SI)(AX*4), SI
+	MOVQ srcStride+32(FP), R9
+	MOVQ n+40(FP), CX
+	SHLQ $2, R10
+	SHLQ $2, R9
+	MOVL load+48(FP), AX
+	VMOVD AX, X4
+	VPBROADCASTD X4, Y4
+	VMOVUPS ·laneBits<>+0(SB), Y5
+	VPAND Y5, Y4, Y12
+	VPCMPEQD Y5, Y12, Y12
+loop:
+	VMASKMOVPS 0(SI), Y12, Y0
+	VMOVUPS Y0, 0(DI)
+	ADDQ R9, SI
+	ADDQ R10, DI
+	DECQ CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func copyMasked1x2AVX2(dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint32)
+TEXT ·copyMasked1x2AVX2(SB), 0, $256-52
+	NO_LOCAL_POINTERS
+	MOVQ dst+0(FP), DI
+	MOVQ dstStride+8(FP), R10
+	MOVQ src+16(FP), SI
+	MOVQ at+24(FP), AX
+	LEAQ (SI)(AX*4), SI
+	MOVQ srcStride+32(FP), R9
+	MOVQ n+40(FP), CX
+	SHLQ $2, R10
+	SHLQ $2, R9
+	MOVL load+48(FP), AX
+	VMOVD AX, X4
+	VPBROADCASTD X4, Y4
+	VMOVUPS ·laneBits<>+0(SB), Y5
+	VPAND Y5, Y4, Y12
+	VPCMPEQD Y5, Y12, Y12
+	VMOVUPS ·laneBits<>+32(SB), Y5
+	VPAND Y5, Y4, Y13
+	VPCMPEQD Y5, Y13, Y13
+loop:
+	VMASKMOVPS 0(SI), Y12, Y0
+	VMASKMOVPS 32(SI), Y13, Y1
+	VMOVUPS Y0, 0(DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ R9, SI
+	ADDQ R10, DI
+	DECQ CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func copyMasked2x1AVX2(dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint32)
+TEXT ·copyMasked2x1AVX2(SB), 0, $256-52
+	NO_LOCAL_POINTERS
+	MOVQ dst+0(FP), DI
+	MOVQ dstStride+8(FP), R10
+	MOVQ src+16(FP), SI
+	MOVQ at+24(FP), AX
+	LEAQ (SI)(AX*4), SI
+	MOVQ srcStride+32(FP), R9
+	MOVQ n+40(FP), CX
+	SHLQ $2, R10
+	SHLQ $2, R9
+	MOVL load+48(FP), AX
+	VMOVD AX, X4
+	VPBROADCASTD X4, Y4
+	VMOVUPS ·laneBits<>+0(SB), Y5
+	VPAND Y5, Y4, Y12
+	VPCMPEQD Y5, Y12, Y12
+	VMOVUPS ·laneBits<>+32(SB), Y5
+	VPAND Y5, Y4, Y13
+	VPCMPEQD Y5, Y13, Y13
+loop:
+	VMASKMOVPS 0(SI), Y12, Y0
+	VMASKMOVPS 32(SI), Y13, Y1
+	VSHUFPS $0x88, Y1, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, 0(DI)
+	ADDQ R9, SI
+	ADDQ R10, DI
+	DECQ CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
+// func copyMasked2x2AVX2(dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint32)
+TEXT ·copyMasked2x2AVX2(SB), 0, $256-52
+	NO_LOCAL_POINTERS
+	MOVQ dst+0(FP), DI
+	MOVQ dstStride+8(FP), R10
+	MOVQ src+16(FP), SI
+	MOVQ at+24(FP), AX
+	LEAQ (SI)(AX*4), SI
+	MOVQ srcStride+32(FP), R9
+	MOVQ n+40(FP), CX
+	SHLQ $2, R10
+	SHLQ $2, R9
+	MOVL load+48(FP), AX
+	VMOVD AX, X4
+	VPBROADCASTD X4, Y4
+	VMOVUPS ·laneBits<>+0(SB), Y5
+	VPAND Y5, Y4, Y12
+	VPCMPEQD Y5, Y12, Y12
+	VMOVUPS ·laneBits<>+32(SB), Y5
+	VPAND Y5, Y4, Y13
+	VPCMPEQD Y5, Y13, Y13
+	VMOVUPS ·laneBits<>+64(SB), Y5
+	VPAND Y5, Y4, Y14
+	VPCMPEQD Y5, Y14, Y14
+	VMOVUPS ·laneBits<>+96(SB), Y5
+	VPAND Y5, Y4, Y15
+	VPCMPEQD Y5, Y15, Y15
+loop:
+	VMASKMOVPS 0(SI), Y12, Y0
+	VMASKMOVPS 32(SI), Y13, Y1
+	VMASKMOVPS 64(SI), Y14, Y2
+	VMASKMOVPS 96(SI), Y15, Y3
+	VSHUFPS $0x88, Y1, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, 0(DI)
+	VSHUFPS $0x88, Y3, Y2, Y1
+	VPERMPD $0xd8, Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ R9, SI
+	ADDQ R10, DI
+	DECQ CX
+	JNZ loop
+	VZEROUPPER
+	RET
+
 // func rowsAVX2(t *rows)
 TEXT ·rowsAVX2(SB), 0, $256-8
 	NO_LOCAL_POINTERS

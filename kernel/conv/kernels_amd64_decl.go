@@ -26,6 +26,30 @@ func copyLanesAVX2(dst *float32, dstStride int, src *float32, srcStride, n, m in
 //go:noescape
 func copyEvenAVX2(dst *float32, dstStride int, src *float32, srcStride, n, m int)
 
+// copyMasked1x1AVX2 writes, in each of n >= 1 rows, 8 lanes: lane i is src[at+1*i] where load has bit 1*i, and zero
+// elsewhere. It touches no element of src whose bit is not in load.
+//
+//go:noescape
+func copyMasked1x1AVX2(dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint32)
+
+// copyMasked1x2AVX2 writes, in each of n >= 1 rows, 16 lanes: lane i is src[at+1*i] where load has bit 1*i, and zero
+// elsewhere. It touches no element of src whose bit is not in load.
+//
+//go:noescape
+func copyMasked1x2AVX2(dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint32)
+
+// copyMasked2x1AVX2 writes, in each of n >= 1 rows, 8 lanes: lane i is src[at+2*i] where load has bit 2*i, and zero
+// elsewhere. It touches no element of src whose bit is not in load.
+//
+//go:noescape
+func copyMasked2x1AVX2(dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint32)
+
+// copyMasked2x2AVX2 writes, in each of n >= 1 rows, 16 lanes: lane i is src[at+2*i] where load has bit 2*i, and zero
+// elsewhere. It touches no element of src whose bit is not in load.
+//
+//go:noescape
+func copyMasked2x2AVX2(dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint32)
+
 // rowsAVX2 computes t; rowsGo defines it.
 //
 //go:noescape

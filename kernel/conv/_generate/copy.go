@@ -183,3 +183,30 @@ func padRowsNarrow(s *asm, stride int) {
 	}
 	s.ops("ADDQ R9, SI", "DECQ CX", "JNZ row", "VZEROUPPER", "RET")
 }
+
+// copyMasked writes the copies of up to 16 floats, neighbours or every second one, of each of n rows, with masks in vectors. What
+// is stored is whole vectors: stores under such masks take many times as long as loads.
+func copyMasked(s *asm, stride, vectors int) {
+	s.text(fmt.Sprintf("copyMasked%dx%dAVX2", stride, vectors), "dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint32", 52,
+		fmt.Sprintf("writes, in each of n >= 1 rows, %d lanes: lane i is src[at+%d*i] where load has bit %d*i, and zero\n// elsewhere. It touches no element of src whose bit is not in load.", 8*vectors, stride, stride))
+	copyArgs(s)
+	s.ops("MOVL load+48(FP), AX", "VMOVD AX, X4", "VPBROADCASTD X4, Y4")
+	loads := stride * vectors
+	for g := range loads {
+		s.op("VMOVUPS ·laneBits<>+%d(SB), Y5", 32*g)
+		s.op("VPAND Y5, Y4, Y%d", 12+g)
+		s.op("VPCMPEQD Y5, Y%d, Y%d", 12+g, 12+g)
+	}
+	s.label("loop")
+	for g := range loads {
+		s.op("VMASKMOVPS %d(SI), Y%d, Y%d", 32*g, 12+g, g)
+	}
+	for v := range vectors {
+		if stride == 2 {
+			s.op("VSHUFPS $0x88, Y%d, Y%d, Y%d", 2*v+1, 2*v, v)
+			s.op("VPERMPD $0xd8, Y%d, Y%d", v, v)
+		}
+		s.op("VMOVUPS Y%d, %d(DI)", v, 32*v)
+	}
+	s.ops("ADDQ R9, SI", "ADDQ R10, DI", "DECQ CX", "JNZ loop", "VZEROUPPER", "RET")
+}

@@ -52,6 +52,11 @@ func main() {
 	copyLanes(&s)
 	copyEven(&s)
 	copyOverlapping(&s)
+	for stride := 1; stride <= 2; stride++ {
+		for vectors := 1; vectors <= 2; vectors++ {
+			copyMasked(&s, stride, vectors)
+		}
+	}
 	for _, v := range []vector{avx2, avx512} {
 		rows(&s, anyTaps(v))
 		reduceRows(&s, v)
