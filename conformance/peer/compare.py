@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import dataclasses
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -134,10 +135,14 @@ def run_steps(case, run):
     return results
 
 
+# Every model is run once, so that there is nothing to keep compiled plans for.
+ENVIRONMENT = {**os.environ, "WEIR_CACHE": "off"}
+
+
 def weir_json(command):
     """Run weir and return the JSON object that it prints."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_TIMEOUT_S)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, env=ENVIRONMENT)
     except subprocess.TimeoutExpired:
         raise WeirFailed(f"no result within {RUN_TIMEOUT_S} s") from None
     if done.returncode != 0:
