@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"io"
 	"strings"
+	"sync"
 )
 
 // Stage is a graph at one point of its optimisation.
@@ -17,7 +18,7 @@ type Stage struct {
 //go:embed stages.html
 var stagesPage string
 
-var stagesTemplate = template.Must(template.New("stages").Parse(stagesPage))
+var stagesTemplate = sync.OnceValue(func() *template.Template { return template.Must(template.New("stages").Parse(stagesPage)) })
 
 // HTML writes one self-contained page with the stages side by side, in the brief text form, as Go's compiler does with
 // GOSSAFUNC. Lines that the stage before does not have are marked, and so are those that the next one does not have any
@@ -43,7 +44,7 @@ func HTML(w io.Writer, title string, stages []Stage) error {
 		}
 	}
 	b := bufio.NewWriter(w)
-	if err := stagesTemplate.Execute(b, map[string]any{"Title": title, "Stages": columns}); err != nil {
+	if err := stagesTemplate().Execute(b, map[string]any{"Title": title, "Stages": columns}); err != nil {
 		return err
 	}
 	return b.Flush()

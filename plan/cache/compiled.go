@@ -67,16 +67,7 @@ func (c *Compiled) find(o plan.Options) error {
 	if err != nil {
 		return err
 	}
-	e, err := parse(file.data)
-	if err == nil && e.key != c.key {
-		err = fmt.Errorf("%w: it is that of another plan", errDamaged)
-	}
-	if err == nil {
-		err = e.verify(max(1, o.Threads), e.discarded(file))
-	}
-	if err == nil {
-		c.Plan, err = e.restore(o)
-	}
+	e, err := c.load(file, o)
 	if err != nil {
 		return errors.Join(err, file.close())
 	}
@@ -87,6 +78,22 @@ func (c *Compiled) find(o plan.Options) error {
 	c.model.mappings = append(c.model.mappings, file)
 	c.model.cache.log.Debug("plan cache: found", "model", c.model.path, "file", name)
 	return nil
+}
+
+// load checks an entry and makes its plan, while the checksums of constants and weights are still being compared: what is made of damaged
+// ones is thrown away.
+func (c *Compiled) load(file *mapping, o plan.Options) (*entry, error) {
+	e, err := parse(file.data)
+	if err != nil {
+		return nil, err
+	}
+	if e.key != c.key {
+		return nil, fmt.Errorf("%w: it is that of another plan", errDamaged)
+	}
+	verified := make(chan error, 1)
+	go func() { verified <- e.verify(max(1, o.Threads), e.discarded(file)) }()
+	c.Plan, err = e.restore(o)
+	return e, errors.Join(<-verified, err)
 }
 
 // largeTables is the size of constants from which they are let out of memory once they are checked. Steps read such in place because they

@@ -19,6 +19,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/weirgpu/weir/tensor"
 )
@@ -81,10 +82,15 @@ func tuple(shape []int) string {
 }
 
 var (
-	reDescr   = regexp.MustCompile(`['"]descr['"]:\s*['"]([<>|=])([a-zSU])(\d+)['"]`)
-	reFortran = regexp.MustCompile(`['"]fortran_order['"]:\s*(True|False)`)
-	reShape   = regexp.MustCompile(`['"]shape['"]:\s*\(([\d,\s]*)\)`)
+	reDescr   = pattern(`['"]descr['"]:\s*['"]([<>|=])([a-zSU])(\d+)['"]`)
+	reFortran = pattern(`['"]fortran_order['"]:\s*(True|False)`)
+	reShape   = pattern(`['"]shape['"]:\s*\(([\d,\s]*)\)`)
 )
+
+// pattern compiles an expression when it is first used: programs that read no such file start without.
+func pattern(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
 
 // Read reads one tensor, whose bytes are its own. Errors are of kind [ErrFormat] or the reader's.
 func Read(r io.Reader) (*tensor.Tensor, error) {
@@ -100,7 +106,7 @@ func Read(r io.Reader) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m := reFortran.FindStringSubmatch(head); m == nil || m[1] == "True" && len(shape) > 1 {
+	if m := reFortran().FindStringSubmatch(head); m == nil || m[1] == "True" && len(shape) > 1 {
 		return nil, fmt.Errorf("%w: Fortran order, or no order: save it with numpy.ascontiguousarray", ErrFormat)
 	}
 	if d == tensor.String {
@@ -161,7 +167,7 @@ func header(r io.Reader) (string, error) {
 
 // dtype returns the element type, and of text the width of an element.
 func dtype(head string) (tensor.DType, textWidth, error) {
-	m := reDescr.FindStringSubmatch(head)
+	m := reDescr().FindStringSubmatch(head)
 	if m == nil {
 		return 0, textWidth{}, fmt.Errorf("%w: no plain element type in its header", ErrFormat)
 	}
@@ -177,7 +183,7 @@ func dtype(head string) (tensor.DType, textWidth, error) {
 }
 
 func shape(head string) ([]int, error) {
-	m := reShape.FindStringSubmatch(head)
+	m := reShape().FindStringSubmatch(head)
 	if m == nil {
 		return nil, fmt.Errorf("%w: no shape in its header", ErrFormat)
 	}
