@@ -61,6 +61,11 @@ func newBench() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if res.Profile != nil {
+				if err := profile.write(res.Profile, args[0]); err != nil {
+					return failed(err)
+				}
+			}
 			if asJSON {
 				return printJSON(c.OutOrStdout(), res)
 			}

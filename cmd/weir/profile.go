@@ -1,9 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -19,12 +23,14 @@ type profileFlags struct {
 	wanted bool
 	sort   string
 	top    int
+	html   string
 }
 
 func (f *profileFlags) add(c *cobra.Command) {
 	c.Flags().BoolVar(&f.wanted, "profile", false, "also time each step, beside what this machine was measured to allow")
 	c.Flags().StringVar(&f.sort, "sort", string(roofline.ByTime), "order of the steps of --profile: time, loss (time beyond the limit) or order (as they run)")
 	c.Flags().IntVar(&f.top, "top", 20, "steps that --profile prints; 0: all")
+	c.Flags().StringVar(&f.html, "html", "", "write the --profile as a page with a picture to this file")
 	completeFlag(c, "sort", string(roofline.ByTime), string(roofline.ByLoss), string(roofline.ByOrder))
 }
 
@@ -34,6 +40,8 @@ func (f *profileFlags) check() error {
 		return fmt.Errorf("--sort %s: want time, loss or order", f.sort)
 	case f.top < 0:
 		return fmt.Errorf("--top %d: want a number of steps, or 0 for all", f.top)
+	case f.html != "" && !f.wanted:
+		return fmt.Errorf("--html %s is for the steps of --profile: add it", f.html)
 	}
 	return nil
 }
@@ -47,6 +55,19 @@ func profileSteps(c *cobra.Command, i *engine.Instance, pool *cpu.Pool, m *compi
 	fill := func() error { return scenario.FillInputs(i, m.inputs) }
 	res.Profile, err = roofline.Profile(c.Context(), machine, i, fill, res.Runs)
 	return err
+}
+
+// write writes the page, if one is asked for.
+func (f *profileFlags) write(t *roofline.Table, model string) (err error) {
+	if f.html == "" {
+		return nil
+	}
+	w, err := os.Create(f.html)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	return t.HTML(w, "Roofline of "+filepath.Base(model), time.Now())
 }
 
 // print writes the profile as text of at most 100 columns.

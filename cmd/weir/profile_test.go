@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -19,10 +21,19 @@ func TestBenchProfile(t *testing.T) {
 	if strings.Contains(all.out, "--top 0") || strings.Count(all.out, "\n") <= strings.Count(c.out, "\n") {
 		t.Errorf("all steps are %s", all.out)
 	}
-	for _, args := range [][]string{{"--sort", "name"}, {"--top", "-1"}} {
-		if c := weir(t, append([]string{"bench", digitsFile(t), "--profile"}, args...)...); c.code != 2 || !strings.Contains(c.talk, args[0]) {
+	for _, args := range [][]string{{"--sort", "name", "--profile"}, {"--top", "-1", "--profile"}, {"--html", "x.html"}} {
+		if c := weir(t, append([]string{"bench", digitsFile(t)}, args...)...); c.code != 2 || !strings.Contains(c.talk, args[0]) {
 			t.Errorf("%v: exit code %d, %q", args, c.code, c.talk)
 		}
+	}
+}
+
+func TestBenchProfilePage(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "roof.html")
+	done(t, "bench", digitsFile(t), "--runs", "1", "--profile", "--html", page)
+	text, err := os.ReadFile(page)
+	if err != nil || !strings.Contains(string(text), "Roofline of digits.onnx") || !strings.Contains(string(text), `"of_limit"`) {
+		t.Errorf("the page has %d bytes, %v", len(text), err)
 	}
 }
 

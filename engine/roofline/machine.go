@@ -107,10 +107,10 @@ type bench struct {
 }
 
 // Each loop is run for this long at a time, and as often as the time of all together allows. The fastest counts: whatever else
-// the machine does only makes a loop slower.
+// the machine does only makes a loop slower, and one shorter than a slice of the system's scheduler has a chance to be left alone.
 const (
-	oneLoop  = 2 * time.Millisecond
-	allLoops = 12 * time.Millisecond
+	oneLoop  = time.Millisecond / 2
+	allLoops = 15 * time.Millisecond
 )
 
 // loop is a calibration loop of one thread.

@@ -4,11 +4,14 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/engine/roofline"
+	"github.com/weirgpu/weir/internal/echarts"
 	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/zoo"
@@ -125,5 +128,27 @@ func TestProfilePrecision(t *testing.T) {
 	}
 	if !found {
 		t.Error("no step in bfloat16")
+	}
+}
+
+// TestPage holds that names from a model cannot become markup or script.
+func TestPage(t *testing.T) {
+	table, _ := profile(t, 1, pass.Options{})
+	table.Steps[0].Node = `</script><b id="evil">`
+	var b strings.Builder
+	if err := table.HTML(&b, "a & b", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)); err != nil {
+		t.Fatal(err)
+	}
+	own := strings.Replace(b.String(), echarts.Script, "", 1)
+	if strings.Contains(own, `<b id`) || !strings.Contains(own, "a &amp; b") || strings.Count(own, "</script>") != 2 {
+		t.Error("a name has become markup")
+	}
+	for _, want := range []string{"2 January 2026", "&lt;b id=", table.Steps[1].Node} {
+		if !strings.Contains(own, want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+	if own == b.String() {
+		t.Error("the page does not carry its library")
 	}
 }

@@ -3,7 +3,7 @@
 //
 // Meet first: [Write].
 //
-// The charts are drawn by Apache ECharts 6.1.0 (echarts.min.js, Apache-2.0, as its authors publish it), which the page carries
+// The charts are drawn by Apache ECharts 6.1.0 (internal/echarts, Apache-2.0, as its authors publish it), which the page carries
 // within itself, so that it opens without a network and can be sent to a colleague as one file.
 //
 // Concurrency: Write shares nothing.

@@ -10,11 +10,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weirgpu/weir/internal/echarts"
 	"github.com/weirgpu/weir/scenario"
 )
-
-//go:embed echarts.min.js
-var echarts string
 
 //go:embed page.html
 var page string
@@ -52,7 +50,7 @@ func Write(w io.Writer, h Head, r *scenario.Result) error {
 		Phases  []phaseTable
 		Data    template.JS
 		Library template.JS
-	}{h, r.Machine, r.Threads, tables(r), template.JS(data), template.JS(echarts)})
+	}{h, r.Machine, r.Threads, tables(r), template.JS(data), template.JS(echarts.Script)})
 }
 
 // phaseTable is one phase's table.
