@@ -58,12 +58,10 @@ type Args struct {
 // Op is a planned call. It is immutable and may be used by many goroutines at once.
 type Op struct {
 	p              Params
-	pack           gemm.Precision // of queries and keys
-	round          bool           // they are rounded to p.Precision once they are packed
-	few            bool           // so few queries that a panel of them would be mostly empty
-	width          int            // queries of a panel
-	rows, keys     int            // queries of a chunk, a multiple of width, and keys of a block
-	blocks         int            // chunks of one head
+	few            bool // so few queries that a panel of them would be mostly empty
+	width          int  // queries of a panel, which is as wide in every precision
+	rows, keys     int  // queries of a chunk, a multiple of width, and keys of a block
+	blocks         int  // chunks of one head
 	lenQ, lenK     int
 	lenS, lenBias  int
 	lenO, lenState int
@@ -85,10 +83,7 @@ func New(p Params) (*Op, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	o := &Op{p: p, pack: p.Precision, width: gemm.F32.PanelColumns()}
-	if o.pack.PanelColumns() != o.width || o.pack.PanelRows() != gemm.F32.PanelRows() {
-		o.pack, o.round = gemm.F32, true
-	}
+	o := &Op{p: p, width: gemm.F32.PanelColumns()}
 	if o.few = p.Queries <= gemm.F32.PanelRows() && p.Precision == gemm.F32; o.few {
 		o.rows, o.blocks = p.Queries, min(p.Queries, 1)
 		o.lenS, o.lenQ, o.lenK = 2*p.Queries*p.Keys, p.Queries*p.Size, max(p.Keys, p.Size)*o.width
@@ -98,9 +93,9 @@ func New(p Params) (*Op, error) {
 	rows := min(mostRows, maxWork/work, ceilDiv(p.Batch*p.Heads*p.Queries, wantChunks))
 	o.rows = split(p.Queries, rows, o.width)
 	o.blocks = ceilDiv(p.Queries, max(1, o.rows))
-	o.keys = max(1, split(p.Keys, min(mostKeys, keyFloats/p.Size), o.pack.PanelRows()))
-	o.lenQ = o.rows / o.width * o.pack.PackedBLen(p.Size, o.width)
-	o.lenK = o.pack.PackedALen(min(o.keys, p.Keys), p.Size)
+	o.keys = max(1, split(p.Keys, min(mostKeys, keyFloats/p.Size), p.Precision.PanelRows()))
+	o.lenQ = o.rows / o.width * p.Precision.PackedBLen(p.Size, o.width)
+	o.lenK = p.Precision.PackedALen(min(o.keys, p.Keys), p.Size)
 	o.lenS = o.keys * o.width
 	if p.Bias.Given {
 		o.lenBias = o.lenS

@@ -8,23 +8,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/internal/cputest"
 	"github.com/weirgpu/weir/kernel/gemm"
 )
 
 var inf = math.Inf(1)
-
-// atEachLevel runs f with the instructions that the processor has and then with fewer.
-func atEachLevel(t *testing.T, f func(t *testing.T)) {
-	t.Run(cpuinfo.Current().String(), f)
-	for _, level := range []cpuinfo.Level{cpuinfo.AVX512, cpuinfo.AVX2} {
-		if cpuinfo.Supported() >= level {
-			undo := cpuinfo.Disable(level)
-			t.Run("without "+level.String(), f)
-			defer undo()
-		}
-	}
-}
 
 // layout draws the strides of an operand and the floats that it takes: heads before positions or after them.
 func layout(r *rand.Rand, batch, heads, rows, size int) (l Layout, n int) {
@@ -155,7 +143,7 @@ func compare(t *testing.T, what string, got, want []float32) {
 
 // TestReference compares random calls with the definition at every level, in any order of chunks.
 func TestReference(t *testing.T) {
-	atEachLevel(t, func(t *testing.T) {
+	cputest.EachPath(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(7, 7))
 		for i := range 120 {
 			most := 40

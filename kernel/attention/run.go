@@ -52,9 +52,8 @@ func (o *Op) Run(c int, a *Args, scratch []float32) {
 	clear(x.o)
 	for j := 0; j < x.n; j += o.width {
 		from := a.Q[p.Q.at(x.batch, x.head, x.first+j):]
-		x.pack.PackB(x.panelQ(j), from, p.Size, min(o.width, x.n-j), p.Q.Row, true)
+		x.p.Precision.PackB(x.panelQ(j), from, p.Size, min(o.width, x.n-j), p.Q.Row, true)
 	}
-	x.rounded(x.q)
 	x.walk()
 	for j := 0; j < x.n; j += o.width {
 		x.finish(j)
@@ -72,19 +71,9 @@ func (x *chunk) walk() {
 	lo, hi := x.reach(0, x.n)
 	for k0 := lo / x.Op.keys * x.Op.keys; k0 < hi; k0 += x.Op.keys {
 		n := min(x.Op.keys, x.p.Keys-k0)
-		x.pack.PackA(x.k, x.keys[k0*x.p.K.Row:], n, x.p.Size, x.p.K.Row, false)
-		x.rounded(x.k)
+		x.p.Precision.PackA(x.k, x.keys[k0*x.p.K.Row:], n, x.p.Size, x.p.K.Row, false)
 		for j := 0; j < x.n; j += x.width {
 			x.block(j, k0, n)
-		}
-	}
-}
-
-// rounded does to packed elements what the precision does when no kernel does it.
-func (x *chunk) rounded(packed []float32) {
-	if x.round {
-		for i, v := range packed {
-			packed[i] = x.p.Precision.Round(v)
 		}
 	}
 }
@@ -108,7 +97,7 @@ func (x *chunk) seen(j, end int) (lo, hi int) {
 // block takes in n keys from k0 for the panel of queries from j: first those that it sees, then, where they may have any weight,
 // those after and before.
 func (x *chunk) block(j, k0, n int) {
-	tile := x.pack.PanelRows()
+	tile := x.p.Precision.PanelRows()
 	lo, hi := x.seen(j, min(j+x.width, x.n))
 	a, b := min(max(lo-k0, 0), n)/tile*tile, min(ceilDiv(min(max(hi-k0, 0), n), tile)*tile, n)
 	if a < b {
@@ -156,7 +145,7 @@ func (x *chunk) step(j, k0, r0, r1 int) {
 	} else if x.keyBias() {
 		m.Bias = x.a.Bias[p.Bias.at(x.batch, x.head, 0):][k0+r0 : k0+r1]
 	}
-	x.pack.Multiply(&m)
+	x.p.Precision.Multiply(&m)
 	x.masks(s, j, cols, k0+r0)
 	x.take(s, j, cols, k0+r0)
 }
