@@ -244,16 +244,22 @@ func (t *byteConvTask) storePatches(x []float32, _, batch, _, _, j0, j1 int) {
 // store takes from finished sums what the zero points of the weights make of the patches.
 func (t *byteConvTask) store(x []float32, ld, batch, i0, i1, j0, j1 int) {
 	k := t.byteConv
-	perGroup := k.m / k.group
-	for i := i0; i < i1; i++ {
-		c := batch%k.group*perGroup + i
-		sums := tensor.Int32s(x[(i-i0)*ld:][:j1-j0])
-		if t.ones != nil && t.zeroW[c] != 0 {
-			for p, sum := range t.patchSums[batch*k.pixels+j0:][:len(sums)] {
-				sums[p] -= t.zeroW[c] * sum
-			}
+	first := batch % k.group * (k.m / k.group)
+	if t.ones != nil {
+		for i := i0; i < i1; i++ {
+			t.centre(tensor.Int32s(x[(i-i0)*ld:][:j1-j0]), batch*k.pixels+j0, t.zeroW[first+i])
 		}
-		t.channels.finish(sums, (batch/k.group*k.m+c)*k.pixels+j0, c)
+	}
+	t.channels.finish(tensor.Int32s(x), ld, (batch/k.group*k.m+first+i0)*k.pixels+j0, first+i0, first+i1, j1-j0)
+}
+
+// centre takes what the zero point of the weights makes of the patches, from number at on, from the sums of a channel.
+func (t *byteConvTask) centre(sums []int32, at int, zero int32) {
+	if zero == 0 {
+		return
+	}
+	for p, sum := range t.patchSums[at:][:len(sums)] {
+		sums[p] -= zero * sum
 	}
 }
 
@@ -307,14 +313,16 @@ func (t *byteChannels) quantize() {
 	}
 }
 
-// finish writes sums of channel c, which it may change, to the output from element at on: as they are or, scaled and rounded, as
-// bytes.
-func (t *byteChannels) finish(sums []int32, at, c int) {
+// finish writes rows of n sums, ld apart, of channels c0 to c1 to the output from element at on: as they are or, scaled and
+// rounded, as bytes.
+func (t *byteChannels) finish(sums []int32, ld, at, c0, c1, n int) {
 	if t.out != tensor.Int32 {
-		vec.RequantizeInts(t.y.Data[at:][:len(sums)], sums, &t.grids[c])
+		vec.RequantizeRows(t.y.Data[at:], t.pixels, sums, ld, n, t.grids[c0:c1])
 		return
 	}
-	vec.AddInt32Scalar(tensor.As[int32](t.y)[at:][:len(sums)], sums, t.correction[c])
+	for c := c0; c < c1; c++ {
+		vec.AddInt32Scalar(tensor.As[int32](t.y)[at+(c-c0)*t.pixels:][:n], sums[(c-c0)*ld:][:n], t.correction[c])
+	}
 }
 
 // toBytes rounds numbers, adds the zero point and writes them, saturated, to y from element at on. It changes the numbers.

@@ -60,6 +60,15 @@ func (r *Requantization) Then(scale, bias float32, to Bytes) {
 // RequantizeInts makes bytes of sums of products.
 func RequantizeInts(dst []byte, x []int32, r *Requantization) { requantizeInts(dst, x[:len(dst)], r) }
 
+// RequantizeRows is RequantizeInts of rows of cols numbers, one row for each of p: those of x are ldx apart, those of dst ldd.
+func RequantizeRows(dst []byte, ldd int, x []int32, ldx, cols int, p []Requantization) {
+	if len(p) == 0 || cols == 0 {
+		return
+	}
+	_, _ = dst[(len(p)-1)*ldd+cols-1], x[(len(p)-1)*ldx+cols-1]
+	requantizeRows(dst, ldd, x, ldx, cols, p)
+}
+
 // RequantizeFloats is RequantizeInts of integers, less than 2^31 in magnitude, that are held as float32.
 func RequantizeFloats(dst []byte, x []float32, r *Requantization) {
 	requantizeFloats(dst, x[:len(dst)], r)

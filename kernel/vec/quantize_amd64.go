@@ -25,6 +25,20 @@ func requantizeInts(dst []byte, x []int32, p *Requantization) {
 	}
 }
 
+func requantizeRows(dst []byte, ldd int, x []int32, ldx, cols int, p []Requantization) {
+	if cpuinfo.Current() != cpuinfo.AVX512 {
+		requantizeRowsRef(dst, ldd, x, ldx, cols, p)
+		return
+	}
+	for step := max(1, block/cols); len(p) > 0; {
+		n := min(step, len(p))
+		requantizeRowsAVX512(&dst[0], ldd, &x[0], ldx, n, cols, &p[0])
+		if p = p[n:]; len(p) > 0 {
+			dst, x = dst[n*ldd:], x[n*ldx:]
+		}
+	}
+}
+
 func requantizeFloats(dst []byte, x []float32, p *Requantization) {
 	level := cpuinfo.Current()
 	for len(dst) > 0 {
@@ -150,6 +164,11 @@ func requantizeIntsAVX512(dst *byte, x *int32, n int, p *Requantization)
 //
 //go:noescape
 func requantizeIntsAVX2(dst *byte, x *int32, n int, p *Requantization)
+
+// requantizeRowsAVX512 does what requantizeRowsRef does; neither rows nor columns may be 0.
+//
+//go:noescape
+func requantizeRowsAVX512(dst *byte, ldd int, x *int32, ldx, rows, cols int, p *Requantization)
 
 // requantizeFloatsAVX512 computes what requantizeFloatsRef does for n elements.
 //

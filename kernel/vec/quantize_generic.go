@@ -6,6 +6,10 @@ package vec
 
 func requantizeInts(dst []byte, x []int32, p *Requantization) { requantizeIntsRef(dst, x, p) }
 
+func requantizeRows(dst []byte, ldd int, x []int32, ldx, cols int, p []Requantization) {
+	requantizeRowsRef(dst, ldd, x, ldx, cols, p)
+}
+
 func requantizeFloats(dst []byte, x []float32, p *Requantization) { requantizeFloatsRef(dst, x, p) }
 
 func quantizeFloats(dst []byte, x []float32, p *Requantization) { quantizeFloatsRef(dst, x, p) }

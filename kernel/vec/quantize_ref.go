@@ -26,6 +26,12 @@ func requantizeIntsRef(dst []byte, x []int32, r *Requantization) {
 	}
 }
 
+func requantizeRowsRef(dst []byte, ldd int, x []int32, ldx, cols int, p []Requantization) {
+	for i := range p {
+		requantizeInts(dst[i*ldd:][:cols], x[i*ldx:][:cols], &p[i])
+	}
+}
+
 func requantizeFloatsRef(dst []byte, x []float32, r *Requantization) {
 	for i, v := range x {
 		dst[i] = r.toByte(float32(int32(v)+int32(r.add)) * r.scale)

@@ -120,3 +120,34 @@ func bitsOf(x []float32) []int32 {
 	}
 	return out
 }
+
+func TestRequantizeRows(t *testing.T) {
+	atEachLevel(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(8, 8))
+		for range 300 {
+			rows, cols := 1+r.IntN(20), 1+r.IntN(70)
+			if r.IntN(20) == 0 {
+				rows, cols = 100, 200 // more than one call
+			}
+			ldx, ldd := cols+r.IntN(3), cols+r.IntN(3)
+			x, p := make([]int32, rows*ldx), make([]Requantization, rows)
+			for i := range x {
+				x[i] = int32(r.Uint32()) >> r.IntN(32)
+			}
+			for i := range p {
+				p[i].Sums(int32(r.IntN(1000)), r.Float32(), Bytes{Zero: int32(r.IntN(100))})
+				if i%3 == 0 {
+					p[i].Then(r.Float32(), r.Float32(), Bytes{Signed: true})
+				}
+			}
+			got, want := make([]byte, rows*ldd), make([]byte, rows*ldd)
+			RequantizeRows(got, ldd, x, ldx, cols, p)
+			for i := range p {
+				requantizeIntsRef(want[i*ldd:][:cols], x[i*ldx:][:cols], &p[i])
+			}
+			if !bytes.Equal(got, want) {
+				t.Fatalf("%d rows of %d: got %v, want %v", rows, cols, got, want)
+			}
+		}
+	})
+}

@@ -110,13 +110,11 @@ func (k *toBytes) write(set isa, _ *constants) string {
 	}
 	a.line("\tMOVQ n+%d(FP), CX\n\tMOVQ p+%d(FP), BX", size-16, size-8)
 	l := &lane{asm: a}
-	for reg := regAdd; reg >= regThenZero; reg-- {
-		a.line("\tVBROADCASTSS %d(BX), %s", 4*(regAdd-reg), l.r(reg))
-	}
+	l.parameters()
 	if set.vector == "Y" {
 		a.line("\tVPCMPEQD Y4, Y4, Y4\n\tVPSRLD $24, Y4, Y4")
 	}
-	a.line("\tMOVL 40(BX), R9\n\tXORQ AX, AX\n\tSUBQ $%d, CX\n\tJL tail\n\tPCALIGN $32\nloop:", set.lanes)
+	a.line("\tXORQ AX, AX\n\tSUBQ $%d, CX\n\tJL tail\n\tPCALIGN $32\nloop:", set.lanes)
 	k.iteration(l, "loop")
 	a.line("\tADDQ $%d, AX\n\tSUBQ $%d, CX\n\tJGE loop\ntail:\n\tADDQ $%d, CX\n\tJZ done", set.lanes, set.lanes, set.lanes)
 	if set.vector == "Z" {
@@ -126,6 +124,69 @@ func (k *toBytes) write(set isa, _ *constants) string {
 	}
 	a.line("done:\n\tVZEROUPPER\n\tRET\n")
 	return a.out.String()
+}
+
+// parameters loads the parameters that BX points to.
+func (l *lane) parameters() {
+	for reg := regAdd; reg >= regThenZero; reg-- {
+		l.line("\tVBROADCASTSS %d(BX), %s", 4*(regAdd-reg), l.r(reg))
+	}
+	l.line("\tMOVL 40(BX), R9")
+}
+
+// rowsToBytes is requantizeInts of the rows of a matrix, each with parameters of its own, in one call.
+type rowsToBytes struct{ row *toBytes }
+
+func (k *rowsToBytes) write(set isa, _ *constants) string {
+	if set.vector == "Y" {
+		return ""
+	}
+	a := &asm{isa: set}
+	l := &lane{asm: a}
+	a.line("// func requantizeRowsAVX512(dst *byte, ldd int, x *int32, ldx, rows, cols int, p *Requantization)")
+	a.line("TEXT ·requantizeRowsAVX512(SB), 0, $128-56\n\tNO_LOCAL_POINTERS")
+	a.line("\tMOVQ dst+0(FP), DI\n\tMOVQ ldd+8(FP), R10\n\tMOVQ x+16(FP), SI\n\tMOVQ ldx+24(FP), R11\n\tMOVQ rows+32(FP), R12")
+	a.line("\tMOVQ p+48(FP), BX\n\tSHLQ $2, R11")
+	a.line("\tMOVQ cols+40(FP), CX\n\tANDQ $15, CX\n\tMOVL $1, DX\n\tSHLL CX, DX\n\tDECL DX\n\tKMOVW DX, K1")
+	a.line("row:\n\tMOVQ cols+40(FP), CX")
+	l.parameters()
+	a.line("\tXORQ AX, AX\n\tSUBQ $16, CX\n\tJL tail\nloop:")
+	k.row.iteration(l, "loop")
+	a.line("\tADDQ $16, AX\n\tSUBQ $16, CX\n\tJGE loop\ntail:\n\tADDQ $16, CX\n\tJZ done")
+	l.masked = true
+	k.row.iteration(l, "tail")
+	a.line("done:\n\tADDQ R10, DI\n\tADDQ R11, SI\n\tADDQ $44, BX\n\tDECQ R12\n\tJNZ row\n\tVZEROUPPER\n\tRET\n")
+	return a.out.String()
+}
+
+func (k *rowsToBytes) declaration(set isa) string {
+	if set.vector == "Y" {
+		return ""
+	}
+	return "// requantizeRowsAVX512 does what requantizeRowsRef does; neither rows nor columns may be 0.\n//\n//go:noescape\n" +
+		"func requantizeRowsAVX512(dst *byte, ldd int, x *int32, ldx, rows, cols int, p *Requantization)\n"
+}
+
+func (k *rowsToBytes) dispatch() string {
+	return `func requantizeRows(dst []byte, ldd int, x []int32, ldx, cols int, p []Requantization) {
+	if cpuinfo.Current() != cpuinfo.AVX512 {
+		requantizeRowsRef(dst, ldd, x, ldx, cols, p)
+		return
+	}
+	for step := max(1, block/cols); len(p) > 0; {
+		n := min(step, len(p))
+		requantizeRowsAVX512(&dst[0], ldd, &x[0], ldx, n, cols, &p[0])
+		if p = p[n:]; len(p) > 0 {
+			dst, x = dst[n*ldd:], x[n*ldx:]
+		}
+	}
+}
+`
+}
+
+func (k *rowsToBytes) reference() string {
+	return "func requantizeRows(dst []byte, ldd int, x []int32, ldx, cols int, p []Requantization) {\n" +
+		"\trequantizeRowsRef(dst, ldd, x, ldx, cols, p)\n}\n"
 }
 
 // iteration turns one vector into bytes; R9 says whether there is a second stage.
@@ -155,7 +216,7 @@ func (k *toBytes) declaration(set isa) string {
 		k.name, set.name, whole, k.signature(set.name))
 }
 
-func (k *toBytes) parameters() string {
+func (k *toBytes) arguments() string {
 	y := ""
 	if k.second != "" {
 		y = fmt.Sprintf(", y []%s", k.second)
@@ -172,7 +233,7 @@ func (k *toBytes) operand(format string) string {
 }
 
 func (k *toBytes) reference() string {
-	return fmt.Sprintf("func %[1]s(%[2]s) { %[1]sRef(dst, x%[3]s, p) }\n", k.name, k.parameters(), k.operand("%s"))
+	return fmt.Sprintf("func %[1]s(%[2]s) { %[1]sRef(dst, x%[3]s, p) }\n", k.name, k.arguments(), k.operand("%s"))
 }
 
 func (k *toBytes) dispatch() string {
@@ -198,7 +259,7 @@ func (k *toBytes) dispatch() string {
 		dst, x = dst[n:], x[n:]%[5]s
 	}
 }
-`, k.name, k.parameters(), k.operand("&%s[0]"), k.operand("%s[whole:n]"), advance)
+`, k.name, k.arguments(), k.operand("&%s[0]"), k.operand("%s[whole:n]"), advance)
 }
 
 // quantize lists the loops from numbers to bytes. The parameter that the others add to a sum is what the second operand of
@@ -206,8 +267,8 @@ func (k *toBytes) dispatch() string {
 func quantize() []routine {
 	scaled := []string{"VPADDD %add, %V0, %V0", "VCVTDQ2PS %V0, %V0", "VMULPS %scale, %V0, %V0"}
 	var list []routine
-	list = append(list,
-		&toBytes{name: "requantizeInts", from: "int32", start: func(l *lane) { l.ops(scaled...) }},
+	ints := &toBytes{name: "requantizeInts", from: "int32", start: func(l *lane) { l.ops(scaled...) }}
+	list = append(list, ints, &rowsToBytes{ints},
 		&toBytes{name: "requantizeFloats", from: "float32", start: func(l *lane) {
 			l.ops("VCVTPS2DQ %V0, %V0")
 			l.ops(scaled...)
