@@ -156,13 +156,15 @@ func (k *byteConv) Bind(b Binding) Task {
 		t.scratch = append(t.scratch, tensor.Cast[float32](take(worker)))
 	}
 	t.image.t, t.patches.t = t, t
-	image := tensor.Cast[float32](take(words))
+	t.image.words = tensor.Cast[float32](take(words))
 	t.patchSums = tensor.Cast[int32](take(patches))
 	t.channels, t.zeroW = k.channels(b), make([]int32, k.m)
 	weights, sums, _ := k.packedParts()
 	t.sumsW = tensor.Cast[int32](b.Packed[weights:][:sums])
-	t.args = gemm.Args{A: tensor.Cast[float32](b.Packed[:weights]), B: image, Store: t.store}
-	t.patches.args = gemm.Args{A: tensor.Cast[float32](b.Packed[weights+sums:]), B: image, Store: t.storePatches}
+	t.args = k.op.Args(tensor.Cast[float32](b.Packed[:weights]), t.image.words, t.store)
+	if k.ones != nil {
+		t.patches.args = k.ones.Args(tensor.Cast[float32](b.Packed[weights+sums:]), t.image.words, t.storePatches)
+	}
 	return t
 }
 
@@ -198,11 +200,14 @@ func (t *byteConvTask) Run(x *Exec) error {
 func (t *byteConvTask) Chunk(i, worker int) { t.op.Run(i, &t.args, t.scratch[worker]) }
 
 // imageOfWords is the region that brings the image into the form that is multiplied.
-type imageOfWords struct{ t *byteConvTask }
+type imageOfWords struct {
+	t     *byteConvTask
+	words []float32
+}
 
 // Chunk implements Region.
 func (r *imageOfWords) Chunk(i, _ int) {
-	r.t.op.Words(r.t.args.B, i, r.t.channels.inputs[0].Data, r.t.flipX, r.t.zeroX)
+	r.t.op.Words(r.words, i, r.t.channels.inputs[0].Data, r.t.flipX, r.t.zeroX)
 }
 
 // patchSums is the region that adds up the patches.

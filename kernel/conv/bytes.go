@@ -18,6 +18,8 @@ type Bytes struct {
 	c     int    // channels of a group
 	out   [3]int
 	dense *gemm.Op
+	// pixelRows says that the pixels are rows of tiles and the output channels columns, as pixelsAsRows has it.
+	pixelRows bool
 }
 
 // NewBytes plans a convolution of p's geometry, of which the epilogue, the precision and the residual must not be set. With ones
@@ -45,20 +47,35 @@ func NewBytes(p Params, ones bool) (*Bytes, error) {
 		return nil, err
 	}
 	o.p = p
+	o.pixelRows = pixelsAsRows(p.M/p.Group, volume(out))
+	o.dense, err = o.newDense()
+	return o, err
+}
+
+// newDense plans the products of the groups of all images.
+func (o *Bytes) newDense() (*gemm.Op, error) {
+	p, pixels := &o.p, volume(o.out)
 	m, c := p.M/p.Group, p.C/p.Group
-	q := gemm.Params{Precision: gemm.S8U8, M: m, N: volume(out), K: c * volume(p.Kernel), Batch: max(p.N*p.Group, 1), PackedA: true,
-		StrideB: c * volume(p.In), ToStore: true}
-	q.OffA = groupOffsets(q.Batch, p.Group, gemm.S8U8.PackedALen(m, q.K))
+	q := gemm.Params{K: c * volume(p.Kernel), Batch: max(p.N*p.Group, 1), ToStore: true}
+	fill := newPatches(p.Window, o.out, c)
+	if o.pixelRows {
+		q.Precision, q.M, q.N, q.PackedB, q.TransA, q.TransC = gemm.U8S8, pixels, m, true, true, true
+		q.StrideA, q.OffB = c*volume(p.In), groupOffsets(q.Batch, p.Group, o.groupLen())
+		if !p.pointwise() {
+			q.FillA = fill.fill
+		}
+	} else {
+		q.Precision, q.M, q.N, q.PackedA = gemm.S8U8, m, pixels, true
+		q.StrideB, q.OffA = c*volume(p.In), groupOffsets(q.Batch, p.Group, o.groupLen())
+		if !p.pointwise() {
+			fill.width = gemm.S8U8.PanelColumns()
+			q.Fill = fill.fill
+		}
+	}
 	if p.N == 0 {
 		q.M = 0
 	}
-	if !p.pointwise() {
-		fill := newPatches(p.Window, out, c)
-		fill.width = gemm.S8U8.PanelColumns()
-		q.Fill = fill.fill
-	}
-	o.dense, err = gemm.New(q)
-	return o, err
+	return gemm.New(q)
 }
 
 // Out returns the spatial size of the output.
@@ -71,8 +88,15 @@ func (o *Bytes) Chunks() int { return o.dense.Chunks() }
 func (o *Bytes) ScratchLen() int { return o.dense.ScratchLen() }
 
 // PackedLen returns how many words the packed weights take.
-func (o *Bytes) PackedLen() int {
-	return o.p.Group * gemm.S8U8.PackedALen(o.p.M/o.p.Group, o.p.C/o.p.Group*volume(o.p.Kernel))
+func (o *Bytes) PackedLen() int { return o.p.Group * o.groupLen() }
+
+// groupLen is how many words the packed weights of a group take.
+func (o *Bytes) groupLen() int {
+	m, k := o.p.M/o.p.Group, o.p.C/o.p.Group*volume(o.p.Kernel)
+	if o.pixelRows {
+		return gemm.U8S8.PackedBLen(k, m)
+	}
+	return gemm.S8U8.PackedALen(m, k)
 }
 
 // Pack packs w, M x C/group x kernel bytes, into dst, which holds PackedLen words, and adds up each output channel in sums, which
@@ -97,7 +121,11 @@ func (o *Bytes) Pack(dst []float32, sums []int32, w []byte, flip bool) {
 			}
 			sums[g*m+i] = sum
 		}
-		gemm.S8U8.PackA(dst[g*gemm.S8U8.PackedALen(m, k):], vec.AsFloats(row), m, k, 0, false)
+		if to := dst[g*o.groupLen():]; o.pixelRows {
+			gemm.U8S8.PackB(to, vec.AsFloats(row), k, m, 0, true)
+		} else {
+			gemm.S8U8.PackA(to, vec.AsFloats(row), m, k, 0, false)
+		}
 	}
 }
 
@@ -161,11 +189,17 @@ func interleaveFew(dst []uint32, x []byte, stride, planes int, flip bool) {
 	}
 }
 
-// Run computes chunk c of 0 <= c < Chunks from the image of words and packed weights. store is gemm's [gemm.Args].Store: rows are
-// output channels of a group, columns pixels, batches image by image and group by group.
-func (o *Bytes) Run(c int, args *gemm.Args, scratch []float32) {
-	if len(args.B) < o.WordsLen() || len(args.A) < o.PackedLen() {
-		panic(fmt.Sprintf("conv: %d words of an image and %d of weights; want %d and %d", len(args.B), len(args.A), o.WordsLen(), o.PackedLen()))
+// Args are the arguments of Run for an image of words and packed weights. store is gemm's [gemm.Args].Store: rows are output
+// channels of a group, columns pixels, batches image by image and group by group.
+func (o *Bytes) Args(weights, image []float32, store func(x []float32, ld, batch, i0, i1, j0, j1 int)) gemm.Args {
+	if len(image) < o.WordsLen() || len(weights) < o.PackedLen() {
+		panic(fmt.Sprintf("conv: %d words of an image and %d of weights; want %d and %d", len(image), len(weights), o.WordsLen(), o.PackedLen()))
 	}
-	o.dense.Run(c, args, scratch)
+	if o.pixelRows {
+		return gemm.Args{A: image, B: weights, Store: store}
+	}
+	return gemm.Args{A: weights, B: image, Store: store}
 }
+
+// Run computes chunk c of 0 <= c < Chunks with what Args returned.
+func (o *Bytes) Run(c int, args *gemm.Args, scratch []float32) { o.dense.Run(c, args, scratch) }

@@ -89,7 +89,7 @@ func (b *blocking) scratch(p *Params, v level) {
 	}
 	if p.TransC || p.ToStore {
 		b.lenC = min(b.mc, p.M) * min(b.nc, p.N)
-		if p.Residual == ResidualFull {
+		if p.Residual == ResidualFull || p.ToStore && p.TransC {
 			b.lenC *= 2
 		}
 	}

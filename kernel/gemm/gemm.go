@@ -87,7 +87,7 @@ type Params struct {
 	// where i1-i0 is at most the rows of a tile, and src is Args.A from the offset of the product.
 	FillA func(dst, src []float32, k0, k1, i0, i1 int)
 	// ToStore says that finished results go to [Args.Store] and not to C. Precisions of bytes need it, and it does not go with
-	// TransC, a full residual or Map.
+	// a full residual or Map.
 	ToStore bool
 	Epilogue
 }
@@ -97,7 +97,7 @@ type Args struct {
 	A, B, C        []float32
 	Bias, Residual []float32
 	// Store, with [Params.ToStore], takes finished results: rows i0 to i1 and columns j0 to j1 of product batch, in rows of ld
-	// words, which are scratch and lost afterwards. It is called from every goroutine that calls Run.
+	// words, which are scratch and lost afterwards. With TransC the rows are those of the transposed product, N of them. It is called from every goroutine that calls Run.
 	Store func(x []float32, ld, batch, i0, i1, j0, j1 int)
 }
 
@@ -176,8 +176,8 @@ func (p *Params) check() error {
 		return fmt.Errorf("%w: LdC is %d, shorter than a row of C, %d", ErrParams, p.LdC, c)
 	}
 	switch {
-	case p.ToStore && (p.TransC || p.Residual == ResidualFull || p.Map != nil):
-		return fmt.Errorf("%w: ToStore does not go with TransC, a full residual or Map", ErrParams)
+	case p.ToStore && (p.Residual == ResidualFull || p.Map != nil):
+		return fmt.Errorf("%w: ToStore does not go with a full residual or Map", ErrParams)
 	case p.Precision.bytes() && (!p.ToStore || p.Epilogue.any() || p.Alpha != 1):
 		return fmt.Errorf("%w: sums of bytes want ToStore, and no epilogue", ErrParams)
 	}

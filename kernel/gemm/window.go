@@ -37,10 +37,15 @@ func (o *Op) window(w window, args *Args, scratch []float32) {
 		a := o.blockA(w, args, bufA, stage, k0, k)
 		o.blockB(&t, a, w, args, bufB, stage, k0, k, &out)
 	}
-	if p.ToStore {
+	switch {
+	case p.ToStore && p.TransC:
+		rows, cols := w.i1-w.i0, w.j1-w.j0
+		turned := bufC[rows*cols:]
+		transposeBlock(o.level.floats(), turned, rows, out.c, cols, rows, cols)
+		args.Store(turned, rows, w.batch, w.j0, w.j1, w.i0, w.i1)
+	case p.ToStore:
 		args.Store(out.c, out.ld, w.batch, w.i0, w.i1, w.j0, w.j1)
-	}
-	if p.TransC {
+	case p.TransC:
 		transposeBlock(o.level.floats(), args.C[o.at(w):], p.LdC, out.c, out.ld, w.i1-w.i0, w.j1-w.j0)
 	}
 	if p.Map != nil {
