@@ -9,30 +9,37 @@ import (
 // maxExact is the most products of bytes less their zero points that float32 adds up without rounding: 2^24 / (255 * 255).
 const maxExact = 258
 
+// chunkPixels is about how many elements of images and results a chunk of several planes has.
+const chunkPixels = 16 << 10
+
 // byteDepthwise is a convolution of bytes whose groups have one channel. There are no neighbours along K to multiply four at a
-// time, so integers are multiplied as floats, which hold the sums exactly.
+// time, so integers are multiplied as floats, which hold the sums exactly: one plane of the image at a time, so that floats stay
+// in the caches.
 type byteDepthwise struct {
 	byteConvCall
-	float *conv.Op
-	zero  *tensor.Tensor // of the weights; nil: 0
-	plane int            // elements of a channel of the image
-	image int            // elements of the image
+	float  *conv.Op       // of one plane
+	zero   *tensor.Tensor // of the weights; nil: 0
+	plane  int            // elements of a channel of the image
+	planes int            // channels of all images
+	fan    int            // output channels of a group
+	each   int            // planes of a chunk
 }
 
 // newByteDepthwise prepares a call whose weights have one channel, nil where it does not serve.
 func newByteDepthwise(r *Request, call *byteConvCall, p conv.Params) (Kernel, error) {
 	_, _, given := r.in(call.in.bZero)
-	k := &byteDepthwise{byteConvCall: *call, zero: r.constant(call.in.bZero), plane: p.In[0] * p.In[1] * p.In[2]}
-	if given && k.zero == nil || k.k > maxExact {
+	k := &byteDepthwise{byteConvCall: *call, zero: r.constant(call.in.bZero), plane: p.In[0] * p.In[1] * p.In[2],
+		planes: p.N * p.C, fan: p.M / p.C}
+	if given && k.zero == nil || k.k > maxExact || p.C != p.Group {
 		return nil, nil
 	}
-	k.image = p.N * p.C * k.plane
 	var err error
-	if k.float, err = conv.New(p); err != nil {
+	if k.float, err = conv.New(conv.Params{Window: p.Window, N: 1, C: 1, M: k.fan}); err != nil {
 		return nil, err
 	}
 	out := k.float.Out()
 	k.pixels = out[0] * out[1] * out[2]
+	k.each = max(1, chunkPixels/(k.plane+k.fan*k.pixels))
 	return k, nil
 }
 
@@ -40,7 +47,7 @@ func newByteDepthwise(r *Request, call *byteConvCall, p conv.Params) (Kernel, er
 func (k *byteDepthwise) Name() string { return "conv.int8.depthwise" }
 
 // PackedBytes implements Kernel.
-func (k *byteDepthwise) PackedBytes() int { return 4 * k.float.PackedLen() }
+func (k *byteDepthwise) PackedBytes() int { return 4 * k.group * k.float.PackedLen() }
 
 // Pack implements Kernel.
 func (k *byteDepthwise) Pack(dst []byte) {
@@ -51,38 +58,46 @@ func (k *byteDepthwise) Pack(dst []byte) {
 			w[i] -= zeroAt(k.zero, i/k.k%k.zero.Len())
 		}
 	}
-	k.float.PackWeights(tensor.Cast[float32](dst), w)
+	n := k.float.PackedLen()
+	for g := range k.group {
+		k.float.PackWeights(tensor.Cast[float32](dst)[g*n:], w[g*k.fan*k.k:][:k.fan*k.k])
+	}
 }
 
-// results is the number of elements of the output.
-func (k *byteDepthwise) results() int { return k.batches / k.group * k.m * k.pixels }
+// parts are the sizes of the parts of a worker's scratch: the kernel's, a plane of the image and its results.
+func (k *byteDepthwise) parts() (float, image, sums int) {
+	return scratchBytes(k.float.ScratchLen()), scratchBytes(k.plane), scratchBytes(k.fan * k.pixels)
+}
 
-// ScratchBytes implements Kernel: each worker's, and the image and the sums as floats.
+// ScratchBytes implements Kernel.
 func (k *byteDepthwise) ScratchBytes(workers int) int {
-	return workers*scratchBytes(k.float.ScratchLen()) + scratchBytes(k.image) + scratchBytes(k.results())
+	float, image, sums := k.parts()
+	return workers * (float + image + sums)
 }
 
 // Bind implements Kernel.
 func (k *byteDepthwise) Bind(b Binding) Task {
-	t := &byteDepthwiseTask{byteDepthwise: k}
+	t := &byteDepthwiseTask{byteDepthwise: k, channels: k.channels(b), weights: tensor.Cast[float32](b.Packed)}
 	take := taker(b.Scratch)
+	float, image, sums := k.parts()
 	for range b.Workers {
-		t.scratch = append(t.scratch, tensor.Cast[float32](take(scratchBytes(k.float.ScratchLen()))))
+		t.workers = append(t.workers, planeWorker{scratch: tensor.Cast[float32](take(float)),
+			args: conv.Args{X: tensor.Cast[float32](take(image))[:k.plane], Y: tensor.Cast[float32](take(sums))[:k.fan*k.pixels]}})
 	}
-	t.args = conv.Args{X: tensor.Cast[float32](take(scratchBytes(k.image)))[:k.image], W: tensor.Cast[float32](b.Packed),
-		Y: tensor.Cast[float32](take(scratchBytes(k.results())))[:k.results()]}
-	t.channels = k.channels(b)
-	t.centred.t, t.finished.t = t, t
 	return t
 }
 
 type byteDepthwiseTask struct {
 	*byteDepthwise
 	channels byteChannels
-	scratch  [][]float32
-	args     conv.Args
-	centred  centredPlanes
-	finished finishedPlanes
+	weights  []float32
+	workers  []planeWorker
+}
+
+// planeWorker is what a worker computes a plane with.
+type planeWorker struct {
+	args    conv.Args
+	scratch []float32
 }
 
 // Run implements Task.
@@ -90,41 +105,35 @@ func (t *byteDepthwiseTask) Run(x *Exec) error {
 	if t.channels.prepare() {
 		t.channels.quantize()
 	}
-	if err := x.For(t.image/t.plane, &t.centred); err != nil {
-		return err
-	}
-	if err := x.For(t.float.Chunks(), t); err != nil {
-		return err
-	}
-	return x.For(t.results()/t.pixels, &t.finished)
+	return x.For((t.planes+t.each-1)/t.each, t)
 }
 
 // Chunk implements Region.
-func (t *byteDepthwiseTask) Chunk(i, worker int) { t.float.Run(i, &t.args, t.scratch[worker]) }
-
-// centredPlanes is the region that takes the zero point from the image.
-type centredPlanes struct{ t *byteDepthwiseTask }
-
-// Chunk implements Region.
-func (r *centredPlanes) Chunk(i, _ int) {
-	t := r.t
+func (t *byteDepthwiseTask) Chunk(i, worker int) {
+	w := &t.workers[worker]
 	x, zero := t.channels.inputs[0], zeroAt(t.channels.input(t.in.aZero), 0)
-	lo, hi := i*t.plane, (i+1)*t.plane
-	dequantizeBytes[x.DType](x.Data[lo:hi], t.args.X[lo:hi], 1, zero)
+	n := t.float.PackedLen()
+	for p := i * t.each; p < min((i+1)*t.each, t.planes); p++ {
+		g := p % t.group
+		dequantizeBytes[x.DType](x.Data[p*t.plane:][:t.plane], w.args.X, 1, zero)
+		w.args.W = t.weights[g*n:][:n]
+		for c := range t.float.Chunks() {
+			t.float.Run(c, &w.args, w.scratch)
+		}
+		t.finish(w.args.Y, p*t.fan*t.pixels, g*t.fan)
+	}
 }
 
-// finishedPlanes is the region that writes the sums of an output channel.
-type finishedPlanes struct{ t *byteDepthwiseTask }
-
-// Chunk implements Region.
-func (r *finishedPlanes) Chunk(i, _ int) {
-	t, c := r.t, i%r.t.m
-	lo, hi := i*t.pixels, (i+1)*t.pixels
-	if t.out != tensor.Int32 {
-		vec.RequantizeFloats(t.channels.y.Data[lo:hi], t.args.Y[lo:hi], &t.channels.grids[c])
-		return
+// finish writes the sums of the output channels from c on, those of one plane of the image, to the output from element at on.
+func (t *byteDepthwiseTask) finish(sums []float32, at, c int) {
+	for f := range t.fan {
+		from, lo := sums[f*t.pixels:][:t.pixels], at+f*t.pixels
+		if t.out != tensor.Int32 {
+			vec.RequantizeFloats(t.channels.y.Data[lo:][:t.pixels], from, &t.channels.grids[c+f])
+			continue
+		}
+		to := tensor.As[int32](t.channels.y)[lo:][:t.pixels]
+		vec.Float32ToInt32(to, from)
+		vec.AddInt32Scalar(to, to, t.channels.correction[c+f])
 	}
-	to := tensor.As[int32](t.channels.y)[lo:hi]
-	vec.Float32ToInt32(to, t.args.Y[lo:hi])
-	vec.AddInt32Scalar(to, to, t.channels.correction[c])
 }
