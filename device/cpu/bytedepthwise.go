@@ -13,16 +13,16 @@ const maxExact = 258
 const chunkPixels = 16 << 10
 
 // byteDepthwise is a convolution of bytes whose groups have one channel. There are no neighbours along K to multiply four at a
-// time, so integers are multiplied as floats, which hold the sums exactly: one plane of the image at a time, so that floats stay
+// time, so integers are multiplied as floats, which hold the sums exactly: some planes of the image at a time, so that floats stay
 // in the caches.
 type byteDepthwise struct {
 	byteConvCall
-	float  *conv.Op       // of one plane
+	float  *conv.Op       // of the planes of a chunk
 	zero   *tensor.Tensor // of the weights; nil: 0
 	plane  int            // elements of a channel of the image
 	planes int            // channels of all images
 	fan    int            // output channels of a group
-	each   int            // planes of a chunk
+	each   int            // planes of a chunk, of one image
 }
 
 // newByteDepthwise prepares a call whose weights have one channel, nil where it does not serve.
@@ -33,21 +33,25 @@ func newByteDepthwise(r *Request, call *byteConvCall, p conv.Params) (Kernel, er
 	if given && k.zero == nil || k.k > maxExact || p.C != p.Group {
 		return nil, nil
 	}
-	var err error
-	if k.float, err = conv.New(conv.Params{Window: p.Window, N: 1, C: 1, M: k.fan}); err != nil {
+	one, err := conv.New(conv.Params{Window: p.Window, N: 1, C: 1, M: k.fan})
+	if err != nil {
 		return nil, err
 	}
-	out := k.float.Out()
+	out := one.Out()
 	k.pixels = out[0] * out[1] * out[2]
-	k.each = max(1, chunkPixels/(k.plane+k.fan*k.pixels))
-	return k, nil
+	k.each = min(max(1, chunkPixels/(k.plane+k.fan*k.pixels)), k.group)
+	for k.group%k.each != 0 {
+		k.each--
+	}
+	k.float, err = conv.New(conv.Params{Window: p.Window, N: 1, C: k.each, M: k.each * k.fan, Group: k.each})
+	return k, err
 }
 
 // Name implements Kernel.
 func (k *byteDepthwise) Name() string { return "conv.int8.depthwise" }
 
 // PackedBytes implements Kernel.
-func (k *byteDepthwise) PackedBytes() int { return 4 * k.group * k.float.PackedLen() }
+func (k *byteDepthwise) PackedBytes() int { return 4 * k.group / k.each * k.float.PackedLen() }
 
 // Pack implements Kernel.
 func (k *byteDepthwise) Pack(dst []byte) {
@@ -59,14 +63,14 @@ func (k *byteDepthwise) Pack(dst []byte) {
 		}
 	}
 	n := k.float.PackedLen()
-	for g := range k.group {
-		k.float.PackWeights(tensor.Cast[float32](dst)[g*n:], w[g*k.fan*k.k:][:k.fan*k.k])
+	for i := range k.group / k.each {
+		k.float.PackWeights(tensor.Cast[float32](dst)[i*n:], w[i*k.each*k.fan*k.k:])
 	}
 }
 
-// parts are the sizes of the parts of a worker's scratch: the kernel's, a plane of the image and its results.
+// parts are the sizes of the parts of a worker's scratch: the kernel's, some planes of the image and their results.
 func (k *byteDepthwise) parts() (float, image, sums int) {
-	return scratchBytes(k.float.ScratchLen()), scratchBytes(k.plane), scratchBytes(k.fan * k.pixels)
+	return scratchBytes(k.float.ScratchLen()), scratchBytes(k.each * k.plane), scratchBytes(k.each * k.fan * k.pixels)
 }
 
 // ScratchBytes implements Kernel.
@@ -82,7 +86,7 @@ func (k *byteDepthwise) Bind(b Binding) Task {
 	float, image, sums := k.parts()
 	for range b.Workers {
 		t.workers = append(t.workers, planeWorker{scratch: tensor.Cast[float32](take(float)),
-			args: conv.Args{X: tensor.Cast[float32](take(image))[:k.plane], Y: tensor.Cast[float32](take(sums))[:k.fan*k.pixels]}})
+			args: conv.Args{X: tensor.Cast[float32](take(image))[:k.each*k.plane], Y: tensor.Cast[float32](take(sums))[:k.each*k.fan*k.pixels]}})
 	}
 	return t
 }
@@ -94,7 +98,7 @@ type byteDepthwiseTask struct {
 	workers  []planeWorker
 }
 
-// planeWorker is what a worker computes a plane with.
+// planeWorker is what a worker computes planes with.
 type planeWorker struct {
 	args    conv.Args
 	scratch []float32
@@ -105,35 +109,32 @@ func (t *byteDepthwiseTask) Run(x *Exec) error {
 	if t.channels.prepare() {
 		t.channels.quantize()
 	}
-	return x.For((t.planes+t.each-1)/t.each, t)
+	return x.For(t.planes/t.each, t)
 }
 
 // Chunk implements Region.
 func (t *byteDepthwiseTask) Chunk(i, worker int) {
 	w := &t.workers[worker]
 	x, zero := t.channels.inputs[0], zeroAt(t.channels.input(t.in.aZero), 0)
-	n := t.float.PackedLen()
-	for p := i * t.each; p < min((i+1)*t.each, t.planes); p++ {
-		g := p % t.group
-		dequantizeBytes[x.DType](x.Data[p*t.plane:][:t.plane], w.args.X, 1, zero)
-		w.args.W = t.weights[g*n:][:n]
-		for c := range t.float.Chunks() {
-			t.float.Run(c, &w.args, w.scratch)
-		}
-		t.finish(w.args.Y, p*t.fan*t.pixels, g*t.fan)
+	first, n := i*t.each, t.float.PackedLen()
+	vec.Dequantize(w.args.X, x.Data[first*t.plane:][:t.each*t.plane], x.DType == tensor.Int8, 1, zero)
+	w.args.W = t.weights[first%t.group/t.each*n:][:n]
+	for c := range t.float.Chunks() {
+		t.float.Run(c, &w.args, w.scratch)
 	}
+	t.finish(w.args.Y, first*t.fan*t.pixels, first%t.group*t.fan)
 }
 
-// finish writes the sums of the output channels from c on, those of one plane of the image, to the output from element at on.
+// finish writes the sums of the output channels of a chunk, the first of which is c, to the output from element at on.
 func (t *byteDepthwiseTask) finish(sums []float32, at, c int) {
-	for f := range t.fan {
-		from, lo := sums[f*t.pixels:][:t.pixels], at+f*t.pixels
-		if t.out != tensor.Int32 {
-			vec.RequantizeFloats(t.channels.y.Data[lo:][:t.pixels], from, &t.channels.grids[c+f])
-			continue
-		}
-		to := tensor.As[int32](t.channels.y)[lo:][:t.pixels]
-		vec.Float32ToInt32(to, from)
-		vec.AddInt32Scalar(to, to, t.channels.correction[c+f])
+	n := t.each * t.fan
+	if t.out != tensor.Int32 {
+		vec.RequantizeFloatRows(t.channels.y.Data[at:], t.pixels, sums, t.pixels, t.pixels, t.channels.grids[c:c+n])
+		return
+	}
+	for i := range n {
+		to := tensor.As[int32](t.channels.y)[at+i*t.pixels:][:t.pixels]
+		vec.Float32ToInt32(to, sums[i*t.pixels:][:t.pixels])
+		vec.AddInt32Scalar(to, to, t.channels.correction[c+i])
 	}
 }

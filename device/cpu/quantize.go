@@ -82,7 +82,7 @@ func (k *quantizeKernel) Bind(b Binding) Task {
 	t := &quantizeTask{quantizeKernel: k, scale: tensor.As[float32](b.In[1]), grids: make([]vec.Requantization, b.Workers)}
 	t.floats, t.bytes = b.In[0], b.Out[0]
 	if k.name == "dequantize" {
-		t.floats, t.bytes, t.convert = b.Out[0], b.In[0], dequantizeBytes[k.bytes]
+		t.floats, t.bytes, t.back = b.Out[0], b.In[0], true
 	}
 	if len(b.In) > 2 && b.In[2] != nil {
 		t.zero = b.In[2]
@@ -94,9 +94,9 @@ type quantizeTask struct {
 	*quantizeKernel
 	floats, bytes *tensor.Tensor
 	scale         []float32
-	zero          *tensor.Tensor                                            // nil: 0
-	convert       func(bytes []byte, floats []float32, scale, zero float32) // nil to quantize
-	grids         []vec.Requantization                                      // of each worker
+	zero          *tensor.Tensor       // nil: 0
+	back          bool                 // to floats
+	grids         []vec.Requantization // of each worker
 }
 
 // Run implements Task.
@@ -110,10 +110,10 @@ func (t *quantizeTask) Chunk(i, worker int) {
 		end := min((k+1)*t.row, hi)
 		s := k % t.scales
 		bytes, floats := t.bytes.Data[lo:end], tensor.As[float32](t.floats)[lo:end]
-		if t.convert == nil {
-			quantize(&t.grids[worker], bytes, floats, t.scale[s], zeroAt(t.zero, s), t.quantizeKernel.bytes)
+		if t.back {
+			vec.Dequantize(floats, bytes, t.quantizeKernel.bytes == tensor.Int8, t.scale[s], zeroAt(t.zero, s))
 		} else {
-			t.convert(bytes, floats, t.scale[s], zeroAt(t.zero, s))
+			quantize(&t.grids[worker], bytes, floats, t.scale[s], zeroAt(t.zero, s), t.quantizeKernel.bytes)
 		}
 		lo = end
 	}
@@ -130,18 +130,6 @@ func zeroAt(zero *tensor.Tensor, i int) float32 {
 	return float32(zero.Data[i])
 }
 
-// dequantizeBytes converts bytes by type.
-var dequantizeBytes = map[tensor.DType]func(bytes []byte, floats []float32, scale, zero float32){
-	tensor.Uint8: func(bytes []byte, floats []float32, scale, zero float32) {
-		vec.Uint8ToFloat32(floats, bytes)
-		dequantize(floats, scale, zero)
-	},
-	tensor.Int8: func(bytes []byte, floats []float32, scale, zero float32) {
-		vec.Int8ToFloat32(floats, tensor.Cast[int8](bytes))
-		dequantize(floats, scale, zero)
-	},
-}
-
 // piece is how many elements are converted at a time: they stay in the first cache.
 const piece = 512
 
@@ -149,13 +137,6 @@ const piece = 512
 func quantize(r *vec.Requantization, bytes []byte, floats []float32, scale, zero float32, d tensor.DType) {
 	r.Numbers(scale, vec.Bytes{Zero: int32(zero), Signed: d == tensor.Int8})
 	vec.Quantize(bytes, floats, r)
-}
-
-func dequantize(x []float32, scale, zero float32) {
-	if zero != 0 {
-		vec.SubScalar(x, x, zero)
-	}
-	vec.MulScalar(x, x, scale)
 }
 
 // dynamicQuantizeLinear quantizes to uint8 on the scale that just holds the range of x and zero.

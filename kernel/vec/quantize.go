@@ -69,6 +69,15 @@ func RequantizeRows(dst []byte, ldd int, x []int32, ldx, cols int, p []Requantiz
 	requantizeRows(dst, ldd, x, ldx, cols, p)
 }
 
+// RequantizeFloatRows is RequantizeRows of integers, less than 2^31 in magnitude, that are held as float32.
+func RequantizeFloatRows(dst []byte, ldd int, x []float32, ldx, cols int, p []Requantization) {
+	if len(p) == 0 || cols == 0 {
+		return
+	}
+	_, _ = dst[(len(p)-1)*ldd+cols-1], x[(len(p)-1)*ldx+cols-1]
+	requantizeFloatRows(dst, ldd, x, ldx, cols, p)
+}
+
 // RequantizeFloats is RequantizeInts of integers, less than 2^31 in magnitude, that are held as float32.
 func RequantizeFloats(dst []byte, x []float32, r *Requantization) {
 	requantizeFloats(dst, x[:len(dst)], r)
@@ -94,4 +103,13 @@ func AddBytes(dst, x, y []byte, signed bool, r *Requantization) {
 		return
 	}
 	addUint8(dst, x, y, r)
+}
+
+// Dequantize computes dst[i] = (x[i] - zero) · scale of bytes, which are signed or not (ONNX DequantizeLinear-13).
+func Dequantize(dst []float32, x []byte, signed bool, scale, zero float32) {
+	if signed {
+		dequantizeInt8(dst, int8s(x[:len(dst)]), scale, zero)
+		return
+	}
+	dequantizeUint8(dst, x[:len(dst)], scale, zero)
 }

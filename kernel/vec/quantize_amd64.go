@@ -27,7 +27,9 @@ func requantizeInts(dst []byte, x []int32, p *Requantization) {
 
 func requantizeRows(dst []byte, ldd int, x []int32, ldx, cols int, p []Requantization) {
 	if cpuinfo.Current() != cpuinfo.AVX512 {
-		requantizeRowsRef(dst, ldd, x, ldx, cols, p)
+		for i := range p {
+			requantizeInts(dst[i*ldd:][:cols], x[i*ldx:][:cols], &p[i])
+		}
 		return
 	}
 	for step := max(1, block/cols); len(p) > 0; {
@@ -55,6 +57,22 @@ func requantizeFloats(dst []byte, x []float32, p *Requantization) {
 		}
 		requantizeFloatsRef(dst[whole:n], x[whole:n], p)
 		dst, x = dst[n:], x[n:]
+	}
+}
+
+func requantizeFloatRows(dst []byte, ldd int, x []float32, ldx, cols int, p []Requantization) {
+	if cpuinfo.Current() != cpuinfo.AVX512 {
+		for i := range p {
+			requantizeFloats(dst[i*ldd:][:cols], x[i*ldx:][:cols], &p[i])
+		}
+		return
+	}
+	for step := max(1, block/cols); len(p) > 0; {
+		n := min(step, len(p))
+		requantizeFloatRowsAVX512(&dst[0], ldd, &x[0], ldx, n, cols, &p[0])
+		if p = p[n:]; len(p) > 0 {
+			dst, x = dst[n*ldd:], x[n*ldx:]
+		}
 	}
 }
 
@@ -155,6 +173,42 @@ func addInt8(dst []byte, x []int8, y []int8, p *Requantization) {
 	}
 }
 
+func dequantizeUint8(dst []float32, x []uint8, scale, zero float32) {
+	level := cpuinfo.Current()
+	for len(dst) > 0 {
+		n := min(len(dst), block)
+		whole := 0
+		switch level {
+		case cpuinfo.AVX512:
+			whole = n &^ 15
+			dequantizeUint8AVX512(dst[:whole], x, scale, zero)
+		case cpuinfo.AVX2:
+			whole = n &^ 7
+			dequantizeUint8AVX2(dst[:whole], x, scale, zero)
+		}
+		dequantizeUint8Ref(dst[whole:n], x[whole:n], scale, zero)
+		dst, x = dst[n:], x[n:]
+	}
+}
+
+func dequantizeInt8(dst []float32, x []int8, scale, zero float32) {
+	level := cpuinfo.Current()
+	for len(dst) > 0 {
+		n := min(len(dst), block)
+		whole := 0
+		switch level {
+		case cpuinfo.AVX512:
+			whole = n &^ 15
+			dequantizeInt8AVX512(dst[:whole], x, scale, zero)
+		case cpuinfo.AVX2:
+			whole = n &^ 7
+			dequantizeInt8AVX2(dst[:whole], x, scale, zero)
+		}
+		dequantizeInt8Ref(dst[whole:n], x[whole:n], scale, zero)
+		dst, x = dst[n:], x[n:]
+	}
+}
+
 // requantizeIntsAVX512 computes what requantizeIntsRef does for n elements.
 //
 //go:noescape
@@ -165,7 +219,7 @@ func requantizeIntsAVX512(dst *byte, x *int32, n int, p *Requantization)
 //go:noescape
 func requantizeIntsAVX2(dst *byte, x *int32, n int, p *Requantization)
 
-// requantizeRowsAVX512 does what requantizeRowsRef does; neither rows nor columns may be 0.
+// requantizeRowsAVX512 does what requantizeIntsRef does for each row; neither rows nor columns may be 0.
 //
 //go:noescape
 func requantizeRowsAVX512(dst *byte, ldd int, x *int32, ldx, rows, cols int, p *Requantization)
@@ -179,6 +233,11 @@ func requantizeFloatsAVX512(dst *byte, x *float32, n int, p *Requantization)
 //
 //go:noescape
 func requantizeFloatsAVX2(dst *byte, x *float32, n int, p *Requantization)
+
+// requantizeFloatRowsAVX512 does what requantizeFloatsRef does for each row; neither rows nor columns may be 0.
+//
+//go:noescape
+func requantizeFloatRowsAVX512(dst *byte, ldd int, x *float32, ldx, rows, cols int, p *Requantization)
 
 // quantizeFloatsAVX512 computes what quantizeFloatsRef does for n elements.
 //
@@ -229,3 +288,23 @@ func addInt8AVX512(dst *byte, x *int8, y *int8, n int, p *Requantization)
 //
 //go:noescape
 func addInt8AVX2(dst *byte, x *int8, y *int8, n int, p *Requantization)
+
+// dequantizeUint8AVX512 computes what dequantizeUint8Ref does for the whole vectors in dst.
+//
+//go:noescape
+func dequantizeUint8AVX512(dst []float32, x []uint8, scale, zero float32)
+
+// dequantizeUint8AVX2 computes what dequantizeUint8Ref does for the whole vectors in dst.
+//
+//go:noescape
+func dequantizeUint8AVX2(dst []float32, x []uint8, scale, zero float32)
+
+// dequantizeInt8AVX512 computes what dequantizeInt8Ref does for the whole vectors in dst.
+//
+//go:noescape
+func dequantizeInt8AVX512(dst []float32, x []int8, scale, zero float32)
+
+// dequantizeInt8AVX2 computes what dequantizeInt8Ref does for the whole vectors in dst.
+//
+//go:noescape
+func dequantizeInt8AVX2(dst []float32, x []int8, scale, zero float32)

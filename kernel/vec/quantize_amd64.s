@@ -352,6 +352,92 @@ done:
 	VZEROUPPER
 	RET
 
+// func requantizeFloatRowsAVX512(dst *byte, ldd int, x *float32, ldx, rows, cols int, p *Requantization)
+TEXT ·requantizeFloatRowsAVX512(SB), 0, $128-56
+	NO_LOCAL_POINTERS
+	MOVQ dst+0(FP), DI
+	MOVQ ldd+8(FP), R10
+	MOVQ x+16(FP), SI
+	MOVQ ldx+24(FP), R11
+	MOVQ rows+32(FP), R12
+	MOVQ p+48(FP), BX
+	SHLQ $2, R11
+	MOVQ cols+40(FP), CX
+	ANDQ $15, CX
+	MOVL $1, DX
+	SHLL CX, DX
+	DECL DX
+	KMOVW DX, K1
+row:
+	MOVQ cols+40(FP), CX
+	VBROADCASTSS 0(BX), Z31
+	VBROADCASTSS 4(BX), Z30
+	VBROADCASTSS 8(BX), Z29
+	VBROADCASTSS 12(BX), Z28
+	VBROADCASTSS 16(BX), Z27
+	VBROADCASTSS 20(BX), Z26
+	VBROADCASTSS 24(BX), Z25
+	VBROADCASTSS 28(BX), Z24
+	VBROADCASTSS 32(BX), Z23
+	VBROADCASTSS 36(BX), Z22
+	MOVL 40(BX), R9
+	XORQ AX, AX
+	SUBQ $16, CX
+	JL tail
+loop:
+	VMOVUPS (SI)(AX*4), Z0
+	VCVTPS2DQ Z0, Z0
+	VPADDD Z31, Z0, Z0
+	VCVTDQ2PS Z0, Z0
+	VMULPS Z30, Z0, Z0
+	VMAXPS Z29, Z0, Z0
+	VMINPS Z28, Z0, Z0
+	VCVTPS2DQ Z0, Z0
+	VPADDD Z27, Z0, Z0
+	TESTL R9, R9
+	JZ loopOnce
+	VCVTDQ2PS Z0, Z0
+	VFMADD213PS Z25, Z26, Z0
+	VMAXPS Z24, Z0, Z0
+	VMINPS Z23, Z0, Z0
+	VCVTPS2DQ Z0, Z0
+	VPADDD Z22, Z0, Z0
+loopOnce:
+	VPMOVDB Z0, (DI)(AX*1)
+	ADDQ $16, AX
+	SUBQ $16, CX
+	JGE loop
+tail:
+	ADDQ $16, CX
+	JZ done
+	VMOVUPS.Z (SI)(AX*4), K1, Z0
+	VCVTPS2DQ Z0, Z0
+	VPADDD Z31, Z0, Z0
+	VCVTDQ2PS Z0, Z0
+	VMULPS Z30, Z0, Z0
+	VMAXPS Z29, Z0, Z0
+	VMINPS Z28, Z0, Z0
+	VCVTPS2DQ Z0, Z0
+	VPADDD Z27, Z0, Z0
+	TESTL R9, R9
+	JZ tailOnce
+	VCVTDQ2PS Z0, Z0
+	VFMADD213PS Z25, Z26, Z0
+	VMAXPS Z24, Z0, Z0
+	VMINPS Z23, Z0, Z0
+	VCVTPS2DQ Z0, Z0
+	VPADDD Z22, Z0, Z0
+tailOnce:
+	VPMOVDB Z0, K1, (DI)(AX*1)
+done:
+	ADDQ R10, DI
+	ADDQ R11, SI
+	ADDQ $44, BX
+	DECQ R12
+	JNZ row
+	VZEROUPPER
+	RET
+
 // func quantizeFloatsAVX512(dst *byte, x *float32, n int, p *Requantization)
 TEXT ·quantizeFloatsAVX512(SB), 0, $128-32
 	NO_LOCAL_POINTERS
@@ -948,6 +1034,106 @@ loop:
 tail:
 	ADDQ $8, CX
 	JZ done
+done:
+	VZEROUPPER
+	RET
+
+// func dequantizeUint8AVX512(dst []float32, x []uint8, scale, zero float32)
+TEXT ·dequantizeUint8AVX512(SB), 0, $128-56
+	NO_LOCAL_POINTERS
+	VBROADCASTSS scale+48(FP), Z14
+	VBROADCASTSS zero+52(FP), Z15
+	MOVQ dst_base+0(FP), DI
+	MOVQ dst_len+8(FP), CX
+	MOVQ x_base+24(FP), SI
+	SHRQ $4, CX
+	JZ done
+	PCALIGN $32
+loop:
+	VPMOVZXBD (SI), Z0
+	VCVTDQ2PS Z0, Z0
+	VSUBPS Z15, Z0, Z0
+	VMULPS Z14, Z0, Z0
+	VMOVUPS Z0, (DI)
+	ADDQ $16, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ loop
+done:
+	VZEROUPPER
+	RET
+
+// func dequantizeUint8AVX2(dst []float32, x []uint8, scale, zero float32)
+TEXT ·dequantizeUint8AVX2(SB), 0, $128-56
+	NO_LOCAL_POINTERS
+	VBROADCASTSS scale+48(FP), Y14
+	VBROADCASTSS zero+52(FP), Y15
+	MOVQ dst_base+0(FP), DI
+	MOVQ dst_len+8(FP), CX
+	MOVQ x_base+24(FP), SI
+	SHRQ $3, CX
+	JZ done
+	PCALIGN $32
+loop:
+	VPMOVZXBD (SI), Y0
+	VCVTDQ2PS Y0, Y0
+	VSUBPS Y15, Y0, Y0
+	VMULPS Y14, Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ $8, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ loop
+done:
+	VZEROUPPER
+	RET
+
+// func dequantizeInt8AVX512(dst []float32, x []int8, scale, zero float32)
+TEXT ·dequantizeInt8AVX512(SB), 0, $128-56
+	NO_LOCAL_POINTERS
+	VBROADCASTSS scale+48(FP), Z14
+	VBROADCASTSS zero+52(FP), Z15
+	MOVQ dst_base+0(FP), DI
+	MOVQ dst_len+8(FP), CX
+	MOVQ x_base+24(FP), SI
+	SHRQ $4, CX
+	JZ done
+	PCALIGN $32
+loop:
+	VPMOVSXBD (SI), Z0
+	VCVTDQ2PS Z0, Z0
+	VSUBPS Z15, Z0, Z0
+	VMULPS Z14, Z0, Z0
+	VMOVUPS Z0, (DI)
+	ADDQ $16, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ loop
+done:
+	VZEROUPPER
+	RET
+
+// func dequantizeInt8AVX2(dst []float32, x []int8, scale, zero float32)
+TEXT ·dequantizeInt8AVX2(SB), 0, $128-56
+	NO_LOCAL_POINTERS
+	VBROADCASTSS scale+48(FP), Y14
+	VBROADCASTSS zero+52(FP), Y15
+	MOVQ dst_base+0(FP), DI
+	MOVQ dst_len+8(FP), CX
+	MOVQ x_base+24(FP), SI
+	SHRQ $3, CX
+	JZ done
+	PCALIGN $32
+loop:
+	VPMOVSXBD (SI), Y0
+	VCVTDQ2PS Y0, Y0
+	VSUBPS Y15, Y0, Y0
+	VMULPS Y14, Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ $8, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ loop
 done:
 	VZEROUPPER
 	RET

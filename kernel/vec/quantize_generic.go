@@ -7,10 +7,18 @@ package vec
 func requantizeInts(dst []byte, x []int32, p *Requantization) { requantizeIntsRef(dst, x, p) }
 
 func requantizeRows(dst []byte, ldd int, x []int32, ldx, cols int, p []Requantization) {
-	requantizeRowsRef(dst, ldd, x, ldx, cols, p)
+	for i := range p {
+		requantizeIntsRef(dst[i*ldd:][:cols], x[i*ldx:][:cols], &p[i])
+	}
 }
 
 func requantizeFloats(dst []byte, x []float32, p *Requantization) { requantizeFloatsRef(dst, x, p) }
+
+func requantizeFloatRows(dst []byte, ldd int, x []float32, ldx, cols int, p []Requantization) {
+	for i := range p {
+		requantizeFloatsRef(dst[i*ldd:][:cols], x[i*ldx:][:cols], &p[i])
+	}
+}
 
 func quantizeFloats(dst []byte, x []float32, p *Requantization) { quantizeFloatsRef(dst, x, p) }
 
@@ -21,3 +29,11 @@ func addUint8(dst []byte, x []uint8, y []uint8, p *Requantization) { addUint8Ref
 func rescaleInt8(dst []byte, x []int8, p *Requantization) { rescaleInt8Ref(dst, x, p) }
 
 func addInt8(dst []byte, x []int8, y []int8, p *Requantization) { addInt8Ref(dst, x, y, p) }
+
+func dequantizeUint8(dst []float32, x []uint8, scale, zero float32) {
+	dequantizeUint8Ref(dst, x, scale, zero)
+}
+
+func dequantizeInt8(dst []float32, x []int8, scale, zero float32) {
+	dequantizeInt8Ref(dst, x, scale, zero)
+}

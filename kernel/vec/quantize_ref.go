@@ -26,12 +26,6 @@ func requantizeIntsRef(dst []byte, x []int32, r *Requantization) {
 	}
 }
 
-func requantizeRowsRef(dst []byte, ldd int, x []int32, ldx, cols int, p []Requantization) {
-	for i := range p {
-		requantizeInts(dst[i*ldd:][:cols], x[i*ldx:][:cols], &p[i])
-	}
-}
-
 func requantizeFloatsRef(dst []byte, x []float32, r *Requantization) {
 	for i, v := range x {
 		dst[i] = r.toByte(float32(int32(v)+int32(r.add)) * r.scale)
@@ -59,5 +53,17 @@ func addInt8Ref(dst []byte, x, y []int8, r *Requantization)   { addBytesRef(dst,
 func addBytesRef[T ~uint8 | ~int8](dst []byte, x, y []T, r *Requantization) {
 	for i, v := range x {
 		dst[i] = r.toByte(fusedRef(float32(y[i]), math.Float32frombits(r.add), fusedRef(float32(v), r.scale, r.thenBias)))
+	}
+}
+
+func dequantizeUint8Ref(dst []float32, x []uint8, scale, zero float32) {
+	for i, v := range x {
+		dst[i] = (float32(v) - zero) * scale
+	}
+}
+
+func dequantizeInt8Ref(dst []float32, x []int8, scale, zero float32) {
+	for i, v := range x {
+		dst[i] = (float32(v) - zero) * scale
 	}
 }

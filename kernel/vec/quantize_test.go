@@ -148,6 +148,41 @@ func TestRequantizeRows(t *testing.T) {
 			if !bytes.Equal(got, want) {
 				t.Fatalf("%d rows of %d: got %v, want %v", rows, cols, got, want)
 			}
+			f := make([]float32, len(x))
+			for i := range f {
+				f[i] = float32(x[i] >> 8)
+			}
+			RequantizeFloatRows(got, ldd, f, ldx, cols, p)
+			for i := range p {
+				requantizeFloatsRef(want[i*ldd:][:cols], f[i*ldx:][:cols], &p[i])
+			}
+			if !bytes.Equal(got, want) {
+				t.Fatalf("%d rows of %d floats: got %v, want %v", rows, cols, got, want)
+			}
+		}
+	})
+}
+
+func TestDequantize(t *testing.T) {
+	atEachLevel(t, func(t *testing.T) {
+		x := make([]byte, 600)
+		for i := range x {
+			x[i] = byte(i)
+		}
+		for _, n := range []int{0, 1, 7, 8, 16, 31, 600} {
+			got := make([]float32, n+1)
+			for _, signed := range []bool{false, true} {
+				Dequantize(got[:n], x, signed, 0.3, 7)
+				for i, g := range got[:n] {
+					v := float32(x[i])
+					if signed {
+						v = float32(int8(x[i]))
+					}
+					if want := (v - 7) * 0.3; g != want || got[n] != 0 {
+						t.Fatalf("element %d of %d is %v, want %v", i, n, g, want)
+					}
+				}
+			}
 		}
 	})
 }

@@ -10,14 +10,26 @@ import (
 // rest, since there is no masked access to narrow elements before AVX-512.
 type conversion struct {
 	name     string
-	from, to string // element types
-	wideOnly bool   // whether the AVX2 instructions are missing
+	from, to string   // element types
+	wideOnly bool     // whether the AVX2 instructions are missing
+	scalars  []string // names of float32 parameters, in registers from 14 on
 	body     func(a *asm, in, out string)
 }
 
 var elementBytes = map[string]int{"uint8": 1, "int8": 1, "uint16": 2, "int32": 4, "float32": 4, "int64": 8}
 
-func (c *conversion) parameters() string { return fmt.Sprintf("dst []%s, x []%s", c.to, c.from) }
+func (c *conversion) parameters() string {
+	list := fmt.Sprintf("dst []%s, x []%s", c.to, c.from)
+	if len(c.scalars) > 0 {
+		list += ", " + strings.Join(c.scalars, ", ") + " float32"
+	}
+	return list
+}
+
+// more are the scalars as further arguments.
+func (c *conversion) more() string {
+	return strings.Join(append([]string{""}, c.scalars...), ", ")
+}
 
 func (c *conversion) write(set isa, table *constants) string {
 	if c.wideOnly && set.vector == "Y" {
@@ -25,7 +37,10 @@ func (c *conversion) write(set isa, table *constants) string {
 	}
 	a := &asm{isa: set, table: table, copies: 1, pinned: map[uint32]int{}, hoisted: map[uint32]fixed{}}
 	a.line("// func %s%s(%s)", c.name, set.name, c.parameters())
-	a.line("TEXT ·%s%s(SB), 0, $128-48\n\tNO_LOCAL_POINTERS", c.name, set.name)
+	a.line("TEXT ·%s%s(SB), 0, $128-%d\n\tNO_LOCAL_POINTERS", c.name, set.name, 48+4*len(c.scalars))
+	for i, s := range c.scalars {
+		a.line("\tVBROADCASTSS %s+%d(FP), %s%d", s, 48+4*i, set.vector, 14+i)
+	}
 	a.line("\tMOVQ dst_base+0(FP), DI\n\tMOVQ dst_len+8(FP), CX\n\tMOVQ x_base+24(FP), SI")
 	a.line("\tSHRQ $%d, CX\n\tJZ done\n\tPCALIGN $32\nloop:", bits.TrailingZeros(uint(set.lanes)))
 	c.body(a, "(SI)", "(DI)")
@@ -44,14 +59,14 @@ func (c *conversion) declaration(set isa) string {
 }
 
 func (c *conversion) reference() string {
-	return fmt.Sprintf("func %[1]s(%[2]s) { %[1]sRef(dst, x) }\n", c.name, c.parameters())
+	return fmt.Sprintf("func %[1]s(%[2]s) { %[1]sRef(dst, x%[3]s) }\n", c.name, c.parameters(), c.more())
 }
 
 func (c *conversion) dispatch() string {
 	narrow := fmt.Sprintf(`case cpuinfo.AVX2:
 			whole = n &^ %d
-			%sAVX2(dst[:whole], x)
-		`, avx2.lanes-1, c.name)
+			%sAVX2(dst[:whole], x%s)
+		`, avx2.lanes-1, c.name, c.more())
 	if c.wideOnly {
 		narrow = ""
 	}
@@ -63,13 +78,13 @@ func (c *conversion) dispatch() string {
 		switch level {
 		case cpuinfo.AVX512:
 			whole = n &^ %[3]d
-			%[1]sAVX512(dst[:whole], x)
+			%[1]sAVX512(dst[:whole], x%[5]s)
 		%[4]s}
-		%[1]sRef(dst[whole:n], x[whole:n])
+		%[1]sRef(dst[whole:n], x[whole:n]%[5]s)
 		dst, x = dst[n:], x[n:]
 	}
 }
-`, c.name, c.parameters(), avx512.lanes-1, narrow)
+`, c.name, c.parameters(), avx512.lanes-1, narrow, c.more())
 }
 
 // each writes lines in which V stands for the prefix of a full register and H for that of half a register.

@@ -134,8 +134,16 @@ func (l *lane) parameters() {
 	l.line("\tMOVL 40(BX), R9")
 }
 
-// rowsToBytes is requantizeInts of the rows of a matrix, each with parameters of its own, in one call.
-type rowsToBytes struct{ row *toBytes }
+// rowsToBytes is a loop for the rows of a matrix, each with parameters of its own, in one call.
+type rowsToBytes struct {
+	name string
+	row  *toBytes
+}
+
+// named writes a text in which NAME stands for the routine, ROW for that of a row and TYPE for the type of its elements.
+func (k *rowsToBytes) named(text string) string {
+	return strings.NewReplacer("NAME", k.name, "ROW", k.row.name, "TYPE", k.row.from).Replace(text)
+}
 
 func (k *rowsToBytes) write(set isa, _ *constants) string {
 	if set.vector == "Y" {
@@ -143,8 +151,8 @@ func (k *rowsToBytes) write(set isa, _ *constants) string {
 	}
 	a := &asm{isa: set}
 	l := &lane{asm: a}
-	a.line("// func requantizeRowsAVX512(dst *byte, ldd int, x *int32, ldx, rows, cols int, p *Requantization)")
-	a.line("TEXT ·requantizeRowsAVX512(SB), 0, $128-56\n\tNO_LOCAL_POINTERS")
+	a.line("%s", k.named("// func NAMEAVX512(dst *byte, ldd int, x *TYPE, ldx, rows, cols int, p *Requantization)"))
+	a.line("TEXT ·%sAVX512(SB), 0, $128-56\n\tNO_LOCAL_POINTERS", k.name)
 	a.line("\tMOVQ dst+0(FP), DI\n\tMOVQ ldd+8(FP), R10\n\tMOVQ x+16(FP), SI\n\tMOVQ ldx+24(FP), R11\n\tMOVQ rows+32(FP), R12")
 	a.line("\tMOVQ p+48(FP), BX\n\tSHLQ $2, R11")
 	a.line("\tMOVQ cols+40(FP), CX\n\tANDQ $15, CX\n\tMOVL $1, DX\n\tSHLL CX, DX\n\tDECL DX\n\tKMOVW DX, K1")
@@ -163,30 +171,32 @@ func (k *rowsToBytes) declaration(set isa) string {
 	if set.vector == "Y" {
 		return ""
 	}
-	return "// requantizeRowsAVX512 does what requantizeRowsRef does; neither rows nor columns may be 0.\n//\n//go:noescape\n" +
-		"func requantizeRowsAVX512(dst *byte, ldd int, x *int32, ldx, rows, cols int, p *Requantization)\n"
+	return k.named("// NAMEAVX512 does what ROWRef does for each row; neither rows nor columns may be 0.\n//\n//go:noescape\n" +
+		"func NAMEAVX512(dst *byte, ldd int, x *TYPE, ldx, rows, cols int, p *Requantization)\n")
 }
 
 func (k *rowsToBytes) dispatch() string {
-	return `func requantizeRows(dst []byte, ldd int, x []int32, ldx, cols int, p []Requantization) {
+	return k.named(`func NAME(dst []byte, ldd int, x []TYPE, ldx, cols int, p []Requantization) {
 	if cpuinfo.Current() != cpuinfo.AVX512 {
-		requantizeRowsRef(dst, ldd, x, ldx, cols, p)
+		for i := range p {
+			ROW(dst[i*ldd:][:cols], x[i*ldx:][:cols], &p[i])
+		}
 		return
 	}
 	for step := max(1, block/cols); len(p) > 0; {
 		n := min(step, len(p))
-		requantizeRowsAVX512(&dst[0], ldd, &x[0], ldx, n, cols, &p[0])
+		NAMEAVX512(&dst[0], ldd, &x[0], ldx, n, cols, &p[0])
 		if p = p[n:]; len(p) > 0 {
 			dst, x = dst[n*ldd:], x[n*ldx:]
 		}
 	}
 }
-`
+`)
 }
 
 func (k *rowsToBytes) reference() string {
-	return "func requantizeRows(dst []byte, ldd int, x []int32, ldx, cols int, p []Requantization) {\n" +
-		"\trequantizeRowsRef(dst, ldd, x, ldx, cols, p)\n}\n"
+	return k.named("func NAME(dst []byte, ldd int, x []TYPE, ldx, cols int, p []Requantization) {\n" +
+		"\tfor i := range p {\n\t\tROWRef(dst[i*ldd:][:cols], x[i*ldx:][:cols], &p[i])\n\t}\n}\n")
 }
 
 // iteration turns one vector into bytes; R9 says whether there is a second stage.
@@ -268,11 +278,11 @@ func quantize() []routine {
 	scaled := []string{"VPADDD %add, %V0, %V0", "VCVTDQ2PS %V0, %V0", "VMULPS %scale, %V0, %V0"}
 	var list []routine
 	ints := &toBytes{name: "requantizeInts", from: "int32", start: func(l *lane) { l.ops(scaled...) }}
-	list = append(list, ints, &rowsToBytes{ints},
-		&toBytes{name: "requantizeFloats", from: "float32", start: func(l *lane) {
-			l.ops("VCVTPS2DQ %V0, %V0")
-			l.ops(scaled...)
-		}},
+	floats := &toBytes{name: "requantizeFloats", from: "float32", start: func(l *lane) {
+		l.ops("VCVTPS2DQ %V0, %V0")
+		l.ops(scaled...)
+	}}
+	list = append(list, ints, &rowsToBytes{"requantizeRows", ints}, floats, &rowsToBytes{"requantizeFloatRows", floats},
 		&toBytes{name: "quantizeFloats", from: "float32", start: func(l *lane) { l.ops("VDIVPS %scale, %V0, %V0") }},
 	)
 	for _, typ := range []string{"uint8", "int8"} {
@@ -283,5 +293,12 @@ func quantize() []routine {
 			l.ops("VCVTDQ2PS %V0, %V0", "VCVTDQ2PS %V1, %V1", "VFMADD213PS %bias, %scale, %V0", "VFMADD231PS %add, %V1, %V0")
 		}})
 	}
-	return list
+	return append(list, fromBytes("dequantizeUint8", "uint8", "VPMOVZXBD"), fromBytes("dequantizeInt8", "int8", "VPMOVSXBD"))
+}
+
+// fromBytes is the loop from bytes to numbers: whole vectors of (x - zero) · scale.
+func fromBytes(name, typ, widen string) routine {
+	return &conversion{name: name, from: typ, to: "float32", scalars: []string{"scale", "zero"}, body: func(a *asm, in, out string) {
+		a.each(widen+" "+in+", %V0", "VCVTDQ2PS %V0, %V0", "VSUBPS %V15, %V0, %V0", "VMULPS %V14, %V0, %V0", "VMOVUPS %V0, "+out)
+	}}
 }
