@@ -18,7 +18,7 @@ type Bytes struct {
 	c     int    // channels of a group
 	out   [3]int
 	dense *gemm.Op
-	// pixelRows says that the pixels are rows of tiles and the output channels columns, as pixelsAsRows has it.
+	// pixelRows says that the pixels are rows of tiles and the output channels columns.
 	pixelRows bool
 }
 
@@ -47,9 +47,17 @@ func NewBytes(p Params, ones bool) (*Bytes, error) {
 		return nil, err
 	}
 	o.p = p
-	o.pixelRows = pixelsAsRows(p.M/p.Group, volume(out))
+	o.pixelRows = fillsMore(p.M/p.Group, volume(out))
 	o.dense, err = o.newDense()
 	return o, err
+}
+
+// fillsMore reports whether vectors of so many output channels waste fewer lanes than vectors of pixels, by more than turning the
+// result costs.
+func fillsMore(m, pixels int) bool {
+	lanes := panelWidth() / 2
+	fraction := func(n int) float64 { return float64(n) / float64((n+lanes-1)/lanes*lanes) }
+	return fraction(m) > 1.04*fraction(pixels)
 }
 
 // newDense plans the products of the groups of all images.
