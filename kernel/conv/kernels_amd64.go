@@ -97,27 +97,37 @@ func callCopy(dst []float32, width int, src []float32, at, plane, stride, n, vec
 }
 
 // hasWinograd reports whether winogradIn and winogradOut have kernels.
-func hasWinograd(v level) bool { return v == levelAVX512 }
+func hasWinograd(v level) bool { return v != levelGo }
 
-// winogradIn writes the transform of the tiles under rows, of which src holds the inputs, to v, where a frequency is step
-// floats from the next. Lanes without a tile get the transform of what tiles holds there.
-func winogradIn(v []float32, step int, src []float32, rows []tileRow, tiles []float32, halves int) {
-	_, _, _ = v[(frequencies-1)*step+lanes-1], tiles[tilesLen-1], src[0]
-	winogradInAVX512(&v[0], step, &src[0], &rows[0], len(rows), &tiles[0], halves)
+// winogradIn writes the transform of the tiles under rows, of which src holds the inputs of channel c, to v. Lanes without a tile
+// get the transform of what tiles holds there.
+func winogradIn(w *winograd, v []float32, c int, src []float32, rows []tileRow, tiles []float32, halves int) {
+	to := v[c*w.width:]
+	_, _, _ = to[(frequencies-1)*w.stepIn+(lanes/w.width-1)*w.panelStep+w.width-1], tiles[tilesLen-1], src[0]
+	if w.level == levelAVX512 {
+		winogradInAVX512(&to[0], w.stepIn, &src[0], &rows[0], len(rows), &tiles[0], halves)
+	} else {
+		winogradInAVX2(&to[0], w.stepIn, &src[0], &rows[0], len(rows), &tiles[0], halves, w.panelStep)
+	}
 }
 
-// winogradOut writes the transform of the frequencies m, step floats apart, to dst, with the epilogue of p but its map.
-func winogradOut(dst, m []float32, step int, res []float32, halves int, p *Params, bias float32) {
-	_, _ = dst[stagedLen-1], m[(frequencies-1)*step+halves*halfLanes-1]
+// winogradOut writes the transform of the frequencies m to the stage, with the epilogue of p but its map.
+func winogradOut(w *winograd, s *stage, m []float32, p *Params, bias float32) {
+	halves := halves(s.last - s.first)
+	_, _, _ = s.out[stagedLen-1], m[(frequencies-1)*w.stepOut+halves*halfLanes-1], s.tiles[tilesLen-1]
 	var from *float32
-	if res != nil {
-		from = &res[:stagedLen][0]
+	if s.res != nil {
+		from = &s.res[:stagedLen][0]
 	}
 	clamp := 0
 	if p.Clamp {
 		clamp = 1
 	}
-	winogradOutAVX512(&dst[0], &m[0], step, from, halves, clamp, bias, p.Lo, p.Hi)
+	if w.level == levelAVX512 {
+		winogradOutAVX512(&s.out[0], &m[0], w.stepOut, from, halves, clamp, bias, p.Lo, p.Hi)
+	} else {
+		winogradOutAVX2(&s.out[0], &m[0], w.stepOut, from, 2*halves, clamp, &s.tiles[0], bias, p.Lo, p.Hi)
+	}
 }
 
 // runRows computes t, in blocks of columns that are short enough for one call.

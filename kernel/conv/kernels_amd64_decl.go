@@ -173,3 +173,14 @@ func winogradInAVX512(v *float32, step int, src *float32, rows *tileRow, n int, 
 //
 //go:noescape
 func winogradOutAVX512(dst, m *float32, step int, res *float32, halves, clamp int, bias, lo, hi float32)
+
+// winogradInAVX2 cuts the n rows into tiles, 36 rows of 48 lanes, and writes the transform of their first 16*halves lanes to v,
+// where a frequency is step floats from the next and 16 lanes half floats from the next.
+//
+//go:noescape
+func winogradInAVX2(v *float32, step int, src *float32, rows *tileRow, n int, tiles *float32, halves, half int)
+
+// winogradOutAVX2 does what winogradOutAVX512 does, for 8*vectors lanes, with 192 floats of scratch in tiles.
+//
+//go:noescape
+func winogradOutAVX2(dst, m *float32, step int, res *float32, vectors, clamp int, tiles *float32, bias, lo, hi float32)

@@ -18,11 +18,11 @@ func copyLanes(level, []float32, int, []float32, int, int, int, int, uint32) { p
 // hasWinograd reports whether winogradIn and winogradOut have kernels.
 func hasWinograd(level) bool { return false }
 
-func winogradIn([]float32, int, []float32, []tileRow, []float32, int) { panic("conv: no transform") }
-
-func winogradOut([]float32, []float32, int, []float32, int, *Params, float32) {
+func winogradIn(*winograd, []float32, int, []float32, []tileRow, []float32, int) {
 	panic("conv: no transform")
 }
+
+func winogradOut(*winograd, *stage, []float32, *Params, float32) { panic("conv: no transform") }
 
 // runRows computes t.
 func runRows(_ level, t *rows) { rowsGo(t) }

@@ -21,9 +21,10 @@ const (
 	frequencies = 36 // numbers of a transformed tile
 	lanes       = 32 // tiles that are transformed together, a panel of the products
 	halfLanes   = lanes / 2
-	stagedRow   = tileOut * lanes     // outputs of a panel in a row, of one channel
-	stagedLen   = tileOut * stagedRow // and all of them
-	tilesLen    = frequencies * lanes // inputs of a panel, of one channel
+	tilesPitch  = lanes + halfLanes        // floats from one row of a tile to the next at most, with room for a vector too many
+	stagedRow   = tileOut * lanes          // outputs of a panel in a row, of one channel
+	stagedLen   = tileOut * stagedRow      // and all of them
+	tilesLen    = frequencies * tilesPitch // inputs of a panel, of one channel
 	mostRows    = tileIn * (lanes + 1)
 
 	// transformedWeights bounds the weights of a frequency: beyond them all frequencies no longer stay in a cache.
@@ -53,6 +54,10 @@ const (
 
 // winograd is the plan of a convolution by tiles.
 type winograd struct {
+	level      level
+	width      int // lanes of a panel of the products
+	panelStep  int // floats from one panel of a frequency to the next
+	pitch      int // floats from one row of a tile to the next
 	rows, cols int // of tiles of an image
 	tiles      int
 	panels     int // of an image
@@ -101,6 +106,11 @@ func (p *Params) cut(out [3]int) winograd {
 	w := winograd{rows: (out[1] + tileOut - 1) / tileOut, cols: (out[2] + tileOut - 1) / tileOut}
 	w.tiles = w.rows * w.cols
 	w.panels = (w.tiles + lanes - 1) / lanes
+	w.level, w.width, w.pitch = currentLevel(), gemm.F32.PanelColumns(), lanes
+	if w.level != levelAVX512 { // which stores under masks
+		w.pitch = tilesPitch
+	}
+	w.panelStep = w.width * p.C
 	tile := gemm.F32.PanelRows()
 	w.part = max(partRows/tile, 1) * tile
 	w.stepIn, w.stepOut = lanes*p.C+apart, lanes*w.part+apart
@@ -175,7 +185,7 @@ func (o *Op) runWinograd(c int, args *Args, scratch []float32) {
 	v, scratch := cut(scratch, frequencies*w.stepIn)
 	m, scratch := cut(scratch, frequencies*w.stepOut)
 	o.transformIn(v, args.X[image*p.C*volume(p.In):], scratch[:tilesLen], first, last)
-	s := stage{image: image, first: first, last: last, out: scratch[tilesLen:][:stagedLen]}
+	s := stage{image: image, first: first, last: last, tiles: scratch[:tilesLen], out: scratch[tilesLen:][:stagedLen]}
 	if p.Residual {
 		s.res = scratch[tilesLen+stagedLen:][:stagedLen]
 	}
@@ -199,7 +209,7 @@ func truth(b bool) int {
 	return 0
 }
 
-// transformIn writes B'dB of tiles first to last of all channels of an image: of each frequency a panel of C x 32.
+// transformIn writes B'dB of tiles first to last of all channels of an image: of each frequency C x 32, a panel after another.
 func (o *Op) transformIn(v, x, tiles []float32, first, last int) {
 	p, w := &o.p, o.winograd
 	var buf [mostRows]tileRow
@@ -207,7 +217,7 @@ func (o *Op) transformIn(v, x, tiles []float32, first, last int) {
 	clear(tiles)
 	plane := volume(p.In)
 	for c := range p.C {
-		winogradIn(v[c*lanes:], w.stepIn, x[c*plane:][:plane], rows, tiles, halves(last-first))
+		winogradIn(w, v, c, x[c*plane:][:plane], rows, tiles, halves(last-first))
 	}
 }
 
@@ -221,7 +231,7 @@ func (w *winograd) tileRows(rows []tileRow, win *Window, first, last int) []tile
 		x := tx*tileOut - win.PadLo[2]
 		r := tileRow{lanes: bitRange(0, n)}
 		for i := range tileIn {
-			r.to = i*tileIn*lanes + t - first
+			r.to = i*tileIn*w.pitch + t - first
 			r.at, r.near, r.far = 0, 0, 0
 			if y := ty*tileOut - win.PadLo[1] + i; y >= 0 && y < win.In[1] {
 				r.at = y*win.In[2] + x
@@ -246,7 +256,7 @@ func (o *Op) transformOut(s *stage, m []float32, args *Args, ch int) {
 	if p.Bias {
 		bias = args.Bias[ch]
 	}
-	winogradOut(s.out, m, w.stepOut, s.res, halves(s.last-s.first), p, bias)
+	winogradOut(w, s, m, p, bias)
 	if p.Map != nil {
 		for i := range tileOut {
 			row := s.out[i*stagedRow:][:tileOut*(s.last-s.first)]
@@ -260,6 +270,7 @@ func (o *Op) transformOut(s *stage, m []float32, args *Args, ch int) {
 type stage struct {
 	image, first, last int
 	out, res           []float32
+	tiles              []float32 // scratch
 }
 
 // load copies the residuals of the panel from a plane of the image.

@@ -34,18 +34,20 @@ func transformed(r *rand.Rand) Params {
 
 // TestTransformed compares the way by tiles with the definition, also where New would choose another way.
 func TestTransformed(t *testing.T) {
-	if !hasWinograd(currentLevel()) {
-		t.Skip("no kernels for this processor")
-	}
-	r := rand.New(rand.NewPCG(21, 22))
-	for range 80 {
-		checkTransformed(t, r, transformed(r))
-	}
-	for _, m := range []int{57, 130} { // several blocks of channels
-		p := square(128, m, 7, 3, 1, 1, 1)
-		p.Reused, p.Bias, p.Residual = true, true, true
-		checkTransformed(t, r, p)
-	}
+	atLevels(t, func(t *testing.T) {
+		if !hasWinograd(currentLevel()) {
+			t.Skip("no kernels for this processor")
+		}
+		r := rand.New(rand.NewPCG(21, 22))
+		for range 80 {
+			checkTransformed(t, r, transformed(r))
+		}
+		for _, m := range []int{57, 130} { // several blocks of channels
+			p := square(128, m, 7, 3, 1, 1, 1)
+			p.Reused, p.Bias, p.Residual = true, true, true
+			checkTransformed(t, r, p)
+		}
+	})
 }
 
 func checkTransformed(t *testing.T, r *rand.Rand, p Params) {

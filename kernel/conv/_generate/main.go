@@ -49,6 +49,7 @@ func main() {
 	s.WriteString("#include \"textflag.h\"\n#include \"funcdata.h\"\n#include \"go_asm.h\"\n")
 	tables(&s)
 	winogradTables(&s)
+	winogradNarrowTables(&s)
 	copyLanes(&s)
 	copyEven(&s)
 	copyOverlapping(&s)
@@ -74,6 +75,8 @@ func main() {
 	}
 	winogradIn(&s)
 	winogradOut(&s)
+	winogradInNarrow(&s)
+	winogradOutNarrow(&s)
 	write("kernels_amd64.s", s.Bytes())
 	src, err := format.Source([]byte(header + "package conv\n" + s.decl.String()))
 	if err != nil {
