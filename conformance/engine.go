@@ -2,11 +2,15 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/plan"
@@ -19,6 +23,9 @@ type Engine struct {
 	Pool   *cpu.Pool
 	// Plan says how models are compiled; its Shapes and Threads are set for each run.
 	Plan plan.Options
+	// Restored makes each plan a second time of the text of its graph, which lacks the constants that are in the packed weights, and
+	// loads it with the weights of the first: what package plan/cache does from one start of a program to the next.
+	Restored bool
 }
 
 // Run is a [Runner]. The model is not changed; the outputs are copies.
@@ -40,6 +47,15 @@ func (e *Engine) Run(ctx context.Context, m *onnx.Model, in []*tensor.Tensor) ([
 		return nil, err
 	}
 	defer s.Close()
+	if e.Restored {
+		if p, err = restore(p, o); err != nil {
+			return nil, err
+		}
+		if s, err = engine.Load(p, engine.Options{Device: e.Device, Pool: e.Pool, Weights: s.Weights()}); err != nil {
+			return nil, err
+		}
+		defer s.Close()
+	}
 	i, err := s.Take()
 	if err != nil {
 		return nil, err
@@ -56,6 +72,29 @@ func (e *Engine) Run(ctx context.Context, m *onnx.Model, in []*tensor.Tensor) ([
 		out = append(out, t.Clone())
 	}
 	return out, nil
+}
+
+// restore makes a plan again of the text of its graph.
+func restore(p *plan.Plan, o plan.Options) (*plan.Plan, error) {
+	absorbed := p.Absorbed()
+	var text strings.Builder
+	err := graph.PrintApart(&text, p.Graph, func(t *tensor.Tensor) (int64, bool) {
+		return 0, absorbed[t] && !t.DType.IsInteger() || absorbed[t] && t.DType.Size() == 1
+	})
+	if err != nil {
+		return nil, err
+	}
+	g, err := graph.ParseApart(text.String(), func(d tensor.DType, shape []int, _ int64) (*tensor.Tensor, error) {
+		return &tensor.Tensor{DType: d, Shape: slices.Clone(shape)}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	again, err := plan.Restore(g, o)
+	if err == nil && again.Fingerprint() != p.Fingerprint() {
+		err = errors.New("the plan made of the text of the graph has another fingerprint")
+	}
+	return again, err
 }
 
 // fill copies the inputs of a case into those of an instance.

@@ -36,6 +36,7 @@ type way struct {
 	constants bool // every input but the first becomes a constant, as weights are in models
 	written   bool // optimised for other runtimes, written as ONNX and read back first
 	before    bool // simplified before the shapes are known
+	restored  bool // planned a second time of the text of the plan's graph
 }
 
 func (w way) String() string {
@@ -43,12 +44,12 @@ func (w way) String() string {
 	if len(w.off) == len(pass.Names()) {
 		off = "all"
 	}
-	return fmt.Sprintf("off=%s threads=%d placement=%d reference=%v constants=%v written=%v before=%v", off, w.threads, w.placement,
-		w.reference, w.constants, w.written, w.before)
+	return fmt.Sprintf("off=%s threads=%d placement=%d reference=%v constants=%v written=%v before=%v restored=%v", off, w.threads,
+		w.placement, w.reference, w.constants, w.written, w.before, w.restored)
 }
 
 // ways draws the ways of one round: with all passes, without any, with a random part of them, before shapes are known, and after
-// a round trip through what weir optimize does. Operands are computed or constant, on which depends what passes and fast kernels do with them.
+// a round trip through what weir optimize does, and restored as from a cache. Operands are computed or constant, on which depends what passes and fast kernels do with them.
 func ways(r *rand.Rand) []way {
 	coin := func() bool { return r.IntN(2) == 0 }
 	subset := func() []string {
@@ -68,6 +69,7 @@ func ways(r *rand.Rand) []way {
 		{threads: 2, off: pass.Names(), constants: true},
 		{threads: 1 + r.IntN(2), constants: coin(), off: subset(), reference: r.IntN(4) == 0},
 		{threads: 1 + r.IntN(2), constants: coin(), off: subset(), written: true},
+		{threads: 1 + r.IntN(2), constants: r.IntN(4) > 0, restored: true},
 	}
 	for i := range all {
 		all[i].placement = 1 + r.Uint64N(1<<32)
@@ -124,6 +126,7 @@ func (s *tester) runner(w way) Runner {
 			}
 		}
 		e := *s.engines[w.threads]
+		e.Restored = w.restored
 		e.Plan = plan.Options{Passes: passes, Reference: w.reference, Placement: w.placement}
 		return e.Run(ctx, &onnx.Model{Graph: g}, in)
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/weirgpu/weir/device"
@@ -78,4 +79,68 @@ func TestWeightsAreShared(t *testing.T) {
 		t.Fatalf("like a closed session: %v", err)
 	}
 	third.Close()
+}
+
+// notWrapping is a device that computes on its own memory only.
+type notWrapping struct{ device.Device }
+
+// TestWeightsGiven loads a plan with weights that were packed before, in place and on a device that copies them: the results are those of
+// packing, and quota and device count the bytes as theirs.
+func TestWeightsGiven(t *testing.T) {
+	b := newBench(t)
+	p := network(t)
+	packing := b.load(t, p)
+	weights := append(make([]byte, 0, p.PackedBytes), packing.Weights()...)
+	aligned, err := b.device.Alloc(p.PackedBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer aligned.Free()
+	copy(aligned.Bytes(), weights)
+	i := take(t, packing)
+	defer i.Put()
+	picture(i, 1)
+	if err := i.Run(context.Background(), device.Open); err != nil {
+		t.Fatal(err)
+	}
+	want := result(i)
+	for name, d := range map[string]device.Device{"in place": b.device, "copied": notWrapping{b.device}} {
+		o := b.options()
+		o.Device, o.Weights = d, aligned.Bytes()
+		held, granted := b.device.Held(), b.quota.sum()
+		s, err := Load(p, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.device.Held()-held != p.PackedBytes || b.quota.sum()-granted != p.PackedBytes || s.Held() != p.PackedBytes {
+			t.Errorf("%s: %d bytes more on the device, %d granted, %d held; want %d", name, b.device.Held()-held, b.quota.sum()-granted,
+				s.Held(), p.PackedBytes)
+		}
+		j := take(t, s)
+		picture(j, 1)
+		if err := j.Run(context.Background(), device.Open); err != nil {
+			t.Fatal(err)
+		}
+		if !tensor.Equal(result(j), want) {
+			t.Errorf("%s: other results than of weights packed now", name)
+		}
+		j.Put()
+		s.Close()
+		if s.Weights() != nil || b.device.Held() != held || b.quota.sum() != granted {
+			t.Errorf("%s: after Close: %d bytes more on the device, %d granted", name, b.device.Held()-held, b.quota.sum()-granted)
+		}
+		o.Weights = aligned.Bytes()[64:]
+		if _, err := Load(p, o); err == nil || b.device.Held() != held || b.quota.sum() != granted {
+			t.Errorf("%s: too few bytes: error %v, %d bytes more on the device", name, err, b.device.Held()-held)
+		}
+		b.quota.cap = granted + p.PackedBytes - 1
+		o.Weights = aligned.Bytes()
+		if _, err := Load(p, o); !errors.Is(err, errQuota) || b.device.Held() != held {
+			t.Errorf("%s: a byte over the quota: error %v, %d bytes more on the device", name, err, b.device.Held()-held)
+		}
+		b.quota.cap = 1 << 40
+	}
+	if string(weights) != string(aligned.Bytes()) {
+		t.Error("the given weights were written")
+	}
 }

@@ -3,6 +3,7 @@ package graph_test
 import (
 	"bytes"
 	"errors"
+	"io"
 	"maps"
 	"math"
 	"os"
@@ -281,4 +282,43 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("printed\n%s\nthen\n%s", printed, got)
 		}
 	})
+}
+
+// TestApart prints a graph with its large tensors elsewhere and reads it back.
+func TestApart(t *testing.T) {
+	large := make([]float32, 64)
+	for i := range large {
+		large[i] = float32(i)
+	}
+	w := tensor.From(large, 8, 8)
+	n := graph.NewNode("n", "Constant", 13, op.Attrs{op.TensorAttr("value", w)}, nil, "c")
+	m := graph.NewNode("m", "MatMul", 13, nil, []*graph.Value{n.Out[0], graph.NewConst("w", w)}, "y")
+	g := &graph.Graph{Name: "g", Opsets: map[string]int{"": 17}, Nodes: []*graph.Node{n, m}, Outputs: []*graph.Value{m.Out[0], graph.NewConst("one", tensor.From([]float32{1}, 1))}}
+	var b strings.Builder
+	err := graph.PrintApart(&b, g, func(c *tensor.Tensor) (int64, bool) { return 4096, len(c.Data) > 64 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), "const %w: float32[8,8] = at 4096\n") {
+		t.Errorf("the text is\n%s", b.String())
+	}
+	asked := 0
+	back, err := graph.ParseApart(b.String(), func(d tensor.DType, shape []int, at int64) (*tensor.Tensor, error) {
+		if asked++; d != tensor.Float32 || !slices.Equal(shape, []int{8, 8}) || at != 4096 {
+			t.Errorf("asked for %v%v at %d", d, shape, at)
+		}
+		return w, nil
+	})
+	if err != nil || asked != 2 {
+		t.Fatalf("asked for %d tensors, error %v", asked, err)
+	}
+	if c := back.Nodes[1].In[1].Const(); c != w || back.Nodes[0].Attrs.Tensor("value") != w {
+		t.Error("the tensors are not those that were given")
+	}
+	if _, err := graph.Parse(b.String()); !errors.Is(err, graph.ErrInvalid) {
+		t.Errorf("read without its tensors: error %v", err)
+	}
+	if _, err := graph.ParseApart(b.String(), func(tensor.DType, []int, int64) (*tensor.Tensor, error) { return nil, io.ErrUnexpectedEOF }); !errors.Is(err, graph.ErrInvalid) {
+		t.Errorf("a tensor that cannot be had: error %v", err)
+	}
 }
