@@ -169,3 +169,33 @@ func TestHeldIsExact(t *testing.T) {
 		t.Errorf("%d bytes held at the end", d.Held())
 	}
 }
+
+// TestWrap counts memory that lies elsewhere as held, within the limit, and leaves it alone.
+func TestWrap(t *testing.T) {
+	d := openTest(t, 1<<20)
+	own, err := d.Alloc(1 << 19)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Free()
+	b, err := d.Wrap(own.Bytes()[:1<<18])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Held() != 1<<19+1<<18 || b.Len() != 1<<18 || &b.Bytes()[0] != &own.Bytes()[0] {
+		t.Errorf("%d bytes held, %d long", d.Held(), b.Len())
+	}
+	if _, err := d.Wrap(own.Bytes()); !errors.Is(err, device.ErrOutOfMemory) {
+		t.Errorf("over the limit: error %v", err)
+	}
+	b.Free()
+	b.Free()
+	if own.Bytes()[0] = 7; d.Held() != 1<<19 || b.Bytes() != nil || own.Bytes()[1<<17] != 0 {
+		t.Errorf("after Free: %d bytes held", d.Held())
+	}
+	none, err := d.Wrap(nil)
+	if err != nil || none.Len() != 0 {
+		t.Errorf("no bytes: error %v", err)
+	}
+	none.Free()
+}
