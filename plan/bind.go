@@ -140,7 +140,14 @@ func (r *Program) view(i int, arena []byte) *tensor.Tensor {
 			t.Data = []byte{}
 		}
 	case Alias:
-		t.Data = r.tensors[s.Of].Data
+		of := r.tensors[s.Of]
+		if of == nil { // a whole comes after its parts
+			of = r.view(s.Of, arena)
+			r.tensors[s.Of] = of
+		}
+		if t.Data = of.Data; s.Bytes != r.plan.Slots[s.Of].Bytes {
+			t.Data = span{s.At, s.Bytes}.of(of.Data)
+		}
 	}
 	return t
 }

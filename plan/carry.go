@@ -46,8 +46,9 @@ func (c *carry) slots(k int) (in, out *Slot) {
 	p := c.body
 	in, out = &p.Slots[p.Inputs[c.in+k]], &p.Slots[p.Outputs[c.out+k]]
 	if out.Place == Alias {
-		root := p.Slots[p.root(p.Outputs[c.out+k])]
-		root.Type = out.Type
+		slot := p.Outputs[c.out+k]
+		root := p.Slots[p.root(slot)]
+		root.Type, root.Offset, root.Bytes = out.Type, root.Offset+p.begin(slot), out.Bytes
 		out = &root
 	}
 	return in, out

@@ -89,7 +89,7 @@ func compile(g *graph.Graph, o Options) (*Plan, error) {
 	if err := c.countable(); err != nil {
 		return nil, fmt.Errorf("graph %q: %w", g.Name, err)
 	}
-	c.layout()
+	c.join()
 	return c.plan, nil
 }
 
@@ -191,6 +191,9 @@ func (c *compiler) step(n *graph.Node) error {
 		st.Kernel = body
 	} else if st.Kernel, err = c.kernel(o, n, st.dynamic); err != nil {
 		return err
+	}
+	if c.views(&st) {
+		return nil
 	}
 	cost := costOf(o, n, st.Kernel, types(n.In), types(n.Out))
 	st.Flops, st.Bytes = cost.Flops, cost.Bytes

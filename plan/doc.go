@@ -11,6 +11,9 @@
 // A value that dies in the step that reads it gives its place to the step's result where the kernel allows it
 // (cpu.InPlace), so inputs are filled anew before each run.
 //
+// What Split cuts along the outermost axis longer than one are views of the whole, and what Concat joins along it is computed where
+// it will lie in the result, as far as that takes no more memory than copying: neither is a step then.
+//
 // The bodies of If, Loop and Scan are plans of their own: their arenas lie in the scratch of the step, captured values are read
 // where the enclosing plan has them, and the gate is passed between their steps, too. A Loop whose carried values change shape
 // runs by the reference evaluation.

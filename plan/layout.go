@@ -12,6 +12,13 @@ func (c *compiler) layout() {
 			of[i] = &block{bytes: s.Bytes, first: s.First, last: s.Last}
 		}
 	}
+	for i := range p.Slots { // parts are written before their whole is there, and may be read after it
+		if s := &p.Slots[i]; s.Place == Alias {
+			if b := of[p.root(i)]; b != nil {
+				b.first, b.last = min(b.first, s.First), max(b.last, s.Last)
+			}
+		}
+	}
 	for i := range p.Steps {
 		c.overwrite(i, of)
 	}
@@ -63,12 +70,12 @@ func (c *compiler) overwrite(i int, of []*block) {
 	for _, n := range k.InPlace() {
 		in := p.root(st.In[n])
 		s := &p.Slots[in]
-		if s.Place != InArena || s.Last != i || s.Bytes != p.Slots[out].Bytes || p.readers(st, in) > 1 {
+		if s.Place != InArena || s.Last != i || of[in].last != i || s.Bytes != p.Slots[out].Bytes || p.readers(st, in) > 1 {
 			continue
 		}
 		p.Slots[out].Over = in
+		of[in].last = max(of[in].last, of[out].last)
 		of[out] = of[in]
-		of[in].last = p.Slots[out].Last
 		return
 	}
 }
@@ -79,6 +86,15 @@ func (p *Plan) root(slot int) int {
 		slot = p.Slots[slot].Of
 	}
 	return slot
+}
+
+// begin is where in the bytes of its root a slot begins.
+func (p *Plan) begin(slot int) (at int64) {
+	for p.Slots[slot].Place == Alias {
+		at += p.Slots[slot].At
+		slot = p.Slots[slot].Of
+	}
+	return at
 }
 
 // readers counts the operands of a step that are the bytes of a slot.

@@ -75,7 +75,7 @@ type Place uint8
 const (
 	InArena  Place = iota // at Slot.Offset of the session's arena
 	Constant              // in the model
-	Alias                 // the bytes of another slot under this slot's shape
+	Alias                 // bytes of another slot under this slot's shape
 	Outer                 // where the enclosing plan has it: a captured value of a body
 	Dynamic               // on the heap, per iteration
 )
@@ -87,10 +87,11 @@ type Slot struct {
 	Place  Place
 	Offset int64 // InArena: bytes from the start of the arena, a multiple of Align
 	Bytes  int64
-	Of     int // Alias: the slot whose bytes these are
-	Over   int // InArena: the slot that dies in step First and whose place this one takes, -1 for none
-	First  int // the step that writes it; -1 for inputs
-	Last   int // the last step that reads it or an alias of it; len(Steps) for outputs
+	Of     int   // Alias: the slot whose bytes these are
+	At     int64 // Alias: the first of those bytes, a multiple of Align
+	Over   int   // InArena: the slot that dies in step First and whose place this one takes, -1 for none
+	First  int   // the step that writes it; -1 for inputs
+	Last   int   // the last step that reads it or an alias of it; len(Steps) for outputs
 }
 
 // Align is the alignment of every value in an arena: a cache line, and the widest vector.

@@ -143,8 +143,8 @@ func walk(t testing.TB, prog *Program, arena []byte, pool *cpu.Pool) {
 			}
 		}
 		for k, s := range p.Slots {
-			if s.Place == InArena && s.First < i && s.Last >= i && !over[k] {
-				before[k] = maphash.Bytes(seed, span{s.Offset, s.Bytes}.of(arena))
+			if at, ok := p.inArena(k); ok && s.First < i && s.Last >= i && !over[p.root(k)] {
+				before[k] = maphash.Bytes(seed, at.of(arena))
 			}
 		}
 		if err := prog.RunStep(exec(pool), i); err != nil {
@@ -152,14 +152,15 @@ func walk(t testing.TB, prog *Program, arena []byte, pool *cpu.Pool) {
 		}
 		dead := bytes.Repeat([]byte{1}, len(arena))
 		for k, s := range p.Slots {
-			if s.Place != InArena {
+			at, ok := p.inArena(k)
+			if !ok {
 				continue
 			}
-			if h, ok := before[k]; ok && h != maphash.Bytes(seed, span{s.Offset, s.Bytes}.of(arena)) {
+			if h, ok := before[k]; ok && h != maphash.Bytes(seed, at.of(arena)) {
 				t.Fatalf("step %d (%v) wrote over %q, which is live until step %d", i, p.Steps[i].Node, s.Value.Name, s.Last)
 			}
 			if s.First <= i && s.Last > i {
-				clear(span{s.Offset, s.Bytes}.of(dead))
+				clear(at.of(dead))
 			}
 		}
 		for k, d := range dead {
@@ -168,6 +169,23 @@ func walk(t testing.TB, prog *Program, arena []byte, pool *cpu.Pool) {
 			}
 		}
 	}
+}
+
+// inArena returns where in the arena a slot lies, under its own name or another.
+func (p *Plan) inArena(slot int) (at span, ok bool) {
+	root := p.Slots[p.root(slot)]
+	return span{root.Offset + p.begin(slot), p.Slots[slot].Bytes}, root.Place == InArena
+}
+
+// life is from the first step that writes bytes of a slot to the last that reads any, under whatever name.
+func (p *Plan) life(slot int) (first, last int) {
+	first, last = p.Slots[slot].First, p.Slots[slot].Last
+	for k, s := range p.Slots {
+		if p.root(k) == slot {
+			first, last = min(first, s.First), max(last, s.Last)
+		}
+	}
+	return first, last
 }
 
 // checkPlan holds a plan against its own numbers: every piece of the arena inside it and aligned, and no two pieces that are
@@ -183,13 +201,14 @@ func checkPlan(t testing.TB, p *Plan) {
 	var pieces []piece
 	for i, s := range p.Slots {
 		if s.Place == InArena {
-			pieces = append(pieces, piece{s.Value.Name, s.Offset, s.Bytes, s.First, s.Last, i, s.Over})
+			first, last := p.life(i)
+			pieces = append(pieces, piece{s.Value.Name, s.Offset, s.Bytes, first, last, i, s.Over})
 		}
 		if s.Over >= 0 {
 			checkOver(t, p, i)
 		}
-		if s.Place == Alias && p.Slots[s.Of].Bytes != s.Bytes && p.Slots[s.Of].Place != Alias {
-			t.Errorf("%q of %d bytes is an alias of %d", s.Value.Name, s.Bytes, p.Slots[s.Of].Bytes)
+		if of := &p.Slots[max(s.Of, 0)]; s.Place == Alias && (s.At%Align != 0 || s.At < 0 || s.At+s.Bytes > of.Bytes) {
+			t.Errorf("%q is %d bytes from %d on of %d", s.Value.Name, s.Bytes, s.At, of.Bytes)
 		}
 	}
 	var packed int64

@@ -23,6 +23,19 @@ func RowMajor(shape []int) Steps {
 	return Steps{Strides: s}
 }
 
+// Dense reports whether the steps visit the elements of an index space of the given shape one after another in memory, from the
+// offset on.
+func (s Steps) Dense(shape []int) bool {
+	n := 1
+	for k := len(shape) - 1; k >= 0; k-- {
+		if shape[k] != 1 && s.Strides[k] != n {
+			return false
+		}
+		n *= shape[k]
+	}
+	return true
+}
+
 // maxWalk is the number of axes that CopyStrided walks without a stack of its own: every rank that models use.
 const maxWalk = 8
 

@@ -143,3 +143,25 @@ func TestCopyStridedAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+func TestDense(t *testing.T) {
+	for _, e := range []struct {
+		steps Steps
+		shape []int
+		want  bool
+	}{
+		{RowMajor([]int{2, 3, 4}), []int{2, 3, 4}, true},
+		{Steps{Offset: 7, Strides: []int{12, 4, 1}}, []int{2, 3, 4}, true},
+		{RowMajor([]int{2, 3, 4}), []int{1, 2, 4}, true},
+		{RowMajor([]int{2, 3, 4}), []int{2, 2, 4}, false},
+		{RowMajor([]int{2, 3, 4}), []int{2, 3, 3}, false},
+		{Steps{Strides: []int{99, 4, 1}}, []int{1, 3, 4}, true},
+		{Steps{Strides: []int{1, 2}}, []int{2, 2}, false},
+		{Steps{Strides: []int{-1}}, []int{2}, false},
+		{Steps{}, nil, true},
+	} {
+		if got := e.steps.Dense(e.shape); got != e.want {
+			t.Errorf("%+v over %v: %v, want %v", e.steps, e.shape, got, e.want)
+		}
+	}
+}

@@ -39,6 +39,21 @@ type InPlace interface {
 	InPlace() []int
 }
 
+// Moving is implemented by kernels that only move elements, such as Concat and Split.
+type Moving interface {
+	// Stretches lists the moves whose elements follow each other in input and output alike.
+	Stretches() []Stretch
+	// Without returns the kernel that leaves these moves out, nil when there is no other.
+	Without(moves []int) Kernel
+}
+
+// Stretch is a move of bytes: those of an input from From on become those of an output from To on.
+type Stretch struct {
+	Move            int // its number among the kernel's
+	In, Out         int
+	From, To, Bytes int64
+}
+
 // first is embedded by kernels that may write over input 0.
 type first struct{}
 

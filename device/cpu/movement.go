@@ -51,13 +51,15 @@ func (m move) cut() []move {
 type moveKernel struct {
 	plain
 	name   string
-	pieces []move
+	size   int // bytes of an element
+	moves  []move
+	pieces []move         // of the moves, the chunks
 	extra  *tensor.Tensor // one more input, of the kernel's own
 }
 
 func newMoves(r *Request, moves ...move) (Kernel, error) {
-	k := &moveKernel{name: "move." + r.Call.Type}
-	if r.In[0].DType.Size() == 0 { // strings, or elements that share bytes, which pieces would write at the same time
+	k := &moveKernel{name: "move." + r.Call.Type, size: r.In[0].DType.Size()}
+	if k.size == 0 { // strings, or elements that share bytes, which pieces would write at the same time
 		return nil, nil
 	}
 	for _, m := range moves {
@@ -65,10 +67,38 @@ func newMoves(r *Request, moves ...move) (Kernel, error) {
 			return nil, nil
 		}
 		if count(m.shape) > 0 {
-			k.pieces = append(k.pieces, m.cut()...)
+			k.moves, k.pieces = append(k.moves, m), append(k.pieces, m.cut()...)
 		}
 	}
 	return k, nil
+}
+
+// Stretches implements [Moving].
+func (k *moveKernel) Stretches() (list []Stretch) {
+	if k.extra != nil {
+		return nil
+	}
+	size := int64(k.size)
+	for i, m := range k.moves {
+		if m.from.Dense(m.shape) && m.to.Dense(m.shape) {
+			list = append(list, Stretch{i, m.in, m.out, size * int64(m.from.Offset), size * int64(m.to.Offset), size * int64(count(m.shape))})
+		}
+	}
+	return list
+}
+
+// Without implements [Moving].
+func (k *moveKernel) Without(moves []int) Kernel {
+	rest := &moveKernel{name: k.name, size: k.size, extra: k.extra}
+	for i, m := range k.moves {
+		if !slices.Contains(moves, i) {
+			rest.moves, rest.pieces = append(rest.moves, m), append(rest.pieces, m.cut()...)
+		}
+	}
+	if len(rest.moves) == 0 {
+		return nil
+	}
+	return rest
 }
 
 // Name implements Kernel.
