@@ -9498,13 +9498,14 @@ DATA ·pairOrder<>+56(SB)/4, $0x001e000e
 DATA ·pairOrder<>+60(SB)/4, $0x001f000f
 GLOBL ·pairOrder<>(SB), RODATA|NOPTR, $64
 
-// func joinAVX512BF16(dst, src *float32, cols, k int)
-TEXT ·joinAVX512BF16(SB), 0, $256-32
+// func joinAVX512BF16(dst, src *float32, ld, cols, k int)
+TEXT ·joinAVX512BF16(SB), 0, $256-40
 	NO_LOCAL_POINTERS
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
-	MOVQ cols+16(FP), CX
-	MOVQ k+24(FP), BX
+	MOVQ ld+16(FP), R8
+	MOVQ cols+24(FP), CX
+	MOVQ k+32(FP), BX
 	VMOVDQU64 ·pairOrder<>(SB), Z31
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
@@ -9515,15 +9516,16 @@ TEXT ·joinAVX512BF16(SB), 0, $256-32
 	SHRQ $16, DX
 	KMOVW DX, K2
 	SHLQ $2, CX
+	SHLQ $2, R8
 pair:
 	CMPQ BX, $2
 	JLT odd
 	VMOVUPS.Z (SI), K1, Z0
 	VMOVUPS.Z 64(SI), K2, Z1
-	ADDQ CX, SI
+	ADDQ R8, SI
 	VMOVUPS.Z (SI), K1, Z2
 	VMOVUPS.Z 64(SI), K2, Z3
-	ADDQ CX, SI
+	ADDQ R8, SI
 convert:
 	BYTE $0x62; BYTE $0xf2; BYTE $0x6f; BYTE $0x48; BYTE $0x72; BYTE $0xe0 // VCVTNE2PS2BF16 Z0, Z2, Z4
 	VPERMW Z4, Z31, Z4

@@ -158,4 +158,4 @@ func tileAVX512BF16_14x32(t *tile)
 // joinAVX512BF16 does what joinGo does, for k >= 1 and 1 <= cols <= 32.
 //
 //go:noescape
-func joinAVX512BF16(dst, src *float32, cols, k int)
+func joinAVX512BF16(dst, src *float32, ld, cols, k int)

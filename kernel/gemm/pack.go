@@ -89,6 +89,10 @@ func packRows(v level, dst, a []float32, ld int, trans bool, i0, i1, k0, k int, 
 	for i := i0; i < i1 && k > 0; i += v.mr() {
 		r := min(v.mr(), i1-i)
 		panel := dst[(i-i0)*steps:][:r*steps]
+		if trans && v.joins() {
+			joinPairs(v, panel, a[k0*ld+i:], ld, r, k)
+			continue
+		}
 		rows := panel
 		if v.convertsA() {
 			rows = stage[:r*k]
@@ -102,6 +106,9 @@ func packRows(v level, dst, a []float32, ld int, trans bool, i0, i1, k0, k int, 
 	}
 }
 
+// joins reports whether rounding and joining pairs reads rows where they lie, so that they need not be copied before it.
+func (v level) joins() bool { return v == levelGoBF16 || v == levelAVX512BF16 }
+
 // convertsA reports whether packed rows of A are something else than the words they are given as.
 func (v level) convertsA() bool { return v.pairs() || v.wide() }
 
@@ -109,7 +116,7 @@ func (v level) convertsA() bool { return v.pairs() || v.wide() }
 func convertA(v level, panel, rows []float32, r, k int) {
 	switch {
 	case !v.wide() && v.pairs():
-		joinPairs(v, panel, rows, r, k)
+		joinPairs(v, panel, rows, r, r, k)
 	case v.wide() && v.pairs():
 		roundAll(panel[:k*r], rows)
 		clear(panel[k*r:])
@@ -122,6 +129,10 @@ func convertA(v level, panel, rows []float32, r, k int) {
 // holds k x nr floats if the level joins pairs.
 func packColumns(v level, panel, b []float32, ld int, trans bool, j, cols, k0, k int, stage []float32) {
 	if k == 0 {
+		return
+	}
+	if !trans && cols == v.nr() && v.joins() {
+		joinPairs(v, panel, b[k0*ld+j:], ld, cols, k)
 		return
 	}
 	floats := panel
@@ -137,6 +148,6 @@ func packColumns(v level, panel, b []float32, ld int, trans bool, j, cols, k0, k
 		copyBlock(v.floats(), floats, v.nr(), b[k0*ld+j:], ld, cols, k)
 	}
 	if v.pairs() {
-		joinPairs(v, panel, floats, v.nr(), k)
+		joinPairs(v, panel, floats, v.nr(), v.nr(), k)
 	}
 }

@@ -70,14 +70,14 @@ func toBF16(x float32) uint16 {
 	return uint16((b + 0x7fff + b>>16&1) >> 16)
 }
 
-// joinGo rounds src, k rows of cols floats, to words that hold an element of an even row in the low half and the one below
+// joinGo rounds src, k rows of cols floats that lie ld apart, to words that hold an element of an even row in the low half and the one below
 // it in the high half. After an odd last row come zeros.
-func joinGo(dst, src []float32, cols, k int) {
+func joinGo(dst, src []float32, ld, cols, k int) {
 	for i := 0; i < k; i += 2 {
 		for j := range cols {
-			w := uint32(toBF16(src[i*cols+j]))
+			w := uint32(toBF16(src[i*ld+j]))
 			if i+1 < k {
-				w |= uint32(toBF16(src[(i+1)*cols+j])) << 16
+				w |= uint32(toBF16(src[(i+1)*ld+j])) << 16
 			}
 			dst[i/2*cols+j] = math.Float32frombits(w)
 		}

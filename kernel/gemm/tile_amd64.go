@@ -47,20 +47,20 @@ func runTile(v level, t *tile) {
 }
 
 // joinPairs does what joinGo does, of at most 32 columns.
-func joinPairs(v level, dst, src []float32, cols, k int) {
-	_, _ = dst[(k+1)/2*cols-1], src[k*cols-1]
+func joinPairs(v level, dst, src []float32, ld, cols, k int) {
+	_, _ = dst[(k+1)/2*cols-1], src[(k-1)*ld+cols-1]
 	switch {
 	case v == levelAVX512BF16:
 		for i := 0; i < k; i += maxCall {
-			joinAVX512BF16(&dst[i/2*cols], &src[i*cols], cols, min(maxCall, k-i))
+			joinAVX512BF16(&dst[i/2*cols], &src[i*ld], ld, cols, min(maxCall, k-i))
 		}
-	case v.wide() && cols%8 == 0 && k > 1:
+	case v.wide() && ld == cols && cols%8 == 0 && k > 1:
 		for i := 0; i+1 < k; i += maxCall {
 			joinAVX2(&dst[i/2*cols], &src[i*cols], cols, min(maxCall, k-i)/2)
 		}
-		joinGo(dst[k/2*cols:], src[k/2*2*cols:], cols, k%2)
+		joinGo(dst[k/2*cols:], src[k/2*2*cols:], ld, cols, k%2)
 	default:
-		joinGo(dst, src, cols, k)
+		joinGo(dst, src, ld, cols, k)
 	}
 }
 

@@ -25,7 +25,7 @@ func roundAll(dst, src []float32) { roundGo(dst, src) }
 func widenAll(dst, src []float32, signed bool) { widenGo(dst, src, signed) }
 
 // joinPairs does what joinGo does.
-func joinPairs(_ level, dst, src []float32, cols, k int) { joinGo(dst, src, cols, k) }
+func joinPairs(_ level, dst, src []float32, ld, cols, k int) { joinGo(dst, src, ld, cols, k) }
 
 // transposeBlock does what transposeGo does.
 func transposeBlock(_ level, dst []float32, stride int, src []float32, ld, rows, k int) {

@@ -56,7 +56,8 @@ func TestJoinPairs(t *testing.T) {
 		v := currentLevel(BF16)
 		for _, cols := range []int{1, 3, 6, 8, 14, 16, 32} {
 			for k := 1; k < 12; k++ {
-				src, _ := guarded(r, k*cols)
+				ld := cols + k%3*17
+				src, _ := guarded(r, (k-1)*ld+cols)
 				for i := range src {
 					if r.IntN(5) == 0 {
 						src[i] = math.Float32frombits(r.Uint32() &^ (1 << 23)) // no denormal number, which VCVTNE2PS2BF16 takes for zero
@@ -64,15 +65,15 @@ func TestJoinPairs(t *testing.T) {
 				}
 				got, check := guarded(r, (k+1)/2*cols)
 				want := make([]float32, len(got))
-				joinPairs(v, got, src, cols, k)
-				joinGo(want, src, cols, k)
+				joinPairs(v, got, src, ld, cols, k)
+				joinGo(want, src, ld, cols, k)
 				check(t, "join")
 				for i := range want {
 					for shift := 0; shift < 32; shift += 16 {
 						g := math.Float32frombits(math.Float32bits(got[i]) >> shift << 16)
 						w := math.Float32frombits(math.Float32bits(want[i]) >> shift << 16)
 						if g != w && !isNaN(g) && !isNaN(w) && math.Abs(float64(w)) >= 0x1p-126 {
-							t.Fatalf("%d columns, %d rows: pair %d is %g, want %g", cols, k, i, g, w)
+							t.Fatalf("%d columns, %d rows %d apart: pair %d is %g, want %g", cols, k, ld, i, g, w)
 						}
 					}
 				}

@@ -189,7 +189,7 @@ func (o *Op) packPanel(panel, b, stage []float32, j, cols, k0, k, whole int) {
 	switch {
 	case p.Fill != nil && v.pairs():
 		p.Fill(stage[:k*v.nr()], b, k0, k0+k, j, j+cols)
-		joinPairs(v, panel, stage, v.nr(), k)
+		joinPairs(v, panel, stage, v.nr(), v.nr(), k)
 	case p.Fill != nil:
 		p.Fill(panel, b, k0, k0+k, j, j+cols)
 	case j >= whole:

@@ -49,24 +49,24 @@ func joinBF16(s *asm, g *bytes.Buffer) {
 // joinAVX512BF16 does what joinGo does, for k >= 1 and 1 <= cols <= 32.
 //
 //go:noescape
-func joinAVX512BF16(dst, src *float32, cols, k int)
+func joinAVX512BF16(dst, src *float32, ld, cols, k int)
 `)
 	s.WriteString("\n")
 	for i := range 16 {
 		fmt.Fprintf(s, "DATA ·pairOrder<>+%d(SB)/4, $0x%08x\n", 4*i, i|(16+i)<<16)
 	}
 	s.WriteString("GLOBL ·pairOrder<>(SB), RODATA|NOPTR, $64\n")
-	s.text("joinAVX512BF16(dst, src *float32, cols, k int)", "joinAVX512BF16", 32)
+	s.text("joinAVX512BF16(dst, src *float32, ld, cols, k int)", "joinAVX512BF16", 40)
 	s.ops(
-		"MOVQ dst+0(FP), DI", "MOVQ src+8(FP), SI", "MOVQ cols+16(FP), CX", "MOVQ k+24(FP), BX",
+		"MOVQ dst+0(FP), DI", "MOVQ src+8(FP), SI", "MOVQ ld+16(FP), R8", "MOVQ cols+24(FP), CX", "MOVQ k+32(FP), BX",
 		"VMOVDQU64 ·pairOrder<>(SB), Z31", "VPXORD Z2, Z2, Z2", "VPXORD Z3, Z3, Z3",
-		"MOVQ $1, DX", "SHLQ CX, DX", "DECQ DX", "KMOVW DX, K1", "SHRQ $16, DX", "KMOVW DX, K2", "SHLQ $2, CX",
+		"MOVQ $1, DX", "SHLQ CX, DX", "DECQ DX", "KMOVW DX, K1", "SHRQ $16, DX", "KMOVW DX, K2", "SHLQ $2, CX", "SHLQ $2, R8",
 	)
 	s.label("pair")
 	s.ops(
 		"CMPQ BX, $2", "JLT odd",
-		"VMOVUPS.Z (SI), K1, Z0", "VMOVUPS.Z 64(SI), K2, Z1", "ADDQ CX, SI",
-		"VMOVUPS.Z (SI), K1, Z2", "VMOVUPS.Z 64(SI), K2, Z3", "ADDQ CX, SI",
+		"VMOVUPS.Z (SI), K1, Z0", "VMOVUPS.Z 64(SI), K2, Z1", "ADDQ R8, SI",
+		"VMOVUPS.Z (SI), K1, Z2", "VMOVUPS.Z 64(SI), K2, Z3", "ADDQ R8, SI",
 	)
 	s.label("convert")
 	for j := range 2 {
