@@ -54,7 +54,7 @@ func TestJoinPairs(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(43, 44))
 		v := currentLevel(BF16)
-		for _, cols := range []int{1, 3, 6, 8, 14, 16, 32} {
+		for _, cols := range []int{1, 3, 6, 7, 8, 9, 14, 15, 16, 17, 32} {
 			for k := 1; k < 12; k++ {
 				ld := cols + k%3*17
 				src, _ := guarded(r, (k-1)*ld+cols)

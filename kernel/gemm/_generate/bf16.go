@@ -61,6 +61,7 @@ func joinAVX512BF16(dst, src *float32, ld, cols, k int)
 		"MOVQ dst+0(FP), DI", "MOVQ src+8(FP), SI", "MOVQ ld+16(FP), R8", "MOVQ cols+24(FP), CX", "MOVQ k+32(FP), BX",
 		"VMOVDQU64 ·pairOrder<>(SB), Z31", "VPXORD Z2, Z2, Z2", "VPXORD Z3, Z3, Z3",
 		"MOVQ $1, DX", "SHLQ CX, DX", "DECQ DX", "KMOVW DX, K1", "SHRQ $16, DX", "KMOVW DX, K2", "SHLQ $2, CX", "SHLQ $2, R8",
+		"CMPQ CX, $32", "JLT pair", "CMPQ CX, $64", "JLE narrow",
 	)
 	s.label("pair")
 	s.ops(
@@ -81,4 +82,25 @@ func joinAVX512BF16(dst, src *float32, ld, cols, k int)
 	s.ops(
 		"VMOVUPS.Z (SI), K1, Z0", "VMOVUPS.Z 64(SI), K2, Z1", "VPXORD Z2, Z2, Z2", "VPXORD Z3, Z3, Z3", "JMP convert",
 	)
+	joinNarrow(s)
+}
+
+// joinNarrow goes on with rows of 8 to 16 columns. All stores but the last are whole: what they write beyond their row, the next
+// one replaces, which is at least half as long.
+func joinNarrow(s *asm) {
+	narrow := func() {
+		s.evex(3, 0x72, 4, 2, 0, "VCVTNE2PS2BF16 Z0, Z2, Z4")
+		s.op("VPERMW Z4, Z31, Z4")
+	}
+	s.label("narrow")
+	s.ops("CMPQ BX, $2", "JLE last")
+	s.label("both")
+	s.ops("VMOVUPS.Z (SI), K1, Z0", "VMOVUPS.Z (SI)(R8*1), K1, Z2", "LEAQ (SI)(R8*2), SI")
+	narrow()
+	s.ops("VMOVUPS Z4, (DI)", "ADDQ CX, DI", "SUBQ $2, BX", "CMPQ BX, $2", "JG both")
+	s.label("last")
+	s.ops("VMOVUPS.Z (SI), K1, Z0", "VPXORD Z2, Z2, Z2", "CMPQ BX, $1", "JEQ store", "VMOVUPS.Z (SI)(R8*1), K1, Z2")
+	s.label("store")
+	narrow()
+	s.ops("VMOVUPS Z4, K1, (DI)", "VZEROUPPER", "RET")
 }
