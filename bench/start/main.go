@@ -86,8 +86,12 @@ func main() {
 	}
 	held := true
 	for _, l := range r.Models {
-		fmt.Fprintf(os.Stderr, "%-12s weir first %6.1f ms, second %6.1f ms (load %.1f, run %.1f; bound %.0f %s, aim %.0f)   onnxruntime %6.1f ms, optimised by itself %6.1f ms\n",
-			l.Model, l.First, l.Second, l.Load, l.Run, l.Bound, map[bool]string{true: "held", false: "MISSED"}[l.Held], l.Aim, l.PeerFirst, l.PeerSecond)
+		fmt.Fprintf(os.Stderr, "%-12s weir first %6.1f ms, second %6.1f ms (load %.1f, run %.1f; bound %.0f %s, aim %.0f)", l.Model, l.First, l.Second,
+			l.Load, l.Run, l.Bound, map[bool]string{true: "held", false: "MISSED"}[l.Held], l.Aim)
+		if r.Peer != "" {
+			fmt.Fprintf(os.Stderr, "   onnxruntime %6.1f ms, optimised by itself %6.1f ms", l.PeerFirst, l.PeerSecond)
+		}
+		fmt.Fprintln(os.Stderr)
 		held = held && l.Held
 	}
 	fmt.Fprintf(os.Stderr, "weir --help %.1f ms; load average %.1f before, %.1f after\n", r.Program, r.LoadBefore, r.LoadAfter)

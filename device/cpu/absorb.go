@@ -41,3 +41,6 @@ func (k *lstmKernel) Absorbed() []int {
 	}
 	return []int{lstmW, lstmR, lstmB}
 }
+
+// Absorbed implements [Absorbing].
+func (k *byteLSTMKernel) Absorbed() []int { return []int{lstmW, lstmR} }

@@ -12,8 +12,8 @@ import (
 	"github.com/weirgpu/weir/plan"
 )
 
-// TestDamage damages an entry in many ways. Each time the start must give the right outputs from a plan made anew, and the next one must come
-// from the cache again.
+// TestDamage damages an entry in many ways. Each time the start must give the right outputs from a plan made anew, and leave the entry as it
+// was.
 func TestDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.onnx")
 	smallModel(t, path, 1)

@@ -88,10 +88,12 @@ func parse(data []byte) (*entry, error) {
 	if v := binary.LittleEndian.Uint32(head); v != formatVersion {
 		return nil, fmt.Errorf("%w: version %d, want %d", errDamaged, v, formatVersion)
 	}
-	table, constants, weights := binary.LittleEndian.Uint64(head[8:]), binary.LittleEndian.Uint64(head[16:]), binary.LittleEndian.Uint64(head[24:])
+	number := func(i int) uint64 { return binary.LittleEndian.Uint64(head[8+8*i:]) }
+	table, constants, weights := number(0), number(1), number(2)
 	at, ok := layOut(table, constants, weights)
 	if !ok || at.size != int64(len(data)) {
-		return nil, fmt.Errorf("%w: %d bytes do not hold a table of %d, constants of %d and weights of %d", errDamaged, len(data), table, constants, weights)
+		return nil, fmt.Errorf("%w: %d bytes do not hold a table of %d, constants of %d and weights of %d", errDamaged, len(data), table,
+			constants, weights)
 	}
 	end := headBytes + int(table)
 	if checksum(data[sumFrom:end]) != binary.LittleEndian.Uint32(head[4:]) {
