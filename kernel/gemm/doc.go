@@ -13,10 +13,11 @@
 //
 // The blocking is that of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS 34(3),
 // 2008): a micro-kernel keeps a tile of C in registers over a block of K and applies the epilogue as it stores the
-// last. Tiles are 14x32 with AVX-512, 6x16 with AVX2 and 4x8 in plain Go; the level is read from internal/cpuinfo when
-// an operand is packed and when an Op is made, and must be the same. Packed data is therefore for this process only: it
-// is not a file format.
+// last. Tiles are 14x32 with AVX-512, 6x16 with AVX2 and 4x8 in plain Go. The path of instructions is read from internal/cpuinfo
+// when an operand is packed and when an Op is made, and must be the same. Packed data is therefore for the same build on the
+// same path (cpuinfo.CurrentPath) only: it is no format to exchange.
 //
-// [Reference] is the definition that every path is tested against. The sums are taken in an order that depends on the
-// path, so results agree to rounding, not bit for bit. NaN and infinities propagate as IEEE 754 says.
+// [Reference] is the definition that every path is tested against. Sums of floats are taken in an order that depends on the
+// path, so results agree to rounding, not bit for bit, between paths; on one path they are the same bits, whatever runs the chunks.
+// Sums of bytes are the same bits everywhere. NaN and infinities propagate as IEEE 754 says.
 package gemm
