@@ -19,14 +19,15 @@ const (
 // the inputs of consecutive outputs are consecutive.
 type depthwise struct {
 	level   level
-	phase   int      // floats of one remainder of a row
-	pitch   int      // floats of a padded row
-	offsets []int    // of each tap, in floats from the first element of the window
-	reach   int      // largest offset
-	threes  int      // as in rows
-	masks   []uint32 // for strides of 1 and 2, the elements of 16*stride padded columns that lie in the image
-	step    int      // output rows that are padded and computed at a time
-	band    int      // output rows per chunk
+	phase   int         // floats of one remainder of a row
+	pitch   int         // floats of a padded row
+	offsets []int       // of each tap, in floats from the first element of the window
+	reach   int         // largest offset
+	threes  int         // as in rows
+	small   []planeMask // if set, planes are computed by smallPlanes, without scratch
+	masks   []uint32    // for strides of 1 and 2, the elements of 16*stride padded columns that lie in the image
+	step    int         // output rows that are padded and computed at a time
+	band    int         // output rows per chunk
 	bands   int
 	planes  int // planes per chunk, more than 1 only when a band is a plane
 	chunks  int
@@ -42,13 +43,21 @@ func planDepthwise(p *Params, out [3]int) depthwise {
 	total := p.N * p.M
 	d.planes = 1
 	if d.bands == 1 {
-		chunks := max(1, (total*row*out[1]+planesWork-1)/planesWork)
+		work := planesWork
+		if p.small(d.level) {
+			work *= smallFactor
+		}
+		chunks := max(1, (total*row*out[1]+work-1)/work)
 		if chunks > 1 {
 			chunks = (chunks + chunkStep - 1) / chunkStep * chunkStep
 		}
 		d.planes = max(1, (total+chunks-1)/chunks)
 	}
 	d.chunks = d.bands * ((total + d.planes - 1) / d.planes)
+	if p.small(d.level) {
+		d.small = planeMasks(p.In[2])
+		return d
+	}
 	d.step = (paddedFloats/d.pitch-d.inputRows(p, 1))/p.Stride[1] + 1
 	d.step = min(max(d.step/4*4, 4), d.band)
 	d.scratch = d.inputRows(p, d.step)*d.pitch + slack
@@ -96,6 +105,11 @@ func (d *depthwise) inputRows(p *Params, n int) int {
 func (o *Op) runDepthwise(c int, args *Args, scratch []float32) {
 	p, d := &o.p, &o.depthwise
 	band, first := c%d.bands, c/d.bands*d.planes
+	last := min(first+d.planes, p.N*p.M)
+	if d.small != nil {
+		o.runSmall(args, first, last)
+		return
+	}
 	t := rows{offsets: d.offsets, cols: o.out[2], stride: o.out[2], srcStride: p.Stride[1] * d.pitch, reach: d.reach, threes: d.threes, lo: p.Lo, hi: p.Hi}
 	if p.Residual {
 		t.flags |= flagResidual
@@ -103,7 +117,7 @@ func (o *Op) runDepthwise(c int, args *Args, scratch []float32) {
 	if p.Clamp {
 		t.flags |= flagClamp
 	}
-	for plane := first; plane < min(first+d.planes, p.N*p.M); plane++ {
+	for plane := first; plane < last; plane++ {
 		t.w = args.W[plane%p.M*len(d.offsets):][:len(d.offsets)]
 		if p.Bias {
 			t.bias = args.Bias[plane%p.M]

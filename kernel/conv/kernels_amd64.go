@@ -191,6 +191,12 @@ func padRows(d *depthwise, dst, src []float32, n, cols, lead int) bool {
 	return true
 }
 
+// hasSmallPlanes reports whether runSmallPlanes has a kernel.
+func hasSmallPlanes(v level) bool { return v == levelAVX512 }
+
+// runSmallPlanes computes t.
+func runSmallPlanes(t *smallPlanes) { smallPlanesAVX512(t) }
+
 // hasPoolBand reports whether runPoolBand has a kernel.
 func hasPoolBand(v level) bool { return v == levelAVX512 }
 

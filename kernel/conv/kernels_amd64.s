@@ -4090,6 +4090,109 @@ done:
 	VZEROUPPER
 	RET
 
+// func smallPlanesAVX512(t *smallPlanes)
+TEXT ·smallPlanesAVX512(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+	MOVQ smallPlanes_src(BX), SI
+	MOVQ smallPlanes_dst(BX), DI
+	MOVQ smallPlanes_w(BX), R8
+	MOVQ smallPlanes_bias(BX), R9
+	MOVQ smallPlanes_planes(BX), R10
+	MOVQ smallPlanes_pitch(BX), R13
+	MOVQ smallPlanes_res(BX), CX
+	SUBQ DI, CX
+	VBROADCASTSS smallPlanes_lo(BX), Z6
+	VBROADCASTSS smallPlanes_hi(BX), Z7
+	VPXORD Z5, Z5, Z5
+plane:
+	VBROADCASTSS 0(R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
+	VBROADCASTSS 12(R8), Z19
+	VBROADCASTSS 16(R8), Z20
+	VBROADCASTSS 20(R8), Z21
+	VBROADCASTSS 24(R8), Z22
+	VBROADCASTSS 28(R8), Z23
+	VBROADCASTSS 32(R8), Z24
+	ADDQ $36, R8
+	TESTQ R9, R9
+	JZ unbiased
+	VBROADCASTSS (R9), Z5
+	ADDQ $4, R9
+unbiased:
+	MOVQ smallPlanes_masks(BX), R11
+	MOVQ (smallPlanes_masks+8)(BX), R12
+vector:
+	KMOVW 0(R11), K1
+	KMOVW 2(R11), K2
+	KMOVW 4(R11), K3
+	KMOVW 6(R11), K4
+	MOVQ SI, R15
+	MOVQ DI, AX
+	MOVQ smallPlanes_rows(BX), DX
+	VMOVUPS.Z -4(R15), K1, Z8
+	VMOVUPS.Z 0(R15), K2, Z9
+	VMOVUPS.Z 4(R15), K3, Z10
+	VMOVAPS Z5, Z1
+	VMOVAPS Z5, Z2
+	VFMADD231PS Z8, Z19, Z1
+	VFMADD231PS Z8, Z16, Z2
+	VFMADD231PS Z9, Z20, Z1
+	VFMADD231PS Z9, Z17, Z2
+	VFMADD231PS Z10, Z21, Z1
+	VFMADD231PS Z10, Z18, Z2
+	DECQ DX
+	JZ last
+row:
+	ADDQ R13, R15
+	VMOVAPS Z1, Z0
+	VMOVAPS Z2, Z1
+	VMOVUPS.Z -4(R15), K1, Z8
+	VMOVUPS.Z 0(R15), K2, Z9
+	VMOVUPS.Z 4(R15), K3, Z10
+	VMOVAPS Z5, Z2
+	VFMADD231PS Z8, Z22, Z0
+	VFMADD231PS Z8, Z19, Z1
+	VFMADD231PS Z8, Z16, Z2
+	VFMADD231PS Z9, Z23, Z0
+	VFMADD231PS Z9, Z20, Z1
+	VFMADD231PS Z9, Z17, Z2
+	VFMADD231PS Z10, Z24, Z0
+	VFMADD231PS Z10, Z21, Z1
+	VFMADD231PS Z10, Z18, Z2
+	TESTL $const_flagResidual, smallPlanes_flags(BX)
+	JZ plain0
+	VMOVUPS.Z (AX)(CX*1), K4, Z8
+	VADDPS Z8, Z0, Z0
+plain0:
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMOVUPS Z0, K4, (AX)
+	ADDQ R13, AX
+	DECQ DX
+	JNZ row
+last:
+	TESTL $const_flagResidual, smallPlanes_flags(BX)
+	JZ plain1
+	VMOVUPS.Z (AX)(CX*1), K4, Z8
+	VADDPS Z8, Z1, Z1
+plain1:
+	VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+	VMOVUPS Z1, K4, (AX)
+	ADDQ $64, SI
+	ADDQ $64, DI
+	ADDQ $planeMask__size, R11
+	DECQ R12
+	JNZ vector
+	ADDQ smallPlanes_skip(BX), SI
+	ADDQ smallPlanes_skip(BX), DI
+	DECQ R10
+	JNZ plane
+	VZEROUPPER
+	RET
+
 // func winogradInAVX512(v *float32, step int, src *float32, rows *tileRow, n int, tiles *float32, halves int)
 TEXT ·winogradInAVX512(SB), 0, $256-56
 	NO_LOCAL_POINTERS

@@ -30,6 +30,11 @@ func runRows(_ level, t *rows) { rowsGo(t) }
 // padRows reports that there is no kernel.
 func padRows(_ *depthwise, _, _ []float32, _, _, _ int) bool { return false }
 
+// hasSmallPlanes reports whether runSmallPlanes has a kernel.
+func hasSmallPlanes(level) bool { return false }
+
+func runSmallPlanes(*smallPlanes) { panic("conv: no small planes") }
+
 // hasPoolBand reports whether runPoolBand has a kernel.
 func hasPoolBand(level) bool { return false }
 

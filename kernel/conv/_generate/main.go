@@ -73,6 +73,7 @@ func main() {
 		poolBand(&s, true, stride)
 		poolBand(&s, false, stride)
 	}
+	smallPlanes(&s)
 	winogradIn(&s)
 	winogradOut(&s)
 	winogradInNarrow(&s)
