@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"math"
 	"slices"
 
 	"github.com/weirgpu/weir/op"
@@ -309,7 +310,14 @@ func genLSTM(r source, key opKey) *sample {
 	for i := range lens {
 		lens[i] = int32(r.IntN(seq + 1))
 	}
-	s.in = []*tensor.Tensor{r.floats(x...), r.floats(dirs, 4*hidden, in), r.floats(dirs, 4*hidden, hidden),
+	recurrent := r.floats(dirs, 4*hidden, hidden)
+	if hidden > 512 { // or rounding errors of one step grow a hundred times in the next
+		w := tensor.As[float32](recurrent)
+		for i := range w {
+			w[i] /= float32(math.Sqrt(float64(hidden)))
+		}
+	}
+	s.in = []*tensor.Tensor{r.floats(x...), r.floats(dirs, 4*hidden, in), recurrent,
 		optional(r.floats(dirs, 8*hidden), 3), nil, optional(r.floats(state...), 2), optional(r.floats(state...), 2), nil}
 	if r.one(10) {
 		s.in[lstmLens] = tensor.From(lens, batch)
