@@ -80,8 +80,10 @@ const (
 	tempSuffix   = ".tmp"
 )
 
-func (c *Cache) file(k key, suffix string) string {
-	return filepath.Join(c.dir, k.String()+suffix)
+// hasSetting reports whether there is any entry of a setting.
+func (c *Cache) hasSetting(setting key) bool {
+	list, _ := os.ReadDir(c.dir)
+	return slices.ContainsFunc(list, func(d fs.DirEntry) bool { return strings.HasPrefix(d.Name(), settingPart(setting)+"-") })
 }
 
 // write makes a file of the cache as a whole or not at all.
@@ -168,10 +170,13 @@ func own(d fs.DirEntry) bool {
 	if strings.HasSuffix(name, tempSuffix) {
 		return strings.Trim(strings.TrimSuffix(name, tempSuffix), "0123456789") == ""
 	}
-	for _, suffix := range []string{planSuffix, recordSuffix} {
-		if hex, ok := strings.CutSuffix(name, suffix); ok {
-			return len(hex) == 2*len(key{}) && strings.Trim(hex, "0123456789abcdef") == ""
-		}
+	if hex, ok := strings.CutSuffix(name, recordSuffix); ok {
+		return isHex(hex, 2*len(key{}))
 	}
-	return false
+	setting, content, _ := strings.Cut(strings.TrimSuffix(name, planSuffix), "-")
+	return strings.HasSuffix(name, planSuffix) && isHex(setting, len(key{})) && isHex(content, 2*len(key{}))
+}
+
+func isHex(s string, digits int) bool {
+	return len(s) == digits && strings.Trim(s, "0123456789abcdef") == ""
 }

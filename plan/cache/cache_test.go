@@ -164,6 +164,14 @@ func TestModelChanges(t *testing.T) {
 			if got, cached := start(t, c, path, plan.Options{}); !bytes.Equal(got, wantOld) || !cached {
 				t.Errorf("with the old content again: from the cache: %v; its outputs: %v", cached, bytes.Equal(got, wantOld))
 			}
+			m, err := c.Model(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(m.Graph.Nodes) > 0 {
+				t.Error("the model is read again though its content is known")
+			}
+			m.Close()
 		})
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"path/filepath"
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/plan"
@@ -17,9 +17,9 @@ type Compiled struct {
 	// model is closed. They are nil for a plan that was made now.
 	Weights []byte
 
-	model *Model
-	key   key
-	keep  bool
+	model   *Model
+	setting key
+	kept    bool // whether it may be in the cache, now or later
 }
 
 // Compile returns the plan for the options from the cache, or makes it of Source. Info describes the device that it is for. Errors are those
@@ -40,35 +40,38 @@ func (m *Model) Compile(ctx context.Context, o plan.Options, info device.Info) (
 // Find is Compile that leaves Plan nil when the cache does not have it, for who makes the plan in another way: Save keeps it then.
 func (m *Model) Find(o plan.Options, info device.Info) *Compiled {
 	c := &Compiled{model: m}
-	if !keeps(o) {
+	if m.cache == nil || !keeps(o) {
 		return c
 	}
-	content, ok := m.identity()
-	if !ok {
+	c.setting, c.kept = m.cache.settingKey(m.files, o, info), true
+	if !m.cache.hasSetting(c.setting) { // which spares reading the model for its hash
+		m.cache.log.Debug("plan cache: no entry", "model", m.path)
 		return c
 	}
-	c.key, c.keep = m.cache.planKey(content, o, info), true
 	if err := c.find(o); err != nil {
 		c.Plan, c.Weights = nil, nil
-		name := m.cache.file(c.key, planSuffix)
-		if errors.Is(err, os.ErrNotExist) {
-			m.cache.log.Debug("plan cache: no entry", "model", m.path, "file", name)
-		} else {
-			m.cache.drop(name, err)
-		}
+		m.cache.log.Debug("plan cache: not found", "model", m.path, "error", err)
 	}
 	return c
 }
 
-// find loads the entry.
+// find loads the entry of the model's content, and removes it when it is of no use.
 func (c *Compiled) find(o plan.Options) error {
-	name := c.model.cache.file(c.key, planSuffix)
-	file, err := mapFile(name)
+	content, err := c.model.identity()
 	if err != nil {
 		return err
 	}
-	e, err := c.load(file, o)
+	name := filepath.Join(c.model.cache.dir, planFile(c.setting, content))
+	file, err := mapFile(name)
+	if errors.Is(err, errDamaged) {
+		c.model.cache.drop(name, err)
+	}
 	if err != nil {
+		return err
+	}
+	e, err := c.load(file, content, o)
+	if err != nil {
+		c.model.cache.drop(name, err)
 		return errors.Join(err, file.close())
 	}
 	c.Weights = e.weights
@@ -76,18 +79,21 @@ func (c *Compiled) find(o plan.Options) error {
 	c.model.mu.Lock()
 	defer c.model.mu.Unlock()
 	c.model.mappings = append(c.model.mappings, file)
+	if err := c.model.note(); err != nil {
+		c.model.cache.log.Debug("plan cache: model not noted", "model", c.model.path, "error", err)
+	}
 	c.model.cache.log.Debug("plan cache: found", "model", c.model.path, "file", name)
 	return nil
 }
 
 // load checks an entry and makes its plan, while the checksums of constants and weights are still being compared: what is made of damaged
 // ones is thrown away.
-func (c *Compiled) load(file *mapping, o plan.Options) (*entry, error) {
+func (c *Compiled) load(file *mapping, content key, o plan.Options) (*entry, error) {
 	e, err := parse(file.data)
 	if err != nil {
 		return nil, err
 	}
-	if e.key != c.key {
+	if e.key != c.keyFor(content) {
 		return nil, fmt.Errorf("%w: it is that of another plan", errDamaged)
 	}
 	verified := make(chan error, 1)
@@ -95,6 +101,9 @@ func (c *Compiled) load(file *mapping, o plan.Options) (*entry, error) {
 	c.Plan, err = e.restore(o)
 	return e, errors.Join(<-verified, err)
 }
+
+// keyFor is the key that the entry of a content has.
+func (c *Compiled) keyFor(content key) key { return keyOf(c.setting.String(), content.String()) }
 
 // largeTables is the size of constants from which they are let out of memory once they are checked. Steps read such in place because they
 // need few rows of them at a time: embeddings.
@@ -114,7 +123,7 @@ func (c *Compiled) Cached() bool { return c.Weights != nil }
 // Save keeps a plan that was made now, with the packed weights that were made of it (engine.Session.Weights), and does nothing for one that
 // was found. An error means that it was not kept, which matters to nobody but a test: the log has it.
 func (c *Compiled) Save(weights []byte) error {
-	if !c.keep || c.Cached() {
+	if !c.kept || c.Cached() {
 		return nil
 	}
 	cache := c.model.cache
@@ -129,13 +138,17 @@ func (c *Compiled) save(weights []byte) error {
 	if int64(len(weights)) != c.Plan.PackedBytes {
 		return fmt.Errorf("%d bytes of weights, the plan has %d", len(weights), c.Plan.PackedBytes)
 	}
+	content, err := c.model.identity()
+	if err != nil {
+		return err
+	}
 	c.model.mu.Lock()
 	defer c.model.mu.Unlock()
 	if err := c.model.unchanged(); err != nil {
 		return err
 	}
 	cache := c.model.cache
-	d, err := newDraft(c.key, c.Plan, weights)
+	d, err := newDraft(c.keyFor(content), c.Plan, weights)
 	if err != nil {
 		return err
 	}
@@ -143,7 +156,7 @@ func (c *Compiled) save(weights []byte) error {
 	if size > cache.max {
 		return fmt.Errorf("the entry has %d bytes, the cache %d", size, cache.max)
 	}
-	if err := cache.write(cache.file(c.key, planSuffix), size, d.writeTo); err != nil {
+	if err := cache.write(filepath.Join(cache.dir, planFile(c.setting, content)), size, d.writeTo); err != nil {
 		return err
 	}
 	err = c.model.note()

@@ -15,6 +15,8 @@
 //     file system's clock give equal times, so no record is written of a file that changed less than [Settled] before it was read.
 //     What goes unnoticed: a program that goes on writing through a shared memory mapping which it dirtied before, until the system
 //     has written those pages back; and a clock set back to the very nanosecond.
+//     The hash is computed when an entry of a model of that size is there, and when one is written: not before the first output of a model
+//     that is new.
 //   - The program, by the build ID that the Go linker makes of all that is in it; without one, by size, times and inode of the
 //     executable.
 //   - The processor, by the features that kernels are chosen by.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -33,20 +34,31 @@ func keyOf(lines ...string) key {
 	return key(h.Sum(nil))
 }
 
-// planKey names the plan of a content.
-func (c *Cache) planKey(content key, o plan.Options, info device.Info) key {
-	lines := []string{"plan", fmt.Sprint(formatVersion), c.build, runtime.GOOS, runtime.GOARCH, content.String(),
+// settingKey identifies all that an entry depends on beside the contents of the model's files, of which it goes by the sizes.
+func (c *Cache) settingKey(files []fileID, o plan.Options, info device.Info) key {
+	lines := []string{"plan", fmt.Sprint(formatVersion), c.build, runtime.GOOS, runtime.GOARCH,
 		cpuinfo.CurrentPath().String(), fmt.Sprintf("%q", info.Features),
 		fmt.Sprint(o.Passes.Precision, o.Passes.Portable), fmt.Sprintf("%q", slices.Sorted(slices.Values(o.Passes.Off)))}
+	for _, f := range files {
+		lines = append(lines, fmt.Sprint(f.Size))
+	}
 	for _, name := range slices.Sorted(maps.Keys(o.Shapes)) {
 		lines = append(lines, fmt.Sprintf("%q %d", name, o.Shapes[name]))
 	}
 	return keyOf(lines...)
 }
 
-// recordKey names the record of a model file.
-func (c *Cache) recordKey(path string) key {
-	return keyOf("model", fmt.Sprint(formatVersion), c.build, path)
+// planFile is the name of an entry: its setting and its content.
+func planFile(setting, content key) string {
+	return settingPart(setting) + "-" + content.String() + planSuffix
+}
+
+// settingPart is the part of an entry's name that is known before the model is read. Half of the hash suffices: the entry has all of it.
+func settingPart(setting key) string { return setting.String()[:len(setting)] }
+
+// recordFile is the file of a model's record.
+func (c *Cache) recordFile(path string) string {
+	return filepath.Join(c.dir, keyOf("model", fmt.Sprint(formatVersion), c.build, path).String()+recordSuffix)
 }
 
 // keeps reports whether plans made with these options are kept: not those for tests and dumps, which are more than a graph and its

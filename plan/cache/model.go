@@ -31,7 +31,8 @@ type Model struct {
 	mu       sync.Mutex // guards what follows
 	file     *os.File   // nil once the source is read
 	source   *onnx.Model
-	hashed   bool
+	hashed   bool // content is known
+	noted    bool // the record says so
 	content  key
 	mappings []*mapping
 	closed   bool
@@ -54,6 +55,7 @@ func (c *Cache) Model(path string) (*Model, error) {
 	m := &Model{cache: c, path: full, opened: opened, file: f}
 	if r, g := c.recall(full, id); r != nil {
 		m.Graph, m.Warnings, m.files, m.content, m.hashed = g, r.Warnings, r.Files, r.Content, true
+		m.noted = true
 		return m, nil
 	}
 	m.files = []fileID{id}
@@ -156,26 +158,18 @@ func (m *Model) Close() error {
 	return err
 }
 
-// identity returns the hash of the model's content, which it computes and notes when it is not known; false when what is in the file
-// cannot be told for sure.
-func (m *Model) identity() (key, bool) {
+// identity returns the hash of the model's content, for which it reads the files when it is not known, and checks that they are still those
+// that were parsed. It fails when what is in them cannot be told for sure.
+func (m *Model) identity() (key, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.cache == nil {
-		return key{}, false
-	}
 	if m.hashed {
-		return m.content, true
+		return m.content, nil
 	}
-	if err := m.hash(); err != nil {
-		m.cache.log.Debug("plan cache: model not identified", "model", m.path, "error", err)
-		m.cache = nil
-		return key{}, false
-	}
-	return m.content, true
+	err := m.hash()
+	return m.content, err
 }
 
-// hash reads the files for their hash and checks that they are still those that were parsed; m.mu is held.
 func (m *Model) hash() error {
 	var paths []string
 	for i := range m.files {
@@ -214,8 +208,12 @@ func (m *Model) unchanged() error {
 	return nil
 }
 
-// note writes the record of the model.
+// note writes the record of the model, unless it is there; m.mu is held.
 func (m *Model) note() error {
+	if m.noted {
+		return nil
+	}
+	m.noted = true
 	r := &record{Files: m.files, Content: m.content, Warnings: m.Warnings}
 	var err error
 	if r.Inputs, r.Outputs, err = signatureText(m.Graph); err != nil {
@@ -228,7 +226,7 @@ func (m *Model) note() error {
 	if err != nil {
 		return err
 	}
-	return m.cache.write(m.cache.file(m.cache.recordKey(m.path), recordSuffix), int64(len(data)), func(f *os.File) error {
+	return m.cache.write(m.cache.recordFile(m.path), int64(len(data)), func(f *os.File) error {
 		_, err := f.Write(data)
 		return err
 	})

@@ -95,7 +95,7 @@ func decodeRecord(data []byte) (*record, *graph.Graph, error) {
 
 // recall returns the record of a model that is as it was, nil when there is none.
 func (c *Cache) recall(path string, id fileID) (*record, *graph.Graph) {
-	name := c.file(c.recordKey(path), recordSuffix)
+	name := c.recordFile(path)
 	f, err := os.Open(name)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
