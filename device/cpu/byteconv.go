@@ -176,8 +176,9 @@ type byteConvTask struct {
 	image    imageOfWords
 	patches  patchSums
 
-	zeroX     byte // as it is multiplied
-	patchSums []int32
+	zeroX     byte    // as it is multiplied
+	oneZero   bool    // whether all weights have one zero point
+	patchSums []int32 // with one zero point, times that, negated
 	sumsW     []int32 // of the weights of an output channel
 	zeroW     []int32
 }
@@ -230,6 +231,7 @@ func (t *byteConvTask) zeroPoints() {
 	}
 	t.zeroX = byte(zeroX)
 	zero := t.channels.input(t.in.bZero)
+	t.oneZero = zero == nil || zero.Len() == 1
 	for c := range t.zeroW {
 		z := -int32(flippedZero(t.flipW))
 		if zero != nil {
@@ -243,7 +245,13 @@ func (t *byteConvTask) zeroPoints() {
 
 // storePatches keeps the sums of patches, one row a batch.
 func (t *byteConvTask) storePatches(x []float32, _, batch, _, _, j0, j1 int) {
-	copy(t.patchSums[batch*t.pixels+j0:], tensor.Int32s(x[:j1-j0]))
+	to := t.patchSums[batch*t.pixels+j0:][:j1-j0]
+	copy(to, tensor.Int32s(x))
+	if t.oneZero {
+		for i := range to {
+			to[i] *= -t.zeroW[0]
+		}
+	}
 }
 
 // store takes from finished sums what the zero points of the weights make of the patches.
@@ -260,11 +268,14 @@ func (t *byteConvTask) store(x []float32, ld, batch, i0, i1, j0, j1 int) {
 
 // centre takes what the zero point of the weights makes of the patches, from number at on, from the sums of a channel.
 func (t *byteConvTask) centre(sums []int32, at int, zero int32) {
-	if zero == 0 {
-		return
-	}
-	for p, sum := range t.patchSums[at:][:len(sums)] {
-		sums[p] -= zero * sum
+	patches := t.patchSums[at:][:len(sums)]
+	switch {
+	case t.oneZero:
+		vec.AddInt32(sums, sums, patches)
+	case zero != 0:
+		for p, sum := range patches {
+			sums[p] -= zero * sum
+		}
 	}
 }
 

@@ -70,7 +70,9 @@ func (v level) wide() bool {
 }
 
 // strided says that tiles take operands A whose steps of K lie any distance apart.
-func (v level) strided() bool { return !v.pairs() && !v.bytes() }
+func (v level) strided() bool {
+	return v.precision() == F32 || v.bytes() && v%(levelDot+1) == levelDot
+}
 
 // steps is the number of words that k elements along K take when packed.
 func (v level) steps(k int) int {

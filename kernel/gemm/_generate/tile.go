@@ -167,7 +167,7 @@ func (t *tileGen) step(u int, addr string) {
 		t.op("VMOVUPS %d%s, %s", j*t.size(), addr, t.tmp(j))
 	}
 	for i := range t.rows {
-		if t.nv == 1 && t.masked && t.strided() && !t.wide {
+		if t.nv == 1 && t.masked && t.strided() && t.vector.bytes == 0 {
 			t.op("VFMADD231PS.BCST %s, %s, %s", t.element(u, i), t.tmp(0), t.acc(i, 0, u))
 			continue
 		}
@@ -179,8 +179,8 @@ func (t *tileGen) step(u int, addr string) {
 	}
 }
 
-// strided says that steps of A lie tile.lda apart: operands of whole floats may be read where they are.
-func (t *tileGen) strided() bool { return !t.pairs && t.vector.bytes == 0 }
+// strided says that steps of A lie tile.lda apart: operands of words that are multiplied as they are may be read where they are.
+func (t *tileGen) strided() bool { return !t.pairs && !t.wide }
 
 // element is the address of element i of A in step u of those at SI.
 func (t *tileGen) element(u, i int) string {
