@@ -12,12 +12,14 @@ import (
 //
 //   - Rescale(x, scale, bias, zero): saturate(round(x·scale + bias) + zero), where scale and bias are float32, one number or one
 //     an index of axis 1, and zero is a scalar whose type is the result's.
+//   - Table(x, table): table[x], where table is 256 bytes, and a signed x counts as the unsigned byte of the same bits.
 //   - QLinearConv: its ONNX namesake (version 10) with inputs 0 to 8 and then Rescale with inputs 9 to 11.
 //   - QLinearAdd(a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero): the sum of two tensors of one shape.
 //
 // Numbers are rounded to the nearest integer, ties to even.
 var fusedBytes = []Op{
 	{Domain: FusedDomain, Name: "Rescale", Since: []int{1}, MinIn: 4, MaxIn: 4, Infer: inferRescale, Eval: evalRescale},
+	{Domain: FusedDomain, Name: "Table", Since: []int{1}, MinIn: 2, MaxIn: 2, Infer: inferTable, Eval: evalTable},
 	{Domain: FusedDomain, Name: "QLinearConv", Since: []int{1}, MinIn: 12, MaxIn: 12, Optional: []int{qBias}, Infer: inferRescaledConv,
 		Eval: evalRescaledConv, Flops: qlinearFlops(convFlops)},
 	{Domain: FusedDomain, Name: "QLinearAdd", Since: []int{1}, MinIn: 8, MaxIn: 8, Infer: inferQLinearAdd, Eval: evalQLinearAdd},
@@ -45,6 +47,34 @@ func evalRescale(c *Eval) error {
 		return err
 	}
 	return c.rescaled(x, 1)
+}
+
+func inferTable(c *Infer) error {
+	if err := c.byteOperands(0, 1); err != nil {
+		return err
+	}
+	c.Out[0] = c.In[0]
+	c.Out[0].DType, c.Out[0].Const, c.Out[0].Elems = c.In[1].DType, nil, nil
+	return nil
+}
+
+func evalTable(c *Eval) error {
+	for _, t := range c.In[:2] {
+		if _, err := c.sameDType(byteTypes, t.DType); err != nil {
+			return err
+		}
+	}
+	if !slices.Equal(c.In[1].Shape, []int{256}) {
+		return c.Errorf(ErrInput, "the table has shape %v, must be [256]", c.In[1].Shape)
+	}
+	out, err := c.Output(0, c.In[1].DType, c.In[0].Shape)
+	if err != nil {
+		return err
+	}
+	for i, b := range c.In[0].Data {
+		out.Data[i] = c.In[1].Data[b]
+	}
+	return nil
 }
 
 // rescaled makes output 0 from the bytes x, with the inputs from i on.

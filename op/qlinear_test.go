@@ -37,7 +37,10 @@ func TestQLinear(t *testing.T) {
 // TestFusedBytes states weir's operators on bytes in numbers.
 func TestFusedBytes(t *testing.T) {
 	one, zero := tensor.Scalar[float32](1), tensor.Scalar[uint8](0)
-	x := u8([]int{1, 2, 2}, 10, 20, 30, 250)
+	x, backwards := u8([]int{1, 2, 2}, 10, 20, 30, 250), tensor.From(make([]uint8, 256), 256)
+	for i := range backwards.Data {
+		backwards.Data[i] = byte(255 - i)
+	}
 	for _, c := range []struct {
 		name string
 		in   []*tensor.Tensor
@@ -46,6 +49,7 @@ func TestFusedBytes(t *testing.T) {
 		{"Rescale", list(x, f32([]int{1}, 0.25), f32([]int{1}, 1), u8([]int{}, 3)), u8([]int{1, 2, 2}, 7, 9, 11, 67)}, // 3.5 and 8.5 are ties
 		{"Rescale", list(x, f32([]int{2}, 1, -1), f32([]int{2}, 0, 40), u8([]int{}, 0)), u8([]int{1, 2, 2}, 10, 20, 10, 0)},
 		{"Rescale", list(x, f32([]int{1}, 1), f32([]int{1}, 0), tensor.Scalar[int8](-3)), tensor.From(list[int8](7, 17, 27, 127), 1, 2, 2)},
+		{"Table", list(x, backwards), u8([]int{1, 2, 2}, 245, 235, 225, 5)},
 		{"QLinearAdd", list(x, one, tensor.Scalar[uint8](10), x, tensor.Scalar[float32](2), zero, tensor.Scalar[float32](2), tensor.Scalar[uint8](1)),
 			u8([]int{1, 2, 2}, 11, 26, 41, 255)},
 		{"QLinearConv", list(x, one, zero, u8([]int{1, 2, 1}, 1, 1), one, zero, one, zero, nil, f32([]int{1}, 0.5), f32([]int{1}, 0), u8([]int{}, 5)),

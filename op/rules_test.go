@@ -279,6 +279,8 @@ func (r caller) fitting(name string) (Attrs, []*tensor.Tensor) {
 		ch := d(3)
 		n := list(1, ch)[r.IntN(2)]
 		return nil, list(r.tensor(list(tensor.Uint8, tensor.Int8)[r.IntN(2)], list(2, ch, d(3))), f(n), f(n), u8([]int{}, 7))
+	case "Table":
+		return nil, list(r.tensor(tensor.Int8, list(2, d(3))), r.tensor(tensor.Uint8, list(256)))
 	case "TopK":
 		return Attrs{IntAttr("k", int64(d(2)))}, list(f(3, 2+d(3)), i64(int64(d(2))))
 	}

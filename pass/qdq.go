@@ -15,6 +15,7 @@ import (
 //	Q(Clip(y))                    =  Q(y)                      where saturation clips as far; likewise Relu
 //	Q(DQ(x) + DQ(y))              =  weir:QLinearAdd(x, y)
 //	Q(a·DQ(x) + c)                =  weir:Rescale(x, a', c')   a, c constant, one an index of axis 1: BatchNormalization, Mul, Add, ...
+//	Q(f(DQ(x)))                   =  weir:Table(x, t)          f elementwise: see qdq_table.go
 //	Rescale(QLinearConv(x, w, b)) =  weir:QLinearConv(x, w, b, ...)
 //
 // for scales and zero points that are constant, one for x and for the result and one, or one an output channel, for w. The sums
@@ -49,7 +50,7 @@ func startQDQ(s *scope) rule {
 		if p := addBytes(n, m, out); p != nil {
 			return p
 		}
-		if p := s.rescaled(n, m, out); p != nil {
+		if p := s.elementwise(n, m, out); p != nil {
 			return p
 		}
 		if !is(m, "Conv") && !is(m, "MatMul") {

@@ -1,6 +1,8 @@
 package pass
 
 import (
+	"slices"
+
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
@@ -32,6 +34,19 @@ func dequantized(v *graph.Value) (x *graph.Value, g qGrid, ok bool) {
 	return d.In[0], g, ok && g.scale.Const().Len() == 1
 }
 
+// elementwise makes what is computed of each element of a quantised value, by m, which n quantises, one step from bytes to bytes.
+// Arithmetic that a convolution before it may take in goes before tables.
+func (s *scope) elementwise(n, m *graph.Node, out qGrid) *Patch {
+	p := s.rescaled(n, m, out)
+	if p != nil && !bytewise(producer(p.Insert[0].In[0])) {
+		return p
+	}
+	if t := s.tabled(n); t != nil {
+		return t
+	}
+	return p
+}
+
 // rescaled makes arithmetic on the channels of a quantised value, m, which n quantises, one step from bytes to bytes.
 func (s *scope) rescaled(n, m *graph.Node, out qGrid) *Patch {
 	y, f, ok := s.channelwise(m)
@@ -53,10 +68,18 @@ func (s *scope) rescaled(n, m *graph.Node, out qGrid) *Patch {
 			return nil
 		}
 	}
+	if len(scale) > 1 && even(scale) && even(bias) {
+		scale, bias = scale[:1], bias[:1]
+	}
 	constant := func(name string, v []float32) *graph.Value {
 		return graph.NewConst(n.Name+name, tensor.From(v, len(v)))
 	}
 	return instead(n, operator(n, op.FusedDomain, "Rescale", 1, nil, x, constant("_scale", scale), constant("_bias", bias), out.zero))
+}
+
+// even reports whether all numbers are the same.
+func even(x []float32) bool {
+	return !slices.ContainsFunc(x, func(v float32) bool { return v != x[0] })
 }
 
 // channelwise returns the operand of arithmetic with constants, one an index of axis 1, and what it computes.

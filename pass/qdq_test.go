@@ -183,3 +183,45 @@ func TestQDQElementwise(t *testing.T) {
 		}
 	}
 }
+
+// TestQDQTable makes one table of what is computed of one quantised value, exactly as the operators define it.
+func TestQDQTable(t *testing.T) {
+	for seed := range uint64(40) {
+		b := &qdqNet{t: t, r: rand.New(rand.NewPCG(seed, 7)), g: &graph.Graph{Name: "qdq", Opsets: map[string]int{"": 14}}}
+		d := []tensor.DType{tensor.Uint8, tensor.Int8}[seed%2]
+		x := &graph.Value{Name: "x", Type: op.Concrete(d, 1, 4, 16, 16)}
+		b.g.Inputs = []*graph.Value{x}
+		start := b.add("DequantizeLinear", nil, x, b.scale(0.05), b.constant(b.bytes(d)))
+		again := func(y *graph.Value) *graph.Value {
+			scale, zero := b.scale(0.05), b.constant(b.bytes(tensor.Uint8))
+			return b.add("DequantizeLinear", nil, b.add("QuantizeLinear", nil, y, scale, zero), scale, zero)
+		}
+		y := start
+		switch seed % 4 {
+		case 0: // x · clip(x + 3, 0, 6) / 6, rounded at every step
+			y = again(b.add("Add", nil, y, b.constant(tensor.From([]float32{3}, 1, 1, 1))))
+			y = again(b.add("Clip", nil, y, b.constant(tensor.Scalar[float32](0)), b.constant(tensor.Scalar[float32](6))))
+			y = again(b.add("Mul", nil, start, y))
+			y = b.add("Div", nil, y, b.constant(tensor.Scalar[float32](6)))
+		case 1:
+			y = b.add("HardSigmoid", nil, y)
+		case 2:
+			y = b.add("Mul", nil, b.add("Sigmoid", nil, y), y)
+		default:
+			y = b.add("Tanh", nil, again(b.add("Relu", nil, y)))
+		}
+		b.g.Outputs = []*graph.Value{b.add("QuantizeLinear", nil, y, b.scale(0.03), b.constant(b.bytes(tensor.Uint8)))}
+		if err := b.g.InferTypes(); err != nil {
+			t.Fatal(err)
+		}
+		before := b.g.Clone()
+		optimise(t, b.g, pass.Options{Check: true})
+		if text := short(b.g); !strings.Contains(text, "Table") || strings.Contains(text, "\n") {
+			t.Fatalf("seed %d: became\n%v", seed, b.g)
+		}
+		in := []*tensor.Tensor{b.bytes(d, 1, 4, 16, 16)}
+		if got, want := eval(t, b.g, in)[0], eval(t, before, in)[0]; !tensor.Equal(got, want) {
+			t.Fatalf("seed %d: got %v, want %v", seed, got, want)
+		}
+	}
+}

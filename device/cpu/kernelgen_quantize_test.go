@@ -251,3 +251,10 @@ func genQLinearAdd(r source, key opKey) *sample {
 	s.call.NumIn = len(s.in)
 	return s
 }
+
+func genTable(r source, key opKey) *sample {
+	s := r.call(key, nil, r.bytes(r.byteType(), r.shape(1+r.IntN(4))...), r.bytes(r.byteType(), 256))
+	s.exact = true
+	s.constant = []bool{false, !r.one(8)}
+	return s
+}

@@ -23,7 +23,7 @@ var generators = map[opKey]func(source, opKey) *sample{
 	{op.MLDomain, "TreeEnsemble"}: genForest, {op.MLDomain, "TreeEnsembleClassifier"}: genForest, {op.MLDomain, "TreeEnsembleRegressor"}: genForest,
 	{"", "QuantizeLinear"}: genQuantize, {"", "DequantizeLinear"}: genQuantize, {"", "DynamicQuantizeLinear"}: genDynamicQuantize,
 	{"", "ConvInteger"}: genConvInteger, {"", "QLinearConv"}: genQLinearConv, {"", "MatMulInteger"}: genMatMulInteger, {"", "QLinearMatMul"}: genQLinearMatMul,
-	{op.FusedDomain, "Rescale"}: genRescale, {op.FusedDomain, "QLinearConv"}: genRescaledConv, {op.FusedDomain, "QLinearAdd"}: genQLinearAdd,
+	{op.FusedDomain, "Rescale"}: genRescale, {op.FusedDomain, "Table"}: genTable, {op.FusedDomain, "QLinearConv"}: genRescaledConv, {op.FusedDomain, "QLinearAdd"}: genQLinearAdd,
 	{op.MicrosoftDomain, "DynamicQuantizeLSTM"}: genByteLSTM,
 	{"", "Attention"}: genAttention, {"weir", "Attention"}: genFusedAttention,
 	{"", "LSTM"}: genLSTM, {"", "PRelu"}: genPRelu, {"", "Where"}: genWhere, {"", "Cast"}: genCast, {"", "Not"}: genCast, {"", "Pad"}: genPad,

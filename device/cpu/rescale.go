@@ -6,10 +6,10 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// rescaleKernels are the operators from bytes to bytes, element by element: weir's Rescale and QLinearAdd, with constant scales and
-// zero points.
+// rescaleKernels are the operators from bytes to bytes, element by element: weir's Rescale, Table and QLinearAdd, with constant
+// scales, zero points and tables.
 var rescaleKernels = map[opKey]builder{
-	{op.FusedDomain, "Rescale"}: rescale, {op.FusedDomain, "QLinearAdd"}: qLinearAdd,
+	{op.FusedDomain, "Rescale"}: rescale, {op.FusedDomain, "Table"}: lookup, {op.FusedDomain, "QLinearAdd"}: qLinearAdd,
 }
 
 // rescaling is the constant operands of Rescale from input i on.
@@ -91,6 +91,45 @@ func (t *rescaleTask) Chunk(i, _ int) {
 		vec.Rescale(t.y[lo:end], t.x[lo:end], t.signed, &t.grids[k%len(t.grids)])
 		lo = end
 	}
+}
+
+func lookup(r *Request) (Kernel, error) {
+	shape, d, ok := r.in(0)
+	table := r.constant(1)
+	if !ok || !isByte(d) || table == nil || table.Len() != 256 || !isByte(table.DType) {
+		return nil, nil
+	}
+	return &tableKernel{n: count(shape), table: [256]byte(table.Data)}, nil
+}
+
+// tableKernel maps n bytes by a table.
+type tableKernel struct {
+	plain
+	first
+	n     int
+	table [256]byte
+}
+
+// Name implements Kernel.
+func (k *tableKernel) Name() string { return "table" }
+
+// Bind implements Kernel.
+func (k *tableKernel) Bind(b Binding) Task {
+	return &tableTask{tableKernel: k, x: b.In[0].Data, y: b.Out[0].Data}
+}
+
+type tableTask struct {
+	*tableKernel
+	x, y []byte
+}
+
+// Run implements Task.
+func (t *tableTask) Run(x *Exec) error { return x.For(blocks(t.n), t) }
+
+// Chunk implements Region.
+func (t *tableTask) Chunk(i, _ int) {
+	lo, hi := block(i, t.n)
+	vec.Lookup(t.y[lo:hi], t.x[lo:hi], &t.table)
 }
 
 // qLinearAdd serves operands of one type.

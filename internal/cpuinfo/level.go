@@ -1,5 +1,7 @@
 package cpuinfo
 
+import "golang.org/x/sys/cpu"
+
 // Level is a width of vectors that kernels are written for. Levels are ordered: each includes those below it.
 type Level int32
 
@@ -40,6 +42,10 @@ func HasAVX512() bool { return CurrentPath() >= PathAVX512 }
 
 // HasAVX512VNNI reports whether kernels may use the AVX-512 int8 and int16 dot products (VPDPBUSD, VPDPWSSD).
 func HasAVX512VNNI() bool { return CurrentPath() >= PathAVX512VNNI }
+
+// HasAVX512VBMI reports whether kernels that may use AVX-512 VNNI may also permute bytes across a vector (VPERMI2B), which Cascade
+// Lake and Cooper Lake cannot.
+func HasAVX512VBMI() bool { return HasAVX512VNNI() && cpu.X86.HasAVX512VBMI }
 
 // HasAVX512BF16 reports whether kernels may use the AVX-512 bfloat16 dot product and conversions (VDPBF16PS,
 // VCVTNEPS2BF16, VCVTNE2PS2BF16).

@@ -113,3 +113,6 @@ func Dequantize(dst []float32, x []byte, signed bool, scale, zero float32) {
 	}
 	dequantizeUint8(dst, x[:len(dst)], scale, zero)
 }
+
+// Lookup computes dst[i] = table[x[i]]. dst may be x.
+func Lookup(dst, x []byte, table *[256]byte) { lookup(dst, x[:len(dst)], table) }

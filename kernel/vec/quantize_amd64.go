@@ -173,6 +173,18 @@ func addInt8(dst []byte, x []int8, y []int8, p *Requantization) {
 	}
 }
 
+func lookup(dst, x []byte, table *[256]byte) {
+	if !cpuinfo.HasAVX512VBMI() {
+		lookupRef(dst, x, table)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), 4*block)
+		lookupVBMI(&dst[0], &x[0], n, &table[0])
+		dst, x = dst[n:], x[n:]
+	}
+}
+
 func dequantizeUint8(dst []float32, x []uint8, scale, zero float32) {
 	level := cpuinfo.Current()
 	for len(dst) > 0 {
@@ -288,6 +300,11 @@ func addInt8AVX512(dst *byte, x *int8, y *int8, n int, p *Requantization)
 //
 //go:noescape
 func addInt8AVX2(dst *byte, x *int8, y *int8, n int, p *Requantization)
+
+// lookupVBMI computes what lookupRef does for n bytes.
+//
+//go:noescape
+func lookupVBMI(dst, x *byte, n int, table *byte)
 
 // dequantizeUint8AVX512 computes what dequantizeUint8Ref does for the whole vectors in dst.
 //

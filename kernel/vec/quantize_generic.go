@@ -30,6 +30,8 @@ func rescaleInt8(dst []byte, x []int8, p *Requantization) { rescaleInt8Ref(dst, 
 
 func addInt8(dst []byte, x []int8, y []int8, p *Requantization) { addInt8Ref(dst, x, y, p) }
 
+func lookup(dst, x []byte, table *[256]byte) { lookupRef(dst, x, table) }
+
 func dequantizeUint8(dst []float32, x []uint8, scale, zero float32) {
 	dequantizeUint8Ref(dst, x, scale, zero)
 }

@@ -67,3 +67,9 @@ func dequantizeInt8Ref(dst []float32, x []int8, scale, zero float32) {
 		dst[i] = (float32(v) - zero) * scale
 	}
 }
+
+func lookupRef(dst, x []byte, table *[256]byte) {
+	for i, b := range x[:len(dst)] {
+		dst[i] = table[b]
+	}
+}

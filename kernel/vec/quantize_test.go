@@ -186,3 +186,24 @@ func TestDequantize(t *testing.T) {
 		}
 	})
 }
+
+func TestLookup(t *testing.T) {
+	atEachLevel(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(9, 9))
+		var table [256]byte
+		for i := range table {
+			table[i] = byte(r.Uint32())
+		}
+		for _, n := range append(tailLengths(), 63, 64, 65, 5*block) {
+			x, got, want := make([]byte, n), make([]byte, n+1), make([]byte, n+1)
+			for i := range x {
+				x[i] = byte(r.Uint32())
+				want[i] = table[x[i]]
+			}
+			Lookup(got[:n], x, &table)
+			if !bytes.Equal(got, want) {
+				t.Fatalf("%d bytes differ", n)
+			}
+		}
+	})
+}

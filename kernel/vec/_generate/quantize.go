@@ -293,7 +293,63 @@ func quantize() []routine {
 			l.ops("VCVTDQ2PS %V0, %V0", "VCVTDQ2PS %V1, %V1", "VFMADD213PS %bias, %scale, %V0", "VFMADD231PS %add, %V1, %V0")
 		}})
 	}
-	return append(list, fromBytes("dequantizeUint8", "uint8", "VPMOVZXBD"), fromBytes("dequantizeInt8", "int8", "VPMOVSXBD"))
+	return append(list, lookup{}, fromBytes("dequantizeUint8", "uint8", "VPMOVZXBD"), fromBytes("dequantizeInt8", "int8", "VPMOVSXBD"))
+}
+
+// lookup is the loop of Lookup, by AVX-512 VBMI: two permutations of half of the table each, of which the top bit chooses.
+type lookup struct{}
+
+func (lookup) write(set isa, _ *constants) string {
+	if set.vector == "Y" {
+		return ""
+	}
+	a := &asm{isa: set}
+	a.line("// func lookupVBMI(dst, x *byte, n int, table *byte)\nTEXT ·lookupVBMI(SB), 0, $128-32\n\tNO_LOCAL_POINTERS")
+	a.line("\tMOVQ dst+0(FP), DI\n\tMOVQ x+8(FP), SI\n\tMOVQ n+16(FP), CX\n\tMOVQ table+24(FP), BX")
+	for i := range 4 {
+		a.line("\tVMOVDQU8 %d(BX), Z%d", 64*i, i)
+	}
+	body := func(mask string) {
+		z := ""
+		if mask != "" {
+			z = ".Z"
+		}
+		a.line("\tVMOVDQU8%s (SI), %sZ4\n\tVMOVDQA64 Z4, Z5\n\tVMOVDQA64 Z4, Z6\n\tVPERMI2B Z1, Z0, Z5\n\tVPERMI2B Z3, Z2, Z6", z, mask)
+		a.line("\tVPMOVB2M Z4, K2\n\tVMOVDQU8 Z6, K2, Z5\n\tVMOVDQU8 Z5, %s(DI)", mask)
+	}
+	a.line("\tSUBQ $64, CX\n\tJL tail\n\tPCALIGN $32\nloop:")
+	body("")
+	a.line("\tADDQ $64, SI\n\tADDQ $64, DI\n\tSUBQ $64, CX\n\tJGE loop\ntail:\n\tADDQ $64, CX\n\tJZ done")
+	a.line("\tMOVQ $1, DX\n\tSHLQ CX, DX\n\tDECQ DX\n\tKMOVQ DX, K1")
+	body("K1, ")
+	a.line("done:\n\tVZEROUPPER\n\tRET\n")
+	return a.out.String()
+}
+
+func (lookup) declaration(set isa) string {
+	if set.vector == "Y" {
+		return ""
+	}
+	return "// lookupVBMI computes what lookupRef does for n bytes.\n//\n//go:noescape\nfunc lookupVBMI(dst, x *byte, n int, table *byte)\n"
+}
+
+func (lookup) reference() string {
+	return "func lookup(dst, x []byte, table *[256]byte) { lookupRef(dst, x, table) }\n"
+}
+
+func (lookup) dispatch() string {
+	return `func lookup(dst, x []byte, table *[256]byte) {
+	if !cpuinfo.HasAVX512VBMI() {
+		lookupRef(dst, x, table)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), 4*block)
+		lookupVBMI(&dst[0], &x[0], n, &table[0])
+		dst, x = dst[n:], x[n:]
+	}
+}
+`
 }
 
 // fromBytes is the loop from bytes to numbers: whole vectors of (x - zero) · scale.
