@@ -183,7 +183,7 @@ func TestSmallPlanes(t *testing.T) {
 			p := randomParams(r)
 			drawn := square(1, 1, 1, 3, 1, 1, 1)
 			drawn.N, drawn.C, drawn.In = p.N, 1+r.IntN(40), [3]int{1, 1 + r.IntN(20), 1 + r.IntN(smallColumns)}
-			drawn.M, drawn.Group = drawn.C, drawn.C
+			drawn.M, drawn.Group = drawn.C*(1+r.IntN(3)), drawn.C
 			drawn.Bias, drawn.Residual, drawn.Clamp, drawn.Lo, drawn.Hi, drawn.Map = p.Bias, p.Residual, p.Clamp, p.Lo, p.Hi, p.Map
 			checkAgainstReference(t, r, drawn)
 		}

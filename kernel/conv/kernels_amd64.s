@@ -4104,6 +4104,7 @@ TEXT ·smallPlanesAVX512(SB), 0, $256-8
 	SUBQ DI, CX
 	VBROADCASTSS smallPlanes_lo(BX), Z6
 	VBROADCASTSS smallPlanes_hi(BX), Z7
+	VPXORD Z3, Z3, Z3
 	VPXORD Z5, Z5, Z5
 plane:
 	VBROADCASTSS 0(R8), Z16
@@ -4123,6 +4124,68 @@ plane:
 unbiased:
 	MOVQ smallPlanes_masks(BX), R11
 	MOVQ (smallPlanes_masks+8)(BX), R12
+	KMOVW 0(R11), K1
+	KMOVW 2(R11), K2
+	KMOVW 4(R11), K3
+	KMOVW 6(R11), K4
+	MOVQ SI, R15
+	MOVQ DI, AX
+	MOVQ smallPlanes_rows(BX), DX
+	VMOVUPS.Z 0(R15), K2, Z9
+	VMOVUPS.Z 4(R15), K3, Z10
+	VALIGND $15, Z3, Z9, Z8
+	VMOVAPS Z5, Z1
+	VMOVAPS Z5, Z2
+	VFMADD231PS Z8, Z19, Z1
+	VFMADD231PS Z8, Z16, Z2
+	VFMADD231PS Z9, Z20, Z1
+	VFMADD231PS Z9, Z17, Z2
+	VFMADD231PS Z10, Z21, Z1
+	VFMADD231PS Z10, Z18, Z2
+	DECQ DX
+	JZ lasttrue
+rowtrue:
+	ADDQ R13, R15
+	VMOVAPS Z1, Z0
+	VMOVAPS Z2, Z1
+	VMOVUPS.Z 0(R15), K2, Z9
+	VMOVUPS.Z 4(R15), K3, Z10
+	VALIGND $15, Z3, Z9, Z8
+	VMOVAPS Z5, Z2
+	VFMADD231PS Z8, Z22, Z0
+	VFMADD231PS Z8, Z19, Z1
+	VFMADD231PS Z8, Z16, Z2
+	VFMADD231PS Z9, Z23, Z0
+	VFMADD231PS Z9, Z20, Z1
+	VFMADD231PS Z9, Z17, Z2
+	VFMADD231PS Z10, Z24, Z0
+	VFMADD231PS Z10, Z21, Z1
+	VFMADD231PS Z10, Z18, Z2
+	TESTL $const_flagResidual, smallPlanes_flags(BX)
+	JZ abovetrue
+	VMOVUPS.Z (AX)(CX*1), K4, Z8
+	VADDPS Z8, Z0, Z0
+abovetrue:
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMOVUPS Z0, K4, (AX)
+	ADDQ R13, AX
+	DECQ DX
+	JNZ rowtrue
+lasttrue:
+	TESTL $const_flagResidual, smallPlanes_flags(BX)
+	JZ sametrue
+	VMOVUPS.Z (AX)(CX*1), K4, Z8
+	VADDPS Z8, Z1, Z1
+sametrue:
+	VMAXPS Z1, Z6, Z1
+	VMINPS Z1, Z7, Z1
+	VMOVUPS Z1, K4, (AX)
+	ADDQ $64, SI
+	ADDQ $64, DI
+	ADDQ $planeMask__size, R11
+	DECQ R12
+	JZ done
 vector:
 	KMOVW 0(R11), K1
 	KMOVW 2(R11), K2
@@ -4143,8 +4206,8 @@ vector:
 	VFMADD231PS Z10, Z21, Z1
 	VFMADD231PS Z10, Z18, Z2
 	DECQ DX
-	JZ last
-row:
+	JZ lastfalse
+rowfalse:
 	ADDQ R13, R15
 	VMOVAPS Z1, Z0
 	VMOVAPS Z2, Z1
@@ -4162,22 +4225,22 @@ row:
 	VFMADD231PS Z10, Z21, Z1
 	VFMADD231PS Z10, Z18, Z2
 	TESTL $const_flagResidual, smallPlanes_flags(BX)
-	JZ plain0
+	JZ abovefalse
 	VMOVUPS.Z (AX)(CX*1), K4, Z8
 	VADDPS Z8, Z0, Z0
-plain0:
+abovefalse:
 	VMAXPS Z0, Z6, Z0
 	VMINPS Z0, Z7, Z0
 	VMOVUPS Z0, K4, (AX)
 	ADDQ R13, AX
 	DECQ DX
-	JNZ row
-last:
+	JNZ rowfalse
+lastfalse:
 	TESTL $const_flagResidual, smallPlanes_flags(BX)
-	JZ plain1
+	JZ samefalse
 	VMOVUPS.Z (AX)(CX*1), K4, Z8
 	VADDPS Z8, Z1, Z1
-plain1:
+samefalse:
 	VMAXPS Z1, Z6, Z1
 	VMINPS Z1, Z7, Z1
 	VMOVUPS Z1, K4, (AX)
@@ -4186,8 +4249,9 @@ plain1:
 	ADDQ $planeMask__size, R11
 	DECQ R12
 	JNZ vector
-	ADDQ smallPlanes_skip(BX), SI
-	ADDQ smallPlanes_skip(BX), DI
+done:
+	ADDQ smallPlanes_srcSkip(BX), SI
+	ADDQ smallPlanes_dstSkip(BX), DI
 	DECQ R10
 	JNZ plane
 	VZEROUPPER

@@ -2,8 +2,8 @@ package conv
 
 import "math"
 
-// smallPlanes is one call of the depthwise kernel for planes of few columns, 3x3 taps and a border of one zero: output and input are
-// of one size. It needs no copy of the input with its border. The assembly reads this struct.
+// smallPlanes is one call of the depthwise kernel for planes of few columns, 3x3 taps and a border of one zero: output and input planes
+// are of one size. It needs no copy of the input with its border. The assembly reads this struct.
 type smallPlanes struct {
 	src, dst *float32
 	res      *float32 // laid out as dst, with flagResidual
@@ -13,7 +13,8 @@ type smallPlanes struct {
 	planes   int
 	rows     int
 	pitch    int // bytes of a row
-	skip     int // bytes from the vector after the last of a plane to the next plane
+	srcSkip  int // bytes from the vector after the last of a plane to the next plane
+	dstSkip  int
 	lo, hi   float32
 	flags    uint32
 }
@@ -35,7 +36,7 @@ const (
 func (p *Params) small(v level) bool {
 	one := [3]int{1, 1, 1}
 	border := [3]int{0, 1, 1}
-	return hasSmallPlanes(v) && p.M == p.C && p.Kernel == [3]int{1, 3, 3} && p.Stride == one && p.Dilate[1] == 1 && p.Dilate[2] == 1 &&
+	return hasSmallPlanes(v) && p.Kernel == [3]int{1, 3, 3} && p.Stride == one && p.Dilate[1] == 1 && p.Dilate[2] == 1 &&
 		p.PadLo == border && p.PadHi == border && p.In[2] <= smallColumns && p.In[1] <= smallRows
 }
 
@@ -56,7 +57,11 @@ func planeMasks(cols int) (masks []planeMask) {
 func (o *Op) runSmall(args *Args, first, last int) {
 	p, n := &o.p, volume(o.out)
 	t := smallPlanes{masks: o.depthwise.small, rows: o.out[1], pitch: 4 * o.out[2], lo: float32(math.Inf(-1)), hi: float32(math.Inf(1))}
-	t.skip = 4*n - 64*len(t.masks)
+	each := p.M / p.C // planes of output for one of input
+	t.srcSkip, t.dstSkip = -64*len(t.masks), 4*n-64*len(t.masks)
+	if each == 1 {
+		t.srcSkip, each = t.dstSkip, p.M
+	}
 	if p.Clamp {
 		t.lo, t.hi = p.Lo, p.Hi
 	}
@@ -65,8 +70,8 @@ func (o *Op) runSmall(args *Args, first, last int) {
 	}
 	for from := first; from < last; from += t.planes {
 		m := from % p.M
-		t.planes = min(last-from, p.M-m)
-		t.src, t.dst, t.w = &args.X[from*n], &args.Y[from*n], &args.W[9*m]
+		t.planes = min(last-from, each-m%each)
+		t.src, t.dst, t.w = &args.X[from/(p.M/p.C)*n], &args.Y[from*n], &args.W[9*m]
 		if p.Bias {
 			t.bias = &args.Bias[m]
 		}

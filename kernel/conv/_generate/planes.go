@@ -6,14 +6,14 @@ import "fmt"
 // BX the arguments, SI and DI the columns of a vector in the input and the output, R8 the weights and R9 the bias of a plane, R10 the
 // planes left, R11 the masks of a vector and R12 the vectors left, R13 the bytes of a row, R15 and AX the rows of input and output,
 // CX from the output to the residual, DX the rows left. Vectors 16 to 24 are the weights, 5 to 7 the bias and the limits, 0 to 2 the
-// sums of three output rows: of the one before that of the input, of the same and of the next.
+// sums of three output rows: of the one before that of the input, of the same and of the next. Vector 3 is zero.
 func smallPlanes(s *asm) {
 	s.text("smallPlanesAVX512", "t *smallPlanes", 8, "computes t.")
 	s.ops(
 		"MOVQ t+0(FP), BX", "MOVQ smallPlanes_src(BX), SI", "MOVQ smallPlanes_dst(BX), DI", "MOVQ smallPlanes_w(BX), R8",
 		"MOVQ smallPlanes_bias(BX), R9", "MOVQ smallPlanes_planes(BX), R10", "MOVQ smallPlanes_pitch(BX), R13",
 		"MOVQ smallPlanes_res(BX), CX", "SUBQ DI, CX", "VBROADCASTSS smallPlanes_lo(BX), Z6", "VBROADCASTSS smallPlanes_hi(BX), Z7",
-		"VPXORD Z5, Z5, Z5",
+		"VPXORD Z3, Z3, Z3", "VPXORD Z5, Z5, Z5",
 	)
 	s.label("plane")
 	for i := range 9 {
@@ -22,32 +22,49 @@ func smallPlanes(s *asm) {
 	s.ops("ADDQ $36, R8", "TESTQ R9, R9", "JZ unbiased", "VBROADCASTSS (R9), Z5", "ADDQ $4, R9")
 	s.label("unbiased")
 	s.ops("MOVQ smallPlanes_masks(BX), R11", "MOVQ (smallPlanes_masks+8)(BX), R12")
+	smallVector(s, true)
+	s.ops("DECQ R12", "JZ done")
 	s.label("vector")
-	for i := range 4 {
-		s.op("KMOVW %d(R11), K%d", 2*i, 1+i)
-	}
-	s.ops("MOVQ SI, R15", "MOVQ DI, AX", "MOVQ smallPlanes_rows(BX), DX")
-	smallRow(s, []int{1, 2})
-	s.ops("DECQ DX", "JZ last")
-	s.label("row")
-	s.ops("ADDQ R13, R15", "VMOVAPS Z1, Z0", "VMOVAPS Z2, Z1")
-	smallRow(s, []int{0, 1, 2})
-	smallFinish(s, 0)
-	s.ops("ADDQ R13, AX", "DECQ DX", "JNZ row")
-	s.label("last")
-	smallFinish(s, 1)
+	smallVector(s, false)
+	s.ops("DECQ R12", "JNZ vector")
+	s.label("done")
 	s.ops(
-		"ADDQ $64, SI", "ADDQ $64, DI", "ADDQ $planeMask__size, R11", "DECQ R12", "JNZ vector",
-		"ADDQ smallPlanes_skip(BX), SI", "ADDQ smallPlanes_skip(BX), DI", "DECQ R10", "JNZ plane",
+		"ADDQ smallPlanes_srcSkip(BX), SI", "ADDQ smallPlanes_dstSkip(BX), DI", "DECQ R10", "JNZ plane",
 		"VZEROUPPER", "RET",
 	)
 }
 
+// smallVector computes a vector of columns. What is left of the first one comes from the vector itself: a load would reach before the
+// plane, where a page may be missing, and though the mask forbids the fault, some processors take hundreds of cycles to see that.
+func smallVector(s *asm, first bool) {
+	name := func(label string) string { return fmt.Sprintf("%s%t", label, first) }
+	for i := range 4 {
+		s.op("KMOVW %d(R11), K%d", 2*i, 1+i)
+	}
+	s.ops("MOVQ SI, R15", "MOVQ DI, AX", "MOVQ smallPlanes_rows(BX), DX")
+	smallRow(s, []int{1, 2}, first)
+	s.ops("DECQ DX", "JZ "+name("last"))
+	s.label(name("row"))
+	s.ops("ADDQ R13, R15", "VMOVAPS Z1, Z0", "VMOVAPS Z2, Z1")
+	smallRow(s, []int{0, 1, 2}, first)
+	smallFinish(s, 0, name("above"))
+	s.ops("ADDQ R13, AX", "DECQ DX", "JNZ "+name("row"))
+	s.label(name("last"))
+	smallFinish(s, 1, name("same"))
+	s.ops("ADDQ $64, SI", "ADDQ $64, DI", "ADDQ $planeMask__size, R11")
+}
+
 // smallRow adds a row of the input to the sums of output rows; those of the next row begin with the bias, and so do those of the
 // same row when there was no row before.
-func smallRow(s *asm, sums []int) {
+func smallRow(s *asm, sums []int, first bool) {
 	for kx := range 3 {
+		if kx == 0 && first {
+			continue
+		}
 		s.op("VMOVUPS.Z %d(R15), K%d, Z%d", 4*(kx-1), 1+kx, 8+kx)
+	}
+	if first {
+		s.op("VALIGND $15, Z3, Z9, Z8")
 	}
 	if sums[0] == 1 {
 		s.op("VMOVAPS Z5, Z1")
@@ -61,12 +78,12 @@ func smallRow(s *asm, sums []int) {
 }
 
 // smallFinish applies the epilogue to the sums of a row and stores it.
-func smallFinish(s *asm, sum int) {
+func smallFinish(s *asm, sum int, plain string) {
 	s.ops("TESTL $const_flagResidual, smallPlanes_flags(BX)")
-	s.op("JZ plain%d", sum)
+	s.op("JZ %s", plain)
 	s.ops("VMOVUPS.Z (AX)(CX*1), K4, Z8")
 	s.op("VADDPS Z8, Z%[1]d, Z%[1]d", sum)
-	s.label(fmt.Sprintf("plain%d", sum))
+	s.label(plain)
 	s.op("VMAXPS Z%[1]d, Z6, Z%[1]d", sum)
 	s.op("VMINPS Z%[1]d, Z7, Z%[1]d", sum)
 	s.op("VMOVUPS Z%d, K4, (AX)", sum)
