@@ -33,7 +33,7 @@ var fused = []Op{
 		Eval: inFloat32(fusedMatMul.eval), Flops: matMulFlops},
 	{Domain: FusedDomain, Name: "Silu", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: Elementwise,
 		Infer: inferSame(floatTypes), Eval: evalMap(func(*Call) (unaryFuncs, error) { return unaryFuncs{f: swish(1)}, nil })},
-	fusedAttention,
+	fusedAttention, fusedNBits,
 }
 
 // fusion is the first part of a fused operator and which input, after those of the first part, is added to it.

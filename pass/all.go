@@ -32,6 +32,7 @@ type entry struct {
 
 // passes is the order in which the passes of a phase run.
 var passes = []entry{
+	{Info{"nbits", "multiply by weights of four bits as they are", false}, simplify, startNBits},
 	{Info{"expand", "write operators of com.microsoft in ONNX's own", false}, simplify, startExpand},
 	{Info{"capture", "move constants into bodies and drop unused captures", true}, simplify, startCapture},
 	{Info{"qdq", "make products between quantised values products of integers", false}, simplify, startQDQ},
@@ -63,6 +64,7 @@ type constraint struct{ first, then, why string }
 var constraints = []constraint{
 	{"qdq", "fold", "folding takes quantised weights from their scale, after which their product is one of floats"},
 	{"transposed", "fold", "folding the transpose copies the weights, which may be an embedding that others read"},
+	{"nbits", "expand", "expanding makes floats of the weights"},
 	{"expand", "fold", "definitions bring shape arithmetic and constants that fold"},
 	{"expand", "cse", "definitions of neighbours compute the same masks and positions"},
 	{"capture", "fold", "a node of a body folds only once the constants that it captures are in the body"},

@@ -18,11 +18,12 @@ func startBias(s *scope) rule {
 		}
 		y, k, ok := sides(n, func(v *graph.Value) bool { return v.IsConst() })
 		m := producer(y)
-		if !ok || m == nil || m.Type != "MatMul" || len(m.In) != 2 || m.Attrs.Has("activation") || !s.only(y) ||
+		nbits := m != nil && m.Domain == op.FusedDomain && m.Type == "MatMulNBits" && (len(m.In) <= nbitsBias || m.In[nbitsBias] == nil)
+		if !ok || m == nil || !nbits && (m.Type != "MatMul" || len(m.In) != 2) || m.Attrs.Has("activation") || !s.only(y) ||
 			!sameShape(y, n.Out[0]) || !y.Type.DType.IsFloat() || len(y.Type.Shape) == 0 {
 			return nil
 		}
-		if b := m.In[1].Type; !b.Ranked || len(b.Shape) < 2 {
+		if b := m.In[1].Type; !nbits && (!b.Ranked || len(b.Shape) < 2) {
 			return nil
 		}
 		cols, ok := y.Type.Shape[len(y.Type.Shape)-1].Int()
@@ -32,6 +33,9 @@ func startBias(s *scope) rule {
 		t, ok := asShape(k.Const(), []int{cols})
 		if !ok {
 			return nil
+		}
+		if nbits {
+			return nbitsBiased(n, m, holding(k, t))
 		}
 		return instead(n, operator(n, op.FusedDomain, "MatMul", 1, m.Attrs, m.In[0], m.In[1], holding(k, t)))
 	}

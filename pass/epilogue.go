@@ -124,6 +124,10 @@ func (s *scope) extendable(v *graph.Value) *graph.Node {
 	switch m.Type {
 	case "Conv", "Gemm", "MatMul":
 		return m
+	case "MatMulNBits":
+		if m.Domain == op.FusedDomain {
+			return m
+		}
 	}
 	return nil
 }

@@ -80,8 +80,15 @@ func (b *builder) scalar(f float32) *graph.Value { return graph.NewConst(b.name(
 // microsoft adds an operator of ONNX Runtime's domain.
 func (b *builder) microsoft(x *graph.Value) *graph.Value {
 	attrs, in := op.Attrs(nil), []*graph.Value{x}
-	typ := []string{"QuickGelu", "BiasGelu", "FastGelu", "FusedMatMul", "FusedConv"}[b.rng.IntN(5)]
+	typ := []string{"QuickGelu", "BiasGelu", "FastGelu", "FusedMatMul", "FusedConv", "MatMulNBits"}[b.rng.IntN(6)]
 	switch typ {
+	case "MatMulNBits":
+		bits := make([]byte, 3*8)
+		for i := range bits {
+			bits[i] = byte(b.rng.Uint32())
+		}
+		attrs = op.Attrs{op.IntAttr("K", 3), op.IntAttr("N", 3), op.IntAttr("block_size", 16)}
+		in = append(in, graph.NewConst(b.name(), tensor.From(bits, 3, 1, 8)), b.constant(3, 1))
 	case "BiasGelu":
 		in = append(in, b.constant(3))
 	case "FusedMatMul":

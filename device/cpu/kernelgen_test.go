@@ -25,7 +25,7 @@ var generators = map[opKey]func(source, opKey) *sample{
 	{"", "ConvInteger"}: genConvInteger, {"", "QLinearConv"}: genQLinearConv, {"", "MatMulInteger"}: genMatMulInteger, {"", "QLinearMatMul"}: genQLinearMatMul,
 	{op.FusedDomain, "Rescale"}: genRescale, {op.FusedDomain, "Table"}: genTable, {op.FusedDomain, "QLinearConv"}: genRescaledConv, {op.FusedDomain, "QLinearAdd"}: genQLinearAdd,
 	{op.MicrosoftDomain, "DynamicQuantizeLSTM"}: genByteLSTM,
-	{"", "Attention"}: genAttention, {"weir", "Attention"}: genFusedAttention,
+	{"", "Attention"}: genAttention, {"weir", "Attention"}: genFusedAttention, {"weir", "MatMulNBits"}: genMatMulNBits,
 	{"", "LSTM"}: genLSTM, {"", "PRelu"}: genPRelu, {"", "Where"}: genWhere, {"", "Cast"}: genCast, {"", "Not"}: genCast, {"", "Pad"}: genPad,
 }
 

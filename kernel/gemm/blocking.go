@@ -95,7 +95,7 @@ func (b *blocking) scratch(p *Params, v level) {
 	}
 	switch {
 	case p.PackedB:
-	case b.directB:
+	case b.directB, p.Fill != nil:
 		b.lenB = v.nr() * v.steps(b.kc)
 	default:
 		b.lenB = ceilDiv(min(b.nc, p.N), v.nr()) * v.nr() * v.steps(b.kc)

@@ -166,7 +166,7 @@ func (o *Op) blockB(t *tile, a panels, w window, args *Args, buf, stage []float3
 		t.mask = uint32(1)<<t.cols - 1
 		t.ldb = nr
 		at := (j - w.j0) * t.k
-		if o.directB {
+		if o.directB || p.Fill != nil { // nothing reads the panel after this
 			at = 0
 		}
 		switch {

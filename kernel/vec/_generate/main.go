@@ -22,6 +22,7 @@ func main() {
 		{"softmax", softmax()},
 		{"norm", norm()},
 		{"column", columns()},
+		{"nibble", nibbles()},
 		{"convert", convert()},
 		{"quantize", quantize()},
 		{"search", search()},

@@ -1,0 +1,49 @@
+package pass
+
+import (
+	"slices"
+
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// Products by weights of four bits, whose kernel reads them as they are.
+//
+//	com.microsoft:MatMulNBits(a, w, s, z, _, b)          =  weir:MatMulNBits(a, w, s, z, _, b)    for a of float32, the rest constant
+//	weir:MatMulNBits(a, w, s, z) + k                     =  weir:MatMulNBits(a, w, s, z, _, k)    see bias.go
+//	act(weir:MatMulNBits(a, w, s, z, _, b))              =  the same {activation act}             see epilogue.go
+//
+// Others become products by weights of floats, eight times their size: see expand.go.
+
+// Inputs of MatMulNBits in order.
+const (
+	nbitsA = iota
+	nbitsB
+	nbitsScales
+	nbitsZeros
+	nbitsGroups
+	nbitsBias
+)
+
+func startNBits(s *scope) rule {
+	return func(n *graph.Node) *Patch {
+		if s.portable || n.Domain != op.MicrosoftDomain || n.Type != "MatMulNBits" || len(n.Out) != 1 || n.Attrs.Int("bits", 4) != 4 ||
+			n.In[nbitsA].Type.DType != tensor.Float32 {
+			return nil
+		}
+		for i, v := range n.In[nbitsB:] {
+			if v != nil && (!v.IsConst() || i+nbitsB == nbitsGroups || v.Type.DType != tensor.Uint8 && v.Type.DType != tensor.Float32) {
+				return nil
+			}
+		}
+		return instead(n, operator(n, op.FusedDomain, "MatMulNBits", 1, n.Attrs, n.In...))
+	}
+}
+
+// nbitsBiased makes k, a constant of the product's last dimension, the bias of a product of four bits.
+func nbitsBiased(n, m *graph.Node, k *graph.Value) *Patch {
+	in := append(slices.Clone(m.In), make([]*graph.Value, nbitsBias+1-len(m.In))...)
+	in[nbitsBias] = k
+	return instead(n, operator(n, op.FusedDomain, "MatMulNBits", 1, m.Attrs, in...))
+}
