@@ -10,6 +10,9 @@ import (
 // nBitsKernels are products of float32 by constant weights of four bits.
 var nBitsKernels = map[opKey]builder{{op.FusedDomain, "MatMulNBits"}: matMulNBits}
 
+// mostPacked bounds the floats that are packed first: more of them would not stay in the cache.
+const mostPacked = 1 << 20
+
 // Inputs of MatMulNBits in order.
 const (
 	nbitsA = iota
@@ -21,7 +24,8 @@ const (
 )
 
 // nBitsKernel is a product of m x k floats by k x n numbers of four bits, which become floats a panel at a time, in the first cache
-// level, where the product reads them. Packed are, panel by panel of columns, the zero points and the scales of each block of K as
+// level, where the product reads them. The floats, unless there are many, are packed first, for all columns, so that the product can take all rows at a time
+// and each panel becomes floats once. Packed at load are, panel by panel of columns, the zero points and the scales of each block of K as
 // floats, and then the rows of the panel as [vec.Nibbles] reads them.
 type nBitsKernel struct {
 	m, n, k       int
@@ -29,7 +33,8 @@ type nBitsKernel struct {
 	b, scales     *tensor.Tensor
 	zeros         *tensor.Tensor // nil for 8 everywhere
 	biased        bool
-	width, blocks int // columns of a panel, blocks along K
+	first         bool // the rows are packed first
+	width, blocks int  // columns of a panel, blocks along K
 	op            *gemm.Op
 }
 
@@ -49,7 +54,8 @@ func matMulNBits(r *Request) (Kernel, error) {
 		return nil, nil
 	}
 	k.m = count(a[:len(a)-1])
-	p := gemm.Params{M: k.m, N: k.n, K: k.k, Fill: k.fill}
+	k.first = k.m*k.k <= mostPacked
+	p := gemm.Params{M: k.m, N: k.n, K: k.k, Fill: k.fill, PackedA: k.first}
 	if bias, bd, ok := r.in(nbitsBias); ok {
 		if bd != tensor.Float32 || count(bias) != k.n {
 			return nil, nil
@@ -159,15 +165,55 @@ func (k *nBitsKernel) fill(dst, src []float32, k0, k1, j0, _ int) {
 	}
 }
 
-// ScratchBytes implements Kernel.
-func (k *nBitsKernel) ScratchBytes(workers int) int { return workers * scratchBytes(k.op.ScratchLen()) }
+// ScratchBytes implements Kernel: the packed rows and each worker's part.
+func (k *nBitsKernel) ScratchBytes(workers int) int {
+	return k.rowBytes() + workers*scratchBytes(k.op.ScratchLen())
+}
+
+// rowBytes is the size of the rows that are packed first.
+func (k *nBitsKernel) rowBytes() int {
+	if !k.first {
+		return 0
+	}
+	return scratchBytes(gemm.F32.PackedALen(k.m, k.k))
+}
 
 // Bind implements Kernel.
 func (k *nBitsKernel) Bind(b Binding) Task {
-	t := &gemmTask{op: k.op, scratch: perWorker(b)}
-	t.args.A, t.args.B, t.args.C = tensor.As[float32](b.In[nbitsA]), tensor.Cast[float32](b.Packed), tensor.As[float32](b.Out[0])
+	worker := b
+	worker.Scratch = b.Scratch[k.rowBytes():]
+	t := &nBitsTask{k: k, a: tensor.As[float32](b.In[nbitsA])}
+	t.product = gemmTask{op: k.op, scratch: perWorker(worker)}
+	t.product.args.A, t.product.args.B, t.product.args.C = t.a, tensor.Cast[float32](b.Packed), tensor.As[float32](b.Out[0])
+	if k.first {
+		t.product.args.A = tensor.Cast[float32](b.Scratch[:k.rowBytes()])
+	}
 	if k.biased {
-		t.args.Bias = tensor.As[float32](b.In[nbitsBias])
+		t.product.args.Bias = tensor.As[float32](b.In[nbitsBias])
 	}
 	return t
+}
+
+type nBitsTask struct {
+	k       *nBitsKernel
+	a       []float32
+	product gemmTask
+}
+
+// Run implements Task.
+func (t *nBitsTask) Run(x *Exec) error {
+	if rows := gemm.F32.PanelRows(); t.k.first {
+		if err := x.For((t.k.m+rows-1)/rows, t); err != nil {
+			return err
+		}
+	}
+	return t.product.Run(x)
+}
+
+// Chunk implements Region: it packs one panel of rows.
+func (t *nBitsTask) Chunk(i, _ int) {
+	rows := gemm.F32.PanelRows()
+	first := i * rows
+	n := min(rows, t.k.m-first)
+	gemm.F32.PackA(t.product.args.A[first*t.k.k:], t.a[first*t.k.k:], n, t.k.k, 0, false)
 }
