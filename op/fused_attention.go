@@ -17,8 +17,6 @@ import (
 //   - rows_first: for Q, K, V and the output in this order whether it is 1: batch × length × heads × size in place of
 //     0: batch × heads × length × size; all 0 when absent. It is for operands of rank 4;
 //   - precision: "bf16" rounds Q and K to bfloat16 before they are multiplied.
-//
-// A key whose weight is zero counts for nothing, whatever its value.
 var fusedAttention = Op{Domain: FusedDomain, Name: "Attention", Since: []int{1}, MinIn: 3, MaxIn: 5,
 	Infer: inferFusedAttention, Eval: inFloat32(evalFusedAttention), Flops: fusedAttentionFlops}
 
@@ -252,9 +250,7 @@ func (a *stacks) attend(row []float64, b, h, i int) {
 		w := math.Exp(s - peak)
 		sum += w
 		for d := range acc {
-			if w != 0 {
-				acc[d] += w * a.in[2][a.place(2, b, kv, t)+d]
-			}
+			acc[d] += w * a.in[2][a.place(2, b, kv, t)+d]
 		}
 	}
 	to := a.place(3, b, h, i)

@@ -45,50 +45,95 @@ func fusedAttention(r *Request) (Kernel, error) {
 	k := &attentionKernel{keep: -1, bias: -1, lens: -1}
 	p, attrs := &k.params, r.Call.Attrs
 	first := [4]bool{}
-	for i, v := range attrs.Ints("rows_first") {
+	for i, v := range attrs.Ints("rows_first") { // of which the shape rule has seen to it that there are four
 		first[i] = v == 1
 	}
 	for i := range attnMask {
 		shape, d, _ := r.in(i)
-		if d != tensor.Float32 || len(shape) < 2 {
+		if d != tensor.Float32 || len(shape) < 2 || len(shape) != len(r.outShape()) || len(shape) < 4 && first != [4]bool{} {
 			return nil, nil
 		}
 	}
-	q, _, _ := r.in(attnQ)
-	kv, _, _ := r.in(attnK)
-	v, _, _ := r.in(attnV)
-	var value int
-	p.Batch, p.Heads, p.Queries, p.Size, p.Q = stack(q, first[0])
-	_, p.KVHeads, p.Keys, _, p.K = stack(kv, first[1])
-	_, _, _, p.ValueSize, p.V = stack(v, first[2])
-	_, _, _, value, p.Y = stack(r.outShape(), first[3])
-	if len(kv) == 4 && kv[0] == 1 {
-		p.K.Batch, p.V.Batch = 0, 0
+	q, kv, v := k.stackOf(r, attnQ, first[0]), k.stackOf(r, attnK, first[1]), k.stackOf(r, attnV, first[2])
+	y := newStack(r.outShape(), first[3])
+	if shared := kv.batch == 1 && v.batch == 1; shared {
+		kv.batch, v.batch, kv.Batch, v.Batch = q.batch, q.batch, 0, 0
 	}
-	if p.Size == 0 || value == 0 || p.KVHeads == 0 || p.Heads%p.KVHeads != 0 {
+	if y.size == 0 || !k.setStacks(q, kv, v, y) {
 		return nil, nil
 	}
 	p.Scale, p.Left, p.Right = attrs.Float("scale", 1), -1, -1
 	p.Hidden, p.Precision = attrs.Float("hidden", float32(math.Inf(-1))), precisionOf(r.Call)
-	if shape, d, ok := r.in(op.FusedAttentionKeep); ok && d == tensor.Bool {
+	if !finite(p.Scale) {
+		return nil, nil
+	}
+	if shape, d, ok := r.in(op.FusedAttentionKeep); ok {
+		if d != tensor.Bool || !k.fitsScores(shape, p.Keys) {
+			return nil, nil
+		}
 		p.Keep, k.keep = scoreMask(shape, p.Keys), op.FusedAttentionKeep
 	}
-	if shape, d, ok := r.in(op.FusedAttentionBias); ok && d == tensor.Float32 {
+	if shape, d, ok := r.in(op.FusedAttentionBias); ok {
+		if d != tensor.Float32 || !k.fitsScores(shape, p.Keys) {
+			return nil, nil
+		}
 		p.Bias, k.bias = scoreMask(shape, p.Keys), op.FusedAttentionBias
 	}
 	k.triangles(r)
 	return k.finish()
 }
 
-// stack reads the layout of an operand of rank 2 to 4: batch × heads × length × size, or with the middle ones exchanged.
-func stack(shape []int, rowsFirst bool) (batch, heads, length, size int, l attention.Layout) {
-	batch, heads, length, size = dimFromEnd(shape, 4), dimFromEnd(shape, 3), dimFromEnd(shape, 2), dimFromEnd(shape, 1)
-	l = attention.Layout{Batch: heads * length * size, Head: length * size, Row: size}
+// stack is an operand: batch × heads × length × size elements, wherever they lie.
+type stack struct {
+	batch, heads, length, size int
+	attention.Layout
+}
+
+// newStack reads an operand of rank 2 to 4: batch × heads × length × size, or with the middle ones exchanged.
+func newStack(shape []int, rowsFirst bool) stack {
+	x := stack{batch: dimFromEnd(shape, 4), heads: dimFromEnd(shape, 3), length: dimFromEnd(shape, 2), size: dimFromEnd(shape, 1)}
+	x.Layout = attention.Layout{Batch: x.heads * x.length * x.size, Head: x.length * x.size, Row: x.size}
 	if rowsFirst {
-		heads, length = length, heads
-		l.Head, l.Row = size, heads*size
+		x.heads, x.length = x.length, x.heads
+		x.Head, x.Row = x.size, x.heads*x.size
 	}
-	return batch, heads, length, size, l
+	return x
+}
+
+// stackOf is newStack of an input.
+func (k *attentionKernel) stackOf(r *Request, i int, rowsFirst bool) stack {
+	shape, _, _ := r.in(i)
+	return newStack(shape, rowsFirst)
+}
+
+// setStacks takes queries, keys, values and the result; false when they do not fit together.
+func (k *attentionKernel) setStacks(q, kv, v, y stack) bool {
+	p := &k.params
+	if min(q.size, v.size, kv.heads) == 0 || q.heads%kv.heads != 0 || q.batch != kv.batch || kv.batch != v.batch ||
+		kv.heads != v.heads || kv.length != v.length || q.size != kv.size {
+		return false
+	}
+	p.Batch, p.Heads, p.KVHeads, p.Queries, p.Keys = q.batch, q.heads, kv.heads, q.length, kv.length
+	p.Size, p.ValueSize = q.size, v.size
+	p.Q, p.K, p.V, p.Y = q.Layout, kv.Layout, v.Layout, y.Layout
+	return true
+}
+
+// finite reports whether a number of the call is one.
+func finite(v float32) bool { return v-v == 0 }
+
+// fitsScores reports whether a mask broadcasts to scores, the last axis of keys elements.
+func (k *attentionKernel) fitsScores(shape []int, keys int) bool {
+	want := []int{k.params.Batch, k.params.Heads, k.params.Queries, keys}
+	for i := range shape {
+		if i == len(want) {
+			return false
+		}
+		if d := dimFromEnd(shape, i+1); d != 1 && d != want[3-i] {
+			return false
+		}
+	}
+	return true
 }
 
 // scoreMask is the layout of a mask that broadcasts to the scores.

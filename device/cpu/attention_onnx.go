@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math"
+	"slices"
 
 	"github.com/weirgpu/weir/kernel/attention"
 	"github.com/weirgpu/weir/tensor"
@@ -27,20 +28,23 @@ func onnxAttention(r *Request) (Kernel, error) {
 	if !headed(q, nq) || !headed(key, nk) || !headed(v, nk) {
 		return nil, nil
 	}
-	p.Batch, p.Heads, p.Queries, p.Size, p.Q = headsOf(q, nq)
-	_, p.KVHeads, p.Keys, _, p.K = headsOf(key, nk)
-	_, _, _, p.ValueSize, p.V = headsOf(v, nk)
-	_, _, _, _, p.Y = headsOf(r.outShape(), nq)
-	if min(p.Size, p.ValueSize, p.KVHeads) == 0 || p.Heads%p.KVHeads != 0 || !k.setCaches(r) {
+	if !k.setStacks(headsOf(q, nq), headsOf(key, nk), headsOf(v, nk), headsOf(r.outShape(), nq)) || !k.setCaches(r) {
 		return nil, nil
 	}
-	p.Scale, p.Cap = attrs.Float("scale", 0), max(0, attrs.Float("softcap", 0))
+	scale, softcap := attrs.Float("scale", 0), attrs.Float("softcap", 0)
+	if !finite(scale) || !finite(softcap) {
+		return nil, nil
+	}
+	p.Scale, p.Cap = scale, max(0, softcap)
 	if p.Scale == 0 {
 		p.Scale = float32(1 / math.Sqrt(float64(p.Size)))
 	}
 	p.Causal, p.Hidden, p.Zero = attrs.Bool("is_causal", false), float32(math.Inf(-1)), true
+	p.Added = true
 	p.Left, p.Right = windowOf(attrs.Int("left_window_size", -1)), windowOf(attrs.Int("right_window_size", -1))
-	k.setMasks(r)
+	if !k.setMasks(r) {
+		return nil, nil
+	}
 	return k.finish()
 }
 
@@ -53,11 +57,11 @@ func headed(shape []int, count int) bool {
 }
 
 // headsOf reads batch × heads × length × size, or batch × length × heads·size with the number of heads given.
-func headsOf(shape []int, count int) (batch, heads, length, size int, l attention.Layout) {
+func headsOf(shape []int, count int) stack {
 	if len(shape) == 4 {
-		return stack(shape, false)
+		return newStack(shape, false)
 	}
-	return stack([]int{shape[0], shape[1], count, shape[2] / count}, true)
+	return newStack([]int{shape[0], shape[1], count, shape[2] / count}, true)
 }
 
 // setCaches makes outputs 1 and 2 hold all keys and values, and be read from there if there were any before; false when they would
@@ -65,12 +69,19 @@ func headsOf(shape []int, count int) (batch, heads, length, size int, l attentio
 func (k *attentionKernel) setCaches(r *Request) bool {
 	p := &k.params
 	past, _, cached := r.in(attnPastK)
-	if cached && len(past) != 4 {
+	pastV, _, both := r.in(attnPastV)
+	before := 0
+	if cached != both {
 		return false
 	}
-	before := 0
 	if cached {
+		if len(past) != 4 || len(pastV) != 4 {
+			return false
+		}
 		before = past[2]
+		if !slices.Equal(past, []int{p.Batch, p.KVHeads, before, p.Size}) || !slices.Equal(pastV, []int{p.Batch, p.KVHeads, before, p.ValueSize}) {
+			return false
+		}
 	}
 	fresh := p.Keys
 	for i := range 2 {
@@ -96,18 +107,23 @@ func (k *attentionKernel) setCaches(r *Request) bool {
 	return true
 }
 
-// setMasks reads the mask, which hides the keys beyond its end, and the lengths.
-func (k *attentionKernel) setMasks(r *Request) {
+// setMasks reads the mask, which hides the keys beyond its end, and the lengths; false when they do not fit.
+func (k *attentionKernel) setMasks(r *Request) bool {
 	p := &k.params
 	if shape, d, ok := r.in(attnMask); ok {
-		p.Keys = min(p.Keys, dimFromEnd(shape, 1))
+		if len(shape) == 0 || shape[len(shape)-1] > p.Keys || !k.fitsScores(shape, shape[len(shape)-1]) {
+			return false
+		}
+		p.Keys = dimFromEnd(shape, 1)
 		if m := scoreMask(shape, 1); d == tensor.Bool {
 			p.Keep, k.keep = m, attnMask
 		} else {
 			p.Bias, k.bias = m, attnMask
 		}
 	}
-	if _, _, ok := r.in(attnLens); ok {
+	if shape, _, ok := r.in(attnLens); ok {
 		k.lens = attnLens
+		return count(shape) == p.Batch
 	}
+	return true
 }

@@ -42,8 +42,10 @@ type Params struct {
 	Keep        Mask
 	// Hidden is the score of hidden keys: -Inf, or a number, with which the weight may be above zero when nothing else counts.
 	Hidden float32
-	Bias   Mask // added to the scores, those of hidden keys too
-	Zero   bool // queries without any weight give zeros
+	// Added says that Hidden, -Inf, is added to the score of a hidden key, so that a NaN stays one, and does not take its place.
+	Added bool
+	Bias  Mask // added to the scores, those of hidden keys too
+	Zero  bool // queries whose keys are all hidden, by -Inf, give what no weight at all makes of the values
 }
 
 // Args holds the data of one run. Y must not overlap the others.
@@ -143,6 +145,9 @@ func (p *Params) check() error {
 		if m.Batch < 0 || m.Head < 0 || m.Row < 0 {
 			return fmt.Errorf("%w: mask %v", ErrParams, m.Layout)
 		}
+	}
+	if p.Added && !math.IsInf(float64(p.Hidden), -1) {
+		return fmt.Errorf("%w: %g is added to scores: want -Inf", ErrParams, p.Hidden)
 	}
 	if p.Precision != gemm.F32 && p.Precision != gemm.BF16 {
 		return fmt.Errorf("%w: precision %d: want F32 or BF16", ErrParams, p.Precision)

@@ -12,8 +12,9 @@
 // of queries wide: maxima and sums are then element-wise, what the exponential leaves is an operand of the second product as it
 // is, and values are read where they lie. The products are those of kernel/gemm.
 //
-// Keys that no query of a panel may see are skipped where their weight is exactly zero, so that values there may be anything.
-// [Reference] is the definition. A query all of whose keys are hidden by -Inf gives NaN, or zeros with [Params.Zero].
+// Keys that no query of a panel may see are skipped where their weight is exactly zero and no infinity or NaN among them would show
+// in the sums all the same. [Reference] is the definition. A query all of whose keys are hidden by -Inf gives NaN, or zeros with
+// [Params.Zero].
 //
 // What it refuses: elements other than float32, head elements that do not lie beside each other, dropout.
 package attention

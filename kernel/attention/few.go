@@ -18,7 +18,7 @@ func (x *chunk) byRows() {
 	for i := range n {
 		row := s[i*keys:][:keys]
 		x.maskRow(row, i, lo)
-		if p.Zero && math.IsInf(float64(vec.MaxReduce(row)), -1) {
+		if p.Zero && x.allHidden(i) {
 			clear(row)
 			continue
 		}
@@ -59,12 +59,12 @@ func (x *chunk) maskRow(s []float32, i, lo int) {
 		}
 	}
 	from, to := p.sees(x.a, x.batch, i)
-	vec.Fill(s[:min(max(from-lo, 0), len(s))], p.Hidden)
-	vec.Fill(s[min(max(to-lo, 0), len(s)):], p.Hidden)
+	x.hideRow(s[:min(max(from-lo, 0), len(s))])
+	x.hideRow(s[min(max(to-lo, 0), len(s)):])
 	if m := p.Keep; m.Given {
 		for k := range s {
 			if x.a.Keep[m.element(x.batch, x.head, i, lo+k)] == 0 {
-				s[k] = p.Hidden
+				x.hideRow(s[k : k+1])
 			}
 		}
 	}
@@ -74,6 +74,17 @@ func (x *chunk) maskRow(s []float32, i, lo int) {
 		for k := range s {
 			s[k] += x.a.Bias[m.at(x.batch, x.head, i)]
 		}
+	}
+}
+
+// hideRow hides keys whose scores are given, before any mask is added.
+func (x *chunk) hideRow(s []float32) {
+	if !x.p.Added {
+		vec.Fill(s, x.p.Hidden)
+		return
+	}
+	for i := range s {
+		s[i] += x.p.Hidden
 	}
 }
 

@@ -2,6 +2,7 @@ package attention
 
 import (
 	"encoding/binary"
+	"math"
 
 	"github.com/weirgpu/weir/kernel/vec"
 )
@@ -56,10 +57,35 @@ func (x *chunk) hideByPlace(s []float32, j, cols, k int) {
 			to++
 		}
 		row := s[r*w:][:cols]
-		fill := x.hidden(k + r)
-		vec.Fill(row[:min(from, cols)], fill)
-		vec.Fill(row[max(to, from):], fill)
+		x.hide(row[:min(from, cols)], k+r)
+		x.hide(row[max(to, from):], k+r)
 	}
+}
+
+// hide hides key k from the queries whose scores are given.
+func (x *chunk) hide(s []float32, k int) {
+	if !x.p.Added {
+		vec.Fill(s, x.hidden(k))
+		return
+	}
+	for i := range s {
+		s[i] += x.p.Hidden
+	}
+}
+
+// allHidden reports whether query i sees no key.
+func (x *chunk) allHidden(i int) bool {
+	p := &x.p
+	if !math.IsInf(float64(p.Hidden), -1) {
+		return false
+	}
+	for k, hi := p.sees(x.a, x.batch, i); k < hi; k++ {
+		kept := !p.Keep.Given || x.a.Keep[p.Keep.element(x.batch, x.head, i, k)] != 0
+		if kept && (!p.Bias.Given || !math.IsInf(float64(x.a.Bias[p.Bias.element(x.batch, x.head, i, k)]), -1)) {
+			return false
+		}
+	}
+	return true
 }
 
 func seenUntil(p *Params, a *Args, batch, i int) int { _, hi := p.sees(a, batch, i); return hi }
@@ -74,7 +100,7 @@ func (x *chunk) hideByMask(s []float32, j, cols, k int) {
 		at := m.at(x.batch, x.head, x.first+j+c)
 		if m.Single {
 			for r := 0; x.a.Keep[at] == 0 && r < n; r++ {
-				s[r*w+c] = x.hidden(k + r)
+				x.hide(s[r*w+c:][:1], k+r)
 			}
 			continue
 		}
@@ -85,7 +111,7 @@ func (x *chunk) hideByMask(s []float32, j, cols, k int) {
 				continue
 			}
 			if keep[r] == 0 {
-				s[r*w+c] = x.hidden(k + r)
+				x.hide(s[r*w+c:][:1], k+r)
 			}
 		}
 	}

@@ -30,7 +30,10 @@ func (p *Params) referenceScores(a *Args, scores []float64, b, h, i int) {
 			s = float64(p.Cap) * math.Tanh(s/float64(p.Cap))
 		}
 		if k < lo || k >= hi || p.Keep.Given && a.Keep[p.Keep.element(b, h, i, k)] == 0 {
-			s = float64(p.Hidden)
+			if !p.Added {
+				s = 0
+			}
+			s += float64(p.Hidden)
 		}
 		if p.Bias.Given {
 			s = float64(float32(s) + a.Bias[p.Bias.element(b, h, i, k)])
@@ -46,27 +49,40 @@ func (m Mask) element(b, h, i, k int) int {
 	return m.at(b, h, i) + k
 }
 
-// referenceRow weighs the values of one query. A key without weight counts for nothing, whatever its value.
+// referenceRow weighs the values of one query.
 func (p *Params) referenceRow(a *Args, scores []float64, b, h, i int) {
 	peak, sum := math.Inf(-1), 0.0
 	for _, s := range scores {
 		peak = math.Max(peak, s)
 	}
-	if math.IsInf(peak, -1) && p.Zero {
-		clear(a.Y[p.Y.at(b, h, i):][:p.ValueSize])
-		return
-	}
+	none := p.Zero && math.IsInf(float64(p.Hidden), -1) && p.referenceHidden(a, b, h, i)
 	acc := make([]float64, p.ValueSize)
 	for k, s := range scores {
 		w := math.Exp(s - peak)
+		if none {
+			w = 0
+		}
 		sum += w
 		for d := range acc {
-			if w != 0 {
-				acc[d] += w * float64(a.V[p.V.at(b, h/(p.Heads/p.KVHeads), k)+d])
-			}
+			acc[d] += w * float64(a.V[p.V.at(b, h/(p.Heads/p.KVHeads), k)+d])
 		}
+	}
+	if none {
+		sum = 1
 	}
 	for d, v := range acc {
 		a.Y[p.Y.at(b, h, i)+d] = float32(v / sum)
 	}
+}
+
+// referenceHidden reports whether query i sees no key.
+func (p *Params) referenceHidden(a *Args, b, h, i int) bool {
+	lo, hi := p.sees(a, b, i)
+	for k := lo; k < hi; k++ {
+		kept := !p.Keep.Given || a.Keep[p.Keep.element(b, h, i, k)] != 0
+		if kept && (!p.Bias.Given || !math.IsInf(float64(a.Bias[p.Bias.element(b, h, i, k)]), -1)) {
+			return false
+		}
+	}
+	return true
 }

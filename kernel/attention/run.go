@@ -19,6 +19,7 @@ type chunk struct {
 	peak, sum        []float32 // of each query
 	shift, factor    []float32 // of a panel, for one step
 	keys, values     []float32 // from the first vector of the head on
+	clean            bool      // keys that some query does not see may be skipped
 }
 
 // Run computes chunk c of 0 <= c < Chunks. Scratch holds at least ScratchLen floats that no other call uses meanwhile; what it
@@ -43,6 +44,7 @@ func (o *Op) Run(c int, a *Args, scratch []float32) {
 	if p.Keys > 0 {
 		x.keys, x.values = a.K[p.K.at(x.batch, kv, 0):], a.V[p.V.at(x.batch, kv, 0):]
 	}
+	x.clean = x.finite()
 	if o.few {
 		x.byRows()
 		return
@@ -81,10 +83,36 @@ func (x *chunk) walk() {
 // reach returns the keys that count for queries j to end of the chunk: those that one of them sees, or all when hidden ones may
 // count too.
 func (x *chunk) reach(j, end int) (lo, hi int) {
-	if !math.IsInf(float64(x.p.Hidden), -1) {
+	if !x.clean || !math.IsInf(float64(x.p.Hidden), -1) {
 		return 0, x.p.Keys
 	}
 	return x.seen(j, end)
+}
+
+// finite reports whether the values that some query of the chunk does not see by position, and the keys where hiding adds to scores,
+// are numbers: a weight of zero times anything else would be seen.
+func (x *chunk) finite() bool {
+	p := &x.p
+	lo, _ := p.sees(x.a, x.batch, x.first+x.n-1)
+	_, hi := p.sees(x.a, x.batch, x.first)
+	for k := 0; k < p.Keys; k++ {
+		if k == lo && hi > lo {
+			k = hi
+			if k == p.Keys {
+				break
+			}
+		}
+		v := x.values[k*p.V.Row:][:p.ValueSize]
+		square := vec.Dot(v, v)
+		if p.Added {
+			key := x.keys[k*p.K.Row:][:p.Size]
+			square += vec.Dot(key, key)
+		}
+		if square-square != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // seen returns the keys that one of queries j to end of the chunk may see by position.
@@ -105,7 +133,7 @@ func (x *chunk) block(j, k0, n int) {
 	} else {
 		a, b = 0, 0
 	}
-	if math.IsInf(float64(x.p.Hidden), -1) {
+	if x.clean && math.IsInf(float64(x.p.Hidden), -1) {
 		return
 	}
 	if b < n && !x.weightless(j, k0+b, k0+n) {
@@ -123,7 +151,7 @@ const leastExp = -104
 func (x *chunk) weightless(j, k0, k1 int) bool {
 	p, most := &x.p, x.p.Hidden
 	switch {
-	case p.Bias.Given && p.Bias.Row != 0:
+	case !x.clean || p.Bias.Given && p.Bias.Row != 0:
 		return false
 	case p.Bias.Given && p.Bias.Single:
 		most += x.a.Bias[p.Bias.at(x.batch, x.head, 0)]
@@ -181,13 +209,23 @@ func (x *chunk) finish(j int) {
 	o := x.o[j*p.ValueSize:][:w*p.ValueSize]
 	for i, t := range x.sum[j:][:w] {
 		x.factor[i] = 1 / t
-		if t == 0 && p.Zero {
-			x.factor[i] = 0
-			for r := range p.ValueSize {
-				o[r*w+i] = 0
-			}
+		if i < cols && p.Zero && (t == 0 || t != t) && x.allHidden(x.first+j+i) {
+			x.factor[i] = 1
+			x.weightNothing(o[i:])
 		}
 	}
 	vec.MulRows(o, x.factor)
 	vec.Transpose(x.a.Y[p.Y.at(x.batch, x.head, x.first+j):], o, p.ValueSize, cols, max(p.Y.Row, p.ValueSize), w)
+}
+
+// weightNothing sets a column of sums to what weights of zero make of all values: zeros, and NaN where one is no number.
+func (x *chunk) weightNothing(column []float32) {
+	p := &x.p
+	for d := range p.ValueSize {
+		sum := float32(0)
+		for k := range p.Keys {
+			sum += 0 * x.values[k*p.V.Row+d]
+		}
+		column[d*x.width] = sum
+	}
 }
