@@ -41,9 +41,10 @@ func plan(p *Params, v level) blocking {
 	b.directA = v.strided() && !p.PackedA && p.FillA == nil && p.TransA && p.K > 0
 	b.directB = !v.pairs() && !p.PackedB && p.Fill == nil && !p.TransB && p.M <= v.mr()
 	rows := max(p.M, streamRows)
-	total := float64(p.Batch) * float64(rows) * float64(p.N) * float64(k)
+	words := max(v.steps(p.K), 1) // of multiply-adds of pairs there are half as many
+	total := float64(p.Batch) * float64(rows) * float64(p.N) * float64(words)
 	work := min(max(total/wantChunks, minWork), maxWork)
-	area := work / float64(k)
+	area := work / float64(words)
 	if p.ToStore {
 		area = min(area, maxStored)
 	}
@@ -53,7 +54,7 @@ func plan(p *Params, v level) blocking {
 	mc = within(area/nc, v.mr(), p.M)
 	b.mc = split(p.M, int(mc), v.mr())
 	b.nc = split(p.N, int(nc), v.nr())
-	one := float64(rows) * float64(p.N) * float64(k)
+	one := float64(rows) * float64(p.N) * float64(words)
 	b.perChunk = min(max(int(work/one), 1), p.Batch)
 	b.count(p)
 	b.even(p, v)
