@@ -67,9 +67,17 @@ func within(size float64, tile, whole int) float64 {
 	return min(max(size, float64(tile)), float64(whole))
 }
 
+// pairRows is what rounding rows of A and joining them to pairs takes beside copying them. Columns of B, which are whole vectors, take
+// little more than a copy.
+const pairRows = 3
+
 // costs are those of the two operands.
 func (x *blocking) costs(p *Params) (a, b float64) {
-	return cost(p.PackedA || x.directA, p.FillA != nil), cost(p.PackedB, p.Fill != nil)
+	a, b = cost(p.PackedA || x.directA, p.FillA != nil), cost(p.PackedB, p.Fill != nil)
+	if p.Precision == BF16 && !p.PackedA {
+		a *= pairRows
+	}
+	return a, b
 }
 
 // cost is what a float of an operand costs to bring into a panel: reading is all that packed data takes, and filling takes
