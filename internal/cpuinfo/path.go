@@ -63,8 +63,12 @@ var (
 	capped [PathAVX512BF16 + 1]int // by path: how many undos that allow no more are outstanding
 )
 
-// detect returns the highest path that the processor and the operating system offer.
+// detect returns the highest path that the processor and the operating system offer, and that the program was built with: the
+// build tag noasm leaves only plain Go.
 func detect() Path {
+	if !assembly {
+		return PathPlain
+	}
 	x := &cpu.X86
 	return features{
 		avx2: x.HasAVX2 && x.HasFMA && x.HasF16C && x.HasBMI2, avx512: x.HasAVX512F && x.HasAVX512BW && x.HasAVX512VL && x.HasAVX512DQ,

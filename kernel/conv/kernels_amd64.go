@@ -6,8 +6,6 @@ import "math/bits"
 
 //go:generate go -C _generate run . ..
 
-const haveAssembly = true
-
 // maxCall bounds the multiply-adds of one call of the depthwise kernel, so that it lasts well under 100 microseconds: the
 // runtime cannot stop a goroutine inside assembly.
 const maxCall = 1 << 19

@@ -2,8 +2,6 @@
 
 package conv
 
-const haveAssembly = false
-
 // gather does what gatherGo does.
 func gather(_ level, dst []float32, width, lo, hi int, src []float32, plane, stride, n int) {
 	gatherGo(dst, width, lo, hi, src, plane, stride, n)

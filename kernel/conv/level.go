@@ -13,8 +13,6 @@ const (
 
 func currentLevel() level {
 	switch {
-	case !haveAssembly:
-		return levelGo
 	case cpuinfo.HasAVX512():
 		return levelAVX512
 	case cpuinfo.HasAVX2FMA():

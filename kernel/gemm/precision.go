@@ -32,9 +32,9 @@ const (
 func (p Precision) Fast() bool {
 	switch p {
 	case BF16:
-		return haveAssembly && p.hasDot()
+		return p.hasDot()
 	case U8S8, S8U8:
-		return haveAssembly && cpuinfo.HasAVX2FMA()
+		return cpuinfo.HasAVX2FMA()
 	}
 	return true
 }

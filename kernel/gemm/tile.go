@@ -31,8 +31,6 @@ const levelDot = levelAVX512 + 1
 func currentLevel(p Precision) level {
 	first := level(p) * (levelDot + 1)
 	switch {
-	case !haveAssembly:
-		return first
 	case p.hasDot():
 		return first + levelDot
 	case cpuinfo.HasAVX512():

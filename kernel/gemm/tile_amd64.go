@@ -4,8 +4,6 @@ package gemm
 
 //go:generate go -C _generate run . ..
 
-const haveAssembly = true
-
 // maxCall bounds the steps of K of one call of a packing kernel, so that a call lasts well under 100 microseconds: the
 // runtime cannot stop a goroutine inside assembly.
 const maxCall = 8192

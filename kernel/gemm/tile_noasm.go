@@ -2,8 +2,6 @@
 
 package gemm
 
-const haveAssembly = false
-
 // runTile computes t.
 func runTile(v level, t *tile) {
 	switch v.precision() {

@@ -194,7 +194,7 @@ func TestLookup(t *testing.T) {
 		for i := range table {
 			table[i] = byte(r.Uint32())
 		}
-		for _, n := range append(tailLengths(), 63, 64, 65, 5*block) {
+		for _, n := range append(tailLengths(), 63, 64, 65, 5*8192) {
 			x, got, want := make([]byte, n), make([]byte, n+1), make([]byte, n+1)
 			for i := range x {
 				x[i] = byte(r.Uint32())
