@@ -26,7 +26,7 @@ var generators = map[opKey]func(source, opKey) *sample{
 	{op.FusedDomain, "Rescale"}: genRescale, {op.FusedDomain, "Table"}: genTable, {op.FusedDomain, "QLinearConv"}: genRescaledConv, {op.FusedDomain, "QLinearAdd"}: genQLinearAdd,
 	{op.MicrosoftDomain, "DynamicQuantizeLSTM"}: genByteLSTM,
 	{"", "Attention"}: genAttention, {"weir", "Attention"}: genFusedAttention, {"weir", "MatMulNBits"}: genMatMulNBits,
-	{"", "LSTM"}: genLSTM, {"", "PRelu"}: genPRelu, {"", "Where"}: genWhere, {"", "Cast"}: genCast, {"", "Not"}: genCast, {"", "Pad"}: genPad,
+	{"", "LSTM"}: genLSTM, {"", "GRU"}: genGRU, {"", "RNN"}: genGRU, {"", "PRelu"}: genPRelu, {"", "Where"}: genWhere, {"", "Cast"}: genCast, {"", "Not"}: genCast, {"", "Pad"}: genPad,
 }
 
 // generator finds the generator of a builder: its own or its family's.
