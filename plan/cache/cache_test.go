@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -456,5 +457,23 @@ func TestMemory(t *testing.T) {
 	}
 	if _, err := small.Wrap(compiled.Weights); !errors.Is(err, device.ErrOutOfMemory) {
 		t.Errorf("error %v, want %v", err, device.ErrOutOfMemory)
+	}
+}
+
+// TestEveryOption fails when plans come to depend on an option that entries know nothing of: add it to settingKey or to keeps.
+func TestEveryOption(t *testing.T) {
+	for _, c := range []struct {
+		options any
+		known   []string
+	}{
+		{plan.Options{}, []string{"Shapes", "Threads", "Passes", "Reference", "Placement"}},
+		{pass.Options{}, []string{"Off", "StopAfter", "Dump", "Check", "Portable", "Precision", "Log"}},
+	} {
+		typ := reflect.TypeOf(c.options)
+		for i := range typ.NumField() {
+			if f := typ.Field(i); !slices.Contains(c.known, f.Name) {
+				t.Errorf("%v has a field %s", typ, f.Name)
+			}
+		}
 	}
 }
