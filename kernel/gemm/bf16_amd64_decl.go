@@ -159,3 +159,8 @@ func tileAVX512BF16_14x32(t *tile)
 //
 //go:noescape
 func joinAVX512BF16(dst, src *float32, ld, cols, k int)
+
+// joinAlongAVX512BF16 does what joinGo does of k >= 1 rows of one column that lie side by side.
+//
+//go:noescape
+func joinAlongAVX512BF16(dst, src *float32, k int)

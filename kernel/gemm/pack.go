@@ -89,8 +89,12 @@ func packRows(v level, dst, a []float32, ld int, trans bool, i0, i1, k0, k int, 
 	for i := i0; i < i1 && k > 0; i += v.mr() {
 		r := min(v.mr(), i1-i)
 		panel := dst[(i-i0)*steps:][:r*steps]
-		if trans && v.joins() {
+		switch {
+		case trans && v.joins():
 			joinPairs(v, panel, a[k0*ld+i:], ld, r, k)
+			continue
+		case v.joins() && k >= longRow:
+			transposePairs(v, panel, r, a[i*ld+k0:], ld, r, k, stage)
 			continue
 		}
 		rows := panel
@@ -104,6 +108,19 @@ func packRows(v level, dst, a []float32, ld int, trans bool, i0, i1, k0, k int, 
 		}
 		convertA(v, panel, rows, r, k)
 	}
+}
+
+// longRow is the number of floats from which joining a row before it is transposed pays for a call a row.
+const longRow = 64
+
+// transposePairs makes a panel of pairs, whose rows are stride words, from rows of k floats that lie ld apart and become its columns:
+// pairs are neighbours there, so that they are joined before, half as much, is transposed.
+func transposePairs(v level, panel []float32, stride int, src []float32, ld, rows, k int, stage []float32) {
+	words := v.steps(k)
+	for i := range rows {
+		joinAlong(v, stage[i*words:][:words], src[i*ld:][:k], k)
+	}
+	transposeBlock(v.floats(), panel, stride, stage[:rows*words], words, rows, words)
 }
 
 // joins reports whether rounding and joining pairs reads rows where they lie, so that they need not be copied before it.
@@ -131,8 +148,15 @@ func packColumns(v level, panel, b []float32, ld int, trans bool, j, cols, k0, k
 	if k == 0 {
 		return
 	}
-	if !trans && cols == v.nr() && v.joins() {
+	switch {
+	case v.joins() && !trans && cols == v.nr():
 		joinPairs(v, panel, b[k0*ld+j:], ld, cols, k)
+		return
+	case v.joins() && trans && k >= longRow:
+		if cols < v.nr() {
+			clear(panel)
+		}
+		transposePairs(v, panel, v.nr(), b[j*ld+k0:], ld, cols, k, stage)
 		return
 	}
 	floats := panel

@@ -62,6 +62,18 @@ func joinPairs(v level, dst, src []float32, ld, cols, k int) {
 	}
 }
 
+// joinAlong does what joinGo does of rows of one column that lie side by side: it joins neighbours in a row of src.
+func joinAlong(v level, dst, src []float32, k int) {
+	_, _ = dst[(k+1)/2-1], src[k-1]
+	if v != levelAVX512BF16 {
+		joinGo(dst, src, 1, 1, k)
+		return
+	}
+	for i := 0; i < k; i += maxCall {
+		joinAlongAVX512BF16(&dst[i/2], &src[i], min(maxCall, k-i))
+	}
+}
+
 // roundAll does what roundGo does; dst and src may be the same.
 func roundAll(dst, src []float32) {
 	_ = src[:len(dst)]

@@ -22,6 +22,9 @@ func roundAll(dst, src []float32) { roundGo(dst, src) }
 // widenAll does what widenGo does.
 func widenAll(dst, src []float32, signed bool) { widenGo(dst, src, signed) }
 
+// joinAlong does what joinGo does of rows of one column that lie side by side.
+func joinAlong(_ level, dst, src []float32, k int) { joinGo(dst, src, 1, 1, k) }
+
 // joinPairs does what joinGo does.
 func joinPairs(_ level, dst, src []float32, ld, cols, k int) { joinGo(dst, src, ld, cols, k) }
 

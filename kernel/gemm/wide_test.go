@@ -82,6 +82,25 @@ func TestJoinPairs(t *testing.T) {
 	})
 }
 
+func TestJoinAlong(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(45, 46))
+		for k := 1; k < 140; k++ {
+			src, _ := guarded(r, k)
+			got, check := guarded(r, (k+1)/2)
+			want := make([]float32, len(got))
+			joinAlong(currentLevel(BF16), got, src, k)
+			joinGo(want, src, 1, 1, k)
+			check(t, "join along")
+			for i := range want {
+				if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+					t.Fatalf("%d floats: pair %d is %#x, want %#x", k, i, math.Float32bits(got[i]), math.Float32bits(want[i]))
+				}
+			}
+		}
+	})
+}
+
 // TestPrecisionsPay holds which precisions are faster than float32 on each path: bfloat16 is worth rounding operands for only where
 // there are dot products.
 func TestPrecisionsPay(t *testing.T) {

@@ -83,6 +83,34 @@ func joinAVX512BF16(dst, src *float32, ld, cols, k int)
 		"VMOVUPS.Z (SI), K1, Z0", "VMOVUPS.Z 64(SI), K2, Z1", "VPXORD Z2, Z2, Z2", "VPXORD Z3, Z3, Z3", "JMP convert",
 	)
 	joinNarrow(s)
+	joinAlong(s, g)
+}
+
+// joinAlong writes the joining of neighbours in a row, 32 floats at a time.
+func joinAlong(s *asm, g *bytes.Buffer) {
+	g.WriteString(`
+// joinAlongAVX512BF16 does what joinGo does of k >= 1 rows of one column that lie side by side.
+//
+//go:noescape
+func joinAlongAVX512BF16(dst, src *float32, k int)
+`)
+	s.text("joinAlongAVX512BF16(dst, src *float32, k int)", "joinAlongAVX512BF16", 24)
+	s.ops("MOVQ dst+0(FP), DI", "MOVQ src+8(FP), SI", "MOVQ k+16(FP), CX")
+	s.label("many")
+	s.ops("CMPQ CX, $32", "JLT few", "VMOVUPS (SI), Z0", "VMOVUPS 64(SI), Z1")
+	s.evex(3, 0x72, 2, 1, 0, "VCVTNE2PS2BF16 Z0, Z1, Z2")
+	s.ops("VMOVUPS Z2, (DI)", "ADDQ $128, SI", "ADDQ $64, DI", "SUBQ $32, CX", "JMP many")
+	s.label("few")
+	s.ops(
+		"TESTQ CX, CX", "JE done", "MOVQ $1, DX", "SHLQ CX, DX", "DECQ DX", "KMOVW DX, K1", "SHRQ $16, DX", "KMOVW DX, K2",
+		"INCQ CX", "SHRQ $1, CX", "MOVQ $1, DX", "SHLQ CX, DX", "DECQ DX", "KMOVW DX, K3",
+		"VMOVUPS.Z (SI), K1, Z0", "VPXORD Z1, Z1, Z1", "CMPQ CX, $8", "JLE convert", "VMOVUPS.Z 64(SI), K2, Z1",
+	)
+	s.label("convert")
+	s.evex(3, 0x72, 2, 1, 0, "VCVTNE2PS2BF16 Z0, Z1, Z2")
+	s.ops("VMOVUPS Z2, K3, (DI)")
+	s.label("done")
+	s.ops("VZEROUPPER", "RET")
 }
 
 // joinNarrow goes on with rows of 8 to 16 columns. All stores but the last are whole: what they write beyond their row, the next
