@@ -102,21 +102,38 @@ func (c *compiler) joinParts(wait int) bool {
 	return joined
 }
 
-// parts makes operands of step i parts of its output, and returns the stretches that nobody needs to move any more.
+// parts makes operands of step i parts of its output, and returns the stretches that nobody needs to move any more. Operands that are
+// neighbouring views of one value, and all of it, go together: what was split is often joined again with what was made of it.
 func (c *compiler) parts(i int, stretches []cpu.Stretch, wait int) (done []cpu.Stretch) {
 	p := c.plan
 	st := &p.Steps[i]
-	for _, m := range stretches {
-		in, out := p.root(st.In[m.In]), st.Out[m.Out]
-		s := &p.Slots[in]
-		if out < 0 || p.Slots[out].Place != InArena || s.Place != InArena || s.First < 0 || i-s.First > wait ||
-			m.From != 0 || m.Bytes != s.Bytes || m.Bytes != p.Slots[st.In[m.In]].Bytes || m.To%Align != 0 {
-			continue
+	for len(stretches) > 0 {
+		m := stretches[0]
+		n := p.neighbours(st, stretches)
+		s, out := &p.Slots[p.root(st.In[m.In])], st.Out[m.Out]
+		if n > 0 && out >= 0 && p.Slots[out].Place == InArena && s.Place == InArena && s.First >= 0 && i-s.First <= wait && m.To%Align == 0 {
+			s.Place, s.Of, s.At = Alias, out, m.To
+			done = append(done, stretches[:n]...)
 		}
-		s.Place, s.Of, s.At = Alias, out, m.To
-		done = append(done, m)
+		stretches = stretches[max(n, 1):]
 	}
 	return done
+}
+
+// neighbours is the number of stretches, from the first on, that move one whole value, piece after piece; 0 when there are none.
+func (p *Plan) neighbours(st *Step, stretches []cpu.Stretch) int {
+	root, to := p.root(st.In[stretches[0].In]), stretches[0].To
+	var at int64
+	for n, m := range stretches {
+		in := st.In[m.In]
+		if p.root(in) != root || p.begin(in) != at || m.From != 0 || m.Bytes != p.Slots[in].Bytes || m.To != to+at || m.Out != stretches[0].Out {
+			return 0
+		}
+		if at += m.Bytes; at == p.Slots[root].Bytes {
+			return n + 1
+		}
+	}
+	return 0
 }
 
 // complete notes that the output of a step which goes is there as soon as its parts are.

@@ -61,6 +61,11 @@ func TestJoinedAndSplitAreNoSteps(t *testing.T) {
 			%d = Neg@17 (%b)
 			%e = Concat@17 (%c, %d) {axis=1}
 			output %e`, 3, 2},
+		{"split and joined again with what was made of it", `%a = Exp@17 (%x)
+			%b, %c = Split@13 (%a) {axis=1}
+			%d = Neg@17 (%c)
+			%e = Concat@17 (%b, %c, %d) {axis=1}
+			output %e`, 2, 3},
 		{"split along an inner axis", `%a = Exp@17 (%x)
 			%b, %c = Split@13 (%a) {axis=2}
 			%e = Mul@17 (%b, %c)

@@ -7,7 +7,8 @@ const slack = 16
 const paddedFloats = 4096
 
 // depthwiseWork is about the multiply-adds of a band of rows of a depthwise convolution, and planesWork those of a chunk of several
-// planes, of which there are a multiple of chunkStep, so that two or four workers have as many each.
+// planes. Where there are several chunks of planes, their number is a multiple of chunkStep, so that two or four workers have as many
+// each.
 const (
 	depthwiseWork = 1 << 19
 	planesWork    = 1 << 17

@@ -75,7 +75,12 @@ func (o *PoolOp) planBand() {
 		}
 	}
 	o.band = b
-	o.planes = max(1, bandWork/o.bandCost(len(b.rows)))
+	if chunks := (p.Planes*o.bandCost(len(b.rows)) + bandWork - 1) / bandWork; chunks <= 1 {
+		o.planes = max(1, p.Planes)
+	} else {
+		chunks = (chunks + chunkStep - 1) / chunkStep * chunkStep
+		o.planes = (p.Planes + chunks - 1) / chunks
+	}
 }
 
 // bandCost is the number of vectors taken for n rows of a plane.

@@ -62,12 +62,17 @@ type winograd struct {
 	tiles      int
 	panels     int // of an image
 	part       int // output channels that are multiplied at a time
-	block      int // output channels of a chunk, a multiple of part
+	block      int // output channels of a chunk, a multiple of the rows of a tile
 	blocks     int
 	stepIn     int // floats from one frequency to the next
 	stepOut    int
-	// products computes all frequencies of a part, by whether its channels, and its tiles, are the last ones.
-	products [2][2]*gemm.Op
+	products   []winogradProduct
+}
+
+// winogradProduct computes all frequencies of a part of so many output channels, of whole panels of tiles and of the last one.
+type winogradProduct struct {
+	rows        int
+	whole, last *gemm.Op
 }
 
 // tileRow is one row of input under up to 16 tiles of one row of tiles. The assembly reads this struct.
@@ -122,14 +127,15 @@ func (p *Params) cut(out [3]int) winograd {
 
 // split cuts the output channels of a panel into about that many blocks.
 func (w *winograd) split(channels, blocks int) {
-	w.block = ((channels+blocks-1)/blocks + w.part - 1) / w.part * w.part
+	tile := gemm.F32.PanelRows()
+	w.block = ((channels+blocks-1)/blocks + tile - 1) / tile * tile
 	w.blocks = (channels + w.block - 1) / w.block
 }
 
 // even makes more blocks where chunks are so few that workers would wait for the last, if that takes less time in all.
 func (w *winograd) even(p *Params) {
 	start, best := *w, w.time(p)
-	for blocks := start.blocks + 1; p.N*start.panels*blocks <= fewChunks && blocks*start.part <= p.M; blocks++ {
+	for blocks := start.blocks + 1; p.N*start.panels*blocks <= fewChunks && blocks*start.part <= p.M+start.part; blocks++ {
 		next := start
 		next.split(p.M, blocks)
 		if t := next.time(p); t < best {
@@ -151,23 +157,45 @@ func (w *winograd) time(p *Params) float64 {
 // planWinograd plans the products.
 func planWinograd(p *Params, out [3]int) (*winograd, error) {
 	w := p.cut(out)
-	for lastPart := range 2 {
-		for lastPanel := range 2 {
-			q := gemm.Params{M: w.part, N: lanes, K: p.C, PackedA: true, PackedB: true, Batch: frequencies,
-				StrideA: p.M * p.C, StrideB: w.stepIn, StrideC: w.stepOut, LdC: lanes}
-			if lastPart == 1 {
-				q.M = p.M - (p.M-1)/w.part*w.part
-			}
-			if lastPanel == 1 {
-				q.N = w.tiles - (w.panels-1)*lanes
-			}
-			var err error
-			if w.products[lastPart][lastPanel], err = gemm.New(q); err != nil {
+	lastBlock := p.M - (w.blocks-1)*w.block
+	for _, block := range []int{w.block, lastBlock} {
+		for _, rows := range []int{min(w.part, block), block - (block-1)/w.part*w.part} {
+			if err := w.plan(p, rows); err != nil {
 				return nil, err
 			}
 		}
 	}
 	return &w, nil
+}
+
+// plan adds the product of so many output channels, if it is not there.
+func (w *winograd) plan(p *Params, rows int) (err error) {
+	if w.product(rows) != nil {
+		return nil
+	}
+	n := winogradProduct{rows: rows}
+	q := gemm.Params{M: rows, N: lanes, K: p.C, PackedA: true, PackedB: true, Batch: frequencies,
+		StrideA: p.M * p.C, StrideB: w.stepIn, StrideC: w.stepOut, LdC: lanes}
+	if n.whole, err = gemm.New(q); err != nil {
+		return err
+	}
+	if q.N = w.tiles - (w.panels-1)*lanes; q.N == lanes {
+		n.last = n.whole
+	} else if n.last, err = gemm.New(q); err != nil {
+		return err
+	}
+	w.products = append(w.products, n)
+	return nil
+}
+
+// product returns that of so many output channels, nil when there is none.
+func (w *winograd) product(rows int) *winogradProduct {
+	for i := range w.products {
+		if w.products[i].rows == rows {
+			return &w.products[i]
+		}
+	}
+	return nil
 }
 
 // scratchLen is the room for the transformed inputs and outputs of a chunk, and for the tiles, outputs and residuals of one
@@ -189,9 +217,13 @@ func (o *Op) runWinograd(c int, args *Args, scratch []float32) {
 	if p.Residual {
 		s.res = scratch[tilesLen+stagedLen:][:stagedLen]
 	}
-	for ch := block * w.block; ch < min((block+1)*w.block, p.M); ch += w.part {
-		end := min(ch+w.part, p.M)
-		product := w.products[truth(end == p.M)][truth(panel == w.panels-1)]
+	limit := min((block+1)*w.block, p.M)
+	for ch := block * w.block; ch < limit; ch += w.part {
+		end := min(ch+w.part, limit)
+		product := w.product(end - ch).whole
+		if panel == w.panels-1 {
+			product = w.product(end - ch).last
+		}
 		a := gemm.Args{A: args.W[ch*p.C:], B: v, C: m}
 		for i := range product.Chunks() {
 			product.Run(i, &a, nil)
@@ -200,13 +232,6 @@ func (o *Op) runWinograd(c int, args *Args, scratch []float32) {
 			o.transformOut(&s, m[(i-ch)*lanes:], args, i)
 		}
 	}
-}
-
-func truth(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // transformIn writes B'dB of tiles first to last of all channels of an image: of each frequency C x 32, a panel after another.

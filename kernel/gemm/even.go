@@ -14,14 +14,15 @@ const (
 	copyWork  = 16
 )
 
-// even cuts a product of few chunks such that they keep workers equally long.
+// even cuts a product of few chunks such that they keep workers equally long. It makes no fewer of them: on a machine that others use,
+// too, workers are not equally fast.
 func (b *blocking) even(p *Params, v level) {
 	if b.chunks > fewChunks {
 		return
 	}
 	start, best := *b, b.time(p)
 	try := func(c blocking) {
-		if c.count(p); c.chunks > 2*fewChunks {
+		if c.count(p); c.chunks < start.chunks || c.chunks > 2*fewChunks {
 			return
 		}
 		if t := c.time(p); t < best {
