@@ -170,13 +170,10 @@ func own(d fs.DirEntry) bool {
 	if strings.HasSuffix(name, tempSuffix) {
 		return strings.Trim(strings.TrimSuffix(name, tempSuffix), "0123456789") == ""
 	}
-	if hex, ok := strings.CutSuffix(name, recordSuffix); ok {
-		return isHex(hex, 2*len(key{}))
+	for _, suffix := range []string{planSuffix, recordSuffix} {
+		if stem, ok := strings.CutSuffix(name, suffix); ok { // hashes, of this version's number and lengths or another's
+			return len(stem) >= 2*len(key{}) && strings.Trim(stem, "0123456789abcdef-") == ""
+		}
 	}
-	setting, content, _ := strings.Cut(strings.TrimSuffix(name, planSuffix), "-")
-	return strings.HasSuffix(name, planSuffix) && isHex(setting, len(key{})) && isHex(content, 2*len(key{}))
-}
-
-func isHex(s string, digits int) bool {
-	return len(s) == digits && strings.Trim(s, "0123456789abcdef") == ""
+	return false
 }
