@@ -90,6 +90,9 @@ func newByteConv(r *Request, in productInputs, bias int, then *rescaling) (Kerne
 	}
 	p := conv.Params{Window: win, N: x[0], C: x[1], M: w[0], Group: k.group}
 	if w[1] == 1 {
+		if d, err := newByteWindows(r, &k.byteConvCall, p, k.flipX, k.flipW); d != nil || err != nil {
+			return d, err
+		}
 		if d, err := newByteDepthwise(r, &k.byteConvCall, p); d != nil || err != nil {
 			return d, err
 		}

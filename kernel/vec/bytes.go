@@ -15,6 +15,20 @@ func FlipBytes(dst, src []byte) {
 	}
 }
 
+// CopyRows copies rows of cols bytes, lds apart in src, to dst, where they are ldd apart, with the top bit of each flipped if so
+// asked (see [FlipBytes]). The slices must not overlap.
+func CopyRows(dst []byte, ldd int, src []byte, lds, cols, rows int, flip bool) {
+	if rows <= 0 || cols <= 0 {
+		return
+	}
+	_, _ = dst[(rows-1)*ldd+cols-1], src[(rows-1)*lds+cols-1]
+	mask := uint32(0)
+	if flip {
+		mask = 0x80808080
+	}
+	copyRows(dst, ldd, src, lds, cols, rows, mask)
+}
+
 // SumBytes adds up unsigned bytes, of which there are less than 8 million.
 func SumBytes(x []byte) (sum int32) {
 	const even = 0x00ff00ff00ff00ff

@@ -1,6 +1,9 @@
 package vec
 
-import "testing"
+import (
+	"bytes"
+	"testing"
+)
 
 func TestBytes(t *testing.T) {
 	for n := range 2100 {
@@ -51,6 +54,28 @@ func TestInterleave(t *testing.T) {
 				if got[n] != 99 {
 					t.Fatal("wrote beyond the end")
 				}
+			}
+		}
+	})
+}
+
+func TestCopyRows(t *testing.T) {
+	atEachLevel(t, func(t *testing.T) {
+		for n := range 300 {
+			cols, rows := 1+n*7%150, 1+n%5
+			if n == 200 {
+				cols, rows = 200, 500 // more than one call
+			}
+			ldd, lds := cols+n%3, cols+n%4
+			src, got, want := make([]byte, rows*lds), make([]byte, rows*ldd), make([]byte, rows*ldd)
+			for i := range src {
+				src[i] = byte(i * 31)
+			}
+			mask := uint32(n%2) * 0x80808080
+			CopyRows(got, ldd, src, lds, cols, rows, n%2 == 1)
+			copyRowsRef(want, ldd, src, lds, cols, rows, mask)
+			if !bytes.Equal(got, want) {
+				t.Fatalf("%d rows of %d: got %v, want %v", rows, cols, got, want)
 			}
 		}
 	})

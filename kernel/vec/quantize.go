@@ -1,6 +1,10 @@
 package vec
 
-import "math"
+import (
+	"math"
+
+	"github.com/weirgpu/weir/internal/cpuinfo"
+)
 
 // Bytes is the grid of numbers that become bytes: round(x) + Zero, saturated to int8 when Signed, else to uint8.
 type Bytes struct {
@@ -116,3 +120,30 @@ func Dequantize(dst []float32, x []byte, signed bool, scale, zero float32) {
 
 // Lookup computes dst[i] = table[x[i]]. dst may be x.
 func Lookup(dst, x []byte, table *[256]byte) { lookup(dst, x[:len(dst)], table) }
+
+// WindowSlack is how many bytes beyond the last window the x of [Windows3] must reach.
+const WindowSlack = 64
+
+// HasWindows3 reports whether [Windows3] is fast, which it is for strides of 1 and 2 on processors with AVX-512 VNNI and VBMI.
+func HasWindows3() bool { return cpuinfo.HasAVX512VBMI() }
+
+// Windows3 convolves rows of unsigned bytes by a kernel of 3 x 3 signed ones and makes bytes of the sums, as [RequantizeInts] does:
+// output (r, c), of rows x cols without a gap, sees 3 x 3 bytes of x from (r·stride)·pitch + c·stride on. The words w are the rows of
+// the kernel, from the lowest byte on, with 0 in the highest.
+func Windows3(dst []byte, cols int, x []byte, pitch, stride, rows int, w *[3]uint32, r *Requantization) {
+	if rows <= 0 || cols <= 0 {
+		return
+	}
+	_, _ = dst[rows*cols-1], x[((rows-1)*stride+2)*pitch+(cols-1)*stride+2+WindowSlack-1]
+	windows3(dst, cols, x, pitch, stride, rows, w, r)
+}
+
+// windowBytes are the bytes under each of 16 outputs, for strides of 1 and 2, with one that meets a weight of 0.
+var windowBytes = [2][64]byte{underWindows(1), underWindows(2)}
+
+func underWindows(stride int) (at [64]byte) {
+	for i := range at {
+		at[i] = byte(i/4*stride + min(i%4, 2))
+	}
+	return at
+}

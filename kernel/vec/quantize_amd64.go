@@ -185,6 +185,32 @@ func lookup(dst, x []byte, table *[256]byte) {
 	}
 }
 
+func windows3(dst []byte, cols int, x []byte, pitch, stride, rows int, w *[3]uint32, p *Requantization) {
+	if !cpuinfo.HasAVX512VBMI() || stride > 2 {
+		windows3Ref(dst, cols, x, pitch, stride, rows, w, p)
+		return
+	}
+	for step := max(1, block/cols); rows > 0; rows -= step {
+		windows3VBMI(&dst[0], cols, &x[0], pitch, stride, min(step, rows), w, &windowBytes[stride-1], p)
+		if rows > step {
+			dst, x = dst[step*cols:], x[step*stride*pitch:]
+		}
+	}
+}
+
+func copyRows(dst []byte, ldd int, src []byte, lds, cols, rows int, flip uint32) {
+	if cpuinfo.Current() != cpuinfo.AVX512 {
+		copyRowsRef(dst, ldd, src, lds, cols, rows, flip)
+		return
+	}
+	for step := max(1, 8*block/cols); rows > 0; rows -= step {
+		copyRowsAVX512(&dst[0], ldd, &src[0], lds, cols, min(step, rows), flip)
+		if rows > step {
+			dst, src = dst[step*ldd:], src[step*lds:]
+		}
+	}
+}
+
 func dequantizeUint8(dst []float32, x []uint8, scale, zero float32) {
 	level := cpuinfo.Current()
 	for len(dst) > 0 {
@@ -305,6 +331,17 @@ func addInt8AVX2(dst *byte, x *int8, y *int8, n int, p *Requantization)
 //
 //go:noescape
 func lookupVBMI(dst, x *byte, n int, table *byte)
+
+// windows3VBMI computes what windows3Ref does; it reads 64 bytes of x from the first under each 16 outputs on. Neither rows nor
+// columns may be 0; at lists the bytes under the outputs, four for each.
+//
+//go:noescape
+func windows3VBMI(dst *byte, cols int, x *byte, pitch, stride, rows int, w *[3]uint32, at *[64]byte, p *Requantization)
+
+// copyRowsAVX512 does what copyRowsRef does; there is a row.
+//
+//go:noescape
+func copyRowsAVX512(dst *byte, ldd int, src *byte, lds, cols, rows int, flip uint32)
 
 // dequantizeUint8AVX512 computes what dequantizeUint8Ref does for the whole vectors in dst.
 //

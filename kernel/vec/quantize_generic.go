@@ -32,6 +32,14 @@ func addInt8(dst []byte, x []int8, y []int8, p *Requantization) { addInt8Ref(dst
 
 func lookup(dst, x []byte, table *[256]byte) { lookupRef(dst, x, table) }
 
+func windows3(dst []byte, cols int, x []byte, pitch, stride, rows int, w *[3]uint32, p *Requantization) {
+	windows3Ref(dst, cols, x, pitch, stride, rows, w, p)
+}
+
+func copyRows(dst []byte, ldd int, src []byte, lds, cols, rows int, flip uint32) {
+	copyRowsRef(dst, ldd, src, lds, cols, rows, flip)
+}
+
 func dequantizeUint8(dst []float32, x []uint8, scale, zero float32) {
 	dequantizeUint8Ref(dst, x, scale, zero)
 }

@@ -73,3 +73,25 @@ func lookupRef(dst, x []byte, table *[256]byte) {
 		dst[i] = table[b]
 	}
 }
+
+func windows3Ref(dst []byte, cols int, x []byte, pitch, stride, rows int, w *[3]uint32, p *Requantization) {
+	for r := range rows {
+		for c := range cols {
+			sum := int32(0)
+			for ky, word := range w {
+				for kx := range 3 {
+					sum += int32(x[(r*stride+ky)*pitch+c*stride+kx]) * int32(int8(word>>(8*kx)))
+				}
+			}
+			dst[r*cols+c] = p.toByte(float32(sum+int32(p.add)) * p.scale)
+		}
+	}
+}
+
+func copyRowsRef(dst []byte, ldd int, src []byte, lds, cols, rows int, flip uint32) {
+	for r := range rows {
+		for i, b := range src[r*lds:][:cols] {
+			dst[r*ldd+i] = b ^ byte(flip)
+		}
+	}
+}

@@ -207,3 +207,35 @@ func TestLookup(t *testing.T) {
 		}
 	})
 }
+
+func TestWindows3(t *testing.T) {
+	atEachLevel(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(10, 10))
+		for k := range 200 {
+			rows, cols, stride := 1+r.IntN(9), 1+r.IntN(50), 1+k%3
+			if k == 50 {
+				rows, cols = 90, 120 // more than one call
+			}
+			pitch := (cols-1)*stride + 3 + r.IntN(4)
+			x := make([]byte, ((rows-1)*stride+2)*pitch+(cols-1)*stride+3+WindowSlack-1)
+			for i := range x {
+				x[i] = byte(r.Uint32())
+			}
+			var w [3]uint32
+			for i := range w {
+				w[i] = r.Uint32() >> 8
+			}
+			var p Requantization
+			p.Sums(int32(r.IntN(1000)), r.Float32()/200, Bytes{Zero: int32(r.IntN(200))})
+			if k%4 == 0 {
+				p.Then(r.Float32(), r.Float32(), Bytes{Signed: true})
+			}
+			got, want := make([]byte, rows*cols+1), make([]byte, rows*cols+1)
+			Windows3(got[:rows*cols], cols, x, pitch, stride, rows, &w, &p)
+			windows3Ref(want, cols, x, pitch, stride, rows, &w, &p)
+			if !bytes.Equal(got, want) {
+				t.Fatalf("%d rows of %d by %d: got %v, want %v", rows, cols, stride, got, want)
+			}
+		}
+	})
+}

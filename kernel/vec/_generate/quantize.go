@@ -206,6 +206,11 @@ func (k *toBytes) iteration(l *lane, where string) {
 		l.load(k.second, "R8", 1)
 	}
 	k.start(l)
+	k.finish(l, where)
+}
+
+// finish makes bytes of the scaled numbers in register 0 and stores them.
+func (k *toBytes) finish(l *lane, where string) {
 	l.clamped(regLo, regHi, regZero)
 	if k.second == "" {
 		l.line("\tTESTL R9, R9\n\tJZ %sOnce", where)
@@ -293,7 +298,122 @@ func quantize() []routine {
 			l.ops("VCVTDQ2PS %V0, %V0", "VCVTDQ2PS %V1, %V1", "VFMADD213PS %bias, %scale, %V0", "VFMADD231PS %add, %V1, %V0")
 		}})
 	}
-	return append(list, lookup{}, fromBytes("dequantizeUint8", "uint8", "VPMOVZXBD"), fromBytes("dequantizeInt8", "int8", "VPMOVSXBD"))
+	return append(list, lookup{}, windows{ints}, copyRows{}, fromBytes("dequantizeUint8", "uint8", "VPMOVZXBD"), fromBytes("dequantizeInt8", "int8", "VPMOVSXBD"))
+}
+
+// windows is the loop of Windows3, by AVX-512 VNNI and VBMI: a permutation makes a word of the three bytes under a row of the kernel
+// for each of 16 outputs, and a dot product multiplies them.
+type windows struct{ sums *toBytes }
+
+func (k windows) write(set isa, _ *constants) string {
+	if set.vector == "Y" {
+		return ""
+	}
+	a := &asm{isa: set}
+	l := &lane{asm: a}
+	a.line("// func windows3VBMI(dst *byte, cols int, x *byte, pitch, stride, rows int, w *[3]uint32, at *[64]byte, p *Requantization)")
+	a.line("TEXT ·windows3VBMI(SB), 0, $128-72\n\tNO_LOCAL_POINTERS")
+	a.line("\tMOVQ dst+0(FP), DI\n\tMOVQ x+16(FP), SI\n\tMOVQ pitch+24(FP), R10\n\tMOVQ stride+32(FP), R11\n\tMOVQ rows+40(FP), R12")
+	a.line("\tMOVQ w+48(FP), DX\n\tMOVQ at+56(FP), BX\n\tVMOVDQU8 (BX), Z20\n\tMOVQ p+64(FP), BX")
+	for i := range 3 {
+		a.line("\tVPBROADCASTD %d(DX), Z%d", 4*i, 16+i)
+	}
+	l.parameters()
+	a.line("\tMOVQ R11, R13\n\tIMULQ R10, R13\n\tSHLQ $4, R11")
+	a.line("\tMOVQ cols+8(FP), CX\n\tANDQ $15, CX\n\tMOVL $1, DX\n\tSHLL CX, DX\n\tDECL DX\n\tKMOVW DX, K1")
+	a.line("row:\n\tMOVQ cols+8(FP), CX\n\tXORQ AX, AX\n\tMOVQ SI, R8\n\tSUBQ $16, CX\n\tJL tail\nloop:")
+	body := func(where string) {
+		a.line("\tVMOVDQU8 (R8), Z1\n\tVMOVDQU8 (R8)(R10*1), Z2\n\tVMOVDQU8 (R8)(R10*2), Z3\n\tVPXORD Z0, Z0, Z0")
+		for i := range 3 {
+			a.line("\tVPERMB Z%d, Z20, Z%d\n\tVPDPBUSD Z%d, Z%d, Z0", 1+i, 1+i, 16+i, 1+i)
+		}
+		k.sums.start(l)
+		k.sums.finish(l, where)
+	}
+	body("loop")
+	a.line("\tADDQ $16, AX\n\tADDQ R11, R8\n\tSUBQ $16, CX\n\tJGE loop\ntail:\n\tADDQ $16, CX\n\tJZ done")
+	l.masked = true
+	body("tail")
+	a.line("done:\n\tADDQ cols+8(FP), DI\n\tADDQ R13, SI\n\tDECQ R12\n\tJNZ row\n\tVZEROUPPER\n\tRET\n")
+	return a.out.String()
+}
+
+func (windows) declaration(set isa) string {
+	if set.vector == "Y" {
+		return ""
+	}
+	return "// windows3VBMI computes what windows3Ref does; it reads 64 bytes of x from the first under each 16 outputs on. Neither rows nor\n" +
+		"// columns may be 0; at lists the bytes under the outputs, four for each.\n//\n//go:noescape\n" +
+		"func windows3VBMI(dst *byte, cols int, x *byte, pitch, stride, rows int, w *[3]uint32, at *[64]byte, p *Requantization)\n"
+}
+
+func (windows) reference() string {
+	return "func windows3(dst []byte, cols int, x []byte, pitch, stride, rows int, w *[3]uint32, p *Requantization) {\n" +
+		"\twindows3Ref(dst, cols, x, pitch, stride, rows, w, p)\n}\n"
+}
+
+func (windows) dispatch() string {
+	return `func windows3(dst []byte, cols int, x []byte, pitch, stride, rows int, w *[3]uint32, p *Requantization) {
+	if !cpuinfo.HasAVX512VBMI() || stride > 2 {
+		windows3Ref(dst, cols, x, pitch, stride, rows, w, p)
+		return
+	}
+	for step := max(1, block/cols); rows > 0; rows -= step {
+		windows3VBMI(&dst[0], cols, &x[0], pitch, stride, min(step, rows), w, &windowBytes[stride-1], p)
+		if rows > step {
+			dst, x = dst[step*cols:], x[step*stride*pitch:]
+		}
+	}
+}
+`
+}
+
+// copyRows is the loop of CopyRows: 64 bytes of a row at a time, the last of them under a mask.
+type copyRows struct{}
+
+func (copyRows) write(set isa, _ *constants) string {
+	if set.vector == "Y" {
+		return ""
+	}
+	a := &asm{isa: set}
+	a.line("// func copyRowsAVX512(dst *byte, ldd int, src *byte, lds, cols, rows int, flip uint32)\nTEXT ·copyRowsAVX512(SB), 0, $128-52")
+	a.line("\tNO_LOCAL_POINTERS\n\tMOVQ dst+0(FP), DI\n\tMOVQ ldd+8(FP), R10\n\tMOVQ src+16(FP), SI\n\tMOVQ lds+24(FP), R11")
+	a.line("\tMOVQ cols+32(FP), R8\n\tMOVQ rows+40(FP), R12\n\tMOVL flip+48(FP), AX\n\tVMOVD AX, X1\n\tVPBROADCASTD X1, Z1")
+	a.line("\tMOVQ R8, CX\n\tANDQ $63, CX\n\tMOVQ $1, DX\n\tSHLQ CX, DX\n\tDECQ DX\n\tKMOVQ DX, K1\n\tSUBQ CX, R8")
+	a.line("row:\n\tXORQ AX, AX\n\tCMPQ AX, R8\n\tJGE tail\nloop:")
+	a.line("\tVPXORD (SI)(AX*1), Z1, Z0\n\tVMOVDQU8 Z0, (DI)(AX*1)\n\tADDQ $64, AX\n\tCMPQ AX, R8\n\tJLT loop\ntail:")
+	a.line("\tVMOVDQU8.Z (SI)(AX*1), K1, Z0\n\tVPXORD Z1, Z0, Z0\n\tVMOVDQU8 Z0, K1, (DI)(AX*1)")
+	a.line("\tADDQ R10, DI\n\tADDQ R11, SI\n\tDECQ R12\n\tJNZ row\n\tVZEROUPPER\n\tRET\n")
+	return a.out.String()
+}
+
+func (copyRows) declaration(set isa) string {
+	if set.vector == "Y" {
+		return ""
+	}
+	return "// copyRowsAVX512 does what copyRowsRef does; there is a row.\n//\n//go:noescape\n" +
+		"func copyRowsAVX512(dst *byte, ldd int, src *byte, lds, cols, rows int, flip uint32)\n"
+}
+
+func (copyRows) reference() string {
+	return "func copyRows(dst []byte, ldd int, src []byte, lds, cols, rows int, flip uint32) {\n" +
+		"\tcopyRowsRef(dst, ldd, src, lds, cols, rows, flip)\n}\n"
+}
+
+func (copyRows) dispatch() string {
+	return `func copyRows(dst []byte, ldd int, src []byte, lds, cols, rows int, flip uint32) {
+	if cpuinfo.Current() != cpuinfo.AVX512 {
+		copyRowsRef(dst, ldd, src, lds, cols, rows, flip)
+		return
+	}
+	for step := max(1, 8*block/cols); rows > 0; rows -= step {
+		copyRowsAVX512(&dst[0], ldd, &src[0], lds, cols, min(step, rows), flip)
+		if rows > step {
+			dst, src = dst[step*ldd:], src[step*lds:]
+		}
+	}
+}
+`
 }
 
 // lookup is the loop of Lookup, by AVX-512 VBMI: two permutations of half of the table each, of which the top bit chooses.
