@@ -93,8 +93,9 @@ func (p *Plan) readByBodies() map[*tensor.Tensor]bool {
 	return read
 }
 
-// Fingerprint identifies, of the plans of one graph, what decides how packed weights are laid out and used: the kernels of the steps and
-// the place of each one's weights.
+// Fingerprint identifies, of the plans of one graph, what decides how packed weights are laid out and used: the kernels of the steps that
+// have such and the place of each one's weights. Other steps may come and go with the number of threads, whose scratch decides
+// which copies save memory.
 func (p *Plan) Fingerprint() [sha256.Size]byte {
 	h := sha256.New()
 	p.describe(h)
@@ -102,10 +103,12 @@ func (p *Plan) Fingerprint() [sha256.Size]byte {
 }
 
 func (p *Plan) describe(w io.Writer) {
-	fmt.Fprintf(w, "plan of %d steps, %d packed, %d constant\n", len(p.Steps), p.PackedBytes, p.ConstBytes)
+	fmt.Fprintf(w, "plan with %d bytes packed, %d constant\n", p.PackedBytes, p.ConstBytes)
 	for i := range p.Steps {
 		st := &p.Steps[i]
-		fmt.Fprintf(w, "%q %s %q %d+%d\n", st.Node.Name, st.Node.Type, st.Kernel.Name(), st.packed.off, st.packed.n)
+		if st.packed.n > 0 {
+			fmt.Fprintf(w, "%q %s %q %d+%d\n", st.Node.Name, st.Node.Type, st.Kernel.Name(), st.packed.off, st.packed.n)
+		}
 		if k, ok := st.Kernel.(control); ok {
 			for _, b := range k.bodies() {
 				b.describe(w)
