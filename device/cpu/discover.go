@@ -85,7 +85,7 @@ func (h host) memory() int64 {
 func (h host) features() []string {
 	known := []string{
 		"amx_bf16", "amx_int8", "amx_tile", "asimd", "asimddp", "avx", "avx2", "avx512_bf16", "avx512_fp16",
-		"avx512_vnni", "avx512bw", "avx512f", "avx512vl", "avx_vnni", "bf16", "f16c", "fma", "i8mm", "sve", "sve2",
+		"avx512_vnni", "avx512bw", "avx512f", "avx512vbmi", "avx512vl", "avx_vnni", "bf16", "f16c", "fma", "i8mm", "sve", "sve2",
 	}
 	has := map[string]bool{}
 	for line := range strings.Lines(h.read("proc/cpuinfo")) {
