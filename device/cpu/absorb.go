@@ -32,6 +32,9 @@ func (k *byteConv) Absorbed() []int { return []int{k.in.b} }
 func (k *byteDepthwise) Absorbed() []int { return []int{k.in.b} }
 
 // Absorbed implements [Absorbing].
+func (k *byteWindows) Absorbed() []int { return []int{k.in.b} }
+
+// Absorbed implements [Absorbing].
 func (k *byteProduct) Absorbed() []int { return []int{k.in.b} }
 
 // Absorbed implements [Absorbing].
@@ -44,3 +47,19 @@ func (k *lstmKernel) Absorbed() []int {
 
 // Absorbed implements [Absorbing].
 func (k *byteLSTMKernel) Absorbed() []int { return []int{lstmW, lstmR} }
+
+// Absorbed implements [Absorbing].
+func (k *gruKernel) Absorbed() []int {
+	if k.b == nil {
+		return []int{gruW, gruR}
+	}
+	return []int{gruW, gruR, gruB}
+}
+
+// Absorbed implements [Absorbing].
+func (k *nBitsKernel) Absorbed() []int {
+	if k.zeros == nil {
+		return []int{nbitsB, nbitsScales}
+	}
+	return []int{nbitsB, nbitsScales, nbitsZeros}
+}
