@@ -3,6 +3,7 @@ package onnx
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,6 +16,9 @@ import (
 
 // fusedDomain is the domain of the operators that weir's own passes make.
 const fusedDomain = op.FusedDomain
+
+// weightScale is the input of a fused Conv that its weights are multiplied by, an element an output channel.
+const weightScale = 4
 
 // fusedInputs gives the inputs of ONNX's operator of the same name; one more is added to the result.
 var fusedInputs = map[string]int{"Conv": 3, "Gemm": 3, "MatMul": 2}
@@ -60,6 +64,9 @@ func functionOf(n *graph.Node, d tensor.DType) string {
 	key := fmt.Sprint(n.Type, d, len(n.In))
 	for _, v := range n.In {
 		key += fmt.Sprint(v != nil)
+	}
+	if len(n.In) > weightScale {
+		key += fmt.Sprint(len(n.In[1].Type.Shape))
 	}
 	for _, a := range n.Attrs {
 		key += " " + a.Name + ":" + strconv.Itoa(int(a.Kind))
@@ -122,6 +129,12 @@ func (f *functionBody) parts(n *graph.Node, ins []string) (string, error) {
 		}
 	}
 	own := fusedInputs[n.Type]
+	if len(ins) > weightScale && ins[weightScale] != "" {
+		shape := slices.Repeat([]int64{1}, max(1, len(n.In[1].Type.Shape)))
+		shape[0] = -1
+		by := f.call("Constant", []*message{attrProto(op.TensorAttr("value", tensor.From(shape, len(shape))))})
+		ins[1] = f.call("Mul", nil, ins[1], f.call("Reshape", nil, ins[weightScale], by))
+	}
 	if n.Type == "MatMul" && n.Attrs.Bool("transB", false) {
 		ins[1] = f.call("Transpose", nil, ins[1])
 	}

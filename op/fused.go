@@ -20,12 +20,13 @@ const FusedDomain = "weir"
 //   - attribute precision: "bf16" rounds inputs 0 and 1, of type float32, to bfloat16 (to nearest, ties to even) before they
 //     are multiplied; the sums stay float32;
 //   - Conv input 3, optional: a tensor of the output's shape, added before the activation;
+//   - Conv input 4, optional: a vector with an element for each output channel, which its weights are multiplied by;
 //   - MatMul input 2, optional: a vector of the last dimension, added to every row before the activation;
 //   - MatMul attribute transB: 1 says that input 1, a matrix, is given transposed.
 //
 // Silu is x · Sigmoid(x) alone, which ONNX has only since opset 24, as Swish.
 var fused = []Op{
-	{Domain: FusedDomain, Name: "Conv", Since: []int{1}, MinIn: 2, MaxIn: 4, Infer: fusedConv.infer,
+	{Domain: FusedDomain, Name: "Conv", Since: []int{1}, MinIn: 2, MaxIn: 5, Infer: fusedConv.infer,
 		Eval: inFloat32(fusedConv.eval), Flops: convFlops},
 	{Domain: FusedDomain, Name: "Gemm", Since: []int{1}, MinIn: 2, MaxIn: 3, Infer: fusedGemm.infer,
 		Eval: inFloat32(fusedGemm.eval), Flops: gemmFlops},
@@ -78,8 +79,8 @@ func (f fusion) infer(c *Infer) error {
 	if err := f.first(&Infer{Call: f.plain(c.Call), In: first, Present: c.Present[:n], Out: c.Out}); err != nil {
 		return err
 	}
-	if !c.Has(f.inputs) {
-		return nil
+	if err := f.inferScale(c); err != nil || !c.Has(f.inputs) {
+		return err
 	}
 	y, added := c.Out[0], c.In[f.inputs]
 	if y.DType != tensor.Undefined && added.DType != tensor.Undefined && y.DType != added.DType {
@@ -92,6 +93,48 @@ func (f fusion) infer(c *Infer) error {
 		return c.Errorf(ErrInput, "input %d is %v, does not fit the product %v", f.inputs, added, y)
 	}
 	return nil
+}
+
+// weightScale is the input of weir:Conv that scales weights.
+const weightScale = 4
+
+// inferScale checks the scale of the weights.
+func (f fusion) inferScale(c *Infer) error {
+	if !c.Has(weightScale) {
+		return nil
+	}
+	s, w := c.In[weightScale], c.In[1]
+	if s.DType != tensor.Undefined && w.DType != tensor.Undefined && s.DType != w.DType {
+		return c.Errorf(ErrInput, "input %d is %v, the weights are %v", weightScale, s.DType, w.DType)
+	}
+	if s.Ranked && w.Ranked && (len(w.Shape) == 0 || !slices.EqualFunc(s.Shape, w.Shape[:1], mayEqual)) {
+		return c.Errorf(ErrInput, "input %d is %v, does not fit weights %v", weightScale, s, w)
+	}
+	return nil
+}
+
+// scaledWeights returns the weights of weir:Conv times their scale.
+func scaledWeights(c *Eval) (*tensor.Tensor, error) {
+	w, s := c.In[1], c.In[weightScale]
+	if s.DType != w.DType || w.Rank() == 0 || !slices.Equal(s.Shape, w.Shape[:1]) {
+		return nil, c.Errorf(ErrInput, "input %d is %v%v, does not fit weights %v%v", weightScale, s.DType, s.Shape, w.DType, w.Shape)
+	}
+	by, err := s.Floats()
+	if err != nil {
+		return nil, c.Errorf(ErrInput, "input %d: %v", weightScale, err)
+	}
+	v, err := w.Floats()
+	if err != nil {
+		return nil, c.Errorf(ErrInput, "weights: %v", err)
+	}
+	out, err := tensor.New(w.DType, w.Shape...)
+	if err != nil {
+		return nil, err
+	}
+	for i, x := range v {
+		setFloat(out, i, x*by[i/(len(v)/len(by))])
+	}
+	return out, nil
 }
 
 // transposes reports whether a call gives its second operand transposed where the first part has no attribute for it.
@@ -138,18 +181,23 @@ func (f fusion) eval(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	in := c.In[:min(len(c.In), f.inputs)]
+	in := slices.Clone(c.In[:min(len(c.In), f.inputs)])
+	if c.Has(weightScale) {
+		if in[1], err = scaledWeights(c); err != nil {
+			return err
+		}
+	}
 	if yes, err := c.multiplyInBF16(c.In[0].DType); err != nil {
 		return err
 	} else if yes {
-		in = append([]*tensor.Tensor{roundedToBF16(c.In[0]), roundedToBF16(c.In[1])}, in[2:]...)
+		in[0], in[1] = roundedToBF16(in[0]), roundedToBF16(in[1])
 	}
 	if f.transposes(c.Call) {
 		t, err := transposedMatrix(c.Call, in[1])
 		if err != nil {
 			return err
 		}
-		in = append([]*tensor.Tensor{in[0], t}, in[2:]...)
+		in[1] = t
 	}
 	part := &Eval{Call: f.plain(c.Call), Ctx: c.Ctx, In: in, Out: c.Out, Alloc: c.Alloc}
 	if err := f.compute(part); err != nil {

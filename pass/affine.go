@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -15,7 +16,8 @@ import (
 //	y · k, y / k, y + k, y - k, k - y          =  a · y + c                  k constant, [1, C, 1, ...] or one number
 //
 // for Conv and ConvTranspose with constant float32 weights and bias whose result serves nothing else. The new weights are
-// computed in float64 and rounded once. A BatchNormalization after anything else stays.
+// computed in float64 and rounded once; large ones of a Conv stay where they are, and become weir:Conv's, with a beside them, which
+// kernels multiply by as they pack. A BatchNormalization after anything else stays.
 
 func startBatchNorm(s *scope) rule {
 	return func(n *graph.Node) *Patch {
@@ -141,7 +143,7 @@ func perChannel(v *graph.Value, channels, rank int) []float64 {
 // intoConv proposes the convolution that computes y with the map f after it in place of n, nil when y is none.
 func (s *scope) intoConv(n *graph.Node, y *graph.Value, f affine) *Patch {
 	m := producer(y)
-	if m == nil || m.Domain != "" || m.Type != "Conv" && m.Type != "ConvTranspose" || !s.only(y) || m.In[1] == nil ||
+	if m == nil || m.Domain != "" && !isScaled(m) || m.Type != "Conv" && m.Type != "ConvTranspose" || !s.only(y) || m.In[1] == nil ||
 		!m.In[1].IsConst() || m.In[1].Const().DType != tensor.Float32 {
 		return nil
 	}
@@ -151,17 +153,54 @@ func (s *scope) intoConv(n *graph.Node, y *graph.Value, f affine) *Patch {
 			return nil
 		}
 	}
-	w := scaled(m, f.scale)
-	if w == nil {
-		return nil
-	}
 	b := make([]float32, len(bias))
 	for i := range b {
 		b[i] = float32(bias[i]*f.scale[i] + f.shift[i])
 	}
-	weights := holding(m.In[1], w)
 	name := n.Out[0].Name + "_bias"
+	if isScaled(m) || !s.portable && large(m) {
+		return scaledLater(n, m, graph.NewConst(name, tensor.From(b, len(b))), f.scale)
+	}
+	w := scaled(m, f.scale)
+	if w == nil {
+		return nil
+	}
+	weights := holding(m.In[1], w)
 	return instead(n, operator(n, "", m.Type, m.Version, m.Attrs, m.In[0], weights, graph.NewConst(name, tensor.From(b, len(b)))))
+}
+
+// leastScaled is the size in bytes of weights that are worth not being copied.
+const leastScaled = 128 << 10
+
+// large reports whether the weights of a convolution had better stay where they are until a kernel packs them.
+func large(m *graph.Node) bool { return m.Type == "Conv" && len(m.In[1].Const().Data) >= leastScaled }
+
+// isScaled reports whether m is a convolution whose weights are scaled when they are packed, and nothing else of weir's own.
+func isScaled(m *graph.Node) bool {
+	return m.Domain == op.FusedDomain && m.Type == "Conv" && len(m.In) == 5 && m.In[3] == nil && m.In[4] != nil && m.In[4].IsConst() &&
+		!m.Attrs.Has("activation") && !m.Attrs.Has("precision")
+}
+
+// scaledLater proposes m in place of n with another bias and its weights, which stay as they are, times one number an output channel,
+// and times those that they are multiplied by already.
+func scaledLater(n, m *graph.Node, bias *graph.Value, scale []float64) *Patch {
+	by := make([]float32, len(scale))
+	for i, v := range scale {
+		by[i] = float32(v)
+	}
+	if m.In[1].Const().Rank() < 3 || m.In[1].Const().Shape[0] != len(by) {
+		return nil
+	}
+	if isScaled(m) {
+		for i, v := range tensor.As[float32](m.In[4].Const()) {
+			by[i] *= v
+		}
+	}
+	in := []*graph.Value{m.In[0], m.In[1], bias, nil, graph.NewConst(n.Out[0].Name+"_scale", tensor.From(by, len(by)))}
+	if !slices.ContainsFunc(by, func(v float32) bool { return v != 1 }) {
+		in = in[:3]
+	}
+	return instead(n, operator(n, op.FusedDomain, "Conv", 1, m.Attrs, in...))
 }
 
 // scaled returns the weights of a convolution times one number an output channel, nil when they do not fit. Conv has

@@ -139,10 +139,10 @@ func startResidual(s *scope) rule {
 		}
 		for i, v := range n.In {
 			m, r := s.extendable(v), n.In[1-i]
-			if m == nil || m.Type != "Conv" || len(m.In) > 3 || !sameShape(v, n.Out[0]) || !sameShape(r, v) {
+			if m == nil || m.Type != "Conv" || len(m.In) > 3 && m.In[3] != nil || !sameShape(v, n.Out[0]) || !sameShape(r, v) {
 				continue
 			}
-			in := append(slices.Clone(m.In), make([]*graph.Value, 4-len(m.In))...)
+			in := append(slices.Clone(m.In), make([]*graph.Value, max(0, 4-len(m.In)))...)
 			in[3] = r
 			return instead(n, operator(n, op.FusedDomain, "Conv", 1, m.Attrs, in...))
 		}

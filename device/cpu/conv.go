@@ -17,11 +17,15 @@ var convKernels = map[opKey]builder{
 type convKernel struct {
 	op     *conv.Op
 	weight *tensor.Tensor
+	scale  *tensor.Tensor // what each output channel's weights are multiplied by as they are packed, nil for none
 	bias   bool
 	resid  bool
 
 	precision gemm.Precision
 }
+
+// convScale is the input of weir:Conv that scales weights.
+const convScale = 4
 
 func convolution(r *Request) (Kernel, error) {
 	x, _, _ := r.in(0)
@@ -33,7 +37,10 @@ func convolution(r *Request) (Kernel, error) {
 	if !ok {
 		return nil, nil
 	}
-	k := &convKernel{weight: r.constant(1)}
+	k := &convKernel{weight: r.constant(1), scale: r.constant(convScale)}
+	if _, _, scaled := r.in(convScale); scaled && (k.scale == nil || k.weight == nil) {
+		return nil, nil
+	}
 	_, _, k.bias = r.in(2)
 	_, _, k.resid = r.in(3)
 	var e gemm.Epilogue
@@ -117,17 +124,35 @@ func (k *convKernel) PackedBytes() int {
 // Packing implements [Packing].
 func (k *convKernel) Packing() any {
 	type packing struct {
-		weight *tensor.Tensor
-		layout conv.Layout
+		weight, scale *tensor.Tensor
+		layout        conv.Layout
 	}
-	return packing{k.weight, k.op.Layout()}
+	return packing{k.weight, k.scale, k.op.Layout()}
 }
 
 // Pack implements Kernel.
 func (k *convKernel) Pack(dst []byte) {
-	if k.weight != nil {
-		k.op.PackWeights(tensor.Cast[float32](dst), tensor.As[float32](k.weight))
+	if k.weight == nil {
+		return
 	}
+	w := tensor.As[float32](k.weight)
+	if k.scale != nil {
+		w = scaledRows(w, tensor.As[float32](k.scale))
+	}
+	k.op.PackWeights(tensor.Cast[float32](dst), w)
+}
+
+// scaledRows returns the rows of a matrix, each times a number. It lasts until the weights are packed, unlike one made when the graph
+// is optimised.
+func scaledRows(w, by []float32) []float32 {
+	out := make([]float32, len(w))
+	n := len(w) / len(by)
+	for i, s := range by {
+		for j, v := range w[i*n : (i+1)*n] {
+			out[i*n+j] = v * s
+		}
+	}
+	return out
 }
 
 // ScratchBytes implements Kernel: each worker's, and when weights are packed at each run, those and what packing needs.

@@ -120,6 +120,12 @@ func genConv(r source, key opKey) *sample {
 			s.in, s.constant = append(s.in, r.floats(q.outShape()...)), append(s.constant, false)
 		}
 	}
+	if key.domain != "" && r.one(3) {
+		for len(s.in) < convScale {
+			s.in, s.constant = append(s.in, nil), append(s.constant, false)
+		}
+		s.in, s.constant = append(s.in, r.floats(group*out)), append(s.constant, s.constant[1])
+	}
 	s.call.NumIn = len(s.in)
 	r.activation(s)
 	return s
