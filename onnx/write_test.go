@@ -324,6 +324,10 @@ func TestFusedFunctions(t *testing.T) {
 		"Conv without bias, with a tensor": build("Conv", op.Attrs{op.IntsAttr("kernel_shape", 1, 1), op.StringAttr("activation", "Relu")},
 			[]*graph.Value{f32("x", 1, 1, 12, 1), graph.NewConst("w", tensor.From([]float32{3}, 1, 1, 1, 1)), nil,
 				graph.NewConst("z", tensor.From(x, 1, 1, 12, 1))}),
+		"Conv of scaled weights": build("Conv", nil, []*graph.Value{f32("x", 1, 1, 12, 1), graph.NewConst("w", tensor.From([]float32{3, -1}, 2, 1, 1, 1)), nil, nil,
+			graph.NewConst("s", tensor.From([]float32{0.5, 2}, 2))}),
+		"MatMul of transposed weights": build("MatMul", op.Attrs{op.IntAttr("transB", 1)},
+			[]*graph.Value{f32("x", 12, 1), graph.NewConst("w", tensor.From([]float32{3, -1}, 2, 1))}),
 		"Clip above only": build("MatMul", op.Attrs{op.StringAttr("activation", "Clip"), op.FloatAttr("activation_beta", 6)}, []*graph.Value{f32("x", 12, 1), one}),
 	}
 	for _, a := range op.FusedActivations {

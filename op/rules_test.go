@@ -162,6 +162,11 @@ func (r caller) fitting(name string) (Attrs, []*tensor.Tensor) {
 		}
 		return Attrs{IntAttr("group", int64(g)), IntsAttr("strides", int64(d(3)), int64(d(2))),
 			IntsAttr("pads", r.size()&1, r.size()&1, r.size()&1, r.size()&1)}, list(x, w, f(m))[:1+d(2)]
+	case "MatMulNBits":
+		n, k := d(3), d(20)
+		blocks := (k + 15) / 16
+		return Attrs{IntAttr("K", int64(k)), IntAttr("N", int64(n)), IntAttr("block_size", 16)},
+			list(f(d(2), k), r.tensor(tensor.Uint8, []int{n, blocks, 8}), f(n, blocks), r.tensor(tensor.Uint8, []int{n, (blocks + 1) / 2}), nil, f(n))[:3+r.IntN(4)]
 	case "RNN", "GRU", "LSTM":
 		t, b, in, h, first := d(4), d(3), d(3), d(3), int64(g-1)
 		x, state := f(t, b, in), f(1, b, h)
