@@ -12,6 +12,7 @@ import (
 //
 //	Q(Conv(DQ(x), DQ(w), DQ(b)))  =  QLinearConv(x, w, b)      w constant
 //	Q(MatMul(DQ(x), DQ(w)))       =  QLinearMatMul(x, w)
+//	Q(Gemm(DQ(x), DQ(w), DQ(b)))  =  QLinearConv(x, w, b)      of one pixel: see qdq_gemm.go
 //	Q(Clip(y))                    =  Q(y)                      where saturation clips as far; likewise Relu
 //	Q(DQ(x) + DQ(y))              =  weir:QLinearAdd(x, y)
 //	Q(a·DQ(x) + c)                =  weir:Rescale(x, a', c')   a, c constant, one an index of axis 1: BatchNormalization, Mul, Add, ...
@@ -51,6 +52,9 @@ func startQDQ(s *scope) rule {
 			return p
 		}
 		if p := s.elementwise(n, m, out); p != nil {
+			return p
+		}
+		if p := s.gemmOfBytes(n, m, out); p != nil {
 			return p
 		}
 		if !is(m, "Conv") && !is(m, "MatMul") {

@@ -225,3 +225,35 @@ func TestQDQTable(t *testing.T) {
 		}
 	}
 }
+
+// TestQDQGemm multiplies fully connected layers in bytes, with scales by channel or one, and with a bias or none.
+func TestQDQGemm(t *testing.T) {
+	for seed := range uint64(30) {
+		b := &qdqNet{t: t, r: rand.New(rand.NewPCG(seed, 8)), g: &graph.Graph{Name: "qdq", Opsets: map[string]int{"": 13}}}
+		x := &graph.Value{Name: "x", Type: op.Concrete(tensor.Uint8, 3, 20)}
+		b.g.Inputs = []*graph.Value{x}
+		var shape []int
+		if seed%2 == 0 {
+			shape = []int{30}
+		}
+		in := []*graph.Value{b.add("DequantizeLinear", nil, x, b.scale(0.02), b.constant(b.bytes(tensor.Uint8))),
+			b.weights(0, b.scale(0.01, shape...), 30, 20), b.scale(0.5, 30)}
+		y := b.add("Gemm", op.Attrs{op.IntAttr("transB", 1)}, in[:2+seed%3/2]...)
+		b.g.Outputs = []*graph.Value{b.add("QuantizeLinear", nil, y, b.scale(0.05), b.constant(b.bytes(tensor.Uint8)))}
+		if err := b.g.InferTypes(); err != nil {
+			t.Fatal(err)
+		}
+		before := b.g.Clone()
+		optimise(t, b.g, pass.Options{Check: true})
+		if text := short(b.g); !strings.Contains(text, "QLinearConv") || strings.Contains(text, "Dequantize") {
+			t.Fatalf("seed %d: became\n%v", seed, b.g)
+		}
+		bytes := []*tensor.Tensor{b.bytes(tensor.Uint8, 3, 20)}
+		got, want := eval(t, b.g, bytes)[0], eval(t, before, bytes)[0]
+		for i := range want.Data {
+			if d := int(got.Data[i]) - int(want.Data[i]); d < -1 || d > 1 {
+				t.Fatalf("seed %d: element %d is %d, want %d", seed, i, got.Data[i], want.Data[i])
+			}
+		}
+	}
+}
