@@ -20,7 +20,7 @@ import (
 // over the last axis. The inner values must serve nothing else, but for k and its transpose. No operand may broadcast the scores.
 // The scores are never stored then, and heads are read and written where the projections have them.
 
-// lastAxis exchanges the last two axes, rowsFirst heads and positions; lastOfRows does both.
+// rowsFirstPerm exchanges heads and positions; lastOfRowsPerm exchanges the last two axes after that.
 var (
 	rowsFirstPerm  = []int64{0, 2, 1, 3}
 	lastOfRowsPerm = []int64{0, 2, 3, 1}

@@ -166,6 +166,21 @@ func TestReference(t *testing.T) {
 	})
 }
 
+// FuzzRun compares a call drawn from the fuzzer's numbers with the definition.
+func FuzzRun(f *testing.F) {
+	for seed := range uint64(8) {
+		f.Add(seed, uint8(40))
+	}
+	f.Fuzz(func(t *testing.T, seed uint64, most uint8) {
+		r := rand.New(rand.NewPCG(seed, 11))
+		p, a := randomCall(r, 1+int(most)/2)
+		want := a
+		want.Y = slices.Clone(a.Y)
+		Reference(p, &want)
+		compare(t, fmt.Sprintf("%+v lens %v", p, a.Lens), run(t, r, p, a), want.Y)
+	})
+}
+
 // TestHiddenValues holds that keys that nobody sees may be anything, and that values are as the formula has them.
 func TestHiddenValues(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))

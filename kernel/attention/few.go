@@ -94,7 +94,7 @@ func (x *chunk) weigh(s []float32, lo, n int) {
 	y := x.a.Y[p.Y.at(x.batch, x.head, 0):]
 	if n == 0 {
 		rest := float32(math.NaN())
-		if p.Zero {
+		if p.Zero && math.IsInf(float64(p.Hidden), -1) {
 			rest = 0
 		}
 		for i := range x.n {
