@@ -43,14 +43,11 @@ const (
 	defaultSpin = 2 * time.Millisecond
 
 	// A turn of a spinning thread is pausesPerTurn pause instructions, some 30 to
-	// 400 ns on processors of today. After spinTurns of them it offers its core to
-	// other threads each turn, which costs as much again where nobody wants it,
-	// and its scheduler processor to other goroutines every goschedTurns. It does
-	// so soon: beside another program, the system has two threads of a pool share
-	// a core for long, and then the one that spins keeps from its work the one
-	// that it waits for.
+	// 400 ns on processors of today. After spinTurns of them, longer than a chunk
+	// should take, it offers its core to other threads each turn, and its
+	// scheduler processor to other goroutines every goschedTurns.
 	pausesPerTurn = 8
-	spinTurns     = 1 << 5
+	spinTurns     = 1 << 10
 	yieldTurns    = 1 << 9
 	goschedTurns  = 4
 )
