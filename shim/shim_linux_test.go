@@ -380,7 +380,7 @@ func TestWorkInFlightIsBounded(t *testing.T) {
 // after the gate has closed.
 func TestOneSurpriseAtATime(t *testing.T) {
 	b := compiled(t)
-	const bound, longest = 2 * time.Millisecond, 10 * time.Millisecond
+	const bound, longest = 300 * time.Microsecond, 10 * time.Millisecond
 	for _, c := range []struct {
 		name, once string
 		n          int

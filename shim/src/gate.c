@@ -79,14 +79,15 @@ static void opened(uint64_t ns)
 }
 
 /*
- * uncertain tells whether the next launch of f could take any time: f has not been measured yet, or its launches
- * differ so much that their mean deviation is above their mean. Two such in flight could be many times the bound.
- * Where the mean is short, waiting for each would cost more than it is worth.
+ * uncertain tells whether the next launch of f could take many times the bound although few do: f has not been
+ * measured yet, or its launches differ so much that their mean deviation is above their mean, and some are long. Where
+ * the mean is short, waiting for each would cost more than it is worth.
  */
 static bool uncertain(struct weir_function *f, uint64_t quantum)
 {
+	enum { LONG = 128 }; /* quanta: 16 times the bound */
 	uint32_t mean = weir_peek(&f->slow);
-	return weir_peek(&f->samples) == 0 || (mean > quantum && weir_peek(&f->spread) > mean);
+	return weir_peek(&f->samples) == 0 || (mean > quantum && weir_peek(&f->spread) > mean && weir_peek(&f->most) > LONG * quantum);
 }
 
 /* try_slow does what a launch needs beyond the fast path; false: look again. The stream's lock is held. */

@@ -54,6 +54,8 @@ void weir_function_measured(struct weir_function *f, uint64_t ns)
 	__atomic_store_n(&f->spread, spread, __ATOMIC_RELAXED);
 	__atomic_store_n(&f->guess, mean > UINT32_MAX - spread ? UINT32_MAX : mean + spread, __ATOMIC_RELAXED);
 	__atomic_store_n(&f->least, samples && now > least ? least + (now - least) / 64 : now, __ATOMIC_RELAXED);
+	uint32_t most = weir_peek(&f->most), faded = most - most / 256;
+	__atomic_store_n(&f->most, now > faded ? now : faded, __ATOMIC_RELAXED);
 	if (samples < WEIR_SAMPLES)
 		__atomic_store_n(&f->samples, samples + 1, __ATOMIC_RELAXED);
 }
