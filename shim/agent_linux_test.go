@@ -144,13 +144,14 @@ func (w *warden) serve(c *net.UnixConn) {
 	if !ok {
 		return
 	}
-	select {
-	case w.hellos <- hello:
-	default:
-	}
 	welcome := wire.NewWelcome(wire.Welcome{Slot: slot, PageSize: wire.PageSize, Generation: w.page.Header().AgentGeneration.Load()})
 	if _, _, err := c.WriteMsgUnix(welcome.Append(nil), unix.UnixRights(int(w.page.File().Fd())), nil); err != nil {
 		return
+	}
+	// Whoever waits for a program to attach may end the agent next.
+	select {
+	case w.hellos <- hello:
+	default:
 	}
 	for {
 		n, err := c.Read(buf)
