@@ -345,7 +345,7 @@ func TestScribbledPage(t *testing.T) {
 
 func TestWorkInFlightIsBounded(t *testing.T) {
 	b := compiled(t)
-	for _, ns := range []int{2_000, 100_000, 700_000, 5_000_000} {
+	for _, ns := range []int{2_000, 10_000, 100_000, 700_000, 5_000_000} {
 		t.Run(time.Duration(ns).String(), func(t *testing.T) {
 			const bound = 2 * time.Millisecond
 			w := newWarden(t, testCap, bound)
@@ -354,10 +354,13 @@ func TestWorkInFlightIsBounded(t *testing.T) {
 			// One kernel may be longer than the bound, and predictions are means.
 			most := bound + bound/8 + 2*time.Duration(ns) + bound/4
 			least := min(bound/2, time.Duration(n*ns)/4)
+			if ns < 10_000 { // a slow host launches kernels as short as this no faster than the device runs them
+				least = 0
+			}
 			// A host whose processors are busy keeps a program from launching as fast as the device works, whatever the gate
 			// allows: one run of several has to fill it.
 			var fullest time.Duration
-			for run := 0; run < 8 && fullest < least; run++ {
+			for run := 0; run == 0 || run < 8 && fullest < least; run++ {
 				got := b.command(w, "launches", fmt.Sprint(n), fmt.Sprint(ns), "1").run(t)
 				var count int
 				var peak time.Duration
