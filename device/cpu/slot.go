@@ -213,9 +213,18 @@ func (s *slot) round(n, next int, fresh bool) int {
 		s.left[w] = 0
 		s.chunk(c-1, 0)
 	}
+	// The chunk that a fresh lease owes is claimed before workers may take it: one
+	// of them could find the lease gone again and leave its chunk for the next.
+	owed := fresh && next < n
+	first := next
+	if owed {
+		next++
+	}
 	s.publish(n, next)
-	for fresh || !s.halted() {
-		fresh = false
+	if owed {
+		s.chunk(first, 0)
+	}
+	for !s.halted() {
 		i, ok := s.claim()
 		if !ok {
 			break
