@@ -16,15 +16,15 @@ var attention = []Op{
 		Flops: flopsPerElement(3)},
 }
 
-// Inputs of Attention, in order.
+// Inputs of Attention (ONNX 23, 24, 25), in order.
 const (
-	attnQ = iota
-	attnK
-	attnV
-	attnMask
-	attnPastK
-	attnPastV
-	attnLens
+	AttentionQ = iota
+	AttentionK
+	AttentionV
+	AttentionMask
+	AttentionPastK
+	AttentionPastV
+	AttentionLens
 )
 
 // heads is the layout of an operand: batch × heads × length × size (rank 4), or batch × length × heads·size (rank 3)
@@ -72,20 +72,20 @@ func inferAttention(c *Infer) error {
 	if err := c.attentionTypes(c.dtypes()); err != nil {
 		return err
 	}
-	types := []tensor.DType{c.In[attnQ].DType, c.In[attnK].DType, c.In[attnV].DType, c.In[attnQ].DType}
+	types := []tensor.DType{c.In[AttentionQ].DType, c.In[AttentionK].DType, c.In[AttentionV].DType, c.In[AttentionQ].DType}
 	for i := range c.Out {
 		c.Out[i] = Unranked(types[i])
 	}
-	q, ok, err := c.headDims(attnQ, "q_num_heads")
-	k, ok2, err2 := c.headDims(attnK, "kv_num_heads")
-	v, ok3, err3 := c.headDims(attnV, "kv_num_heads")
+	q, ok, err := c.headDims(AttentionQ, "q_num_heads")
+	k, ok2, err2 := c.headDims(AttentionK, "kv_num_heads")
+	v, ok3, err3 := c.headDims(AttentionV, "kv_num_heads")
 	if !ok || !ok2 || !ok3 {
 		return cmp.Or(err, err2, err3)
 	}
 	total := k.length.Add(c.pastLength())
 	shapes := [][]Dim{{q.batch, q.heads, q.length, v.size}, {k.batch, k.heads, total, k.size}, {k.batch, k.heads, total, v.size},
 		{q.batch, q.heads, q.length, total}}
-	if len(c.In[attnQ].Shape) == 3 {
+	if len(c.In[AttentionQ].Shape) == 3 {
 		shapes[0] = []Dim{q.batch, q.length, q.heads.Mul(v.size)}
 	}
 	for i := range c.Out {
@@ -96,19 +96,19 @@ func inferAttention(c *Infer) error {
 
 // attentionTypes checks that Q and K have one type of float and V has one.
 func (c *Call) attentionTypes(in []tensor.DType) error {
-	_, err := c.sameDType(floatTypes, in[attnQ], in[attnK])
+	_, err := c.sameDType(floatTypes, in[AttentionQ], in[AttentionK])
 	if err == nil {
-		_, err = c.sameDType(floatTypes, in[attnV])
+		_, err = c.sameDType(floatTypes, in[AttentionV])
 	}
 	return err
 }
 
 // pastLength is the number of positions in the cache.
 func (c *Infer) pastLength() Dim {
-	if !c.Has(attnPastK) {
+	if !c.Has(AttentionPastK) {
 		return Known(0)
 	}
-	if p := c.In[attnPastK]; p.Ranked && len(p.Shape) == 4 {
+	if p := c.In[AttentionPastK]; p.Ranked && len(p.Shape) == 4 {
 		return p.Shape[2]
 	}
 	return Unknown()
@@ -162,19 +162,19 @@ func (a *attending) layout() (err error) {
 		return err
 	}
 	nq, nk := c.Attrs.Int("q_num_heads", 0), c.Attrs.Int("kv_num_heads", 0)
-	if a.q, err = headsOf(c, a.In[attnQ].Shape, int(nq), nq, divInt); err != nil {
+	if a.q, err = headsOf(c, a.In[AttentionQ].Shape, int(nq), nq, divInt); err != nil {
 		return err
 	}
-	if a.k, err = headsOf(c, a.In[attnK].Shape, int(nk), nk, divInt); err != nil {
+	if a.k, err = headsOf(c, a.In[AttentionK].Shape, int(nk), nk, divInt); err != nil {
 		return err
 	}
-	if a.v, err = headsOf(c, a.In[attnV].Shape, int(nk), nk, divInt); err != nil {
+	if a.v, err = headsOf(c, a.In[AttentionV].Shape, int(nk), nk, divInt); err != nil {
 		return err
 	}
 	q, k, v := a.q, a.k, a.v
 	if q.batch != k.batch || k.batch != v.batch || k.heads != v.heads || k.length != v.length || q.size != k.size ||
 		min(k.heads, q.size, v.size) == 0 || q.heads%k.heads != 0 {
-		return a.Errorf(ErrInput, "Q %v, K %v and V %v do not fit", a.In[attnQ].Shape, a.In[attnK].Shape, a.In[attnV].Shape)
+		return a.Errorf(ErrInput, "Q %v, K %v and V %v do not fit", a.In[AttentionQ].Shape, a.In[AttentionK].Shape, a.In[AttentionV].Shape)
 	}
 	return nil
 }
@@ -184,20 +184,20 @@ func (a *attending) read() (err error) {
 	if err := a.layout(); err != nil {
 		return err
 	}
-	if a.Has(attnPastK) != a.Has(attnPastV) {
+	if a.Has(AttentionPastK) != a.Has(AttentionPastV) {
 		return a.Errorf(ErrInput, "past_key and past_value must be given together")
 	}
-	if a.queries, err = a.floats(attnQ); err != nil {
+	if a.queries, err = a.floats(AttentionQ); err != nil {
 		return err
 	}
 	a.scale = a.attr("scale", 0)
 	if a.scale == 0 {
 		a.scale = 1 / math.Sqrt(float64(a.q.size))
 	}
-	if a.keys, err = a.cached(attnK, attnPastK, a.k); err != nil {
+	if a.keys, err = a.cached(AttentionK, AttentionPastK, a.k); err != nil {
 		return err
 	}
-	a.values, err = a.cached(attnV, attnPastV, a.v)
+	a.values, err = a.cached(AttentionV, AttentionPastV, a.v)
 	return err
 }
 
@@ -259,10 +259,10 @@ func headAt(h heads[int], rank int, b, head, t int) int {
 
 // readLens reads the number of keys of each batch entry that are no padding.
 func (a *attending) readLens() (err error) {
-	if !a.Has(attnLens) {
+	if !a.Has(AttentionLens) {
 		return nil
 	}
-	if a.lens, err = a.ints(attnLens); err == nil && len(a.lens) != a.q.batch {
+	if a.lens, err = a.ints(AttentionLens); err == nil && len(a.lens) != a.q.batch {
 		err = a.Errorf(ErrInput, "%d lengths for a batch of %d", len(a.lens), a.q.batch)
 	}
 	return err
@@ -270,10 +270,10 @@ func (a *attending) readLens() (err error) {
 
 // readMask reads the mask, which broadcasts to batch × heads × length × total after its last axis was padded.
 func (a *attending) readMask() (err error) {
-	if !a.Has(attnMask) {
+	if !a.Has(AttentionMask) {
 		return nil
 	}
-	m := a.In[attnMask]
+	m := a.In[AttentionMask]
 	want := []int{a.q.batch, a.q.heads, a.q.length, a.total}
 	if m.Rank() < 1 || m.Rank() > 4 || m.Shape[m.Rank()-1] > a.total {
 		return a.Errorf(ErrInput, "mask %v does not fit scores %v", m.Shape, want)
@@ -293,7 +293,7 @@ func (a *attending) readMask() (err error) {
 // maskValues is what the mask adds to the scores: 0 and -∞ for truth values.
 func (a *attending) maskValues(m *tensor.Tensor) ([]float64, error) {
 	if m.DType != tensor.Bool {
-		return a.floats(attnMask)
+		return a.floats(AttentionMask)
 	}
 	v := make([]float64, m.Len())
 	for i, keep := range tensor.As[bool](m) {
@@ -306,9 +306,9 @@ func (a *attending) maskValues(m *tensor.Tensor) ([]float64, error) {
 
 // outputs makes the outputs and fills the caches.
 func (a *attending) outputs() (err error) {
-	q, d := a.q, a.In[attnQ].DType
+	q, d := a.q, a.In[AttentionQ].DType
 	shape := []int{q.batch, q.heads, q.length, a.v.size}
-	if a.In[attnQ].Rank() == 3 {
+	if a.In[AttentionQ].Rank() == 3 {
 		shape = []int{q.batch, q.length, q.heads * a.v.size}
 	}
 	if a.y, err = a.Output(0, d, shape); err != nil {
@@ -319,7 +319,7 @@ func (a *attending) outputs() (err error) {
 			continue
 		}
 		h := []heads[int]{a.k, a.v}[i]
-		out, err := a.Output(i+1, a.In[attnK+i].DType, []int{h.batch, h.heads, a.total, h.size})
+		out, err := a.Output(i+1, a.In[AttentionK+i].DType, []int{h.batch, h.heads, a.total, h.size})
 		if err != nil {
 			return err
 		}
@@ -336,7 +336,7 @@ func (a *attending) outputs() (err error) {
 func (a *attending) attend(row []float64, b, h, i int) {
 	group := h / (a.q.heads / a.k.heads)
 	kv := b*a.k.heads + group
-	q := a.queries[headAt(a.q, a.In[attnQ].Rank(), b, h, i):][:a.q.size]
+	q := a.queries[headAt(a.q, a.In[AttentionQ].Rank(), b, h, i):][:a.q.size]
 	keys := a.keys[kv*a.total*a.k.size:]
 	for t := range row {
 		row[t] = a.scale * dot(q, keys[t*a.k.size:])
@@ -431,8 +431,8 @@ func broadcastAt(shape []int, index ...int) int {
 // attentionFlops counts the two matrix products.
 func attentionFlops(c *Call, in, _ []Type) int64 {
 	i := &Infer{Call: c, In: in}
-	q, ok, err := i.headDims(attnQ, "q_num_heads")
-	v, ok2, err2 := i.headDims(attnV, "kv_num_heads")
+	q, ok, err := i.headDims(AttentionQ, "q_num_heads")
+	v, ok2, err2 := i.headDims(AttentionV, "kv_num_heads")
 	if !ok || !ok2 || err != nil || err2 != nil {
 		return 0
 	}

@@ -31,7 +31,7 @@ func flexPrecision(c *Call, operand tensor.DType) (tensor.DType, error) {
 }
 
 func inferFlexAttention(c *Infer) error {
-	d, err := c.sameDType(floatTypes, c.In[attnQ].DType, c.In[attnK].DType, c.In[attnV].DType)
+	d, err := c.sameDType(floatTypes, c.In[AttentionQ].DType, c.In[AttentionK].DType, c.In[AttentionV].DType)
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func inferFlexAttention(c *Infer) error {
 		return err
 	}
 	scores := Unranked(precision)
-	q, k, v := c.In[attnQ], c.In[attnK], c.In[attnV]
+	q, k, v := c.In[AttentionQ], c.In[AttentionK], c.In[AttentionV]
 	for _, t := range []Type{q, k, v} {
 		if t.Ranked && len(t.Shape) != 4 {
 			return c.Errorf(ErrInput, "operand %v must be batch × heads × length × size", t)
@@ -92,7 +92,7 @@ func (c *Infer) inferModifier(name string, scores Type) error {
 // evalFlexAttention is softmax(score_mod(q·kᵀ·scale)) through prob_mod, times v. A key head serves as many query heads
 // in a row as there are more of these.
 func evalFlexAttention(c *Eval) error {
-	q, k, v := c.In[attnQ], c.In[attnK], c.In[attnV]
+	q, k, v := c.In[AttentionQ], c.In[AttentionK], c.In[AttentionV]
 	d, err := c.sameDType(floatTypes, q.DType, k.DType, v.DType)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func evalFlexAttention(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	values, err := c.floats(attnV)
+	values, err := c.floats(AttentionV)
 	if err != nil {
 		return err
 	}
@@ -135,11 +135,11 @@ func (c *Eval) checkFlex(q, k, v []int) error {
 
 // flexWeights computes the weights, query after query.
 func (c *Eval) flexWeights(precision tensor.DType, q, k []int) ([]float64, error) {
-	queries, err := c.floats(attnQ)
+	queries, err := c.floats(AttentionQ)
 	if err != nil {
 		return nil, err
 	}
-	keys, err := c.floats(attnK)
+	keys, err := c.floats(AttentionK)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ func inferFusedNBits(c *Infer) error {
 	if _, err := c.fusedActivation(); err != nil {
 		return err
 	}
-	if d := c.In[nbA].DType; d != tensor.Float32 && d != tensor.Undefined {
+	if d := c.In[NBitsA].DType; d != tensor.Float32 && d != tensor.Undefined {
 		return c.Errorf(ErrInput, "A is %v, must be float32", d)
 	}
 	return inferMatMulNBits(c)
@@ -38,9 +38,9 @@ func evalFusedNBits(c *Eval) error {
 	}
 	product := &Call{Domain: FusedDomain, Type: "MatMul", Version: 1, NumIn: 2, NumOut: 1,
 		Attrs: slices.DeleteFunc(slices.Clone(c.Attrs), func(a Attr) bool { return !isActivation(a) })}
-	operands := []*tensor.Tensor{in[nbA], w}
-	if in[nbBias] != nil {
-		product.NumIn, operands = 3, append(operands, in[nbBias])
+	operands := []*tensor.Tensor{in[NBitsA], w}
+	if in[NBitsBias] != nil {
+		product.NumIn, operands = 3, append(operands, in[NBitsBias])
 	}
 	part := &Eval{Call: product, Ctx: c.Ctx, In: operands, Out: c.Out, Alloc: c.Alloc, Reserve: c.Reserve}
 	err = fusedMatMul.eval(part)

@@ -15,14 +15,14 @@ func matMulNBits() Op {
 	return o
 }
 
-// Inputs of MatMulNBits, in order.
+// Inputs of MatMulNBits (com.microsoft), and of its fused form, in order.
 const (
-	nbA = iota
-	nbB
-	nbScales
-	nbZeros
-	nbGroups
-	nbBias
+	NBitsA = iota
+	NBitsB
+	NBitsScales
+	NBitsZeros
+	NBitsGroups
+	NBitsBias
 )
 
 // nBits is the layout of the weights: N rows of blocks of K.
@@ -71,7 +71,7 @@ func inferMatMulNBits(c *Infer) error {
 	shape := slices.Clone(a.Shape)
 	shape[last] = Known(w.n)
 	c.Out[0] = Ranked(a.DType, shape...)
-	if b := c.In[nbB]; b.Ranked {
+	if b := c.In[NBitsB]; b.Ranked {
 		if n, ok := b.Count().Int(); ok && n != w.n*w.blocks*w.block*w.bits/8 {
 			return c.Errorf(ErrInput, "B is %v, must have %d × %d blocks of %d bytes", b, w.n, w.blocks, w.block*w.bits/8)
 		}
@@ -87,7 +87,7 @@ func defineMatMulNBits(x *expander) {
 		return
 	}
 	var in [6]*tensor.Tensor
-	for i := nbB; i < nbBias; i++ {
+	for i := NBitsB; i < NBitsBias; i++ {
 		v := x.input(i)
 		if in[i] = x.typ(v).Const; in[i] == nil && v != absent {
 			x.later()
@@ -99,9 +99,9 @@ func defineMatMulNBits(x *expander) {
 		x.err = err
 		return
 	}
-	a := x.input(nbA)
+	a := x.input(NBitsA)
 	y := x.op("MatMul", nil, a, x.cast(x.constant(w), x.dtype(a)))
-	if b := x.input(nbBias); b != absent {
+	if b := x.input(NBitsBias); b != absent {
 		if s := x.ranked(b, "bias", 1); x.err == nil && !mayEqual(s[0], Known(layout.n)) {
 			x.fail(ErrInput, "bias is %v, must have %d elements", x.types[b], layout.n)
 		}
@@ -112,19 +112,19 @@ func defineMatMulNBits(x *expander) {
 
 // weights returns the weights as float32, K × N: element k of row n is (q - zero) · scale of its block, or of block g_idx[k].
 func (w nBits) weights(c *Call, in [6]*tensor.Tensor) (*tensor.Tensor, error) {
-	if b := in[nbB]; b.DType != tensor.Uint8 || b.Len() != w.n*w.blocks*w.block*w.bits/8 {
+	if b := in[NBitsB]; b.DType != tensor.Uint8 || b.Len() != w.n*w.blocks*w.block*w.bits/8 {
 		return nil, c.Errorf(ErrInput, "B is %v%v, must be uint8 with %d × %d blocks of %d bytes", b.DType, b.Shape, w.n, w.blocks,
 			w.block*w.bits/8)
 	}
-	scales, err := in[nbScales].Floats()
+	scales, err := in[NBitsScales].Floats()
 	if err != nil || len(scales) != w.n*w.blocks {
-		return nil, c.Errorf(ErrInput, "scales are %v%v, must be %d × %d", in[nbScales].DType, in[nbScales].Shape, w.n, w.blocks)
+		return nil, c.Errorf(ErrInput, "scales are %v%v, must be %d × %d", in[NBitsScales].DType, in[NBitsScales].Shape, w.n, w.blocks)
 	}
-	zeros, err := w.zeros(c, in[nbZeros])
+	zeros, err := w.zeros(c, in[NBitsZeros])
 	if err != nil {
 		return nil, err
 	}
-	groups, err := w.groups(c, in[nbGroups])
+	groups, err := w.groups(c, in[NBitsGroups])
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (w nBits) weights(c *Call, in [6]*tensor.Tensor) (*tensor.Tensor, error) {
 	v, row := tensor.As[float32](out), w.blocks*w.block*w.bits/8
 	for n := range w.n {
 		for k, g := range groups {
-			q := w.field(in[nbB].Data[n*row:], k)
+			q := w.field(in[NBitsB].Data[n*row:], k)
 			v[k*w.n+n] = float32((float64(q) - zeros[n*w.blocks+g]) * scales[n*w.blocks+g])
 		}
 	}

@@ -16,24 +16,14 @@ import (
 //
 // Others become products by weights of floats, eight times their size: see expand.go.
 
-// Inputs of MatMulNBits in order.
-const (
-	nbitsA = iota
-	nbitsB
-	nbitsScales
-	nbitsZeros
-	nbitsGroups
-	nbitsBias
-)
-
 func startNBits(s *scope) rule {
 	return func(n *graph.Node) *Patch {
 		if s.portable || n.Domain != op.MicrosoftDomain || n.Type != "MatMulNBits" || len(n.Out) != 1 || n.Attrs.Int("bits", 4) != 4 ||
-			n.In[nbitsA].Type.DType != tensor.Float32 {
+			n.In[op.NBitsA].Type.DType != tensor.Float32 {
 			return nil
 		}
-		for i, v := range n.In[nbitsB:] {
-			if v != nil && (!v.IsConst() || i+nbitsB == nbitsGroups || v.Type.DType != tensor.Uint8 && v.Type.DType != tensor.Float32) {
+		for i, v := range n.In[op.NBitsB:] {
+			if v != nil && (!v.IsConst() || i+op.NBitsB == op.NBitsGroups || v.Type.DType != tensor.Uint8 && v.Type.DType != tensor.Float32) {
 				return nil
 			}
 		}
@@ -43,7 +33,7 @@ func startNBits(s *scope) rule {
 
 // nbitsBiased makes k, a constant of the product's last dimension, the bias of a product of four bits.
 func nbitsBiased(n, m *graph.Node, k *graph.Value) *Patch {
-	in := append(slices.Clone(m.In), make([]*graph.Value, nbitsBias+1-len(m.In))...)
-	in[nbitsBias] = k
+	in := append(slices.Clone(m.In), make([]*graph.Value, op.NBitsBias+1-len(m.In))...)
+	in[op.NBitsBias] = k
 	return instead(n, operator(n, op.FusedDomain, "MatMulNBits", 1, m.Attrs, in...))
 }

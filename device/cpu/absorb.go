@@ -1,5 +1,7 @@
 package cpu
 
+import "github.com/weirgpu/weir/op"
+
 // Absorbing is implemented by kernels for whose constant inputs the packed copy stands in full: once it is there, their contents can
 // be let go of.
 type Absorbing interface {
@@ -59,7 +61,7 @@ func (k *gruKernel) Absorbed() []int {
 // Absorbed implements [Absorbing].
 func (k *nBitsKernel) Absorbed() []int {
 	if k.zeros == nil {
-		return []int{nbitsB, nbitsScales}
+		return []int{op.NBitsB, op.NBitsScales}
 	}
-	return []int{nbitsB, nbitsScales, nbitsZeros}
+	return []int{op.NBitsB, op.NBitsScales, op.NBitsZeros}
 }

@@ -11,17 +11,6 @@ import (
 // attentionKernels are Attention (ONNX 23, 24, 25), but for its fourth output, and weir's fused form, in float32.
 var attentionKernels = map[opKey]builder{{"", "Attention"}: onnxAttention, {op.FusedDomain, "Attention"}: fusedAttention}
 
-// Inputs of ONNX's Attention, in order; the first three are those of the fused form.
-const (
-	attnQ = iota
-	attnK
-	attnV
-	attnMask
-	attnPastK
-	attnPastV
-	attnLens
-)
-
 // attentionKernel is what kernel/attention computes. Keys and values are read in place, or, when there is a cache, as outputs 1
 // and 2 hold them once the new ones are appended.
 type attentionKernel struct {
@@ -48,13 +37,13 @@ func fusedAttention(r *Request) (Kernel, error) {
 	for i, v := range attrs.Ints("rows_first") { // of which the shape rule has seen to it that there are four
 		first[i] = v == 1
 	}
-	for i := range attnMask {
+	for i := range op.AttentionMask {
 		shape, d, _ := r.in(i)
 		if d != tensor.Float32 || len(shape) < 2 || len(shape) != len(r.outShape()) || len(shape) < 4 && first != [4]bool{} {
 			return nil, nil
 		}
 	}
-	q, kv, v := k.stackOf(r, attnQ, first[0]), k.stackOf(r, attnK, first[1]), k.stackOf(r, attnV, first[2])
+	q, kv, v := k.stackOf(r, op.AttentionQ, first[0]), k.stackOf(r, op.AttentionK, first[1]), k.stackOf(r, op.AttentionV, first[2])
 	y := newStack(r.outShape(), first[3])
 	if shared := kv.batch == 1 && v.batch == 1; shared {
 		kv.batch, v.batch, kv.Batch, v.Batch = q.batch, q.batch, 0, 0
@@ -209,8 +198,8 @@ func (k *attentionKernel) ScratchBytes(workers int) int {
 // Bind implements Kernel.
 func (k *attentionKernel) Bind(b Binding) Task {
 	t := &attentionTask{attentionKernel: k, scratch: perWorker(b)}
-	t.args.Q, t.args.Y = tensor.As[float32](b.In[attnQ]), tensor.As[float32](b.Out[0])
-	t.args.K, t.args.V = tensor.As[float32](b.In[attnK]), tensor.As[float32](b.In[attnV])
+	t.args.Q, t.args.Y = tensor.As[float32](b.In[op.AttentionQ]), tensor.As[float32](b.Out[0])
+	t.args.K, t.args.V = tensor.As[float32](b.In[op.AttentionK]), tensor.As[float32](b.In[op.AttentionV])
 	if k.cached {
 		t.args.K, t.args.V = tensor.As[float32](b.Out[1]), tensor.As[float32](b.Out[2])
 	}

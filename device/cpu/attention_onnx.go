@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/weirgpu/weir/kernel/attention"
+	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -15,16 +16,16 @@ func onnxAttention(r *Request) (Kernel, error) {
 	}
 	for i := range r.In {
 		_, d, ok := r.in(i)
-		if ok && d != tensor.Float32 && !(i == attnMask && d == tensor.Bool) && !(i == attnLens && d == tensor.Int64) {
+		if ok && d != tensor.Float32 && !(i == op.AttentionMask && d == tensor.Bool) && !(i == op.AttentionLens && d == tensor.Int64) {
 			return nil, nil
 		}
 	}
 	k := &attentionKernel{keep: -1, bias: -1, lens: -1}
 	p, attrs := &k.params, r.Call.Attrs
 	nq, nk := int(attrs.Int("q_num_heads", 0)), int(attrs.Int("kv_num_heads", 0))
-	q, _, _ := r.in(attnQ)
-	key, _, _ := r.in(attnK)
-	v, _, _ := r.in(attnV)
+	q, _, _ := r.in(op.AttentionQ)
+	key, _, _ := r.in(op.AttentionK)
+	v, _, _ := r.in(op.AttentionV)
 	if !headed(q, nq) || !headed(key, nk) || !headed(v, nk) {
 		return nil, nil
 	}
@@ -68,8 +69,8 @@ func headsOf(shape []int, count int) stack {
 // have to be joined elsewhere.
 func (k *attentionKernel) setCaches(r *Request) bool {
 	p := &k.params
-	past, _, cached := r.in(attnPastK)
-	pastV, _, both := r.in(attnPastV)
+	past, _, cached := r.in(op.AttentionPastK)
+	pastV, _, both := r.in(op.AttentionPastV)
 	before := 0
 	if cached != both {
 		return false
@@ -91,10 +92,10 @@ func (k *attentionKernel) setCaches(r *Request) bool {
 			}
 			continue
 		}
-		c := attentionCache{in: attnK + i, past: -1, out: i + 1, batch: p.Batch, heads: p.KVHeads, before: before, fresh: fresh,
+		c := attentionCache{in: op.AttentionK + i, past: -1, out: i + 1, batch: p.Batch, heads: p.KVHeads, before: before, fresh: fresh,
 			from: []attention.Layout{p.K, p.V}[i], size: []int{p.Size, p.ValueSize}[i]}
 		if cached {
-			c.past = attnPastK + i
+			c.past = op.AttentionPastK + i
 		}
 		k.caches = append(k.caches, c)
 	}
@@ -110,19 +111,19 @@ func (k *attentionKernel) setCaches(r *Request) bool {
 // setMasks reads the mask, which hides the keys beyond its end, and the lengths; false when they do not fit.
 func (k *attentionKernel) setMasks(r *Request) bool {
 	p := &k.params
-	if shape, d, ok := r.in(attnMask); ok {
+	if shape, d, ok := r.in(op.AttentionMask); ok {
 		if len(shape) == 0 || shape[len(shape)-1] > p.Keys || !k.fitsScores(shape, shape[len(shape)-1]) {
 			return false
 		}
 		p.Keys = dimFromEnd(shape, 1)
 		if m := scoreMask(shape, 1); d == tensor.Bool {
-			p.Keep, k.keep = m, attnMask
+			p.Keep, k.keep = m, op.AttentionMask
 		} else {
-			p.Bias, k.bias = m, attnMask
+			p.Bias, k.bias = m, op.AttentionMask
 		}
 	}
-	if shape, _, ok := r.in(attnLens); ok {
-		k.lens = attnLens
+	if shape, _, ok := r.in(op.AttentionLens); ok {
+		k.lens = op.AttentionLens
 		return count(shape) == p.Batch
 	}
 	return true

@@ -79,6 +79,12 @@ type castKernel struct {
 	from, to, n int
 }
 
+// castInPlace is a conversion that may write over what it converts.
+type castInPlace struct {
+	castKernel
+	first
+}
+
 // Name implements Kernel.
 func (k *castKernel) Name() string { return k.name }
 

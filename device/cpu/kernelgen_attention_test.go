@@ -109,7 +109,7 @@ func genAttention(r source, key opKey) *sample {
 	s.in = append(s.in, nil, nil, nil)
 	if r.one(3) {
 		past = r.IntN(20)
-		s.in[attnPastK], s.in[attnPastV] = r.floats(b, h, past, size), r.floats(b, h, past, value)
+		s.in[op.AttentionPastK], s.in[op.AttentionPastV] = r.floats(b, h, past, size), r.floats(b, h, past, value)
 		s.call.NumOut = 3
 	} else if r.one(4) {
 		s.call.NumOut = 1 + r.IntN(3)
@@ -133,9 +133,9 @@ func genAttention(r source, key opKey) *sample {
 func (r source) attentionMasks(s *sample, batch, heads, n, m int) {
 	switch last := m - r.IntN(2)*r.IntN(m); r.IntN(3) {
 	case 0:
-		s.in[attnMask] = r.floats(append(r.broadcastTo([]int{batch, heads, n}), last)...)
+		s.in[op.AttentionMask] = r.floats(append(r.broadcastTo([]int{batch, heads, n}), last)...)
 	case 1:
-		s.in[attnMask] = r.keepMask(n, last)
+		s.in[op.AttentionMask] = r.keepMask(n, last)
 	}
 	if s.call.Version >= 24 && r.one(3) {
 		lens := make([]int64, batch)

@@ -13,16 +13,6 @@ var nBitsKernels = map[opKey]builder{{op.FusedDomain, "MatMulNBits"}: matMulNBit
 // mostPacked bounds the floats that are packed first: more of them would not stay in the cache.
 const mostPacked = 1 << 20
 
-// Inputs of MatMulNBits in order.
-const (
-	nbitsA = iota
-	nbitsB
-	nbitsScales
-	nbitsZeros
-	nbitsGroups
-	nbitsBias
-)
-
 // nBitsKernel is a product of m x k floats by k x n numbers of four bits, which become floats a panel at a time, in the first cache
 // level, where the product reads them. The floats, unless there are many, are packed first, for all columns, so that the product can take all rows at a time
 // and each panel becomes floats once. Packed at load are, panel by panel of columns, the zero points and the scales of each block of K as
@@ -39,12 +29,12 @@ type nBitsKernel struct {
 }
 
 func matMulNBits(r *Request) (Kernel, error) {
-	a, d, _ := r.in(nbitsA)
+	a, d, _ := r.in(op.NBitsA)
 	attrs := r.Call.Attrs
 	k := &nBitsKernel{n: int(attrs.Int("N", 0)), k: int(attrs.Int("K", 0)), block: int(attrs.Int("block_size", 0)),
-		b: r.constant(nbitsB), scales: r.constant(nbitsScales), zeros: r.constant(nbitsZeros), width: gemm.F32.PanelColumns()}
-	_, _, zeroed := r.in(nbitsZeros)
-	_, _, grouped := r.in(nbitsGroups)
+		b: r.constant(op.NBitsB), scales: r.constant(op.NBitsScales), zeros: r.constant(op.NBitsZeros), width: gemm.F32.PanelColumns()}
+	_, _, zeroed := r.in(op.NBitsZeros)
+	_, _, grouped := r.in(op.NBitsGroups)
 	if d != tensor.Float32 || attrs.Int("bits", 4) != 4 || k.b == nil || k.scales == nil || zeroed && k.zeros == nil || grouped ||
 		len(a) == 0 || k.k < 1 || k.n < 1 || k.block < 2 || k.block%2 != 0 {
 		return nil, nil
@@ -56,7 +46,7 @@ func matMulNBits(r *Request) (Kernel, error) {
 	k.m = count(a[:len(a)-1])
 	k.first = k.m*k.k <= mostPacked
 	p := gemm.Params{M: k.m, N: k.n, K: k.k, Fill: k.fill, PackedA: k.first}
-	if bias, bd, ok := r.in(nbitsBias); ok {
+	if bias, bd, ok := r.in(op.NBitsBias); ok {
 		if bd != tensor.Float32 || count(bias) != k.n {
 			return nil, nil
 		}
@@ -182,14 +172,14 @@ func (k *nBitsKernel) rowBytes() int {
 func (k *nBitsKernel) Bind(b Binding) Task {
 	worker := b
 	worker.Scratch = b.Scratch[k.rowBytes():]
-	t := &nBitsTask{k: k, a: tensor.As[float32](b.In[nbitsA])}
+	t := &nBitsTask{k: k, a: tensor.As[float32](b.In[op.NBitsA])}
 	t.product = gemmTask{op: k.op, scratch: perWorker(worker)}
 	t.product.args.A, t.product.args.B, t.product.args.C = t.a, tensor.Cast[float32](b.Packed), tensor.As[float32](b.Out[0])
 	if k.first {
 		t.product.args.A = tensor.Cast[float32](b.Scratch[:k.rowBytes()])
 	}
 	if k.biased {
-		t.product.args.Bias = tensor.As[float32](b.In[nbitsBias])
+		t.product.args.Bias = tensor.As[float32](b.In[op.NBitsBias])
 	}
 	return t
 }

@@ -99,37 +99,9 @@ func lookup(r *Request) (Kernel, error) {
 	if !ok || !isByte(d) || table == nil || table.Len() != 256 || !isByte(table.DType) {
 		return nil, nil
 	}
-	return &tableKernel{n: count(shape), table: [256]byte(table.Data)}, nil
-}
-
-// tableKernel maps n bytes by a table.
-type tableKernel struct {
-	plain
-	first
-	n     int
-	table [256]byte
-}
-
-// Name implements Kernel.
-func (k *tableKernel) Name() string { return "table" }
-
-// Bind implements Kernel.
-func (k *tableKernel) Bind(b Binding) Task {
-	return &tableTask{tableKernel: k, x: b.In[0].Data, y: b.Out[0].Data}
-}
-
-type tableTask struct {
-	*tableKernel
-	x, y []byte
-}
-
-// Run implements Task.
-func (t *tableTask) Run(x *Exec) error { return x.For(blocks(t.n), t) }
-
-// Chunk implements Region.
-func (t *tableTask) Chunk(i, _ int) {
-	lo, hi := block(i, t.n)
-	vec.Lookup(t.y[lo:hi], t.x[lo:hi], &t.table)
+	bytes := [256]byte(table.Data)
+	look := func(dst, src []byte) { vec.Lookup(dst, src, &bytes) }
+	return &castInPlace{castKernel: castKernel{name: "table", f: look, from: 1, to: 1, n: count(shape)}}, nil
 }
 
 // qLinearAdd serves operands of one type.
