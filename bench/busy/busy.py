@@ -8,10 +8,8 @@ not build; 3 the peer or a model cannot be fetched.
 
 import argparse
 import datetime
-import json
 import os
 import pathlib
-import signal
 import statistics
 import sys
 import tempfile
@@ -94,26 +92,12 @@ def measure_model(name, weir, options, scratch):
     return entry | {"status": "measured", "states": summary(taken, runs, options.threads)}
 
 
-def entry_of(name, weir, options):
-    """Like measure_model, in a scratch folder that is removed at once."""
-    import compare
-
-    def work():
-        with tempfile.TemporaryDirectory(dir=environment.cache_directory()) as scratch:
-            try:
-                return measure_model(name, weir, options, scratch)
-            except measure.Failed as error:
-                return {"model": name, "status": "failed", "error": str(error)}
-
-    return compare.guarded(name, work)
-
-
 def measure_all(options, names, binary):
     import compare
 
     before = latency.load_average()
     weir = compare.Weir(binary, ["--threads=1", "--precision=fp32"])
-    entries = [entry_of(name, weir, options) for name in names]
+    entries = [latency.attempt(name, lambda scratch, name=name: measure_model(name, weir, options, scratch)) for name in names]
     ratios = [e["states"]["busy"]["ratio"] for e in report.measured(entries)]
     mean = rounds.geometric_mean(ratios) if ratios else None
     return {
@@ -165,27 +149,9 @@ def run(options, parser):
         if binary is None:
             return latency.EXIT_USAGE
         result = measure_all(options, names, binary)
-    lines = "\n".join(table(result))
-    if options.json:
-        latency.say(lines)
-        print(json.dumps(result, indent=1))
-    else:
-        print(lines)
+    latency.show(result, table(result), options)
     return code if result["held"] else latency.EXIT_FAILED
 
 
-def main():
-    parser = make_parser()
-    options = parser.parse_args()
-    # As an exception, so that the measurement under way and the burners are ended and the scratch folders are removed.
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    try:
-        environment.enter()
-    except environment.NotInstallable as error:
-        latency.say(f"skipped: ONNX Runtime cannot be installed: {error}")
-        return latency.EXIT_UNREACHABLE
-    return run(options, parser)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(latency.command(make_parser(), run))

@@ -81,7 +81,7 @@ class Reporting(unittest.TestCase):
         if failed:
             entry = {"model": "a", "status": "failed", "error": "exit 1"}
         options = busy.make_parser().parse_args(["a"])
-        with mock.patch.dict(sys.modules, {"compare": mock.Mock()}), mock.patch.object(busy, "entry_of", lambda *_: entry), \
+        with mock.patch.dict(sys.modules, {"compare": mock.Mock()}), mock.patch.object(busy.latency, "attempt", lambda *_: entry), \
                 mock.patch.object(busy.latency, "versions", lambda *_: {"weir": "weir 1"}):
             return busy.measure_all(options, ["a"], "weir")
 

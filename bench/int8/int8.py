@@ -8,10 +8,8 @@ disagree or a bound is missed; 2 the command line is wrong or weir does not buil
 import argparse
 import dataclasses
 import datetime
-import json
 import logging
 import pathlib
-import signal
 import sys
 import tempfile
 import time
@@ -197,17 +195,9 @@ def measure_subject(subject, weir, options, scratch):
 def measure_all(options, names, binary):
     import compare
 
-    before, begin, entries = latency.load_average(), time.monotonic(), []
+    before, begin = latency.load_average(), time.monotonic()
     weir = compare.Weir(binary, ["--threads=1", "--precision=fp32"])
-    for name in names:
-        def work():
-            with tempfile.TemporaryDirectory(dir=environment.cache_directory()) as scratch:
-                try:
-                    return measure_subject(SUBJECTS[name], weir, options, scratch)
-                except measure.Failed as error:
-                    return {"model": name, "status": "failed", "error": str(error)}
-
-        entries.append(compare.guarded(name, work))
+    entries = [latency.attempt(name, lambda scratch, name=name: measure_subject(SUBJECTS[name], weir, options, scratch)) for name in names]
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"), "machine": latency.machine_model(),
         "cores": latency.available_cores(), "load_average_before": before, "load_average_after": latency.load_average(),
@@ -260,27 +250,10 @@ def run(options, parser):
         if binary is None:
             return latency.EXIT_USAGE
         result = measure_all(options, names, binary)
-    lines = "\n".join(table(result))
-    if options.json:
-        latency.say(lines)
-        print(json.dumps(result, indent=1))
-    else:
-        print(lines)
+    latency.show(result, table(result), options)
     good = all(e["status"] == "measured" and not any(p["missed"] for p in e["threads"]) for e in result["models"])
     return code if good else EXIT_MISSED
 
 
-def main():
-    parser = make_parser()
-    options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    try:
-        environment.enter()
-    except environment.NotInstallable as error:
-        latency.say(f"skipped: ONNX Runtime cannot be installed: {error}")
-        return latency.EXIT_UNREACHABLE
-    return run(options, parser)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(latency.command(make_parser(), run))

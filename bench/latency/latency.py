@@ -173,18 +173,18 @@ def measure_model(name, weir, options, scratch):
     return entry | {"status": "measured", "threads": report.by_threads(taken, runs)}
 
 
-def entry_of(name, weir, options):
-    """Like measure_model, in a scratch folder that is removed at once: some models take half a gigabyte."""
+def attempt(name, work):
+    """The report entry from work(scratch), in a folder that is removed at once, as some models take half a gigabyte; or a failed one."""
     import compare
 
-    def work():
+    def guarded():
         with tempfile.TemporaryDirectory(dir=environment.cache_directory()) as scratch:
             try:
-                return measure_model(name, weir, options, scratch)
+                return work(scratch)
             except measure.Failed as error:
                 return {"model": name, "status": "failed", "error": str(error)}
 
-    return compare.guarded(name, work)
+    return compare.guarded(name, guarded)
 
 
 def measure_all(options, names, binary):
@@ -192,7 +192,7 @@ def measure_all(options, names, binary):
 
     before, begin = load_average(), time.monotonic()
     weir = compare.Weir(binary, ["--threads=1", "--precision=fp32"])
-    entries = [entry_of(name, weir, options) for name in names]
+    entries = [attempt(name, lambda scratch, name=name: measure_model(name, weir, options, scratch)) for name in names]
     effort = effort_of(options)
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"), "machine": machine_model(),
@@ -226,6 +226,16 @@ def available(names, options):
     return there
 
 
+def show(result, table, options):
+    """Print the result: its table, or with --json the JSON and the table on standard error."""
+    lines = "\n".join(table)
+    if options.json:
+        say(lines)
+        print(json.dumps(result, indent=1))
+    else:
+        print(lines)
+
+
 def run(options, parser):
     """Measure inside the peer's environment; return the exit code."""
     import compare
@@ -243,17 +253,12 @@ def run(options, parser):
         if binary is None:
             return EXIT_USAGE
         result = measure_all(options, names, binary)
-    lines = "\n".join(report.table(result))
-    if options.json:
-        say(lines)
-        print(json.dumps(result, indent=1))
-    else:
-        print(lines)
+    show(result, report.table(result), options)
     return EXIT_FAILED if len(report.measured(result["models"])) < len(names) else code
 
 
-def main():
-    parser = make_parser()
+def command(parser, run):
+    """Run a benchmark's command line inside the peer's environment; return the exit code."""
     options = parser.parse_args()
     # As an exception, so that the measurement under way is ended and the scratch folders are removed.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
@@ -266,4 +271,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command(make_parser(), run))

@@ -195,7 +195,7 @@ class Options(unittest.TestCase):
         error = latency.environment.NotInstallable("no registry")
         with mock.patch.object(sys, "argv", ["latency.py"]), mock.patch.object(latency.environment, "enter", side_effect=error), \
                 mock.patch.object(latency.signal, "signal"), contextlib.redirect_stderr(io.StringIO()) as said:
-            self.assertEqual(latency.main(), latency.EXIT_UNREACHABLE)
+            self.assertEqual(latency.command(latency.make_parser(), latency.run), latency.EXIT_UNREACHABLE)
         self.assertIn("no registry", said.getvalue())
 
 
