@@ -4255,6 +4255,8 @@ no_flagClamp:
 // func tileAVX512_5x16(t *tile)
 TEXT ·tileAVX512_5x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
+	XORL R15, R15
+strip:
 	MOVQ t+0(FP), BX
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
@@ -4268,6 +4270,8 @@ TEXT ·tileAVX512_5x16(SB), 0, $256-8
 	MOVQ tile_lda(BX), AX
 	SHLQ $2, AX
 	LEAQ (AX)(AX*2), R13
+	ADDQ R15, DI
+	ADDQ R15, R8
 	MOVQ R8, R12
 	PREFETCHT0 (R12)
 	ADDQ R9, R12
@@ -4332,6 +4336,9 @@ one:
 	JNZ one
 done:
 	MOVL tile_mask(BX), DX
+	MOVL R15, CX
+	SHRL $2, CX
+	SHRL CX, DX
 	KMOVW DX, K1
 	SHRL $16, DX
 	KMOVW DX, K2
@@ -4380,6 +4387,7 @@ no_flagBiasRow:
 	TESTL $const_flagBiasCol, DX
 	JZ no_flagBiasCol
 	MOVQ tile_bias(BX), R12
+	ADDQ R15, R12
 	VMOVUPS.Z 0(R12), K1, Z5
 	VADDPS Z5, Z0, Z0
 	VADDPS Z5, Z1, Z1
@@ -4392,6 +4400,7 @@ no_flagBiasCol:
 	MOVQ tile_res(BX), R12
 	MOVQ tile_ldr(BX), R13
 	SHLQ $2, R13
+	ADDQ R15, R12
 	VBROADCASTSS tile_beta(BX), Z6
 	VMOVUPS.Z 0(R12), K1, Z5
 	VFMADD231PS Z5, Z6, Z0
@@ -4433,12 +4442,19 @@ no_flagClamp:
 	VMOVUPS Z3, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z4, K1, 0(R12)
+	ADDQ $64, R15
+	MOVQ tile_cols(BX), DX
+	SHLQ $2, DX
+	CMPQ R15, DX
+	JLT strip
 	VZEROUPPER
 	RET
 
 // func tileAVX512_6x16(t *tile)
 TEXT ·tileAVX512_6x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
+	XORL R15, R15
+strip:
 	MOVQ t+0(FP), BX
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
@@ -4452,6 +4468,8 @@ TEXT ·tileAVX512_6x16(SB), 0, $256-8
 	MOVQ tile_lda(BX), AX
 	SHLQ $2, AX
 	LEAQ (AX)(AX*2), R13
+	ADDQ R15, DI
+	ADDQ R15, R8
 	MOVQ R8, R12
 	PREFETCHT0 (R12)
 	ADDQ R9, R12
@@ -4524,6 +4542,9 @@ one:
 	JNZ one
 done:
 	MOVL tile_mask(BX), DX
+	MOVL R15, CX
+	SHRL $2, CX
+	SHRL CX, DX
 	KMOVW DX, K1
 	SHRL $16, DX
 	KMOVW DX, K2
@@ -4578,6 +4599,7 @@ no_flagBiasRow:
 	TESTL $const_flagBiasCol, DX
 	JZ no_flagBiasCol
 	MOVQ tile_bias(BX), R12
+	ADDQ R15, R12
 	VMOVUPS.Z 0(R12), K1, Z6
 	VADDPS Z6, Z0, Z0
 	VADDPS Z6, Z1, Z1
@@ -4591,6 +4613,7 @@ no_flagBiasCol:
 	MOVQ tile_res(BX), R12
 	MOVQ tile_ldr(BX), R13
 	SHLQ $2, R13
+	ADDQ R15, R12
 	VBROADCASTSS tile_beta(BX), Z7
 	VMOVUPS.Z 0(R12), K1, Z6
 	VFMADD231PS Z6, Z7, Z0
@@ -4639,12 +4662,19 @@ no_flagClamp:
 	VMOVUPS Z4, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z5, K1, 0(R12)
+	ADDQ $64, R15
+	MOVQ tile_cols(BX), DX
+	SHLQ $2, DX
+	CMPQ R15, DX
+	JLT strip
 	VZEROUPPER
 	RET
 
 // func tileAVX512_7x16(t *tile)
 TEXT ·tileAVX512_7x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
+	XORL R15, R15
+strip:
 	MOVQ t+0(FP), BX
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
@@ -4658,6 +4688,8 @@ TEXT ·tileAVX512_7x16(SB), 0, $256-8
 	MOVQ tile_lda(BX), AX
 	SHLQ $2, AX
 	LEAQ (AX)(AX*2), R13
+	ADDQ R15, DI
+	ADDQ R15, R8
 	MOVQ R8, R12
 	PREFETCHT0 (R12)
 	ADDQ R9, R12
@@ -4738,6 +4770,9 @@ one:
 	JNZ one
 done:
 	MOVL tile_mask(BX), DX
+	MOVL R15, CX
+	SHRL $2, CX
+	SHRL CX, DX
 	KMOVW DX, K1
 	SHRL $16, DX
 	KMOVW DX, K2
@@ -4798,6 +4833,7 @@ no_flagBiasRow:
 	TESTL $const_flagBiasCol, DX
 	JZ no_flagBiasCol
 	MOVQ tile_bias(BX), R12
+	ADDQ R15, R12
 	VMOVUPS.Z 0(R12), K1, Z7
 	VADDPS Z7, Z0, Z0
 	VADDPS Z7, Z1, Z1
@@ -4812,6 +4848,7 @@ no_flagBiasCol:
 	MOVQ tile_res(BX), R12
 	MOVQ tile_ldr(BX), R13
 	SHLQ $2, R13
+	ADDQ R15, R12
 	VBROADCASTSS tile_beta(BX), Z8
 	VMOVUPS.Z 0(R12), K1, Z7
 	VFMADD231PS Z7, Z8, Z0
@@ -4867,12 +4904,19 @@ no_flagClamp:
 	VMOVUPS Z5, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z6, K1, 0(R12)
+	ADDQ $64, R15
+	MOVQ tile_cols(BX), DX
+	SHLQ $2, DX
+	CMPQ R15, DX
+	JLT strip
 	VZEROUPPER
 	RET
 
 // func tileAVX512_8x16(t *tile)
 TEXT ·tileAVX512_8x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
+	XORL R15, R15
+strip:
 	MOVQ t+0(FP), BX
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
@@ -4886,6 +4930,8 @@ TEXT ·tileAVX512_8x16(SB), 0, $256-8
 	MOVQ tile_lda(BX), AX
 	SHLQ $2, AX
 	LEAQ (AX)(AX*2), R13
+	ADDQ R15, DI
+	ADDQ R15, R8
 	MOVQ R8, R12
 	PREFETCHT0 (R12)
 	ADDQ R9, R12
@@ -4974,6 +5020,9 @@ one:
 	JNZ one
 done:
 	MOVL tile_mask(BX), DX
+	MOVL R15, CX
+	SHRL $2, CX
+	SHRL CX, DX
 	KMOVW DX, K1
 	SHRL $16, DX
 	KMOVW DX, K2
@@ -5040,6 +5089,7 @@ no_flagBiasRow:
 	TESTL $const_flagBiasCol, DX
 	JZ no_flagBiasCol
 	MOVQ tile_bias(BX), R12
+	ADDQ R15, R12
 	VMOVUPS.Z 0(R12), K1, Z8
 	VADDPS Z8, Z0, Z0
 	VADDPS Z8, Z1, Z1
@@ -5055,6 +5105,7 @@ no_flagBiasCol:
 	MOVQ tile_res(BX), R12
 	MOVQ tile_ldr(BX), R13
 	SHLQ $2, R13
+	ADDQ R15, R12
 	VBROADCASTSS tile_beta(BX), Z9
 	VMOVUPS.Z 0(R12), K1, Z8
 	VFMADD231PS Z8, Z9, Z0
@@ -5117,12 +5168,19 @@ no_flagClamp:
 	VMOVUPS Z6, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z7, K1, 0(R12)
+	ADDQ $64, R15
+	MOVQ tile_cols(BX), DX
+	SHLQ $2, DX
+	CMPQ R15, DX
+	JLT strip
 	VZEROUPPER
 	RET
 
 // func tileAVX512_9x16(t *tile)
 TEXT ·tileAVX512_9x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
+	XORL R15, R15
+strip:
 	MOVQ t+0(FP), BX
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
@@ -5136,6 +5194,8 @@ TEXT ·tileAVX512_9x16(SB), 0, $256-8
 	MOVQ tile_lda(BX), AX
 	SHLQ $2, AX
 	LEAQ (AX)(AX*2), R13
+	ADDQ R15, DI
+	ADDQ R15, R8
 	MOVQ R8, R12
 	PREFETCHT0 (R12)
 	ADDQ R9, R12
@@ -5232,6 +5292,9 @@ one:
 	JNZ one
 done:
 	MOVL tile_mask(BX), DX
+	MOVL R15, CX
+	SHRL $2, CX
+	SHRL CX, DX
 	KMOVW DX, K1
 	SHRL $16, DX
 	KMOVW DX, K2
@@ -5304,6 +5367,7 @@ no_flagBiasRow:
 	TESTL $const_flagBiasCol, DX
 	JZ no_flagBiasCol
 	MOVQ tile_bias(BX), R12
+	ADDQ R15, R12
 	VMOVUPS.Z 0(R12), K1, Z9
 	VADDPS Z9, Z0, Z0
 	VADDPS Z9, Z1, Z1
@@ -5320,6 +5384,7 @@ no_flagBiasCol:
 	MOVQ tile_res(BX), R12
 	MOVQ tile_ldr(BX), R13
 	SHLQ $2, R13
+	ADDQ R15, R12
 	VBROADCASTSS tile_beta(BX), Z10
 	VMOVUPS.Z 0(R12), K1, Z9
 	VFMADD231PS Z9, Z10, Z0
@@ -5389,12 +5454,19 @@ no_flagClamp:
 	VMOVUPS Z7, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z8, K1, 0(R12)
+	ADDQ $64, R15
+	MOVQ tile_cols(BX), DX
+	SHLQ $2, DX
+	CMPQ R15, DX
+	JLT strip
 	VZEROUPPER
 	RET
 
 // func tileAVX512_10x16(t *tile)
 TEXT ·tileAVX512_10x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
+	XORL R15, R15
+strip:
 	MOVQ t+0(FP), BX
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
@@ -5408,6 +5480,8 @@ TEXT ·tileAVX512_10x16(SB), 0, $256-8
 	MOVQ tile_lda(BX), AX
 	SHLQ $2, AX
 	LEAQ (AX)(AX*2), R13
+	ADDQ R15, DI
+	ADDQ R15, R8
 	MOVQ R8, R12
 	PREFETCHT0 (R12)
 	ADDQ R9, R12
@@ -5512,6 +5586,9 @@ one:
 	JNZ one
 done:
 	MOVL tile_mask(BX), DX
+	MOVL R15, CX
+	SHRL $2, CX
+	SHRL CX, DX
 	KMOVW DX, K1
 	SHRL $16, DX
 	KMOVW DX, K2
@@ -5590,6 +5667,7 @@ no_flagBiasRow:
 	TESTL $const_flagBiasCol, DX
 	JZ no_flagBiasCol
 	MOVQ tile_bias(BX), R12
+	ADDQ R15, R12
 	VMOVUPS.Z 0(R12), K1, Z10
 	VADDPS Z10, Z0, Z0
 	VADDPS Z10, Z1, Z1
@@ -5607,6 +5685,7 @@ no_flagBiasCol:
 	MOVQ tile_res(BX), R12
 	MOVQ tile_ldr(BX), R13
 	SHLQ $2, R13
+	ADDQ R15, R12
 	VBROADCASTSS tile_beta(BX), Z11
 	VMOVUPS.Z 0(R12), K1, Z10
 	VFMADD231PS Z10, Z11, Z0
@@ -5683,12 +5762,19 @@ no_flagClamp:
 	VMOVUPS Z8, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z9, K1, 0(R12)
+	ADDQ $64, R15
+	MOVQ tile_cols(BX), DX
+	SHLQ $2, DX
+	CMPQ R15, DX
+	JLT strip
 	VZEROUPPER
 	RET
 
 // func tileAVX512_11x16(t *tile)
 TEXT ·tileAVX512_11x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
+	XORL R15, R15
+strip:
 	MOVQ t+0(FP), BX
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
@@ -5702,6 +5788,8 @@ TEXT ·tileAVX512_11x16(SB), 0, $256-8
 	MOVQ tile_lda(BX), AX
 	SHLQ $2, AX
 	LEAQ (AX)(AX*2), R13
+	ADDQ R15, DI
+	ADDQ R15, R8
 	MOVQ R8, R12
 	PREFETCHT0 (R12)
 	ADDQ R9, R12
@@ -5814,6 +5902,9 @@ one:
 	JNZ one
 done:
 	MOVL tile_mask(BX), DX
+	MOVL R15, CX
+	SHRL $2, CX
+	SHRL CX, DX
 	KMOVW DX, K1
 	SHRL $16, DX
 	KMOVW DX, K2
@@ -5898,6 +5989,7 @@ no_flagBiasRow:
 	TESTL $const_flagBiasCol, DX
 	JZ no_flagBiasCol
 	MOVQ tile_bias(BX), R12
+	ADDQ R15, R12
 	VMOVUPS.Z 0(R12), K1, Z11
 	VADDPS Z11, Z0, Z0
 	VADDPS Z11, Z1, Z1
@@ -5916,6 +6008,7 @@ no_flagBiasCol:
 	MOVQ tile_res(BX), R12
 	MOVQ tile_ldr(BX), R13
 	SHLQ $2, R13
+	ADDQ R15, R12
 	VBROADCASTSS tile_beta(BX), Z12
 	VMOVUPS.Z 0(R12), K1, Z11
 	VFMADD231PS Z11, Z12, Z0
@@ -5999,12 +6092,19 @@ no_flagClamp:
 	VMOVUPS Z9, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z10, K1, 0(R12)
+	ADDQ $64, R15
+	MOVQ tile_cols(BX), DX
+	SHLQ $2, DX
+	CMPQ R15, DX
+	JLT strip
 	VZEROUPPER
 	RET
 
 // func tileAVX512_12x16(t *tile)
 TEXT ·tileAVX512_12x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
+	XORL R15, R15
+strip:
 	MOVQ t+0(FP), BX
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
@@ -6018,6 +6118,8 @@ TEXT ·tileAVX512_12x16(SB), 0, $256-8
 	MOVQ tile_lda(BX), AX
 	SHLQ $2, AX
 	LEAQ (AX)(AX*2), R13
+	ADDQ R15, DI
+	ADDQ R15, R8
 	MOVQ R8, R12
 	PREFETCHT0 (R12)
 	ADDQ R9, R12
@@ -6138,6 +6240,9 @@ one:
 	JNZ one
 done:
 	MOVL tile_mask(BX), DX
+	MOVL R15, CX
+	SHRL $2, CX
+	SHRL CX, DX
 	KMOVW DX, K1
 	SHRL $16, DX
 	KMOVW DX, K2
@@ -6228,6 +6333,7 @@ no_flagBiasRow:
 	TESTL $const_flagBiasCol, DX
 	JZ no_flagBiasCol
 	MOVQ tile_bias(BX), R12
+	ADDQ R15, R12
 	VMOVUPS.Z 0(R12), K1, Z12
 	VADDPS Z12, Z0, Z0
 	VADDPS Z12, Z1, Z1
@@ -6247,6 +6353,7 @@ no_flagBiasCol:
 	MOVQ tile_res(BX), R12
 	MOVQ tile_ldr(BX), R13
 	SHLQ $2, R13
+	ADDQ R15, R12
 	VBROADCASTSS tile_beta(BX), Z13
 	VMOVUPS.Z 0(R12), K1, Z12
 	VFMADD231PS Z12, Z13, Z0
@@ -6337,12 +6444,19 @@ no_flagClamp:
 	VMOVUPS Z10, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z11, K1, 0(R12)
+	ADDQ $64, R15
+	MOVQ tile_cols(BX), DX
+	SHLQ $2, DX
+	CMPQ R15, DX
+	JLT strip
 	VZEROUPPER
 	RET
 
 // func tileAVX512_13x16(t *tile)
 TEXT ·tileAVX512_13x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
+	XORL R15, R15
+strip:
 	MOVQ t+0(FP), BX
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
@@ -6356,6 +6470,8 @@ TEXT ·tileAVX512_13x16(SB), 0, $256-8
 	MOVQ tile_lda(BX), AX
 	SHLQ $2, AX
 	LEAQ (AX)(AX*2), R13
+	ADDQ R15, DI
+	ADDQ R15, R8
 	MOVQ R8, R12
 	PREFETCHT0 (R12)
 	ADDQ R9, R12
@@ -6484,6 +6600,9 @@ one:
 	JNZ one
 done:
 	MOVL tile_mask(BX), DX
+	MOVL R15, CX
+	SHRL $2, CX
+	SHRL CX, DX
 	KMOVW DX, K1
 	SHRL $16, DX
 	KMOVW DX, K2
@@ -6580,6 +6699,7 @@ no_flagBiasRow:
 	TESTL $const_flagBiasCol, DX
 	JZ no_flagBiasCol
 	MOVQ tile_bias(BX), R12
+	ADDQ R15, R12
 	VMOVUPS.Z 0(R12), K1, Z13
 	VADDPS Z13, Z0, Z0
 	VADDPS Z13, Z1, Z1
@@ -6600,6 +6720,7 @@ no_flagBiasCol:
 	MOVQ tile_res(BX), R12
 	MOVQ tile_ldr(BX), R13
 	SHLQ $2, R13
+	ADDQ R15, R12
 	VBROADCASTSS tile_beta(BX), Z14
 	VMOVUPS.Z 0(R12), K1, Z13
 	VFMADD231PS Z13, Z14, Z0
@@ -6697,12 +6818,19 @@ no_flagClamp:
 	VMOVUPS Z11, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z12, K1, 0(R12)
+	ADDQ $64, R15
+	MOVQ tile_cols(BX), DX
+	SHLQ $2, DX
+	CMPQ R15, DX
+	JLT strip
 	VZEROUPPER
 	RET
 
 // func tileAVX512_14x16(t *tile)
 TEXT ·tileAVX512_14x16(SB), 0, $256-8
 	NO_LOCAL_POINTERS
+	XORL R15, R15
+strip:
 	MOVQ t+0(FP), BX
 	MOVQ tile_k(BX), CX
 	MOVQ tile_a(BX), SI
@@ -6716,6 +6844,8 @@ TEXT ·tileAVX512_14x16(SB), 0, $256-8
 	MOVQ tile_lda(BX), AX
 	SHLQ $2, AX
 	LEAQ (AX)(AX*2), R13
+	ADDQ R15, DI
+	ADDQ R15, R8
 	MOVQ R8, R12
 	PREFETCHT0 (R12)
 	ADDQ R9, R12
@@ -6852,6 +6982,9 @@ one:
 	JNZ one
 done:
 	MOVL tile_mask(BX), DX
+	MOVL R15, CX
+	SHRL $2, CX
+	SHRL CX, DX
 	KMOVW DX, K1
 	SHRL $16, DX
 	KMOVW DX, K2
@@ -6954,6 +7087,7 @@ no_flagBiasRow:
 	TESTL $const_flagBiasCol, DX
 	JZ no_flagBiasCol
 	MOVQ tile_bias(BX), R12
+	ADDQ R15, R12
 	VMOVUPS.Z 0(R12), K1, Z14
 	VADDPS Z14, Z0, Z0
 	VADDPS Z14, Z1, Z1
@@ -6975,6 +7109,7 @@ no_flagBiasCol:
 	MOVQ tile_res(BX), R12
 	MOVQ tile_ldr(BX), R13
 	SHLQ $2, R13
+	ADDQ R15, R12
 	VBROADCASTSS tile_beta(BX), Z15
 	VMOVUPS.Z 0(R12), K1, Z14
 	VFMADD231PS Z14, Z15, Z0
@@ -7079,6 +7214,11 @@ no_flagClamp:
 	VMOVUPS Z12, K1, 0(R12)
 	ADDQ R9, R12
 	VMOVUPS Z13, K1, 0(R12)
+	ADDQ $64, R15
+	MOVQ tile_cols(BX), DX
+	SHLQ $2, DX
+	CMPQ R15, DX
+	JLT strip
 	VZEROUPPER
 	RET
 

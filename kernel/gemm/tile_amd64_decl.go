@@ -77,7 +77,7 @@ func tileAVX2_6x16(t *tile)
 
 // tileAVX512 computes t with the kernel of its rows and columns; tileGo defines it.
 func tileAVX512(t *tile) {
-	if t.cols > 16 {
+	if t.cols > 16 && !t.inStrips() {
 		switch t.rows {
 		case 1:
 			tileAVX512_1x32(t)

@@ -35,11 +35,14 @@ type tileGen struct {
 	vector
 	rows, nv int
 	split    int // independent partial sums per accumulator, to hide the latency of the fused multiply-add
+	// strips says that the kernel computes all columns of the tile, one register of them after another, with the sums of the kernel of
+	// two registers.
+	strips bool
 }
 
 // tiles writes every tile of one instruction set and the function that picks one.
 func tiles(s *asm, g *bytes.Buffer, v vector) {
-	fmt.Fprintf(g, "\n// tile%s computes t with the kernel of its rows and columns; tileGo defines it.\nfunc tile%s(t *tile) {\n\tif t.cols > %d {\n", v.name, v.name, v.lanes)
+	fmt.Fprintf(g, "\n// tile%s computes t with the kernel of its rows and columns; tileGo defines it.\nfunc tile%s(t *tile) {\n\tif t.cols > %d%s {\n", v.name, v.name, v.lanes, v.unless())
 	for nv := 2; nv >= 1; nv-- {
 		g.WriteString("\t\tswitch t.rows {\n")
 		for r := 1; r <= v.mr; r++ {
@@ -57,10 +60,19 @@ func tiles(s *asm, g *bytes.Buffer, v vector) {
 			for t.split < 4 && 2*t.split*r*nv <= min(8, v.regs-4) {
 				t.split *= 2
 			}
+			t.strips = v.name == avx512.name && nv == 1 && t.split == 1
 			fmt.Fprintf(g, "\n//go:noescape\nfunc tile%s_%dx%d(t *tile)\n", v.name, r, nv*v.lanes)
 			t.emit()
 		}
 	}
+}
+
+// unless is when two registers of columns are computed one after the other.
+func (v vector) unless() string {
+	if v.name == avx512.name {
+		return " && !t.inStrips()"
+	}
+	return ""
 }
 
 // acc is the accumulator of row i, register column j, partial sum u.
@@ -76,6 +88,10 @@ func (t *tileGen) tmp(n int) string {
 func (t *tileGen) emit() {
 	name := fmt.Sprintf("tile%s_%dx%d", t.name, t.rows, t.nv*t.lanes)
 	t.text(name+"(t *tile)", name, 8)
+	if t.strips {
+		t.op("XORL R15, R15") // the bytes of a row that earlier strips have dealt with
+		t.label("strip")
+	}
 	t.ops(
 		"MOVQ t+0(FP), BX", "MOVQ tile_k(BX), CX", "MOVQ tile_a(BX), SI", "MOVQ tile_b(BX), DI",
 		"MOVQ tile_ldb(BX), R10", "SHLQ $2, R10", "LEAQ (R10)(R10*2), R11", "MOVQ tile_c(BX), R8",
@@ -84,14 +100,15 @@ func (t *tileGen) emit() {
 	if t.strided() {
 		t.ops("MOVQ tile_lda(BX), AX", "SHLQ $2, AX", "LEAQ (AX)(AX*2), R13")
 	}
+	if t.strips {
+		t.ops("ADDQ R15, DI", "ADDQ R15, R8")
+	}
 	t.prefetch()
 	t.clear()
 	t.loop()
 	t.reduce()
 	if t.masked {
-		t.ops(
-			"MOVL tile_mask(BX), DX", "KMOVW DX, K1", "SHRL $16, DX", "KMOVW DX, K2",
-		)
+		t.masks()
 		t.finish("", true)
 		return
 	}
@@ -100,6 +117,15 @@ func (t *tileGen) emit() {
 	t.finish("", false)
 	t.label("tail")
 	t.finish("t", true)
+}
+
+// masks sets K1, and K2 for the second register, to the lanes of the tile.
+func (t *tileGen) masks() {
+	t.op("MOVL tile_mask(BX), DX")
+	if t.strips {
+		t.ops("MOVL R15, CX", "SHRL $2, CX", "SHRL CX, DX")
+	}
+	t.ops("KMOVW DX, K1", "SHRL $16, DX", "KMOVW DX, K2")
 }
 
 func (t *tileGen) prefetch() {
@@ -295,6 +321,9 @@ func (t *tileGen) finish(suffix string, masked bool) {
 	}
 	t.op("MOVQ R8, R12")
 	t.each("R9", func(acc, addr string, j int) { t.store(acc, addr, j, masked) })
+	if t.strips {
+		t.ops("ADDQ $64, R15", "MOVQ tile_cols(BX), DX", "SHLQ $2, DX", "CMPQ R15, DX", "JLT strip")
+	}
 	t.ops(
 		"VZEROUPPER", "RET",
 	)
@@ -312,6 +341,7 @@ func (t *tileGen) epilogue(suffix string, masked bool) {
 	t.ops(
 		"MOVQ tile_res(BX), R12", "MOVQ tile_ldr(BX), R13", "SHLQ $2, R13",
 	)
+	t.skip("R12")
 	t.op("VBROADCASTSS tile_beta(BX), %s", y)
 	t.each("R13", func(acc, addr string, j int) {
 		t.load(addr, x, j, masked)
@@ -328,6 +358,13 @@ func (t *tileGen) epilogue(suffix string, masked bool) {
 	t.label(l)
 }
 
+// skip moves a pointer into a row to the columns of the strip.
+func (t *tileGen) skip(reg string) {
+	if t.strips {
+		t.op("ADDQ R15, %s", reg)
+	}
+}
+
 // bias adds one value per row or one per column.
 func (t *tileGen) bias(suffix string, masked bool) {
 	x := t.tmp(0)
@@ -342,6 +379,7 @@ func (t *tileGen) bias(suffix string, masked bool) {
 	t.label(l)
 	l = t.optional("flagBiasCol", suffix)
 	t.op("MOVQ tile_bias(BX), R12")
+	t.skip("R12")
 	for j := range t.nv {
 		t.load(fmt.Sprintf("%d(R12)", j*t.size()), t.tmp(j), j, masked)
 	}
