@@ -376,7 +376,7 @@ func (m *Model) compile(ctx context.Context, in Inputs) (*variant, error) {
 		return nil, err
 	}
 	m.source.Evict(nil)
-	v.session, err = engine.Load(c.Plan, engine.Options{Device: m.device, Pool: m.pool, Packed: m.source.Evict, Weights: c.Weights,
+	v.session, err = engine.Load(c.Plan, engine.Options{Device: m.device, Pool: m.pool, PackPool: m.pool, Packed: m.source.Evict, Weights: c.Weights,
 		Like: m.like(c.Plan)})
 	if err == nil && m.compiled == 1 {
 		_ = c.Save(v.session.Weights()) // what keeps the plan from being kept is nobody's trouble

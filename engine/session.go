@@ -47,6 +47,9 @@ type Options struct {
 	Quota, ArenaQuota Quota
 	// MaxInstances bounds the arenas that exist at a time; 0 means no bound but the quota.
 	MaxInstances int
+	// PackPool, when set, shares the packing of weights among its workers. They are not held back by a gate: it is for who may use all
+	// of its threads now. Otherwise the calling goroutine packs alone.
+	PackPool *cpu.Pool
 	// Progress, when set, is called while weights are packed.
 	Progress func(done, total int)
 	// Weights, when set, are the plan's packed weights, made before (plan.Plan.Pack) and kept, such as in a mapped file: they are
@@ -57,8 +60,8 @@ type Options struct {
 	// which plans of one model for different shapes often do; Quota is then not asked for them. It may be closed meanwhile and
 	// later.
 	Like *Session
-	// Packed, when set, is called with each constant as soon as its packed copy is written: whoever holds its bytes may let go
-	// of what can be had again, such as pages of a mapped file (onnx.Model.Evict).
+	// Packed, when set, is called with each constant as soon as its packed copy is written, by workers at the same time: whoever holds
+	// its bytes may let go of what can be had again, such as pages of a mapped file (onnx.Model.Evict).
 	Packed func(c *tensor.Tensor)
 }
 
@@ -107,7 +110,7 @@ func (s *Session) weights() (device.Buffer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("graph %q: packed weights: %w", p.Graph.Name, err)
 	}
-	if err := p.Pack(buffer.Bytes(), o.Progress, o.Packed); err != nil {
+	if err := p.Pack(buffer.Bytes(), plan.PackOptions{Pool: o.PackPool, Progress: o.Progress, Packed: o.Packed}); err != nil {
 		release(o.Quota, buffer)
 		return nil, err
 	}

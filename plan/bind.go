@@ -1,48 +1,12 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/tensor"
 )
-
-// Pack writes the repacked weights of every step into dst, which must hold PackedBytes and be aligned to [Align]. It is
-// done once for all sessions of the plan, the largest first. When they are not nil, progress is called with the number of steps done, and packed
-// with each constant whose repacked copy is written, which may be needed again: to pack again, or by another step.
-func (p *Plan) Pack(dst []byte, progress func(done, total int), packed func(c *tensor.Tensor)) error {
-	if int64(len(dst)) < p.PackedBytes {
-		return fmt.Errorf("graph %q: packed weights need %d bytes, given %d", p.Graph.Name, p.PackedBytes, len(dst))
-	}
-	if p.bare {
-		return fmt.Errorf("graph %q: %w", p.Graph.Name, ErrBare)
-	}
-	for i, st := range p.largestFirst() {
-		if k, ok := st.Kernel.(control); ok {
-			k.pack(st.packed.of(dst), packed)
-		} else if st.packed.n > 0 {
-			st.Kernel.Pack(st.packed.of(dst))
-			p.eachConst(st, packed)
-		}
-		if progress != nil {
-			progress(i+1, len(p.Steps))
-		}
-	}
-	return nil
-}
-
-// largestFirst orders the steps by what they pack: weights are in memory twice while they are packed, which matters least for the
-// largest while little else is packed yet.
-func (p *Plan) largestFirst() []*Step {
-	steps := make([]*Step, len(p.Steps))
-	for i := range p.Steps {
-		steps[i] = &p.Steps[i]
-	}
-	slices.SortStableFunc(steps, func(a, b *Step) int { return cmp.Compare(b.packed.n, a.packed.n) })
-	return steps
-}
 
 // SamePacking reports whether Pack writes for p what it writes for q, so that one copy serves both. It does not when either plan
 // holds a kernel that cannot tell.
@@ -75,15 +39,6 @@ func (p *Plan) packings() (list []packing, ok bool) {
 		list = append(list, packing{st.packed, k.Packing()})
 	}
 	return list, true
-}
-
-// eachConst calls f with the constants that a step reads.
-func (p *Plan) eachConst(st *Step, f func(c *tensor.Tensor)) {
-	for _, s := range st.In {
-		if f != nil && s >= 0 && p.Slots[s].Place == Constant {
-			f(p.Slots[s].Value.Const())
-		}
-	}
 }
 
 // Program is a plan bound to one arena. It belongs to one goroutine at a time.

@@ -77,7 +77,7 @@ func packedSpans(plans []*Plan) (spans []span, total int64) {
 func packBodies(plans []*Plan, dst []byte, packed func(c *tensor.Tensor)) {
 	spans, _ := packedSpans(plans)
 	for i, p := range plans {
-		if p.Pack(spans[i].of(dst), nil, packed) != nil {
+		if p.Pack(spans[i].of(dst), PackOptions{Packed: packed}) != nil {
 			panic("plan: packed span shorter than its plan")
 		}
 	}

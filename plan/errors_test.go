@@ -105,7 +105,7 @@ func TestMemoryTooSmall(t *testing.T) {
 		t.Errorf("three sessions hold %d bytes, want %d", got, want)
 	}
 	arena, packed := memory(t, p.ArenaBytes), memory(t, p.PackedBytes)
-	if err := p.Pack(packed[:len(packed)-1], nil, nil); err == nil {
+	if err := p.Pack(packed[:len(packed)-1], PackOptions{}); err == nil {
 		t.Error("packs into a byte less")
 	}
 	if _, err := p.Bind(arena[:len(arena)-1], packed); err == nil {
@@ -116,11 +116,11 @@ func TestMemoryTooSmall(t *testing.T) {
 	}
 	steps := 0
 	var copied []*tensor.Tensor
-	err := p.Pack(packed, func(done, total int) {
+	err := p.Pack(packed, PackOptions{Progress: func(done, total int) {
 		if steps++; done != steps || total != len(p.Steps) {
 			t.Errorf("progress %d of %d", done, total)
 		}
-	}, func(c *tensor.Tensor) { copied = append(copied, c) })
+	}, Packed: func(c *tensor.Tensor) { copied = append(copied, c) }})
 	if len(copied) != 1 || !slices.Equal(copied[0].Shape, []int{40, 2}) {
 		t.Errorf("packed %v, want the weights", copied)
 	}

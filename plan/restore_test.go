@@ -25,7 +25,7 @@ func TestRestore(t *testing.T) {
 		o := Options{Shapes: shapesOf(g, a.shape), Threads: threads}
 		p := compileAs(t, g, o)
 		weights := memory(t, p.PackedBytes)
-		if err := p.Pack(weights, nil, nil); err != nil {
+		if err := p.Pack(weights, PackOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		absorbed := p.Absorbed()
@@ -37,7 +37,7 @@ func TestRestore(t *testing.T) {
 		if q.Fingerprint() != p.Fingerprint() || q.ArenaBytes != p.ArenaBytes || q.ConstBytes != p.ConstBytes || q.Flops != p.Flops {
 			t.Errorf("%s: another plan", a.name)
 		}
-		if err := q.Pack(weights, nil, nil); !errors.Is(err, ErrBare) || len(absorbed) == 0 {
+		if err := q.Pack(weights, PackOptions{}); !errors.Is(err, ErrBare) || len(absorbed) == 0 {
 			t.Errorf("%s: packing without constants: error %v; %d are left out", a.name, err, len(absorbed))
 		}
 		in := like(rand.New(rand.NewPCG(2, 3)), g, o.Shapes)

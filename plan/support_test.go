@@ -71,7 +71,7 @@ func poison(b []byte) {
 func bindTo(t testing.TB, p *Plan) (prog *Program, arena []byte) {
 	t.Helper()
 	arena, packed := memory(t, p.ArenaBytes), memory(t, p.PackedBytes)
-	if err := p.Pack(packed, nil, nil); err != nil {
+	if err := p.Pack(packed, PackOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	prog, err := p.Bind(arena, packed)

@@ -146,7 +146,7 @@ func failedRun(path string, err error) error {
 // load makes an instance with its inputs filled; unload gives its memory back.
 func (m *compiled) load(d device.Device, pool *cpu.Pool, f *modelFlags) (i *engine.Instance, unload func(), err error) {
 	m.model.Evict(nil)
-	s, err := engine.Load(m.plan, engine.Options{Device: d, Pool: pool, Quota: scenario.NewQuota("--memory", f.memory),
+	s, err := engine.Load(m.plan, engine.Options{Device: d, Pool: pool, PackPool: pool, Quota: scenario.NewQuota("--memory", f.memory),
 		Weights: m.cached.Weights, Packed: m.model.Evict})
 	if err != nil {
 		return nil, nil, err

@@ -130,31 +130,6 @@ func (k *convKernel) Packing() any {
 	return packing{k.weight, k.scale, k.op.Layout()}
 }
 
-// Pack implements Kernel.
-func (k *convKernel) Pack(dst []byte) {
-	if k.weight == nil {
-		return
-	}
-	w := tensor.As[float32](k.weight)
-	if k.scale != nil {
-		w = scaledRows(w, tensor.As[float32](k.scale))
-	}
-	k.op.PackWeights(tensor.Cast[float32](dst), w)
-}
-
-// scaledRows returns the rows of a matrix, each times a number. It lasts until the weights are packed, unlike one made when the graph
-// is optimised.
-func scaledRows(w, by []float32) []float32 {
-	out := make([]float32, len(w))
-	n := len(w) / len(by)
-	for i, s := range by {
-		for j, v := range w[i*n : (i+1)*n] {
-			out[i*n+j] = v * s
-		}
-	}
-	return out
-}
-
 // ScratchBytes implements Kernel: each worker's, and when weights are packed at each run, those and what packing needs.
 func (k *convKernel) ScratchBytes(workers int) int {
 	n := workers * scratchBytes(k.op.ScratchLen())

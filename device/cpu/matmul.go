@@ -166,13 +166,6 @@ func (k *gemmKernel) Packing() any {
 	return packing{k.weight, p.K, p.N, p.TransB, p.Precision, k.op.PanelWidth()}
 }
 
-// Pack implements Kernel.
-func (k *gemmKernel) Pack(dst []byte) {
-	if k.weight != nil {
-		k.params.Precision.PackB(tensor.Cast[float32](dst), tensor.As[float32](k.weight), k.params.K, k.params.N, 0, k.params.TransB)
-	}
-}
-
 // ScratchBytes implements Kernel.
 func (k *gemmKernel) ScratchBytes(workers int) int { return workers * scratchBytes(k.op.ScratchLen()) }
 

@@ -287,13 +287,50 @@ func (o *Op) Repack(dst, w, scratch []float32) {
 	if len(dst) < o.PackedLen() || len(w) < o.weightsLen() {
 		panic(fmt.Sprintf("conv: packing %d weights into %d floats; want %d into %d", len(w), len(dst), o.weightsLen(), o.PackedLen()))
 	}
-	switch o.kind {
-	case kindDepthwise:
-		copy(dst, w[:o.PackedLen()])
-	case kindWinograd:
-		o.packWinograd(dst, w, scratch)
-	default:
-		o.packDense(dst, w, scratch)
+	o.RepackPanels(dst, w, 0, o.Panels(), scratch)
+}
+
+// Panels returns the number of panels of packed weights, which can be packed at the same time.
+func (o *Op) Panels() int {
+	if o.kind == kindDepthwise {
+		return 1
+	}
+	return o.p.Group * o.panelsOfGroup()
+}
+
+func (o *Op) panelsOfGroup() int { return (o.p.M/o.p.Group + o.panelChannels() - 1) / o.panelChannels() }
+
+// PanelStart returns the first output channel of panel i, and M when i is Panels.
+func (o *Op) PanelStart(i int) int {
+	if i == o.Panels() {
+		return o.p.M
+	}
+	if o.kind == kindDepthwise {
+		return 0
+	}
+	each := o.panelsOfGroup()
+	return i/each*(o.p.M/o.p.Group) + i%each*o.panelChannels()
+}
+
+// RepackPanels does the part of Repack for the panels from one on to before another. dst is all of the packed weights, of which it
+// writes those of the panels; w begins with the weights of channel PanelStart(from).
+func (o *Op) RepackPanels(dst, w []float32, from, to int, scratch []float32) {
+	if o.kind == kindDepthwise {
+		if from < to {
+			copy(dst, w[:o.PackedLen()])
+		}
+		return
+	}
+	each := o.weightsLen() / o.p.M
+	for i := from; i < to; i++ {
+		first := o.PanelStart(i)
+		n := o.PanelStart(i+1) - first
+		if o.kind == kindWinograd {
+			o.packWinograd(dst, w[:n*each], first, scratch)
+		} else {
+			o.packDense(dst, w[:n*each], first, scratch)
+		}
+		w = w[n*each:]
 	}
 }
 

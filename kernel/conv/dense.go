@@ -96,9 +96,9 @@ func (o *Op) panelChannels() int {
 	return o.p.Precision.PanelRows()
 }
 
-// packDense packs the weights of each group with the channels fastest in K, so that the patches of one tap of the kernel
-// are whole rows of the panels. It turns the weights of one panel at a time, in turned.
-func (o *Op) packDense(dst, w, turned []float32) {
+// packDense packs w, the weights of the panel whose first output channel is given, with the channels fastest in K, so that the patches
+// of one tap of the kernel are whole rows of the panel. Weights of more than one tap are turned for that, in turned.
+func (o *Op) packDense(dst, w []float32, first int, turned []float32) {
 	p := &o.p
 	m, c, taps := p.M/p.Group, p.C/p.Group, volume(p.Kernel)
 	k, step := c*taps, o.panelChannels()
@@ -106,16 +106,16 @@ func (o *Op) packDense(dst, w, turned []float32) {
 	if o.kind == kindPixelRows {
 		words = p.Precision.PackedBLen(k, step) / step
 	}
-	for i := 0; i < p.M; {
-		n := min(step, m-i%m)
-		turnTaps(turned, w[i*k:][:n*k], c, taps)
-		panel := dst[i/m*size+i%m*words:]
-		if o.kind == kindPixelRows {
-			p.Precision.PackB(panel, turned, k, n, 0, true)
-		} else {
-			p.Precision.PackA(panel, turned, n, k, 0, false)
-		}
-		i += n
+	n := len(w) / k
+	if taps > 1 && c > 1 {
+		turnTaps(turned, w, c, taps)
+		w = turned[:n*k]
+	}
+	panel := dst[first/m*size+first%m*words:]
+	if o.kind == kindPixelRows {
+		p.Precision.PackB(panel, w, k, n, 0, true)
+	} else {
+		p.Precision.PackA(panel, w, n, k, 0, false)
 	}
 }
 

@@ -331,22 +331,20 @@ func (w *winograd) stretch(t, last int, out [3]int) stretch {
 	return stretch{n, y*out[2] + x, min(tileOut, out[1]-y), min(n*tileOut, out[2]-x)}
 }
 
-// packWinograd packs the transformed kernels GgG' of each frequency, a panel of output channels at a time, in turned.
-func (o *Op) packWinograd(dst, w, turned []float32) {
+// packWinograd packs the transformed kernels GgG' of each frequency, of the panel of output channels whose first is given and whose
+// weights are w, in turned.
+func (o *Op) packWinograd(dst, w []float32, first int, turned []float32) {
 	p := &o.p
-	step := gemm.F32.PanelRows()
-	for i := 0; i < p.M; i += step {
-		n := min(step, p.M-i)
-		for k := range n * p.C {
-			var u [frequencies]float64
-			transformKernel(&u, w[(i*p.C+k)*9:][:9])
-			for f, v := range u {
-				turned[f*n*p.C+k] = float32(v)
-			}
+	n := len(w) / 9
+	for k := range n {
+		var u [frequencies]float64
+		transformKernel(&u, w[k*9:][:9])
+		for f, v := range u {
+			turned[f*n+k] = float32(v)
 		}
-		for f := range frequencies {
-			gemm.F32.PackA(dst[(f*p.M+i)*p.C:], turned[f*n*p.C:], n, p.C, 0, false)
-		}
+	}
+	for f := range frequencies {
+		gemm.F32.PackA(dst[(f*p.M+first)*p.C:], turned[f*n:], n/p.C, p.C, 0, false)
 	}
 }
 

@@ -306,7 +306,7 @@ func TestAtOnce(t *testing.T) {
 				return
 			}
 			defer weights.Free()
-			if err := compiled.Plan.Pack(weights.Bytes(), nil, nil); err != nil {
+			if err := compiled.Plan.Pack(weights.Bytes(), plan.PackOptions{}); err != nil {
 				t.Error(err)
 			}
 			if err := compiled.Save(weights.Bytes()); err != nil {

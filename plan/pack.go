@@ -1,0 +1,153 @@
+package plan
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// PackOptions say how weights are packed. The zero value packs them on the calling goroutine.
+type PackOptions struct {
+	// Pool, when set, shares the work among its workers, which no gate holds back.
+	Pool *cpu.Pool
+	// Progress, when set, is called with the number of steps done, one call after the other.
+	Progress func(done, total int)
+	// Packed, when set, is called by any worker with each constant whose repacked copy is written, which may be needed again: to pack
+	// again, or by another step.
+	Packed func(c *tensor.Tensor)
+	// Populate, when set, is called by any worker with a stretch of dst that is about to be written. Stretches may meet, and together
+	// they are all of it.
+	Populate func(from, to int64)
+}
+
+// Pack writes the repacked weights of every step into dst, which must hold PackedBytes and be aligned to [Align]. It is
+// done once for all sessions of the plan, the largest first. It fails with [ErrBare], and with cpu.ErrPanic when a kernel panics on a
+// worker of a pool. However many workers there are, they write the same bytes.
+func (p *Plan) Pack(dst []byte, o PackOptions) error {
+	if int64(len(dst)) < p.PackedBytes {
+		return fmt.Errorf("graph %q: packed weights need %d bytes, given %d", p.Graph.Name, p.PackedBytes, len(dst))
+	}
+	if p.bare {
+		return fmt.Errorf("graph %q: %w", p.Graph.Name, ErrBare)
+	}
+	r := &packRegion{plan: p, opts: o, dst: dst}
+	scratch := r.list()
+	if o.Pool == nil {
+		r.scratch = [][]float32{make([]float32, scratch)}
+		for i := range r.parts {
+			r.Chunk(i, 0)
+		}
+		return nil
+	}
+	r.scratch = make([][]float32, o.Pool.Threads())
+	for i := range r.scratch {
+		r.scratch[i] = make([]float32, scratch)
+	}
+	if err := o.Pool.Run(context.Background(), device.Open, len(r.parts), r); err != nil {
+		return fmt.Errorf("graph %q: packing weights: %w", p.Graph.Name, err)
+	}
+	return nil
+}
+
+// packRegion is the work of one Pack. Its chunks are the parts.
+type packRegion struct {
+	plan    *Plan
+	opts    PackOptions
+	dst     []byte
+	parts   []packPart
+	scratch [][]float32 // by worker
+
+	mu   sync.Mutex // guards done
+	done int
+}
+
+// packPart is a part of a step's packed weights, the whole of them for kernels that write them at once.
+type packPart struct {
+	step  *Step
+	i, of int
+	left  *atomic.Int32 // parts of the step that are not done
+}
+
+// list makes the list of parts and returns how many floats of scratch the most demanding needs.
+func (r *packRegion) list() (scratch int) {
+	for _, st := range r.plan.largestFirst() {
+		n := 1
+		if k, ok := st.Kernel.(cpu.Parted); ok && st.packed.n > 0 {
+			var need int
+			n, need = k.PackParts()
+			scratch = max(scratch, need)
+		}
+		left := &atomic.Int32{}
+		left.Store(int32(n))
+		for i := range n {
+			r.parts = append(r.parts, packPart{st, i, n, left})
+		}
+	}
+	return scratch
+}
+
+// Chunk implements cpu.Region.
+func (r *packRegion) Chunk(i, worker int) {
+	part := &r.parts[i]
+	st := part.step
+	if st.packed.n > 0 && r.opts.Populate != nil { // parts lie about where they would if they were equal
+		n, of := int64(part.i), int64(part.of)
+		r.opts.Populate(st.packed.off+st.packed.n*n/of, st.packed.off+st.packed.n*(n+1)/of)
+	}
+	mem := st.packed.of(r.dst)
+	switch k := st.Kernel.(type) {
+	case control:
+		k.pack(mem, r.opts.Packed)
+	case cpu.Parted:
+		if st.packed.n > 0 {
+			k.PackPart(mem, part.i, r.scratch[worker])
+		}
+	default:
+		if st.packed.n > 0 {
+			k.Pack(mem)
+		}
+	}
+	if part.left.Add(-1) == 0 {
+		r.finish(st)
+	}
+}
+
+// finish tells of a step whose parts are all written.
+func (r *packRegion) finish(st *Step) {
+	if _, ok := st.Kernel.(control); !ok && st.packed.n > 0 && r.opts.Packed != nil {
+		r.plan.eachConst(st, r.opts.Packed)
+	}
+	if r.opts.Progress != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.done++
+		r.opts.Progress(r.done, len(r.plan.Steps))
+	}
+}
+
+// largestFirst orders the steps by what they pack: weights are in memory twice while they are packed, which matters least for the
+// largest while little else is packed yet, and workers that claim the largest first end at about the same time.
+func (p *Plan) largestFirst() []*Step {
+	steps := make([]*Step, len(p.Steps))
+	for i := range p.Steps {
+		steps[i] = &p.Steps[i]
+	}
+	slices.SortStableFunc(steps, func(a, b *Step) int { return cmp.Compare(b.packed.n, a.packed.n) })
+	return steps
+}
+
+// eachConst calls f with the constants that a step reads.
+func (p *Plan) eachConst(st *Step, f func(c *tensor.Tensor)) {
+	for _, s := range st.In {
+		if s >= 0 && p.Slots[s].Place == Constant {
+			f(p.Slots[s].Value.Const())
+		}
+	}
+}
