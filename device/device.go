@@ -68,3 +68,13 @@ type Buffer interface {
 	// nothing.
 	Free()
 }
+
+// Populator is implemented by buffers whose memory takes time when it is first written. Its methods change no byte, and may be called by
+// any number of goroutines until Free.
+type Populator interface {
+	// Populate makes the memory from one byte to before another present, sooner and in the way that takes least time now.
+	Populate(from, to int64)
+	// Enlarge undoes what Populate did for the moment at the expense of later: memory on small pages goes to huge ones, as the system
+	// finds the time or, which may take seconds, now. It is called when all that is needed soon is present.
+	Enlarge(now bool)
+}

@@ -110,7 +110,13 @@ func (s *Session) weights() (device.Buffer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("graph %q: packed weights: %w", p.Graph.Name, err)
 	}
-	if err := p.Pack(buffer.Bytes(), plan.PackOptions{Pool: o.PackPool, Progress: o.Progress, Packed: o.Packed}); err != nil {
+	pack := plan.PackOptions{Pool: o.PackPool, Progress: o.Progress, Packed: o.Packed}
+	pages, populates := buffer.(device.Populator)
+	if populates {
+		pack.Populate = pages.Populate
+		defer pages.Enlarge(false)
+	}
+	if err := p.Pack(buffer.Bytes(), pack); err != nil {
 		release(o.Quota, buffer)
 		return nil, err
 	}
@@ -244,6 +250,9 @@ func (s *Session) newInstance() (*Instance, error) {
 	if err != nil {
 		return nil, err
 	}
+	if pages, ok := arena.(device.Populator); ok { // the first page tells of what pages the rest should be, which the first run takes
+		pages.Populate(0, min(1, arena.Len()))
+	}
 	prog, err := s.plan.Bind(arena.Bytes(), s.packed.Bytes())
 	if err != nil {
 		release(s.opts.ArenaQuota, arena)
@@ -335,8 +344,22 @@ func (i *Instance) Profile(ctx context.Context, visit func(s *plan.Step, c plan.
 	return i.program.Profile(&i.exec, visit)
 }
 
+// Settle asks the system for huge pages where the session's memory is on small ones because those were there sooner. It may take seconds,
+// and then runs that are bound by memory take as long as they ever will: for who measures that, or is to serve for long and has the
+// time now. No run may be under way.
+func (i *Instance) Settle() {
+	for _, b := range []device.Buffer{i.session.packed.Buffer, i.arena} {
+		if pages, ok := b.(device.Populator); ok {
+			pages.Enlarge(true)
+		}
+	}
+}
+
 // Put gives the instance back to its session; it must not be used afterwards.
 func (i *Instance) Put() {
+	if pages, ok := i.arena.(device.Populator); ok { // the run has taken those that it needs
+		pages.Enlarge(false)
+	}
 	s := i.session
 	s.mu.Lock()
 	defer s.mu.Unlock()

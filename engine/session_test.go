@@ -368,3 +368,30 @@ func TestProfileVisitsEveryStep(t *testing.T) {
 		t.Errorf("%d steps, error %v, or another result", next, err)
 	}
 }
+
+// TestSettle runs before and after the session's memory was settled, weights packed by a pool, with the same result.
+func TestSettle(t *testing.T) {
+	b := newBench(t)
+	defer b.nothingHeld(t)
+	o := b.options()
+	o.PackPool = b.pool
+	s, err := Load(network(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	i := take(t, s)
+	defer i.Put()
+	var results []*tensor.Tensor
+	for range 2 {
+		picture(i, 3)
+		if err := i.Run(context.Background(), device.Open); err != nil {
+			t.Fatal(err)
+		}
+		results = append(results, result(i))
+		i.Settle()
+	}
+	if !tensor.Equal(results[0], results[1]) {
+		t.Error("another result")
+	}
+}

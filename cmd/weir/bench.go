@@ -109,6 +109,7 @@ func benchModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFla
 		return nil, failedRun(path, err)
 	}
 	res.FirstOutputMS = ms(process.SinceStart())
+	i.Settle()
 	times, err := timeRuns(c, i, m, res, runs, warmup)
 	if err != nil {
 		return nil, failed(err)

@@ -3,6 +3,7 @@ package cpu
 import (
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/kernel/gemm"
@@ -21,6 +22,7 @@ type Device struct {
 	info   device.Info
 	held   atomic.Int64
 	closed atomic.Bool
+	dear   atomic.Pointer[time.Time] // when a huge page was last found dear, nil for never
 }
 
 var _ device.Device = (*Device)(nil)
@@ -71,7 +73,10 @@ func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 		return nil, fmt.Errorf("device %s: wants %d bytes, holds %d, has %d: %w: the system refuses: %v",
 			d.info.ID, bytes, d.held.Load(), d.info.MemoryBytes, device.ErrOutOfMemory, err)
 	}
-	b.mem.Store(&m)
+	if t := d.dear.Load(); t != nil && time.Since(*t) < dearFor {
+		m.leaveHuge()
+	}
+	b.mem.Store(m)
 	return b, nil
 }
 
@@ -129,6 +134,30 @@ func (b *buffer) Bytes() []byte {
 		return m.bytes
 	}
 	return nil
+}
+
+// Populate implements [device.Populator].
+func (b *buffer) Populate(from, to int64) {
+	m := b.mem.Load()
+	if m == nil || from < 0 || from >= to || to > b.size {
+		return
+	}
+	if m.populate(int(from), int(to)) {
+		b.device.foundDear()
+	}
+}
+
+// foundDear notes that a huge page was dear just now.
+func (d *Device) foundDear() {
+	now := time.Now()
+	d.dear.Store(&now)
+}
+
+// Enlarge implements [device.Populator].
+func (b *buffer) Enlarge(now bool) {
+	if m := b.mem.Load(); m != nil {
+		m.enlarge(now)
+	}
 }
 
 func (b *buffer) Free() {

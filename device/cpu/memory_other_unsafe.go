@@ -15,14 +15,22 @@ import (
 type mapping struct{ bytes []byte }
 
 // mapMemory allocates n > 0 zeroed bytes aligned to device.Alignment.
-func mapMemory(n int) (mapping, error) {
+func mapMemory(n int) (*mapping, error) {
 	if n > math.MaxInt-device.Alignment {
-		return mapping{}, errors.New("size not addressable")
+		return nil, errors.New("size not addressable")
 	}
 	b := make([]byte, n+device.Alignment-1)
 	head := int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) & (device.Alignment - 1))
-	return mapping{bytes: b[head : head+n : head+n]}, nil
+	return &mapping{bytes: b[head : head+n : head+n]}, nil
 }
+
+// populate, leaveHuge and enlarge leave pages to the system.
+func (m *mapping) populate(int, int) (dear bool) { return false }
+func (m *mapping) leaveHuge()                    {}
+func (m *mapping) enlarge(bool)                  {}
+
+// dearFor is how long a huge page that was dear speaks for others.
+const dearFor = 0
 
 // unmap leaves the memory to the collector.
 func (m *mapping) unmap() { m.bytes = nil }

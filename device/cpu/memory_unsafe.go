@@ -19,10 +19,11 @@ type mapping struct {
 	bytes []byte         // what was asked for
 	base  unsafe.Pointer // start of the pages mapped
 	size  uintptr        // bytes mapped
+	huge  hugePages
 }
 
 // mapMemory maps n > 0 zeroed bytes.
-func mapMemory(n int) (mapping, error) {
+func mapMemory(n int) (*mapping, error) {
 	page := uintptr(os.Getpagesize())
 	size := (uintptr(n) + page - 1) &^ (page - 1)
 	align := page
@@ -32,11 +33,11 @@ func mapMemory(n int) (mapping, error) {
 	// The kernel places a mapping on any page: map more and trim both ends.
 	whole := size + align - page
 	if whole < uintptr(n) {
-		return mapping{}, unix.ENOMEM
+		return nil, unix.ENOMEM
 	}
 	base, err := unix.MmapPtr(-1, 0, nil, whole, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
-		return mapping{}, err
+		return nil, err
 	}
 	head := -uintptr(base) & (align - 1)
 	start := unsafe.Add(base, head)
@@ -46,13 +47,14 @@ func mapMemory(n int) (mapping, error) {
 	if tail := whole - head - size; tail > 0 {
 		_ = unix.MunmapPtr(unsafe.Add(start, size), tail)
 	}
-	m := mapping{bytes: unsafe.Slice((*byte)(start), n), base: start, size: size}
-	if align == hugePage {
-		// Advice only: a kernel without huge pages refuses it.
-		_ = unix.Madvise(unsafe.Slice((*byte)(start), size), unix.MADV_HUGEPAGE)
-	}
+	m := &mapping{bytes: unsafe.Slice((*byte)(start), n), base: start, size: size}
+	m.huge.wanted = align == hugePage
+	m.advise(unix.MADV_HUGEPAGE)
 	return m, nil
 }
+
+// pages are all that is mapped.
+func (m *mapping) pages() []byte { return unsafe.Slice((*byte)(m.base), m.size) }
 
 // unmap gives the memory back to the system.
 func (m *mapping) unmap() {

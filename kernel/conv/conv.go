@@ -298,7 +298,9 @@ func (o *Op) Panels() int {
 	return o.p.Group * o.panelsOfGroup()
 }
 
-func (o *Op) panelsOfGroup() int { return (o.p.M/o.p.Group + o.panelChannels() - 1) / o.panelChannels() }
+func (o *Op) panelsOfGroup() int {
+	return (o.p.M/o.p.Group + o.panelChannels() - 1) / o.panelChannels()
+}
 
 // PanelStart returns the first output channel of panel i, and M when i is Panels.
 func (o *Op) PanelStart(i int) int {

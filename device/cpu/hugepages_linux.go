@@ -1,0 +1,89 @@
+package cpu
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Huge pages halve the time of products that read weights from memory, and clearing one takes a quarter of the time of its small pages.
+// That is, where the system has them at hand. It may have to move others' pages first, and a virtual machine's host, which has taken
+// free memory back (virtio-balloon, free page reporting: blocks of the size of a huge page), to give it again: either takes twenty
+// times as long, seconds for the weights of a model, while small pages are still there. So each huge page that is populated is
+// timed, and after one that was dear memory comes in small pages, which the system makes huge as time goes by (khugepaged).
+const (
+	// dearHugePage is the time of a thread that no machine needs to clear a huge page, some 100 to 400 µs, and the small pages
+	// in its place, 1 ms.
+	dearHugePage = 3 * time.Millisecond
+	// dearFor is how long one dear huge page speaks for those to come.
+	dearFor = 2 * time.Second
+)
+
+// hugePages is how a mapping stands to huge pages.
+type hugePages struct {
+	wanted bool        // it is large enough, and begins where one does
+	off    atomic.Bool // small pages are taken
+	small  atomic.Bool // some small pages may have been taken, which were not made huge
+}
+
+// advise gives advice on all pages of a mapping that has huge ones. A kernel without refuses it, and the memory is there all the same.
+func (m *mapping) advise(advice int) {
+	if m.huge.wanted {
+		_ = unix.Madvise(m.pages(), advice)
+	}
+}
+
+// leaveHuge makes pages to come small ones.
+func (m *mapping) leaveHuge() {
+	if m.huge.wanted && !m.huge.off.Swap(true) {
+		m.huge.small.Store(true)
+		m.advise(unix.MADV_NOHUGEPAGE)
+	}
+}
+
+// populate makes pages present that hold bytes from one to before another, and reports whether a huge one was dear. A kernel that
+// cannot (before Linux 5.14) leaves them to be taken as they are written.
+func (m *mapping) populate(from, to int) (dear bool) {
+	if m.size == 0 {
+		return false
+	}
+	page := hugePage
+	pages := m.pages()
+	for at := from / page * page; at < to; at += page {
+		if !m.huge.wanted || m.huge.off.Load() {
+			at = max(at, from) / unix.Getpagesize() * unix.Getpagesize()
+			_ = unix.Madvise(pages[at:min(roundUp(to, unix.Getpagesize()), len(pages))], unix.MADV_POPULATE_WRITE)
+			return dear
+		}
+		if threadTime(func() { _ = unix.Madvise(pages[at:min(at+page, len(pages))], unix.MADV_POPULATE_WRITE) }) > dearHugePage {
+			m.leaveHuge()
+			dear = true
+		}
+	}
+	return dear
+}
+
+func roundUp(n, to int) int { return (n + to - 1) / to * to }
+
+// threadTime returns how long a call occupied a processor: a thread that waits for one takes no longer.
+func threadTime(call func()) time.Duration {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var before, after unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &before)
+	call()
+	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &after)
+	return time.Duration(after.Nano() - before.Nano())
+}
+
+// enlarge lets the system make small pages huge, bit by bit, or now.
+func (m *mapping) enlarge(now bool) {
+	if m.huge.off.Swap(false) {
+		m.advise(unix.MADV_HUGEPAGE)
+	}
+	if now && m.huge.small.Swap(false) {
+		m.advise(unix.MADV_COLLAPSE)
+	}
+}

@@ -1,0 +1,122 @@
+package cpu
+
+import (
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// faults counts the page faults of this process that took no disk.
+func faults(t *testing.T) int64 {
+	t.Helper()
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return u.Minflt
+}
+
+// TestPopulate wants small pages present that were populated from several goroutines, and nothing else changed, whether memory is on
+// small pages or on huge ones.
+func TestPopulate(t *testing.T) {
+	const size, part = 9<<20 + 4096, 1 << 20
+	for _, small := range []bool{false, true} {
+		d := openTest(t, 0)
+		b, err := d.Alloc(size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Free()
+		own := b.(*buffer)
+		mem := b.Bytes()
+		mem[5<<20] = 7
+		if small {
+			own.mem.Load().leaveHuge()
+		}
+		var done sync.WaitGroup
+		for from := int64(0); from < size; from += part {
+			done.Go(func() { own.Populate(from, min(from+part+100, size)) })
+		}
+		done.Wait()
+		before := faults(t)
+		for i := 0; i < size; i += 4096 {
+			if want := map[bool]byte{true: 7}[i == 5<<20]; mem[i] != want {
+				t.Errorf("byte %d is %d, want %d", i, mem[i], want)
+			}
+			mem[i] = 1
+		}
+		if n := faults(t) - before; n > size/4096/4 && populates() {
+			t.Errorf("small pages %v: %d faults after populating %d pages", small, n, size/4096)
+		}
+		for _, now := range []bool{false, true} {
+			own.Enlarge(now)
+			for i := 0; i < size; i += 4096 {
+				if mem[i] != 1 {
+					t.Fatalf("byte %d is %d after Enlarge(%v)", i, mem[i], now)
+				}
+			}
+		}
+	}
+}
+
+// populates reports whether this kernel can.
+func populates() bool {
+	page, err := unix.Mmap(-1, 0, unix.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = unix.Munmap(page) }()
+	return unix.Madvise(page, unix.MADV_POPULATE_WRITE) == nil
+}
+
+// TestPopulateRefuses gives stretches that are none of the buffer's, and buffers that have no pages of their own.
+func TestPopulateRefuses(t *testing.T) {
+	d := openTest(t, 0)
+	b, err := d.Alloc(100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := b.(*buffer)
+	for _, stretch := range [][2]int64{{-1, 5}, {5, 5}, {6, 5}, {0, 101}, {100, 101}} {
+		own.Populate(stretch[0], stretch[1])
+	}
+	b.Free()
+	own.Populate(0, 100)
+	own.Enlarge(true)
+	wrapped, err := d.Wrap(make([]byte, 128))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer wrapped.Free()
+	wrapped.(*buffer).Populate(0, 128)
+	wrapped.(*buffer).Enlarge(true)
+	empty, err := d.Alloc(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer empty.Free()
+	empty.(*buffer).Enlarge(true)
+}
+
+// TestDearPages lets memory that is asked for soon after a huge page was dear come in small pages, and later no more.
+func TestDearPages(t *testing.T) {
+	d := openTest(t, 0)
+	wants := func(small bool) {
+		t.Helper()
+		b, err := d.Alloc(4 << 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Free()
+		if m := b.(*buffer).mem.Load(); m.huge.off.Load() != small {
+			t.Errorf("small pages: %v, want %v", !small, small)
+		}
+	}
+	wants(false)
+	d.foundDear()
+	wants(true)
+	long := d.dear.Load().Add(-dearFor)
+	d.dear.Store(&long)
+	wants(false)
+}
