@@ -27,18 +27,17 @@ struct weir_stream *weir_streams_first(void)
 	return __atomic_load_n(&first, __ATOMIC_ACQUIRE);
 }
 
-static struct weir_stream *fresh(void)
+/* spare gives a record that no stream has: one to be used again, or a new one that is not in the list yet. */
+static struct weir_stream *spare(void)
 {
 	for (struct weir_stream *s = first; s; s = s->next)
-		if (weir_get(&s->free)) {
-			s->stale = false;
-			weir_set(&s->gone, false);
-			weir_set(&s->free, false);
+		if (weir_get(&s->free))
 			return s;
-		}
 	struct weir_stream *s = calloc(1, sizeof *s);
-	if (s)
-		pthread_mutex_init(&s->lock, NULL);
+	if (!s)
+		return NULL;
+	pthread_mutex_init(&s->lock, NULL);
+	s->free = true;
 	return s;
 }
 
@@ -56,6 +55,25 @@ static CUcontext context_of(CUstream stream)
 	return get && get(stream, &ctx) == CUDA_SUCCESS && ctx ? ctx : current();
 }
 
+/* assign gives a spare record to a stream. Whoever ends a stream walks the list under the records' locks only, so
+ * what a record says is written under its own as well. */
+static void assign(struct weir_stream *s, CUstream stream, CUcontext ctx, uintptr_t thread)
+{
+	pthread_mutex_lock(&s->lock);
+	bool linked = s->handle != NULL;
+	s->handle = stream;
+	s->thread = thread;
+	s->ctx = ctx;
+	s->stale = false;
+	weir_set(&s->gone, false);
+	weir_set(&s->free, false);
+	pthread_mutex_unlock(&s->lock);
+	if (!linked) {
+		s->next = first;
+		__atomic_store_n(&first, s, __ATOMIC_RELEASE);
+	}
+}
+
 static struct weir_stream *find(CUstream stream, CUcontext ctx, uintptr_t thread)
 {
 	bool shared = stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
@@ -63,16 +81,8 @@ static struct weir_stream *find(CUstream stream, CUcontext ctx, uintptr_t thread
 	struct weir_stream *s = first;
 	while (s && (weir_get(&s->free) || weir_get(&s->gone) || s->handle != stream || s->thread != thread || (shared && s->ctx != ctx)))
 		s = s->next;
-	if (!s && (s = fresh())) {
-		bool linked = s->handle != NULL;
-		s->handle = stream;
-		s->thread = thread;
-		s->ctx = shared ? ctx : context_of(stream);
-		if (!linked) {
-			s->next = first;
-			__atomic_store_n(&first, s, __ATOMIC_RELEASE);
-		}
-	}
+	if (!s && (s = spare()))
+		assign(s, stream, shared ? ctx : context_of(stream), thread);
 	pthread_mutex_unlock(&list_lock);
 	return s;
 }
