@@ -120,4 +120,8 @@ type tile struct {
 	lo, hi     float32
 	mask       uint32 // one bit per column
 	flags      uint32
+	// ahead is the address of what kernels may fetch into the second cache meanwhile, aheadStep bytes for each step of K. They go on
+	// where the one before has stopped, beyond the end of the data, too.
+	ahead     uintptr
+	aheadStep int
 }

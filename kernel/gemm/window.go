@@ -179,6 +179,7 @@ func (o *Op) blockB(t *tile, a panels, w window, args *Args, buf, stage []float3
 			t.b = buf[at:][:t.k*nr]
 			o.packPanel(t.b, b, stage, j, t.cols, k0, k, whole)
 		}
+		o.fetch(t, w, b, j, k0, k)
 		o.column(t, a, w, args, j, out)
 	}
 }

@@ -159,10 +159,15 @@ func (t *tileGen) loop() {
 	}
 	t.op("MOVQ CX, DX")
 	t.op("SHRQ $%d, DX", unroll/2)
-	t.ops("JZ rest", "PCALIGN $64")
+	t.ops("JZ rest")
+	if t.aheads() {
+		t.ops("MOVQ tile_ahead(BX), R12", "MOVQ tile_aheadStep(BX), R14")
+	}
+	t.op("PCALIGN $64")
 	t.label("loop")
 	for u, addr := range addresses[:unroll] {
 		step(u, addr)
+		t.ahead()
 	}
 	t.op("LEAQ (DI)(R10*%d), DI", unroll)
 	if t.strided() {
@@ -171,6 +176,9 @@ func (t *tileGen) loop() {
 		t.op("ADDQ $%d, SI", unroll*sizeA)
 	}
 	t.ops("DECQ DX", "JNZ loop")
+	if t.aheads() {
+		t.op("MOVQ R12, tile_ahead(BX)")
+	}
 	t.label("rest")
 	t.op("ANDQ $%d, CX", unroll-1)
 	t.op("JZ done")
@@ -184,6 +192,17 @@ func (t *tileGen) loop() {
 	}
 	t.ops("DECQ CX", "JNZ one")
 	t.label("done")
+}
+
+// aheads says that the kernel fetches memory that is needed after it: one of so many rows that there is time for that, and no shorter
+// one, to which a few instructions matter.
+func (t *tileGen) aheads() bool { return t.name == avx512.name && t.rows >= 8 && !t.strips }
+
+// ahead fetches a line.
+func (t *tileGen) ahead() {
+	if t.aheads() {
+		t.ops("PREFETCHT1 (R12)", "ADDQ R14, R12")
+	}
 }
 
 // step is one k: the row of B into registers, and each element of A's column broadcast and multiplied with it. Where an element is
