@@ -12,8 +12,8 @@ type Bytes struct {
 	Signed bool
 }
 
-// limits are the bounds of x.
-func (g Bytes) limits() (lo, hi float32) {
+// Limits are the bounds of x that do not saturate.
+func (g Bytes) Limits() (lo, hi float32) {
 	if g.Signed {
 		return float32(math.MinInt8 - g.Zero), float32(math.MaxInt8 - g.Zero)
 	}
@@ -35,7 +35,7 @@ type Requantization struct {
 
 func (r *Requantization) set(add uint32, scale float32, to Bytes) {
 	*r = Requantization{add: add, scale: scale, zero: to.Zero}
-	r.lo, r.hi = to.limits()
+	r.lo, r.hi = to.Limits()
 }
 
 // Sums is for [RequantizeInts] and [RequantizeFloats]: (x + add) · scale, where the sum wraps.
@@ -58,7 +58,7 @@ func (r *Requantization) Added(scaleX, scaleY, bias float32, to Bytes) {
 // Then adds a stage, not for [AddBytes]: the byte of the first, times scale plus bias, rounded once.
 func (r *Requantization) Then(scale, bias float32, to Bytes) {
 	r.thenScale, r.thenBias, r.thenZero, r.twice = scale, bias, to.Zero, 1
-	r.thenLo, r.thenHi = to.limits()
+	r.thenLo, r.thenHi = to.Limits()
 }
 
 // RequantizeInts makes bytes of sums of products.

@@ -1,0 +1,374 @@
+package conv
+
+import (
+	"fmt"
+
+	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/kernel/gemm"
+	"github.com/weirgpu/weir/kernel/vec"
+)
+
+// HasPixels reports whether [Pixels] and [PixelWindows] have kernels, which they have on processors with AVX-512 VNNI. Elsewhere they
+// must not run.
+func HasPixels() bool { return hasPixels && cpuinfo.HasAVX512VNNI() }
+
+// Pixels is a planned convolution, of one group, of unsigned bytes by signed ones whose results are bytes again, where images and
+// results have their channels in the last axis: the channels of a pixel are words of four neighbours along K as they lie, and a row
+// of the kernel sees neighbours, so that only images that need padding are copied. Sums are exact and wrap in 32 bits. It is
+// immutable and may be used by many goroutines at once.
+type Pixels struct {
+	p      Params // depth 1
+	out    [2]int
+	planar bool // the image has its channels in axis 1
+	copies bool // the image is copied: padded, brought to whole words, its bytes flipped
+	// A pixel has so many words, an image high rows of wide pixels.
+	words, high, wide int
+	runs, run         int // stretches of words that an output sees, and words of each
+	lines, width      int // lines of outputs whose inputs lie equally far apart, and outputs of a line
+	panels            int // of output channels
+	lineParts         int // a chunk is a part of the lines, or of the only line, and a part of the panels
+	panelParts        int
+}
+
+// panelWide is how many output channels tiles have.
+const panelWide = 32
+
+// imageOfPixels bounds what an image of a convolution takes when padded, in bytes.
+const imageOfPixels = 1 << 31
+
+// NewPixels plans a convolution of p's geometry, which has depth 1, one group and no dilation, and of which the epilogue, the precision
+// and the residual must not be set. A planar image is N x C x H x W and has at most four channels. With flip the image must be
+// copied since its bytes are signed. Errors are of kind ErrParams.
+func NewPixels(p Params, planar, flip bool) (*Pixels, error) {
+	p.Group = max(p.Group, 1)
+	out, err := p.setDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkChannels(p.N, p.C, p.M, p.Group); err != nil {
+		return nil, err
+	}
+	if p.Group != 1 || out[0] != 1 || p.Kernel[0] != 1 || p.In[0] != 1 || p.PadLo[0]+p.PadHi[0] > 0 || p.Dilate != [3]int{1, 1, 1} || planar && p.C > 4 ||
+		min(p.PadLo[1], p.PadLo[2], p.PadHi[1], p.PadHi[2]) < 0 || p.N < 1 || p.C < 1 || p.M < 1 || volume(out) < 1 {
+		return nil, fmt.Errorf("%w: no convolution of pixels: %+v", ErrParams, p)
+	}
+	o := &Pixels{p: p, out: [2]int{out[1], out[2]}, planar: planar, words: (p.C + 3) / 4, panels: (p.M + panelWide - 1) / panelWide}
+	o.high, o.wide = p.In[1]+p.PadLo[1]+p.PadHi[1], p.In[2]+p.PadLo[2]+p.PadHi[2]
+	o.copies = planar || flip || p.C%4 != 0 || o.high > p.In[1] || o.wide > p.In[2]
+	if err := checkSizes([3]int{p.N, 4 * o.words, o.high * o.wide}, [3]int{p.N, p.M, volume(out)}, [3]int{p.M, 4 * o.words, volume(p.Kernel)}); err != nil {
+		return nil, err
+	}
+	if p.N*o.high*o.wide*4*o.words > imageOfPixels {
+		return nil, fmt.Errorf("%w: an image of %d x %d x %d x %d padded bytes, want at most %d", ErrParams, p.N, o.high, o.wide, 4*o.words, imageOfPixels)
+	}
+	o.runs, o.run = p.Kernel[1], p.Kernel[2]*o.words
+	if p.Kernel[2] == o.wide { // the rows of a window follow each other
+		o.runs, o.run = 1, p.Kernel[1]*o.run
+	}
+	o.lines, o.width = p.N*o.out[0], o.out[1]
+	if p.Kernel == [3]int{1, 1, 1} && p.Stride == [3]int{1, 1, 1} {
+		o.lines, o.width = 1, p.N*o.high*o.wide
+	}
+	o.cut()
+	return o, nil
+}
+
+// Work of a chunk in multiply-adds of words, and the bytes of weights from which all pixels should see a panel before the next one.
+const (
+	chunkWords   = 1 << 20
+	mostChunks   = 16
+	manyWeights  = 192 << 10
+	tallestTile  = 14
+	callWords    = 1 << 17 // times 16: what a call of a kernel multiplies at most, some tens of microseconds
+	wordsOfPanel = 16
+)
+
+// cut cuts the work into chunks.
+func (o *Pixels) cut() {
+	units := o.lines
+	if o.lines == 1 {
+		units = (o.width + tallestTile - 1) / tallestTile
+	}
+	k := o.runs * o.run
+	n := min(max(o.lines*o.width*o.panels*panelWide*k/chunkWords, 1), mostChunks)
+	if 4*k*o.p.M > manyWeights {
+		o.panelParts = min(n, o.panels)
+		o.lineParts = min(max(n/o.panelParts, 1), units)
+	} else {
+		o.lineParts = min(n, units)
+		o.panelParts = min(max(n/o.lineParts, 1), o.panels)
+	}
+}
+
+// Out returns the rows and columns of the output.
+func (o *Pixels) Out() [2]int { return o.out }
+
+// Chunks returns the number of independent pieces of work.
+func (o *Pixels) Chunks() int { return o.lineParts * o.panelParts }
+
+// k is the number of words that an output sees.
+func (o *Pixels) k() int { return o.runs * o.run }
+
+// PackedLen returns how many words the packed weights take.
+func (o *Pixels) PackedLen() int { return gemm.U8S8.PackedBLen(o.k(), o.p.M) }
+
+// Pack packs w, M x C x kernel bytes, into dst, which holds PackedLen words, and adds up each output channel in sums, which holds M.
+// With flip the bytes are unsigned and become signed ones that are less by 128.
+func (o *Pixels) Pack(dst []float32, sums []int32, w []byte, flip bool) {
+	taps, c := volume(o.p.Kernel), o.p.C
+	rows := make([]byte, 4*o.p.M*o.k())
+	for i := range o.p.M {
+		sum := int32(0)
+		for ch := range c {
+			for t, b := range w[(i*c+ch)*taps:][:taps] {
+				if flip {
+					b ^= 0x80
+				}
+				sum += int32(int8(b))
+				rows[4*(i*o.k()+t*o.words)+ch] = b
+			}
+		}
+		sums[i] = sum
+	}
+	gemm.U8S8.PackB(dst, vec.AsFloats(rows), o.k(), o.p.M, 0, true)
+}
+
+// PixelGrid says what becomes of the sums of each output channel, as [vec.Requantization] does: (sum + add) · scale on a grid of
+// bytes and then, where there is a second stage, that times scale plus bias on another.
+type PixelGrid struct {
+	at                         func(c int) int // where the kernels want the numbers of a channel
+	add                        []int32
+	scale, thenScale, thenBias []float32
+	to, then                   vec.Bytes
+	twice                      bool
+}
+
+func newPixelGrid(channels, block int, at func(c int) int) *PixelGrid {
+	n := (channels + block - 1) / block * block
+	return &PixelGrid{at: at, add: make([]int32, n), scale: make([]float32, n), thenScale: make([]float32, n), thenBias: make([]float32, n)}
+}
+
+// Grid returns one for the convolution's channels, which must be set before it is used.
+func (o *Pixels) Grid() *PixelGrid {
+	return newPixelGrid(o.p.M, panelWide, func(c int) int { return c })
+}
+
+// Set sets the first stage of channel c.
+func (g *PixelGrid) Set(c int, add int32, scale float32, to vec.Bytes) {
+	g.add[g.at(c)], g.scale[g.at(c)], g.to = add, scale, to
+}
+
+// Then sets the second stage of channel c. Scale and bias must be finite, and there must be one for all channels or for none.
+func (g *PixelGrid) Then(c int, scale, bias float32, to vec.Bytes) {
+	g.thenScale[g.at(c)], g.thenBias[g.at(c)], g.then, g.twice = scale, bias, to, true
+}
+
+// pixelScale is the part of a PixelGrid that one call needs; the assembly reads it.
+type pixelScale struct {
+	add                        *int32
+	scale, thenScale, thenBias *float32
+	lo, hi, thenHi             float32
+	zero                       int32  // of the first stage
+	offset                     uint32 // the zero point of the result as an unsigned byte, in both halves
+	flip                       uint32 // makes signed bytes of unsigned ones
+	twice                      uint32
+}
+
+// from returns what channels from number c in the kernels' order on need.
+func (g *PixelGrid) from(c int) pixelScale {
+	s := pixelScale{add: &g.add[c], scale: &g.scale[c], thenScale: &g.thenScale[c], thenBias: &g.thenBias[c], zero: g.to.Zero}
+	s.lo, s.hi = g.to.Limits()
+	last := g.to
+	if g.twice {
+		last, s.twice = g.then, 1
+		_, s.thenHi = last.Limits()
+	}
+	if last.Signed {
+		last.Zero, s.flip = last.Zero+128, 0x80808080
+	}
+	s.offset = uint32(last.Zero) * 0x00010001
+	return s
+}
+
+// PixelArgs are the arguments of a run.
+type PixelArgs struct {
+	X, Y    []byte
+	Weights []float32 // packed
+	Image   []byte    // ImageLen bytes, written by FillImage
+	Grid    *PixelGrid
+	Zero    byte // what the image is padded with, as it is multiplied
+	Flip    bool // whether X is signed
+}
+
+// ImageLen returns how many bytes the copy of the image takes, 0 where there is none, and ImageChunks in how many pieces it is made,
+// all of them before the first chunk runs.
+func (o *Pixels) ImageLen() int {
+	if !o.copies {
+		return 0
+	}
+	return o.p.N * o.high * o.wide * 4 * o.words
+}
+
+// ImageChunks is described with [Pixels.ImageLen].
+func (o *Pixels) ImageChunks() int {
+	if !o.copies {
+		return 0
+	}
+	return (o.p.N*o.high + o.rowsPerChunk() - 1) / o.rowsPerChunk()
+}
+
+// rowsPerChunk is the number of rows of the padded image that are made at a time.
+func (o *Pixels) rowsPerChunk() int { return max(1, (64<<10)/(o.wide*4*o.words)) }
+
+// FillImage makes piece i of 0 <= i < ImageChunks of the copy of the image.
+func (o *Pixels) FillImage(i int, a *PixelArgs) {
+	per := o.rowsPerChunk()
+	pitch := o.wide * 4 * o.words
+	for r := i * per; r < min((i+1)*per, o.p.N*o.high); r++ {
+		row, y := a.Image[r*pitch:][:pitch], r%o.high-o.p.PadLo[1]
+		if y < 0 || y >= o.p.In[1] {
+			fillBytes(row, a.Zero)
+			continue
+		}
+		lo := o.p.PadLo[2] * 4 * o.words
+		hi := lo + o.p.In[2]*4*o.words
+		fillBytes(row[:lo], a.Zero)
+		o.fillRow(row[lo:hi], a, r/o.high, y)
+		fillBytes(row[hi:], a.Zero)
+	}
+}
+
+// fillRow copies row y of image n.
+func (o *Pixels) fillRow(dst []byte, a *PixelArgs, n, y int) {
+	cols, c := o.p.In[2], o.p.C
+	switch {
+	case o.planar:
+		o.joinPlanes(dst, a, n, y)
+	case c%4 == 0:
+		vec.CopyRows(dst, 0, a.X[(n*o.p.In[1]+y)*cols*c:], 0, cols*c, 1, a.Flip)
+	default:
+		flip := byte(0)
+		if a.Flip {
+			flip = 0x80
+		}
+		src := a.X[(n*o.p.In[1]+y)*cols*c:][:cols*c]
+		for len(src) > 0 {
+			for i, b := range src[:c] {
+				dst[i] = b ^ flip
+			}
+			clear(dst[c : 4*o.words])
+			dst, src = dst[4*o.words:], src[c:]
+		}
+	}
+}
+
+// joinPlanes makes words of one pixel of up to four planes each. What a missing plane leaves in a word meets weights of 0.
+func (o *Pixels) joinPlanes(dst []byte, a *PixelArgs, n, y int) {
+	cols, plane := o.p.In[2], o.p.In[1]*o.p.In[2]
+	words := vec.AsWords(vec.AsFloats(dst))
+	for len(words) > 0 {
+		var planes [4 * 256]byte
+		w := min(256, len(words))
+		at := n*o.p.C*plane + y*cols + cols - len(words)
+		for c := range o.p.C {
+			copy(planes[c*w:][:w], a.X[at+c*plane:])
+		}
+		vec.Interleave(words[:w], planes[:], w, a.Flip)
+		words = words[w:]
+	}
+}
+
+// fillBytes sets all bytes to b.
+func fillBytes(x []byte, b byte) {
+	if len(x) > 0 {
+		x[0] = b
+	}
+	for n := 1; n < len(x); n *= 2 {
+		copy(x[n:], x[:n])
+	}
+}
+
+// pixelTile is a call of a kernel: tiles of pixels lda bytes apart, which see runs of run words, by one panel of weights. The assembly
+// reads this struct and counts tiles down.
+type pixelTile struct {
+	a, dst         *byte
+	b              *float32
+	lda, ldd       int
+	runs, run      int
+	skip           int // bytes from the end of a run to the next
+	tiles          int
+	nextA, nextDst int // bytes to the next tile
+	mask           uint32
+	at             pixelScale
+}
+
+// Run computes chunk c of 0 <= c < Chunks. X is the image without a copy, N x H x W x C, or makes one; Y is N x rows x columns x M.
+func (o *Pixels) Run(c int, a *PixelArgs) {
+	image := a.X
+	if o.copies {
+		image = a.Image
+	}
+	if len(image) < o.p.N*o.high*o.wide*4*o.words || len(a.Y) < o.p.N*o.out[0]*o.out[1]*o.p.M || len(a.Weights) < o.PackedLen() {
+		panic(fmt.Sprintf("conv: %d bytes of an image, %d of a result and %d words of weights are too few", len(image), len(a.Y), len(a.Weights)))
+	}
+	part, panels := c%o.lineParts, c/o.lineParts
+	for p := panels * o.panels / o.panelParts; p < (panels+1)*o.panels/o.panelParts; p++ {
+		t := pixelTile{b: &a.Weights[p*panelWide*o.k()], lda: o.p.Stride[2] * 4 * o.words, ldd: o.p.M, runs: o.runs, run: o.run,
+			skip: 4 * (o.wide*o.words - o.run), at: a.Grid.from(p * panelWide)}
+		t.mask = uint32(1)<<min(panelWide, o.p.M-p*panelWide) - 1
+		if o.lines == 1 {
+			units := (o.width + tallestTile - 1) / tallestTile
+			lo, hi := part*units/o.lineParts*tallestTile, (part+1)*units/o.lineParts*tallestTile
+			o.line(&t, image[lo*t.lda:], a.Y[lo*o.p.M+p*panelWide:], min(hi, o.width)-lo)
+			continue
+		}
+		for lo, hi := part*o.lines/o.lineParts, (part+1)*o.lines/o.lineParts; lo < hi; {
+			n, y := lo/o.out[0], lo%o.out[0]
+			end := min(hi, (n+1)*o.out[0])
+			o.block(&t, image[(n*o.high+y*o.p.Stride[1])*o.wide*4*o.words:], a.Y[lo*o.width*o.p.M+p*panelWide:], end-lo)
+			lo = end
+		}
+	}
+}
+
+// line computes n outputs of one line: tiles one after another.
+func (o *Pixels) line(t *pixelTile, image, y []byte, n int) {
+	for _, rows := range pixelRows {
+		if tiles := n / rows; tiles > 0 {
+			t.nextA, t.nextDst = rows*t.lda, rows*t.ldd
+			o.call(t, image, y, rows, tiles)
+			n -= tiles * rows
+			if n == 0 {
+				return
+			}
+			image, y = image[tiles*t.nextA:], y[tiles*t.nextDst:]
+		}
+	}
+}
+
+// block computes whole lines: tiles one below another.
+func (o *Pixels) block(t *pixelTile, image, y []byte, lines int) {
+	t.nextA, t.nextDst = o.p.Stride[1]*o.wide*4*o.words, o.width*t.ldd
+	for x := 0; x < o.width; {
+		for _, rows := range pixelRows {
+			if o.width-x >= rows {
+				o.call(t, image[x*t.lda:], y[x*t.ldd:], rows, lines)
+				x += rows
+				break
+			}
+		}
+	}
+}
+
+// call runs tiles of so many pixels, some at a time.
+func (o *Pixels) call(t *pixelTile, image, y []byte, rows, tiles int) {
+	most := max(1, callWords/(rows*o.k()*panelWide/wordsOfPanel))
+	for at := 0; at < tiles; at += most {
+		t.tiles = min(most, tiles-at)
+		t.a, t.dst = &image[at*t.nextA], &y[at*t.nextDst]
+		runPixelTile(rows, t)
+	}
+}
+
+// pixelRows are the heights of tiles that there are kernels for.
+var pixelRows = [...]int{tallestTile, 8, 7, 4, 2, 1}

@@ -1,0 +1,9 @@
+//go:build !amd64 || noasm
+
+package conv
+
+const hasPixels = false
+
+func runPixelTile(int, *pixelTile) { panic("conv: no pixels") }
+
+func runPixelLines(bool, *pixelLines) { panic("conv: no pixels") }

@@ -1,0 +1,33 @@
+//go:build amd64 && !noasm
+
+package conv
+
+// hasPixels says that runPixelTile and runPixelLines have kernels.
+const hasPixels = true
+
+// runPixelTile computes t in tiles of one of the heights pixelRows.
+func runPixelTile(rows int, t *pixelTile) {
+	switch rows {
+	case 14:
+		pixelTile14(t)
+	case 8:
+		pixelTile8(t)
+	case 7:
+		pixelTile7(t)
+	case 4:
+		pixelTile4(t)
+	case 2:
+		pixelTile2(t)
+	default:
+		pixelTile1(t)
+	}
+}
+
+// runPixelLines computes t as a convolution or, if so asked, as a pooling.
+func runPixelLines(largest bool, t *pixelLines) {
+	if largest {
+		maxBytes(t)
+		return
+	}
+	depthwiseBytes(t)
+}

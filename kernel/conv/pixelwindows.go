@@ -1,0 +1,177 @@
+package conv
+
+import (
+	"fmt"
+
+	"github.com/weirgpu/weir/kernel/vec"
+)
+
+// PixelWindows is a planned operation on windows of each channel by itself, of images of bytes with their channels in the last axis:
+// a convolution by signed bytes whose results are bytes again, as [Pixels] makes them, or the greatest byte. It is immutable and may
+// be used by many goroutines at once.
+type PixelWindows struct {
+	p      Params
+	out    [2]int
+	max    bool
+	wide   int   // pixels of a padded row
+	taps   []int // where the elements of a window lie from the first on, whole groups of four for a convolution
+	rows   int   // of the output in a chunk
+	band   int   // bytes of the padded rows of a chunk
+	parts  int   // chunks of an image
+	groups int
+}
+
+const (
+	channelBlock = 64 // channels that kernels compute together
+	bandSlack    = channelBlock
+	windowParts  = 8
+	fewestRows   = 4
+	maxTaps      = 1 << 12
+)
+
+// NewPixelWindows plans a convolution with as many groups as channels, or pooling by the greatest byte, of p's geometry, which has depth
+// 1. Errors are of kind ErrParams.
+func NewPixelWindows(p Params, largest bool) (*PixelWindows, error) {
+	p.Group, p.M = p.C, p.C
+	out, err := p.setDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if out[0] != 1 || p.Kernel[0] != 1 || p.In[0] != 1 || p.PadLo[0]+p.PadHi[0] > 0 || min(p.PadLo[1], p.PadLo[2], p.PadHi[1], p.PadHi[2]) < 0 ||
+		p.N < 1 || p.C < 1 || volume(out) < 1 || p.Kernel[1]*p.Kernel[2] > maxTaps {
+		return nil, fmt.Errorf("%w: no windows of pixels: %+v", ErrParams, p)
+	}
+	o := &PixelWindows{p: p, out: [2]int{out[1], out[2]}, max: largest, wide: p.In[2] + p.PadLo[2] + p.PadHi[2]}
+	if err := checkSizes([3]int{p.N, p.C, (p.In[1] + p.PadLo[1] + p.PadHi[1]) * o.wide}, [3]int{p.N, p.M, volume(out)}, [3]int{p.M, 1, volume(p.Kernel)}); err != nil {
+		return nil, err
+	}
+	for ky := range p.Kernel[1] {
+		for kx := range p.Kernel[2] {
+			o.taps = append(o.taps, (ky*p.Dilate[1]*o.wide+kx*p.Dilate[2])*p.C)
+		}
+	}
+	o.groups = len(o.taps)
+	if !largest {
+		o.groups = (len(o.taps) + 3) / 4
+		for len(o.taps) < 4*o.groups {
+			o.taps = append(o.taps, 0)
+		}
+	}
+	o.rows = min(max((o.out[0]+windowParts-1)/windowParts, fewestRows), o.out[0])
+	o.parts = (o.out[0] + o.rows - 1) / o.rows
+	o.band = o.seen(o.rows) * o.wide * p.C
+	return o, nil
+}
+
+// seen is how many rows of the image so many of the output see.
+func (o *PixelWindows) seen(rows int) int {
+	return (rows-1)*o.p.Stride[1] + (o.p.Kernel[1]-1)*o.p.Dilate[1] + 1
+}
+
+// Out returns the rows and columns of the output.
+func (o *PixelWindows) Out() [2]int { return o.out }
+
+// Chunks returns the number of independent pieces of work.
+func (o *PixelWindows) Chunks() int { return o.p.N * o.parts }
+
+// ScratchLen returns how many bytes of scratch Run needs.
+func (o *PixelWindows) ScratchLen() int { return o.band + bandSlack }
+
+// blocks is the number of blocks of channels.
+func (o *PixelWindows) blocks() int { return (o.p.C + channelBlock - 1) / channelBlock }
+
+// PackedLen returns how many bytes the packed weights take.
+func (o *PixelWindows) PackedLen() int { return o.blocks() * o.groups * 4 * channelBlock }
+
+// inBlock is where the kernels have channel c of a block: unpacking bytes to words leaves four neighbours in each lane.
+func inBlock(c int) int { return c%16/4*16 + c/16*4 + c%4 }
+
+// Pack packs w, C x kernel bytes, into dst, which holds PackedLen bytes, and adds up each channel in sums, which holds C. With flip the
+// bytes are unsigned and become signed ones that are less by 128.
+func (o *PixelWindows) Pack(dst []byte, sums []int32, w []byte, flip bool) {
+	clear(dst[:o.PackedLen()])
+	taps := volume(o.p.Kernel)
+	for c := range o.p.C {
+		sum := int32(0)
+		to := dst[c/channelBlock*o.groups*4*channelBlock+4*inBlock(c%channelBlock):]
+		for t, b := range w[c*taps:][:taps] {
+			if flip {
+				b ^= 0x80
+			}
+			sum += int32(int8(b))
+			to[t/4*4*channelBlock+t%4] = b
+		}
+		sums[c] = sum
+	}
+}
+
+// Grid returns one for the convolution's channels, which must be set before it is used.
+func (o *PixelWindows) Grid() *PixelGrid {
+	return newPixelGrid(o.p.C, channelBlock, func(c int) int { return c/channelBlock*channelBlock + inBlock(c%channelBlock) })
+}
+
+// PixelWindowArgs are the arguments of a run: X is N x H x W x C and Y N x rows x columns x C. Pooling has neither weights nor a grid; its Zero
+// is the least byte, 0, as Flip leaves it.
+type PixelWindowArgs struct {
+	X, Y    []byte
+	Weights []byte // packed
+	Grid    *PixelGrid
+	Zero    byte // what the image is padded with, as it is multiplied
+	Flip    bool // whether X is signed
+}
+
+// pixelLines is a call of a kernel: lines of pixels of 64 channels. The assembly reads this struct, counts lines down and moves src and
+// dst.
+type pixelLines struct {
+	src, dst         *byte
+	w                *byte
+	taps             *int
+	groups           int
+	pixels           int
+	step, ldd        int // bytes from pixel to pixel
+	lines            int
+	nextSrc, nextDst int    // bytes from line to line
+	mask             uint64 // of the channels
+	at               pixelScale
+}
+
+// Run computes chunk c of 0 <= c < Chunks with ScratchLen bytes of scratch that no other call uses meanwhile.
+func (o *PixelWindows) Run(c int, a *PixelWindowArgs, scratch []byte) {
+	n, first := c/o.parts, c%o.parts*o.rows
+	rows := min(o.rows, o.out[0]-first)
+	o.fillBand(scratch, a, n, first*o.p.Stride[1]-o.p.PadLo[1], o.seen(rows))
+	y := a.Y[(n*o.out[0]+first)*o.out[1]*o.p.C:][:rows*o.out[1]*o.p.C]
+	t := pixelLines{taps: &o.taps[0], groups: o.groups, step: o.p.Stride[2] * o.p.C, ldd: o.p.C,
+		nextSrc: o.p.Stride[1] * o.wide * o.p.C, nextDst: o.out[1] * o.p.C, pixels: o.out[1]}
+	most := max(1, callWords/(o.out[1]*(len(o.taps)+4)))
+	for b := range o.blocks() {
+		t.mask = ^uint64(0) >> (channelBlock - min(channelBlock, o.p.C-b*channelBlock))
+		switch {
+		case !o.max:
+			t.w, t.at = &a.Weights[b*o.groups*4*channelBlock], a.Grid.from(b*channelBlock)
+		case a.Flip:
+			t.at.flip = 0x80808080
+		}
+		for r := 0; r < rows; r += most {
+			t.lines = min(most, rows-r)
+			t.src, t.dst = &scratch[r*t.nextSrc+b*channelBlock], &y[r*t.nextDst+b*channelBlock]
+			runPixelLines(o.max, &t)
+		}
+	}
+}
+
+// fillBand copies rows of image n from row y on, with padding around them.
+func (o *PixelWindows) fillBand(dst []byte, a *PixelWindowArgs, n, y, rows int) {
+	c := o.p.C
+	pitch, lo, size := o.wide*c, o.p.PadLo[2]*c, o.p.In[2]*c
+	for r := range rows {
+		row := dst[r*pitch:][:pitch]
+		if y+r < 0 || y+r >= o.p.In[1] {
+			fillBytes(row, a.Zero)
+			continue
+		}
+		fillBytes(row[:lo], a.Zero)
+		vec.CopyRows(row[lo:], 0, a.X[(n*o.p.In[1]+y+r)*size:], 0, size, 1, a.Flip)
+		fillBytes(row[lo+size:], a.Zero)
+	}
+}
