@@ -18,7 +18,7 @@ func families() [][]Op {
 // onnxFamilies are the operators of ONNX and weir's own.
 var onnxFamilies = [][]Op{
 	arithmetic, logic, activation, softmax, matmul, conv, pool, reduce, search, cumulative, norm, rnn, bitwise, resize, einsum,
-	fused, fusedBytes, qlinear, loss, attention, fourierOps, windowOps, linearAttention, flexAttention, deformOps, roiOps,
+	fused, fusedBytes, fusedPixels, qlinear, loss, attention, fourierOps, windowOps, linearAttention, flexAttention, deformOps, roiOps,
 	linearAlgebra, foldOps, trainingOps, batchNorm, dropoutOps, imageOps, gridOps,
 	constantOps, shapeOps, castOps, transposeOps, concatOps, sliceOps, repeatOps, padOps, gatherOps,
 	scatterOps, selectOps, layoutOps, oneHotOps,

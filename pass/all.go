@@ -54,6 +54,7 @@ var passes = []entry{
 	{Info{"bias", "make what is added to a matrix product its bias", false}, fuse, startBias},
 	{Info{"residual", "add a residual branch inside the convolution", false}, fuse, startResidual},
 	{Info{"activation", "apply activations inside convolutions and matrix products", false}, fuse, startActivation},
+	{Info{"pixels", "lay out images of bytes with their channels in the last axis", false}, number, startPixels},
 	{Info{"amp", "multiply in bfloat16 where that pays, when asked to", false}, number, startAmp},
 }
 

@@ -15,7 +15,7 @@ var builders = sync.OnceValue(func() map[opKey]builder {
 		unaryKernels, binaryKernels, compareKernels, variadicKernels, whereKernels, castKernels, matmulKernels, softmaxKernels,
 		reduceKernels, argKernels, normKernels, convKernels, convTransposeKernels, poolKernels, movementKernels, padKernels,
 		gatherKernels, resizeKernels, lstmKernels, byteLSTMKernels, forestKernels, quantizeKernels, byteProductKernels, byteConvKernels,
-		rescaleKernels, attentionKernels, nBitsKernels, gruKernels,
+		rescaleKernels, pixelKernels, attentionKernels, nBitsKernels, gruKernels,
 	} {
 		for k, b := range family {
 			m[k] = b

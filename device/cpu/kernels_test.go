@@ -10,6 +10,7 @@ import (
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/internal/cputest"
+	"github.com/weirgpu/weir/kernel/conv"
 )
 
 // rows are the keys of the builders table in a fixed order.
@@ -49,7 +50,7 @@ func TestKernelsAgreeWithReference(t *testing.T) {
 					seen[gen(newSource(i, uint64(cpuinfo.Current())), key).check(t, pools)]++
 				}
 				t.Logf("%d served, %d refused, %d invalid", seen[served], seen[refused], seen[invalid])
-				if seen[served] < int(calls/10) {
+				if seen[served] < int(calls/10) && (pixelKernels[key] == nil || conv.HasPixels()) {
 					t.Errorf("only %d of %d valid calls had a kernel", seen[served], seen[served]+seen[refused])
 				}
 			})

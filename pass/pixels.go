@@ -1,0 +1,221 @@
+package pass
+
+import (
+	"slices"
+
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// Where convolutions of bytes follow each other, their images lie with the channels in the last axis: those of a pixel are then what
+// products of bytes multiply together, and a convolution stores no sums.
+//
+//	QLinearConv(x)             =  planar(weir:NhwcQLinearConv(pixels(x)))   near another one
+//	QLinearAdd(planar(x), planar(y))  =  planar(QLinearAdd(x, y))           likewise Table, and Rescale by one scale
+//	Q(MaxPool(DQ(planar(x))))  =  planar(weir:NhwcMaxPool(x))               where Q and DQ have one grid
+//	pixels(planar(x))          =  x
+//
+// where pixels and planar transpose from and to the layout of ONNX. Only processors with dot products of bytes have kernels for it.
+
+// Transposes between N x C x H x W and N x H x W x C.
+var (
+	toPixels = []int64{0, 2, 3, 1}
+	toPlanar = []int64{0, 3, 1, 2}
+)
+
+func startPixels(s *scope) rule {
+	if s.portable || !cpuinfo.HasAVX512VNNI() {
+		return func(*graph.Node) *Patch { return nil }
+	}
+	return func(n *graph.Node) *Patch {
+		switch {
+		case pixelConv(n):
+			if s.nearUp(n.In[0], maxNear) || s.nearDown(n.Out[0], maxNear) {
+				return s.lastInConv(n)
+			}
+		case n.Domain == op.FusedDomain && n.Type == "QLinearAdd":
+			a, b := planar(n.In[0]), planar(n.In[3])
+			if a != nil && b != nil {
+				in := slices.Clone(n.In)
+				in[0], in[3] = a, b
+				return s.madePlanar(n, operator(n, n.Domain, n.Type, n.Version, n.Attrs, in...))
+			}
+		case bytewise(n):
+			if x := planar(n.In[0]); x != nil {
+				in := append([]*graph.Value{x}, n.In[1:]...)
+				return s.madePlanar(n, operator(n, n.Domain, n.Type, n.Version, n.Attrs, in...))
+			}
+		case is(n, "QuantizeLinear"):
+			return s.maxOfBytes(n)
+		}
+		return nil
+	}
+}
+
+// pixelConv reports whether a convolution of bytes has a kernel in the other layout.
+func pixelConv(n *graph.Node) bool {
+	if !is(n, "QLinearConv") && !(n.Domain == op.FusedDomain && n.Type == "QLinearConv") || len(n.In) < 8 || !n.In[3].IsConst() || !n.In[5].IsConst() {
+		return false
+	}
+	x, w, zero := n.In[0].Type, n.In[3].Const(), n.In[5].Const()
+	if !x.Ranked || len(x.Shape) != 4 || w.Rank() != 4 || w.Len() == 0 || onePixel(x.Shape) {
+		return false
+	}
+	around := map[tensor.DType]byte{tensor.Int8: 0, tensor.Uint8: 128}
+	if middle, ok := around[w.DType]; !ok || slices.ContainsFunc(zero.Data, func(b byte) bool { return b != middle }) {
+		return false
+	}
+	for i, v := range n.In {
+		most := 1
+		if i == 4 || i == 5 || i >= 8 && i != 11 {
+			most = w.Shape[0]
+		}
+		if i == 0 || i == 3 || v == nil {
+			continue
+		}
+		if !v.IsConst() || v.Const().Rank() > 1 || v.Const().Len() != 1 && v.Const().Len() != most {
+			return false
+		}
+	}
+	for _, pad := range n.Attrs.Ints("pads") {
+		if pad < 0 {
+			return false
+		}
+	}
+	group, apart := n.Attrs.Int("group", 1), slices.ContainsFunc(n.Attrs.Ints("dilations"), func(d int64) bool { return d != 1 })
+	return group == 1 && !apart || group > 1 && group == int64(w.Shape[0]) && w.Shape[1] == 1
+}
+
+// onePixel reports whether an image is known to have one pixel: it is a vector, whatever the layout.
+func onePixel(shape []op.Dim) bool {
+	h, ok := shape[2].Int()
+	w, ok2 := shape[3].Int()
+	return ok && ok2 && h*w <= 1
+}
+
+// maxNear bounds the operators between a convolution and the next.
+const maxNear = 4
+
+// nearUp reports whether v comes from a convolution that has a kernel for pixels, by operators that any layout suits.
+func (s *scope) nearUp(v *graph.Value, left int) bool {
+	n := producer(v)
+	if n == nil || left == 0 {
+		return false
+	}
+	switch {
+	case pixelConv(n) || planar(v) != nil:
+		return true
+	case n.Domain == op.FusedDomain && n.Type == "QLinearAdd":
+		return s.nearUp(n.In[0], left-1) || s.nearUp(n.In[3], left-1)
+	case bytewise(n):
+		return s.nearUp(n.In[0], left-1)
+	}
+	if x, _ := s.pooledBytes(n); x != nil {
+		return s.nearUp(x, left-1)
+	}
+	return false
+}
+
+// nearDown reports whether v goes to such a convolution.
+func (s *scope) nearDown(v *graph.Value, left int) bool {
+	if left == 0 {
+		return false
+	}
+	for _, n := range s.readers(v) {
+		switch {
+		case n.Domain == op.FusedDomain && n.Type == "NhwcQLinearConv" || pixelConv(n) && n.In[0] == v:
+			return true
+		case bytewise(n) || n.Domain == op.FusedDomain && n.Type == "QLinearAdd":
+			if s.nearDown(n.Out[0], left-1) {
+				return true
+			}
+		case is(n, "DequantizeLinear"):
+			if q := s.throughPool(n); q != nil && s.nearDown(q.Out[0], left-1) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// throughPool returns the node that quantises the greatest of the numbers that d makes of bytes, nil where there is none.
+func (s *scope) throughPool(d *graph.Node) *graph.Node {
+	for _, pool := range s.readers(d.Out[0]) {
+		if !is(pool, "MaxPool") {
+			continue
+		}
+		for _, q := range s.readers(pool.Out[0]) {
+			if x, _ := s.pooledBytes(q); x != nil {
+				return q
+			}
+		}
+	}
+	return nil
+}
+
+// pooledBytes returns the bytes of which q quantises the greatest again, on their grid, and the pooling; nil where it is something else.
+func (s *scope) pooledBytes(q *graph.Node) (x *graph.Value, pool *graph.Node) {
+	if !is(q, "QuantizeLinear") {
+		return nil, nil
+	}
+	if pool = from(q.In[0], "MaxPool"); pool == nil || !s.only(q.In[0]) || len(pool.Attrs.Ints("kernel_shape")) != 2 {
+		return nil, nil
+	}
+	x, g, ok := dequantized(pool.In[0])
+	to, ok2 := gridOf(q)
+	if !ok || !ok2 || to.scale.Const().Len() != 1 || x.Type.DType != q.Out[0].Type.DType || !slices.Equal(g.zero.Const().Data, to.zero.Const().Data) ||
+		!slices.Equal(g.scale.Const().Data, to.scale.Const().Data) || tensor.As[float32](g.scale.Const())[0] <= 0 {
+		return nil, nil
+	}
+	return x, pool
+}
+
+// maxOfBytes takes the greatest of bytes where n quantises that of the numbers that they stand for.
+func (s *scope) maxOfBytes(n *graph.Node) *Patch {
+	x, pool := s.pooledBytes(n)
+	if x = planar(x); x == nil {
+		return nil
+	}
+	return s.madePlanar(n, operator(n, op.FusedDomain, "NhwcMaxPool", 1, pool.Attrs, x))
+}
+
+// planar returns the value with its channels in the last axis that v is a transpose of, nil where it is none.
+func planar(v *graph.Value) *graph.Value {
+	t := from(v, "Transpose")
+	if t == nil || !slices.Equal(t.Attrs.Ints("perm"), toPlanar) || t.In[0].Type.DType != tensor.Uint8 && t.In[0].Type.DType != tensor.Int8 {
+		return nil
+	}
+	return t.In[0]
+}
+
+// turn makes a transpose of v.
+func (s *scope) turn(n *graph.Node, v *graph.Value, perm []int64) *graph.Node {
+	return graph.NewNode(n.Name, "Transpose", min(s.opset, 13), op.Attrs{op.IntsAttr("perm", perm...)}, []*graph.Value{v}, n.Out[0].Name)
+}
+
+// madePlanar proposes a transpose of what m computes, after some other nodes, in the place of n.
+func (s *scope) madePlanar(n, m *graph.Node, before ...*graph.Node) *Patch {
+	t := s.turn(n, m.Out[0], toPlanar)
+	return &Patch{Insert: append(before, m, t), Replace: []Replacement{{n.Out[0], t.Out[0]}}}
+}
+
+// lastInConv makes a convolution one with its channels in the last axis. An image of few channels it takes as it is.
+func (s *scope) lastInConv(n *graph.Node) *Patch {
+	in := make([]*graph.Value, 12)
+	copy(in, n.In)
+	attrs := slices.Clone(n.Attrs)
+	channels := n.In[3].Const().Shape[1] * int(n.Attrs.Int("group", 1))
+	var before []*graph.Node
+	switch x := planar(n.In[0]); {
+	case x != nil:
+		in[0] = x
+	case channels <= 4 && n.Attrs.Int("group", 1) == 1:
+		attrs = append(attrs, op.IntAttr("planar", 1))
+	default:
+		t := s.turn(n, n.In[0], toPixels)
+		before, in[0] = append(before, t), t.Out[0]
+	}
+	return s.madePlanar(n, operator(n, op.FusedDomain, "NhwcQLinearConv", 1, attrs, in...), before...)
+}
