@@ -8,7 +8,7 @@ import (
 )
 
 // matMulNBits is a product with weights of 2, 4 or 8 bits, which come in blocks along K that each have a scale and a zero
-// point. Attribute accuracy_level, which allows other runtimes to round A, changes nothing here.
+// point. Attribute accuracy_level, which allows a runtime to round A, changes nothing here: weir:MatMulNBits does so.
 func matMulNBits() Op {
 	o := composition(Op{Name: "MatMulNBits", MinIn: 3, MaxIn: 6, Flops: nBitsFlops}, allRounded, defineMatMulNBits)
 	o.Infer = inferMatMulNBits

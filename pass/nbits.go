@@ -11,6 +11,8 @@ import (
 // Products by weights of four bits, whose kernel reads them as they are.
 //
 //	com.microsoft:MatMulNBits(a, w, s, z, _, b)          =  weir:MatMulNBits(a, w, s, z, _, b)    for a of float32, the rest constant
+//	com.microsoft:MatMulNBits {accuracy_level=4}         ≈  weir:MatMulNBits {accuracy_level=4}   which rounds a to bytes, as the attribute
+//	                                                                                              allows; not with zero points of floats
 //	weir:MatMulNBits(a, w, s, z) + k                     =  weir:MatMulNBits(a, w, s, z, _, k)    see bias.go
 //	act(weir:MatMulNBits(a, w, s, z, _, b))              =  the same {activation act}             see epilogue.go
 //
@@ -27,7 +29,11 @@ func startNBits(s *scope) rule {
 				return nil
 			}
 		}
-		return instead(n, operator(n, op.FusedDomain, "MatMulNBits", 1, n.Attrs, n.In...))
+		attrs := slices.Clone(n.Attrs)
+		if len(n.In) > op.NBitsZeros && n.In[op.NBitsZeros] != nil && n.In[op.NBitsZeros].Type.DType != tensor.Uint8 {
+			attrs = slices.DeleteFunc(attrs, func(a op.Attr) bool { return a.Name == "accuracy_level" })
+		}
+		return instead(n, operator(n, op.FusedDomain, "MatMulNBits", 1, attrs, n.In...))
 	}
 }
 

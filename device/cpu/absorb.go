@@ -59,7 +59,7 @@ func (k *gruKernel) Absorbed() []int {
 }
 
 // Absorbed implements [Absorbing].
-func (k *nBitsKernel) Absorbed() []int {
+func (k *nBits) Absorbed() []int {
 	if k.zeros == nil {
 		return []int{op.NBitsB, op.NBitsScales}
 	}

@@ -27,6 +27,9 @@ func genMatMulNBits(r source, key opKey) *sample {
 			s.in, s.constant = append(s.in, nil, r.floats(n)), append(s.constant, false, r.one(2))
 		}
 	}
+	if r.one(2) {
+		s.call.Attrs = append(s.call.Attrs, op.IntAttr("accuracy_level", r.Int64N(5)))
+	}
 	s.call.NumIn = len(s.in)
 	s.atol = 1e-3 * max(1, float64(k)/300)
 	r.activation(s)

@@ -45,6 +45,7 @@ var Table = []Row{
 	{"kernel/gemm", 0, Engine, "matrix products"},
 	{"kernel/vec", 0, Engine, "SIMD loops"},
 	{"kernel/forest", 0, Engine, "decision trees"},
+	{"kernel/nbits", 0, Engine, "weights of four bits"},
 	{"kernel/conv", 1, Engine, "convolutions"},
 	{"kernel/attention", 1, Engine, "attention without scores"},
 	{"op", 1, Engine, "operators: shapes, reference"},

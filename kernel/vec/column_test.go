@@ -62,25 +62,3 @@ func sameRows(t *testing.T, what string, got, want []float32, tolerance float64)
 		}
 	}
 }
-
-// TestNibbles compares all values of half a byte with the reference, at widths with and without assembly.
-func TestNibbles(t *testing.T) {
-	atEachLevel(t, func(t *testing.T) {
-		r := rand.New(rand.NewPCG(8, 1))
-		for _, w := range []int{2, 8, 16, 32, 34} {
-			for _, rows := range []int{0, 1, 2, 16, 700} {
-				x, zero, scale := make([]byte, rows*w/2), make([]float32, w), make([]float32, w)
-				for i := range x {
-					x[i] = byte(r.Uint32())
-				}
-				for j := range scale {
-					zero[j], scale[j] = float32(r.IntN(16)), r.Float32()
-				}
-				got, want := make([]float32, rows*w), make([]float32, rows*w)
-				Nibbles(got, x, zero, scale)
-				nibbleRowsRef(want, x, zero, scale)
-				sameRows(t, "Nibbles", got, want, 0)
-			}
-		}
-	})
-}

@@ -22,7 +22,6 @@ func main() {
 		{"softmax", softmax()},
 		{"norm", norm()},
 		{"column", columns()},
-		{"nibble", nibbles()},
 		{"convert", convert()},
 		{"quantize", quantize()},
 		{"search", search()},

@@ -1,0 +1,9 @@
+package nbits
+
+import (
+	"testing"
+
+	"github.com/weirgpu/weir/internal/generated"
+)
+
+func TestGeneratedFilesAreCurrent(t *testing.T) { generated.Current(t) }
