@@ -19,8 +19,8 @@ var fusedNBits = Op{Domain: FusedDomain, Name: "MatMulNBits", Since: []int{1}, M
 func NBitsRounded(c *Call) bool { return c.Attrs.Int("accuracy_level", 0) == 4 }
 
 // roundBlocks rounds rows of k elements to whole multiples of a scale for each block, as ONNX Runtime does: the largest magnitude of the
-// block over 127. An element times the scale's reciprocal is rounded to nearest, ties to even. All of this is float32. A scale below the smallest
-// normal number counts as zero, and that of a block with an element that is no finite number is NaN.
+// block over 127. An element times 127 over that magnitude is rounded to nearest, ties to even. All of this is float32. A scale below the
+// smallest normal number counts as zero, and that of a block with an element that is no finite number is NaN.
 func roundBlocks(a []float32, k, block int) {
 	for ; len(a) >= k; a = a[k:] {
 		for row := a[:k]; len(row) > 0; row = row[min(block, len(row)):] {
@@ -41,7 +41,7 @@ func roundBlock(x []float32) {
 	case scale < 0x1p-126:
 		scale = 0
 	default:
-		inverse = 1 / scale
+		inverse = 127 / most
 	}
 	for i, v := range x {
 		if inverse == 0 {

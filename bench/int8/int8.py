@@ -38,12 +38,15 @@ TOLERANCE = 0.2
 class Subject:
     """A quantised model: a variant of conformance/peer/quantized.py or a model that is published quantised.
 
-    f32 names the model in float32, None where none is published; bound whether OVER_ORT is asked of it.
+    f32 names the model in float32, None where none is published; bound whether OVER_ORT is asked of it. tokens, if given, is how many
+    tokens of the inputs are kept, and file the model's name less that.
     """
 
     name: str
     f32: str | None
     bound: bool = False
+    tokens: int | None = None
+    file: str | None = None
 
 
 SUBJECTS = {s.name: s for s in [
@@ -61,6 +64,9 @@ SUBJECTS = {s.name: s for s in [
     Subject("ppocr-det-qdq", "ppocr-det"),
     Subject("ddddocr-common-dynamic", "ddddocr-common"),
     Subject("minilm-4bit", "minilm"),
+    Subject("minilm-4bit-int8", "minilm"),
+    Subject("minilm-4bit-token", "minilm", tokens=1, file="minilm-4bit"),
+    Subject("minilm-4bit-int8-token", "minilm", tokens=1, file="minilm-4bit-int8"),
 ]}
 
 
@@ -136,6 +142,14 @@ def base_of(subject):
     return subject.f32 or subject.name
 
 
+def inputs_of(subject, session):
+    """The inputs that a subject is measured with; those of models of text are batch × tokens."""
+    import workloads
+
+    feeds = workloads.first_inference(base_of(subject), session)
+    return {k: v[:, :subject.tokens] for k, v in feeds.items()} if subject.tokens else feeds
+
+
 def checked(subject, files, feeds, weir, session):
     """How far the outputs lie from ONNX Runtime's, and their cosine with those in float32, by output."""
     import compare
@@ -162,7 +176,7 @@ def files_of(subject, weir, directory):
     """The model files of the sides; variants are written into directory unless they are there."""
     import quantized
 
-    file = quantized.source(subject.name, directory, weir)
+    file = quantized.source(subject.file or subject.name, directory, weir)
     return {"weir": file, "ort": file} | ({"f32": quantized.source(subject.f32, directory, weir)} if subject.f32 else {})
 
 
@@ -172,7 +186,7 @@ def measure_subject(subject, weir, options, scratch):
 
     files = files_of(subject, weir, environment.cache_directory() / "quantized")
     session = compare.peer_session(files["ort"])
-    feeds = workloads.first_inference(base_of(subject), session)
+    feeds = inputs_of(subject, session)
     entry = {"model": subject.name, "f32": subject.f32, "bound": subject.bound,
              "inputs": [{"name": k, "dtype": str(v.dtype), "shape": list(v.shape)} for k, v in feeds.items()]}
     entry["outputs"] = checked(subject, files, feeds, weir, session)

@@ -758,8 +758,6 @@ TEXT ·quantiseAVX2(SB), 0, $256-32
 	VPBROADCASTD X4, Y4
 	MOVL $0x42fe0000, AX
 	VMOVD AX, X7
-	MOVL $0x3f800000, AX
-	VMOVD AX, X8
 block:
 	MOVQ SI, R8
 	MOVQ R13, CX
@@ -783,13 +781,11 @@ most:
 	VMOVD AX, X1
 	JMP small
 	finite:
+	VDIVSS X1, X7, X3
 	VDIVSS X7, X1, X1
 	VMOVD X1, AX
 	CMPL AX, $0x00800000
-	JB tiny
-	VDIVSS X1, X8, X3
-	JMP scaled
-	tiny:
+	JAE scaled
 	VPXOR X1, X1, X1
 	small:
 	VPXOR X3, X3, X3
@@ -2724,8 +2720,6 @@ TEXT ·quantiseAVX512(SB), 0, $256-32
 	VPBROADCASTD X4, Z4
 	MOVL $0x42fe0000, AX
 	VMOVD AX, X7
-	MOVL $0x3f800000, AX
-	VMOVD AX, X8
 block:
 	MOVQ SI, R8
 	MOVQ R13, CX
@@ -2751,13 +2745,11 @@ most:
 	VMOVD AX, X1
 	JMP small
 	finite:
+	VDIVSS X1, X7, X3
 	VDIVSS X7, X1, X1
 	VMOVD X1, AX
 	CMPL AX, $0x00800000
-	JB tiny
-	VDIVSS X1, X8, X3
-	JMP scaled
-	tiny:
+	JAE scaled
 	VPXOR X1, X1, X1
 	small:
 	VPXOR X3, X3, X3

@@ -10,7 +10,7 @@ const (
 	F32 Precision = iota
 	// Int8 rounds each block of a row to bytes that share a scale, multiplies these by the weights as whole numbers, exactly, and
 	// adds up blocks as floats, each times both scales. The scale is the largest magnitude of the block over 127, and an element
-	// becomes itself times the scale's reciprocal, rounded to nearest, ties to even. A scale below the smallest normal float
+	// becomes itself times 127 over that magnitude, rounded to nearest, ties to even. A scale below the smallest normal float
 	// counts as zero; one of a block that holds NaN or an infinity is NaN.
 	Int8
 )
@@ -67,7 +67,7 @@ func sum(x []float32) float32 {
 	return a + c + (b + d)
 }
 
-// scaleOf is the scale of a block, and its reciprocal; both are zero when the scale is, and the scale is NaN when an element is no finite number.
+// scaleOf is the scale of a block, and 127 over its largest magnitude; both are zero when the scale is, and the scale is NaN when an element is no finite number.
 func scaleOf(x []float32) (scale, inverse float32) {
 	most := uint32(0)
 	for _, v := range x {
@@ -80,7 +80,7 @@ func scaleOf(x []float32) (scale, inverse float32) {
 	case math.Float32bits(scale) < 0x00800000:
 		return 0, 0
 	}
-	return scale, 1 / scale
+	return scale, 127 / math.Float32frombits(most)
 }
 
 // nearest is the whole number nearest to a finite x times inverse, and 0 where inverse is.

@@ -50,7 +50,7 @@ func quantise(a *asm) {
 		"does what quantiseGo does, for blocks of that many vectors.")
 	a.ops("MOVQ dst+0(FP), DI", "MOVQ x+8(FP), SI", "MOVQ vectors+16(FP), R13", "MOVQ blocks+24(FP), BX")
 	a.spread(mask, 0x7fffffff)
-	a.ops("MOVL $0x42fe0000, AX", "VMOVD AX, X7", "MOVL $0x3f800000, AX", "VMOVD AX, X8") // 127 and 1
+	a.ops("MOVL $0x42fe0000, AX", "VMOVD AX, X7") // 127
 	a.label("block")
 	a.ops("MOVQ SI, R8", "MOVQ R13, CX")
 	a.clear(most)
@@ -60,8 +60,8 @@ func quantise(a *asm) {
 	a.ops(fmt.Sprintf("ADDQ $%d, R8", 4*a.v.lanes), "DECQ CX", "JNZ most")
 	a.fold("VPMAXUD", most, x)
 	a.ops("VMOVD X1, AX", "CMPL AX, $0x7f800000", "JB finite", "MOVL $0x7fc00000, AX", "VMOVD AX, X1", "JMP small",
-		"finite:", "VDIVSS X7, X1, X1", "VMOVD X1, AX", "CMPL AX, $0x00800000", "JB tiny", "VDIVSS X1, X8, X3", "JMP scaled",
-		"tiny:", "VPXOR X1, X1, X1", "small:", "VPXOR X3, X3, X3", "scaled:")
+		"finite:", "VDIVSS X1, X7, X3", "VDIVSS X7, X1, X1", "VMOVD X1, AX", "CMPL AX, $0x00800000", "JAE scaled",
+		"VPXOR X1, X1, X1", "small:", "VPXOR X3, X3, X3", "scaled:")
 	a.op("VBROADCASTSS", "X3", inverse)
 	a.clear(sum)
 	a.ops("MOVQ R13, CX", "MOVQ DI, R9", "ADDQ $4, DI")
