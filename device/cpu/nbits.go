@@ -107,6 +107,14 @@ func (k *nBits) Packing() any {
 }
 
 // Pack implements Kernel.
-func (k *nBits) Pack(dst []byte) {
-	k.weights.Pack(dst, nbits.Source{Q: k.b.Data, Scales: tensor.As[float32](k.scales), Zero: k.zero})
+func (k *nBits) Pack(dst []byte) { packParts(k, dst) }
+
+// PackParts implements [Parted].
+func (k *nBits) PackParts() (n, scratch int) { return partsOf(k.PackedBytes(), k.weights.Panels()), 0 }
+
+// PackPart implements [Parted]: some panels of columns.
+func (k *nBits) PackPart(dst []byte, part int, _ []float32) {
+	n, _ := k.PackParts()
+	panels := k.weights.Panels()
+	k.weights.Pack(dst, nbits.Source{Q: k.b.Data, Scales: tensor.As[float32](k.scales), Zero: k.zero}, panels*part/n, panels*(part+1)/n)
 }

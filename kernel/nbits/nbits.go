@@ -88,9 +88,9 @@ type Source struct {
 	Zero func(column, block int) float32
 }
 
-// Pack writes the packed weights to dst, PackedBytes long.
-func (w *Weights) Pack(dst []byte, s Source) {
-	for p := range w.Panels() {
+// Pack writes some panels of the packed weights to dst, which is as long as all of them, PackedBytes.
+func (w *Weights) Pack(dst []byte, s Source, from, to int) {
+	for p := from; p < to; p++ {
 		panel := dst[p*w.panelBytes():][:w.panelBytes()]
 		clear(panel)
 		for c := range min(w.lanes, w.N-p*w.lanes) {

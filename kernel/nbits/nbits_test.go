@@ -44,7 +44,7 @@ func newRandom(t testing.TB, r *rand.Rand, n, k, block int, zeros Zeros) random 
 	}
 	s.Zero = func(column, block int) float32 { return zero[column*blocks+block] }
 	out := random{w, make([]byte, w.PackedBytes()), make([]float32, k*n)}
-	w.Pack(out.packed, s)
+	w.Pack(out.packed, s, 0, w.Panels())
 	for j := range n {
 		for i := range k {
 			q := s.Q[j*blocks*block/2+i/2] >> (i % 2 * 4) & 15
@@ -154,7 +154,7 @@ func TestExtremes(t *testing.T) {
 				q = 0
 			}
 			w.Pack(packed, Source{Q: bytes.Repeat([]byte{q}, 16*128), Scales: slices.Repeat([]float32{1}, 16),
-				Zero: func(int, int) float32 { return zero }})
+				Zero: func(int, int) float32 { return zero }}, 0, 1)
 			for _, x := range []float32{127, -127} {
 				rows := make([]byte, w.RowBytes(Int8))
 				w.Prepare(Int8, rows, slices.Repeat([]float32{x}, 256))
