@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/graph"
@@ -63,19 +64,44 @@ func (d *draft) writeTo(f *os.File) error {
 	if err := d.writeConstants(f, at.constantsAt); err != nil {
 		return err
 	}
-	nc := chunks(int(d.length))
-	for i := range chunks(len(d.weights)) {
-		chunk := chunkOf(d.weights, i)
-		binary.LittleEndian.PutUint32(d.sums[4*(nc+i):], checksum(chunk))
-		if _, err := f.WriteAt(chunk, at.weightsAt+int64(i)*chunkBytes); err != nil {
-			return err
-		}
+	if err := d.writeWeights(f, at.weightsAt); err != nil {
+		return err
 	}
 	if err := f.Truncate(at.size); err != nil { // sections may be empty
 		return err
 	}
 	_, err := f.WriteAt(d.head(int(d.length), len(d.weights)), 0)
 	return err
+}
+
+// Huge pages are written at a stroke until a few have taken longer than dearWrite, many times what copying takes: the system, or the
+// host of a virtual machine, has to make room for them, which would keep the program for seconds.
+const (
+	dearWrite  = 8 * time.Millisecond
+	dearWrites = 3
+)
+
+func (d *draft) writeWeights(f *os.File, at int64) error {
+	sums := d.sums[4*chunks(int(d.length)):]
+	for i := range chunks(len(d.weights)) {
+		binary.LittleEndian.PutUint32(sums[4*i:], checksum(chunkOf(d.weights, i)))
+	}
+	rest, dear := d.weights, 0
+	for len(rest) > 0 {
+		n := min(len(rest), hugePage)
+		if dear == dearWrites {
+			n = min(n, chunkBytes)
+		}
+		began := time.Now()
+		if _, err := f.WriteAt(rest[:n], at); err != nil {
+			return err
+		}
+		if dear < dearWrites && time.Since(began) > dearWrite {
+			dear++
+		}
+		rest, at = rest[n:], at+int64(n)
+	}
+	return nil
 }
 
 func (d *draft) writeConstants(f *os.File, at int64) error {
