@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/binary"
 	"hash/crc32"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -86,20 +87,25 @@ func (d *draft) writeWeights(f *os.File, at int64) error {
 	for i := range chunks(len(d.weights)) {
 		binary.LittleEndian.PutUint32(sums[4*i:], checksum(chunkOf(d.weights, i)))
 	}
-	rest, dear := d.weights, 0
-	for len(rest) > 0 {
-		n := min(len(rest), hugePage)
+	return writePages(f, d.weights, at, time.Now)
+}
+
+// writePages writes data from a place on, a huge page at a stroke while that is cheap by the clock.
+func writePages(f io.WriterAt, data []byte, at int64, clock func() time.Time) error {
+	dear := 0
+	for len(data) > 0 {
+		n := min(len(data), hugePage)
 		if dear == dearWrites {
 			n = min(n, chunkBytes)
 		}
-		began := time.Now()
-		if _, err := f.WriteAt(rest[:n], at); err != nil {
+		began := clock()
+		if _, err := f.WriteAt(data[:n], at); err != nil {
 			return err
 		}
-		if dear < dearWrites && time.Since(began) > dearWrite {
+		if clock().Sub(began) > dearWrite && dear < dearWrites {
 			dear++
 		}
-		rest, at = rest[n:], at+int64(n)
+		data, at = data[n:], at+int64(n)
 	}
 	return nil
 }
