@@ -18,7 +18,7 @@ const (
 
 // blocking is how a product is cut up.
 type blocking struct {
-	mc, nc, kc       int // rows, columns and steps of K of a block
+	mc, nc, kc       int // most rows, columns and steps of K of a block
 	mBlocks, nBlocks int
 	perChunk         int // products of the batch per chunk, more than 1 only when a product is one block
 	chunks           int
@@ -118,6 +118,13 @@ func (b *blocking) scratch(p *Params, v level) {
 func split(n, most, unit int) int {
 	parts := ceilDiv(n, max(most, unit))
 	return ceilDiv(ceilDiv(n, parts), unit) * unit
+}
+
+// part returns the bounds of part i of n elements in parts that are whole units, but the last, and differ by one unit at most. The first
+// is one of the longest.
+func part(n, parts, unit, i int) (lo, hi int) {
+	units := ceilDiv(n, unit)
+	return min(ceilDiv(i*units, parts)*unit, n), min(ceilDiv((i+1)*units, parts)*unit, n)
 }
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }

@@ -20,12 +20,12 @@ func (b *blocking) even(p *Params, v level) {
 	if b.chunks > fewChunks {
 		return
 	}
-	start, best := *b, b.time(p)
+	start, best := *b, b.time(p, v)
 	try := func(c blocking) {
 		if c.count(p); c.chunks < start.chunks || c.chunks > 2*fewChunks {
 			return
 		}
-		if t := c.time(p); t < best {
+		if t := c.time(p, v); t < best {
 			*b, best = c, t
 		}
 	}
@@ -56,12 +56,14 @@ func (b *blocking) count(p *Params) {
 }
 
 // time is the time of one, two and four workers, in multiply-adds of all of them.
-func (b *blocking) time(p *Params) float64 {
+func (b *blocking) time(p *Params, v level) float64 {
 	costA, costB := b.costs(p)
 	return makespan.Cores(b.chunks, func(c int) float64 {
 		mi, rest := c%b.mBlocks, c/b.mBlocks
 		ni, group := rest%b.nBlocks, rest/b.nBlocks
-		rows, cols := float64(min(b.mc, p.M-mi*b.mc)), float64(min(b.nc, p.N-ni*b.nc))
+		i0, i1 := part(p.M, b.mBlocks, v.mr(), mi)
+		j0, j1 := part(p.N, b.nBlocks, v.nr(), ni)
+		rows, cols := float64(i1-i0), float64(j1-j0)
 		products := float64(min(b.perChunk, p.Batch-group*b.perChunk))
 		return claimWork + products*float64(p.K)*(max(rows, streamRows)*cols+copyWork*(rows*costA+cols*costB))
 	})

@@ -292,10 +292,9 @@ func (o *Op) Run(c int, args *Args, scratch []float32) {
 	}
 	mi, c := c%o.mBlocks, c/o.mBlocks
 	ni, group := c%o.nBlocks, c/o.nBlocks
-	w := window{
-		i0: mi * o.mc, i1: min((mi+1)*o.mc, o.p.M),
-		j0: ni * o.nc, j1: min((ni+1)*o.nc, o.p.N),
-	}
+	var w window
+	w.i0, w.i1 = part(o.p.M, o.mBlocks, o.level.mr(), mi)
+	w.j0, w.j1 = part(o.p.N, o.nBlocks, o.level.nr(), ni)
 	for b := group * o.perChunk; b < min((group+1)*o.perChunk, o.p.Batch); b++ {
 		w.batch = b
 		o.window(w, args, scratch)
