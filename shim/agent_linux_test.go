@@ -212,7 +212,7 @@ func (w *warden) gate(open bool) uint32 {
 // expect waits for a message of this kind.
 func (w *warden) expect(k wire.Kind) wire.Signal {
 	w.t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(patience)
 	for {
 		select {
 		case s := <-w.heard:
@@ -288,9 +288,24 @@ func (b built) command(w *warden, args ...string) *running {
 	return r
 }
 
+// patience is how long tests wait for what is to come at last, on a host that does much else.
+const patience = time.Minute
+
+// start starts the program, which ends with the test at the latest.
+func (r *running) start(t testing.TB) {
+	t.Helper()
+	if err := r.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = r.Process.Kill()
+		_ = r.Wait()
+	})
+}
+
 func (r *running) finish(t testing.TB) string {
 	t.Helper()
-	kill := time.AfterFunc(60*time.Second, func() { _ = r.Process.Kill() })
+	kill := time.AfterFunc(patience, func() { _ = r.Process.Kill() })
 	defer kill.Stop()
 	if err := r.Wait(); err != nil {
 		t.Fatalf("%v: %v\n%s%s", r.Args[1:], err, r.out.String(), r.err.String())
@@ -300,8 +315,6 @@ func (r *running) finish(t testing.TB) string {
 
 func (r *running) run(t testing.TB) string {
 	t.Helper()
-	if err := r.Start(); err != nil {
-		t.Fatal(err)
-	}
+	r.start(t)
 	return r.finish(t)
 }

@@ -54,9 +54,7 @@ func TestAllFamiliesOnTheFakeDriver(t *testing.T) {
 	var all []*running
 	for i := range processes {
 		r := onFake(t, w, dir, "alloc_storm", fmt.Sprint(operations), "16", fmt.Sprint(i+1), "2")
-		if err := r.Start(); err != nil {
-			t.Fatal(err)
-		}
+		r.start(t)
 		all = append(all, r)
 	}
 	refused := 0

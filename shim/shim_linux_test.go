@@ -161,9 +161,7 @@ func TestMemoryOfManyProcesses(t *testing.T) {
 	var all []*running
 	for range processes {
 		r := b.command(w, "memory", fmt.Sprint(rounds), fmt.Sprint(testCap/8)) // one thread alone meets the cap
-		if err := r.Start(); err != nil {
-			t.Fatal(err)
-		}
+		r.start(t)
 		all = append(all, r)
 	}
 	denied := 0
@@ -222,9 +220,7 @@ func TestGate(t *testing.T) {
 	b := compiled(t)
 	w := newWarden(t, testCap, 2*time.Millisecond)
 	r := b.command(w, "launches", "50", "100000", "0", "1000000")
-	if err := r.Start(); err != nil {
-		t.Fatal(err)
-	}
+	r.start(t)
 	w.expect(wire.KindWant)
 	if s := w.page.Slot(0); s.Waiting.Load() != 1 || s.Launches.Load() != 0 {
 		t.Errorf("at the closed gate: %d waiting, %d launches", s.Waiting.Load(), s.Launches.Load())
@@ -250,9 +246,7 @@ func TestClosingDrains(t *testing.T) {
 	w := newWarden(t, testCap, 2*time.Millisecond)
 	w.gate(true)
 	r := b.command(w, "launches", "4000", "50000")
-	if err := r.Start(); err != nil {
-		t.Fatal(err)
-	}
+	r.start(t)
 	s := w.page.Slot(0)
 	for round := range 10 {
 		for before, n := s.Launches.Load(), 0; s.Launches.Load() < before+40 && n < 5000; n++ {
@@ -285,9 +279,7 @@ func TestClosingWhileAsleep(t *testing.T) {
 	w := newWarden(t, testCap, 2*time.Millisecond)
 	w.gate(true)
 	r := b.command(w, "pauses", "1000000")
-	if err := r.Start(); err != nil {
-		t.Fatal(err)
-	}
+	r.start(t)
 	s := w.page.Slot(0)
 	const rounds = 10
 	soon := 0
@@ -307,8 +299,6 @@ func TestClosingWhileAsleep(t *testing.T) {
 	if soon < rounds/2 {
 		t.Errorf("drained within 30 ms in %d of %d rounds only", soon, rounds)
 	}
-	_ = r.Process.Kill()
-	_ = r.Wait()
 }
 
 // TestScribbledPage holds that a program survives whatever the page says.
@@ -317,9 +307,7 @@ func TestScribbledPage(t *testing.T) {
 	w := newWarden(t, testCap, 2*time.Millisecond)
 	w.gate(true)
 	r := b.command(w, "threads", "8")
-	if err := r.Start(); err != nil {
-		t.Fatal(err)
-	}
+	r.start(t)
 	<-w.hellos
 	// The page's memory as words, whatever they mean; what identifies it is not read again.
 	words, err := unix.Mmap(int(w.page.File().Fd()), 0, wire.PageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
@@ -408,9 +396,7 @@ func TestAgentDies(t *testing.T) {
 	b := compiled(t)
 	w := newWarden(t, testCap, 2*time.Millisecond)
 	r := b.command(w, "launches", "1000", "20000")
-	if err := r.Start(); err != nil {
-		t.Fatal(err)
-	}
+	r.start(t)
 	w.expect(wire.KindWant)
 	w.stop()
 	r.finish(t) // the gate was never opened
@@ -422,9 +408,7 @@ func TestAgentReturns(t *testing.T) {
 	w := newWarden(t, testCap, 2*time.Millisecond)
 	w.gate(true)
 	r := b.command(w, "launches", "100000", "50000")
-	if err := r.Start(); err != nil {
-		t.Fatal(err)
-	}
+	r.start(t)
 	<-w.hellos
 	w.stop()
 	closed := w.gate(false)
@@ -434,14 +418,12 @@ func TestAgentReturns(t *testing.T) {
 		if !h.Rejoins() || h.Slot != 0 {
 			t.Errorf("hello %+v", h)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the program did not come back")
 	}
 	for s := w.page.Slot(0); s.DrainedSeq.Load() != closed; {
 		time.Sleep(time.Millisecond)
 	}
-	_ = r.Process.Kill()
-	_ = r.Wait()
 }
 
 func TestForks(t *testing.T) {
