@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"slices"
+
 	"github.com/weirgpu/weir/kernel/conv"
 	"github.com/weirgpu/weir/kernel/gemm"
 	"github.com/weirgpu/weir/op"
@@ -22,6 +24,8 @@ type convKernel struct {
 	resid  bool
 
 	precision gemm.Precision
+	params    conv.Params // as the cost model was asked
+	measured  bool        // whether it was overruled, or confirmed, by measuring
 }
 
 // convScale is the input of weir:Conv that scales weights.
@@ -52,11 +56,42 @@ func convolution(r *Request) (Kernel, error) {
 	if k.precision != gemm.F32 && group == x[1] {
 		return nil, nil
 	}
+	k.params = conv.Params{Window: win, N: x[0], C: x[1], M: w[0], Group: group, Precision: k.precision,
+		Bias: k.bias, Residual: k.resid, Reused: k.weight != nil, Clamp: e.Clamp, Lo: e.Lo, Hi: e.Hi, Map: e.Map}
 	var err error
-	k.op, err = conv.New(conv.Params{Window: win, N: x[0], C: x[1], M: w[0], Group: group, Precision: k.precision,
-		Bias: k.bias, Residual: k.resid, Reused: k.weight != nil, Clamp: e.Clamp, Lo: e.Lo, Hi: e.Hi, Map: e.Map})
+	k.op, err = conv.New(k.choose(r.Choices))
 	return k, err
 }
+
+// choose returns the parameters with the way that was measured, if there is one.
+func (k *convKernel) choose(c Choices) conv.Params {
+	p := k.params
+	if len(c) == 0 {
+		return p
+	}
+	if way := conv.Way(c[p.Problem()]); way != "" && slices.Contains(p.Ways(), way) {
+		p.Way, k.measured = way, true
+	}
+	return p
+}
+
+// Problem implements [Choosing].
+func (k *convKernel) Problem() string { return k.params.Problem() }
+
+// Ways implements [Choosing].
+func (k *convKernel) Ways() []string {
+	var names []string
+	for _, w := range k.params.Ways() {
+		names = append(names, string(w))
+	}
+	return names
+}
+
+// Way implements [Choosing].
+func (k *convKernel) Way() string { return string(k.op.Way()) }
+
+// Measured implements [Choosing].
+func (k *convKernel) Measured() bool { return k.measured }
 
 // window reads the attributes that Conv and the poolings share; false when weir's kernels do not reach (negative pads).
 func window(attrs op.Attrs, image, kernel []int) (conv.Window, bool) {
@@ -106,7 +141,7 @@ func (k *convKernel) InPlace() []int {
 
 // Name implements Kernel.
 func (k *convKernel) Name() string {
-	name := "conv." + k.op.Method()
+	name := "conv." + string(k.op.Way())
 	if k.precision == gemm.BF16 {
 		name += ".bf16"
 	}

@@ -202,6 +202,8 @@ func sameShape(a, b []int) bool {
 type Request struct {
 	Call    *op.Call
 	In, Out []op.Type
+	// Choices, when not nil, decide where a kernel has several ways.
+	Choices Choices
 }
 
 // in returns the static shape and type of input i; ok is false when it is absent.

@@ -28,7 +28,7 @@ func BenchmarkChoice(b *testing.B) {
 }
 
 func benchmarkChoice(b *testing.B, p Params) {
-	ways, chosen := waysOf(b, p)
+	ways := waysOf(b, p)
 	best := make([]time.Duration, len(ways))
 	for b.Loop() {
 		for i, run := range ways {
@@ -39,47 +39,31 @@ func benchmarkChoice(b *testing.B, p Params) {
 			}
 		}
 	}
-	fastest := best[chosen]
+	fastest := best[0]
 	for _, t := range best {
 		fastest = min(fastest, t)
 	}
-	b.ReportMetric(float64(best[chosen])/float64(fastest), "chosen/fastest")
+	b.ReportMetric(float64(best[0])/float64(fastest), "chosen/fastest")
 }
 
-// waysOf returns what runs a convolution in each way that it can be computed, and which of them New chooses.
-func waysOf(b *testing.B, p Params) (ways []func(), chosen int) {
-	op, err := New(p)
-	if err != nil {
-		b.Fatal(err)
-	}
+// waysOf returns what runs a convolution in each way that it can be computed, that which New chooses first.
+func waysOf(b *testing.B, p Params) (ways []func()) {
 	r := rand.New(rand.NewPCG(1, 1))
 	x, _ := guarded(r, p.N*p.C*volume(p.In))
-	w, _ := guarded(r, op.weightsLen())
-	for _, k := range []kind{kindDense, kindPixelRows, kindWinograd} {
-		o := *op
-		o.kind = k
-		switch {
-		case k == kindWinograd && !o.p.transformable():
-			continue
-		case k == kindWinograd:
-			err = o.transform()
-		default:
-			o.dense, err = newDense(&o.p, o.out, k == kindPixelRows)
-		}
+	for _, p.Way = range p.Ways() {
+		op, err := New(p)
 		if err != nil {
 			b.Fatal(err)
 		}
-		if k == op.kind {
-			chosen = len(ways)
-		}
-		args := Args{X: x, W: make([]float32, o.PackedLen()), Y: make([]float32, p.N*p.M*volume(o.Out()))}
-		o.PackWeights(args.W, w)
-		scratch := make([]float32, o.ScratchLen())
+		w, _ := guarded(r, op.weightsLen())
+		args := Args{X: x, W: make([]float32, op.PackedLen()), Y: make([]float32, p.N*p.M*volume(op.Out()))}
+		op.PackWeights(args.W, w)
+		scratch := make([]float32, op.ScratchLen())
 		ways = append(ways, func() {
-			for c := range o.Chunks() {
-				o.Run(c, &args, scratch)
+			for c := range op.Chunks() {
+				op.Run(c, &args, scratch)
 			}
 		})
 	}
-	return ways, chosen
+	return ways
 }

@@ -38,6 +38,8 @@ type Params struct {
 	Bias, Residual bool
 	// Reused says that weights are packed once for many runs, so that packing may take long and make them larger.
 	Reused bool
+	// Way is how to compute, one of Ways; "" leaves the choice to the cost model.
+	Way Way
 	// Clamp limits the result to [Lo, Hi], max(Lo) first; a NaN stays. Relu is Lo 0 and Hi +Inf.
 	Clamp  bool
 	Lo, Hi float32
@@ -63,15 +65,6 @@ type Layout struct {
 	panelWidth int // stands for the instruction level
 	precision  gemm.Precision
 }
-
-type kind uint8
-
-const (
-	kindDense     kind = iota // rows of tiles are output channels
-	kindPixelRows             // rows of tiles are pixels
-	kindDepthwise
-	kindWinograd
-)
 
 // Op is a planned convolution. It is immutable and may be used by many goroutines at once.
 type Op struct {
@@ -102,21 +95,17 @@ func New(p Params) (*Op, error) {
 	o := &Op{p: p, shape: out}
 	turns := o.p.Window.turn()
 	o.out = turned(out, turns)
-	if p.Group == p.C && o.p.trivial(0) && (p.M == p.C || o.p.Stride[2] <= 2) {
-		if p.Precision != gemm.F32 {
-			return nil, fmt.Errorf("%w: a depthwise convolution multiplies in float32 only", ErrParams)
-		}
-		o.kind = kindDepthwise
+	if o.kind, err = o.p.kind(o.out); err != nil {
+		return nil, err
+	}
+	switch o.kind {
+	case kindDepthwise:
 		o.depthwise = planDepthwise(&o.p, o.out)
-		return o, nil
+	case kindWinograd:
+		err = o.transform()
+	default:
+		o.dense, err = newDense(&o.p, o.out, o.kind == kindPixelRows)
 	}
-	if o.p.transforms(o.out) {
-		return o, o.transform()
-	}
-	if o.p.pixelsAsRows(o.out) {
-		o.kind = kindPixelRows
-	}
-	o.dense, err = newDense(&o.p, o.out, o.kind == kindPixelRows)
 	return o, err
 }
 
@@ -208,12 +197,6 @@ func volume(n [3]int) int { return n[0] * n[1] * n[2] }
 
 // Out returns the spatial size of the output.
 func (o *Op) Out() [3]int { return o.shape }
-
-// Method names the way of computing that was chosen: "product" of matrices, "pixels", the same with pixels as rows, "depthwise", or
-// "winograd", in transformed tiles (Lavin and Gray, "Fast algorithms for convolutional neural networks", CVPR 2016).
-func (o *Op) Method() string {
-	return [...]string{kindDense: "product", kindPixelRows: "pixels", kindDepthwise: "depthwise", kindWinograd: "winograd"}[o.kind]
-}
 
 // Chunks returns the number of independent pieces of work.
 func (o *Op) Chunks() int {

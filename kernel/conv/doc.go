@@ -16,6 +16,8 @@
 // [Bytes] plans convolutions of bytes in the same layout; [Pixels] and [PixelWindows] plan them, and pooling, for images whose channels
 // lie in the last axis, and make bytes of the sums where they arise.
 //
+// Where there are several ways, a cost model chooses: [Params.Ways] lists them, and Params.Way asks for one.
+//
 // [Reference], [ReferenceTranspose] and [ReferencePool] are the definitions that the fast paths are tested against;
 // results agree with them to rounding. In tiles rounding errors are some ten times larger, and a NaN or an infinity reaches all
 // outputs of the tiles that see it. Packed weights belong to this process and instruction level: they are no file

@@ -27,8 +27,8 @@ const (
 	tilesLen    = frequencies * tilesPitch // inputs of a panel, of one channel
 	mostRows    = tileIn * (lanes + 1)
 
-	// transformedWeights bounds the weights of a frequency: beyond them all frequencies no longer stay in a cache.
-	transformedWeights = 256 * 256
+	// transformedWeights bounds the weights of a frequency, so that those of all, four times the model's, take 36 MiB at most.
+	transformedWeights = 512 * 512
 	// chunkWork is about the multiply-adds of a chunk, and chunkRows the output channels that make up for transforming the
 	// inputs of a chunk once more.
 	chunkWork = 6 << 20

@@ -42,8 +42,8 @@ func TestTransformed(t *testing.T) {
 		for range 80 {
 			checkTransformed(t, r, transformed(r))
 		}
-		for _, m := range []int{57, 130} { // several blocks of channels
-			p := square(128, m, 7, 3, 1, 1, 1)
+		for _, n := range [][2]int{{128, 57}, {128, 130}, {512, 20}} { // several blocks of channels, and long sums
+			p := square(n[0], n[1], 7, 3, 1, 1, 1)
 			p.Reused, p.Bias, p.Residual = true, true, true
 			checkTransformed(t, r, p)
 		}
