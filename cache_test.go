@@ -8,6 +8,10 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir"
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/plan"
+	"github.com/weirgpu/weir/plan/cache"
 )
 
 // TestCache opens a model three times with a cache, and runs it on the shapes that are kept and on others.
@@ -60,4 +64,53 @@ func runDigits(t *testing.T, path string, opts ...weir.Option) []float32 {
 		r.Close()
 	}
 	return all
+}
+
+// TestMeasuredChoices holds that a model opened with a cache computes in the ways that were measured, whatever shapes it runs on, and one
+// without does not.
+func TestMeasuredChoices(t *testing.T) {
+	path := filepath.Join("examples", "digits", "digits.onnx")
+	dir := t.TempDir()
+	c, err := cache.Open(cache.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := runDigits(t, path)
+	choices := cpu.Choices{}
+	for batch := range 2 {
+		m, err := c.Model(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		o := plan.Options{Shapes: map[string][]int{m.Graph.Inputs[0].Name: {batch + 1, 1, 8, 8}}}
+		compiled, err := m.Compile(t.Context(), o, device.Info{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range compiled.Plan.Steps {
+			if k, ok := compiled.Plan.Steps[i].Kernel.(cpu.Choosing); ok {
+				ways := k.Ways()
+				choices[k.Problem()] = ways[len(ways)-1]
+			}
+		}
+	}
+	if err := c.KeepChoices(choices); err != nil {
+		t.Fatal(err)
+	}
+	first := runDigits(t, path, weir.WithCache(dir))
+	if slices.Equal(first, want) {
+		t.Errorf("the bits of the cost model's choices with %v", choices)
+	}
+	for i, v := range first {
+		if d := v - want[i]; d > 1e-3 || d < -1e-3 {
+			t.Errorf("output %d is %g, want %g", i, v, want[i])
+		}
+	}
+	if again := runDigits(t, path, weir.WithCache(dir)); !slices.Equal(again, first) {
+		t.Error("other bits the second time")
+	}
+	if got := runDigits(t, path); !slices.Equal(got, want) {
+		t.Error("other bits without a cache")
+	}
 }

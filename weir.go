@@ -395,7 +395,7 @@ func (m *Model) plan(ctx context.Context, o plan.Options) (*cache.Compiled, erro
 	if err != nil {
 		return nil, err
 	}
-	c.Plan, err = plan.Compile(ctx, m.toCompile(ctx, src.Graph), o)
+	c.Plan, err = plan.Compile(ctx, m.toCompile(ctx, src.Graph), c.Options)
 	return c, err
 }
 

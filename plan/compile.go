@@ -22,6 +22,8 @@ type Options struct {
 	Threads int
 	// Passes configures the optimiser.
 	Passes pass.Options
+	// Choices, when not nil, are measured choices of kernels. They change results by rounding, and how weights are packed.
+	Choices cpu.Choices
 	// Reference leaves fast kernels out: every step runs the operator's plain evaluation.
 	Reference bool
 	// Placement, when not 0, seeds a random placement of the values in the arena, looser than the usual one. Results must not
@@ -250,7 +252,7 @@ func tabled(n *graph.Node) bool {
 func (c *compiler) kernel(o *op.Op, n *graph.Node, dynamic bool) (cpu.Kernel, error) {
 	call := n.Call()
 	if !dynamic && !c.opts.Reference && tabled(n) {
-		k, err := cpu.Prepare(&cpu.Request{Call: call, In: types(n.In), Out: types(n.Out)})
+		k, err := cpu.Prepare(&cpu.Request{Call: call, In: types(n.In), Out: types(n.Out), Choices: c.opts.Choices})
 		if k != nil || err != nil {
 			return k, err
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/plan"
 )
@@ -50,6 +51,9 @@ type Step struct {
 	Op        string    `json:"op"`
 	Kernel    string    `json:"kernel"`
 	Precision Precision `json:"precision"`
+	// Measured says that the kernel computes in the way that was measured to be the fastest (package engine/tune), not the one that a
+	// cost model chose.
+	Measured bool `json:"measured"`
 	Work
 	// LimitGFlopsPerS is min(peak, GB/s x FLOP per byte); 0 for a step without arithmetic.
 	LimitGFlopsPerS float64 `json:"limit_gflops_per_s"`
@@ -126,6 +130,9 @@ func (r *record) row(m *Machine) Step {
 	slices.Sort(r.times)
 	s := Step{Node: r.step.Node.Name, Op: r.step.Node.Type, Kernel: r.step.Kernel.Name(), Precision: precisionOf(r.step), LimitedBy: ByMemory}
 	s.MS, s.Flops, s.Bytes = milliseconds(r.times[len(r.times)/2]), r.cost.Flops, r.cost.Bytes
+	if k, ok := r.step.Kernel.(cpu.Choosing); ok {
+		s.Measured = k.Measured()
+	}
 	least, compute := m.leastMS(s.Precision, s.Flops, s.Bytes)
 	s.LeastMS = least
 	if compute {

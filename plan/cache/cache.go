@@ -7,9 +7,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/weirgpu/weir/internal/cpuinfo"
 )
 
 // Options say where a cache is and how large it gets. The zero Options suit most.
@@ -30,17 +33,19 @@ const EnvDir = "WEIR_CACHE"
 
 // Cache is a folder of compiled plans. The nil Cache is always empty.
 type Cache struct {
-	dir   string
-	max   int64
-	build string
-	log   *slog.Logger
-	now   func() time.Time
+	dir       string
+	max       int64
+	build     string
+	release   string // of the kernels
+	processor func() string
+	log       *slog.Logger
+	now       func() time.Time
 }
 
 // Open returns the cache in a folder, which is made when the first entry is written. It fails when there is no folder for the user's
 // caches, or when the program cannot tell which build it is; both leave nothing to do but run without.
 func Open(o Options) (*Cache, error) {
-	c := &Cache{dir: o.Dir, max: o.MaxBytes, log: o.Log, now: time.Now}
+	c := &Cache{dir: o.Dir, max: o.MaxBytes, log: o.Log, now: time.Now, processor: cpuinfo.ModelName}
 	if c.max == 0 {
 		c.max = DefaultMaxBytes
 	}
@@ -55,7 +60,10 @@ func Open(o Options) (*Cache, error) {
 		c.dir = filepath.Join(base, "weir", "plans")
 	}
 	var err error
-	c.build, err = thisBuild()
+	if c.build, err = thisBuild(); err == nil {
+		info, _ := debug.ReadBuildInfo()
+		c.release = release(info, c.build)
+	}
 	return c, err
 }
 
@@ -170,7 +178,7 @@ func own(d fs.DirEntry) bool {
 	if strings.HasSuffix(name, tempSuffix) {
 		return strings.Trim(strings.TrimSuffix(name, tempSuffix), "0123456789") == ""
 	}
-	for _, suffix := range []string{planSuffix, recordSuffix} {
+	for _, suffix := range []string{planSuffix, recordSuffix, choicesSuffix} {
 		if stem, ok := strings.CutSuffix(name, suffix); ok { // hashes, of this version's number and lengths or another's
 			return len(stem) >= 2*len(key{}) && strings.Trim(stem, "0123456789abcdef-") == ""
 		}

@@ -466,7 +466,7 @@ func TestEveryOption(t *testing.T) {
 		options any
 		known   []string
 	}{
-		{plan.Options{}, []string{"Shapes", "Threads", "Passes", "Reference", "Placement"}},
+		{plan.Options{}, []string{"Shapes", "Threads", "Passes", "Reference", "Placement", "Choices"}},
 		{pass.Options{}, []string{"Off", "StopAfter", "Dump", "Check", "Portable", "Precision", "Log"}},
 	} {
 		typ := reflect.TypeOf(c.options)

@@ -16,6 +16,8 @@ type Compiled struct {
 	// Weights are the packed weights, to be loaded with engine.Options.Weights: a view of the mapped entry, read-only and valid until the
 	// model is closed. They are nil for a plan that was made now.
 	Weights []byte
+	// Options are those that the plan is made with: what was asked for, with the measured choices that the cache has.
+	Options plan.Options
 
 	model   *Model
 	setting key
@@ -33,13 +35,17 @@ func (m *Model) Compile(ctx context.Context, o plan.Options, info device.Info) (
 	if err != nil {
 		return nil, err
 	}
-	c.Plan, err = plan.Compile(ctx, src.Graph, o)
+	c.Plan, err = plan.Compile(ctx, src.Graph, c.Options)
 	return c, err
 }
 
-// Find is Compile that leaves Plan nil when the cache does not have it, for who makes the plan in another way: Save keeps it then.
+// Find is Compile that leaves Plan nil when the cache does not have it, for who makes the plan, with the Options of what is returned, in
+// another way: Save keeps it then.
 func (m *Model) Find(o plan.Options, info device.Info) *Compiled {
-	c := &Compiled{model: m}
+	if o.Choices == nil {
+		o.Choices = m.cache.Choices()
+	}
+	c := &Compiled{model: m, Options: o}
 	if m.cache == nil || !keeps(o) {
 		return c
 	}

@@ -21,6 +21,13 @@
 //     executable.
 //   - The processor, by the features that kernels are chosen by.
 //
+// # Measured choices
+//
+// The ways of computing that package engine/tune measured to be the fastest ([Cache.KeepChoices]) lie beside the plans, in one file for a
+// version of weir, system and path of instructions, which names the processor: for programs built of a version of the module that is
+// the version, for others the build. Plans are made with them ([Compiled].Options); a plan that was made with others has
+// another fingerprint and is made anew.
+//
 // # Damage
 //
 // Files are written under another name and renamed, so readers see whole entries or none, and two processes that write the same entry

@@ -1,0 +1,158 @@
+package cache
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/internal/cpuinfo"
+)
+
+// A file of choices is
+//
+//	weirways  CRC-32C of the rest, little-endian
+//	name of the processor
+//	way problem
+//	...
+//
+// with a line for each problem, in order. Its name says for which version, system and path of instructions it is. The processor is in the
+// file, so that a program that finds none need not ask the system for it.
+const (
+	choicesMagic   = "weirways"
+	choicesVersion = 1
+	choicesSuffix  = ".ways"
+
+	// maxChoices bounds the bytes of a file that is read: some ten thousand problems.
+	maxChoices = 1 << 20
+)
+
+// choicesFile is where the choices of this program are, on the current path of instructions.
+func (c *Cache) choicesFile() string {
+	k := keyOf("ways", fmt.Sprint(choicesVersion), c.release, runtime.GOOS, runtime.GOARCH, cpuinfo.CurrentPath().String())
+	return filepath.Join(c.dir, k.String()+choicesSuffix)
+}
+
+// Choices returns the ways of computing that were measured on this processor, with this version of weir, and kept by [Cache.KeepChoices]: nil
+// when there are none. A damaged file counts as none and is removed; one that was measured on another processor, with which this one may
+// share its disk, counts as none and stays.
+func (c *Cache) Choices() cpu.Choices {
+	if c == nil {
+		return nil
+	}
+	name := c.choicesFile()
+	data, err := readAtMost(name, maxChoices)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			c.log.Debug("plan cache: choices not read", "file", name, "error", err)
+		}
+		return nil
+	}
+	processor, choices, err := decodeChoices(data)
+	if err != nil {
+		c.drop(name, err)
+		return nil
+	}
+	if processor != c.processor() {
+		c.log.Debug("plan cache: choices of another processor", "file", name, "processor", processor)
+		return nil
+	}
+	c.touch(name)
+	c.log.Debug("plan cache: choices found", "file", name, "problems", len(choices))
+	return choices
+}
+
+// KeepChoices adds choices to those that are kept, in the place of what was measured of the same problems before. When there are too many,
+// only these are kept. Of two processes that do so at once, what one of them adds may be lost.
+func (c *Cache) KeepChoices(add cpu.Choices) error {
+	all := c.Choices()
+	if all == nil {
+		all = cpu.Choices{}
+	}
+	maps.Copy(all, add)
+	data, err := encodeChoices(c.processor(), all)
+	if err == nil && len(data) > maxChoices {
+		data, err = encodeChoices(c.processor(), add)
+	}
+	if err != nil {
+		return err
+	}
+	if len(data) > maxChoices {
+		return fmt.Errorf("%d choices take %d bytes, limit %d", len(add), len(data), maxChoices)
+	}
+	return c.write(c.choicesFile(), int64(len(data)), func(f *os.File) error {
+		_, err := f.Write(data)
+		return err
+	})
+}
+
+func readAtMost(name string, limit int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, limit+1))
+}
+
+func encodeChoices(processor string, choices cpu.Choices) ([]byte, error) {
+	body := append([]byte(processor), '\n')
+	for _, problem := range slices.Sorted(maps.Keys(choices)) {
+		way := choices[problem]
+		if way == "" || problem == "" || strings.ContainsAny(way, " \n") || strings.Contains(problem, "\n") {
+			return nil, fmt.Errorf("way %q of problem %q: want a word and a line", way, problem)
+		}
+		body = fmt.Appendf(body, "%s %s\n", way, problem)
+	}
+	out := binary.LittleEndian.AppendUint32([]byte(choicesMagic), checksum(body))
+	return append(out, body...), nil
+}
+
+// decodeChoices reads what encodeChoices writes.
+func decodeChoices(data []byte) (processor string, choices cpu.Choices, err error) {
+	rest, ok := bytes.CutPrefix(data, []byte(choicesMagic))
+	if !ok || len(data) > maxChoices || len(rest) < 4 || checksum(rest[4:]) != binary.LittleEndian.Uint32(rest) {
+		return "", nil, fmt.Errorf("%w: no choices, or their checksum is wrong", errDamaged)
+	}
+	processor, body, _ := strings.Cut(string(rest[4:]), "\n")
+	choices = cpu.Choices{}
+	for line := range strings.Lines(body) {
+		way, problem, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		if !ok || way == "" || problem == "" {
+			return "", nil, fmt.Errorf("%w: line %q", errDamaged, line)
+		}
+		choices[problem] = way
+	}
+	return processor, choices, nil
+}
+
+// module is the path of weir's module.
+const module = "github.com/weirgpu/weir"
+
+// release identifies the kernels of a program: by the version of weir's module where it was built of one, so that all programs that use
+// the version share what was measured, and by the program's build where it was not.
+func release(info *debug.BuildInfo, build string) string {
+	if info == nil {
+		return build
+	}
+	for _, m := range append([]*debug.Module{&info.Main}, info.Deps...) {
+		if m.Path != module {
+			continue
+		}
+		if m.Replace == nil && m.Version != "" && m.Version != "(devel)" && !strings.Contains(m.Version, "+dirty") {
+			return "version " + m.Version
+		}
+		break
+	}
+	return build
+}
