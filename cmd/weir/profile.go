@@ -87,7 +87,11 @@ func (f *profileFlags) print(w io.Writer, t *roofline.Table) {
 	}
 	for i := range shown {
 		s := &shown[i]
-		head := workLine(&s.Work, s.LimitedBy, longest) + " " + s.Op + " " + s.Kernel + " "
+		kernel := s.Kernel
+		if s.Measured {
+			kernel += " (measured)"
+		}
+		head := workLine(&s.Work, s.LimitedBy, longest) + " " + s.Op + " " + kernel + " "
 		fmt.Fprintln(w, cut(head+ending(s.Node, profileWidth-utf8.RuneCountInString(head)), profileWidth))
 	}
 	if rest := len(steps) - len(shown); rest > 0 {

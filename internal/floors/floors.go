@@ -63,6 +63,7 @@ var Table = []Row{
 	{"plan/cache", 5, Engine, "compiled plans on disk"},
 	{"engine", 5, Engine, "sessions, iterations"},
 	{"engine/roofline", 6, Engine, ""},
+	{"engine/tune", 6, Engine, ""},
 	{"", 6, Engine, "weir: the library face"},
 	{"examples/digits", 0, Engine, ""},
 
