@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"math"
-
 	"github.com/weirgpu/weir/kernel/conv"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
@@ -68,7 +66,7 @@ func (k *pixelCall) takeThen(r *Request) bool {
 	}
 	k.then = &then
 	for c := range max(1, then.scale.Len()) {
-		if scale, bias, _ := then.channel(c); math.IsNaN(float64(scale*0)) || math.IsNaN(float64(bias*0)) {
+		if scale, bias, _ := then.channel(c); !conv.InRange(scale, bias) {
 			return false
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// transpose is Transpose (ONNX 1 to 25). Where the innermost axis stays it moves runs; where it changes, four-byte elements
-// go through the blocked matrix transpose, one matrix for each index of the other axes.
+// transpose is Transpose (ONNX 1 to 25). Where the innermost axis stays it moves runs; where it changes, elements of four bytes
+// and of one go through the blocked matrix transpose, one matrix for each index of the other axes.
 func transpose(r *Request) (Kernel, error) {
 	shape, d, _ := r.in(0)
 	perm := make([]int, len(shape))
@@ -19,12 +19,36 @@ func transpose(r *Request) (Kernel, error) {
 	if len(shape) == 0 || count(shape) == 0 {
 		return nil, nil
 	}
-	m := permuted(shape, perm)
 	last := len(shape) - 1
-	if perm[last] == last || d.Size() != 4 {
-		return newMoves(r, m)
+	if perm[last] == last || d.Size() != 4 && d.Size() != 1 {
+		return newMoves(r, permuted(shape, perm))
 	}
-	return newMatrixTranspose(m, last, indexOf(perm, last)), nil
+	shape, perm = merged(shape, perm)
+	last = len(shape) - 1
+	return newMatrixTranspose(permuted(shape, perm), last, indexOf(perm, last), d.Size()), nil
+}
+
+// merged takes axes that stay neighbours, in their order, for one.
+func merged(shape, perm []int) (dims, order []int) {
+	first := make([]bool, len(shape)) // whether an axis begins a merged one
+	for i, p := range perm {
+		first[p] = i == 0 || p != perm[i-1]+1
+	}
+	number := make([]int, len(shape))
+	for i, n := range shape {
+		if first[i] {
+			dims = append(dims, n)
+		} else {
+			dims[len(dims)-1] *= n
+		}
+		number[i] = len(dims) - 1
+	}
+	for _, p := range perm {
+		if first[p] {
+			order = append(order, number[p])
+		}
+	}
+	return dims, order
 }
 
 func indexOf(perm []int, v int) int {
@@ -46,10 +70,11 @@ type matrixTranspose struct {
 	from, to     []int // their strides
 	matrices     int
 	per          int // rows of a chunk
+	size         int // of an element
 }
 
-func newMatrixTranspose(m move, inner, column int) *matrixTranspose {
-	k := &matrixTranspose{rows: m.shape[inner], cols: m.shape[column], ldSrc: m.from.Strides[inner],
+func newMatrixTranspose(m move, inner, column, size int) *matrixTranspose {
+	k := &matrixTranspose{size: size, rows: m.shape[inner], cols: m.shape[column], ldSrc: m.from.Strides[inner],
 		ldDst: m.to.Strides[column], matrices: 1}
 	for i := len(m.shape) - 1; i >= 0; i-- {
 		if i == inner || i == column || m.shape[i] == 1 {
@@ -68,14 +93,20 @@ func (k *matrixTranspose) Name() string { return "transpose.matrix" }
 
 // Bind implements Kernel.
 func (k *matrixTranspose) Bind(b Binding) Task {
-	return &transposeTask{matrixTranspose: k, parts: (k.rows + k.per - 1) / k.per,
-		x: tensor.Cast[uint32](b.In[0].Data), y: tensor.Cast[uint32](b.Out[0].Data)}
+	t := &transposeTask{matrixTranspose: k, parts: (k.rows + k.per - 1) / k.per}
+	if k.size == 1 {
+		t.src, t.dst = b.In[0].Data, b.Out[0].Data
+	} else {
+		t.x, t.y = tensor.Cast[uint32](b.In[0].Data), tensor.Cast[uint32](b.Out[0].Data)
+	}
+	return t
 }
 
 type transposeTask struct {
 	*matrixTranspose
-	parts int
-	x, y  []uint32
+	parts    int
+	x, y     []uint32
+	src, dst []byte // for elements of one byte
 }
 
 // Run implements Task.
@@ -92,5 +123,9 @@ func (t *transposeTask) Chunk(i, _ int) {
 	}
 	lo := part * t.per
 	rows := min(t.per, t.rows-lo)
+	if t.size == 1 {
+		vec.TransposeBytes(t.dst[to+lo:], t.src[from+lo*t.ldSrc:], rows, t.cols, t.ldDst, t.ldSrc)
+		return
+	}
 	vec.Transpose(t.y[to+lo:], t.x[from+lo*t.ldSrc:], rows, t.cols, t.ldDst, t.ldSrc)
 }

@@ -43,3 +43,13 @@ func depthwiseBytes(t *pixelLines)
 //
 //go:noescape
 func maxBytes(t *pixelLines)
+
+// depthwiseThree1 computes t with a stride of 1.
+//
+//go:noescape
+func depthwiseThree1(t *pixelThree)
+
+// depthwiseThree2 computes t with a stride of 2.
+//
+//go:noescape
+func depthwiseThree2(t *pixelThree)

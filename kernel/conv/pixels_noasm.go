@@ -7,3 +7,5 @@ const hasPixels = false
 func runPixelTile(int, *pixelTile) { panic("conv: no pixels") }
 
 func runPixelLines(bool, *pixelLines) { panic("conv: no pixels") }
+
+func runPixelThree(int, *pixelThree) { panic("conv: no pixels") }

@@ -31,3 +31,12 @@ func runPixelLines(largest bool, t *pixelLines) {
 	}
 	depthwiseBytes(t)
 }
+
+// runPixelThree computes t with a stride of 1 or 2.
+func runPixelThree(stride int, t *pixelThree) {
+	if stride == 1 {
+		depthwiseThree1(t)
+		return
+	}
+	depthwiseThree2(t)
+}

@@ -39,7 +39,11 @@ func randomPixels(r *rand.Rand, depthwise bool) *pixelCase {
 	}
 	switch {
 	case depthwise:
-		k.p.C = size(150)
+		if k.p.C = size(150); r.IntN(2) == 0 {
+			w.Kernel, w.Stride = [3]int{1, 3, 3}, [3]int{1, 1 + w.Stride[1]%2, 1 + w.Stride[1]%2}
+			w.PadLo, w.PadHi = [3]int{0, r.IntN(3), r.IntN(2)}, [3]int{0, r.IntN(3), r.IntN(3)}
+			w.In[1], w.In[2] = w.In[1]+2, w.In[2]+2
+		}
 		k.p.M, k.p.Group = k.p.C, k.p.C
 		for a := 1; a < 3; a++ {
 			if w.Dilate[a] = size(2); (w.Kernel[a]-1)*w.Dilate[a] >= w.In[a]+w.PadLo[a]+w.PadHi[a] {

@@ -19,6 +19,7 @@ type PixelWindows struct {
 	band   int   // bytes of the padded rows of a chunk
 	parts  int   // chunks of an image
 	groups int
+	three  bool // windows of 3 x 3 that are read where they lie, unless bytes must be flipped
 }
 
 const (
@@ -45,22 +46,40 @@ func NewPixelWindows(p Params, largest bool) (*PixelWindows, error) {
 	if err := checkSizes([3]int{p.N, p.C, (p.In[1] + p.PadLo[1] + p.PadHi[1]) * o.wide}, [3]int{p.N, p.M, volume(out)}, [3]int{p.M, 1, volume(p.Kernel)}); err != nil {
 		return nil, err
 	}
-	for ky := range p.Kernel[1] {
-		for kx := range p.Kernel[2] {
-			o.taps = append(o.taps, (ky*p.Dilate[1]*o.wide+kx*p.Dilate[2])*p.C)
-		}
-	}
-	o.groups = len(o.taps)
-	if !largest {
-		o.groups = (len(o.taps) + 3) / 4
-		for len(o.taps) < 4*o.groups {
-			o.taps = append(o.taps, 0)
-		}
-	}
+	o.list()
 	o.rows = min(max((o.out[0]+windowParts-1)/windowParts, fewestRows), o.out[0])
 	o.parts = (o.out[0] + o.rows - 1) / o.rows
 	o.band = o.seen(o.rows) * o.wide * p.C
 	return o, nil
+}
+
+// list lists the elements of a window: for a convolution in groups of four, of which the last are 0 where the weights are.
+func (o *PixelWindows) list() {
+	p := &o.p
+	last := (o.out[1]-1)*p.Stride[2] + 2 - p.PadLo[2]
+	o.three = !o.max && p.Kernel == [3]int{1, 3, 3} && p.Dilate == [3]int{1, 1, 1} && p.Stride[1] == p.Stride[2] && p.Stride[2] <= 2 &&
+		p.PadLo[2] <= 1 && last <= p.In[2]
+	o.groups = p.Kernel[1] * p.Kernel[2]
+	if !o.max {
+		o.groups = (o.groups + 3) / 4
+	}
+	o.taps = make([]int, 4*o.groups)
+	if o.max {
+		o.taps = o.taps[:o.groups]
+	}
+	for ky := range p.Kernel[1] {
+		for kx := range p.Kernel[2] {
+			o.taps[o.place(ky*p.Kernel[2]+kx)] = (ky*p.Dilate[1]*o.wide + kx*p.Dilate[2]) * p.C
+		}
+	}
+}
+
+// place is the number of element t of the window in the list: a group is a column of windows of 3 x 3.
+func (o *PixelWindows) place(t int) int {
+	if o.three {
+		return t%3*4 + t/3
+	}
+	return t
 }
 
 // seen is how many rows of the image so many of the output see.
@@ -99,7 +118,8 @@ func (o *PixelWindows) Pack(dst []byte, sums []int32, w []byte, flip bool) {
 				b ^= 0x80
 			}
 			sum += int32(int8(b))
-			to[t/4*4*channelBlock+t%4] = b
+			i := o.place(t)
+			to[i/4*4*channelBlock+i%4] = b
 		}
 		sums[c] = sum
 	}
@@ -139,6 +159,10 @@ type pixelLines struct {
 func (o *PixelWindows) Run(c int, a *PixelWindowArgs, scratch []byte) {
 	n, first := c/o.parts, c%o.parts*o.rows
 	rows := min(o.rows, o.out[0]-first)
+	if o.three && !a.Flip {
+		o.runThree(a, scratch, n, first, rows)
+		return
+	}
 	o.fillBand(scratch, a, n, first*o.p.Stride[1]-o.p.PadLo[1], o.seen(rows))
 	y := a.Y[(n*o.out[0]+first)*o.out[1]*o.p.C:][:rows*o.out[1]*o.p.C]
 	t := pixelLines{taps: &o.taps[0], groups: o.groups, step: o.p.Stride[2] * o.p.C, ldd: o.p.C,
@@ -173,5 +197,71 @@ func (o *PixelWindows) fillBand(dst []byte, a *PixelWindowArgs, n, y, rows int) 
 		fillBytes(row[:lo], a.Zero)
 		vec.CopyRows(row[lo:], 0, a.X[(n*o.p.In[1]+y+r)*size:], 0, size, 1, a.Flip)
 		fillBytes(row[lo+size:], a.Zero)
+	}
+}
+
+// pixelThree is a call of a kernel for windows of 3 x 3: lines of pixels of 64 channels. The assembly reads this struct, counts lines down
+// and moves rows and dst.
+type pixelThree struct {
+	rows    **byte // the first of three rows of the image
+	dst     *byte
+	w       *byte
+	first   int // where in a row the first column begins
+	column  int // bytes from column to column
+	pixels  int
+	lines   int
+	nextDst int    // bytes from line to line
+	pads    uint32 // 1 where the first column is padding, 2 where the last is
+	pad     uint32 // four bytes of it
+	mask    uint64 // of the channels
+	at      pixelScale
+}
+
+// linesOfThree is how many lines a call computes at most.
+const linesOfThree = 14
+
+// runThree computes rows of image n from row first on. The rows of padding are in scratch.
+func (o *PixelWindows) runThree(a *PixelWindowArgs, scratch []byte, n, first, rows int) {
+	p := &o.p
+	size, stride := p.In[2]*p.C, p.Stride[1]
+	image, padding := a.X[n*p.In[1]*size:][:p.In[1]*size], scratch[:size]
+	var table [2*linesOfThree + 1]*byte
+	filled := false
+	for lines := 0; rows > 0; first, rows = first+lines, rows-lines {
+		lines = min(rows, linesOfThree)
+		for i := range (lines-1)*stride + 3 {
+			y := first*stride - p.PadLo[1] + i
+			if y >= 0 && y < p.In[1] {
+				table[i] = &image[y*size]
+				continue
+			}
+			if table[i] = &padding[0]; !filled {
+				fillBytes(padding, a.Zero)
+				filled = true
+			}
+		}
+		o.blocksOfThree(a, &table, a.Y[(n*o.out[0]+first)*o.out[1]*p.C:][:lines*o.out[1]*p.C], lines)
+	}
+}
+
+// blocksOfThree computes lines of all channels.
+func (o *PixelWindows) blocksOfThree(a *PixelWindowArgs, table *[2*linesOfThree + 1]*byte, y []byte, lines int) {
+	p := &o.p
+	t := pixelThree{column: p.C, pixels: o.out[1], nextDst: o.out[1] * p.C, pad: uint32(a.Zero) * 0x01010101}
+	if p.PadLo[2] > 0 {
+		t.pads = 1
+	}
+	if (o.out[1]-1)*p.Stride[2]+2-p.PadLo[2] == p.In[2] {
+		t.pads |= 2
+	}
+	most := max(1, callWords/(o.out[1]*channelBlock))
+	for b := range o.blocks() {
+		t.mask = ^uint64(0) >> (channelBlock - min(channelBlock, p.C-b*channelBlock))
+		t.w, t.at, t.first = &a.Weights[b*o.groups*4*channelBlock], a.Grid.from(b*channelBlock), b*channelBlock
+		for r := 0; r < lines; r += most {
+			t.lines = min(most, lines-r)
+			t.rows, t.dst = &table[r*p.Stride[1]], &y[r*t.nextDst+b*channelBlock]
+			runPixelThree(p.Stride[1], &t)
+		}
 	}
 }

@@ -80,3 +80,25 @@ func TestCopyRows(t *testing.T) {
 		}
 	})
 }
+
+func TestTransposeBytes(t *testing.T) {
+	atEachLevel(t, func(t *testing.T) {
+		for _, size := range [][2]int{{1, 1}, {3, 5}, {4, 4}, {7, 300}, {49, 17}, {8, 513}} {
+			rows, cols := size[0], size[1]
+			ldSrc, ldDst := cols+3, rows+2
+			src, got, want := make([]byte, rows*ldSrc), make([]byte, cols*ldDst), make([]byte, cols*ldDst)
+			for i := range src {
+				src[i] = byte(i*31 + i/256)
+			}
+			for r := range rows {
+				for c := range cols {
+					want[c*ldDst+r] = src[r*ldSrc+c]
+				}
+			}
+			TransposeBytes(got, src, rows, cols, ldDst, ldSrc)
+			if !bytes.Equal(got, want) {
+				t.Errorf("%d x %d: got %v, want %v", rows, cols, got, want)
+			}
+		}
+	})
+}

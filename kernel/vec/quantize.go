@@ -103,11 +103,31 @@ func Rescale(dst, x []byte, signed bool, r *Requantization) {
 func AddBytes(dst, x, y []byte, signed bool, r *Requantization) {
 	x, y = x[:len(dst)], y[:len(dst)]
 	if signed {
-		addInt8(dst, int8s(x), int8s(y), r)
+		n := addBlocksInt8(dst, x, y, r)
+		addInt8(dst[n:], int8s(x[n:]), int8s(y[n:]), r)
 		return
 	}
-	addUint8(dst, x, y, r)
+	n := addBlocksUint8(dst, x, y, r)
+	addUint8(dst[n:], x[n:], y[n:], r)
 }
+
+// sumsInRange reports whether what AddBytes rounds fits 32-bit integers whatever the bytes.
+func (r *Requantization) sumsInRange() bool {
+	most := 256*(math.Abs(float64(r.scale))+math.Abs(float64(math.Float32frombits(r.add)))) + math.Abs(float64(r.thenBias))
+	return most < 1<<30
+}
+
+// unsigned returns the zero point of the result as an unsigned byte, in both halves of a word, and what makes it the result's type.
+func (r *Requantization) unsigned() (offset, flip uint32) {
+	zero := r.zero
+	if r.lo+float32(zero) < 0 {
+		zero, flip = zero+128, 0x80808080
+	}
+	return uint32(zero) * 0x00010001, flip
+}
+
+// blockOrder lists the words of 64 bytes as they lie after 4 vectors of integers have been packed twice.
+var blockOrder = [16]uint32{0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15}
 
 // Dequantize computes dst[i] = (x[i] - zero) · scale of bytes, which are signed or not (ONNX DequantizeLinear-13).
 func Dequantize(dst []float32, x []byte, signed bool, scale, zero float32) {

@@ -173,6 +173,32 @@ func addInt8(dst []byte, x []int8, y []int8, p *Requantization) {
 	}
 }
 
+// addBlocksUint8 adds the first bytes and returns how many.
+func addBlocksUint8(dst, x, y []byte, p *Requantization) int {
+	whole := len(dst) &^ 63
+	if cpuinfo.Current() != cpuinfo.AVX512 || !p.sumsInRange() {
+		return 0
+	}
+	offset, flip := p.unsigned()
+	for i := 0; i < whole; i += 4 * block {
+		addBlocksUint8AVX512(&dst[i], &x[i], &y[i], min(4*block, whole-i), p, offset, flip, &blockOrder[0])
+	}
+	return whole
+}
+
+// addBlocksInt8 adds the first bytes and returns how many.
+func addBlocksInt8(dst, x, y []byte, p *Requantization) int {
+	whole := len(dst) &^ 63
+	if cpuinfo.Current() != cpuinfo.AVX512 || !p.sumsInRange() {
+		return 0
+	}
+	offset, flip := p.unsigned()
+	for i := 0; i < whole; i += 4 * block {
+		addBlocksInt8AVX512(&dst[i], &x[i], &y[i], min(4*block, whole-i), p, offset, flip, &blockOrder[0])
+	}
+	return whole
+}
+
 func lookup(dst, x []byte, table *[256]byte) {
 	if !cpuinfo.HasAVX512VBMI() {
 		lookupRef(dst, x, table)
@@ -326,6 +352,18 @@ func addInt8AVX512(dst *byte, x *int8, y *int8, n int, p *Requantization)
 //
 //go:noescape
 func addInt8AVX2(dst *byte, x *int8, y *int8, n int, p *Requantization)
+
+// addBlocksUint8AVX512 adds n bytes, a multiple of 64 and not 0. The zero point of an unsigned result is in both halves of offset; flip makes a
+// signed one of it, and order is blockOrder.
+//
+//go:noescape
+func addBlocksUint8AVX512(dst, x, y *byte, n int, p *Requantization, offset, flip uint32, order *uint32)
+
+// addBlocksInt8AVX512 adds n bytes, a multiple of 64 and not 0. The zero point of an unsigned result is in both halves of offset; flip makes a
+// signed one of it, and order is blockOrder.
+//
+//go:noescape
+func addBlocksInt8AVX512(dst, x, y *byte, n int, p *Requantization, offset, flip uint32, order *uint32)
 
 // lookupVBMI computes what lookupRef does for n bytes.
 //

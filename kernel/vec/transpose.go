@@ -1,6 +1,9 @@
 package vec
 
-import "fmt"
+import (
+	order "encoding/binary"
+	"fmt"
+)
 
 // Word is any 4-byte element. Transpose, Gather and Scatter move such elements without looking at them.
 type Word interface {
@@ -21,4 +24,32 @@ func Transpose[T Word](dst, src []T, rows, cols, ldDst, ldSrc int) {
 	src = src[:(rows-1)*ldSrc+cols]
 	dst = dst[:(cols-1)*ldDst+rows]
 	transpose(words(dst), words(src), rows, cols, ldDst, ldSrc)
+}
+
+// TransposeBytes is [Transpose] of bytes.
+func TransposeBytes(dst, src []byte, rows, cols, ldDst, ldSrc int) {
+	if rows < 0 || cols < 0 || ldSrc < cols || ldDst < rows {
+		panic(fmt.Sprintf("vec.TransposeBytes: %d x %d with leading dimensions %d (source) and %d (destination)",
+			rows, cols, ldSrc, ldDst))
+	}
+	if rows == 0 || cols == 0 {
+		return
+	}
+	src, dst = src[:(rows-1)*ldSrc+cols], dst[:(cols-1)*ldDst+rows]
+	var joined [256]uint32
+	for c := 0; c < cols; c += len(joined) {
+		w := joined[:min(len(joined), cols-c)]
+		r := 0
+		for ; r+4 <= rows; r += 4 {
+			Interleave(w, src[r*ldSrc+c:], ldSrc, false)
+			for i, four := range w {
+				order.LittleEndian.PutUint32(dst[(c+i)*ldDst+r:], four)
+			}
+		}
+		for ; r < rows; r++ {
+			for i, b := range src[r*ldSrc+c:][:len(w)] {
+				dst[(c+i)*ldDst+r] = b
+			}
+		}
+	}
 }

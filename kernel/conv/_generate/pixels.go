@@ -20,6 +20,9 @@ func pixels(s *asm) {
 	}
 	depthwiseBytes(s)
 	maxBytes(s)
+	for stride := 1; stride <= 2; stride++ {
+		depthwiseThree(s, stride)
+	}
 }
 
 // pixelTile writes a tile of so many pixels and 32 output channels: R13 the first pixel of the tile and R11 its result, SI and R8
@@ -61,7 +64,7 @@ func pixelTile(s *asm, rows int) {
 	}
 	s.op("JMP run")
 	s.label("finish")
-	scaleSums(s, "pixelTile", 2*rows, 2)
+	scaleSums(s, "pixelTile", 2*rows, 2, 28)
 	pixelStore(s, rows)
 	s.ops(
 		"ADDQ pixelTile_nextA(BX), R13", "ADDQ pixelTile_nextDst(BX), R11", "DECQ pixelTile_tiles(BX)", "JNZ tile", "VZEROUPPER", "RET",
@@ -90,48 +93,47 @@ func pixelStep(s *asm, rows, u int) {
 	}
 }
 
-// scaleSums makes integers of the sums in the first registers, which are those of so many vectors of channels in turn: scaled, limited
-// above and rounded, or that twice. What is too small, and NaN, becomes an integer that packing saturates.
-func scaleSums(s *asm, t string, n, vectors int) {
+// scaleSums makes integers of the sums in the first registers, which are those of so many vectors of channels in turn: scaled and
+// rounded, or that twice. They are in range but for those that are too small, and NaN, which become an integer that packing saturates.
+// Four registers from number free on are overwritten; the second is left with the zero point and the third with what flips bytes.
+func scaleSums(s *asm, t string, n, vectors, free int) {
 	s.op("MOVQ (%s_at+pixelScale_scale)(BX), R12", t)
 	s.op("CMPL (%s_at+pixelScale_twice)(BX), $0", t)
 	s.op("JNE twice")
-	s.op("VBROADCASTSS (%s_at+pixelScale_hi)(BX), Z28", t)
 	for i := range n {
 		s.op("VCVTDQ2PS Z%d, Z%d", i, i)
 		s.op("VMULPS %d(R12), Z%d, Z%d", 64*(i%vectors), i, i)
-		s.op("VMINPS Z%d, Z28, Z%d", i, i)
 		s.op("VCVTPS2DQ Z%d, Z%d", i, i)
 	}
 	s.op("JMP pack")
 	s.label("twice")
-	s.op("VBROADCASTSS (%s_at+pixelScale_lo)(BX), Z28", t)
-	s.op("VBROADCASTSS (%s_at+pixelScale_hi)(BX), Z29", t)
-	s.op("VPBROADCASTD (%s_at+pixelScale_zero)(BX), Z30", t)
+	s.op("VBROADCASTSS (%s_at+pixelScale_lo)(BX), Z%d", t, free)
+	s.op("VBROADCASTSS (%s_at+pixelScale_hi)(BX), Z%d", t, free+1)
+	s.op("VBROADCASTSS (%s_at+pixelScale_zero)(BX), Z%d", t, free+2)
 	s.op("MOVQ (%s_at+pixelScale_thenScale)(BX), SI", t)
 	s.op("MOVQ (%s_at+pixelScale_thenBias)(BX), DI", t)
-	for i := range n {
-		s.op("VCVTDQ2PS Z%d, Z%d", i, i)
-		s.op("VMULPS %d(R12), Z%d, Z%d", 64*(i%vectors), i, i)
-		s.op("VMAXPS Z28, Z%d, Z%d", i, i)
-		s.op("VMINPS Z29, Z%d, Z%d", i, i)
-		s.op("VCVTPS2DQ Z%d, Z%d", i, i)
-		s.op("VPADDD Z30, Z%d, Z%d", i, i)
-		s.op("VCVTDQ2PS Z%d, Z%d", i, i)
-		s.op("VMOVUPS %d(SI), Z31", 64*(i%vectors))
-		s.op("VFMADD213PS %d(DI), Z31, Z%d", 64*(i%vectors), i)
-		s.op("VMINPS.BCST (%s_at+pixelScale_thenHi)(BX), Z%d, Z%d", t, i, i)
-		s.op("VCVTPS2DQ Z%d, Z%d", i, i)
+	for j := range vectors {
+		s.op("VMOVUPS %d(SI), Z%d", 64*j, free+3)
+		for i := j; i < n; i += vectors {
+			s.op("VCVTDQ2PS Z%d, Z%d", i, i)
+			s.op("VMULPS %d(R12), Z%d, Z%d", 64*j, i, i)
+			s.op("VMAXPS Z%d, Z%d, Z%d", free, i, i)
+			s.op("VMINPS Z%d, Z%d, Z%d", free+1, i, i)
+			s.op("VRNDSCALEPS $8, Z%d, Z%d", i, i)
+			s.op("VADDPS Z%d, Z%d, Z%d", free+2, i, i)
+			s.op("VFMADD213PS %d(DI), Z%d, Z%d", 64*j, free+3, i)
+			s.op("VCVTPS2DQ Z%d, Z%d", i, i)
+		}
 	}
 	s.label("pack")
-	s.op("VPBROADCASTD (%s_at+pixelScale_offset)(BX), Z29", t)
-	s.op("VPBROADCASTD (%s_at+pixelScale_flip)(BX), Z30", t)
+	s.op("VPBROADCASTD (%s_at+pixelScale_offset)(BX), Z%d", t, free+1)
+	s.op("VPBROADCASTD (%s_at+pixelScale_flip)(BX), Z%d", t, free+2)
 }
 
 // packRow makes saturated numbers of 16 bits with the zero point of two registers.
-func packRow(s *asm, first, second int) {
+func packRow(s *asm, first, second, free int) {
 	s.op("VPACKSSDW Z%d, Z%d, Z%d", second, first, first)
-	s.op("VPADDSW Z29, Z%d, Z%d", first, first)
+	s.op("VPADDSW Z%d, Z%d, Z%d", free+1, first, first)
 }
 
 // pixelStore writes the bytes of a tile, two pixels a register.
@@ -139,9 +141,9 @@ func pixelStore(s *asm, rows int) {
 	s.op("VMOVDQU32 ·pixelOrder<>(SB), Z31")
 	for i := 0; i < rows; i += 2 {
 		next := min(i+1, rows-1)
-		packRow(s, 2*i, 2*i+1)
+		packRow(s, 2*i, 2*i+1, 28)
 		if next > i {
-			packRow(s, 2*next, 2*next+1)
+			packRow(s, 2*next, 2*next+1, 28)
 		}
 		s.op("VPACKUSWB Z%d, Z%d, Z%d", 2*next, 2*i, 2*i)
 		s.op("VPXORD Z30, Z%d, Z%d", 2*i, 2*i)
@@ -201,9 +203,9 @@ func depthwiseBytes(s *asm) {
 		s.op("VPDPBUSD %d(R9), Z%d, Z%d", 64*i, 12+i, i)
 	}
 	s.ops("ADDQ $32, R8", "ADDQ $256, R9", "DECQ CX", "JNZ group")
-	scaleSums(s, "pixelLines", 4, 4)
-	packRow(s, 0, 1)
-	packRow(s, 2, 3)
+	scaleSums(s, "pixelLines", 4, 4, 28)
+	packRow(s, 0, 1, 28)
+	packRow(s, 2, 3, 28)
 	s.ops("VPACKUSWB Z2, Z0, Z0", "VPXORD Z30, Z0, Z0", "VMOVDQU8 Z0, K1, (R11)")
 	nextPixel(s)
 }
@@ -229,4 +231,80 @@ func maxBytes(s *asm) {
 	s.ops("MOVQ (R8), R10", "VPMAXUB (R13)(R10*1), Z0, Z0", "ADDQ $8, R8", "DECQ CX", "JNZ group")
 	s.ops("VPXORD Z30, Z0, Z0", "VMOVDQU8 Z0, K1, (R11)")
 	nextPixel(s)
+}
+
+// depthwiseThree is depthwiseBytes for windows of 3 x 3, with the words of columns in registers, where neighbours find them: Z4 to Z15
+// three columns, four registers each, Z20 to Z31 the weights of each. R10, R11 and R13 are the rows of the image, AX the column in
+// them, CX the distance of columns, R8 the result and DX the pixels left.
+func depthwiseThree(s *asm, stride int) {
+	s.text(fmt.Sprintf("depthwiseThree%d", stride), "t *pixelThree", 8, fmt.Sprintf("computes t with a stride of %d.", stride))
+	s.ops("MOVQ t+0(FP), BX", "KMOVQ pixelThree_mask(BX), K1", "MOVQ pixelThree_w(BX), R9", "MOVQ pixelThree_column(BX), CX")
+	for i := range 12 {
+		s.op("VMOVDQU32 %d(R9), Z%d", 64*i, 20+i)
+	}
+	s.label("line")
+	s.ops(
+		"MOVQ pixelThree_rows(BX), R9", "MOVQ (R9), R10", "MOVQ 8(R9), R11", "MOVQ 16(R9), R13", "MOVQ pixelThree_first(BX), AX",
+		"MOVQ pixelThree_dst(BX), R8", "MOVQ pixelThree_pixels(BX), DX", "TESTL $1, pixelThree_pads(BX)", "JZ image",
+	)
+	padColumn(s, 4)
+	s.op("JMP begin")
+	s.label("image")
+	column(s, 4)
+	s.label("begin")
+	if stride == 1 {
+		column(s, 8)
+	}
+	s.label("pixel")
+	if stride == 2 {
+		column(s, 8)
+	}
+	s.ops("CMPQ DX, $1", "JNE inside", "TESTL $2, pixelThree_pads(BX)", "JZ inside")
+	padColumn(s, 12)
+	s.op("JMP sums")
+	s.label("inside")
+	column(s, 12)
+	s.label("sums")
+	s.op("MOVQ (pixelThree_at+pixelScale_add)(BX), R12")
+	for i := range 4 {
+		s.op("VMOVDQU32 %d(R12), Z%d", 64*i, i)
+	}
+	for k := range 3 {
+		for i := range 4 {
+			s.op("VPDPBUSD Z%d, Z%d, Z%d", 20+4*k+i, 4+4*k+i, i)
+		}
+	}
+	for i := range 4 {
+		if stride == 1 {
+			s.op("VMOVDQA64 Z%d, Z%d", 8+i, 4+i)
+			s.op("VMOVDQA64 Z%d, Z%d", 12+i, 8+i)
+		} else {
+			s.op("VMOVDQA64 Z%d, Z%d", 12+i, 4+i)
+		}
+	}
+	scaleSums(s, "pixelThree", 4, 4, 16)
+	packRow(s, 0, 1, 16)
+	packRow(s, 2, 3, 16)
+	s.ops("VPACKUSWB Z2, Z0, Z0", "VPXORD Z18, Z0, Z0", "VMOVDQU8 Z0, K1, (R8)", "ADDQ CX, R8", "DECQ DX", "JNZ pixel")
+	s.op("ADDQ $%d, pixelThree_rows(BX)", 8*stride)
+	s.ops("MOVQ pixelThree_nextDst(BX), R9", "ADDQ R9, pixelThree_dst(BX)", "DECQ pixelThree_lines(BX)", "JNZ line", "VZEROUPPER", "RET")
+}
+
+// column makes words of the bytes of a column of three rows, 64 channels, in four registers; the weights of the fourth byte are 0.
+func column(s *asm, to int) {
+	s.ops(
+		"VMOVDQU8.Z (R10)(AX*1), K1, Z16", "VMOVDQU8.Z (R11)(AX*1), K1, Z17", "VMOVDQU8.Z (R13)(AX*1), K1, Z18", "ADDQ CX, AX",
+		"VPUNPCKLBW Z17, Z16, Z19", "VPUNPCKHBW Z17, Z16, Z16", "VPUNPCKLBW Z18, Z18, Z17", "VPUNPCKHBW Z18, Z18, Z18",
+	)
+	s.op("VPUNPCKLWD Z17, Z19, Z%d", to)
+	s.op("VPUNPCKHWD Z17, Z19, Z%d", to+1)
+	s.op("VPUNPCKLWD Z18, Z16, Z%d", to+2)
+	s.op("VPUNPCKHWD Z18, Z16, Z%d", to+3)
+}
+
+// padColumn is a column of padding.
+func padColumn(s *asm, to int) {
+	for i := range 4 {
+		s.op("VPBROADCASTD pixelThree_pad(BX), Z%d", to+i)
+	}
 }

@@ -298,7 +298,7 @@ func quantize() []routine {
 			l.ops("VCVTDQ2PS %V0, %V0", "VCVTDQ2PS %V1, %V1", "VFMADD213PS %bias, %scale, %V0", "VFMADD231PS %add, %V1, %V0")
 		}})
 	}
-	return append(list, lookup{}, windows{ints}, copyRows{}, fromBytes("dequantizeUint8", "uint8", "VPMOVZXBD"), fromBytes("dequantizeInt8", "int8", "VPMOVSXBD"))
+	return append(list, addBlocks{"addBlocksUint8", "VPMOVZXBD"}, addBlocks{"addBlocksInt8", "VPMOVSXBD"}, lookup{}, windows{ints}, copyRows{}, fromBytes("dequantizeUint8", "uint8", "VPMOVZXBD"), fromBytes("dequantizeInt8", "int8", "VPMOVSXBD"))
 }
 
 // windows is the loop of Windows3, by AVX-512 VNNI and VBMI: a permutation makes a word of the three bytes under a row of the kernel
@@ -477,4 +477,60 @@ func fromBytes(name, typ, widen string) routine {
 	return &conversion{name: name, from: typ, to: "float32", scalars: []string{"scale", "zero"}, body: func(a *asm, in, out string) {
 		a.each(widen+" "+in+", %V0", "VCVTDQ2PS %V0, %V0", "VSUBPS %V15, %V0, %V0", "VMULPS %V14, %V0, %V0", "VMOVUPS %V0, "+out)
 	}}
+}
+
+// addBlocks is the loop of AddBytes whose sums are in range of 32-bit integers, by AVX-512: blocks of 64 bytes, which packing saturates.
+type addBlocks struct{ name, widen string }
+
+func (k addBlocks) write(set isa, _ *constants) string {
+	if set.vector == "Y" {
+		return ""
+	}
+	a := &asm{isa: set}
+	l := &lane{asm: a}
+	a.line("// func %sAVX512(dst, x, y *byte, n int, p *Requantization, offset, flip uint32, order *uint32)", k.name)
+	a.line("TEXT ·%sAVX512(SB), 0, $128-56\n\tNO_LOCAL_POINTERS", k.name)
+	a.line("\tMOVQ dst+0(FP), DI\n\tMOVQ x+8(FP), SI\n\tMOVQ y+16(FP), R8\n\tMOVQ n+24(FP), CX\n\tMOVQ p+32(FP), BX")
+	l.parameters()
+	a.line("\tMOVL offset+40(FP), DX\n\tVPBROADCASTD DX, Z16\n\tMOVL flip+44(FP), DX\n\tVPBROADCASTD DX, Z17\n\tMOVQ order+48(FP), DX\n\tVMOVDQU32 (DX), Z18")
+	a.line("\tXORQ AX, AX\n\tPCALIGN $32\nloop:")
+	for i := range 4 {
+		a.line("\t%s %d(SI)(AX*1), Z%d\n\t%s %d(R8)(AX*1), Z%d", k.widen, 16*i, i, k.widen, 16*i, 4+i)
+		a.line("\tVCVTDQ2PS Z%d, Z%d\n\tVCVTDQ2PS Z%d, Z%d", i, i, 4+i, 4+i)
+		l.ops(fmt.Sprintf("VFMADD213PS %%bias, %%scale, Z%d", i), fmt.Sprintf("VFMADD231PS %%add, Z%d, Z%d", 4+i, i))
+		a.line("\tVCVTPS2DQ Z%d, Z%d", i, i)
+	}
+	a.line("\tVPACKSSDW Z1, Z0, Z0\n\tVPACKSSDW Z3, Z2, Z2\n\tVPADDSW Z16, Z0, Z0\n\tVPADDSW Z16, Z2, Z2\n\tVPACKUSWB Z2, Z0, Z0")
+	a.line("\tVPXORD Z17, Z0, Z0\n\tVPERMD Z0, Z18, Z0\n\tVMOVDQU32 Z0, (DI)(AX*1)")
+	a.line("\tADDQ $64, AX\n\tCMPQ AX, CX\n\tJLT loop\n\tVZEROUPPER\n\tRET\n")
+	return a.out.String()
+}
+
+func (k addBlocks) declaration(set isa) string {
+	if set.vector == "Y" {
+		return ""
+	}
+	return fmt.Sprintf("// %[1]sAVX512 adds n bytes, a multiple of 64 and not 0. The zero point of an unsigned result is in both halves of offset; flip makes a\n"+
+		"// signed one of it, and order is blockOrder.\n//\n//go:noescape\n"+
+		"func %[1]sAVX512(dst, x, y *byte, n int, p *Requantization, offset, flip uint32, order *uint32)\n", k.name)
+}
+
+func (k addBlocks) reference() string {
+	return fmt.Sprintf("func %s(_, _, _ []byte, _ *Requantization) int { return 0 }\n", k.name)
+}
+
+func (k addBlocks) dispatch() string {
+	return fmt.Sprintf(`// %[1]s adds the first bytes and returns how many.
+func %[1]s(dst, x, y []byte, p *Requantization) int {
+	whole := len(dst) &^ 63
+	if cpuinfo.Current() != cpuinfo.AVX512 || !p.sumsInRange() {
+		return 0
+	}
+	offset, flip := p.unsigned()
+	for i := 0; i < whole; i += 4 * block {
+		%[1]sAVX512(&dst[i], &x[i], &y[i], min(4*block, whole-i), p, offset, flip, &blockOrder[0])
+	}
+	return whole
+}
+`, k.name)
 }
