@@ -39,7 +39,7 @@ func plan(p *Params, v level) blocking {
 	k := max(p.K, 1)
 	b.kc = split(k, maxKC*k/max(v.steps(k), 1), 4)
 	b.directA = v.strided() && !p.PackedA && p.FillA == nil && p.TransA && p.K > 0
-	b.directB = !v.pairs() && !p.PackedB && p.Fill == nil && !p.TransB && p.M <= v.mr()
+	b.directB = p.readsB(v)
 	rows := max(p.M, streamRows)
 	words := max(v.steps(p.K), 1) // of multiply-adds of pairs there are half as many
 	total := float64(p.Batch) * float64(rows) * float64(p.N) * float64(words)
@@ -60,6 +60,24 @@ func plan(p *Params, v level) blocking {
 	b.even(p, v)
 	b.scratch(p, v)
 	return b
+}
+
+// Sizes at which reading B where it lies takes less time than packing it first, whose rows of a panel share few lines of the first cache
+// when they are a multiple of aliasWords apart.
+const (
+	fewRows, someRows = 48, 192
+	manySteps         = 64
+	aliasWords        = 512
+)
+
+// readsB reports whether panels of B are read where they lie: so few tiles read each that packing it does not pay. It never does for one
+// row of tiles, and for several the later the fewer steps of K there are, as tiles of few steps wait for memory.
+func (p *Params) readsB(v level) bool {
+	if v.pairs() || p.PackedB || p.Fill != nil || p.TransB {
+		return false
+	}
+	few := p.M <= fewRows || p.M <= someRows && p.K >= manySteps
+	return p.M <= v.mr() || v == levelAVX512 && few && p.LdB%aliasWords != 0
 }
 
 // within limits a size to one tile at least and the whole at most.
