@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/plan/cache"
 )
 
 // variant is the model compiled for one set of input shapes.
@@ -16,7 +17,8 @@ type variant struct {
 
 	mu      sync.Mutex
 	free    []*slot
-	retired bool // slots go back to the session instead of the free list
+	retired bool            // slots go back to the session instead of the free list
+	fresh   *cache.Compiled // what the session was made of, if that is to be kept, until it is
 }
 
 // slot is one instance with the number of times that it was closed, which tells stale results from live ones.
@@ -65,6 +67,33 @@ func (v *variant) put(s *slot, use uint64) bool {
 		v.free = append(v.free, s)
 	}
 	return true
+}
+
+// save keeps the plan, if it is to be kept, while runs go on. One of the variant's slots is in use meanwhile. What keeps the plan from
+// being kept is nobody's trouble.
+func (v *variant) save() {
+	v.mu.Lock()
+	c := v.fresh
+	v.fresh = nil
+	v.mu.Unlock()
+	if c == nil {
+		return
+	}
+	// A session of its own has the weights as long as it takes, whatever becomes of this one.
+	s, err := engine.Load(c.Plan, engine.Options{Device: v.model.device, Like: v.session})
+	if err != nil {
+		return
+	}
+	if v.model.enterToSave() != nil {
+		s.Close()
+		return
+	}
+	go func() {
+		defer v.model.saving.Done()
+		defer v.model.end()
+		defer s.Close()
+		_ = c.Save(s.Weights())
+	}()
 }
 
 // retire frees the session, free slots at once and the others as they are put back.

@@ -100,9 +100,9 @@ func WithMaxShapes(n int) Option { return func(c *config) { c.variants = max(1, 
 
 // WithCache keeps the compiled plan of a model that [Open] reads in a folder, "" for weir/plans in the user's cache folder, so that the
 // next start, for the input shapes that come first, neither reads, optimises nor packs the model: see package plan/cache for what
-// makes a plan found again, and for the bound on the folder's size. The first Run for the first shapes writes the entry, which
-// takes about as long as reading and writing the model's bytes. A folder that cannot be used is no error: the model runs as without one.
-// Plans for more shapes are looked for in the cache, and not kept; they do not share packed weights with a plan that was found.
+// makes a plan found again, and for the bound on the folder's size. The entry is written once the first Run for the first shapes has
+// its result, while others go on, which takes about as long as reading and writing the model's bytes; Close waits for it. A folder that
+// cannot be used is no error: the model runs as without one. Plans for more shapes are looked for in the cache, and not kept; they do not share packed weights with a plan that was found.
 func WithCache(dir string) Option {
 	return func(c *config) { c.cache, _ = cache.Open(cache.Options{Dir: dir}) }
 }
@@ -121,7 +121,8 @@ type Model struct {
 	compiled   int        // sets of shapes compiled so far
 	simplified *graph.Graph
 
-	mu       sync.Mutex
+	saving   sync.WaitGroup
+	mu       sync.Mutex // also held to add to saving
 	variants []*variant // most recently used first
 	closed   bool
 	running  int
@@ -235,6 +236,7 @@ func (m *Model) Run(ctx context.Context, in Inputs) (Result, error) {
 		r.Close()
 		return Result{}, err
 	}
+	s.variant.save()
 	return r, nil
 }
 
@@ -335,6 +337,18 @@ func (m *Model) enter() error {
 	return nil
 }
 
+// enterToSave is enter for a plan that is being saved, which Close waits for.
+func (m *Model) enterToSave() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return ErrClosed
+	}
+	m.running++
+	m.saving.Add(1)
+	return nil
+}
+
 // keep adds a variant, which may make the one unused for longest give way, and takes its first slot.
 func (m *Model) keep(v *variant) (*slot, error) {
 	m.mu.Lock()
@@ -378,8 +392,8 @@ func (m *Model) compile(ctx context.Context, in Inputs) (*variant, error) {
 	m.source.Evict(nil)
 	v.session, err = engine.Load(c.Plan, engine.Options{Device: m.device, Pool: m.pool, PackPool: m.pool, Packed: m.source.Evict, Weights: c.Weights,
 		Like: m.like(c.Plan)})
-	if err == nil && m.compiled == 1 {
-		_ = c.Save(v.session.Weights()) // what keeps the plan from being kept is nobody's trouble
+	if m.compiled == 1 && c.Fresh() {
+		v.fresh = c
 	}
 	return v, err
 }
@@ -478,7 +492,10 @@ func (m *Model) finish() error {
 // [ErrClosed]; closing twice is allowed.
 func (m *Model) Close() error {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.closed = true
+	m.mu.Unlock()
+	m.saving.Wait()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	return m.finish()
 }

@@ -298,6 +298,7 @@ type Instance struct {
 	arena   device.Buffer
 	program *plan.Program
 	exec    cpu.Exec
+	ran     bool
 }
 
 // Inputs returns the values to fill before Run with [tensor.Tensor.Set], one an input of the graph. They live in the arena,
@@ -334,6 +335,12 @@ func (i *Instance) settle() {
 		i.exec.Memory.Release(i.exec.Dynamic)
 	}
 	i.exec.Ctx, i.exec.Gate, i.exec.Dynamic = nil, nil, 0
+	if !i.ran {
+		i.ran = true
+		if pages, ok := i.arena.(device.Populator); ok { // the run has taken those that it needs
+			pages.Enlarge(false)
+		}
+	}
 }
 
 // Profile runs one iteration step by step and reports each with its cost to visit, in order, after it has run: those of the
@@ -357,9 +364,6 @@ func (i *Instance) Settle() {
 
 // Put gives the instance back to its session; it must not be used afterwards.
 func (i *Instance) Put() {
-	if pages, ok := i.arena.(device.Populator); ok { // the run has taken those that it needs
-		pages.Enlarge(false)
-	}
 	s := i.session
 	s.mu.Lock()
 	defer s.mu.Unlock()

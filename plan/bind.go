@@ -8,11 +8,11 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// SamePacking reports whether Pack writes for p what it writes for q, so that one copy serves both. It does not when either plan
+// SamePacking reports whether Pack writes for p what it writes for q, so that one copy serves both. Of two plans, it does not when either
 // holds a kernel that cannot tell.
 func (p *Plan) SamePacking(q *Plan) bool {
-	if p.PackedBytes != q.PackedBytes {
-		return false
+	if p == q || p.PackedBytes != q.PackedBytes {
+		return p == q
 	}
 	a, ok := p.packings()
 	b, ok2 := q.packings()

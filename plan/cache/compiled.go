@@ -126,10 +126,13 @@ func (e *entry) discarded(file *mapping) func(chunk []byte) {
 // Cached reports whether the plan comes from the cache.
 func (c *Compiled) Cached() bool { return c.Weights != nil }
 
+// Fresh reports whether the plan was made now and is one that Save keeps.
+func (c *Compiled) Fresh() bool { return c.kept && !c.Cached() }
+
 // Save keeps a plan that was made now, with the packed weights that were made of it (engine.Session.Weights), and does nothing for one that
 // was found. An error means that it was not kept, which matters to nobody but a test: the log has it.
 func (c *Compiled) Save(weights []byte) error {
-	if !c.kept || c.Cached() {
+	if !c.Fresh() {
 		return nil
 	}
 	cache := c.model.cache
