@@ -50,7 +50,11 @@ func (f *deviceFlags) open() (d device.Device, p *cpu.Pool, close func(), err er
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("--device %s: %w", f.device, err)
 	}
-	pool := cpu.NewPool(cpu.PoolOptions{Threads: f.threads})
+	threads := f.threads
+	if threads == 0 {
+		threads = dev.Info().Units // which costs no second look at the control groups
+	}
+	pool := cpu.NewPool(cpu.PoolOptions{Threads: threads})
 	return dev, pool, func() { pool.Close(); _ = dev.Close() }, nil
 }
 

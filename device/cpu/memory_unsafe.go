@@ -29,6 +29,9 @@ func mapMemory(n int) (*mapping, error) {
 	align := page
 	if n >= hugePage {
 		align = hugePage
+		if n%hugePage > hugePage/2 { // the last page is worth being one, too
+			size = (size + hugePage - 1) &^ (hugePage - 1)
+		}
 	}
 	// The kernel places a mapping on any page: map more and trim both ends.
 	whole := size + align - page
