@@ -46,6 +46,10 @@ type Params struct {
 	Added bool
 	Bias  Mask // added to the scores, those of hidden keys too
 	Zero  bool // queries whose keys are all hidden, by -Inf, give what no weight at all makes of the values
+	// Blind says that hidden keys and their values have no part in anything, whatever they are: NaN shows only in the results of queries that
+	// see it. It is for keys that are hidden by -Inf and by place alone, and for products in F32.
+	Blind bool
+	Sink  bool // there are Sinks
 }
 
 // Args holds the data of one run. Y must not overlap the others.
@@ -55,6 +59,12 @@ type Args struct {
 	// Lens, when not nil, has the number of keys of each batch entry that are no padding; query i then stands beside key
 	// i + Lens[b] - Queries, and Offset is not used.
 	Lens []int64
+	// At, when not nil, which takes Lens, has the key that query 0 of each batch entry stands beside, and those after it beside the keys after
+	// that; queries beyond the last key stand beside the last.
+	At []int64
+	// Sinks has for each head of the queries a score that takes its share of the weight and has no value (Xiao et al., "Efficient
+	// Streaming Language Models with Attention Sinks", 2024; as a parameter: gpt-oss, 2025).
+	Sinks []float32
 }
 
 // Op is a planned call. It is immutable and may be used by many goroutines at once.
@@ -67,6 +77,7 @@ type Op struct {
 	lenQ, lenK     int
 	lenS, lenBias  int
 	lenO, lenState int
+	lenRow         int
 }
 
 const (
@@ -89,6 +100,7 @@ func New(p Params) (*Op, error) {
 	if o.few = p.Queries <= gemm.F32.PanelRows() && p.Precision == gemm.F32; o.few {
 		o.rows, o.blocks = p.Queries, min(p.Queries, 1)
 		o.lenS, o.lenQ, o.lenK = 2*p.Queries*p.Keys, p.Queries*p.Size, max(p.Keys, p.Size)*o.width
+		o.lenRow = p.blindKeys()
 		return o, nil
 	}
 	work := max(1, p.Keys*(p.Size+p.ValueSize))
@@ -104,7 +116,16 @@ func New(p Params) (*Op, error) {
 	}
 	o.lenO = o.rows * p.ValueSize
 	o.lenState = 2*o.rows + 2*o.width
+	o.lenRow = p.blindKeys()
 	return o, nil
+}
+
+// blindKeys is the scores of a query that may be computed by itself.
+func (p *Params) blindKeys() int {
+	if p.Blind {
+		return p.Keys
+	}
+	return 0
 }
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
@@ -149,6 +170,9 @@ func (p *Params) check() error {
 	if p.Added && !math.IsInf(float64(p.Hidden), -1) {
 		return fmt.Errorf("%w: %g is added to scores: want -Inf", ErrParams, p.Hidden)
 	}
+	if p.Blind && (!math.IsInf(float64(p.Hidden), -1) || p.Added || p.Keep.Given || p.Bias.Given || p.Precision != gemm.F32) {
+		return fmt.Errorf("%w: Blind is for keys hidden by -Inf and by place, in F32", ErrParams)
+	}
 	if p.Precision != gemm.F32 && p.Precision != gemm.BF16 {
 		return fmt.Errorf("%w: precision %d: want F32 or BF16", ErrParams, p.Precision)
 	}
@@ -159,7 +183,9 @@ func (p *Params) check() error {
 func (o *Op) Chunks() int { return o.p.Batch * o.p.Heads * o.blocks }
 
 // ScratchLen returns how many floats of scratch Run needs.
-func (o *Op) ScratchLen() int { return o.lenQ + o.lenK + o.lenS + o.lenBias + o.lenO + o.lenState }
+func (o *Op) ScratchLen() int {
+	return o.lenQ + o.lenK + o.lenS + o.lenBias + o.lenO + o.lenState + o.lenRow
+}
 
 // sees returns the keys lo to hi that query i of a batch entry may see by position. Both grow with i.
 func (p *Params) sees(a *Args, batch, i int) (lo, hi int) {
@@ -167,6 +193,9 @@ func (p *Params) sees(a *Args, batch, i int) (lo, hi int) {
 	if a.Lens != nil {
 		n := int(min(max(a.Lens[batch], 0), int64(p.Keys)))
 		at, hi = i+int(min(max(a.Lens[batch], math.MinInt32), math.MaxInt32))-p.Queries, n
+		if a.At != nil {
+			at = min(i+int(min(max(a.At[batch], 0), math.MaxInt32)), n-1)
+		}
 	}
 	if p.Causal {
 		hi = min(hi, at+1)

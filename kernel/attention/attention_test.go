@@ -74,6 +74,12 @@ func randomCall(r *rand.Rand, most int) (p Params, a Args) {
 		a.K[r.IntN(len(a.K))] = []float32{float32(inf), 1e30, float32(math.NaN())}[r.IntN(3)]
 	}
 	randomMasks(r, &p, &a)
+	if p.Keys > 0 && r.IntN(3) == 0 {
+		p.Blind, p.Hidden, p.Added, p.Keep, p.Bias, p.Precision = true, float32(-inf), false, Mask{}, Mask{}, gemm.F32
+	}
+	if r.IntN(4) == 0 {
+		p.Sink, a.Sinks, p.Zero = true, floats(r, p.Heads), false
+	}
 	if p.Added {
 		p.Hidden = float32(-inf)
 	}
@@ -96,6 +102,11 @@ func randomMasks(r *rand.Rand, p *Params, a *Args) {
 	if r.IntN(4) == 0 {
 		for range p.Batch {
 			a.Lens = append(a.Lens, int64(r.IntN(p.Keys+1)))
+		}
+		if r.IntN(2) == 0 {
+			for range p.Batch {
+				a.At = append(a.At, int64(r.IntN(p.Keys+1)))
+			}
 		}
 	}
 	var n int
@@ -244,6 +255,7 @@ func TestNewRefuses(t *testing.T) {
 		"rows":       func(p *Params) { p.V.Row = 3 },
 		"mask":       func(p *Params) { p.Bias.Row = -1 },
 		"precision":  func(p *Params) { p.Precision = gemm.U8S8 },
+		"blind":      func(p *Params) { p.Blind = true },
 		"no kv head": func(p *Params) { p.KVHeads = 0 },
 	} {
 		p := good

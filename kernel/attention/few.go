@@ -22,10 +22,59 @@ func (x *chunk) byRows() {
 			clear(row)
 			continue
 		}
-		vec.Softmax(row, row)
+		x.softmax(row)
 	}
 	gemm.F32.PackA(packed, s, n, keys, 0, false)
 	x.weigh(packed, lo, keys)
+}
+
+// softmax makes weights of scores. Of those, the greatest is that of the greatest score, whose exponential, less that score, is 1.
+func (x *chunk) softmax(s []float32) {
+	if !x.p.Sink || len(s) == 0 {
+		vec.Softmax(s, s)
+		return
+	}
+	peak := vec.MaxReduce(s)
+	if math.IsInf(float64(peak), -1) {
+		clear(s)
+		return
+	}
+	vec.Softmax(s, s)
+	beside := math.Exp(float64(x.a.Sinks[x.head]-peak)) * float64(vec.MaxReduce(s))
+	vec.MulScalar(s, s, float32(1/(1+beside)))
+}
+
+// unseen is the result of a query that sees no key.
+func (p *Params) unseen() float32 {
+	if p.Sink || p.Zero && math.IsInf(float64(p.Hidden), -1) {
+		return 0
+	}
+	return float32(math.NaN())
+}
+
+// apart computes queries one by one, each of which reads no key but those it sees. s is scratch for their scores.
+func (x *chunk) apart(s []float32) {
+	p := &x.p
+	for i := x.first; i < x.first+x.n; i++ {
+		lo, hi := p.sees(x.a, x.batch, i)
+		row, q := s[:hi-lo], x.a.Q[p.Q.at(x.batch, x.head, i):][:p.Size]
+		for k := range row {
+			row[k] = p.Scale * vec.Dot(q, x.keys[(lo+k)*p.K.Row:][:p.Size])
+		}
+		x.maskRow(row, i, lo)
+		x.softmax(row)
+		y := x.a.Y[p.Y.at(x.batch, x.head, i):][:p.ValueSize]
+		for d := range y {
+			sum := float32(0)
+			for k, w := range row {
+				sum += w * x.values[(lo+k)*p.V.Row+d]
+			}
+			y[d] = sum
+		}
+		if len(row) == 0 {
+			vec.Fill(y, p.unseen())
+		}
+	}
 }
 
 // scores sets the scaled products of the queries with n keys from lo on.
@@ -93,12 +142,8 @@ func (x *chunk) weigh(s []float32, lo, n int) {
 	p, w := &x.p, x.width
 	y := x.a.Y[p.Y.at(x.batch, x.head, 0):]
 	if n == 0 {
-		rest := float32(math.NaN())
-		if p.Zero && math.IsInf(float64(p.Hidden), -1) {
-			rest = 0
-		}
 		for i := range x.n {
-			vec.Fill(y[i*p.Y.Row:][:p.ValueSize], rest)
+			vec.Fill(y[i*p.Y.Row:][:p.ValueSize], p.unseen())
 		}
 		return
 	}

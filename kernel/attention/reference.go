@@ -51,11 +51,21 @@ func (m Mask) element(b, h, i, k int) int {
 
 // referenceRow weighs the values of one query.
 func (p *Params) referenceRow(a *Args, scores []float64, b, h, i int) {
-	peak, sum := math.Inf(-1), 0.0
+	peak, sum, first := math.Inf(-1), 0.0, 0
+	if p.Blind {
+		lo, hi := p.sees(a, b, i)
+		scores, first = scores[lo:hi], lo
+	}
+	if p.Sink {
+		peak = float64(a.Sinks[h])
+	}
 	for _, s := range scores {
 		peak = math.Max(peak, s)
 	}
 	none := p.Zero && math.IsInf(float64(p.Hidden), -1) && p.referenceHidden(a, b, h, i)
+	if p.Sink {
+		sum = math.Exp(float64(a.Sinks[h]) - peak)
+	}
 	acc := make([]float64, p.ValueSize)
 	for k, s := range scores {
 		w := math.Exp(s - peak)
@@ -64,7 +74,7 @@ func (p *Params) referenceRow(a *Args, scores []float64, b, h, i int) {
 		}
 		sum += w
 		for d := range acc {
-			acc[d] += w * float64(a.V[p.V.at(b, h/(p.Heads/p.KVHeads), k)+d])
+			acc[d] += w * float64(a.V[p.V.at(b, h/(p.Heads/p.KVHeads), first+k)+d])
 		}
 	}
 	if none {

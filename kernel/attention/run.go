@@ -45,12 +45,20 @@ func (o *Op) Run(c int, a *Args, scratch []float32) {
 		x.keys, x.values = a.K[p.K.at(x.batch, kv, 0):], a.V[p.V.at(x.batch, kv, 0):]
 	}
 	x.clean = x.finite()
-	if o.few {
+	switch {
+	case p.Blind && !x.clean:
+		x.apart(take(o.lenRow))
+		return
+	case o.few:
 		x.byRows()
 		return
 	}
 	vec.Fill(x.peak, float32(math.Inf(-1)))
 	clear(x.sum)
+	if p.Sink {
+		vec.Fill(x.peak, a.Sinks[x.head])
+		vec.Fill(x.sum, 1)
+	}
 	clear(x.o)
 	for j := 0; j < x.n; j += o.width {
 		from := a.Q[p.Q.at(x.batch, x.head, x.first+j):]
@@ -90,15 +98,23 @@ func (x *chunk) reach(j, end int) (lo, hi int) {
 }
 
 // finite reports whether the values that some query of the chunk does not see by position, and the keys where hiding adds to scores,
-// are numbers: a weight of zero times anything else would be seen.
+// are numbers: a weight of zero times anything else would be seen. Where hidden keys have no part it looks at those that a block of keys
+// or a tile of it takes in all the same.
 func (x *chunk) finite() bool {
 	p := &x.p
 	lo, _ := p.sees(x.a, x.batch, x.first+x.n-1)
 	_, hi := p.sees(x.a, x.batch, x.first)
-	for k := 0; k < p.Keys; k++ {
+	from, to := 0, p.Keys
+	if p.Blind {
+		from, to = x.seen(0, x.n)
+		if !x.few {
+			from, to = max(0, from-p.Precision.PanelRows()), min(p.Keys, to+p.Precision.PanelRows())
+		}
+	}
+	for k := from; k < to; k++ {
 		if k == lo && hi > lo {
 			k = hi
-			if k == p.Keys {
+			if k >= to {
 				break
 			}
 		}
@@ -223,7 +239,7 @@ func (x *chunk) weightNothing(column []float32) {
 	p := &x.p
 	for d := range p.ValueSize {
 		sum := float32(0)
-		for k := range p.Keys {
+		for k := 0; k < p.Keys && !p.Blind; k++ {
 			sum += 0 * x.values[k*p.V.Row+d]
 		}
 		column[d*x.width] = sum
