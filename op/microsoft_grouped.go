@@ -11,27 +11,27 @@ import (
 // (Ainslie et al. 2023), with a cache that each batch entry has filled to a length of its own.
 var groupedAttention = []Op{
 	{Domain: MicrosoftDomain, Name: "GroupQueryAttention", Since: []int{1}, MinIn: 7, MaxIn: 16, MinOut: 1, MaxOut: 4,
-		Infer: inferGrouped, Eval: inFloat32(evalGrouped), Optional: []int{gqaK, gqaV, gqaPastK, gqaPastV}},
+		Infer: inferGrouped, Eval: inFloat32(evalGrouped), Optional: []int{GroupedK, GroupedV, GroupedPastK, GroupedPastV}},
 }
 
-// Inputs of GroupQueryAttention, in order.
+// Inputs of GroupQueryAttention (com.microsoft, 1), in order.
 const (
-	gqaQ = iota
-	gqaK
-	gqaV
-	gqaPastK
-	gqaPastV
-	gqaLens
-	gqaTotal
-	gqaCos
-	gqaSin
-	gqaPlaces
-	gqaBias
-	gqaSink
-	gqaKScale
-	gqaVScale
-	gqaQNorm
-	gqaKNorm
+	GroupedQ = iota
+	GroupedK
+	GroupedV
+	GroupedPastK
+	GroupedPastV
+	GroupedLens
+	GroupedTotal
+	GroupedCos
+	GroupedSin
+	GroupedPlaces
+	GroupedBias
+	GroupedSink
+	GroupedKScale
+	GroupedVScale
+	GroupedQNorm
+	GroupedKNorm
 )
 
 // gqaHeads reads the numbers of heads.
@@ -55,10 +55,10 @@ func (c *Call) refuseGrouped(has func(int) bool) error {
 			return c.Errorf(ErrUnsupported, "%s is %s; caches are float", name, v)
 		}
 	}
-	if has(gqaK) != has(gqaV) || has(gqaPastK) != has(gqaPastV) || has(gqaQNorm) != has(gqaKNorm) || has(gqaCos) != has(gqaSin) {
+	if has(GroupedK) != has(GroupedV) || has(GroupedPastK) != has(GroupedPastV) || has(GroupedQNorm) != has(GroupedKNorm) || has(GroupedCos) != has(GroupedSin) {
 		return c.Errorf(ErrInput, "key and value, past_key and past_value, cos_cache and sin_cache, q_norm_weight and k_norm_weight come in pairs")
 	}
-	if c.Attrs.Bool("do_rotary", false) && !has(gqaCos) {
+	if c.Attrs.Bool("do_rotary", false) && !has(GroupedCos) {
 		return c.Errorf(ErrInput, "do_rotary is set and there is no cos_cache")
 	}
 	return nil
@@ -84,7 +84,7 @@ func inferGrouped(c *Infer) error {
 		return c.Errorf(ErrInput, "query is %v, must have rank 3", q)
 	}
 	all := heads
-	if !c.Has(gqaK) {
+	if !c.Has(GroupedK) {
 		all += 2 * shared
 	}
 	size, ok := divDim(q.Shape[2], all)
@@ -100,11 +100,11 @@ func inferGrouped(c *Infer) error {
 
 // groupedTotal is the length of the caches that come out.
 func (c *Infer) groupedTotal() Dim {
-	total, past := c.dims(gqaTotal), c.In[gqaPastK]
+	total, past := c.dims(GroupedTotal), c.In[GroupedPastK]
 	if len(total) != 1 {
 		return Unknown()
 	}
-	if !c.Has(gqaPastK) {
+	if !c.Has(GroupedPastK) {
 		return total[0]
 	}
 	if !past.Ranked || len(past.Shape) != 4 {
@@ -148,7 +148,7 @@ func evalGrouped(c *Eval) error {
 			return err
 		}
 	}
-	out, err := c.Output(0, c.In[gqaQ].DType, []int{g.batch, g.length, g.heads * g.size})
+	out, err := c.Output(0, c.In[GroupedQ].DType, []int{g.batch, g.length, g.heads * g.size})
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func evalGrouped(c *Eval) error {
 		if !c.Want(i + 1) {
 			continue
 		}
-		o, err := c.Output(i+1, c.In[gqaQ].DType, []int{g.batch, g.shared, g.buffer, g.size})
+		o, err := c.Output(i+1, c.In[GroupedQ].DType, []int{g.batch, g.shared, g.buffer, g.size})
 		if err != nil {
 			return err
 		}
@@ -180,12 +180,12 @@ func (g *grouped) read() (err error) {
 	if g.Want(3) {
 		return g.Errorf(ErrUnsupported, "output 3")
 	}
-	s := g.In[gqaQ].Shape
+	s := g.In[GroupedQ].Shape
 	all := g.heads
-	if !g.Has(gqaK) {
+	if !g.Has(GroupedK) {
 		all += 2 * g.shared
 	}
-	if _, err := g.sameDType(floatTypes, g.In[gqaQ].DType); err != nil {
+	if _, err := g.sameDType(floatTypes, g.In[GroupedQ].DType); err != nil {
 		return err
 	}
 	if len(s) != 3 || s[2]%all != 0 || s[2] == 0 {
@@ -195,13 +195,13 @@ func (g *grouped) read() (err error) {
 	if g.scale == 0 {
 		g.scale = 1 / math.Sqrt(float64(g.size))
 	}
-	if g.q, err = g.floats(gqaQ); err != nil {
+	if g.q, err = g.floats(GroupedQ); err != nil {
 		return err
 	}
 	kv := g.shared * g.size
-	if g.Has(gqaK) {
-		if g.k, err = g.floatsOf(gqaK, g.batch, g.length, kv); err == nil {
-			g.v, err = g.floatsOf(gqaV, g.batch, g.length, kv)
+	if g.Has(GroupedK) {
+		if g.k, err = g.floatsOf(GroupedK, g.batch, g.length, kv); err == nil {
+			g.v, err = g.floatsOf(GroupedV, g.batch, g.length, kv)
 		}
 		return err
 	}
@@ -217,11 +217,11 @@ func (g *grouped) read() (err error) {
 
 // readLengths reads how many keys each batch entry has: seqlens_k is one less.
 func (g *grouped) readLengths() error {
-	lens, err := g.ints(gqaLens)
+	lens, err := g.ints(GroupedLens)
 	if err != nil {
 		return err
 	}
-	total, err := g.int(gqaTotal)
+	total, err := g.int(GroupedTotal)
 	if err != nil {
 		return err
 	}
@@ -230,10 +230,10 @@ func (g *grouped) readLengths() error {
 	}
 	g.first, g.buffer = total == int64(g.length), int(total)
 	past := 0
-	if g.Has(gqaPastK) {
-		s := g.In[gqaPastK].Shape
-		if len(s) != 4 || s[0] != g.batch || s[1] != g.shared || s[3] != g.size || !slices.Equal(s, g.In[gqaPastV].Shape) {
-			return g.Errorf(ErrInput, "caches %v and %v do not fit %d × %d × length × %d", s, g.In[gqaPastV].Shape, g.batch, g.shared, g.size)
+	if g.Has(GroupedPastK) {
+		s := g.In[GroupedPastK].Shape
+		if len(s) != 4 || s[0] != g.batch || s[1] != g.shared || s[3] != g.size || !slices.Equal(s, g.In[GroupedPastV].Shape) {
+			return g.Errorf(ErrInput, "caches %v and %v do not fit %d × %d × length × %d", s, g.In[GroupedPastV].Shape, g.batch, g.shared, g.size)
 		}
 		past = s[2]
 		g.buffer = max(g.buffer, past)
@@ -257,11 +257,11 @@ func (g *grouped) past(b int) int {
 
 // normalize divides each head of queries and keys by its root mean square and scales it, where weights for that are given.
 func (g *grouped) normalize() error {
-	if !g.Has(gqaQNorm) {
+	if !g.Has(GroupedQNorm) {
 		return nil
 	}
 	epsilon := g.attr("qk_norm_epsilon", 1e-6)
-	for i, v := range map[int][]float64{gqaQNorm: g.q, gqaKNorm: g.k} {
+	for i, v := range map[int][]float64{GroupedQNorm: g.q, GroupedKNorm: g.k} {
 		w, err := g.floatsOf(i, g.size)
 		if err != nil {
 			return err
@@ -282,17 +282,17 @@ func (g *grouped) rotate() error {
 	if !g.Attrs.Bool("do_rotary", false) {
 		return nil
 	}
-	cos, err := g.floats(gqaCos)
+	cos, err := g.floats(GroupedCos)
 	if err != nil {
 		return err
 	}
-	sin, err := g.floats(gqaSin)
+	sin, err := g.floats(GroupedSin)
 	if err != nil {
 		return err
 	}
-	s := g.In[gqaCos].Shape
-	if len(s) != 2 || !slices.Equal(s, g.In[gqaSin].Shape) || 2*s[1] > g.size {
-		return g.Errorf(ErrInput, "caches %v and %v do not fit heads of %d", s, g.In[gqaSin].Shape, g.size)
+	s := g.In[GroupedCos].Shape
+	if len(s) != 2 || !slices.Equal(s, g.In[GroupedSin].Shape) || 2*s[1] > g.size {
+		return g.Errorf(ErrInput, "caches %v and %v do not fit heads of %d", s, g.In[GroupedSin].Shape, g.size)
 	}
 	places, err := g.places(s[0])
 	if err != nil {
@@ -313,9 +313,9 @@ func (g *grouped) rotate() error {
 func (g *grouped) places(rows int) ([]int, error) {
 	out := make([]int, g.batch*g.length)
 	var given []int64
-	if g.Has(gqaPlaces) {
+	if g.Has(GroupedPlaces) {
 		var err error
-		if given, err = g.ints(gqaPlaces); err != nil {
+		if given, err = g.ints(GroupedPlaces); err != nil {
 			return nil, err
 		}
 		if len(given) != len(out) {
@@ -340,7 +340,7 @@ func (g *grouped) places(rows int) ([]int, error) {
 // fill makes the caches: what was there of each batch entry, then the new keys and values, then zeros.
 func (g *grouped) fill() error {
 	for i, to := range []*[]float64{&g.keys, &g.values} {
-		old, err := g.floats(gqaPastK + i)
+		old, err := g.floats(GroupedPastK + i)
 		if err != nil {
 			return err
 		}
@@ -349,7 +349,7 @@ func (g *grouped) fill() error {
 		}
 		fresh, rows := [][]float64{g.k, g.v}[i], 0
 		if old != nil {
-			rows = g.In[gqaPastK].Shape[2]
+			rows = g.In[GroupedPastK].Shape[2]
 		}
 		for p := range g.batch * g.shared {
 			b, h := p/g.shared, p%g.shared
@@ -365,18 +365,18 @@ func (g *grouped) fill() error {
 
 // readBias reads what is added to the scores, and the sinks, which take weight from all keys of a head.
 func (g *grouped) readBias() (err error) {
-	if g.Has(gqaBias) {
-		s, total := g.In[gqaBias].Shape, slices.Max(g.totals)
+	if g.Has(GroupedBias) {
+		s, total := g.In[GroupedBias].Shape, slices.Max(g.totals)
 		if len(s) != 4 || s[0] != 1 && s[0] != g.batch || s[1] != 1 && s[1] != g.heads || s[2] != g.length || s[3] < total {
 			return g.Errorf(ErrInput, "attention_bias is %v, does not fit %d × %d × %d × %d", s, g.batch, g.heads, g.length, total)
 		}
-		if g.bias, err = g.floats(gqaBias); err != nil {
+		if g.bias, err = g.floats(GroupedBias); err != nil {
 			return err
 		}
 	}
 	switch {
-	case g.Has(gqaSink):
-		g.sink, err = g.floatsOf(gqaSink, g.heads)
+	case g.Has(GroupedSink):
+		g.sink, err = g.floatsOf(GroupedSink, g.heads)
 	case g.Attrs.Int("smooth_softmax", 0) == 1:
 		g.sink = make([]float64, g.heads)
 	}
@@ -407,7 +407,7 @@ func (g *grouped) attend(out *tensor.Tensor, b, t, h int) {
 			s = g.cap * math.Tanh(s/g.cap)
 		}
 		if g.bias != nil {
-			s += g.bias[broadcastAt(g.In[gqaBias].Shape, b, h, t, from+i)]
+			s += g.bias[broadcastAt(g.In[GroupedBias].Shape, b, h, t, from+i)]
 		}
 		row[i] = s
 	}

@@ -8,8 +8,11 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// attentionKernels are Attention (ONNX 23, 24, 25), but for its fourth output, and weir's fused form, in float32.
-var attentionKernels = map[opKey]builder{{"", "Attention"}: onnxAttention, {op.FusedDomain, "Attention"}: fusedAttention}
+// attentionKernels are Attention (ONNX 23, 24, 25), but for its fourth output, weir's fused form, and GroupQueryAttention (com.microsoft, 1),
+// in float32.
+var attentionKernels = map[opKey]builder{
+	{"", "Attention"}: onnxAttention, {op.FusedDomain, "Attention"}: fusedAttention, {op.MicrosoftDomain, "GroupQueryAttention"}: groupQueryAttention,
+}
 
 // attentionKernel is what kernel/attention computes. Keys and values are read in place, or, when there is a cache, as outputs 1
 // and 2 hold them once the new ones are appended.

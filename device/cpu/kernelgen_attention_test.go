@@ -150,3 +150,79 @@ func (r source) attentionMasks(s *sample, batch, heads, n, m int) {
 		}
 	}
 }
+
+// genGrouped makes calls of GroupQueryAttention: the first of a row of calls or a later one, a few of them with lengths that cannot be.
+func genGrouped(r source, key opKey) *sample {
+	b, shared, group, length, _, size, _ := r.heads()
+	if r.one(3) {
+		length = 1
+	}
+	size = max(2, size&^1)
+	heads, past, total := shared*group, 0, length
+	if r.one(2) {
+		past = 1 + r.IntN(40)
+	}
+	if past > 0 && !r.one(4) {
+		total += 1 + r.IntN(past)
+	}
+	lens := make([]int32, b)
+	for i := range lens {
+		if lens[i] = int32(r.IntN(total)); total > length {
+			lens[i] = int32(max(length-1, r.IntN(total)))
+		}
+		if r.one(30) {
+			lens[i] = int32(r.IntN(3*total) - total)
+		}
+	}
+	s := r.call(key, op.Attrs{op.IntAttr("num_heads", int64(heads)), op.IntAttr("kv_num_heads", int64(shared))})
+	s.call.NumOut = 3
+	if r.one(2) {
+		s.in = []*tensor.Tensor{r.floats(b, length, (heads+2*shared)*size), nil, nil}
+	} else {
+		s.in = []*tensor.Tensor{r.floats(b, length, heads*size), r.floats(b, length, shared*size), r.floats(b, length, shared*size)}
+		if v := tensor.As[float32](s.in[op.GroupedV]); r.one(6) {
+			v[r.IntN(len(v))] = float32(math.NaN())
+		}
+	}
+	caches := []*tensor.Tensor{nil, nil}
+	if past > 0 {
+		caches = []*tensor.Tensor{r.floats(b, shared, past, size), r.floats(b, shared, past, size)}
+	}
+	s.in = append(append(s.in, caches...), tensor.From(lens, b), tensor.Scalar(int32(total)))
+	r.groupedOptions(s, b, length, size, total)
+	if r.one(3) {
+		s.in = append(append(s.in, make([]*tensor.Tensor, op.GroupedSink-len(s.in))...), r.floats(heads))
+	} else if r.one(3) {
+		s.call.Attrs = append(s.call.Attrs, op.IntAttr("smooth_softmax", 1))
+	}
+	s.call.NumIn = len(s.in)
+	s.constant = make([]bool, len(s.in))
+	s.constant[op.GroupedTotal] = true
+	s.atol = 1e-5
+	return s
+}
+
+// groupedOptions adds the rotary embedding and what changes scores.
+func (r source) groupedOptions(s *sample, batch, length, size, total int) {
+	if !r.one(3) {
+		rows, pairs := total+r.IntN(4)-r.IntN(2)*r.IntN(3), 1+r.IntN(size/2)
+		s.call.Attrs = append(s.call.Attrs, op.IntAttr("do_rotary", 1), op.IntAttr("rotary_interleaved", int64(r.IntN(2))))
+		s.in = append(s.in, r.floats(max(1, rows), pairs), r.floats(max(1, rows), pairs))
+		if r.one(4) {
+			places := make([]int64, batch*length)
+			for i := range places {
+				places[i] = int64(r.IntN(max(1, rows)))
+			}
+			s.in = append(s.in, tensor.From(places, batch, length))
+		}
+	}
+	if r.one(3) {
+		s.call.Attrs = append(s.call.Attrs, op.IntAttr("local_window_size", int64(r.IntN(total+2)-1)))
+	}
+	if r.one(3) {
+		s.call.Attrs = append(s.call.Attrs, op.FloatAttr("softcap", 1+r.Float32()))
+	}
+	if r.one(3) {
+		s.call.Attrs = append(s.call.Attrs, op.FloatAttr("scale", r.Float32()))
+	}
+}

@@ -26,7 +26,7 @@ var generators = map[opKey]func(source, opKey) *sample{
 	{op.FusedDomain, "Rescale"}: genRescale, {op.FusedDomain, "Table"}: genTable, {op.FusedDomain, "QLinearConv"}: genRescaledConv, {op.FusedDomain, "QLinearAdd"}: genQLinearAdd,
 	{op.FusedDomain, "NhwcQLinearConv"}: genPixelConv, {op.FusedDomain, "NhwcMaxPool"}: genPixelPool,
 	{op.MicrosoftDomain, "DynamicQuantizeLSTM"}: genByteLSTM,
-	{"", "Attention"}: genAttention, {"weir", "Attention"}: genFusedAttention, {"weir", "MatMulNBits"}: genMatMulNBits,
+	{"", "Attention"}: genAttention, {"weir", "Attention"}: genFusedAttention, {op.MicrosoftDomain, "GroupQueryAttention"}: genGrouped, {"weir", "MatMulNBits"}: genMatMulNBits,
 	{"", "LSTM"}: genLSTM, {"", "GRU"}: genGRU, {"", "RNN"}: genGRU, {"", "PRelu"}: genPRelu, {"", "Where"}: genWhere, {"", "Cast"}: genCast, {"", "Not"}: genCast, {"", "Pad"}: genPad,
 }
 
