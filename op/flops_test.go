@@ -24,6 +24,8 @@ func TestFlops(t *testing.T) {
 		{op: "LSTM", in: list(f(7, 2, 3), f(1, 16, 3), f(1, 16, 4)), out: list(f(7, 1, 2, 4)), want: 2 * 7 * 2 * (16*3 + 16*4)},
 		{op: "Einsum", attrs: Attrs{StringAttr("equation", "ij,jk->ik")}, in: list(f(2, 3), f(3, 5)), out: list(f(2, 5)), want: 2 * 2 * 3 * 5},
 		{op: "Attention", in: list(f(2, 3, 4, 8), f(2, 3, 5, 8), f(2, 3, 5, 6)), out: list(f(2, 3, 4, 6)), want: 2 * 2 * 3 * 4 * 5 * (8 + 6)},
+		{domain: MicrosoftDomain, op: "GroupQueryAttention", attrs: Attrs{IntAttr("num_heads", 4), IntAttr("kv_num_heads", 2)},
+			in: list(f(1, 3, 32), f(1, 3, 16), f(1, 3, 16)), out: list(f(1, 3, 32), f(1, 2, 5, 8), f(1, 2, 5, 8)), want: 2 * 2 * 4 * 3 * 5 * 8},
 		{op: "ReduceSum", in: list(f(4, 5)), out: list(f(1, 1)), want: 20},
 		{op: "LayerNormalization", in: list(f(4, 5), f(5)), out: list(f(4, 5)), want: 120},
 	} {

@@ -11,7 +11,7 @@ import (
 // (Ainslie et al. 2023), with a cache that each batch entry has filled to a length of its own.
 var groupedAttention = []Op{
 	{Domain: MicrosoftDomain, Name: "GroupQueryAttention", Since: []int{1}, MinIn: 7, MaxIn: 16, MinOut: 1, MaxOut: 4,
-		Infer: inferGrouped, Eval: inFloat32(evalGrouped), Optional: []int{GroupedK, GroupedV, GroupedPastK, GroupedPastV}},
+		Infer: inferGrouped, Eval: inFloat32(evalGrouped), Flops: groupedFlops, Optional: []int{GroupedK, GroupedV, GroupedPastK, GroupedPastV}},
 }
 
 // Inputs of GroupQueryAttention (com.microsoft, 1), in order.
@@ -96,6 +96,15 @@ func inferGrouped(c *Infer) error {
 		c.Out[i] = Ranked(q.DType, q.Shape[0], Known(shared), c.groupedTotal(), size)
 	}
 	return nil
+}
+
+// groupedFlops counts the two matrix products, with all positions of the caches that come out, where those are asked for.
+func groupedFlops(_ *Call, _, out []Type) int64 {
+	if len(out) < 2 || !out[1].Ranked || len(out[1].Shape) != 4 {
+		return 0
+	}
+	n, _ := out[1].Shape[2].MulInt(4).Int()
+	return int64(n) * typeCount(out[0])
 }
 
 // groupedTotal is the length of the caches that come out.
