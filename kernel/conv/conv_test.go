@@ -207,6 +207,7 @@ func TestWidths(t *testing.T) {
 		for size := 5; size <= 38; size++ {
 			for _, p := range []Params{
 				square(3, 5, size, 3, 1, 1, 1), square(2, 3, size, 3, 2, 1, 1), square(2, 3, size, 1, 2, 0, 1),
+				square(fewChannels+1, 2, size, 3, 1, 1, 1), square(fewChannels+1, 2, size, 3, 2, 1, 1),
 				square(3, 3, size, 3, 1, 1, 3), square(3, 3, size, 3, 2, 1, 3), square(2, 2, size, 5, 1, 2, 2), square(2, 2, size, 5, 2, 2, 2),
 			} {
 				p.Bias, p.Residual, p.Clamp, p.Lo, p.Hi = true, size%2 == 0, size%3 == 0, 0, 6

@@ -142,12 +142,17 @@ type patches struct {
 	// direct says that the level can copy the elements under neighbouring columns under a mask; even that the last column of a
 	// row and the first of the next see neighbours, too, counting those outside the image.
 	direct, even bool
+	tables       bool      // the level has a kernel for all taps
+	whole        []tapCopy // see wholeTaps
 }
 
 // newPatches prepares the matrix of patches of c channels.
 func newPatches(w Window, out [3]int, c int) patches {
 	p := patches{w: w, out: out, c: c, plane: volume(w.In), level: currentLevel(), taps: w.taps()}
 	p.direct = hasMasks(p.level) && w.Stride[2] <= 2
+	if p.tables = hasTapCopies(p.level) && w.Stride[2] <= 2 && c <= fewChannels; p.tables {
+		p.whole = p.wholeTaps()
+	}
 	p.even = w.Stride == [3]int{1, 1, 1} && w.In[2] == out[2] && (out[0] == 1 || w.In[1] == out[1])
 	return p
 }
@@ -182,6 +187,10 @@ func (p patches) fill(dst, src []float32, k0, k1, j0, j1 int) {
 	}
 	var buf [32]run
 	runs := p.split(&buf, j0, j1)
+	if p.tables {
+		p.copyRuns(dst, src, width, runs, k0, k1)
+		return
+	}
 	ch := k0 % p.c
 	for t := k0 / p.c; k0 < k1; t++ {
 		n := min(p.c-ch, k1-k0)

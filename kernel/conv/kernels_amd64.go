@@ -58,6 +58,18 @@ func copyLanes(v level, dst []float32, width int, src []float32, at, plane, stri
 	}
 }
 
+// hasTapCopies reports whether runTapCopies has a kernel.
+func hasTapCopies(v level) bool { return v == levelAVX512 }
+
+// runTapCopies computes c, for a stride of 1 or 2.
+func runTapCopies(c *tapCopies, stride int) {
+	if stride == 1 {
+		copyTapsS1AVX512(c)
+	} else {
+		copyTapsS2AVX512(c)
+	}
+}
+
 // copyVectors is copyLanes with AVX2. Each row is stored as one or two vectors, the next row over what is too much, and the last
 // rows, after which there may be no room, float by float.
 func copyVectors(dst []float32, width int, src []float32, at, plane, stride, n int, lanes uint32) {

@@ -380,6 +380,121 @@ loop:
 	VZEROUPPER
 	RET
 
+// func copyTapsS1AVX512(t *tapCopies)
+TEXT ·copyTapsS1AVX512(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+	MOVQ tapCopies_dst(BX), DI
+	MOVQ tapCopies_pitch(BX), R10
+	MOVQ tapCopies_plane(BX), R9
+	MOVQ tapCopies_src(BX), R8
+	ADDQ tapCopies_shift(BX), R8
+	MOVQ tapCopies_taps(BX), R11
+	MOVQ (tapCopies_taps+8)(BX), R12
+	MOVQ tapCopies_lanes(BX), R13
+	MOVL tapCopies_store(BX), DX
+	KMOVW DX, K5
+	SHRL $16, DX
+	KMOVW DX, K6
+tap:
+	MOVQ tapCopy_at(R11), SI
+	ADDQ R8, SI
+	MOVQ tapCopy_load(R11), AX
+	ANDQ R13, AX
+	MOVQ tapCopy_n(R11), CX
+	KMOVW AX, K1
+	SHRQ $16, AX
+	KMOVW AX, K2
+	SHRQ $16, AX
+	TESTL DX, DX
+	JZ narrow
+wide:
+	VMOVUPS.Z 0(SI), K1, Z0
+	VMOVUPS.Z 64(SI), K2, Z1
+	VMOVUPS Z0, K5, 0(DI)
+	VMOVUPS Z1, K6, 64(DI)
+	ADDQ R9, SI
+	ADDQ R10, DI
+	DECQ CX
+	JNZ wide
+	JMP next
+narrow:
+	VMOVUPS.Z 0(SI), K1, Z0
+	VMOVUPS Z0, K5, 0(DI)
+	ADDQ R9, SI
+	ADDQ R10, DI
+	DECQ CX
+	JNZ narrow
+next:
+	ADDQ $tapCopy__size, R11
+	DECQ R12
+	JNZ tap
+	VZEROUPPER
+	RET
+
+// func copyTapsS2AVX512(t *tapCopies)
+TEXT ·copyTapsS2AVX512(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+	MOVQ tapCopies_dst(BX), DI
+	MOVQ tapCopies_pitch(BX), R10
+	MOVQ tapCopies_plane(BX), R9
+	MOVQ tapCopies_src(BX), R8
+	ADDQ tapCopies_shift(BX), R8
+	MOVQ tapCopies_taps(BX), R11
+	MOVQ (tapCopies_taps+8)(BX), R12
+	MOVQ tapCopies_lanes(BX), R13
+	MOVL tapCopies_store(BX), DX
+	KMOVW DX, K5
+	SHRL $16, DX
+	KMOVW DX, K6
+	VMOVUPS ·evenLanes<>(SB), Z4
+tap:
+	MOVQ tapCopy_at(R11), SI
+	ADDQ R8, SI
+	MOVQ tapCopy_load(R11), AX
+	ANDQ R13, AX
+	MOVQ tapCopy_n(R11), CX
+	KMOVW AX, K1
+	SHRQ $16, AX
+	KMOVW AX, K2
+	SHRQ $16, AX
+	KMOVW AX, K3
+	SHRQ $16, AX
+	KMOVW AX, K4
+	SHRQ $16, AX
+	TESTL DX, DX
+	JZ narrow
+wide:
+	VMOVUPS.Z 0(SI), K1, Z0
+	VMOVUPS.Z 64(SI), K2, Z1
+	VMOVUPS.Z 128(SI), K3, Z2
+	VMOVUPS.Z 192(SI), K4, Z3
+	VPERMT2PS Z1, Z4, Z0
+	VMOVUPS Z0, K5, 0(DI)
+	VPERMT2PS Z3, Z4, Z2
+	VMOVUPS Z2, K6, 64(DI)
+	ADDQ R9, SI
+	ADDQ R10, DI
+	DECQ CX
+	JNZ wide
+	JMP next
+narrow:
+	VMOVUPS.Z 0(SI), K1, Z0
+	VMOVUPS.Z 64(SI), K2, Z1
+	VPERMT2PS Z1, Z4, Z0
+	VMOVUPS Z0, K5, 0(DI)
+	ADDQ R9, SI
+	ADDQ R10, DI
+	DECQ CX
+	JNZ narrow
+next:
+	ADDQ $tapCopy__size, R11
+	DECQ R12
+	JNZ tap
+	VZEROUPPER
+	RET
+
 // func copyMasked1x1AVX2(dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint32)
 TEXT ·copyMasked1x1AVX2(SB), 0, $256-52
 	NO_LOCAL_POINTERS

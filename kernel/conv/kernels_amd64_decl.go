@@ -26,6 +26,16 @@ func copyLanesAVX2(dst *float32, dstStride int, src *float32, srcStride, n, m in
 //go:noescape
 func copyEvenAVX2(dst *float32, dstStride int, src *float32, srcStride, n, m int)
 
+// copyTapsS1AVX512 computes t with a stride of 1 of the columns.
+//
+//go:noescape
+func copyTapsS1AVX512(t *tapCopies)
+
+// copyTapsS2AVX512 computes t with a stride of 2 of the columns.
+//
+//go:noescape
+func copyTapsS2AVX512(t *tapCopies)
+
 // copyMasked1x1AVX2 writes, in each of n >= 1 rows, 8 lanes: lane i is src[at+1*i] where load has bit 1*i, and zero
 // elsewhere. It touches no element of src whose bit is not in load.
 //

@@ -13,6 +13,11 @@ func hasMasks(level) bool { return false }
 // copyLanes has no kernel.
 func copyLanes(level, []float32, int, []float32, int, int, int, int, uint32) { panic("conv: no masks") }
 
+// hasTapCopies reports whether runTapCopies has a kernel.
+func hasTapCopies(level) bool { return false }
+
+func runTapCopies(*tapCopies, int) { panic("conv: no copies of taps") }
+
 // hasWinograd reports whether winogradIn and winogradOut have kernels.
 func hasWinograd(level) bool { return false }
 

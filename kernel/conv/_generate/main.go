@@ -55,6 +55,8 @@ func main() {
 	copyLanes(&s)
 	copyEven(&s)
 	copyOverlapping(&s)
+	copyTaps(&s, 1)
+	copyTaps(&s, 2)
 	for stride := 1; stride <= 2; stride++ {
 		for vectors := 1; vectors <= 2; vectors++ {
 			copyMasked(&s, stride, vectors)

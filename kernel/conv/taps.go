@@ -1,0 +1,92 @@
+package conv
+
+import "math/bits"
+
+// tapCopies is one call of the kernel that copies what neighbouring columns see of the image, for images of few channels, where a call
+// for each tap takes longer than the copying. The assembly reads this struct.
+type tapCopies struct {
+	src, dst *float32
+	taps     []tapCopy
+	plane    int    // bytes from one channel to the next
+	pitch    int    // bytes of a row of dst, one for each channel of each tap
+	shift    int    // bytes from src to where taps are counted from
+	lanes    uint64 // which of 32 elements of the image, or of 64 with a stride of 2, may be read
+	store    uint32 // the columns that are written, zero where no element is read
+}
+
+// tapCopy is what column 0 sees under one tap.
+type tapCopy struct {
+	at   int    // bytes to it, which may be outside the image
+	load uint64 // which elements from there lie in the image
+	n    int    // channels, 1 or more
+}
+
+const (
+	// mostTaps is how many taps are listed at a time.
+	mostTaps = 32
+	// fewChannels are copied under a tap in less time than a call for it takes.
+	fewChannels = 32
+)
+
+// wholeTaps lists the taps for columns that see the image only, of all channels of a pixel.
+func (p *patches) wholeTaps() (taps []tapCopy) {
+	for _, t := range p.taps {
+		taps = append(taps, tapCopy{4 * ((t.z*p.w.In[1]+t.y)*p.w.In[2] + t.x), ^uint64(0), p.c})
+	}
+	return taps
+}
+
+// copyRuns writes rows k0 to k1 of a panel of width floats.
+func (p *patches) copyRuns(dst, src []float32, width int, runs []run, k0, k1 int) {
+	c := tapCopies{plane: 4 * p.plane, pitch: 4 * width, store: 1<<width - 1}
+	if p.even {
+		p.copyRun(c, dst, src, runs, k0, k1)
+		return
+	}
+	for i := range runs {
+		if i > 0 {
+			c.store = uint32(bitRange(runs[i].lane, runs[i].lane+runs[i].n))
+		}
+		p.copyRun(c, dst, src, runs[i:][:1], k0, k1)
+	}
+}
+
+// copyRun writes the columns of runs that lie in one stretch of the image, and zeros to the others of c.store.
+func (p *patches) copyRun(c tapCopies, dst, src []float32, runs []run, k0, k1 int) {
+	width := c.pitch / 4
+	_, _ = dst[(k1-k0)*width-1], src[p.c*p.plane-1]
+	c.dst, c.src = &dst[0], &src[0]
+	c.shift, c.lanes = 0, ^uint64(0)
+	if r := &runs[0]; len(runs) == 1 && k0 == 0 && k1 == p.c*len(p.taps) && r.within(&p.w, p.taps[len(p.taps)-1]) {
+		step := p.w.Stride[2]
+		c.taps, c.shift = p.whole, 4*((r.z*p.w.In[1]+r.y)*p.w.In[2]+r.x-r.lane*step)
+		c.lanes = bitRange(r.lane*step, (r.lane+r.n-1)*step+1)
+		runTapCopies(&c, p.w.Stride[2])
+		return
+	}
+	var buf [mostTaps]tapCopy
+	listed := 0
+	for k, ch := k0, k0%p.c; k < k1; ch = 0 {
+		n := min(p.c-ch, k1-k)
+		at, lanes := p.lanes(runs, p.taps[k/p.c])
+		load := uint64(lanes)
+		if p.w.Stride[2] == 2 && lanes != 0 { // lanes of a stride of 2 are one run's, without gaps
+			load = bitRange(2*bits.TrailingZeros32(lanes), 2*bits.Len32(lanes)-1)
+		}
+		buf[listed] = tapCopy{4 * (ch*p.plane + at), load, n}
+		listed++
+		if k += n; listed == mostTaps || k == k1 {
+			c.taps = buf[:listed]
+			runTapCopies(&c, p.w.Stride[2])
+			if k < k1 {
+				c.dst = &dst[(k-k0)*width]
+			}
+			listed = 0
+		}
+	}
+}
+
+// within reports whether all columns of the run see the image under all taps, of which the last looks farthest.
+func (r *run) within(w *Window, far tap) bool {
+	return r.z >= 0 && r.z+far.z < w.In[0] && r.y >= 0 && r.y+far.y < w.In[1] && r.x >= 0 && r.x+(r.n-1)*w.Stride[2]+far.x < w.In[2]
+}
