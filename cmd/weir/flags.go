@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -195,18 +196,35 @@ func (m *compiled) compile(c *cobra.Command, f *modelFlags, d device.Device, thr
 	if err != nil {
 		return err
 	}
+	makeInputs := sync.OnceValues(func() ([]*tensor.Tensor, error) { return scenario.MakeInputs(g, r.shapes, r.given, f.seed) })
+	if r.small(g) { // on a core that would wait for the plan
+		go makeInputs()
+	}
 	o := plan.Options{Shapes: r.shapes, Threads: threads, Passes: passes}
 	if m.cached, err = m.model.Compile(c.Context(), o, d.Info()); err != nil {
 		return f.hint(g, r, err)
 	}
 	m.plan = m.cached.Plan
-	// Inputs are made up after the check of memory, which they may exceed as much as the plan does.
+	// Large inputs are made up after the check of memory, which they may exceed as much as the plan does.
 	if err := f.fits(m.plan, d.Info()); err != nil {
 		return err
 	}
 	m.made = r.made(g)
-	m.inputs, err = scenario.MakeInputs(g, r.shapes, r.given, f.seed)
+	m.inputs, err = makeInputs()
 	return err
+}
+
+// small reports whether the inputs take so little memory that nobody need ask for it.
+func (r *request) small(g *graph.Graph) bool {
+	const most = 8 << 20
+	total := 0
+	for _, v := range g.Inputs {
+		n, err := tensor.ByteCount(v.Type.DType, r.shapes[v.Name])
+		if total += min(n, most); err != nil || v.Type.DType.IsContainer() || total >= most {
+			return false
+		}
+	}
+	return true
 }
 
 // hint adds to an error about shapes that some of them were made up.
