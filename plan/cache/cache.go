@@ -95,7 +95,12 @@ func (c *Cache) hasSetting(setting key) bool {
 }
 
 // write makes a file of the cache as a whole or not at all.
-func (c *Cache) write(name string, size int64, content func(f *os.File) error) (err error) {
+func (c *Cache) write(name string, size int64, content func(f *os.File) error) error {
+	return c.writeNamed(size, func(f *os.File) (string, error) { return name, content(f) })
+}
+
+// writeNamed is write for a file whose name is known once its content is written.
+func (c *Cache) writeNamed(size int64, content func(f *os.File) (name string, err error)) (err error) {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return err
 	}
@@ -112,7 +117,8 @@ func (c *Cache) write(name string, size int64, content func(f *os.File) error) (
 		}
 	}()
 	// Without a flush to the disk: what a loss of power leaves half written fails its checksum.
-	if err := errors.Join(content(f), f.Close()); err != nil {
+	name, err := content(f)
+	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), name)

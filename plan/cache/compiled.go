@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/weirgpu/weir/device"
@@ -147,17 +148,11 @@ func (c *Compiled) save(weights []byte) error {
 	if int64(len(weights)) != c.Plan.PackedBytes {
 		return fmt.Errorf("%d bytes of weights, the plan has %d", len(weights), c.Plan.PackedBytes)
 	}
-	content, err := c.model.identity()
-	if err != nil {
+	m, cache := c.model, c.model.cache
+	if err := m.settled(); err != nil {
 		return err
 	}
-	c.model.mu.Lock()
-	defer c.model.mu.Unlock()
-	if err := c.model.unchanged(); err != nil {
-		return err
-	}
-	cache := c.model.cache
-	d, err := newDraft(c.keyFor(content), c.Plan, weights)
+	d, err := newDraft(c.Plan, weights)
 	if err != nil {
 		return err
 	}
@@ -165,10 +160,28 @@ func (c *Compiled) save(weights []byte) error {
 	if size > cache.max {
 		return fmt.Errorf("the entry has %d bytes, the cache %d", size, cache.max)
 	}
-	if err := cache.write(filepath.Join(cache.dir, planFile(c.setting, content)), size, d.writeTo); err != nil {
+	// The model's content, whose hash takes as long as writing the entry, is known while that is done.
+	hashed := make(chan error, 1)
+	go func() {
+		_, err := m.identity()
+		hashed <- err
+	}()
+	err = cache.writeNamed(size, func(f *os.File) (name string, err error) {
+		err = d.writeSections(f)
+		if err := errors.Join(err, <-hashed); err != nil {
+			return "", err
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		d.key = c.keyFor(m.content)
+		return filepath.Join(cache.dir, planFile(c.setting, m.content)), errors.Join(m.unchanged(), d.writeHead(f))
+	})
+	if err != nil {
 		return err
 	}
-	err = c.model.note()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	err = m.note()
 	cache.trim()
 	return err
 }

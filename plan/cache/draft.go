@@ -28,9 +28,9 @@ type part struct {
 	data []byte
 }
 
-// newDraft lays out the constants of a plan and writes its graph.
-func newDraft(k key, p *plan.Plan, weights []byte) (*draft, error) {
-	d := &draft{entry: entry{key: k, fingerprint: p.Fingerprint(), weights: weights}}
+// newDraft lays out the constants of a plan and writes its graph. The key is not set.
+func newDraft(p *plan.Plan, weights []byte) (*draft, error) {
+	d := &draft{entry: entry{fingerprint: p.Fingerprint(), weights: weights}}
 	absorbed, placed := p.Absorbed(), map[*tensor.Tensor]int64{}
 	var text strings.Builder
 	err := graph.PrintApart(&text, p.Graph, func(t *tensor.Tensor) (int64, bool) {
@@ -59,8 +59,8 @@ func (d *draft) sections() sections {
 	return s
 }
 
-// writeTo writes the entry to an empty file.
-func (d *draft) writeTo(f *os.File) error {
+// writeSections writes constants and weights to an empty file.
+func (d *draft) writeSections(f *os.File) error {
 	at := d.sections()
 	if err := d.writeConstants(f, at.constantsAt); err != nil {
 		return err
@@ -68,9 +68,11 @@ func (d *draft) writeTo(f *os.File) error {
 	if err := d.writeWeights(f, at.weightsAt); err != nil {
 		return err
 	}
-	if err := f.Truncate(at.size); err != nil { // sections may be empty
-		return err
-	}
+	return f.Truncate(at.size) // sections may be empty
+}
+
+// writeHead writes the rest, once the key is set.
+func (d *draft) writeHead(f *os.File) error {
 	_, err := f.WriteAt(d.head(int(d.length), len(d.weights)), 0)
 	return err
 }

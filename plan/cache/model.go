@@ -162,30 +162,40 @@ func (m *Model) Close() error {
 // that were parsed. It fails when what is in them cannot be told for sure.
 func (m *Model) identity() (key, error) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.hashed {
-		return m.content, nil
+	content, hashed := m.content, m.hashed
+	m.mu.Unlock()
+	if hashed {
+		return content, nil
 	}
-	err := m.hash()
-	return m.content, err
-}
-
-func (m *Model) hash() error {
+	if err := m.settled(); err != nil {
+		return key{}, err
+	}
 	var paths []string
 	for i := range m.files {
-		if !m.files[i].settledAt(m.opened) {
-			return errors.New("it has only just been written")
-		}
 		paths = append(paths, m.pathOf(&m.files[i]))
 	}
-	content, err := hashFiles(paths)
+	content, err := hashFiles(paths) // without the lock, which others want meanwhile
 	if err != nil {
-		return err
+		return key{}, err
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if err := m.unchanged(); err != nil {
-		return err
+		return key{}, err
 	}
 	m.content, m.hashed = content, true
+	return content, nil
+}
+
+// settled fails when what is in the model's files cannot be told for sure, because they were changed shortly before they were opened.
+func (m *Model) settled() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range m.files {
+		if !m.hashed && !m.files[i].settledAt(m.opened) {
+			return errors.New("it has only just been written")
+		}
+	}
 	return nil
 }
 
