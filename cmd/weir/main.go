@@ -23,10 +23,10 @@ import (
 )
 
 func main() {
-	// Tensors lie outside Go's heap, which a few megabytes of graphs and plans make up: collecting them several times while a model is
+	// Tensors lie outside Go's heap, which a few megabytes of graphs and plans make up: collecting those at every other one while a model is
 	// loaded takes a good part of that and saves next to nothing.
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400)
+		debug.SetGCPercent(200)
 	}
 	// Timers and arrivals must be served while every core computes.
 	cpu.ReserveProcs(2)
