@@ -74,11 +74,11 @@ func NewPixels(p Params, planar, flip bool) (*Pixels, error) {
 	return o, nil
 }
 
-// Work of a chunk in multiply-adds of words, and the bytes of weights from which all pixels should see a panel before the next one.
+// Work of a chunk in multiply-adds of words, and the bytes of an image that stay in the second cache while weights pass.
 const (
-	chunkWords   = 1 << 20
+	chunkWords   = 1 << 18
 	mostChunks   = 16
-	manyWeights  = 192 << 10
+	manyPixels   = 256 << 10
 	tallestTile  = 14
 	callWords    = 1 << 17 // times 16: what a call of a kernel multiplies at most, some tens of microseconds
 	wordsOfPanel = 16
@@ -90,14 +90,15 @@ func (o *Pixels) cut() {
 	if o.lines == 1 {
 		units = (o.width + tallestTile - 1) / tallestTile
 	}
-	k := o.runs * o.run
-	n := min(max(o.lines*o.width*o.panels*panelWide*k/chunkWords, 1), mostChunks)
-	if 4*k*o.p.M > manyWeights {
-		o.panelParts = min(n, o.panels)
-		o.lineParts = min(max(n/o.panelParts, 1), units)
-	} else {
-		o.lineParts = min(n, units)
-		o.panelParts = min(max(n/o.lineParts, 1), o.panels)
+	// Parts of the panels keep calls long and see weights once; parts of the lines see an image once.
+	n := min(max(o.lines*o.width*o.panels*panelWide*o.k()/chunkWords, 1), mostChunks)
+	pairs := (o.panels + 1) / 2
+	o.panelParts, o.lineParts = min(n, pairs), 1
+	if image := 4 * o.words * o.high * o.wide * o.p.N; image > manyPixels && 4*o.k()*o.p.M < image {
+		o.panelParts = 1
+	}
+	if o.panelParts < n {
+		o.lineParts = min((n+o.panelParts-1)/o.panelParts, units)
 	}
 }
 
@@ -309,7 +310,8 @@ type pixelTile struct {
 	b              *float32
 	lda, ldd       int
 	runs, run      int
-	skip           int // bytes from the end of a run to the next
+	skip           int      // bytes from the end of a run to the next
+	ahead, end     *float32 // weights that are fetched meanwhile, from here on and to about there
 	tiles          int
 	nextA, nextDst int // bytes to the next tile
 	mask           uint32
@@ -326,9 +328,15 @@ func (o *Pixels) Run(c int, a *PixelArgs) {
 		panic(fmt.Sprintf("conv: %d bytes of an image, %d of a result and %d words of weights are too few", len(image), len(a.Y), len(a.Weights)))
 	}
 	part, panels := c%o.lineParts, c/o.lineParts
-	for p := panels * o.panels / o.panelParts; p < (panels+1)*o.panels/o.panelParts; p++ {
+	pairs := (o.panels + 1) / 2 // 64 channels, so that no two chunks write to one line of a cache
+	for p := 2 * (panels * pairs / o.panelParts); p < min(2*((panels+1)*pairs/o.panelParts), o.panels); p++ {
 		t := pixelTile{b: &a.Weights[p*panelWide*o.k()], lda: o.p.Stride[2] * 4 * o.words, ldd: o.p.M, runs: o.runs, run: o.run,
 			skip: 4 * (o.wide*o.words - o.run), at: a.Grid.from(p * panelWide)}
+		if next := (p + 1) * panelWide * o.k(); p+1 < o.panels {
+			t.ahead, t.end = &a.Weights[next], &a.Weights[next+panelWide*o.k()-1]
+		} else {
+			t.ahead, t.end = t.b, t.b
+		}
 		t.mask = uint32(1)<<min(panelWide, o.p.M-p*panelWide) - 1
 		if o.lines == 1 {
 			units := (o.width + tallestTile - 1) / tallestTile

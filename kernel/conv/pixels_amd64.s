@@ -69,12 +69,16 @@ tile:
 	VMOVDQA32 Z1, Z25
 	VMOVDQA32 Z0, Z26
 	VMOVDQA32 Z1, Z27
+	MOVQ pixelTile_ahead(BX), R12
+	CMPQ R12, pixelTile_end(BX)
+	CMOVQHI pixelTile_end(BX), R12
 run:
 	MOVQ pixelTile_run(BX), CX
 	SHRQ $2, CX
 	JZ rest
 	PCALIGN $64
 loop:
+	PREFETCHT1 0(R12)
 	VMOVDQU32 0(DI), Z28
 	VMOVDQU32 64(DI), Z29
 	VPBROADCASTD 0(SI), Z30
@@ -163,6 +167,7 @@ loop:
 	VPBROADCASTD 4(R8)(R9*2), Z31
 	VPDPBUSD Z28, Z31, Z26
 	VPDPBUSD Z29, Z31, Z27
+	PREFETCHT1 64(R12)
 	VMOVDQU32 256(DI), Z28
 	VMOVDQU32 320(DI), Z29
 	VPBROADCASTD 8(SI), Z30
@@ -254,6 +259,7 @@ loop:
 	ADDQ $512, DI
 	ADDQ $16, SI
 	ADDQ $16, R8
+	ADDQ $128, R12
 	DECQ CX
 	JNZ loop
 rest:
@@ -317,6 +323,7 @@ done:
 	ADDQ pixelTile_skip(BX), R8
 	JMP run
 finish:
+	MOVQ R12, pixelTile_ahead(BX)
 	MOVQ (pixelTile_at+pixelScale_scale)(BX), R12
 	CMPL (pixelTile_at+pixelScale_twice)(BX), $0
 	JNE twice
@@ -784,12 +791,16 @@ tile:
 	VMOVDQA32 Z1, Z13
 	VMOVDQA32 Z0, Z14
 	VMOVDQA32 Z1, Z15
+	MOVQ pixelTile_ahead(BX), R12
+	CMPQ R12, pixelTile_end(BX)
+	CMOVQHI pixelTile_end(BX), R12
 run:
 	MOVQ pixelTile_run(BX), CX
 	SHRQ $2, CX
 	JZ rest
 	PCALIGN $64
 loop:
+	PREFETCHT1 0(R12)
 	VMOVDQU32 0(DI), Z28
 	VMOVDQU32 64(DI), Z29
 	VPBROADCASTD 0(SI), Z30
@@ -842,6 +853,7 @@ loop:
 	VPBROADCASTD 4(R8), Z31
 	VPDPBUSD Z28, Z31, Z14
 	VPDPBUSD Z29, Z31, Z15
+	PREFETCHT1 64(R12)
 	VMOVDQU32 256(DI), Z28
 	VMOVDQU32 320(DI), Z29
 	VPBROADCASTD 8(SI), Z30
@@ -897,6 +909,7 @@ loop:
 	ADDQ $512, DI
 	ADDQ $16, SI
 	ADDQ $16, R8
+	ADDQ $128, R12
 	DECQ CX
 	JNZ loop
 rest:
@@ -942,6 +955,7 @@ done:
 	ADDQ pixelTile_skip(BX), R8
 	JMP run
 finish:
+	MOVQ R12, pixelTile_ahead(BX)
 	MOVQ (pixelTile_at+pixelScale_scale)(BX), R12
 	CMPL (pixelTile_at+pixelScale_twice)(BX), $0
 	JNE twice
@@ -1231,12 +1245,16 @@ tile:
 	VMOVDQA32 Z1, Z11
 	VMOVDQA32 Z0, Z12
 	VMOVDQA32 Z1, Z13
+	MOVQ pixelTile_ahead(BX), R12
+	CMPQ R12, pixelTile_end(BX)
+	CMOVQHI pixelTile_end(BX), R12
 run:
 	MOVQ pixelTile_run(BX), CX
 	SHRQ $2, CX
 	JZ rest
 	PCALIGN $64
 loop:
+	PREFETCHT1 0(R12)
 	VMOVDQU32 0(DI), Z28
 	VMOVDQU32 64(DI), Z29
 	VPBROADCASTD 0(SI), Z30
@@ -1283,6 +1301,7 @@ loop:
 	VPBROADCASTD 4(SI)(R9*2), Z30
 	VPDPBUSD Z28, Z30, Z12
 	VPDPBUSD Z29, Z30, Z13
+	PREFETCHT1 64(R12)
 	VMOVDQU32 256(DI), Z28
 	VMOVDQU32 320(DI), Z29
 	VPBROADCASTD 8(SI), Z30
@@ -1331,6 +1350,7 @@ loop:
 	VPDPBUSD Z29, Z30, Z13
 	ADDQ $512, DI
 	ADDQ $16, SI
+	ADDQ $128, R12
 	DECQ CX
 	JNZ loop
 rest:
@@ -1371,6 +1391,7 @@ done:
 	ADDQ pixelTile_skip(BX), SI
 	JMP run
 finish:
+	MOVQ R12, pixelTile_ahead(BX)
 	MOVQ (pixelTile_at+pixelScale_scale)(BX), R12
 	CMPL (pixelTile_at+pixelScale_twice)(BX), $0
 	JNE twice
@@ -1627,12 +1648,16 @@ tile:
 	VMOVDQA32 Z1, Z5
 	VMOVDQA32 Z0, Z6
 	VMOVDQA32 Z1, Z7
+	MOVQ pixelTile_ahead(BX), R12
+	CMPQ R12, pixelTile_end(BX)
+	CMOVQHI pixelTile_end(BX), R12
 run:
 	MOVQ pixelTile_run(BX), CX
 	SHRQ $2, CX
 	JZ rest
 	PCALIGN $64
 loop:
+	PREFETCHT1 0(R12)
 	VMOVDQU32 0(DI), Z28
 	VMOVDQU32 64(DI), Z29
 	VPBROADCASTD 0(SI), Z30
@@ -1661,6 +1686,7 @@ loop:
 	VPBROADCASTD 4(SI)(R9*1), Z31
 	VPDPBUSD Z28, Z31, Z6
 	VPDPBUSD Z29, Z31, Z7
+	PREFETCHT1 64(R12)
 	VMOVDQU32 256(DI), Z28
 	VMOVDQU32 320(DI), Z29
 	VPBROADCASTD 8(SI), Z30
@@ -1691,6 +1717,7 @@ loop:
 	VPDPBUSD Z29, Z31, Z7
 	ADDQ $512, DI
 	ADDQ $16, SI
+	ADDQ $128, R12
 	DECQ CX
 	JNZ loop
 rest:
@@ -1722,6 +1749,7 @@ done:
 	ADDQ pixelTile_skip(BX), SI
 	JMP run
 finish:
+	MOVQ R12, pixelTile_ahead(BX)
 	MOVQ (pixelTile_at+pixelScale_scale)(BX), R12
 	CMPL (pixelTile_at+pixelScale_twice)(BX), $0
 	JNE twice
@@ -1885,12 +1913,16 @@ tile:
 	VMOVDQU32 64(R12), Z1
 	VMOVDQA32 Z0, Z2
 	VMOVDQA32 Z1, Z3
+	MOVQ pixelTile_ahead(BX), R12
+	CMPQ R12, pixelTile_end(BX)
+	CMOVQHI pixelTile_end(BX), R12
 run:
 	MOVQ pixelTile_run(BX), CX
 	SHRQ $2, CX
 	JZ rest
 	PCALIGN $64
 loop:
+	PREFETCHT1 0(R12)
 	VMOVDQU32 0(DI), Z28
 	VMOVDQU32 64(DI), Z29
 	VPBROADCASTD 0(SI), Z30
@@ -1907,6 +1939,7 @@ loop:
 	VPBROADCASTD 4(SI)(AX*1), Z31
 	VPDPBUSD Z28, Z31, Z2
 	VPDPBUSD Z29, Z31, Z3
+	PREFETCHT1 64(R12)
 	VMOVDQU32 256(DI), Z28
 	VMOVDQU32 320(DI), Z29
 	VPBROADCASTD 8(SI), Z30
@@ -1925,6 +1958,7 @@ loop:
 	VPDPBUSD Z29, Z31, Z3
 	ADDQ $512, DI
 	ADDQ $16, SI
+	ADDQ $128, R12
 	DECQ CX
 	JNZ loop
 rest:
@@ -1950,6 +1984,7 @@ done:
 	ADDQ pixelTile_skip(BX), SI
 	JMP run
 finish:
+	MOVQ R12, pixelTile_ahead(BX)
 	MOVQ (pixelTile_at+pixelScale_scale)(BX), R12
 	CMPL (pixelTile_at+pixelScale_twice)(BX), $0
 	JNE twice
@@ -2053,12 +2088,16 @@ tile:
 	MOVQ pixelTile_runs(BX), DX
 	VMOVDQU32 (R12), Z0
 	VMOVDQU32 64(R12), Z1
+	MOVQ pixelTile_ahead(BX), R12
+	CMPQ R12, pixelTile_end(BX)
+	CMOVQHI pixelTile_end(BX), R12
 run:
 	MOVQ pixelTile_run(BX), CX
 	SHRQ $2, CX
 	JZ rest
 	PCALIGN $64
 loop:
+	PREFETCHT1 0(R12)
 	VMOVDQU32 0(DI), Z28
 	VMOVDQU32 64(DI), Z29
 	VPBROADCASTD 0(SI), Z30
@@ -2069,6 +2108,7 @@ loop:
 	VPBROADCASTD 4(SI), Z30
 	VPDPBUSD Z28, Z30, Z0
 	VPDPBUSD Z29, Z30, Z1
+	PREFETCHT1 64(R12)
 	VMOVDQU32 256(DI), Z28
 	VMOVDQU32 320(DI), Z29
 	VPBROADCASTD 8(SI), Z30
@@ -2081,6 +2121,7 @@ loop:
 	VPDPBUSD Z29, Z30, Z1
 	ADDQ $512, DI
 	ADDQ $16, SI
+	ADDQ $128, R12
 	DECQ CX
 	JNZ loop
 rest:
@@ -2103,6 +2144,7 @@ done:
 	ADDQ pixelTile_skip(BX), SI
 	JMP run
 finish:
+	MOVQ R12, pixelTile_ahead(BX)
 	MOVQ (pixelTile_at+pixelScale_scale)(BX), R12
 	CMPL (pixelTile_at+pixelScale_twice)(BX), $0
 	JNE twice

@@ -26,6 +26,7 @@ const (
 	channelBlock = 64 // channels that kernels compute together
 	bandSlack    = channelBlock
 	windowParts  = 8
+	chunkBytes   = 8 << 10 // results of a chunk at least, where an image has so many
 	fewestRows   = 4
 	maxTaps      = 1 << 12
 )
@@ -47,7 +48,10 @@ func NewPixelWindows(p Params, largest bool) (*PixelWindows, error) {
 		return nil, err
 	}
 	o.list()
-	o.rows = min(max((o.out[0]+windowParts-1)/windowParts, fewestRows), o.out[0])
+	parts := min(max(2*(volume(out)*p.C/(2*chunkBytes)), 1), windowParts)
+	if o.rows = (o.out[0] + parts - 1) / parts; !o.three {
+		o.rows = min(max(o.rows, fewestRows), o.out[0])
+	}
 	o.parts = (o.out[0] + o.rows - 1) / o.rows
 	o.band = o.seen(o.rows) * o.wide * p.C
 	return o, nil

@@ -27,7 +27,7 @@ func pixels(s *asm) {
 
 // pixelTile writes a tile of so many pixels and 32 output channels: R13 the first pixel of the tile and R11 its result, SI and R8
 // the words of pixels 0 and 7, AX, R9 and R10 one, three and five times the distance of pixels, DI the weights, DX the runs left,
-// CX the words left.
+// CX the words left, R12 weights of the next panel, which are fetched a quarter of a panel a tile.
 func pixelTile(s *asm, rows int) {
 	s.text(fmt.Sprintf("pixelTile%d", rows), "t *pixelTile", 8, fmt.Sprintf("computes t in tiles of %d pixels.", rows))
 	s.ops(
@@ -43,13 +43,18 @@ func pixelTile(s *asm, rows int) {
 	for i := 2; i < 2*rows; i++ {
 		s.op("VMOVDQA32 Z%d, Z%d", i%2, i)
 	}
+	s.ops("MOVQ pixelTile_ahead(BX), R12", "CMPQ R12, pixelTile_end(BX)", "CMOVQHI pixelTile_end(BX), R12")
 	s.label("run")
 	s.ops("MOVQ pixelTile_run(BX), CX", "SHRQ $2, CX", "JZ rest", "PCALIGN $64")
 	s.label("loop")
 	for u := range 4 {
+		if u%2 == 0 {
+			s.op("PREFETCHT1 %d(R12)", 32*u)
+		}
 		pixelStep(s, rows, u)
 	}
 	advance(s, rows, 4)
+	s.op("ADDQ $128, R12")
 	s.ops("DECQ CX", "JNZ loop")
 	s.label("rest")
 	s.ops("MOVQ pixelTile_run(BX), CX", "ANDQ $3, CX", "JZ done")
@@ -64,6 +69,7 @@ func pixelTile(s *asm, rows int) {
 	}
 	s.op("JMP run")
 	s.label("finish")
+	s.op("MOVQ R12, pixelTile_ahead(BX)")
 	scaleSums(s, "pixelTile", 2*rows, 2, 28)
 	pixelStore(s, rows)
 	s.ops(
