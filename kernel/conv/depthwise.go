@@ -20,15 +20,16 @@ const (
 // the inputs of consecutive outputs are consecutive.
 type depthwise struct {
 	level   level
-	phase   int         // floats of one remainder of a row
-	pitch   int         // floats of a padded row
-	offsets []int       // of each tap, in floats from the first element of the window
-	reach   int         // largest offset
-	threes  int         // as in rows
-	small   []planeMask // if set, planes are computed by smallPlanes, without scratch
-	masks   []uint32    // for strides of 1 and 2, the elements of 16*stride padded columns that lie in the image
-	step    int         // output rows that are padded and computed at a time
-	band    int         // output rows per chunk
+	phase   int          // floats of one remainder of a row
+	pitch   int          // floats of a padded row
+	offsets []int        // of each tap, in floats from the first element of the window
+	reach   int          // largest offset
+	threes  int          // as in rows
+	small   []planeMask  // if set, planes are computed by smallPlanes, without scratch
+	halved  []halvedMask // if set, planes are computed by halvedPlanes, without scratch
+	masks   []uint32     // for strides of 1 and 2, the elements of 16*stride padded columns that lie in the image
+	step    int          // output rows that are padded and computed at a time
+	band    int          // output rows per chunk
 	bands   int
 	planes  int // planes per chunk, more than 1 only when a band is a plane
 	chunks  int
@@ -45,7 +46,7 @@ func planDepthwise(p *Params, out [3]int) depthwise {
 	d.planes = 1
 	if d.bands == 1 {
 		work := planesWork
-		if p.small(d.level) {
+		if p.small(d.level) || p.halves(d.level, out) {
 			work *= smallFactor
 		}
 		chunks := max(1, (total*row*out[1]+work-1)/work)
@@ -57,6 +58,10 @@ func planDepthwise(p *Params, out [3]int) depthwise {
 	d.chunks = d.bands * ((total + d.planes - 1) / d.planes)
 	if p.small(d.level) {
 		d.small = planeMasks(p.In[2])
+		return d
+	}
+	if p.halves(d.level, out) {
+		d.halved = halvedMasks(p.In[2], out[2])
 		return d
 	}
 	d.step = (paddedFloats/d.pitch-d.inputRows(p, 1))/p.Stride[1] + 1
@@ -109,6 +114,10 @@ func (o *Op) runDepthwise(c int, args *Args, scratch []float32) {
 	last := min(first+d.planes, p.N*p.M)
 	if d.small != nil {
 		o.runSmall(args, first, last)
+		return
+	}
+	if d.halved != nil {
+		o.runHalved(args, first, last)
 		return
 	}
 	t := rows{offsets: d.offsets, cols: o.out[2], stride: o.out[2], srcStride: p.Stride[1] * d.pitch, reach: d.reach, threes: d.threes, lo: p.Lo, hi: p.Hi}

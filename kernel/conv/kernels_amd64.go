@@ -207,6 +207,12 @@ func hasSmallPlanes(v level) bool { return v == levelAVX512 }
 // runSmallPlanes computes t.
 func runSmallPlanes(t *smallPlanes) { smallPlanesAVX512(t) }
 
+// hasHalvedPlanes reports whether runHalvedPlanes has a kernel.
+func hasHalvedPlanes(v level) bool { return v == levelAVX512 }
+
+// runHalvedPlanes computes t.
+func runHalvedPlanes(t *halvedPlanes) { halvedPlanesAVX512(t) }
+
 // hasPoolBand reports whether runPoolBand has a kernel.
 func hasPoolBand(v level) bool { return v == levelAVX512 }
 

@@ -4372,6 +4372,201 @@ done:
 	VZEROUPPER
 	RET
 
+// func halvedPlanesAVX512(t *halvedPlanes)
+TEXT ·halvedPlanesAVX512(SB), 0, $256-8
+	NO_LOCAL_POINTERS
+	MOVQ t+0(FP), BX
+	MOVQ halvedPlanes_src(BX), SI
+	MOVQ halvedPlanes_dst(BX), DI
+	MOVQ halvedPlanes_w(BX), R8
+	MOVQ halvedPlanes_bias(BX), R9
+	MOVQ halvedPlanes_planes(BX), R10
+	MOVQ halvedPlanes_srcPitch(BX), R13
+	MOVQ halvedPlanes_res(BX), CX
+	SUBQ DI, CX
+	VBROADCASTSS halvedPlanes_lo(BX), Z6
+	VBROADCASTSS halvedPlanes_hi(BX), Z7
+	VPXORD Z3, Z3, Z3
+	VPXORD Z5, Z5, Z5
+	VMOVUPS ·evenLanes<>(SB), Z4
+	VPTERNLOGD $0xff, Z25, Z25, Z25
+	VPSUBD Z25, Z4, Z25
+plane:
+	VBROADCASTSS 0(R8), Z16
+	VBROADCASTSS 4(R8), Z17
+	VBROADCASTSS 8(R8), Z18
+	VBROADCASTSS 12(R8), Z19
+	VBROADCASTSS 16(R8), Z20
+	VBROADCASTSS 20(R8), Z21
+	VBROADCASTSS 24(R8), Z22
+	VBROADCASTSS 28(R8), Z23
+	VBROADCASTSS 32(R8), Z24
+	ADDQ $36, R8
+	TESTQ R9, R9
+	JZ unbiased
+	VBROADCASTSS (R9), Z5
+	ADDQ $4, R9
+unbiased:
+	MOVQ halvedPlanes_masks(BX), R11
+	MOVQ (halvedPlanes_masks+8)(BX), R12
+	KMOVW 0(R11), K1
+	KMOVW 2(R11), K2
+	KMOVW 4(R11), K3
+	MOVQ SI, R15
+	MOVQ DI, AX
+	MOVQ halvedPlanes_below(BX), DX
+	VMOVAPS Z5, Z0
+	TESTQ DX, DX
+	JZ lasttrue
+rowtrue:
+	VMOVUPS.Z (R15), K1, Z8
+	VMOVUPS.Z 64(R15), K2, Z9
+	VMOVAPS Z8, Z10
+	VPERMT2PS Z9, Z4, Z10
+	VPERMT2PS Z9, Z25, Z8
+	VALIGND $15, Z3, Z8, Z12
+	VFMADD231PS Z12, Z19, Z0
+	VFMADD231PS Z10, Z20, Z0
+	VFMADD231PS Z8, Z21, Z0
+	ADDQ R13, R15
+	VMOVUPS.Z (R15), K1, Z8
+	VMOVUPS.Z 64(R15), K2, Z9
+	VMOVAPS Z8, Z10
+	VPERMT2PS Z9, Z4, Z10
+	VPERMT2PS Z9, Z25, Z8
+	VALIGND $15, Z3, Z8, Z12
+	ADDQ R13, R15
+	VMOVAPS Z5, Z1
+	VFMADD231PS Z12, Z22, Z0
+	VFMADD231PS Z10, Z23, Z0
+	VFMADD231PS Z8, Z24, Z0
+	VFMADD231PS Z12, Z16, Z1
+	VFMADD231PS Z10, Z17, Z1
+	VFMADD231PS Z8, Z18, Z1
+	TESTL $const_flagResidual, halvedPlanes_flags(BX)
+	JZ bothtrue
+	VMOVUPS.Z (AX)(CX*1), K3, Z8
+	VADDPS Z8, Z0, Z0
+bothtrue:
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMOVUPS Z0, K3, (AX)
+	VMOVAPS Z1, Z0
+	ADDQ halvedPlanes_pitch(BX), AX
+	DECQ DX
+	JNZ rowtrue
+lasttrue:
+	MOVQ halvedPlanes_below(BX), DX
+	CMPQ DX, halvedPlanes_rows(BX)
+	JEQ endtrue
+	VMOVUPS.Z (R15), K1, Z8
+	VMOVUPS.Z 64(R15), K2, Z9
+	VMOVAPS Z8, Z10
+	VPERMT2PS Z9, Z4, Z10
+	VPERMT2PS Z9, Z25, Z8
+	VALIGND $15, Z3, Z8, Z12
+	VFMADD231PS Z12, Z19, Z0
+	VFMADD231PS Z10, Z20, Z0
+	VFMADD231PS Z8, Z21, Z0
+	TESTL $const_flagResidual, halvedPlanes_flags(BX)
+	JZ onetrue
+	VMOVUPS.Z (AX)(CX*1), K3, Z8
+	VADDPS Z8, Z0, Z0
+onetrue:
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMOVUPS Z0, K3, (AX)
+endtrue:
+	ADDQ $128, SI
+	ADDQ $64, DI
+	ADDQ $halvedMask__size, R11
+	DECQ R12
+	JZ done
+vector:
+	KMOVW 0(R11), K1
+	KMOVW 2(R11), K2
+	KMOVW 4(R11), K3
+	MOVQ SI, R15
+	MOVQ DI, AX
+	MOVQ halvedPlanes_below(BX), DX
+	VMOVAPS Z5, Z0
+	TESTQ DX, DX
+	JZ lastfalse
+rowfalse:
+	VMOVUPS.Z (R15), K1, Z8
+	VMOVUPS.Z 64(R15), K2, Z9
+	VMOVAPS Z8, Z10
+	VPERMT2PS Z9, Z4, Z10
+	VPERMT2PS Z9, Z25, Z8
+	VBROADCASTSS -4(R15), Z9
+	VALIGND $15, Z9, Z8, Z12
+	VFMADD231PS Z12, Z19, Z0
+	VFMADD231PS Z10, Z20, Z0
+	VFMADD231PS Z8, Z21, Z0
+	ADDQ R13, R15
+	VMOVUPS.Z (R15), K1, Z8
+	VMOVUPS.Z 64(R15), K2, Z9
+	VMOVAPS Z8, Z10
+	VPERMT2PS Z9, Z4, Z10
+	VPERMT2PS Z9, Z25, Z8
+	VBROADCASTSS -4(R15), Z9
+	VALIGND $15, Z9, Z8, Z12
+	ADDQ R13, R15
+	VMOVAPS Z5, Z1
+	VFMADD231PS Z12, Z22, Z0
+	VFMADD231PS Z10, Z23, Z0
+	VFMADD231PS Z8, Z24, Z0
+	VFMADD231PS Z12, Z16, Z1
+	VFMADD231PS Z10, Z17, Z1
+	VFMADD231PS Z8, Z18, Z1
+	TESTL $const_flagResidual, halvedPlanes_flags(BX)
+	JZ bothfalse
+	VMOVUPS.Z (AX)(CX*1), K3, Z8
+	VADDPS Z8, Z0, Z0
+bothfalse:
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMOVUPS Z0, K3, (AX)
+	VMOVAPS Z1, Z0
+	ADDQ halvedPlanes_pitch(BX), AX
+	DECQ DX
+	JNZ rowfalse
+lastfalse:
+	MOVQ halvedPlanes_below(BX), DX
+	CMPQ DX, halvedPlanes_rows(BX)
+	JEQ endfalse
+	VMOVUPS.Z (R15), K1, Z8
+	VMOVUPS.Z 64(R15), K2, Z9
+	VMOVAPS Z8, Z10
+	VPERMT2PS Z9, Z4, Z10
+	VPERMT2PS Z9, Z25, Z8
+	VBROADCASTSS -4(R15), Z9
+	VALIGND $15, Z9, Z8, Z12
+	VFMADD231PS Z12, Z19, Z0
+	VFMADD231PS Z10, Z20, Z0
+	VFMADD231PS Z8, Z21, Z0
+	TESTL $const_flagResidual, halvedPlanes_flags(BX)
+	JZ onefalse
+	VMOVUPS.Z (AX)(CX*1), K3, Z8
+	VADDPS Z8, Z0, Z0
+onefalse:
+	VMAXPS Z0, Z6, Z0
+	VMINPS Z0, Z7, Z0
+	VMOVUPS Z0, K3, (AX)
+endfalse:
+	ADDQ $128, SI
+	ADDQ $64, DI
+	ADDQ $halvedMask__size, R11
+	DECQ R12
+	JNZ vector
+done:
+	ADDQ halvedPlanes_srcSkip(BX), SI
+	ADDQ halvedPlanes_dstSkip(BX), DI
+	DECQ R10
+	JNZ plane
+	VZEROUPPER
+	RET
+
 // func winogradInAVX512(v *float32, step int, src *float32, rows *tileRow, n int, tiles *float32, halves int)
 TEXT ·winogradInAVX512(SB), 0, $256-56
 	NO_LOCAL_POINTERS

@@ -177,6 +177,11 @@ func poolMeanS2AVX512(t *poolBand)
 //go:noescape
 func smallPlanesAVX512(t *smallPlanes)
 
+// halvedPlanesAVX512 computes t.
+//
+//go:noescape
+func halvedPlanesAVX512(t *halvedPlanes)
+
 // winogradInAVX512 cuts the n rows into tiles, 36 rows of 32 lanes, and writes the transform of their first 16*halves lanes to v, where
 // a frequency is step floats from the next.
 //

@@ -38,6 +38,11 @@ func hasSmallPlanes(level) bool { return false }
 
 func runSmallPlanes(*smallPlanes) { panic("conv: no small planes") }
 
+// hasHalvedPlanes reports whether runHalvedPlanes has a kernel.
+func hasHalvedPlanes(level) bool { return false }
+
+func runHalvedPlanes(*halvedPlanes) { panic("conv: no halved planes") }
+
 // hasPoolBand reports whether runPoolBand has a kernel.
 func hasPoolBand(level) bool { return false }
 

@@ -78,6 +78,7 @@ func main() {
 		poolBand(&s, false, stride)
 	}
 	smallPlanes(&s)
+	halvedPlanes(&s)
 	winogradIn(&s)
 	winogradOut(&s)
 	winogradInNarrow(&s)
