@@ -175,14 +175,14 @@ func TestRandomConvolutions(t *testing.T) {
 }
 
 // square describes a 2-D convolution with equal axes and padding.
-// TestSmallPlanes draws depthwise convolutions of the kind that have a kernel of their own: images of few columns with a border of one.
+// TestSmallPlanes draws depthwise convolutions of the kind that have a kernel of their own: 3x3 taps with a border of one.
 func TestSmallPlanes(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 2))
 		for range 200 {
 			p := randomParams(r)
 			drawn := square(1, 1, 1, 3, 1, 1, 1)
-			drawn.N, drawn.C, drawn.In = p.N, 1+r.IntN(40), [3]int{1, 1 + r.IntN(20), 1 + r.IntN(smallColumns)}
+			drawn.N, drawn.C, drawn.In = p.N, 1+r.IntN(40), [3]int{1, 1 + r.IntN(20), 1 + r.IntN(100)}
 			drawn.M, drawn.Group = drawn.C*(1+r.IntN(3)), drawn.C
 			drawn.Bias, drawn.Residual, drawn.Clamp, drawn.Lo, drawn.Hi, drawn.Map = p.Bias, p.Residual, p.Clamp, p.Lo, p.Hi, p.Map
 			checkAgainstReference(t, r, drawn)

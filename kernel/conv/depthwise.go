@@ -46,7 +46,7 @@ func planDepthwise(p *Params, out [3]int) depthwise {
 	d.planes = 1
 	if d.bands == 1 {
 		work := planesWork
-		if p.small(d.level) || p.halves(d.level, out) {
+		if p.small(d.level, out) || p.halves(d.level, out) {
 			work *= smallFactor
 		}
 		chunks := max(1, (total*row*out[1]+work-1)/work)
@@ -56,7 +56,7 @@ func planDepthwise(p *Params, out [3]int) depthwise {
 		d.planes = max(1, (total+chunks-1)/chunks)
 	}
 	d.chunks = d.bands * ((total + d.planes - 1) / d.planes)
-	if p.small(d.level) {
+	if p.small(d.level, out) {
 		d.small = planeMasks(p.In[2])
 		return d
 	}

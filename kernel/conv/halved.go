@@ -24,10 +24,10 @@ type halvedPlanes struct {
 // halvedMask says which of 32 columns of the input there are, and which of 16 of the output.
 type halvedMask struct{ low, high, store uint16 }
 
-// halves reports whether halvedPlanes computes the convolution: planes are no larger than a band.
+// halves reports whether halvedPlanes computes the convolution.
 func (p *Params) halves(v level, out [3]int) bool {
 	return hasHalvedPlanes(v) && p.Kernel == [3]int{1, 3, 3} && p.Stride[1] == 2 && p.Stride[2] == 2 && p.Dilate[1] == 1 && p.Dilate[2] == 1 &&
-		p.PadLo == [3]int{0, 1, 1} && p.PadHi[1] <= 1 && p.PadHi[2] <= 1 && (volume(p.Kernel)+4)*volume(out) <= depthwiseWork
+		p.PadLo == [3]int{0, 1, 1} && p.PadHi[1] <= 1 && p.PadHi[2] <= 1 && p.fitBand(out)
 }
 
 // halvedMasks returns the masks of rows of so many columns of the input and the output.

@@ -2,8 +2,8 @@ package conv
 
 import "math"
 
-// smallPlanes is one call of the depthwise kernel for planes of few columns, 3x3 taps and a border of one zero: output and input planes
-// are of one size. It needs no copy of the input with its border. The assembly reads this struct.
+// smallPlanes is one call of the depthwise kernel for 3x3 taps and a border of one zero: output and input planes are of one size, no larger
+// than a band. It needs no copy of the input with its border. The assembly reads this struct.
 type smallPlanes struct {
 	src, dst *float32
 	res      *float32 // laid out as dst, with flagResidual
@@ -23,21 +23,18 @@ type smallPlanes struct {
 // there are.
 type planeMask struct{ left, mid, right, store uint16 }
 
-const (
-	// smallColumns is the number of columns from which rows are long enough to be copied with their border.
-	smallColumns = 32
-	// smallRows bounds the rows of a plane, so that a call is short.
-	smallRows = 1 << 10
-	// smallFactor is about how many times faster than with copies these planes are computed.
-	smallFactor = 3
-)
+// smallFactor is about how many times faster than with copies of their rows, border included, narrow planes are computed.
+const smallFactor = 3
+
+// fitBand reports whether planes are no larger than a band, of which one call computes several.
+func (p *Params) fitBand(out [3]int) bool { return (volume(p.Kernel)+4)*volume(out) <= depthwiseWork }
 
 // small reports whether smallPlanes computes the convolution.
-func (p *Params) small(v level) bool {
+func (p *Params) small(v level, out [3]int) bool {
 	one := [3]int{1, 1, 1}
 	border := [3]int{0, 1, 1}
 	return hasSmallPlanes(v) && p.Kernel == [3]int{1, 3, 3} && p.Stride == one && p.Dilate[1] == 1 && p.Dilate[2] == 1 &&
-		p.PadLo == border && p.PadHi == border && p.In[2] <= smallColumns && p.In[1] <= smallRows
+		p.PadLo == border && p.PadHi == border && p.fitBand(out)
 }
 
 // planeMasks returns the masks of rows of so many columns.

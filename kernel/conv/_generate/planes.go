@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// smallPlanes writes the depthwise kernel for planes of few columns, 3x3 taps and a border of one zero, which masks make. Registers:
+// smallPlanes writes the depthwise kernel for 3x3 taps and a border of one zero, which masks make. Registers:
 // BX the arguments, SI and DI the columns of a vector in the input and the output, R8 the weights and R9 the bias of a plane, R10 the
 // planes left, R11 the masks of a vector and R12 the vectors left, R13 the bytes of a row, R15 and AX the rows of input and output,
 // CX from the output to the residual, DX the rows left. Vectors 16 to 24 are the weights, 5 to 7 the bias and the limits, 0 to 2 the
