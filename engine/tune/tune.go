@@ -188,7 +188,7 @@ func (b *bench) confirm(ctx context.Context, r *Result, base *running, promising
 		before, after := samples[0].times[p.Problem], samples[1].times[p.Problem]
 		if g := gain(before, after); g > Gain {
 			p.Chosen, p.Gain = way, g
-			r.AfterMS -= milliseconds(median(before) - median(after))
+			r.AfterMS -= g * milliseconds(median(before))
 		}
 	}
 	return nil
