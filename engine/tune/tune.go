@@ -100,6 +100,7 @@ func (o *Options) start(ctx context.Context, c cpu.Choices) (*running, error) {
 		s.Close()
 		return nil, err
 	}
+	i.Settle() // or one plan would have the huge pages, and another none
 	return &running{
 		fill: func() error { return o.Fill(i) },
 		run: func(ctx context.Context, visit func(s *plan.Step)) error {
