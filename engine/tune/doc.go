@@ -8,7 +8,8 @@
 // Steps are timed inside runs of the whole model, so each finds the caches as it finds them in use. There is one plan for the first way of
 // every step, one for the second, and so on; they take turns, and a step's times are compared within a round, so that what slows the machine down for
 // a while slows all ways down. What seems faster is put into one plan and compared once more, by fresh rounds, with the plan of the cost
-// model: a way is taken only where both times the median over all rounds, and the least time of all, are better by more than [Gain].
+// model, loaded twice, as it matters where in memory a plan comes to lie: a way is taken only where the median over all rounds, and the
+// least time of all, are each better by more than [Gain] both times.
 //
 // Results depend on the choices by rounding, so measuring happens when it is asked for and never by itself: with equal choices a model
 // gives equal bits, on any number of threads.

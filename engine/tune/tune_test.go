@@ -34,7 +34,9 @@ type machine struct {
 	steps   []fakeKernel
 	cost    func(problem, way string, run int) time.Duration
 	runs    int
-	running int // plans loaded
+	loaded  int // plans so far
+	slow    int // the plan of this number, from 1 on, takes half as long again
+	running int // plans loaded now
 	most    int
 	filled  bool
 	fail    error // of run
@@ -51,6 +53,11 @@ func (m *machine) bench(t *testing.T) *bench {
 }
 
 func (m *machine) start(_ context.Context, c cpu.Choices) (*running, error) {
+	m.loaded++
+	factor := time.Duration(2)
+	if m.loaded == m.slow {
+		factor = 3
+	}
 	m.running++
 	m.most = max(m.most, m.running)
 	steps := make([]plan.Step, len(m.steps))
@@ -71,7 +78,7 @@ func (m *machine) start(_ context.Context, c cpu.Choices) (*running, error) {
 			m.runs++
 			for i := range steps {
 				k := steps[i].Kernel.(*fakeKernel)
-				m.clock.Advance(m.cost(k.problem, k.way, m.runs))
+				m.clock.Advance(m.cost(k.problem, k.way, m.runs) * factor / 2)
 				visit(&steps[i])
 			}
 			return m.fail
@@ -177,6 +184,23 @@ func TestFewRounds(t *testing.T) {
 		r, err := m.bench(t).tune(t.Context())
 		if err != nil || r.Rounds != want || r.Confirming != 0 || r.Choices["p"] != "a" {
 			t.Errorf("%v a run: %+v, %v; want %d rounds", took, r, err, want)
+		}
+	}
+}
+
+// TestPlacement holds that a plan which came to lie badly in memory makes no way look fast, nor, where the gain is large, slow.
+func TestPlacement(t *testing.T) {
+	for slow := 1; slow <= 4; slow++ {
+		m := &machine{steps: []fakeKernel{{problem: "p", ways: two}}, slow: slow, cost: func(string, string, int) time.Duration { return time.Millisecond }}
+		r, err := m.bench(t).tune(t.Context())
+		if err != nil || r.Choices["p"] != "a" || r.AfterMS != r.BeforeMS {
+			t.Errorf("plan %d is slow: %+v, %v", slow, r, err)
+		}
+		m = &machine{steps: m.steps, slow: slow, cost: func(_, way string, _ int) time.Duration {
+			return map[string]time.Duration{"a": 4, "b": 2}[way] * time.Millisecond
+		}}
+		if r, err = m.bench(t).tune(t.Context()); err != nil || r.Choices["p"] != "b" {
+			t.Errorf("plan %d is slow: %+v, %v", slow, r, err)
 		}
 	}
 }
