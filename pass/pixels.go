@@ -63,8 +63,7 @@ func pixelConv(n *graph.Node) bool {
 	if !x.Ranked || len(x.Shape) != 4 || w.Rank() != 4 || w.Len() == 0 || onePixel(x.Shape) {
 		return false
 	}
-	around := map[tensor.DType]byte{tensor.Int8: 0, tensor.Uint8: 128}
-	if middle, ok := around[w.DType]; !ok || slices.ContainsFunc(zero.Data, func(b byte) bool { return b != middle }) {
+	if !midway(zero) {
 		return false
 	}
 	for i, v := range n.In {
@@ -86,6 +85,12 @@ func pixelConv(n *graph.Node) bool {
 	}
 	group, apart := n.Attrs.Int("group", 1), slices.ContainsFunc(n.Attrs.Ints("dilations"), func(d int64) bool { return d != 1 })
 	return group == 1 && !apart || group > 1 && group == int64(w.Shape[0]) && w.Shape[1] == 1
+}
+
+// midway reports whether the zero points of weights are one byte, not the least.
+func midway(zero *tensor.Tensor) bool {
+	least, ok := map[tensor.DType]byte{tensor.Int8: 0x80, tensor.Uint8: 0}[zero.DType]
+	return ok && zero.Len() > 0 && zero.Data[0] != least && !slices.ContainsFunc(zero.Data, func(b byte) bool { return b != zero.Data[0] })
 }
 
 // onePixel reports whether an image is known to have one pixel: it is a vector, whatever the layout.

@@ -28,8 +28,12 @@ func genPixelConv(r source, key opKey) *sample {
 		s.in[0] = r.bytes(x.DType, pixelsLast(x.Shape)...)
 	}
 	if !r.one(20) {
+		middle := flippedZero(s.in[5].DType == tensor.Uint8)
+		if r.one(2) {
+			middle += byte(r.IntN(257) - 128)
+		}
 		for i := range s.in[5].Data {
-			s.in[5].Data[i] = flippedZero(s.in[5].DType == tensor.Uint8)
+			s.in[5].Data[i] = middle
 		}
 	}
 	if r.one(2) {

@@ -1,13 +1,15 @@
 package cpu
 
 import (
+	"slices"
+
 	"github.com/weirgpu/weir/kernel/conv"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
 // pixelKernels are the operators on images of bytes with their channels in the last axis: weir's NhwcQLinearConv, of one group or of one
-// a channel, with constant weights, scales and zero points, those of the weights 0, and NhwcMaxPool.
+// a channel, with constant weights, scales and zero points, that of the weights one for all, and NhwcMaxPool.
 var pixelKernels = map[opKey]builder{
 	{op.FusedDomain, "NhwcQLinearConv"}: nhwcConv, {op.FusedDomain, "NhwcMaxPool"}: nhwcMaxPool,
 }
@@ -21,6 +23,7 @@ type pixelCall struct {
 	signed       bool // whether the results are
 	then         *rescaling
 	flipX, flipW bool
+	shift        int32 // of the weights as they are multiplied: their zero point, negated
 }
 
 func nhwcConv(r *Request) (Kernel, error) {
@@ -32,7 +35,7 @@ func nhwcConv(r *Request) (Kernel, error) {
 		return nil, nil
 	}
 	k.m = w[0]
-	if b, d, ok := r.in(k.bias); !in.serve(r, k.m) || in.shifted(r, k.flipW) || !in.constants(r, k.bias) || ok && (d != tensor.Int32 || count(b) != k.m) || !k.takeThen(r) {
+	if b, d, ok := r.in(k.bias); !in.serve(r, k.m) || !k.takeShift(r) || !in.constants(r, k.bias) || ok && (d != tensor.Int32 || count(b) != k.m) || !k.takeThen(r) {
 		return nil, nil
 	}
 	planar := r.Call.Attrs.Bool("planar", false)
@@ -46,13 +49,23 @@ func nhwcConv(r *Request) (Kernel, error) {
 	case !ok:
 		return nil, nil
 	case p.Group == c && w[1] == 1 && k.m == c && c > 1 && !planar:
-		op, err := conv.NewPixelWindows(p, false)
+		op, err := conv.NewPixelWindows(p, false, k.shift)
 		return &pixelWindows{pixelCall: k, op: op}, err
 	case p.Group == 1 && max(win.Dilate[1], win.Dilate[2]) <= 1 && (!planar || c <= 4):
-		op, err := conv.NewPixels(p, planar, k.flipX)
+		op, err := conv.NewPixels(p, planar, k.flipX, k.shift)
 		return &pixelConv{pixelCall: k, op: op}, err
 	}
 	return nil, nil
+}
+
+// takeShift takes the zero point of the weights; false where it is none that is served.
+func (k *pixelCall) takeShift(r *Request) bool {
+	zero := r.constant(k.in.bZero)
+	if zero == nil || zero.Len() == 0 || slices.ContainsFunc(zero.Data, func(z byte) bool { return z != zero.Data[0] }) {
+		return false
+	}
+	k.shift = int32(flippedZero(k.flipW)) - int32(zeroAt(zero, 0))
+	return k.shift >= -127 && k.shift <= 127
 }
 
 // takeThen takes what follows the convolution; false where it cannot.
@@ -237,7 +250,7 @@ func nhwcMaxPool(r *Request) (Kernel, error) {
 	if !ok {
 		return nil, nil
 	}
-	op, err := conv.NewPixelWindows(conv.Params{Window: win, N: x[0], C: x[3]}, true)
+	op, err := conv.NewPixelWindows(conv.Params{Window: win, N: x[0], C: x[3]}, true, 0)
 	if err != nil {
 		return nil, nil // windows that nothing can be said about are the reference's
 	}

@@ -26,7 +26,8 @@ type Pixels struct {
 	words, high, wide int
 	runs, run         int // stretches of words that an output sees, and words of each
 	lines, width      int // lines of outputs whose inputs lie equally far apart, and outputs of a line
-	panels            int // of output channels
+	panels, panel     int // panels of weights, and output channels of each
+	shift             int32
 	lineParts         int // a chunk is a part of the lines, or of the only line, and a part of the panels
 	panelParts        int
 }
@@ -39,8 +40,9 @@ const imageOfPixels = 1 << 31
 
 // NewPixels plans a convolution of p's geometry, which has depth 1, one group and no dilation, and of which the epilogue, the precision
 // and the residual must not be set. A planar image is N x C x H x W and has at most four channels. With flip the image must be
-// copied since its bytes are signed. Errors are of kind ErrParams.
-func NewPixels(p Params, planar, flip bool) (*Pixels, error) {
+// copied since its bytes are signed. The weights multiply as if shift, at most 127 in magnitude, were added to each; for that a panel
+// has one output channel less, whose weights are 1. Errors are of kind ErrParams.
+func NewPixels(p Params, planar, flip bool, shift int32) (*Pixels, error) {
 	p.Group = max(p.Group, 1)
 	out, err := p.setDefaults()
 	if err != nil {
@@ -53,7 +55,14 @@ func NewPixels(p Params, planar, flip bool) (*Pixels, error) {
 		min(p.PadLo[1], p.PadLo[2], p.PadHi[1], p.PadHi[2]) < 0 || p.N < 1 || p.C < 1 || p.M < 1 || volume(out) < 1 {
 		return nil, fmt.Errorf("%w: no convolution of pixels: %+v", ErrParams, p)
 	}
-	o := &Pixels{p: p, out: [2]int{out[1], out[2]}, planar: planar, words: (p.C + 3) / 4, panels: (p.M + panelWide - 1) / panelWide}
+	o := &Pixels{p: p, out: [2]int{out[1], out[2]}, planar: planar, words: (p.C + 3) / 4, panel: panelWide, shift: shift}
+	if shift != 0 {
+		o.panel--
+	}
+	o.panels = (p.M + o.panel - 1) / o.panel
+	if shift != 0 {
+		o.panel = (p.M + o.panels - 1) / o.panels
+	}
 	o.high, o.wide = p.In[1]+p.PadLo[1]+p.PadHi[1], p.In[2]+p.PadLo[2]+p.PadHi[2]
 	o.copies = planar || flip || p.C%4 != 0 || o.high > p.In[1] || o.wide > p.In[2]
 	if err := checkSizes([3]int{p.N, 4 * o.words, o.high * o.wide}, [3]int{p.N, p.M, volume(out)}, [3]int{p.M, 4 * o.words, volume(p.Kernel)}); err != nil {
@@ -112,27 +121,37 @@ func (o *Pixels) Chunks() int { return o.lineParts * o.panelParts }
 func (o *Pixels) k() int { return o.runs * o.run }
 
 // PackedLen returns how many words the packed weights take.
-func (o *Pixels) PackedLen() int { return gemm.U8S8.PackedBLen(o.k(), o.p.M) }
+func (o *Pixels) PackedLen() int { return gemm.U8S8.PackedBLen(o.k(), o.panels*panelWide) }
 
-// Pack packs w, M x C x kernel bytes, into dst, which holds PackedLen words, and adds up each output channel in sums, which holds M.
-// With flip the bytes are unsigned and become signed ones that are less by 128.
+// at is the place of output channel c in the panels.
+func (o *Pixels) at(c int) int { return c/o.panel*panelWide + c%o.panel }
+
+// Pack packs w, M x C x kernel bytes, into dst, which holds PackedLen words, and adds up each output channel, shift included, in sums,
+// which holds M. With flip the bytes are unsigned and become signed ones that are less by 128.
 func (o *Pixels) Pack(dst []float32, sums []int32, w []byte, flip bool) {
 	taps, c := volume(o.p.Kernel), o.p.C
-	rows := make([]byte, 4*o.p.M*o.k())
+	rows := make([]byte, 4*o.panels*panelWide*o.k())
 	for i := range o.p.M {
-		sum := int32(0)
+		sum := o.shift * int32(taps*c)
 		for ch := range c {
 			for t, b := range w[(i*c+ch)*taps:][:taps] {
 				if flip {
 					b ^= 0x80
 				}
 				sum += int32(int8(b))
-				rows[4*(i*o.k()+t*o.words)+ch] = b
+				rows[4*(o.at(i)*o.k()+t*o.words)+ch] = b
 			}
 		}
 		sums[i] = sum
 	}
-	gemm.U8S8.PackB(dst, vec.AsFloats(rows), o.k(), o.p.M, 0, true)
+	for p := 0; p < o.panels && o.shift != 0; p++ {
+		for w := range taps {
+			for ch := range c {
+				rows[4*((p*panelWide+panelWide-1)*o.k()+w*o.words)+ch] = 1
+			}
+		}
+	}
+	gemm.U8S8.PackB(dst, vec.AsFloats(rows), o.k(), o.panels*panelWide, 0, true)
 }
 
 // PixelGrid says what becomes of the sums of each output channel, as [vec.Requantization] does: (sum + add) · scale on a grid of
@@ -153,7 +172,7 @@ func newPixelGrid(channels, block int, at func(c int) int) *PixelGrid {
 
 // Grid returns one for the convolution's channels, which must be set before it is used.
 func (o *Pixels) Grid() *PixelGrid {
-	return newPixelGrid(o.p.M, panelWide, func(c int) int { return c })
+	return newPixelGrid(o.panels*panelWide, panelWide, o.at)
 }
 
 // Set sets the first stage of channel c, which is the only one unless [PixelGrid.Then] adds another afterwards.
@@ -315,6 +334,7 @@ type pixelTile struct {
 	tiles          int
 	nextA, nextDst int // bytes to the next tile
 	mask           uint32
+	shift          int32
 	at             pixelScale
 }
 
@@ -331,23 +351,23 @@ func (o *Pixels) Run(c int, a *PixelArgs) {
 	pairs := (o.panels + 1) / 2 // 64 channels, so that no two chunks write to one line of a cache
 	for p := 2 * (panels * pairs / o.panelParts); p < min(2*((panels+1)*pairs/o.panelParts), o.panels); p++ {
 		t := pixelTile{b: &a.Weights[p*panelWide*o.k()], lda: o.p.Stride[2] * 4 * o.words, ldd: o.p.M, runs: o.runs, run: o.run,
-			skip: 4 * (o.wide*o.words - o.run), at: a.Grid.from(p * panelWide)}
+			skip: 4 * (o.wide*o.words - o.run), shift: o.shift, at: a.Grid.from(p * panelWide)}
 		if next := (p + 1) * panelWide * o.k(); p+1 < o.panels {
 			t.ahead, t.end = &a.Weights[next], &a.Weights[next+panelWide*o.k()-1]
 		} else {
 			t.ahead, t.end = t.b, t.b
 		}
-		t.mask = uint32(1)<<min(panelWide, o.p.M-p*panelWide) - 1
+		t.mask = uint32(1)<<min(o.panel, o.p.M-p*o.panel) - 1
 		if o.lines == 1 {
 			units := (o.width + tallestTile - 1) / tallestTile
 			lo, hi := part*units/o.lineParts*tallestTile, (part+1)*units/o.lineParts*tallestTile
-			o.line(&t, image[lo*t.lda:], a.Y[lo*o.p.M+p*panelWide:], min(hi, o.width)-lo)
+			o.line(&t, image[lo*t.lda:], a.Y[lo*o.p.M+p*o.panel:], min(hi, o.width)-lo)
 			continue
 		}
 		for lo, hi := part*o.lines/o.lineParts, (part+1)*o.lines/o.lineParts; lo < hi; {
 			n, y := lo/o.out[0], lo%o.out[0]
 			end := min(hi, (n+1)*o.out[0])
-			o.block(&t, image[(n*o.high+y*o.p.Stride[1])*o.wide*4*o.words:], a.Y[lo*o.width*o.p.M+p*panelWide:], end-lo)
+			o.block(&t, image[(n*o.high+y*o.p.Stride[1])*o.wide*4*o.words:], a.Y[lo*o.width*o.p.M+p*o.panel:], end-lo)
 			lo = end
 		}
 	}

@@ -15,7 +15,8 @@ type pixelCase struct {
 	p                    Params
 	planar, flipX, flipW bool
 	x, w                 []byte
-	zero                 byte // as it is multiplied
+	shift                int32 // of the weights
+	zero                 byte  // as it is multiplied
 	requantize           []vec.Requantization
 	grid                 func(*PixelGrid, []int32)
 }
@@ -60,6 +61,9 @@ func randomPixels(r *rand.Rand, depthwise bool) *pixelCase {
 		for i := range b {
 			b[i] = byte(r.Uint32())
 		}
+	}
+	if r.IntN(3) == 0 {
+		k.shift = int32(r.IntN(255) - 127)
 	}
 	k.drawGrid(r)
 	return k
@@ -117,7 +121,7 @@ func (k *pixelCase) want(out [2]int) []byte {
 					if k.flipW {
 						w = int32(k.w[((m*each+c)*p.Kernel[1]+ky)*p.Kernel[2]+kx]) - 128
 					}
-					sum += b * w
+					sum += b * (w + k.shift)
 				}
 			}
 		}
@@ -160,7 +164,7 @@ func guardedBytes(n int) ([]byte, func(*testing.T, string)) {
 
 func (k *pixelCase) check(t *testing.T, r *rand.Rand) {
 	t.Helper()
-	op, err := NewPixels(k.p, k.planar, k.flipX)
+	op, err := NewPixels(k.p, k.planar, k.flipX, k.shift)
 	if err != nil {
 		t.Fatalf("%+v: %v", k.p, err)
 	}
@@ -194,7 +198,7 @@ func (k *pixelCase) compare(t *testing.T, got []byte, out [2]int) {
 
 func (k *pixelCase) checkWindows(t *testing.T, r *rand.Rand) {
 	t.Helper()
-	op, err := NewPixelWindows(k.p, false)
+	op, err := NewPixelWindows(k.p, false, k.shift)
 	if err != nil {
 		t.Fatalf("%+v: %v", k.p, err)
 	}
@@ -240,7 +244,7 @@ func TestPixelMaximum(t *testing.T) {
 	r := rand.New(rand.NewPCG(45, 46))
 	for range 100 {
 		k := randomPixels(r, true)
-		op, err := NewPixelWindows(k.p, true)
+		op, err := NewPixelWindows(k.p, true, 0)
 		if err != nil {
 			t.Fatalf("%+v: %v", k.p, err)
 		}

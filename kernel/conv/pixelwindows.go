@@ -19,6 +19,7 @@ type PixelWindows struct {
 	band   int   // bytes of the padded rows of a chunk
 	parts  int   // chunks of an image
 	groups int
+	shift  int32
 	three  bool // windows of 3 x 3 that are read where they lie, unless bytes must be flipped
 }
 
@@ -32,8 +33,8 @@ const (
 )
 
 // NewPixelWindows plans a convolution with as many groups as channels, or pooling by the greatest byte, of p's geometry, which has depth
-// 1. Errors are of kind ErrParams.
-func NewPixelWindows(p Params, largest bool) (*PixelWindows, error) {
+// 1. The weights multiply as if shift, at most 127 in magnitude, were added to each. Errors are of kind ErrParams.
+func NewPixelWindows(p Params, largest bool, shift int32) (*PixelWindows, error) {
 	p.Group, p.M = p.C, p.C
 	out, err := p.setDefaults()
 	if err != nil {
@@ -43,7 +44,7 @@ func NewPixelWindows(p Params, largest bool) (*PixelWindows, error) {
 		p.N < 1 || p.C < 1 || volume(out) < 1 || p.Kernel[1]*p.Kernel[2] > maxTaps {
 		return nil, fmt.Errorf("%w: no windows of pixels: %+v", ErrParams, p)
 	}
-	o := &PixelWindows{p: p, out: [2]int{out[1], out[2]}, max: largest, wide: p.In[2] + p.PadLo[2] + p.PadHi[2]}
+	o := &PixelWindows{p: p, out: [2]int{out[1], out[2]}, max: largest, shift: shift, wide: p.In[2] + p.PadLo[2] + p.PadHi[2]}
 	if err := checkSizes([3]int{p.N, p.C, (p.In[1] + p.PadLo[1] + p.PadHi[1]) * o.wide}, [3]int{p.N, p.M, volume(out)}, [3]int{p.M, 1, volume(p.Kernel)}); err != nil {
 		return nil, err
 	}
@@ -57,24 +58,27 @@ func NewPixelWindows(p Params, largest bool) (*PixelWindows, error) {
 	return o, nil
 }
 
-// list lists the elements of a window: for a convolution in groups of four, of which the last are 0 where the weights are.
+// list lists the elements of a window: for a convolution in groups of four, of which the last are 0 where the weights are, and all of
+// them once more where weights are shifted.
 func (o *PixelWindows) list() {
 	p := &o.p
 	last := (o.out[1]-1)*p.Stride[2] + 2 - p.PadLo[2]
 	o.three = !o.max && p.Kernel == [3]int{1, 3, 3} && p.Dilate == [3]int{1, 1, 1} && p.Stride[1] == p.Stride[2] && p.Stride[2] <= 2 &&
 		p.PadLo[2] <= 1 && last <= p.In[2]
-	o.groups = p.Kernel[1] * p.Kernel[2]
+	n := p.Kernel[1] * p.Kernel[2]
+	o.groups = n
 	if !o.max {
-		o.groups = (o.groups + 3) / 4
+		n = (n + 3) / 4 * 4
+		o.groups = n / 4
 	}
-	o.taps = make([]int, 4*o.groups)
-	if o.max {
-		o.taps = o.taps[:o.groups]
-	}
+	o.taps = make([]int, n)
 	for ky := range p.Kernel[1] {
 		for kx := range p.Kernel[2] {
 			o.taps[o.place(ky*p.Kernel[2]+kx)] = (ky*p.Dilate[1]*o.wide + kx*p.Dilate[2]) * p.C
 		}
+	}
+	if o.shift != 0 {
+		o.taps, o.groups = append(o.taps, o.taps...), 2*o.groups
 	}
 }
 
@@ -109,13 +113,13 @@ func (o *PixelWindows) PackedLen() int { return o.blocks() * o.groups * 4 * chan
 // inBlock is where the kernels have channel c of a block: unpacking bytes to words leaves four neighbours in each lane.
 func inBlock(c int) int { return c%16/4*16 + c/16*4 + c%4 }
 
-// Pack packs w, C x kernel bytes, into dst, which holds PackedLen bytes, and adds up each channel in sums, which holds C. With flip the
-// bytes are unsigned and become signed ones that are less by 128.
+// Pack packs w, C x kernel bytes, into dst, which holds PackedLen bytes, and adds up each channel, shift included, in sums, which holds C. With
+// flip the bytes are unsigned and become signed ones that are less by 128.
 func (o *PixelWindows) Pack(dst []byte, sums []int32, w []byte, flip bool) {
 	clear(dst[:o.PackedLen()])
 	taps := volume(o.p.Kernel)
 	for c := range o.p.C {
-		sum := int32(0)
+		sum := o.shift * int32(taps)
 		to := dst[c/channelBlock*o.groups*4*channelBlock+4*inBlock(c%channelBlock):]
 		for t, b := range w[c*taps:][:taps] {
 			if flip {
@@ -124,6 +128,9 @@ func (o *PixelWindows) Pack(dst []byte, sums []int32, w []byte, flip bool) {
 			sum += int32(int8(b))
 			i := o.place(t)
 			to[i/4*4*channelBlock+i%4] = b
+			if i += len(o.taps) / 2; o.shift != 0 {
+				to[i/4*4*channelBlock+i%4] = byte(o.shift)
+			}
 		}
 		sums[c] = sum
 	}
@@ -215,6 +222,7 @@ type pixelThree struct {
 	pixels  int
 	lines   int
 	nextDst int    // bytes from line to line
+	shift   uint32 // of three weights
 	pads    uint32 // 1 where the first column is padding, 2 where the last is
 	pad     uint32 // four bytes of it
 	mask    uint64 // of the channels
@@ -251,7 +259,8 @@ func (o *PixelWindows) runThree(a *PixelWindowArgs, scratch []byte, n, first, ro
 // blocksOfThree computes lines of all channels.
 func (o *PixelWindows) blocksOfThree(a *PixelWindowArgs, table *[2*linesOfThree + 1]*byte, y []byte, lines int) {
 	p := &o.p
-	t := pixelThree{column: p.C, pixels: o.out[1], nextDst: o.out[1] * p.C, pad: uint32(a.Zero) * 0x01010101}
+	t := pixelThree{column: p.C, pixels: o.out[1], nextDst: o.out[1] * p.C, pad: uint32(a.Zero) * 0x01010101,
+		shift: uint32(uint8(o.shift)) * 0x00010101}
 	if p.PadLo[2] > 0 {
 		t.pads = 1
 	}

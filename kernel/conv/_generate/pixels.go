@@ -69,7 +69,16 @@ func pixelTile(s *asm, rows int) {
 	}
 	s.op("JMP run")
 	s.label("finish")
-	s.op("MOVQ R12, pixelTile_ahead(BX)")
+	s.ops("MOVQ R12, pixelTile_ahead(BX)", "CMPL pixelTile_shift(BX), $0", "JE scale")
+	// The last channel has the sums of the patches.
+	s.ops("VPBROADCASTD pixelTile_shift(BX), Z28", "MOVL $15, DX", "VPBROADCASTD DX, Z29")
+	for i := range rows {
+		s.op("VPERMD Z%d, Z29, Z30", 2*i+1)
+		s.op("VPMULLD Z28, Z30, Z30")
+		s.op("VPADDD Z30, Z%d, Z%d", 2*i, 2*i)
+		s.op("VPADDD Z30, Z%d, Z%d", 2*i+1, 2*i+1)
+	}
+	s.label("scale")
 	scaleSums(s, "pixelTile", 2*rows, 2, 28)
 	pixelStore(s, rows)
 	s.ops(
@@ -280,6 +289,13 @@ func depthwiseThree(s *asm, stride int) {
 			s.op("VPDPBUSD Z%d, Z%d, Z%d", 20+4*k+i, 4+4*k+i, i)
 		}
 	}
+	s.ops("MOVL pixelThree_shift(BX), R9", "TESTL R9, R9", "JZ whole", "VPBROADCASTD R9, Z16")
+	for k := range 3 {
+		for i := range 4 {
+			s.op("VPDPBUSD Z16, Z%d, Z%d", 4+4*k+i, i)
+		}
+	}
+	s.label("whole")
 	for i := range 4 {
 		if stride == 1 {
 			s.op("VMOVDQA64 Z%d, Z%d", 8+i, 4+i)
