@@ -12,7 +12,7 @@ import (
 // Where convolutions of bytes follow each other, their images lie with the channels in the last axis: those of a pixel are then what
 // products of bytes multiply together, and a convolution stores no sums.
 //
-//	QLinearConv(x)             =  planar(weir:NhwcQLinearConv(pixels(x)))   near another one
+//	QLinearConv(x)             =  planar(weir:NhwcQLinearConv(pixels(x)))   near another one, or of weights around a byte that is not 0
 //	QLinearAdd(planar(x), planar(y))  =  planar(QLinearAdd(x, y))           likewise Table, and Rescale by one scale
 //	Q(MaxPool(DQ(planar(x))))  =  planar(weir:NhwcMaxPool(x))               where Q and DQ have one grid
 //	pixels(planar(x))          =  x
@@ -32,7 +32,7 @@ func startPixels(s *scope) rule {
 	return func(n *graph.Node) *Patch {
 		switch {
 		case pixelConv(n):
-			if s.nearUp(n.In[0], maxNear) || s.nearDown(n.Out[0], maxNear) {
+			if s.nearUp(n.In[0], maxNear) || s.nearDown(n.Out[0], maxNear) || sumsPatches(n) {
 				return s.lastInConv(n)
 			}
 		case n.Domain == op.FusedDomain && n.Type == "QLinearAdd":
@@ -85,6 +85,14 @@ func pixelConv(n *graph.Node) bool {
 	}
 	group, apart := n.Attrs.Int("group", 1), slices.ContainsFunc(n.Attrs.Ints("dilations"), func(d int64) bool { return d != 1 })
 	return group == 1 && !apart || group > 1 && group == int64(w.Shape[0]) && w.Shape[1] == 1
+}
+
+// sumsPatches reports whether a convolution of one group in ONNX's layout would need the sums of its patches, of several pixels each,
+// which cost more than turning its image.
+func sumsPatches(n *graph.Node) bool {
+	w, zero := n.In[3].Const(), n.In[5].Const()
+	centre := map[tensor.DType]byte{tensor.Uint8: 0x80}[zero.DType]
+	return w.Shape[2]*w.Shape[3] > 1 && n.Attrs.Int("group", 1) == 1 && zero.Data[0] != centre
 }
 
 // midway reports whether the zero points of weights are one byte, not the least.

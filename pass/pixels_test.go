@@ -87,7 +87,7 @@ func TestPixels(t *testing.T) {
 	}
 }
 
-// TestPixelsAlone leaves a convolution that has no other near it as it is.
+// TestPixelsAlone leaves a convolution that has no other near it as it is, unless its weights lie around another byte than 0.
 func TestPixelsAlone(t *testing.T) {
 	b := &qdqNet{t: t, r: rand.New(rand.NewPCG(1, 7)), g: &graph.Graph{Name: "alone", Opsets: map[string]int{"": 13}}}
 	x := &graph.Value{Name: "x", Type: op.Concrete(tensor.Uint8, 1, 8, 9, 9)}
@@ -98,7 +98,20 @@ func TestPixelsAlone(t *testing.T) {
 	if err := b.g.InferTypes(); err != nil {
 		t.Fatal(err)
 	}
+	around := b.g.Clone()
 	if optimise(t, b.g, pass.Options{Check: true}); strings.Contains(short(b.g), "Nhwc") {
 		t.Errorf("became\n%v", b.g)
+	}
+	for _, n := range around.Nodes { // weights around another byte than 0
+		if n.Type == "DequantizeLinear" && len(n.In) == 2 {
+			zero := b.bytes(tensor.Int8, n.In[1].Const().Shape...)
+			for i := range zero.Data {
+				zero.Data[i] = 3
+			}
+			n.In = append(n.In, b.constant(zero))
+		}
+	}
+	if optimise(t, around, pass.Options{Check: true}); !strings.Contains(short(around), "NhwcQLinearConv") {
+		t.Errorf("weights around 3: became\n%v", around)
 	}
 }

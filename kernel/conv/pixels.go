@@ -83,11 +83,13 @@ func NewPixels(p Params, planar, flip bool, shift int32) (*Pixels, error) {
 	return o, nil
 }
 
-// Work of a chunk in multiply-adds of words, and the bytes of an image that stay in the second cache while weights pass.
+// Work of a chunk in multiply-adds of words, and the bytes of an image, and of the rows of a chunk, that stay in a cache while
+// weights pass.
 const (
 	chunkWords   = 1 << 18
 	mostChunks   = 16
 	manyPixels   = 256 << 10
+	manyRows     = 64 << 10
 	tallestTile  = 14
 	callWords    = 1 << 17 // times 16: what a call of a kernel multiplies at most, some tens of microseconds
 	wordsOfPanel = 16
@@ -388,8 +390,14 @@ func (o *Pixels) line(t *pixelTile, image, y []byte, n int) {
 	}
 }
 
-// block computes whole lines: tiles one below another.
+// block computes whole lines: tiles one below another while the rows that they see stay in the first cache.
 func (o *Pixels) block(t *pixelTile, image, y []byte, lines int) {
+	if next := o.p.Stride[1] * o.wide * 4 * o.words; lines*next > manyRows && o.width >= 2*tallestTile {
+		for i := range lines {
+			o.line(t, image[i*next:], y[i*o.width*t.ldd:], o.width)
+		}
+		return
+	}
 	t.nextA, t.nextDst = o.p.Stride[1]*o.wide*4*o.words, o.width*t.ldd
 	for x := 0; x < o.width; {
 		for _, rows := range pixelRows {

@@ -36,10 +36,23 @@ func TransposeBytes(dst, src []byte, rows, cols, ldDst, ldSrc int) {
 		return
 	}
 	src, dst = src[:(rows-1)*ldSrc+cols], dst[:(cols-1)*ldDst+rows]
-	var joined [256]uint32
+	whole := 0 // rows in blocks whose results are whole words, which leave whole lines of a cache
+	if ldDst%4 == 0 {
+		whole = rows / blockRows * blockRows
+	}
+	var joined [blockRows / 4 * 128]uint32
+	for r := 0; r < whole; r += blockRows {
+		for c := 0; c < cols; c += 128 {
+			n := min(128, cols-c)
+			for q := range blockRows / 4 {
+				Interleave(joined[q*n:][:n], src[(r+4*q)*ldSrc+c:], ldSrc, false)
+			}
+			Transpose(words(AsFloats(dst[c*ldDst+r:])), joined[:blockRows/4*n], blockRows/4, n, ldDst/4, n)
+		}
+	}
 	for c := 0; c < cols; c += len(joined) {
 		w := joined[:min(len(joined), cols-c)]
-		r := 0
+		r := whole
 		for ; r+4 <= rows; r += 4 {
 			Interleave(w, src[r*ldSrc+c:], ldSrc, false)
 			for i, four := range w {
@@ -53,3 +66,6 @@ func TransposeBytes(dst, src []byte, rows, cols, ldDst, ldSrc int) {
 		}
 	}
 }
+
+// blockRows is the number of rows whose bytes fill a line of a cache.
+const blockRows = 64
