@@ -53,6 +53,9 @@ func plan(p *Params, v level) blocking {
 	mc := within(math.Sqrt(area*costB/costA), v.mr(), p.M)
 	nc := within(area/max(mc, streamRows), v.nr(), p.N)
 	mc = within(area/nc, v.mr(), p.M)
+	if p.PackedA && p.Fill != nil && float64(p.M*words)*nc <= maxWork { // so that no panel is filled twice
+		mc = float64(p.M)
+	}
 	b.mc = split(p.M, int(mc), v.mr())
 	b.nc = split(p.N, int(nc), v.nr())
 	one := float64(rows) * float64(p.N) * float64(words)

@@ -154,7 +154,7 @@ func (w *Weights) FewRows() int {
 	case w.Zeros == Reals:
 		return 0
 	case w.level == cpuinfo.PathAVX512VNNI:
-		return 64
+		return 32
 	case w.level == cpuinfo.PathAVX2:
 		return 3
 	}
