@@ -23,8 +23,8 @@ import (
 )
 
 func main() {
-	// Tensors lie outside Go's heap, which a few megabytes of graphs and plans make up: collecting those at every other one while a model is
-	// loaded takes a good part of that and saves next to nothing.
+	// Tensors lie outside Go's heap, which a few megabytes of graphs and plans make up. Collecting it as often as by default takes a good part
+	// of the time that loading a model takes, and saves next to nothing.
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(200)
 	}
