@@ -234,18 +234,21 @@ func narrowFloats(dst *tensor.Tensor, at int, buf []float64) bool {
 func (by narrowing) floats(dst *tensor.Tensor, at int, buf []float64) bool {
 	switch dst.DType {
 	case tensor.Float32:
+		out := tensor.As[float32](dst)[at:]
 		for i, v := range buf {
-			tensor.As[float32](dst)[at+i] = float32(v)
+			out[i] = float32(v)
 		}
 	case tensor.Float64:
 		copy(tensor.As[float64](dst)[at:], buf)
 	case tensor.Float16:
+		out := tensor.As[tensor.Half](dst)[at:]
 		for i, v := range buf {
-			tensor.As[tensor.Half](dst)[at+i] = tensor.HalfOf(roundToOdd(v))
+			out[i] = tensor.HalfOf(roundToOdd(v))
 		}
 	case tensor.BFloat16:
+		out := tensor.As[tensor.BHalf](dst)[at:]
 		for i, v := range buf {
-			tensor.As[tensor.BHalf](dst)[at+i] = tensor.BHalfOf(roundToOdd(v))
+			out[i] = tensor.BHalfOf(roundToOdd(v))
 		}
 	case tensor.Bool:
 		for i, v := range buf {

@@ -285,10 +285,33 @@ func evalDequantize(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	return c.mapNumbers(d, func(i int, x float64) float64 {
-		k := g.at(i)
-		return float64(float32(x-g.zeros[k]) * float32(g.scales[k]))
-	})
+	value := func(k int, x float64) float32 { return float32(x-g.zeros[k]) * float32(g.scales[k]) }
+	if t := c.In[0].DType; len(g.scales) == 1 && g.n == 0 && d == tensor.Float32 && (t == tensor.Uint8 || t == tensor.Int8) {
+		return dequantizeBytes(c, func(x float64) float32 { return value(0, x) })
+	}
+	return c.mapNumbers(d, func(i int, x float64) float64 { return float64(value(g.at(i), x)) })
+}
+
+// dequantizeBytes computes the value of each byte that there is and looks up those of the input: embeddings, of which models have millions
+// of elements, are dequantized when a model is loaded.
+func dequantizeBytes(c *Eval, value func(x float64) float32) error {
+	x := c.In[0]
+	out, err := c.Output(0, tensor.Float32, x.Shape)
+	if err != nil {
+		return err
+	}
+	var values [256]float32
+	for b := range values {
+		values[b] = value(float64(b))
+		if x.DType == tensor.Int8 {
+			values[b] = value(float64(int8(b)))
+		}
+	}
+	y := tensor.As[float32](out)
+	for i, b := range x.Data {
+		y[i] = values[b]
+	}
+	return nil
 }
 
 func inferDynamicQuantize(c *Infer) error {

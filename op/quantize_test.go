@@ -54,3 +54,25 @@ func TestNonMaxSuppression(t *testing.T) {
 		{op: "NonMaxSuppression", name: "threshold", in: list(boxes, scores, n(9), n(1)), err: ErrInput},
 	})
 }
+
+// TestDequantizeOnOneGrid wants one scale for all elements to give what the same scale for each row gives.
+func TestDequantizeOnOneGrid(t *testing.T) {
+	for _, d := range []tensor.DType{tensor.Uint8, tensor.Int8} {
+		all := make([]uint8, 3*256)
+		for i := range all {
+			all[i] = uint8(i * 7)
+		}
+		q, zero := tensor.FromCodes(d, all, 3, 256), tensor.FromCodes(d, []uint8{77, 77, 77}, 3)
+		for _, scale := range []float32{0, 0.1, 3e38, float32(math.NaN()), float32(math.Inf(-1))} {
+			rows := eval1(t, "DequantizeLinear", Attrs{IntAttr("axis", 0)}, q, tensor.From([]float32{scale, scale, scale}, 3), zero)
+			one := eval1(t, "DequantizeLinear", nil, q, tensor.Scalar(scale), tensor.FromCodes(d, []uint8{77}))
+			if err := tensor.Close(one, rows, 0, 0); err != nil {
+				t.Errorf("%v, scale %v: %v", d, scale, err)
+			}
+		}
+		empty := eval1(t, "DequantizeLinear", Attrs{IntAttr("axis", 0)}, tensor.FromCodes(d, nil, 0, 4), tensor.From([]float32{}, 0))
+		if empty.Len() != 0 {
+			t.Errorf("%v: nothing gives %v", d, empty)
+		}
+	}
+}
