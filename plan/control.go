@@ -16,8 +16,6 @@ type control interface {
 	cpu.Kernel
 	// bodies lists the plans.
 	bodies() []*Plan
-	// pack is Pack that shows constants as [Plan.Pack] does.
-	pack(dst []byte, packed func(c *tensor.Tensor))
 	// flops estimates the operations of one run.
 	flops() int64
 }
@@ -74,10 +72,10 @@ func packedSpans(plans []*Plan) (spans []span, total int64) {
 }
 
 // packBodies packs the weights of each plan.
-func packBodies(plans []*Plan, dst []byte, packed func(c *tensor.Tensor)) {
+func packBodies(plans []*Plan, dst []byte) {
 	spans, _ := packedSpans(plans)
 	for i, p := range plans {
-		if p.Pack(spans[i].of(dst), PackOptions{Packed: packed}) != nil {
+		if p.Pack(spans[i].of(dst), PackOptions{}) != nil {
 			panic("plan: packed span shorter than its plan")
 		}
 	}

@@ -91,9 +91,7 @@ func (k *ifKernel) ScratchBytes(int) int {
 }
 
 // Pack implements cpu.Kernel.
-func (k *ifKernel) Pack(dst []byte) { k.pack(dst, nil) }
-
-func (k *ifKernel) pack(dst []byte, packed func(c *tensor.Tensor)) { packBodies(k.plans, dst, packed) }
+func (k *ifKernel) Pack(dst []byte) { packBodies(k.plans, dst) }
 
 // Bind implements cpu.Kernel.
 func (k *ifKernel) Bind(b cpu.Binding) cpu.Task {

@@ -123,11 +123,7 @@ func (k *loopKernel) PackedBytes() int { return int(k.body.PackedBytes) }
 func (k *loopKernel) ScratchBytes(int) int { return int(k.body.ArenaBytes + k.carry.bytes) }
 
 // Pack implements cpu.Kernel.
-func (k *loopKernel) Pack(dst []byte) { k.pack(dst, nil) }
-
-func (k *loopKernel) pack(dst []byte, packed func(c *tensor.Tensor)) {
-	packBodies(k.bodies(), dst, packed)
-}
+func (k *loopKernel) Pack(dst []byte) { packBodies(k.bodies(), dst) }
 
 // Bind implements cpu.Kernel.
 func (k *loopKernel) Bind(b cpu.Binding) cpu.Task {

@@ -68,61 +68,97 @@ type packRegion struct {
 	done int
 }
 
-// packPart is a part of a step's packed weights, the whole of them for kernels that write them at once.
-type packPart struct {
-	step  *Step
-	i, of int
-	left  *atomic.Int32 // parts of the step that are not done
+// packStep is a step whose weights are packed, of the plan or of a body.
+type packStep struct {
+	*Step
+	plan  *Plan
+	to    span // of dst
+	outer *packStep
+	left  atomic.Int32 // parts that are not done, or steps of the bodies
 }
 
-// list makes the list of parts and returns how many floats of scratch the most demanding needs.
+// packPart is a part of a step's packed weights, the whole of them for kernels that write them at once.
+type packPart struct {
+	step  *packStep
+	i, of int
+}
+
+// list makes the list of parts and returns how many floats of scratch the most demanding needs. Weights are in memory twice while they are
+// packed, which matters least for the largest while little else is packed yet, and workers that claim the largest first end at about the
+// same time.
 func (r *packRegion) list() (scratch int) {
-	for _, st := range r.plan.largestFirst() {
+	steps := packSteps(nil, r.plan, 0, nil)
+	slices.SortStableFunc(steps, func(a, b *packStep) int { return cmp.Compare(b.packed.n, a.packed.n) })
+	for _, st := range steps {
 		n := 1
 		if k, ok := st.Kernel.(cpu.Parted); ok && st.packed.n > 0 {
 			var need int
 			n, need = k.PackParts()
 			scratch = max(scratch, need)
 		}
-		left := &atomic.Int32{}
-		left.Store(int32(n))
+		st.left.Store(int32(n))
 		for i := range n {
-			r.parts = append(r.parts, packPart{st, i, n, left})
+			r.parts = append(r.parts, packPart{st, i, n})
 		}
 	}
 	return scratch
+}
+
+// packSteps adds the steps of a plan, whose weights begin at a place. In the place of a step with bodies come those of theirs, as far as
+// they pack anything.
+func packSteps(steps []*packStep, p *Plan, at int64, outer *packStep) []*packStep {
+	for i := range p.Steps {
+		st := &packStep{Step: &p.Steps[i], plan: p, to: p.Steps[i].packed, outer: outer}
+		st.to.off += at
+		if outer != nil {
+			if st.to.n == 0 {
+				continue
+			}
+			outer.left.Add(1)
+		}
+		k, ok := st.Kernel.(control)
+		if !ok || st.to.n == 0 {
+			steps = append(steps, st)
+			continue
+		}
+		spans, _ := packedSpans(k.bodies())
+		for b, body := range k.bodies() {
+			steps = packSteps(steps, body, st.to.off+spans[b].off, st)
+		}
+	}
+	return steps
 }
 
 // Chunk implements cpu.Region.
 func (r *packRegion) Chunk(i, worker int) {
 	part := &r.parts[i]
 	st := part.step
-	if st.packed.n > 0 && r.opts.Populate != nil { // parts lie about where they would if they were equal
-		n, of := int64(part.i), int64(part.of)
-		r.opts.Populate(st.packed.off+st.packed.n*n/of, st.packed.off+st.packed.n*(n+1)/of)
-	}
-	mem := st.packed.of(r.dst)
-	switch k := st.Kernel.(type) {
-	case control:
-		k.pack(mem, r.opts.Packed)
-	case cpu.Parted:
-		if st.packed.n > 0 {
+	if st.to.n > 0 {
+		if r.opts.Populate != nil { // parts lie about where they would if they were equal
+			n, of := int64(part.i), int64(part.of)
+			r.opts.Populate(st.to.off+st.to.n*n/of, st.to.off+st.to.n*(n+1)/of)
+		}
+		mem := st.to.of(r.dst)
+		if k, ok := st.Kernel.(cpu.Parted); ok {
 			k.PackPart(mem, part.i, r.scratch[worker])
-		}
-	default:
-		if st.packed.n > 0 {
-			k.Pack(mem)
+		} else {
+			st.Kernel.Pack(mem)
 		}
 	}
-	if part.left.Add(-1) == 0 {
+	if st.left.Add(-1) == 0 {
 		r.finish(st)
 	}
 }
 
-// finish tells of a step whose parts are all written.
-func (r *packRegion) finish(st *Step) {
-	if _, ok := st.Kernel.(control); !ok && st.packed.n > 0 && r.opts.Packed != nil {
-		r.plan.eachConst(st, r.opts.Packed)
+// finish tells of a step whose parts are all written, and of those around it whose bodies are.
+func (r *packRegion) finish(st *packStep) {
+	if st.to.n > 0 && r.opts.Packed != nil {
+		st.plan.eachConst(st.Step, r.opts.Packed)
+	}
+	for st.outer != nil {
+		if st = st.outer; st.left.Add(-1) > 0 {
+			return
+		}
 	}
 	if r.opts.Progress != nil {
 		r.mu.Lock()
@@ -130,17 +166,6 @@ func (r *packRegion) finish(st *Step) {
 		r.done++
 		r.opts.Progress(r.done, len(r.plan.Steps))
 	}
-}
-
-// largestFirst orders the steps by what they pack: weights are in memory twice while they are packed, which matters least for the
-// largest while little else is packed yet, and workers that claim the largest first end at about the same time.
-func (p *Plan) largestFirst() []*Step {
-	steps := make([]*Step, len(p.Steps))
-	for i := range p.Steps {
-		steps[i] = &p.Steps[i]
-	}
-	slices.SortStableFunc(steps, func(a, b *Step) int { return cmp.Compare(b.packed.n, a.packed.n) })
-	return steps
 }
 
 // eachConst calls f with the constants that a step reads.

@@ -146,11 +146,7 @@ func (k *scanKernel) PackedBytes() int { return int(k.body.PackedBytes) }
 func (k *scanKernel) ScratchBytes(int) int { return int(k.body.ArenaBytes + k.carry.bytes) }
 
 // Pack implements cpu.Kernel.
-func (k *scanKernel) Pack(dst []byte) { k.pack(dst, nil) }
-
-func (k *scanKernel) pack(dst []byte, packed func(c *tensor.Tensor)) {
-	packBodies(k.bodies(), dst, packed)
-}
+func (k *scanKernel) Pack(dst []byte) { packBodies(k.bodies(), dst) }
 
 // Bind implements cpu.Kernel.
 func (k *scanKernel) Bind(b cpu.Binding) cpu.Task {
