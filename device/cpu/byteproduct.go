@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"math"
 	"slices"
 
 	"github.com/weirgpu/weir/kernel/gemm"
@@ -116,19 +117,61 @@ func (k *byteProduct) Packing() any {
 }
 
 // Pack implements Kernel.
-func (k *byteProduct) Pack(dst []byte) {
-	flip := flippedZero(k.flipB)
-	sums := tensor.Cast[int32](dst[k.packedWeights():][:4*k.n])
+func (k *byteProduct) Pack(dst []byte) { packParts(k, dst) }
+
+// columnsOfPart are those of part i of n: whole panels, but for the last.
+func (k *byteProduct) columnsOfPart(i, n int) (from, to int) {
+	width := k.op.PanelWidth()
+	panels := (k.n + width - 1) / width
+	return panels * i / n * width, min(panels*(i+1)/n*width, k.n)
+}
+
+// partCount is the number of parts of the packed copy.
+func (k *byteProduct) partCount() int { return partsOf(k.packedWeights(), k.n/k.op.PanelWidth()) }
+
+// PackParts implements [Parted].
+func (k *byteProduct) PackParts() (n, scratch int) {
+	n = k.partCount()
+	for i := range n {
+		from, to := k.columnsOfPart(i, n)
+		scratch = max(scratch, k.words()*(to-from))
+	}
+	return n, scratch
+}
+
+// PackPart implements [Parted]: some columns, as words of four neighbours along k, and their sums.
+func (k *byteProduct) PackPart(dst []byte, part int, scratch []float32) {
+	from, to := k.columnsOfPart(part, k.partCount())
+	sums := tensor.Cast[int32](dst[k.packedWeights():][:4*k.n])[from:to]
 	clear(sums)
-	words := make([]byte, 4*k.words()*k.n)
-	for row := range k.k {
-		for col, b := range k.weight.Data[row*k.n : (row+1)*k.n] {
-			b ^= flip
-			sums[col] += int32(int8(b))
-			words[(row/4*k.n+col)*4+row%4] = b
+	cols := to - from
+	words := scratch[:k.words()*cols]
+	for q := range k.words() {
+		row := words[q*cols:][:cols]
+		if 4*q+4 <= k.k {
+			vec.Interleave(row, k.weight.Data[4*q*k.n+from:], k.n, k.flipB)
+		} else {
+			k.packEnd(row, from)
+		}
+		for i, w := range row {
+			w := math.Float32bits(w)
+			sums[i] += int32(int8(w)) + int32(int8(w>>8)) + int32(int8(w>>16)) + int32(int8(w>>24))
 		}
 	}
-	gemm.U8S8.PackB(tensor.Cast[float32](dst[:k.packedWeights()]), tensor.Cast[float32](words), k.words(), k.n, 0, false)
+	at := gemm.U8S8.PackedBLen(k.words(), from)
+	gemm.U8S8.PackB(tensor.Cast[float32](dst[:k.packedWeights()])[at:], words, k.words(), cols, 0, false)
+}
+
+// packEnd makes words of the last rows, which are less than four, with zeros after them.
+func (k *byteProduct) packEnd(words []float32, from int) {
+	flip := flippedZero(k.flipB)
+	for i := range words {
+		var w uint32
+		for row := k.k &^ 3; row < k.k; row++ {
+			w |= uint32(k.weight.Data[row*k.n+from+i]^flip) << (8 * (row % 4))
+		}
+		words[i] = math.Float32frombits(w)
+	}
 }
 
 // parts are the sizes of the parts of the scratch after the workers': the form of A that is multiplied, its sums, and by

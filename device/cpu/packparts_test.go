@@ -20,6 +20,8 @@ func TestPackParts(t *testing.T) {
 		r.call(opKey{"", "Conv"}, op.Attrs{op.IntsAttr("pads", 1, 1, 1, 1)}, r.floats(1, 128, 20, 20), r.floats(120, 128, 3, 3)),
 		r.call(opKey{"", "Conv"}, group, r.floats(1, 260, 3, 3), r.floats(500, 130, 3, 3)),
 		scaled,
+		r.call(opKey{"", "MatMulInteger"}, nil, r.bytes(tensor.Uint8, 2, 1003), r.bytes(tensor.Int8, 1003, 2500)),
+		r.call(opKey{"", "MatMulInteger"}, nil, r.bytes(tensor.Uint8, 2, 1003), r.bytes(tensor.Uint8, 1003, 2500)),
 	} {
 		for i := 1; i < len(s.constant); i++ {
 			s.constant[i] = true
