@@ -46,8 +46,11 @@ func planDepthwise(p *Params, out [3]int) depthwise {
 	d.planes = 1
 	if d.bands == 1 {
 		work := planesWork
-		if p.small(d.level, out) || p.halves(d.level, out) {
+		switch {
+		case p.small(d.level, out):
 			work *= smallFactor
+		case p.halves(d.level, out):
+			work *= halvedFactor
 		}
 		chunks := max(1, (total*row*out[1]+work-1)/work)
 		if chunks > 1 {

@@ -2706,6 +2706,7 @@ next:
 	JNZ tap
 	KNOTW K7, K7
 	VMOVAPS Z7, K7, Z0
+store:
 	CMPQ DX, $16
 	JLT part
 	VMOVUPS Z0, (DI)
@@ -2780,6 +2781,7 @@ next:
 	VBROADCASTSS poolRow_divisor(R10), Z9
 	VMULPS Z8, Z9, Z8
 	VDIVPS Z8, Z0, Z0
+store:
 	CMPQ DX, $16
 	JLT part
 	VMOVUPS Z0, (DI)
@@ -4043,6 +4045,59 @@ row:
 	MOVQ poolBand_taps(BX), R12
 	MOVQ poolBand_cols(BX), DX
 vector:
+	CMPQ poolBand_three(BX), $0
+	JEQ each
+	MOVQ poolRow_n(R10), AX
+	TESTQ AX, AX
+	JZ each
+	KMOVW poolTap_load(R12), K1
+	KMOVW (poolTap_load+2)(R12), K2
+	VMOVAPS Z6, Z0
+	VMOVAPS Z6, Z8
+	VMOVAPS Z6, Z9
+	KXNORW K7, K7, K7
+	MOVQ SI, R9
+	MOVWLZX (poolTap__size+poolTap_load+2)(R12), CX
+	TESTL $0x4000, CX
+	JZ down
+further:
+	VMOVAPS Z6, Z1
+	VMOVAPS Z6, Z2
+	VMOVUPS (R9), K1, Z1
+	VMOVUPS 64(R9), K2, Z2
+	VMAXPS Z1, Z0, Z0
+	VMAXPS Z2, Z8, Z8
+	VCMPPS $7, Z1, Z2, K7, K7
+	VBROADCASTSS 128(R9), Z3
+	VMAXPS Z3, Z9, Z9
+	VCMPPS $7, Z3, Z3, K7, K7
+	ADDQ R15, R9
+	DECQ AX
+	JNZ further
+	JMP along
+down:
+	VMOVAPS Z6, Z1
+	VMOVAPS Z6, Z2
+	VMOVUPS (R9), K1, Z1
+	VMOVUPS 64(R9), K2, Z2
+	VMAXPS Z1, Z0, Z0
+	VMAXPS Z2, Z8, Z8
+	VCMPPS $7, Z1, Z2, K7, K7
+	ADDQ R15, R9
+	DECQ AX
+	JNZ down
+along:
+	KORTESTW K7, K7
+	JCC each
+	VMOVAPS Z0, Z3
+	VPERMT2PS Z8, Z4, Z3
+	VPERMT2PS Z8, Z5, Z0
+	VMAXPS Z3, Z0, Z0
+	VALIGND $1, Z3, Z9, Z3
+	VMAXPS Z3, Z0, Z0
+	ADDQ $(2*poolTap__size), R12
+	JMP store
+each:
 	VMOVAPS Z6, Z0
 	KXNORW K7, K7, K7
 	MOVQ SI, R13
@@ -4088,6 +4143,7 @@ next:
 	JNZ tap
 	KNOTW K7, K7
 	VMOVAPS Z7, K7, Z0
+store:
 	CMPQ DX, $16
 	JLT part
 	VMOVUPS Z0, (DI)
@@ -4184,6 +4240,7 @@ next:
 	VBROADCASTSS poolRow_divisor(R10), Z9
 	VMULPS Z8, Z9, Z8
 	VDIVPS Z8, Z0, Z0
+store:
 	CMPQ DX, $16
 	JLT part
 	VMOVUPS Z0, (DI)

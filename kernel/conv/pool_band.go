@@ -12,6 +12,7 @@ type poolBand struct {
 	planes   int
 	plane    int     // bytes from one plane of the image to the next
 	step     int     // bytes from one row under a window to the next
+	three    int     // not 0 when windows are three columns wide
 	neutral  float32 // what reducing with changes nothing
 }
 
@@ -58,6 +59,9 @@ func (o *PoolOp) planBand() {
 	p := &o.p
 	b := &poolBand{width: (p.Kernel[2] + p.Stride[2] - 1) / p.Stride[2], cols: p.Out[2], plane: 4 * volume(p.In),
 		step: 4 * p.Dilate[1] * p.In[2], neutral: p.neutral(), columns: make([]float32, 16*p.vectors())}
+	if p.Kernel[2] == 3 {
+		b.three = 1
+	}
 	for y := range p.Out[1] {
 		k0, k1 := p.tapsInside(1, y)
 		top := y*p.Stride[1] - p.PadLo[1] + k0*p.Dilate[1]

@@ -54,6 +54,19 @@ func TestPoolsOfLargeImages(t *testing.T) {
 	}
 }
 
+// TestPoolsOfThreeColumns walks over widths around those of vectors, with and without borders, for windows that are three columns wide.
+func TestPoolsOfThreeColumns(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(4, 3))
+		for size := 3; size <= 70; size++ {
+			p := PoolParams{Window: square(1, 1, size, 3, 2, r.IntN(3), 1).Window, Planes: 2}
+			p.In[1], p.Kernel[1] = 4+r.IntN(5), 1+r.IntN(4)
+			p.PadHi[1], p.PadHi[2] = r.IntN(2), r.IntN(3)
+			checkPool(t, r, p)
+		}
+	})
+}
+
 func checkPool(t *testing.T, r *rand.Rand, p PoolParams) {
 	t.Helper()
 	op, err := NewPool(p)

@@ -26,6 +26,9 @@ func poolBand(s *asm, largest bool, stride int) {
 	s.label("row")
 	s.ops("MOVQ poolRow_at(R10), SI", "ADDQ R8, SI", "MOVQ poolBand_taps(BX), R12", "MOVQ poolBand_cols(BX), DX")
 	s.label("vector")
+	if largest && stride == 2 {
+		poolThree(s)
+	}
 	s.ops("VMOVAPS Z6, Z0", "KXNORW K7, K7, K7", "MOVQ SI, R13", "MOVQ poolBand_width(BX), CX")
 	s.label("tap")
 	s.ops("MOVQ poolRow_n(R10), AX", "TESTQ AX, AX", "JZ next", "MOVQ R13, R9", "KMOVW poolTap_load(R12), K1")
@@ -42,6 +45,7 @@ func poolBand(s *asm, largest bool, stride int) {
 			"VBROADCASTSS poolRow_divisor(R10), Z9", "VMULPS Z8, Z9, Z8", "VDIVPS Z8, Z0, Z0",
 		)
 	}
+	s.label("store")
 	s.ops("CMPQ DX, $16", "JLT part", "VMOVUPS Z0, (DI)", "ADDQ $64, DI")
 	s.op("ADDQ $%d, SI", 64*stride)
 	s.ops("SUBQ $16, DX", "JNZ vector", "JMP done")
@@ -52,6 +56,37 @@ func poolBand(s *asm, largest bool, stride int) {
 		"ADDQ $poolRow__size, R10", "DECQ R11", "JNZ row", "ADDQ poolBand_plane(BX), R8", "DECQ left-8(SP)", "JNZ plane",
 		"VZEROUPPER", "RET",
 	)
+}
+
+// poolThree writes the largest of windows of three columns, first down the rows, then along them, as long as there is no NaN: with one, all
+// is done anew, tap by tap. What column 2 sees of a vector is what column 0 does one output on, and for the last output one column more.
+func poolThree(s *asm) {
+	s.ops(
+		"CMPQ poolBand_three(BX), $0", "JEQ each", "MOVQ poolRow_n(R10), AX", "TESTQ AX, AX", "JZ each",
+		"KMOVW poolTap_load(R12), K1", "KMOVW (poolTap_load+2)(R12), K2", "VMOVAPS Z6, Z0", "VMOVAPS Z6, Z8", "VMOVAPS Z6, Z9",
+		"KXNORW K7, K7, K7", "MOVQ SI, R9", "MOVWLZX (poolTap__size+poolTap_load+2)(R12), CX", "TESTL $0x4000, CX", "JZ down",
+	)
+	for _, further := range []bool{true, false} {
+		name := map[bool]string{true: "further", false: "down"}[further]
+		s.label(name)
+		s.ops(
+			"VMOVAPS Z6, Z1", "VMOVAPS Z6, Z2", "VMOVUPS (R9), K1, Z1", "VMOVUPS 64(R9), K2, Z2",
+			"VMAXPS Z1, Z0, Z0", "VMAXPS Z2, Z8, Z8", "VCMPPS $7, Z1, Z2, K7, K7",
+		)
+		if further {
+			s.ops("VBROADCASTSS 128(R9), Z3", "VMAXPS Z3, Z9, Z9", "VCMPPS $7, Z3, Z3, K7, K7")
+		}
+		s.ops("ADDQ R15, R9", "DECQ AX", "JNZ "+name)
+		if further {
+			s.op("JMP along")
+		}
+	}
+	s.label("along")
+	s.ops(
+		"KORTESTW K7, K7", "JCC each", "VMOVAPS Z0, Z3", "VPERMT2PS Z8, Z4, Z3", "VPERMT2PS Z8, Z5, Z0", "VMAXPS Z3, Z0, Z0",
+		"VALIGND $1, Z3, Z9, Z3", "VMAXPS Z3, Z0, Z0", "ADDQ $(2*poolTap__size), R12", "JMP store",
+	)
+	s.label("each")
 }
 
 // poolTaps writes the loop over the rows of one tap, for a stride of 2 of two neighbouring taps, of which the second may see
