@@ -8,6 +8,9 @@
 // between the chunks inside a step, so a lease that is asked back is given back within microseconds, in the middle of an
 // operator if need be, and the iteration goes on from there under its next lease.
 //
+// Loading takes the kind of pages that is there soonest, and leaves it to the system to make small ones huge as time goes by;
+// [Instance.Settle] has that done at once.
+//
 // Concurrency: a Session is used by any number of goroutines; an Instance by one at a time.
 //
 // What it refuses: to hold a byte that the quota does not grant ([Quota.Reserve] is asked before memory is allocated),
