@@ -132,19 +132,18 @@ func (o *Pixels) at(c int) int { return c/o.panel*panelWide + c%o.panel }
 // which holds M. With flip the bytes are unsigned and become signed ones that are less by 128.
 func (o *Pixels) Pack(dst []float32, sums []int32, w []byte, flip bool) {
 	taps, c := volume(o.p.Kernel), o.p.C
-	rows := make([]byte, 4*o.panels*panelWide*o.k())
+	rows, turned := make([]byte, 4*o.panels*panelWide*o.k()), make([]byte, c*taps)
 	for i := range o.p.M {
-		sum := o.shift * int32(taps*c)
-		for ch := range c {
-			for t, b := range w[(i*c+ch)*taps:][:taps] {
-				if flip {
-					b ^= 0x80
-				}
-				sum += int32(int8(b))
-				rows[4*(o.at(i)*o.k()+t*o.words)+ch] = b
-			}
+		from := w[i*c*taps:][:c*taps]
+		unsigned := from
+		vec.FlipBytes(turned, from)
+		if flip {
+			from = turned
+		} else {
+			unsigned = turned
 		}
-		sums[i] = sum
+		sums[i] = (o.shift-128)*int32(c*taps) + vec.SumBytes(unsigned)
+		vec.TransposeBytes(rows[4*o.at(i)*o.k():], from, c, taps, 4*o.words, taps)
 	}
 	for p := 0; p < o.panels && o.shift != 0; p++ {
 		for w := range taps {
