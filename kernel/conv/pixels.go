@@ -1,6 +1,7 @@
 package conv
 
 import (
+	order "encoding/binary"
 	"fmt"
 	"math"
 
@@ -22,14 +23,14 @@ type Pixels struct {
 	out    [2]int
 	planar bool // the image has its channels in axis 1
 	copies bool // the image is copied: padded, brought to whole words, its bytes flipped
-	// A pixel has so many words, an image high rows of wide pixels.
-	words, high, wide int
-	runs, run         int // stretches of words that an output sees, and words of each
-	lines, width      int // lines of outputs whose inputs lie equally far apart, and outputs of a line
-	panels, panel     int // panels of weights, and output channels of each
-	shift             int32
-	lineParts         int // a chunk is a part of the lines, or of the only line, and a part of the panels
-	panelParts        int
+	// A pixel has so many bytes, an image high rows of wide pixels.
+	size, high, wide int
+	runs, run        int // stretches of words that an output sees, and words of each
+	lines, width     int // lines of outputs whose inputs lie equally far apart, and outputs of a line
+	panels, panel    int // panels of weights, and output channels of each
+	shift            int32
+	lineParts        int // a chunk is a part of the lines, or of the only line, and a part of the panels
+	panelParts       int
 }
 
 // panelWide is how many output channels tiles have.
@@ -55,7 +56,10 @@ func NewPixels(p Params, planar, flip bool, shift int32) (*Pixels, error) {
 		min(p.PadLo[1], p.PadLo[2], p.PadHi[1], p.PadHi[2]) < 0 || p.N < 1 || p.C < 1 || p.M < 1 || volume(out) < 1 {
 		return nil, fmt.Errorf("%w: no convolution of pixels: %+v", ErrParams, p)
 	}
-	o := &Pixels{p: p, out: [2]int{out[1], out[2]}, planar: planar, words: (p.C + 3) / 4, panel: panelWide, shift: shift}
+	o := &Pixels{p: p, out: [2]int{out[1], out[2]}, planar: planar, size: (p.C + 3) / 4 * 4, panel: panelWide, shift: shift}
+	if planar && (p.Kernel[2]*p.C+3)/4 < p.Kernel[2] { // a stretch may end with bytes of the next pixel, which meet weights of 0
+		o.size = p.C
+	}
 	if shift != 0 {
 		o.panel--
 	}
@@ -65,14 +69,14 @@ func NewPixels(p Params, planar, flip bool, shift int32) (*Pixels, error) {
 	}
 	o.high, o.wide = p.In[1]+p.PadLo[1]+p.PadHi[1], p.In[2]+p.PadLo[2]+p.PadHi[2]
 	o.copies = planar || flip || p.C%4 != 0 || o.high > p.In[1] || o.wide > p.In[2]
-	if err := checkSizes([3]int{p.N, 4 * o.words, o.high * o.wide}, [3]int{p.N, p.M, volume(out)}, [3]int{p.M, 4 * o.words, volume(p.Kernel)}); err != nil {
+	if err := checkSizes([3]int{p.N, o.size, o.high * o.wide}, [3]int{p.N, p.M, volume(out)}, [3]int{p.M, o.size, volume(p.Kernel)}); err != nil {
 		return nil, err
 	}
-	if p.N*o.high*o.wide*4*o.words > imageOfPixels {
-		return nil, fmt.Errorf("%w: an image of %d x %d x %d x %d padded bytes, want at most %d", ErrParams, p.N, o.high, o.wide, 4*o.words, imageOfPixels)
+	if p.N*o.high*o.wide*o.size > imageOfPixels {
+		return nil, fmt.Errorf("%w: an image of %d x %d x %d x %d padded bytes, want at most %d", ErrParams, p.N, o.high, o.wide, o.size, imageOfPixels)
 	}
-	o.runs, o.run = p.Kernel[1], p.Kernel[2]*o.words
-	if p.Kernel[2] == o.wide { // the rows of a window follow each other
+	o.runs, o.run = p.Kernel[1], (p.Kernel[2]*o.size+3)/4
+	if p.Kernel[2] == o.wide && o.size%4 == 0 { // the rows of a window follow each other
 		o.runs, o.run = 1, p.Kernel[1]*o.run
 	}
 	o.lines, o.width = p.N*o.out[0], o.out[1]
@@ -105,7 +109,7 @@ func (o *Pixels) cut() {
 	n := min(max(o.lines*o.width*o.panels*panelWide*o.k()/chunkWords, 1), mostChunks)
 	pairs := (o.panels + 1) / 2
 	o.panelParts, o.lineParts = min(n, pairs), 1
-	if image := 4 * o.words * o.high * o.wide * o.p.N; image > manyPixels && 4*o.k()*o.p.M < image {
+	if image := o.size * o.high * o.wide * o.p.N; image > manyPixels && 4*o.k()*o.p.M < image {
 		o.panelParts = 1
 	}
 	if o.panelParts < n {
@@ -143,16 +147,26 @@ func (o *Pixels) Pack(dst []float32, sums []int32, w []byte, flip bool) {
 			unsigned = turned
 		}
 		sums[i] = (o.shift-128)*int32(c*taps) + vec.SumBytes(unsigned)
-		vec.TransposeBytes(rows[4*o.at(i)*o.k():], from, c, taps, 4*o.words, taps)
+		for ky := range o.p.Kernel[1] {
+			vec.TransposeBytes(o.weights(rows, o.at(i), ky), from[ky*o.p.Kernel[2]:], c, o.p.Kernel[2], o.size, taps)
+		}
 	}
 	for p := 0; p < o.panels && o.shift != 0; p++ {
-		for w := range taps {
-			for ch := range c {
-				rows[4*((p*panelWide+panelWide-1)*o.k()+w*o.words)+ch] = 1
+		for ky := range o.p.Kernel[1] {
+			ones := o.weights(rows, p*panelWide+panelWide-1, ky)
+			for kx := range o.p.Kernel[2] {
+				for ch := range c {
+					ones[kx*o.size+ch] = 1
+				}
 			}
 		}
 	}
 	gemm.U8S8.PackB(dst, vec.AsFloats(rows), o.k(), o.panels*panelWide, 0, true)
+}
+
+// weights are those of a row of the kernel for a place in the panels, in rows of all that an output sees.
+func (o *Pixels) weights(rows []byte, place, ky int) []byte {
+	return rows[4*place*o.k()+ky*(4*o.k()/o.p.Kernel[1]):]
 }
 
 // PixelGrid says what becomes of the sums of each output channel, as [vec.Requantization] does: (sum + add) · scale on a grid of
@@ -241,8 +255,11 @@ func (o *Pixels) ImageLen() int {
 	if !o.copies {
 		return 0
 	}
-	return o.p.N * o.high * o.wide * 4 * o.words
+	return o.p.N*o.high*o.wide*o.size + imageSlack
 }
+
+// imageSlack is how many bytes behind the copy of an image kernels may read.
+const imageSlack = 4
 
 // ImageChunks is described with [Pixels.ImageLen].
 func (o *Pixels) ImageChunks() int {
@@ -253,20 +270,20 @@ func (o *Pixels) ImageChunks() int {
 }
 
 // rowsPerChunk is the number of rows of the padded image that are made at a time.
-func (o *Pixels) rowsPerChunk() int { return max(1, (64<<10)/(o.wide*4*o.words)) }
+func (o *Pixels) rowsPerChunk() int { return max(1, (64<<10)/(o.wide*o.size)) }
 
 // FillImage makes piece i of 0 <= i < ImageChunks of the copy of the image.
 func (o *Pixels) FillImage(i int, a *PixelArgs) {
 	per := o.rowsPerChunk()
-	pitch := o.wide * 4 * o.words
+	pitch := o.wide * o.size
 	for r := i * per; r < min((i+1)*per, o.p.N*o.high); r++ {
 		row, y := a.Image[r*pitch:][:pitch], r%o.high-o.p.PadLo[1]
 		if y < 0 || y >= o.p.In[1] {
 			fillBytes(row, a.Zero)
 			continue
 		}
-		lo := o.p.PadLo[2] * 4 * o.words
-		hi := lo + o.p.In[2]*4*o.words
+		lo := o.p.PadLo[2] * o.size
+		hi := lo + o.p.In[2]*o.size
 		fillBytes(row[:lo], a.Zero)
 		o.fillRow(row[lo:hi], a, r/o.high, y)
 		fillBytes(row[hi:], a.Zero)
@@ -291,25 +308,49 @@ func (o *Pixels) fillRow(dst []byte, a *PixelArgs, n, y int) {
 			for i, b := range src[:c] {
 				dst[i] = b ^ flip
 			}
-			clear(dst[c : 4*o.words])
-			dst, src = dst[4*o.words:], src[c:]
+			clear(dst[c:o.size])
+			dst, src = dst[o.size:], src[c:]
 		}
 	}
 }
 
-// joinPlanes makes words of one pixel of up to four planes each. What a missing plane leaves in a word meets weights of 0.
+// joinPlanes makes pixels of one byte of each of up to four planes. What a missing plane leaves in a word meets weights of 0.
 func (o *Pixels) joinPlanes(dst []byte, a *PixelArgs, n, y int) {
 	cols, plane := o.p.In[2], o.p.In[1]*o.p.In[2]
-	words := vec.AsWords(vec.AsFloats(dst))
-	for len(words) > 0 {
-		var planes [4 * 256]byte
-		w := min(256, len(words))
-		at := n*o.p.C*plane + y*cols + cols - len(words)
+	var planes [4 * 256]byte
+	var words [256]uint32
+	for x := 0; x < cols; {
+		w := min(256, cols-x)
+		at := n*o.p.C*plane + y*cols + x
 		for c := range o.p.C {
 			copy(planes[c*w:][:w], a.X[at+c*plane:])
 		}
-		vec.Interleave(words[:w], planes[:], w, a.Flip)
-		words = words[w:]
+		to := words[:w]
+		if o.size == 4 {
+			to = vec.AsWords(vec.AsFloats(dst[4*x:][:4*w]))
+		}
+		vec.Interleave(to, planes[:], w, a.Flip)
+		if o.size < 4 {
+			o.putPixels(dst[x*o.size:][:w*o.size], to)
+		}
+		x += w
+	}
+}
+
+// putPixels writes the low bytes of words, less than four.
+func (o *Pixels) putPixels(dst []byte, words []uint32) {
+	for o.size == 3 && len(words) >= 4 {
+		a, b, c, d := words[0]&0xffffff, words[1]&0xffffff, words[2]&0xffffff, words[3]
+		order.LittleEndian.PutUint32(dst, a|b<<24)
+		order.LittleEndian.PutUint32(dst[4:], b>>8|c<<16)
+		order.LittleEndian.PutUint32(dst[8:], c>>16|d<<8)
+		dst, words = dst[12:], words[4:]
+	}
+	for _, w := range words {
+		for i := range o.size {
+			dst[i] = byte(w >> (8 * i))
+		}
+		dst = dst[o.size:]
 	}
 }
 
@@ -345,14 +386,14 @@ func (o *Pixels) Run(c int, a *PixelArgs) {
 	if o.copies {
 		image = a.Image
 	}
-	if len(image) < o.p.N*o.high*o.wide*4*o.words || len(a.Y) < o.p.N*o.out[0]*o.out[1]*o.p.M || len(a.Weights) < o.PackedLen() {
+	if len(image) < o.p.N*o.high*o.wide*o.size || len(a.Y) < o.p.N*o.out[0]*o.out[1]*o.p.M || len(a.Weights) < o.PackedLen() {
 		panic(fmt.Sprintf("conv: %d bytes of an image, %d of a result and %d words of weights are too few", len(image), len(a.Y), len(a.Weights)))
 	}
 	part, panels := c%o.lineParts, c/o.lineParts
 	pairs := (o.panels + 1) / 2 // 64 channels, so that no two chunks write to one line of a cache
 	for p := 2 * (panels * pairs / o.panelParts); p < min(2*((panels+1)*pairs/o.panelParts), o.panels); p++ {
-		t := pixelTile{b: &a.Weights[p*panelWide*o.k()], lda: o.p.Stride[2] * 4 * o.words, ldd: o.p.M, runs: o.runs, run: o.run,
-			skip: 4 * (o.wide*o.words - o.run), shift: o.shift, at: a.Grid.from(p * panelWide)}
+		t := pixelTile{b: &a.Weights[p*panelWide*o.k()], lda: o.p.Stride[2] * o.size, ldd: o.p.M, runs: o.runs, run: o.run,
+			skip: o.wide*o.size - 4*o.run, shift: o.shift, at: a.Grid.from(p * panelWide)}
 		if next := (p + 1) * panelWide * o.k(); p+1 < o.panels {
 			t.ahead, t.end = &a.Weights[next], &a.Weights[next+panelWide*o.k()-1]
 		} else {
@@ -368,7 +409,7 @@ func (o *Pixels) Run(c int, a *PixelArgs) {
 		for lo, hi := part*o.lines/o.lineParts, (part+1)*o.lines/o.lineParts; lo < hi; {
 			n, y := lo/o.out[0], lo%o.out[0]
 			end := min(hi, (n+1)*o.out[0])
-			o.block(&t, image[(n*o.high+y*o.p.Stride[1])*o.wide*4*o.words:], a.Y[lo*o.width*o.p.M+p*o.panel:], end-lo)
+			o.block(&t, image[(n*o.high+y*o.p.Stride[1])*o.wide*o.size:], a.Y[lo*o.width*o.p.M+p*o.panel:], end-lo)
 			lo = end
 		}
 	}
@@ -391,13 +432,13 @@ func (o *Pixels) line(t *pixelTile, image, y []byte, n int) {
 
 // block computes whole lines: tiles one below another while the rows that they see stay in the first cache.
 func (o *Pixels) block(t *pixelTile, image, y []byte, lines int) {
-	if next := o.p.Stride[1] * o.wide * 4 * o.words; lines*next > manyRows && o.width >= 2*tallestTile {
+	if next := o.p.Stride[1] * o.wide * o.size; lines*next > manyRows && o.width >= 2*tallestTile {
 		for i := range lines {
 			o.line(t, image[i*next:], y[i*o.width*t.ldd:], o.width)
 		}
 		return
 	}
-	t.nextA, t.nextDst = o.p.Stride[1]*o.wide*4*o.words, o.width*t.ldd
+	t.nextA, t.nextDst = o.p.Stride[1]*o.wide*o.size, o.width*t.ldd
 	for x := 0; x < o.width; {
 		for _, rows := range pixelRows {
 			if o.width-x >= rows {
