@@ -179,10 +179,10 @@ func TestRandomConvolutions(t *testing.T) {
 func TestSmallPlanes(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 2))
-		for range 200 {
+		for range 60 {
 			p := randomParams(r)
 			drawn := square(1, 1, 1, 3, 1, 1, 1)
-			drawn.N, drawn.C, drawn.In = p.N, 1+r.IntN(40), [3]int{1, 1 + r.IntN(20), 1 + r.IntN(100)}
+			drawn.N, drawn.C, drawn.In = p.N, 1+r.IntN(12), [3]int{1, 1 + r.IntN(20), 1 + r.IntN(100)}
 			drawn.M, drawn.Group = drawn.C*(1+r.IntN(3)), drawn.C
 			drawn.Bias, drawn.Residual, drawn.Clamp, drawn.Lo, drawn.Hi, drawn.Map = p.Bias, p.Residual, p.Clamp, p.Lo, p.Hi, p.Map
 			checkAgainstReference(t, r, drawn)
@@ -194,10 +194,10 @@ func TestSmallPlanes(t *testing.T) {
 func TestHalvedPlanes(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 5))
-		for range 200 {
+		for range 60 {
 			p := randomParams(r)
 			drawn := square(1, 1, 1, 3, 2, 1, 1)
-			drawn.N, drawn.C, drawn.In = p.N, 1+r.IntN(40), [3]int{1, 2 + r.IntN(20), 2 + r.IntN(100)}
+			drawn.N, drawn.C, drawn.In = p.N, 1+r.IntN(12), [3]int{1, 2 + r.IntN(20), 2 + r.IntN(100)}
 			drawn.M, drawn.Group = drawn.C*(1+r.IntN(3)), drawn.C
 			drawn.PadHi = [3]int{0, r.IntN(2), r.IntN(2)}
 			drawn.Bias, drawn.Residual, drawn.Clamp, drawn.Lo, drawn.Hi, drawn.Map = p.Bias, p.Residual, p.Clamp, p.Lo, p.Hi, p.Map
