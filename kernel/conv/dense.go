@@ -52,10 +52,12 @@ func groupOffsets(batch, groups, size int) []int {
 	return off
 }
 
-// Costs in cycles by which the two ways of a product are compared, of a vector of the result: of copying a vector of pixels into a
-// panel, for each step of K, and of finishing a vector and of turning it.
+// Costs in cycles by which the two ways of a product are compared, of a vector of the result: for each step of K, of copying a vector of
+// pixels into a panel or, where tiles read it in the image, of each that reads it across two lines of the cache; and of finishing a
+// vector and of turning it.
 const (
 	copyCycles   = 7.5
+	splitCycles  = 1.7
 	finishCycles = 3.6
 	turnCycles   = 10.7
 	// aliasBytes is the distance at which the same pixels of all channels fall into few lines of any cache.
@@ -74,8 +76,15 @@ func (p *Params) pixelsAsRows(out [3]int) bool {
 	if 4*pixels%aliasBytes == 0 {
 		return false
 	}
-	k := float64(p.C / p.Group)
-	asColumns := vectors(pixels) * (k*(float64(m)+copyCycles) + finishCycles*float64(m))
+	k, perStep := float64(p.C/p.Group), float64(m)
+	switch read := (gemm.Params{M: m, N: pixels, K: p.C / p.Group, PackedA: true}).ReadsB(); {
+	case !read:
+		perStep += copyCycles
+	case pixels%lanes != 0:
+		tile := gemm.F32.PanelRows()
+		perStep += splitCycles * float64((m+tile-1)/tile)
+	}
+	asColumns := vectors(pixels) * (k*perStep + finishCycles*float64(m))
 	return vectors(m)*float64(pixels)*(k+finishCycles+turnCycles) < asColumns
 }
 

@@ -108,3 +108,24 @@ func TestProblem(t *testing.T) {
 		t.Errorf("no convolution is problem %q", bad)
 	}
 }
+
+// TestPointwiseChoice holds what the cost model makes of 1 x 1 convolutions with AVX-512, as measured: of an image read where it lies it is
+// the columns that tiles take vectors of, unless they begin anywhere in a line of the cache.
+func TestPointwiseChoice(t *testing.T) {
+	if currentLevel() != levelAVX512 {
+		t.Skip("made for AVX-512")
+	}
+	for _, c := range []struct {
+		c, m, rows, cols int
+		want             Way
+	}{
+		{88, 16, 3, 96, WayProduct}, {192, 128, 40, 40, WayProduct}, {128, 64, 80, 80, WayProduct},
+		{128, 16, 55, 55, WayPixels}, {384, 96, 26, 26, WayPixels}, {384, 64, 14, 14, WayPixels}, {1024, 192, 7, 7, WayPixels},
+	} {
+		p := square(c.c, c.m, 1, 1, 1, 0, 1)
+		p.In[1], p.In[2], p.Reused = c.rows, c.cols, true
+		if got := p.Ways()[0]; got != c.want {
+			t.Errorf("%s: %s, want %s", p.Problem(), got, c.want)
+		}
+	}
+}

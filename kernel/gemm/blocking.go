@@ -74,6 +74,12 @@ const (
 	aliasWords        = 512
 )
 
+// ReadsB reports whether New plans to read panels of B where they lie, at the current instruction level, and not to copy them first.
+func (p Params) ReadsB() bool {
+	p.setDefaults()
+	return p.readsB(currentLevel(p.Precision))
+}
+
 // readsB reports whether panels of B are read where they lie: so few tiles read each that packing it does not pay. It never does for one
 // row of tiles, and for several the later the fewer steps of K there are, as tiles of few steps wait for memory.
 func (p *Params) readsB(v level) bool {
