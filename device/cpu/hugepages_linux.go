@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"bytes"
+	"os"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -83,7 +85,14 @@ func (m *mapping) enlarge(now bool) {
 	if m.huge.off.Swap(false) {
 		m.advise(unix.MADV_HUGEPAGE)
 	}
-	if now && m.huge.small.Swap(false) {
+	if now && m.huge.small.Swap(false) && hugePagesAllowed(os.ReadFile) {
 		m.advise(unix.MADV_COLLAPSE)
 	}
+}
+
+// hugePagesAllowed reports whether the system's owner lets programs have huge pages, which MADV_COLLAPSE does not ask
+// (Linux, Documentation/admin-guide/mm/transhuge.rst).
+func hugePagesAllowed(read func(name string) ([]byte, error)) bool {
+	setting, err := read("/sys/kernel/mm/transparent_hugepage/enabled")
+	return err == nil && !bytes.Contains(setting, []byte("[never]"))
 }

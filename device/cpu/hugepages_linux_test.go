@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"os"
 	"sync"
 	"testing"
 
@@ -119,4 +120,18 @@ func TestDearPages(t *testing.T) {
 	long := d.dear.Load().Add(-dearFor)
 	d.dear.Store(&long)
 	wants(false)
+}
+
+func TestHugePagesAllowed(t *testing.T) {
+	for text, want := range map[string]bool{"always [madvise] never\n": true, "[always] madvise never\n": true, "always madvise [never]\n": false, "": false} {
+		read := func(string) ([]byte, error) {
+			if text == "" {
+				return nil, os.ErrNotExist
+			}
+			return []byte(text), nil
+		}
+		if got := hugePagesAllowed(read); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
 }
