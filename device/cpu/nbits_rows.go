@@ -14,9 +14,10 @@ type nBitsRows struct {
 }
 
 // A chunk multiplies some rows, which stay in the second cache, by some panels. The fewer the rows are, the more reading the
-// weights counts.
+// weights counts. There is one chunk, or an even number of about equal ones.
 const (
-	nBitsWork    = 4 << 20 // products of a chunk
+	nBitsFloats  = 1 << 20 // products of a chunk
+	nBitsBytes   = 4 << 20
 	nBitsLeast   = 8       // rows that take about as long as one
 	nBitsCached  = 512 << 10
 	nBitsPrepare = 64 << 10 // floats of rows that a chunk prepares
@@ -32,8 +33,16 @@ func (k *nBitsRows) rowsPer() int {
 }
 
 func (k *nBitsRows) panelsPer() int {
-	work := max(nBitsLeast, k.rowsPer()) * k.weights.K * k.weights.Columns()
-	return min(max(1, nBitsWork/work), k.weights.Panels())
+	most, panels := nBitsFloats, k.weights.Panels()
+	if k.precision == nbits.Int8 {
+		most = nBitsBytes
+	}
+	work := max(nBitsLeast, k.rowsPer()) * k.weights.K * k.weights.Columns() * panels
+	groups := min((work+most-1)/most, panels)
+	if groups > 1 {
+		groups += groups % 2
+	}
+	return (panels + groups - 1) / groups
 }
 
 // Name implements Kernel.
