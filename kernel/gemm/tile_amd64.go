@@ -44,16 +44,19 @@ func runTile(v level, t *tile) {
 	}
 }
 
-// A tile of few steps of K ends before the results of the one before are finished and stored, and the instructions for 28 registers of
-// them do not fit into a processor's window; those for 14 do. Where there are few rows there is nothing to gain, and kernels of fewer than
-// five add up partial sums, others for one register of columns than for two.
+// A tile of few steps of K ends before the results of the one before are limited and stored, and the instructions for 28 registers of them
+// do not fit into a processor's window; those for 14 do. Results that are only stored fit as they are, where there are few rows there is
+// nothing to gain, and where there are many steps A would be waited for twice. Kernels of fewer than five rows add up partial sums, others
+// for one register of columns than for two.
 const (
 	stripRows  = 8
-	stripSteps = 192
+	stripSteps = 96
 )
 
 // inStrips says that the two registers of columns of a tile are computed one after the other, with the same sums.
-func (t *tile) inStrips() bool { return t.rows >= stripRows && t.k <= stripSteps }
+func (t *tile) inStrips() bool {
+	return t.rows >= stripRows && t.k <= stripSteps && t.flags&(flagClamp|flagResidual) != 0
+}
 
 // joinPairs does what joinGo does, of at most 32 columns.
 func joinPairs(v level, dst, src []float32, ld, cols, k int) {
