@@ -8,8 +8,9 @@
 // microseconds of work, so a caller that checks between chunks whether it may go on yields quickly.
 //
 // An operand that stays the same over many products, such as the weights of a layer, is packed once with [Precision.PackA] or
-// [Precision.PackB] and given as packed; the others are packed block by block into scratch as the product goes. An operand B that
-// does not exist in memory, such as the patches of a convolution, is produced by [Params.Fill].
+// [Precision.PackB] and given as packed; the others are packed block by block into scratch as the product goes, but where so few
+// tiles share a panel that it is read where it lies ([Params.ReadsB]). An operand B that does not exist in memory, such as the patches
+// of a convolution, is produced by [Params.Fill].
 //
 // The blocking is that of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS 34(3),
 // 2008): a micro-kernel keeps a tile of C in registers over a block of K and applies the epilogue as it stores the
