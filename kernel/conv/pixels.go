@@ -1,9 +1,7 @@
 package conv
 
 import (
-	order "encoding/binary"
 	"fmt"
-	"math"
 
 	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/kernel/gemm"
@@ -36,9 +34,6 @@ type Pixels struct {
 // panelWide is how many output channels tiles have.
 const panelWide = 32
 
-// imageOfPixels bounds what an image of a convolution takes when padded, in bytes.
-const imageOfPixels = 1 << 31
-
 // NewPixels plans a convolution of p's geometry, which has depth 1, one group and no dilation, and of which the epilogue, the precision
 // and the residual must not be set. A planar image is N x C x H x W and has at most four channels. With flip the image must be
 // copied since its bytes are signed. The weights multiply as if shift, at most 127 in magnitude, were added to each; for that a panel
@@ -49,32 +44,18 @@ func NewPixels(p Params, planar, flip bool, shift int32) (*Pixels, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkChannels(p.N, p.C, p.M, p.Group); err != nil {
+	if err := p.checkPixels(out); err != nil {
 		return nil, err
 	}
-	if p.Group != 1 || out[0] != 1 || p.Kernel[0] != 1 || p.In[0] != 1 || p.PadLo[0]+p.PadHi[0] > 0 || p.Dilate != [3]int{1, 1, 1} || planar && p.C > 4 ||
-		min(p.PadLo[1], p.PadLo[2], p.PadHi[1], p.PadHi[2]) < 0 || p.N < 1 || p.C < 1 || p.M < 1 || volume(out) < 1 {
+	if p.Group != 1 || p.Dilate != [3]int{1, 1, 1} || planar && p.C > 4 {
 		return nil, fmt.Errorf("%w: no convolution of pixels: %+v", ErrParams, p)
 	}
-	o := &Pixels{p: p, out: [2]int{out[1], out[2]}, planar: planar, size: (p.C + 3) / 4 * 4, panel: panelWide, shift: shift}
+	o := &Pixels{p: p, out: [2]int{out[1], out[2]}, planar: planar, size: (p.C + 3) / 4 * 4, shift: shift}
 	if planar && (p.Kernel[2]*p.C+3)/4 < p.Kernel[2] { // a stretch may end with bytes of the next pixel, which meet weights of 0
 		o.size = p.C
 	}
-	if shift != 0 {
-		o.panel--
-	}
-	o.panels = (p.M + o.panel - 1) / o.panel
-	if shift != 0 {
-		o.panel = (p.M + o.panels - 1) / o.panels
-	}
 	o.high, o.wide = p.In[1]+p.PadLo[1]+p.PadHi[1], p.In[2]+p.PadLo[2]+p.PadHi[2]
 	o.copies = planar || flip || p.C%4 != 0 || o.high > p.In[1] || o.wide > p.In[2]
-	if err := checkSizes([3]int{p.N, o.size, o.high * o.wide}, [3]int{p.N, p.M, volume(out)}, [3]int{p.M, o.size, volume(p.Kernel)}); err != nil {
-		return nil, err
-	}
-	if p.N*o.high*o.wide*o.size > imageOfPixels {
-		return nil, fmt.Errorf("%w: an image of %d x %d x %d x %d padded bytes, want at most %d", ErrParams, p.N, o.high, o.wide, o.size, imageOfPixels)
-	}
 	o.runs, o.run = p.Kernel[1], (p.Kernel[2]*o.size+3)/4
 	if p.Kernel[2] == o.wide && o.size%4 == 0 { // the rows of a window follow each other
 		o.runs, o.run = 1, p.Kernel[1]*o.run
@@ -87,11 +68,25 @@ func NewPixels(p Params, planar, flip bool, shift int32) (*Pixels, error) {
 	return o, nil
 }
 
+// checkPixels checks what all kernels for pixels want of a geometry with that output.
+func (p *Params) checkPixels(out [3]int) error {
+	if err := checkChannels(p.N, p.C, p.M, p.Group); err != nil {
+		return err
+	}
+	flat := out[0] == 1 && p.Kernel[0] == 1 && p.In[0] == 1 && p.PadLo[0]+p.PadHi[0] == 0
+	if !flat || min(p.PadLo[1], p.PadLo[2], p.PadHi[1], p.PadHi[2]) < 0 || p.N < 1 || p.C < 1 || p.M < 1 || volume(out) < 1 {
+		return fmt.Errorf("%w: no images of pixels: %+v", ErrParams, p)
+	}
+	high, wide := p.In[1]+p.PadLo[1]+p.PadHi[1], p.In[2]+p.PadLo[2]+p.PadHi[2]
+	return checkSizes([3]int{p.N, p.C + 3, high * wide}, [3]int{p.N, p.M, volume(out)}, [3]int{p.M, p.C/p.Group + 3, volume(p.Kernel)})
+}
+
 // Work of a chunk in multiply-adds of words, and the bytes of an image, and of the rows of a chunk, that stay in a cache while
 // weights pass.
 const (
 	chunkWords   = 1 << 18
-	mostChunks   = 16
+	longWords    = 1 << 22 // some 100 microseconds
+	mostChunks   = 16      // of less than that
 	manyPixels   = 256 << 10
 	manyRows     = 64 << 10
 	tallestTile  = 14
@@ -99,14 +94,23 @@ const (
 	wordsOfPanel = 16
 )
 
-// cut cuts the work into chunks.
+// cut cuts the output channels into panels, and the work into chunks.
 func (o *Pixels) cut() {
+	o.panel = panelWide
+	if o.shift != 0 {
+		o.panel--
+	}
+	o.panels = (o.p.M + o.panel - 1) / o.panel
+	if o.shift != 0 {
+		o.panel = (o.p.M + o.panels - 1) / o.panels
+	}
+	words := o.lines * o.width * o.panels * panelWide * o.k()
+	n := max(min(words/chunkWords, mostChunks), words/longWords, 1)
 	units := o.lines
 	if o.lines == 1 {
 		units = (o.width + tallestTile - 1) / tallestTile
 	}
 	// Parts of the panels keep calls long and see weights once; parts of the lines see an image once.
-	n := min(max(o.lines*o.width*o.panels*panelWide*o.k()/chunkWords, 1), mostChunks)
 	pairs := (o.panels + 1) / 2
 	o.panelParts, o.lineParts = min(n, pairs), 1
 	if image := o.size * o.high * o.wide * o.p.N; image > manyPixels && 4*o.k()*o.p.M < image {
@@ -169,74 +173,9 @@ func (o *Pixels) weights(rows []byte, place, ky int) []byte {
 	return rows[4*place*o.k()+ky*(4*o.k()/o.p.Kernel[1]):]
 }
 
-// PixelGrid says what becomes of the sums of each output channel, as [vec.Requantization] does: (sum + add) · scale on a grid of
-// bytes and then, where there is a second stage, that times scale plus bias on another.
-type PixelGrid struct {
-	at                         func(c int) int // where the kernels want the numbers of a channel
-	add                        []int32
-	scale, thenScale, thenBias []float32
-	to, then                   vec.Bytes
-	twice                      bool
-	large                      bool // whether a scale is not below 1
-}
-
-func newPixelGrid(channels, block int, at func(c int) int) *PixelGrid {
-	n := (channels + block - 1) / block * block
-	return &PixelGrid{at: at, add: make([]int32, n), scale: make([]float32, n), thenScale: make([]float32, n), thenBias: make([]float32, n)}
-}
-
 // Grid returns one for the convolution's channels, which must be set before it is used.
 func (o *Pixels) Grid() *PixelGrid {
 	return newPixelGrid(o.panels*panelWide, panelWide, o.at)
-}
-
-// Set sets the first stage of channel c, which is the only one unless [PixelGrid.Then] adds another afterwards.
-func (g *PixelGrid) Set(c int, add int32, scale float32, to vec.Bytes) {
-	i := g.at(c)
-	g.add[i], g.scale[i], g.thenScale[i], g.thenBias[i], g.to = add, scale, 1, 0, to
-	if !(scale > -1 && scale < 1) {
-		g.large = true
-	}
-}
-
-// Then sets the second stage of channel c, and there must be one for all channels or for none. Its results must be [InRange].
-func (g *PixelGrid) Then(c int, scale, bias float32, to vec.Bytes) {
-	g.thenScale[g.at(c)], g.thenBias[g.at(c)], g.then, g.twice = scale, bias, to, true
-}
-
-// InRange reports whether a byte times scale plus bias stays within 32-bit integers.
-func InRange(scale, bias float32) bool {
-	return 256*math.Abs(float64(scale))+math.Abs(float64(bias)) < 1<<30
-}
-
-// pixelScale is the part of a PixelGrid that one call needs; the assembly reads it.
-type pixelScale struct {
-	add                        *int32
-	scale, thenScale, thenBias *float32
-	lo, hi                     float32
-	zero                       float32 // of the first of two stages
-	offset                     uint32  // the zero point of the result as an unsigned byte, in both halves
-	flip                       uint32  // makes signed bytes of unsigned ones
-	twice                      uint32
-}
-
-// from returns what channels from number c in the kernels' order on need. The kernels limit sums only before a second stage; where a
-// scale is so large that scaled sums may leave the integers, that is one that changes nothing.
-func (g *PixelGrid) from(c int) pixelScale {
-	s := pixelScale{add: &g.add[c], scale: &g.scale[c], thenScale: &g.thenScale[c], thenBias: &g.thenBias[c], zero: float32(g.to.Zero)}
-	s.lo, s.hi = g.to.Limits()
-	last := g.to
-	switch {
-	case g.twice:
-		last, s.twice = g.then, 1
-	case g.large:
-		last, s.twice = vec.Bytes{Signed: g.to.Signed}, 1
-	}
-	if last.Signed {
-		last.Zero, s.flip = last.Zero+128, 0x80808080
-	}
-	s.offset = uint32(last.Zero) * 0x00010001
-	return s
 }
 
 // PixelArgs are the arguments of a run.
@@ -247,121 +186,6 @@ type PixelArgs struct {
 	Grid    *PixelGrid
 	Zero    byte // what the image is padded with, as it is multiplied
 	Flip    bool // whether X is signed
-}
-
-// ImageLen returns how many bytes the copy of the image takes, 0 where there is none, and ImageChunks in how many pieces it is made,
-// all of them before the first chunk runs.
-func (o *Pixels) ImageLen() int {
-	if !o.copies {
-		return 0
-	}
-	return o.p.N*o.high*o.wide*o.size + imageSlack
-}
-
-// imageSlack is how many bytes behind the copy of an image kernels may read.
-const imageSlack = 4
-
-// ImageChunks is described with [Pixels.ImageLen].
-func (o *Pixels) ImageChunks() int {
-	if !o.copies {
-		return 0
-	}
-	return (o.p.N*o.high + o.rowsPerChunk() - 1) / o.rowsPerChunk()
-}
-
-// rowsPerChunk is the number of rows of the padded image that are made at a time.
-func (o *Pixels) rowsPerChunk() int { return max(1, (64<<10)/(o.wide*o.size)) }
-
-// FillImage makes piece i of 0 <= i < ImageChunks of the copy of the image.
-func (o *Pixels) FillImage(i int, a *PixelArgs) {
-	per := o.rowsPerChunk()
-	pitch := o.wide * o.size
-	for r := i * per; r < min((i+1)*per, o.p.N*o.high); r++ {
-		row, y := a.Image[r*pitch:][:pitch], r%o.high-o.p.PadLo[1]
-		if y < 0 || y >= o.p.In[1] {
-			fillBytes(row, a.Zero)
-			continue
-		}
-		lo := o.p.PadLo[2] * o.size
-		hi := lo + o.p.In[2]*o.size
-		fillBytes(row[:lo], a.Zero)
-		o.fillRow(row[lo:hi], a, r/o.high, y)
-		fillBytes(row[hi:], a.Zero)
-	}
-}
-
-// fillRow copies row y of image n.
-func (o *Pixels) fillRow(dst []byte, a *PixelArgs, n, y int) {
-	cols, c := o.p.In[2], o.p.C
-	switch {
-	case o.planar:
-		o.joinPlanes(dst, a, n, y)
-	case c%4 == 0:
-		vec.CopyRows(dst, 0, a.X[(n*o.p.In[1]+y)*cols*c:], 0, cols*c, 1, a.Flip)
-	default:
-		flip := byte(0)
-		if a.Flip {
-			flip = 0x80
-		}
-		src := a.X[(n*o.p.In[1]+y)*cols*c:][:cols*c]
-		for len(src) > 0 {
-			for i, b := range src[:c] {
-				dst[i] = b ^ flip
-			}
-			clear(dst[c:o.size])
-			dst, src = dst[o.size:], src[c:]
-		}
-	}
-}
-
-// joinPlanes makes pixels of one byte of each of up to four planes. What a missing plane leaves in a word meets weights of 0.
-func (o *Pixels) joinPlanes(dst []byte, a *PixelArgs, n, y int) {
-	cols, plane := o.p.In[2], o.p.In[1]*o.p.In[2]
-	var planes [4 * 256]byte
-	var words [256]uint32
-	for x := 0; x < cols; {
-		w := min(256, cols-x)
-		at := n*o.p.C*plane + y*cols + x
-		for c := range o.p.C {
-			copy(planes[c*w:][:w], a.X[at+c*plane:])
-		}
-		to := words[:w]
-		if o.size == 4 {
-			to = vec.AsWords(vec.AsFloats(dst[4*x:][:4*w]))
-		}
-		vec.Interleave(to, planes[:], w, a.Flip)
-		if o.size < 4 {
-			o.putPixels(dst[x*o.size:][:w*o.size], to)
-		}
-		x += w
-	}
-}
-
-// putPixels writes the low bytes of words, less than four.
-func (o *Pixels) putPixels(dst []byte, words []uint32) {
-	for o.size == 3 && len(words) >= 4 {
-		a, b, c, d := words[0]&0xffffff, words[1]&0xffffff, words[2]&0xffffff, words[3]
-		order.LittleEndian.PutUint32(dst, a|b<<24)
-		order.LittleEndian.PutUint32(dst[4:], b>>8|c<<16)
-		order.LittleEndian.PutUint32(dst[8:], c>>16|d<<8)
-		dst, words = dst[12:], words[4:]
-	}
-	for _, w := range words {
-		for i := range o.size {
-			dst[i] = byte(w >> (8 * i))
-		}
-		dst = dst[o.size:]
-	}
-}
-
-// fillBytes sets all bytes to b.
-func fillBytes(x []byte, b byte) {
-	if len(x) > 0 {
-		x[0] = b
-	}
-	for n := 1; n < len(x); n *= 2 {
-		copy(x[n:], x[:n])
-	}
 }
 
 // pixelTile is a call of a kernel: tiles of pixels lda bytes apart, which see runs of run words, by one panel of weights. The assembly

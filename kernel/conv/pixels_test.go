@@ -282,3 +282,21 @@ func (k *pixelCase) greatest(i int, out [2]int) (most byte) {
 	}
 	return most ^ flip
 }
+
+// FuzzPixels holds the kernels for pixels to the definition.
+func FuzzPixels(f *testing.F) {
+	for seed := range uint64(8) {
+		f.Add(seed, seed%2 == 0)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64, depthwise bool) {
+		if !HasPixels() {
+			t.Skip("this processor has no kernels for pixels")
+		}
+		r := rand.New(rand.NewPCG(seed, 47))
+		if k := randomPixels(r, depthwise); depthwise {
+			k.checkWindows(t, r)
+		} else {
+			k.check(t, r)
+		}
+	})
+}

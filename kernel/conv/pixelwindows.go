@@ -40,14 +40,13 @@ func NewPixelWindows(p Params, largest bool, shift int32) (*PixelWindows, error)
 	if err != nil {
 		return nil, err
 	}
-	if out[0] != 1 || p.Kernel[0] != 1 || p.In[0] != 1 || p.PadLo[0]+p.PadHi[0] > 0 || min(p.PadLo[1], p.PadLo[2], p.PadHi[1], p.PadHi[2]) < 0 ||
-		p.N < 1 || p.C < 1 || volume(out) < 1 || p.Kernel[1]*p.Kernel[2] > maxTaps {
-		return nil, fmt.Errorf("%w: no windows of pixels: %+v", ErrParams, p)
-	}
-	o := &PixelWindows{p: p, out: [2]int{out[1], out[2]}, max: largest, shift: shift, wide: p.In[2] + p.PadLo[2] + p.PadHi[2]}
-	if err := checkSizes([3]int{p.N, p.C, (p.In[1] + p.PadLo[1] + p.PadHi[1]) * o.wide}, [3]int{p.N, p.M, volume(out)}, [3]int{p.M, 1, volume(p.Kernel)}); err != nil {
+	if err := p.checkPixels(out); err != nil {
 		return nil, err
 	}
+	if p.Kernel[1]*p.Kernel[2] > maxTaps {
+		return nil, fmt.Errorf("%w: a window of %d x %d, want at most %d elements", ErrParams, p.Kernel[1], p.Kernel[2], maxTaps)
+	}
+	o := &PixelWindows{p: p, out: [2]int{out[1], out[2]}, max: largest, shift: shift, wide: p.In[2] + p.PadLo[2] + p.PadHi[2]}
 	o.list()
 	parts := min(max(2*(volume(out)*p.C/(2*chunkBytes)), 1), windowParts)
 	if o.rows = (o.out[0] + parts - 1) / parts; !o.three {
