@@ -56,10 +56,7 @@ func (o *Pixels) fillRow(dst []byte, a *PixelArgs, n, y int) {
 	case c%4 == 0:
 		vec.CopyRows(dst, 0, a.X[(n*o.p.In[1]+y)*cols*c:], 0, cols*c, 1, a.Flip)
 	default:
-		flip := byte(0)
-		if a.Flip {
-			flip = 0x80
-		}
+		flip := flipOf(a.Flip)
 		src := a.X[(n*o.p.In[1]+y)*cols*c:][:cols*c]
 		for len(src) > 0 {
 			for i, b := range src[:c] {

@@ -49,7 +49,17 @@ func maxBytes(t *pixelLines)
 //go:noescape
 func depthwiseThree1(t *pixelThree)
 
+// depthwiseThreeSigned1 computes t with a stride of 1.
+//
+//go:noescape
+func depthwiseThreeSigned1(t *pixelThree)
+
 // depthwiseThree2 computes t with a stride of 2.
 //
 //go:noescape
 func depthwiseThree2(t *pixelThree)
+
+// depthwiseThreeSigned2 computes t with a stride of 2.
+//
+//go:noescape
+func depthwiseThreeSigned2(t *pixelThree)

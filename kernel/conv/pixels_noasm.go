@@ -8,4 +8,4 @@ func runPixelTile(int, *pixelTile) { panic("conv: no pixels") }
 
 func runPixelLines(bool, *pixelLines) { panic("conv: no pixels") }
 
-func runPixelThree(int, *pixelThree) { panic("conv: no pixels") }
+func runPixelThree(int, bool, *pixelThree) { panic("conv: no pixels") }

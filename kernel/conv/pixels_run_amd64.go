@@ -32,11 +32,16 @@ func runPixelLines(largest bool, t *pixelLines) {
 	depthwiseBytes(t)
 }
 
-// runPixelThree computes t with a stride of 1 or 2.
-func runPixelThree(stride int, t *pixelThree) {
-	if stride == 1 {
+// runPixelThree computes t with a stride of 1 or 2, of signed bytes or unsigned ones.
+func runPixelThree(stride int, signed bool, t *pixelThree) {
+	switch {
+	case signed && stride == 1:
+		depthwiseThreeSigned1(t)
+	case signed:
+		depthwiseThreeSigned2(t)
+	case stride == 1:
 		depthwiseThree1(t)
-		return
+	default:
+		depthwiseThree2(t)
 	}
-	depthwiseThree2(t)
 }

@@ -20,7 +20,7 @@ type PixelWindows struct {
 	parts  int   // chunks of an image
 	groups int
 	shift  int32
-	three  bool // windows of 3 x 3 that are read where they lie, unless bytes must be flipped
+	three  bool // windows of 3 x 3 that are read where they lie
 }
 
 const (
@@ -169,7 +169,7 @@ type pixelLines struct {
 func (o *PixelWindows) Run(c int, a *PixelWindowArgs, scratch []byte) {
 	n, first := c/o.parts, c%o.parts*o.rows
 	rows := min(o.rows, o.out[0]-first)
-	if o.three && !a.Flip {
+	if o.three {
 		o.runThree(a, scratch, n, first, rows)
 		return
 	}
@@ -224,6 +224,7 @@ type pixelThree struct {
 	shift   uint32 // of three weights
 	pads    uint32 // 1 where the first column is padding, 2 where the last is
 	pad     uint32 // four bytes of it
+	flip    uint32 // what makes unsigned bytes of signed ones
 	mask    uint64 // of the channels
 	at      pixelScale
 }
@@ -247,7 +248,7 @@ func (o *PixelWindows) runThree(a *PixelWindowArgs, scratch []byte, n, first, ro
 				continue
 			}
 			if table[i] = &padding[0]; !filled {
-				fillBytes(padding, a.Zero)
+				fillBytes(padding, a.Zero^flipOf(a.Flip))
 				filled = true
 			}
 		}
@@ -258,7 +259,7 @@ func (o *PixelWindows) runThree(a *PixelWindowArgs, scratch []byte, n, first, ro
 // blocksOfThree computes lines of all channels.
 func (o *PixelWindows) blocksOfThree(a *PixelWindowArgs, table *[2*linesOfThree + 1]*byte, y []byte, lines int) {
 	p := &o.p
-	t := pixelThree{column: p.C, pixels: o.out[1], nextDst: o.out[1] * p.C, pad: uint32(a.Zero) * 0x01010101,
+	t := pixelThree{column: p.C, pixels: o.out[1], nextDst: o.out[1] * p.C, pad: uint32(a.Zero) * 0x01010101, flip: 0x80808080,
 		shift: uint32(uint8(o.shift)) * 0x00010101}
 	if p.PadLo[2] > 0 {
 		t.pads = 1
@@ -273,7 +274,15 @@ func (o *PixelWindows) blocksOfThree(a *PixelWindowArgs, table *[2*linesOfThree 
 		for r := 0; r < lines; r += most {
 			t.lines = min(most, lines-r)
 			t.rows, t.dst = &table[r*p.Stride[1]], &y[r*t.nextDst+b*channelBlock]
-			runPixelThree(p.Stride[1], &t)
+			runPixelThree(p.Stride[1], a.Flip, &t)
 		}
 	}
+}
+
+// flipOf is what bytes differ by from those that are multiplied.
+func flipOf(flip bool) byte {
+	if flip {
+		return 0x80
+	}
+	return 0
 }

@@ -21,7 +21,8 @@ func pixels(s *asm) {
 	depthwiseBytes(s)
 	maxBytes(s)
 	for stride := 1; stride <= 2; stride++ {
-		depthwiseThree(s, stride)
+		depthwiseThree(s, stride, false)
+		depthwiseThree(s, stride, true)
 	}
 }
 
@@ -250,9 +251,10 @@ func maxBytes(s *asm) {
 
 // depthwiseThree is depthwiseBytes for windows of 3 x 3, with the words of columns in registers, where neighbours find them: Z4 to Z15
 // three columns, four registers each, Z20 to Z31 the weights of each. R10, R11 and R13 are the rows of the image, AX the column in
-// them, CX the distance of columns, R8 the result and DX the pixels left.
-func depthwiseThree(s *asm, stride int) {
-	s.text(fmt.Sprintf("depthwiseThree%d", stride), "t *pixelThree", 8, fmt.Sprintf("computes t with a stride of %d.", stride))
+// them, CX the distance of columns, R8 the result and DX the pixels left. Signed bytes become unsigned ones as they are read.
+func depthwiseThree(s *asm, stride int, signed bool) {
+	kind := map[bool]string{true: "Signed"}[signed]
+	s.text(fmt.Sprintf("depthwiseThree%s%d", kind, stride), "t *pixelThree", 8, fmt.Sprintf("computes t with a stride of %d.", stride))
 	s.ops("MOVQ t+0(FP), BX", "KMOVQ pixelThree_mask(BX), K1", "MOVQ pixelThree_w(BX), R9", "MOVQ pixelThree_column(BX), CX")
 	for i := range 12 {
 		s.op("VMOVDQU32 %d(R9), Z%d", 64*i, 20+i)
@@ -265,20 +267,20 @@ func depthwiseThree(s *asm, stride int) {
 	padColumn(s, 4)
 	s.op("JMP begin")
 	s.label("image")
-	column(s, 4)
+	column(s, 4, signed)
 	s.label("begin")
 	if stride == 1 {
-		column(s, 8)
+		column(s, 8, signed)
 	}
 	s.label("pixel")
 	if stride == 2 {
-		column(s, 8)
+		column(s, 8, signed)
 	}
 	s.ops("CMPQ DX, $1", "JNE inside", "TESTL $2, pixelThree_pads(BX)", "JZ inside")
 	padColumn(s, 12)
 	s.op("JMP sums")
 	s.label("inside")
-	column(s, 12)
+	column(s, 12, signed)
 	s.label("sums")
 	s.op("MOVQ (pixelThree_at+pixelScale_add)(BX), R12")
 	for i := range 4 {
@@ -313,9 +315,15 @@ func depthwiseThree(s *asm, stride int) {
 }
 
 // column makes words of the bytes of a column of three rows, 64 channels, in four registers; the weights of the fourth byte are 0.
-func column(s *asm, to int) {
+func column(s *asm, to int, signed bool) {
+	for i, row := range []string{"R10", "R11", "R13"} {
+		s.op("VMOVDQU8.Z (%s)(AX*1), K1, Z%d", row, 16+i)
+		if signed {
+			s.op("VPXORD.BCST pixelThree_flip(BX), Z%d, Z%d", 16+i, 16+i)
+		}
+	}
 	s.ops(
-		"VMOVDQU8.Z (R10)(AX*1), K1, Z16", "VMOVDQU8.Z (R11)(AX*1), K1, Z17", "VMOVDQU8.Z (R13)(AX*1), K1, Z18", "ADDQ CX, AX",
+		"ADDQ CX, AX",
 		"VPUNPCKLBW Z17, Z16, Z19", "VPUNPCKHBW Z17, Z16, Z16", "VPUNPCKLBW Z18, Z18, Z17", "VPUNPCKHBW Z18, Z18, Z18",
 	)
 	s.op("VPUNPCKLWD Z17, Z19, Z%d", to)
