@@ -157,5 +157,9 @@ func printTune(w io.Writer, r *tuneResult) {
 	if better > 0 {
 		fmt.Fprintf(w, ": all steps take %.4g ms instead of %.4g, %.1f %% less", r.AfterMS, r.BeforeMS, 100*(1-r.AfterMS/r.BeforeMS))
 	}
-	fmt.Fprintf(w, "\nmedians of %d rounds, then of %d, on %d threads of %s\n", r.Rounds, r.Confirming, r.Threads, r.Device)
+	fmt.Fprintf(w, "\nmedians of %d rounds", r.Rounds)
+	if r.Confirming > 0 {
+		fmt.Fprintf(w, ", confirmed by %d", r.Confirming)
+	}
+	fmt.Fprintf(w, ", on %d threads of %s\n", r.Threads, r.Device)
 }
