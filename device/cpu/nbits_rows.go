@@ -18,7 +18,7 @@ type nBitsRows struct {
 const (
 	nBitsFloats  = 1 << 20 // products of a chunk
 	nBitsBytes   = 4 << 20
-	nBitsLeast   = 8       // rows that take about as long as one
+	nBitsLeast   = 8 // rows that take about as long as one
 	nBitsCached  = 512 << 10
 	nBitsPrepare = 64 << 10 // floats of rows that a chunk prepares
 )
