@@ -89,6 +89,22 @@ func (k *pixelCall) takeThen(r *Request) bool {
 // Absorbed implements [Absorbing].
 func (k *pixelCall) Absorbed() []int { return []int{k.in.b} }
 
+// packing identifies what a kernel for the call packs in a layout.
+func (k *pixelCall) packing(layout conv.PixelLayout) any {
+	type packing struct {
+		weight *tensor.Tensor
+		flip   bool
+		layout conv.PixelLayout
+	}
+	return packing{k.weight, k.flipW, layout}
+}
+
+// Packing implements [Packing].
+func (k *pixelConv) Packing() any { return k.packing(k.op.Layout()) }
+
+// Packing implements [Packing].
+func (k *pixelWindows) Packing() any { return k.packing(k.op.Layout()) }
+
 // zeroX is the zero point of the image as it is multiplied.
 func (k *pixelCall) zeroX(in []*tensor.Tensor) byte {
 	return byte(int32(zeroAt(in[k.in.aZero], 0)) + int32(flippedZero(k.flipX)))

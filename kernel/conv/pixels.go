@@ -133,6 +133,16 @@ func (o *Pixels) k() int { return o.runs * o.run }
 // PackedLen returns how many words the packed weights take.
 func (o *Pixels) PackedLen() int { return gemm.U8S8.PackedBLen(o.k(), o.panels*panelWide) }
 
+// Layout identifies the layout of packed weights: convolutions of the same weights with equal values pack alike.
+func (o *Pixels) Layout() PixelLayout { return PixelLayout{size: o.size, shift: o.shift} }
+
+// PixelLayout is the layout of the packed weights of [Pixels] or [PixelWindows]. It can be compared.
+type PixelLayout struct {
+	size  int // bytes of a pixel; 0 for windows
+	shift int32
+	three bool
+}
+
 // at is the place of output channel c in the panels.
 func (o *Pixels) at(c int) int { return c/o.panel*panelWide + c%o.panel }
 

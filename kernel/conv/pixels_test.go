@@ -300,3 +300,26 @@ func FuzzPixels(f *testing.F) {
 		}
 	})
 }
+
+// TestPixelLayout packs the same weights for images of several sizes: equal layouts are equal words.
+func TestPixelLayout(t *testing.T) {
+	r := rand.New(rand.NewPCG(48, 49))
+	for range 40 {
+		k := randomPixels(r, false)
+		packed := map[PixelLayout][]float32{}
+		for size := range 4 {
+			p := k.p
+			p.In[1], p.In[2] = max(p.In[1], p.Kernel[1])+size, p.Kernel[2]+size
+			op, err := NewPixels(p, k.planar, k.flipX, k.shift)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := make([]float32, op.PackedLen())
+			op.Pack(w, make([]int32, p.M), k.w, k.flipW)
+			if have := packed[op.Layout()]; have != nil && !slices.Equal(vec.AsWords(have), vec.AsWords(w)) {
+				t.Fatalf("%+v: %+v packs differently", p, op.Layout())
+			}
+			packed[op.Layout()] = w
+		}
+	}
+}

@@ -109,6 +109,9 @@ func (o *PixelWindows) blocks() int { return (o.p.C + channelBlock - 1) / channe
 // PackedLen returns how many bytes the packed weights take.
 func (o *PixelWindows) PackedLen() int { return o.blocks() * o.groups * 4 * channelBlock }
 
+// Layout is described with [Pixels.Layout].
+func (o *PixelWindows) Layout() PixelLayout { return PixelLayout{shift: o.shift, three: o.three} }
+
 // inBlock is where the kernels have channel c of a block: unpacking bytes to words leaves four neighbours in each lane.
 func inBlock(c int) int { return c%16/4*16 + c/16*4 + c%4 }
 
