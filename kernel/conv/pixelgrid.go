@@ -10,6 +10,7 @@ import (
 // bytes and then, where there is a second stage, that times scale plus bias on another.
 type PixelGrid struct {
 	at                         func(c int) int // where the kernels want the numbers of a channel
+	repeat, channels           int             // how often, so many channels apart
 	add                        []int32
 	scale, thenScale, thenBias []float32
 	to, then                   vec.Bytes
@@ -19,13 +20,16 @@ type PixelGrid struct {
 
 func newPixelGrid(channels, block int, at func(c int) int) *PixelGrid {
 	n := (channels + block - 1) / block * block
-	return &PixelGrid{at: at, add: make([]int32, n), scale: make([]float32, n), thenScale: make([]float32, n), thenBias: make([]float32, n)}
+	return &PixelGrid{at: at, repeat: 1, add: make([]int32, n), scale: make([]float32, n), thenScale: make([]float32, n), thenBias: make([]float32, n)}
 }
 
 // Set sets the first stage of channel c, which is the only one unless [PixelGrid.Then] adds another afterwards.
 func (g *PixelGrid) Set(c int, add int32, scale float32, to vec.Bytes) {
-	i := g.at(c)
-	g.add[i], g.scale[i], g.thenScale[i], g.thenBias[i], g.to = add, scale, 1, 0, to
+	g.to = to
+	for k := range g.repeat {
+		i := g.at(c + k*g.channels)
+		g.add[i], g.scale[i], g.thenScale[i], g.thenBias[i] = add, scale, 1, 0
+	}
 	if !(scale > -1 && scale < 1) {
 		g.large = true
 	}
@@ -33,7 +37,11 @@ func (g *PixelGrid) Set(c int, add int32, scale float32, to vec.Bytes) {
 
 // Then sets the second stage of channel c, and there must be one for all channels or for none. Its results must be [InRange].
 func (g *PixelGrid) Then(c int, scale, bias float32, to vec.Bytes) {
-	g.thenScale[g.at(c)], g.thenBias[g.at(c)], g.then, g.twice = scale, bias, to, true
+	g.then, g.twice = to, true
+	for k := range g.repeat {
+		i := g.at(c + k*g.channels)
+		g.thenScale[i], g.thenBias[i] = scale, bias
+	}
 }
 
 // InRange reports whether a byte times scale plus bias stays within 32-bit integers.

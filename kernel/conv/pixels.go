@@ -138,9 +138,10 @@ func (o *Pixels) Layout() PixelLayout { return PixelLayout{size: o.size, shift: 
 
 // PixelLayout is the layout of the packed weights of [Pixels] or [PixelWindows]. It can be compared.
 type PixelLayout struct {
-	size  int // bytes of a pixel; 0 for windows
-	shift int32
-	three bool
+	size   int // bytes of a pixel; 0 for windows
+	shift  int32
+	three  bool
+	repeat int
 }
 
 // at is the place of output channel c in the panels.

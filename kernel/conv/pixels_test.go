@@ -40,7 +40,10 @@ func randomPixels(r *rand.Rand, depthwise bool) *pixelCase {
 	}
 	switch {
 	case depthwise:
-		if k.p.C = size(150); r.IntN(2) == 0 {
+		if k.p.C = size(150); r.IntN(3) == 0 {
+			k.p.C = 1 << r.IntN(5) // several pixels make a block
+		}
+		if r.IntN(2) == 0 {
 			w.Kernel, w.Stride = [3]int{1, 3, 3}, [3]int{1, 1 + w.Stride[1]%2, 1 + w.Stride[1]%2}
 			w.PadLo, w.PadHi = [3]int{0, r.IntN(3), r.IntN(2)}, [3]int{0, r.IntN(3), r.IntN(3)}
 			w.In[1], w.In[2] = w.In[1]+2, w.In[2]+2

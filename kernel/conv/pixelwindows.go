@@ -21,6 +21,9 @@ type PixelWindows struct {
 	groups int
 	shift  int32
 	three  bool // windows of 3 x 3 that are read where they lie
+	// repeat is how many neighbouring pixels of few channels make a block, whose channels they then repeat; 1 where a block is part of
+	// a pixel.
+	repeat int
 }
 
 const (
@@ -29,6 +32,7 @@ const (
 	windowParts  = 8
 	chunkBytes   = 8 << 10 // results of a chunk at least, where an image has so many
 	fewestRows   = 4
+	repeatedMost = 16
 	maxTaps      = 1 << 12
 )
 
@@ -62,7 +66,10 @@ func NewPixelWindows(p Params, largest bool, shift int32) (*PixelWindows, error)
 func (o *PixelWindows) list() {
 	p := &o.p
 	last := (o.out[1]-1)*p.Stride[2] + 2 - p.PadLo[2]
-	o.three = !o.max && p.Kernel == [3]int{1, 3, 3} && p.Dilate == [3]int{1, 1, 1} && p.Stride[1] == p.Stride[2] && p.Stride[2] <= 2 &&
+	if o.repeat = 1; p.C <= repeatedMost && channelBlock%p.C == 0 && p.Stride[2] == 1 {
+		o.repeat = channelBlock / p.C
+	}
+	o.three = !o.max && o.repeat == 1 && p.Kernel == [3]int{1, 3, 3} && p.Dilate == [3]int{1, 1, 1} && p.Stride[1] == p.Stride[2] && p.Stride[2] <= 2 &&
 		p.PadLo[2] <= 1 && last <= p.In[2]
 	n := p.Kernel[1] * p.Kernel[2]
 	o.groups = n
@@ -110,7 +117,9 @@ func (o *PixelWindows) blocks() int { return (o.p.C + channelBlock - 1) / channe
 func (o *PixelWindows) PackedLen() int { return o.blocks() * o.groups * 4 * channelBlock }
 
 // Layout is described with [Pixels.Layout].
-func (o *PixelWindows) Layout() PixelLayout { return PixelLayout{shift: o.shift, three: o.three} }
+func (o *PixelWindows) Layout() PixelLayout {
+	return PixelLayout{shift: o.shift, three: o.three, repeat: o.repeat}
+}
 
 // inBlock is where the kernels have channel c of a block: unpacking bytes to words leaves four neighbours in each lane.
 func inBlock(c int) int { return c%16/4*16 + c/16*4 + c%4 }
@@ -120,9 +129,9 @@ func inBlock(c int) int { return c%16/4*16 + c/16*4 + c%4 }
 func (o *PixelWindows) Pack(dst []byte, sums []int32, w []byte, flip bool) {
 	clear(dst[:o.PackedLen()])
 	taps := volume(o.p.Kernel)
-	for c := range o.p.C {
-		sum := o.shift * int32(taps)
-		to := dst[c/channelBlock*o.groups*4*channelBlock+4*inBlock(c%channelBlock):]
+	for at := range o.p.C * o.repeat {
+		c, sum := at%o.p.C, o.shift*int32(taps)
+		to := dst[at/channelBlock*o.groups*4*channelBlock+4*inBlock(at%channelBlock):]
 		for t, b := range w[c*taps:][:taps] {
 			if flip {
 				b ^= 0x80
@@ -140,7 +149,9 @@ func (o *PixelWindows) Pack(dst []byte, sums []int32, w []byte, flip bool) {
 
 // Grid returns one for the convolution's channels, which must be set before it is used.
 func (o *PixelWindows) Grid() *PixelGrid {
-	return newPixelGrid(o.p.C, channelBlock, func(c int) int { return c/channelBlock*channelBlock + inBlock(c%channelBlock) })
+	g := newPixelGrid(o.p.C, channelBlock, func(c int) int { return c/channelBlock*channelBlock + inBlock(c%channelBlock) })
+	g.repeat, g.channels = o.repeat, o.p.C
+	return g
 }
 
 // PixelWindowArgs are the arguments of a run: X is N x H x W x C and Y N x rows x columns x C. Pooling has neither weights nor a grid; its Zero
@@ -180,20 +191,45 @@ func (o *PixelWindows) Run(c int, a *PixelWindowArgs, scratch []byte) {
 	y := a.Y[(n*o.out[0]+first)*o.out[1]*o.p.C:][:rows*o.out[1]*o.p.C]
 	t := pixelLines{taps: &o.taps[0], groups: o.groups, step: o.p.Stride[2] * o.p.C, ldd: o.p.C,
 		nextSrc: o.p.Stride[1] * o.wide * o.p.C, nextDst: o.out[1] * o.p.C, pixels: o.out[1]}
-	most := max(1, callWords/(o.out[1]*(len(o.taps)+4)))
 	for b := range o.blocks() {
-		t.mask = ^uint64(0) >> (channelBlock - min(channelBlock, o.p.C-b*channelBlock))
 		switch {
 		case !o.max:
 			t.w, t.at = &a.Weights[b*o.groups*4*channelBlock], a.Grid.from(b*channelBlock)
 		case a.Flip:
 			t.at.flip = 0x80808080
 		}
-		for r := 0; r < rows; r += most {
-			t.lines = min(most, rows-r)
-			t.src, t.dst = &scratch[r*t.nextSrc+b*channelBlock], &y[r*t.nextDst+b*channelBlock]
-			runPixelLines(o.max, &t)
+		if o.repeat > 1 {
+			o.blocksOfPixels(&t, scratch, y, rows)
+			return
 		}
+		t.mask = blockMask(o.p.C - b*channelBlock)
+		o.lines(&t, scratch[b*channelBlock:], y[b*channelBlock:], rows)
+	}
+}
+
+// blockMask is the mask of the first n channels of a block, or all of them.
+func blockMask(n int) uint64 { return ^uint64(0) >> (channelBlock - min(channelBlock, n)) }
+
+// blocksOfPixels computes lines of which several pixels make a block: the whole blocks of each and what is left.
+func (o *PixelWindows) blocksOfPixels(t *pixelLines, scratch, y []byte, rows int) {
+	whole := t.nextDst / channelBlock
+	t.step, t.ldd = channelBlock, channelBlock
+	if t.pixels, t.mask = whole, blockMask(channelBlock); whole > 0 {
+		o.lines(t, scratch, y, rows)
+	}
+	if left := t.nextDst % channelBlock; left > 0 {
+		t.pixels, t.mask = 1, blockMask(left)
+		o.lines(t, scratch[whole*channelBlock:], y[whole*channelBlock:], rows)
+	}
+}
+
+// lines computes rows, some at a time.
+func (o *PixelWindows) lines(t *pixelLines, scratch, y []byte, rows int) {
+	most := max(1, callWords/(t.pixels*(len(o.taps)+4)))
+	for r := 0; r < rows; r += most {
+		t.lines = min(most, rows-r)
+		t.src, t.dst = &scratch[r*t.nextSrc], &y[r*t.nextDst]
+		runPixelLines(o.max, t)
 	}
 }
 
@@ -272,7 +308,7 @@ func (o *PixelWindows) blocksOfThree(a *PixelWindowArgs, table *[2*linesOfThree 
 	}
 	most := max(1, callWords/(o.out[1]*channelBlock))
 	for b := range o.blocks() {
-		t.mask = ^uint64(0) >> (channelBlock - min(channelBlock, p.C-b*channelBlock))
+		t.mask = blockMask(p.C - b*channelBlock)
 		t.w, t.at, t.first = &a.Weights[b*o.groups*4*channelBlock], a.Grid.from(b*channelBlock), b*channelBlock
 		for r := 0; r < lines; r += most {
 			t.lines = min(most, lines-r)
