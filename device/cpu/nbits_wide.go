@@ -6,8 +6,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// mostPacked bounds the floats that are packed first: more of them would not stay in the cache.
-const mostPacked = 1 << 20
+// mostPacked bounds the floats that are packed first, 32 MiB, as they take memory.
+const mostPacked = 8 << 20
 
 // nBitsWide is a product by weights of four bits that become floats a panel at a time, in the first cache level, where the product reads
 // them. The rows, unless there are many, are packed first, for all columns, so that the product can take all of them at a time and each

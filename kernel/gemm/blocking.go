@@ -13,6 +13,9 @@ const (
 	maxStored = 32 << 10
 	// wantChunks is how many chunks a product is cut into before chunks grow beyond minWork.
 	wantChunks = 16
+	// fillRows is the number of rows, at least, that share a panel which is filled, unless there are fewer: filling is then a few hundredths of
+	// the work, even where a chunk of so many rows and steps of K takes longer than maxWork.
+	fillRows = 128
 	// streamRows is the number of rows below which reading B from memory costs more than computing with it.
 	streamRows = 8
 )
@@ -53,8 +56,8 @@ func plan(p *Params, v level) blocking {
 	mc := within(math.Sqrt(area*costB/costA), v.mr(), p.M)
 	nc := within(area/max(mc, streamRows), v.nr(), p.N)
 	mc = within(area/nc, v.mr(), p.M)
-	if p.PackedA && p.Fill != nil && float64(p.M*words)*nc <= maxWork { // so that no panel is filled twice
-		mc = float64(p.M)
+	if p.PackedA && p.Fill != nil {
+		mc = within(max(mc, maxWork/(nc*float64(words)), fillRows), v.mr(), p.M)
 	}
 	b.mc = split(p.M, int(mc), v.mr())
 	b.nc = split(p.N, int(nc), v.nr())
