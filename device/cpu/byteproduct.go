@@ -319,9 +319,7 @@ func (t *byteProductTask) store(x []float32, ld, _, i0, i1, j0, j1 int) {
 			}
 			vec.AddInt32(to, tensor.Int32s(x[(i-i0)*ld+j-j0:][:n]), t.correction[j:][:n])
 			if t.sumA {
-				for c := range to {
-					to[c] -= t.zeroB[j+c] * t.sums[i]
-				}
+				vec.AxpyInt32(to, -t.sums[i], t.zeroB[j:][:n], to)
 			}
 			if t.out != tensor.Int32 {
 				v := buf[:n]

@@ -15,6 +15,11 @@ func AddInt32Scalar(dst, x []int32, s int32) {
 	addBitsScalar(floats(dst), floats(x[:len(dst)]), math.Float32frombits(uint32(s)))
 }
 
+// AxpyInt32 computes dst[i] = a*x[i] + y[i], which wraps.
+func AxpyInt32(dst []int32, a int32, x, y []int32) {
+	axpyBits(floats(dst), floats(x[:len(dst)]), floats(y[:len(dst)]), math.Float32frombits(uint32(a)))
+}
+
 // Sub computes dst[i] = a[i] - b[i] (ONNX Sub-14).
 func Sub(dst, a, b []float32) { sub(dst, a[:len(dst)], b[:len(dst)]) }
 

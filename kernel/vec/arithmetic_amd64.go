@@ -278,6 +278,23 @@ func axpy(dst, x, y []float32, a float32) {
 	}
 }
 
+func axpyBits(dst, x, y []float32, a float32) {
+	level := cpuinfo.Current()
+	if level == cpuinfo.Baseline {
+		axpyBitsRef(dst, x, y, a)
+		return
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), block)
+		if level == cpuinfo.AVX512 {
+			axpyBitsAVX512(dst[:n], x[:n], y[:n], a)
+		} else {
+			axpyBitsAVX2(dst[:n], x[:n], y[:n], a)
+		}
+		dst, x, y = dst[n:], x[n:], y[n:]
+	}
+}
+
 func fma(dst, a, b, c []float32) {
 	level := cpuinfo.Current()
 	if level == cpuinfo.Baseline {
@@ -471,6 +488,16 @@ func axpyAVX512(dst, x, y []float32, a float32)
 //
 //go:noescape
 func axpyAVX2(dst, x, y []float32, a float32)
+
+// axpyBitsAVX512 computes what axpyBitsRef does.
+//
+//go:noescape
+func axpyBitsAVX512(dst, x, y []float32, a float32)
+
+// axpyBitsAVX2 computes what axpyBitsRef does.
+//
+//go:noescape
+func axpyBitsAVX2(dst, x, y []float32, a float32)
 
 // fmaAVX512 computes what fmaRef does.
 //

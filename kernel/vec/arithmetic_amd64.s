@@ -1585,6 +1585,114 @@ done:
 	VZEROUPPER
 	RET
 
+// func axpyBitsAVX512(dst, x, y []float32, a float32)
+TEXT ·axpyBitsAVX512(SB), 0, $128-76
+	NO_LOCAL_POINTERS
+	MOVQ dst_base+0(FP), DI
+	MOVQ x_base+24(FP), SI
+	MOVQ y_base+48(FP), R8
+	MOVQ dst_len+8(FP), CX
+	VBROADCASTSS a+72(FP), Z31
+	XORQ AX, AX
+	SUBQ $32, CX
+	JL rest
+	PCALIGN $32
+long:
+	VMOVUPS 0(SI)(AX*4), Z0
+	VMOVUPS 64(SI)(AX*4), Z1
+	VMOVUPS 0(R8)(AX*4), Z2
+	VMOVUPS 64(R8)(AX*4), Z3
+	VPMULLD Z31, Z0, Z0
+	VPMULLD Z31, Z1, Z1
+	VPADDD Z0, Z2, Z2
+	VPADDD Z1, Z3, Z3
+	VMOVUPS Z2, 0(DI)(AX*4)
+	VMOVUPS Z3, 64(DI)(AX*4)
+	ADDQ $32, AX
+	SUBQ $32, CX
+	JGE long
+rest:
+	ADDQ $16, CX
+	JL tail
+single:
+	VMOVUPS 0(SI)(AX*4), Z0
+	VMOVUPS 0(R8)(AX*4), Z1
+	VPMULLD Z31, Z0, Z0
+	VPADDD Z0, Z1, Z1
+	VMOVUPS Z1, 0(DI)(AX*4)
+	ADDQ $16, AX
+	SUBQ $16, CX
+	JGE single
+tail:
+	ADDQ $16, CX
+	JZ done
+	MOVL $1, BX
+	SHLL CX, BX
+	DECL BX
+	KMOVW BX, K1
+	VMOVUPS.Z 0(SI)(AX*4), K1, Z0
+	VMOVUPS.Z 0(R8)(AX*4), K1, Z1
+	VPMULLD Z31, Z0, Z0
+	VPADDD Z0, Z1, Z1
+	VMOVUPS Z1, K1, 0(DI)(AX*4)
+done:
+	VZEROUPPER
+	RET
+
+// func axpyBitsAVX2(dst, x, y []float32, a float32)
+TEXT ·axpyBitsAVX2(SB), 0, $128-76
+	NO_LOCAL_POINTERS
+	MOVQ dst_base+0(FP), DI
+	MOVQ x_base+24(FP), SI
+	MOVQ y_base+48(FP), R8
+	MOVQ dst_len+8(FP), CX
+	VBROADCASTSS a+72(FP), Y14
+	XORQ AX, AX
+	SUBQ $16, CX
+	JL rest
+	PCALIGN $32
+long:
+	VMOVUPS 0(SI)(AX*4), Y0
+	VMOVUPS 32(SI)(AX*4), Y1
+	VMOVUPS 0(R8)(AX*4), Y2
+	VMOVUPS 32(R8)(AX*4), Y3
+	VPMULLD Y14, Y0, Y0
+	VPMULLD Y14, Y1, Y1
+	VPADDD Y0, Y2, Y2
+	VPADDD Y1, Y3, Y3
+	VMOVUPS Y2, 0(DI)(AX*4)
+	VMOVUPS Y3, 32(DI)(AX*4)
+	ADDQ $16, AX
+	SUBQ $16, CX
+	JGE long
+rest:
+	ADDQ $8, CX
+	JL tail
+single:
+	VMOVUPS 0(SI)(AX*4), Y0
+	VMOVUPS 0(R8)(AX*4), Y1
+	VPMULLD Y14, Y0, Y0
+	VPADDD Y0, Y1, Y1
+	VMOVUPS Y1, 0(DI)(AX*4)
+	ADDQ $8, AX
+	SUBQ $8, CX
+	JGE single
+tail:
+	ADDQ $8, CX
+	JZ done
+	LEAQ lanes<>+32(SB), BX
+	SHLQ $2, CX
+	SUBQ CX, BX
+	VMOVUPS (BX), Y15
+	VMASKMOVPS 0(SI)(AX*4), Y15, Y0
+	VMASKMOVPS 0(R8)(AX*4), Y15, Y1
+	VPMULLD Y14, Y0, Y0
+	VPADDD Y0, Y1, Y1
+	VMASKMOVPS Y1, Y15, 0(DI)(AX*4)
+done:
+	VZEROUPPER
+	RET
+
 // func fmaAVX512(dst, a, b, c []float32)
 TEXT ·fmaAVX512(SB), 0, $128-96
 	NO_LOCAL_POINTERS

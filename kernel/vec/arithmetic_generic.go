@@ -36,6 +36,8 @@ func minScalar(dst, x []float32, s float32) { minScalarRef(dst, x, s) }
 
 func axpy(dst, x, y []float32, a float32) { axpyRef(dst, x, y, a) }
 
+func axpyBits(dst, x, y []float32, a float32) { axpyBitsRef(dst, x, y, a) }
+
 func fma(dst, a, b, c []float32) { fmaRef(dst, a, b, c) }
 
 func affine(dst, x []float32, scale, bias float32) { affineRef(dst, x, scale, bias) }

@@ -91,6 +91,12 @@ func axpyRef(dst, x, y []float32, a float32) {
 	}
 }
 
+func axpyBitsRef(dst, x, y []float32, a float32) {
+	for i := range dst {
+		dst[i] = math.Float32frombits(math.Float32bits(a)*math.Float32bits(x[i]) + math.Float32bits(y[i]))
+	}
+}
+
 func fmaRef(dst, a, b, c []float32) {
 	for i := range dst {
 		dst[i] = fusedRef(a[i], b[i], c[i])

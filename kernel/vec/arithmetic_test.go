@@ -69,7 +69,7 @@ func TestShortInputPanics(t *testing.T) {
 	})
 }
 
-func TestAddInt32Wraps(t *testing.T) {
+func TestInt32Wraps(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {
 		a, b, got := make([]int32, 77), make([]int32, 77), make([]int32, 77)
 		for i := range a {
@@ -85,6 +85,13 @@ func TestAddInt32Wraps(t *testing.T) {
 		for i := range got {
 			if got[i] != a[i]-0x7fffff12 {
 				t.Fatalf("%d: %d - 0x7fffff12 is %d", i, a[i], got[i])
+			}
+		}
+		copy(got, b)
+		AxpyInt32(got, -0x1234567, a, got)
+		for i := range got {
+			if want := -0x1234567*a[i] + b[i]; got[i] != want {
+				t.Fatalf("%d: -0x1234567*%d + %d is %d", i, a[i], b[i], got[i])
 			}
 		}
 	})

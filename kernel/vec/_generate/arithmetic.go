@@ -70,6 +70,12 @@ func arithmetic() []routine {
 				a.op("VFMADD231PS", s[0], in[0], in[1])
 				return in[1]
 			}, copies: narrow},
+		&kernel{name: "axpyBits", inputs: []string{"x", "y"}, writes: true, scalars: []string{"a"},
+			body: func(a *asm, in []value, s []fixed, _ accumulator) value {
+				a.op("VPMULLD", s[0], in[0], in[0])
+				a.op("VPADDD", in[0], in[1], in[1])
+				return in[1]
+			}, copies: narrow},
 		&kernel{name: "fma", inputs: []string{"a", "b", "c"}, writes: true,
 			body: func(a *asm, in []value, _ []fixed, _ accumulator) value {
 				a.op("VFMADD231PS", in[0], in[1], in[2])
