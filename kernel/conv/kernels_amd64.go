@@ -23,6 +23,11 @@ func gather(v level, dst []float32, width, lo, hi int, src []float32, plane, str
 		copyLanesAVX512(&dst[lo], width, &src[0], 0, plane, n, lanes, lanes)
 	case stride == 2 && v == levelAVX512:
 		copyEvenAVX512(&dst[lo], width, &src[0], 0, plane, n, uint64(1)<<(2*m-1)-1, uint32(1)<<m-1)
+	case stride == 3 && v == levelAVX512:
+		for i := 0; i < m; i += 16 {
+			lanes := min(16, m-i)
+			copyThirdAVX512(&dst[lo+i], width, &src[3*i], 0, plane, n, uint64(1)<<(3*lanes-2)-1, uint32(1)<<lanes-1)
+		}
 	case stride == 1 && v == levelAVX2 && m >= 8:
 		copyLanesAVX2(&dst[lo], width, &src[0], plane, n, m)
 	case stride == 2 && v == levelAVX2 && m >= 8:

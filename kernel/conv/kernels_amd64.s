@@ -325,6 +325,75 @@ narrow:
 	JNZ narrow
 	VZEROUPPER
 	RET
+DATA ·thirdLanes<>+0(SB)/4, $0
+DATA ·thirdLanes<>+4(SB)/4, $3
+DATA ·thirdLanes<>+8(SB)/4, $6
+DATA ·thirdLanes<>+12(SB)/4, $9
+DATA ·thirdLanes<>+16(SB)/4, $12
+DATA ·thirdLanes<>+20(SB)/4, $15
+DATA ·thirdLanes<>+24(SB)/4, $18
+DATA ·thirdLanes<>+28(SB)/4, $21
+DATA ·thirdLanes<>+32(SB)/4, $24
+DATA ·thirdLanes<>+36(SB)/4, $27
+DATA ·thirdLanes<>+40(SB)/4, $30
+DATA ·thirdLanes<>+44(SB)/4, $1
+DATA ·thirdLanes<>+48(SB)/4, $4
+DATA ·thirdLanes<>+52(SB)/4, $7
+DATA ·thirdLanes<>+56(SB)/4, $10
+DATA ·thirdLanes<>+60(SB)/4, $13
+DATA ·thirdLanes<>+64(SB)/4, $0
+DATA ·thirdLanes<>+68(SB)/4, $1
+DATA ·thirdLanes<>+72(SB)/4, $2
+DATA ·thirdLanes<>+76(SB)/4, $3
+DATA ·thirdLanes<>+80(SB)/4, $4
+DATA ·thirdLanes<>+84(SB)/4, $5
+DATA ·thirdLanes<>+88(SB)/4, $6
+DATA ·thirdLanes<>+92(SB)/4, $7
+DATA ·thirdLanes<>+96(SB)/4, $8
+DATA ·thirdLanes<>+100(SB)/4, $9
+DATA ·thirdLanes<>+104(SB)/4, $10
+DATA ·thirdLanes<>+108(SB)/4, $17
+DATA ·thirdLanes<>+112(SB)/4, $20
+DATA ·thirdLanes<>+116(SB)/4, $23
+DATA ·thirdLanes<>+120(SB)/4, $26
+DATA ·thirdLanes<>+124(SB)/4, $29
+GLOBL ·thirdLanes<>(SB), RODATA|NOPTR, $128
+
+// func copyThirdAVX512(dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint64, store uint32)
+TEXT ·copyThirdAVX512(SB), 0, $256-60
+	NO_LOCAL_POINTERS
+	MOVQ dst+0(FP), DI
+	MOVQ dstStride+8(FP), R10
+	MOVQ src+16(FP), SI
+	MOVQ at+24(FP), AX
+	LEAQ (SI)(AX*4), SI
+	MOVQ srcStride+32(FP), R9
+	MOVQ n+40(FP), CX
+	SHLQ $2, R10
+	SHLQ $2, R9
+	MOVQ load+48(FP), AX
+	MOVL store+56(FP), BX
+	KMOVW AX, K1
+	SHRQ $16, AX
+	KMOVW AX, K2
+	SHRQ $16, AX
+	KMOVW AX, K3
+	KMOVW BX, K5
+	VMOVUPS ·thirdLanes<>+0(SB), Z4
+	VMOVUPS ·thirdLanes<>+64(SB), Z5
+loop:
+	VMOVUPS.Z (SI), K1, Z0
+	VMOVUPS.Z 64(SI), K2, Z1
+	VMOVUPS.Z 128(SI), K3, Z2
+	VPERMT2PS Z1, Z4, Z0
+	VPERMT2PS Z2, Z5, Z0
+	VMOVUPS Z0, K5, (DI)
+	ADDQ R9, SI
+	ADDQ R10, DI
+	DECQ CX
+	JNZ loop
+	VZEROUPPER
+	RET
 
 // func copyLanesAVX2(dst *float32, dstStride int, src *float32, srcStride, n, m int)
 TEXT ·copyLanesAVX2(SB), 0, $256-48

@@ -16,6 +16,12 @@ func copyLanesAVX512(dst *float32, dstStride int, src *float32, at, srcStride, n
 //go:noescape
 func copyEvenAVX512(dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint64, store uint32)
 
+// copyThirdAVX512 copies, in each of n >= 1 rows, lanes at+3*i of src to lanes i of dst for the bits i of store, of which there are 16:
+// zero where load has no bit 3*i. It touches no lane at+j of src whose bit j is not in load.
+//
+//go:noescape
+func copyThirdAVX512(dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint64, store uint32)
+
 // copyLanesAVX2 copies the first m floats, 8 to 16, of each of n >= 1 rows.
 //
 //go:noescape

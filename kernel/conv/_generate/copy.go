@@ -85,6 +85,39 @@ func copyEven(s *asm) {
 	)
 }
 
+// copyThird writes the copy of every third of up to 48 floats of each of n rows.
+func copyThird(s *asm) {
+	// Lanes of the first two vectors, and then of what came of them and the third.
+	for i := range 16 {
+		fmt.Fprintf(s, "DATA ·thirdLanes<>+%d(SB)/4, $%d\n", 4*i, 3*i%32)
+	}
+	for i := range 16 {
+		from := i
+		if 3*i >= 32 {
+			from = 3*i - 16
+		}
+		fmt.Fprintf(s, "DATA ·thirdLanes<>+%d(SB)/4, $%d\n", 64+4*i, from)
+	}
+	s.WriteString("GLOBL ·thirdLanes<>(SB), RODATA|NOPTR, $128\n")
+	s.text("copyThirdAVX512", "dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint64, store uint32", 60,
+		"copies, in each of n >= 1 rows, lanes at+3*i of src to lanes i of dst for the bits i of store, of which there are 16:\n// zero where load has no bit 3*i. It touches no lane at+j of src whose bit j is not in load.")
+	copyArgs(s)
+	s.ops(
+		"MOVQ load+48(FP), AX",
+		"MOVL store+56(FP), BX",
+		"KMOVW AX, K1", "SHRQ $16, AX", "KMOVW AX, K2", "SHRQ $16, AX", "KMOVW AX, K3", "KMOVW BX, K5",
+		"VMOVUPS ·thirdLanes<>+0(SB), Z4", "VMOVUPS ·thirdLanes<>+64(SB), Z5",
+	)
+	s.label("loop")
+	s.ops(
+		"VMOVUPS.Z (SI), K1, Z0", "VMOVUPS.Z 64(SI), K2, Z1", "VMOVUPS.Z 128(SI), K3, Z2",
+		"VPERMT2PS Z1, Z4, Z0", "VPERMT2PS Z2, Z5, Z0",
+		"VMOVUPS Z0, K5, (DI)",
+		"ADDQ R9, SI", "ADDQ R10, DI", "DECQ CX", "JNZ loop",
+		"VZEROUPPER", "RET",
+	)
+}
+
 // copyOverlapping writes the copies of 8 to 16 floats of each of n rows by two vectors that may overlap, which needs no
 // masks.
 func copyOverlapping(s *asm) {

@@ -54,6 +54,7 @@ func main() {
 	winogradNarrowTables(&s)
 	copyLanes(&s)
 	copyEven(&s)
+	copyThird(&s)
 	copyOverlapping(&s)
 	copyTaps(&s, 1)
 	copyTaps(&s, 2)
