@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/weirgpu/weir/internal/claims"
@@ -64,7 +65,7 @@ func main() {
 	rounds := flag.Int("rounds", 3, "how often each claim is measured; medians are quoted")
 	quick := flag.Bool("quick", false, "a hundredth of the memory operations and kills, and shorter phases")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	r := &results{Date: time.Now().UTC().Format("2006-01-02"), Device: "weir fake GPU: simulated", Machine: cpuinfo.ModelName(),
 		Cores: runtime.NumCPU(), Go: runtime.Version(), Notes: map[string][]float64{}, quick: *quick}
