@@ -206,8 +206,8 @@ type pixelTile struct {
 	b              *float32
 	lda, ldd       int
 	runs, run      int
-	skip           int      // bytes from the end of a run to the next
-	ahead, end     *float32 // weights that are fetched meanwhile, from here on and to about there
+	skip           int     // bytes from the end of a run to the next
+	ahead, end     uintptr // weights that are fetched meanwhile, from here on and to about there; the assembly moves ahead
 	tiles          int
 	nextA, nextDst int // bytes to the next tile
 	mask           uint32
@@ -230,9 +230,9 @@ func (o *Pixels) Run(c int, a *PixelArgs) {
 		t := pixelTile{b: &a.Weights[p*panelWide*o.k()], lda: o.p.Stride[2] * o.size, ldd: o.p.M, runs: o.runs, run: o.run,
 			skip: o.wide*o.size - 4*o.run, shift: o.shift, at: a.Grid.from(p * panelWide)}
 		if next := (p + 1) * panelWide * o.k(); p+1 < o.panels {
-			t.ahead, t.end = &a.Weights[next], &a.Weights[next+panelWide*o.k()-1]
+			t.fetch(a.Weights[next:][:panelWide*o.k()])
 		} else {
-			t.ahead, t.end = t.b, t.b
+			t.fetch(a.Weights[p*panelWide*o.k():][:1])
 		}
 		t.mask = uint32(1)<<min(o.panel, o.p.M-p*o.panel) - 1
 		if o.lines == 1 {

@@ -2389,9 +2389,13 @@ TEXT ·depthwiseBytes(SB), 0, $256-8
 	NO_LOCAL_POINTERS
 	MOVQ t+0(FP), BX
 	KMOVQ pixelLines_mask(BX), K1
-line:
 	MOVQ pixelLines_src(BX), R13
+	MOVQ R13, pixelLines_srcAt(BX)
 	MOVQ pixelLines_dst(BX), R11
+	MOVQ R11, pixelLines_dstAt(BX)
+line:
+	MOVQ pixelLines_srcAt(BX), R13
+	MOVQ pixelLines_dstAt(BX), R11
 	MOVQ pixelLines_pixels(BX), DX
 pixel:
 	MOVQ (pixelLines_at+pixelScale_add)(BX), R12
@@ -2500,9 +2504,9 @@ pack:
 	DECQ DX
 	JNZ pixel
 	MOVQ pixelLines_nextSrc(BX), R10
-	ADDQ R10, pixelLines_src(BX)
+	ADDQ R10, pixelLines_srcAt(BX)
 	MOVQ pixelLines_nextDst(BX), R10
-	ADDQ R10, pixelLines_dst(BX)
+	ADDQ R10, pixelLines_dstAt(BX)
 	DECQ pixelLines_lines(BX)
 	JNZ line
 	VZEROUPPER
@@ -2514,9 +2518,13 @@ TEXT ·maxBytes(SB), 0, $256-8
 	MOVQ t+0(FP), BX
 	KMOVQ pixelLines_mask(BX), K1
 	VPBROADCASTD (pixelLines_at+pixelScale_flip)(BX), Z30
-line:
 	MOVQ pixelLines_src(BX), R13
+	MOVQ R13, pixelLines_srcAt(BX)
 	MOVQ pixelLines_dst(BX), R11
+	MOVQ R11, pixelLines_dstAt(BX)
+line:
+	MOVQ pixelLines_srcAt(BX), R13
+	MOVQ pixelLines_dstAt(BX), R11
 	MOVQ pixelLines_pixels(BX), DX
 pixel:
 	MOVQ pixelLines_taps(BX), R8
@@ -2535,9 +2543,9 @@ group:
 	DECQ DX
 	JNZ pixel
 	MOVQ pixelLines_nextSrc(BX), R10
-	ADDQ R10, pixelLines_src(BX)
+	ADDQ R10, pixelLines_srcAt(BX)
 	MOVQ pixelLines_nextDst(BX), R10
-	ADDQ R10, pixelLines_dst(BX)
+	ADDQ R10, pixelLines_dstAt(BX)
 	DECQ pixelLines_lines(BX)
 	JNZ line
 	VZEROUPPER
@@ -2562,13 +2570,17 @@ TEXT ·depthwiseThree1(SB), 0, $256-8
 	VMOVDQU32 576(R9), Z29
 	VMOVDQU32 640(R9), Z30
 	VMOVDQU32 704(R9), Z31
-line:
 	MOVQ pixelThree_rows(BX), R9
+	MOVQ R9, pixelThree_rowsAt(BX)
+	MOVQ pixelThree_dst(BX), R8
+	MOVQ R8, pixelThree_dstAt(BX)
+line:
+	MOVQ pixelThree_rowsAt(BX), R9
 	MOVQ (R9), R10
 	MOVQ 8(R9), R11
 	MOVQ 16(R9), R13
 	MOVQ pixelThree_first(BX), AX
-	MOVQ pixelThree_dst(BX), R8
+	MOVQ pixelThree_dstAt(BX), R8
 	MOVQ pixelThree_pixels(BX), DX
 	TESTL $1, pixelThree_pads(BX)
 	JZ image
@@ -2740,9 +2752,9 @@ pack:
 	ADDQ CX, R8
 	DECQ DX
 	JNZ pixel
-	ADDQ $8, pixelThree_rows(BX)
+	ADDQ $8, pixelThree_rowsAt(BX)
 	MOVQ pixelThree_nextDst(BX), R9
-	ADDQ R9, pixelThree_dst(BX)
+	ADDQ R9, pixelThree_dstAt(BX)
 	DECQ pixelThree_lines(BX)
 	JNZ line
 	VZEROUPPER
@@ -2767,13 +2779,17 @@ TEXT ·depthwiseThreeSigned1(SB), 0, $256-8
 	VMOVDQU32 576(R9), Z29
 	VMOVDQU32 640(R9), Z30
 	VMOVDQU32 704(R9), Z31
-line:
 	MOVQ pixelThree_rows(BX), R9
+	MOVQ R9, pixelThree_rowsAt(BX)
+	MOVQ pixelThree_dst(BX), R8
+	MOVQ R8, pixelThree_dstAt(BX)
+line:
+	MOVQ pixelThree_rowsAt(BX), R9
 	MOVQ (R9), R10
 	MOVQ 8(R9), R11
 	MOVQ 16(R9), R13
 	MOVQ pixelThree_first(BX), AX
-	MOVQ pixelThree_dst(BX), R8
+	MOVQ pixelThree_dstAt(BX), R8
 	MOVQ pixelThree_pixels(BX), DX
 	TESTL $1, pixelThree_pads(BX)
 	JZ image
@@ -2954,9 +2970,9 @@ pack:
 	ADDQ CX, R8
 	DECQ DX
 	JNZ pixel
-	ADDQ $8, pixelThree_rows(BX)
+	ADDQ $8, pixelThree_rowsAt(BX)
 	MOVQ pixelThree_nextDst(BX), R9
-	ADDQ R9, pixelThree_dst(BX)
+	ADDQ R9, pixelThree_dstAt(BX)
 	DECQ pixelThree_lines(BX)
 	JNZ line
 	VZEROUPPER
@@ -2981,13 +2997,17 @@ TEXT ·depthwiseThree2(SB), 0, $256-8
 	VMOVDQU32 576(R9), Z29
 	VMOVDQU32 640(R9), Z30
 	VMOVDQU32 704(R9), Z31
-line:
 	MOVQ pixelThree_rows(BX), R9
+	MOVQ R9, pixelThree_rowsAt(BX)
+	MOVQ pixelThree_dst(BX), R8
+	MOVQ R8, pixelThree_dstAt(BX)
+line:
+	MOVQ pixelThree_rowsAt(BX), R9
 	MOVQ (R9), R10
 	MOVQ 8(R9), R11
 	MOVQ 16(R9), R13
 	MOVQ pixelThree_first(BX), AX
-	MOVQ pixelThree_dst(BX), R8
+	MOVQ pixelThree_dstAt(BX), R8
 	MOVQ pixelThree_pixels(BX), DX
 	TESTL $1, pixelThree_pads(BX)
 	JZ image
@@ -3155,9 +3175,9 @@ pack:
 	ADDQ CX, R8
 	DECQ DX
 	JNZ pixel
-	ADDQ $16, pixelThree_rows(BX)
+	ADDQ $16, pixelThree_rowsAt(BX)
 	MOVQ pixelThree_nextDst(BX), R9
-	ADDQ R9, pixelThree_dst(BX)
+	ADDQ R9, pixelThree_dstAt(BX)
 	DECQ pixelThree_lines(BX)
 	JNZ line
 	VZEROUPPER
@@ -3182,13 +3202,17 @@ TEXT ·depthwiseThreeSigned2(SB), 0, $256-8
 	VMOVDQU32 576(R9), Z29
 	VMOVDQU32 640(R9), Z30
 	VMOVDQU32 704(R9), Z31
-line:
 	MOVQ pixelThree_rows(BX), R9
+	MOVQ R9, pixelThree_rowsAt(BX)
+	MOVQ pixelThree_dst(BX), R8
+	MOVQ R8, pixelThree_dstAt(BX)
+line:
+	MOVQ pixelThree_rowsAt(BX), R9
 	MOVQ (R9), R10
 	MOVQ 8(R9), R11
 	MOVQ 16(R9), R13
 	MOVQ pixelThree_first(BX), AX
-	MOVQ pixelThree_dst(BX), R8
+	MOVQ pixelThree_dstAt(BX), R8
 	MOVQ pixelThree_pixels(BX), DX
 	TESTL $1, pixelThree_pads(BX)
 	JZ image
@@ -3365,9 +3389,9 @@ pack:
 	ADDQ CX, R8
 	DECQ DX
 	JNZ pixel
-	ADDQ $16, pixelThree_rows(BX)
+	ADDQ $16, pixelThree_rowsAt(BX)
 	MOVQ pixelThree_nextDst(BX), R9
-	ADDQ R9, pixelThree_dst(BX)
+	ADDQ R9, pixelThree_dstAt(BX)
 	DECQ pixelThree_lines(BX)
 	JNZ line
 	VZEROUPPER

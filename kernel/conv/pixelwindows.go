@@ -164,8 +164,8 @@ type PixelWindowArgs struct {
 	Flip    bool // whether X is signed
 }
 
-// pixelLines is a call of a kernel: lines of pixels of 64 channels. The assembly reads this struct, counts lines down and moves src and
-// dst.
+// pixelLines is a call of a kernel: lines of pixels of 64 channels. The assembly reads this struct, counts lines down and moves
+// srcAt and dstAt: a pointer beyond the end of what it pointed to would not be one to the garbage collector.
 type pixelLines struct {
 	src, dst         *byte
 	w                *byte
@@ -177,6 +177,7 @@ type pixelLines struct {
 	nextSrc, nextDst int    // bytes from line to line
 	mask             uint64 // of the channels
 	at               pixelScale
+	srcAt, dstAt     uintptr // where a call is
 }
 
 // Run computes chunk c of 0 <= c < Chunks with ScratchLen bytes of scratch that no other call uses meanwhile.
@@ -250,7 +251,7 @@ func (o *PixelWindows) fillBand(dst []byte, a *PixelWindowArgs, n, y, rows int) 
 }
 
 // pixelThree is a call of a kernel for windows of 3 x 3: lines of pixels of 64 channels. The assembly reads this struct, counts lines down
-// and moves rows and dst.
+// and moves rowsAt and dstAt, as those of pixelLines.
 type pixelThree struct {
 	rows    **byte // the first of three rows of the image
 	dst     *byte
@@ -266,6 +267,8 @@ type pixelThree struct {
 	flip    uint32 // what makes unsigned bytes of signed ones
 	mask    uint64 // of the channels
 	at      pixelScale
+
+	rowsAt, dstAt uintptr // where a call is
 }
 
 // linesOfThree is how many lines a call computes at most.

@@ -199,8 +199,9 @@ func pixelStore(s *asm, rows int) {
 func depthwiseBytes(s *asm) {
 	s.text("depthwiseBytes", "t *pixelLines", 8, "computes t as a convolution.")
 	s.ops("MOVQ t+0(FP), BX", "KMOVQ pixelLines_mask(BX), K1")
+	s.ops("MOVQ pixelLines_src(BX), R13", "MOVQ R13, pixelLines_srcAt(BX)", "MOVQ pixelLines_dst(BX), R11", "MOVQ R11, pixelLines_dstAt(BX)")
 	s.label("line")
-	s.ops("MOVQ pixelLines_src(BX), R13", "MOVQ pixelLines_dst(BX), R11", "MOVQ pixelLines_pixels(BX), DX")
+	s.ops("MOVQ pixelLines_srcAt(BX), R13", "MOVQ pixelLines_dstAt(BX), R11", "MOVQ pixelLines_pixels(BX), DX")
 	s.label("pixel")
 	s.ops("MOVQ (pixelLines_at+pixelScale_add)(BX), R12", "MOVQ pixelLines_taps(BX), R8", "MOVQ pixelLines_w(BX), R9", "MOVQ pixelLines_groups(BX), CX")
 	for i := range 4 {
@@ -230,7 +231,7 @@ func depthwiseBytes(s *asm) {
 func nextPixel(s *asm) {
 	s.ops(
 		"ADDQ pixelLines_step(BX), R13", "ADDQ pixelLines_ldd(BX), R11", "DECQ DX", "JNZ pixel",
-		"MOVQ pixelLines_nextSrc(BX), R10", "ADDQ R10, pixelLines_src(BX)", "MOVQ pixelLines_nextDst(BX), R10", "ADDQ R10, pixelLines_dst(BX)",
+		"MOVQ pixelLines_nextSrc(BX), R10", "ADDQ R10, pixelLines_srcAt(BX)", "MOVQ pixelLines_nextDst(BX), R10", "ADDQ R10, pixelLines_dstAt(BX)",
 		"DECQ pixelLines_lines(BX)", "JNZ line", "VZEROUPPER", "RET",
 	)
 }
@@ -239,8 +240,9 @@ func nextPixel(s *asm) {
 func maxBytes(s *asm) {
 	s.text("maxBytes", "t *pixelLines", 8, "computes t as a pooling: taps are groups.")
 	s.ops("MOVQ t+0(FP), BX", "KMOVQ pixelLines_mask(BX), K1", "VPBROADCASTD (pixelLines_at+pixelScale_flip)(BX), Z30")
+	s.ops("MOVQ pixelLines_src(BX), R13", "MOVQ R13, pixelLines_srcAt(BX)", "MOVQ pixelLines_dst(BX), R11", "MOVQ R11, pixelLines_dstAt(BX)")
 	s.label("line")
-	s.ops("MOVQ pixelLines_src(BX), R13", "MOVQ pixelLines_dst(BX), R11", "MOVQ pixelLines_pixels(BX), DX")
+	s.ops("MOVQ pixelLines_srcAt(BX), R13", "MOVQ pixelLines_dstAt(BX), R11", "MOVQ pixelLines_pixels(BX), DX")
 	s.label("pixel")
 	s.ops("MOVQ pixelLines_taps(BX), R8", "MOVQ pixelLines_groups(BX), CX", "VPXORD Z0, Z0, Z0")
 	s.label("group")
@@ -259,10 +261,11 @@ func depthwiseThree(s *asm, stride int, signed bool) {
 	for i := range 12 {
 		s.op("VMOVDQU32 %d(R9), Z%d", 64*i, 20+i)
 	}
+	s.ops("MOVQ pixelThree_rows(BX), R9", "MOVQ R9, pixelThree_rowsAt(BX)", "MOVQ pixelThree_dst(BX), R8", "MOVQ R8, pixelThree_dstAt(BX)")
 	s.label("line")
 	s.ops(
-		"MOVQ pixelThree_rows(BX), R9", "MOVQ (R9), R10", "MOVQ 8(R9), R11", "MOVQ 16(R9), R13", "MOVQ pixelThree_first(BX), AX",
-		"MOVQ pixelThree_dst(BX), R8", "MOVQ pixelThree_pixels(BX), DX", "TESTL $1, pixelThree_pads(BX)", "JZ image",
+		"MOVQ pixelThree_rowsAt(BX), R9", "MOVQ (R9), R10", "MOVQ 8(R9), R11", "MOVQ 16(R9), R13", "MOVQ pixelThree_first(BX), AX",
+		"MOVQ pixelThree_dstAt(BX), R8", "MOVQ pixelThree_pixels(BX), DX", "TESTL $1, pixelThree_pads(BX)", "JZ image",
 	)
 	padColumn(s, 4)
 	s.op("JMP begin")
@@ -310,8 +313,8 @@ func depthwiseThree(s *asm, stride int, signed bool) {
 	packRow(s, 0, 1, 16)
 	packRow(s, 2, 3, 16)
 	s.ops("VPACKUSWB Z2, Z0, Z0", "VPXORD Z18, Z0, Z0", "VMOVDQU8 Z0, K1, (R8)", "ADDQ CX, R8", "DECQ DX", "JNZ pixel")
-	s.op("ADDQ $%d, pixelThree_rows(BX)", 8*stride)
-	s.ops("MOVQ pixelThree_nextDst(BX), R9", "ADDQ R9, pixelThree_dst(BX)", "DECQ pixelThree_lines(BX)", "JNZ line", "VZEROUPPER", "RET")
+	s.op("ADDQ $%d, pixelThree_rowsAt(BX)", 8*stride)
+	s.ops("MOVQ pixelThree_nextDst(BX), R9", "ADDQ R9, pixelThree_dstAt(BX)", "DECQ pixelThree_lines(BX)", "JNZ line", "VZEROUPPER", "RET")
 }
 
 // column makes words of the bytes of a column of three rows, 64 channels, in four registers; the weights of the fourth byte are 0.
