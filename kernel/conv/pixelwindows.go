@@ -177,7 +177,8 @@ type pixelLines struct {
 	nextSrc, nextDst int    // bytes from line to line
 	mask             uint64 // of the channels
 	at               pixelScale
-	srcAt, dstAt     uintptr // where a call is
+	//lint:ignore U1000 the assembly's: where a call is
+	srcAt, dstAt uintptr
 }
 
 // Run computes chunk c of 0 <= c < Chunks with ScratchLen bytes of scratch that no other call uses meanwhile.
@@ -268,7 +269,8 @@ type pixelThree struct {
 	mask    uint64 // of the channels
 	at      pixelScale
 
-	rowsAt, dstAt uintptr // where a call is
+	//lint:ignore U1000 the assembly's: where a call is
+	rowsAt, dstAt uintptr
 }
 
 // linesOfThree is how many lines a call computes at most.
