@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/weirgpu/weir/kernel/vec"
@@ -219,10 +222,24 @@ func (k *pixelCase) checkWindows(t *testing.T, r *rand.Rand) {
 	k.compare(t, y, op.Out())
 }
 
+// collectOften runs the garbage collector, which ends the program when it finds a pointer beyond an object, until the function that it
+// returns is called.
+func collectOften() (stop func()) {
+	var done atomic.Bool
+	var collector sync.WaitGroup
+	collector.Go(func() {
+		for !done.Load() {
+			runtime.GC()
+		}
+	})
+	return func() { done.Store(true); collector.Wait() }
+}
+
 func TestPixels(t *testing.T) {
 	if !HasPixels() {
 		t.Skip("this processor has no kernels for pixels")
 	}
+	defer collectOften()()
 	r := rand.New(rand.NewPCG(41, 42))
 	for range 250 {
 		randomPixels(r, false).check(t, r)
@@ -233,6 +250,7 @@ func TestPixelWindows(t *testing.T) {
 	if !HasPixels() {
 		t.Skip("this processor has no kernels for pixels")
 	}
+	defer collectOften()()
 	r := rand.New(rand.NewPCG(43, 44))
 	for range 150 {
 		randomPixels(r, true).checkWindows(t, r)
@@ -244,6 +262,7 @@ func TestPixelMaximum(t *testing.T) {
 	if !HasPixels() {
 		t.Skip("this processor has no kernels for pixels")
 	}
+	defer collectOften()()
 	r := rand.New(rand.NewPCG(45, 46))
 	for range 100 {
 		k := randomPixels(r, true)
