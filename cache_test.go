@@ -14,7 +14,8 @@ import (
 	"github.com/weirgpu/weir/plan/cache"
 )
 
-// TestCache opens a model three times with a cache, and runs it on the shapes that are kept and on others.
+// TestCache opens a model three times with a cache, and runs it on the shapes that are kept and on
+// others.
 func TestCache(t *testing.T) {
 	path := filepath.Join("examples", "digits", "digits.onnx")
 	if info, err := os.Stat(path); err != nil {
@@ -28,18 +29,45 @@ func TestCache(t *testing.T) {
 		if got := runDigits(t, path, weir.WithCache(dir)); !slices.Equal(got, want) {
 			t.Errorf("time %d: other bits than without a cache", i+1)
 		}
-		if files, err := filepath.Glob(filepath.Join(dir, "*.plan")); err != nil || len(files) != 1 {
-			t.Errorf("time %d: %d plans in the cache, want that of the first shapes; %v", i+1, len(files), err)
+		if files, err := filepath.Glob(
+			filepath.Join(dir, "*.plan"),
+		); err != nil ||
+			len(files) != 1 {
+			t.Errorf(
+				"time %d: %d plans in the cache, want that of the first shapes; %v",
+				i+1,
+				len(files),
+				err,
+			)
 		}
 	}
 	// The first shapes make way for others while their plan is being written.
 	crowded := t.TempDir()
 	for i := range 2 {
-		if got := runDigits(t, path, weir.WithCache(crowded), weir.WithMaxShapes(1)); !slices.Equal(got, want) {
-			t.Errorf("with room for one set of shapes, time %d: other bits than without a cache", i+1)
+		if got := runDigits(
+			t,
+			path,
+			weir.WithCache(crowded),
+			weir.WithMaxShapes(1),
+		); !slices.Equal(
+			got,
+			want,
+		) {
+			t.Errorf(
+				"with room for one set of shapes, time %d: other bits than without a cache",
+				i+1,
+			)
 		}
-		if files, err := filepath.Glob(filepath.Join(crowded, "*.plan")); err != nil || len(files) != 1 {
-			t.Errorf("with room for one set of shapes, time %d: %d plans in the cache; %v", i+1, len(files), err)
+		if files, err := filepath.Glob(
+			filepath.Join(crowded, "*.plan"),
+		); err != nil ||
+			len(files) != 1 {
+			t.Errorf(
+				"with room for one set of shapes, time %d: %d plans in the cache; %v",
+				i+1,
+				len(files),
+				err,
+			)
 		}
 	}
 	if got := runDigits(t, path, weir.WithCache("/dev/null/x")); !slices.Equal(got, want) {
@@ -76,8 +104,8 @@ func runDigits(t *testing.T, path string, opts ...weir.Option) []float32 {
 	return all
 }
 
-// TestMeasuredChoices holds that a model opened with a cache computes in the ways that were measured, whatever shapes it runs on, and one
-// without does not.
+// TestMeasuredChoices holds that a model opened with a cache computes in the ways that were
+// measured, whatever shapes it runs on, and one without does not.
 func TestMeasuredChoices(t *testing.T) {
 	path := filepath.Join("examples", "digits", "digits.onnx")
 	dir := t.TempDir()

@@ -8,10 +8,12 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// NewSequence wraps values, without a copy, as a value of ONNX's type sequence. They are all of one type; shapes may differ.
+// NewSequence wraps values, without a copy, as a value of ONNX's type sequence. They are all of one
+// type; shapes may differ.
 func NewSequence(values ...*Tensor) *Tensor { return tensor.NewSequence(values...) }
 
-// NewOptional wraps a value, without a copy, as a value of ONNX's type optional; nil makes one that holds nothing.
+// NewOptional wraps a value, without a copy, as a value of ONNX's type optional; nil makes one that
+// holds nothing.
 func NewOptional(value *Tensor) *Tensor { return tensor.NewOptional(value) }
 
 // Key are the types of the keys of maps.
@@ -39,20 +41,25 @@ func keyTensor[K Key](keys []K) *Tensor {
 	return tensor.From(any(keys).([]int64), len(keys))
 }
 
-// Items returns what a sequence holds, in order, or the value of an optional, if there is one: valid as long as t is, not to be
-// written. It fails with an error of kind [ErrInput] when t is nil or neither.
+// Items returns what a sequence holds, in order, or the value of an optional, if there is one:
+// valid as long as t is, not to be written. It fails with an error of kind [ErrInput] when t is nil
+// or neither.
 func Items(t *Tensor) ([]*Tensor, error) {
 	if t == nil {
 		return nil, fmt.Errorf("%w: no such value", ErrInput)
 	}
 	if t.DType != tensor.Sequence && t.DType != tensor.Optional {
-		return nil, fmt.Errorf("%w: the value is a %v, not a sequence or optional", ErrInput, t.DType)
+		return nil, fmt.Errorf(
+			"%w: the value is a %v, not a sequence or optional",
+			ErrInput,
+			t.DType,
+		)
 	}
 	return t.Items, nil
 }
 
-// Map returns the pairs of a map in a new Go map. It fails with an error of kind [ErrInput] when t is nil, no map, or one of other
-// types.
+// Map returns the pairs of a map in a new Go map. It fails with an error of kind [ErrInput] when t
+// is nil, no map, or one of other types.
 //
 //	rows, err := weir.Items(out.Output("output_probability")) // one a row, as classifiers from scikit-learn have it
 //	if err != nil { ... }
@@ -70,7 +77,12 @@ func Map[K Key, V tensor.Elem](t *Tensor) (map[K]V, error) {
 	}
 	keys, ok := keysOf(t).([]K)
 	if !ok {
-		return nil, fmt.Errorf("%w: the keys of the map are %v, not %T", ErrInput, t.Keys().DType, *new(K))
+		return nil, fmt.Errorf(
+			"%w: the keys of the map are %v, not %T",
+			ErrInput,
+			t.Keys().DType,
+			*new(K),
+		)
 	}
 	m := make(map[K]V, len(keys))
 	for i, k := range keys {
@@ -79,7 +91,8 @@ func Map[K Key, V tensor.Elem](t *Tensor) (map[K]V, error) {
 	return m, nil
 }
 
-// keysOf returns the keys of a map as a slice of their Go type, nil for types that [Key] does not have.
+// keysOf returns the keys of a map as a slice of their Go type, nil for types that [Key] does not
+// have.
 func keysOf(t *Tensor) any {
 	switch k := t.Keys(); k.DType {
 	case tensor.String:

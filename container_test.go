@@ -46,8 +46,18 @@ func TestContainers(t *testing.T) {
 	one, last := weir.NewTensor([]float32{1, 2, 3, 4}, 2, 2), weir.NewTensor([]float32{5, 6}, 1, 2)
 	run := func(bias *weir.Tensor, rows ...*weir.Tensor) weir.Result {
 		t.Helper()
-		r, err := m.Run(context.Background(), weir.Inputs{"rows": weir.NewSequence(rows...), "bias": weir.NewOptional(bias),
-			"votes": weir.NewSequence(weir.NewMap(votes), weir.NewMap(map[string]float32{})), "last": last})
+		r, err := m.Run(
+			context.Background(),
+			weir.Inputs{
+				"rows": weir.NewSequence(rows...),
+				"bias": weir.NewOptional(bias),
+				"votes": weir.NewSequence(
+					weir.NewMap(votes),
+					weir.NewMap(map[string]float32{}),
+				),
+				"last": last,
+			},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +67,8 @@ func TestContainers(t *testing.T) {
 	defer a.Close()
 	defer b.Close()
 	clear(one.Data) // inputs are copied
-	for want, y := range map[string]*weir.Tensor{"[1 2 3 4 5 6 5 6]": a.Output("y"), "[15 26]": b.Output("y")} {
+	for want, y := range map[string]*weir.Tensor{"[1 2 3 4 5 6 5 6]": a.Output("y"),
+		"[15 26]": b.Output("y")} {
 		if d, err := weir.Data[float32](y); err != nil || fmt.Sprint(d) != want {
 			t.Errorf("y is %v, %v; want %s", d, err, want)
 		}
@@ -105,7 +116,10 @@ func TestContainersRefused(t *testing.T) {
 		r.Close()
 	}
 	ids := weir.NewMap(map[int64]float32{3: 1, 2: 4})
-	if got, err := weir.Map[int64, float32](ids); err != nil || !maps.Equal(got, map[int64]float32{3: 1, 2: 4}) {
+	if got, err := weir.Map[int64, float32](
+		ids,
+	); err != nil ||
+		!maps.Equal(got, map[int64]float32{3: 1, 2: 4}) {
 		t.Errorf("%v, %v", got, err)
 	}
 	_, keys := weir.Map[string, float32](ids)
@@ -122,7 +136,8 @@ func TestContainersRefused(t *testing.T) {
 }
 
 func ExampleMap() {
-	// What a classifier exported from scikit-learn gives: for each row, the probability of each class.
+	// What a classifier exported from scikit-learn gives: for each row, the probability of each
+	// class.
 	row := weir.NewMap(map[int64]float32{0: 0.25, 1: 0.75})
 	probability, err := weir.Map[int64, float32](row)
 	if err != nil {

@@ -8,12 +8,14 @@
 //	defer out.Close()
 //	scores, err := weir.Data[float32](out.Output("scores"))
 //
-// Meet first: [Model], its [Model.Run], and [Result]. A model is compiled for the input shapes of a call when they are first
-// seen, and the compiled plan is kept; after that a Run allocates nothing on the Go heap and its memory is fixed.
+// Meet first: [Model], its [Model.Run], and [Result]. A model is compiled for the input shapes of a
+// call when they are first seen, and the compiled plan is kept; after that a Run allocates nothing
+// on the Go heap and its memory is fixed.
 //
-// Concurrency: every method of Model may be called by any number of goroutines. Concurrent Runs use memory of their own
-// and share the weights and the processor's cores.
+// Concurrency: every method of Model may be called by any number of goroutines. Concurrent Runs use
+// memory of their own and share the weights and the processor's cores.
 //
-// What it refuses: a wrong input name, type or shape fails with an error of kind [ErrInput] before anything is computed;
-// broken model files fail in Open, and never with a panic. For many jobs on one device under shares, see the command weir.
+// What it refuses: a wrong input name, type or shape fails with an error of kind [ErrInput] before
+// anything is computed; broken model files fail in Open, and never with a panic. For many jobs on
+// one device under shares, see the command weir.
 package weir

@@ -24,7 +24,9 @@ type listed struct {
 }
 
 var packages = sync.OnceValues(func() ([]listed, error) {
-	out, err := exec.Command("go", "list", "-json=ImportPath,Doc,Imports,CgoFiles,GoFiles", "./...").Output()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Doc,Imports,CgoFiles,GoFiles",
+		"./...").
+		Output()
 	if err != nil {
 		return nil, err
 	}
@@ -78,8 +80,10 @@ func TestFloorsRefuse(t *testing.T) {
 		from, to string
 		allowed  bool
 	}{
-		{"graph", "op", true}, {"op", "graph", false}, {"plan", "share", false}, {"share/broker", "device", false},
-		{"scenario", "share/broker", true}, {"scenario", "engine", true}, {"device/cpu", "internal/cpuinfo", true},
+		{"graph", "op", true}, {"op", "graph", false}, {"plan", "share", false},
+		{"share/broker", "device", false},
+		{"scenario", "share/broker", true}, {"scenario", "engine", true},
+		{"device/cpu", "internal/cpuinfo", true},
 		{"internal/clock", "tensor", false}, {"pass", "onnx", false}, {"nowhere", "op", false},
 	} {
 		if err := floors.Allowed(c.from, c.to); (err == nil) != c.allowed {
@@ -116,7 +120,11 @@ func TestFloorsPicture(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(bytes.TrimSpace(got), bytes.TrimSpace(want)) || !strings.Contains(string(got), "<svg") {
-		t.Error("docs/floors.svg is not what the table gives: go run ./internal/floors/draw > docs/floors.svg")
+	if !bytes.Equal(bytes.TrimSpace(got), bytes.TrimSpace(want)) ||
+		!strings.Contains(string(got), "<svg") {
+		t.Error(
+			"docs/floors.svg is not what the table gives: go run ./internal/floors/draw > " +
+				"docs/floors.svg",
+		)
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/weirgpu/weir/examples/digits"
 )
 
-// TestNothingIsHeldAfterClose counts device memory over runs of several shapes, evictions and open results.
+// TestNothingIsHeldAfterClose counts device memory over runs of several shapes, evictions and open
+// results.
 func TestNothingIsHeldAfterClose(t *testing.T) {
 	d, err := sharedDevice()
 	if err != nil {
@@ -20,7 +21,15 @@ func TestNothingIsHeldAfterClose(t *testing.T) {
 	}
 	var open []Result
 	for n := 1; n <= 4; n++ {
-		in := Inputs{"image": NewTensor(make([]float32, n*digits.Side*digits.Side), n, 1, digits.Side, digits.Side)}
+		in := Inputs{
+			"image": NewTensor(
+				make([]float32, n*digits.Side*digits.Side),
+				n,
+				1,
+				digits.Side,
+				digits.Side,
+			),
+		}
 		for range 2 {
 			r, err := m.Run(context.Background(), in)
 			if err != nil {
@@ -47,8 +56,8 @@ func TestNothingIsHeldAfterClose(t *testing.T) {
 	}
 }
 
-// TestShapesAreCompiledOnce holds that shapes which come again are not planned again, that what does not depend on them is done
-// once for all, and that no more plans are kept than asked for.
+// TestShapesAreCompiledOnce holds that shapes which come again are not planned again, that what
+// does not depend on them is done once for all, and that no more plans are kept than asked for.
 func TestShapesAreCompiledOnce(t *testing.T) {
 	m, err := Load(digits.Model, WithMaxShapes(3))
 	if err != nil {
@@ -57,7 +66,15 @@ func TestShapesAreCompiledOnce(t *testing.T) {
 	defer m.Close()
 	run := func(n int) {
 		t.Helper()
-		in := Inputs{"image": NewTensor(make([]float32, n*digits.Side*digits.Side), n, 1, digits.Side, digits.Side)}
+		in := Inputs{
+			"image": NewTensor(
+				make([]float32, n*digits.Side*digits.Side),
+				n,
+				1,
+				digits.Side,
+				digits.Side,
+			),
+		}
 		r, err := m.Run(context.Background(), in)
 		if err != nil {
 			t.Fatal(err)
@@ -71,7 +88,11 @@ func TestShapesAreCompiledOnce(t *testing.T) {
 	}
 	simplified := m.simplified
 	if m.compiled != 3 || simplified == nil || len(simplified.Nodes) >= len(m.graph.Nodes) {
-		t.Fatalf("%d plans were made for 3 sets of shapes, the later ones from %v", m.compiled, simplified)
+		t.Fatalf(
+			"%d plans were made for 3 sets of shapes, the later ones from %v",
+			m.compiled,
+			simplified,
+		)
 	}
 	run(4)
 	run(1) // 1 was unused for longest and has made room

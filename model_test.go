@@ -57,7 +57,8 @@ func modelFile(t testing.TB, text string) string {
 	return path
 }
 
-// ask runs the model scaled on n rows of random numbers and returns the result with what it must hold.
+// ask runs the model scaled on n rows of random numbers and returns the result with what it must
+// hold.
 func ask(m *weir.Model, rng *rand.Rand, n int) (weir.Result, []float32, error) {
 	x, bias := make([]float32, n*4), make([]float32, n)
 	want := make([]float32, n*4)
@@ -94,7 +95,8 @@ func outputs(r weir.Result) []float32 {
 	return d
 }
 
-// TestConcurrentRuns lets many goroutines run mixed shapes, more of them than are kept, and keep results open for a while.
+// TestConcurrentRuns lets many goroutines run mixed shapes, more of them than are kept, and keep
+// results open for a while.
 func TestConcurrentRuns(t *testing.T) {
 	for _, opts := range [][]weir.Option{nil, {weir.WithThreads(2), weir.WithMaxShapes(3)}} {
 		m := load(t, scaled, opts...)
@@ -125,21 +127,23 @@ func TestConcurrentRuns(t *testing.T) {
 	}
 }
 
-// TestWrongInputs holds that everything a caller can get wrong is an ErrInput, and that the model works on.
+// TestWrongInputs holds that everything a caller can get wrong is an ErrInput, and that the model
+// works on.
 func TestWrongInputs(t *testing.T) {
 	m := load(t, scaled)
 	x, bias := weir.NewTensor(make([]float32, 8), 2, 4), weir.NewTensor(make([]float32, 2), 2, 1)
 	for name, in := range map[string]weir.Inputs{
-		"nothing":         nil,
-		"one missing":     {"x": x},
-		"nil":             {"x": x, "bias": nil},
-		"one too many":    {"x": x, "bias": bias, "y": bias},
-		"misspelt":        {"X": x, "bias": bias},
-		"wrong type":      {"x": weir.NewTensor(make([]float64, 8), 2, 4), "bias": bias},
-		"wrong rank":      {"x": weir.NewTensor(make([]float32, 8), 8), "bias": bias},
-		"wrong size":      {"x": weir.NewTensor(make([]float32, 10), 2, 5), "bias": bias},
-		"sizes disagree":  {"x": x, "bias": weir.NewTensor(make([]float32, 3), 3, 1)},
-		"data too short":  {"x": {DType: tensor.Float32, Shape: []int{2, 4}, Data: make([]byte, 8)}, "bias": bias},
+		"nothing":        nil,
+		"one missing":    {"x": x},
+		"nil":            {"x": x, "bias": nil},
+		"one too many":   {"x": x, "bias": bias, "y": bias},
+		"misspelt":       {"X": x, "bias": bias},
+		"wrong type":     {"x": weir.NewTensor(make([]float64, 8), 2, 4), "bias": bias},
+		"wrong rank":     {"x": weir.NewTensor(make([]float32, 8), 8), "bias": bias},
+		"wrong size":     {"x": weir.NewTensor(make([]float32, 10), 2, 5), "bias": bias},
+		"sizes disagree": {"x": x, "bias": weir.NewTensor(make([]float32, 3), 3, 1)},
+		"data too short": {"x": {DType: tensor.Float32, Shape: []int{2, 4}, Data: make([]byte, 8)},
+			"bias": bias},
 		"negative size":   {"x": {DType: tensor.Float32, Shape: []int{-2, 4}}, "bias": bias},
 		"size beyond all": {"x": {DType: tensor.Float32, Shape: []int{1 << 62, 4}}, "bias": bias},
 		"no type":         {"x": {Shape: []int{2, 4}}, "bias": bias},
@@ -176,7 +180,8 @@ func TestDataRefuses(t *testing.T) {
 	}
 }
 
-// TestResultClosed holds what a result says before and after its end, also once its memory serves another run.
+// TestResultClosed holds what a result says before and after its end, also once its memory serves
+// another run.
 func TestResultClosed(t *testing.T) {
 	m := load(t, scaled)
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -210,7 +215,8 @@ func TestResultClosed(t *testing.T) {
 	}
 }
 
-// TestCloseWithOpenResults holds that results outlive Close, runs do not, and the last result lets everything go.
+// TestCloseWithOpenResults holds that results outlive Close, runs do not, and the last result lets
+// everything go.
 func TestCloseWithOpenResults(t *testing.T) {
 	for _, opts := range [][]weir.Option{nil, {weir.WithThreads(1)}} {
 		m, err := weir.Open(modelFile(t, scaled), opts...)
@@ -247,7 +253,8 @@ func TestCloseWithOpenResults(t *testing.T) {
 	}
 }
 
-// TestEvictionWithOpenResults keeps a result of every shape open while each new shape pushes an older one out.
+// TestEvictionWithOpenResults keeps a result of every shape open while each new shape pushes an
+// older one out.
 func TestEvictionWithOpenResults(t *testing.T) {
 	m := load(t, scaled, weir.WithMaxShapes(1))
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -300,8 +307,9 @@ func TestRunFails(t *testing.T) {
 	}
 	stopped, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := load(t, scaled).Run(stopped, weir.Inputs{"x": weir.NewTensor(make([]float32, 4), 1, 4),
-		"bias": weir.NewTensor(make([]float32, 1), 1, 1)}); !errors.Is(err, context.Canceled) {
+	if _, err := load(t, scaled).Run(stopped,
+		weir.Inputs{"x": weir.NewTensor(make([]float32, 4), 1, 4),
+			"bias": weir.NewTensor(make([]float32, 1), 1, 1)}); !errors.Is(err, context.Canceled) {
 		t.Errorf("stopped while compiling: %v", err)
 	}
 }
@@ -310,7 +318,8 @@ func TestOpenRefuses(t *testing.T) {
 	if _, err := weir.Open(filepath.Join(t.TempDir(), "none.onnx")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)
 	}
-	// Every prefix of a model that ends within it is broken; a whole field more can be a model again.
+	// Every prefix of a model that ends within it is broken; a whole field more can be a model
+	// again.
 	for n := 0; n < len(digits.Model); n += 97 {
 		m, err := weir.Load(digits.Model[:n:n])
 		if err != nil {
@@ -318,7 +327,8 @@ func TestOpenRefuses(t *testing.T) {
 		}
 		in := weir.Inputs{}
 		for _, v := range m.Inputs() {
-			in[v.Name] = weir.NewTensor(make([]float32, digits.Side*digits.Side), 1, 1, digits.Side, digits.Side)
+			in[v.Name] = weir.NewTensor(make([]float32, digits.Side*digits.Side), 1, 1, digits.Side,
+				digits.Side)
 		}
 		if r, err := m.Run(context.Background(), in); err == nil {
 			r.Close()
@@ -346,7 +356,8 @@ func TestOpenRefuses(t *testing.T) {
 
 func TestDescribe(t *testing.T) {
 	m := load(t, scaled)
-	want := []weir.ValueInfo{{Name: "x", DType: tensor.Float32, Type: "float32[N,4]"}, {Name: "bias", DType: tensor.Float32, Type: "float32[N,1]"}}
+	want := []weir.ValueInfo{{Name: "x", DType: tensor.Float32, Type: "float32[N,4]"},
+		{Name: "bias", DType: tensor.Float32, Type: "float32[N,1]"}}
 	if got := m.Inputs(); !slices.Equal(got, want) {
 		t.Errorf("inputs are %v", got)
 	}
@@ -363,7 +374,8 @@ func TestOneNameForAllSizes(t *testing.T) {
   %y: float32[batch,batch] = Relu@14 (%x)
   output %y
 }`)
-	r, err := m.Run(context.Background(), weir.Inputs{"x": weir.NewTensor([]float32{-1, 2, 3, -4, 5, 6}, 2, 3)})
+	r, err := m.Run(context.Background(),
+		weir.Inputs{"x": weir.NewTensor([]float32{-1, 2, 3, -4, 5, 6}, 2, 3)})
 	if err != nil {
 		t.Fatal(err)
 	}

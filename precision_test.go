@@ -11,8 +11,8 @@ import (
 	"github.com/weirgpu/weir/internal/cputest"
 )
 
-// TestPrecisionNeedsDotProducts holds that a model is in float32, to the bit, where bfloat16 would not make it faster, and that
-// it is not where it does.
+// TestPrecisionNeedsDotProducts holds that a model is in float32, to the bit, where bfloat16 would
+// not make it faster, and that it is not where it does.
 func TestPrecisionNeedsDotProducts(t *testing.T) {
 	images, _, _ := digitsData(t)
 	input := weir.NewTensor(digits.Input(images[0]), 1, 1, digits.Side, digits.Side)

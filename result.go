@@ -21,7 +21,8 @@ type variant struct {
 	fresh   *cache.Compiled // what the session was made of, if that is to be kept, until it is
 }
 
-// slot is one instance with the number of times that it was closed, which tells stale results from live ones.
+// slot is one instance with the number of times that it was closed, which tells stale results from
+// live ones.
 type slot struct {
 	variant  *variant
 	instance *engine.Instance
@@ -69,8 +70,8 @@ func (v *variant) put(s *slot, use uint64) bool {
 	return true
 }
 
-// save keeps the plan, if it is to be kept, while runs go on. One of the variant's slots is in use meanwhile. What keeps the plan from
-// being kept is nobody's trouble.
+// save keeps the plan, if it is to be kept, while runs go on. One of the variant's slots is in use
+// meanwhile. What keeps the plan from being kept is nobody's trouble.
 func (v *variant) save() {
 	v.mu.Lock()
 	c := v.fresh
@@ -108,7 +109,8 @@ func (v *variant) retire() {
 	v.session.Close()
 }
 
-// Result holds the outputs of one [Model.Run] until it is closed. It is a small value; copies are the same result.
+// Result holds the outputs of one [Model.Run] until it is closed. It is a small value; copies are
+// the same result.
 type Result struct {
 	slot *slot
 	use  uint64
@@ -124,8 +126,8 @@ func (r Result) live() bool {
 	return r.slot.uses == r.use
 }
 
-// Output returns the output of that name, nil when the model has none or the result is closed. The tensor is valid until
-// Close and must not be written.
+// Output returns the output of that name, nil when the model has none or the result is closed. The
+// tensor is valid until Close and must not be written.
 func (r Result) Output(name string) *Tensor {
 	if !r.live() {
 		return nil
@@ -138,7 +140,8 @@ func (r Result) Output(name string) *Tensor {
 	return nil
 }
 
-// Outputs returns all outputs in the model's order, nil when the result is closed; valid until Close, not to be written.
+// Outputs returns all outputs in the model's order, nil when the result is closed; valid until
+// Close, not to be written.
 func (r Result) Outputs() []*Tensor {
 	if !r.live() {
 		return nil

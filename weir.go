@@ -28,18 +28,20 @@ var (
 	ErrClosed = errors.New("model closed")
 )
 
-// Tensor is a dense row-major array, or one of ONNX's values that are none: a sequence or optional ([NewSequence], [NewOptional],
-// [Items]), or a map ([NewMap], [Map]). See package tensor for its fields.
+// Tensor is a dense row-major array, or one of ONNX's values that are none: a sequence or optional
+// ([NewSequence], [NewOptional], [Items]), or a map ([NewMap], [Map]). See package tensor for its
+// fields.
 type Tensor = tensor.Tensor
 
 // Inputs are the values of one run by input name.
 type Inputs map[string]*Tensor
 
-// NewTensor wraps data, without a copy, as a tensor. It panics when the shape does not have len(data) elements.
+// NewTensor wraps data, without a copy, as a tensor. It panics when the shape does not have
+// len(data) elements.
 func NewTensor[T tensor.Elem](data []T, shape ...int) *Tensor { return tensor.From(data, shape...) }
 
-// Data returns the elements of t without a copy: valid as long as t is. It fails with an error of kind [ErrInput] when t is nil
-// or holds another type.
+// Data returns the elements of t without a copy: valid as long as t is. It fails with an error of
+// kind [ErrInput] when t is nil or holds another type.
 func Data[T tensor.Elem](t *Tensor) ([]T, error) {
 	if t == nil {
 		return nil, fmt.Errorf("%w: no such tensor", ErrInput)
@@ -67,20 +69,21 @@ type Precision string
 // The precisions of WithPrecision.
 const (
 	FP32 Precision = "fp32" // single precision; the default
-	// BF16 rounds the operands of products to bfloat16 where that makes them faster; sums stay in single precision. Results
-	// agree with those of FP32 to two or three digits.
+	// BF16 rounds the operands of products to bfloat16 where that makes them faster; sums stay in
+	// single precision. Results agree with those of FP32 to two or three digits.
 	BF16 Precision = "bf16"
 	// Auto is BF16 without the last products before an output.
 	Auto Precision = "auto"
 )
 
-// WithPrecision sets the arithmetic of products. On a processor that does not multiply bfloat16 in hardware it is FP32. A name
-// that is none of the constants makes opening fail with [ErrOption].
+// WithPrecision sets the arithmetic of products. On a processor that does not multiply bfloat16 in
+// hardware it is FP32. A name that is none of the constants makes opening fail with [ErrOption].
 func WithPrecision(p Precision) Option {
 	return func(c *config) {
 		switch {
 		case p != FP32 && p != BF16 && p != Auto:
-			c.err = fmt.Errorf("%w: precision %q: want %s, %s or %s", ErrOption, p, FP32, BF16, Auto)
+			c.err = fmt.Errorf("%w: precision %q: want %s, %s or %s", ErrOption, p, FP32, BF16,
+				Auto)
 		case !cpu.HasBF16():
 		case p == BF16:
 			c.passes.Precision = pass.BF16
@@ -90,19 +93,22 @@ func WithPrecision(p Precision) Option {
 	}
 }
 
-// WithThreads sets how many cores a Run may use at a time. The default is every core that this process may use, shared by
-// all models that are opened with the default.
+// WithThreads sets how many cores a Run may use at a time. The default is every core that this
+// process may use, shared by all models that are opened with the default.
 func WithThreads(n int) Option { return func(c *config) { c.threads = n } }
 
-// WithMaxShapes sets for how many different sets of input shapes compiled plans are kept; the one unused for longest makes
-// room. The default is 8.
+// WithMaxShapes sets for how many different sets of input shapes compiled plans are kept; the one
+// unused for longest makes room. The default is 8.
 func WithMaxShapes(n int) Option { return func(c *config) { c.variants = max(1, n) } }
 
-// WithCache keeps the compiled plan of a model that [Open] reads in a folder, "" for weir/plans in the user's cache folder, so that the
-// next start, for the input shapes that come first, neither reads, optimises nor packs the model: see package plan/cache for what
-// makes a plan found again, and for the bound on the folder's size. The entry is written once the first Run for the first shapes has
-// its result, while others go on, which takes about as long as reading and writing the model's bytes; Close waits for it. A folder that
-// cannot be used is no error: the model runs as without one. Plans for more shapes are looked for in the cache, and not kept; they do not share packed weights with a plan that was found.
+// WithCache keeps the compiled plan of a model that [Open] reads in a folder, "" for weir/plans in
+// the user's cache folder, so that the next start, for the input shapes that come first, neither
+// reads, optimises nor packs the model: see package plan/cache for what makes a plan found again,
+// and for the bound on the folder's size. The entry is written once the first Run for the first
+// shapes has its result, while others go on, which takes about as long as reading and writing the
+// model's bytes; Close waits for it. A folder that cannot be used is no error: the model runs as
+// without one. Plans for more shapes are looked for in the cache, and not kept; they do not share
+// packed weights with a plan that was found.
 func WithCache(dir string) Option {
 	return func(c *config) { c.cache, _ = cache.Open(cache.Options{Dir: dir}) }
 }
@@ -141,7 +147,8 @@ func Open(path string, opts ...Option) (*Model, error) {
 	return open(src, c)
 }
 
-// Load reads a model from memory. The bytes must not change until Close. A model with external data needs [Open].
+// Load reads a model from memory. The bytes must not change until Close. A model with external data
+// needs [Open].
 func Load(data []byte, opts ...Option) (*Model, error) {
 	c, err := configure(opts)
 	if err != nil {
@@ -185,20 +192,22 @@ func shared() (*cpu.Device, *cpu.Pool, error) {
 }
 
 var (
-	sharedDevice = sync.OnceValues(func() (*cpu.Device, error) { return cpu.Open("cpu:0", cpu.Options{}) })
-	sharedPool   = sync.OnceValue(func() *cpu.Pool { return cpu.NewPool(cpu.PoolOptions{}) })
+	sharedDevice = sync.OnceValues(func() (*cpu.Device, error) {
+		return cpu.Open("cpu:0", cpu.Options{})
+	})
+	sharedPool = sync.OnceValue(func() *cpu.Pool { return cpu.NewPool(cpu.PoolOptions{}) })
 )
 
-// ValueInfo describes an input or output: its type prints as "float32[N,3,224,224]", symbolic dimensions by name, or as
-// "sequence(map(int64, float32[]))" when it is no tensor.
+// ValueInfo describes an input or output: its type prints as "float32[N,3,224,224]", symbolic
+// dimensions by name, or as "sequence(map(int64, float32[]))" when it is no tensor.
 type ValueInfo struct {
 	Name  string
 	DType tensor.DType
 	Type  string
 }
 
-// Warnings say what about the model weir may take for something else than its author: an operator set that is newer than those
-// it knows.
+// Warnings say what about the model weir may take for something else than its author: an operator
+// set that is newer than those it knows.
 func (m *Model) Warnings() []string { return slices.Clone(m.source.Warnings) }
 
 // Inputs describes the model's inputs in order.
@@ -215,8 +224,9 @@ func describe(vs []*graph.Value) []ValueInfo {
 	return out
 }
 
-// Run computes the outputs for the given inputs, which are copied before Run returns. The caller Closes the result, which
-// gives its memory to the next Run. The error is of kind [ErrInput] or [ErrClosed], ctx's, or the model's own.
+// Run computes the outputs for the given inputs, which are copied before Run returns. The caller
+// Closes the result, which gives its memory to the next Run. The error is of kind [ErrInput] or
+// [ErrClosed], ctx's, or the model's own.
 func (m *Model) Run(ctx context.Context, in Inputs) (Result, error) {
 	if err := m.check(in); err != nil {
 		return Result{}, err
@@ -248,10 +258,12 @@ func (m *Model) check(in Inputs) error {
 			return fmt.Errorf("%w: input %q (%v) is not given", ErrInput, v.Name, v.Type)
 		}
 		if t.DType != v.Type.DType {
-			return fmt.Errorf("%w: input %q is %v, the model takes %v", ErrInput, v.Name, t.DType, v.Type)
+			return fmt.Errorf("%w: input %q is %v, the model takes %v", ErrInput, v.Name, t.DType,
+				v.Type)
 		}
 		if v.Type.Ranked && len(t.Shape) != len(v.Type.Shape) {
-			return fmt.Errorf("%w: input %q has shape %v, the model takes %v", ErrInput, v.Name, t.Shape, v.Type)
+			return fmt.Errorf("%w: input %q has shape %v, the model takes %v", ErrInput, v.Name,
+				t.Shape, v.Type)
 		}
 		if err := t.Check(); err != nil {
 			return fmt.Errorf("%w: input %q: %w", ErrInput, v.Name, err)
@@ -265,7 +277,8 @@ func (m *Model) check(in Inputs) error {
 	}
 	for name := range in {
 		if m.graph.Input(name) == nil {
-			return fmt.Errorf("%w: the model has no input %q; it takes %s", ErrInput, name, m.inputNames())
+			return fmt.Errorf("%w: the model has no input %q; it takes %s", ErrInput, name,
+				m.inputNames())
 		}
 	}
 	return nil
@@ -279,7 +292,8 @@ func (m *Model) inputNames() string {
 	return strings.Join(names, ", ")
 }
 
-// begin takes a slot for the shapes of in, compiling them when they are new. Runs of shapes that are known go on meanwhile.
+// begin takes a slot for the shapes of in, compiling them when they are new. Runs of shapes that
+// are known go on meanwhile.
 func (m *Model) begin(ctx context.Context, in Inputs) (*slot, error) {
 	if s, err := m.known(in); s != nil || err != nil {
 		return s, err
@@ -304,7 +318,8 @@ func (m *Model) begin(ctx context.Context, in Inputs) (*slot, error) {
 	return s, err
 }
 
-// known takes a slot of the variant that fits, before another call can make that variant give way; nil when none fits.
+// known takes a slot of the variant that fits, before another call can make that variant give way;
+// nil when none fits.
 func (m *Model) known(in Inputs) (*slot, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -349,7 +364,8 @@ func (m *Model) enterToSave() error {
 	return nil
 }
 
-// keep adds a variant, which may make the one unused for longest give way, and takes its first slot.
+// keep adds a variant, which may make the one unused for longest give way, and takes its first
+// slot.
 func (m *Model) keep(v *variant) (*slot, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -390,8 +406,10 @@ func (m *Model) compile(ctx context.Context, in Inputs) (*variant, error) {
 		return nil, err
 	}
 	m.source.Evict(nil)
-	v.session, err = engine.Load(c.Plan, engine.Options{Device: m.device, Pool: m.pool, PackPool: m.pool, Packed: m.source.Evict, Weights: c.Weights,
-		Like: m.like(c.Plan)})
+	v.session, err = engine.Load(c.Plan,
+		engine.Options{Device: m.device, Pool: m.pool, PackPool: m.pool, Packed: m.source.Evict,
+			Weights: c.Weights,
+			Like:    m.like(c.Plan)})
 	if m.compiled == 1 && c.Fresh() {
 		v.fresh = c
 	}
@@ -413,8 +431,8 @@ func (m *Model) plan(ctx context.Context, o plan.Options) (*cache.Compiled, erro
 	return c, err
 }
 
-// toCompile is the graph to make the next plan of: for the first shapes the model's own, for more what is left of it once all
-// that does not depend on shapes has been done. m.compiling is held.
+// toCompile is the graph to make the next plan of: for the first shapes the model's own, for more
+// what is left of it once all that does not depend on shapes has been done. m.compiling is held.
 func (m *Model) toCompile(ctx context.Context, source *graph.Graph) *graph.Graph {
 	if m.compiled > 1 && m.simplified == nil {
 		m.simplified, _ = plan.Simplify(ctx, source) // without it, every plan begins at the model
@@ -425,7 +443,8 @@ func (m *Model) toCompile(ctx context.Context, source *graph.Graph) *graph.Graph
 	return m.simplified
 }
 
-// checkSizes compares new shapes with the sizes that the model declares, and symbols with each other.
+// checkSizes compares new shapes with the sizes that the model declares, and symbols with each
+// other.
 func (m *Model) checkSizes(shapes map[string][]int) error {
 	sizes := map[string]int{}
 	says := m.meaningful()
@@ -436,7 +455,8 @@ func (m *Model) checkSizes(shapes map[string][]int) error {
 				n, known = sizes[d.String()]
 			}
 			if got := shapes[v.Name][i]; known && got != n {
-				return fmt.Errorf("%w: input %q has shape %v, the model takes %v with %v = %d", ErrInput, v.Name, shapes[v.Name], v.Type, d, n)
+				return fmt.Errorf("%w: input %q has shape %v, the model takes %v with %v = %d",
+					ErrInput, v.Name, shapes[v.Name], v.Type, d, n)
 			} else if !d.IsUnknown() {
 				sizes[d.String()] = got
 			}
@@ -445,8 +465,8 @@ func (m *Model) checkSizes(shapes map[string][]int) error {
 	return nil
 }
 
-// meaningful tells the symbols of inputs that stand for one size. Exporters that know nothing of the sizes name all dimensions of an
-// input alike.
+// meaningful tells the symbols of inputs that stand for one size. Exporters that know nothing of
+// the sizes name all dimensions of an input alike.
 func (m *Model) meaningful() map[string]bool {
 	says := map[string]bool{}
 	for _, v := range m.graph.Inputs {
@@ -488,8 +508,8 @@ func (m *Model) finish() error {
 	return src.Close()
 }
 
-// Close releases the model's memory and unmaps its file, once the last open [Result] is closed. Further Runs fail with
-// [ErrClosed]; closing twice is allowed.
+// Close releases the model's memory and unmaps its file, once the last open [Result] is closed.
+// Further Runs fail with [ErrClosed]; closing twice is allowed.
 func (m *Model) Close() error {
 	m.mu.Lock()
 	m.closed = true

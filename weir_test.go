@@ -24,13 +24,15 @@ func TestDigitsHeldOut(t *testing.T) {
 			right++
 		}
 	}
-	if accuracy := float64(right) / float64(len(held)); accuracy <= 0.97 || right != digits.HeldOutCorrect {
-		t.Errorf("%d of %d held-out images right (%.1f %%), want %d", right, len(held), 100*accuracy, digits.HeldOutCorrect)
+	if accuracy := float64(right) / float64(len(held)); accuracy <= 0.97 ||
+		right != digits.HeldOutCorrect {
+		t.Errorf("%d of %d held-out images right (%.1f %%), want %d", right, len(held),
+			100*accuracy, digits.HeldOutCorrect)
 	}
 }
 
-// TestPrecision runs the classifier in bfloat16: it must answer nearly always as in float32 and still be right. On processors
-// without it both are the same.
+// TestPrecision runs the classifier in bfloat16: it must answer nearly always as in float32 and
+// still be right. On processors without it both are the same.
 func TestPrecision(t *testing.T) {
 	images, labels, held := digitsData(t)
 	full, err := weir.Load(digits.Model)
@@ -82,7 +84,8 @@ func digitsData(t testing.TB) ([]digits.Image, []uint8, []int) {
 
 func classify(t testing.TB, m *weir.Model, image digits.Image) int {
 	t.Helper()
-	out, err := m.Run(context.Background(), weir.Inputs{"image": weir.NewTensor(digits.Input(image), 1, 1, digits.Side, digits.Side)})
+	out, err := m.Run(context.Background(),
+		weir.Inputs{"image": weir.NewTensor(digits.Input(image), 1, 1, digits.Side, digits.Side)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +111,8 @@ func TestRunAllocatesNothing(t *testing.T) {
 	}
 	defer m.Close()
 	images, _, _ := digitsData(t)
-	in := weir.Inputs{"image": weir.NewTensor(digits.Input(images[0]), 1, 1, digits.Side, digits.Side)}
+	in := weir.Inputs{"image": weir.NewTensor(digits.Input(images[0]), 1, 1, digits.Side,
+		digits.Side)}
 	ctx := context.Background()
 	n := testing.AllocsPerRun(200, func() {
 		out, err := m.Run(ctx, in)

@@ -33,8 +33,8 @@ type Agent struct {
 	used    time.Time // when there was last a job or a peer
 }
 
-// Start takes the runtime folder and begins to serve. It fails with
-// [ErrRunning] if another agent has the folder. The agent needs [Agent.Close].
+// Start takes the runtime folder and begins to serve. It fails with [ErrRunning] if another agent
+// has the folder. The agent needs [Agent.Close].
 func Start(c Config) (*Agent, error) {
 	if err := c.setDefaults(); err != nil {
 		return nil, err
@@ -43,7 +43,12 @@ func Start(c Config) (*Agent, error) {
 		c.system = newSystem()
 	}
 	a := &Agent{
-		cfg: c, log: c.Log, generation: rand.Uint32() | 1, jobs: map[wire.Token]*job{}, conns: map[*conn]struct{}{}, used: time.Now(),
+		cfg:        c,
+		log:        c.Log,
+		generation: rand.Uint32() | 1,
+		jobs:       map[wire.Token]*job{},
+		conns:      map[*conn]struct{}{},
+		used:       time.Now(),
 	}
 	for _, d := range c.Devices {
 		dev, err := newDevice(d, c.Policy)
@@ -62,17 +67,24 @@ func Start(c Config) (*Agent, error) {
 	a.work.Add(2)
 	go a.accept()
 	go a.beat()
-	a.log.Info("agent started", "socket", SocketPath(c.Dir), "policy", c.Policy, "devices", len(a.devices))
+	a.log.Info(
+		"agent started",
+		"socket",
+		SocketPath(c.Dir),
+		"policy",
+		c.Policy,
+		"devices",
+		len(a.devices),
+	)
 	return a, nil
 }
 
-// Done is closed when the agent has been told to stop or has been without work
-// for so long that it did so by itself.
+// Done is closed when the agent has been told to stop or has been without work for so long that it
+// did so by itself.
 func (a *Agent) Done() <-chan struct{} { return a.ctx.Done() }
 
-// Close ends the agent. Programs keep running: their gates count as open when
-// the beat has stopped, their memory caps still hold, and they rejoin the next
-// agent. Closing again does nothing.
+// Close ends the agent. Programs keep running: their gates count as open when the beat has stopped,
+// their memory caps still hold, and they rejoin the next agent. Closing again does nothing.
 func (a *Agent) Close() error {
 	a.mu.Lock()
 	again := a.closing
@@ -86,8 +98,8 @@ func (a *Agent) Close() error {
 		a.work.Wait()
 		return nil
 	}
-	// The listener goes first, and with it the socket, so that whoever finds
-	// the agent gone can start the next one.
+	// The listener goes first, and with it the socket, so that whoever finds the agent gone can
+	// start the next one.
 	err := a.ln.Close()
 	if errors.Is(err, net.ErrClosed) {
 		err = nil // the agent was unused
@@ -155,8 +167,8 @@ func (a *Agent) admit(uc *net.UnixConn) {
 	}()
 }
 
-// beat tells programs that the agent lives, samples what jobs use, looks after
-// processes that are away, and ends an agent that nobody uses.
+// beat tells programs that the agent lives, samples what jobs use, looks after processes that are
+// away, and ends an agent that nobody uses.
 func (a *Agent) beat() {
 	defer a.work.Done()
 	t := time.NewTicker(wire.Beat)
@@ -174,7 +186,8 @@ func (a *Agent) beat() {
 			jobs = append(jobs, j)
 			j.dev.context = max(j.dev.context, j.contextBytes())
 		}
-		unused := len(jobs) == 0 && len(a.conns) == 0 && a.cfg.IdleExit > 0 && time.Since(a.used) >= a.cfg.IdleExit
+		unused := len(jobs) == 0 && len(a.conns) == 0 && a.cfg.IdleExit > 0 &&
+			time.Since(a.used) >= a.cfg.IdleExit
 		if unused {
 			a.closing = true
 		}
@@ -190,8 +203,8 @@ func (a *Agent) beat() {
 	}
 }
 
-// closeUnused stops an agent that serves nobody. The rest is Close's, which its
-// owner calls when Done says so.
+// closeUnused stops an agent that serves nobody. The rest is Close's, which its owner calls when
+// Done says so.
 func (a *Agent) closeUnused() {
 	_ = a.ln.Close()
 	a.mu.Lock()
@@ -211,5 +224,8 @@ func (a *Agent) device(ordinal uint32) *device {
 
 // LogValue shows a job in logs by its name and the beginning of its token.
 func (j *job) LogValue() slog.Value {
-	return slog.GroupValue(slog.String("name", j.spec.Name), slog.String("token", j.terms.Token.String()[:8]))
+	return slog.GroupValue(
+		slog.String("name", j.spec.Name),
+		slog.String("token", j.terms.Token.String()[:8]),
+	)
 }

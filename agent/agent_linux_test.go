@@ -17,13 +17,18 @@ import (
 func TestOneProgram(t *testing.T) {
 	s, dir := newPeople(), socketDir(t)
 	a := startAgent(t, testConfig(dir, s))
-	c, g := controller(t, dir, share.Job{Name: "train", Share: share.Share{Memory: 8 << 30, Compute: 0.3}})
+	c, g := controller(
+		t,
+		dir,
+		share.Job{Name: "train", Share: share.Share{Memory: 8 << 30, Compute: 0.3}},
+	)
 	if g.Name != "train" || g.Memory != 8<<30 || g.MemoryTotal != 80<<30 {
 		t.Errorf("granted %+v", g)
 	}
 	p := begin(t, s, dir, g.Token)
 	terms, err := p.page.Terms()
-	if err != nil || terms.Name != "train" || terms.MemCap != 8<<30 || terms.MemTotal != 8<<30 || terms.ComputePPM != 300000 {
+	if err != nil || terms.Name != "train" || terms.MemCap != 8<<30 || terms.MemTotal != 8<<30 ||
+		terms.ComputePPM != 300000 {
 		t.Errorf("terms %+v, %v", terms, err)
 	}
 	for range 20 {
@@ -31,14 +36,19 @@ func TestOneProgram(t *testing.T) {
 	}
 	p.s.MemUsedBytes.Add(1 << 20)
 	j := onlyJob(t, a)
-	if j.Launches != 20 || j.MemoryUsedBytes != 1<<20 || len(j.Processes) != 1 || j.Processes[0].PID != p.self.pid {
+	if j.Launches != 20 || j.MemoryUsedBytes != 1<<20 || len(j.Processes) != 1 ||
+		j.Processes[0].PID != p.self.pid {
 		t.Errorf("snapshot %+v", j)
 	}
 	if j.DeviceSeconds < 0.003 || j.State != "running" {
 		t.Errorf("charged %v s, is %s", j.DeviceSeconds, j.State)
 	}
 	p.idle()
-	eventually(t, "an idle program's job is idle", func() bool { return onlyJob(t, a).State == "idle" })
+	eventually(
+		t,
+		"an idle program's job is idle",
+		func() bool { return onlyJob(t, a).State == "idle" },
+	)
 	_ = c.Close()
 	time.Sleep(5 * time.Millisecond)
 	if jobNames(a) != "train" {
@@ -66,8 +76,8 @@ func TestManyAttach(t *testing.T) {
 	}
 }
 
-// attachMany starts so many programs at once, each in a job of its own, and
-// returns how long it took until all were attached.
+// attachMany starts so many programs at once, each in a job of its own, and returns how long it
+// took until all were attached.
 func attachMany(t *testing.T, n int) time.Duration {
 	s, dir := newPeople(), socketDir(t)
 	a := startAgent(t, testConfig(dir, s))
@@ -83,7 +93,12 @@ func attachMany(t *testing.T, n int) time.Duration {
 				return
 			}
 			controllers[i] = c
-			g, err := c.Create(JobRequest{Fake: true, Job: share.Job{Name: "many", Share: share.Share{Memory: 256 << 20}}})
+			g, err := c.Create(
+				JobRequest{
+					Fake: true,
+					Job:  share.Job{Name: "many", Share: share.Share{Memory: 256 << 20}},
+				},
+			)
 			if err != nil {
 				t.Error(err)
 				return
@@ -112,8 +127,7 @@ func attachMany(t *testing.T, n int) time.Duration {
 	return took
 }
 
-// TestDeathFrees measures how long the slot and the lease of a killed program
-// remain.
+// TestDeathFrees measures how long the slot and the lease of a killed program remain.
 func TestDeathFrees(t *testing.T) {
 	s, dir := newPeople(), socketDir(t)
 	startAgent(t, testConfig(dir, s))
@@ -156,7 +170,14 @@ func TestAnotherUserIsRefused(t *testing.T) {
 	startAgent(t, testConfig(dir, s))
 	_, g := controller(t, dir, share.Job{Name: "mine", Share: share.Share{Memory: 1 << 30}})
 	stranger := s.bornOf(ownUID + 1)
-	p := &program{t: t, self: stranger, dir: dir, token: g.Token, slot: wire.NoSlot, halted: make(chan struct{})}
+	p := &program{
+		t:      t,
+		self:   stranger,
+		dir:    dir,
+		token:  g.Token,
+		slot:   wire.NoSlot,
+		halted: make(chan struct{}),
+	}
 	var r *RefusedError
 	if err := p.hello(0); !errors.As(err, &r) || r.Code != wire.RefusedCredentials {
 		t.Errorf("another user was answered %v", err)
@@ -171,16 +192,25 @@ func TestAdmissionIsRefused(t *testing.T) {
 		req  JobRequest
 		code wire.Code
 	}{
-		"memory":  {JobRequest{Fake: true, Job: share.Job{Name: "a", Share: share.Share{Memory: 21 << 30}}}, wire.RefusedAdmission},
-		"compute": {JobRequest{Fake: true, Job: share.Job{Name: "b", Share: share.Share{Memory: 1 << 30, Compute: 0.3}}}, wire.RefusedAdmission},
-		"device":  {JobRequest{Fake: true, Job: share.Job{Name: "c", Share: share.Share{Memory: 1 << 30}}, Device: 7}, wire.RefusedDevice},
+		"memory": {JobRequest{Fake: true,
+			Job: share.Job{Name: "a", Share: share.Share{Memory: 21 << 30}}},
+			wire.RefusedAdmission},
+		"compute": {JobRequest{Fake: true,
+			Job: share.Job{Name: "b", Share: share.Share{Memory: 1 << 30, Compute: 0.3}}},
+			wire.RefusedAdmission},
+		"device": {JobRequest{Fake: true,
+			Job: share.Job{Name: "c", Share: share.Share{Memory: 1 << 30}}, Device: 7},
+			wire.RefusedDevice},
 	} {
 		c, err := Dial(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var refused *RefusedError
-		if _, err := c.Create(r.req); !errors.As(err, &refused) || refused.Code != r.code || refused.Text == "" {
+		if _, err := c.Create(
+			r.req,
+		); !errors.As(err, &refused) || refused.Code != r.code ||
+			refused.Text == "" {
 			t.Errorf("%s: %v", name, err)
 		}
 		_ = c.Close()
@@ -216,7 +246,14 @@ func TestSecondAgentIsRefused(t *testing.T) {
 func TestRestart(t *testing.T) {
 	s, dir := newPeople(), socketDir(t)
 	a := startAgent(t, testConfig(dir, s))
-	_, g := controller(t, dir, share.Job{Name: "survivor", Share: share.Share{Memory: 3 << 30, Compute: 0.25, Limit: 0.5, Class: share.Latency}})
+	_, g := controller(
+		t,
+		dir,
+		share.Job{
+			Name:  "survivor",
+			Share: share.Share{Memory: 3 << 30, Compute: 0.25, Limit: 0.5, Class: share.Latency},
+		},
+	)
 	p, q, dead := begin(t, s, dir, g.Token), begin(t, s, dir, g.Token), begin(t, s, dir, g.Token)
 	for _, x := range []*program{p, q, dead} {
 		x.s.MemUsedBytes.Add(100)
@@ -240,7 +277,9 @@ func TestRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	j := onlyJob(t, b)
-	if j.Name != "survivor" || j.Compute != 0.25 || j.Limit != 0.5 || j.Class != share.Latency || j.MemoryCapBytes != 3<<30 || len(j.Processes) != 2 ||
+	if j.Name != "survivor" || j.Compute != 0.25 || j.Limit != 0.5 || j.Class != share.Latency ||
+		j.MemoryCapBytes != 3<<30 ||
+		len(j.Processes) != 2 ||
 		j.MemoryUsedBytes != 200 {
 		t.Errorf("after the restart: %+v", j)
 	}
@@ -282,7 +321,11 @@ func TestRestartByController(t *testing.T) {
 	if _, err := c.Create(JobRequest{Fake: true, Job: spec, Again: g}); err != nil {
 		t.Fatal(err)
 	}
-	if j := onlyJob(t, b); j.MemoryUsedBytes != 7 || len(j.Processes) != 1 || j.Processes[0].Attached {
+	if j := onlyJob(
+		t,
+		b,
+	); j.MemoryUsedBytes != 7 || len(j.Processes) != 1 ||
+		j.Processes[0].Attached {
 		t.Errorf("%+v", j)
 	}
 	if err := p.hello(wire.FlagRejoin); err != nil {
@@ -309,7 +352,11 @@ func TestReconnect(t *testing.T) {
 	}
 	p.launch(100 * time.Microsecond)
 	p.signal(wire.KindBye, 0)
-	eventually(t, "the slot is given back", func() bool { return len(onlyJob(t, a).Processes) == 0 })
+	eventually(
+		t,
+		"the slot is given back",
+		func() bool { return len(onlyJob(t, a).Processes) == 0 },
+	)
 }
 
 func TestIdleExit(t *testing.T) {
@@ -338,7 +385,8 @@ func TestIdleExit(t *testing.T) {
 	startAgent(t, c)
 }
 
-// TestMoreProcessesThanSlots fills a job: the next process is refused with the reason, and has a place again as soon as one ends.
+// TestMoreProcessesThanSlots fills a job: the next process is refused with the reason, and has a
+// place again as soon as one ends.
 func TestMoreProcessesThanSlots(t *testing.T) {
 	s, dir := newPeople(), socketDir(t)
 	c := testConfig(dir, s)
@@ -350,7 +398,9 @@ func TestMoreProcessesThanSlots(t *testing.T) {
 	}
 	_, err := attach(t, s, dir, g.Token)
 	var refused *RefusedError
-	if !errors.As(err, &refused) || refused.Code != wire.RefusedFull || !strings.Contains(refused.Text, "64 processes") || !strings.Contains(refused.Text, "weir exec") {
+	if !errors.As(err, &refused) || refused.Code != wire.RefusedFull ||
+		!strings.Contains(refused.Text, "64 processes") ||
+		!strings.Contains(refused.Text, "weir exec") {
 		t.Errorf("one process too many: %v", err)
 	}
 	all[7].kill()

@@ -27,29 +27,28 @@ type member struct {
 	done uint64    // when its activity was this
 	// unknown are driver calls that it looked up and weir does not know.
 	unknown []string
-	// clean is its activity when it was last seen with nothing in flight and the
-	// gate closed.
+	// clean is its activity when it was last seen with nothing in flight and the gate closed.
 	clean uint64
 }
 
-// activity is a number that grows with all that the process gives the device
-// to do.
+// activity is a number that grows with all that the process gives the device to do.
 func (m *member) activity() uint64 {
 	return m.s.Launches.Load() + m.s.GraphLaunches.Load() + m.s.CopiesBytes.Load()
 }
 
-// resting reports whether the process has nothing to do for the device, by
-// what it said and has not taken back by launching.
+// resting reports whether the process has nothing to do for the device, by what it said and has not
+// taken back by launching.
 func (m *member) resting() bool {
 	if m.conn == nil {
 		return true
 	}
 	now := m.activity()
-	return (now == 0 || m.rest && now == m.done) && m.s.Waiting.Load() == 0 && m.s.InflightNS.Load() == 0
+	return (now == 0 || m.rest && now == m.done) && m.s.Waiting.Load() == 0 &&
+		m.s.InflightNS.Load() == 0
 }
 
-// drained reports whether nothing of the process is in flight after the gate
-// took this value: it said so, or has launched nothing since the last time.
+// drained reports whether nothing of the process is in flight after the gate took this value: it
+// said so, or has launched nothing since the last time.
 func (m *member) drained(gate uint32) bool {
 	now := m.activity()
 	idle := m.resting() || now == m.clean && m.s.InflightNS.Load() == 0
@@ -60,8 +59,8 @@ func (m *member) drained(gate uint32) bool {
 	return true
 }
 
-// attach gives a process a slot: the one it had, if it comes back, else a free
-// one. It reports whether the slot keeps the peer's process.
+// attach gives a process a slot: the one it had, if it comes back, else a free one. It reports
+// whether the slot keeps the peer's process.
 func (j *job) attach(c *conn, hello wire.Hello) (*member, bool, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -69,7 +68,8 @@ func (j *job) attach(c *conn, hello wire.Hello) (*member, bool, error) {
 		return nil, false, refusal(wire.RefusedUnknownJob, "the job has ended")
 	}
 	if hello.Rejoins() && hello.Slot < wire.SlotCount {
-		if m := j.members[hello.Slot]; m != nil && m.pid == c.peer.pid && m.process.start() == c.peer.process.start() {
+		if m := j.members[hello.Slot]; m != nil && m.pid == c.peer.pid &&
+			m.process.start() == c.peer.process.start() {
 			if m.conn != nil {
 				m.conn.close()
 			}
@@ -90,12 +90,25 @@ func (j *job) attach(c *conn, hello wire.Hello) (*member, bool, error) {
 			return m, true, nil
 		}
 	}
-	return nil, false, refusal(wire.RefusedFull, "job %s: has %d processes that use the GPU already, and no more fit into one job: run the others under a weir exec of their own", j.spec.Name, wire.SlotCount)
+	return nil, false, refusal(
+		wire.RefusedFull,
+		"job %s: has %d processes that use the GPU already, and no more fit into one job: run the "+
+			"others under a weir exec of their own",
+		j.spec.Name,
+		wire.SlotCount,
+	)
 }
 
 // newMember enters a process and watches it. The job's lock is held.
 func (j *job) newMember(slot, pid uint32, p process) *member {
-	m := &member{slot: slot, s: j.page.Slot(slot), pid: pid, process: p, gone: make(chan struct{}), away: time.Now()}
+	m := &member{
+		slot:    slot,
+		s:       j.page.Slot(slot),
+		pid:     pid,
+		process: p,
+		gone:    make(chan struct{}),
+		away:    time.Now(),
+	}
 	j.members[slot] = m
 	go func() {
 		select {
@@ -107,10 +120,10 @@ func (j *job) newMember(slot, pid uint32, p process) *member {
 	return m
 }
 
-// detach takes note that a process's socket is closed: it waits for nothing
-// and has no work any more. If it said goodbye its slot is free when detach
-// returns. Else the slot is kept: until the process has ended, because the
-// driver takes its memory back only then, or for some time, to come back to.
+// detach takes note that a process's socket is closed: it waits for nothing and has no work any
+// more. If it said goodbye its slot is free when detach returns. Else the slot is kept: until the
+// process has ended, because the driver takes its memory back only then, or for some time, to come
+// back to.
 func (j *job) detach(m *member, c *conn) {
 	j.mu.Lock()
 	if m.conn == c {
@@ -139,8 +152,7 @@ func (j *job) dead(m *member) {
 	j.endIfAlone()
 }
 
-// remove frees a member's slot, with the job's lock held. Removing it again
-// does nothing.
+// remove frees a member's slot, with the job's lock held. Removing it again does nothing.
 func (j *job) remove(m *member) {
 	if j.members[m.slot] != m {
 		return
@@ -150,16 +162,15 @@ func (j *job) remove(m *member) {
 	j.forget(m)
 }
 
-// forget stops watching a member, whose slot stays as it is. The job's lock is
-// held.
+// forget stops watching a member, whose slot stays as it is. The job's lock is held.
 func (j *job) forget(m *member) {
 	j.members[m.slot] = nil
 	close(m.gone)
 	m.process.forget()
 }
 
-// reconsider ends a wait for a lease that nobody wants any more, and wakes the
-// job's goroutine. The job's lock is held.
+// reconsider ends a wait for a lease that nobody wants any more, and wakes the job's goroutine. The
+// job's lock is held.
 func (j *job) reconsider() {
 	if j.cancelWait != nil && !j.wantsLocked() {
 		j.cancelWait()
@@ -188,12 +199,19 @@ func (j *job) unknown(m *member, call string) {
 	}
 	j.mu.Unlock()
 	if !full {
-		j.a.log.Warn("driver call newer than this weir: passed through, what it does is not counted", "call", call, "job", j, "pid", m.pid)
+		j.a.log.Warn(
+			"driver call newer than this weir: passed through, what it does is not counted",
+			"call",
+			call,
+			"job",
+			j,
+			"pid",
+			m.pid,
+		)
 	}
 }
 
-// wantsLocked reports whether a process of the job waits at the gate, or is taken
-// to do so.
+// wantsLocked reports whether a process of the job waits at the gate, or is taken to do so.
 func (j *job) wantsLocked() bool {
 	for _, m := range j.members {
 		if m != nil && m.conn != nil && (j.busy || m.s.Waiting.Load() > 0) {

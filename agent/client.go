@@ -18,41 +18,43 @@ var (
 	ErrNotRunning = errors.New("no agent is running")
 	// ErrRefused: the agent refused; the error's text says why.
 	ErrRefused = errors.New("refused by the agent")
-	// ErrBusy: the agent is closing down or has too much to do; another try may
-	// succeed.
+	// ErrBusy: the agent is closing down or has too much to do; another try may succeed.
 	ErrBusy = errors.New("agent is busy")
 )
 
-// Client is one connection to an agent: it makes one job, or watches. It is for
-// one goroutine at a time, but Close may be called from any.
+// Client is one connection to an agent: it makes one job, or watches. It is for one goroutine at a
+// time, but Close may be called from any.
 type Client struct {
 	uc *net.UnixConn
 }
 
-// Dial connects to the agent of a runtime folder. It fails with [ErrNotRunning]
-// if there is none.
+// Dial connects to the agent of a runtime folder. It fails with [ErrNotRunning] if there is none.
 func Dial(dir string) (*Client, error) {
-	uc, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: SocketPath(dir), Net: "unixpacket"})
+	uc, err := net.DialUnix(
+		"unixpacket",
+		nil,
+		&net.UnixAddr{Name: SocketPath(dir), Net: "unixpacket"},
+	)
 	if err != nil {
 		return nil, fmt.Errorf("agent: %w: %w", ErrNotRunning, err)
 	}
 	return &Client{uc: uc}, nil
 }
 
-// Close closes the connection. The agent ends the job made on it as soon as no
-// process is attached to it.
+// Close closes the connection. The agent ends the job made on it as soon as no process is attached
+// to it.
 func (c *Client) Close() error { return c.uc.Close() }
 
 // JobRequest is what a controller asks for.
 type JobRequest struct {
-	// Job is the name wanted, cut to 32 bytes, and the share. No memory means
-	// all that is not promised to others.
+	// Job is the name wanted, cut to 32 bytes, and the share. No memory means all that is not
+	// promised to others.
 	share.Job
-	Device   uint32        // ordinal
-	Fake     bool          // of the fake driver
-	InFlight time.Duration // what a process may have in flight, if less than the agent allows; 0: that
-	// Again is the job that an agent which is gone had given; nil for a new
-	// one.
+	Device uint32 // ordinal
+	Fake   bool   // of the fake driver
+	// what a process may have in flight, if less than the agent allows; 0: that
+	InFlight time.Duration
+	// Again is the job that an agent which is gone had given; nil for a new one.
 	Again *JobGrant
 }
 
@@ -64,14 +66,12 @@ type JobGrant struct {
 	MemoryTotal share.Bytes // of the device
 	// Service says that somebody else keeps the agent running.
 	Service bool
-	// Page is the descriptor of the job's page, to bring to another agent. It
-	// is the caller's.
+	// Page is the descriptor of the job's page, to bring to another agent. It is the caller's.
 	Page *os.File
 }
 
-// Create asks for a job and waits for the answer. An error is [ErrRefused],
-// with the agent's text, or one of the connection. The job lives as long as the
-// connection and the processes in it.
+// Create asks for a job and waits for the answer. An error is [ErrRefused], with the agent's text,
+// or one of the connection. The job lives as long as the connection and the processes in it.
 func (c *Client) Create(r JobRequest) (*JobGrant, error) {
 	if err := r.Validate(); err != nil {
 		return nil, err
@@ -81,8 +81,17 @@ func (c *Client) Create(r JobRequest) (*JobGrant, error) {
 	}
 	name := wire.TrimName(r.Name)
 	m := wire.Create{
-		Memory: uint64(r.Memory), ComputePPM: millionths(r.Compute), LimitPPM: millionths(r.Limit), Class: uint32(r.Class),
-		Device: r.Device, PID: ownPID, Version: wire.Version, InflightUS: uint32(r.InFlight / time.Microsecond), TextLen: uint32(len(name)),
+		Memory: uint64(
+			r.Memory,
+		),
+		ComputePPM: millionths(r.Compute),
+		LimitPPM:   millionths(r.Limit),
+		Class:      uint32(r.Class),
+		Device:     r.Device,
+		PID:        ownPID,
+		Version:    wire.Version,
+		InflightUS: uint32(r.InFlight / time.Microsecond),
+		TextLen:    uint32(len(name)),
 	}
 	var flags uint32
 	var page *os.File
@@ -105,10 +114,20 @@ func (c *Client) Create(r JobRequest) (*JobGrant, error) {
 		if file != nil {
 			_ = file.Close()
 		}
-		return nil, fmt.Errorf("agent: answer of kind %d to create: %w", wire.KindOf(answer), wire.ErrMessage)
+		return nil, fmt.Errorf(
+			"agent: answer of kind %d to create: %w",
+			wire.KindOf(answer),
+			wire.ErrMessage,
+		)
 	}
-	return &JobGrant{Name: text, Token: g.Token, Memory: share.Bytes(g.Memory), MemoryTotal: share.Bytes(g.MemoryTotal),
-		Service: g.Serves(), Page: file}, nil
+	return &JobGrant{
+		Name:        text,
+		Token:       g.Token,
+		Memory:      share.Bytes(g.Memory),
+		MemoryTotal: share.Bytes(g.MemoryTotal),
+		Service:     g.Serves(),
+		Page:        file,
+	}, nil
 }
 
 // WaitClosed returns when the agent is gone or has closed the connection.
@@ -125,10 +144,18 @@ func (c *Client) WaitClosed() {
 	}
 }
 
-// Watch calls see with a snapshot every so often, or once if the interval is 0,
-// until the context is done, the agent is gone or see returns an error.
-func (c *Client) Watch(ctx context.Context, interval time.Duration, see func(Snapshot) error) error {
-	if err := c.send(wire.NewTop(wire.Top{IntervalMS: uint32(interval / time.Millisecond)}), "", nil); err != nil {
+// Watch calls see with a snapshot every so often, or once if the interval is 0, until the context
+// is done, the agent is gone or see returns an error.
+func (c *Client) Watch(
+	ctx context.Context,
+	interval time.Duration,
+	see func(Snapshot) error,
+) error {
+	if err := c.send(
+		wire.NewTop(wire.Top{IntervalMS: uint32(interval / time.Millisecond)}),
+		"",
+		nil,
+	); err != nil {
 		return err
 	}
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
@@ -162,7 +189,11 @@ func (c *Client) snapshot() (Snapshot, error) {
 		}
 		part, ok := m.(wire.Snapshot)
 		if all = append(all, text...); !ok || len(all) > maxSnapshot {
-			return s, fmt.Errorf("agent: answer of kind %d to top: %w", wire.KindOf(m), wire.ErrMessage)
+			return s, fmt.Errorf(
+				"agent: answer of kind %d to top: %w",
+				wire.KindOf(m),
+				wire.ErrMessage,
+			)
 		}
 		if !part.More() {
 			break
@@ -184,14 +215,19 @@ func (c *Client) send(m wire.Message, text string, file *os.File) error {
 // answerWait is how long an agent may take to answer.
 const answerWait = 5 * time.Second
 
-// receiveSoon is receive for an answer that must come soon: an agent that is
-// stopped still has its socket open.
+// receiveSoon is receive for an answer that must come soon: an agent that is stopped still has its
+// socket open.
 func (c *Client) receiveSoon() (wire.Message, string, *os.File, error) {
 	_ = c.uc.SetReadDeadline(time.Now().Add(answerWait))
 	defer c.uc.SetReadDeadline(time.Time{})
 	m, text, file, err := c.receive()
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = fmt.Errorf("agent: no answer in %v: it may be stopped (kill -CONT) or hang (end it, programs go on and weir exec starts another): %w", answerWait, err)
+		err = fmt.Errorf(
+			"agent: no answer in %v: it may be stopped (kill -CONT) or hang (end it, programs go "+
+				"on and weir exec starts another): %w",
+			answerWait,
+			err,
+		)
 	}
 	return m, text, file, err
 }
@@ -222,8 +258,7 @@ type RefusedError struct {
 // Error returns the agent's text.
 func (e *RefusedError) Error() string { return e.Text }
 
-// Is reports whether target is [ErrRefused] or, if another try may succeed,
-// [ErrBusy].
+// Is reports whether target is [ErrRefused] or, if another try may succeed, [ErrBusy].
 func (e *RefusedError) Is(target error) bool {
 	return target == ErrRefused || target == ErrBusy && e.Code == wire.RefusedBusy
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/weirgpu/weir/share/wire"
 )
 
-// DefaultPolicy honours classes, keeps guarantees, and shares as fair does
-// between jobs of one class.
+// DefaultPolicy honours classes, keeps guarantees, and shares as fair does between jobs of one
+// class.
 const DefaultPolicy = "priority"
 
 // Device is a device that an agent shares.
@@ -35,24 +35,22 @@ type Config struct {
 	Devices []Device
 	// Policy is the name of the policy; empty means DefaultPolicy.
 	Policy string
-	// IdleExit ends the agent when it has had no job and no peer for so long;
-	// 0: never, because somebody else keeps it running and starts another if it
-	// fails.
+	// IdleExit ends the agent when it has had no job and no peer for so long; 0: never, because
+	// somebody else keeps it running and starts another if it fails.
 	IdleExit time.Duration
-	// InFlight is the predicted device time that a process may have in flight;
-	// 0: 2 ms.
+	// InFlight is the predicted device time that a process may have in flight; 0: 2 ms.
 	InFlight time.Duration
-	// Alone is the same while no other job is on the device and the job has no
-	// limit, so that a program whose threads are held up for a moment keeps the
-	// device busy meanwhile; 0: 10 ms, or InFlight if that is more.
+	// Alone is the same while no other job is on the device and the job has no limit, so that a
+	// program whose threads are held up for a moment keeps the device busy meanwhile; 0: 10 ms, or
+	// InFlight if that is more.
 	Alone time.Duration
-	// Nearby is the same for processes of other classes while there is a latency
-	// job on the device, whose work waits for as much; 0: 0.3 ms, of which
-	// kernels of 0.25 ms run one after another without a gap.
+	// Nearby is the same for processes of other classes while there is a latency job on the device,
+	// whose work waits for as much; 0: 0.3 ms, of which kernels of 0.25 ms run one after another
+	// without a gap.
 	Nearby time.Duration
-	// DrainTimeout is how long the agent waits for a process to finish what it
-	// has in flight before others are let in beside it; 0: 30 s. It is charged
-	// to the job, which gets no other lease until that is finished.
+	// DrainTimeout is how long the agent waits for a process to finish what it has in flight before
+	// others are let in beside it; 0: 30 s. It is charged to the job, which gets no other lease
+	// until that is finished.
 	DrainTimeout time.Duration
 	// Log is told what happens; nil: nothing is logged.
 	Log *slog.Logger
@@ -98,8 +96,7 @@ const (
 	helloWait = 10 * time.Second
 	// writeWait is how long a peer may take to read what it is sent.
 	writeWait = time.Second
-	// rejoinWait is how long the agent waits for processes that it found in a
-	// page to come back.
+	// rejoinWait is how long the agent waits for processes that it found in a page to come back.
 	rejoinWait = 10 * time.Second
 )
 
@@ -124,22 +121,53 @@ func (c *Config) setDefaults() error {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	if c.InFlight < 0 || c.InFlight > time.Second {
-		f.List = append(f.List, share.Fault{Field: "in flight", Value: c.InFlight.String(), Bound: "must be above 0 and at most 1s"})
+		f.List = append(
+			f.List,
+			share.Fault{
+				Field: "in flight",
+				Value: c.InFlight.String(),
+				Bound: "must be above 0 and at most 1s",
+			},
+		)
 	}
 	if c.Alone < c.InFlight || c.Alone > time.Second {
-		f.List = append(f.List, share.Fault{Field: "alone", Value: c.Alone.String(), Bound: "must be at least in flight and at most 1s"})
+		f.List = append(
+			f.List,
+			share.Fault{
+				Field: "alone",
+				Value: c.Alone.String(),
+				Bound: "must be at least in flight and at most 1s",
+			},
+		)
 	}
 	if c.Nearby < 0 || c.Nearby > c.InFlight {
-		f.List = append(f.List, share.Fault{Field: "nearby", Value: c.Nearby.String(), Bound: "must be above 0 and at most in flight"})
+		f.List = append(
+			f.List,
+			share.Fault{
+				Field: "nearby",
+				Value: c.Nearby.String(),
+				Bound: "must be above 0 and at most in flight",
+			},
+		)
 	}
 	if c.DrainTimeout < 0 {
-		f.List = append(f.List, share.Fault{Field: "drain timeout", Value: c.DrainTimeout.String(), Bound: "must be above 0"})
+		f.List = append(
+			f.List,
+			share.Fault{
+				Field: "drain timeout",
+				Value: c.DrainTimeout.String(),
+				Bound: "must be above 0",
+			},
+		)
 	}
 	if c.Dir == "" {
 		f.List = append(f.List, share.Fault{Field: "dir", Value: `""`, Bound: "must be a folder"})
 	}
 	if len(c.Devices) == 0 {
-		f.List = append(f.List, share.Fault{Field: "devices", Value: "none", Bound: "must be at least one"})
+		f.List = append(
+			f.List,
+			share.Fault{Field: "devices", Value: "none", Bound: "must be at least one"},
+		)
 	}
 	if _, err := policy.New(c.Policy); err != nil {
 		return err

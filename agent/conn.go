@@ -11,8 +11,7 @@ import (
 	"github.com/weirgpu/weir/share/wire"
 )
 
-// conn is a peer: a program's process, a controller or a viewer, as its first
-// message says.
+// conn is a peer: a program's process, a controller or a viewer, as its first message says.
 type conn struct {
 	a    *Agent
 	uc   *net.UnixConn
@@ -70,21 +69,36 @@ func (c *conn) serve() {
 	}
 }
 
-// begin does what the first message asks for, and returns when the peer is gone.
-// The file stays the caller's. It reports whether the peer's process is a slot's.
+// begin does what the first message asks for, and returns when the peer is gone. The file stays the
+// caller's. It reports whether the peer's process is a slot's.
 func (c *conn) begin(m wire.Message, text []byte, file *os.File) (bool, error) {
 	if c.peer.uid != ownUID {
-		return false, refusal(wire.RefusedCredentials, "this agent serves user %d, not %d: start one of your own", ownUID, c.peer.uid)
+		return false, refusal(
+			wire.RefusedCredentials,
+			"this agent serves user %d, not %d: start one of your own",
+			ownUID,
+			c.peer.uid,
+		)
 	}
 	switch m := m.(type) {
 	case wire.Hello:
 		if m.Version != wire.Version {
-			return false, refusal(wire.RefusedVersion, "version %d, this agent speaks %d: start the program with this weir", m.Version, wire.Version)
+			return false, refusal(
+				wire.RefusedVersion,
+				"version %d, this agent speaks %d: start the program with this weir",
+				m.Version,
+				wire.Version,
+			)
 		}
 		return c.serveProcess(m, file)
 	case wire.Create:
 		if m.Version != wire.Version {
-			return false, refusal(wire.RefusedVersion, "version %d, this agent speaks %d: end it and start again", m.Version, wire.Version)
+			return false, refusal(
+				wire.RefusedVersion,
+				"version %d, this agent speaks %d: end it and start again",
+				m.Version,
+				wire.Version,
+			)
 		}
 		return false, c.serveController(m, string(text), file)
 	case wire.Top:
@@ -106,7 +120,11 @@ func (c *conn) read(buf []byte) (wire.Message, []byte, *os.File, error) {
 // write sends one message with text and a descriptor, if there are any.
 func (c *conn) write(m wire.Message, text string, file *os.File) error {
 	_ = c.uc.SetWriteDeadline(time.Now().Add(writeWait))
-	return writePacket(c.uc, append(m.Append(make([]byte, 0, wire.MessageSize+len(text))), text...), file)
+	return writePacket(
+		c.uc,
+		append(m.Append(make([]byte, 0, wire.MessageSize+len(text))), text...),
+		file,
+	)
 }
 
 func (c *conn) refuse(code wire.Code, text string) {
@@ -114,8 +132,7 @@ func (c *conn) refuse(code wire.Code, text string) {
 	_ = c.write(wire.NewRefused(wire.Refused{Code: code, TextLen: uint32(len(text))}), text, nil)
 }
 
-// serveProcess gives a process a slot in its job and hears it until its socket
-// is closed.
+// serveProcess gives a process a slot in its job and hears it until its socket is closed.
 func (c *conn) serveProcess(m wire.Hello, file *os.File) (bool, error) {
 	j, err := c.a.jobFor(m, c.peer, file)
 	if err != nil {
@@ -125,7 +142,14 @@ func (c *conn) serveProcess(m wire.Hello, file *os.File) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	welcome := wire.NewWelcome(wire.Welcome{Slot: mem.slot, Device: j.dev.Ordinal, PageSize: wire.PageSize, Generation: c.a.generation})
+	welcome := wire.NewWelcome(
+		wire.Welcome{
+			Slot:       mem.slot,
+			Device:     j.dev.Ordinal,
+			PageSize:   wire.PageSize,
+			Generation: c.a.generation,
+		},
+	)
 	if err = c.write(welcome, "", j.page.File()); err == nil {
 		c.a.log.Debug("process attached", "job", j, "pid", c.peer.pid, "slot", mem.slot)
 		err = c.hear(j, mem)
@@ -151,7 +175,12 @@ func (c *conn) hear(j *job, mem *member) error {
 		}
 		s, ok := m.(wire.Signal)
 		if !ok || s.Slot != mem.slot {
-			return refusal(wire.RefusedProtocol, "slot %d: message of kind %d out of place", mem.slot, wire.KindOf(m))
+			return refusal(
+				wire.RefusedProtocol,
+				"slot %d: message of kind %d out of place",
+				mem.slot,
+				wire.KindOf(m),
+			)
 		}
 		switch s.Kind {
 		case wire.KindWant:
@@ -177,8 +206,13 @@ func (c *conn) serveController(m wire.Create, name string, file *os.File) error 
 		flags = wire.FlagService
 	}
 	created := wire.NewCreated(wire.Created{
-		Token: j.terms.Token, Memory: j.terms.MemCap, MemoryTotal: uint64(j.dev.Memory), PageSize: wire.PageSize,
-		Device: j.dev.Ordinal, Generation: c.a.generation, TextLen: uint32(len(j.spec.Name)),
+		Token:       j.terms.Token,
+		Memory:      j.terms.MemCap,
+		MemoryTotal: uint64(j.dev.Memory),
+		PageSize:    wire.PageSize,
+		Device:      j.dev.Ordinal,
+		Generation:  c.a.generation,
+		TextLen:     uint32(len(j.spec.Name)),
 	}, flags)
 	if err = c.write(created, j.spec.Name, j.page.File()); err == nil {
 		err = c.untilClosed()

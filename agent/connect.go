@@ -11,15 +11,14 @@ import (
 	"time"
 )
 
-// logName is the file in the runtime folder to which an agent that was started
-// by [Connect] talks.
+// logName is the file in the runtime folder to which an agent that was started by [Connect] talks.
 const logName = "agent.log"
 
 // startWait is how long an agent may take to serve.
 const startWait = 15 * time.Second
 
-// Connect connects to the agent of a runtime folder, and starts one with this
-// command if there is none. The agent outlives the caller.
+// Connect connects to the agent of a runtime folder, and starts one with this command if there is
+// none. The agent outlives the caller.
 func Connect(ctx context.Context, dir string, command []string) (*Client, error) {
 	c, err := Dial(dir)
 	if err == nil {
@@ -71,8 +70,8 @@ func dialWithin(ctx context.Context, dir string, most time.Duration) (*Client, e
 	}
 }
 
-// spawn starts a command apart from this process's session and terminal, and
-// returns a channel that tells of its end.
+// spawn starts a command apart from this process's session and terminal, and returns a channel that
+// tells of its end.
 func spawn(command []string, log string) (<-chan error, error) {
 	out, err := os.OpenFile(log, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
 	if err != nil {

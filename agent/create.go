@@ -14,17 +14,31 @@ import (
 	"github.com/weirgpu/weir/share/wire"
 )
 
-// create makes the job that a controller asks for. A controller that had its
-// job from an agent that is gone gets it again, or makes the one that a program
-// has brought back its own.
+// create makes the job that a controller asks for. A controller that had its job from an agent that
+// is gone gets it again, or makes the one that a program has brought back its own.
 func (a *Agent) create(m wire.Create, name string, c *conn, file *os.File) (*job, error) {
 	t := wire.Terms{
-		Name: cleanName(name), CreatorUID: c.peer.uid, ControllerPID: c.peer.pid, MemCap: m.Memory, ComputePPM: m.ComputePPM,
-		LimitPPM: m.LimitPPM, Class: m.Class, Device: m.Device, InFlight: a.cfg.InFlight,
+		Name: cleanName(
+			name,
+		),
+		CreatorUID:    c.peer.uid,
+		ControllerPID: c.peer.pid,
+		MemCap:        m.Memory,
+		ComputePPM:    m.ComputePPM,
+		LimitPPM:      m.LimitPPM,
+		Class:         m.Class,
+		Device:        m.Device,
+		InFlight:      a.cfg.InFlight,
 	}
 	if dev := a.device(m.Device); dev != nil && dev.Fake != m.Fakes() {
-		return nil, refusal(wire.RefusedDevice, "device %s of the agent in %s is %s: end that agent, or choose another WEIR_RUNTIME_DIR",
-			dev.ID(), a.cfg.Dir, map[bool]string{true: "of the fake driver", false: "a real one"}[dev.Fake])
+		return nil, refusal(
+			wire.RefusedDevice,
+			"device %s of the agent in %s is %s: end that agent, or choose another "+
+				"WEIR_RUNTIME_DIR",
+			dev.ID(),
+			a.cfg.Dir,
+			map[bool]string{true: "of the fake driver", false: "a real one"}[dev.Fake],
+		)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -39,8 +53,8 @@ func (a *Agent) create(m wire.Create, name string, c *conn, file *os.File) (*job
 	return j, nil
 }
 
-// jobOf makes the job with these terms, or finds the one that the controller
-// had. The agent's lock is held.
+// jobOf makes the job with these terms, or finds the one that the controller had. The agent's lock
+// is held.
 func (a *Agent) jobOf(m wire.Create, t wire.Terms, c *conn, file *os.File) (*job, error) {
 	if !m.Rejoins() {
 		if _, err := rand.Read(t.Token[:]); err != nil {
@@ -59,19 +73,28 @@ func (a *Agent) jobOf(m wire.Create, t wire.Terms, c *conn, file *os.File) (*job
 	return a.admitJob(t, c, page)
 }
 
-// jobFor finds the job that a process wants to join. One that comes back can
-// bring a job that this agent has not been told of yet.
+// jobFor finds the job that a process wants to join. One that comes back can bring a job that this
+// agent has not been told of yet.
 func (a *Agent) jobFor(m wire.Hello, p peer, file *os.File) (*job, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if j := a.jobs[m.Token]; j != nil {
 		if j.terms.CreatorUID != p.uid {
-			return nil, refusal(wire.RefusedCredentials, "job %s: belongs to user %d, not %d", j.spec.Name, j.terms.CreatorUID, p.uid)
+			return nil, refusal(
+				wire.RefusedCredentials,
+				"job %s: belongs to user %d, not %d",
+				j.spec.Name,
+				j.terms.CreatorUID,
+				p.uid,
+			)
 		}
 		return j, nil
 	}
 	if !m.Rejoins() || file == nil {
-		return nil, refusal(wire.RefusedUnknownJob, "no job with this token: it has ended, or belongs to another agent")
+		return nil, refusal(
+			wire.RefusedUnknownJob,
+			"no job with this token: it has ended, or belongs to another agent",
+		)
 	}
 	page, err := mapBrought(file, m.Token, p.uid)
 	if err != nil {
@@ -85,8 +108,8 @@ func (a *Agent) jobFor(m wire.Hello, p peer, file *os.File) (*job, error) {
 	return a.admitJob(t, nil, page)
 }
 
-// mapBrought maps a page that a peer brought back: nil if it brought none. It
-// must be the page of the job with that token, made for that user.
+// mapBrought maps a page that a peer brought back: nil if it brought none. It must be the page of
+// the job with that token, made for that user.
 func mapBrought(file *os.File, token wire.Token, uid uint32) (*wire.Page, error) {
 	if file == nil {
 		return nil, nil
@@ -110,8 +133,8 @@ func mapBrought(file *os.File, token wire.Token, uid uint32) (*wire.Page, error)
 	return page, nil
 }
 
-// admitJob lets a job in, with the page that was brought back or a new one. The
-// agent's lock is held. The page is closed on an error.
+// admitJob lets a job in, with the page that was brought back or a new one. The agent's lock is
+// held. The page is closed on an error.
 func (a *Agent) admitJob(t wire.Terms, c *conn, page *wire.Page) (_ *job, err error) {
 	defer func() {
 		if err != nil && page != nil {
@@ -119,11 +142,19 @@ func (a *Agent) admitJob(t wire.Terms, c *conn, page *wire.Page) (_ *job, err er
 		}
 	}()
 	if a.closing || len(a.jobs) >= maxJobs {
-		return nil, refusal(wire.RefusedBusy, "the agent is closing down or has %d jobs already", maxJobs)
+		return nil, refusal(
+			wire.RefusedBusy,
+			"the agent is closing down or has %d jobs already",
+			maxJobs,
+		)
 	}
 	dev := a.device(t.Device)
 	if dev == nil {
-		return nil, refusal(wire.RefusedDevice, "no device cuda:%d: weir device list shows those there are", t.Device)
+		return nil, refusal(
+			wire.RefusedDevice,
+			"no device cuda:%d: weir device list shows those there are",
+			t.Device,
+		)
 	}
 	bj, err := admitUnder(dev, &t)
 	if err != nil {
@@ -152,14 +183,29 @@ func (a *Agent) admitJob(t wire.Terms, c *conn, page *wire.Page) (_ *job, err er
 	a.jobs[t.Token] = j
 	a.boundInFlight(dev)
 	j.start()
-	a.log.Info("job created", "job", j, "device", dev.ID(), "memory", bj.Spec().Memory.String(), "compute", bj.Spec().Compute,
-		"limit", bj.Spec().Limit, "class", bj.Spec().Class.String(), "rejoined", !fresh)
+	a.log.Info(
+		"job created",
+		"job",
+		j,
+		"device",
+		dev.ID(),
+		"memory",
+		bj.Spec().Memory.String(),
+		"compute",
+		bj.Spec().Compute,
+		"limit",
+		bj.Spec().Limit,
+		"class",
+		bj.Spec().Class.String(),
+		"rejoined",
+		!fresh,
+	)
 	return j, nil
 }
 
-// boundInFlight tells the jobs on a device what they may have in flight, after
-// one has come or gone: more for one that is alone, less for others while there
-// is a latency job. The agent's lock is held.
+// boundInFlight tells the jobs on a device what they may have in flight, after one has come or
+// gone: more for one that is alone, less for others while there is a latency job. The agent's lock
+// is held.
 func (a *Agent) boundInFlight(dev *device) {
 	latency, all := 0, 0
 	for _, j := range a.jobs {
@@ -183,8 +229,8 @@ func (a *Agent) boundInFlight(dev *device) {
 	}
 }
 
-// setInFlight writes what the job may have in flight: at most this, and what
-// its controller asked for.
+// setInFlight writes what the job may have in flight: at most this, and what its controller asked
+// for.
 func (j *job) setInFlight(most time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -201,20 +247,38 @@ func (j *job) setInFlight(most time.Duration) {
 // namesTried bounds the search for a name that is free.
 const namesTried = maxJobs + 1
 
-// admitUnder lets a job in under its name, or under that with a number. A cap
-// of zero becomes all that is not promised to others. The agent's lock is held.
+// admitUnder lets a job in under its name, or under that with a number. A cap of zero becomes all
+// that is not promised to others. The agent's lock is held.
 func admitUnder(dev *device, t *wire.Terms) (*broker.Job, error) {
 	if t.MemCap == 0 {
 		s := dev.broker.Snapshot()
 		if t.MemCap = uint64(s.Memory - s.Promised); t.MemCap == 0 {
-			return nil, fmt.Errorf("job %s: device %s has none of its %v left: %w: end a job or give it less", t.Name, dev.ID(), s.Memory, broker.ErrNoMemory)
+			return nil, fmt.Errorf(
+				"job %s: device %s has none of its %v left: %w: end a job or give it less",
+				t.Name,
+				dev.ID(),
+				s.Memory,
+				broker.ErrNoMemory,
+			)
 		}
 	}
 	if t.MemCap>>62 != 0 {
-		return nil, fmt.Errorf("job %s: wants %d bytes, device %s has %v: %w", t.Name, t.MemCap, dev.ID(), dev.Memory, broker.ErrNoMemory)
+		return nil, fmt.Errorf(
+			"job %s: wants %d bytes, device %s has %v: %w",
+			t.Name,
+			t.MemCap,
+			dev.ID(),
+			dev.Memory,
+			broker.ErrNoMemory,
+		)
 	}
 	spec := share.Job{Name: t.Name, Share: share.Share{
-		Memory: share.Bytes(t.MemCap), Compute: fraction(t.ComputePPM), Limit: fraction(t.LimitPPM), Class: share.Class(min(t.Class, 255)),
+		Memory: share.Bytes(
+			t.MemCap,
+		),
+		Compute: fraction(t.ComputePPM),
+		Limit:   fraction(t.LimitPPM),
+		Class:   share.Class(min(t.Class, 255)),
 	}}
 	for range namesTried {
 		bj, err := dev.broker.Admit(spec, 0)
@@ -224,9 +288,17 @@ func admitUnder(dev *device, t *wire.Terms) (*broker.Job, error) {
 		// Most often the job that came last with this name has the number before.
 		dev.names[t.Name] = dev.names[t.Name]%namesTried + 1
 		suffix := fmt.Sprintf("-%d", dev.names[t.Name]+1)
-		spec.Name = strings.ToValidUTF8(t.Name[:min(len(t.Name), wire.NameSize-len(suffix))], "") + suffix
+		spec.Name = strings.ToValidUTF8(
+			t.Name[:min(len(t.Name), wire.NameSize-len(suffix))],
+			"",
+		) + suffix
 	}
-	return nil, fmt.Errorf("job %s: device %s: %w: choose another", t.Name, dev.ID(), broker.ErrName)
+	return nil, fmt.Errorf(
+		"job %s: device %s: %w: choose another",
+		t.Name,
+		dev.ID(),
+		broker.ErrName,
+	)
 }
 
 // cleanName makes a name fit to be shown and to lie in a page.
@@ -249,7 +321,12 @@ func (j *job) retake(c *conn) error {
 	defer j.mu.Unlock()
 	switch {
 	case j.terms.CreatorUID != c.peer.uid:
-		return refusal(wire.RefusedCredentials, "job %s: belongs to user %d", j.spec.Name, j.terms.CreatorUID)
+		return refusal(
+			wire.RefusedCredentials,
+			"job %s: belongs to user %d",
+			j.spec.Name,
+			j.terms.CreatorUID,
+		)
 	case j.ended:
 		return refusal(wire.RefusedUnknownJob, "the job has ended")
 	case j.controller != nil:
@@ -260,8 +337,8 @@ func (j *job) retake(c *conn) error {
 	return nil
 }
 
-// takeUp goes through the slots of a page that was brought back: those whose
-// processes are dead are freed, the others are expected to come back.
+// takeUp goes through the slots of a page that was brought back: those whose processes are dead are
+// freed, the others are expected to come back.
 func (j *job) takeUp() {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -9,8 +9,7 @@ import (
 	"github.com/weirgpu/weir/share/policy"
 )
 
-// device is a device with its broker and what the jobs on it must know of each
-// other.
+// device is a device with its broker and what the jobs on it must know of each other.
 type device struct {
 	Device
 	broker *broker.Broker
@@ -18,8 +17,8 @@ type device struct {
 	mu sync.Mutex
 	// waiters counts the jobs that wait for a lease.
 	waiters int
-	// lingering is the job that has no lease but whose gate is still open,
-	// because it is idle and nobody waits.
+	// lingering is the job that has no lease but whose gate is still open, because it is idle and
+	// nobody waits.
 	lingering *linger
 
 	byID kicks
@@ -35,12 +34,12 @@ type linger struct {
 	left  chan struct{} // closed by the job when its gate is closed and it has drained
 }
 
-// slice is how long a job runs while others wait. Each change costs a drain and
-// the way of two messages, some 0.1 ms in which the device has nothing to do.
+// slice is how long a job runs while others wait. Each change costs a drain and the way of two
+// messages, some 0.1 ms in which the device has nothing to do.
 const slice = 10 * time.Millisecond
 
-// burst is by how much device time a job may exceed its limit over any window.
-// One at its limit needs some of a slice of it, to make up for the others' slices.
+// burst is by how much device time a job may exceed its limit over any window. One at its limit
+// needs some of a slice of it, to make up for the others' slices.
 const burst = 6 * time.Millisecond
 
 // newPolicy makes a policy, with slices for process jobs where it has such.
@@ -65,12 +64,14 @@ func newDevice(d Device, policyName string) (*device, error) {
 	}
 	dev := &device{Device: d, names: map[string]int{}}
 	dev.byID.jobs = map[share.JobID]*job{}
-	dev.broker, err = broker.New(broker.Config{Device: d.ID(), Units: 1, Memory: d.Memory, Policy: p, Observer: &dev.byID})
+	dev.broker, err = broker.New(
+		broker.Config{Device: d.ID(), Units: 1, Memory: d.Memory, Policy: p, Observer: &dev.byID},
+	)
 	return dev, err
 }
 
-// kicks tells a job that its lease is revoked. It has a lock of its own because
-// it is called under the broker's.
+// kicks tells a job that its lease is revoked. It has a lock of its own because it is called under
+// the broker's.
 type kicks struct {
 	mu   sync.Mutex
 	jobs map[share.JobID]*job
@@ -111,8 +112,8 @@ func kick(ch chan struct{}) {
 	}
 }
 
-// beginWait counts a job that is going to wait for a lease. If a job lingers,
-// it is told to leave, and beginWait returns its state.
+// beginWait counts a job that is going to wait for a lease. If a job lingers, it is told to leave,
+// and beginWait returns its state.
 func (d *device) beginWait() *linger {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -125,8 +126,8 @@ func (d *device) beginWait() *linger {
 	return l
 }
 
-// resume counts the job that lingers as one that is going to wait for a lease.
-// It returns false if the job has been told to leave.
+// resume counts the job that lingers as one that is going to wait for a lease. It returns false if
+// the job has been told to leave.
 func (d *device) resume(l *linger) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Environment returns env for a program of a job: the job's token and socket,
-// the library put before those preloaded already, and more variables, given as
-// NAME=VALUE, in place of those of the same name.
+// Environment returns env for a program of a job: the job's token and socket, the library put
+// before those preloaded already, and more variables, given as NAME=VALUE, in place of those of the
+// same name.
 func Environment(env []string, socket string, g *JobGrant, shim string, more ...string) []string {
 	preload := shim
 	for _, v := range env {
@@ -18,10 +18,15 @@ func Environment(env []string, socket string, g *JobGrant, shim string, more ...
 			preload = shim + ":" + rest
 		}
 	}
-	set := append([]string{"WEIR_SOCKET=" + socket, "WEIR_JOB=" + g.Token.String(), "LD_PRELOAD=" + preload}, more...)
+	set := append(
+		[]string{"WEIR_SOCKET=" + socket, "WEIR_JOB=" + g.Token.String(), "LD_PRELOAD=" + preload},
+		more...)
 	env = slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return slices.ContainsFunc(set, func(s string) bool { return strings.HasPrefix(s, name+"=") })
+		return slices.ContainsFunc(
+			set,
+			func(s string) bool { return strings.HasPrefix(s, name+"=") },
+		)
 	})
 	return append(env, set...)
 }

@@ -16,14 +16,13 @@ import (
 // ErrNoPreload: a library cannot be put before the driver in this program.
 var ErrNoPreload = errors.New("cannot be metered")
 
-// interpreters bounds a chain of scripts that name scripts as interpreters;
-// Linux allows four (execve(2)).
+// interpreters bounds a chain of scripts that name scripts as interpreters; Linux allows four
+// (execve(2)).
 const interpreters = 4
 
-// CheckExecutable reports, as [ErrNoPreload], why the dynamic loader would not
-// preload a library into the program at path: because it is linked statically,
-// of another architecture than this one, or runs with more rights than its
-// user has. For a script, the interpreter is checked.
+// CheckExecutable reports, as [ErrNoPreload], why the dynamic loader would not preload a library
+// into the program at path: because it is linked statically, of another architecture than this one,
+// or runs with more rights than its user has. For a script, the interpreter is checked.
 func CheckExecutable(path string) error {
 	for range interpreters {
 		f, err := os.Open(path)
@@ -51,7 +50,12 @@ func checkFile(path string, f *os.File) (string, error) {
 		return "", err
 	}
 	if fi.Mode()&(os.ModeSetuid|os.ModeSetgid) != 0 {
-		return "", fmt.Errorf("%s runs with another user's rights, and the loader then preloads nothing: run weir exec inside of it: %w", path, ErrNoPreload)
+		return "", fmt.Errorf(
+			"%s runs with another user's rights, and the loader then preloads nothing: run weir "+
+				"exec inside of it: %w",
+			path,
+			ErrNoPreload,
+		)
 	}
 	line, err := bufio.NewReader(io.LimitReader(f, 4096)).ReadString('\n')
 	if rest, ok := strings.CutPrefix(line, "#!"); ok {
@@ -66,8 +70,8 @@ func checkFile(path string, f *os.File) (string, error) {
 	return "", checkELF(path, f)
 }
 
-// interpreter returns the program that runs a script, by its first line after
-// "#!". That env is told to run is the interpreter, not env.
+// interpreter returns the program that runs a script, by its first line after "#!". That env is
+// told to run is the interpreter, not env.
 func interpreter(line string) (string, error) {
 	words := strings.Fields(line)
 	if len(words) == 0 {
@@ -95,7 +99,13 @@ func checkELF(path string, f *os.File) error {
 		machine := own.Machine
 		_ = own.Close()
 		if e.Machine != machine {
-			return fmt.Errorf("%s is for %v, and the library for %v: %w", path, e.Machine, machine, ErrNoPreload)
+			return fmt.Errorf(
+				"%s is for %v, and the library for %v: %w",
+				path,
+				e.Machine,
+				machine,
+				ErrNoPreload,
+			)
 		}
 	}
 	for _, p := range e.Progs {
@@ -103,6 +113,10 @@ func checkELF(path string, f *os.File) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s is a static executable: nothing can be put before the driver in it: link it dynamically, or give it a GPU or a MIG instance of its own: %w",
-		path, ErrNoPreload)
+	return fmt.Errorf(
+		"%s is a static executable: nothing can be put before the driver in it: link it "+
+			"dynamically, or give it a GPU or a MIG instance of its own: %w",
+		path,
+		ErrNoPreload,
+	)
 }

@@ -33,8 +33,17 @@ func TestCheckExecutable(t *testing.T) {
 		t.Skip("no shell")
 	}
 	good := []string{
-		sh, file("script", "#!"+sh+"\n", 0o755), file("env", "#!/usr/bin/env -S sh -e\n", 0o755), file("text", "echo\n", 0o755),
-		file("empty", "", 0o755), file("nobody", "#!/usr/bin/env no-such-program\n", 0o755), file("bare", "#!\n", 0o755),
+		sh,
+		file("script", "#!"+sh+"\n", 0o755),
+		file("env", "#!/usr/bin/env -S sh -e\n", 0o755),
+		file("text", "echo\n", 0o755),
+		file(
+			"empty",
+			"",
+			0o755,
+		),
+		file("nobody", "#!/usr/bin/env no-such-program\n", 0o755),
+		file("bare", "#!\n", 0o755),
 	}
 	for _, p := range good {
 		if err := CheckExecutable(p); err != nil {
@@ -57,7 +66,8 @@ func TestCheckExecutable(t *testing.T) {
 	if err := os.WriteFile(other, text, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range []string{static, other, file("setuid", "#!"+sh+"\n", 0o755|os.ModeSetuid), file("of-static", "#!"+static+"\n", 0o755)} {
+	for _, p := range []string{static, other, file("setuid", "#!"+sh+"\n", 0o755|os.ModeSetuid),
+		file("of-static", "#!"+static+"\n", 0o755)} {
 		if err := CheckExecutable(p); !errors.Is(err, ErrNoPreload) {
 			t.Errorf("%s: %v", p, err)
 		}
@@ -69,10 +79,29 @@ func TestCheckExecutable(t *testing.T) {
 
 func TestEnvironment(t *testing.T) {
 	g := &JobGrant{Token: wire.Token{0xab}}
-	got := Environment([]string{"HOME=/h", "LD_PRELOAD=/a.so", "WEIR_JOB=old", "X=1"}, "/s", g, "/shim.so", "X=2")
+	got := Environment(
+		[]string{"HOME=/h", "LD_PRELOAD=/a.so", "WEIR_JOB=old", "X=1"},
+		"/s",
+		g,
+		"/shim.so",
+		"X=2",
+	)
 	slices.Sort(got)
-	want := []string{"HOME=/h", "LD_PRELOAD=/shim.so:/a.so", "WEIR_JOB=" + g.Token.String(), "WEIR_SOCKET=/s", "X=2"}
-	if again := Environment(got, "/s", g, "/shim.so", "X=2"); len(again) != len(got) || !slices.Contains(again, "LD_PRELOAD=/shim.so:/a.so") {
+	want := []string{
+		"HOME=/h",
+		"LD_PRELOAD=/shim.so:/a.so",
+		"WEIR_JOB=" + g.Token.String(),
+		"WEIR_SOCKET=/s",
+		"X=2",
+	}
+	if again := Environment(
+		got,
+		"/s",
+		g,
+		"/shim.so",
+		"X=2",
+	); len(again) != len(got) ||
+		!slices.Contains(again, "LD_PRELOAD=/shim.so:/a.so") {
 		t.Errorf("a job within a job: %s", strings.Join(again, " "))
 	}
 	if !slices.Equal(got, want) {

@@ -15,14 +15,13 @@ import (
 //
 //	idle -> waiting -> running -> draining -> idle or waiting
 //
-// with the gate open while running. Where no other job waits, two shortcuts
-// keep a program that is alone from noticing: an expired lease is renewed with the gate
-// open, and an idle job lingers: it gives its lease back but leaves its gate
-// open until another job wants the device. A job with a limit takes neither.
+// with the gate open while running. Where no other job waits, two shortcuts keep a program that is
+// alone from noticing: an expired lease is renewed with the gate open, and an idle job lingers: it
+// gives its lease back but leaves its gate open until another job wants the device. A job with a
+// limit takes neither.
 
 const (
-	// look is how often the page is looked at although nobody said that it
-	// changed.
+	// look is how often the page is looked at although nobody said that it changed.
 	look = 5 * time.Millisecond
 	// drainLook is the same while waiting for a drain.
 	drainLook = time.Millisecond
@@ -48,8 +47,8 @@ func (j *job) run() {
 	}
 }
 
-// awaitWork returns when a process waits at the gate and nothing is in flight
-// from before; false if the job ends.
+// awaitWork returns when a process waits at the gate and nothing is in flight from before; false if
+// the job ends.
 func (j *job) awaitWork() bool {
 	j.setPhase(phaseIdle)
 	t := time.NewTimer(wire.Beat)
@@ -66,10 +65,13 @@ func (j *job) awaitWork() bool {
 	return j.ctx.Err() == nil
 }
 
-// acquire waits for a lease, as a waiter that those who linger must give way
-// to, until nobody wants it any more. A job that was busy until just now is taken
-// to want it: its threads may be on their way to the gate.
-func (j *job) acquire(get func(context.Context) (*broker.Lease, error), busy bool) (*broker.Lease, error) {
+// acquire waits for a lease, as a waiter that those who linger must give way to, until nobody wants
+// it any more. A job that was busy until just now is taken to want it: its threads may be on their
+// way to the gate.
+func (j *job) acquire(
+	get func(context.Context) (*broker.Lease, error),
+	busy bool,
+) (*broker.Lease, error) {
 	ctx, cancel := context.WithCancel(j.ctx)
 	defer cancel()
 	j.mu.Lock()
@@ -111,8 +113,8 @@ const (
 	reasonIdle                // no process has anything to do
 )
 
-// hold runs with the gate open until the lease is given back. When it returns
-// the lease is not held and the gate is closed, unless the job ends.
+// hold runs with the gate open until the lease is given back. When it returns the lease is not held
+// and the gate is closed, unless the job ends.
 func (j *job) hold(lease *broker.Lease) {
 	for {
 		why := j.watch(lease)
@@ -155,8 +157,8 @@ func (j *job) hold(lease *broker.Lease) {
 	}
 }
 
-// shows waits for a process to have work, after the gate was opened for a job
-// that was busy before: false if none comes.
+// shows waits for a process to have work, after the gate was opened for a job that was busy before:
+// false if none comes.
 func (j *job) shows(lease *broker.Lease, before uint64) bool {
 	t := time.NewTimer(wire.Idle)
 	defer t.Stop()
@@ -205,8 +207,8 @@ func (j *job) watch(lease *broker.Lease) reason {
 	}
 }
 
-// renewOpen renews a lease that nobody else waits for. Should somebody come at
-// this moment, the gate is closed while they run.
+// renewOpen renews a lease that nobody else waits for. Should somebody come at this moment, the
+// gate is closed while they run.
 func (j *job) renewOpen(lease *broker.Lease) bool {
 	timer := time.AfterFunc(grace, j.shut)
 	err := lease.Renew(j.ctx)
@@ -222,9 +224,8 @@ func (j *job) renewOpen(lease *broker.Lease) bool {
 	return true
 }
 
-// linger leaves the gate open without a lease until a process has work again,
-// for which it acquires a lease and returns true, or until another job wants
-// the device.
+// linger leaves the gate open without a lease until a process has work again, for which it acquires
+// a lease and returns true, or until another job wants the device.
 func (j *job) linger(lease *broker.Lease, l *linger) bool {
 	j.setPhase(phaseIdle)
 	defer close(l.left)
@@ -263,8 +264,8 @@ func (j *job) linger(lease *broker.Lease, l *linger) bool {
 	}
 }
 
-// activity sums what the job's processes gave the device to do and the device
-// time that they measured.
+// activity sums what the job's processes gave the device to do and the device time that they
+// measured.
 func (j *job) activity() (count, ns uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -277,8 +278,8 @@ func (j *job) activity() (count, ns uint64) {
 	return count, ns
 }
 
-// addLoose books device time that processes measured while the job had no
-// lease. It is for people to see; nobody was kept waiting for it.
+// addLoose books device time that processes measured while the job had no lease. It is for people
+// to see; nobody was kept waiting for it.
 func (j *job) addLoose(from, to uint64) {
 	if to <= from || to-from > uint64(time.Second) {
 		return
@@ -300,8 +301,8 @@ func (j *job) resting() bool {
 	return true
 }
 
-// rest notes as idle those processes that have done nothing since it was called
-// last and did not say so.
+// rest notes as idle those processes that have done nothing since it was called last and did not
+// say so.
 func (j *job) rest() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -315,13 +316,12 @@ func (j *job) rest() {
 	}
 }
 
-// stoppedLook is how often it is looked whether a process that does not drain is
-// stopped.
+// stoppedLook is how often it is looked whether a process that does not drain is stopped.
 const stoppedLook = 50 * time.Millisecond
 
-// drain waits until nothing of the job is in flight, or for DrainTimeout, or
-// until the job ends. It reports whether nothing is in flight. For a process that
-// is stopped, and cannot say, it waits only for as long as that predicted.
+// drain waits until nothing of the job is in flight, or for DrainTimeout, or until the job ends. It
+// reports whether nothing is in flight. For a process that is stopped, and cannot say, it waits
+// only for as long as that predicted.
 func (j *job) drain() bool {
 	j.setPhase(phaseDraining)
 	began, asked := j.dev.broker.Now(), j.dev.broker.Now()
@@ -336,7 +336,10 @@ func (j *job) drain() bool {
 		}
 		if now := j.dev.broker.Now(); now-asked >= stoppedLook {
 			asked = now
-			if now-began > stoppedLook+2*time.Duration(min(m.s.InflightNS.Load(), uint64(j.a.cfg.DrainTimeout))) && m.process.stopped() {
+			if now-began > stoppedLook+2*time.Duration(
+				min(m.s.InflightNS.Load(), uint64(j.a.cfg.DrainTimeout)),
+			) &&
+				m.process.stopped() {
 				j.a.log.Info("process is stopped", "job", j, "pid", m.pid)
 				return false
 			}
@@ -393,9 +396,9 @@ func (j *job) shut() {
 	j.setGate(false, 0)
 }
 
-// revoked closes the gate at once: somebody of a higher class waits, and the way
-// to the job's goroutine is saved. It is called under the broker's lock, which is
-// taken after the job's elsewhere; if the job's is held, the goroutine does it.
+// revoked closes the gate at once: somebody of a higher class waits, and the way to the job's
+// goroutine is saved. It is called under the broker's lock, which is taken after the job's
+// elsewhere; if the job's is held, the goroutine does it.
 func (j *job) revoked() {
 	if !j.mu.TryLock() {
 		return
@@ -406,8 +409,7 @@ func (j *job) revoked() {
 	}
 }
 
-// setGate writes the gate and wakes those who wait for it, with the job's lock
-// held.
+// setGate writes the gate and wakes those who wait for it, with the job's lock held.
 func (j *job) setGate(open bool, until uint64) {
 	if j.unmapped {
 		return
@@ -423,12 +425,11 @@ func (j *job) setGate(open bool, until uint64) {
 	j.wake()
 }
 
-// noEnd is the end of a lease for which the gate is not to be closed before the
-// agent does so.
+// noEnd is the end of a lease for which the gate is not to be closed before the agent does so.
 const noEnd = math.MaxUint64
 
-// late is how much after a lease's end the page says that it ends: programs that
-// hear nothing from the agent until then close the gate themselves.
+// late is how much after a lease's end the page says that it ends: programs that hear nothing from
+// the agent until then close the gate themselves.
 const late = 2 * time.Millisecond
 
 // until is a lease's end on the clock of the page.
@@ -440,8 +441,8 @@ func (j *job) until(lease *broker.Lease) uint64 {
 	return uint64(wire.Monotonic() + u - j.dev.broker.Now() + late)
 }
 
-// overdue takes note that a process holds the gate, open at this value, for
-// closed, because the lease that the page told of is over.
+// overdue takes note that a process holds the gate, open at this value, for closed, because the
+// lease that the page told of is over.
 func (j *job) overdue(gate uint32) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -34,8 +34,8 @@ func raw(t testing.TB, s *people, dir string) *net.UnixConn {
 	return uc
 }
 
-// TestGarbageOnTheSocket sends random packets, with and without descriptors,
-// before and after a hello.
+// TestGarbageOnTheSocket sends random packets, with and without descriptors, before and after a
+// hello.
 func TestGarbageOnTheSocket(t *testing.T) {
 	s, dir := newPeople(), socketDir(t)
 	a := startAgent(t, testConfig(dir, s))
@@ -45,7 +45,9 @@ func TestGarbageOnTheSocket(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for i := range 300 {
 		uc := raw(t, s, dir)
-		packet := wire.NewHello(wire.Hello{Token: g.Token, Version: wire.Version, Slot: wire.NoSlot}, 0).Append(nil)
+		packet := wire.NewHello(wire.Hello{Token: g.Token, Version: wire.Version,
+			Slot: wire.NoSlot}, 0).
+			Append(nil)
 		switch i % 4 {
 		case 0: // a hello with some bytes changed
 			packet[r.IntN(len(packet))] ^= byte(1 + r.IntN(255))
@@ -64,7 +66,11 @@ func TestGarbageOnTheSocket(t *testing.T) {
 		case 3: // every hint there is
 			_ = writePacket(uc, packet, nil)
 			for k := wire.KindWant; k < wire.KindBye; k++ {
-				_ = writePacket(uc, wire.NewSignal(k, uint32(r.IntN(4)), r.Uint32()).Append(nil), nil)
+				_ = writePacket(
+					uc,
+					wire.NewSignal(k, uint32(r.IntN(4)), r.Uint32()).Append(nil),
+					nil,
+				)
 			}
 		}
 		var rights []byte
@@ -81,8 +87,8 @@ func TestGarbageOnTheSocket(t *testing.T) {
 	}
 }
 
-// TestPageIsScribbledOver has a program write over all of its page while it and
-// another run: neither the agent nor the other suffers.
+// TestPageIsScribbledOver has a program write over all of its page while it and another run:
+// neither the agent nor the other suffers.
 func TestPageIsScribbledOver(t *testing.T) {
 	s, dir := newPeople(), socketDir(t)
 	c := testConfig(dir, s)
@@ -130,7 +136,11 @@ func TestPageIsScribbledOver(t *testing.T) {
 	close(stop)
 	<-stopped
 	p.kill()
-	eventually(t, "the bad one is gone", func() bool { return len(a.Snapshot().Devices[0].Jobs[0].Processes) == 0 })
+	eventually(
+		t,
+		"the bad one is gone",
+		func() bool { return len(a.Snapshot().Devices[0].Jobs[0].Processes) == 0 },
+	)
 	q.launch(100 * time.Microsecond)
 }
 
@@ -144,7 +154,14 @@ func TestForgedPages(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = page.Close() })
-		terms := wire.Terms{Token: wire.Token{7}, Name: "forged", CreatorUID: ownUID, MemCap: 1 << 30, MemTotal: 1 << 30, InFlight: time.Millisecond}
+		terms := wire.Terms{
+			Token:      wire.Token{7},
+			Name:       "forged",
+			CreatorUID: ownUID,
+			MemCap:     1 << 30,
+			MemTotal:   1 << 30,
+			InFlight:   time.Millisecond,
+		}
 		change(&terms)
 		page.SetTerms(terms)
 		return page
@@ -153,16 +170,26 @@ func TestForgedPages(t *testing.T) {
 		change func(*wire.Terms)
 		code   wire.Code
 	}{
-		"token":     {func(t *wire.Terms) { t.Token[0]++ }, wire.RefusedPage},
-		"user":      {func(t *wire.Terms) { t.CreatorUID++ }, wire.RefusedPage},
-		"class":     {func(t *wire.Terms) { t.Class = 9 }, wire.RefusedPage},
-		"name":      {func(t *wire.Terms) { t.Name = "\x1b[2J" }, wire.RefusedPage},
-		"device":    {func(t *wire.Terms) { t.Device = 9 }, wire.RefusedDevice},
-		"memory":    {func(t *wire.Terms) { t.MemCap = 1 << 60 }, wire.RefusedAdmission},
-		"guarantee": {func(t *wire.Terms) { t.ComputePPM, t.LimitPPM = 500000, 100000 }, wire.RefusedAdmission},
+		"token":  {func(t *wire.Terms) { t.Token[0]++ }, wire.RefusedPage},
+		"user":   {func(t *wire.Terms) { t.CreatorUID++ }, wire.RefusedPage},
+		"class":  {func(t *wire.Terms) { t.Class = 9 }, wire.RefusedPage},
+		"name":   {func(t *wire.Terms) { t.Name = "\x1b[2J" }, wire.RefusedPage},
+		"device": {func(t *wire.Terms) { t.Device = 9 }, wire.RefusedDevice},
+		"memory": {func(t *wire.Terms) { t.MemCap = 1 << 60 }, wire.RefusedAdmission},
+		"guarantee": {func(t *wire.Terms) {
+			t.ComputePPM, t.LimitPPM = 500000, 100000
+		}, wire.RefusedAdmission},
 	} {
 		page := forge(c.change)
-		p := &program{t: t, self: s.born(), dir: dir, token: wire.Token{7}, page: page, s: page.Slot(0), halted: make(chan struct{})}
+		p := &program{
+			t:      t,
+			self:   s.born(),
+			dir:    dir,
+			token:  wire.Token{7},
+			page:   page,
+			s:      page.Slot(0),
+			halted: make(chan struct{}),
+		}
 		var r *RefusedError
 		if err := p.hello(wire.FlagRejoin); !errors.As(err, &r) || r.Code != c.code {
 			t.Errorf("%s: %v", name, err)
@@ -184,7 +211,8 @@ func TestVersions(t *testing.T) {
 	s, dir := newPeople(), socketDir(t)
 	startAgent(t, testConfig(dir, s))
 	for _, m := range []wire.Message{
-		wire.NewHello(wire.Hello{Version: wire.Version + 1, Slot: wire.NoSlot}, 0), wire.NewCreate(wire.Create{Version: wire.Version + 1}, 0),
+		wire.NewHello(wire.Hello{Version: wire.Version + 1, Slot: wire.NoSlot}, 0),
+		wire.NewCreate(wire.Create{Version: wire.Version + 1}, 0),
 	} {
 		c := &Client{uc: raw(t, s, dir)}
 		if err := c.send(m, "", nil); err != nil {
@@ -203,7 +231,11 @@ func TestTopWatches(t *testing.T) {
 	s, dir := newPeople(), socketDir(t)
 	startAgent(t, testConfig(dir, s))
 	for range 120 {
-		controller(t, dir, share.Job{Name: "a job with a long name, of many", Share: share.Share{Memory: 1 << 20}})
+		controller(
+			t,
+			dir,
+			share.Job{Name: "a job with a long name, of many", Share: share.Share{Memory: 1 << 20}},
+		)
 	}
 	c, err := Dial(dir)
 	if err != nil {

@@ -31,8 +31,9 @@ type job struct {
 	ended      bool
 	unmapped   bool // the page must not be used any more
 	controller *conn
-	asked      time.Duration // the most in flight that its controller wants; 0: what the agent allows
-	lonely     time.Time     // since when there has been no controller; zero if there is one
+	// the most in flight that its controller wants; 0: what the agent allows
+	asked      time.Duration
+	lonely     time.Time // since when there has been no controller; zero if there is one
 	members    [wire.SlotCount]*member
 	cancelWait context.CancelFunc // of the wait for a lease in progress, nil if none
 	gate       uint32
@@ -57,8 +58,16 @@ const (
 // newJob makes a job that the broker has admitted, and starts its goroutine.
 func (a *Agent) newJob(dev *device, bj *broker.Job, t wire.Terms, page *wire.Page) *job {
 	j := &job{
-		a: a, dev: dev, spec: bj.Spec(), terms: t, page: page, bj: bj, kicked: make(chan struct{}, 1),
-		wake: page.WakeGate, lonely: time.Now(), phase: phaseIdle,
+		a:      a,
+		dev:    dev,
+		spec:   bj.Spec(),
+		terms:  t,
+		page:   page,
+		bj:     bj,
+		kicked: make(chan struct{}, 1),
+		wake:   page.WakeGate,
+		lonely: time.Now(),
+		phase:  phaseIdle,
 	}
 	j.ctx, j.stop = context.WithCancel(a.ctx)
 	h := page.Header()
@@ -89,10 +98,9 @@ func (j *job) start() {
 	}()
 }
 
-// abandon lets go of the page. Nobody comes to the job any more. If it is the
-// agent that ends, the page is left as the next agent wants to find it, with the
-// gate as it is and no beat, so that programs need not wait to see that it is
-// dead.
+// abandon lets go of the page. Nobody comes to the job any more. If it is the agent that ends, the
+// page is left as the next agent wants to find it, with the gate as it is and no beat, so that
+// programs need not wait to see that it is dead.
 func (j *job) abandon() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -121,8 +129,7 @@ func (j *job) release(c *conn) {
 	j.endIfAlone()
 }
 
-// endIfAlone ends the job if its controller is gone and no process is attached
-// or expected back.
+// endIfAlone ends the job if its controller is gone and no process is attached or expected back.
 func (j *job) endIfAlone() {
 	j.a.mu.Lock()
 	defer j.a.mu.Unlock()
@@ -149,16 +156,16 @@ func (j *job) anyPresent() bool {
 	return false
 }
 
-// endLocked ends the job with its lock held. The lease and all that was
-// promised are free when it returns; the goroutine follows.
+// endLocked ends the job with its lock held. The lease and all that was promised are free when it
+// returns; the goroutine follows.
 func (j *job) endLocked() {
 	j.ended = true
 	for _, m := range j.members {
 		switch {
 		case m == nil:
 		case m.process.alive() && !m.bye.Load():
-			// It has been away for too long, but still counts by its slot, and can
-			// bring the page back.
+			// It has been away for too long, but still counts by its slot, and can bring the page
+			// back.
 			j.forget(m)
 		default:
 			j.remove(m)
@@ -224,8 +231,8 @@ func (s *samples) add(at, used time.Duration) {
 	s.n++
 }
 
-// share returns the fraction of the device that the job had in the last second
-// or so; 0 while that is not known.
+// share returns the fraction of the device that the job had in the last second or so; 0 while that
+// is not known.
 func (s *samples) share() float64 {
 	k := min(s.n, len(s.at))
 	if k < 2 {

@@ -20,8 +20,8 @@ func owner(fi fs.FileInfo) (uint32, bool) {
 	return st.Uid, true
 }
 
-// listen takes the runtime folder's lock, which the kernel gives back when the
-// agent dies, and then its socket, which a dead agent may have left.
+// listen takes the runtime folder's lock, which the kernel gives back when the agent dies, and then
+// its socket, which a dead agent may have left.
 func listen(dir string) (*net.UnixListener, *os.File, error) {
 	if err := MakeRuntimeDir(dir); err != nil {
 		return nil, nil, err
@@ -56,8 +56,7 @@ func listen(dir string) (*net.UnixListener, *os.File, error) {
 	return ln, lock, nil
 }
 
-// readPacket reads a packet and the first descriptor that came with it. Others
-// are closed.
+// readPacket reads a packet and the first descriptor that came with it. Others are closed.
 func readPacket(c *net.UnixConn, buf []byte) (int, *os.File, error) {
 	oob := make([]byte, unix.CmsgSpace(4*16))
 	n, oobn, _, _, err := c.ReadMsgUnix(buf, oob)
@@ -105,6 +104,5 @@ func dup(f *os.File) (*os.File, error) {
 	return os.NewFile(uintptr(fd), f.Name()), nil
 }
 
-// detached puts a process in a session of its own, out of reach of the
-// terminal's signals.
+// detached puts a process in a session of its own, out of reach of the terminal's signals.
 func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }

@@ -28,10 +28,15 @@ func (linux) peer(c *net.UnixConn) (peer, error) {
 	pidfd := -1
 	var credErr error
 	err = raw.Control(func(fd uintptr) {
-		if cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); credErr != nil {
+		if cred, credErr = unix.GetsockoptUcred(
+			int(fd),
+			unix.SOL_SOCKET,
+			unix.SO_PEERCRED,
+		); credErr != nil {
 			return
 		}
-		// Since Linux 6.5. It cannot be of a process that has the number of one that died, and works across namespaces.
+		// Since Linux 6.5. It cannot be of a process that has the number of one that died, and
+		// works across namespaces.
 		if fd, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PEERPIDFD); err == nil {
 			pidfd = fd
 		}
@@ -63,8 +68,8 @@ func (linux) find(pid uint32, start uint64) (process, error) {
 	return p, nil
 }
 
-// linuxProcess is watched through a descriptor of it, or not at all if that
-// could not be had: then only its socket tells of its death.
+// linuxProcess is watched through a descriptor of it, or not at all if that could not be had: then
+// only its socket tells of its death.
 type linuxProcess struct {
 	pid   uint32
 	began uint64
@@ -116,8 +121,8 @@ func (p *linuxProcess) forget() {
 	}
 }
 
-// alive goes by the kernel's record, because a process that is being killed
-// closes its files some time before its end is announced.
+// alive goes by the kernel's record, because a process that is being killed closes its files some
+// time before its end is announced.
 func (p *linuxProcess) alive() bool {
 	select {
 	case <-p.ended:
@@ -172,5 +177,9 @@ func parseStat(text []byte) (stat, error) {
 		return stat{}, errStat
 	}
 	state := fields[0][0]
-	return stat{start: start, exiting: flags&exitingFlag != 0 || state == 'Z' || state == 'X', stopped: state == 'T' || state == 't'}, nil
+	return stat{
+		start:   start,
+		exiting: flags&exitingFlag != 0 || state == 'Z' || state == 'X',
+		stopped: state == 'T' || state == 't',
+	}, nil
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/weirgpu/weir/share/wire"
 )
 
-// programVariable makes the test binary a program under a share: it holds the
-// socket of an agent.
+// programVariable makes the test binary a program under a share: it holds the socket of an agent.
 const programVariable = "WEIR_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -37,7 +36,11 @@ func beProgram(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := c.send(wire.NewHello(wire.Hello{Token: token, Version: wire.Version, Slot: wire.NoSlot}, 0), "", nil); err != nil {
+	if err := c.send(
+		wire.NewHello(wire.Hello{Token: token, Version: wire.Version, Slot: wire.NoSlot}, 0),
+		"",
+		nil,
+	); err != nil {
 		return err
 	}
 	answer, _, file, err := c.receive()
@@ -51,7 +54,11 @@ func beProgram(dir string) error {
 	slot := page.Slot(answer.(wire.Welcome).Slot)
 	slot.MemUsedBytes.Store(1 << 20)
 	slot.Waiting.Add(1)
-	if err := c.send(wire.NewSignal(wire.KindWant, answer.(wire.Welcome).Slot, 0), "", nil); err != nil {
+	if err := c.send(
+		wire.NewSignal(wire.KindWant, answer.(wire.Welcome).Slot, 0),
+		"",
+		nil,
+	); err != nil {
 		return err
 	}
 	for !wire.IsOpen(page.Header().Gate.Load()) {
@@ -64,8 +71,8 @@ func beProgram(dir string) error {
 	select {}
 }
 
-// TestKill kills real processes, which hold the device, and measures how long
-// another job waits for it.
+// TestKill kills real processes, which hold the device, and measures how long another job waits for
+// it.
 func TestKill(t *testing.T) {
 	s, dir := newPeople(), socketDir(t)
 	c := testConfig(dir, nil)
@@ -89,7 +96,8 @@ func TestKill(t *testing.T) {
 			t.Fatal(line, err)
 		}
 		j := a.Snapshot().Devices[0].Jobs[0]
-		if len(j.Processes) != 1 || j.Processes[0].PID != uint32(cmd.Process.Pid) || j.MemoryUsedBytes != 1<<20 {
+		if len(j.Processes) != 1 || j.Processes[0].PID != uint32(cmd.Process.Pid) ||
+			j.MemoryUsedBytes != 1<<20 {
 			t.Errorf("%+v", j)
 		}
 		passed := make(chan bool, 1)
@@ -99,7 +107,11 @@ func TestKill(t *testing.T) {
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the slot is free", func() bool { return len(a.Snapshot().Devices[0].Jobs[0].Processes) == 0 })
+		eventually(
+			t,
+			"the slot is free",
+			func() bool { return len(a.Snapshot().Devices[0].Jobs[0].Processes) == 0 },
+		)
 		if !<-passed {
 			t.Fatal("the heir never got the device")
 		}

@@ -17,8 +17,8 @@ import (
 	"github.com/weirgpu/weir/share/wire"
 )
 
-// people is a system in which the test says who its peers are. A peer is known
-// by the name of its end of the socket.
+// people is a system in which the test says who its peers are. A peer is known by the name of its
+// end of the socket.
 type people struct {
 	mu     sync.Mutex
 	byName map[string]*person
@@ -56,7 +56,12 @@ func (s *people) born() *person { return s.bornOf(ownUID) }
 
 func (s *people) bornOf(uid uint32) *person {
 	n := s.next.Add(1)
-	p := &person{name: fmt.Sprintf("@weir-test-%d-%d-%p", os.Getpid(), n, s), uid: uid, pid: 1<<20 + n, ended: make(chan struct{})}
+	p := &person{
+		name:  fmt.Sprintf("@weir-test-%d-%d-%p", os.Getpid(), n, s),
+		uid:   uid,
+		pid:   1<<20 + n,
+		ended: make(chan struct{}),
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.byName[p.name] = p
@@ -95,7 +100,11 @@ func socketDir(t testing.TB) string {
 }
 
 func testConfig(dir string, s system) Config {
-	return Config{Dir: dir, Devices: []Device{{Name: "test device", Memory: 80 << 30, Fake: true}}, system: s}
+	return Config{
+		Dir:     dir,
+		Devices: []Device{{Name: "test device", Memory: 80 << 30, Fake: true}},
+		system:  s,
+	}
 }
 
 func startAgent(t testing.TB, c Config) *Agent {
@@ -108,8 +117,8 @@ func startAgent(t testing.TB, c Config) *Agent {
 	return a
 }
 
-// program is a process under a share, in Go: what the library does in a CUDA
-// program, one launch at a time.
+// program is a process under a share, in Go: what the library does in a CUDA program, one launch at
+// a time.
 type program struct {
 	t     testing.TB
 	self  *person
@@ -127,12 +136,23 @@ type program struct {
 }
 
 func dialAs(self *person, dir string) (*net.UnixConn, error) {
-	return net.DialUnix("unixpacket", &net.UnixAddr{Name: self.name, Net: "unixpacket"}, &net.UnixAddr{Name: SocketPath(dir), Net: "unixpacket"})
+	return net.DialUnix(
+		"unixpacket",
+		&net.UnixAddr{Name: self.name, Net: "unixpacket"},
+		&net.UnixAddr{Name: SocketPath(dir), Net: "unixpacket"},
+	)
 }
 
 // attach begins a program in the job with this token.
 func attach(t testing.TB, s *people, dir string, token wire.Token) (*program, error) {
-	p := &program{t: t, self: s.born(), dir: dir, token: token, slot: wire.NoSlot, halted: make(chan struct{})}
+	p := &program{
+		t:      t,
+		self:   s.born(),
+		dir:    dir,
+		token:  token,
+		slot:   wire.NoSlot,
+		halted: make(chan struct{}),
+	}
 	if err := p.hello(0); err != nil {
 		return nil, err
 	}
@@ -152,7 +172,13 @@ func (p *program) hello(flags uint32) error {
 	if err != nil {
 		return err
 	}
-	m := wire.Hello{Token: p.token, PID: p.self.pid, Version: wire.Version, Slot: p.slot, Generation: p.gen}
+	m := wire.Hello{
+		Token:      p.token,
+		PID:        p.self.pid,
+		Version:    wire.Version,
+		Slot:       p.slot,
+		Generation: p.gen,
+	}
 	var file *os.File
 	if p.page != nil {
 		file, m.MemUsed = p.page.File(), p.s.MemUsedBytes.Load()
@@ -249,15 +275,14 @@ func (p *program) launch(kernel time.Duration) {
 
 func (p *program) idle() { p.signal(wire.KindIdle, p.gate()) }
 
-// kill ends the program at once, as SIGKILL does: its socket is closed and
-// nothing is said.
+// kill ends the program at once, as SIGKILL does: its socket is closed and nothing is said.
 func (p *program) kill() {
 	p.self.die()
 	p.halt()
 }
 
-// halt ends the program's threads and closes its socket, without anybody being
-// told that it is dead.
+// halt ends the program's threads and closes its socket, without anybody being told that it is
+// dead.
 func (p *program) halt() {
 	select {
 	case <-p.halted:

@@ -17,10 +17,9 @@ const (
 // ErrRunning: another agent has the runtime folder.
 var ErrRunning = errors.New("another agent is running")
 
-// RuntimeDir returns the folder of the socket: $WEIR_RUNTIME_DIR, else
-// $XDG_RUNTIME_DIR/weir, else weir-UID in the folder for temporary files. An
-// agent of the fake driver has another one, unless WEIR_RUNTIME_DIR names one.
-// It is not made.
+// RuntimeDir returns the folder of the socket: $WEIR_RUNTIME_DIR, else $XDG_RUNTIME_DIR/weir, else
+// weir-UID in the folder for temporary files. An agent of the fake driver has another one, unless
+// WEIR_RUNTIME_DIR names one. It is not made.
 func RuntimeDir(fake bool) string {
 	if dir := os.Getenv("WEIR_RUNTIME_DIR"); dir != "" {
 		return dir
@@ -35,19 +34,23 @@ func RuntimeDir(fake bool) string {
 	return filepath.Join(os.TempDir(), "weir-"+strconv.Itoa(os.Getuid())+suffix)
 }
 
-// maxSocketPath is what fits into sockaddr_un (unix(7)) before the zero at its
-// end.
+// maxSocketPath is what fits into sockaddr_un (unix(7)) before the zero at its end.
 const maxSocketPath = 107
 
 // SocketPath returns the agent's socket in a runtime folder.
 func SocketPath(dir string) string { return filepath.Join(dir, socketName) }
 
-// MakeRuntimeDir makes the runtime folder, for its owner only, or checks the one
-// that is there: in a folder for all users, somebody else can have made it.
+// MakeRuntimeDir makes the runtime folder, for its owner only, or checks the one that is there: in
+// a folder for all users, somebody else can have made it.
 func MakeRuntimeDir(dir string) error {
 	if path := SocketPath(dir); len(path) > maxSocketPath {
-		return fmt.Errorf("runtime folder %s: the path of a socket can have %d bytes, this one has %d: set WEIR_RUNTIME_DIR to a shorter one",
-			dir, maxSocketPath, len(path))
+		return fmt.Errorf(
+			"runtime folder %s: the path of a socket can have %d bytes, this one has %d: set "+
+				"WEIR_RUNTIME_DIR to a shorter one",
+			dir,
+			maxSocketPath,
+			len(path),
+		)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("runtime folder: %w", err)
@@ -57,10 +60,17 @@ func MakeRuntimeDir(dir string) error {
 		return fmt.Errorf("runtime folder: %w", err)
 	}
 	if !fi.IsDir() {
-		return fmt.Errorf("runtime folder %s: is not a folder: set WEIR_RUNTIME_DIR to another", dir)
+		return fmt.Errorf(
+			"runtime folder %s: is not a folder: set WEIR_RUNTIME_DIR to another",
+			dir,
+		)
 	}
 	if uid, ok := owner(fi); ok && uid != uint32(os.Getuid()) {
-		return fmt.Errorf("runtime folder %s: belongs to user %d: set WEIR_RUNTIME_DIR to a folder of your own", dir, uid)
+		return fmt.Errorf(
+			"runtime folder %s: belongs to user %d: set WEIR_RUNTIME_DIR to a folder of your own",
+			dir,
+			uid,
+		)
 	}
 	if fi.Mode().Perm()&0o077 != 0 {
 		if err := os.Chmod(dir, 0o700); err != nil {

@@ -16,11 +16,11 @@ import (
 	"github.com/weirgpu/weir/share/wire"
 )
 
-// This file runs jobs' goroutines in virtual time, with programs that keep a
-// simulated device busy through the gate in their page, and no sockets.
+// This file runs jobs' goroutines in virtual time, with programs that keep a simulated device busy
+// through the gate in their page, and no sockets.
 
-// timeline is a device that runs one kernel after another, in the order of
-// their launches, as the hardware queues of a GPU without time slicing.
+// timeline is a device that runs one kernel after another, in the order of their launches, as the
+// hardware queues of a GPU without time slicing.
 type timeline struct {
 	mu   sync.Mutex
 	free time.Time
@@ -114,7 +114,14 @@ func newHost(t *testing.T, policyName string) *host {
 		t.Fatal(err)
 	}
 	h.dev = dev
-	h.a = &Agent{cfg: c, log: slog.New(slog.DiscardHandler), devices: []*device{dev}, generation: 1, jobs: map[wire.Token]*job{}, conns: map[*conn]struct{}{}}
+	h.a = &Agent{
+		cfg:        c,
+		log:        slog.New(slog.DiscardHandler),
+		devices:    []*device{dev},
+		generation: 1,
+		jobs:       map[wire.Token]*job{},
+		conns:      map[*conn]struct{}{},
+	}
 	h.a.ctx, h.stop = context.WithCancel(t.Context())
 	return h
 }
@@ -129,8 +136,8 @@ func (h *host) close() {
 	h.dev.broker.Close()
 }
 
-// sim is a program in virtual time: one thread that launches kernels as fast as
-// it may, and the library's watcher.
+// sim is a program in virtual time: one thread that launches kernels as fast as it may, and the
+// library's watcher.
 type sim struct {
 	h     *host
 	who   int
@@ -164,11 +171,23 @@ func (h *host) program(who int, s share.Share) *sim {
 	}
 	x := &sim{h: h, who: who, page: own, bell: newBell()}
 	h.sims = append(h.sims, x)
-	x.j = h.a.newJob(h.dev, bj, wire.Terms{Token: wire.Token{byte(who + 1)}, Class: uint32(s.Class), InFlight: h.a.cfg.InFlight}, page)
+	x.j = h.a.newJob(
+		h.dev,
+		bj,
+		wire.Terms{
+			Token:    wire.Token{byte(who + 1)},
+			Class:    uint32(s.Class),
+			InFlight: h.a.cfg.InFlight,
+		},
+		page,
+	)
 	x.j.wake = x.bell.ring
 	x.j.start()
 	p := h.people.born()
-	x.m, _, err = x.j.attach(&conn{a: h.a, uc: &net.UnixConn{}, peer: peer{uid: p.uid, pid: p.pid, process: p}}, wire.Hello{})
+	x.m, _, err = x.j.attach(
+		&conn{a: h.a, uc: &net.UnixConn{}, peer: peer{uid: p.uid, pid: p.pid, process: p}},
+		wire.Hello{},
+	)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -207,8 +226,8 @@ func (x *sim) drain() {
 	}
 }
 
-// untilLast is the time until all that was launched is complete, or a moment if
-// it is and something claims otherwise.
+// untilLast is the time until all that was launched is complete, or a moment if it is and something
+// claims otherwise.
 func (x *sim) untilLast() time.Duration {
 	if d := time.Until(time.Unix(0, x.last.Load())); d >= 0 {
 		return d + 1
@@ -242,8 +261,8 @@ func (x *sim) pass() bool {
 	}
 }
 
-// launch launches a kernel as soon as the gate is open and the bound on what is
-// in flight allows it.
+// launch launches a kernel as soon as the gate is open and the bound on what is in flight allows
+// it.
 func (x *sim) launch(kernel time.Duration) bool {
 	for {
 		if !x.pass() || !x.lives() {
@@ -286,8 +305,8 @@ func (x *sim) flood(until time.Time, r *rand.Rand, shortest, longest time.Durati
 	}
 }
 
-// loop does what training does: launches an iteration's kernels, waits for all
-// of them, and prepares the next.
+// loop does what training does: launches an iteration's kernels, waits for all of them, and
+// prepares the next.
 func (x *sim) loop(until time.Time, kernels int, kernel, prepare time.Duration) {
 	for time.Now().Before(until) {
 		for range kernels {
@@ -300,10 +319,11 @@ func (x *sim) loop(until time.Time, kernels int, kernel, prepare time.Duration) 
 	}
 }
 
-// TestIterationsKeepShares has programs that wait for their own work in each
-// iteration: they are not to lose their turn by that.
+// TestIterationsKeepShares has programs that wait for their own work in each iteration: they are
+// not to lose their turn by that.
 func TestIterationsKeepShares(t *testing.T) {
-	for _, kernel := range []time.Duration{50 * time.Microsecond, 250 * time.Microsecond, time.Millisecond} {
+	for _, kernel := range []time.Duration{50 * time.Microsecond, 250 * time.Microsecond,
+		time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newHost(t, DefaultPolicy)
 			defer h.close()
@@ -316,7 +336,8 @@ func TestIterationsKeepShares(t *testing.T) {
 			}
 			wg.Wait()
 			for i, s := range shares {
-				if got := h.device.got(i, begin.Add(time.Second), end).Seconds() / 3; got < s-0.03 || got > s+0.03 {
+				got := h.device.got(i, begin.Add(time.Second), end).Seconds() / 3
+				if got < s-0.03 || got > s+0.03 {
 					t.Errorf("kernels of %v: got %.3f, entitled to %.3f", kernel, got, s)
 				}
 			}
@@ -325,8 +346,8 @@ func TestIterationsKeepShares(t *testing.T) {
 	}
 }
 
-// TestSharesHold floods a device from programs with random shares, and holds
-// each window of a second against the entitlements.
+// TestSharesHold floods a device from programs with random shares, and holds each window of a
+// second against the entitlements.
 func TestSharesHold(t *testing.T) {
 	for seed := range uint64(seeds) {
 		synctest.Test(t, func(t *testing.T) { shares(t, seed) })
@@ -338,7 +359,8 @@ func shares(t *testing.T, seed uint64) {
 	h := newHost(t, []string{"fair", "priority"}[seed%2])
 	defer h.close()
 	n := 2 + r.IntN(7)
-	longest := []time.Duration{100 * time.Microsecond, time.Millisecond, 10 * time.Millisecond}[r.IntN(3)]
+	longest := []time.Duration{100 * time.Microsecond, time.Millisecond,
+		10 * time.Millisecond}[r.IntN(3)]
 	specs := make([]share.Share, n)
 	claims := make([]share.Claim, n)
 	for i := range specs {
@@ -362,12 +384,23 @@ func shares(t *testing.T, seed uint64) {
 	for _, w := range want {
 		full += w
 	}
-	for from := begin.Add(time.Second); !from.Add(time.Second).After(end); from = from.Add(250 * time.Millisecond) {
+	const pace = 250 * time.Millisecond
+	for from := begin.Add(time.Second); !from.Add(time.Second).After(end); from = from.Add(pace) {
 		to := from.Add(time.Second)
 		for i := range n {
 			got := h.device.got(i, from, to).Seconds()
 			if e := got - want[i]; e > 0.02+longest.Seconds() || e < -0.02-longest.Seconds() {
-				t.Errorf("seed %d, %d programs, kernels to %v: program %d got %.3f, entitled to %.3f (%+v)", seed, n, longest, i, got, want[i], specs[i])
+				t.Errorf(
+					"seed %d, %d programs, kernels to %v: program %d got %.3f, entitled to %.3f "+
+						"(%+v)",
+					seed,
+					n,
+					longest,
+					i,
+					got,
+					want[i],
+					specs[i],
+				)
 			}
 		}
 		if total := h.device.got(-1, from, to).Seconds(); total < 0.97*full-longest.Seconds() {
@@ -376,16 +409,27 @@ func shares(t *testing.T, seed uint64) {
 	}
 }
 
-// TestLatencyBesideFlood holds the delay of a latency job beside an
-// opportunistic flood of kernels of 0.25 ms.
+// TestLatencyBesideFlood holds the delay of a latency job beside an opportunistic flood of kernels
+// of 0.25 ms.
 func TestLatencyBesideFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t, DefaultPolicy)
 		defer h.close()
 		end := time.Now().Add(5 * time.Second)
-		flood, latency := h.program(0, share.Share{Class: share.Opportunistic}), h.program(1, share.Share{Class: share.Latency, Compute: 0.5})
+		flood, latency := h.program(
+			0,
+			share.Share{Class: share.Opportunistic},
+		), h.program(
+			1,
+			share.Share{Class: share.Latency, Compute: 0.5},
+		)
 		var wg sync.WaitGroup
-		wg.Go(func() { flood.flood(end, rand.New(rand.NewPCG(1, 1)), 250*time.Microsecond, 250*time.Microsecond) })
+		wg.Go(
+			func() {
+				flood.flood(end, rand.New(rand.NewPCG(1, 1)), 250*time.Microsecond,
+					250*time.Microsecond)
+			},
+		)
 		var delays []time.Duration
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(2, 2))
@@ -412,8 +456,8 @@ func TestLatencyBesideFlood(t *testing.T) {
 	})
 }
 
-// TestAloneIsUndisturbed holds that a program alone on a device never waits but
-// for its first launch, through many leases and times of idleness.
+// TestAloneIsUndisturbed holds that a program alone on a device never waits but for its first
+// launch, through many leases and times of idleness.
 func TestAloneIsUndisturbed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t, DefaultPolicy)
@@ -450,17 +494,23 @@ func TestLimitAlone(t *testing.T) {
 		defer h.close()
 		x := h.program(0, share.Share{Limit: 0.25})
 		begin := time.Now()
-		x.flood(begin.Add(5*time.Second), rand.New(rand.NewPCG(1, 1)), 10*time.Microsecond, 2*time.Millisecond)
+		x.flood(
+			begin.Add(5*time.Second),
+			rand.New(rand.NewPCG(1, 1)),
+			10*time.Microsecond,
+			2*time.Millisecond,
+		)
 		for from := begin; from.Before(begin.Add(4 * time.Second)); from = from.Add(100 * time.Millisecond) {
-			if got := h.device.got(0, from, from.Add(time.Second)).Seconds(); got > 0.25+0.01 || from.After(begin) && got < 0.24 {
+			got := h.device.got(0, from, from.Add(time.Second)).Seconds()
+			if got > 0.25+0.01 ||
+				from.After(begin) && got < 0.24 {
 				t.Errorf("%.3f in the second from %v, limit 0.25", got, from.Sub(begin))
 			}
 		}
 	})
 }
 
-// TestLongKernel has a program launch a kernel of 10 s: others wait for it, and
-// it pays.
+// TestLongKernel has a program launch a kernel of 10 s: others wait for it, and it pays.
 func TestLongKernel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t, DefaultPolicy)
@@ -479,8 +529,8 @@ func TestLongKernel(t *testing.T) {
 	})
 }
 
-// TestNeverDrained has a program claim for ever that it has work in flight: the
-// others wait for it once, not again.
+// TestNeverDrained has a program claim for ever that it has work in flight: the others wait for it
+// once, not again.
 func TestNeverDrained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t, DefaultPolicy)
@@ -496,14 +546,20 @@ func TestNeverDrained(t *testing.T) {
 		}
 		begin := time.Now()
 		y.worst = 0
-		y.flood(begin.Add(10*time.Second), rand.New(rand.NewPCG(1, 1)), time.Millisecond, time.Millisecond)
+		y.flood(
+			begin.Add(10*time.Second),
+			rand.New(rand.NewPCG(1, 1)),
+			time.Millisecond,
+			time.Millisecond,
+		)
 		if y.worst > 10*time.Millisecond {
 			t.Errorf("the other waited again for %v", y.worst)
 		}
 	})
 }
 
-// TestStoppedProcess stops a program in the middle of its work: the others wait for what it has in flight, not for it.
+// TestStoppedProcess stops a program in the middle of its work: the others wait for what it has in
+// flight, not for it.
 func TestStoppedProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t, DefaultPolicy)
@@ -520,17 +576,23 @@ func TestStoppedProcess(t *testing.T) {
 	})
 }
 
-// TestDeathInVirtualTime ends a program in each phase of its job, and holds that
-// the other has the device at once.
+// TestDeathInVirtualTime ends a program in each phase of its job, and holds that the other has the
+// device at once.
 func TestDeathInVirtualTime(t *testing.T) {
-	for _, after := range []time.Duration{0, time.Millisecond, 7 * time.Millisecond, 123 * time.Millisecond} {
+	for _, after := range []time.Duration{0, time.Millisecond, 7 * time.Millisecond,
+		123 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newHost(t, DefaultPolicy)
 			defer h.close()
 			x, y := h.program(0, share.Share{Compute: 0.9}), h.program(1, share.Share{Compute: 0.1})
 			end := time.Now().Add(time.Second)
 			for i, p := range []*sim{x, y} {
-				h.watchers.Go(func() { p.flood(end, rand.New(rand.NewPCG(1, uint64(i))), time.Millisecond, 2*time.Millisecond) })
+				h.watchers.Go(
+					func() {
+						p.flood(end, rand.New(rand.NewPCG(1, uint64(i))), time.Millisecond,
+							2*time.Millisecond)
+					},
+				)
 			}
 			time.Sleep(after)
 			x.m.process.(*person).die()

@@ -39,8 +39,7 @@ type JobSnapshot struct {
 	DeviceSeconds float64 `json:"device_seconds"`
 	// DeviceShare is what it was charged in about the last second.
 	DeviceShare float64 `json:"device_share"`
-	// State is idle, waiting, running or draining; WaitingMS how long it has
-	// been waiting.
+	// State is idle, waiting, running or draining; WaitingMS how long it has been waiting.
 	State         string            `json:"state"`
 	WaitingMS     float64           `json:"waiting_ms"`
 	ControllerPID uint32            `json:"controller_pid"`
@@ -61,8 +60,8 @@ type ProcessSnapshot struct {
 	GraphLaunches   uint64  `json:"graph_launches"`
 	CopiedBytes     uint64  `json:"copied_bytes"`
 	ErrorFlags      uint32  `json:"error_flags"`
-	// UnknownCalls are driver calls newer than this weir that it looked up: what
-	// they do is not counted.
+	// UnknownCalls are driver calls newer than this weir that it looked up: what they do is not
+	// counted.
 	UnknownCalls []string `json:"unknown_calls,omitempty"`
 }
 
@@ -79,8 +78,13 @@ func (a *Agent) Snapshot() Snapshot {
 	for _, d := range a.devices {
 		st := d.broker.Snapshot()
 		ds := DeviceSnapshot{
-			Device: d.ID(), Name: d.Name, Fake: d.Fake, MemoryBytes: int64(d.Memory), PromisedBytes: int64(st.Promised),
-			Guarantee: st.Guarantee, Jobs: []JobSnapshot{},
+			Device:        d.ID(),
+			Name:          d.Name,
+			Fake:          d.Fake,
+			MemoryBytes:   int64(d.Memory),
+			PromisedBytes: int64(st.Promised),
+			Guarantee:     st.Guarantee,
+			Jobs:          []JobSnapshot{},
 		}
 		for _, j := range jobs {
 			if j.dev == d {
@@ -97,9 +101,16 @@ func (j *job) snapshot() JobSnapshot {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	s := JobSnapshot{
-		Name: j.spec.Name, Class: j.spec.Class, Compute: j.spec.Compute, Limit: j.spec.Cap(), MemoryCapBytes: int64(j.spec.Memory),
-		DeviceSeconds: (st.Used + j.loose).Seconds(), DeviceShare: j.samples.share(), State: string(j.phase),
-		ControllerPID: j.terms.ControllerPID, Processes: []ProcessSnapshot{},
+		Name:           j.spec.Name,
+		Class:          j.spec.Class,
+		Compute:        j.spec.Compute,
+		Limit:          j.spec.Cap(),
+		MemoryCapBytes: int64(j.spec.Memory),
+		DeviceSeconds:  (st.Used + j.loose).Seconds(),
+		DeviceShare:    j.samples.share(),
+		State:          string(j.phase),
+		ControllerPID:  j.terms.ControllerPID,
+		Processes:      []ProcessSnapshot{},
 	}
 	if st.Phase == share.Waiting {
 		s.WaitingMS = millis(j.dev.broker.Now() - st.Since)
@@ -122,11 +133,20 @@ func (j *job) snapshot() JobSnapshot {
 
 func (m *member) snapshot() ProcessSnapshot {
 	return ProcessSnapshot{
-		PID: m.pid, Slot: m.slot, Attached: m.conn != nil,
-		MemoryUsedBytes: m.s.MemUsedBytes.Load() + m.s.MemContextBytes.Load(), WaitingThreads: m.s.Waiting.Load(),
-		InFlightMS: millis(time.Duration(m.s.InflightNS.Load())), DeviceSeconds: time.Duration(m.s.DeviceNSTotal.Load()).Seconds(),
-		Launches: m.s.Launches.Load(), GraphLaunches: m.s.GraphLaunches.Load(), CopiedBytes: m.s.CopiesBytes.Load(),
-		ErrorFlags: m.s.ErrorFlags.Load(), UnknownCalls: slices.Clone(m.unknown),
+		PID:             m.pid,
+		Slot:            m.slot,
+		Attached:        m.conn != nil,
+		MemoryUsedBytes: m.s.MemUsedBytes.Load() + m.s.MemContextBytes.Load(),
+		WaitingThreads:  m.s.Waiting.Load(),
+		InFlightMS: millis(
+			time.Duration(m.s.InflightNS.Load()),
+		),
+		DeviceSeconds: time.Duration(m.s.DeviceNSTotal.Load()).Seconds(),
+		Launches:      m.s.Launches.Load(),
+		GraphLaunches: m.s.GraphLaunches.Load(),
+		CopiedBytes:   m.s.CopiesBytes.Load(),
+		ErrorFlags:    m.s.ErrorFlags.Load(),
+		UnknownCalls:  slices.Clone(m.unknown),
 	}
 }
 
@@ -171,7 +191,11 @@ func (c *conn) sendSnapshot() error {
 		if text = text[len(part):]; len(text) == 0 {
 			flags = 0
 		}
-		if err := c.write(wire.NewSnapshot(wire.Snapshot{TextLen: uint32(len(part))}, flags), string(part), nil); err != nil {
+		if err := c.write(
+			wire.NewSnapshot(wire.Snapshot{TextLen: uint32(len(part))}, flags),
+			string(part),
+			nil,
+		); err != nil {
 			return err
 		}
 	}

@@ -19,8 +19,16 @@ import (
 
 var (
 	rewrite = flag.Bool("rewrite", false, "rewrite unsupported.txt with the results of this run")
-	match   = flag.String("cases", "", "run only the cases whose name matches this expression, and print each")
-	light   = flag.Bool("light", false, "run the light cases, whole networks, by the reference too (minutes)")
+	match   = flag.String(
+		"cases",
+		"",
+		"run only the cases whose name matches this expression, and print each",
+	)
+	light = flag.Bool(
+		"light",
+		false,
+		"run the light cases, whole networks, by the reference too (minutes)",
+	)
 )
 
 const expectations = "unsupported.txt"
@@ -37,7 +45,8 @@ func backendTests(t testing.TB) string {
 	return dir
 }
 
-// found lists the cases that -cases asks for; without those of light/, whole networks, unless they are wanted.
+// found lists the cases that -cases asks for; without those of light/, whole networks, unless they
+// are wanted.
 func found(t *testing.T, networks bool) []*Case {
 	t.Helper()
 	cases, err := Find(backendTests(t))
@@ -53,8 +62,8 @@ func found(t *testing.T, networks bool) []*Case {
 	})
 }
 
-// TestReference holds the reference evaluation of every operator against ONNX's own results: what does not pass is in the
-// list, and what the list holds does not pass.
+// TestReference holds the reference evaluation of every operator against ONNX's own results: what
+// does not pass is in the list, and what the list holds does not pass.
 func TestReference(t *testing.T) {
 	r := runAll(t, found(t, *light), Reference)
 	if *rewrite && *match == "" {
@@ -63,7 +72,8 @@ func TestReference(t *testing.T) {
 	compare(t, r)
 }
 
-// TestEngine holds the way that jobs run models, by plans and fast kernels, against the same results and the same list.
+// TestEngine holds the way that jobs run models, by plans and fast kernels, against the same
+// results and the same list.
 func TestEngine(t *testing.T) {
 	compare(t, runAll(t, found(t, true), testEngine(t, 2).Run))
 }
@@ -111,11 +121,24 @@ func compare(t *testing.T, r *Report) {
 		delete(due, c.Name)
 		switch {
 		case c.Status == Passed && listed:
-			t.Errorf("%s passes, and %s lists it as %s: go test ./conformance -run TestReference -rewrite", c.Name, expectations, e.Status)
+			t.Errorf(
+				"%s passes, and %s lists it as %s: go test ./conformance -run TestReference "+
+					"-rewrite",
+				c.Name,
+				expectations,
+				e.Status,
+			)
 		case c.Status != Passed && !listed:
 			t.Errorf("%s: %s: %s", c.Name, c.Status, c.Detail)
 		case listed && e.Status != c.Status:
-			t.Errorf("%s is %s (%s), and %s lists it as %s", c.Name, c.Status, c.Detail, expectations, e.Status)
+			t.Errorf(
+				"%s is %s (%s), and %s lists it as %s",
+				c.Name,
+				c.Status,
+				c.Detail,
+				expectations,
+				e.Status,
+			)
 		}
 	}
 	if *match != "" {
@@ -148,8 +171,10 @@ func writeExpectations(t *testing.T, r *Report) {
 			list = append(list, Expected{c.Name, c.Status, reason(c.Detail)})
 		}
 	}
-	b := bytes.NewBufferString("# The cases of the ONNX project's backend tests that do not pass, and why.\n" +
-		"# Written by: go test ./conformance -run TestReference -rewrite\n")
+	b := bytes.NewBufferString(
+		"# The cases of the ONNX project's backend tests that do not pass, and why.\n" +
+			"# Written by: go test ./conformance -run TestReference -rewrite\n",
+	)
 	if err := WriteExpected(b, list); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +183,8 @@ func writeExpectations(t *testing.T, r *Report) {
 	}
 }
 
-// reason is what is left of an error without the path of the model, which is this machine's, and without the advice.
+// reason is what is left of an error without the path of the model, which is this machine's, and
+// without the advice.
 func reason(detail string) string {
 	if _, after, ok := strings.Cut(detail, ".onnx: "); ok {
 		detail = after
@@ -167,7 +193,8 @@ func reason(detail string) string {
 	return detail
 }
 
-// TestExpectationsAreKept holds that a list reads back as it was written, and that other text is refused.
+// TestExpectationsAreKept holds that a list reads back as it was written, and that other text is
+// refused.
 func TestExpectationsAreKept(t *testing.T) {
 	list := []Expected{{"node/b", Unsupported, "element type int4"}, {"node/c", Failed, "1 # 2"}}
 	var b bytes.Buffer
@@ -178,8 +205,12 @@ func TestExpectationsAreKept(t *testing.T) {
 	if err != nil || !slices.Equal(got, list) {
 		t.Errorf("%v, %v", got, err)
 	}
-	for _, text := range []string{"# list\n\nnode/a # why\n", "\n\nnode/a unsupported", "\n\nnode/a Add unsupported # why"} {
-		if _, err := ReadExpected(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), "line 3") {
+	for _, text := range []string{"# list\n\nnode/a # why\n", "\n\nnode/a unsupported",
+		"\n\nnode/a Add unsupported # why"} {
+		if _, err := ReadExpected(
+			strings.NewReader(text),
+		); err == nil ||
+			!strings.Contains(err.Error(), "line 3") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

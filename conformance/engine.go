@@ -23,15 +23,25 @@ type Engine struct {
 	Pool   *cpu.Pool
 	// Plan says how models are compiled; its Shapes and Threads are set for each run.
 	Plan plan.Options
-	// Restored makes each plan a second time of the text of its graph, which lacks the constants that are in the packed weights, and
-	// loads it with the weights of the first: what package plan/cache does from one start of a program to the next.
+	// Restored makes each plan a second time of the text of its graph, which lacks the constants
+	// that are in the packed weights, and loads it with the weights of the first: what package
+	// plan/cache does from one start of a program to the next.
 	Restored bool
 }
 
 // Run is a [Runner]. The model is not changed; the outputs are copies.
-func (e *Engine) Run(ctx context.Context, m *onnx.Model, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func (e *Engine) Run(
+	ctx context.Context,
+	m *onnx.Model,
+	in []*tensor.Tensor,
+) ([]*tensor.Tensor, error) {
 	if len(in) != len(m.Graph.Inputs) {
-		return nil, fmt.Errorf("%w: %d inputs are given, the model takes %d", op.ErrInput, len(in), len(m.Graph.Inputs))
+		return nil, fmt.Errorf(
+			"%w: %d inputs are given, the model takes %d",
+			op.ErrInput,
+			len(in),
+			len(m.Graph.Inputs),
+		)
 	}
 	o := e.Plan
 	o.Shapes, o.Threads = map[string][]int{}, e.Pool.Threads()
@@ -51,7 +61,10 @@ func (e *Engine) Run(ctx context.Context, m *onnx.Model, in []*tensor.Tensor) ([
 		if p, err = restore(p, o); err != nil {
 			return nil, err
 		}
-		if s, err = engine.Load(p, engine.Options{Device: e.Device, Pool: e.Pool, Weights: s.Weights()}); err != nil {
+		if s, err = engine.Load(
+			p,
+			engine.Options{Device: e.Device, Pool: e.Pool, Weights: s.Weights()},
+		); err != nil {
 			return nil, err
 		}
 		defer s.Close()
@@ -84,9 +97,12 @@ func restore(p *plan.Plan, o plan.Options) (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := graph.ParseApart(text.String(), func(d tensor.DType, shape []int, _ int64) (*tensor.Tensor, error) {
-		return &tensor.Tensor{DType: d, Shape: slices.Clone(shape)}, nil
-	})
+	g, err := graph.ParseApart(
+		text.String(),
+		func(d tensor.DType, shape []int, _ int64) (*tensor.Tensor, error) {
+			return &tensor.Tensor{DType: d, Shape: slices.Clone(shape)}, nil
+		},
+	)
 	if err != nil {
 		return nil, err
 	}

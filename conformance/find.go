@@ -30,17 +30,18 @@ type Case struct {
 	RTol, ATol float64
 }
 
-// Set is one run: files of inputs and expected outputs in the order of the model, each with one TensorProto, SequenceProto,
-// OptionalProto or MapProto.
+// Set is one run: files of inputs and expected outputs in the order of the model, each with one
+// TensorProto, SequenceProto, OptionalProto or MapProto.
 type Set struct {
 	Inputs  []string
 	Outputs []string
-	// Ramp makes the inputs instead: element i of n is i/n, as the ONNX project does for its light cases.
+	// Ramp makes the inputs instead: element i of n is i/n, as the ONNX project does for its light
+	// cases.
 	Ramp bool
 }
 
-// Find returns the cases in and below the given folders, sorted by name. It fails with [ErrNoCases] when a path holds
-// none.
+// Find returns the cases in and below the given folders, sorted by name. It fails with [ErrNoCases]
+// when a path holds none.
 func Find(paths ...string) ([]*Case, error) {
 	var all []*Case
 	for _, root := range paths {
@@ -59,7 +60,11 @@ func Find(paths ...string) ([]*Case, error) {
 			return nil, err
 		}
 		if len(all) == before {
-			return nil, fmt.Errorf("%s: %w: want folders with model.onnx and test_data_set_0", root, ErrNoCases)
+			return nil, fmt.Errorf(
+				"%s: %w: want folders with model.onnx and test_data_set_0",
+				root,
+				ErrNoCases,
+			)
 		}
 	}
 	slices.SortFunc(all, func(a, b *Case) int { return strings.Compare(a.Name, b.Name) })
@@ -162,8 +167,8 @@ func escape(s string) string {
 	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
 }
 
-// numbered returns the files PREFIX0.pb, PREFIX1.pb, ... of a folder in the order of their numbers, which must have no
-// gap.
+// numbered returns the files PREFIX0.pb, PREFIX1.pb, ... of a folder in the order of their numbers,
+// which must have no gap.
 func numbered(dir, prefix string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(escape(dir), prefix+"*.pb"))
 	if err != nil {

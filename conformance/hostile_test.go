@@ -32,12 +32,14 @@ const (
 	hostileDevice = 64 << 20 // bytes of the device
 	hostileHeap   = 64 << 20 // bytes on the Go heap
 	hostileTime   = 10 * time.Second
-	hostileLoop   = 200 * time.Millisecond // of graphs with loops, which may well be told to run for ever
+	// of graphs with loops, which may well be told to run for ever
+	hostileLoop = 200 * time.Millisecond
 )
 
-// TestHostile mutates the cases: attributes of other kinds and absurd values, operands of other types, ranks and shapes, with
-// extreme elements, missing operands. Whatever comes of it, nothing may panic, hang or allocate without measure, errors name
-// the node, and the reference and the way of jobs agree. More of it:
+// TestHostile mutates the cases: attributes of other kinds and absurd values, operands of other
+// types, ranks and shapes, with extreme elements, missing operands. Whatever comes of it, nothing
+// may panic, hang or allocate without measure, errors name the node, and the reference and the way
+// of jobs agree. More of it:
 //
 //	go test ./conformance -run TestHostile -timeout 0 -mutations 1000 -seed 2
 func TestHostile(t *testing.T) {
@@ -47,8 +49,15 @@ func TestHostile(t *testing.T) {
 	}
 	pool := cpu.NewPool(cpu.PoolOptions{Threads: 2})
 	defer pool.Close()
-	s := &hostile{plain: &Engine{Device: d, Pool: pool, Plan: plan.Options{Reference: true, Passes: pass.Options{Off: pass.Names()}}},
-		fast: &Engine{Device: d, Pool: pool}, count: map[string]int{}}
+	s := &hostile{
+		plain: &Engine{
+			Device: d,
+			Pool:   pool,
+			Plan:   plan.Options{Reference: true, Passes: pass.Options{Off: pass.Names()}},
+		},
+		fast:  &Engine{Device: d, Pool: pool},
+		count: map[string]int{},
+	}
 	for _, c := range found(t, false) {
 		s.mutate(t, c)
 	}
@@ -108,7 +117,8 @@ func (s *hostile) try(ctx context.Context, g *graph.Graph, in []*tensor.Tensor) 
 		return odd
 	case errors.Is(wantErr, device.ErrOutOfMemory) || errors.Is(gotErr, device.ErrOutOfMemory):
 		s.count["too large"]++
-	case errors.Is(wantErr, context.DeadlineExceeded) || errors.Is(gotErr, context.DeadlineExceeded):
+	case errors.Is(wantErr, context.DeadlineExceeded) ||
+		errors.Is(gotErr, context.DeadlineExceeded):
 		s.count["endless loops"]++
 	case wantErr != nil && gotErr != nil:
 		s.count["both refused"]++
@@ -124,7 +134,12 @@ func (s *hostile) try(ctx context.Context, g *graph.Graph, in []*tensor.Tensor) 
 }
 
 // measured runs a graph and also reports what must not happen, whatever the graph.
-func (s *hostile) measured(ctx context.Context, e *Engine, g *graph.Graph, in []*tensor.Tensor) (out []*tensor.Tensor, err, odd error) {
+func (s *hostile) measured(
+	ctx context.Context,
+	e *Engine,
+	g *graph.Graph,
+	in []*tensor.Tensor,
+) (out []*tensor.Tensor, err, odd error) {
 	loops := slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool { return len(n.Bodies()) > 0 })
 	limit := hostileTime
 	if loops {
@@ -155,12 +170,14 @@ func (s *hostile) measured(ctx context.Context, e *Engine, g *graph.Graph, in []
 	return out, err, decent(g, err)
 }
 
-// decent says what is wrong with an error: it must not come from a panic, and it must name a node or value of the graph.
+// decent says what is wrong with an error: it must not come from a panic, and it must name a node
+// or value of the graph.
 func decent(g *graph.Graph, err error) error {
 	if err == nil {
 		return nil
 	}
-	for _, kind := range []error{op.ErrPanic, pass.ErrPanic, cpu.ErrPanic, engine.ErrFault, context.DeadlineExceeded} {
+	for _, kind := range []error{op.ErrPanic, pass.ErrPanic, cpu.ErrPanic, engine.ErrFault,
+		context.DeadlineExceeded} {
 		if errors.Is(err, kind) {
 			return err
 		}
@@ -185,7 +202,8 @@ func decent(g *graph.Graph, err error) error {
 	return fmt.Errorf("names no node: %w", err)
 }
 
-// same compares floats in proportion to the largest of them, as sums of both signs cancel; everything else exactly.
+// same compares floats in proportion to the largest of them, as sums of both signs cancel;
+// everything else exactly.
 func (s *hostile) same(g *graph.Graph, got, want []*tensor.Tensor) error {
 	for i := range want {
 		most := 0.0
@@ -208,17 +226,24 @@ func (s *hostile) same(g *graph.Graph, got, want []*tensor.Tensor) error {
 	return nil
 }
 
-// leaveOut makes NaNs of infinities in two results of float32 where both have no number: which of these is left depends on the
-// order of sums, and on what is put into the weights of a convolution.
+// leaveOut makes NaNs of infinities in two results of float32 where both have no number: which of
+// these is left depends on the order of sums, and on what is put into the weights of a convolution.
 //
-// A Resize may also leave out a neighbour of weight 0, which makes a number of what 0·NaN would make NaN. Convolutions in tiles
-// (Winograd 1980) subtract the elements of a tile from each other, which spreads what is no number to all of its results.
+// A Resize may also leave out a neighbour of weight 0, which makes a number of what 0·NaN would
+// make NaN. Convolutions in tiles (Winograd 1980) subtract the elements of a tile from each other,
+// which spreads what is no number to all of its results.
 func leaveOut(g *graph.Graph, a, b *tensor.Tensor) {
 	if a.DType != tensor.Float32 || b.DType != tensor.Float32 || a.Len() != b.Len() {
 		return
 	}
-	resize := slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool { return n.Type == "Resize" || n.Type == "Upsample" })
-	conv := slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool { return strings.HasSuffix(n.Type, "Conv") })
+	resize := slices.ContainsFunc(
+		g.Nodes,
+		func(n *graph.Node) bool { return n.Type == "Resize" || n.Type == "Upsample" },
+	)
+	conv := slices.ContainsFunc(
+		g.Nodes,
+		func(n *graph.Node) bool { return strings.HasSuffix(n.Type, "Conv") },
+	)
 	x, y := tensor.As[float32](a), tensor.As[float32](b)
 	for i := range x {
 		got, want := x[i]-x[i] == 0, y[i]-y[i] == 0
@@ -294,7 +319,20 @@ func (r *mutator) operand(n *graph.Node) {
 func (r *mutator) attribute(n *graph.Node) {
 	n.Attrs = slices.Clone(n.Attrs)
 	if len(n.Attrs) == 0 || r.IntN(6) == 0 {
-		names := []string{"axis", "axes", "mode", "keepdims", "group", "pads", "strides", "alpha", "dtype", "to", "reduction", "num_heads"}
+		names := []string{
+			"axis",
+			"axes",
+			"mode",
+			"keepdims",
+			"group",
+			"pads",
+			"strides",
+			"alpha",
+			"dtype",
+			"to",
+			"reduction",
+			"num_heads",
+		}
 		n.Attrs = append(n.Attrs, op.IntAttr(names[r.IntN(len(names))], r.int()))
 	}
 	i := r.IntN(len(n.Attrs))
@@ -316,7 +354,8 @@ func (r *mutator) attribute(n *graph.Node) {
 	default:
 		a = r.otherValue(a)
 	}
-	if a.Name == "epsilon" && a.Kind == op.AttrFloat { // minus a whole variance, what 0/0 is depends on the order
+	// minus a whole variance, what 0/0 is depends on the order
+	if a.Name == "epsilon" && a.Kind == op.AttrFloat {
 		a.Floats[0] = float32(math.Abs(float64(a.Floats[0])))
 	}
 	n.Attrs[i] = a
@@ -327,8 +366,10 @@ func (r *mutator) otherKind(a op.Attr) op.Attr {
 	if a.Body != nil {
 		return a
 	}
-	return []op.Attr{op.IntAttr(a.Name, r.int()), op.IntsAttr(a.Name, r.int(), r.int()), op.IntsAttr(a.Name), op.FloatAttr(a.Name, r.float()),
-		op.FloatsAttr(a.Name, r.float()), op.StringAttr(a.Name, r.string()), op.StringsAttr(a.Name, r.string(), ""),
+	return []op.Attr{op.IntAttr(a.Name, r.int()), op.IntsAttr(a.Name, r.int(), r.int()),
+		op.IntsAttr(a.Name), op.FloatAttr(a.Name, r.float()),
+		op.FloatsAttr(a.Name, r.float()), op.StringAttr(a.Name, r.string()),
+		op.StringsAttr(a.Name, r.string(), ""),
 		op.TensorAttr(a.Name, tensor.Scalar(r.int()))}[r.IntN(8)]
 }
 
@@ -369,17 +410,20 @@ func (r *mutator) int() int64 {
 	if r.IntN(3) > 0 {
 		return r.Int64N(9) - 3
 	}
-	return []int64{math.MinInt64, math.MaxInt64, math.MinInt64 + 1, math.MinInt32, math.MaxInt32, 1 << 31, 1 << 40, -1 << 40, 1 << 62, 64, 1000,
+	return []int64{math.MinInt64, math.MaxInt64, math.MinInt64 + 1, math.MinInt32, math.MaxInt32,
+		1 << 31, 1 << 40, -1 << 40, 1 << 62, 64, 1000,
 		255}[r.IntN(12)]
 }
 
 func (r *mutator) float() float32 {
-	return []float32{0, float32(math.Copysign(0, -1)), 1, -1, 0.5, 1e-7, 1e4, -1e4, float32(math.NaN()), float32(math.Inf(1)),
+	return []float32{0, float32(math.Copysign(0, -1)), 1, -1, 0.5, 1e-7, 1e4, -1e4,
+		float32(math.NaN()), float32(math.Inf(1)),
 		float32(math.Inf(-1)), 1e30}[r.IntN(12)]
 }
 
 func (r *mutator) string() string {
-	return []string{"", "x", "linear", "constant", "forward", "SAME_UPPER", "mean", "max", "Relu", "...", "ij->ji", "\xff"}[r.IntN(12)]
+	return []string{"", "x", "linear", "constant", "forward", "SAME_UPPER", "mean", "max", "Relu",
+		"...", "ij->ji", "\xff"}[r.IntN(12)]
 }
 
 // tensor is one of another type or shape, or with other elements.
@@ -438,8 +482,20 @@ func (r *mutator) reshaped(t *tensor.Tensor) *tensor.Tensor {
 
 // retyped is a tensor of another element type with small elements.
 func (r *mutator) retyped(t *tensor.Tensor) *tensor.Tensor {
-	types := []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16, tensor.Int64, tensor.Int32, tensor.Int8, tensor.Uint8,
-		tensor.Uint64, tensor.Bool, tensor.String, tensor.Complex64}
+	types := []tensor.DType{
+		tensor.Float32,
+		tensor.Float64,
+		tensor.Float16,
+		tensor.BFloat16,
+		tensor.Int64,
+		tensor.Int32,
+		tensor.Int8,
+		tensor.Uint8,
+		tensor.Uint64,
+		tensor.Bool,
+		tensor.String,
+		tensor.Complex64,
+	}
 	out, err := tensor.New(types[r.IntN(len(types))], t.Shape...)
 	if err != nil {
 		return t
@@ -465,7 +521,9 @@ func (r *mutator) element(t *tensor.Tensor, i, k int) {
 	case tensor.Int64:
 		tensor.As[int64](t)[i] = integers[k%len(integers)]
 	case tensor.Int32:
-		tensor.As[int32](t)[i] = int32(min(max(integers[k%len(integers)], math.MinInt32), math.MaxInt32))
+		tensor.As[int32](t)[i] = int32(
+			min(max(integers[k%len(integers)], math.MinInt32), math.MaxInt32),
+		)
 	case tensor.Bool:
 		t.Data[i] = byte(k & 1)
 	case tensor.String:
@@ -477,7 +535,27 @@ func (r *mutator) element(t *tensor.Tensor, i, k int) {
 
 var (
 	// floats whose sums and products do not depend on their order in what is left of infinities.
-	floats = []float32{0, 1, 0.5, -1, float32(math.Copysign(0, -1)), 100, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))}
+	floats = []float32{
+		0,
+		1,
+		0.5,
+		-1,
+		float32(math.Copysign(0, -1)),
+		100,
+		float32(math.NaN()),
+		float32(math.Inf(1)),
+		float32(math.Inf(-1)),
+	}
 
-	integers = []int64{0, 1, 2, -1, math.MinInt64, math.MaxInt64, math.MinInt32, math.MaxInt32, 1 << 40}
+	integers = []int64{
+		0,
+		1,
+		2,
+		-1,
+		math.MinInt64,
+		math.MaxInt64,
+		math.MinInt32,
+		math.MaxInt32,
+		1 << 40,
+	}
 )

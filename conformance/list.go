@@ -14,8 +14,8 @@ type Expected struct {
 	Reason string // for readers
 }
 
-// ReadExpected reads a list of expectations, one a line: name, status and, after a #, the reason. Lines that begin with #
-// are comments.
+// ReadExpected reads a list of expectations, one a line: name, status and, after a #, the reason.
+// Lines that begin with # are comments.
 func ReadExpected(r io.Reader) ([]Expected, error) {
 	var all []Expected
 	s := bufio.NewScanner(r)

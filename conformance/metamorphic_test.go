@@ -23,8 +23,13 @@ import (
 )
 
 var (
-	rounds = flag.Int("rounds", 1, "how many random ways of each kind each case is run in; from 2 on also whole networks in all of them")
-	seed   = flag.Uint64("seed", 1, "seed of the random ways")
+	rounds = flag.Int(
+		"rounds",
+		1,
+		"how many random ways of each kind each case is run in; from 2 on also whole networks in "+
+			"all of them",
+	)
+	seed = flag.Uint64("seed", 1, "seed of the random ways")
 )
 
 // way is one way of running a model that must not change its results.
@@ -44,12 +49,23 @@ func (w way) String() string {
 	if len(w.off) == len(pass.Names()) {
 		off = "all"
 	}
-	return fmt.Sprintf("off=%s threads=%d placement=%d reference=%v constants=%v written=%v before=%v restored=%v", off, w.threads,
-		w.placement, w.reference, w.constants, w.written, w.before, w.restored)
+	return fmt.Sprintf(
+		"off=%s threads=%d placement=%d reference=%v constants=%v written=%v before=%v restored=%v",
+		off,
+		w.threads,
+		w.placement,
+		w.reference,
+		w.constants,
+		w.written,
+		w.before,
+		w.restored,
+	)
 }
 
-// ways draws the ways of one round: with all passes, without any, with a random part of them, before shapes are known, and after
-// a round trip through what weir optimize does, and restored as from a cache. Operands are computed or constant, on which depends what passes and fast kernels do with them.
+// ways draws the ways of one round: with all passes, without any, with a random part of them,
+// before shapes are known, and after a round trip through what weir optimize does, and restored as
+// from a cache. Operands are computed or constant, on which depends what passes and fast kernels do
+// with them.
 func ways(r *rand.Rand) []way {
 	coin := func() bool { return r.IntN(2) == 0 }
 	subset := func() []string {
@@ -132,7 +148,8 @@ func (s *tester) runner(w way) Runner {
 	}
 }
 
-// fix makes constants of all inputs but the first and what cannot be one, and returns what is left of in.
+// fix makes constants of all inputs but the first and what cannot be one, and returns what is left
+// of in.
 func fix(g *graph.Graph, in []*tensor.Tensor) []*tensor.Tensor {
 	inputs, left := g.Inputs[:1:1], in[:1:1]
 	for i, v := range g.Inputs[1:] {
@@ -163,7 +180,8 @@ func roundTrip(ctx context.Context, g *graph.Graph, o pass.Options) (*graph.Grap
 	return m.Graph, nil
 }
 
-// run runs one case in the ways of all rounds, which its name and the seed determine, and reports the first that fails.
+// run runs one case in the ways of all rounds, which its name and the seed determine, and reports
+// the first that fails.
 func (s *tester) run(ctx context.Context, c *Case) error {
 	h := fnv.New64()
 	h.Write([]byte(c.Name))
@@ -182,7 +200,8 @@ func (s *tester) run(ctx context.Context, c *Case) error {
 	return nil
 }
 
-// TestMetamorphic holds that the results of every case that passes stay what they are in all ways of running it. More ways:
+// TestMetamorphic holds that the results of every case that passes stay what they are in all ways
+// of running it. More ways:
 //
 //	go test ./conformance -run TestMetamorphic -timeout 0 -rounds 100 -seed 2
 func TestMetamorphic(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// microsoftCases are single nodes of the domain com.microsoft with what ONNX Runtime computes, written by
-// conformance/peer/contrib.py --golden.
+// microsoftCases are single nodes of the domain com.microsoft with what ONNX Runtime computes,
+// written by conformance/peer/contrib.py --golden.
 func microsoftCases(t testing.TB) []*Case {
 	t.Helper()
 	dir := t.TempDir()
@@ -33,8 +33,8 @@ func microsoftCases(t testing.TB) []*Case {
 	return cases
 }
 
-// TestMicrosoft holds the operators to ONNX Runtime's results, by their definitions and in all ways of running them. Every
-// operator of the domain has cases.
+// TestMicrosoft holds the operators to ONNX Runtime's results, by their definitions and in all ways
+// of running them. Every operator of the domain has cases.
 func TestMicrosoft(t *testing.T) {
 	cases := microsoftCases(t)
 	for _, r := range RunAll(t.Context(), cases, Reference, runtime.GOMAXPROCS(0)).Cases {
@@ -58,15 +58,21 @@ func TestMicrosoft(t *testing.T) {
 	}
 	for _, o := range op.All() {
 		call := op.Call{Domain: o.Domain, Type: o.Name}
-		if o.Domain == op.MicrosoftDomain && !seen[call.Name()] && o.Name != "SimplifiedLayerNormalization" {
+		if o.Domain == op.MicrosoftDomain && !seen[call.Name()] &&
+			o.Name != "SimplifiedLayerNormalization" {
 			t.Errorf("%s has no case", call.Name())
 		}
 	}
 }
 
-// TestMicrosoftExpands checks that the compositions among the cases leave nothing of the domain to the kernels.
+// TestMicrosoftExpands checks that the compositions among the cases leave nothing of the domain to
+// the kernels.
 func TestMicrosoftExpands(t *testing.T) {
-	whole := map[string]bool{"Inverse": true, "DynamicQuantizeLSTM": true, "GroupQueryAttention": true}
+	whole := map[string]bool{
+		"Inverse":             true,
+		"DynamicQuantizeLSTM": true,
+		"GroupQueryAttention": true,
+	}
 	for _, c := range microsoftCases(t) {
 		m, err := onnx.Open(c.Model, onnx.Options{})
 		if err != nil {
@@ -196,7 +202,10 @@ func (x mutant) changed(as op.Attrs, i int) op.Attrs {
 		}
 		as[i] = op.IntsAttr(a.Name, v[:x.IntN(len(v)+1)]...)
 	case a.Kind == op.AttrFloat:
-		as[i] = op.FloatAttr(a.Name, []float32{0, -1, float32(math.Inf(1)), float32(math.NaN())}[x.IntN(4)])
+		as[i] = op.FloatAttr(
+			a.Name,
+			[]float32{0, -1, float32(math.Inf(1)), float32(math.NaN())}[x.IntN(4)],
+		)
 	default:
 		as[i] = op.IntAttr(a.Name, odd)
 	}
@@ -205,7 +214,12 @@ func (x mutant) changed(as op.Attrs, i int) op.Attrs {
 
 // infer runs the shape rule with the operands as constants or by shape only.
 func (x mutant) infer(constant bool) ([]op.Type, error) {
-	c := &op.Infer{Call: &x.call, Present: make([]bool, len(x.in)), In: make([]op.Type, len(x.in)), Out: make([]op.Type, x.call.NumOut)}
+	c := &op.Infer{
+		Call:    &x.call,
+		Present: make([]bool, len(x.in)),
+		In:      make([]op.Type, len(x.in)),
+		Out:     make([]op.Type, x.call.NumOut),
+	}
 	for i, v := range x.in {
 		if v != nil {
 			c.Present[i], c.In[i] = true, op.Concrete(v.DType, v.Shape...)
@@ -217,7 +231,8 @@ func (x mutant) infer(constant bool) ([]op.Type, error) {
 	return c.Out, x.op.Infer(c)
 }
 
-// misread reports whether an attribute is of a kind that graphs are refused for before anything reads it.
+// misread reports whether an attribute is of a kind that graphs are refused for before anything
+// reads it.
 func (x mutant) misread() bool {
 	in, present := make([]op.Type, len(x.in)), make([]bool, len(x.in))
 	for i, v := range x.in {
@@ -229,8 +244,9 @@ func (x mutant) misread() bool {
 	return errors.Is(err, op.ErrAttr)
 }
 
-// TestMicrosoftMutants changes the cases at random. Rules and evaluations are called without the guard that turns a panic
-// into an error; what evaluates, the rule accepts, and the outputs are what it says.
+// TestMicrosoftMutants changes the cases at random. Rules and evaluations are called without the
+// guard that turns a panic into an error; what evaluates, the rule accepts, and the outputs are
+// what it says.
 func TestMicrosoftMutants(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	ran := map[string]int{}
@@ -258,7 +274,8 @@ func TestMicrosoftMutants(t *testing.T) {
 		}
 	}
 	for _, o := range op.All() {
-		if o.Domain == op.MicrosoftDomain && ran[o.Name] == 0 && o.Name != "SimplifiedLayerNormalization" {
+		if o.Domain == op.MicrosoftDomain && ran[o.Name] == 0 &&
+			o.Name != "SimplifiedLayerNormalization" {
 			t.Errorf("no mutant of %s evaluated", o.Name)
 		}
 	}
@@ -277,7 +294,13 @@ func evaluate(t *testing.T, x mutant, label string) (out []*tensor.Tensor, ok bo
 	if x.op.Check(&x.call) != nil {
 		return nil, false
 	}
-	e := &op.Eval{Call: &x.call, Ctx: context.Background(), In: x.in, Out: make([]*tensor.Tensor, x.call.NumOut), Alloc: small}
+	e := &op.Eval{
+		Call:  &x.call,
+		Ctx:   context.Background(),
+		In:    x.in,
+		Out:   make([]*tensor.Tensor, x.call.NumOut),
+		Alloc: small,
+	}
 	return e.Out, x.op.Eval(e) == nil
 }
 
@@ -297,14 +320,22 @@ func agree(t *testing.T, label string, types []op.Type, out []*tensor.Tensor) {
 			t.Errorf("%s: output %d was not made", label, i)
 			continue
 		}
-		ok := (ty.DType == out[i].DType || ty.DType == tensor.Undefined) && (!ty.Ranked || len(ty.Shape) == out[i].Rank())
+		ok := (ty.DType == out[i].DType || ty.DType == tensor.Undefined) &&
+			(!ty.Ranked || len(ty.Shape) == out[i].Rank())
 		for k, d := range ty.Shape {
 			if n, known := d.Int(); ok && known {
 				ok = n == out[i].Shape[k]
 			}
 		}
 		if !ok {
-			t.Errorf("%s: output %d: the rule says %v, have %v%v", label, i, ty, out[i].DType, out[i].Shape)
+			t.Errorf(
+				"%s: output %d: the rule says %v, have %v%v",
+				label,
+				i,
+				ty,
+				out[i].DType,
+				out[i].Shape,
+			)
 		}
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/weirgpu/weir/conformance/archive"
 )
 
-// mlCases unpacks the cases of ai.onnx.ml: models that peer/ml.py drew or had trained, with the outputs that ONNX Runtime gave.
+// mlCases unpacks the cases of ai.onnx.ml: models that peer/ml.py drew or had trained, with the
+// outputs that ONNX Runtime gave.
 func mlCases(t *testing.T) []*Case {
 	t.Helper()
 	dir := t.TempDir()
@@ -22,8 +23,8 @@ func mlCases(t *testing.T) []*Case {
 	return cases
 }
 
-// TestMLAgreesWithPeer holds the plain evaluations and the engine against ONNX Runtime, and every case in random ways of running
-// that must not change its results.
+// TestMLAgreesWithPeer holds the plain evaluations and the engine against ONNX Runtime, and every
+// case in random ways of running that must not change its results.
 func TestMLAgreesWithPeer(t *testing.T) {
 	cases := mlCases(t)
 	for name, run := range map[string]Runner{"plain": Reference, "engine": testEngine(t, 2).Run} {

@@ -14,8 +14,9 @@ const (
 	nodeDomain = 7
 )
 
-// Operator reads which operator the case's model has when its graph is one node, "" when it has several. Unlike
-// onnx.Open it also reads models of operators and element types that weir does not have.
+// Operator reads which operator the case's model has when its graph is one node, "" when it has
+// several. Unlike onnx.Open it also reads models of operators and element types that weir does not
+// have.
 func (c *Case) Operator() (string, error) {
 	model, err := os.ReadFile(c.Model)
 	if err != nil {
@@ -40,7 +41,8 @@ func (c *Case) Operator() (string, error) {
 	return name, nil
 }
 
-// parts returns the contents of a message's length-delimited fields of one number, up to the first damage.
+// parts returns the contents of a message's length-delimited fields of one number, up to the first
+// damage.
 func parts(b []byte, number protowire.Number) [][]byte {
 	var out [][]byte
 	for len(b) > 0 {

@@ -13,13 +13,18 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// Runner computes the outputs of a model, one an output of its graph, from inputs in the order of its graph. The inputs
-// are only valid until it returns, the outputs may alias them and the model. An error of kind op.ErrUnsupported means
-// that this way of running has no such operator or type.
-type Runner func(ctx context.Context, m *onnx.Model, inputs []*tensor.Tensor) ([]*tensor.Tensor, error)
+// Runner computes the outputs of a model, one an output of its graph, from inputs in the order of
+// its graph. The inputs are only valid until it returns, the outputs may alias them and the model.
+// An error of kind op.ErrUnsupported means that this way of running has no such operator or type.
+type Runner func(ctx context.Context, m *onnx.Model, inputs []*tensor.Tensor) ([]*tensor.Tensor,
+	error)
 
 // Reference runs a model by the definitions of its operators (graph.Graph.Eval).
-func Reference(ctx context.Context, m *onnx.Model, inputs []*tensor.Tensor) ([]*tensor.Tensor, error) {
+func Reference(
+	ctx context.Context,
+	m *onnx.Model,
+	inputs []*tensor.Tensor,
+) ([]*tensor.Tensor, error) {
 	return m.Graph.Eval(ctx, inputs)
 }
 
@@ -42,8 +47,8 @@ type Result struct {
 	Operator string `json:"operator"` // see [Case.Operator]
 }
 
-// RunAll runs the cases on the given number of goroutines (at least one) and reports in the order of cases. When ctx
-// ends, the cases that have not run fail.
+// RunAll runs the cases on the given number of goroutines (at least one) and reports in the order
+// of cases. When ctx ends, the cases that have not run fail.
 func RunAll(ctx context.Context, cases []*Case, run Runner, workers int) *Report {
 	r := &Report{Cases: make([]Result, len(cases))}
 	next := make(chan int)
@@ -90,7 +95,12 @@ func (c *Case) run(ctx context.Context, run Runner) error {
 	}
 	defer m.Close()
 	if n := drawing(m.Graph); n != nil {
-		return fmt.Errorf("%v: %w: draws random numbers, and ONNX names no generator that would give the expected ones", n, op.ErrUnsupported)
+		return fmt.Errorf(
+			"%v: %w: draws random numbers, and ONNX names no generator that would give the "+
+				"expected ones",
+			n,
+			op.ErrUnsupported,
+		)
 	}
 	for i, s := range c.Sets {
 		if err := c.set(ctx, m, s, run); err != nil {
@@ -100,7 +110,8 @@ func (c *Case) run(ctx context.Context, run Runner) error {
 	return nil
 }
 
-// drawing returns a node whose result is not a function of its inputs, nil when the graph and those inside it have none.
+// drawing returns a node whose result is not a function of its inputs, nil when the graph and those
+// inside it have none.
 func drawing(g *graph.Graph) (found *graph.Node) {
 	g.Walk(func(g *graph.Graph) {
 		for _, n := range g.Nodes {
@@ -136,7 +147,8 @@ func (c *Case) set(ctx context.Context, m *onnx.Model, s Set, run Runner) error 
 	return nil
 }
 
-// compare applies the tolerances; bfloat16 has too few digits for the usual ones (onnx/backend/test/runner).
+// compare applies the tolerances; bfloat16 has too few digits for the usual ones
+// (onnx/backend/test/runner).
 func (c *Case) compare(got, want *tensor.Tensor) error {
 	if got == nil {
 		return errors.New("was not computed")
@@ -151,8 +163,14 @@ func (c *Case) compare(got, want *tensor.Tensor) error {
 	return tensor.Close(got, want, rtol, c.ATol)
 }
 
-// guarded runs a Runner and turns its panic into an error, so that one case's trouble is not the others'.
-func guarded(ctx context.Context, m *onnx.Model, in []*tensor.Tensor, run Runner) (out []*tensor.Tensor, err error) {
+// guarded runs a Runner and turns its panic into an error, so that one case's trouble is not the
+// others'.
+func guarded(
+	ctx context.Context,
+	m *onnx.Model,
+	in []*tensor.Tensor,
+	run Runner,
+) (out []*tensor.Tensor, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)
@@ -163,7 +181,11 @@ func guarded(ctx context.Context, m *onnx.Model, in []*tensor.Tensor, run Runner
 
 func inputs(m *onnx.Model, s Set) ([]*tensor.Tensor, error) {
 	if !s.Ramp && len(s.Inputs) != len(m.Graph.Inputs) {
-		return nil, fmt.Errorf("has %d inputs, the model takes %d", len(s.Inputs), len(m.Graph.Inputs))
+		return nil, fmt.Errorf(
+			"has %d inputs, the model takes %d",
+			len(s.Inputs),
+			len(m.Graph.Inputs),
+		)
 	}
 	if !s.Ramp {
 		return readAll(s.Inputs, m.Graph.Inputs)
@@ -179,10 +201,15 @@ func inputs(m *onnx.Model, s Set) ([]*tensor.Tensor, error) {
 	return in, nil
 }
 
-// ramp makes the input of a light case (generate_dummy_data of onnx/backend/test/runner): sizes that are not known are 1.
+// ramp makes the input of a light case (generate_dummy_data of onnx/backend/test/runner): sizes
+// that are not known are 1.
 func ramp(t op.Type) (*tensor.Tensor, error) {
 	if t.DType != tensor.Float32 || !t.Ranked {
-		return nil, fmt.Errorf("%w: made-up inputs are float32 of known rank, this one is %v", op.ErrUnsupported, t)
+		return nil, fmt.Errorf(
+			"%w: made-up inputs are float32 of known rank, this one is %v",
+			op.ErrUnsupported,
+			t,
+		)
 	}
 	shape := make([]int, len(t.Shape))
 	for i, d := range t.Shape {

@@ -22,8 +22,17 @@ func absModel(t *testing.T, path string) {
 	t.Helper()
 	x := &graph.Value{Name: "x", Type: op.Concrete(tensor.Float32, 2)}
 	n := graph.NewNode("abs", "Abs", 13, nil, []*graph.Value{x}, "y")
-	g := &graph.Graph{Name: "abs", Inputs: []*graph.Value{x}, Nodes: []*graph.Node{n}, Outputs: n.Out, Opsets: map[string]int{"": 13}}
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), onnx.WriteFile(path, g, onnx.WriteOptions{})); err != nil {
+	g := &graph.Graph{
+		Name:    "abs",
+		Inputs:  []*graph.Value{x},
+		Nodes:   []*graph.Node{n},
+		Outputs: n.Out,
+		Opsets:  map[string]int{"": 13},
+	}
+	if err := errors.Join(
+		os.MkdirAll(filepath.Dir(path), 0o755),
+		onnx.WriteFile(path, g, onnx.WriteOptions{}),
+	); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -43,17 +52,25 @@ func tensorFile(t *testing.T, path string, v *tensor.Tensor) {
 func folder(t *testing.T, dir string, want *tensor.Tensor) {
 	t.Helper()
 	absModel(t, filepath.Join(dir, "model.onnx"))
-	tensorFile(t, filepath.Join(dir, "test_data_set_0", "input_0.pb"), tensor.From([]float32{-1000, 2}, 2))
+	tensorFile(
+		t,
+		filepath.Join(dir, "test_data_set_0", "input_0.pb"),
+		tensor.From([]float32{-1000, 2}, 2),
+	)
 	tensorFile(t, filepath.Join(dir, "test_data_set_0", "output_0.pb"), want)
 }
 
 func TestRunStatuses(t *testing.T) {
 	right := tensor.From([]float32{1000, 2}, 2)
 	fail := func(err error) Runner {
-		return func(context.Context, *onnx.Model, []*tensor.Tensor) ([]*tensor.Tensor, error) { return nil, err }
+		return func(context.Context, *onnx.Model, []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			return nil, err
+		}
 	}
 	give := func(out ...*tensor.Tensor) Runner {
-		return func(context.Context, *onnx.Model, []*tensor.Tensor) ([]*tensor.Tensor, error) { return out, nil }
+		return func(context.Context, *onnx.Model, []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			return out, nil
+		}
 	}
 	cases := []struct {
 		name string
@@ -66,12 +83,29 @@ func TestRunStatuses(t *testing.T) {
 		{"beyond tolerance", give(tensor.From([]float32{1001.1, 2}, 2)), Failed, "output 0 (y)"},
 		{"other shape", give(tensor.From([]float32{1000, 2}, 1, 2)), Failed, "[1 2]"},
 		{"other type", give(tensor.From([]float64{1000, 2}, 2)), Failed, "float64"},
-		{"broken tensor", give(&tensor.Tensor{DType: tensor.Float32, Shape: []int{2}}), Failed, "needs 8 bytes"},
+		{
+			"broken tensor",
+			give(&tensor.Tensor{DType: tensor.Float32, Shape: []int{2}}),
+			Failed,
+			"needs 8 bytes",
+		},
 		{"no tensor", give(nil), Failed, "not computed"},
 		{"too many outputs", give(right, right), Failed, "1 outputs are expected"},
-		{"unsupported", fail(fmt.Errorf("no kernel: %w", op.ErrUnsupported)), Unsupported, "no kernel"},
+		{
+			"unsupported",
+			fail(fmt.Errorf("no kernel: %w", op.ErrUnsupported)),
+			Unsupported,
+			"no kernel",
+		},
 		{"error", fail(errors.New("disk on fire")), Failed, "disk on fire"},
-		{"panic", func(context.Context, *onnx.Model, []*tensor.Tensor) ([]*tensor.Tensor, error) { panic("out of cheese") }, Failed, "cheese"},
+		{
+			"panic",
+			func(context.Context, *onnx.Model, []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				panic("out of cheese")
+			},
+			Failed,
+			"cheese",
+		},
 	}
 	dir := t.TempDir()
 	folder(t, dir, right)
@@ -84,7 +118,8 @@ func TestRunStatuses(t *testing.T) {
 		if got.Operator != "Abs" || got.Set != filepath.Base(filepath.Dir(dir)) {
 			t.Errorf("%s: of set %q and operator %q", c.name, got.Set, got.Operator)
 		}
-		if got.Status != c.want || !strings.Contains(got.Detail, c.say) || (got.Detail == "") != (c.want == Passed) {
+		if got.Status != c.want || !strings.Contains(got.Detail, c.say) ||
+			(got.Detail == "") != (c.want == Passed) {
 			t.Errorf("%s: %+v, want %s saying %q", c.name, got, c.want, c.say)
 		}
 	}
@@ -103,11 +138,19 @@ func TestFind(t *testing.T) {
 	folder(t, filepath.Join(root, "node", "test_[x]"), right)
 	loose := filepath.Join(root, "node", "test_loose")
 	folder(t, loose, tensor.From([]float32{999, 2}, 2))
-	if err := os.WriteFile(filepath.Join(loose, "data.json"), []byte(`{"rtol": 0.01}`), 0o644); err != nil {
+	if err := os.WriteFile(
+		filepath.Join(loose, "data.json"),
+		[]byte(`{"rtol": 0.01}`),
+		0o644,
+	); err != nil {
 		t.Fatal(err)
 	}
 	absModel(t, filepath.Join(root, "light", "light_densenet121.onnx"))
-	tensorFile(t, filepath.Join(root, "light", "light_densenet121_output_0.pb"), tensor.From([]float32{0, 0.5}, 2))
+	tensorFile(
+		t,
+		filepath.Join(root, "light", "light_densenet121_output_0.pb"),
+		tensor.From([]float32{0, 0.5}, 2),
+	)
 	absModel(t, filepath.Join(root, "node", "no_data", "model.onnx"))
 	cases, err := Find(root)
 	if err != nil {
@@ -117,11 +160,18 @@ func TestFind(t *testing.T) {
 	for _, c := range cases {
 		names = append(names, c.Name)
 	}
-	want := []string{"light/light_densenet121", "node/test_[x]", "node/test_a", "node/test_b", "node/test_loose"}
+	want := []string{
+		"light/light_densenet121",
+		"node/test_[x]",
+		"node/test_a",
+		"node/test_b",
+		"node/test_loose",
+	}
 	if !slices.Equal(names, want) {
 		t.Fatalf("cases %v, want %v", names, want)
 	}
-	if cases[0].RTol != 2e-3 || cases[4].RTol != 0.01 || cases[1].RTol != DefaultRTol || cases[4].ATol != DefaultATol {
+	if cases[0].RTol != 2e-3 || cases[4].RTol != 0.01 || cases[1].RTol != DefaultRTol ||
+		cases[4].ATol != DefaultATol {
 		t.Errorf("tolerances %v %v %v", cases[0].RTol, cases[4].RTol, cases[1].RTol)
 	}
 	r := RunAll(t.Context(), cases, Reference, 3)
@@ -129,9 +179,16 @@ func TestFind(t *testing.T) {
 		t.Errorf("report %+v", r)
 	}
 	b, err := json.Marshal(r)
-	if err != nil || !strings.HasPrefix(string(b), `{"passed":5,"failed":0,"unsupported":0,"cases":[{"name":"light/light_densenet121","status":"passed","detail":"","set":"light","operator":"Abs"}`) ||
-		!strings.HasSuffix(string(b), `"sets":{"light":{"passed":1,"failed":0,"unsupported":0},"node":{"passed":4,"failed":0,"unsupported":0}},`+
-			`"operators":{"Abs":{"passed":5,"failed":0,"unsupported":0}}}`) {
+	if err != nil ||
+		!strings.HasPrefix(
+			string(b),
+			`{"passed":5,"failed":0,"unsupported":0,"cases":[{"name":"light/light_densenet121","status":"passed","detail":"","set":"light","operator":"Abs"}`,
+		) ||
+		!strings.HasSuffix(
+			string(b),
+			`"sets":{"light":{"passed":1,"failed":0,"unsupported":0},"node":{"passed":4,"failed":0,"unsupported":0}},`+
+				`"operators":{"Abs":{"passed":5,"failed":0,"unsupported":0}}}`,
+		) {
 		t.Errorf("%s, %v", b, err)
 	}
 }
@@ -156,7 +213,12 @@ func TestFindRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := Run(t.Context(), cases[0], Reference); got.Status != Failed || !strings.Contains(got.Detail, "takes 1") {
+	if got := Run(
+		t.Context(),
+		cases[0],
+		Reference,
+	); got.Status != Failed ||
+		!strings.Contains(got.Detail, "takes 1") {
 		t.Errorf("surplus input: %+v", got)
 	}
 }

@@ -25,8 +25,9 @@ func shapeless(g *graph.Graph) []string {
 	return names
 }
 
-// TestEveryValueHasAShape holds that whole networks are typed to the last value before any input is known: those of the
-// backend tests, the standard architectures, and what the comparison with ONNX Runtime has fetched to this machine.
+// TestEveryValueHasAShape holds that whole networks are typed to the last value before any input is
+// known: those of the backend tests, the standard architectures, and what the comparison with ONNX
+// Runtime has fetched to this machine.
 func TestEveryValueHasAShape(t *testing.T) {
 	graphs := map[string]*graph.Graph{}
 	for _, name := range zoo.Names() {

@@ -24,9 +24,14 @@ func TestOpenGate(t *testing.T) {
 // TestInfoJSON holds the field names that readers of the device list rely on.
 func TestInfoJSON(t *testing.T) {
 	got, err := json.Marshal(Info{
-		ID: "cpu:0", Kind: CPU, Name: "Example 9000", MemoryBytes: 1 << 30, Units: 2, CPUs: []int{0, 1},
-		NUMA:     []NUMANode{{ID: 0, CPUs: []int{0, 1}, MemoryBytes: 1 << 30}},
-		Features: []string{"avx2"},
+		ID:          "cpu:0",
+		Kind:        CPU,
+		Name:        "Example 9000",
+		MemoryBytes: 1 << 30,
+		Units:       2,
+		CPUs:        []int{0, 1},
+		NUMA:        []NUMANode{{ID: 0, CPUs: []int{0, 1}, MemoryBytes: 1 << 30}},
+		Features:    []string{"avx2"},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -4,16 +4,16 @@ package device
 type Driver struct {
 	// Version is the driver's own version, like "570.86.15".
 	Version string `json:"version"`
-	// CUDA is the newest CUDA version that the driver serves, like "12.8"; empty
-	// when it does not tell.
+	// CUDA is the newest CUDA version that the driver serves, like "12.8"; empty when it does not
+	// tell.
 	CUDA string `json:"cuda,omitempty"`
-	// MemoryLimit says that the driver itself can limit the device memory of a
-	// set of processes, a boundary that holds against hostile programs too.
+	// MemoryLimit says that the driver itself can limit the device memory of a set of processes, a
+	// boundary that holds against hostile programs too.
 	MemoryLimit bool `json:"memory_limit"`
 }
 
-// Instance is a part of a GPU with memory and multiprocessors of its own: a
-// compute instance of NVIDIA Multi-Instance GPU.
+// Instance is a part of a GPU with memory and multiprocessors of its own: a compute instance of
+// NVIDIA Multi-Instance GPU.
 type Instance struct {
 	// UUID names the instance, like "MIG-…"; programs choose it by this name.
 	UUID string `json:"uuid"`
@@ -29,8 +29,7 @@ type Instance struct {
 	ComputeInstance int `json:"compute_instance"`
 }
 
-// Path is the kind of way between two GPUs, nearest first, in the spelling of
-// nvidia-smi.
+// Path is the kind of way between two GPUs, nearest first, in the spelling of nvidia-smi.
 type Path string
 
 // The kinds of path.
@@ -52,8 +51,8 @@ type Link struct {
 	To string `json:"to"`
 	// Path is the nearest way between the two.
 	Path Path `json:"path"`
-	// NVLinks counts the NVLink connections between them; over a switch it is the
-	// number that both have into it.
+	// NVLinks counts the NVLink connections between them; over a switch it is the number that both
+	// have into it.
 	NVLinks int `json:"nvlinks,omitempty"`
 	// Peer says that the driver lets each read the other's memory directly.
 	Peer bool `json:"peer"`

@@ -8,13 +8,12 @@ import (
 	"text/tabwriter"
 )
 
-// Topology is how the GPUs of a machine are connected with each other and with
-// its processors.
+// Topology is how the GPUs of a machine are connected with each other and with its processors.
 type Topology struct {
 	// Devices are the GPUs' IDs, in the order of the rows and columns of Matrix.
 	Devices []string `json:"devices"`
-	// Matrix holds the way from each device to each: a [Path], with the number of
-	// connections behind "NV", like "NV12".
+	// Matrix holds the way from each device to each: a [Path], with the number of connections
+	// behind "NV", like "NV12".
 	Matrix [][]string `json:"matrix"`
 	// Near says for each device which processors and memory are near to it.
 	Near []Near `json:"near"`
@@ -28,8 +27,8 @@ type Near struct {
 	NUMANode *int `json:"numa_node"`
 }
 
-// TopologyOf returns the topology of the GPUs among the devices; the other
-// devices are left out. Without a GPU all its lists are empty.
+// TopologyOf returns the topology of the GPUs among the devices; the other devices are left out.
+// Without a GPU all its lists are empty.
 func TopologyOf(devices []Info) Topology {
 	t := Topology{Devices: []string{}, Matrix: [][]string{}, Near: []Near{}}
 	for _, d := range devices {
@@ -83,9 +82,8 @@ var legend = []struct {
 	{PathUnknown, "the driver does not tell"},
 }
 
-// Print draws the matrix as text, with the near processors and memory node of
-// each device and a legend of the ways that occur. Without devices it prints
-// nothing.
+// Print draws the matrix as text, with the near processors and memory node of each device and a
+// legend of the ways that occur. Without devices it prints nothing.
 func (t Topology) Print(w io.Writer) error {
 	if len(t.Devices) == 0 {
 		return nil
@@ -94,7 +92,14 @@ func (t Topology) Print(w io.Writer) error {
 	fmt.Fprintf(tab, "\t%s\tnear CPUs\tnear NUMA node\n", strings.Join(t.Devices, "\t"))
 	occurs := map[Path]bool{}
 	for i, d := range t.Devices {
-		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\n", d, strings.Join(t.Matrix[i], "\t"), orDash(RangeList(t.Near[i].CPUs)), node(t.Near[i].NUMANode))
+		fmt.Fprintf(
+			tab,
+			"%s\t%s\t%s\t%s\n",
+			d,
+			strings.Join(t.Matrix[i], "\t"),
+			orDash(RangeList(t.Near[i].CPUs)),
+			node(t.Near[i].NUMANode),
+		)
 		for _, cell := range t.Matrix[i] {
 			occurs[Path(strings.TrimRight(cell, "0123456789"))] = true
 		}
@@ -131,8 +136,7 @@ func node(n *int) string {
 	return strconv.Itoa(*n)
 }
 
-// RangeList spells ascending numbers as Linux does in its lists of processors,
-// like "0-3,8,10-11".
+// RangeList spells ascending numbers as Linux does in its lists of processors, like "0-3,8,10-11".
 func RangeList(numbers []int) string {
 	var b strings.Builder
 	for i := 0; i < len(numbers); {

@@ -13,8 +13,20 @@ func twoNodes() []Info {
 	}
 	return []Info{
 		{ID: "cpu:0", Kind: CPU, CPUs: []int{0, 1, 2, 3}},
-		gpu("cuda:0", &zero, []int{0, 1, 8}, Link{To: "cuda:1", Path: PathNVLink, NVLinks: 12}, Link{To: "cuda:2", Path: PathSystem}),
-		gpu("cuda:1", &zero, []int{0, 1, 8}, Link{To: "cuda:0", Path: PathNVLink, NVLinks: 12}, Link{To: "cuda:2", Path: PathSystem}),
+		gpu(
+			"cuda:0",
+			&zero,
+			[]int{0, 1, 8},
+			Link{To: "cuda:1", Path: PathNVLink, NVLinks: 12},
+			Link{To: "cuda:2", Path: PathSystem},
+		),
+		gpu(
+			"cuda:1",
+			&zero,
+			[]int{0, 1, 8},
+			Link{To: "cuda:0", Path: PathNVLink, NVLinks: 12},
+			Link{To: "cuda:2", Path: PathSystem},
+		),
 		gpu("cuda:2", &one, nil, Link{To: "cuda:0", Path: PathSystem}),
 	}
 }
@@ -58,7 +70,8 @@ func TestRangeList(t *testing.T) {
 		numbers []int
 		want    string
 	}{
-		{nil, ""}, {[]int{3}, "3"}, {[]int{0, 1}, "0-1"}, {[]int{0, 2, 4}, "0,2,4"}, {[]int{0, 1, 2, 3, 8, 10, 11}, "0-3,8,10-11"},
+		{nil, ""}, {[]int{3}, "3"}, {[]int{0, 1}, "0-1"}, {[]int{0, 2, 4}, "0,2,4"},
+		{[]int{0, 1, 2, 3, 8, 10, 11}, "0-3,8,10-11"},
 	} {
 		if got := RangeList(c.numbers); got != c.want {
 			t.Errorf("%v: got %q, want %q", c.numbers, got, c.want)

@@ -6,8 +6,9 @@ import (
 	"github.com/weirgpu/weir/device"
 )
 
-// heap is the memory of an instance's values whose shape depends on data. They live on the Go heap, where too much ends the
-// process and all jobs in it: what the quota grants is granted only as far as the device has it.
+// heap is the memory of an instance's values whose shape depends on data. They live on the Go heap,
+// where too much ends the process and all jobs in it: what the quota grants is granted only as far
+// as the device has it.
 type heap struct {
 	quota  Quota
 	device device.Info
@@ -17,8 +18,14 @@ type heap struct {
 // Reserve implements cpu.Memory.
 func (h *heap) Reserve(n int64) error {
 	if has := h.device.MemoryBytes; has > 0 && (n > has || h.held > has-n) {
-		return fmt.Errorf("wants %d bytes beside %d, %s has %d: %w: lower the sizes that the inputs ask for", n, h.held, h.device.ID, has,
-			device.ErrOutOfMemory)
+		return fmt.Errorf(
+			"wants %d bytes beside %d, %s has %d: %w: lower the sizes that the inputs ask for",
+			n,
+			h.held,
+			h.device.ID,
+			has,
+			device.ErrOutOfMemory,
+		)
 	}
 	if err := h.quota.Reserve(n); err != nil {
 		return err

@@ -14,8 +14,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// TestQuotaIsExact follows a session's bytes through its life: what the plan says, what the quota grants and what the
-// device holds are one number.
+// TestQuotaIsExact follows a session's bytes through its life: what the plan says, what the quota
+// grants and what the device holds are one number.
 func TestQuotaIsExact(t *testing.T) {
 	b := newBench(t)
 	p := network(t)
@@ -27,7 +27,13 @@ func TestQuotaIsExact(t *testing.T) {
 		t.Helper()
 		want := p.PeakBytes(int(instances))
 		if b.quota.sum() != want || b.device.Held() != want || s.Held() != want {
-			t.Errorf("granted %d, on the device %d, session says %d; want %d", b.quota.sum(), b.device.Held(), s.Held(), want)
+			t.Errorf(
+				"granted %d, on the device %d, session says %d; want %d",
+				b.quota.sum(),
+				b.device.Held(),
+				s.Held(),
+				want,
+			)
 		}
 	}
 	check(0)
@@ -52,7 +58,14 @@ func TestQuotaIsExact(t *testing.T) {
 	if s.Held() != 0 {
 		t.Errorf("a closed session holds %d bytes", s.Held())
 	}
-	if want := []int64{p.PackedBytes, p.ArenaBytes, p.ArenaBytes}; !slices.Equal(b.quota.asked, want) {
+	if want := []int64{
+		p.PackedBytes,
+		p.ArenaBytes,
+		p.ArenaBytes,
+	}; !slices.Equal(
+		b.quota.asked,
+		want,
+	) {
 		t.Errorf("asked for %v, want %v", b.quota.asked, want)
 	}
 }
@@ -72,7 +85,12 @@ func TestRefusalAllocatesNothing(t *testing.T) {
 		t.Errorf("gives an instance although the quota refuses: %v", err)
 	}
 	if b.device.Held() != p.PackedBytes || b.quota.sum() != p.PackedBytes {
-		t.Errorf("%d held and %d granted after a refusal, want %d", b.device.Held(), b.quota.sum(), p.PackedBytes)
+		t.Errorf(
+			"%d held and %d granted after a refusal, want %d",
+			b.device.Held(),
+			b.quota.sum(),
+			p.PackedBytes,
+		)
 	}
 	take(t, s).Put()
 }
@@ -121,7 +139,13 @@ func TestTwoQuotas(t *testing.T) {
 	}
 	one, two := take(t, s), take(t, s)
 	if b.quota.sum() != p.PackedBytes || arenas.sum() != 2*p.ArenaBytes {
-		t.Errorf("%d and %d bytes granted, want %d and %d", b.quota.sum(), arenas.sum(), p.PackedBytes, 2*p.ArenaBytes)
+		t.Errorf(
+			"%d and %d bytes granted, want %d and %d",
+			b.quota.sum(),
+			arenas.sum(),
+			p.PackedBytes,
+			2*p.ArenaBytes,
+		)
 	}
 	if _, err := s.Take(); !errors.Is(err, ErrBusy) {
 		t.Errorf("a third of two instances: error %v, want %v", err, ErrBusy)
@@ -138,8 +162,8 @@ func TestTwoQuotas(t *testing.T) {
 	}
 }
 
-// TestDataDependentValuesAreCharged reserves values whose shape depends on data while an iteration runs, and no longer,
-// whether it succeeds or not.
+// TestDataDependentValuesAreCharged reserves values whose shape depends on data while an iteration
+// runs, and no longer, whether it succeeds or not.
 func TestDataDependentValuesAreCharged(t *testing.T) {
 	b := newBench(t)
 	p := selective(t)
@@ -158,9 +182,16 @@ func TestDataDependentValuesAreCharged(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := b.quota.most - still; got != 12*n || b.quota.sum() != still {
-			t.Errorf("%d values: %d bytes at most, %d left; want %d and 0", n, got, b.quota.sum()-still, 12*n)
+			t.Errorf(
+				"%d values: %d bytes at most, %d left; want %d and 0",
+				n,
+				got,
+				b.quota.sum()-still,
+				12*n,
+			)
 		}
-		if out := i.Outputs()[0]; out.Len() != int(n) || n > 0 && tensor.As[float32](out)[n-1] != float32(n) {
+		if out := i.Outputs()[0]; out.Len() != int(n) ||
+			n > 0 && tensor.As[float32](out)[n-1] != float32(n) {
 			t.Errorf("%d values: output %v", n, out)
 		}
 		if b.quota.cap = still + 12*n - 1; n == 0 {
@@ -200,7 +231,8 @@ const loopTest = `graph "loop" {
 	output %y
 }`
 
-// TestLoopsPassTheDevice gives the lease back inside a loop: a job whose one step is long must not hold up the others.
+// TestLoopsPassTheDevice gives the lease back inside a loop: a job whose one step is long must not
+// hold up the others.
 func TestLoopsPassTheDevice(t *testing.T) {
 	b := newBench(t)
 	g, err := graph.Parse(loopTest)
@@ -229,8 +261,8 @@ func (g *askedBack) Renew(context.Context) error {
 	return nil
 }
 
-// TestBodiesAskForMemory charges the values inside a loop's body to the quota while an iteration of the loop lasts, and refuses
-// what the device does not have before it is made.
+// TestBodiesAskForMemory charges the values inside a loop's body to the quota while an iteration of
+// the loop lasts, and refuses what the device does not have before it is made.
 func TestBodiesAskForMemory(t *testing.T) {
 	b := newBench(t)
 	g, err := graph.Parse(loopTest)
@@ -265,7 +297,8 @@ func TestBodiesAskForMemory(t *testing.T) {
 	}
 }
 
-// TestCompositionsAskForMemory holds that an operator which is made of others asks for what they make, before they make it.
+// TestCompositionsAskForMemory holds that an operator which is made of others asks for what they
+// make, before they make it.
 func TestCompositionsAskForMemory(t *testing.T) {
 	g, err := graph.Parse(`graph "composed" {
 		opset "" 17
@@ -278,7 +311,11 @@ func TestCompositionsAskForMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := plan.Compile(context.Background(), g, plan.Options{Threads: 2, Passes: pass.Options{Off: pass.Names()}})
+	p, err := plan.Compile(
+		context.Background(),
+		g,
+		plan.Options{Threads: 2, Passes: pass.Options{Off: pass.Names()}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

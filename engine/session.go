@@ -14,7 +14,8 @@ import (
 )
 
 var (
-	// ErrFault is the kind of error about an iteration that panicked; the process and its other jobs go on.
+	// ErrFault is the kind of error about an iteration that panicked; the process and its other
+	// jobs go on.
 	ErrFault = errors.New("iteration faulted")
 	// ErrClosed is the kind of error about a session that was closed.
 	ErrClosed = errors.New("session closed")
@@ -22,7 +23,8 @@ var (
 	ErrBusy = errors.New("all instances in use")
 )
 
-// Quota grants device memory to one job, exact to the byte. Both methods are safe for concurrent use.
+// Quota grants device memory to one job, exact to the byte. Both methods are safe for concurrent
+// use.
 type Quota interface {
 	// Reserve grants bytes or fails with an error that names the job, what it wants and its cap.
 	Reserve(bytes int64) error
@@ -42,26 +44,29 @@ func (unlimited) Release(int64)       {}
 type Options struct {
 	Device device.Device
 	Pool   *cpu.Pool
-	// Quota grants the packed weights, which stay; ArenaQuota the arenas, one an instance, and, while an iteration runs, the
-	// values whose shape depends on data. nil Quota: Unlimited; nil ArenaQuota: Quota.
+	// Quota grants the packed weights, which stay; ArenaQuota the arenas, one an instance, and,
+	// while an iteration runs, the values whose shape depends on data. nil Quota: Unlimited; nil
+	// ArenaQuota: Quota.
 	Quota, ArenaQuota Quota
 	// MaxInstances bounds the arenas that exist at a time; 0 means no bound but the quota.
 	MaxInstances int
-	// PackPool, when set, shares the packing of weights among its workers. They are not held back by a gate: it is for who may use all
-	// of its threads now. Otherwise the calling goroutine packs alone.
+	// PackPool, when set, shares the packing of weights among its workers. They are not held back
+	// by a gate: it is for who may use all of its threads now. Otherwise the calling goroutine
+	// packs alone.
 	PackPool *cpu.Pool
 	// Progress, when set, is called while weights are packed.
 	Progress func(done, total int)
-	// Weights, when set, are the plan's packed weights, made before (plan.Plan.Pack) and kept, such as in a mapped file: they are
-	// not made again. They may be read-only, must be aligned to device.Alignment, and outlive the session. Quota is asked for
-	// them all the same.
+	// Weights, when set, are the plan's packed weights, made before (plan.Plan.Pack) and kept, such
+	// as in a mapped file: they are not made again. They may be read-only, must be aligned to
+	// device.Alignment, and outlive the session. Quota is asked for them all the same.
 	Weights []byte
-	// Like, when set, is a session whose packed weights serve this one as well if both plans pack the same (plan.Plan.SamePacking),
-	// which plans of one model for different shapes often do; Quota is then not asked for them. It may be closed meanwhile and
-	// later.
+	// Like, when set, is a session whose packed weights serve this one as well if both plans pack
+	// the same (plan.Plan.SamePacking), which plans of one model for different shapes often do;
+	// Quota is then not asked for them. It may be closed meanwhile and later.
 	Like *Session
-	// Packed, when set, is called with each constant as soon as its packed copy is written, by workers at the same time: whoever holds
-	// its bytes may let go of what can be had again, such as pages of a mapped file (onnx.Model.Evict).
+	// Packed, when set, is called with each constant as soon as its packed copy is written, by
+	// workers at the same time: whoever holds its bytes may let go of what can be had again, such
+	// as pages of a mapped file (onnx.Model.Evict).
 	Packed func(c *tensor.Tensor)
 }
 
@@ -77,7 +82,8 @@ type Session struct {
 	closed bool
 }
 
-// Load reserves and allocates the plan's packed weights and packs them. The caller owns the session and must Close it.
+// Load reserves and allocates the plan's packed weights and packs them. The caller owns the session
+// and must Close it.
 func Load(p *plan.Plan, o Options) (*Session, error) {
 	if o.Quota == nil {
 		o.Quota = Unlimited
@@ -123,12 +129,17 @@ func (s *Session) weights() (device.Buffer, error) {
 	return buffer, nil
 }
 
-// given makes weights that were packed before a buffer of the device: where they are, or copied when it cannot compute on them there.
+// given makes weights that were packed before a buffer of the device: where they are, or copied
+// when it cannot compute on them there.
 func (s *Session) given(mem []byte) (device.Buffer, error) {
 	p, o := s.plan, &s.opts
 	if int64(len(mem)) != p.PackedBytes {
-		return nil, fmt.Errorf("graph %q: given %d bytes of packed weights, the plan has %d: pack them for this plan", p.Graph.Name,
-			len(mem), p.PackedBytes)
+		return nil, fmt.Errorf(
+			"graph %q: given %d bytes of packed weights, the plan has %d: pack them for this plan",
+			p.Graph.Name,
+			len(mem),
+			p.PackedBytes,
+		)
 	}
 	w, inPlace := o.Device.(device.Wrapper)
 	if !inPlace {
@@ -149,7 +160,8 @@ func (s *Session) given(mem []byte) (device.Buffer, error) {
 	return buffer, nil
 }
 
-// Weights returns the packed weights, which must not be written; nil once they have been freed. They are valid until Close.
+// Weights returns the packed weights, which must not be written; nil once they have been freed.
+// They are valid until Close.
 func (s *Session) Weights() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,9 +233,9 @@ func (s *Session) Held() int64 {
 	return s.plan.PeakBytes(s.made)
 }
 
-// Take returns an instance that nobody else uses, making one if need be. Give it back with [Instance.Put]. It fails with
-// [ErrBusy] at MaxInstances, with [ErrClosed], or with the quota's or the device's error. A free instance costs no
-// allocation.
+// Take returns an instance that nobody else uses, making one if need be. Give it back with
+// [Instance.Put]. It fails with [ErrBusy] at MaxInstances, with [ErrClosed], or with the quota's or
+// the device's error. A free instance costs no allocation.
 func (s *Session) Take() (*Instance, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,7 +247,13 @@ func (s *Session) Take() (*Instance, error) {
 		s.free = s.free[:len(s.free)-1]
 		return i, nil
 	case s.opts.MaxInstances > 0 && s.made >= s.opts.MaxInstances:
-		return nil, fmt.Errorf("graph %q: %w: %d of %d", s.plan.Graph.Name, ErrBusy, s.made, s.opts.MaxInstances)
+		return nil, fmt.Errorf(
+			"graph %q: %w: %d of %d",
+			s.plan.Graph.Name,
+			ErrBusy,
+			s.made,
+			s.opts.MaxInstances,
+		)
 	}
 	i, err := s.newInstance()
 	if err != nil {
@@ -250,7 +268,8 @@ func (s *Session) newInstance() (*Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	if pages, ok := arena.(device.Populator); ok { // the first page tells of what pages the rest should be, which the first run takes
+	// the first page tells of what pages the rest should be, which the first run takes
+	if pages, ok := arena.(device.Populator); ok {
 		pages.Populate(0, min(1, arena.Len()))
 	}
 	prog, err := s.plan.Bind(arena.Bytes(), s.packed.Bytes())
@@ -258,12 +277,19 @@ func (s *Session) newInstance() (*Instance, error) {
 		release(s.opts.ArenaQuota, arena)
 		return nil, err
 	}
-	return &Instance{session: s, arena: arena, program: prog,
-		exec: cpu.Exec{Pool: s.opts.Pool, Memory: &heap{quota: s.opts.ArenaQuota, device: s.opts.Device.Info()}}}, nil
+	return &Instance{
+		session: s,
+		arena:   arena,
+		program: prog,
+		exec: cpu.Exec{
+			Pool:   s.opts.Pool,
+			Memory: &heap{quota: s.opts.ArenaQuota, device: s.opts.Device.Info()},
+		},
+	}, nil
 }
 
-// Close frees the packed weights and every free instance; instances in use are freed when they are put back, and the
-// weights with the last of them. Closing twice is allowed.
+// Close frees the packed weights and every free instance; instances in use are freed when they are
+// put back, and the weights with the last of them. Closing twice is allowed.
 func (s *Session) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -301,18 +327,20 @@ type Instance struct {
 	ran     bool
 }
 
-// Inputs returns the values to fill before Run with [tensor.Tensor.Set], one an input of the graph. They live in the arena,
-// or, when they are no tensors, on the heap: contents are lost by Run.
+// Inputs returns the values to fill before Run with [tensor.Tensor.Set], one an input of the graph.
+// They live in the arena, or, when they are no tensors, on the heap: contents are lost by Run.
 func (i *Instance) Inputs() []*tensor.Tensor { return i.program.Inputs }
 
-// Outputs returns the results of the last Run, one an output of the graph; valid until the next Run or Put.
+// Outputs returns the results of the last Run, one an output of the graph; valid until the next Run
+// or Put.
 func (i *Instance) Outputs() []*tensor.Tensor { return i.program.Outputs }
 
 // Plan returns the plan that the instance runs.
 func (i *Instance) Plan() *plan.Plan { return i.session.plan }
 
-// Run computes one iteration under the gate. The caller holds a lease when it calls, or the gate gives one at the first
-// check. The error is ctx's, the gate's, the model's, or of kind [ErrFault]; after an error the instance can run again.
+// Run computes one iteration under the gate. The caller holds a lease when it calls, or the gate
+// gives one at the first check. The error is ctx's, the gate's, the model's, or of kind [ErrFault];
+// after an error the instance can run again.
 func (i *Instance) Run(ctx context.Context, g device.Gate) (err error) {
 	defer i.end(&err)
 	i.exec.Ctx, i.exec.Gate, i.exec.Dynamic = ctx, g, 0
@@ -322,7 +350,13 @@ func (i *Instance) Run(ctx context.Context, g device.Gate) (err error) {
 // end is deferred by what runs steps: it turns panics into errors and settles.
 func (i *Instance) end(err *error) {
 	if r := recover(); r != nil {
-		*err = fmt.Errorf("graph %q: %w: %v\n%s", i.session.plan.Graph.Name, ErrFault, r, debug.Stack())
+		*err = fmt.Errorf(
+			"graph %q: %w: %v\n%s",
+			i.session.plan.Graph.Name,
+			ErrFault,
+			r,
+			debug.Stack(),
+		)
 	} else if errors.Is(*err, cpu.ErrPanic) {
 		*err = fmt.Errorf("%w: %w", ErrFault, *err)
 	}
@@ -343,17 +377,18 @@ func (i *Instance) settle() {
 	}
 }
 
-// Profile runs one iteration step by step and reports each with its cost to visit, in order, after it has run: those of the
-// branch that an If takes before the If itself. Errors are those of Run.
+// Profile runs one iteration step by step and reports each with its cost to visit, in order, after
+// it has run: those of the branch that an If takes before the If itself. Errors are those of Run.
 func (i *Instance) Profile(ctx context.Context, visit func(s *plan.Step, c plan.Cost)) (err error) {
 	defer i.end(&err)
 	i.exec.Ctx, i.exec.Gate, i.exec.Dynamic = ctx, device.Open, 0
 	return i.program.Profile(&i.exec, visit)
 }
 
-// Settle asks the system for huge pages where the session's memory is on small ones because those were there sooner. It may take seconds,
-// and then runs that are bound by memory take as long as they ever will: for who measures that, or is to serve for long and has the
-// time now. No run may be under way.
+// Settle asks the system for huge pages where the session's memory is on small ones because those
+// were there sooner. It may take seconds, and then runs that are bound by memory take as long as
+// they ever will: for who measures that, or is to serve for long and has the time now. No run may
+// be under way.
 func (i *Instance) Settle() {
 	for _, b := range []device.Buffer{i.session.packed.Buffer, i.arena} {
 		if pages, ok := b.(device.Populator); ok {

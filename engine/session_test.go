@@ -43,20 +43,33 @@ func (f chunk) Chunk(i, worker int) { f(i, worker) }
 
 var errTest = errors.New("thrown")
 
-// TestFaultsStayInTheirIteration makes a kernel in the middle of a network fail in several ways while a neighbour runs on
-// the same pool. The iteration ends in an error, the neighbour does not notice, and the instance runs again.
+// TestFaultsStayInTheirIteration makes a kernel in the middle of a network fail in several ways
+// while a neighbour runs on the same pool. The iteration ends in an error, the neighbour does not
+// notice, and the instance runs again.
 func TestFaultsStayInTheirIteration(t *testing.T) {
 	b := newBench(t)
 	p := network(t)
 	var armed atomic.Bool
 	f := faulty{p.Steps[len(p.Steps)/2].Kernel, &armed, nil}
 	ways := map[string]func(x *cpu.Exec) error{
-		"panic in a step":   func(*cpu.Exec) error { panic(errTest) },
-		"panic in a chunk":  func(x *cpu.Exec) error { return x.For(40, chunk(func(i, _ int) { explode(i == 17) })) },
-		"panic in all":      func(x *cpu.Exec) error { return x.For(40, chunk(func(int, int) { explode(true) })) },
-		"index in a step":   func(*cpu.Exec) error { var none []int; none[len(p.Steps)]++; return nil },
-		"nil in a chunk":    func(x *cpu.Exec) error { return x.For(9, chunk(func(int, int) { var q *int; *q++ })) },
-		"panic with no one": func(x *cpu.Exec) error { return x.For(1, chunk(func(int, int) { explode(true) })) },
+		"panic in a step": func(*cpu.Exec) error { panic(errTest) },
+		"panic in a chunk": func(x *cpu.Exec) error {
+			return x.For(40, chunk(func(i, _ int) { explode(i == 17) }))
+		},
+		"panic in all": func(x *cpu.Exec) error {
+			return x.For(40, chunk(func(int, int) { explode(true) }))
+		},
+		"index in a step": func(*cpu.Exec) error {
+			var none []int
+			none[len(p.Steps)]++
+			return nil
+		},
+		"nil in a chunk": func(x *cpu.Exec) error {
+			return x.For(9, chunk(func(int, int) { var q *int; *q++ }))
+		},
+		"panic with no one": func(x *cpu.Exec) error {
+			return x.For(1, chunk(func(int, int) { explode(true) }))
+		},
 	}
 	for name, how := range ways {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +95,11 @@ func TestFaultsStayInTheirIteration(t *testing.T) {
 					t.Fatalf("error %v, want one of kind %v that names the graph", err, ErrFault)
 				}
 				picture(i, 1)
-				if err := i.Run(context.Background(), device.Open); err != nil || !tensor.Equal(i.Outputs()[0], want) {
+				if err := i.Run(
+					context.Background(),
+					device.Open,
+				); err != nil ||
+					!tensor.Equal(i.Outputs()[0], want) {
 					t.Fatalf("the next iteration: error %v, or another result", err)
 				}
 			}
@@ -164,7 +181,8 @@ func (g *gate) Renew(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// TestRevokedLeasesDoNotChangeResults takes the lease away at random between the chunks of all steps.
+// TestRevokedLeasesDoNotChangeResults takes the lease away at random between the chunks of all
+// steps.
 func TestRevokedLeasesDoNotChangeResults(t *testing.T) {
 	b := newBench(t)
 	i := take(t, b.load(t, network(t)))
@@ -204,7 +222,11 @@ func TestLostLeaseEndsTheIteration(t *testing.T) {
 			}
 			return nil
 		}}
-		if err := i.Run(context.Background(), g); !errors.Is(err, errTest) || errors.Is(err, ErrFault) {
+		if err := i.Run(
+			context.Background(),
+			g,
+		); !errors.Is(err, errTest) ||
+			errors.Is(err, ErrFault) {
 			t.Errorf("lease %d lost: error %v", lost, err)
 		}
 	}
@@ -240,7 +262,8 @@ func TestCancelledContextEndsTheIteration(t *testing.T) {
 	}
 }
 
-// TestCloseWhileInUse closes a session under running instances: they finish, and the last gives the memory back.
+// TestCloseWhileInUse closes a session under running instances: they finish, and the last gives the
+// memory back.
 func TestCloseWhileInUse(t *testing.T) {
 	b := newBench(t)
 	s := b.load(t, network(t))
@@ -272,7 +295,8 @@ func TestCloseWhileInUse(t *testing.T) {
 	b.nothingHeld(t)
 }
 
-// TestConcurrentUse has more goroutines than instances take, run and put back. Every one gets its own result.
+// TestConcurrentUse has more goroutines than instances take, run and put back. Every one gets its
+// own result.
 func TestConcurrentUse(t *testing.T) {
 	b := newBench(t)
 	o := b.options()
@@ -324,7 +348,8 @@ func TestConcurrentUse(t *testing.T) {
 	}
 }
 
-// TestSteadyStateAllocatesNothing holds that taking, filling, running and putting back leaves Go's heap alone.
+// TestSteadyStateAllocatesNothing holds that taking, filling, running and putting back leaves Go's
+// heap alone.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	b := newBench(t)
 	s := b.load(t, network(t))
@@ -369,7 +394,8 @@ func TestProfileVisitsEveryStep(t *testing.T) {
 	}
 }
 
-// TestSettle runs before and after the session's memory was settled, weights packed by a pool, with the same result.
+// TestSettle runs before and after the session's memory was settled, weights packed by a pool, with
+// the same result.
 func TestSettle(t *testing.T) {
 	b := newBench(t)
 	defer b.nothingHeld(t)

@@ -16,15 +16,19 @@ import (
 // batched plans a network, simplified once, for a batch.
 func batched(t *testing.T, g *graph.Graph, batch int) *plan.Plan {
 	t.Helper()
-	p, err := plan.Compile(context.Background(), g, plan.Options{Shapes: map[string][]int{"input": {batch, 3, 224, 224}}, Threads: 3})
+	p, err := plan.Compile(
+		context.Background(),
+		g,
+		plan.Options{Shapes: map[string][]int{"input": {batch, 3, 224, 224}}, Threads: 3},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-// TestWeightsAreShared loads plans of one model for two batches: the second uses the weights of the first, which live as long as
-// either.
+// TestWeightsAreShared loads plans of one model for two batches: the second uses the weights of the
+// first, which live as long as either.
 func TestWeightsAreShared(t *testing.T) {
 	g, err := zoo.New("mobilenetv2", zoo.Options{Seed: 1})
 	if err != nil {
@@ -62,7 +66,11 @@ func TestWeightsAreShared(t *testing.T) {
 	}
 	want := append([]float32(nil), tensor.As[float32](i.Outputs()[0])...)
 	got := append([]float32(nil), tensor.As[float32](j.Outputs()[0])[:len(want)]...)
-	if d, err := tensor.RelL2(tensor.From(got, len(got)), tensor.From(want, len(want))); err != nil || d > 1e-5 {
+	if d, err := tensor.RelL2(
+		tensor.From(got, len(got)),
+		tensor.From(want, len(want)),
+	); err != nil ||
+		d > 1e-5 {
 		t.Errorf("the first image of two gives another result: relative distance %g, %v", d, err)
 	}
 	i.Put()
@@ -84,8 +92,8 @@ func TestWeightsAreShared(t *testing.T) {
 // notWrapping is a device that computes on its own memory only.
 type notWrapping struct{ device.Device }
 
-// TestWeightsGiven loads a plan with weights that were packed before, in place and on a device that copies them: the results are those of
-// packing, and quota and device count the bytes as theirs.
+// TestWeightsGiven loads a plan with weights that were packed before, in place and on a device that
+// copies them: the results are those of packing, and quota and device count the bytes as theirs.
 func TestWeightsGiven(t *testing.T) {
 	b := newBench(t)
 	p := network(t)
@@ -104,7 +112,8 @@ func TestWeightsGiven(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := result(i)
-	for name, d := range map[string]device.Device{"in place": b.device, "copied": notWrapping{b.device}} {
+	for name, d := range map[string]device.Device{"in place": b.device,
+		"copied": notWrapping{b.device}} {
 		o := b.options()
 		o.Device, o.Weights = d, aligned.Bytes()
 		held, granted := b.device.Held(), b.quota.sum()
@@ -112,9 +121,16 @@ func TestWeightsGiven(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if b.device.Held()-held != p.PackedBytes || b.quota.sum()-granted != p.PackedBytes || s.Held() != p.PackedBytes {
-			t.Errorf("%s: %d bytes more on the device, %d granted, %d held; want %d", name, b.device.Held()-held, b.quota.sum()-granted,
-				s.Held(), p.PackedBytes)
+		if b.device.Held()-held != p.PackedBytes || b.quota.sum()-granted != p.PackedBytes ||
+			s.Held() != p.PackedBytes {
+			t.Errorf(
+				"%s: %d bytes more on the device, %d granted, %d held; want %d",
+				name,
+				b.device.Held()-held,
+				b.quota.sum()-granted,
+				s.Held(),
+				p.PackedBytes,
+			)
 		}
 		j := take(t, s)
 		picture(j, 1)
@@ -127,16 +143,31 @@ func TestWeightsGiven(t *testing.T) {
 		j.Put()
 		s.Close()
 		if s.Weights() != nil || b.device.Held() != held || b.quota.sum() != granted {
-			t.Errorf("%s: after Close: %d bytes more on the device, %d granted", name, b.device.Held()-held, b.quota.sum()-granted)
+			t.Errorf(
+				"%s: after Close: %d bytes more on the device, %d granted",
+				name,
+				b.device.Held()-held,
+				b.quota.sum()-granted,
+			)
 		}
 		o.Weights = aligned.Bytes()[64:]
 		if _, err := Load(p, o); err == nil || b.device.Held() != held || b.quota.sum() != granted {
-			t.Errorf("%s: too few bytes: error %v, %d bytes more on the device", name, err, b.device.Held()-held)
+			t.Errorf(
+				"%s: too few bytes: error %v, %d bytes more on the device",
+				name,
+				err,
+				b.device.Held()-held,
+			)
 		}
 		b.quota.cap = granted + p.PackedBytes - 1
 		o.Weights = aligned.Bytes()
 		if _, err := Load(p, o); !errors.Is(err, errQuota) || b.device.Held() != held {
-			t.Errorf("%s: a byte over the quota: error %v, %d bytes more on the device", name, err, b.device.Held()-held)
+			t.Errorf(
+				"%s: a byte over the quota: error %v, %d bytes more on the device",
+				name,
+				err,
+				b.device.Held()-held,
+			)
 		}
 		b.quota.cap = 1 << 40
 	}

@@ -101,10 +101,14 @@ func (l *ledger) sum() int64 {
 	return l.held
 }
 
-// network is a small image network: convolutions of both kinds, poolings, products and additions, of many chunks each.
+// network is a small image network: convolutions of both kinds, poolings, products and additions,
+// of many chunks each.
 func network(t testing.TB) *plan.Plan {
 	t.Helper()
-	g, err := zoo.New("mobilenetv2", zoo.Options{Layers: 1, Width: 0.25, Resolution: 64, Classes: 10})
+	g, err := zoo.New(
+		"mobilenetv2",
+		zoo.Options{Layers: 1, Width: 0.25, Resolution: 64, Classes: 10},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +124,8 @@ func compiled(t testing.TB, g *graph.Graph, shapes map[string][]int) *plan.Plan 
 	return p
 }
 
-// selective is a graph with values whose shape depends on data: 8 bytes for each element of x that is not zero, and 4 more.
+// selective is a graph with values whose shape depends on data: 8 bytes for each element of x that
+// is not zero, and 4 more.
 func selective(t testing.TB) *plan.Plan {
 	t.Helper()
 	g, err := graph.Parse(`graph "selective" {

@@ -11,7 +11,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// TestTextIsCharged reserves strings that operators make, headers and letters, while an iteration runs, and no longer.
+// TestTextIsCharged reserves strings that operators make, headers and letters, while an iteration
+// runs, and no longer.
 func TestTextIsCharged(t *testing.T) {
 	b := newBench(t)
 	g, err := graph.Parse(`graph "double" {
@@ -74,7 +75,9 @@ func TestDoublingTextEnds(t *testing.T) {
 	defer i.Put()
 	still := b.quota.sum()
 	b.quota.cap = still + 1<<20
-	if err := i.Inputs()[0].Set(tensor.FromStrings([]string{strings.Repeat("x", 1000)}, 1)); err != nil {
+	if err := i.Inputs()[0].Set(
+		tensor.FromStrings([]string{strings.Repeat("x", 1000)}, 1),
+	); err != nil {
 		t.Fatal(err)
 	}
 	if err := i.Run(context.Background(), device.Open); !errors.Is(err, errQuota) {

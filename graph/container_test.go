@@ -29,11 +29,15 @@ func TestContainerTypesInText(t *testing.T) {
 	if got := text(t, g.Clone()); got != containers {
 		t.Errorf("its copy is\n%s", got)
 	}
-	if typ := g.Nodes[0].Attrs.Type("_type"); typ.DType != tensor.Optional || typ.Elem.Key != tensor.Int64 {
+	if typ := g.Nodes[0].Attrs.Type(
+		"_type",
+	); typ.DType != tensor.Optional ||
+		typ.Elem.Key != tensor.Int64 {
 		t.Errorf("the attribute is %v", typ)
 	}
 	for name, s := range map[string]string{
-		"deep":         "sequence" + strings.Repeat("(sequence", 100) + "(float32[])" + strings.Repeat(")", 100),
+		"deep": "sequence" + strings.Repeat("(sequence", 100) + "(float32[])" +
+			strings.Repeat(")", 100),
 		"no element":   "sequence()",
 		"open":         "sequence(float32[]",
 		"map of one":   "map(string)",
@@ -46,8 +50,8 @@ func TestContainerTypesInText(t *testing.T) {
 	}
 }
 
-// TestDeclaredContainers holds that what a model declares of a container fills in what operators leave open, but for shapes, and
-// is checked against what they tell.
+// TestDeclaredContainers holds that what a model declares of a container fills in what operators
+// leave open, but for shapes, and is checked against what they tell.
 func TestDeclaredContainers(t *testing.T) {
 	g := parse(t, strings.Replace(containers, "%u: sequence(undefined[...])", "%u: float32[N]", 1))
 	if err := g.InferTypes(); err != nil {

@@ -7,13 +7,16 @@ import (
 	"strings"
 )
 
-// Dot writes g in the language of Graphviz: nodes as boxes, values as edges with their types, inputs and outputs as
-// ellipses, bodies as clusters. Constants are left out but for those of one element, which stand in the box of the
-// node that reads them.
+// Dot writes g in the language of Graphviz: nodes as boxes, values as edges with their types,
+// inputs and outputs as ellipses, bodies as clusters. Constants are left out but for those of one
+// element, which stand in the box of the node that reads them.
 func Dot(w io.Writer, g *Graph) error {
 	d := &dotter{w: bufio.NewWriter(w), ids: map[any]string{}}
 	d.line("digraph %s {", dotQuote(g.Name))
-	d.line("  node [shape=box, fontname=Helvetica, fontsize=10]; edge [fontname=Helvetica, fontsize=8];")
+	d.line(
+		"  node [shape=box, fontname=Helvetica, fontsize=10]; edge [fontname=Helvetica, " +
+			"fontsize=8];",
+	)
 	d.graph(g, nil)
 	d.line("}")
 	return d.w.Flush()

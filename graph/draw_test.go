@@ -27,7 +27,8 @@ func TestDot(t *testing.T) {
 	}
 	got := b.String()
 	for _, want := range []string{
-		`digraph "b" {`, `label="x\nfloat32[N,2]"`, `label="Mul 2\ndou\"ble"`, `label="then"`, `label="Relu"`,
+		`digraph "b" {`, `label="x\nfloat32[N,2]"`, `label="Mul 2\ndou\"ble"`, `label="then"`,
+		`label="Relu"`,
 		`style=dashed`, `out0 [shape=ellipse, label="y"]`,
 	} {
 		if !strings.Contains(got, want) {
@@ -40,15 +41,23 @@ func TestDot(t *testing.T) {
 }
 
 func TestHTMLMarksWhatChanged(t *testing.T) {
-	before := parse(t, `graph "g" { input %x: float32[N] %"a<b": float32[N] = Neg@17 (%x) %y: float32[N] = Exp@17 (%"a<b") output %y }`)
+	before := parse(
+		t,
+		`graph "g" { input %x: float32[N] %"a<b": float32[N] = Neg@17 (%x) %y: float32[N] = Exp@17 (%"a<b") output %y }`,
+	)
 	after := parse(t, `graph "g" { input %x: float32[N] %y: float32[N] = Exp@17 (%x) output %y }`)
 	var b strings.Builder
-	if err := graph.HTML(&b, "test & title", []graph.Stage{{Name: "start", Graph: before}, {Name: "pass", Graph: after}}); err != nil {
+	if err := graph.HTML(
+		&b,
+		"test & title",
+		[]graph.Stage{{Name: "start", Graph: before}, {Name: "pass", Graph: after}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	got := b.String()
 	for _, want := range []string{
-		"<title>test &amp; title</title>", "<h2>start <small>2 nodes</small></h2>", "<h2>pass <small>1 nodes</small></h2>",
+		"<title>test &amp; title</title>", "<h2>start <small>2 nodes</small></h2>",
+		"<h2>pass <small>1 nodes</small></h2>",
 		`<p class="gone">  <b>%&#34;a&lt;b&#34;</b>: float32[N] = Neg@17 (<b>%x</b>)</p>`,
 		`<p class="new">  <b>%y</b>: float32[N] = Exp@17 (<b>%x</b>)</p>`,
 		`<p>  input <b>%x</b>: float32[N]</p>`,

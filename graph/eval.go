@@ -8,12 +8,19 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// Eval computes the outputs from the inputs (one an input of g, in order) by the reference evaluation of each node: slow,
-// allocating, and the definition that every plan is tested against. Intermediate tensors are dropped after their last
-// use. Outputs may alias inputs or constants. ctx is honoured between nodes. It implements op.Body.
+// Eval computes the outputs from the inputs (one an input of g, in order) by the reference
+// evaluation of each node: slow, allocating, and the definition that every plan is tested against.
+// Intermediate tensors are dropped after their last use. Outputs may alias inputs or constants. ctx
+// is honoured between nodes. It implements op.Body.
 func (g *Graph) Eval(ctx context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if len(in) != len(g.Inputs) {
-		return nil, fmt.Errorf("graph %q: %w: takes %d inputs, given %d", g.Name, op.ErrInput, len(g.Inputs), len(in))
+		return nil, fmt.Errorf(
+			"graph %q: %w: takes %d inputs, given %d",
+			g.Name,
+			op.ErrInput,
+			len(g.Inputs),
+			len(in),
+		)
 	}
 	env := make(map[*Value]*tensor.Tensor, len(g.Nodes)+len(in))
 	for i, v := range g.Inputs {
@@ -56,7 +63,8 @@ func values(env map[*Value]*tensor.Tensor, vs []*Value) ([]*tensor.Tensor, error
 	return out, nil
 }
 
-// lastUse maps each value to the index of the last node that reads it; graph outputs are not in the map.
+// lastUse maps each value to the index of the last node that reads it; graph outputs are not in the
+// map.
 func (g *Graph) lastUse() map[*Value]int {
 	last := make(map[*Value]int, len(g.Nodes))
 	for i, n := range g.Nodes {

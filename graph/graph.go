@@ -19,7 +19,8 @@ type Graph struct {
 	Inputs  []*Value // for a body: formal inputs, then captures
 	Outputs []*Value
 	Nodes   []*Node // in topological order
-	// Captures is how many of the trailing inputs are captured values of the enclosing graph; 0 for a main graph.
+	// Captures is how many of the trailing inputs are captured values of the enclosing graph; 0 for
+	// a main graph.
 	Captures int
 	// Opsets gives the imported version of each operator domain ("" is ONNX's).
 	Opsets map[string]int
@@ -31,7 +32,8 @@ type Graph struct {
 type Value struct {
 	Name string
 	Type op.Type
-	// Producer is the node that computes the value, nil for inputs and constants; Index is which of its outputs.
+	// Producer is the node that computes the value, nil for inputs and constants; Index is which of
+	// its outputs.
 	Producer *Node
 	Index    int
 }
@@ -43,7 +45,12 @@ func (v *Value) Const() *tensor.Tensor { return v.Type.Const }
 func (v *Value) IsConst() bool { return v.Producer == nil && v.Type.Const != nil }
 
 // NewConst makes a constant value. The tensor is shared and must not be written from now on.
-func NewConst(name string, t *tensor.Tensor) *Value { return &Value{Name: name, Type: op.TypeOf(t)} }
+func NewConst(
+	name string,
+	t *tensor.Tensor,
+) *Value {
+	return &Value{Name: name, Type: op.TypeOf(t)}
+}
 
 // Node is one operator call.
 type Node struct {
@@ -57,7 +64,8 @@ type Node struct {
 	Out      []*Value // nil for an output that is not asked for
 }
 
-// NewNode makes a node with fresh output values of the given names; an empty name leaves that output out.
+// NewNode makes a node with fresh output values of the given names; an empty name leaves that
+// output out.
 func NewNode(name, typ string, version int, attrs op.Attrs, in []*Value, out ...string) *Node {
 	n := &Node{Name: name, Type: typ, Version: version, Attrs: attrs, In: in}
 	n.Out = make([]*Value, len(out))
@@ -119,8 +127,8 @@ func find(vs []*Value, name string) *Value {
 	return nil
 }
 
-// Constants returns every constant that a node or an output uses, each once, in order of first use. Bodies hold their
-// own.
+// Constants returns every constant that a node or an output uses, each once, in order of first use.
+// Bodies hold their own.
 func (g *Graph) Constants() []*Value {
 	var out []*Value
 	seen := map[*Value]bool{}
@@ -141,8 +149,8 @@ func (g *Graph) Constants() []*Value {
 	return out
 }
 
-// Uses returns, for each value, the nodes that read it, each as often as it does. Outputs of the graph are not
-// counted.
+// Uses returns, for each value, the nodes that read it, each as often as it does. Outputs of the
+// graph are not counted.
 func (g *Graph) Uses() map[*Value][]*Node {
 	uses := make(map[*Value][]*Node)
 	for _, n := range g.Nodes {
@@ -165,11 +173,17 @@ func (g *Graph) Walk(f func(*Graph)) {
 	}
 }
 
-// Clone returns a deep copy of the structure; constants' tensors are shared, since nobody writes them.
+// Clone returns a deep copy of the structure; constants' tensors are shared, since nobody writes
+// them.
 func (g *Graph) Clone() *Graph {
 	to := cloned{}
-	c := &Graph{Name: g.Name, Captures: g.Captures, Opsets: maps.Clone(g.Opsets), Meta: maps.Clone(g.Meta),
-		Inputs: to.values(g.Inputs)}
+	c := &Graph{
+		Name:     g.Name,
+		Captures: g.Captures,
+		Opsets:   maps.Clone(g.Opsets),
+		Meta:     maps.Clone(g.Meta),
+		Inputs:   to.values(g.Inputs),
+	}
 	for _, n := range g.Nodes {
 		c.Nodes = append(c.Nodes, to.node(n))
 	}
@@ -195,8 +209,16 @@ func (to cloned) values(vs []*Value) []*Value {
 }
 
 func (to cloned) node(n *Node) *Node {
-	m := &Node{Name: n.Name, Domain: n.Domain, Type: n.Type, Version: n.Version, Captures: n.Captures,
-		Attrs: slices.Clone(n.Attrs), In: to.values(n.In), Out: to.values(n.Out)}
+	m := &Node{
+		Name:     n.Name,
+		Domain:   n.Domain,
+		Type:     n.Type,
+		Version:  n.Version,
+		Captures: n.Captures,
+		Attrs:    slices.Clone(n.Attrs),
+		In:       to.values(n.In),
+		Out:      to.values(n.Out),
+	}
 	for i := range m.Attrs {
 		if b, ok := m.Attrs[i].Body.(*Graph); ok && b != nil {
 			m.Attrs[i].Body = b.Clone()
@@ -210,7 +232,8 @@ func (to cloned) node(n *Node) *Node {
 	return m
 }
 
-// dependencies counts for each node the operands that nodes compute, and lists the readers of each node, once an operand.
+// dependencies counts for each node the operands that nodes compute, and lists the readers of each
+// node, once an operand.
 func (g *Graph) dependencies() (pending map[*Node]int, readers map[*Node][]*Node) {
 	pending, readers = make(map[*Node]int, len(g.Nodes)), map[*Node][]*Node{}
 	for _, n := range g.Nodes {
@@ -224,8 +247,8 @@ func (g *Graph) dependencies() (pending map[*Node]int, readers map[*Node][]*Node
 	return pending, readers
 }
 
-// Sort puts the nodes into topological order, keeping the given order where it can. It fails with [ErrInvalid] on a
-// cycle, naming a node on it.
+// Sort puts the nodes into topological order, keeping the given order where it can. It fails with
+// [ErrInvalid] on a cycle, naming a node on it.
 func (g *Graph) Sort() error {
 	pending, waiters := g.dependencies()
 	var ready []*Node
@@ -246,13 +269,19 @@ func (g *Graph) Sort() error {
 		}
 	}
 	if i := slices.IndexFunc(g.Nodes, func(n *Node) bool { return pending[n] > 0 }); i >= 0 {
-		return fmt.Errorf("graph %q: %w: %v is on a cycle or reads a value of a node outside the graph", g.Name, ErrInvalid, g.Nodes[i])
+		return fmt.Errorf(
+			"graph %q: %w: %v is on a cycle or reads a value of a node outside the graph",
+			g.Name,
+			ErrInvalid,
+			g.Nodes[i],
+		)
 	}
 	g.Nodes = stable(g.Nodes, order)
 	return nil
 }
 
-// stable keeps the given order when it is already topological, which dumps and diffs of passes rely on.
+// stable keeps the given order when it is already topological, which dumps and diffs of passes rely
+// on.
 func stable(given, sorted []*Node) []*Node {
 	done := map[*Node]bool{}
 	for _, n := range given {
@@ -266,7 +295,8 @@ func stable(given, sorted []*Node) []*Node {
 	return given
 }
 
-// NumFormals returns how many inputs come before the captures. With [Graph.Infer] it makes a graph an op.Body.
+// NumFormals returns how many inputs come before the captures. With [Graph.Infer] it makes a graph
+// an op.Body.
 func (g *Graph) NumFormals() int { return len(g.Inputs) - g.Captures }
 
 // NumOutputs returns the number of outputs.

@@ -7,10 +7,11 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// InferTypes sets the Type of every value that nodes compute, from the types of inputs and constants, by the operators'
-// shape rules. A dimension that no rule can tell becomes a symbol named after its value, so that equal names stay equal
-// sizes. Types that were known before (the model's value_info) fill in what rules leave open and are checked against
-// what they tell. Values inside bodies are typed as far as the rules tell, and no error is made of the rest: a body may be
+// InferTypes sets the Type of every value that nodes compute, from the types of inputs and
+// constants, by the operators' shape rules. A dimension that no rule can tell becomes a symbol
+// named after its value, so that equal names stay equal sizes. Types that were known before (the
+// model's value_info) fill in what rules leave open and are checked against what they tell. Values
+// inside bodies are typed as far as the rules tell, and no error is made of the rest: a body may be
 // one that is never run for these types.
 func (g *Graph) InferTypes() error {
 	if err := g.inferNodes(); err != nil {
@@ -22,8 +23,9 @@ func (g *Graph) InferTypes() error {
 	return nil
 }
 
-// maxTypedBodies is how deep bodies in bodies are typed. A rule types a copy of its body and all that is in it, so that each
-// level costs as much as the whole again; models nest four deep at most.
+// maxTypedBodies is how deep bodies in bodies are typed. A rule types a copy of its body and all
+// that is in it, so that each level costs as much as the whole again; models nest four deep at
+// most.
 const maxTypedBodies = 4
 
 // inferNodes types what nodes compute, and leaves the inside of bodies alone.
@@ -36,7 +38,8 @@ func (g *Graph) inferNodes() error {
 	return nil
 }
 
-// inferBodies types the values of the node's bodies from the types of what they capture, up to so many bodies deep.
+// inferBodies types the values of the node's bodies from the types of what they capture, up to so
+// many bodies deep.
 func (n *Node) inferBodies(depth int) {
 	for _, b := range n.Bodies() {
 		if depth == 0 {
@@ -50,9 +53,9 @@ func (n *Node) inferBodies(depth int) {
 	}
 }
 
-// SeedCaptures gives the captures of one of the node's bodies the types of the values that they stand for, and reports
-// whether that says anything new. A body's formal inputs keep their declared types, since a loop may change them from one
-// iteration to the next.
+// SeedCaptures gives the captures of one of the node's bodies the types of the values that they
+// stand for, and reports whether that says anything new. A body's formal inputs keep their declared
+// types, since a loop may change them from one iteration to the next.
 func (n *Node) SeedCaptures(b *Graph) bool {
 	changed := false
 	outer, inner := n.In[len(n.In)-n.Captures:], b.Inputs[b.NumFormals():]
@@ -70,8 +73,8 @@ func (n *Node) SeedCaptures(b *Graph) bool {
 	return changed
 }
 
-// InferTypes sets the types of the node's outputs from those of its inputs, as [Graph.InferTypes] does for all nodes. On
-// an error the types stay as they were.
+// InferTypes sets the types of the node's outputs from those of its inputs, as [Graph.InferTypes]
+// does for all nodes. On an error the types stay as they were.
 func (n *Node) InferTypes() error { return n.infer() }
 
 // inTypes returns the types of the operands, and which are there.
@@ -112,7 +115,13 @@ func (n *Node) infer() error {
 func merge(v *Value, t op.Type) (op.Type, error) {
 	was := v.Type
 	if !compatible(was, t) {
-		return op.Type{}, fmt.Errorf("%w: value %q is declared %v, the operator gives %v", ErrInvalid, v.Name, was, t)
+		return op.Type{}, fmt.Errorf(
+			"%w: value %q is declared %v, the operator gives %v",
+			ErrInvalid,
+			v.Name,
+			was,
+			t,
+		)
 	}
 	if t.DType == tensor.Undefined {
 		t.DType, t.Key, t.Elem = was.DType, was.Key, was.Elem
@@ -144,14 +153,15 @@ func compatible(a, b op.Type) bool {
 	if a.DType == tensor.Undefined || b.DType == tensor.Undefined {
 		return true
 	}
-	if a.DType != b.DType || a.Key != b.Key && a.Key != tensor.Undefined && b.Key != tensor.Undefined {
+	if a.DType != b.DType ||
+		a.Key != b.Key && a.Key != tensor.Undefined && b.Key != tensor.Undefined {
 		return false
 	}
 	return a.Elem == nil || b.Elem == nil || compatible(*a.Elem, *b.Elem)
 }
 
-// fill completes the type of a container with what was declared: the types of what it holds, and no shapes, which exporters
-// write of one value of many.
+// fill completes the type of a container with what was declared: the types of what it holds, and no
+// shapes, which exporters write of one value of many.
 func fill(was, t op.Type) op.Type {
 	if t.DType == tensor.Undefined {
 		t.DType = was.DType
@@ -170,12 +180,18 @@ func fill(was, t op.Type) op.Type {
 	return t
 }
 
-// Infer types a body for the given input types and returns the types of its outputs; the body's own values keep what
-// was declared of them. It implements op.Body.
+// Infer types a body for the given input types and returns the types of its outputs; the body's own
+// values keep what was declared of them. It implements op.Body.
 func (g *Graph) Infer(in []op.Type) ([]op.Type, error) {
 	c := g.Clone()
 	if len(in) != len(c.Inputs) {
-		return nil, fmt.Errorf("graph %q: %w: takes %d inputs, given %d", g.Name, ErrInvalid, len(c.Inputs), len(in))
+		return nil, fmt.Errorf(
+			"graph %q: %w: takes %d inputs, given %d",
+			g.Name,
+			ErrInvalid,
+			len(c.Inputs),
+			len(in),
+		)
 	}
 	for i, t := range in {
 		c.Inputs[i].Type = t
@@ -201,17 +217,24 @@ func (g *Graph) forgetShapes() {
 	}
 }
 
-// Specialize returns a copy of g with the named inputs' shapes fixed, symbols replaced throughout, and types inferred
-// anew: what a planner compiles. Inputs that are not named keep their declared shapes with the symbols that the named
-// ones bind; a sequence, optional or map keeps its type whatever shape is given. It fails with op.ErrInput when an input does
-// not exist, or a shape contradicts the declared one.
+// Specialize returns a copy of g with the named inputs' shapes fixed, symbols replaced throughout,
+// and types inferred anew: what a planner compiles. Inputs that are not named keep their declared
+// shapes with the symbols that the named ones bind; a sequence, optional or map keeps its type
+// whatever shape is given. It fails with op.ErrInput when an input does not exist, or a shape
+// contradicts the declared one.
 func (g *Graph) Specialize(shapes map[string][]int) (*Graph, error) {
 	c := g.Clone()
 	env := map[string]int{}
 	for name, shape := range shapes {
 		v := c.Input(name)
 		if v == nil {
-			return nil, fmt.Errorf("graph %q: %w: no input named %q; inputs are %s", g.Name, op.ErrInput, name, names(g.Inputs))
+			return nil, fmt.Errorf(
+				"graph %q: %w: no input named %q; inputs are %s",
+				g.Name,
+				op.ErrInput,
+				name,
+				names(g.Inputs),
+			)
 		}
 		if v.Type.DType.IsContainer() {
 			continue
@@ -243,15 +266,28 @@ func bind(v *Value, shape []int, env map[string]int) error {
 		return nil
 	}
 	if len(shape) != len(v.Type.Shape) {
-		return fmt.Errorf("input %q: %w: given shape %v, the model declares %v", v.Name, op.ErrInput, shape, v.Type)
+		return fmt.Errorf(
+			"input %q: %w: given shape %v, the model declares %v",
+			v.Name,
+			op.ErrInput,
+			shape,
+			v.Type,
+		)
 	}
 	for i, d := range v.Type.Shape {
 		if n, ok := d.Int(); ok && n != shape[i] {
-			return fmt.Errorf("input %q: %w: given shape %v, the model declares %v", v.Name, op.ErrInput, shape, v.Type)
+			return fmt.Errorf(
+				"input %q: %w: given shape %v, the model declares %v",
+				v.Name,
+				op.ErrInput,
+				shape,
+				v.Type,
+			)
 		}
 		name := d.String()
 		if was, ok := env[name]; ok && was != shape[i] {
-			env[name] = ambiguous // exporters give different sizes one name; such a symbol says nothing
+			// exporters give different sizes one name; such a symbol says nothing
+			env[name] = ambiguous
 			continue
 		}
 		env[name] = shape[i]

@@ -27,20 +27,23 @@ import (
 //	  output %z
 //	}
 //
-// A type is dtype[dims], dtype[...] when the rank is not known, or, of values that are no tensors, sequence(type),
-// optional(type) or map(dtype, type). One line is one definition. An operator is written [domain:]Type@version with the node's name behind it, absent operands
-// are _, captures follow a bar. Small constants are literal and large ones base64 of their little-endian bytes. Known
-// elements of values that nodes compute (Type.Elems) are left out: [Graph.InferTypes] finds them again.
+// A type is dtype[dims], dtype[...] when the rank is not known, or, of values that are no tensors,
+// sequence(type), optional(type) or map(dtype, type). One line is one definition. An operator is
+// written [domain:]Type@version with the node's name behind it, absent operands are _, captures
+// follow a bar. Small constants are literal and large ones base64 of their little-endian bytes.
+// Known elements of values that nodes compute (Type.Elems) are left out: [Graph.InferTypes] finds
+// them again.
 func Print(w io.Writer, g *Graph) error { return print(w, g, &printer{}) }
 
-// PrintApart is Print for graphs whose large tensors are kept elsewhere. place is asked for each that has bytes; where it answers true,
-// the text holds the word "at" and the number instead of the contents, for [ParseApart].
+// PrintApart is Print for graphs whose large tensors are kept elsewhere. place is asked for each
+// that has bytes; where it answers true, the text holds the word "at" and the number instead of the
+// contents, for [ParseApart].
 func PrintApart(w io.Writer, g *Graph, place func(t *tensor.Tensor) (at int64, apart bool)) error {
 	return print(w, g, &printer{place: place})
 }
 
-// Brief writes g for people: like [Print], with constants of one element where they are used and large ones without their
-// contents. It cannot be read back.
+// Brief writes g for people: like [Print], with constants of one element where they are used and
+// large ones without their contents. It cannot be read back.
 func Brief(w io.Writer, g *Graph) error { return print(w, g, &printer{brief: true}) }
 
 // String is the brief text form.
@@ -190,7 +193,10 @@ func (p *printer) attr(a *op.Attr) {
 	case a.Kind == op.AttrString && len(a.Strings) == 1:
 		p.text("%q", a.Strings[0])
 	case a.Kind == op.AttrFloats:
-		p.text("floats%s", list(a.Floats, func(f float32) string { return floatText(float64(f), 32) }))
+		p.text(
+			"floats%s",
+			list(a.Floats, func(f float32) string { return floatText(float64(f), 32) }),
+		)
 	case a.Kind == op.AttrInts:
 		p.text("%s", list(a.Ints, func(i int64) string { return strconv.FormatInt(i, 10) }))
 	case a.Kind == op.AttrStrings:
@@ -251,8 +257,10 @@ func startWord(s string) string {
 }
 
 func isWord(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '.' || c == '/' ||
-		c == '-' || c == '+'
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' ||
+		c == '.' || c == '/' ||
+		c == '-' ||
+		c == '+'
 }
 
 // typeSuffix is empty when nothing is known.

@@ -39,7 +39,8 @@ func parse(t testing.TB, s string) *graph.Graph {
 // same compares two graphs in everything that Print promises to keep.
 func same(t testing.TB, a, b *graph.Graph) {
 	t.Helper()
-	if a.Name != b.Name || a.Captures != b.Captures || !maps.Equal(a.Opsets, b.Opsets) || !maps.Equal(a.Meta, b.Meta) ||
+	if a.Name != b.Name || a.Captures != b.Captures || !maps.Equal(a.Opsets, b.Opsets) ||
+		!maps.Equal(a.Meta, b.Meta) ||
 		len(a.Nodes) != len(b.Nodes) {
 		t.Fatalf("graphs %q and %q differ in their heads", a.Name, b.Name)
 	}
@@ -47,7 +48,8 @@ func same(t testing.TB, a, b *graph.Graph) {
 	sameValues(t, a.Outputs, b.Outputs)
 	for i, n := range a.Nodes {
 		m := b.Nodes[i]
-		if n.Name != m.Name || n.Domain != m.Domain || n.Type != m.Type || n.Version != m.Version || n.Captures != m.Captures ||
+		if n.Name != m.Name || n.Domain != m.Domain || n.Type != m.Type || n.Version != m.Version ||
+			n.Captures != m.Captures ||
 			len(n.Attrs) != len(m.Attrs) {
 			t.Fatalf("%v became %v", n, m)
 		}
@@ -70,11 +72,13 @@ func sameValues(t testing.TB, a, b []*graph.Value) {
 		case (v == nil) != (w == nil):
 			t.Fatalf("value %d came or went", i)
 		case v == nil:
-		case v.Name != w.Name || v.Index != w.Index || (v.Producer == nil) != (w.Producer == nil) || v.IsConst() != w.IsConst():
+		case v.Name != w.Name || v.Index != w.Index || (v.Producer == nil) != (w.Producer == nil) ||
+			v.IsConst() != w.IsConst():
 			t.Fatalf("value %q became %q", v.Name, w.Name)
 		case v.IsConst() && !tensor.Equal(v.Const(), w.Const()):
 			t.Fatalf("constant %q: %v became %v", v.Name, v.Const(), w.Const())
-		case v.Type.DType != w.Type.DType || v.Type.Ranked != w.Type.Ranked || !slices.EqualFunc(v.Type.Shape, w.Type.Shape, sameDim):
+		case v.Type.DType != w.Type.DType || v.Type.Ranked != w.Type.Ranked ||
+			!slices.EqualFunc(v.Type.Shape, w.Type.Shape, sameDim):
 			t.Fatalf("value %q: %v became %v", v.Name, v.Type, w.Type)
 		}
 	}
@@ -90,8 +94,10 @@ func sameAttr(t testing.TB, a, b op.Attr) {
 		}
 		return out
 	}
-	if a.Name != b.Name || a.Kind != b.Kind || !slices.Equal(a.Ints, b.Ints) || !slices.Equal(a.Strings, b.Strings) ||
-		!slices.Equal(bits(a.Floats), bits(b.Floats)) || (a.Tensor == nil) != (b.Tensor == nil) ||
+	if a.Name != b.Name || a.Kind != b.Kind || !slices.Equal(a.Ints, b.Ints) ||
+		!slices.Equal(a.Strings, b.Strings) ||
+		!slices.Equal(bits(a.Floats), bits(b.Floats)) ||
+		(a.Tensor == nil) != (b.Tensor == nil) ||
 		a.Tensor != nil && !tensor.Equal(a.Tensor, b.Tensor) {
 		t.Fatalf("attribute %+v became %+v", a, b)
 	}
@@ -145,7 +151,9 @@ func TestTextKeepsEverything(t *testing.T) {
 	if got := g.Nodes[0].Captures; got != 1 {
 		t.Errorf("the node has %d captures, want 1", got)
 	}
-	if d := g.Inputs[0].Type.Shape[3]; !d.Equal(op.Sym("H").AddInt(-1).FloorDiv(2).Mul(op.Sym("N")).AddInt(-3)) {
+	if d := g.Inputs[0].Type.Shape[3]; !d.Equal(
+		op.Sym("H").AddInt(-1).FloorDiv(2).Mul(op.Sym("N")).AddInt(-3),
+	) {
 		t.Errorf("the last dimension of x is %v", d)
 	}
 }
@@ -155,19 +163,29 @@ func TestTextOfLargeConstants(t *testing.T) {
 	for i := range data {
 		data[i] = float32(math.Sin(float64(i)))
 	}
-	g := &graph.Graph{Name: "g", Outputs: []*graph.Value{graph.NewConst("w", tensor.From(data, 10, 100))}}
+	g := &graph.Graph{
+		Name:    "g",
+		Outputs: []*graph.Value{graph.NewConst("w", tensor.From(data, 10, 100))},
+	}
 	same(t, g, parse(t, text(t, g)))
 	if s := g.String(); len(s) > 200 || !strings.Contains(s, "float32[10,100] = ...") {
 		t.Errorf("the brief form is\n%s", s)
 	}
-	if _, err := graph.Parse(g.String()); !errors.Is(err, graph.ErrInvalid) || !strings.Contains(err.Error(), "brief") {
+	if _, err := graph.Parse(
+		g.String(),
+	); !errors.Is(err, graph.ErrInvalid) ||
+		!strings.Contains(err.Error(), "brief") {
 		t.Errorf("reading the brief form: %v", err)
 	}
 }
 
 func TestBriefPutsScalarsWhereTheyAreUsed(t *testing.T) {
-	g := parse(t, `graph "g" { input %x: float32[N] const %two: float32[] = {2} %y: float32[N] = Mul@17 (%x, %two) output %y }`)
-	want := "graph \"g\" {\n  input %x: float32[N]\n  %y: float32[N] = Mul@17 (%x, float32[] {2})\n  output %y\n}\n"
+	g := parse(
+		t,
+		`graph "g" { input %x: float32[N] const %two: float32[] = {2} %y: float32[N] = Mul@17 (%x, %two) output %y }`,
+	)
+	want := "graph \"g\" {\n  input %x: float32[N]\n  %y: float32[N] = Mul@17 (%x, float32[] " +
+		"{2})\n  output %y\n}\n"
 	if got := g.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -175,9 +193,24 @@ func TestBriefPutsScalarsWhereTheyAreUsed(t *testing.T) {
 
 func TestPrintRefuses(t *testing.T) {
 	bad := []*graph.Graph{
-		{Outputs: []*graph.Value{graph.NewConst("w", &tensor.Tensor{DType: tensor.Float32, Shape: []int{3}, Data: make([]byte, 4)})}},
-		{Nodes: []*graph.Node{graph.NewNode("n", "T", 1, op.Attrs{{Name: "a", Kind: op.AttrInt}}, nil)}},
-		{Nodes: []*graph.Node{graph.NewNode("n", "T", 1, op.Attrs{{Name: "a", Kind: op.AttrBody}}, nil)}},
+		{
+			Outputs: []*graph.Value{
+				graph.NewConst(
+					"w",
+					&tensor.Tensor{DType: tensor.Float32, Shape: []int{3}, Data: make([]byte, 4)},
+				),
+			},
+		},
+		{
+			Nodes: []*graph.Node{
+				graph.NewNode("n", "T", 1, op.Attrs{{Name: "a", Kind: op.AttrInt}}, nil),
+			},
+		},
+		{
+			Nodes: []*graph.Node{
+				graph.NewNode("n", "T", 1, op.Attrs{{Name: "a", Kind: op.AttrBody}}, nil),
+			},
+		},
 	}
 	for _, g := range bad {
 		if err := graph.Print(&bytes.Buffer{}, g); !errors.Is(err, graph.ErrInvalid) {
@@ -191,7 +224,10 @@ func TestParseErrors(t *testing.T) {
 		{``, "1:1: invalid graph: want 'graph', have the end"},
 		{`graph`, "1:6: invalid graph: want a string"},
 		{`graph "g" {`, "want a name, have the end"},
-		{"graph \"g\" {\n  output %y\n}", "2:10: invalid graph: value \"y\" is not defined before its use"},
+		{
+			"graph \"g\" {\n  output %y\n}",
+			"2:10: invalid graph: value \"y\" is not defined before its use",
+		},
 		{`graph "g" { input %x input %x }`, `value "x" is defined twice`},
 		{`graph "g" { %x = A@1 (%x) }`, `value "x" is not defined`},
 		{`graph "g" { %x, %x = A@1 () }`, `value "x" is defined twice`},
@@ -205,7 +241,10 @@ func TestParseErrors(t *testing.T) {
 		{`graph "g" { const %w: int8[1] = {128} }`, "'128' is no element of int8"},
 		{`graph "g" { const %w: bool[1] = {1} }`, "'1' is no element of bool"},
 		{`graph "g" { const %w: float32[1] = {"a"} }`, `"a" is no element of float32`},
-		{`graph "g" { const %w: float32[1099511627776] = base64 "" }`, "want the base64 of 4398046511104 bytes"},
+		{
+			`graph "g" { const %w: float32[1099511627776] = base64 "" }`,
+			"want the base64 of 4398046511104 bytes",
+		},
 		{`graph "g" { const %w: float32[9223372036854775807,2] = {} }`, "a constant cannot be"},
 		{`graph "g" { const %w: float32[-1] = {} }`, "a constant cannot be"},
 		{`graph "g" { input %x: float31[2] }`, `"float31" is no element type`},
@@ -265,7 +304,9 @@ func realModels(t testing.TB) []string {
 func FuzzParse(f *testing.F) {
 	f.Add(sample)
 	f.Add(`graph "g" { }`)
-	f.Add(`graph "g" captures 1 { input %a: float32[...] %y = If@17 (%a | %a) {then_branch=graph "t" { }} output %y }`)
+	f.Add(
+		`graph "g" captures 1 { input %a: float32[...] %y = If@17 (%a | %a) {then_branch=graph "t" { }} output %y }`,
+	)
 	f.Add("graph \"g\" { # comment\n const %w: complex64[1] = base64 \"AAAAAAAAAAA=\" output %w }")
 	f.Fuzz(func(t *testing.T, s string) {
 		g, err := graph.Parse(s)
@@ -292,10 +333,26 @@ func TestApart(t *testing.T) {
 	}
 	w := tensor.From(large, 8, 8)
 	n := graph.NewNode("n", "Constant", 13, op.Attrs{op.TensorAttr("value", w)}, nil, "c")
-	m := graph.NewNode("m", "MatMul", 13, nil, []*graph.Value{n.Out[0], graph.NewConst("w", w)}, "y")
-	g := &graph.Graph{Name: "g", Opsets: map[string]int{"": 17}, Nodes: []*graph.Node{n, m}, Outputs: []*graph.Value{m.Out[0], graph.NewConst("one", tensor.From([]float32{1}, 1))}}
+	m := graph.NewNode(
+		"m",
+		"MatMul",
+		13,
+		nil,
+		[]*graph.Value{n.Out[0], graph.NewConst("w", w)},
+		"y",
+	)
+	g := &graph.Graph{
+		Name:    "g",
+		Opsets:  map[string]int{"": 17},
+		Nodes:   []*graph.Node{n, m},
+		Outputs: []*graph.Value{m.Out[0], graph.NewConst("one", tensor.From([]float32{1}, 1))},
+	}
 	var b strings.Builder
-	err := graph.PrintApart(&b, g, func(c *tensor.Tensor) (int64, bool) { return 4096, len(c.Data) > 64 })
+	err := graph.PrintApart(
+		&b,
+		g,
+		func(c *tensor.Tensor) (int64, bool) { return 4096, len(c.Data) > 64 },
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,12 +360,15 @@ func TestApart(t *testing.T) {
 		t.Errorf("the text is\n%s", b.String())
 	}
 	asked := 0
-	back, err := graph.ParseApart(b.String(), func(d tensor.DType, shape []int, at int64) (*tensor.Tensor, error) {
-		if asked++; d != tensor.Float32 || !slices.Equal(shape, []int{8, 8}) || at != 4096 {
-			t.Errorf("asked for %v%v at %d", d, shape, at)
-		}
-		return w, nil
-	})
+	back, err := graph.ParseApart(
+		b.String(),
+		func(d tensor.DType, shape []int, at int64) (*tensor.Tensor, error) {
+			if asked++; d != tensor.Float32 || !slices.Equal(shape, []int{8, 8}) || at != 4096 {
+				t.Errorf("asked for %v%v at %d", d, shape, at)
+			}
+			return w, nil
+		},
+	)
 	if err != nil || asked != 2 {
 		t.Fatalf("asked for %d tensors, error %v", asked, err)
 	}
@@ -318,7 +378,15 @@ func TestApart(t *testing.T) {
 	if _, err := graph.Parse(b.String()); !errors.Is(err, graph.ErrInvalid) {
 		t.Errorf("read without its tensors: error %v", err)
 	}
-	if _, err := graph.ParseApart(b.String(), func(tensor.DType, []int, int64) (*tensor.Tensor, error) { return nil, io.ErrUnexpectedEOF }); !errors.Is(err, graph.ErrInvalid) {
+	if _, err := graph.ParseApart(
+		b.String(),
+		func(tensor.DType, []int, int64) (*tensor.Tensor, error) {
+			return nil, io.ErrUnexpectedEOF
+		},
+	); !errors.Is(
+		err,
+		graph.ErrInvalid,
+	) {
 		t.Errorf("a tensor that cannot be had: error %v", err)
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// maxLiteral is the number of elements up to which the text form writes a tensor's elements one by one.
+// maxLiteral is the number of elements up to which the text form writes a tensor's elements one by
+// one.
 const maxLiteral = 16
 
 // apartWord stands before the place of contents that are not in the text.
@@ -56,7 +57,8 @@ func (p *printer) tensor(t *tensor.Tensor, sep string) {
 	}
 }
 
-// literal reports whether the elements of t are read back exactly from their text. The bits of a NaN are not.
+// literal reports whether the elements of t are read back exactly from their text. The bits of a
+// NaN are not.
 func literal(t *tensor.Tensor) bool {
 	if t.DType == tensor.Complex64 || t.DType == tensor.Complex128 {
 		return false

@@ -15,8 +15,8 @@ func inNode(n *nodeMessage, err error) error {
 	return fmt.Errorf("node %q (%s): %w", n.name, n.op, err)
 }
 
-// attr reads an AttributeProto. The field that holds the value tells the kind when the type, which IR versions before 2
-// lacked, is not given.
+// attr reads an AttributeProto. The field that holds the value tells the kind when the type, which
+// IR versions before 2 lacked, is not given.
 func (d *decoder) attr(b []byte) (*attrMessage, error) {
 	a := &attrMessage{}
 	var kind int64
@@ -25,12 +25,20 @@ func (d *decoder) attr(b []byte) (*attrMessage, error) {
 		return func(x field) error { seen = k; return read(x) }
 	}
 	none := func(field) error { return nil }
-	err := fields("AttributeProto", b, rule{1, nameTo(&a.name)}, rule{20, intTo(&kind)}, rule{21, nameTo(&a.ref)},
-		rule{2, of(op.AttrFloat, floatTo(&a.f))}, rule{3, of(op.AttrInt, intTo(&a.i))}, rule{4, of(op.AttrString, textTo(&a.s))},
-		rule{5, of(op.AttrTensor, nestedTo(d, &a.t, d.tensor))}, rule{6, of(op.AttrBody, nestedTo(d, &a.g, d.graph))},
-		rule{7, of(op.AttrFloats, floatsTo(&a.floats))}, rule{8, of(op.AttrInts, intsTo(&a.ints, math.MaxInt))},
-		rule{9, of(op.AttrStrings, d.textsTo(&a.strings))}, rule{10, of(attrTensors, none)}, rule{11, of(attrGraphs, none)},
-		rule{14, of(op.AttrType, func(x field) error { a.typ = &typeMessage{}; return d.typ(x, a.typ) })}, rule{15, of(attrTypeProtos, none)},
+	err := fields("AttributeProto", b, rule{1, nameTo(&a.name)}, rule{20, intTo(&kind)},
+		rule{21, nameTo(&a.ref)},
+		rule{2, of(op.AttrFloat, floatTo(&a.f))}, rule{3, of(op.AttrInt, intTo(&a.i))},
+		rule{4, of(op.AttrString, textTo(&a.s))},
+		rule{5, of(op.AttrTensor, nestedTo(d, &a.t, d.tensor))},
+		rule{6, of(op.AttrBody, nestedTo(d, &a.g, d.graph))},
+		rule{7, of(op.AttrFloats, floatsTo(&a.floats))},
+		rule{8, of(op.AttrInts, intsTo(&a.ints, math.MaxInt))},
+		rule{9, of(op.AttrStrings, d.textsTo(&a.strings))}, rule{10, of(attrTensors, none)},
+		rule{11, of(attrGraphs, none)},
+		rule{14, of(op.AttrType, func(x field) error {
+			a.typ = &typeMessage{}
+			return d.typ(x, a.typ)
+		})}, rule{15, of(attrTypeProtos, none)},
 		rule{22, of(attrSparse, nestedTo(d, &a.sparse, d.sparse))}, rule{23, of(attrSparses, none)})
 	if a.kind = op.AttrKind(kind); kind == 0 {
 		a.kind = seen
@@ -44,7 +52,8 @@ func (d *decoder) attr(b []byte) (*attrMessage, error) {
 	return a, nil
 }
 
-// check refuses an attribute without name, of a type that the format does not have, or without the value of its type.
+// check refuses an attribute without name, of a type that the format does not have, or without the
+// value of its type.
 func (a *attrMessage) check(kind int64) error {
 	switch {
 	case a.name == "":
@@ -69,7 +78,8 @@ func floatTo(to *float32) func(field) error {
 func floatsTo(to *[]float32) func(field) error {
 	return func(x field) error {
 		if x.typ != protowire.Fixed32Type && x.typ != protowire.BytesType || len(x.bytes)%4 != 0 {
-			return formatErr("%s: field %d: %d bytes of wire type %d are no floats", x.in, x.num, len(x.bytes), x.typ)
+			return formatErr("%s: field %d: %d bytes of wire type %d are no floats", x.in, x.num,
+				len(x.bytes), x.typ)
 		}
 		for b := x.bytes; len(b) > 0; b = b[4:] {
 			*to = append(*to, math.Float32frombits(binary.LittleEndian.Uint32(b)))
@@ -134,7 +144,8 @@ func (a *attrMessage) plain(files *externalFiles) (op.Attr, error) {
 		}
 		out.Type = t
 	default:
-		return op.Attr{}, fmt.Errorf("attribute %q: %w: weir reads no attributes of type %d", a.name, op.ErrUnsupported, a.kind)
+		return op.Attr{}, fmt.Errorf("attribute %q: %w: weir reads no attributes of type %d",
+			a.name, op.ErrUnsupported, a.kind)
 	}
 	return out, nil
 }

@@ -21,7 +21,8 @@ type builder struct {
 	model *modelMessage
 	files *externalFiles
 	names map[string]bool // of all values of the file and all made up so far
-	spent int             // parts made, bounded like those of the file, as function calls multiply them
+	// parts made, bounded like those of the file, as function calls multiply them
+	spent int
 	depth int
 }
 
@@ -68,7 +69,8 @@ const (
 
 func meta(m *modelMessage) map[string]string {
 	out := maps.Clone(m.meta)
-	fields := map[string]string{metaProducer: m.producer, metaProducerVersion: m.producerVersion, metaDomain: m.domain, metaDoc: m.doc}
+	fields := map[string]string{metaProducer: m.producer, metaProducerVersion: m.producerVersion,
+		metaDomain: m.domain, metaDoc: m.doc}
 	if m.modelVersion != 0 {
 		fields[metaModelVersion] = strconv.FormatInt(m.modelVersion, 10)
 	}
@@ -113,8 +115,8 @@ func (b *builder) reserve(g *graphMessage) {
 // fresh returns base, or base with a number when a value already has that name.
 func (b *builder) fresh(base string) string { return unique(b.names, base) }
 
-// unique returns base, or base with the first free number, and takes the name. The numbers start from the count of names
-// so that many clashes of one base cost no search each.
+// unique returns base, or base with the first free number, and takes the name. The numbers start
+// from the count of names so that many clashes of one base cost no search each.
 func unique(taken map[string]bool, base string) string {
 	name := base
 	for i := len(taken); taken[name]; i++ {
@@ -124,14 +126,15 @@ func unique(taken map[string]bool, base string) string {
 	return name
 }
 
-// graph builds one graph inside parent. The inputs that stand for captures are not yet among the graph's inputs, since
-// all bodies of a node take the same ones; see [scope.close].
+// graph builds one graph inside parent. The inputs that stand for captures are not yet among the
+// graph's inputs, since all bodies of a node take the same ones; see [scope.close].
 func (b *builder) graph(m *graphMessage, parent *scope) (*scope, error) {
 	if b.depth++; b.depth > maxDepth {
 		return nil, formatErr("graphs nest deeper than %d once functions are expanded", maxDepth)
 	}
 	defer func() { b.depth-- }()
-	s := &scope{b: b, parent: parent, values: map[string]*graph.Value{}, nodeNames: map[string]bool{}}
+	s := &scope{b: b, parent: parent, values: map[string]*graph.Value{},
+		nodeNames: map[string]bool{}}
 	s.g = &graph.Graph{Name: m.name, Opsets: maps.Clone(b.model.opsets)}
 	if err := s.fill(m); err != nil {
 		if parent != nil {
@@ -158,7 +161,8 @@ func (s *scope) fill(m *graphMessage) error {
 	return s.g.Sort()
 }
 
-// nodes makes the nodes of a graph: all of them before any is wired, as a file need not have them in order.
+// nodes makes the nodes of a graph: all of them before any is wired, as a file need not have them
+// in order.
 func (s *scope) nodes(m *graphMessage) error {
 	messages, err := s.b.expand(m.nodes, nil)
 	if err != nil {
@@ -219,8 +223,8 @@ func (s *scope) initializers(m *graphMessage) error {
 	return nil
 }
 
-// inputs defines the graph's inputs. Before IR version 4 every initialiser had to be an input as well; since weir has no
-// defaults that a caller may override, these are constants.
+// inputs defines the graph's inputs. Before IR version 4 every initialiser had to be an input as
+// well; since weir has no defaults that a caller may override, these are constants.
 func (s *scope) inputs(m *graphMessage) error {
 	for _, in := range m.inputs {
 		if v := s.values[in.name]; v != nil && v.IsConst() {
@@ -239,8 +243,8 @@ func (s *scope) inputs(m *graphMessage) error {
 	return nil
 }
 
-// hint notes the declared type of a value that a node computes. What weir has no type for is left unknown: the operators
-// that make and take it tell.
+// hint notes the declared type of a value that a node computes. What weir has no type for is left
+// unknown: the operators that make and take it tell.
 func (s *scope) hint(h *valueMessage) {
 	v := s.values[h.name]
 	if v == nil || v.Producer == nil || v.Type.DType != tensor.Undefined {
@@ -251,7 +255,8 @@ func (s *scope) hint(h *valueMessage) {
 	}
 }
 
-// outputs resolves the graph's outputs. Their declared shapes are hints like others, as exporters write wrong ones.
+// outputs resolves the graph's outputs. Their declared shapes are hints like others, as exporters
+// write wrong ones.
 func (s *scope) outputs(m *graphMessage) error {
 	for _, out := range m.outputs {
 		if _, err := out.typ.opType(); err != nil {
@@ -267,8 +272,8 @@ func (s *scope) outputs(m *graphMessage) error {
 	return nil
 }
 
-// declare makes a node with its outputs, so that nodes may be wired in any order. A Constant node becomes a constant
-// value, and the node returned is nil.
+// declare makes a node with its outputs, so that nodes may be wired in any order. A Constant node
+// becomes a constant value, and the node returned is nil.
 func (s *scope) declare(m *nodeMessage, i int) (*graph.Node, error) {
 	if m.domain == "" && m.op == "Constant" {
 		return nil, s.constant(m)
@@ -316,7 +321,8 @@ func trimmed(names []string) []string {
 
 func (s *scope) constant(m *nodeMessage) error {
 	if len(m.out) != 1 || len(m.attrs) != 1 {
-		return formatErr("a Constant has one output and one attribute, this one has %d and %d", len(m.out), len(m.attrs))
+		return formatErr("a Constant has one output and one attribute, this one has %d and %d",
+			len(m.out), len(m.attrs))
 	}
 	t, err := constantTensor(m.attrs[0], s.b.files)
 	if err != nil {
@@ -384,7 +390,8 @@ func (s *scope) wire(m *nodeMessage, n *graph.Node) error {
 // attribute converts an attribute; that of a sub-graph comes with its scope.
 func (s *scope) attribute(a *attrMessage) (op.Attr, *scope, error) {
 	if a.ref != "" {
-		return op.Attr{}, nil, formatErr("attribute %q refers to %q outside of a function", a.name, a.ref)
+		return op.Attr{}, nil,
+			formatErr("attribute %q refers to %q outside of a function", a.name, a.ref)
 	}
 	if a.kind != op.AttrBody {
 		attr, err := a.plain(s.b.files)
@@ -415,8 +422,8 @@ func (s *scope) operands(m *nodeMessage, n *graph.Node) error {
 	return nil
 }
 
-// resolve finds a value by name. One of an enclosing graph is captured on the way, in every graph between; a constant
-// is copied instead, so that it stays a constant.
+// resolve finds a value by name. One of an enclosing graph is captured on the way, in every graph
+// between; a constant is copied instead, so that it stays a constant.
 func (s *scope) resolve(name string) (*graph.Value, error) {
 	if v := s.values[name]; v != nil {
 		return v, nil
@@ -452,8 +459,8 @@ func (s *scope) outerConst(name string) *graph.Value {
 	return nil
 }
 
-// close makes the captures of a node's bodies explicit: the node takes their union as trailing inputs, and so does every
-// body, by its own names.
+// close makes the captures of a node's bodies explicit: the node takes their union as trailing
+// inputs, and so does every body, by its own names.
 func (s *scope) close(n *graph.Node, bodies []*scope) error {
 	var union []*graph.Value
 	seen := map[*graph.Value]bool{}

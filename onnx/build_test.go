@@ -30,10 +30,18 @@ func sub(num int, parts ...part) part {
 	return func(m *message) { m.nest(protowire.Number(num), msg(parts...)) }
 }
 
-func text(num int, s string) part      { return func(m *message) { m.str(protowire.Number(num), s) } }
-func number(num int, v int64) part     { return func(m *message) { m.int(protowire.Number(num), v) } }
-func blob(num int, b []byte) part      { return func(m *message) { m.bytes(protowire.Number(num), b) } }
-func single(num int, v float32) part   { return func(m *message) { m.float(protowire.Number(num), v) } }
+func text(num int, s string) part {
+	return func(m *message) { m.str(protowire.Number(num), s) }
+}
+func number(num int, v int64) part {
+	return func(m *message) { m.int(protowire.Number(num), v) }
+}
+func blob(num int, b []byte) part {
+	return func(m *message) { m.bytes(protowire.Number(num), b) }
+}
+func single(num int, v float32) part {
+	return func(m *message) { m.float(protowire.Number(num), v) }
+}
 func initializer(t ...part) part       { return sub(5, t...) }
 func graphName(s string) part          { return text(2, s) }
 func opsetPart(d string, v int64) part { return sub(8, text(1, d), number(2, v)) }
@@ -82,7 +90,9 @@ func nodeParts(name, typ, operands string, attrs ...part) []part {
 	return append(parts, attrs...)
 }
 
-func intAttr(name string, v int64) part { return sub(5, text(1, name), number(3, v), number(20, 2)) }
+func intAttr(name string, v int64) part {
+	return sub(5, text(1, name), number(3, v), number(20, 2))
+}
 func bodyAttr(name string, g ...part) part {
 	return sub(5, text(1, name), sub(6, g...), number(20, 5))
 }
@@ -124,13 +134,16 @@ func eval(t *testing.T, g *graph.Graph, in ...[]float32) []float32 {
 }
 
 func TestDecodeShapesTheGraph(t *testing.T) {
-	g := mustDecode(t, modelOf(graphName("g"), in("x"), in("w"), out("y"), initializer(vector("w", 3, 4)...),
+	g := mustDecode(t, modelOf(graphName("g"), in("x"), in("w"), out("y"),
+		initializer(vector("w", 3, 4)...),
 		node("Add", "h,one->y"), node("Mul", "x,w->h"),
-		node("Constant", "->one", sub(5, text(1, "value_floats"), single(7, 1), single(7, 1), number(20, 6)))))
+		node("Constant", "->one",
+			sub(5, text(1, "value_floats"), single(7, 1), single(7, 1), number(20, 6)))))
 	if len(g.Inputs) != 1 || g.Inputs[0].Name != "x" {
 		t.Errorf("inputs %v: the initialiser is no input", g.Inputs)
 	}
-	if len(g.Nodes) != 2 || g.Nodes[0].Type != "Mul" || g.Nodes[0].Name != "Mul_1" || g.Nodes[1].Name != "Add_0" {
+	if len(g.Nodes) != 2 || g.Nodes[0].Type != "Mul" || g.Nodes[0].Name != "Mul_1" ||
+		g.Nodes[1].Name != "Add_0" {
 		t.Errorf("nodes %v: want Mul_1 before Add_0", g.Nodes)
 	}
 	if got := eval(t, g, []float32{1, 2}); !slices.Equal(got, []float32{4, 9}) {
@@ -144,20 +157,31 @@ func TestConstantKinds(t *testing.T) {
 		attr part
 		want *tensor.Tensor
 	}{
-		{"value", sub(5, text(1, "value"), sub(5, vector("", 1, 2)...), number(20, 4)), tensor.From([]float32{1, 2}, 2)},
-		{"value_float", sub(5, text(1, "value_float"), single(2, 2.5), number(20, 1)), tensor.Scalar(float32(2.5))},
-		{"value_floats", sub(5, text(1, "value_floats"), blob(7, tensor.Bytes([]float32{1, 2, 3})), number(20, 6)), tensor.From([]float32{1, 2, 3}, 3)},
-		{"value_int", sub(5, text(1, "value_int"), number(3, -7), number(20, 2)), tensor.Scalar(int64(-7))},
-		{"value_ints", sub(5, text(1, "value_ints"), number(8, 1), number(8, 2), number(20, 7)), tensor.From([]int64{1, 2}, 2)},
-		{"value_ints of none", sub(5, text(1, "value_ints"), number(20, 7)), tensor.From([]int64{}, 0)},
-		{"value_string", sub(5, text(1, "value_string"), text(4, "a"), number(20, 3)), tensor.FromStrings([]string{"a"})},
-		{"value_strings", sub(5, text(1, "value_strings"), text(9, "a"), text(9, "b"), number(20, 8)), tensor.FromStrings([]string{"a", "b"}, 2)},
+		{"value", sub(5, text(1, "value"), sub(5, vector("", 1, 2)...), number(20, 4)),
+			tensor.From([]float32{1, 2}, 2)},
+		{"value_float", sub(5, text(1, "value_float"), single(2, 2.5), number(20, 1)),
+			tensor.Scalar(float32(2.5))},
+		{"value_floats", sub(5, text(1, "value_floats"), blob(7, tensor.Bytes([]float32{1, 2, 3})),
+			number(20, 6)), tensor.From([]float32{1, 2, 3}, 3)},
+		{"value_int", sub(5, text(1, "value_int"), number(3, -7), number(20, 2)),
+			tensor.Scalar(int64(-7))},
+		{"value_ints", sub(5, text(1, "value_ints"), number(8, 1), number(8, 2), number(20, 7)),
+			tensor.From([]int64{1, 2}, 2)},
+		{"value_ints of none", sub(5, text(1, "value_ints"), number(20, 7)),
+			tensor.From([]int64{}, 0)},
+		{"value_string", sub(5, text(1, "value_string"), text(4, "a"), number(20, 3)),
+			tensor.FromStrings([]string{"a"})},
+		{"value_strings", sub(5, text(1, "value_strings"), text(9, "a"), text(9, "b"),
+			number(20, 8)), tensor.FromStrings([]string{"a", "b"}, 2)},
 		{"sparse_value", sub(5, text(1, "sparse_value"), sub(22, sub(1, vector("v", 5, 6)...),
-			sub(2, number(1, 2), number(1, 2), number(2, 7), blob(9, tensor.Bytes([]int64{0, 1, 1, 0}))), number(3, 2), number(3, 2)), number(20, 11)),
+			sub(2, number(1, 2), number(1, 2), number(2, 7),
+				blob(9, tensor.Bytes([]int64{0, 1, 1, 0}))), number(3, 2), number(3, 2)),
+			number(20, 11)),
 			tensor.From([]float32{0, 5, 6, 0}, 2, 2)},
 	}
 	for _, c := range cases {
-		m, err := Decode(modelOf(sub(12, text(1, "y")), node("Constant", "->y", c.attr)), "", Options{})
+		m, err := Decode(modelOf(sub(12, text(1, "y")), node("Constant", "->y", c.attr)), "",
+			Options{})
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -168,17 +192,21 @@ func TestConstantKinds(t *testing.T) {
 	}
 }
 
-// TestCaptures checks that what a body uses from outside arrives as explicit inputs, the same for both branches, through
-// every level, and that constants are copied instead.
+// TestCaptures checks that what a body uses from outside arrives as explicit inputs, the same for
+// both branches, through every level, and that constants are copied instead.
 func TestCaptures(t *testing.T) {
 	inner := func(op string) []part {
 		return []part{graphName("inner"), out("r"), node(op, "x,z->r")}
 	}
-	b := modelOf(in("x"), in("z"), out("y"), initializer(vector("k", 10, 20)...), initializer(truth("yes", true)...),
+	b := modelOf(in("x"), in("z"), out("y"), initializer(vector("k", 10, 20)...),
+		initializer(truth("yes", true)...),
 		node("If", "yes->y",
-			bodyAttr("then_branch", graphName("then"), out("s"), node("If", "yes->q", bodyAttr("then_branch", inner("Sub")...), bodyAttr("else_branch", inner("Add")...)),
+			bodyAttr("then_branch", graphName("then"), out("s"),
+				node("If", "yes->q", bodyAttr("then_branch", inner("Sub")...),
+					bodyAttr("else_branch", inner("Add")...)),
 				node("Add", "q,k->s")),
-			bodyAttr("else_branch", graphName("else"), out("s"), node("Identity", "x->z2"), node("Add", "z2,k->s"))))
+			bodyAttr("else_branch", graphName("else"), out("s"), node("Identity", "x->z2"),
+				node("Add", "z2,k->s"))))
 	g := mustDecode(t, b)
 	n := g.Nodes[0]
 	if n.Captures != 2 || len(n.In) != 3 || n.In[1].Name != "x" || n.In[2].Name != "z" {
@@ -186,9 +214,12 @@ func TestCaptures(t *testing.T) {
 	}
 	for _, body := range n.Bodies() {
 		if body.Captures != 2 || body.NumFormals() != 0 {
-			t.Errorf("body %q: %d captures, %d formals, want 2 and 0", body.Name, body.Captures, body.NumFormals())
+			t.Errorf("body %q: %d captures, %d formals, want 2 and 0", body.Name, body.Captures,
+				body.NumFormals())
 		}
-		if c := body.Constants(); !slices.ContainsFunc(c, func(v *graph.Value) bool { return v.Name == "k" }) {
+		if c := body.Constants(); !slices.ContainsFunc(c, func(v *graph.Value) bool {
+			return v.Name == "k"
+		}) {
 			t.Errorf("body %q: constants %v, want k among them", body.Name, c)
 		}
 	}
@@ -197,20 +228,24 @@ func TestCaptures(t *testing.T) {
 	}
 }
 
-// TestShadowing checks that a name of a body hides the same name outside, and that a sibling's capture of the outer one
-// gets another name.
+// TestShadowing checks that a name of a body hides the same name outside, and that a sibling's
+// capture of the outer one gets another name.
 func TestShadowing(t *testing.T) {
-	g := mustDecode(t, modelOf(in("x"), out("y"), initializer(truth("no", false)...), node("Neg", "x->h"),
+	g := mustDecode(t, modelOf(in("x"), out("y"), initializer(truth("no", false)...),
+		node("Neg", "x->h"),
 		node("If", "no->y",
 			bodyAttr("then_branch", graphName("then"), out("r"), node("Identity", "h->r")),
-			bodyAttr("else_branch", graphName("else"), out("r"), node("Abs", "x->h"), node("Identity", "h->r")))))
+			bodyAttr("else_branch", graphName("else"), out("r"), node("Abs", "x->h"),
+				node("Identity", "h->r")))))
 	if got := eval(t, g, []float32{-1, 2}); !slices.Equal(got, []float32{1, 2}) {
 		t.Errorf("y = %v, want [1 2]: the else branch has an h of its own", got)
 	}
 }
 
 func TestOptionalOperands(t *testing.T) {
-	g := mustDecode(t, modelOf(in("x"), out("y"), initializer(append([]part{}, text(8, "hi"), number(2, 1), blob(9, tensor.Bytes([]float32{1})))...),
+	g := mustDecode(t, modelOf(in("x"), out("y"),
+		initializer(append([]part{}, text(8, "hi"), number(2, 1),
+			blob(9, tensor.Bytes([]float32{1})))...),
 		node("Clip", "x,,hi->h"), node("Clip", "h,,->y")))
 	if n := g.Nodes[0]; len(n.In) != 3 || n.In[1] != nil {
 		t.Errorf("inputs %v, want the second absent", n.In)
@@ -233,33 +268,68 @@ func TestRefused(t *testing.T) {
 	}{
 		{"empty", nil, ErrFormat, "no graph"},
 		{"text", []byte("hello, world"), ErrFormat, ""},
-		{"no opset", join(msg(number(1, 8), sub(7, in("x"), out("y"), node("Abs", "x->y")))), ErrOpset, "Abs"},
-		{"undefined", modelOf(in("x"), out("y"), node("Add", "x,nowhere->y")), ErrFormat, `"nowhere"`},
+		{"no opset", join(msg(number(1, 8), sub(7, in("x"), out("y"), node("Abs", "x->y")))),
+			ErrOpset, "Abs"},
+		{"undefined", modelOf(in("x"), out("y"), node("Add", "x,nowhere->y")), ErrFormat,
+			`"nowhere"`},
 		{"undefined output", modelOf(in("x"), out("y")), ErrFormat, `"y"`},
-		{"defined twice", modelOf(in("x"), out("y"), node("Abs", "x->y"), node("Neg", "x->y")), ErrFormat, `"y"`},
+		{"defined twice", modelOf(in("x"), out("y"), node("Abs", "x->y"), node("Neg", "x->y")),
+			ErrFormat, `"y"`},
 		{"input twice", modelOf(in("x"), in("x"), out("x")), ErrFormat, `"x"`},
-		{"cycle", modelOf(in("x"), out("y"), node("Add", "x,y->h"), node("Abs", "h->y")), graph.ErrInvalid, "cycle"},
+		{"cycle", modelOf(in("x"), out("y"), node("Add", "x,y->h"), node("Abs", "h->y")),
+			graph.ErrInvalid, "cycle"},
 		{"no operator", modelOf(in("x"), out("y"), node("", "x->y")), ErrFormat, "no operator"},
-		{"unknown operator", modelOf(in("x"), out("y"), node("Frobnicate", "x->y")), op.ErrUnsupported, "Frobnicate"},
-		{"unknown domain", modelOf(in("x"), out("y"), sub(1, append(nodeParts("", "F", "x->y"), text(7, "com.acme"))...)), ErrOpset, "com.acme"},
-		{"opaque input", modelOf(sub(11, text(1, "s"), sub(2, sub(7))), out("s")), op.ErrUnsupported, "opaque"},
-		{"sequence of opaque", modelOf(sub(11, text(1, "s"), sub(2, sub(4, sub(1, sub(7))))), out("s")), op.ErrUnsupported, "opaque"},
-		{"map of sequences", modelOf(sub(11, text(1, "s"), sub(2, sub(5, number(1, 7), sub(2, sub(4))))), out("s")), ErrFormat, "map"},
-		{"map with float keys", modelOf(sub(11, text(1, "s"), sub(2, sub(5, number(1, 1), sub(2, sub(1, number(1, 1)))))), out("s")), ErrFormat, "float32"},
+		{"unknown operator", modelOf(in("x"), out("y"), node("Frobnicate", "x->y")),
+			op.ErrUnsupported, "Frobnicate"},
+		{"unknown domain", modelOf(in("x"), out("y"),
+			sub(1, append(nodeParts("", "F", "x->y"), text(7, "com.acme"))...)), ErrOpset,
+			"com.acme"},
+		{"opaque input", modelOf(sub(11, text(1, "s"), sub(2, sub(7))), out("s")),
+			op.ErrUnsupported, "opaque"},
+		{"sequence of opaque",
+			modelOf(sub(11, text(1, "s"), sub(2, sub(4, sub(1, sub(7))))), out("s")),
+			op.ErrUnsupported, "opaque"},
+		{"map of sequences", modelOf(
+			sub(11, text(1, "s"), sub(2, sub(5, number(1, 7), sub(2, sub(4))))), out("s")),
+			ErrFormat, "map"},
+		{"map with float keys",
+			modelOf(sub(11, text(1, "s"),
+				sub(2, sub(5, number(1, 1), sub(2, sub(1, number(1, 1)))))), out("s")), ErrFormat,
+			"float32"},
 		{"deep type", modelOf(sub(11, text(1, "s"), deepType(100)), out("s")), ErrFormat, "deeper"},
-		{"graphs attribute", modelOf(in("x"), out("y"), node("Abs", "x->y", sub(5, text(1, "bodies"), sub(11), number(20, 10)))), op.ErrUnsupported, "bodies"},
-		{"attribute twice", modelOf(in("x"), out("y"), node("Softmax", "x->y", intAttr("axis", 0), intAttr("axis", 1))), ErrFormat, "axis"},
-		{"attribute reference", modelOf(in("x"), out("y"), node("Softmax", "x->y", sub(5, text(1, "axis"), text(21, "a"), number(20, 2)))), ErrFormat, "axis"},
+		{"graphs attribute", modelOf(in("x"), out("y"),
+			node("Abs", "x->y", sub(5, text(1, "bodies"), sub(11), number(20, 10)))),
+			op.ErrUnsupported, "bodies"},
+		{"attribute twice", modelOf(in("x"), out("y"),
+			node("Softmax", "x->y", intAttr("axis", 0), intAttr("axis", 1))), ErrFormat, "axis"},
+		{"attribute reference",
+			modelOf(in("x"), out("y"),
+				node("Softmax", "x->y", sub(5, text(1, "axis"), text(21, "a"), number(20, 2)))),
+			ErrFormat, "axis"},
 		{"name not UTF-8", modelOf(in("x\xff"), out("x\xff")), ErrFormat, "UTF-8"},
-		{"two graphs", append(modelOf(in("x"), out("x")), modelOf(in("x"), out("x"))...), ErrFormat, "two graphs"},
-		{"huge tensor", modelOf(out("w"), initializer(text(8, "w"), number(1, 1<<40), number(2, 1), blob(9, []byte{1, 2, 3, 4}))), ErrFormat, `"w"`},
-		{"overflowing tensor", modelOf(out("w"), initializer(text(8, "w"), number(1, 1<<40), number(1, 1<<40), number(2, 1))), ErrFormat, `"w"`},
-		{"negative dimension", modelOf(out("w"), initializer(text(8, "w"), number(1, -1), number(2, 1))), ErrFormat, `"w"`},
-		{"a type of the future", modelOf(out("w"), initializer(text(8, "w"), number(2, 27), blob(9, []byte{0}))), ErrFormat, "27"},
-		{"element type 99", modelOf(out("w"), initializer(text(8, "w"), number(2, 99), blob(9, []byte{0}))), ErrFormat, "99"},
-		{"external without folder", modelOf(out("w"), initializer(text(8, "w"), number(2, 1), sub(13, text(1, "location"), text(2, "w.bin")), number(14, 1))), ErrExternalData, "w.bin"},
+		{"two graphs", append(modelOf(in("x"), out("x")), modelOf(in("x"), out("x"))...), ErrFormat,
+			"two graphs"},
+		{"huge tensor", modelOf(out("w"),
+			initializer(text(8, "w"), number(1, 1<<40), number(2, 1), blob(9, []byte{1, 2, 3, 4}))),
+			ErrFormat, `"w"`},
+		{"overflowing tensor",
+			modelOf(out("w"), initializer(text(8, "w"), number(1, 1<<40), number(1, 1<<40),
+				number(2, 1))), ErrFormat, `"w"`},
+		{"negative dimension",
+			modelOf(out("w"), initializer(text(8, "w"), number(1, -1), number(2, 1))), ErrFormat,
+			`"w"`},
+		{"a type of the future",
+			modelOf(out("w"), initializer(text(8, "w"), number(2, 27), blob(9, []byte{0}))),
+			ErrFormat, "27"},
+		{"element type 99", modelOf(out("w"),
+			initializer(text(8, "w"), number(2, 99), blob(9, []byte{0}))), ErrFormat, "99"},
+		{"external without folder",
+			modelOf(out("w"), initializer(text(8, "w"), number(2, 1),
+				sub(13, text(1, "location"), text(2, "w.bin")), number(14, 1))), ErrExternalData,
+			"w.bin"},
 		{"deep", modelOf(in("x"), out("y"), deep(100)), ErrFormat, "deeper"},
-		{"wide node", modelOf(in("x"), out("y"), node("If", "x->y", bodies(20)...)), ErrFormat, "sub-graphs"},
+		{"wide node", modelOf(in("x"), out("y"), node("If", "x->y", bodies(20)...)), ErrFormat,
+			"sub-graphs"},
 	}
 	for _, c := range cases {
 		_, err := Decode(c.model, "", Options{})
@@ -295,13 +365,16 @@ func bodies(n int) []part {
 	return out
 }
 
-// TestLegacyBroadcast checks the rewriting of opset 6, where an axis said how the second operand lines up.
+// TestLegacyBroadcast checks the rewriting of opset 6, where an axis said how the second operand
+// lines up.
 func TestLegacyBroadcast(t *testing.T) {
 	matrix := func(num int, name string) part {
-		return sub(num, text(1, name), sub(2, sub(1, number(1, 1), sub(2, sub(1, number(1, 2)), sub(1, number(1, 2))))))
+		return sub(num, text(1, name),
+			sub(2, sub(1, number(1, 1), sub(2, sub(1, number(1, 2)), sub(1, number(1, 2))))))
 	}
 	for _, constant := range []bool{true, false} {
-		parts := []part{matrix(11, "x"), out("y"), node("Relu", "x->h"), node("Add", "h,b->y", intAttr("broadcast", 1), intAttr("axis", 0))}
+		parts := []part{matrix(11, "x"), out("y"), node("Relu", "x->h"),
+			node("Add", "h,b->y", intAttr("broadcast", 1), intAttr("axis", 0))}
 		inputs := []*tensor.Tensor{tensor.From([]float32{1, 2, 3, 4}, 2, 2)}
 		if constant {
 			parts = append(parts, initializer(vector("b", 10, 20)...))
@@ -326,10 +399,12 @@ func TestLegacyBroadcast(t *testing.T) {
 
 // TestLegacyCast checks that a type by name, as before opset 6, is that type.
 func TestLegacyCast(t *testing.T) {
-	for name, want := range map[string]tensor.DType{"INT64": tensor.Int64, "DOUBLE": tensor.Float64, "FLOAT": tensor.Float32, "FLOAT16": tensor.Float16,
+	for name, want := range map[string]tensor.DType{"INT64": tensor.Int64, "DOUBLE": tensor.Float64,
+		"FLOAT": tensor.Float32, "FLOAT16": tensor.Float16,
 		"WORD": tensor.Undefined} {
 		to := sub(5, text(1, "to"), text(4, name), number(20, 3))
-		m, err := Decode(join(msg(number(1, 3), sub(7, in("x"), out("y"), node("Cast", "x->y", to)), opsetPart("", 5))), "", Options{})
+		m, err := Decode(join(msg(number(1, 3), sub(7, in("x"), out("y"), node("Cast", "x->y", to)),
+			opsetPart("", 5))), "", Options{})
 		if want == tensor.Undefined {
 			if !errors.Is(err, ErrFormat) {
 				t.Errorf("%s: %v", name, err)
@@ -349,7 +424,8 @@ func TestLegacyCast(t *testing.T) {
 
 func TestOpsetVersions(t *testing.T) {
 	of := func(version int64, op string) []byte {
-		return join(msg(number(1, 8), sub(7, in("x"), out("y"), node(op, "x->y")), opsetPart("", version)))
+		return join(msg(number(1, 8), sub(7, in("x"), out("y"), node(op, "x->y")),
+			opsetPart("", version)))
 	}
 	newer, err := Decode(of(int64(op.NewestOpset(""))+3, "Abs"), "", Options{})
 	if err != nil {

@@ -9,10 +9,12 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// derivatives are the rules of operators: each adds to the derivatives by its inputs what follows from g, the derivative by the
-// node's output.
+// derivatives are the rules of operators: each adds to the derivatives by its inputs what follows
+// from g, the derivative by the node's output.
 var derivatives = map[string]func(d *differentiator, n *graph.Node, g *graph.Value) error{
-	"Identity": func(d *differentiator, n *graph.Node, g *graph.Value) error { return d.add(n, 0, g) },
+	"Identity": func(d *differentiator, n *graph.Node, g *graph.Value) error {
+		return d.add(n, 0, g)
+	},
 	"Neg": func(d *differentiator, n *graph.Node, g *graph.Value) error {
 		return d.add(n, 0, d.apply("Neg", nil, g))
 	},
@@ -48,7 +50,8 @@ var derivatives = map[string]func(d *differentiator, n *graph.Node, g *graph.Val
 		return d.add(n, 0, d.apply("Mul", nil, g, d.apply("Sign", nil, n.Out[0])))
 	},
 	"MatMul": matMulDerivative, "Gemm": gemmDerivative, "Transpose": transposeDerivative,
-	"Reshape": reshapeDerivative, "Flatten": reshapeDerivative, "Squeeze": reshapeDerivative, "Unsqueeze": reshapeDerivative,
+	"Reshape": reshapeDerivative, "Flatten": reshapeDerivative, "Squeeze": reshapeDerivative,
+	"Unsqueeze": reshapeDerivative,
 	"ReduceSum": reduceDerivative, "ReduceMean": reduceDerivative,
 }
 
@@ -80,7 +83,8 @@ func matMulDerivative(d *differentiator, n *graph.Node, g *graph.Value) error {
 	if err := matrices(n.In[0], n.In[1]); err != nil {
 		return err
 	}
-	return d.both(n, d.apply("MatMul", nil, g, d.transposed(n.In[1])), d.apply("MatMul", nil, d.transposed(n.In[0]), g))
+	return d.both(n, d.apply("MatMul", nil, g, d.transposed(n.In[1])),
+		d.apply("MatMul", nil, d.transposed(n.In[0]), g))
 }
 
 // gemmDerivative is matMulDerivative for alpha·a·b + beta·c, either matrix turned.
@@ -88,7 +92,9 @@ func gemmDerivative(d *differentiator, n *graph.Node, g *graph.Value) error {
 	if err := matrices(n.In[0], n.In[1]); err != nil {
 		return err
 	}
-	scaled := func(name string) op.Attrs { return op.Attrs{op.FloatAttr("alpha", n.Attrs.Float(name, 1))} }
+	scaled := func(name string) op.Attrs {
+		return op.Attrs{op.FloatAttr("alpha", n.Attrs.Float(name, 1))}
+	}
 	gemm := func(a, b *graph.Value, transA, transB bool) *graph.Value {
 		attrs := scaled("alpha")
 		for name, set := range map[string]bool{"transA": transA, "transB": transB} {
@@ -110,7 +116,8 @@ func gemmDerivative(d *differentiator, n *graph.Node, g *graph.Value) error {
 		return err
 	}
 	if beta := n.Attrs.Float("beta", 1); beta != 1 {
-		g = d.apply("Mul", nil, g, graph.NewConst(d.b.fresh("gradient_beta"), floatOf(g.Type.DType, beta)))
+		g = d.apply("Mul", nil, g,
+			graph.NewConst(d.b.fresh("gradient_beta"), floatOf(g.Type.DType, beta)))
 	}
 	return d.add(n, 2, g)
 }
@@ -136,7 +143,8 @@ func reshapeDerivative(d *differentiator, n *graph.Node, g *graph.Value) error {
 	return d.add(n, 0, d.apply("Reshape", nil, g, d.apply("Shape", nil, n.In[0])))
 }
 
-// reduceDerivative repeats g along the axes that were reduced, for a mean divided by how many elements it is of.
+// reduceDerivative repeats g along the axes that were reduced, for a mean divided by how many
+// elements it is of.
 func reduceDerivative(d *differentiator, n *graph.Node, g *graph.Value) error {
 	x, y := n.In[0], n.Out[0]
 	if !x.Type.Ranked || !y.Type.Ranked {
@@ -148,12 +156,14 @@ func reduceDerivative(d *differentiator, n *graph.Node, g *graph.Value) error {
 		if err != nil {
 			return err
 		}
-		g = d.apply("Unsqueeze", nil, g, graph.NewConst(d.b.fresh("gradient_axes"), tensor.From(kept, len(kept))))
+		g = d.apply("Unsqueeze", nil, g,
+			graph.NewConst(d.b.fresh("gradient_axes"), tensor.From(kept, len(kept))))
 	}
 	g = d.apply("Expand", nil, g, shape)
 	if n.Type == "ReduceMean" {
 		ratio := d.apply("Div", nil, d.apply("Size", nil, x), d.apply("Size", nil, y))
-		g = d.apply("Div", nil, g, d.apply("Cast", op.Attrs{op.IntAttr("to", int64(x.Type.DType))}, ratio))
+		g = d.apply("Div", nil, g,
+			d.apply("Cast", op.Attrs{op.IntAttr("to", int64(x.Type.DType))}, ratio))
 	}
 	return d.add(n, 0, g)
 }

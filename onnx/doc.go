@@ -1,30 +1,34 @@
 // Package onnx reads models in the ONNX format into graphs and writes graphs as ONNX models.
 //
-// Meet first: [Open] maps a file and gives a [Model], whose Graph is ready to evaluate, optimise or plan; [Decode] does the
-// same for bytes in memory; [Write] and [WriteFile] are the way back; [DecodeTensor], [EncodeTensor], [DecodeValue] and
-// [EncodeValue] handle the single values that ONNX keeps in .pb files.
+// Meet first: [Open] maps a file and gives a [Model], whose Graph is ready to evaluate, optimise or
+// plan; [Decode] does the same for bytes in memory; [Write] and [WriteFile] are the way back;
+// [DecodeTensor], [EncodeTensor], [DecodeValue] and [EncodeValue] handle the single values that
+// ONNX keeps in .pb files.
 //
-// Weights are not copied: the tensors of a graph are views of the mapped file, or of the mapped files of external data,
-// so a model of many gigabytes opens in milliseconds and its pages are shared by all processes that map it. They are
-// valid until [Model.Close].
+// Weights are not copied: the tensors of a graph are views of the mapped file, or of the mapped
+// files of external data, so a model of many gigabytes opens in milliseconds and its pages are
+// shared by all processes that map it. They are valid until [Model.Close].
 //
-// What changes on the way in, so that the rest of weir meets one form only: initialisers and Constant nodes become
-// constant values; initialisers that are also listed as inputs are constants; sub-graphs become closed graphs whose
-// captures are explicit inputs; model-local functions are expanded where they are called; nodes without a name get one;
-// the operators that opset 7 changed (NumPy's broadcasting) are rewritten from older models where that is exact.
+// What changes on the way in, so that the rest of weir meets one form only: initialisers and
+// Constant nodes become constant values; initialisers that are also listed as inputs are constants;
+// sub-graphs become closed graphs whose captures are explicit inputs; model-local functions are
+// expanded where they are called; nodes without a name get one; the operators that opset 7 changed
+// (NumPy's broadcasting) are rewritten from older models where that is exact.
 //
-// On the way out captures become references to outer names again, constants that several graphs share are written once,
-// weir's fused operators come with functions that define them in ONNX's own operators, and weights that one file cannot
-// hold go to a file next to it.
+// On the way out captures become references to outer names again, constants that several graphs
+// share are written once, weir's fused operators come with functions that define them in ONNX's own
+// operators, and weights that one file cannot hold go to a file next to it.
 //
-// The format is that of onnx.proto3 of the ONNX project (IR version 3 and later); the wire format is read with protowire,
-// since generated messages would copy every weight.
+// The format is that of onnx.proto3 of the ONNX project (IR version 3 and later); the wire format
+// is read with protowire, since generated messages would copy every weight.
 //
-// Concurrency: reading and writing share no state. A Model may be used by any number of goroutines until Close.
+// Concurrency: reading and writing share no state. A Model may be used by any number of goroutines
+// until Close.
 //
-// What it refuses, each with the file and the node, tensor or operator in the error: bytes that are not an ONNX model
-// ([ErrFormat]), external data that is missing, short or outside of the model's folder ([ErrExternalData]), operator
-// sets that are not declared ([ErrOpset]), and what weir has no notion of, such as opaque types, sparse tensors of
-// unreasonable size, and operators or versions without a row in package op (op.ErrUnsupported). No input, however
-// broken, makes it panic or allocate out of proportion to its size.
+// What it refuses, each with the file and the node, tensor or operator in the error: bytes that are
+// not an ONNX model ([ErrFormat]), external data that is missing, short or outside of the model's
+// folder ([ErrExternalData]), operator sets that are not declared ([ErrOpset]), and what weir has
+// no notion of, such as opaque types, sparse tensors of unreasonable size, and operators or
+// versions without a row in package op (op.ErrUnsupported). No input, however broken, makes it
+// panic or allocate out of proportion to its size.
 package onnx

@@ -10,8 +10,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// message is a protobuf message under construction: pieces in order, the large ones views of the tensors' own bytes, so
-// that writing a model copies no weight.
+// message is a protobuf message under construction: pieces in order, the large ones views of the
+// tensors' own bytes, so that writing a model copies no weight.
 type message struct {
 	pieces [][]byte
 	tail   []byte
@@ -92,7 +92,8 @@ func (m *message) writeTo(w io.Writer) error {
 	return nil
 }
 
-// EncodeTensor returns a tensor as a TensorProto, the content of a .pb file of ONNX's test data. The name may be empty.
+// EncodeTensor returns a tensor as a TensorProto, the content of a .pb file of ONNX's test data.
+// The name may be empty.
 func EncodeTensor(name string, t *tensor.Tensor) ([]byte, error) {
 	if err := t.Check(); err != nil {
 		return nil, err
@@ -165,11 +166,13 @@ func containerProto(t op.Type) *message {
 	if elem != nil {
 		of.nest(map[bool]protowire.Number{false: 1, true: 2}[t.DType == tensor.Map], elem)
 	}
-	m.nest(map[tensor.DType]protowire.Number{tensor.Sequence: 4, tensor.Map: 5, tensor.Optional: 9}[t.DType], of)
+	m.nest(map[tensor.DType]protowire.Number{tensor.Sequence: 4, tensor.Map: 5,
+		tensor.Optional: 9}[t.DType], of)
 	return m
 }
 
-// dimension writes a size or a symbol. An expression over symbols has no form in ONNX and is left unknown.
+// dimension writes a size or a symbol. An expression over symbols has no form in ONNX and is left
+// unknown.
 func dimension(d op.Dim) *message {
 	m := &message{}
 	if n, ok := d.Int(); ok {

@@ -25,7 +25,8 @@ func residentFile(t *testing.T) int {
 	return pages * os.Getpagesize()
 }
 
-// TestEvict follows the pages of a constant out of memory and back, in the model's file and in a file of external data.
+// TestEvict follows the pages of a constant out of memory and back, in the model's file and in a
+// file of external data.
 func TestEvict(t *testing.T) {
 	for name, inline := range map[string]int64{"inline": 1 << 30, "external": 1 << 10} {
 		t.Run(name, func(t *testing.T) { testEvict(t, inline) })

@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// ErrExternalData is the kind of error about tensor contents that a model keeps in another file: missing, too short, or
-// outside of the model's folder.
+// ErrExternalData is the kind of error about tensor contents that a model keeps in another file:
+// missing, too short, or outside of the model's folder.
 var ErrExternalData = errors.New("bad external data")
 
 // externalFiles maps the files that hold the external data of one model, each once.
@@ -25,7 +25,8 @@ type externalFiles struct {
 func (e *externalFiles) read(t *tensorMessage, n int) ([]byte, error) {
 	location := t.external["location"]
 	fail := func(format string, args ...any) error {
-		return fmt.Errorf("%w: file %q: %s", ErrExternalData, location, fmt.Sprintf(format, args...))
+		return fmt.Errorf("%w: file %q: %s", ErrExternalData, location,
+			fmt.Sprintf(format, args...))
 	}
 	if e == nil || e.dir == "" {
 		return nil, fail("there is no model folder to look in; open the model by its path")
@@ -58,7 +59,9 @@ func (e *externalFiles) part(location string, offset, length int64) ([]byte, err
 		return nil, err
 	}
 	if offset > int64(len(data)) || length > int64(len(data))-offset {
-		return nil, fmt.Errorf("has %d bytes, the tensor wants %d at offset %d; is the download complete?", len(data), length, offset)
+		return nil, fmt.Errorf(
+			"has %d bytes, the tensor wants %d at offset %d; is the download complete?", len(data),
+			length, offset)
 	}
 	return data[offset : offset+length : offset+length], nil
 }
@@ -75,7 +78,8 @@ func extent(external map[string]string, key string, def int64) (int64, error) {
 	return v, nil
 }
 
-// open maps a file of the model's folder. os.Root keeps the path inside of it, symbolic links included.
+// open maps a file of the model's folder. os.Root keeps the path inside of it, symbolic links
+// included.
 func (e *externalFiles) open(location string) ([]byte, error) {
 	name := filepath.Clean(filepath.FromSlash(location))
 	if data, ok := e.data[name]; ok {

@@ -46,7 +46,8 @@ func TestExternalData(t *testing.T) {
 		{"missing", external("location", "none.bin"), "none.bin"},
 		{"no location", external(), "location"},
 		{"short", external("location", "w.bin", "offset", "8"), "12 bytes"},
-		{"offset beyond", external("location", "w.bin", "offset", "9223372036854775807"), "12 bytes"},
+		{"offset beyond", external("location", "w.bin", "offset", "9223372036854775807"),
+			"12 bytes"},
 		{"other length", external("location", "w.bin", "length", "12"), "needs 8"},
 		{"negative offset", external("location", "w.bin", "offset", "-4"), "not a size"},
 		{"above the folder", external("location", "../secret"), "inside"},
@@ -62,7 +63,8 @@ func TestExternalData(t *testing.T) {
 		write(path, modelOf(out("w"), c.part))
 		m, err := Open(path, Options{})
 		if c.say != "" {
-			if !errors.Is(err, ErrExternalData) || !strings.Contains(err.Error(), c.say) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), `"w"`) {
+			if !errors.Is(err, ErrExternalData) || !strings.Contains(err.Error(), c.say) ||
+				!strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), `"w"`) {
 				t.Errorf("%s: got %v, want %v with %s", c.name, err, ErrExternalData, c.say)
 			}
 			continue
@@ -89,7 +91,8 @@ func TestOpenOddFiles(t *testing.T) {
 	if err := os.WriteFile(empty, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(empty, Options{}); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), empty) {
+	if _, err := Open(empty, Options{}); !errors.Is(err, ErrFormat) ||
+		!strings.Contains(err.Error(), empty) {
 		t.Errorf("empty file: %v", err)
 	}
 	if _, err := Open(dir, Options{}); err == nil {

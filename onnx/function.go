@@ -13,7 +13,8 @@ type frame struct {
 	depth  int
 }
 
-// expand replaces calls of model-local functions by the functions' nodes, recursively, and appends all nodes to out.
+// expand replaces calls of model-local functions by the functions' nodes, recursively, and appends
+// all nodes to out.
 func (b *builder) expand(nodes []*nodeMessage, out []*nodeMessage) ([]*nodeMessage, error) {
 	for _, n := range nodes {
 		if err := b.spend(1 + len(n.in) + len(n.out) + len(n.attrs)); err != nil {
@@ -35,8 +36,8 @@ func (b *builder) expand(nodes []*nodeMessage, out []*nodeMessage) ([]*nodeMessa
 	return out, nil
 }
 
-// function finds the model-local function that a node calls. weir's own operators come with a function for other
-// runtimes, which weir itself does not need.
+// function finds the model-local function that a node calls. weir's own operators come with a
+// function for other runtimes, which weir itself does not need.
 func (b *builder) function(n *nodeMessage) *functionMessage {
 	fn := b.model.functions[functionKey{n.domain, n.op, n.overload}]
 	if fn != nil && n.domain == fusedDomain {
@@ -71,14 +72,16 @@ func (b *builder) call(n *nodeMessage, fn *functionMessage) ([]*nodeMessage, err
 		return nil, err
 	}
 	if len(n.in) > len(fn.inputs) || len(n.out) > len(fn.outputs) {
-		return nil, formatErr("function %q takes %d inputs and gives %d outputs, the call has %d and %d", fn.key.name,
+		return nil, formatErr(
+			"function %q takes %d inputs and gives %d outputs, the call has %d and %d", fn.key.name,
 			len(fn.inputs), len(fn.outputs), len(n.in), len(n.out))
 	}
 	prefix := n.name
 	if prefix == "" {
 		prefix = fn.key.name
 	}
-	c := &cloner{b: b, frame: fr, prefix: prefix + "/", attrs: arguments(n, fn), names: map[string]string{}}
+	c := &cloner{b: b, frame: fr, prefix: prefix + "/", attrs: arguments(n, fn),
+		names: map[string]string{}}
 	for i, formal := range fn.inputs {
 		c.names[formal] = ""
 		if i < len(n.in) {
@@ -90,8 +93,8 @@ func (b *builder) call(n *nodeMessage, fn *functionMessage) ([]*nodeMessage, err
 	return append(nodes, aliases...), err
 }
 
-// results gives the function's outputs the names of the call's, and returns the nodes that copy those which are not the
-// function's own: an input, or an output named twice.
+// results gives the function's outputs the names of the call's, and returns the nodes that copy
+// those which are not the function's own: an input, or an output named twice.
 func (c *cloner) results(n *nodeMessage, fn *functionMessage) []*nodeMessage {
 	var aliases []*nodeMessage
 	for i, formal := range fn.outputs {
@@ -99,7 +102,9 @@ func (c *cloner) results(n *nodeMessage, fn *functionMessage) []*nodeMessage {
 			continue
 		}
 		if from, ok := c.names[formal]; ok {
-			aliases = append(aliases, &nodeMessage{op: "Identity", in: []string{from}, out: []string{n.out[i]}, frame: n.frame})
+			aliases = append(aliases,
+				&nodeMessage{op: "Identity", in: []string{from}, out: []string{n.out[i]},
+					frame: n.frame})
 			continue
 		}
 		c.names[formal] = n.out[i]
@@ -119,8 +124,8 @@ func arguments(n *nodeMessage, fn *functionMessage) map[string]*attrMessage {
 	return args
 }
 
-// cloner copies the nodes of a function for one call. Each nested graph has a cloner of its own for its names; names
-// that it does not define are those of its parent.
+// cloner copies the nodes of a function for one call. Each nested graph has a cloner of its own for
+// its names; names that it does not define are those of its parent.
 type cloner struct {
 	b      *builder
 	frame  *frame
@@ -188,8 +193,8 @@ func (c *cloner) nodes(nodes []*nodeMessage) ([]*nodeMessage, error) {
 	return out, nil
 }
 
-// attr copies an attribute: one that refers to an attribute of the function takes that one's value, and is absent when
-// the call does not give it.
+// attr copies an attribute: one that refers to an attribute of the function takes that one's value,
+// and is absent when the call does not give it.
 func (c *cloner) attr(a *attrMessage) (*attrMessage, error) {
 	if a.ref != "" {
 		arg := c.attrs[a.ref]
@@ -197,7 +202,8 @@ func (c *cloner) attr(a *attrMessage) (*attrMessage, error) {
 			return nil, nil
 		}
 		if a.kind != 0 && a.kind != arg.kind {
-			return nil, formatErr("attribute %q has type %d, its argument %q has type %d", a.name, a.kind, a.ref, arg.kind)
+			return nil, formatErr("attribute %q has type %d, its argument %q has type %d", a.name,
+				a.kind, a.ref, arg.kind)
 		}
 		v := *arg
 		v.name = a.name
@@ -215,7 +221,8 @@ func (c *cloner) attr(a *attrMessage) (*attrMessage, error) {
 	return &v, nil
 }
 
-// declare copies to out what g defines, under new names, and makes new names for what its nodes give.
+// declare copies to out what g defines, under new names, and makes new names for what its nodes
+// give.
 func (c *cloner) declare(out, g *graphMessage) {
 	for _, v := range g.inputs {
 		out.inputs = append(out.inputs, &valueMessage{c.own(v.name), v.typ})
@@ -234,11 +241,14 @@ func (c *cloner) declare(out, g *graphMessage) {
 	}
 }
 
-// graph copies a sub-graph of a function with all of its own names made new, so that none hides a name of the caller.
+// graph copies a sub-graph of a function with all of its own names made new, so that none hides a
+// name of the caller.
 func (c *cloner) graph(g *graphMessage) (*graphMessage, error) {
-	in := &cloner{b: c.b, frame: c.frame, prefix: c.prefix, attrs: c.attrs, parent: c, names: map[string]string{}}
+	in := &cloner{b: c.b, frame: c.frame, prefix: c.prefix, attrs: c.attrs, parent: c,
+		names: map[string]string{}}
 	out := &graphMessage{name: g.name}
-	if err := c.b.spend(len(g.inputs) + len(g.outputs) + len(g.hints) + len(g.initializers) + len(g.sparse)); err != nil {
+	if err := c.b.spend(len(g.inputs) + len(g.outputs) + len(g.hints) + len(g.initializers) +
+		len(g.sparse)); err != nil {
 		return nil, err
 	}
 	in.declare(out, g)

@@ -17,10 +17,12 @@ import (
 // fusedDomain is the domain of the operators that weir's own passes make.
 const fusedDomain = op.FusedDomain
 
-// weightScale is the input of a fused Conv that its weights are multiplied by, an element an output channel.
+// weightScale is the input of a fused Conv that its weights are multiplied by, an element an output
+// channel.
 const weightScale = 4
 
-// fusedInputs gives the inputs of ONNX's operator of the same name; one more is added to the result.
+// fusedInputs gives the inputs of ONNX's operator of the same name; one more is added to the
+// result.
 var fusedInputs = map[string]int{"Conv": 3, "Gemm": 3, "MatMul": 2}
 
 const (
@@ -35,12 +37,13 @@ func hasFunction(n *graph.Node) bool {
 	return fusedInputs[n.Type] > 0 || n.Type == "Silu"
 }
 
-// overload returns which overload of its function a fused node calls, and makes the function on first use. weir reads
-// such a node as the operator that it was; other runtimes expand the function, which is the operator's definition in
-// package op, part after part.
+// overload returns which overload of its function a fused node calls, and makes the function on
+// first use. weir reads such a node as the operator that it was; other runtimes expand the
+// function, which is the operator's definition in package op, part after part.
 func (w *writer) overload(n *graph.Node) (string, error) {
 	if w.opset < functionOpset {
-		return "", fmt.Errorf("%v: %w: writing it needs opset %d, the model has %d", n, ErrOpset, functionOpset, w.opset)
+		return "", fmt.Errorf("%v: %w: writing it needs opset %d, the model has %d", n, ErrOpset,
+			functionOpset, w.opset)
 	}
 	d := tensor.Float32
 	if t := n.Out[0]; t != nil && t.Type.DType.IsFloat() {
@@ -132,7 +135,8 @@ func (f *functionBody) parts(n *graph.Node, ins []string) (string, error) {
 	if len(ins) > weightScale && ins[weightScale] != "" {
 		shape := slices.Repeat([]int64{1}, max(1, len(n.In[1].Type.Shape)))
 		shape[0] = -1
-		by := f.call("Constant", []*message{attrProto(op.TensorAttr("value", tensor.From(shape, len(shape))))})
+		by := f.call("Constant",
+			[]*message{attrProto(op.TensorAttr("value", tensor.From(shape, len(shape))))})
 		ins[1] = f.call("Mul", nil, ins[1], f.call("Reshape", nil, ins[weightScale], by))
 	}
 	if n.Type == "MatMul" && n.Attrs.Bool("transB", false) {
@@ -162,13 +166,16 @@ func (f *functionBody) clip(x string, lo, hi float32) string {
 
 // activation writes an activation of op.NewFusedActivation.
 func (f *functionBody) activation(n *graph.Node, name, x string) (string, error) {
-	param := func(suffix string, def float32) float32 { return n.Attrs.Float("activation_"+suffix, def) }
+	param := func(suffix string, def float32) float32 {
+		return n.Attrs.Float("activation_"+suffix, def)
+	}
 	inf := float32(math.Inf(1))
 	switch name {
 	case "Relu", "Sigmoid", "Tanh":
 		return f.call(name, nil, x), nil
 	case "LeakyRelu":
-		return f.call(name, []*message{attrProto(op.FloatAttr("alpha", param("alpha", 0.01)))}, x), nil
+		return f.call(name, []*message{attrProto(op.FloatAttr("alpha", param("alpha", 0.01)))}, x),
+			nil
 	case "HardSigmoid":
 		return f.hardSigmoid(x, param("alpha", 0.2), param("beta", 0.5)), nil
 	case "HardSwish":
@@ -182,9 +189,11 @@ func (f *functionBody) activation(n *graph.Node, name, x string) (string, error)
 	case "GeluTanh":
 		cubed := f.call("Mul", nil, f.call("Mul", nil, x, x), x)
 		sum := f.call("Add", nil, x, f.call("Mul", nil, cubed, f.scalar(0.044715)))
-		return f.gelu(x, f.call("Tanh", nil, f.call("Mul", nil, sum, f.scalar(math.Sqrt(2/math.Pi))))), nil
+		return f.gelu(x, f.call("Tanh", nil,
+			f.call("Mul", nil, sum, f.scalar(math.Sqrt(2/math.Pi))))), nil
 	}
-	return "", fmt.Errorf("%v: %w: activation %q has no form in ONNX's own operators", n, op.ErrUnsupported, name)
+	return "", fmt.Errorf("%v: %w: activation %q has no form in ONNX's own operators", n,
+		op.ErrUnsupported, name)
 }
 
 // gelu writes 0.5·x·(1 + t).
@@ -194,7 +203,9 @@ func (f *functionBody) gelu(x, t string) string {
 }
 
 func (f *functionBody) hardSigmoid(x string, alpha, beta float32) string {
-	return f.call("HardSigmoid", []*message{attrProto(op.FloatAttr("alpha", alpha)), attrProto(op.FloatAttr("beta", beta))}, x)
+	return f.call("HardSigmoid",
+		[]*message{attrProto(op.FloatAttr("alpha", alpha)), attrProto(op.FloatAttr("beta", beta))},
+		x)
 }
 
 // scalar writes a constant of the function's element type.

@@ -23,7 +23,8 @@ func seeds(t testing.TB) [][]byte {
 	return append(s, files...)
 }
 
-// tryDecode reads bytes that may be anything; the graph, if there is one, must be valid and survive being written.
+// tryDecode reads bytes that may be anything; the graph, if there is one, must be valid and survive
+// being written.
 func tryDecode(t *testing.T, b []byte) {
 	m, err := Decode(b, "", Options{})
 	if err != nil {
@@ -54,7 +55,8 @@ func mutate(r *rand.Rand, b, other []byte) []byte {
 		case 2:
 			b = b[:i]
 		case 3: // a length or number becomes huge
-			b = append(b[:i:i], append(binary.AppendUvarint(nil, r.Uint64()>>r.IntN(64)), b[i+1:]...)...)
+			b = append(b[:i:i],
+				append(binary.AppendUvarint(nil, r.Uint64()>>r.IntN(64)), b[i+1:]...)...)
 		case 4: // splice
 			j := r.IntN(len(other))
 			b = append(b[:i:i], other[j:]...)
@@ -69,8 +71,8 @@ func mutate(r *rand.Rand, b, other []byte) []byte {
 	return b
 }
 
-// TestMutations reads ten thousand damaged models. Each is refused or becomes a valid graph; none may take memory out of
-// proportion.
+// TestMutations reads ten thousand damaged models. Each is refused or becomes a valid graph; none
+// may take memory out of proportion.
 func TestMutations(t *testing.T) {
 	s := seeds(t)
 	r := rand.New(rand.NewPCG(1, 2))

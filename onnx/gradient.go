@@ -17,20 +17,24 @@ const trainingDomain = "ai.onnx.preview.training"
 // gradientOpset is the version of the nodes that compute derivatives.
 const gradientOpset = 13
 
-// gradients replaces the nodes Gradient (ai.onnx.preview.training, version 1) of a graph by nodes that compute the derivatives:
-// the chain rule backwards from y, node by node. The operator names tensors of the graph around it, which no evaluation of a
-// single node can see.
+// gradients replaces the nodes Gradient (ai.onnx.preview.training, version 1) of a graph by nodes
+// that compute the derivatives: the chain rule backwards from y, node by node. The operator names
+// tensors of the graph around it, which no evaluation of a single node can see.
 func (b *builder) gradients(g *graph.Graph) error {
-	isGradient := func(n *graph.Node) bool { return n.Domain == trainingDomain && n.Type == "Gradient" }
+	isGradient := func(n *graph.Node) bool {
+		return n.Domain == trainingDomain && n.Type == "Gradient"
+	}
 	if !slices.ContainsFunc(g.Nodes, isGradient) {
 		return nil
 	}
 	for _, n := range g.Nodes {
 		guess(n)
 	}
-	for i := slices.IndexFunc(g.Nodes, isGradient); i >= 0; i = slices.IndexFunc(g.Nodes, isGradient) {
+	for i := slices.IndexFunc(g.Nodes, isGradient); i >= 0; i = slices.IndexFunc(g.Nodes,
+		isGradient) {
 		n := g.Nodes[i]
-		d := &differentiator{b: b, of: map[*graph.Value]*graph.Value{}, moves: map[*graph.Value]bool{}}
+		d := &differentiator{b: b, of: map[*graph.Value]*graph.Value{},
+			moves: map[*graph.Value]bool{}}
 		g.Nodes = slices.Delete(g.Nodes, i, i+1)
 		if err := d.node(g, n); err != nil {
 			return fmt.Errorf("%v: %w", n, err)
@@ -58,11 +62,13 @@ type differentiator struct {
 func (d *differentiator) node(g *graph.Graph, n *graph.Node) error {
 	xs, zs := n.Attrs.Strings("xs"), n.Attrs.Strings("zs")
 	if len(n.In) != len(xs)+len(zs) || len(n.Out) > len(xs) {
-		return formatErr("has %d inputs and %d outputs for %d tensors xs and %d zs", len(n.In), len(n.Out), len(xs), len(zs))
+		return formatErr("has %d inputs and %d outputs for %d tensors xs and %d zs", len(n.In),
+			len(n.Out), len(xs), len(zs))
 	}
 	for i, name := range slices.Concat(xs, zs) {
 		if n.In[i] == nil || n.In[i].Name != name {
-			return fmt.Errorf("%w: input %d is not the tensor %q that it stands for", op.ErrUnsupported, i, name)
+			return fmt.Errorf("%w: input %d is not the tensor %q that it stands for",
+				op.ErrUnsupported, i, name)
 		}
 	}
 	y := find(g, n.Attrs.String("y", ""))
@@ -72,7 +78,8 @@ func (d *differentiator) node(g *graph.Graph, n *graph.Node) error {
 	if t := y.Type.DType; t != tensor.Float32 && t != tensor.Float64 {
 		return fmt.Errorf("%w: derivatives of %v", op.ErrUnsupported, t)
 	}
-	ones := d.apply("ConstantOfShape", op.Attrs{op.TensorAttr("value", floatOf(y.Type.DType, 1))}, d.apply("Shape", nil, y))
+	ones := d.apply("ConstantOfShape", op.Attrs{op.TensorAttr("value", floatOf(y.Type.DType, 1))},
+		d.apply("Shape", nil, y))
 	d.of[y] = ones
 	if err := d.back(g, n.In[:len(xs)]); err != nil {
 		return err
@@ -85,7 +92,8 @@ func (d *differentiator) node(g *graph.Graph, n *graph.Node) error {
 		if d.of[x] == nil { // y does not depend on x
 			d.of[x] = d.apply("Sub", nil, x, x)
 		}
-		id := &graph.Node{Name: d.b.fresh(n.Name + "_" + x.Name), Type: "Identity", Version: gradientOpset, In: []*graph.Value{d.of[x]}, Out: []*graph.Value{out}}
+		id := &graph.Node{Name: d.b.fresh(n.Name + "_" + x.Name), Type: "Identity",
+			Version: gradientOpset, In: []*graph.Value{d.of[x]}, Out: []*graph.Value{out}}
 		out.Producer, out.Index = id, 0
 		d.made = append(d.made, id)
 		guess(id)
@@ -118,7 +126,8 @@ func find(g *graph.Graph, name string) *graph.Value {
 	return nil
 }
 
-// back goes through the nodes from the last to the first and adds to the derivatives of their inputs. The xs are where it ends.
+// back goes through the nodes from the last to the first and adds to the derivatives of their
+// inputs. The xs are where it ends.
 func (d *differentiator) back(g *graph.Graph, xs []*graph.Value) error {
 	for _, x := range xs {
 		d.moves[x] = true
@@ -134,12 +143,14 @@ func (d *differentiator) back(g *graph.Graph, xs []*graph.Value) error {
 		}
 	}
 	for _, n := range slices.Backward(g.Nodes) {
-		if len(n.Out) == 0 || n.Out[0] == nil || d.of[n.Out[0]] == nil || !d.moves[n.Out[0]] || slices.Contains(xs, n.Out[0]) {
+		if len(n.Out) == 0 || n.Out[0] == nil || d.of[n.Out[0]] == nil || !d.moves[n.Out[0]] ||
+			slices.Contains(xs, n.Out[0]) {
 			continue
 		}
 		f := derivatives[n.Type]
 		if f == nil || n.Domain != "" {
-			return fmt.Errorf("%w: there is no derivative of %v; weir has those of %s", op.ErrUnsupported, n, strings.Join(slices.Sorted(maps.Keys(derivatives)), ", "))
+			return fmt.Errorf("%w: there is no derivative of %v; weir has those of %s",
+				op.ErrUnsupported, n, strings.Join(slices.Sorted(maps.Keys(derivatives)), ", "))
 		}
 		if err := f(d, n, d.of[n.Out[0]]); err != nil {
 			return fmt.Errorf("derivative of %v: %w", n, err)
@@ -157,7 +168,8 @@ func (d *differentiator) apply(typ string, attrs op.Attrs, in ...*graph.Value) *
 	return n.Out[0]
 }
 
-// add adds a part to the derivative by input i of a node, as the sum over the elements that the input was repeated to.
+// add adds a part to the derivative by input i of a node, as the sum over the elements that the
+// input was repeated to.
 func (d *differentiator) add(n *graph.Node, i int, part *graph.Value) error {
 	v := n.In[i]
 	if v == nil || !d.moves[v] {
@@ -180,7 +192,8 @@ func (d *differentiator) add(n *graph.Node, i int, part *graph.Value) error {
 func (d *differentiator) summed(part, v *graph.Value) (*graph.Value, error) {
 	from, to := part.Type, v.Type
 	if !from.Ranked || !to.Ranked || len(from.Shape) < len(to.Shape) {
-		return nil, fmt.Errorf("%w: the shapes %v and %v are not known well enough", op.ErrUnsupported, from, to)
+		return nil, fmt.Errorf("%w: the shapes %v and %v are not known well enough",
+			op.ErrUnsupported, from, to)
 	}
 	var axes []int64
 	lead := len(from.Shape) - len(to.Shape)
@@ -189,11 +202,13 @@ func (d *differentiator) summed(part, v *graph.Value) (*graph.Value, error) {
 		case k < lead || to.Shape[k-lead].Is(1) && !n.Is(1):
 			axes = append(axes, int64(k))
 		case !n.Equal(to.Shape[k-lead]):
-			return nil, fmt.Errorf("%w: the sizes %v and %v are not known well enough", op.ErrUnsupported, n, to.Shape[k-lead])
+			return nil, fmt.Errorf("%w: the sizes %v and %v are not known well enough",
+				op.ErrUnsupported, n, to.Shape[k-lead])
 		}
 	}
 	if len(axes) > 0 {
-		part = d.apply("ReduceSum", nil, part, graph.NewConst(d.b.fresh("gradient_axes"), tensor.From(axes, len(axes))))
+		part = d.apply("ReduceSum", nil, part,
+			graph.NewConst(d.b.fresh("gradient_axes"), tensor.From(axes, len(axes))))
 	}
 	return d.apply("Reshape", nil, part, d.apply("Shape", nil, v)), nil
 }

@@ -20,12 +20,15 @@ func gradientNode(xs, zs []string, outputs string) part {
 		return sub(5, parts...)
 	}
 	y := sub(5, text(1, "y"), text(4, "y"), number(20, 3))
-	parts := nodeParts("grad", "Gradient", strings.Join(append(append([]string{}, xs...), zs...), ",")+"->"+outputs, names("xs", xs), names("zs", zs), y)
+	parts := nodeParts("grad", "Gradient",
+		strings.Join(append(append([]string{}, xs...), zs...), ",")+"->"+outputs, names("xs", xs),
+		names("zs", zs), y)
 	return sub(1, append(parts, text(7, trainingDomain))...)
 }
 
 func gradientModel(nodes []part, g ...part) []byte {
-	g = append(append([]part{in("x"), in("w"), initializer(integers("axis0", 0)...), initializer(integers("axis1", 1)...)}, nodes...), g...)
+	g = append(append([]part{in("x"), in("w"), initializer(integers("axis0", 0)...),
+		initializer(integers("axis1", 1)...)}, nodes...), g...)
 	return join(msg(number(1, 8), sub(7, g...), opsetPart("", 13), opsetPart(trainingDomain, 1)))
 }
 
@@ -38,27 +41,36 @@ func integers(name string, v ...int64) []part {
 func TestGradients(t *testing.T) {
 	row, column := node("Unsqueeze", "x,axis0->row"), node("Unsqueeze", "w,axis1->column")
 	for name, nodes := range map[string][]part{
-		"sums":      {node("Add", "x,w->s"), node("Sub", "s,x->d"), node("Neg", "d->n"), node("Mul", "n,s->y")},
-		"quotient":  {node("Div", "x,w->q"), node("Mul", "q,x->y")},
-		"functions": {node("Sigmoid", "x->a"), node("Tanh", "w->b"), node("Exp", "a->c"), node("Log", "c->d"), node("Mul", "d,b->e"), node("Identity", "e->y")},
-		"root":      {node("Mul", "x,x->a"), node("Mul", "w,w->b"), node("Add", "a,b->c"), node("Sqrt", "c->d"), node("Relu", "d->y")},
-		"product":   {row, column, node("MatMul", "row,column->y")},
-		"outer":     {row, column, node("Transpose", "row->turned"), node("Transpose", "column->flat"), node("MatMul", "turned,flat->p"), node("Mul", "p,p->y")},
-		"gemm":      {row, column, node("Gemm", "row,row,column->y", intAttr("transA", 1))},
-		"gemm b":    {column, node("Gemm", "column,column,x->p", intAttr("transB", 1), sub(5, text(1, "beta"), single(2, 2), number(20, 1))), node("Mul", "p,w->y")},
+		"sums": {node("Add", "x,w->s"), node("Sub", "s,x->d"), node("Neg", "d->n"),
+			node("Mul", "n,s->y")},
+		"quotient": {node("Div", "x,w->q"), node("Mul", "q,x->y")},
+		"functions": {node("Sigmoid", "x->a"), node("Tanh", "w->b"), node("Exp", "a->c"),
+			node("Log", "c->d"), node("Mul", "d,b->e"), node("Identity", "e->y")},
+		"root": {node("Mul", "x,x->a"), node("Mul", "w,w->b"), node("Add", "a,b->c"),
+			node("Sqrt", "c->d"), node("Relu", "d->y")},
+		"product": {row, column, node("MatMul", "row,column->y")},
+		"outer": {row, column, node("Transpose", "row->turned"),
+			node("Transpose", "column->flat"), node("MatMul", "turned,flat->p"),
+			node("Mul", "p,p->y")},
+		"gemm": {row, column, node("Gemm", "row,row,column->y", intAttr("transA", 1))},
+		"gemm b": {column, node("Gemm", "column,column,x->p", intAttr("transB", 1),
+			sub(5, text(1, "beta"), single(2, 2), number(20, 1))), node("Mul", "p,w->y")},
 		"broadcast": {row, column, node("Mul", "row,column->y")},
-		"mean":      {node("Mul", "x,w->p"), node("ReduceMean", "p->m", intAttr("keepdims", 0)), node("Mul", "m,x->y")},
-		"sum":       {node("Mul", "x,w->p"), node("ReduceSum", "p->m"), node("Mul", "m,w->y")},
-		"one of w":  {node("Mul", "w,w->y")},
+		"mean": {node("Mul", "x,w->p"), node("ReduceMean", "p->m", intAttr("keepdims", 0)),
+			node("Mul", "m,x->y")},
+		"sum":      {node("Mul", "x,w->p"), node("ReduceSum", "p->m"), node("Mul", "m,w->y")},
+		"one of w": {node("Mul", "w,w->y")},
 	} {
-		m, err := Decode(gradientModel(nodes, gradientNode([]string{"x", "w"}, nil, "dx,dw"), out("y"), out("dx"), out("dw")), "", Options{})
+		m, err := Decode(gradientModel(nodes, gradientNode([]string{"x", "w"}, nil, "dx,dw"),
+			out("y"), out("dx"), out("dw")), "", Options{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
 		at := [][]float32{{0.5, 1.25}, {0.75, -1.5}}
 		values := func() []*tensor.Tensor {
-			got, err := m.Graph.Eval(t.Context(), []*tensor.Tensor{tensor.From(at[0], 2), tensor.From(at[1], 2)})
+			got, err := m.Graph.Eval(t.Context(),
+				[]*tensor.Tensor{tensor.From(at[0], 2), tensor.From(at[1], 2)})
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
@@ -81,7 +93,8 @@ func TestGradients(t *testing.T) {
 				x[i] = v
 				want := (up - down) / (2 * step)
 				if g := float64(tensor.As[float32](got[1+k])[i]); math.Abs(g-want) > 0.01*(1+math.Abs(want)) {
-					t.Errorf("%s: derivative %d of input %d is %v, differences say %v", name, i, k, g, want)
+					t.Errorf("%s: derivative %d of input %d is %v, differences say %v", name, i, k,
+						g, want)
 				}
 			}
 		}
@@ -92,13 +105,15 @@ func TestGradients(t *testing.T) {
 func TestGradientOfGradient(t *testing.T) {
 	cube := []part{node("Mul", "x,x->s"), node("Mul", "s,x->y")}
 	first := gradientNode([]string{"x"}, nil, "dx")
-	again := sub(1, append(nodeParts("again", "Gradient", "x->ddx", sub(5, text(1, "xs"), text(9, "x"), number(20, 8)),
+	again := sub(1, append(nodeParts("again", "Gradient", "x->ddx",
+		sub(5, text(1, "xs"), text(9, "x"), number(20, 8)),
 		sub(5, text(1, "y"), text(4, "dx"), number(20, 3))), text(7, trainingDomain))...)
 	m, err := Decode(gradientModel(cube, first, again, out("dx"), out("ddx")), "", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := m.Graph.Eval(t.Context(), []*tensor.Tensor{tensor.From([]float32{2, -1}, 2), tensor.From([]float32{0, 0}, 2)})
+	got, err := m.Graph.Eval(t.Context(),
+		[]*tensor.Tensor{tensor.From([]float32{2, -1}, 2), tensor.From([]float32{0, 0}, 2)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +134,8 @@ func TestGradientRefused(t *testing.T) {
 		"no such y":     {[]part{node("Neg", "x->v")}, []string{"x"}, ErrFormat},
 		"no such input": {[]part{node("Neg", "x->y")}, []string{"q"}, ErrFormat},
 	} {
-		if _, err := Decode(gradientModel(c.nodes, gradientNode(c.xs, nil, "dx"), out("dx")), "", Options{}); !errors.Is(err, c.err) {
+		if _, err := Decode(gradientModel(c.nodes, gradientNode(c.xs, nil, "dx"), out("dx")), "",
+			Options{}); !errors.Is(err, c.err) {
 			t.Errorf("%s: %v, want %v", name, err, c.err)
 		}
 	}

@@ -18,12 +18,14 @@ func scalar(num int, name string, dtype int64) part {
 }
 
 func int64s(name string, v byte) part {
-	return initializer(text(8, name), number(1, 1), number(2, 7), blob(9, []byte{v, 0, 0, 0, 0, 0, 0, 0}))
+	return initializer(text(8, name), number(1, 1), number(2, 7),
+		blob(9, []byte{v, 0, 0, 0, 0, 0, 0, 0}))
 }
 
 // chain makes n steps from s0 to sN by f.
 func chain(n int, f func(from, to string, i int) []part) []part {
-	parts := []part{vec("x"), sub(12, text(1, fmt.Sprintf("s%d", n))), int64s("one", 1), int64s("three", 3), node("Shape", "x->s0")}
+	parts := []part{vec("x"), sub(12, text(1, fmt.Sprintf("s%d", n))), int64s("one", 1),
+		int64s("three", 3), node("Shape", "x->s0")}
 	for i := range n {
 		parts = append(parts, f(fmt.Sprintf("s%d", i), fmt.Sprintf("s%d", i+1), i)...)
 	}
@@ -36,11 +38,12 @@ func nest(n int, wrap func(part) part) []part {
 	for range n {
 		p = wrap(p)
 	}
-	return []part{floats(11, "v", -1), scalar(11, "n", 7), scalar(11, "t", 9), floats(12, "w", -1), p}
+	return []part{floats(11, "v", -1), scalar(11, "n", 7), scalar(11, "t", 9), floats(12, "w", -1),
+		p}
 }
 
-// TestHostile reads small files that are made to cost much: expressions that double at every node, bodies in bodies, very
-// many parts. Time and memory must stay in proportion to the file.
+// TestHostile reads small files that are made to cost much: expressions that double at every node,
+// bodies in bodies, very many parts. Time and memory must stay in proportion to the file.
 func TestHostile(t *testing.T) {
 	abs := func(n int, operand func(int) string) []part {
 		parts := []part{in("0"), out(fmt.Sprint(n))}
@@ -54,23 +57,36 @@ func TestHostile(t *testing.T) {
 		name  string
 		parts []part
 	}{
-		{"squares of a symbol", chain(60, func(from, to string, _ int) []part { return []part{node("Mul", from+","+from+"->"+to)} })},
+		{"squares of a symbol", chain(60, func(from, to string, _ int) []part {
+			return []part{node("Mul", from+","+from+"->"+to)}
+		})},
 		{"sums of quotients", chain(60, func(from, to string, i int) []part {
 			a, b, c := fmt.Sprintf("a%d", i), fmt.Sprintf("b%d", i), fmt.Sprintf("c%d", i)
-			return []part{node("Div", from+",three->"+a), node("Add", from+",one->"+b), node("Div", b+",three->"+c), node("Add", a+","+c+"->"+to)}
+			return []part{node("Div", from+",three->"+a), node("Add", from+",one->"+b),
+				node("Div", b+",three->"+c), node("Add", a+","+c+"->"+to)}
 		})},
 		{"nodes in order", abs(many, func(i int) string { return fmt.Sprintf("%d->%d", i, i+1) })},
-		{"nodes in reverse", abs(many, func(i int) string { return fmt.Sprintf("%d->%d", many-i-1, many-i) })},
-		{"one name for all nodes", abs(many, func(i int) string { return fmt.Sprintf("0->%d", i+1) })},
-		{"a wide node", []part{in("x"), out("y"), node("Sum", "x"+strings.Repeat(",x", 100_000)+"->y")}},
+		{"nodes in reverse", abs(many, func(i int) string {
+			return fmt.Sprintf("%d->%d", many-i-1, many-i)
+		})},
+		{"one name for all nodes", abs(many, func(i int) string {
+			return fmt.Sprintf("0->%d", i+1)
+		})},
+		{"a wide node", []part{in("x"), out("y"),
+			node("Sum", "x"+strings.Repeat(",x", 100_000)+"->y")}},
 		{"loops", nest(40, func(p part) part {
-			return node("Loop", "n,t,v->w", bodyAttr("body", scalar(11, "i", 7), scalar(11, "c", 9), floats(11, "v", -1), scalar(12, "c", 9), floats(12, "w", -1), p))
+			return node("Loop", "n,t,v->w",
+				bodyAttr("body", scalar(11, "i", 7), scalar(11, "c", 9), floats(11, "v", -1),
+					scalar(12, "c", 9), floats(12, "w", -1), p))
 		})},
 		{"scans", nest(40, func(p part) part {
-			return node("Scan", "v,v->w", bodyAttr("body", floats(11, "v", -1), floats(11, "z", -1), floats(12, "w", -1), p), intAttr("num_scan_inputs", 1))
+			return node("Scan", "v,v->w",
+				bodyAttr("body", floats(11, "v", -1), floats(11, "z", -1), floats(12, "w", -1), p),
+				intAttr("num_scan_inputs", 1))
 		})},
 		{"branches", nest(40, func(p part) part {
-			return node("If", "t->w", bodyAttr("then_branch", floats(12, "w", -1), p), bodyAttr("else_branch", floats(12, "w", -1), node("Abs", "v->w")))
+			return node("If", "t->w", bodyAttr("then_branch", floats(12, "w", -1), p),
+				bodyAttr("else_branch", floats(12, "w", -1), node("Abs", "v->w")))
 		})},
 	}
 	for _, c := range cases {
@@ -106,11 +122,13 @@ func TestMistypedModels(t *testing.T) {
 		says string
 	}{
 		{"float32, as computed", declared(1, 2), ""},
-		{"int64 for float32", declared(7, 2), `value "y" is declared int64[2], the operator gives float32`},
+		{"int64 for float32", declared(7, 2),
+			`value "y" is declared int64[2], the operator gives float32`},
 		{"a dimension of 2^62", declared(1, 1<<62), "dimension 0 is 4611686018427387904"},
 	} {
 		_, err := Decode(modelOf(in("x"), c.out, node("Relu", "x->y")), "", Options{})
-		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+		if c.says == "" && err != nil || c.says != "" &&
+			(err == nil || !strings.Contains(err.Error(), c.says)) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.says)
 		}
 	}

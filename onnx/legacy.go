@@ -10,15 +10,17 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// numpyOpset is the version of ONNX's operator set that gave binary operators NumPy's broadcasting and dropped the
-// attributes that told training from inference.
+// numpyOpset is the version of ONNX's operator set that gave binary operators NumPy's broadcasting
+// and dropped the attributes that told training from inference.
 const numpyOpset = 7
 
-// raisers rewrite one node from the form of opset 6 to that of 7, for the operators that opset 7 changed and whose new
-// form can say the same (ONNX, Changelog.md, versions 1, 6 and 7 of each).
+// raisers rewrite one node from the form of opset 6 to that of 7, for the operators that opset 7
+// changed and whose new form can say the same (ONNX, Changelog.md, versions 1, 6 and 7 of each).
 var raisers = map[string]func(*raiser, *graph.Node) error{
-	"Add": (*raiser).broadcast, "Sub": (*raiser).broadcast, "Mul": (*raiser).broadcast, "Div": (*raiser).broadcast,
-	"Pow": (*raiser).broadcast, "And": (*raiser).broadcast, "Or": (*raiser).broadcast, "Xor": (*raiser).broadcast,
+	"Add": (*raiser).broadcast, "Sub": (*raiser).broadcast, "Mul": (*raiser).broadcast,
+	"Div": (*raiser).broadcast,
+	"Pow": (*raiser).broadcast, "And": (*raiser).broadcast, "Or": (*raiser).broadcast,
+	"Xor":   (*raiser).broadcast,
 	"Equal": (*raiser).broadcast, "Greater": (*raiser).broadcast, "Less": (*raiser).broadcast,
 	"PRelu": (*raiser).slope, "BatchNormalization": (*raiser).batchNorm,
 	"AveragePool": (*raiser).drop, "Dropout": (*raiser).drop, "Gemm": (*raiser).drop,
@@ -26,16 +28,16 @@ var raisers = map[string]func(*raiser, *graph.Node) error{
 	"Cast": (*raiser).castTo,
 }
 
-// raiser brings a graph of an older operator set to opset 7 where that changes no result. Nodes that it does not know
-// keep their version, and the operator table tells whether weir has it.
+// raiser brings a graph of an older operator set to opset 7 where that changes no result. Nodes
+// that it does not know keep their version, and the operator table tells whether weir has it.
 type raiser struct {
 	g   *graph.Graph
 	out []*graph.Node
 	b   *builder
 }
 
-// raise rewrites g, whose nodes are in topological order, and the graphs nested in it. Ranks decide where an operand's
-// dimensions go, so types are inferred along the way as far as that is possible.
+// raise rewrites g, whose nodes are in topological order, and the graphs nested in it. Ranks decide
+// where an operand's dimensions go, so types are inferred along the way as far as that is possible.
 func (b *builder) raise(g *graph.Graph) error {
 	r := &raiser{g: g, b: b}
 	for _, n := range g.Nodes {
@@ -69,15 +71,18 @@ func (r *raiser) node(n *graph.Node) error {
 		return err
 	}
 	n.Version = max(n.Version, numpyOpset)
-	n.Attrs = slices.DeleteFunc(n.Attrs, func(a op.Attr) bool { return slices.Contains(dropped, a.Name) })
+	n.Attrs = slices.DeleteFunc(n.Attrs, func(a op.Attr) bool {
+		return slices.Contains(dropped, a.Name)
+	})
 	return nil
 }
 
-// dropped are the attributes that opset 7 no longer has. No operator that is raised has one of these names in opset 7 for
-// something else.
+// dropped are the attributes that opset 7 no longer has. No operator that is raised has one of
+// these names in opset 7 for something else.
 var dropped = []string{"axis", "broadcast", "is_test", "output_sequence"}
 
-// guess infers the types of a node's outputs and leaves them as they are when that fails: checking comes later.
+// guess infers the types of a node's outputs and leaves them as they are when that fails: checking
+// comes later.
 func guess(n *graph.Node) {
 	o, err := n.Op()
 	if err != nil {
@@ -100,12 +105,12 @@ func guess(n *graph.Node) {
 	}
 }
 
-// drop leaves a node whose meaning for inference did not change. Dropout without is_test would train: a model that is run is not
-// trained.
+// drop leaves a node whose meaning for inference did not change. Dropout without is_test would
+// train: a model that is run is not trained.
 func (r *raiser) drop(*graph.Node) error { return nil }
 
-// broadcast aligns the second operand: with broadcast = 1 and an axis, its dimensions stand for those of the first from
-// that axis on; without an axis for the last ones, as in NumPy.
+// broadcast aligns the second operand: with broadcast = 1 and an axis, its dimensions stand for
+// those of the first from that axis on; without an axis for the last ones, as in NumPy.
 func (r *raiser) broadcast(n *graph.Node) error {
 	axis := n.Attrs.Find("axis")
 	if !n.Attrs.Bool("broadcast", false) || axis == nil || len(n.In) != 2 {
@@ -140,7 +145,8 @@ func (r *raiser) slope(n *graph.Node) error {
 	return r.unsqueeze(n, b, a-2)
 }
 
-// castTo makes a number of the attribute to, which before opset 6 is the name of a TensorProto.DataType.
+// castTo makes a number of the attribute to, which before opset 6 is the name of a
+// TensorProto.DataType.
 func (r *raiser) castTo(n *graph.Node) error {
 	to := n.Attrs.Find("to")
 	if to == nil || to.Kind != op.AttrString {
@@ -164,7 +170,8 @@ var typeNames = map[string]string{"float": "float32", "double": "float64"}
 func ranks(n *graph.Node) (a, b int, err error) {
 	for _, v := range n.In {
 		if v == nil || !v.Type.Ranked {
-			return 0, 0, fmt.Errorf("%w: broadcasting of opset %d needs known ranks; convert the model with ONNX's version converter",
+			return 0, 0, fmt.Errorf("%w: broadcasting of opset %d needs known ranks; convert the "+
+				"model with ONNX's version converter",
 				op.ErrUnsupported, n.Version)
 		}
 	}
@@ -190,7 +197,8 @@ func (r *raiser) unsqueeze(n *graph.Node, rank, count int) error {
 	for i := range axes {
 		axes[i] = int64(rank + i)
 	}
-	u := graph.NewNode(n.Name+"_unsqueeze", "Unsqueeze", n.Version, op.Attrs{op.IntsAttr("axes", axes...)}, []*graph.Value{v}, name)
+	u := graph.NewNode(n.Name+"_unsqueeze", "Unsqueeze", n.Version,
+		op.Attrs{op.IntsAttr("axes", axes...)}, []*graph.Value{v}, name)
 	r.out = append(r.out, u)
 	guess(u)
 	n.In[1] = u.Out[0]

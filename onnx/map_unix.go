@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapRegular maps a file read-only. A later change of the file by others shows through, and truncating it faults: models
-// are replaced by renaming, never written in place.
+// mapRegular maps a file read-only. A later change of the file by others shows through, and
+// truncating it faults: models are replaced by renaming, never written in place.
 func mapRegular(f *os.File, size int64) (*mapping, error) {
 	if size == 0 {
 		return &mapping{}, nil

@@ -12,39 +12,40 @@ import (
 	"github.com/weirgpu/weir/op"
 )
 
-// ErrOpset is the kind of error about an operator set that a model uses without importing it, or that one model cannot
-// hold in two versions.
+// ErrOpset is the kind of error about an operator set that a model uses without importing it, or
+// that one model cannot hold in two versions.
 var ErrOpset = errors.New("bad operator set")
 
 // Options says how far reading goes. The zero Options checks everything.
 type Options struct {
-	// SkipCheck leaves out graph.Check and type inference, so that a model with operators that weir does not have can be
-	// looked at. Such a graph cannot be evaluated.
+	// SkipCheck leaves out graph.Check and type inference, so that a model with operators that weir
+	// does not have can be looked at. Such a graph cannot be evaluated.
 	SkipCheck bool
-	// SkipInfer leaves out type inference: values that nodes compute have the types that the model declares, if any.
+	// SkipInfer leaves out type inference: values that nodes compute have the types that the model
+	// declares, if any.
 	SkipInfer bool
 }
 
 // Model is a model file in use.
 type Model struct {
-	// Graph is the model. Its constants are views of the mapped file: they must not be written, and not be used after
-	// Close.
+	// Graph is the model. Its constants are views of the mapped file: they must not be written, and
+	// not be used after Close.
 	Graph *graph.Graph
 	// Path is the file, "" for a model decoded from memory.
 	Path string
 	// IRVersion is the version of the file format that the model declares.
 	IRVersion int
-	// Warnings say what about the model weir may take for something else than its author: an operator set that is newer than
-	// those it knows.
+	// Warnings say what about the model weir may take for something else than its author: an
+	// operator set that is newer than those it knows.
 	Warnings []string
 
 	file  *mapping
 	files *externalFiles
 }
 
-// Open maps a model file and reads its graph. External data is looked for in the file's folder. Errors name the file
-// and are of kind [ErrFormat], [ErrExternalData], [ErrOpset], op.ErrUnsupported or graph.ErrInvalid, or come from the
-// file system.
+// Open maps a model file and reads its graph. External data is looked for in the file's folder.
+// Errors name the file and are of kind [ErrFormat], [ErrExternalData], [ErrOpset],
+// op.ErrUnsupported or graph.ErrInvalid, or come from the file system.
 func Open(path string, o Options) (*Model, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -54,7 +55,8 @@ func Open(path string, o Options) (*Model, error) {
 	return OpenFile(f, o)
 }
 
-// OpenFile is Open for a file that is open already, under the name that it was opened by. The caller closes f, at any time.
+// OpenFile is Open for a file that is open already, under the name that it was opened by. The
+// caller closes f, at any time.
 func OpenFile(f *os.File, o Options) (*Model, error) {
 	path := f.Name()
 	file, err := mapFile(f)
@@ -69,11 +71,13 @@ func OpenFile(f *os.File, o Options) (*Model, error) {
 	return m, nil
 }
 
-// ExternalFiles lists the files that hold external data of the model, by their paths in its folder, in alphabetical order.
+// ExternalFiles lists the files that hold external data of the model, by their paths in its folder,
+// in alphabetical order.
 func (m *Model) ExternalFiles() []string { return slices.Sorted(maps.Keys(m.files.data)) }
 
-// Decode reads a model from memory. The graph's constants are views of data, which must not change while they are in
-// use. External data is looked for in dir; "" refuses it. The errors are those of [Open] without the file's name.
+// Decode reads a model from memory. The graph's constants are views of data, which must not change
+// while they are in use. External data is looked for in dir; "" refuses it. The errors are those of
+// [Open] without the file's name.
 func Decode(data []byte, dir string, o Options) (*Model, error) { return decode(data, dir, o) }
 
 func decode(data []byte, dir string, o Options) (*Model, error) {
@@ -81,7 +85,8 @@ func decode(data []byte, dir string, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{IRVersion: int(msg.irVersion), Warnings: opsetWarnings(msg.opsets), files: &externalFiles{dir: dir}}
+	m := &Model{IRVersion: int(msg.irVersion), Warnings: opsetWarnings(msg.opsets),
+		files: &externalFiles{dir: dir}}
 	if m.Graph, err = build(msg, m.files); err == nil && !o.SkipCheck {
 		if err = m.Graph.Check(); err == nil && !o.SkipInfer {
 			err = m.Graph.InferTypes()
@@ -93,8 +98,8 @@ func decode(data []byte, dir string, o Options) (*Model, error) {
 	return m, nil
 }
 
-// Close unmaps the model's files. The graph's constants, and tensors that alias them, must not be used afterwards. A
-// second Close does nothing.
+// Close unmaps the model's files. The graph's constants, and tensors that alias them, must not be
+// used afterwards. A second Close does nothing.
 func (m *Model) Close() error {
 	err := m.files.close()
 	if m.file != nil {
@@ -110,15 +115,18 @@ func opsetVersion(n *nodeMessage, opsets map[string]int) (int, error) {
 	case !ok && n.domain == fusedDomain:
 		return 1, nil
 	case !ok:
-		return 0, inNode(n, fmt.Errorf("%w: the model imports no operator set for domain %q", ErrOpset, n.domain))
+		return 0, inNode(n, fmt.Errorf("%w: the model imports no operator set for domain %q",
+			ErrOpset, n.domain))
 	case v < 1:
-		return 0, inNode(n, fmt.Errorf("%w: the model imports version %d of domain %q, the first is 1", ErrOpset, v, n.domain))
+		return 0, inNode(n, fmt.Errorf(
+			"%w: the model imports version %d of domain %q, the first is 1", ErrOpset, v, n.domain))
 	}
 	return v, nil
 }
 
-// opsetWarnings tells of operator sets that are newer than those that weir knows. Such a model runs: newer sets mostly add
-// operators, types and attributes, and what weir does not have of these is an error.
+// opsetWarnings tells of operator sets that are newer than those that weir knows. Such a model
+// runs: newer sets mostly add operators, types and attributes, and what weir does not have of these
+// is an error.
 func opsetWarnings(opsets map[string]int) []string {
 	var out []string
 	for _, domain := range slices.Sorted(maps.Keys(opsets)) {
@@ -130,7 +138,8 @@ func opsetWarnings(opsets map[string]int) []string {
 		if name == "" {
 			name = "ai.onnx"
 		}
-		out = append(out, fmt.Sprintf("the model imports version %d of operator set %s, weir knows versions up to %d: each operator runs as its newest definition that weir has",
+		out = append(out, fmt.Sprintf("the model imports version %d of operator set %s, weir "+
+			"knows versions up to %d: each operator runs as its newest definition that weir has",
 			opsets[domain], name, newest))
 	}
 	return out

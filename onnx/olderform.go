@@ -9,24 +9,27 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// older is the form that an operator had before a version of ONNX's operator set, and what brings a node to the form of that
-// version.
+// older is the form that an operator had before a version of ONNX's operator set, and what brings a
+// node to the form of that version.
 type older struct {
 	before int
 	raise  func(*raiser, *graph.Node) error
 }
 
-// olderForms are the operators of opset 1 to 6 that say the same in other words since (ONNX, Changelog.md, versions 1 to 7 of
-// each).
+// olderForms are the operators of opset 1 to 6 that say the same in other words since (ONNX,
+// Changelog.md, versions 1 to 7 of each).
 var olderForms = map[string]older{
 	"Concat": {4, (*raiser).concatAxis}, "Pad": {2, (*raiser).paddings},
-	"Reshape": {5, (*raiser).reshapeAttr}, "Selu": {6, (*raiser).seluDefaults}, "Split": {2, (*raiser).splitInput},
-	"Tile": {6, (*raiser).tileAxis}, "Upsample": {7, (*raiser).upsampleScales},
+	"Reshape": {5, (*raiser).reshapeAttr}, "Selu": {6, (*raiser).seluDefaults},
+	"Split": {2, (*raiser).splitInput},
+	"Tile":  {6, (*raiser).tileAxis}, "Upsample": {7, (*raiser).upsampleScales},
 }
 
 // reform brings a node to the next form of its operator.
 func (r *raiser) reform(n *graph.Node) error {
-	n.Attrs = slices.DeleteFunc(n.Attrs, func(a op.Attr) bool { return a.Name == "consumed_inputs" })
+	n.Attrs = slices.DeleteFunc(n.Attrs, func(a op.Attr) bool {
+		return a.Name == "consumed_inputs"
+	})
 	f, ok := olderForms[n.Type]
 	if !ok || n.Version >= f.before {
 		return nil
@@ -103,12 +106,13 @@ func (r *raiser) splitInput(n *graph.Node) error {
 	return nil
 }
 
-// constantInts reads an input that an older form computes with and the newer one wants as constant. It may be of any type of
-// number.
+// constantInts reads an input that an older form computes with and the newer one wants as constant.
+// It may be of any type of number.
 func constantInts(n *graph.Node, i int) ([]int64, error) {
 	c := n.In[i].Const()
 	if c == nil || !n.In[i].IsConst() {
-		return nil, fmt.Errorf("%w: input %d of opset %d must be constant; convert the model with ONNX's version converter",
+		return nil, fmt.Errorf("%w: input %d of opset %d must be constant; convert the model with "+
+			"ONNX's version converter",
 			op.ErrUnsupported, i, n.Version)
 	}
 	if v, err := c.Ints(); err == nil {
@@ -140,7 +144,8 @@ func (r *raiser) tileAxis(n *graph.Node) error {
 	}
 	x := n.In[0].Type
 	if !x.Ranked {
-		return fmt.Errorf("%w: Tile of opset %d needs a known rank; convert the model with ONNX's version converter", op.ErrUnsupported, n.Version)
+		return fmt.Errorf("%w: Tile of opset %d needs a known rank; convert the model with ONNX's "+
+			"version converter", op.ErrUnsupported, n.Version)
 	}
 	rank := int64(len(x.Shape))
 	if len(tiles) != 1 || len(axis) != 1 || axis[0] < -rank || axis[0] >= rank {
@@ -152,12 +157,15 @@ func (r *raiser) tileAxis(n *graph.Node) error {
 	return nil
 }
 
-// upsampleScales: the scales of height and width were attributes of their own, and images the only inputs.
+// upsampleScales: the scales of height and width were attributes of their own, and images the only
+// inputs.
 func (r *raiser) upsampleScales(n *graph.Node) error {
 	if !n.Attrs.Has("height_scale") || !n.Attrs.Has("width_scale") {
-		return formatErr("attributes height_scale and width_scale are required in opset %d", n.Version)
+		return formatErr("attributes height_scale and width_scale are required in opset %d",
+			n.Version)
 	}
-	setAttr(n, op.FloatsAttr("scales", 1, 1, n.Attrs.Float("height_scale", 1), n.Attrs.Float("width_scale", 1)))
+	setAttr(n, op.FloatsAttr("scales", 1, 1, n.Attrs.Float("height_scale", 1),
+		n.Attrs.Float("width_scale", 1)))
 	dropAttr(n, "height_scale")
 	dropAttr(n, "width_scale")
 	if n.Attrs.String("mode", "nearest") == "bilinear" {
@@ -166,17 +174,19 @@ func (r *raiser) upsampleScales(n *graph.Node) error {
 	return nil
 }
 
-// batchNorm: attribute is_test told inference from training, which version 7 tells by the number of outputs and version 14 by
-// an attribute.
+// batchNorm: attribute is_test told inference from training, which version 7 tells by the number of
+// outputs and version 14 by an attribute.
 func (r *raiser) batchNorm(n *graph.Node) error {
 	inference := n.Attrs.Bool("is_test", false)
 	switch {
 	case inference && len(n.Out) > 1:
-		return fmt.Errorf("%w: statistics of inference in opset %d; export the model with one output of BatchNormalization", op.ErrUnsupported, n.Version)
+		return fmt.Errorf("%w: statistics of inference in opset %d; export the model with one "+
+			"output of BatchNormalization", op.ErrUnsupported, n.Version)
 	case inference || len(n.Out) > 1:
 		return nil
 	case !n.Attrs.Bool("spatial", true):
-		return fmt.Errorf("%w: training by activations without statistics in opset %d; export the model for inference", op.ErrUnsupported, n.Version)
+		return fmt.Errorf("%w: training by activations without statistics in opset %d; export the "+
+			"model for inference", op.ErrUnsupported, n.Version)
 	}
 	dropAttr(n, "spatial")
 	setAttr(n, op.IntAttr("training_mode", 1))

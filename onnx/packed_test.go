@@ -18,7 +18,8 @@ func counted(d tensor.DType, n int) *tensor.Tensor {
 	return tensor.FromCodes(d, codes, n)
 }
 
-// TestSmallTypesInExternalData writes constants large enough for another file, with a byte that is not full at the end.
+// TestSmallTypesInExternalData writes constants large enough for another file, with a byte that is
+// not full at the end.
 func TestSmallTypesInExternalData(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.onnx")
 	g := &graph.Graph{Name: "g", Opsets: map[string]int{"": 25}}
@@ -44,15 +45,19 @@ func TestSmallTypesInExternalData(t *testing.T) {
 func TestSparseSmallTypes(t *testing.T) {
 	at := sub(2, number(1, 3), number(2, 7), blob(9, tensor.Bytes([]int64{6, 0, 3})))
 	for _, tt := range []struct{ values, want *tensor.Tensor }{
-		{tensor.FromCodes(tensor.Int4, []uint8{1, 15, 8}, 3), tensor.FromCodes(tensor.Int4, []uint8{15, 0, 0, 8, 0, 0, 1}, 7)},
-		{tensor.FromCodes(tensor.Uint2, []uint8{1, 2, 3}, 3), tensor.FromCodes(tensor.Uint2, []uint8{2, 0, 0, 3, 0, 0, 1}, 7)},
-		{tensor.FromStrings([]string{"a", "b", "c"}, 3), tensor.FromStrings([]string{"b", "", "", "c", "", "", "a"}, 7)},
+		{tensor.FromCodes(tensor.Int4, []uint8{1, 15, 8}, 3),
+			tensor.FromCodes(tensor.Int4, []uint8{15, 0, 0, 8, 0, 0, 1}, 7)},
+		{tensor.FromCodes(tensor.Uint2, []uint8{1, 2, 3}, 3),
+			tensor.FromCodes(tensor.Uint2, []uint8{2, 0, 0, 3, 0, 0, 1}, 7)},
+		{tensor.FromStrings([]string{"a", "b", "c"}, 3),
+			tensor.FromStrings([]string{"b", "", "", "c", "", "", "a"}, 7)},
 	} {
 		values, err := EncodeTensor("w", tt.values)
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := Decode(modelOf(out("w"), sub(15, blob(1, values), at, number(3, 7))), "", Options{})
+		m, err := Decode(modelOf(out("w"), sub(15, blob(1, values), at, number(3, 7))), "",
+			Options{})
 		if err != nil {
 			t.Errorf("%v: %v", tt.values, err)
 			continue

@@ -31,11 +31,13 @@ type tensorMessage struct {
 	segment  bool
 
 	done *tensor.Tensor // the result of decode
-	of   *tensorMessage // the tensor of a function that this is a renamed copy of, so that all calls share one result
+	// the tensor of a function that this is a renamed copy of, so that all calls share one result
+	of *tensorMessage
 }
 
-// DecodeTensor reads one TensorProto, the content of the .pb files of ONNX's test data. The result may be a view of b,
-// which must not change while it is in use. It fails with [ErrFormat] or op.ErrUnsupported.
+// DecodeTensor reads one TensorProto, the content of the .pb files of ONNX's test data. The result
+// may be a view of b, which must not change while it is in use. It fails with [ErrFormat] or
+// op.ErrUnsupported.
 func DecodeTensor(b []byte) (*tensor.Tensor, error) {
 	m, err := (&decoder{}).tensor(b)
 	if err != nil {
@@ -48,9 +50,12 @@ func (d *decoder) tensor(b []byte) (*tensorMessage, error) {
 	t := &tensorMessage{external: map[string]string{}}
 	err := fields("TensorProto", b,
 		rule{1, intsTo(&t.dims, maxRank)}, rule{2, intTo(&t.dtype)}, rule{8, nameTo(&t.name)},
-		rule{4, runsTo(&t.floats, protowire.Fixed32Type)}, rule{10, runsTo(&t.doubles, protowire.Fixed64Type)},
-		rule{5, runsTo(&t.int32s, protowire.VarintType)}, rule{7, runsTo(&t.int64s, protowire.VarintType)},
-		rule{11, runsTo(&t.uint64s, protowire.VarintType)}, rule{6, runsTo(&t.strings, protowire.BytesType)},
+		rule{4, runsTo(&t.floats, protowire.Fixed32Type)},
+		rule{10, runsTo(&t.doubles, protowire.Fixed64Type)},
+		rule{5, runsTo(&t.int32s, protowire.VarintType)},
+		rule{7, runsTo(&t.int64s, protowire.VarintType)},
+		rule{11, runsTo(&t.uint64s, protowire.VarintType)},
+		rule{6, runsTo(&t.strings, protowire.BytesType)},
 		rule{13, d.entryTo(t.external)}, rule{14, intTo(&t.location)},
 		rule{3, func(field) error { t.segment = true; return nil }},
 		rule{9, func(x field) error { t.hasRaw = true; return bytesTo(&t.raw)(x) }})
@@ -68,8 +73,9 @@ func elemType(n int64) (tensor.DType, error) {
 	return tensor.DType(n), nil
 }
 
-// decode gives the tensor: a view of the file where the format allows, a decoded copy for the integer fields, which the
-// format packs as varints. The count of elements is compared with the data before anything is allocated.
+// decode gives the tensor: a view of the file where the format allows, a decoded copy for the
+// integer fields, which the format packs as varints. The count of elements is compared with the
+// data before anything is allocated.
 func (t *tensorMessage) decode(files *externalFiles) (*tensor.Tensor, error) {
 	if t.of != nil {
 		return t.of.decode(files)
@@ -114,7 +120,8 @@ func (t *tensorMessage) read(files *externalFiles) (*tensor.Tensor, error) {
 }
 
 // bytes returns the n bytes of a tensor that holds no strings.
-func (t *tensorMessage) bytes(files *externalFiles, d tensor.DType, n int) (data []byte, err error) {
+func (t *tensorMessage) bytes(files *externalFiles, d tensor.DType, n int) (data []byte,
+	err error) {
 	switch {
 	case d == tensor.String:
 		return nil, formatErr("strings cannot be external data")
@@ -122,7 +129,8 @@ func (t *tensorMessage) bytes(files *externalFiles, d tensor.DType, n int) (data
 		data, err = files.read(t, n)
 	case t.hasRaw:
 		if data = t.raw; len(t.raw) != n {
-			return nil, formatErr("shape %v of %v needs %d bytes, raw_data has %d", t.dims, d, n, len(t.raw))
+			return nil, formatErr("shape %v of %v needs %d bytes, raw_data has %d", t.dims, d, n,
+				len(t.raw))
 		}
 	default:
 		data, err = t.typed(d, n)
@@ -156,7 +164,8 @@ func (t *tensorMessage) stringData(n int) ([]string, error) {
 	return out, nil
 }
 
-// typed reads the field that the element type is kept in, as the comments of TensorProto assign them, into n bytes.
+// typed reads the field that the element type is kept in, as the comments of TensorProto assign
+// them, into n bytes.
 func (t *tensorMessage) typed(d tensor.DType, n int) ([]byte, error) {
 	switch d {
 	case tensor.Float32, tensor.Complex64:
@@ -197,7 +206,8 @@ func fixed(chunks [][]byte, n int) ([]byte, error) {
 	return b, nil
 }
 
-// varints decodes runs of varints to elements of type d, n bytes in all, each truncated to its width.
+// varints decodes runs of varints to elements of type d, n bytes in all, each truncated to its
+// width.
 func varints(chunks [][]byte, d tensor.DType, n int) ([]byte, error) {
 	size := d.Size()
 	if have := countVarints(chunks); have != n/size {
@@ -245,8 +255,8 @@ func countVarints(chunks [][]byte) int {
 	return n
 }
 
-// plainBools returns bytes that are 0 or 1 only, since any other byte in a Go bool is undefined; the usual array that
-// already is comes back as it is.
+// plainBools returns bytes that are 0 or 1 only, since any other byte in a Go bool is undefined;
+// the usual array that already is comes back as it is.
 func plainBools(b []byte) []byte {
 	for i, v := range b {
 		if v <= 1 {
@@ -270,7 +280,8 @@ type sparseMessage struct {
 	of   *sparseMessage
 }
 
-// A sparse tensor becomes dense when that takes at most sparseFloor bytes or sparseGrowth times those stored.
+// A sparse tensor becomes dense when that takes at most sparseFloor bytes or sparseGrowth times
+// those stored.
 const (
 	sparseFloor  = 1 << 20
 	sparseGrowth = 64
@@ -278,7 +289,8 @@ const (
 
 func (d *decoder) sparse(b []byte) (*sparseMessage, error) {
 	s := &sparseMessage{}
-	err := fields("SparseTensorProto", b, rule{1, nestedTo(d, &s.values, d.tensor)}, rule{2, nestedTo(d, &s.indices, d.tensor)},
+	err := fields("SparseTensorProto", b, rule{1, nestedTo(d, &s.values, d.tensor)},
+		rule{2, nestedTo(d, &s.indices, d.tensor)},
 		rule{3, intsTo(&s.dims, maxRank)})
 	if err == nil && (s.values == nil || s.indices == nil) {
 		err = formatErr("SparseTensorProto: values or indices are missing")
@@ -286,7 +298,8 @@ func (d *decoder) sparse(b []byte) (*sparseMessage, error) {
 	return s, err
 }
 
-// dense spreads the values over a zeroed tensor. Indices are linear ([NNZ]) or one coordinate tuple a value ([NNZ, rank]).
+// dense spreads the values over a zeroed tensor. Indices are linear ([NNZ]) or one coordinate tuple
+// a value ([NNZ, rank]).
 func (s *sparseMessage) dense(files *externalFiles) (*tensor.Tensor, error) {
 	if s.of != nil {
 		return s.of.dense(files)
@@ -336,7 +349,8 @@ func (s *sparseMessage) zeros(values *tensor.Tensor) (*tensor.Tensor, error) {
 	}
 	have, err := tensor.ByteCount(values.DType, values.Shape)
 	if err != nil || n > max(sparseFloor, sparseGrowth*have) {
-		return nil, fmt.Errorf("%w: %v%v is too large to make dense; store it dense", op.ErrUnsupported, values.DType, shape)
+		return nil, fmt.Errorf("%w: %v%v is too large to make dense; store it dense",
+			op.ErrUnsupported, values.DType, shape)
 	}
 	return tensor.New(values.DType, shape...)
 }
@@ -352,7 +366,8 @@ func linear(indices *tensor.Tensor, shape []int, n int) ([]int64, error) {
 		size, err := tensor.Count(shape)
 		return flat, errors.Join(err, inside(flat, []int{size}))
 	case indices.Rank() != 2 || indices.Shape[0] != n || indices.Shape[1] != len(shape):
-		return nil, formatErr("indices have shape %v, want [%d] or [%d,%d]", indices.Shape, n, n, len(shape))
+		return nil, formatErr("indices have shape %v, want [%d] or [%d,%d]", indices.Shape, n, n,
+			len(shape))
 	}
 	out := make([]int64, n)
 	for i := range out {
@@ -367,7 +382,8 @@ func linear(indices *tensor.Tensor, shape []int, n int) ([]int64, error) {
 	return out, nil
 }
 
-// inside checks coordinates against the sizes of their dimensions, all against the one when there is one.
+// inside checks coordinates against the sizes of their dimensions, all against the one when there
+// is one.
 func inside(at []int64, shape []int) error {
 	for j, v := range at {
 		if v < 0 || v >= int64(shape[j%len(shape)]) {
@@ -412,7 +428,8 @@ func (t typeMessage) containerType() (op.Type, error) {
 		return op.Type{}, fmt.Errorf("key of a map: %w", err)
 	}
 	if key != tensor.String && !key.IsInteger() || elem.DType.IsContainer() {
-		return op.Type{}, formatErr("a map of %v to %v; keys are strings or integers, values numbers", key, elem)
+		return op.Type{}, formatErr(
+			"a map of %v to %v; keys are strings or integers, values numbers", key, elem)
 	}
 	return op.MapOf(key, elem), nil
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// The kinds of value that a SequenceProto or OptionalProto says it holds (SequenceProto.DataType, OptionalProto.DataType), which
-// are also the numbers, less two, of the fields for them.
+// The kinds of value that a SequenceProto or OptionalProto says it holds (SequenceProto.DataType,
+// OptionalProto.DataType), which are also the numbers, less two, of the fields for them.
 const (
 	holdsNothing  = 0
 	holdsTensor   = 1
@@ -21,12 +21,14 @@ const (
 	holdsOptional = 5
 )
 
-var holds = map[tensor.DType]int64{tensor.Sequence: holdsSequence, tensor.Map: holdsMap, tensor.Optional: holdsOptional}
+var holds = map[tensor.DType]int64{tensor.Sequence: holdsSequence, tensor.Map: holdsMap,
+	tensor.Optional: holdsOptional}
 
-// DecodeValue reads the content of a .pb file of ONNX's test data: a SequenceProto, OptionalProto or MapProto when the type of
-// the value is one of these, a TensorProto otherwise. The result may be a view of b, which must not change while it is in
-// use. It fails with [ErrFormat], also when values within each other are of other types than t or than the message says,
-// or with op.ErrUnsupported.
+// DecodeValue reads the content of a .pb file of ONNX's test data: a SequenceProto, OptionalProto
+// or MapProto when the type of the value is one of these, a TensorProto otherwise. The result may
+// be a view of b, which must not change while it is in use. It fails with [ErrFormat], also when
+// values within each other are of other types than t or than the message says, or with
+// op.ErrUnsupported.
 func DecodeValue(b []byte, t op.Type) (*tensor.Tensor, error) {
 	if !t.DType.IsContainer() {
 		return DecodeTensor(b)
@@ -53,7 +55,8 @@ func (d *decoder) container(b []byte, kind tensor.DType) (*tensor.Tensor, error)
 	if kind == tensor.Map {
 		return d.mapValue(b)
 	}
-	name := map[tensor.DType]string{tensor.Sequence: "SequenceProto", tensor.Optional: "OptionalProto"}[kind]
+	name := map[tensor.DType]string{tensor.Sequence: "SequenceProto",
+		tensor.Optional: "OptionalProto"}[kind]
 	var says int64
 	v := &tensor.Tensor{DType: kind}
 	add := func(is int64, read func([]byte) (*tensor.Tensor, error)) rule {
@@ -63,14 +66,17 @@ func (d *decoder) container(b []byte, kind tensor.DType) (*tensor.Tensor, error)
 				return fmt.Errorf("%s: item %d: %w", name, len(v.Items), err)
 			}
 			if says != is {
-				return formatErr("%s: item %d is of kind %d, elem_type says %d", name, len(v.Items), is, says)
+				return formatErr("%s: item %d is of kind %d, elem_type says %d", name, len(v.Items),
+					is, says)
 			}
 			v.Items = append(v.Items, item)
 			return errors.Join(x.want(protowire.BytesType), d.count())
 		}}
 	}
 	nested := func(kind tensor.DType) rule {
-		return add(holds[kind], func(b []byte) (*tensor.Tensor, error) { return d.container(b, kind) })
+		return add(holds[kind], func(b []byte) (*tensor.Tensor, error) {
+			return d.container(b, kind)
+		})
 	}
 	sparse := func([]byte) (*tensor.Tensor, error) {
 		return nil, fmt.Errorf("%w: sparse tensors in a %v", op.ErrUnsupported, kind)
@@ -79,19 +85,22 @@ func (d *decoder) container(b []byte, kind tensor.DType) (*tensor.Tensor, error)
 	if err := fields(name, b, rule{2, intTo(&says)}); err != nil {
 		return nil, err
 	}
-	err := fields(name, b, add(holdsTensor, d.tensorValue), add(holdsSparse, sparse), nested(tensor.Sequence), nested(tensor.Map),
+	err := fields(name, b, add(holdsTensor, d.tensorValue), add(holdsSparse, sparse),
+		nested(tensor.Sequence), nested(tensor.Map),
 		nested(tensor.Optional))
 	if err != nil {
 		return nil, err
 	}
-	if says < holdsNothing || says > holdsOptional || says == holdsNothing && kind == tensor.Sequence {
+	if says < holdsNothing || says > holdsOptional || says == holdsNothing &&
+		kind == tensor.Sequence {
 		return nil, formatErr("%s: elem_type %d does not exist", name, says)
 	}
 	v.Shape = []int{len(v.Items)}
 	return v, nil
 }
 
-// tensorValue reads a tensor of its own, unlike those of models, whose contents may lie in other files.
+// tensorValue reads a tensor of its own, unlike those of models, whose contents may lie in other
+// files.
 func (d *decoder) tensorValue(b []byte) (*tensor.Tensor, error) {
 	m, err := d.tensor(b)
 	if err != nil {
@@ -105,7 +114,8 @@ func (d *decoder) mapValue(b []byte) (*tensor.Tensor, error) {
 	var key int64
 	ints, names := []int64{}, []string{}
 	var values *tensor.Tensor
-	err := fields("MapProto", b, rule{2, intTo(&key)}, rule{3, intsTo(&ints, maxMessages)}, rule{4, d.textsTo(&names)},
+	err := fields("MapProto", b, rule{2, intTo(&key)}, rule{3, intsTo(&ints, maxMessages)},
+		rule{4, d.textsTo(&names)},
 		rule{5, func(x field) (err error) {
 			values, err = d.container(x.bytes, tensor.Sequence)
 			return errors.Join(err, x.want(protowire.BytesType))
@@ -124,9 +134,11 @@ func (d *decoder) mapValue(b []byte) (*tensor.Tensor, error) {
 	case kd == tensor.Int64 && len(names) == 0:
 		keys = tensor.From(ints, len(ints))
 	case kd.IsInteger():
-		return nil, fmt.Errorf("MapProto: %w: keys of %v; weir has string and int64", op.ErrUnsupported, kd)
+		return nil, fmt.Errorf("MapProto: %w: keys of %v; weir has string and int64",
+			op.ErrUnsupported, kd)
 	default:
-		return nil, formatErr("MapProto: keys of %v, with %d integers and %d strings", kd, len(ints), len(names))
+		return nil, formatErr("MapProto: keys of %v, with %d integers and %d strings", kd,
+			len(ints), len(names))
 	}
 	vector, err := flattened(values)
 	if err != nil {
@@ -154,15 +166,16 @@ func flattened(s *tensor.Tensor) (*tensor.Tensor, error) {
 	}
 	for i, v := range s.Items {
 		if v.DType != first || v.Len() != 1 {
-			return nil, formatErr("MapProto: value %d is %v, want one element of the type of the others", i, v)
+			return nil, formatErr(
+				"MapProto: value %d is %v, want one element of the type of the others", i, v)
 		}
 		tensor.CopyElems(out, i, v, 0, 1)
 	}
 	return out, nil
 }
 
-// EncodeValue returns a value as the content of a .pb file of ONNX's test data: the inverse of [DecodeValue]. The name may be
-// empty.
+// EncodeValue returns a value as the content of a .pb file of ONNX's test data: the inverse of
+// [DecodeValue]. The name may be empty.
 func EncodeValue(name string, v *tensor.Tensor) ([]byte, error) {
 	if err := v.Check(); err != nil {
 		return nil, err

@@ -23,8 +23,10 @@ func exampleValues(t testing.TB) []*tensor.Tensor {
 		t.Fatal(err)
 	}
 	s := tensor.NewSequence(f, tensor.From([]float32{}, 0, 4))
-	return []*tensor.Tensor{f, s, tensor.NewSequence(), tensor.NewOptional(nil), tensor.NewOptional(f), tensor.NewOptional(s), names, ids,
-		tensor.NewSequence(names, names), tensor.NewSequence(tensor.NewOptional(f)), tensor.NewSequence(tensor.FromStrings([]string{"a"}, 1))}
+	return []*tensor.Tensor{f, s, tensor.NewSequence(), tensor.NewOptional(nil),
+		tensor.NewOptional(f), tensor.NewOptional(s), names, ids,
+		tensor.NewSequence(names, names), tensor.NewSequence(tensor.NewOptional(f)),
+		tensor.NewSequence(tensor.FromStrings([]string{"a"}, 1))}
 }
 
 func TestValuesRoundTrip(t *testing.T) {
@@ -63,20 +65,23 @@ func TestBrokenValues(t *testing.T) {
 	lying.nest(3, &message{tail: raw(f)})
 	mapped := &message{}
 	mapped.int(2, int64(tensor.Float32))
-	floats, ints := op.SequenceOf(op.Unranked(tensor.Float32)), op.SequenceOf(op.Unranked(tensor.Int64))
+	floats, ints := op.SequenceOf(op.Unranked(tensor.Float32)),
+		op.SequenceOf(op.Unranked(tensor.Int64))
 	for name, c := range map[string]struct {
 		data []byte
 		as   op.Type
 		say  string
 	}{
 		"another element type": {raw(tensor.NewSequence(f)), ints, "float32"},
-		"mixed element types":  {raw(tensor.NewSequence(f, tensor.Scalar(int64(1)))), op.Type{DType: tensor.Sequence}, "int64"},
-		"too deep":             {raw(deep), op.Type{DType: tensor.Sequence}, "deeper"},
-		"lying elem_type":      {lying.tail, floats, "elem_type"},
-		"no elem_type":         {nil, floats, "elem_type"},
-		"two in an optional":   {append(raw(tensor.NewOptional(f)), raw(tensor.NewOptional(f))...), op.OptionalOf(op.Unranked(tensor.Float32)), "holds 2"},
-		"a map by floats":      {mapped.tail, op.Type{DType: tensor.Map}, "float32"},
-		"cut":                  {raw(tensor.NewSequence(f))[:9], floats, "byte"},
+		"mixed element types": {raw(tensor.NewSequence(f, tensor.Scalar(int64(1)))),
+			op.Type{DType: tensor.Sequence}, "int64"},
+		"too deep":        {raw(deep), op.Type{DType: tensor.Sequence}, "deeper"},
+		"lying elem_type": {lying.tail, floats, "elem_type"},
+		"no elem_type":    {nil, floats, "elem_type"},
+		"two in an optional": {append(raw(tensor.NewOptional(f)), raw(tensor.NewOptional(f))...),
+			op.OptionalOf(op.Unranked(tensor.Float32)), "holds 2"},
+		"a map by floats": {mapped.tail, op.Type{DType: tensor.Map}, "float32"},
+		"cut":             {raw(tensor.NewSequence(f))[:9], floats, "byte"},
 	} {
 		_, err := DecodeValue(c.data, c.as)
 		if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), c.say) {

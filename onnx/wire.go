@@ -18,8 +18,9 @@ func formatErr(format string, args ...any) error {
 // maxDepth bounds how deep graphs may nest in attributes; exporters reach about ten.
 const maxDepth = 64
 
-// maxMessages bounds how many nodes, attributes, names and other parts one file may hold. It keeps the memory that a
-// file of minimal parts takes within a few times of what the largest real models need.
+// maxMessages bounds how many nodes, attributes, names and other parts one file may hold. It keeps
+// the memory that a file of minimal parts takes within a few times of what the largest real models
+// need.
 const maxMessages = 1 << 22
 
 // maxRank bounds the dimensions of a tensor, as NumPy does.
@@ -40,8 +41,8 @@ func (d *decoder) count() error {
 	return nil
 }
 
-// field is one field of a message: bytes holds what a length-delimited or fixed-width field holds, and the bytes of the
-// varint itself otherwise.
+// field is one field of a message: bytes holds what a length-delimited or fixed-width field holds,
+// and the bytes of the varint itself otherwise.
 type field struct {
 	in     string // the type of the message, for errors
 	num    protowire.Number
@@ -56,8 +57,8 @@ type rule struct {
 	read func(field) error
 }
 
-// fields reads a message by the rules of its type, in the order of the file. Fields without a rule are skipped, as a newer
-// format may have them.
+// fields reads a message by the rules of its type, in the order of the file. Fields without a rule
+// are skipped, as a newer format may have them.
 func fields(name string, b []byte, rules ...rule) error {
 	for total := len(b); len(b) > 0; {
 		x, n, err := nextField(b)
@@ -101,7 +102,8 @@ func nextField(b []byte) (field, int, error) {
 	return x, n + v, nil
 }
 
-// want refuses a known field of another wire type than the format says: such bytes are damaged, not from a newer ONNX.
+// want refuses a known field of another wire type than the format says: such bytes are damaged, not
+// from a newer ONNX.
 func (x field) want(typ protowire.Type) error {
 	if x.typ != typ {
 		return formatErr("%s: field %d has wire type %d, want %d", x.in, x.num, x.typ, typ)
@@ -125,8 +127,8 @@ func textTo(to *string) func(field) error {
 	}
 }
 
-// nameTo reads the name of a value, node, operator or domain. Unlike string data it must be UTF-8, as errors and dumps
-// print it.
+// nameTo reads the name of a value, node, operator or domain. Unlike string data it must be UTF-8,
+// as errors and dumps print it.
 func nameTo(to *string) func(field) error {
 	return func(x field) error {
 		*to = string(x.bytes)
@@ -165,8 +167,8 @@ func intsTo(to *[]int64, limit int) func(field) error {
 	}
 }
 
-// runsTo appends the raw bytes of a repeated numeric field: those of the packed run, or of the one element. scalar is the
-// wire type of an unpacked element.
+// runsTo appends the raw bytes of a repeated numeric field: those of the packed run, or of the one
+// element. scalar is the wire type of an unpacked element.
 func runsTo(to *[][]byte, scalar protowire.Type) func(field) error {
 	return func(x field) error {
 		if x.typ != protowire.BytesType && x.typ != scalar {

@@ -17,21 +17,24 @@ import (
 
 // WriteOptions says how a model is written. The zero WriteOptions suits most.
 type WriteOptions struct {
-	// Types adds the types of all values that nodes compute, for viewers and for runtimes that infer less.
+	// Types adds the types of all values that nodes compute, for viewers and for runtimes that
+	// infer less.
 	Types bool
-	// MaxInline is the size in bytes up to which the weights go into the model file itself, 0 for as many as a protobuf
-	// message holds. Larger models keep theirs in a file NAME.data next to it.
+	// MaxInline is the size in bytes up to which the weights go into the model file itself, 0 for
+	// as many as a protobuf message holds. Larger models keep theirs in a file NAME.data next to
+	// it.
 	MaxInline int64
 }
 
 // maxMessage is the size that a protobuf message must stay below.
 const maxMessage = 1<<31 - 1
 
-// headroom is left under maxMessage for everything but weights when the place of the weights is decided.
+// headroom is left under maxMessage for everything but weights when the place of the weights is
+// decided.
 const headroom = 64 << 20
 
-// minExternal is the size from which a tensor goes to the external file, when there is one: shapes and scalars, which
-// runtimes want to see when they load, stay in the model.
+// minExternal is the size from which a tensor goes to the external file, when there is one: shapes
+// and scalars, which runtimes want to see when they load, stay in the model.
 const minExternal = 1024
 
 // externalAlign is where external tensors start, so that any runtime can map each.
@@ -40,9 +43,11 @@ const externalAlign = 4096
 // ErrTooLarge says that a model does not fit one stream; [WriteFile] can write it.
 var ErrTooLarge = errors.New("model is too large for one message")
 
-// Write writes a graph as an ONNX model to a stream. The graph must satisfy graph.Check, but that it may hold operators
-// which weir does not have, as a model read with Options.SkipCheck does. It fails with [ErrTooLarge] at 2 GiB, with [ErrOpset] when nodes need two versions of one
-// operator set, and with op.ErrUnsupported on operators of weir's own for which it has no function of ONNX operators.
+// Write writes a graph as an ONNX model to a stream. The graph must satisfy graph.Check, but that
+// it may hold operators which weir does not have, as a model read with Options.SkipCheck does. It
+// fails with [ErrTooLarge] at 2 GiB, with [ErrOpset] when nodes need two versions of one operator
+// set, and with op.ErrUnsupported on operators of weir's own for which it has no function of ONNX
+// operators.
 func Write(w io.Writer, g *graph.Graph, o WriteOptions) error {
 	m, err := modelProto(g, o, nil)
 	if err != nil {
@@ -51,9 +56,10 @@ func Write(w io.Writer, g *graph.Graph, o WriteOptions) error {
 	return m.writeTo(w)
 }
 
-// WriteFile writes a graph as an ONNX model file with the errors of [Write], and weights that do not fit into one message
-// as external data in path + ".data". Each file is written under another name and then renamed, the data first: readers
-// see the old model or the new one, and a model that is still mapped stays as it is.
+// WriteFile writes a graph as an ONNX model file with the errors of [Write], and weights that do
+// not fit into one message as external data in path + ".data". Each file is written under another
+// name and then renamed, the data first: readers see the old model or the new one, and a model that
+// is still mapped stays as it is.
 func WriteFile(path string, g *graph.Graph, o WriteOptions) error {
 	limit := o.MaxInline
 	if limit == 0 {
@@ -61,7 +67,8 @@ func WriteFile(path string, g *graph.Graph, o WriteOptions) error {
 	}
 	var ext *externalLayout
 	if weightBytes(g) > limit {
-		ext = &externalLayout{location: filepath.Base(path) + ".data", at: map[*tensor.Tensor]int64{}}
+		ext = &externalLayout{location: filepath.Base(path) + ".data",
+			at: map[*tensor.Tensor]int64{}}
 	}
 	m, err := modelProto(g, o, ext)
 	if err != nil {
@@ -75,8 +82,8 @@ func WriteFile(path string, g *graph.Graph, o WriteOptions) error {
 	return replace(path, m.writeTo)
 }
 
-// replace writes a file next to path and renames it to path. What is there and no regular file, such as a device or a pipe,
-// is written to and stays what it is.
+// replace writes a file next to path and renames it to path. What is there and no regular file,
+// such as a device or a pipe, is written to and stays what it is.
 func replace(path string, write func(io.Writer) error) error {
 	var err error
 	if info, statErr := os.Stat(path); statErr == nil && !info.Mode().IsRegular() {
@@ -165,9 +172,10 @@ func (e *externalLayout) writeTo(w io.Writer) error {
 	return nil
 }
 
-// irVersions gives the file format version that came with each version of ONNX's operator set (onnx/helper.py,
-// VERSION_TABLE), from the oldest format whose initialisers need not be inputs.
-var irVersions = []struct{ opset, ir int }{{8, 4}, {9, 4}, {10, 5}, {11, 6}, {14, 7}, {18, 8}, {20, 9}, {22, 10}, {23, 11}, {24, 12}, {27, 13}}
+// irVersions gives the file format version that came with each version of ONNX's operator set
+// (onnx/helper.py, VERSION_TABLE), from the oldest format whose initialisers need not be inputs.
+var irVersions = []struct{ opset, ir int }{{8, 4}, {9, 4}, {10, 5}, {11, 6}, {14, 7}, {18, 8},
+	{20, 9}, {22, 10}, {23, 11}, {24, 12}, {27, 13}}
 
 func irVersion(opset int) int {
 	for _, v := range irVersions {
@@ -183,7 +191,8 @@ func modelProto(g *graph.Graph, o WriteOptions, ext *externalLayout) (*message, 
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{o: o, ext: ext, opset: opsets[""], shared: sharedTensors(g), hoisted: map[*tensor.Tensor]string{},
+	w := &writer{o: o, ext: ext, opset: opsets[""], shared: sharedTensors(g),
+		hoisted:   map[*tensor.Tensor]string{},
 		overloads: map[string]string{}}
 	body, err := w.main(g)
 	if err != nil {
@@ -204,7 +213,9 @@ func modelProto(g *graph.Graph, o WriteOptions, ext *externalLayout) (*message, 
 		m.nest(25, f)
 	}
 	if m.len() > maxMessage {
-		return nil, fmt.Errorf("%w: %d bytes, limit %d: write it to a file, which keeps weights in another", ErrTooLarge, m.len(), maxMessage)
+		return nil, fmt.Errorf(
+			"%w: %d bytes, limit %d: write it to a file, which keeps weights in another",
+			ErrTooLarge, m.len(), maxMessage)
 	}
 	return m, nil
 }
@@ -240,10 +251,11 @@ func (m *message) meta(meta map[string]string) {
 	}
 }
 
-var ownMeta = map[string]struct{}{metaProducer: {}, metaProducerVersion: {}, metaDomain: {}, metaModelVersion: {}, metaDoc: {}}
+var ownMeta = map[string]struct{}{metaProducer: {}, metaProducerVersion: {}, metaDomain: {},
+	metaModelVersion: {}, metaDoc: {}}
 
-// sharedTensors returns the constants that more than one graph uses, as bodies do that share an outer constant. They are
-// written once, in the main graph.
+// sharedTensors returns the constants that more than one graph uses, as bodies do that share an
+// outer constant. They are written once, in the main graph.
 func sharedTensors(g *graph.Graph) map[*tensor.Tensor]bool {
 	first := map[*tensor.Tensor]*graph.Graph{}
 	shared := map[*tensor.Tensor]bool{}

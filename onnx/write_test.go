@@ -18,11 +18,12 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// same tells the first difference between two graphs; nil when there is none. Versions of operators may differ where the
-// operator did not change in between.
+// same tells the first difference between two graphs; nil when there is none. Versions of operators
+// may differ where the operator did not change in between.
 func same(a, b *graph.Graph) error {
 	if a.Name != b.Name || a.Captures != b.Captures || !maps.Equal(a.Meta, b.Meta) {
-		return fmt.Errorf("name, captures or metadata: %q %d %v, %q %d %v", a.Name, a.Captures, a.Meta, b.Name, b.Captures, b.Meta)
+		return fmt.Errorf("name, captures or metadata: %q %d %v, %q %d %v", a.Name, a.Captures,
+			a.Meta, b.Name, b.Captures, b.Meta)
 	}
 	if err := errors.Join(sameValues(a.Inputs, b.Inputs), sameValues(a.Outputs, b.Outputs)); err != nil {
 		return fmt.Errorf("graph %q: %w", a.Name, err)
@@ -46,11 +47,13 @@ func sameValues(a, b []*graph.Value) error {
 		w := b[i]
 		switch {
 		case v == nil && w == nil:
-		case v == nil || w == nil || v.Name != w.Name || v.Index != w.Index || (v.Producer == nil) != (w.Producer == nil):
+		case v == nil || w == nil || v.Name != w.Name || v.Index != w.Index ||
+			(v.Producer == nil) != (w.Producer == nil):
 			return fmt.Errorf("value %d: %v, %v", i, v, w)
 		case v.IsConst() != w.IsConst() || v.IsConst() && !tensor.Equal(v.Const(), w.Const()):
 			return fmt.Errorf("value %q: constants differ", v.Name)
-		case v.Type.DType != w.Type.DType || v.Type.Ranked != w.Type.Ranked || len(v.Type.Shape) != len(w.Type.Shape):
+		case v.Type.DType != w.Type.DType || v.Type.Ranked != w.Type.Ranked ||
+			len(v.Type.Shape) != len(w.Type.Shape):
 			return fmt.Errorf("value %q: %v, %v", v.Name, v.Type, w.Type)
 		}
 	}
@@ -58,7 +61,8 @@ func sameValues(a, b []*graph.Value) error {
 }
 
 func sameNode(a, b *graph.Node) error {
-	if a.Name != b.Name || a.Domain != b.Domain || a.Type != b.Type || a.Captures != b.Captures || len(a.Attrs) != len(b.Attrs) {
+	if a.Name != b.Name || a.Domain != b.Domain || a.Type != b.Type || a.Captures != b.Captures ||
+		len(a.Attrs) != len(b.Attrs) {
 		return fmt.Errorf("became %v, %d captures, %d attributes", b, b.Captures, len(b.Attrs))
 	}
 	if !fits(a, b.Version) {
@@ -69,9 +73,11 @@ func sameNode(a, b *graph.Node) error {
 	}
 	for i, x := range a.Attrs {
 		y := b.Attrs[i]
-		ok := x.Name == y.Name && x.Kind == y.Kind && slices.Equal(x.Ints, y.Ints) && slices.Equal(x.Strings, y.Strings) &&
+		ok := x.Name == y.Name && x.Kind == y.Kind && slices.Equal(x.Ints, y.Ints) &&
+			slices.Equal(x.Strings, y.Strings) &&
 			bytes.Equal(tensor.Bytes(x.Floats), tensor.Bytes(y.Floats)) &&
-			(x.Tensor == nil) == (y.Tensor == nil) && (x.Tensor == nil || tensor.Equal(x.Tensor, y.Tensor))
+			(x.Tensor == nil) == (y.Tensor == nil) &&
+			(x.Tensor == nil || tensor.Equal(x.Tensor, y.Tensor))
 		if !ok {
 			return fmt.Errorf("attribute %q differs", x.Name)
 		}
@@ -120,7 +126,8 @@ func testFiles(t testing.TB) []string {
 	return files
 }
 
-// TestRoundTripOfTestData writes and reads again every model of ONNX's test data that weir can hold.
+// TestRoundTripOfTestData writes and reads again every model of ONNX's test data that weir can
+// hold.
 func TestRoundTripOfTestData(t *testing.T) {
 	files := testFiles(t)
 	if len(files) == 0 {
@@ -154,15 +161,19 @@ func TestRoundTripOfTestData(t *testing.T) {
 	}
 }
 
-// nested is a model with everything that bodies make hard: captures through two levels, an outer constant in both branches,
-// the same names in both, outputs that are captures, constants and the same value twice.
+// nested is a model with everything that bodies make hard: captures through two levels, an outer
+// constant in both branches, the same names in both, outputs that are captures, constants and the
+// same value twice.
 func nested() []byte {
-	return modelOf(graphName("main"), in("x"), out("y"), out("z"), out("y"), initializer(vector("k", 10, 20)...), initializer(truth("yes", true)...),
+	return modelOf(graphName("main"), in("x"), out("y"), out("z"), out("y"),
+		initializer(vector("k", 10, 20)...), initializer(truth("yes", true)...),
 		node("If", "yes->y,z",
 			bodyAttr("then_branch", graphName("then"), out("s"), out("k"),
-				node("If", "yes->q", bodyAttr("then_branch", graphName("tt"), out("x")), bodyAttr("else_branch", graphName("te"), out("k"))),
+				node("If", "yes->q", bodyAttr("then_branch", graphName("tt"), out("x")),
+					bodyAttr("else_branch", graphName("te"), out("k"))),
 				node("Add", "q,k->s")),
-			bodyAttr("else_branch", graphName("else"), initializer(vector("own", 1, 2)...), out("s"), out("own"), node("Add", "x,k->s"))))
+			bodyAttr("else_branch", graphName("else"), initializer(vector("own", 1, 2)...),
+				out("s"), out("own"), node("Add", "x,k->s"))))
 }
 
 func TestRoundTripOfBodies(t *testing.T) {
@@ -188,13 +199,15 @@ func TestRoundTripOfBodies(t *testing.T) {
 	}
 }
 
-// TestSharedConstantsAreWrittenOnce checks that copies of a constant in bodies do not multiply the file.
+// TestSharedConstantsAreWrittenOnce checks that copies of a constant in bodies do not multiply the
+// file.
 func TestSharedConstantsAreWrittenOnce(t *testing.T) {
 	big := make([]float32, 50_000)
 	branch := func(name string) part {
 		return bodyAttr(name, graphName(name), out("r"), node("Identity", "w->r"))
 	}
-	b := modelOf(out("y"), initializer(vector("w", big...)...), initializer(truth("c", true)...), node("If", "c->y", branch("then_branch"), branch("else_branch")))
+	b := modelOf(out("y"), initializer(vector("w", big...)...), initializer(truth("c", true)...),
+		node("If", "c->y", branch("then_branch"), branch("else_branch")))
 	var w bytes.Buffer
 	if err := Write(&w, mustDecode(t, b), WriteOptions{Types: true}); err != nil {
 		t.Fatal(err)
@@ -207,8 +220,11 @@ func TestSharedConstantsAreWrittenOnce(t *testing.T) {
 func TestWriteFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "m.onnx")
-	g := mustDecode(t, modelOf(in("x"), out("y"), initializer(vector("w", make([]float32, 3000)...)...), initializer(vector("v", make([]float32, 500)...)...),
-		initializer(vector("small", 1, 2)...), node("Add", "x,small->h"), node("Concat", "h,w,v->y", intAttr("axis", 0))))
+	g := mustDecode(t, modelOf(in("x"), out("y"),
+		initializer(vector("w", make([]float32, 3000)...)...),
+		initializer(vector("v", make([]float32, 500)...)...),
+		initializer(vector("small", 1, 2)...), node("Add", "x,small->h"),
+		node("Concat", "h,w,v->y", intAttr("axis", 0))))
 	for i, v := range g.Nodes[1].In[1:] {
 		for j := range tensor.As[float32](v.Const()) {
 			tensor.As[float32](v.Const())[j] = float32(i*10_000 + j)
@@ -226,7 +242,8 @@ func TestWriteFile(t *testing.T) {
 			t.Errorf("inline limit %d: %v", inline, err)
 		}
 		// Writing over a model in use must not disturb it.
-		if err := errors.Join(WriteFile(path, m.Graph, WriteOptions{MaxInline: inline}), same(g, m.Graph), m.Close()); err != nil {
+		if err := errors.Join(WriteFile(path, m.Graph, WriteOptions{MaxInline: inline}),
+			same(g, m.Graph), m.Close()); err != nil {
 			t.Errorf("inline limit %d: writing in place: %v", inline, err)
 		}
 	}
@@ -245,7 +262,8 @@ func TestWriteFile(t *testing.T) {
 
 // ONNX Runtime refuses graphs with two nodes of one name, and models hold such.
 func TestWrittenNodeNamesDiffer(t *testing.T) {
-	g := mustDecode(t, modelOf(in("x"), out("d"), node("Abs", "x->a"), node("Neg", "a->b"), node("Abs", "b->c"), node("Neg", "c->d")))
+	g := mustDecode(t, modelOf(in("x"), out("d"), node("Abs", "x->a"), node("Neg", "a->b"),
+		node("Abs", "b->c"), node("Neg", "c->d")))
 	for i, name := range []string{"n", "n", "n_1", ""} {
 		g.Nodes[i].Name = name
 	}
@@ -285,14 +303,18 @@ func TestWriteRefused(t *testing.T) {
 	fused := mustDecode(t, modelOf(in("x"), out("y"), node("Abs", "x->y")))
 	fused.Nodes[0].Domain = fusedDomain
 	odd := mustDecode(t, modelOf(in("x"), out("y"), node("MatMul", "x,x->y")))
-	odd.Nodes[0].Domain, odd.Nodes[0].Attrs = fusedDomain, op.Attrs{op.StringAttr("activation", "Frob")}
-	mixed := mustDecode(t, modelOf(in("x"), out("y"), node("Softmax", "x->h", intAttr("axis", 0)), node("Softmax", "h->y", intAttr("axis", 0))))
+	odd.Nodes[0].Domain, odd.Nodes[0].Attrs = fusedDomain,
+		op.Attrs{op.StringAttr("activation", "Frob")}
+	mixed := mustDecode(t, modelOf(in("x"), out("y"), node("Softmax", "x->h", intAttr("axis", 0)),
+		node("Softmax", "h->y", intAttr("axis", 0))))
 	mixed.Nodes[0].Version = 11
 	cases := []struct {
 		name string
 		g    *graph.Graph
 		kind error
-	}{{"weir's own operator", fused, op.ErrUnsupported}, {"unknown activation", odd, op.ErrUnsupported}, {"two versions that differ", mixed, ErrOpset}}
+	}{{"weir's own operator", fused, op.ErrUnsupported},
+		{"unknown activation", odd, op.ErrUnsupported},
+		{"two versions that differ", mixed, ErrOpset}}
 	for _, c := range cases {
 		if err := Write(&bytes.Buffer{}, c.g, WriteOptions{}); !errors.Is(err, c.kind) {
 			t.Errorf("%s: got %v, want %v", c.name, err, c.kind)
@@ -300,8 +322,9 @@ func TestWriteRefused(t *testing.T) {
 	}
 }
 
-// TestFusedFunctions checks that the function which other runtimes expand computes what the fused operator does: the
-// written model is read once as it is and once with its domain renamed, so that weir expands the function, too.
+// TestFusedFunctions checks that the function which other runtimes expand computes what the fused
+// operator does: the written model is read once as it is and once with its domain renamed, so that
+// weir expands the function, too.
 func TestFusedFunctions(t *testing.T) {
 	x := []float32{-4, -3, -2.5, -1, -0.5, 0, 0.5, 1, 2.5, 3, 4, 7}
 	f32 := func(name string, shape ...int) *graph.Value {
@@ -310,7 +333,8 @@ func TestFusedFunctions(t *testing.T) {
 	build := func(typ string, attrs op.Attrs, in []*graph.Value) *graph.Graph {
 		n := graph.NewNode("n", typ, 1, attrs, in, "y")
 		n.Domain = fusedDomain
-		g := &graph.Graph{Name: "g", Inputs: []*graph.Value{in[0]}, Nodes: []*graph.Node{n}, Outputs: n.Out, Opsets: map[string]int{"": 13}}
+		g := &graph.Graph{Name: "g", Inputs: []*graph.Value{in[0]}, Nodes: []*graph.Node{n},
+			Outputs: n.Out, Opsets: map[string]int{"": 13}}
 		if err := errors.Join(g.Check(), g.InferTypes()); err != nil {
 			t.Fatal(err)
 		}
@@ -318,21 +342,33 @@ func TestFusedFunctions(t *testing.T) {
 	}
 	one := graph.NewConst("one", tensor.From([]float32{1}, 1, 1))
 	graphs := map[string]*graph.Graph{
-		"Silu alone":           build("Silu", nil, []*graph.Value{f32("x", 12, 1)}),
-		"MatMul with a vector": build("MatMul", nil, []*graph.Value{f32("x", 12, 1), one, graph.NewConst("b", tensor.From([]float32{0.25}, 1))}),
-		"Gemm":                 build("Gemm", op.Attrs{op.FloatAttr("alpha", 2), op.StringAttr("activation", "Relu")}, []*graph.Value{f32("x", 12, 1), one}),
-		"Conv without bias, with a tensor": build("Conv", op.Attrs{op.IntsAttr("kernel_shape", 1, 1), op.StringAttr("activation", "Relu")},
-			[]*graph.Value{f32("x", 1, 1, 12, 1), graph.NewConst("w", tensor.From([]float32{3}, 1, 1, 1, 1)), nil,
+		"Silu alone": build("Silu", nil, []*graph.Value{f32("x", 12, 1)}),
+		"MatMul with a vector": build("MatMul", nil,
+			[]*graph.Value{f32("x", 12, 1), one,
+				graph.NewConst("b", tensor.From([]float32{0.25}, 1))}),
+		"Gemm": build("Gemm",
+			op.Attrs{op.FloatAttr("alpha", 2), op.StringAttr("activation", "Relu")},
+			[]*graph.Value{f32("x", 12, 1), one}),
+		"Conv without bias, with a tensor": build("Conv",
+			op.Attrs{op.IntsAttr("kernel_shape", 1, 1), op.StringAttr("activation", "Relu")},
+			[]*graph.Value{f32("x", 1, 1, 12, 1),
+				graph.NewConst("w", tensor.From([]float32{3}, 1, 1, 1, 1)), nil,
 				graph.NewConst("z", tensor.From(x, 1, 1, 12, 1))}),
-		"Conv of scaled weights": build("Conv", nil, []*graph.Value{f32("x", 1, 1, 12, 1), graph.NewConst("w", tensor.From([]float32{3, -1}, 2, 1, 1, 1)), nil, nil,
-			graph.NewConst("s", tensor.From([]float32{0.5, 2}, 2))}),
+		"Conv of scaled weights": build("Conv", nil,
+			[]*graph.Value{f32("x", 1, 1, 12, 1),
+				graph.NewConst("w", tensor.From([]float32{3, -1}, 2, 1, 1, 1)), nil, nil,
+				graph.NewConst("s", tensor.From([]float32{0.5, 2}, 2))}),
 		"MatMul of transposed weights": build("MatMul", op.Attrs{op.IntAttr("transB", 1)},
-			[]*graph.Value{f32("x", 12, 1), graph.NewConst("w", tensor.From([]float32{3, -1}, 2, 1))}),
-		"Clip above only": build("MatMul", op.Attrs{op.StringAttr("activation", "Clip"), op.FloatAttr("activation_beta", 6)}, []*graph.Value{f32("x", 12, 1), one}),
+			[]*graph.Value{f32("x", 12, 1),
+				graph.NewConst("w", tensor.From([]float32{3, -1}, 2, 1))}),
+		"Clip above only": build("MatMul",
+			op.Attrs{op.StringAttr("activation", "Clip"), op.FloatAttr("activation_beta", 6)},
+			[]*graph.Value{f32("x", 12, 1), one}),
 	}
 	for _, a := range op.FusedActivations {
-		graphs[a] = build("MatMul", op.Attrs{op.StringAttr("activation", a), op.FloatAttr("activation_alpha", 0.125),
-			op.FloatAttr("activation_beta", 0.75)}, []*graph.Value{f32("x", 12, 1), one})
+		graphs[a] = build("MatMul",
+			op.Attrs{op.StringAttr("activation", a), op.FloatAttr("activation_alpha", 0.125),
+				op.FloatAttr("activation_beta", 0.75)}, []*graph.Value{f32("x", 12, 1), one})
 	}
 	for name, g := range graphs {
 		var b bytes.Buffer
@@ -362,8 +398,8 @@ func TestFusedFunctions(t *testing.T) {
 	}
 }
 
-// TestNewerOperatorsInOldModels checks which mixtures of versions can be written: a newer operator beside older ones that
-// were only extended since.
+// TestNewerOperatorsInOldModels checks which mixtures of versions can be written: a newer operator
+// beside older ones that were only extended since.
 func TestNewerOperatorsInOldModels(t *testing.T) {
 	cases := []struct {
 		name, typ string
@@ -377,7 +413,10 @@ func TestNewerOperatorsInOldModels(t *testing.T) {
 		{"ReduceMean changed in 18", "ReduceMean", nil, 18, false},
 	}
 	for _, c := range cases {
-		m, err := Decode(join(msg(number(1, 8), sub(7, in("x"), sub(12, text(1, "y")), sub(12, text(1, "z")), node(c.typ, "x->y", c.attrs...), node("Relu", "x->z")), opsetPart("", 12))), "", Options{})
+		m, err := Decode(join(
+			msg(number(1, 8), sub(7, in("x"), sub(12, text(1, "y")), sub(12, text(1, "z")),
+				node(c.typ, "x->y", c.attrs...), node("Relu", "x->z")), opsetPart("", 12))), "",
+			Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

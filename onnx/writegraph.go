@@ -15,13 +15,14 @@ type writer struct {
 	shared  map[*tensor.Tensor]bool
 	hoisted map[*tensor.Tensor]string // names in the main graph of the shared constants
 
-	opset     int               // of ONNX's own operators
-	overloads map[string]string // of the functions of weir's own operators, by what makes them differ
+	opset int // of ONNX's own operators
+	// of the functions of weir's own operators, by what makes them differ
+	overloads map[string]string
 	functions []*message
 }
 
-// names are the value names of one graph of the file and of those that enclose it: ONNX lets a body refer to them, so
-// it must not use one for a value of its own.
+// names are the value names of one graph of the file and of those that enclose it: ONNX lets a body
+// refer to them, so it must not use one for a value of its own.
 type names struct {
 	outer *names
 	taken map[string]bool
@@ -150,16 +151,18 @@ func (w *writer) nodes(m *message, g *graph.Graph, s *names) error {
 	return nil
 }
 
-// output is an output of a graph in the file, and the node that it needs when the value itself cannot be one.
+// output is an output of a graph in the file, and the node that it needs when the value itself
+// cannot be one.
 type output struct {
 	name string
 	typ  op.Type
 	node *message
 }
 
-// outputs makes every output of the graph a value that a node of the graph computes and no other output is, as ONNX wants
-// of bodies: constants come from Constant nodes (the set returned, which are no initialisers then), values of outer graphs
-// and second uses pass through an Identity. Inputs of the main graph are left as they are, with their names.
+// outputs makes every output of the graph a value that a node of the graph computes and no other
+// output is, as ONNX wants of bodies: constants come from Constant nodes (the set returned, which
+// are no initialisers then), values of outer graphs and second uses pass through an Identity.
+// Inputs of the main graph are left as they are, with their names.
 func (w *writer) outputs(g *graph.Graph, s *names) ([]output, map[*graph.Value]bool) {
 	var outs []output
 	used := map[*graph.Value]bool{}
@@ -293,7 +296,8 @@ func (w *writer) attr(n *graph.Node, a op.Attr, s *names) (*message, error) {
 }
 
 func (w *writer) body(n *graph.Node, b *graph.Graph, s *names) (*message, error) {
-	in := &names{outer: s, taken: map[string]bool{}, of: map[*graph.Value]string{}, nodes: map[string]bool{}}
+	in := &names{outer: s, taken: map[string]bool{}, of: map[*graph.Value]string{},
+		nodes: map[string]bool{}}
 	for _, v := range b.Inputs[:b.NumFormals()] {
 		in.add(v, v.Name)
 	}

@@ -7,17 +7,22 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// activation holds the element-wise non-linear functions of neural networks. Softmax and its kin are in softmax.go.
+// activation holds the element-wise non-linear functions of neural networks. Softmax and its kin
+// are in softmax.go.
 var activation = []Op{
 	unaryOp("Relu", unaryFuncs{i: func(x int64) int64 { return max(x, 0) }, f: relu}, 1, 6, 13, 14),
 	attrMap("LeakyRelu", func(c *Call) (func(float64) float64, error) {
 		return leakyRelu(c.alpha(0.01)), nil
 	}, 1, 6, 16),
-	{Name: "PRelu", Since: []int{7, 9, 16}, MinIn: 2, MaxIn: 2, Traits: Elementwise, Infer: inferPRelu,
-		Eval: inFloat32(evalPRelu)},
-	attrMap("Elu", func(c *Call) (func(float64) float64, error) { return elu(c.alpha(1)), nil }, 1, 6, 22),
+	{Name: "PRelu", Since: []int{7, 9, 16}, MinIn: 2, MaxIn: 2, Traits: Elementwise,
+		Infer: inferPRelu,
+		Eval:  inFloat32(evalPRelu)},
+	attrMap("Elu", func(c *Call) (func(float64) float64, error) {
+		return elu(c.alpha(1)), nil
+	}, 1, 6, 22),
 	attrMap("Selu", func(c *Call) (func(float64) float64, error) {
-		return selu(c.alpha(1.67326319217681884765625), c.attr("gamma", 1.05070102214813232421875)), nil
+		return selu(c.alpha(1.67326319217681884765625), c.attr("gamma", 1.05070102214813232421875)),
+			nil
 	}, 6, 22),
 	attrMap("Celu", func(c *Call) (func(float64) float64, error) {
 		a := c.alpha(1)
@@ -39,12 +44,17 @@ var activation = []Op{
 	floatMap("Softsign", softsign, 1, 22),
 	attrMap("Gelu", gelu, 20),
 	floatMap("Mish", func(x float64) float64 { return x * math.Tanh(softplus(x)) }, 18, 22),
-	attrMap("Swish", func(c *Call) (func(float64) float64, error) { return swish(c.alpha(1)), nil }, 24),
-	{Name: "SwiGLU", Since: []int{28}, MinIn: 2, MaxIn: 2, Traits: Elementwise, Infer: inferSwiGLU, Eval: inFloat32(evalSwiGLU)},
-	{Name: "Shrink", Since: []int{9}, MinIn: 1, MaxIn: 1, Traits: Elementwise, Infer: inferSame(numberTypes),
-		Eval: inFloat32(evalShrink)},
-	{Name: "Clip", Since: []int{1, 6, 11, 12, 13}, MinIn: 1, MaxIn: 3, Traits: Elementwise, Infer: inferClip,
-		Eval: evalClip},
+	attrMap("Swish", func(c *Call) (func(float64) float64, error) {
+		return swish(c.alpha(1)), nil
+	}, 24),
+	{Name: "SwiGLU", Since: []int{28}, MinIn: 2, MaxIn: 2, Traits: Elementwise, Infer: inferSwiGLU,
+		Eval: inFloat32(evalSwiGLU)},
+	{Name: "Shrink", Since: []int{9}, MinIn: 1, MaxIn: 1, Traits: Elementwise,
+		Infer: inferSame(numberTypes),
+		Eval:  inFloat32(evalShrink)},
+	{Name: "Clip", Since: []int{1, 6, 11, 12, 13}, MinIn: 1, MaxIn: 3, Traits: Elementwise,
+		Infer: inferClip,
+		Eval:  evalClip},
 }
 
 // attr returns a float attribute in the type that functions compute in.
@@ -113,7 +123,8 @@ func swish(alpha float64) func(float64) float64 {
 	return func(x float64) float64 { return x * sigmoid(alpha*x) }
 }
 
-// gelu is the Gaussian error linear unit (Hendrycks and Gimpel 2016): exact by erf, or the paper's tanh approximation.
+// gelu is the Gaussian error linear unit (Hendrycks and Gimpel 2016): exact by erf, or the paper's
+// tanh approximation.
 func gelu(c *Call) (func(float64) float64, error) {
 	switch mode := c.Attrs.String("approximate", "none"); mode {
 	case "none":
@@ -212,8 +223,9 @@ func inferClip(c *Infer) error {
 	return inferSame(numberTypes)(c)
 }
 
-// evalClip bounds each element from below, then from above, so that max wins where min exceeds it. A bound that is left out is
-// the least or the greatest number of the type, so that infinities become those.
+// evalClip bounds each element from below, then from above, so that max wins where min exceeds it.
+// A bound that is left out is the least or the greatest number of the type, so that infinities
+// become those.
 func evalClip(c *Eval) error {
 	greatest := greatestOf(c.In[0].DType)
 	return inFloat32(func(c *Eval) error { return c.evalClip(greatest) })(c)
@@ -254,8 +266,8 @@ func (c *Eval) evalClip(greatest float64) error {
 	return nil
 }
 
-// clip bounds numbers by scalars of their type, either of which may be nil. It reads them once, since the output may
-// take the place of any operand of its size.
+// clip bounds numbers by scalars of their type, either of which may be nil. It reads them once,
+// since the output may take the place of any operand of its size.
 func clip(lo, hi *tensor.Tensor, greatest float64) unaryFuncs {
 	iLo, iHi := int64(math.MinInt64), int64(math.MaxInt64)
 	uLo, uHi := uint64(0), uint64(math.MaxUint64)
@@ -284,14 +296,16 @@ func scalarOf(t *tensor.Tensor) (i int64, u uint64, f float64) {
 	return i, u, f
 }
 
-// clipBound returns a bound, an attribute before version 11 and an input from then on; nil when there is none.
+// clipBound returns a bound, an attribute before version 11 and an input from then on; nil when
+// there is none.
 func (c *Eval) clipBound(name string, input int) (*tensor.Tensor, error) {
 	if c.Version >= 11 {
 		if !c.Has(input) {
 			return nil, nil
 		}
 		if n := c.In[input].Len(); n != 1 {
-			return nil, c.Errorf(ErrInput, "%s has shape %v, must be a scalar", name, c.In[input].Shape)
+			return nil, c.Errorf(ErrInput, "%s has shape %v, must be a scalar", name,
+				c.In[input].Shape)
 		}
 		return c.In[input], nil
 	}
@@ -331,6 +345,8 @@ func evalSwiGLU(c *Eval) error {
 		return err
 	}
 	f := swish(c.alpha(1))
-	binaryFuncs{f: func(x, y float64) float64 { return f(x) * y }}.fold(out, c.In, broadcastWalk(a.Shape, a.Shape, b.Shape))
+	binaryFuncs{f: func(x, y float64) float64 {
+		return f(x) * y
+	}}.fold(out, c.In, broadcastWalk(a.Shape, a.Shape, b.Shape))
 	return nil
 }

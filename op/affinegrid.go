@@ -4,7 +4,8 @@ import "slices"
 
 // gridOps compute the places that GridSample reads: AffineGrid (Jaderberg et al. 2015).
 var gridOps = []Op{
-	{Name: "AffineGrid", Since: []int{20}, MinIn: 2, MaxIn: 2, Infer: inferAffineGrid, Eval: evalAffineGrid},
+	{Name: "AffineGrid", Since: []int{20}, MinIn: 2, MaxIn: 2, Infer: inferAffineGrid,
+		Eval: evalAffineGrid},
 }
 
 // inferAffineGrid shapes the grid as input size says: batch × spatial × their number.
@@ -38,8 +39,8 @@ func inferAffineGrid(c *Infer) error {
 	return c.checkDims(out)
 }
 
-// evalAffineGrid applies a matrix a batch entry to places spaced evenly over [-1, 1]: the ends are the centers of the outer
-// pixels with align_corners, their outer edges without.
+// evalAffineGrid applies a matrix a batch entry to places spaced evenly over [-1, 1]: the ends are
+// the centers of the outer pixels with align_corners, their outer edges without.
 func evalAffineGrid(c *Eval) error {
 	size, err := c.sizesInput(1)
 	if err != nil {
@@ -47,7 +48,8 @@ func evalAffineGrid(c *Eval) error {
 	}
 	rank := len(size) - 2
 	if rank != 2 && rank != 3 {
-		return c.Errorf(ErrInput, "size has %d elements, must have 4 (two axes) or 5 (three)", len(size))
+		return c.Errorf(ErrInput, "size has %d elements, must have 4 (two axes) or 5 (three)",
+			len(size))
 	}
 	theta, err := c.floatsOf(0, size[0], rank, rank+1)
 	if err != nil {

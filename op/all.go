@@ -9,16 +9,19 @@ import (
 
 type key struct{ domain, name string }
 
-// families returns the tables of all operator families, one file each. It is a function, as those of compositions are,
-// because definitions refer to Lookup, so that an initialised variable would be a cycle.
+// families returns the tables of all operator families, one file each. It is a function, as those
+// of compositions are, because definitions refer to Lookup, so that an initialised variable would
+// be a cycle.
 func families() [][]Op {
 	return slices.Concat(onnxFamilies, [][]Op{microsoftOps()})
 }
 
 // onnxFamilies are the operators of ONNX and weir's own.
 var onnxFamilies = [][]Op{
-	arithmetic, logic, activation, softmax, matmul, conv, pool, reduce, search, cumulative, norm, rnn, bitwise, resize, einsum,
-	fused, fusedBytes, fusedPixels, qlinear, loss, attention, fourierOps, windowOps, linearAttention, flexAttention, deformOps, roiOps,
+	arithmetic, logic, activation, softmax, matmul, conv, pool, reduce, search, cumulative, norm,
+	rnn, bitwise, resize, einsum,
+	fused, fusedBytes, fusedPixels, qlinear, loss, attention, fourierOps, windowOps,
+	linearAttention, flexAttention, deformOps, roiOps,
 	linearAlgebra, foldOps, trainingOps, batchNorm, dropoutOps, imageOps, gridOps,
 	constantOps, shapeOps, castOps, transposeOps, concatOps, sliceOps, repeatOps, padOps, gatherOps,
 	scatterOps, selectOps, layoutOps, oneHotOps,
@@ -60,8 +63,8 @@ func All() []*Op {
 	return all
 }
 
-// suggest names the row with the same letters in another case, the usual slip in hand-written models, or the operator set that
-// is newer than those that weir knows.
+// suggest names the row with the same letters in another case, the usual slip in hand-written
+// models, or the operator set that is newer than those that weir knows.
 func suggest(domain, name string, version int) string {
 	for k := range table() {
 		if k.domain == domain && strings.EqualFold(k.name, name) {
@@ -72,7 +75,8 @@ func suggest(domain, name string, version int) string {
 		return ": " + why
 	}
 	if newest := NewestOpset(domain); newest > 0 && version > newest {
-		return fmt.Sprintf("; it may be of operator set %d, weir knows up to %d: export the model for an older one", version, newest)
+		return fmt.Sprintf("; it may be of operator set %d, weir knows up to %d: export the model "+
+			"for an older one", version, newest)
 	}
 	return "; export the model with ONNX's own operators, or add this one: docs/recipes/operator.md"
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// arithmetic holds the element-wise operators on numbers. Binary and variadic ones broadcast as numpy does.
+// arithmetic holds the element-wise operators on numbers. Binary and variadic ones broadcast as
+// numpy does.
 var arithmetic = []Op{
 	binaryOp("Add", binaryFuncs{
 		i: func(a, b int64) int64 { return a + b },
@@ -29,20 +30,30 @@ var arithmetic = []Op{
 		f: func(a, b float64) float64 { return a / b },
 	}, divDims, 0, 7, 13, 14)),
 	{Name: "Mod", Since: []int{10, 13, 28}, MinIn: 2, MaxIn: 2, Traits: Elementwise,
-		Infer: inferBroadcast(numberTypes, tensor.Undefined), Eval: refuseZeroDivisor(inFloat32(evalMod))},
-	{Name: "Pow", Since: []int{7, 12, 13, 15}, MinIn: 2, MaxIn: 2, Traits: Elementwise, Infer: inferPow,
-		Eval: inFloat32(evalPow)},
+		Infer: inferBroadcast(numberTypes, tensor.Undefined),
+		Eval:  refuseZeroDivisor(inFloat32(evalMod))},
+	{Name: "Pow", Since: []int{7, 12, 13, 15}, MinIn: 2, MaxIn: 2, Traits: Elementwise,
+		Infer: inferPow,
+		Eval:  inFloat32(evalPow)},
 
-	variadic("Max", binaryFuncs{i: maxInt[int64], u: maxInt[uint64], f: maxOf}, maxDims, 1, 6, 8, 12, 13),
-	variadic("Min", binaryFuncs{i: minInt[int64], u: minInt[uint64], f: minOf}, minDims, 1, 6, 8, 12, 13),
+	variadic("Max", binaryFuncs{i: maxInt[int64], u: maxInt[uint64], f: maxOf}, maxDims, 1, 6, 8,
+		12, 13),
+	variadic("Min", binaryFuncs{i: minInt[int64], u: minInt[uint64], f: minOf}, minDims, 1, 6, 8,
+		12, 13),
 	variadic("Sum", binaryFuncs{f: func(a, b float64) float64 { return a + b }}, nil, 1, 6, 8, 13),
 	{Name: "Mean", Since: []int{1, 6, 8, 13}, MinIn: 1, MaxIn: -1, Traits: Elementwise,
 		Infer: inferBroadcast(floatTypes, tensor.Undefined), Eval: inFloat32(evalMean)},
 
-	onElems(unaryOp("Neg", unaryFuncs{i: func(a int64) int64 { return -a }, f: func(a float64) float64 { return -a }}, 1, 6, 13),
+	onElems(unaryOp("Neg", unaryFuncs{i: func(a int64) int64 {
+		return -a
+	}, f: func(a float64) float64 { return -a }}, 1, 6, 13),
 		func(d Dim) Dim { return d.MulInt(-1) }),
-	unaryOp("Abs", unaryFuncs{i: func(a int64) int64 { return max(a, -a) }, u: func(a uint64) uint64 { return a }, f: math.Abs}, 1, 6, 13),
-	unaryOp("Sign", unaryFuncs{i: signInt, u: func(a uint64) uint64 { return min(a, 1) }, f: sign}, 9, 13),
+	unaryOp("Abs", unaryFuncs{i: func(a int64) int64 {
+		return max(a, -a)
+	}, u: func(a uint64) uint64 { return a }, f: math.Abs}, 1, 6, 13),
+	unaryOp("Sign", unaryFuncs{i: signInt, u: func(a uint64) uint64 {
+		return min(a, 1)
+	}, f: sign}, 9, 13),
 	floatMap("Ceil", math.Ceil, 1, 6, 13),
 	floatMap("Floor", math.Floor, 1, 6, 13),
 	floatMap("Round", math.RoundToEven, 11, 22),
@@ -62,21 +73,24 @@ var arithmetic = []Op{
 	floatMap("Asinh", math.Asinh, 9, 22),
 	floatMap("Acosh", math.Acosh, 9, 22),
 	floatMap("Atanh", math.Atanh, 9, 22),
-	{Name: "IsNaN", Since: []int{9, 13, 20}, MinIn: 1, MaxIn: 1, Traits: Elementwise, Infer: inferTest,
-		Eval: inFloat32(func(c *Eval) error { return c.evalTest(math.IsNaN) })},
+	{Name: "IsNaN", Since: []int{9, 13, 20}, MinIn: 1, MaxIn: 1, Traits: Elementwise,
+		Infer: inferTest,
+		Eval:  inFloat32(func(c *Eval) error { return c.evalTest(math.IsNaN) })},
 	{Name: "IsInf", Since: []int{10, 20}, MinIn: 1, MaxIn: 1, Traits: Elementwise, Infer: inferTest,
 		Eval: inFloat32(evalIsInf)},
 }
 
-// binaryOp is the row of a broadcasting operator on two inputs of one type; dims is the same operation on the elements of
-// shapes, so that shape arithmetic resolves.
-func binaryOp(name string, fs binaryFuncs, dims func(a, b Dim) Dim, traits Traits, since ...int) Op {
+// binaryOp is the row of a broadcasting operator on two inputs of one type; dims is the same
+// operation on the elements of shapes, so that shape arithmetic resolves.
+func binaryOp(name string, fs binaryFuncs, dims func(a, b Dim) Dim, traits Traits,
+	since ...int) Op {
 	o := variadic(name, fs, dims, since...)
 	o.MinIn, o.MaxIn, o.Traits = 2, 2, traits|Elementwise
 	return o
 }
 
-// variadic is the row of a broadcasting operator on any number of inputs of one type, folded from the left.
+// variadic is the row of a broadcasting operator on any number of inputs of one type, folded from
+// the left.
 func variadic(name string, fs binaryFuncs, dims func(a, b Dim) Dim, since ...int) Op {
 	infer := inferBroadcast(fs.types(), tensor.Undefined)
 	if dims != nil {
@@ -116,7 +130,8 @@ func refuseZeroDivisor(eval func(*Eval) error) func(*Eval) error {
 			}
 			for i, v := range ints {
 				if v == 0 {
-					return c.Errorf(ErrInput, "integer division by zero (element %d of the divisor)", i)
+					return c.Errorf(ErrInput,
+						"integer division by zero (element %d of the divisor)", i)
 				}
 			}
 		}
@@ -152,7 +167,8 @@ func (d Dim) nonNegative() bool {
 	return true
 }
 
-// mayBeNegative reports whether a product holds an opaque quotient whose dividend subtracts something.
+// mayBeNegative reports whether a product holds an opaque quotient whose dividend subtracts
+// something.
 func mayBeNegative(atoms string) bool {
 	for i := 0; i < len(atoms); i++ {
 		if atoms[i] == '-' {
@@ -205,7 +221,8 @@ func evalMean(c *Eval) error {
 	return nil
 }
 
-// evalMod computes the remainder with the sign of the divisor (Python's %), or of the dividend (C's fmod) when fmod is 1.
+// evalMod computes the remainder with the sign of the divisor (Python's %), or of the dividend (C's
+// fmod) when fmod is 1.
 func evalMod(c *Eval) error {
 	fs := binaryFuncs{
 		i: func(a, b int64) int64 { return a % b },
@@ -276,7 +293,8 @@ func evalPow(c *Eval) error {
 	return nil
 }
 
-// evalIntPow raises integers to integer powers, wrapping; a negative power of an integer is its truncated quotient.
+// evalIntPow raises integers to integer powers, wrapping; a negative power of an integer is its
+// truncated quotient.
 func (c *Eval) evalIntPow() error {
 	out, w, err := c.broadcastOutput(c.In[0].DType)
 	if err != nil {
@@ -388,5 +406,7 @@ func (c *Eval) evalTest(test func(float64) bool) error {
 
 func evalIsInf(c *Eval) error {
 	pos, neg := c.Attrs.Bool("detect_positive", true), c.Attrs.Bool("detect_negative", true)
-	return c.evalTest(func(x float64) bool { return pos && math.IsInf(x, 1) || neg && math.IsInf(x, -1) })
+	return c.evalTest(func(x float64) bool {
+		return pos && math.IsInf(x, 1) || neg && math.IsInf(x, -1)
+	})
 }

@@ -7,12 +7,14 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// attention holds scaled dot-product attention (Vaswani et al. 2017, §3.2) with grouped heads and a key-value cache, and
-// rotary position embedding (Su et al. 2021).
+// attention holds scaled dot-product attention (Vaswani et al. 2017, §3.2) with grouped heads and a
+// key-value cache, and rotary position embedding (Su et al. 2021).
 var attention = []Op{
-	{Name: "Attention", Since: []int{23, 24, 25}, MinIn: 3, MaxIn: 7, MinOut: 1, MaxOut: 4, Infer: inferAttention,
-		Eval: inFloat32(evalAttention), Flops: attentionFlops},
-	{Name: "RotaryEmbedding", Since: []int{23}, MinIn: 3, MaxIn: 4, Infer: inferRotary, Eval: inFloat32(evalRotary),
+	{Name: "Attention", Since: []int{23, 24, 25}, MinIn: 3, MaxIn: 7, MinOut: 1, MaxOut: 4,
+		Infer: inferAttention,
+		Eval:  inFloat32(evalAttention), Flops: attentionFlops},
+	{Name: "RotaryEmbedding", Since: []int{23}, MinIn: 3, MaxIn: 4, Infer: inferRotary,
+		Eval:  inFloat32(evalRotary),
 		Flops: flopsPerElement(3)},
 }
 
@@ -27,18 +29,21 @@ const (
 	AttentionLens
 )
 
-// heads is the layout of an operand: batch × heads × length × size (rank 4), or batch × length × heads·size (rank 3)
-// with the number of heads in an attribute.
+// heads is the layout of an operand: batch × heads × length × size (rank 4), or batch × length ×
+// heads·size (rank 3) with the number of heads in an attribute.
 type heads[D any] struct{ batch, heads, length, size D }
 
-// headsOf reads a layout from a shape; count is the number of heads for rank 3, and div divides a dimension by it.
-func headsOf[D any](c *Call, shape []D, known D, count int64, div func(D, int) (D, bool)) (h heads[D], err error) {
+// headsOf reads a layout from a shape; count is the number of heads for rank 3, and div divides a
+// dimension by it.
+func headsOf[D any](c *Call, shape []D, known D, count int64,
+	div func(D, int) (D, bool)) (h heads[D], err error) {
 	switch len(shape) {
 	case 4:
 		return heads[D]{shape[0], shape[1], shape[2], shape[3]}, nil
 	case 3:
 		if count < 1 || count > math.MaxInt32 {
-			return h, c.Errorf(ErrAttr, "number of heads is %d, must be positive for operands of rank 3", count)
+			return h, c.Errorf(ErrAttr,
+				"number of heads is %d, must be positive for operands of rank 3", count)
 		}
 		size, ok := div(shape[2], int(count))
 		if !ok {
@@ -72,7 +77,8 @@ func inferAttention(c *Infer) error {
 	if err := c.attentionTypes(c.dtypes()); err != nil {
 		return err
 	}
-	types := []tensor.DType{c.In[AttentionQ].DType, c.In[AttentionK].DType, c.In[AttentionV].DType, c.In[AttentionQ].DType}
+	types := []tensor.DType{c.In[AttentionQ].DType, c.In[AttentionK].DType, c.In[AttentionV].DType,
+		c.In[AttentionQ].DType}
 	for i := range c.Out {
 		c.Out[i] = Unranked(types[i])
 	}
@@ -83,7 +89,8 @@ func inferAttention(c *Infer) error {
 		return cmp.Or(err, err2, err3)
 	}
 	total := k.length.Add(c.pastLength())
-	shapes := [][]Dim{{q.batch, q.heads, q.length, v.size}, {k.batch, k.heads, total, k.size}, {k.batch, k.heads, total, v.size},
+	shapes := [][]Dim{{q.batch, q.heads, q.length, v.size}, {k.batch, k.heads, total, k.size},
+		{k.batch, k.heads, total, v.size},
 		{q.batch, q.heads, q.length, total}}
 	if len(c.In[AttentionQ].Shape) == 3 {
 		shapes[0] = []Dim{q.batch, q.length, q.heads.Mul(v.size)}
@@ -114,7 +121,8 @@ func (c *Infer) pastLength() Dim {
 	return Unknown()
 }
 
-// attending is one checked evaluation. Keys and values are batch × heads × total × size, the cache included.
+// attending is one checked evaluation. Keys and values are batch × heads × total × size, the cache
+// included.
 type attending struct {
 	*Eval
 	q, k, v      heads[int]
@@ -125,9 +133,10 @@ type attending struct {
 	mode         int64 // what output 3 is
 	queries      []float64
 	keys, values []float64
-	bias         *tensor.Tensor // batch × heads × length × mask length, broadcast; nil without a mask
-	lens         []int64        // keys that are not padding, one a batch entry; nil for all
-	y, scores    *tensor.Tensor // scores nil when not asked for
+	// batch × heads × length × mask length, broadcast; nil without a mask
+	bias      *tensor.Tensor
+	lens      []int64        // keys that are not padding, one a batch entry; nil for all
+	y, scores *tensor.Tensor // scores nil when not asked for
 }
 
 func evalAttention(c *Eval) error {
@@ -172,9 +181,11 @@ func (a *attending) layout() (err error) {
 		return err
 	}
 	q, k, v := a.q, a.k, a.v
-	if q.batch != k.batch || k.batch != v.batch || k.heads != v.heads || k.length != v.length || q.size != k.size ||
+	if q.batch != k.batch || k.batch != v.batch || k.heads != v.heads || k.length != v.length ||
+		q.size != k.size ||
 		min(k.heads, q.size, v.size) == 0 || q.heads%k.heads != 0 {
-		return a.Errorf(ErrInput, "Q %v, K %v and V %v do not fit", a.In[AttentionQ].Shape, a.In[AttentionK].Shape, a.In[AttentionV].Shape)
+		return a.Errorf(ErrInput, "Q %v, K %v and V %v do not fit", a.In[AttentionQ].Shape,
+			a.In[AttentionK].Shape, a.In[AttentionV].Shape)
 	}
 	return nil
 }
@@ -218,7 +229,8 @@ func (a *attending) cached(i, past int, h heads[int]) ([]float64, error) {
 	return appended(old, n, fresh, h, a.In[i].Rank())
 }
 
-// appended returns n cached positions of each head followed by the fresh ones, an operand of the given rank.
+// appended returns n cached positions of each head followed by the fresh ones, an operand of the
+// given rank.
 func appended(old []float64, n int, fresh []float64, h heads[int], rank int) ([]float64, error) {
 	out, err := zeros(h.batch, h.heads, n+h.length, h.size)
 	if err != nil {
@@ -243,7 +255,8 @@ func (a *attending) cache(i int, h heads[int]) (old []float64, n int, err error)
 	}
 	s := a.In[i].Shape
 	if len(s) != 4 || s[0] != h.batch || s[1] != h.heads || s[3] != h.size {
-		return nil, 0, a.Errorf(ErrInput, "cache %v does not fit %d × %d × length × %d", s, h.batch, h.heads, h.size)
+		return nil, 0, a.Errorf(ErrInput, "cache %v does not fit %d × %d × length × %d", s, h.batch,
+			h.heads, h.size)
 	}
 	old, err = a.floats(i)
 	return old, s[2], err
@@ -268,7 +281,8 @@ func (a *attending) readLens() (err error) {
 	return err
 }
 
-// readMask reads the mask, which broadcasts to batch × heads × length × total after its last axis was padded.
+// readMask reads the mask, which broadcasts to batch × heads × length × total after its last axis
+// was padded.
 func (a *attending) readMask() (err error) {
 	if !a.Has(AttentionMask) {
 		return nil
@@ -319,7 +333,8 @@ func (a *attending) outputs() (err error) {
 			continue
 		}
 		h := []heads[int]{a.k, a.v}[i]
-		out, err := a.Output(i+1, a.In[AttentionK+i].DType, []int{h.batch, h.heads, a.total, h.size})
+		out, err := a.Output(i+1, a.In[AttentionK+i].DType,
+			[]int{h.batch, h.heads, a.total, h.size})
 		if err != nil {
 			return err
 		}
@@ -331,8 +346,8 @@ func (a *attending) outputs() (err error) {
 	return err
 }
 
-// attend computes the result of one query: softmax(cap(q·kᵀ·scale) + bias)·v, zero when everything is masked. row is
-// scratch for the scores.
+// attend computes the result of one query: softmax(cap(q·kᵀ·scale) + bias)·v, zero when everything
+// is masked. row is scratch for the scores.
 func (a *attending) attend(row []float64, b, h, i int) {
 	group := h / (a.q.heads / a.k.heads)
 	kv := b*a.k.heads + group
@@ -393,8 +408,9 @@ func (a *attending) keep(mode int64, row []float64, b, h, i int) {
 	}
 }
 
-// biasAt is the mask at one score: 0 or what attn_mask says, and -∞ beyond the mask, in the padding, outside the window and,
-// when causal, for keys after the query. The queries end where the keys that are no padding do.
+// biasAt is the mask at one score: 0 or what attn_mask says, and -∞ beyond the mask, in the
+// padding, outside the window and, when causal, for keys after the query. The queries end where the
+// keys that are no padding do.
 func (a *attending) biasAt(b, h, i, t int) float64 {
 	last := a.past + i
 	if a.lens != nil {
@@ -449,8 +465,9 @@ func inferRotary(c *Infer) error {
 	return inferSame(floatTypes)(c)
 }
 
-// evalRotary turns pairs of elements of each head by an angle: element k of the first half with k of the second, or
-// neighbours when interleaved. The caches hold cosine and sine for each position, chosen by position_ids when given.
+// evalRotary turns pairs of elements of each head by an angle: element k of the first half with k
+// of the second, or neighbours when interleaved. The caches hold cosine and sine for each position,
+// chosen by position_ids when given.
 func evalRotary(c *Eval) error {
 	n := c.Attrs.Int("num_heads", 0)
 	h, err := headsOf(c.Call, c.In[0].Shape, int(n), n, divInt)
@@ -481,7 +498,8 @@ func (c *Call) rotaryDim(size int) (int, error) {
 		turned = size
 	}
 	if turned < 0 || turned > size || turned%2 != 0 {
-		return 0, c.Errorf(ErrAttr, "rotary_embedding_dim %d is no even part of the head size %d", turned, size)
+		return 0, c.Errorf(ErrAttr, "rotary_embedding_dim %d is no even part of the head size %d",
+			turned, size)
 	}
 	return turned, nil
 }
@@ -505,7 +523,8 @@ func turnPairs(out *tensor.Tensor, x []float64, h heads[int], turned int, interl
 }
 
 // rotaryAngles returns a function that gives cosine and sine of pair k at place b·length + t.
-func (c *Eval) rotaryAngles(h heads[int], pairs int) (func(place, k int) (cos, sin float64), error) {
+func (c *Eval) rotaryAngles(h heads[int], pairs int) (func(place, k int) (cos, sin float64),
+	error) {
 	cos, err := c.floats(1)
 	if err != nil {
 		return nil, err
@@ -518,8 +537,10 @@ func (c *Eval) rotaryAngles(h heads[int], pairs int) (func(place, k int) (cos, s
 	if err != nil {
 		return nil, err
 	}
-	if cs := c.In[1].Shape; len(cs) == 0 || cs[len(cs)-1] != pairs || len(cos) != rows*pairs || len(sin) != len(cos) {
-		return nil, c.Errorf(ErrInput, "caches %v and %v do not fit %d positions of %d pairs", cs, c.In[2].Shape, rows, pairs)
+	if cs := c.In[1].Shape; len(cs) == 0 || cs[len(cs)-1] != pairs || len(cos) != rows*pairs ||
+		len(sin) != len(cos) {
+		return nil, c.Errorf(ErrInput, "caches %v and %v do not fit %d positions of %d pairs", cs,
+			c.In[2].Shape, rows, pairs)
 	}
 	return func(place, k int) (float64, float64) {
 		if ids != nil {
@@ -529,7 +550,8 @@ func (c *Eval) rotaryAngles(h heads[int], pairs int) (func(place, k int) (cos, s
 	}, nil
 }
 
-// positions returns position_ids, one a place and nil without the input, and how many positions the caches have.
+// positions returns position_ids, one a place and nil without the input, and how many positions the
+// caches have.
 func (c *Eval) positions(places int) (ids []int64, rows int, err error) {
 	if !c.Has(3) {
 		return nil, places, nil
@@ -545,7 +567,8 @@ func (c *Eval) positions(places int) (ids []int64, rows int, err error) {
 	}
 	for i, id := range ids {
 		if id < 0 || id >= int64(rows) {
-			return nil, 0, c.Errorf(ErrInput, "position_ids[%d] is %d, the caches have %d positions", i, id, rows)
+			return nil, 0, c.Errorf(ErrInput,
+				"position_ids[%d] is %d, the caches have %d positions", i, id, rows)
 		}
 	}
 	return ids, rows, nil

@@ -7,7 +7,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// AttrKind says which field of an [Attr] holds its value. The values are those of AttributeProto.AttributeType.
+// AttrKind says which field of an [Attr] holds its value. The values are those of
+// AttributeProto.AttributeType.
 type AttrKind uint8
 
 // The kinds of attribute.
@@ -23,7 +24,8 @@ const (
 	AttrType    AttrKind = 13
 )
 
-// Attr is one named attribute of a call. Scalars of kind float, int and string sit in slices of length one.
+// Attr is one named attribute of a call. Scalars of kind float, int and string sit in slices of
+// length one.
 type Attr struct {
 	Name    string
 	Kind    AttrKind
@@ -35,12 +37,14 @@ type Attr struct {
 	Type    Type
 }
 
-// Body is a sub-graph as an operator sees it: a closed function from formal inputs and captures to outputs.
+// Body is a sub-graph as an operator sees it: a closed function from formal inputs and captures to
+// outputs.
 type Body interface {
-	// Infer returns the types of the outputs for these input types (formals, then all captures of the call).
+	// Infer returns the types of the outputs for these input types (formals, then all captures of
+	// the call).
 	Infer(in []Type) ([]Type, error)
-	// Eval computes the outputs with the plain reference evaluation. The results do not alias the inputs' storage
-	// unless the body passes an input through. It honours ctx between nodes.
+	// Eval computes the outputs with the plain reference evaluation. The results do not alias the
+	// inputs' storage unless the body passes an input through. It honours ctx between nodes.
 	Eval(ctx context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 	// NumFormals is the number of inputs before the captures.
 	NumFormals() int
@@ -63,7 +67,9 @@ func IntAttr(name string, v int64) Attr { return Attr{Name: name, Kind: AttrInt,
 func IntsAttr(name string, v ...int64) Attr { return Attr{Name: name, Kind: AttrInts, Ints: v} }
 
 // FloatsAttr makes a float list attribute.
-func FloatsAttr(name string, v ...float32) Attr { return Attr{Name: name, Kind: AttrFloats, Floats: v} }
+func FloatsAttr(name string, v ...float32) Attr {
+	return Attr{Name: name, Kind: AttrFloats, Floats: v}
+}
 
 // StringAttr makes a string attribute.
 func StringAttr(name, v string) Attr {
@@ -99,7 +105,8 @@ func (as Attrs) Find(name string) *Attr {
 // Has reports whether the attribute is present.
 func (as Attrs) Has(name string) bool { return as.Find(name) != nil }
 
-// Int returns an integer attribute, def when it is absent or of another kind ([InferTypes] refuses a wrong kind).
+// Int returns an integer attribute, def when it is absent or of another kind ([InferTypes] refuses
+// a wrong kind).
 func (as Attrs) Int(name string, def int64) int64 {
 	if a := as.Find(name); a != nil && a.Kind == AttrInt && len(a.Ints) == 1 {
 		return a.Ints[0]

@@ -14,11 +14,13 @@ func (k AttrKind) String() string {
 	return fmt.Sprint(uint8(k))
 }
 
-var kindNames = map[AttrKind]string{AttrFloat: "float", AttrInt: "int", AttrString: "string", AttrTensor: "tensor", AttrBody: "graph",
+var kindNames = map[AttrKind]string{AttrFloat: "float", AttrInt: "int", AttrString: "string",
+	AttrTensor: "tensor", AttrBody: "graph",
 	AttrFloats: "floats", AttrInts: "ints", AttrStrings: "strings", AttrType: "type"}
 
-// attrKinds gives the kind of each attribute that has the same one in every ONNX operator and version (onnx/defs, opsets 1 to
-// 26), for operators of com.microsoft that have them, too. Left out are p, seed, to and value, whose kinds differ.
+// attrKinds gives the kind of each attribute that has the same one in every ONNX operator and
+// version (onnx/defs, opsets 1 to 26), for operators of com.microsoft that have them, too. Left out
+// are p, seed, to and value, whose kinds differ.
 var attrKinds = sync.OnceValue(func() map[string]AttrKind {
 	return kindTable(map[AttrKind]string{
 		AttrInt: `align_corners allowzero antialias axis batch_axis batch_dims block_size blocksize broadcast ceil_mode center_point_box
@@ -45,7 +47,8 @@ var attrKinds = sync.OnceValue(func() map[string]AttrKind {
 	})
 })
 
-// microsoftKinds gives the kind of each attribute that only operators of com.microsoft have (ContribOperators.md).
+// microsoftKinds gives the kind of each attribute that only operators of com.microsoft have
+// (ContribOperators.md).
 var microsoftKinds = sync.OnceValue(func() map[string]AttrKind {
 	return kindTable(map[AttrKind]string{
 		AttrInt: `K N accuracy_level bits causal channels_last do_rotary interleaved is_inner_broadcast is_packed_batching
@@ -80,7 +83,8 @@ func (c *Call) attrKind(name string) (AttrKind, bool) {
 	return k, ok
 }
 
-// checkKinds refuses attributes of ONNX Runtime's own operators that are of another kind than it gives them.
+// checkKinds refuses attributes of ONNX Runtime's own operators that are of another kind than it
+// gives them.
 func (c *Call) checkKinds() error {
 	if c.Domain != MicrosoftDomain {
 		return nil
@@ -96,7 +100,8 @@ func (c *Call) checkKinds() error {
 	return nil
 }
 
-// kindNumbers is kindNames the other way round. Kinds that weir does not read are 0, which no attribute has.
+// kindNumbers is kindNames the other way round. Kinds that weir does not read are 0, which no
+// attribute has.
 var kindNumbers = sync.OnceValue(func() map[string]AttrKind {
 	numbers := map[string]AttrKind{"type_proto": AttrType}
 	for k, name := range kindNames {

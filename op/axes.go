@@ -68,8 +68,8 @@ func (c *Infer) ints(i int) ([]int64, bool) {
 	return out, true
 }
 
-// dims returns integer input i as expressions, nil when nothing is known of its elements. Elements of a constant that
-// is longer than any shape are not given.
+// dims returns integer input i as expressions, nil when nothing is known of its elements. Elements
+// of a constant that is longer than any shape are not given.
 func (c *Infer) dims(i int) []Dim {
 	if e := c.Elems(i); e != nil {
 		return e
@@ -104,8 +104,9 @@ func (c *Infer) rank(i int) int {
 	return len(c.In[i].Shape)
 }
 
-// intsArg gives integers that are attribute name before opset since and input i from then on. given is false when the
-// model leaves them out, known when they are an input whose value is not known yet.
+// intsArg gives integers that are attribute name before opset since and input i from then on. given
+// is false when the model leaves them out, known when they are an input whose value is not known
+// yet.
 func (c *Infer) intsArg(name string, i, since int) (v []int64, given, known bool) {
 	if c.Version < since {
 		return c.Attrs.Ints(name), c.Attrs.Has(name), true
@@ -216,7 +217,8 @@ func count(shape []int) int {
 	return n
 }
 
-// copySlice copies slice si of src along an axis to slice di of dst, which has the same shape but for that axis.
+// copySlice copies slice si of src along an axis to slice di of dst, which has the same shape but
+// for that axis.
 func copySlice(dst *tensor.Tensor, di int, src *tensor.Tensor, si, axis int) error {
 	to, from := tensor.RowMajor(dst.Shape), tensor.RowMajor(src.Shape)
 	to.Offset, from.Offset = di*to.Strides[axis], si*from.Strides[axis]

@@ -5,20 +5,24 @@ import (
 	"slices"
 )
 
-// batchNorm is batch normalisation (Ioffe and Szegedy 2015). It computes in float64 and rounds once.
+// batchNorm is batch normalisation (Ioffe and Szegedy 2015). It computes in float64 and rounds
+// once.
 var batchNorm = []Op{
-	{Name: "BatchNormalization", Since: []int{7, 9, 14, 15}, MinIn: 5, MaxIn: 5, MinOut: 1, MaxOut: 5,
-		Infer: inferBatchNorm, Eval: evalBatchNorm, Flops: flopsPerElement(2)},
+	{Name: "BatchNormalization", Since: []int{7, 9, 14, 15}, MinIn: 5, MaxIn: 5, MinOut: 1,
+		MaxOut: 5,
+		Infer:  inferBatchNorm, Eval: evalBatchNorm, Flops: flopsPerElement(2)},
 }
 
-// batchTraining reports whether the call normalises by the moments of the batch and updates the running statistics:
-// attribute training_mode says so since version 14, and before, the outputs that only training has.
+// batchTraining reports whether the call normalises by the moments of the batch and updates the
+// running statistics: attribute training_mode says so since version 14, and before, the outputs
+// that only training has.
 func (c *Call) batchTraining() (bool, error) {
 	training := c.NumOut > 1
 	if c.Version >= 14 {
 		training = c.Attrs.Bool("training_mode", false)
 		if most := 1 + 2*int(c.Attrs.Int("training_mode", 0)&1); c.NumOut > most {
-			return training, c.Errorf(ErrInput, "has %d outputs, gives %d when training_mode is %t", c.NumOut, most, training)
+			return training, c.Errorf(ErrInput, "has %d outputs, gives %d when training_mode is %t",
+				c.NumOut, most, training)
 		}
 	}
 	return training, nil
@@ -50,8 +54,9 @@ func inferBatchNorm(c *Infer) error {
 	return nil
 }
 
-// statistics is the shape of scale, B, mean and var: one number a channel or, when attribute spatial is 0 (versions 7 and
-// 8), one for each place in a batch entry. An input of rank 1 is one channel.
+// statistics is the shape of scale, B, mean and var: one number a channel or, when attribute
+// spatial is 0 (versions 7 and 8), one for each place in a batch entry. An input of rank 1 is one
+// channel.
 func statistics[D any](c *Call, x []D, one D) []D {
 	switch {
 	case len(x) < 2:
@@ -62,7 +67,8 @@ func statistics[D any](c *Call, x []D, one D) []D {
 	return x[1:]
 }
 
-// evalBatchNorm is (X - mean) / sqrt(var + epsilon) · scale + B, by the moments given or, in training, those of the batch.
+// evalBatchNorm is (X - mean) / sqrt(var + epsilon) · scale + B, by the moments given or, in
+// training, those of the batch.
 func evalBatchNorm(c *Eval) error {
 	training, err := c.batchTraining()
 	if err != nil {
@@ -95,7 +101,8 @@ func evalBatchNorm(c *Eval) error {
 	return c.round(out, x)
 }
 
-// momentsOf returns the mean and (population) variance of each of n groups; runs of inner elements take turns.
+// momentsOf returns the mean and (population) variance of each of n groups; runs of inner elements
+// take turns.
 func momentsOf(x []float64, inner, n int) (mu, variance []float64) {
 	mu, variance = make([]float64, n), make([]float64, n)
 	each := float64(len(x) / max(n, 1))
@@ -109,8 +116,8 @@ func momentsOf(x []float64, inner, n int) (mu, variance []float64) {
 	return mu, variance
 }
 
-// runningMoments makes the outputs of training that are asked for: the running moments, moved towards those of the batch by
-// 1 - momentum, and those of the batch.
+// runningMoments makes the outputs of training that are asked for: the running moments, moved
+// towards those of the batch by 1 - momentum, and those of the batch.
 func (c *Eval) runningMoments(given, mu, givenVariance, variance []float64, shape []int) error {
 	momentum := c.attr("momentum", 0.9)
 	moved := func(from, to []float64) []float64 {

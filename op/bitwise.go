@@ -18,11 +18,14 @@ var bitwise = []Op{
 		i: func(a, b int64) int64 { return a ^ b },
 		u: func(a, b uint64) uint64 { return a ^ b },
 	}, nil, Commutative, 18),
-	unaryOp("BitwiseNot", unaryFuncs{i: func(a int64) int64 { return ^a }, u: func(a uint64) uint64 { return ^a }}, 18),
+	unaryOp("BitwiseNot", unaryFuncs{i: func(a int64) int64 {
+		return ^a
+	}, u: func(a uint64) uint64 { return ^a }}, 18),
 }
 
-// evalBitShift shifts by the second operand; bits that leave the type are lost, also when it is shifted by its width or
-// more, or by a negative amount. Signed numbers, since version 28, are filled with their sign from the left.
+// evalBitShift shifts by the second operand; bits that leave the type are lost, also when it is
+// shifted by its width or more, or by a negative amount. Signed numbers, since version 28, are
+// filled with their sign from the left.
 func evalBitShift(c *Eval) error {
 	switch d := c.Attrs.String("direction", ""); d {
 	case "LEFT":

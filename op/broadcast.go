@@ -7,9 +7,9 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// BroadcastShapes returns the shape that all given shapes broadcast to, by the rule that ONNX calls multidirectional
-// broadcasting and takes from numpy: shapes are aligned at their last dimension, and sizes are equal or 1. It fails
-// with tensor.ErrShape.
+// BroadcastShapes returns the shape that all given shapes broadcast to, by the rule that ONNX calls
+// multidirectional broadcasting and takes from numpy: shapes are aligned at their last dimension,
+// and sizes are equal or 1. It fails with tensor.ErrShape.
 func BroadcastShapes(shapes ...[]int) ([]int, error) {
 	rank := 0
 	for _, s := range shapes {
@@ -23,15 +23,17 @@ func BroadcastShapes(shapes ...[]int) ([]int, error) {
 			case *o == 1:
 				*o = n
 			default:
-				return nil, fmt.Errorf("%w: %v do not broadcast: %d against %d", tensor.ErrShape, shapes, *o, n)
+				return nil, fmt.Errorf("%w: %v do not broadcast: %d against %d", tensor.ErrShape,
+					shapes, *o, n)
 			}
 		}
 	}
 	return out, nil
 }
 
-// BroadcastDims is [BroadcastShapes] for symbolic dimensions. Against a known size other than 1 a symbol must be that
-// size or 1, so the result is known; two different symbols give Unknown, since either may be 1.
+// BroadcastDims is [BroadcastShapes] for symbolic dimensions. Against a known size other than 1 a
+// symbol must be that size or 1, so the result is known; two different symbols give Unknown, since
+// either may be 1.
 func BroadcastDims(shapes ...[]Dim) ([]Dim, error) {
 	rank := 0
 	for _, s := range shapes {
@@ -43,7 +45,8 @@ func BroadcastDims(shapes ...[]Dim) ([]Dim, error) {
 			o := &out[rank-len(s)+i]
 			d, ok := broadcastDim(*o, n)
 			if !ok {
-				return nil, fmt.Errorf("%w: %v do not broadcast: %v against %v", tensor.ErrShape, shapes, *o, n)
+				return nil, fmt.Errorf("%w: %v do not broadcast: %v against %v", tensor.ErrShape,
+					shapes, *o, n)
 			}
 			*o = d
 		}
@@ -80,8 +83,8 @@ func rowMajor(shape []int) []int {
 	return st
 }
 
-// broadcastStrides returns the strides by which an operand of the given shape is read along the shape that it
-// broadcasts to: 0 where it is repeated.
+// broadcastStrides returns the strides by which an operand of the given shape is read along the
+// shape that it broadcasts to: 0 where it is repeated.
 func broadcastStrides(shape, to []int) []int {
 	st := make([]int, len(to))
 	skip := len(to) - len(shape)
@@ -93,8 +96,9 @@ func broadcastStrides(shape, to []int) []int {
 	return st
 }
 
-// walk goes over an index space in row-major order and keeps the offsets of any number of strided operands. Adjacent
-// dimensions that all operands step through evenly are merged, so that the usual cases are one long run.
+// walk goes over an index space in row-major order and keeps the offsets of any number of strided
+// operands. Adjacent dimensions that all operands step through evenly are merged, so that the usual
+// cases are one long run.
 type walk struct {
 	shape   []int
 	strides [][]int // one an operand, each as long as shape
@@ -131,7 +135,8 @@ func (w *walk) push(n int, stride func(k int) int) {
 	}
 }
 
-// evenAt reports whether dimension i of size n continues the merged dimension last for every operand.
+// evenAt reports whether dimension i of size n continues the merged dimension last for every
+// operand.
 func evenAt(merged, strides [][]int, last, i, n int) bool {
 	for k := range strides {
 		if merged[k][last] != strides[k][i]*n {
@@ -150,9 +155,9 @@ func broadcastWalk(to []int, shapes ...[]int) walk {
 	return newWalk(to, strides...)
 }
 
-// runs calls f for consecutive runs of n indices that together cover the space: at is the row-major position of the first,
-// off[k] the offset of operand k there, and step[k] by how much it moves from one index to the next. f must not keep
-// or change the slices.
+// runs calls f for consecutive runs of n indices that together cover the space: at is the row-major
+// position of the first, off[k] the offset of operand k there, and step[k] by how much it moves
+// from one index to the next. f must not keep or change the slices.
 func (w walk) runs(f func(at, n int, off, step []int)) {
 	for _, n := range w.shape {
 		if n == 0 {
@@ -174,7 +179,8 @@ func (w walk) runs(f func(at, n int, off, step []int)) {
 	}
 }
 
-// pairs calls f for each index i of w, in row-major order, with the elements of a and b, its two operands, there.
+// pairs calls f for each index i of w, in row-major order, with the elements of a and b, its two
+// operands, there.
 func pairs[T any](w walk, a, b []T, f func(i int, x, y T)) {
 	w.runs(func(at, n int, off, step []int) {
 		ia, ib := off[0], off[1]
@@ -185,7 +191,8 @@ func pairs[T any](w walk, a, b []T, f func(i int, x, y T)) {
 	})
 }
 
-// next advances the outer index by one, in row-major order, and the offsets with it; false at the end.
+// next advances the outer index by one, in row-major order, and the offsets with it; false at the
+// end.
 func (w walk) next(index, off []int) bool {
 	for i := len(index) - 1; i >= 0; i-- {
 		index[i]++
@@ -203,8 +210,8 @@ func (w walk) next(index, off []int) bool {
 	return false
 }
 
-// inferBroadcast is the shape rule of element-wise operators: inputs of one type in the set broadcast to one output,
-// whose type is result, or that of the inputs when result is Undefined.
+// inferBroadcast is the shape rule of element-wise operators: inputs of one type in the set
+// broadcast to one output, whose type is result, or that of the inputs when result is Undefined.
 func inferBroadcast(set dtypeSet, result tensor.DType) func(*Infer) error {
 	return func(c *Infer) error {
 		d, err := c.sameDType(set, c.dtypes()...)
@@ -259,7 +266,8 @@ func (c *Eval) broadcastOutput(d tensor.DType) (*tensor.Tensor, walk, error) {
 	return out, broadcastWalk(to, shapes...), nil
 }
 
-// withElems extends the shape rule of a broadcasting operator on two inputs by what it does to the elements of shapes.
+// withElems extends the shape rule of a broadcasting operator on two inputs by what it does to the
+// elements of shapes.
 func withElems(infer func(*Infer) error, f func(a, b Dim) Dim) func(*Infer) error {
 	return func(c *Infer) error {
 		err := infer(c)
@@ -270,8 +278,8 @@ func withElems(infer func(*Infer) error, f func(a, b Dim) Dim) func(*Infer) erro
 	}
 }
 
-// elemsByDim sets the elements of output 0 by applying f to the known elements of two inputs of rank at most 1, so that
-// the shape arithmetic of exporters resolves.
+// elemsByDim sets the elements of output 0 by applying f to the known elements of two inputs of
+// rank at most 1, so that the shape arithmetic of exporters resolves.
 func (c *Infer) elemsByDim(f func(a, b Dim) Dim) {
 	a, b := c.Elems(0), c.Elems(1)
 	if a == nil || b == nil || !elemTypes.has(c.Out[0].DType) || len(c.Out[0].Shape) > 1 {

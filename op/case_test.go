@@ -10,7 +10,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// evalCase is one call with the outputs that it must give, or the kind of error that it must end in.
+// evalCase is one call with the outputs that it must give, or the kind of error that it must end
+// in.
 type evalCase struct {
 	name    string
 	op      string
@@ -30,12 +31,13 @@ func (e evalCase) call() *Call {
 	if v == 0 {
 		v = latest
 	}
-	return &Call{Domain: e.domain, Type: e.op, Version: v, Attrs: e.attrs, NumIn: len(e.in), NumOut: max(1, len(e.want))}
+	return &Call{Domain: e.domain, Type: e.op, Version: v, Attrs: e.attrs, NumIn: len(e.in),
+		NumOut: max(1, len(e.want))}
 }
 
-// runCases evaluates each case on outputs full of garbage, compares them with the wanted ones and with what the shape
-// rule says for several degrees of knowledge, and checks that no input was written. Functions of the row are called
-// directly, so that a panic fails the test.
+// runCases evaluates each case on outputs full of garbage, compares them with the wanted ones and
+// with what the shape rule says for several degrees of knowledge, and checks that no input was
+// written. Functions of the row are called directly, so that a panic fails the test.
 func runCases(t *testing.T, cases []evalCase) {
 	t.Helper()
 	for _, e := range cases {
@@ -98,7 +100,8 @@ func rawEval(t testing.TB, call *Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 			before[i] = v.Clone()
 		}
 	}
-	c := &Eval{Call: call, Ctx: context.Background(), In: in, Out: make([]*tensor.Tensor, call.NumOut), Alloc: dirty}
+	c := &Eval{Call: call, Ctx: context.Background(), In: in,
+		Out: make([]*tensor.Tensor, call.NumOut), Alloc: dirty}
 	err := row(t, call).Eval(c)
 	for i, v := range in {
 		if v != nil && !tensor.Equal(v, before[i]) {
@@ -134,13 +137,14 @@ func dirty(_ int, d tensor.DType, shape []int) (*tensor.Tensor, error) {
 	return v, nil
 }
 
-// rulesAgree checks the shape rule against real outputs: knowing constants, knowing shapes, knowing symbols, ranks only,
-// and nothing.
+// rulesAgree checks the shape rule against real outputs: knowing constants, knowing shapes, knowing
+// symbols, ranks only, and nothing.
 func rulesAgree(t *testing.T, call *Call, in, out []*tensor.Tensor) {
 	t.Helper()
 	for _, mode := range []string{"constants", "shapes", "symbols", "ranks", "types"} {
 		env := map[string]int{}
-		c := &Infer{Call: call, In: make([]Type, len(in)), Present: make([]bool, len(in)), Out: make([]Type, call.NumOut)}
+		c := &Infer{Call: call, In: make([]Type, len(in)), Present: make([]bool, len(in)),
+			Out: make([]Type, call.NumOut)}
 		for i, v := range in {
 			if v != nil {
 				c.Present[i], c.In[i] = true, knowledge(mode, i, v, env)

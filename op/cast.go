@@ -10,9 +10,11 @@ import (
 
 // castOps change element types: Cast and CastLike convert values, BitCast reads the same bits anew.
 var castOps = []Op{
-	{Name: "Cast", Since: []int{6, 9, 13, 19, 21, 23, 24, 25, 28}, MinIn: 1, MaxIn: 1, Traits: Elementwise,
-		Infer: inferCast, Eval: evalCast},
-	{Name: "CastLike", Since: []int{15, 19, 21, 23, 24, 25}, MinIn: 2, MaxIn: 2, Infer: inferCastLike, Eval: evalCastLike},
+	{Name: "Cast", Since: []int{6, 9, 13, 19, 21, 23, 24, 25, 28}, MinIn: 1, MaxIn: 1,
+		Traits: Elementwise,
+		Infer:  inferCast, Eval: evalCast},
+	{Name: "CastLike", Since: []int{15, 19, 21, 23, 24, 25}, MinIn: 2, MaxIn: 2,
+		Infer: inferCastLike, Eval: evalCastLike},
 	{Name: "BitCast", Since: []int{26}, MinIn: 1, MaxIn: 1, Infer: inferBitCast, Eval: evalBitCast},
 }
 
@@ -52,8 +54,9 @@ func inferCastLike(c *Infer) error {
 	return err
 }
 
-// castType is a type under another element type. Elements that are shape arithmetic survive the conversion to a type
-// that holds sizes, and known ones the conversion to Bool, where conditions are made. Symbols are taken to fit.
+// castType is a type under another element type. Elements that are shape arithmetic survive the
+// conversion to a type that holds sizes, and known ones the conversion to Bool, where conditions
+// are made. Symbols are taken to fit.
 func castType(in Type, d tensor.DType) Type {
 	t := Type{DType: d, Ranked: in.Ranked, Shape: in.Shape}
 	if in.Elems == nil || !elemTypes.has(d) {
@@ -141,11 +144,12 @@ const castChunk = 256
 
 // castInto converts every element of src to the type of dst, which has as many.
 //
-// Floating point to integer drops the fraction; NaN becomes 0 and values out of range the nearest end of it, which ONNX
-// leaves open; integers of 2 and 4 bits keep the low bits instead, as ONNX's own cases have it. Integer to narrower integer
-// keeps the low bits. Anything but zero is true. Attributes saturate and round_mode of the call, which few operators have,
-// say what becomes of numbers that an 8-bit float does not hold. Numbers print in decimal as NumPy prints them, and strings
-// parse as the decimal or exponent form, "INF" and "NaN" in any case.
+// Floating point to integer drops the fraction; NaN becomes 0 and values out of range the nearest
+// end of it, which ONNX leaves open; integers of 2 and 4 bits keep the low bits instead, as ONNX's
+// own cases have it. Integer to narrower integer keeps the low bits. Anything but zero is true.
+// Attributes saturate and round_mode of the call, which few operators have, say what becomes of
+// numbers that an 8-bit float does not hold. Numbers print in decimal as NumPy prints them, and
+// strings parse as the decimal or exponent form, "INF" and "NaN" in any case.
 func castInto(c *Call, dst, src *tensor.Tensor) error {
 	by, err := narrowingOf(c)
 	switch {
@@ -230,7 +234,8 @@ func narrowFloats(dst *tensor.Tensor, at int, buf []float64) bool {
 	return saturating.floats(dst, at, buf)
 }
 
-// floats converts numbers to elements of dst, from element at on; false when its type is none of numbers.
+// floats converts numbers to elements of dst, from element at on; false when its type is none of
+// numbers.
 func (by narrowing) floats(dst *tensor.Tensor, at int, buf []float64) bool {
 	switch dst.DType {
 	case tensor.Float32:
@@ -263,8 +268,9 @@ func (by narrowing) floats(dst *tensor.Tensor, at int, buf []float64) bool {
 	return true
 }
 
-// roundToOdd narrows v to float32 with its lowest bit set when anything was lost, so that rounding the result once more
-// to a 16-bit type is rounding v itself (Boldo and Melquiond, "When double rounding is odd", 2005).
+// roundToOdd narrows v to float32 with its lowest bit set when anything was lost, so that rounding
+// the result once more to a 16-bit type is rounding v itself (Boldo and Melquiond, "When double
+// rounding is odd", 2005).
 func roundToOdd(v float64) float32 {
 	f := float32(v)
 	if float64(f) == v || v != v || math.IsInf(float64(f), 0) {
@@ -345,7 +351,8 @@ func (by narrowing) ints(dst *tensor.Tensor, at int, buf []int64) bool {
 // intToOdd is roundToOdd for an integer.
 func intToOdd(v int64) float32 { return roundToOdd(oddFloat(v)) }
 
-// oddFloat is an integer with what float64 cannot hold of it as one bit, for conversions to far narrower types.
+// oddFloat is an integer with what float64 cannot hold of it as one bit, for conversions to far
+// narrower types.
 func oddFloat(v int64) float64 {
 	if low := v & 0x7ff; low != 0 && (v > 1<<53 || v < -1<<53) {
 		v = v&^0x7ff | 0x400

@@ -8,8 +8,10 @@ import (
 
 // concatOps join and part tensors along an axis: Concat and Split.
 var concatOps = []Op{
-	{Name: "Concat", Since: []int{4, 11, 13}, MinIn: 1, MaxIn: -1, Infer: inferConcat, Eval: evalConcat},
-	{Name: "Split", Since: []int{2, 11, 13, 18}, MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: -1, Infer: inferSplit, Eval: evalSplit},
+	{Name: "Concat", Since: []int{4, 11, 13}, MinIn: 1, MaxIn: -1, Infer: inferConcat,
+		Eval: evalConcat},
+	{Name: "Split", Since: []int{2, 11, 13, 18}, MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: -1,
+		Infer: inferSplit, Eval: evalSplit},
 }
 
 func inferConcat(c *Infer) error {
@@ -41,7 +43,8 @@ func (c *Infer) concatDims(first int) ([]Dim, error) {
 	}
 	sum := Known(0)
 	for i, t := range c.In {
-		if t.DType != c.In[0].DType && t.DType != tensor.Undefined && c.In[0].DType != tensor.Undefined {
+		if t.DType != c.In[0].DType && t.DType != tensor.Undefined &&
+			c.In[0].DType != tensor.Undefined {
 			return nil, c.Errorf(ErrInput, "inputs %v and %v differ in type", c.In[0], t)
 		}
 		if !t.Ranked {
@@ -49,7 +52,8 @@ func (c *Infer) concatDims(first int) ([]Dim, error) {
 			continue
 		}
 		if len(t.Shape) != len(shape) {
-			return nil, c.Errorf(ErrInput, "input %d is %v, input %d is %v: ranks differ", first, c.In[first], i, t)
+			return nil, c.Errorf(ErrInput, "input %d is %v, input %d is %v: ranks differ", first,
+				c.In[first], i, t)
 		}
 		for k, d := range t.Shape {
 			if k == axis {
@@ -68,7 +72,8 @@ func (c *Infer) sameDim(a, b Dim, input, axis int) (Dim, error) {
 	m, aKnown := a.Int()
 	n, bKnown := b.Int()
 	if aKnown && bKnown && m != n {
-		return a, c.Errorf(ErrInput, "input %d has size %d at axis %d, others have %d", input, n, axis, m)
+		return a, c.Errorf(ErrInput, "input %d has size %d at axis %d, others have %d", input, n,
+			axis, m)
 	}
 	if bKnown && !aKnown || a.IsUnknown() {
 		return b, nil
@@ -88,18 +93,21 @@ func concatElems(c *Infer) []Dim {
 	return out
 }
 
-// concatShape is the shape of tensors joined along the axis; they agree in type, rank and every other size.
+// concatShape is the shape of tensors joined along the axis; they agree in type, rank and every
+// other size.
 func (c *Call) concatShape(in []*tensor.Tensor, axis int) ([]int, error) {
 	first := in[0]
 	shape := slices.Clone(first.Shape)
 	shape[axis] = 0
 	for i, t := range in {
 		if t == nil || t.DType != first.DType || t.Rank() != first.Rank() {
-			return nil, c.Errorf(ErrInput, "input %d is %v, does not join %v%v", i, t, first.DType, first.Shape)
+			return nil, c.Errorf(ErrInput, "input %d is %v, does not join %v%v", i, t, first.DType,
+				first.Shape)
 		}
 		for k, n := range t.Shape {
 			if k != axis && n != shape[k] {
-				return nil, c.Errorf(ErrInput, "input %d is %v, does not join %v at axis %d", i, t.Shape, first.Shape, axis)
+				return nil, c.Errorf(ErrInput, "input %d is %v, does not join %v at axis %d", i,
+					t.Shape, first.Shape, axis)
 			}
 		}
 		shape[axis] += t.Shape[axis]
@@ -138,8 +146,8 @@ func (c *Eval) concat(in []*tensor.Tensor, axis int) error {
 	return nil
 }
 
-// splitSizes divides a known size among n outputs: as lens says when that is given, else evenly, each output having
-// ⌈size/n⌉ and the last what remains (uneven since opset 18, with num_outputs).
+// splitSizes divides a known size among n outputs: as lens says when that is given, else evenly,
+// each output having ⌈size/n⌉ and the last what remains (uneven since opset 18, with num_outputs).
 func splitSizes(c *Call, size int, lens []int64, given bool, n int) ([]int, error) {
 	if size < 0 || n < 1 {
 		return nil, c.Errorf(ErrInput, "size %d for %d outputs", size, n)
@@ -177,7 +185,8 @@ func (c *Call) givenSizes(size int, lens []int64, n int) ([]int, error) {
 		rest -= l
 	}
 	if len(out) != n || rest != 0 {
-		return nil, c.Errorf(ErrInput, "%d parts %v of a size %d for %d outputs", len(out), lens, size, n)
+		return nil, c.Errorf(ErrInput, "%d parts %v of a size %d for %d outputs", len(out), lens,
+			size, n)
 	}
 	return out, nil
 }
@@ -217,7 +226,8 @@ func inferSplit(c *Infer) error {
 	return c.splitTypes(in, axis, lens, given)
 }
 
-// splitOpen types the parts of an axis whose size is not known: lens says theirs, or they are equal.
+// splitOpen types the parts of an axis whose size is not known: lens says theirs, or they are
+// equal.
 func (c *Infer) splitOpen(size Dim, axis int, lens []int64, given bool) error {
 	n := len(c.Out)
 	if given && len(lens) == n {

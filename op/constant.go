@@ -9,10 +9,12 @@ import (
 
 // constantOps are the sources of constants: Constant, ConstantOfShape, EyeLike and Range.
 var constantOps = []Op{
-	{Name: "Constant", Since: []int{1, 9, 11, 12, 13, 19, 21, 23, 24, 25}, Infer: inferConstant, Eval: evalConstant},
+	{Name: "Constant", Since: []int{1, 9, 11, 12, 13, 19, 21, 23, 24, 25}, Infer: inferConstant,
+		Eval: evalConstant},
 	{Name: "ConstantOfShape", Since: []int{9, 20, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1,
 		Infer: inferConstantOfShape, Eval: evalConstantOfShape},
-	{Name: "EyeLike", Since: []int{9, 22}, MinIn: 1, MaxIn: 1, Traits: ShapeOnly, Infer: inferEyeLike, Eval: evalEyeLike},
+	{Name: "EyeLike", Since: []int{9, 22}, MinIn: 1, MaxIn: 1, Traits: ShapeOnly,
+		Infer: inferEyeLike, Eval: evalEyeLike},
 	{Name: "Range", Since: []int{11, 27}, MinIn: 3, MaxIn: 3, Infer: inferRange, Eval: evalRange},
 }
 
@@ -116,7 +118,8 @@ func evalConstantOfShape(c *Eval) error {
 
 // fillWith sets every element of dst to the first element of v.
 func fillWith(dst, v *tensor.Tensor) error {
-	return tensor.CopyStrided(dst, tensor.RowMajor(dst.Shape), v, tensor.Steps{Strides: make([]int, dst.Rank())}, dst.Shape)
+	return tensor.CopyStrided(dst, tensor.RowMajor(dst.Shape), v,
+		tensor.Steps{Strides: make([]int, dst.Rank())}, dst.Shape)
 }
 
 func inferEyeLike(c *Infer) error {
@@ -169,7 +172,8 @@ func convertScalar(c *Call, v int64, d tensor.DType) (*tensor.Tensor, error) {
 func rangeCount(c *Call, start, limit, delta float64) (int, error) {
 	n := math.Ceil((limit - start) / delta)
 	if delta == 0 || math.IsNaN(n) {
-		return 0, c.Errorf(ErrInput, "start %v, limit %v, delta %v make no sequence", start, limit, delta)
+		return 0, c.Errorf(ErrInput, "start %v, limit %v, delta %v make no sequence", start, limit,
+			delta)
 	}
 	if n > math.MaxInt64/2 {
 		return math.MaxInt, nil
@@ -215,7 +219,8 @@ func inferRange(c *Infer) error {
 	return nil
 }
 
-// rangeElems are the elements of an integer Range of n as expressions, nil when there may be too many.
+// rangeElems are the elements of an integer Range of n as expressions, nil when there may be too
+// many.
 func rangeElems(start, delta, n Dim) []Dim {
 	v, ok := n.Int()
 	if !ok || v > MaxElems {

@@ -10,20 +10,24 @@ import (
 
 // controlOps run sub-graphs: If and Loop. Scan has a file of its own.
 var controlOps = []Op{
-	{Name: "If", Since: []int{1, 11, 13, 16, 19, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: -1,
+	{Name: "If", Since: []int{1, 11, 13, 16, 19, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1, MinOut: 1,
+		MaxOut: -1,
 		Traits: Containers, Infer: inferIf, Eval: evalIf},
-	{Name: "Loop", Since: []int{1, 11, 13, 16, 19, 21, 23, 24, 25}, MinIn: 0, MaxIn: -1, MinOut: 1, MaxOut: -1,
+	{Name: "Loop", Since: []int{1, 11, 13, 16, 19, 21, 23, 24, 25}, MinIn: 0, MaxIn: -1, MinOut: 1,
+		MaxOut: -1,
 		Traits: Containers, Infer: inferLoop, Eval: evalLoop},
 }
 
-// body returns a sub-graph attribute, checked against the numbers of inputs and outputs that its operator gives it.
+// body returns a sub-graph attribute, checked against the numbers of inputs and outputs that its
+// operator gives it.
 func (c *Call) body(name string, formals, outputs int) (Body, error) {
 	b := c.Attrs.Body(name)
 	if b == nil {
 		return nil, c.Errorf(ErrAttr, "has no %s", name)
 	}
 	if b.NumFormals() != formals || b.NumOutputs() != outputs {
-		return nil, c.Errorf(ErrAttr, "%s takes %d inputs and gives %d outputs, wants %d and %d", name,
+		return nil, c.Errorf(ErrAttr, "%s takes %d inputs and gives %d outputs, wants %d and %d",
+			name,
 			b.NumFormals(), b.NumOutputs(), formals, outputs)
 	}
 	return b, nil
@@ -69,7 +73,9 @@ func inferBranches(c *Call, then, els Body, captures []Type) ([]Type, error) {
 	switch {
 	case errA != nil && errB != nil:
 		return nil, errA
-	case errA != nil: // a branch that cannot run for these shapes is never taken: the exporter's condition sees to that
+	case errA != nil:
+		// a branch that cannot run for these shapes is never taken: the exporter's condition sees
+		// to that
 		a = typesOnly(b)
 	case errB != nil:
 		b = typesOnly(a)
@@ -95,8 +101,8 @@ func typesOnly(ts []Type) []Type {
 	return out
 }
 
-// joinTypes is what is certain of a value that has one type or the other. Types with element types that differ have no
-// join.
+// joinTypes is what is certain of a value that has one type or the other. Types with element types
+// that differ have no join.
 func joinTypes(c *Call, a, b Type) (Type, error) {
 	t, ok := joined(a, b)
 	if !ok {
@@ -108,8 +114,9 @@ func joinTypes(c *Call, a, b Type) (Type, error) {
 	return t, nil
 }
 
-// setOut sets the outputs to types that a body gives for the inputs in. Symbols that the body made up are its own: the
-// same name may stand for another size outside, so that only those of the inputs get out.
+// setOut sets the outputs to types that a body gives for the inputs in. Symbols that the body made
+// up are its own: the same name may stand for another size outside, so that only those of the
+// inputs get out.
 func (c *Infer) setOut(out, in []Type) error {
 	if len(out) != len(c.Out) {
 		return c.Errorf(ErrAttr, "body gives %d outputs, wants %d", len(out), len(c.Out))
@@ -149,7 +156,9 @@ func (t Type) restrict(names map[string]bool) Type {
 		}
 		out := make([]Dim, len(ds))
 		for i, d := range ds {
-			if out[i] = d; slices.ContainsFunc(d.atoms(), func(a string) bool { return !names[a] }) {
+			if out[i] = d; slices.ContainsFunc(d.atoms(), func(a string) bool {
+				return !names[a]
+			}) {
 				out[i] = Unknown()
 			}
 		}
@@ -197,8 +206,9 @@ func (c *Call) truth(t *tensor.Tensor) (bool, error) {
 	return t.Data[0] != 0, nil
 }
 
-// loop is how a Loop is wired: its inputs are M, cond and the carried values; the body takes iteration number, condition
-// and carried values, and gives condition, carried values and scanned values.
+// loop is how a Loop is wired: its inputs are M, cond and the carried values; the body takes
+// iteration number, condition and carried values, and gives condition, carried values and scanned
+// values.
 type loop struct {
 	body           Body
 	carried, scans int
@@ -221,8 +231,8 @@ func operands[T any](c *Call, in []T) (carried, captures []T) {
 	return in[min(2, n):n], in[n:]
 }
 
-// inferLoop finds types of the carried values that hold before every iteration: it starts from the initial ones and
-// forgets what an iteration changes until nothing changes any more.
+// inferLoop finds types of the carried values that hold before every iteration: it starts from the
+// initial ones and forgets what an iteration changes until nothing changes any more.
 func inferLoop(c *Infer) error {
 	l, err := loopOf(c.Call)
 	if err != nil {
@@ -254,7 +264,8 @@ func (l *loop) setTypes(c *Infer, state, out []Type) error {
 	for i, t := range out {
 		switch {
 		case i >= l.carried && t.DType.IsContainer():
-			return c.Errorf(ErrInput, "scanned output %d is a %v; only tensors can be stacked", i-l.carried, t)
+			return c.Errorf(ErrInput, "scanned output %d is a %v; only tensors can be stacked",
+				i-l.carried, t)
 		case i >= l.carried:
 			c.Out[i] = c.stacked(t)
 		case unwraps(state[i], t):
@@ -264,20 +275,25 @@ func (l *loop) setTypes(c *Infer, state, out []Type) error {
 	return nil
 }
 
-// unwraps reports whether a body that takes an optional gives a plain value for it, which is then the loop's result, too.
+// unwraps reports whether a body that takes an optional gives a plain value for it, which is then
+// the loop's result, too.
 func unwraps(state, out Type) bool {
-	return state.DType == tensor.Optional && out.DType != tensor.Optional && out.DType != tensor.Undefined
+	return state.DType == tensor.Optional && out.DType != tensor.Optional &&
+		out.DType != tensor.Undefined
 }
 
-// iterate types one iteration, returns its outputs, and joins the carried ones into state, telling whether that changed
-// anything.
-func (l *loop) iterate(c *Infer, state, captures []Type, round int) (out []Type, changed bool, err error) {
-	in := append([]Type{Ranked(tensor.Int64), Ranked(tensor.Bool)}, slices.Concat(state, captures)...)
+// iterate types one iteration, returns its outputs, and joins the carried ones into state, telling
+// whether that changed anything.
+func (l *loop) iterate(c *Infer, state, captures []Type, round int) (out []Type, changed bool,
+	err error) {
+	in := append([]Type{Ranked(tensor.Int64), Ranked(tensor.Bool)},
+		slices.Concat(state, captures)...)
 	if out, err = l.body.Infer(in); err != nil {
 		return nil, false, err
 	}
 	if len(out) != 1+len(c.Out) {
-		return nil, false, c.Errorf(ErrAttr, "body gives %d outputs, wants %d", len(out), 1+len(c.Out))
+		return nil, false, c.Errorf(ErrAttr, "body gives %d outputs, wants %d", len(out),
+			1+len(c.Out))
 	}
 	outer := symbols(c.In)
 	for i := range out {
@@ -315,8 +331,8 @@ func sameKnowledge(a, b Type) bool {
 	return a.same(b, func(x, y Dim) bool { return x.Equal(y) || x.IsUnknown() && y.IsUnknown() })
 }
 
-// stacked is the type of a scanned output: one slice an iteration. Their number is known when M is and nothing else can
-// end the loop.
+// stacked is the type of a scanned output: one slice an iteration. Their number is known when M is
+// and nothing else can end the loop.
 func (c *Infer) stacked(slice Type) Type {
 	if !slice.Ranked {
 		return Unranked(slice.DType)
@@ -332,8 +348,8 @@ func (c *Infer) stacked(slice Type) Type {
 	return Ranked(slice.DType, slices.Concat([]Dim{trips}, slice.Shape)...)
 }
 
-// loopLimits reads what ends a Loop: how many iterations it makes at most, and whether a condition is looked at, with its
-// first value. One without either would never end.
+// loopLimits reads what ends a Loop: how many iterations it makes at most, and whether a condition
+// is looked at, with its first value. One without either would never end.
 func loopLimits(c *Eval) (trips int64, conditional, cond bool, err error) {
 	given := func(i int) bool { return i < c.NumIn-c.Captures && c.Has(i) }
 	trips, conditional, cond = math.MaxInt64, given(1), true
@@ -406,8 +422,8 @@ func evalLoop(c *Eval) error {
 	return c.putScans(l, scans)
 }
 
-// optionals tells which initial values of a loop are optionals. Its body may give a plain value for one, which the next iteration
-// takes as an optional with that value.
+// optionals tells which initial values of a loop are optionals. Its body may give a plain value for
+// one, which the next iteration takes as an optional with that value.
 func optionals(state []*tensor.Tensor) []bool {
 	out := make([]bool, len(state))
 	for i, t := range state {
@@ -426,8 +442,8 @@ func wrapped(state []*tensor.Tensor, optional []bool) []*tensor.Tensor {
 	return out
 }
 
-// unwrapInitial makes the results of a loop without iterations those that its body would give: of an optional, where the body
-// gives a plain value, the value that is in it.
+// unwrapInitial makes the results of a loop without iterations those that its body would give: of
+// an optional, where the body gives a plain value, the value that is in it.
 func (l *loop) unwrapInitial(c *Eval, state []*tensor.Tensor) error {
 	types, err := l.body.Infer(loopTypes(c))
 	if err != nil {
@@ -438,7 +454,8 @@ func (l *loop) unwrapInitial(c *Eval, state []*tensor.Tensor) error {
 			continue
 		}
 		if len(t.Items) == 0 {
-			return c.Errorf(ErrInput, "makes no iteration, and its carried value %d is an optional without a value", i)
+			return c.Errorf(ErrInput, "makes no iteration, and its carried value %d is an "+
+				"optional without a value", i)
 		}
 		state[i] = t.Items[0]
 	}
@@ -479,7 +496,8 @@ func (s *stack) push(c *Eval, t *tensor.Tensor) error {
 	}
 	if len(s.slices) > 0 {
 		if first := s.slices[0]; t.DType != first.DType || !slices.Equal(t.Shape, first.Shape) {
-			return c.Errorf(ErrInput, "scanned output changes from %v%v to %v%v", first.DType, first.Shape, t.DType, t.Shape)
+			return c.Errorf(ErrInput, "scanned output changes from %v%v to %v%v", first.DType,
+				first.Shape, t.DType, t.Shape)
 		}
 	}
 	n, err := tensor.ByteCount(t.DType, t.Shape)
@@ -487,7 +505,8 @@ func (s *stack) push(c *Eval, t *tensor.Tensor) error {
 		return err
 	}
 	if s.bytes += n; s.bytes > tensor.MaxHeapBytes {
-		return c.Errorf(tensor.ErrShape, "scanned output outgrows %d bytes", int64(tensor.MaxHeapBytes))
+		return c.Errorf(tensor.ErrShape, "scanned output outgrows %d bytes",
+			int64(tensor.MaxHeapBytes))
 	}
 	if err := c.reserve(int64(n)); err != nil {
 		return fmt.Errorf("%s: scanned output: %w", c.Name(), err)
@@ -496,8 +515,8 @@ func (s *stack) push(c *Eval, t *tensor.Tensor) error {
 	return nil
 }
 
-// sliceType is the type and shape of the slices. When there are none, that of output i of the body tells, with 0 for what it
-// leaves open.
+// sliceType is the type and shape of the slices. When there are none, that of output i of the body
+// tells, with 0 for what it leaves open.
 func (s *stack) sliceType(i int, types func() ([]Type, error)) (tensor.DType, []int, error) {
 	if len(s.slices) > 0 {
 		return s.slices[0].DType, s.slices[0].Shape, nil
@@ -512,7 +531,9 @@ func (s *stack) sliceType(i int, types func() ([]Type, error)) (tensor.DType, []
 // putScans stacks the slices of each scanned output along a new first axis.
 func (c *Eval) putScans(l loop, scans []stack) error {
 	for k, s := range scans {
-		d, slice, err := s.sliceType(1+l.carried+k, func() ([]Type, error) { return l.body.Infer(loopTypes(c)) })
+		d, slice, err := s.sliceType(1+l.carried+k, func() ([]Type, error) {
+			return l.body.Infer(loopTypes(c))
+		})
 		if err != nil {
 			return err
 		}

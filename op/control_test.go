@@ -9,8 +9,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// steps is a body made of calls in order: each reads values by number (formals, then captures, then the outputs of the
-// calls before) and adds its output.
+// steps is a body made of calls in order: each reads values by number (formals, then captures, then
+// the outputs of the calls before) and adds its output.
 type steps struct {
 	formals int
 	calls   []step
@@ -27,11 +27,15 @@ func (b *steps) NumFormals() int { return b.formals }
 func (b *steps) NumOutputs() int { return len(b.results) }
 
 func (b *steps) Infer(in []Type) ([]Type, error) {
-	return runSteps(b, in, func(o *Op, c *Call, in []Type) ([]Type, error) { return InferTypes(o, c, in, nil) })
+	return runSteps(b, in, func(o *Op, c *Call, in []Type) ([]Type, error) {
+		return InferTypes(o, c, in, nil)
+	})
 }
 
 func (b *steps) Eval(ctx context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return runSteps(b, in, func(o *Op, c *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return Run(ctx, o, c, in) })
+	return runSteps(b, in, func(o *Op, c *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		return Run(ctx, o, c, in)
+	})
 }
 
 func runSteps[T any](b *steps, in []T, run func(*Op, *Call, []T) ([]T, error)) ([]T, error) {
@@ -66,14 +70,16 @@ func runSteps[T any](b *steps, in []T, run func(*Op, *Call, []T) ([]T, error)) (
 }
 
 func ifCall(then, els Body, captures int) *Call {
-	return &Call{Type: "If", Version: latest, Attrs: Attrs{BodyAttr("then_branch", then), BodyAttr("else_branch", els)},
+	return &Call{Type: "If", Version: latest,
+		Attrs: Attrs{BodyAttr("then_branch", then), BodyAttr("else_branch", els)},
 		NumIn: 1 + captures, NumOut: then.NumOutputs(), Captures: captures}
 }
 
 // squeezeOr is what PyTorch makes of x.squeeze(0): Squeeze when the size is one, else x itself.
 func squeezeOr() (then, els Body) {
 	axis := Attrs{TensorAttr("value", i64(0))}
-	return &steps{calls: list(step{"Constant", axis, nil}, step{"Squeeze", nil, list(0, 1)}), results: list(2)},
+	return &steps{calls: list(step{"Constant", axis, nil}, step{"Squeeze", nil, list(0, 1)}),
+			results: list(2)},
 		&steps{calls: list(step{"Identity", nil, list(0)}), results: list(1)}
 }
 
@@ -111,11 +117,15 @@ func TestIfRule(t *testing.T) {
 		x    Type
 		want string
 	}{
-		{"constant true", TypeOf(tensor.Scalar(true)), Ranked(tensor.Float32, Known(1), n), "float32[N]"},
-		{"constant false", TypeOf(tensor.Scalar(false)), Ranked(tensor.Float32, Known(1), n), "float32[1,N]"},
+		{"constant true", TypeOf(tensor.Scalar(true)), Ranked(tensor.Float32, Known(1), n),
+			"float32[N]"},
+		{"constant false", TypeOf(tensor.Scalar(false)), Ranked(tensor.Float32, Known(1), n),
+			"float32[1,N]"},
 		{"ranks differ", Ranked(tensor.Bool), Ranked(tensor.Float32, Known(1), n), "float32[...]"},
-		{"a branch that cannot run", Ranked(tensor.Bool), Ranked(tensor.Float32, Known(3), n), "float32[...]"},
-		{"a branch not taken", TypeOf(tensor.Scalar(false)), Ranked(tensor.Float32, Known(3), n), "float32[3,N]"},
+		{"a branch that cannot run", Ranked(tensor.Bool), Ranked(tensor.Float32, Known(3), n),
+			"float32[...]"},
+		{"a branch not taken", TypeOf(tensor.Scalar(false)), Ranked(tensor.Float32, Known(3), n),
+			"float32[3,N]"},
 	}
 	for _, tt := range tests {
 		call := ifCall(then, els, 1)
@@ -126,20 +136,24 @@ func TestIfRule(t *testing.T) {
 			t.Errorf("%s: %v, want %v", tt.name, out[0], tt.want)
 		}
 	}
-	double := &steps{calls: list(step{"Concat", Attrs{IntAttr("axis", 0)}, list(0, 0)}), results: list(1)}
+	double := &steps{calls: list(step{"Concat", Attrs{IntAttr("axis", 0)}, list(0, 0)}),
+		results: list(1)}
 	same := &steps{results: list(0)}
 	call := ifCall(double, same, 1)
-	out, err := InferTypes(row(t, call), call, list(Ranked(tensor.Bool), Ranked(tensor.Float32, n, Sym("C"))), nil)
+	out, err := InferTypes(row(t, call), call,
+		list(Ranked(tensor.Bool), Ranked(tensor.Float32, n, Sym("C"))), nil)
 	if err != nil || out[0].String() != "float32[?,C]" {
 		t.Errorf("dimensions differ: %v, %v", out, err)
 	}
 }
 
-// A size that only a branch knows does not leave it under a name that could mean another size outside.
+// A size that only a branch knows does not leave it under a name that could mean another size
+// outside.
 func TestIfKeepsInnerSymbols(t *testing.T) {
 	inner := &rule{out: Ranked(tensor.Float32, Sym("x.0"), Sym("N"), Sym("N").MulInt(2))}
 	call := ifCall(inner, inner, 1)
-	out, err := InferTypes(row(t, call), call, list(Ranked(tensor.Bool), Ranked(tensor.Float32, Sym("N"))), nil)
+	out, err := InferTypes(row(t, call), call,
+		list(Ranked(tensor.Bool), Ranked(tensor.Float32, Sym("N"))), nil)
 	if err != nil || out[0].String() != "float32[?,N,2·N]" {
 		t.Errorf("%v, %v", out, err)
 	}
@@ -154,7 +168,8 @@ type rule struct {
 func (b *rule) NumOutputs() int              { return 1 }
 func (b *rule) Infer([]Type) ([]Type, error) { return list(b.out), nil }
 
-// counter adds the captured value to a carried one and scans out the sums while they are below a captured limit.
+// counter adds the captured value to a carried one and scans out the sums while they are below a
+// captured limit.
 func counter() *steps {
 	return &steps{formals: 3, // iteration, condition, sum; captures: increment, limit
 		calls:   list(step{"Add", nil, list(2, 3)}, step{"Less", nil, list(5, 4)}),
@@ -162,7 +177,8 @@ func counter() *steps {
 }
 
 func loopCall(b Body, in, captures int) *Call {
-	return &Call{Type: "Loop", Version: latest, Attrs: Attrs{BodyAttr("body", b)}, NumIn: in, NumOut: b.NumOutputs() - 1, Captures: captures}
+	return &Call{Type: "Loop", Version: latest, Attrs: Attrs{BodyAttr("body", b)}, NumIn: in,
+		NumOut: b.NumOutputs() - 1, Captures: captures}
 }
 
 func TestLoop(t *testing.T) {
@@ -230,9 +246,11 @@ func (b *cancelling) Eval(ctx context.Context, in []*tensor.Tensor) ([]*tensor.T
 func TestLoopRule(t *testing.T) {
 	n := Sym("N")
 	grow := &steps{formals: 4, // iteration, condition, a growing list, a fixed one
-		calls: list(step{"Concat", Attrs{IntAttr("axis", 0)}, list(2, 3)}), results: list(1, 4, 3, 3)}
+		calls:   list(step{"Concat", Attrs{IntAttr("axis", 0)}, list(2, 3)}),
+		results: list(1, 4, 3, 3)}
 	call := loopCall(grow, 4, 0)
-	in := list(TypeOf(tensor.Scalar[int64](7)), Type{}, Ranked(tensor.Float32, n, Known(2)), Ranked(tensor.Float32, Known(1), Known(2)))
+	in := list(TypeOf(tensor.Scalar[int64](7)), Type{}, Ranked(tensor.Float32, n, Known(2)),
+		Ranked(tensor.Float32, Known(1), Known(2)))
 	out, err := InferTypes(row(t, call), call, in, list(true, false, true, true))
 	if err != nil {
 		t.Fatal(err)
@@ -242,16 +260,21 @@ func TestLoopRule(t *testing.T) {
 			t.Errorf("output %d: %v, want %v", i, out[i], want)
 		}
 	}
-	deeper := &steps{formals: 3, calls: list(step{"Constant", Attrs{TensorAttr("value", i64(0))}, nil}, step{"Unsqueeze", nil, list(2, 3)}),
+	deeper := &steps{formals: 3,
+		calls: list(step{"Constant", Attrs{TensorAttr("value", i64(0))}, nil},
+			step{"Unsqueeze", nil, list(2, 3)}),
 		results: list(1, 4)}
 	call = loopCall(deeper, 3, 0)
-	out, err = InferTypes(row(t, call), call, list(Ranked(tensor.Int64), Ranked(tensor.Bool), Ranked(tensor.Float32, n)), nil)
+	out, err = InferTypes(row(t, call), call,
+		list(Ranked(tensor.Int64), Ranked(tensor.Bool), Ranked(tensor.Float32, n)), nil)
 	if err != nil || out[0].String() != "float32[...]" {
 		t.Errorf("growing rank: %v, %v", out, err)
 	}
-	casts := &steps{formals: 3, calls: list(step{"Cast", Attrs{IntAttr("to", 7)}, list(2)}), results: list(1, 3)}
+	casts := &steps{formals: 3, calls: list(step{"Cast", Attrs{IntAttr("to", 7)}, list(2)}),
+		results: list(1, 3)}
 	call = loopCall(casts, 3, 0)
-	if _, err = InferTypes(row(t, call), call, list(Ranked(tensor.Int64), Ranked(tensor.Bool), Ranked(tensor.Float32, n)), nil); !errors.Is(err, ErrInput) {
+	if _, err = InferTypes(row(t, call), call,
+		list(Ranked(tensor.Int64), Ranked(tensor.Bool), Ranked(tensor.Float32, n)), nil); !errors.Is(err, ErrInput) {
 		t.Errorf("a carried value that changes type: %v", err)
 	}
 }
@@ -277,10 +300,14 @@ func TestScan(t *testing.T) {
 		want  *tensor.Tensor
 	}{
 		{"forward", nil, x, f32([]int{3, 2}, 1, 2, 4, 6, 9, 12)},
-		{"backward", Attrs{IntsAttr("scan_input_directions", 1)}, x, f32([]int{3, 2}, 5, 6, 8, 10, 9, 12)},
-		{"output backward", Attrs{IntsAttr("scan_output_directions", 1)}, x, f32([]int{3, 2}, 9, 12, 4, 6, 1, 2)},
-		{"input axis", Attrs{IntsAttr("scan_input_axes", 1)}, f32([]int{2, 3}, 1, 3, 5, 2, 4, 6), f32([]int{3, 2}, 1, 2, 4, 6, 9, 12)},
-		{"output axis", Attrs{IntsAttr("scan_output_axes", -1)}, x, f32([]int{2, 3}, 1, 4, 9, 2, 6, 12)},
+		{"backward", Attrs{IntsAttr("scan_input_directions", 1)}, x,
+			f32([]int{3, 2}, 5, 6, 8, 10, 9, 12)},
+		{"output backward", Attrs{IntsAttr("scan_output_directions", 1)}, x,
+			f32([]int{3, 2}, 9, 12, 4, 6, 1, 2)},
+		{"input axis", Attrs{IntsAttr("scan_input_axes", 1)}, f32([]int{2, 3}, 1, 3, 5, 2, 4, 6),
+			f32([]int{3, 2}, 1, 2, 4, 6, 9, 12)},
+		{"output axis", Attrs{IntsAttr("scan_output_axes", -1)}, x,
+			f32([]int{2, 3}, 1, 4, 9, 2, 6, 12)},
 		{"nothing", nil, seq(0, 2), seq(0, 2)},
 	}
 	for _, tt := range tests {

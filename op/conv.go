@@ -8,13 +8,15 @@ import (
 
 // conv holds the convolutions over any number of spatial axes: X is N × C × spatial.
 var conv = []Op{
-	{Name: "Conv", Since: []int{1, 11, 22}, MinIn: 2, MaxIn: 3, Infer: inferConv, Eval: inFloat32(evalConv),
+	{Name: "Conv", Since: []int{1, 11, 22}, MinIn: 2, MaxIn: 3, Infer: inferConv,
+		Eval:  inFloat32(evalConv),
 		Flops: convFlops},
 	{Name: "ConvTranspose", Since: []int{1, 11, 22}, MinIn: 2, MaxIn: 3, Infer: inferConvTranspose,
 		Eval: inFloat32(evalConvTranspose), Flops: convTransposeFlops},
 }
 
-// convKernel returns the spatial kernel: attribute kernel_shape, else the trailing dimensions of the weights.
+// convKernel returns the spatial kernel: attribute kernel_shape, else the trailing dimensions of
+// the weights.
 func (c *Infer) convKernel(rank int) ([]int, bool, error) {
 	w := c.In[1]
 	if w.Ranked && len(w.Shape) != rank+2 {
@@ -27,7 +29,8 @@ func (c *Infer) convKernel(rank int) ([]int, bool, error) {
 		}
 		for i := range k {
 			if w.Ranked && !mayEqual(w.Shape[i+2], Known(k[i])) {
-				return nil, false, c.Errorf(ErrAttr, "kernel_shape %v does not match weights %v", k, w)
+				return nil, false,
+					c.Errorf(ErrAttr, "kernel_shape %v does not match weights %v", k, w)
 			}
 		}
 		return k, true, nil
@@ -56,8 +59,8 @@ func (c *Infer) convSpatial() (int, error) {
 	return len(x.Shape) - 2, nil
 }
 
-// convOut checks the types and the input of a convolution and starts output 0, of which it knows the batch; the shape is
-// nil when the rank is not known.
+// convOut checks the types and the input of a convolution and starts output 0, of which it knows
+// the batch; the shape is nil when the rank is not known.
 func (c *Infer) convOut() (shape []Dim, err error) {
 	d, err := c.sameDType(floatTypes, c.dtypes()...)
 	if err != nil {
@@ -102,18 +105,21 @@ func inferConv(c *Infer) error {
 	return err
 }
 
-// checkConvChannels compares the channels of X, weights (M × C/group × kernel) and bias where they are known.
+// checkConvChannels compares the channels of X, weights (M × C/group × kernel) and bias where they
+// are known.
 func (c *Infer) checkConvChannels(w Type) error {
 	g, err := c.group()
 	if err != nil {
 		return err
 	}
 	if !mayEqual(c.In[0].Shape[1], w.Shape[1].MulInt(g)) {
-		return c.Errorf(ErrInput, "X %v has %v channels, weights %v with group %d take %v", c.In[0], c.In[0].Shape[1], w, g,
+		return c.Errorf(ErrInput, "X %v has %v channels, weights %v with group %d take %v", c.In[0],
+			c.In[0].Shape[1], w, g,
 			w.Shape[1].MulInt(g))
 	}
 	if m, ok := w.Shape[0].Int(); ok && m%g != 0 {
-		return c.Errorf(ErrInput, "weights %v: %d output channels are no multiple of group %d", w, m, g)
+		return c.Errorf(ErrInput, "weights %v: %d output channels are no multiple of group %d", w,
+			m, g)
 	}
 	return c.checkBias(w.Shape[0])
 }
@@ -128,8 +134,9 @@ func (c *Infer) checkBias(channels Dim) error {
 	return nil
 }
 
-// convolution is one checked convolution on concrete shapes. For ConvTranspose, small is the spatial shape of X and
-// large that of Y; for Conv the other way round: the window slides over large and has one place an element of small.
+// convolution is one checked convolution on concrete shapes. For ConvTranspose, small is the
+// spatial shape of X and large that of Y; for Conv the other way round: the window slides over
+// large and has one place an element of small.
 type convolution struct {
 	window
 	batch, group     int
@@ -138,20 +145,24 @@ type convolution struct {
 	x, w, bias, outp *tensor.Tensor
 }
 
-// newConvolution checks X, W and B of a call on concrete tensors; chanAxis is the axis of W that counts input channels.
+// newConvolution checks X, W and B of a call on concrete tensors; chanAxis is the axis of W that
+// counts input channels.
 func newConvolution(c *Eval, chanAxis int) (v convolution, err error) {
 	x, w := c.In[0], c.In[1]
 	if _, err := c.sameDType(floatTypes, c.dtypes()[:min(3, len(c.In))]...); err != nil {
 		return v, err
 	}
 	if x.Rank() < 3 || w.Rank() != x.Rank() {
-		return v, c.Errorf(ErrInput, "X %v and W %v must have one rank, at least 3", x.Shape, w.Shape)
+		return v, c.Errorf(ErrInput, "X %v and W %v must have one rank, at least 3", x.Shape,
+			w.Shape)
 	}
 	if v.group, err = c.group(); err != nil {
 		return v, err
 	}
 	kernel := w.Shape[2:]
-	if k := c.Attrs.Ints("kernel_shape"); k != nil && !slices.EqualFunc(k, kernel, func(a int64, b int) bool { return a == int64(b) }) {
+	if k := c.Attrs.Ints("kernel_shape"); k != nil && !slices.EqualFunc(k, kernel, func(a int64, b int) bool {
+		return a == int64(b)
+	}) {
 		return v, c.Errorf(ErrAttr, "kernel_shape %v does not match W %v", k, w.Shape)
 	}
 	if v.window, err = newWindow(c.Call, slices.Clone(kernel)); err != nil {
@@ -176,11 +187,13 @@ func (v *convolution) channels(c *Eval, chanAxis int) error {
 		want = x.Shape[1]
 	}
 	if x.Shape[1]%v.group != 0 || total%v.group != 0 || w.Shape[chanAxis] != want {
-		return c.Errorf(ErrInput, "channels of X %v and W %v do not fit group %d", x.Shape, w.Shape, v.group)
+		return c.Errorf(ErrInput, "channels of X %v and W %v do not fit group %d", x.Shape, w.Shape,
+			v.group)
 	}
 	if c.Has(2) {
 		if v.bias = c.In[2]; v.bias.Rank() != 1 || v.bias.Len() != total {
-			return c.Errorf(ErrInput, "bias %v must be a vector of %d channels", v.bias.Shape, total)
+			return c.Errorf(ErrInput, "bias %v must be a vector of %d channels", v.bias.Shape,
+				total)
 		}
 	}
 	return nil
@@ -212,8 +225,9 @@ func evalConv(c *Eval) error {
 	return nil
 }
 
-// convolve sums weight · input over the input channels of the group and the taps of the window. A block of output
-// positions is gathered into a matrix (channels·taps × positions), which every output channel's weights multiply.
+// convolve sums weight · input over the input channels of the group and the taps of the window. A
+// block of output positions is gathered into a matrix (channels·taps × positions), which every
+// output channel's weights multiply.
 func convolve[T float](v *convolution) {
 	x, w, y := tensor.As[T](v.x), tensor.As[T](v.w), tensor.As[T](v.outp)
 	plane, places, taps := count(v.large), count(v.small), count(v.kernel)
@@ -267,7 +281,8 @@ func setAll(v []float64, x float64) {
 	}
 }
 
-// convFlops counts a multiplication and an addition for each tap and channel of each output element.
+// convFlops counts a multiplication and an addition for each tap and channel of each output
+// element.
 func convFlops(_ *Call, in, out []Type) int64 {
 	if len(in[1].Shape) == 0 {
 		return 0
@@ -314,7 +329,8 @@ func (c *Infer) transposedDims(out []Dim) error {
 	return nil
 }
 
-// transposedWindow is the window of ConvTranspose, which slides over the output with one place an input element.
+// transposedWindow is the window of ConvTranspose, which slides over the output with one place an
+// input element.
 type transposedWindow struct {
 	*Call
 	window
@@ -349,15 +365,19 @@ func (t *transposedWindow) largeDim(i int, in Dim) (Dim, error) {
 	if t.same() {
 		return in.MulInt(t.stride[i]), nil
 	}
-	out := in.AddInt(-1).MulInt(t.stride[i]).AddInt(t.extra[i] + t.extent(i) - t.begin[i] - t.end[i])
+	out := in.AddInt(-1).MulInt(t.stride[i]).
+		AddInt(t.extra[i] + t.extent(i) - t.begin[i] - t.end[i])
 	if n, ok := out.Int(); ok && n < 0 {
-		return out, t.Errorf(ErrInput, "pads %d and %d are more than the whole output on spatial axis %d", t.begin[i], t.end[i], i)
+		return out, t.Errorf(ErrInput,
+			"pads %d and %d are more than the whole output on spatial axis %d", t.begin[i],
+			t.end[i], i)
 	}
 	return out, nil
 }
 
-// place fixes the padding where the output size is given or follows from auto_pad: the total that remains is split,
-// with the odd element at the end for SAME_UPPER and at the beginning otherwise (until version 11 the reverse).
+// place fixes the padding where the output size is given or follows from auto_pad: the total that
+// remains is split, with the odd element at the end for SAME_UPPER and at the beginning otherwise
+// (until version 11 the reverse).
 func (t *transposedWindow) place(small []int) ([]int, error) {
 	large := make([]int, len(small))
 	for i, n := range small {
@@ -371,7 +391,8 @@ func (t *transposedWindow) place(small []int) ([]int, error) {
 		}
 		large[i] = o
 		if t.output != nil || t.same() {
-			total := max(0, t.stride[i]*(n-1)+t.extra[i]+t.extent(i)-o) // a larger output gets zeros at its end
+			// a larger output gets zeros at its end
+			total := max(0, t.stride[i]*(n-1)+t.extra[i]+t.extent(i)-o)
 			t.begin[i], t.end[i] = splitPad(total, (t.auto == "SAME_UPPER") == (t.Version >= 11))
 		}
 	}
@@ -403,7 +424,8 @@ func evalConvTranspose(c *Eval) error {
 	return nil
 }
 
-// convolveTransposed adds weight · input of every input element to the output elements under its window.
+// convolveTransposed adds weight · input of every input element to the output elements under its
+// window.
 func convolveTransposed[T float](v *convolution) {
 	x, w, y := tensor.As[T](v.x), tensor.As[T](v.w), tensor.As[T](v.outp)
 	plane, places, taps := count(v.large), count(v.small), count(v.kernel)
@@ -420,7 +442,8 @@ func convolveTransposed[T float](v *convolution) {
 			for mt := range v.outChan * taps {
 				m, t := mt/taps, mt%taps
 				clear(row)
-				addProduct(row[:n], w[b%v.group*v.inChan*v.outChan*taps+mt:], v.outChan*taps, block, v.inChan, n)
+				addProduct(row[:n], w[b%v.group*v.inChan*v.outChan*taps+mt:], v.outChan*taps, block,
+					v.inChan, n)
 				scatterAdd(sum[(b*v.outChan+m)*plane:], row[:n], idx[t*n:])
 			}
 		}

@@ -17,8 +17,8 @@ func running(name string, fs binaryFuncs, neutral int64, since ...int) Op {
 		Eval: inFloat32(func(c *Eval) error { return c.evalRunning(fs, neutral) })}
 }
 
-// evalRunning sets each element to the fold of all elements up to it along the axis: from the other end with reverse, and
-// without itself with exclusive.
+// evalRunning sets each element to the fold of all elements up to it along the axis: from the other
+// end with reverse, and without itself with exclusive.
 func (c *Eval) evalRunning(fs binaryFuncs, neutral int64) error {
 	x, out, err := c.outputLike(numberTypes)
 	if err != nil {

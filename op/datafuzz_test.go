@@ -15,8 +15,10 @@ import (
 // dataRows are the rows that move data or run bodies.
 func dataRows() []*Op {
 	var rows []*Op
-	for _, f := range [][]Op{constantOps, shapeOps, castOps, transposeOps, concatOps, sliceOps, repeatOps, padOps, gatherOps,
-		scatterOps, selectOps, layoutOps, oneHotOps, sequenceOps, sequenceMapOps, optionalOps, controlOps, scanOps, detectOps, quantizeOps,
+	for _, f := range [][]Op{constantOps, shapeOps, castOps, transposeOps, concatOps, sliceOps,
+		repeatOps, padOps, gatherOps,
+		scatterOps, selectOps, layoutOps, oneHotOps, sequenceOps, sequenceMapOps, optionalOps,
+		controlOps, scanOps, detectOps, quantizeOps,
 		randomOps, sampleOps, textOps, tfidfOps} {
 		for i := range f {
 			rows = append(rows, &f[i])
@@ -25,7 +27,8 @@ func dataRows() []*Op {
 	return rows
 }
 
-// dice makes choices from bytes, so that a fuzzer can steer them; when they run out, every choice is the first.
+// dice makes choices from bytes, so that a fuzzer can steer them; when they run out, every choice
+// is the first.
 type dice struct{ rest []byte }
 
 func (d *dice) roll(n int) int {
@@ -38,7 +41,8 @@ func (d *dice) roll(n int) int {
 }
 
 func (d *dice) int() int64 {
-	extremes := list[int64](math.MinInt64, math.MaxInt64, math.MinInt64+1, 1<<31, 1<<40, -1<<40, 1<<62, 64, 65)
+	extremes := list[int64](math.MinInt64, math.MaxInt64, math.MinInt64+1, 1<<31, 1<<40, -1<<40,
+		1<<62, 64, 65)
 	switch k := d.roll(48); {
 	case k < len(extremes):
 		return extremes[k]
@@ -59,19 +63,23 @@ func (d *dice) ints(n int) []int64 {
 
 // goodInts are axes, a permutation, pads or sizes that often fit a rank of up to three.
 func (d *dice) goodInts() []int64 {
-	return list([]int64{0}, []int64{-1}, []int64{1, 0}, []int64{0, 1, 2}, []int64{2, 0, 1}, []int64{1, 1, 0, 1}, []int64{2, 3}, []int64{3},
+	return list([]int64{0}, []int64{-1}, []int64{1, 0}, []int64{0, 1, 2}, []int64{2, 0, 1},
+		[]int64{1, 1, 0, 1}, []int64{2, 3}, []int64{3},
 		[]int64{1, 1}, []int64{0, 0, 1, 1, 0, 0}, []int64{-1, 2}, nil)[d.roll(12)]
 }
 
 func (d *dice) attrs() Attrs {
 	var as Attrs
-	for _, name := range list("axis", "new_axis", "keepdims", "k", "upper", "blocksize", "start", "end", "batch_dims", "batch_axis", "time_axis", "num_outputs",
-		"allowzero", "sorted", "center_point_box", "num_scan_inputs", "block_size", "output_dtype") {
+	for _, name := range list("axis", "new_axis", "keepdims", "k", "upper", "blocksize", "start",
+		"end", "batch_dims", "batch_axis", "time_axis", "num_outputs",
+		"allowzero", "sorted", "center_point_box", "num_scan_inputs", "block_size",
+		"output_dtype") {
 		if d.roll(3) == 1 {
 			as = append(as, IntAttr(name, d.int()))
 		}
 	}
-	for _, name := range list("perm", "axes", "starts", "ends", "pads", "split", "scan_input_axes", "scan_output_axes", "scan_input_directions") {
+	for _, name := range list("perm", "axes", "starts", "ends", "pads", "split", "scan_input_axes",
+		"scan_output_axes", "scan_input_directions") {
 		switch d.roll(5) {
 		case 1:
 			as = append(as, IntsAttr(name, d.ints(d.roll(7))...))
@@ -84,7 +92,8 @@ func (d *dice) attrs() Attrs {
 		as = append(as, IntAttr("dtype", int64(d.roll(29))))
 	}
 	if d.roll(2) == 1 {
-		as = append(as, StringAttr("mode", list("constant", "edge", "reflect", "wrap", "DCR", "CRD", "?")[d.roll(7)]),
+		as = append(as, StringAttr("mode",
+			list("constant", "edge", "reflect", "wrap", "DCR", "CRD", "?")[d.roll(7)]),
 			StringAttr("reduction", list("none", "add", "mul", "max", "min", "?")[d.roll(6)]))
 	}
 	if d.roll(2) == 1 {
@@ -94,18 +103,25 @@ func (d *dice) attrs() Attrs {
 		as = append(as, d.textAttrs()...)
 	}
 	if d.roll(2) == 1 {
-		as = append(as, TypeAttr("type", list(Unranked(tensor.Float32), SequenceOf(Unranked(tensor.Int64)), OptionalOf(Type{}), Type{})[d.roll(4)]))
+		as = append(as, TypeAttr("type",
+			list(Unranked(tensor.Float32), SequenceOf(Unranked(tensor.Int64)), OptionalOf(Type{}),
+				Type{})[d.roll(4)]))
 	}
 	return append(as, d.bodies()...)
 }
 
 // textAttrs are attributes of the operators on strings and of TfIdfVectorizer.
 func (d *dice) textAttrs() Attrs {
-	as := Attrs{StringAttr("pattern", list("a*", "(?i)B", "[", "")[d.roll(4)]), StringAttr("delimiter", list("", "a", " ")[d.roll(3)]),
-		StringAttr("case_change_action", list("NONE", "LOWER", "UPPER", "?")[d.roll(4)]), StringsAttr("stopwords", "a", ""),
-		StringAttr("round_mode", list("up", "down", "nearest", "?")[d.roll(4)]), IntAttr("saturate", int64(d.roll(2))),
-		IntAttr("maxsplit", d.int()), IntAttr("min_gram_length", int64(1+d.roll(2))), IntAttr("max_gram_length", int64(1+d.roll(3))),
-		IntAttr("max_skip_count", int64(d.roll(4))), IntsAttr("ngram_counts", 0, int64(d.roll(3))), IntsAttr("ngram_indexes", 0, int64(d.roll(3)), 1)}
+	as := Attrs{StringAttr("pattern", list("a*", "(?i)B", "[", "")[d.roll(4)]),
+		StringAttr("delimiter", list("", "a", " ")[d.roll(3)]),
+		StringAttr("case_change_action", list("NONE", "LOWER", "UPPER", "?")[d.roll(4)]),
+		StringsAttr("stopwords", "a", ""),
+		StringAttr("round_mode", list("up", "down", "nearest", "?")[d.roll(4)]),
+		IntAttr("saturate", int64(d.roll(2))),
+		IntAttr("maxsplit", d.int()), IntAttr("min_gram_length", int64(1+d.roll(2))),
+		IntAttr("max_gram_length", int64(1+d.roll(3))),
+		IntAttr("max_skip_count", int64(d.roll(4))), IntsAttr("ngram_counts", 0, int64(d.roll(3))),
+		IntsAttr("ngram_indexes", 0, int64(d.roll(3)), 1)}
 	if d.roll(2) == 1 {
 		return append(as, StringAttr("mode", "TFIDF"), StringsAttr("pool_strings", "a", "", "a"))
 	}
@@ -115,8 +131,10 @@ func (d *dice) textAttrs() Attrs {
 func (d *dice) bodies() Attrs {
 	then, els := squeezeOr()
 	return list(
-		Attrs{BodyAttr("then_branch", then), BodyAttr("else_branch", els), BodyAttr("body", counter())},
-		Attrs{BodyAttr("then_branch", els), BodyAttr("else_branch", els), BodyAttr("body", partialSums())},
+		Attrs{BodyAttr("then_branch", then), BodyAttr("else_branch", els),
+			BodyAttr("body", counter())},
+		Attrs{BodyAttr("then_branch", els), BodyAttr("else_branch", els),
+			BodyAttr("body", partialSums())},
 		nil,
 	)[d.roll(3)]
 }
@@ -140,8 +158,10 @@ func (d *dice) tensor() *tensor.Tensor {
 	case 3:
 		return tensor.Scalar(d.roll(2) == 1)
 	}
-	types := list(tensor.Float32, tensor.Float32, tensor.Float32, tensor.Int64, tensor.Int64, tensor.Int32, tensor.Bool, tensor.Uint8,
-		tensor.Float16, tensor.String, tensor.Uint64, tensor.Complex128, tensor.Int4, tensor.Uint2, tensor.Float8E4M3FN,
+	types := list(tensor.Float32, tensor.Float32, tensor.Float32, tensor.Int64, tensor.Int64,
+		tensor.Int32, tensor.Bool, tensor.Uint8,
+		tensor.Float16, tensor.String, tensor.Uint64, tensor.Complex128, tensor.Int4, tensor.Uint2,
+		tensor.Float8E4M3FN,
 		tensor.Float8E8M0, tensor.Float4E2M1)
 	v := mustTensor(tensor.New(types[d.roll(len(types))], d.shape()...))
 	for i := range v.Data {
@@ -156,7 +176,8 @@ func (d *dice) tensor() *tensor.Tensor {
 	return v
 }
 
-// value is a tensor, or, for operators that take them, often a sequence of tensors that are alike or an optional.
+// value is a tensor, or, for operators that take them, often a sequence of tensors that are alike
+// or an optional.
 func (d *dice) value(containers bool) *tensor.Tensor {
 	if !containers || d.roll(3) == 0 {
 		return d.tensor()
@@ -186,7 +207,8 @@ func (d *dice) call(rows []*Op) (*Op, *Call, []*tensor.Tensor) {
 		most = o.MinIn + 3
 	}
 	n := o.MinIn + d.roll(most-o.MinIn+1)
-	c := &Call{Type: o.Name, Version: o.Since[d.roll(len(o.Since))], Attrs: d.attrs(), NumOut: max(1, o.MinOut)}
+	c := &Call{Type: o.Name, Version: o.Since[d.roll(len(o.Since))], Attrs: d.attrs(),
+		NumOut: max(1, o.MinOut)}
 	if o.MaxOut < 0 {
 		c.NumOut += d.roll(3)
 	} else if o.MaxOut > 1 {
@@ -250,8 +272,8 @@ func (d *dice) dim() Dim {
 	return Known(int(d.int()))
 }
 
-// tryRules gives one call to its rule and its evaluation, directly, so that a panic is a failure. What evaluates must
-// have been allowed and foreseen by the rule.
+// tryRules gives one call to its rule and its evaluation, directly, so that a panic is a failure.
+// What evaluates must have been allowed and foreseen by the rule.
 func tryRules(t *testing.T, d *dice, rows []*Op) (ran bool) {
 	o, call, in := d.call(rows)
 	return tryCall(t, d, o, call, in)
@@ -259,14 +281,17 @@ func tryRules(t *testing.T, d *dice, rows []*Op) (ran bool) {
 
 // tryCall is tryRules for a call that is made already.
 func tryCall(t *testing.T, d *dice, o *Op, call *Call, in []*tensor.Tensor) (ran bool) {
-	wild := &Infer{Call: call, In: make([]Type, len(in)), Present: make([]bool, len(in)), Out: make([]Type, call.NumOut)}
-	c := &Infer{Call: call, In: make([]Type, len(in)), Present: make([]bool, len(in)), Out: make([]Type, call.NumOut)}
+	wild := &Infer{Call: call, In: make([]Type, len(in)), Present: make([]bool, len(in)),
+		Out: make([]Type, call.NumOut)}
+	c := &Infer{Call: call, In: make([]Type, len(in)), Present: make([]bool, len(in)),
+		Out: make([]Type, call.NumOut)}
 	for i, v := range in {
 		if v != nil {
 			c.In[i], c.Present[i] = TypeOf(v), true
 			wild.In[i], wild.Present[i] = d.typ(), true
 			if o.Has(Containers) && d.roll(2) == 1 {
-				wild.In[i] = list(SequenceOf(d.typ()), OptionalOf(d.typ()), OptionalOf(SequenceOf(d.typ())), MapOf(tensor.Int64, d.typ()))[d.roll(4)]
+				wild.In[i] = list(SequenceOf(d.typ()), OptionalOf(d.typ()),
+					OptionalOf(SequenceOf(d.typ())), MapOf(tensor.Int64, d.typ()))[d.roll(4)]
 			}
 		}
 	}
@@ -274,7 +299,8 @@ func tryCall(t *testing.T, d *dice, o *Op, call *Call, in []*tensor.Tensor) (ran
 	ruleErr := o.Infer(c)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	e := &Eval{Call: call, Ctx: &countdown{Context: ctx, left: 100, end: cancel}, In: in, Out: make([]*tensor.Tensor, call.NumOut),
+	e := &Eval{Call: call, Ctx: &countdown{Context: ctx, left: 100, end: cancel}, In: in,
+		Out: make([]*tensor.Tensor, call.NumOut),
 		Alloc: func(i int, d tensor.DType, shape []int) (*tensor.Tensor, error) {
 			if n, err := tensor.ByteCount(d, shape); err != nil || n > 1<<16 {
 				return nil, tensor.ErrShape
@@ -285,17 +311,20 @@ func tryCall(t *testing.T, d *dice, o *Op, call *Call, in []*tensor.Tensor) (ran
 		return false
 	}
 	if ruleErr != nil {
-		t.Fatalf("%s-%d %v of %v: the rule refuses what evaluates: %v", call.Name(), call.Version, call.Attrs, in, ruleErr)
+		t.Fatalf("%s-%d %v of %v: the rule refuses what evaluates: %v", call.Name(), call.Version,
+			call.Attrs, in, ruleErr)
 	}
 	for i, v := range e.Out {
 		if v == nil {
 			t.Fatalf("%s-%d of %v: output %d was not made", call.Name(), call.Version, in, i)
 		}
 		if err := v.Check(); err != nil {
-			t.Fatalf("%s-%d %v of %v: output %d: %v", call.Name(), call.Version, call.Attrs, in, i, err)
+			t.Fatalf("%s-%d %v of %v: output %d: %v", call.Name(), call.Version, call.Attrs, in, i,
+				err)
 		}
 		if err := holds(c.Out[i], v, nil); err != nil {
-			t.Fatalf("%s-%d %v of %v: output %d: %v", call.Name(), call.Version, call.Attrs, in, i, err)
+			t.Fatalf("%s-%d %v of %v: output %d: %v", call.Name(), call.Version, call.Attrs, in, i,
+				err)
 		}
 	}
 	return true
@@ -315,8 +344,8 @@ func (c *countdown) Err() error {
 	return c.Context.Err()
 }
 
-// TestDataRulesAtRandom tries each row with choices of its own, so that a new row changes nothing for the others, and for
-// longer when none of them was valid.
+// TestDataRulesAtRandom tries each row with choices of its own, so that a new row changes nothing
+// for the others, and for longer when none of them was valid.
 func TestDataRulesAtRandom(t *testing.T) {
 	for _, o := range dataRows() {
 		name := fnv.New64a()
@@ -331,7 +360,8 @@ func TestDataRulesAtRandom(t *testing.T) {
 				ran++
 			}
 		}
-		if ran == 0 && !slices.Contains(list("NonMaxSuppression", "Loop", "Scan", "GridSample", "SequenceMap"), o.Name) {
+		if ran == 0 && !slices.Contains(list("NonMaxSuppression", "Loop", "Scan", "GridSample",
+			"SequenceMap"), o.Name) {
 			t.Errorf("no call of %s was valid", o.Name)
 		}
 	}

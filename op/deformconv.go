@@ -5,9 +5,11 @@ import (
 	"slices"
 )
 
-// deformOps is convolution whose taps are moved by an operand (Dai et al. 2017; the mask is of Zhu et al. 2019).
+// deformOps is convolution whose taps are moved by an operand (Dai et al. 2017; the mask is of Zhu
+// et al. 2019).
 var deformOps = []Op{
-	{Name: "DeformConv", Since: []int{19, 22}, MinIn: 3, MaxIn: 5, Infer: inferDeformConv, Eval: inFloat32(evalDeformConv),
+	{Name: "DeformConv", Since: []int{19, 22}, MinIn: 3, MaxIn: 5, Infer: inferDeformConv,
+		Eval:  inFloat32(evalDeformConv),
 		Flops: convFlops},
 }
 
@@ -100,11 +102,13 @@ func newDeformation(c *Eval) (d deformation, err error) {
 		return d, err
 	}
 	if x.Rank() < 3 || w.Rank() != x.Rank() {
-		return d, c.Errorf(ErrInput, "X %v and W %v must have one rank, 3 or more", x.Shape, w.Shape)
+		return d, c.Errorf(ErrInput, "X %v and W %v must have one rank, 3 or more", x.Shape,
+			w.Shape)
 	}
 	kernel := w.Shape[2:]
 	if given, err := c.sizesAttr("kernel_shape", len(kernel), 0, 1); err != nil || c.Attrs.Has("kernel_shape") && !slices.Equal(given, kernel) {
-		return d, c.Errorf(ErrAttr, "kernel_shape %v, W has shape %v", c.Attrs.Ints("kernel_shape"), w.Shape)
+		return d, c.Errorf(ErrAttr, "kernel_shape %v, W has shape %v", c.Attrs.Ints("kernel_shape"),
+			w.Shape)
 	}
 	if d.window, err = newWindow(c.Call, slices.Clone(kernel)); err != nil {
 		return d, err
@@ -124,21 +128,27 @@ func (d *deformation) operands(c *Eval) (err error) {
 		return err
 	}
 	d.offsets = int(c.Attrs.Int("offset_group", 1))
-	if d.offsets < 1 || d.channels == 0 || d.channels%d.offsets != 0 || d.channels%d.group != 0 || d.outs%d.group != 0 {
-		return c.Errorf(ErrAttr, "group %d and offset_group %d do not divide %d channels in and %d out", d.group, d.offsets, d.channels, d.outs)
+	if d.offsets < 1 || d.channels == 0 || d.channels%d.offsets != 0 || d.channels%d.group != 0 ||
+		d.outs%d.group != 0 {
+		return c.Errorf(ErrAttr,
+			"group %d and offset_group %d do not divide %d channels in and %d out", d.group,
+			d.offsets, d.channels, d.outs)
 	}
 	if d.x, err = c.floats(deformX); err != nil {
 		return err
 	}
-	if d.w, err = c.floatsOf(deformW, slices.Concat([]int{d.outs, d.channels / d.group}, d.kernel)...); err != nil {
+	if d.w, err = c.floatsOf(deformW,
+		slices.Concat([]int{d.outs, d.channels / d.group}, d.kernel)...); err != nil {
 		return err
 	}
 	rank := len(d.in)
-	if d.offset, err = c.floatsOf(deformOffset, slices.Concat([]int{d.images, d.offsets * d.taps * rank}, d.out)...); err != nil {
+	if d.offset, err = c.floatsOf(deformOffset,
+		slices.Concat([]int{d.images, d.offsets * d.taps * rank}, d.out)...); err != nil {
 		return err
 	}
 	if c.Has(deformMask) {
-		d.mask, err = c.floatsOf(deformMask, slices.Concat([]int{d.images, d.offsets * d.taps}, d.out)...)
+		d.mask, err = c.floatsOf(deformMask,
+			slices.Concat([]int{d.images, d.offsets * d.taps}, d.out)...)
 	}
 	return err
 }

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// Dim is one dimension of a shape: an integer polynomial over named symbols ("N", "H"), of which a known size is the
-// constant case. The zero Dim is the known size 0. Dims are immutable values; compare them with [Dim.Equal].
+// Dim is one dimension of a shape: an integer polynomial over named symbols ("N", "H"), of which a
+// known size is the constant case. The zero Dim is the known size 0. Dims are immutable values;
+// compare them with [Dim.Equal].
 type Dim struct {
 	c       int64
 	terms   []term // sorted by atoms, coefficients non-zero
@@ -26,7 +27,8 @@ const atomSep = "·"
 // Known makes the dimension n.
 func Known(n int) Dim { return Dim{c: int64(n)} }
 
-// Sym makes a symbolic dimension. Two symbols are the same size exactly when their names are the same.
+// Sym makes a symbolic dimension. Two symbols are the same size exactly when their names are the
+// same.
 func Sym(name string) Dim {
 	if name == "" {
 		return Unknown()
@@ -34,8 +36,8 @@ func Sym(name string) Dim {
 	return Dim{terms: []term{{1, name}}}
 }
 
-// Unknown makes a dimension of which nothing is known; it equals no other, not even itself. Shape inference over a
-// graph gives each one a symbol of its own.
+// Unknown makes a dimension of which nothing is known; it equals no other, not even itself. Shape
+// inference over a graph gives each one a symbol of its own.
 func Unknown() Dim { return Dim{unknown: true} }
 
 // Int returns the size and true when it is known.
@@ -53,8 +55,9 @@ func opaque(format string, args ...any) Dim {
 	return Sym(text)
 }
 
-// maxTerms and maxText bound the terms of a dimension and the bytes of their symbols; what is longer is Unknown. Without a
-// bound a model of a hundred nodes could double an expression a hundred times.
+// maxTerms and maxText bound the terms of a dimension and the bytes of their symbols; what is
+// longer is Unknown. Without a bound a model of a hundred nodes could double an expression a
+// hundred times.
 const (
 	maxTerms = 64
 	maxText  = 1024
@@ -162,7 +165,8 @@ func (d Dim) Mul(e Dim) Dim {
 // MulInt returns d · n.
 func (d Dim) MulInt(n int) Dim { return d.Mul(Known(n)) }
 
-// FloorDiv returns ⌊d / n⌋ for n > 0, exact when every coefficient divides, an opaque expression otherwise.
+// FloorDiv returns ⌊d / n⌋ for n > 0, exact when every coefficient divides, an opaque expression
+// otherwise.
 func (d Dim) FloorDiv(n int) Dim { return d.div(int64(n), "floor") }
 
 // CeilDiv returns ⌈d / n⌉ for n > 0.
@@ -194,8 +198,9 @@ func (d Dim) div(n int64, round string) Dim {
 	return Dim{c: q, terms: terms}
 }
 
-// Quotient returns d / e when it is an exact polynomial quotient that can be seen (equal, constant divisor, or a
-// single product of symbols that e divides term by term); otherwise Unknown. Reshape uses it for its -1.
+// Quotient returns d / e when it is an exact polynomial quotient that can be seen (equal, constant
+// divisor, or a single product of symbols that e divides term by term); otherwise Unknown. Reshape
+// uses it for its -1.
 func (d Dim) Quotient(e Dim) Dim {
 	if n, ok := e.Int(); ok {
 		if v, known := d.Int(); known && n > 0 && v%n != 0 {
@@ -224,8 +229,8 @@ func (d Dim) Quotient(e Dim) Dim {
 	return out
 }
 
-// Eval returns the size of d when every symbol has a value in env; the opaque expressions that divisions leave are
-// looked up by their text like symbols.
+// Eval returns the size of d when every symbol has a value in env; the opaque expressions that
+// divisions leave are looked up by their text like symbols.
 func (d Dim) Eval(env map[string]int) (int, bool) {
 	if d.unknown {
 		return 0, false
@@ -266,8 +271,8 @@ func divAtoms(a, b string) (string, bool) {
 	return strings.Join(have, atomSep), true
 }
 
-// collect sorts terms and merges those with the same atoms; false when a coefficient overflows or the expression becomes
-// too long.
+// collect sorts terms and merges those with the same atoms; false when a coefficient overflows or
+// the expression becomes too long.
 func collect(ts []term) ([]term, bool) {
 	slices.SortFunc(ts, func(a, b term) int { return strings.Compare(a.atoms, b.atoms) })
 	out := ts[:0]

@@ -8,11 +8,15 @@ import (
 
 // dropoutOps is Dropout (Srivastava et al. 2014).
 var dropoutOps = []Op{
-	{Name: "Dropout", Since: []int{7, 10, 12, 13, 22}, MinIn: 1, MaxIn: 3, MinOut: 1, MaxOut: 2, Infer: inferDropout,
-		Eval: evalDropout, Draws: func(c *Call) bool { return c.NumIn > 2 && !c.Attrs.Has("seed") }},
+	{Name: "Dropout", Since: []int{7, 10, 12, 13, 22}, MinIn: 1, MaxIn: 3, MinOut: 1, MaxOut: 2,
+		Infer: inferDropout,
+		Eval:  evalDropout, Draws: func(c *Call) bool {
+			return c.NumIn > 2 && !c.Attrs.Has("seed")
+		}},
 }
 
-// inferDropout gives the data its type and the mask the same shape; the mask is of the data's type before version 10.
+// inferDropout gives the data its type and the mask the same shape; the mask is of the data's type
+// before version 10.
 func inferDropout(c *Infer) error {
 	if err := inferSame(floatTypes | float8Types)(c); err != nil {
 		return err
@@ -26,8 +30,8 @@ func inferDropout(c *Infer) error {
 	return nil
 }
 
-// evalDropout lets the data through in inference. In training it drops each element with probability ratio and scales the
-// others by 1/(1-ratio).
+// evalDropout lets the data through in inference. In training it drops each element with
+// probability ratio and scales the others by 1/(1-ratio).
 func evalDropout(c *Eval) error {
 	ratio, err := c.dropRatio()
 	if err != nil {
@@ -47,7 +51,8 @@ func evalDropout(c *Eval) error {
 	return nil
 }
 
-// keepAll makes output 1, the mask of Dropout, which keeps every element of x; it is of the type of x before version 10.
+// keepAll makes output 1, the mask of Dropout, which keeps every element of x; it is of the type of
+// x before version 10.
 func (c *Eval) keepAll(x *tensor.Tensor) error {
 	d := tensor.Bool
 	if c.Version < 10 {
@@ -76,8 +81,8 @@ func setOne(t *tensor.Tensor, i int) {
 	}
 }
 
-// dropRatio is the probability by which elements are dropped: 0 unless input training_mode (since version 12) is true, else
-// input ratio, 0.5 without it.
+// dropRatio is the probability by which elements are dropped: 0 unless input training_mode (since
+// version 12) is true, else input ratio, 0.5 without it.
 func (c *Eval) dropRatio() (float64, error) {
 	if c.Version < 12 || !c.Has(2) {
 		return 0, nil
@@ -98,8 +103,8 @@ func (c *Eval) dropRatio() (float64, error) {
 	return ratio[0], nil
 }
 
-// drop is training. With attribute seed the draws are those of NumPy's RandomState, as in ONNX's own implementation; ONNX
-// names no generator.
+// drop is training. With attribute seed the draws are those of NumPy's RandomState, as in ONNX's
+// own implementation; ONNX names no generator.
 func (c *Eval) drop(ratio float64) error {
 	v, out, err := c.normInput(0)
 	if err != nil {

@@ -10,12 +10,13 @@ import (
 
 // einsum holds Einstein summation, in numpy's notation.
 var einsum = []Op{
-	{Name: "Einsum", Since: []int{12, 28}, MinIn: 1, MaxIn: -1, Infer: inferEinsum, Eval: inFloat32(evalEinsum),
+	{Name: "Einsum", Since: []int{12, 28}, MinIn: 1, MaxIn: -1, Infer: inferEinsum,
+		Eval:  inFloat32(evalEinsum),
 		Flops: einsumFlops},
 }
 
-// equation is a parsed Einsum: the index labels of each operand and of the result. An ellipsis stands for labels
-// "..0", "..1" and so on, counted from the right so that they broadcast.
+// equation is a parsed Einsum: the index labels of each operand and of the result. An ellipsis
+// stands for labels "..0", "..1" and so on, counted from the right so that they broadcast.
 type equation struct {
 	in  [][]string
 	out []string
@@ -27,7 +28,8 @@ func parseEinsum(c *Call, ranks []int) (e equation, err error) {
 	left, right, explicit := strings.Cut(text, "->")
 	terms := strings.Split(left, ",")
 	if len(terms) != len(ranks) {
-		return e, c.Errorf(ErrAttr, "equation %q has %d terms for %d inputs", text, len(terms), len(ranks))
+		return e, c.Errorf(ErrAttr, "equation %q has %d terms for %d inputs", text, len(terms),
+			len(ranks))
 	}
 	widest := 0
 	for i, t := range terms {
@@ -41,7 +43,8 @@ func parseEinsum(c *Call, ranks []int) (e equation, err error) {
 		e.out = append(ellipsisLabels(widest), e.single()...)
 		return e, nil
 	}
-	e.out, _, err = c.einsumTerm(right, len(strings.ReplaceAll(right, "...", ""))+widest*strings.Count(right, "..."))
+	e.out, _, err = c.einsumTerm(right,
+		len(strings.ReplaceAll(right, "...", ""))+widest*strings.Count(right, "..."))
 	if err != nil {
 		return e, err
 	}
@@ -51,8 +54,11 @@ func parseEinsum(c *Call, ranks []int) (e equation, err error) {
 // checkOut holds that each label of the output is there once and in an input.
 func (e *equation) checkOut(c *Call, text string) error {
 	for i, l := range e.out {
-		if slices.Contains(e.out[:i], l) || !slices.ContainsFunc(e.in, func(in []string) bool { return slices.Contains(in, l) }) {
-			return c.Errorf(ErrAttr, "equation %q: output label %q is repeated or in no input", text, l)
+		if slices.Contains(e.out[:i], l) || !slices.ContainsFunc(e.in, func(in []string) bool {
+			return slices.Contains(in, l)
+		}) {
+			return c.Errorf(ErrAttr, "equation %q: output label %q is repeated or in no input",
+				text, l)
 		}
 	}
 	return nil
@@ -162,7 +168,8 @@ func (c *Infer) einsumDims(e equation) (map[string]Dim, error) {
 			n := c.In[i].Shape[k]
 			if was, ok := size[l]; ok {
 				if n, ok = broadcastDim(was, n); !ok {
-					return nil, c.Errorf(ErrInput, "label %q is both %v and %v", l, was, c.In[i].Shape[k])
+					return nil,
+						c.Errorf(ErrInput, "label %q is both %v and %v", l, was, c.In[i].Shape[k])
 				}
 			}
 			size[l] = n
@@ -191,7 +198,8 @@ func (c *Eval) einsumSizes() (e equation, size map[string]int, err error) {
 	return e, size, err
 }
 
-// evalEinsum sums, for each index of the output, the products of the operands' elements over all other labels.
+// evalEinsum sums, for each index of the output, the products of the operands' elements over all
+// other labels.
 func evalEinsum(c *Eval) error {
 	d, err := c.sameDType(numberTypes, c.dtypes()...)
 	if err != nil {
@@ -213,7 +221,8 @@ func evalEinsum(c *Eval) error {
 	return nil
 }
 
-// walk goes over all labels, the output's first, with the operands and then the output as strided operands.
+// walk goes over all labels, the output's first, with the operands and then the output as strided
+// operands.
 func (e *equation) walk(in []*tensor.Tensor, size map[string]int) walk {
 	labels := e.labels()
 	space, strides := make([]int, len(labels)), make([][]int, len(in)+1)
@@ -224,7 +233,8 @@ func (e *equation) walk(in []*tensor.Tensor, size map[string]int) walk {
 		strides[k] = make([]int, len(labels))
 		for i, s := range rowMajor(t.Shape) {
 			if t.Shape[i] > 1 {
-				strides[k][slices.Index(labels, e.in[k][i])] += s // a repeated label reads the diagonal
+				// a repeated label reads the diagonal
+				strides[k][slices.Index(labels, e.in[k][i])] += s
 			}
 		}
 	}

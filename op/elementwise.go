@@ -4,8 +4,9 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// binaryFuncs is a binary operation on each kind of number that it exists for; nil where it does not. Unsigned
-// operands use u, or i when u is nil, which wraps to the same bits for sums, differences and products.
+// binaryFuncs is a binary operation on each kind of number that it exists for; nil where it does
+// not. Unsigned operands use u, or i when u is nil, which wraps to the same bits for sums,
+// differences and products.
 type binaryFuncs struct {
 	i func(a, b int64) int64
 	u func(a, b uint64) uint64
@@ -27,8 +28,8 @@ func (fs binaryFuncs) types() dtypeSet {
 	return s
 }
 
-// fold sets each element of out to the operation applied from left to right to the operands' elements there. All
-// tensors have the same type, and the operands' strides are in w.
+// fold sets each element of out to the operation applied from left to right to the operands'
+// elements there. All tensors have the same type, and the operands' strides are in w.
 func (fs binaryFuncs) fold(out *tensor.Tensor, in []*tensor.Tensor, w walk) {
 	loopsOf[out.DType].fold(fs, out, in, w)
 }
@@ -56,7 +57,9 @@ func (loopsOn[T, W]) fold(fs binaryFuncs, out *tensor.Tensor, in []*tensor.Tenso
 }
 
 // binaryOn returns the operation on W.
-func binaryOn[W wide](fs binaryFuncs) func(a, b W) W { return pick[func(a, b W) W](fs.i, fs.u, fs.f) }
+func binaryOn[W wide](fs binaryFuncs) func(a, b W) W {
+	return pick[func(a, b W) W](fs.i, fs.u, fs.f)
+}
 
 func zip[T number, W wide](out, a, b []T, sa, sb int, f func(a, b W) W) {
 	ia, ib := 0, 0
@@ -87,8 +90,8 @@ func lift[W wide](f func(a W) W) func(a, b W) W {
 	return func(_, b W) W { return f(b) }
 }
 
-// apply sets each element of out to the operation applied to the element of in there; both have the same type and
-// count.
+// apply sets each element of out to the operation applied to the element of in there; both have the
+// same type and count.
 func (fs unaryFuncs) apply(out, in *tensor.Tensor) { loopsOf[out.DType].apply(fs, out, in) }
 
 func (loopsOn[T, W]) apply(fs unaryFuncs, out, in *tensor.Tensor) {
@@ -99,8 +102,8 @@ func (loopsOn[T, W]) apply(fs unaryFuncs, out, in *tensor.Tensor) {
 	}
 }
 
-// start checks the type of input 0 and starts output 0 with it; there is more to say of the output when the input's rank is
-// known.
+// start checks the type of input 0 and starts output 0 with it; there is more to say of the output
+// when the input's rank is known.
 func (c *Infer) start(set dtypeSet) (x Type, ranked bool, err error) {
 	x = c.In[0]
 	if _, err := c.sameDType(set, x.DType); err != nil {
@@ -121,7 +124,8 @@ func inferSame(set dtypeSet) func(*Infer) error {
 	}
 }
 
-// evalMap is the evaluation of an operation on each element of input 0; of gives the operation of a call.
+// evalMap is the evaluation of an operation on each element of input 0; of gives the operation of a
+// call.
 func evalMap(of func(*Call) (unaryFuncs, error)) func(*Eval) error {
 	return inFloat32(func(c *Eval) error {
 		fs, err := of(c.Call)
@@ -139,8 +143,9 @@ func evalMap(of func(*Call) (unaryFuncs, error)) func(*Eval) error {
 
 // unaryOp is the row of an operator that maps each element of its input, whatever the attributes.
 func unaryOp(name string, fs unaryFuncs, since ...int) Op {
-	return Op{Name: name, Since: since, MinIn: 1, MaxIn: 1, Traits: Elementwise, Infer: inferSame(fs.types()),
-		Eval: evalMap(func(*Call) (unaryFuncs, error) { return fs, nil })}
+	return Op{Name: name, Since: since, MinIn: 1, MaxIn: 1, Traits: Elementwise,
+		Infer: inferSame(fs.types()),
+		Eval:  evalMap(func(*Call) (unaryFuncs, error) { return fs, nil })}
 }
 
 // onElems extends the shape rule of a unary row by what it does to the elements of shapes.
@@ -179,7 +184,7 @@ func attrMap(name string, of func(*Call) (func(float64) float64, error), since .
 		})}
 }
 
-// maxOf and minOf are numpy.maximum and numpy.minimum: NaN when either operand is.
-// math.Max and math.Min are not, which let an infinity win over NaN.
+// maxOf and minOf are numpy.maximum and numpy.minimum: NaN when either operand is. math.Max and
+// math.Min are not, which let an infinity win over NaN.
 func maxOf(a, b float64) float64 { return max(a, b) }
 func minOf(a, b float64) float64 { return min(a, b) }

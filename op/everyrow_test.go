@@ -12,8 +12,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// TestEveryRow gives every operator of the table random calls, most of them illegal: nothing may panic or run for ever, and what
-// evaluates must have been allowed and foreseen by the rule.
+// TestEveryRow gives every operator of the table random calls, most of them illegal: nothing may
+// panic or run for ever, and what evaluates must have been allowed and foreseen by the rule.
 func TestEveryRow(t *testing.T) {
 	for _, o := range All() {
 		r := caller{rand.New(rand.NewPCG(17, uint64(len(o.Name))))}
@@ -36,7 +36,8 @@ func TestEveryRow(t *testing.T) {
 	}
 }
 
-// own are the attributes that ONNX gives a call's operator: those that the call has, the required ones, and some more.
+// own are the attributes that ONNX gives a call's operator: those that the call has, the required
+// ones, and some more.
 func (r caller) own(c *Call) Attrs {
 	s, _ := c.schema()
 	if s == nil {
@@ -58,7 +59,8 @@ func (r caller) own(c *Call) Attrs {
 
 // attr is an attribute of a kind, none of those that hold graphs or types.
 func (r caller) attr(name string, k AttrKind) Attrs {
-	words := []string{"none", "linear", "nearest", "constant", "sum", "mean", "add", "max", "SUM", "PROBIT", "IDENTITY", "x", ""}
+	words := []string{"none", "linear", "nearest", "constant", "sum", "mean", "add", "max", "SUM",
+		"PROBIT", "IDENTITY", "x", ""}
 	word := func() string { return words[r.IntN(len(words))] }
 	switch k {
 	case AttrInt:
@@ -85,8 +87,10 @@ func (r caller) spoil(c *Call, in []*tensor.Tensor) {
 		i := r.IntN(len(c.Attrs))
 		name := c.Attrs[i].Name
 		c.Attrs = slices.Clone(c.Attrs)
-		c.Attrs[i] = list(IntAttr(name, r.size()), IntsAttr(name), FloatAttr(name, 0), StringAttr(name, "x"), StringsAttr(name),
-			TensorAttr(name, i64(r.size())), FloatsAttr(name), Attr{Name: name, Kind: 99})[r.IntN(8)]
+		c.Attrs[i] = list(IntAttr(name, r.size()), IntsAttr(name), FloatAttr(name, 0),
+			StringAttr(name, "x"), StringsAttr(name),
+			TensorAttr(name, i64(r.size())), FloatsAttr(name),
+			Attr{Name: name, Kind: 99})[r.IntN(8)]
 	}
 	for i, v := range in {
 		if v == nil || v.Len() == 0 || !r.one(4) {
@@ -95,7 +99,8 @@ func (r caller) spoil(c *Call, in []*tensor.Tensor) {
 		in[i] = v.Clone()
 		switch k := r.IntN(v.Len()); v.DType {
 		case tensor.Float32:
-			tensor.As[float32](in[i])[k] = []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 0, 1e38}[r.IntN(5)]
+			tensor.As[float32](in[i])[k] = []float32{float32(math.NaN()), float32(math.Inf(1)),
+				float32(math.Inf(-1)), 0, 1e38}[r.IntN(5)]
 		case tensor.Int64:
 			tensor.As[int64](in[i])[k] = r.size()
 		}
@@ -107,17 +112,22 @@ func survive(t *testing.T, r caller, o *Op, call *Call, in []*tensor.Tensor) {
 	t.Helper()
 	defer func() {
 		if v := recover(); v != nil {
-			t.Errorf("%s-%d of %v panics: %v\n%v\n%s", call.Name(), call.Version, in, v, call.Attrs, debug.Stack())
+			t.Errorf("%s-%d of %v panics: %v\n%v\n%s", call.Name(), call.Version, in, v, call.Attrs,
+				debug.Stack())
 		}
 	}()
 	if !runsBodies(call) { // the dice throw them at any operator
-		call.Attrs = slices.DeleteFunc(slices.Clone(call.Attrs), func(a Attr) bool { return a.Body != nil })
+		call.Attrs = slices.DeleteFunc(slices.Clone(call.Attrs), func(a Attr) bool {
+			return a.Body != nil
+		})
 	}
 	if o.Check(call) != nil || !runsBodies(call) && call.Captures > 0 {
 		return
 	}
-	c := &Infer{Call: call, In: make([]Type, len(in)), Present: make([]bool, len(in)), Out: make([]Type, call.NumOut)}
-	wild := &Infer{Call: call, In: make([]Type, len(in)), Present: c.Present, Out: make([]Type, call.NumOut)}
+	c := &Infer{Call: call, In: make([]Type, len(in)), Present: make([]bool, len(in)),
+		Out: make([]Type, call.NumOut)}
+	wild := &Infer{Call: call, In: make([]Type, len(in)), Present: c.Present,
+		Out: make([]Type, call.NumOut)}
 	for i, v := range in {
 		if v == nil && o.needs(call, i) {
 			return
@@ -136,21 +146,26 @@ func survive(t *testing.T, r caller, o *Op, call *Call, in []*tensor.Tensor) {
 	defer cancel()
 	ctx, end := WithHost(ctx, Host{Memory: &little{}})
 	defer end()
-	e := &Eval{Call: call, Ctx: &countdown{Context: ctx, left: 100, end: cancel}, In: in, Out: make([]*tensor.Tensor, call.NumOut), Alloc: small}
+	e := &Eval{Call: call, Ctx: &countdown{Context: ctx, left: 100, end: cancel}, In: in,
+		Out: make([]*tensor.Tensor, call.NumOut), Alloc: small}
 	if err := o.Eval(e); err != nil {
 		return
 	}
-	if ruleErr != nil && !slices.ContainsFunc(in, isHalf) { // evaluations widen halves before they compare types
-		t.Errorf("%s-%d of %v: the rule refuses what evaluates: %v\n%v", call.Name(), call.Version, in, ruleErr, call.Attrs)
+	// evaluations widen halves before they compare types
+	if ruleErr != nil && !slices.ContainsFunc(in, isHalf) {
+		t.Errorf("%s-%d of %v: the rule refuses what evaluates: %v\n%v", call.Name(), call.Version,
+			in, ruleErr, call.Attrs)
 	}
 	for i, v := range e.Out {
 		if v == nil {
 			continue
 		}
 		if err := v.Check(); err != nil {
-			t.Errorf("%s-%d of %v: output %d: %v\n%v", call.Name(), call.Version, in, i, err, call.Attrs)
+			t.Errorf("%s-%d of %v: output %d: %v\n%v", call.Name(), call.Version, in, i, err,
+				call.Attrs)
 		} else if err := holds(c.Out[i], v, nil); err != nil && ruleErr == nil {
-			t.Errorf("%s-%d of %v: output %d: %v\n%v", call.Name(), call.Version, in, i, err, call.Attrs)
+			t.Errorf("%s-%d of %v: output %d: %v\n%v", call.Name(), call.Version, in, i, err,
+				call.Attrs)
 		}
 	}
 }
@@ -170,5 +185,6 @@ func (m *little) Release(n int64) { m.held -= n }
 
 // runsBodies reports whether an operator has graphs among its attributes.
 func runsBodies(c *Call) bool {
-	return slices.Contains([]string{"If", "Loop", "Scan", "SequenceMap", "ai.onnx.preview:FlexAttention"}, c.Name())
+	return slices.Contains([]string{"If", "Loop", "Scan", "SequenceMap",
+		"ai.onnx.preview:FlexAttention"}, c.Name())
 }

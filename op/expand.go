@@ -8,8 +8,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// Expansion says what one call is in terms of other operators: steps in order over numbered values. Values 0 to NumIn-1 are
-// the call's inputs; those that follow are constants and results of steps.
+// Expansion says what one call is in terms of other operators: steps in order over numbered values.
+// Values 0 to NumIn-1 are the call's inputs; those that follow are constants and results of steps.
 type Expansion struct {
 	Steps  []Step
 	Consts map[int]*tensor.Tensor // the values that are constants; they must not be written
@@ -23,19 +23,24 @@ type Step struct {
 	Out  []int
 }
 
-// DefaultExpansionOpset is the version of ONNX's own operators in which [Expand] speaks when none is given.
+// DefaultExpansionOpset is the version of ONNX's own operators in which [Expand] speaks when none
+// is given.
 const DefaultExpansionOpset = 20
 
-// minExpansionOpset is the oldest version that definitions speak: operators that exist only in newer ones have theirs.
+// minExpansionOpset is the oldest version that definitions speak: operators that exist only in
+// newer ones have theirs.
 const minExpansionOpset = 13
 
-// errLater is the kind of error about a definition that depends on what is not known yet of an operand.
+// errLater is the kind of error about a definition that depends on what is not known yet of an
+// operand.
 var errLater = errors.New("not known yet")
 
 // Expand returns what a call is in ONNX's own operators, written in the given opset of ONNX (0 for
-// [DefaultExpansionOpset]) or the oldest newer one that has them. ok is false when the operator is no composition, or when
-// what is known of the operands does not suffice to write it. A call that breaks the operator's contract is an error.
-func (o *Op) Expand(call *Call, in []Type, present []bool, opset int) (e *Expansion, ok bool, err error) {
+// [DefaultExpansionOpset]) or the oldest newer one that has them. ok is false when the operator is
+// no composition, or when what is known of the operands does not suffice to write it. A call that
+// breaks the operator's contract is an error.
+func (o *Op) Expand(call *Call, in []Type, present []bool, opset int) (e *Expansion, ok bool,
+	err error) {
 	if o.define == nil {
 		return nil, false, nil
 	}
@@ -52,8 +57,8 @@ type value int
 
 const absent value = -1
 
-// expander writes an expansion, inferring types as it goes. The first error ends it: what is asked of it afterwards does
-// nothing.
+// expander writes an expansion, inferring types as it goes. The first error ends it: what is asked
+// of it afterwards does nothing.
 type expander struct {
 	*Call
 	e       *Expansion
@@ -63,8 +68,8 @@ type expander struct {
 	err     error
 }
 
-// composition is the row of an operator that is defined by others. halves tells which outputs stay float32 when the
-// operands are float16 or bfloat16: those from number keep on.
+// composition is the row of an operator that is defined by others. halves tells which outputs stay
+// float32 when the operands are float16 or bfloat16: those from number keep on.
 func composition(o Op, keep int, define func(*expander)) Op {
 	o.Domain, o.Since, o.define = MicrosoftDomain, []int{1}, define
 	o.Infer = func(c *Infer) error { return c.inferExpanded(keep, define) }
@@ -74,7 +79,9 @@ func composition(o Op, keep int, define func(*expander)) Op {
 		if err := rule.inferExpanded(keep, define); err != nil {
 			return err
 		}
-		return c.widening(func(c *Eval) error { return c.evalExpanded(define) }, func(i int) tensor.DType {
+		return c.widening(func(c *Eval) error {
+			return c.evalExpanded(define)
+		}, func(i int) tensor.DType {
 			if d := rule.Out[i].DType; d == tensor.Float16 || d == tensor.BFloat16 {
 				return d
 			}
@@ -84,16 +91,19 @@ func composition(o Op, keep int, define func(*expander)) Op {
 	return o
 }
 
-// Composed reports whether the operator is defined by others, so that its evaluation makes values beside its outputs.
+// Composed reports whether the operator is defined by others, so that its evaluation makes values
+// beside its outputs.
 func (o *Op) Composed() bool { return o.define != nil }
 
 // expand runs a definition.
-func expand(define func(*expander), call *Call, in []Type, present []bool, opset int) (*expander, error) {
+func expand(define func(*expander), call *Call, in []Type, present []bool, opset int) (*expander,
+	error) {
 	if opset == 0 {
 		opset = DefaultExpansionOpset
 	}
-	x := &expander{Call: call, types: slices.Clone(in), present: present, opset: max(opset, minExpansionOpset),
-		e: &Expansion{Consts: map[int]*tensor.Tensor{}}}
+	x := &expander{Call: call, types: slices.Clone(in), present: present,
+		opset: max(opset, minExpansionOpset),
+		e:     &Expansion{Consts: map[int]*tensor.Tensor{}}}
 	define(x)
 	if x.err != nil {
 		return x, x.err
@@ -168,7 +178,8 @@ func (c *Eval) part(s Step, values []*tensor.Tensor) error {
 	if err != nil {
 		return err
 	}
-	e := &Eval{Call: s.Call, Ctx: c.Ctx, In: make([]*tensor.Tensor, len(s.In)), Out: make([]*tensor.Tensor, len(s.Out))}
+	e := &Eval{Call: s.Call, Ctx: c.Ctx, In: make([]*tensor.Tensor, len(s.In)),
+		Out: make([]*tensor.Tensor, len(s.Out))}
 	for i, v := range s.In {
 		if v >= 0 {
 			e.In[i] = values[v]
@@ -304,8 +315,8 @@ func (x *expander) scalar(like value, f float64) value {
 // ints adds a vector of integers, as shapes and axes are given.
 func (x *expander) ints(v ...int64) value { return x.constant(tensor.From(v, len(v))) }
 
-// op adds a call of one of ONNX's operators with one output. The version is the expansion's opset, or the first one that has
-// the operator.
+// op adds a call of one of ONNX's operators with one output. The version is the expansion's opset,
+// or the first one that has the operator.
 func (x *expander) op(typ string, attrs Attrs, in ...value) value {
 	return x.ops("", typ, x.opset, 1, attrs, in...)[0]
 }
@@ -324,7 +335,8 @@ func (x *expander) ops(domain, typ string, version, outputs int, attrs Attrs, in
 		x.err = err
 		return out
 	}
-	s := Step{Call: &Call{Domain: domain, Type: typ, Version: max(version, o.Since[0]), Attrs: attrs, NumIn: len(in), NumOut: outputs}}
+	s := Step{Call: &Call{Domain: domain, Type: typ, Version: max(version, o.Since[0]),
+		Attrs: attrs, NumIn: len(in), NumOut: outputs}}
 	types, present := make([]Type, len(in)), make([]bool, len(in))
 	for i, v := range in {
 		if s.In = append(s.In, int(v)); v >= 0 {

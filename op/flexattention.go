@@ -10,13 +10,16 @@ import (
 // previewDomain is where ONNX keeps operators that may still change.
 const previewDomain = "ai.onnx.preview"
 
-// flexAttention is attention whose scores and weights pass through sub-graphs of the model's (Dong et al. 2024).
+// flexAttention is attention whose scores and weights pass through sub-graphs of the model's (Dong
+// et al. 2024).
 var flexAttention = []Op{
-	{Domain: previewDomain, Name: "FlexAttention", Since: []int{1}, MinIn: 3, MaxIn: 3, Infer: inferFlexAttention,
-		Eval: evalFlexAttention, Flops: attentionFlops},
+	{Domain: previewDomain, Name: "FlexAttention", Since: []int{1}, MinIn: 3, MaxIn: 3,
+		Infer: inferFlexAttention,
+		Eval:  evalFlexAttention, Flops: attentionFlops},
 }
 
-// flexPrecision is the type of scores and weights: attribute softmax_precision, else the operands' but at least float32.
+// flexPrecision is the type of scores and weights: attribute softmax_precision, else the operands'
+// but at least float32.
 func flexPrecision(c *Call, operand tensor.DType) (tensor.DType, error) {
 	d := tensor.DType(c.Attrs.Int("softmax_precision", 0))
 	switch {
@@ -31,7 +34,8 @@ func flexPrecision(c *Call, operand tensor.DType) (tensor.DType, error) {
 }
 
 func inferFlexAttention(c *Infer) error {
-	d, err := c.sameDType(floatTypes, c.In[AttentionQ].DType, c.In[AttentionK].DType, c.In[AttentionV].DType)
+	d, err := c.sameDType(floatTypes, c.In[AttentionQ].DType, c.In[AttentionK].DType,
+		c.In[AttentionV].DType)
 	if err != nil {
 		return err
 	}
@@ -64,7 +68,8 @@ func inferFlexAttention(c *Infer) error {
 // flexBodies are the sub-graphs, in the order in which they run.
 var flexBodies = []string{"score_mod", "prob_mod"}
 
-// modifier returns a sub-graph of one input and one output, nil when the call has none of that name.
+// modifier returns a sub-graph of one input and one output, nil when the call has none of that
+// name.
 func (c *Call) modifier(name string) (Body, error) {
 	if !c.Attrs.Has(name) {
 		return nil, nil
@@ -89,8 +94,8 @@ func (c *Infer) inferModifier(name string, scores Type) error {
 	return nil
 }
 
-// evalFlexAttention is softmax(score_mod(q·kᵀ·scale)) through prob_mod, times v. A key head serves as many query heads
-// in a row as there are more of these.
+// evalFlexAttention is softmax(score_mod(q·kᵀ·scale)) through prob_mod, times v. A key head serves
+// as many query heads in a row as there are more of these.
 func evalFlexAttention(c *Eval) error {
 	q, k, v := c.In[AttentionQ], c.In[AttentionK], c.In[AttentionV]
 	d, err := c.sameDType(floatTypes, q.DType, k.DType, v.DType)
@@ -126,7 +131,8 @@ func evalFlexAttention(c *Eval) error {
 }
 
 func (c *Eval) checkFlex(q, k, v []int) error {
-	if len(q) != 4 || len(k) != 4 || len(v) != 4 || q[0] != k[0] || q[0] != v[0] || k[1] != v[1] || k[2] != v[2] || q[3] != k[3] ||
+	if len(q) != 4 || len(k) != 4 || len(v) != 4 || q[0] != k[0] || q[0] != v[0] || k[1] != v[1] ||
+		k[2] != v[2] || q[3] != k[3] ||
 		k[1] == 0 || q[1]%k[1] != 0 || q[3] == 0 {
 		return c.Errorf(ErrInput, "Q %v, K %v and V %v do not fit", q, k, v)
 	}
@@ -163,7 +169,8 @@ func (c *Eval) flexWeights(precision tensor.DType, q, k []int) ([]float64, error
 }
 
 // modify passes scores or weights, rounded to the type that the sub-graph takes, through it.
-func (c *Eval) modify(name string, precision tensor.DType, shape []int, v []float64) ([]float64, error) {
+func (c *Eval) modify(name string, precision tensor.DType, shape []int, v []float64) ([]float64,
+	error) {
 	b, err := c.modifier(name)
 	if err != nil {
 		return nil, err

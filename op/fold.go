@@ -8,7 +8,8 @@ import (
 
 // foldOps add up overlapping blocks to an image: Col2Im, the inverse of what convolution gathers.
 var foldOps = []Op{
-	{Name: "Col2Im", Since: []int{18}, MinIn: 3, MaxIn: 3, Infer: inferCol2Im, Eval: inFloat32(evalCol2Im)},
+	{Name: "Col2Im", Since: []int{18}, MinIn: 3, MaxIn: 3, Infer: inferCol2Im,
+		Eval: inFloat32(evalCol2Im)},
 }
 
 // inferCol2Im shapes N × C × image_shape; each block holds C·|block_shape| elements.
@@ -80,11 +81,13 @@ func evalCol2Im(c *Eval) error {
 	return nil
 }
 
-// foldWindow is the window of a block over the image, and how many blocks there are along each axis.
+// foldWindow is the window of a block over the image, and how many blocks there are along each
+// axis.
 func (c *Eval) foldWindow(image, block []int) (w window, blocks []int, err error) {
 	x := c.In[0]
 	if x.Rank() != 3 || len(image) == 0 || len(image) != len(block) {
-		return w, nil, c.Errorf(ErrInput, "input %v, image_shape %v and block_shape %v do not fit", x.Shape, image, block)
+		return w, nil, c.Errorf(ErrInput, "input %v, image_shape %v and block_shape %v do not fit",
+			x.Shape, image, block)
 	}
 	if w, err = newWindow(c.Call, block); err != nil {
 		return w, nil, err
@@ -94,7 +97,8 @@ func (c *Eval) foldWindow(image, block []int) (w window, blocks []int, err error
 	}
 	taps, err := tensor.Count(block)
 	if err != nil || taps == 0 || x.Shape[1]%taps != 0 || product(blocks) != float64(x.Shape[2]) {
-		return w, nil, c.Errorf(ErrInput, "input %v must be N × C·%v × %v blocks", x.Shape, block, blocks)
+		return w, nil, c.Errorf(ErrInput, "input %v must be N × C·%v × %v blocks", x.Shape, block,
+			blocks)
 	}
 	return w, blocks, nil
 }

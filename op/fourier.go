@@ -7,13 +7,15 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// fourierOps are the discrete Fourier transforms: DFT of whole signals, STFT of the frames of a signal.
+// fourierOps are the discrete Fourier transforms: DFT of whole signals, STFT of the frames of a
+// signal.
 var fourierOps = []Op{
 	{Name: "DFT", Since: []int{17, 20}, MinIn: 1, MaxIn: 3, Infer: inferDFT, Eval: evalDFT},
 	{Name: "STFT", Since: []int{17}, MinIn: 2, MaxIn: 4, Infer: inferSTFT, Eval: evalSTFT},
 }
 
-// transform is the direction of a DFT, and whether the half of a spectrum that the other half repeats is left out.
+// transform is the direction of a DFT, and whether the half of a spectrum that the other half
+// repeats is left out.
 type transform struct{ inverse, onesided bool }
 
 func transformOf(c *Call) transform {
@@ -35,7 +37,8 @@ func (t transform) parts() int {
 func (t transform) checkParts(c *Call, parts int) error {
 	switch {
 	case parts != 1 && parts != 2:
-		return c.Errorf(ErrInput, "last axis has %d elements, must have 1 (real) or 2 (complex)", parts)
+		return c.Errorf(ErrInput, "last axis has %d elements, must have 1 (real) or 2 (complex)",
+			parts)
 	case t.onesided && !t.inverse && parts == 2:
 		return c.Errorf(ErrInput, "onesided takes a real signal, this one is complex")
 	case t.real() && parts == 1:
@@ -53,7 +56,8 @@ func (c *Call) dftAxis(a int64, rank int) (int, error) {
 	return k, err
 }
 
-// oneDim is the only element of integer input i, Unknown when it is not known or the input is absent.
+// oneDim is the only element of integer input i, Unknown when it is not known or the input is
+// absent.
 func (c *Infer) oneDim(i int) Dim {
 	if v := c.dims(i); len(v) == 1 {
 		return v[0]
@@ -68,7 +72,8 @@ func inferDFT(c *Infer) error {
 	}
 	t, r := transformOf(c.Call), len(x.Shape)
 	if r < 2 {
-		return c.Errorf(ErrInput, "input %v must have a signal axis and one for the parts of complex numbers", x)
+		return c.Errorf(ErrInput,
+			"input %v must have a signal axis and one for the parts of complex numbers", x)
 	}
 	if parts, ok := x.Shape[r-1].Int(); ok {
 		if err := t.checkParts(c.Call, parts); err != nil {
@@ -132,7 +137,8 @@ func evalDFT(c *Eval) error {
 	}
 	t, r := transformOf(c.Call), x.Rank()
 	if r < 2 {
-		return c.Errorf(ErrInput, "input %v must have a signal axis and one for the parts of complex numbers", x.Shape)
+		return c.Errorf(ErrInput,
+			"input %v must have a signal axis and one for the parts of complex numbers", x.Shape)
 	}
 	if err := t.checkParts(c.Call, x.Shape[r-1]); err != nil {
 		return err
@@ -232,8 +238,8 @@ func (t transform) apply(line []complex128) []complex128 {
 	return y[:t.size(n)]
 }
 
-// mirror completes a one-sided spectrum of a real signal: value n-k is the conjugate of value k, so that the ones which
-// are their own mirror image are real.
+// mirror completes a one-sided spectrum of a real signal: value n-k is the conjugate of value k, so
+// that the ones which are their own mirror image are real.
 func mirror(s []complex128) {
 	n := len(s)
 	s[0] = complex(real(s[0]), 0)
@@ -270,8 +276,8 @@ func rootsOfUnity(n int, inverse bool) []complex128 {
 // longestPrime is the longest prime length that is summed up as it is defined.
 const longestPrime = 61
 
-// mixedRadix transforms every step-th element of x, len(out) of them (Cooley and Tukey 1965): those of each residue modulo
-// the least prime factor first. roots are those of all of x.
+// mixedRadix transforms every step-th element of x, len(out) of them (Cooley and Tukey 1965): those
+// of each residue modulo the least prime factor first. roots are those of all of x.
 func mixedRadix(out, x []complex128, step int, roots []complex128, inverse bool) {
 	n := len(out)
 	p := leastFactor(n)
@@ -307,8 +313,8 @@ func leastFactor(n int) int {
 	return n
 }
 
-// chirp transforms a prime number of elements as a convolution of twice as many or more, a power of two (Bluestein 1970):
-// kt is (k² + t² - (k-t)²) / 2.
+// chirp transforms a prime number of elements as a convolution of twice as many or more, a power of
+// two (Bluestein 1970): kt is (k² + t² - (k-t)²) / 2.
 func chirp(out, x []complex128, step int, inverse bool) {
 	n, m := len(out), 1
 	for m < 2*n-1 {

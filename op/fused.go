@@ -11,9 +11,9 @@ import (
 // FusedDomain is the domain of operators that are several ONNX operators in one.
 const FusedDomain = "weir"
 
-// fused holds the operators that passes make of a product, what is added to it and the activation that follows. Each
-// is defined as its parts one after the other. On top of the attributes and inputs of the ONNX operator of the same
-// name (Conv-22, Gemm-13, MatMul-13) they take
+// fused holds the operators that passes make of a product, what is added to it and the activation
+// that follows. Each is defined as its parts one after the other. On top of the attributes and
+// inputs of the ONNX operator of the same name (Conv-22, Gemm-13, MatMul-13) they take
 //
 //   - attribute activation: the last part, by name (see [FusedActivations]); none when absent;
 //   - attributes activation_alpha and activation_beta: its parameters, the lower and upper bound for Clip;
@@ -30,14 +30,18 @@ var fused = []Op{
 		Eval: inFloat32(fusedConv.eval), Flops: convFlops},
 	{Domain: FusedDomain, Name: "Gemm", Since: []int{1}, MinIn: 2, MaxIn: 3, Infer: fusedGemm.infer,
 		Eval: inFloat32(fusedGemm.eval), Flops: gemmFlops},
-	{Domain: FusedDomain, Name: "MatMul", Since: []int{1}, MinIn: 2, MaxIn: 3, Infer: fusedMatMul.infer,
-		Eval: inFloat32(fusedMatMul.eval), Flops: matMulFlops},
+	{Domain: FusedDomain, Name: "MatMul", Since: []int{1}, MinIn: 2, MaxIn: 3,
+		Infer: fusedMatMul.infer,
+		Eval:  inFloat32(fusedMatMul.eval), Flops: matMulFlops},
 	{Domain: FusedDomain, Name: "Silu", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: Elementwise,
-		Infer: inferSame(floatTypes), Eval: evalMap(func(*Call) (unaryFuncs, error) { return unaryFuncs{f: swish(1)}, nil })},
+		Infer: inferSame(floatTypes), Eval: evalMap(func(*Call) (unaryFuncs, error) {
+			return unaryFuncs{f: swish(1)}, nil
+		})},
 	fusedAttention, fusedNBits,
 }
 
-// fusion is the first part of a fused operator and which input, after those of the first part, is added to it.
+// fusion is the first part of a fused operator and which input, after those of the first part, is
+// added to it.
 type fusion struct {
 	version int // of the ONNX operator
 	inputs  int // of the ONNX operator
@@ -49,15 +53,18 @@ type fusion struct {
 var (
 	fusedConv   = fusion{version: 22, inputs: 3, first: inferConv, compute: evalConv}
 	fusedGemm   = fusion{version: 13, inputs: 3, first: inferGemm, compute: evalGemm}
-	fusedMatMul = fusion{version: 13, inputs: 2, vector: true, first: inferMatMul, compute: evalMatMul}
+	fusedMatMul = fusion{version: 13, inputs: 2, vector: true, first: inferMatMul,
+		compute: evalMatMul}
 )
 
 // plain is the call of the first part alone.
 func (f fusion) plain(c *Call) *Call {
 	attrs := slices.DeleteFunc(slices.Clone(c.Attrs), func(a Attr) bool {
-		return strings.HasPrefix(a.Name, "activation") || a.Name == "precision" || f.vector && a.Name == "transB"
+		return strings.HasPrefix(a.Name, "activation") || a.Name == "precision" ||
+			f.vector && a.Name == "transB"
 	})
-	return &Call{Type: c.Type, Version: f.version, Attrs: attrs, NumIn: min(c.NumIn, f.inputs), NumOut: 1}
+	return &Call{Type: c.Type, Version: f.version, Attrs: attrs, NumIn: min(c.NumIn, f.inputs),
+		NumOut: 1}
 }
 
 func (f fusion) infer(c *Infer) error {
@@ -105,9 +112,11 @@ func (f fusion) inferScale(c *Infer) error {
 	}
 	s, w := c.In[weightScale], c.In[1]
 	if s.DType != tensor.Undefined && w.DType != tensor.Undefined && s.DType != w.DType {
-		return c.Errorf(ErrInput, "input %d is %v, the weights are %v", weightScale, s.DType, w.DType)
+		return c.Errorf(ErrInput, "input %d is %v, the weights are %v", weightScale, s.DType,
+			w.DType)
 	}
-	if s.Ranked && w.Ranked && (len(w.Shape) == 0 || !slices.EqualFunc(s.Shape, w.Shape[:1], mayEqual)) {
+	if s.Ranked && w.Ranked &&
+		(len(w.Shape) == 0 || !slices.EqualFunc(s.Shape, w.Shape[:1], mayEqual)) {
 		return c.Errorf(ErrInput, "input %d is %v, does not fit weights %v", weightScale, s, w)
 	}
 	return nil
@@ -117,7 +126,8 @@ func (f fusion) inferScale(c *Infer) error {
 func scaledWeights(c *Eval) (*tensor.Tensor, error) {
 	w, s := c.In[1], c.In[weightScale]
 	if s.DType != w.DType || w.Rank() == 0 || !slices.Equal(s.Shape, w.Shape[:1]) {
-		return nil, c.Errorf(ErrInput, "input %d is %v%v, does not fit weights %v%v", weightScale, s.DType, s.Shape, w.DType, w.Shape)
+		return nil, c.Errorf(ErrInput, "input %d is %v%v, does not fit weights %v%v", weightScale,
+			s.DType, s.Shape, w.DType, w.Shape)
 	}
 	by, err := s.Floats()
 	if err != nil {
@@ -137,13 +147,15 @@ func scaledWeights(c *Eval) (*tensor.Tensor, error) {
 	return out, nil
 }
 
-// transposes reports whether a call gives its second operand transposed where the first part has no attribute for it.
+// transposes reports whether a call gives its second operand transposed where the first part has no
+// attribute for it.
 func (f fusion) transposes(c *Call) bool { return f.vector && c.Attrs.Bool("transB", false) }
 
 // transposedMatrix returns a copy of a matrix of a numeric type, transposed.
 func transposedMatrix(c *Call, t *tensor.Tensor) (*tensor.Tensor, error) {
 	if t.Rank() != 2 || t.DType.IsContainer() || t.DType == tensor.String {
-		return nil, c.Errorf(ErrInput, "input 1 is %v%v, must be a matrix to be transposed", t.DType, t.Shape)
+		return nil, c.Errorf(ErrInput, "input 1 is %v%v, must be a matrix to be transposed",
+			t.DType, t.Shape)
 	}
 	rows, cols, size := t.Shape[0], t.Shape[1], t.DType.Size()
 	out, err := tensor.New(t.DType, cols, rows)
@@ -170,7 +182,8 @@ func addend[D any](f fusion, product []D) []D {
 func (f fusion) add(c *Eval, y *tensor.Tensor) error {
 	added, want := c.In[f.inputs], addend(f, y.Shape)
 	if added.DType != y.DType || !slices.Equal(want, added.Shape) {
-		return c.Errorf(ErrInput, "input %d is %v %v, must be %v %v", f.inputs, added.DType, added.Shape, y.DType, want)
+		return c.Errorf(ErrInput, "input %d is %v %v, must be %v %v", f.inputs, added.DType,
+			added.Shape, y.DType, want)
 	}
 	sums.fold(y, []*tensor.Tensor{y, added}, broadcastWalk(y.Shape, y.Shape, added.Shape))
 	return nil
@@ -254,12 +267,14 @@ func (c *Call) fusedActivation() (FusedActivation, error) {
 }
 
 // FusedActivations lists the names that attribute activation takes.
-var FusedActivations = []string{"Clip", "Gelu", "GeluTanh", "HardSigmoid", "HardSwish", "LeakyRelu", "Relu", "Sigmoid",
+var FusedActivations = []string{"Clip", "Gelu", "GeluTanh", "HardSigmoid", "HardSwish", "LeakyRelu",
+	"Relu", "Sigmoid",
 	"Silu", "Tanh"}
 
-// NewFusedActivation returns the activation of that name with the parameters activation_alpha and activation_beta
-// among the attributes; each is defined by the ONNX operator of the same name, its defaults included; Silu is
-// x · Sigmoid(x), GeluTanh is Gelu with attribute approximate tanh. Other names are an error of kind [ErrAttr].
+// NewFusedActivation returns the activation of that name with the parameters activation_alpha and
+// activation_beta among the attributes; each is defined by the ONNX operator of the same name, its
+// defaults included; Silu is x · Sigmoid(x), GeluTanh is Gelu with attribute approximate tanh.
+// Other names are an error of kind [ErrAttr].
 func NewFusedActivation(name string, attrs Attrs) (FusedActivation, error) {
 	c := &Call{Domain: FusedDomain, Type: "activation", Attrs: attrs}
 	alpha := func(def float64) float64 { return c.attr("activation_alpha", float32(def)) }
@@ -276,15 +291,19 @@ var fusedFunctions = map[string]func(alpha, beta func(float64) float64) FusedAct
 		lo, hi := alpha(math.Inf(-1)), beta(math.Inf(1))
 		return func(x float64) float64 { return minOf(maxOf(x, lo), hi) }
 	},
-	"Gelu":        fixed(geluExact),
-	"GeluTanh":    fixed(geluTanh),
-	"HardSigmoid": func(alpha, beta func(float64) float64) FusedActivation { return hardSigmoid(alpha(0.2), beta(0.5)) },
-	"HardSwish":   fixed(hardSwish),
-	"LeakyRelu":   func(alpha, _ func(float64) float64) FusedActivation { return leakyRelu(alpha(0.01)) },
-	"Relu":        fixed(relu),
-	"Sigmoid":     fixed(sigmoid),
-	"Silu":        fixed(swish(1)),
-	"Tanh":        fixed(math.Tanh),
+	"Gelu":     fixed(geluExact),
+	"GeluTanh": fixed(geluTanh),
+	"HardSigmoid": func(alpha, beta func(float64) float64) FusedActivation {
+		return hardSigmoid(alpha(0.2), beta(0.5))
+	},
+	"HardSwish": fixed(hardSwish),
+	"LeakyRelu": func(alpha, _ func(float64) float64) FusedActivation {
+		return leakyRelu(alpha(0.01))
+	},
+	"Relu":    fixed(relu),
+	"Sigmoid": fixed(sigmoid),
+	"Silu":    fixed(swish(1)),
+	"Tanh":    fixed(math.Tanh),
 }
 
 // fixed is an activation without parameters.

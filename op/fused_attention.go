@@ -7,10 +7,11 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// fusedAttention is softmax(mask(scale·q·kᵀ) + bias)·v for stacks of matrices (Vaswani et al. 2017, section 3.2), as exporters write
-// it with MatMul, Mul, Where, Add and Softmax. Inputs are Q, K, V and, optional, keep and bias, both of which broadcast to the
-// scores. Operands of rank 2 and 3 are one batch entry, of rank 2 one head. K and V may have fewer heads than Q, of which a group
-// shares one then, and one batch entry for all. Attributes are
+// fusedAttention is softmax(mask(scale·q·kᵀ) + bias)·v for stacks of matrices (Vaswani et al. 2017,
+// section 3.2), as exporters write it with MatMul, Mul, Where, Add and Softmax. Inputs are Q, K, V
+// and, optional, keep and bias, both of which broadcast to the scores. Operands of rank 2 and 3 are
+// one batch entry, of rank 2 one head. K and V may have fewer heads than Q, of which a group shares
+// one then, and one batch entry for all. Attributes are
 //
 //   - scale: what scores are multiplied by, 1 when absent;
 //   - hidden: the score where keep is false, -Inf when absent;
@@ -51,7 +52,8 @@ func (c *Call) rowsFirst() (out [4]bool, err error) {
 func stackOf[D any](c *Call, shape []D, one D, rowsFirst bool) (h heads[D], err error) {
 	n := len(shape)
 	if n < 2 || n > 4 || rowsFirst && n < 4 {
-		return h, c.Errorf(ErrInput, "operand %v must have rank 2 to 4, or 4 when rows come first", shape)
+		return h, c.Errorf(ErrInput, "operand %v must have rank 2 to 4, or 4 when rows come first",
+			shape)
 	}
 	h = heads[D]{batch: one, heads: one, length: shape[n-2], size: shape[n-1]}
 	if n > 2 {
@@ -126,7 +128,8 @@ type stacks struct {
 }
 
 func evalFusedAttention(c *Eval) error {
-	a := &stacks{Eval: c, scale: c.attr("scale", 1), hidden: c.attr("hidden", float32(math.Inf(-1))), rank: c.In[0].Rank()}
+	a := &stacks{Eval: c, scale: c.attr("scale", 1),
+		hidden: c.attr("hidden", float32(math.Inf(-1))), rank: c.In[0].Rank()}
 	for _, step := range []func() error{a.read, a.readMasks} {
 		if err := step(); err != nil {
 			return err
@@ -165,7 +168,8 @@ func (a *stacks) read() (err error) {
 	for i := range a.h {
 		t := a.In[i]
 		if t.Rank() != a.rank {
-			return a.Errorf(ErrInput, "Q is %v, input %d %v: ranks differ", a.In[0].Shape, i, t.Shape)
+			return a.Errorf(ErrInput, "Q is %v, input %d %v: ranks differ", a.In[0].Shape, i,
+				t.Shape)
 		}
 		if a.h[i], err = stackOf(a.Call, t.Shape, 1, a.first[i]); err != nil {
 			return err
@@ -179,9 +183,11 @@ func (a *stacks) read() (err error) {
 	}
 	q, k, v := a.h[0], a.h[1], a.h[2]
 	shared := k.batch == 1 || k.batch == q.batch
-	if !shared || k.batch != v.batch || k.heads != v.heads || k.length != v.length || q.size != k.size || k.heads == 0 ||
+	if !shared || k.batch != v.batch || k.heads != v.heads || k.length != v.length ||
+		q.size != k.size || k.heads == 0 ||
 		q.heads%k.heads != 0 || a.first[3] && a.rank < 4 {
-		return a.Errorf(ErrInput, "Q %v, K %v and V %v do not fit", a.In[0].Shape, a.In[1].Shape, a.In[2].Shape)
+		return a.Errorf(ErrInput, "Q %v, K %v and V %v do not fit", a.In[0].Shape, a.In[1].Shape,
+			a.In[2].Shape)
 	}
 	return nil
 }
@@ -194,8 +200,10 @@ func (a *stacks) readMasks() (err error) {
 			continue
 		}
 		want := scores.shapeLike(4, false)
-		if to, err := BroadcastShapes(want, a.In[i].Shape); err != nil || !slices.Equal(to, want) || a.In[i].Rank() > a.rank {
-			return a.Errorf(ErrInput, "input %d is %v, does not broadcast to scores %v", i, a.In[i].Shape, want)
+		if to, err := BroadcastShapes(want, a.In[i].Shape); err != nil || !slices.Equal(to, want) ||
+			a.In[i].Rank() > a.rank {
+			return a.Errorf(ErrInput, "input %d is %v, does not broadcast to scores %v", i,
+				a.In[i].Shape, want)
 		}
 	}
 	if a.Has(FusedAttentionKeep) {
@@ -213,7 +221,8 @@ func (a *stacks) readMasks() (err error) {
 	return err
 }
 
-// place is where the vector of one head at one position starts in operand i, or in the output for i = 3.
+// place is where the vector of one head at one position starts in operand i, or in the output for i
+// = 3.
 func (a *stacks) place(i, b, head, t int) int {
 	h := a.h[0]
 	if i < 3 {

@@ -7,8 +7,9 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// fusedBytes holds the operators on 8-bit integers that passes make of ONNX's where a QuantizeLinear follows, so that no float
-// is stored between. An integer q stands for (q - zero point) · scale.
+// fusedBytes holds the operators on 8-bit integers that passes make of ONNX's where a
+// QuantizeLinear follows, so that no float is stored between. An integer q stands for (q - zero
+// point) · scale.
 //
 //   - Rescale(x, scale, bias, zero): saturate(round(x·scale + bias) + zero), where scale and bias are float32, one number or one
 //     an index of axis 1, and zero is a scalar whose type is the result's.
@@ -18,11 +19,15 @@ import (
 //
 // Numbers are rounded to the nearest integer, ties to even.
 var fusedBytes = []Op{
-	{Domain: FusedDomain, Name: "Rescale", Since: []int{1}, MinIn: 4, MaxIn: 4, Infer: inferRescale, Eval: evalRescale},
-	{Domain: FusedDomain, Name: "Table", Since: []int{1}, MinIn: 2, MaxIn: 2, Infer: inferTable, Eval: evalTable},
-	{Domain: FusedDomain, Name: "QLinearConv", Since: []int{1}, MinIn: 12, MaxIn: 12, Optional: []int{qBias}, Infer: inferRescaledConv,
+	{Domain: FusedDomain, Name: "Rescale", Since: []int{1}, MinIn: 4, MaxIn: 4, Infer: inferRescale,
+		Eval: evalRescale},
+	{Domain: FusedDomain, Name: "Table", Since: []int{1}, MinIn: 2, MaxIn: 2, Infer: inferTable,
+		Eval: evalTable},
+	{Domain: FusedDomain, Name: "QLinearConv", Since: []int{1}, MinIn: 12, MaxIn: 12,
+		Optional: []int{qBias}, Infer: inferRescaledConv,
 		Eval: evalRescaledConv, Flops: qlinearFlops(convFlops)},
-	{Domain: FusedDomain, Name: "QLinearAdd", Since: []int{1}, MinIn: 8, MaxIn: 8, Infer: inferQLinearAdd, Eval: evalQLinearAdd},
+	{Domain: FusedDomain, Name: "QLinearAdd", Since: []int{1}, MinIn: 8, MaxIn: 8,
+		Infer: inferQLinearAdd, Eval: evalQLinearAdd},
 }
 
 // Inputs of the fused QLinearConv after those of ONNX's, in order.
@@ -123,8 +128,10 @@ func (c *Eval) rescaling(x *tensor.Tensor, i int) (scale, bias []float64, err er
 		return nil, nil, err
 	}
 	n := len(scale)
-	if n != len(bias) || n != 1 && (x.Rank() < 2 || n != x.Shape[1]) || c.In[i].DType != tensor.Float32 || c.In[i+1].DType != tensor.Float32 {
-		return nil, nil, c.Errorf(ErrInput, "inputs %d and %d are %v and %v of %v, must be one float32 or one an index of axis 1 of %v",
+	if n != len(bias) || n != 1 && (x.Rank() < 2 || n != x.Shape[1]) ||
+		c.In[i].DType != tensor.Float32 || c.In[i+1].DType != tensor.Float32 {
+		return nil, nil, c.Errorf(ErrInput, "inputs %d and %d are %v and %v of %v, must be one "+
+			"float32 or one an index of axis 1 of %v",
 			i, i+1, c.In[i].Shape, c.In[i+1].Shape, c.In[i].DType, x.Shape)
 	}
 	return scale, bias, nil
@@ -139,7 +146,8 @@ func inferRescaledConv(c *Infer) error {
 	if err := c.byteOperands(qThenZero); err != nil {
 		return err
 	}
-	err := inferQLinearConv(&Infer{Call: c.onnxConv(), In: c.In[:qBias+1], Present: c.Present[:qBias+1], Out: c.Out})
+	err := inferQLinearConv(&Infer{Call: c.onnxConv(), In: c.In[:qBias+1],
+		Present: c.Present[:qBias+1], Out: c.Out})
 	c.Out[0].DType = c.In[qThenZero].DType
 	return err
 }

@@ -8,19 +8,24 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// fusedNBits is MatMulNBits of com.microsoft for float32, bias included, and then the activation, with attributes as the other fused
-// products have them: the weights stay packed. It is defined as its parts one after the other. Where attribute accuracy_level is 4 (see
-// [NBitsRounded]) the first part rounds A: see roundBlocks.
-var fusedNBits = Op{Domain: FusedDomain, Name: "MatMulNBits", Since: []int{1}, MinIn: 3, MaxIn: 6, Infer: inferFusedNBits,
-	Eval: evalFusedNBits, Flops: nBitsFlops}
+// fusedNBits is MatMulNBits of com.microsoft for float32, bias included, and then the activation,
+// with attributes as the other fused products have them: the weights stay packed. It is defined as
+// its parts one after the other. Where attribute accuracy_level is 4 (see [NBitsRounded]) the first
+// part rounds A: see roundBlocks.
+var fusedNBits = Op{Domain: FusedDomain, Name: "MatMulNBits", Since: []int{1}, MinIn: 3, MaxIn: 6,
+	Infer: inferFusedNBits,
+	Eval:  evalFusedNBits, Flops: nBitsFlops}
 
-// NBitsRounded reports whether weir:MatMulNBits rounds A. MatMulNBits (com.microsoft, 1) says of level 4 that "input A can be quantized
-// with the same block_size to int8 internally"; other levels ask for more.
+// NBitsRounded reports whether weir:MatMulNBits rounds A. MatMulNBits (com.microsoft, 1) says of
+// level 4 that "input A can be quantized with the same block_size to int8 internally"; other levels
+// ask for more.
 func NBitsRounded(c *Call) bool { return c.Attrs.Int("accuracy_level", 0) == 4 }
 
-// roundBlocks rounds rows of k elements to whole multiples of a scale for each block, as ONNX Runtime does: the largest magnitude of the
-// block over 127. An element times 127 over that magnitude is rounded to nearest, ties to even. All of this is float32. A scale below the
-// smallest normal number counts as zero, and that of a block with an element that is no finite number is NaN.
+// roundBlocks rounds rows of k elements to whole multiples of a scale for each block, as ONNX
+// Runtime does: the largest magnitude of the block over 127. An element times 127 over that
+// magnitude is rounded to nearest, ties to even. All of this is float32. A scale below the smallest
+// normal number counts as zero, and that of a block with an element that is no finite number is
+// NaN.
 func roundBlocks(a []float32, k, block int) {
 	for ; len(a) >= k; a = a[k:] {
 		for row := a[:k]; len(row) > 0; row = row[min(block, len(row)):] {
@@ -76,7 +81,9 @@ func evalFusedNBits(c *Eval) error {
 		return err
 	}
 	product := &Call{Domain: FusedDomain, Type: "MatMul", Version: 1, NumIn: 2, NumOut: 1,
-		Attrs: slices.DeleteFunc(slices.Clone(c.Attrs), func(a Attr) bool { return !isActivation(a) })}
+		Attrs: slices.DeleteFunc(slices.Clone(c.Attrs), func(a Attr) bool {
+			return !isActivation(a)
+		})}
 	a := in[NBitsA]
 	if NBitsRounded(c.Call) {
 		a = &tensor.Tensor{DType: a.DType, Shape: a.Shape, Data: slices.Clone(a.Data)}
@@ -86,7 +93,8 @@ func evalFusedNBits(c *Eval) error {
 	if in[NBitsBias] != nil {
 		product.NumIn, operands = 3, append(operands, in[NBitsBias])
 	}
-	part := &Eval{Call: product, Ctx: c.Ctx, In: operands, Out: c.Out, Alloc: c.Alloc, Reserve: c.Reserve}
+	part := &Eval{Call: product, Ctx: c.Ctx, In: operands, Out: c.Out, Alloc: c.Alloc,
+		Reserve: c.Reserve}
 	err = fusedMatMul.eval(part)
 	c.Out = part.Out
 	return err

@@ -30,7 +30,8 @@ func TestRoundBlocks(t *testing.T) {
 	}
 }
 
-// TestRoundedNBits holds that accuracy_level 4 rounds A in weir:MatMulNBits, that other levels do not, and that A itself stays as it is.
+// TestRoundedNBits holds that accuracy_level 4 rounds A in weir:MatMulNBits, that other levels do
+// not, and that A itself stays as it is.
 func TestRoundedNBits(t *testing.T) {
 	packed := make([]byte, 8)
 	packed[0] = 0x98 // 0 and 1 above the middle
@@ -39,9 +40,11 @@ func TestRoundedNBits(t *testing.T) {
 			continue
 		}
 		a := tensor.From([]float32{127, 0.6}, 1, 2)
-		e := &Eval{Call: &Call{Domain: FusedDomain, Type: "MatMulNBits", Version: 1, NumIn: 3, NumOut: 1, Attrs: Attrs{IntAttr("K", 2), IntAttr("N", 1),
-			IntAttr("block_size", 16), IntAttr("accuracy_level", int64(level))}}, Out: make([]*tensor.Tensor, 1),
-			In: []*tensor.Tensor{a, tensor.From(packed, 1, 1, 8), tensor.From([]float32{1}, 1, 1)}}
+		e := &Eval{Call: &Call{Domain: FusedDomain, Type: "MatMulNBits", Version: 1, NumIn: 3,
+			NumOut: 1, Attrs: Attrs{IntAttr("K", 2), IntAttr("N", 1),
+				IntAttr("block_size", 16), IntAttr("accuracy_level", int64(level))}},
+			Out: make([]*tensor.Tensor, 1),
+			In:  []*tensor.Tensor{a, tensor.From(packed, 1, 1, 8), tensor.From([]float32{1}, 1, 1)}}
 		if err := evalFusedNBits(e); err != nil {
 			t.Fatal(err)
 		}

@@ -6,16 +6,18 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// fusedPixels holds the operators on images of 8-bit integers whose channels lie in the last axis, that passes put in the place of
-// those whose channels lie in axis 1.
+// fusedPixels holds the operators on images of 8-bit integers whose channels lie in the last axis,
+// that passes put in the place of those whose channels lie in axis 1.
 //
 //   - NhwcQLinearConv: weir's QLinearConv of x, N x spatial axes x C, by weights as ONNX has them, to N x spatial axes x M. Inputs 9 to
 //     11 may be left out, all of them, and then nothing follows. With the attribute planar, x has its channels in axis 1.
 //   - NhwcMaxPool(x): ONNX's MaxPool (version 12) of N x spatial axes x C, without indices.
 var fusedPixels = []Op{
-	{Domain: FusedDomain, Name: "NhwcQLinearConv", Since: []int{1}, MinIn: 12, MaxIn: 12, Optional: []int{qBias, qThenScale, qThenBias, qThenZero},
-		Infer: inferPixelConv, Eval: evalPixelConv, Flops: qlinearFlops(convFlops)},
-	{Domain: FusedDomain, Name: "NhwcMaxPool", Since: []int{1}, MinIn: 1, MaxIn: 1, Infer: inferPixelPool, Eval: evalPixelPool, Flops: poolFlops},
+	{Domain: FusedDomain, Name: "NhwcQLinearConv", Since: []int{1}, MinIn: 12, MaxIn: 12,
+		Optional: []int{qBias, qThenScale, qThenBias, qThenZero},
+		Infer:    inferPixelConv, Eval: evalPixelConv, Flops: qlinearFlops(convFlops)},
+	{Domain: FusedDomain, Name: "NhwcMaxPool", Since: []int{1}, MinIn: 1, MaxIn: 1,
+		Infer: inferPixelPool, Eval: evalPixelPool, Flops: poolFlops},
 }
 
 // planarType is the type with the last axis moved to axis 1.
@@ -42,7 +44,8 @@ func inferPixelConv(c *Infer) error {
 	if !c.Attrs.Bool("planar", false) {
 		in[qA] = planarType(in[qA])
 	}
-	err := inferQLinearConv(&Infer{Call: c.onnxConv(), In: in[:qBias+1], Present: c.Present[:qBias+1], Out: c.Out})
+	err := inferQLinearConv(&Infer{Call: c.onnxConv(), In: in[:qBias+1],
+		Present: c.Present[:qBias+1], Out: c.Out})
 	c.Out[0] = pixelType(c.Out[0])
 	if err == nil && c.Has(qThenZero) {
 		err = c.byteOperands(qThenZero)
@@ -79,7 +82,8 @@ func inferPixelPool(c *Infer) error {
 	if err := c.byteOperands(0); err != nil {
 		return err
 	}
-	err := inferPool(&Infer{Call: c.maxPool(), In: []Type{planarType(c.In[0])}, Present: []bool{true}, Out: c.Out[:1]})
+	err := inferPool(&Infer{Call: c.maxPool(), In: []Type{planarType(c.In[0])},
+		Present: []bool{true}, Out: c.Out[:1]})
 	c.Out[0] = pixelType(c.Out[0])
 	return err
 }
@@ -92,7 +96,8 @@ func evalPixelPool(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	e := &Eval{Call: c.maxPool(), Ctx: c.Ctx, In: []*tensor.Tensor{x}, Out: make([]*tensor.Tensor, 1)}
+	e := &Eval{Call: c.maxPool(), Ctx: c.Ctx, In: []*tensor.Tensor{x},
+		Out: make([]*tensor.Tensor, 1)}
 	if err := evalMaxPool(e); err != nil {
 		return err
 	}
@@ -129,7 +134,8 @@ func (c *Eval) turned(t *tensor.Tensor, from, to int) (*tensor.Tensor, error) {
 		}
 	}
 	perm = slices.Insert(perm, to, int64(from))
-	e := &Eval{Call: &Call{Type: "Transpose", Version: 13, Attrs: Attrs{IntsAttr("perm", perm...)}, NumIn: 1, NumOut: 1}, Ctx: c.Ctx,
+	e := &Eval{Call: &Call{Type: "Transpose", Version: 13, Attrs: Attrs{IntsAttr("perm", perm...)},
+		NumIn: 1, NumOut: 1}, Ctx: c.Ctx,
 		In: []*tensor.Tensor{t}, Out: make([]*tensor.Tensor, 1)}
 	err := evalTranspose(e)
 	return e.Out[0], err

@@ -8,9 +8,12 @@ import (
 
 // gatherOps pick elements by computed indices: Gather, GatherElements, GatherND.
 var gatherOps = []Op{
-	{Name: "Gather", Since: []int{1, 11, 13}, MinIn: 2, MaxIn: 2, Infer: inferGather, Eval: evalGather},
-	{Name: "GatherElements", Since: []int{11, 13}, MinIn: 2, MaxIn: 2, Infer: inferGatherElements, Eval: evalGatherElements},
-	{Name: "GatherND", Since: []int{11, 12, 13}, MinIn: 2, MaxIn: 2, Infer: inferGatherND, Eval: evalGatherND},
+	{Name: "Gather", Since: []int{1, 11, 13}, MinIn: 2, MaxIn: 2, Infer: inferGather,
+		Eval: evalGather},
+	{Name: "GatherElements", Since: []int{11, 13}, MinIn: 2, MaxIn: 2, Infer: inferGatherElements,
+		Eval: evalGatherElements},
+	{Name: "GatherND", Since: []int{11, 12, 13}, MinIn: 2, MaxIn: 2, Infer: inferGatherND,
+		Eval: evalGatherND},
 }
 
 // index brings an index of an axis of n elements into [0, n); a negative one counts from the end.
@@ -49,7 +52,8 @@ func inferGather(c *Infer) error {
 	if err != nil || !indices.Ranked {
 		return err
 	}
-	c.Out[0] = Ranked(data.DType, slices.Concat(data.Shape[:axis], indices.Shape, data.Shape[axis+1:])...)
+	c.Out[0] = Ranked(data.DType,
+		slices.Concat(data.Shape[:axis], indices.Shape, data.Shape[axis+1:])...)
 	if data.Elems == nil || len(c.Out[0].Shape) > 1 {
 		return nil
 	}
@@ -84,7 +88,8 @@ func evalGather(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	out, err := c.Output(0, data.DType, slices.Concat(data.Shape[:axis], indices.Shape, data.Shape[axis+1:]))
+	out, err := c.Output(0, data.DType,
+		slices.Concat(data.Shape[:axis], indices.Shape, data.Shape[axis+1:]))
 	if err != nil || out.Len() == 0 {
 		return err
 	}
@@ -112,23 +117,27 @@ func inferGatherElements(c *Infer) error {
 	return err
 }
 
-// alongAxis checks that indices index data elementwise along the axis: same rank, no other axis longer.
+// alongAxis checks that indices index data elementwise along the axis: same rank, no other axis
+// longer.
 func (c *Eval) alongAxis(data, indices *tensor.Tensor) (axis int, err error) {
 	if data.Rank() != indices.Rank() {
-		return 0, c.Errorf(ErrInput, "data %v and indices %v differ in rank", data.Shape, indices.Shape)
+		return 0, c.Errorf(ErrInput, "data %v and indices %v differ in rank", data.Shape,
+			indices.Shape)
 	}
 	if axis, err = c.axis(c.Attrs.Int("axis", 0), data.Rank()); err != nil {
 		return 0, err
 	}
 	for k, n := range indices.Shape {
 		if k != axis && n > data.Shape[k] {
-			return 0, c.Errorf(ErrInput, "indices %v are longer than data %v at axis %d", indices.Shape, data.Shape, k)
+			return 0, c.Errorf(ErrInput, "indices %v are longer than data %v at axis %d",
+				indices.Shape, data.Shape, k)
 		}
 	}
 	return axis, nil
 }
 
-// eachAlong calls f with the number of each element of indices and the number of the element of data that it names.
+// eachAlong calls f with the number of each element of indices and the number of the element of
+// data that it names.
 func (c *Eval) eachAlong(data, indices *tensor.Tensor, input int, f func(i, at int) error) error {
 	axis, err := c.alongAxis(data, indices)
 	if err != nil {
@@ -196,8 +205,8 @@ func inferGatherND(c *Infer) error {
 	return nil
 }
 
-// tuples reads input 1, indices of shape [..., n], as numbers of blocks: each tuple of n indices names a position in axes
-// of the given sizes.
+// tuples reads input 1, indices of shape [..., n], as numbers of blocks: each tuple of n indices
+// names a position in axes of the given sizes.
 func (c *Eval) tuples(shape []int) ([]int, error) {
 	v, err := c.ints(1)
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 
 // sampleOps read images at computed places: GridSample.
 var sampleOps = []Op{
-	{Name: "GridSample", Since: []int{16, 20, 22}, MinIn: 2, MaxIn: 2, Infer: inferGridSample, Eval: evalGridSample},
+	{Name: "GridSample", Since: []int{16, 20, 22}, MinIn: 2, MaxIn: 2, Infer: inferGridSample,
+		Eval: evalGridSample},
 }
 
 func inferGridSample(c *Infer) error {
@@ -36,7 +37,8 @@ type sampler struct {
 }
 
 func samplerOf(c *Call) (*sampler, error) {
-	s := &sampler{mode: c.Attrs.String("mode", "linear"), padding: c.Attrs.String("padding_mode", "zeros"),
+	s := &sampler{mode: c.Attrs.String("mode", "linear"),
+		padding: c.Attrs.String("padding_mode", "zeros"),
 		corners: c.Attrs.Bool("align_corners", false)}
 	switch s.mode { // the names of opset 16
 	case "bilinear":
@@ -130,7 +132,8 @@ func (s *sampler) taps(g float64, n int, to []tap) []tap {
 	return to
 }
 
-// cubicWeights are Keys' cubic convolution weights with a = -0.75 of the pixels at -1, 0, 1 and 2 for a point at t.
+// cubicWeights are Keys' cubic convolution weights with a = -0.75 of the pixels at -1, 0, 1 and 2
+// for a point at t.
 func cubicWeights(t float64) [4]float64 {
 	const a = -0.75
 	near := func(x float64) float64 { return ((a+2)*x-(a+3))*x*x + 1 }
@@ -192,7 +195,8 @@ func (s *sampler) sample(pixels, coords []float64, shape []int, points int) []fl
 	axes := make([][]tap, r)
 	for i := range images * points {
 		for k, n := range sizes {
-			axes[k] = s.taps(coords[i*r+r-1-k], n, axes[k][:0]) // the grid names the last axis first
+			// the grid names the last axis first
+			axes[k] = s.taps(coords[i*r+r-1-k], n, axes[k][:0])
 		}
 		image, p := i/points, i%points
 		for ch := range channels {

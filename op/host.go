@@ -7,7 +7,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// Memory grants and takes back bytes of a job's memory. Reserve's error names the job, what it wants and its cap.
+// Memory grants and takes back bytes of a job's memory. Reserve's error names the job, what it
+// wants and its cap.
 type Memory interface {
 	Reserve(bytes int64) error
 	Release(bytes int64)
@@ -17,8 +18,8 @@ type Memory interface {
 type Host struct {
 	// Memory is asked for the bytes of every tensor that a body makes; nil grants everything.
 	Memory Memory
-	// Pass is called before every node of a body: it may give the device to another job and wait to get it back, and fails when
-	// the evaluation must end. nil: the context alone can end it.
+	// Pass is called before every node of a body: it may give the device to another job and wait to
+	// get it back, and fails when the evaluation must end. nil: the context alone can end it.
 	Pass func() error
 }
 
@@ -53,7 +54,8 @@ func (f *frame) release(bytes int64) {
 	}
 }
 
-// reserve asks the context for bytes that the evaluation keeps beside its outputs, until the context ends.
+// reserve asks the context for bytes that the evaluation keeps beside its outputs, until the
+// context ends.
 func (c *Eval) reserve(bytes int64) error {
 	if f := frameOf(c.Ctx); f != nil {
 		return f.reserve(bytes)
@@ -105,15 +107,17 @@ func (k *carried) become(values []*tensor.Tensor) error {
 
 type frameKey struct{}
 
-// WithHost returns a context under which evaluations of bodies, and scanned outputs, ask h for memory and pass the device on, and
-// what gives back the memory that is still held. A body takes the memory of one evaluation with [Frame].
+// WithHost returns a context under which evaluations of bodies, and scanned outputs, ask h for
+// memory and pass the device on, and what gives back the memory that is still held. A body takes
+// the memory of one evaluation with [Frame].
 func WithHost(ctx context.Context, h Host) (inner context.Context, end func()) {
 	f := &frame{host: h}
 	return context.WithValue(ctx, frameKey{}, f), f.end
 }
 
-// Frame returns a context for one evaluation of a body, and what gives back all that the evaluation has reserved once it is
-// over: its results belong to the caller then. Without [WithHost] it does nothing.
+// Frame returns a context for one evaluation of a body, and what gives back all that the evaluation
+// has reserved once it is over: its results belong to the caller then. Without [WithHost] it does
+// nothing.
 func Frame(ctx context.Context) (inner context.Context, end func()) {
 	f := frameOf(ctx)
 	if f == nil {

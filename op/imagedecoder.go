@@ -9,7 +9,8 @@ import (
 
 // imageOps decode files: ImageDecoder.
 var imageOps = []Op{
-	{Name: "ImageDecoder", Since: []int{20}, MinIn: 1, MaxIn: 1, Infer: inferImageDecoder, Eval: evalImageDecoder},
+	{Name: "ImageDecoder", Since: []int{20}, MinIn: 1, MaxIn: 1, Infer: inferImageDecoder,
+		Eval: evalImageDecoder},
 }
 
 // pixelFormat is attribute pixel_format, and how many channels a pixel of it has.
@@ -28,7 +29,8 @@ func inferImageDecoder(c *Infer) error {
 	if err != nil {
 		return err
 	}
-	if in := c.In[0]; in.DType != tensor.Undefined && in.DType != tensor.Uint8 || in.Ranked && len(in.Shape) != 1 {
+	if in := c.In[0]; in.DType != tensor.Undefined && in.DType != tensor.Uint8 ||
+		in.Ranked && len(in.Shape) != 1 {
 		return c.Errorf(ErrInput, "encoded_stream %v must be bytes", in)
 	}
 	c.Out[0] = Ranked(tensor.Uint8, Unknown(), Unknown(), Known(channels))
@@ -44,7 +46,8 @@ func inferImageDecoder(c *Infer) error {
 	return nil
 }
 
-// evalImageDecoder gives height × width × channels, and an image without pixels for bytes that are none, as ONNX wants it.
+// evalImageDecoder gives height × width × channels, and an image without pixels for bytes that are
+// none, as ONNX wants it.
 func evalImageDecoder(c *Eval) error {
 	in := c.In[0]
 	name, channels, err := pixelFormat(c.Call)
@@ -73,7 +76,8 @@ func evalImageDecoder(c *Eval) error {
 	return nil
 }
 
-// arrange puts pixels in the order of a format. Grey is the luma of ITU-R 601 in 16 binary places, as Pillow computes it.
+// arrange puts pixels in the order of a format. Grey is the luma of ITU-R 601 in 16 binary places,
+// as Pillow computes it.
 func arrange(out, rgb []byte, format string) {
 	for i := 0; i < len(rgb); i += 3 {
 		r, g, b := rgb[i], rgb[i+1], rgb[i+2]

@@ -6,11 +6,15 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// layoutOps rearrange elements by fixed patterns: DepthToSpace, SpaceToDepth, ReverseSequence, Trilu.
+// layoutOps rearrange elements by fixed patterns: DepthToSpace, SpaceToDepth, ReverseSequence,
+// Trilu.
 var layoutOps = []Op{
-	{Name: "DepthToSpace", Since: []int{1, 11, 13, 28}, MinIn: 1, MaxIn: 1, Infer: inferDepthToSpace, Eval: evalDepthToSpace},
-	{Name: "SpaceToDepth", Since: []int{1, 13, 28}, MinIn: 1, MaxIn: 1, Infer: inferSpaceToDepth, Eval: evalSpaceToDepth},
-	{Name: "ReverseSequence", Since: []int{10, 28}, MinIn: 2, MaxIn: 2, Infer: inferFirst, Eval: evalReverseSequence},
+	{Name: "DepthToSpace", Since: []int{1, 11, 13, 28}, MinIn: 1, MaxIn: 1,
+		Infer: inferDepthToSpace, Eval: evalDepthToSpace},
+	{Name: "SpaceToDepth", Since: []int{1, 13, 28}, MinIn: 1, MaxIn: 1, Infer: inferSpaceToDepth,
+		Eval: evalSpaceToDepth},
+	{Name: "ReverseSequence", Since: []int{10, 28}, MinIn: 2, MaxIn: 2, Infer: inferFirst,
+		Eval: evalReverseSequence},
 	{Name: "Trilu", Since: []int{14}, MinIn: 1, MaxIn: 2, Infer: inferFirst, Eval: evalTrilu},
 }
 
@@ -77,7 +81,8 @@ func (c *Infer) imageDims() ([]Dim, error) {
 	return nil, c.Errorf(ErrInput, "wants rank 4, has %v", c.In[0])
 }
 
-// permuted makes output 0 of the given shape from input 0 seen as the shape split with its axes in the order perm.
+// permuted makes output 0 of the given shape from input 0 seen as the shape split with its axes in
+// the order perm.
 func (c *Eval) permuted(shape, split, perm []int) error {
 	in := c.In[0]
 	out, err := c.Output(0, in.DType, shape)
@@ -145,8 +150,11 @@ func evalReverseSequence(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	if len(lens) != in.Shape[batch] || slices.ContainsFunc(lens, func(n int64) bool { return n < 0 || n > int64(in.Shape[time]) }) {
-		return c.Errorf(ErrInput, "lengths %v for a batch of %d sequences of %d", lens, in.Shape[batch], in.Shape[time])
+	if len(lens) != in.Shape[batch] || slices.ContainsFunc(lens, func(n int64) bool {
+		return n < 0 || n > int64(in.Shape[time])
+	}) {
+		return c.Errorf(ErrInput, "lengths %v for a batch of %d sequences of %d", lens,
+			in.Shape[batch], in.Shape[time])
 	}
 	out, err := c.Output(0, in.DType, in.Shape)
 	if err != nil {
@@ -163,7 +171,8 @@ func evalReverseSequence(c *Eval) error {
 	return nil
 }
 
-// evalTrilu keeps the upper or lower triangle of the last two axes from diagonal k on and zeroes the rest.
+// evalTrilu keeps the upper or lower triangle of the last two axes from diagonal k on and zeroes
+// the rest.
 func evalTrilu(c *Eval) error {
 	in := c.In[0]
 	if in.Rank() < 2 {

@@ -4,7 +4,8 @@ import "math"
 
 // linearAlgebra holds the operators on square matrices: Det.
 var linearAlgebra = []Op{
-	{Name: "Det", Since: []int{11, 22}, MinIn: 1, MaxIn: 1, Infer: inferDet, Eval: inFloat32(evalDet)},
+	{Name: "Det", Since: []int{11, 22}, MinIn: 1, MaxIn: 1, Infer: inferDet,
+		Eval: inFloat32(evalDet)},
 }
 
 func inferDet(c *Infer) error {
@@ -44,7 +45,8 @@ func evalDet(c *Eval) error {
 	return nil
 }
 
-// determinant is the product of the pivots of Gauss's elimination with row exchanges, which overwrites a, n×n.
+// determinant is the product of the pivots of Gauss's elimination with row exchanges, which
+// overwrites a, n×n.
 func determinant(a []float64, n int) float64 {
 	det := 1.0
 	for k := range n {

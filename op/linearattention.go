@@ -7,13 +7,15 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// linearAttention holds the layers that carry a state of fixed size from token to token: LinearAttention and the short
-// convolution before it.
+// linearAttention holds the layers that carry a state of fixed size from token to token:
+// LinearAttention and the short convolution before it.
 var linearAttention = []Op{
-	{Name: "LinearAttention", Since: []int{27}, MinIn: 3, MaxIn: 6, MinOut: 1, MaxOut: 2, Infer: inferLinearAttention,
-		Eval: evalLinearAttention, Flops: linearAttentionFlops},
-	{Name: "CausalConvWithState", Since: []int{27}, MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 2, Infer: inferCausalConv,
-		Eval: inFloat32(evalCausalConv), Flops: causalConvFlops},
+	{Name: "LinearAttention", Since: []int{27}, MinIn: 3, MaxIn: 6, MinOut: 1, MaxOut: 2,
+		Infer: inferLinearAttention,
+		Eval:  evalLinearAttention, Flops: linearAttentionFlops},
+	{Name: "CausalConvWithState", Since: []int{27}, MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 2,
+		Infer: inferCausalConv,
+		Eval:  inFloat32(evalCausalConv), Flops: causalConvFlops},
 }
 
 // Inputs of LinearAttention, in order.
@@ -29,7 +31,8 @@ const (
 // updateRule tells which terms the recurrence has.
 type updateRule struct{ gated, delta bool }
 
-var updateRules = map[string]updateRule{"linear": {}, "gated": {gated: true}, "delta": {delta: true}, "gated_delta": {true, true}}
+var updateRules = map[string]updateRule{"linear": {}, "gated": {gated: true},
+	"delta": {delta: true}, "gated_delta": {true, true}}
 
 // linearRule reads attribute update_rule and holds the optional inputs to it.
 func linearRule(c *Call, decay, beta bool) (updateRule, error) {
@@ -37,11 +40,16 @@ func linearRule(c *Call, decay, beta bool) (updateRule, error) {
 	rule, ok := updateRules[name]
 	switch {
 	case !ok:
-		return rule, c.Errorf(ErrAttr, "update_rule is %q, must be linear, gated, delta or gated_delta", name)
+		return rule, c.Errorf(ErrAttr,
+			"update_rule is %q, must be linear, gated, delta or gated_delta", name)
 	case rule.gated != decay:
-		return rule, c.Errorf(ErrInput, "update_rule %s and decay go together: rule wants it %t, given %t", name, rule.gated, decay)
+		return rule, c.Errorf(ErrInput,
+			"update_rule %s and decay go together: rule wants it %t, given %t", name, rule.gated,
+			decay)
 	case rule.delta != beta:
-		return rule, c.Errorf(ErrInput, "update_rule %s and beta go together: rule wants it %t, given %t", name, rule.delta, beta)
+		return rule, c.Errorf(ErrInput,
+			"update_rule %s and beta go together: rule wants it %t, given %t", name, rule.delta,
+			beta)
 	}
 	return rule, nil
 }
@@ -50,7 +58,8 @@ func linearRule(c *Call, decay, beta bool) (updateRule, error) {
 func linearHeads(c *Call) (q, kv int, err error) {
 	n, k := c.Attrs.Int("q_num_heads", 0), c.Attrs.Int("kv_num_heads", 0)
 	if k < 1 || n < 1 || n > math.MaxInt32 || n%k != 0 {
-		return 0, 0, c.Errorf(ErrAttr, "q_num_heads is %d, must be a positive multiple of kv_num_heads, %d", n, k)
+		return 0, 0, c.Errorf(ErrAttr,
+			"q_num_heads is %d, must be a positive multiple of kv_num_heads, %d", n, k)
 	}
 	return int(n), int(k), nil
 }
@@ -93,7 +102,8 @@ func inferLinearAttention(c *Infer) error {
 	return nil
 }
 
-// recurrence is one checked LinearAttention. Operands are batch × length × heads·size, states batch × heads × dk × dv.
+// recurrence is one checked LinearAttention. Operands are batch × length × heads·size, states batch
+// × heads × dk × dv.
 type recurrence struct {
 	*Eval
 	rule                  updateRule
@@ -152,7 +162,9 @@ func (r *recurrence) sizes() (err error) {
 		return err
 	}
 	if q.Rank() != 3 || v.Rank() != 3 || q.Shape[2]%r.hq != 0 || v.Shape[2]%r.hk != 0 {
-		return r.Errorf(ErrInput, "query %v and value %v must be batch × length × heads·size of %d and %d heads", q.Shape, v.Shape, r.hq, r.hk)
+		return r.Errorf(ErrInput,
+			"query %v and value %v must be batch × length × heads·size of %d and %d heads", q.Shape,
+			v.Shape, r.hq, r.hk)
 	}
 	r.batch, r.length, r.dk, r.dv = q.Shape[0], q.Shape[1], q.Shape[2]/r.hq, v.Shape[2]/r.hk
 	if r.dk == 0 || r.dv == 0 {
@@ -164,7 +176,8 @@ func (r *recurrence) sizes() (err error) {
 	return nil
 }
 
-// read reads the operands. Decay is one a head or one an element of the key, beta one a head or one a token.
+// read reads the operands. Decay is one a head or one an element of the key, beta one a head or one
+// a token.
 func (r *recurrence) read() (err error) {
 	if r.q, err = r.floats(linearQ); err != nil {
 		return err
@@ -197,14 +210,16 @@ func (r *recurrence) perToken(i int, widths ...int) (v []float64, width int, err
 	}
 	s := r.In[i].Shape
 	if len(s) != 3 || s[0] != r.batch || s[1] != r.length || !slices.Contains(widths, s[2]) {
-		return nil, 0, r.Errorf(ErrInput, "input %d has shape %v, must be %d × %d × one of %v", i, s, r.batch, r.length, widths)
+		return nil, 0, r.Errorf(ErrInput, "input %d has shape %v, must be %d × %d × one of %v", i,
+			s, r.batch, r.length, widths)
 	}
 	v, err = r.floats(i)
 	return v, s[2], err
 }
 
-// step advances the state S of one key head by one token and reads it with every query head of its group:
-// S ← exp(g)·S, then S ← S + k ⊗ β·(v - Sᵀk) by the delta rule or S + k ⊗ v without it, then o = scale·qᵀS.
+// step advances the state S of one key head by one token and reads it with every query head of its
+// group: S ← exp(g)·S, then S ← S + k ⊗ β·(v - Sᵀk) by the delta rule or S + k ⊗ v without it, then
+// o = scale·qᵀS.
 func (r *recurrence) step(b, h, t int) {
 	token := b*r.length + t
 	state := r.state[(b*r.hk+h)*r.dk*r.dv:][:r.dk*r.dv]
@@ -247,7 +262,8 @@ func linearAttentionFlops(c *Call, in, out []Type) int64 {
 	return typeCount(out[0]) / int64(q) * int64(size) * int64(4*kv+2*q)
 }
 
-// inferCausalConv shapes the result like input 0, and the state: what the kernel still looks back at.
+// inferCausalConv shapes the result like input 0, and the state: what the kernel still looks back
+// at.
 func inferCausalConv(c *Infer) error {
 	if _, err := c.sameDType(floatTypes, c.dtypes()...); err != nil {
 		return err
@@ -277,8 +293,8 @@ func causalActivation(c *Call) (func(float64) float64, error) {
 	}
 }
 
-// evalCausalConv convolves each channel with its own kernel, whose last tap is at the current position; what lies before
-// the first position is past_state, or zero.
+// evalCausalConv convolves each channel with its own kernel, whose last tap is at the current
+// position; what lies before the first position is past_state, or zero.
 func evalCausalConv(c *Eval) error {
 	x, w := c.In[0], c.In[1]
 	if _, err := c.sameDType(floatTypes, c.dtypes()...); err != nil {
@@ -289,7 +305,8 @@ func evalCausalConv(c *Eval) error {
 		return err
 	}
 	if x.Rank() != 3 || w.Rank() != 3 || w.Shape[2] < 1 {
-		return c.Errorf(ErrInput, "input %v and weight %v must be batch × channels × length and channels × 1 × kernel", x.Shape, w.Shape)
+		return c.Errorf(ErrInput, "input %v and weight %v must be batch × channels × length and "+
+			"channels × 1 × kernel", x.Shape, w.Shape)
 	}
 	rows, channels, k := x.Shape[0]*x.Shape[1], x.Shape[1], w.Shape[2]
 	weights, err := c.floatsOf(1, channels, 1, k)

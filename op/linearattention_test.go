@@ -10,8 +10,10 @@ import (
 // along cuts a tensor of rank 3 at position at of an axis.
 func along(t *testing.T, x *tensor.Tensor, axis, at int) (before, after *tensor.Tensor) {
 	t.Helper()
-	call := &Call{Type: "Split", Version: latest, Attrs: Attrs{IntAttr("axis", int64(axis))}, NumIn: 2, NumOut: 2}
-	out, err := Run(t.Context(), row(t, call), call, list(x, i64(int64(at), int64(x.Shape[axis]-at))))
+	call := &Call{Type: "Split", Version: latest, Attrs: Attrs{IntAttr("axis", int64(axis))},
+		NumIn: 2, NumOut: 2}
+	out, err := Run(t.Context(), row(t, call), call,
+		list(x, i64(int64(at), int64(x.Shape[axis]-at))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,7 +22,8 @@ func along(t *testing.T, x *tensor.Tensor, axis, at int) (before, after *tensor.
 
 func concatenated(t *testing.T, axis int, in ...*tensor.Tensor) *tensor.Tensor {
 	t.Helper()
-	call := &Call{Type: "Concat", Version: latest, Attrs: Attrs{IntAttr("axis", int64(axis))}, NumIn: len(in), NumOut: 1}
+	call := &Call{Type: "Concat", Version: latest, Attrs: Attrs{IntAttr("axis", int64(axis))},
+		NumIn: len(in), NumOut: 1}
 	out, err := Run(t.Context(), row(t, call), call, in)
 	if err != nil {
 		t.Fatal(err)
@@ -28,8 +31,8 @@ func concatenated(t *testing.T, axis int, in ...*tensor.Tensor) *tensor.Tensor {
 	return out[0]
 }
 
-// TestLinearAttentionCarriesItsState cuts sequences in two: the second part with the state of the first gives what the whole
-// gives.
+// TestLinearAttentionCarriesItsState cuts sequences in two: the second part with the state of the
+// first gives what the whole gives.
 func TestLinearAttentionCarriesItsState(t *testing.T) {
 	r := caller{rand.New(rand.NewPCG(5, 6))}
 	f := func(shape ...int) *tensor.Tensor { return r.tensor(tensor.Float64, shape) }
@@ -42,7 +45,8 @@ func TestLinearAttentionCarriesItsState(t *testing.T) {
 			in[linearBeta] = f(2, 5, 1)
 		}
 		call := &Call{Type: "LinearAttention", Version: latest, NumIn: 6, NumOut: 2,
-			Attrs: Attrs{StringAttr("update_rule", rule), IntAttr("q_num_heads", 4), IntAttr("kv_num_heads", 2)}}
+			Attrs: Attrs{StringAttr("update_rule", rule), IntAttr("q_num_heads", 4),
+				IntAttr("kv_num_heads", 2)}}
 		whole, err := rawEval(t, call, in)
 		if err != nil {
 			t.Fatal(err)
@@ -73,19 +77,25 @@ func TestLinearAttentionCarriesItsState(t *testing.T) {
 
 func TestLinearAttention(t *testing.T) {
 	attrs := func(rule string) Attrs {
-		return Attrs{StringAttr("update_rule", rule), IntAttr("q_num_heads", 1), IntAttr("kv_num_heads", 1), FloatAttr("scale", 1)}
+		return Attrs{StringAttr("update_rule", rule), IntAttr("q_num_heads", 1),
+			IntAttr("kv_num_heads", 1), FloatAttr("scale", 1)}
 	}
 	q, k, v := f32([]int{1, 2, 1}, 1, 2), f32([]int{1, 2, 1}, 3, 1), f32([]int{1, 2, 1}, 2, 5)
 	zero := f32([]int{1, 2, 1}, 0, 0)
 	runCases(t, []evalCase{
 		{op: "LinearAttention", name: "linear", attrs: attrs("linear"), in: list(q, k, v),
 			want: list(f32([]int{1, 2, 1}, 6, 22), f32([]int{1, 1, 1, 1}, 11))},
-		{op: "LinearAttention", name: "delta", attrs: attrs("delta"), in: list(q, k, v, nil, nil, f32([]int{1, 2, 1}, 1, 1)),
+		{op: "LinearAttention", name: "delta", attrs: attrs("delta"),
+			in:   list(q, k, v, nil, nil, f32([]int{1, 2, 1}, 1, 1)),
 			want: list(f32([]int{1, 2, 1}, 6, 10), f32([]int{1, 1, 1, 1}, 5))},
-		{op: "LinearAttention", name: "gate open", attrs: attrs("gated"), in: list(q, k, v, nil, zero), want: list(f32([]int{1, 2, 1}, 6, 22))},
-		{op: "LinearAttention", name: "no decay", attrs: attrs("gated"), in: list(q, k, v), err: ErrInput},
-		{op: "LinearAttention", name: "decay unasked", attrs: attrs("linear"), in: list(q, k, v, nil, zero), err: ErrInput},
-		{op: "LinearAttention", name: "rule", attrs: attrs("rwkv"), in: list(q, k, v), err: ErrAttr},
+		{op: "LinearAttention", name: "gate open", attrs: attrs("gated"),
+			in: list(q, k, v, nil, zero), want: list(f32([]int{1, 2, 1}, 6, 22))},
+		{op: "LinearAttention", name: "no decay", attrs: attrs("gated"), in: list(q, k, v),
+			err: ErrInput},
+		{op: "LinearAttention", name: "decay unasked", attrs: attrs("linear"),
+			in: list(q, k, v, nil, zero), err: ErrInput},
+		{op: "LinearAttention", name: "rule", attrs: attrs("rwkv"), in: list(q, k, v),
+			err: ErrAttr},
 		{op: "LinearAttention", name: "heads", in: list(q, k, v, nil, zero, zero), err: ErrAttr},
 	})
 }
@@ -94,12 +104,17 @@ func TestCausalConvWithState(t *testing.T) {
 	x, w := f32([]int{1, 1, 3}, 1, 2, 3), f32([]int{1, 1, 3}, 100, 10, 1)
 	past := f32([]int{1, 1, 2}, 8, 9)
 	runCases(t, []evalCase{
-		{op: "CausalConvWithState", in: list(x, w), want: list(f32([]int{1, 1, 3}, 1, 12, 123), f32([]int{1, 1, 2}, 2, 3))},
-		{op: "CausalConvWithState", name: "past", in: list(x, w, vec(1000), past), want: list(f32([]int{1, 1, 3}, 1891, 1912, 1123))},
-		{op: "CausalConvWithState", name: "shorter than the state", in: list(f32([]int{1, 1, 1}, 1), w, nil, past),
+		{op: "CausalConvWithState", in: list(x, w),
+			want: list(f32([]int{1, 1, 3}, 1, 12, 123), f32([]int{1, 1, 2}, 2, 3))},
+		{op: "CausalConvWithState", name: "past", in: list(x, w, vec(1000), past),
+			want: list(f32([]int{1, 1, 3}, 1891, 1912, 1123))},
+		{op: "CausalConvWithState", name: "shorter than the state",
+			in:   list(f32([]int{1, 1, 1}, 1), w, nil, past),
 			want: list(f32([]int{1, 1, 1}, 891), f32([]int{1, 1, 2}, 9, 1))},
-		{op: "CausalConvWithState", name: "past of another size", in: list(x, w, nil, f32([]int{1, 1, 1}, 8)), err: ErrInput},
-		{op: "CausalConvWithState", name: "activation", attrs: Attrs{StringAttr("activation", "relu")}, in: list(x, w), err: ErrAttr},
+		{op: "CausalConvWithState", name: "past of another size",
+			in: list(x, w, nil, f32([]int{1, 1, 1}, 8)), err: ErrInput},
+		{op: "CausalConvWithState", name: "activation",
+			attrs: Attrs{StringAttr("activation", "relu")}, in: list(x, w), err: ErrAttr},
 	})
 }
 
@@ -108,7 +123,8 @@ func TestFlexAttentionWithoutModifiers(t *testing.T) {
 	r := caller{rand.New(rand.NewPCG(7, 8))}
 	f := func(shape ...int) *tensor.Tensor { return r.tensor(tensor.Float32, shape) }
 	in := list(f(2, 4, 3, 5), f(2, 2, 6, 5), f(2, 2, 6, 2))
-	got, err := rawEval(t, &Call{Domain: previewDomain, Type: "FlexAttention", Version: 1, NumIn: 3, NumOut: 1}, in)
+	got, err := rawEval(t, &Call{Domain: previewDomain, Type: "FlexAttention", Version: 1, NumIn: 3,
+		NumOut: 1}, in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +146,8 @@ func TestFlexAttentionModifiers(t *testing.T) {
 	double := &steps{formals: 1, calls: list(step{op: "Add", in: []int{0, 0}}), results: []int{2}}
 	wrong := &steps{formals: 1, calls: list(step{op: "Shape", in: []int{0}}), results: []int{2}}
 	run := func(in []*tensor.Tensor, captures int, attrs ...Attr) ([]*tensor.Tensor, error) {
-		call := &Call{Domain: previewDomain, Type: "FlexAttention", Version: 1, NumIn: len(in), NumOut: 1, Captures: captures, Attrs: attrs}
+		call := &Call{Domain: previewDomain, Type: "FlexAttention", Version: 1, NumIn: len(in),
+			NumOut: 1, Captures: captures, Attrs: attrs}
 		return Run(t.Context(), row(t, call), call, in)
 	}
 	for name, c := range map[string]struct {

@@ -11,10 +11,13 @@ var logic = []Op{
 	truth("And", func(a, b bool) bool { return a && b }, 7),
 	truth("Or", func(a, b bool) bool { return a || b }, 7),
 	truth("Xor", func(a, b bool) bool { return a != b }, 7),
-	onElems(Op{Name: "Not", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: Elementwise, Infer: inferSame(boolTypes), Eval: evalNot},
+	onElems(Op{Name: "Not", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: Elementwise,
+		Infer: inferSame(boolTypes), Eval: evalNot},
 		Known(1).Sub),
-	{Name: "Equal", Since: []int{7, 11, 13, 19}, MinIn: 2, MaxIn: 2, Traits: Elementwise | Commutative,
-		Infer: withElems(inferBroadcast(equalTypes, tensor.Bool), orderDims(equal)), Eval: evalEqual},
+	{Name: "Equal", Since: []int{7, 11, 13, 19}, MinIn: 2, MaxIn: 2,
+		Traits: Elementwise | Commutative,
+		Infer:  withElems(inferBroadcast(equalTypes, tensor.Bool), orderDims(equal)),
+		Eval:   evalEqual},
 	comparison("Greater", func(order int) bool { return order > 0 }, 7, 9, 13),
 	comparison("Less", func(order int) bool { return order < 0 }, 7, 9, 13),
 	comparison("GreaterOrEqual", func(order int) bool { return order >= 0 }, 12, 16),
@@ -114,8 +117,8 @@ func (c *Eval) evalEqualStrings() error {
 	return nil
 }
 
-// comparison is the row of an operator that holds when the order of its operands, negative, zero or positive, does. No
-// order holds when an operand is NaN.
+// comparison is the row of an operator that holds when the order of its operands, negative, zero or
+// positive, does. No order holds when an operand is NaN.
 func comparison(name string, holds func(order int) bool, since ...int) Op {
 	return Op{Name: name, Since: since, MinIn: 2, MaxIn: 2, Traits: Elementwise,
 		Infer: withElems(inferBroadcast(numberTypes, tensor.Bool), orderDims(holds)),

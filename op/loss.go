@@ -6,9 +6,11 @@ import (
 
 // loss holds the classification losses. Scores are N × classes × positions, labels N × positions.
 var loss = []Op{
-	{Name: "NegativeLogLikelihoodLoss", Since: []int{12, 13, 22}, MinIn: 2, MaxIn: 3, Infer: inferLoss,
-		Eval: inFloat32(evalLikelihoodLoss)},
-	{Name: "SoftmaxCrossEntropyLoss", Since: []int{12, 13}, MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 2, Infer: inferLoss,
+	{Name: "NegativeLogLikelihoodLoss", Since: []int{12, 13, 22}, MinIn: 2, MaxIn: 3,
+		Infer: inferLoss,
+		Eval:  inFloat32(evalLikelihoodLoss)},
+	{Name: "SoftmaxCrossEntropyLoss", Since: []int{12, 13}, MinIn: 2, MaxIn: 3, MinOut: 1,
+		MaxOut: 2, Infer: inferLoss,
 		Eval: inFloat32(evalSoftmaxLoss)},
 }
 
@@ -21,7 +23,8 @@ func (c *Call) reductionMode() (string, error) {
 	return r, nil
 }
 
-// inferLoss shapes the loss, like the labels or a scalar, and the log probabilities, like the scores.
+// inferLoss shapes the loss, like the labels or a scalar, and the log probabilities, like the
+// scores.
 func inferLoss(c *Infer) error {
 	scores, labels := c.In[0], c.In[1]
 	if _, err := c.sameDType(floatTypes, scores.DType); err != nil {
@@ -83,8 +86,8 @@ func evalSoftmaxLoss(c *Eval) error {
 	return nil
 }
 
-// evalLoss reduces the losses at the positions as attribute reduction says; mean divides their sum by that of their
-// weights.
+// evalLoss reduces the losses at the positions as attribute reduction says; mean divides their sum
+// by that of their weights.
 func (c *Eval) evalLoss(logs []float64) error {
 	mode, err := c.reductionMode()
 	if err != nil {
@@ -111,8 +114,8 @@ func (c *Eval) evalLoss(logs []float64) error {
 	return nil
 }
 
-// lossEach returns -weight[label] · logs[label] at each position, 0 where the label is ignore_index, and the sum of the
-// weights of the others.
+// lossEach returns -weight[label] · logs[label] at each position, 0 where the label is
+// ignore_index, and the sum of the weights of the others.
 func (c *Eval) lossEach(logs []float64) (each []float64, weight float64, err error) {
 	labels, weights, err := c.lossOperands()
 	if err != nil {
@@ -125,7 +128,8 @@ func (c *Eval) lossEach(logs []float64) (each []float64, weight float64, err err
 			continue
 		}
 		if l < 0 || l >= int64(classes) {
-			return nil, 0, c.Errorf(ErrInput, "label %d at %d is outside the %d classes", l, i, classes)
+			return nil, 0, c.Errorf(ErrInput, "label %d at %d is outside the %d classes", l, i,
+				classes)
 		}
 		each[i] = -weights[l] * logs[(i/plane*classes+int(l))*plane+i%plane]
 		weight += weights[l]

@@ -7,18 +7,21 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// matmul holds the dense linear algebra operators. Products are summed in float64, or in 64-bit integers that wrap.
+// matmul holds the dense linear algebra operators. Products are summed in float64, or in 64-bit
+// integers that wrap.
 var matmul = []Op{
-	{Name: "MatMul", Since: []int{1, 9, 13}, MinIn: 2, MaxIn: 2, Infer: inferMatMul, Eval: inFloat32(evalMatMul),
+	{Name: "MatMul", Since: []int{1, 9, 13}, MinIn: 2, MaxIn: 2, Infer: inferMatMul,
+		Eval:  inFloat32(evalMatMul),
 		Flops: matMulFlops},
-	{Name: "Gemm", Since: []int{7, 9, 11, 13}, MinIn: 2, MaxIn: 3, Infer: inferGemm, Eval: inFloat32(evalGemm),
+	{Name: "Gemm", Since: []int{7, 9, 11, 13}, MinIn: 2, MaxIn: 3, Infer: inferGemm,
+		Eval:  inFloat32(evalGemm),
 		Flops: gemmFlops},
 }
 
 var productTypes = floatTypes | setOf(tensor.Int32, tensor.Int64, tensor.Uint32, tensor.Uint64)
 
-// inferMatMul is the rule of numpy.matmul: the last two dimensions multiply, those before broadcast, and a vector is a
-// row on the left and a column on the right.
+// inferMatMul is the rule of numpy.matmul: the last two dimensions multiply, those before
+// broadcast, and a vector is a row on the left and a column on the right.
 func inferMatMul(c *Infer) error {
 	d, err := c.sameDType(productTypes, c.dtypes()...)
 	if err != nil {
@@ -84,7 +87,8 @@ func (c *Call) matMulShapes(a, b []int) (p matrices, err error) {
 	}
 	p.m, p.k, p.n = as[len(as)-2], as[len(as)-1], bs[len(bs)-1]
 	if bs[len(bs)-2] != p.k {
-		return p, c.Errorf(ErrInput, "%v × %v: inner dimensions %d and %d differ", a, b, p.k, bs[len(bs)-2])
+		return p, c.Errorf(ErrInput, "%v × %v: inner dimensions %d and %d differ", a, b, p.k,
+			bs[len(bs)-2])
 	}
 	stack, err := BroadcastShapes(as[:len(as)-2], bs[:len(bs)-2])
 	if err != nil {
@@ -135,8 +139,9 @@ func (loopsOn[T, W]) multiply(out, at, bt *tensor.Tensor, p matrices) {
 	})
 }
 
-// addProduct adds to acc, of length at least n, the product of a row vector of k elements that lie step apart and a
-// contiguous k×n matrix. Four rows at a time keep the sums in registers for longer.
+// addProduct adds to acc, of length at least n, the product of a row vector of k elements that lie
+// step apart and a contiguous k×n matrix. Four rows at a time keep the sums in registers for
+// longer.
 func addProduct[T number, W wide](acc []W, a []T, step int, b []T, k, n int) {
 	acc = acc[:n]
 	i := 0
@@ -204,7 +209,8 @@ func inferGemm(c *Infer) error {
 	return nil
 }
 
-// evalGemm computes alpha · op(A) · op(B) + beta · C, where op transposes when asked to and C broadcasts to the result.
+// evalGemm computes alpha · op(A) · op(B) + beta · C, where op transposes when asked to and C
+// broadcasts to the result.
 func evalGemm(c *Eval) error {
 	d, err := c.sameDType(productTypes, c.dtypes()...)
 	if err != nil {
@@ -215,7 +221,8 @@ func evalGemm(c *Eval) error {
 		return err
 	}
 	if ka != kb {
-		return c.Errorf(ErrInput, "A %v and B %v: inner dimensions %d and %d differ", c.In[0].Shape, c.In[1].Shape, ka, kb)
+		return c.Errorf(ErrInput, "A %v and B %v: inner dimensions %d and %d differ", c.In[0].Shape,
+			c.In[1].Shape, ka, kb)
 	}
 	shape := []int{m, n}
 	if c.Has(2) {

@@ -7,8 +7,9 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// MicrosoftDomain is the domain of the operators that ONNX Runtime adds to ONNX's (ContribOperators.md), which its graph
-// optimiser and its quantisation tools write. Most are compositions of ONNX's operators and are defined as such.
+// MicrosoftDomain is the domain of the operators that ONNX Runtime adds to ONNX's
+// (ContribOperators.md), which its graph optimiser and its quantisation tools write. Most are
+// compositions of ONNX's operators and are defined as such.
 const MicrosoftDomain = "com.microsoft"
 
 // allRounded is a composition all of whose outputs have the type of its first operand.
@@ -16,7 +17,8 @@ const allRounded = math.MaxInt
 
 // microsoftOps returns the families of the domain.
 func microsoftOps() []Op {
-	return slices.Concat(microsoftMovement(), microsoftActivation(), microsoftProduct(), microsoftNorm(), microsoftAttention(),
+	return slices.Concat(microsoftMovement(), microsoftActivation(), microsoftProduct(),
+		microsoftNorm(), microsoftAttention(),
 		microsoftQLinear(), microsoftQProduct(), microsoftOwn)
 }
 
@@ -28,10 +30,13 @@ func microsoftMovement() []Op {
 	return []Op{
 		composition(Op{Name: "GatherND", MinIn: 2, MaxIn: 2}, allRounded, renamed("GatherND")),
 		composition(Op{Name: "Trilu", MinIn: 1, MaxIn: 2}, allRounded, renamed("Trilu", "upper")),
-		composition(Op{Name: "QuantizeLinear", MinIn: 2, MaxIn: 3}, allRounded, renamed("QuantizeLinear", "axis")),
-		composition(Op{Name: "DequantizeLinear", MinIn: 2, MaxIn: 3}, allRounded, renamed("DequantizeLinear", "axis")),
+		composition(Op{Name: "QuantizeLinear", MinIn: 2, MaxIn: 3}, allRounded,
+			renamed("QuantizeLinear", "axis")),
+		composition(Op{Name: "DequantizeLinear", MinIn: 2, MaxIn: 3}, allRounded,
+			renamed("DequantizeLinear", "axis")),
 		composition(Op{Name: "Pad", MinIn: 2, MaxIn: 3}, allRounded, definePad),
-		composition(Op{Name: "Unique", MinIn: 1, MaxIn: 1, MinOut: 3, MaxOut: 3}, allRounded, defineUnique),
+		composition(Op{Name: "Unique", MinIn: 1, MaxIn: 1, MinOut: 3, MaxOut: 3}, allRounded,
+			defineUnique),
 		composition(Op{Name: "ExpandDims", MinIn: 2, MaxIn: 2}, allRounded, func(x *expander) {
 			axis := x.reshape(x.cast(x.input(1), tensor.Int64), 1)
 			x.give(0, x.op("Unsqueeze", nil, x.input(0), axis))
@@ -40,7 +45,8 @@ func microsoftMovement() []Op {
 	}
 }
 
-// renamed defines an operator as ONNX's of another name, with the attributes that it shares with it.
+// renamed defines an operator as ONNX's of another name, with the attributes that it shares with
+// it.
 func renamed(typ string, attrs ...string) func(*expander) {
 	return func(x *expander) {
 		in := make([]value, x.NumIn)
@@ -53,7 +59,9 @@ func renamed(typ string, attrs ...string) func(*expander) {
 
 // only returns the attributes of the call that have one of the names.
 func (c *Call) only(names ...string) Attrs {
-	return slices.DeleteFunc(slices.Clone(c.Attrs), func(a Attr) bool { return !slices.Contains(names, a.Name) })
+	return slices.DeleteFunc(slices.Clone(c.Attrs), func(a Attr) bool {
+		return !slices.Contains(names, a.Name)
+	})
 }
 
 // definePad takes pads of rank 1, or of rank 2 with one row.
@@ -65,7 +73,8 @@ func definePad(x *expander) {
 	x.give(0, x.op("Pad", x.only("mode"), x.input(0), pads, x.input(2)))
 }
 
-// defineUnique leaves out the first occurrences, which ONNX's has as output 1, and keeps the order of the input.
+// defineUnique leaves out the first occurrences, which ONNX's has as output 1, and keeps the order
+// of the input.
 func defineUnique(x *expander) {
 	x.ranked(x.input(0), "x", 1)
 	out := x.ops("", "Unique", x.opset, 4, Attrs{IntAttr("sorted", 0)}, x.input(0))

@@ -10,7 +10,8 @@ func microsoftActivation() []Op {
 			x.give(0, x.op("Gelu", nil, x.add(x.input(0), x.lastAxis(1))))
 		}),
 		composition(Op{Name: "FastGelu", MinIn: 1, MaxIn: 2}, allRounded, func(x *expander) {
-			x.give(0, x.op("Gelu", Attrs{StringAttr("approximate", "tanh")}, x.add(x.input(0), x.lastAxis(1))))
+			x.give(0, x.op("Gelu", Attrs{StringAttr("approximate", "tanh")},
+				x.add(x.input(0), x.lastAxis(1))))
 		}),
 		composition(Op{Name: "QuickGelu", MinIn: 1, MaxIn: 1}, allRounded, func(x *expander) {
 			gate := x.op("Sigmoid", nil, x.scale(x.input(0), x.attr("alpha", 1.702)))
@@ -24,7 +25,8 @@ func microsoftActivation() []Op {
 	}
 }
 
-// lastAxis returns input i, a vector as long as the last axis of input 0, absent when it is not given.
+// lastAxis returns input i, a vector as long as the last axis of input 0, absent when it is not
+// given.
 func (x *expander) lastAxis(i int) value {
 	v := x.input(i)
 	if v == absent {
@@ -56,5 +58,6 @@ func defineBiasSoftmax(x *expander) {
 		return
 	}
 	rows := x.op("Flatten", Attrs{IntAttr("axis", int64(axis))}, sum)
-	x.give(0, x.op("Reshape", nil, x.op("Softmax", Attrs{IntAttr("axis", -1)}, rows), x.op("Shape", nil, sum)))
+	x.give(0, x.op("Reshape", nil, x.op("Softmax", Attrs{IntAttr("axis", -1)}, rows),
+		x.op("Shape", nil, sum)))
 }

@@ -6,13 +6,17 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// microsoftAttention are the forms of scaled dot-product attention that ONNX Runtime's transformer optimiser writes, and the
-// rotary embedding that goes with them. GroupQueryAttention is in microsoft_grouped.go.
+// microsoftAttention are the forms of scaled dot-product attention that ONNX Runtime's transformer
+// optimiser writes, and the rotary embedding that goes with them. GroupQueryAttention is in
+// microsoft_grouped.go.
 func microsoftAttention() []Op {
 	return []Op{
-		composition(Op{Name: "Attention", MinIn: 2, MaxIn: 7, MinOut: 1, MaxOut: 2}, allRounded, defineAttention),
-		composition(Op{Name: "QAttention", MinIn: 5, MaxIn: 9, MinOut: 1, MaxOut: 2}, allRounded, defineQAttention),
-		composition(Op{Name: "MultiHeadAttention", MinIn: 1, MaxIn: 10, MinOut: 1, MaxOut: 4}, allRounded, defineMultiHeadAttention),
+		composition(Op{Name: "Attention", MinIn: 2, MaxIn: 7, MinOut: 1, MaxOut: 2}, allRounded,
+			defineAttention),
+		composition(Op{Name: "QAttention", MinIn: 5, MaxIn: 9, MinOut: 1, MaxOut: 2}, allRounded,
+			defineQAttention),
+		composition(Op{Name: "MultiHeadAttention", MinIn: 1, MaxIn: 10, MinOut: 1, MaxOut: 4},
+			allRounded, defineMultiHeadAttention),
 		composition(Op{Name: "RotaryEmbedding", MinIn: 4, MaxIn: 4}, allRounded, defineRotary),
 	}
 }
@@ -39,7 +43,8 @@ func (x *expander) split(v value, heads int64) value {
 	return x.transpose(x.reshape(v, 0, 0, heads, -1), 0, 2, 1, 3)
 }
 
-// append is a cache, batch × heads × length × size, followed by new positions; the cache may be absent.
+// append is a cache, batch × heads × length × size, followed by new positions; the cache may be
+// absent.
 func (x *expander) append(past, v value) value {
 	if past == absent {
 		return v
@@ -48,7 +53,8 @@ func (x *expander) append(past, v value) value {
 	return x.op("Concat", Attrs{IntAttr("axis", 2)}, past, v)
 }
 
-// attend computes softmax(q·kᵀ·scale + masks + bias)·v as batch × length × heads·size, and the scores before the softmax.
+// attend computes softmax(q·kᵀ·scale + masks + bias)·v as batch × length × heads·size, and the
+// scores before the softmax.
 func (x *expander) attend(a attended) (y, scores value) {
 	scale := x.attr("scale", 0)
 	if size, _ := x.known(a.q, 3); scale == 0 {
@@ -70,15 +76,16 @@ func (x *expander) attend(a attended) (y, scores value) {
 
 // filtered is zero where keep holds and attribute mask_filter_value elsewhere.
 func (x *expander) filtered(like, keep value) value {
-	return x.op("Where", nil, keep, x.scalar(like, 0), x.scalar(like, x.attr("mask_filter_value", -10000)))
+	return x.op("Where", nil, keep, x.scalar(like, 0),
+		x.scalar(like, x.attr("mask_filter_value", -10000)))
 }
 
-// hidden is added to the scores of keys that a query must not see, whatever mask_filter_value is: as low as any sum of a
-// score and another mask stays a number.
+// hidden is added to the scores of keys that a query must not see, whatever mask_filter_value is:
+// as low as any sum of a score and another mask stays a number.
 const hidden = -math.MaxFloat32 / 2
 
-// keyBias hides keys: a mask of rank 2 is batch × keys, of rank 3 batch × queries × keys; one of rank 1 has the end of each
-// batch entry's keys, and may go on with the beginnings.
+// keyBias hides keys: a mask of rank 2 is batch × keys, of rank 3 batch × queries × keys; one of
+// rank 1 has the end of each batch entry's keys, and may go on with the beginnings.
 func (x *expander) keyBias(a attended) value {
 	if a.mask == absent {
 		return absent
@@ -95,7 +102,8 @@ func (x *expander) keyBias(a attended) value {
 	return x.filtered(a.q, x.unsqueeze(x.between(a), 1, 2))
 }
 
-// between is, as batch × keys, whether a key is before the end of its batch entry, and not before its beginning.
+// between is, as batch × keys, whether a key is before the end of its batch entry, and not before
+// its beginning.
 func (x *expander) between(a attended) value {
 	batch, length := x.shape(a.q)[:1], x.shape(a.mask)
 	if x.err != nil {
@@ -158,11 +166,13 @@ func defineAttention(x *expander) {
 	x.selfAttention(x.add(qkv, x.input(2)), x.input(3), x.input(4), x.input(5))
 }
 
-// selfAttention gives the outputs of Attention for queries, keys and values beside each other. past holds keys and values.
+// selfAttention gives the outputs of Attention for queries, keys and values beside each other. past
+// holds keys and values.
 func (x *expander) selfAttention(qkv, mask, past, bias value) {
 	parts := x.parted(qkv)
 	heads := x.headCount()
-	a := attended{q: x.split(parts[0], heads), k: x.split(parts[1], heads), v: x.split(parts[2], heads), mask: mask, bias: bias}
+	a := attended{q: x.split(parts[0], heads), k: x.split(parts[1], heads),
+		v: x.split(parts[2], heads), mask: mask, bias: bias}
 	if past != absent {
 		x.ranked(past, "past", 5)
 		half := func(i int64) value {
@@ -173,11 +183,13 @@ func (x *expander) selfAttention(qkv, mask, past, bias value) {
 	y, _ := x.attend(a)
 	x.give(0, y)
 	if x.wants(1) {
-		x.give(1, x.op("Concat", Attrs{IntAttr("axis", 0)}, x.unsqueeze(a.k, 0), x.unsqueeze(a.v, 0)))
+		x.give(1, x.op("Concat", Attrs{IntAttr("axis", 0)}, x.unsqueeze(a.k, 0),
+			x.unsqueeze(a.v, 0)))
 	}
 }
 
-// parted parts the last axis into queries, keys and values, by attribute qkv_hidden_sizes or into thirds.
+// parted parts the last axis into queries, keys and values, by attribute qkv_hidden_sizes or into
+// thirds.
 func (x *expander) parted(qkv value) []value {
 	sizes := x.Attrs.Ints("qkv_hidden_sizes")
 	if sizes == nil {
@@ -215,7 +227,8 @@ func defineQAttention(x *expander) {
 	x.refuse("do_rotary")
 	x.ranked(x.input(qattnX), "input", 3)
 	x.ranked(x.input(qattnW), "weight", 2)
-	qkv := x.integerProduct(x.input(qattnX), x.input(qattnW), x.input(qattnXZero), x.input(qattnWZero), x.input(qattnXScale), x.input(qattnWScale))
+	qkv := x.integerProduct(x.input(qattnX), x.input(qattnW), x.input(qattnXZero),
+		x.input(qattnWZero), x.input(qattnXScale), x.input(qattnWScale))
 	x.ranked(x.input(qattnBias), "bias", 1)
 	x.selfAttention(x.add(qkv, x.input(qattnBias)), x.input(qattnMask), x.input(qattnPast), absent)
 }
@@ -250,7 +263,8 @@ func defineMultiHeadAttention(x *expander) {
 		return x.split(x.add(w, bias), heads)
 	}
 	x.ranked(q, "query", 3)
-	a := attended{q: headed(q, bq), k: x.append(x.input(mhaPastK), headed(k, bk)), v: x.append(x.input(mhaPastV), headed(v, bv)),
+	a := attended{q: headed(q, bq), k: x.append(x.input(mhaPastK), headed(k, bk)),
+		v:    x.append(x.input(mhaPastV), headed(v, bv)),
 		mask: x.input(mhaMask), bias: x.input(mhaScoreBias)}
 	y, scores := x.attend(a)
 	for i, out := range []value{y, a.k, a.v, scores} {
@@ -258,8 +272,8 @@ func defineMultiHeadAttention(x *expander) {
 	}
 }
 
-// unpacked returns queries, keys and values, which may come in one operand, batch × length × heads × 3 × size, or keys and
-// values in one with 2.
+// unpacked returns queries, keys and values, which may come in one operand, batch × length × heads
+// × 3 × size, or keys and values in one with 2.
 func (x *expander) unpacked() (q, k, v value) {
 	q, k, v = x.input(mhaQ), x.input(mhaK), x.input(mhaV)
 	part := func(packed value, i int64) value {
@@ -295,14 +309,17 @@ func (x *expander) biases(q, k, v value) (bq, bk, bv value) {
 	x.ranked(k, "key", 3, 4)
 	x.ranked(v, "value", 3, 4)
 	n := width(q)
-	part := func(from, to int64) value { return x.op("Slice", nil, bias, x.ints(from), x.ints(to), x.ints(0)) }
+	part := func(from, to int64) value {
+		return x.op("Slice", nil, bias, x.ints(from), x.ints(to), x.ints(0))
+	}
 	if x.rank(k) == 4 {
 		return part(0, n), absent, absent
 	}
 	return part(0, n), part(n, n+width(k)), part(n+width(k), n+width(k)+width(v))
 }
 
-// defineRotary turns pairs by the angles of position_ids: one a place, or the first one's of each sequence.
+// defineRotary turns pairs by the angles of position_ids: one a place, or the first one's of each
+// sequence.
 func defineRotary(x *expander) {
 	x.refuse("is_packed_batching")
 	in, ids := x.input(0), x.input(1)

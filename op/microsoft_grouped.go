@@ -7,11 +7,14 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// groupedAttention holds GroupQueryAttention: causal attention of queries whose heads share those of keys and values
-// (Ainslie et al. 2023), with a cache that each batch entry has filled to a length of its own.
+// groupedAttention holds GroupQueryAttention: causal attention of queries whose heads share those
+// of keys and values (Ainslie et al. 2023), with a cache that each batch entry has filled to a
+// length of its own.
 var groupedAttention = []Op{
-	{Domain: MicrosoftDomain, Name: "GroupQueryAttention", Since: []int{1}, MinIn: 7, MaxIn: 16, MinOut: 1, MaxOut: 4,
-		Infer: inferGrouped, Eval: inFloat32(evalGrouped), Flops: groupedFlops, Optional: []int{GroupedK, GroupedV, GroupedPastK, GroupedPastV}},
+	{Domain: MicrosoftDomain, Name: "GroupQueryAttention", Since: []int{1}, MinIn: 7, MaxIn: 16,
+		MinOut: 1, MaxOut: 4,
+		Infer: inferGrouped, Eval: inFloat32(evalGrouped), Flops: groupedFlops,
+		Optional: []int{GroupedK, GroupedV, GroupedPastK, GroupedPastV}},
 }
 
 // Inputs of GroupQueryAttention (com.microsoft, 1), in order.
@@ -38,7 +41,8 @@ const (
 func (c *Call) gqaHeads() (heads, shared int, err error) {
 	n, kv := c.Attrs.Int("num_heads", 0), c.Attrs.Int("kv_num_heads", 0)
 	if n < 1 || kv < 1 || n > math.MaxInt32 || n%kv != 0 {
-		return 0, 0, c.Errorf(ErrAttr, "num_heads is %d, kv_num_heads %d; both must be positive, and the first a multiple", n, kv)
+		return 0, 0, c.Errorf(ErrAttr, "num_heads is %d, kv_num_heads %d; both must be positive, "+
+			"and the first a multiple", n, kv)
 	}
 	return int(n), int(kv), nil
 }
@@ -55,8 +59,10 @@ func (c *Call) refuseGrouped(has func(int) bool) error {
 			return c.Errorf(ErrUnsupported, "%s is %s; caches are float", name, v)
 		}
 	}
-	if has(GroupedK) != has(GroupedV) || has(GroupedPastK) != has(GroupedPastV) || has(GroupedQNorm) != has(GroupedKNorm) || has(GroupedCos) != has(GroupedSin) {
-		return c.Errorf(ErrInput, "key and value, past_key and past_value, cos_cache and sin_cache, q_norm_weight and k_norm_weight come in pairs")
+	if has(GroupedK) != has(GroupedV) || has(GroupedPastK) != has(GroupedPastV) ||
+		has(GroupedQNorm) != has(GroupedKNorm) || has(GroupedCos) != has(GroupedSin) {
+		return c.Errorf(ErrInput, "key and value, past_key and past_value, cos_cache and "+
+			"sin_cache, q_norm_weight and k_norm_weight come in pairs")
 	}
 	if c.Attrs.Bool("do_rotary", false) && !has(GroupedCos) {
 		return c.Errorf(ErrInput, "do_rotary is set and there is no cos_cache")
@@ -64,7 +70,8 @@ func (c *Call) refuseGrouped(has func(int) bool) error {
 	return nil
 }
 
-// inferGrouped shapes the output, batch × length × heads·size, and the caches, batch × shared heads × positions × size.
+// inferGrouped shapes the output, batch × length × heads·size, and the caches, batch × shared heads
+// × positions × size.
 func inferGrouped(c *Infer) error {
 	if err := c.refuseGrouped(c.Has); err != nil {
 		return err
@@ -98,7 +105,8 @@ func inferGrouped(c *Infer) error {
 	return nil
 }
 
-// groupedFlops counts the two matrix products, with all positions of the caches that come out, where those are asked for.
+// groupedFlops counts the two matrix products, with all positions of the caches that come out,
+// where those are asked for.
 func groupedFlops(_ *Call, _, out []Type) int64 {
 	if len(out) < 2 || !out[1].Ranked || len(out[1].Shape) != 4 {
 		return 0
@@ -130,7 +138,8 @@ func (c *Infer) groupedTotal() Dim {
 	return Unknown()
 }
 
-// grouped is one checked evaluation. Queries are batch × length × heads × size, caches batch × shared × buffer × size.
+// grouped is one checked evaluation. Queries are batch × length × heads × size, caches batch ×
+// shared × buffer × size.
 type grouped struct {
 	*Eval
 	batch, length, heads, shared, size int
@@ -147,12 +156,14 @@ type grouped struct {
 }
 
 func evalGrouped(c *Eval) error {
-	g := &grouped{Eval: c, scale: c.attr("scale", 0), cap: c.attr("softcap", 0), causal: c.Attrs.Bool("causal", true),
+	g := &grouped{Eval: c, scale: c.attr("scale", 0), cap: c.attr("softcap", 0),
+		causal: c.Attrs.Bool("causal", true),
 		window: int(c.Attrs.Int("local_window_size", -1))}
 	if err := c.refuseGrouped(c.Has); err != nil {
 		return err
 	}
-	for _, step := range []func() error{g.read, g.readLengths, g.normalize, g.rotate, g.fill, g.readBias} {
+	for _, step := range []func() error{g.read, g.readLengths, g.normalize, g.rotate, g.fill,
+		g.readBias} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -235,21 +246,27 @@ func (g *grouped) readLengths() error {
 		return err
 	}
 	if len(lens) != g.batch || total < int64(g.length) || total > math.MaxInt32 {
-		return g.Errorf(ErrInput, "%d lengths for a batch of %d, total_sequence_length %d for %d queries", len(lens), g.batch, total, g.length)
+		return g.Errorf(ErrInput,
+			"%d lengths for a batch of %d, total_sequence_length %d for %d queries", len(lens),
+			g.batch, total, g.length)
 	}
 	g.first, g.buffer = total == int64(g.length), int(total)
 	past := 0
 	if g.Has(GroupedPastK) {
 		s := g.In[GroupedPastK].Shape
-		if len(s) != 4 || s[0] != g.batch || s[1] != g.shared || s[3] != g.size || !slices.Equal(s, g.In[GroupedPastV].Shape) {
-			return g.Errorf(ErrInput, "caches %v and %v do not fit %d × %d × length × %d", s, g.In[GroupedPastV].Shape, g.batch, g.shared, g.size)
+		if len(s) != 4 || s[0] != g.batch || s[1] != g.shared || s[3] != g.size ||
+			!slices.Equal(s, g.In[GroupedPastV].Shape) {
+			return g.Errorf(ErrInput, "caches %v and %v do not fit %d × %d × length × %d", s,
+				g.In[GroupedPastV].Shape, g.batch, g.shared, g.size)
 		}
 		past = s[2]
 		g.buffer = max(g.buffer, past)
 	}
 	for b, n := range lens {
-		if n < 0 || n >= total || !g.first && (n+1 < int64(g.length) || n+1-int64(g.length) > int64(past)) {
-			return g.Errorf(ErrInput, "seqlens_k[%d] is %d, total_sequence_length %d, with %d queries and a cache of %d", b, n, total, g.length, past)
+		if n < 0 || n >= total ||
+			!g.first && (n+1 < int64(g.length) || n+1-int64(g.length) > int64(past)) {
+			return g.Errorf(ErrInput, "seqlens_k[%d] is %d, total_sequence_length %d, with %d "+
+				"queries and a cache of %d", b, n, total, g.length, past)
 		}
 		g.totals = append(g.totals, int(n)+1)
 	}
@@ -264,7 +281,8 @@ func (g *grouped) past(b int) int {
 	return g.totals[b] - g.length
 }
 
-// normalize divides each head of queries and keys by its root mean square and scales it, where weights for that are given.
+// normalize divides each head of queries and keys by its root mean square and scales it, where
+// weights for that are given.
 func (g *grouped) normalize() error {
 	if !g.Has(GroupedQNorm) {
 		return nil
@@ -301,24 +319,28 @@ func (g *grouped) rotate() error {
 	}
 	s := g.In[GroupedCos].Shape
 	if len(s) != 2 || !slices.Equal(s, g.In[GroupedSin].Shape) || 2*s[1] > g.size {
-		return g.Errorf(ErrInput, "caches %v and %v do not fit heads of %d", s, g.In[GroupedSin].Shape, g.size)
+		return g.Errorf(ErrInput, "caches %v and %v do not fit heads of %d", s,
+			g.In[GroupedSin].Shape, g.size)
 	}
 	places, err := g.places(s[0])
 	if err != nil {
 		return err
 	}
-	angles := func(place, k int) (float64, float64) { return cos[places[place]*s[1]+k], sin[places[place]*s[1]+k] }
+	angles := func(place, k int) (float64, float64) {
+		return cos[places[place]*s[1]+k], sin[places[place]*s[1]+k]
+	}
 	interleaved := g.Attrs.Bool("rotary_interleaved", false)
 	for i, v := range [][]float64{g.q, g.k} {
 		n := []int{g.heads, g.shared}[i]
-		t, h := tensor.From(v, g.batch, g.length, n*g.size), heads[int]{g.batch, n, g.length, g.size}
+		t, h := tensor.From(v, g.batch, g.length, n*g.size),
+			heads[int]{g.batch, n, g.length, g.size}
 		turnPairs(t, slices.Clone(v), h, 2*s[1], interleaved, angles)
 	}
 	return nil
 }
 
-// places are the positions of all queries: position_ids, or those that follow the cache. Padding may lie
-// beyond the angles that there are, and takes the last.
+// places are the positions of all queries: position_ids, or those that follow the cache. Padding
+// may lie beyond the angles that there are, and takes the last.
 func (g *grouped) places(rows int) ([]int, error) {
 	out := make([]int, g.batch*g.length)
 	var given []int64
@@ -340,13 +362,15 @@ func (g *grouped) places(rows int) ([]int, error) {
 			out[i] = min(out[i], rows-1)
 		}
 		if out[i] < 0 || out[i] >= rows {
-			return nil, g.Errorf(ErrInput, "position %d, the caches of angles have %d", out[i], rows)
+			return nil, g.Errorf(ErrInput, "position %d, the caches of angles have %d", out[i],
+				rows)
 		}
 	}
 	return out, nil
 }
 
-// fill makes the caches: what was there of each batch entry, then the new keys and values, then zeros.
+// fill makes the caches: what was there of each batch entry, then the new keys and values, then
+// zeros.
 func (g *grouped) fill() error {
 	for i, to := range []*[]float64{&g.keys, &g.values} {
 		old, err := g.floats(GroupedPastK + i)
@@ -365,19 +389,23 @@ func (g *grouped) fill() error {
 			cache := (*to)[p*g.buffer*g.size:][:g.buffer*g.size]
 			copy(cache, old[p*rows*g.size:][:min(rows, g.past(b))*g.size])
 			for t := range g.length {
-				copy(cache[(g.past(b)+t)*g.size:], fresh[((b*g.length+t)*g.shared+h)*g.size:][:g.size])
+				copy(cache[(g.past(b)+t)*g.size:],
+					fresh[((b*g.length+t)*g.shared+h)*g.size:][:g.size])
 			}
 		}
 	}
 	return nil
 }
 
-// readBias reads what is added to the scores, and the sinks, which take weight from all keys of a head.
+// readBias reads what is added to the scores, and the sinks, which take weight from all keys of a
+// head.
 func (g *grouped) readBias() (err error) {
 	if g.Has(GroupedBias) {
 		s, total := g.In[GroupedBias].Shape, slices.Max(g.totals)
-		if len(s) != 4 || s[0] != 1 && s[0] != g.batch || s[1] != 1 && s[1] != g.heads || s[2] != g.length || s[3] < total {
-			return g.Errorf(ErrInput, "attention_bias is %v, does not fit %d × %d × %d × %d", s, g.batch, g.heads, g.length, total)
+		if len(s) != 4 || s[0] != 1 && s[0] != g.batch || s[1] != 1 && s[1] != g.heads ||
+			s[2] != g.length || s[3] < total {
+			return g.Errorf(ErrInput, "attention_bias is %v, does not fit %d × %d × %d × %d", s,
+				g.batch, g.heads, g.length, total)
 		}
 		if g.bias, err = g.floats(GroupedBias); err != nil {
 			return err

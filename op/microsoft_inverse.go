@@ -4,7 +4,8 @@ import "math"
 
 // inverseOps hold Inverse, of each square matrix in a stack.
 var inverseOps = []Op{
-	{Domain: MicrosoftDomain, Name: "Inverse", Since: []int{1}, MinIn: 1, MaxIn: 1, Infer: inferInverse, Eval: inFloat32(evalInverse),
+	{Domain: MicrosoftDomain, Name: "Inverse", Since: []int{1}, MinIn: 1, MaxIn: 1,
+		Infer: inferInverse, Eval: inFloat32(evalInverse),
 		Flops: func(_ *Call, in, _ []Type) int64 {
 			if len(in[0].Shape) == 0 {
 				return 0
@@ -24,8 +25,8 @@ func inferInverse(c *Infer) error {
 	return inferSame(floatTypes)(c)
 }
 
-// evalInverse solves for the unit matrix by Gauss-Jordan elimination with row pivots. A singular matrix, which the operator
-// forbids, is an error.
+// evalInverse solves for the unit matrix by Gauss-Jordan elimination with row pivots. A singular
+// matrix, which the operator forbids, is an error.
 func evalInverse(c *Eval) error {
 	x, out, err := c.normInput(2)
 	if err != nil {

@@ -7,12 +7,15 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// dynamicLSTM holds DynamicQuantizeLSTM: LSTM (version 14, the batch second) whose weights are 8-bit integers, and whose
-// inputs become ones: all of X on one scale, the state of each batch entry on a scale of its own at each step.
+// dynamicLSTM holds DynamicQuantizeLSTM: LSTM (version 14, the batch second) whose weights are
+// 8-bit integers, and whose inputs become ones: all of X on one scale, the state of each batch
+// entry on a scale of its own at each step.
 var dynamicLSTM = []Op{
-	{Domain: MicrosoftDomain, Name: "DynamicQuantizeLSTM", Since: []int{1}, MinIn: 12, MaxIn: 12, MaxOut: 3,
+	{Domain: MicrosoftDomain, Name: "DynamicQuantizeLSTM", Since: []int{1}, MinIn: 12, MaxIn: 12,
+		MaxOut:   3,
 		Optional: []int{rnnB, rnnLens, rnnH, rnnC, rnnP},
-		Infer:    inferDynamicLSTM, Eval: evalDynamicLSTM, Flops: func(_ *Call, in, _ []Type) int64 {
+		Infer:    inferDynamicLSTM, Eval: evalDynamicLSTM,
+		Flops: func(_ *Call, in, _ []Type) int64 {
 			if len(in[rnnX].Shape) != 3 {
 				return 0
 			}
@@ -21,20 +24,22 @@ var dynamicLSTM = []Op{
 		}},
 }
 
-// The inputs of DynamicQuantizeLSTM that follow those of LSTM, in order: scale and zero point of W, then of R. Inputs 3 to 7
-// may be left out.
+// The inputs of DynamicQuantizeLSTM that follow those of LSTM, in order: scale and zero point of W,
+// then of R. Inputs 3 to 7 may be left out.
 const (
 	dynWScale = rnnP + 1 + 2*iota
 	dynRScale
 )
 
-var quantizedLSTM = cell{gates: 4, functions: []string{"Sigmoid", "Tanh", "Tanh"}, step: (*layer).stepLSTM, roundState: roundToBytes}
+var quantizedLSTM = cell{gates: 4, functions: []string{"Sigmoid", "Tanh", "Tanh"},
+	step: (*layer).stepLSTM, roundState: roundToBytes}
 
 // lstmCall is the call of LSTM alone.
 func (c *Call) lstmCall() *Call {
-	return &Call{Domain: c.Domain, Type: c.Type, Version: 14, Attrs: slices.DeleteFunc(slices.Clone(c.Attrs), func(a Attr) bool {
-		return a.Name == "layout"
-	}), NumIn: rnnP + 1, NumOut: c.NumOut}
+	return &Call{Domain: c.Domain, Type: c.Type, Version: 14,
+		Attrs: slices.DeleteFunc(slices.Clone(c.Attrs), func(a Attr) bool {
+			return a.Name == "layout"
+		}), NumIn: rnnP + 1, NumOut: c.NumOut}
 }
 
 // inferDynamicLSTM is the rule of LSTM with W and R transposed: directions × inputs × gates.
@@ -54,7 +59,8 @@ func inferDynamicLSTM(c *Infer) error {
 		}
 		in[i] = t
 	}
-	return quantizedLSTM.infer(&Infer{Call: c.lstmCall(), In: in, Present: c.Present[:rnnP+1], Out: c.Out})
+	return quantizedLSTM.infer(&Infer{Call: c.lstmCall(), In: in, Present: c.Present[:rnnP+1],
+		Out: c.Out})
 }
 
 // evalDynamicLSTM is LSTM on the numbers that the integers stand for.
@@ -81,7 +87,8 @@ func evalDynamicLSTM(c *Eval) error {
 	}
 	setFloats(t, x)
 	in[rnnX] = t
-	e := &Eval{Call: c.lstmCall(), Ctx: c.Ctx, In: in, Out: make([]*tensor.Tensor, c.NumOut), Alloc: c.Alloc}
+	e := &Eval{Call: c.lstmCall(), Ctx: c.Ctx, In: in, Out: make([]*tensor.Tensor, c.NumOut),
+		Alloc: c.Alloc}
 	if err := quantizedLSTM.eval(e); err != nil {
 		return err
 	}
@@ -89,8 +96,8 @@ func evalDynamicLSTM(c *Eval) error {
 	return nil
 }
 
-// lstmWeights is operand i, directions × inputs × gates, as directions × gates × inputs of float32; scale and zero point have
-// one element a direction, or one for each of its gates.
+// lstmWeights is operand i, directions × inputs × gates, as directions × gates × inputs of float32;
+// scale and zero point have one element a direction, or one for each of its gates.
 func (c *Eval) lstmWeights(i, scale int) (*tensor.Tensor, error) {
 	w := c.In[i]
 	if _, err := c.sameDType(byteTypes, w.DType); err != nil {
@@ -133,7 +140,8 @@ func (c *Eval) lstmScales(i, dirs, gates int) ([]float64, error) {
 		return v, nil
 	}
 	if len(v) != dirs {
-		return nil, c.Errorf(ErrInput, "input %d has shape %v, must have %d elements, or %d × %d", i, c.In[i].Shape, dirs, dirs, gates)
+		return nil, c.Errorf(ErrInput, "input %d has shape %v, must have %d elements, or %d × %d",
+			i, c.In[i].Shape, dirs, dirs, gates)
 	}
 	out := make([]float64, 0, dirs*gates)
 	for _, s := range v {
@@ -142,8 +150,8 @@ func (c *Eval) lstmScales(i, dirs, gates int) ([]float64, error) {
 	return out, nil
 }
 
-// roundToBytes replaces numbers by those that uint8 stands for on the scale that just holds them, as
-// DynamicQuantizeLinear does.
+// roundToBytes replaces numbers by those that uint8 stands for on the scale that just holds them,
+// as DynamicQuantizeLinear does.
 func roundToBytes(v []float64) {
 	x := make([]float32, len(v))
 	for i, f := range v {

@@ -7,10 +7,12 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// matMulNBits is a product with weights of 2, 4 or 8 bits, which come in blocks along K that each have a scale and a zero
-// point. Attribute accuracy_level, which allows a runtime to round A, changes nothing here: weir:MatMulNBits does so.
+// matMulNBits is a product with weights of 2, 4 or 8 bits, which come in blocks along K that each
+// have a scale and a zero point. Attribute accuracy_level, which allows a runtime to round A,
+// changes nothing here: weir:MatMulNBits does so.
 func matMulNBits() Op {
-	o := composition(Op{Name: "MatMulNBits", MinIn: 3, MaxIn: 6, Flops: nBitsFlops}, allRounded, defineMatMulNBits)
+	o := composition(Op{Name: "MatMulNBits", MinIn: 3, MaxIn: 6, Flops: nBitsFlops}, allRounded,
+		defineMatMulNBits)
 	o.Infer = inferMatMulNBits
 	return o
 }
@@ -39,13 +41,15 @@ func (c *Call) nBits() (w nBits, err error) {
 			return w, c.Errorf(ErrAttr, "%s is %d, must be positive", name, v)
 		}
 	}
-	w = nBits{n: int(c.Attrs.Int("N", 0)), k: int(c.Attrs.Int("K", 0)), bits: int(c.Attrs.Int("bits", 4)),
+	w = nBits{n: int(c.Attrs.Int("N", 0)), k: int(c.Attrs.Int("K", 0)),
+		bits:  int(c.Attrs.Int("bits", 4)),
 		block: int(c.Attrs.Int("block_size", 0))}
 	if w.bits != 2 && w.bits != 4 && w.bits != 8 {
 		return w, c.Errorf(ErrUnsupported, "weights of %d bits; there are 2, 4 and 8", w.bits)
 	}
 	if w.block < 16 || w.block&(w.block-1) != 0 {
-		return w, c.Errorf(ErrAttr, "block_size is %d, must be a power of two of 16 or more", w.block)
+		return w, c.Errorf(ErrAttr, "block_size is %d, must be a power of two of 16 or more",
+			w.block)
 	}
 	if c.Attrs.Int("weight_prepacked", 0) != 0 {
 		return w, c.Errorf(ErrUnsupported, "weights in a layout of another device")
@@ -73,13 +77,15 @@ func inferMatMulNBits(c *Infer) error {
 	c.Out[0] = Ranked(a.DType, shape...)
 	if b := c.In[NBitsB]; b.Ranked {
 		if n, ok := b.Count().Int(); ok && n != w.n*w.blocks*w.block*w.bits/8 {
-			return c.Errorf(ErrInput, "B is %v, must have %d × %d blocks of %d bytes", b, w.n, w.blocks, w.block*w.bits/8)
+			return c.Errorf(ErrInput, "B is %v, must have %d × %d blocks of %d bytes", b, w.n,
+				w.blocks, w.block*w.bits/8)
 		}
 	}
 	return nil
 }
 
-// defineMatMulNBits is a product with the weights as numbers, which it can only be once they are known.
+// defineMatMulNBits is a product with the weights as numbers, which it can only be once they are
+// known.
 func defineMatMulNBits(x *expander) {
 	layout, err := x.nBits()
 	if err != nil {
@@ -110,15 +116,18 @@ func defineMatMulNBits(x *expander) {
 	x.give(0, y)
 }
 
-// weights returns the weights as float32, K × N: element k of row n is (q - zero) · scale of its block, or of block g_idx[k].
+// weights returns the weights as float32, K × N: element k of row n is (q - zero) · scale of its
+// block, or of block g_idx[k].
 func (w nBits) weights(c *Call, in [6]*tensor.Tensor) (*tensor.Tensor, error) {
 	if b := in[NBitsB]; b.DType != tensor.Uint8 || b.Len() != w.n*w.blocks*w.block*w.bits/8 {
-		return nil, c.Errorf(ErrInput, "B is %v%v, must be uint8 with %d × %d blocks of %d bytes", b.DType, b.Shape, w.n, w.blocks,
+		return nil, c.Errorf(ErrInput, "B is %v%v, must be uint8 with %d × %d blocks of %d bytes",
+			b.DType, b.Shape, w.n, w.blocks,
 			w.block*w.bits/8)
 	}
 	scales, err := in[NBitsScales].Floats()
 	if err != nil || len(scales) != w.n*w.blocks {
-		return nil, c.Errorf(ErrInput, "scales are %v%v, must be %d × %d", in[NBitsScales].DType, in[NBitsScales].Shape, w.n, w.blocks)
+		return nil, c.Errorf(ErrInput, "scales are %v%v, must be %d × %d", in[NBitsScales].DType,
+			in[NBitsScales].Shape, w.n, w.blocks)
 	}
 	zeros, err := w.zeros(c, in[NBitsZeros])
 	if err != nil {
@@ -148,7 +157,8 @@ func (w nBits) field(packed []byte, i int) int {
 	return int(packed[i/per]) >> (i % per * w.bits) & (1<<w.bits - 1)
 }
 
-// zeros are the zero points of all blocks: given as floats or packed like the weights, row by row; else half the range.
+// zeros are the zero points of all blocks: given as floats or packed like the weights, row by row;
+// else half the range.
 func (w nBits) zeros(c *Call, t *tensor.Tensor) ([]float64, error) {
 	n := w.n * w.blocks
 	switch {
@@ -157,13 +167,15 @@ func (w nBits) zeros(c *Call, t *tensor.Tensor) ([]float64, error) {
 	case t.DType != tensor.Uint8:
 		v, err := t.Floats()
 		if err != nil || len(v) != n || !floatTypes.has(t.DType) {
-			return nil, c.Errorf(ErrInput, "zero points are %v%v, must be uint8 or float, %d × %d", t.DType, t.Shape, w.n, w.blocks)
+			return nil, c.Errorf(ErrInput, "zero points are %v%v, must be uint8 or float, %d × %d",
+				t.DType, t.Shape, w.n, w.blocks)
 		}
 		return v, nil
 	}
 	row := (w.blocks*w.bits + 7) / 8
 	if t.Len() != w.n*row {
-		return nil, c.Errorf(ErrInput, "zero points are uint8%v, must be packed as %d × %d bytes", t.Shape, w.n, row)
+		return nil, c.Errorf(ErrInput, "zero points are uint8%v, must be packed as %d × %d bytes",
+			t.Shape, w.n, row)
 	}
 	v := make([]float64, n)
 	for i := range v {
@@ -183,11 +195,13 @@ func (w nBits) groups(c *Call, t *tensor.Tensor) ([]int, error) {
 	}
 	v, err := t.Ints()
 	if err != nil || len(v) < w.k {
-		return nil, c.Errorf(ErrInput, "g_idx is %v%v, must have K = %d elements", t.DType, t.Shape, w.k)
+		return nil, c.Errorf(ErrInput, "g_idx is %v%v, must have K = %d elements", t.DType, t.Shape,
+			w.k)
 	}
 	for k := range groups {
 		if groups[k] = int(v[k]); v[k] < 0 || v[k] >= int64(w.blocks) {
-			return nil, c.Errorf(ErrInput, "g_idx[%d] is %d, there are %d blocks", k, v[k], w.blocks)
+			return nil, c.Errorf(ErrInput, "g_idx[%d] is %d, there are %d blocks", k, v[k],
+				w.blocks)
 		}
 	}
 	return groups, nil

@@ -2,22 +2,27 @@ package op
 
 import "github.com/weirgpu/weir/tensor"
 
-// microsoftNorm are layer normalisations with the sums before them. SimplifiedLayerNormalization, the root mean square
-// variant, is written in ONNX's own domain by ONNX Runtime.
+// microsoftNorm are layer normalisations with the sums before them. SimplifiedLayerNormalization,
+// the root mean square variant, is written in ONNX's own domain by ONNX Runtime.
 func microsoftNorm() []Op {
-	simplified := Op{Name: "SimplifiedLayerNormalization", MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 2, Flops: flopsPerElement(4)}
+	simplified := Op{Name: "SimplifiedLayerNormalization", MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 2,
+		Flops: flopsPerElement(4)}
 	own := composition(simplified, 1, defineSimplifiedLayerNorm)
 	onnx := own
 	onnx.Domain = ""
 	return []Op{own, onnx,
-		composition(Op{Name: "SkipLayerNormalization", MinIn: 3, MaxIn: 5, MinOut: 1, MaxOut: 4, Flops: flopsPerElement(8)}, allRounded,
+		composition(Op{Name: "SkipLayerNormalization", MinIn: 3, MaxIn: 5, MinOut: 1, MaxOut: 4,
+			Flops: flopsPerElement(8)}, allRounded,
 			func(x *expander) { defineSkipNorm(x, x.input(4), x.layerNorm) }),
-		composition(Op{Name: "SkipSimplifiedLayerNormalization", MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 4, Flops: flopsPerElement(6)},
+		composition(Op{Name: "SkipSimplifiedLayerNormalization", MinIn: 3, MaxIn: 4, MinOut: 1,
+			MaxOut: 4, Flops: flopsPerElement(6)},
 			allRounded, func(x *expander) { defineSkipNorm(x, x.input(3), x.simplifiedLayerNorm) }),
 		composition(Op{Name: "EmbedLayerNormalization", MinIn: 7, MaxIn: 9, MinOut: 1, MaxOut: 3,
 			Optional: []int{embedSegments, embedSegment}}, allRounded, defineEmbedLayerNorm),
-		composition(Op{Name: "QEmbedLayerNormalization", MinIn: 18, MaxIn: 18, MinOut: 1, MaxOut: 2, Optional: []int{embedSegments,
-			embedSegment, embedMask, embedScales + embedSegment - embedWord, embedZeros + embedSegment - embedWord}},
+		composition(Op{Name: "QEmbedLayerNormalization", MinIn: 18, MaxIn: 18, MinOut: 1, MaxOut: 2,
+			Optional: []int{embedSegments,
+				embedSegment, embedMask, embedScales + embedSegment - embedWord,
+				embedZeros + embedSegment - embedWord}},
 			allRounded, defineQEmbedLayerNorm),
 	}
 }
@@ -38,7 +43,8 @@ func defineSimplifiedLayerNorm(x *expander) {
 	x.give(1, inv)
 }
 
-// rms divides v by the root of its mean square over the axes, then scales; inv is one over the root.
+// rms divides v by the root of its mean square over the axes, then scales; inv is one over the
+// root.
 func (x *expander) rms(v, scale value, axes []int64, epsilon float32) (y, inv value) {
 	square := x.op("Mul", nil, v, v)
 	var m value
@@ -74,14 +80,16 @@ func (x *expander) layerNorm(v value) (y, mean, inv value) {
 		outputs = 3
 	}
 	attrs := Attrs{IntAttr("axis", -1), FloatAttr("epsilon", x.Attrs.Float("epsilon", 1e-12))}
-	out := x.ops("", "LayerNormalization", max(x.opset, layerNormVersion), outputs, attrs, v, x.input(2), x.input(3))
+	out := x.ops("", "LayerNormalization", max(x.opset, layerNormVersion), outputs, attrs, v,
+		x.input(2), x.input(3))
 	if outputs == 1 {
 		return out[0], absent, absent
 	}
 	return out[0], out[1], out[2]
 }
 
-// defineSkipNorm normalises the sum of input and skip, which may lack the batch, and a bias; output 3 is the sum.
+// defineSkipNorm normalises the sum of input and skip, which may lack the batch, and a bias; output
+// 3 is the sum.
 func defineSkipNorm(x *expander, bias value, norm func(value) (y, mean, inv value)) {
 	in, skip := x.input(0), x.input(1)
 	x.ranked(in, "input", 2, 3)
@@ -95,7 +103,8 @@ func defineSkipNorm(x *expander, bias value, norm func(value) (y, mean, inv valu
 	}
 }
 
-// Inputs of EmbedLayerNormalization, in order. QEmbedLayerNormalization has scales and zero points in place of the last one.
+// Inputs of EmbedLayerNormalization, in order. QEmbedLayerNormalization has scales and zero points
+// in place of the last one.
 const (
 	embedIDs = iota
 	embedSegments
@@ -110,8 +119,8 @@ const (
 	embedZeros  = embedScales + 5
 )
 
-// defineEmbedLayerNorm is the sum of the embeddings of words, positions and segments, normalised; output 1 counts the places
-// that the mask keeps, output 2 is the sum.
+// defineEmbedLayerNorm is the sum of the embeddings of words, positions and segments, normalised;
+// output 1 counts the places that the mask keeps, output 2 is the sum.
 func defineEmbedLayerNorm(x *expander) {
 	rows := func(table int, at value) value { return x.op("Gather", nil, x.input(table), at) }
 	x.embed(rows, x.input(embedPositionIDs), x.input(embedGamma), x.input(embedBeta))
@@ -124,8 +133,11 @@ func defineQEmbedLayerNorm(x *expander) {
 		k := operand - embedWord
 		return x.op("DequantizeLinear", nil, v, x.single(embedScales+k), x.single(embedZeros+k))
 	}
-	rows := func(table int, at value) value { return numbers(x.op("Gather", nil, x.input(table), at), table) }
-	x.embed(rows, absent, numbers(x.input(embedGamma), embedGamma), numbers(x.input(embedBeta), embedBeta))
+	rows := func(table int, at value) value {
+		return numbers(x.op("Gather", nil, x.input(table), at), table)
+	}
+	x.embed(rows, absent, numbers(x.input(embedGamma), embedGamma),
+		numbers(x.input(embedBeta), embedBeta))
 }
 
 // embed gives the outputs of EmbedLayerNormalization; rows are those of one of its tables.
@@ -142,13 +154,15 @@ func (x *expander) embed(rows func(table int, at value) value, places, gamma, be
 		sum = x.add(sum, rows(embedSegment, s))
 	}
 	attrs := Attrs{IntAttr("axis", -1), FloatAttr("epsilon", x.Attrs.Float("epsilon", 1e-12))}
-	x.give(0, x.ops("", "LayerNormalization", max(x.opset, layerNormVersion), 1, attrs, sum, gamma, beta)[0])
+	x.give(0, x.ops("", "LayerNormalization", max(x.opset, layerNormVersion), 1, attrs, sum, gamma,
+		beta)[0])
 	if x.wants(1) {
 		mask := x.input(embedMask)
 		if mask == absent {
 			mask = x.scale(ids, 0)
 		}
-		x.give(1, x.op("ReduceSum", Attrs{IntAttr("keepdims", 0)}, x.cast(mask, tensor.Int32), x.ints(1)))
+		x.give(1, x.op("ReduceSum", Attrs{IntAttr("keepdims", 0)}, x.cast(mask, tensor.Int32),
+			x.ints(1)))
 	}
 	x.give(2, sum)
 }

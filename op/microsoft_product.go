@@ -9,11 +9,16 @@ import (
 // microsoftProduct are matrix products and convolutions with what follows them.
 func microsoftProduct() []Op {
 	return []Op{
-		composition(Op{Name: "FusedMatMul", MinIn: 2, MaxIn: 2, Flops: flopsOfLast}, allRounded, defineFusedMatMul),
-		composition(Op{Name: "TransposeMatMul", MinIn: 2, MaxIn: 2, Flops: flopsOfLast}, allRounded, defineFusedMatMul),
-		composition(Op{Name: "FusedConv", MinIn: 2, MaxIn: 4, Flops: convFlops}, allRounded, defineFusedConv),
-		composition(Op{Name: "FusedGemm", MinIn: 2, MaxIn: 3, Flops: gemmFlops}, allRounded, defineFusedGemm),
-		composition(Op{Name: "MatMulInteger16", MinIn: 2, MaxIn: 2, Flops: matMulFlops}, allRounded, defineMatMulInteger16),
+		composition(Op{Name: "FusedMatMul", MinIn: 2, MaxIn: 2, Flops: flopsOfLast}, allRounded,
+			defineFusedMatMul),
+		composition(Op{Name: "TransposeMatMul", MinIn: 2, MaxIn: 2, Flops: flopsOfLast}, allRounded,
+			defineFusedMatMul),
+		composition(Op{Name: "FusedConv", MinIn: 2, MaxIn: 4, Flops: convFlops}, allRounded,
+			defineFusedConv),
+		composition(Op{Name: "FusedGemm", MinIn: 2, MaxIn: 3, Flops: gemmFlops}, allRounded,
+			defineFusedGemm),
+		composition(Op{Name: "MatMulInteger16", MinIn: 2, MaxIn: 2, Flops: matMulFlops}, allRounded,
+			defineMatMulInteger16),
 		matMulNBits(),
 	}
 }
@@ -32,8 +37,8 @@ func flopsOfLast(c *Call, in, out []Type) int64 {
 	return 2 * int64(n) * typeCount(out[0])
 }
 
-// defineFusedMatMul is alpha times the product of A and B, either of them with its last two axes exchanged (transA), after
-// its first axis was put before the last one (transBatchA).
+// defineFusedMatMul is alpha times the product of A and B, either of them with its last two axes
+// exchanged (transA), after its first axis was put before the last one (transBatchA).
 func defineFusedMatMul(x *expander) {
 	a, b := x.input(0), x.input(1)
 	alpha := x.attr("alpha", 1)
@@ -81,10 +86,13 @@ func (x *expander) sameSize(v, to value) {
 	}
 }
 
-// activationAttrs names the parameters of the activations that attribute activation takes, in their order.
-var activationAttrs = map[string][]string{"": nil, "Relu": nil, "Tanh": nil, "Sigmoid": nil, "Softplus": nil, "Softsign": nil,
-	"LeakyRelu": {"alpha"}, "Elu": {"alpha"}, "ThresholdedRelu": {"alpha"}, "HardSigmoid": {"alpha", "beta"},
-	"Selu": {"alpha", "gamma"}, "Clip": {"min", "max"}}
+// activationAttrs names the parameters of the activations that attribute activation takes, in their
+// order.
+var activationAttrs = map[string][]string{"": nil, "Relu": nil, "Tanh": nil, "Sigmoid": nil,
+	"Softplus": nil, "Softsign": nil,
+	"LeakyRelu": {"alpha"}, "Elu": {"alpha"}, "ThresholdedRelu": {"alpha"},
+	"HardSigmoid": {"alpha", "beta"},
+	"Selu":        {"alpha", "gamma"}, "Clip": {"min", "max"}}
 
 // activate applies attribute activation with the given parameters.
 func (x *expander) activate(y value, params []float32) value {
@@ -95,7 +103,8 @@ func (x *expander) activate(y value, params []float32) value {
 		x.fail(ErrUnsupported, "activation %q", name)
 		return absent
 	case len(params) > len(names) && name != "":
-		x.fail(ErrAttr, "%d parameters for activation %s, which takes %d", len(params), name, len(names))
+		x.fail(ErrAttr, "%d parameters for activation %s, which takes %d", len(params), name,
+			len(names))
 		return absent
 	case name == "":
 		return y
@@ -117,9 +126,11 @@ func (x *expander) clip(y value, bounds []float32) value {
 	return x.op("Clip", nil, y, x.scalar(y, float64(bounds[0])), x.scalar(y, float64(bounds[1])))
 }
 
-// defineFusedGemm is Gemm and an activation, whose parameters are attributes activation_alpha, _beta and _gamma.
+// defineFusedGemm is Gemm and an activation, whose parameters are attributes activation_alpha,
+// _beta and _gamma.
 func defineFusedGemm(x *expander) {
-	y := x.op("Gemm", x.only("alpha", "beta", "transA", "transB"), x.input(0), x.input(1), x.input(2))
+	y := x.op("Gemm", x.only("alpha", "beta", "transA", "transB"), x.input(0), x.input(1),
+		x.input(2))
 	var params []float32
 	for _, name := range activationAttrs[x.Attrs.String("activation", "")] {
 		if a := "activation_" + name; x.Attrs.Has(a) {
@@ -129,7 +140,8 @@ func defineFusedGemm(x *expander) {
 	x.give(0, x.activate(y, params))
 }
 
-// defineMatMulInteger16 multiplies 16-bit integers into 32-bit ones, unsigned only when both operands are.
+// defineMatMulInteger16 multiplies 16-bit integers into 32-bit ones, unsigned only when both
+// operands are.
 func defineMatMulInteger16(x *expander) {
 	a, b := x.input(0), x.input(1)
 	to := tensor.Int32

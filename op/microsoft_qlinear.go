@@ -2,32 +2,44 @@ package op
 
 import "github.com/weirgpu/weir/tensor"
 
-// microsoftQLinear are operators on 8-bit integers that each stand for (q - zero point) · scale: the operator on those
-// numbers, and the result as integers again.
+// microsoftQLinear are operators on 8-bit integers that each stand for (q - zero point) · scale:
+// the operator on those numbers, and the result as integers again.
 func microsoftQLinear() []Op {
 	return []Op{
 		qlinearOp("QLinearAdd", 7, 8, []int{2, 5}, func(x *expander) { x.qlinearBinary("Add") }),
 		qlinearOp("QLinearMul", 7, 8, []int{2, 5}, func(x *expander) { x.qlinearBinary("Mul") }),
-		qlinearOp("QLinearSigmoid", 4, 5, []int{2}, func(x *expander) { x.qlinearUnary("Sigmoid", nil) }),
-		qlinearOp("QLinearLeakyRelu", 4, 5, []int{2}, func(x *expander) { x.qlinearUnary("LeakyRelu", x.only("alpha")) }),
+		qlinearOp("QLinearSigmoid", 4, 5, []int{2}, func(x *expander) {
+			x.qlinearUnary("Sigmoid", nil)
+		}),
+		qlinearOp("QLinearLeakyRelu", 4, 5, []int{2}, func(x *expander) {
+			x.qlinearUnary("LeakyRelu", x.only("alpha"))
+		}),
 		qlinearOp("QLinearSoftmax", 5, 5, []int{2}, defineQLinearSoftmax),
 		qlinearOp("QLinearConcat", 3, -1, nil, defineQLinearConcat),
 		qlinearOp("QLinearAveragePool", 4, 5, []int{2}, func(x *expander) {
-			x.qlinearPool("AveragePool", x.only("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides"))
+			x.qlinearPool("AveragePool",
+				x.only("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads",
+					"strides"))
 		}),
-		qlinearOp("QLinearGlobalAveragePool", 5, 5, nil, func(x *expander) { x.qlinearPool("GlobalAveragePool", nil) }),
+		qlinearOp("QLinearGlobalAveragePool", 5, 5, nil, func(x *expander) {
+			x.qlinearPool("GlobalAveragePool", nil)
+		}),
 		qlinearOp("QLinearWhere", 9, 9, nil, defineQLinearWhere),
 		qlinearOp("QLinearReduceMean", 4, 5, []int{2}, defineQLinearReduceMean),
 		composition(Op{Name: "NhwcMaxPool", MinIn: 1, MaxIn: 1}, allRounded, func(x *expander) {
 			attrs := x.only("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
-			x.give(0, x.channelsLast(true, func(v value) value { return x.op("MaxPool", attrs, v) })(x.input(0)))
+			x.give(0, x.channelsLast(true, func(v value) value {
+				return x.op("MaxPool", attrs, v)
+			})(x.input(0)))
 		}),
 	}
 }
 
-// qlinearOp is a row whose inputs named in optional, zero points, may be left out although others follow.
+// qlinearOp is a row whose inputs named in optional, zero points, may be left out although others
+// follow.
 func qlinearOp(name string, minIn, maxIn int, optional []int, define func(*expander)) Op {
-	return composition(Op{Name: name, MinIn: minIn, MaxIn: maxIn, Optional: optional}, allRounded, define)
+	return composition(Op{Name: name, MinIn: minIn, MaxIn: maxIn, Optional: optional}, allRounded,
+		define)
 }
 
 // dequantized is operand i as numbers; its scale and zero point, which may be absent, follow it.
@@ -58,8 +70,8 @@ func (x *expander) single(i int) value {
 	return v
 }
 
-// quantized is a number as integers with the scale of input i and the zero point of input i+1, which is 0 of the type of
-// like when it is absent.
+// quantized is a number as integers with the scale of input i and the zero point of input i+1,
+// which is 0 of the type of like when it is absent.
 func (x *expander) quantized(v value, i int, like value) value {
 	zero := x.single(i + 1)
 	if zero == absent {
@@ -78,7 +90,8 @@ func (x *expander) qlinearUnary(typ string, attrs Attrs) {
 	x.give(0, x.quantized(x.op(typ, attrs, x.dequantized(0)), 3, x.input(0)))
 }
 
-// defineQLinearSoftmax normalises along axis, or over all dimensions from it on when attribute opset is below 13.
+// defineQLinearSoftmax normalises along axis, or over all dimensions from it on when attribute
+// opset is below 13.
 func defineQLinearSoftmax(x *expander) {
 	v, rank := x.dequantized(0), x.rank(x.input(0))
 	if x.err != nil {
@@ -90,14 +103,17 @@ func defineQLinearSoftmax(x *expander) {
 		return
 	}
 	if x.Attrs.Int("opset", 13) >= 13 || axis == rank-1 {
-		x.give(0, x.quantized(x.op("Softmax", Attrs{IntAttr("axis", int64(axis))}, v), 3, x.input(0)))
+		x.give(0, x.quantized(x.op("Softmax", Attrs{IntAttr("axis", int64(axis))}, v), 3,
+			x.input(0)))
 		return
 	}
-	rows := x.op("Softmax", Attrs{IntAttr("axis", -1)}, x.op("Flatten", Attrs{IntAttr("axis", int64(axis))}, v))
+	rows := x.op("Softmax", Attrs{IntAttr("axis", -1)},
+		x.op("Flatten", Attrs{IntAttr("axis", int64(axis))}, v))
 	x.give(0, x.quantized(x.op("Reshape", nil, rows, x.op("Shape", nil, v)), 3, x.input(0)))
 }
 
-// defineQLinearConcat joins operands that each bring their scale and zero point, after those of the result.
+// defineQLinearConcat joins operands that each bring their scale and zero point, after those of the
+// result.
 func defineQLinearConcat(x *expander) {
 	var parts []value
 	for i := 2; i < x.NumIn; i += 3 {
@@ -110,7 +126,8 @@ func defineQLinearConcat(x *expander) {
 	x.give(0, x.quantized(x.op("Concat", x.only("axis"), parts...), 0, x.input(2)))
 }
 
-// channelsLast makes an operator on batch × channels × places one on batch × places × channels when last holds.
+// channelsLast makes an operator on batch × channels × places one on batch × places × channels when
+// last holds.
 func (x *expander) channelsLast(last bool, f func(value) value) func(value) value {
 	if !last {
 		return f
@@ -130,7 +147,9 @@ func (x *expander) channelsLast(last bool, f func(value) value) func(value) valu
 }
 
 func (x *expander) qlinearPool(typ string, attrs Attrs) {
-	f := x.channelsLast(x.Attrs.Bool("channels_last", false), func(v value) value { return x.op(typ, attrs, v) })
+	f := x.channelsLast(x.Attrs.Bool("channels_last", false), func(v value) value {
+		return x.op(typ, attrs, v)
+	})
 	x.give(0, x.quantized(f(x.dequantized(0)), 3, x.input(0)))
 }
 
@@ -153,7 +172,8 @@ func defineQLinearReduceMean(x *expander) {
 	x.give(0, x.quantized(x.op("ReduceMean", attrs, v, in), 3, x.input(0)))
 }
 
-// integerProduct multiplies 8-bit integers, from which their zero points are taken, times both scales.
+// integerProduct multiplies 8-bit integers, from which their zero points are taken, times both
+// scales.
 func (x *expander) integerProduct(a, b, aZero, bZero, aScale, bScale value) value {
 	x.bytes(a)
 	x.bytes(b)

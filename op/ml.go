@@ -14,23 +14,27 @@ const MLDomain = "ai.onnx.ml"
 // mlInputs are the numeric element types that the operators of [MLDomain] take.
 var mlInputs = setOf(tensor.Float32, tensor.Float64, tensor.Int32, tensor.Int64)
 
-// sameLengths checks that the lists of the given lengths, by attribute name, are of one length, and returns it.
+// sameLengths checks that the lists of the given lengths, by attribute name, are of one length, and
+// returns it.
 func (c *Call) sameLengths(lengths map[string]int) (int, error) {
 	names := slices.Sorted(maps.Keys(lengths))
 	for _, name := range names[1:] {
 		if lengths[name] != lengths[names[0]] {
-			return 0, c.Errorf(ErrAttr, "%s has %d elements and %s has %d, want as many", names[0], lengths[names[0]], name, lengths[name])
+			return 0, c.Errorf(ErrAttr, "%s has %d elements and %s has %d, want as many", names[0],
+				lengths[names[0]], name, lengths[name])
 		}
 	}
 	return lengths[names[0]], nil
 }
 
-// choice returns the index of a string attribute's value among those allowed, of which the first is the default.
+// choice returns the index of a string attribute's value among those allowed, of which the first is
+// the default.
 func (c *Call) choice(name string, allowed ...string) (int, error) {
 	v := c.Attrs.String(name, allowed[0])
 	i := slices.Index(allowed, v)
 	if i < 0 {
-		return 0, c.Errorf(ErrAttr, "%s is %q, want one of %s", name, v, strings.Join(allowed, ", "))
+		return 0, c.Errorf(ErrAttr, "%s is %q, want one of %s", name, v,
+			strings.Join(allowed, ", "))
 	}
 	return i, nil
 }
@@ -59,11 +63,12 @@ func (c *Infer) matrixDims() (rows, features Dim, ok bool, err error) {
 	case len(s) == 2:
 		return s[0], s[1], true, nil
 	}
-	return rows, features, false, c.Errorf(ErrInput, "input of rank %d, want [N, C] or [C]", len(c.In[0].Shape))
+	return rows, features, false,
+		c.Errorf(ErrInput, "input of rank %d, want [N, C] or [C]", len(c.In[0].Shape))
 }
 
-// features32 returns the elements of an input as float32, which is what the linear and SVM models of ONNX compute in. The
-// slice is the tensor's own when it holds float32.
+// features32 returns the elements of an input as float32, which is what the linear and SVM models
+// of ONNX compute in. The slice is the tensor's own when it holds float32.
 func (c *Call) features32(t *tensor.Tensor) ([]float32, error) {
 	switch t.DType {
 	case tensor.Float32:
@@ -92,7 +97,8 @@ type classLabels struct {
 	strings []string
 }
 
-// labels reads the class labels, of which one and only one attribute may be given; neither is for the operator to judge.
+// labels reads the class labels, of which one and only one attribute may be given; neither is for
+// the operator to judge.
 func (c *Call) labels(ints, strs string) (classLabels, error) {
 	l := classLabels{c.Attrs.Ints(ints), c.Attrs.Strings(strs)}
 	if len(l.ints) > 0 && len(l.strings) > 0 {

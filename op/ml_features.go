@@ -9,17 +9,22 @@ import (
 
 // mlFeatures hold the operators of [MLDomain] that prepare features.
 var mlFeatures = []Op{
-	{Domain: MLDomain, Name: "ArrayFeatureExtractor", Since: []int{1}, MinIn: 2, MaxIn: 2, Infer: inferExtractor, Eval: evalExtractor},
+	{Domain: MLDomain, Name: "ArrayFeatureExtractor", Since: []int{1}, MinIn: 2, MaxIn: 2,
+		Infer: inferExtractor, Eval: evalExtractor},
 	{Domain: MLDomain, Name: "Binarizer", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: Elementwise,
 		Infer: inferLikeInput(tensor.Undefined), Eval: evalBinarizer},
-	{Domain: MLDomain, Name: "FeatureVectorizer", Since: []int{1}, MinIn: 1, MaxIn: -1, Infer: inferVectorizer, Eval: evalVectorizer},
-	{Domain: MLDomain, Name: "Imputer", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: Elementwise, Infer: inferImputer, Eval: evalImputer},
-	{Domain: MLDomain, Name: "Normalizer", Since: []int{1}, MinIn: 1, MaxIn: 1, Infer: inferRowNormalizer, Eval: evalRowNormalizer},
-	{Domain: MLDomain, Name: "Scaler", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: Elementwise, Infer: inferScaler, Eval: evalScaler},
+	{Domain: MLDomain, Name: "FeatureVectorizer", Since: []int{1}, MinIn: 1, MaxIn: -1,
+		Infer: inferVectorizer, Eval: evalVectorizer},
+	{Domain: MLDomain, Name: "Imputer", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: Elementwise,
+		Infer: inferImputer, Eval: evalImputer},
+	{Domain: MLDomain, Name: "Normalizer", Since: []int{1}, MinIn: 1, MaxIn: 1,
+		Infer: inferRowNormalizer, Eval: evalRowNormalizer},
+	{Domain: MLDomain, Name: "Scaler", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: Elementwise,
+		Infer: inferScaler, Eval: evalScaler},
 }
 
-// inferLikeInput is the rule of operators whose output has the shape of the input, a numeric tensor, and the given type, the
-// input's own when it is Undefined.
+// inferLikeInput is the rule of operators whose output has the shape of the input, a numeric
+// tensor, and the given type, the input's own when it is Undefined.
 func inferLikeInput(d tensor.DType) func(*Infer) error {
 	return func(c *Infer) error {
 		x := c.In[0]
@@ -63,12 +68,14 @@ func evalBinarizer(c *Eval) error {
 	return nil
 }
 
-// perFeature checks that a list of n elements has one, or one for each index of the last axis when that is known.
+// perFeature checks that a list of n elements has one, or one for each index of the last axis when
+// that is known.
 func (c *Call) perFeature(name string, n int, last Dim) error {
 	if size, ok := last.Int(); n == 1 || ok && n == size || !ok && n > 0 {
 		return nil
 	}
-	return c.Errorf(ErrAttr, "%s has %d elements, want 1 or one for each of %v features", name, n, last)
+	return c.Errorf(ErrAttr, "%s has %d elements, want 1 or one for each of %v features", name, n,
+		last)
 }
 
 // lastDim returns the last dimension of what is known of input 0.
@@ -94,7 +101,8 @@ func lastSize(shape []int) int {
 func (c *Call) scaling(last Dim) (offset, scale []float32, err error) {
 	offset, scale = c.Attrs.Floats("offset"), c.Attrs.Floats("scale")
 	if len(offset) != len(scale) {
-		return nil, nil, c.Errorf(ErrAttr, "offset has %d elements and scale has %d, want as many", len(offset), len(scale))
+		return nil, nil, c.Errorf(ErrAttr, "offset has %d elements and scale has %d, want as many",
+			len(offset), len(scale))
 	}
 	return offset, scale, c.perFeature("scale", len(scale), last)
 }
@@ -141,20 +149,26 @@ func evalScaler(c *Eval) error {
 	return nil
 }
 
-// imputation reads the attributes of Imputer for an input of type d: what to replace and with what, one or one a feature.
-func (c *Call) imputation(d tensor.DType, last Dim) (replaced float64, with []float64, ints []int64, err error) {
+// imputation reads the attributes of Imputer for an input of type d: what to replace and with what,
+// one or one a feature.
+func (c *Call) imputation(d tensor.DType, last Dim) (replaced float64, with []float64, ints []int64,
+	err error) {
 	floats, ints := c.Attrs.Floats("imputed_value_floats"), c.Attrs.Ints("imputed_value_int64s")
 	if (len(floats) == 0) == (len(ints) == 0) {
-		return 0, nil, nil, c.Errorf(ErrAttr, "imputed_value_floats has %d elements and imputed_value_int64s has %d, want one of them",
+		return 0, nil, nil, c.Errorf(ErrAttr, "imputed_value_floats has %d elements and "+
+			"imputed_value_int64s has %d, want one of them",
 			len(floats), len(ints))
 	}
 	if d != tensor.Undefined && d.IsFloat() != (len(floats) > 0) {
-		return 0, nil, nil, c.Errorf(ErrAttr, "imputed values of another kind than the input, which is %v", d)
+		return 0, nil, nil, c.Errorf(ErrAttr,
+			"imputed values of another kind than the input, which is %v", d)
 	}
 	if d == tensor.Int32 {
-		for _, v := range append(ints[:len(ints):len(ints)], c.Attrs.Int("replaced_value_int64", 0)) {
+		for _, v := range append(ints[:len(ints):len(ints)],
+			c.Attrs.Int("replaced_value_int64", 0)) {
 			if int64(int32(v)) != v {
-				return 0, nil, nil, c.Errorf(ErrAttr, "value %d does not fit the input's type int32", v)
+				return 0, nil, nil, c.Errorf(ErrAttr, "value %d does not fit the input's type "+
+					"int32", v)
 			}
 		}
 	}
@@ -253,8 +267,8 @@ func (c *Call) features64(t *tensor.Tensor) ([]float64, error) {
 	return t.Floats()
 }
 
-// normalize divides a row by its norm: the highest element (not the highest magnitude; NaN is not counted), the sum of the
-// magnitudes, or the Euclidean length. A norm of zero divides by nothing.
+// normalize divides a row by its norm: the highest element (not the highest magnitude; NaN is not
+// counted), the sum of the magnitudes, or the Euclidean length. A norm of zero divides by nothing.
 func normalize(out []float32, x []float64, norm int) {
 	d := 0.0
 	if norm == normMax {
@@ -283,11 +297,13 @@ func normalize(out []float32, x []float64, norm int) {
 	}
 }
 
-// vectorizer returns the width of each input's part of a row, known where inputdimensions says it, and the sum.
+// vectorizer returns the width of each input's part of a row, known where inputdimensions says it,
+// and the sum.
 func (c *Call) vectorizer(widths []Dim) (total Dim, err error) {
 	given := c.Attrs.Ints("inputdimensions")
 	if given != nil && len(given) != len(widths) {
-		return total, c.Errorf(ErrAttr, "inputdimensions has %d elements for %d inputs", len(given), len(widths))
+		return total, c.Errorf(ErrAttr, "inputdimensions has %d elements for %d inputs", len(given),
+			len(widths))
 	}
 	for i := range widths {
 		if given != nil {
@@ -325,8 +341,8 @@ func inferVectorizer(c *Infer) error {
 	return err
 }
 
-// evalVectorizer puts the inputs side by side; an input that is narrower than its part of the row is followed by zeros, and a
-// wider one is cut.
+// evalVectorizer puts the inputs side by side; an input that is narrower than its part of the row
+// is followed by zeros, and a wider one is cut.
 func evalVectorizer(c *Eval) error {
 	if _, err := c.sameDType(mlInputs, c.dtypes()...); err != nil {
 		return err

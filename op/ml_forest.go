@@ -22,7 +22,8 @@ const (
 )
 
 // treeModes are the names that versions 1 and 3 have for the comparisons.
-var treeModes = map[string]TreeMode{"BRANCH_LEQ": BranchLEQ, "BRANCH_LT": BranchLT, "BRANCH_GTE": BranchGTE, "BRANCH_GT": BranchGT,
+var treeModes = map[string]TreeMode{"BRANCH_LEQ": BranchLEQ, "BRANCH_LT": BranchLT,
+	"BRANCH_GTE": BranchGTE, "BRANCH_GT": BranchGT,
 	"BRANCH_EQ": BranchEQ, "BRANCH_NEQ": BranchNEQ, "LEAF": TreeLeaf}
 
 // TreeNode is one node of a [Forest].
@@ -30,7 +31,8 @@ type TreeNode struct {
 	Mode        TreeMode
 	MissingTrue bool // a feature that is NaN goes the way of true
 	Feature     int32
-	// True and False are the nodes that follow; at a leaf, the weights are Forest.Weights[True:False].
+	// True and False are the nodes that follow; at a leaf, the weights are
+	// Forest.Weights[True:False].
 	True, False int32
 	Value       float64 // for BranchMember the index of the set in Forest.Sets
 }
@@ -41,8 +43,8 @@ type TreeWeight struct {
 	Value  float64
 }
 
-// Aggregation is how the weights of several trees for one target become one score, numbered as TreeEnsemble version 5 numbers
-// them.
+// Aggregation is how the weights of several trees for one target become one score, numbered as
+// TreeEnsemble version 5 numbers them.
 type Aggregation int
 
 // The aggregations.
@@ -53,10 +55,12 @@ const (
 	AggregateMax
 )
 
-// Forest is the model in the attributes of a TreeEnsemble, TreeEnsembleRegressor or TreeEnsembleClassifier (ai.onnx.ml versions 1,
-// 3 and 5), checked: every index is in range, every walk from a root ends at a leaf. It is immutable.
+// Forest is the model in the attributes of a TreeEnsemble, TreeEnsembleRegressor or
+// TreeEnsembleClassifier (ai.onnx.ml versions 1, 3 and 5), checked: every index is in range, every
+// walk from a root ends at a leaf. It is immutable.
 type Forest struct {
-	// Double tells that features, values and sums are of float64; otherwise all are float32, kept here as float64.
+	// Double tells that features, values and sums are of float64; otherwise all are float32, kept
+	// here as float64.
 	Double    bool
 	Nodes     []TreeNode
 	Weights   []TreeWeight
@@ -73,8 +77,8 @@ type Forest struct {
 	positive bool        // no weight is negative
 }
 
-// ForestOf reads the model of a call whose input has element type x. It fails with [ErrAttr] and takes time and memory in
-// proportion to the attributes.
+// ForestOf reads the model of a call whose input has element type x. It fails with [ErrAttr] and
+// takes time and memory in proportion to the attributes.
 func ForestOf(c *Call, x tensor.DType) (*Forest, error) {
 	b := &forestBuilder{Call: c}
 	b.f.Double = x == tensor.Float64
@@ -112,7 +116,8 @@ func (b *forestBuilder) numbers(name, tensorName string) ([]float64, error) {
 		return nil, b.Errorf(ErrAttr, "%s and %s are both given, want one", name, tensorName)
 	}
 	if !t.DType.IsFloat() {
-		return nil, b.Errorf(ErrAttr, "%s is of %v, want floating-point numbers", tensorName, t.DType)
+		return nil, b.Errorf(ErrAttr, "%s is of %v, want floating-point numbers", tensorName,
+			t.DType)
 	}
 	b.f.Double = b.f.Double || t.DType == tensor.Float64
 	return t.Floats()
@@ -125,7 +130,8 @@ func (b *forestBuilder) tracks(n int) ([]int64, error) {
 		return nil, nil
 	}
 	if len(v) != n {
-		return nil, b.Errorf(ErrAttr, "nodes_missing_value_tracks_true has %d elements for %d nodes", len(v), n)
+		return nil, b.Errorf(ErrAttr,
+			"nodes_missing_value_tracks_true has %d elements for %d nodes", len(v), n)
 	}
 	return v, nil
 }
@@ -157,7 +163,8 @@ func (b *forestBuilder) checkWalks() error {
 			for _, next := range [2]int32{n.True, n.False} {
 				switch state[next] {
 				case onTheWay:
-					return b.Errorf(ErrAttr, "the tree of root %d has a cycle through node %d", root, next)
+					return b.Errorf(ErrAttr, "the tree of root %d has a cycle through node %d",
+						root, next)
 				case 0:
 					way = append(way, next)
 				}
@@ -213,7 +220,8 @@ func (f *Forest) Round(v float64) float64 {
 	return float64(float32(v))
 }
 
-// Scores aggregates the leaves of one row: scores and has have f.Outputs elements, has tells which scores any leaf has given.
+// Scores aggregates the leaves of one row: scores and has have f.Outputs elements, has tells which
+// scores any leaf has given.
 func (f *Forest) Scores(scores []float64, has []bool, x []float64) {
 	clear(scores)
 	clear(has)
@@ -238,8 +246,8 @@ func (f *Forest) Scores(scores []float64, has []bool, x []float64) {
 	}
 }
 
-// Finish turns what Scores gave into the outputs of the row, in place, and returns the index of its class, which is
-// meaningful for a classifier.
+// Finish turns what Scores gave into the outputs of the row, in place, and returns the index of its
+// class, which is meaningful for a classifier.
 func (f *Forest) Finish(scores []float64, has []bool) (class int) {
 	switch {
 	case f.labels.len() == 0:
@@ -290,11 +298,12 @@ func firstPresentMax(scores []float64, has []bool) int {
 	return max(best, 0)
 }
 
-// finishTwo is Finish for two classes, of which exporters often give the weights of one. ONNX's text does not say how these two
-// become two scores; this is what ONNX Runtime does (TreeAggregatorClassifier): a single score is that of the second class, and
-// the first gets what is left to one, or the negative when weights have signs. When the leaves speak of both classes, the second
-// is chosen when its score is above zero; a base value for each is added to the first class's score, which then counts for the
-// second with the first as its negative.
+// finishTwo is Finish for two classes, of which exporters often give the weights of one. ONNX's
+// text does not say how these two become two scores; this is what ONNX Runtime does
+// (TreeAggregatorClassifier): a single score is that of the second class, and the first gets what
+// is left to one, or the negative when weights have signs. When the leaves speak of both classes,
+// the second is chosen when its score is above zero; a base value for each is added to the first
+// class's score, which then counts for the second with the first as its negative.
 func (f *Forest) finishTwo(scores []float64, has []bool) (class int) {
 	alone := false
 	switch len(f.base) {

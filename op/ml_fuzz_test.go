@@ -43,7 +43,8 @@ func (d *dice) small(count, n int) []int64 {
 var mlWords = list("a", "b", "", "c", "d")
 
 func (d *dice) post() Attr {
-	return StringAttr("post_transform", list("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")[d.roll(5)])
+	return StringAttr("post_transform",
+		list("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")[d.roll(5)])
 }
 
 // classAttr names n classes.
@@ -54,33 +55,41 @@ func (d *dice) classAttr(n int, ints string) Attr {
 	return IntsAttr(ints, d.small(n, 9)...)
 }
 
-// trees are one or two trees of which node i branches to 2i + 1 and 2i + 2, for an input of two features.
+// trees are one or two trees of which node i branches to 2i + 1 and 2i + 2, for an input of two
+// features.
 func (d *dice) trees(classifier bool) Attrs {
 	var trees, ids, yes, no, features []int64
 	var modes []string
 	for t := range int64(1 + d.roll(2)) {
 		n := int64(1 + 2*d.roll(4))
 		for i := range n {
-			mode, a, b := list("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")[d.roll(6)], 2*i+1, 2*i+2
+			mode, a, b := list("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ",
+				"BRANCH_NEQ")[d.roll(6)], 2*i+1, 2*i+2
 			if b >= n {
 				mode, a, b = "LEAF", 0, 0
 			}
-			trees, ids, yes, no, features = append(trees, t), append(ids, i), append(yes, a), append(no, b), append(features, int64(d.roll(2)))
+			trees, ids, yes, no, features = append(trees, t), append(ids, i), append(yes, a),
+				append(no, b), append(features, int64(d.roll(2)))
 			modes = append(modes, mode)
 		}
 	}
 	outputs, prefix := 1+d.roll(3), "target"
-	as := Attrs{IntsAttr("nodes_treeids", trees...), IntsAttr("nodes_nodeids", ids...), IntsAttr("nodes_truenodeids", yes...),
-		IntsAttr("nodes_falsenodeids", no...), IntsAttr("nodes_featureids", features...), StringsAttr("nodes_modes", modes...),
+	as := Attrs{IntsAttr("nodes_treeids", trees...), IntsAttr("nodes_nodeids", ids...),
+		IntsAttr("nodes_truenodeids", yes...),
+		IntsAttr("nodes_falsenodeids", no...), IntsAttr("nodes_featureids", features...),
+		StringsAttr("nodes_modes", modes...),
 		FloatsAttr("nodes_values", d.floatList(len(ids))...), d.post()}
 	if classifier {
 		prefix, as = "class", append(as, d.classAttr(outputs, "classlabels_int64s"))
 	} else {
-		as = append(as, IntAttr("n_targets", int64(outputs)), StringAttr("aggregate_function", list("SUM", "AVERAGE", "MIN", "MAX")[d.roll(4)]))
+		as = append(as, IntAttr("n_targets", int64(outputs)),
+			StringAttr("aggregate_function", list("SUM", "AVERAGE", "MIN", "MAX")[d.roll(4)]))
 	}
 	return append(as, IntsAttr(prefix+"_treeids", trees...), IntsAttr(prefix+"_nodeids", ids...),
-		IntsAttr(prefix+"_ids", d.small(len(ids), outputs)...), FloatsAttr(prefix+"_weights", d.floatList(len(ids))...),
-		FloatsAttr("base_values", d.floatList(outputs*d.roll(2))...), IntsAttr("nodes_missing_value_tracks_true", d.small(len(ids)*d.roll(2), 2)...))
+		IntsAttr(prefix+"_ids", d.small(len(ids), outputs)...),
+		FloatsAttr(prefix+"_weights", d.floatList(len(ids))...),
+		FloatsAttr("base_values", d.floatList(outputs*d.roll(2))...),
+		IntsAttr("nodes_missing_value_tracks_true", d.small(len(ids)*d.roll(2), 2)...))
 }
 
 // splits is a TreeEnsemble of version 5.
@@ -98,11 +107,16 @@ func (d *dice) splits() Attrs {
 			members = append(members, d.half(), float32(math.NaN()))
 		}
 	}
-	as := Attrs{IntsAttr("tree_roots", 0), TensorAttr("nodes_modes", tensor.From(modes, n)), IntsAttr("nodes_featureids", d.small(n, 2)...),
-		TensorAttr("nodes_splits", tensor.From(d.floatList(n), n)), IntsAttr("nodes_truenodeids", yes...), IntsAttr("nodes_trueleafs", leaf...),
-		IntsAttr("nodes_falsenodeids", no...), IntsAttr("nodes_falseleafs", slices.Repeat([]int64{1}, n)...), IntAttr("n_targets", 2),
-		IntsAttr("leaf_targetids", d.small(3, 2)...), TensorAttr("leaf_weights", tensor.From(d.floatList(3), 3)),
-		IntAttr("post_transform", int64(d.roll(5))), IntAttr("aggregate_function", int64(d.roll(4)))}
+	as := Attrs{IntsAttr("tree_roots", 0), TensorAttr("nodes_modes", tensor.From(modes, n)),
+		IntsAttr("nodes_featureids", d.small(n, 2)...),
+		TensorAttr("nodes_splits", tensor.From(d.floatList(n), n)),
+		IntsAttr("nodes_truenodeids", yes...), IntsAttr("nodes_trueleafs", leaf...),
+		IntsAttr("nodes_falsenodeids", no...),
+		IntsAttr("nodes_falseleafs", slices.Repeat([]int64{1}, n)...), IntAttr("n_targets", 2),
+		IntsAttr("leaf_targetids", d.small(3, 2)...),
+		TensorAttr("leaf_weights", tensor.From(d.floatList(3), 3)),
+		IntAttr("post_transform", int64(d.roll(5))),
+		IntAttr("aggregate_function", int64(d.roll(4)))}
 	if len(members) > 0 {
 		as = append(as, TensorAttr("membership_values", tensor.From(members, len(members))))
 	}
@@ -111,11 +125,13 @@ func (d *dice) splits() Attrs {
 
 // svmAttrs are an SVM of two features.
 func (d *dice) svmAttrs(classifier bool) Attrs {
-	as := Attrs{StringAttr("kernel_type", list("LINEAR", "POLY", "RBF", "SIGMOID")[d.roll(4)]), FloatsAttr("kernel_params", 0.5, 1, 2), d.post()}
+	as := Attrs{StringAttr("kernel_type", list("LINEAR", "POLY", "RBF", "SIGMOID")[d.roll(4)]),
+		FloatsAttr("kernel_params", 0.5, 1, 2), d.post()}
 	n := 2 + d.roll(2)
 	if !classifier {
 		vectors := d.roll(3)
-		return append(as, IntAttr("n_supports", int64(vectors)), FloatsAttr("support_vectors", d.floatList(2*vectors)...), FloatsAttr("rho", 1),
+		return append(as, IntAttr("n_supports", int64(vectors)),
+			FloatsAttr("support_vectors", d.floatList(2*vectors)...), FloatsAttr("rho", 1),
 			FloatsAttr("coefficients", d.floatList(2)...), IntAttr("one_class", int64(d.roll(2))))
 	}
 	as = append(as, d.classAttr(n, "classlabels_ints"), FloatsAttr("rho", d.floatList(3)...))
@@ -123,8 +139,10 @@ func (d *dice) svmAttrs(classifier bool) Attrs {
 		return append(as, FloatsAttr("coefficients", d.floatList(2*n)...))
 	}
 	p := 3 * d.roll(2)
-	return append(as, IntsAttr("vectors_per_class", slices.Repeat([]int64{1}, n)...), FloatsAttr("support_vectors", d.floatList(2*n)...),
-		FloatsAttr("coefficients", d.floatList(n*(n-1))...), FloatsAttr("prob_a", d.floatList(p)...), FloatsAttr("prob_b", d.floatList(p)...))
+	return append(as, IntsAttr("vectors_per_class", slices.Repeat([]int64{1}, n)...),
+		FloatsAttr("support_vectors", d.floatList(2*n)...),
+		FloatsAttr("coefficients", d.floatList(n*(n-1))...),
+		FloatsAttr("prob_a", d.floatList(p)...), FloatsAttr("prob_b", d.floatList(p)...))
 }
 
 // legal makes the attributes of a valid call, mostly.
@@ -135,20 +153,26 @@ func (d *dice) legal(c *Call) Attrs {
 	case "TreeEnsemble":
 		return d.splits()
 	case "LinearRegressor":
-		return Attrs{IntAttr("targets", 2), FloatsAttr("coefficients", d.floatList(4)...), FloatsAttr("intercepts", d.floatList(2)...), d.post()}
+		return Attrs{IntAttr("targets", 2), FloatsAttr("coefficients", d.floatList(4)...),
+			FloatsAttr("intercepts", d.floatList(2)...), d.post()}
 	case "LinearClassifier":
 		n := 1 + d.roll(3)
-		return Attrs{FloatsAttr("coefficients", d.floatList(2*n)...), FloatsAttr("intercepts", d.floatList(n)...), d.post(), d.classAttr(max(2, n), "classlabels_ints")}
+		return Attrs{FloatsAttr("coefficients", d.floatList(2*n)...),
+			FloatsAttr("intercepts", d.floatList(n)...), d.post(),
+			d.classAttr(max(2, n), "classlabels_ints")}
 	case "SVMClassifier", "SVMRegressor":
 		return d.svmAttrs(c.Type == "SVMClassifier")
 	case "Scaler":
 		n := 1 + d.roll(2)
-		return Attrs{FloatsAttr("offset", d.floatList(n)...), FloatsAttr("scale", d.floatList(n)...)}
+		return Attrs{FloatsAttr("offset", d.floatList(n)...),
+			FloatsAttr("scale", d.floatList(n)...)}
 	case "Imputer":
 		if d.roll(2) == 1 {
-			return Attrs{IntsAttr("imputed_value_int64s", d.small(1+d.roll(2), 9)...), IntAttr("replaced_value_int64", 1)}
+			return Attrs{IntsAttr("imputed_value_int64s", d.small(1+d.roll(2), 9)...),
+				IntAttr("replaced_value_int64", 1)}
 		}
-		return Attrs{FloatsAttr("imputed_value_floats", d.floatList(1+d.roll(2))...), FloatAttr("replaced_value_float", float32(math.NaN()))}
+		return Attrs{FloatsAttr("imputed_value_floats", d.floatList(1+d.roll(2))...),
+			FloatAttr("replaced_value_float", float32(math.NaN()))}
 	case "Normalizer":
 		return Attrs{StringAttr("norm", list("MAX", "L1", "L2", "?")[d.roll(4)])}
 	case "Binarizer":
@@ -170,44 +194,56 @@ func (d *dice) legalWords(c *Call) Attrs {
 		if c.Version < 2 {
 			return Attrs{StringsAttr("classes_strings", words...)}
 		}
-		keys := list(IntsAttr("keys_int64s", ints...), StringsAttr("keys_strings", words...), FloatsAttr("keys_floats", d.floatList(n)...),
+		keys := list(IntsAttr("keys_int64s", ints...), StringsAttr("keys_strings", words...),
+			FloatsAttr("keys_floats", d.floatList(n)...),
 			TensorAttr("keys_tensor", tensor.From(make([]float64, n), n)))
-		values := list(IntsAttr("values_int64s", ints...), StringsAttr("values_strings", words...), FloatsAttr("values_floats", d.floatList(n)...),
+		values := list(IntsAttr("values_int64s", ints...), StringsAttr("values_strings", words...),
+			FloatsAttr("values_floats", d.floatList(n)...),
 			TensorAttr("values_tensor", tensor.From(make([]int16, n), n)))
-		return Attrs{keys[d.roll(4)], values[d.roll(4)], TensorAttr("default_tensor", tensor.From([]int16{7}, 1))}[:2+d.roll(2)]
+		return Attrs{keys[d.roll(4)], values[d.roll(4)],
+			TensorAttr("default_tensor", tensor.From([]int16{7}, 1))}[:2+d.roll(2)]
 	case "OneHotEncoder":
-		return list(Attrs{IntsAttr("cats_int64s", ints...), IntAttr("zeros", int64(d.roll(2)))}, Attrs{StringsAttr("cats_strings", words...)})[d.roll(2)]
+		return list(Attrs{IntsAttr("cats_int64s", ints...), IntAttr("zeros", int64(d.roll(2)))},
+			Attrs{StringsAttr("cats_strings", words...)})[d.roll(2)]
 	case "ZipMap":
 		return Attrs{d.classAttr(2, "classlabels_int64s")}
 	case "DictVectorizer":
-		return list(Attrs{IntsAttr("int64_vocabulary", ints...)}, Attrs{StringsAttr("string_vocabulary", words...)})[d.roll(2)]
+		return list(Attrs{IntsAttr("int64_vocabulary", ints...)},
+			Attrs{StringsAttr("string_vocabulary", words...)})[d.roll(2)]
 	case "CastMap":
-		return Attrs{StringAttr("cast_to", list("TO_FLOAT", "TO_STRING", "TO_INT64", "?")[d.roll(4)]), IntAttr("max_map", int64(d.roll(9))),
+		return Attrs{StringAttr("cast_to",
+			list("TO_FLOAT", "TO_STRING", "TO_INT64", "?")[d.roll(4)]),
+			IntAttr("max_map", int64(d.roll(9))),
 			StringAttr("map_form", list("DENSE", "SPARSE")[d.roll(2)])}
 	}
 	return nil
 }
 
-// spoil changes one attribute: takes it away, makes a list shorter or longer, or an element extreme.
+// spoil changes one attribute: takes it away, makes a list shorter or longer, or an element
+// extreme.
 func (d *dice) spoil(as Attrs) Attrs {
 	if len(as) == 0 {
 		return as
 	}
 	a := &as[d.roll(len(as))]
-	a.Ints, a.Floats, a.Strings = slices.Clone(a.Ints), slices.Clone(a.Floats), slices.Clone(a.Strings)
+	a.Ints, a.Floats, a.Strings = slices.Clone(a.Ints), slices.Clone(a.Floats),
+		slices.Clone(a.Strings)
 	switch at := d.roll(64); d.roll(4) {
 	case 0:
 		*a = IntAttr(a.Name+"?", 0)
 	case 1:
-		a.Ints, a.Floats, a.Strings = a.Ints[:len(a.Ints)/2], a.Floats[:len(a.Floats)/2], a.Strings[:len(a.Strings)/2]
+		a.Ints, a.Floats, a.Strings = a.Ints[:len(a.Ints)/2], a.Floats[:len(a.Floats)/2],
+			a.Strings[:len(a.Strings)/2]
 	case 2:
-		a.Ints, a.Floats, a.Strings = append(a.Ints, d.int()), append(a.Floats, d.half()), append(a.Strings, "LEAF")
+		a.Ints, a.Floats, a.Strings = append(a.Ints, d.int()), append(a.Floats, d.half()),
+			append(a.Strings, "LEAF")
 	default:
 		if len(a.Ints) > 0 {
 			a.Ints[at%len(a.Ints)] = d.int()
 		}
 		if len(a.Floats) > 0 {
-			a.Floats[at%len(a.Floats)] = list(float32(math.NaN()), float32(math.Inf(1)), math.MaxFloat32)[d.roll(3)]
+			a.Floats[at%len(a.Floats)] = list(float32(math.NaN()), float32(math.Inf(1)),
+				math.MaxFloat32)[d.roll(3)]
 		}
 		if len(a.Strings) > 0 {
 			a.Strings[at%len(a.Strings)] = list("LEAF", "BRANCH_EQ", "SUM", "L1", "?")[d.roll(5)]
@@ -220,7 +256,8 @@ func (d *dice) spoil(as Attrs) Attrs {
 func (d *dice) features(c *Call) *tensor.Tensor {
 	if slices.Contains(list("CastMap", "DictVectorizer"), c.Type) && d.roll(8) != 1 {
 		n := d.roll(4)
-		keys, values := intList([]int64{3, -1, 7}[:min(n, 3)]), tensor.From(d.floatList(min(n, 3)), min(n, 3))
+		keys, values := intList([]int64{3, -1, 7}[:min(n, 3)]),
+			tensor.From(d.floatList(min(n, 3)), min(n, 3))
 		if d.roll(2) == 1 {
 			values = stringList(list("1", "2.5", "x")[:min(n, 3)])
 		}
@@ -253,7 +290,8 @@ func (d *dice) features(c *Call) *tensor.Tensor {
 func tryML(t *testing.T, d *dice) (name string, ran bool) {
 	rows := mlRows()
 	o := rows[d.roll(len(rows))]
-	c := &Call{Domain: MLDomain, Type: o.Name, Version: o.Since[d.roll(len(o.Since))], NumIn: o.MinIn, NumOut: max(1, o.MaxOut)}
+	c := &Call{Domain: MLDomain, Type: o.Name, Version: o.Since[d.roll(len(o.Since))],
+		NumIn: o.MinIn, NumOut: max(1, o.MaxOut)}
 	if o.MaxIn < 0 {
 		c.NumIn += d.roll(2)
 	}

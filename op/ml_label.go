@@ -9,10 +9,13 @@ import (
 
 // mlLabel hold the operators of [MLDomain] that look elements up.
 var mlLabel = []Op{
-	{Domain: MLDomain, Name: "CategoryMapper", Since: []int{1}, MinIn: 1, MaxIn: 1, Infer: inferLookup, Eval: evalLookup, Prepare: prepareLookup},
-	{Domain: MLDomain, Name: "LabelEncoder", Since: []int{1, 2, 4}, MinIn: 1, MaxIn: 1, Infer: inferLookup, Eval: evalLookup, Prepare: prepareLookup},
-	{Domain: MLDomain, Name: "OneHotEncoder", Since: []int{1}, MinIn: 1, MaxIn: 1, Infer: inferOneHotEncoder,
-		Eval: evalOneHotEncoder, Prepare: prepareOneHotEncoder},
+	{Domain: MLDomain, Name: "CategoryMapper", Since: []int{1}, MinIn: 1, MaxIn: 1,
+		Infer: inferLookup, Eval: evalLookup, Prepare: prepareLookup},
+	{Domain: MLDomain, Name: "LabelEncoder", Since: []int{1, 2, 4}, MinIn: 1, MaxIn: 1,
+		Infer: inferLookup, Eval: evalLookup, Prepare: prepareLookup},
+	{Domain: MLDomain, Name: "OneHotEncoder", Since: []int{1}, MinIn: 1, MaxIn: 1,
+		Infer: inferOneHotEncoder,
+		Eval:  evalOneHotEncoder, Prepare: prepareOneHotEncoder},
 }
 
 // lookup maps the elements keys[i] to the elements values[i], and any other to the default.
@@ -38,7 +41,8 @@ func (c *Call) lookup(d tensor.DType) (lookup, error) {
 		return l, err
 	}
 	if l.keys.Len() != l.values.Len() {
-		return l, c.Errorf(ErrAttr, "%d keys and %d values, want as many", l.keys.Len(), l.values.Len())
+		return l, c.Errorf(ErrAttr, "%d keys and %d values, want as many", l.keys.Len(),
+			l.values.Len())
 	}
 	if d != tensor.Undefined && d != l.keys.DType {
 		return l, c.Errorf(ErrInput, "input is %v, the keys are %v", d, l.keys.DType)
@@ -52,9 +56,11 @@ func (c *Call) defaultOf(d tensor.DType) *tensor.Tensor {
 	case tensor.String:
 		return tensor.FromStrings([]string{c.Attrs.String("default_string", "_Unused")}, 1)
 	case tensor.Float32:
-		return tensor.From([]float32{c.Attrs.Float("default_float", float32(math.Copysign(0, -1)))}, 1)
+		return tensor.From([]float32{c.Attrs.Float("default_float", float32(math.Copysign(0, -1)))},
+			1)
 	case tensor.Float64:
-		return tensor.From([]float64{float64(c.Attrs.Float("default_float", float32(math.Copysign(0, -1))))}, 1)
+		return tensor.From([]float64{
+			float64(c.Attrs.Float("default_float", float32(math.Copysign(0, -1))))}, 1)
 	case tensor.Int32:
 		return tensor.From([]int32{int32(c.Attrs.Int("default_int64", -1))}, 1)
 	case tensor.Int16:
@@ -66,8 +72,8 @@ func (c *Call) defaultOf(d tensor.DType) *tensor.Tensor {
 func intList(v []int64) *tensor.Tensor     { return tensor.From(v, len(v)) }
 func stringList(v []string) *tensor.Tensor { return tensor.FromStrings(v, len(v)) }
 
-// stringsOrInts orders a mapping between strings and integers by the type of the input, strings when it is not known to be
-// integers.
+// stringsOrInts orders a mapping between strings and integers by the type of the input, strings
+// when it is not known to be integers.
 func (c *Call) stringsOrInts(d tensor.DType, ints, strs *tensor.Tensor) lookup {
 	if d == tensor.Int64 {
 		return lookup{keys: ints, values: strs, def: c.defaultOf(tensor.String), last: true}
@@ -77,7 +83,8 @@ func (c *Call) stringsOrInts(d tensor.DType, ints, strs *tensor.Tensor) lookup {
 
 // categories reads CategoryMapper.
 func (c *Call) categories(d tensor.DType) (lookup, error) {
-	return c.stringsOrInts(d, intList(c.Attrs.Ints("cats_int64s")), stringList(c.Attrs.Strings("cats_strings"))), nil
+	return c.stringsOrInts(d, intList(c.Attrs.Ints("cats_int64s")),
+		stringList(c.Attrs.Strings("cats_strings"))), nil
 }
 
 // classes reads LabelEncoder version 1: strings and their indices.
@@ -91,10 +98,12 @@ func (c *Call) classes(d tensor.DType) (lookup, error) {
 }
 
 // labelTypes are the types of keys and values of LabelEncoder version 4.
-var labelTypes = setOf(tensor.String, tensor.Int64, tensor.Float32, tensor.Int32, tensor.Int16, tensor.Float64)
+var labelTypes = setOf(tensor.String, tensor.Int64, tensor.Float32, tensor.Int32, tensor.Int16,
+	tensor.Float64)
 
-// pairs reads LabelEncoder versions 2 and 4. Of equal keys the last counts since version 4, whose text says so (ONNX Runtime
-// takes the first); version 2 leaves it open, and the first counts as in ONNX Runtime.
+// pairs reads LabelEncoder versions 2 and 4. Of equal keys the last counts since version 4, whose
+// text says so (ONNX Runtime takes the first); version 2 leaves it open, and the first counts as in
+// ONNX Runtime.
 func (c *Call) pairs() (l lookup, err error) {
 	if l.keys, err = c.labelList("keys"); err != nil {
 		return l, err
@@ -106,7 +115,9 @@ func (c *Call) pairs() (l lookup, err error) {
 	l.def = c.defaultOf(l.values.DType)
 	if t := c.Attrs.Tensor("default_tensor"); t != nil && c.Version >= 4 {
 		if t.DType != l.values.DType || t.Len() != 1 {
-			return l, c.Errorf(ErrAttr, "default_tensor is %v%v, want one element of the values' type %v", t.DType, t.Shape, l.values.DType)
+			return l, c.Errorf(ErrAttr,
+				"default_tensor is %v%v, want one element of the values' type %v", t.DType, t.Shape,
+				l.values.DType)
 		}
 		l.def = t
 	}
@@ -127,12 +138,14 @@ func (c *Call) labelList(prefix string) (*tensor.Tensor, error) {
 	}
 	if t := c.Attrs.Tensor(prefix + "_tensor"); t != nil && c.Version >= 4 {
 		if !labelTypes.has(t.DType) {
-			return nil, c.Errorf(ErrAttr, "%s_tensor is %v, which the operator does not take", prefix, t.DType)
+			return nil, c.Errorf(ErrAttr, "%s_tensor is %v, which the operator does not take",
+				prefix, t.DType)
 		}
 		given = append(given, t)
 	}
 	if len(given) != 1 {
-		return nil, c.Errorf(ErrAttr, "%d of the attributes %s_* are given, want one", len(given), prefix)
+		return nil, c.Errorf(ErrAttr, "%d of the attributes %s_* are given, want one", len(given),
+			prefix)
 	}
 	return given[0], nil
 }
@@ -157,7 +170,8 @@ func evalLookup(c *Eval) error {
 	return l.eval(c, l.finder())
 }
 
-// prepareLookup indexes the keys: those of both directions where the input's type tells the direction.
+// prepareLookup indexes the keys: those of both directions where the input's type tells the
+// direction.
 func prepareLookup(c *Call) (func(*Eval) error, error) {
 	types := []tensor.DType{tensor.Undefined}
 	if c.Type == "CategoryMapper" || c.Version < 2 {
@@ -272,7 +286,9 @@ func (c *Call) oneHot(d tensor.DType) (lookup, error) {
 	}
 	ints, strs := c.Attrs.Ints("cats_int64s"), c.Attrs.Strings("cats_strings")
 	if (len(ints) == 0) == (len(strs) == 0) {
-		return lookup{}, c.Errorf(ErrAttr, "cats_int64s has %d elements and cats_strings has %d, want one of them", len(ints), len(strs))
+		return lookup{}, c.Errorf(ErrAttr,
+			"cats_int64s has %d elements and cats_strings has %d, want one of them", len(ints),
+			len(strs))
 	}
 	l := lookup{keys: intList(ints), last: true}
 	if len(strs) > 0 {
@@ -340,7 +356,8 @@ func (l lookup) evalOneHot(c *Eval, find finder) error {
 		if k >= 0 {
 			out[i*n+k] = 1
 		} else if !c.Attrs.Bool("zeros", true) {
-			return c.Errorf(ErrInput, "element %d is %v, which is no category, and zeros is 0", i, c.In[0].At(i))
+			return c.Errorf(ErrInput, "element %d is %v, which is no category, and zeros is 0", i,
+				c.In[0].At(i))
 		}
 	}
 	return nil

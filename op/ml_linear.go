@@ -6,9 +6,11 @@ import (
 
 // mlLinear hold the linear models of [MLDomain].
 var mlLinear = []Op{
-	{Domain: MLDomain, Name: "LinearClassifier", Since: []int{1}, MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
-		Infer: inferLinearClassifier, Eval: evalLinearClassifier, Flops: linearFlops},
-	{Domain: MLDomain, Name: "LinearRegressor", Since: []int{1}, MinIn: 1, MaxIn: 1, Infer: inferLinearRegressor, Eval: evalLinearRegressor,
+	{Domain: MLDomain, Name: "LinearClassifier", Since: []int{1}, MinIn: 1, MaxIn: 1, MinOut: 1,
+		MaxOut: 2,
+		Infer:  inferLinearClassifier, Eval: evalLinearClassifier, Flops: linearFlops},
+	{Domain: MLDomain, Name: "LinearRegressor", Since: []int{1}, MinIn: 1, MaxIn: 1,
+		Infer: inferLinearRegressor, Eval: evalLinearRegressor,
 		Flops: linearFlops},
 }
 
@@ -31,7 +33,8 @@ type linearModel struct {
 
 // linear reads the attributes that both models have.
 func (c *Call) linear(targets int) (linearModel, error) {
-	m := linearModel{targets: targets, coefficients: c.Attrs.Floats("coefficients"), intercepts: c.Attrs.Floats("intercepts")}
+	m := linearModel{targets: targets, coefficients: c.Attrs.Floats("coefficients"),
+		intercepts: c.Attrs.Floats("intercepts")}
 	var err error
 	if m.post, err = c.transform(); err != nil {
 		return m, err
@@ -40,7 +43,8 @@ func (c *Call) linear(targets int) (linearModel, error) {
 		return m, c.Errorf(ErrAttr, "coefficients is empty")
 	}
 	if m.targets > 0 && len(m.coefficients)%m.targets != 0 {
-		return m, c.Errorf(ErrAttr, "%d coefficients for %d targets, want as many for each", len(m.coefficients), m.targets)
+		return m, c.Errorf(ErrAttr, "%d coefficients for %d targets, want as many for each",
+			len(m.coefficients), m.targets)
 	}
 	return m, nil
 }
@@ -51,7 +55,9 @@ func (m *linearModel) fit(c *Call, features int) error {
 		m.targets = len(m.coefficients) / features
 	}
 	if m.targets == 0 || m.targets*features != len(m.coefficients) {
-		return c.Errorf(ErrInput, "input has %d features and the model %d coefficients for %d targets", features, len(m.coefficients), m.targets)
+		return c.Errorf(ErrInput,
+			"input has %d features and the model %d coefficients for %d targets", features,
+			len(m.coefficients), m.targets)
 	}
 	return nil
 }
@@ -70,11 +76,13 @@ func (m *linearModel) scores(out, x []float32) {
 	}
 }
 
-// linearRegressor reads the model. Intercepts that are not one for each target are left out, as ONNX Runtime does.
+// linearRegressor reads the model. Intercepts that are not one for each target are left out, as
+// ONNX Runtime does.
 func (c *Call) linearRegressor() (linearModel, error) {
 	n := c.Attrs.Int("targets", 1)
 	if n < 1 || n > int64(max(1, len(c.Attrs.Floats("coefficients")))) {
-		return linearModel{}, c.Errorf(ErrAttr, "targets is %d, want 1 up to the number of coefficients", n)
+		return linearModel{}, c.Errorf(ErrAttr,
+			"targets is %d, want 1 up to the number of coefficients", n)
 	}
 	m, err := c.linear(int(n))
 	if len(m.intercepts) != m.targets {
@@ -201,9 +209,9 @@ func inferLinearClassifier(c *Infer) error {
 	return c.inferClasses(m.labels, scores)
 }
 
-// evalLinearClassifier labels each row with the class of its first highest score, or for one target with the positive class
-// when the score is above zero; the transform comes after that. One score of two classes becomes 1 - s and s under SOFTMAX and
-// SOFTMAX_ZERO, too, as in ONNX Runtime.
+// evalLinearClassifier labels each row with the class of its first highest score, or for one target
+// with the positive class when the score is above zero; the transform comes after that. One score
+// of two classes becomes 1 - s and s under SOFTMAX and SOFTMAX_ZERO, too, as in ONNX Runtime.
 func evalLinearClassifier(c *Eval) error {
 	m, err := c.linearClassifier()
 	if err != nil {
@@ -267,7 +275,8 @@ func firstMax[T number](v []T) int {
 }
 
 // classOutputs makes the outputs of a classifier; z is nil when the scores are not asked for.
-func (c *Eval) classOutputs(l classLabels, rows, scores int) (y *tensor.Tensor, z []float32, err error) {
+func (c *Eval) classOutputs(l classLabels, rows, scores int) (y *tensor.Tensor, z []float32,
+	err error) {
 	if y, err = c.Output(0, l.dtype(), []int{rows}); err != nil || !c.Want(1) {
 		return y, nil, err
 	}

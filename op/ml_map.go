@@ -13,20 +13,25 @@ import (
 
 // mlMaps hold the operators of [MLDomain] that make or read maps.
 var mlMaps = []Op{
-	{Domain: MLDomain, Name: "CastMap", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: Containers, Infer: inferCastMap, Eval: evalCastMap},
-	{Domain: MLDomain, Name: "DictVectorizer", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: Containers, Infer: inferDictVectorizer,
+	{Domain: MLDomain, Name: "CastMap", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: Containers,
+		Infer: inferCastMap, Eval: evalCastMap},
+	{Domain: MLDomain, Name: "DictVectorizer", Since: []int{1}, MinIn: 1, MaxIn: 1,
+		Traits: Containers, Infer: inferDictVectorizer,
 		Eval: evalDictVectorizer},
-	{Domain: MLDomain, Name: "ZipMap", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: Containers, Infer: inferZipMap, Eval: evalZipMap},
+	{Domain: MLDomain, Name: "ZipMap", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: Containers,
+		Infer: inferZipMap, Eval: evalZipMap},
 }
 
-// zipKeys returns the keys of ZipMap and the columns that belong to them, sorted by key. Of equal keys the last column counts.
+// zipKeys returns the keys of ZipMap and the columns that belong to them, sorted by key. Of equal
+// keys the last column counts.
 func (c *Call) zipKeys() (keys *tensor.Tensor, columns []int, width int, err error) {
 	l, err := c.labels("classlabels_int64s", "classlabels_strings")
 	if err != nil {
 		return nil, nil, 0, err
 	}
 	if l.len() == 0 {
-		return nil, nil, 0, c.Errorf(ErrAttr, "neither classlabels_int64s nor classlabels_strings is given, want one")
+		return nil, nil, 0, c.Errorf(ErrAttr,
+			"neither classlabels_int64s nor classlabels_strings is given, want one")
 	}
 	if len(l.strings) > 0 {
 		sorted, columns := sortedKeys(l.strings)
@@ -125,7 +130,8 @@ func (c *Infer) inferMapInput() error {
 func (c *Call) vocabulary() (*tensor.Tensor, error) {
 	ints, strs := c.Attrs.Ints("int64_vocabulary"), c.Attrs.Strings("string_vocabulary")
 	if (len(ints) == 0) == (len(strs) == 0) {
-		return nil, c.Errorf(ErrAttr, "int64_vocabulary has %d elements and string_vocabulary has %d, want one of them", len(ints), len(strs))
+		return nil, c.Errorf(ErrAttr, "int64_vocabulary has %d elements and string_vocabulary has "+
+			"%d, want one of them", len(ints), len(strs))
 	}
 	if len(strs) > 0 {
 		return stringList(strs), nil
@@ -153,8 +159,8 @@ func inferDictVectorizer(c *Infer) error {
 	return nil
 }
 
-// evalDictVectorizer puts the value of each word of the vocabulary at its place, and zero or "" where the map has none. The
-// output has a row, as ONNX Runtime gives it one.
+// evalDictVectorizer puts the value of each word of the vocabulary at its place, and zero or ""
+// where the map has none. The output has a row, as ONNX Runtime gives it one.
 func evalDictVectorizer(c *Eval) error {
 	words, err := c.vocabulary()
 	if err != nil {
@@ -219,8 +225,9 @@ func inferCastMap(c *Infer) error {
 	return c.inferMapInput()
 }
 
-// evalCastMap writes a map's values by ascending key: one after the other when dense, and at the places that the keys name when
-// sparse. What has no key is 0, and "0.f" among strings, as in ONNX Runtime; keys beyond the length are left out.
+// evalCastMap writes a map's values by ascending key: one after the other when dense, and at the
+// places that the keys name when sparse. What has no key is 0, and "0.f" among strings, as in ONNX
+// Runtime; keys beyond the length are left out.
 func evalCastMap(c *Eval) error {
 	m, err := c.castMap()
 	if err != nil {
@@ -230,8 +237,10 @@ func evalCastMap(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	if keys.DType != tensor.Int64 || values.DType != tensor.String && values.DType != tensor.Float32 {
-		return c.Errorf(ErrInput, "input maps %v to %v, want int64 to string or float32", keys.DType, values.DType)
+	if keys.DType != tensor.Int64 || values.DType != tensor.String &&
+		values.DType != tensor.Float32 {
+		return c.Errorf(ErrInput, "input maps %v to %v, want int64 to string or float32",
+			keys.DType, values.DType)
 	}
 	sorted, at := sortedKeys(tensor.As[int64](keys))
 	n := len(sorted)
@@ -263,8 +272,9 @@ func evalCastMap(c *Eval) error {
 	return nil
 }
 
-// castValue writes one value of a map, a float or a string, as the output's type: floats are cut to integers and printed with six
-// digits after the point, strings must be numbers when they become numbers.
+// castValue writes one value of a map, a float or a string, as the output's type: floats are cut to
+// integers and printed with six digits after the point, strings must be numbers when they become
+// numbers.
 func (c *Call) castValue(y *tensor.Tensor, i int, values *tensor.Tensor, k int) error {
 	text, number := "", 0.0
 	if values.DType == tensor.String {

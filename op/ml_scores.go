@@ -20,11 +20,11 @@ func (c *Call) transform() (postTransform, error) {
 	return postTransform(i), err
 }
 
-// applyPost transforms the scores of one row, in float32 arithmetic as ONNX Runtime does (its ml_common.h): where results are
-// compared with thresholds, a last bit decides.
+// applyPost transforms the scores of one row, in float32 arithmetic as ONNX Runtime does (its
+// ml_common.h): where results are compared with thresholds, a last bit decides.
 //
-// A score that stands alone is left as it is by all but PROBIT. ONNX's text does not say so; ONNX Runtime does it, and what
-// exporters write relies on it.
+// A score that stands alone is left as it is by all but PROBIT. ONNX's text does not say so; ONNX
+// Runtime does it, and what exporters write relies on it.
 func applyPost[T float](p postTransform, scores []T) {
 	switch {
 	case p == postProbit:
@@ -43,7 +43,8 @@ func applyPost[T float](p postTransform, scores []T) {
 	}
 }
 
-// softmaxScores is SOFTMAX, or with zero SOFTMAX_ZERO, which takes no part of the sum for scores that are zero.
+// softmaxScores is SOFTMAX, or with zero SOFTMAX_ZERO, which takes no part of the sum for scores
+// that are zero.
 func softmaxScores[T float](scores []T, zero bool) {
 	top := float32(-math.MaxFloat32)
 	for _, v := range scores {
@@ -80,8 +81,9 @@ func logistic(v float32) float32 {
 
 func abs32(v float32) float32 { return math.Float32frombits(math.Float32bits(v) &^ (1 << 31)) }
 
-// probit is the quantile function of the normal distribution, with Winitzki's approximation of the inverse error function
-// that ONNX Runtime uses ("A handy approximation for the error function and its inverse", 2008, eq. 7, a = 0.147).
+// probit is the quantile function of the normal distribution, with Winitzki's approximation of the
+// inverse error function that ONNX Runtime uses ("A handy approximation for the error function and
+// its inverse", 2008, eq. 7, a = 0.147).
 func probit(v float32) float32 {
 	x := 2*v - 1
 	log := float32(math.Log(float64((1 - x) * (1 + x))))
@@ -102,8 +104,9 @@ const (
 	secondNegative                      // it has a sign: -s, s
 )
 
-// expand returns the two scores of a model that has one; LOGISTIC takes the score and its negative. PROBIT takes the place of the first, as in ONNX Runtime, which leaves
-// the second as it finds it; here it is zero.
+// expand returns the two scores of a model that has one; LOGISTIC takes the score and its negative.
+// PROBIT takes the place of the first, as in ONNX Runtime, which leaves the second as it finds it;
+// here it is zero.
 func (p postTransform) expand(s float32, how secondClass) (first, second float32) {
 	switch {
 	case p == postProbit:

@@ -1,10 +1,12 @@
 package op
 
-// svmClassifier is libsvm's one-against-one classification when it has support vectors: a machine for each pair of classes,
-// whose sign votes for one of the two; and a linear model with a score for each class when it has none.
+// svmClassifier is libsvm's one-against-one classification when it has support vectors: a machine
+// for each pair of classes, whose sign votes for one of the two; and a linear model with a score
+// for each class when it has none.
 //
-// The layout is libsvm's (Chang and Lin, "LIBSVM: a library for support vector machines", 2011, section 4): the vectors are
-// sorted by class, and row k of coefficients holds those for the k-th of the other classes.
+// The layout is libsvm's (Chang and Lin, "LIBSVM: a library for support vector machines", 2011,
+// section 4): the vectors are sorted by class, and row k of coefficients holds those for the k-th
+// of the other classes.
 type svmClassifier struct {
 	svm
 	labels classLabels
@@ -26,7 +28,9 @@ func (c *Call) svmClassifier() (*svmClassifier, error) {
 	total, limit := int64(0), int64(len(c.Attrs.Floats("support_vectors")))
 	for _, n := range c.Attrs.Ints("vectors_per_class") {
 		if n < 0 || n > limit-total {
-			return nil, c.Errorf(ErrAttr, "vectors_per_class %v with %d elements of support_vectors", c.Attrs.Ints("vectors_per_class"), limit)
+			return nil, c.Errorf(ErrAttr,
+				"vectors_per_class %v with %d elements of support_vectors",
+				c.Attrs.Ints("vectors_per_class"), limit)
 		}
 		total += n
 		m.first = append(m.first, int(total))
@@ -50,22 +54,28 @@ func (m *svmClassifier) check(c *Call) error {
 	case n == 0 || n > maxSVMClasses:
 		return c.Errorf(ErrAttr, "%d class labels, want 1 to %d", n, maxSVMClasses)
 	case len(m.a) != len(m.b):
-		return c.Errorf(ErrAttr, "prob_a has %d elements and prob_b has %d, want as many", len(m.a), len(m.b))
+		return c.Errorf(ErrAttr, "prob_a has %d elements and prob_b has %d, want as many", len(m.a),
+			len(m.b))
 	case m.count == 0 && len(m.coefficients)%n != 0:
-		return c.Errorf(ErrAttr, "%d coefficients for %d classes, want as many for each", len(m.coefficients), n)
+		return c.Errorf(ErrAttr, "%d coefficients for %d classes, want as many for each",
+			len(m.coefficients), n)
 	case m.count == 0:
 		m.features = len(m.coefficients) / n
 		return nil
 	case len(m.first) != n+1:
-		return c.Errorf(ErrAttr, "vectors_per_class has %d elements for %d classes", len(m.first)-1, n)
+		return c.Errorf(ErrAttr, "vectors_per_class has %d elements for %d classes", len(m.first)-1,
+			n)
 	case n < 2:
 		return c.Errorf(ErrAttr, "one class label with support vectors, want two or more")
 	case len(m.coefficients) < (n-1)*m.count:
-		return c.Errorf(ErrAttr, "%d coefficients, want %d for %d classes and %d vectors", len(m.coefficients), (n-1)*m.count, n, m.count)
+		return c.Errorf(ErrAttr, "%d coefficients, want %d for %d classes and %d vectors",
+			len(m.coefficients), (n-1)*m.count, n, m.count)
 	case len(m.rho) < m.pairs():
-		return c.Errorf(ErrAttr, "rho has %d elements, want one for each of %d pairs of classes", len(m.rho), m.pairs())
+		return c.Errorf(ErrAttr, "rho has %d elements, want one for each of %d pairs of classes",
+			len(m.rho), m.pairs())
 	case len(m.a) > 0 && len(m.a) < m.pairs():
-		return c.Errorf(ErrAttr, "prob_a has %d elements, want one for each of %d pairs of classes", len(m.a), m.pairs())
+		return c.Errorf(ErrAttr, "prob_a has %d elements, want one for each of %d pairs of classes",
+			len(m.a), m.pairs())
 	}
 	return nil
 }
@@ -78,7 +88,8 @@ func (m *svmClassifier) votes() bool { return m.count > 0 }
 // estimates reports whether the scores are probability estimates.
 func (m *svmClassifier) estimates() bool { return m.votes() && len(m.a) > 0 }
 
-// scores returns how many scores a row has: those of the pairs when they vote, two for one pair; else one a class.
+// scores returns how many scores a row has: those of the pairs when they vote, two for one pair;
+// else one a class.
 func (m *svmClassifier) scores() int {
 	if m.votes() && !m.estimates() && m.labels.len() > 2 {
 		return m.pairs()
@@ -167,8 +178,8 @@ func (m *svmClassifier) classify(w *svmWork, out, x []float32) int {
 	return class
 }
 
-// classifyLinear is classify without support vectors. Of two classes the second wins by its highest score being positive, or
-// at least a half when no coefficient is negative, as in ONNX Runtime.
+// classifyLinear is classify without support vectors. Of two classes the second wins by its highest
+// score being positive, or at least a half when no coefficient is negative, as in ONNX Runtime.
 func (m *svmClassifier) classifyLinear(out, x []float32) int {
 	for k := range out {
 		out[k] = m.kernel.of(x, m.coefficients[k*m.features:(k+1)*m.features]) + m.rho[0]
@@ -189,8 +200,10 @@ func (m *svmClassifier) vote(w *svmWork, x []float32) {
 	for i := range n {
 		for j := i + 1; j < n; j++ {
 			sum := float64(m.rho[p])
-			sum += innerProduct(w.kernels[m.first[i]:m.first[i+1]], m.coefficients[(j-1)*m.count+m.first[i]:])
-			sum += innerProduct(w.kernels[m.first[j]:m.first[j+1]], m.coefficients[i*m.count+m.first[j]:])
+			sum += innerProduct(w.kernels[m.first[i]:m.first[i+1]],
+				m.coefficients[(j-1)*m.count+m.first[i]:])
+			sum += innerProduct(w.kernels[m.first[j]:m.first[j+1]],
+				m.coefficients[i*m.count+m.first[j]:])
 			w.pairs[p] = float32(sum)
 			if sum > 0 {
 				w.votes[i]++
@@ -202,8 +215,9 @@ func (m *svmClassifier) vote(w *svmWork, x []float32) {
 	}
 }
 
-// coupling estimates the probabilities of classes from those of pairs of classes: Wu, Lin and Weng, "Probability estimates for
-// multi-class classification by pairwise coupling" (2004), the second method, algorithm 2, as in libsvm.
+// coupling estimates the probabilities of classes from those of pairs of classes: Wu, Lin and Weng,
+// "Probability estimates for multi-class classification by pairwise coupling" (2004), the second
+// method, algorithm 2, as in libsvm.
 type coupling struct {
 	n        int
 	r, q, qp []float32 // of pairs: the estimate that i is right and not j, and the quadratic form
@@ -213,7 +227,8 @@ func newCoupling(n int) *coupling {
 	return &coupling{n, make([]float32, n*n), make([]float32, n*n), make([]float32, n)}
 }
 
-// estimate sets p from the decision values of the pairs and the parameters of their sigmoids (Platt's).
+// estimate sets p from the decision values of the pairs and the parameters of their sigmoids
+// (Platt's).
 func (c *coupling) estimate(p, pairs, a, b []float32) {
 	const least = 1e-7
 	k := 0

@@ -8,19 +8,23 @@ import (
 
 // mlSVM hold the support vector machines of [MLDomain].
 var mlSVM = []Op{
-	{Domain: MLDomain, Name: "SVMClassifier", Since: []int{1}, MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
-		Infer: inferSVMClassifier, Eval: evalSVMClassifier, Flops: svmFlops},
-	{Domain: MLDomain, Name: "SVMRegressor", Since: []int{1}, MinIn: 1, MaxIn: 1, Infer: inferSVMRegressor, Eval: evalSVMRegressor,
+	{Domain: MLDomain, Name: "SVMClassifier", Since: []int{1}, MinIn: 1, MaxIn: 1, MinOut: 1,
+		MaxOut: 2,
+		Infer:  inferSVMClassifier, Eval: evalSVMClassifier, Flops: svmFlops},
+	{Domain: MLDomain, Name: "SVMRegressor", Since: []int{1}, MinIn: 1, MaxIn: 1,
+		Infer: inferSVMRegressor, Eval: evalSVMRegressor,
 		Flops: svmFlops},
 }
 
-// svmFlops counts a product and a sum for each element of the support vectors, or of the coefficients without any, and row.
+// svmFlops counts a product and a sum for each element of the support vectors, or of the
+// coefficients without any, and row.
 func svmFlops(c *Call, in, _ []Type) int64 {
 	rows := int64(1)
 	if s, ok := in[0].Ints(); ok && len(s) == 2 {
 		rows = int64(s[0])
 	}
-	return 2 * rows * int64(max(len(c.Attrs.Floats("support_vectors")), len(c.Attrs.Floats("coefficients"))))
+	return 2 * rows * int64(max(len(c.Attrs.Floats("support_vectors")),
+		len(c.Attrs.Floats("coefficients"))))
 }
 
 // svmKernel is the inner product of two feature vectors.
@@ -49,7 +53,8 @@ func (c *Call) svmKernel() (svmKernel, error) {
 	case 3:
 		k.gamma, k.coef0, k.degree = p[0], p[1], p[2]
 	default:
-		return k, c.Errorf(ErrAttr, "kernel_params has %d elements, want gamma, coef0 and degree", len(p))
+		return k, c.Errorf(ErrAttr, "kernel_params has %d elements, want gamma, coef0 and degree",
+			len(p))
 	}
 	return k, nil
 }
@@ -76,8 +81,8 @@ func (k svmKernel) of(a, b []float32) float32 {
 	return float32(sum)
 }
 
-// svm is what both machines have: support vectors one after the other, and their coefficients; without vectors the
-// coefficients are the weights of a linear model.
+// svm is what both machines have: support vectors one after the other, and their coefficients;
+// without vectors the coefficients are the weights of a linear model.
 type svm struct {
 	kernel       svmKernel
 	vectors      []float32
@@ -96,11 +101,15 @@ func (c *Call) machine(count int) (m svm, err error) {
 	m.coefficients, m.rho = c.Attrs.Floats("coefficients"), c.Attrs.Floats("rho")
 	switch {
 	case len(m.coefficients) == 0 || len(m.rho) == 0:
-		return m, c.Errorf(ErrAttr, "%d coefficients and %d elements of rho, want at least one of each", len(m.coefficients), len(m.rho))
+		return m, c.Errorf(ErrAttr,
+			"%d coefficients and %d elements of rho, want at least one of each",
+			len(m.coefficients), len(m.rho))
 	case count == 0:
 		m.kernel.kind = svmLinear
 	case len(m.vectors)%count != 0 || len(m.vectors) == 0:
-		return m, c.Errorf(ErrAttr, "support_vectors has %d elements for %d vectors, want as many for each", len(m.vectors), count)
+		return m, c.Errorf(ErrAttr,
+			"support_vectors has %d elements for %d vectors, want as many for each", len(m.vectors),
+			count)
 	default:
 		m.features = len(m.vectors) / count
 	}
@@ -126,7 +135,8 @@ func (m *svm) kernels(out, x []float32) {
 func (c *Call) svmRegressor() (m svm, oneClass bool, err error) {
 	n := c.Attrs.Int("n_supports", 0)
 	if n < 0 || n > int64(len(c.Attrs.Floats("support_vectors"))) {
-		return m, false, c.Errorf(ErrAttr, "n_supports is %d with %d elements of support_vectors", n, len(c.Attrs.Floats("support_vectors")))
+		return m, false, c.Errorf(ErrAttr, "n_supports is %d with %d elements of support_vectors",
+			n, len(c.Attrs.Floats("support_vectors")))
 	}
 	if m, err = c.machine(int(n)); err != nil {
 		return m, false, err
@@ -134,7 +144,8 @@ func (c *Call) svmRegressor() (m svm, oneClass bool, err error) {
 	if m.count == 0 {
 		m.features = len(m.coefficients)
 	} else if len(m.coefficients) < m.count {
-		return m, false, c.Errorf(ErrAttr, "%d coefficients for %d support vectors", len(m.coefficients), m.count)
+		return m, false, c.Errorf(ErrAttr, "%d coefficients for %d support vectors",
+			len(m.coefficients), m.count)
 	}
 	if _, err = c.transform(); err != nil {
 		return m, false, err
@@ -158,8 +169,8 @@ func inferSVMRegressor(c *Infer) error {
 	return nil
 }
 
-// evalSVMRegressor is Σ coefficient·kernel(x, vector) + rho. The transform is not applied, as ONNX Runtime does not: a score that
-// stands alone is left as it is.
+// evalSVMRegressor is Σ coefficient·kernel(x, vector) + rho. The transform is not applied, as ONNX
+// Runtime does not: a score that stands alone is left as it is.
 func evalSVMRegressor(c *Eval) error {
 	m, oneClass, err := c.svmRegressor()
 	if err != nil {

@@ -8,16 +8,19 @@ import (
 
 // mlTrees hold the tree ensembles of [MLDomain].
 var mlTrees = []Op{
-	{Domain: MLDomain, Name: "TreeEnsemble", Since: []int{5}, MinIn: 1, MaxIn: 1, Infer: inferTreeEnsemble, Eval: inFloat32(evalTrees),
+	{Domain: MLDomain, Name: "TreeEnsemble", Since: []int{5}, MinIn: 1, MaxIn: 1,
+		Infer: inferTreeEnsemble, Eval: inFloat32(evalTrees),
 		Flops: treeFlops},
-	{Domain: MLDomain, Name: "TreeEnsembleClassifier", Since: []int{1, 3, 5}, MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
+	{Domain: MLDomain, Name: "TreeEnsembleClassifier", Since: []int{1, 3, 5}, MinIn: 1, MaxIn: 1,
+		MinOut: 1, MaxOut: 2,
 		Infer: inferTreeClassifier, Eval: evalTreeClassifier, Flops: treeFlops},
-	{Domain: MLDomain, Name: "TreeEnsembleRegressor", Since: []int{1, 3, 5}, MinIn: 1, MaxIn: 1, Infer: inferTreeRegressor, Eval: evalTrees,
+	{Domain: MLDomain, Name: "TreeEnsembleRegressor", Since: []int{1, 3, 5}, MinIn: 1, MaxIn: 1,
+		Infer: inferTreeRegressor, Eval: evalTrees,
 		Flops: treeFlops},
 }
 
-// treeFlops estimates a comparison for each node on the way down, in trees of which half the nodes are leaves and the leaves
-// are at one depth.
+// treeFlops estimates a comparison for each node on the way down, in trees of which half the nodes
+// are leaves and the leaves are at one depth.
 func treeFlops(c *Call, in, _ []Type) int64 {
 	rows := int64(1)
 	if s, ok := in[0].Ints(); ok && len(s) == 2 {
@@ -42,7 +45,8 @@ func (c *Call) forestOutputs() (n int, l classLabels, err error) {
 			return 0, l, err
 		}
 		if l.len() == 0 {
-			return 0, l, c.Errorf(ErrAttr, "neither classlabels_int64s nor classlabels_strings is given, want one")
+			return 0, l, c.Errorf(ErrAttr,
+				"neither classlabels_int64s nor classlabels_strings is given, want one")
 		}
 		return l.len(), l, nil
 	}
@@ -122,19 +126,21 @@ func (c *Infer) inferTargets(d tensor.DType) error {
 	return c.checkFeatures(features)
 }
 
-// Rows reads the shape of an input of a forest: [N, C], or [C] for one row. It fails when C is less than the features that the
-// forest compares.
+// Rows reads the shape of an input of a forest: [N, C], or [C] for one row. It fails when C is less
+// than the features that the forest compares.
 func (f *Forest) Rows(c *Call, shape []int) (rows, features int, err error) {
 	if rows, features, err = c.matrix(shape); err != nil {
 		return 0, 0, err
 	}
 	if features < f.Features {
-		return 0, 0, c.Errorf(ErrInput, "a node compares feature %d, the input has %d", f.Features-1, features)
+		return 0, 0, c.Errorf(ErrInput, "a node compares feature %d, the input has %d",
+			f.Features-1, features)
 	}
 	return rows, features, nil
 }
 
-// WithoutNodes returns what [Forest.Finish] and the labels need of f, without its nodes, weights and sets.
+// WithoutNodes returns what [Forest.Finish] and the labels need of f, without its nodes, weights
+// and sets.
 func (f *Forest) WithoutNodes() *Forest {
 	g := *f
 	g.Nodes, g.Weights, g.Sets = nil, nil, nil
@@ -168,7 +174,8 @@ func (f *Forest) rowsOf(c *Eval, do func(row, class int, scores []float64)) erro
 	return nil
 }
 
-// evalTrees is TreeEnsemble, whose output has the type of the input, and TreeEnsembleRegressor, whose output is float32.
+// evalTrees is TreeEnsemble, whose output has the type of the input, and TreeEnsembleRegressor,
+// whose output is float32.
 func evalTrees(c *Eval) error {
 	f, err := ForestOf(c.Call, c.In[0].DType)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 // nodeKey names a node as the attributes of versions 1 and 3 do.
 type nodeKey struct{ tree, node int64 }
 
-// readNodes reads TreeEnsembleRegressor and TreeEnsembleClassifier: nodes are named by tree and number, and a tree's root is its
-// first node in the lists.
+// readNodes reads TreeEnsembleRegressor and TreeEnsembleClassifier: nodes are named by tree and
+// number, and a tree's root is its first node in the lists.
 func (b *forestBuilder) readNodes() error {
 	if err := b.readHead(); err != nil {
 		return err
@@ -21,10 +21,13 @@ func (b *forestBuilder) readNodes() error {
 	if err != nil {
 		return err
 	}
-	trees, ids, modes, features := as.Ints("nodes_treeids"), as.Ints("nodes_nodeids"), as.Strings("nodes_modes"), as.Ints("nodes_featureids")
+	trees, ids, modes, features := as.Ints("nodes_treeids"), as.Ints("nodes_nodeids"),
+		as.Strings("nodes_modes"), as.Ints("nodes_featureids")
 	trues, falses := as.Ints("nodes_truenodeids"), as.Ints("nodes_falsenodeids")
-	n, err := b.sameLengths(map[string]int{"nodes_values": len(values), "nodes_treeids": len(trees), "nodes_nodeids": len(ids),
-		"nodes_modes": len(modes), "nodes_featureids": len(features), "nodes_truenodeids": len(trues), "nodes_falsenodeids": len(falses)})
+	n, err := b.sameLengths(map[string]int{"nodes_values": len(values), "nodes_treeids": len(trees),
+		"nodes_nodeids": len(ids),
+		"nodes_modes":   len(modes), "nodes_featureids": len(features),
+		"nodes_truenodeids": len(trues), "nodes_falsenodeids": len(falses)})
 	if err != nil {
 		return err
 	}
@@ -44,7 +47,8 @@ func (b *forestBuilder) readNodes() error {
 		node := &b.f.Nodes[i]
 		mode, ok := treeModes[modes[i]]
 		if !ok {
-			return b.Errorf(ErrAttr, "nodes_modes has %q, want BRANCH_LEQ, BRANCH_LT, BRANCH_GTE, BRANCH_GT, BRANCH_EQ, BRANCH_NEQ or LEAF", modes[i])
+			return b.Errorf(ErrAttr, "nodes_modes has %q, want BRANCH_LEQ, BRANCH_LT, BRANCH_GTE, "+
+				"BRANCH_GT, BRANCH_EQ, BRANCH_NEQ or LEAF", modes[i])
 		}
 		*node = TreeNode{Mode: mode, Value: values[i], MissingTrue: tracks != nil && tracks[i] == 1}
 		if mode == TreeLeaf {
@@ -63,8 +67,8 @@ func (b *forestBuilder) readNodes() error {
 	return b.readWeights(index)
 }
 
-// nodeIndex finds nodes by their names. The lists of most models have the nodes of a tree one after the other in the order of
-// their numbers, and then the first of a tree tells where the others are.
+// nodeIndex finds nodes by their names. The lists of most models have the nodes of a tree one after
+// the other in the order of their numbers, and then the first of a tree tells where the others are.
 type nodeIndex struct {
 	trees, ids []int64
 	first      map[int64]int32 // of each tree
@@ -107,7 +111,8 @@ func (x *nodeIndex) find(tree, id int64) (int32, bool) {
 func (b *forestBuilder) child(x *nodeIndex, tree, parent, id int64) (int32, error) {
 	i, ok := x.find(tree, id)
 	if !ok {
-		return 0, b.Errorf(ErrAttr, "tree %d has no node %d, which its node %d branches to", tree, id, parent)
+		return 0, b.Errorf(ErrAttr, "tree %d has no node %d, which its node %d branches to", tree,
+			id, parent)
 	}
 	return i, nil
 }
@@ -125,7 +130,8 @@ func (b *forestBuilder) readHead() error {
 	if err != nil {
 		return err
 	}
-	b.f.Aggregate = [...]Aggregation{AggregateSum, AggregateAverage, AggregateMin, AggregateMax}[how]
+	b.f.Aggregate = [...]Aggregation{AggregateSum, AggregateAverage, AggregateMin,
+		AggregateMax}[how]
 	if b.f.base, err = b.numbers("base_values", "base_values_as_tensor"); err != nil {
 		return err
 	}
@@ -136,7 +142,8 @@ func (b *forestBuilder) readHead() error {
 	return nil
 }
 
-// readWeights reads the weights of the leaves. Weights of other nodes, which old converters wrote, count for nothing.
+// readWeights reads the weights of the leaves. Weights of other nodes, which old converters wrote,
+// count for nothing.
 func (b *forestBuilder) readWeights(index *nodeIndex) error {
 	prefix := "target"
 	if b.Type == "TreeEnsembleClassifier" {
@@ -146,8 +153,10 @@ func (b *forestBuilder) readWeights(index *nodeIndex) error {
 	if err != nil {
 		return err
 	}
-	trees, ids, targets := b.Attrs.Ints(prefix+"_treeids"), b.Attrs.Ints(prefix+"_nodeids"), b.Attrs.Ints(prefix+"_ids")
-	n, err := b.sameLengths(map[string]int{prefix + "_weights": len(values), prefix + "_treeids": len(trees), prefix + "_nodeids": len(ids),
+	trees, ids, targets := b.Attrs.Ints(prefix+"_treeids"), b.Attrs.Ints(prefix+"_nodeids"),
+		b.Attrs.Ints(prefix+"_ids")
+	n, err := b.sameLengths(map[string]int{prefix + "_weights": len(values),
+		prefix + "_treeids": len(trees), prefix + "_nodeids": len(ids),
 		prefix + "_ids": len(targets)})
 	if err != nil {
 		return err
@@ -160,7 +169,8 @@ func (b *forestBuilder) readWeights(index *nodeIndex) error {
 		case !ok:
 			return b.Errorf(ErrAttr, "%s_nodeids: tree %d has no node %d", prefix, trees[i], ids[i])
 		case targets[i] < 0 || targets[i] >= int64(b.f.Outputs):
-			return b.Errorf(ErrAttr, "%s_ids has %d, want an index below %d", prefix, targets[i], b.f.Outputs)
+			return b.Errorf(ErrAttr, "%s_ids has %d, want an index below %d", prefix, targets[i],
+				b.f.Outputs)
 		}
 		leaf[i] = at
 		used[targets[i]] = true
@@ -207,10 +217,13 @@ func (b *forestBuilder) readSplits() error {
 	if modes == nil || modes.DType != tensor.Uint8 {
 		return b.Errorf(ErrAttr, "nodes_modes is not a tensor of uint8")
 	}
-	features, trues, falses := as.Ints("nodes_featureids"), as.Ints("nodes_truenodeids"), as.Ints("nodes_falsenodeids")
+	features, trues, falses := as.Ints("nodes_featureids"), as.Ints("nodes_truenodeids"),
+		as.Ints("nodes_falsenodeids")
 	trueLeafs, falseLeafs := as.Ints("nodes_trueleafs"), as.Ints("nodes_falseleafs")
-	n, err := b.sameLengths(map[string]int{"nodes_splits": len(splits), "nodes_modes": modes.Len(), "nodes_featureids": len(features),
-		"nodes_truenodeids": len(trues), "nodes_falsenodeids": len(falses), "nodes_trueleafs": len(trueLeafs), "nodes_falseleafs": len(falseLeafs)})
+	n, err := b.sameLengths(map[string]int{"nodes_splits": len(splits), "nodes_modes": modes.Len(),
+		"nodes_featureids":  len(features),
+		"nodes_truenodeids": len(trues), "nodes_falsenodeids": len(falses),
+		"nodes_trueleafs": len(trueLeafs), "nodes_falseleafs": len(falseLeafs)})
 	if err != nil {
 		return err
 	}
@@ -224,7 +237,8 @@ func (b *forestBuilder) readSplits() error {
 	}
 	b.f.Nodes = make([]TreeNode, n+leaves)
 	for i := range n {
-		node := TreeNode{Mode: TreeMode(modes.Data[i]), Value: splits[i], MissingTrue: tracks != nil && tracks[i] == 1}
+		node := TreeNode{Mode: TreeMode(modes.Data[i]), Value: splits[i],
+			MissingTrue: tracks != nil && tracks[i] == 1}
 		if node.Mode > BranchMember {
 			return b.Errorf(ErrAttr, "nodes_modes has %d, want 0 to 6", node.Mode)
 		}
@@ -254,9 +268,11 @@ func (b *forestBuilder) readSplitHead() error {
 	if b.f.Outputs, _, err = b.forestOutputs(); err != nil {
 		return err
 	}
-	post, how := b.Attrs.Int("post_transform", int64(postNone)), b.Attrs.Int("aggregate_function", int64(AggregateSum))
+	post, how := b.Attrs.Int("post_transform", int64(postNone)),
+		b.Attrs.Int("aggregate_function", int64(AggregateSum))
 	if post < 0 || post > int64(postProbit) || how < 0 || how > int64(AggregateMax) {
-		return b.Errorf(ErrAttr, "post_transform is %d and aggregate_function %d, want 0 to 4 and 0 to 3", post, how)
+		return b.Errorf(ErrAttr,
+			"post_transform is %d and aggregate_function %d, want 0 to 4 and 0 to 3", post, how)
 	}
 	b.f.post, b.f.Aggregate = postTransform(post), Aggregation(how)
 	values, err := b.numbers("", "leaf_weights")
@@ -264,13 +280,15 @@ func (b *forestBuilder) readSplitHead() error {
 		return err
 	}
 	targets := b.Attrs.Ints("leaf_targetids")
-	if _, err := b.sameLengths(map[string]int{"leaf_weights": len(values), "leaf_targetids": len(targets)}); err != nil {
+	if _, err := b.sameLengths(map[string]int{"leaf_weights": len(values),
+		"leaf_targetids": len(targets)}); err != nil {
 		return err
 	}
 	b.f.Weights = make([]TreeWeight, len(values))
 	for i, t := range targets {
 		if t < 0 || t >= int64(b.f.Outputs) {
-			return b.Errorf(ErrAttr, "leaf_targetids has %d, want an index below %d", t, b.f.Outputs)
+			return b.Errorf(ErrAttr, "leaf_targetids has %d, want an index below %d", t,
+				b.f.Outputs)
 		}
 		b.f.Weights[i] = TreeWeight{int32(t), values[i]}
 	}
@@ -304,8 +322,8 @@ func (b *forestBuilder) readRoots(n int) error {
 	return nil
 }
 
-// readSets reads the sets of the n interior nodes: membership_values has those of BRANCH_MEMBER nodes in order, with NaN between
-// them.
+// readSets reads the sets of the n interior nodes: membership_values has those of BRANCH_MEMBER
+// nodes in order, with NaN between them.
 func (b *forestBuilder) readSets(n int) error {
 	members, err := b.numbers("", "membership_values")
 	if err != nil {
@@ -318,7 +336,9 @@ func (b *forestBuilder) readSets(n int) error {
 			continue
 		}
 		if given > len(members) || given == len(members) && len(b.f.Sets) > 0 {
-			return b.Errorf(ErrAttr, "membership_values has %d sets, want one for each BRANCH_MEMBER node", len(b.f.Sets))
+			return b.Errorf(ErrAttr,
+				"membership_values has %d sets, want one for each BRANCH_MEMBER node",
+				len(b.f.Sets))
 		}
 		end := slices.IndexFunc(members[given:], func(v float64) bool { return v != v })
 		if end < 0 {
@@ -329,7 +349,8 @@ func (b *forestBuilder) readSets(n int) error {
 		given += end + 1
 	}
 	if given < len(members) {
-		return b.Errorf(ErrAttr, "membership_values has more than the sets of %d BRANCH_MEMBER nodes", len(b.f.Sets))
+		return b.Errorf(ErrAttr,
+			"membership_values has more than the sets of %d BRANCH_MEMBER nodes", len(b.f.Sets))
 	}
 	return nil
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// narrowing says what becomes of numbers that an 8-bit floating-point type does not hold (ONNX operator Cast, version 19 to
-// 25).
+// narrowing says what becomes of numbers that an 8-bit floating-point type does not hold (ONNX
+// operator Cast, version 19 to 25).
 type narrowing struct {
 	saturate bool         // beyond the largest number, to it; else to infinity or NaN
 	round    tensor.Round // to float8e8m0, whose numbers are powers of two
@@ -59,8 +59,8 @@ func widenPacked(buf []int64, src *tensor.Tensor, at int) bool {
 	return true
 }
 
-// codes converts to elements of at most 8 bits that are no bytes: 2-bit and 4-bit integers, small floats. False when dst has
-// others.
+// codes converts to elements of at most 8 bits that are no bytes: 2-bit and 4-bit integers, small
+// floats. False when dst has others.
 func (by narrowing) codes(dst *tensor.Tensor, at int, buf []float64) bool {
 	convert := by.codeOf(dst.DType)
 	if convert == nil {

@@ -10,7 +10,8 @@ import (
 
 // detectOps finish object detectors: NonMaxSuppression.
 var detectOps = []Op{
-	{Name: "NonMaxSuppression", Since: []int{10, 11}, MinIn: 2, MaxIn: 5, Infer: inferNMS, Eval: evalNMS},
+	{Name: "NonMaxSuppression", Since: []int{10, 11}, MinIn: 2, MaxIn: 5, Infer: inferNMS,
+		Eval: evalNMS},
 }
 
 func inferNMS(c *Infer) error {
@@ -23,12 +24,13 @@ func inferNMS(c *Infer) error {
 	return nil
 }
 
-// nms is the state of one NonMaxSuppression: how many boxes a class may keep, how much two of them may overlap, and
-// the score that a box must exceed.
+// nms is the state of one NonMaxSuppression: how many boxes a class may keep, how much two of them
+// may overlap, and the score that a box must exceed.
 type nms struct {
 	most         int64
 	overlap, low float32
-	center       bool // boxes are [x center, y center, width, height] instead of two opposite corners [y, x, y, x]
+	// boxes are [x center, y center, width, height] instead of two opposite corners [y, x, y, x]
+	center bool
 }
 
 func nmsOf(c *Eval) (p nms, err error) {
@@ -70,8 +72,8 @@ func (b box) iou(o box) float32 {
 	return h * w / (b.area() + o.area() - h*w)
 }
 
-// keep returns which boxes of a class survive, best score first, of equal scores the first: each that does not overlap
-// one already kept by more than the threshold.
+// keep returns which boxes of a class survive, best score first, of equal scores the first: each
+// that does not overlap one already kept by more than the threshold.
 func (p nms) keep(boxes []box, scores []float32) []int {
 	var order, kept []int
 	for i, s := range scores {
@@ -84,7 +86,9 @@ func (p nms) keep(boxes []box, scores []float32) []int {
 		if int64(len(kept)) >= p.most {
 			break
 		}
-		if !slices.ContainsFunc(kept, func(k int) bool { return boxes[i].iou(boxes[k]) > p.overlap }) {
+		if !slices.ContainsFunc(kept, func(k int) bool {
+			return boxes[i].iou(boxes[k]) > p.overlap
+		}) {
 			kept = append(kept, i)
 		}
 	}
@@ -112,9 +116,11 @@ func evalNMS(c *Eval) error {
 // search returns batch, class and box of every box kept, one after the other.
 func (p nms) search(c *Eval) (found []int64, err error) {
 	in, scores := c.In[0], c.In[1]
-	if in.DType != tensor.Float32 || scores.DType != tensor.Float32 || in.Rank() != 3 || scores.Rank() != 3 ||
+	if in.DType != tensor.Float32 || scores.DType != tensor.Float32 || in.Rank() != 3 ||
+		scores.Rank() != 3 ||
 		in.Shape[0] != scores.Shape[0] || in.Shape[1] != scores.Shape[2] || in.Shape[2] != 4 {
-		return nil, c.Errorf(ErrInput, "boxes %v%v, scores %v%v", in.DType, in.Shape, scores.DType, scores.Shape)
+		return nil, c.Errorf(ErrInput, "boxes %v%v, scores %v%v", in.DType, in.Shape, scores.DType,
+			scores.Shape)
 	}
 	n, classes := in.Shape[1], scores.Shape[1]
 	boxes := make([]box, n)

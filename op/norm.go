@@ -9,21 +9,30 @@ import (
 
 // norm holds the normalisations. They compute in float64 and round once.
 var norm = []Op{
-	{Name: "InstanceNormalization", Since: []int{1, 6, 22}, MinIn: 3, MaxIn: 3, Infer: inferSame(floatTypes),
-		Eval: inFloat32(evalInstanceNorm), Flops: flopsPerElement(6)},
-	// ONNX Runtime's optimiser writes LayerNormalization in models of any opset, with the meaning that ONNX has since 17.
-	{Name: "LayerNormalization", Since: []int{1, 17}, MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 3, Infer: inferLayerNorm,
-		Eval: inFloat32Except(1, evalLayerNorm), Flops: flopsPerElement(6)},
-	{Name: "RMSNormalization", Since: []int{23}, MinIn: 2, MaxIn: 2, Infer: inferRMSNorm, Eval: inFloat32(evalRMSNorm),
+	{Name: "InstanceNormalization", Since: []int{1, 6, 22}, MinIn: 3, MaxIn: 3,
+		Infer: inferSame(floatTypes),
+		Eval:  inFloat32(evalInstanceNorm), Flops: flopsPerElement(6)},
+	// ONNX Runtime's optimiser writes LayerNormalization in models of any opset, with the meaning
+	// that ONNX has since 17.
+	{Name: "LayerNormalization", Since: []int{1, 17}, MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 3,
+		Infer: inferLayerNorm,
+		Eval:  inFloat32Except(1, evalLayerNorm), Flops: flopsPerElement(6)},
+	{Name: "RMSNormalization", Since: []int{23}, MinIn: 2, MaxIn: 2, Infer: inferRMSNorm,
+		Eval:  inFloat32(evalRMSNorm),
 		Flops: flopsPerElement(4)},
-	{Name: "GroupNormalization", Since: []int{18, 21}, MinIn: 3, MaxIn: 3, Infer: inferSame(floatTypes),
-		Eval: inFloat32(evalGroupNorm), Flops: flopsPerElement(6)},
-	{Name: "MeanVarianceNormalization", Since: []int{9, 13}, MinIn: 1, MaxIn: 1, Infer: inferSame(floatTypes),
-		Eval: inFloat32(evalMeanVariance), Flops: flopsPerElement(6)},
+	{Name: "GroupNormalization", Since: []int{18, 21}, MinIn: 3, MaxIn: 3,
+		Infer: inferSame(floatTypes),
+		Eval:  inFloat32(evalGroupNorm), Flops: flopsPerElement(6)},
+	{Name: "MeanVarianceNormalization", Since: []int{9, 13}, MinIn: 1, MaxIn: 1,
+		Infer: inferSame(floatTypes),
+		Eval:  inFloat32(evalMeanVariance), Flops: flopsPerElement(6)},
 	{Name: "LpNormalization", Since: []int{1, 22}, MinIn: 1, MaxIn: 1, Infer: inferSame(floatTypes),
 		Eval: inFloat32(evalLpNorm), Flops: flopsPerElement(3)},
-	{Name: "LRN", Since: []int{1, 13}, MinIn: 1, MaxIn: 1, Infer: inferSame(floatTypes), Eval: inFloat32(evalLRN),
-		Flops: func(c *Call, in, _ []Type) int64 { return 2 * max(1, c.Attrs.Int("size", 1)) * typeCount(in[0]) }},
+	{Name: "LRN", Since: []int{1, 13}, MinIn: 1, MaxIn: 1, Infer: inferSame(floatTypes),
+		Eval: inFloat32(evalLRN),
+		Flops: func(c *Call, in, _ []Type) int64 {
+			return 2 * max(1, c.Attrs.Int("size", 1)) * typeCount(in[0])
+		}},
 }
 
 func flopsPerElement(n int64) func(*Call, []Type, []Type) int64 {
@@ -67,14 +76,16 @@ func (c *Eval) scaleShift(n int) (scale, shift []float64, err error) {
 	return scale, shift, err
 }
 
-// normInput checks that input 0 is float and has at least low dimensions, and makes output 0 like it.
+// normInput checks that input 0 is float and has at least low dimensions, and makes output 0 like
+// it.
 func (c *Eval) normInput(low int) (x []float64, out *tensor.Tensor, err error) {
 	t := c.In[0]
 	if _, err := c.sameDType(floatTypes, t.DType); err != nil {
 		return nil, nil, err
 	}
 	if t.Rank() < low {
-		return nil, nil, c.Errorf(ErrInput, "X has shape %v, must have rank %d or more", t.Shape, low)
+		return nil, nil, c.Errorf(ErrInput, "X has shape %v, must have rank %d or more", t.Shape,
+			low)
 	}
 	if x, err = c.floats(0); err != nil {
 		return nil, nil, err
@@ -99,7 +110,8 @@ func evalInstanceNorm(c *Eval) error {
 		v := x[p*plane:][:plane]
 		m, variance := moments(v)
 		for i, a := range v {
-			setFloat(out, p*plane+i, (a-m)/math.Sqrt(variance+epsilon)*scale[p%channels]+b[p%channels])
+			setFloat(out, p*plane+i,
+				(a-m)/math.Sqrt(variance+epsilon)*scale[p%channels]+b[p%channels])
 		}
 	}
 	return nil
@@ -114,8 +126,8 @@ func (c *Call) groups(channels int) (int, error) {
 	return n, nil
 }
 
-// evalGroupNorm normalises groups of channels. Scale and bias are one a group before version 21 and one a channel from
-// then on.
+// evalGroupNorm normalises groups of channels. Scale and bias are one a group before version 21 and
+// one a channel from then on.
 func evalGroupNorm(c *Eval) error {
 	x, out, err := c.normInput(2)
 	if err != nil || len(x) == 0 {
@@ -174,7 +186,8 @@ func inferLayerNorm(c *Infer) error {
 	return nil
 }
 
-// evalLayerNorm normalises over all axes from axis on, then scales and shifts by operands that broadcast.
+// evalLayerNorm normalises over all axes from axis on, then scales and shifts by operands that
+// broadcast.
 func evalLayerNorm(c *Eval) error {
 	if s := tensor.DType(c.Attrs.Int("stash_type", int64(tensor.Float32))); s != tensor.Float32 && s != tensor.Float64 {
 		return c.Errorf(ErrUnsupported, "stash_type %v; weir has float32 and float64", s)
@@ -204,7 +217,8 @@ func evalLayerNorm(c *Eval) error {
 	return c.affine(out, x)
 }
 
-// standardize takes the mean out of v and divides by the standard deviation; it returns the mean and the inverse deviation.
+// standardize takes the mean out of v and divides by the standard deviation; it returns the mean
+// and the inverse deviation.
 func standardize(v []float64, epsilon float64) (m, inv float64) {
 	m, variance := moments(v)
 	inv = 1 / math.Sqrt(variance+epsilon)
@@ -244,7 +258,8 @@ func (c *Eval) affine(out *tensor.Tensor, v []float64) error {
 	}
 	to, err := BroadcastShapes(out.Shape, c.In[1].Shape, shiftShape)
 	if err != nil || !slices.Equal(to, out.Shape) {
-		return c.Errorf(ErrInput, "scale %v or bias %v does not broadcast to %v", c.In[1].Shape, shiftShape, out.Shape)
+		return c.Errorf(ErrInput, "scale %v or bias %v does not broadcast to %v", c.In[1].Shape,
+			shiftShape, out.Shape)
 	}
 	broadcastWalk(to, c.In[1].Shape, shiftShape).runs(func(at, n int, off, step []int) {
 		for i := range n {
@@ -300,7 +315,8 @@ func (c *Call) varianceShape(shape []int) ([]int, error) {
 	return reducedShape(shape, reduced, true, 1), nil
 }
 
-// evalMeanVariance is (X - E[X]) / sqrt(E[(X - E[X])²]) over the given axes; the ONNX function adds 1e-9 to the root.
+// evalMeanVariance is (X - E[X]) / sqrt(E[(X - E[X])²]) over the given axes; the ONNX function adds
+// 1e-9 to the root.
 func evalMeanVariance(c *Eval) error {
 	x, out, err := c.normInput(0)
 	if err != nil || len(x) == 0 {
@@ -341,20 +357,22 @@ func evalLpNorm(c *Eval) error {
 	if p != 1 && p != 2 {
 		return c.Errorf(ErrAttr, "p is %d, must be 1 or 2", p)
 	}
-	mapVectors(x, slices.Clone(x), out.Shape[axis], count(out.Shape[axis+1:]), func(r, v []float64) {
-		norm := lpNorm(v, float64(p))
-		for i, a := range v {
-			if r[i] = 0; norm != 0 {
-				r[i] = a / norm
+	mapVectors(x, slices.Clone(x), out.Shape[axis], count(out.Shape[axis+1:]),
+		func(r, v []float64) {
+			norm := lpNorm(v, float64(p))
+			for i, a := range v {
+				if r[i] = 0; norm != 0 {
+					r[i] = a / norm
+				}
 			}
-		}
-	})
+		})
 	setFloats(out, x)
 	return nil
 }
 
-// evalLRN is local response normalisation across channels (Krizhevsky, Sutskever and Hinton 2012, §3.3): each element over
-// (bias + alpha/size · sum of squares of the size channels around it) to the power beta.
+// evalLRN is local response normalisation across channels (Krizhevsky, Sutskever and Hinton 2012,
+// §3.3): each element over (bias + alpha/size · sum of squares of the size channels around it) to
+// the power beta.
 func evalLRN(c *Eval) error {
 	x, out, err := c.normInput(2)
 	if err != nil || len(x) == 0 {
@@ -369,7 +387,8 @@ func evalLRN(c *Eval) error {
 	below, above := (size-1)/2, size/2
 	for i, v := range x {
 		ch := i / plane % channels
-		first, last := max(0, int64(ch)-below), min(int64(channels-1), int64(ch)+min(above, int64(channels)))
+		first, last := max(0, int64(ch)-below),
+			min(int64(channels-1), int64(ch)+min(above, int64(channels)))
 		square := 0.0
 		for k := first; k <= last; k++ {
 			a := x[i+(int(k)-ch)*plane]

@@ -20,8 +20,8 @@ func setOf(ds ...tensor.DType) dtypeSet {
 
 func (s dtypeSet) has(d tensor.DType) bool { return s>>d&1 != 0 }
 
-// The type constraints that the ONNX operator texts use. Where the text widened a constraint over time, the widest is
-// used for every version: a valid model of any version evaluates the same.
+// The type constraints that the ONNX operator texts use. Where the text widened a constraint over
+// time, the widest is used for every version: a valid model of any version evaluates the same.
 var (
 	floatTypes    = setOf(tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16)
 	signedTypes   = setOf(tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64)
@@ -30,22 +30,25 @@ var (
 	numberTypes   = floatTypes | integerTypes
 	boolTypes     = setOf(tensor.Bool)
 	stringTypes   = setOf(tensor.String)
-	float8Types   = setOf(tensor.Float8E4M3FN, tensor.Float8E4M3FNUZ, tensor.Float8E5M2, tensor.Float8E5M2FNUZ)
+	float8Types   = setOf(tensor.Float8E4M3FN, tensor.Float8E4M3FNUZ, tensor.Float8E5M2,
+		tensor.Float8E5M2FNUZ)
 )
 
-// number are the Go types of the element types that arithmetic is done on; half types are widened first.
+// number are the Go types of the element types that arithmetic is done on; half types are widened
+// first.
 type number interface {
 	float32 | float64 | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
 }
 
-// wide are the types that arithmetic is done in. Rounding a float64 sum, difference, product, quotient or root of
-// float32 operands to float32 gives the float32 result exactly (53 ≥ 2·24 + 2 bits), and integers wrap alike.
+// wide are the types that arithmetic is done in. Rounding a float64 sum, difference, product,
+// quotient or root of float32 operands to float32 gives the float32 result exactly (53 ≥ 2·24 + 2
+// bits), and integers wrap alike.
 type wide interface{ int64 | uint64 | float64 }
 
 type float interface{ float32 | float64 }
 
-// loops are the element loops of the operator families over tensors of one type of number. Each family has its method of
-// [loopsOn] beside its operators.
+// loops are the element loops of the operator families over tensors of one type of number. Each
+// family has its method of [loopsOn] beside its operators.
 type loops interface {
 	fold(fs binaryFuncs, out *tensor.Tensor, in []*tensor.Tensor, w walk)
 	apply(fs unaryFuncs, out, in *tensor.Tensor)
@@ -90,7 +93,8 @@ func pick[F any](functions ...any) (f F) {
 	return f
 }
 
-// sameDType checks that all given operands have one element type, which is in the set, and returns it. Unknown types pass.
+// sameDType checks that all given operands have one element type, which is in the set, and returns
+// it. Unknown types pass.
 func (c *Call) sameDType(set dtypeSet, ds ...tensor.DType) (tensor.DType, error) {
 	d := tensor.Undefined
 	for i, e := range ds {
@@ -126,9 +130,9 @@ func (c *Eval) dtypes() []tensor.DType {
 	return ds
 }
 
-// inFloat32 extends an evaluation that knows float32 and wider types to float16 and bfloat16: operands are widened
-// exactly, the evaluation runs in float32, and its results are rounded once to the type of the first operand. Outputs
-// that are not float32 stay as they are.
+// inFloat32 extends an evaluation that knows float32 and wider types to float16 and bfloat16:
+// operands are widened exactly, the evaluation runs in float32, and its results are rounded once to
+// the type of the first operand. Outputs that are not float32 stay as they are.
 func inFloat32(eval func(*Eval) error) func(*Eval) error {
 	return inFloat32Except(math.MaxInt, eval)
 }
@@ -145,8 +149,8 @@ func inFloat32Except(keep int, eval func(*Eval) error) func(*Eval) error {
 	}
 }
 
-// widening runs an evaluation on operands of which the halves are widened. Outputs that are float32 then are rounded to the
-// type that round gives for them.
+// widening runs an evaluation on operands of which the halves are widened. Outputs that are float32
+// then are rounded to the type that round gives for them.
 func (c *Eval) widening(eval func(*Eval) error, round func(output int) tensor.DType) error {
 	if !slices.ContainsFunc(c.In, isHalf) {
 		return eval(c)

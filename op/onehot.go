@@ -8,7 +8,8 @@ import (
 
 // oneHotOps hold OneHot.
 var oneHotOps = []Op{
-	{Name: "OneHot", Since: []int{9, 11, 28}, MinIn: 3, MaxIn: 3, Infer: inferOneHot, Eval: evalOneHot},
+	{Name: "OneHot", Since: []int{9, 11, 28}, MinIn: 3, MaxIn: 3, Infer: inferOneHot,
+		Eval: evalOneHot},
 }
 
 func inferOneHot(c *Infer) error {
@@ -68,8 +69,8 @@ func (c *Eval) depth() (int, error) {
 	return int(v[0]), nil
 }
 
-// evalOneHot puts the on-value where the new axis equals the index; an index outside [-depth, depth) leaves only
-// off-values.
+// evalOneHot puts the on-value where the new axis equals the index; an index outside [-depth,
+// depth) leaves only off-values.
 func evalOneHot(c *Eval) error {
 	indices, values := c.In[0], c.In[2]
 	depth, err := c.depth()

@@ -10,14 +10,17 @@ import (
 )
 
 var (
-	// ErrUnsupported is the kind of error about an operator, version or attribute value that weir does not have.
+	// ErrUnsupported is the kind of error about an operator, version or attribute value that weir
+	// does not have.
 	ErrUnsupported = errors.New("unsupported")
-	// ErrInput is the kind of error about a missing, surplus, wrongly typed or wrongly shaped operand.
+	// ErrInput is the kind of error about a missing, surplus, wrongly typed or wrongly shaped
+	// operand.
 	ErrInput = errors.New("bad input")
 	// ErrAttr is the kind of error about a missing or meaningless attribute.
 	ErrAttr = errors.New("bad attribute")
-	// ErrPanic is the kind of error about a rule or an evaluation that panicked on what it failed to check: a bug of weir. The
-	// error is of kind [ErrInput], too, since something about the call was beyond what the operator takes.
+	// ErrPanic is the kind of error about a rule or an evaluation that panicked on what it failed
+	// to check: a bug of weir. The error is of kind [ErrInput], too, since something about the call
+	// was beyond what the operator takes.
 	ErrPanic = errors.New("internal error")
 )
 
@@ -25,19 +28,21 @@ var (
 type Traits uint16
 
 const (
-	// Impure marks operators whose result is not a function of their inputs (random numbers): they are never folded
-	// or merged.
+	// Impure marks operators whose result is not a function of their inputs (random numbers): they
+	// are never folded or merged.
 	Impure Traits = 1 << iota
 	// View marks operators whose first output is the bytes of the first input under another shape.
 	View
-	// Elementwise marks operators whose outputs have the (broadcast) shape of their inputs and depend on them element
-	// by element, so that an output may share memory with an input of as many elements of the same size.
+	// Elementwise marks operators whose outputs have the (broadcast) shape of their inputs and
+	// depend on them element by element, so that an output may share memory with an input of as
+	// many elements of the same size.
 	Elementwise
 	// Commutative marks binary operators whose two inputs may be exchanged.
 	Commutative
 	// ShapeOnly marks operators that read the shape of their input and not its elements.
 	ShapeOnly
-	// Containers marks operators that take sequences, optionals or maps; all others take tensors only.
+	// Containers marks operators that take sequences, optionals or maps; all others take tensors
+	// only.
 	Containers
 )
 
@@ -45,7 +50,8 @@ const (
 type Op struct {
 	Domain string
 	Name   string
-	// Since lists the opset versions at which ONNX changed the operator and which Infer and Eval implement, ascending.
+	// Since lists the opset versions at which ONNX changed the operator and which Infer and Eval
+	// implement, ascending.
 	Since []int
 	// MinIn and MaxIn bound the inputs (captures not counted); MaxIn < 0 means any number.
 	MinIn, MaxIn int
@@ -58,13 +64,15 @@ type Op struct {
 	Infer func(c *Infer) error
 	// Eval computes the outputs: the definition.
 	Eval func(c *Eval) error
-	// Prepare, when set, reads the attributes of a call once and returns an evaluation that gives what Eval gives, for calls that
-	// are evaluated many times; several goroutines may run it. It fails where Eval would fail for any inputs.
+	// Prepare, when set, reads the attributes of a call once and returns an evaluation that gives
+	// what Eval gives, for calls that are evaluated many times; several goroutines may run it. It
+	// fails where Eval would fail for any inputs.
 	Prepare func(call *Call) (func(*Eval) error, error)
-	// Draws tells of a call whether it draws random numbers, so that evaluations of it differ; nil: none does unless the row
-	// is Impure.
+	// Draws tells of a call whether it draws random numbers, so that evaluations of it differ; nil:
+	// none does unless the row is Impure.
 	Draws func(call *Call) bool
-	// Flops returns the floating-point operations of one evaluation on concrete types; nil means one an output element.
+	// Flops returns the floating-point operations of one evaluation on concrete types; nil means
+	// one an output element.
 	Flops func(call *Call, in, out []Type) int64
 
 	define func(*expander) // what the operator is in others; nil when it is no composition
@@ -73,7 +81,8 @@ type Op struct {
 // Has reports whether the operator has all of the given traits.
 func (o *Op) Has(t Traits) bool { return o.Traits&t == t }
 
-// Pure reports whether the results of a call are a function of its inputs, so that it may be folded and merged with others.
+// Pure reports whether the results of a call are a function of its inputs, so that it may be folded
+// and merged with others.
 func (o *Op) Pure(call *Call) bool {
 	return !o.Has(Impure) && (o.Draws == nil || !o.Draws(call))
 }
@@ -114,12 +123,14 @@ type Eval struct {
 	*Call
 	Ctx context.Context
 	In  []*tensor.Tensor // nil for an absent optional input; never written
-	Out []*tensor.Tensor // set by Output; an evaluation may also set an entry to a tensor of its own or an input
-	// Alloc, when set, provides the storage of output i (a planned place in an arena). Its bytes are not zeroed.
-	// When nil, or when it returns nil, nil, outputs are made on the Go heap.
+	// set by Output; an evaluation may also set an entry to a tensor of its own or an input
+	Out []*tensor.Tensor
+	// Alloc, when set, provides the storage of output i (a planned place in an arena). Its bytes
+	// are not zeroed. When nil, or when it returns nil, nil, outputs are made on the Go heap.
 	Alloc func(i int, d tensor.DType, shape []int) (*tensor.Tensor, error)
-	// Reserve, when set, is asked for the bytes of strings that the evaluation makes; their headers are counted with their
-	// tensors. When nil, the host of ctx is asked ([WithHost]), if there is one.
+	// Reserve, when set, is asked for the bytes of strings that the evaluation makes; their headers
+	// are counted with their tensors. When nil, the host of ctx is asked ([WithHost]), if there is
+	// one.
 	Reserve func(bytes int64) error
 }
 
@@ -129,8 +140,8 @@ func (c *Eval) Has(i int) bool { return i < len(c.In) && c.In[i] != nil }
 // Want reports whether output i is asked for.
 func (c *Eval) Want(i int) bool { return i < c.NumOut }
 
-// Output makes output i with the given type and shape and returns it. Its contents are undefined: the evaluation
-// writes every element.
+// Output makes output i with the given type and shape and returns it. Its contents are undefined:
+// the evaluation writes every element.
 func (c *Eval) Output(i int, d tensor.DType, shape []int) (*tensor.Tensor, error) {
 	if i >= len(c.Out) {
 		c.Out = append(c.Out, make([]*tensor.Tensor, i+1-len(c.Out))...)
@@ -165,11 +176,13 @@ func (c *Eval) make(d tensor.DType, shape []int) (*tensor.Tensor, error) {
 	return tensor.New(d, shape...)
 }
 
-// text asks for the bytes of strings that are about to be made, before they are: what a few operators make of one string
-// grows beyond any memory. Strings that are parts of others take no memory of their own.
+// text asks for the bytes of strings that are about to be made, before they are: what a few
+// operators make of one string grows beyond any memory. Strings that are parts of others take no
+// memory of their own.
 func (c *Eval) text(bytes int) error {
 	if bytes > tensor.MaxHeapBytes {
-		return c.Errorf(ErrInput, "makes %d bytes of text, limit %d", bytes, int64(tensor.MaxHeapBytes))
+		return c.Errorf(ErrInput, "makes %d bytes of text, limit %d", bytes,
+			int64(tensor.MaxHeapBytes))
 	}
 	if c.Reserve != nil {
 		return c.Reserve(int64(bytes))
@@ -180,24 +193,28 @@ func (c *Eval) text(bytes int) error {
 // CaptureTensors returns the inputs that are captures of the call's bodies.
 func (c *Eval) CaptureTensors() []*tensor.Tensor { return c.In[len(c.In)-c.Captures:] }
 
-// Lookup finds the row of an operator. It fails with [ErrUnsupported] when there is none or none for that version.
+// Lookup finds the row of an operator. It fails with [ErrUnsupported] when there is none or none
+// for that version.
 func Lookup(domain, name string, version int) (*Op, error) {
 	if domain == "ai.onnx" {
 		domain = ""
 	}
 	o := table()[key{domain, name}]
 	if o == nil {
-		return nil, fmt.Errorf("operator %s: %w: weir has no operator of that name%s", (&Call{Domain: domain, Type: name}).Name(),
+		return nil, fmt.Errorf("operator %s: %w: weir has no operator of that name%s",
+			(&Call{Domain: domain, Type: name}).Name(),
 			ErrUnsupported, suggest(domain, name, version))
 	}
 	if version > 0 && version < o.Since[0] {
-		return nil, fmt.Errorf("operator %s: %w: opset %d is older than version %d, the oldest that weir has", o.Name,
+		return nil, fmt.Errorf(
+			"operator %s: %w: opset %d is older than version %d, the oldest that weir has", o.Name,
 			ErrUnsupported, version, o.Since[0])
 	}
 	return o, nil
 }
 
-// SinceVersion returns the version of the operator's definition that is in force at the given opset version.
+// SinceVersion returns the version of the operator's definition that is in force at the given opset
+// version.
 func (o *Op) SinceVersion(opset int) int {
 	v := o.Since[0]
 	for _, s := range o.Since {
@@ -224,10 +241,12 @@ func (o *Op) Check(c *Call) error {
 	return nil
 }
 
-// needs reports whether input i must be given: the first ones, and those of which there may be any number, but that a Loop has
-// optional inputs before them.
+// needs reports whether input i must be given: the first ones, and those of which there may be any
+// number, but that a Loop has optional inputs before them.
 func (o *Op) needs(c *Call, i int) bool {
-	return o.Requires(i) || o.MaxIn < 0 && !slices.ContainsFunc(c.Attrs, func(a Attr) bool { return a.Body != nil })
+	return o.Requires(i) || o.MaxIn < 0 && !slices.ContainsFunc(c.Attrs, func(a Attr) bool {
+		return a.Body != nil
+	})
 }
 
 func span(lo, hi int) string {
@@ -240,8 +259,9 @@ func span(lo, hi int) string {
 	return fmt.Sprintf("%d to %d", lo, hi)
 }
 
-// InferTypes runs the shape rule of a call. present tells absent optional inputs apart; nil means all are given. A rule's
-// panic on input that it failed to check is returned as an error, since models come from strangers.
+// InferTypes runs the shape rule of a call. present tells absent optional inputs apart; nil means
+// all are given. A rule's panic on input that it failed to check is returned as an error, since
+// models come from strangers.
 func InferTypes(o *Op, call *Call, in []Type, present []bool) (out []Type, err error) {
 	if err := o.Check(call); err != nil {
 		return nil, err
@@ -294,9 +314,10 @@ func checkSizes(call *Call, out []Type) error {
 	return nil
 }
 
-// Run evaluates a call by the reference. in holds nil for absent optional inputs. A panic of the evaluation on input
-// that it failed to check is returned as an error.
-func Run(ctx context.Context, o *Op, call *Call, in []*tensor.Tensor) (out []*tensor.Tensor, err error) {
+// Run evaluates a call by the reference. in holds nil for absent optional inputs. A panic of the
+// evaluation on input that it failed to check is returned as an error.
+func Run(ctx context.Context, o *Op, call *Call, in []*tensor.Tensor) (out []*tensor.Tensor,
+	err error) {
 	c := &Eval{Call: call, Ctx: ctx, In: in, Out: make([]*tensor.Tensor, call.NumOut)}
 	if err := RunIn(o, c); err != nil {
 		return nil, err
@@ -304,7 +325,8 @@ func Run(ctx context.Context, o *Op, call *Call, in []*tensor.Tensor) (out []*te
 	return c.Out, nil
 }
 
-// RunIn evaluates in a context that the caller has prepared, which lets it place the outputs and reuse the context.
+// RunIn evaluates in a context that the caller has prepared, which lets it place the outputs and
+// reuse the context.
 func RunIn(o *Op, c *Eval) (err error) {
 	if err := o.Check(c.Call); err != nil {
 		return err
@@ -331,6 +353,7 @@ func RunIn(o *Op, c *Eval) (err error) {
 
 func recoverInto(call *Call, err *error) {
 	if r := recover(); r != nil {
-		*err = fmt.Errorf("%s: %w: %w: %v: please report it with the model", call.Name(), ErrInput, ErrPanic, r)
+		*err = fmt.Errorf("%s: %w: %w: %v: please report it with the model", call.Name(), ErrInput,
+			ErrPanic, r)
 	}
 }

@@ -9,8 +9,9 @@ import (
 // trainingDomain is where ONNX keeps the operators of training loops.
 const trainingDomain = "ai.onnx.preview.training"
 
-// trainingOps are the steps of optimisers on any number of tensors. Inputs are the learning rate R, the update count T,
-// then the tensors X, their gradients G, and one or two kinds of history; outputs are the new X and the new histories.
+// trainingOps are the steps of optimisers on any number of tensors. Inputs are the learning rate R,
+// the update count T, then the tensors X, their gradients G, and one or two kinds of history;
+// outputs are the new X and the new histories.
 var trainingOps = []Op{
 	optimizer("Adagrad", 1, newAdagrad),
 	optimizer("Adam", 2, newAdam),
@@ -20,8 +21,10 @@ var trainingOps = []Op{
 // update computes one element: its new value and histories.
 type update func(x, g float64, history [2]float64) (float64, [2]float64)
 
-func optimizer(name string, histories int, of func(c *Call, rate float64, count int64) (update, error)) Op {
-	return Op{Domain: trainingDomain, Name: name, Since: []int{1}, MinIn: 4 + histories, MaxIn: -1, MinOut: 1, MaxOut: -1,
+func optimizer(name string, histories int,
+	of func(c *Call, rate float64, count int64) (update, error)) Op {
+	return Op{Domain: trainingDomain, Name: name, Since: []int{1}, MinIn: 4 + histories, MaxIn: -1,
+		MinOut: 1, MaxOut: -1,
 		Infer: func(c *Infer) error { return inferOptimizer(c, histories) },
 		Eval:  func(c *Eval) error { return evalOptimizer(c, histories, of) }}
 }
@@ -32,7 +35,9 @@ var wideFloats = setOf(tensor.Float32, tensor.Float64)
 func (c *Call) optimized(histories int) (int, error) {
 	n := (c.NumIn - 2) / (2 + histories)
 	if (c.NumIn-2)%(2+histories) != 0 || c.NumOut > n*(1+histories) {
-		return 0, c.Errorf(ErrInput, "%d inputs and %d outputs: wants R, T and %d for each tensor, gives %d", c.NumIn, c.NumOut,
+		return 0, c.Errorf(ErrInput,
+			"%d inputs and %d outputs: wants R, T and %d for each tensor, gives %d", c.NumIn,
+			c.NumOut,
 			2+histories, 1+histories)
 	}
 	return n, nil
@@ -133,7 +138,8 @@ func (c *Eval) optimize(i, n, histories int, step update) error {
 	return nil
 }
 
-// newAdagrad is the step of Duchi, Hazan and Singer (2011), figure 1, with a decaying rate and L2 regularisation.
+// newAdagrad is the step of Duchi, Hazan and Singer (2011), figure 1, with a decaying rate and L2
+// regularisation.
 func newAdagrad(c *Call, rate float64, count int64) (update, error) {
 	r := rate / (1 + float64(count)*c.attr("decay_factor", 0))
 	norm, epsilon := c.attr("norm_coefficient", 0), c.attr("epsilon", 1e-6)
@@ -144,10 +150,12 @@ func newAdagrad(c *Call, rate float64, count int64) (update, error) {
 	}, nil
 }
 
-// newAdam is the step of Kingma and Ba (2015), algorithm 1, with L2 regularisation before and after it.
+// newAdam is the step of Kingma and Ba (2015), algorithm 1, with L2 regularisation before and after
+// it.
 func newAdam(c *Call, rate float64, count int64) (update, error) {
 	alpha, beta := c.attr("alpha", 0.9), c.attr("beta", 0.999)
-	norm, post, epsilon := c.attr("norm_coefficient", 0), c.attr("norm_coefficient_post", 0), c.attr("epsilon", 1e-6)
+	norm, post, epsilon := c.attr("norm_coefficient", 0), c.attr("norm_coefficient_post", 0),
+		c.attr("epsilon", 1e-6)
 	if count > 0 {
 		t := float64(count)
 		rate *= math.Sqrt(1-math.Pow(beta, t)) / (1 - math.Pow(alpha, t))
@@ -161,7 +169,8 @@ func newAdam(c *Call, rate float64, count int64) (update, error) {
 	}, nil
 }
 
-// newMomentum is gradient descent with momentum: standard, or Nesterov's (Sutskever et al. 2013, §2).
+// newMomentum is gradient descent with momentum: standard, or Nesterov's (Sutskever et al. 2013,
+// §2).
 func newMomentum(c *Call, rate float64, count int64) (update, error) {
 	for _, name := range []string{"alpha", "beta", "norm_coefficient", "mode"} {
 		if !c.Attrs.Has(name) {

@@ -2,12 +2,16 @@ package op
 
 import "github.com/weirgpu/weir/tensor"
 
-// optionalOps wrap values that may be missing. Since version 18 the two that read an optional take a plain tensor or sequence
-// too, which is an optional with that value; earlier models that do so can mean nothing else.
+// optionalOps wrap values that may be missing. Since version 18 the two that read an optional take
+// a plain tensor or sequence too, which is an optional with that value; earlier models that do so
+// can mean nothing else.
 var optionalOps = []Op{
-	{Name: "Optional", Since: []int{15, 28}, MinIn: 0, MaxIn: 1, Traits: Containers, Infer: inferOptional, Eval: evalOptional},
-	{Name: "OptionalHasElement", Since: []int{15, 18, 28}, MinIn: 0, MaxIn: 1, Traits: Containers, Infer: inferHasElement, Eval: evalHasElement},
-	{Name: "OptionalGetElement", Since: []int{15, 18, 28}, MinIn: 1, MaxIn: 1, Traits: Containers, Infer: inferGetElement, Eval: evalGetElement},
+	{Name: "Optional", Since: []int{15, 28}, MinIn: 0, MaxIn: 1, Traits: Containers,
+		Infer: inferOptional, Eval: evalOptional},
+	{Name: "OptionalHasElement", Since: []int{15, 18, 28}, MinIn: 0, MaxIn: 1, Traits: Containers,
+		Infer: inferHasElement, Eval: evalHasElement},
+	{Name: "OptionalGetElement", Since: []int{15, 18, 28}, MinIn: 1, MaxIn: 1, Traits: Containers,
+		Infer: inferGetElement, Eval: evalGetElement},
 }
 
 // emptyType is the type, given by the attribute, of what an Optional without a value could hold.
@@ -65,7 +69,8 @@ func evalHasElement(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	tensor.As[bool](out)[0] = c.Has(0) && (c.In[0].DType != tensor.Optional || len(c.In[0].Items) > 0)
+	tensor.As[bool](out)[0] = c.Has(0) &&
+		(c.In[0].DType != tensor.Optional || len(c.In[0].Items) > 0)
 	return nil
 }
 

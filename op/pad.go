@@ -8,8 +8,10 @@ import (
 
 // padOps enlarge or cut tensors at their borders: Pad, CenterCropPad.
 var padOps = []Op{
-	{Name: "Pad", Since: []int{2, 11, 13, 18, 19, 21, 23, 24, 25}, MinIn: 1, MaxIn: 4, Infer: inferPad, Eval: evalPad},
-	{Name: "CenterCropPad", Since: []int{18}, MinIn: 2, MaxIn: 2, Infer: inferCenterCropPad, Eval: evalCenterCropPad},
+	{Name: "Pad", Since: []int{2, 11, 13, 18, 19, 21, 23, 24, 25}, MinIn: 1, MaxIn: 4,
+		Infer: inferPad, Eval: evalPad},
+	{Name: "CenterCropPad", Since: []int{18}, MinIn: 2, MaxIn: 2, Infer: inferCenterCropPad,
+		Eval: evalCenterCropPad},
 }
 
 // padAxes are the axes that the entries of pads speak of: all, or those of input 3 (opset 18).
@@ -92,7 +94,8 @@ func (c *Eval) padBorders() ([]border, error) {
 	for i, k := range axes {
 		n := int64(c.In[0].Shape[k])
 		b, a := pads[i], pads[i+len(axes)]
-		if most := int64(tensor.MaxHeapBytes); b > most || a > most || b < -n || a < -n || n+b+a < 0 {
+		if most := int64(tensor.MaxHeapBytes); b > most || a > most || b < -n || a < -n ||
+			n+b+a < 0 {
 			return nil, c.Errorf(ErrInput, "pads %v for %v", pads, c.In[0].Shape)
 		}
 		out[k] = border{int(b), int(a)}
@@ -100,7 +103,8 @@ func (c *Eval) padBorders() ([]border, error) {
 	return out, nil
 }
 
-// padValue is what constant mode fills with: attribute value before opset 11, else input 2, by default zero.
+// padValue is what constant mode fills with: attribute value before opset 11, else input 2, by
+// default zero.
 func (c *Eval) padValue() (*tensor.Tensor, error) {
 	d := c.In[0].DType
 	v, err := tensor.New(d)
@@ -119,7 +123,8 @@ func (c *Eval) padValue() (*tensor.Tensor, error) {
 	return v, nil
 }
 
-// padSource maps index i of a padded axis (i counts from the first element of the input) to the input's index.
+// padSource maps index i of a padded axis (i counts from the first element of the input) to the
+// input's index.
 func padSource(mode string, i, n int) int {
 	switch mode {
 	case "edge":
@@ -195,7 +200,8 @@ func padCopy(out, in *tensor.Tensor, borders []border) error {
 	return tensor.CopyStrided(out, to, in, from, shape)
 }
 
-// padFrom pads with elements of the input, one axis after the other: each index of the padded axis takes a whole slice.
+// padFrom pads with elements of the input, one axis after the other: each index of the padded axis
+// takes a whole slice.
 func (c *Eval) padFrom(out, in *tensor.Tensor, borders []border, mode string) error {
 	t := in
 	for k, b := range borders {
@@ -204,7 +210,8 @@ func (c *Eval) padFrom(out, in *tensor.Tensor, borders []border, mode string) er
 		}
 		lo, n := b.kept(in.Shape[k])
 		if n == 0 {
-			return c.Errorf(ErrInput, "mode %q has nothing to take from at axis %d of %v", mode, k, in.Shape)
+			return c.Errorf(ErrInput, "mode %q has nothing to take from at axis %d of %v", mode, k,
+				in.Shape)
 		}
 		shape := slices.Clone(t.Shape)
 		shape[k] = out.Shape[k]
@@ -247,7 +254,8 @@ func inferCenterCropPad(c *Infer) error {
 	return c.checkDims(want)
 }
 
-// evalCenterCropPad cuts or zero-pads each axis evenly at both ends; the odd element goes to the end.
+// evalCenterCropPad cuts or zero-pads each axis evenly at both ends; the odd element goes to the
+// end.
 func evalCenterCropPad(c *Eval) error {
 	in := c.In[0]
 	axes, err := padAxes(c.Call, in.Rank(), c.Attrs.Ints("axes"), c.Attrs.Has("axes"))

@@ -7,24 +7,33 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// pool holds the operators that reduce a sliding window, or the whole plane, of each channel. X is N × C × spatial.
+// pool holds the operators that reduce a sliding window, or the whole plane, of each channel. X is
+// N × C × spatial.
 var pool = []Op{
-	{Name: "MaxPool", Since: []int{1, 8, 10, 11, 12, 22}, MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2, Infer: inferPool,
-		Eval: inFloat32(evalMaxPool), Flops: poolFlops},
+	{Name: "MaxPool", Since: []int{1, 8, 10, 11, 12, 22}, MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
+		Infer: inferPool,
+		Eval:  inFloat32(evalMaxPool), Flops: poolFlops},
 	{Name: "AveragePool", Since: []int{7, 10, 11, 19, 22}, MinIn: 1, MaxIn: 1, Infer: inferPool,
 		Eval: inFloat32(evalAveragePool), Flops: poolFlops},
-	{Name: "LpPool", Since: []int{1, 2, 11, 18, 22}, MinIn: 1, MaxIn: 1, Infer: inferPool, Eval: inFloat32(evalLpPool),
+	{Name: "LpPool", Since: []int{1, 2, 11, 18, 22}, MinIn: 1, MaxIn: 1, Infer: inferPool,
+		Eval:  inFloat32(evalLpPool),
 		Flops: poolFlops},
-	{Name: "MaxUnpool", Since: []int{9, 11, 22}, MinIn: 2, MaxIn: 3, Infer: inferUnpool, Eval: inFloat32(evalUnpool)},
-	globalPool("GlobalMaxPool", func(*Call) (func([]float64) float64, error) { return maximum, nil }, 1, 22),
-	globalPool("GlobalAveragePool", func(*Call) (func([]float64) float64, error) { return mean, nil }, 1, 22),
+	{Name: "MaxUnpool", Since: []int{9, 11, 22}, MinIn: 2, MaxIn: 3, Infer: inferUnpool,
+		Eval: inFloat32(evalUnpool)},
+	globalPool("GlobalMaxPool", func(*Call) (func([]float64) float64, error) {
+		return maximum, nil
+	}, 1, 22),
+	globalPool("GlobalAveragePool", func(*Call) (func([]float64) float64, error) {
+		return mean, nil
+	}, 1, 22),
 	globalPool("GlobalLpPool", func(c *Call) (func([]float64) float64, error) {
 		p, err := c.normOrder()
 		return func(v []float64) float64 { return lpNorm(v, p) }, err
 	}, 1, 2, 22),
 }
 
-// inferPool shapes Y, and Indices (int64) where asked for. MaxPool takes 8-bit integers since version 12.
+// inferPool shapes Y, and Indices (int64) where asked for. MaxPool takes 8-bit integers since
+// version 12.
 func inferPool(c *Infer) error {
 	x, ranked, err := c.start(floatTypes | byteTypes)
 	if err != nil {
@@ -102,7 +111,8 @@ func newPooling(c *Eval, types dtypeSet) (p pooling, err error) {
 	return p, err
 }
 
-// each calls f once for each output position of a plane, with the offsets in the plane that its window reads.
+// each calls f once for each output position of a plane, with the offsets in the plane that its
+// window reads.
 func (p *pooling) each(f func(at int, place, taps []int)) {
 	if p.y.Len() == 0 {
 		return
@@ -141,9 +151,11 @@ func evalMaxPool(c *Eval) error {
 	column := c.Attrs.Int("storage_order", 0) == 1
 	switch c.In[0].DType {
 	case tensor.Float32:
-		maxPool(&p, tensor.As[float32](p.y), tensor.As[float32](c.In[0]), float32(math.Inf(-1)), indices, column)
+		maxPool(&p, tensor.As[float32](p.y), tensor.As[float32](c.In[0]), float32(math.Inf(-1)),
+			indices, column)
 	case tensor.Float64:
-		maxPool(&p, tensor.As[float64](p.y), tensor.As[float64](c.In[0]), math.Inf(-1), indices, column)
+		maxPool(&p, tensor.As[float64](p.y), tensor.As[float64](c.In[0]), math.Inf(-1), indices,
+			column)
 	case tensor.Int8:
 		maxPool(&p, tensor.As[int8](p.y), tensor.As[int8](c.In[0]), math.MinInt8, indices, column)
 	case tensor.Uint8:
@@ -152,8 +164,9 @@ func evalMaxPool(c *Eval) error {
 	return nil
 }
 
-// maxPool takes the largest element under each window, the first of equals. indices, when not nil, receives its position
-// in the whole tensor, the plane counted in column-major order when column is set.
+// maxPool takes the largest element under each window, the first of equals. indices, when not nil,
+// receives its position in the whole tensor, the plane counted in column-major order when column is
+// set.
 func maxPool[T number](p *pooling, y, x []T, least T, indices []int64, column bool) {
 	plane, places := count(p.in), count(p.out)
 	p.each(func(at int, _, taps []int) {
@@ -187,7 +200,8 @@ func order(offset int, shape []int, column bool) int {
 	return at
 }
 
-// poolFloats computes each output element from the elements under its window and how many taps count.
+// poolFloats computes each output element from the elements under its window and how many taps
+// count.
 func (c *Eval) poolFloats(p *pooling, f func(v []float64, taps int) float64) {
 	includePad := c.Attrs.Bool("count_include_pad", false)
 	plane, places := count(p.in), count(p.out)
@@ -215,7 +229,8 @@ func floatAt(t *tensor.Tensor, i int) float64 {
 	return float64(tensor.As[float32](t)[i])
 }
 
-// evalAveragePool divides by the taps inside the input, or, with count_include_pad, inside the padded input.
+// evalAveragePool divides by the taps inside the input, or, with count_include_pad, inside the
+// padded input.
 func evalAveragePool(c *Eval) error {
 	p, err := newPooling(c, floatTypes)
 	if err != nil {
@@ -340,7 +355,8 @@ func (c *Infer) unpooled() ([]Dim, error) {
 	}
 	out := slices.Clone(c.In[0].Shape)
 	for i := range w.kernel {
-		out[i+2] = out[i+2].AddInt(-1).MulInt(w.stride[i]).AddInt(w.extent(i) - w.begin[i] - w.end[i])
+		out[i+2] = out[i+2].AddInt(-1).MulInt(w.stride[i]).
+			AddInt(w.extent(i) - w.begin[i] - w.end[i])
 	}
 	return out, c.checkDims(out)
 }
@@ -358,7 +374,8 @@ func inferUnpool(c *Infer) error {
 	if c.Has(2) {
 		given := c.dims(2)
 		if given != nil && len(given) != len(out) {
-			return c.Errorf(ErrInput, "output_shape has %d elements, must have %d", len(given), len(out))
+			return c.Errorf(ErrInput, "output_shape has %d elements, must have %d", len(given),
+				len(out))
 		}
 		if out = given; out == nil {
 			out = unknownDims(len(x.Shape))
@@ -368,8 +385,8 @@ func inferUnpool(c *Infer) error {
 	return c.checkDims(out)
 }
 
-// evalUnpool puts each element where input 1, the Indices of MaxPool, says, and 0 elsewhere. The indices count in the
-// unpooled shape; a larger output_shape adds zeros at the end of each axis.
+// evalUnpool puts each element where input 1, the Indices of MaxPool, says, and 0 elsewhere. The
+// indices count in the unpooled shape; a larger output_shape adds zeros at the end of each axis.
 func evalUnpool(c *Eval) error {
 	x := c.In[0]
 	if _, err := c.sameDType(floatTypes, x.DType); err != nil {
@@ -421,12 +438,14 @@ func (c *Eval) unpoolShape(inner []int) ([]int, error) {
 		larger = larger && shape[i] >= inner[i]
 	}
 	if !larger {
-		return nil, c.Errorf(ErrInput, "output_shape %v does not hold the unpooled shape %v", shape, inner)
+		return nil, c.Errorf(ErrInput, "output_shape %v does not hold the unpooled shape %v", shape,
+			inner)
 	}
 	return shape, nil
 }
 
-// spread makes output 0 of zeros and puts element i of input 0 at row-major position at[i] of the part inner of it.
+// spread makes output 0 of zeros and puts element i of input 0 at row-major position at[i] of the
+// part inner of it.
 func (c *Eval) spread(at []int64, inner, shape []int) error {
 	out, err := c.zeroOutput(0, c.In[0].DType, shape)
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// TestSlopesThatDoNotBroadcast holds that the shape rule refuses what the evaluation does: kernels rely on it.
+// TestSlopesThatDoNotBroadcast holds that the shape rule refuses what the evaluation does: kernels
+// rely on it.
 func TestSlopesThatDoNotBroadcast(t *testing.T) {
 	o, err := Lookup("", "PRelu", latest)
 	if err != nil {
@@ -28,7 +29,8 @@ func TestSlopesThatDoNotBroadcast(t *testing.T) {
 		{Concrete(tensor.Float32, 3, 4), false},
 		{Concrete(tensor.Float32, 1, 3, 4, 5), false},
 	} {
-		if _, err := InferTypes(o, call, []Type{x, c.slope}, nil); c.ok != (err == nil) || err != nil && !errors.Is(err, ErrInput) {
+		if _, err := InferTypes(o, call, []Type{x, c.slope}, nil); c.ok != (err == nil) ||
+			err != nil && !errors.Is(err, ErrInput) {
 			t.Errorf("slope %v: %v", c.slope, err)
 		}
 	}

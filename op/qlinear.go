@@ -7,16 +7,20 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// qlinear holds the products of 8-bit integers. An integer q stands for (q - zero point) · scale; products and sums of
-// such numbers are exact in float64 before they are scaled and rounded once.
+// qlinear holds the products of 8-bit integers. An integer q stands for (q - zero point) · scale;
+// products and sums of such numbers are exact in float64 before they are scaled and rounded once.
 var qlinear = []Op{
-	{Name: "MatMulInteger", Since: []int{10}, MinIn: 2, MaxIn: 4, Infer: inferMatMulInteger, Eval: evalMatMulInteger,
+	{Name: "MatMulInteger", Since: []int{10}, MinIn: 2, MaxIn: 4, Infer: inferMatMulInteger,
+		Eval:  evalMatMulInteger,
 		Flops: matMulFlops},
-	{Name: "ConvInteger", Since: []int{10}, MinIn: 2, MaxIn: 4, Infer: inferConvInteger, Eval: evalConvInteger,
+	{Name: "ConvInteger", Since: []int{10}, MinIn: 2, MaxIn: 4, Infer: inferConvInteger,
+		Eval:  evalConvInteger,
 		Flops: convFlops},
-	{Name: "QLinearMatMul", Since: []int{10, 21}, MinIn: 8, MaxIn: 8, Infer: inferQLinearMatMul, Eval: evalQLinearMatMul,
+	{Name: "QLinearMatMul", Since: []int{10, 21}, MinIn: 8, MaxIn: 8, Infer: inferQLinearMatMul,
+		Eval:  evalQLinearMatMul,
 		Flops: qlinearFlops(matMulFlops)},
-	{Name: "QLinearConv", Since: []int{10}, MinIn: 8, MaxIn: 9, Infer: inferQLinearConv, Eval: evalQLinearConv,
+	{Name: "QLinearConv", Since: []int{10}, MinIn: 8, MaxIn: 9, Infer: inferQLinearConv,
+		Eval:  evalQLinearConv,
 		Flops: qlinearFlops(convFlops)},
 }
 
@@ -46,7 +50,8 @@ func list2(a, b Type) []Type { return []Type{a, b} }
 func (c *Infer) floatPart(typ string, i, k int) *Infer {
 	a, b := c.In[i], c.In[k]
 	a.DType, b.DType = tensor.Float64, tensor.Float64
-	return &Infer{Call: c.plainProduct(typ), In: list2(a, b), Present: []bool{true, true}, Out: c.Out[:1]}
+	return &Infer{Call: c.plainProduct(typ), In: list2(a, b), Present: []bool{true, true},
+		Out: c.Out[:1]}
 }
 
 func (c *Call) plainProduct(typ string) *Call {
@@ -62,7 +67,8 @@ func (c *Infer) byteOperands(is ...int) error {
 	return nil
 }
 
-// quantizedOperands are the types of quantized operands: bytes, and of QLinearMatMul (opset 21) also 8-bit floats.
+// quantizedOperands are the types of quantized operands: bytes, and of QLinearMatMul (opset 21)
+// also 8-bit floats.
 func (c *Call) quantizedOperands() dtypeSet {
 	if c.Type == "QLinearMatMul" {
 		return byteTypes | float8Types
@@ -102,8 +108,8 @@ func inferQLinearConv(c *Infer) error {
 	return err
 }
 
-// alongAxisShape is the shape in which a scale or zero point broadcasts to an operand of the given rank: a vector of
-// several elements lies along axis, anything else is as it is.
+// alongAxisShape is the shape in which a scale or zero point broadcasts to an operand of the given
+// rank: a vector of several elements lies along axis, anything else is as it is.
 func alongAxisShape(shape []int, rank, axis int) []int {
 	if len(shape) != 1 || shape[0] == 1 || rank < 2 {
 		return shape
@@ -113,8 +119,9 @@ func alongAxisShape(shape []int, rank, axis int) []int {
 	return out
 }
 
-// centred returns 8-bit operand i less its zero point, input zero, times its scale, input scale, as float64. Either is
-// negative for an operator that has none; a vector of them has one element an index of axis.
+// centred returns 8-bit operand i less its zero point, input zero, times its scale, input scale, as
+// float64. Either is negative for an operator that has none; a vector of them has one element an
+// index of axis.
 func (c *Eval) centred(i, scale, zero, axis int) (*tensor.Tensor, error) {
 	x := c.In[i]
 	if _, err := c.sameDType(c.quantizedOperands(), x.DType); err != nil {
@@ -134,7 +141,8 @@ func (c *Eval) centred(i, scale, zero, axis int) (*tensor.Tensor, error) {
 	return out, err
 }
 
-// eachScaled replaces each element of a float64 tensor by f of it and the element of input k that belongs to it.
+// eachScaled replaces each element of a float64 tensor by f of it and the element of input k that
+// belongs to it.
 func (c *Eval) eachScaled(t *tensor.Tensor, k, axis int, f func(x, s float64) float64) error {
 	s, err := c.floats(k)
 	if err != nil {
@@ -143,7 +151,8 @@ func (c *Eval) eachScaled(t *tensor.Tensor, k, axis int, f func(x, s float64) fl
 	shape := alongAxisShape(c.In[k].Shape, t.Rank(), axis)
 	to, err := BroadcastShapes(t.Shape, shape)
 	if err != nil || count(to) != t.Len() || len(to) > max(t.Rank(), 1) {
-		return c.Errorf(ErrInput, "input %d of shape %v does not fit an operand of shape %v", k, c.In[k].Shape, t.Shape)
+		return c.Errorf(ErrInput, "input %d of shape %v does not fit an operand of shape %v", k,
+			c.In[k].Shape, t.Shape)
 	}
 	v := tensor.As[float64](t)
 	broadcastWalk(to, t.Shape, shape).runs(func(_, n int, off, step []int) {
@@ -155,7 +164,8 @@ func (c *Eval) eachScaled(t *tensor.Tensor, k, axis int, f func(x, s float64) fl
 }
 
 // product evaluates a plain operator on float64 operands.
-func (c *Eval) product(typ string, eval func(*Eval) error, in ...*tensor.Tensor) (*tensor.Tensor, error) {
+func (c *Eval) product(typ string, eval func(*Eval) error, in ...*tensor.Tensor) (*tensor.Tensor,
+	error) {
 	e := &Eval{Call: c.plainProduct(typ), Ctx: c.Ctx, In: in, Out: make([]*tensor.Tensor, 1)}
 	if err := eval(e); err != nil {
 		return nil, err
@@ -163,7 +173,8 @@ func (c *Eval) product(typ string, eval func(*Eval) error, in ...*tensor.Tensor)
 	return e.Out[0], nil
 }
 
-// evalMatMulInteger multiplies 8-bit operands, from which their zero points are taken first, into int32.
+// evalMatMulInteger multiplies 8-bit operands, from which their zero points are taken first, into
+// int32.
 func evalMatMulInteger(c *Eval) error {
 	a, err := c.centred(0, -1, 2, max(c.In[0].Rank()-2, 0))
 	if err != nil {
@@ -180,7 +191,8 @@ func evalMatMulInteger(c *Eval) error {
 	return c.putInt32(y)
 }
 
-// evalConvInteger is a convolution of 8-bit operands, from which their zero points are taken first, into int32.
+// evalConvInteger is a convolution of 8-bit operands, from which their zero points are taken first,
+// into int32.
 func evalConvInteger(c *Eval) error {
 	x, err := c.centred(0, -1, 2, 0)
 	if err != nil {
@@ -209,8 +221,8 @@ func (c *Eval) putInt32(y *tensor.Tensor) error {
 	return nil
 }
 
-// evalQLinearMatMul multiplies the numbers that a and b stand for; scales and zero points are one for all, one a row of
-// a or column of b, or tensors that broadcast.
+// evalQLinearMatMul multiplies the numbers that a and b stand for; scales and zero points are one
+// for all, one a row of a or column of b, or tensors that broadcast.
 func evalQLinearMatMul(c *Eval) error {
 	a, err := c.centred(qA, qAScale, qAZero, max(c.In[qA].Rank()-2, 0))
 	if err != nil {
@@ -227,8 +239,8 @@ func evalQLinearMatMul(c *Eval) error {
 	return c.quantized(y, max(y.Rank()-2, 0))
 }
 
-// evalQLinearConv convolves the numbers that x and w stand for; the weights' scale and zero point may be one an output
-// channel. The bias is int32 with scale x_scale · w_scale.
+// evalQLinearConv convolves the numbers that x and w stand for; the weights' scale and zero point
+// may be one an output channel. The bias is int32 with scale x_scale · w_scale.
 func evalQLinearConv(c *Eval) error {
 	x, err := c.centred(qA, qAScale, qAZero, 0)
 	if err != nil {
@@ -272,8 +284,8 @@ func (c *Eval) addScaledBias(y *tensor.Tensor) error {
 	return nil
 }
 
-// quantized makes output 0: y over y_scale, rounded to even, plus y_zero_point, saturated to the zero point's type. Numbers of
-// 8-bit floats are rounded once, to their type.
+// quantized makes output 0: y over y_scale, rounded to even, plus y_zero_point, saturated to the
+// zero point's type. Numbers of 8-bit floats are rounded once, to their type.
 func (c *Eval) quantized(y *tensor.Tensor, axis int) error {
 	d := c.In[qYZero].DType
 	if _, err := c.sameDType(c.quantizedOperands(), d); err != nil {
@@ -283,10 +295,14 @@ func (c *Eval) quantized(y *tensor.Tensor, axis int) error {
 	if !d.IsInteger() {
 		round = func(v float64) float64 { return v }
 	}
-	if err := c.eachScaled(y, qYScale, axis, func(x, s float64) float64 { return round(x / s) }); err != nil {
+	if err := c.eachScaled(y, qYScale, axis, func(x, s float64) float64 {
+		return round(x / s)
+	}); err != nil {
 		return err
 	}
-	if err := c.eachScaled(y, qYZero, axis, func(x, z float64) float64 { return x + z }); err != nil {
+	if err := c.eachScaled(y, qYZero, axis, func(x, z float64) float64 {
+		return x + z
+	}); err != nil {
 		return err
 	}
 	out, err := c.Output(0, d, y.Shape)

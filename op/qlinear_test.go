@@ -12,25 +12,39 @@ func i32(shape []int, v ...int32) *tensor.Tensor { return tensor.From(v, shape..
 
 func TestQLinear(t *testing.T) {
 	one := tensor.Scalar[float32](1)
-	half, zero, mid := tensor.Scalar[float32](0.5), tensor.Scalar[uint8](0), tensor.Scalar[uint8](128)
+	half, zero, mid := tensor.Scalar[float32](0.5), tensor.Scalar[uint8](0),
+		tensor.Scalar[uint8](128)
 	x := u8([]int{1, 1, 3}, 130, 126, 128)
 	runCases(t, []evalCase{
-		{op: "MatMulInteger", in: list(u8([]int{1, 3}, 11, 7, 3), u8([]int{3, 1}, 1, 4, 2), tensor.Scalar[uint8](12)),
+		{op: "MatMulInteger", in: list(u8([]int{1, 3}, 11, 7, 3), u8([]int{3, 1}, 1, 4, 2),
+			tensor.Scalar[uint8](12)),
 			want: list(i32([]int{1, 1}, -39))},
-		{op: "MatMulInteger", name: "zero point a row", in: list(i8([]int{2, 1}, 1, 2), i8([]int{1, 1}, 3), i8([]int{2}, 1, -1)),
+		{op: "MatMulInteger", name: "zero point a row",
+			in:   list(i8([]int{2, 1}, 1, 2), i8([]int{1, 1}, 3), i8([]int{2}, 1, -1)),
 			want: list(i32([]int{2, 1}, 0, 9))},
-		{op: "MatMulInteger", name: "zero points", in: list(i8([]int{2, 1}, 1, 2), i8([]int{1, 1}, 3), i8([]int{3}, 1, 1, 1)), err: ErrInput},
+		{op: "MatMulInteger", name: "zero points",
+			in:  list(i8([]int{2, 1}, 1, 2), i8([]int{1, 1}, 3), i8([]int{3}, 1, 1, 1)),
+			err: ErrInput},
 		{op: "MatMulInteger", name: "floats", in: list(seq(1, 1), seq(1, 1)), err: ErrInput},
-		{op: "ConvInteger", in: list(x, u8([]int{1, 1, 2}, 1, 2), mid), want: list(i32([]int{1, 1, 2}, -2, -2))},
-		{op: "QLinearMatMul", in: list(u8([]int{1, 2}, 130, 127), half, mid, u8([]int{2, 1}, 3, 4), one, zero, half, u8([]int{}, 10)),
+		{op: "ConvInteger", in: list(x, u8([]int{1, 1, 2}, 1, 2), mid),
+			want: list(i32([]int{1, 1, 2}, -2, -2))},
+		{op: "QLinearMatMul", in: list(u8([]int{1, 2}, 130, 127), half, mid, u8([]int{2, 1}, 3, 4),
+			one, zero, half, u8([]int{}, 10)),
 			want: list(u8([]int{1, 1}, 12))},
-		{op: "QLinearMatMul", name: "saturates", in: list(u8([]int{1, 1}, 255), one, zero, u8([]int{1, 2}, 2, 0), one, zero, one, u8([]int{}, 3)),
+		{op: "QLinearMatMul", name: "saturates",
+			in: list(u8([]int{1, 1}, 255), one, zero, u8([]int{1, 2}, 2, 0), one, zero, one,
+				u8([]int{}, 3)),
 			want: list(u8([]int{1, 2}, 255, 3))},
-		{op: "QLinearMatMul", name: "scale a column, ties to even", in: list(i8([]int{1, 1}, 1), one, i8([]int{}, 0), i8([]int{1, 2}, 1, 1),
-			vec(2.5, 3.5), i8([]int{}, 0), one, i8([]int{}, -1)), want: list(i8([]int{1, 2}, 1, 3))},
-		{op: "QLinearConv", in: list(x, half, mid, u8([]int{2, 1, 1}, 2, 4), vec(1, 0.5), u8([]int{2}, 1, 0), half, u8([]int{}, 100),
+		{op: "QLinearMatMul", name: "scale a column, ties to even",
+			in: list(i8([]int{1, 1}, 1), one, i8([]int{}, 0), i8([]int{1, 2}, 1, 1),
+				vec(2.5, 3.5), i8([]int{}, 0), one, i8([]int{}, -1)),
+			want: list(i8([]int{1, 2}, 1, 3))},
+		{op: "QLinearConv", in: list(x, half, mid, u8([]int{2, 1, 1}, 2, 4), vec(1, 0.5),
+			u8([]int{2}, 1, 0), half, u8([]int{}, 100),
 			i32([]int{2}, 2, -4)), want: list(u8([]int{1, 2, 3}, 104, 100, 102, 102, 94, 98))},
-		{op: "QLinearConv", name: "bias type", in: list(x, half, mid, u8([]int{1, 1, 1}, 2), one, zero, half, zero, vec(1)), err: ErrInput},
+		{op: "QLinearConv", name: "bias type",
+			in:  list(x, half, mid, u8([]int{1, 1, 1}, 2), one, zero, half, zero, vec(1)),
+			err: ErrInput},
 	})
 }
 
@@ -46,16 +60,23 @@ func TestFusedBytes(t *testing.T) {
 		in   []*tensor.Tensor
 		want *tensor.Tensor
 	}{
-		{"Rescale", list(x, f32([]int{1}, 0.25), f32([]int{1}, 1), u8([]int{}, 3)), u8([]int{1, 2, 2}, 7, 9, 11, 67)}, // 3.5 and 8.5 are ties
-		{"Rescale", list(x, f32([]int{2}, 1, -1), f32([]int{2}, 0, 40), u8([]int{}, 0)), u8([]int{1, 2, 2}, 10, 20, 10, 0)},
-		{"Rescale", list(x, f32([]int{1}, 1), f32([]int{1}, 0), tensor.Scalar[int8](-3)), tensor.From(list[int8](7, 17, 27, 127), 1, 2, 2)},
+		// 3.5 and 8.5 are ties
+		{"Rescale", list(x, f32([]int{1}, 0.25), f32([]int{1}, 1), u8([]int{}, 3)),
+			u8([]int{1, 2, 2}, 7, 9, 11, 67)},
+		{"Rescale", list(x, f32([]int{2}, 1, -1), f32([]int{2}, 0, 40), u8([]int{}, 0)),
+			u8([]int{1, 2, 2}, 10, 20, 10, 0)},
+		{"Rescale", list(x, f32([]int{1}, 1), f32([]int{1}, 0), tensor.Scalar[int8](-3)),
+			tensor.From(list[int8](7, 17, 27, 127), 1, 2, 2)},
 		{"Table", list(x, backwards), u8([]int{1, 2, 2}, 245, 235, 225, 5)},
-		{"QLinearAdd", list(x, one, tensor.Scalar[uint8](10), x, tensor.Scalar[float32](2), zero, tensor.Scalar[float32](2), tensor.Scalar[uint8](1)),
+		{"QLinearAdd", list(x, one, tensor.Scalar[uint8](10), x, tensor.Scalar[float32](2), zero,
+			tensor.Scalar[float32](2), tensor.Scalar[uint8](1)),
 			u8([]int{1, 2, 2}, 11, 26, 41, 255)},
-		{"QLinearConv", list(x, one, zero, u8([]int{1, 2, 1}, 1, 1), one, zero, one, zero, nil, f32([]int{1}, 0.5), f32([]int{1}, 0), u8([]int{}, 5)),
+		{"QLinearConv", list(x, one, zero, u8([]int{1, 2, 1}, 1, 1), one, zero, one, zero, nil,
+			f32([]int{1}, 0.5), f32([]int{1}, 0), u8([]int{}, 5)),
 			u8([]int{1, 1, 2}, 25, 133)}, // 270 saturates between the two stages
 	} {
-		e := &Eval{Call: &Call{Domain: FusedDomain, Type: c.name, Version: 1, NumIn: len(c.in), NumOut: 1}, In: c.in, Out: make([]*tensor.Tensor, 1)}
+		e := &Eval{Call: &Call{Domain: FusedDomain, Type: c.name, Version: 1, NumIn: len(c.in),
+			NumOut: 1}, In: c.in, Out: make([]*tensor.Tensor, 1)}
 		o, err := Lookup(FusedDomain, c.name, 1)
 		if err == nil {
 			err = o.Eval(e)

@@ -7,7 +7,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// quantizeOps convert between numbers and integers on a scale: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear.
+// quantizeOps convert between numbers and integers on a scale: QuantizeLinear, DequantizeLinear,
+// DynamicQuantizeLinear.
 var quantizeOps = []Op{
 	{Name: "QuantizeLinear", Since: []int{10, 13, 19, 21, 23, 24, 25, 28}, MinIn: 2, MaxIn: 3,
 		Infer: inferQuantize, Eval: evalQuantize},
@@ -18,10 +19,13 @@ var quantizeOps = []Op{
 }
 
 // quantizedTypes are what QuantizeLinear gives and DequantizeLinear takes, besides int32.
-var quantizedTypes = setOf(tensor.Uint8, tensor.Int8, tensor.Uint16, tensor.Int16, tensor.Uint4, tensor.Int4, tensor.Uint2, tensor.Int2,
-	tensor.Float8E4M3FN, tensor.Float8E4M3FNUZ, tensor.Float8E5M2, tensor.Float8E5M2FNUZ, tensor.Float4E2M1)
+var quantizedTypes = setOf(tensor.Uint8, tensor.Int8, tensor.Uint16, tensor.Int16, tensor.Uint4,
+	tensor.Int4, tensor.Uint2, tensor.Int2,
+	tensor.Float8E4M3FN, tensor.Float8E4M3FNUZ, tensor.Float8E5M2, tensor.Float8E5M2FNUZ,
+	tensor.Float4E2M1)
 
-// quantizedType is the type that QuantizeLinear gives: that of the zero point, else output_dtype (opset 21), else uint8.
+// quantizedType is the type that QuantizeLinear gives: that of the zero point, else output_dtype
+// (opset 21), else uint8.
 func quantizedType(c *Call, zero tensor.DType, has bool) (tensor.DType, error) {
 	v := c.Attrs.Int("output_dtype", 0)
 	d := tensor.DType(v)
@@ -53,7 +57,8 @@ func inferQuantize(c *Infer) error {
 	return err
 }
 
-// dequantizedType is the type that DequantizeLinear gives: output_dtype (opset 23), else that of the scale.
+// dequantizedType is the type that DequantizeLinear gives: output_dtype (opset 23), else that of
+// the scale.
 func dequantizedType(c *Call, scale tensor.DType) (tensor.DType, error) {
 	d := scale
 	if v := c.Attrs.Int("output_dtype", 0); c.Version >= 23 && v != 0 {
@@ -74,8 +79,8 @@ func inferDequantize(c *Infer) error {
 	return err
 }
 
-// grid tells which scale belongs to which element: one for all, one an index of an axis (opset 13), or one a block of
-// indices of it (opset 21).
+// grid tells which scale belongs to which element: one for all, one an index of an axis (opset 13),
+// or one a block of indices of it (opset 21).
 type grid struct {
 	n, inner      int // length of the axis and elements under one index of it
 	block, blocks int // block 0: one scale an index, or one for all when n is 0
@@ -115,7 +120,8 @@ func (g *grid) along(c *Eval, axis int, block int64) error {
 		want[axis] = g.blocks
 	}
 	if !slices.Equal(want, scale) {
-		return c.Errorf(ErrInput, "scale %v for %v along axis %d, wants %v", scale, shape, axis, want)
+		return c.Errorf(ErrInput, "scale %v for %v along axis %d, wants %v", scale, shape, axis,
+			want)
 	}
 	return nil
 }
@@ -147,8 +153,9 @@ func (g *grid) at(i int) int {
 	return (outer*g.blocks+k/g.block)*g.inner + i%g.inner
 }
 
-// division returns x / scale as QuantizeLinear rounds it: in the type of attribute precision (opset 23), else in that of the
-// scale. Scales of int32 and float8e8m0, on which there is no division, divide in wider types.
+// division returns x / scale as QuantizeLinear rounds it: in the type of attribute precision (opset
+// 23), else in that of the scale. Scales of int32 and float8e8m0, on which there is no division,
+// divide in wider types.
 func (c *Eval) division() (func(x, scale float64) float64, error) {
 	d := c.In[1].DType
 	if v := c.Attrs.Int("precision", 0); v != 0 {
@@ -167,15 +174,16 @@ func (c *Eval) division() (func(x, scale float64) float64, error) {
 	return nil, c.Errorf(ErrAttr, "cannot divide in %v", d)
 }
 
-// divisionIn divides in a type of 16 bits: rounding the quotient in float32 once more is rounding the quotient itself, as
-// 24 bits are at least 2 · 11 + 2.
-func divisionIn[T tensor.Half | tensor.BHalf](wide func(T) float32, narrow func(float32) T) func(x, scale float64) float64 {
+// divisionIn divides in a type of 16 bits: rounding the quotient in float32 once more is rounding
+// the quotient itself, as 24 bits are at least 2 · 11 + 2.
+func divisionIn[T tensor.Half | tensor.BHalf](wide func(T) float32, narrow func(float32) T) func(x,
+	scale float64) float64 {
 	in := func(v float64) float32 { return wide(narrow(roundToOdd(v))) }
 	return func(x, scale float64) float64 { return float64(wide(narrow(in(x) / in(scale)))) }
 }
 
-// evalQuantize is saturate(round(x / scale) + zero point), ties to even; numbers of 4 and 8 bits are not rounded before the
-// zero point is added, but to their type afterwards.
+// evalQuantize is saturate(round(x / scale) + zero point), ties to even; numbers of 4 and 8 bits
+// are not rounded before the zero point is added, but to their type afterwards.
 func evalQuantize(c *Eval) error {
 	var zero tensor.DType
 	if c.Has(2) {
@@ -215,8 +223,9 @@ func integerRange(d tensor.DType) (lo, hi float64) {
 	return 0, math.Ldexp(1, d.Bits()) - 1
 }
 
-// mapNumbers makes output 0 of the shape of input 0 and converts f of each number of that and its place to type d, a few at a
-// time: weights of few bits would take many times their size as float64.
+// mapNumbers makes output 0 of the shape of input 0 and converts f of each number of that and its
+// place to type d, a few at a time: weights of few bits would take many times their size as
+// float64.
 func (c *Eval) mapNumbers(d tensor.DType, f func(i int, x float64) float64) error {
 	by, err := narrowingOf(c.Call)
 	if err != nil {
@@ -258,8 +267,8 @@ func widenNumbers(buf []float64, x *tensor.Tensor, at int) bool {
 	return true
 }
 
-// putFloats makes output 0 of the shape of input 0 from values, converted to type d, with saturation unless attribute saturate
-// (opset 19) says otherwise of 8-bit floats.
+// putFloats makes output 0 of the shape of input 0 from values, converted to type d, with
+// saturation unless attribute saturate (opset 19) says otherwise of 8-bit floats.
 func (c *Eval) putFloats(d tensor.DType, v []float64) error {
 	by, err := narrowingOf(c.Call)
 	if err != nil {
@@ -286,14 +295,15 @@ func evalDequantize(c *Eval) error {
 		return err
 	}
 	value := func(k int, x float64) float32 { return float32(x-g.zeros[k]) * float32(g.scales[k]) }
-	if t := c.In[0].DType; len(g.scales) == 1 && g.n == 0 && d == tensor.Float32 && (t == tensor.Uint8 || t == tensor.Int8) {
+	if t := c.In[0].DType; len(g.scales) == 1 && g.n == 0 && d == tensor.Float32 &&
+		(t == tensor.Uint8 || t == tensor.Int8) {
 		return dequantizeBytes(c, func(x float64) float32 { return value(0, x) })
 	}
 	return c.mapNumbers(d, func(i int, x float64) float64 { return float64(value(g.at(i), x)) })
 }
 
-// dequantizeBytes computes the value of each byte that there is and looks up those of the input: embeddings, of which models have millions
-// of elements, are dequantized when a model is loaded.
+// dequantizeBytes computes the value of each byte that there is and looks up those of the input:
+// embeddings, of which models have millions of elements, are dequantized when a model is loaded.
 func dequantizeBytes(c *Eval, value func(x float64) float32) error {
 	x := c.In[0]
 	out, err := c.Output(0, tensor.Float32, x.Shape)
@@ -320,7 +330,8 @@ func inferDynamicQuantize(c *Infer) error {
 	return nil
 }
 
-// DynamicGrid returns the scale on which 256 steps just hold the range of x and zero, and the step that is zero.
+// DynamicGrid returns the scale on which 256 steps just hold the range of x and zero, and the step
+// that is zero.
 func DynamicGrid(x []float32) (scale float32, zero float64) {
 	var lo, hi float32
 	for _, v := range x {

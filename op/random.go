@@ -7,17 +7,22 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// randomOps draw numbers: RandomNormal, RandomUniform and their Like forms, Bernoulli and Multinomial. With the attribute
-// seed they repeat themselves from call to call, and differ from other implementations, since ONNX names no generator.
+// randomOps draw numbers: RandomNormal, RandomUniform and their Like forms, Bernoulli and
+// Multinomial. With the attribute seed they repeat themselves from call to call, and differ from
+// other implementations, since ONNX names no generator.
 var randomOps = []Op{
-	{Name: "RandomNormal", Since: []int{1, 22}, Traits: Impure, Infer: inferRandom, Eval: evalRandom(normal)},
-	{Name: "RandomUniform", Since: []int{1, 22}, Traits: Impure, Infer: inferRandom, Eval: evalRandom(uniform)},
+	{Name: "RandomNormal", Since: []int{1, 22}, Traits: Impure, Infer: inferRandom,
+		Eval: evalRandom(normal)},
+	{Name: "RandomUniform", Since: []int{1, 22}, Traits: Impure, Infer: inferRandom,
+		Eval: evalRandom(uniform)},
 	{Name: "RandomNormalLike", Since: []int{1, 22}, MinIn: 1, MaxIn: 1, Traits: Impure | ShapeOnly,
 		Infer: inferRandom, Eval: evalRandom(normal)},
 	{Name: "RandomUniformLike", Since: []int{1, 22}, MinIn: 1, MaxIn: 1, Traits: Impure | ShapeOnly,
 		Infer: inferRandom, Eval: evalRandom(uniform)},
-	{Name: "Bernoulli", Since: []int{15, 22}, MinIn: 1, MaxIn: 1, Traits: Impure, Infer: inferBernoulli, Eval: evalBernoulli},
-	{Name: "Multinomial", Since: []int{7, 22}, MinIn: 1, MaxIn: 1, Traits: Impure, Infer: inferMultinomial, Eval: evalMultinomial},
+	{Name: "Bernoulli", Since: []int{15, 22}, MinIn: 1, MaxIn: 1, Traits: Impure,
+		Infer: inferBernoulli, Eval: evalBernoulli},
+	{Name: "Multinomial", Since: []int{7, 22}, MinIn: 1, MaxIn: 1, Traits: Impure,
+		Infer: inferMultinomial, Eval: evalMultinomial},
 }
 
 // normal draws from mean and scale, the standard deviation.
@@ -175,7 +180,8 @@ func inferMultinomial(c *Infer) error {
 	return nil
 }
 
-// evalMultinomial draws classes by the logarithms of their weights, which need not add up to anything.
+// evalMultinomial draws classes by the logarithms of their weights, which need not add up to
+// anything.
 func evalMultinomial(c *Eval) error {
 	x := c.In[0]
 	if _, err := c.sameDType(floatTypes, x.DType); err != nil {

@@ -7,8 +7,9 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// reduce holds the operators that reduce over axes. The axes are an attribute before version 18 (13 for ReduceSum) and
-// input 1 from then on. With noop_with_empty_axes and no axes, each element is reduced alone.
+// reduce holds the operators that reduce over axes. The axes are an attribute before version 18 (13
+// for ReduceSum) and input 1 from then on. With noop_with_empty_axes and no axes, each element is
+// reduced alone.
 var reduce = []Op{
 	reduction("ReduceSum", reducer{add: sums, dims: Dim.Add}, 13, 1, 11, 13),
 	reduction("ReduceMean", reducer{add: sums, mean: true}, 18, 1, 11, 13, 18),
@@ -18,9 +19,11 @@ var reduce = []Op{
 		f: func(acc, x float64) float64 { return acc * x },
 	}}, 18, 1, 11, 13, 18),
 	reduction("ReduceMax", reducer{start: lowest, dims: maxDims,
-		add: binaryFuncs{i: maxInt[int64], u: maxInt[uint64], f: maxOf}}, 18, 1, 11, 12, 13, 18, 20),
+		add: binaryFuncs{i: maxInt[int64], u: maxInt[uint64], f: maxOf}}, 18, 1, 11, 12, 13, 18,
+		20),
 	reduction("ReduceMin", reducer{start: highest, dims: minDims,
-		add: binaryFuncs{i: minInt[int64], u: minInt[uint64], f: minOf}}, 18, 1, 11, 12, 13, 18, 20),
+		add: binaryFuncs{i: minInt[int64], u: minInt[uint64], f: minOf}}, 18, 1, 11, 12, 13, 18,
+		20),
 	reduction("ReduceL1", reducer{add: binaryFuncs{
 		i: func(acc, x int64) int64 { return acc + max(x, -x) },
 		u: func(acc, x uint64) uint64 { return acc + x },
@@ -31,8 +34,10 @@ var reduce = []Op{
 		u: func(acc, x uint64) uint64 { return acc + x*x },
 		f: addSquare,
 	}}, 18, 1, 11, 13, 18),
-	reduction("ReduceL2", reducer{add: binaryFuncs{f: addSquare}, finish: math.Sqrt}, 18, 1, 11, 13, 18),
-	reduction("ReduceLogSum", reducer{add: binaryFuncs{f: sums.f}, finish: math.Log}, 18, 1, 11, 13, 18, 28),
+	reduction("ReduceL2", reducer{add: binaryFuncs{f: addSquare}, finish: math.Sqrt}, 18, 1, 11, 13,
+		18),
+	reduction("ReduceLogSum", reducer{add: binaryFuncs{f: sums.f}, finish: math.Log}, 18, 1, 11, 13,
+		18, 28),
 	reduction("ReduceLogSumExp", reducer{shifted: true}, 18, 1, 11, 13, 18, 28),
 }
 
@@ -44,14 +49,16 @@ var sums = binaryFuncs{
 
 func addSquare(acc, x float64) float64 { return acc + x*x }
 
-// reducer folds elements into one. Where add has no integer functions, integers are reduced as float64 and truncated.
+// reducer folds elements into one. Where add has no integer functions, integers are reduced as
+// float64 and truncated.
 type reducer struct {
-	start   func(tensor.DType) (int64, float64) // the result for no elements; nil means 0
-	add     binaryFuncs                         // of the accumulator and an element
-	finish  func(float64) float64               // of the accumulator; nil means as it is
-	mean    bool                                // divide by the number of elements
-	shifted bool                                // log-sum-exp: exponents are taken relative to the largest
-	dims    func(acc, x Dim) Dim                // add on the elements of shapes
+	start  func(tensor.DType) (int64, float64) // the result for no elements; nil means 0
+	add    binaryFuncs                         // of the accumulator and an element
+	finish func(float64) float64               // of the accumulator; nil means as it is
+	mean   bool                                // divide by the number of elements
+	// log-sum-exp: exponents are taken relative to the largest
+	shifted bool
+	dims    func(acc, x Dim) Dim // add on the elements of shapes
 }
 
 func one(tensor.DType) (int64, float64) { return 1, 1 }
@@ -173,7 +180,8 @@ func (r *reducer) eval(c *Eval, types dtypeSet, axesInput int) error {
 		return err
 	}
 	kept := reducedShape(x.Shape, reduced, true, 1)
-	out, err := c.Output(0, x.DType, reducedShape(x.Shape, reduced, c.Attrs.Bool("keepdims", true), 1))
+	out, err := c.Output(0, x.DType,
+		reducedShape(x.Shape, reduced, c.Attrs.Bool("keepdims", true), 1))
 	if err != nil || out.Len() == 0 {
 		return err
 	}
@@ -182,7 +190,8 @@ func (r *reducer) eval(c *Eval, types dtypeSet, axesInput int) error {
 	return nil
 }
 
-// into reduces in along w, which walks over in and gives the offset of each element's accumulator; n elements share one.
+// into reduces in along w, which walks over in and gives the offset of each element's accumulator;
+// n elements share one.
 func (r *reducer) into(out, in *tensor.Tensor, w walk, n int) {
 	if r.shifted {
 		logSumExp(out, in, w)
@@ -254,7 +263,8 @@ func accumulate[T number, W wide](in []T, w walk, acc []W, add func(acc, x W) W)
 	return acc
 }
 
-// logSumExp is log Σ exp(x), the largest element taken out of the sum so that exp does not overflow.
+// logSumExp is log Σ exp(x), the largest element taken out of the sum so that exp does not
+// overflow.
 func logSumExp(out, in *tensor.Tensor, w walk) {
 	v, _ := in.Floats()
 	top := accumulate(v, w, slices.Repeat([]float64{math.Inf(-1)}, out.Len()), maxOf)

@@ -33,7 +33,8 @@ func inferExpand(c *Infer) error {
 		return c.Errorf(ErrInput, "cannot expand %v to %v", in, want)
 	}
 	c.Out[0] = Ranked(in.DType, shape...)
-	if n, ok := c.Out[0].Count().Int(); ok && n <= MaxElems && len(shape) <= 1 && len(in.Elems) == 1 {
+	if n, ok := c.Out[0].Count().Int(); ok && n <= MaxElems && len(shape) <= 1 &&
+		len(in.Elems) == 1 {
 		c.Out[0].Elems = slices.Repeat(in.Elems, n)
 	} else if len(shape) == 1 && in.Ranked && len(in.Shape) == 1 && shape[0].Equal(in.Shape[0]) {
 		c.Out[0].Elems = in.Elems
@@ -59,7 +60,8 @@ func evalExpand(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	return tensor.CopyStrided(out, tensor.RowMajor(shape), in, tensor.Steps{Strides: broadcastStrides(in.Shape, shape)}, shape)
+	return tensor.CopyStrided(out, tensor.RowMajor(shape), in,
+		tensor.Steps{Strides: broadcastStrides(in.Shape, shape)}, shape)
 }
 
 func inferTile(c *Infer) error {

@@ -9,8 +9,10 @@ import (
 
 // resize holds the operators that resample along any axes.
 var resize = []Op{
-	{Name: "Resize", Since: []int{10, 11, 13, 18, 19}, MinIn: 1, MaxIn: 4, Infer: inferResize, Eval: inFloat32(evalResize)},
-	{Name: "Upsample", Since: []int{7, 9}, MinIn: 1, MaxIn: 2, Infer: inferResize, Eval: inFloat32(evalResize)},
+	{Name: "Resize", Since: []int{10, 11, 13, 18, 19}, MinIn: 1, MaxIn: 4, Infer: inferResize,
+		Eval: inFloat32(evalResize)},
+	{Name: "Upsample", Since: []int{7, 9}, MinIn: 1, MaxIn: 2, Infer: inferResize,
+		Eval: inFloat32(evalResize)},
 }
 
 // resizing is what the attributes of a call say.
@@ -18,7 +20,8 @@ type resizing struct {
 	mode, coordinate, nearest, policy string
 	cubicA, extrapolation             float64
 	excludeOutside, antialias         bool
-	first                             bool // the rules of Upsample and of Resize-10, which have no attributes for them
+	// the rules of Upsample and of Resize-10, which have no attributes for them
+	first bool
 }
 
 func newResizing(c *Call) (r resizing, err error) {
@@ -45,9 +48,12 @@ func (r *resizing) check(c *Call) error {
 		allowed     []string
 	}{
 		{"mode", r.mode, []string{"nearest", "linear", "cubic"}},
-		{"coordinate_transformation_mode", r.coordinate, []string{"half_pixel", "half_pixel_symmetric",
-			"pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize", "tf_half_pixel_for_nn"}},
-		{"nearest_mode", r.nearest, []string{"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}},
+		{"coordinate_transformation_mode", r.coordinate,
+			[]string{"half_pixel", "half_pixel_symmetric",
+				"pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize",
+				"tf_half_pixel_for_nn"}},
+		{"nearest_mode", r.nearest,
+			[]string{"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}},
 		{"keep_aspect_ratio_policy", r.policy, []string{"stretch", "not_larger", "not_smaller"}},
 	} {
 		if !slices.Contains(v.allowed, v.value) {
@@ -68,7 +74,8 @@ func (c *Call) resizeInputs() (roi, scales, sizes int) {
 	return 1, 2, 3
 }
 
-// resizeAxes returns the axes that scales, sizes and roi speak of: all of them, or attribute axes since version 18.
+// resizeAxes returns the axes that scales, sizes and roi speak of: all of them, or attribute axes
+// since version 18.
 func (c *Call) resizeAxes(rank int) ([]int, error) {
 	given := c.Attrs.Ints("axes")
 	if given == nil || c.Version < 18 {
@@ -77,8 +84,9 @@ func (c *Call) resizeAxes(rank int) ([]int, error) {
 	return c.axes(given, rank)
 }
 
-// target is the output size and scale of every axis of a resize, and its region of interest: start and end in units of
-// the input, 0 and 1 where the coordinate mode does not use it. Shape rules know no region.
+// target is the output size and scale of every axis of a resize, and its region of interest: start
+// and end in units of the input, 0 and 1 where the coordinate mode does not use it. Shape rules
+// know no region.
 type target struct {
 	size  []int
 	scale []float64
@@ -90,8 +98,10 @@ func (t *target) as(a, n int, r *resizing) bool {
 	return t.scale[a] == 1 && t.size[a] == n && r.coordinate != "tf_crop_and_resize"
 }
 
-// resizeTo computes the target for a concrete input shape. Exactly one of scales and sizes is not empty.
-func (c *Call) resizeTo(r resizing, in []int, axes []int, scales []float32, sizes []int64) (t target, err error) {
+// resizeTo computes the target for a concrete input shape. Exactly one of scales and sizes is not
+// empty.
+func (c *Call) resizeTo(r resizing, in []int, axes []int, scales []float32,
+	sizes []int64) (t target, err error) {
 	t = target{size: slices.Clone(in), scale: slices.Repeat([]float64{1}, len(in))}
 	if len(scales) > 0 == (len(sizes) > 0) && len(axes) > 0 {
 		return t, c.Errorf(ErrInput, "exactly one of scales and sizes must be given")
@@ -103,13 +113,15 @@ func (c *Call) resizeTo(r resizing, in []int, axes []int, scales []float32, size
 		a := axes[i]
 		n := math.Floor(float64(s * float32(in[a]))) // in float32, as scales are stored
 		if !(s > 0) || n > math.MaxInt32 {
-			return t, c.Errorf(ErrInput, "scale %v of axis %d with %d elements is out of range", s, a, in[a])
+			return t, c.Errorf(ErrInput, "scale %v of axis %d with %d elements is out of range", s,
+				a, in[a])
 		}
 		t.size[a], t.scale[a] = int(n), float64(s)
 	}
 	for i, n := range sizes {
 		if n < 1 || n > math.MaxInt32 || in[axes[i]] == 0 {
-			return t, c.Errorf(ErrInput, "size %d of axis %d with %d elements is out of range", n, axes[i], in[axes[i]])
+			return t, c.Errorf(ErrInput, "size %d of axis %d with %d elements is out of range", n,
+				axes[i], in[axes[i]])
 		}
 		t.size[axes[i]], t.scale[axes[i]] = int(n), float64(n)/float64(in[axes[i]])
 	}
@@ -119,7 +131,8 @@ func (c *Call) resizeTo(r resizing, in []int, axes []int, scales []float32, size
 	return t, nil
 }
 
-// keepAspect gives all resized axes one scale: the smallest that was asked for when smaller, else the largest.
+// keepAspect gives all resized axes one scale: the smallest that was asked for when smaller, else
+// the largest.
 func (t *target) keepAspect(in, axes []int, smaller bool) {
 	scale := t.scale[axes[0]]
 	for _, a := range axes {
@@ -134,8 +147,8 @@ func (t *target) keepAspect(in, axes []int, smaller bool) {
 	}
 }
 
-// inferResize knows the output where scales or sizes are constant; integral scales and their reciprocals also resize
-// symbolic dimensions.
+// inferResize knows the output where scales or sizes are constant; integral scales and their
+// reciprocals also resize symbolic dimensions.
 func inferResize(c *Infer) error {
 	x := c.In[0]
 	c.Out[0] = Unranked(x.DType)
@@ -226,7 +239,8 @@ func scaleDim(d Dim, s float32) Dim {
 	if n := math.Round(float64(s)); float64(s) == n && n >= 1 && n < 1<<20 {
 		return d.MulInt(int(n))
 	}
-	if n := math.Round(1 / float64(s)); s > 0 && n < 1<<20 && float32(1/n) == s && math.Mod(math.Log2(n), 1) == 0 {
+	if n := math.Round(1 / float64(s)); s > 0 && n < 1<<20 && float32(1/n) == s &&
+		math.Mod(math.Log2(n), 1) == 0 {
 		return d.FloorDiv(int(n))
 	}
 	return Unknown()
@@ -284,8 +298,8 @@ func (c *Eval) resizeTarget(r resizing, axes []int) (target, error) {
 	return t, err
 }
 
-// resizeROI returns the region of interest as start and end of every axis, in units of the input; 0 and 1 where the
-// coordinate mode does not use it.
+// resizeROI returns the region of interest as start and end of every axis, in units of the input; 0
+// and 1 where the coordinate mode does not use it.
 func (c *Eval) resizeROI(r resizing, axes []int) ([][2]float64, error) {
 	roi := slices.Repeat([][2]float64{{0, 1}}, c.In[0].Rank())
 	at, _, _ := c.resizeInputs()
@@ -305,7 +319,8 @@ func (c *Eval) resizeROI(r resizing, axes []int) ([][2]float64, error) {
 	return roi, nil
 }
 
-// source maps an output coordinate of axis a to the input, by the formulas of coordinate_transformation_mode.
+// source maps an output coordinate of axis a to the input, by the formulas of
+// coordinate_transformation_mode.
 func (r *resizing) source(i, in, out int, scale float64, roi [2]float64) float64 {
 	x, width := float64(i), scale*float64(in)
 	switch r.coordinate {
@@ -340,7 +355,8 @@ func (r *resizing) outside(x float64, in int) bool {
 	return r.coordinate == "tf_crop_and_resize" && (x < 0 || x > float64(in-1))
 }
 
-// clampIndex bounds a coordinate to [0, n); one that is no number, from a degenerate roi, becomes 0.
+// clampIndex bounds a coordinate to [0, n); one that is no number, from a degenerate roi, becomes
+// 0.
 func clampIndex(x float64, n int) int {
 	if math.IsNaN(x) {
 		return 0
@@ -392,8 +408,9 @@ func (r *resizing) takeNearest(out, in *tensor.Tensor, t target) {
 	}
 }
 
-// nearestOn returns the input index nearest to each output index of axis a, which has n elements in the input; -1 is outside.
-// Resize-10 takes the element after the place where it shrinks, as ONNX's cases of that version and its implementations do.
+// nearestOn returns the input index nearest to each output index of axis a, which has n elements in
+// the input; -1 is outside. Resize-10 takes the element after the place where it shrinks, as ONNX's
+// cases of that version and its implementations do.
 func (r *resizing) nearestOn(a, n int, t target) []int {
 	out := make([]int, t.size[a])
 	for i := range out {
@@ -414,7 +431,8 @@ func (r *resizing) nearestOn(a, n int, t target) []int {
 
 // newBlank makes one zero element of any type.
 func newBlank(d tensor.DType) *tensor.Tensor {
-	return &tensor.Tensor{DType: d, Shape: []int{}, Data: make([]byte, (d.Bits()+7)/8), Strings: make([]string, 1)}
+	return &tensor.Tensor{DType: d, Shape: []int{}, Data: make([]byte, (d.Bits()+7)/8),
+		Strings: make([]string, 1)}
 }
 
 // contribution is the weighted input indices that make one output index along an axis.
@@ -450,8 +468,9 @@ func (r *resizing) contributions(in, out int, scale float64, roi [2]float64) []c
 	return cs
 }
 
-// weights returns the filter taps at distance ratio from the left neighbour; tap k belongs to the neighbour first + k
-// places from it. Antialiasing stretches the filter by 1/scale when that shrinks.
+// weights returns the filter taps at distance ratio from the left neighbour; tap k belongs to the
+// neighbour first + k places from it. Antialiasing stretches the filter by 1/scale when that
+// shrinks.
 func (r *resizing) weights(ratio, scale float64) (first int, w []float64) {
 	filter, reach := r.linear, 1.0
 	if r.mode == "cubic" {

@@ -10,8 +10,10 @@ import (
 // rnn holds the recurrent layers. They compute in float64 and round once.
 var rnn = []Op{
 	recurrentOp("RNN", cell{gates: 1, functions: []string{"Tanh"}, step: (*layer).stepRNN}, 6, 2),
-	recurrentOp("GRU", cell{gates: 3, functions: []string{"Sigmoid", "Tanh"}, step: (*layer).stepGRU}, 6, 2),
-	recurrentOp("LSTM", cell{gates: 4, functions: []string{"Sigmoid", "Tanh", "Tanh"}, step: (*layer).stepLSTM}, 8, 3),
+	recurrentOp("GRU", cell{gates: 3, functions: []string{"Sigmoid", "Tanh"},
+		step: (*layer).stepGRU}, 6, 2),
+	recurrentOp("LSTM", cell{gates: 4, functions: []string{"Sigmoid", "Tanh", "Tanh"},
+		step: (*layer).stepLSTM}, 8, 3),
 }
 
 // Inputs of the recurrent operators, in order. The last two are LSTM's.
@@ -59,7 +61,8 @@ func (c *Call) directions() ([]bool, error) {
 	case "bidirectional":
 		return []bool{false, true}, nil
 	default:
-		return nil, c.Errorf(ErrAttr, "direction is %q, must be forward, reverse or bidirectional", d)
+		return nil, c.Errorf(ErrAttr, "direction is %q, must be forward, reverse or bidirectional",
+			d)
 	}
 }
 
@@ -93,8 +96,8 @@ func (c *Infer) sequence(batchFirst bool) (seq, batch Dim, err error) {
 	return x.Shape[0], x.Shape[1], nil
 }
 
-// infer shapes Y, Y_h and Y_c for both layouts: 0 is Y [seq, dirs, batch, hidden] and states [dirs, batch, hidden],
-// 1 puts the batch first.
+// infer shapes Y, Y_h and Y_c for both layouts: 0 is Y [seq, dirs, batch, hidden] and states [dirs,
+// batch, hidden], 1 puts the batch first.
 func (k *cell) infer(c *Infer) error {
 	d, err := c.sameDType(floatTypes, c.rnnTypes()...)
 	if err != nil {
@@ -150,17 +153,20 @@ func (k *cell) operands(c *Infer, dirs, batch, hidden Dim, first bool) error {
 	if first {
 		states = []Dim{batch, dirs, hidden}
 	}
-	want := [...][]Dim{rnnW: {dirs, rows, in}, rnnR: {dirs, rows, hidden}, rnnB: {dirs, rows.MulInt(2)}, rnnLens: {batch}, rnnH: states,
+	want := [...][]Dim{rnnW: {dirs, rows, in}, rnnR: {dirs, rows, hidden},
+		rnnB: {dirs, rows.MulInt(2)}, rnnLens: {batch}, rnnH: states,
 		rnnC: states, rnnP: {dirs, hidden.MulInt(3)}}
 	for i, shape := range want {
-		if shape != nil && c.Has(i) && c.In[i].Ranked && !slices.EqualFunc(c.In[i].Shape, shape, mayEqual) {
+		if shape != nil && c.Has(i) && c.In[i].Ranked &&
+			!slices.EqualFunc(c.In[i].Shape, shape, mayEqual) {
 			return c.Errorf(ErrInput, "input %d is %v, must have shape %v", i, c.In[i], shape)
 		}
 	}
 	return nil
 }
 
-// layer is one checked evaluation. Matrices are row-major with one row an output; B is split into its two halves.
+// layer is one checked evaluation. Matrices are row-major with one row an output; B is split into
+// its two halves.
 type layer struct {
 	*Eval
 	cell
@@ -199,7 +205,8 @@ func (k *cell) eval(c *Eval) error {
 	}
 	for d, reverse := range l.reverse {
 		for b := range l.batch {
-			l.sequence(d, b, lens[b], reverse, x, y, h[l.stateAt(d, b):][:l.hidden], cs[l.stateAt(d, b):][:l.hidden])
+			l.sequence(d, b, lens[b], reverse, x, y, h[l.stateAt(d, b):][:l.hidden],
+				cs[l.stateAt(d, b):][:l.hidden])
 		}
 	}
 	return l.outputs(y, h, cs)
@@ -274,11 +281,13 @@ func (l *layer) checkShapes() error {
 	if l.first {
 		states = []int{l.batch, dirs, l.hidden}
 	}
-	want := map[int][]int{rnnW: {dirs, rows, l.in}, rnnR: {dirs, rows, l.hidden}, rnnB: {dirs, 2 * rows},
+	want := map[int][]int{rnnW: {dirs, rows, l.in}, rnnR: {dirs, rows, l.hidden},
+		rnnB:    {dirs, 2 * rows},
 		rnnLens: {l.batch}, rnnH: states, rnnC: states, rnnP: {dirs, 3 * l.hidden}}
 	for i, shape := range want {
 		if l.Has(i) && !slices.Equal(l.In[i].Shape, shape) {
-			return l.Errorf(ErrInput, "input %d has shape %v, must have %v", i, l.In[i].Shape, shape)
+			return l.Errorf(ErrInput, "input %d has shape %v, must have %v", i, l.In[i].Shape,
+				shape)
 		}
 	}
 	return nil
@@ -353,9 +362,11 @@ func zeros(shape ...int) ([]float64, error) {
 
 func (l *layer) outputs(y, h, c []float64) error {
 	d, dirs := l.In[rnnX].DType, len(l.reverse)
-	shapes := [][]int{{l.seq, dirs, l.batch, l.hidden}, {dirs, l.batch, l.hidden}, {dirs, l.batch, l.hidden}}
+	shapes := [][]int{{l.seq, dirs, l.batch, l.hidden}, {dirs, l.batch, l.hidden},
+		{dirs, l.batch, l.hidden}}
 	if l.first {
-		shapes = [][]int{{l.batch, l.seq, dirs, l.hidden}, {l.batch, dirs, l.hidden}, {l.batch, dirs, l.hidden}}
+		shapes = [][]int{{l.batch, l.seq, dirs, l.hidden}, {l.batch, dirs, l.hidden},
+			{l.batch, dirs, l.hidden}}
 	}
 	for i, v := range [][]float64{y, h, c}[:min(3, l.NumOut)] {
 		out, err := l.Output(i, d, shapes[i])
@@ -409,7 +420,8 @@ func (l *layer) stepRNN(d int, x, h, _ []float64) {
 	}
 }
 
-// addReset adds to hx the recurrent product of the state that the gate r lets through. rec is scratch.
+// addReset adds to hx the recurrent product of the state that the gate r lets through. rec is
+// scratch.
 func (l *layer) addReset(d int, hx, rec, r, h []float64) {
 	n := l.hidden
 	reset := make([]float64, n)
@@ -423,8 +435,8 @@ func (l *layer) addReset(d int, hx, rec, r, h []float64) {
 	}
 }
 
-// stepGRU is a gated recurrent unit, gates in the order z r h; linear_before_reset applies the reset gate after the
-// recurrent product instead of before it.
+// stepGRU is a gated recurrent unit, gates in the order z r h; linear_before_reset applies the
+// reset gate after the recurrent product instead of before it.
 func (l *layer) stepGRU(d int, x, h, _ []float64) {
 	l.inputs(d, x, h)
 	n := l.hidden
@@ -446,7 +458,8 @@ func (l *layer) stepGRU(d int, x, h, _ []float64) {
 	}
 }
 
-// stepLSTM is a long short-term memory with peepholes, gates in the order i o f c; input_forget couples f to 1 - i.
+// stepLSTM is a long short-term memory with peepholes, gates in the order i o f c; input_forget
+// couples f to 1 - i.
 func (l *layer) stepLSTM(d int, x, h, c []float64) {
 	l.inputs(d, x, h)
 	n := l.hidden
@@ -465,8 +478,8 @@ func (l *layer) stepLSTM(d int, x, h, c []float64) {
 	}
 }
 
-// activations returns the n functions that attribute activations names, or the defaults. activation_alpha and
-// activation_beta are consumed in the order of the functions that take them.
+// activations returns the n functions that attribute activations names, or the defaults.
+// activation_alpha and activation_beta are consumed in the order of the functions that take them.
 func (l *layer) activations(n int) ([]func(float64) float64, error) {
 	names := l.Attrs.Strings("activations")
 	if names == nil {
@@ -480,7 +493,8 @@ func (l *layer) activations(n int) ([]func(float64) float64, error) {
 	for i, name := range names {
 		a, ok := recurrentFunctions[name]
 		if !ok {
-			return nil, l.Errorf(ErrAttr, "activations names %q, which the operator does not have", name)
+			return nil, l.Errorf(ErrAttr, "activations names %q, which the operator does not have",
+				name)
 		}
 		if a.takes > 0 {
 			a.alpha = takeFirst(&alphas, a.alpha)
@@ -493,7 +507,8 @@ func (l *layer) activations(n int) ([]func(float64) float64, error) {
 	return out, nil
 }
 
-// recurrentFunction is an activation of the recurrent operators with how many parameters it takes and their defaults.
+// recurrentFunction is an activation of the recurrent operators with how many parameters it takes
+// and their defaults.
 type recurrentFunction struct {
 	takes       int
 	alpha, beta float64
@@ -512,10 +527,14 @@ var recurrentFunctions = map[string]recurrentFunction{
 	"ScaledTanh": {2, 1, 1, func(a, b float64) func(float64) float64 {
 		return func(x float64) float64 { return a * math.Tanh(b*x) }
 	}},
-	"HardSigmoid":     {2, 0.2, 0.5, hardSigmoid},
-	"LeakyRelu":       {1, 0.01, 0, func(a, _ float64) func(float64) float64 { return leakyRelu(a) }},
-	"ThresholdedRelu": {1, 1, 0, func(a, _ float64) func(float64) float64 { return thresholdedRelu(a) }},
-	"Elu":             {1, 1, 0, func(a, _ float64) func(float64) float64 { return elu(a) }},
+	"HardSigmoid": {2, 0.2, 0.5, hardSigmoid},
+	"LeakyRelu": {1, 0.01, 0, func(a, _ float64) func(float64) float64 {
+		return leakyRelu(a)
+	}},
+	"ThresholdedRelu": {1, 1, 0, func(a, _ float64) func(float64) float64 {
+		return thresholdedRelu(a)
+	}},
+	"Elu": {1, 1, 0, func(a, _ float64) func(float64) float64 { return elu(a) }},
 }
 
 func plain(f func(float64) float64) func(_, _ float64) func(float64) float64 {

@@ -7,13 +7,17 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// roiOps pool regions of interest of images to one size: RoiAlign (He et al. 2017) and MaxRoiPool (Girshick 2015).
+// roiOps pool regions of interest of images to one size: RoiAlign (He et al. 2017) and MaxRoiPool
+// (Girshick 2015).
 var roiOps = []Op{
-	{Name: "RoiAlign", Since: []int{10, 16, 22}, MinIn: 3, MaxIn: 3, Infer: inferRoiAlign, Eval: inFloat32(evalRoiAlign)},
-	{Name: "MaxRoiPool", Since: []int{1, 22}, MinIn: 2, MaxIn: 2, Infer: inferMaxRoiPool, Eval: inFloat32(evalMaxRoiPool)},
+	{Name: "RoiAlign", Since: []int{10, 16, 22}, MinIn: 3, MaxIn: 3, Infer: inferRoiAlign,
+		Eval: inFloat32(evalRoiAlign)},
+	{Name: "MaxRoiPool", Since: []int{1, 22}, MinIn: 2, MaxIn: 2, Infer: inferMaxRoiPool,
+		Eval: inFloat32(evalMaxRoiPool)},
 }
 
-// roiShape is what both operators give: regions × channels × height × width. columns is how many numbers a region has.
+// roiShape is what both operators give: regions × channels × height × width. columns is how many
+// numbers a region has.
 func (c *Infer) roiShape(height, width int64, columns int) error {
 	x, _, err := c.start(floatTypes)
 	if err != nil {
@@ -91,7 +95,8 @@ func newRegions(c *Eval, height, width int64, columns int) (r regions, err error
 		return r, err
 	}
 	if x.Rank() != 4 || rois.Rank() != 2 || rois.Shape[1] != columns {
-		return r, c.Errorf(ErrInput, "X %v must be N × C × H × W, rois %v regions × %d", x.Shape, rois.Shape, columns)
+		return r, c.Errorf(ErrInput, "X %v must be N × C × H × W, rois %v regions × %d", x.Shape,
+			rois.Shape, columns)
 	}
 	h, err := c.roiSize(height)
 	if err != nil {
@@ -128,8 +133,9 @@ func (c *Eval) image(v float64) (int, error) {
 
 // aligning are the attributes of a RoiAlign.
 type aligning struct {
-	scale    float64
-	halved   bool // pixels are squares around their coordinates, and regions may be smaller than one
+	scale float64
+	// pixels are squares around their coordinates, and regions may be smaller than one
+	halved   bool
 	sampling int64
 	max      bool
 }
@@ -145,7 +151,8 @@ func aligningOf(c *Call) (a aligning, err error) {
 		a.halved = true
 	case "output_half_pixel":
 	default:
-		return a, c.Errorf(ErrAttr, "coordinate_transformation_mode %q, must be half_pixel or output_half_pixel", how)
+		return a, c.Errorf(ErrAttr,
+			"coordinate_transformation_mode %q, must be half_pixel or output_half_pixel", how)
 	}
 	switch mode := c.Attrs.String("mode", "avg"); mode {
 	case "max":
@@ -155,18 +162,20 @@ func aligningOf(c *Call) (a aligning, err error) {
 		return a, c.Errorf(ErrAttr, "mode %q, must be avg or max", mode)
 	}
 	if a.sampling < 0 || a.sampling > maxSampling {
-		return a, c.Errorf(ErrAttr, "sampling_ratio is %d, must be in [0, %d]", a.sampling, maxSampling)
+		return a, c.Errorf(ErrAttr, "sampling_ratio is %d, must be in [0, %d]", a.sampling,
+			maxSampling)
 	}
 	return a, nil
 }
 
-// maxSampling bounds the samples along one axis of one element: regions are data, and larger ones than this are no
-// regions of an image.
+// maxSampling bounds the samples along one axis of one element: regions are data, and larger ones
+// than this are no regions of an image.
 const maxSampling = 1 << 12
 
-// taps are the pixels between which each sample of each of bins lies along one axis of n pixels, and how many samples a
-// bin has. A sample outside the image has none.
-func (a *aligning) taps(c *Call, from, to float64, bins, n int) (taps [][2]tap, per int, err error) {
+// taps are the pixels between which each sample of each of bins lies along one axis of n pixels,
+// and how many samples a bin has. A sample outside the image has none.
+func (a *aligning) taps(c *Call, from, to float64, bins, n int) (taps [][2]tap, per int,
+	err error) {
 	from, to = from*a.scale, to*a.scale
 	if a.halved {
 		from, to = from-0.5, to-0.5
@@ -181,7 +190,8 @@ func (a *aligning) taps(c *Call, from, to float64, bins, n int) (taps [][2]tap, 
 		samples = math.Ceil(step)
 	}
 	if !(samples <= maxSampling) { // also when it is NaN
-		return nil, 0, c.Errorf(ErrInput, "region from %v to %v takes %v samples a bin, at most %d are allowed: set sampling_ratio", from, to, samples, maxSampling)
+		return nil, 0, c.Errorf(ErrInput, "region from %v to %v takes %v samples a bin, at most "+
+			"%d are allowed: set sampling_ratio", from, to, samples, maxSampling)
 	}
 	per = max(int(samples), 0)
 	for b := range bins {
@@ -193,7 +203,8 @@ func (a *aligning) taps(c *Call, from, to float64, bins, n int) (taps [][2]tap, 
 	return taps, per, nil
 }
 
-// alignTaps are the pixels below and above v on an axis of n. Up to one pixel outside counts as the outermost one.
+// alignTaps are the pixels below and above v on an axis of n. Up to one pixel outside counts as the
+// outermost one.
 func alignTaps(v float64, n int) [2]tap {
 	if !(v >= -1 && v <= float64(n)) {
 		return [2]tap{{-1, 0}, {-1, 0}}
@@ -207,8 +218,8 @@ func alignTaps(v float64, n int) [2]tap {
 	return [2]tap{{low, 1 - t}, {low + 1, t}}
 }
 
-// evalRoiAlign averages samples between pixels. Mode max takes the largest of the weighted pixels themselves, as ONNX's
-// implementations do.
+// evalRoiAlign averages samples between pixels. Mode max takes the largest of the weighted pixels
+// themselves, as ONNX's implementations do.
 func evalRoiAlign(c *Eval) error {
 	a, err := aligningOf(c.Call)
 	if err != nil {
@@ -286,7 +297,8 @@ func (a *aligning) bin(plane []float64, width int, rows, cols [][2]tap) float64 
 	return sum / float64(max(len(rows)*len(cols), 1))
 }
 
-// evalMaxRoiPool takes the largest pixel under each bin of a region, whose edges are rounded to pixels; 0 under an empty one.
+// evalMaxRoiPool takes the largest pixel under each bin of a region, whose edges are rounded to
+// pixels; 0 under an empty one.
 func evalMaxRoiPool(c *Eval) error {
 	height, width, err := c.pooledShape()
 	if err != nil {
@@ -304,7 +316,8 @@ func evalMaxRoiPool(c *Eval) error {
 		if err != nil {
 			return err
 		}
-		rows, cols := poolBins(box[2]*scale, box[4]*scale, h, r.height), poolBins(box[1]*scale, box[3]*scale, w, r.width)
+		rows, cols := poolBins(box[2]*scale, box[4]*scale, h, r.height),
+			poolBins(box[1]*scale, box[3]*scale, w, r.width)
 		for p := range r.channels * h * w {
 			plane := r.plane(image, p/(h*w))
 			setFloat(r.out, i*r.channels*h*w+p, largest(plane, r.width, rows[p/w%h], cols[p%w]))
@@ -319,7 +332,8 @@ func poolBins(from, to float64, bins, n int) [][2]int {
 	step := max(to-from+1, 1) / float64(bins)
 	out := make([][2]int, bins)
 	for b := range out {
-		out[b] = [2]int{clamped(from+math.Floor(float64(b)*step), n), clamped(from+math.Ceil(float64(b+1)*step), n)}
+		out[b] = [2]int{clamped(from+math.Floor(float64(b)*step), n),
+			clamped(from+math.Ceil(float64(b+1)*step), n)}
 	}
 	return out
 }

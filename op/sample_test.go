@@ -19,28 +19,40 @@ func TestGridSample(t *testing.T) {
 	}
 	row := func(v ...float32) []*tensor.Tensor { return list(f32([]int{1, 1, 1, len(v)}, v...)) }
 	attrs := func(mode, padding string, corners int64) Attrs {
-		return Attrs{StringAttr("mode", mode), StringAttr("padding_mode", padding), IntAttr("align_corners", corners)}
+		return Attrs{StringAttr("mode", mode), StringAttr("padding_mode", padding),
+			IntAttr("align_corners", corners)}
 	}
 	runCases(t, []evalCase{
 		{op: "GridSample", in: list(image, at(0, -2.0/3, 1, -1)), want: row(2, 1, 2, 0.5)},
-		{op: "GridSample", name: "corners", attrs: attrs("linear", "zeros", 1), in: list(image, at(-1, -0.5, 1, 1.5)), want: row(1, 1.5, 4, 2)},
-		{op: "GridSample", name: "border", attrs: attrs("linear", "border", 1), in: list(image, at(-9, 9)), want: row(1, 4)},
-		{op: "GridSample", name: "reflection", attrs: attrs("linear", "reflection", 1), in: list(image, at(2, 1.5, -4)), want: row(2, 3, 2)},
-		{op: "GridSample", name: "nearest", attrs: attrs("nearest", "zeros", 0), in: list(image, at(0.1, 0.5, 1.5)), want: row(2, 4, 0)},
-		{op: "GridSample", name: "cubic at pixels", attrs: attrs("cubic", "border", 1), in: list(image, at(-1, 0, 1)), want: row(1, 2, 4)},
-		{op: "GridSample", name: "names of opset 16", version: 16, attrs: attrs("bilinear", "zeros", 1), in: list(image, at(-0.5)), want: row(1.5)},
-		{op: "GridSample", name: "nowhere", attrs: attrs("nearest", "zeros", 0), in: list(image, at(nan, 1e30)), want: row(0, 0)},
-		{op: "GridSample", name: "mode", attrs: attrs("area", "zeros", 0), in: list(image, at(0)), err: ErrAttr},
+		{op: "GridSample", name: "corners", attrs: attrs("linear", "zeros", 1),
+			in: list(image, at(-1, -0.5, 1, 1.5)), want: row(1, 1.5, 4, 2)},
+		{op: "GridSample", name: "border", attrs: attrs("linear", "border", 1),
+			in: list(image, at(-9, 9)), want: row(1, 4)},
+		{op: "GridSample", name: "reflection", attrs: attrs("linear", "reflection", 1),
+			in: list(image, at(2, 1.5, -4)), want: row(2, 3, 2)},
+		{op: "GridSample", name: "nearest", attrs: attrs("nearest", "zeros", 0),
+			in: list(image, at(0.1, 0.5, 1.5)), want: row(2, 4, 0)},
+		{op: "GridSample", name: "cubic at pixels", attrs: attrs("cubic", "border", 1),
+			in: list(image, at(-1, 0, 1)), want: row(1, 2, 4)},
+		{op: "GridSample", name: "names of opset 16", version: 16,
+			attrs: attrs("bilinear", "zeros", 1), in: list(image, at(-0.5)), want: row(1.5)},
+		{op: "GridSample", name: "nowhere", attrs: attrs("nearest", "zeros", 0),
+			in: list(image, at(nan, 1e30)), want: row(0, 0)},
+		{op: "GridSample", name: "mode", attrs: attrs("area", "zeros", 0), in: list(image, at(0)),
+			err: ErrAttr},
 		{op: "GridSample", name: "grid", in: list(image, seq(1, 1, 1, 3)), err: ErrInput},
 	})
 }
 
 func TestCenterCropPad(t *testing.T) {
 	runCases(t, []evalCase{
-		{op: "CenterCropPad", in: list(seq(1, 5), i64(2, 2)), want: list(f32([]int{2, 2}, 1, 2, 0, 0))},
-		{op: "CenterCropPad", name: "axes", attrs: Attrs{IntsAttr("axes", -1)}, in: list(f32([]int{1, 2}, 1, 2), i64(5)), want: list(f32([]int{1, 5}, 0, 1, 2, 0, 0))},
+		{op: "CenterCropPad", in: list(seq(1, 5), i64(2, 2)),
+			want: list(f32([]int{2, 2}, 1, 2, 0, 0))},
+		{op: "CenterCropPad", name: "axes", attrs: Attrs{IntsAttr("axes", -1)},
+			in: list(f32([]int{1, 2}, 1, 2), i64(5)), want: list(f32([]int{1, 5}, 0, 1, 2, 0, 0))},
 		{op: "CenterCropPad", name: "sizes", in: list(seq(1, 5), i64(2)), err: ErrInput},
-		{op: "CenterCropPad", name: "absurd", in: list(seq(1, 5), i64(1<<40, 1<<40)), err: tensor.ErrShape},
+		{op: "CenterCropPad", name: "absurd", in: list(seq(1, 5), i64(1<<40, 1<<40)),
+			err: tensor.ErrShape},
 	})
 }
 
@@ -89,11 +101,17 @@ func TestRandom(t *testing.T) {
 	}
 	runCases(t, []evalCase{
 		{op: "RandomNormalLike", in: list(seq(2, 3)), want: []*tensor.Tensor{nil}},
-		{op: "RandomUniformLike", attrs: Attrs{IntAttr("dtype", int64(tensor.Float16))}, in: list(i64(1)), want: []*tensor.Tensor{nil}},
-		{op: "RandomUniform", name: "type", attrs: Attrs{IntAttr("dtype", int64(tensor.Int32))}, err: ErrUnsupported},
-		{op: "RandomUniform", name: "absurd", attrs: Attrs{IntsAttr("shape", 1<<40, 1<<40)}, err: tensor.ErrShape},
-		{op: "BitCast", version: 26, attrs: Attrs{IntAttr("to", int64(tensor.Int32))}, in: list(f32([]int{2}, 1, -0.5)),
+		{op: "RandomUniformLike", attrs: Attrs{IntAttr("dtype", int64(tensor.Float16))},
+			in: list(i64(1)), want: []*tensor.Tensor{nil}},
+		{op: "RandomUniform", name: "type", attrs: Attrs{IntAttr("dtype", int64(tensor.Int32))},
+			err: ErrUnsupported},
+		{op: "RandomUniform", name: "absurd", attrs: Attrs{IntsAttr("shape", 1<<40, 1<<40)},
+			err: tensor.ErrShape},
+		{op: "BitCast", version: 26, attrs: Attrs{IntAttr("to", int64(tensor.Int32))},
+			in:   list(f32([]int{2}, 1, -0.5)),
 			want: list(tensor.From(list[int32](0x3f800000, -0x41000000), 2))},
-		{op: "BitCast", version: 26, name: "width", attrs: Attrs{IntAttr("to", int64(tensor.Int64))}, in: list(f32([]int{2}, 1, 2)), err: ErrInput},
+		{op: "BitCast", version: 26, name: "width",
+			attrs: Attrs{IntAttr("to", int64(tensor.Int64))}, in: list(f32([]int{2}, 1, 2)),
+			err: ErrInput},
 	})
 }

@@ -9,11 +9,13 @@ import (
 
 // scanOps hold Scan: a loop over the slices of its inputs. Version 8 has a file of its own.
 var scanOps = []Op{
-	{Name: "Scan", Since: []int{8, 9, 11, 16, 19, 21, 23, 24, 25}, MinIn: 0, MaxIn: -1, MinOut: 1, MaxOut: -1,
-		Infer: inferScan, Eval: evalScan},
+	{Name: "Scan", Since: []int{8, 9, 11, 16, 19, 21, 23, 24, 25}, MinIn: 0, MaxIn: -1, MinOut: 1,
+		MaxOut: -1,
+		Infer:  inferScan, Eval: evalScan},
 }
 
-// scan is how a Scan is wired: states first states of its inputs and outputs, scanned ones after them.
+// scan is how a Scan is wired: states first states of its inputs and outputs, scanned ones after
+// them.
 type scan struct {
 	body              Body
 	states, ins, outs int
@@ -27,7 +29,8 @@ func scanOf(c *Call) (*scan, error) {
 	s.states = in - s.ins
 	s.outs = c.NumOut - s.states
 	if s.ins < 1 || s.states < 0 || s.outs < 0 {
-		return nil, c.Errorf(ErrAttr, "num_scan_inputs is %d of %d inputs, for %d outputs", s.ins, in, c.NumOut)
+		return nil, c.Errorf(ErrAttr, "num_scan_inputs is %d of %d inputs, for %d outputs", s.ins,
+			in, c.NumOut)
 	}
 	var err error
 	if s.body, err = c.body("body", in, c.NumOut); err != nil {
@@ -74,7 +77,8 @@ func (c *Call) scanList(name string, n int) ([]int64, error) {
 	return v, nil
 }
 
-// inferScan types the body with states as they come in. A state keeps its shape by definition, so one round is enough.
+// inferScan types the body with states as they come in. A state keeps its shape by definition, so
+// one round is enough.
 func inferScan(c *Infer) error {
 	if c.Version < 9 {
 		return inferScan8(c)
@@ -104,7 +108,8 @@ func inferScan(c *Infer) error {
 	return nil
 }
 
-// formals are the types that the body takes before its captures, and the length of the scanned inputs.
+// formals are the types that the body takes before its captures, and the length of the scanned
+// inputs.
 func (s *scan) formals(c *Infer) (in []Type, length Dim, err error) {
 	for _, t := range c.In[:s.states] {
 		in = append(in, t.withoutContents())
@@ -164,8 +169,10 @@ func evalScan(c *Eval) error {
 	return s.join(c, outs)
 }
 
-// run scans length slices along axes of inputs; it returns the last state and the slices of each scanned output.
-func (s *scan) run(c *Eval, state, scanned []*tensor.Tensor, axes []int, length int) ([]*tensor.Tensor, []stack, error) {
+// run scans length slices along axes of inputs; it returns the last state and the slices of each
+// scanned output.
+func (s *scan) run(c *Eval, state, scanned []*tensor.Tensor, axes []int,
+	length int) ([]*tensor.Tensor, []stack, error) {
 	state = slices.Clone(state)
 	outs := make([]stack, s.outs)
 	held := carried{c: c}
@@ -257,8 +264,8 @@ func takeSlice(t *tensor.Tensor, axis, i int) (*tensor.Tensor, error) {
 	return out, tensor.CopyStrided(out, tensor.RowMajor(out.Shape), t, from, out.Shape)
 }
 
-// join puts the slices of each scanned output together along its axis. Of a scan of length 0 the body's types tell the
-// shapes, with 0 for what they leave open.
+// join puts the slices of each scanned output together along its axis. Of a scan of length 0 the
+// body's types tell the shapes, with 0 for what they leave open.
 func (s *scan) join(c *Eval, outs []stack) error {
 	for k, o := range outs {
 		d, slice, err := o.sliceType(s.states+k, func() ([]Type, error) { return s.bodyTypes(c) })
@@ -286,7 +293,8 @@ func (s *stack) into(out *tensor.Tensor, axis int, back bool) error {
 	to := tensor.RowMajor(out.Shape)
 	strides := slices.Delete(slices.Clone(to.Strides), axis, axis+1)
 	for i, t := range s.slices {
-		at := tensor.Steps{Offset: fromEnd(i, len(s.slices), back) * to.Strides[axis], Strides: strides}
+		at := tensor.Steps{Offset: fromEnd(i, len(s.slices), back) * to.Strides[axis],
+			Strides: strides}
 		if err := tensor.CopyStrided(out, at, t, tensor.RowMajor(t.Shape), t.Shape); err != nil {
 			return err
 		}

@@ -6,9 +6,10 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// Scan of version 8 runs its body for each element of a batch: states and scanned values have the batch as axis 0, scanned ones
-// the sequence as axis 1. An optional first input gives the lengths of the sequences, none longer than the axis; scanned outputs
-// are filled up with zeros. The attribute directions says which inputs are walked from the last slice to the first.
+// Scan of version 8 runs its body for each element of a batch: states and scanned values have the
+// batch as axis 0, scanned ones the sequence as axis 1. An optional first input gives the lengths
+// of the sequences, none longer than the axis; scanned outputs are filled up with zeros. The
+// attribute directions says which inputs are walked from the last slice to the first.
 
 // scan8Of is the body's view of the call: slices of one element of the batch.
 func scan8Of(c *Call) (*scan, error) {
@@ -17,13 +18,15 @@ func scan8Of(c *Call) (*scan, error) {
 	s.states = in - s.ins
 	s.outs = c.NumOut - s.states
 	if s.ins < 1 || s.states < 0 || s.outs < 0 {
-		return nil, c.Errorf(ErrAttr, "num_scan_inputs is %d of %d inputs, for %d outputs", s.ins, in, c.NumOut)
+		return nil, c.Errorf(ErrAttr, "num_scan_inputs is %d of %d inputs, for %d outputs", s.ins,
+			in, c.NumOut)
 	}
 	var err error
 	if s.body, err = c.body("body", in, c.NumOut); err != nil {
 		return nil, err
 	}
-	s.inAxes, s.outAxes, s.outBack = make([]int64, s.ins), make([]int64, s.outs), make([]bool, s.outs)
+	s.inAxes, s.outAxes, s.outBack = make([]int64, s.ins), make([]int64, s.outs),
+		make([]bool, s.outs)
 	s.inBack, err = c.directionsList("directions", s.ins)
 	return s, err
 }
@@ -129,17 +132,20 @@ func (s *scan) batchShape(c *Call, in []*tensor.Tensor) (batch, longest int, err
 	batch, longest = -1, -1
 	for i, t := range in {
 		if t.DType.IsContainer() || t.Rank() < 1 || i >= s.states && t.Rank() < 2 {
-			return 0, 0, c.Errorf(ErrInput, "input %d is %v%v, wants a batch of values", 1+i, t.DType, t.Shape)
+			return 0, 0, c.Errorf(ErrInput, "input %d is %v%v, wants a batch of values", 1+i,
+				t.DType, t.Shape)
 		}
 		if batch >= 0 && t.Shape[0] != batch {
-			return 0, 0, c.Errorf(ErrInput, "input %d has a batch of %d, others of %d", 1+i, t.Shape[0], batch)
+			return 0, 0, c.Errorf(ErrInput, "input %d has a batch of %d, others of %d", 1+i,
+				t.Shape[0], batch)
 		}
 		batch = t.Shape[0]
 		if i < s.states {
 			continue
 		}
 		if longest >= 0 && t.Shape[1] != longest {
-			return 0, 0, c.Errorf(ErrInput, "input %d has sequences of %d, others of %d", 1+i, t.Shape[1], longest)
+			return 0, 0, c.Errorf(ErrInput, "input %d has sequences of %d, others of %d", 1+i,
+				t.Shape[1], longest)
 		}
 		longest = t.Shape[1]
 	}
@@ -183,7 +189,8 @@ func leading(t *tensor.Tensor, n int) (*tensor.Tensor, error) {
 }
 
 // putElement writes the results of one element of the batch; the first one makes the outputs.
-func (s *scan) putElement(c *Eval, b, batch, longest int, state []*tensor.Tensor, outs []stack) error {
+func (s *scan) putElement(c *Eval, b, batch, longest int, state []*tensor.Tensor,
+	outs []stack) error {
 	for i, t := range state {
 		if err := s.putPart(c, i, b, []int{batch}, t); err != nil {
 			return err
@@ -219,7 +226,9 @@ func (s *scan) putPart(c *Eval, i, b int, lead []int, t *tensor.Tensor) error {
 	}
 	out := c.Out[i]
 	if t.DType != out.DType || !slices.Equal(shape, out.Shape) {
-		return c.Errorf(ErrInput, "output %d is %v%v for the first element of the batch, %v%v for another", i, out.DType, out.Shape,
+		return c.Errorf(ErrInput,
+			"output %d is %v%v for the first element of the batch, %v%v for another", i, out.DType,
+			out.Shape,
 			t.DType, shape)
 	}
 	copyElems(out, b*t.Len(), t, 0, t.Len())

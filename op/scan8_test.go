@@ -22,9 +22,12 @@ func TestScan8(t *testing.T) {
 		state, x    *tensor.Tensor
 		want, wants *tensor.Tensor
 	}{
-		{"whole", nil, nil, zero, x, f32([]int{2, 2}, 9, 12, 27, 30), f32([]int{2, 3, 2}, 1, 2, 4, 6, 9, 12, 7, 8, 16, 18, 27, 30)},
-		{"lengths", i64(1, 3), nil, zero, x, f32([]int{2, 2}, 1, 2, 27, 30), f32([]int{2, 3, 2}, 1, 2, 0, 0, 0, 0, 7, 8, 16, 18, 27, 30)},
-		{"backward", nil, Attrs{IntsAttr("directions", 1)}, zero, x, f32([]int{2, 2}, 9, 12, 27, 30),
+		{"whole", nil, nil, zero, x, f32([]int{2, 2}, 9, 12, 27, 30),
+			f32([]int{2, 3, 2}, 1, 2, 4, 6, 9, 12, 7, 8, 16, 18, 27, 30)},
+		{"lengths", i64(1, 3), nil, zero, x, f32([]int{2, 2}, 1, 2, 27, 30),
+			f32([]int{2, 3, 2}, 1, 2, 0, 0, 0, 0, 7, 8, 16, 18, 27, 30)},
+		{"backward", nil, Attrs{IntsAttr("directions", 1)}, zero, x,
+			f32([]int{2, 2}, 9, 12, 27, 30),
 			f32([]int{2, 3, 2}, 5, 6, 8, 10, 9, 12, 11, 12, 20, 22, 27, 30)},
 		{"length none", i64(0, 0), nil, zero, x, zero, tensor.From(make([]float32, 12), 2, 3, 2)},
 		{"no batch", nil, nil, seq(0, 2), seq(0, 3, 2), seq(0, 2), seq(0, 3, 2)},
@@ -52,7 +55,8 @@ func TestScan8(t *testing.T) {
 		"one length":      {scan8Call(partialSums(), 3), list(i64(1), zero, x), ErrInput},
 		"batches differ":  {scan8Call(partialSums(), 3), list(nil, seq(3, 2), x), ErrInput},
 		"no batch axis":   {scan8Call(partialSums(), 3), list(nil, zero, seq(2)), ErrInput},
-		"direction":       {scan8Call(partialSums(), 3, IntsAttr("directions", 2)), list(nil, zero, x), ErrAttr},
+		"direction": {scan8Call(partialSums(), 3, IntsAttr("directions", 2)),
+			list(nil, zero, x), ErrAttr},
 		"left out":        {scan8Call(partialSums(), 3), list(nil, nil, x), ErrInput},
 		"without lengths": {scan8Call(partialSums(), 2), list(zero, x), ErrAttr},
 	} {
@@ -65,7 +69,9 @@ func TestScan8(t *testing.T) {
 func TestScan8Rule(t *testing.T) {
 	call := scan8Call(partialSums(), 3)
 	b, n := Sym("B"), Sym("N")
-	out, err := InferTypes(row(t, call), call, list(Type{}, Ranked(tensor.Float32, b, Known(2)), Ranked(tensor.Float32, Unknown(), n, Known(2))),
+	out, err := InferTypes(row(t, call), call,
+		list(Type{}, Ranked(tensor.Float32, b, Known(2)),
+			Ranked(tensor.Float32, Unknown(), n, Known(2))),
 		list(false, true, true))
 	if err != nil || out[0].String() != "float32[B,2]" || out[1].String() != "float32[B,N,2]" {
 		t.Errorf("%v, %v", out, err)

@@ -6,13 +6,17 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// scatterOps write elements to computed indices of a copy: ScatterElements, its old name Scatter, ScatterND, and
-// TensorScatter, which writes the slices of new tokens into a cache.
+// scatterOps write elements to computed indices of a copy: ScatterElements, its old name Scatter,
+// ScatterND, and TensorScatter, which writes the slices of new tokens into a cache.
 var scatterOps = []Op{
-	{Name: "Scatter", Since: []int{9}, MinIn: 3, MaxIn: 3, Infer: inferScatter, Eval: evalScatterElements},
-	{Name: "ScatterElements", Since: []int{11, 13, 16, 18}, MinIn: 3, MaxIn: 3, Infer: inferScatter, Eval: evalScatterElements},
-	{Name: "ScatterND", Since: []int{11, 13, 16, 18}, MinIn: 3, MaxIn: 3, Infer: inferScatter, Eval: evalScatterND},
-	{Name: "TensorScatter", Since: []int{24}, MinIn: 2, MaxIn: 3, Infer: inferTensorScatter, Eval: evalTensorScatter},
+	{Name: "Scatter", Since: []int{9}, MinIn: 3, MaxIn: 3, Infer: inferScatter,
+		Eval: evalScatterElements},
+	{Name: "ScatterElements", Since: []int{11, 13, 16, 18}, MinIn: 3, MaxIn: 3, Infer: inferScatter,
+		Eval: evalScatterElements},
+	{Name: "ScatterND", Since: []int{11, 13, 16, 18}, MinIn: 3, MaxIn: 3, Infer: inferScatter,
+		Eval: evalScatterND},
+	{Name: "TensorScatter", Since: []int{24}, MinIn: 2, MaxIn: 3, Infer: inferTensorScatter,
+		Eval: evalTensorScatter},
 }
 
 func inferScatter(c *Infer) error {
@@ -27,7 +31,8 @@ func inferScatter(c *Infer) error {
 // combiner merges n elements of src into dst, each from its own first element on.
 type combiner func(dst *tensor.Tensor, di int, src *tensor.Tensor, si, n int)
 
-// scatterCombiner is the attribute reduction (opset 16: none, add, mul; 18: max, min) for an element type.
+// scatterCombiner is the attribute reduction (opset 16: none, add, mul; 18: max, min) for an
+// element type.
 func scatterCombiner(c *Call, d tensor.DType) (combiner, error) {
 	how := c.Attrs.String("reduction", "none")
 	if how == "none" {
@@ -58,7 +63,8 @@ func (loopsOn[T, W]) combiner(how string) combiner {
 	}
 }
 
-func combineHalf[T tensor.Half | tensor.BHalf](how string, wide func(T) float32, narrow func(float32) T) combiner {
+func combineHalf[T tensor.Half | tensor.BHalf](how string, wide func(T) float32,
+	narrow func(float32) T) combiner {
 	f := merge[float32](how)
 	return func(dst *tensor.Tensor, di int, src *tensor.Tensor, si, n int) {
 		a, b := tensor.As[T](dst)[di:di+n], tensor.As[T](src)[si:si+n]
@@ -84,7 +90,8 @@ func merge[T number](how string) func(a, b T) T {
 func (c *Eval) scatterInto() (combiner, error) {
 	data := c.In[0]
 	if c.In[2].DType != data.DType {
-		return nil, c.Errorf(ErrInput, "data %v and updates %v differ in type", data.DType, c.In[2].DType)
+		return nil, c.Errorf(ErrInput, "data %v and updates %v differ in type", data.DType,
+			c.In[2].DType)
 	}
 	put, err := scatterCombiner(c.Call, data.DType)
 	if err != nil {
@@ -96,7 +103,8 @@ func (c *Eval) scatterInto() (combiner, error) {
 func evalScatterElements(c *Eval) error {
 	indices, updates := c.In[1], c.In[2]
 	if !slices.Equal(indices.Shape, updates.Shape) {
-		return c.Errorf(ErrInput, "indices %v and updates %v differ in shape", indices.Shape, updates.Shape)
+		return c.Errorf(ErrInput, "indices %v and updates %v differ in shape", indices.Shape,
+			updates.Shape)
 	}
 	put, err := c.scatterInto()
 	if err != nil {
@@ -117,7 +125,8 @@ func evalScatterND(c *Eval) error {
 	}
 	n := indices.Shape[q-1]
 	if !slices.Equal(updates.Shape, slices.Concat(indices.Shape[:q-1], data.Shape[n:])) {
-		return c.Errorf(ErrInput, "updates %v do not fit indices %v into %v", updates.Shape, indices.Shape, data.Shape)
+		return c.Errorf(ErrInput, "updates %v do not fit indices %v into %v", updates.Shape,
+			indices.Shape, data.Shape)
 	}
 	blocks, err := c.tuples(data.Shape[:n])
 	if err != nil {
@@ -143,7 +152,8 @@ func (c *Call) cacheAxis(rank int) (int, error) {
 	return axis, err
 }
 
-// circular is attribute mode of TensorScatter: whether positions beyond the end of the cache begin again.
+// circular is attribute mode of TensorScatter: whether positions beyond the end of the cache begin
+// again.
 func (c *Call) circular() (bool, error) {
 	mode := c.Attrs.String("mode", "linear")
 	if mode != "linear" && mode != "circular" {
@@ -187,9 +197,11 @@ func evalTensorScatter(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	if u.DType != in.DType || u.Rank() != in.Rank() || !slices.Equal(u.Shape[:axis], in.Shape[:axis]) ||
+	if u.DType != in.DType || u.Rank() != in.Rank() ||
+		!slices.Equal(u.Shape[:axis], in.Shape[:axis]) ||
 		!slices.Equal(u.Shape[axis+1:], in.Shape[axis+1:]) || u.Shape[axis] > in.Shape[axis] {
-		return c.Errorf(ErrInput, "update %v%v does not fit past_cache %v%v", u.DType, u.Shape, in.DType, in.Shape)
+		return c.Errorf(ErrInput, "update %v%v does not fit past_cache %v%v", u.DType, u.Shape,
+			in.DType, in.Shape)
 	}
 	from, err := c.writeIndices(circular, in.Shape[axis]-u.Shape[axis])
 	if err != nil {
@@ -210,7 +222,8 @@ func evalTensorScatter(c *Eval) error {
 	return nil
 }
 
-// writeIndices returns where each batch entry is written, at most last places from the start unless the cache is circular.
+// writeIndices returns where each batch entry is written, at most last places from the start unless
+// the cache is circular.
 func (c *Eval) writeIndices(circular bool, last int) ([]int64, error) {
 	batch, size := c.In[0].Shape[0], int64(max(c.In[0].Len(), 1))
 	if !c.Has(2) {
@@ -225,7 +238,8 @@ func (c *Eval) writeIndices(circular bool, last int) ([]int64, error) {
 	}
 	for i, at := range v {
 		if !circular && (at < 0 || at > int64(last)) {
-			return nil, c.Errorf(ErrInput, "write_indices[%d] is %d, must be in [0, %d]", i, at, last)
+			return nil, c.Errorf(ErrInput, "write_indices[%d] is %d, must be in [0, %d]", i, at,
+				last)
 		}
 		v[i] = at % size
 	}

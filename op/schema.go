@@ -10,7 +10,8 @@ import (
 	"sync"
 )
 
-// schemas.txt lists what ONNX's own definitions (onnx/defs) say of every version of every operator; its head tells how it is made.
+// schemas.txt lists what ONNX's own definitions (onnx/defs) say of every version of every operator;
+// its head tells how it is made.
 //
 //go:embed schemas.txt
 var schemaText string
@@ -46,7 +47,8 @@ var schemas = sync.OnceValue(func() schemaTable {
 			continue
 		}
 		k := key{domainOf(f[0]), f[1]}
-		t.of[k] = append(t.of[k], schema{version, slices.Contains(f, "deprecated"), attrSchemas(f[3:])})
+		t.of[k] = append(t.of[k],
+			schema{version, slices.Contains(f, "deprecated"), attrSchemas(f[3:])})
 	}
 	return t
 })
@@ -73,11 +75,12 @@ func attrSchemas(words []string) map[string]attrSchema {
 	return attrs
 }
 
-// NewestOpset returns the newest version of a domain's operator set that weir knows, 0 for a domain whose operators have no
-// versions.
+// NewestOpset returns the newest version of a domain's operator set that weir knows, 0 for a domain
+// whose operators have no versions.
 func NewestOpset(domain string) int { return schemas().newest[domainOf(domain)] }
 
-// schema returns the definition of the call's operator that is in force at its version, nil when ONNX does not define it.
+// schema returns the definition of the call's operator that is in force at its version, nil when
+// ONNX does not define it.
 func (c *Call) schema() (at *schema, all []schema) {
 	all = schemas().of[key{domainOf(c.Domain), c.Type}]
 	for i := range all {
@@ -88,9 +91,10 @@ func (c *Call) schema() (at *schema, all []schema) {
 	return at, all
 }
 
-// checkAttrs refuses attributes that ONNX does not give the operator in this version, or gives another kind, and calls that
-// lack a required one: read as if they were not there, they would change the result. Names that begin with an underscore are
-// the exporter's own, and consumed_inputs of opset 1 to 5 never meant anything to a result.
+// checkAttrs refuses attributes that ONNX does not give the operator in this version, or gives
+// another kind, and calls that lack a required one: read as if they were not there, they would
+// change the result. Names that begin with an underscore are the exporter's own, and
+// consumed_inputs of opset 1 to 5 never meant anything to a result.
 func (c *Call) checkAttrs() error {
 	s, all := c.schema()
 	if s == nil {
@@ -136,15 +140,19 @@ func (c *Call) unknownAttr(s *schema, all []schema, name string) error {
 	return c.Errorf(ErrAttr, "%s; it has %s", text, strings.Join(has, ", "))
 }
 
-// raised are the versions of operators that package onnx rewrites to a later form as it reads a model of opset 1 to 6: rules and
-// evaluations know the later form.
+// raised are the versions of operators that package onnx rewrites to a later form as it reads a
+// model of opset 1 to 6: rules and evaluations know the later form.
 var raised = map[string][]int{
-	"Add": {1, 6}, "Sub": {1, 6}, "Mul": {1, 6}, "Div": {1, 6}, "Pow": {1}, "PRelu": {1, 6}, "And": {1}, "Or": {1}, "Xor": {1}, "Equal": {1},
-	"Greater": {1}, "Less": {1}, "BatchNormalization": {1, 6}, "Dropout": {1, 6}, "Gemm": {1, 6}, "GRU": {1, 3}, "LSTM": {1}, "RNN": {1},
-	"AveragePool": {1}, "Cast": {1}, "Concat": {1}, "Pad": {1}, "Reshape": {1}, "Selu": {1}, "Split": {1}, "Tile": {1}, "Upsample": {1},
+	"Add": {1, 6}, "Sub": {1, 6}, "Mul": {1, 6}, "Div": {1, 6}, "Pow": {1}, "PRelu": {1, 6},
+	"And": {1}, "Or": {1}, "Xor": {1}, "Equal": {1},
+	"Greater": {1}, "Less": {1}, "BatchNormalization": {1, 6}, "Dropout": {1, 6}, "Gemm": {1, 6},
+	"GRU": {1, 3}, "LSTM": {1}, "RNN": {1},
+	"AveragePool": {1}, "Cast": {1}, "Concat": {1}, "Pad": {1}, "Reshape": {1}, "Selu": {1},
+	"Split": {1}, "Tile": {1}, "Upsample": {1},
 }
 
-// Raised returns the versions of the operator, older than those of Since, that are rewritten to a later form as a model is read.
+// Raised returns the versions of the operator, older than those of Since, that are rewritten to a
+// later form as a model is read.
 func (o *Op) Raised() []int {
 	if o.Domain != "" {
 		return nil
@@ -155,8 +163,8 @@ func (o *Op) Raised() []int {
 // Refused returns the operators of ONNX's domain that weir does not have, with the reason of each.
 func Refused() map[string]string { return maps.Clone(refused) }
 
-// refused are operators that weir does not have, and why. The experimental ones left ONNX with release 1.5, before most of their
-// texts were agreed upon.
+// refused are operators that weir does not have, and why. The experimental ones left ONNX with
+// release 1.5, before most of their texts were agreed upon.
 var refused = map[string]string{
 	"ATen":            "it runs a function of PyTorch; export the model without the ATen fallback",
 	"GivenTensorFill": "it was experimental and left ONNX; write the value as a Constant",

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestEveryVersion holds the table against ONNX's own definitions: every version of every operator is implemented, rewritten
-// as a model is read, or another name for nothing new. What ONNX Runtime has in ONNX's name is listed.
+// TestEveryVersion holds the table against ONNX's own definitions: every version of every operator
+// is implemented, rewritten as a model is read, or another name for nothing new. What ONNX Runtime
+// has in ONNX's name is listed.
 func TestEveryVersion(t *testing.T) {
 	for k, versions := range schemas().of {
 		o := table()[k]
@@ -24,8 +25,11 @@ func TestEveryVersion(t *testing.T) {
 			}
 		}
 		for _, v := range o.Since {
-			early := k.name == "LayerNormalization" && v == 1 // written by exporters to ONNX Runtime before opset 17
-			if !early && !slices.ContainsFunc(versions, func(s schema) bool { return s.since == v }) {
+			// written by exporters to ONNX Runtime before opset 17
+			early := k.name == "LayerNormalization" && v == 1
+			if !early && !slices.ContainsFunc(versions, func(s schema) bool {
+				return s.since == v
+			}) {
 				t.Errorf("%s:%s has version %d, ONNX has not", k.domain, k.name, v)
 			}
 		}

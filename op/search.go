@@ -13,8 +13,9 @@ var search = []Op{
 		Eval: inFloat32(func(c *Eval) error { return c.evalArg(1) })},
 	{Name: "ArgMin", Since: []int{1, 11, 12, 13}, MinIn: 1, MaxIn: 1, Infer: inferArg,
 		Eval: inFloat32(func(c *Eval) error { return c.evalArg(-1) })},
-	{Name: "TopK", Since: []int{1, 10, 11, 24}, MinIn: 1, MaxIn: 2, MinOut: 2, MaxOut: 2, Infer: inferTopK,
-		Eval: inFloat32(evalTopK)},
+	{Name: "TopK", Since: []int{1, 10, 11, 24}, MinIn: 1, MaxIn: 2, MinOut: 2, MaxOut: 2,
+		Infer: inferTopK,
+		Eval:  inFloat32(evalTopK)},
 }
 
 func inferArg(c *Infer) error {
@@ -27,7 +28,8 @@ func inferArg(c *Infer) error {
 	if err != nil {
 		return err
 	}
-	c.Out[0] = Ranked(tensor.Int64, reducedShape(x.Shape, reduced, c.Attrs.Bool("keepdims", true), Known(1))...)
+	c.Out[0] = Ranked(tensor.Int64,
+		reducedShape(x.Shape, reduced, c.Attrs.Bool("keepdims", true), Known(1))...)
 	return nil
 }
 
@@ -36,9 +38,10 @@ func (c *Call) oneAxis(rank int, def int64) ([]bool, error) {
 	return c.marked([]int64{c.Attrs.Int("axis", def)}, rank)
 }
 
-// evalArg finds the index of the largest element (sign 1) or smallest (-1) along the axis: the first of equals, or the
-// last with select_last_index. A NaN counts as more extreme than every number, as it does to NumPy, by which the ONNX project
-// defines the operators (onnx/reference/ops/op_argmax.py).
+// evalArg finds the index of the largest element (sign 1) or smallest (-1) along the axis: the
+// first of equals, or the last with select_last_index. A NaN counts as more extreme than every
+// number, as it does to NumPy, by which the ONNX project defines the operators
+// (onnx/reference/ops/op_argmax.py).
 func (c *Eval) evalArg(sign int) error {
 	x := c.In[0]
 	if _, err := c.sameDType(numberTypes, x.DType); err != nil {
@@ -49,7 +52,8 @@ func (c *Eval) evalArg(sign int) error {
 		return err
 	}
 	axis := slices.Index(reduced, true)
-	out, err := c.Output(0, tensor.Int64, reducedShape(x.Shape, reduced, c.Attrs.Bool("keepdims", true), 1))
+	out, err := c.Output(0, tensor.Int64,
+		reducedShape(x.Shape, reduced, c.Attrs.Bool("keepdims", true), 1))
 	if err != nil || out.Len() == 0 {
 		return err
 	}
@@ -61,12 +65,15 @@ func (c *Eval) evalArg(sign int) error {
 	compare := loopsOf[x.DType].extreme(x, sign)
 	for i := range o {
 		first := i/inner*n*inner + i%inner
-		o[i] = int64(bestOf(n, last, func(k, best int) int { return compare(first+k*inner, first+best*inner) }))
+		o[i] = int64(bestOf(n, last, func(k, best int) int {
+			return compare(first+k*inner, first+best*inner)
+		}))
 	}
 	return nil
 }
 
-// bestOf returns the greatest of the indices below n by their order, of equals the first or the last.
+// bestOf returns the greatest of the indices below n by their order, of equals the first or the
+// last.
 func bestOf(n int, last bool, order func(a, b int) int) int {
 	best := 0
 	for k := 1; k < n; k++ {
@@ -144,13 +151,14 @@ func (c *Eval) topK(axis int) (k int, err error) {
 		}
 	}
 	if n < 0 || n > int64(shape[axis]) {
-		return 0, c.Errorf(ErrInput, "k is %d, axis %d of %v has %d elements", n, axis, shape, shape[axis])
+		return 0, c.Errorf(ErrInput, "k is %d, axis %d of %v has %d elements", n, axis, shape,
+			shape[axis])
 	}
 	return int(n), nil
 }
 
-// evalTopK gives the k largest elements along the axis (smallest when largest is 0), best first, equal ones by index,
-// whether sorted is set or not.
+// evalTopK gives the k largest elements along the axis (smallest when largest is 0), best first,
+// equal ones by index, whether sorted is set or not.
 func evalTopK(c *Eval) error {
 	x := c.In[0]
 	if _, err := c.sameDType(numberTypes, x.DType); err != nil {
@@ -191,7 +199,9 @@ func (c *Eval) takeBest(values, indices *tensor.Tensor, axis, k int) {
 		for i := range order {
 			order[i] = i
 		}
-		slices.SortStableFunc(order, func(i, j int) int { return sign * compare(first+i*inner, first+j*inner) })
+		slices.SortStableFunc(order, func(i, j int) int {
+			return sign * compare(first+i*inner, first+j*inner)
+		})
 		for i := range k {
 			copyElems(values, to+i*inner, x, first+order[i]*inner, 1)
 			tensor.As[int64](indices)[to+i*inner] = int64(order[i])

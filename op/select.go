@@ -11,9 +11,12 @@ import (
 // selectOps choose elements by conditions and values: Where, Compress, NonZero, Unique.
 var selectOps = []Op{
 	{Name: "Where", Since: []int{9, 16}, MinIn: 3, MaxIn: 3, Infer: inferWhere, Eval: evalWhere},
-	{Name: "Compress", Since: []int{9, 11, 28}, MinIn: 2, MaxIn: 2, Infer: inferCompress, Eval: evalCompress},
-	{Name: "NonZero", Since: []int{9, 13}, MinIn: 1, MaxIn: 1, Infer: inferNonZero, Eval: evalNonZero},
-	{Name: "Unique", Since: []int{11, 28}, MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 4, Infer: inferUnique, Eval: evalUnique},
+	{Name: "Compress", Since: []int{9, 11, 28}, MinIn: 2, MaxIn: 2, Infer: inferCompress,
+		Eval: evalCompress},
+	{Name: "NonZero", Since: []int{9, 13}, MinIn: 1, MaxIn: 1, Infer: inferNonZero,
+		Eval: evalNonZero},
+	{Name: "Unique", Since: []int{11, 28}, MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 4,
+		Infer: inferUnique, Eval: evalUnique},
 }
 
 func inferWhere(c *Infer) error {
@@ -39,7 +42,8 @@ func inferWhere(c *Infer) error {
 	return nil
 }
 
-// whereElems picks between the elements of two shapes, as the expansion of -1 in an Expand is written.
+// whereElems picks between the elements of two shapes, as the expansion of -1 in an Expand is
+// written.
 func whereElems(c *Infer) []Dim {
 	cond, known := c.ints(0)
 	x, y := c.dims(1), c.dims(2)
@@ -62,7 +66,8 @@ func whereElems(c *Infer) []Dim {
 func evalWhere(c *Eval) error {
 	cond, x, y := c.In[0], c.In[1], c.In[2]
 	if cond.DType != tensor.Bool || x.DType != y.DType {
-		return c.Errorf(ErrInput, "types %v, %v, %v: want bool and two of one type", cond.DType, x.DType, y.DType)
+		return c.Errorf(ErrInput, "types %v, %v, %v: want bool and two of one type", cond.DType,
+			x.DType, y.DType)
 	}
 	shape, err := BroadcastShapes(cond.Shape, x.Shape, y.Shape)
 	if err != nil {
@@ -86,7 +91,8 @@ func evalWhere(c *Eval) error {
 
 func inferCompress(c *Infer) error { return c.chosen() }
 
-// chosen types output 0 as some of the slices of input 0 along attribute axis, or of its elements without it.
+// chosen types output 0 as some of the slices of input 0 along attribute axis, or of its elements
+// without it.
 func (c *Infer) chosen() error {
 	in := c.In[0]
 	if !c.Attrs.Has("axis") {
@@ -106,7 +112,8 @@ func (c *Infer) chosen() error {
 	return nil
 }
 
-// alongOrFlat returns input 0 and attribute axis or, without it, the flattened input and its only axis.
+// alongOrFlat returns input 0 and attribute axis or, without it, the flattened input and its only
+// axis.
 func (c *Eval) alongOrFlat() (t *tensor.Tensor, axis int, err error) {
 	t = c.In[0]
 	if c.Attrs.Has("axis") {
@@ -117,8 +124,8 @@ func (c *Eval) alongOrFlat() (t *tensor.Tensor, axis int, err error) {
 	return t, 0, err
 }
 
-// evalCompress keeps the slices along an axis, or the elements of the flattened input, whose condition is true.
-// A condition that is too short is false for the rest.
+// evalCompress keeps the slices along an axis, or the elements of the flattened input, whose
+// condition is true. A condition that is too short is false for the rest.
 func evalCompress(c *Eval) error {
 	cond := c.In[1]
 	if cond.DType != tensor.Bool || cond.Rank() != 1 {
@@ -171,7 +178,8 @@ func inferNonZero(c *Infer) error {
 	return nil
 }
 
-// truths is a tensor as truth values: what is not zero, of strings what is not empty (as NumPy has it).
+// truths is a tensor as truth values: what is not zero, of strings what is not empty (as NumPy has
+// it).
 func (c *Eval) truths(t *tensor.Tensor) (*tensor.Tensor, error) {
 	out, err := tensor.New(tensor.Bool, t.Shape...)
 	if err != nil {
@@ -198,7 +206,8 @@ func setTruths[T comparable](out *tensor.Tensor, v []T) {
 	}
 }
 
-// evalNonZero gives the indices of the elements that are not zero, one a column, in row-major order.
+// evalNonZero gives the indices of the elements that are not zero, one a column, in row-major
+// order.
 func evalNonZero(c *Eval) error {
 	in := c.In[0]
 	mask, err := c.truths(in)
@@ -230,8 +239,9 @@ func inferUnique(c *Infer) error {
 	return c.chosen()
 }
 
-// evalUnique finds the distinct slices along an axis, or elements of the flattened input, in ascending order or in that
-// of their first occurrence, with their first occurrences, the inverse map and counts.
+// evalUnique finds the distinct slices along an axis, or elements of the flattened input, in
+// ascending order or in that of their first occurrence, with their first occurrences, the inverse
+// map and counts.
 func evalUnique(c *Eval) error {
 	flat, axis, err := c.alongOrFlat()
 	if err != nil {
@@ -256,7 +266,8 @@ func evalUnique(c *Eval) error {
 	return c.putUnique(flat, axis, uniqueGroups(order, compare))
 }
 
-// uniqueGroups parts sorted positions into groups of equal ones; each starts with its first occurrence.
+// uniqueGroups parts sorted positions into groups of equal ones; each starts with its first
+// occurrence.
 func uniqueGroups(order []int, compare func(i, j int) int) [][]int {
 	var groups [][]int
 	for i, k := range order {
@@ -308,18 +319,25 @@ func (c *Eval) putFirst(flat *tensor.Tensor, axis int, groups [][]int) error {
 }
 
 // elemCompare orders elements i of a and j of b.
-func elemCompare(c *Call, d tensor.DType) (func(a *tensor.Tensor, b *tensor.Tensor, i int) int, error) {
+func elemCompare(c *Call, d tensor.DType) (func(a *tensor.Tensor, b *tensor.Tensor, i int) int,
+	error) {
 	switch {
 	case d == tensor.String:
-		return func(a, b *tensor.Tensor, i int) int { return cmp.Compare(a.Strings[i], b.Strings[i]) }, nil
+		return func(a, b *tensor.Tensor, i int) int {
+			return cmp.Compare(a.Strings[i], b.Strings[i])
+		}, nil
 	case d == tensor.Uint64:
 		return func(a, b *tensor.Tensor, i int) int {
 			return cmp.Compare(tensor.As[uint64](a)[i], tensor.As[uint64](b)[i])
 		}, nil
 	case d == tensor.Complex64:
-		return compareComplex(func(t *tensor.Tensor, i int) complex128 { return complex128(tensor.As[complex64](t)[i]) }), nil
+		return compareComplex(func(t *tensor.Tensor, i int) complex128 {
+			return complex128(tensor.As[complex64](t)[i])
+		}), nil
 	case d == tensor.Complex128:
-		return compareComplex(func(t *tensor.Tensor, i int) complex128 { return tensor.As[complex128](t)[i] }), nil
+		return compareComplex(func(t *tensor.Tensor, i int) complex128 {
+			return tensor.As[complex128](t)[i]
+		}), nil
 	case d.IsFloat():
 		return compareWide(widenFloats), nil
 	case d.IsInteger() || d == tensor.Bool:
@@ -329,7 +347,8 @@ func elemCompare(c *Call, d tensor.DType) (func(a *tensor.Tensor, b *tensor.Tens
 }
 
 // compareWide orders elements after they have been widened.
-func compareWide[W int64 | float64](widen func(buf []W, t *tensor.Tensor, at int) bool) func(a, b *tensor.Tensor, i int) int {
+func compareWide[W int64 | float64](widen func(buf []W, t *tensor.Tensor, at int) bool) func(a,
+	b *tensor.Tensor, i int) int {
 	return func(a, b *tensor.Tensor, i int) int {
 		var x, y [1]W
 		widen(x[:], a, i)
@@ -338,8 +357,10 @@ func compareWide[W int64 | float64](widen func(buf []W, t *tensor.Tensor, at int
 	}
 }
 
-// compareComplex orders complex numbers by their real parts, then by their imaginary ones, as NumPy sorts them.
-func compareComplex(at func(t *tensor.Tensor, i int) complex128) func(a, b *tensor.Tensor, i int) int {
+// compareComplex orders complex numbers by their real parts, then by their imaginary ones, as NumPy
+// sorts them.
+func compareComplex(at func(t *tensor.Tensor, i int) complex128) func(a, b *tensor.Tensor,
+	i int) int {
 	return func(a, b *tensor.Tensor, i int) int {
 		x, y := at(a, i), at(b, i)
 		return cmp.Or(cmp.Compare(real(x), real(y)), cmp.Compare(imag(x), imag(y)))

@@ -6,18 +6,26 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// sequenceOps make, change and read sequences of tensors, which share their tensors with the sequences that they are made of.
-// SequenceMap has a file of its own.
+// sequenceOps make, change and read sequences of tensors, which share their tensors with the
+// sequences that they are made of. SequenceMap has a file of its own.
 var sequenceOps = []Op{
-	{Name: "SequenceEmpty", Since: []int{11}, MinIn: 0, MaxIn: 0, Infer: inferSequenceEmpty, Eval: evalSequenceEmpty},
-	{Name: "SequenceConstruct", Since: []int{11}, MinIn: 1, MaxIn: -1, Infer: inferSequenceConstruct, Eval: evalSequenceConstruct},
-	{Name: "SequenceAt", Since: []int{11}, MinIn: 2, MaxIn: 2, Traits: Containers, Infer: inferSequenceAt, Eval: evalSequenceAt},
-	{Name: "SequenceInsert", Since: []int{11}, MinIn: 2, MaxIn: 3, Traits: Containers, Infer: inferSequenceInsert, Eval: evalSequenceInsert},
-	{Name: "SequenceErase", Since: []int{11}, MinIn: 1, MaxIn: 2, Traits: Containers, Infer: inferSequenceErase, Eval: evalSequenceErase},
-	{Name: "SequenceLength", Since: []int{11}, MinIn: 1, MaxIn: 1, Traits: Containers, Infer: inferSequenceLength, Eval: evalSequenceLength},
-	{Name: "SplitToSequence", Since: []int{11, 24}, MinIn: 1, MaxIn: 2, Infer: inferSplitToSequence, Eval: evalSplitToSequence},
-	{Name: "ConcatFromSequence", Since: []int{11}, MinIn: 1, MaxIn: 1, Traits: Containers, Infer: inferConcatFromSequence,
-		Eval: evalConcatFromSequence},
+	{Name: "SequenceEmpty", Since: []int{11}, MinIn: 0, MaxIn: 0, Infer: inferSequenceEmpty,
+		Eval: evalSequenceEmpty},
+	{Name: "SequenceConstruct", Since: []int{11}, MinIn: 1, MaxIn: -1,
+		Infer: inferSequenceConstruct, Eval: evalSequenceConstruct},
+	{Name: "SequenceAt", Since: []int{11}, MinIn: 2, MaxIn: 2, Traits: Containers,
+		Infer: inferSequenceAt, Eval: evalSequenceAt},
+	{Name: "SequenceInsert", Since: []int{11}, MinIn: 2, MaxIn: 3, Traits: Containers,
+		Infer: inferSequenceInsert, Eval: evalSequenceInsert},
+	{Name: "SequenceErase", Since: []int{11}, MinIn: 1, MaxIn: 2, Traits: Containers,
+		Infer: inferSequenceErase, Eval: evalSequenceErase},
+	{Name: "SequenceLength", Since: []int{11}, MinIn: 1, MaxIn: 1, Traits: Containers,
+		Infer: inferSequenceLength, Eval: evalSequenceLength},
+	{Name: "SplitToSequence", Since: []int{11, 24}, MinIn: 1, MaxIn: 2, Infer: inferSplitToSequence,
+		Eval: evalSplitToSequence},
+	{Name: "ConcatFromSequence", Since: []int{11}, MinIn: 1, MaxIn: 1, Traits: Containers,
+		Infer: inferConcatFromSequence,
+		Eval:  evalConcatFromSequence},
 }
 
 // isSequence refuses an input whose type is known to be no sequence.
@@ -209,8 +217,8 @@ func evalSequenceLength(c *Eval) error {
 	return nil
 }
 
-// inferSplitToSequence types the parts: without lengths each is one slice, with keepdims of 0 without the axis; one length
-// divides the axis or leaves the last part shorter.
+// inferSplitToSequence types the parts: without lengths each is one slice, with keepdims of 0
+// without the axis; one length divides the axis or leaves the last part shorter.
 func inferSplitToSequence(c *Infer) error {
 	in := c.In[0]
 	c.Out[0] = SequenceOf(Unranked(in.DType))
@@ -287,8 +295,8 @@ func evalSplitToSequence(c *Eval) error {
 	return c.putSequence(0, items)
 }
 
-// sequenceParts divides a size: into ones without lengths, into parts of the length, of which the last may be shorter, when it is
-// a scalar, and as a list of lengths says.
+// sequenceParts divides a size: into ones without lengths, into parts of the length, of which the
+// last may be shorter, when it is a scalar, and as a list of lengths says.
 func (c *Eval) sequenceParts(size int) ([]int, error) {
 	length := 1
 	if c.Has(1) {
@@ -307,7 +315,8 @@ func (c *Eval) sequenceParts(size int) ([]int, error) {
 		return nil, c.Errorf(ErrInput, "parts of length 0")
 	}
 	if n := size / length; n > maxSequence {
-		return nil, c.Errorf(tensor.ErrShape, "size %d in parts of %d gives %d values, limit %d", size, length, n, maxSequence)
+		return nil, c.Errorf(tensor.ErrShape, "size %d in parts of %d gives %d values, limit %d",
+			size, length, n, maxSequence)
 	}
 	var parts []int
 	for rest := size; rest > 0; rest -= length {
@@ -316,7 +325,8 @@ func (c *Eval) sequenceParts(size int) ([]int, error) {
 	return parts, nil
 }
 
-// maxSequence bounds the values of a sequence that one operator makes: parts without elements take memory too.
+// maxSequence bounds the values of a sequence that one operator makes: parts without elements take
+// memory too.
 const maxSequence = 1 << 24
 
 // joinAxis is the axis of a ConcatFromSequence of values of that rank, and whether it is a new one.

@@ -16,25 +16,32 @@ func TestSequences(t *testing.T) {
 	at := func(v int64) *tensor.Tensor { return tensor.Scalar(v) }
 	runCases(t, []evalCase{
 		{op: "SequenceEmpty", want: list(none)},
-		{op: "SequenceEmpty", name: "int4 to come", attrs: Attrs{IntAttr("dtype", 999)}, err: ErrAttr},
+		{op: "SequenceEmpty", name: "int4 to come", attrs: Attrs{IntAttr("dtype", 999)},
+			err: ErrAttr},
 		{op: "SequenceConstruct", in: list(a, b, c), want: list(abc)},
 		{op: "SequenceConstruct", name: "mixed", in: list(a, i64(1)), err: ErrInput},
 		{op: "SequenceAt", in: list(abc, at(1)), want: list(b)},
-		{op: "SequenceAt", name: "from the back", in: list(abc, tensor.Scalar[int32](-3)), want: list(a)},
+		{op: "SequenceAt", name: "from the back", in: list(abc, tensor.Scalar[int32](-3)),
+			want: list(a)},
 		{op: "SequenceAt", name: "beyond", in: list(abc, at(3)), err: ErrInput},
 		{op: "SequenceAt", name: "before", in: list(abc, at(-4)), err: ErrInput},
 		{op: "SequenceAt", name: "nowhere", in: list(none, at(0)), err: ErrInput},
 		{op: "SequenceAt", name: "of a tensor", in: list(a, at(0)), err: ErrInput},
-		{op: "SequenceAt", name: "of an optional", in: list(tensor.NewOptional(a), at(0)), err: ErrInput},
+		{op: "SequenceAt", name: "of an optional", in: list(tensor.NewOptional(a), at(0)),
+			err: ErrInput},
 		{op: "SequenceInsert", in: list(none, a), want: list(tensor.NewSequence(a))},
-		{op: "SequenceInsert", name: "front", in: list(tensor.NewSequence(b, c), a, at(0)), want: list(abc)},
-		{op: "SequenceInsert", name: "before the last", in: list(tensor.NewSequence(a, c), b, at(-1)), want: list(abc)},
-		{op: "SequenceInsert", name: "end", in: list(tensor.NewSequence(a, b), c, at(2)), want: list(abc)},
+		{op: "SequenceInsert", name: "front", in: list(tensor.NewSequence(b, c), a, at(0)),
+			want: list(abc)},
+		{op: "SequenceInsert", name: "before the last",
+			in: list(tensor.NewSequence(a, c), b, at(-1)), want: list(abc)},
+		{op: "SequenceInsert", name: "end", in: list(tensor.NewSequence(a, b), c, at(2)),
+			want: list(abc)},
 		{op: "SequenceInsert", name: "beyond the end", in: list(abc, c, at(4)), err: ErrInput},
 		{op: "SequenceInsert", name: "another type", in: list(abc, i64(1)), err: ErrInput},
 		{op: "SequenceInsert", name: "a sequence", in: list(none, abc), err: ErrInput},
 		{op: "SequenceErase", in: list(abc), want: list(tensor.NewSequence(a, b))},
-		{op: "SequenceErase", name: "first", in: list(abc, at(-3)), want: list(tensor.NewSequence(b, c))},
+		{op: "SequenceErase", name: "first", in: list(abc, at(-3)),
+			want: list(tensor.NewSequence(b, c))},
 		{op: "SequenceErase", name: "of nothing", in: list(none), err: ErrInput},
 		{op: "SequenceErase", name: "extreme", in: list(abc, at(math.MinInt64)), err: ErrInput},
 		{op: "SequenceLength", in: list(abc), want: list(at(3))},
@@ -52,27 +59,47 @@ func TestSplitAndConcatSequences(t *testing.T) {
 	axis := func(v int64) Attr { return IntAttr("axis", v) }
 	runCases(t, []evalCase{
 		{op: "SplitToSequence", in: list(x), want: list(rows)},
-		{op: "SplitToSequence", name: "keepdims off", attrs: Attrs{IntAttr("keepdims", 0)}, in: list(x), want: list(flat)},
-		{op: "SplitToSequence", name: "scalar", in: list(x, tensor.Scalar[int64](2)), want: list(tensor.NewSequence(f32([]int{2, 2}, 0, 1, 2, 3), row(4, 5)))},
-		{op: "SplitToSequence", name: "scalar ignores keepdims", attrs: Attrs{IntAttr("keepdims", 0)}, in: list(x, tensor.Scalar[int32](1)), want: list(rows)},
-		{op: "SplitToSequence", name: "lengths", attrs: Attrs{axis(1)}, in: list(x, i64(0, 2)), want: list(tensor.NewSequence(seq(3, 0), x))},
-		{op: "SplitToSequence", name: "strings", attrs: Attrs{axis(-1)}, in: list(words, tensor.Scalar[int64](2)),
-			want: list(tensor.NewSequence(tensor.FromStrings(list("a", "b"), 2), tensor.FromStrings(list("c"), 1)))},
-		{op: "SplitToSequence", name: "nothing", in: list(seq(0, 2)), want: list(tensor.NewSequence())},
+		{op: "SplitToSequence", name: "keepdims off", attrs: Attrs{IntAttr("keepdims", 0)},
+			in: list(x), want: list(flat)},
+		{op: "SplitToSequence", name: "scalar", in: list(x, tensor.Scalar[int64](2)),
+			want: list(tensor.NewSequence(f32([]int{2, 2}, 0, 1, 2, 3), row(4, 5)))},
+		{op: "SplitToSequence", name: "scalar ignores keepdims",
+			attrs: Attrs{IntAttr("keepdims", 0)}, in: list(x, tensor.Scalar[int32](1)),
+			want: list(rows)},
+		{op: "SplitToSequence", name: "lengths", attrs: Attrs{axis(1)}, in: list(x, i64(0, 2)),
+			want: list(tensor.NewSequence(seq(3, 0), x))},
+		{op: "SplitToSequence", name: "strings", attrs: Attrs{axis(-1)},
+			in: list(words, tensor.Scalar[int64](2)),
+			want: list(tensor.NewSequence(tensor.FromStrings(list("a", "b"), 2),
+				tensor.FromStrings(list("c"), 1)))},
+		{op: "SplitToSequence", name: "nothing", in: list(seq(0, 2)),
+			want: list(tensor.NewSequence())},
 		{op: "SplitToSequence", name: "lengths too short", in: list(x, i64(1, 1)), err: ErrInput},
 		{op: "SplitToSequence", name: "negative length", in: list(x, i64(-1, 4)), err: ErrInput},
-		{op: "SplitToSequence", name: "length zero", in: list(x, tensor.Scalar[int64](0)), err: ErrInput},
+		{op: "SplitToSequence", name: "length zero", in: list(x, tensor.Scalar[int64](0)),
+			err: ErrInput},
 		{op: "SplitToSequence", name: "scalar input", in: list(seq()), err: ErrAttr},
-		{op: "SplitToSequence", name: "more parts than memory", in: list(&tensor.Tensor{DType: tensor.Float32, Shape: []int{1 << 40, 0}, Data: []byte{}}),
+		{op: "SplitToSequence", name: "more parts than memory",
+			in: list(&tensor.Tensor{DType: tensor.Float32, Shape: []int{1 << 40, 0},
+				Data: []byte{}}),
 			err: tensor.ErrShape},
 		{op: "ConcatFromSequence", attrs: Attrs{axis(0)}, in: list(rows), want: list(x)},
-		{op: "ConcatFromSequence", name: "new axis", attrs: Attrs{axis(0), IntAttr("new_axis", 1)}, in: list(flat), want: list(x)},
-		{op: "ConcatFromSequence", name: "new last axis", attrs: Attrs{axis(-1), IntAttr("new_axis", 1)}, in: list(flat), want: list(f32([]int{2, 3}, 0, 2, 4, 1, 3, 5))},
+		{op: "ConcatFromSequence", name: "new axis", attrs: Attrs{axis(0), IntAttr("new_axis", 1)},
+			in: list(flat), want: list(x)},
+		{op: "ConcatFromSequence", name: "new last axis",
+			attrs: Attrs{axis(-1), IntAttr("new_axis", 1)}, in: list(flat),
+			want: list(f32([]int{2, 3}, 0, 2, 4, 1, 3, 5))},
 		{op: "ConcatFromSequence", name: "no axis", in: list(rows), err: ErrAttr},
-		{op: "ConcatFromSequence", name: "axis beyond", attrs: Attrs{axis(2)}, in: list(rows), err: ErrAttr},
-		{op: "ConcatFromSequence", name: "nothing", attrs: Attrs{axis(0)}, in: list(tensor.NewSequence()), err: ErrInput},
-		{op: "ConcatFromSequence", name: "shapes differ", attrs: Attrs{axis(0), IntAttr("new_axis", 1)}, in: list(tensor.NewSequence(seq(2), seq(3))), err: ErrInput},
-		{op: "ConcatFromSequence", name: "ranks differ", attrs: Attrs{axis(2), IntAttr("new_axis", 1)}, in: list(tensor.NewSequence(seq(2, 2), seq())), err: ErrInput},
+		{op: "ConcatFromSequence", name: "axis beyond", attrs: Attrs{axis(2)}, in: list(rows),
+			err: ErrAttr},
+		{op: "ConcatFromSequence", name: "nothing", attrs: Attrs{axis(0)},
+			in: list(tensor.NewSequence()), err: ErrInput},
+		{op: "ConcatFromSequence", name: "shapes differ",
+			attrs: Attrs{axis(0), IntAttr("new_axis", 1)},
+			in:    list(tensor.NewSequence(seq(2), seq(3))), err: ErrInput},
+		{op: "ConcatFromSequence", name: "ranks differ",
+			attrs: Attrs{axis(2), IntAttr("new_axis", 1)},
+			in:    list(tensor.NewSequence(seq(2, 2), seq())), err: ErrInput},
 	})
 }
 
@@ -83,15 +110,18 @@ func TestOptionals(t *testing.T) {
 	runCases(t, []evalCase{
 		{op: "Optional", in: list(x), want: list(tensor.NewOptional(x))},
 		{op: "Optional", name: "sequence", in: list(s), want: list(tensor.NewOptional(s))},
-		{op: "Optional", name: "empty", attrs: Attrs{TypeAttr("type", Unranked(tensor.Float32))}, want: list(none)},
+		{op: "Optional", name: "empty", attrs: Attrs{TypeAttr("type", Unranked(tensor.Float32))},
+			want: list(none)},
 		{op: "Optional", name: "twice", in: list(none), err: ErrInput},
 		{op: "OptionalHasElement", in: list(tensor.NewOptional(x)), want: list(yes)},
 		{op: "OptionalHasElement", name: "empty", in: list(none), want: list(no)},
 		{op: "OptionalHasElement", name: "absent", want: list(no)},
 		{op: "OptionalHasElement", name: "tensor", in: list(x), want: list(yes)},
-		{op: "OptionalHasElement", name: "sequence", in: list(tensor.NewSequence()), want: list(yes)},
+		{op: "OptionalHasElement", name: "sequence", in: list(tensor.NewSequence()),
+			want: list(yes)},
 		{op: "OptionalGetElement", in: list(tensor.NewOptional(x)), want: list(x)},
-		{op: "OptionalGetElement", name: "sequence in it", in: list(tensor.NewOptional(s)), want: list(s)},
+		{op: "OptionalGetElement", name: "sequence in it", in: list(tensor.NewOptional(s)),
+			want: list(s)},
 		{op: "OptionalGetElement", name: "sequence", in: list(s), want: list(s)},
 		{op: "OptionalGetElement", name: "empty", in: list(none), err: ErrInput},
 		{op: "Identity", name: "sequence", in: list(s), want: list(s)},
@@ -106,7 +136,8 @@ func TestOptionals(t *testing.T) {
 // TestSequenceTypes holds what the rules know of the values in sequences.
 func TestSequenceTypes(t *testing.T) {
 	n, k := Sym("N"), Known
-	newChain(t, map[string]Type{"a": Ranked(tensor.Float32, n, k(3)), "b": Ranked(tensor.Float32, n, k(4)), "x": Ranked(tensor.Float32, k(6), n)}).
+	newChain(t, map[string]Type{"a": Ranked(tensor.Float32, n, k(3)),
+		"b": Ranked(tensor.Float32, n, k(4)), "x": Ranked(tensor.Float32, k(6), n)}).
 		constant("two", tensor.Scalar[int64](2)).
 		constant("four", tensor.Scalar[int64](4)).
 		constant("lens", i64(3, 3)).
@@ -116,14 +147,20 @@ func TestSequenceTypes(t *testing.T) {
 		step("aab", "SequenceInsert", nil, "aa", "b", "two").want("aab", "sequence(float32[N,?])").
 		step("less", "SequenceErase", nil, "aab", "two").want("less", "sequence(float32[N,?])").
 		step("first", "SequenceAt", nil, "aa", "two").want("first", "float32[?,3]").
-		step("joined", "ConcatFromSequence", Attrs{IntAttr("axis", 0)}, "aa").want("joined", "float32[?,3]").
-		step("stacked", "ConcatFromSequence", Attrs{IntAttr("axis", 1), IntAttr("new_axis", 1)}, "aa").want("stacked", "float32[?,?,3]").
+		step("joined", "ConcatFromSequence", Attrs{IntAttr("axis", 0)}, "aa").
+		want("joined", "float32[?,3]").
+		step("stacked", "ConcatFromSequence", Attrs{IntAttr("axis", 1), IntAttr("new_axis", 1)},
+			"aa").want("stacked", "float32[?,?,3]").
 		step("ones", "SplitToSequence", nil, "x").want("ones", "sequence(float32[1,N])").
-		step("slices", "SplitToSequence", Attrs{IntAttr("keepdims", 0)}, "x").want("slices", "sequence(float32[N])").
+		step("slices", "SplitToSequence", Attrs{IntAttr("keepdims", 0)}, "x").
+		want("slices", "sequence(float32[N])").
 		step("pairs", "SplitToSequence", nil, "x", "two").want("pairs", "sequence(float32[2,N])").
-		step("uneven", "SplitToSequence", nil, "x", "four").want("uneven", "sequence(float32[?,N])").
-		step("halves", "SplitToSequence", nil, "x", "lens").want("halves", "sequence(float32[3,N])").
-		step("empty", "SequenceEmpty", Attrs{IntAttr("dtype", 7)}).want("empty", "sequence(int64[...])").
+		step("uneven", "SplitToSequence", nil, "x", "four").
+		want("uneven", "sequence(float32[?,N])").
+		step("halves", "SplitToSequence", nil, "x", "lens").
+		want("halves", "sequence(float32[3,N])").
+		step("empty", "SequenceEmpty", Attrs{IntAttr("dtype", 7)}).
+		want("empty", "sequence(int64[...])").
 		step("length", "SequenceLength", nil, "aa").want("length", "int64[]").
 		step("maybe", "Optional", nil, "aa").want("maybe", "optional(sequence(float32[N,3]))").
 		step("got", "OptionalGetElement", nil, "maybe").want("got", "sequence(float32[N,3])").
@@ -132,14 +169,18 @@ func TestSequenceTypes(t *testing.T) {
 		op string
 		in []Type
 	}{
-		"mixed":           {"SequenceConstruct", list(Unranked(tensor.Float32), Unranked(tensor.Int64))},
-		"of sequences":    {"SequenceConstruct", list(SequenceOf(Unranked(tensor.Float32)))},
-		"another type":    {"SequenceInsert", list(SequenceOf(Unranked(tensor.Float32)), Unranked(tensor.Int64))},
-		"a sequence in":   {"SequenceInsert", list(SequenceOf(Unranked(tensor.Float32)), SequenceOf(Unranked(tensor.Float32)))},
-		"no sequence":     {"SequenceLength", list(Unranked(tensor.Int64))},
-		"an optional":     {"SequenceLength", list(OptionalOf(SequenceOf(Unranked(tensor.Int64))))},
-		"optional twice":  {"Optional", list(OptionalOf(Unranked(tensor.Float32)))},
-		"sum of sequence": {"Add", list(SequenceOf(Unranked(tensor.Float32)), Unranked(tensor.Float32))},
+		"mixed": {"SequenceConstruct",
+			list(Unranked(tensor.Float32), Unranked(tensor.Int64))},
+		"of sequences": {"SequenceConstruct", list(SequenceOf(Unranked(tensor.Float32)))},
+		"another type": {"SequenceInsert",
+			list(SequenceOf(Unranked(tensor.Float32)), Unranked(tensor.Int64))},
+		"a sequence in": {"SequenceInsert",
+			list(SequenceOf(Unranked(tensor.Float32)), SequenceOf(Unranked(tensor.Float32)))},
+		"no sequence":    {"SequenceLength", list(Unranked(tensor.Int64))},
+		"an optional":    {"SequenceLength", list(OptionalOf(SequenceOf(Unranked(tensor.Int64))))},
+		"optional twice": {"Optional", list(OptionalOf(Unranked(tensor.Float32)))},
+		"sum of sequence": {"Add",
+			list(SequenceOf(Unranked(tensor.Float32)), Unranked(tensor.Float32))},
 	} {
 		call := &Call{Type: c.op, Version: latest, NumIn: len(c.in), NumOut: 1}
 		if out, err := InferTypes(row(t, call), call, c.in, nil); !errors.Is(err, ErrInput) {
@@ -148,7 +189,8 @@ func TestSequenceTypes(t *testing.T) {
 	}
 }
 
-// TestSequencesAsLists compares random insertions, removals and look-ups with Go's slices, which is what they mean.
+// TestSequencesAsLists compares random insertions, removals and look-ups with Go's slices, which is
+// what they mean.
 func TestSequencesAsLists(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	eval := func(op string, in ...*tensor.Tensor) (*tensor.Tensor, error) {
@@ -216,7 +258,8 @@ func TestSplitThenConcat(t *testing.T) {
 		if x.Shape[axis] == 0 {
 			continue
 		}
-		call := &Call{Type: "SplitToSequence", Version: latest, Attrs: attrs, NumIn: len(in), NumOut: 1}
+		call := &Call{Type: "SplitToSequence", Version: latest, Attrs: attrs, NumIn: len(in),
+			NumOut: 1}
 		parts, err := rawEval(t, call, in)
 		if err != nil {
 			t.Fatal(err)
@@ -232,12 +275,15 @@ func TestSplitThenConcat(t *testing.T) {
 }
 
 func TestSequenceMap(t *testing.T) {
-	sums := &steps{formals: 2, calls: list(step{"Add", nil, list(0, 1)}, step{"Shape", nil, list(0)}), results: list(2, 3)}
-	call := &Call{Type: "SequenceMap", Version: latest, Attrs: Attrs{BodyAttr("body", sums)}, NumIn: 2, NumOut: 2}
+	sums := &steps{formals: 2,
+		calls: list(step{"Add", nil, list(0, 1)}, step{"Shape", nil, list(0)}), results: list(2, 3)}
+	call := &Call{Type: "SequenceMap", Version: latest, Attrs: Attrs{BodyAttr("body", sums)},
+		NumIn: 2, NumOut: 2}
 	a, b := tensor.NewSequence(seq(2), seq(3, 1)), tensor.NewSequence(seq(2), seq(1, 1))
 	for _, c := range []struct{ second, want *tensor.Tensor }{
 		{b, tensor.NewSequence(f32([]int{2}, 0, 2), f32([]int{3, 1}, 0, 1, 2))},
-		{tensor.Scalar[float32](1), tensor.NewSequence(f32([]int{2}, 1, 2), f32([]int{3, 1}, 1, 2, 3))},
+		{tensor.Scalar[float32](1),
+			tensor.NewSequence(f32([]int{2}, 1, 2), f32([]int{3, 1}, 1, 2, 3))},
 	} {
 		in := list(a, c.second)
 		out, err := rawEval(t, call, in)
@@ -249,11 +295,13 @@ func TestSequenceMap(t *testing.T) {
 		rulesAgree(t, call, in, out)
 	}
 	none := tensor.NewSequence()
-	if out, err := rawEval(t, call, list(none, none)); err != nil || out[0].Check() != nil || len(out[1].Items) != 0 {
+	if out, err := rawEval(t, call, list(none, none)); err != nil || out[0].Check() != nil ||
+		len(out[1].Items) != 0 {
 		t.Errorf("no values: %v, %v", out, err)
 	}
 	for name, in := range map[string][]*tensor.Tensor{
-		"lengths differ": {a, none}, "no sequence": {seq(2), a}, "left out": {a, nil}, "does not add": {a, tensor.NewSequence(i64(1), i64(2))},
+		"lengths differ": {a, none}, "no sequence": {seq(2), a}, "left out": {a, nil},
+		"does not add": {a, tensor.NewSequence(i64(1), i64(2))},
 	} {
 		if out, err := rawEval(t, call, in); !errors.Is(err, ErrInput) {
 			t.Errorf("%s: %v, %v", name, out, err)

@@ -9,8 +9,9 @@ import (
 
 // sequenceMapOps hold SequenceMap: a body applied to every value of sequences.
 var sequenceMapOps = []Op{
-	{Name: "SequenceMap", Since: []int{17}, MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: -1, Traits: Containers,
-		Infer: inferSequenceMap, Eval: evalSequenceMap},
+	{Name: "SequenceMap", Since: []int{17}, MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: -1,
+		Traits: Containers,
+		Infer:  inferSequenceMap, Eval: evalSequenceMap},
 }
 
 // mapInputs are the inputs before the captures, and those.
@@ -19,7 +20,8 @@ func mapInputs[T any](c *Call, in []T) (given, captures []T) {
 	return in[:n], in[n:]
 }
 
-// inferSequenceMap types the body for one value of each sequence; inputs that are tensors are the same every time.
+// inferSequenceMap types the body for one value of each sequence; inputs that are tensors are the
+// same every time.
 func inferSequenceMap(c *Infer) error {
 	body, err := c.body("body", c.NumIn-c.Captures, c.NumOut)
 	if err != nil {
@@ -56,7 +58,8 @@ func mappedTypes(given, captures []Type) []Type {
 	return in
 }
 
-// checkUnused reports what the body says of the types of sequences without values, on which it never runs.
+// checkUnused reports what the body says of the types of sequences without values, on which it
+// never runs.
 func checkUnused(body Body, given, captures []*tensor.Tensor) error {
 	types := func(vs []*tensor.Tensor) []Type {
 		out := make([]Type, len(vs))
@@ -84,7 +87,8 @@ func evalSequenceMap(c *Eval) error {
 			return c.Errorf(ErrInput, "input %d is left out", i)
 		}
 		if t.DType == tensor.Sequence && len(t.Items) != len(first) {
-			return c.Errorf(ErrInput, "input 0 has %d values, input %d has %d", len(first), i, len(t.Items))
+			return c.Errorf(ErrInput, "input 0 has %d values, input %d has %d", len(first), i,
+				len(t.Items))
 		}
 	}
 	if len(first) == 0 {

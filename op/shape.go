@@ -8,10 +8,12 @@ import (
 
 // shapeOps read shapes and change them without moving an element.
 var shapeOps = []Op{
-	{Name: "Identity", Since: []int{1, 13, 14, 16, 19, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1, Traits: View | Elementwise | Containers,
-		Infer: inferIdentity, Eval: evalIdentity},
-	{Name: "Shape", Since: []int{1, 13, 15, 19, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1, Traits: ShapeOnly,
-		Infer: inferShape, Eval: evalShape},
+	{Name: "Identity", Since: []int{1, 13, 14, 16, 19, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1,
+		Traits: View | Elementwise | Containers,
+		Infer:  inferIdentity, Eval: evalIdentity},
+	{Name: "Shape", Since: []int{1, 13, 15, 19, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1,
+		Traits: ShapeOnly,
+		Infer:  inferShape, Eval: evalShape},
 	{Name: "Size", Since: []int{1, 13, 19, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1, Traits: ShapeOnly,
 		Infer: inferSize, Eval: evalSize},
 	{Name: "Reshape", Since: []int{5, 13, 14, 19, 21, 23, 24, 25}, MinIn: 2, MaxIn: 2, Traits: View,
@@ -57,7 +59,8 @@ func evalIdentity(c *Eval) error {
 	return c.view(c.In[0].Shape)
 }
 
-// shapeRange gives the axes that Shape returns: [start, end) clamped into [0, rank] (attributes since opset 15).
+// shapeRange gives the axes that Shape returns: [start, end) clamped into [0, rank] (attributes
+// since opset 15).
 func shapeRange(c *Call, rank int) (start, end int) {
 	clamp := func(a int64) int {
 		if a < 0 {
@@ -112,7 +115,8 @@ func evalSize(c *Eval) error {
 	return nil
 }
 
-// allowZero tells whether a 0 in Reshape's shape is a size (attribute since opset 14) or copies the input's.
+// allowZero tells whether a 0 in Reshape's shape is a size (attribute since opset 14) or copies the
+// input's.
 func allowZero(c *Call) bool { return c.Version >= 14 && c.Attrs.Bool("allowzero", false) }
 
 func inferReshape(c *Infer) error {
@@ -147,8 +151,9 @@ func (c *Infer) checkCount() error {
 	return nil
 }
 
-// reshapeDims resolves the zeros of Reshape's shape. rest is the dimension that takes what remains, -1 when none does:
-// the one written as -1 or, when there is none, a single one whose value is not known, since the count is kept.
+// reshapeDims resolves the zeros of Reshape's shape. rest is the dimension that takes what remains,
+// -1 when none does: the one written as -1 or, when there is none, a single one whose value is not
+// known, since the count is kept.
 func reshapeDims(c *Infer, want []Dim) (shape []Dim, rest int, err error) {
 	in := c.In[0]
 	shape, rest = slices.Clone(want), -1
@@ -182,8 +187,8 @@ func reshapeDims(c *Infer, want []Dim) (shape []Dim, rest int, err error) {
 	return shape, rest, nil
 }
 
-// remainder is the size that dimension rest of shape takes so that the count of in is kept. Equal factors cancel first,
-// so that a division of polynomials is seldom needed.
+// remainder is the size that dimension rest of shape takes so that the count of in is kept. Equal
+// factors cancel first, so that a division of polynomials is seldom needed.
 func (c *Infer) remainder(in Type, shape []Dim, rest int) (Dim, error) {
 	if !in.Ranked {
 		return Unknown(), nil
@@ -237,7 +242,8 @@ func evalReshape(c *Eval) error {
 	return c.view(shape)
 }
 
-// reshapeSizes resolves the zeros of Reshape's shape. rest is the place of the -1, which stands as 1, or -1.
+// reshapeSizes resolves the zeros of Reshape's shape. rest is the place of the -1, which stands as
+// 1, or -1.
 func reshapeSizes(c *Call, in []int, want []int64) (shape []int, rest int, err error) {
 	shape, rest = make([]int, len(want)), -1
 	for i, n := range want {
@@ -319,7 +325,8 @@ func inferSqueeze(c *Infer) error {
 	return err
 }
 
-// squeezeDims drops the given axes, or every axis of size 1; nil when a size that is not known decides about the rank.
+// squeezeDims drops the given axes, or every axis of size 1; nil when a size that is not known
+// decides about the rank.
 func (c *Infer) squeezeDims(in Type, as []int64, given bool) ([]Dim, error) {
 	axes, err := c.axes(as, len(in.Shape))
 	if err != nil {

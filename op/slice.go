@@ -8,7 +8,8 @@ import (
 
 // sliceOps cut regular parts out of tensors.
 var sliceOps = []Op{
-	{Name: "Slice", Since: []int{1, 10, 11, 13}, MinIn: 1, MaxIn: 5, Infer: inferSlice, Eval: evalSlice},
+	{Name: "Slice", Since: []int{1, 10, 11, 13}, MinIn: 1, MaxIn: 5, Infer: inferSlice,
+		Eval: evalSlice},
 }
 
 // sliceArgs are the four lists of Slice, one entry an axis that is cut.
@@ -27,7 +28,8 @@ func (a *sliceArgs) complete(c *Call) error {
 		}
 	}
 	if len(a.ends) != n || len(a.axes) != n || len(a.steps) != n {
-		return c.Errorf(ErrInput, "%d starts, %d ends, %d axes, %d steps", n, len(a.ends), len(a.axes), len(a.steps))
+		return c.Errorf(ErrInput, "%d starts, %d ends, %d axes, %d steps", n, len(a.ends),
+			len(a.axes), len(a.steps))
 	}
 	for _, s := range a.steps {
 		if s == 0 {
@@ -37,8 +39,8 @@ func (a *sliceArgs) complete(c *Call) error {
 	return nil
 }
 
-// sliceSpan clamps start and end of a cut to an axis of the given size, as ONNX says for either sign of the step, and
-// returns the first index and how many there are.
+// sliceSpan clamps start and end of a cut to an axis of the given size, as ONNX says for either
+// sign of the step, and returns the first index and how many there are.
 func sliceSpan(size int, start, end, step int64) (first, n int) {
 	d := int64(size)
 	lo, hi := int64(0), d
@@ -95,7 +97,8 @@ func evalSlice(c *Eval) error {
 // sliceArgs reads the lists, which are attributes before opset 10.
 func (c *Eval) sliceArgs() (a sliceArgs, err error) {
 	if c.Version < 10 {
-		a = sliceArgs{starts: c.Attrs.Ints("starts"), ends: c.Attrs.Ints("ends"), axes: c.Attrs.Ints("axes")}
+		a = sliceArgs{starts: c.Attrs.Ints("starts"), ends: c.Attrs.Ints("ends"),
+			axes: c.Attrs.Ints("axes")}
 		return a, a.complete(c.Call)
 	}
 	for i, p := range []*[]int64{&a.starts, &a.ends, &a.axes, &a.steps} {
@@ -124,7 +127,8 @@ func inferSlice(c *Infer) error {
 		c.keepUncut(in)
 		return nil
 	}
-	whole := sliceArgs{starts: make([]int64, len(a.starts)), ends: make([]int64, len(a.ends)), axes: a.axes, steps: a.steps}
+	whole := sliceArgs{starts: make([]int64, len(a.starts)), ends: make([]int64, len(a.ends)),
+		axes: a.axes, steps: a.steps}
 	if err := whole.complete(c.Call); err != nil {
 		return err
 	}
@@ -167,7 +171,8 @@ func (c *Infer) keepUncut(in Type) {
 	}
 }
 
-// sliceExprs are the lists of Slice as far as they are known: bounds as expressions, axes and steps as integers.
+// sliceExprs are the lists of Slice as far as they are known: bounds as expressions, axes and steps
+// as integers.
 type sliceExprs struct {
 	starts, ends []Dim
 	axes, steps  []int64
@@ -175,7 +180,8 @@ type sliceExprs struct {
 
 func (c *Infer) sliceDims() (a sliceExprs, ok bool) {
 	if c.Version < 10 {
-		a.starts, a.ends, a.axes = exprs(c.Attrs.Ints("starts")), exprs(c.Attrs.Ints("ends")), c.Attrs.Ints("axes")
+		a.starts, a.ends, a.axes = exprs(c.Attrs.Ints("starts")), exprs(c.Attrs.Ints("ends")),
+			c.Attrs.Ints("axes")
 		return a, true
 	}
 	a.starts, a.ends = c.dims(1), c.dims(2)
@@ -197,13 +203,15 @@ func exprs(v []int64) []Dim {
 	return out
 }
 
-// farEnd is the smallest end that means "to the end" in exported models, which write the largest int32 or int64.
+// farEnd is the smallest end that means "to the end" in exported models, which write the largest
+// int32 or int64.
 const farEnd = math.MaxInt32
 
-// sliceDim is the size of an axis after a cut. With all of it known it is exact. With symbols and a step of 1 it rests
-// on what exporters mean: a symbolic axis is at least as long as the constants that count into it from either end for
-// the start and from the back for the end, and a symbolic bound lies within the axis. An end counted from the front
-// may well lie beyond a symbolic axis, so that stays an opaque minimum.
+// sliceDim is the size of an axis after a cut. With all of it known it is exact. With symbols and a
+// step of 1 it rests on what exporters mean: a symbolic axis is at least as long as the constants
+// that count into it from either end for the start and from the back for the end, and a symbolic
+// bound lies within the axis. An end counted from the front may well lie beyond a symbolic axis, so
+// that stays an opaque minimum.
 func sliceDim(d, start, end Dim, step int64) Dim {
 	size, dk := d.Int()
 	s, sk := start.Int()

@@ -6,8 +6,9 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// softmax holds the operators that normalise along an axis. Before version 13 they first flatten the input to two
-// dimensions at the axis (default 1) and work on the rows; from 13 on they work along one axis (default -1).
+// softmax holds the operators that normalise along an axis. Before version 13 they first flatten
+// the input to two dimensions at the axis (default 1) and work on the rows; from 13 on they work
+// along one axis (default -1).
 var softmax = []Op{
 	alongAxis("Softmax", softmaxOf),
 	alongAxis("LogSoftmax", logSoftmax),
@@ -56,7 +57,8 @@ func maximum(v []float64) float64 {
 	return top
 }
 
-// alongAxis is the row of an operator that maps each vector along the axis to one of the same length.
+// alongAxis is the row of an operator that maps each vector along the axis to one of the same
+// length.
 func alongAxis(name string, f func(out, in []float64)) Op {
 	return Op{Name: name, Since: []int{1, 11, 13}, MinIn: 1, MaxIn: 1,
 		Infer: func(c *Infer) error {
@@ -73,8 +75,8 @@ func alongAxis(name string, f func(out, in []float64)) Op {
 		}}
 }
 
-// softmaxAxis returns the first and last dimension of the vectors that are normalised. Flattening may be at the rank
-// itself, which makes vectors of one element.
+// softmaxAxis returns the first and last dimension of the vectors that are normalised. Flattening
+// may be at the rank itself, which makes vectors of one element.
 func (c *Call) softmaxAxis(rank int) (first, end int, err error) {
 	if c.Version >= 13 {
 		first, err = c.axis(c.Attrs.Int("axis", -1), max(rank, 1))

@@ -10,15 +10,18 @@ import (
 
 // textOps work on strings: StringNormalizer, StringConcat, StringSplit, RegexFullMatch.
 var textOps = []Op{
-	{Name: "StringNormalizer", Since: []int{10}, MinIn: 1, MaxIn: 1, Infer: inferNormalizer, Eval: evalNormalizer},
+	{Name: "StringNormalizer", Since: []int{10}, MinIn: 1, MaxIn: 1, Infer: inferNormalizer,
+		Eval: evalNormalizer},
 	{Name: "StringConcat", Since: []int{20}, MinIn: 2, MaxIn: 2, Traits: Elementwise,
 		Infer: inferBroadcast(stringTypes, tensor.String), Eval: evalStringConcat},
-	{Name: "StringSplit", Since: []int{20}, MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2, Infer: inferStringSplit, Eval: evalStringSplit},
-	{Name: "RegexFullMatch", Since: []int{20}, MinIn: 1, MaxIn: 1, Infer: inferRegex, Eval: evalRegex},
+	{Name: "StringSplit", Since: []int{20}, MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
+		Infer: inferStringSplit, Eval: evalStringSplit},
+	{Name: "RegexFullMatch", Since: []int{20}, MinIn: 1, MaxIn: 1, Infer: inferRegex,
+		Eval: evalRegex},
 }
 
-// changeCase is the attribute case_change_action of StringNormalizer. Letters change one by one, whatever the locale, as
-// attribute locale leaves to the implementation.
+// changeCase is the attribute case_change_action of StringNormalizer. Letters change one by one,
+// whatever the locale, as attribute locale leaves to the implementation.
 func changeCase(c *Call) (func(string) string, error) {
 	switch action := c.Attrs.String("case_change_action", "NONE"); action {
 	case "NONE":
@@ -32,11 +35,12 @@ func changeCase(c *Call) (func(string) string, error) {
 	}
 }
 
-// caseGrowth bounds how much longer a string gets in UTF-8: a letter of two bytes can become one of three.
+// caseGrowth bounds how much longer a string gets in UTF-8: a letter of two bytes can become one of
+// three.
 const caseGrowth = 2
 
-// stopped returns a test for stop words. The first spelling counts, before case_change_action; without is_case_sensitive
-// two spellings of one word are the same.
+// stopped returns a test for stop words. The first spelling counts, before case_change_action;
+// without is_case_sensitive two spellings of one word are the same.
 func stopped(c *Call) func(string) bool {
 	key := strings.ToLower
 	if c.Attrs.Int("is_case_sensitive", 0) != 0 {
@@ -67,7 +71,8 @@ func inferNormalizer(c *Infer) error {
 	return err
 }
 
-// evalNormalizer drops stop words and changes the case of what is left, which is one empty string when nothing is.
+// evalNormalizer drops stop words and changes the case of what is left, which is one empty string
+// when nothing is.
 func evalNormalizer(c *Eval) error {
 	x := c.In[0]
 	if x.DType != tensor.String || x.Rank() != 1 && (x.Rank() != 2 || x.Shape[0] != 1) {
@@ -137,7 +142,8 @@ func inferStringSplit(c *Infer) error {
 	return nil
 }
 
-// evalStringSplit splits each string; what has fewer parts than the longest is filled with empty strings.
+// evalStringSplit splits each string; what has fewer parts than the longest is filled with empty
+// strings.
 func evalStringSplit(c *Eval) error {
 	x := c.In[0]
 	if x.DType != tensor.String {
@@ -181,8 +187,8 @@ func evalStringSplit(c *Eval) error {
 // maxParts keeps maxsplit + 1 from wrapping; no string has as many parts.
 const maxParts = 1 << 40
 
-// splitSpace splits at runs of white space into at most the given number of parts (any when negative), without what is
-// before the first and after the last.
+// splitSpace splits at runs of white space into at most the given number of parts (any when
+// negative), without what is before the first and after the last.
 func splitSpace(s string, most int) []string {
 	if most < 0 {
 		return strings.FieldsFunc(s, isSpace)
@@ -200,8 +206,8 @@ func splitSpace(s string, most int) []string {
 	return parts
 }
 
-// isSpace is white space as Python's str.split knows it, which the ONNX text goes back to: Unicode's and the four
-// separators of ASCII.
+// isSpace is white space as Python's str.split knows it, which the ONNX text goes back to:
+// Unicode's and the four separators of ASCII.
 func isSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
 
 // pattern compiles the attribute pattern, in RE2's syntax, to match whole strings only.
@@ -210,7 +216,8 @@ func pattern(c *Call) (*regexp.Regexp, error) {
 	if !c.Attrs.Has("pattern") {
 		return nil, c.Errorf(ErrAttr, "has no pattern")
 	}
-	if _, err := regexp.Compile(text); err != nil { // alone, as the brackets below could make it whole
+	// alone, as the brackets below could make it whole
+	if _, err := regexp.Compile(text); err != nil {
 		return nil, c.Errorf(ErrAttr, "pattern: %v", err)
 	}
 	re, err := regexp.Compile(`\A(?:` + text + `)\z`)

@@ -9,7 +9,8 @@ import (
 
 // tfidfOps count n-grams: TfIdfVectorizer.
 var tfidfOps = []Op{
-	{Name: "TfIdfVectorizer", Since: []int{9}, MinIn: 1, MaxIn: 1, Infer: inferTfIdf, Eval: evalTfIdf},
+	{Name: "TfIdfVectorizer", Since: []int{9}, MinIn: 1, MaxIn: 1, Infer: inferTfIdf,
+		Eval: evalTfIdf},
 }
 
 // grams are the n-grams of the pool, numbered in its order, by length and then by their items.
@@ -32,9 +33,12 @@ type tfidf struct {
 }
 
 func tfidfOf(c *Call) (*tfidf, error) {
-	t := &tfidf{mode: c.Attrs.String("mode", ""), counts: c.Attrs.Ints("ngram_counts"), columns: c.Attrs.Ints("ngram_indexes"),
-		weights: c.Attrs.Floats("weights"), poolInts: c.Attrs.Ints("pool_int64s"), poolStrings: c.Attrs.Strings("pool_strings")}
-	lo, hi, skips := c.Attrs.Int("min_gram_length", 0), c.Attrs.Int("max_gram_length", 0), c.Attrs.Int("max_skip_count", 0)
+	t := &tfidf{mode: c.Attrs.String("mode", ""), counts: c.Attrs.Ints("ngram_counts"),
+		columns: c.Attrs.Ints("ngram_indexes"),
+		weights: c.Attrs.Floats("weights"), poolInts: c.Attrs.Ints("pool_int64s"),
+		poolStrings: c.Attrs.Strings("pool_strings")}
+	lo, hi, skips := c.Attrs.Int("min_gram_length", 0), c.Attrs.Int("max_gram_length", 0),
+		c.Attrs.Int("max_skip_count", 0)
 	t.shortest, t.longest, t.skips = int(lo), int(hi), int(min(skips, maxSkips))
 	switch {
 	case !slices.Contains([]string{"TF", "IDF", "TFIDF"}, t.mode):
@@ -46,7 +50,8 @@ func tfidfOf(c *Call) (*tfidf, error) {
 	case t.weights != nil && len(t.weights) != len(t.columns):
 		return nil, c.Errorf(ErrAttr, "%d weights for %d n-grams", len(t.weights), len(t.columns))
 	case hi > int64(len(t.counts)):
-		return nil, c.Errorf(ErrAttr, "ngram_counts tells of n-grams of %d items, max_gram_length is %d", len(t.counts), hi)
+		return nil, c.Errorf(ErrAttr,
+			"ngram_counts tells of n-grams of %d items, max_gram_length is %d", len(t.counts), hi)
 	}
 	for _, k := range t.columns {
 		if k < 0 || k >= tensor.MaxHeapBytes {
@@ -123,7 +128,8 @@ func appendInt(b []byte, v int64) []byte {
 }
 
 // vectorize counts, in each row of items, the n-grams of the pool.
-func vectorize[T int64 | string](c *Eval, t *tfidf, items, pool []T, key func([]byte, T) []byte) error {
+func vectorize[T int64 | string](c *Eval, t *tfidf, items, pool []T,
+	key func([]byte, T) []byte) error {
 	g := &grams[T]{byLength: map[int]map[string]int{}, key: key, seen: make([]int, len(t.columns))}
 	if err := g.fill(c.Call, t, pool); err != nil {
 		return err
@@ -147,8 +153,8 @@ func vectorize[T int64 | string](c *Eval, t *tfidf, items, pool []T, key func([]
 	return nil
 }
 
-// fill reads the pool: all n-grams of one item, then those of two, and so on, from the places that ngram_counts tells. Of two that are alike the later
-// counts.
+// fill reads the pool: all n-grams of one item, then those of two, and so on, from the places that
+// ngram_counts tells. Of two that are alike the later counts.
 func (g *grams[T]) fill(c *Call, t *tfidf, pool []T) error {
 	id := 0
 	for i, start := range t.counts {
@@ -183,8 +189,8 @@ func (g *grams[T]) keyOf(items []T, step int) string {
 	return string(b)
 }
 
-// count adds to a row of the output what the n-grams of a row of items are worth. Items of an n-gram lie up to skips items
-// apart, all alike; those of one item are counted once.
+// count adds to a row of the output what the n-grams of a row of items are worth. Items of an
+// n-gram lie up to skips items apart, all alike; those of one item are counted once.
 func (g *grams[T]) count(t *tfidf, y []float32, items []T) {
 	clear(g.seen)
 	for length, known := range g.byLength {

@@ -4,10 +4,12 @@ import "github.com/weirgpu/weir/tensor"
 
 // transposeOps reorder axes.
 var transposeOps = []Op{
-	{Name: "Transpose", Since: []int{1, 13, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1, Infer: inferTranspose, Eval: evalTranspose},
+	{Name: "Transpose", Since: []int{1, 13, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1,
+		Infer: inferTranspose, Eval: evalTranspose},
 }
 
-// transposePerm is the attribute perm, by default the axes in reverse; it must name every axis once.
+// transposePerm is the attribute perm, by default the axes in reverse; it must name every axis
+// once.
 func transposePerm(c *Call, rank int) ([]int, error) {
 	as := c.Attrs.Ints("perm")
 	if as == nil {
@@ -59,5 +61,6 @@ func evalTranspose(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	return tensor.CopyStrided(out, tensor.RowMajor(shape), in, tensor.Steps{Strides: strides}, shape)
+	return tensor.CopyStrided(out, tensor.RowMajor(shape), in, tensor.Steps{Strides: strides},
+		shape)
 }

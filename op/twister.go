@@ -1,6 +1,7 @@
 package op
 
-// twister is the generator MT19937 of Matsumoto and Nishimura (1998), seeded by one number, as NumPy's RandomState is.
+// twister is the generator MT19937 of Matsumoto and Nishimura (1998), seeded by one number, as
+// NumPy's RandomState is.
 type twister struct {
 	state [624]uint32
 	at    int

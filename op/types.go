@@ -14,16 +14,18 @@ type Type struct {
 	Ranked bool         // whether Shape is meaningful; a ranked empty Shape is a scalar
 	Shape  []Dim
 
-	// Elems holds the elements of a small tensor of int32, int64 or bool (0 and 1) and of rank 0 or 1 as expressions, so
-	// that the shape arithmetic which exporters write (Shape, Gather, Concat, Mul, Reshape, the Equal before an If)
-	// resolves with symbolic dimensions. nil: not known.
+	// Elems holds the elements of a small tensor of int32, int64 or bool (0 and 1) and of rank 0 or
+	// 1 as expressions, so that the shape arithmetic which exporters write (Shape, Gather, Concat,
+	// Mul, Reshape, the Equal before an If) resolves with symbolic dimensions. nil: not known.
 	Elems []Dim
 
-	// Const is the value itself when it is a constant; it belongs to the graph and must not be written.
+	// Const is the value itself when it is a constant; it belongs to the graph and must not be
+	// written.
 	Const *tensor.Tensor
 
-	// Elem is, of a sequence or optional, the type of every value that it holds, and of a map that of its values; nil when it
-	// is not known. What is not the same for all values is Unknown in it.
+	// Elem is, of a sequence or optional, the type of every value that it holds, and of a map that
+	// of its values; nil when it is not known. What is not the same for all values is Unknown in
+	// it.
 	Elem *Type
 	// Key is the type of a map's keys.
 	Key tensor.DType
@@ -46,7 +48,8 @@ func MapOf(key tensor.DType, value Type) Type {
 	return Type{DType: tensor.Map, Key: key, Elem: value.held()}
 }
 
-// held is a type as that of values in a container: what is known of them but their contents. nil when nothing is.
+// held is a type as that of values in a container: what is known of them but their contents. nil
+// when nothing is.
 func (t Type) held() *Type {
 	if t = t.withoutContents(); t.IsZero() {
 		return nil
@@ -54,7 +57,8 @@ func (t Type) held() *Type {
 	return &t
 }
 
-// withoutContents is what is known of a type and not of a value: a carried one keeps it while its contents change.
+// withoutContents is what is known of a type and not of a value: a carried one keeps it while its
+// contents change.
 func (t Type) withoutContents() Type {
 	t.Const, t.Elems = nil, nil
 	return t
@@ -63,8 +67,8 @@ func (t Type) withoutContents() Type {
 // IsZero reports whether nothing is known.
 func (t Type) IsZero() bool { return t.DType == tensor.Undefined && !t.Ranked }
 
-// Item is the type of a value that is taken out of a container: symbols are forgotten, since a container's values may differ
-// where its type names but one size.
+// Item is the type of a value that is taken out of a container: symbols are forgotten, since a
+// container's values may differ where its type names but one size.
 func (t Type) Item() Type {
 	if t.Elem == nil {
 		return Type{}
@@ -102,7 +106,8 @@ func KnownDims(shape []int) []Dim {
 	return dims
 }
 
-// ValueType returns the type of a value without its contents: of a container, what is the same for all that it holds.
+// ValueType returns the type of a value without its contents: of a container, what is the same for
+// all that it holds.
 func ValueType(t *tensor.Tensor) Type {
 	switch t.DType {
 	case tensor.Sequence, tensor.Optional:
@@ -121,7 +126,8 @@ func ValueType(t *tensor.Tensor) Type {
 	return Concrete(t.DType, t.Shape...)
 }
 
-// TypeOf returns the type of a constant, its elements included when it is a small tensor of a type that holds them.
+// TypeOf returns the type of a constant, its elements included when it is a small tensor of a type
+// that holds them.
 func TypeOf(t *tensor.Tensor) Type {
 	if t.DType.IsContainer() {
 		ty := ValueType(t)
@@ -187,8 +193,8 @@ func (t Type) Count() Dim {
 	return n
 }
 
-// String prints "float32[N,3,224,224]", "int64[]" for a scalar, "float32[...]" for an unknown rank, "sequence(float32[N])" and
-// "map(string, float32[])" for containers.
+// String prints "float32[N,3,224,224]", "int64[]" for a scalar, "float32[...]" for an unknown rank,
+// "sequence(float32[N])" and "map(string, float32[])" for containers.
 func (t Type) String() string { return t.Text(Dim.String) }
 
 // Text prints the type like [Type.String], dimensions by the given function.
@@ -213,7 +219,8 @@ func (t Type) Text(dim func(Dim) string) string {
 	return t.DType.String() + "[" + strings.Join(parts, ",") + "]"
 }
 
-// Admits fails with [ErrInput] when v is of another element type than t, or holds values that are. Shapes are not compared.
+// Admits fails with [ErrInput] when v is of another element type than t, or holds values that are.
+// Shapes are not compared.
 func (t Type) Admits(v *tensor.Tensor) error {
 	if t.DType == tensor.Undefined {
 		return nil
@@ -223,7 +230,8 @@ func (t Type) Admits(v *tensor.Tensor) error {
 	}
 	if v.DType == tensor.Map {
 		if t.Key != tensor.Undefined && v.Keys().DType != t.Key {
-			return fmt.Errorf("%w: a map with keys of %v where %v is wanted", ErrInput, v.Keys().DType, t)
+			return fmt.Errorf("%w: a map with keys of %v where %v is wanted", ErrInput,
+				v.Keys().DType, t)
 		}
 		v = tensor.NewSequence(v.Values())
 	}
@@ -238,23 +246,27 @@ func (t Type) Admits(v *tensor.Tensor) error {
 	return nil
 }
 
-// Identical reports whether two types say the same, contents included, so that what was inferred from one holds for the other.
+// Identical reports whether two types say the same, contents included, so that what was inferred
+// from one holds for the other.
 func (t Type) Identical(u Type) bool {
-	return t.Equal(u) && t.Const == u.Const && (t.Elems == nil) == (u.Elems == nil) && slices.EqualFunc(t.Elems, u.Elems, Dim.Equal)
+	return t.Equal(u) && t.Const == u.Const && (t.Elems == nil) == (u.Elems == nil) &&
+		slices.EqualFunc(t.Elems, u.Elems, Dim.Equal)
 }
 
-// Equal reports whether element type, rank and every dimension agree, of containers also the types of what they hold;
-// contents are not compared.
+// Equal reports whether element type, rank and every dimension agree, of containers also the types
+// of what they hold; contents are not compared.
 func (t Type) Equal(u Type) bool { return t.same(u, Dim.Equal) }
 
 func (t Type) same(u Type, dims func(a, b Dim) bool) bool {
-	if t.DType != u.DType || t.Key != u.Key || (t.Elem == nil) != (u.Elem == nil) || t.Elem != nil && !t.Elem.same(*u.Elem, dims) {
+	if t.DType != u.DType || t.Key != u.Key || (t.Elem == nil) != (u.Elem == nil) ||
+		t.Elem != nil && !t.Elem.same(*u.Elem, dims) {
 		return false
 	}
 	return t.Ranked == u.Ranked && slices.EqualFunc(t.Shape, u.Shape, dims)
 }
 
-// TypeOnly returns what remains of a type when its shapes, also those of what a container holds, are forgotten.
+// TypeOnly returns what remains of a type when its shapes, also those of what a container holds,
+// are forgotten.
 func (t Type) TypeOnly() Type {
 	out := Type{DType: t.DType, Key: t.Key}
 	if t.Elem != nil {
@@ -264,8 +276,8 @@ func (t Type) TypeOnly() Type {
 	return out
 }
 
-// joined is what is certain of a value that has one type or the other; false when their types of element differ. Nothing known
-// of one says nothing against the other.
+// joined is what is certain of a value that has one type or the other; false when their types of
+// element differ. Nothing known of one says nothing against the other.
 func joined(a, b Type) (Type, bool) {
 	switch {
 	case a.DType == tensor.Undefined:

@@ -8,7 +8,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// window is the sliding window of convolution and pooling: kernel, stride, dilation and padding of each spatial axis.
+// window is the sliding window of convolution and pooling: kernel, stride, dilation and padding of
+// each spatial axis.
 type window struct {
 	kernel, stride, dilation []int
 	begin, end               []int  // padding; set by place when auto is a SAME mode
@@ -16,11 +17,12 @@ type window struct {
 	ceil                     bool   // round the number of positions up
 }
 
-// newWindow reads the attributes kernel_shape (def when absent), strides, dilations, pads, auto_pad and ceil_mode for
-// rank spatial axes. Every size is checked to lie in [1, 2³¹), pads in [0, 2³¹).
+// newWindow reads the attributes kernel_shape (def when absent), strides, dilations, pads, auto_pad
+// and ceil_mode for rank spatial axes. Every size is checked to lie in [1, 2³¹), pads in [0, 2³¹).
 func newWindow(c *Call, kernel []int) (w window, err error) {
 	rank := len(kernel)
-	w = window{kernel: kernel, auto: c.Attrs.String("auto_pad", "NOTSET"), ceil: c.Attrs.Bool("ceil_mode", false)}
+	w = window{kernel: kernel, auto: c.Attrs.String("auto_pad", "NOTSET"),
+		ceil: c.Attrs.Bool("ceil_mode", false)}
 	if err := c.checkSizes("kernel_shape", kernel, 1); err != nil {
 		return w, err
 	}
@@ -47,12 +49,14 @@ func (w *window) autoPad(c *Call) error {
 		w.ceil = false // VALID keeps whole windows only, SAME rounds up anyway
 		w.begin, w.end = make([]int, len(w.kernel)), make([]int, len(w.kernel))
 	default:
-		return c.Errorf(ErrAttr, "auto_pad is %q, must be NOTSET, VALID, SAME_UPPER or SAME_LOWER", w.auto)
+		return c.Errorf(ErrAttr, "auto_pad is %q, must be NOTSET, VALID, SAME_UPPER or SAME_LOWER",
+			w.auto)
 	}
 	return nil
 }
 
-// sizesAttr returns an integer list attribute of n elements, each def when it is absent and at least low.
+// sizesAttr returns an integer list attribute of n elements, each def when it is absent and at
+// least low.
 func (c *Call) sizesAttr(name string, n, def, low int) ([]int, error) {
 	v := c.Attrs.Ints(name)
 	if v == nil {
@@ -80,7 +84,8 @@ func (c *Call) checkSizes(name string, v []int, low int) error {
 // extent is how far the dilated kernel reaches along axis i.
 func (w *window) extent(i int) int { return (w.kernel[i]-1)*w.dilation[i] + 1 }
 
-// same reports whether padding is chosen so that the output is the input over the stride, rounded up.
+// same reports whether padding is chosen so that the output is the input over the stride, rounded
+// up.
 func (w *window) same() bool { return w.auto == "SAME_UPPER" || w.auto == "SAME_LOWER" }
 
 // outDim returns how many positions the window takes along axis i of size in.
@@ -111,7 +116,8 @@ func (w *window) outSize(c *Call, i, in int) (int, error) {
 	}
 	free := in + w.begin[i] + w.end[i] - w.extent(i)
 	if free < 0 {
-		return 0, c.Errorf(ErrInput, "window of %d (dilated) is larger than %d with pads %d and %d on spatial axis %d",
+		return 0, c.Errorf(ErrInput, "window of %d (dilated) is larger than %d with pads %d and "+
+			"%d on spatial axis %d",
 			w.extent(i), in, w.begin[i], w.end[i], i)
 	}
 	out := free/w.stride[i] + 1
@@ -121,7 +127,8 @@ func (w *window) outSize(c *Call, i, in int) (int, error) {
 	return out, nil
 }
 
-// outShape returns the spatial output shape for a spatial input shape, and fixes the padding of the SAME modes.
+// outShape returns the spatial output shape for a spatial input shape, and fixes the padding of the
+// SAME modes.
 func (w *window) outShape(c *Call, in []int) ([]int, error) {
 	out := make([]int, len(in))
 	for i, n := range in {
@@ -146,7 +153,8 @@ func splitPad(total int, upper bool) (begin, end int) {
 	return total - total/2, total / 2
 }
 
-// outDims returns the output type's dimensions N × C × spatial for an input of dimensions x, C unchanged.
+// outDims returns the output type's dimensions N × C × spatial for an input of dimensions x, C
+// unchanged.
 func (w *window) outDims(c *Call, x []Dim) ([]Dim, error) {
 	out := slices.Clone(x)
 	for i := range w.kernel {
@@ -159,8 +167,9 @@ func (w *window) outDims(c *Call, x []Dim) ([]Dim, error) {
 	return out, nil
 }
 
-// taps tabulates which input element each tap of the window reads, for a block of consecutive output positions:
-// idx[t*n+p] is the offset in the spatial input for tap t at position at+p, or -1 in the padding.
+// taps tabulates which input element each tap of the window reads, for a block of consecutive
+// output positions: idx[t*n+p] is the offset in the spatial input for tap t at position at+p, or -1
+// in the padding.
 func (w *window) taps(idx []int, in, out []int, at, n int) {
 	kernel := count(w.kernel)
 	place, tap := make([]int, len(out)), make([]int, len(out))
@@ -188,8 +197,9 @@ func (w *window) source(place, tap, in []int) int {
 	return at
 }
 
-// inside calls f with the number and input offset of each tap that reads the input, not the padding, at one place. It looks
-// at no more taps than the input has elements, however large the kernel.
+// inside calls f with the number and input offset of each tap that reads the input, not the
+// padding, at one place. It looks at no more taps than the input has elements, however large the
+// kernel.
 func (w *window) inside(place, in []int, f func(tap, offset int)) {
 	w.insideFrom(0, 0, 0, place, in, f)
 }
@@ -207,8 +217,8 @@ func (w *window) insideFrom(axis, tap, offset int, place, in []int, f func(tap, 
 	}
 }
 
-// padded returns how many taps at one place read the input or its padding: with ceil_mode the last window may reach
-// beyond both.
+// padded returns how many taps at one place read the input or its padding: with ceil_mode the last
+// window may reach beyond both.
 func (w *window) padded(place, in []int) int {
 	n := 1
 	for i, k := range w.kernel {
@@ -236,7 +246,8 @@ func increment(index, shape []int) {
 	}
 }
 
-// blockSize is how many positions are tabulated at once, so that a table of taps·channels elements stays in cache.
+// blockSize is how many positions are tabulated at once, so that a table of taps·channels elements
+// stays in cache.
 func blockSize(rows, positions int) int {
 	const elements = 1 << 16
 	return max(1, min(positions, max(32, elements/max(rows, 1))))

@@ -6,18 +6,21 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// windowOps make what audio front ends multiply with: window functions, and the weights of mel filters.
+// windowOps make what audio front ends multiply with: window functions, and the weights of mel
+// filters.
 var windowOps = []Op{
 	windowFunction("BlackmanWindow", func(turn float64) float64 {
 		return 0.08*math.Cos(2*turn) - 0.5*math.Cos(turn) + 0.42
 	}),
-	windowFunction("HammingWindow", func(turn float64) float64 { return 25.0/46 - 21.0/46*math.Cos(turn) }),
+	windowFunction("HammingWindow", func(turn float64) float64 {
+		return 25.0/46 - 21.0/46*math.Cos(turn)
+	}),
 	windowFunction("HannWindow", func(turn float64) float64 { return 0.5 - 0.5*math.Cos(turn) }),
 	{Name: "MelWeightMatrix", Since: []int{17}, MinIn: 5, MaxIn: 5, Infer: inferMel, Eval: evalMel},
 }
 
-// windowFunction is the row of a window of input 0 elements, a function of the angle that goes once round the window. A
-// periodic one ends before its first value comes again.
+// windowFunction is the row of a window of input 0 elements, a function of the angle that goes once
+// round the window. A periodic one ends before its first value comes again.
 func windowFunction(name string, f func(turn float64) float64) Op {
 	return Op{Name: name, Since: []int{17}, MinIn: 1, MaxIn: 1, Infer: inferWindow,
 		Eval: func(c *Eval) error { return c.evalWindow(f) }}
@@ -86,8 +89,8 @@ func inferMel(c *Infer) error {
 	return c.checkDims(c.Out[0].Shape)
 }
 
-// evalMel puts triangles over the bins of a spectrum, spaced evenly on the mel scale, 2595·log10(1 + f/700). Each begins at
-// the peak of the one before and ends at that of the one after.
+// evalMel puts triangles over the bins of a spectrum, spaced evenly on the mel scale, 2595·log10(1
+// + f/700). Each begins at the peak of the one before and ends at that of the one after.
 func evalMel(c *Eval) error {
 	d, err := c.outputType()
 	if err != nil {
@@ -127,7 +130,8 @@ func evalMel(c *Eval) error {
 	return castInto(c.Call, out, tensor.From(v, shape...))
 }
 
-// melPoints are the bins of n frequencies, from lower_edge_hertz on, in steps of an n-th of the way to upper_edge_hertz.
+// melPoints are the bins of n frequencies, from lower_edge_hertz on, in steps of an n-th of the way
+// to upper_edge_hertz.
 func (c *Eval) melPoints(n, length, rate, bins int) ([]int, error) {
 	var edges [2]float64
 	for i := range edges {
@@ -146,7 +150,9 @@ func (c *Eval) melPoints(n, length, rate, bins int) ([]int, error) {
 		hertz := 700 * (math.Pow(10, mel/2595) - 1)
 		p := math.Floor(float64(length+1) * hertz / float64(rate))
 		if !(p >= 0 && p < float64(bins)) || i > 0 && int(p) < points[i-1] {
-			return nil, c.Errorf(ErrInput, "%v hertz at %d samples a second is none of %d bins, or the edges fall", hertz, rate, bins)
+			return nil, c.Errorf(ErrInput,
+				"%v hertz at %d samples a second is none of %d bins, or the edges fall", hertz,
+				rate, bins)
 		}
 		points[i] = int(p)
 	}

@@ -15,9 +15,10 @@ import (
 //	BatchNormalization(y, γ, β, μ, σ²), ε      =  a · y + c,  a = γ / √(σ² + ε),  c = β - a·μ
 //	y · k, y / k, y + k, y - k, k - y          =  a · y + c                  k constant, [1, C, 1, ...] or one number
 //
-// for Conv and ConvTranspose with constant float32 weights and bias whose result serves nothing else. The new weights are
-// computed in float64 and rounded once; large ones of a Conv stay where they are, and become weir:Conv's, with a beside them, which
-// kernels multiply by as they pack. A BatchNormalization after anything else stays.
+// for Conv and ConvTranspose with constant float32 weights and bias whose result serves nothing
+// else. The new weights are computed in float64 and rounded once; large ones of a Conv stay where
+// they are, and become weir:Conv's, with a beside them, which kernels multiply by as they pack. A
+// BatchNormalization after anything else stays.
 
 func startBatchNorm(s *scope) rule {
 	return func(n *graph.Node) *Patch {
@@ -30,7 +31,8 @@ func startBatchNorm(s *scope) rule {
 
 // normalisation is what n computes when it is a BatchNormalization with constants.
 func (s *scope) normalisation(n *graph.Node) (f affine, ok bool) {
-	if n.Type != "BatchNormalization" || n.Domain != "" || n.Attrs.Bool("training_mode", false) || !n.Attrs.Bool("spatial", true) ||
+	if n.Type != "BatchNormalization" || n.Domain != "" || n.Attrs.Bool("training_mode", false) ||
+		!n.Attrs.Bool("spatial", true) ||
 		s.anyUsed(n.Out[1:]) {
 		return f, false
 	}
@@ -58,7 +60,8 @@ func startChannel(s *scope) rule {
 	}
 }
 
-// channelArithmetic is what n does to y when it is arithmetic with a constant, one number or one a channel.
+// channelArithmetic is what n does to y when it is arithmetic with a constant, one number or one a
+// channel.
 func channelArithmetic(n *graph.Node) (y *graph.Value, f affine, ok bool) {
 	if n.Domain != "" || !slices.Contains([]string{"Mul", "Div", "Add", "Sub"}, n.Type) {
 		return nil, f, false
@@ -82,7 +85,8 @@ func channelArithmetic(n *graph.Node) (y *graph.Value, f affine, ok bool) {
 // affine is the map y → scale·y + shift, one pair a channel.
 type affine struct{ scale, shift []float64 }
 
-// affineOf is the map of an operator with the constant k, which is its first operand when first is set.
+// affineOf is the map of an operator with the constant k, which is its first operand when first is
+// set.
 func affineOf(typ string, k []float64, first bool) (affine, bool) {
 	f := affine{make([]float64, len(k)), make([]float64, len(k))}
 	for i, v := range k {
@@ -106,7 +110,9 @@ func affineOf(typ string, k []float64, first bool) (affine, bool) {
 }
 
 // floats reports whether v is a constant float32.
-func floats(v *graph.Value) bool { return v != nil && v.IsConst() && v.Const().DType == tensor.Float32 }
+func floats(v *graph.Value) bool {
+	return v != nil && v.IsConst() && v.Const().DType == tensor.Float32
+}
 
 // constants returns the elements of a constant float32, nil when v is none.
 func constants(v *graph.Value) []float64 {
@@ -120,8 +126,8 @@ func constants(v *graph.Value) []float64 {
 	return f
 }
 
-// perChannel returns the constant v as one number a channel of a value of the given rank, nil when it varies along
-// another axis.
+// perChannel returns the constant v as one number a channel of a value of the given rank, nil when
+// it varies along another axis.
 func perChannel(v *graph.Value, channels, rank int) []float64 {
 	t := v.Const()
 	lead := rank - t.Rank()
@@ -140,10 +146,12 @@ func perChannel(v *graph.Value, channels, rank int) []float64 {
 	return k
 }
 
-// intoConv proposes the convolution that computes y with the map f after it in place of n, nil when y is none.
+// intoConv proposes the convolution that computes y with the map f after it in place of n, nil when
+// y is none.
 func (s *scope) intoConv(n *graph.Node, y *graph.Value, f affine) *Patch {
 	m := producer(y)
-	if m == nil || m.Domain != "" && !isScaled(m) || m.Type != "Conv" && m.Type != "ConvTranspose" || !s.only(y) || m.In[1] == nil ||
+	if m == nil || m.Domain != "" && !isScaled(m) || m.Type != "Conv" &&
+		m.Type != "ConvTranspose" || !s.only(y) || m.In[1] == nil ||
 		!m.In[1].IsConst() || m.In[1].Const().DType != tensor.Float32 {
 		return nil
 	}
@@ -166,23 +174,29 @@ func (s *scope) intoConv(n *graph.Node, y *graph.Value, f affine) *Patch {
 		return nil
 	}
 	weights := holding(m.In[1], w)
-	return instead(n, operator(n, "", m.Type, m.Version, m.Attrs, m.In[0], weights, graph.NewConst(name, tensor.From(b, len(b)))))
+	return instead(n, operator(n, "", m.Type, m.Version, m.Attrs, m.In[0], weights,
+		graph.NewConst(name, tensor.From(b, len(b)))))
 }
 
 // leastScaled is the size in bytes of weights that are worth not being copied.
 const leastScaled = 128 << 10
 
-// large reports whether the weights of a convolution had better stay where they are until a kernel packs them.
-func large(m *graph.Node) bool { return m.Type == "Conv" && len(m.In[1].Const().Data) >= leastScaled }
+// large reports whether the weights of a convolution had better stay where they are until a kernel
+// packs them.
+func large(m *graph.Node) bool {
+	return m.Type == "Conv" && len(m.In[1].Const().Data) >= leastScaled
+}
 
-// isScaled reports whether m is a convolution whose weights are scaled when they are packed, and nothing else of weir's own.
+// isScaled reports whether m is a convolution whose weights are scaled when they are packed, and
+// nothing else of weir's own.
 func isScaled(m *graph.Node) bool {
-	return m.Domain == op.FusedDomain && m.Type == "Conv" && len(m.In) == 5 && m.In[3] == nil && m.In[4] != nil && m.In[4].IsConst() &&
+	return m.Domain == op.FusedDomain && m.Type == "Conv" && len(m.In) == 5 && m.In[3] == nil &&
+		m.In[4] != nil && m.In[4].IsConst() &&
 		!m.Attrs.Has("activation") && !m.Attrs.Has("precision")
 }
 
-// scaledLater proposes m in place of n with another bias and its weights, which stay as they are, times one number an output channel,
-// and times those that they are multiplied by already.
+// scaledLater proposes m in place of n with another bias and its weights, which stay as they are,
+// times one number an output channel, and times those that they are multiplied by already.
 func scaledLater(n, m *graph.Node, bias *graph.Value, scale []float64) *Patch {
 	by := make([]float32, len(scale))
 	for i, v := range scale {
@@ -196,15 +210,16 @@ func scaledLater(n, m *graph.Node, bias *graph.Value, scale []float64) *Patch {
 			by[i] *= v
 		}
 	}
-	in := []*graph.Value{m.In[0], m.In[1], bias, nil, graph.NewConst(n.Out[0].Name+"_scale", tensor.From(by, len(by)))}
+	in := []*graph.Value{m.In[0], m.In[1], bias, nil,
+		graph.NewConst(n.Out[0].Name+"_scale", tensor.From(by, len(by)))}
 	if !slices.ContainsFunc(by, func(v float32) bool { return v != 1 }) {
 		in = in[:3]
 	}
 	return instead(n, operator(n, op.FusedDomain, "Conv", 1, m.Attrs, in...))
 }
 
-// scaled returns the weights of a convolution times one number an output channel, nil when they do not fit. Conv has
-// [M, C/group, ...], ConvTranspose [C, M/group, ...] with the groups along C.
+// scaled returns the weights of a convolution times one number an output channel, nil when they do
+// not fit. Conv has [M, C/group, ...], ConvTranspose [C, M/group, ...] with the groups along C.
 func scaled(m *graph.Node, scale []float64) *tensor.Tensor {
 	w := m.In[1].Const()
 	if !slices.ContainsFunc(scale, func(a float64) bool { return a != 1 }) {

@@ -11,7 +11,8 @@ type Info struct {
 	Portable bool
 }
 
-// phase groups passes that are repeated together until none finds anything, before the next phase begins.
+// phase groups passes that are repeated together until none finds anything, before the next phase
+// begins.
 type phase int
 
 const (
@@ -33,50 +34,68 @@ type entry struct {
 // passes is the order in which the passes of a phase run.
 var passes = []entry{
 	{Info{"nbits", "multiply by weights of four bits as they are", false}, simplify, startNBits},
-	{Info{"expand", "write operators of com.microsoft in ONNX's own", false}, simplify, startExpand},
-	{Info{"capture", "move constants into bodies and drop unused captures", true}, simplify, startCapture},
-	{Info{"qdq", "make products between quantised values products of integers", false}, simplify, startQDQ},
-	{Info{"transposed", "multiply by weights that are stored transposed as they are", false}, simplify, startTransposed},
-	{Info{"fold", "compute what depends on constants only, and take branches that are certain", true}, simplify, startFold},
+	{Info{"expand", "write operators of com.microsoft in ONNX's own", false}, simplify,
+		startExpand},
+	{Info{"capture", "move constants into bodies and drop unused captures", true}, simplify,
+		startCapture},
+	{Info{"qdq", "make products between quantised values products of integers", false}, simplify,
+		startQDQ},
+	{Info{"transposed", "multiply by weights that are stored transposed as they are", false},
+		simplify, startTransposed},
+	{Info{"fold", "compute what depends on constants only, and take branches that are certain",
+		true}, simplify, startFold},
 	{Info{"dead", "remove nodes whose results nobody reads", true}, simplify, startDead},
 	{Info{"identity", "remove operators that change nothing", true}, simplify, startIdentity},
 	{Info{"view", "merge chains of reshapes and transposes", true}, simplify, startView},
-	{Info{"sequence", "take apart sequences and optionals of known values", true}, simplify, startSequence},
+	{Info{"sequence", "take apart sequences and optionals of known values", true}, simplify,
+		startSequence},
 	{Info{"cse", "compute equal expressions once", true}, simplify, startCSE},
 	{Info{"layernorm", "recognise layer normalisation", true}, recognise, startLayerNorm},
 	{Info{"gelu", "recognise Gaussian error linear units", true}, recognise, startGelu},
 	{Info{"swish", "recognise SiLU and hard swish", true}, recognise, startSwish},
 	{Info{"attention", "recognise scaled dot-product attention", false}, recognise, startAttention},
-	{Info{"scaleshift", "put arithmetic on channels into the batch normalisation before it", true}, recognise, startScaleShift},
-	{Info{"batchnorm", "put batch normalisation into the weights of convolutions", true}, recognise, startBatchNorm},
-	{Info{"channel", "put arithmetic on channels into the weights of convolutions", true}, recognise, startChannel},
-	{Info{"inputscale", "put arithmetic on input channels into the weights of convolutions", true}, recognise, startInputScale},
+	{Info{"scaleshift", "put arithmetic on channels into the batch normalisation before it", true},
+		recognise, startScaleShift},
+	{Info{"batchnorm", "put batch normalisation into the weights of convolutions", true}, recognise,
+		startBatchNorm},
+	{Info{"channel", "put arithmetic on channels into the weights of convolutions", true},
+		recognise, startChannel},
+	{Info{"inputscale", "put arithmetic on input channels into the weights of convolutions", true},
+		recognise, startInputScale},
 	{Info{"bias", "make what is added to a matrix product its bias", false}, fuse, startBias},
 	{Info{"residual", "add a residual branch inside the convolution", false}, fuse, startResidual},
-	{Info{"activation", "apply activations inside convolutions and matrix products", false}, fuse, startActivation},
-	{Info{"pixels", "lay out images of bytes with their channels in the last axis", false}, number, startPixels},
+	{Info{"activation", "apply activations inside convolutions and matrix products", false}, fuse,
+		startActivation},
+	{Info{"pixels", "lay out images of bytes with their channels in the last axis", false}, number,
+		startPixels},
 	{Info{"amp", "multiply in bfloat16 where that pays, when asked to", false}, number, startAmp},
 }
 
-// constraint says that one pass must run before another, in an earlier phase or earlier in the same one.
+// constraint says that one pass must run before another, in an earlier phase or earlier in the same
+// one.
 type constraint struct{ first, then, why string }
 
 // constraints is the reason of the order of passes.
 var constraints = []constraint{
-	{"qdq", "fold", "folding takes quantised weights from their scale, after which their product is one of floats"},
-	{"transposed", "fold", "folding the transpose copies the weights, which may be an embedding that others read"},
+	{"qdq", "fold", "folding takes quantised weights from their scale, after which their product " +
+		"is one of floats"},
+	{"transposed", "fold", "folding the transpose copies the weights, which may be an embedding " +
+		"that others read"},
 	{"nbits", "expand", "expanding makes floats of the weights"},
 	{"expand", "fold", "definitions bring shape arithmetic and constants that fold"},
 	{"expand", "cse", "definitions of neighbours compute the same masks and positions"},
-	{"capture", "fold", "a node of a body folds only once the constants that it captures are in the body"},
+	{"capture", "fold", "a node of a body folds only once the constants that it captures are in " +
+		"the body"},
 	{"fold", "identity", "whether an operator changes nothing is told by its constant operands"},
 	{"fold", "view", "a reshape can take over from another only when its shape is a constant"},
 	{"fold", "sequence", "a value of a sequence is known only at a constant position"},
 	{"fold", "cse", "equal constants are found by their contents, so they must have been computed"},
 	{"cse", "layernorm", "exporters write x - mean(x) twice, and the pattern wants one"},
-	{"cse", "batchnorm", "a convolution written twice would look as if it had two readers, each with its own normalisation"},
+	{"cse", "batchnorm", "a convolution written twice would look as if it had two readers, each " +
+		"with its own normalisation"},
 	{"dead", "layernorm", "patterns want values without other readers, dead ones included"},
-	{"scaleshift", "batchnorm", "weights of a convolution are copied once, however much follows its normalisation"},
+	{"scaleshift", "batchnorm",
+		"weights of a convolution are copied once, however much follows its normalisation"},
 	{"layernorm", "scaleshift", "the products and sums of a pattern belong to it first"},
 	{"gelu", "scaleshift", "the products and sums of a pattern belong to it first"},
 	{"swish", "scaleshift", "the products and sums of a pattern belong to it first"},
@@ -85,20 +104,29 @@ var constraints = []constraint{
 	{"swish", "channel", "the products and sums of a pattern belong to it first"},
 	{"fold", "attention", "scales are constants once the head size is known"},
 	{"view", "attention", "two transposes of keys are one once they are merged"},
-	{"attention", "bias", "a mask that is a vector would become the bias of the product of queries and keys"},
+	{"attention", "bias", "a mask that is a vector would become the bias of the product of " +
+		"queries and keys"},
 	{"gelu", "inputscale", "the products and sums of a pattern belong to it first"},
 	{"swish", "inputscale", "the products and sums of a pattern belong to it first"},
-	{"channel", "inputscale", "between two convolutions the first takes the arithmetic whatever the padding of the second"},
-	{"inputscale", "residual", "weights change only as long as nothing follows them inside the convolution"},
-	{"inputscale", "activation", "weights change only as long as nothing follows them inside the convolution"},
-	{"batchnorm", "residual", "weights change only as long as nothing follows them inside the convolution"},
-	{"channel", "residual", "weights change only as long as nothing follows them inside the convolution"},
-	{"channel", "activation", "weights change only as long as nothing follows them inside the convolution"},
-	{"swish", "activation", "a sigmoid that is part of a gate must not go into the convolution before it"},
+	{"channel", "inputscale", "between two convolutions the first takes the arithmetic whatever " +
+		"the padding of the second"},
+	{"inputscale", "residual",
+		"weights change only as long as nothing follows them inside the convolution"},
+	{"inputscale", "activation",
+		"weights change only as long as nothing follows them inside the convolution"},
+	{"batchnorm", "residual", "weights change only as long as nothing follows them inside the " +
+		"convolution"},
+	{"channel", "residual", "weights change only as long as nothing follows them inside the " +
+		"convolution"},
+	{"channel", "activation", "weights change only as long as nothing follows them inside the " +
+		"convolution"},
+	{"swish", "activation", "a sigmoid that is part of a gate must not go into the convolution " +
+		"before it"},
 	{"gelu", "activation", "what is recognised can be applied inside the product"},
 	{"bias", "activation", "the bias comes before the activation"},
 	{"residual", "activation", "the sum comes before the activation"},
-	{"fold", "amp", "a constant operand is rounded once, so whether it is one decides what rounding costs"},
+	{"fold", "amp", "a constant operand is rounded once, so whether it is one decides what " +
+		"rounding costs"},
 }
 
 // All lists the passes in their order.

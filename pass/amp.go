@@ -5,16 +5,18 @@ import (
 	"github.com/weirgpu/weir/op"
 )
 
-// Automatic mixed precision on the graph, as in Micikevicius et al., "Mixed precision training", ICLR 2018, and Alibaba PAI's
-// graph rewriting: products multiply in bfloat16 and add up in float32, everything else stays float32.
+// Automatic mixed precision on the graph, as in Micikevicius et al., "Mixed precision training",
+// ICLR 2018, and Alibaba PAI's graph rewriting: products multiply in bfloat16 and add up in
+// float32, everything else stays float32.
 //
 //	Conv(x, w, ...)    =  weir:Conv(x, w, ...){precision bf16}        likewise Gemm, MatMul and queries by keys in Attention
 //
-// It is decided in steps, each in a file of its own: which list an operator is on (amplist.go), what rounding its operands costs
-// against what multiplying at twice the rate saves (ampcost.go), and what becomes of its result on the way to the next product
-// (ampflow.go). The casts that a rewriting by lists puts around a product all vanish, into constants, into the kernels that
-// round operands as they pack them, or because sums are float32 anyway (ampcast.go), so that none is ever a node and no value of
-// the graph changes its type. Amp explains the outcome (ampreport.go).
+// It is decided in steps, each in a file of its own: which list an operator is on (amplist.go),
+// what rounding its operands costs against what multiplying at twice the rate saves (ampcost.go),
+// and what becomes of its result on the way to the next product (ampflow.go). The casts that a
+// rewriting by lists puts around a product all vanish, into constants, into the kernels that round
+// operands as they pack them, or because sums are float32 anyway (ampcast.go), so that none is ever
+// a node and no value of the graph changes its type. Amp explains the outcome (ampreport.go).
 
 // Precision says which products multiply in bfloat16.
 type Precision string

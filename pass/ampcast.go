@@ -13,11 +13,13 @@ type AmpCast struct {
 // AmpCastFate is what becomes of a cast.
 type AmpCastFate string
 
-// The fates. There is none for a cast that stays a node: products are the only operators on the list, and their kernels take and
-// give float32.
+// The fates. There is none for a cast that stays a node: products are the only operators on the
+// list, and their kernels take and give float32.
 const (
-	AmpFolded     AmpCastFate = "folded"     // into a constant, which is rounded once when it is packed
-	AmpFused      AmpCastFate = "fused"      // into the kernel, which rounds the operand as it packs it
+	// into a constant, which is rounded once when it is packed
+	AmpFolded AmpCastFate = "folded"
+	// into the kernel, which rounds the operand as it packs it
+	AmpFused      AmpCastFate = "fused"
 	AmpEliminated AmpCastFate = "eliminated" // nothing to convert
 )
 
@@ -46,15 +48,18 @@ func (c *AmpCasts) add(list []AmpCast) {
 	}
 }
 
-// castsOf lists the casts around a product that multiplies in bfloat16: one for each multiplied operand, one for the result.
+// castsOf lists the casts around a product that multiplies in bfloat16: one for each multiplied
+// operand, one for the result.
 func castsOf(n *graph.Node) []AmpCast {
 	var list []AmpCast
 	for _, v := range n.In[:2] {
-		c := AmpCast{v.Name, "bfloat16", AmpFused, "computed in every iteration: rounded as the kernel packs it"}
+		c := AmpCast{v.Name, "bfloat16", AmpFused,
+			"computed in every iteration: rounded as the kernel packs it"}
 		if v.IsConst() {
 			c.Fate, c.Why = AmpFolded, "constant: rounded once, as it is packed at load"
 		}
 		list = append(list, c)
 	}
-	return append(list, AmpCast{n.Out[0].Name, "float32", AmpEliminated, "sums are float32 already"})
+	return append(list, AmpCast{n.Out[0].Name, "float32", AmpEliminated,
+		"sums are float32 already"})
 }

@@ -4,8 +4,10 @@ import "testing"
 
 // TestAmpCasts holds the fate of the casts around products.
 func TestAmpCasts(t *testing.T) {
-	g := marked(t, half("a", "x", "w")+"const %c: float32[8,2] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}\n"+half("b", "a", "c")+"%y = Relu@17 (%b)\noutput %y")
-	want := map[string][3]AmpCastFate{"a": {AmpFused, AmpFused, AmpEliminated}, "b": {AmpFused, AmpFolded, AmpEliminated}}
+	g := marked(t, half("a", "x", "w")+"const %c: float32[8,2] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, "+
+		"11, 12, 13, 14, 15, 16}\n"+half("b", "a", "c")+"%y = Relu@17 (%b)\noutput %y")
+	want := map[string][3]AmpCastFate{"a": {AmpFused, AmpFused, AmpEliminated},
+		"b": {AmpFused, AmpFolded, AmpEliminated}}
 	var sum AmpCasts
 	for _, n := range g.Nodes[:2] {
 		list := castsOf(n)

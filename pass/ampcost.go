@@ -7,8 +7,9 @@ import (
 	"github.com/weirgpu/weir/graph"
 )
 
-// AmpCost is what multiplying in bfloat16 saves and costs a product, in multiplications of a float32 kernel. Neighbours count: an
-// operand that is constant is rounded once, when the model is loaded, one that another node computes in every iteration.
+// AmpCost is what multiplying in bfloat16 saves and costs a product, in multiplications of a
+// float32 kernel. Neighbours count: an operand that is constant is rounded once, when the model is
+// loaded, one that another node computes in every iteration.
 type AmpCost struct {
 	Saves float64 `json:"saves"` // the time that twice the rate saves
 	Costs float64 `json:"costs"` // the time that rounding the operands takes
@@ -23,9 +24,11 @@ func (c AmpCost) why() string {
 	case c.Unfit != "":
 		return c.Unfit
 	case !c.pays():
-		return fmt.Sprintf("rounding the operands costs %.3g multiplications, twice the rate saves %.3g", c.Costs, c.Saves)
+		return fmt.Sprintf("rounding the operands costs %.3g multiplications, twice the rate "+
+			"saves %.3g", c.Costs, c.Saves)
 	}
-	return fmt.Sprintf("twice the rate saves %.3g multiplications, rounding the operands costs %.3g", c.Saves, c.Costs)
+	return fmt.Sprintf("twice the rate saves %.3g multiplications, rounding the operands costs "+
+		"%.3g", c.Saves, c.Costs)
 }
 
 // ampCostOf is the cost of a product.
@@ -46,33 +49,37 @@ func ampCostOf(n *graph.Node) AmpCost {
 	return c
 }
 
-// productSize is the size of a matrix product, or of a convolution as one: batch times m x k by k x n.
+// productSize is the size of a matrix product, or of a convolution as one: batch times m x k by k x
+// n.
 type productSize struct {
 	batch, m, k, n float64
 	constant       bool // the k x n operand is constant, and is rounded once
 	depthwise      bool
-	tiled          bool // what kernel/conv computes in tiles (Lavin and Gray, 2016), at a large enough image
+	// what kernel/conv computes in tiles (Lavin and Gray, 2016), at a large enough image
+	tiled bool
 }
 
-// mostTiled and leastTiled bound the weights of a channel pair and the pixels of convolutions for which tiles of float32 are faster
-// than products of bfloat16.
+// mostTiled and leastTiled bound the weights of a channel pair and the pixels of convolutions for
+// which tiles of float32 are faster than products of bfloat16.
 const (
 	mostTiled  = 256 * 256
 	leastTiled = 28 * 28
 )
 
-// fewQueries is the number of queries from which the kernel of attention packs keys for several of them together.
+// fewQueries is the number of queries from which the kernel of attention packs keys for several of
+// them together.
 const fewQueries = 16
 
 func onesOnly(list []int64) bool {
 	return !slices.ContainsFunc(list, func(v int64) bool { return v != 1 })
 }
 
-// roundCost is what rounding one element as it is packed costs, in float32 multiplications of a kernel.
+// roundCost is what rounding one element as it is packed costs, in float32 multiplications of a
+// kernel.
 const roundCost = 6
 
-// saved is the time that twice the rate saves, in float32 multiplications. A product of few rows waits for its constant
-// operand to come from memory, of which there is half as much.
+// saved is the time that twice the rate saves, in float32 multiplications. A product of few rows
+// waits for its constant operand to come from memory, of which there is half as much.
 func (p productSize) saved() float64 { return p.batch * max(p.m, 8) * p.k * p.n / 2 }
 
 // rounding is the time that rounding takes, in the same unit.
@@ -103,7 +110,8 @@ func productOf(n *graph.Node) (p productSize, ok bool) {
 		p.m, p.n = float64(volume(out[2:])), float64(w[0])/group
 		p.k = float64(volume(w[1:]))
 		p.depthwise = int(group) == x[1]
-		p.tiled = p.constant && group == 1 && slices.Equal(w[2:], []int{3, 3}) && onesOnly(n.Attrs.Ints("strides")) &&
+		p.tiled = p.constant && group == 1 && slices.Equal(w[2:], []int{3, 3}) &&
+			onesOnly(n.Attrs.Ints("strides")) &&
 			onesOnly(n.Attrs.Ints("dilations")) && w[0]*w[1] <= mostTiled && p.m >= leastTiled
 		return p, true
 	}

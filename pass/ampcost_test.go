@@ -43,16 +43,24 @@ func TestAmpCost(t *testing.T) {
 	}{
 		{"many columns", "MatMul", nil, []int{64, 96}, []int{96, 128}, true, true, "saves"},
 		{"few columns", "MatMul", nil, []int{64, 96}, []int{96, 4}, true, false, "costs"},
-		{"one row waits for memory", "MatMul", nil, []int{1, 96}, []int{96, 128}, true, true, "saves"},
-		{"one row, both operands computed", "MatMul", nil, []int{1, 96}, []int{96, 128}, false, false, "costs"},
-		{"both operands computed", "MatMul", nil, []int{64, 96}, []int{96, 128}, false, true, "saves"},
-		{"transposed", "Gemm", op.Attrs{op.IntAttr("transA", 1)}, []int{96, 64}, []int{96, 128}, true, true, "saves"},
+		{"one row waits for memory", "MatMul", nil, []int{1, 96}, []int{96, 128}, true, true,
+			"saves"},
+		{"one row, both operands computed", "MatMul", nil, []int{1, 96}, []int{96, 128}, false,
+			false, "costs"},
+		{"both operands computed", "MatMul", nil, []int{64, 96}, []int{96, 128}, false, true,
+			"saves"},
+		{"transposed", "Gemm", op.Attrs{op.IntAttr("transA", 1)}, []int{96, 64}, []int{96, 128},
+			true, true, "saves"},
 		{"a batch", "MatMul", nil, []int{12, 128, 64}, []int{12, 64, 128}, false, true, "saves"},
-		{"convolution", "Conv", nil, []int{1, 64, 14, 14}, []int{64, 64, 1, 1}, true, true, "saves"},
-		{"depthwise", "Conv", group(64), []int{1, 64, 14, 14}, []int{64, 1, 3, 3}, true, false, "depthwise"},
+		{"convolution", "Conv", nil, []int{1, 64, 14, 14}, []int{64, 64, 1, 1}, true, true,
+			"saves"},
+		{"depthwise", "Conv", group(64), []int{1, 64, 14, 14}, []int{64, 1, 3, 3}, true, false,
+			"depthwise"},
 		{"in tiles", "Conv", nil, []int{1, 64, 56, 56}, []int{64, 64, 3, 3}, true, false, "tiles"},
-		{"too few pixels for tiles", "Conv", nil, []int{1, 64, 14, 14}, []int{64, 64, 3, 3}, true, true, "saves"},
-		{"strides have no tiles", "Conv", ints("strides", 2, 2), []int{1, 64, 112, 112}, []int{64, 64, 3, 3}, true, true, "saves"},
+		{"too few pixels for tiles", "Conv", nil, []int{1, 64, 14, 14}, []int{64, 64, 3, 3}, true,
+			true, "saves"},
+		{"strides have no tiles", "Conv", ints("strides", 2, 2), []int{1, 64, 112, 112},
+			[]int{64, 64, 3, 3}, true, true, "saves"},
 	} {
 		c := ampCostOf(productNode(t, tc.kind, tc.attrs, tc.a, tc.b, tc.constant))
 		if c.pays() != tc.pays || !strings.Contains(c.why(), tc.why) {
@@ -61,8 +69,8 @@ func TestAmpCost(t *testing.T) {
 	}
 }
 
-// TestAmpCostGrows holds that what is saved and what it costs grow with every size, and that a computed operand never costs less
-// than a constant one.
+// TestAmpCostGrows holds that what is saved and what it costs grow with every size, and that a
+// computed operand never costs less than a constant one.
 func TestAmpCostGrows(t *testing.T) {
 	sizes := []int{1, 7, 32, 200}
 	cost := func(m, k, n int, constant bool) AmpCost {
@@ -72,7 +80,8 @@ func TestAmpCostGrows(t *testing.T) {
 		for _, k := range sizes {
 			for _, n := range sizes {
 				c, name := cost(m, k, n, true), fmt.Sprintf("%d x %d x %d", m, k, n)
-				for _, d := range []AmpCost{cost(m+1, k, n, true), cost(m, k+1, n, true), cost(m, k, n+1, true)} {
+				for _, d := range []AmpCost{cost(m+1, k, n, true), cost(m, k+1, n, true),
+					cost(m, k, n+1, true)} {
 					if d.Saves < c.Saves || d.Costs < c.Costs {
 						t.Errorf("%s: %+v becomes %+v when it grows", name, c, d)
 					}
@@ -87,7 +96,8 @@ func TestAmpCostGrows(t *testing.T) {
 
 // TestAmpCostUnknown holds that a product of unknown shape stays as it is.
 func TestAmpCostUnknown(t *testing.T) {
-	g, err := graph.Parse("graph \"g\" {\n opset \"\" 17\n input %x: float32[N,8]\n input %w: float32[8,M]\n %y = MatMul@17 (%x, %w)\n output %y\n}")
+	g, err := graph.Parse("graph \"g\" {\n opset \"\" 17\n input %x: float32[N,8]\n input %w: " +
+		"float32[8,M]\n %y = MatMul@17 (%x, %w)\n output %y\n}")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,8 +34,9 @@ func (s *scope) last(n *graph.Node) bool {
 // ampFlow follows results from product to product through one graph.
 type ampFlow struct {
 	readers map[*graph.Value][]*graph.Node
-	// narrow are the values all of whose digits beyond bfloat16 are lost before anybody uses them: a bfloat16 product or a node of
-	// AmpInfer between such values makes them, and every reader is one, too, or multiplies them in bfloat16.
+	// narrow are the values all of whose digits beyond bfloat16 are lost before anybody uses them:
+	// a bfloat16 product or a node of AmpInfer between such values makes them, and every reader is
+	// one, too, or multiplies them in bfloat16.
 	narrow map[*graph.Value]bool
 }
 
@@ -63,13 +64,16 @@ func newAmpFlow(g *graph.Graph) *ampFlow {
 	return f
 }
 
-// carries reports whether n hands on, or starts, what is not used beyond bfloat16, given the nodes before it.
+// carries reports whether n hands on, or starts, what is not used beyond bfloat16, given the nodes
+// before it.
 func (f *ampFlow) carries(n *graph.Node) bool {
 	if inBF16(n) {
 		return true
 	}
 	list, _ := ampList(n)
-	return list == AmpInfer && !slices.ContainsFunc(carried(n), func(v *graph.Value) bool { return v == nil || !f.narrow[v] })
+	return list == AmpInfer && !slices.ContainsFunc(carried(n), func(v *graph.Value) bool {
+		return v == nil || !f.narrow[v]
+	})
 }
 
 // settle takes values out until each that is left has only readers that use no more of it.
@@ -77,7 +81,10 @@ func (f *ampFlow) settle() {
 	for changed := true; changed; {
 		changed = false
 		for v := range f.narrow {
-			if len(f.readers[v]) == 0 || slices.ContainsFunc(f.readers[v], func(n *graph.Node) bool { return !f.narrows(n, v) }) {
+			if len(f.readers[v]) == 0 ||
+				slices.ContainsFunc(f.readers[v], func(n *graph.Node) bool {
+					return !f.narrows(n, v)
+				}) {
 				delete(f.narrow, v)
 				changed = true
 			}
@@ -93,7 +100,9 @@ func (f *ampFlow) narrows(n *graph.Node, v *graph.Value) bool {
 	if list, _ := ampList(n); list != AmpInfer {
 		return false
 	}
-	return !slices.ContainsFunc(n.Out, func(out *graph.Value) bool { return out != nil && !f.narrow[out] })
+	return !slices.ContainsFunc(n.Out, func(out *graph.Value) bool {
+		return out != nil && !f.narrow[out]
+	})
 }
 
 // inBF16 reports whether a node is a product that multiplies in bfloat16.

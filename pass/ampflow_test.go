@@ -10,7 +10,8 @@ import (
 // marked is a graph whose nodes named b... are products in bfloat16.
 func marked(t *testing.T, body string) *graph.Graph {
 	t.Helper()
-	g, err := graph.Parse("graph \"g\" {\n opset \"\" 17\n opset \"weir\" 1\n input %x: float32[8,8]\n input %w: float32[8,8]\n" + body + "\n}")
+	g, err := graph.Parse("graph \"g\" {\n opset \"\" 17\n opset \"weir\" 1\n input %x: " +
+		"float32[8,8]\n input %w: float32[8,8]\n" + body + "\n}")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,20 +32,31 @@ func TestAmpFlow(t *testing.T) {
 		name, body string
 		want       []string
 	}{
-		{"from product to product", half("a", "x", "w") + half("y", "a", "w") + "output %y", []string{"a"}},
-		{"through moves", half("a", "x", "w") + "%b = Transpose@17 (%a)\n%c = Relu@17 (%b)\n" + half("y", "c", "w") + "output %y", []string{"a", "b", "c"}},
-		{"arithmetic in between", half("a", "x", "w") + "%b = Sigmoid@17 (%a)\n" + half("y", "b", "w") + "output %y", nil},
-		{"a reader in float32", half("a", "x", "w") + "%b = Relu@17 (%a)\n%s = Sigmoid@17 (%b)\n" + half("y", "b", "w") + "output %y\noutput %s", nil},
-		{"a reader in float32 further on", half("a", "x", "w") + "%b = Relu@17 (%a)\n%c = Transpose@17 (%b)\n%s = Sigmoid@17 (%c)\n" + half("y", "b", "w") +
+		{"from product to product", half("a", "x", "w") + half("y", "a", "w") + "output %y",
+			[]string{"a"}},
+		{"through moves", half("a", "x", "w") + "%b = Transpose@17 (%a)\n%c = Relu@17 (%b)\n" +
+			half("y", "c", "w") + "output %y", []string{"a", "b", "c"}},
+		{"arithmetic in between", half("a", "x", "w") + "%b = Sigmoid@17 (%a)\n" +
+			half("y", "b", "w") + "output %y", nil},
+		{"a reader in float32", half("a", "x", "w") + "%b = Relu@17 (%a)\n%s = Sigmoid@17 (%b)\n" +
+			half("y", "b", "w") + "output %y\noutput %s", nil},
+		{"a reader in float32 further on", half("a", "x", "w") + "%b = Relu@17 (%a)\n%c = " +
+			"Transpose@17 (%b)\n%s = Sigmoid@17 (%c)\n" + half("y", "b", "w") +
 			"output %y\noutput %s", nil},
-		{"an output of the graph", half("a", "x", "w") + half("y", "a", "w") + "output %a\noutput %y", nil},
+		{"an output of the graph", half("a", "x", "w") + half("y", "a", "w") +
+			"output %a\noutput %y", nil},
 		{"no product before", "%a = Relu@17 (%x)\n" + half("y", "a", "w") + "output %y", nil},
-		{"one of two before", half("a", "x", "w") + "%b = Concat@17 (%a, %x) {axis=0}\n" + half("y", "b", "w") + "output %y", nil},
-		{"both before", half("a", "x", "w") + half("b", "w", "x") + "%c = Concat@17 (%a, %b) {axis=0}\n" + half("y", "c", "w") + "output %y",
+		{"one of two before", half("a", "x", "w") + "%b = Concat@17 (%a, %x) {axis=0}\n" +
+			half("y", "b", "w") + "output %y", nil},
+		{"both before", half("a", "x", "w") + half("b", "w", "x") +
+			"%c = Concat@17 (%a, %b) {axis=0}\n" + half("y", "c", "w") + "output %y",
 			[]string{"a", "b", "c"}},
-		{"as a bias", half("a", "x", "w") + "%y = weir:Gemm@1 (%x, %w, %a) {precision=\"bf16\"}\noutput %y", nil},
-		{"to a product in float32", half("a", "x", "w") + "%y = MatMul@17 (%a, %w)\noutput %y", nil},
-		{"several readers in bfloat16", half("a", "x", "w") + half("b", "a", "w") + half("c", "w", "a") + "output %b\noutput %c", []string{"a"}},
+		{"as a bias", half("a", "x", "w") +
+			"%y = weir:Gemm@1 (%x, %w, %a) {precision=\"bf16\"}\noutput %y", nil},
+		{"to a product in float32", half("a", "x", "w") + "%y = MatMul@17 (%a, %w)\noutput %y",
+			nil},
+		{"several readers in bfloat16", half("a", "x", "w") + half("b", "a", "w") +
+			half("c", "w", "a") + "output %b\noutput %c", []string{"a"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var got []string
@@ -61,7 +73,8 @@ func TestAmpFlow(t *testing.T) {
 
 // TestAmpLast holds which products another one follows, however far.
 func TestAmpLast(t *testing.T) {
-	g := marked(t, half("a", "x", "w")+"%b = Sigmoid@17 (%a)\n%c = Add@17 (%b, %x)\n"+half("y", "c", "w")+"%z = Exp@17 (%y)\n"+half("u", "x", "w")+"output %z\noutput %u")
+	g := marked(t, half("a", "x", "w")+"%b = Sigmoid@17 (%a)\n%c = Add@17 (%b, %x)\n"+half("y", "c",
+		"w")+"%z = Exp@17 (%y)\n"+half("u", "x", "w")+"output %z\noutput %u")
 	room := 0
 	s := newScope(t.Context(), g, 17, &room)
 	want := map[string]bool{"a": false, "y": true, "u": true}

@@ -15,23 +15,27 @@ type AmpList string
 const (
 	// AmpAllow holds the products, whose kernels multiply in bfloat16 and add up in float32.
 	AmpAllow AmpList = "allow"
-	// AmpInfer holds operators that move elements, or select some of them by size: rounding all elements before them gives the
-	// same as rounding their results, so that they go along with the products around them.
+	// AmpInfer holds operators that move elements, or select some of them by size: rounding all
+	// elements before them gives the same as rounding their results, so that they go along with the
+	// products around them.
 	AmpInfer AmpList = "infer"
 	// AmpDeny holds all others, whose results lose digits when their operands do.
 	AmpDeny AmpList = "deny"
 )
 
-// ampMoves are ONNX's operators that move elements of input 0, with the inputs that are moved beside it: -1 stands for all of
-// them, 0 for no other.
+// ampMoves are ONNX's operators that move elements of input 0, with the inputs that are moved
+// beside it: -1 stands for all of them, 0 for no other.
 var ampMoves = map[string]int{
-	"Concat": -1, "DepthToSpace": 0, "Dropout": 0, "Expand": 0, "Flatten": 0, "Gather": 0, "GatherElements": 0, "GatherND": 0, "Identity": 0,
-	"Reshape": 0, "Slice": 0, "SpaceToDepth": 0, "Split": 0, "Squeeze": 0, "Tile": 0, "Transpose": 0, "Unsqueeze": 0,
+	"Concat": -1, "DepthToSpace": 0, "Dropout": 0, "Expand": 0, "Flatten": 0, "Gather": 0,
+	"GatherElements": 0, "GatherND": 0, "Identity": 0,
+	"Reshape": 0, "Slice": 0, "SpaceToDepth": 0, "Split": 0, "Squeeze": 0, "Tile": 0,
+	"Transpose": 0, "Unsqueeze": 0,
 }
 
 // ampSelects are ONNX's operators that take the largest or smallest of some elements, or zero.
 var ampSelects = map[string]bool{
-	"Abs": true, "GlobalMaxPool": true, "Max": true, "MaxPool": true, "Min": true, "Neg": true, "ReduceMax": true, "ReduceMin": true, "Relu": true,
+	"Abs": true, "GlobalMaxPool": true, "Max": true, "MaxPool": true, "Min": true, "Neg": true,
+	"ReduceMax": true, "ReduceMin": true, "Relu": true,
 }
 
 // ampList returns the list of a node, and why it is on it.
@@ -55,9 +59,12 @@ func ampList(n *graph.Node) (list AmpList, why string) {
 
 // ampSums are operators that add up many elements, whose sums would lose what is small beside them.
 var ampSums = map[string]bool{
-	"AveragePool": true, "BatchNormalization": true, "CumSum": true, "GlobalAveragePool": true, "GroupNormalization": true,
-	"InstanceNormalization": true, "LayerNormalization": true, "LogSoftmax": true, "LpNormalization": true, "ReduceL1": true, "ReduceL2": true,
-	"ReduceLogSumExp": true, "ReduceMean": true, "ReduceSum": true, "ReduceSumSquare": true, "RMSNormalization": true, "Softmax": true,
+	"AveragePool": true, "BatchNormalization": true, "CumSum": true, "GlobalAveragePool": true,
+	"GroupNormalization":    true,
+	"InstanceNormalization": true, "LayerNormalization": true, "LogSoftmax": true,
+	"LpNormalization": true, "ReduceL1": true, "ReduceL2": true,
+	"ReduceLogSumExp": true, "ReduceMean": true, "ReduceSum": true, "ReduceSumSquare": true,
+	"RMSNormalization": true, "Softmax": true,
 }
 
 // denyWhy says why a node that is on neither of the other lists stays float32.

@@ -23,26 +23,37 @@ func rounded(x *tensor.Tensor) *tensor.Tensor {
 	return y
 }
 
-// commuting has a node for every operator of AmpInfer, on x of 2 x 4 x 6 x 6 and a second y of the same shape.
+// commuting has a node for every operator of AmpInfer, on x of 2 x 4 x 6 x 6 and a second y of the
+// same shape.
 var commuting = map[string]string{
-	"Concat": "%o = Concat@17 (%x, %y) {axis=1}", "DepthToSpace": "%o = DepthToSpace@17 (%x) {blocksize=2}", "Dropout": "%o = Dropout@17 (%x)",
-	"Expand":  "const %s: int64[5] = {3, 2, 4, 6, 6}\n%o = Expand@17 (%x, %s)",
-	"Flatten": "%o = Flatten@17 (%x)", "Gather": "const %i: int64[2] = {1, 0}\n%o = Gather@17 (%x, %i)",
+	"Concat": "%o = Concat@17 (%x, %y) {axis=1}", "DepthToSpace": "%o = DepthToSpace@17 (%x) " +
+		"{blocksize=2}", "Dropout": "%o = Dropout@17 (%x)",
+	"Expand":         "const %s: int64[5] = {3, 2, 4, 6, 6}\n%o = Expand@17 (%x, %s)",
+	"Flatten":        "%o = Flatten@17 (%x)",
+	"Gather":         "const %i: int64[2] = {1, 0}\n%o = Gather@17 (%x, %i)",
 	"GatherElements": "const %i: int64[1,1,1,2] = {1, 5}\n%o = GatherElements@17 (%x, %i) {axis=3}",
 	"GatherND":       "const %i: int64[2,2] = {1, 0, 0, 3}\n%o = GatherND@17 (%x, %i)",
-	"Identity":       "%o = Identity@17 (%x)", "Reshape": "const %s: int64[2] = {8, 36}\n%o = Reshape@17 (%x, %s)",
-	"Slice":        "const %b: int64[1] = {1}\nconst %e: int64[1] = {5}\nconst %a: int64[1] = {2}\n%o = Slice@17 (%x, %b, %e, %a)",
+	"Identity":       "%o = Identity@17 (%x)",
+	"Reshape":        "const %s: int64[2] = {8, 36}\n%o = Reshape@17 (%x, %s)",
+	"Slice": "const %b: int64[1] = {1}\nconst %e: int64[1] = {5}\nconst %a: int64[1] = " +
+		"{2}\n%o = Slice@17 (%x, %b, %e, %a)",
 	"SpaceToDepth": "%o = SpaceToDepth@17 (%x) {blocksize=2}", "Split": "%o, %p = Split@17 (%x)",
-	"Squeeze": "%o = Squeeze@17 (%x)", "Tile": "const %r: int64[4] = {1, 2, 1, 1}\n%o = Tile@17 (%x, %r)",
-	"Transpose": "%o = Transpose@17 (%x) {perm=[3, 1, 0, 2]}", "Unsqueeze": "const %a: int64[1] = {0}\n%o = Unsqueeze@17 (%x, %a)",
-	"Abs": "%o = Abs@17 (%x)", "GlobalMaxPool": "%o = GlobalMaxPool@17 (%x)", "Max": "%o = Max@17 (%x, %y)",
-	"MaxPool": "%o = MaxPool@17 (%x) {kernel_shape=[3, 3], pads=[1, 1, 1, 1]}", "Min": "%o = Min@17 (%x, %y)", "Neg": "%o = Neg@17 (%x)",
-	"ReduceMax": "%o = ReduceMax@17 (%x) {axes=[1]}", "ReduceMin": "%o = ReduceMin@17 (%x) {axes=[-1]}", "Relu": "%o = Relu@17 (%x)",
+	"Squeeze":   "%o = Squeeze@17 (%x)",
+	"Tile":      "const %r: int64[4] = {1, 2, 1, 1}\n%o = Tile@17 (%x, %r)",
+	"Transpose": "%o = Transpose@17 (%x) {perm=[3, 1, 0, 2]}",
+	"Unsqueeze": "const %a: int64[1] = {0}\n%o = Unsqueeze@17 (%x, %a)",
+	"Abs":       "%o = Abs@17 (%x)", "GlobalMaxPool": "%o = GlobalMaxPool@17 (%x)",
+	"Max":     "%o = Max@17 (%x, %y)",
+	"MaxPool": "%o = MaxPool@17 (%x) {kernel_shape=[3, 3], pads=[1, 1, 1, 1]}",
+	"Min":     "%o = Min@17 (%x, %y)", "Neg": "%o = Neg@17 (%x)",
+	"ReduceMax": "%o = ReduceMax@17 (%x) {axes=[1]}", "ReduceMin": "%o = ReduceMin@17 (%x) " +
+		"{axes=[-1]}", "Relu": "%o = Relu@17 (%x)",
 }
 
 func single(t *testing.T, body string) *graph.Graph {
 	t.Helper()
-	g, err := graph.Parse("graph \"g\" {\n opset \"\" 17\n input %x: float32[2,4,6,6]\n input %y: float32[2,4,6,6]\n" + body + "\n output %o\n}")
+	g, err := graph.Parse("graph \"g\" {\n opset \"\" 17\n input %x: float32[2,4,6,6]\n input %y: " +
+		"float32[2,4,6,6]\n" + body + "\n output %o\n}")
 	if err != nil {
 		t.Fatalf("%v in %s", err, body)
 	}
@@ -61,8 +72,8 @@ func noise(rng *rand.Rand) *tensor.Tensor {
 	return tensor.From(v, 2, 4, 6, 6)
 }
 
-// TestAmpInferCommutes holds for every operator on the list what puts it there: rounding before it and rounding after it give the
-// same bits.
+// TestAmpInferCommutes holds for every operator on the list what puts it there: rounding before it
+// and rounding after it give the same bits.
 func TestAmpInferCommutes(t *testing.T) {
 	for name := range ampMoves {
 		if commuting[name] == "" {
@@ -82,7 +93,8 @@ func TestAmpInferCommutes(t *testing.T) {
 		}
 		for range 10 {
 			in := []*tensor.Tensor{noise(rng), noise(rng)}
-			before, err := g.Eval(context.Background(), []*tensor.Tensor{rounded(in[0]), rounded(in[1])})
+			before, err := g.Eval(context.Background(),
+				[]*tensor.Tensor{rounded(in[0]), rounded(in[1])})
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}

@@ -11,8 +11,8 @@ type AmpReport struct {
 	Precision Precision   `json:"precision"`
 	Nodes     []AmpChoice `json:"nodes"` // bodies included
 	Casts     AmpCasts    `json:"casts"`
-	// NarrowValues and NarrowBytes are the values between products in bfloat16 that lose nothing if they are stored as bfloat16,
-	// and their bytes in float32.
+	// NarrowValues and NarrowBytes are the values between products in bfloat16 that lose nothing if
+	// they are stored as bfloat16, and their bytes in float32.
 	NarrowValues int   `json:"narrow_values"`
 	NarrowBytes  int64 `json:"narrow_bytes"`
 }
@@ -30,7 +30,8 @@ type AmpChoice struct {
 	Narrow bool `json:"narrow,omitempty"`
 }
 
-// Amp says of every node of a graph that [Run] has optimised what the precision made of it, bodies included.
+// Amp says of every node of a graph that [Run] has optimised what the precision made of it, bodies
+// included.
 func Amp(g *graph.Graph, p Precision) *AmpReport {
 	r := &AmpReport{Precision: p}
 	g.Walk(func(b *graph.Graph) {
@@ -53,7 +54,9 @@ func Amp(g *graph.Graph, p Precision) *AmpReport {
 func choiceOf(n *graph.Node, f *ampFlow, p Precision) AmpChoice {
 	c := AmpChoice{Node: n.Name, Operator: n.Call().Name(), Chosen: inBF16(n)}
 	c.List, c.Why = ampList(n)
-	c.Narrow = len(n.Out) > 0 && !slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v != nil && !f.narrow[v] })
+	c.Narrow = len(n.Out) > 0 && !slices.ContainsFunc(n.Out, func(v *graph.Value) bool {
+		return v != nil && !f.narrow[v]
+	})
 	switch c.List {
 	case AmpAllow:
 		cost := ampCostOf(n)
@@ -74,7 +77,9 @@ func choiceOf(n *graph.Node, f *ampFlow, p Precision) AmpChoice {
 
 // inferWhy says what keeps a node of AmpInfer in float32: what is before it, or what is after it.
 func inferWhy(n *graph.Node, f *ampFlow) string {
-	if slices.ContainsFunc(carried(n), func(v *graph.Value) bool { return v != nil && v.IsConst() }) {
+	if slices.ContainsFunc(carried(n), func(v *graph.Value) bool {
+		return v != nil && v.IsConst()
+	}) {
 		return "a look-up or a part of a constant: no product before it"
 	}
 	for _, v := range carried(n) {

@@ -15,12 +15,14 @@ import (
 //	    p = c · MatMul(q, Transpose(k))         c anywhere: on p, on q, on the transposed k
 //	weir:Attention(Transpose(q), ...)        =  weir:Attention(q, ...){rows_first}       likewise k, v and the result
 //
-// A constant that is added and holds zeros and one number so low that a score is lost in it is such a keep with that h. All this
-// for float32, where the transposes exchange heads and positions of operands of rank 4, h and c are constants, and the softmax runs
-// over the last axis. The inner values must serve nothing else, but for k and its transpose. No operand may broadcast the scores.
+// A constant that is added and holds zeros and one number so low that a score is lost in it is such
+// a keep with that h. All this for float32, where the transposes exchange heads and positions of
+// operands of rank 4, h and c are constants, and the softmax runs over the last axis. The inner
+// values must serve nothing else, but for k and its transpose. No operand may broadcast the scores.
 // The scores are never stored then, and heads are read and written where the projections have them.
 
-// rowsFirstPerm exchanges heads and positions; lastOfRowsPerm exchanges the last two axes after that.
+// rowsFirstPerm exchanges heads and positions; lastOfRowsPerm exchanges the last two axes after
+// that.
 var (
 	rowsFirstPerm  = []int64{0, 2, 1, 3}
 	lastOfRowsPerm = []int64{0, 2, 3, 1}
@@ -96,7 +98,8 @@ func overLast(n *graph.Node) bool {
 // mostMasks bounds what is added to the scores.
 const mostMasks = 3
 
-// scores takes apart what goes into the softmax, from the outside: masks that are added, and the rest.
+// scores takes apart what goes into the softmax, from the outside: masks that are added, and the
+// rest.
 func (s *scope) scores(a *attended, v *graph.Value) bool {
 	n := from(v, "Add")
 	if n == nil {
@@ -108,7 +111,8 @@ func (s *scope) scores(a *attended, v *graph.Value) bool {
 	for i, inner := range n.In {
 		b := *a
 		b.masks = append(slices.Clone(a.masks), n.In[1-i])
-		if s.only(inner) && sameShape(inner, v) && n.In[1-i].Type.DType == tensor.Float32 && s.scores(&b, inner) {
+		if s.only(inner) && sameShape(inner, v) && n.In[1-i].Type.DType == tensor.Float32 &&
+			s.scores(&b, inner) {
 			*a = b
 			return true
 		}
@@ -116,11 +120,12 @@ func (s *scope) scores(a *attended, v *graph.Value) bool {
 	return false
 }
 
-// hides is how low a constant of a mask must be for a score to be lost in it: adding it is putting it in the score's place.
+// hides is how low a constant of a mask must be for a score to be lost in it: adding it is putting
+// it in the score's place.
 const hides = -1e37
 
-// hiding makes a constant mask of zeros and one number that hides into what to keep, which kernels know where to skip by; false when
-// it is none.
+// hiding makes a constant mask of zeros and one number that hides into what to keep, which kernels
+// know where to skip by; false when it is none.
 func (a *attended) hiding(mask *graph.Value) bool {
 	if a.keep != nil || !mask.IsConst() {
 		return false
@@ -134,7 +139,8 @@ func (a *attended) hiding(mask *graph.Value) bool {
 		}
 		low = min(low, f)
 	}
-	a.keep, a.hidden = graph.NewConst(mask.Name+"_keep", tensor.From(keep, mask.Const().Shape...)), low
+	a.keep, a.hidden = graph.NewConst(mask.Name+"_keep", tensor.From(keep, mask.Const().Shape...)),
+		low
 	return low != 0
 }
 
@@ -234,8 +240,8 @@ func exchanged(v *graph.Value) (x *graph.Value, one int64) {
 	return v, 0
 }
 
-// stacked reports whether the operands are stacks of matrices that fit together without broadcasting, and n, their product, is what
-// weir:Attention gives of them.
+// stacked reports whether the operands are stacks of matrices that fit together without
+// broadcasting, and n, their product, is what weir:Attention gives of them.
 func (a *attended) stacked(n *graph.Node) bool {
 	rank := len(n.Out[0].Type.Shape)
 	if !n.Out[0].Type.Ranked || rank < 2 || rank > 4 {
@@ -258,14 +264,16 @@ func (a *attended) stacked(n *graph.Node) bool {
 			return false
 		}
 	}
-	return q[rank-1].Equal(k[rank-1]) && k[rank-2].Equal(v[rank-2]) && y[rank-2].Equal(q[rank-2]) && y[rank-1].Equal(v[rank-1])
+	return q[rank-1].Equal(k[rank-1]) && k[rank-2].Equal(v[rank-2]) && y[rank-2].Equal(q[rank-2]) &&
+		y[rank-1].Equal(v[rank-1])
 }
 
 // rowsFirstResult writes the result of an attention as a transpose behind it would.
 func (s *scope) rowsFirstResult(n *graph.Node) *Patch {
 	v := n.In[0]
 	m := producer(v)
-	if m == nil || m.Domain != op.FusedDomain || m.Type != "Attention" || !s.only(v) || !slices.Equal(n.Attrs.Ints("perm"), rowsFirstPerm) {
+	if m == nil || m.Domain != op.FusedDomain || m.Type != "Attention" || !s.only(v) ||
+		!slices.Equal(n.Attrs.Ints("perm"), rowsFirstPerm) {
 		return nil
 	}
 	first := slices.Clone(m.Attrs.Ints("rows_first"))
@@ -276,6 +284,9 @@ func (s *scope) rowsFirstResult(n *graph.Node) *Patch {
 		return nil
 	}
 	first[3] = 1
-	attrs := slices.DeleteFunc(slices.Clone(m.Attrs), func(a op.Attr) bool { return a.Name == "rows_first" })
-	return instead(n, operator(n, op.FusedDomain, "Attention", 1, append(attrs, op.IntsAttr("rows_first", first...)), m.In...))
+	attrs := slices.DeleteFunc(slices.Clone(m.Attrs), func(a op.Attr) bool {
+		return a.Name == "rows_first"
+	})
+	return instead(n, operator(n, op.FusedDomain, "Attention", 1,
+		append(attrs, op.IntsAttr("rows_first", first...)), m.In...))
 }

@@ -18,8 +18,10 @@ func startBias(s *scope) rule {
 		}
 		y, k, ok := sides(n, func(v *graph.Value) bool { return v.IsConst() })
 		m := producer(y)
-		nbits := m != nil && m.Domain == op.FusedDomain && m.Type == "MatMulNBits" && (len(m.In) <= op.NBitsBias || m.In[op.NBitsBias] == nil)
-		if !ok || m == nil || !nbits && (m.Type != "MatMul" || len(m.In) != 2) || m.Attrs.Has("activation") || !s.only(y) ||
+		nbits := m != nil && m.Domain == op.FusedDomain && m.Type == "MatMulNBits" &&
+			(len(m.In) <= op.NBitsBias || m.In[op.NBitsBias] == nil)
+		if !ok || m == nil || !nbits && (m.Type != "MatMul" || len(m.In) != 2) ||
+			m.Attrs.Has("activation") || !s.only(y) ||
 			!sameShape(y, n.Out[0]) || !y.Type.DType.IsFloat() || len(y.Type.Shape) == 0 {
 			return nil
 		}
@@ -37,6 +39,7 @@ func startBias(s *scope) rule {
 		if nbits {
 			return nbitsBiased(n, m, holding(k, t))
 		}
-		return instead(n, operator(n, op.FusedDomain, "MatMul", 1, m.Attrs, m.In[0], m.In[1], holding(k, t)))
+		return instead(n, operator(n, op.FusedDomain, "MatMul", 1, m.Attrs, m.In[0], m.In[1],
+			holding(k, t)))
 	}
 }

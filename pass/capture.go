@@ -50,13 +50,16 @@ func needs(i int) func(*graph.Graph) bool {
 	return func(b *graph.Graph) bool {
 		v := b.Inputs[b.NumFormals()+i]
 		return slices.Contains(b.Outputs, v) ||
-			slices.ContainsFunc(b.Nodes, func(n *graph.Node) bool { return slices.Contains(n.In, v) })
+			slices.ContainsFunc(b.Nodes, func(n *graph.Node) bool {
+				return slices.Contains(n.In, v)
+			})
 	}
 }
 
 // without proposes n with fresh bodies that do not take the captures drop.
 func without(n *graph.Node, drop []int) *Patch {
-	m := &graph.Node{Name: n.Name, Domain: n.Domain, Type: n.Type, Version: n.Version, Attrs: slices.Clone(n.Attrs),
+	m := &graph.Node{Name: n.Name, Domain: n.Domain, Type: n.Type, Version: n.Version,
+		Attrs:    slices.Clone(n.Attrs),
 		Captures: n.Captures - len(drop), Out: make([]*graph.Value, len(n.Out))}
 	first := len(n.In) - n.Captures
 	outer := n.In[first:]
@@ -90,7 +93,8 @@ func exchange(vs []*graph.Value, to map[*graph.Value]*graph.Value) {
 	}
 }
 
-// dropCaptures takes captures away from a body, putting constants and earlier captures of the same value in their place.
+// dropCaptures takes captures away from a body, putting constants and earlier captures of the same
+// value in their place.
 func dropCaptures(b *graph.Graph, outer []*graph.Value, drop []int) *graph.Graph {
 	formals := b.NumFormals()
 	captures := b.Inputs[formals:]

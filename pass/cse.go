@@ -19,13 +19,14 @@ import (
 //	y = f(a, b), z = f(b, a)   =  the same              f commutative
 //	equal constants            =  one constant
 //
-// Constants of up to maxHashed bytes are equal when their contents are; larger ones when they are the same bytes in
-// memory, as reading hundreds of megabytes to find nothing is no use.
+// Constants of up to maxHashed bytes are equal when their contents are; larger ones when they are
+// the same bytes in memory, as reading hundreds of megabytes to find nothing is no use.
 
 const maxHashed = 64 << 10
 
 func startCSE(s *scope) rule {
-	c := &numbering{scope: s, seed: maphash.MakeSeed(), ids: map[*graph.Value]uint32{}, nodes: map[string]*graph.Node{},
+	c := &numbering{scope: s, seed: maphash.MakeSeed(), ids: map[*graph.Value]uint32{},
+		nodes:     map[string]*graph.Node{},
 		constants: map[uint64][]*graph.Value{}}
 	return func(n *graph.Node) *Patch {
 		if p := c.mergeConstants(n); p != nil {
@@ -69,7 +70,8 @@ func (c *numbering) mergeConstants(n *graph.Node) *Patch {
 	return &p
 }
 
-// sameConstant returns an earlier constant that equals v, nil when there is none and v is now an earlier one itself.
+// sameConstant returns an earlier constant that equals v, nil when there is none and v is now an
+// earlier one itself.
 func (c *numbering) sameConstant(v *graph.Value) *graph.Value {
 	t := v.Const()
 	h := c.hash(t)
@@ -102,7 +104,8 @@ func (c *numbering) hash(t *tensor.Tensor) uint64 {
 
 func sameTensor(a, b *tensor.Tensor) bool {
 	if len(a.Data) > maxHashed {
-		return a.DType == b.DType && slices.Equal(a.Shape, b.Shape) && len(a.Data) == len(b.Data) && &a.Data[0] == &b.Data[0]
+		return a.DType == b.DType && slices.Equal(a.Shape, b.Shape) && len(a.Data) == len(b.Data) &&
+			&a.Data[0] == &b.Data[0]
 	}
 	return tensor.Equal(a, b)
 }
@@ -189,7 +192,8 @@ func sorted(as op.Attrs) []int {
 
 // appendAttr writes an attribute; tensors count as equal when they are the same object.
 func appendAttr(k []byte, a *op.Attr) []byte {
-	k = strconv.AppendQuote(append(k, '\n'), a.Name) // not by fmt: a tree ensemble has lists of a million elements
+	// not by fmt: a tree ensemble has lists of a million elements
+	k = strconv.AppendQuote(append(k, '\n'), a.Name)
 	k = strconv.AppendUint(append(k, ' '), uint64(a.Kind), 10)
 	for _, v := range a.Ints {
 		k = strconv.AppendInt(append(k, ' '), v, 10)

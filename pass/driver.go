@@ -11,8 +11,9 @@ import (
 	"github.com/weirgpu/weir/op"
 )
 
-// maxRounds bounds how often the passes of one phase are repeated. Every pass shrinks the graph or moves it towards its
-// normal form, so real graphs need a handful; the bound keeps a mistake in a pair of passes from running for ever.
+// maxRounds bounds how often the passes of one phase are repeated. Every pass shrinks the graph or
+// moves it towards its normal form, so real graphs need a handful; the bound keeps a mistake in a
+// pair of passes from running for ever.
 const maxRounds = 32
 
 // maxNested bounds how deep patches at nodes that patches have inserted may go in one sweep.
@@ -64,7 +65,8 @@ func (d *driver) run() error {
 		}
 	}
 	d.importDomain()
-	d.log(slog.LevelWarn, "optimiser stopped at its bound of rounds", "graph", d.root.Name, "rounds", maxRounds)
+	d.log(slog.LevelWarn, "optimiser stopped at its bound of rounds", "graph", d.root.Name,
+		"rounds", maxRounds)
 	return nil
 }
 
@@ -89,7 +91,8 @@ func (d *driver) phase(p phase) (int, error) {
 	for range maxRounds {
 		changes := 0
 		for i := range passes {
-			if e := &passes[i]; e.phase == p && !slices.Contains(d.opts.Off, e.Name) && (e.Portable || !d.opts.Portable) {
+			if e := &passes[i]; e.phase == p && !slices.Contains(d.opts.Off, e.Name) &&
+				(e.Portable || !d.opts.Portable) {
 				n, err := d.pass(e)
 				if err != nil {
 					return total, fmt.Errorf("pass %s: %w", e.Name, err)
@@ -195,7 +198,8 @@ type walk struct {
 	changes int
 }
 
-// next offers one node to the rule. What a patch inserts, and the node itself if it stays, is offered again.
+// next offers one node to the rule. What a patch inserts, and the node itself if it stays, is
+// offered again.
 func (w *walk) next() error {
 	s, last := w.scope, len(w.todo)-1
 	n := w.todo[last]
@@ -264,8 +268,8 @@ func (d *driver) log(level slog.Level, msg string, args ...any) {
 	}
 }
 
-// infer types every value of a graph that nodes compute, leaving out what a shape rule refuses: such a node may sit in a
-// branch that is never taken.
+// infer types every value of a graph that nodes compute, leaving out what a shape rule refuses:
+// such a node may sit in a branch that is never taken.
 func infer(g *graph.Graph) {
 	for _, n := range g.Nodes {
 		_ = n.InferTypes()

@@ -37,9 +37,12 @@ func TestRun(t *testing.T) {
 	g := parse(t, network)
 	before := g.Clone()
 	var stages []string
-	r := optimise(t, g, pass.Options{Check: true, Dump: func(stage string, g *graph.Graph) { stages = append(stages, stage) }})
+	r := optimise(t, g, pass.Options{Check: true, Dump: func(stage string, g *graph.Graph) {
+		stages = append(stages, stage)
+	}})
 	want := "m = weir:Conv (x, w_1, n_bias) {pads=[1, 1, 1, 1], activation=\"Silu\"}\n" +
-		"t = Mul (m, float32[] {2})\ny = weir:Conv (t, w, _, t) {pads=[1, 1, 1, 1], activation=\"Relu\"}"
+		"t = Mul (m, float32[] {2})\ny = weir:Conv (t, w, _, t) {pads=[1, 1, 1, 1], " +
+		"activation=\"Relu\"}"
 	if got := short(g); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -47,14 +50,16 @@ func TestRun(t *testing.T) {
 	if g.Opsets["weir"] != 1 || g.Opsets[""] != 17 {
 		t.Errorf("opsets are %v", g.Opsets)
 	}
-	if len(stages) < 6 || stages[0] != "start" || !slices.Contains(stages, "batchnorm") || slices.Contains(stages, "gelu") {
+	if len(stages) < 6 || stages[0] != "start" || !slices.Contains(stages, "batchnorm") ||
+		slices.Contains(stages, "gelu") {
 		t.Errorf("stages dumped: %v", stages)
 	}
 	changes := map[string]int{}
 	for _, p := range r {
 		changes[p.Name] = p.Changes
 	}
-	if changes["fold"] != 1 || changes["batchnorm"] != 1 || changes["residual"] != 1 || changes["activation"] != 2 || changes["gelu"] != 0 {
+	if changes["fold"] != 1 || changes["batchnorm"] != 1 || changes["residual"] != 1 ||
+		changes["activation"] != 2 || changes["gelu"] != 0 {
 		t.Errorf("report: %v", r)
 	}
 }
@@ -75,7 +80,9 @@ func TestPortable(t *testing.T) {
 }
 
 func TestPortableKeepsToTheOpset(t *testing.T) {
-	g := parse(t, strings.Replace(head, "17", "11", 1)+strings.ReplaceAll(lines("%s: float32[N,4,3] = HardSigmoid@17 (%x) {alpha=0.16666667};%y: float32[N,4,3] = Mul@17 (%x, %s)"), "@17", "@11")+"}")
+	g := parse(t, strings.Replace(head, "17", "11",
+		1)+strings.ReplaceAll(lines("%s: float32[N,4,3] = HardSigmoid@17 (%x) "+
+		"{alpha=0.16666667};%y: float32[N,4,3] = Mul@17 (%x, %s)"), "@17", "@11")+"}")
 	if r := optimise(t, g, pass.Options{Portable: true}); r.Changes() > 0 {
 		t.Errorf("HardSwish came with opset 14, the model has 11:\n%v", g)
 	}
@@ -99,8 +106,10 @@ func TestStopAfter(t *testing.T) {
 }
 
 func TestOffNamesMustExist(t *testing.T) {
-	_, err := pass.Run(context.Background(), parse(t, network), pass.Options{Off: []string{"fold", "nope"}})
-	if err == nil || !strings.Contains(err.Error(), `"nope"`) || !strings.Contains(err.Error(), "batchnorm") {
+	_, err := pass.Run(context.Background(), parse(t, network),
+		pass.Options{Off: []string{"fold", "nope"}})
+	if err == nil || !strings.Contains(err.Error(), `"nope"`) ||
+		!strings.Contains(err.Error(), "batchnorm") {
 		t.Errorf("got %v, want an error that lists the passes", err)
 	}
 }
@@ -155,7 +164,8 @@ func TestBodiesAreRewritten(t *testing.T) {
 		}`)
 	before := g.Clone()
 	optimise(t, g, pass.Options{Check: true})
-	if got := types(g); got["Mul"] != 1 || got["Shape"]+got["Identity"] != 0 || len(g.Nodes[0].Bodies()[1].Nodes) != 0 {
+	if got := types(g); got["Mul"] != 1 || got["Shape"]+got["Identity"] != 0 ||
+		len(g.Nodes[0].Bodies()[1].Nodes) != 0 {
 		t.Errorf("%v are left:\n%v", got, g)
 	}
 	equivalent(t, before, g, true)

@@ -14,12 +14,12 @@ import (
 //	act(weir:Conv(x, w, b, r))  =  weir:Conv(x, w, b, r){activation act}
 //	act(view(Gemm(x, w)))    =  view(weir:Gemm(x, w){activation act})     view as in view.go
 //
-// for float types when the inner result serves nothing else. The fused node stands where the last part stood, so that r
-// is computed before it; a cycle cannot arise, as r is read by that part already. The sum comes before the activation, so
-// nothing is added to a product that has one.
+// for float types when the inner result serves nothing else. The fused node stands where the last
+// part stood, so that r is computed before it; a cycle cannot arise, as r is read by that part
+// already. The sum comes before the activation, so nothing is added to a product that has one.
 
-// activations tells by operator the name and the parameters of the fused activation; ok is false for forms that fused
-// operators do not have.
+// activations tells by operator the name and the parameters of the fused activation; ok is false
+// for forms that fused operators do not have.
 var activations = map[opName]func(n *graph.Node) (name string, params []float32, ok bool){
 	{"", "Relu"}:             plainActivation("Relu"),
 	{"", "Sigmoid"}:          plainActivation("Sigmoid"),
@@ -29,7 +29,8 @@ var activations = map[opName]func(n *graph.Node) (name string, params []float32,
 	{"", "Clip"}:             clipActivation,
 	{"", "Gelu"}:             geluActivation,
 	{"", "LeakyRelu"}:        attrActivation("LeakyRelu", op.FloatAttr("alpha", 0.01)),
-	{"", "HardSigmoid"}:      attrActivation("HardSigmoid", op.FloatAttr("alpha", 0.2), op.FloatAttr("beta", 0.5)),
+	{"", "HardSigmoid"}: attrActivation("HardSigmoid", op.FloatAttr("alpha", 0.2),
+		op.FloatAttr("beta", 0.5)),
 }
 
 type opName struct{ domain, name string }
@@ -83,7 +84,8 @@ func startActivation(s *scope) rule {
 		if !ok {
 			return nil
 		}
-		fused := operator(n, op.FusedDomain, m.Type, 1, withActivation(m.Attrs, name, params), m.In...)
+		fused := operator(n, op.FusedDomain, m.Type, 1, withActivation(m.Attrs, name, params),
+			m.In...)
 		if view == nil {
 			return instead(n, fused)
 		}
@@ -113,11 +115,12 @@ func (s *scope) passingView(v *graph.Value) *graph.Node {
 	return m
 }
 
-// extendable returns the node that computes v when it is a product that can be extended: no activation yet, and v of a
-// float type and of no other use.
+// extendable returns the node that computes v when it is a product that can be extended: no
+// activation yet, and v of a float type and of no other use.
 func (s *scope) extendable(v *graph.Value) *graph.Node {
 	m := producer(v)
-	if m == nil || len(m.Out) != 1 || m.Domain != "" && m.Domain != op.FusedDomain || m.Attrs.Has("activation") ||
+	if m == nil || len(m.Out) != 1 || m.Domain != "" && m.Domain != op.FusedDomain ||
+		m.Attrs.Has("activation") ||
 		!v.Type.DType.IsFloat() || !s.only(v) {
 		return nil
 	}
@@ -139,7 +142,8 @@ func startResidual(s *scope) rule {
 		}
 		for i, v := range n.In {
 			m, r := s.extendable(v), n.In[1-i]
-			if m == nil || m.Type != "Conv" || len(m.In) > 3 && m.In[3] != nil || !sameShape(v, n.Out[0]) || !sameShape(r, v) {
+			if m == nil || m.Type != "Conv" || len(m.In) > 3 && m.In[3] != nil ||
+				!sameShape(v, n.Out[0]) || !sameShape(r, v) {
 				continue
 			}
 			in := append(slices.Clone(m.In), make([]*graph.Value, max(0, 4-len(m.In)))...)

@@ -8,13 +8,14 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// Compositions: operators of ONNX Runtime's domain com.microsoft that are several of ONNX's (op.Op.Expand) become those, which
-// other passes and kernels know.
+// Compositions: operators of ONNX Runtime's domain com.microsoft that are several of ONNX's
+// (op.Op.Expand) become those, which other passes and kernels know.
 //
 //	com.microsoft:BiasGelu(x, b)  =  Gelu(Add(x, b))        and so on
 //
-// Graphs for other runtimes keep them, and so do float16 and bfloat16, which a composition rounds only once. MatMulNBits
-// becomes a product with float weights, which count against what folding may add to the model.
+// Graphs for other runtimes keep them, and so do float16 and bfloat16, which a composition rounds
+// only once. MatMulNBits becomes a product with float weights, which count against what folding may
+// add to the model.
 func startExpand(s *scope) rule {
 	return func(n *graph.Node) *Patch {
 		o, err := n.Op()
@@ -42,7 +43,8 @@ func startExpand(s *scope) rule {
 	}
 }
 
-// affords takes the bytes of an expansion's constants from the room that the model may grow by; false when they do not fit.
+// affords takes the bytes of an expansion's constants from the room that the model may grow by;
+// false when they do not fit.
 func (s *scope) affords(e *op.Expansion) bool {
 	bytes := 0
 	for _, t := range e.Consts {
@@ -74,7 +76,8 @@ func expanded(n *graph.Node, e *op.Expansion) *Patch {
 	read := needed(n, e)
 	p := &Patch{}
 	for _, s := range e.Steps {
-		m := &graph.Node{Name: n.Name, Domain: s.Call.Domain, Type: s.Call.Type, Version: s.Call.Version, Attrs: s.Call.Attrs}
+		m := &graph.Node{Name: n.Name, Domain: s.Call.Domain, Type: s.Call.Type,
+			Version: s.Call.Version, Attrs: s.Call.Attrs}
 		for _, v := range s.In {
 			m.In = append(m.In, values[v]) // none for -1
 		}

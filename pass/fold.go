@@ -15,9 +15,10 @@ import (
 //	EyeLike(x), x of known shape =  its value                       operators that read the shape of x only
 //	If(true){then, else}         =  then                            see branch.go
 //
-// Values are bounded: each by maxFolded bytes or what the inputs hold already, whichever is more, all together by maxGrowth
-// bytes more than the inputs hold, and by maxFoldFlops operations, beyond which the time to load a model would suffer for
-// something that a fast kernel does quicker. A node whose evaluation fails stays: it fails when it runs, if it ever does.
+// Values are bounded: each by maxFolded bytes or what the inputs hold already, whichever is more,
+// all together by maxGrowth bytes more than the inputs hold, and by maxFoldFlops operations, beyond
+// which the time to load a model would suffer for something that a fast kernel does quicker. A node
+// whose evaluation fails stays: it fails when it runs, if it ever does.
 
 const (
 	maxFolded    = 64 << 20
@@ -129,8 +130,8 @@ func heldBytes(ts []*tensor.Tensor) int {
 	return n
 }
 
-// foldInputs returns the constants that n reads, nil when it reads anything else. Of the input of an operator that reads
-// only its shape, a tensor without elements is enough.
+// foldInputs returns the constants that n reads, nil when it reads anything else. Of the input of
+// an operator that reads only its shape, a tensor without elements is enough.
 func foldInputs(o *op.Op, n *graph.Node) []*tensor.Tensor {
 	if len(n.Bodies()) > 0 {
 		return nil
@@ -151,8 +152,8 @@ func foldInputs(o *op.Op, n *graph.Node) []*tensor.Tensor {
 	return in
 }
 
-// worthFolding bounds what folding n may cost. A value that is read twice counts once, or Concat(x, x) of Concat(x, x) would
-// double for ever.
+// worthFolding bounds what folding n may cost. A value that is read twice counts once, or Concat(x,
+// x) of Concat(x, x) would double for ever.
 func (s *scope) worthFolding(o *op.Op, n *graph.Node) bool {
 	var in, out int
 	types := make([]op.Type, len(n.In))

@@ -13,7 +13,8 @@ import (
 //	½ · x · (1 + Tanh(√(2/π) · (x + 0.044715 · x³)))   =  Gelu(x){approximate tanh}
 //	½ · x · (1 + Tanh(√(2/π) · x · (1 + 0.044715 · x²)))  =  the same
 //
-// Products may be written in any order and association, with ½ anywhere. The inner values must serve nothing else.
+// Products may be written in any order and association, with ½ anywhere. The inner values must
+// serve nothing else.
 
 const geluVersion = 20
 
@@ -69,6 +70,8 @@ func (s *scope) isCubicSum(x, v *graph.Value) bool {
 	if n == nil || !s.only(v) {
 		return false
 	}
-	rest, _, ok := sides(n, func(w *graph.Value) bool { return s.only(w) && s.product(w).of(cubic, x, 3) })
+	rest, _, ok := sides(n, func(w *graph.Value) bool {
+		return s.only(w) && s.product(w).of(cubic, x, 3)
+	})
 	return ok && rest == x
 }

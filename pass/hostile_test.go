@@ -20,7 +20,8 @@ func constants(g *graph.Graph) int {
 
 func TestFoldDoesNotDouble(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("const %s: int64[1] = {4194304}\n%c0: float32[4194304] = ConstantOfShape@17 (%s)\n")
+	b.WriteString("const %s: int64[1] = {4194304}\n%c0: float32[4194304] = ConstantOfShape@17 " +
+		"(%s)\n")
 	for i := range 30 {
 		fmt.Fprintf(&b, "%%c%d: float32[?] = Concat@17 (%%c%d, %%c%d) {axis=0}\n", i+1, i, i)
 	}

@@ -24,8 +24,8 @@ import (
 //	x + 0, x - 0                                  =  x    integers
 //	x + (-0.0), x - 0.0                           =  x    floats; x + 0.0 would turn -0.0 into 0.0
 //
-// Shapes are compared as expressions, so that these hold for every size of a symbolic dimension. Arithmetic must not
-// broadcast x to another shape.
+// Shapes are compared as expressions, so that these hold for every size of a symbolic dimension.
+// Arithmetic must not broadcast x to another shape.
 
 // identities tells by operator which input comes out unchanged, nil for none.
 var identities = map[string]func(n *graph.Node) *graph.Value{
@@ -76,8 +76,8 @@ func (s *scope) anyUsed(vs []*graph.Value) bool {
 	return false
 }
 
-// sameType holds for operators that cannot do anything else to elements than to keep them when element type and shape
-// stay.
+// sameType holds for operators that cannot do anything else to elements than to keep them when
+// element type and shape stay.
 func sameType(n *graph.Node) *graph.Value {
 	if x := n.In[0]; x.Type.Ranked && x.Type.DType.Valid() && x.Type.Equal(n.Out[0].Type) {
 		return x
@@ -88,7 +88,8 @@ func sameType(n *graph.Node) *graph.Value {
 // idleDropout: training_mode is an input since opset 12, and an operator of its own kind before.
 func idleDropout(n *graph.Node) *graph.Value {
 	if len(n.In) > 2 && n.In[2] != nil {
-		if mode := n.In[2].Const(); mode == nil || mode.DType != tensor.Bool || mode.Len() != 1 || mode.Data[0] != 0 {
+		if mode := n.In[2].Const(); mode == nil || mode.DType != tensor.Bool || mode.Len() != 1 ||
+			mode.Data[0] != 0 {
 			return nil
 		}
 	}
@@ -140,8 +141,8 @@ func idlePad(n *graph.Node) *graph.Value {
 	return sameType(n)
 }
 
-// neutral returns the other operand of n when the second (or, for commutative n, either) is a constant of neutral
-// elements that does not broadcast it.
+// neutral returns the other operand of n when the second (or, for commutative n, either) is a
+// constant of neutral elements that does not broadcast it.
 func neutral(n *graph.Node, is func(*tensor.Tensor) bool, either bool) *graph.Value {
 	for i := 1; i >= 0; i-- {
 		x, c := n.In[1-i], n.In[i]
@@ -159,7 +160,9 @@ func neutral(n *graph.Node, is func(*tensor.Tensor) bool, either bool) *graph.Va
 func isOne(t *tensor.Tensor) bool { return all(t, func(f float64) bool { return f == 1 }) }
 
 func isAddZero(t *tensor.Tensor) bool {
-	return all(t, func(f float64) bool { return f == 0 && (t.DType.IsInteger() || math.Signbit(f)) })
+	return all(t, func(f float64) bool {
+		return f == 0 && (t.DType.IsInteger() || math.Signbit(f))
+	})
 }
 
 func isSubZero(t *tensor.Tensor) bool {
@@ -185,7 +188,8 @@ func all(t *tensor.Tensor, is func(float64) bool) bool {
 	return true
 }
 
-// thinConcat takes empty operands out of a concatenation, and the concatenation when one operand is left.
+// thinConcat takes empty operands out of a concatenation, and the concatenation when one operand is
+// left.
 func (s *scope) thinConcat(n *graph.Node) *Patch {
 	var full []*graph.Value
 	for _, v := range n.In {
@@ -206,10 +210,12 @@ func isEmptyOn(v *graph.Value, axis int64) bool {
 	if axis < 0 {
 		axis += int64(len(v.Type.Shape))
 	}
-	return v.Type.Ranked && axis >= 0 && axis < int64(len(v.Type.Shape)) && v.Type.Shape[axis].Equal(op.Known(0))
+	return v.Type.Ranked && axis >= 0 && axis < int64(len(v.Type.Shape)) &&
+		v.Type.Shape[axis].Equal(op.Known(0))
 }
 
-// permutation returns the axes of a Transpose, nil when the rank is not known; the default reverses them.
+// permutation returns the axes of a Transpose, nil when the rank is not known; the default reverses
+// them.
 func permutation(n *graph.Node) []int {
 	if a := n.Attrs.Find("perm"); a != nil {
 		perm := make([]int, len(a.Ints))

@@ -14,8 +14,8 @@ import (
 //	Conv(x + k, W, b)         =  Conv(x, W, b + ΣW·k)       no padding
 //	Conv(a·x + k, W, b)       =  Conv(x + k/a, W·a, b)      with padding, whose zeros are added after the sum
 //
-// for constant float32 weights, bias and k, of shape [1, C, 1, ...] or one number, when the sum or product serves nothing
-// else.
+// for constant float32 weights, bias and k, of shape [1, C, 1, ...] or one number, when the sum or
+// product serves nothing else.
 
 // maxShift bounds k/a, so that no sum overflows that did not before.
 const maxShift = 1e20
@@ -52,7 +52,8 @@ func scaleShifted(n *graph.Node, z *graph.Value, a, k []float64) *Patch {
 	}
 	x := n.In[0]
 	shift := graph.NewConst(x.Name+"_shift", channelTensor(k, len(x.Type.Shape)))
-	sum := graph.NewNode(x.Producer.Name, "Add", x.Producer.Version, nil, []*graph.Value{z, shift}, x.Name)
+	sum := graph.NewNode(x.Producer.Name, "Add", x.Producer.Version, nil, []*graph.Value{z, shift},
+		x.Name)
 	p := scaleInput(n, sum.Out[0], a)
 	if p != nil {
 		p.Insert = append([]*graph.Node{sum}, p.Insert...)
@@ -60,7 +61,8 @@ func scaleShifted(n *graph.Node, z *graph.Value, a, k []float64) *Patch {
 	return p
 }
 
-// perInput returns k and y when x is typ(y, k) with k one number a channel, and nothing else reads x.
+// perInput returns k and y when x is typ(y, k) with k one number a channel, and nothing else reads
+// x.
 func (s *scope) perInput(x *graph.Value, typ string) ([]float64, *graph.Value) {
 	m := from(x, typ)
 	if m == nil || !s.only(x) {
@@ -85,7 +87,8 @@ func padded(n *graph.Node) bool {
 	return slices.ContainsFunc(n.Attrs.Ints("pads"), func(p int64) bool { return p != 0 })
 }
 
-// eachTap calls f with every weight's index, output channel and input channel; false when weights and channels do not fit.
+// eachTap calls f with every weight's index, output channel and input channel; false when weights
+// and channels do not fit.
 func eachTap(n *graph.Node, channels int, f func(i, out, in int)) bool {
 	w := n.In[1].Const()
 	rows, cols := w.Shape[0], w.Shape[1]

@@ -14,15 +14,16 @@ import (
 //	LayerNormalization(x, 1) · γ                          =  LayerNormalization(x, γ)
 //	LayerNormalization(x, γ) + β                          =  LayerNormalization(x, γ, β)
 //
-// where d² is Pow(d, 2) or Mul(d, d), the division may be a multiplication by a Reciprocal, both means run over the same
-// trailing axes of known size and keep them, and γ and β are constants of the shape of those axes. The inner values must
-// serve nothing else.
+// where d² is Pow(d, 2) or Mul(d, d), the division may be a multiplication by a Reciprocal, both
+// means run over the same trailing axes of known size and keep them, and γ and β are constants of
+// the shape of those axes. The inner values must serve nothing else.
 
 const layerNormVersion = 17
 
 func startLayerNorm(s *scope) rule {
 	return func(n *graph.Node) *Patch {
-		if len(n.Out) != 1 || n.Domain != "" || !s.offers(layerNormVersion) || !n.Out[0].Type.DType.IsFloat() {
+		if len(n.Out) != 1 || n.Domain != "" || !s.offers(layerNormVersion) ||
+			!n.Out[0].Type.DType.IsFloat() {
 			return nil
 		}
 		switch n.Type {
@@ -77,16 +78,19 @@ func (s *scope) normalise(n *graph.Node, d *graph.Value, root *graph.Node) *Patc
 	if !ok {
 		return nil
 	}
-	attrs := op.Attrs{op.IntAttr("axis", int64(axis-len(x.Type.Shape))), op.FloatAttr("epsilon", float32(eps))}
+	attrs := op.Attrs{op.IntAttr("axis", int64(axis-len(x.Type.Shape))),
+		op.FloatAttr("epsilon", float32(eps))}
 	scale := graph.NewConst(n.Out[0].Name+"_scale", ones)
-	return instead(n, operator(n, "", "LayerNormalization", max(s.opset, layerNormVersion), attrs, x, scale))
+	return instead(n, operator(n, "", "LayerNormalization", max(s.opset, layerNormVersion), attrs,
+		x, scale))
 }
 
-// means checks that mean is that of x, and variance that of d squared, over the same trailing axes, and returns the first
-// of them. d is read by its square and by the division only.
+// means checks that mean is that of x, and variance that of d squared, over the same trailing axes,
+// and returns the first of them. d is read by its square and by the division only.
 func (s *scope) means(x, mean, d, variance *graph.Value) (axis int, ok bool) {
 	m, v := from(mean, "ReduceMean"), from(variance, "ReduceMean")
-	if m == nil || v == nil || m.In[0] != x || !s.only(mean) || !s.only(variance) || !x.Type.Ranked {
+	if m == nil || v == nil || m.In[0] != x || !s.only(mean) || !s.only(variance) ||
+		!x.Type.Ranked {
 		return 0, false
 	}
 	square := v.In[0]
@@ -111,7 +115,8 @@ func reads(n *graph.Node, v *graph.Value) int {
 	return k
 }
 
-// reducedAxes returns the axes of a reduction, an input since opset 18; false when they are not known.
+// reducedAxes returns the axes of a reduction, an input since opset 18; false when they are not
+// known.
 func reducedAxes(n *graph.Node) ([]int64, bool) {
 	if len(n.In) < 2 || n.In[1] == nil {
 		return n.Attrs.Ints("axes"), true
@@ -120,7 +125,8 @@ func reducedAxes(n *graph.Node) ([]int64, bool) {
 	return convert[int64](elems), ok
 }
 
-// trailing returns the first axis of a reduction that keeps its dimensions and runs over the last ones.
+// trailing returns the first axis of a reduction that keeps its dimensions and runs over the last
+// ones.
 func trailing(n *graph.Node, rank int) (int, bool) {
 	axes, ok := reducedAxes(n)
 	if !ok {
@@ -170,12 +176,13 @@ func onesLike(t op.Type, axis int) (*tensor.Tensor, bool) {
 	return ones, true
 }
 
-// absorb makes the constant operand of n the scale (input 1) or bias (input 2) of the LayerNormalization that n reads,
-// which must not have one yet.
+// absorb makes the constant operand of n the scale (input 1) or bias (input 2) of the
+// LayerNormalization that n reads, which must not have one yet.
 func (s *scope) absorb(n *graph.Node, input int) *Patch {
 	y, c, ok := sides(n, func(v *graph.Value) bool { return v.IsConst() })
 	m := from(y, "LayerNormalization")
-	if !ok || m == nil || !s.only(y) || !sameShape(y, n.Out[0]) || len(m.In) > 2 || m.In[1] == nil || !m.In[1].IsConst() {
+	if !ok || m == nil || !s.only(y) || !sameShape(y, n.Out[0]) || len(m.In) > 2 ||
+		m.In[1] == nil || !m.In[1].IsConst() {
 		return nil
 	}
 	scale := m.In[1].Const()
@@ -200,7 +207,10 @@ func asShape(t *tensor.Tensor, shape []int) (*tensor.Tensor, bool) {
 		return t, true
 	}
 	lead := len(t.Shape) - len(shape)
-	if lead < 0 || !slices.Equal(t.Shape[lead:], shape) || slices.ContainsFunc(t.Shape[:lead], func(d int) bool { return d != 1 }) {
+	if lead < 0 || !slices.Equal(t.Shape[lead:], shape) ||
+		slices.ContainsFunc(t.Shape[:lead], func(d int) bool {
+			return d != 1
+		}) {
 		return nil, false
 	}
 	r, err := t.Reshaped(shape...)

@@ -39,7 +39,8 @@ func scalar(v *graph.Value) (float64, bool) {
 	return f[0], true
 }
 
-// near reports whether a constant of a model is the number that a formula wants, written in the precision of float32.
+// near reports whether a constant of a model is the number that a formula wants, written in the
+// precision of float32.
 func near(got, want float64) bool { return math.Abs(got-want) <= 1e-5*math.Abs(want) }
 
 // nearScalar reports whether v is a constant of one element near want.
@@ -48,7 +49,8 @@ func nearScalar(v *graph.Value, want float64) bool {
 	return ok && near(f, want)
 }
 
-// sides returns a binary node's operands with the one that f accepts second; false when it accepts neither.
+// sides returns a binary node's operands with the one that f accepts second; false when it accepts
+// neither.
 func sides(n *graph.Node, f func(*graph.Value) bool) (rest, match *graph.Value, ok bool) {
 	switch {
 	case f(n.In[1]):

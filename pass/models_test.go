@@ -13,7 +13,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// model opens a model of the user's cache, and skips the test when it is not there. Its inputs take the given shapes.
+// model opens a model of the user's cache, and skips the test when it is not there. Its inputs take
+// the given shapes.
 func model(t testing.TB, path string, shapes map[string][]int) *graph.Graph {
 	t.Helper()
 	dir, err := os.UserCacheDir()
@@ -22,7 +23,8 @@ func model(t testing.TB, path string, shapes map[string][]int) *graph.Graph {
 	}
 	file := filepath.Join(dir, "weir", path)
 	if _, err := os.Stat(file); err != nil {
-		t.Skipf("%s is not in the cache; conformance/peer/fetch.py fetches the trained models", path)
+		t.Skipf("%s is not in the cache; conformance/peer/fetch.py fetches the trained models",
+			path)
 	}
 	m, err := onnx.Open(file, onnx.Options{})
 	if err != nil {
@@ -36,7 +38,8 @@ func model(t testing.TB, path string, shapes map[string][]int) *graph.Graph {
 	return g
 }
 
-// TestTrainedModels compares the results of trained models before and after all passes, by the reference evaluation.
+// TestTrainedModels compares the results of trained models before and after all passes, by the
+// reference evaluation.
 func TestTrainedModels(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -46,7 +49,8 @@ func TestTrainedModels(t *testing.T) {
 		{"magika", map[string][]int{"bytes": {1, 2048}}, 0},
 		{"silero-vad-v5", map[string][]int{"input": {1, 512}, "state": {2, 1, 128}}, 16000},
 		{"silero-vad-v5", map[string][]int{"input": {1, 256}, "state": {2, 1, 128}}, 8000},
-		{"silero-vad-legacy", map[string][]int{"input": {1, 1536}, "h": {2, 1, 64}, "c": {2, 1, 64}}, 16000},
+		{"silero-vad-legacy", map[string][]int{"input": {1, 1536}, "h": {2, 1, 64},
+			"c": {2, 1, 64}}, 16000},
 		{"ppocr-cls", map[string][]int{"x": {1, 3, 48, 192}}, 0},
 		{"ppocr-det", map[string][]int{"x": {1, 3, 64, 64}}, 0},
 		{"ppocr-rec", map[string][]int{"x": {1, 3, 48, 64}}, 0},
@@ -98,22 +102,30 @@ func trained(t *testing.T, g *graph.Graph, rate int64) []*tensor.Tensor {
 	return in
 }
 
-// TestExportedArchitectures counts what is left of the standard architectures as torch and ultralytics export them.
+// TestExportedArchitectures counts what is left of the standard architectures as torch and
+// ultralytics export them.
 func TestExportedArchitectures(t *testing.T) {
-	ids := map[string][]int{"input_ids": {2, 16}, "attention_mask": {2, 16}, "token_type_ids": {2, 16}}
+	ids := map[string][]int{"input_ids": {2, 16}, "attention_mask": {2, 16},
+		"token_type_ids": {2, 16}}
 	image := map[string][]int{"input": {1, 3, 224, 224}}
 	tests := []struct {
 		name   string
 		shapes map[string][]int
 		want   map[string]int
 	}{
-		{"resnet50", image, map[string]int{"weir:Conv": 52, "Conv": 1, "Gemm": 1, "BatchNormalization": 0, "Add": 0, "Relu": 0}},
+		{"resnet50", image, map[string]int{"weir:Conv": 52, "Conv": 1, "Gemm": 1,
+			"BatchNormalization": 0, "Add": 0, "Relu": 0}},
 		{"mobilenetv2", image, map[string]int{"weir:Conv": 48, "Conv": 4, "Clip": 0, "Add": 0}},
-		{"yolov8n", map[string][]int{"images": {1, 3, 640, 640}}, map[string]int{"weir:Conv": 57, "Conv": 7, "Sigmoid": 1, "Shape": 0}},
-		{"bert-base", ids, map[string]int{"LayerNormalization": 25, "weir:MatMul": 72, "MatMul": 0, "weir:Attention": 12, "Transpose": 0, "Erf": 0, "Shape": 0, "Gather": 3}},
-		{"minilm-l6", ids, map[string]int{"LayerNormalization": 13, "weir:MatMul": 36, "MatMul": 0, "weir:Attention": 6, "Softmax": 0}},
-		{"gpt2", map[string][]int{"input_ids": {2, 16}, "attention_mask": {2, 16}}, map[string]int{"LayerNormalization": 25, "weir:Gemm": 12, "weir:Attention": 12, "Where": 0, "Shape": 0,
-			"Slice": 0, "Pow": 0}},
+		{"yolov8n", map[string][]int{"images": {1, 3, 640, 640}},
+			map[string]int{"weir:Conv": 57, "Conv": 7, "Sigmoid": 1, "Shape": 0}},
+		{"bert-base", ids, map[string]int{"LayerNormalization": 25, "weir:MatMul": 72, "MatMul": 0,
+			"weir:Attention": 12, "Transpose": 0, "Erf": 0, "Shape": 0, "Gather": 3}},
+		{"minilm-l6", ids, map[string]int{"LayerNormalization": 13, "weir:MatMul": 36, "MatMul": 0,
+			"weir:Attention": 6, "Softmax": 0}},
+		{"gpt2", map[string][]int{"input_ids": {2, 16}, "attention_mask": {2, 16}},
+			map[string]int{"LayerNormalization": 25, "weir:Gemm": 12, "weir:Attention": 12,
+				"Where": 0, "Shape": 0,
+				"Slice": 0, "Pow": 0}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -130,7 +142,9 @@ func TestExportedArchitectures(t *testing.T) {
 }
 
 func BenchmarkBERT(b *testing.B) {
-	g := model(b, "zooref/bert-base.onnx", map[string][]int{"input_ids": {1, 128}, "attention_mask": {1, 128}, "token_type_ids": {1, 128}})
+	g := model(b, "zooref/bert-base.onnx",
+		map[string][]int{"input_ids": {1, 128}, "attention_mask": {1, 128},
+			"token_type_ids": {1, 128}})
 	for b.Loop() {
 		if _, err := pass.Run(context.Background(), g.Clone(), pass.Options{}); err != nil {
 			b.Fatal(err)

@@ -20,24 +20,30 @@ import (
 
 func startNBits(s *scope) rule {
 	return func(n *graph.Node) *Patch {
-		if s.portable || n.Domain != op.MicrosoftDomain || n.Type != "MatMulNBits" || len(n.Out) != 1 || n.Attrs.Int("bits", 4) != 4 ||
+		if s.portable || n.Domain != op.MicrosoftDomain || n.Type != "MatMulNBits" ||
+			len(n.Out) != 1 || n.Attrs.Int("bits", 4) != 4 ||
 			n.In[op.NBitsA].Type.DType != tensor.Float32 {
 			return nil
 		}
 		for i, v := range n.In[op.NBitsB:] {
-			if v != nil && (!v.IsConst() || i+op.NBitsB == op.NBitsGroups || v.Type.DType != tensor.Uint8 && v.Type.DType != tensor.Float32) {
+			if v != nil && (!v.IsConst() || i+op.NBitsB == op.NBitsGroups ||
+				v.Type.DType != tensor.Uint8 && v.Type.DType != tensor.Float32) {
 				return nil
 			}
 		}
 		attrs := slices.Clone(n.Attrs)
-		if len(n.In) > op.NBitsZeros && n.In[op.NBitsZeros] != nil && n.In[op.NBitsZeros].Type.DType != tensor.Uint8 {
-			attrs = slices.DeleteFunc(attrs, func(a op.Attr) bool { return a.Name == "accuracy_level" })
+		if len(n.In) > op.NBitsZeros && n.In[op.NBitsZeros] != nil &&
+			n.In[op.NBitsZeros].Type.DType != tensor.Uint8 {
+			attrs = slices.DeleteFunc(attrs, func(a op.Attr) bool {
+				return a.Name == "accuracy_level"
+			})
 		}
 		return instead(n, operator(n, op.FusedDomain, "MatMulNBits", 1, attrs, n.In...))
 	}
 }
 
-// nbitsBiased makes k, a constant of the product's last dimension, the bias of a product of four bits.
+// nbitsBiased makes k, a constant of the product's last dimension, the bias of a product of four
+// bits.
 func nbitsBiased(n, m *graph.Node, k *graph.Value) *Patch {
 	in := append(slices.Clone(m.In), make([]*graph.Value, op.NBitsBias+1-len(m.In))...)
 	in[op.NBitsBias] = k

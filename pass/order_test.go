@@ -2,7 +2,8 @@ package pass
 
 import "testing"
 
-// TestOrder verifies the table of passes against its constraints, as Go's compiler does with its own passes.
+// TestOrder verifies the table of passes against its constraints, as Go's compiler does with its
+// own passes.
 func TestOrder(t *testing.T) {
 	at := map[string]int{}
 	for i, e := range passes {

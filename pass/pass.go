@@ -20,16 +20,19 @@ type Options struct {
 	Off []string
 	// StopAfter, when positive, ends the run after that many patches.
 	StopAfter int
-	// Dump, when set, is called with the whole graph before the first pass ("start") and after each pass that changed
-	// something, under the name of the pass. It must not keep the graph: it clones what it wants to keep.
+	// Dump, when set, is called with the whole graph before the first pass ("start") and after each
+	// pass that changed something, under the name of the pass. It must not keep the graph: it
+	// clones what it wants to keep.
 	Dump func(stage string, g *graph.Graph)
 	// Check runs graph.Check before and after every patch.
 	Check bool
 	// Portable leaves out passes, and forms of passes, whose result only weir can load.
 	Portable bool
-	// Precision says which products multiply in bfloat16. It changes results, so it is not for portable forms.
+	// Precision says which products multiply in bfloat16. It changes results, so it is not for
+	// portable forms.
 	Precision Precision
-	// Log receives one record a pass at level debug, and a warning when the passes do not come to an end; nil is silent.
+	// Log receives one record a pass at level debug, and a warning when the passes do not come to
+	// an end; nil is silent.
 	Log *slog.Logger
 }
 
@@ -52,28 +55,33 @@ func (r Report) Changes() int {
 	return n
 }
 
-// ErrPanic is the kind of error about a pass that panicked: a bug of the pass that some model has brought out.
+// ErrPanic is the kind of error about a pass that panicked: a bug of the pass that some model has
+// brought out.
 var ErrPanic = errors.New("internal error")
 
-// guarded sweeps one pass over the graph and its bodies and turns a panic into an error, as models come from strangers.
+// guarded sweeps one pass over the graph and its bodies and turns a panic into an error, as models
+// come from strangers.
 func (d *driver) guarded(e *entry) (n int, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			d.log(slog.LevelError, "pass panicked", "pass", e.Name, "panic", r, "stack", string(debug.Stack()))
+			d.log(slog.LevelError, "pass panicked", "pass", e.Name, "panic", r, "stack",
+				string(debug.Stack()))
 			err = fmt.Errorf("%w: %v: please report it with the model", ErrPanic, r)
 		}
 	}()
 	return d.sweepAll(e, d.root)
 }
 
-// Run rewrites g in place, bodies included, until no pass finds anything to do. Inputs and outputs keep their names and
-// order; constants are replaced, never written. It fails when ctx ends, when Options.Off names no pass, or when
-// Options.Check finds a patch that breaks the graph; g is then sound but for that last patch. A pass that panics is an error
-// of kind [ErrPanic], after which g must not be used.
+// Run rewrites g in place, bodies included, until no pass finds anything to do. Inputs and outputs
+// keep their names and order; constants are replaced, never written. It fails when ctx ends, when
+// Options.Off names no pass, or when Options.Check finds a patch that breaks the graph; g is then
+// sound but for that last patch. A pass that panics is an error of kind [ErrPanic], after which g
+// must not be used.
 func Run(ctx context.Context, g *graph.Graph, o Options) (Report, error) {
 	for _, name := range o.Off {
 		if !slices.Contains(Names(), name) {
-			return nil, fmt.Errorf("no pass is named %q; passes are %s", name, strings.Join(Names(), ", "))
+			return nil, fmt.Errorf("no pass is named %q; passes are %s", name,
+				strings.Join(Names(), ", "))
 		}
 	}
 	d := &driver{ctx: ctx, opts: o, root: g, opset: g.Opsets[""], scopes: map[*graph.Graph]*scope{},
@@ -83,7 +91,8 @@ func Run(ctx context.Context, g *graph.Graph, o Options) (Report, error) {
 	}
 	err := d.run()
 	for _, r := range d.report {
-		d.log(slog.LevelDebug, "pass", "graph", g.Name, "pass", r.Name, "changes", r.Changes, "duration", r.Duration)
+		d.log(slog.LevelDebug, "pass", "graph", g.Name, "pass", r.Name, "changes", r.Changes,
+			"duration", r.Duration)
 	}
 	if err != nil {
 		return d.report, fmt.Errorf("optimise graph %q: %w", g.Name, err)

@@ -7,13 +7,15 @@ import (
 	"github.com/weirgpu/weir/op"
 )
 
-// Patch is one rewrite that a rule proposes at a node, its anchor. The driver puts the inserted nodes where the anchor
-// stands, so they may read whatever is computed before it; names of values and types are the driver's business.
+// Patch is one rewrite that a rule proposes at a node, its anchor. The driver puts the inserted
+// nodes where the anchor stands, so they may read whatever is computed before it; names of values
+// and types are the driver's business.
 type Patch struct {
 	// Insert holds new nodes in topological order.
 	Insert []*graph.Node
-	// Replace redirects every reader of Old, and the graph's outputs, to New: an output of an inserted node, a constant, or
-	// a value computed before the anchor. A node whose outputs nobody reads afterwards goes, and so on up its inputs.
+	// Replace redirects every reader of Old, and the graph's outputs, to New: an output of an
+	// inserted node, a constant, or a value computed before the anchor. A node whose outputs nobody
+	// reads afterwards goes, and so on up its inputs.
 	Replace []Replacement
 	// Remove names nodes whose outputs nobody reads.
 	Remove []*graph.Node
@@ -36,14 +38,16 @@ func forward(n *graph.Node, v *graph.Value) *Patch {
 }
 
 // operator makes a node of one output that is named like n.
-func operator(n *graph.Node, domain, typ string, version int, attrs op.Attrs, in ...*graph.Value) *graph.Node {
+func operator(n *graph.Node, domain, typ string, version int, attrs op.Attrs,
+	in ...*graph.Value) *graph.Node {
 	m := graph.NewNode(n.Name, typ, version, attrs, in, n.Out[0].Name)
 	m.Domain = domain
 	return m
 }
 
-// apply carries a patch out and returns the nodes that it inserted. It refuses, and changes nothing, when a shape rule
-// refuses an inserted node or a replaced value would change its element type or shape.
+// apply carries a patch out and returns the nodes that it inserted. It refuses, and changes
+// nothing, when a shape rule refuses an inserted node or a replaced value would change its element
+// type or shape.
 func (s *scope) apply(p *Patch) ([]*graph.Node, error) {
 	if err := s.typeInserted(p); err != nil {
 		return nil, err
@@ -110,8 +114,9 @@ func sameValue(a, b op.Type) error {
 	return nil
 }
 
-// replace redirects the readers of r.Old. A graph output keeps its name, which the new value takes; a value whose own
-// name is bound (an input, another output) is passed through an Identity node, which is returned.
+// replace redirects the readers of r.Old. A graph output keeps its name, which the new value takes;
+// a value whose own name is bound (an input, another output) is passed through an Identity node,
+// which is returned.
 func (s *scope) replace(r Replacement) (identity *graph.Node) {
 	to := r.New
 	bound := s.output[r.Old] && !s.inner
@@ -135,7 +140,8 @@ func (s *scope) replace(r Replacement) (identity *graph.Node) {
 
 // identity makes the node that gives to in place of old.
 func (s *scope) identity(old, to *graph.Value) *graph.Node {
-	n := graph.NewNode(old.Producer.Name, "Identity", old.Producer.Version, nil, []*graph.Value{to}, s.fresh(old.Name))
+	n := graph.NewNode(old.Producer.Name, "Identity", old.Producer.Version, nil, []*graph.Value{to},
+		s.fresh(old.Name))
 	if old.Producer.Domain != "" {
 		n.Version = s.opset
 	}

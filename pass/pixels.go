@@ -9,15 +9,17 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// Where convolutions of bytes follow each other, their images lie with the channels in the last axis: those of a pixel are then what
-// products of bytes multiply together, and a convolution stores no sums.
+// Where convolutions of bytes follow each other, their images lie with the channels in the last
+// axis: those of a pixel are then what products of bytes multiply together, and a convolution
+// stores no sums.
 //
 //	QLinearConv(x)             =  planar(weir:NhwcQLinearConv(pixels(x)))   near another one, or of weights around a byte that is not 0
 //	QLinearAdd(planar(x), planar(y))  =  planar(QLinearAdd(x, y))           likewise Table, and Rescale by one scale
 //	Q(MaxPool(DQ(planar(x))))  =  planar(weir:NhwcMaxPool(x))               where Q and DQ have one grid
 //	pixels(planar(x))          =  x
 //
-// where pixels and planar transpose from and to the layout of ONNX. Only processors with dot products of bytes have kernels for it.
+// where pixels and planar transpose from and to the layout of ONNX. Only processors with dot
+// products of bytes have kernels for it.
 
 // Transposes between N x C x H x W and N x H x W x C.
 var (
@@ -56,7 +58,8 @@ func startPixels(s *scope) rule {
 
 // pixelConv reports whether a convolution of bytes has a kernel in the other layout.
 func pixelConv(n *graph.Node) bool {
-	if !is(n, "QLinearConv") && !(n.Domain == op.FusedDomain && n.Type == "QLinearConv") || len(n.In) < 8 || !n.In[3].IsConst() || !n.In[5].IsConst() {
+	if !is(n, "QLinearConv") && !(n.Domain == op.FusedDomain && n.Type == "QLinearConv") ||
+		len(n.In) < 8 || !n.In[3].IsConst() || !n.In[5].IsConst() {
 		return false
 	}
 	x, w, zero := n.In[0].Type, n.In[3].Const(), n.In[5].Const()
@@ -83,12 +86,15 @@ func pixelConv(n *graph.Node) bool {
 			return false
 		}
 	}
-	group, apart := n.Attrs.Int("group", 1), slices.ContainsFunc(n.Attrs.Ints("dilations"), func(d int64) bool { return d != 1 })
+	group, apart := n.Attrs.Int("group", 1),
+		slices.ContainsFunc(n.Attrs.Ints("dilations"), func(d int64) bool {
+			return d != 1
+		})
 	return group == 1 && !apart || group > 1 && group == int64(w.Shape[0]) && w.Shape[1] == 1
 }
 
-// sumsPatches reports whether a convolution of one group in ONNX's layout would need the sums of its patches, of several pixels each,
-// which cost more than turning its image.
+// sumsPatches reports whether a convolution of one group in ONNX's layout would need the sums of
+// its patches, of several pixels each, which cost more than turning its image.
 func sumsPatches(n *graph.Node) bool {
 	w, zero := n.In[3].Const(), n.In[5].Const()
 	centre := map[tensor.DType]byte{tensor.Uint8: 0x80}[zero.DType]
@@ -98,10 +104,14 @@ func sumsPatches(n *graph.Node) bool {
 // midway reports whether the zero points of weights are one byte, not the least.
 func midway(zero *tensor.Tensor) bool {
 	least, ok := map[tensor.DType]byte{tensor.Int8: 0x80, tensor.Uint8: 0}[zero.DType]
-	return ok && zero.Len() > 0 && zero.Data[0] != least && !slices.ContainsFunc(zero.Data, func(b byte) bool { return b != zero.Data[0] })
+	return ok && zero.Len() > 0 && zero.Data[0] != least &&
+		!slices.ContainsFunc(zero.Data, func(b byte) bool {
+			return b != zero.Data[0]
+		})
 }
 
-// onePixel reports whether an image is known to have one pixel: it is a vector, whatever the layout.
+// onePixel reports whether an image is known to have one pixel: it is a vector, whatever the
+// layout.
 func onePixel(shape []op.Dim) bool {
 	h, ok := shape[2].Int()
 	w, ok2 := shape[3].Int()
@@ -111,7 +121,8 @@ func onePixel(shape []op.Dim) bool {
 // maxNear bounds the operators between a convolution and the next.
 const maxNear = 4
 
-// nearUp reports whether v comes from a convolution that has a kernel for pixels, by operators that any layout suits.
+// nearUp reports whether v comes from a convolution that has a kernel for pixels, by operators that
+// any layout suits.
 func (s *scope) nearUp(v *graph.Value, left int) bool {
 	n := producer(v)
 	if n == nil || left == 0 {
@@ -138,7 +149,8 @@ func (s *scope) nearDown(v *graph.Value, left int) bool {
 	}
 	for _, n := range s.readers(v) {
 		switch {
-		case n.Domain == op.FusedDomain && n.Type == "NhwcQLinearConv" || pixelConv(n) && n.In[0] == v:
+		case n.Domain == op.FusedDomain && n.Type == "NhwcQLinearConv" || pixelConv(n) &&
+			n.In[0] == v:
 			return true
 		case bytewise(n) || n.Domain == op.FusedDomain && n.Type == "QLinearAdd":
 			if s.nearDown(n.Out[0], left-1) {
@@ -153,7 +165,8 @@ func (s *scope) nearDown(v *graph.Value, left int) bool {
 	return false
 }
 
-// throughPool returns the node that quantises the greatest of the numbers that d makes of bytes, nil where there is none.
+// throughPool returns the node that quantises the greatest of the numbers that d makes of bytes,
+// nil where there is none.
 func (s *scope) throughPool(d *graph.Node) *graph.Node {
 	for _, pool := range s.readers(d.Out[0]) {
 		if !is(pool, "MaxPool") {
@@ -168,18 +181,22 @@ func (s *scope) throughPool(d *graph.Node) *graph.Node {
 	return nil
 }
 
-// pooledBytes returns the bytes of which q quantises the greatest again, on their grid, and the pooling; nil where it is something else.
+// pooledBytes returns the bytes of which q quantises the greatest again, on their grid, and the
+// pooling; nil where it is something else.
 func (s *scope) pooledBytes(q *graph.Node) (x *graph.Value, pool *graph.Node) {
 	if !is(q, "QuantizeLinear") {
 		return nil, nil
 	}
-	if pool = from(q.In[0], "MaxPool"); pool == nil || !s.only(q.In[0]) || len(pool.Attrs.Ints("kernel_shape")) != 2 {
+	if pool = from(q.In[0], "MaxPool"); pool == nil || !s.only(q.In[0]) ||
+		len(pool.Attrs.Ints("kernel_shape")) != 2 {
 		return nil, nil
 	}
 	x, g, ok := dequantized(pool.In[0])
 	to, ok2 := gridOf(q)
-	if !ok || !ok2 || to.scale.Const().Len() != 1 || x.Type.DType != q.Out[0].Type.DType || !slices.Equal(g.zero.Const().Data, to.zero.Const().Data) ||
-		!slices.Equal(g.scale.Const().Data, to.scale.Const().Data) || tensor.As[float32](g.scale.Const())[0] <= 0 {
+	if !ok || !ok2 || to.scale.Const().Len() != 1 || x.Type.DType != q.Out[0].Type.DType ||
+		!slices.Equal(g.zero.Const().Data, to.zero.Const().Data) ||
+		!slices.Equal(g.scale.Const().Data, to.scale.Const().Data) ||
+		tensor.As[float32](g.scale.Const())[0] <= 0 {
 		return nil, nil
 	}
 	return x, pool
@@ -194,10 +211,12 @@ func (s *scope) maxOfBytes(n *graph.Node) *Patch {
 	return s.madePlanar(n, operator(n, op.FusedDomain, "NhwcMaxPool", 1, pool.Attrs, x))
 }
 
-// planar returns the value with its channels in the last axis that v is a transpose of, nil where it is none.
+// planar returns the value with its channels in the last axis that v is a transpose of, nil where
+// it is none.
 func planar(v *graph.Value) *graph.Value {
 	t := from(v, "Transpose")
-	if t == nil || !slices.Equal(t.Attrs.Ints("perm"), toPlanar) || t.In[0].Type.DType != tensor.Uint8 && t.In[0].Type.DType != tensor.Int8 {
+	if t == nil || !slices.Equal(t.Attrs.Ints("perm"), toPlanar) ||
+		t.In[0].Type.DType != tensor.Uint8 && t.In[0].Type.DType != tensor.Int8 {
 		return nil
 	}
 	return t.In[0]
@@ -205,7 +224,8 @@ func planar(v *graph.Value) *graph.Value {
 
 // turn makes a transpose of v.
 func (s *scope) turn(n *graph.Node, v *graph.Value, perm []int64) *graph.Node {
-	return graph.NewNode(n.Name, "Transpose", min(s.opset, 13), op.Attrs{op.IntsAttr("perm", perm...)}, []*graph.Value{v}, n.Out[0].Name)
+	return graph.NewNode(n.Name, "Transpose", min(s.opset, 13),
+		op.Attrs{op.IntsAttr("perm", perm...)}, []*graph.Value{v}, n.Out[0].Name)
 }
 
 // madePlanar proposes a transpose of what m computes, after some other nodes, in the place of n.
@@ -214,7 +234,8 @@ func (s *scope) madePlanar(n, m *graph.Node, before ...*graph.Node) *Patch {
 	return &Patch{Insert: append(before, m, t), Replace: []Replacement{{n.Out[0], t.Out[0]}}}
 }
 
-// lastInConv makes a convolution one with its channels in the last axis. An image of few channels it takes as it is.
+// lastInConv makes a convolution one with its channels in the last axis. An image of few channels
+// it takes as it is.
 func (s *scope) lastInConv(n *graph.Node) *Patch {
 	in := make([]*graph.Value, 12)
 	copy(in, n.In)
@@ -230,5 +251,6 @@ func (s *scope) lastInConv(n *graph.Node) *Patch {
 		t := s.turn(n, n.In[0], toPixels)
 		before, in[0] = append(before, t), t.Out[0]
 	}
-	return s.madePlanar(n, operator(n, op.FusedDomain, "NhwcQLinearConv", 1, attrs, in...), before...)
+	return s.madePlanar(n, operator(n, op.FusedDomain, "NhwcQLinearConv", 1, attrs, in...),
+		before...)
 }

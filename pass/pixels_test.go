@@ -31,15 +31,18 @@ func (b *qdqNet) conv(d tensor.DType, x *graph.Value, group int, shape ...int) *
 	return b.requantized(b.add("Conv", attrs, x, w, b.scale(0.3, shape[0])), scale, zero)
 }
 
-// pixelNet is a net of convolutions, a residual, pooling and a table, between a planar image and a planar result.
+// pixelNet is a net of convolutions, a residual, pooling and a table, between a planar image and a
+// planar result.
 func pixelNet(t *testing.T, seed uint64, d tensor.DType) *qdqNet {
-	b := &qdqNet{t: t, r: rand.New(rand.NewPCG(seed, 6)), g: &graph.Graph{Name: "pixels", Opsets: map[string]int{"": 13}}}
+	b := &qdqNet{t: t, r: rand.New(rand.NewPCG(seed, 6)),
+		g: &graph.Graph{Name: "pixels", Opsets: map[string]int{"": 13}}}
 	x := &graph.Value{Name: "x", Type: op.Concrete(d, 1, 3, 9, 10)}
 	b.g.Inputs = []*graph.Value{x}
 	scale, zero := b.grid(d)
 	a := b.conv(d, b.add("DequantizeLinear", nil, x, scale, zero), 1, 8, 3, 3, 3)
 	q := from(t, a)
-	pool := b.add("MaxPool", op.Attrs{op.IntsAttr("kernel_shape", 3, 3), op.IntsAttr("strides", 2, 2), op.IntsAttr("pads", 1, 1, 1, 1)}, a)
+	pool := b.add("MaxPool", op.Attrs{op.IntsAttr("kernel_shape", 3, 3),
+		op.IntsAttr("strides", 2, 2), op.IntsAttr("pads", 1, 1, 1, 1)}, a)
 	y := b.requantized(pool, q.In[1], q.In[2])
 	side := b.conv(d, b.conv(d, y, 8, 8, 1, 3, 3), 1, 8, 8, 1, 1)
 	scale, zero = b.grid(d)
@@ -74,7 +77,8 @@ func TestPixels(t *testing.T) {
 		optimise(t, b.g, pass.Options{Check: true})
 		optimise(t, planar, pass.Options{Check: true, Off: []string{"pixels"}})
 		text := short(b.g)
-		for what, n := range map[string]int{"NhwcQLinearConv": 4, "NhwcMaxPool": 1, "QLinearAdd": 1, "Table": 1, "Transpose": 1, " = QuantizeLinear": 0} {
+		for what, n := range map[string]int{"NhwcQLinearConv": 4, "NhwcMaxPool": 1, "QLinearAdd": 1,
+			"Table": 1, "Transpose": 1, " = QuantizeLinear": 0} {
 			if got := strings.Count(text, what); got != n {
 				t.Errorf("seed %d: %d times %s, want %d:\n%v", seed, got, what, n, b.g)
 			}
@@ -87,12 +91,14 @@ func TestPixels(t *testing.T) {
 	}
 }
 
-// TestPixelsAlone leaves a convolution that has no other near it as it is, unless its weights lie around another byte than 0.
+// TestPixelsAlone leaves a convolution that has no other near it as it is, unless its weights lie
+// around another byte than 0.
 func TestPixelsAlone(t *testing.T) {
 	if !cpuinfo.HasAVX512VNNI() {
 		t.Skip("this processor has no kernels for pixels")
 	}
-	b := &qdqNet{t: t, r: rand.New(rand.NewPCG(1, 7)), g: &graph.Graph{Name: "alone", Opsets: map[string]int{"": 13}}}
+	b := &qdqNet{t: t, r: rand.New(rand.NewPCG(1, 7)),
+		g: &graph.Graph{Name: "alone", Opsets: map[string]int{"": 13}}}
 	x := &graph.Value{Name: "x", Type: op.Concrete(tensor.Uint8, 1, 8, 9, 9)}
 	b.g.Inputs = []*graph.Value{x}
 	scale, zero := b.grid(tensor.Uint8)

@@ -7,8 +7,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// product is a value written as a constant times factors, which brings the many ways in which exporters associate and
-// order the same multiplications to one form.
+// product is a value written as a constant times factors, which brings the many ways in which
+// exporters associate and order the same multiplications to one form.
 type product struct {
 	c       float64
 	factors []*graph.Value
@@ -17,8 +17,8 @@ type product struct {
 // maxFactors bounds a product: no formula that weir recognises has more.
 const maxFactors = 6
 
-// product writes v as a product. It looks through multiplications, divisions by a constant and whole powers whose results
-// serve nothing but the product.
+// product writes v as a product. It looks through multiplications, divisions by a constant and
+// whole powers whose results serve nothing but the product.
 func (s *scope) product(v *graph.Value) product {
 	p := product{c: 1}
 	s.expand(&p, v, true)
@@ -96,8 +96,8 @@ func (s *scope) plus(v *graph.Value, c float64) *graph.Value {
 	return rest
 }
 
-// clipBounds returns the bounds of a Clip: attributes before opset 11, constant inputs since. Those left out are the limits of
-// the type, which it knows for float32.
+// clipBounds returns the bounds of a Clip: attributes before opset 11, constant inputs since. Those
+// left out are the limits of the type, which it knows for float32.
 func clipBounds(n *graph.Node) (lo, hi float64, ok bool) {
 	lo, hi = -math.MaxFloat32, math.MaxFloat32
 	for i, b := range []*float64{&lo, &hi} {

@@ -8,7 +8,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// Products between quantised values, as quantisers write them (the QDQ format), become products of integers.
+// Products between quantised values, as quantisers write them (the QDQ format), become products of
+// integers.
 //
 //	Q(Conv(DQ(x), DQ(w), DQ(b)))  =  QLinearConv(x, w, b)      w constant
 //	Q(MatMul(DQ(x), DQ(w)))       =  QLinearMatMul(x, w)
@@ -19,9 +20,9 @@ import (
 //	Q(f(DQ(x)))                   =  weir:Table(x, t)          f elementwise: see qdq_table.go
 //	Rescale(QLinearConv(x, w, b)) =  weir:QLinearConv(x, w, b, ...)
 //
-// for scales and zero points that are constant, one for x and for the result and one, or one an output channel, for w. The sums
-// of integers are exact, so a result differs from that of floats by a rounding at most. The weights would else be taken from
-// their scale by constant folding.
+// for scales and zero points that are constant, one for x and for the result and one, or one an
+// output channel, for w. The sums of integers are exact, so a result differs from that of floats by
+// a rounding at most. The weights would else be taken from their scale by constant folding.
 
 func startQDQ(s *scope) rule {
 	return func(n *graph.Node) *Patch {
@@ -35,7 +36,8 @@ func startQDQ(s *scope) rule {
 			return nil
 		}
 		if o, err := n.Op(); err == nil && n.In[0].IsConst() {
-			return s.foldNode(o, n) // some quantisers leave it to the runtime to quantise the weights
+			// some quantisers leave it to the runtime to quantise the weights
+			return s.foldNode(o, n)
 		}
 		out, ok := gridOf(n)
 		if !ok || out.scale.Const().Len() != 1 {
@@ -69,7 +71,8 @@ func startQDQ(s *scope) rule {
 		if !okA || !okB || a.scale.Const().Len() != 1 || !perOutput(m, w, b) {
 			return nil
 		}
-		in := []*graph.Value{x.In[0], a.scale, a.zero, w.In[0], b.scale, b.zero, out.scale, out.zero}
+		in := []*graph.Value{x.In[0], a.scale, a.zero, w.In[0], b.scale, b.zero, out.scale,
+			out.zero}
 		if m.Type == "MatMul" {
 			return instead(n, operator(n, "", "QLinearMatMul", min(s.opset, 20), nil, in...))
 		}
@@ -94,7 +97,8 @@ func gridOf(n *graph.Node) (g qGrid, ok bool) {
 		bytes = n.Out[0].Type.DType
 	}
 	g.scale = n.In[1]
-	if bytes != tensor.Uint8 && bytes != tensor.Int8 || !g.scale.IsConst() || g.scale.Type.DType != tensor.Float32 ||
+	if bytes != tensor.Uint8 && bytes != tensor.Int8 || !g.scale.IsConst() ||
+		g.scale.Type.DType != tensor.Float32 ||
 		n.Attrs.Int("block_size", 0) != 0 || len(g.scale.Const().Shape) > 1 {
 		return g, false
 	}
@@ -156,7 +160,8 @@ func roundedBias(name string, x []float64, a, b qGrid) (*graph.Value, bool) {
 		}
 		out[i] = int32(q)
 	}
-	return graph.NewConst(name+"_quantized", tensor.From(out, len(out))), len(sb) == 1 || len(sb) == len(x)
+	return graph.NewConst(name+"_quantized", tensor.From(out, len(out))), len(sb) == 1 ||
+		len(sb) == len(x)
 }
 
 // floatsOf returns the elements of a constant as numbers.
@@ -200,7 +205,8 @@ func dropClip(s *scope, n *graph.Node, g qGrid) *Patch {
 		least, most = -128, 127
 	}
 	// A bound within the last half step of the range rounds to the same integer.
-	if lo > (least+0.49-zero[0])*scale[0] || hi < (most-0.49-zero[0])*scale[0] || lo > hi || scale[0] <= 0 {
+	if lo > (least+0.49-zero[0])*scale[0] || hi < (most-0.49-zero[0])*scale[0] || lo > hi ||
+		scale[0] <= 0 {
 		return nil
 	}
 	in := append([]*graph.Value{c.In[0]}, n.In[1:]...)

@@ -21,10 +21,12 @@ func addBytes(n, m *graph.Node, out qGrid) *Patch {
 		}
 		in = append(in, x, grid.scale, grid.zero)
 	}
-	return instead(n, operator(n, op.FusedDomain, "QLinearAdd", 1, nil, append(in, out.scale, out.zero)...))
+	return instead(n, operator(n, op.FusedDomain, "QLinearAdd", 1, nil,
+		append(in, out.scale, out.zero)...))
 }
 
-// dequantized returns the bytes that a value stands for, on one constant scale; false when it is no such value.
+// dequantized returns the bytes that a value stands for, on one constant scale; false when it is no
+// such value.
 func dequantized(v *graph.Value) (x *graph.Value, g qGrid, ok bool) {
 	d := from(v, "DequantizeLinear")
 	if d == nil {
@@ -34,8 +36,9 @@ func dequantized(v *graph.Value) (x *graph.Value, g qGrid, ok bool) {
 	return d.In[0], g, ok && g.scale.Const().Len() == 1
 }
 
-// elementwise makes what is computed of each element of a quantised value, by m, which n quantises, one step from bytes to bytes.
-// Arithmetic that a convolution before it may take in goes before tables.
+// elementwise makes what is computed of each element of a quantised value, by m, which n quantises,
+// one step from bytes to bytes. Arithmetic that a convolution before it may take in goes before
+// tables.
 func (s *scope) elementwise(n, m *graph.Node, out qGrid) *Patch {
 	p := s.rescaled(n, m, out)
 	if p != nil && !bytewise(producer(p.Insert[0].In[0])) {
@@ -47,7 +50,8 @@ func (s *scope) elementwise(n, m *graph.Node, out qGrid) *Patch {
 	return p
 }
 
-// rescaled makes arithmetic on the channels of a quantised value, m, which n quantises, one step from bytes to bytes.
+// rescaled makes arithmetic on the channels of a quantised value, m, which n quantises, one step
+// from bytes to bytes.
 func (s *scope) rescaled(n, m *graph.Node, out qGrid) *Patch {
 	y, f, ok := s.channelwise(m)
 	if !ok {
@@ -74,7 +78,8 @@ func (s *scope) rescaled(n, m *graph.Node, out qGrid) *Patch {
 	constant := func(name string, v []float32) *graph.Value {
 		return graph.NewConst(n.Name+name, tensor.From(v, len(v)))
 	}
-	return instead(n, operator(n, op.FusedDomain, "Rescale", 1, nil, x, constant("_scale", scale), constant("_bias", bias), out.zero))
+	return instead(n, operator(n, op.FusedDomain, "Rescale", 1, nil, x, constant("_scale", scale),
+		constant("_bias", bias), out.zero))
 }
 
 // even reports whether all numbers are the same.
@@ -82,7 +87,8 @@ func even(x []float32) bool {
 	return !slices.ContainsFunc(x, func(v float32) bool { return v != x[0] })
 }
 
-// channelwise returns the operand of arithmetic with constants, one an index of axis 1, and what it computes.
+// channelwise returns the operand of arithmetic with constants, one an index of axis 1, and what it
+// computes.
 func (s *scope) channelwise(m *graph.Node) (y *graph.Value, f affine, ok bool) {
 	if f, ok := s.normalisation(m); ok {
 		return m.In[0], f, true
@@ -98,5 +104,6 @@ func rescaleInConv(s *scope, n *graph.Node) *Patch {
 	}
 	in := make([]*graph.Value, 9, 12)
 	copy(in, m.In)
-	return instead(n, operator(n, op.FusedDomain, "QLinearConv", 1, m.Attrs, append(in, n.In[1:]...)...))
+	return instead(n, operator(n, op.FusedDomain, "QLinearConv", 1, m.Attrs,
+		append(in, n.In[1:]...)...))
 }

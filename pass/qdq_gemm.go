@@ -6,10 +6,12 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// gemmOfBytes makes a fully connected layer between quantised values, m, which n quantises, a convolution of bytes by 1 x 1 with one
-// pixel. Its weights are stored an output a row (transB), as exporters write them.
+// gemmOfBytes makes a fully connected layer between quantised values, m, which n quantises, a
+// convolution of bytes by 1 x 1 with one pixel. Its weights are stored an output a row (transB), as
+// exporters write them.
 func (s *scope) gemmOfBytes(n, m *graph.Node, out qGrid) *Patch {
-	if !is(m, "Gemm") || m.Attrs.Int("transA", 0) != 0 || m.Attrs.Int("transB", 0) == 0 || m.Attrs.Float("alpha", 1) != 1 || m.Attrs.Float("beta", 1) != 1 {
+	if !is(m, "Gemm") || m.Attrs.Int("transA", 0) != 0 || m.Attrs.Int("transB", 0) == 0 ||
+		m.Attrs.Float("alpha", 1) != 1 || m.Attrs.Float("beta", 1) != 1 {
 		return nil
 	}
 	x, a, ok := dequantized(m.In[0])
@@ -24,7 +26,8 @@ func (s *scope) gemmOfBytes(n, m *graph.Node, out qGrid) *Patch {
 	}
 	kernel := *w.In[0].Const()
 	kernel.Shape = append([]int{rows, kernel.Shape[1]}, 1, 1)
-	in := []*graph.Value{nil, a.scale, a.zero, graph.NewConst(w.In[0].Name, &kernel), b.scale, b.zero, out.scale, out.zero}
+	in := []*graph.Value{nil, a.scale, a.zero, graph.NewConst(w.In[0].Name, &kernel), b.scale,
+		b.zero, out.scale, out.zero}
 	if len(m.In) > 2 && m.In[2] != nil {
 		bias, ok := intBias(m.In[2], a, b)
 		if !ok || bias.Const().Len() != rows {
@@ -35,7 +38,10 @@ func (s *scope) gemmOfBytes(n, m *graph.Node, out qGrid) *Patch {
 	shape := graph.NewConst(n.Name+"_pixel", tensor.From([]int64{0, 0, 1, 1}, 4))
 	pixel := graph.NewNode(n.Name, "Reshape", s.opset, nil, []*graph.Value{x, shape}, n.Out[0].Name)
 	in[0] = pixel.Out[0]
-	conv := operator(n, "", "QLinearConv", min(s.opset, 20), op.Attrs{op.IntsAttr("kernel_shape", 1, 1)}, in...)
-	flat := graph.NewNode(n.Name, "Flatten", s.opset, op.Attrs{op.IntAttr("axis", 1)}, []*graph.Value{conv.Out[0]}, n.Out[0].Name)
-	return &Patch{Insert: []*graph.Node{pixel, conv, flat}, Replace: []Replacement{{n.Out[0], flat.Out[0]}}}
+	conv := operator(n, "", "QLinearConv", min(s.opset, 20),
+		op.Attrs{op.IntsAttr("kernel_shape", 1, 1)}, in...)
+	flat := graph.NewNode(n.Name, "Flatten", s.opset, op.Attrs{op.IntAttr("axis", 1)},
+		[]*graph.Value{conv.Out[0]}, n.Out[0].Name)
+	return &Patch{Insert: []*graph.Node{pixel, conv, flat},
+		Replace: []Replacement{{n.Out[0], flat.Out[0]}}}
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// Whatever is computed element by element from one quantised value, and quantised again, is a table of 256 bytes.
+// Whatever is computed element by element from one quantised value, and quantised again, is a table
+// of 256 bytes.
 //
 //	Q(f(DQ(x)))                   =  weir:Table(x, t)          f any elementwise operators with constants of one element
 //	Q(g(DQ(x), DQ(Table(x, t))))  =  weir:Table(x, t')         and so on through tables, and Rescale by one scale
@@ -17,19 +18,22 @@ import (
 
 // tabled proposes a table in place of n, which quantises; nil where it computes something else.
 func (s *scope) tabled(n *graph.Node) *Patch {
-	f := byteFunction{scope: s, shape: n.Out[0], values: map[*graph.Value]*tensor.Tensor{}, left: maxTabled}
+	f := byteFunction{scope: s, shape: n.Out[0], values: map[*graph.Value]*tensor.Tensor{},
+		left: maxTabled}
 	t := f.node(n)
 	if t == nil || f.root == nil {
 		return nil
 	}
 	table := &tensor.Tensor{DType: t.DType, Shape: []int{256}, Data: t.Data}
-	return instead(n, operator(n, op.FusedDomain, "Table", 1, nil, f.root, graph.NewConst(n.Name+"_table", table)))
+	return instead(n, operator(n, op.FusedDomain, "Table", 1, nil, f.root,
+		graph.NewConst(n.Name+"_table", table)))
 }
 
 // maxTabled bounds the operators that one table stands for.
 const maxTabled = 32
 
-// byteFunction evaluates values that depend on one value of bytes, the root, and constants, for all bytes that the root may hold.
+// byteFunction evaluates values that depend on one value of bytes, the root, and constants, for all
+// bytes that the root may hold.
 type byteFunction struct {
 	*scope
 	shape  *graph.Value // that all values but constants must have the shape of
@@ -46,7 +50,8 @@ func (f *byteFunction) value(v *graph.Value) *tensor.Tensor {
 	if v.IsConst() {
 		return oneElement(v.Const())
 	}
-	if of := v.Type; !of.Ranked || !f.shape.Type.Ranked || !slices.EqualFunc(of.Shape, f.shape.Type.Shape, op.Dim.Equal) {
+	if of := v.Type; !of.Ranked || !f.shape.Type.Ranked ||
+		!slices.EqualFunc(of.Shape, f.shape.Type.Shape, op.Dim.Equal) {
 		return nil
 	}
 	var t *tensor.Tensor
@@ -76,7 +81,8 @@ func bytewise(m *graph.Node) bool {
 	if m == nil || m.Domain != op.FusedDomain {
 		return false
 	}
-	return m.Type == "Table" || m.Type == "Rescale" && m.In[1].IsConst() && m.In[1].Const().Len() == 1
+	return m.Type == "Table" || m.Type == "Rescale" && m.In[1].IsConst() && m.In[1].Const().
+		Len() == 1
 }
 
 // bytes makes v the root, unless another value is.
@@ -98,7 +104,8 @@ func (f *byteFunction) bytes(v *graph.Value) *tensor.Tensor {
 // node evaluates a node whose operands are functions of the root.
 func (f *byteFunction) node(n *graph.Node) *tensor.Tensor {
 	o, err := n.Op()
-	if f.left--; f.left < 0 || err != nil || f.failed[n] || !bytewise(n) && !quantising(n) && o.Traits&op.Elementwise == 0 {
+	if f.left--; f.left < 0 || err != nil || f.failed[n] || !bytewise(n) && !quantising(n) &&
+		o.Traits&op.Elementwise == 0 {
 		return nil
 	}
 	in := make([]*tensor.Tensor, len(n.In))

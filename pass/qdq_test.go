@@ -12,7 +12,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// qdqNet is a convolution or a matrix product between quantised values, with or without scales by channel, a bias and bounds.
+// qdqNet is a convolution or a matrix product between quantised values, with or without scales by
+// channel, a bias and bounds.
 type qdqNet struct {
 	t     *testing.T
 	r     *rand.Rand
@@ -68,14 +69,16 @@ func (b *qdqNet) weights(axis int64, scale *graph.Value, shape ...int) *graph.Va
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		w = b.add("QuantizeLinear", attrs, b.constant(tensor.From(x, shape...)), scale, b.constant(zero))
+		w = b.add("QuantizeLinear", attrs, b.constant(tensor.From(x, shape...)), scale,
+			b.constant(zero))
 	}
 	return b.add("DequantizeLinear", attrs, w, scale)
 }
 
 func TestQDQ(t *testing.T) {
 	for seed := range uint64(60) {
-		b := &qdqNet{t: t, r: rand.New(rand.NewPCG(seed, 5)), g: &graph.Graph{Name: "qdq", Opsets: map[string]int{"": 13}}}
+		b := &qdqNet{t: t, r: rand.New(rand.NewPCG(seed, 5)),
+			g: &graph.Graph{Name: "qdq", Opsets: map[string]int{"": 13}}}
 		x := &graph.Value{Name: "x", Type: op.Concrete(tensor.Uint8, 1, 6, 8, 8)}
 		b.g.Inputs = []*graph.Value{x}
 		a := b.add("DequantizeLinear", nil, x, b.scale(0.02), b.constant(b.bytes(tensor.Uint8)))
@@ -118,12 +121,14 @@ func TestQDQ(t *testing.T) {
 
 // TestQDQLeavesBounds keeps a bound that saturation does not imply.
 func TestQDQLeavesBounds(t *testing.T) {
-	b := &qdqNet{t: t, r: rand.New(rand.NewPCG(1, 5)), g: &graph.Graph{Name: "qdq", Opsets: map[string]int{"": 13}}}
+	b := &qdqNet{t: t, r: rand.New(rand.NewPCG(1, 5)),
+		g: &graph.Graph{Name: "qdq", Opsets: map[string]int{"": 13}}}
 	x := &graph.Value{Name: "x", Type: op.Concrete(tensor.Float32, 4)}
 	b.g.Inputs = []*graph.Value{x}
 	y := b.add("Relu", nil, x)
 	zero := b.constant(tensor.Scalar[uint8](100))
-	b.g.Outputs = []*graph.Value{b.add("QuantizeLinear", nil, y, b.constant(tensor.Scalar[float32](0.1)), zero)}
+	b.g.Outputs = []*graph.Value{
+		b.add("QuantizeLinear", nil, y, b.constant(tensor.Scalar[float32](0.1)), zero)}
 	if err := b.g.InferTypes(); err != nil {
 		t.Fatal(err)
 	}
@@ -132,11 +137,12 @@ func TestQDQLeavesBounds(t *testing.T) {
 	}
 }
 
-// TestQDQElementwise joins what stands between quantised values: sums, and normalisation or arithmetic by channel after a product or
-// alone.
+// TestQDQElementwise joins what stands between quantised values: sums, and normalisation or
+// arithmetic by channel after a product or alone.
 func TestQDQElementwise(t *testing.T) {
 	for seed := range uint64(60) {
-		b := &qdqNet{t: t, r: rand.New(rand.NewPCG(seed, 6)), g: &graph.Graph{Name: "qdq", Opsets: map[string]int{"": 13}}}
+		b := &qdqNet{t: t, r: rand.New(rand.NewPCG(seed, 6)),
+			g: &graph.Graph{Name: "qdq", Opsets: map[string]int{"": 13}}}
 		d := []tensor.DType{tensor.Uint8, tensor.Int8}[seed%2]
 		x := &graph.Value{Name: "x", Type: op.Concrete(d, 1, 6, 5, 7)}
 		z := &graph.Value{Name: "z", Type: op.Concrete(d, 1, 6, 5, 7)}
@@ -144,30 +150,37 @@ func TestQDQElementwise(t *testing.T) {
 		y := b.add("DequantizeLinear", nil, x, b.scale(0.02), b.constant(b.bytes(d)))
 		want := "Rescale"
 		if seed%3 == 0 {
-			w := b.add("DequantizeLinear", op.Attrs{op.IntAttr("axis", 0)}, b.constant(b.bytes(tensor.Int8, 6, 6, 3, 3)), b.scale(0.01, 6))
+			w := b.add("DequantizeLinear", op.Attrs{op.IntAttr("axis", 0)},
+				b.constant(b.bytes(tensor.Int8, 6, 6, 3, 3)), b.scale(0.01, 6))
 			y = b.add("Conv", op.Attrs{op.IntsAttr("pads", 1, 1, 1, 1)}, y, w, b.scale(0.3, 6))
 			scale, zero := b.scale(0.05), b.constant(b.bytes(tensor.Uint8))
-			y = b.add("DequantizeLinear", nil, b.add("QuantizeLinear", nil, y, scale, zero), scale, zero)
+			y = b.add("DequantizeLinear", nil, b.add("QuantizeLinear", nil, y, scale, zero), scale,
+				zero)
 			want = "QLinearConv"
 		}
 		switch seed % 4 {
 		case 0:
-			y = b.add("BatchNormalization", nil, y, b.scale(1, 6), b.scale(1, 6), b.scale(0.5, 6), b.scale(2, 6))
+			y = b.add("BatchNormalization", nil, y, b.scale(1, 6), b.scale(1, 6), b.scale(0.5, 6),
+				b.scale(2, 6))
 		case 1:
 			y = b.add("Mul", nil, y, b.scale(2, 6, 1, 1))
 		case 2:
 			y = b.add("Sub", nil, b.scale(2), y)
 		default:
-			y, want = b.add("Add", nil, y, b.add("DequantizeLinear", nil, z, b.scale(0.03), b.constant(b.bytes(d)))), "QLinearAdd"
+			y, want = b.add("Add", nil, y,
+				b.add("DequantizeLinear", nil, z, b.scale(0.03), b.constant(b.bytes(d)))),
+				"QLinearAdd"
 		}
-		b.g.Outputs = []*graph.Value{b.add("QuantizeLinear", nil, y, b.scale(0.05), b.constant(b.bytes(tensor.Uint8)))}
+		b.g.Outputs = []*graph.Value{
+			b.add("QuantizeLinear", nil, y, b.scale(0.05), b.constant(b.bytes(tensor.Uint8)))}
 		if err := b.g.InferTypes(); err != nil {
 			t.Fatal(err)
 		}
 		before := b.g.Clone()
 		optimise(t, b.g, pass.Options{Check: true})
 		mixed := seed%12 == 3 || seed%12 == 9 // bytes of the convolution and of z
-		if text := short(b.g); !strings.Contains(text, want) && !mixed || strings.Contains(text, "DequantizeLinear") && !mixed {
+		if text := short(b.g); !strings.Contains(text, want) && !mixed ||
+			strings.Contains(text, "DequantizeLinear") && !mixed {
 			t.Fatalf("seed %d: became\n%v", seed, b.g)
 		}
 		in := []*tensor.Tensor{b.bytes(d, 1, 6, 5, 7), b.bytes(d, 1, 6, 5, 7)}
@@ -184,23 +197,27 @@ func TestQDQElementwise(t *testing.T) {
 	}
 }
 
-// TestQDQTable makes one table of what is computed of one quantised value, exactly as the operators define it.
+// TestQDQTable makes one table of what is computed of one quantised value, exactly as the operators
+// define it.
 func TestQDQTable(t *testing.T) {
 	for seed := range uint64(40) {
-		b := &qdqNet{t: t, r: rand.New(rand.NewPCG(seed, 7)), g: &graph.Graph{Name: "qdq", Opsets: map[string]int{"": 14}}}
+		b := &qdqNet{t: t, r: rand.New(rand.NewPCG(seed, 7)),
+			g: &graph.Graph{Name: "qdq", Opsets: map[string]int{"": 14}}}
 		d := []tensor.DType{tensor.Uint8, tensor.Int8}[seed%2]
 		x := &graph.Value{Name: "x", Type: op.Concrete(d, 1, 4, 16, 16)}
 		b.g.Inputs = []*graph.Value{x}
 		start := b.add("DequantizeLinear", nil, x, b.scale(0.05), b.constant(b.bytes(d)))
 		again := func(y *graph.Value) *graph.Value {
 			scale, zero := b.scale(0.05), b.constant(b.bytes(tensor.Uint8))
-			return b.add("DequantizeLinear", nil, b.add("QuantizeLinear", nil, y, scale, zero), scale, zero)
+			return b.add("DequantizeLinear", nil, b.add("QuantizeLinear", nil, y, scale, zero),
+				scale, zero)
 		}
 		y := start
 		switch seed % 4 {
 		case 0: // x · clip(x + 3, 0, 6) / 6, rounded at every step
 			y = again(b.add("Add", nil, y, b.constant(tensor.From([]float32{3}, 1, 1, 1))))
-			y = again(b.add("Clip", nil, y, b.constant(tensor.Scalar[float32](0)), b.constant(tensor.Scalar[float32](6))))
+			y = again(b.add("Clip", nil, y, b.constant(tensor.Scalar[float32](0)),
+				b.constant(tensor.Scalar[float32](6))))
 			y = again(b.add("Mul", nil, start, y))
 			y = b.add("Div", nil, y, b.constant(tensor.Scalar[float32](6)))
 		case 1:
@@ -210,7 +227,8 @@ func TestQDQTable(t *testing.T) {
 		default:
 			y = b.add("Tanh", nil, again(b.add("Relu", nil, y)))
 		}
-		b.g.Outputs = []*graph.Value{b.add("QuantizeLinear", nil, y, b.scale(0.03), b.constant(b.bytes(tensor.Uint8)))}
+		b.g.Outputs = []*graph.Value{
+			b.add("QuantizeLinear", nil, y, b.scale(0.03), b.constant(b.bytes(tensor.Uint8)))}
 		if err := b.g.InferTypes(); err != nil {
 			t.Fatal(err)
 		}
@@ -226,26 +244,31 @@ func TestQDQTable(t *testing.T) {
 	}
 }
 
-// TestQDQGemm multiplies fully connected layers in bytes, with scales by channel or one, and with a bias or none.
+// TestQDQGemm multiplies fully connected layers in bytes, with scales by channel or one, and with a
+// bias or none.
 func TestQDQGemm(t *testing.T) {
 	for seed := range uint64(30) {
-		b := &qdqNet{t: t, r: rand.New(rand.NewPCG(seed, 8)), g: &graph.Graph{Name: "qdq", Opsets: map[string]int{"": 13}}}
+		b := &qdqNet{t: t, r: rand.New(rand.NewPCG(seed, 8)),
+			g: &graph.Graph{Name: "qdq", Opsets: map[string]int{"": 13}}}
 		x := &graph.Value{Name: "x", Type: op.Concrete(tensor.Uint8, 3, 20)}
 		b.g.Inputs = []*graph.Value{x}
 		var shape []int
 		if seed%2 == 0 {
 			shape = []int{30}
 		}
-		in := []*graph.Value{b.add("DequantizeLinear", nil, x, b.scale(0.02), b.constant(b.bytes(tensor.Uint8))),
+		in := []*graph.Value{b.add("DequantizeLinear", nil, x, b.scale(0.02),
+			b.constant(b.bytes(tensor.Uint8))),
 			b.weights(0, b.scale(0.01, shape...), 30, 20), b.scale(0.5, 30)}
 		y := b.add("Gemm", op.Attrs{op.IntAttr("transB", 1)}, in[:2+seed%3/2]...)
-		b.g.Outputs = []*graph.Value{b.add("QuantizeLinear", nil, y, b.scale(0.05), b.constant(b.bytes(tensor.Uint8)))}
+		b.g.Outputs = []*graph.Value{
+			b.add("QuantizeLinear", nil, y, b.scale(0.05), b.constant(b.bytes(tensor.Uint8)))}
 		if err := b.g.InferTypes(); err != nil {
 			t.Fatal(err)
 		}
 		before := b.g.Clone()
 		optimise(t, b.g, pass.Options{Check: true})
-		if text := short(b.g); !strings.Contains(text, "QLinearConv") || strings.Contains(text, "Dequantize") {
+		if text := short(b.g); !strings.Contains(text, "QLinearConv") ||
+			strings.Contains(text, "Dequantize") {
 			t.Fatalf("seed %d: became\n%v", seed, b.g)
 		}
 		bytes := []*tensor.Tensor{b.bytes(tensor.Uint8, 3, 20)}

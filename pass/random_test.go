@@ -12,7 +12,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// builder makes random graphs out of the shapes that passes look for, and much that they must leave alone.
+// builder makes random graphs out of the shapes that passes look for, and much that they must leave
+// alone.
 type builder struct {
 	t      *testing.T
 	rng    *rand.Rand
@@ -23,7 +24,8 @@ type builder struct {
 
 // build makes a graph of about n operators on float32[1,4,3,3].
 func build(t *testing.T, seed uint64, n int) *graph.Graph {
-	b := &builder{t: t, rng: rand.New(rand.NewPCG(seed, 99)), g: &graph.Graph{Name: "random", Opsets: map[string]int{"": 17, op.MicrosoftDomain: 1}}}
+	b := &builder{t: t, rng: rand.New(rand.NewPCG(seed, 99)),
+		g: &graph.Graph{Name: "random", Opsets: map[string]int{"": 17, op.MicrosoftDomain: 1}}}
 	for _, name := range []string{"x", "z"} {
 		v := &graph.Value{Name: name, Type: op.Concrete(tensor.Float32, 1, 4, 3, 3)}
 		b.g.Inputs = append(b.g.Inputs, v)
@@ -63,7 +65,8 @@ func (b *builder) node(typ string, attrs op.Attrs, in ...*graph.Value) *graph.Va
 
 func (b *builder) constant(shape ...int) *graph.Value {
 	t := fill(b.t, b.rng, tensor.Float32, shape)
-	for i := range tensor.As[float32](t) { // exporters' constants are often the same, and often neutral
+	// exporters' constants are often the same, and often neutral
+	for i := range tensor.As[float32](t) {
 		if b.rng.IntN(3) == 0 {
 			tensor.As[float32](t)[i] = float32(b.rng.IntN(2))
 		}
@@ -75,12 +78,15 @@ func (b *builder) ints(v ...int64) *graph.Value {
 	return graph.NewConst(b.name(), tensor.From(v, len(v)))
 }
 
-func (b *builder) scalar(f float32) *graph.Value { return graph.NewConst(b.name(), tensor.Scalar(f)) }
+func (b *builder) scalar(f float32) *graph.Value {
+	return graph.NewConst(b.name(), tensor.Scalar(f))
+}
 
 // microsoft adds an operator of ONNX Runtime's domain.
 func (b *builder) microsoft(x *graph.Value) *graph.Value {
 	attrs, in := op.Attrs(nil), []*graph.Value{x}
-	typ := []string{"QuickGelu", "BiasGelu", "FastGelu", "FusedMatMul", "FusedConv", "MatMulNBits"}[b.rng.IntN(6)]
+	typ := []string{"QuickGelu", "BiasGelu", "FastGelu", "FusedMatMul", "FusedConv",
+		"MatMulNBits"}[b.rng.IntN(6)]
 	switch typ {
 	case "MatMulNBits":
 		bits := make([]byte, 3*8)
@@ -92,9 +98,11 @@ func (b *builder) microsoft(x *graph.Value) *graph.Value {
 	case "BiasGelu":
 		in = append(in, b.constant(3))
 	case "FusedMatMul":
-		attrs, in = op.Attrs{op.FloatAttr("alpha", 0.5), op.IntAttr("transB", 1)}, append(in, b.pick())
+		attrs, in = op.Attrs{op.FloatAttr("alpha", 0.5), op.IntAttr("transB", 1)},
+			append(in, b.pick())
 	case "FusedConv":
-		attrs, in = op.Attrs{op.StringAttr("activation", "Relu")}, append(in, b.constant(4, 4, 1, 1), nil, b.pick())
+		attrs, in = op.Attrs{op.StringAttr("activation", "Relu")},
+			append(in, b.constant(4, 4, 1, 1), nil, b.pick())
 	}
 	n := graph.NewNode("", typ, 1, attrs, in, b.name())
 	n.Domain = op.MicrosoftDomain
@@ -105,7 +113,8 @@ func (b *builder) microsoft(x *graph.Value) *graph.Value {
 	return n.Out[0]
 }
 
-// sequence takes x apart into a sequence and joins it again, or chooses from a sequence that it is put in.
+// sequence takes x apart into a sequence and joins it again, or chooses from a sequence that it is
+// put in.
 func (b *builder) sequence(x *graph.Value) *graph.Value {
 	axis, second := op.IntAttr("axis", 1), b.ints(1)
 	switch b.rng.IntN(4) {
@@ -116,8 +125,10 @@ func (b *builder) sequence(x *graph.Value) *graph.Value {
 	case 1:
 		parts := b.node("SplitToSequence", op.Attrs{axis}, x)
 		first := b.node("SequenceAt", nil, parts, second)
-		parts = b.node("SequenceInsert", nil, b.node("SequenceErase", nil, parts), first, b.ints(-1))
-		return b.node("Reshape", nil, b.node("ConcatFromSequence", op.Attrs{axis}, parts), b.ints(1, 4, 3, 3))
+		parts = b.node("SequenceInsert", nil, b.node("SequenceErase", nil, parts), first,
+			b.ints(-1))
+		return b.node("Reshape", nil, b.node("ConcatFromSequence", op.Attrs{axis}, parts),
+			b.ints(1, 4, 3, 3))
 	case 2:
 		o := b.node("Optional", nil, b.node("SequenceConstruct", nil, x, b.pick()))
 		return b.node("SequenceAt", nil, b.node("OptionalGetElement", nil, o), second)
@@ -126,7 +137,8 @@ func (b *builder) sequence(x *graph.Value) *graph.Value {
 	return b.node("SequenceAt", nil, s, b.ints(-1))
 }
 
-// attention adds an attention of three rows, its parts left out, turned and put elsewhere as exporters do.
+// attention adds an attention of three rows, its parts left out, turned and put elsewhere as
+// exporters do.
 func (b *builder) attention(q, k, v *graph.Value) *graph.Value {
 	turn := func(x *graph.Value, perm ...int64) *graph.Value {
 		return b.node("Transpose", op.Attrs{op.IntsAttr("perm", perm...)}, x)
@@ -134,7 +146,8 @@ func (b *builder) attention(q, k, v *graph.Value) *graph.Value {
 	first := b.rng.IntN(2) == 0
 	if first {
 		grid := b.ints(1, 3, 4, 3)
-		q, v = turn(b.node("Reshape", nil, q, grid), 0, 2, 1, 3), turn(b.node("Reshape", nil, v, grid), 0, 2, 1, 3)
+		q, v = turn(b.node("Reshape", nil, q, grid), 0, 2, 1, 3),
+			turn(b.node("Reshape", nil, v, grid), 0, 2, 1, 3)
 		k = turn(b.node("Reshape", nil, k, grid), 0, 2, 3, 1)
 	} else {
 		k = turn(k, 0, 1, 3, 2)
@@ -147,7 +160,9 @@ func (b *builder) attention(q, k, v *graph.Value) *graph.Value {
 		s = b.node("Div", nil, s, b.scalar(1.5))
 	}
 	if b.rng.IntN(2) == 0 {
-		keep := graph.NewConst(b.name(), tensor.From([]bool{true, false, false, true, true, false, true, true, true}, 1, 1, 3, 3))
+		keep := graph.NewConst(b.name(),
+			tensor.From([]bool{true, false, false, true, true, false, true, true, true}, 1, 1, 3,
+				3))
 		s = b.node("Where", nil, keep, s, b.scalar([]float32{-3.4028235e38, -2}[b.rng.IntN(2)]))
 	}
 	if b.rng.IntN(2) == 0 {
@@ -157,7 +172,9 @@ func (b *builder) attention(q, k, v *graph.Value) *graph.Value {
 		}
 		s = b.node("Add", nil, s, b.constant(forms[b.rng.IntN(len(forms))]...))
 	}
-	y := b.node("MatMul", nil, b.node("Softmax", op.Attrs{op.IntAttr("axis", int64(3-b.rng.IntN(2)*4-b.rng.IntN(5)/4))}, s), v)
+	y := b.node("MatMul", nil,
+		b.node("Softmax", op.Attrs{op.IntAttr("axis", int64(3-b.rng.IntN(2)*4-b.rng.IntN(5)/4))},
+			s), v)
 	if y.Type.Ranked && y.Type.Shape[0].String() != "1" { // a bias of two batch entries
 		y = b.node("Slice", nil, y, b.ints(0), b.ints(1), b.ints(0))
 	}
@@ -183,9 +200,11 @@ func (b *builder) grow() *graph.Value {
 	case 3:
 		return b.node([]string{"Add", "Mul", "Sub"}[b.rng.IntN(3)], nil, x, b.pick())
 	case 4:
-		return b.node([]string{"Add", "Mul", "Sub"}[b.rng.IntN(3)], nil, x, b.constant([][]int{{}, {1, 4, 1, 1}, {3}, {4, 1, 1}}[b.rng.IntN(4)]...))
+		return b.node([]string{"Add", "Mul", "Sub"}[b.rng.IntN(3)], nil, x,
+			b.constant([][]int{{}, {1, 4, 1, 1}, {3}, {4, 1, 1}}[b.rng.IntN(4)]...))
 	case 5:
-		return b.node([]string{"Relu", "Sigmoid", "Tanh", "HardSwish", "Identity"}[b.rng.IntN(5)], nil, x)
+		return b.node([]string{"Relu", "Sigmoid", "Tanh", "HardSwish", "Identity"}[b.rng.IntN(5)],
+			nil, x)
 	case 6:
 		return b.node("Mul", nil, b.node("Sigmoid", nil, x), x)
 	case 7:
@@ -243,8 +262,10 @@ func TestRandomGraphs(t *testing.T) {
 		got, want := eval(t, g, in), eval(t, before, in)
 		for i := range want {
 			d, err := tensor.RelL2(got[i], want[i])
-			if err != nil || d > 1e-4 && tensor.Close(got[i], want[i], 0, 1e-4) != nil { // sums may cancel down to rounding
-				t.Fatalf("seed %d, output %d: %v, relative distance %v\nbefore\n%v\nafter\n%v", seed, i, err, d, before, g)
+			// sums may cancel down to rounding
+			if err != nil || d > 1e-4 && tensor.Close(got[i], want[i], 0, 1e-4) != nil {
+				t.Fatalf("seed %d, output %d: %v, relative distance %v\nbefore\n%v\nafter\n%v",
+					seed, i, err, d, before, g)
 			}
 		}
 		if again := optimise(t, g, pass.Options{Portable: seed%3 == 0}); again.Changes() > 0 {
@@ -252,7 +273,8 @@ func TestRandomGraphs(t *testing.T) {
 		}
 	}
 	for _, p := range pass.Names() {
-		if applied[p] == 0 && p != "capture" && p != "gelu" && p != "amp" && p != "qdq" && p != "pixels" {
+		if applied[p] == 0 && p != "capture" && p != "gelu" && p != "amp" && p != "qdq" &&
+			p != "pixels" {
 			t.Errorf("pass %s never applied: %v", p, applied)
 		}
 	}

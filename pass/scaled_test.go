@@ -10,8 +10,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// TestLargeWeightsStay holds that normalisation and arithmetic after a convolution leave its large weights where they are, and small
-// ones and graphs for other runtimes have them in the weights.
+// TestLargeWeightsStay holds that normalisation and arithmetic after a convolution leave its large
+// weights where they are, and small ones and graphs for other runtimes have them in the weights.
 func TestLargeWeightsStay(t *testing.T) {
 	for _, tt := range []struct {
 		channels int
@@ -30,17 +30,22 @@ func TestLargeWeightsStay(t *testing.T) {
 		x := &graph.Value{Name: "x", Type: op.Concrete(tensor.Float32, 1, c, 3, 2)}
 		w := constant("w", c, c, 1, 1)
 		conv := graph.NewNode("conv", "Conv", 11, nil, []*graph.Value{x, w}, "a")
-		norm := graph.NewNode("norm", "BatchNormalization", 15, nil, []*graph.Value{conv.Out[0], constant("g", c), constant("b", c), constant("m", c), constant("v", c)}, "n")
-		mul := graph.NewNode("mul", "Mul", 14, nil, []*graph.Value{norm.Out[0], constant("k", 1, c, 1, 1)}, "k2")
+		norm := graph.NewNode("norm", "BatchNormalization", 15, nil,
+			[]*graph.Value{conv.Out[0], constant("g", c), constant("b", c), constant("m", c),
+				constant("v", c)}, "n")
+		mul := graph.NewNode("mul", "Mul", 14, nil,
+			[]*graph.Value{norm.Out[0], constant("k", 1, c, 1, 1)}, "k2")
 		add := graph.NewNode("add", "Add", 14, nil, []*graph.Value{mul.Out[0], x}, "s")
 		relu := graph.NewNode("relu", "Relu", 14, nil, []*graph.Value{add.Out[0]}, "y")
-		g := &graph.Graph{Name: "g", Inputs: []*graph.Value{x}, Nodes: []*graph.Node{conv, norm, mul, add, relu}, Outputs: []*graph.Value{relu.Out[0]},
+		g := &graph.Graph{Name: "g", Inputs: []*graph.Value{x},
+			Nodes: []*graph.Node{conv, norm, mul, add, relu}, Outputs: []*graph.Value{relu.Out[0]},
 			Opsets: map[string]int{"": 17}}
 		if err := g.InferTypes(); err != nil {
 			t.Fatal(err)
 		}
 		before := g.Clone()
-		optimise(t, g, pass.Options{Check: true, Portable: tt.portable, Off: []string{"activation", "residual"}})
+		optimise(t, g, pass.Options{Check: true, Portable: tt.portable,
+			Off: []string{"activation", "residual"}})
 		first := g.Nodes[0]
 		if got := first.Call().Name(); got != tt.want || len(g.Nodes) != 3 {
 			t.Errorf("%+v: became\n%v", tt, g)

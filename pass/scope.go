@@ -7,7 +7,8 @@ import (
 	"github.com/weirgpu/weir/graph"
 )
 
-// scope is one graph under rewriting, with who reads what kept in step. Rules ask it; the driver changes it.
+// scope is one graph under rewriting, with who reads what kept in step. Rules ask it; the driver
+// changes it.
 type scope struct {
 	ctx       context.Context // of the run, for evaluations
 	g         *graph.Graph
@@ -16,22 +17,28 @@ type scope struct {
 	precision Precision
 	inner     bool // a body, whose outputs go by position and need not keep their names
 
-	users  map[*graph.Value][]*graph.Node // may list nodes that are gone or no longer read the value
-	count  map[*graph.Value]int           // how often nodes read the value; every value of the graph has an entry
+	// may list nodes that are gone or no longer read the value
+	users map[*graph.Value][]*graph.Node
+	// how often nodes read the value; every value of the graph has an entry
+	count  map[*graph.Value]int
 	output map[*graph.Value]bool
 	input  map[*graph.Value]bool
 	names  map[string]bool
 	gone   map[*graph.Node]bool
 	dirty  map[*graph.Node]bool // inputs whose types have changed since the node's were inferred
 	failed map[*graph.Node]bool // nodes that folding could not evaluate
-	room   *int                 // bytes by which folding may still enlarge the model, bodies included
+	// bytes by which folding may still enlarge the model, bodies included
+	room *int
 }
 
 func newScope(ctx context.Context, g *graph.Graph, opset int, room *int) *scope {
 	s := &scope{ctx: ctx, g: g, opset: opset, room: room,
-		users: make(map[*graph.Value][]*graph.Node, len(g.Nodes)), count: make(map[*graph.Value]int, 2*len(g.Nodes)),
-		output: map[*graph.Value]bool{}, input: map[*graph.Value]bool{}, names: make(map[string]bool, 2*len(g.Nodes)),
-		gone: map[*graph.Node]bool{}, dirty: map[*graph.Node]bool{}, failed: map[*graph.Node]bool{}}
+		users:  make(map[*graph.Value][]*graph.Node, len(g.Nodes)),
+		count:  make(map[*graph.Value]int, 2*len(g.Nodes)),
+		output: map[*graph.Value]bool{}, input: map[*graph.Value]bool{},
+		names: make(map[string]bool, 2*len(g.Nodes)),
+		gone:  map[*graph.Node]bool{}, dirty: map[*graph.Node]bool{},
+		failed: map[*graph.Node]bool{}}
 	for _, v := range g.Inputs {
 		s.input[v], s.names[v.Name], s.count[v] = true, true, 0
 	}
@@ -120,7 +127,8 @@ func (s *scope) dead(n *graph.Node) bool {
 // used reports whether a node reads v or v is an output of the graph; v may be nil.
 func (s *scope) used(v *graph.Value) bool { return v != nil && (s.count[v] > 0 || s.output[v]) }
 
-// only reports whether v is read once and by a node, so that it need not exist once that node is rewritten.
+// only reports whether v is read once and by a node, so that it need not exist once that node is
+// rewritten.
 func (s *scope) only(v *graph.Value) bool { return s.count[v] == 1 && !s.output[v] }
 
 // computed reports whether v belongs to the graph already.
@@ -166,8 +174,8 @@ func (s *scope) fresh(base string) string {
 	return name
 }
 
-// reinfer brings the types of n's outputs up to date. A shape rule that refuses leaves them as they are: the node fails
-// when it runs, if it ever does.
+// reinfer brings the types of n's outputs up to date. A shape rule that refuses leaves them as they
+// are: the node fails when it runs, if it ever does.
 func (s *scope) reinfer(n *graph.Node) {
 	delete(s.dirty, n)
 	was := make([]*graph.Value, len(n.Out))

@@ -21,8 +21,9 @@ import (
 //	OptionalHasElement(Optional(x))       =  true
 //	OptionalHasElement(Optional())        =  false
 //
-// where s is a SequenceConstruct, or is made of one or of a SequenceEmpty by SequenceInsert and SequenceErase, all at constant
-// positions. Exporters write lists of tensors this way; tensors have planned memory and fast kernels, and sequences have not.
+// where s is a SequenceConstruct, or is made of one or of a SequenceEmpty by SequenceInsert and
+// SequenceErase, all at constant positions. Exporters write lists of tensors this way; tensors have
+// planned memory and fast kernels, and sequences have not.
 
 // maxItems bounds the sequences that are taken apart.
 const maxItems = 256
@@ -70,7 +71,8 @@ func (s *scope) constant(n *graph.Node, t *tensor.Tensor) *Patch {
 func sequenceItems(v *graph.Value) (items []*graph.Value, ok bool) {
 	var changes []*graph.Node // the last first
 	n := producer(v)
-	for ; n != nil && (is(n, "SequenceInsert") || is(n, "SequenceErase")) && len(changes) < maxItems; n = producer(n.In[0]) {
+	for ; n != nil && (is(n, "SequenceInsert") || is(n, "SequenceErase")) &&
+		len(changes) < maxItems; n = producer(n.In[0]) {
 		changes = append(changes, n)
 	}
 	switch {
@@ -104,7 +106,8 @@ func changed(n *graph.Node, items []*graph.Value) ([]*graph.Value, bool) {
 	return slices.Insert(items, at, n.In[1]), true
 }
 
-// position reads a constant position in a sequence of n values, from 0 to n; def when it is left out.
+// position reads a constant position in a sequence of n values, from 0 to n; def when it is left
+// out.
 func position(m *graph.Node, input, n, def int) (at int, ok bool) {
 	if input >= len(m.In) || m.In[input] == nil {
 		return def, def >= 0
@@ -163,13 +166,15 @@ func joinItems(n *graph.Node) *Patch {
 	return p
 }
 
-// alongAxis inserts a Squeeze or Unsqueeze of one axis of v, which is an input of its own since opset 13.
+// alongAxis inserts a Squeeze or Unsqueeze of one axis of v, which is an input of its own since
+// opset 13.
 func alongAxis(p *Patch, n *graph.Node, typ string, v *graph.Value, axis int64) *graph.Value {
 	var m *graph.Node
 	if n.Version < 13 {
 		m = operator(n, "", typ, n.Version, op.Attrs{op.IntsAttr("axes", axis)}, v)
 	} else {
-		m = operator(n, "", typ, n.Version, nil, v, graph.NewConst(n.Out[0].Name+"_axes", tensor.From([]int64{axis}, 1)))
+		m = operator(n, "", typ, n.Version, nil, v,
+			graph.NewConst(n.Out[0].Name+"_axes", tensor.From([]int64{axis}, 1)))
 	}
 	p.Insert = append(p.Insert, m)
 	return m.Out[0]
@@ -183,7 +188,8 @@ func (s *scope) splitItems(n *graph.Node) *Patch {
 	}
 	for _, r := range s.readers(v) {
 		_, known := position(r, 1, maxItems, 0)
-		if !is(r, "SequenceAt") && !is(r, "SequenceLength") && !is(r, "ConcatFromSequence") || is(r, "SequenceAt") && !known {
+		if !is(r, "SequenceAt") && !is(r, "SequenceLength") && !is(r, "ConcatFromSequence") ||
+			is(r, "SequenceAt") && !known {
 			return nil
 		}
 	}
@@ -221,7 +227,8 @@ func splitNode(n *graph.Node, axis int64, parts []int64) *graph.Node {
 	return graph.NewNode(n.Name, "Split", n.Version, attrs, in, names...)
 }
 
-// splitParts returns the lengths that a SplitToSequence gives its values, nil when they are not known or too many.
+// splitParts returns the lengths that a SplitToSequence gives its values, nil when they are not
+// known or too many.
 func splitParts(n *graph.Node) (axis int64, parts []int64) {
 	x := n.In[0].Type
 	axis = n.Attrs.Int("axis", 0)

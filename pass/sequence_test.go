@@ -24,7 +24,8 @@ func TestSequence(t *testing.T) {
 			input %y: float32[2,3]
 			%s = SequenceConstruct@17 (%x, %y)
 			%z: float32[2,2,3] = ConcatFromSequence@17 (%s) {axis=1, new_axis=1}
-			output %z`, "z_1 = Unsqueeze (x, int64[1] {1})\nz_2 = Unsqueeze (y, int64[1] {1})\nz = Concat (z_1, z_2) {axis=1}"},
+			output %z`, "z_1 = Unsqueeze (x, int64[1] {1})\nz_2 = Unsqueeze (y, int64[1] {1})\nz " +
+			"= Concat (z_1, z_2) {axis=1}"},
 		{"split and read", `input %x: float32[5,3]
 			const %two: int64[] = {2}
 			const %one: int64[] = {1}
@@ -38,7 +39,8 @@ func TestSequence(t *testing.T) {
 			%s = SplitToSequence@17 (%x) {axis=0, keepdims=0}
 			%v: float32[3] = SequenceAt@17 (%s, %one)
 			%z: float32[3] = Neg@17 (%v)
-			output %z`, "s_0, s_1 = Split (x, s_lengths) {axis=0}\ns_3 = Squeeze (s_1, int64[1] {0})\nz = Neg (s_3)"},
+			output %z`, "s_0, s_1 = Split (x, s_lengths) {axis=0}\ns_3 = Squeeze (s_1, int64[1] " +
+			"{0})\nz = Neg (s_3)"},
 		{"position not known", `input %x: float32[2,3]
 			input %i: int64[]
 			%s = SplitToSequence@17 (%x)

@@ -162,7 +162,8 @@ func TestCapture(t *testing.T) {
 		}`)
 	before := g.Clone()
 	optimise(t, g, only("capture"))
-	want := "y = If (c | x) {then_branch=graph \"t\" captures 1 {\no = Add (a, a)\no = Concat (a, b) {axis=0}"
+	want := "y = If (c | x) {then_branch=graph \"t\" captures 1 {\no = Add (a, a)\no = Concat (a, " +
+		"b) {axis=0}"
 	if got := short(g); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -184,7 +185,8 @@ func TestDead(t *testing.T) {
 
 func TestIdentity(t *testing.T) {
 	line := func(s string) string {
-		return "input %x: float32[N,3]\n" + strings.ReplaceAll(s, ";", "\n") + "\n%z: float32[N,3] = Relu@17 (%y)\noutput %z"
+		return "input %x: float32[N,3]\n" + strings.ReplaceAll(s, ";", "\n") +
+			"\n%z: float32[N,3] = Relu@17 (%y)\noutput %z"
 	}
 	gone := "z = Relu (x)"
 	check(t, true, []rewrite{
@@ -192,29 +194,40 @@ func TestIdentity(t *testing.T) {
 		{"Dropout", line(`%y: float32[N,3] = Dropout@17 (%x)`), gone},
 		{"Cast to the same", line(`%y: float32[N,3] = Cast@17 (%x) {to=1}`), gone},
 		{"Transpose", line(`%y: float32[N,3] = Transpose@17 (%x) {perm=[0, 1]}`), gone},
-		{"Reshape", line(`const %s: int64[2] = {0, 3};%y: float32[N,3] = Reshape@17 (%x, %s)`), gone},
+		{"Reshape", line(`const %s: int64[2] = {0, 3};%y: float32[N,3] = Reshape@17 (%x, %s)`),
+			gone},
 		{"Expand", line(`const %s: int64[2] = {1, 3};%y: float32[N,3] = Expand@17 (%x, %s)`), gone},
 		{"Slice", line(`const %s: int64[1] = {0};const %e: int64[1] = {9223372036854775807};%y: float32[N,3] = Slice@17 (%x, %s, %e)`), gone},
 		{"Pad", line(`const %p: int64[4] = {0, 0, 0, 0};%y: float32[N,3] = Pad@17 (%x, %p)`), gone},
 		{"Concat of one", line(`%y: float32[N,3] = Concat@17 (%x) {axis=1}`), gone},
-		{"Concat with nothing", line(`const %e: float32[0,3] = {};%y: float32[N,3] = Concat@17 (%e, %x) {axis=0}`), gone},
+		{"Concat with nothing",
+			line(`const %e: float32[0,3] = {};%y: float32[N,3] = Concat@17 (%e, %x) {axis=0}`),
+			gone},
 		{"times one", line(`const %o: float32[] = {1};%y: float32[N,3] = Mul@17 (%o, %x)`), gone},
-		{"by one", line(`const %o: float32[3] = {1, 1, 1};%y: float32[N,3] = Div@17 (%x, %o)`), gone},
-		{"to the power of one", line(`const %o: float32[] = {1};%y: float32[N,3] = Pow@17 (%x, %o)`), gone},
-		{"plus minus zero", line(`const %o: float32[] = {-0};%y: float32[N,3] = Add@17 (%x, %o)`), gone},
+		{"by one", line(`const %o: float32[3] = {1, 1, 1};%y: float32[N,3] = Div@17 (%x, %o)`),
+			gone},
+		{"to the power of one",
+			line(`const %o: float32[] = {1};%y: float32[N,3] = Pow@17 (%x, %o)`), gone},
+		{"plus minus zero", line(`const %o: float32[] = {-0};%y: float32[N,3] = Add@17 (%x, %o)`),
+			gone},
 		{"minus zero", line(`const %o: float32[] = {0};%y: float32[N,3] = Sub@17 (%x, %o)`), gone},
-		{"plus zero is not exact", line(`const %o: float32[] = {0};%y: float32[N,3] = Add@17 (%x, %o)`),
+		{"plus zero is not exact",
+			line(`const %o: float32[] = {0};%y: float32[N,3] = Add@17 (%x, %o)`),
 			"y = Add (x, float32[] {0})\nz = Relu (y)"},
 		{"one over x", line(`const %o: float32[] = {1};%y: float32[N,3] = Div@17 (%o, %x)`),
 			"y = Div (float32[] {1}, x)\nz = Relu (y)"},
 		{"reversal", line(`const %s: int64[1] = {-1};const %e: int64[1] = {-9223372036854775807};const %a: int64[1] = {1};%y: float32[N,3] = Slice@17 (%x, %s, %e, %a, %s)`),
-			"y = Slice (x, int64[1] {-1}, int64[1] {-9223372036854775807}, int64[1] {1}, int64[1] {-1})\nz = Relu (y)"},
+			"y = Slice (x, int64[1] {-1}, int64[1] {-9223372036854775807}, int64[1] {1}, int64[1] " +
+				"{-1})\nz = Relu (y)"},
 		{"broadcasting one is no identity", `input %x: float32[N,3]
 			const %o: float32[2,1,1] = {1, 1}
 			%y: float32[2,N,3] = Mul@17 (%x, %o)
 			output %y`, "y = Mul (x, o)"},
-		{"from input to output stays", "input %x: float32[N]\n%y: float32[N] = Identity@17 (%x)\noutput %y", "y = Identity (x)"},
-		{"the output's name is kept", "input %x: float32[N]\n%a: float32[N] = Neg@17 (%x)\n%y: float32[N] = Identity@17 (%a)\noutput %y",
+		{"from input to output stays",
+			"input %x: float32[N]\n%y: float32[N] = Identity@17 (%x)\noutput %y",
+			"y = Identity (x)"},
+		{"the output's name is kept", "input %x: float32[N]\n%a: float32[N] = Neg@17 (%x)\n%y: " +
+			"float32[N] = Identity@17 (%a)\noutput %y",
 			"y = Neg (x)"},
 		{"integer plus zero", `input %x: int64[N]
 			const %o: int64[] = {0}

@@ -64,8 +64,8 @@ func short(g *graph.Graph) string {
 	return strings.Join(out, "\n")
 }
 
-// random makes inputs for g: floats near 0, small integers, half of the booleans true. Symbols of the inputs' types
-// are sized by name.
+// random makes inputs for g: floats near 0, small integers, half of the booleans true. Symbols of
+// the inputs' types are sized by name.
 func random(t testing.TB, g *graph.Graph, seed uint64) []*tensor.Tensor {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 7))
@@ -115,7 +115,8 @@ func eval(t testing.TB, g *graph.Graph, in []*tensor.Tensor) []*tensor.Tensor {
 	return out
 }
 
-// equivalent checks that two graphs compute the same from random inputs, bit for bit when exact is set.
+// equivalent checks that two graphs compute the same from random inputs, bit for bit when exact is
+// set.
 func equivalent(t testing.TB, a, b *graph.Graph, exact bool) {
 	t.Helper()
 	for seed := range uint64(3) {
@@ -149,8 +150,8 @@ type rewrite struct {
 
 const head = "graph \"g\" {\n opset \"\" 17\n"
 
-// check runs the named passes on each graph and compares nodes and results; running twice must change nothing. Passes
-// that keep every bit are exact.
+// check runs the named passes on each graph and compares nodes and results; running twice must
+// change nothing. Passes that keep every bit are exact.
 func check(t *testing.T, exact bool, tests []rewrite, names ...string) {
 	t.Helper()
 	for _, tt := range tests {

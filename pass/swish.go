@@ -11,8 +11,8 @@ import (
 //	x · Clip(x + 3, 0, 6) / 6          =  HardSwish(x)      Howard et al. 2019, section 5.2; ONNX 14
 //	x · HardSigmoid(x, 1/6, 1/2)       =  HardSwish(x)
 //
-// The product may be written in any order and association, with any division by 6 as a multiplication. The inner
-// values must serve nothing else, and no operand may broadcast x.
+// The product may be written in any order and association, with any division by 6 as a
+// multiplication. The inner values must serve nothing else, and no operand may broadcast x.
 
 const hardSwishVersion = 14
 
@@ -36,7 +36,8 @@ func startSwish(s *scope) rule {
 	}
 }
 
-// offers reports whether an ONNX operator of that version may come out: portable graphs keep to the model's opset.
+// offers reports whether an ONNX operator of that version may come out: portable graphs keep to the
+// model's opset.
 func (s *scope) offers(version int) bool { return !s.portable || s.opset >= version }
 
 // sameShape reports whether two values certainly have one type and shape.
@@ -49,7 +50,8 @@ func (s *scope) isSigmoid(x, f *graph.Value) bool {
 
 func (s *scope) isHardSigmoid(x, f *graph.Value) bool {
 	n := from(f, "HardSigmoid")
-	return n != nil && s.only(f) && n.In[0] == x && near(float64(n.Attrs.Float("alpha", 0.2)), 1.0/6) &&
+	return n != nil && s.only(f) && n.In[0] == x &&
+		near(float64(n.Attrs.Float("alpha", 0.2)), 1.0/6) &&
 		near(float64(n.Attrs.Float("beta", 0.5)), 0.5)
 }
 

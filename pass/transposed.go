@@ -11,8 +11,8 @@ import (
 //
 //	MatMul(a, Transpose(w))   =  weir:MatMul(a, w){transB}    w a constant matrix of floats, a of rank 2 or more
 //
-// Kernels pack weights anyway, and as well from their transpose: the weights stay where the model file has them, as an embedding that
-// is an output projection too.
+// Kernels pack weights anyway, and as well from their transpose: the weights stay where the model
+// file has them, as an embedding that is an output projection too.
 
 func startTransposed(s *scope) rule {
 	return func(n *graph.Node) *Patch {
@@ -20,12 +20,14 @@ func startTransposed(s *scope) rule {
 			return nil
 		}
 		t := from(n.In[1], "Transpose")
-		if t == nil || !t.In[0].IsConst() || !t.In[0].Type.DType.IsFloat() || t.In[0].Const().Rank() != 2 {
+		if t == nil || !t.In[0].IsConst() || !t.In[0].Type.DType.IsFloat() ||
+			t.In[0].Const().Rank() != 2 {
 			return nil
 		}
 		if perm := t.Attrs.Ints("perm"); perm != nil && !slices.Equal(perm, []int64{1, 0}) {
 			return nil
 		}
-		return instead(n, operator(n, op.FusedDomain, "MatMul", 1, op.Attrs{op.IntAttr("transB", 1)}, n.In[0], t.In[0]))
+		return instead(n, operator(n, op.FusedDomain, "MatMul", 1,
+			op.Attrs{op.IntAttr("transB", 1)}, n.In[0], t.In[0]))
 	}
 }

@@ -14,7 +14,8 @@ import (
 //	view2(view1(x)) of fixed shape s        =  Reshape(x, s)       s without 0, which Reshape reads as "copy"
 //	Transpose(Transpose(x, p), q)           =  Transpose(x, r)     r[i] = p[q[i]]
 //
-// where a view is Reshape, Flatten, Squeeze or Unsqueeze. The inner operator may have other readers; it stays for them.
+// where a view is Reshape, Flatten, Squeeze or Unsqueeze. The inner operator may have other
+// readers; it stays for them.
 
 var views = []string{"Reshape", "Flatten", "Squeeze", "Unsqueeze"}
 
@@ -27,7 +28,8 @@ func startView(s *scope) rule {
 			return transposeTwice(n)
 		}
 		m := producer(n.In[0])
-		if m == nil || m.Domain != "" || !slices.Contains(views, n.Type) || !slices.Contains(views, m.Type) {
+		if m == nil || m.Domain != "" || !slices.Contains(views, n.Type) ||
+			!slices.Contains(views, m.Type) {
 			return nil
 		}
 		return s.viewTwice(n, m.In[0])
@@ -67,5 +69,6 @@ func transposeTwice(n *graph.Node) *Patch {
 		}
 		perm[i] = int64(inner[q])
 	}
-	return instead(n, operator(n, "", "Transpose", n.Version, op.Attrs{op.IntsAttr("perm", perm...)}, m.In[0]))
+	return instead(n, operator(n, "", "Transpose", n.Version,
+		op.Attrs{op.IntsAttr("perm", perm...)}, m.In[0]))
 }

@@ -49,13 +49,15 @@ func checkDisjoint(t *testing.T, seed uint64, blocks []*block, total int64) {
 	}
 }
 
-// TestPlaceReuses holds that memory is shared over time: a chain needs two neighbours' sizes, not the sum.
+// TestPlaceReuses holds that memory is shared over time: a chain needs two neighbours' sizes, not
+// the sum.
 func TestPlaceReuses(t *testing.T) {
 	var blocks []*block
 	for i := range 50 {
 		blocks = append(blocks, &block{bytes: 1000, first: i, last: i + 1})
 	}
 	if total := place(blocks); total != 2*alignUp(1000) {
-		t.Errorf("a chain of 50 values of 1000 bytes takes %d bytes, want %d", total, 2*alignUp(1000))
+		t.Errorf("a chain of 50 values of 1000 bytes takes %d bytes, want %d", total,
+			2*alignUp(1000))
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// SamePacking reports whether Pack writes for p what it writes for q, so that one copy serves both. Of two plans, it does not when either
-// holds a kernel that cannot tell.
+// SamePacking reports whether Pack writes for p what it writes for q, so that one copy serves both.
+// Of two plans, it does not when either holds a kernel that cannot tell.
 func (p *Plan) SamePacking(q *Plan) bool {
 	if p == q || p.PackedBytes != q.PackedBytes {
 		return p == q
@@ -43,8 +43,9 @@ func (p *Plan) packings() (list []packing, ok bool) {
 
 // Program is a plan bound to one arena. It belongs to one goroutine at a time.
 type Program struct {
-	// Inputs and Outputs are views of the arena (or of constants, or, for outputs whose shape depends on data, of the heap)
-	// in the order of the graph's. Inputs are filled before Run with [tensor.Tensor.Set]; outputs are valid until the next Run.
+	// Inputs and Outputs are views of the arena (or of constants, or, for outputs whose shape
+	// depends on data, of the heap) in the order of the graph's. Inputs are filled before Run with
+	// [tensor.Tensor.Set]; outputs are valid until the next Run.
 	Inputs, Outputs []*tensor.Tensor
 
 	plan    *Plan
@@ -52,14 +53,15 @@ type Program struct {
 	tensors []*tensor.Tensor
 }
 
-// Bind ties the plan to an arena of ArenaBytes and to its packed weights; both must be aligned to [Align] and outlive the
-// program. Nothing is computed.
+// Bind ties the plan to an arena of ArenaBytes and to its packed weights; both must be aligned to
+// [Align] and outlive the program. Nothing is computed.
 func (p *Plan) Bind(arena, packed []byte) (*Program, error) { return p.bind(arena, packed, nil) }
 
 // bind is Bind for a body, whose captured values are tensors of the enclosing program.
 func (p *Plan) bind(arena, packed []byte, captures []*tensor.Tensor) (*Program, error) {
 	if int64(len(arena)) < p.ArenaBytes || int64(len(packed)) < p.PackedBytes {
-		return nil, fmt.Errorf("graph %q: needs %d arena and %d packed bytes, given %d and %d", p.Graph.Name,
+		return nil, fmt.Errorf("graph %q: needs %d arena and %d packed bytes, given %d and %d",
+			p.Graph.Name,
 			p.ArenaBytes, p.PackedBytes, len(arena), len(packed))
 	}
 	r := &Program{plan: p, tensors: make([]*tensor.Tensor, len(p.Slots))}
@@ -120,8 +122,9 @@ func (r *Program) pick(slots []int) []*tensor.Tensor {
 // Plan returns the plan that the program runs.
 func (r *Program) Plan() *Plan { return r.plan }
 
-// Run computes the outputs from the inputs. Between steps it passes the gate of x, so a lease that was asked back is
-// given back there at the latest. An error names the node; the program can be run again.
+// Run computes the outputs from the inputs. Between steps it passes the gate of x, so a lease that
+// was asked back is given back there at the latest. An error names the node; the program can be run
+// again.
 func (r *Program) Run(x *cpu.Exec) error {
 	if err := r.admit(x); err != nil {
 		return err
@@ -137,8 +140,9 @@ func (r *Program) Run(x *cpu.Exec) error {
 	return nil
 }
 
-// Profile is Run without the gate. It calls visit after each step with what it cost under the shapes of this run, steps of the
-// branch that an If takes before the If itself, which then costs no more than handing on its outputs.
+// Profile is Run without the gate. It calls visit after each step with what it cost under the
+// shapes of this run, steps of the branch that an If takes before the If itself, which then costs
+// no more than handing on its outputs.
 func (r *Program) Profile(x *cpu.Exec, visit func(s *Step, c Cost)) error {
 	if err := r.admit(x); err != nil {
 		return err
@@ -167,7 +171,8 @@ func (r *Program) admit(x *cpu.Exec) error {
 			continue
 		}
 		if err := x.Reserve(t.Size()); err != nil {
-			return fmt.Errorf("graph %q: input %q: %w", r.plan.Graph.Name, r.plan.Graph.Inputs[i].Name, err)
+			return fmt.Errorf("graph %q: input %q: %w", r.plan.Graph.Name,
+				r.plan.Graph.Inputs[i].Name, err)
 		}
 	}
 	return nil

@@ -6,18 +6,22 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// carry is the state that a body hands from one iteration to the next: its outputs from one index on become its inputs from
-// another on. Tensors are copied; sequences, optionals and maps lie on the heap and are handed on as they are.
+// carry is the state that a body hands from one iteration to the next: its outputs from one index
+// on become its inputs from another on. Tensors are copied; sequences, optionals and maps lie on
+// the heap and are handed on as they are.
 type carry struct {
 	body    *Plan
-	in, out int   // first input and output
-	n       int   // how many
-	staged  bool  // some output lies where another value's input does, so all are copied out before any is copied in
-	bytes   int64 // of the staging area
-	boxed   []int // which are sequences, optionals or maps
+	in, out int // first input and output
+	n       int // how many
+	// some output lies where another value's input does, so all are copied out before any is copied
+	// in
+	staged bool
+	bytes  int64 // of the staging area
+	boxed  []int // which are sequences, optionals or maps
 }
 
-// newCarry plans the copies; ok is false when the types of state change from iteration to iteration or have no planned memory.
+// newCarry plans the copies; ok is false when the types of state change from iteration to iteration
+// or have no planned memory.
 func newCarry(body *Plan, in, out, n int) (c carry, ok bool) {
 	c = carry{body: body, in: in, out: out, n: n}
 	for k := range n {
@@ -123,8 +127,9 @@ func (c *carry) deliver(x *cpu.Exec, r *Program, out []cpu.Result) error {
 	return nil
 }
 
-// stackable reports whether an output of a body has planned memory or is a constant, as loops want it, and elements of whole
-// bytes: strings have none, and slices of smaller elements would share bytes.
+// stackable reports whether an output of a body has planned memory or is a constant, as loops want
+// it, and elements of whole bytes: strings have none, and slices of smaller elements would share
+// bytes.
 func (p *Plan) stackable(out int) bool {
 	s := &p.Slots[p.Outputs[out]]
 	return s.Place != Dynamic && s.Type.Static() && s.Type.DType.Size() > 0
@@ -148,8 +153,8 @@ func concrete(t op.Type) (c op.Type, ok bool) {
 	return op.Concrete(t.DType, shape...), true
 }
 
-// concreteState is the type of a carried value as a body takes it: concrete, or a container's without shapes, which iterations
-// may change.
+// concreteState is the type of a carried value as a body takes it: concrete, or a container's
+// without shapes, which iterations may change.
 func concreteState(t op.Type) (c op.Type, ok bool) {
 	if t.DType.IsContainer() {
 		return t.TypeOnly(), true

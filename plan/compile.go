@@ -15,24 +15,26 @@ import (
 
 // Options say for what a graph is compiled.
 type Options struct {
-	// Shapes gives concrete shapes of inputs by name. Inputs that are not named must have a declared shape that is known
-	// once the named ones have bound its symbols.
+	// Shapes gives concrete shapes of inputs by name. Inputs that are not named must have a
+	// declared shape that is known once the named ones have bound its symbols.
 	Shapes map[string][]int
 	// Threads is the number of workers that will run the plan; at least 1.
 	Threads int
 	// Passes configures the optimiser.
 	Passes pass.Options
-	// Choices, when not nil, are measured choices of kernels. They change results by rounding, and how weights are packed.
+	// Choices, when not nil, are measured choices of kernels. They change results by rounding, and
+	// how weights are packed.
 	Choices cpu.Choices
 	// Reference leaves fast kernels out: every step runs the operator's plain evaluation.
 	Reference bool
-	// Placement, when not 0, seeds a random placement of the values in the arena, looser than the usual one. Results must not
-	// depend on it, which is what it is for: tests find steps that read memory which is no longer, or not yet, theirs.
+	// Placement, when not 0, seeds a random placement of the values in the arena, looser than the
+	// usual one. Results must not depend on it, which is what it is for: tests find steps that read
+	// memory which is no longer, or not yet, theirs.
 	Placement uint64
 }
 
-// Compile specialises g to the shapes, optimises it, chooses kernels and places every value. g is not changed. The error
-// names the node that has no kernel or whose shape rule refuses.
+// Compile specialises g to the shapes, optimises it, chooses kernels and places every value. g is
+// not changed. The error names the node that has no kernel or whose shape rule refuses.
 func Compile(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
 	s, err := g.Specialize(o.Shapes)
 	if err != nil {
@@ -57,7 +59,8 @@ func Compile(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
 func static(g *graph.Graph) error {
 	for _, v := range g.Inputs {
 		if !v.Type.Static() && !v.Type.DType.IsContainer() {
-			return fmt.Errorf("graph %q: input %q: %w: it is %v; give a shape (--shape %s=...)", g.Name, v.Name, ErrShape, v.Type, v.Name)
+			return fmt.Errorf("graph %q: input %q: %w: it is %v; give a shape (--shape %s=...)",
+				g.Name, v.Name, ErrShape, v.Type, v.Name)
 		}
 	}
 	return nil
@@ -75,8 +78,9 @@ func compile(g *graph.Graph, o Options) (*Plan, error) {
 		}
 	}
 	for _, n := range g.Nodes {
-		// Passes leave alone what a rule refuses, since it may be in a branch that is never taken; here it would be computed. And the
-		// kernels of If, Loop and Scan know more of their outputs than inference did.
+		// Passes leave alone what a rule refuses, since it may be in a branch that is never taken;
+		// here it would be computed. And the kernels of If, Loop and Scan know more of their
+		// outputs than inference did.
 		if err := n.InferTypes(); err != nil {
 			return nil, fmt.Errorf("graph %q: %w", g.Name, err)
 		}
@@ -95,7 +99,8 @@ func compile(g *graph.Graph, o Options) (*Plan, error) {
 	return c.plan, nil
 }
 
-// countable refuses values whose bytes cannot be added up: a peak that overflows would look small to admission.
+// countable refuses values whose bytes cannot be added up: a peak that overflows would look small
+// to admission.
 func (c *compiler) countable() error {
 	var total int64
 	for i := range c.plan.Slots {
@@ -104,7 +109,8 @@ func (c *compiler) countable() error {
 			continue
 		}
 		if total += min(s.Bytes, math.MaxInt64/2); total >= math.MaxInt64/2 {
-			return fmt.Errorf("value %q: %w: %v and the values before it have more bytes than an address space: give smaller shapes",
+			return fmt.Errorf("value %q: %w: %v and the values before it have more bytes than an "+
+				"address space: give smaller shapes",
 				s.Value.Name, tensor.ErrShape, s.Type)
 		}
 	}
@@ -207,7 +213,8 @@ func (c *compiler) step(n *graph.Node) error {
 	return nil
 }
 
-// alias makes the output of a view operator share its input's bytes, which makes the operator no step at all.
+// alias makes the output of a view operator share its input's bytes, which makes the operator no
+// step at all.
 func (c *compiler) alias(o *op.Op, n *graph.Node, step int) bool {
 	if !o.Has(op.View) || len(n.Out) == 0 || n.Out[0] == nil || n.In[0] == nil {
 		return false
@@ -231,9 +238,9 @@ func (c *compiler) holds(slot int, d tensor.DType, shape []int) bool {
 	return err == nil && c.plan.Slots[slot].Bytes == int64(n)
 }
 
-// maxTabled is the size in bytes of a value up to which fast kernels are prepared. Some keep tables in proportion to the values
-// that they read and write, and a plan that no device can hold must still cost nothing to make, so that admission refuses it
-// with its size.
+// maxTabled is the size in bytes of a value up to which fast kernels are prepared. Some keep tables
+// in proportion to the values that they read and write, and a plan that no device can hold must
+// still cost nothing to make, so that admission refuses it with its size.
 const maxTabled = 16 << 30
 
 func tabled(n *graph.Node) bool {
@@ -252,7 +259,8 @@ func tabled(n *graph.Node) bool {
 func (c *compiler) kernel(o *op.Op, n *graph.Node, dynamic bool) (cpu.Kernel, error) {
 	call := n.Call()
 	if !dynamic && !c.opts.Reference && tabled(n) {
-		k, err := cpu.Prepare(&cpu.Request{Call: call, In: types(n.In), Out: types(n.Out), Choices: c.opts.Choices})
+		k, err := cpu.Prepare(&cpu.Request{Call: call, In: types(n.In), Out: types(n.Out),
+			Choices: c.opts.Choices})
 		if k != nil || err != nil {
 			return k, err
 		}

@@ -13,7 +13,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// containerGraphs compute with sequences and optionals of values that lie in the arena, which later steps write over.
+// containerGraphs compute with sequences and optionals of values that lie in the arena, which later
+// steps write over.
 var containerGraphs = map[string]string{
 	"kept in an arena": `input %x: float32[4,3]
 		const %two: int64[] = {2}
@@ -206,7 +207,8 @@ func TestContainers(t *testing.T) {
 	}
 }
 
-// TestContainerInputs runs graphs on values that are no tensors, whose number and shapes change from run to run.
+// TestContainerInputs runs graphs on values that are no tensors, whose number and shapes change
+// from run to run.
 func TestContainerInputs(t *testing.T) {
 	g := parse(t, `input %s: sequence(float32[2,3])
 		input %o: optional(sequence(float32[2]))
@@ -227,7 +229,8 @@ func TestContainerInputs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []*tensor.Tensor{tensor.NewSequence(), tensor.NewSequence(x, x), tensor.NewSequence(tensor.From([]float32{3}, 1, 1))} {
+	for _, s := range []*tensor.Tensor{tensor.NewSequence(), tensor.NewSequence(x, x),
+		tensor.NewSequence(tensor.From([]float32{3}, 1, 1))} {
 		for _, o := range []*tensor.Tensor{tensor.NewOptional(nil), tensor.NewOptional(s)} {
 			equal(t, pool, g, Options{}, []*tensor.Tensor{s, o, tensor.NewSequence(m), x})
 		}
@@ -257,8 +260,8 @@ func (p *peak) Reserve(n int64) error {
 
 func (p *peak) Release(n int64) { p.held -= n }
 
-// measured runs a graph once and returns the most memory that it asked for, after checking that a byte less is refused and that
-// each run leaves nothing behind but what it says.
+// measured runs a graph once and returns the most memory that it asked for, after checking that a
+// byte less is refused and that each run leaves nothing behind but what it says.
 func measured(t *testing.T, pool *cpu.Pool, text string, in ...*tensor.Tensor) int64 {
 	t.Helper()
 	prog, _ := bindTo(t, compileAs(t, parse(t, text), Options{Threads: threads}))
@@ -271,20 +274,23 @@ func measured(t *testing.T, pool *cpu.Pool, text string, in ...*tensor.Tensor) i
 			t.Fatal(err)
 		}
 		if m.held != e.Dynamic || most != 0 && m.most != most {
-			t.Errorf("after the run %d bytes are held, %d are counted; at most %d, before %d", m.held, e.Dynamic, m.most, most)
+			t.Errorf("after the run %d bytes are held, %d are counted; at most %d, before %d",
+				m.held, e.Dynamic, m.most, most)
 		}
 		most = m.most
 	}
 	set(prog, in)
 	e, q := exec(pool), &quota{cap: most - 1}
 	e.Memory = q
-	if err := prog.Run(e); err == nil || !strings.Contains(err.Error(), "too much") || q.held != e.Dynamic {
+	if err := prog.Run(e); err == nil || !strings.Contains(err.Error(), "too much") ||
+		q.held != e.Dynamic {
 		t.Errorf("in a byte less: %v; %d bytes held, %d counted", err, q.held, e.Dynamic)
 	}
 	return most
 }
 
-// TestCarriedMemory holds that what a loop carries is the job's memory between iterations and during them.
+// TestCarriedMemory holds that what a loop carries is the job's memory between iterations and
+// during them.
 func TestCarriedMemory(t *testing.T) {
 	pool := newPool(t)
 	x := tensor.From(make([]float32, 1000), 1000)
@@ -308,11 +314,18 @@ func TestCarriedMemory(t *testing.T) {
 		text string
 		most func(n int64) (low, high int64) // in bytes, for n iterations
 	}{
-		// The last iteration reads what the one before gave, and makes the result, which is then copied.
-		"doubled": {loop("x", `%w = Concat@17 (%v, %v) {axis=0}`), func(n int64) (int64, int64) { return 4000 << n * 3 / 2, 4000<<n*2 + 100 }},
-		"grown":   {loop("x", `%w = Concat@17 (%v, %x) {axis=0}`), func(n int64) (int64, int64) { return 4000 * 2 * n, 4000*2*(n+2) + 100 }},
+		// The last iteration reads what the one before gave, and makes the result, which is then
+		// copied.
+		"doubled": {loop("x", `%w = Concat@17 (%v, %v) {axis=0}`), func(n int64) (int64, int64) {
+			return 4000 << n * 3 / 2, 4000<<n*2 + 100
+		}},
+		"grown": {loop("x", `%w = Concat@17 (%v, %x) {axis=0}`), func(n int64) (int64, int64) {
+			return 4000 * 2 * n, 4000*2*(n+2) + 100
+		}},
 		"listed": {loop("none", `%e = Exp@17 (%x)
-			%w = SequenceInsert@11 (%v, %e)`), func(n int64) (int64, int64) { return 4000 * n, 4000*(n+2) + 400*(n+2) }},
+			%w = SequenceInsert@11 (%v, %e)`), func(n int64) (int64, int64) {
+			return 4000 * n, 4000*(n+2) + 400*(n+2)
+		}},
 	} {
 		for n := int64(1); n < 8; n += 3 {
 			low, high := c.most(n)
@@ -338,7 +351,8 @@ func (g *revoked) Renew(context.Context) error {
 	return nil
 }
 
-// TestLoopsYield holds that every iteration of a body passes the gate, and that one which is refused ends the run.
+// TestLoopsYield holds that every iteration of a body passes the gate, and that one which is
+// refused ends the run.
 func TestLoopsYield(t *testing.T) {
 	pool := newPool(t)
 	x := tensor.From(make([]float32, 100), 100)

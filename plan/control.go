@@ -10,8 +10,9 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// control is a kernel of an operator with bodies, each a plan of its own. The bodies' arenas lie in the step's scratch, their
-// packed weights in the step's, one after the other, and captured values are read where the enclosing plan has them.
+// control is a kernel of an operator with bodies, each a plan of its own. The bodies' arenas lie in
+// the step's scratch, their packed weights in the step's, one after the other, and captured values
+// are read where the enclosing plan has them.
 type control interface {
 	cpu.Kernel
 	// bodies lists the plans.
@@ -20,8 +21,8 @@ type control interface {
 	flops() int64
 }
 
-// control returns a kernel for operators with bodies that are worth planning, nil for all others, which run by the reference
-// evaluation.
+// control returns a kernel for operators with bodies that are worth planning, nil for all others,
+// which run by the reference evaluation.
 func (c *compiler) control(n *graph.Node) (control, error) {
 	if n.Domain != "" || c.opts.Reference {
 		return nil, nil
@@ -56,7 +57,8 @@ func (c *compiler) body(n *graph.Node, body *graph.Graph, formals []op.Type) (*P
 	return compile(b, c.opts)
 }
 
-// withoutContents is a type without a constant, which is known outside a body only. Elements are known inside, too.
+// withoutContents is a type without a constant, which is known outside a body only. Elements are
+// known inside, too.
 func withoutContents(t op.Type) op.Type {
 	t.Const = nil
 	return t
@@ -90,8 +92,8 @@ func bindBody(p *Plan, arena, packed []byte, captures []*tensor.Tensor) *Program
 	return r
 }
 
-// iteration runs a body once, between two passes of the gate. What it made beside its arena is garbage then: outputs of bodies
-// that are planned lie in the arena.
+// iteration runs a body once, between two passes of the gate. What it made beside its arena is
+// garbage then: outputs of bodies that are planned lie in the arena.
 func (r *Program) iteration(x *cpu.Exec) error {
 	if err := x.Pass(); err != nil {
 		return err

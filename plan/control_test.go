@@ -82,8 +82,8 @@ func stepOf(t *testing.T, p *Plan, typ string) *Step {
 	return nil
 }
 
-// TestIfWithABranchThatCannotBePlanned holds that such a branch is an error when it is taken and not before, and that the
-// other tells the shape.
+// TestIfWithABranchThatCannotBePlanned holds that such a branch is an error when it is taken and
+// not before, and that the other tells the shape.
 func TestIfWithABranchThatCannotBePlanned(t *testing.T) {
 	g := parse(t, `input %x: float32[2,8]
 		input %c: bool[]
@@ -139,7 +139,8 @@ func TestIfWithABranchThatCannotBePlanned(t *testing.T) {
 	}
 }
 
-// TestIfOfDifferentShapes keeps a result on the heap whose shape depends on the branch, as everything computed from it.
+// TestIfOfDifferentShapes keeps a result on the heap whose shape depends on the branch, as
+// everything computed from it.
 func TestIfOfDifferentShapes(t *testing.T) {
 	g := parse(t, `input %x: float32[2,8]
 		input %c: bool[]
@@ -199,8 +200,8 @@ func (q *quota) Reserve(n int64) error {
 
 func (q *quota) Release(n int64) { q.held -= n }
 
-// TestDataDependentShapes runs operators whose results have a shape that only the data tells, and counts their bytes anew in
-// each run.
+// TestDataDependentShapes runs operators whose results have a shape that only the data tells, and
+// counts their bytes anew in each run.
 func TestDataDependentShapes(t *testing.T) {
 	g := parse(t, `input %x: float32[4,6]
 		%i = NonZero@17 (%x)
@@ -233,7 +234,8 @@ func TestDataDependentShapes(t *testing.T) {
 		x := exec(pool)
 		x.Memory = q
 		if err := prog.Run(x); err != nil || q.held != bytes || x.Dynamic != bytes {
-			t.Errorf("%d zeros: error %v, reserved %d and counted %d bytes, want %d", zeros, err, q.held, x.Dynamic, bytes)
+			t.Errorf("%d zeros: error %v, reserved %d and counted %d bytes, want %d", zeros, err,
+				q.held, x.Dynamic, bytes)
 		}
 		if n == 0 {
 			continue

@@ -11,11 +11,13 @@ import (
 
 // Cost is what one run of a step has to do at least, whatever the kernel.
 type Cost struct {
-	// Flops counts floating-point operations, two for a multiply-add, by the operator's definition: a kernel that transforms its
-	// operands may do fewer. Those of the integer products of quantised operators count alike.
+	// Flops counts floating-point operations, two for a multiply-add, by the operator's definition:
+	// a kernel that transforms its operands may do fewer. Those of the integer products of
+	// quantised operators count alike.
 	Flops int64
-	// Bytes counts what has to be read and written, each operand once: of weights that the kernel has packed the packed form, of
-	// what is looked up or cut out the part that is read. Operands whose size depends on data count nothing until it is known.
+	// Bytes counts what has to be read and written, each operand once: of weights that the kernel
+	// has packed the packed form, of what is looked up or cut out the part that is read. Operands
+	// whose size depends on data count nothing until it is known.
 	Bytes int64
 }
 

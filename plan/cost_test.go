@@ -40,14 +40,19 @@ func TestCosts(t *testing.T) {
 		in             []*tensor.Tensor
 		want           Cost
 	}{
-		{"elementwise", "Exp", "input %x: float32[8,4]\n%y = Exp@17 (%x)\noutput %y", []*tensor.Tensor{ones(8, 4)}, Cost{32, 256}},
+		{"elementwise", "Exp", "input %x: float32[8,4]\n%y = Exp@17 (%x)\noutput %y",
+			[]*tensor.Tensor{ones(8, 4)}, Cost{32, 256}},
 		{"look-up reads what it looks up", "Gather",
 			"input %x: float32[1000,16]\ninput %i: int64[4]\n%y = Gather@17 (%x, %i)\noutput %y",
-			[]*tensor.Tensor{ones(1000, 16), tensor.From([]int64{1, 2, 3, 4}, 4)}, Cost{64, 256 + 32 + 256}},
+			[]*tensor.Tensor{ones(1000, 16), tensor.From([]int64{1, 2, 3, 4}, 4)},
+			Cost{64, 256 + 32 + 256}},
 		{"product of packed weights", "MatMul",
-			"input %x: float32[8,32]\nconst %w: float32[32,32] = {" + strings.TrimSuffix(strings.Repeat("1, ", 32*32), ", ") + "}\n%y = MatMul@17 (%x, %w)\noutput %y",
+			"input %x: float32[8,32]\nconst %w: float32[32,32] = {" +
+				strings.TrimSuffix(strings.Repeat("1, ", 32*32), ", ") +
+				"}\n%y = MatMul@17 (%x, %w)\noutput %y",
 			[]*tensor.Tensor{ones(8, 32)}, Cost{2 * 8 * 32 * 32, 4 * (8*32 + 32*32 + 8*32)}},
-		{"shape that depends on data", "NonZero", "input %x: float32[4,6]\n%y = NonZero@17 (%x)\noutput %y",
+		{"shape that depends on data", "NonZero",
+			"input %x: float32[4,6]\n%y = NonZero@17 (%x)\noutput %y",
 			[]*tensor.Tensor{ones(4, 6)}, Cost{48, 96 + 8*48}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -59,7 +64,8 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// TestCostOfBranch holds that the steps of the branch taken count, and the If itself no more than its outputs.
+// TestCostOfBranch holds that the steps of the branch taken count, and the If itself no more than
+// its outputs.
 func TestCostOfBranch(t *testing.T) {
 	_, costs := profiled(t, `input %x: float32[2,8]
 		input %c: bool[]
@@ -78,7 +84,8 @@ func TestCostOfBranch(t *testing.T) {
 	}
 }
 
-// TestCostUnknownBeforeRun holds that what depends on data is not in the plan's sum and does not upset it.
+// TestCostUnknownBeforeRun holds that what depends on data is not in the plan's sum and does not
+// upset it.
 func TestCostUnknownBeforeRun(t *testing.T) {
 	p, costs := profiled(t, `input %x: float32[4,6]
 		%i = NonZero@17 (%x)

@@ -1,29 +1,35 @@
-// Package plan compiles a graph for one device: which kernel computes each node, in which order, and where in memory
-// every value lies.
+// Package plan compiles a graph for one device: which kernel computes each node, in which order,
+// and where in memory every value lies.
 //
-// Meet first: [Compile] makes a [Plan] from a graph and concrete input shapes; a Plan is a list of [Step]s and a list of
-// [Slot]s; [Plan.Bind] ties a plan to one arena and gives a [Program] that runs.
+// Meet first: [Compile] makes a [Plan] from a graph and concrete input shapes; a Plan is a list of
+// [Step]s and a list of [Slot]s; [Plan.Bind] ties a plan to one arena and gives a [Program] that
+// runs.
 //
-// Memory is known before it is used: Plan.ArenaBytes (all intermediate values, inputs, outputs and scratch of one
-// session) and Plan.PackedBytes (weights repacked for the kernels, shared by all sessions) are exact before anything is
-// allocated. Constants that no kernel repacks stay where the model file maps them.
+// Memory is known before it is used: Plan.ArenaBytes (all intermediate values, inputs, outputs and
+// scratch of one session) and Plan.PackedBytes (weights repacked for the kernels, shared by all
+// sessions) are exact before anything is allocated. Constants that no kernel repacks stay where the
+// model file maps them.
 //
-// A value that dies in the step that reads it gives its place to the step's result where the kernel allows it
-// (cpu.InPlace), so inputs are filled anew before each run.
+// A value that dies in the step that reads it gives its place to the step's result where the kernel
+// allows it (cpu.InPlace), so inputs are filled anew before each run.
 //
-// What Split cuts along the outermost axis longer than one are views of the whole, and what Concat joins along it is computed where
-// it will lie in the result, as far as that takes no more memory than copying: neither is a step then.
+// What Split cuts along the outermost axis longer than one are views of the whole, and what Concat
+// joins along it is computed where it will lie in the result, as far as that takes no more memory
+// than copying: neither is a step then.
 //
-// The bodies of If, Loop and Scan are plans of their own: their arenas lie in the scratch of the step, captured values are read
-// where the enclosing plan has them, and the gate is passed between their steps, too. A Loop whose carried values change shape
-// runs by the reference evaluation.
+// The bodies of If, Loop and Scan are plans of their own: their arenas lie in the scratch of the
+// step, captured values are read where the enclosing plan has them, and the gate is passed between
+// their steps, too. A Loop whose carried values change shape runs by the reference evaluation.
 //
-// Values whose shape depends on data (NonZero, the slices of a Loop whose length is not known), and sequences, optionals and maps, cannot be planned: they
-// live on the Go heap while one iteration runs, and their bytes are asked of the job's memory as they appear (cpu.Exec). So do
-// tensors of strings: their headers are asked for with the tensor and the letters before an operator makes new ones. What is
-// not counted: the letters of strings that the caller gave as input, and parts of strings that keep the whole alive.
+// Values whose shape depends on data (NonZero, the slices of a Loop whose length is not known), and
+// sequences, optionals and maps, cannot be planned: they live on the Go heap while one iteration
+// runs, and their bytes are asked of the job's memory as they appear (cpu.Exec). So do tensors of
+// strings: their headers are asked for with the tensor and the letters before an operator makes new
+// ones. What is not counted: the letters of strings that the caller gave as input, and parts of
+// strings that keep the whole alive.
 //
 // Concurrency: a Plan is immutable and shared. A Program belongs to one goroutine at a time.
 //
-// What it refuses: graphs whose inputs have no concrete shape ([ErrShape]), and bodies that fit their node in no way.
+// What it refuses: graphs whose inputs have no concrete shape ([ErrShape]), and bodies that fit
+// their node in no way.
 package plan

@@ -51,7 +51,8 @@ func TestCompileErrors(t *testing.T) {
 }
 
 func TestUnknownOperator(t *testing.T) {
-	g, err := graph.Parse("graph \"test\" {\n opset \"\" 17\n input %x: float32[4]\n %y: float32[4] = Frobnicate@17 \"odd\" (%x)\n output %y\n}")
+	g, err := graph.Parse("graph \"test\" {\n opset \"\" 17\n input %x: float32[4]\n %y: " +
+		"float32[4] = Frobnicate@17 \"odd\" (%x)\n output %y\n}")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +76,10 @@ func TestRunErrors(t *testing.T) {
 		if bad := want == 0; bad != (err != nil) {
 			t.Errorf("index %d: error %v", i, err)
 		}
-		if err != nil && (!errors.Is(err, op.ErrInput) || !strings.Contains(err.Error(), `"pick"`)) {
-			t.Errorf("index %d: error %v, want one of kind %v that names the node", i, err, op.ErrInput)
+		if err != nil && (!errors.Is(err, op.ErrInput) ||
+			!strings.Contains(err.Error(), `"pick"`)) {
+			t.Errorf("index %d: error %v, want one of kind %v that names the node", i, err,
+				op.ErrInput)
 		}
 		if err == nil && tensor.As[float32](prog.Outputs[0])[1] != want {
 			t.Errorf("index %d gives %v", i, tensor.As[float32](prog.Outputs[0]))

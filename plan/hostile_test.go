@@ -9,8 +9,9 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// TestAbsurdSizesCostNothing holds that a plan which no device can hold is made at once, or refused, without tables in
-// proportion to its values: what admission compares with its limits comes from the plan.
+// TestAbsurdSizesCostNothing holds that a plan which no device can hold is made at once, or
+// refused, without tables in proportion to its values: what admission compares with its limits
+// comes from the plan.
 func TestAbsurdSizesCostNothing(t *testing.T) {
 	for _, e := range []struct{ name, body string }{
 		{"Expand", `input %x: float32[1]

@@ -10,9 +10,9 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// branches plans an If (ONNX 1, 11, 13): the arenas of its branches share the step's scratch, since only one of them runs. A
-// branch that cannot be planned for these shapes (models hold branches for other sampling rates) is an error only when it is
-// taken.
+// branches plans an If (ONNX 1, 11, 13): the arenas of its branches share the step's scratch, since
+// only one of them runs. A branch that cannot be planned for these shapes (models hold branches for
+// other sampling rates) is an error only when it is taken.
 func (c *compiler) branches(n *graph.Node) (control, error) {
 	k := &ifKernel{node: n}
 	for i, name := range [...]string{"else_branch", "then_branch"} {
@@ -33,14 +33,15 @@ func (c *compiler) branches(n *graph.Node) (control, error) {
 	return k, nil
 }
 
-// refine gives outputs of unknown shape the type that the branches which can be planned agree on: one that cannot is never
-// taken for these shapes, or an error.
+// refine gives outputs of unknown shape the type that the branches which can be planned agree on:
+// one that cannot is never taken for these shapes, or an error.
 func (k *ifKernel) refine() {
 	for i, v := range k.node.Out {
 		if v == nil || v.Type.Static() {
 			continue
 		}
-		first, last := k.plans[0].Graph.Outputs[i].Type, k.plans[len(k.plans)-1].Graph.Outputs[i].Type
+		first, last := k.plans[0].Graph.Outputs[i].Type,
+			k.plans[len(k.plans)-1].Graph.Outputs[i].Type
 		if sameStatic(first, last) {
 			v.Type = withoutContents(first)
 		}
@@ -103,7 +104,8 @@ func (k *ifKernel) Bind(b cpu.Binding) cpu.Task {
 	for i := range t.programs {
 		if k.errs[i] == nil {
 			j := k.index[i]
-			t.programs[i] = bindBody(k.plans[j], b.Scratch, spans[j].of(b.Packed), b.In[len(b.In)-k.node.Captures:])
+			t.programs[i] = bindBody(k.plans[j], b.Scratch, spans[j].of(b.Packed),
+				b.In[len(b.In)-k.node.Captures:])
 		}
 	}
 	return t

@@ -7,25 +7,30 @@ import (
 	"github.com/weirgpu/weir/device/cpu"
 )
 
-// Operators that only move whole stretches of memory need no step where their operands can lie where they are moved to. What is split
-// along the outermost axis that is longer than one becomes views of the whole; and what is joined along it, as by Concat over the
-// channels of one image, is computed where it will lie: the values become views of a whole that does not exist yet. A whole is then
-// held in memory from its first part on, which may cost more of it than the copies did; see [compiler.join].
+// Operators that only move whole stretches of memory need no step where their operands can lie
+// where they are moved to. What is split along the outermost axis that is longer than one becomes
+// views of the whole; and what is joined along it, as by Concat over the channels of one image, is
+// computed where it will lie: the values become views of a whole that does not exist yet. A whole
+// is then held in memory from its first part on, which may cost more of it than the copies did; see
+// [compiler.join].
 
-// views makes the outputs of step st stretches of its inputs' bytes, when that is all that it does and every stretch is aligned.
+// views makes the outputs of step st stretches of its inputs' bytes, when that is all that it does
+// and every stretch is aligned.
 func (c *compiler) views(st *Step) bool {
 	k, ok := st.Kernel.(cpu.Moving)
 	if !ok {
 		return false
 	}
 	stretches, p := k.Stretches(), c.plan
-	if len(stretches) != len(st.Out) || slices.Contains(st.Out, -1) || k.Without(moves(stretches)) != nil {
+	if len(stretches) != len(st.Out) || slices.Contains(st.Out, -1) ||
+		k.Without(moves(stretches)) != nil {
 		return false
 	}
 	seen := map[int]bool{}
 	for _, m := range stretches {
 		whole, out := &p.Slots[p.root(st.In[m.In])], &p.Slots[st.Out[m.Out]]
-		if seen[m.Out] || m.To != 0 || m.Bytes != out.Bytes || m.From%Align != 0 || whole.Place != InArena || out.Place != InArena {
+		if seen[m.Out] || m.To != 0 || m.Bytes != out.Bytes || m.From%Align != 0 ||
+			whole.Place != InArena || out.Place != InArena {
 			return false
 		}
 		seen[m.Out] = true
@@ -45,12 +50,15 @@ func moves(stretches []cpu.Stretch) (numbers []int) {
 	return numbers
 }
 
-// join is layout with the parts of joined values computed in place: of all of them, of those that wait a short time for their whole, or
-// of none, whichever takes the least memory, the first when in doubt. Time is worth less than memory here: a copy runs at the speed of
-// memory.
+// join is layout with the parts of joined values computed in place: of all of them, of those that
+// wait a short time for their whole, or of none, whichever takes the least memory, the first when
+// in doubt. Time is worth less than memory here: a copy runs at the speed of memory.
 func (c *compiler) join() {
 	const shortWait = 12 // steps
-	if !slices.ContainsFunc(c.plan.Steps, func(st Step) bool { _, ok := st.Kernel.(cpu.Moving); return ok }) {
+	if !slices.ContainsFunc(c.plan.Steps, func(st Step) bool {
+		_, ok := st.Kernel.(cpu.Moving)
+		return ok
+	}) {
 		c.layout()
 		return
 	}
@@ -72,8 +80,8 @@ func (c *compiler) join() {
 	*c.plan = *best
 }
 
-// joinParts makes what steps join, no more than wait steps after it was computed, parts of the result. It reports whether there was
-// any.
+// joinParts makes what steps join, no more than wait steps after it was computed, parts of the
+// result. It reports whether there was any.
 func (c *compiler) joinParts(wait int) bool {
 	gone := make([]bool, len(c.plan.Steps))
 	joined := false
@@ -102,8 +110,9 @@ func (c *compiler) joinParts(wait int) bool {
 	return joined
 }
 
-// parts makes operands of step i parts of its output, and returns the stretches that nobody needs to move any more. Operands that are
-// neighbouring views of one value, and all of it, go together: what was split is often joined again with what was made of it.
+// parts makes operands of step i parts of its output, and returns the stretches that nobody needs
+// to move any more. Operands that are neighbouring views of one value, and all of it, go together:
+// what was split is often joined again with what was made of it.
 func (c *compiler) parts(i int, stretches []cpu.Stretch, wait int) (done []cpu.Stretch) {
 	p := c.plan
 	st := &p.Steps[i]
@@ -111,7 +120,8 @@ func (c *compiler) parts(i int, stretches []cpu.Stretch, wait int) (done []cpu.S
 		m := stretches[0]
 		n := p.neighbours(st, stretches)
 		s, out := &p.Slots[p.root(st.In[m.In])], st.Out[m.Out]
-		if n > 0 && out >= 0 && p.Slots[out].Place == InArena && s.Place == InArena && s.First >= 0 && i-s.First <= wait && m.To%Align == 0 {
+		if n > 0 && out >= 0 && p.Slots[out].Place == InArena && s.Place == InArena &&
+			s.First >= 0 && i-s.First <= wait && m.To%Align == 0 {
 			s.Place, s.Of, s.At = Alias, out, m.To
 			done = append(done, stretches[:n]...)
 		}
@@ -120,13 +130,15 @@ func (c *compiler) parts(i int, stretches []cpu.Stretch, wait int) (done []cpu.S
 	return done
 }
 
-// neighbours is the number of stretches, from the first on, that move one whole value, piece after piece; 0 when there are none.
+// neighbours is the number of stretches, from the first on, that move one whole value, piece after
+// piece; 0 when there are none.
 func (p *Plan) neighbours(st *Step, stretches []cpu.Stretch) int {
 	root, to := p.root(st.In[stretches[0].In]), stretches[0].To
 	var at int64
 	for n, m := range stretches {
 		in := st.In[m.In]
-		if p.root(in) != root || p.begin(in) != at || m.From != 0 || m.Bytes != p.Slots[in].Bytes || m.To != to+at || m.Out != stretches[0].Out {
+		if p.root(in) != root || p.begin(in) != at || m.From != 0 || m.Bytes != p.Slots[in].Bytes ||
+			m.To != to+at || m.Out != stretches[0].Out {
 			return 0
 		}
 		if at += m.Bytes; at == p.Slots[root].Bytes {

@@ -78,7 +78,8 @@ func TestJoinedAndSplitAreNoSteps(t *testing.T) {
 			}
 			p := compileAs(t, g, unoptimised)
 			if got := (p.ArenaBytes + 1023) / 1024; len(p.Steps) != e.steps || got != e.values {
-				t.Errorf("%d steps and %d values, want %d and %d", len(p.Steps), got, e.steps, e.values)
+				t.Errorf("%d steps and %d values, want %d and %d", len(p.Steps), got, e.steps,
+					e.values)
 			}
 			equal(t, pool, g, unoptimised, fill(rand.New(rand.NewPCG(1, 2)), g))
 		})
@@ -111,7 +112,8 @@ func (b *joiner) grow() {
 }
 
 func joined(seed uint64) (*graph.Graph, *rand.Rand) {
-	b := &joiner{grower{r: rand.New(rand.NewPCG(seed, 7)), g: &graph.Graph{Name: "joined", Opsets: map[string]int{"": 13}}}}
+	b := &joiner{grower{r: rand.New(rand.NewPCG(seed, 7)),
+		g: &graph.Graph{Name: "joined", Opsets: map[string]int{"": 13}}}}
 	for _, channels := range []int{4, 2} {
 		v := &graph.Value{Name: b.name(), Type: op.Concrete(tensor.Float32, 1, channels, 16)}
 		b.g.Inputs, b.values = append(b.g.Inputs, v), append(b.values, v)
@@ -128,8 +130,8 @@ func joined(seed uint64) (*graph.Graph, *rand.Rand) {
 	return b.g, b.r
 }
 
-// TestRandomJoins compares plans of joined and split values with the evaluation of the graph, and holds that joining takes no more
-// memory than copying.
+// TestRandomJoins compares plans of joined and split values with the evaluation of the graph, and
+// holds that joining takes no more memory than copying.
 func TestRandomJoins(t *testing.T) {
 	pool := newPool(t)
 	views := 0
@@ -161,8 +163,8 @@ func FuzzRandomJoins(f *testing.F) {
 	})
 }
 
-// TestJoiningNeverTakesMoreMemory joins a value that waits long for its whole: reserving all of that meanwhile would cost more than
-// the copy.
+// TestJoiningNeverTakesMoreMemory joins a value that waits long for its whole: reserving all of
+// that meanwhile would cost more than the copy.
 func TestJoiningNeverTakesMoreMemory(t *testing.T) {
 	body := `input %x: float32[1,32,8]
 		%a = Exp@17 (%x)

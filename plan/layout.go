@@ -12,7 +12,8 @@ func (c *compiler) layout() {
 			of[i] = &block{bytes: s.Bytes, first: s.First, last: s.Last}
 		}
 	}
-	for i := range p.Slots { // parts are written before their whole is there, and may be read after it
+	// parts are written before their whole is there, and may be read after it
+	for i := range p.Slots {
 		if s := &p.Slots[i]; s.Place == Alias {
 			if b := of[p.root(i)]; b != nil {
 				b.first, b.last = min(b.first, s.First), max(b.last, s.Last)
@@ -57,8 +58,8 @@ func (c *compiler) place(blocks []*block) int64 {
 	return place(blocks)
 }
 
-// overwrite lets output 0 of step i take the memory of an input that the kernel may write over and that nobody reads
-// afterwards, under any name.
+// overwrite lets output 0 of step i take the memory of an input that the kernel may write over and
+// that nobody reads afterwards, under any name.
 func (c *compiler) overwrite(i int, of []*block) {
 	p := c.plan
 	st := &p.Steps[i]
@@ -70,7 +71,8 @@ func (c *compiler) overwrite(i int, of []*block) {
 	for _, n := range k.InPlace() {
 		in := p.root(st.In[n])
 		s := &p.Slots[in]
-		if s.Place != InArena || s.Last != i || of[in].last != i || s.Bytes != p.Slots[out].Bytes || p.readers(st, in) > 1 {
+		if s.Place != InArena || s.Last != i || of[in].last != i || s.Bytes != p.Slots[out].Bytes ||
+			p.readers(st, in) > 1 {
 			continue
 		}
 		p.Slots[out].Over = in

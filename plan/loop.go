@@ -53,18 +53,20 @@ func (k *loopKernel) setBody(p *Plan) (ok bool) {
 			return false
 		}
 	}
-	if cond := p.Graph.Outputs[0].Type; cond.DType != tensor.Bool || p.Slots[p.Outputs[0]].Bytes != 1 {
+	if cond := p.Graph.Outputs[0].Type; cond.DType != tensor.Bool ||
+		p.Slots[p.Outputs[0]].Bytes != 1 {
 		return false
 	}
 	k.carry, ok = newCarry(p, 2, 1, k.carried)
 	return ok
 }
 
-// refine gives outputs the types that the body's have. A condition that is true and that the body leaves alone ends nothing, so
-// that a constant trip count tells how many slices there are.
+// refine gives outputs the types that the body's have. A condition that is true and that the body
+// leaves alone ends nothing, so that a constant trip count tells how many slices there are.
 func (k *loopKernel) refine(ins []*graph.Value) {
 	next := k.body.Graph.Outputs[0]
-	if k.conditional && k.counted && isTrue(ins[1]) && (next == k.body.Graph.Inputs[1] || isTrue(next)) {
+	if k.conditional && k.counted && isTrue(ins[1]) &&
+		(next == k.body.Graph.Inputs[1] || isTrue(next)) {
 		k.conditional = false
 	}
 	trips, known := 0, false
@@ -88,7 +90,8 @@ func (k *loopKernel) refine(ins []*graph.Value) {
 }
 
 func isTrue(v *graph.Value) bool {
-	return v.IsConst() && v.Const().DType == tensor.Bool && len(v.Const().Data) == 1 && v.Const().Data[0] != 0
+	return v.IsConst() && v.Const().DType == tensor.Bool && len(v.Const().Data) == 1 &&
+		v.Const().Data[0] != 0
 }
 
 // loopKernel runs one plan again and again.
@@ -119,7 +122,8 @@ func (k *loopKernel) flops() int64 {
 // PackedBytes implements cpu.Kernel.
 func (k *loopKernel) PackedBytes() int { return int(k.body.PackedBytes) }
 
-// ScratchBytes implements cpu.Kernel: the body's arena, and state on its way from outputs to inputs.
+// ScratchBytes implements cpu.Kernel: the body's arena, and state on its way from outputs to
+// inputs.
 func (k *loopKernel) ScratchBytes(int) int { return int(k.body.ArenaBytes + k.carry.bytes) }
 
 // Pack implements cpu.Kernel.
@@ -128,10 +132,12 @@ func (k *loopKernel) Pack(dst []byte) { packBodies(k.bodies(), dst) }
 // Bind implements cpu.Kernel.
 func (k *loopKernel) Bind(b cpu.Binding) cpu.Task {
 	n := len(b.In) - k.node.Captures
-	t := &loopTask{loopKernel: k, in: b.In[:n], out: results(b.Out), stage: b.Scratch[k.body.ArenaBytes:]}
+	t := &loopTask{loopKernel: k, in: b.In[:n], out: results(b.Out),
+		stage: b.Scratch[k.body.ArenaBytes:]}
 	t.program = bindBody(k.body, b.Scratch[:k.body.ArenaBytes], b.Packed, b.In[n:])
 	for i := range b.Out[k.carried:] {
-		t.stacks = append(t.stacks, stack{slice: t.program.Outputs[1+k.carried+i], out: t.out[k.carried+i]})
+		t.stacks = append(t.stacks,
+			stack{slice: t.program.Outputs[1+k.carried+i], out: t.out[k.carried+i]})
 	}
 	return t
 }
@@ -180,7 +186,8 @@ func (t *loopTask) limits() (trips int64, cond bool, err error) {
 	if t.counted {
 		m := t.in[0]
 		if m.DType != tensor.Int64 || len(m.Data) != 8 {
-			return 0, false, t.node.Call().Errorf(op.ErrInput, "the trip count is %v, want one int64", m)
+			return 0, false, t.node.Call().Errorf(op.ErrInput, "the trip count is %v, want one "+
+				"int64", m)
 		}
 		trips = tensor.As[int64](m)[0]
 	}

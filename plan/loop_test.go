@@ -11,7 +11,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// loops are bodies with what makes their plans hard; each is compared with the reference for several trip counts.
+// loops are bodies with what makes their plans hard; each is compared with the reference for
+// several trip counts.
 var loops = map[string]struct{ kernel, body string }{
 	"values that change places": {"loop", `input %n: int64[]
 		input %a: float32[2,3]
@@ -52,7 +53,8 @@ var loops = map[string]struct{ kernel, body string }{
 	"captured values and a product": {"loop", `input %n: int64[]
 		input %x: float32[4,8]
 		input %h: float32[4,8]
-		const %w: float32[8,8] = {` + strings.TrimSuffix(strings.Repeat("0.25, -0.125, ", 32), ", ") + `}
+		const %w: float32[8,8] = {` +
+		strings.TrimSuffix(strings.Repeat("0.25, -0.125, ", 32), ", ") + `}
 		%y: float32[4,8], %all = Loop@17 (%n, _, %h | %x, %w) {body=graph "body" captures 2 {
 			input %i: int64[]
 			input %c: bool[]
@@ -214,7 +216,8 @@ func TestLoopsAgainstTheReference(t *testing.T) {
 	}
 }
 
-// TestLoopOfKnownLength plans everything of a loop as exporters write one, with a condition that ends nothing.
+// TestLoopOfKnownLength plans everything of a loop as exporters write one, with a condition that
+// ends nothing.
 func TestLoopOfKnownLength(t *testing.T) {
 	g := parse(t, `input %x: float32[3]
 		const %n: int64[] = {5}
@@ -248,7 +251,8 @@ func TestLoopOfKnownLength(t *testing.T) {
 	}
 }
 
-// TestLoopAsksForMemory counts the slices of a loop of unknown length, and gives back what only the way to the result took.
+// TestLoopAsksForMemory counts the slices of a loop of unknown length, and gives back what only the
+// way to the result took.
 func TestLoopAsksForMemory(t *testing.T) {
 	g := parse(t, `input %n: int64[]
 		input %x: float32[16]
@@ -283,7 +287,8 @@ func TestLoopAsksForMemory(t *testing.T) {
 	}
 }
 
-// TestLoopRefusesData holds that conditions and trip counts of the wrong size fail, and that a context ends a long loop.
+// TestLoopRefusesData holds that conditions and trip counts of the wrong size fail, and that a
+// context ends a long loop.
 func TestLoopEnds(t *testing.T) {
 	g := parse(t, `input %n: int64[]
 		input %x: float32[4]
@@ -304,7 +309,8 @@ func TestLoopEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	gate := &countingGate{after: 1000, then: cancel}
 	x.Ctx, x.Gate = ctx, gate
-	if err := prog.Run(x); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "iteration") {
+	if err := prog.Run(x); !errors.Is(err, context.Canceled) ||
+		!strings.Contains(err.Error(), "iteration") {
 		t.Errorf("a loop without end gives %v", err)
 	}
 	if gate.asked < 1000 {
@@ -330,8 +336,10 @@ func (g *countingGate) Revoked() bool {
 func TestScans(t *testing.T) {
 	pool := newPool(t)
 	for name, attrs := range map[string]string{
-		"forward": "num_scan_inputs=2", "axes": "num_scan_inputs=2, scan_input_axes=[1, -1], scan_output_axes=[-1, 1]",
-		"backward": "num_scan_inputs=2, scan_input_axes=[1, 1], scan_input_directions=[1, 0], scan_output_axes=[0, 1], scan_output_directions=[0, 1]",
+		"forward": "num_scan_inputs=2",
+		"axes":    "num_scan_inputs=2, scan_input_axes=[1, -1], scan_output_axes=[-1, 1]",
+		"backward": "num_scan_inputs=2, scan_input_axes=[1, 1], scan_input_directions=[1, 0], " +
+			"scan_output_axes=[0, 1], scan_output_directions=[0, 1]",
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := parse(t, `input %a: float32[5]
@@ -374,7 +382,8 @@ func TestScans(t *testing.T) {
 	}
 }
 
-// TestCapturesAreReadInPlace holds that neither a branch nor a loop copies what it captures, nor writes there.
+// TestCapturesAreReadInPlace holds that neither a branch nor a loop copies what it captures, nor
+// writes there.
 func TestCapturesAreReadInPlace(t *testing.T) {
 	g := parse(t, `input %x: float32[1000]
 		input %c: bool[]

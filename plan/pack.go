@@ -19,20 +19,22 @@ type PackOptions struct {
 	Pool *cpu.Pool
 	// Progress, when set, is called with the number of steps done, one call after the other.
 	Progress func(done, total int)
-	// Packed, when set, is called by any worker with each constant whose repacked copy is written, which may be needed again: to pack
-	// again, or by another step.
+	// Packed, when set, is called by any worker with each constant whose repacked copy is written,
+	// which may be needed again: to pack again, or by another step.
 	Packed func(c *tensor.Tensor)
-	// Populate, when set, is called by any worker with a stretch of dst that is about to be written. Stretches may meet, and together
-	// they are all of it.
+	// Populate, when set, is called by any worker with a stretch of dst that is about to be
+	// written. Stretches may meet, and together they are all of it.
 	Populate func(from, to int64)
 }
 
-// Pack writes the repacked weights of every step into dst, which must hold PackedBytes and be aligned to [Align]. It is
-// done once for all sessions of the plan, the largest first. It fails with [ErrBare], and with cpu.ErrPanic when a kernel panics on a
-// worker of a pool. However many workers there are, they write the same bytes.
+// Pack writes the repacked weights of every step into dst, which must hold PackedBytes and be
+// aligned to [Align]. It is done once for all sessions of the plan, the largest first. It fails
+// with [ErrBare], and with cpu.ErrPanic when a kernel panics on a worker of a pool. However many
+// workers there are, they write the same bytes.
 func (p *Plan) Pack(dst []byte, o PackOptions) error {
 	if int64(len(dst)) < p.PackedBytes {
-		return fmt.Errorf("graph %q: packed weights need %d bytes, given %d", p.Graph.Name, p.PackedBytes, len(dst))
+		return fmt.Errorf("graph %q: packed weights need %d bytes, given %d", p.Graph.Name,
+			p.PackedBytes, len(dst))
 	}
 	if p.bare {
 		return fmt.Errorf("graph %q: %w", p.Graph.Name, ErrBare)
@@ -77,18 +79,21 @@ type packStep struct {
 	left  atomic.Int32 // parts that are not done, or steps of the bodies
 }
 
-// packPart is a part of a step's packed weights, the whole of them for kernels that write them at once.
+// packPart is a part of a step's packed weights, the whole of them for kernels that write them at
+// once.
 type packPart struct {
 	step  *packStep
 	i, of int
 }
 
-// list makes the list of parts and returns how many floats of scratch the most demanding needs. Weights are in memory twice while they are
-// packed, which matters least for the largest while little else is packed yet, and workers that claim the largest first end at about the
-// same time.
+// list makes the list of parts and returns how many floats of scratch the most demanding needs.
+// Weights are in memory twice while they are packed, which matters least for the largest while
+// little else is packed yet, and workers that claim the largest first end at about the same time.
 func (r *packRegion) list() (scratch int) {
 	steps := packSteps(nil, r.plan, 0, nil)
-	slices.SortStableFunc(steps, func(a, b *packStep) int { return cmp.Compare(b.packed.n, a.packed.n) })
+	slices.SortStableFunc(steps, func(a, b *packStep) int {
+		return cmp.Compare(b.packed.n, a.packed.n)
+	})
 	for _, st := range steps {
 		n := 1
 		if k, ok := st.Kernel.(cpu.Parted); ok && st.packed.n > 0 {
@@ -104,8 +109,8 @@ func (r *packRegion) list() (scratch int) {
 	return scratch
 }
 
-// packSteps adds the steps of a plan, whose weights begin at a place. In the place of a step with bodies come those of theirs, as far as
-// they pack anything.
+// packSteps adds the steps of a plan, whose weights begin at a place. In the place of a step with
+// bodies come those of theirs, as far as they pack anything.
 func packSteps(steps []*packStep, p *Plan, at int64, outer *packStep) []*packStep {
 	for i := range p.Steps {
 		st := &packStep{Step: &p.Steps[i], plan: p, to: p.Steps[i].packed, outer: outer}

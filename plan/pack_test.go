@@ -44,8 +44,9 @@ const bodies = `input %x: float32[2,4]
 	}}
 	output %y`
 
-// TestPackOnWorkers packs graphs on the calling goroutine and on pools, and wants the bytes that the kernels write one after the other,
-// each constant told of once, progress step by step, and the stretches that were populated to be all there is.
+// TestPackOnWorkers packs graphs on the calling goroutine and on pools, and wants the bytes that
+// the kernels write one after the other, each constant told of once, progress step by step, and the
+// stretches that were populated to be all there is.
 func TestPackOnWorkers(t *testing.T) {
 	g, err := zoo.New("mobilenetv2", zoo.Options{})
 	if err != nil {
@@ -132,13 +133,15 @@ func (w *packWatch) populate(from, to int64) {
 
 func (w *packWatch) check(threads, weights int) {
 	if w.done != len(w.plan.Steps) {
-		w.t.Errorf("%d threads: %d calls of progress for %d steps", threads, w.done, len(w.plan.Steps))
+		w.t.Errorf("%d threads: %d calls of progress for %d steps", threads, w.done,
+			len(w.plan.Steps))
 	}
 	told := 0
 	eachPlan(w.plan, func(p *Plan) {
 		for c := range p.Absorbed() {
 			if told++; w.seen[c] != 1 {
-				w.t.Errorf("%d threads: told %d times of a constant %v", threads, w.seen[c], c.Shape)
+				w.t.Errorf("%d threads: told %d times of a constant %v", threads, w.seen[c],
+					c.Shape)
 			}
 		}
 	})
@@ -149,7 +152,8 @@ func (w *packWatch) check(threads, weights int) {
 	var at int64
 	for _, s := range w.stretches {
 		if s.off > alignUp(at) || s.n <= 0 {
-			w.t.Fatalf("%d threads: %d bytes populated from %d on, after those to %d", threads, s.n, s.off, at)
+			w.t.Fatalf("%d threads: %d bytes populated from %d on, after those to %d", threads, s.n,
+				s.off, at)
 		}
 		at = max(at, s.off+s.n)
 	}

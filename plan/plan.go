@@ -31,12 +31,13 @@ type Plan struct {
 	bare bool // made of a graph that lacks the contents of absorbed constants
 }
 
-// PeakBytes is the most memory that the plan with n concurrent sessions holds on its device: packed weights and n arenas.
-// Constants mapped from the model file are not in it.
+// PeakBytes is the most memory that the plan with n concurrent sessions holds on its device: packed
+// weights and n arenas. Constants mapped from the model file are not in it.
 func (p *Plan) PeakBytes(n int) int64 { return p.PackedBytes + int64(n)*p.ArenaBytes }
 
-// Dynamic reports whether an iteration makes values beside the arena: those whose shape depends on data, and those inside
-// bodies that have no plan of their own. PeakBytes cannot count them; they are asked for while the iteration runs.
+// Dynamic reports whether an iteration makes values beside the arena: those whose shape depends on
+// data, and those inside bodies that have no plan of their own. PeakBytes cannot count them; they
+// are asked for while the iteration runs.
 func (p *Plan) Dynamic() bool {
 	for i := range p.Slots {
 		if p.Slots[i].Place == Dynamic {
@@ -89,9 +90,10 @@ type Slot struct {
 	Bytes  int64
 	Of     int   // Alias: the slot whose bytes these are
 	At     int64 // Alias: the first of those bytes, a multiple of Align
-	Over   int   // InArena: the slot that dies in step First and whose place this one takes, -1 for none
-	First  int   // the step that writes it; -1 for inputs
-	Last   int   // the last step that reads it or an alias of it; len(Steps) for outputs
+	// InArena: the slot that dies in step First and whose place this one takes, -1 for none
+	Over  int
+	First int // the step that writes it; -1 for inputs
+	Last  int // the last step that reads it or an alias of it; len(Steps) for outputs
 }
 
 // Align is the alignment of every value in an arena: a cache line, and the widest vector.

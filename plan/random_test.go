@@ -77,13 +77,15 @@ func (b *grower) grow() {
 	case 5:
 		b.add("Transpose", 1, op.Attrs{op.IntsAttr("perm", perm(b.r, len(shape))...)}, x)
 	case 6:
-		b.add("Reshape", 1, nil, x, b.ints([][]int{{-1}, {1, -1}, {2, -1}, {-1, 2, 3}, {0, -1}}[b.r.IntN(5)]...))
+		b.add("Reshape", 1, nil, x,
+			b.ints([][]int{{-1}, {1, -1}, {2, -1}, {-1, 2, 3}, {0, -1}}[b.r.IntN(5)]...))
 	case 7:
 		b.add("Concat", 1, at, x, pick(), x)
 	case 8:
 		b.add("Split", 2, at, x)
 	case 9:
-		b.add(one("ReduceMean", "ReduceMax"), 1, op.Attrs{op.IntsAttr("axes", axis), op.IntAttr("keepdims", int64(b.r.IntN(2)))}, x)
+		b.add(one("ReduceMean", "ReduceMax"), 1,
+			op.Attrs{op.IntsAttr("axes", axis), op.IntAttr("keepdims", int64(b.r.IntN(2)))}, x)
 	case 10:
 		b.add("Softmax", 1, at, x)
 	case 11:
@@ -93,7 +95,8 @@ func (b *grower) grow() {
 	case 12:
 		if len(shape) == 4 {
 			m := 1 + b.r.IntN(6)
-			b.add("Conv", 1, op.Attrs{op.IntsAttr("pads", 1, 1, 1, 1)}, x, b.constant(m, shape[1], 3, 3), b.constant(m))
+			b.add("Conv", 1, op.Attrs{op.IntsAttr("pads", 1, 1, 1, 1)}, x,
+				b.constant(m, shape[1], 3, 3), b.constant(m))
 			b.add("MaxPool", 1, op.Attrs{op.IntsAttr("kernel_shape", 2, 2)}, x)
 		}
 	case 13:
@@ -110,7 +113,8 @@ func perm(r *rand.Rand, n int) []int64 {
 }
 
 func grown(seed uint64) (*graph.Graph, *rand.Rand) {
-	b := &grower{r: rand.New(rand.NewPCG(seed, 5)), g: &graph.Graph{Name: "random", Opsets: map[string]int{"": 17}}}
+	b := &grower{r: rand.New(rand.NewPCG(seed, 5)),
+		g: &graph.Graph{Name: "random", Opsets: map[string]int{"": 17}}}
 	for _, shape := range [][]int{{2, 3, 4, 6}, {2, 6}, {6}} {
 		v := &graph.Value{Name: b.name(), Type: op.Concrete(tensor.Float32, shape...)}
 		b.g.Inputs, b.values = append(b.g.Inputs, v), append(b.values, v)

@@ -11,14 +11,15 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// ErrBare is the kind of error about a plan whose weights cannot be packed, or whose steps cannot run, because constants lack their
-// contents.
+// ErrBare is the kind of error about a plan whose weights cannot be packed, or whose steps cannot
+// run, because constants lack their contents.
 var ErrBare = errors.New("constants without contents")
 
-// Restore makes again, without the passes, the plan whose graph g is: the Graph of a Plan that [Compile] made with these options.
-// Constants that Absorbed lists for that plan may lack their contents, which are then in its packed weights only; the plan cannot
-// Pack. It fails with [ErrBare] when another constant lacks them, and as Compile does. Whether the plan is the same, [Plan.Fingerprint]
-// tells.
+// Restore makes again, without the passes, the plan whose graph g is: the Graph of a Plan that
+// [Compile] made with these options. Constants that Absorbed lists for that plan may lack their
+// contents, which are then in its packed weights only; the plan cannot Pack. It fails with
+// [ErrBare] when another constant lacks them, and as Compile does. Whether the plan is the same,
+// [Plan.Fingerprint] tells.
 func Restore(g *graph.Graph, o Options) (*Plan, error) {
 	if err := static(g); err != nil {
 		return nil, err
@@ -30,7 +31,8 @@ func Restore(g *graph.Graph, o Options) (*Plan, error) {
 	absorbed := p.Absorbed()
 	for _, v := range g.Constants() {
 		t := v.Const()
-		if t.Data != nil || constBytes(t) == 0 || t.DType == tensor.String || t.DType.IsContainer() {
+		if t.Data != nil || constBytes(t) == 0 || t.DType == tensor.String ||
+			t.DType.IsContainer() {
 			continue
 		}
 		if !absorbed[t] {
@@ -41,8 +43,8 @@ func Restore(g *graph.Graph, o Options) (*Plan, error) {
 	return p, nil
 }
 
-// Absorbed returns the constants that are in the packed weights in a form of their own and that nothing reads besides: who has the
-// packed weights can do without their contents.
+// Absorbed returns the constants that are in the packed weights in a form of their own and that
+// nothing reads besides: who has the packed weights can do without their contents.
 func (p *Plan) Absorbed() map[*tensor.Tensor]bool {
 	read, absorbed := p.readByBodies(), map[*tensor.Tensor]bool{}
 	for i := range p.Steps {
@@ -93,9 +95,9 @@ func (p *Plan) readByBodies() map[*tensor.Tensor]bool {
 	return read
 }
 
-// Fingerprint identifies, of the plans of one graph, what decides how packed weights are laid out and used: the kernels of the steps that
-// have such and the place of each one's weights. Other steps may come and go with the number of threads, whose scratch decides
-// which copies save memory.
+// Fingerprint identifies, of the plans of one graph, what decides how packed weights are laid out
+// and used: the kernels of the steps that have such and the place of each one's weights. Other
+// steps may come and go with the number of threads, whose scratch decides which copies save memory.
 func (p *Plan) Fingerprint() [sha256.Size]byte {
 	h := sha256.New()
 	p.describe(h)
@@ -107,7 +109,8 @@ func (p *Plan) describe(w io.Writer) {
 	for i := range p.Steps {
 		st := &p.Steps[i]
 		if st.packed.n > 0 {
-			fmt.Fprintf(w, "%q %s %q %d+%d\n", st.Node.Name, st.Node.Type, st.Kernel.Name(), st.packed.off, st.packed.n)
+			fmt.Fprintf(w, "%q %s %q %d+%d\n", st.Node.Name, st.Node.Type, st.Kernel.Name(),
+				st.packed.off, st.packed.n)
 		}
 		if k, ok := st.Kernel.(control); ok {
 			for _, b := range k.bodies() {

@@ -13,8 +13,9 @@ import (
 	"github.com/weirgpu/weir/zoo"
 )
 
-// TestRestore makes the plans of small networks again, of the text of their graphs without the constants that are in the packed weights:
-// they must be the same and give the same bits on the weights of the first.
+// TestRestore makes the plans of small networks again, of the text of their graphs without the
+// constants that are in the packed weights: they must be the same and give the same bits on the
+// weights of the first.
 func TestRestore(t *testing.T) {
 	pool := newPool(t)
 	for _, a := range small {
@@ -34,11 +35,13 @@ func TestRestore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if q.Fingerprint() != p.Fingerprint() || q.ArenaBytes != p.ArenaBytes || q.ConstBytes != p.ConstBytes || q.Flops != p.Flops {
+		if q.Fingerprint() != p.Fingerprint() || q.ArenaBytes != p.ArenaBytes ||
+			q.ConstBytes != p.ConstBytes || q.Flops != p.Flops {
 			t.Errorf("%s: another plan", a.name)
 		}
 		if err := q.Pack(weights, PackOptions{}); !errors.Is(err, ErrBare) || len(absorbed) == 0 {
-			t.Errorf("%s: packing without constants: error %v; %d are left out", a.name, err, len(absorbed))
+			t.Errorf("%s: packing without constants: error %v; %d are left out", a.name, err,
+				len(absorbed))
 		}
 		in := like(rand.New(rand.NewPCG(2, 3)), g, o.Shapes)
 		want, got := runOn(t, pool, p, weights, in), runOn(t, pool, q, weights, in)
@@ -68,7 +71,8 @@ func TestRestore(t *testing.T) {
 }
 
 // runOn runs a plan once on packed weights.
-func runOn(t *testing.T, pool *cpu.Pool, p *Plan, weights []byte, in []*tensor.Tensor) []*tensor.Tensor {
+func runOn(t *testing.T, pool *cpu.Pool, p *Plan, weights []byte,
+	in []*tensor.Tensor) []*tensor.Tensor {
 	t.Helper()
 	prog, err := p.Bind(memory(t, p.ArenaBytes), weights)
 	if err != nil {
@@ -85,15 +89,18 @@ func runOn(t *testing.T, pool *cpu.Pool, p *Plan, weights []byte, in []*tensor.T
 func throughText(t *testing.T, g *graph.Graph, leave func(c *tensor.Tensor) bool) *graph.Graph {
 	t.Helper()
 	var text strings.Builder
-	if err := graph.PrintApart(&text, g, func(c *tensor.Tensor) (int64, bool) { return 7, leave(c) }); err != nil {
+	if err := graph.PrintApart(&text, g, func(c *tensor.Tensor) (int64, bool) {
+		return 7, leave(c)
+	}); err != nil {
 		t.Fatal(err)
 	}
-	back, err := graph.ParseApart(text.String(), func(d tensor.DType, shape []int, at int64) (*tensor.Tensor, error) {
-		if at != 7 {
-			t.Errorf("place %d, want 7", at)
-		}
-		return &tensor.Tensor{DType: d, Shape: append([]int{}, shape...)}, nil
-	})
+	back, err := graph.ParseApart(text.String(),
+		func(d tensor.DType, shape []int, at int64) (*tensor.Tensor, error) {
+			if at != 7 {
+				t.Errorf("place %d, want 7", at)
+			}
+			return &tensor.Tensor{DType: d, Shape: append([]int{}, shape...)}, nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// scan plans a Scan (ONNX 9, 11) over inputs of known shape; nil for others, such as version 8, which walks a batch too.
+// scan plans a Scan (ONNX 9, 11) over inputs of known shape; nil for others, such as version 8,
+// which walks a batch too.
 func (c *compiler) scan(n *graph.Node) control {
 	body, ok := n.Attrs.Body("body").(*graph.Graph)
 	ins := n.In[:len(n.In)-n.Captures]
@@ -52,7 +53,8 @@ func (k *scanKernel) formals(ins []*graph.Value) (types []op.Type, ok bool) {
 		}
 		if i >= k.states {
 			shape, _ := t.Ints()
-			w := newSlicing(shape, i-k.states, attrs.Ints("scan_input_axes"), attrs.Ints("scan_input_directions"))
+			w := newSlicing(shape, i-k.states, attrs.Ints("scan_input_axes"),
+				attrs.Ints("scan_input_directions"))
 			k.from = append(k.from, w)
 			k.length = shape[w.axis]
 			t = op.Concrete(t.DType, w.shape...)
@@ -74,7 +76,9 @@ func (k *scanKernel) setBody(p *Plan) (ok bool) {
 			slice, _ := p.Graph.Outputs[i].Type.Ints()
 			axis := axisAt(attrs.Ints("scan_output_axes"), j, len(slice)+1)
 			whole := slices.Insert(slices.Clone(slice), axis, k.length)
-			k.to = append(k.to, newSlicing(whole, j, attrs.Ints("scan_output_axes"), attrs.Ints("scan_output_directions")))
+			k.to = append(k.to,
+				newSlicing(whole, j, attrs.Ints("scan_output_axes"),
+					attrs.Ints("scan_output_directions")))
 		}
 	}
 	k.carry, ok = newCarry(p, 0, 0, k.states)
@@ -91,7 +95,8 @@ type slicing struct {
 	stride  int          // from slice to slice
 }
 
-// newSlicing reads the i-th entries of the attributes, by default the first axis and forward. Type inference has checked them.
+// newSlicing reads the i-th entries of the attributes, by default the first axis and forward. Type
+// inference has checked them.
 func newSlicing(shape []int, i int, axes, directions []int64) slicing {
 	w := slicing{axis: axisAt(axes, i, len(shape)), back: i < len(directions) && directions[i] == 1}
 	w.n = shape[w.axis]
@@ -142,7 +147,8 @@ func (k *scanKernel) flops() int64 { return k.body.Flops * int64(k.length) }
 // PackedBytes implements cpu.Kernel.
 func (k *scanKernel) PackedBytes() int { return int(k.body.PackedBytes) }
 
-// ScratchBytes implements cpu.Kernel: the body's arena, and state on its way from outputs to inputs.
+// ScratchBytes implements cpu.Kernel: the body's arena, and state on its way from outputs to
+// inputs.
 func (k *scanKernel) ScratchBytes(int) int { return int(k.body.ArenaBytes + k.carry.bytes) }
 
 // Pack implements cpu.Kernel.
@@ -151,7 +157,8 @@ func (k *scanKernel) Pack(dst []byte) { packBodies(k.bodies(), dst) }
 // Bind implements cpu.Kernel.
 func (k *scanKernel) Bind(b cpu.Binding) cpu.Task {
 	n := len(b.In) - k.node.Captures
-	return &scanTask{scanKernel: k, in: b.In[:n], out: results(b.Out), stage: b.Scratch[k.body.ArenaBytes:],
+	return &scanTask{scanKernel: k, in: b.In[:n], out: results(b.Out),
+		stage:   b.Scratch[k.body.ArenaBytes:],
 		program: bindBody(k.body, b.Scratch[:k.body.ArenaBytes], b.Packed, b.In[n:])}
 }
 
@@ -179,7 +186,8 @@ func (t *scanTask) iterate(x *cpu.Exec, i int) error {
 	r := t.program
 	for k := range t.from {
 		w := &t.from[k]
-		if err := tensor.CopyStrided(r.Inputs[t.states+k], w.alone, t.in[t.states+k], w.at(i), w.shape); err != nil {
+		if err := tensor.CopyStrided(r.Inputs[t.states+k], w.alone, t.in[t.states+k], w.at(i),
+			w.shape); err != nil {
 			return err
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/weirgpu/weir/zoo"
 )
 
-// TestSimplify holds that plans of several shapes made from the simplified graph have the steps of those made from the model,
-// give its results, and leave less to the passes.
+// TestSimplify holds that plans of several shapes made from the simplified graph have the steps of
+// those made from the model, give its results, and leave less to the passes.
 func TestSimplify(t *testing.T) {
 	pool := newPool(t)
 	for _, a := range small {
@@ -31,7 +31,8 @@ func TestSimplify(t *testing.T) {
 			in := like(rand.New(rand.NewPCG(2, uint64(n))), g, o.Shapes)
 			whole, rest := compileAs(t, g, o), compileAs(t, s, o)
 			if len(whole.Steps) != len(rest.Steps) {
-				t.Errorf("%s: %d steps from the model, %d from what is left of it", a.name, len(whole.Steps), len(rest.Steps))
+				t.Errorf("%s: %d steps from the model, %d from what is left of it", a.name,
+					len(whole.Steps), len(rest.Steps))
 			}
 			if w, r := whole.Passes.Changes(), rest.Passes.Changes(); r >= w {
 				t.Errorf("%s: %d changes to the model, %d to what is left of it", a.name, w, r)

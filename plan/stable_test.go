@@ -17,8 +17,9 @@ import (
 	"github.com/weirgpu/weir/zoo"
 )
 
-// TestSameBits holds that results are the same bits from run to run and on 1 to 4 workers, on every path of instructions: small
-// variants of the standard architectures in float32, with products in bfloat16, and quantised as exporters do it.
+// TestSameBits holds that results are the same bits from run to run and on 1 to 4 workers, on every
+// path of instructions: small variants of the standard architectures in float32, with products in
+// bfloat16, and quantised as exporters do it.
 func TestSameBits(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles many plans")
@@ -41,7 +42,8 @@ func TestSameBits(t *testing.T) {
 			quantize(t, quantised)
 			cputest.EachPath(t, func(t *testing.T) {
 				sameBits(t, pools, g, Options{Shapes: shapes}, in, "")
-				sameBits(t, pools, g, Options{Shapes: shapes, Passes: pass.Options{Precision: pass.BF16}}, in, "bf16")
+				sameBits(t, pools, g,
+					Options{Shapes: shapes, Passes: pass.Options{Precision: pass.BF16}}, in, "bf16")
 				sameBits(t, pools, quantised, Options{Shapes: shapes}, in, "int8")
 			})
 		})
@@ -49,13 +51,16 @@ func TestSameBits(t *testing.T) {
 }
 
 // sameBits runs g twice on each pool. Some step's kernel has kind in its name.
-func sameBits(t *testing.T, pools []*cpu.Pool, g *graph.Graph, o Options, in []*tensor.Tensor, kind string) {
+func sameBits(t *testing.T, pools []*cpu.Pool, g *graph.Graph, o Options, in []*tensor.Tensor,
+	kind string) {
 	t.Helper()
 	var first []*tensor.Tensor
 	for i, pool := range pools {
 		o.Threads = i + 1
 		p := compileAs(t, g, o)
-		if !slices.ContainsFunc(p.Steps, func(s Step) bool { return strings.Contains(s.Kernel.Name(), kind) }) {
+		if !slices.ContainsFunc(p.Steps, func(s Step) bool {
+			return strings.Contains(s.Kernel.Name(), kind)
+		}) {
 			t.Fatalf("no kernel of kind %q", kind)
 		}
 		prog, _ := bindTo(t, p)
@@ -68,14 +73,18 @@ func sameBits(t *testing.T, pools []*cpu.Pool, g *graph.Graph, o Options, in []*
 		}
 	}
 	for i, v := range first {
-		if v.DType == tensor.Float32 && !slices.ContainsFunc(tensor.As[float32](v), func(x float32) bool { return x != 0 && !math.IsNaN(float64(x)) }) {
+		if v.DType == tensor.Float32 &&
+			!slices.ContainsFunc(tensor.As[float32](v), func(x float32) bool {
+				return x != 0 && !math.IsNaN(float64(x))
+			}) {
 			t.Errorf("%q: output %d holds nothing that could differ", kind, i)
 		}
 	}
 }
 
-// quantize puts every convolution between nodes that quantise, and makes every product by a constant a dynamic one of bytes, as
-// the quantisers of ONNX Runtime do ("static" and "dynamic" quantisation).
+// quantize puts every convolution between nodes that quantise, and makes every product by a
+// constant a dynamic one of bytes, as the quantisers of ONNX Runtime do ("static" and "dynamic"
+// quantisation).
 func quantize(t *testing.T, g *graph.Graph) {
 	t.Helper()
 	q := quantizer{g: g, old: g.Nodes}
@@ -84,7 +93,8 @@ func quantize(t *testing.T, g *graph.Graph) {
 		w := constantOf(n, 1)
 		switch {
 		case n.Type == "Conv" && w != nil:
-			n.In[0], n.In[1] = q.onGrid(n.In[0]), q.add("DequantizeLinear", nil, 1, q.bytes(w)...)[0]
+			n.In[0], n.In[1] = q.onGrid(n.In[0]),
+				q.add("DequantizeLinear", nil, 1, q.bytes(w)...)[0]
 			g.Nodes = append(g.Nodes, n)
 			q.replace(n.Out[0], q.onGrid(n.Out[0]))
 		case n.Type == "MatMul" && w != nil && len(w.Shape) == 2:
@@ -113,7 +123,8 @@ type quantizer struct {
 	count int
 }
 
-func (q *quantizer) add(typ string, attrs op.Attrs, outputs int, in ...*graph.Value) []*graph.Value {
+func (q *quantizer) add(typ string, attrs op.Attrs, outputs int,
+	in ...*graph.Value) []*graph.Value {
 	q.count++
 	var out []string
 	for i := range outputs {
@@ -136,7 +147,8 @@ func (q *quantizer) onGrid(x *graph.Value) *graph.Value {
 	return q.add("DequantizeLinear", nil, 1, y, scale, zero)[0]
 }
 
-// product returns the product of x and w with both in bytes, x on a grid that is chosen as the model runs.
+// product returns the product of x and w with both in bytes, x on a grid that is chosen as the
+// model runs.
 func (q *quantizer) product(x *graph.Value, w *tensor.Tensor) *graph.Value {
 	a, b := q.add("DynamicQuantizeLinear", nil, 3, x), q.bytes(w)
 	sums := q.add("MatMulInteger", nil, 1, a[0], b[0], a[2])[0]
@@ -154,7 +166,8 @@ func (q *quantizer) bytes(w *tensor.Tensor) []*graph.Value {
 	for i, v := range tensor.As[float32](w) {
 		b[i] = int8(math.RoundToEven(float64(127 * v / most)))
 	}
-	return []*graph.Value{q.constant(tensor.From(b, w.Shape...)), q.constant(tensor.From([]float32{most / 127}))}
+	return []*graph.Value{q.constant(tensor.From(b, w.Shape...)),
+		q.constant(tensor.From([]float32{most / 127}))}
 }
 
 // replace makes the nodes to come, and the outputs, read new in place of old.

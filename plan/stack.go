@@ -8,8 +8,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// stack puts the slices of a Loop's output together along a new first axis: in place when their number was planned, else on the
-// heap until it is known.
+// stack puts the slices of a Loop's output together along a new first axis: in place when their
+// number was planned, else on the heap until it is known.
 type stack struct {
 	slice *tensor.Tensor // what each iteration leaves
 	out   cpu.Result     // no tensor: nobody wants it
@@ -40,7 +40,8 @@ func (s *stack) push(x *cpu.Exec, i int) error {
 	if last < 0 || len(s.parts[last]) == cap(s.parts[last]) {
 		size := min(max(i, 1), maxPart) * n
 		if s.held+int64(size) > tensor.MaxHeapBytes {
-			return fmt.Errorf("%w: a scanned output outgrows %d bytes", tensor.ErrShape, int64(tensor.MaxHeapBytes))
+			return fmt.Errorf("%w: a scanned output outgrows %d bytes", tensor.ErrShape,
+				int64(tensor.MaxHeapBytes))
 		}
 		if err := x.Reserve(int64(size)); err != nil {
 			return err

@@ -93,8 +93,8 @@ func exec(pool *cpu.Pool) *cpu.Exec {
 	return &cpu.Exec{Ctx: context.Background(), Gate: device.Open, Pool: pool}
 }
 
-// runPlan runs a plan several times on one arena: whole, and step by step with everything that is dead overwritten after
-// each step. All must give the same bits.
+// runPlan runs a plan several times on one arena: whole, and step by step with everything that is
+// dead overwritten after each step. All must give the same bits.
 func runPlan(t testing.TB, pool *cpu.Pool, p *Plan, in []*tensor.Tensor) []*tensor.Tensor {
 	t.Helper()
 	prog, arena := bindTo(t, p)
@@ -128,8 +128,8 @@ func sameOutputs(t testing.TB, round int, first []*tensor.Tensor, prog *Program)
 	return out
 }
 
-// walk runs a program step by step. After each step, every byte of the arena that no live value holds is overwritten, and no
-// live value but the step's own outputs may have changed.
+// walk runs a program step by step. After each step, every byte of the arena that no live value
+// holds is overwritten, and no live value but the step's own outputs may have changed.
 func walk(t testing.TB, prog *Program, arena []byte, pool *cpu.Pool) {
 	t.Helper()
 	p := prog.plan
@@ -157,7 +157,8 @@ func walk(t testing.TB, prog *Program, arena []byte, pool *cpu.Pool) {
 				continue
 			}
 			if h, ok := before[k]; ok && h != maphash.Bytes(seed, at.of(arena)) {
-				t.Fatalf("step %d (%v) wrote over %q, which is live until step %d", i, p.Steps[i].Node, s.Value.Name, s.Last)
+				t.Fatalf("step %d (%v) wrote over %q, which is live until step %d", i,
+					p.Steps[i].Node, s.Value.Name, s.Last)
 			}
 			if s.First <= i && s.Last > i {
 				clear(at.of(dead))
@@ -177,7 +178,8 @@ func (p *Plan) inArena(slot int) (at span, ok bool) {
 	return span{root.Offset + p.begin(slot), p.Slots[slot].Bytes}, root.Place == InArena
 }
 
-// life is from the first step that writes bytes of a slot to the last that reads any, under whatever name.
+// life is from the first step that writes bytes of a slot to the last that reads any, under
+// whatever name.
 func (p *Plan) life(slot int) (first, last int) {
 	first, last = p.Slots[slot].First, p.Slots[slot].Last
 	for k, s := range p.Slots {
@@ -188,8 +190,8 @@ func (p *Plan) life(slot int) (first, last int) {
 	return first, last
 }
 
-// checkPlan holds a plan against its own numbers: every piece of the arena inside it and aligned, and no two pieces that are
-// needed at the same time overlapping.
+// checkPlan holds a plan against its own numbers: every piece of the arena inside it and aligned,
+// and no two pieces that are needed at the same time overlapping.
 func checkPlan(t testing.TB, p *Plan) {
 	t.Helper()
 	type piece struct {
@@ -217,9 +219,11 @@ func checkPlan(t testing.TB, p *Plan) {
 		if n := int64(st.Kernel.ScratchBytes(p.Threads)); n != st.scratch.n {
 			t.Errorf("step %d (%v) has %d bytes of scratch, wants %d", i, st.Node, st.scratch.n, n)
 		}
-		pieces = append(pieces, piece{st.Node.String() + " scratch", st.scratch.off, st.scratch.n, i, i, -2, -1})
+		pieces = append(pieces,
+			piece{st.Node.String() + " scratch", st.scratch.off, st.scratch.n, i, i, -2, -1})
 		if n := int64(st.Kernel.PackedBytes()); n != st.packed.n || st.packed.off != packed {
-			t.Errorf("step %d (%v): packed weights at %d+%d, want %d+%d", i, st.Node, st.packed.off, st.packed.n, packed, n)
+			t.Errorf("step %d (%v): packed weights at %d+%d, want %d+%d", i, st.Node, st.packed.off,
+				st.packed.n, packed, n)
 		}
 		packed += alignUp(st.packed.n)
 		if k, ok := st.Kernel.(control); ok {
@@ -240,7 +244,8 @@ func checkPlan(t testing.TB, p *Plan) {
 		for _, b := range pieces[:i] {
 			if a.first <= b.last && b.first <= a.last && a.off < b.off+b.n && b.off < a.off+a.n &&
 				a.over != b.slot && b.over != a.slot {
-				t.Errorf("%s (steps %d to %d) and %s (%d to %d) overlap", a.name, a.first, a.last, b.name, b.first, b.last)
+				t.Errorf("%s (steps %d to %d) and %s (%d to %d) overlap", a.name, a.first, a.last,
+					b.name, b.first, b.last)
 			}
 		}
 	}
@@ -249,20 +254,24 @@ func checkPlan(t testing.TB, p *Plan) {
 	}
 }
 
-// checkOver holds that a value which takes another's place is written when that dies, by a step that reads it once.
+// checkOver holds that a value which takes another's place is written when that dies, by a step
+// that reads it once.
 func checkOver(t testing.TB, p *Plan, slot int) {
 	t.Helper()
 	s := p.Slots[slot]
 	old := p.Slots[s.Over]
-	if s.Place != InArena || old.Place != InArena || old.Last != s.First || old.Bytes != s.Bytes || old.Offset != s.Offset {
+	if s.Place != InArena || old.Place != InArena || old.Last != s.First || old.Bytes != s.Bytes ||
+		old.Offset != s.Offset {
 		t.Errorf("%q %+v takes the place of %q %+v", s.Value.Name, s, old.Value.Name, old)
 	}
 	if n := p.readers(&p.Steps[s.First], s.Over); n != 1 {
-		t.Errorf("%q takes the place of %q, of which its step has %d", s.Value.Name, old.Value.Name, n)
+		t.Errorf("%q takes the place of %q, of which its step has %d", s.Value.Name, old.Value.Name,
+			n)
 	}
 }
 
-// equal compares the plans of g, optimised or not, by fast kernels or by the reference, with the graph's own evaluation.
+// equal compares the plans of g, optimised or not, by fast kernels or by the reference, with the
+// graph's own evaluation.
 func equal(t testing.TB, pool *cpu.Pool, g *graph.Graph, o Options, in []*tensor.Tensor) {
 	t.Helper()
 	want, err := g.Eval(context.Background(), in)
@@ -275,13 +284,15 @@ func equal(t testing.TB, pool *cpu.Pool, g *graph.Graph, o Options, in []*tensor
 		got := runPlan(t, pool, p, in)
 		for i := range want {
 			if err := close(got[i], want[i]); err != nil {
-				t.Fatalf("output %d %q (reference %v): %v\n%v", i, g.Outputs[i].Name, reference, err, p.Graph)
+				t.Fatalf("output %d %q (reference %v): %v\n%v", i, g.Outputs[i].Name, reference,
+					err, p.Graph)
 			}
 		}
 	}
 }
 
-// close compares floats in proportion to the largest of them, as sums of both signs cancel; everything else exactly.
+// close compares floats in proportion to the largest of them, as sums of both signs cancel;
+// everything else exactly.
 func close(got, want *tensor.Tensor) error {
 	most := 0.0
 	if fs, err := want.Floats(); err == nil {

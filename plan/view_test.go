@@ -11,7 +11,8 @@ import (
 // unoptimised keeps the passes from removing what a test is about.
 var unoptimised = Options{Passes: pass.Options{Off: pass.Names()}}
 
-// TestPlansEqualGraphs runs graphs in which one value's bytes have several names, with and without the passes.
+// TestPlansEqualGraphs runs graphs in which one value's bytes have several names, with and without
+// the passes.
 func TestPlansEqualGraphs(t *testing.T) {
 	pool := newPool(t)
 	for name, body := range map[string]string{
@@ -119,7 +120,8 @@ func TestViewsAreNoSteps(t *testing.T) {
 	}
 }
 
-// TestOverwriting holds which results take the place of an operand: the size of an arena is counted in values of x's size.
+// TestOverwriting holds which results take the place of an operand: the size of an arena is counted
+// in values of x's size.
 func TestOverwriting(t *testing.T) {
 	pool := newPool(t)
 	for _, e := range []struct {
@@ -159,12 +161,14 @@ func TestOverwriting(t *testing.T) {
 			%b = Sub@17 (%x, %a)
 			%c = Sub@17 (%x, %b)
 			output %c`, 2},
-		{"rows over themselves", `const %g: float32[32] = {` + strings.TrimSuffix(strings.Repeat("2, ", 32), ", ") + `}
+		{"rows over themselves",
+			`const %g: float32[32] = {` + strings.TrimSuffix(strings.Repeat("2, ", 32), ", ") + `}
 			%a = Softmax@17 (%x)
 			%b = LayerNormalization@17 (%a, %g)
 			%c = Softmax@17 (%b)
 			output %c`, 1},
-		{"constant", `const %k: float32[32,32] = {` + strings.TrimSuffix(strings.Repeat("1.5, ", 1024), ", ") + `}
+		{"constant", `const %k: float32[32,32] = {` +
+			strings.TrimSuffix(strings.Repeat("1.5, ", 1024), ", ") + `}
 			%a = Exp@17 (%k)
 			%b = Add@17 (%a, %x)
 			output %b

@@ -13,14 +13,17 @@ import (
 	"github.com/weirgpu/weir/zoo"
 )
 
-// small are variants of the standard architectures that the reference evaluates in a moment, with input shapes.
+// small are variants of the standard architectures that the reference evaluates in a moment, with
+// input shapes.
 var small = []struct {
 	name    string
 	options zoo.Options
 	shape   []int
 }{
-	{"resnet50", zoo.Options{Layers: 2, Width: 0.125, Resolution: 64, Classes: 10}, []int{2, 3, 64, 64}},
-	{"mobilenetv2", zoo.Options{Layers: 2, Width: 0.25, Resolution: 64, Classes: 10}, []int{1, 3, 64, 64}},
+	{"resnet50", zoo.Options{Layers: 2, Width: 0.125, Resolution: 64, Classes: 10},
+		[]int{2, 3, 64, 64}},
+	{"mobilenetv2", zoo.Options{Layers: 2, Width: 0.25, Resolution: 64, Classes: 10},
+		[]int{1, 3, 64, 64}},
 	{"yolov8n", zoo.Options{Width: 0.5, Resolution: 64, Classes: 5}, []int{1, 3, 64, 64}},
 	{"bert-base", zoo.Options{Layers: 2, Hidden: 128, Vocabulary: 100}, []int{2, 9}},
 	{"minilm-l6", zoo.Options{Layers: 2, Hidden: 64, Vocabulary: 100}, []int{1, 7}},
@@ -68,8 +71,8 @@ func shapesOf(g *graph.Graph, shape []int) map[string][]int {
 	return shapes
 }
 
-// TestArchitectures compares the plans of small variants with their evaluation, and holds that each step has a kernel of its
-// own and that an iteration allocates nothing.
+// TestArchitectures compares the plans of small variants with their evaluation, and holds that each
+// step has a kernel of its own and that an iteration allocates nothing.
 func TestArchitectures(t *testing.T) {
 	pool := newPool(t)
 	for _, a := range small {
@@ -117,8 +120,8 @@ func steady(t *testing.T, p *Plan, in []*tensor.Tensor) {
 	}
 }
 
-// TestTrainedModels does the same for trained models of other exporters, where the model cache has them; only those that
-// the reference evaluates in a moment are compared with it.
+// TestTrainedModels does the same for trained models of other exporters, where the model cache has
+// them; only those that the reference evaluates in a moment are compared with it.
 func TestTrainedModels(t *testing.T) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -133,11 +136,13 @@ func TestTrainedModels(t *testing.T) {
 		{"ppocr-rec", map[string][]int{"x": {1, 3, 48, 64}}, false},
 		{"ppocr-cls", map[string][]int{"x": {1, 3, 48, 64}}, true},
 		{"silero-vad-v5", map[string][]int{"input": {1, 512}, "state": {2, 1, 128}}, true},
-		{"silero-vad-legacy", map[string][]int{"input": {1, 1536}, "h": {2, 1, 64}, "c": {2, 1, 64}}, true},
+		{"silero-vad-legacy", map[string][]int{"input": {1, 1536}, "h": {2, 1, 64},
+			"c": {2, 1, 64}}, true},
 		{"ddddocr-common", map[string][]int{"input1": {1, 1, 64, 64}}, false},
 		{"ddddocr-det", nil, false},
 		{"magika", map[string][]int{"bytes": {1, 2048}}, true},
-		{"minilm", map[string][]int{"input_ids": {2, 16}, "attention_mask": {2, 16}, "token_type_ids": {2, 16}}, true},
+		{"minilm", map[string][]int{"input_ids": {2, 16}, "attention_mask": {2, 16},
+			"token_type_ids": {2, 16}}, true},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			path := filepath.Join(cache, "weir", "models", m.name+".onnx")
@@ -159,7 +164,8 @@ func TestTrainedModels(t *testing.T) {
 				got := runPlan(t, newPool(t), p, in)
 				for i := range want {
 					if d, err := tensor.RelL2(got[i], want[i]); err != nil || d > 1e-4 {
-						t.Errorf("output %q: relative distance %v, %v", src.Graph.Outputs[i].Name, d, err)
+						t.Errorf("output %q: relative distance %v, %v", src.Graph.Outputs[i].Name,
+							d, err)
 					}
 				}
 			}

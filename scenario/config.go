@@ -26,7 +26,8 @@ type Scenario struct {
 	Device string
 	// Policy names the sharing policy; "fair" where it is empty.
 	Policy string
-	// Duration is how long the jobs run together. It may be zero when every job has an iteration count.
+	// Duration is how long the jobs run together. It may be zero when every job has an iteration
+	// count.
 	Duration time.Duration
 	// Seed makes arrivals and made-up inputs the same each time.
 	Seed uint64
@@ -42,14 +43,15 @@ type Job struct {
 	Precision Precision
 	// Arrival says when requests come; closed with one client where it is zero.
 	Arrival Arrival
-	// Shapes fixes input shapes by name, such as "1x3x224x224". Symbolic dimensions that it leaves open are 1.
+	// Shapes fixes input shapes by name, such as "1x3x224x224". Symbolic dimensions that it leaves
+	// open are 1.
 	Shapes map[string]Shape
-	// Inputs are .npy files, or .pb files in the form of ONNX's test data, by input name, relative to the scenario's folder; inputs
-	// not named are made up from the seed.
+	// Inputs are .npy files, or .pb files in the form of ONNX's test data, by input name, relative
+	// to the scenario's folder; inputs not named are made up from the seed.
 	Inputs map[string]string
 
-	// Graph, when set, is the model itself; Model is then only its name for people. Given are inputs by name, beside or in
-	// place of those in Inputs.
+	// Graph, when set, is the model itself; Model is then only its name for people. Given are
+	// inputs by name, beside or in place of those in Inputs.
 	Graph *graph.Graph
 	Given map[string]*tensor.Tensor
 }
@@ -58,8 +60,8 @@ type Job struct {
 type Arrival struct {
 	// Poisson is the mean number of requests a second, independent of how fast they are served.
 	Poisson float64 `json:"poisson,omitempty" yaml:"poisson,omitempty"`
-	// Load asks for the Poisson rate at which the job, alone, would keep the device busy for this fraction of the time. The
-	// rate is measured before anything else runs.
+	// Load asks for the Poisson rate at which the job, alone, would keep the device busy for this
+	// fraction of the time. The rate is measured before anything else runs.
 	Load float64 `json:"load,omitempty" yaml:"load,omitempty"`
 	// Closed is the number of clients that each send their next request once the last is answered.
 	Closed int `json:"closed,omitempty" yaml:"closed,omitempty"`
@@ -165,7 +167,8 @@ func (j *Job) faults(duration time.Duration) []error {
 	if l := j.Arrival.Load; l < 0 || l > 1 || math.IsNaN(l) {
 		fault("arrival: load %g: want a fraction of the device from 0 to 1", l)
 	}
-	if a := j.Arrival; a.Poisson > 0 && a.Closed > 0 || a.Poisson > 0 && a.Load > 0 || a.Load > 0 && a.Closed > 0 {
+	if a := j.Arrival; a.Poisson > 0 && a.Closed > 0 || a.Poisson > 0 && a.Load > 0 ||
+		a.Load > 0 && a.Closed > 0 {
 		fault("arrival: more than one of poisson, load and closed: choose one")
 	}
 	if duration == 0 && j.Iterations == 0 {

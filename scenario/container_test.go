@@ -25,7 +25,8 @@ func listed(t *testing.T) *graph.Graph {
 }`)
 }
 
-// TestContainerInputs holds what is made up for values that are no tensors, and what is given for them, also to another process.
+// TestContainerInputs holds what is made up for values that are no tensors, and what is given for
+// them, also to another process.
 func TestContainerInputs(t *testing.T) {
 	g := listed(t)
 	shapes, err := InputShapes(g, map[string]Shape{"x": {3, 2}}, nil)
@@ -45,11 +46,13 @@ func TestContainerInputs(t *testing.T) {
 	if got := in[2].String(); got != "sequence[1]{map[0]{}}" {
 		t.Errorf("made-up maps are %s", got)
 	}
-	m, err := tensor.NewMap(tensor.FromStrings([]string{"cat", "dog"}, 2), tensor.From([]float32{1, 2}, 2))
+	m, err := tensor.NewMap(tensor.FromStrings([]string{"cat", "dog"}, 2),
+		tensor.From([]float32{1, 2}, 2))
 	if err != nil {
 		t.Fatal(err)
 	}
-	job := Job{Given: map[string]*tensor.Tensor{"s": in[0], "o": tensor.NewOptional(nil), "m": tensor.NewSequence(m, m), "x": in[3]}}
+	job := Job{Given: map[string]*tensor.Tensor{"s": in[0], "o": tensor.NewOptional(nil),
+		"m": tensor.NewSequence(m, m), "x": in[3]}}
 	files, err := saveInputs(&job, filepath.Join(t.TempDir(), "job"))
 	if err != nil {
 		t.Fatal(err)
@@ -69,9 +72,11 @@ func TestContainerInputs(t *testing.T) {
 	}{
 		"only tensors have a shape": {map[string]Shape{"s": {3, 2}}, nil},
 		"given float32":             {nil, map[string]*tensor.Tensor{"s": in[3]}},
-		"int64":                     {nil, map[string]*tensor.Tensor{"s": tensor.NewSequence(tensor.Scalar(int64(1)))}},
+		"int64": {nil,
+			map[string]*tensor.Tensor{"s": tensor.NewSequence(tensor.Scalar(int64(1)))}},
 	} {
-		if _, err := InputShapes(g, c.asked, c.given); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), say) {
+		if _, err := InputShapes(g, c.asked, c.given); !errors.Is(err, ErrInput) ||
+			!strings.Contains(err.Error(), say) {
 			t.Errorf("%v, want %q", err, say)
 		}
 	}
@@ -84,8 +89,10 @@ func TestContainerInputs(t *testing.T) {
 // TestContainerJobs runs jobs on such values, in this process and in another.
 func TestContainerJobs(t *testing.T) {
 	job := closedJob("listed", listed(t), 20)
-	job.Given = map[string]*tensor.Tensor{"s": tensor.NewSequence(tensor.From([]float32{1, 2}, 1, 2))}
-	res := run1(t, &Scenario{Jobs: []Job{job}}, Options{Threads: 1, Compare: []Mode{Processes}, Child: asChild(t, "yes")})
+	job.Given = map[string]*tensor.Tensor{
+		"s": tensor.NewSequence(tensor.From([]float32{1, 2}, 1, 2))}
+	res := run1(t, &Scenario{Jobs: []Job{job}},
+		Options{Threads: 1, Compare: []Mode{Processes}, Child: asChild(t, "yes")})
 	for _, p := range res.Phases {
 		if j := p.Jobs[0]; j.Status != StatusDone || j.Iterations != 20 {
 			t.Errorf("%v: %s after %d iterations: %s", p.Mode, j.Status, j.Iterations, j.Error)

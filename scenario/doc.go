@@ -1,15 +1,18 @@
 // Package scenario runs several jobs on one device, alone and together, and reports what each got.
 //
-// Meet first: [Scenario] is what a person wrote (see [Parse] for the YAML form), [Run] carries it out and returns a
-// [Result], whose JSON fields scripts rely on. It joins the two columns of weir: the engine runs the models, the broker
-// decides which of them holds the device.
+// Meet first: [Scenario] is what a person wrote (see [Parse] for the YAML form), [Run] carries it
+// out and returns a [Result], whose JSON fields scripts rely on. It joins the two columns of weir:
+// the engine runs the models, the broker decides which of them holds the device.
 //
-// A run has phases: each job alone, all jobs together under each policy asked for, and, for comparison, the same jobs left
-// to the operating system, as goroutine pools of one process and as processes of their own ([Mode]).
+// A run has phases: each job alone, all jobs together under each policy asked for, and, for
+// comparison, the same jobs left to the operating system, as goroutine pools of one process and as
+// processes of their own ([Mode]).
 //
-// Concurrency: Run starts its goroutines and returns when they are done; one run uses the device of the process.
+// Concurrency: Run starts its goroutines and returns when they are done; one run uses the device of
+// the process.
 //
-// What it refuses: unknown keys, wrong types and meaningless values (all faults together, with their lines, [ErrScenario]), a
-// scenario one of whose models does not load or compile, and, at admission, a job whose plan needs more than its memory cap,
-// with both numbers. A job that is refused, fails or panics gives its memory back at once and touches no other.
+// What it refuses: unknown keys, wrong types and meaningless values (all faults together, with
+// their lines, [ErrScenario]), a scenario one of whose models does not load or compile, and, at
+// admission, a job whose plan needs more than its memory cap, with both numbers. A job that is
+// refused, fails or panics gives its memory back at once and touches no other.
 package scenario

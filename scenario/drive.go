@@ -42,8 +42,8 @@ type queue struct {
 
 func (q *queue) len() int { return len(q.at) - q.head }
 
-// push appends, and moves what is left to the front once as much has been taken: a long backlog costs no more per request
-// than a short one.
+// push appends, and moves what is left to the front once as much has been taken: a long backlog
+// costs no more per request than a short one.
 func (q *queue) push(at time.Duration) {
 	if q.head > 0 && q.head >= len(q.at)-q.head {
 		q.at = q.at[:copy(q.at, q.at[q.head:])]
@@ -58,12 +58,14 @@ func (q *queue) pop() time.Duration {
 }
 
 func newDriver(spec *Job, s seat, it iterate, clock func() time.Duration, seed uint64) *driver {
-	d := &driver{spec: spec, seat: s, iterate: it, clock: clock, rng: rand.New(rand.NewPCG(seed, 0x61727276))}
+	d := &driver{spec: spec, seat: s, iterate: it, clock: clock,
+		rng: rand.New(rand.NewPCG(seed, 0x61727276))}
 	d.latencies = make([]time.Duration, 0, 4096)
 	return d
 }
 
-// run serves requests until the iteration count is reached or ctx is done, which is no error, and gives the device back.
+// run serves requests until the iteration count is reached or ctx is done, which is no error, and
+// gives the device back.
 func (d *driver) run(ctx context.Context) error {
 	err := d.guarded(ctx)
 	d.seat.Release()
@@ -113,7 +115,8 @@ func (d *driver) serve(ctx context.Context) error {
 	return nil
 }
 
-// turn makes sure that the job holds the device: by asking for it, or, between two iterations, by offering it.
+// turn makes sure that the job holds the device: by asking for it, or, between two iterations, by
+// offering it.
 func (d *driver) turn(ctx context.Context, gate *device.Gate) (err error) {
 	if *gate != nil {
 		return (*gate).Renew(ctx)
@@ -141,7 +144,8 @@ func (d *driver) one(ctx context.Context, gate device.Gate) error {
 	arrived := d.pending.pop()
 	d.waiting.Add(-1)
 	if d.spec.Arrival.Clients() > 0 {
-		// Before Complete, so that a job whose client answers at once never looks as if it had run out of work.
+		// Before Complete, so that a job whose client answers at once never looks as if it had run
+		// out of work.
 		d.arrive(now)
 	}
 	d.seat.Complete()
@@ -158,8 +162,8 @@ func (d *driver) arrive(at time.Duration) {
 	d.seat.Arrive()
 }
 
-// catchUp takes in the open arrivals that are due. A request counts from when it was due, not from when this goroutine
-// came to see it.
+// catchUp takes in the open arrivals that are due. A request counts from when it was due, not from
+// when this goroutine came to see it.
 func (d *driver) catchUp() {
 	if d.spec.Arrival.Poisson <= 0 {
 		return
@@ -188,11 +192,12 @@ func (d *driver) sleepUntil(ctx context.Context, at time.Duration) error {
 	}
 }
 
-// recentRequests is how many requests the live view's percentiles are over: enough for a p99, few enough to sort five times
-// a second beside the jobs.
+// recentRequests is how many requests the live view's percentiles are over: enough for a p99, few
+// enough to sort five times a second beside the jobs.
 const recentRequests = 1000
 
-// recent returns the number of iterations so far, the latencies of the last of them, and the time spent in iterations.
+// recent returns the number of iterations so far, the latencies of the last of them, and the time
+// spent in iterations.
 func (d *driver) recent() (n int64, last []time.Duration, busy time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -44,7 +44,8 @@ func takes(d time.Duration) iterate {
 }
 
 // drive runs one job alone for a while of virtual time.
-func drive(t *testing.T, spec Job, it iterate, seed uint64, window time.Duration) (d *driver, s *recordedSeat, err error) {
+func drive(t *testing.T, spec Job, it iterate, seed uint64, window time.Duration) (d *driver,
+	s *recordedSeat, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), window)
@@ -64,8 +65,10 @@ func TestClosedArrivals(t *testing.T) {
 	for _, clients := range []int{1, 3} {
 		spec := Job{Job: share.Job{Name: "a", Iterations: 20}, Arrival: Arrival{Closed: clients}}
 		d, s, err := drive(t, spec, takes(10*time.Millisecond), 1, time.Hour)
-		if err != nil || len(d.latencies) != 20 || d.finished != 200*time.Millisecond || d.busy != 200*time.Millisecond {
-			t.Fatalf("%d clients: %d iterations until %v, %v", clients, len(d.latencies), d.finished, err)
+		if err != nil || len(d.latencies) != 20 || d.finished != 200*time.Millisecond ||
+			d.busy != 200*time.Millisecond {
+			t.Fatalf("%d clients: %d iterations until %v, %v", clients, len(d.latencies),
+				d.finished, err)
 		}
 		// With more than one client, a request waits for those of the others.
 		if last := d.latencies[19]; last != time.Duration(clients)*10*time.Millisecond {
@@ -104,7 +107,8 @@ func TestPoissonArrivals(t *testing.T) {
 	}
 }
 
-// TestLatencyCountsFromDueTime gives a job requests while it is busy: they count from when they were due.
+// TestLatencyCountsFromDueTime gives a job requests while it is busy: they count from when they
+// were due.
 func TestLatencyCountsFromDueTime(t *testing.T) {
 	spec := Job{Job: share.Job{Name: "a", Iterations: 50}, Arrival: Arrival{Poisson: 100}}
 	const service = 30 * time.Millisecond // three times what 100 requests a second leave
@@ -138,7 +142,8 @@ func TestIdleBetweenRequests(t *testing.T) {
 }
 
 func TestWindowEndsAnIteration(t *testing.T) {
-	d, _, err := drive(t, Job{Job: share.Job{Name: "a"}, Arrival: Arrival{Closed: 1}}, takes(30*time.Millisecond), 1, 100*time.Millisecond)
+	d, _, err := drive(t, Job{Job: share.Job{Name: "a"}, Arrival: Arrival{Closed: 1}},
+		takes(30*time.Millisecond), 1, 100*time.Millisecond)
 	if err != nil || len(d.latencies) != 3 || d.busy != 100*time.Millisecond {
 		t.Errorf("%d iterations, busy %v, %v", len(d.latencies), d.busy, err)
 	}
@@ -151,7 +156,8 @@ func TestDriverEndsWithTheJobsError(t *testing.T) {
 		"panic": func(context.Context, device.Gate) error { panic("index out of range") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := drive(t, Job{Job: share.Job{Name: "a"}, Arrival: Arrival{Closed: 1}}, it, 1, time.Second)
+			_, _, err := drive(t, Job{Job: share.Job{Name: "a"}, Arrival: Arrival{Closed: 1}}, it,
+				1, time.Second)
 			if want := map[string]error{"error": mine, "panic": engine.ErrFault}[name]; !errors.Is(err, want) {
 				t.Errorf("got %v", err)
 			}

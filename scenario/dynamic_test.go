@@ -2,8 +2,8 @@ package scenario
 
 import "testing"
 
-// TestDataDependentMemoryWithoutCap holds that a job which names no memory cap has room for values that no plan can count, and one
-// whose plan counts everything has exactly that.
+// TestDataDependentMemoryWithoutCap holds that a job which names no memory cap has room for values
+// that no plan can count, and one whose plan counts everything has exactly that.
 func TestDataDependentMemoryWithoutCap(t *testing.T) {
 	loop := parseGraph(t, `graph "loop" {
   opset "" 17
@@ -23,10 +23,13 @@ func TestDataDependentMemoryWithoutCap(t *testing.T) {
   }}
   output %y
 }`)
-	for _, j := range []Job{closedJob("where", nonzeroGraph(t), 3), closedJob("loop", loop, 3), closedJob("dense", denseGraph(t), 3)} {
+	for _, j := range []Job{closedJob("where", nonzeroGraph(t), 3), closedJob("loop", loop, 3),
+		closedJob("dense", denseGraph(t), 3)} {
 		res := run1(t, &Scenario{Jobs: []Job{j}}, Options{}).Jobs[0]
-		if room := res.MemoryCapBytes > res.PlanBytes; res.Status != StatusDone || res.Iterations != 3 || room == (j.Name == "dense") {
-			t.Errorf("%s: %s, cap %d, plan %d: %s", j.Name, res.Status, res.MemoryCapBytes, res.PlanBytes, res.Error)
+		if room := res.MemoryCapBytes > res.PlanBytes; res.Status != StatusDone ||
+			res.Iterations != 3 || room == (j.Name == "dense") {
+			t.Errorf("%s: %s, cap %d, plan %d: %s", j.Name, res.Status, res.MemoryCapBytes,
+				res.PlanBytes, res.Error)
 		}
 	}
 }

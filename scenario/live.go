@@ -18,11 +18,12 @@ type Live struct {
 
 // LiveJob is the state of one job.
 type LiveJob struct {
-	Name       string
-	Class      share.Class
-	Running    bool    // holds the device now
-	Recent     float64 // fraction of the device held since the last Live; negative when nobody can tell
-	Queue      int     // requests that have arrived and are not served
+	Name    string
+	Class   share.Class
+	Running bool // holds the device now
+	// fraction of the device held since the last Live; negative when nobody can tell
+	Recent     float64
+	Queue      int // requests that have arrived and are not served
 	Held, Cap  share.Bytes
 	Iterations int64
 	Latency    Latency // of the last 1,000 requests
@@ -42,7 +43,8 @@ func (s *stage) live() (stop func()) {
 	})
 }
 
-// liveClock shows how the time passes while processes run, of which no more is known until they end.
+// liveClock shows how the time passes while processes run, of which no more is known until they
+// end.
 func (r *run) liveClock(began time.Time) (stop func()) {
 	if r.o.Live == nil {
 		return func() {}
@@ -52,7 +54,8 @@ func (r *run) liveClock(began time.Time) (stop func()) {
 	})
 }
 
-// every calls f now and at each interval, until the function that it returns is called, which waits for the last call.
+// every calls f now and at each interval, until the function that it returns is called, which waits
+// for the last call.
 func every(interval time.Duration, f func()) (stop func()) {
 	done, gone := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -88,9 +91,11 @@ func (s *stage) sample(now, since time.Duration, used []time.Duration) {
 	s.run.o.Live(l)
 }
 
-// live describes a tenant; used is its device time when it was last described, and since how long ago that was.
+// live describes a tenant; used is its device time when it was last described, and since how long
+// ago that was.
 func (t *tenant) live(m Mode, since time.Duration, used *time.Duration) LiveJob {
-	j := LiveJob{Name: t.p.spec.Name, Class: t.p.spec.Class, Recent: -1, Cap: t.p.spec.Memory, Error: t.result.Error}
+	j := LiveJob{Name: t.p.spec.Name, Class: t.p.spec.Class, Recent: -1, Cap: t.p.spec.Memory,
+		Error: t.result.Error}
 	var now time.Duration
 	if t.driver != nil {
 		var last []time.Duration

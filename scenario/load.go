@@ -35,14 +35,18 @@ type prepared struct {
 	shapes map[string][]int
 	given  map[string]*tensor.Tensor
 	seed   uint64
-	inputs []*tensor.Tensor                     // one request's; made once the job's memory is granted
-	kept   bool                                 // whether the plan was offered to the cache
-	broken error                                // what was found to keep the job from running, before any phase
+	// one request's; made once the job's memory is granted
+	inputs []*tensor.Tensor
+	kept   bool // whether the plan was offered to the cache
+	// what was found to keep the job from running, before any phase
+	broken error
 	wrap   func(job string, it iterate) iterate // nil outside of tests
 }
 
-// prepare reads and compiles. The error names the job and is of kind [ErrScenario], unless it is ctx's.
-func prepare(ctx context.Context, spec Job, plans *cache.Cache, d device.Device, threads int, seed uint64) (*prepared, error) {
+// prepare reads and compiles. The error names the job and is of kind [ErrScenario], unless it is
+// ctx's.
+func prepare(ctx context.Context, spec Job, plans *cache.Cache, d device.Device, threads int,
+	seed uint64) (*prepared, error) {
 	p := &prepared{spec: spec, seed: seed}
 	err := p.load(ctx, plans, d, threads)
 	if err == nil {
@@ -55,7 +59,8 @@ func prepare(ctx context.Context, spec Job, plans *cache.Cache, d device.Device,
 	return nil, fmt.Errorf("%w: job %s: %w", ErrScenario, spec.Name, err)
 }
 
-func (p *prepared) load(ctx context.Context, plans *cache.Cache, d device.Device, threads int) error {
+func (p *prepared) load(ctx context.Context, plans *cache.Cache, d device.Device,
+	threads int) error {
 	g := p.spec.Graph
 	if g == nil {
 		var err error
@@ -88,14 +93,15 @@ func (p *prepared) load(ctx context.Context, plans *cache.Cache, d device.Device
 	return err
 }
 
-// overCap refuses a job whose plan needs more than its memory cap. The broker refuses it in the same words; this serves the
-// phases that have none.
+// overCap refuses a job whose plan needs more than its memory cap. The broker refuses it in the
+// same words; this serves the phases that have none.
 func (p *prepared) overCap() error {
 	need, limit := share.Bytes(p.plan.PeakBytes(1)), p.spec.Memory
 	if limit == 0 || need <= limit {
 		return nil
 	}
-	return fmt.Errorf("job %s: needs %v, cap %v: %w: raise memory or lower the batch", p.spec.Name, need.About(), limit.About(), broker.ErrOverCap)
+	return fmt.Errorf("job %s: needs %v, cap %v: %w: raise memory or lower the batch", p.spec.Name,
+		need.About(), limit.About(), broker.ErrOverCap)
 }
 
 func (p *prepared) close() error {
@@ -113,14 +119,16 @@ func inputNames(g *graph.Graph) string {
 	return strings.Join(names, ", ")
 }
 
-// ReadInputs reads files by input name: .npy files, or .pb files in the form of ONNX's test data, which hold values of any type. It
-// fails with an error of kind [ErrInput] when g has no such input.
+// ReadInputs reads files by input name: .npy files, or .pb files in the form of ONNX's test data,
+// which hold values of any type. It fails with an error of kind [ErrInput] when g has no such
+// input.
 func ReadInputs(g *graph.Graph, files map[string]string) (map[string]*tensor.Tensor, error) {
 	given := map[string]*tensor.Tensor{}
 	for name, file := range files {
 		v := g.Input(name)
 		if v == nil {
-			return nil, fmt.Errorf("%w: the model has no input %q; it takes %s", ErrInput, name, inputNames(g))
+			return nil, fmt.Errorf("%w: the model has no input %q; it takes %s", ErrInput, name,
+				inputNames(g))
 		}
 		t, err := readInput(file, v.Type)
 		if err != nil {
@@ -152,10 +160,12 @@ func readInput(file string, typ op.Type) (*tensor.Tensor, error) {
 	return t, nil
 }
 
-// InputShapes chooses a concrete shape for every ranked input of g: the given tensor's, else the asked one, else the declared
-// one with the symbols that the others bind, and 1 for symbols that none does. It fails with [ErrInput] when a given
-// tensor has another element type than the model takes or another shape than was asked.
-func InputShapes(g *graph.Graph, asked map[string]Shape, given map[string]*tensor.Tensor) (map[string][]int, error) {
+// InputShapes chooses a concrete shape for every ranked input of g: the given tensor's, else the
+// asked one, else the declared one with the symbols that the others bind, and 1 for symbols that
+// none does. It fails with [ErrInput] when a given tensor has another element type than the model
+// takes or another shape than was asked.
+func InputShapes(g *graph.Graph, asked map[string]Shape,
+	given map[string]*tensor.Tensor) (map[string][]int, error) {
 	shapes := map[string][]int{}
 	for name, s := range asked {
 		shapes[name] = s
@@ -163,20 +173,24 @@ func InputShapes(g *graph.Graph, asked map[string]Shape, given map[string]*tenso
 	symbols := map[string]int{}
 	for _, v := range g.Inputs {
 		if _, ok := asked[v.Name]; ok && v.Type.DType.IsContainer() {
-			return nil, fmt.Errorf("%w: input %q is %v: only tensors have a shape to ask for", ErrInput, v.Name, v.Type)
+			return nil, fmt.Errorf("%w: input %q is %v: only tensors have a shape to ask for",
+				ErrInput, v.Name, v.Type)
 		}
 		if t := given[v.Name]; t != nil {
 			if err := t.Check(); err != nil {
 				return nil, fmt.Errorf("%w: input %q: %w", ErrInput, v.Name, err)
 			}
 			if t.DType != v.Type.DType {
-				return nil, fmt.Errorf("%w: input %q: given %v, the model takes %v", ErrInput, v.Name, t.DType, v.Type)
+				return nil, fmt.Errorf("%w: input %q: given %v, the model takes %v", ErrInput,
+					v.Name, t.DType, v.Type)
 			}
 			if err := v.Type.Admits(t); err != nil {
 				return nil, fmt.Errorf("%w: input %q: %w", ErrInput, v.Name, err)
 			}
 			if s, ok := shapes[v.Name]; ok && !slices.Equal(s, t.Shape) {
-				return nil, fmt.Errorf("%w: input %q: given a tensor of shape %v, but shape %v is asked", ErrInput, v.Name, t.Shape, s)
+				return nil, fmt.Errorf(
+					"%w: input %q: given a tensor of shape %v, but shape %v is asked", ErrInput,
+					v.Name, t.Shape, s)
 			}
 			shapes[v.Name] = t.Shape
 		}
@@ -205,9 +219,11 @@ func declaredShape(t op.Type, symbols map[string]int) []int {
 	return shape
 }
 
-// MakeInputs returns one value an input of g: the given one, or a made-up one of the shape from [InputShapes]: floats uniform
-// from 0 to 1 by the seed, integers 1, booleans true, strings empty, sequences and optionals of one value, maps without pairs.
-func MakeInputs(g *graph.Graph, shapes map[string][]int, given map[string]*tensor.Tensor, seed uint64) ([]*tensor.Tensor, error) {
+// MakeInputs returns one value an input of g: the given one, or a made-up one of the shape from
+// [InputShapes]: floats uniform from 0 to 1 by the seed, integers 1, booleans true, strings empty,
+// sequences and optionals of one value, maps without pairs.
+func MakeInputs(g *graph.Graph, shapes map[string][]int, given map[string]*tensor.Tensor,
+	seed uint64) ([]*tensor.Tensor, error) {
 	rng := rand.New(rand.NewPCG(seed, 0x77656972))
 	inputs := make([]*tensor.Tensor, len(g.Inputs))
 	for i, v := range g.Inputs {
@@ -222,14 +238,15 @@ func MakeInputs(g *graph.Graph, shapes map[string][]int, given map[string]*tenso
 	return inputs, nil
 }
 
-// makeValue makes up a tensor of a shape, or a value of another type: a sequence or optional of one value, if its type is known,
-// with sizes of 1 for those that are not, and a map without pairs.
+// makeValue makes up a tensor of a shape, or a value of another type: a sequence or optional of one
+// value, if its type is known, with sizes of 1 for those that are not, and a map without pairs.
 func makeValue(typ op.Type, shape []int, rng *rand.Rand) (*tensor.Tensor, error) {
 	switch {
 	case typ.DType == tensor.Map:
 		keys, err := tensor.New(typ.Key, 0)
 		if err != nil || typ.Elem == nil {
-			return nil, errors.Join(err, fmt.Errorf("%w: cannot make up a %v", op.ErrUnsupported, typ))
+			return nil, errors.Join(err,
+				fmt.Errorf("%w: cannot make up a %v", op.ErrUnsupported, typ))
 		}
 		values, err := tensor.New(typ.Elem.DType, 0)
 		if err != nil {
@@ -273,14 +290,17 @@ func makeUp(t *tensor.Tensor, rng *rand.Rand) {
 			tensor.As[tensor.BHalf](t)[i] = tensor.BHalfOf(rng.Float32())
 		}
 	case tensor.String:
-	default: // integers and booleans: a one in the lowest byte of each element, or of those that share it
+	default:
+		// integers and booleans: a one in the lowest byte of each element, or of those that share
+		// it
 		for i := 0; i < len(t.Data); i += max(1, t.DType.Size()) {
 			t.Data[i] = 1
 		}
 	}
 }
 
-// FillInputs copies one request into the inputs of an instance. It fails with [ErrInput] when types or shapes differ.
+// FillInputs copies one request into the inputs of an instance. It fails with [ErrInput] when types
+// or shapes differ.
 func FillInputs(to *engine.Instance, request []*tensor.Tensor) error {
 	for k, t := range to.Inputs() {
 		if err := t.Set(request[k]); err != nil {
@@ -290,8 +310,8 @@ func FillInputs(to *engine.Instance, request []*tensor.Tensor) error {
 	return nil
 }
 
-// keep puts the plan into the cache when it is first loaded, which is before anything is measured. What keeps it from that is nobody's
-// trouble.
+// keep puts the plan into the cache when it is first loaded, which is before anything is measured.
+// What keeps it from that is nobody's trouble.
 func (p *prepared) keep(s *engine.Session) {
 	if p.cached != nil && !p.kept {
 		_ = p.cached.Save(s.Weights())
@@ -302,7 +322,8 @@ func (p *prepared) keep(s *engine.Session) {
 // iterate runs one request of a job; the gate is a lease.
 type iterate func(ctx context.Context, g device.Gate) error
 
-// instance loads the job's plan and returns its iteration and what frees it, which may be called again.
+// instance loads the job's plan and returns its iteration and what frees it, which may be called
+// again.
 func (p *prepared) instance(o engine.Options) (iterate, func(), error) {
 	if p.model != nil {
 		o.Packed, o.Weights = p.model.Evict, p.cached.Weights

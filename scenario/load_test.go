@@ -43,12 +43,19 @@ func TestInputShapes(t *testing.T) {
 		wrong   string
 	}{
 		{name: "nothing said", a: []int{1, 1}, b: []int{1, 4}, c: []int{3}},
-		{name: "asked binds the others' symbols", asked: map[string]Shape{"a": {5, 7}}, a: []int{5, 7}, b: []int{5, 4}, c: []int{3}},
-		{name: "given binds the others' symbols", given: given(2, 9), a: []int{2, 9}, b: []int{2, 4}, c: []int{3}},
-		{name: "later binds earlier", asked: map[string]Shape{"b": {6, 4}}, a: []int{6, 1}, b: []int{6, 4}, c: []int{3}},
-		{name: "given against asked", asked: map[string]Shape{"a": {5, 7}}, given: given(2, 9), wrong: "[2 9], but shape [5 7] is asked"},
-		{name: "wrong type", given: map[string]*tensor.Tensor{"a": tensor.From([]int64{1}, 1, 1)}, wrong: "given int64, the model takes float32[N,S]"},
-		{name: "broken tensor", given: map[string]*tensor.Tensor{"a": {DType: tensor.Float32, Shape: []int{8}}}, wrong: "needs 32 bytes"},
+		{name: "asked binds the others' symbols", asked: map[string]Shape{"a": {5, 7}},
+			a: []int{5, 7}, b: []int{5, 4}, c: []int{3}},
+		{name: "given binds the others' symbols", given: given(2, 9), a: []int{2, 9},
+			b: []int{2, 4}, c: []int{3}},
+		{name: "later binds earlier", asked: map[string]Shape{"b": {6, 4}}, a: []int{6, 1},
+			b: []int{6, 4}, c: []int{3}},
+		{name: "given against asked", asked: map[string]Shape{"a": {5, 7}}, given: given(2, 9),
+			wrong: "[2 9], but shape [5 7] is asked"},
+		{name: "wrong type", given: map[string]*tensor.Tensor{"a": tensor.From([]int64{1}, 1, 1)},
+			wrong: "given int64, the model takes float32[N,S]"},
+		{name: "broken tensor",
+			given: map[string]*tensor.Tensor{"a": {DType: tensor.Float32, Shape: []int{8}}},
+			wrong: "needs 32 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			shapes, err := InputShapes(g, c.asked, c.given)
@@ -58,7 +65,8 @@ func TestInputShapes(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || !slices.Equal(shapes["a"], c.a) || !slices.Equal(shapes["b"], c.b) || !slices.Equal(shapes["c"], c.c) {
+			if err != nil || !slices.Equal(shapes["a"], c.a) || !slices.Equal(shapes["b"], c.b) ||
+				!slices.Equal(shapes["c"], c.c) {
 				t.Errorf("got %v, %v", shapes, err)
 			}
 		})
@@ -113,7 +121,8 @@ func TestMakeInputs(t *testing.T) {
 			t.Errorf("input %d is not uniform", i)
 		}
 	}
-	if !slices.Equal(tensor.As[int64](a[3]), []int64{1, 1, 1}) || !bytes.Equal(a[4].Data, []byte{1, 1, 1}) || !bytes.Equal(a[5].Data, []byte{1, 1, 1}) {
+	if !slices.Equal(tensor.As[int64](a[3]), []int64{1, 1, 1}) ||
+		!bytes.Equal(a[4].Data, []byte{1, 1, 1}) || !bytes.Equal(a[5].Data, []byte{1, 1, 1}) {
 		t.Errorf("integers and booleans are %v %v %v", a[3].Data, a[4].Data, a[5].Data)
 	}
 	if a[6] != given["given"] {
@@ -138,10 +147,12 @@ func TestReadInputs(t *testing.T) {
 	if err != nil || !slices.Equal(got["x"].Shape, []int{1, 8}) {
 		t.Fatal(got, err)
 	}
-	if _, err := ReadInputs(g, map[string]string{"nope": good}); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "it takes x") {
+	if _, err := ReadInputs(g, map[string]string{"nope": good}); !errors.Is(err, ErrInput) ||
+		!strings.Contains(err.Error(), "it takes x") {
 		t.Errorf("unknown input: %v", err)
 	}
-	if _, err := ReadInputs(g, map[string]string{"x": bad}); !errors.Is(err, npy.ErrFormat) || !strings.Contains(err.Error(), bad) {
+	if _, err := ReadInputs(g, map[string]string{"x": bad}); !errors.Is(err, npy.ErrFormat) ||
+		!strings.Contains(err.Error(), bad) {
 		t.Errorf("broken file: %v", err)
 	}
 	if _, err := ReadInputs(g, map[string]string{"x": good + "x"}); !errors.Is(err, os.ErrNotExist) {
@@ -149,7 +160,8 @@ func TestReadInputs(t *testing.T) {
 	}
 }
 
-// TestPrepareNamesTheJob gives one job everything that makes a scenario impossible to run as written.
+// TestPrepareNamesTheJob gives one job everything that makes a scenario impossible to run as
+// written.
 func TestPrepareNamesTheJob(t *testing.T) {
 	dir := t.TempDir()
 	garbage := filepath.Join(dir, "garbage.onnx")
@@ -167,10 +179,14 @@ func TestPrepareNamesTheJob(t *testing.T) {
 		"missing":       {Job{Model: filepath.Join(dir, "none.onnx")}, []string{"none.onnx"}},
 		"garbage":       {Job{Model: garbage}, []string{garbage}},
 		"unknown input": {Job{Model: good, Shapes: map[string]Shape{"y": {1, 8}}}, []string{`"y"`}},
-		"wrong rank":    {Job{Model: good, Shapes: map[string]Shape{"x": {8}}}, []string{`"x"`, "[8]"}},
-		"wrong size":    {Job{Model: good, Shapes: map[string]Shape{"x": {1, 9}}}, []string{`"x"`, "9"}},
-		"huge":          {Job{Model: good, Shapes: map[string]Shape{"x": {1 << 60, 8}}}, []string{`"x"`}},
-		"missing npy":   {Job{Model: good, Inputs: map[string]string{"x": filepath.Join(dir, "none.npy")}}, []string{"none.npy"}},
+		"wrong rank": {Job{Model: good, Shapes: map[string]Shape{"x": {8}}},
+			[]string{`"x"`, "[8]"}},
+		"wrong size": {Job{Model: good, Shapes: map[string]Shape{"x": {1, 9}}},
+			[]string{`"x"`, "9"}},
+		"huge": {Job{Model: good, Shapes: map[string]Shape{"x": {1 << 60, 8}}},
+			[]string{`"x"`}},
+		"missing npy": {Job{Model: good,
+			Inputs: map[string]string{"x": filepath.Join(dir, "none.npy")}}, []string{"none.npy"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.job.Job = share.Job{Name: "train-7", Iterations: 1}
@@ -208,7 +224,8 @@ func TestFillInputsChecks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, request := range [][]*tensor.Tensor{
-		{tensor.From(make([]float32, 16), 2, 8)}, {tensor.From(make([]float64, 8), 1, 8)}, {tensor.From(make([]float32, 8), 8, 1)},
+		{tensor.From(make([]float32, 16), 2, 8)}, {tensor.From(make([]float64, 8), 1, 8)},
+		{tensor.From(make([]float32, 8), 8, 1)},
 	} {
 		if err := FillInputs(i, request); !errors.Is(err, ErrInput) {
 			t.Errorf("%v%v: got %v", request[0].DType, request[0].Shape, err)
@@ -221,9 +238,12 @@ func TestFillInputsChecks(t *testing.T) {
 	}
 }
 
-// TestFailedInstanceLeavesNothing gives an instance less memory than it needs, at every step of its loading.
+// TestFailedInstanceLeavesNothing gives an instance less memory than it needs, at every step of its
+// loading.
 func TestFailedInstanceLeavesNothing(t *testing.T) {
-	r, err := newRun(context.Background(), &Scenario{Device: "cpu:0", Jobs: []Job{closedJob("a", vision(t, "resnet50"), 1)}}, Options{Threads: 2})
+	r, err := newRun(context.Background(),
+		&Scenario{Device: "cpu:0", Jobs: []Job{closedJob("a", vision(t, "resnet50"), 1)}},
+		Options{Threads: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +256,8 @@ func TestFailedInstanceLeavesNothing(t *testing.T) {
 			t.Errorf("%d of %d bytes: got %v", limit, need, err)
 		}
 		if q.now() != 0 || r.device.Held() != 0 || q.peak > q.cap {
-			t.Errorf("%d of %d bytes: quota %v, device %d held", limit, need, q.now(), r.device.Held())
+			t.Errorf("%d of %d bytes: quota %v, device %d held", limit, need, q.now(),
+				r.device.Held())
 		}
 	}
 	q := &counted{name: "a", cap: share.Bytes(need)}

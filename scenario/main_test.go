@@ -86,7 +86,8 @@ func nonzeroGraph(t testing.TB) *graph.Graph {
 // vision is a small variant of an image network.
 func vision(t testing.TB, name string) *graph.Graph {
 	t.Helper()
-	g, err := zoo.New(name, zoo.Options{Seed: 1, Layers: 1, Width: 0.125, Resolution: 32, Classes: 10})
+	g, err := zoo.New(name, zoo.Options{Seed: 1, Layers: 1, Width: 0.125, Resolution: 32,
+		Classes: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +96,8 @@ func vision(t testing.TB, name string) *graph.Graph {
 
 // closedJob is a job of n iterations (0: until the duration) whose next request follows the last.
 func closedJob(name string, g *graph.Graph, n int64) Job {
-	return Job{Job: share.Job{Name: name, Iterations: n}, Model: name, Graph: g, Arrival: Arrival{Closed: 1}}
+	return Job{Job: share.Job{Name: name, Iterations: n}, Model: name, Graph: g,
+		Arrival: Arrival{Closed: 1}}
 }
 
 func run1(t testing.TB, s *Scenario, o Options) *Result {

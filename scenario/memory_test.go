@@ -11,9 +11,9 @@ import (
 	"github.com/weirgpu/weir/zoo"
 )
 
-// TestMemoryOfRandomScenarios is the evidence for what weir promises of memory: over a thousand random scenarios no job holds
-// a byte more than its cap, a job is refused exactly when its plan needs more, what was predicted is what was held, and
-// nothing is left.
+// TestMemoryOfRandomScenarios is the evidence for what weir promises of memory: over a thousand
+// random scenarios no job holds a byte more than its cap, a job is refused exactly when its plan
+// needs more, what was predicted is what was held, and nothing is left.
 func TestMemoryOfRandomScenarios(t *testing.T) {
 	scenarios := 1000
 	if testing.Short() {
@@ -39,13 +39,15 @@ func TestMemoryOfRandomScenarios(t *testing.T) {
 				}
 			}
 			if refused < scenarios/20 || ran < scenarios/4 {
-				t.Errorf("%d jobs refused and %d run in %d scenarios tell little", refused, ran, scenarios/workers)
+				t.Errorf("%d jobs refused and %d run in %d scenarios tell little", refused, ran,
+					scenarios/workers)
 			}
 		})
 	}
 }
 
-// randomRun compiles variants of the zoo's networks at several batch sizes, and random stacks of layers.
+// randomRun compiles variants of the zoo's networks at several batch sizes, and random stacks of
+// layers.
 func randomRun(t *testing.T, seed uint64) *run {
 	s := &Scenario{Device: "cpu:0", Policy: "fair", Seed: seed}
 	for _, c := range []struct {
@@ -99,11 +101,13 @@ func stackGraph(t *testing.T, rng *rand.Rand) *graph.Graph {
 			consts += fmt.Sprint(rng.IntN(3) - 1)
 		}
 		consts += "}\n"
-		nodes += fmt.Sprintf("  %%m%d: float32[N,%d] = MatMul@13 \"m%d\" (%%%s, %%w%d)\n", l, next, l, last, l)
+		nodes += fmt.Sprintf("  %%m%d: float32[N,%d] = MatMul@13 \"m%d\" (%%%s, %%w%d)\n", l, next,
+			l, last, l)
 		nodes += fmt.Sprintf("  %%r%d: float32[N,%d] = Tanh@13 \"r%d\" (%%m%d)\n", l, next, l, l)
 		out := fmt.Sprintf("r%d", l)
 		if next == width {
-			nodes += fmt.Sprintf("  %%a%d: float32[N,%d] = Add@14 \"a%d\" (%%r%d, %%%s)\n", l, next, l, l, last)
+			nodes += fmt.Sprintf("  %%a%d: float32[N,%d] = Add@14 \"a%d\" (%%r%d, %%%s)\n", l, next,
+				l, l, last)
 			out = fmt.Sprintf("a%d", l)
 		}
 		last, width = out, next
@@ -111,7 +115,8 @@ func stackGraph(t *testing.T, rng *rand.Rand) *graph.Graph {
 	return parseGraph(t, "graph \"stack\" {\n  opset \"\" 17\n  input %x: float32[N,16]\n"+consts+nodes+"  output %"+last+"\n}")
 }
 
-// randomJobs picks up to three compiled jobs and gives them caps, some of which are below what they need.
+// randomJobs picks up to three compiled jobs and gives them caps, some of which are below what they
+// need.
 func randomJobs(rng *rand.Rand, all []*prepared) []*prepared {
 	var jobs []*prepared
 	for i := range 1 + rng.IntN(3) {
@@ -121,14 +126,16 @@ func randomJobs(rng *rand.Rand, all []*prepared) []*prepared {
 		p.spec.Iterations = int64(1 + rng.IntN(2))
 		p.spec.Class = share.Class(rng.IntN(3))
 		p.spec.Compute = float64(rng.IntN(4)) / 10
-		p.spec.Memory = []share.Bytes{0, 1, need / 2, need - 1, need, need + 1, 2 * need}[rng.IntN(7)]
+		p.spec.Memory = []share.Bytes{0, 1, need / 2, need - 1, need, need + 1,
+			2 * need}[rng.IntN(7)]
 		p.spec.Arrival = []Arrival{{Closed: 1}, {Closed: 2}, {Poisson: 1e6}}[rng.IntN(3)]
 		jobs = append(jobs, &p)
 	}
 	return jobs
 }
 
-// checkMemory runs one scenario and looks at the device, the quota and the prediction after every step.
+// checkMemory runs one scenario and looks at the device, the quota and the prediction after every
+// step.
 func checkMemory(t *testing.T, r *run, policyName string) (refused, ran int) {
 	ph := &Phase{Mode: Shared}
 	s, err := r.newStage(ph, Shared, policyName)
@@ -145,7 +152,8 @@ func checkMemory(t *testing.T, r *run, policyName string) (refused, ran int) {
 			need = 0
 		}
 		if got := s.tenants[i].result; got.Status != want {
-			t.Errorf("%s needs %d bytes of %d: %s: %s", p.spec.Name, p.plan.PeakBytes(1), limit, got.Status, got.Error)
+			t.Errorf("%s needs %d bytes of %d: %s: %s", p.spec.Name, p.plan.PeakBytes(1), limit,
+				got.Status, got.Error)
 		}
 		if held := r.device.Held() - before; held != need {
 			t.Errorf("%s holds %d bytes of the device, the plan says %d", p.spec.Name, held, need)
@@ -162,8 +170,10 @@ func checkMemory(t *testing.T, r *run, policyName string) (refused, ran int) {
 			t.Errorf("%s held %d bytes, cap %d", j.Name, j.MemoryPeakBytes, limit)
 		case j.Status == StatusRefused && j.MemoryPeakBytes != 0:
 			t.Errorf("%s was refused and held %d bytes", j.Name, j.MemoryPeakBytes)
-		case j.Status == StatusDone && (j.MemoryPeakBytes != need || j.Iterations != r.jobs[i].spec.Iterations):
-			t.Errorf("%s held %d bytes, predicted %d, in %d iterations", j.Name, j.MemoryPeakBytes, need, j.Iterations)
+		case j.Status == StatusDone &&
+			(j.MemoryPeakBytes != need || j.Iterations != r.jobs[i].spec.Iterations):
+			t.Errorf("%s held %d bytes, predicted %d, in %d iterations", j.Name, j.MemoryPeakBytes,
+				need, j.Iterations)
 		case j.Status == StatusFailed:
 			t.Errorf("%s failed: %s", j.Name, j.Error)
 		}

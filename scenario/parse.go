@@ -18,8 +18,8 @@ import (
 	"github.com/weirgpu/weir/share"
 )
 
-// Load reads and checks a scenario file. Paths in it are made relative to its folder. The error names the file and is of
-// kind [ErrScenario], unless the file cannot be read.
+// Load reads and checks a scenario file. Paths in it are made relative to its folder. The error
+// names the file and is of kind [ErrScenario], unless the file cannot be read.
 func Load(path string) (*Scenario, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -51,8 +51,8 @@ func under(dir, path string) string {
 // maxScenarioBytes bounds a scenario file, which people write by hand.
 const maxScenarioBytes = 1 << 20
 
-// Parse reads a scenario and checks it as [Scenario.Validate] does. Unknown keys and wrong types are errors of kind
-// [ErrScenario], all reported together with their lines.
+// Parse reads a scenario and checks it as [Scenario.Validate] does. Unknown keys and wrong types
+// are errors of kind [ErrScenario], all reported together with their lines.
 func Parse(r io.Reader) (*Scenario, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxScenarioBytes+1))
 	if err != nil {
@@ -116,8 +116,10 @@ func (f *fileArrival) arrival() (a Arrival, err error) {
 	if f.Closed != nil {
 		a.Closed = int(f.Closed.value)
 	}
-	if f.Poisson != nil && a.Poisson == 0 || f.Load != nil && a.Load == 0 || f.Closed != nil && a.Closed == 0 {
-		err = errors.New("arrival: 0 asks for no requests: give a number above it, or leave the job out")
+	if f.Poisson != nil && a.Poisson == 0 || f.Load != nil && a.Load == 0 || f.Closed != nil &&
+		a.Closed == 0 {
+		err = errors.New("arrival: 0 asks for no requests: give a number above it, or leave the " +
+			"job out")
 	}
 	return a, err
 }
@@ -135,8 +137,8 @@ func (w *whole) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// text is a value with a written form of its own. A wrong one becomes a fault with its line, like those that the YAML
-// package finds itself.
+// text is a value with a written form of its own. A wrong one becomes a fault with its line, like
+// those that the YAML package finds itself.
 type text[T any, P interface {
 	*T
 	encoding.TextUnmarshaler
@@ -145,7 +147,8 @@ type text[T any, P interface {
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (t *text[T, P]) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind != yaml.ScalarNode {
-		return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: want one value, not a list or keys", n.Line)}}
+		return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: want one value, not a list "+
+			"or keys", n.Line)}}
 	}
 	if err := P(&t.value).UnmarshalText([]byte(n.Value)); err != nil {
 		return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: %v", n.Line, err)}}
@@ -154,7 +157,8 @@ func (t *text[T, P]) UnmarshalYAML(n *yaml.Node) error {
 }
 
 func (f *file) scenario() (*Scenario, error) {
-	s := &Scenario{Device: f.Device, Policy: f.Policy, Duration: f.Duration, Seed: uint64(f.Seed.value)}
+	s := &Scenario{Device: f.Device, Policy: f.Policy, Duration: f.Duration,
+		Seed: uint64(f.Seed.value)}
 	for _, j := range f.Jobs {
 		arrival, err := j.Arrival.arrival()
 		if err != nil {
@@ -185,7 +189,8 @@ func (f *file) decode(text []byte) error {
 	var wrong *yaml.TypeError
 	switch {
 	case errors.Is(err, io.EOF):
-		return fmt.Errorf("%w: the file is empty: want device, policy, duration and jobs", ErrScenario)
+		return fmt.Errorf("%w: the file is empty: want device, policy, duration and jobs",
+			ErrScenario)
 	case errors.As(err, &wrong):
 		faults := make([]error, len(wrong.Errors))
 		for i, fault := range wrong.Errors {
@@ -203,18 +208,22 @@ func (f *file) decode(text []byte) error {
 
 var (
 	unknownKey = regexp.MustCompile(`^(line \d+): field (.*) not found in type (\S+)$`)
-	wrongType  = regexp.MustCompile("(?s)^(line \\d+): cannot unmarshal !!(\\S+)(?: `(.*)`)? into (\\S+)$")
+	wrongType  = regexp.MustCompile(
+		"(?s)^(line \\d+): cannot unmarshal !!(\\S+)(?: `(.*)`)? into (\\S+)$")
 	// keysOf lists the keys that the Go types of a file have.
 	keysOf = map[string]string{
-		"scenario.file":        "device, policy, duration, seed, jobs",
-		"scenario.fileJob":     "name, model, class, compute, limit, memory, iterations, precision, arrival, shapes, inputs",
+		"scenario.file": "device, policy, duration, seed, jobs",
+		"scenario.fileJob": "name, model, class, compute, limit, memory, iterations, " +
+			"precision, arrival, shapes, inputs",
 		"scenario.fileArrival": "poisson, load, closed",
 	}
 	// formOf says how a value of a Go type is written in a file.
 	formOf = map[string]string{
 		"time.Duration": "a duration such as 20s", "float64": "a number", "string": "text",
-		"[]scenario.fileJob": "a list of jobs", "scenario.fileJob": "keys with values", "scenario.file": "keys with values",
-		"scenario.fileArrival": "{poisson: 10}, {load: 0.3} or {closed: 1}", "map[string]string": "names with files",
+		"[]scenario.fileJob": "a list of jobs", "scenario.fileJob": "keys with values",
+		"scenario.file":        "keys with values",
+		"scenario.fileArrival": "{poisson: 10}, {load: 0.3} or {closed: 1}",
+		"map[string]string":    "names with files",
 	}
 )
 

@@ -40,12 +40,17 @@ func TestParseComplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Scenario{Device: "cpu:0", Policy: "priority", Duration: 90 * time.Second, Seed: 7, Jobs: []Job{
-		{Job: share.Job{Name: "detector", Iterations: 100, Share: share.Share{Class: share.Latency, Compute: 0.5, Limit: 0.75, Memory: 512 << 20}},
-			Model: "det.onnx", Precision: Auto, Arrival: Arrival{Poisson: 10}, Shapes: map[string]Shape{"image": {1, 3, 64, 64}, "scale": {}},
-			Inputs: map[string]string{"mask": "in/mask.npy"}},
-		{Job: share.Job{Name: "batch", Share: share.Share{Class: share.Opportunistic}}, Model: "/models/batch.onnx", Arrival: Arrival{Closed: 2}},
-	}}
+	want := &Scenario{Device: "cpu:0", Policy: "priority", Duration: 90 * time.Second, Seed: 7,
+		Jobs: []Job{
+			{Job: share.Job{Name: "detector", Iterations: 100,
+				Share: share.Share{Class: share.Latency, Compute: 0.5, Limit: 0.75,
+					Memory: 512 << 20}},
+				Model: "det.onnx", Precision: Auto, Arrival: Arrival{Poisson: 10},
+				Shapes: map[string]Shape{"image": {1, 3, 64, 64}, "scale": {}},
+				Inputs: map[string]string{"mask": "in/mask.npy"}},
+			{Job: share.Job{Name: "batch", Share: share.Share{Class: share.Opportunistic}},
+				Model: "/models/batch.onnx", Arrival: Arrival{Closed: 2}},
+		}}
 	if !reflect.DeepEqual(s, want) {
 		t.Errorf("got %+v\nwant %+v", s, want)
 	}
@@ -56,12 +61,14 @@ func TestParseDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Device != "cpu:0" || s.Policy != "fair" || s.Jobs[0].Class != share.Standard || s.Jobs[0].Arrival.Clients() != 1 {
+	if s.Device != "cpu:0" || s.Policy != "fair" || s.Jobs[0].Class != share.Standard ||
+		s.Jobs[0].Arrival.Clients() != 1 {
 		t.Errorf("defaults are %+v", s)
 	}
 }
 
-// TestParseFaults holds every fault of a file, with its line where it has one, in one message of one line.
+// TestParseFaults holds every fault of a file, with its line where it has one, in one message of
+// one line.
 func TestParseFaults(t *testing.T) {
 	const job = "jobs: [{name: a, model: a.onnx}]\n"
 	for _, c := range []struct {
@@ -73,28 +80,46 @@ func TestParseFaults(t *testing.T) {
 		{"no jobs", "duration: 1s\n", []string{"no jobs"}},
 		{"not YAML", "jobs: [", []string{"line 1"}},
 		{"a list", "- a\n", []string{"line 1", "want keys with values"}},
-		{"two documents", "duration: 1s\n" + job + "---\nduration: 2s\n", []string{"more than one"}},
-		{"unknown keys", "devise: cpu:0\nduration: 1s\njobs:\n  - name: a\n    modle: x\n    arrival: {poison: 3}\n",
-			[]string{`line 1: unknown key "devise"`, "want device, policy", `line 5: unknown key "modle"`, `line 6: unknown key "poison"`, "want poisson, load, closed"}},
+		{"two documents", "duration: 1s\n" + job + "---\nduration: 2s\n",
+			[]string{"more than one"}},
+		{"unknown keys", "devise: cpu:0\nduration: 1s\njobs:\n  - name: a\n    modle: x\n    " +
+			"arrival: {poison: 3}\n",
+			[]string{`line 1: unknown key "devise"`, "want device, policy",
+				`line 5: unknown key "modle"`, `line 6: unknown key "poison"`,
+				"want poisson, load, closed"}},
 		{"duplicate key", "duration: 1s\nduration: 2s\n" + job, []string{"line 2", "duration"}},
-		{"wrong types", "duration: 20\nseed: 1.5\njobs:\n  - name: [a]\n    class: fast\n    memory: 5XiB\n    compute: half\n    iterations: 1.5\n" +
+		{"wrong types", "duration: 20\nseed: 1.5\njobs:\n  - name: [a]\n    class: fast\n    " +
+			"memory: 5XiB\n    compute: half\n    iterations: 1.5\n" +
 			"    precision: half\n    arrival: 10\n    shapes: {x: 1y3}\n    inputs: [a]\n",
-			[]string{"line 1: 20: want a duration such as 20s", "line 2: 1.5", "line 4: a list: want text", `line 5: class "fast"`, `line 6: size "5XiB"`,
-				"line 7: half: want a number", "line 8: 1.5: want a whole number", `line 9: precision "half": want fp32, bf16 or auto`, "line 10: 10: want {poisson: 10}",
+			[]string{"line 1: 20: want a duration such as 20s", "line 2: 1.5",
+				"line 4: a list: want text", `line 5: class "fast"`, `line 6: size "5XiB"`,
+				"line 7: half: want a number", "line 8: 1.5: want a whole number",
+				`line 9: precision "half": want fp32, bf16 or auto`,
+				"line 10: 10: want {poisson: 10}",
 				`line 11: shape "1y3"`, "line 12: a list: want names with files"}},
-		{"jobs of the wrong type", "duration: 1s\njobs: 3\n", []string{"line 2: 3: want a list of jobs"}},
-		{"class a list", "duration: 1s\njobs: [{name: a, model: m, class: [latency]}]\n", []string{"line 2: want one value"}},
-		{"meaningless values", "policy: nice\nduration: -1s\njobs:\n  - {name: a, model: m, compute: 1.5, arrival: {poisson: -1}}\n" +
+		{"jobs of the wrong type", "duration: 1s\njobs: 3\n",
+			[]string{"line 2: 3: want a list of jobs"}},
+		{"class a list", "duration: 1s\njobs: [{name: a, model: m, class: [latency]}]\n",
+			[]string{"line 2: want one value"}},
+		{"meaningless values", "policy: nice\nduration: -1s\njobs:\n  - {name: a, model: m, " +
+			"compute: 1.5, arrival: {poisson: -1}}\n" +
 			"  - {name: a, limit: 2, arrival: {closed: -1, load: 2}, iterations: -4}\n",
-			[]string{`"nice"`, "fair", "negative", "compute is 1.5", "poisson -1", `two jobs are named "a"`, "no model", "limit is 2", "closed -1", "load 2",
+			[]string{`"nice"`, "fair", "negative", "compute is 1.5", "poisson -1",
+				`two jobs are named "a"`, "no model", "limit is 2", "closed -1", "load 2",
 				"iterations is -4"}},
-		{"compute above limit", "duration: 1s\njobs: [{name: a, model: m, compute: 0.5, limit: 0.2}]", []string{"compute is 0.5", "limit 0.2"}},
-		{"two arrivals", "duration: 1s\njobs: [{name: a, model: m, arrival: {poisson: 1, closed: 1}}]", []string{"more than one of"}},
-		{"no requests", "duration: 1s\njobs: [{name: a, model: m, arrival: {poisson: 0}}]", []string{"job a", "0 asks for no requests"}},
-		{"control characters", "duration: 1s\njobs: [{name: \"a\\e[2J\", model: m}]", []string{`\x1b`, "must be printable"}},
+		{"compute above limit",
+			"duration: 1s\njobs: [{name: a, model: m, compute: 0.5, limit: 0.2}]",
+			[]string{"compute is 0.5", "limit 0.2"}},
+		{"two arrivals", "duration: 1s\njobs: [{name: a, model: m, arrival: {poisson: 1, closed: " +
+			"1}}]", []string{"more than one of"}},
+		{"no requests", "duration: 1s\njobs: [{name: a, model: m, arrival: {poisson: 0}}]",
+			[]string{"job a", "0 asks for no requests"}},
+		{"control characters", "duration: 1s\njobs: [{name: \"a\\e[2J\", model: m}]",
+			[]string{`\x1b`, "must be printable"}},
 		{"without end", job, []string{"would never end"}},
 		{"no name", "duration: 1s\njobs: [{model: m}]", []string{"name"}},
-		{"not a number", "duration: 1s\njobs: [{name: a, model: m, compute: .nan, arrival: {poisson: .inf}}]", []string{"compute is NaN", "poisson +Inf"}},
+		{"not a number", "duration: 1s\njobs: [{name: a, model: m, compute: .nan, arrival: " +
+			"{poisson: .inf}}]", []string{"compute is NaN", "poisson +Inf"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Parse(strings.NewReader(c.text))
@@ -146,7 +171,8 @@ func TestLoadNamesTheFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte("devise: x\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(path); !errors.Is(err, ErrScenario) || !strings.HasPrefix(err.Error(), path+": ") {
+	if _, err := Load(path); !errors.Is(err, ErrScenario) ||
+		!strings.HasPrefix(err.Error(), path+": ") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := Load(path + ".missing"); !errors.Is(err, os.ErrNotExist) {
@@ -161,14 +187,16 @@ func TestShapeRoundTrip(t *testing.T) {
 			t.Errorf("%q became %v, %v", text, s, err)
 		}
 	}
-	for _, text := range []string{"x", "1x", "-1", "1x-3", "a", "1X3", "1x 3", "99999999999999999999", "1.5"} {
+	for _, text := range []string{"x", "1x", "-1", "1x-3", "a", "1X3", "1x 3",
+		"99999999999999999999", "1.5"} {
 		if s, err := ParseShape(text); err == nil {
 			t.Errorf("%q became %v", text, s)
 		}
 	}
 }
 
-// FuzzParse holds that foreign text never panics, that every error has its kind, and that what is accepted is valid.
+// FuzzParse holds that foreign text never panics, that every error has its kind, and that what is
+// accepted is valid.
 func FuzzParse(f *testing.F) {
 	f.Add(complete)
 	f.Add("duration: 1s\njobs: [{name: a, model: m, shapes: {x: scalar}}]")

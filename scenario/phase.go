@@ -28,7 +28,8 @@ type tenant struct {
 	err    error
 }
 
-// fail ends a job: its memory goes back first, so that the broker never promises what is still held.
+// fail ends a job: its memory goes back first, so that the broker never promises what is still
+// held.
 func (t *tenant) fail(err error) {
 	if t.free != nil {
 		t.free()
@@ -117,8 +118,8 @@ func (s *stage) close() {
 	}
 }
 
-// note keeps why a job did not run to its end: its first line for the result, all of it, with the stack of a fault, for
-// the log.
+// note keeps why a job did not run to its end: its first line for the result, all of it, with the
+// stack of a fault, for the log.
 func (s *stage) note(t *tenant, err error) {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	t.result.Status, t.result.Error = StatusFailed, line
@@ -127,10 +128,12 @@ func (s *stage) note(t *tenant, err error) {
 
 // add admits and loads one job. What keeps it from running is kept as its result.
 func (s *stage) add(ctx context.Context, p *prepared, index int) {
-	t := &tenant{index: len(s.tenants), p: p, result: JobResult{Name: p.spec.Name, Class: p.spec.Class, Compute: p.spec.Compute,
-		Limit: p.spec.Cap(), Arrival: p.spec.Arrival.String(),
-		ArrivalPerS: p.spec.Arrival.Poisson, MemoryCapBytes: int64(p.spec.Memory),
-		Precision: PrecisionOf(p.plan), PlanBytes: p.plan.PeakBytes(1), Status: StatusDone}, seat: unmanaged{},
+	t := &tenant{index: len(s.tenants), p: p,
+		result: JobResult{Name: p.spec.Name, Class: p.spec.Class, Compute: p.spec.Compute,
+			Limit: p.spec.Cap(), Arrival: p.spec.Arrival.String(),
+			ArrivalPerS: p.spec.Arrival.Poisson, MemoryCapBytes: int64(p.spec.Memory),
+			Precision: PrecisionOf(p.plan), PlanBytes: p.plan.PeakBytes(1), Status: StatusDone},
+		seat: unmanaged{},
 		held: &counted{name: "job " + p.spec.Name, cap: p.spec.Memory}}
 	s.tenants = append(s.tenants, t)
 	if err := s.load(ctx, t, index); err != nil {
@@ -138,7 +141,8 @@ func (s *stage) add(ctx context.Context, p *prepared, index int) {
 		t.driver = nil
 		t.fail(err)
 		s.note(t, err)
-		if atDoor && (errors.Is(err, broker.ErrOverCap) || errors.Is(err, broker.ErrNoMemory) || errors.Is(err, broker.ErrNoCompute)) {
+		if atDoor && (errors.Is(err, broker.ErrOverCap) || errors.Is(err, broker.ErrNoMemory) ||
+			errors.Is(err, broker.ErrNoCompute)) {
 			t.result.Status = StatusRefused
 		}
 	}
@@ -175,7 +179,8 @@ func (s *stage) load(ctx context.Context, t *tenant, index int) error {
 	return s.warm(ctx, t)
 }
 
-// warm runs once before the phase begins: the first run touches every page of the arena, which is not what a phase measures.
+// warm runs once before the phase begins: the first run touches every page of the arena, which is
+// not what a phase measures.
 func (s *stage) warm(ctx context.Context, t *tenant) (err error) {
 	defer recovered(t.p.spec.Name, &err)
 	return s.run.first(ctx, t.p.spec.Name, t.driver.iterate)
@@ -280,8 +285,9 @@ func (s *stage) reportPace(t *tenant) {
 	}
 }
 
-// cutOff returns the fraction of an iteration that the end of the phase cut off, by the device time that went into it. Of
-// long iterations a phase holds few, and a rate that rounded them down would say more of the phase's length than of the job.
+// cutOff returns the fraction of an iteration that the end of the phase cut off, by the device time
+// that went into it. Of long iterations a phase holds few, and a rate that rounded them down would
+// say more of the phase's length than of the job.
 func (s *stage) cutOff(t *tenant) float64 {
 	d := t.driver
 	done, part := d.busy-d.partial, d.partial

@@ -13,8 +13,8 @@ import (
 	"github.com/weirgpu/weir/share/broker"
 )
 
-// TestCachedPlans runs jobs on a model file first without a kept plan and then from one: their memory is the same to the byte, and a cap of
-// a byte less refuses them.
+// TestCachedPlans runs jobs on a model file first without a kept plan and then from one: their
+// memory is the same to the byte, and a cap of a byte less refuses them.
 func TestCachedPlans(t *testing.T) {
 	model := filepath.Join("..", "examples", "digits", "digits.onnx")
 	if info, err := os.Stat(model); err != nil {
@@ -34,7 +34,8 @@ func TestCachedPlans(t *testing.T) {
 	o := Options{Threads: 1, Plans: plans}
 	var cold *JobResult
 	for i := range 2 {
-		s := &Scenario{Device: "cpu:0", Policy: "fair", Duration: 10 * time.Second, Jobs: []Job{job("one", 0), job("two", 0)}}
+		s := &Scenario{Device: "cpu:0", Policy: "fair", Duration: 10 * time.Second,
+			Jobs: []Job{job("one", 0), job("two", 0)}}
 		r, err := newRun(t.Context(), s, o)
 		if err != nil {
 			t.Fatal(err)
@@ -54,8 +55,10 @@ func TestCachedPlans(t *testing.T) {
 			if cold == nil {
 				cold = j
 			}
-			if j.Status != StatusDone || j.MemoryPeakBytes != cold.MemoryPeakBytes || j.PlanBytes != cold.PlanBytes || j.MemoryPeakBytes != j.PlanBytes {
-				t.Errorf("time %d: job %s is %s (%s): held %d bytes, planned %d; the first held %d", i+1, j.Name, j.Status, j.Error, j.MemoryPeakBytes,
+			if j.Status != StatusDone || j.MemoryPeakBytes != cold.MemoryPeakBytes ||
+				j.PlanBytes != cold.PlanBytes || j.MemoryPeakBytes != j.PlanBytes {
+				t.Errorf("time %d: job %s is %s (%s): held %d bytes, planned %d; the first held %d",
+					i+1, j.Name, j.Status, j.Error, j.MemoryPeakBytes,
 					j.PlanBytes, cold.MemoryPeakBytes)
 			}
 		}

@@ -14,8 +14,10 @@ type Precision string
 // The precisions.
 const (
 	FP32 Precision = "fp32" // single precision
-	BF16 Precision = "bf16" // operands rounded to bfloat16 where that makes a product faster, sums in single precision
-	Auto Precision = "auto" // bf16 where it also costs little accuracy, and fp32 on a processor that does not have it
+	// operands rounded to bfloat16 where that makes a product faster, sums in single precision
+	BF16 Precision = "bf16"
+	// bf16 where it also costs little accuracy, and fp32 on a processor that does not have it
+	Auto Precision = "auto"
 )
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -32,15 +34,18 @@ func (p Precision) fault() error {
 	return fmt.Errorf("precision %q: want %s, %s or %s", string(p), FP32, BF16, Auto)
 }
 
-// Passes returns the optimiser's options for the precision on the processor that this process runs on. It fails for a name that
-// is none of the constants, and for bf16 where the processor multiplies in fp32 only.
+// Passes returns the optimiser's options for the precision on the processor that this process runs
+// on. It fails for a name that is none of the constants, and for bf16 where the processor
+// multiplies in fp32 only.
 func (p Precision) Passes() (pass.Options, error) {
 	if err := p.fault(); err != nil {
 		return pass.Options{}, err
 	}
 	switch {
 	case p == BF16 && !cpu.HasBF16():
-		return pass.Options{}, fmt.Errorf("precision %s: this processor multiplies in fp32 only: use %s or %s", BF16, FP32, Auto)
+		return pass.Options{},
+			fmt.Errorf("precision %s: this processor multiplies in fp32 only: use %s or %s", BF16,
+				FP32, Auto)
 	case p == BF16:
 		return pass.Options{Precision: pass.BF16}, nil
 	case p == Auto && cpu.HasBF16():

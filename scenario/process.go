@@ -23,16 +23,16 @@ import (
 	"github.com/weirgpu/weir/tensor/npy"
 )
 
-// childOrder is what a child process is told on its standard input, as one line of JSON. It answers "ready", waits for a second
-// line, runs, and answers with one JobResult.
+// childOrder is what a child process is told on its standard input, as one line of JSON. It answers
+// "ready", waits for a second line, runs, and answers with one JobResult.
 type childOrder struct {
 	Scenario string `json:"scenario"` // YAML with one job
 	Threads  int    `json:"threads"`
 	Index    int    `json:"index"`
 }
 
-// processes runs each job in a process of its own, started together, the opportunistic ones at nice 19: what a user has
-// without weir.
+// processes runs each job in a process of its own, started together, the opportunistic ones at nice
+// 19: what a user has without weir.
 func (r *run) processes(ctx context.Context) (*Phase, error) {
 	if len(r.o.Child) == 0 {
 		return nil, fmt.Errorf("%w: no command to start processes with", ErrScenario)
@@ -113,7 +113,8 @@ func (c *child) trouble(what string, err error) error {
 	}
 	c.talk.mu.Lock()
 	defer c.talk.mu.Unlock()
-	return fmt.Errorf("process of job %s: %s: %w: %s", c.name, what, err, strings.TrimSpace(string(c.talk.text)))
+	return fmt.Errorf("process of job %s: %s: %w: %s", c.name, what, err,
+		strings.TrimSpace(string(c.talk.text)))
 }
 
 // spawn starts a child and waits until its model is loaded.
@@ -124,7 +125,8 @@ func (r *run) spawn(ctx context.Context, dir string, i int) (*child, error) {
 	}
 	argv := r.o.Child
 	if r.s.Jobs[i].Class == share.Opportunistic {
-		// Linux keeps nice values by thread, so they must be in force before the Go runtime starts any.
+		// Linux keeps nice values by thread, so they must be in force before the Go runtime starts
+		// any.
 		argv = append([]string{"nice", "-n", "19"}, argv...)
 	}
 	c := &child{name: r.s.Jobs[i].Name, cmd: exec.CommandContext(ctx, argv[0], argv[1:]...)}
@@ -163,9 +165,12 @@ func (r *run) order(dir string, i int) (childOrder, error) {
 	if err != nil {
 		return childOrder{}, err
 	}
-	one := childScenario{Device: r.s.Device, Duration: r.s.Duration, Seed: r.s.Seed, Jobs: []childJob{{
-		Name: job.Name, Iterations: job.Iterations, Memory: job.Memory.String(), Model: job.Model, Precision: job.Precision,
-		Arrival: job.Arrival, Inputs: inputs, Shapes: map[string]string{}}}}
+	one := childScenario{Device: r.s.Device, Duration: r.s.Duration, Seed: r.s.Seed,
+		Jobs: []childJob{{
+			Name: job.Name, Iterations: job.Iterations, Memory: job.Memory.String(),
+			Model:     job.Model,
+			Precision: job.Precision,
+			Arrival:   job.Arrival, Inputs: inputs, Shapes: map[string]string{}}}}
 	if one.Jobs[0].Model, err = filepath.Abs(job.Model); err != nil {
 		return childOrder{}, err
 	}
@@ -179,7 +184,8 @@ func (r *run) order(dir string, i int) (childOrder, error) {
 	return childOrder{Scenario: string(text), Threads: r.pool.Threads(), Index: i}, nil
 }
 
-// saveInputs returns the job's input files, with those that only exist in memory saved under the prefix.
+// saveInputs returns the job's input files, with those that only exist in memory saved under the
+// prefix.
 func saveInputs(job *Job, prefix string) (map[string]string, error) {
 	files := map[string]string{}
 	for name, file := range job.Inputs {
@@ -249,11 +255,13 @@ func (c *child) finish(spec Job) JobResult {
 	}
 	if err != nil {
 		line, _, _ := strings.Cut(c.trouble("gave no result", err).Error(), "\n")
-		answer.Job = JobResult{Name: spec.Name, Arrival: spec.Arrival.String(), MemoryCapBytes: int64(spec.Memory), Status: StatusFailed,
+		answer.Job = JobResult{Name: spec.Name, Arrival: spec.Arrival.String(),
+			MemoryCapBytes: int64(spec.Memory), Status: StatusFailed,
 			Error: line}
 	}
 	res := answer.Job
-	res.Class, res.Compute, res.Limit, res.Latencies = spec.Class, spec.Compute, spec.Cap(), answer.Latencies
+	res.Class, res.Compute, res.Limit, res.Latencies = spec.Class, spec.Compute, spec.Cap(),
+		answer.Latencies
 	return res
 }
 
@@ -262,8 +270,8 @@ type childAnswer struct {
 	Latencies []time.Duration
 }
 
-// RunChild is the other side of the mode Processes: it reads its order from in and answers on out. cmd/weir calls it in a
-// hidden command.
+// RunChild is the other side of the mode Processes: it reads its order from in and answers on out.
+// cmd/weir calls it in a hidden command.
 func RunChild(ctx context.Context, in io.Reader, out io.Writer) error {
 	lines := bufio.NewReader(in)
 	var order childOrder
@@ -299,5 +307,6 @@ func RunChild(ctx context.Context, in io.Reader, out io.Writer) error {
 		return err
 	}
 	stage.report()
-	return json.NewEncoder(out).Encode(childAnswer{stage.phase.Jobs[0], stage.phase.Jobs[0].Latencies})
+	return json.NewEncoder(out).
+		Encode(childAnswer{stage.phase.Jobs[0], stage.phase.Jobs[0].Latencies})
 }

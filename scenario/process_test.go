@@ -24,7 +24,8 @@ func asChild(t *testing.T, how string) []string {
 	return []string{exe}
 }
 
-// TestProcesses runs three jobs in processes of their own: one on given data, one at nice 19, one that is broken.
+// TestProcesses runs three jobs in processes of their own: one on given data, one at nice 19, one
+// that is broken.
 func TestProcesses(t *testing.T) {
 	child := asChild(t, "yes")
 	dense := closedJob("dense", denseGraph(t), 50)
@@ -35,7 +36,8 @@ func TestProcesses(t *testing.T) {
 	bad.Given = indices(8, 0)
 	over := closedJob("over", denseGraph(t), 5)
 	over.Memory = 1
-	res := run1(t, &Scenario{Jobs: []Job{dense, nice, bad, over}}, Options{Threads: 1, Compare: []Mode{Processes}, Child: child})
+	res := run1(t, &Scenario{Jobs: []Job{dense, nice, bad, over}},
+		Options{Threads: 1, Compare: []Mode{Processes}, Child: child})
 	p := res.Phases[0]
 	if p.Mode != Processes || p.WallS <= 0 || len(p.Jobs) != 4 {
 		t.Fatalf("the phase is %+v", p)
@@ -46,9 +48,11 @@ func TestProcesses(t *testing.T) {
 	}{{StatusDone, 50}, {StatusDone, 3}, {StatusFailed, 0}, {StatusRefused, 0}} {
 		j := p.Jobs[i]
 		if j.Status != want.status || j.Iterations != want.n || int64(len(j.Latencies)) != want.n {
-			t.Errorf("%s is %s after %d iterations and %d latencies: %s", j.Name, j.Status, j.Iterations, len(j.Latencies), j.Error)
+			t.Errorf("%s is %s after %d iterations and %d latencies: %s", j.Name, j.Status,
+				j.Iterations, len(j.Latencies), j.Error)
 		}
-		if j.Name != res.Jobs[i].Name || j.Class != res.Jobs[i].Class || j.PlanBytes != res.Jobs[i].PlanBytes {
+		if j.Name != res.Jobs[i].Name || j.Class != res.Jobs[i].Class ||
+			j.PlanBytes != res.Jobs[i].PlanBytes {
 			t.Errorf("in its process %+v, here %+v", j, res.Jobs[i])
 		}
 	}
@@ -66,12 +70,14 @@ func TestProcessesThatFail(t *testing.T) {
 		t.Errorf("no such command: %v", err)
 	}
 	o.Child = asChild(t, "broken")
-	if _, err := Run(t.Context(), s, o); err == nil || !strings.Contains(err.Error(), "job a") || !strings.Contains(err.Error(), "no device") {
+	if _, err := Run(t.Context(), s, o); err == nil || !strings.Contains(err.Error(), "job a") ||
+		!strings.Contains(err.Error(), "no device") {
 		t.Errorf("a child that dies: %v", err)
 	}
 	o.Child = asChild(t, "silent")
 	res := run1(t, s, o)
-	if j := res.Phases[0].Jobs[1]; j.Status != StatusFailed || !strings.Contains(j.Error, "exit status 4") {
+	if j := res.Phases[0].Jobs[1]; j.Status != StatusFailed ||
+		!strings.Contains(j.Error, "exit status 4") {
 		t.Errorf("a child without a result: %s %q", j.Status, j.Error)
 	}
 	if j := res.Jobs[1]; j.Status != StatusDone {
@@ -96,7 +102,8 @@ func TestProcessesCancelled(t *testing.T) {
 
 // TestRunChildRefusesOrders gives the child's side orders that are none.
 func TestRunChildRefusesOrders(t *testing.T) {
-	for _, order := range []string{"", "x", "x\n", "{}\n", `{"scenario": "jobs: 3"}` + "\n", `{"scenario": "duration: 1s\njobs: [{name: a, model: none.onnx}]"}` + "\n"} {
+	for _, order := range []string{"", "x", "x\n", "{}\n", `{"scenario": "jobs: 3"}` + "\n",
+		`{"scenario": "duration: 1s\njobs: [{name: a, model: none.onnx}]"}` + "\n"} {
 		var out bytes.Buffer
 		if err := RunChild(t.Context(), strings.NewReader(order), &out); err == nil || out.Len() > 0 {
 			t.Errorf("%q: got %v and %q", order, err, out.String())

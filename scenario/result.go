@@ -13,13 +13,15 @@ type Mode string
 
 // The modes of a phase.
 const (
-	Solo      Mode = "solo"      // each job alone on the device
-	Shared    Mode = "shared"    // the broker, under a policy
-	Threads   Mode = "threads"   // the operating system, between goroutine pools of one process
-	Processes Mode = "processes" // the operating system, between processes (nice 0, opportunistic jobs nice 19)
+	Solo    Mode = "solo"    // each job alone on the device
+	Shared  Mode = "shared"  // the broker, under a policy
+	Threads Mode = "threads" // the operating system, between goroutine pools of one process
+	// the operating system, between processes (nice 0, opportunistic jobs nice 19)
+	Processes Mode = "processes"
 )
 
-// Result is what a run gives: the phase under the scenario's own policy, in the fields that scripts rely on, and all phases.
+// Result is what a run gives: the phase under the scenario's own policy, in the fields that scripts
+// rely on, and all phases.
 type Result struct {
 	Phase
 	Threads int     `json:"threads"`
@@ -29,15 +31,17 @@ type Result struct {
 
 // Phase is the jobs run together once.
 type Phase struct {
-	Device           string        `json:"device"`
-	Mode             Mode          `json:"mode"`
-	Policy           string        `json:"policy"`
-	WallS            float64       `json:"wall_s"`
-	Jobs             []JobResult   `json:"jobs"`
-	ThroughputVsSolo float64       `json:"throughput_vs_solo"` // sum over jobs of iterations_per_s / solo_iterations_per_s
-	Holds            []Hold        `json:"-"`                  // who held the device when, in order of start; only Shared
-	Memory           []MemorySpan  `json:"-"`
-	Wall             time.Duration `json:"-"`
+	Device string      `json:"device"`
+	Mode   Mode        `json:"mode"`
+	Policy string      `json:"policy"`
+	WallS  float64     `json:"wall_s"`
+	Jobs   []JobResult `json:"jobs"`
+	// sum over jobs of iterations_per_s / solo_iterations_per_s
+	ThroughputVsSolo float64 `json:"throughput_vs_solo"`
+	// who held the device when, in order of start; only Shared
+	Holds  []Hold        `json:"-"`
+	Memory []MemorySpan  `json:"-"`
+	Wall   time.Duration `json:"-"`
 }
 
 // Hold is one interval in which a job held the device, on the phase's clock.
@@ -70,33 +74,36 @@ const (
 
 // JobResult is what one job got in a phase.
 type JobResult struct {
-	Name            string      `json:"name"`
-	Class           share.Class `json:"class"`
-	Compute         float64     `json:"compute"`
-	Limit           float64     `json:"limit"`
-	Precision       Precision   `json:"precision"` // of the products: bf16 if any is
-	Arrival         string      `json:"arrival"`
-	ArrivalPerS     float64     `json:"arrival_per_s,omitempty"` // the Poisson rate, given or found from a load
-	MemoryCapBytes  int64       `json:"memory_cap_bytes"`
-	MemoryPeakBytes int64       `json:"memory_peak_bytes"`
-	PlanBytes       int64       `json:"plan_bytes"` // the peak predicted before anything ran
-	DeviceSeconds   float64     `json:"device_seconds"`
-	DeviceShare     float64     `json:"device_share"`
-	DeviceShareMax  float64     `json:"device_share_max_1s"` // most of the device held over any 1 s
-	ShareErrorP95   float64     `json:"share_error_p95"`     // percentage points
-	Entitled        float64     `json:"entitled_share"`
-	Iterations      int64       `json:"iterations"`
-	IterationsPerS  float64     `json:"iterations_per_s"` // with the part done of the one that the end cut off
-	SoloPerS        float64     `json:"solo_iterations_per_s"`
-	Slowdown        float64     `json:"slowdown"` // solo_iterations_per_s / iterations_per_s
-	Latency         Latency     `json:"latency_ms"`
-	SoloLatency     Latency     `json:"solo_latency_ms"`
-	SoloDeviceShare float64     `json:"solo_device_share"` // fraction of the time that the job was busy when alone
-	CompletionS     float64     `json:"completion_s"`
-	Grants          int64       `json:"grants"`
-	Revocations     int64       `json:"revocations"`
-	Status          string      `json:"status"`
-	Error           string      `json:"error"` // "" for a job that is done
+	Name      string      `json:"name"`
+	Class     share.Class `json:"class"`
+	Compute   float64     `json:"compute"`
+	Limit     float64     `json:"limit"`
+	Precision Precision   `json:"precision"` // of the products: bf16 if any is
+	Arrival   string      `json:"arrival"`
+	// the Poisson rate, given or found from a load
+	ArrivalPerS     float64 `json:"arrival_per_s,omitempty"`
+	MemoryCapBytes  int64   `json:"memory_cap_bytes"`
+	MemoryPeakBytes int64   `json:"memory_peak_bytes"`
+	PlanBytes       int64   `json:"plan_bytes"` // the peak predicted before anything ran
+	DeviceSeconds   float64 `json:"device_seconds"`
+	DeviceShare     float64 `json:"device_share"`
+	DeviceShareMax  float64 `json:"device_share_max_1s"` // most of the device held over any 1 s
+	ShareErrorP95   float64 `json:"share_error_p95"`     // percentage points
+	Entitled        float64 `json:"entitled_share"`
+	Iterations      int64   `json:"iterations"`
+	// with the part done of the one that the end cut off
+	IterationsPerS float64 `json:"iterations_per_s"`
+	SoloPerS       float64 `json:"solo_iterations_per_s"`
+	Slowdown       float64 `json:"slowdown"` // solo_iterations_per_s / iterations_per_s
+	Latency        Latency `json:"latency_ms"`
+	SoloLatency    Latency `json:"solo_latency_ms"`
+	// fraction of the time that the job was busy when alone
+	SoloDeviceShare float64 `json:"solo_device_share"`
+	CompletionS     float64 `json:"completion_s"`
+	Grants          int64   `json:"grants"`
+	Revocations     int64   `json:"revocations"`
+	Status          string  `json:"status"`
+	Error           string  `json:"error"` // "" for a job that is done
 
 	Latencies []time.Duration `json:"-"` // in order of completion
 }
@@ -117,9 +124,9 @@ func latencyOf(ds []time.Duration) Latency {
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// maxShare returns the largest fraction of any window of the given length, within the phase, that the job held. The
-// maximum of a sum of intervals over a sliding window is reached with the window starting at some interval's start or
-// ending at some interval's end.
+// maxShare returns the largest fraction of any window of the given length, within the phase, that
+// the job held. The maximum of a sum of intervals over a sliding window is reached with the window
+// starting at some interval's start or ending at some interval's end.
 func maxShare(holds []Hold, job int, window, wall time.Duration) float64 {
 	own := ownHolds(holds, job)
 	window = min(window, wall)
@@ -146,8 +153,8 @@ func ownHolds(holds []Hold, job int) []Hold {
 	return own
 }
 
-// total answers how long sorted, disjoint holds last until a time, in logarithmic time: a phase of short iterations has
-// hundreds of thousands of them.
+// total answers how long sorted, disjoint holds last until a time, in logarithmic time: a phase of
+// short iterations has hundreds of thousands of them.
 type total struct {
 	holds  []Hold
 	before []time.Duration // the sum of the holds before each
@@ -162,7 +169,9 @@ func newTotal(holds []Hold) total {
 }
 
 func (t total) until(at time.Duration) time.Duration {
-	i, _ := slices.BinarySearchFunc(t.holds, at, func(h Hold, at time.Duration) int { return cmp.Compare(h.To, at) })
+	i, _ := slices.BinarySearchFunc(t.holds, at, func(h Hold, at time.Duration) int {
+		return cmp.Compare(h.To, at)
+	})
 	if i == len(t.holds) {
 		return t.before[i]
 	}

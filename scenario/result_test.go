@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestLatencyOfIsNearestRank compares with the definition: the least value that at least q of all values do not exceed.
+// TestLatencyOfIsNearestRank compares with the definition: the least value that at least q of all
+// values do not exceed.
 func TestLatencyOfIsNearestRank(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for n := range 300 {

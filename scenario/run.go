@@ -27,18 +27,20 @@ type Options struct {
 	// Solo runs each job alone first, for SoloDuration (the scenario's duration where it is 0).
 	Solo         bool
 	SoloDuration time.Duration
-	// Policies are run one after the other; empty: the scenario's own. The last is the one that Result.Phase tells of.
+	// Policies are run one after the other; empty: the scenario's own. The last is the one that
+	// Result.Phase tells of.
 	Policies []string
 	// Compare adds phases without a broker.
 	Compare []Mode
-	// Child is the command line prefix that runs one job in a process of its own (see [RunChild]); needed for Processes.
+	// Child is the command line prefix that runs one job in a process of its own (see [RunChild]);
+	// needed for Processes.
 	Child []string
 	// Live, when set, is called about five times a second while jobs run.
 	Live func(Live)
 	// Trace, when set, records who held the device, iterations and memory.
 	Trace *trace.Recorder
-	// FirstRequest bounds a job's first request, which runs alone before anything is measured; 0 stands for 30 seconds. A job
-	// that takes longer fails.
+	// FirstRequest bounds a job's first request, which runs alone before anything is measured; 0
+	// stands for 30 seconds. A job that takes longer fails.
 	FirstRequest time.Duration
 	// Progress, when set, is told what is prepared and run next.
 	Progress func(stage string)
@@ -46,7 +48,8 @@ type Options struct {
 	wrap func(job string, it iterate) iterate // lets tests break a job from within
 }
 
-// check reports options that name no policy or no way to run without a broker, as an error of kind [ErrScenario].
+// check reports options that name no policy or no way to run without a broker, as an error of kind
+// [ErrScenario].
 func (o *Options) check() error {
 	var faults []error
 	for _, name := range o.Policies {
@@ -60,7 +63,8 @@ func (o *Options) check() error {
 		}
 	}
 	if o.Threads < 0 || o.Threads > maxThreads {
-		faults = append(faults, fmt.Errorf("%d threads: want a number from 0 to %d", o.Threads, maxThreads))
+		faults = append(faults,
+			fmt.Errorf("%d threads: want a number from 0 to %d", o.Threads, maxThreads))
 	}
 	if o.SoloDuration < 0 {
 		faults = append(faults, fmt.Errorf("solo duration %v is negative", o.SoloDuration))
@@ -71,12 +75,14 @@ func (o *Options) check() error {
 	return fmt.Errorf("%w: %w", ErrScenario, oneLine(faults))
 }
 
-// maxThreads is far above the cores of any machine and far below what a pool of threads would choke on.
+// maxThreads is far above the cores of any machine and far below what a pool of threads would choke
+// on.
 const maxThreads = 4096
 
-// Run carries out a scenario. The error is of kind [ErrScenario] when it cannot be run as written, which a model that does not
-// load or compile also means; ctx's when it was stopped. A job that fails while it runs, or is refused at admission, is no
-// error: its result says so, and the others run on.
+// Run carries out a scenario. The error is of kind [ErrScenario] when it cannot be run as written,
+// which a model that does not load or compile also means; ctx's when it was stopped. A job that
+// fails while it runs, or is refused at admission, is no error: its result says so, and the others
+// run on.
 func Run(ctx context.Context, s *Scenario, o Options) (*Result, error) {
 	if err := errors.Join(s.Validate(), o.check()); err != nil {
 		return nil, err
@@ -137,15 +143,16 @@ func newRun(ctx context.Context, s *Scenario, o Options) (*run, error) {
 	return r, nil
 }
 
-// rate replaces a job's load by an arrival rate. A job that cannot run has none; its trouble is told when it is added to a
-// phase, so that it touches no other job.
+// rate replaces a job's load by an arrival rate. A job that cannot run has none; its trouble is
+// told when it is added to a phase, so that it touches no other job.
 func (r *run) rate(ctx context.Context, p *prepared) {
 	if p.broken = p.overCap(); p.broken == nil {
 		p.broken = r.calibrate(ctx, p)
 	}
 }
 
-// first runs a job's first request, alone, and bounds it: a request that never ends must not keep the other jobs from theirs.
+// first runs a job's first request, alone, and bounds it: a request that never ends must not keep
+// the other jobs from theirs.
 func (r *run) first(ctx context.Context, name string, it iterate) error {
 	bounded, cancel := context.WithTimeout(ctx, r.o.FirstRequest)
 	defer cancel()
@@ -154,13 +161,14 @@ func (r *run) first(ctx context.Context, name string, it iterate) error {
 	case err == nil:
 		return nil
 	case ctx.Err() == nil && bounded.Err() != nil:
-		return fmt.Errorf("job %s: its first request, alone on the device, did not end within %v: %w", name, r.o.FirstRequest, err)
+		return fmt.Errorf("job %s: its first request, alone on the device, did not end within "+
+			"%v: %w", name, r.o.FirstRequest, err)
 	}
 	return fmt.Errorf("job %s: %w", name, err)
 }
 
-// measure gives a job without a cap, whose plan cannot tell what values of data-dependent shape need, the cap that one request
-// needs: all of a job's requests are alike.
+// measure gives a job without a cap, whose plan cannot tell what values of data-dependent shape
+// need, the cap that one request needs: all of a job's requests are alike.
 func (r *run) measure(ctx context.Context, p *prepared) (err error) {
 	defer recovered(p.spec.Name, &err)
 	quota := &counted{name: "job " + p.spec.Name}
@@ -176,8 +184,8 @@ func (r *run) measure(ctx context.Context, p *prepared) (err error) {
 	return nil
 }
 
-// calibrate replaces a job's load by the Poisson rate that causes it. The median of many runs decides, which a
-// disturbance does not move.
+// calibrate replaces a job's load by the Poisson rate that causes it. The median of many runs
+// decides, which a disturbance does not move.
 func (r *run) calibrate(ctx context.Context, p *prepared) (err error) {
 	defer recovered(p.spec.Name, &err)
 	quota := &counted{name: "job " + p.spec.Name, cap: p.spec.Memory}
@@ -280,7 +288,8 @@ func (r *run) compare(p *Phase) {
 	p.ThroughputVsSolo = 0
 	for i := range p.Jobs {
 		j, alone := &p.Jobs[i], &r.solo[i]
-		j.SoloPerS, j.SoloLatency, j.SoloDeviceShare = alone.IterationsPerS, alone.Latency, alone.DeviceShare
+		j.SoloPerS, j.SoloLatency, j.SoloDeviceShare = alone.IterationsPerS, alone.Latency,
+			alone.DeviceShare
 		if j.IterationsPerS > 0 {
 			j.Slowdown = j.SoloPerS / j.IterationsPerS
 		}

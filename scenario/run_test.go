@@ -21,27 +21,34 @@ import (
 	"github.com/weirgpu/weir/share"
 )
 
-// TestRunAllPhases runs two real networks alone, as goroutine pools and under two policies, and holds what must be true
-// whatever the machine's speed.
+// TestRunAllPhases runs two real networks alone, as goroutine pools and under two policies, and
+// holds what must be true whatever the machine's speed.
 func TestRunAllPhases(t *testing.T) {
 	// Iteration counts end the phases; the duration only bounds a run that hangs.
 	s := &Scenario{Duration: time.Minute, Seed: 3, Jobs: []Job{
-		{Job: share.Job{Name: "a", Iterations: 40, Share: share.Share{Class: share.Latency, Compute: 0.4}}, Model: "a", Graph: vision(t, "mobilenetv2"), Arrival: Arrival{Poisson: 1000}},
-		{Job: share.Job{Name: "b", Iterations: 20, Share: share.Share{Class: share.Opportunistic}}, Model: "b", Graph: vision(t, "resnet50"), Arrival: Arrival{Closed: 2}},
+		{Job: share.Job{Name: "a", Iterations: 40,
+			Share: share.Share{Class: share.Latency, Compute: 0.4}}, Model: "a",
+			Graph: vision(t, "mobilenetv2"), Arrival: Arrival{Poisson: 1000}},
+		{Job: share.Job{Name: "b", Iterations: 20, Share: share.Share{Class: share.Opportunistic}},
+			Model: "b", Graph: vision(t, "resnet50"), Arrival: Arrival{Closed: 2}},
 	}}
 	var stages []string
 	rec := trace.New(clock.NewReal(), 1<<16)
 	res := run1(t, s, Options{Threads: 2, Solo: true, Compare: []Mode{Threads},
-		Policies: []string{"priority", "fair"}, Trace: rec, Progress: func(stage string) { stages = append(stages, stage) }})
+		Policies: []string{"priority", "fair"}, Trace: rec, Progress: func(stage string) {
+			stages = append(stages, stage)
+		}})
 	var modes []Mode
 	for _, p := range res.Phases {
 		modes = append(modes, p.Mode)
 		checkPhase(t, &p)
 	}
-	if len(modes) != 4 || modes[0] != Solo || modes[1] != Threads || modes[2] != Shared || modes[3] != Shared {
+	if len(modes) != 4 || modes[0] != Solo || modes[1] != Threads || modes[2] != Shared ||
+		modes[3] != Shared {
 		t.Fatalf("phases are %v", modes)
 	}
-	if res.Policy != "fair" || res.Mode != Shared || res.Phases[2].Policy != "priority" || res.Threads != 2 {
+	if res.Policy != "fair" || res.Mode != Shared || res.Phases[2].Policy != "priority" ||
+		res.Threads != 2 {
 		t.Errorf("the result tells of %s %s on %d threads", res.Mode, res.Policy, res.Threads)
 	}
 	if got := strings.Join(stages, "; "); got != "compiling a; compiling b; alone: a; alone: b; together, threads; together, policy priority; together, policy fair" {
@@ -50,7 +57,8 @@ func TestRunAllPhases(t *testing.T) {
 	checkTrace(t, rec)
 }
 
-// TestLoadBecomesARate measures a job whose iterations take a millisecond or more: 0.3 of the device is at most 300 a second.
+// TestLoadBecomesARate measures a job whose iterations take a millisecond or more: 0.3 of the
+// device is at most 300 a second.
 func TestLoadBecomesARate(t *testing.T) {
 	j := closedJob("a", denseGraph(t), 1)
 	j.Arrival = Arrival{Load: 0.3}
@@ -62,7 +70,8 @@ func TestLoadBecomesARate(t *testing.T) {
 		}
 	}
 	var perS float64
-	if _, err := fmt.Sscanf(run1(t, s, Options{Threads: 1, wrap: slow}).Jobs[0].Arrival, "poisson %g/s", &perS); err != nil || perS <= 0 || perS > 300 {
+	if _, err := fmt.Sscanf(run1(t, s, Options{Threads: 1, wrap: slow}).Jobs[0].Arrival,
+		"poisson %g/s", &perS); err != nil || perS <= 0 || perS > 300 {
 		t.Errorf("a load became %v a second, %v", perS, err)
 	}
 	if s.Jobs[0].Arrival.Load != 0.3 {
@@ -79,13 +88,15 @@ func checkPhase(t *testing.T, p *Phase) {
 			t.Errorf("%s %s: %s is %s: %s", p.Mode, p.Policy, j.Name, j.Status, j.Error)
 		}
 		if j.Iterations == 0 || int(j.Iterations) != len(j.Latencies) || j.IterationsPerS <= 0 {
-			t.Errorf("%s: %s has %d iterations and %d latencies", p.Mode, j.Name, j.Iterations, len(j.Latencies))
+			t.Errorf("%s: %s has %d iterations and %d latencies", p.Mode, j.Name, j.Iterations,
+				len(j.Latencies))
 		}
 		if l := j.Latency; l.P50 <= 0 || l.P50 > l.P90 || l.P90 > l.P99 || l.P99 > l.Max {
 			t.Errorf("%s: %s has latencies %+v", p.Mode, j.Name, l)
 		}
 		if j.MemoryPeakBytes != j.PlanBytes || j.PlanBytes == 0 {
-			t.Errorf("%s: %s held %d bytes, planned %d", p.Mode, j.Name, j.MemoryPeakBytes, j.PlanBytes)
+			t.Errorf("%s: %s held %d bytes, planned %d", p.Mode, j.Name, j.MemoryPeakBytes,
+				j.PlanBytes)
 		}
 		if p.Mode == Shared || p.Mode == Solo {
 			shares += j.DeviceShare
@@ -93,7 +104,8 @@ func checkPhase(t *testing.T, p *Phase) {
 				t.Errorf("%s: %s held the device for %v of the time", p.Mode, j.Name, j.DeviceShare)
 			}
 		}
-		if p.Mode != Solo && (math.Abs(j.Slowdown-j.SoloPerS/j.IterationsPerS) > 1e-9 || j.SoloLatency.P50 <= 0 || j.SoloDeviceShare <= 0) {
+		if p.Mode != Solo && (math.Abs(j.Slowdown-j.SoloPerS/j.IterationsPerS) > 1e-9 ||
+			j.SoloLatency.P50 <= 0 || j.SoloDeviceShare <= 0) {
 			t.Errorf("%s: %s is compared with alone as %v", p.Mode, p.Jobs[i].Name, j.Slowdown)
 		}
 	}
@@ -137,7 +149,8 @@ func checkTrace(t *testing.T, rec *trace.Recorder) {
 			names[name]++
 		}
 	}
-	for _, want := range []string{"lease", "iteration done", "memory of a", "policy priority", "policy fair"} {
+	for _, want := range []string{"lease", "iteration done", "memory of a", "policy priority",
+		"policy fair"} {
 		if names[want] == 0 {
 			t.Errorf("the trace has no %q", want)
 		}
@@ -155,14 +168,17 @@ func TestResultJSON(t *testing.T) {
 	if err := json.Unmarshal(text, &got); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"device", "policy", "wall_s", "jobs", "throughput_vs_solo", "phases"} {
+	for _, key := range []string{"device", "policy", "wall_s", "jobs", "throughput_vs_solo",
+		"phases"} {
 		if _, ok := got[key]; !ok {
 			t.Errorf("no %s in %s", key, text)
 		}
 	}
 	job := got["jobs"].([]any)[0].(map[string]any)
-	for _, key := range []string{"name", "class", "compute", "limit", "memory_cap_bytes", "memory_peak_bytes", "device_seconds", "device_share",
-		"share_error_p95", "iterations", "iterations_per_s", "solo_iterations_per_s", "slowdown", "latency_ms", "solo_latency_ms", "completion_s", "status"} {
+	for _, key := range []string{"name", "class", "compute", "limit", "memory_cap_bytes",
+		"memory_peak_bytes", "device_seconds", "device_share",
+		"share_error_p95", "iterations", "iterations_per_s", "solo_iterations_per_s", "slowdown",
+		"latency_ms", "solo_latency_ms", "completion_s", "status"} {
 		if _, ok := job[key]; !ok {
 			t.Errorf("no %s of a job in %s", key, text)
 		}
@@ -177,8 +193,8 @@ func TestResultJSON(t *testing.T) {
 	}
 }
 
-// TestRefusedJob gives a job a byte less than it needs: it is refused with both numbers, in every phase, and its neighbour
-// does all its iterations.
+// TestRefusedJob gives a job a byte less than it needs: it is refused with both numbers, in every
+// phase, and its neighbour does all its iterations.
 func TestRefusedJob(t *testing.T) {
 	g := vision(t, "resnet50")
 	probe, err := prepare(t.Context(), closedJob("probe", g, 1), nil, nil, 2, 1)
@@ -194,20 +210,25 @@ func TestRefusedJob(t *testing.T) {
 			Options{Threads: 2, Solo: true, Compare: []Mode{Threads}})
 		for _, p := range res.Phases {
 			j, neighbour := p.Jobs[0], p.Jobs[1]
-			if j.Status != StatusRefused || !strings.Contains(j.Error, need.String()) || !strings.Contains(j.Error, (need-1).String()) {
-				t.Errorf("%s: %s, %q; want refused with %v and %v", p.Mode, j.Status, j.Error, need, need-1)
+			if j.Status != StatusRefused || !strings.Contains(j.Error, need.String()) ||
+				!strings.Contains(j.Error, (need-1).String()) {
+				t.Errorf("%s: %s, %q; want refused with %v and %v", p.Mode, j.Status, j.Error, need,
+					need-1)
 			}
 			if j.MemoryPeakBytes != 0 || j.Iterations != 0 {
-				t.Errorf("%s: the refused job held %d bytes and ran %d times", p.Mode, j.MemoryPeakBytes, j.Iterations)
+				t.Errorf("%s: the refused job held %d bytes and ran %d times", p.Mode,
+					j.MemoryPeakBytes, j.Iterations)
 			}
 			if neighbour.Status != StatusDone || neighbour.Iterations != 30 {
-				t.Errorf("%s: the neighbour is %s after %d iterations", p.Mode, neighbour.Status, neighbour.Iterations)
+				t.Errorf("%s: the neighbour is %s after %d iterations", p.Mode, neighbour.Status,
+					neighbour.Iterations)
 			}
 		}
 	}
 	big.Memory, big.Arrival = need, Arrival{Closed: 1}
 	if j := run1(t, &Scenario{Jobs: []Job{big}}, Options{Threads: 2}).Jobs[0]; j.Status != StatusDone || j.MemoryPeakBytes != int64(need) {
-		t.Errorf("with all it needs: %s, %d of %d bytes, %s", j.Status, j.MemoryPeakBytes, need, j.Error)
+		t.Errorf("with all it needs: %s, %d of %d bytes, %s", j.Status, j.MemoryPeakBytes, need,
+			j.Error)
 	}
 }
 
@@ -216,12 +237,14 @@ func TestRefusedGuarantee(t *testing.T) {
 	a, b := closedJob("a", denseGraph(t), 3), closedJob("b", denseGraph(t), 3)
 	a.Compute, b.Compute = 0.7, 0.4
 	res := run1(t, &Scenario{Jobs: []Job{a, b}}, Options{Threads: 1})
-	if a, b := res.Jobs[0], res.Jobs[1]; a.Status != StatusDone || b.Status != StatusRefused || !strings.Contains(b.Error, "0.3") {
+	if a, b := res.Jobs[0], res.Jobs[1]; a.Status != StatusDone || b.Status != StatusRefused ||
+		!strings.Contains(b.Error, "0.3") {
 		t.Errorf("%s; %s: %s", a.Status, b.Status, b.Error)
 	}
 }
 
-// TestFaultStaysInItsJob breaks one of three jobs, in several ways and at several times, in every mode.
+// TestFaultStaysInItsJob breaks one of three jobs, in several ways and at several times, in every
+// mode.
 func TestFaultStaysInItsJob(t *testing.T) {
 	bad := closedJob("bad", gatherGraph(t), 40)
 	bad.Given = indices(0, 9)
@@ -251,15 +274,22 @@ func TestFaultStaysInItsJob(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var log bytes.Buffer
-			o := Options{Threads: 2, Compare: []Mode{Threads}, Solo: true, wrap: c.wrap, Log: slog.New(slog.NewTextHandler(&log, nil))}
-			res := run1(t, &Scenario{Jobs: []Job{closedJob("first", denseGraph(t), 200), c.job, closedJob("last", vision(t, "mobilenetv2"), 5)}}, o)
+			o := Options{Threads: 2, Compare: []Mode{Threads}, Solo: true, wrap: c.wrap,
+				Log: slog.New(slog.NewTextHandler(&log, nil))}
+			res := run1(t, &Scenario{
+				Jobs: []Job{closedJob("first", denseGraph(t), 200), c.job,
+					closedJob("last", vision(t, "mobilenetv2"), 5)}}, o)
 			for _, p := range res.Phases {
 				j := p.Jobs[1]
-				if j.Status != StatusFailed || !strings.Contains(j.Error, c.want) || strings.Contains(j.Error, "\n") || j.Iterations != c.ran {
-					t.Errorf("%s: %s after %d iterations: %q", p.Mode, j.Status, j.Iterations, j.Error)
+				if j.Status != StatusFailed || !strings.Contains(j.Error, c.want) ||
+					strings.Contains(j.Error, "\n") || j.Iterations != c.ran {
+					t.Errorf("%s: %s after %d iterations: %q", p.Mode, j.Status, j.Iterations,
+						j.Error)
 				}
-				if a, b := p.Jobs[0], p.Jobs[2]; a.Status != StatusDone || a.Iterations != 200 || b.Status != StatusDone || b.Iterations != 5 {
-					t.Errorf("%s: neighbours are %s after %d and %s after %d", p.Mode, a.Status, a.Iterations, b.Status, b.Iterations)
+				if a, b := p.Jobs[0], p.Jobs[2]; a.Status != StatusDone || a.Iterations != 200 ||
+					b.Status != StatusDone || b.Iterations != 5 {
+					t.Errorf("%s: neighbours are %s after %d and %s after %d", p.Mode, a.Status,
+						a.Iterations, b.Status, b.Iterations)
 				}
 			}
 			if !strings.Contains(log.String(), "job=bad") {
@@ -276,7 +306,8 @@ func TestFaultStaysInItsJob(t *testing.T) {
 func TestFaultWhileCalibrating(t *testing.T) {
 	bad := closedJob("bad", gatherGraph(t), 4)
 	bad.Given, bad.Arrival = indices(-7, 0), Arrival{Load: 0.2}
-	res := run1(t, &Scenario{Jobs: []Job{bad, closedJob("good", denseGraph(t), 10)}}, Options{Threads: 1})
+	res := run1(t, &Scenario{Jobs: []Job{bad, closedJob("good", denseGraph(t), 10)}},
+		Options{Threads: 1})
 	if j := res.Jobs[0]; j.Status != StatusFailed || !strings.Contains(j.Error, "-7") {
 		t.Errorf("%s: %s", j.Status, j.Error)
 	}
@@ -297,7 +328,8 @@ func TestFaultIsTyped(t *testing.T) {
 	}
 }
 
-// TestDataDependentMemory gives a job whose values depend on data just its plan's need, and then enough.
+// TestDataDependentMemory gives a job whose values depend on data just its plan's need, and then
+// enough.
 func TestDataDependentMemory(t *testing.T) {
 	j := closedJob("where", nonzeroGraph(t), 3)
 	probe, err := prepare(t.Context(), j, nil, nil, 1, 1)
@@ -309,13 +341,17 @@ func TestDataDependentMemory(t *testing.T) {
 	for _, c := range []struct {
 		memory share.Bytes
 		status string
-	}{{need, StatusFailed}, {need + found - 1, StatusFailed}, {need + 4*found, StatusDone}, {0, StatusDone}} {
+	}{{need, StatusFailed}, {need + found - 1, StatusFailed}, {need + 4*found, StatusDone},
+		{0, StatusDone}} {
 		j.Memory = c.memory
-		res := run1(t, &Scenario{Jobs: []Job{j, closedJob("good", denseGraph(t), 10)}}, Options{Threads: 1, Solo: true})
+		res := run1(t, &Scenario{Jobs: []Job{j, closedJob("good", denseGraph(t), 10)}},
+			Options{Threads: 1, Solo: true})
 		for _, p := range res.Phases {
 			got := p.Jobs[0]
-			if got.Status != c.status || c.memory > 0 && got.MemoryCapBytes != int64(c.memory) || got.MemoryPeakBytes > got.MemoryCapBytes {
-				t.Errorf("%s with %v beside %v planned: %s, peak %d: %s", p.Mode, c.memory, need, got.Status, got.MemoryPeakBytes, got.Error)
+			if got.Status != c.status || c.memory > 0 && got.MemoryCapBytes != int64(c.memory) ||
+				got.MemoryPeakBytes > got.MemoryCapBytes {
+				t.Errorf("%s with %v beside %v planned: %s, peak %d: %s", p.Mode, c.memory, need,
+					got.Status, got.MemoryPeakBytes, got.Error)
 			}
 			if p.Jobs[1].Iterations != 10 {
 				t.Errorf("the neighbour ran %d times", p.Jobs[1].Iterations)
@@ -327,27 +363,33 @@ func TestDataDependentMemory(t *testing.T) {
 func TestRunRefusesOptions(t *testing.T) {
 	s := &Scenario{Jobs: []Job{closedJob("a", denseGraph(t), 1)}}
 	for name, o := range map[string]Options{
-		"fifth": {Policies: []string{"fair", "fifth"}}, "solo": {Compare: []Mode{Solo}}, "boats": {Compare: []Mode{"boats"}},
+		"fifth": {Policies: []string{"fair", "fifth"}}, "solo": {Compare: []Mode{Solo}},
+		"boats":      {Compare: []Mode{"boats"}},
 		"-1 threads": {Threads: -1}, "-1s": {SoloDuration: -time.Second},
 	} {
-		if _, err := Run(t.Context(), s, o); !errors.Is(err, ErrScenario) || !strings.Contains(err.Error(), name) {
+		if _, err := Run(t.Context(), s, o); !errors.Is(err, ErrScenario) ||
+			!strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
 	s.Device = "cuda:7"
-	if _, err := Run(t.Context(), s, Options{}); !errors.Is(err, ErrScenario) || !errors.Is(err, device.ErrUnknownDevice) {
+	if _, err := Run(t.Context(), s, Options{}); !errors.Is(err, ErrScenario) ||
+		!errors.Is(err, device.ErrUnknownDevice) {
 		t.Errorf("got %v", err)
 	}
 }
 
 // TestCancelled stops a run before it begins, while it runs alone and while jobs run together.
 func TestCancelled(t *testing.T) {
-	s := &Scenario{Duration: time.Minute, Jobs: []Job{closedJob("a", vision(t, "mobilenetv2"), 0), closedJob("b", denseGraph(t), 0)}}
-	for _, at := range []string{"compiling a", "compiling b", "alone: b", "together, threads", "together, policy fair"} {
+	s := &Scenario{Duration: time.Minute,
+		Jobs: []Job{closedJob("a", vision(t, "mobilenetv2"), 0), closedJob("b", denseGraph(t), 0)}}
+	for _, at := range []string{"compiling a", "compiling b", "alone: b", "together, threads",
+		"together, policy fair"} {
 		t.Run(at, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			o := Options{Threads: 2, Solo: true, SoloDuration: 10 * time.Millisecond, Compare: []Mode{Threads}}
+			o := Options{Threads: 2, Solo: true, SoloDuration: 10 * time.Millisecond,
+				Compare: []Mode{Threads}}
 			var now atomic.Value
 			o.Progress = func(stage string) { now.Store(stage) }
 			if strings.HasPrefix(at, "compiling") {
@@ -365,7 +407,8 @@ func TestCancelled(t *testing.T) {
 					cancel()
 				}
 			}
-			if _, err := Run(ctx, s, o); !errors.Is(err, context.Canceled) || errors.Is(err, ErrScenario) {
+			if _, err := Run(ctx, s, o); !errors.Is(err, context.Canceled) ||
+				errors.Is(err, ErrScenario) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -376,10 +419,15 @@ func TestCancelled(t *testing.T) {
 func TestLive(t *testing.T) {
 	refused := closedJob("refused", denseGraph(t), 0)
 	refused.Memory = 1
-	s := &Scenario{Duration: 500 * time.Millisecond, Jobs: []Job{closedJob("a", vision(t, "mobilenetv2"), 0), refused}}
+	s := &Scenario{Duration: 500 * time.Millisecond,
+		Jobs: []Job{closedJob("a", vision(t, "mobilenetv2"), 0), refused}}
 	var mu sync.Mutex
 	var seen []Live
-	run1(t, s, Options{Threads: 2, Solo: true, Live: func(l Live) { mu.Lock(); seen = append(seen, l); mu.Unlock() }})
+	run1(t, s, Options{Threads: 2, Solo: true, Live: func(l Live) {
+		mu.Lock()
+		seen = append(seen, l)
+		mu.Unlock()
+	}})
 	var together []Live
 	for _, l := range seen {
 		if l.Mode == Shared {
@@ -393,7 +441,8 @@ func TestLive(t *testing.T) {
 	}
 	last := together[len(together)-1]
 	a, b := last.Jobs[0], last.Jobs[1]
-	if last.Policy != "fair" || last.Window != 500*time.Millisecond || a.Name != "a" || a.Iterations == 0 || a.Queue > 1 || a.Recent <= 0 ||
+	if last.Policy != "fair" || last.Window != 500*time.Millisecond || a.Name != "a" ||
+		a.Iterations == 0 || a.Queue > 1 || a.Recent <= 0 ||
 		a.Held == 0 || a.Held > a.Cap || a.Latency.P50 <= 0 || a.Error != "" {
 		t.Errorf("the last look is %+v", last)
 	}

@@ -61,18 +61,22 @@ type quota struct {
 
 func (q quota) Reserve(n int64) error { return q.job.Reserve(q.kind, share.Bytes(n)) }
 
-// Release returns quota. What was reserved can always be released, unless the job has ended, which released it.
+// Release returns quota. What was reserved can always be released, unless the job has ended, which
+// released it.
 func (q quota) Release(n int64) {
 	if err := q.job.Free(q.kind, share.Bytes(n)); err != nil {
 		panic(err)
 	}
 }
 
-// NewQuota returns a quota that grants everything up to a cap (0: everything), for a model that runs without a broker. Its
-// errors are of kind broker.ErrOverCap and begin with the name.
-func NewQuota(name string, limit share.Bytes) engine.Quota { return &counted{name: name, cap: limit} }
+// NewQuota returns a quota that grants everything up to a cap (0: everything), for a model that
+// runs without a broker. Its errors are of kind broker.ErrOverCap and begin with the name.
+func NewQuota(name string, limit share.Bytes) engine.Quota {
+	return &counted{name: name, cap: limit}
+}
 
-// counted grants everything up to a cap and counts it: the quota of a job without a broker. It implements engine.Quota.
+// counted grants everything up to a cap and counts it: the quota of a job without a broker. It
+// implements engine.Quota.
 type counted struct {
 	name string      // what errors begin with
 	cap  share.Bytes // 0: none
@@ -88,7 +92,8 @@ func (q *counted) Reserve(n int64) error {
 	defer q.mu.Unlock()
 	held := q.held + share.Bytes(n)
 	if q.cap > 0 && held > q.cap {
-		return fmt.Errorf("%s: wants %v, cap %v: %w: raise memory or lower the batch", q.name, held.About(), q.cap.About(), broker.ErrOverCap)
+		return fmt.Errorf("%s: wants %v, cap %v: %w: raise memory or lower the batch", q.name,
+			held.About(), q.cap.About(), broker.ErrOverCap)
 	}
 	q.held, q.peak = held, max(q.peak, held)
 	return nil

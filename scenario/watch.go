@@ -41,7 +41,9 @@ func (w *watcher) Observe(e broker.Event) {
 		return
 	}
 	if e.Kind == broker.Released {
-		w.list = append(w.list, Hold{Job: i, From: e.From - w.zero, To: e.At - w.zero, Revoked: e.Reason == broker.ReasonRevoked})
+		w.list = append(w.list,
+			Hold{Job: i, From: e.From - w.zero, To: e.At - w.zero,
+				Revoked: e.Reason == broker.ReasonRevoked})
 	}
 	w.record(e)
 }
@@ -76,8 +78,8 @@ func (w *watcher) index(id share.JobID) int {
 	return w.indexLocked(id)
 }
 
-// indexLocked maps a job of the broker to its place among the phase's tenants. Refused jobs were never admitted
-// and have none.
+// indexLocked maps a job of the broker to its place among the phase's tenants. Refused jobs were
+// never admitted and have none.
 func (w *watcher) indexLocked(id share.JobID) int {
 	for _, t := range w.stage.tenants {
 		if t.admit != nil && t.admit.ID() == id {
@@ -112,7 +114,8 @@ func (w *watcher) sample(at time.Duration, st broker.Status) {
 	rec := w.stage.run.o.Trace
 	for _, j := range st.Jobs {
 		if track, ok := w.tracks[j.ID]; ok {
-			rec.Counter(track, "memory of "+j.Name, w.ahead+st.Now, float64(j.Persistent+j.Ephemeral))
+			rec.Counter(track, "memory of "+j.Name, w.ahead+st.Now,
+				float64(j.Persistent+j.Ephemeral))
 		}
 	}
 }

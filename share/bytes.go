@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Bytes is a size in memory. It is read and written as text with a unit, such
-// as "4GiB" or "512MiB".
+// Bytes is a size in memory. It is read and written as text with a unit, such as "4GiB" or
+// "512MiB".
 type Bytes int64
 
 // The binary units of memory sizes (IEC 80000-13).
@@ -20,8 +20,8 @@ const (
 	PiB
 )
 
-// byteUnits lists the suffixes that ParseBytes accepts, the longest unit of
-// each family first so that String meets the best fit first.
+// byteUnits lists the suffixes that ParseBytes accepts, the longest unit of each family first so
+// that String meets the best fit first.
 var byteUnits = []struct {
 	suffix string
 	size   Bytes
@@ -31,10 +31,9 @@ var byteUnits = []struct {
 	{"B", 1}, {"", 1},
 }
 
-// ParseBytes reads a size: a decimal number, then optionally one of B, kB, MB,
-// GB, TB, PB (powers of 1000) or KiB, MiB, GiB, TiB, PiB (powers of 1024),
-// with or without a space between. A bare number counts bytes. Negative,
-// fractional-byte, infinite and overflowing sizes are errors.
+// ParseBytes reads a size: a decimal number, then optionally one of B, kB, MB, GB, TB, PB (powers
+// of 1000) or KiB, MiB, GiB, TiB, PiB (powers of 1024), with or without a space between. A bare
+// number counts bytes. Negative, fractional-byte, infinite and overflowing sizes are errors.
 func ParseBytes(text string) (Bytes, error) {
 	s := strings.TrimSpace(text)
 	for _, u := range byteUnits {
@@ -49,11 +48,13 @@ func ParseBytes(text string) (Bytes, error) {
 
 func parseScaled(text, digits string, unit Bytes) (Bytes, error) {
 	if strings.Trim(digits, "0123456789.") != "" || digits == "" {
-		return 0, fmt.Errorf("size %q: want a number and a unit (B, KiB, MiB, GiB, TiB, PiB), such as 512MiB", text)
+		return 0, fmt.Errorf("size %q: want a number and a unit (B, KiB, MiB, GiB, TiB, PiB), "+
+			"such as 512MiB", text)
 	}
 	if n, err := strconv.ParseInt(digits, 10, 64); err == nil {
 		if n > math.MaxInt64/int64(unit) {
-			return 0, fmt.Errorf("size %q: over the largest size, %d bytes", text, int64(math.MaxInt64))
+			return 0, fmt.Errorf("size %q: over the largest size, %d bytes", text,
+				int64(math.MaxInt64))
 		}
 		return Bytes(n) * unit, nil
 	}
@@ -71,9 +72,9 @@ func parseScaled(text, digits string, unit Bytes) (Bytes, error) {
 	return Bytes(scaled), nil
 }
 
-// String writes the size exactly, in the largest binary unit that needs no
-// more than two decimals, else in bytes: "4GiB", "1.5MiB", "1000001B".
-// ParseBytes(b.String()) is b for every size from 0 up.
+// String writes the size exactly, in the largest binary unit that needs no more than two decimals,
+// else in bytes: "4GiB", "1.5MiB", "1000001B". ParseBytes(b.String()) is b for every size from 0
+// up.
 func (b Bytes) String() string {
 	for _, u := range byteUnits[:5] {
 		if b < u.size && b > -u.size {
@@ -86,8 +87,8 @@ func (b Bytes) String() string {
 	return strconv.FormatInt(int64(b), 10) + "B"
 }
 
-// About returns the size for people: "12.5MiB" where that is exact, else rounded to three digits with the exact count after it,
-// "11.8MiB (12345678B)", since a cap may be missed by one byte.
+// About returns the size for people: "12.5MiB" where that is exact, else rounded to three digits
+// with the exact count after it, "11.8MiB (12345678B)", since a cap may be missed by one byte.
 func (b Bytes) About() string {
 	for _, u := range byteUnits[:5] {
 		if b >= u.size && b%(u.size/4) != 0 {

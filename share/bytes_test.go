@@ -36,7 +36,8 @@ func TestParseBytes(t *testing.T) {
 			t.Errorf("%d: String() = %q, want %q", got, got.String(), tc.out)
 		}
 	}
-	for _, text := range []string{"", "GiB", "-1", "-1GiB", "1.3B", "0.1KiB", "NaN", "Inf", "1e9", "0x10", "4 GIB", "1.2.3MiB", "8192PiB", "9223372036854775808", "1_000", ".", "+1"} {
+	for _, text := range []string{"", "GiB", "-1", "-1GiB", "1.3B", "0.1KiB", "NaN", "Inf", "1e9",
+		"0x10", "4 GIB", "1.2.3MiB", "8192PiB", "9223372036854775808", "1_000", ".", "+1"} {
 		if got, err := share.ParseBytes(text); err == nil {
 			t.Errorf("ParseBytes(%q) = %d, want an error", text, got)
 		}
@@ -44,8 +45,9 @@ func TestParseBytes(t *testing.T) {
 }
 
 func TestBytesAbout(t *testing.T) {
-	for size, want := range map[share.Bytes]string{0: "0B", 1023: "1023B", 8 << 20: "8MiB", 8<<20 + 1: "8MiB (8388609B)",
-		12345678: "11.8MiB (12345678B)", 5_000_000_000: "4.66GiB (5000000000B)"} {
+	for size, want := range map[share.Bytes]string{0: "0B", 1023: "1023B", 8 << 20: "8MiB",
+		8<<20 + 1: "8MiB (8388609B)",
+		12345678:  "11.8MiB (12345678B)", 5_000_000_000: "4.66GiB (5000000000B)"} {
 		if got := size.About(); got != want {
 			t.Errorf("%d: %q, want %q", int64(size), got, want)
 		}
@@ -57,7 +59,8 @@ func TestBytesAsText(t *testing.T) {
 		share.Share `yaml:",inline"`
 	}
 	var d doc
-	if err := yaml.Unmarshal([]byte("memory: 512MiB\ncompute: 0.5\nlimit: 1.0\nclass: latency\n"), &d); err != nil {
+	if err := yaml.Unmarshal([]byte("memory: 512MiB\ncompute: 0.5\nlimit: 1.0\nclass: latency\n"),
+		&d); err != nil {
 		t.Fatal(err)
 	}
 	want := share.Share{Memory: 512 * share.MiB, Compute: 0.5, Limit: 1, Class: share.Latency}
@@ -73,7 +76,8 @@ func TestBytesAsText(t *testing.T) {
 		}
 	}
 	text, err := json.Marshal(want)
-	if err != nil || string(text) != `{"memory":"512MiB","compute":0.5,"limit":1,"class":"latency"}` {
+	if err != nil || string(text) !=
+		`{"memory":"512MiB","compute":0.5,"limit":1,"class":"latency"}` {
 		t.Errorf("json: %s, %v", text, err)
 	}
 	var back share.Share
@@ -83,7 +87,8 @@ func TestBytesAsText(t *testing.T) {
 }
 
 func FuzzParseBytes(f *testing.F) {
-	for _, seed := range []string{"4GiB", "1.5MiB", "99999999999PiB", "1..2B", "0.0000000000001TiB", "7 kB"} {
+	for _, seed := range []string{"4GiB", "1.5MiB", "99999999999PiB", "1..2B", "0.0000000000001TiB",
+		"7 kB"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

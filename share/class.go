@@ -2,25 +2,25 @@ package share
 
 import "fmt"
 
-// Class says what a job is for. Policies that know classes serve latency work
-// before standard work and opportunistic work last; others ignore it.
+// Class says what a job is for. Policies that know classes serve latency work before standard work
+// and opportunistic work last; others ignore it.
 type Class uint8
 
 const (
-	// Standard is batch work such as training: it wants throughput. It is the
-	// class of a job that names none.
+	// Standard is batch work such as training: it wants throughput. It is the class of a job that
+	// names none.
 	Standard Class = iota
 	// Latency is work that somebody waits for.
 	Latency
-	// Opportunistic is work that takes what is left over. Its Compute is a
-	// weight against other opportunistic work and guarantees nothing.
+	// Opportunistic is work that takes what is left over. Its Compute is a weight against other
+	// opportunistic work and guarantees nothing.
 	Opportunistic
 )
 
-var classNames = [...]string{Standard: "standard", Latency: "latency", Opportunistic: "opportunistic"}
+var classNames = [...]string{Standard: "standard", Latency: "latency",
+	Opportunistic: "opportunistic"}
 
-// ParseClass reads "latency", "standard" or "opportunistic". The empty text is
-// Standard.
+// ParseClass reads "latency", "standard" or "opportunistic". The empty text is Standard.
 func ParseClass(text string) (Class, error) {
 	if text == "" {
 		return Standard, nil

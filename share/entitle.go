@@ -19,19 +19,17 @@ func (c Claim) least() float64 { return max(0, min(c.Guarantee, c.most())) }
 // unfilled marks an entitlement that Entitle has still to find.
 const unfilled = -1
 
-// Entitle sets out[i] to the fraction of the device that claims[i] deserves:
-// the weighted max-min fair allocation with a floor and a ceiling per job,
+// Entitle sets out[i] to the fraction of the device that claims[i] deserves: the weighted max-min
+// fair allocation with a floor and a ceiling per job,
 //
 //	out[i] = clamp(level * weight[i], floor[i], ceiling[i])
 //	floor  = min(guarantee, ceiling), ceiling = min(limit, demand)
 //
-// where the water level is the one at which the whole device is given away. If
-// the ceilings sum to less than one, each job gets its ceiling and the rest
-// stays idle; if the floors sum to more than one, each job gets its floor
-// scaled down. This is the allocation of Bertsekas and Gallager, Data Networks
-// (1992), section 6.5.2, with the reservations and limits of mClock (OSDI
-// 2010, section 3). It allocates nothing; len(out) must be at least
-// len(claims).
+// where the water level is the one at which the whole device is given away. If the ceilings sum to
+// less than one, each job gets its ceiling and the rest stays idle; if the floors sum to more than
+// one, each job gets its floor scaled down. This is the allocation of Bertsekas and Gallager, Data
+// Networks (1992), section 6.5.2, with the reservations and limits of mClock (OSDI 2010, section
+// 3). It allocates nothing; len(out) must be at least len(claims).
 func Entitle(claims []Claim, out []float64) {
 	var floors, ceilings float64
 	for i, c := range claims {
@@ -54,11 +52,10 @@ func Entitle(claims []Claim, out []float64) {
 	}
 }
 
-// fill makes one round of water-filling: it lays the level over the jobs still
-// unfilled, then fixes those that the level would take over their ceiling, or
-// those it would leave under their floor, whichever excess is larger. The
-// larger excess stays on its side in all later rounds, so what is fixed is
-// right, and every round fixes a job or is the last: true.
+// fill makes one round of water-filling: it lays the level over the jobs still unfilled, then fixes
+// those that the level would take over their ceiling, or those it would leave under their floor,
+// whichever excess is larger. The larger excess stays on its side in all later rounds, so what is
+// fixed is right, and every round fixes a job or is the last: true.
 func fill(claims []Claim, out []float64) bool {
 	left, weights := 1.0, 0.0
 	for i, c := range claims {

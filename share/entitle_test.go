@@ -20,13 +20,17 @@ func TestEntitle(t *testing.T) {
 		{"alone", []c{{0.3, 0.3, 1, 1}}, []float64{1}},
 		{"alone with limit", []c{{0.3, 0.3, 0.4, 1}}, []float64{0.4}},
 		{"by weight", []c{{0.3, 0.3, 1, 1}, {0.1, 0.1, 1, 1}}, []float64{0.75, 0.25}},
-		{"limit lends", []c{{0.5, 0.5, 0.5, 1}, {0.1, 0, 1, 1}, {0.3, 0, 1, 1}}, []float64{0.5, 0.125, 0.375}},
-		{"demand lends", []c{{0.5, 0.5, 1, 0.2}, {0.1, 0, 1, 1}, {0.3, 0, 1, 1}}, []float64{0.2, 0.2, 0.6}},
-		{"guarantee holds against weights", []c{{0.3, 0.3, 1, 1}, {1, 0, 1, 1}, {1, 0, 1, 1}}, []float64{0.3, 0.35, 0.35}},
+		{"limit lends", []c{{0.5, 0.5, 0.5, 1}, {0.1, 0, 1, 1}, {0.3, 0, 1, 1}},
+			[]float64{0.5, 0.125, 0.375}},
+		{"demand lends", []c{{0.5, 0.5, 1, 0.2}, {0.1, 0, 1, 1}, {0.3, 0, 1, 1}},
+			[]float64{0.2, 0.2, 0.6}},
+		{"guarantee holds against weights", []c{{0.3, 0.3, 1, 1}, {1, 0, 1, 1}, {1, 0, 1, 1}},
+			[]float64{0.3, 0.35, 0.35}},
 		{"whole device promised", []c{{1, 1, 1, 1}, {0.1, 0, 1, 1}}, []float64{1, 0}},
 		{"promised and not wanted", []c{{1, 1, 1, 0.6}, {0.1, 0, 1, 1}}, []float64{0.6, 0.4}},
 		{"all at their limits", []c{{0.1, 0.1, 0.2, 1}, {0.1, 0.1, 0.3, 1}}, []float64{0.2, 0.3}},
-		{"floor and ceiling at once", []c{{0.1, 0.4, 1, 1}, {0.8, 0, 0.2, 1}, {0.1, 0, 1, 1}}, []float64{0.4, 0.2, 0.4}},
+		{"floor and ceiling at once", []c{{0.1, 0.4, 1, 1}, {0.8, 0, 0.2, 1}, {0.1, 0, 1, 1}},
+			[]float64{0.4, 0.2, 0.4}},
 		{"over-promised", []c{{0.8, 0.8, 1, 1}, {0.8, 0.8, 1, 1}}, []float64{0.5, 0.5}},
 		{"no demand", []c{{0.5, 0.5, 1, 0}, {0.5, 0.5, 1, 1}}, []float64{0, 1}},
 	} {
@@ -41,8 +45,7 @@ func TestEntitle(t *testing.T) {
 	}
 }
 
-// level finds the allocation by halving the water level: the definition,
-// without the shortcuts.
+// level finds the allocation by halving the water level: the definition, without the shortcuts.
 func level(claims []share.Claim) []float64 {
 	at := func(l float64) (out []float64, sum float64) {
 		for _, c := range claims {
@@ -78,7 +81,8 @@ func TestEntitleAgainstDefinition(t *testing.T) {
 			if r.IntN(2) == 0 {
 				limit = g + (1-g)*r.Float64() + 1e-3
 			}
-			claims[i] = share.Claim{Weight: 0.01 + r.Float64(), Guarantee: g, Limit: limit, Demand: 1}
+			claims[i] = share.Claim{Weight: 0.01 + r.Float64(), Guarantee: g, Limit: limit,
+				Demand: 1}
 			if r.IntN(3) == 0 {
 				claims[i].Demand = r.Float64()
 			}
@@ -94,7 +98,8 @@ func TestEntitleAgainstDefinition(t *testing.T) {
 }
 
 func TestEntitleAllocatesNothing(t *testing.T) {
-	claims := []share.Claim{{Weight: 0.3, Guarantee: 0.3, Limit: 1, Demand: 1}, {Weight: 0.1, Limit: 0.2, Demand: 1}, {Weight: 0.1, Limit: 1, Demand: 1}}
+	claims := []share.Claim{{Weight: 0.3, Guarantee: 0.3, Limit: 1, Demand: 1},
+		{Weight: 0.1, Limit: 0.2, Demand: 1}, {Weight: 0.1, Limit: 1, Demand: 1}}
 	out := make([]float64, 3)
 	if n := testing.AllocsPerRun(100, func() { share.Entitle(claims, out) }); n != 0 {
 		t.Errorf("%v allocations", n)

@@ -13,30 +13,28 @@ import (
 // ErrInvalid is the kind of every error that Validate returns.
 var ErrInvalid = errors.New("invalid")
 
-// DefaultWeight is the weight, in devices, of a job that names no compute
-// fraction: against a job with Compute 0.3 it gets a quarter of the device.
+// DefaultWeight is the weight, in devices, of a job that names no compute fraction: against a job
+// with Compute 0.3 it gets a quarter of the device.
 const DefaultWeight = 0.1
 
-// Share is what one job was promised of one device. The three numbers are
-// those of mClock (Gulati, Merchant, Varman, OSDI 2010): reservation, limit
-// and weight, of which the first and the last are one number here.
+// Share is what one job was promised of one device. The three numbers are those of mClock (Gulati,
+// Merchant, Varman, OSDI 2010): reservation, limit and weight, of which the first and the last are
+// one number here.
 type Share struct {
-	// Memory is the hard cap in bytes. Zero means as much as the job's plan
-	// needs when it is admitted.
+	// Memory is the hard cap in bytes. Zero means as much as the job's plan needs when it is
+	// admitted.
 	Memory Bytes `json:"memory,omitempty" yaml:"memory,omitempty"`
-	// Compute is the guaranteed fraction of the device while the job has work,
-	// 0 to 1, and the job's weight when idle capacity is lent. Zero guarantees
-	// nothing and weighs DefaultWeight.
+	// Compute is the guaranteed fraction of the device while the job has work, 0 to 1, and the
+	// job's weight when idle capacity is lent. Zero guarantees nothing and weighs DefaultWeight.
 	Compute float64 `json:"compute,omitempty" yaml:"compute,omitempty"`
-	// Limit is the fraction that is never exceeded, even on an idle device, 0
-	// to 1. Zero means 1.
+	// Limit is the fraction that is never exceeded, even on an idle device, 0 to 1. Zero means 1.
 	Limit float64 `json:"limit,omitempty" yaml:"limit,omitempty"`
 	// Class is the job's class.
 	Class Class `json:"class,omitempty" yaml:"class,omitempty"`
 }
 
-// Guarantee returns the fraction of the device that the job may count on while
-// it has work: Compute, or 0 for opportunistic work.
+// Guarantee returns the fraction of the device that the job may count on while it has work:
+// Compute, or 0 for opportunistic work.
 func (s Share) Guarantee() float64 {
 	if s.Class == Opportunistic {
 		return 0
@@ -44,8 +42,7 @@ func (s Share) Guarantee() float64 {
 	return s.Compute
 }
 
-// Weight returns the job's weight against others: Compute, or DefaultWeight
-// where there is none.
+// Weight returns the job's weight against others: Compute, or DefaultWeight where there is none.
 func (s Share) Weight() float64 {
 	if s.Compute > 0 {
 		return s.Compute
@@ -79,7 +76,8 @@ func (s Share) faults(f *Faults) {
 		f.add("limit", s.Limit, "must be above 0 and at most 1 of a device (0: 1)")
 	}
 	if s.Limit > 0 && s.Compute > s.Limit {
-		f.add("compute", s.Compute, "must not exceed limit "+strconv.FormatFloat(s.Limit, 'g', -1, 64))
+		f.add("compute", s.Compute,
+			"must not exceed limit "+strconv.FormatFloat(s.Limit, 'g', -1, 64))
 	}
 	if int(s.Class) >= len(classNames) {
 		f.add("class", s.Class, "must be latency, standard or opportunistic")
@@ -88,16 +86,16 @@ func (s Share) faults(f *Faults) {
 
 func within(v, lo, hi float64) bool { return !math.IsNaN(v) && v >= lo && v <= hi }
 
-// Job is the specification of a job: data that a person wrote. What the broker
-// knows of a running job is [JobState].
+// Job is the specification of a job: data that a person wrote. What the broker knows of a running
+// job is [JobState].
 type Job struct {
-	// Name is what people and errors call the job. Names are unique on a
-	// device and no policy sees them.
+	// Name is what people and errors call the job. Names are unique on a device and no policy sees
+	// them.
 	Name string `json:"name" yaml:"name"`
 	// Share is what the job was promised.
 	Share `yaml:",inline"`
-	// Iterations is the number of iterations after which the job is complete;
-	// 0 where that is not known beforehand.
+	// Iterations is the number of iterations after which the job is complete; 0 where that is not
+	// known beforehand.
 	Iterations int64 `json:"iterations,omitempty" yaml:"iterations,omitempty"`
 }
 
@@ -107,7 +105,9 @@ func (j Job) Validate() error {
 	if strings.TrimSpace(j.Name) == "" {
 		f.Object = "job"
 		f.add("name", strconv.Quote(j.Name), "must not be empty")
-	} else if strings.ContainsFunc(j.Name, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }) {
+	} else if strings.ContainsFunc(j.Name, func(r rune) bool {
+		return !unicode.IsPrint(r) || r == utf8.RuneError
+	}) {
 		// Names are shown in terminals, which obey what is not printable.
 		f.Object = "job " + strconv.Quote(j.Name)
 		f.add("name", strconv.Quote(j.Name), "must be printable")
@@ -119,8 +119,7 @@ func (j Job) Validate() error {
 	return f.err()
 }
 
-// Fault is one wrong value: the field, the value it has, and the bound it
-// breaks.
+// Fault is one wrong value: the field, the value it has, and the bound it breaks.
 type Fault struct{ Field, Value, Bound string }
 
 // Faults are all the faults of one object. It is an [ErrInvalid].

@@ -21,7 +21,8 @@ func TestValidateReportsAllFaults(t *testing.T) {
 		{"compute over limit", share.Share{Compute: 0.5, Limit: 0.3}, []string{"compute is 0.5"}},
 		{"all", share.Share{Memory: -1, Compute: 1.5, Limit: -2, Class: 9},
 			[]string{"memory is -1B", "compute is 1.5", "limit is -2", "class is class(9)"}},
-		{"not a number", share.Share{Compute: math.NaN(), Limit: math.NaN()}, []string{"compute is NaN", "limit is NaN"}},
+		{"not a number", share.Share{Compute: math.NaN(), Limit: math.NaN()},
+			[]string{"compute is NaN", "limit is NaN"}},
 		{"infinite", share.Share{Limit: math.Inf(1)}, []string{"limit is +Inf"}},
 	} {
 		err := share.Job{Name: "a", Share: tc.share}.Validate()
@@ -46,7 +47,8 @@ func TestValidateReportsAllFaults(t *testing.T) {
 		}
 	}
 	err := share.Job{Name: " ", Iterations: -1}.Validate()
-	if err == nil || !strings.Contains(err.Error(), "name is") || !strings.Contains(err.Error(), "iterations is -1") {
+	if err == nil || !strings.Contains(err.Error(), "name is") ||
+		!strings.Contains(err.Error(), "iterations is -1") {
 		t.Errorf("nameless job: %v", err)
 	}
 }
@@ -54,7 +56,8 @@ func TestValidateReportsAllFaults(t *testing.T) {
 func TestShareDefaults(t *testing.T) {
 	none := share.Share{}
 	if none.Guarantee() != 0 || none.Weight() != share.DefaultWeight || none.Cap() != 1 {
-		t.Errorf("empty share: guarantee %v weight %v cap %v", none.Guarantee(), none.Weight(), none.Cap())
+		t.Errorf("empty share: guarantee %v weight %v cap %v", none.Guarantee(), none.Weight(),
+			none.Cap())
 	}
 	gaps := share.Share{Compute: 0.4, Class: share.Opportunistic}
 	if gaps.Guarantee() != 0 || gaps.Weight() != 0.4 {

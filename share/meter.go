@@ -9,31 +9,30 @@ import (
 )
 
 const (
-	// Window is the length of the windows over which a Meter compares the
-	// share of a job with its entitlement.
+	// Window is the length of the windows over which a Meter compares the share of a job with its
+	// entitlement.
 	Window = time.Second
-	// Slot is the step from one window to the next, and the time over which a
-	// Meter takes a job either to have had work or to have run out of it.
+	// Slot is the step from one window to the next, and the time over which a Meter takes a job
+	// either to have had work or to have run out of it.
 	Slot = Window / 10
 
-	// backlogged is the part of a slot for which a job must have had work to
-	// count as wanting all it can get. It is below 1 for the sake of jobs
-	// whose next request arrives a moment after the last was completed.
+	// backlogged is the part of a slot for which a job must have had work to count as wanting all
+	// it can get. It is below 1 for the sake of jobs whose next request arrives a moment after the
+	// last was completed.
 	backlogged = 0.98
 
-	// keepSlots bounds a meter's memory: it remembers this many slots at
-	// least, and at most twice as many.
+	// keepSlots bounds a meter's memory: it remembers this many slots at least, and at most twice
+	// as many.
 	keepSlots = 36000
 )
 
-// Meter compares what jobs got of a device with what they deserved. It is fed
-// the intervals in which each job held the device and in which it had work, in
-// any order, and may be used from several goroutines.
+// Meter compares what jobs got of a device with what they deserved. It is fed the intervals in
+// which each job held the device and in which it had work, in any order, and may be used from
+// several goroutines.
 //
-// Entitlements are weighted max-min fair ([Entitle]) slot by slot. A job that
-// had work throughout a slot demands all it can get; one that ran out of work
-// in it demands what it got, since its requests were served. The entitlement
-// of a window is the mean over its slots.
+// Entitlements are weighted max-min fair ([Entitle]) slot by slot. A job that had work throughout a
+// slot demands all it can get; one that ran out of work in it demands what it got, since its
+// requests were served. The entitlement of a window is the mean over its slots.
 type Meter struct {
 	mu   sync.Mutex
 	jobs []*metered // in order of ID
@@ -54,23 +53,21 @@ type metered struct {
 type Account struct {
 	Job  JobID
 	Used time.Duration // whole-device time held
-	// Errors is |share - entitlement| in percentage points of the device, for
-	// each window in which the job had work, in order of time.
+	// Errors is |share - entitlement| in percentage points of the device, for each window in which
+	// the job had work, in order of time.
 	Errors []float64
-	// Entitled is the mean entitlement, as a fraction of the device, and Got
-	// the mean share, over the same windows.
+	// Entitled is the mean entitlement, as a fraction of the device, and Got the mean share, over
+	// the same windows.
 	Entitled, Got float64
 }
 
-// ErrorP95 is the 95th percentile, by nearest rank, of Errors; 0 if the job
-// never had work.
+// ErrorP95 is the 95th percentile, by nearest rank, of Errors; 0 if the job never had work.
 func (a Account) ErrorP95() float64 { return quantile(a.Errors, 0.95) }
 
 // NewMeter returns a meter that knows no jobs.
 func NewMeter() *Meter { return &Meter{} }
 
-// Add makes a job known. Adding it again replaces its share from the first
-// slot on.
+// Add makes a job known. Adding it again replaces its share from the first slot on.
 func (m *Meter) Add(id JobID, s Share) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -82,8 +79,8 @@ func (m *Meter) Add(id JobID, s Share) {
 	slices.SortFunc(m.jobs, func(a, b *metered) int { return cmp.Compare(a.id, b.id) })
 }
 
-// Hold records that the job held so large a fraction of the device's units
-// from one time to another. Unknown jobs and empty intervals are ignored.
+// Hold records that the job held so large a fraction of the device's units from one time to
+// another. Unknown jobs and empty intervals are ignored.
 func (m *Meter) Hold(id JobID, from, to time.Duration, fraction float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -94,8 +91,8 @@ func (m *Meter) Hold(id JobID, from, to time.Duration, fraction float64) {
 	}
 }
 
-// Busy records that the job had work from one time to another. Intervals of
-// one job must not overlap. Unknown jobs and empty intervals are ignored.
+// Busy records that the job had work from one time to another. Intervals of one job must not
+// overlap. Unknown jobs and empty intervals are ignored.
 func (m *Meter) Busy(id JobID, from, to time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -105,9 +102,9 @@ func (m *Meter) Busy(id JobID, from, to time.Duration) {
 	}
 }
 
-// Accounts returns the account of each job, in order of ID. Windows begin at
-// every slot and lie wholly between zero and the last time recorded; if that
-// is less than a window, there is one window of that length.
+// Accounts returns the account of each job, in order of ID. Windows begin at every slot and lie
+// wholly between zero and the last time recorded; if that is less than a window, there is one
+// window of that length.
 func (m *Meter) Accounts() []Account {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -143,8 +140,7 @@ func (a *Account) compare(j *metered, due []float64, slots int, length float64) 
 	}
 }
 
-// entitlements returns, for each job and slot, the fraction of the device that
-// the job deserved.
+// entitlements returns, for each job and slot, the fraction of the device that the job deserved.
 func (m *Meter) entitlements() [][]float64 {
 	due := make([][]float64, len(m.jobs))
 	for i := range due {
@@ -176,8 +172,7 @@ func (m *Meter) slotPart(k int) float64 {
 
 func (m *Meter) slots() int { return int((m.end+Slot-1)/Slot) - m.base }
 
-// wholeSlots leaves out a last slot that the record covers in part, unless the
-// one window needs it.
+// wholeSlots leaves out a last slot that the record covers in part, unless the one window needs it.
 func (m *Meter) wholeSlots() int {
 	n := m.slots()
 	if m.end%Slot == 0 || n <= m.windowSlots() {
@@ -194,7 +189,9 @@ func (m *Meter) windowLength() float64 {
 }
 
 func (m *Meter) job(id JobID) *metered {
-	i, ok := slices.BinarySearchFunc(m.jobs, id, func(j *metered, id JobID) int { return cmp.Compare(j.id, id) })
+	i, ok := slices.BinarySearchFunc(m.jobs, id, func(j *metered, id JobID) int {
+		return cmp.Compare(j.id, id)
+	})
 	if !ok {
 		return nil
 	}
@@ -216,8 +213,8 @@ func (m *Meter) spread(slots []float64, from, to time.Duration, fraction float64
 	return slots
 }
 
-// reach extends the record to a time, and forgets its oldest slots and the
-// jobs seen in them alone once there are twice as many as kept.
+// reach extends the record to a time, and forgets its oldest slots and the jobs seen in them alone
+// once there are twice as many as kept.
 func (m *Meter) reach(to time.Duration) {
 	m.end = max(m.end, to)
 	drop := m.slots() - keepSlots

@@ -96,10 +96,12 @@ func TestMeter(t *testing.T) {
 		tc.feed(m)
 		for i, a := range m.Accounts() {
 			if math.Abs(a.ErrorP95()-tc.errors[i]) > 0.6 {
-				t.Errorf("%s: job %d: error p95 %.2f points, want %.2f", tc.name, a.Job, a.ErrorP95(), tc.errors[i])
+				t.Errorf("%s: job %d: error p95 %.2f points, want %.2f", tc.name, a.Job,
+					a.ErrorP95(), tc.errors[i])
 			}
 			if math.Abs(a.Got-tc.got[i]) > 0.012 {
-				t.Errorf("%s: job %d: got %.3f of the device, want %.3f", tc.name, a.Job, a.Got, tc.got[i])
+				t.Errorf("%s: job %d: got %.3f of the device, want %.3f", tc.name, a.Job, a.Got,
+					tc.got[i])
 			}
 		}
 	}
@@ -124,7 +126,8 @@ func TestMeterOrder(t *testing.T) {
 	}
 	a, b := whole.Accounts(), pieces.Accounts()
 	for i := range a {
-		if a[i].Job != b[i].Job || a[i].Used != b[i].Used || math.Abs(a[i].ErrorP95()-b[i].ErrorP95()) > 1e-9 {
+		if a[i].Job != b[i].Job || a[i].Used != b[i].Used ||
+			math.Abs(a[i].ErrorP95()-b[i].ErrorP95()) > 1e-9 {
 			t.Errorf("whole %+v, in pieces %+v", a[i], b[i])
 		}
 	}
@@ -142,8 +145,8 @@ func TestMeterIgnoresUnknownJobs(t *testing.T) {
 	}
 }
 
-// TestMeterForgets: a meter that runs for days keeps a bounded record, and the
-// windows it keeps are still right.
+// TestMeterForgets: a meter that runs for days keeps a bounded record, and the windows it keeps are
+// still right.
 func TestMeterForgets(t *testing.T) {
 	m := share.NewMeter()
 	m.Add(1, share.Share{Compute: 0.5})

@@ -18,8 +18,8 @@ import (
 	"github.com/weirgpu/weir/share/wire"
 )
 
-// warden stands in for the agent, to say exactly what the library must answer to: it hands out slots of
-// one page and opens and closes the gate when a test says so.
+// warden stands in for the agent, to say exactly what the library must answer to: it hands out
+// slots of one page and opens and closes the gate when a test says so.
 type warden struct {
 	t      *testing.T
 	page   *wire.Page
@@ -47,10 +47,12 @@ func newWarden(t *testing.T, memory uint64, bound time.Duration) *warden {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &warden{t: t, page: page, path: filepath.Join(t.TempDir(), "s"), token: wire.Token{1, 2, 3, 15: 0xff}}
+	w := &warden{t: t, page: page, path: filepath.Join(t.TempDir(), "s"),
+		token: wire.Token{1, 2, 3, 15: 0xff}}
 	w.notes = make(chan string, 1<<10)
 	w.heard, w.hellos = make(chan wire.Signal, 1<<16), make(chan wire.Hello, 1<<10)
-	page.SetTerms(wire.Terms{Token: w.token, Name: "test", MemCap: memory, MemTotal: memory, InFlight: bound})
+	page.SetTerms(wire.Terms{Token: w.token, Name: "test", MemCap: memory, MemTotal: memory,
+		InFlight: bound})
 	w.start()
 	t.Cleanup(func() {
 		w.stop()
@@ -144,8 +146,10 @@ func (w *warden) serve(c *net.UnixConn) {
 	if !ok {
 		return
 	}
-	welcome := wire.NewWelcome(wire.Welcome{Slot: slot, PageSize: wire.PageSize, Generation: w.page.Header().AgentGeneration.Load()})
-	if _, _, err := c.WriteMsgUnix(welcome.Append(nil), unix.UnixRights(int(w.page.File().Fd())), nil); err != nil {
+	welcome := wire.NewWelcome(wire.Welcome{Slot: slot, PageSize: wire.PageSize,
+		Generation: w.page.Header().AgentGeneration.Load()})
+	if _, _, err := c.WriteMsgUnix(welcome.Append(nil), unix.UnixRights(int(w.page.File().Fd())),
+		nil); err != nil {
 		return
 	}
 	// Whoever waits for a program to attach may end the agent next.
@@ -225,7 +229,8 @@ func (w *warden) expect(k wire.Kind) wire.Signal {
 	}
 }
 
-// built is what the tests run: a driver in a folder of its own, the library in the cache, and programs. It is compiled once.
+// built is what the tests run: a driver in a folder of its own, the library in the cache, and
+// programs. It is compiled once.
 type built struct {
 	dir, cache, library, program string
 }
@@ -239,12 +244,14 @@ var builtOnce = sync.OnceValues(func() (built, error) {
 	if b.library, err = Build(context.Background(), cache, ""); err != nil {
 		return b, err
 	}
-	driver, err := keptC("libcuda.so.1", []string{"-shared", "-fPIC", "-Wl,-Bsymbolic", "-O2"}, "testdata/driver.c")
+	driver, err := keptC("libcuda.so.1", []string{"-shared", "-fPIC", "-Wl,-Bsymbolic", "-O2"},
+		"testdata/driver.c")
 	if err != nil {
 		return b, err
 	}
 	b.dir = filepath.Dir(driver)
-	b.program, err = keptC("program", []string{"-O2", "-Wall", "-Wextra", "-Werror"}, "testdata/program.c")
+	b.program, err = keptC("program", []string{"-O2", "-Wall", "-Wextra", "-Werror"},
+		"testdata/program.c")
 	return b, err
 })
 
@@ -282,7 +289,8 @@ func (b built) command(w *warden, args ...string) *running {
 	r := &running{Cmd: exec.Command(b.program, args...)}
 	r.Env = append(os.Environ(), "LD_PRELOAD="+b.library, "LD_LIBRARY_PATH="+b.dir)
 	if w != nil {
-		r.Env = append(r.Env, "WEIR_JOB="+w.token.String(), "WEIR_SOCKET="+w.path, "DRIVER_LEDGER="+w.path+".ledger")
+		r.Env = append(r.Env, "WEIR_JOB="+w.token.String(), "WEIR_SOCKET="+w.path,
+			"DRIVER_LEDGER="+w.path+".ledger")
 	}
 	r.Stdout, r.Stderr = &r.out, &r.err
 	return r

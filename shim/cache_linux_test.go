@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// kept is the folder of what tests compile, so that a second run of unchanged sources compiles nothing. What has not been used for a
-// week goes.
+// kept is the folder of what tests compile, so that a second run of unchanged sources compiles
+// nothing. What has not been used for a week goes.
 var kept = sync.OnceValues(func() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -31,8 +31,8 @@ var kept = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// keptC compiles sources with these arguments unless that is there already, and returns the path. Headers are those of src and of
-// this folder.
+// keptC compiles sources with these arguments unless that is there already, and returns the path.
+// Headers are those of src and of this folder.
 func keptC(name string, args []string, sources ...string) (string, error) {
 	dir, err := kept()
 	if err != nil {
@@ -62,7 +62,8 @@ func keptC(name string, args []string, sources ...string) (string, error) {
 	// Another package's tests may do the same at this moment.
 	temp := fmt.Sprintf("%s.%d", path, os.Getpid())
 	defer os.Remove(temp)
-	if err := compileC(append(append(append([]string{}, args...), sources...), "-o", temp, "-ldl", "-lpthread")...); err != nil {
+	if err := compileC(append(append(append([]string{}, args...), sources...), "-o", temp, "-ldl",
+		"-lpthread")...); err != nil {
 		return "", err
 	}
 	return path, os.Rename(temp, path)

@@ -40,8 +40,8 @@ func onFake(t testing.TB, w *warden, dir, program string, args ...string) *runni
 
 const fakeCap = 128 << 20
 
-// TestAllFamiliesOnTheFakeDriver allocates and frees over all families of calls, in several processes, against
-// a cap far below what they ask for.
+// TestAllFamiliesOnTheFakeDriver allocates and frees over all families of calls, in several
+// processes, against a cap far below what they ask for.
 func TestAllFamiliesOnTheFakeDriver(t *testing.T) {
 	compiled(t)
 	processes, operations := 4, 4000
@@ -68,13 +68,16 @@ func TestAllFamiliesOnTheFakeDriver(t *testing.T) {
 	}
 	for i := range uint32(processes) {
 		if s := w.page.Slot(i); s.MemUsedBytes.Load() != 0 || s.MemPendingBytes.Load() != 0 {
-			t.Errorf("slot %d holds %d bytes, %d pending at the end", i, int64(s.MemUsedBytes.Load()), s.MemPendingBytes.Load())
+			t.Errorf("slot %d holds %d bytes, %d pending at the end", i,
+				int64(s.MemUsedBytes.Load()), s.MemPendingBytes.Load())
 		}
 	}
 	smi := onFake(t, nil, dir, "smi")
 	var device struct{ Used, Peak uint64 }
-	if err := json.Unmarshal([]byte(smi.run(t)), &device); err != nil || device.Used != 0 || device.Peak > fakeCap || device.Peak < fakeCap/2 {
-		t.Errorf("the device held %d bytes at most, of %d, and %d at the end: %v", device.Peak, fakeCap, device.Used, err)
+	if err := json.Unmarshal([]byte(smi.run(t)), &device); err != nil || device.Used != 0 ||
+		device.Peak > fakeCap || device.Peak < fakeCap/2 {
+		t.Errorf("the device held %d bytes at most, of %d, and %d at the end: %v", device.Peak,
+			fakeCap, device.Used, err)
 	}
 	t.Logf("%d requests refused (fake)", refused)
 	if refused == 0 {
@@ -82,13 +85,15 @@ func TestAllFamiliesOnTheFakeDriver(t *testing.T) {
 	}
 }
 
-// TestProgramsOnTheFakeDriver runs programs that launch, capture, fork and use many threads, with the gate
-// opened and closed under them.
+// TestProgramsOnTheFakeDriver runs programs that launch, capture, fork and use many threads, with
+// the gate opened and closed under them.
 func TestProgramsOnTheFakeDriver(t *testing.T) {
 	compiled(t)
 	for _, c := range [][]string{
-		{"launch_storm", "1", "10", "2000", "eager"}, {"launch_storm", "1", "10", "2000", "graph"}, {"launch_storm", "1", "10", "2000", "both"},
-		{"threads", "64", "10"}, {"fork_storm", "20", "4"}, {"long_kernel", "0.5"}, {"future"}, {"ipc", "100"}, {"train", "1", "250", "64"},
+		{"launch_storm", "1", "10", "2000", "eager"}, {"launch_storm", "1", "10", "2000", "graph"},
+		{"launch_storm", "1", "10", "2000", "both"},
+		{"threads", "64", "10"}, {"fork_storm", "20", "4"}, {"long_kernel", "0.5"}, {"future"},
+		{"ipc", "100"}, {"train", "1", "250", "64"},
 	} {
 		t.Run(strings.Join(c, " "), func(t *testing.T) {
 			w := newWarden(t, 4<<30, 2*time.Millisecond)
@@ -101,8 +106,9 @@ func TestProgramsOnTheFakeDriver(t *testing.T) {
 	}
 }
 
-// TestRandomKernelsKeepTheDeviceBusy runs kernels of one function whose lengths differ by a factor of thousands, alone: waiting for what
-// was predicted, and not for what is, would leave the device idle most of the time.
+// TestRandomKernelsKeepTheDeviceBusy runs kernels of one function whose lengths differ by a factor
+// of thousands, alone: waiting for what was predicted, and not for what is, would leave the device
+// idle most of the time.
 func TestRandomKernelsKeepTheDeviceBusy(t *testing.T) {
 	compiled(t)
 	best := 0.0
@@ -113,7 +119,8 @@ func TestRandomKernelsKeepTheDeviceBusy(t *testing.T) {
 			Device float64 `json:"device_us"`
 			Wall   float64 `json:"wall_us"`
 		}
-		out := strings.TrimSpace(onFake(t, w, t.TempDir(), "launch_storm", "1.5", "10", "20000", "eager").run(t))
+		out := strings.TrimSpace(onFake(t, w, t.TempDir(), "launch_storm", "1.5", "10", "20000",
+			"eager").run(t))
 		if err := json.Unmarshal([]byte(out), &got); err != nil {
 			t.Fatalf("%q: %v", out, err)
 		}
@@ -170,7 +177,8 @@ func TestNVMLTellsTheCap(t *testing.T) {
 	r := b.command(w)
 	r.Path, r.Args[0] = program, program
 	r.Env = append(r.Env, "LD_LIBRARY_PATH="+libs, "WEIR_FAKE_DIR="+t.TempDir())
-	want := fmt.Sprintf("v1 0 total %d free %[1]d used 0\nv2 0 total %[1]d free %[1]d used 0\n", fakeCap)
+	want := fmt.Sprintf("v1 0 total %d free %[1]d used 0\nv2 0 total %[1]d free %[1]d used 0\n",
+		fakeCap)
 	if got := r.run(t); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

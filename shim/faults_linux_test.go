@@ -9,8 +9,8 @@ import (
 	"github.com/weirgpu/weir/share/wire"
 )
 
-// TestHungAgent holds that an agent which is stopped, with its socket open, holds programs for no longer than wire.Hung, and that its
-// gate counts again when it goes on.
+// TestHungAgent holds that an agent which is stopped, with its socket open, holds programs for no
+// longer than wire.Hung, and that its gate counts again when it goes on.
 func TestHungAgent(t *testing.T) {
 	t.Parallel()
 	b := compiled(t)
@@ -43,7 +43,8 @@ func TestHungAgent(t *testing.T) {
 	}
 }
 
-// TestUnknownCallsAreNamed looks calls up that no table has: they are passed through, and named to the agent once each.
+// TestUnknownCallsAreNamed looks calls up that no table has: they are passed through, and named to
+// the agent once each.
 func TestUnknownCallsAreNamed(t *testing.T) {
 	t.Parallel()
 	compiled(t)
@@ -66,13 +67,15 @@ func TestUnknownCallsAreNamed(t *testing.T) {
 	}
 }
 
-// TestAnotherDevice holds that a job's programs use the job's GPU only, however they come to see others.
+// TestAnotherDevice holds that a job's programs use the job's GPU only, however they come to see
+// others.
 func TestAnotherDevice(t *testing.T) {
 	t.Parallel()
 	compiled(t)
 	for device, works := range []bool{false, true} {
 		w := newWarden(t, fakeCap, 2*time.Millisecond)
-		terms := wire.Terms{Token: w.token, Name: "test", MemCap: fakeCap, MemTotal: fakeCap, InFlight: 2 * time.Millisecond}
+		terms := wire.Terms{Token: w.token, Name: "test", MemCap: fakeCap, MemTotal: fakeCap,
+			InFlight: 2 * time.Millisecond}
 		copy(terms.UUID[:], "weir fake GPU")
 		terms.UUID[15] = 1
 		w.page.SetTerms(terms)
@@ -89,7 +92,8 @@ func TestAnotherDevice(t *testing.T) {
 	}
 }
 
-// TestCaptureBeside holds that the watcher's looks at the device leave a capture alone that goes on meanwhile.
+// TestCaptureBeside holds that the watcher's looks at the device leave a capture alone that goes on
+// meanwhile.
 func TestCaptureBeside(t *testing.T) {
 	t.Parallel()
 	compiled(t)
@@ -101,7 +105,8 @@ func TestCaptureBeside(t *testing.T) {
 	}
 }
 
-// TestContextsCount holds that a context's own memory is counted before it is made, once it is known what one takes.
+// TestContextsCount holds that a context's own memory is counted before it is made, once it is
+// known what one takes.
 func TestContextsCount(t *testing.T) {
 	t.Parallel()
 	compiled(t)
@@ -124,16 +129,19 @@ func TestContextsCount(t *testing.T) {
 		all = append(all, r)
 		if len(all) <= fakeCap/context {
 			n := len(all)
-			for end := time.Now().Add(20 * time.Second); w.page.MemoryHeld() != uint64(n*context) && time.Now().Before(end); {
+			for end := time.Now().Add(20 * time.Second); w.page.MemoryHeld() != uint64(n*context) &&
+				time.Now().Before(end); {
 				time.Sleep(time.Millisecond)
 			}
 		}
 	}
 	last := all[len(all)-1]
-	if err := last.Wait(); err == nil || !strings.Contains(last.err.String(), "CUDA_ERROR_OUT_OF_MEMORY") {
+	if err := last.Wait(); err == nil ||
+		!strings.Contains(last.err.String(), "CUDA_ERROR_OUT_OF_MEMORY") {
 		t.Errorf("one more than fits: %v %s", err, last.err.String())
 	}
-	if held := w.page.MemoryHeld(); held != fakeCap || w.page.Header().ContextBytes.Load() != context {
+	if held := w.page.MemoryHeld(); held != fakeCap ||
+		w.page.Header().ContextBytes.Load() != context {
 		t.Errorf("%d bytes held, a context takes %d", held, w.page.Header().ContextBytes.Load())
 	}
 }

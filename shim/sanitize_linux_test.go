@@ -11,26 +11,33 @@ import (
 	"github.com/weirgpu/weir/shim/fakecuda"
 )
 
-// TestUnderSanitizers builds the library, the drivers and the programs with a sanitizer each and runs what is
-// hardest on memory and on the order of threads, with the gate opened and closed under them.
+// TestUnderSanitizers builds the library, the drivers and the programs with a sanitizer each and
+// runs what is hardest on memory and on the order of threads, with the gate opened and closed under
+// them.
 func TestUnderSanitizers(t *testing.T) {
 	b := compiled(t)
 	if testing.Short() {
 		t.Skip("skipped with -short: compiles everything twice more")
 	}
-	for _, s := range []struct{ name, flag string }{{"address and undefined behaviour", "address,undefined"}, {"threads", "thread"}} {
+	for _, s := range []struct {
+		name,
+		flag string
+	}{{"address and undefined behaviour", "address,undefined"}, {"threads", "thread"}} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			dir, err := kept()
 			if err != nil {
 				t.Fatal(err)
 			}
-			how := []string{"-g", "-O1", "-fsanitize=" + s.flag, "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"}
+			how := []string{"-g", "-O1", "-fsanitize=" + s.flag, "-fno-sanitize-recover=undefined",
+				"-fno-omit-frame-pointer"}
 			sources, err := filepath.Glob("src/*.c")
 			if err != nil {
 				t.Fatal(err)
 			}
-			library, err := keptC(Library, append([]string{"-std=c11", "-fPIC", "-shared", "-fvisibility=hidden", "-I", "."}, how...), sources...)
+			library, err := keptC(Library,
+				append([]string{"-std=c11", "-fPIC", "-shared", "-fvisibility=hidden", "-I", "."},
+					how...), sources...)
 			if err != nil {
 				t.Skipf("skipped: this compiler has no such sanitizer: %v", err)
 			}
@@ -43,8 +50,11 @@ func TestUnderSanitizers(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, run := range [][]string{
-				{program, "memory", "200", "65536"}, {program, "launches", "200", "50000", "1"}, {program, "threads", "4"}, {program, "forks"},
-				{"alloc_storm", "400", "4", "1", "2"}, {"launch_storm", "0.3", "10", "1000", "both"}, {"threads", "8", "3"}, {"fork_storm", "4", "2"},
+				{program, "memory", "200", "65536"}, {program, "launches", "200", "50000", "1"},
+				{program, "threads", "4"}, {program, "forks"},
+				{"alloc_storm", "400", "4", "1", "2"},
+				{"launch_storm", "0.3", "10", "1000", "both"}, {"threads", "8", "3"},
+				{"fork_storm", "4", "2"},
 			} {
 				w := newWarden(t, 64<<20, 2*time.Millisecond)
 				w.gate(true)
@@ -52,7 +62,8 @@ func TestUnderSanitizers(t *testing.T) {
 				r.Path = run[0]
 				if run[0] != program {
 					r.Path = filepath.Join(libs, "bin", run[0])
-					r.Env = append(r.Env, "LD_LIBRARY_PATH="+libs, "WEIR_FAKE_DIR="+t.TempDir(), "WEIR_FAKE_CONTEXT=1MiB")
+					r.Env = append(r.Env, "LD_LIBRARY_PATH="+libs, "WEIR_FAKE_DIR="+t.TempDir(),
+						"WEIR_FAKE_CONTEXT=1MiB")
 				}
 				r.Args[0] = r.Path
 				r.Env = append(r.Env, "LD_PRELOAD="+library, "TSAN_OPTIONS=die_after_fork=0",

@@ -27,9 +27,10 @@ const Library = "libweir-cuda.so"
 // ErrNoCompiler means that the host has no C compiler to build the library with.
 var ErrNoCompiler = errors.New("no C compiler")
 
-// flags are those that the library is always built with. -z nodelete keeps it mapped, with its watcher
-// thread, when a program closes what it takes for the driver.
-var flags = []string{"-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wl,-z,nodelete", "-Wl,-z,now"}
+// flags are those that the library is always built with. -z nodelete keeps it mapped, with its
+// watcher thread, when a program closes what it takes for the driver.
+var flags = []string{"-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall",
+	"-Wextra", "-Wl,-z,nodelete", "-Wl,-z,now"}
 
 // Digest names the source and the flags: the SHA-256, in hexadecimal, that the cache is keyed by.
 func Digest() string {
@@ -58,13 +59,15 @@ func sourceNames() []string {
 	return names
 }
 
-// Build returns the path of the compiled library, cache/weir/shim/<digest>/libweir-cuda.so, which it
-// compiles first if it is not there, or takes out of the binary where that carries it (build tag weirshim). Cache is the user's cache folder, made if need be. CC is the
-// compiler; "" takes $CC, or the first of cc, gcc and clang that there is. The error is [ErrNoCompiler] if
-// there is none, and holds the compiler's output if it fails.
+// Build returns the path of the compiled library, cache/weir/shim/<digest>/libweir-cuda.so, which
+// it compiles first if it is not there, or takes out of the binary where that carries it (build tag
+// weirshim). Cache is the user's cache folder, made if need be. CC is the compiler; "" takes $CC,
+// or the first of cc, gcc and clang that there is. The error is [ErrNoCompiler] if there is none,
+// and holds the compiler's output if it fails.
 func Build(ctx context.Context, cache, cc string) (string, error) {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
-		return "", fmt.Errorf("shim: programs can be metered on Linux on amd64 and arm64 only, not on %s on %s", runtime.GOOS, runtime.GOARCH)
+		return "", fmt.Errorf("shim: programs can be metered on Linux on amd64 and arm64 only, "+
+			"not on %s on %s", runtime.GOOS, runtime.GOARCH)
 	}
 	if len(carried) > 0 {
 		return unpack(cache, carried)
@@ -92,7 +95,8 @@ func unpack(cache string, library []byte) (string, error) {
 	sum := sha256.Sum256(library)
 	dir := filepath.Join(cache, "weir", "shim", hex.EncodeToString(sum[:]))
 	path := filepath.Join(dir, Library)
-	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Size() == int64(len(library)) {
+	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() &&
+		info.Size() == int64(len(library)) {
 		return path, nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -126,12 +130,13 @@ func findCompiler(cc string) (string, error) {
 			return p, nil
 		}
 	}
-	return "", fmt.Errorf("shim: %w (looked for %s): install one (for example the package gcc), or give a compiled library with --shim",
+	return "", fmt.Errorf("shim: %w (looked for %s): install one (for example the package gcc), "+
+		"or give a compiled library with --shim",
 		ErrNoCompiler, strings.Join(candidates, ", "))
 }
 
-// compile builds in a folder of its own and moves the result into place, so that nobody ever sees half of
-// it and a library in use is never written to.
+// compile builds in a folder of its own and moves the result into place, so that nobody ever sees
+// half of it and a library in use is never written to.
 func compile(ctx context.Context, compiler, path string) error {
 	tmp, err := os.MkdirTemp(filepath.Dir(path), "build-")
 	if err != nil {

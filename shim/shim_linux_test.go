@@ -33,12 +33,14 @@ func TestBuildIsKept(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if after, err := os.Stat(b.library); err != nil || !os.SameFile(before, after) || !after.ModTime().Equal(before.ModTime()) {
+	if after, err := os.Stat(b.library); err != nil || !os.SameFile(before, after) ||
+		!after.ModTime().Equal(before.ModTime()) {
 		t.Errorf("the library was built again: %v", err)
 	}
 }
 
-// TestUnpack holds that a library carried along is put into the cache once, whole, and not written to again.
+// TestUnpack holds that a library carried along is put into the cache once, whole, and not written
+// to again.
 func TestUnpack(t *testing.T) {
 	cache, library := t.TempDir(), []byte("\x7fELF and so on")
 	var wg sync.WaitGroup
@@ -106,11 +108,13 @@ func TestWithoutJobAllPasses(t *testing.T) {
 
 func TestWithoutAgentThereIsNoDevice(t *testing.T) {
 	b := compiled(t)
-	for name, job := range map[string]string{"no agent": "00112233445566778899aabbccddeeff", "bad token": "x"} {
+	for name, job := range map[string]string{"no agent": "00112233445566778899aabbccddeeff",
+		"bad token": "x"} {
 		r := b.command(nil, "info")
 		r.Env = append(r.Env, "WEIR_JOB="+job, "WEIR_SOCKET="+filepath.Join(t.TempDir(), "none"))
 		err := r.Run()
-		if err == nil || !strings.Contains(r.out.String(), "cuInit: 802") || strings.Count(r.err.String(), "weir: no share") != 1 {
+		if err == nil || !strings.Contains(r.out.String(), "cuInit: 802") ||
+			strings.Count(r.err.String(), "weir: no share") != 1 {
 			t.Errorf("%s: %v, out %q, err %q", name, err, r.out.String(), r.err.String())
 		}
 	}
@@ -130,10 +134,12 @@ func TestCapIsWhatTheProgramSees(t *testing.T) {
 	b := compiled(t)
 	for _, c := range []struct {
 		ask, result, free uint64
-	}{{testCap, 0, 0}, {testCap + 1, 2, testCap}, {testCap - 1, 0, 1}, {1 << 63, 2, testCap}, {1<<64 - 1, 2, testCap}} {
+	}{{testCap, 0, 0}, {testCap + 1, 2, testCap}, {testCap - 1, 0, 1}, {1 << 63, 2, testCap},
+		{1<<64 - 1, 2, testCap}} {
 		w := newWarden(t, testCap, 0)
 		got := b.command(w, "info", fmt.Sprint(c.ask)).run(t)
-		want := fmt.Sprintf("alloc %d free %d total %d device %d\n", c.result, c.free, testCap, testCap)
+		want := fmt.Sprintf("alloc %d free %d total %d device %d\n", c.result, c.free, testCap,
+			testCap)
 		if got != want {
 			t.Errorf("asking %d: got %q, want %q", c.ask, got, want)
 		}
@@ -160,7 +166,8 @@ func TestMemoryOfManyProcesses(t *testing.T) {
 	w := newWarden(t, testCap, 0)
 	var all []*running
 	for range processes {
-		r := b.command(w, "memory", fmt.Sprint(rounds), fmt.Sprint(testCap/8)) // one thread alone meets the cap
+		// one thread alone meets the cap
+		r := b.command(w, "memory", fmt.Sprint(rounds), fmt.Sprint(testCap/8))
 		r.start(t)
 		all = append(all, r)
 	}
@@ -176,7 +183,8 @@ func TestMemoryOfManyProcesses(t *testing.T) {
 		t.Errorf("the ledger holds %d bytes at the end", held)
 	}
 	used, peak := driverLedger(t, w)
-	if used != 0 || peak > testCap || denied == 0 || uint64(denied) != w.page.Header().DeniedAllocs.Load() {
+	if used != 0 || peak > testCap || denied == 0 ||
+		uint64(denied) != w.page.Header().DeniedAllocs.Load() {
 		t.Errorf("device: %d held, peak %d of %d, %d denied", used, peak, testCap, denied)
 	}
 	t.Logf("peak %d of %d bytes, %d requests denied", peak, testCap, denied)
@@ -208,7 +216,8 @@ func TestMemoryWhenProcessesAreKilled(t *testing.T) {
 	wg.Wait()
 	for i := range uint32(wire.SlotCount) {
 		if s := w.page.Slot(i); s.MemUsedBytes.Load() != 0 || s.MemPendingBytes.Load() != 0 {
-			t.Errorf("slot %d holds %d bytes, %d pending", i, s.MemUsedBytes.Load(), s.MemPendingBytes.Load())
+			t.Errorf("slot %d holds %d bytes, %d pending", i, s.MemUsedBytes.Load(),
+				s.MemPendingBytes.Load())
 		}
 	}
 	if got := b.command(w, "info", fmt.Sprint(testCap)).run(t); !strings.Contains(got, "alloc 0 ") {
@@ -227,15 +236,18 @@ func TestGate(t *testing.T) {
 	}
 	open := w.gate(true)
 	s := w.page.Slot(0)
-	for done := false; !done; done = s.Launches.Load() == 50 && s.InflightNS.Load() == 0 { // a slow host makes it idle in between, too
+	// a slow host makes it idle in between, too
+	for done := false; !done; done = s.Launches.Load() == 50 && s.InflightNS.Load() == 0 {
 		if idle := w.expect(wire.KindIdle); idle.Gate != open {
 			t.Errorf("idle at gate %d, want %d", idle.Gate, open)
 		}
 	}
 	if s.Launches.Load() != 50 || s.Waiting.Load() != 0 || s.InflightNS.Load() != 0 {
-		t.Errorf("after all: %d launches, %d waiting, %d ns in flight", s.Launches.Load(), s.Waiting.Load(), s.InflightNS.Load())
+		t.Errorf("after all: %d launches, %d waiting, %d ns in flight", s.Launches.Load(),
+			s.Waiting.Load(), s.InflightNS.Load())
 	}
-	if got := time.Duration(s.DeviceNSTotal.Load()); got < 3*time.Millisecond || got > 12*time.Millisecond {
+	if got := time.Duration(s.DeviceNSTotal.Load()); got < 3*time.Millisecond ||
+		got > 12*time.Millisecond {
 		t.Errorf("device time %v of 50 kernels of 100 us", got)
 	}
 	r.finish(t)
@@ -257,7 +269,8 @@ func TestClosingDrains(t *testing.T) {
 		for wait := w.expect(wire.KindDrained); wait.Gate != closed; wait = w.expect(wire.KindDrained) {
 		}
 		if s.DrainedSeq.Load() != closed || s.InflightNS.Load() != 0 {
-			t.Errorf("round %d: drained_seq %d at gate %d, %d ns in flight", round, s.DrainedSeq.Load(), closed, s.InflightNS.Load())
+			t.Errorf("round %d: drained_seq %d at gate %d, %d ns in flight", round,
+				s.DrainedSeq.Load(), closed, s.InflightNS.Load())
 		}
 		if took := time.Since(from); took > 500*time.Millisecond {
 			t.Errorf("round %d: drained after %v with 2 ms in flight", round, took)
@@ -272,8 +285,8 @@ func TestClosingDrains(t *testing.T) {
 	r.finish(t)
 }
 
-// TestClosingWhileAsleep holds that a process that has gone to sleep with the gate open tells soon that nothing
-// is in flight, when a launch then comes to the closed gate.
+// TestClosingWhileAsleep holds that a process that has gone to sleep with the gate open tells soon
+// that nothing is in flight, when a launch then comes to the closed gate.
 func TestClosingWhileAsleep(t *testing.T) {
 	b := compiled(t)
 	w := newWarden(t, testCap, 2*time.Millisecond)
@@ -310,7 +323,8 @@ func TestScribbledPage(t *testing.T) {
 	r.start(t)
 	<-w.hellos
 	// The page's memory as words, whatever they mean; what identifies it is not read again.
-	words, err := unix.Mmap(int(w.page.File().Fd()), 0, wire.PageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	words, err := unix.Mmap(int(w.page.File().Fd()), 0, wire.PageSize,
+		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,8 +339,10 @@ func TestScribbledPage(t *testing.T) {
 	}
 	clear(words[64:])
 	w.gate(true)
-	// What the page says of memory may be that there is none, and a program without memory ends by itself.
-	if err := r.Wait(); r.out.String() != "done\n" && (err == nil || !strings.HasSuffix(r.out.String(), ": 2\n")) {
+	// What the page says of memory may be that there is none, and a program without memory ends by
+	// itself.
+	if err := r.Wait(); r.out.String() != "done\n" &&
+		(err == nil || !strings.HasSuffix(r.out.String(), ": 2\n")) {
 		t.Errorf("%v, got %q", err, r.out.String())
 	}
 }
@@ -342,11 +358,12 @@ func TestWorkInFlightIsBounded(t *testing.T) {
 			// One kernel may be longer than the bound, and predictions are means.
 			most := bound + bound/8 + 2*time.Duration(ns) + bound/4
 			least := min(bound/2, time.Duration(n*ns)/4)
-			if ns < 10_000 { // a slow host launches kernels as short as this no faster than the device runs them
+			// a slow host launches kernels as short as this no faster than the device runs them
+			if ns < 10_000 {
 				least = 0
 			}
-			// A host whose processors are busy keeps a program from launching as fast as the device works, whatever the gate
-			// allows: one run of several has to fill it.
+			// A host whose processors are busy keeps a program from launching as fast as the device
+			// works, whatever the gate allows: one run of several has to fill it.
 			var fullest time.Duration
 			for run := 0; run == 0 || run < 8 && fullest < least; run++ {
 				got := b.command(w, "launches", fmt.Sprint(n), fmt.Sprint(ns), "1").run(t)
@@ -367,8 +384,8 @@ func TestWorkInFlightIsBounded(t *testing.T) {
 	}
 }
 
-// TestOneSurpriseAtATime: of launches whose time could be anything, several in flight could hold the device for many times what one does
-// after the gate has closed.
+// TestOneSurpriseAtATime: of launches whose time could be anything, several in flight could hold
+// the device for many times what one does after the gate has closed.
 func TestOneSurpriseAtATime(t *testing.T) {
 	b := compiled(t)
 	const bound, longest = 300 * time.Microsecond, 10 * time.Millisecond
@@ -379,7 +396,8 @@ func TestOneSurpriseAtATime(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWarden(t, testCap, bound)
 			w.gate(true)
-			got := b.command(w, "surprises", fmt.Sprint(c.n), fmt.Sprint(longest.Nanoseconds()), c.once).run(t)
+			got := b.command(w, "surprises", fmt.Sprint(c.n), fmt.Sprint(longest.Nanoseconds()),
+				c.once).run(t)
 			var count int
 			var peak time.Duration
 			if _, err := fmt.Sscanf(got, "launched %d peak %d", &count, &peak); err != nil || count != c.n {
@@ -482,13 +500,15 @@ func TestStandIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, env := range map[string][]string{
-		"given": {"LD_PRELOAD=", "LD_LIBRARY_PATH=" + dir, "WEIR_REAL_LIBCUDA=" + filepath.Join(b.dir, "libcuda.so.1")},
+		"given": {"LD_PRELOAD=", "LD_LIBRARY_PATH=" + dir,
+			"WEIR_REAL_LIBCUDA=" + filepath.Join(b.dir, "libcuda.so.1")},
 		"found": {"LD_PRELOAD=", "LD_LIBRARY_PATH=" + dir + ":" + b.dir},
 	} {
 		w := newWarden(t, testCap, 0)
 		r := b.command(w, "info", "1000")
 		r.Env = append(r.Env, env...)
-		if got := r.run(t); !strings.HasPrefix(got, fmt.Sprintf("alloc 0 free %d total %d", testCap-1000, testCap)) {
+		if got := r.run(t); !strings.HasPrefix(got,
+			fmt.Sprintf("alloc 0 free %d total %d", testCap-1000, testCap)) {
 			t.Errorf("%s: got %q", name, got)
 		}
 	}
@@ -503,7 +523,8 @@ func TestManyThreads(t *testing.T) {
 	}
 }
 
-// TestLaunchCost prints what a launch costs beside the bare call, on a driver whose calls cost nothing.
+// TestLaunchCost prints what a launch costs beside the bare call, on a driver whose calls cost
+// nothing.
 func TestLaunchCost(t *testing.T) {
 	b := compiled(t)
 	w := newWarden(t, testCap, 20*time.Millisecond)
@@ -514,7 +535,8 @@ func TestLaunchCost(t *testing.T) {
 		name string
 		r    *running
 		most int
-	}{{"bare call", bare, 1 << 20}, {"no job", b.command(nil, "cost"), 1 << 20}, {"gate open", b.command(w, "cost"), 1 << 20}} {
+	}{{"bare call", bare, 1 << 20}, {"no job", b.command(nil, "cost"), 1 << 20},
+		{"gate open", b.command(w, "cost"), 1 << 20}} {
 		t.Logf("%s: %s", c.name, strings.TrimSpace(c.r.run(t)))
 	}
 }

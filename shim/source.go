@@ -2,5 +2,6 @@
 
 package shim
 
-// carried is nothing: this is a build from source, which compiles the library when it is first needed.
+// carried is nothing: this is a build from source, which compiles the library when it is first
+// needed.
 var carried []byte

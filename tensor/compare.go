@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Equal reports whether a and b have the same type, shape and bits, containers item by item. NaNs with the same bits are
-// equal.
+// Equal reports whether a and b have the same type, shape and bits, containers item by item. NaNs
+// with the same bits are equal.
 func Equal(a, b *Tensor) bool {
 	return a.DType == b.DType && slices.Equal(a.Shape, b.Shape) && sameData(a, b) &&
 		slices.Equal(a.Strings, b.Strings) && slices.EqualFunc(a.Items, b.Items, Equal)
@@ -35,9 +35,10 @@ func usedBits(t *Tensor) int {
 	return 8
 }
 
-// Close compares got with want as ONNX's own backend tests do (numpy.testing.assert_allclose): same type and shape;
-// floats within atol + rtol·|want| element by element, NaN equal to NaN, infinities equal by sign; everything else
-// exactly, and containers item by item. The error names the first element that differs and how many do.
+// Close compares got with want as ONNX's own backend tests do (numpy.testing.assert_allclose): same
+// type and shape; floats within atol + rtol·|want| element by element, NaN equal to NaN, infinities
+// equal by sign; everything else exactly, and containers item by item. The error names the first
+// element that differs and how many do.
 func Close(got, want *Tensor, rtol, atol float64) error {
 	if got.DType != want.DType {
 		return fmt.Errorf("%w: got %v, want %v", ErrDType, got.DType, want.DType)
@@ -68,7 +69,8 @@ func Close(got, want *Tensor, rtol, atol float64) error {
 		}
 	}
 	if bad > 0 {
-		return fmt.Errorf("%d of %d elements differ; first at %d: got %v, want %v", bad, len(w), first, g[first], w[first])
+		return fmt.Errorf("%d of %d elements differ; first at %d: got %v, want %v", bad, len(w),
+			first, g[first], w[first])
 	}
 	return nil
 }
@@ -95,8 +97,9 @@ func sameElements(got, want *Tensor) error {
 	return nil
 }
 
-// RelL2 returns ‖got − want‖₂ / ‖want‖₂ over all elements (‖got‖₂ when want is all zero): one figure for "how far are
-// two results apart". It is NaN-poisoned: a NaN on one side only gives +Inf.
+// RelL2 returns ‖got − want‖₂ / ‖want‖₂ over all elements (‖got‖₂ when want is all zero): one
+// figure for "how far are two results apart". It is NaN-poisoned: a NaN on one side only gives
+// +Inf.
 func RelL2(got, want *Tensor) (float64, error) {
 	if !slices.Equal(got.Shape, want.Shape) {
 		return 0, fmt.Errorf("%w: got %v, want %v", ErrShape, got.Shape, want.Shape)

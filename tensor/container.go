@@ -6,24 +6,27 @@ import (
 	"strings"
 )
 
-// The types of ONNX's values that are no tensors (TypeProto.Sequence, Optional and Map). They are no element types of the
-// format, so their numbers lie beyond all of its own.
+// The types of ONNX's values that are no tensors (TypeProto.Sequence, Optional and Map). They are
+// no element types of the format, so their numbers lie beyond all of its own.
 const (
-	// Sequence holds any number of values of one type, in order: Shape is [n], Items are its n values.
+	// Sequence holds any number of values of one type, in order: Shape is [n], Items are its n
+	// values.
 	Sequence DType = 128 + iota
 	// Optional holds one value or none: Shape is [1] or [0], Items are that value or nothing.
 	Optional
-	// Map holds pairs of a key and a number: Shape is [n], Items are two tensors of shape [n], the keys (String or an
-	// integer type, each once) and their values.
+	// Map holds pairs of a key and a number: Shape is [n], Items are two tensors of shape [n], the
+	// keys (String or an integer type, each once) and their values.
 	Map
 )
 
 var containerNames = map[DType]string{Sequence: "sequence", Optional: "optional", Map: "map"}
 
-// MaxNesting bounds containers within containers; ONNX's own operators need three, optional(sequence(tensor)) counted whole.
+// MaxNesting bounds containers within containers; ONNX's own operators need three,
+// optional(sequence(tensor)) counted whole.
 const MaxNesting = 8
 
-// IsContainer reports whether d is Sequence, Optional or Map: a value that holds others and no elements of its own.
+// IsContainer reports whether d is Sequence, Optional or Map: a value that holds others and no
+// elements of its own.
 func (d DType) IsContainer() bool { return d >= Sequence && d <= Map }
 
 // NewSequence wraps values as a sequence. They are shared, not copied.
@@ -39,8 +42,8 @@ func NewOptional(value *Tensor) *Tensor {
 	return &Tensor{DType: Optional, Shape: []int{1}, Items: []*Tensor{value}}
 }
 
-// NewMap wraps keys and their values, two vectors of one length, as a map. They are shared. It fails with [ErrDType] or
-// [ErrShape] on others.
+// NewMap wraps keys and their values, two vectors of one length, as a map. They are shared. It
+// fails with [ErrDType] or [ErrShape] on others.
 func NewMap(keys, values *Tensor) (*Tensor, error) {
 	m := &Tensor{DType: Map, Shape: []int{0}, Items: []*Tensor{keys, values}}
 	if keys != nil && len(keys.Shape) == 1 {
@@ -62,7 +65,8 @@ func (t *Tensor) half(i int) *Tensor {
 	return t.Items[i]
 }
 
-// Size returns the bytes that a value holds, those of its items included; a string counts its header and its text.
+// Size returns the bytes that a value holds, those of its items included; a string counts its
+// header and its text.
 func (t *Tensor) Size() int64 {
 	n := int64(len(t.Data))
 	for _, s := range t.Strings {
@@ -77,9 +81,9 @@ func (t *Tensor) Size() int64 {
 // itemBytes is the header of an item and the pointer to it.
 const itemBytes = 128
 
-// Set makes the contents of t those of v, which is copied: into the bytes of t when it has any of its own, else, for strings and
-// containers, to the Go heap. It fails with [ErrDType] or [ErrShape] when v is of another type than t, or, unless t is a
-// container, of another shape.
+// Set makes the contents of t those of v, which is copied: into the bytes of t when it has any of
+// its own, else, for strings and containers, to the Go heap. It fails with [ErrDType] or [ErrShape]
+// when v is of another type than t, or, unless t is a container, of another shape.
 func (t *Tensor) Set(v *Tensor) error {
 	switch {
 	case t.DType != v.DType:
@@ -114,28 +118,33 @@ func (t *Tensor) checkItems(depth int) error {
 			return fmt.Errorf("item %d of a %v: %w", i, t.DType, err)
 		}
 		if t.DType != Map && v.DType != t.Items[0].DType {
-			return fmt.Errorf("%w: a %v holds %v and %v", ErrDType, t.DType, t.Items[0].DType, v.DType)
+			return fmt.Errorf("%w: a %v holds %v and %v", ErrDType, t.DType, t.Items[0].DType,
+				v.DType)
 		}
 	}
 	if t.DType == Map {
 		return t.checkMap()
 	}
 	if len(t.Shape) != 1 || t.Shape[0] != len(t.Items) || t.DType == Optional && len(t.Items) > 1 {
-		return fmt.Errorf("%w: a %v of shape %v holds %d values", ErrShape, t.DType, t.Shape, len(t.Items))
+		return fmt.Errorf("%w: a %v of shape %v holds %d values", ErrShape, t.DType, t.Shape,
+			len(t.Items))
 	}
 	return nil
 }
 
 func (t *Tensor) checkMap() error {
 	if len(t.Items) != 2 {
-		return fmt.Errorf("%w: a map has keys and values, this one has %d parts", ErrShape, len(t.Items))
+		return fmt.Errorf("%w: a map has keys and values, this one has %d parts", ErrShape,
+			len(t.Items))
 	}
 	keys, values := t.Items[0], t.Items[1]
 	if keys.DType != String && !keys.DType.IsInteger() || values.DType.IsContainer() {
 		return fmt.Errorf("%w: a map of %v to %v", ErrDType, keys.DType, values.DType)
 	}
-	if len(t.Shape) != 1 || !slices.Equal(keys.Shape, t.Shape) || !slices.Equal(values.Shape, t.Shape) {
-		return fmt.Errorf("%w: a map of shape %v has keys %v and values %v", ErrShape, t.Shape, keys.Shape, values.Shape)
+	if len(t.Shape) != 1 || !slices.Equal(keys.Shape, t.Shape) ||
+		!slices.Equal(values.Shape, t.Shape) {
+		return fmt.Errorf("%w: a map of shape %v has keys %v and values %v", ErrShape, t.Shape,
+			keys.Shape, values.Shape)
 	}
 	return nil
 }

@@ -52,27 +52,32 @@ func TestBrokenContainers(t *testing.T) {
 	ring := tensor.NewSequence(f)
 	ring.Items[0] = ring
 	for name, v := range map[string]*tensor.Tensor{
-		"mixed types":       tensor.NewSequence(f, i),
-		"nil item":          tensor.NewSequence(nil),
-		"within itself":     ring,
-		"wrong length":      {DType: tensor.Sequence, Shape: []int{2}, Items: []*tensor.Tensor{f}},
-		"two in an option":  {DType: tensor.Optional, Shape: []int{2}, Items: []*tensor.Tensor{f, f}},
-		"broken item":       tensor.NewSequence(&tensor.Tensor{DType: tensor.Float32, Shape: []int{3}}),
+		"mixed types":   tensor.NewSequence(f, i),
+		"nil item":      tensor.NewSequence(nil),
+		"within itself": ring,
+		"wrong length":  {DType: tensor.Sequence, Shape: []int{2}, Items: []*tensor.Tensor{f}},
+		"two in an option": {DType: tensor.Optional, Shape: []int{2},
+			Items: []*tensor.Tensor{f, f}},
+		"broken item": tensor.NewSequence(&tensor.Tensor{DType: tensor.Float32,
+			Shape: []int{3}}),
 		"elements":          {DType: tensor.Sequence, Shape: []int{0}, Data: []byte{1}},
 		"map without parts": {DType: tensor.Map, Shape: []int{0}},
 		"float keys":        {DType: tensor.Map, Shape: []int{2}, Items: []*tensor.Tensor{f, f}},
-		"short values":      {DType: tensor.Map, Shape: []int{1}, Items: []*tensor.Tensor{tensor.From([]int64{1}, 1), f}},
+		"short values": {DType: tensor.Map, Shape: []int{1},
+			Items: []*tensor.Tensor{tensor.From([]int64{1}, 1), f}},
 	} {
 		if err := v.Check(); !errors.Is(err, tensor.ErrShape) && !errors.Is(err, tensor.ErrDType) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, parts := range [][2]*tensor.Tensor{{i, i}, {nil, f}, {f, f}, {tensor.FromStrings([]string{"a", "b"}, 2), nil}} {
+	for _, parts := range [][2]*tensor.Tensor{{i, i}, {nil, f}, {f, f},
+		{tensor.FromStrings([]string{"a", "b"}, 2), nil}} {
 		if _, err := tensor.NewMap(parts[0], parts[1]); err == nil {
 			t.Errorf("a map of %v to %v", parts[0], parts[1])
 		}
 	}
-	if d := tensor.Sequence; d.Valid() || d.Size() != 0 || !d.IsContainer() || tensor.Int64.IsContainer() {
+	if d := tensor.Sequence; d.Valid() || d.Size() != 0 || !d.IsContainer() ||
+		tensor.Int64.IsContainer() {
 		t.Error("sequence is an element type")
 	}
 	if _, err := tensor.New(tensor.Map, 2); !errors.Is(err, tensor.ErrDType) {

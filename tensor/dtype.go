@@ -2,8 +2,8 @@ package tensor
 
 import "fmt"
 
-// DType is an element type. The values are those of TensorProto.DataType in the ONNX format (onnx.proto3). The containers
-// (sequence, optional, map) are told apart by further values.
+// DType is an element type. The values are those of TensorProto.DataType in the ONNX format
+// (onnx.proto3). The containers (sequence, optional, map) are told apart by further values.
 type DType uint8
 
 // The element types of the ONNX format that weir can hold.
@@ -73,12 +73,12 @@ var dtypes = [...]dtypeInfo{
 	Int2:           {"int2", 2},
 }
 
-// Valid reports whether d is an element type that weir can hold. Undefined is not, nor are containers, which have no
-// elements.
+// Valid reports whether d is an element type that weir can hold. Undefined is not, nor are
+// containers, which have no elements.
 func (d DType) Valid() bool { return d != Undefined && int(d) < len(dtypes) }
 
-// Bits returns the width of one element in bits: 2, 4, or a multiple of 8; 0 for String, whose elements live outside Data,
-// and for invalid types.
+// Bits returns the width of one element in bits: 2, 4, or a multiple of 8; 0 for String, whose
+// elements live outside Data, and for invalid types.
 func (d DType) Bits() int {
 	if int(d) >= len(dtypes) {
 		return 0
@@ -86,11 +86,12 @@ func (d DType) Bits() int {
 	return dtypes[d].bits
 }
 
-// Size returns the whole bytes of one element: 0 for String, for types of which several elements share a byte
-// ([DType.Packed]), and for invalid types.
+// Size returns the whole bytes of one element: 0 for String, for types of which several elements
+// share a byte ([DType.Packed]), and for invalid types.
 func (d DType) Size() int { return d.Bits() / 8 }
 
-// Packed reports whether several elements share a byte, the first in the lowest bits (onnx.proto3, TensorProto.raw_data).
+// Packed reports whether several elements share a byte, the first in the lowest bits (onnx.proto3,
+// TensorProto.raw_data).
 func (d DType) Packed() bool { return d.Bits() == 2 || d.Bits() == 4 }
 
 // String returns the lower-case name that commands, dumps and errors use, such as "float32".
@@ -123,8 +124,8 @@ func (d DType) IsFloat() bool {
 	return d.IsMinifloat()
 }
 
-// IsMinifloat reports whether d is a floating-point type of at most 8 bits, which is stored and converted and that ONNX
-// has no arithmetic on.
+// IsMinifloat reports whether d is a floating-point type of at most 8 bits, which is stored and
+// converted and that ONNX has no arithmetic on.
 func (d DType) IsMinifloat() bool {
 	switch d {
 	case Float8E4M3FN, Float8E4M3FNUZ, Float8E5M2, Float8E5M2FNUZ, Float8E8M0, Float4E2M1:

@@ -23,7 +23,8 @@ func (h Half) Float32() float32 {
 	return math.Float32frombits(math.Float32bits(v) | sign)
 }
 
-// HalfOf rounds f to the nearest binary16, ties to even; overflow gives an infinity and NaN stays NaN.
+// HalfOf rounds f to the nearest binary16, ties to even; overflow gives an infinity and NaN stays
+// NaN.
 func HalfOf(f float32) Half {
 	b := math.Float32bits(f)
 	sign := Half(b >> 16 & 0x8000)

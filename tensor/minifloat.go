@@ -13,20 +13,25 @@ type minifloat struct {
 	fnuz      bool    // no negative zero: its code is the only NaN
 }
 
-// The formats: OCP 8-bit Floating Point Specification (E4M3, E5M2) and OCP Microscaling Formats Specification 1.0 (E2M1);
-// Noune et al., "8-bit Numerical Formats for Deep Neural Networks", 2022 (FNUZ). E2M1 has neither infinity nor NaN: it
-// always saturates, and ONNX's cases make a zero of NaN.
+// The formats: OCP 8-bit Floating Point Specification (E4M3, E5M2) and OCP Microscaling Formats
+// Specification 1.0 (E2M1); Noune et al., "8-bit Numerical Formats for Deep Neural Networks", 2022
+// (FNUZ). E2M1 has neither infinity nor NaN: it always saturates, and ONNX's cases make a zero of
+// NaN.
 var (
 	e4m3fn   = minifloat{exp: 4, frac: 3, bias: 7, max: 448, maxCode: 0x7e, over: 0x7f, nan: 0x7f}
-	e4m3fnuz = minifloat{exp: 4, frac: 3, bias: 8, max: 240, maxCode: 0x7f, over: 0x80, nan: 0x80, fnuz: true}
-	e5m2     = minifloat{exp: 5, frac: 2, bias: 15, max: 57344, maxCode: 0x7b, over: 0x7c, nan: 0x7e, inf: true}
-	e5m2fnuz = minifloat{exp: 5, frac: 2, bias: 16, max: 57344, maxCode: 0x7f, over: 0x80, nan: 0x80, fnuz: true}
-	e2m1     = minifloat{exp: 2, frac: 1, bias: 1, max: 6, maxCode: 0x7, over: 0x7, nan: 0x8}
+	e4m3fnuz = minifloat{exp: 4, frac: 3, bias: 8, max: 240, maxCode: 0x7f, over: 0x80, nan: 0x80,
+		fnuz: true}
+	e5m2 = minifloat{exp: 5, frac: 2, bias: 15, max: 57344, maxCode: 0x7b, over: 0x7c,
+		nan: 0x7e, inf: true}
+	e5m2fnuz = minifloat{exp: 5, frac: 2, bias: 16, max: 57344, maxCode: 0x7f, over: 0x80,
+		nan: 0x80, fnuz: true}
+	e2m1 = minifloat{exp: 2, frac: 1, bias: 1, max: 6, maxCode: 0x7, over: 0x7, nan: 0x8}
 )
 
 // minifloats are the formats by type, and minifloatValues the value of each code.
 var (
-	minifloats = map[DType]*minifloat{Float8E4M3FN: &e4m3fn, Float8E4M3FNUZ: &e4m3fnuz, Float8E5M2: &e5m2,
+	minifloats = map[DType]*minifloat{Float8E4M3FN: &e4m3fn, Float8E4M3FNUZ: &e4m3fnuz,
+		Float8E5M2:     &e5m2,
 		Float8E5M2FNUZ: &e5m2fnuz, Float4E2M1: &e2m1}
 	minifloatValues = valuesOf(minifloats)
 )
@@ -105,7 +110,8 @@ func (m *minifloat) magnitude(v float64, saturate bool) uint8 {
 		}
 		steps := math.RoundToEven(math.Ldexp(v, m.frac-e))
 		if math.Ldexp(steps, e-m.frac) <= m.max {
-			return uint8((e+m.bias-1)<<m.frac + int(steps)) // the hidden bit adds one to the exponent
+			// the hidden bit adds one to the exponent
+			return uint8((e+m.bias-1)<<m.frac + int(steps))
 		}
 	}
 	if saturate {
@@ -114,14 +120,15 @@ func (m *minifloat) magnitude(v float64, saturate bool) uint8 {
 	return m.over
 }
 
-// Minifloat returns the value of an element by its bits. d is a type for which [DType.IsMinifloat] holds; others panic.
-// The conversion is exact.
+// Minifloat returns the value of an element by its bits. d is a type for which [DType.IsMinifloat]
+// holds; others panic. The conversion is exact.
 func (d DType) Minifloat(code uint8) float32 { return minifloatValues[d][code] }
 
-// MinifloatOf rounds v to the nearest element of type d, ties to even, and returns its bits: ONNX operator Cast, version
-// 19 to 25. Out of range it gives the largest finite value when saturate is set, else infinity where the type has one and
-// NaN where it has not; Float4E2M1, which has neither, always saturates. d is a type of [DType.IsMinifloat] but
-// Float8E8M0, for which there is [E8M0Of]; others panic.
+// MinifloatOf rounds v to the nearest element of type d, ties to even, and returns its bits: ONNX
+// operator Cast, version 19 to 25. Out of range it gives the largest finite value when saturate is
+// set, else infinity where the type has one and NaN where it has not; Float4E2M1, which has
+// neither, always saturates. d is a type of [DType.IsMinifloat] but Float8E8M0, for which there is
+// [E8M0Of]; others panic.
 func MinifloatOf(d DType, v float64, saturate bool) uint8 { return minifloats[d].code(v, saturate) }
 
 // Round says to which power of two a number goes that is none.
@@ -140,10 +147,11 @@ const (
 	e8m0Max  = 0xfe // 2^127
 )
 
-// E8M0Of rounds v to a power of two from 2⁻¹²⁷ to 2¹²⁷, the values of Float8E8M0, and returns its bits (ONNX operator Cast,
-// version 24 and 25; OCP Microscaling Formats Specification 1.0, section 5.4.1). Beyond the range, infinity and zero
-// included, it gives the nearest end when saturate is set and NaN otherwise. NaN stays NaN, and so become negative
-// numbers, for which ONNX leaves the result open.
+// E8M0Of rounds v to a power of two from 2⁻¹²⁷ to 2¹²⁷, the values of Float8E8M0, and returns its
+// bits (ONNX operator Cast, version 24 and 25; OCP Microscaling Formats Specification 1.0, section
+// 5.4.1). Beyond the range, infinity and zero included, it gives the nearest end when saturate is
+// set and NaN otherwise. NaN stays NaN, and so become negative numbers, for which ONNX leaves the
+// result open.
 func E8M0Of(v float64, round Round, saturate bool) uint8 {
 	switch {
 	case v != v || v < 0 || !saturate && (v < 0x1p-127 || math.IsInf(v, 1)):

@@ -21,8 +21,8 @@ var layouts = []struct {
 	{d: Float4E2M1, bias: 1, fraction: 1, last: 0x7},
 }
 
-// asFloat32 reads a magnitude as the upper bits of a float32, whose bias is 127: the machine's own subnormals give those
-// of the small type.
+// asFloat32 reads a magnitude as the upper bits of a float32, whose bias is 127: the machine's own
+// subnormals give those of the small type.
 func asFloat32(code uint8, fraction, bias int) float64 {
 	return math.Ldexp(float64(math.Float32frombits(uint32(code)<<(23-fraction))), 127-bias)
 }
@@ -35,7 +35,8 @@ func TestMinifloatValues(t *testing.T) {
 			magnitude := c &^ signBit
 			want := asFloat32(magnitude, l.fraction, l.bias)
 			switch {
-			case l.negativeZeroNaN && c == signBit, l.nan && magnitude > l.last && (!l.inf || magnitude > l.last+1):
+			case l.negativeZeroNaN && c == signBit,
+				l.nan && magnitude > l.last && (!l.inf || magnitude > l.last+1):
 				want = math.NaN()
 			case magnitude > l.last:
 				want = math.Inf(1)
@@ -44,7 +45,8 @@ func TestMinifloatValues(t *testing.T) {
 				want = -want
 			}
 			got := float64(l.d.Minifloat(c))
-			if got != want && !(math.IsNaN(got) && math.IsNaN(want)) || !math.IsNaN(want) && math.Signbit(got) != math.Signbit(want) {
+			if got != want && !(math.IsNaN(got) && math.IsNaN(want)) || !math.IsNaN(want) &&
+				math.Signbit(got) != math.Signbit(want) {
 				t.Errorf("%v: code %#x is %v, want %v", l.d, c, got, want)
 			}
 			if back := MinifloatOf(l.d, want, false); back != c && !math.IsNaN(want) {
@@ -65,7 +67,8 @@ func nearest(values []float64, v float64) (best int) {
 	return best
 }
 
-// Every half, every bfloat16, the midpoints of all neighbours and what is just beside them round to the nearest value.
+// Every half, every bfloat16, the midpoints of all neighbours and what is just beside them round to
+// the nearest value.
 func TestMinifloatOf(t *testing.T) {
 	for _, l := range layouts {
 		var values []float64
@@ -89,14 +92,16 @@ func TestMinifloatOf(t *testing.T) {
 			beyond := want > l.last || math.IsInf(v, 1)
 			check := func(saturate bool, want uint8) {
 				if got := MinifloatOf(l.d, v, saturate); got != want {
-					t.Fatalf("%v: %v, saturate %v, became code %#x, want %#x", l.d, v, saturate, got, want)
+					t.Fatalf("%v: %v, saturate %v, became code %#x, want %#x", l.d, v, saturate,
+						got, want)
 				}
 				negative := want | signBit
 				if l.negativeZeroNaN && (want == 0 || beyond && !saturate) {
 					negative = want
 				}
 				if got := MinifloatOf(l.d, -v, saturate); got != negative {
-					t.Fatalf("%v: %v, saturate %v, became code %#x, want %#x", l.d, -v, saturate, got, negative)
+					t.Fatalf("%v: %v, saturate %v, became code %#x, want %#x", l.d, -v, saturate,
+						got, negative)
 				}
 			}
 			switch {
@@ -155,16 +160,19 @@ func TestE8M0(t *testing.T) {
 			{1.5, next, uint8(c), next},
 			{1.75, next, uint8(c), next},
 		} {
-			for round, want := range map[Round]uint8{RoundUp: tt.up, RoundDown: tt.down, RoundNearest: tt.nearest} {
+			for round, want := range map[Round]uint8{RoundUp: tt.up, RoundDown: tt.down,
+				RoundNearest: tt.nearest} {
 				if got := E8M0Of(v*tt.times, round, true); got != want {
-					t.Errorf("2^%d · %v, rounding %d: got code %#x, want %#x", c-127, tt.times, round, got, want)
+					t.Errorf("2^%d · %v, rounding %d: got code %#x, want %#x", c-127, tt.times,
+						round, got, want)
 				}
 				if c == 0xfe && want > uint8(c) {
 					want = 0xff
 				}
 				if c < 0xfe || tt.times == 1 {
 					if got := E8M0Of(v*tt.times, round, false); got != want {
-						t.Errorf("2^%d · %v, rounding %d, no saturation: got code %#x, want %#x", c-127, tt.times, round, got, want)
+						t.Errorf("2^%d · %v, rounding %d, no saturation: got code %#x, want %#x",
+							c-127, tt.times, round, got, want)
 					}
 				}
 			}
@@ -179,8 +187,10 @@ func TestE8M0SpecialValues(t *testing.T) {
 		v           float64
 		up, nearest uint8 // saturating, and not
 	}{
-		{0, 0, 0xff}, {math.NaN(), 0xff, 0xff}, {inf, 0xfe, 0xff}, {0x1p128, 0xfe, 0xff}, {0x1.8p127, 0xfe, 0xff},
-		{0x1p-128, 0, 0xff}, {1e-300, 0, 0xff}, {math.Copysign(0, -1), 0, 0xff}, {-1, 0xff, 0xff}, {0x1.4p127, 0xfe, 0xfe},
+		{0, 0, 0xff}, {math.NaN(), 0xff, 0xff}, {inf, 0xfe, 0xff}, {0x1p128, 0xfe, 0xff},
+		{0x1.8p127, 0xfe, 0xff},
+		{0x1p-128, 0, 0xff}, {1e-300, 0, 0xff}, {math.Copysign(0, -1), 0, 0xff}, {-1, 0xff, 0xff},
+		{0x1.4p127, 0xfe, 0xfe},
 	} {
 		if got := E8M0Of(tt.v, RoundUp, true); got != tt.up {
 			t.Errorf("%v, up, saturating: got %#x, want %#x", tt.v, got, tt.up)

@@ -2,9 +2,9 @@ package tensor
 
 import "fmt"
 
-// FromCodes makes a tensor of a type whose elements are at most 8 bits wide from their bits, one element a byte in the
-// lowest bits; the other bits are dropped. It packs what is packed. It panics like [From] on a wrong count, and for wider
-// types.
+// FromCodes makes a tensor of a type whose elements are at most 8 bits wide from their bits, one
+// element a byte in the lowest bits; the other bits are dropped. It packs what is packed. It panics
+// like [From] on a wrong count, and for wider types.
 func FromCodes(d DType, codes []uint8, shape ...int) *Tensor {
 	n, err := Count(shape)
 	if err != nil || n != len(codes) || d.Bits() == 0 || d.Bits() > 8 {
@@ -18,11 +18,12 @@ func FromCodes(d DType, codes []uint8, shape ...int) *Tensor {
 	return t
 }
 
-// Code returns the bits of element i, which are at most 8, in the lowest bits. It panics for wider types and beyond the
-// data.
+// Code returns the bits of element i, which are at most 8, in the lowest bits. It panics for wider
+// types and beyond the data.
 func (t *Tensor) Code(i int) uint8 { return codeAt(t.Data, t.DType.Bits(), i) }
 
-// SetCode sets the bits of element i to the lowest of code. Elements that share a byte must not be set at the same time.
+// SetCode sets the bits of element i to the lowest of code. Elements that share a byte must not be
+// set at the same time.
 func (t *Tensor) SetCode(i int, code uint8) { setCode(t.Data, t.DType.Bits(), i, code) }
 
 func codeAt(data []byte, bits, i int) uint8 {

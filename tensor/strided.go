@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// Steps places an index space in the elements of a tensor: index (i₀, i₁, …) is element Offset + Σ iₖ·Strides[k], in
-// row-major element numbers. Strides may be zero (an axis that repeats) or negative (an axis walked backwards).
+// Steps places an index space in the elements of a tensor: index (i₀, i₁, …) is element Offset + Σ
+// iₖ·Strides[k], in row-major element numbers. Strides may be zero (an axis that repeats) or
+// negative (an axis walked backwards).
 type Steps struct {
 	Offset  int
 	Strides []int
@@ -23,8 +24,8 @@ func RowMajor(shape []int) Steps {
 	return Steps{Strides: s}
 }
 
-// Dense reports whether the steps visit the elements of an index space of the given shape one after another in memory, from the
-// offset on.
+// Dense reports whether the steps visit the elements of an index space of the given shape one after
+// another in memory, from the offset on.
 func (s Steps) Dense(shape []int) bool {
 	n := 1
 	for k := len(shape) - 1; k >= 0; k-- {
@@ -36,33 +37,38 @@ func (s Steps) Dense(shape []int) bool {
 	return true
 }
 
-// maxWalk is the number of axes that CopyStrided walks without a stack of its own: every rank that models use.
+// maxWalk is the number of axes that CopyStrided walks without a stack of its own: every rank that
+// models use.
 const maxWalk = 8
 
-// walk is an index space with its two placements, neighbouring axes joined where both sides allow it.
+// walk is an index space with its two placements, neighbouring axes joined where both sides allow
+// it.
 type walk struct {
 	rank            int
 	shape, to, from [maxWalk]int
 }
 
-// CopyStrided copies one element of src to one of dst for each index of shape, each side placed by its own steps: the
-// one routine under Transpose, Slice, Concat, Split, Expand, Tile and Pad. dst and src have the same type (any type,
-// String included) and must not overlap. Where two indices name one element of dst, the later in row-major order wins.
+// CopyStrided copies one element of src to one of dst for each index of shape, each side placed by
+// its own steps: the one routine under Transpose, Slice, Concat, Split, Expand, Tile and Pad. dst
+// and src have the same type (any type, String included) and must not overlap. Where two indices
+// name one element of dst, the later in row-major order wins.
 //
-// It allocates nothing. It fails with [ErrDType] when the types differ and with [ErrShape], before anything is
-// written, when an index falls outside either tensor.
+// It allocates nothing. It fails with [ErrDType] when the types differ and with [ErrShape], before
+// anything is written, when an index falls outside either tensor.
 func CopyStrided(dst *Tensor, to Steps, src *Tensor, from Steps, shape []int) error {
 	if dst.DType != src.DType {
 		return fmt.Errorf("%w: cannot copy %v to %v", ErrDType, src.DType, dst.DType)
 	}
 	if len(to.Strides) != len(shape) || len(from.Strides) != len(shape) {
-		return fmt.Errorf("%w: %d and %d strides for rank %d", ErrShape, len(to.Strides), len(from.Strides), len(shape))
+		return fmt.Errorf("%w: %d and %d strides for rank %d", ErrShape, len(to.Strides),
+			len(from.Strides), len(shape))
 	}
 	if n, err := Count(shape); err != nil || n == 0 {
 		return err
 	}
 	if !to.within(shape, dst.elems()) || !from.within(shape, src.elems()) {
-		return fmt.Errorf("%w: copying %v leaves the tensor (%v of %v, %v of %v)", ErrShape, slices.Clone(shape),
+		return fmt.Errorf("%w: copying %v leaves the tensor (%v of %v, %v of %v)", ErrShape,
+			slices.Clone(shape),
 			to.clone(), slices.Clone(dst.Shape), from.clone(), slices.Clone(src.Shape))
 	}
 	copySteps(dst, to, src, from, shape)
@@ -87,18 +93,22 @@ func copySteps(dst *Tensor, to Steps, src *Tensor, from Steps, shape []int) {
 	case 8:
 		copyWalk(&w, elems[byte]{dst.Data, src.Data}, to.Offset, from.Offset)
 	case 16:
-		copyWalk(&w, elems[uint16]{Cast[uint16](dst.Data), Cast[uint16](src.Data)}, to.Offset, from.Offset)
+		copyWalk(&w, elems[uint16]{Cast[uint16](dst.Data), Cast[uint16](src.Data)}, to.Offset,
+			from.Offset)
 	case 32:
-		copyWalk(&w, elems[uint32]{Cast[uint32](dst.Data), Cast[uint32](src.Data)}, to.Offset, from.Offset)
+		copyWalk(&w, elems[uint32]{Cast[uint32](dst.Data), Cast[uint32](src.Data)}, to.Offset,
+			from.Offset)
 	case 64:
-		copyWalk(&w, elems[uint64]{Cast[uint64](dst.Data), Cast[uint64](src.Data)}, to.Offset, from.Offset)
+		copyWalk(&w, elems[uint64]{Cast[uint64](dst.Data), Cast[uint64](src.Data)}, to.Offset,
+			from.Offset)
 	case 128:
-		copyWalk(&w, elems[complex128]{Cast[complex128](dst.Data), Cast[complex128](src.Data)}, to.Offset, from.Offset)
+		copyWalk(&w, elems[complex128]{Cast[complex128](dst.Data), Cast[complex128](src.Data)},
+			to.Offset, from.Offset)
 	}
 }
 
-// CopyElems copies n consecutive elements, from element si of src to element di of dst, which has the same type and does
-// not overlap. Indices that the data does not have panic.
+// CopyElems copies n consecutive elements, from element si of src to element di of dst, which has
+// the same type and does not overlap. Indices that the data does not have panic.
 func CopyElems(dst *Tensor, di int, src *Tensor, si, n int) {
 	switch bits := dst.DType.Bits(); bits {
 	case 0:
@@ -135,7 +145,8 @@ func (t *Tensor) elems() int {
 	return len(t.Strings)
 }
 
-// join drops axes of one index and merges an axis into the one before it when both sides continue seamlessly.
+// join drops axes of one index and merges an axis into the one before it when both sides continue
+// seamlessly.
 func (w *walk) join(shape, to, from []int) {
 	for k, n := range shape {
 		if n == 1 {

@@ -22,14 +22,20 @@ func TestCopyStrided(t *testing.T) {
 		shape    []int
 		want     []int32
 	}{
-		{"all", RowMajor([]int{2, 3}), RowMajor([]int{2, 3}), []int{2, 3}, []int32{0, 1, 2, 3, 4, 5}},
-		{"transpose", RowMajor([]int{3, 2}), Steps{0, []int{1, 3}}, []int{3, 2}, []int32{0, 3, 1, 4, 2, 5}},
+		{"all", RowMajor([]int{2, 3}), RowMajor([]int{2, 3}), []int{2, 3},
+			[]int32{0, 1, 2, 3, 4, 5}},
+		{"transpose", RowMajor([]int{3, 2}), Steps{0, []int{1, 3}}, []int{3, 2},
+			[]int32{0, 3, 1, 4, 2, 5}},
 		{"backwards", Steps{0, []int{1}}, Steps{5, []int{-1}}, []int{6}, []int32{5, 4, 3, 2, 1, 0}},
-		{"repeat an element", Steps{0, []int{1}}, Steps{4, []int{0}}, []int{6}, []int32{4, 4, 4, 4, 4, 4}},
-		{"repeat a row", RowMajor([]int{2, 3}), Steps{3, []int{0, 1}}, []int{2, 3}, []int32{3, 4, 5, 3, 4, 5}},
-		{"into a column", Steps{1, []int{3}}, Steps{0, []int{1}}, []int{2}, []int32{-1, 0, -1, -1, 1, -1}},
+		{"repeat an element", Steps{0, []int{1}}, Steps{4, []int{0}}, []int{6},
+			[]int32{4, 4, 4, 4, 4, 4}},
+		{"repeat a row", RowMajor([]int{2, 3}), Steps{3, []int{0, 1}}, []int{2, 3},
+			[]int32{3, 4, 5, 3, 4, 5}},
+		{"into a column", Steps{1, []int{3}}, Steps{0, []int{1}}, []int{2},
+			[]int32{-1, 0, -1, -1, 1, -1}},
 		{"one element", Steps{2, nil}, Steps{3, nil}, nil, []int32{-1, -1, 3, -1, -1, -1}},
-		{"nothing", Steps{99, []int{1, 1}}, Steps{99, []int{1, 1}}, []int{0, 1 << 62}, []int32{-1, -1, -1, -1, -1, -1}},
+		{"nothing", Steps{99, []int{1, 1}}, Steps{99, []int{1, 1}}, []int{0, 1 << 62},
+			[]int32{-1, -1, -1, -1, -1, -1}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -10,20 +10,24 @@ import (
 )
 
 var (
-	// ErrShape is the kind of every error about a shape that cannot be: negative, too large, or not matching the data.
+	// ErrShape is the kind of every error about a shape that cannot be: negative, too large, or not
+	// matching the data.
 	ErrShape = errors.New("bad shape")
-	// ErrDType is the kind of every error about an element type that is unknown or not the one asked for.
+	// ErrDType is the kind of every error about an element type that is unknown or not the one
+	// asked for.
 	ErrDType = errors.New("bad element type")
 )
 
 // Tensor is a dense, contiguous, row-major array.
 //
-// For every type but String, len(Data) is what [ByteCount] says, little-endian; elements of 2 or 4 bits are packed from
-// the lowest bits of each byte up, without a gap at the end of a row, and what the last byte has left over means nothing.
-// For String, Data is nil and Strings holds one string an element. A scalar has an empty Shape and one element.
+// For every type but String, len(Data) is what [ByteCount] says, little-endian; elements of 2 or 4
+// bits are packed from the lowest bits of each byte up, without a gap at the end of a row, and what
+// the last byte has left over means nothing. For String, Data is nil and Strings holds one string
+// an element. A scalar has an empty Shape and one element.
 //
-// A value of a container type ([Sequence], [Optional], [Map]) has neither: its Items are values themselves. A value is one
-// struct whatever its type because everything that passes values on, from files to plans, need not know which it is.
+// A value of a container type ([Sequence], [Optional], [Map]) has neither: its Items are values
+// themselves. A value is one struct whatever its type because everything that passes values on,
+// from files to plans, need not know which it is.
 type Tensor struct {
 	DType   DType
 	Shape   []int
@@ -34,7 +38,8 @@ type Tensor struct {
 
 // Elem are the Go types that mirror an element type bit for bit.
 type Elem interface {
-	float32 | float64 | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | bool | Half | BHalf |
+	float32 | float64 | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | bool |
+		Half | BHalf |
 		complex64 | complex128
 }
 
@@ -74,8 +79,9 @@ func DTypeOf[T Elem]() DType {
 	return Complex128
 }
 
-// Count returns the number of elements of a shape. It fails with [ErrShape] when a dimension is negative or the
-// product does not fit an int; a zero dimension gives zero elements, whatever the others are.
+// Count returns the number of elements of a shape. It fails with [ErrShape] when a dimension is
+// negative or the product does not fit an int; a zero dimension gives zero elements, whatever the
+// others are.
 func Count(shape []int) (int, error) {
 	n := uint64(1)
 	zero, over := false, false
@@ -99,8 +105,8 @@ func Count(shape []int) (int, error) {
 	return int(n), nil
 }
 
-// ByteCount returns the bytes that a tensor of this type and shape needs, with the checks of [Count]; for String it
-// counts 16 bytes an element, the size of a Go string header.
+// ByteCount returns the bytes that a tensor of this type and shape needs, with the checks of
+// [Count]; for String it counts 16 bytes an element, the size of a Go string header.
 func ByteCount(d DType, shape []int) (int, error) {
 	n, err := Count(shape)
 	if err != nil {
@@ -115,12 +121,14 @@ func ByteCount(d DType, shape []int) (int, error) {
 		return n/per + (n%per+per-1)/per, nil
 	}
 	if size > 0 && n > math.MaxInt64/size {
-		return 0, fmt.Errorf("%w: %v of %v has more bytes than an address space", ErrShape, shape, d)
+		return 0, fmt.Errorf("%w: %v of %v has more bytes than an address space", ErrShape, shape,
+			d)
 	}
 	return n * size, nil
 }
 
-// MaxHeapBytes bounds one tensor made by [New]: a larger one is a broken model or a bug, never a real request.
+// MaxHeapBytes bounds one tensor made by [New]: a larger one is a broken model or a bug, never a
+// real request.
 const MaxHeapBytes = 1 << 36
 
 // New makes a zeroed tensor on the Go heap. Shape is copied.
@@ -133,7 +141,8 @@ func New(d DType, shape ...int) (*Tensor, error) {
 		return nil, err
 	}
 	if n > MaxHeapBytes {
-		return nil, fmt.Errorf("%w: %v%v needs %d bytes, limit %d", ErrShape, d, shape, n, int64(MaxHeapBytes))
+		return nil, fmt.Errorf("%w: %v%v needs %d bytes, limit %d", ErrShape, d, shape, n,
+			int64(MaxHeapBytes))
 	}
 	t := &Tensor{DType: d, Shape: slices.Clone(shape)}
 	if t.Shape == nil {
@@ -147,8 +156,8 @@ func New(d DType, shape ...int) (*Tensor, error) {
 	return t, nil
 }
 
-// From wraps data, without a copy, as a tensor of the given shape; no shape means a scalar of one element. It panics
-// if the count differs from len(data), which is the caller's mistake.
+// From wraps data, without a copy, as a tensor of the given shape; no shape means a scalar of one
+// element. It panics if the count differs from len(data), which is the caller's mistake.
 func From[T Elem](data []T, shape ...int) *Tensor {
 	n, err := Count(shape)
 	if err != nil || n != len(data) {
@@ -206,7 +215,8 @@ func (t *Tensor) check(depth int) error {
 
 // Clone returns a deep copy on the Go heap.
 func (t *Tensor) Clone() *Tensor {
-	c := &Tensor{DType: t.DType, Shape: append([]int{}, t.Shape...), Strings: slices.Clone(t.Strings), Items: slices.Clone(t.Items)}
+	c := &Tensor{DType: t.DType, Shape: append([]int{}, t.Shape...),
+		Strings: slices.Clone(t.Strings), Items: slices.Clone(t.Items)}
 	for i, v := range c.Items {
 		c.Items[i] = v.Clone()
 	}
@@ -224,16 +234,18 @@ func (t *Tensor) Reshaped(shape ...int) (*Tensor, error) {
 		return nil, err
 	}
 	if n != t.Len() {
-		return nil, fmt.Errorf("%w: %v has %d elements, %v has %d", ErrShape, t.Shape, t.Len(), shape, n)
+		return nil, fmt.Errorf("%w: %v has %d elements, %v has %d", ErrShape, t.Shape, t.Len(),
+			shape, n)
 	}
-	return &Tensor{DType: t.DType, Shape: append([]int{}, shape...), Data: t.Data, Strings: t.Strings}, nil
+	return &Tensor{DType: t.DType, Shape: append([]int{}, shape...), Data: t.Data,
+		Strings: t.Strings}, nil
 }
 
 // maxShown is how many elements or items String shows.
 const maxShown = 8
 
-// String describes the type and shape, and the contents when there are at most eight elements; of a container the first
-// eight items.
+// String describes the type and shape, and the contents when there are at most eight elements; of a
+// container the first eight items.
 func (t *Tensor) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v%v", t.DType, t.Shape)
@@ -254,9 +266,9 @@ func (t *Tensor) String() string {
 	return b.String()
 }
 
-// At returns element i in row-major order as its Go type (smaller floats widened to float32, integers but uint64 to
-// int64). It boxes the value and is meant for printing and tests, not for loops over large tensors. Of a sequence or
-// optional it is item i, a *Tensor.
+// At returns element i in row-major order as its Go type (smaller floats widened to float32,
+// integers but uint64 to int64). It boxes the value and is meant for printing and tests, not for
+// loops over large tensors. Of a sequence or optional it is item i, a *Tensor.
 func (t *Tensor) At(i int) any {
 	switch t.DType {
 	case Sequence, Optional:
@@ -315,8 +327,8 @@ func (t *Tensor) intAt(i int) int64 {
 	return 0
 }
 
-// Ints returns the elements of an integer or Bool tensor as int64s, in row-major order, in a new slice. It fails with
-// [ErrDType] for other types. Uint64 values above the int64 range wrap.
+// Ints returns the elements of an integer or Bool tensor as int64s, in row-major order, in a new
+// slice. It fails with [ErrDType] for other types. Uint64 values above the int64 range wrap.
 func (t *Tensor) Ints() ([]int64, error) {
 	if !t.DType.IsInteger() && t.DType != Bool {
 		return nil, fmt.Errorf("%w: want integers, have %v", ErrDType, t.DType)
@@ -328,7 +340,8 @@ func (t *Tensor) Ints() ([]int64, error) {
 	return out, nil
 }
 
-// Floats returns the elements of any numeric tensor as float64s in a new slice; it fails with [ErrDType] for others.
+// Floats returns the elements of any numeric tensor as float64s in a new slice; it fails with
+// [ErrDType] for others.
 func (t *Tensor) Floats() ([]float64, error) {
 	out := make([]float64, t.Len())
 	switch t.DType {

@@ -5,9 +5,10 @@ import (
 	"unsafe"
 )
 
-// As returns the elements of t as a slice that shares t.Data: no copy, same lifetime. The bytes of a mapped model file
-// need not be aligned to T; amd64 and arm64 load such elements all the same. It panics if T does not mirror t.DType or
-// Data does not match the shape's count, which [Tensor.Check] would have told.
+// As returns the elements of t as a slice that shares t.Data: no copy, same lifetime. The bytes of
+// a mapped model file need not be aligned to T; amd64 and arm64 load such elements all the same. It
+// panics if T does not mirror t.DType or Data does not match the shape's count, which
+// [Tensor.Check] would have told.
 func As[T Elem](t *Tensor) []T {
 	if d := DTypeOf[T](); d != t.DType {
 		panic(fmt.Sprintf("tensor.As: want %v, have %v", d, t.DType))
@@ -15,8 +16,8 @@ func As[T Elem](t *Tensor) []T {
 	return Cast[T](t.Data)
 }
 
-// Cast views raw little-endian bytes as elements of type T, without a copy. A remainder shorter than one element is
-// left out.
+// Cast views raw little-endian bytes as elements of type T, without a copy. A remainder shorter
+// than one element is left out.
 func Cast[T Elem](data []byte) []T {
 	var z T
 	n := len(data) / int(unsafe.Sizeof(z))
@@ -36,13 +37,15 @@ func bytesOf[T Elem](data []T) []byte {
 	if len(data) == 0 {
 		return []byte{}
 	}
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), len(data)*int(unsafe.Sizeof(z)))
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))),
+		len(data)*int(unsafe.Sizeof(z)))
 }
 
 // Bytes views elements as raw bytes, without a copy.
 func Bytes[T Elem](data []T) []byte { return bytesOf(data) }
 
-// alignedBytes returns n zeroed heap bytes that start on an 8-byte boundary, as the widest scalar loads want.
+// alignedBytes returns n zeroed heap bytes that start on an 8-byte boundary, as the widest scalar
+// loads want.
 func alignedBytes(n int) []byte {
 	if n == 0 {
 		return []byte{}
@@ -56,6 +59,7 @@ func (t *Tensor) Shares(u *Tensor) bool {
 	if len(t.Data) == 0 || len(u.Data) == 0 {
 		return false
 	}
-	at, from := uintptr(unsafe.Pointer(unsafe.SliceData(t.Data))), uintptr(unsafe.Pointer(unsafe.SliceData(u.Data)))
+	at, from := uintptr(unsafe.Pointer(unsafe.SliceData(t.Data))),
+		uintptr(unsafe.Pointer(unsafe.SliceData(u.Data)))
 	return at >= from && at-from < uintptr(len(u.Data))
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// bertBase is the base model of Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers for Language
-// Understanding", NAACL 2019, section 3, as Hugging Face's BertModel: without a task's head, with the pooler.
+// bertBase is the base model of Devlin et al., "BERT: Pre-training of Deep Bidirectional
+// Transformers for Language Understanding", NAACL 2019, section 3, as Hugging Face's BertModel:
+// without a task's head, with the pooler.
 func bertBase() Arch {
 	a := bertArch(bertSize{layers: 12, hidden: 768, head: 64})
 	a.Name = "bert-base"
@@ -19,8 +20,9 @@ func bertBase() Arch {
 	return a
 }
 
-// miniLM is the 6-layer encoder of width 384 that sentence-transformers/all-MiniLM-L6-v2 is trained from: Wang et al.,
-// "MiniLM: Deep Self-Attention Distillation", NeurIPS 2020, with every second layer of the 12-layer student kept.
+// miniLM is the 6-layer encoder of width 384 that sentence-transformers/all-MiniLM-L6-v2 is trained
+// from: Wang et al., "MiniLM: Deep Self-Attention Distillation", NeurIPS 2020, with every second
+// layer of the 12-layer student kept.
 func miniLM() Arch {
 	a := bertArch(bertSize{layers: 6, hidden: 384, head: 32})
 	a.Name = "minilm-l6"
@@ -42,7 +44,8 @@ type bertSize struct{ layers, hidden, head int }
 
 func bertArch(s bertSize) Arch {
 	return Arch{
-		Inputs:   []Input{token("input_ids", bertVocabulary), token("attention_mask", 2), token("token_type_ids", bertTypes)},
+		Inputs: []Input{token("input_ids", bertVocabulary), token("attention_mask", 2),
+			token("token_type_ids", bertTypes)},
 		options:  textOptions,
 		multiple: s.head,
 		draft:    func(b *builder, o Options) { newBERT(b, o, s).draft() },
@@ -58,8 +61,9 @@ type bert struct {
 
 func newBERT(b *builder, o Options, s bertSize) bert {
 	h := or(o.Hidden, s.hidden)
-	return bert{builder: b, layers: or(o.Layers, s.layers), hidden: h, vocabulary: or(o.Vocabulary, bertVocabulary),
-		heads: heads{count: h / s.head, size: s.head}}
+	return bert{builder: b, layers: or(o.Layers, s.layers), hidden: h,
+		vocabulary: or(o.Vocabulary, bertVocabulary),
+		heads:      heads{count: h / s.head, size: s.head}}
 }
 
 func (m bert) draft() {
@@ -77,7 +81,8 @@ func (m bert) draft() {
 
 	pooler := m.in("pooler")
 	first := pooler.opWith("Gather", axis(1), x, pooler.int(0))
-	pooled := pooler.in("activation").op("Tanh", pooler.in("dense").linear(first, m.hidden, m.hidden))
+	pooled := pooler.in("activation").
+		op("Tanh", pooler.in("dense").linear(first, m.hidden, m.hidden))
 	m.output(pooled, "pooler_output", batch, op.Known(m.hidden))
 }
 
@@ -103,8 +108,8 @@ func (m bert) lookup(b *builder, rows int, index *graph.Value) *graph.Value {
 	return b.op("Gather", b.param("weight", normal(embeddingStd), rows, m.hidden), index)
 }
 
-// layer is one encoder layer: attention, then a feed-forward network of four times the width, each added to its input
-// and normalised.
+// layer is one encoder layer: attention, then a feed-forward network of four times the width, each
+// added to its input and normalised.
 func (m bert) layer(b *builder, x, mask *graph.Value) *graph.Value {
 	c := m.attention(b.in("attention").in("self"), x, mask)
 	out := b.in("attention").in("output")
@@ -121,7 +126,8 @@ func (m bert) layer(b *builder, x, mask *graph.Value) *graph.Value {
 	return end.in("LayerNorm").layerNorm(y, m.hidden, bertEpsilon)
 }
 
-// attention is softmax(q k^T / sqrt(size) + mask) v over the heads, in the order in which Hugging Face computes it.
+// attention is softmax(q k^T / sqrt(size) + mask) v over the heads, in the order in which Hugging
+// Face computes it.
 func (m bert) attention(b *builder, x, mask *graph.Value) *graph.Value {
 	count, size := int64(m.heads.count), int64(m.heads.size)
 	q := b.in("query").dense(x, m.hidden, m.hidden)

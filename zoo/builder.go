@@ -25,8 +25,9 @@ type export struct {
 	weights []weight
 }
 
-// builder adds the nodes of one module of a network, and of the modules inside it, to an export. Nodes are named after
-// the path of modules that they belong to, as torch.onnx names them: "/layer1/layer1.0/conv1/Conv".
+// builder adds the nodes of one module of a network, and of the modules inside it, to an export.
+// Nodes are named after the path of modules that they belong to, as torch.onnx names them:
+// "/layer1/layer1.0/conv1/Conv".
 type builder struct {
 	*export
 	path   string // of nodes: "/layer1/layer1.0/conv1"
@@ -52,10 +53,12 @@ func (b *builder) in(module string) *builder {
 	return &builder{b.export, b.path + "/" + module, strings.TrimPrefix(b.prefix+"."+module, ".")}
 }
 
-// at returns the builder of element i of the current module, a sequence: its elements repeat its name.
+// at returns the builder of element i of the current module, a sequence: its elements repeat its
+// name.
 func (b *builder) at(i int) *builder {
 	last := b.path[strings.LastIndexByte(b.path, '/')+1:]
-	return &builder{b.export, fmt.Sprintf("%s/%s.%d", b.path, last, i), fmt.Sprintf("%s.%d", b.prefix, i)}
+	return &builder{b.export, fmt.Sprintf("%s/%s.%d", b.path, last, i),
+		fmt.Sprintf("%s.%d", b.prefix, i)}
 }
 
 // unique numbers the second and further values or nodes of a name.
@@ -75,7 +78,8 @@ func (b *builder) input(name string, d tensor.DType, shape ...op.Dim) *graph.Val
 	return v
 }
 
-// output makes v an output of the graph under the given name; the shape is declared, as exporters do.
+// output makes v an output of the graph under the given name; the shape is declared, as exporters
+// do.
 func (b *builder) output(v *graph.Value, name string, shape ...op.Dim) {
 	v.Name = name
 	v.Type = op.Ranked(tensor.Float32, shape...)
@@ -83,7 +87,9 @@ func (b *builder) output(v *graph.Value, name string, shape ...op.Dim) {
 }
 
 // op adds a node with one output and no attributes.
-func (b *builder) op(typ string, in ...*graph.Value) *graph.Value { return b.opWith(typ, nil, in...) }
+func (b *builder) op(typ string, in ...*graph.Value) *graph.Value {
+	return b.opWith(typ, nil, in...)
+}
 
 // opWith adds a node with one output.
 func (b *builder) opWith(typ string, attrs op.Attrs, in ...*graph.Value) *graph.Value {

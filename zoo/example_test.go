@@ -12,6 +12,7 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(g.Output("last_hidden_state").Type, len(g.Nodes), "nodes", zoo.Parameters(g), "parameters")
+	fmt.Println(g.Output("last_hidden_state").Type, len(g.Nodes), "nodes", zoo.Parameters(g),
+		"parameters")
 	// Output: float32[batch,sequence,128] 182 nodes 607104 parameters
 }

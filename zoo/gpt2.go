@@ -9,8 +9,9 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// gpt2 is the smallest model of Radford et al., "Language Models are Unsupervised Multitask Learners", 2019, table 2, as
-// Hugging Face's GPT2LMHeadModel: no cache of keys and values, logits of every position.
+// gpt2 is the smallest model of Radford et al., "Language Models are Unsupervised Multitask
+// Learners", 2019, table 2, as Hugging Face's GPT2LMHeadModel: no cache of keys and values, logits
+// of every position.
 func gpt2() Arch {
 	return Arch{
 		Name:       "gpt2",
@@ -21,8 +22,9 @@ func gpt2() Arch {
 		multiple:   gptHead,
 		draft: func(b *builder, o Options) {
 			h := or(o.Hidden, 768)
-			gpt{builder: b, layers: or(o.Layers, 12), hidden: h, vocabulary: or(o.Vocabulary, gptVocabulary),
-				heads: heads{count: h / gptHead, size: gptHead}}.draft()
+			gpt{builder: b, layers: or(o.Layers, 12), hidden: h,
+				vocabulary: or(o.Vocabulary, gptVocabulary),
+				heads:      heads{count: h / gptHead, size: gptHead}}.draft()
 		},
 	}
 }
@@ -84,7 +86,8 @@ func lowerTriangle(n int) *tensor.Tensor {
 	return tensor.From(t, 1, 1, n, n)
 }
 
-// layer is one block: normalisation comes before attention and before the feed-forward network (section 2.3).
+// layer is one block: normalisation comes before attention and before the feed-forward network
+// (section 2.3).
 func (m gpt) layer(b *builder, x, mask, causal *graph.Value) *graph.Value {
 	// Projections into the residual stream shrink with its depth (section 2.3).
 	residual := linearGain / float64(2*m.layers)
@@ -105,7 +108,8 @@ func (m gpt) layer(b *builder, x, mask, causal *graph.Value) *graph.Value {
 	return b.op("Add", x, f)
 }
 
-// attention is softmax(q k^T / sqrt(size)) v over the heads, each token seeing itself and those before it.
+// attention is softmax(q k^T / sqrt(size)) v over the heads, each token seeing itself and those
+// before it.
 func (m gpt) attention(b *builder, qkv, mask, causal *graph.Value) *graph.Value {
 	count, size, hidden := int64(m.heads.count), int64(m.heads.size), int64(m.hidden)
 	parts := b.split(qkv, 2, hidden, hidden, hidden)
@@ -130,7 +134,8 @@ func (b *builder) rootOfHeadSize(v *graph.Value) *graph.Value {
 	return b.op("Add", b.opWith("ConstantOfShape", zero, b.ints()), root)
 }
 
-// visible cuts from the triangle the rows of the queries, which are the last positions, and the columns of the keys.
+// visible cuts from the triangle the rows of the queries, which are the last positions, and the
+// columns of the keys.
 func (b *builder) visible(q, k, causal *graph.Value) *graph.Value {
 	queries, keys := b.secondLastDim(q), b.secondLastDim(k)
 	first := b.op("Sub", keys, queries)
@@ -148,12 +153,13 @@ func (b *builder) dimFromEnd(x *graph.Value, from, to int64) *graph.Value {
 	return b.op("Squeeze", s, b.ints(0))
 }
 
-// conv1D is Hugging Face's name for a fully connected layer with the weight stored [in, out], applied to the rows of
-// [batch, sequence, in] as one matrix.
+// conv1D is Hugging Face's name for a fully connected layer with the weight stored [in, out],
+// applied to the rows of [batch, sequence, in] as one matrix.
 func (b *builder) conv1D(x *graph.Value, in, out int, gain float64) *graph.Value {
 	batch, sequence := b.dim(x, 0), b.dim(x, 1)
 	rows := b.reshape(x, b.concat(0, b.ints(-1), b.unsqueeze(b.lastDim(x), 0)))
 	y := b.opWith("Gemm", op.Attrs{op.FloatAttr("alpha", 1), op.FloatAttr("beta", 1)}, rows,
 		b.param("weight", fanIn(gain, in), in, out), b.param("bias", normal(biasStd), out))
-	return b.reshape(y, b.concat(0, b.unsqueeze(batch, 0), b.unsqueeze(sequence, 0), b.ints(int64(out))))
+	return b.reshape(y, b.concat(0, b.unsqueeze(batch, 0), b.unsqueeze(sequence, 0),
+		b.ints(int64(out))))
 }

@@ -5,19 +5,22 @@ import (
 	"fmt"
 )
 
-// ErrOption is the kind of error about an option that an architecture does not have, or a value that it cannot take.
+// ErrOption is the kind of error about an option that an architecture does not have, or a value
+// that it cannot take.
 var ErrOption = errors.New("bad option")
 
-// Options choose the seed of the weights and, away from zero, a smaller or larger variant of an architecture. The zero
-// Options give the published network.
+// Options choose the seed of the weights and, away from zero, a smaller or larger variant of an
+// architecture. The zero Options give the published network.
 type Options struct {
 	// Seed selects the random weights.
 	Seed uint64
 
-	// Layers is the number of layers of a transformer; of an image network, the most blocks that a stage may have.
+	// Layers is the number of layers of a transformer; of an image network, the most blocks that a
+	// stage may have.
 	Layers int
 
-	// Width multiplies the channels of an image network, rounded to a multiple of 8 as by MobileNetV2's authors.
+	// Width multiplies the channels of an image network, rounded to a multiple of 8 as by
+	// MobileNetV2's authors.
 	Width float64
 	// Resolution is the height and width of the pictures; a multiple of 32 for yolov8n.
 	Resolution int
@@ -38,7 +41,8 @@ const (
 	textOptions                    // Hidden, Vocabulary
 )
 
-// Bounds of options: far beyond any published variant, and small enough that no product of a few overflows.
+// Bounds of options: far beyond any published variant, and small enough that no product of a few
+// overflows.
 const (
 	maxLayers     = 1024
 	maxWidth      = 16
@@ -73,10 +77,12 @@ func (o Options) check(a Arch) error {
 			return fmt.Errorf("zoo: %s: %w: the architecture has no %s", a.Name, ErrOption, p.name)
 		}
 		if !(p.lo <= p.value && p.value <= p.hi) {
-			return fmt.Errorf("zoo: %s: %w: %s is %v, want %v to %v", a.Name, ErrOption, p.name, p.value, p.lo, p.hi)
+			return fmt.Errorf("zoo: %s: %w: %s is %v, want %v to %v", a.Name, ErrOption, p.name,
+				p.value, p.lo, p.hi)
 		}
 		if p.multiple > 1 && int(p.value)%p.multiple != 0 {
-			return fmt.Errorf("zoo: %s: %w: %s is %v, want a multiple of %d", a.Name, ErrOption, p.name, p.value, p.multiple)
+			return fmt.Errorf("zoo: %s: %w: %s is %v, want a multiple of %d", a.Name, ErrOption,
+				p.name, p.value, p.multiple)
 		}
 	}
 	return nil
@@ -98,13 +104,14 @@ func (o Options) blocks(published int) int {
 	return min(o.Layers, published)
 }
 
-// channels scales a number of channels by Width and rounds it to a multiple of 8, but not to below nine tenths: the rule
-// of MobileNetV2's reference implementation (_make_divisible).
+// channels scales a number of channels by Width and rounds it to a multiple of 8, but not to below
+// nine tenths: the rule of MobileNetV2's reference implementation (_make_divisible).
 func (o Options) channels(published int) int {
 	if o.Width == 0 {
 		return published
 	}
-	want := float64(float64(published) * o.Width) // the conversion keeps compilers from fusing it into the sum
+	// the conversion keeps compilers from fusing it into the sum
+	want := float64(float64(published) * o.Width)
 	n := max(8, int(want+4)/8*8)
 	if float64(n) < 0.9*want {
 		n += 8

@@ -13,17 +13,17 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// distribution is what the elements of a weight are drawn from. Where compilers for some platforms would fuse a product
-// and a sum, a conversion to float64 keeps them apart, so that the bits are the same everywhere (Go specification,
-// "Floating-point operators").
+// distribution is what the elements of a weight are drawn from. Where compilers for some platforms
+// would fuse a product and a sum, a conversion to float64 keeps them apart, so that the bits are
+// the same everywhere (Go specification, "Floating-point operators").
 type distribution struct {
 	bell  bool
 	scale float64 // of the bell: standard deviation; of the flat: width
 	start float64 // of the flat: lower end
 }
 
-// normal is bell-shaped with mean 0: the sum of four uniform 16-bit integers (Irwin-Hall), which needs no function that
-// platforms compute differently. Its tails end at 3.5 standard deviations.
+// normal is bell-shaped with mean 0: the sum of four uniform 16-bit integers (Irwin-Hall), which
+// needs no function that platforms compute differently. Its tails end at 3.5 standard deviations.
 func normal(std float64) distribution { return distribution{bell: true, scale: std} }
 
 // uniform is flat from lo to hi.
@@ -61,7 +61,8 @@ type weight struct {
 	from distribution
 }
 
-// blockLen is how many elements one stream fills: a weight is filled by as many goroutines as it has blocks.
+// blockLen is how many elements one stream fills: a weight is filled by as many goroutines as it
+// has blocks.
 const blockLen = 1 << 16
 
 // stream returns the random numbers of one block, independent of all others.
@@ -85,7 +86,8 @@ func (e *export) fillAll() error {
 		total += w.t.Len()
 	}
 	if total > maxParameters {
-		return fmt.Errorf("zoo: %s: %w: %d parameters, limit %d: lower Hidden, Width or Layers", e.g.Name, ErrOption,
+		return fmt.Errorf("zoo: %s: %w: %d parameters, limit %d: lower Hidden, Width or Layers",
+			e.g.Name, ErrOption,
 			total, maxParameters)
 	}
 	type job struct {

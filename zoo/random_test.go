@@ -21,8 +21,8 @@ func weightHash(g *graph.Graph) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// TestSameEverywhere holds the weights against hashes that every platform must reproduce, whatever its compiler fuses
-// and however many goroutines fill them.
+// TestSameEverywhere holds the weights against hashes that every platform must reproduce, whatever
+// its compiler fuses and however many goroutines fill them.
 func TestSameEverywhere(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	for _, c := range []struct {
@@ -33,7 +33,8 @@ func TestSameEverywhere(t *testing.T) {
 		{"mobilenetv2", Options{Seed: 1}, "726e2e66d3370603"},
 		{"yolov8n", Options{Seed: 7, Width: 0.5}, "28dad5e79269e678"},
 		{"minilm-l6", Options{Layers: 2, Vocabulary: 1000}, "78ff059c4765ec5b"},
-		{"gpt2", Options{Seed: math.MaxUint64, Layers: 1, Hidden: 128, Vocabulary: 1000}, "55914c7edd63bd10"},
+		{"gpt2", Options{Seed: math.MaxUint64, Layers: 1, Hidden: 128, Vocabulary: 1000},
+			"55914c7edd63bd10"},
 	} {
 		for _, procs := range []int{1, 3} {
 			runtime.GOMAXPROCS(procs)
@@ -42,13 +43,15 @@ func TestSameEverywhere(t *testing.T) {
 				t.Fatal(err)
 			}
 			if h := weightHash(g); h != c.want {
-				t.Errorf("%s %+v on %d processors: weights %s, want %s", c.name, c.o, procs, h, c.want)
+				t.Errorf("%s %+v on %d processors: weights %s, want %s", c.name, c.o, procs, h,
+					c.want)
 			}
 		}
 	}
 }
 
-// TestDistinct checks that every weight is a draw of its own: no two of a network, and none of two seeds, are equal.
+// TestDistinct checks that every weight is a draw of its own: no two of a network, and none of two
+// seeds, are equal.
 func TestDistinct(t *testing.T) {
 	seen := map[string]string{}
 	for _, seed := range []uint64{0, 1, 1 << 63} {
@@ -69,8 +72,8 @@ func TestDistinct(t *testing.T) {
 	}
 }
 
-// TestMoments holds the distributions against what they claim, over a weight of several blocks, and neighbours against
-// independence.
+// TestMoments holds the distributions against what they claim, over a weight of several blocks, and
+// neighbours against independence.
 func TestMoments(t *testing.T) {
 	const n = 5*blockLen + 17
 	for _, c := range []struct {
@@ -99,7 +102,8 @@ func TestMoments(t *testing.T) {
 			next += x * (float64(v[(i+1)%n]) - c.mean)
 			block += x * (float64(v[(i+blockLen)%n]) - c.mean)
 		}
-		// Five standard errors of a mean of n: sqrt(variance/n), and of products of two independent elements.
+		// Five standard errors of a mean of n: sqrt(variance/n), and of products of two independent
+		// elements.
 		tolerance := 5 / math.Sqrt(n)
 		if m := sum / n; math.Abs(m) > tolerance*math.Sqrt(c.variance) {
 			t.Errorf("%s: mean is off by %g", c.name, m)
@@ -107,7 +111,8 @@ func TestMoments(t *testing.T) {
 		if s := square / n; math.Abs(s/c.variance-1) > 1.5*tolerance {
 			t.Errorf("%s: variance %g, want %g", c.name, s, c.variance)
 		}
-		for what, p := range map[string]float64{"next element": next, "same place of the next block": block} {
+		for what, p := range map[string]float64{"next element": next,
+			"same place of the next block": block} {
 			if r := p / n / c.variance; math.Abs(r) > tolerance {
 				t.Errorf("%s: correlation %g with the %s", c.name, r, what)
 			}

@@ -10,9 +10,9 @@ import (
 
 // The building blocks that transformers share (Vaswani et al., "Attention Is All You Need", 2017).
 
-// Spread of transformer weights. Embeddings have that of BERT and GPT-2 (both start from N(0, 0.02)). Projections take
-// theirs from the fan-in: with 0.02, attention scores of an untrained network are so small that every token attends
-// evenly to all, and a wrong score would hardly show.
+// Spread of transformer weights. Embeddings have that of BERT and GPT-2 (both start from N(0,
+// 0.02)). Projections take theirs from the fan-in: with 0.02, attention scores of an untrained
+// network are so small that every token attends evenly to all, and a wrong score would hardly show.
 const (
 	embeddingStd = 0.02
 	biasStd      = 0.02
@@ -24,7 +24,8 @@ type heads struct{ count, size int }
 // lastAxis is what layer normalisation averages over.
 func lastAxis() op.Attrs { return op.Attrs{op.IntsAttr("axes", -1)} }
 
-// layerNorm is Ba, Kiros and Hinton, "Layer Normalization", 2016, in the operators of opset 16 and before.
+// layerNorm is Ba, Kiros and Hinton, "Layer Normalization", 2016, in the operators of opset 16 and
+// before.
 func (b *builder) layerNorm(x *graph.Value, hidden int, epsilon float32) *graph.Value {
 	mean := b.opWith("ReduceMean", lastAxis(), x)
 	d := b.op("Sub", x, mean)
@@ -52,15 +53,15 @@ func (b *builder) geluTanh(x *graph.Value) *graph.Value {
 	return b.op("Mul", half, y)
 }
 
-// dense adds a fully connected layer on rank 3, as exporters write nn.Linear there: the weight is stored transposed, and
-// the bias is the first operand of the sum.
+// dense adds a fully connected layer on rank 3, as exporters write nn.Linear there: the weight is
+// stored transposed, and the bias is the first operand of the sum.
 func (b *builder) dense(x *graph.Value, in, out int) *graph.Value {
 	y := b.op("MatMul", x, b.param("weight", fanIn(linearGain, in), in, out))
 	return b.op("Add", b.param("bias", normal(biasStd), out), y)
 }
 
-// likeLeading reshapes x to the first two sizes of its own shape followed by the given ones: how exporters write a view
-// whose batch and sequence are open.
+// likeLeading reshapes x to the first two sizes of its own shape followed by the given ones: how
+// exporters write a view whose batch and sequence are open.
 func (b *builder) likeLeading(x *graph.Value, sizes ...int64) *graph.Value {
 	batch, sequence := b.dim(x, 0), b.dim(x, 1)
 	shape := []*graph.Value{b.unsqueeze(batch, 0), b.unsqueeze(sequence, 0)}
@@ -70,8 +71,8 @@ func (b *builder) likeLeading(x *graph.Value, sizes ...int64) *graph.Value {
 	return b.reshape(x, b.concat(0, shape...))
 }
 
-// additiveMask turns a mask of ones [batch, sequence] into 0 where it is one and float32's lowest value where it is zero,
-// ready to be added to scores [batch, heads, sequence, sequence].
+// additiveMask turns a mask of ones [batch, sequence] into 0 where it is one and float32's lowest
+// value where it is zero, ready to be added to scores [batch, heads, sequence, sequence].
 func (b *builder) additiveMask(mask *graph.Value) *graph.Value {
 	m := b.unsqueeze(b.unsqueeze(mask, 1), 2)
 	m = b.op("Sub", b.float(1), b.cast(m, tensor.Float32))

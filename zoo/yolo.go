@@ -8,12 +8,14 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// yolov8n is the smallest detector of Jocher et al., "Ultralytics YOLOv8", 2023 (yolov8.yaml at scale n): 80 classes of
-// COCO, pictures of 640x640. Boxes and scores leave it decoded, without non-maximum suppression.
+// yolov8n is the smallest detector of Jocher et al., "Ultralytics YOLOv8", 2023 (yolov8.yaml at
+// scale n): 80 classes of COCO, pictures of 640x640. Boxes and scores leave it decoded, without
+// non-maximum suppression.
 func yolov8n() Arch {
 	return Arch{
-		Name:       "yolov8n",
-		Doc:        "object detection, 80 classes, 640x640 (Jocher et al., Ultralytics YOLOv8, 2023)",
+		Name: "yolov8n",
+		Doc: "object detection, 80 classes, 640x640 (Jocher et al., Ultralytics YOLOv8, " +
+			"2023)",
 		Parameters: 3_157_200,
 		Inputs:     image("images", 640),
 		options:    imageOptions,
@@ -44,7 +46,8 @@ func draftYOLOv8(b *builder, o Options) {
 	size := or(o.Resolution, 640)
 	x := b.input("images", tensor.Float32, op.Known(1), op.Known(3), op.Known(size), op.Known(size))
 
-	c1, c2, c3, c4, c5 := o.channels(16), o.channels(32), o.channels(64), o.channels(128), o.channels(256)
+	c1, c2, c3, c4, c5 := o.channels(16), o.channels(32), o.channels(64), o.channels(128),
+		o.channels(256)
 	down := func(x *graph.Value, in, out int) *graph.Value {
 		return y.layer().convSiLU(x, conv{in: in, out: out, kernel: 3, stride: 2, groups: 1})
 	}
@@ -84,8 +87,8 @@ func draftYOLOv8(b *builder, o Options) {
 	b.output(x, "output0", op.Known(1), op.Known(4+d.classes), op.Known(d.cells()))
 }
 
-// convSiLU is Ultralytics' Conv: convolution, batch normalisation, and x * sigmoid(x) (Elfwing et al., "Sigmoid-Weighted
-// Linear Units", 2018).
+// convSiLU is Ultralytics' Conv: convolution, batch normalisation, and x * sigmoid(x) (Elfwing et
+// al., "Sigmoid-Weighted Linear Units", 2018).
 func (b *builder) convSiLU(x *graph.Value, c conv) *graph.Value {
 	return b.convSiLUScaled(x, c, plainScale)
 }
@@ -98,7 +101,8 @@ func (b *builder) convSiLUScaled(x *graph.Value, c conv, scale float64) *graph.V
 	return act.op("Mul", x, act.op("Sigmoid", x))
 }
 
-// c2f is a cross-stage block (Wang et al., "CSPNet", 2020) with all intermediate results joined at its end.
+// c2f is a cross-stage block (Wang et al., "CSPNet", 2020) with all intermediate results joined at
+// its end.
 func (b *builder) c2f(x *graph.Value, in, out, blocks int, shortcut bool) *graph.Value {
 	half := out / 2
 	x = b.in("cv1").convSiLU(x, conv{in: in, out: out, kernel: 1, stride: 1, groups: 1})
@@ -108,7 +112,8 @@ func (b *builder) c2f(x *graph.Value, in, out, blocks int, shortcut bool) *graph
 		parts = append(parts, m.convPair(parts[len(parts)-1], half, shortcut))
 	}
 	x = b.concat(1, parts...)
-	return b.in("cv2").convSiLU(x, conv{in: len(parts) * half, out: out, kernel: 1, stride: 1, groups: 1})
+	return b.in("cv2").convSiLU(x,
+		conv{in: len(parts) * half, out: out, kernel: 1, stride: 1, groups: 1})
 }
 
 // convPair is Ultralytics' Bottleneck with e=1: two 3x3 convolutions and a shortcut.
@@ -122,7 +127,8 @@ func (b *builder) convPair(x *graph.Value, c int, shortcut bool) *graph.Value {
 	return b.op("Add", x, y)
 }
 
-// sppf pools over growing windows by pooling thrice (He et al., "Spatial Pyramid Pooling", 2014, made serial).
+// sppf pools over growing windows by pooling thrice (He et al., "Spatial Pyramid Pooling", 2014,
+// made serial).
 func (b *builder) sppf(x *graph.Value, c int) *graph.Value {
 	half := c / 2
 	x = b.in("cv1").convSiLU(x, conv{in: c, out: half, kernel: 1, stride: 1, groups: 1})
@@ -137,7 +143,8 @@ func (b *builder) sppf(x *graph.Value, c int) *graph.Value {
 func (b *builder) upsample(x *graph.Value) *graph.Value {
 	scales := b.constant(tensor.From([]float32{1, 1, 2, 2}, 4))
 	return b.opWith("Resize", op.Attrs{
-		op.StringAttr("coordinate_transformation_mode", "asymmetric"), op.FloatAttr("cubic_coeff_a", -0.75),
+		op.StringAttr("coordinate_transformation_mode", "asymmetric"),
+		op.FloatAttr("cubic_coeff_a", -0.75),
 		op.StringAttr("mode", "nearest"), op.StringAttr("nearest_mode", "floor"),
 	}, x, nil, scales)
 }

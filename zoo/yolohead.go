@@ -10,11 +10,12 @@ import (
 // yoloStrides are the pixels from one cell to the next of the three levels.
 var yoloStrides = [...]int{8, 16, 32}
 
-// dflBins is the number of distances of which the head predicts a distribution for each side of a box.
+// dflBins is the number of distances of which the head predicts a distribution for each side of a
+// box.
 const dflBins = 16
 
-// detect is YOLOv8's head without anchor boxes: each cell predicts the distances from its centre to the four sides of a
-// box, and a score for each class.
+// detect is YOLOv8's head without anchor boxes: each cell predicts the distances from its centre to
+// the four sides of a box, and a score for each class.
 type detect struct {
 	*builder
 	classes              int
@@ -42,10 +43,12 @@ func (d detect) branch(name string, x *graph.Value, in, width, out int) *graph.V
 	b := d.in(name)
 	x = b.at(0).convSiLU(x, conv{in: in, out: width, kernel: 3, stride: 1, groups: 1})
 	x = b.at(1).convSiLU(x, conv{in: width, out: width, kernel: 3, stride: 1, groups: 1})
-	return b.at(2).convBias(x, conv{in: width, out: out, kernel: 1, stride: 1, groups: 1, gain: siluGain})
+	return b.at(2).convBias(x,
+		conv{in: width, out: out, kernel: 1, stride: 1, groups: 1, gain: siluGain})
 }
 
-// decode turns the levels into [1, 4+classes, cells]: centre x and y, width and height in pixels, and class scores.
+// decode turns the levels into [1, 4+classes, cells]: centre x and y, width and height in pixels,
+// and class scores.
 func (d detect) decode(levels []*graph.Value) *graph.Value {
 	channels := int64(4*dflBins + d.classes)
 	flat := make([]*graph.Value, len(levels))
@@ -64,8 +67,9 @@ func (d detect) decode(levels []*graph.Value) *graph.Value {
 	return d.concat(1, box, d.op("Sigmoid", parts[1]))
 }
 
-// expectation reads each distance as the mean of its distribution over the bins (Li et al., "Generalized Focal Loss",
-// 2020, section 3.2), which Ultralytics writes as a convolution with the fixed weights 0, 1, .., 15.
+// expectation reads each distance as the mean of its distribution over the bins (Li et al.,
+// "Generalized Focal Loss", 2020, section 3.2), which Ultralytics writes as a convolution with the
+// fixed weights 0, 1, .., 15.
 func (d detect) expectation(x *graph.Value) *graph.Value {
 	b := d.in("dfl")
 	x = b.reshape(x, b.ints(1, 4, dflBins, int64(d.cells())))
@@ -81,8 +85,8 @@ func (d detect) expectation(x *graph.Value) *graph.Value {
 	return b.reshape(x, b.ints(1, 4, int64(d.cells())))
 }
 
-// chunk halves axis 1 into left-top and right-bottom distances, with the arithmetic that exporters write for
-// torch.chunk.
+// chunk halves axis 1 into left-top and right-bottom distances, with the arithmetic that exporters
+// write for torch.chunk.
 func (d detect) chunk(x *graph.Value) (lt, rb *graph.Value) {
 	n := d.opWith("Gather", axis(0), d.op("Shape", x), d.ints(1))
 	half := d.op("Div", d.op("Add", n, d.ints(1)), d.ints(2))

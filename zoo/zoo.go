@@ -19,8 +19,9 @@ type Arch struct {
 	Name string
 	// Doc says in one line what the network does and where it was published.
 	Doc string
-	// Parameters counts the trained parameters at full size, as published: running statistics of batch normalisation and
-	// tables such as anchors are not counted, weights that are used twice count once.
+	// Parameters counts the trained parameters at full size, as published: running statistics of
+	// batch normalisation and tables such as anchors are not counted, weights that are used twice
+	// count once.
 	Parameters int
 	// Inputs are the inputs in order, with a usual shape.
 	Inputs []Input
@@ -36,8 +37,8 @@ type Input struct {
 	DType tensor.DType
 	// Shape is a usual size for tests and measurements: one image, or one sequence of 128 tokens.
 	Shape []int
-	// Limit bounds the values of an integer input: 0 <= v < Limit; an attention mask without padding is all ones. 0 stands
-	// for floats, usually within 0 to 1.
+	// Limit bounds the values of an integer input: 0 <= v < Limit; an attention mask without
+	// padding is all ones. 0 stands for floats, usually within 0 to 1.
 	Limit int
 }
 
@@ -51,7 +52,8 @@ func token(name string, limit int) Input {
 	return Input{Name: name, DType: tensor.Int64, Shape: []int{1, 128}, Limit: limit}
 }
 
-// All returns the architectures, in the order in which lists show them. The caller owns the slice and what it holds.
+// All returns the architectures, in the order in which lists show them. The caller owns the slice
+// and what it holds.
 func All() []Arch {
 	return []Arch{resnet50(), mobilenetV2(), yolov8n(), bertBase(), miniLM(), gpt2()}
 }
@@ -65,9 +67,9 @@ func Names() []string {
 	return names
 }
 
-// New writes the architecture of that name. The graph satisfies graph.Check and has its types inferred; batch and
-// sequence are symbols where exporters leave them open. It fails with [ErrUnknown], naming the architectures, and
-// with [ErrOption].
+// New writes the architecture of that name. The graph satisfies graph.Check and has its types
+// inferred; batch and sequence are symbols where exporters leave them open. It fails with
+// [ErrUnknown], naming the architectures, and with [ErrOption].
 func New(name string, o Options) (*graph.Graph, error) {
 	d, err := draft(name, o)
 	if err != nil {

@@ -101,8 +101,8 @@ func std(t *testing.T, x *tensor.Tensor) float64 {
 	return math.Sqrt(square/n - sum*sum/(n*n))
 }
 
-// TestEval runs every architecture and checks that it computes something: outputs of sound size that depend on the
-// input.
+// TestEval runs every architecture and checks that it computes something: outputs of sound size
+// that depend on the input.
 func TestEval(t *testing.T) {
 	for name := range small {
 		t.Run(name, func(t *testing.T) {
@@ -142,7 +142,8 @@ func TestWrite(t *testing.T) {
 			got, want := evaluate(t, m.Graph, in...), evaluate(t, g, in...)
 			for i := range want {
 				if !tensor.Equal(got[i], want[i]) {
-					t.Errorf("%s: the model that was read computes something else", g.Outputs[i].Name)
+					t.Errorf("%s: the model that was read computes something else",
+						g.Outputs[i].Name)
 				}
 			}
 		})
@@ -160,7 +161,8 @@ func TestBatch(t *testing.T) {
 			for i := range a {
 				shape := slices.Clone(a[i].Shape)
 				shape[0] = 2
-				both[i] = &tensor.Tensor{DType: a[i].DType, Shape: shape, Data: slices.Concat(a[i].Data, b[i].Data)}
+				both[i] = &tensor.Tensor{DType: a[i].DType, Shape: shape,
+					Data: slices.Concat(a[i].Data, b[i].Data)}
 			}
 			got := evaluate(t, g, both...)
 			wantA, wantB := evaluate(t, g, a...), evaluate(t, g, b...)
@@ -189,7 +191,8 @@ func TestMask(t *testing.T) {
 			got := evaluate(t, g, in...)[0]
 			for i := range 7 {
 				if same := slices.Equal(row(got, i), row(want, i)); same != (i != 3) {
-					t.Errorf("token %d: same result %v after token 3, which is masked, changed", i, same)
+					t.Errorf("token %d: same result %v after token 3, which is masked, changed", i,
+						same)
 				}
 			}
 		})
@@ -219,19 +222,26 @@ func row(x *tensor.Tensor, i int) []float32 {
 	return tensor.As[float32](x)[i*n : (i+1)*n]
 }
 
-// TestVariants checks that options change what they say, by the parameters of the published variants.
+// TestVariants checks that options change what they say, by the parameters of the published
+// variants.
 func TestVariants(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		o    Options
 		want int
 	}{
-		{"mobilenetv2", Options{Width: 0.5}, 1_968_680},                        // torchvision, mobilenet_v2(width_mult=0.5)
-		{"mobilenetv2", Options{Width: 1.4}, 6_108_776},                        // torchvision, mobilenet_v2(width_mult=1.4)
-		{"resnet50", Options{Classes: 10}, 25_557_032 - 990*(2048+1)},          // the last layer alone
-		{"resnet50", Options{Resolution: 32}, 25_557_032},                      // no weight depends on it
-		{"yolov8n", Options{Resolution: 320}, 3_157_200},                       // no weight depends on it
-		{"bert-base", Options{Layers: 2, Hidden: 128}, 4_385_920},              // BERT-Tiny of Turc et al., 2019, table 1
+		// torchvision, mobilenet_v2(width_mult=0.5)
+		{"mobilenetv2", Options{Width: 0.5}, 1_968_680},
+		// torchvision, mobilenet_v2(width_mult=1.4)
+		{"mobilenetv2", Options{Width: 1.4}, 6_108_776},
+		// the last layer alone
+		{"resnet50", Options{Classes: 10}, 25_557_032 - 990*(2048+1)},
+		// no weight depends on it
+		{"resnet50", Options{Resolution: 32}, 25_557_032},
+		// no weight depends on it
+		{"yolov8n", Options{Resolution: 320}, 3_157_200},
+		// BERT-Tiny of Turc et al., 2019, table 1
+		{"bert-base", Options{Layers: 2, Hidden: 128}, 4_385_920},
 		{"bert-base", Options{Layers: 4, Hidden: 256}, 11_170_560},             // BERT-Mini
 		{"bert-base", Options{Layers: 24, Hidden: 1024}, 335_141_888},          // BERT-Large
 		{"gpt2", Options{Layers: 24, Hidden: 1024}, 354_823_168},               // GPT-2 medium
@@ -276,7 +286,8 @@ func TestErrors(t *testing.T) {
 		{"gpt2", Options{Vocabulary: 1 << 40}},
 		{"gpt2", Options{Layers: 1024, Hidden: 1 << 15}}, // sound, but tens of terabytes
 	} {
-		if _, err := New(c.name, c.o); !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), c.name) {
+		if _, err := New(c.name, c.o); !errors.Is(err, ErrOption) ||
+			!strings.Contains(err.Error(), c.name) {
 			t.Errorf("%s %+v: %v", c.name, c.o, err)
 		}
 	}

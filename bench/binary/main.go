@@ -1,5 +1,6 @@
-// Command binary builds the weir that is given to people, one file without anything beside it, and holds what is promised of
-// it: no more megabytes than the limit, and nothing that the host has to bring.
+// Command binary builds the weir that is given to people, one file without anything beside it, and
+// holds what is promised of it: no more megabytes than the limit, and nothing that the host has to
+// bring.
 //
 //	go run ./bench/binary            # builds, checks, and lists what takes most of the file
 //	go run ./bench/binary -json
@@ -61,7 +62,8 @@ func main() {
 	}
 }
 
-// measure builds the binary as the README says, and once more with the symbols that tell what is in it.
+// measure builds the binary as the README says, and once more with the symbols that tell what is in
+// it.
 func measure(limit int64) (*report, error) {
 	dir, err := os.MkdirTemp("", "weir-binary-")
 	if err != nil {
@@ -88,7 +90,18 @@ func measure(limit int64) (*report, error) {
 }
 
 func build(out, ldflags string) error {
-	c := exec.Command("go", "build", "-tags", "nogpu", "-trimpath", "-ldflags", ldflags, "-o", out, "./cmd/weir")
+	c := exec.Command(
+		"go",
+		"build",
+		"-tags",
+		"nogpu",
+		"-trimpath",
+		"-ldflags",
+		ldflags,
+		"-o",
+		out,
+		"./cmd/weir",
+	)
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
 	if said, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", c, err, said)
@@ -121,7 +134,8 @@ func needs(path string) (string, error) {
 	return strings.Join(append(list, libraries...), ", "), nil
 }
 
-// parts adds up by package the symbols of a file that lie in it. What is left of total bytes has no symbol.
+// parts adds up by package the symbols of a file that lie in it. What is left of total bytes has no
+// symbol.
 func parts(path string, total int64) ([]part, error) {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -146,13 +160,21 @@ func parts(path string, total int64) ([]part, error) {
 		total -= n
 		list = append(list, part{name, n})
 	}
-	list = append(list, part{"(without a symbol: descriptions of types, names, padding)", max(0, total)})
-	slices.SortFunc(list, func(a, b part) int { return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Package, b.Package)) })
+	list = append(
+		list,
+		part{"(without a symbol: descriptions of types, names, padding)", max(0, total)},
+	)
+	slices.SortFunc(
+		list,
+		func(a, b part) int {
+			return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Package, b.Package))
+		},
+	)
 	return list, nil
 }
 
-// packageOf returns the package of a symbol: what is before the first dot after the last slash of its path, type arguments
-// left out. Symbols such as "go:func.*" and "type:..." are the linker's.
+// packageOf returns the package of a symbol: what is before the first dot after the last slash of
+// its path, type arguments left out. Symbols such as "go:func.*" and "type:..." are the linker's.
 func packageOf(symbol string) string {
 	name, _, _ := strings.Cut(symbol, "[")
 	if strings.HasPrefix(name, "go:") || strings.HasPrefix(name, "type:") {
@@ -168,15 +190,27 @@ const listed = 15
 
 func (r *report) print(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%.1f MB, limit %.1f\n", float64(r.Bytes)/megabyte, float64(r.LimitBytes)/megabyte)
+	fmt.Fprintf(
+		&b,
+		"%.1f MB, limit %.1f\n",
+		float64(r.Bytes)/megabyte,
+		float64(r.LimitBytes)/megabyte,
+	)
 	for _, p := range r.Parts[:min(listed, len(r.Parts))] {
 		fmt.Fprintf(&b, "%8.2f MB  %s\n", float64(p.Bytes)/megabyte, p.Package)
 	}
 	if r.Needs != "" {
-		fmt.Fprintf(&b, "NOT STATIC: it needs %s: a package of the build uses cgo or a dynamic import; keep it out with a build tag\n", r.Needs)
+		fmt.Fprintf(
+			&b,
+			"NOT STATIC: it needs %s: a package of the build uses cgo or a dynamic import; keep "+
+				"it out with a build tag\n",
+			r.Needs,
+		)
 	}
 	if r.Bytes > r.LimitBytes {
-		b.WriteString("TOO LARGE: see above for what takes most, and go list -deps for who imports it\n")
+		b.WriteString(
+			"TOO LARGE: see above for what takes most, and go list -deps for who imports it\n",
+		)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

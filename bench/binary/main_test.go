@@ -28,7 +28,8 @@ func TestPackageOf(t *testing.T) {
 	}
 }
 
-// TestNeeds holds that a file with an interpreter is not taken for a static one, nor the other way round.
+// TestNeeds holds that a file with an interpreter is not taken for a static one, nor the other way
+// round.
 func TestNeeds(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("ELF files are Linux's")

@@ -21,8 +21,8 @@ const crowd = 300
 // each is the bytes that every program of the crowd may hold: together they hold all of the device.
 const each = 200 << 20
 
-// gathered is a crowd of programs that have begun to use the device at the same moment, with the time until the last of them had
-// a share, had memory and had run a kernel, in seconds.
+// gathered is a crowd of programs that have begun to use the device at the same moment, with the
+// time until the last of them had a share, had memory and had run a kernel, in seconds.
 type gathered struct {
 	all               []*program
 	pids              []int
@@ -46,7 +46,11 @@ func gather(h *host, n int, flags []string) (*gathered, error) {
 		g.all = append(g.all, p)
 	}
 	for _, p := range g.all {
-		if err := within(2*time.Minute, "the program starts", func() bool { return strings.Contains(p.out.String(), "ready\n") }); err != nil {
+		if err := within(
+			2*time.Minute,
+			"the program starts",
+			func() bool { return strings.Contains(p.out.String(), "ready\n") },
+		); err != nil {
 			return g, fmt.Errorf("%s: %w: %s", p.name, err, p.err.String())
 		}
 	}
@@ -63,10 +67,17 @@ func gather(h *host, n int, flags []string) (*gathered, error) {
 			Memory int64 `json:"memory_ns"`
 			Ran    int64 `json:"ran_ns"`
 		}
-		if err := within(time.Minute, "the program runs a kernel", func() bool { return strings.Contains(p.out.String(), "}\n") }); err != nil {
+		if err := within(
+			time.Minute,
+			"the program runs a kernel",
+			func() bool { return strings.Contains(p.out.String(), "}\n") },
+		); err != nil {
 			return g, fmt.Errorf("%s: %w: %s", p.name, err, p.err.String())
 		}
-		if err := json.Unmarshal([]byte(strings.TrimPrefix(p.out.String(), "ready\n")), &got); err != nil {
+		if err := json.Unmarshal(
+			[]byte(strings.TrimPrefix(p.out.String(), "ready\n")),
+			&got,
+		); err != nil {
 			return g, err
 		}
 		g.pids = append(g.pids, got.PID)
@@ -77,8 +88,9 @@ func gather(h *host, n int, flags []string) (*gathered, error) {
 	return g, nil
 }
 
-// attach: many weir exec at once, whose programs then use the device at the same moment, and the same programs without weir, for
-// what the simulated driver takes by itself; and how soon what a killed one held can be given to another.
+// attach: many weir exec at once, whose programs then use the device at the same moment, and the
+// same programs without weir, for what the simulated driver takes by itself; and how soon what a
+// killed one held can be given to another.
 func attach(r *results, h *host, _ int) error {
 	n := pick(r, crowd, 30)
 	if _, err := h.ledger(); err != nil { // makes the device
@@ -95,7 +107,10 @@ func attach(r *results, h *host, _ int) error {
 	if err != nil {
 		return err
 	}
-	r.note(fmt.Sprintf("%d weir exec from the start until all programs have run a kernel, s", n), time.Since(begin).Seconds())
+	r.note(
+		fmt.Sprintf("%d weir exec from the start until all programs have run a kernel, s", n),
+		time.Since(begin).Seconds(),
+	)
 	r.note("without weir, until all have memory, s", bare.memory)
 	r.note("without weir, until all have run a kernel, s", bare.ran)
 	r.note("until all have memory, s", all.memory)
@@ -112,7 +127,15 @@ func killed(r *results, h *host, pids []int) error {
 	}
 	defer client.Close()
 	// All that is left is taken, so that only what the killed one held can be given.
-	rest, err := client.Create(agent.JobRequest{Fake: true, Job: share.Job{Name: "rest", Share: share.Share{Compute: 1 - 0.003*float64(len(pids)) - 1e-6}}})
+	rest, err := client.Create(
+		agent.JobRequest{
+			Fake: true,
+			Job: share.Job{
+				Name:  "rest",
+				Share: share.Share{Compute: 1 - 0.003*float64(len(pids)) - 1e-6},
+			},
+		},
+	)
 	if err != nil {
 		return err
 	}
@@ -130,18 +153,29 @@ func killed(r *results, h *host, pids []int) error {
 	}
 	slices.Sort(took)
 	r.note("share of a killed program given to another, most, ms", took[len(took)-1])
-	r.Claims.Check("share of a killed program given to another, p50, ms", took[len(took)/2], 10, true)
+	r.Claims.Check(
+		"share of a killed program given to another, p50, ms",
+		took[len(took)/2],
+		10,
+		true,
+	)
 	return nil
 }
 
-// takeOver asks for a job of the size of one program until there is room, and keeps it for as long as the process lives.
+// takeOver asks for a job of the size of one program until there is room, and keeps it for as long
+// as the process lives.
 func (h *host) takeOver(from time.Time) error {
 	for time.Since(from) < 5*time.Second {
 		c, err := agent.Dial(h.dir)
 		if err != nil {
 			return err
 		}
-		g, err := c.Create(agent.JobRequest{Fake: true, Job: share.Job{Name: "heir", Share: share.Share{Memory: each, Compute: 0.003}}})
+		g, err := c.Create(
+			agent.JobRequest{
+				Fake: true,
+				Job:  share.Job{Name: "heir", Share: share.Share{Memory: each, Compute: 0.003}},
+			},
+		)
 		if err == nil {
 			h.kept = append(h.kept, c)
 			return g.Page.Close()

@@ -5,8 +5,9 @@ import (
 	"strconv"
 )
 
-// cost: what a launch costs its caller more than the bare call. The same program without weir, alone under weir, where the gate
-// stays open, and beside another program, where leases come and go; in turn, so that what drifts meets all.
+// cost: what a launch costs its caller more than the bare call. The same program without weir,
+// alone under weir, where the gate stays open, and beside another program, where leases come and
+// go; in turn, so that what drifts meets all.
 func cost(r *results, h *host, _ int) error {
 	seconds := strconv.FormatFloat(pick(r, 1.5, 0.4), 'f', -1, 64)
 	one := func(flags ...string) (float64, error) {
@@ -28,7 +29,14 @@ func cost(r *results, h *host, _ int) error {
 	if err != nil {
 		return err
 	}
-	other, err := h.start([]string{"--memory", "1GiB", "--compute", "0.5"}, "launch_storm", "60", "50", "200", "eager")
+	other, err := h.start(
+		[]string{"--memory", "1GiB", "--compute", "0.5"},
+		"launch_storm",
+		"60",
+		"50",
+		"200",
+		"eager",
+	)
 	if err != nil {
 		return err
 	}
@@ -44,7 +52,12 @@ func cost(r *results, h *host, _ int) error {
 	bare = (bare + again) / 2
 	r.note("bare launch p50, ns", bare)
 	r.Claims.Check("added to a launch, alone: p50, ns", alone-bare, 100, true)
-	r.Claims.Check("added to a launch, leases in turn with another: p50, ns", leased-bare, 300, true)
+	r.Claims.Check(
+		"added to a launch, leases in turn with another: p50, ns",
+		leased-bare,
+		300,
+		true,
+	)
 	return nil
 }
 

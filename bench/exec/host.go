@@ -18,8 +18,8 @@ import (
 	"github.com/weirgpu/weir/shim/fakecuda"
 )
 
-// host is what is measured: the command weir and its library, built from this source, with an agent and a simulated device of
-// their own.
+// host is what is measured: the command weir and its library, built from this source, with an agent
+// and a simulated device of their own.
 type host struct {
 	ctx     context.Context
 	dir     string // of this run
@@ -48,13 +48,20 @@ func newHost(ctx context.Context, settings ...string) (*host, error) {
 		_ = os.RemoveAll(dir)
 		return nil, err
 	}
-	h.env = append(os.Environ(), "WEIR_RUNTIME_DIR="+dir, "WEIR_FAKE_DIR="+filepath.Join(dir, "gpu"), "LD_PRELOAD=")
+	h.env = append(
+		os.Environ(),
+		"WEIR_RUNTIME_DIR="+dir,
+		"WEIR_FAKE_DIR="+filepath.Join(dir, "gpu"),
+		"LD_PRELOAD=",
+	)
 	h.env = append(h.env, settings...)
 	return h, h.startAgent()
 }
 
 func (h *host) build(cache string) error {
-	if out, err := exec.CommandContext(h.ctx, "go", "build", "-o", h.weir, "github.com/weirgpu/weir/cmd/weir").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(h.ctx, "go", "build", "-o", h.weir,
+		"github.com/weirgpu/weir/cmd/weir").
+		CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w: %s", err, out)
 	}
 	var err error
@@ -113,7 +120,11 @@ func (h *host) program(flags []string, name string, args ...string) (*program, e
 	if flags == nil {
 		env = append(env, "LD_LIBRARY_PATH="+h.driver)
 	} else {
-		argv = append(append([]string{h.weir, "exec", "--fake-gpu", "--shim", h.library, "--name", p.name}, append(flags, "--")...), argv...)
+		argv = append(
+			append(
+				[]string{h.weir, "exec", "--fake-gpu", "--shim", h.library, "--name", p.name},
+				append(flags, "--")...),
+			argv...)
 	}
 	p.Cmd = exec.CommandContext(h.ctx, argv[0], argv[1:]...)
 	p.Env, p.Stdout, p.Stderr = env, &p.out, &p.err
@@ -145,14 +156,18 @@ func (p *program) result(into any) error {
 	return nil
 }
 
-// kill ends a program, and weir exec with it, which waits for the program: so its processor time is known.
+// kill ends a program, and weir exec with it, which waits for the program: so its processor time is
+// known.
 func (p *program) kill() {
 	_ = p.in.Close()
 	if p.ProcessState != nil {
 		return
 	}
 	_ = syscall.Kill(-p.Process.Pid, syscall.SIGTERM)
-	late := time.AfterFunc(5*time.Second, func() { _ = syscall.Kill(-p.Process.Pid, syscall.SIGKILL) })
+	late := time.AfterFunc(
+		5*time.Second,
+		func() { _ = syscall.Kill(-p.Process.Pid, syscall.SIGKILL) },
+	)
 	_ = p.Wait()
 	late.Stop()
 }

@@ -17,8 +17,9 @@ type served struct {
 	P99Launch float64 `json:"p99_launch_us"`
 }
 
-// latency: requests of 0.2 ms that come at random, alone and beside an opportunistic program that floods the device with kernels
-// of 0.25 ms, in turn. What is added beside it is the difference of the two p99s of neighbouring phases.
+// latency: requests of 0.2 ms that come at random, alone and beside an opportunistic program that
+// floods the device with kernels of 0.25 ms, in turn. What is added beside it is the difference of
+// the two p99s of neighbouring phases.
 func latency(r *results, h *host, round int) error {
 	seconds, phases := pick(r, "4", "2"), pick(r, 3, 1)
 	serve := func(seed int, flags ...string) (s served, err error) {
@@ -36,7 +37,15 @@ func latency(r *results, h *host, round int) error {
 		if err != nil {
 			return err
 		}
-		flood, err := h.start([]string{"--memory", "1GiB", "--class", "opportunistic"}, "launch_storm", "60", "250", "250", "eager", "256")
+		flood, err := h.start(
+			[]string{"--memory", "1GiB", "--class", "opportunistic"},
+			"launch_storm",
+			"60",
+			"250",
+			"250",
+			"eager",
+			"256",
+		)
 		if err != nil {
 			return err
 		}

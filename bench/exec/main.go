@@ -1,12 +1,14 @@
-// Command exec measures what weir exec promises and checks it against the bounds that it promises, on the simulated driver:
+// Command exec measures what weir exec promises and checks it against the bounds that it promises,
+// on the simulated driver:
 //
 //	go run ./bench/exec               # about five minutes; -only cost, memory, shares, limit, latency or attach for one of them
 //	go run ./bench/exec -json > bench/results/DATE-exec-fake.json
 //
-// It drives the command weir, its library and its agent, built from this source, with programs that know nothing of weir. The
-// device is simulated, and its own record of who ran when and who held what decides: the figures are about weir and this
-// machine's processors, and say nothing about a GPU. The exit code is 1 when a bound is missed. Other load on the machine moves
-// the figures: the result says how much processor time others took meanwhile.
+// It drives the command weir, its library and its agent, built from this source, with programs that
+// know nothing of weir. The device is simulated, and its own record of who ran when and who held
+// what decides: the figures are about weir and this machine's processors, and say nothing about a
+// GPU. The exit code is 1 when a bound is missed. Other load on the machine moves the figures: the
+// result says how much processor time others took meanwhile.
 package main
 
 import (
@@ -63,12 +65,23 @@ func main() {
 	asJSON := flag.Bool("json", false, "print one JSON object")
 	only := flag.String("only", "", "one group: cost, memory, shares, limit, latency or attach")
 	rounds := flag.Int("rounds", 3, "how often each claim is measured; medians are quoted")
-	quick := flag.Bool("quick", false, "a hundredth of the memory operations and kills, and shorter phases")
+	quick := flag.Bool(
+		"quick",
+		false,
+		"a hundredth of the memory operations and kills, and shorter phases",
+	)
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	r := &results{Date: time.Now().UTC().Format("2006-01-02"), Device: "weir fake GPU: simulated", Machine: cpuinfo.ModelName(),
-		Cores: runtime.NumCPU(), Go: runtime.Version(), Notes: map[string][]float64{}, quick: *quick}
+	r := &results{
+		Date:    time.Now().UTC().Format("2006-01-02"),
+		Device:  "weir fake GPU: simulated",
+		Machine: cpuinfo.ModelName(),
+		Cores:   runtime.NumCPU(),
+		Go:      runtime.Version(),
+		Notes:   map[string][]float64{},
+		quick:   *quick,
+	}
 	others := claims.Start()
 	for _, g := range groups {
 		if *only != "" && *only != g.name {
@@ -85,7 +98,12 @@ func main() {
 	}
 	held := r.Claims.Judge(os.Stderr)
 	r.Foreign = others.Foreign()
-	fmt.Fprintf(os.Stderr, "others took %.2f of %d cores meanwhile; all of this is of the fake GPU\n", r.Foreign, r.Cores)
+	fmt.Fprintf(
+		os.Stderr,
+		"others took %.2f of %d cores meanwhile; all of this is of the fake GPU\n",
+		r.Foreign,
+		r.Cores,
+	)
 	if *asJSON {
 		e := json.NewEncoder(os.Stdout)
 		e.SetIndent("", " ")
@@ -97,7 +115,13 @@ func main() {
 }
 
 // measure makes one round of a group with a device and an agent of its own.
-func measure(ctx context.Context, r *results, round int, settings []string, run func(*results, *host, int) error) error {
+func measure(
+	ctx context.Context,
+	r *results,
+	round int,
+	settings []string,
+	run func(*results, *host, int) error,
+) error {
 	h, err := newHost(ctx, settings...)
 	if err != nil {
 		return err

@@ -14,8 +14,8 @@ import (
 // memoryCap is far below what eight processes ask for.
 const memoryCap = 512 << 20
 
-// memory: processes of one job that allocate and free at random over all families of calls, and the same under kill -9. The
-// device's own ledger knows the most that was ever held on it.
+// memory: processes of one job that allocate and free at random over all families of calls, and the
+// same under kill -9. The device's own ledger knows the most that was ever held on it.
 func memory(r *results, h *host, _ int) error {
 	if err := operations(r, h); err != nil {
 		return err
@@ -27,8 +27,12 @@ func operations(r *results, h *host) error {
 	const processes = 8
 	each := pick(r, 100_000, 1000)
 	// One job: a shell starts all its processes.
-	script := fmt.Sprintf(`for i in 1 2 3 4 5 6 7 8; do %s %d 64 $i 2 >%s/storm.$i & done; wait; echo '{}'; read line`,
-		filepath.Join(h.driver, "bin", "alloc_storm"), each, h.dir)
+	script := fmt.Sprintf(
+		`for i in 1 2 3 4 5 6 7 8; do %s %d 64 $i 2 >%s/storm.$i & done; wait; echo '{}'; read line`,
+		filepath.Join(h.driver, "bin", "alloc_storm"),
+		each,
+		h.dir,
+	)
 	p, err := h.program([]string{"--memory", strconv.Itoa(memoryCap)}, "sh")
 	if err != nil {
 		return err
@@ -39,7 +43,11 @@ func operations(r *results, h *host) error {
 		return err
 	}
 	defer p.kill()
-	if err := within(5*time.Minute, "all processes end", func() bool { return strings.Contains(p.out.String(), "{}") }); err != nil {
+	if err := within(
+		5*time.Minute,
+		"all processes end",
+		func() bool { return strings.Contains(p.out.String(), "{}") },
+	); err != nil {
 		return err
 	}
 	refused, allocations := 0, 0
@@ -61,18 +69,35 @@ func operations(r *results, h *host) error {
 	if refused == 0 {
 		return fmt.Errorf("the cap was never met: %w", errMeasure)
 	}
-	return settle(r, h, p.name, fmt.Sprintf("%d operations of each of %d processes", each, processes))
+	return settle(
+		r,
+		h,
+		p.name,
+		fmt.Sprintf("%d operations of each of %d processes", each, processes),
+	)
 }
 
 func kills(r *results, h *host) error {
 	count := pick(r, 1000, 20)
-	p, err := h.start([]string{"--memory", strconv.Itoa(memoryCap)}, "kills", strconv.Itoa(count), "4", "60",
-		filepath.Join(h.driver, "bin", "alloc_storm"), "10000000", "64")
+	p, err := h.start(
+		[]string{"--memory", strconv.Itoa(memoryCap)},
+		"kills",
+		strconv.Itoa(count),
+		"4",
+		"60",
+		filepath.Join(h.driver, "bin", "alloc_storm"),
+		"10000000",
+		"64",
+	)
 	if err != nil {
 		return err
 	}
 	defer p.kill()
-	if err := within(10*time.Minute, "all are killed", func() bool { return strings.Contains(p.out.String(), "}") }); err != nil {
+	if err := within(
+		10*time.Minute,
+		"all are killed",
+		func() bool { return strings.Contains(p.out.String(), "}") },
+	); err != nil {
 		return fmt.Errorf("%w: %s", err, p.err.String())
 	}
 	var got struct{ Kills int }
@@ -83,7 +108,8 @@ func kills(r *results, h *host) error {
 	return settle(r, h, p.name, fmt.Sprintf("%d kills", count))
 }
 
-// settle compares what the ledgers say of a job whose processes have all ended: the device's own, and the job's.
+// settle compares what the ledgers say of a job whose processes have all ended: the device's own,
+// and the job's.
 func settle(r *results, h *host, job, after string) error {
 	l, err := h.ledger()
 	if err != nil {

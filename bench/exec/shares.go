@@ -61,15 +61,34 @@ type tenant struct {
 	pid   uint32
 }
 
-// flood starts the tenants, lets them run and returns the device's record of the time in which all were busy.
-func (h *host) flood(all []tenant, most time.Duration, seconds float64) (record []segment, from, to int64, err error) {
+// flood starts the tenants, lets them run and returns the device's record of the time in which all
+// were busy.
+func (h *host) flood(
+	all []tenant,
+	most time.Duration,
+	seconds float64,
+) (record []segment, from, to int64, err error) {
 	for i := range all {
 		t := &all[i]
-		flags := []string{"--memory", "512MiB", "--compute", fmt.Sprint(t.share.Compute), "--class", t.share.Class.String()}
+		flags := []string{
+			"--memory",
+			"512MiB",
+			"--compute",
+			fmt.Sprint(t.share.Compute),
+			"--class",
+			t.share.Class.String(),
+		}
 		if t.share.Limit > 0 {
 			flags = append(flags, "--limit", fmt.Sprint(t.share.Limit))
 		}
-		if t.p, err = h.start(flags, "launch_storm", fmt.Sprint(seconds+600), "10", strconv.Itoa(int(most.Microseconds())), t.kind); err != nil {
+		if t.p, err = h.start(
+			flags,
+			"launch_storm",
+			fmt.Sprint(seconds+600),
+			"10",
+			strconv.Itoa(int(most.Microseconds())),
+			t.kind,
+		); err != nil {
 			return nil, 0, 0, err
 		}
 		defer t.p.kill()
@@ -78,7 +97,8 @@ func (h *host) flood(all []tenant, most time.Duration, seconds float64) (record 
 		jobs, err := h.jobs()
 		for i := range all {
 			j := jobs[all[i].p.name]
-			if err != nil || len(j.Processes) != 1 || j.Processes[0].Launches+j.Processes[0].GraphLaunches < 20 {
+			if err != nil || len(j.Processes) != 1 ||
+				j.Processes[0].Launches+j.Processes[0].GraphLaunches < 20 {
 				return false
 			}
 			all[i].pid = j.Processes[0].PID
@@ -127,7 +147,13 @@ func shares(r *results, h *host, round int) error {
 			}
 		}
 		for i := range all {
-			fmt.Fprintf(os.Stderr, "        %-5s  wanted %.3f, had %.3f\n", all[i].kind, want[i], got(record, all[i].pid, from, to))
+			fmt.Fprintf(
+				os.Stderr,
+				"        %-5s  wanted %.3f, had %.3f\n",
+				all[i].kind,
+				want[i],
+				got(record, all[i].pid, from, to),
+			)
 		}
 		overall := 0.0
 		for i := range all {
@@ -138,7 +164,12 @@ func shares(r *results, h *host, round int) error {
 			name = "3 to 7 programs, kernels of 10 us to 50 ms"
 		}
 		r.note(name+": error over all, points", 100*overall)
-		r.Claims.Check(name+": worst error over 1 s beyond one longest kernel, points", 100*max(0, worst-longest.Seconds()), 2, true)
+		r.Claims.Check(
+			name+": worst error over 1 s beyond one longest kernel, points",
+			100*max(0, worst-longest.Seconds()),
+			2,
+			true,
+		)
 		r.Claims.Check(name+": device time in all", total, 0.97, false)
 	}
 	return nil
@@ -147,9 +178,11 @@ func shares(r *results, h *host, round int) error {
 // limit: a program that may have 0.3 of the device, alone and beside another that wants all.
 func limit(r *results, h *host, _ int) error {
 	const most = 2 * time.Millisecond
-	// Of equal weights: without its limit it would be entitled to half of the device beside the other.
+	// Of equal weights: without its limit it would be entitled to half of the device beside the
+	// other.
 	limited := tenant{share: share.Share{Compute: 0.25, Limit: 0.3}, kind: "both"}
-	for _, all := range [][]tenant{{limited}, {limited, {share: share.Share{Compute: 0.25}, kind: "eager"}}} {
+	for _, all := range [][]tenant{{limited},
+		{limited, {share: share.Share{Compute: 0.25}, kind: "eager"}}} {
 		record, from, to, err := h.flood(all, most, pick(r, 6.0, 3.0))
 		if err != nil {
 			return err
@@ -159,7 +192,12 @@ func limit(r *results, h *host, _ int) error {
 			worst = max(worst, got(record, all[0].pid, at, at+1e9))
 		}
 		name := fmt.Sprintf("limit 0.3 among %d programs", len(all))
-		r.Claims.Check(name+": most over any 1 s beyond one longest kernel", worst-most.Seconds(), 0.305, true)
+		r.Claims.Check(
+			name+": most over any 1 s beyond one longest kernel",
+			worst-most.Seconds(),
+			0.305,
+			true,
+		)
 		r.Claims.Check(name+": device time", got(record, all[0].pid, from, to), 0.285, false)
 	}
 	return nil

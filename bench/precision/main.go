@@ -1,10 +1,12 @@
-// Command precision measures what multiplying in bfloat16 gains and what it costs, against weir's own float32:
+// Command precision measures what multiplying in bfloat16 gains and what it costs, against weir's
+// own float32:
 //
 //	go run ./bench/precision            # about a minute; wants a processor with AVX512_BF16
 //	go run ./bench/precision -json > bench/results/DATE-precision.json
 //
-// Both forms of a model run in turn, on the same input, on one thread, and the medians of the pairs' ratios are quoted beside
-// the cosine of their outputs. The exit code is 1 when a bound is missed.
+// Both forms of a model run in turn, on the same input, on one thread, and the medians of the
+// pairs' ratios are quoted beside the cosine of their outputs. The exit code is 1 when a bound is
+// missed.
 package main
 
 import (
@@ -64,13 +66,26 @@ func main() {
 	if !cpu.HasBF16() {
 		exit(fmt.Errorf("this processor does not multiply bfloat16: nothing to measure"))
 	}
-	r := results{Date: time.Now().UTC().Format("2006-01-02"), Machine: cpuinfo.ModelName(), Go: runtime.Version(), Pairs: *pairs}
+	r := results{
+		Date:    time.Now().UTC().Format("2006-01-02"),
+		Machine: cpuinfo.ModelName(),
+		Go:      runtime.Version(),
+		Pairs:   *pairs,
+	}
 	held := true
 	for _, name := range zoo.Names() {
 		l, err := measure(name, *pairs)
 		exit(err)
-		fmt.Fprintf(os.Stderr, "%-12s fp32 %7.1f ms  bf16 %7.1f ms  ratio %.3f  cosine %.6f  %s\n", l.Model, l.FP32, l.BF16, l.Ratio, l.Cosine,
-			map[bool]string{true: "held", false: "MISSED"}[l.Held])
+		fmt.Fprintf(
+			os.Stderr,
+			"%-12s fp32 %7.1f ms  bf16 %7.1f ms  ratio %.3f  cosine %.6f  %s\n",
+			l.Model,
+			l.FP32,
+			l.BF16,
+			l.Ratio,
+			l.Cosine,
+			map[bool]string{true: "held", false: "MISSED"}[l.Held],
+		)
 		r.Models, held = append(r.Models, l), held && l.Held
 	}
 	if *asJSON {
@@ -108,7 +123,11 @@ func load(g *graph.Graph, p pass.Precision) (*form, error) {
 	if err != nil {
 		return nil, err
 	}
-	compiled, err := plan.Compile(context.Background(), g, plan.Options{Shapes: shapes, Threads: 1, Passes: pass.Options{Precision: p}})
+	compiled, err := plan.Compile(
+		context.Background(),
+		g,
+		plan.Options{Shapes: shapes, Threads: 1, Passes: pass.Options{Precision: p}},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -165,12 +184,24 @@ func measure(name string, pairs int) (l line, err error) {
 			return l, err
 		}
 		if k >= 2 { // the first runs touch memory
-			a, b, ratios = append(a, x.Seconds()*1e3), append(b, y.Seconds()*1e3), append(ratios, y.Seconds()/x.Seconds())
+			a, b, ratios = append(
+				a,
+				x.Seconds()*1e3,
+			), append(
+				b,
+				y.Seconds()*1e3,
+			), append(
+				ratios,
+				y.Seconds()/x.Seconds(),
+			)
 		}
 	}
 	l = line{Model: name, FP32: median(a), BF16: median(b), Ratio: median(ratios), Cosine: 1}
 	for i, t := range full.instance.Outputs() {
-		l.Cosine = min(l.Cosine, cosine(tensor.As[float32](t), tensor.As[float32](half.instance.Outputs()[i])))
+		l.Cosine = min(
+			l.Cosine,
+			cosine(tensor.As[float32](t), tensor.As[float32](half.instance.Outputs()[i])),
+		)
 	}
 	l.Held = l.Cosine >= leastCosine
 	if slices.Contains(bounded, name) {

@@ -1,10 +1,12 @@
-// Command sharing measures what weir promises of a shared device and checks it against the bounds that it promises:
+// Command sharing measures what weir promises of a shared device and checks it against the bounds
+// that it promises:
 //
 //	go run ./bench/sharing            # about six minutes
 //	go run ./bench/sharing -json > bench/results/DATE-sharing.json
 //
-// Each claim is one scenario of the package scenario on this machine's CPU. The exit code is 1 when a bound is missed. Other
-// load on the machine moves the figures: the result says how much processor time others took meanwhile.
+// Each claim is one scenario of the package scenario on this machine's CPU. The exit code is 1 when
+// a bound is missed. Other load on the machine moves the figures: the result says how much
+// processor time others took meanwhile.
 package main
 
 import (
@@ -46,16 +48,29 @@ type results struct {
 func main() {
 	asJSON := flag.Bool("json", false, "print one JSON object")
 	duration := flag.Duration("duration", 6*time.Second, "length of each phase")
-	child := flag.Bool("child", false, "run one job told by standard input (used by the comparison with processes)")
+	child := flag.Bool(
+		"child",
+		false,
+		"run one job told by standard input (used by the comparison with processes)",
+	)
 	only := flag.String("only", "", "run one group: fair, limit, priority or fault")
-	rounds := flag.Int("rounds", 3, "how often each claim is measured, alone and together in turn; medians are quoted")
+	rounds := flag.Int(
+		"rounds",
+		3,
+		"how often each claim is measured, alone and together in turn; medians are quoted",
+	)
 	flag.Parse()
 	cpu.ReserveProcs(2)
 	if *child {
 		exit(scenario.RunChild(context.Background(), os.Stdin, os.Stdout))
 		return
 	}
-	r := &results{Date: time.Now().UTC().Format("2006-01-02"), Machine: cpuinfo.ModelName(), Cores: cpu.Cores(), Go: runtime.Version()}
+	r := &results{
+		Date:    time.Now().UTC().Format("2006-01-02"),
+		Machine: cpuinfo.ModelName(),
+		Cores:   cpu.Cores(),
+		Go:      runtime.Version(),
+	}
 	others := claims.Start()
 	for _, g := range []struct {
 		name string
@@ -91,7 +106,12 @@ func exit(err error) {
 
 func job(name, arch string, s share.Share, a scenario.Arrival) (scenario.Job, error) {
 	g, err := zoo.New(arch, zoo.Options{Seed: 1})
-	return scenario.Job{Job: share.Job{Name: name, Share: s}, Model: arch, Graph: g, Arrival: a}, err
+	return scenario.Job{
+		Job:     share.Job{Name: name, Share: s},
+		Model:   arch,
+		Graph:   g,
+		Arrival: a,
+	}, err
 }
 
 func (r *results) run(s *scenario.Scenario, o scenario.Options) (*scenario.Result, error) {
@@ -103,9 +123,10 @@ func (r *results) run(s *scenario.Scenario, o scenario.Options) (*scenario.Resul
 	return res, err
 }
 
-// fair: two saturating jobs at 50/50 and 30/70, first for as long as a share takes to tell, then again and again for a second
-// alone and together in turn. What else the machine's memory and caches are used for changes within seconds, and by more than
-// what is measured: only neighbouring seconds can be compared.
+// fair: two saturating jobs at 50/50 and 30/70, first for as long as a share takes to tell, then
+// again and again for a second alone and together in turn. What else the machine's memory and
+// caches are used for changes within seconds, and by more than what is measured: only neighbouring
+// seconds can be compared.
 func fair(r *results, d time.Duration) error {
 	for _, first := range []float64{0.5, 0.3} {
 		a, err := job("a", "mobilenetv2", share.Share{Compute: first}, scenario.Arrival{Closed: 1})
@@ -123,7 +144,12 @@ func fair(r *results, d time.Duration) error {
 			return err
 		}
 		for _, j := range res.Jobs {
-			r.Claims.Check(fmt.Sprintf("%s: share_error_p95 of %s, points", name, j.Name), j.ShareErrorP95, 3, true)
+			r.Claims.Check(
+				fmt.Sprintf("%s: share_error_p95 of %s, points", name, j.Name),
+				j.ShareErrorP95,
+				3,
+				true,
+			)
 		}
 		s.Duration = time.Second
 		for range throughputRounds {
@@ -138,7 +164,12 @@ func fair(r *results, d time.Duration) error {
 
 // limit: a job that may have 0.3 of a device, alone with it and beside a saturating neighbour.
 func limit(r *results, d time.Duration) error {
-	a, err := job("limited", "mobilenetv2", share.Share{Compute: 0.3, Limit: 0.3}, scenario.Arrival{Closed: 1})
+	a, err := job(
+		"limited",
+		"mobilenetv2",
+		share.Share{Compute: 0.3, Limit: 0.3},
+		scenario.Arrival{Closed: 1},
+	)
 	if err != nil {
 		return err
 	}
@@ -147,23 +178,47 @@ func limit(r *results, d time.Duration) error {
 		return err
 	}
 	for _, jobs := range [][]scenario.Job{{a}, {a, b}} {
-		res, err := r.run(&scenario.Scenario{Policy: "fair", Duration: d, Seed: 1, Jobs: jobs}, scenario.Options{})
+		res, err := r.run(
+			&scenario.Scenario{Policy: "fair", Duration: d, Seed: 1, Jobs: jobs},
+			scenario.Options{},
+		)
 		if err != nil {
 			return err
 		}
-		r.Claims.Check(fmt.Sprintf("limit 0.3 among %d jobs: most of any 1 s", len(jobs)), res.Jobs[0].DeviceShareMax, 0.31, true)
-		r.Claims.Check(fmt.Sprintf("limit 0.3 among %d jobs: device share", len(jobs)), res.Jobs[0].DeviceShare, 0.29, false)
+		r.Claims.Check(
+			fmt.Sprintf("limit 0.3 among %d jobs: most of any 1 s", len(jobs)),
+			res.Jobs[0].DeviceShareMax,
+			0.31,
+			true,
+		)
+		r.Claims.Check(
+			fmt.Sprintf("limit 0.3 among %d jobs: device share", len(jobs)),
+			res.Jobs[0].DeviceShare,
+			0.29,
+			false,
+		)
 	}
 	return nil
 }
 
-// priority: a latency job at 30 % load beside an opportunistic job that saturates, and the same pair as processes.
+// priority: a latency job at 30 % load beside an opportunistic job that saturates, and the same
+// pair as processes.
 func priority(r *results, d time.Duration) error {
-	a, err := job("latency", "mobilenetv2", share.Share{Class: share.Latency, Compute: 0.4}, scenario.Arrival{Load: 0.3})
+	a, err := job(
+		"latency",
+		"mobilenetv2",
+		share.Share{Class: share.Latency, Compute: 0.4},
+		scenario.Arrival{Load: 0.3},
+	)
 	if err != nil {
 		return err
 	}
-	b, err := job("batch", "resnet50", share.Share{Class: share.Opportunistic}, scenario.Arrival{Closed: 1})
+	b, err := job(
+		"batch",
+		"resnet50",
+		share.Share{Class: share.Opportunistic},
+		scenario.Arrival{Closed: 1},
+	)
 	if err != nil {
 		return err
 	}
@@ -173,44 +228,84 @@ func priority(r *results, d time.Duration) error {
 	}
 	// A p99 needs many requests, and both sides the same ones.
 	d *= 2
-	res, err := r.run(&scenario.Scenario{Policy: "priority", Duration: d, Seed: 1, Jobs: []scenario.Job{a, b}}, scenario.Options{Solo: true, SoloDuration: d,
-		Compare: []scenario.Mode{scenario.Processes}, Child: []string{exe, "-child"}})
+	res, err := r.run(
+		&scenario.Scenario{Policy: "priority", Duration: d, Seed: 1, Jobs: []scenario.Job{a, b}},
+		scenario.Options{Solo: true, SoloDuration: d,
+			Compare: []scenario.Mode{scenario.Processes}, Child: []string{exe, "-child"}},
+	)
 	if err != nil {
 		return err
 	}
 	lat, batch := res.Jobs[0], res.Jobs[1]
-	r.Claims.Check("priority: p99 of the latency job against alone", lat.Latency.P99/lat.SoloLatency.P99, 1.2, true)
+	r.Claims.Check(
+		"priority: p99 of the latency job against alone",
+		lat.Latency.P99/lat.SoloLatency.P99,
+		1.2,
+		true,
+	)
 	left := 1 - lat.DeviceShare
-	r.Claims.Check("priority: opportunistic job's part of the time left over", batch.DeviceShare/left, 0.8, false)
+	r.Claims.Check(
+		"priority: opportunistic job's part of the time left over",
+		batch.DeviceShare/left,
+		0.8,
+		false,
+	)
 	for _, p := range res.Phases {
 		if p.Mode == scenario.Processes {
-			fmt.Fprintf(os.Stderr, "        as processes, nice 0 and 19: p99 %.2f times alone, batch %.2f of its solo throughput\n",
-				p.Jobs[0].Latency.P99/lat.SoloLatency.P99, p.Jobs[1].IterationsPerS/batch.SoloPerS)
+			fmt.Fprintf(
+				os.Stderr,
+				"        as processes, nice 0 and 19: p99 %.2f times alone, batch %.2f of its "+
+					"solo throughput\n",
+				p.Jobs[0].Latency.P99/lat.SoloLatency.P99,
+				p.Jobs[1].IterationsPerS/batch.SoloPerS,
+			)
 		}
 	}
-	fmt.Fprintf(os.Stderr, "        under weir: p99 %.2f ms, alone %.2f ms; batch %.2f of its solo throughput\n", lat.Latency.P99,
-		lat.SoloLatency.P99, batch.IterationsPerS/batch.SoloPerS)
+	fmt.Fprintf(
+		os.Stderr,
+		"        under weir: p99 %.2f ms, alone %.2f ms; batch %.2f of its solo throughput\n",
+		lat.Latency.P99,
+		lat.SoloLatency.P99,
+		batch.IterationsPerS/batch.SoloPerS,
+	)
 	return nil
 }
 
-// fault: a job that asks for more than its cap, and one whose request carries bad data, beside a latency job.
+// fault: a job that asks for more than its cap, and one whose request carries bad data, beside a
+// latency job.
 func fault(r *results, d time.Duration) error {
-	a, err := job("latency", "mobilenetv2", share.Share{Class: share.Latency, Compute: 0.4}, scenario.Arrival{Load: 0.3})
+	a, err := job(
+		"latency",
+		"mobilenetv2",
+		share.Share{Class: share.Latency, Compute: 0.4},
+		scenario.Arrival{Load: 0.3},
+	)
 	if err != nil {
 		return err
 	}
-	greedy, err := job("greedy", "resnet50", share.Share{Memory: 1 << 20}, scenario.Arrival{Closed: 1})
+	greedy, err := job(
+		"greedy",
+		"resnet50",
+		share.Share{Memory: 1 << 20},
+		scenario.Arrival{Closed: 1},
+	)
 	if err != nil {
 		return err
 	}
-	broken := scenario.Job{Job: share.Job{Name: "broken"}, Model: "gather", Graph: gather(), Arrival: scenario.Arrival{Poisson: 1},
-		Given: map[string]*tensor.Tensor{"index": tensor.Scalar[int64](1000)}}
+	broken := scenario.Job{
+		Job:     share.Job{Name: "broken"},
+		Model:   "gather",
+		Graph:   gather(),
+		Arrival: scenario.Arrival{Poisson: 1},
+		Given:   map[string]*tensor.Tensor{"index": tensor.Scalar[int64](1000)},
+	}
 	s := &scenario.Scenario{Policy: "priority", Duration: 2 * d, Seed: 1, Jobs: []scenario.Job{a}}
 	alone, err := scenario.Run(context.Background(), s, scenario.Options{})
 	if err != nil {
 		return err
 	}
-	s.Jobs[0].Arrival = scenario.Arrival{Poisson: alone.Jobs[0].ArrivalPerS} // the same requests, not the same load anew
+	// the same requests, not the same load anew
+	s.Jobs[0].Arrival = scenario.Arrival{Poisson: alone.Jobs[0].ArrivalPerS}
 	s.Jobs = append(s.Jobs, greedy, broken)
 	res, err := scenario.Run(context.Background(), s, scenario.Options{})
 	if err != nil {
@@ -218,9 +313,18 @@ func fault(r *results, d time.Duration) error {
 	}
 	r.Phases = append(r.Phases, alone.Phase, res.Phase)
 	if res.Jobs[1].Status != scenario.StatusRefused || res.Jobs[2].Status != scenario.StatusFailed {
-		return fmt.Errorf("the greedy job is %s and the broken one %s", res.Jobs[1].Status, res.Jobs[2].Status)
+		return fmt.Errorf(
+			"the greedy job is %s and the broken one %s",
+			res.Jobs[1].Status,
+			res.Jobs[2].Status,
+		)
 	}
-	r.Claims.Check("fault: p99 of the neighbour of a refused and a failing job against alone", res.Jobs[0].Latency.P99/alone.Jobs[0].Latency.P99, 1.2, true)
+	r.Claims.Check(
+		"fault: p99 of the neighbour of a refused and a failing job against alone",
+		res.Jobs[0].Latency.P99/alone.Jobs[0].Latency.P99,
+		1.2,
+		true,
+	)
 	return nil
 }
 
@@ -230,8 +334,13 @@ func gather() *graph.Graph {
 	table := graph.NewConst("table", tensor.From(make([]float32, 10), 10))
 	n := graph.NewNode("lookup", "Gather", 13, nil, []*graph.Value{table, index}, "y")
 	n.Out[0].Type = op.Concrete(tensor.Float32)
-	return &graph.Graph{Name: "gather", Inputs: []*graph.Value{index}, Outputs: n.Out, Nodes: []*graph.Node{n},
-		Opsets: map[string]int{"": 13}}
+	return &graph.Graph{
+		Name:    "gather",
+		Inputs:  []*graph.Value{index},
+		Outputs: n.Out,
+		Nodes:   []*graph.Node{n},
+		Opsets:  map[string]int{"": 13},
+	}
 }
 
 // executable returns this program, which go run leaves in place while it runs.

@@ -1,13 +1,16 @@
-// Command start measures how long a process takes from its start to its first output, beside ONNX Runtime:
+// Command start measures how long a process takes from its start to its first output, beside ONNX
+// Runtime:
 //
 //	go run ./bench/start                # about a minute; wants the standard models and a Python that has onnxruntime
 //	go run ./bench/start -json > bench/results/DATE-start.json
 //
-// weir's time runs from the call that starts `weir run MODEL` to the first byte of its output, as the parent sees it: the loading of the
-// program is in it. The first start finds an empty plan cache, the second the entry that the first wrote. ONNX Runtime's time leaves out
-// Python and its imports: it is the creation of the session and the first run. Its second start loads the optimised model that it has
-// saved itself, without optimising again. Files are in the page cache for both. Rounds take all of them in turn, and medians are
-// quoted; the exit code is 1 when a bound of weir's second start is missed.
+// weir's time runs from the call that starts `weir run MODEL` to the first byte of its output, as
+// the parent sees it: the loading of the program is in it. The first start finds an empty plan
+// cache, the second the entry that the first wrote. ONNX Runtime's time leaves out Python and its
+// imports: it is the creation of the session and the first run. Its second start loads the
+// optimised model that it has saved itself, without optimising again. Files are in the page cache
+// for both. Rounds take all of them in turn, and medians are quoted; the exit code is 1 when a
+// bound of weir's second start is missed.
 package main
 
 import (
@@ -58,26 +61,40 @@ type line struct {
 }
 
 type results struct {
-	Date       string    `json:"date"`
-	Machine    string    `json:"machine"`
-	Cores      int       `json:"cores"`
-	Go         string    `json:"go"`
-	Peer       string    `json:"onnxruntime,omitempty"`
-	Rounds     int       `json:"rounds"`
-	LoadBefore float64   `json:"load_average_before"`
-	LoadAfter  float64   `json:"load_average_after"`
-	Program    float64   `json:"help_ms"` // the same program printing its help: what any start costs
-	Bytes      int64     `json:"program_bytes"`
-	Models     []line    `json:"models"`
-	times      []float64 // of Program
+	Date       string  `json:"date"`
+	Machine    string  `json:"machine"`
+	Cores      int     `json:"cores"`
+	Go         string  `json:"go"`
+	Peer       string  `json:"onnxruntime,omitempty"`
+	Rounds     int     `json:"rounds"`
+	LoadBefore float64 `json:"load_average_before"`
+	LoadAfter  float64 `json:"load_average_after"`
+	// the same program printing its help: what any start costs
+	Program float64   `json:"help_ms"`
+	Bytes   int64     `json:"program_bytes"`
+	Models  []line    `json:"models"`
+	times   []float64 // of Program
 }
 
 func main() {
 	asJSON := flag.Bool("json", false, "print one JSON object")
 	rounds := flag.Int("rounds", 15, "starts of each kind and model")
-	binary := flag.String("weir", "", "the program to measure (default: builds ./cmd/weir without cgo)")
-	models := flag.String("models", "", "folder with mobilenetv2.onnx and resnet50.onnx (default: weir/zooref in the user's cache folder, or new ones)")
-	python := flag.String("python", "", "a Python that has onnxruntime (default: that of conformance/peer; none: weir alone)")
+	binary := flag.String(
+		"weir",
+		"",
+		"the program to measure (default: builds ./cmd/weir without cgo)",
+	)
+	models := flag.String(
+		"models",
+		"",
+		"folder with mobilenetv2.onnx and resnet50.onnx (default: weir/zooref in the user's cache "+
+			"folder, or new ones)",
+	)
+	python := flag.String(
+		"python",
+		"",
+		"a Python that has onnxruntime (default: that of conformance/peer; none: weir alone)",
+	)
 	flag.Parse()
 	r, err := measure(*rounds, *binary, *models, *python)
 	if err != nil {
@@ -86,15 +103,37 @@ func main() {
 	}
 	held := true
 	for _, l := range r.Models {
-		fmt.Fprintf(os.Stderr, "%-12s weir first %6.1f ms, second %6.1f ms (load %.1f, run %.1f; bound %.0f %s, aim %.0f)", l.Model, l.First, l.Second,
-			l.Load, l.Run, l.Bound, map[bool]string{true: "held", false: "MISSED"}[l.Held], l.Aim)
+		fmt.Fprintf(
+			os.Stderr,
+			"%-12s weir first %6.1f ms, second %6.1f ms (load %.1f, run %.1f; bound %.0f %s, aim "+
+				"%.0f)",
+			l.Model,
+			l.First,
+			l.Second,
+			l.Load,
+			l.Run,
+			l.Bound,
+			map[bool]string{true: "held", false: "MISSED"}[l.Held],
+			l.Aim,
+		)
 		if r.Peer != "" {
-			fmt.Fprintf(os.Stderr, "   onnxruntime %6.1f ms, optimised by itself %6.1f ms", l.PeerFirst, l.PeerSecond)
+			fmt.Fprintf(
+				os.Stderr,
+				"   onnxruntime %6.1f ms, optimised by itself %6.1f ms",
+				l.PeerFirst,
+				l.PeerSecond,
+			)
 		}
 		fmt.Fprintln(os.Stderr)
 		held = held && l.Held
 	}
-	fmt.Fprintf(os.Stderr, "weir --help %.1f ms; load average %.1f before, %.1f after\n", r.Program, r.LoadBefore, r.LoadAfter)
+	fmt.Fprintf(
+		os.Stderr,
+		"weir --help %.1f ms; load average %.1f before, %.1f after\n",
+		r.Program,
+		r.LoadBefore,
+		r.LoadAfter,
+	)
 	if *asJSON {
 		e := json.NewEncoder(os.Stdout)
 		e.SetIndent("", " ")
@@ -129,12 +168,24 @@ func measure(rounds int, binary, models, python string) (*results, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	b := &bench{dir: dir, binary: binary, python: python, script: filepath.Join(dir, "peer.py"), cache: filepath.Join(dir, "plans")}
+	b := &bench{
+		dir:    dir,
+		binary: binary,
+		python: python,
+		script: filepath.Join(dir, "peer.py"),
+		cache:  filepath.Join(dir, "plans"),
+	}
 	if err := b.prepare(models); err != nil {
 		return nil, err
 	}
-	r := &results{Date: time.Now().UTC().Format("2006-01-02"), Machine: cpuinfo.ModelName(), Cores: runtime.NumCPU(), Go: runtime.Version(),
-		Rounds: rounds, LoadBefore: loadAverage()}
+	r := &results{
+		Date:       time.Now().UTC().Format("2006-01-02"),
+		Machine:    cpuinfo.ModelName(),
+		Cores:      runtime.NumCPU(),
+		Go:         runtime.Version(),
+		Rounds:     rounds,
+		LoadBefore: loadAverage(),
+	}
 	if info, err := os.Stat(b.binary); err == nil {
 		r.Bytes = info.Size()
 	}
@@ -158,7 +209,17 @@ func measure(rounds int, binary, models, python string) (*results, error) {
 	r.Program, r.LoadAfter = median(r.times), loadAverage()
 	for _, s := range b.models {
 		l := s.line
-		l.First, l.Second, l.SecondMin, l.Load, l.Run = median(s.first), median(s.second), slices.Min(s.second), median(s.load), median(s.run)
+		l.First, l.Second, l.SecondMin, l.Load, l.Run = median(
+			s.first,
+		), median(
+			s.second,
+		), slices.Min(
+			s.second,
+		), median(
+			s.load,
+		), median(
+			s.run,
+		)
 		l.PeerFirst, l.PeerSecond = median(s.peerFirst), median(s.peerSecond)
 		l.Held = l.Second <= l.Bound
 		r.Models = append(r.Models, l)
@@ -185,8 +246,11 @@ func (b *bench) prepare(models string) error {
 		models = filepath.Join(user, "weir", "zooref")
 	}
 	for _, m := range bounds {
-		s := &subject{line: line{Model: m.model, Bound: m.most, Aim: m.aim}, file: filepath.Join(models, m.model+".onnx"),
-			optimised: filepath.Join(b.dir, m.model+".optimised.onnx")}
+		s := &subject{
+			line:      line{Model: m.model, Bound: m.most, Aim: m.aim},
+			file:      filepath.Join(models, m.model+".onnx"),
+			optimised: filepath.Join(b.dir, m.model+".optimised.onnx"),
+		}
 		if _, err := os.Stat(s.file); err != nil {
 			s.file = filepath.Join(b.dir, m.model+".onnx")
 			if err := newModel(s.file, m.model); err != nil {
@@ -260,13 +324,26 @@ func (b *bench) round(s *subject) error {
 			return fmt.Errorf("%w in %q", err, out)
 		}
 		if told.Cached != second {
-			return fmt.Errorf("second start: %v, and the plan from the cache: %v", second, told.Cached)
+			return fmt.Errorf(
+				"second start: %v, and the plan from the cache: %v",
+				second,
+				told.Cached,
+			)
 		}
 		if !second {
 			s.first = append(s.first, took)
 			continue
 		}
-		s.second, s.load, s.run = append(s.second, took), append(s.load, told.Load), append(s.run, told.Run)
+		s.second, s.load, s.run = append(
+			s.second,
+			took,
+		), append(
+			s.load,
+			told.Load,
+		), append(
+			s.run,
+			told.Run,
+		)
 	}
 	if b.python == "" {
 		return nil
@@ -285,7 +362,8 @@ func (b *bench) round(s *subject) error {
 	return nil
 }
 
-// start runs the program and returns the milliseconds to the first byte of its output, and the output.
+// start runs the program and returns the milliseconds to the first byte of its output, and the
+// output.
 func (b *bench) start(args ...string) (took float64, out []byte, err error) {
 	c := exec.Command(b.binary, args...)
 	c.Env = append(os.Environ(), cache.EnvDir+"="+b.cache)
@@ -341,7 +419,13 @@ func (b *bench) runPeer(args ...string) ([]byte, error) {
 	c.Stderr = &talk
 	out, err := c.Output()
 	if err != nil {
-		return nil, fmt.Errorf("%s peer.py %s: %w: %s", b.python, strings.Join(args, " "), err, talk.String())
+		return nil, fmt.Errorf(
+			"%s peer.py %s: %w: %s",
+			b.python,
+			strings.Join(args, " "),
+			err,
+			talk.String(),
+		)
 	}
 	return out, nil
 }

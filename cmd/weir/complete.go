@@ -8,7 +8,8 @@ import (
 	"github.com/weirgpu/weir/share/policy"
 )
 
-// files completes every argument with files of the given extensions, and folders on the way to them.
+// files completes every argument with files of the given extensions, and folders on the way to
+// them.
 func files(extensions ...string) cobra.CompletionFunc {
 	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return extensions, cobra.ShellCompDirectiveFilterFileExt
@@ -17,7 +18,8 @@ func files(extensions ...string) cobra.CompletionFunc {
 
 // firstOf completes the first argument with words and the others with file names.
 func firstOf(words []string) cobra.CompletionFunc {
-	return func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion,
+		cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
@@ -27,7 +29,10 @@ func firstOf(words []string) cobra.CompletionFunc {
 
 // completeFlag completes a flag's value with words. The flag must exist, which is up to the caller.
 func completeFlag(c *cobra.Command, flag string, words ...string) {
-	if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+	if err := c.RegisterFlagCompletionFunc(
+		flag,
+		cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp),
+	); err != nil {
 		panic(err)
 	}
 }

@@ -8,8 +8,13 @@ import (
 
 // newDebug holds commands that are outside the compatibility promise.
 func newDebug() *cobra.Command {
-	c := &cobra.Command{Use: "debug", Short: "Commands without a promise to stay", Hidden: true, Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	c := &cobra.Command{
+		Use:    "debug",
+		Short:  "Commands without a promise to stay",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE:   func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
 	c.AddCommand(&cobra.Command{
 		Use:   "job",
 		Short: "Run one job of a scenario as a process of its own, told by standard input",

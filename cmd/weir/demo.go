@@ -19,15 +19,21 @@ import (
 	"github.com/weirgpu/weir/zoo"
 )
 
-const demoIntro = "Three deep-learning jobs on one device. A latency job answers requests that come at random and keep the device busy for " +
-	"30 % of the time; a standard job is guaranteed 30 % and never gets more than 35 %; an opportunistic batch job takes whatever is " +
+const demoIntro = "Three deep-learning jobs on one device. A latency job answers requests that " +
+	"come at random and keep the device busy for " +
+	"30 % of the time; a standard job is guaranteed 30 % and never gets more than 35 %; an " +
+	"opportunistic batch job takes whatever is " +
 	"left. First each runs alone, " +
 	"then all three together: left to the operating system, and shared by weir under two policies."
 
 // demoNotes say what to look at.
 func demoNotes(res *scenario.Result) []string {
-	notes := append(explain(res.Phases), "Under priority the opportunistic job runs in the gaps that the others leave; under fair, guarantees and what is left over "+
-		"are shared by weight. Zoom into the two timelines to see it.")
+	notes := append(
+		explain(res.Phases),
+		"Under priority the opportunistic job runs in the gaps that the others leave; under fair, "+
+			"guarantees and what is left over "+
+			"are shared by weight. Zoom into the two timelines to see it.",
+	)
 	for _, p := range res.Phases {
 		for _, j := range p.Jobs {
 			if j.MemoryPeakBytes != j.PlanBytes {
@@ -35,7 +41,10 @@ func demoNotes(res *scenario.Result) []string {
 			}
 		}
 	}
-	return append(notes, "Every job held, to the byte, the memory that its plan predicted before it ran.")
+	return append(
+		notes,
+		"Every job held, to the byte, the memory that its plan predicted before it ran.",
+	)
 }
 
 func newDemo() *cobra.Command {
@@ -46,7 +55,8 @@ func newDemo() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Share this machine between three jobs and show what each gets",
-		Long: demoIntro + "\n\nWith --model, the models given take the places of the jobs: the first the latency job, the second the opportunistic one,\n" +
+		Long: demoIntro + "\n\nWith --model, the models given take the places of the jobs: the " +
+			"first the latency job, the second the opportunistic one,\n" +
 			"the third the standard one.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -57,13 +67,24 @@ func newDemo() *cobra.Command {
 		},
 	}
 	f.add(c)
-	c.Flags().StringArrayVar(&models, "model", nil, "an ONNX model of your own in place of the built-in ones (up to three)")
-	c.Flags().StringVar(&dir, "output", "weir-report", "folder for the report page and the timeline")
-	c.Flags().DurationVar(&duration, "duration", 6*time.Second, "how long the jobs run together under each policy")
+	c.Flags().
+		StringArrayVar(&models, "model", nil,
+			"an ONNX model of your own in place of the built-in ones (up to three)")
+	c.Flags().
+		StringVar(&dir, "output", "weir-report", "folder for the report page and the timeline")
+	c.Flags().
+		DurationVar(&duration, "duration", 6*time.Second,
+			"how long the jobs run together under each policy")
 	return c
 }
 
-func demo(c *cobra.Command, f *shareFlags, models []string, dir string, duration time.Duration) error {
+func demo(
+	c *cobra.Command,
+	f *shareFlags,
+	models []string,
+	dir string,
+	duration time.Duration,
+) error {
 	talk := c.ErrOrStderr()
 	fmt.Fprintf(talk, "%s\n\n", wrap(demoIntro, textWidth(talk)))
 	s, closeModels, err := demoScenario(models, duration)
@@ -96,7 +117,12 @@ func demo(c *cobra.Command, f *shareFlags, models []string, dir string, duration
 	if err := errors.Join(writeTrace(), writeReport(pagePath, res)); err != nil {
 		return failed(err)
 	}
-	fmt.Fprintf(talk, "\nreport    %s\ntimeline  %s  (open it at ui.perfetto.dev)\n", pagePath, f.trace)
+	fmt.Fprintf(
+		talk,
+		"\nreport    %s\ntimeline  %s  (open it at ui.perfetto.dev)\n",
+		pagePath,
+		f.trace,
+	)
 	return finishShare(c, res, f.asJSON)
 }
 
@@ -106,20 +132,41 @@ func writeReport(path string, res *scenario.Result) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	return report.Write(file, report.Head{Title: "Three jobs share one device", Intro: demoIntro, Command: "weir demo",
-		Notes: demoNotes(res), When: time.Now()}, res)
+	return report.Write(
+		file,
+		report.Head{Title: "Three jobs share one device", Intro: demoIntro, Command: "weir demo",
+			Notes: demoNotes(res), When: time.Now()},
+		res,
+	)
 }
 
-// demoRoles are the shares of the demo's jobs, in the order in which models given by the user take them.
+// demoRoles are the shares of the demo's jobs, in the order in which models given by the user take
+// them.
 var demoRoles = []scenario.Job{
-	{Job: share.Job{Name: "latency", Share: share.Share{Class: share.Latency, Compute: 0.4}}, Arrival: scenario.Arrival{Load: 0.3}},
-	{Job: share.Job{Name: "batch", Share: share.Share{Class: share.Opportunistic}}, Arrival: scenario.Arrival{Closed: 1}},
-	{Job: share.Job{Name: "standard", Share: share.Share{Class: share.Standard, Compute: 0.3, Limit: 0.35}}, Arrival: scenario.Arrival{Closed: 1}},
+	{
+		Job:     share.Job{Name: "latency", Share: share.Share{Class: share.Latency, Compute: 0.4}},
+		Arrival: scenario.Arrival{Load: 0.3},
+	},
+	{
+		Job:     share.Job{Name: "batch", Share: share.Share{Class: share.Opportunistic}},
+		Arrival: scenario.Arrival{Closed: 1},
+	},
+	{
+		Job: share.Job{
+			Name:  "standard",
+			Share: share.Share{Class: share.Standard, Compute: 0.3, Limit: 0.35},
+		},
+		Arrival: scenario.Arrival{Closed: 1},
+	},
 }
 
 func demoScenario(models []string, duration time.Duration) (*scenario.Scenario, func(), error) {
 	if len(models) > len(demoRoles) {
-		return nil, nil, fmt.Errorf("--model: %d models given, the demo has %d jobs", len(models), len(demoRoles))
+		return nil, nil, fmt.Errorf(
+			"--model: %d models given, the demo has %d jobs",
+			len(models),
+			len(demoRoles),
+		)
 	}
 	s := &scenario.Scenario{Policy: "priority", Duration: duration, Seed: 1}
 	if len(models) == 0 {
@@ -134,7 +181,8 @@ func demoScenario(models []string, duration time.Duration) (*scenario.Scenario, 
 	return s, func() {}, nil
 }
 
-// builtinScenario serves the trained digits classifier, on real images, beside two standard networks with random weights.
+// builtinScenario serves the trained digits classifier, on real images, beside two standard
+// networks with random weights.
 func builtinScenario(s *scenario.Scenario) (*scenario.Scenario, func(), error) {
 	m, err := onnx.Decode(digits.Model, "", onnx.Options{})
 	if err != nil {
@@ -147,7 +195,9 @@ func builtinScenario(s *scenario.Scenario) (*scenario.Scenario, func(), error) {
 	const batch = 512
 	latency, opportunistic, standard := demoRoles[0], demoRoles[1], demoRoles[2]
 	latency.Name, latency.Model, latency.Graph = "digits", "digits", m.Graph
-	latency.Given = map[string]*tensor.Tensor{"image": tensor.From(digits.Input(images[:batch]...), batch, 1, digits.Side, digits.Side)}
+	latency.Given = map[string]*tensor.Tensor{
+		"image": tensor.From(digits.Input(images[:batch]...), batch, 1, digits.Side, digits.Side),
+	}
 	standard.Name, standard.Model = "mobilenetv2", "mobilenetv2"
 	if standard.Graph, err = zoo.New("mobilenetv2", zoo.Options{Seed: 1}); err != nil {
 		return nil, nil, err

@@ -17,10 +17,39 @@ func TestDeviceListText(t *testing.T) {
 	zero := 0
 	driver := &device.Driver{Version: "615.10", CUDA: "13.4", MemoryLimit: true}
 	devices := []device.Info{
-		{ID: "cpu:0", Kind: device.CPU, Name: "Example 9000", MemoryBytes: 1 << 30, Units: 2, Features: []string{"avx2"}},
-		{ID: "cuda:0", Kind: device.CUDA, Name: "Example GPU", MemoryBytes: 79 << 30, FreeBytes: 60 << 30, Units: 132, UUID: "GPU-0",
-			PCI: "0000:17:00.0", NUMANode: &zero, CPUs: []int{0, 1}, ComputeCapability: "9.0", Driver: driver, MIGEnabled: true,
-			MIG: []device.Instance{{UUID: "MIG-0", Profile: "1g.10gb", MemoryBytes: 10 << 30, FreeBytes: 8 << 30, Units: 16, GPUInstance: 7}}},
+		{
+			ID:          "cpu:0",
+			Kind:        device.CPU,
+			Name:        "Example 9000",
+			MemoryBytes: 1 << 30,
+			Units:       2,
+			Features:    []string{"avx2"},
+		},
+		{
+			ID:                "cuda:0",
+			Kind:              device.CUDA,
+			Name:              "Example GPU",
+			MemoryBytes:       79 << 30,
+			FreeBytes:         60 << 30,
+			Units:             132,
+			UUID:              "GPU-0",
+			PCI:               "0000:17:00.0",
+			NUMANode:          &zero,
+			CPUs:              []int{0, 1},
+			ComputeCapability: "9.0",
+			Driver:            driver,
+			MIGEnabled:        true,
+			MIG: []device.Instance{
+				{
+					UUID:        "MIG-0",
+					Profile:     "1g.10gb",
+					MemoryBytes: 10 << 30,
+					FreeBytes:   8 << 30,
+					Units:       16,
+					GPUInstance: 7,
+				},
+			},
+		},
 	}
 	l := deviceList{devices, device.TopologyOf(devices)}
 	var b strings.Builder
@@ -56,7 +85,8 @@ func TestGPUNote(t *testing.T) {
 	}
 }
 
-// TestDeviceListFake holds the list against the fake driver's management library, which counts what programs hold.
+// TestDeviceListFake holds the list against the fake driver's management library, which counts what
+// programs hold.
 func TestDeviceListFake(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles the fake driver")
@@ -83,7 +113,9 @@ func TestDeviceListFake(t *testing.T) {
 		t.Fatalf("%+v, %v", l.Devices, err)
 	}
 	for i, d := range l.Devices[1:] {
-		if d.ID != fmt.Sprintf("cuda:%d", i) || d.Name != fakecuda.Name || d.MemoryBytes != 4<<30 || d.UUID == "" || d.Driver.Version == "" {
+		if d.ID != fmt.Sprintf("cuda:%d", i) || d.Name != fakecuda.Name || d.MemoryBytes != 4<<30 ||
+			d.UUID == "" ||
+			d.Driver.Version == "" {
 			t.Errorf("%+v", d)
 		}
 	}
@@ -97,7 +129,12 @@ func TestDeviceListFake(t *testing.T) {
 
 // TestMIGIsRefused holds that a GPU cut into instances is not shared, and that this is said.
 func TestMIGIsRefused(t *testing.T) {
-	whole := device.Info{ID: "cuda:0", Name: "NVIDIA H200", MemoryBytes: 141 << 30, UUID: "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"}
+	whole := device.Info{
+		ID:          "cuda:0",
+		Name:        "NVIDIA H200",
+		MemoryBytes: 141 << 30,
+		UUID:        "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f",
+	}
 	d, err := agentDevice(&whole)
 	if err != nil || uuidText(d.UUID) != whole.UUID || d.ID() != whole.ID {
 		t.Errorf("got %+v, %v", d, err)

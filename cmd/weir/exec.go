@@ -34,11 +34,12 @@ could not be, 127 if it was not found.`
 func newExec() *cobra.Command {
 	var f execFlags
 	c := &cobra.Command{
-		Use:     "exec [flags] -- CMD [ARG...]",
-		Short:   "Run an unmodified CUDA program under a share of a GPU",
-		Long:    execLong,
-		Example: "  weir exec --memory 8GiB --compute 0.3 --limit 0.5 --class opportunistic -- python train.py",
-		Args:    cobra.ArbitraryArgs,
+		Use:   "exec [flags] -- CMD [ARG...]",
+		Short: "Run an unmodified CUDA program under a share of a GPU",
+		Long:  execLong,
+		Example: "  weir exec --memory 8GiB --compute 0.3 --limit 0.5 --class opportunistic -- " +
+			"python train.py",
+		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			p, err := f.prepare(c.Context(), args)
 			if err != nil {
@@ -48,16 +49,30 @@ func newExec() *cobra.Command {
 		},
 	}
 	c.Flags().SetInterspersed(false)
-	c.Flags().StringVar(&f.memory, "memory", "", "cap on device memory, such as 8GiB (default: all that is not promised)")
+	c.Flags().
+		StringVar(&f.memory, "memory", "",
+			"cap on device memory, such as 8GiB (default: all that is not promised)")
 	c.Flags().Float64Var(&f.Compute, "compute", 0, "guaranteed fraction of device time, 0 to 1")
 	c.Flags().Float64Var(&f.Limit, "limit", 0, "fraction of device time never exceeded (default 1)")
-	c.Flags().StringVar(&f.class, "class", share.Standard.String(), "latency, standard or opportunistic")
+	c.Flags().
+		StringVar(&f.class, "class", share.Standard.String(), "latency, standard or opportunistic")
 	c.Flags().StringVar(&f.Name, "name", "", "name of the job (default: that of the program)")
 	c.Flags().StringVar(&f.device, "device", "cuda:0", "GPU to run on")
-	c.Flags().StringVar(&f.shim, "shim", "", "compiled library to preload (default: the one in this weir)")
-	c.Flags().BoolVar(&f.fake, "fake-gpu", false, "run on a simulated GPU; without a CMD, run an example")
-	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "name driver calls that this weir does not know, and so does not count")
-	completeFlag(c, "class", share.Latency.String(), share.Standard.String(), share.Opportunistic.String())
+	c.Flags().
+		StringVar(&f.shim, "shim", "",
+			"compiled library to preload (default: the one in this weir)")
+	c.Flags().
+		BoolVar(&f.fake, "fake-gpu", false, "run on a simulated GPU; without a CMD, run an example")
+	c.Flags().
+		BoolVarP(&f.verbose, "verbose", "v", false,
+			"name driver calls that this weir does not know, and so does not count")
+	completeFlag(
+		c,
+		"class",
+		share.Latency.String(),
+		share.Standard.String(),
+		share.Opportunistic.String(),
+	)
 	return c
 }
 
@@ -99,7 +114,10 @@ func (f *execFlags) prepare(ctx context.Context, args []string) (*program, error
 		}
 	}
 	if chosen == nil {
-		return nil, fmt.Errorf("--device %s: there is none: weir device list shows those there are", f.device)
+		return nil, fmt.Errorf(
+			"--device %s: there is none: weir device list shows those there are",
+			f.device,
+		)
 	}
 	p.request.Device = chosen.Ordinal
 	if p.shim, err = shimLibrary(ctx, f.shim); err != nil {
@@ -169,7 +187,11 @@ func jobName(args []string) string {
 func (p *program) surround(ctx context.Context, fake bool, d *agent.Device) error {
 	// The loader takes spaces and colons in LD_PRELOAD as ends of names.
 	if strings.ContainsAny(p.shim, " :") {
-		return fmt.Errorf("%s: a library whose path has a space or a colon cannot be preloaded: give another with --shim", p.shim)
+		return fmt.Errorf(
+			"%s: a library whose path has a space or a colon cannot be preloaded: give another "+
+				"with --shim",
+			p.shim,
+		)
 	}
 	if d.UUID != [16]byte{} {
 		p.env = append(p.env, "CUDA_VISIBLE_DEVICES="+uuidText(d.UUID))
@@ -236,7 +258,12 @@ func (p *program) say() {
 		fmt.Fprintln(os.Stderr, "weir: FAKE GPU: simulated, nothing is computed")
 	}
 	if p.request.Memory == 0 {
-		fmt.Fprintf(os.Stderr, "weir: job %s: memory cap %v, all that was not promised: --memory says how much\n", p.grant.Name, p.grant.Memory)
+		fmt.Fprintf(
+			os.Stderr,
+			"weir: job %s: memory cap %v, all that was not promised: --memory says how much\n",
+			p.grant.Name,
+			p.grant.Memory,
+		)
 	}
 }
 
@@ -263,8 +290,8 @@ func (p *program) create(ctx context.Context) (*agent.Client, error) {
 // rejoinEvery is how often a job is brought back to an agent that ended.
 const rejoinEvery = 200 * time.Millisecond
 
-// keep holds the job until the program has ended: if the agent ends, it brings the job to the next one, which it starts if
-// nobody else has after a while.
+// keep holds the job until the program has ended: if the agent ends, it brings the job to the next
+// one, which it starts if nobody else has after a while.
 func (p *program) keep(client *agent.Client, ended <-chan struct{}) {
 	for {
 		lost := make(chan struct{})

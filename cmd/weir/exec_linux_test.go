@@ -20,7 +20,8 @@ import (
 // commandVariable makes the test binary the command weir, for the processes that exec starts.
 const commandVariable = "WEIR_TEST_COMMAND"
 
-// It is looked at before TestMain, which belongs to the commands that run in the tests' own process.
+// It is looked at before TestMain, which belongs to the commands that run in the tests' own
+// process.
 var _ = func() bool {
 	if os.Getenv(commandVariable) != "" {
 		main()
@@ -89,7 +90,11 @@ func (s *stage) snapshot() *agent.Snapshot {
 	}
 	defer c.Close()
 	var last *agent.Snapshot
-	if err := c.Watch(s.t.Context(), 0, func(x agent.Snapshot) error { last = &x; return nil }); err != nil {
+	if err := c.Watch(
+		s.t.Context(),
+		0,
+		func(x agent.Snapshot) error { last = &x; return nil },
+	); err != nil {
 		return nil
 	}
 	return last
@@ -148,7 +153,8 @@ func TestExecExitCodes(t *testing.T) {
 	}{
 		{[]string{"--memory", "1GiB", "--", "sh", "-c", "exit 7"}, 7, ""},
 		{[]string{"--memory", "1GiB", "--", "sh", "-c", "kill -9 $$"}, 137, ""},
-		{[]string{"--memory", "1GiB", "--", "sh", "-c", "echo $WEIR_JOB $LD_PRELOAD"}, 0, "libweir-cuda.so"},
+		{[]string{"--memory", "1GiB", "--", "sh", "-c", "echo $WEIR_JOB $LD_PRELOAD"}, 0,
+			"libweir-cuda.so"},
 		{[]string{"--", "no-such-program"}, 127, "no-such-program"},
 		{[]string{"--memory", "1TiB", "--", "true"}, 125, "16GiB"},
 		{[]string{"--compute", "2", "--", "true"}, 2, "compute"},
@@ -170,19 +176,33 @@ func TestExecWithoutGPU(t *testing.T) {
 		t.Skip("there is a GPU")
 	}
 	c := weir(t, "exec", "--", "true")
-	if c.code != exitNotStarted || strings.Count(c.talk, "\n") != 1 || !strings.Contains(c.talk, "--fake-gpu") {
+	if c.code != exitNotStarted || strings.Count(c.talk, "\n") != 1 ||
+		!strings.Contains(c.talk, "--fake-gpu") {
 		t.Errorf("exit code %d: %q", c.code, c.talk)
 	}
 }
 
-// TestExecExample runs the bundled example: it sees its cap as the device's memory, and top shows it.
+// TestExecExample runs the bundled example: it sees its cap as the device's memory, and top shows
+// it.
 func TestExecExample(t *testing.T) {
 	s := newStage(t)
-	cmd, out := s.command("exec", "--fake-gpu", "--memory", "2GiB", "--compute", "0.3", "--class", "latency")
+	cmd, out := s.command(
+		"exec",
+		"--fake-gpu",
+		"--memory",
+		"2GiB",
+		"--compute",
+		"0.3",
+		"--class",
+		"latency",
+	)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s.eventually("the example launches", func() bool { j := s.jobs(); return len(j) == 1 && j[0].Launches > 100 })
+	s.eventually(
+		"the example launches",
+		func() bool { j := s.jobs(); return len(j) == 1 && j[0].Launches > 100 },
+	)
 	top, text := s.command("top", "--json")
 	if err := top.Run(); err != nil {
 		t.Fatalf("%v %s", err, text)
@@ -192,7 +212,9 @@ func TestExecExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	j := snapshot.Devices[0].Jobs[0]
-	if !snapshot.Devices[0].Fake || j.MemoryCapBytes != 2<<30 || j.MemoryUsedBytes < 1<<30 || j.Compute != 0.3 || len(j.Processes) != 1 {
+	if !snapshot.Devices[0].Fake || j.MemoryCapBytes != 2<<30 || j.MemoryUsedBytes < 1<<30 ||
+		j.Compute != 0.3 ||
+		len(j.Processes) != 1 {
 		t.Errorf("%+v", snapshot)
 	}
 	if !strings.Contains(topText(&snapshot), "FAKE") {
@@ -235,19 +257,25 @@ func TestExecStartsOneAgent(t *testing.T) {
 	}
 }
 
-// TestExecSurvivesTheAgent kills the agent: the program goes on, and weir exec starts another and brings the job to it.
+// TestExecSurvivesTheAgent kills the agent: the program goes on, and weir exec starts another and
+// brings the job to it.
 func TestExecSurvivesTheAgent(t *testing.T) {
 	s := newStage(t)
 	cmd, out := s.command("exec", "--fake-gpu", "--memory", "2GiB", "--name", "survivor")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s.eventually("the example launches", func() bool { j := s.jobs(); return len(j) == 1 && j[0].Launches > 100 })
+	s.eventually(
+		"the example launches",
+		func() bool { j := s.jobs(); return len(j) == 1 && j[0].Launches > 100 },
+	)
 	first := s.agents()
 	s.killAgent(syscall.SIGKILL)
 	s.eventually("the program is with another agent", func() bool {
 		j := s.jobs()
-		return len(j) == 1 && j[0].Name == "survivor" && len(j[0].Processes) == 1 && j[0].Processes[0].Attached && j[0].MemoryUsedBytes >= 1<<30
+		return len(j) == 1 && j[0].Name == "survivor" && len(j[0].Processes) == 1 &&
+			j[0].Processes[0].Attached &&
+			j[0].MemoryUsedBytes >= 1<<30
 	})
 	if second := s.agents(); len(first) != 1 || len(second) != 1 || first[0] == second[0] {
 		t.Errorf("agents %v, then %v", first, second)
@@ -267,7 +295,8 @@ func TestExecSurvivesTheAgent(t *testing.T) {
 	s.eventually("the job ends", func() bool { return len(s.jobs()) == 0 })
 }
 
-// TestExecWithAStoppedAgent stops the agent while two programs share: both go on, and rules hold again when it goes on.
+// TestExecWithAStoppedAgent stops the agent while two programs share: both go on, and rules hold
+// again when it goes on.
 func TestExecWithAStoppedAgent(t *testing.T) {
 	s := newStage(t)
 	for _, name := range []string{"one", "other"} {
@@ -297,7 +326,8 @@ func TestExecWithAStoppedAgent(t *testing.T) {
 	}
 }
 
-// TestExecOnAnotherGPU runs a program on the second of two GPUs: that is the only one that it sees, by whatever number.
+// TestExecOnAnotherGPU runs a program on the second of two GPUs: that is the only one that it sees,
+// by whatever number.
 func TestExecOnAnotherGPU(t *testing.T) {
 	s := newStage(t)
 	t.Setenv("WEIR_FAKE_GPUS", "2")
@@ -306,10 +336,13 @@ func TestExecOnAnotherGPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := []string{"--device", "cuda:1", "--memory", "1GiB", "--"}
-	if code, out := s.exec(append(args, example, "0.2", "100", "64")...); code != 0 || !strings.Contains(out, "1024 MiB") {
+	if code, out := s.exec(
+		append(args, example, "0.2", "100", "64")...); code != 0 ||
+		!strings.Contains(out, "1024 MiB") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
-	if code, out := s.exec(append(args, "env", "CUDA_VISIBLE_DEVICES=0", example, "0.2", "100", "64")...); code == 0 ||
+	if code, out := s.exec(
+		append(args, "env", "CUDA_VISIBLE_DEVICES=0", example, "0.2", "100", "64")...); code == 0 ||
 		!strings.Contains(out, "is not the GPU of this job") {
 		t.Errorf("on a GPU that it has no share of: exit code %d: %s", code, out)
 	}

@@ -33,8 +33,11 @@ type deviceFlags struct {
 
 func (f *deviceFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.device, "device", "cpu:0", "device to run on")
-	c.Flags().IntVar(&f.threads, "threads", 0, "cores to use (default: the cores this process may use)")
-	c.Flags().StringVar(&f.precision, "precision", "fp32", "arithmetic of products: fp32, bf16 where it is faster, or auto, bf16 where it also costs little accuracy")
+	c.Flags().
+		IntVar(&f.threads, "threads", 0, "cores to use (default: the cores this process may use)")
+	c.Flags().
+		StringVar(&f.precision, "precision", "fp32", "arithmetic of products: fp32, bf16 where it "+
+			"is faster, or auto, bf16 where it also costs little accuracy")
 	completeFlag(c, "device", "cpu:0")
 	completeFlag(c, "precision", "fp32", "bf16", "auto")
 }
@@ -79,20 +82,28 @@ type modelFlags struct {
 }
 
 func (f *modelFlags) add(c *cobra.Command) {
-	c.Flags().StringArrayVar(&f.shapes, "shape", nil, "shape of an input, NAME=1x3x224x224 (repeat for more)")
+	c.Flags().
+		StringArrayVar(&f.shapes, "shape", nil,
+			"shape of an input, NAME=1x3x224x224 (repeat for more)")
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of made-up inputs")
 }
 
 // addRun adds the flags of commands that run the model.
 func (f *modelFlags) addRun(c *cobra.Command) {
-	c.Flags().StringArrayVar(&f.inputs, "input", nil, "an input from a .npy file, or from a .pb file as ONNX's test data has them, NAME=FILE (repeat for more)")
-	c.Flags().TextVar(&f.memory, "memory", share.Bytes(0), "most memory that the run may hold, a `SIZE` such as 4GiB (0B: what the device has)")
+	c.Flags().
+		StringArrayVar(&f.inputs, "input", nil, "an input from a .npy file, or from a .pb file as "+
+			"ONNX's test data has them, NAME=FILE (repeat for more)")
+	c.Flags().
+		TextVar(&f.memory, "memory", share.Bytes(0), "most memory that the run may hold, a `SIZE` "+
+			"such as 4GiB (0B: what the device has)")
 	addNoCache(c, &f.noCache)
 }
 
 // addNoCache adds the flag of commands that keep compiled plans.
 func addNoCache(c *cobra.Command, off *bool) {
-	c.Flags().BoolVar(off, "no-cache", false, "neither use nor keep compiled plans on disk (in $WEIR_CACHE, by default weir/plans in the user's cache folder)")
+	c.Flags().
+		BoolVar(off, "no-cache", false, "neither use nor keep compiled plans on disk (in "+
+			"$WEIR_CACHE, by default weir/plans in the user's cache folder)")
 }
 
 // planCache is the cache of compiled plans, nil when it is switched off.
@@ -170,7 +181,14 @@ type compiled struct {
 	session *engine.Session // once it is loaded
 }
 
-func compileModel(c *cobra.Command, path string, f *modelFlags, dev *deviceFlags, d device.Device, threads int) (*compiled, error) {
+func compileModel(
+	c *cobra.Command,
+	path string,
+	f *modelFlags,
+	dev *deviceFlags,
+	d device.Device,
+	threads int,
+) (*compiled, error) {
 	passes, err := dev.passes()
 	if err != nil {
 		return nil, err
@@ -190,13 +208,23 @@ func compileModel(c *cobra.Command, path string, f *modelFlags, dev *deviceFlags
 	return out, nil
 }
 
-func (m *compiled) compile(c *cobra.Command, f *modelFlags, d device.Device, threads int, passes pass.Options) error {
+func (m *compiled) compile(
+	c *cobra.Command,
+	f *modelFlags,
+	d device.Device,
+	threads int,
+	passes pass.Options,
+) error {
 	g := m.model.Graph
 	r, err := f.resolve(g)
 	if err != nil {
 		return err
 	}
-	makeInputs := sync.OnceValues(func() ([]*tensor.Tensor, error) { return scenario.MakeInputs(g, r.shapes, r.given, f.seed) })
+	makeInputs := sync.OnceValues(
+		func() ([]*tensor.Tensor, error) {
+			return scenario.MakeInputs(g, r.shapes, r.given, f.seed)
+		},
+	)
 	if r.small(g) { // on a core that would wait for the plan
 		go makeInputs()
 	}
@@ -205,7 +233,8 @@ func (m *compiled) compile(c *cobra.Command, f *modelFlags, d device.Device, thr
 		return f.hint(g, r, err)
 	}
 	m.plan = m.cached.Plan
-	// Large inputs are made up after the check of memory, which they may exceed as much as the plan does.
+	// Large inputs are made up after the check of memory, which they may exceed as much as the plan
+	// does.
 	if err := f.fits(m.plan, d.Info()); err != nil {
 		return err
 	}
@@ -233,9 +262,18 @@ func (f *modelFlags) hint(g *graph.Graph, r *request, err error) error {
 		return err
 	}
 	for _, v := range g.Inputs {
-		asked := slices.ContainsFunc(f.shapes, func(s string) bool { return strings.HasPrefix(s, v.Name+"=") })
+		asked := slices.ContainsFunc(
+			f.shapes,
+			func(s string) bool { return strings.HasPrefix(s, v.Name+"=") },
+		)
 		if r.given[v.Name] == nil && !asked && !v.Type.Static() {
-			return fmt.Errorf("%w; symbolic dimensions are 1 unless --shape says otherwise: try --shape %s=... for %v", err, v.Name, v.Type)
+			return fmt.Errorf(
+				"%w; symbolic dimensions are 1 unless --shape says otherwise: try --shape %s=... "+
+					"for %v",
+				err,
+				v.Name,
+				v.Type,
+			)
 		}
 	}
 	return err
@@ -249,7 +287,12 @@ func (f *modelFlags) fits(p *plan.Plan, d device.Info) error {
 	}
 	if has > 0 && (need > has || need < 0) {
 		const gib = 1 << 30
-		return fmt.Errorf("needs %.1f GiB, device %s has %.1f GiB: lower --shape", float64(need)/gib, d.ID, float64(has)/gib)
+		return fmt.Errorf(
+			"needs %.1f GiB, device %s has %.1f GiB: lower --shape",
+			float64(need)/gib,
+			d.ID,
+			float64(has)/gib,
+		)
 	}
 	return nil
 }

@@ -35,7 +35,10 @@ func gpus(fake bool) ([]agent.Device, error) {
 	case err == nil:
 		err = nvml.ErrNoDriver
 	}
-	return nil, fmt.Errorf("%s: weir exec --fake-gpu shows the same on a simulated GPU", gpuNote(err))
+	return nil, fmt.Errorf(
+		"%s: weir exec --fake-gpu shows the same on a simulated GPU",
+		gpuNote(err),
+	)
 }
 
 // agentDevice describes a GPU to the agent.
@@ -46,9 +49,18 @@ func agentDevice(d *device.Info) (agent.Device, error) {
 		return agent.Device{}, fmt.Errorf("device %s: is not a GPU", d.ID)
 	}
 	if d.MIGEnabled {
-		return agent.Device{}, fmt.Errorf("device %s: is cut into MIG instances, which weir exec does not share yet: switch MIG off", d.ID)
+		return agent.Device{}, fmt.Errorf(
+			"device %s: is cut into MIG instances, which weir exec does not share yet: switch MIG "+
+				"off",
+			d.ID,
+		)
 	}
-	return agent.Device{Ordinal: uint32(ordinal), Name: d.Name, UUID: uuidBytes(d.UUID), Memory: share.Bytes(d.MemoryBytes)}, nil
+	return agent.Device{
+		Ordinal: uint32(ordinal),
+		Name:    d.Name,
+		UUID:    uuidBytes(d.UUID),
+		Memory:  share.Bytes(d.MemoryBytes),
+	}, nil
 }
 
 // uuidBytes reads a UUID as NVML writes it; zeros if it is of another form.
@@ -68,7 +80,8 @@ func uuidText(id [16]byte) string {
 // fakeMemory is what a simulated GPU has unless WEIR_FAKE_MEMORY says otherwise.
 const fakeMemory = 16 * share.GiB
 
-// fakeGPUs describes the GPUs that the fake driver simulates, by the variables that it reads itself.
+// fakeGPUs describes the GPUs that the fake driver simulates, by the variables that it reads
+// itself.
 func fakeGPUs() ([]agent.Device, error) {
 	count, memory := 1, fakeMemory
 	if text := os.Getenv("WEIR_FAKE_GPUS"); text != "" {

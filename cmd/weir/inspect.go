@@ -55,7 +55,9 @@ func newInspect() *cobra.Command {
 		ValidArgsFunction: files("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if asJSON && (dump != "" || until != "") {
-				return errors.New("--json prints figures, --dump and --pass print the graph: choose one")
+				return errors.New(
+					"--json prints figures, --dump and --pass print the graph: choose one",
+				)
 			}
 			m, err := onnx.Open(args[0], onnx.Options{})
 			if err != nil {
@@ -83,16 +85,31 @@ func newInspect() *cobra.Command {
 	}
 	dev.add(c)
 	model.add(c)
-	c.Flags().StringVar(&dump, "dump", "", "print the graph instead: text, exact (with all weights), dot or html")
-	c.Flags().StringVar(&until, "pass", "", "the stage after this pass, or all for every stage (with --dump)")
+	c.Flags().
+		StringVar(&dump, "dump", "",
+			"print the graph instead: text, exact (with all weights), dot or html")
+	c.Flags().
+		StringVar(&until, "pass", "",
+			"the stage after this pass, or all for every stage (with --dump)")
 	completeFlag(c, "dump", "text", "exact", "dot", "html")
 	completeFlag(c, "pass", stageNames()...)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }
 
-func inspect(c *cobra.Command, g *graph.Graph, dev *deviceFlags, model *modelFlags) (*inspectResult, error) {
-	res := &inspectResult{Name: g.Name, Inputs: lines(g.Inputs), Outputs: lines(g.Outputs), Opsets: g.Opsets, Operators: map[string]int{}}
+func inspect(
+	c *cobra.Command,
+	g *graph.Graph,
+	dev *deviceFlags,
+	model *modelFlags,
+) (*inspectResult, error) {
+	res := &inspectResult{
+		Name:      g.Name,
+		Inputs:    lines(g.Inputs),
+		Outputs:   lines(g.Outputs),
+		Opsets:    g.Opsets,
+		Operators: map[string]int{},
+	}
 	g.Walk(res.count)
 	_, pool, closeDevice, err := dev.open()
 	if err != nil {
@@ -107,7 +124,11 @@ func inspect(c *cobra.Command, g *graph.Graph, dev *deviceFlags, model *modelFla
 	if err != nil {
 		return nil, err
 	}
-	p, err := plan.Compile(c.Context(), g, plan.Options{Shapes: r.shapes, Threads: pool.Threads(), Passes: passes})
+	p, err := plan.Compile(
+		c.Context(),
+		g,
+		plan.Options{Shapes: r.shapes, Threads: pool.Threads(), Passes: passes},
+	)
 	if err != nil {
 		res.PlanError = model.hint(g, r, err).Error()
 		return res, nil
@@ -120,8 +141,8 @@ func inspect(c *cobra.Command, g *graph.Graph, dev *deviceFlags, model *modelFla
 	return res, nil
 }
 
-// count adds one graph's nodes and constants. Running statistics and scalars, such as bounds, are constants but no
-// parameters: nobody trained them.
+// count adds one graph's nodes and constants. Running statistics and scalars, such as bounds, are
+// constants but no parameters: nobody trained them.
 func (r *inspectResult) count(b *graph.Graph) {
 	statistics := map[*graph.Value]bool{}
 	for _, n := range b.Nodes {
@@ -157,12 +178,27 @@ func printInspect(w io.Writer, r *inspectResult) {
 	for _, text := range r.Warnings {
 		fmt.Fprintln(w, "warning:", text)
 	}
-	fmt.Fprintf(w, "nodes %d, parameters %.2f M, weights %.1f MiB\n", r.Nodes, float64(r.Parameters)/1e6, float64(r.WeightBytes)/(1<<20))
+	fmt.Fprintf(
+		w,
+		"nodes %d, parameters %.2f M, weights %.1f MiB\n",
+		r.Nodes,
+		float64(r.Parameters)/1e6,
+		float64(r.WeightBytes)/(1<<20),
+	)
 	if r.PlanError != "" {
 		fmt.Fprintf(w, "no plan: %s\n", r.PlanError)
 	} else {
-		fmt.Fprintf(w, "plan: %d steps, %.2f GFLOP, peak memory %.1f MiB (arena %.1f, packed weights %.1f)\n", r.Steps,
-			float64(r.Flops)/1e9, float64(r.PeakBytes)/(1<<20), float64(r.ArenaBytes)/(1<<20), float64(r.PackedBytes)/(1<<20))
+		fmt.Fprintf(
+			w,
+			"plan: %d steps, %.2f GFLOP, peak memory %.1f MiB (arena %.1f, packed weights %.1f)\n",
+			r.Steps,
+			float64(
+				r.Flops,
+			)/1e9,
+			float64(r.PeakBytes)/(1<<20),
+			float64(r.ArenaBytes)/(1<<20),
+			float64(r.PackedBytes)/(1<<20),
+		)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Operators)) {
 		fmt.Fprintf(w, "%6d  %s\n", r.Operators[name], name)
@@ -171,7 +207,13 @@ func printInspect(w io.Writer, r *inspectResult) {
 }
 
 // dumpGraph prints a graph, or what the passes make of it.
-func dumpGraph(c *cobra.Command, path string, g *graph.Graph, model *modelFlags, form, until string) error {
+func dumpGraph(
+	c *cobra.Command,
+	path string,
+	g *graph.Graph,
+	model *modelFlags,
+	form, until string,
+) error {
 	if !slices.Contains([]string{"", "text", "exact", "dot", "html"}, form) {
 		return fmt.Errorf("--dump %s: want text, exact, dot or html", form)
 	}
@@ -192,7 +234,8 @@ func dumpGraph(c *cobra.Command, path string, g *graph.Graph, model *modelFlags,
 	if until != "all" {
 		stages = stages[len(stages)-1:]
 	}
-	write := map[string]func(io.Writer, *graph.Graph) error{"": graph.Brief, "text": graph.Brief, "exact": graph.Print, "dot": graph.Dot}[form]
+	write := map[string]func(io.Writer, *graph.Graph) error{"": graph.Brief, "text": graph.Brief,
+		"exact": graph.Print, "dot": graph.Dot}[form]
 	for _, s := range stages {
 		if len(stages) > 1 && form != "dot" {
 			fmt.Fprintf(w, "# %s\n", s.Name)
@@ -236,7 +279,11 @@ func stagesUntil(stages []graph.Stage, until string) ([]graph.Stage, error) {
 	for _, s := range stages {
 		names = append(names, s.Name)
 	}
-	return nil, fmt.Errorf("--pass %s: no such stage of this model; stages are %v, or all", until, names)
+	return nil, fmt.Errorf(
+		"--pass %s: no such stage of this model; stages are %v, or all",
+		until,
+		names,
+	)
 }
 
 // countNodes counts the nodes of a graph and its bodies.

@@ -1,7 +1,8 @@
 // Command weir shares devices between deep-learning jobs and runs their models.
 //
-// Data goes to standard output, talk to standard error; every reading command takes --json and then prints one JSON object.
-// Exit codes: 0 done; 1 the work failed or a check did not hold; 2 the command line or a file is wrong.
+// Data goes to standard output, talk to standard error; every reading command takes --json and then
+// prints one JSON object. Exit codes: 0 done; 1 the work failed or a check did not hold; 2 the
+// command line or a file is wrong.
 package main
 
 import (
@@ -23,8 +24,9 @@ import (
 )
 
 func main() {
-	// Tensors lie outside Go's heap, which a few megabytes of graphs and plans make up. Collecting it as often as by default takes a good part
-	// of the time that loading a model takes, and saves next to nothing.
+	// Tensors lie outside Go's heap, which a few megabytes of graphs and plans make up. Collecting
+	// it as often as by default takes a good part of the time that loading a model takes, and saves
+	// next to nothing.
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(200)
 	}
@@ -32,7 +34,8 @@ func main() {
 	cpu.ReserveProcs(2)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// A second Ctrl-C ends the process at once, should the first have come in the middle of a very long step.
+	// A second Ctrl-C ends the process at once, should the first have come in the middle of a very
+	// long step.
 	context.AfterFunc(ctx, stop)
 	os.Exit(execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
@@ -64,7 +67,8 @@ func execute(ctx context.Context, args []string, in io.Reader, out, talk io.Writ
 	return 2
 }
 
-// checked is standard output that remembers its first error: a result that did not arrive makes exit code 1.
+// checked is standard output that remembers its first error: a result that did not arrive makes
+// exit code 1.
 type checked struct {
 	io.Writer
 	err error
@@ -79,7 +83,8 @@ func (w *checked) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// message puts an error on one line; the stack of a fault, which a bug report needs, stays below it.
+// message puts an error on one line; the stack of a fault, which a bug report needs, stays below
+// it.
 func message(err error) string {
 	text := strings.TrimSpace(err.Error())
 	if errors.Is(err, engine.ErrFault) || errors.Is(err, cpu.ErrPanic) {
@@ -106,8 +111,8 @@ func (f *failure) Error() string { return f.err.Error() }
 // Unwrap gives the cause to errors.Is.
 func (f *failure) Unwrap() error { return f.err }
 
-// failed marks an error as a failure of the work itself: exit code 1. Every other error means that the command line or a
-// file is wrong: exit code 2.
+// failed marks an error as a failure of the work itself: exit code 1. Every other error means that
+// the command line or a file is wrong: exit code 2.
 func failed(err error) error {
 	if err == nil {
 		return nil
@@ -124,12 +129,26 @@ func newRoot() *cobra.Command {
 		Args:          cobra.NoArgs,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 		// A run that was to be on other instructions must not pass for one.
-		PersistentPreRunE: func(*cobra.Command, []string) error { return cpuinfo.EnvironmentError() },
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			return cpuinfo.EnvironmentError()
+		},
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w: see %s --help", err, c.CommandPath())
 	})
-	root.AddCommand(newDemo(), newShare(), newRun(), newBench(), newInspect(), newOptimize(), newVerify(), newTune(), newModel(), newDevice(), newDebug())
+	root.AddCommand(
+		newDemo(),
+		newShare(),
+		newRun(),
+		newBench(),
+		newInspect(),
+		newOptimize(),
+		newVerify(),
+		newTune(),
+		newModel(),
+		newDevice(),
+		newDebug(),
+	)
 	root.AddCommand(newExec(), newTop(), newAgent())
 	return root
 }
@@ -138,7 +157,12 @@ func newRoot() *cobra.Command {
 func exactly(n int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != n {
-			return fmt.Errorf("got %d arguments, want %s: see %s --help", len(args), c.UseLine(), c.CommandPath())
+			return fmt.Errorf(
+				"got %d arguments, want %s: see %s --help",
+				len(args),
+				c.UseLine(),
+				c.CommandPath(),
+			)
 		}
 		return nil
 	}

@@ -59,7 +59,8 @@ func done(t testing.TB, args ...string) called {
 	return c
 }
 
-// object reads the one JSON object that standard output must hold, with the keys that scripts rely on.
+// object reads the one JSON object that standard output must hold, with the keys that scripts rely
+// on.
 func (c called) object(t testing.TB, keys ...string) map[string]any {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(c.out))
@@ -204,10 +205,22 @@ func newWrongFiles(t *testing.T) *wrongFiles {
 	f.open = modelFile(t, openSizes, onnx.WriteOptions{})
 	f.wide = npyFile(t, tensor.From(make([]float32, 10), 2, 5))
 	f.ints = npyFile(t, tensor.From(make([]int64, 8), 2, 4))
-	f.badKey = write("key.yaml", []byte("duration: 1s\njobs:\n  - {name: a, model: digits.onnx, arival: 3}\n"))
-	f.noModel = write("nomodel.yaml", []byte("duration: 1s\njobs:\n  - {name: train-7, model: none.onnx}\n"))
-	f.badModel = write("badmodel.yaml", []byte("duration: 1s\njobs:\n  - {name: train-7, model: truncated.onnx}\n"))
-	f.fine = write("fine.yaml", []byte("duration: 100ms\njobs:\n  - {name: a, model: "+f.good+"}\n"))
+	f.badKey = write(
+		"key.yaml",
+		[]byte("duration: 1s\njobs:\n  - {name: a, model: digits.onnx, arival: 3}\n"),
+	)
+	f.noModel = write(
+		"nomodel.yaml",
+		[]byte("duration: 1s\njobs:\n  - {name: train-7, model: none.onnx}\n"),
+	)
+	f.badModel = write(
+		"badmodel.yaml",
+		[]byte("duration: 1s\njobs:\n  - {name: train-7, model: truncated.onnx}\n"),
+	)
+	f.fine = write(
+		"fine.yaml",
+		[]byte("duration: 100ms\njobs:\n  - {name: a, model: "+f.good+"}\n"),
+	)
 	return f
 }
 
@@ -225,12 +238,21 @@ func wrongModelLines(f *wrongFiles) []wrongLine {
 		{[]string{"run", "--bogus", f.good}, []string{"unknown flag: --bogus", "weir run --help"}},
 		{[]string{"bench", "--runs", "x", f.good}, []string{"--runs", `"x"`}},
 		{[]string{"bench", "--runs", "0", f.good}, []string{"--runs 0"}},
-		{[]string{"bench", "--precision", "int4", f.good}, []string{`--precision "int4"`, "want fp32, bf16 or auto"}},
+		{
+			[]string{"bench", "--precision", "int4", f.good},
+			[]string{`--precision "int4"`, "want fp32, bf16 or auto"},
+		},
 		{[]string{"run", "--threads", "-3", f.good}, []string{"--threads -3"}},
 		{[]string{"run", "--device", "cuda:0", f.good}, []string{"--device cuda:0", "cpu:0"}},
 		{[]string{"run", "--memory", "4XB", f.good}, []string{"--memory", "512MiB"}},
-		{[]string{"run", "--memory", "1KiB", f.good}, []string{f.good, "needs", "--memory 1KiB", "raise"}},
-		{[]string{"bench", "--memory", "1KiB", f.good}, []string{f.good, "needs", "--memory 1KiB", "raise"}},
+		{
+			[]string{"run", "--memory", "1KiB", f.good},
+			[]string{f.good, "needs", "--memory 1KiB", "raise"},
+		},
+		{
+			[]string{"bench", "--memory", "1KiB", f.good},
+			[]string{f.good, "needs", "--memory 1KiB", "raise"},
+		},
 		{[]string{"run", filepath.Join(f.dir, "none.onnx")}, []string{"none.onnx", "no such file"}},
 		{[]string{"run", f.truncated}, []string{f.truncated}},
 		{[]string{"bench", f.garbage}, []string{f.garbage}},
@@ -240,17 +262,32 @@ func wrongModelLines(f *wrongFiles) []wrongLine {
 		{[]string{"bench", f.unknown}, []string{f.unknown, "Frobnicate", "odd one"}},
 		{[]string{"inspect", f.unknown}, []string{f.unknown, "Frobnicate", "odd one"}},
 		{[]string{"run", f.huge}, []string{f.huge}},
-		{[]string{"inspect", "--shape", "image=1152921504606846976x1x8x8", f.good}, []string{f.good, "image"}},
-		{[]string{"run", "--shape", "x=1048576x1048576", f.open}, []string{f.open, "needs 4096.0 GiB", "cpu:0 has", "--shape"}},
+		{
+			[]string{"inspect", "--shape", "image=1152921504606846976x1x8x8", f.good},
+			[]string{f.good, "image"},
+		},
+		{
+			[]string{"run", "--shape", "x=1048576x1048576", f.open},
+			[]string{f.open, "needs 4096.0 GiB", "cpu:0 has", "--shape"},
+		},
 		{[]string{"run", f.external}, []string{f.external, "model.onnx.data"}},
 		{[]string{"run", "--shape", "image", f.good}, []string{"--shape image", "NAME=VALUE"}},
 		{[]string{"run", "--shape", "image=1x", f.good}, []string{"--shape image", "1x3x224x224"}},
 		{[]string{"run", "--shape", "image=1x1x9x9", f.good}, []string{f.good, "image", "9"}},
 		{[]string{"run", "--shape", "imige=1x1x8x8", f.good}, []string{f.good, "imige", "image"}},
 		{[]string{"run", "--shape", "x=1x4", "--shape", "x=2x4", f.dense}, []string{"given twice"}},
-		{[]string{"run", "--input", "x=" + f.wide, f.dense}, []string{f.dense, `"x"`, "[2 5]", "[N,4]"}},
-		{[]string{"run", "--input", "x=" + f.ints, f.dense}, []string{f.dense, `"x"`, "int64", "float32[N,4]"}},
-		{[]string{"run", "--input", "z=" + f.ints, f.dense}, []string{f.dense, `"z"`, "it takes x"}},
+		{
+			[]string{"run", "--input", "x=" + f.wide, f.dense},
+			[]string{f.dense, `"x"`, "[2 5]", "[N,4]"},
+		},
+		{
+			[]string{"run", "--input", "x=" + f.ints, f.dense},
+			[]string{f.dense, `"x"`, "int64", "float32[N,4]"},
+		},
+		{
+			[]string{"run", "--input", "z=" + f.ints, f.dense},
+			[]string{f.dense, `"z"`, "it takes x"},
+		},
 		{[]string{"run", "--input", "x=" + f.garbage, f.dense}, []string{f.garbage, ".npy"}},
 		{[]string{"run", "--input", "x=none.npy", f.dense}, []string{"none.npy"}},
 	}
@@ -260,31 +297,61 @@ func wrongOtherLines(f *wrongFiles) []wrongLine {
 	return []wrongLine{
 		{[]string{"inspect", "--dump", "pdf", f.good}, []string{"--dump pdf", "text"}},
 		{[]string{"inspect", "--dump", "text", "--json", f.good}, []string{"--json", "choose"}},
-		{[]string{"inspect", "--dump", "text", "--pass", "nope", f.good}, []string{"--pass nope", "all"}},
+		{
+			[]string{"inspect", "--dump", "text", "--pass", "nope", f.good},
+			[]string{"--pass nope", "all"},
+		},
 		{[]string{"inspect", "--shape", "nope=1", f.good}, []string{f.good, "nope"}},
 		{[]string{"optimize", f.good}, []string{"optimize IN OUT"}},
-		{[]string{"optimize", "--off", "nope", f.good, filepath.Join(f.dir, "o.onnx")}, []string{"nope"}},
+		{
+			[]string{"optimize", "--off", "nope", f.good, filepath.Join(f.dir, "o.onnx")},
+			[]string{"nope"},
+		},
 		{[]string{"verify"}, []string{"--help"}},
 		{[]string{"verify", f.dir}, []string{"test cases"}},
 		{[]string{"verify", filepath.Join(f.dir, "none")}, []string{"none"}},
-		{[]string{"model", "new", "resnet51", filepath.Join(f.dir, "x.onnx")}, []string{"resnet51", "resnet50"}},
+		{
+			[]string{"model", "new", "resnet51", filepath.Join(f.dir, "x.onnx")},
+			[]string{"resnet51", "resnet50"},
+		},
 		{[]string{"share", filepath.Join(f.dir, "none.yaml")}, []string{"none.yaml"}},
 		{[]string{"share", f.badKey}, []string{f.badKey, "line 3", "arival", "arrival"}},
 		{[]string{"share", f.noModel}, []string{"train-7", "none.onnx"}},
 		{[]string{"share", f.badModel}, []string{"train-7", "truncated.onnx"}},
-		{[]string{"share", "--policy", "nice", f.fine}, []string{"nice", "fair", "fifo", "priority", "timeslice"}},
-		{[]string{"share", "--compare", "boats", f.fine}, []string{"boats", "threads", "processes"}},
+		{
+			[]string{"share", "--policy", "nice", f.fine},
+			[]string{"nice", "fair", "fifo", "priority", "timeslice"},
+		},
+		{
+			[]string{"share", "--compare", "boats", f.fine},
+			[]string{"boats", "threads", "processes"},
+		},
 		{[]string{"share", "--duration", "-1s", f.fine}, []string{"negative"}},
 		{[]string{"share", "--device", "tpu:0", f.fine}, []string{"tpu:0", "cpu:0"}},
 		{[]string{"demo", "--duration", "1ms"}, []string{"--duration 1ms"}},
-		{[]string{"demo", "--output", f.dir, "--model", "a", "--model", "b", "--model", "c", "--model", "d"}, []string{"4 models", "3 jobs"}},
+		{
+			[]string{
+				"demo",
+				"--output",
+				f.dir,
+				"--model",
+				"a",
+				"--model",
+				"b",
+				"--model",
+				"c",
+				"--model",
+				"d",
+			},
+			[]string{"4 models", "3 jobs"},
+		},
 		{[]string{"demo", "--output", f.dir, "--model", f.garbage}, []string{f.garbage}},
 		{[]string{"device", "lst"}, []string{"lst"}},
 	}
 }
 
-// TestWrongCommandLines holds that what is wrong on the command line or in a file gives exit code 2 and one line on standard
-// error that names it and says what to do, whatever the command.
+// TestWrongCommandLines holds that what is wrong on the command line or in a file gives exit code 2
+// and one line on standard error that names it and says what to do, whatever the command.
 func TestWrongCommandLines(t *testing.T) {
 	f := newWrongFiles(t)
 	for _, c := range append(wrongModelLines(f), wrongOtherLines(f)...) {
@@ -316,12 +383,24 @@ func TestStopped(t *testing.T) {
 	cancel()
 	dir := t.TempDir()
 	s := filepath.Join(dir, "s.yaml")
-	if err := os.WriteFile(s, []byte("duration: 1h\njobs: [{name: a, model: "+digitsFile(t)+"}]\n"), 0o666); err != nil {
+	if err := os.WriteFile(
+		s,
+		[]byte("duration: 1h\njobs: [{name: a, model: "+digitsFile(t)+"}]\n"),
+		0o666,
+	); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"share", s}, {"demo", "--output", dir}, {"run", digitsFile(t)}} {
+	for _, args := range [][]string{{"share", s}, {"demo", "--output", dir},
+		{"run", digitsFile(t)}} {
 		var out, talk bytes.Buffer
-		if code := execute(ctx, args, nil, &out, &talk); code != 1 || !strings.HasSuffix(talk.String(), "weir: stopped\n") {
+		if code := execute(
+			ctx,
+			args,
+			nil,
+			&out,
+			&talk,
+		); code != 1 ||
+			!strings.HasSuffix(talk.String(), "weir: stopped\n") {
 			t.Errorf("%v: exit code %d, %q", args, code, talk.String())
 		}
 	}
@@ -334,7 +413,11 @@ func TestInterrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := filepath.Join(t.TempDir(), "s.yaml")
-	if err := os.WriteFile(s, []byte("duration: 1h\njobs: [{name: a, model: "+digitsFile(t)+"}]\n"), 0o666); err != nil {
+	if err := os.WriteFile(
+		s,
+		[]byte("duration: 1h\njobs: [{name: a, model: "+digitsFile(t)+"}]\n"),
+		0o666,
+	); err != nil {
 		t.Fatal(err)
 	}
 	c := exec.CommandContext(t.Context(), exe, "share", "--no-solo", "--json", s)
@@ -357,7 +440,8 @@ func TestInterrupt(t *testing.T) {
 		}
 	}
 	var exit *exec.ExitError
-	if err := c.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 1 || last != "weir: stopped" || out.Len() > 0 {
+	if err := c.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 1 || last != "weir: stopped" ||
+		out.Len() > 0 {
 		t.Errorf("%v, %q, %q", err, last, out.String())
 	}
 }
@@ -370,10 +454,18 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 // TestLostOutput holds that a result which does not arrive makes exit code 1, whatever its form.
 func TestLostOutput(t *testing.T) {
 	model := digitsFile(t)
-	for _, args := range [][]string{{"run", model}, {"run", model, "--json"}, {"inspect", model}, {"inspect", model, "--dump", "html"},
+	for _, args := range [][]string{{"run", model}, {"run", model, "--json"}, {"inspect", model},
+		{"inspect", model, "--dump", "html"},
 		{"optimize", model, model}, {"device", "list", "--json"}, {"help"}} {
 		var talk bytes.Buffer
-		if code := execute(t.Context(), args, nil, full{}, &talk); code != 1 || !strings.Contains(talk.String(), "no space left") {
+		if code := execute(
+			t.Context(),
+			args,
+			nil,
+			full{},
+			&talk,
+		); code != 1 ||
+			!strings.Contains(talk.String(), "no space left") {
 			t.Errorf("%v: exit code %d, %q", args, code, talk.String())
 		}
 	}
@@ -400,14 +492,22 @@ func TestTerminal(t *testing.T) {
 
 // TestTraceThatCannotBeWritten holds that a wrong path is told before the jobs run, not after.
 func TestTraceThatCannotBeWritten(t *testing.T) {
-	c := weir(t, "share", scenarioFile(t, "64MiB", 0, 3), "--trace", filepath.Join(t.TempDir(), "none", "trace.json"))
-	if c.code != 2 || strings.Contains(c.talk, "compiling") || !strings.Contains(c.talk, "trace.json") {
+	c := weir(
+		t,
+		"share",
+		scenarioFile(t, "64MiB", 0, 3),
+		"--trace",
+		filepath.Join(t.TempDir(), "none", "trace.json"),
+	)
+	if c.code != 2 || strings.Contains(c.talk, "compiling") ||
+		!strings.Contains(c.talk, "trace.json") {
 		t.Errorf("exit code %d, %q", c.code, c.talk)
 	}
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{}, {"model"}, {"device"}, {"run", "--help"}, {"share", "--help"}} {
+	for _, args := range [][]string{{}, {"model"}, {"device"}, {"run", "--help"},
+		{"share", "--help"}} {
 		if c := done(t, args...); !strings.Contains(c.out, "Usage:") {
 			t.Errorf("%v: %q", args, c.out)
 		}
@@ -433,7 +533,8 @@ func TestCompletion(t *testing.T) {
 	}{
 		{[]string{"run", ""}, []string{"onnx", ":8"}},
 		{[]string{"share", ""}, []string{"yaml", "yml", ":8"}},
-		{[]string{"share", "--policy", ""}, []string{"fair", "fifo", "priority", "timeslice", ":4"}},
+		{[]string{"share", "--policy", ""},
+			[]string{"fair", "fifo", "priority", "timeslice", ":4"}},
 		{[]string{"share", "--compare", ""}, []string{"threads", "processes"}},
 		{[]string{"model", "new", ""}, []string{"resnet50", "gpt2", ":4"}},
 		{[]string{"model", "new", "resnet50", ""}, []string{":0"}},

@@ -16,7 +16,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// TestRun computes a product from a .npy file and holds what comes out, on standard output and as a file.
+// TestRun computes a product from a .npy file and holds what comes out, on standard output and as a
+// file.
 func TestRun(t *testing.T) {
 	model := modelFile(t, dense, onnx.WriteOptions{})
 	x := npyFile(t, tensor.From([]float32{1, 0, 0, 0, 0, 1, 0, 1}, 2, 4))
@@ -25,17 +26,28 @@ func TestRun(t *testing.T) {
 	m := c.object(t, "outputs", "load_ms", "run_ms")
 	o := m["outputs"].([]any)[0].(map[string]any)
 	file := filepath.Join(dir, "y.npy")
-	if o["name"] != "y" || o["dtype"] != "float32" || fmt.Sprint(o["shape"]) != "[2 2]" || o["file"] != file {
+	if o["name"] != "y" || o["dtype"] != "float32" || fmt.Sprint(o["shape"]) != "[2 2]" ||
+		o["file"] != file {
 		t.Errorf("the output is %v", o)
 	}
 	if c.talk != "" {
 		t.Errorf("talk with everything given: %q", c.talk)
 	}
 	y := readNPY(t, file)
-	if !slices.Equal(y.Shape, []int{2, 2}) || !slices.Equal(tensor.As[float32](y), []float32{1, 2, 10, 12}) {
+	if !slices.Equal(y.Shape, []int{2, 2}) ||
+		!slices.Equal(tensor.As[float32](y), []float32{1, 2, 10, 12}) {
 		t.Errorf("y is %v %v", y.Shape, tensor.As[float32](y))
 	}
-	if c := done(t, "run", model, "--input", "x="+x); !strings.HasPrefix(c.out, "y\tfloat32\t[2 2]\t1 2 10 12") {
+	if c := done(
+		t,
+		"run",
+		model,
+		"--input",
+		"x="+x,
+	); !strings.HasPrefix(
+		c.out,
+		"y\tfloat32\t[2 2]\t1 2 10 12",
+	) {
 		t.Errorf("got %q", c.out)
 	}
 }
@@ -45,7 +57,19 @@ func TestRunMadeUpInputs(t *testing.T) {
 	model := modelFile(t, dense, onnx.WriteOptions{})
 	run := func(seed, shape string) (string, *tensor.Tensor) {
 		dir := t.TempDir()
-		c := done(t, "run", model, "--seed", seed, "--shape", "x="+shape, "--output", dir, "--threads", "1")
+		c := done(
+			t,
+			"run",
+			model,
+			"--seed",
+			seed,
+			"--shape",
+			"x="+shape,
+			"--output",
+			dir,
+			"--threads",
+			"1",
+		)
 		return c.talk, readNPY(t, filepath.Join(dir, "y.npy"))
 	}
 	talk, a := run("1", "3x4")
@@ -54,7 +78,8 @@ func TestRunMadeUpInputs(t *testing.T) {
 	if !strings.Contains(talk, "made up: x") || !strings.Contains(talk, "seed 1") {
 		t.Errorf("talk is %q", talk)
 	}
-	if !slices.Equal(a.Shape, []int{3, 2}) || !bytes.Equal(a.Data, b.Data) || bytes.Equal(a.Data, c.Data) {
+	if !slices.Equal(a.Shape, []int{3, 2}) || !bytes.Equal(a.Data, b.Data) ||
+		bytes.Equal(a.Data, c.Data) {
 		t.Errorf("outputs are %v %v %v", a.Shape, a.Data, c.Data)
 	}
 }
@@ -68,12 +93,20 @@ func TestRunMemory(t *testing.T) {
 	}
 }
 
-// TestRunFails holds that a wrong input file makes exit code 2, also when only the run brings it out, and work that fails 1.
+// TestRunFails holds that a wrong input file makes exit code 2, also when only the run brings it
+// out, and work that fails 1.
 func TestRunFails(t *testing.T) {
 	model := modelFile(t, lookup, onnx.WriteOptions{})
 	bad := npyFile(t, tensor.From([]int64{1, 9}, 2))
 	for _, command := range []string{"run", "bench"} {
-		if c := weir(t, command, model, "--input", "i="+bad); c.code != 2 || !strings.Contains(c.talk, model) || !strings.Contains(c.talk, "9") {
+		if c := weir(
+			t,
+			command,
+			model,
+			"--input",
+			"i="+bad,
+		); c.code != 2 || !strings.Contains(c.talk, model) ||
+			!strings.Contains(c.talk, "9") {
 			t.Errorf("%s: exit code %d, %q", command, c.code, c.talk)
 		}
 	}
@@ -81,12 +114,20 @@ func TestRunFails(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if c := weir(t, "run", model, "--output", file); c.code != 1 || !strings.Contains(c.talk, file) {
+	if c := weir(
+		t,
+		"run",
+		model,
+		"--output",
+		file,
+	); c.code != 1 ||
+		!strings.Contains(c.talk, file) {
 		t.Errorf("a file for a folder: exit code %d, %q", c.code, c.talk)
 	}
 }
 
-// TestMadeUpShapesAreNamed holds that an error about shapes which nobody asked for says how to ask for others.
+// TestMadeUpShapesAreNamed holds that an error about shapes which nobody asked for says how to ask
+// for others.
 func TestMadeUpShapesAreNamed(t *testing.T) {
 	model := modelFile(t, `graph "g" {
 		opset "" 17
@@ -100,13 +141,21 @@ func TestMadeUpShapesAreNamed(t *testing.T) {
 		}
 	}
 	done(t, "run", model, "--shape", "x=1x1x4x4")
-	if c := weir(t, "run", model, "--shape", "x=1x1x1x1"); c.code != 2 || strings.Contains(c.talk, "try --shape") {
+	if c := weir(
+		t,
+		"run",
+		model,
+		"--shape",
+		"x=1x1x1x1",
+	); c.code != 2 ||
+		strings.Contains(c.talk, "try --shape") {
 		t.Errorf("a shape that was asked for: exit code %d, %q", c.code, c.talk)
 	}
 }
 
 func TestFileNames(t *testing.T) {
-	for name, want := range map[string]string{"y": "y", "a/b": "a_b_3", "..": "_3", "": "", "ü": "__3", "a.b-c_D9": "a.b-c_D9"} {
+	for name, want := range map[string]string{"y": "y", "a/b": "a_b_3", "..": "_3", "": "",
+		"ü": "__3", "a.b-c_D9": "a.b-c_D9"} {
 		if got := fileName(name, 3); got != want && name != "" {
 			t.Errorf("%q became %q, want %q", name, got, want)
 		}
@@ -114,13 +163,29 @@ func TestFileNames(t *testing.T) {
 }
 
 func TestBench(t *testing.T) {
-	m := done(t, "bench", digitsFile(t), "--runs", "5", "--warmup", "1", "--threads", "1", "--profile", "--json").object(t, "median_ms", "min_ms",
-		"p90_ms", "p99_ms", "load_ms", "first_output_ms", "peak_rss_bytes", "plan_bytes", "steps", "threads", "precision", "device")
+	m := done(
+		t,
+		"bench",
+		digitsFile(t),
+		"--runs",
+		"5",
+		"--warmup",
+		"1",
+		"--threads",
+		"1",
+		"--profile",
+		"--json",
+	).object(t, "median_ms", "min_ms",
+		"p90_ms", "p99_ms", "load_ms", "first_output_ms", "peak_rss_bytes", "plan_bytes", "steps",
+		"threads", "precision", "device")
 	get := func(key string) float64 { return m[key].(float64) }
-	if get("min_ms") <= 0 || get("min_ms") > get("median_ms") || get("median_ms") > get("p90_ms") || get("p90_ms") > get("p99_ms") {
+	if get("min_ms") <= 0 || get("min_ms") > get("median_ms") || get("median_ms") > get("p90_ms") ||
+		get("p90_ms") > get("p99_ms") {
 		t.Errorf("times are %v", m)
 	}
-	if m["precision"] != "fp32" || m["device"] != "cpu:0" || get("threads") != 1 || get("first_output_ms") <= 0 || get("plan_bytes") <= 0 {
+	if m["precision"] != "fp32" || m["device"] != "cpu:0" || get("threads") != 1 ||
+		get("first_output_ms") <= 0 ||
+		get("plan_bytes") <= 0 {
 		t.Errorf("facts are %v", m)
 	}
 	if n := len(m["profile"].(map[string]any)["steps"].([]any)); n != int(get("steps")) || n == 0 {
@@ -129,16 +194,28 @@ func TestBench(t *testing.T) {
 }
 
 func TestInspect(t *testing.T) {
-	m := done(t, "inspect", digitsFile(t), "--json").object(t, "nodes", "operators", "parameters", "weight_bytes", "peak_bytes", "flops")
+	m := done(
+		t,
+		"inspect",
+		digitsFile(t),
+		"--json",
+	).object(t, "nodes", "operators", "parameters", "weight_bytes", "peak_bytes", "flops")
 	ops := m["operators"].(map[string]any)
 	var n float64
 	for _, v := range ops {
 		n += v.(float64)
 	}
-	if n != m["nodes"] || ops["Conv"] == nil || m["peak_bytes"].(float64) <= 0 || m["flops"].(float64) <= 0 || m["parameters"].(float64) <= 0 {
+	if n != m["nodes"] || ops["Conv"] == nil || m["peak_bytes"].(float64) <= 0 ||
+		m["flops"].(float64) <= 0 ||
+		m["parameters"].(float64) <= 0 {
 		t.Errorf("got %v", m)
 	}
-	if c := done(t, "inspect", digitsFile(t)); !strings.Contains(c.out, "input   image  float32[N,1,8,8]") || !strings.Contains(c.out, "Conv") {
+	if c := done(
+		t,
+		"inspect",
+		digitsFile(t),
+	); !strings.Contains(c.out, "input   image  float32[N,1,8,8]") ||
+		!strings.Contains(c.out, "Conv") {
 		t.Errorf("got %q", c.out)
 	}
 }
@@ -152,11 +229,13 @@ func TestInspectDumps(t *testing.T) {
 		not  string
 	}{
 		{[]string{"--dump", "text"}, []string{`graph "`, "Conv@"}, "weir:Conv"},
-		{[]string{"--dump", "text", "--pass", "all"}, []string{"# start", "Conv@", "weir:Conv"}, ""},
+		{[]string{"--dump", "text", "--pass", "all"}, []string{"# start", "Conv@", "weir:Conv"},
+			""},
 		{[]string{"--pass", "start"}, []string{`graph "`, "Conv@"}, "weir:Conv"},
 		{[]string{"--dump", "exact"}, []string{"const %"}, "..."},
 		{[]string{"--dump", "dot"}, []string{"digraph", "Conv"}, ""},
-		{[]string{"--dump", "html", "--pass", "all"}, []string{"<html", "start", "</html>", "digits.onnx"}, ""},
+		{[]string{"--dump", "html", "--pass", "all"},
+			[]string{"<html", "start", "</html>", "digits.onnx"}, ""},
 	} {
 		got := done(t, append([]string{"inspect", model}, c.args...)...)
 		for _, want := range c.want {
@@ -180,7 +259,8 @@ func TestInspectKeepsWhatItKnows(t *testing.T) {
 }`, onnx.WriteOptions{})
 	c := weir(t, "inspect", model, "--json")
 	m := c.object(t, "nodes", "plan_error")
-	if c.code != 2 || m["nodes"] != 1.0 || !strings.Contains(c.talk, model) || !strings.Contains(c.talk, "--shape x=") {
+	if c.code != 2 || m["nodes"] != 1.0 || !strings.Contains(c.talk, model) ||
+		!strings.Contains(c.talk, "--shape x=") {
 		t.Errorf("exit code %d, %v, %q", c.code, m, c.talk)
 	}
 }
@@ -188,7 +268,14 @@ func TestInspectKeepsWhatItKnows(t *testing.T) {
 // TestOptimize holds that what it writes has fewer nodes, loads again and computes the same.
 func TestOptimize(t *testing.T) {
 	in, out := digitsFile(t), filepath.Join(t.TempDir(), "out.onnx")
-	m := done(t, "optimize", in, out, "--check", "--json").object(t, "nodes_before", "nodes_after", "passes")
+	m := done(
+		t,
+		"optimize",
+		in,
+		out,
+		"--check",
+		"--json",
+	).object(t, "nodes_before", "nodes_after", "passes")
 	if m["nodes_after"].(float64) > m["nodes_before"].(float64) {
 		t.Errorf("got %v", m)
 	}
@@ -249,33 +336,49 @@ func verifyCase(t *testing.T, dir, model string, x, y *tensor.Tensor) {
 	}
 }
 
-// TestVerify runs a single case and a tree of cases, one of which does not hold and one of which has an unknown operator.
+// TestVerify runs a single case and a tree of cases, one of which does not hold and one of which
+// has an unknown operator.
 func TestVerify(t *testing.T) {
 	dir := t.TempDir()
 	x := tensor.From([]float32{1, 0, 0, 0}, 1, 4)
 	good := filepath.Join(dir, "node", "good")
 	verifyCase(t, good, dense, x, tensor.From([]float32{1, 2}, 1, 2))
 	for _, how := range [][]string{{}, {"--reference"}, {"--threads", "1"}} {
-		m := done(t, append([]string{"verify", good, "--json"}, how...)...).object(t, "passed", "failed", "unsupported", "cases")
-		if m["passed"] != 1.0 || m["failed"] != 0.0 || m["unsupported"] != 0.0 || len(m["cases"].([]any)) != 1 {
+		m := done(
+			t,
+			append(
+				[]string{"verify", good, "--json"},
+				how...)...).object(t, "passed", "failed", "unsupported", "cases")
+		if m["passed"] != 1.0 || m["failed"] != 0.0 || m["unsupported"] != 0.0 ||
+			len(m["cases"].([]any)) != 1 {
 			t.Errorf("%v: %v", how, m)
 		}
 	}
 	verifyCase(t, filepath.Join(dir, "node", "bad"), dense, x, tensor.From([]float32{1, 3}, 1, 2))
-	verifyCase(t, filepath.Join(dir, "more", "deep", "odd"), unknownOperator, tensor.From(make([]float32, 4), 4), tensor.From(make([]float32, 4), 4))
+	verifyCase(
+		t,
+		filepath.Join(dir, "more", "deep", "odd"),
+		unknownOperator,
+		tensor.From(make([]float32, 4), 4),
+		tensor.From(make([]float32, 4), 4),
+	)
 	c := weir(t, "verify", dir, "--json")
 	m := c.object(t)
-	if c.code != 1 || m["passed"] != 1.0 || m["failed"] != 1.0 || m["unsupported"] != 1.0 || !strings.Contains(c.talk, "2 of 3 cases did not pass") {
+	if c.code != 1 || m["passed"] != 1.0 || m["failed"] != 1.0 || m["unsupported"] != 1.0 ||
+		!strings.Contains(c.talk, "2 of 3 cases did not pass") {
 		t.Errorf("exit code %d, %v, %q", c.code, m, c.talk)
 	}
 	for _, one := range m["cases"].([]any) {
 		one := one.(map[string]any)
-		if one["name"] == "" || one["status"] == "" || (one["status"] == "passed") != (one["detail"] == "") {
+		if one["name"] == "" || one["status"] == "" ||
+			(one["status"] == "passed") != (one["detail"] == "") {
 			t.Errorf("a case is %v", one)
 		}
 	}
 	c = weir(t, "verify", filepath.Join(dir, "node"))
-	if c.code != 1 || !strings.Contains(c.out, "1 passed, 1 failed, 0 unsupported") || !strings.Contains(c.out, "bad: ") || strings.Contains(c.talk, "verifying") {
+	if c.code != 1 || !strings.Contains(c.out, "1 passed, 1 failed, 0 unsupported") ||
+		!strings.Contains(c.out, "bad: ") ||
+		strings.Contains(c.talk, "verifying") {
 		t.Errorf("exit code %d, %q, %q", c.code, c.out, c.talk)
 	}
 }
@@ -299,7 +402,16 @@ func TestVerifyReadsArchives(t *testing.T) {
 
 func TestModelNew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.onnx")
-	m := done(t, "model", "new", "mobilenetv2", path, "--seed", "3", "--json").object(t, "file", "parameters")
+	m := done(
+		t,
+		"model",
+		"new",
+		"mobilenetv2",
+		path,
+		"--seed",
+		"3",
+		"--json",
+	).object(t, "file", "parameters")
 	if m["file"] != path || m["parameters"] != 3504872.0 {
 		t.Errorf("got %v", m)
 	}
@@ -325,26 +437,34 @@ func TestRunContainers(t *testing.T) {
   output %n
   output %m
 }`, onnx.WriteOptions{})
-	pairs, err := tensor.NewMap(tensor.From([]int64{3, 5}, 2), tensor.From([]float32{0.25, 0.75}, 2))
+	pairs, err := tensor.NewMap(
+		tensor.From([]int64{3, 5}, 2),
+		tensor.From([]float32{0.25, 0.75}, 2),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	s, m := filepath.Join(dir, "s.pb"), filepath.Join(dir, "m.pb")
 	given := tensor.NewSequence(tensor.From([]float32{1}, 1), tensor.From([]float32{2, 3}, 2))
-	if err := errors.Join(writeValue(s, given), writeValue(m, tensor.NewSequence(pairs))); err != nil {
+	if err := errors.Join(
+		writeValue(s, given),
+		writeValue(m, tensor.NewSequence(pairs)),
+	); err != nil {
 		t.Fatal(err)
 	}
 	x := npyFile(t, tensor.From([]float32{4, 5}, 2))
 	args := []string{"run", model, "--input", "s=" + s, "--input", "m=" + m, "--input", "x=" + x}
-	want := "y\tsequence\t[3]\tsequence[3]{float32[1]{1}, float32[2]{2, 3}, float32[2]{4, 5}}\nn\tint64\t[]\t3 \n" +
+	want := "y\tsequence\t[3]\tsequence[3]{float32[1]{1}, float32[2]{2, 3}, float32[2]{4, " +
+		"5}}\nn\tint64\t[]\t3 \n" +
 		"m\tsequence\t[1]\tsequence[1]{map[2]{3: 0.25, 5: 0.75}}\n"
 	if c := done(t, args...); c.out != want {
 		t.Errorf("got %q, want %q", c.out, want)
 	}
 	c := done(t, append(args, "--output", dir, "--json")...)
 	o := c.object(t)["outputs"].([]any)[0].(map[string]any)
-	if o["dtype"] != "sequence" || fmt.Sprint(o["shape"]) != "[3]" || o["file"] != filepath.Join(dir, "y.pb") {
+	if o["dtype"] != "sequence" || fmt.Sprint(o["shape"]) != "[3]" ||
+		o["file"] != filepath.Join(dir, "y.pb") {
 		t.Errorf("the output is %v", o)
 	}
 	b, err := os.ReadFile(filepath.Join(dir, "y.pb"))
@@ -355,7 +475,12 @@ func TestRunContainers(t *testing.T) {
 	if err != nil || len(y.Items) != 3 || !tensor.Equal(y.Items[1], given.Items[1]) {
 		t.Errorf("the file holds %v, %v", y, err)
 	}
-	if c := done(t, "run", model); !strings.Contains(c.talk, "made up: s, x, m") || !strings.Contains(c.out, "n\tint64\t[]\t2") {
+	if c := done(
+		t,
+		"run",
+		model,
+	); !strings.Contains(c.talk, "made up: s, x, m") ||
+		!strings.Contains(c.out, "n\tint64\t[]\t2") {
 		t.Errorf("with everything made up: %q, %q", c.out, c.talk)
 	}
 	if c := weir(t, "run", model, "--input", "s="+m); c.code != 2 || !strings.Contains(c.talk, m) {
@@ -364,7 +489,14 @@ func TestRunContainers(t *testing.T) {
 	if c := weir(t, "run", model, "--memory", "64B"); c.code == 0 {
 		t.Error("a sequence fits no memory at all")
 	}
-	if c := done(t, "inspect", model); !strings.Contains(c.out, "input   m  sequence(map(int64, float32[]))") {
+	if c := done(
+		t,
+		"inspect",
+		model,
+	); !strings.Contains(
+		c.out,
+		"input   m  sequence(map(int64, float32[]))",
+	) {
 		t.Errorf("inspect says %q", c.out)
 	}
 }

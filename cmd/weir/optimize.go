@@ -42,13 +42,20 @@ func newOptimize() *cobra.Command {
 			for _, p := range res.Passes {
 				fmt.Fprintf(c.OutOrStdout(), "%5d changes  %8.2f ms  %s\n", p.Changes, p.MS, p.Name)
 			}
-			fmt.Fprintf(c.OutOrStdout(), "nodes: %d before, %d after\n", res.NodesBefore, res.NodesAfter)
+			fmt.Fprintf(
+				c.OutOrStdout(),
+				"nodes: %d before, %d after\n",
+				res.NodesBefore,
+				res.NodesAfter,
+			)
 			return nil
 		},
 	}
 	c.Flags().StringSliceVar(&o.Off, "off", nil, "passes to leave out")
 	completeFlag(c, "off", pass.Names()...)
-	c.Flags().IntVar(&o.StopAfter, "stop-after", 0, "stop after that many patches, to find a wrong one by halving (0: do all)")
+	c.Flags().
+		IntVar(&o.StopAfter, "stop-after", 0,
+			"stop after that many patches, to find a wrong one by halving (0: do all)")
 	c.Flags().BoolVar(&o.Check, "check", false, "check the graph before and after every patch")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c

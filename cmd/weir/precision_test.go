@@ -9,7 +9,8 @@ import (
 	"github.com/weirgpu/weir/device/cpu"
 )
 
-// TestInspectPrecision holds that the explanation names every product, every cast and why what stays float32 does.
+// TestInspectPrecision holds that the explanation names every product, every cast and why what
+// stays float32 does.
 func TestInspectPrecision(t *testing.T) {
 	if !cpu.HasBF16() {
 		t.Skip("this processor does not multiply bfloat16")
@@ -31,7 +32,8 @@ func TestInspectPrecision(t *testing.T) {
 			t.Errorf("no line %s in\n%s", want, c.out)
 		}
 	}
-	amp := done(t, "inspect", model, "--precision", "bf16", "--json").object(t)["amp"].(map[string]any)
+	amp := done(t, "inspect", model, "--precision", "bf16", "--json").
+		object(t)["amp"].(map[string]any)
 	casts, nodes := amp["casts"].(map[string]any), amp["nodes"].([]any)
 	chosen := 0.0
 	for _, n := range nodes {

@@ -27,11 +27,22 @@ type profileFlags struct {
 }
 
 func (f *profileFlags) add(c *cobra.Command) {
-	c.Flags().BoolVar(&f.wanted, "profile", false, "also time each step, beside what this machine was measured to allow")
-	c.Flags().StringVar(&f.sort, "sort", string(roofline.ByTime), "order of the steps of --profile: time, loss (time beyond the limit) or order (as they run)")
+	c.Flags().
+		BoolVar(&f.wanted, "profile", false,
+			"also time each step, beside what this machine was measured to allow")
+	c.Flags().
+		StringVar(&f.sort, "sort", string(roofline.ByTime), "order of the steps of --profile: "+
+			"time, loss (time beyond the limit) or order (as they run)")
 	c.Flags().IntVar(&f.top, "top", 20, "steps that --profile prints; 0: all")
-	c.Flags().StringVar(&f.html, "html", "", "write the --profile as a page with a picture to this file")
-	completeFlag(c, "sort", string(roofline.ByTime), string(roofline.ByLoss), string(roofline.ByOrder))
+	c.Flags().
+		StringVar(&f.html, "html", "", "write the --profile as a page with a picture to this file")
+	completeFlag(
+		c,
+		"sort",
+		string(roofline.ByTime),
+		string(roofline.ByLoss),
+		string(roofline.ByOrder),
+	)
 }
 
 func (f *profileFlags) check() error {
@@ -47,7 +58,13 @@ func (f *profileFlags) check() error {
 }
 
 // profileSteps fills in the profile of a result.
-func profileSteps(c *cobra.Command, i *engine.Instance, pool *cpu.Pool, m *compiled, res *benchResult) error {
+func profileSteps(
+	c *cobra.Command,
+	i *engine.Instance,
+	pool *cpu.Pool,
+	m *compiled,
+	res *benchResult,
+) error {
 	machine, err := roofline.Measure(c.Context(), pool)
 	if err != nil {
 		return err
@@ -72,9 +89,19 @@ func (f *profileFlags) write(t *roofline.Table, model string) (err error) {
 
 // print writes the profile as text of at most 100 columns.
 func (f *profileFlags) print(w io.Writer, t *roofline.Table) {
-	fmt.Fprintf(w, "\nlimits measured on %d threads in %.0f ms:\n", t.Machine.Threads, t.Machine.TookMS)
+	fmt.Fprintf(
+		w,
+		"\nlimits measured on %d threads in %.0f ms:\n",
+		t.Machine.Threads,
+		t.Machine.TookMS,
+	)
 	printLimits(w, &t.Machine)
-	fmt.Fprintf(w, "medians of %d runs; of limit: the part of the time that %s\n\n", t.Runs, "arithmetic (c) or memory (m) alone would take")
+	fmt.Fprintf(
+		w,
+		"medians of %d runs; of limit: the part of the time that %s\n\n",
+		t.Runs,
+		"arithmetic (c) or memory (m) alone would take",
+	)
 	fmt.Fprintln(w, profileHead, "step")
 	steps := t.Sorted(roofline.Order(f.sort))
 	shown := steps
@@ -92,7 +119,10 @@ func (f *profileFlags) print(w io.Writer, t *roofline.Table) {
 			kernel += " (measured)"
 		}
 		head := workLine(&s.Work, s.LimitedBy, longest) + " " + s.Op + " " + kernel + " "
-		fmt.Fprintln(w, cut(head+ending(s.Node, profileWidth-utf8.RuneCountInString(head)), profileWidth))
+		fmt.Fprintln(
+			w,
+			cut(head+ending(s.Node, profileWidth-utf8.RuneCountInString(head)), profileWidth),
+		)
 	}
 	if rest := len(steps) - len(shown); rest > 0 {
 		fmt.Fprintf(w, "and %d more: --top 0 prints all\n", rest)
@@ -108,19 +138,35 @@ func printGroups(w io.Writer, what string, groups []roofline.Group) {
 	fmt.Fprintf(w, "\n%s steps, %s\n", profileHead, what)
 	for i := range groups {
 		g := &groups[i]
-		fmt.Fprintln(w, cut(fmt.Sprintf("%s %5d  %s", workLine(&g.Work, "", groups[0].MS), g.Steps, g.Name), profileWidth))
+		fmt.Fprintln(
+			w,
+			cut(
+				fmt.Sprintf("%s %5d  %s", workLine(&g.Work, "", groups[0].MS), g.Steps, g.Name),
+				profileWidth,
+			),
+		)
 	}
 }
 
 const profileHead = "       ms  share  GFLOP/s    GB/s  FLOP/B of limit                "
 
-// workLine is one row of figures, with a bar: its length is the time, and what of it the limit explains is solid.
+// workLine is one row of figures, with a bar: its length is the time, and what of it the limit
+// explains is solid.
 func workLine(v *roofline.Work, by string, longest float64) string {
 	if by != "" {
 		by = by[:1]
 	}
-	return fmt.Sprintf("%9.3f %5.1f%% %8.1f %7.1f %7.1f %6.0f%%%1s %s", v.MS, 100*v.Share, v.GFlopsPerS, v.GBPerS, v.Intensity, 100*v.OfLimit, by,
-		bar(v.MS, v.LeastMS, longest))
+	return fmt.Sprintf(
+		"%9.3f %5.1f%% %8.1f %7.1f %7.1f %6.0f%%%1s %s",
+		v.MS,
+		100*v.Share,
+		v.GFlopsPerS,
+		v.GBPerS,
+		v.Intensity,
+		100*v.OfLimit,
+		by,
+		bar(v.MS, v.LeastMS, longest),
+	)
 }
 
 const barCells = 14
@@ -132,7 +178,16 @@ func bar(ms, least, longest float64) string {
 	cells := func(v float64) int { return min(int(v/longest*barCells+0.5), barCells) }
 	length := max(cells(ms), 1)
 	solid := min(cells(least), length)
-	return strings.Repeat("█", solid) + strings.Repeat("░", length-solid) + strings.Repeat(" ", barCells-length)
+	return strings.Repeat(
+		"█",
+		solid,
+	) + strings.Repeat(
+		"░",
+		length-solid,
+	) + strings.Repeat(
+		" ",
+		barCells-length,
+	)
 }
 
 // cut keeps so many characters of the beginning of text.
@@ -162,5 +217,10 @@ func printLimits(w io.Writer, m *roofline.Machine) {
 	for _, r := range m.Read {
 		reads = append(reads, fmt.Sprintf("%.0f of %s", r.GBPerS, mib(r.Bytes)))
 	}
-	fmt.Fprintf(w, "  GFLOP/s: %s\n  GB/s read: %s and more\n", strings.Join(peaks, ", "), strings.Join(reads, ", "))
+	fmt.Fprintf(
+		w,
+		"  GFLOP/s: %s\n  GB/s read: %s and more\n",
+		strings.Join(peaks, ", "),
+		strings.Join(reads, ", "),
+	)
 }

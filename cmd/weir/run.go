@@ -42,32 +42,50 @@ func newRun() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run MODEL",
 		Short: "Run one inference",
-		Long: "Run one inference of an ONNX model. Inputs that are not given are made up: floats uniform from 0 to 1, integers 1,\n" +
-			"booleans true, symbolic dimensions 1 unless --shape says otherwise, sequences and optionals of one value. A .pb file holds a\n" +
+		Long: "Run one inference of an ONNX model. Inputs that are not given are made up: floats " +
+			"uniform from 0 to 1, integers 1,\n" +
+			"booleans true, symbolic dimensions 1 unless --shape says otherwise, sequences and " +
+			"optionals of one value. A .pb file holds a\n" +
 			"TensorProto, SequenceProto, OptionalProto or MapProto.",
 		Args:              exactly(1),
 		ValidArgsFunction: files("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return runModel(c, args[0], &dev, &model, output, func(res *runResult, outs []*tensor.Tensor) error {
-				if asJSON {
-					return printJSON(c.OutOrStdout(), res)
-				}
-				printRun(c, res, outs)
-				return nil
-			})
+			return runModel(
+				c,
+				args[0],
+				&dev,
+				&model,
+				output,
+				func(res *runResult, outs []*tensor.Tensor) error {
+					if asJSON {
+						return printJSON(c.OutOrStdout(), res)
+					}
+					printRun(c, res, outs)
+					return nil
+				},
+			)
 		},
 	}
 	dev.add(c)
 	model.add(c)
 	model.addRun(c)
-	c.Flags().StringVar(&output, "output", "", "folder to write the outputs to as .npy files, sequences, optionals and maps as .pb; it is made if it is missing")
+	c.Flags().
+		StringVar(&output, "output", "", "folder to write the outputs to as .npy files, "+
+			"sequences, optionals and maps as .pb; it is made if it is missing")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }
 
 func printRun(c *cobra.Command, res *runResult, outs []*tensor.Tensor) {
 	for i, o := range res.Outputs {
-		fmt.Fprintf(c.OutOrStdout(), "%s\t%s\t%v\t%s\n", o.Name, o.DType, o.Shape, preview(outs[i], o.File))
+		fmt.Fprintf(
+			c.OutOrStdout(),
+			"%s\t%s\t%v\t%s\n",
+			o.Name,
+			o.DType,
+			o.Shape,
+			preview(outs[i], o.File),
+		)
 	}
 	from := ""
 	if res.Cached {
@@ -109,7 +127,12 @@ func runModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFlags
 	}
 	defer m.model.Close()
 	if len(m.made) > 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "made up: %s (floats 0 to 1 from seed %d, integers 1)\n", strings.Join(m.made, ", "), model.seed)
+		fmt.Fprintf(
+			c.ErrOrStderr(),
+			"made up: %s (floats 0 to 1 from seed %d, integers 1)\n",
+			strings.Join(m.made, ", "),
+			model.seed,
+		)
 	}
 	i, unload, err := m.load(d, pool, model)
 	if err != nil {
@@ -120,7 +143,11 @@ func runModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFlags
 	if err := i.Run(c.Context(), device.Open); err != nil {
 		return failedRun(path, err)
 	}
-	res := &runResult{LoadMS: ms(loaded.Sub(start)), RunMS: ms(time.Since(loaded)), Cached: m.cached.Cached()}
+	res := &runResult{
+		LoadMS: ms(loaded.Sub(start)),
+		RunMS:  ms(time.Since(loaded)),
+		Cached: m.cached.Cached(),
+	}
 	outs, err := writeOutputs(res, i, m, output)
 	if err != nil {
 		return err
@@ -132,7 +159,8 @@ func runModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFlags
 	return nil
 }
 
-// failedRun is the error of a run: an operator that refuses its operands means that the model or an input file is wrong.
+// failedRun is the error of a run: an operator that refuses its operands means that the model or an
+// input file is wrong.
 func failedRun(path string, err error) error {
 	err = fmt.Errorf("%s: %w", path, err)
 	for _, kind := range []error{op.ErrInput, op.ErrAttr, op.ErrUnsupported, tensor.ErrShape} {
@@ -144,10 +172,23 @@ func failedRun(path string, err error) error {
 }
 
 // load makes an instance with its inputs filled; unload gives its memory back.
-func (m *compiled) load(d device.Device, pool *cpu.Pool, f *modelFlags) (i *engine.Instance, unload func(), err error) {
+func (m *compiled) load(
+	d device.Device,
+	pool *cpu.Pool,
+	f *modelFlags,
+) (i *engine.Instance, unload func(), err error) {
 	m.model.Evict(nil)
-	s, err := engine.Load(m.plan, engine.Options{Device: d, Pool: pool, PackPool: pool, Quota: scenario.NewQuota("--memory", f.memory),
-		Weights: m.cached.Weights, Packed: m.model.Evict})
+	s, err := engine.Load(
+		m.plan,
+		engine.Options{
+			Device:   d,
+			Pool:     pool,
+			PackPool: pool,
+			Quota:    scenario.NewQuota("--memory", f.memory),
+			Weights:  m.cached.Weights,
+			Packed:   m.model.Evict,
+		},
+	)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -164,10 +205,16 @@ func (m *compiled) load(d device.Device, pool *cpu.Pool, f *modelFlags) (i *engi
 	return i, unload, nil
 }
 
-// keep puts the plan of a loaded model into the cache, which is no part of the work: what keeps it from that is nobody's trouble.
+// keep puts the plan of a loaded model into the cache, which is no part of the work: what keeps it
+// from that is nobody's trouble.
 func (m *compiled) keep() { _ = m.cached.Save(m.session.Weights()) }
 
-func writeOutputs(res *runResult, i *engine.Instance, m *compiled, dir string) ([]*tensor.Tensor, error) {
+func writeOutputs(
+	res *runResult,
+	i *engine.Instance,
+	m *compiled,
+	dir string,
+) ([]*tensor.Tensor, error) {
 	if dir != "" {
 		if err := os.MkdirAll(dir, 0o777); err != nil {
 			return nil, failed(err)
@@ -176,7 +223,11 @@ func writeOutputs(res *runResult, i *engine.Instance, m *compiled, dir string) (
 	var outs []*tensor.Tensor
 	res.Outputs = []outputFile{}
 	for k, t := range i.Outputs() {
-		o := outputFile{Name: m.plan.Graph.Outputs[k].Name, DType: t.DType.String(), Shape: append([]int{}, t.Shape...)}
+		o := outputFile{
+			Name:  m.plan.Graph.Outputs[k].Name,
+			DType: t.DType.String(),
+			Shape: append([]int{}, t.Shape...),
+		}
 		if dir != "" {
 			write, ext := writeNPY, ".npy"
 			if t.DType.IsContainer() {
@@ -193,10 +244,12 @@ func writeOutputs(res *runResult, i *engine.Instance, m *compiled, dir string) (
 	return outs, nil
 }
 
-// fileName makes an output's name safe as a file name; names that were changed get their number, so that two never collide.
+// fileName makes an output's name safe as a file name; names that were changed get their number, so
+// that two never collide.
 func fileName(name string, k int) string {
 	safe := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("._-", r) {
 			return r
 		}
 		return '_'
@@ -216,7 +269,8 @@ func writeNPY(path string, t *tensor.Tensor) (err error) {
 	return npy.Write(f, t)
 }
 
-// writeValue writes a sequence, optional or map, for which NumPy has no file, as ONNX's test data has it.
+// writeValue writes a sequence, optional or map, for which NumPy has no file, as ONNX's test data
+// has it.
 func writeValue(path string, t *tensor.Tensor) error {
 	b, err := onnx.EncodeValue("", t)
 	if err != nil {

@@ -54,15 +54,22 @@ type shareFlags struct {
 
 func (f *shareFlags) add(c *cobra.Command) {
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object")
-	c.Flags().StringVar(&f.trace, "trace", "", "write a Chrome trace (Perfetto opens it) to this file")
-	c.Flags().IntVar(&f.threads, "threads", 0, "cores to share (default: the cores this process may use)")
+	c.Flags().
+		StringVar(&f.trace, "trace", "", "write a Chrome trace (Perfetto opens it) to this file")
+	c.Flags().
+		IntVar(&f.threads, "threads", 0, "cores to share (default: the cores this process may use)")
 	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "log what happens to jobs")
 	addNoCache(c, &f.noCache)
 }
 
 // options makes the scenario options that the flags say.
 func (f *shareFlags) options(c *cobra.Command, rec *trace.Recorder) scenario.Options {
-	o := scenario.Options{Threads: f.threads, Solo: !f.noSolo, Trace: rec, Plans: planCache(f.noCache)}
+	o := scenario.Options{
+		Threads: f.threads,
+		Solo:    !f.noSolo,
+		Trace:   rec,
+		Plans:   planCache(f.noCache),
+	}
 	if f.verbose {
 		o.Log = slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
 	}
@@ -75,8 +82,8 @@ func (f *shareFlags) options(c *cobra.Command, rec *trace.Recorder) scenario.Opt
 // traceEvents bounds a trace file: about 100 MB of JSON at most.
 const traceEvents = 1 << 20
 
-// openTrace makes the file before anything runs, so that a path that cannot be written costs no run. Without a path, there
-// is no recorder, and write does nothing.
+// openTrace makes the file before anything runs, so that a path that cannot be written costs no
+// run. Without a path, there is no recorder, and write does nothing.
 func openTrace(path string) (rec *trace.Recorder, write func() error, err error) {
 	if path == "" {
 		return nil, func() error { return nil }, nil
@@ -102,11 +109,15 @@ type scenarioFlags struct {
 
 func (f *scenarioFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.device, "device", "", "device in place of the scenario's")
-	c.Flags().StringVar(&f.policy, "policy", "", "policy in place of the scenario's: "+strings.Join(policyNames(), ", "))
+	c.Flags().
+		StringVar(&f.policy, "policy", "",
+			"policy in place of the scenario's: "+strings.Join(policyNames(), ", "))
 	c.Flags().DurationVar(&f.duration, "duration", 0, "duration in place of the scenario's")
-	c.Flags().StringSliceVar(&f.compare, "compare", nil, "also run without a broker: threads, processes")
+	c.Flags().
+		StringSliceVar(&f.compare, "compare", nil, "also run without a broker: threads, processes")
 	c.Flags().StringSliceVar(&f.precision, "precision", nil,
-		"precision in place of the scenario's, of all jobs, or of one as JOB=PRECISION: fp32, bf16, auto (repeat for more)")
+		"precision in place of the scenario's, of all jobs, or of one as JOB=PRECISION: fp32, "+
+			"bf16, auto (repeat for more)")
 	c.Flags().Uint64Var(&f.seed, "seed", 0, "seed in place of the scenario's")
 	completeFlag(c, "device", "cpu:0")
 	completeFlag(c, "policy", policyNames()...)
@@ -196,7 +207,11 @@ func newShare() *cobra.Command {
 }
 
 // runScenario runs a scenario with the view that fits standard error.
-func runScenario(c *cobra.Command, s *scenario.Scenario, o scenario.Options) (*scenario.Result, error) {
+func runScenario(
+	c *cobra.Command,
+	s *scenario.Scenario,
+	o scenario.Options,
+) (*scenario.Result, error) {
 	v := view.New(c.ErrOrStderr())
 	o.Live, o.Progress = v.Live, v.Stage
 	res, err := scenario.Run(c.Context(), s, o)
@@ -207,7 +222,8 @@ func runScenario(c *cobra.Command, s *scenario.Scenario, o scenario.Options) (*s
 	return res, err
 }
 
-// finishShare prints the JSON form of a result where it is asked for; a job that did not run to its end makes exit code 1.
+// finishShare prints the JSON form of a result where it is asked for; a job that did not run to its
+// end makes exit code 1.
 func finishShare(c *cobra.Command, res *scenario.Result, asJSON bool) error {
 	if asJSON {
 		if err := printJSON(c.OutOrStdout(), res); err != nil {

@@ -14,7 +14,8 @@ import (
 // talkAfter is how long a build may take before weir says what it is doing.
 const talkAfter = 300 * time.Millisecond
 
-// shimLibrary returns the library to preload: the one given, or the one of this weir, which is compiled when it is first used.
+// shimLibrary returns the library to preload: the one given, or the one of this weir, which is
+// compiled when it is first used.
 func shimLibrary(ctx context.Context, given string) (string, error) {
 	if given != "" {
 		fi, err := os.Stat(given)

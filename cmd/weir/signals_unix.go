@@ -10,11 +10,22 @@ import (
 	"golang.org/x/term"
 )
 
-// catchSignals catches the signals that are meant for the program, and returns a function that hands them to it. Those that a
-// terminal sends go to the program as well as to weir, and are not handed on.
+// catchSignals catches the signals that are meant for the program, and returns a function that
+// hands them to it. Those that a terminal sends go to the program as well as to weir, and are not
+// handed on.
 func catchSignals() func(*os.Process) {
 	ch := make(chan os.Signal, 16)
-	signal.Notify(ch, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGCONT)
+	signal.Notify(
+		ch,
+		syscall.SIGINT,
+		syscall.SIGQUIT,
+		syscall.SIGTERM,
+		syscall.SIGHUP,
+		syscall.SIGUSR1,
+		syscall.SIGUSR2,
+		syscall.SIGWINCH,
+		syscall.SIGCONT,
+	)
 	terminal := term.IsTerminal(int(os.Stdin.Fd())) || term.IsTerminal(int(os.Stderr.Fd()))
 	return func(p *os.Process) {
 		for s := range ch {

@@ -31,10 +31,22 @@ func printResult(w io.Writer, res *scenario.Result) {
 	}
 }
 
-// table is text in columns, the first two to the left, the numbers to the right. A row of one cell is a heading.
+// table is text in columns, the first two to the left, the numbers to the right. A row of one cell
+// is a heading.
 type table [][]string
 
-var phaseColumns = []string{"", "class", "promised", "device", "per s", "of alone", "p50 ms", "p99 ms", "memory", ""}
+var phaseColumns = []string{
+	"",
+	"class",
+	"promised",
+	"device",
+	"per s",
+	"of alone",
+	"p50 ms",
+	"p99 ms",
+	"memory",
+	"",
+}
 
 func printPhases(w io.Writer, phases []scenario.Phase) {
 	t := table{phaseColumns}
@@ -125,8 +137,8 @@ func (t table) print(w io.Writer) {
 	}
 }
 
-// explain says in two lines what the phases show: how long the most urgent job's requests take, and what is left for the
-// least urgent one. It says nothing of one job.
+// explain says in two lines what the phases show: how long the most urgent job's requests take, and
+// what is left for the least urgent one. It says nothing of one job.
 func explain(phases []scenario.Phase) []string {
 	last := &phases[len(phases)-1]
 	urgent, patient := -1, -1
@@ -140,25 +152,51 @@ func explain(phases []scenario.Phase) []string {
 	}
 	var lines []string
 	if urgent >= 0 && len(last.Jobs) > 1 {
-		lines = append(lines, acrossPhases(phases, urgent, "answers 99 of 100 requests within", func(p *scenario.Phase, j *scenario.JobResult) string {
-			return figure(j.Latency.P99) + " ms"
-		}))
+		lines = append(
+			lines,
+			acrossPhases(
+				phases,
+				urgent,
+				"answers 99 of 100 requests within",
+				func(p *scenario.Phase, j *scenario.JobResult) string {
+					return figure(j.Latency.P99) + " ms"
+				},
+			),
+		)
 	}
 	if patient >= 0 && len(last.Jobs) > 1 && last.Jobs[patient].SoloPerS > 0 {
-		lines = append(lines, acrossPhases(phases, patient, "meanwhile runs, against alone, at", func(p *scenario.Phase, j *scenario.JobResult) string {
-			if p.Mode == scenario.Solo {
-				return ""
-			}
-			return fmt.Sprintf("%.0f %%", 100*j.IterationsPerS/j.SoloPerS)
-		}))
+		lines = append(
+			lines,
+			acrossPhases(
+				phases,
+				patient,
+				"meanwhile runs, against alone, at",
+				func(p *scenario.Phase, j *scenario.JobResult) string {
+					if p.Mode == scenario.Solo {
+						return ""
+					}
+					return fmt.Sprintf("%.0f %%", 100*j.IterationsPerS/j.SoloPerS)
+				},
+			),
+		)
 	}
 	return lines
 }
 
-// acrossPhases is one sentence about one job, a figure a phase; phases in which the job did nothing are left out.
-func acrossPhases(phases []scenario.Phase, job int, verb string, value func(*scenario.Phase, *scenario.JobResult) string) string {
+// acrossPhases is one sentence about one job, a figure a phase; phases in which the job did nothing
+// are left out.
+func acrossPhases(
+	phases []scenario.Phase,
+	job int,
+	verb string,
+	value func(*scenario.Phase, *scenario.JobResult) string,
+) string {
 	name := phases[len(phases)-1].Jobs[job].Name
-	where := map[scenario.Mode]string{scenario.Solo: "alone", scenario.Threads: "as goroutine pools under the OS", scenario.Processes: "as processes under the OS"}
+	where := map[scenario.Mode]string{
+		scenario.Solo:      "alone",
+		scenario.Threads:   "as goroutine pools under the OS",
+		scenario.Processes: "as processes under the OS",
+	}
 	var parts []string
 	for i := range phases {
 		p := &phases[i]

@@ -19,8 +19,10 @@ func newTop() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "top",
 		Short: "Show the programs that share the GPUs, live",
-		Long: "Show the programs under weir exec: memory against its cap, device time of the last second against the share, what each\n" +
-			"waits for. On a terminal the table is live, until Ctrl-C; elsewhere, and with --json, it is printed once.",
+		Long: "Show the programs under weir exec: memory against its cap, device time of the last " +
+			"second against the share, what each\n" +
+			"waits for. On a terminal the table is live, until Ctrl-C; elsewhere, and with " +
+			"--json, it is printed once.",
 		Args: exactly(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if interval < 100*time.Millisecond || interval > time.Hour {
@@ -40,7 +42,9 @@ func newTop() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	c.Flags().BoolVar(&fake, "fake-gpu", false, "programs on the simulated GPU (default: if no agent of a real one runs)")
+	c.Flags().
+		BoolVar(&fake, "fake-gpu", false,
+			"programs on the simulated GPU (default: if no agent of a real one runs)")
 	c.Flags().DurationVar(&interval, "interval", time.Second, "how often the live table is drawn")
 	return c
 }
@@ -63,7 +67,13 @@ const (
 	eraseBelow = "\x1b[J"
 )
 
-func watchTop(ctx context.Context, client *agent.Client, out io.Writer, asJSON, live bool, interval time.Duration) error {
+func watchTop(
+	ctx context.Context,
+	client *agent.Client,
+	out io.Writer,
+	asJSON, live bool,
+	interval time.Duration,
+) error {
 	if !live {
 		return client.Watch(ctx, 0, func(s agent.Snapshot) error {
 			if asJSON {
@@ -86,7 +96,18 @@ func watchTop(ctx context.Context, client *agent.Client, out io.Writer, asJSON, 
 	return err
 }
 
-var topColumns = []string{"", "class", "state", "device", "promised", "limit", "memory", "cap", "launches", "processes"}
+var topColumns = []string{
+	"",
+	"class",
+	"state",
+	"device",
+	"promised",
+	"limit",
+	"memory",
+	"cap",
+	"launches",
+	"processes",
+}
 
 // topText draws a snapshot.
 func topText(s *agent.Snapshot) string {
@@ -101,7 +122,16 @@ func topText(s *agent.Snapshot) string {
 		for k := range d.Jobs {
 			used += d.Jobs[k].DeviceShare
 		}
-		fmt.Fprintf(&b, "%s  %s  %s of %s promised  device %s  policy %s\n", d.Device, label, gib(d.PromisedBytes), gib(d.MemoryBytes), points(used), s.Policy)
+		fmt.Fprintf(
+			&b,
+			"%s  %s  %s of %s promised  device %s  policy %s\n",
+			d.Device,
+			label,
+			gib(d.PromisedBytes),
+			gib(d.MemoryBytes),
+			points(used),
+			s.Policy,
+		)
 		t := table{topColumns}
 		for k := range d.Jobs {
 			t = append(t, topRow(&d.Jobs[k]))
@@ -131,8 +161,18 @@ func topRow(j *agent.JobSnapshot) []string {
 	if more := len(j.Processes) - len(pids); more > 0 {
 		pids = append(pids, fmt.Sprintf("+%d", more))
 	}
-	return []string{"  " + j.Name, j.Class.String(), state, points(j.DeviceShare), points(j.Compute), points(j.Limit), memory, gib(j.MemoryCapBytes),
-		fmt.Sprint(j.Launches), strings.Join(pids, " ")}
+	return []string{
+		"  " + j.Name,
+		j.Class.String(),
+		state,
+		points(j.DeviceShare),
+		points(j.Compute),
+		points(j.Limit),
+		memory,
+		gib(j.MemoryCapBytes),
+		fmt.Sprint(j.Launches),
+		strings.Join(pids, " "),
+	}
 }
 
 func points(fraction float64) string { return fmt.Sprintf("%.1f %%", 100*fraction) }

@@ -33,12 +33,17 @@ func newTune() *cobra.Command {
 	var measure time.Duration
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "tune MODEL",
-		Short: "Measure which way of computing each step is the fastest, and keep that for starts to come",
-		Long: "Measure the ways of computing each step that has several, such as a convolution as a product or in tiles, and keep the fastest\n" +
-			"beside the compiled plans for every later start on this processor, of any model with such a step. Without it a cost\n" +
-			"model chooses. Outputs may change by rounding, once; they do not depend on when or on how many threads a model runs then.\n" +
-			"Run it on an idle machine; measuring again replaces what was kept of the same steps, and --no-cache keeps nothing.",
+		Use: "tune MODEL",
+		Short: "Measure which way of computing each step is the fastest, and keep that for starts " +
+			"to come",
+		Long: "Measure the ways of computing each step that has several, such as a convolution as " +
+			"a product or in tiles, and keep the fastest\n" +
+			"beside the compiled plans for every later start on this processor, of any model with " +
+			"such a step. Without it a cost\n" +
+			"model chooses. Outputs may change by rounding, once; they do not depend on when or " +
+			"on how many threads a model runs then.\n" +
+			"Run it on an idle machine; measuring again replaces what was kept of the same steps, " +
+			"and --no-cache keeps nothing.",
 		Args:              exactly(1),
 		ValidArgsFunction: files("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -59,15 +64,26 @@ func newTune() *cobra.Command {
 	dev.add(c)
 	model.add(c)
 	model.addRun(c)
-	c.Flags().DurationVar(&measure, "time", tune.DefaultTime, "how long each of the two measurements takes")
+	c.Flags().
+		DurationVar(&measure, "time", tune.DefaultTime,
+			"how long each of the two measurements takes")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }
 
-func tuneModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFlags, measure time.Duration) (*tuneResult, error) {
+func tuneModel(
+	c *cobra.Command,
+	path string,
+	dev *deviceFlags,
+	model *modelFlags,
+	measure time.Duration,
+) (*tuneResult, error) {
 	plans := planCache(model.noCache)
 	if plans == nil && !model.noCache {
-		return nil, errors.New("nowhere to keep what is measured: let " + cache.EnvDir + " name a folder, or measure only with --no-cache")
+		return nil, errors.New(
+			"nowhere to keep what is measured: let " + cache.EnvDir +
+				" name a folder, or measure only with --no-cache",
+		)
 	}
 	d, pool, closeDevice, err := dev.open()
 	if err != nil {
@@ -81,7 +97,11 @@ func tuneModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFlag
 		return nil, err
 	}
 	defer m.model.Close()
-	res := &tuneResult{Threads: pool.Threads(), Precision: string(scenario.PrecisionOf(m.plan)), Device: d.Info().ID}
+	res := &tuneResult{
+		Threads:   pool.Threads(),
+		Precision: string(scenario.PrecisionOf(m.plan)),
+		Device:    d.Info().ID,
+	}
 	if res.Result, err = m.tune(c, d, pool, model, measure); err != nil {
 		return nil, failed(fmt.Errorf("%s: %w", path, err))
 	}
@@ -96,7 +116,13 @@ func tuneModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFlag
 }
 
 // tune measures the ways of a compiled model.
-func (m *compiled) tune(c *cobra.Command, d device.Device, pool *cpu.Pool, f *modelFlags, measure time.Duration) (*tune.Result, error) {
+func (m *compiled) tune(
+	c *cobra.Command,
+	d device.Device,
+	pool *cpu.Pool,
+	f *modelFlags,
+	measure time.Duration,
+) (*tune.Result, error) {
 	src, err := m.model.Source()
 	if err != nil {
 		return nil, err
@@ -112,7 +138,11 @@ func (m *compiled) tune(c *cobra.Command, d device.Device, pool *cpu.Pool, f *mo
 			o.Choices = choices
 			return plan.Compile(ctx, src.Graph, o)
 		},
-		Engine:   engine.Options{Device: d, Pool: pool, Quota: scenario.NewQuota("--memory", f.memory)},
+		Engine: engine.Options{
+			Device: d,
+			Pool:   pool,
+			Quota:  scenario.NewQuota("--memory", f.memory),
+		},
 		Fill:     func(i *engine.Instance) error { return scenario.FillInputs(i, m.inputs) },
 		Time:     measure,
 		Progress: progress,
@@ -127,17 +157,30 @@ func percent(w io.Writer, what string) (show func(done float64), end func()) {
 	const eraseLine, cells = "\r\x1b[K", 30 // ECMA-48: EL
 	show = func(done float64) {
 		full := int(done * cells)
-		fmt.Fprintf(w, "%s%s %s%s %3.0f %%", eraseLine, what, strings.Repeat("█", full), strings.Repeat("░", cells-full), 100*done)
+		fmt.Fprintf(
+			w,
+			"%s%s %s%s %3.0f %%",
+			eraseLine,
+			what,
+			strings.Repeat("█", full),
+			strings.Repeat("░", cells-full),
+			100*done,
+		)
 	}
 	return show, func() { fmt.Fprint(w, eraseLine) }
 }
 
 func printTune(w io.Writer, r *tuneResult) {
 	if len(r.Problems) == 0 {
-		fmt.Fprintln(w, "no step that runs has more than one way of computing: there is nothing to measure")
+		fmt.Fprintln(
+			w,
+			"no step that runs has more than one way of computing: there is nothing to measure",
+		)
 		return
 	}
-	t := table{{"problem", "ms of each way, that of the cost model first", "steps", "chosen", "saves"}}
+	t := table{
+		{"problem", "ms of each way, that of the cost model first", "steps", "chosen", "saves"},
+	}
 	better := 0
 	for i := range r.Problems {
 		p := &r.Problems[i]
@@ -150,12 +193,32 @@ func printTune(w io.Writer, r *tuneResult) {
 			better++
 			saves = fmt.Sprintf("%.1f %%", 100*p.Gain)
 		}
-		t = append(t, []string{p.Problem, strings.Join(ways, ", "), fmt.Sprint(len(p.Steps)), p.Chosen, saves})
+		t = append(
+			t,
+			[]string{
+				p.Problem,
+				strings.Join(ways, ", "),
+				fmt.Sprint(len(p.Steps)),
+				p.Chosen,
+				saves,
+			},
+		)
 	}
 	t.print(w)
-	fmt.Fprintf(w, "\n%d of %d problems are computed faster in another way than the cost model chooses", better, len(r.Problems))
+	fmt.Fprintf(
+		w,
+		"\n%d of %d problems are computed faster in another way than the cost model chooses",
+		better,
+		len(r.Problems),
+	)
 	if better > 0 {
-		fmt.Fprintf(w, ": all steps take %.4g ms instead of %.4g, %.1f %% less", r.AfterMS, r.BeforeMS, 100*(1-r.AfterMS/r.BeforeMS))
+		fmt.Fprintf(
+			w,
+			": all steps take %.4g ms instead of %.4g, %.1f %% less",
+			r.AfterMS,
+			r.BeforeMS,
+			100*(1-r.AfterMS/r.BeforeMS),
+		)
 	}
 	fmt.Fprintf(w, "\nmedians of %d rounds", r.Rounds)
 	if r.Confirming > 0 {

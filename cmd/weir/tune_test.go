@@ -20,7 +20,15 @@ func TestTune(t *testing.T) {
 		}
 		return len(files)
 	}
-	dry := done(t, "tune", model, "--time", "1ms", "--no-cache", "--json").object(t, "problems", "before_ms", "after_ms", "rounds", "confirming_rounds",
+	dry := done(
+		t,
+		"tune",
+		model,
+		"--time",
+		"1ms",
+		"--no-cache",
+		"--json",
+	).object(t, "problems", "before_ms", "after_ms", "rounds", "confirming_rounds",
 		"threads", "precision", "device", "kept")
 	if dry["kept"] != false || ways() != 0 {
 		t.Errorf("--no-cache: kept %v, %d files", dry["kept"], ways())
@@ -29,7 +37,8 @@ func TestTune(t *testing.T) {
 		t.Errorf("%d steps are measured before the model is", n)
 	}
 	text := done(t, "tune", model, "--time", "1ms", "--threads", "1")
-	for _, part := range []string{"problem ", "conv f32 ", "chosen", "in another way than the cost model", "on 1 threads of cpu:0"} {
+	for _, part := range []string{"problem ", "conv f32 ", "chosen",
+		"in another way than the cost model", "on 1 threads of cpu:0"} {
 		if !strings.Contains(text.out, part) {
 			t.Errorf("%q is missing in %s", part, text.out)
 		}
@@ -55,7 +64,11 @@ func TestTune(t *testing.T) {
 // measuredSteps counts the steps of a model that a profile shows to be measured.
 func measuredSteps(t *testing.T, model string, args ...string) int {
 	t.Helper()
-	res := done(t, append([]string{"bench", model, "--runs", "1", "--profile", "--json"}, args...)...).object(t, "profile")
+	res := done(
+		t,
+		append(
+			[]string{"bench", model, "--runs", "1", "--profile", "--json"},
+			args...)...).object(t, "profile")
 	n := 0
 	for _, s := range res["profile"].(map[string]any)["steps"].([]any) {
 		if s.(map[string]any)["measured"] == true {
@@ -67,7 +80,8 @@ func measuredSteps(t *testing.T, model string, args ...string) int {
 
 func TestTuneRefuses(t *testing.T) {
 	model := digitsFile(t)
-	for _, args := range [][]string{{"tune"}, {"tune", model, "--time", "0s"}, {"tune", model + "x"}, {"tune", model, "--precision", "int3"}} {
+	for _, args := range [][]string{{"tune"}, {"tune", model, "--time", "0s"},
+		{"tune", model + "x"}, {"tune", model, "--precision", "int3"}} {
 		if c := weir(t, args...); c.code != 2 {
 			t.Errorf("%v: exit code %d: %s", args, c.code, c.talk)
 		}
@@ -77,7 +91,14 @@ func TestTuneRefuses(t *testing.T) {
 		t.Errorf("nowhere to keep: exit code %d: %s", c.code, c.talk)
 	}
 	t.Setenv(cache.EnvDir, "/dev/null/plans")
-	if c := weir(t, "tune", model, "--time", "1ms"); c.code != 1 || !strings.Contains(c.talk, "not kept") {
+	if c := weir(
+		t,
+		"tune",
+		model,
+		"--time",
+		"1ms",
+	); c.code != 1 ||
+		!strings.Contains(c.talk, "not kept") {
 		t.Errorf("a folder that cannot be: exit code %d: %s", c.code, c.talk)
 	}
 }

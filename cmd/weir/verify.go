@@ -23,8 +23,10 @@ func newVerify() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify PATH...",
 		Short: "Run ONNX test cases with ONNX's own tolerances",
-		Long: "Run ONNX test cases: folders with model.onnx and test_data_set_*, trees of such folders, or a .tar.xz of them, which is\n" +
-			"unpacked to the user's cache folder once. The exit code is 0 only if all passed; operators that weir does not have count\n" +
+		Long: "Run ONNX test cases: folders with model.onnx and test_data_set_*, trees of such " +
+			"folders, or a .tar.xz of them, which is\n" +
+			"unpacked to the user's cache folder once. The exit code is 0 only if all passed; " +
+			"operators that weir does not have count\n" +
 			"as unsupported, not as passed.",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -52,13 +54,21 @@ func newVerify() *cobra.Command {
 				rep.Summarize(c.OutOrStdout())
 			}
 			if rep.Failed+rep.Unsupported > 0 {
-				return failed(fmt.Errorf("%d of %d cases did not pass", rep.Failed+rep.Unsupported, len(rep.Cases)))
+				return failed(
+					fmt.Errorf(
+						"%d of %d cases did not pass",
+						rep.Failed+rep.Unsupported,
+						len(rep.Cases),
+					),
+				)
 			}
 			return nil
 		},
 	}
 	dev.add(c)
-	c.Flags().BoolVar(&reference, "reference", false, "run the operators' plain evaluations instead of the device's kernels")
+	c.Flags().
+		BoolVar(&reference, "reference", false,
+			"run the operators' plain evaluations instead of the device's kernels")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }
@@ -82,7 +92,11 @@ func unpacked(paths []string) ([]string, error) {
 }
 
 // verifyAll runs case by case, and counts them where a person watches.
-func verifyAll(c *cobra.Command, cases []*conformance.Case, run conformance.Runner) *conformance.Report {
+func verifyAll(
+	c *cobra.Command,
+	cases []*conformance.Case,
+	run conformance.Runner,
+) *conformance.Report {
 	threads := runtime.GOMAXPROCS(0)
 	w := c.ErrOrStderr()
 	if !isTerminal(w) {
@@ -90,8 +104,11 @@ func verifyAll(c *cobra.Command, cases []*conformance.Case, run conformance.Runn
 	}
 	const eraseLine = "\r\x1b[K" // ECMA-48: EL
 	var done atomic.Int64
-	counted := func(ctx context.Context, m *onnx.Model, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		defer func() { fmt.Fprintf(w, "%sverifying %d of %d", eraseLine, done.Add(1), len(cases)) }()
+	counted := func(ctx context.Context, m *onnx.Model, in []*tensor.Tensor) ([]*tensor.Tensor,
+		error) {
+		defer func() {
+			fmt.Fprintf(w, "%sverifying %d of %d", eraseLine, done.Add(1), len(cases))
+		}()
 		return run(ctx, m, in)
 	}
 	rep := conformance.RunAll(c.Context(), cases, counted, threads)

@@ -28,8 +28,9 @@ const (
 	file     = "onnx-backend-tests.tar.xz"
 )
 
-// BackendTests returns a folder that holds node/, light/, simple/ and the other kinds of the ONNX project's backend
-// tests, which must not be written to. It fails with [ErrNoData] when they are not on this machine.
+// BackendTests returns a folder that holds node/, light/, simple/ and the other kinds of the ONNX
+// project's backend tests, which must not be written to. It fails with [ErrNoData] when they are
+// not on this machine.
 func BackendTests() (string, error) {
 	for _, dir := range places() {
 		if isDir(filepath.Join(dir, "node")) {
@@ -43,8 +44,8 @@ func BackendTests() (string, error) {
 	return "", fmt.Errorf("%w: set %s to the folder that holds %s", ErrNoData, variable, file)
 }
 
-// places lists the folders to look in: the one of the environment, else ../shared/data seen from the repository's root,
-// which is the nearest folder upwards with a go.mod.
+// places lists the folders to look in: the one of the environment, else ../shared/data seen from
+// the repository's root, which is the nearest folder upwards with a go.mod.
 func places() []string {
 	if dir := os.Getenv(variable); dir != "" {
 		return []string{dir}
@@ -70,8 +71,8 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// Unpacked returns the folder in the user's cache that holds what a .tar.xz holds, which must not be written to; it unpacks
-// it, as [Unpack] does, unless a folder of its hash is there.
+// Unpacked returns the folder in the user's cache that holds what a .tar.xz holds, which must not
+// be written to; it unpacks it, as [Unpack] does, unless a folder of its hash is there.
 func Unpacked(packed string) (string, error) {
 	sum, err := hash(packed)
 	if err != nil {

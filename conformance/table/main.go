@@ -1,10 +1,11 @@
-// Command table writes docs/operators.md, the table of the operators that weir has: their versions, element types and
-// devices, and how many of the ONNX project's cases they pass. Run it in the root of the repository:
+// Command table writes docs/operators.md, the table of the operators that weir has: their versions,
+// element types and devices, and how many of the ONNX project's cases they pass. Run it in the root
+// of the repository:
 //
 //	go run ./conformance/table > docs/operators.md
 //
-// It counts the cases of the backend tests, which package archive finds, less those of conformance/unsupported.txt; a test of
-// this package fails when the page is out of date.
+// It counts the cases of the backend tests, which package archive finds, less those of
+// conformance/unsupported.txt; a test of this package fails when the page is out of date.
 //
 // Concurrency: one goroutine.
 //
@@ -49,7 +50,8 @@ Made by ` + "`go run ./conformance/table > docs/operators.md`" + `; do not edit.
 
 **Versions** are the opset versions whose definitions weir implements. Those of opset 1 to 6 that only worded the same otherwise are
 rewritten as a model is read. A model of an opset that is newer than %d, the newest that weir knows, runs each operator by the newest of
-its definitions here, and weir.Model.Warnings and ` + "`weir inspect`" + ` say so. Attributes that ONNX does not give an operator in the model's
+its definitions here, and weir.Model.Warnings and ` + "`weir inspect`" +
+	` say so. Attributes that ONNX does not give an operator in the model's
 opset are refused, but for names that begin with an underscore.
 **Types** are the element types of the first operand and, where they are others, after an arrow those of the first result. They are
 found by running: the calls of the ONNX project's cases and of weir's own are made again with operands of every type and with every
@@ -113,7 +115,10 @@ func count(list, dir string) (map[string]conformance.Tally, error) {
 			continue
 		}
 		t := cases[name]
-		if slices.ContainsFunc(missing, func(e conformance.Expected) bool { return e.Name == c.Name }) {
+		if slices.ContainsFunc(
+			missing,
+			func(e conformance.Expected) bool { return e.Name == c.Name },
+		) {
 			t.Unsupported++
 		} else {
 			t.Passed++
@@ -130,12 +135,23 @@ var titles = map[string]string{
 }
 
 // rows writes the operators of one domain, and takes theirs out of cases.
-func rows(w io.Writer, domain string, all []*op.Op, cases map[string]conformance.Tally, taken map[string]*taken) {
+func rows(
+	w io.Writer,
+	domain string,
+	all []*op.Op,
+	cases map[string]conformance.Tally,
+	taken map[string]*taken,
+) {
 	title := titles[domain]
 	if title == "" {
 		title = domain
 	}
-	fmt.Fprintf(w, "\n## %s\n\n| operator | versions | types | devices | cases |\n| --- | --- | --- | --- | --- |\n", title)
+	fmt.Fprintf(
+		w,
+		"\n## %s\n\n| operator | versions | types | devices | cases |\n| --- | --- | --- | --- | "+
+			"--- |\n",
+		title,
+	)
 	kernels := cpu.Kernels()
 	for _, o := range all {
 		call := op.Call{Domain: o.Domain, Type: o.Name}
@@ -151,7 +167,15 @@ func rows(w io.Writer, domain string, all []*op.Op, cases map[string]conformance
 			ran = fmt.Sprintf("%d of %d", c.Passed, c.Total())
 		}
 		delete(cases, call.Name())
-		fmt.Fprintf(w, "| %s | %s | %s | %s | %s |\n", o.Name, versions(append(o.Raised(), o.Since...)), taken[call.Name()], device, ran)
+		fmt.Fprintf(
+			w,
+			"| %s | %s | %s | %s | %s |\n",
+			o.Name,
+			versions(append(o.Raised(), o.Since...)),
+			taken[call.Name()],
+			device,
+			ran,
+		)
 	}
 }
 
@@ -182,8 +206,12 @@ func missing(w io.Writer, cases map[string]conformance.Tally) error {
 	}
 	slices.Sort(names)
 	if len(names) > 0 {
-		fmt.Fprintf(w, "Operators of the ONNX project's cases that weir does not have, with the number of their cases:\n\n%s.\n\n",
-			strings.Join(names, ",\n"))
+		fmt.Fprintf(
+			w,
+			"Operators of the ONNX project's cases that weir does not have, with the number of "+
+				"their cases:\n\n%s.\n\n",
+			strings.Join(names, ",\n"),
+		)
 	}
 	fmt.Fprint(w, "Refused, with the reason:\n\n")
 	why := op.Refused()

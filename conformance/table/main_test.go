@@ -37,7 +37,12 @@ func TestTypesAreNamedByGroups(t *testing.T) {
 	for d := tensor.Float32; d.Valid(); d++ {
 		whole[d] = true
 	}
-	floats := set{tensor.Float16: true, tensor.BFloat16: true, tensor.Float32: true, tensor.Float64: true}
+	floats := set{
+		tensor.Float16:  true,
+		tensor.BFloat16: true,
+		tensor.Float32:  true,
+		tensor.Float64:  true,
+	}
 	for _, c := range []struct {
 		of   *taken
 		want string
@@ -45,7 +50,8 @@ func TestTypesAreNamedByGroups(t *testing.T) {
 		{nil, ""},
 		{&taken{operand: whole, result: whole}, "any, sequence"},
 		{&taken{operand: floats, result: floats}, "float*"},
-		{&taken{operand: floats, result: set{tensor.Int64: true, tensor.Bool: true}}, "float* → int64, bool"},
+		{&taken{operand: floats, result: set{tensor.Int64: true, tensor.Bool: true}},
+			"float* → int64, bool"},
 		{&taken{result: floats}, "→ float*"},
 		{&taken{bodies: true}, "those of its graphs"},
 	} {
@@ -63,7 +69,9 @@ func TestRefusedTypesAreNotLearned(t *testing.T) {
 	}
 	u := newUses(t.Context())
 	x := tensor.From([]float32{1, 2}, 2)
-	u.keep(use{add, &op.Call{Type: "Add", Version: 14, NumIn: 2, NumOut: 1}, []*tensor.Tensor{x, x}})
+	u.keep(
+		use{add, &op.Call{Type: "Add", Version: 14, NumIn: 2, NumOut: 1}, []*tensor.Tensor{x, x}},
+	)
 	if got, want := u.taken["Add"].String(), "float*, int*, uint*"; got != want {
 		t.Errorf("Add takes %s, want %s", got, want)
 	}

@@ -33,7 +33,15 @@ var groups = []group{
 	{"bool", []tensor.DType{tensor.Bool}},
 	{"string", []tensor.DType{tensor.String}},
 	{"complex*", []tensor.DType{tensor.Complex64, tensor.Complex128}},
-	{"f8*", []tensor.DType{tensor.Float8E4M3FN, tensor.Float8E4M3FNUZ, tensor.Float8E5M2, tensor.Float8E5M2FNUZ}},
+	{
+		"f8*",
+		[]tensor.DType{
+			tensor.Float8E4M3FN,
+			tensor.Float8E4M3FNUZ,
+			tensor.Float8E5M2,
+			tensor.Float8E5M2FNUZ,
+		},
+	},
 	{"float8e8m0", []tensor.DType{tensor.Float8E8M0}},
 	{"4-bit", []tensor.DType{tensor.Float4E2M1, tensor.Int4, tensor.Uint4}},
 	{"2-bit", []tensor.DType{tensor.Int2, tensor.Uint2}},
@@ -135,14 +143,22 @@ var errRead = errors.New("read")
 
 // read evaluates the cases as they are and after the passes, and keeps the calls.
 func (u *uses) read(cases []*conformance.Case) {
-	small := slices.DeleteFunc(slices.Clone(cases), func(c *conformance.Case) bool { return c.Set == "light" })
-	conformance.RunAll(u.ctx, small, func(ctx context.Context, m *onnx.Model, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		u.walk(ctx, m.Graph, in)
-		if _, err := pass.Run(ctx, m.Graph, pass.Options{}); err == nil {
+	small := slices.DeleteFunc(
+		slices.Clone(cases),
+		func(c *conformance.Case) bool { return c.Set == "light" },
+	)
+	conformance.RunAll(
+		u.ctx,
+		small,
+		func(ctx context.Context, m *onnx.Model, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			u.walk(ctx, m.Graph, in)
-		}
-		return nil, errRead
-	}, 1) // in order, for of the uses of one signature the first is tried
+			if _, err := pass.Run(ctx, m.Graph, pass.Options{}); err == nil {
+				u.walk(ctx, m.Graph, in)
+			}
+			return nil, errRead
+		},
+		1,
+	) // in order, for of the uses of one signature the first is tried
 }
 
 // walk evaluates the nodes of a graph, up to the first that fails.
@@ -187,10 +203,14 @@ func (u *uses) keep(x use) {
 	}
 }
 
-// learn tries a use with each operand, alone or with all of its type, and each attribute that is a type or a value, of
-// every element type.
+// learn tries a use with each operand, alone or with all of its type, and each attribute that is a
+// type or a value, of every element type.
 func (u *uses) learn(x use) {
-	found := &taken{operand: set{}, result: set{}, bodies: slices.ContainsFunc(x.call.Attrs, func(a op.Attr) bool { return a.Body != nil })}
+	found := &taken{
+		operand: set{},
+		result:  set{},
+		bodies:  slices.ContainsFunc(x.call.Attrs, func(a op.Attr) bool { return a.Body != nil }),
+	}
 	x.runs(u.ctx, x.in, found)
 	for d := tensor.Float32; d.Valid() && !found.bodies; d++ {
 		for i, v := range x.in {
@@ -224,7 +244,8 @@ func (u *uses) learn(x use) {
 func (x use) tryAttrs(ctx context.Context, d tensor.DType, found *taken) {
 	for i, a := range x.call.Attrs {
 		switch {
-		case slices.Contains([]string{"to", "dtype", "output_datatype"}, a.Name) && a.Kind == op.AttrInt:
+		case slices.Contains([]string{"to", "dtype", "output_datatype"}, a.Name) &&
+			a.Kind == op.AttrInt:
 			a = op.IntAttr(a.Name, int64(d))
 		case a.Name == "value" && a.Tensor != nil:
 			a = op.TensorAttr(a.Name, converted(a.Tensor, d))
@@ -254,7 +275,8 @@ func (x use) try(ctx context.Context, i int, d tensor.DType, found *taken) {
 	x.runs(ctx, alone, found)
 }
 
-// runs adds the types of operands that the rule accepts and of which the evaluation computes something.
+// runs adds the types of operands that the rule accepts and of which the evaluation computes
+// something.
 func (x use) runs(ctx context.Context, in []*tensor.Tensor, found *taken) {
 	types, present := make([]op.Type, len(in)), make([]bool, len(in))
 	for i, v := range in {
@@ -277,7 +299,8 @@ func (x use) runs(ctx context.Context, in []*tensor.Tensor, found *taken) {
 	}
 }
 
-// converted gives a tensor's elements another type, or those in a container; they are ones where Cast has no rule.
+// converted gives a tensor's elements another type, or those in a container; they are ones where
+// Cast has no rule.
 func converted(v *tensor.Tensor, d tensor.DType) *tensor.Tensor {
 	if v.DType.IsContainer() {
 		of := *v
@@ -289,7 +312,13 @@ func converted(v *tensor.Tensor, d tensor.DType) *tensor.Tensor {
 	}
 	cast, err := op.Lookup("", "Cast", op.NewestOpset(""))
 	if err == nil {
-		call := &op.Call{Type: "Cast", Version: op.NewestOpset(""), Attrs: op.Attrs{op.IntAttr("to", int64(d))}, NumIn: 1, NumOut: 1}
+		call := &op.Call{
+			Type:    "Cast",
+			Version: op.NewestOpset(""),
+			Attrs:   op.Attrs{op.IntAttr("to", int64(d))},
+			NumIn:   1,
+			NumOut:  1,
+		}
 		if out, err := op.Run(context.Background(), cast, call, []*tensor.Tensor{v}); err == nil {
 			return out[0]
 		}
@@ -313,12 +342,19 @@ func ones(d tensor.DType, shape []int) *tensor.Tensor {
 	return converted(tensor.From(slices.Repeat([]float32{1}, n), shape...), d)
 }
 
-// guess tries usual shapes and attributes for the operators that no case uses, and for those of containers, which also take tensors.
+// guess tries usual shapes and attributes for the operators that no case uses, and for those of
+// containers, which also take tensors.
 func (u *uses) guess() {
 	dtype, sizes := op.IntAttr("dtype", int64(tensor.Float32)), op.IntsAttr("shape", 1)
 	value := op.TensorAttr("value", ones(tensor.Float32, []int{1}))
 	for _, o := range op.All() {
-		call := op.Call{Domain: o.Domain, Type: o.Name, Version: o.Since[len(o.Since)-1], NumIn: o.MinIn, NumOut: max(1, o.MinOut)}
+		call := op.Call{
+			Domain:  o.Domain,
+			Type:    o.Name,
+			Version: o.Since[len(o.Since)-1],
+			NumIn:   o.MinIn,
+			NumOut:  max(1, o.MinOut),
+		}
 		if u.taken[call.Name()] != nil && o.Traits&op.Containers == 0 {
 			continue
 		}
@@ -351,7 +387,10 @@ func types(root, dir string) (map[string]*taken, error) {
 		if err := os.Mkdir(filepath.Join(own, name), 0o700); err != nil {
 			return nil, err
 		}
-		if err := archive.Unpack(filepath.Join(root, "conformance", "testdata", name+".tar.xz"), filepath.Join(own, name)); err != nil {
+		if err := archive.Unpack(
+			filepath.Join(root, "conformance", "testdata", name+".tar.xz"),
+			filepath.Join(own, name),
+		); err != nil {
 			return nil, err
 		}
 	}

@@ -2,11 +2,11 @@ package cpu
 
 import "github.com/weirgpu/weir/op"
 
-// Absorbing is implemented by kernels for whose constant inputs the packed copy stands in full: once it is there, their contents can
-// be let go of.
+// Absorbing is implemented by kernels for whose constant inputs the packed copy stands in full:
+// once it is there, their contents can be let go of.
 type Absorbing interface {
-	// Absorbed lists the constant inputs whose contents nobody but Pack reads: [Prepare] goes by their type and shape, and Bind and
-	// Run do not look at them.
+	// Absorbed lists the constant inputs whose contents nobody but Pack reads: [Prepare] goes by
+	// their type and shape, and Bind and Run do not look at them.
 	Absorbed() []int
 }
 

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allowedCPUs returns the processors the process may run on, ascending, or nil if
-// the system does not say. They are read once, before the first thread is pinned:
-// a process has no mask apart from those of its threads.
+// allowedCPUs returns the processors the process may run on, ascending, or nil if the system does
+// not say. They are read once, before the first thread is pinned: a process has no mask apart from
+// those of its threads.
 var allowedCPUs = sync.OnceValue(func() (cpus []int) {
 	set := maskOf(0)
 	for c := range len(set) * 64 {
@@ -44,8 +44,8 @@ func (a affinity) restore() {
 	}
 }
 
-// pinThread ties the calling thread to one processor. A system that refuses is
-// left as it is: pinning is a matter of speed only.
+// pinThread ties the calling thread to one processor. A system that refuses is left as it is:
+// pinning is a matter of speed only.
 func pinThread(cpu int) {
 	set := unix.NewCPUSet(max(1024, cpu+1))
 	set.Set(cpu)

@@ -5,13 +5,15 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// argKernels are ArgMax (ONNX 1 to 13) along the last axis, the first of equals: how a class is read off.
+// argKernels are ArgMax (ONNX 1 to 13) along the last axis, the first of equals: how a class is
+// read off.
 var argKernels = map[opKey]builder{{"", "ArgMax"}: argMax}
 
 func argMax(r *Request) (Kernel, error) {
 	shape, d, _ := r.in(0)
 	axis, ok := r.axis(len(shape), 0)
-	if !ok || d != tensor.Float32 || shape[axis] == 0 || count(shape[axis+1:]) != 1 || r.Call.Attrs.Bool("select_last_index", false) {
+	if !ok || d != tensor.Float32 || shape[axis] == 0 || count(shape[axis+1:]) != 1 ||
+		r.Call.Attrs.Bool("select_last_index", false) {
 		return nil, nil
 	}
 	return &argMaxKernel{rows: count(shape[:axis]), n: shape[axis]}, nil
@@ -27,7 +29,12 @@ func (k *argMaxKernel) Name() string { return "argmax" }
 
 // Bind implements Kernel.
 func (k *argMaxKernel) Bind(b Binding) Task {
-	return &argMaxTask{argMaxKernel: k, per: rowsPerChunk(k.n), x: tensor.As[float32](b.In[0]), y: tensor.As[int64](b.Out[0])}
+	return &argMaxTask{
+		argMaxKernel: k,
+		per:          rowsPerChunk(k.n),
+		x:            tensor.As[float32](b.In[0]),
+		y:            tensor.As[int64](b.Out[0]),
+	}
 }
 
 type argMaxTask struct {

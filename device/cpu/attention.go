@@ -8,14 +8,16 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// attentionKernels are Attention (ONNX 23, 24, 25), but for its fourth output, weir's fused form, and GroupQueryAttention (com.microsoft, 1),
-// in float32.
+// attentionKernels are Attention (ONNX 23, 24, 25), but for its fourth output, weir's fused form,
+// and GroupQueryAttention (com.microsoft, 1), in float32.
 var attentionKernels = map[opKey]builder{
-	{"", "Attention"}: onnxAttention, {op.FusedDomain, "Attention"}: fusedAttention, {op.MicrosoftDomain, "GroupQueryAttention"}: groupQueryAttention,
+	{"", "Attention"}:                           onnxAttention,
+	{op.FusedDomain, "Attention"}:               fusedAttention,
+	{op.MicrosoftDomain, "GroupQueryAttention"}: groupQueryAttention,
 }
 
-// attentionKernel is what kernel/attention computes. Keys and values are read in place, or, when there is a cache, as outputs 1
-// and 2 hold them once the new ones are appended.
+// attentionKernel is what kernel/attention computes. Keys and values are read in place, or, when
+// there is a cache, as outputs 1 and 2 hold them once the new ones are appended.
 type attentionKernel struct {
 	params           attention.Params
 	op               *attention.Op
@@ -24,7 +26,8 @@ type attentionKernel struct {
 	cached           bool // keys and values are read from outputs 1 and 2
 }
 
-// attentionCache fills output out, batch × heads × total × size, from a cache of past positions and an input.
+// attentionCache fills output out, batch × heads × total × size, from a cache of past positions and
+// an input.
 type attentionCache struct {
 	in, past, out               int // past -1 for none
 	from                        attention.Layout
@@ -37,16 +40,30 @@ func fusedAttention(r *Request) (Kernel, error) {
 	k := &attentionKernel{keep: -1, bias: -1, lens: -1}
 	p, attrs := &k.params, r.Call.Attrs
 	first := [4]bool{}
-	for i, v := range attrs.Ints("rows_first") { // of which the shape rule has seen to it that there are four
+	// of which the shape rule has seen to it that there are four
+	for i, v := range attrs.Ints("rows_first") {
 		first[i] = v == 1
 	}
 	for i := range op.AttentionMask {
 		shape, d, _ := r.in(i)
-		if d != tensor.Float32 || len(shape) < 2 || len(shape) != len(r.outShape()) || len(shape) < 4 && first != [4]bool{} {
+		if d != tensor.Float32 || len(shape) < 2 || len(shape) != len(r.outShape()) ||
+			len(shape) < 4 && first != [4]bool{} {
 			return nil, nil
 		}
 	}
-	q, kv, v := k.stackOf(r, op.AttentionQ, first[0]), k.stackOf(r, op.AttentionK, first[1]), k.stackOf(r, op.AttentionV, first[2])
+	q, kv, v := k.stackOf(
+		r,
+		op.AttentionQ,
+		first[0],
+	), k.stackOf(
+		r,
+		op.AttentionK,
+		first[1],
+	), k.stackOf(
+		r,
+		op.AttentionV,
+		first[2],
+	)
 	y := newStack(r.outShape(), first[3])
 	if shared := kv.batch == 1 && v.batch == 1; shared {
 		kv.batch, v.batch, kv.Batch, v.Batch = q.batch, q.batch, 0, 0
@@ -81,10 +98,20 @@ type stack struct {
 	attention.Layout
 }
 
-// newStack reads an operand of rank 2 to 4: batch × heads × length × size, or with the middle ones exchanged.
+// newStack reads an operand of rank 2 to 4: batch × heads × length × size, or with the middle ones
+// exchanged.
 func newStack(shape []int, rowsFirst bool) stack {
-	x := stack{batch: dimFromEnd(shape, 4), heads: dimFromEnd(shape, 3), length: dimFromEnd(shape, 2), size: dimFromEnd(shape, 1)}
-	x.Layout = attention.Layout{Batch: x.heads * x.length * x.size, Head: x.length * x.size, Row: x.size}
+	x := stack{
+		batch:  dimFromEnd(shape, 4),
+		heads:  dimFromEnd(shape, 3),
+		length: dimFromEnd(shape, 2),
+		size:   dimFromEnd(shape, 1),
+	}
+	x.Layout = attention.Layout{
+		Batch: x.heads * x.length * x.size,
+		Head:  x.length * x.size,
+		Row:   x.size,
+	}
 	if rowsFirst {
 		x.heads, x.length = x.length, x.heads
 		x.Head, x.Row = x.size, x.heads*x.size
@@ -101,8 +128,11 @@ func (k *attentionKernel) stackOf(r *Request, i int, rowsFirst bool) stack {
 // setStacks takes queries, keys, values and the result; false when they do not fit together.
 func (k *attentionKernel) setStacks(q, kv, v, y stack) bool {
 	p := &k.params
-	if min(q.size, v.size, kv.heads) == 0 || q.heads%kv.heads != 0 || q.batch != kv.batch || kv.batch != v.batch ||
-		kv.heads != v.heads || kv.length != v.length || q.size != kv.size {
+	if min(q.size, v.size, kv.heads) == 0 || q.heads%kv.heads != 0 || q.batch != kv.batch ||
+		kv.batch != v.batch ||
+		kv.heads != v.heads ||
+		kv.length != v.length ||
+		q.size != kv.size {
 		return false
 	}
 	p.Batch, p.Heads, p.KVHeads, p.Queries, p.Keys = q.batch, q.heads, kv.heads, q.length, kv.length
@@ -140,24 +170,35 @@ func scoreMask(shape []int, keys int) attention.Mask {
 	return m
 }
 
-// triangles takes constant masks that hide the keys after each query for what they are, so that those are not computed.
+// triangles takes constant masks that hide the keys after each query for what they are, so that
+// those are not computed.
 func (k *attentionKernel) triangles(r *Request) {
 	p := &k.params
-	if k.keep >= 0 && k.triangle(r.constant(k.keep), func(t *tensor.Tensor, i int) (seen, ok bool) { return t.Data[i] != 0, true }) {
+	if k.keep >= 0 &&
+		k.triangle(
+			r.constant(k.keep),
+			func(t *tensor.Tensor, i int) (seen, ok bool) { return t.Data[i] != 0, true },
+		) {
 		p.Keep, k.keep = attention.Mask{}, -1
-	} else if k.keep < 0 && k.bias >= 0 && k.triangle(r.constant(k.bias), func(t *tensor.Tensor, i int) (seen, ok bool) {
-		v := tensor.As[float32](t)[i]
-		return v == 0, v == 0 || math.IsInf(float64(v), -1)
-	}) {
+	} else if k.keep < 0 && k.bias >= 0 &&
+		k.triangle(r.constant(k.bias), func(t *tensor.Tensor, i int) (seen, ok bool) {
+			v := tensor.As[float32](t)[i]
+			return v == 0, v == 0 || math.IsInf(float64(v), -1)
+		}) {
 		p.Bias, k.bias, p.Hidden = attention.Mask{}, -1, float32(math.Inf(-1))
 	}
 }
 
-// triangle reports whether query i sees, by a constant mask for all heads, the keys up to some i + offset, and makes them the
-// kernel's own.
-func (k *attentionKernel) triangle(t *tensor.Tensor, seen func(t *tensor.Tensor, i int) (seen, ok bool)) bool {
+// triangle reports whether query i sees, by a constant mask for all heads, the keys up to some i +
+// offset, and makes them the kernel's own.
+func (k *attentionKernel) triangle(
+	t *tensor.Tensor,
+	seen func(t *tensor.Tensor, i int) (seen, ok bool),
+) bool {
 	p := &k.params
-	if t == nil || t.Len() != p.Queries*p.Keys || dimFromEnd(t.Shape, 1) != p.Keys || dimFromEnd(t.Shape, 2) != p.Queries || p.Keys == 0 {
+	if t == nil || t.Len() != p.Queries*p.Keys || dimFromEnd(t.Shape, 1) != p.Keys ||
+		dimFromEnd(t.Shape, 2) != p.Queries ||
+		p.Keys == 0 {
 		return false
 	}
 	offset := -1
@@ -202,7 +243,11 @@ func (k *attentionKernel) ScratchBytes(workers int) int {
 func (k *attentionKernel) Bind(b Binding) Task {
 	t := &attentionTask{attentionKernel: k, scratch: perWorker(b)}
 	t.args.Q, t.args.Y = tensor.As[float32](b.In[op.AttentionQ]), tensor.As[float32](b.Out[0])
-	t.args.K, t.args.V = tensor.As[float32](b.In[op.AttentionK]), tensor.As[float32](b.In[op.AttentionV])
+	t.args.K, t.args.V = tensor.As[float32](
+		b.In[op.AttentionK],
+	), tensor.As[float32](
+		b.In[op.AttentionV],
+	)
 	if k.cached {
 		t.args.K, t.args.V = tensor.As[float32](b.Out[1]), tensor.As[float32](b.Out[2])
 	}
@@ -216,7 +261,11 @@ func (k *attentionKernel) Bind(b Binding) Task {
 		t.args.Lens = tensor.As[int64](b.In[k.lens])
 	}
 	for _, c := range k.caches {
-		f := cacheFill{attentionCache: c, x: tensor.As[float32](b.In[c.in]), y: tensor.As[float32](b.Out[c.out])}
+		f := cacheFill{
+			attentionCache: c,
+			x:              tensor.As[float32](b.In[c.in]),
+			y:              tensor.As[float32](b.Out[c.out]),
+		}
 		if c.past >= 0 {
 			f.old = tensor.As[float32](b.In[c.past])
 		}

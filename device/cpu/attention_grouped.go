@@ -10,22 +10,26 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// groupedKernel is GroupQueryAttention of com.microsoft in float32, with its caches apart from each other and both of them given out, where it
-// writes keys, turned, and values once and reads them from.
+// groupedKernel is GroupQueryAttention of com.microsoft in float32, with its caches apart from each
+// other and both of them given out, where it writes keys, turned, and values once and reads them
+// from.
 type groupedKernel struct {
 	call                               *op.Call
 	op                                 *attention.Op
 	batch, length, heads, shared, size int
-	past, buffer                       int  // positions of the caches that come in and out
-	packed                             bool // queries, keys and values lie beside each other in input 0
-	together                           bool // the heads that share keys are taken for queries of one head
-	sinks                              bool
+	past, buffer                       int // positions of the caches that come in and out
+	// queries, keys and values lie beside each other in input 0
+	packed bool
+	// the heads that share keys are taken for queries of one head
+	together bool
+	sinks    bool
 	groupedTurn
 }
 
 // groupedTurn is the rotary embedding of a head's first elements (Su et al., "RoFormer", 2021).
 type groupedTurn struct {
-	pairs, rows int // pairs of elements that turn, 0 for none, and the positions that there are angles for
+	// pairs of elements that turn, 0 for none, and the positions that there are angles for
+	pairs, rows int
 	interleaved bool
 	places      bool // positions are given
 }
@@ -36,7 +40,15 @@ func groupQueryAttention(r *Request) (Kernel, error) {
 		return nil, nil
 	}
 	attrs := r.Call.Attrs
-	window, scale, softcap := windowOf(attrs.Int("local_window_size", -1)), attrs.Float("scale", 0), attrs.Float("softcap", 0)
+	window, scale, softcap := windowOf(
+		attrs.Int("local_window_size", -1),
+	), attrs.Float(
+		"scale",
+		0,
+	), attrs.Float(
+		"softcap",
+		0,
+	)
 	causal := attrs.Bool("causal", true)
 	if window == 0 || window > 0 && !causal || !finite(scale) || !finite(softcap) {
 		return nil, nil
@@ -63,8 +75,8 @@ func groupQueryAttention(r *Request) (Kernel, error) {
 	return k, nil
 }
 
-// groupedServes reports whether the call has types and options that there is a kernel for; the reference serves others, or says what is
-// wrong.
+// groupedServes reports whether the call has types and options that there is a kernel for; the
+// reference serves others, or says what is wrong.
 func groupedServes(r *Request) bool {
 	for i := range r.In {
 		_, d, ok := r.in(i)
@@ -87,13 +99,19 @@ func groupedServes(r *Request) bool {
 		}
 	}
 	attrs := r.Call.Attrs
-	quantised := attrs.String("k_quant_type", "NONE") != "NONE" || attrs.String("v_quant_type", "NONE") != "NONE"
-	return len(r.Out) >= 3 && !quantised && attrs.Int("sliding_window_cache", 0) == 0 && attrs.Int("qk_output", 0) == 0
+	quantised := attrs.String("k_quant_type", "NONE") != "NONE" ||
+		attrs.String("v_quant_type", "NONE") != "NONE"
+	return len(r.Out) >= 3 && !quantised && attrs.Int("sliding_window_cache", 0) == 0 &&
+		attrs.Int("qk_output", 0) == 0
 }
 
 // setSizes reads the shapes; false when they do not fit together.
 func (k *groupedKernel) setSizes(r *Request) bool {
-	k.heads, k.shared = int(r.Call.Attrs.Int("num_heads", 0)), int(r.Call.Attrs.Int("kv_num_heads", 0))
+	k.heads, k.shared = int(
+		r.Call.Attrs.Int("num_heads", 0),
+	), int(
+		r.Call.Attrs.Int("kv_num_heads", 0),
+	)
 	q, _, _ := r.in(op.GroupedQ)
 	out, _ := r.Out[1].Ints()
 	if k.shared < 1 || k.heads < 1 || k.heads%k.shared != 0 || len(q) != 3 || len(out) != 4 {
@@ -107,7 +125,8 @@ func (k *groupedKernel) setSizes(r *Request) bool {
 	}
 	k.batch, k.length, k.size, k.buffer = q[0], q[1], q[2]/all, out[2]
 	want := []int{k.batch, k.length, k.shared * k.size}
-	if apart != both || q[2]%all != 0 || min(k.batch, k.length, k.size) < 1 || apart && (!slices.Equal(key, want) || !slices.Equal(value, want)) {
+	if apart != both || q[2]%all != 0 || min(k.batch, k.length, k.size) < 1 ||
+		apart && (!slices.Equal(key, want) || !slices.Equal(value, want)) {
 		return false
 	}
 	pastK, _, cached := r.in(op.GroupedPastK)
@@ -121,7 +140,9 @@ func (k *groupedKernel) setSizes(r *Request) bool {
 	want = []int{k.batch, k.shared, k.past, k.size}
 	lens, _, _ := r.in(op.GroupedLens)
 	total, _, _ := r.in(op.GroupedTotal)
-	return cached == both && (!cached || slices.Equal(pastK, want) && slices.Equal(pastV, want)) && count(lens) == k.batch && count(total) == 1
+	return cached == both && (!cached || slices.Equal(pastK, want) && slices.Equal(pastV, want)) &&
+		count(lens) == k.batch &&
+		count(total) == 1
 }
 
 // setTurn reads what the rotary embedding needs; false when that does not fit.
@@ -138,11 +159,17 @@ func (k *groupedKernel) setTurn(r *Request) bool {
 		return false
 	}
 	places, _, given := r.in(op.GroupedPlaces)
-	k.groupedTurn = groupedTurn{rows: cos[0], pairs: cos[1], interleaved: r.Call.Attrs.Bool("rotary_interleaved", false), places: given}
+	k.groupedTurn = groupedTurn{
+		rows:        cos[0],
+		pairs:       cos[1],
+		interleaved: r.Call.Attrs.Bool("rotary_interleaved", false),
+		places:      given,
+	}
 	return !given || count(places) == k.batch*k.length
 }
 
-// params lays out the operands. Queries that stand alone and share keys are as good as queries of one head that stand at the same place.
+// params lays out the operands. Queries that stand alone and share keys are as good as queries of
+// one head that stand at the same place.
 func (k *groupedKernel) params() attention.Params {
 	row := k.heads * k.size
 	y := attention.Layout{Batch: k.length * row, Head: k.size, Row: row}
@@ -150,9 +177,24 @@ func (k *groupedKernel) params() attention.Params {
 		row += 2 * k.shared * k.size
 	}
 	q := attention.Layout{Batch: k.length * row, Head: k.size, Row: row}
-	cache := attention.Layout{Batch: k.shared * k.buffer * k.size, Head: k.buffer * k.size, Row: k.size}
-	p := attention.Params{Batch: k.batch, Heads: k.heads, KVHeads: k.shared, Queries: k.length, Keys: k.buffer, Size: k.size, ValueSize: k.size,
-		Q: q, K: cache, V: cache, Y: y}
+	cache := attention.Layout{
+		Batch: k.shared * k.buffer * k.size,
+		Head:  k.buffer * k.size,
+		Row:   k.size,
+	}
+	p := attention.Params{
+		Batch:     k.batch,
+		Heads:     k.heads,
+		KVHeads:   k.shared,
+		Queries:   k.length,
+		Keys:      k.buffer,
+		Size:      k.size,
+		ValueSize: k.size,
+		Q:         q,
+		K:         cache,
+		V:         cache,
+		Y:         y,
+	}
 	if k.together {
 		group := k.heads / k.shared
 		p.Heads, p.Queries = k.shared, group
@@ -187,7 +229,13 @@ func (k *groupedKernel) ScratchBytes(workers int) int {
 func (k *groupedKernel) Bind(b Binding) Task {
 	worker := b
 	worker.Scratch = b.Scratch[k.turnedBytes():]
-	t := &groupedTask{groupedKernel: k, scratch: perWorker(worker), lens: make([]int64, k.batch), start: make([]int, k.batch), in: b.In}
+	t := &groupedTask{
+		groupedKernel: k,
+		scratch:       perWorker(worker),
+		lens:          make([]int64, k.batch),
+		start:         make([]int, k.batch),
+		in:            b.In,
+	}
 	float := func(i int) []float32 {
 		if i >= len(b.In) || b.In[i] == nil {
 			return nil
@@ -195,8 +243,14 @@ func (k *groupedKernel) Bind(b Binding) Task {
 		return tensor.As[float32](b.In[i])
 	}
 	t.q, t.cos, t.sin = float(op.GroupedQ), float(op.GroupedCos), float(op.GroupedSin)
-	t.args = attention.Args{Q: t.q, Y: tensor.As[float32](b.Out[0]), K: tensor.As[float32](b.Out[1]), V: tensor.As[float32](b.Out[2]),
-		Lens: t.lens, At: make([]int64, k.batch)}
+	t.args = attention.Args{
+		Q:    t.q,
+		Y:    tensor.As[float32](b.Out[0]),
+		K:    tensor.As[float32](b.Out[1]),
+		V:    tensor.As[float32](b.Out[2]),
+		Lens: t.lens,
+		At:   make([]int64, k.batch),
+	}
 	if k.pairs > 0 {
 		t.args.Q = tensor.Cast[float32](b.Scratch[:k.turnedBytes()])
 		t.place = make([]int, k.batch*k.length)
@@ -209,7 +263,14 @@ func (k *groupedKernel) Bind(b Binding) Task {
 		row, first = (k.heads+2*k.shared)*k.size, k.heads*k.size
 	}
 	for i, to := range [][]float32{t.args.K, t.args.V} {
-		f := groupedFill{t: t, from: float(op.GroupedK + i), old: float(op.GroupedPastK + i), to: to, row: row, turns: i == 0 && k.pairs > 0}
+		f := groupedFill{
+			t:     t,
+			from:  float(op.GroupedK + i),
+			old:   float(op.GroupedPastK + i),
+			to:    to,
+			row:   row,
+			turns: i == 0 && k.pairs > 0,
+		}
 		if k.packed {
 			f.from = t.q[first+i*k.shared*k.size:]
 		}
@@ -257,20 +318,40 @@ func (t *groupedTask) Run(x *Exec) error {
 // Chunk implements Region.
 func (t *groupedTask) Chunk(i, worker int) { t.op.Run(i, &t.args, t.scratch[worker]) }
 
-// readLengths finds how many keys each batch entry has, and where its queries stand. seqlens_k is one less than those.
+// readLengths finds how many keys each batch entry has, and where its queries stand. seqlens_k is
+// one less than those.
 func (t *groupedTask) readLengths() error {
 	total := int(tensor.As[int32](t.in[op.GroupedTotal])[0])
 	if total < t.length {
-		return t.call.Errorf(op.ErrInput, "total_sequence_length is %d, for %d queries", total, t.length)
+		return t.call.Errorf(
+			op.ErrInput,
+			"total_sequence_length is %d, for %d queries",
+			total,
+			t.length,
+		)
 	}
 	if max(total, t.past) != t.buffer {
-		return fmt.Errorf("%w: %s: total_sequence_length is %d, caches of %d", ErrPlan, t.call.Name(), total, t.buffer)
+		return fmt.Errorf(
+			"%w: %s: total_sequence_length is %d, caches of %d",
+			ErrPlan,
+			t.call.Name(),
+			total,
+			t.buffer,
+		)
 	}
 	first := total == t.length
 	for b, v := range tensor.As[int32](t.in[op.GroupedLens]) {
 		n := int(v)
 		if n < 0 || n >= total || !first && (n+1 < t.length || n+1-t.length > t.past) {
-			return t.call.Errorf(op.ErrInput, "seqlens_k[%d] is %d, total_sequence_length %d, with %d queries and a cache of %d", b, n, total, t.length, t.past)
+			return t.call.Errorf(
+				op.ErrInput,
+				"seqlens_k[%d] is %d, total_sequence_length %d, with %d queries and a cache of %d",
+				b,
+				n,
+				total,
+				t.length,
+				t.past,
+			)
 		}
 		t.lens[b], t.start[b] = int64(n)+1, 0
 		if !first {
@@ -299,7 +380,12 @@ func (t *groupedTask) readPlaces() error {
 			place = min(place, int64(t.rows)-1)
 		}
 		if place < 0 || place >= int64(t.rows) {
-			return t.call.Errorf(op.ErrInput, "position %d, the caches of angles have %d", place, t.rows)
+			return t.call.Errorf(
+				op.ErrInput,
+				"position %d, the caches of angles have %d",
+				place,
+				t.rows,
+			)
 		}
 		t.place[i] = int(place)
 	}
@@ -346,8 +432,8 @@ func (g *groupedQueries) Chunk(i, _ int) {
 	}
 }
 
-// groupedFill is the region that makes a cache: what was there of each batch entry, then the new keys or values, then zeros. A chunk is a
-// head.
+// groupedFill is the region that makes a cache: what was there of each batch entry, then the new
+// keys or values, then zeros. A chunk is a head.
 type groupedFill struct {
 	t         *groupedTask
 	from, old []float32

@@ -16,7 +16,8 @@ func onnxAttention(r *Request) (Kernel, error) {
 	}
 	for i := range r.In {
 		_, d, ok := r.in(i)
-		if ok && d != tensor.Float32 && !(i == op.AttentionMask && d == tensor.Bool) && !(i == op.AttentionLens && d == tensor.Int64) {
+		if ok && d != tensor.Float32 && !(i == op.AttentionMask && d == tensor.Bool) &&
+			!(i == op.AttentionLens && d == tensor.Int64) {
 			return nil, nil
 		}
 	}
@@ -29,7 +30,8 @@ func onnxAttention(r *Request) (Kernel, error) {
 	if !headed(q, nq) || !headed(key, nk) || !headed(v, nk) {
 		return nil, nil
 	}
-	if !k.setStacks(headsOf(q, nq), headsOf(key, nk), headsOf(v, nk), headsOf(r.outShape(), nq)) || !k.setCaches(r) {
+	if !k.setStacks(headsOf(q, nq), headsOf(key, nk), headsOf(v, nk), headsOf(r.outShape(), nq)) ||
+		!k.setCaches(r) {
 		return nil, nil
 	}
 	scale, softcap := attrs.Float("scale", 0), attrs.Float("softcap", 0)
@@ -42,7 +44,11 @@ func onnxAttention(r *Request) (Kernel, error) {
 	}
 	p.Causal, p.Hidden, p.Zero = attrs.Bool("is_causal", false), float32(math.Inf(-1)), true
 	p.Added = true
-	p.Left, p.Right = windowOf(attrs.Int("left_window_size", -1)), windowOf(attrs.Int("right_window_size", -1))
+	p.Left, p.Right = windowOf(
+		attrs.Int("left_window_size", -1),
+	), windowOf(
+		attrs.Int("right_window_size", -1),
+	)
 	if !k.setMasks(r) {
 		return nil, nil
 	}
@@ -57,7 +63,8 @@ func headed(shape []int, count int) bool {
 	return len(shape) == 4 || len(shape) == 3 && count > 0 && shape[2]%count == 0
 }
 
-// headsOf reads batch × heads × length × size, or batch × length × heads·size with the number of heads given.
+// headsOf reads batch × heads × length × size, or batch × length × heads·size with the number of
+// heads given.
 func headsOf(shape []int, count int) stack {
 	if len(shape) == 4 {
 		return newStack(shape, false)
@@ -65,8 +72,8 @@ func headsOf(shape []int, count int) stack {
 	return newStack([]int{shape[0], shape[1], count, shape[2] / count}, true)
 }
 
-// setCaches makes outputs 1 and 2 hold all keys and values, and be read from there if there were any before; false when they would
-// have to be joined elsewhere.
+// setCaches makes outputs 1 and 2 hold all keys and values, and be read from there if there were
+// any before; false when they would have to be joined elsewhere.
 func (k *attentionKernel) setCaches(r *Request) bool {
 	p := &k.params
 	past, _, cached := r.in(op.AttentionPastK)
@@ -80,7 +87,8 @@ func (k *attentionKernel) setCaches(r *Request) bool {
 			return false
 		}
 		before = past[2]
-		if !slices.Equal(past, []int{p.Batch, p.KVHeads, before, p.Size}) || !slices.Equal(pastV, []int{p.Batch, p.KVHeads, before, p.ValueSize}) {
+		if !slices.Equal(past, []int{p.Batch, p.KVHeads, before, p.Size}) ||
+			!slices.Equal(pastV, []int{p.Batch, p.KVHeads, before, p.ValueSize}) {
 			return false
 		}
 	}
@@ -92,8 +100,17 @@ func (k *attentionKernel) setCaches(r *Request) bool {
 			}
 			continue
 		}
-		c := attentionCache{in: op.AttentionK + i, past: -1, out: i + 1, batch: p.Batch, heads: p.KVHeads, before: before, fresh: fresh,
-			from: []attention.Layout{p.K, p.V}[i], size: []int{p.Size, p.ValueSize}[i]}
+		c := attentionCache{
+			in:     op.AttentionK + i,
+			past:   -1,
+			out:    i + 1,
+			batch:  p.Batch,
+			heads:  p.KVHeads,
+			before: before,
+			fresh:  fresh,
+			from:   []attention.Layout{p.K, p.V}[i],
+			size:   []int{p.Size, p.ValueSize}[i],
+		}
 		if cached {
 			c.past = op.AttentionPastK + i
 		}
@@ -102,17 +119,23 @@ func (k *attentionKernel) setCaches(r *Request) bool {
 	if k.cached = cached; cached {
 		p.Keys, p.Offset = before+fresh, before
 		for i, l := range []*attention.Layout{&p.K, &p.V} {
-			*l = attention.Layout{Batch: p.KVHeads * p.Keys * k.caches[i].size, Head: p.Keys * k.caches[i].size, Row: k.caches[i].size}
+			*l = attention.Layout{
+				Batch: p.KVHeads * p.Keys * k.caches[i].size,
+				Head:  p.Keys * k.caches[i].size,
+				Row:   k.caches[i].size,
+			}
 		}
 	}
 	return true
 }
 
-// setMasks reads the mask, which hides the keys beyond its end, and the lengths; false when they do not fit.
+// setMasks reads the mask, which hides the keys beyond its end, and the lengths; false when they do
+// not fit.
 func (k *attentionKernel) setMasks(r *Request) bool {
 	p := &k.params
 	if shape, d, ok := r.in(op.AttentionMask); ok {
-		if len(shape) == 0 || shape[len(shape)-1] > p.Keys || !k.fitsScores(shape, shape[len(shape)-1]) {
+		if len(shape) == 0 || shape[len(shape)-1] > p.Keys ||
+			!k.fitsScores(shape, shape[len(shape)-1]) {
 			return false
 		}
 		p.Keys = dimFromEnd(shape, 1)

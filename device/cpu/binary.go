@@ -5,7 +5,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// pairs is an operator on two operands by rows: both are rows, the second is one number, the first is one number.
+// pairs is an operator on two operands by rows: both are rows, the second is one number, the first
+// is one number.
 type pairs[T, U any] struct {
 	vv func(dst []U, a, b []T)
 	vs func(dst []U, a []T, b T)
@@ -22,15 +23,23 @@ var (
 	minRows = pairs[float32, float32]{vec.Min, vec.MinScalar, vec.MinScalar}
 )
 
-// binaryKernels are the arithmetic operators with numpy broadcasting (ONNX Add, Sub, Mul, Div 7 to 14, PRelu 7 to 16, Pow
-// with a constant exponent), vectorised for float32 and the sums of
-// int32, plain for the integers of shapes and indices.
+// binaryKernels are the arithmetic operators with numpy broadcasting (ONNX Add, Sub, Mul, Div 7 to
+// 14, PRelu 7 to 16, Pow with a constant exponent), vectorised for float32 and the sums of int32,
+// plain for the integers of shapes and indices.
 var binaryKernels = map[opKey]builder{
-	{"", "Add"}: anyOf(binary(addRows), binary(sumRows), integers(func(a, b int64) int64 { return a + b })),
+	{"", "Add"}: anyOf(
+		binary(addRows),
+		binary(sumRows),
+		integers(func(a, b int64) int64 { return a + b }),
+	),
 	{"", "Sub"}: anyOf(binary(subRows), integers(func(a, b int64) int64 { return a - b })),
 	{"", "Mul"}: anyOf(binary(mulRows), integers(func(a, b int64) int64 { return a * b })),
-	{"", "Div"}: anyOf(binary(divRows), divisors(integers(func(a, b int64) int64 { return a / b }))),
-	{"", "Pow"}: powKernel, {"", "PRelu"}: binary(pairs[float32, float32]{preluRow, vec.LeakyRelu, preluOne}),
+	{"", "Div"}: anyOf(
+		binary(divRows),
+		divisors(integers(func(a, b int64) int64 { return a / b })),
+	),
+	{"", "Pow"}:   powKernel,
+	{"", "PRelu"}: binary(pairs[float32, float32]{preluRow, vec.LeakyRelu, preluOne}),
 }
 
 func preluRow(dst, x, slope []float32) {
@@ -65,12 +74,18 @@ func anyOf(bs ...builder) builder {
 // binary is the builder of an operator on two operands of type T with a result of type U.
 func binary[T, U tensor.Elem](f pairs[T, U]) builder {
 	return func(r *Request) (Kernel, error) {
-		if len(r.In) != 2 || !r.inputsAre(tensor.DTypeOf[T]()) || r.Out[0].DType != tensor.DTypeOf[U]() {
+		if len(r.In) != 2 || !r.inputsAre(tensor.DTypeOf[T]()) ||
+			r.Out[0].DType != tensor.DTypeOf[U]() {
 			return nil, nil
 		}
 		a, _, _ := r.in(0)
 		b, _, _ := r.in(1)
-		return &binaryKernel[T, U]{name: r.Call.Type, f: f, cut: cutRows(broadcast(r.outShape(), a, b)), full: r.full(0, 1)}, nil
+		return &binaryKernel[T, U]{
+			name: r.Call.Type,
+			f:    f,
+			cut:  cutRows(broadcast(r.outShape(), a, b)),
+			full: r.full(0, 1),
+		}, nil
 	}
 }
 
@@ -97,7 +112,10 @@ func lift[T, U any](f func(a, b T) U) pairs[T, U] {
 
 // integers is an operator on int64, and on int32, where the low half of the result is kept.
 func integers(f func(a, b int64) int64) builder {
-	return anyOf(binary(lift(f)), binary(lift(func(a, b int32) int32 { return int32(f(int64(a), int64(b))) })))
+	return anyOf(
+		binary(lift(f)),
+		binary(lift(func(a, b int32) int32 { return int32(f(int64(a), int64(b))) })),
+	)
 }
 
 // divisors leaves to the reference what might divide by zero, which is an error.
@@ -147,7 +165,12 @@ func (k *binaryKernel[T, U]) Name() string { return "broadcast." + k.name }
 
 // Bind implements Kernel.
 func (k *binaryKernel[T, U]) Bind(b Binding) Task {
-	return &binaryTask[T, U]{binaryKernel: k, a: tensor.As[T](b.In[0]), b: tensor.As[T](b.In[1]), y: tensor.As[U](b.Out[0])}
+	return &binaryTask[T, U]{
+		binaryKernel: k,
+		a:            tensor.As[T](b.In[0]),
+		b:            tensor.As[T](b.In[1]),
+		y:            tensor.As[U](b.Out[0]),
+	}
 }
 
 type binaryTask[T, U tensor.Elem] struct {

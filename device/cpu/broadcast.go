@@ -1,21 +1,28 @@
 package cpu
 
-// rowLoop walks the operands of a numpy broadcast as rows of the output: the trailing dimensions along which each operand
-// either runs or stands still are merged into one inner row.
+// rowLoop walks the operands of a numpy broadcast as rows of the output: the trailing dimensions
+// along which each operand either runs or stands still are merged into one inner row.
 type rowLoop struct {
 	dims  []int   // outer dimensions, innermost first
 	steps [][]int // for each operand, the elements to step for each outer dimension
-	runs  []bool  // whether the operand runs along the row; otherwise one of its elements serves the whole row
-	inner int     // elements of a row
+	// whether the operand runs along the row; otherwise one of its elements serves the whole row
+	runs  []bool
+	inner int // elements of a row
 	rows  int
 }
 
 // maxOperands bounds the operands of a rowLoop.
 const maxOperands = 8
 
-// broadcast merges dimensions; shapes, at most maxOperands, are known to broadcast to out, which has elements.
+// broadcast merges dimensions; shapes, at most maxOperands, are known to broadcast to out, which
+// has elements.
 func broadcast(out []int, shapes ...[]int) rowLoop {
-	l := rowLoop{steps: make([][]int, len(shapes)), runs: make([]bool, len(shapes)), inner: 1, rows: 1}
+	l := rowLoop{
+		steps: make([][]int, len(shapes)),
+		runs:  make([]bool, len(shapes)),
+		inner: 1,
+		rows:  1,
+	}
 	size := make([]int, len(shapes)) // elements of each operand inside the dimensions seen so far
 	for i := range size {
 		size[i] = 1
@@ -48,7 +55,8 @@ func broadcast(out []int, shapes ...[]int) rowLoop {
 	return l
 }
 
-// continues reports whether in dimension d, counted from the end, every operand does as it does along the row.
+// continues reports whether in dimension d, counted from the end, every operand does as it does
+// along the row.
 func (l *rowLoop) continues(shapes [][]int, d int) bool {
 	for i, s := range shapes {
 		if dimFromEnd(s, d) > 1 != l.runs[i] {
@@ -58,7 +66,8 @@ func (l *rowLoop) continues(shapes [][]int, d int) bool {
 	return true
 }
 
-// pushOuter adds dimension d, counted from the end, merged with the one inside it when all operands step through evenly.
+// pushOuter adds dimension d, counted from the end, merged with the one inside it when all operands
+// step through evenly.
 func (l *rowLoop) pushOuter(n int, shapes [][]int, size []int, d int) {
 	last := len(l.dims) - 1
 	even := last >= 0
@@ -79,7 +88,8 @@ func (l *rowLoop) pushOuter(n int, shapes [][]int, size []int, d int) {
 	}
 }
 
-// dimFromEnd is dimension k of a shape counted from its end, from 1; 1 for those that the shape does not have.
+// dimFromEnd is dimension k of a shape counted from its end, from 1; 1 for those that the shape
+// does not have.
 func dimFromEnd(shape []int, k int) int {
 	if k > len(shape) {
 		return 1
@@ -113,7 +123,8 @@ func cutRows(l rowLoop) rowChunks {
 	return c
 }
 
-// chunk returns the rows first to last-1 of chunk i and the elements lo to hi-1 of each that are its.
+// chunk returns the rows first to last-1 of chunk i and the elements lo to hi-1 of each that are
+// its.
 func (c *rowChunks) chunk(i int) (first, last, lo, hi int) {
 	lo, hi = 0, c.loop.inner
 	if c.parts > 1 {

@@ -8,14 +8,17 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// byteConvKernels are the convolutions of bytes with constant weights: ConvInteger-10, QLinearConv-10 and
-// weir's, which rescales the result.
+// byteConvKernels are the convolutions of bytes with constant weights: ConvInteger-10,
+// QLinearConv-10 and weir's, which rescales the result.
 var byteConvKernels = map[opKey]builder{
-	{"", "ConvInteger"}: convInteger, {"", "QLinearConv"}: qLinearConv, {op.FusedDomain, "QLinearConv"}: rescaledConv,
+	{"", "ConvInteger"}:             convInteger,
+	{"", "QLinearConv"}:             qLinearConv,
+	{op.FusedDomain, "QLinearConv"}: rescaledConv,
 }
 
-// byteConv is a convolution of bytes by constant bytes. What is said of [byteProduct] holds for it, with the weights in the place
-// of A: zero points of the weights want the sums of the patches, which are a convolution with ones.
+// byteConv is a convolution of bytes by constant bytes. What is said of [byteProduct] holds for it,
+// with the weights in the place of A: zero points of the weights want the sums of the patches,
+// which are a convolution with ones.
 type byteConv struct {
 	byteConvCall
 	op, ones     *conv.Bytes // ones is nil where the zero points of the weights are 0
@@ -55,11 +58,21 @@ func (in productInputs) constants(r *Request, bias int) bool {
 }
 
 func convInteger(r *Request) (Kernel, error) {
-	return newByteConv(r, productInputs{aScale: -1, aZero: 2, b: 1, bScale: -1, bZero: 3, yScale: -1, yZero: -1}, -1, nil)
+	return newByteConv(
+		r,
+		productInputs{aScale: -1, aZero: 2, b: 1, bScale: -1, bZero: 3, yScale: -1, yZero: -1},
+		-1,
+		nil,
+	)
 }
 
 func qLinearConv(r *Request) (Kernel, error) {
-	return newByteConv(r, productInputs{aScale: 1, aZero: 2, b: 3, bScale: 4, bZero: 5, yScale: 6, yZero: 7}, 8, nil)
+	return newByteConv(
+		r,
+		productInputs{aScale: 1, aZero: 2, b: 3, bScale: 4, bZero: 5, yScale: 6, yZero: 7},
+		8,
+		nil,
+	)
 }
 
 func rescaledConv(r *Request) (Kernel, error) {
@@ -67,30 +80,59 @@ func rescaledConv(r *Request) (Kernel, error) {
 	if !ok || !r.Out[0].Ranked {
 		return nil, nil
 	}
-	return newByteConv(r, productInputs{aScale: 1, aZero: 2, b: 3, bScale: 4, bZero: 5, yScale: 6, yZero: 7}, 8, &then)
+	return newByteConv(
+		r,
+		productInputs{aScale: 1, aZero: 2, b: 3, bScale: 4, bZero: 5, yScale: 6, yZero: 7},
+		8,
+		&then,
+	)
 }
 
 func newByteConv(r *Request, in productInputs, bias int, then *rescaling) (Kernel, error) {
 	x, dx, ok := r.in(0)
 	w, dw, _ := r.in(in.b)
 	weight := r.constant(in.b)
-	if !ok || weight == nil || len(x) < 3 || len(x) > 5 || len(w) != len(x) || count(x) == 0 || count(w) == 0 || !isByte(dx) || !isByte(dw) {
+	if !ok || weight == nil || len(x) < 3 || len(x) > 5 || len(w) != len(x) || count(x) == 0 ||
+		count(w) == 0 ||
+		!isByte(dx) ||
+		!isByte(dw) {
 		return nil, nil
 	}
 	win, ok := window(r.Call.Attrs, x[2:], w[2:])
 	if !ok {
 		return nil, nil
 	}
-	k := &byteConv{flipX: dx == tensor.Int8, flipW: dw == tensor.Uint8, byteConvCall: byteConvCall{weight: weight, m: w[0],
-		k: count(w[1:]), group: int(r.Call.Attrs.Int("group", 1)), in: in, bias: bias, out: r.Out[0].DType, then: then,
-		fixed: in.constants(r, bias)}}
+	k := &byteConv{
+		flipX: dx == tensor.Int8,
+		flipW: dw == tensor.Uint8,
+		byteConvCall: byteConvCall{
+			weight: weight,
+			m:      w[0],
+			k: count(
+				w[1:],
+			),
+			group: int(r.Call.Attrs.Int("group", 1)),
+			in:    in,
+			bias:  bias,
+			out:   r.Out[0].DType,
+			then:  then,
+			fixed: in.constants(r, bias),
+		},
+	}
 	k.batches = x[0] * k.group
 	if b, d, ok := r.in(bias); !in.serve(r, k.m) || ok && (d != tensor.Int32 || count(b) != k.m) {
 		return nil, nil
 	}
 	p := conv.Params{Window: win, N: x[0], C: x[1], M: w[0], Group: k.group}
 	if w[1] == 1 {
-		if d, err := newByteWindows(r, &k.byteConvCall, p, k.flipX, k.flipW); d != nil || err != nil {
+		if d, err := newByteWindows(
+			r,
+			&k.byteConvCall,
+			p,
+			k.flipX,
+			k.flipW,
+		); d != nil ||
+			err != nil {
 			return d, err
 		}
 		if d, err := newByteDepthwise(r, &k.byteConvCall, p); d != nil || err != nil {
@@ -111,7 +153,8 @@ func newByteConv(r *Request, in productInputs, bias int, then *rescaling) (Kerne
 // Name implements Kernel.
 func (k *byteConv) Name() string { return "conv.int8" }
 
-// packedParts are the sizes of the packed weights, the sums of each output channel, and the packed ones.
+// packedParts are the sizes of the packed weights, the sums of each output channel, and the packed
+// ones.
 func (k *byteConv) packedParts() (weights, sums, ones int) {
 	if k.ones != nil {
 		ones = scratchBytes(k.ones.PackedLen())
@@ -128,13 +171,19 @@ func (k *byteConv) PackedBytes() int {
 // Pack implements Kernel.
 func (k *byteConv) Pack(dst []byte) {
 	weights, sums, _ := k.packedParts()
-	k.op.Pack(tensor.Cast[float32](dst[:weights]), tensor.Cast[int32](dst[weights:][:sums]), k.weight.Data, k.flipW)
+	k.op.Pack(
+		tensor.Cast[float32](dst[:weights]),
+		tensor.Cast[int32](dst[weights:][:sums]),
+		k.weight.Data,
+		k.flipW,
+	)
 	if k.ones != nil {
 		k.ones.PackOnes(tensor.Cast[float32](dst[weights+sums:]))
 	}
 }
 
-// parts are the sizes of the parts of the scratch: each worker's, the image of words, and the sums of its patches.
+// parts are the sizes of the parts of the scratch: each worker's, the image of words, and the sums
+// of its patches.
 func (k *byteConv) parts() (worker, words, patches int) {
 	worker, words = k.op.ScratchLen(), scratchBytes(k.op.WordsLen())
 	if k.ones != nil {
@@ -166,7 +215,11 @@ func (k *byteConv) Bind(b Binding) Task {
 	t.sumsW = tensor.Cast[int32](b.Packed[weights:][:sums])
 	t.args = k.op.Args(tensor.Cast[float32](b.Packed[:weights]), t.image.words, t.store)
 	if k.ones != nil {
-		t.patches.args = k.ones.Args(tensor.Cast[float32](b.Packed[weights+sums:]), t.image.words, t.storePatches)
+		t.patches.args = k.ones.Args(
+			tensor.Cast[float32](b.Packed[weights+sums:]),
+			t.image.words,
+			t.storePatches,
+		)
 	}
 	return t
 }
@@ -266,10 +319,18 @@ func (t *byteConvTask) store(x []float32, ld, batch, i0, i1, j0, j1 int) {
 			t.centre(tensor.Int32s(x[(i-i0)*ld:][:j1-j0]), batch*k.pixels+j0, t.zeroW[first+i])
 		}
 	}
-	t.channels.finish(tensor.Int32s(x), ld, (batch/k.group*k.m+first+i0)*k.pixels+j0, first+i0, first+i1, j1-j0)
+	t.channels.finish(
+		tensor.Int32s(x),
+		ld,
+		(batch/k.group*k.m+first+i0)*k.pixels+j0,
+		first+i0,
+		first+i1,
+		j1-j0,
+	)
 }
 
-// centre takes what the zero point of the weights makes of the patches, from number at on, from the sums of a channel.
+// centre takes what the zero point of the weights makes of the patches, from number at on, from the
+// sums of a channel.
 func (t *byteConvTask) centre(sums []int32, at int, zero int32) {
 	patches := t.patchSums[at:][:len(sums)]
 	switch {
@@ -300,7 +361,8 @@ func (t *byteChannels) input(i int) *tensor.Tensor {
 	return t.inputs[i]
 }
 
-// prepare reads the bias. It returns false if what belongs to the channels is known, since it depends on constants alone.
+// prepare reads the bias. It returns false if what belongs to the channels is known, since it
+// depends on constants alone.
 func (t *byteChannels) prepare() bool {
 	if t.ready {
 		return false
@@ -319,7 +381,11 @@ func (t *byteChannels) quantize() {
 		return
 	}
 	scale := tensor.As[float32](t.input(t.in.bScale))
-	common := float64(tensor.As[float32](t.input(t.in.aScale))[0]) / float64(tensor.As[float32](t.input(t.in.yScale))[0])
+	common := float64(
+		tensor.As[float32](t.input(t.in.aScale))[0],
+	) / float64(
+		tensor.As[float32](t.input(t.in.yScale))[0],
+	)
 	to := vec.Bytes{Signed: t.out == tensor.Int8}
 	if zero := t.input(t.in.yZero); zero != nil {
 		to = gridOf(zero)
@@ -332,19 +398,24 @@ func (t *byteChannels) quantize() {
 	}
 }
 
-// finish writes rows of n sums, ld apart, of channels c0 to c1 to the output from element at on: as they are or, scaled and
-// rounded, as bytes.
+// finish writes rows of n sums, ld apart, of channels c0 to c1 to the output from element at on: as
+// they are or, scaled and rounded, as bytes.
 func (t *byteChannels) finish(sums []int32, ld, at, c0, c1, n int) {
 	if t.out != tensor.Int32 {
 		vec.RequantizeRows(t.y.Data[at:], t.pixels, sums, ld, n, t.grids[c0:c1])
 		return
 	}
 	for c := c0; c < c1; c++ {
-		vec.AddInt32Scalar(tensor.As[int32](t.y)[at+(c-c0)*t.pixels:][:n], sums[(c-c0)*ld:][:n], t.correction[c])
+		vec.AddInt32Scalar(
+			tensor.As[int32](t.y)[at+(c-c0)*t.pixels:][:n],
+			sums[(c-c0)*ld:][:n],
+			t.correction[c],
+		)
 	}
 }
 
-// toBytes rounds numbers, adds the zero point and writes them, saturated, to y from element at on. It changes the numbers.
+// toBytes rounds numbers, adds the zero point and writes them, saturated, to y from element at on.
+// It changes the numbers.
 func toBytes(y *tensor.Tensor, at int, v []float32, zero float32) {
 	vec.RoundEven(v, v)
 	vec.AddScalar(v, v, zero)

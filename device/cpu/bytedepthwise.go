@@ -6,15 +6,16 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// maxExact is the most products of bytes less their zero points that float32 adds up without rounding: 2^24 / (255 * 255).
+// maxExact is the most products of bytes less their zero points that float32 adds up without
+// rounding: 2^24 / (255 * 255).
 const maxExact = 258
 
 // chunkPixels is about how many elements of images and results a chunk of several planes has.
 const chunkPixels = 16 << 10
 
-// byteDepthwise is a convolution of bytes whose groups have one channel. There are no neighbours along K to multiply four at a
-// time, so integers are multiplied as floats, which hold the sums exactly: some planes of the image at a time, so that floats stay
-// in the caches.
+// byteDepthwise is a convolution of bytes whose groups have one channel. There are no neighbours
+// along K to multiply four at a time, so integers are multiplied as floats, which hold the sums
+// exactly: some planes of the image at a time, so that floats stay in the caches.
 type byteDepthwise struct {
 	byteConvCall
 	float  *conv.Op       // of the planes of a chunk
@@ -28,8 +29,13 @@ type byteDepthwise struct {
 // newByteDepthwise prepares a call whose weights have one channel, nil where it does not serve.
 func newByteDepthwise(r *Request, call *byteConvCall, p conv.Params) (Kernel, error) {
 	_, _, given := r.in(call.in.bZero)
-	k := &byteDepthwise{byteConvCall: *call, zero: r.constant(call.in.bZero), plane: p.In[0] * p.In[1] * p.In[2],
-		planes: p.N * p.C, fan: p.M / p.C}
+	k := &byteDepthwise{
+		byteConvCall: *call,
+		zero:         r.constant(call.in.bZero),
+		plane:        p.In[0] * p.In[1] * p.In[2],
+		planes:       p.N * p.C,
+		fan:          p.M / p.C,
+	}
 	if given && k.zero == nil || k.k > maxExact || p.C != p.Group {
 		return nil, nil
 	}
@@ -43,7 +49,9 @@ func newByteDepthwise(r *Request, call *byteConvCall, p conv.Params) (Kernel, er
 	for k.group%k.each != 0 {
 		k.each--
 	}
-	k.float, err = conv.New(conv.Params{Window: p.Window, N: 1, C: k.each, M: k.each * k.fan, Group: k.each})
+	k.float, err = conv.New(
+		conv.Params{Window: p.Window, N: 1, C: k.each, M: k.each * k.fan, Group: k.each},
+	)
 	return k, err
 }
 
@@ -68,9 +76,16 @@ func (k *byteDepthwise) Pack(dst []byte) {
 	}
 }
 
-// parts are the sizes of the parts of a worker's scratch: the kernel's, some planes of the image and their results.
+// parts are the sizes of the parts of a worker's scratch: the kernel's, some planes of the image
+// and their results.
 func (k *byteDepthwise) parts() (float, image, sums int) {
-	return scratchBytes(k.float.ScratchLen()), scratchBytes(k.each * k.plane), scratchBytes(k.each * k.fan * k.pixels)
+	return scratchBytes(
+			k.float.ScratchLen(),
+		), scratchBytes(
+			k.each * k.plane,
+		), scratchBytes(
+			k.each * k.fan * k.pixels,
+		)
 }
 
 // ScratchBytes implements Kernel.
@@ -81,12 +96,21 @@ func (k *byteDepthwise) ScratchBytes(workers int) int {
 
 // Bind implements Kernel.
 func (k *byteDepthwise) Bind(b Binding) Task {
-	t := &byteDepthwiseTask{byteDepthwise: k, channels: k.channels(b), weights: tensor.Cast[float32](b.Packed)}
+	t := &byteDepthwiseTask{
+		byteDepthwise: k,
+		channels:      k.channels(b),
+		weights:       tensor.Cast[float32](b.Packed),
+	}
 	take := taker(b.Scratch)
 	float, image, sums := k.parts()
 	for range b.Workers {
-		t.workers = append(t.workers, planeWorker{scratch: tensor.Cast[float32](take(float)),
-			args: conv.Args{X: tensor.Cast[float32](take(image))[:k.each*k.plane], Y: tensor.Cast[float32](take(sums))[:k.each*k.fan*k.pixels]}})
+		t.workers = append(t.workers, planeWorker{
+			scratch: tensor.Cast[float32](take(float)),
+			args: conv.Args{
+				X: tensor.Cast[float32](take(image))[:k.each*k.plane],
+				Y: tensor.Cast[float32](take(sums))[:k.each*k.fan*k.pixels],
+			},
+		})
 	}
 	return t
 }
@@ -117,7 +141,13 @@ func (t *byteDepthwiseTask) Chunk(i, worker int) {
 	w := &t.workers[worker]
 	x, zero := t.channels.inputs[0], zeroAt(t.channels.input(t.in.aZero), 0)
 	first, n := i*t.each, t.float.PackedLen()
-	vec.Dequantize(w.args.X, x.Data[first*t.plane:][:t.each*t.plane], x.DType == tensor.Int8, 1, zero)
+	vec.Dequantize(
+		w.args.X,
+		x.Data[first*t.plane:][:t.each*t.plane],
+		x.DType == tensor.Int8,
+		1,
+		zero,
+	)
 	w.args.W = t.weights[first%t.group/t.each*n:][:n]
 	for c := range t.float.Chunks() {
 		t.float.Run(c, &w.args, w.scratch)
@@ -125,11 +155,19 @@ func (t *byteDepthwiseTask) Chunk(i, worker int) {
 	t.finish(w.args.Y, first*t.fan*t.pixels, first%t.group*t.fan)
 }
 
-// finish writes the sums of the output channels of a chunk, the first of which is c, to the output from element at on.
+// finish writes the sums of the output channels of a chunk, the first of which is c, to the output
+// from element at on.
 func (t *byteDepthwiseTask) finish(sums []float32, at, c int) {
 	n := t.each * t.fan
 	if t.out != tensor.Int32 {
-		vec.RequantizeFloatRows(t.channels.y.Data[at:], t.pixels, sums, t.pixels, t.pixels, t.channels.grids[c:c+n])
+		vec.RequantizeFloatRows(
+			t.channels.y.Data[at:],
+			t.pixels,
+			sums,
+			t.pixels,
+			t.pixels,
+			t.channels.grids[c:c+n],
+		)
 		return
 	}
 	for i := range n {

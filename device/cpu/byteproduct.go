@@ -9,15 +9,17 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// byteProductKernels are the matrix products of bytes by constant weights: MatMulInteger-10 and QLinearMatMul (ONNX 10, 21).
+// byteProductKernels are the matrix products of bytes by constant weights: MatMulInteger-10 and
+// QLinearMatMul (ONNX 10, 21).
 var byteProductKernels = map[opKey]builder{
 	{"", "MatMulInteger"}: matMulInteger, {"", "QLinearMatMul"}: qLinearMatMul,
 }
 
 // byteProduct is a product of m x k bytes by k x n constant bytes.
 //
-// The kernel multiplies unsigned by signed bytes. Operands of the other kind have their top bit flipped, which moves them, and
-// their zero point, by 128. With a and b as multiplied, za and zb their zero points and the sums over k,
+// The kernel multiplies unsigned by signed bytes. Operands of the other kind have their top bit
+// flipped, which moves them, and their zero point, by 128. With a and b as multiplied, za and zb
+// their zero points and the sums over k,
 //
 //	sum (a-za)(b-zb) = sum ab - za*sum b - zb*sum a + k*za*zb
 //
@@ -35,11 +37,16 @@ type byteProduct struct {
 // productInputs are the numbers of a call's inputs; -1 for those that the operator does not have.
 type productInputs struct{ aScale, aZero, b, bScale, bZero, yScale, yZero int }
 
-// serve reports whether kernels take the call's scales and zero points: one for a and for the result, one or as many as there are
-// output channels for b, the constant operand.
+// serve reports whether kernels take the call's scales and zero points: one for a and for the
+// result, one or as many as there are output channels for b, the constant operand.
 func (in productInputs) serve(r *Request, channels int) bool {
-	for i, most := range map[int]int{in.aScale: 1, in.aZero: 1, in.bScale: channels, in.bZero: channels, in.yScale: 1, in.yZero: 1} {
-		if shape, d, ok := r.in(i); ok && (len(shape) > 1 || count(shape) != 1 && count(shape) != most || !isByte(d) && d != tensor.Float32) {
+	for i, most := range map[int]int{in.aScale: 1, in.aZero: 1, in.bScale: channels,
+		in.bZero: channels, in.yScale: 1, in.yZero: 1} {
+		if shape, d, ok := r.in(
+			i,
+		); ok &&
+			(len(shape) > 1 || count(shape) != 1 && count(shape) != most ||
+				!isByte(d) && d != tensor.Float32) {
 			return false
 		}
 	}
@@ -64,28 +71,54 @@ func flippedZero(flip bool) byte {
 }
 
 func matMulInteger(r *Request) (Kernel, error) {
-	return newByteProduct(r, productInputs{aScale: -1, aZero: 2, b: 1, bScale: -1, bZero: 3, yScale: -1, yZero: -1})
+	return newByteProduct(
+		r,
+		productInputs{aScale: -1, aZero: 2, b: 1, bScale: -1, bZero: 3, yScale: -1, yZero: -1},
+	)
 }
 
 func qLinearMatMul(r *Request) (Kernel, error) {
-	return newByteProduct(r, productInputs{aScale: 1, aZero: 2, b: 3, bScale: 4, bZero: 5, yScale: 6, yZero: 7})
+	return newByteProduct(
+		r,
+		productInputs{aScale: 1, aZero: 2, b: 3, bScale: 4, bZero: 5, yScale: 6, yZero: 7},
+	)
 }
 
 func newByteProduct(r *Request, in productInputs) (Kernel, error) {
 	a, da, ok := r.in(0)
 	b, db, _ := r.in(in.b)
 	w := r.constant(in.b)
-	if !ok || w == nil || len(a) < 2 || len(b) != 2 || count(a) == 0 || count(b) == 0 || r.constant(0) != nil || !isByte(da) || !isByte(db) {
+	if !ok || w == nil || len(a) < 2 || len(b) != 2 || count(a) == 0 || count(b) == 0 ||
+		r.constant(0) != nil ||
+		!isByte(da) ||
+		!isByte(db) {
 		return nil, nil
 	}
-	k := &byteProduct{m: count(a[:len(a)-1]), k: b[0], n: b[1], weight: w, flipA: da == tensor.Int8, flipB: db == tensor.Uint8,
-		in: in, out: r.Out[0].DType}
+	k := &byteProduct{
+		m:      count(a[:len(a)-1]),
+		k:      b[0],
+		n:      b[1],
+		weight: w,
+		flipA:  da == tensor.Int8,
+		flipB:  db == tensor.Uint8,
+		in:     in,
+		out:    r.Out[0].DType,
+	}
 	if !in.serve(r, k.n) {
 		return nil, nil
 	}
 	k.sumA = in.shifted(r, k.flipB)
 	var err error
-	k.op, err = gemm.New(gemm.Params{M: k.m, N: k.n, K: k.words(), Precision: gemm.U8S8, PackedB: true, ToStore: true})
+	k.op, err = gemm.New(
+		gemm.Params{
+			M:         k.m,
+			N:         k.n,
+			K:         k.words(),
+			Precision: gemm.U8S8,
+			PackedB:   true,
+			ToStore:   true,
+		},
+	)
 	return k, err
 }
 
@@ -101,7 +134,9 @@ func (k *byteProduct) copies() bool { return k.flipA || k.k%4 != 0 }
 func (k *byteProduct) Name() string { return "gemm.int8" }
 
 // packedWeights is the size of the packed weights, after which their sums over k follow.
-func (k *byteProduct) packedWeights() int { return scratchBytes(gemm.U8S8.PackedBLen(k.words(), k.n)) }
+func (k *byteProduct) packedWeights() int {
+	return scratchBytes(gemm.U8S8.PackedBLen(k.words(), k.n))
+}
 
 // PackedBytes implements Kernel.
 func (k *byteProduct) PackedBytes() int { return k.packedWeights() + 4*k.n }
@@ -159,7 +194,14 @@ func (k *byteProduct) PackPart(dst []byte, part int, scratch []float32) {
 		}
 	}
 	at := gemm.U8S8.PackedBLen(k.words(), from)
-	gemm.U8S8.PackB(tensor.Cast[float32](dst[:k.packedWeights()])[at:], words, k.words(), cols, 0, false)
+	gemm.U8S8.PackB(
+		tensor.Cast[float32](dst[:k.packedWeights()])[at:],
+		words,
+		k.words(),
+		cols,
+		0,
+		false,
+	)
 }
 
 // packEnd makes words of the last rows, which are less than four, with zeros after them.
@@ -174,8 +216,9 @@ func (k *byteProduct) packEnd(words []float32, from int) {
 	}
 }
 
-// parts are the sizes of the parts of the scratch after the workers': the form of A that is multiplied, its sums, and by
-// column the correction, the zero point of B and the factor of the result.
+// parts are the sizes of the parts of the scratch after the workers': the form of A that is
+// multiplied, its sums, and by column the correction, the zero point of B and the factor of the
+// result.
 func (k *byteProduct) parts() (a, sums, columns int) {
 	if k.copies() {
 		a = scratchBytes(k.m * k.words())
@@ -209,7 +252,11 @@ func (k *byteProduct) Bind(b Binding) Task {
 	t.zeroB = tensor.Cast[int32](take(columns))[:k.n]
 	t.factor = tensor.Cast[float32](take(columns))[:k.n]
 	t.sumsB = tensor.Cast[int32](b.Packed[k.packedWeights():][:4*k.n])
-	t.args = gemm.Args{A: tensor.Cast[float32](t.a), B: tensor.Cast[float32](b.Packed[:k.packedWeights()]), Store: t.store}
+	t.args = gemm.Args{
+		A:     tensor.Cast[float32](t.a),
+		B:     tensor.Cast[float32](b.Packed[:k.packedWeights()]),
+		Store: t.store,
+	}
 	t.rows.t = t
 	return t
 }
@@ -274,14 +321,19 @@ func (t *byteProductTask) columns() {
 		return
 	}
 	bScale := tensor.As[float32](t.input(t.byteProduct.in.bScale))
-	common := float64(tensor.As[float32](t.input(t.byteProduct.in.aScale))[0]) / float64(tensor.As[float32](t.input(t.byteProduct.in.yScale))[0])
+	common := float64(
+		tensor.As[float32](t.input(t.byteProduct.in.aScale))[0],
+	) / float64(
+		tensor.As[float32](t.input(t.byteProduct.in.yScale))[0],
+	)
 	for j := range t.n {
 		t.factor[j] = float32(common * float64(bScale[j%len(bScale)]))
 	}
 	t.zeroY = zeroAt(t.input(t.byteProduct.in.yZero), 0)
 }
 
-// rowsOfBytes is the region that brings rows of A into the form that is multiplied, and adds them up.
+// rowsOfBytes is the region that brings rows of A into the form that is multiplied, and adds them
+// up.
 type rowsOfBytes struct{ t *byteProductTask }
 
 // Chunk implements Region.

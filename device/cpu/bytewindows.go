@@ -8,7 +8,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// byteWindows is a [byteDepthwise] of 3 x 3 weights without zero points whose results are bytes: bytes are multiplied as they are.
+// byteWindows is a [byteDepthwise] of 3 x 3 weights without zero points whose results are bytes:
+// bytes are multiplied as they are.
 type byteWindows struct {
 	byteConvCall
 	window       conv.Window
@@ -22,18 +23,37 @@ type byteWindows struct {
 }
 
 // newByteWindows prepares a call whose weights have one channel, nil where it does not serve.
-func newByteWindows(r *Request, call *byteConvCall, p conv.Params, flipX, flipW bool) (*byteWindows, error) {
+func newByteWindows(
+	r *Request,
+	call *byteConvCall,
+	p conv.Params,
+	flipX, flipW bool,
+) (*byteWindows, error) {
 	one, err := conv.New(conv.Params{Window: p.Window, N: 1, C: 1, M: 1})
 	if err != nil {
 		return nil, err
 	}
 	out := one.Out()
-	k := &byteWindows{byteConvCall: *call, window: p.Window, plane: p.In[0] * p.In[1] * p.In[2], planes: p.N * p.C, fan: p.M / p.C,
-		flipX: flipX, flipW: flipW, rows: out[1], cols: out[2]}
+	k := &byteWindows{
+		byteConvCall: *call,
+		window:       p.Window,
+		plane:        p.In[0] * p.In[1] * p.In[2],
+		planes:       p.N * p.C,
+		fan:          p.M / p.C,
+		flipX:        flipX,
+		flipW:        flipW,
+		rows:         out[1],
+		cols:         out[2],
+	}
 	stride := max(1, p.Stride[2])
-	threes := slices.Equal(p.Kernel[:], []int{1, 3, 3}) && max(p.Dilate[1], p.Dilate[2]) <= 1 && max(1, p.Stride[1]) == stride && stride <= 2
-	if !vec.HasWindows3() || !threes || p.In[0] != 1 || out[0] != 1 || p.PadLo[0] != 0 || min(p.PadLo[1], p.PadLo[2]) < 0 || p.C != p.Group ||
-		call.out == tensor.Int32 || call.in.shifted(r, flipW) {
+	threes := slices.Equal(p.Kernel[:], []int{1, 3, 3}) && max(p.Dilate[1], p.Dilate[2]) <= 1 &&
+		max(1, p.Stride[1]) == stride &&
+		stride <= 2
+	if !vec.HasWindows3() || !threes || p.In[0] != 1 || out[0] != 1 || p.PadLo[0] != 0 ||
+		min(p.PadLo[1], p.PadLo[2]) < 0 ||
+		p.C != p.Group ||
+		call.out == tensor.Int32 ||
+		call.in.shifted(r, flipW) {
 		return nil, nil
 	}
 	k.pixels = k.rows * k.cols
@@ -45,7 +65,8 @@ func newByteWindows(r *Request, call *byteConvCall, p conv.Params, flipX, flipW 
 // Name implements Kernel.
 func (k *byteWindows) Name() string { return "conv.int8.windows" }
 
-// PackedBytes implements Kernel: the rows of the weights as words, and their sum, of each output channel.
+// PackedBytes implements Kernel: the rows of the weights as words, and their sum, of each output
+// channel.
 func (k *byteWindows) PackedBytes() int { return 16 * k.m }
 
 // Pack implements Kernel.
@@ -63,15 +84,21 @@ func (k *byteWindows) Pack(dst []byte) {
 }
 
 // paddedBytes is the size of the padded planes of a chunk with what is read beyond them.
-func (k *byteWindows) paddedBytes() int { return (k.each*k.high*k.pitch + vec.WindowSlack + 63) &^ 63 }
+func (k *byteWindows) paddedBytes() int {
+	return (k.each*k.high*k.pitch + vec.WindowSlack + 63) &^ 63
+}
 
 // ScratchBytes implements Kernel.
 func (k *byteWindows) ScratchBytes(workers int) int { return workers * k.paddedBytes() }
 
 // Bind implements Kernel.
 func (k *byteWindows) Bind(b Binding) Task {
-	t := &byteWindowsTask{byteWindows: k, channels: k.channels(b), packed: tensor.Cast[uint32](b.Packed[:16*k.m]),
-		filled: make([]int, b.Workers)}
+	t := &byteWindowsTask{
+		byteWindows: k,
+		channels:    k.channels(b),
+		packed:      tensor.Cast[uint32](b.Packed[:16*k.m]),
+		filled:      make([]int, b.Workers),
+	}
 	take := taker(b.Scratch)
 	for range b.Workers {
 		t.padded = append(t.padded, take(k.paddedBytes()))
@@ -103,7 +130,8 @@ func (t *byteWindowsTask) Run(x *Exec) error {
 	return x.For((t.planes+t.each-1)/t.each, t)
 }
 
-// Chunk implements Region. All planes are padded before any is read: what was just written in parts is slow to read whole.
+// Chunk implements Region. All planes are padded before any is read: what was just written in parts
+// is slow to read whole.
 func (t *byteWindowsTask) Chunk(i, worker int) {
 	padded, size := t.padded[worker], t.high*t.pitch
 	if t.filled[worker] != t.run {
@@ -117,8 +145,16 @@ func (t *byteWindowsTask) Chunk(i, worker int) {
 	for p := first; p < end; p++ {
 		for f := range t.fan {
 			c := p%t.group*t.fan + f
-			vec.Windows3(t.channels.y.Data[(p*t.fan+f)*t.pixels:][:t.pixels], t.cols, padded[(p-first)*size:], t.pitch, max(1, t.window.Stride[2]),
-				t.rows, (*[3]uint32)(t.packed[4*c:]), &t.channels.grids[c])
+			vec.Windows3(
+				t.channels.y.Data[(p*t.fan+f)*t.pixels:][:t.pixels],
+				t.cols,
+				padded[(p-first)*size:],
+				t.pitch,
+				max(1, t.window.Stride[2]),
+				t.rows,
+				(*[3]uint32)(t.packed[4*c:]),
+				&t.channels.grids[c],
+			)
 		}
 	}
 }
@@ -138,6 +174,14 @@ func (t *byteWindowsTask) pad(padded, plane []byte) {
 	w := &t.window
 	cols, rows := min(w.In[2], t.pitch-w.PadLo[2]), min(w.In[1], t.high-w.PadLo[1])
 	if cols > 0 && rows > 0 {
-		vec.CopyRows(padded[w.PadLo[1]*t.pitch+w.PadLo[2]:], t.pitch, plane, w.In[2], cols, rows, t.flipX)
+		vec.CopyRows(
+			padded[w.PadLo[1]*t.pitch+w.PadLo[2]:],
+			t.pitch,
+			plane,
+			w.In[2],
+			cols,
+			rows,
+			t.flipX,
+		)
 	}
 }

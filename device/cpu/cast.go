@@ -5,7 +5,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// castKernels are Cast (ONNX 6 to 25) between the types that models convert at run time: token numbers, masks, and halves.
+// castKernels are Cast (ONNX 6 to 25) between the types that models convert at run time: token
+// numbers, masks, and halves.
 var castKernels = map[opKey]builder{{"", "Cast"}: cast, {"", "Not"}: not}
 
 // conversion converts the elements of src, bytes of one type, into dst, bytes of another.
@@ -13,8 +14,8 @@ type conversion func(dst, src []byte)
 
 type conversionKey struct{ from, to tensor.DType }
 
-// conversions follow the reference: floats to integers drop the fraction, saturate, and make 0 of NaN; integers to narrower
-// ones keep the low bits; anything but zero is true.
+// conversions follow the reference: floats to integers drop the fraction, saturate, and make 0 of
+// NaN; integers to narrower ones keep the low bits; anything but zero is true.
 var conversions = map[conversionKey]conversion{
 	{tensor.Float32, tensor.Int64}:   of(vec.Float32ToInt64),
 	{tensor.Float32, tensor.Int32}:   of(vec.Float32ToInt32),
@@ -58,7 +59,13 @@ func cast(r *Request) (Kernel, error) {
 	if f == nil {
 		return nil, nil
 	}
-	return &castKernel{name: "cast", f: f, from: from.Size(), to: r.Out[0].DType.Size(), n: count(r.outShape())}, nil
+	return &castKernel{
+		name: "cast",
+		f:    f,
+		from: from.Size(),
+		to:   r.Out[0].DType.Size(),
+		n:    count(r.outShape()),
+	}, nil
 }
 
 // not is Not (ONNX 1).

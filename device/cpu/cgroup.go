@@ -8,11 +8,10 @@ import (
 	"strings"
 )
 
-// Control groups come in two versions with files of different names; a machine
-// may mount both, each controller in one of them. A limit of any group from the
-// process's own up to the root binds. In a container the paths of
-// /proc/self/cgroup may lead outside of what is mounted; walking up then ends at
-// the mount point, which is the container's own group.
+// Control groups come in two versions with files of different names; a machine may mount both, each
+// controller in one of them. A limit of any group from the process's own up to the root binds. In a
+// container the paths of /proc/self/cgroup may lead outside of what is mounted; walking up then
+// ends at the mount point, which is the container's own group.
 //
 // Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst,
 // Documentation/scheduler/sched-bwc.rst.
@@ -21,7 +20,11 @@ import (
 func (h host) cpuQuota() (cores float64, ok bool) {
 	cores = math.Inf(1)
 	for _, dir := range h.groups("cpu") {
-		quota, period := h.read(path.Join(dir, "cpu.cfs_quota_us")), h.read(path.Join(dir, "cpu.cfs_period_us"))
+		quota, period := h.read(
+			path.Join(dir, "cpu.cfs_quota_us"),
+		), h.read(
+			path.Join(dir, "cpu.cfs_period_us"),
+		)
 		if f := strings.Fields(h.read(path.Join(dir, "cpu.max"))); len(f) == 2 {
 			quota, period = f[0], f[1]
 		}
@@ -51,14 +54,13 @@ func (h host) memoryLimit() (bytes int64, ok bool) {
 	return bytes, bytes < unlimited
 }
 
-// groups returns the directories of the groups that bind the process for a
-// controller, in both versions.
+// groups returns the directories of the groups that bind the process for a controller, in both
+// versions.
 func (h host) groups(controller string) (dirs []string) {
 	membership := h.memberships(controller)
 	for line := range strings.Lines(h.read("proc/self/mountinfo")) {
-		// Fields, see proc_pid_mountinfo(5): 3 is the root of the mount within
-		// its file system, 4 the mount point; after a lone "-" come the type,
-		// the source and the options.
+		// Fields, see proc_pid_mountinfo(5): 3 is the root of the mount within its file system, 4
+		// the mount point; after a lone "-" come the type, the source and the options.
 		f := strings.Fields(line)
 		dash := slices.Index(f, "-")
 		if dash < 6 || len(f) < dash+4 {
@@ -81,8 +83,8 @@ func (h host) groups(controller string) (dirs []string) {
 	return dirs
 }
 
-// memberships maps "" to the process's group in version 2 and the controller's
-// name to its group in version 1.
+// memberships maps "" to the process's group in version 2 and the controller's name to its group in
+// version 1.
 func (h host) memberships(controller string) map[string]string {
 	m := map[string]string{}
 	for line := range strings.Lines(h.read("proc/self/cgroup")) {
@@ -112,8 +114,7 @@ func within(root, group string) string {
 	return ""
 }
 
-// upwards returns the directories from mount/group up to mount, without the
-// leading slash.
+// upwards returns the directories from mount/group up to mount, without the leading slash.
 func upwards(mount, group string) (dirs []string) {
 	mount = strings.TrimPrefix(path.Clean(mount), "/")
 	// Cleaned as an absolute path, a group cannot lead above its mount.

@@ -8,15 +8,27 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// TestChoices holds that a kernel takes the way that was measured of its own problem and no other, and only one that it has.
+// TestChoices holds that a kernel takes the way that was measured of its own problem and no other,
+// and only one that it has.
 func TestChoices(t *testing.T) {
-	call := &op.Call{Type: "Conv", Version: 11, NumOut: 1, Attrs: op.Attrs{{Name: "pads", Ints: []int64{1, 1, 1, 1}}}}
+	call := &op.Call{
+		Type:    "Conv",
+		Version: 11,
+		NumOut:  1,
+		Attrs:   op.Attrs{{Name: "pads", Ints: []int64{1, 1, 1, 1}}},
+	}
 	w := tensor.From(make([]float32, 8*4*3*3), 8, 4, 3, 3)
 	prepare := func(c cpu.Choices) cpu.Choosing {
 		weights := op.Concrete(tensor.Float32, w.Shape...)
 		weights.Const = w
-		k, err := cpu.Prepare(&cpu.Request{Call: call, Choices: c, In: []op.Type{op.Concrete(tensor.Float32, 1, 4, 9, 9), weights},
-			Out: []op.Type{op.Concrete(tensor.Float32, 1, 8, 9, 9)}})
+		k, err := cpu.Prepare(
+			&cpu.Request{
+				Call:    call,
+				Choices: c,
+				In:      []op.Type{op.Concrete(tensor.Float32, 1, 4, 9, 9), weights},
+				Out:     []op.Type{op.Concrete(tensor.Float32, 1, 8, 9, 9)},
+			},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,14 +42,21 @@ func TestChoices(t *testing.T) {
 	for _, way := range ways {
 		k := prepare(cpu.Choices{by.Problem(): way})
 		if k.Way() != way || !k.Measured() || k.Problem() != by.Problem() {
-			t.Errorf("asked for %s: %s, measured %v, problem %s", way, k.Way(), k.Measured(), k.Problem())
+			t.Errorf(
+				"asked for %s: %s, measured %v, problem %s",
+				way,
+				k.Way(),
+				k.Measured(),
+				k.Problem(),
+			)
 		}
 		if k.(cpu.Kernel).Name() != "conv."+way {
 			t.Errorf("%s is called %s", way, k.(cpu.Kernel).Name())
 		}
 	}
 	for name, c := range map[string]cpu.Choices{
-		"another problem": {by.Problem() + " bias": ways[1]}, "no way": {by.Problem(): "none"}, "a way of others": {by.Problem(): "depthwise"},
+		"another problem": {by.Problem() + " bias": ways[1]}, "no way": {by.Problem(): "none"},
+		"a way of others": {by.Problem(): "depthwise"},
 	} {
 		if k := prepare(c); k.Way() != ways[0] || k.Measured() {
 			t.Errorf("%s: %s, measured %v", name, k.Way(), k.Measured())

@@ -6,8 +6,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// compareKernels are the operators that give truth values (ONNX Equal, Greater, Less and their kin 7 to 19; And, Or, Xor 7),
-// on the types that models compare: float32, int32, int64 and bool.
+// compareKernels are the operators that give truth values (ONNX Equal, Greater, Less and their kin
+// 7 to 19; And, Or, Xor 7), on the types that models compare: float32, int32, int64 and bool.
 var compareKernels = map[opKey]builder{
 	{"", "Equal"}:          anyOf(equal[float32](), equal[int64](), equal[int32](), equal[bool]()),
 	{"", "Less"}:           anyOf(less[float32](), less[int64](), less[int32]()),

@@ -14,14 +14,15 @@ var convKernels = map[opKey]builder{
 	{"", "Conv"}: convolution, {"weir", "Conv"}: convolution,
 }
 
-// convKernel is a convolution that kernel/conv computes, its weights packed at load when they are constant, else at each
-// run.
+// convKernel is a convolution that kernel/conv computes, its weights packed at load when they are
+// constant, else at each run.
 type convKernel struct {
 	op     *conv.Op
 	weight *tensor.Tensor
-	scale  *tensor.Tensor // what each output channel's weights are multiplied by as they are packed, nil for none
-	bias   bool
-	resid  bool
+	// what each output channel's weights are multiplied by as they are packed, nil for none
+	scale *tensor.Tensor
+	bias  bool
+	resid bool
 
 	precision gemm.Precision
 	params    conv.Params // as the cost model was asked
@@ -34,7 +35,8 @@ const convScale = 4
 func convolution(r *Request) (Kernel, error) {
 	x, _, _ := r.in(0)
 	w, _, _ := r.in(1)
-	if !r.allFloat32(-1) || len(x) < 3 || len(x) > 5 || len(w) != len(x) || count(x) == 0 || count(w) == 0 {
+	if !r.allFloat32(-1) || len(x) < 3 || len(x) > 5 || len(w) != len(x) || count(x) == 0 ||
+		count(w) == 0 {
 		return nil, nil
 	}
 	win, ok := window(r.Call.Attrs, x[2:], w[2:])
@@ -56,8 +58,21 @@ func convolution(r *Request) (Kernel, error) {
 	if k.precision != gemm.F32 && group == x[1] {
 		return nil, nil
 	}
-	k.params = conv.Params{Window: win, N: x[0], C: x[1], M: w[0], Group: group, Precision: k.precision,
-		Bias: k.bias, Residual: k.resid, Reused: k.weight != nil, Clamp: e.Clamp, Lo: e.Lo, Hi: e.Hi, Map: e.Map}
+	k.params = conv.Params{
+		Window:    win,
+		N:         x[0],
+		C:         x[1],
+		M:         w[0],
+		Group:     group,
+		Precision: k.precision,
+		Bias:      k.bias,
+		Residual:  k.resid,
+		Reused:    k.weight != nil,
+		Clamp:     e.Clamp,
+		Lo:        e.Lo,
+		Hi:        e.Hi,
+		Map:       e.Map,
+	}
 	var err error
 	k.op, err = conv.New(k.choose(r.Choices))
 	return k, err
@@ -93,7 +108,8 @@ func (k *convKernel) Way() string { return string(k.op.Way()) }
 // Measured implements [Choosing].
 func (k *convKernel) Measured() bool { return k.measured }
 
-// window reads the attributes that Conv and the poolings share; false when weir's kernels do not reach (negative pads).
+// window reads the attributes that Conv and the poolings share; false when weir's kernels do not
+// reach (negative pads).
 func window(attrs op.Attrs, image, kernel []int) (conv.Window, bool) {
 	var w conv.Window
 	n, lead := len(image), 3-len(image)
@@ -165,7 +181,8 @@ func (k *convKernel) Packing() any {
 	return packing{k.weight, k.scale, k.op.Layout()}
 }
 
-// ScratchBytes implements Kernel: each worker's, and when weights are packed at each run, those and what packing needs.
+// ScratchBytes implements Kernel: each worker's, and when weights are packed at each run, those and
+// what packing needs.
 func (k *convKernel) ScratchBytes(workers int) int {
 	n := workers * scratchBytes(k.op.ScratchLen())
 	if k.weight == nil {

@@ -11,13 +11,13 @@ import (
 
 // Options set limits for a [Device]. The zero value sets none of its own.
 type Options struct {
-	// MemoryBytes caps the bytes that buffers of the device may hold together;
-	// 0 stands for what the machine and the process's control groups allow.
+	// MemoryBytes caps the bytes that buffers of the device may hold together; 0 stands for what
+	// the machine and the process's control groups allow.
 	MemoryBytes int64
 }
 
-// Device is the processors and the main memory that this process may use. It
-// implements [device.Device] and is safe for concurrent use.
+// Device is the processors and the main memory that this process may use. It implements
+// [device.Device] and is safe for concurrent use.
 type Device struct {
 	info   device.Info
 	held   atomic.Int64
@@ -30,15 +30,19 @@ var _ device.Device = (*Device)(nil)
 // HasBF16 reports whether this processor multiplies bfloat16 in hardware, faster than float32.
 func HasBF16() bool { return gemm.BF16.Fast() }
 
-// Open opens the CPU device with the given ID; "cpu" and "cpu:0" name the only
-// one there is. The error wraps [device.ErrUnknownDevice], or tells that
-// opts.MemoryBytes is negative. Two devices opened count their memory apart.
+// Open opens the CPU device with the given ID; "cpu" and "cpu:0" name the only one there is. The
+// error wraps [device.ErrUnknownDevice], or tells that opts.MemoryBytes is negative. Two devices
+// opened count their memory apart.
 func Open(id string, opts Options) (*Device, error) {
 	if id != "cpu" && id != "cpu:0" {
 		return nil, fmt.Errorf("device %q: %w: this machine has cpu:0", id, device.ErrUnknownDevice)
 	}
 	if opts.MemoryBytes < 0 {
-		return nil, fmt.Errorf("device cpu:0: memory limit of %d bytes: %w", opts.MemoryBytes, device.ErrInvalidSize)
+		return nil, fmt.Errorf(
+			"device cpu:0: memory limit of %d bytes: %w",
+			opts.MemoryBytes,
+			device.ErrInvalidSize,
+		)
 	}
 	info := Discover()
 	if opts.MemoryBytes > 0 && (info.MemoryBytes == 0 || opts.MemoryBytes < info.MemoryBytes) {
@@ -47,17 +51,17 @@ func Open(id string, opts Options) (*Device, error) {
 	return &Device{info: info}, nil
 }
 
-// Info describes the device. MemoryBytes is the smallest of the machine's
-// memory, the control groups' limits and the limit given to [Open].
+// Info describes the device. MemoryBytes is the smallest of the machine's memory, the control
+// groups' limits and the limit given to [Open].
 func (d *Device) Info() device.Info { return d.info }
 
 // Held returns the sum of Len over all buffers allocated and not yet freed.
 func (d *Device) Held() int64 { return d.held.Load() }
 
-// Alloc returns a zeroed buffer on whole pages of its own; from 2 MiB on it
-// starts on a huge page where the system has them. Pages cost memory when they
-// are first written, so a process may still be killed for memory that Alloc
-// granted if other processes have taken it by then. See [device.Device].
+// Alloc returns a zeroed buffer on whole pages of its own; from 2 MiB on it starts on a huge page
+// where the system has them. Pages cost memory when they are first written, so a process may still
+// be killed for memory that Alloc granted if other processes have taken it by then. See
+// [device.Device].
 func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 	if err := d.reserve(bytes); err != nil {
 		return nil, err
@@ -70,8 +74,15 @@ func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 	m, err := mapMemory(int(bytes))
 	if err != nil {
 		d.held.Add(-bytes)
-		return nil, fmt.Errorf("device %s: wants %d bytes, holds %d, has %d: %w: the system refuses: %v",
-			d.info.ID, bytes, d.held.Load(), d.info.MemoryBytes, device.ErrOutOfMemory, err)
+		return nil, fmt.Errorf(
+			"device %s: wants %d bytes, holds %d, has %d: %w: the system refuses: %v",
+			d.info.ID,
+			bytes,
+			d.held.Load(),
+			d.info.MemoryBytes,
+			device.ErrOutOfMemory,
+			err,
+		)
 	}
 	if t := d.dear.Load(); t != nil && time.Since(*t) < dearFor {
 		m.leaveHuge()
@@ -80,8 +91,9 @@ func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 	return b, nil
 }
 
-// Wrap returns a buffer of memory that the caller owns, such as a part of a mapped file: it is counted as held until Free, which leaves
-// the memory itself alone. mem is aligned to [device.Alignment] and outlives the buffer. The errors are those of Alloc.
+// Wrap returns a buffer of memory that the caller owns, such as a part of a mapped file: it is
+// counted as held until Free, which leaves the memory itself alone. mem is aligned to
+// [device.Alignment] and outlives the buffer. The errors are those of Alloc.
 func (d *Device) Wrap(mem []byte) (device.Buffer, error) {
 	if err := d.reserve(int64(len(mem))); err != nil {
 		return nil, err
@@ -102,8 +114,14 @@ func (d *Device) reserve(bytes int64) error {
 		}
 		held, limit := d.held.Load(), d.info.MemoryBytes
 		if limit > 0 && bytes > limit-held {
-			return fmt.Errorf("device %s: wants %d bytes, holds %d of %d: %w: free memory or raise the limit",
-				d.info.ID, bytes, held, limit, device.ErrOutOfMemory)
+			return fmt.Errorf(
+				"device %s: wants %d bytes, holds %d of %d: %w: free memory or raise the limit",
+				d.info.ID,
+				bytes,
+				held,
+				limit,
+				device.ErrOutOfMemory,
+			)
 		}
 		if d.held.CompareAndSwap(held, held+bytes) {
 			return nil
@@ -114,7 +132,12 @@ func (d *Device) reserve(bytes int64) error {
 // Close gives the device back. See [device.Device].
 func (d *Device) Close() error {
 	if held := d.held.Load(); held != 0 {
-		return fmt.Errorf("device %s: %d bytes are held: %w: free the buffers first", d.info.ID, held, device.ErrInUse)
+		return fmt.Errorf(
+			"device %s: %d bytes are held: %w: free the buffers first",
+			d.info.ID,
+			held,
+			device.ErrInUse,
+		)
 	}
 	d.closed.Store(true)
 	return nil

@@ -42,14 +42,20 @@ func TestOpen(t *testing.T) {
 	if got := openTest(t, 1<<20).Info().MemoryBytes; got != 1<<20 {
 		t.Errorf("limit of 1 MiB: memory of %d bytes", got)
 	}
-	if all := openTest(t, 0).Info().MemoryBytes; openTest(t, math.MaxInt64).Info().MemoryBytes != all && all != 0 {
+	if all := openTest(
+		t,
+		0,
+	).Info().
+		MemoryBytes; openTest(t, math.MaxInt64).Info().MemoryBytes != all &&
+		all != 0 {
 		t.Error("a limit has raised the memory")
 	}
 }
 
 func TestAlloc(t *testing.T) {
 	d := openTest(t, 1<<30)
-	for _, n := range []int64{0, 1, 63, 64, 4095, 4096, 4097, 1 << 20, 2 << 20, 2<<20 + 1, 5 << 20} {
+	for _, n := range []int64{0, 1, 63, 64, 4095, 4096, 4097, 1 << 20, 2 << 20, 2<<20 + 1,
+		5 << 20} {
 		for round := range 2 { // the second gets pages that were written to
 			b, err := d.Alloc(n)
 			if err != nil {
@@ -57,7 +63,14 @@ func TestAlloc(t *testing.T) {
 			}
 			mem := b.Bytes()
 			if b.Len() != n || int64(len(mem)) != n || int64(cap(mem)) != n || d.Held() != n {
-				t.Fatalf("%d bytes: Len %d, len %d, cap %d, held %d", n, b.Len(), len(mem), cap(mem), d.Held())
+				t.Fatalf(
+					"%d bytes: Len %d, len %d, cap %d, held %d",
+					n,
+					b.Len(),
+					len(mem),
+					cap(mem),
+					d.Held(),
+				)
 			}
 			at := uintptr(unsafe.Pointer(unsafe.SliceData(mem)))
 			if n > 0 && at%device.Alignment != 0 {
@@ -72,7 +85,13 @@ func TestAlloc(t *testing.T) {
 			b.Free()
 			b.Free()
 			if b.Bytes() != nil || b.Len() != n || d.Held() != 0 {
-				t.Errorf("%d bytes: after Free %d bytes to see, Len %d, held %d", n, len(b.Bytes()), b.Len(), d.Held())
+				t.Errorf(
+					"%d bytes: after Free %d bytes to see, Len %d, held %d",
+					n,
+					len(b.Bytes()),
+					b.Len(),
+					d.Held(),
+				)
 			}
 		}
 	}
@@ -94,7 +113,8 @@ func TestAllocRefuses(t *testing.T) {
 		{-1, device.ErrInvalidSize, "wants -1 bytes"},
 	} {
 		_, err := d.Alloc(c.bytes)
-		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "cpu:0") {
+		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) ||
+			!strings.Contains(err.Error(), "cpu:0") {
 			t.Errorf("%d bytes: error %v", c.bytes, err)
 		}
 	}
@@ -109,8 +129,8 @@ func TestAllocRefuses(t *testing.T) {
 	last.Free()
 }
 
-// TestAllocBeyondTheMachine asks for what no address space has, on a device whose
-// memory is not known.
+// TestAllocBeyondTheMachine asks for what no address space has, on a device whose memory is not
+// known.
 func TestAllocBeyondTheMachine(t *testing.T) {
 	d := &Device{info: device.Info{ID: "cpu:0"}}
 	for _, n := range []int64{1 << 60, math.MaxInt64} {
@@ -143,8 +163,8 @@ func TestClosedDevice(t *testing.T) {
 	}
 }
 
-// TestHeldIsExact allocates from many goroutines under a limit: the sum held
-// never exceeds it, and nothing is lost at the end.
+// TestHeldIsExact allocates from many goroutines under a limit: the sum held never exceeds it, and
+// nothing is lost at the end.
 func TestHeldIsExact(t *testing.T) {
 	const limit = 1 << 16
 	d := openTest(t, limit)

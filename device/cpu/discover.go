@@ -12,8 +12,8 @@ import (
 	"github.com/weirgpu/weir/internal/cpuinfo"
 )
 
-// Discover describes the processors and the memory this process may use, as the
-// device "cpu:0". What the system does not tell is left zero; Units is at least 1.
+// Discover describes the processors and the memory this process may use, as the device "cpu:0".
+// What the system does not tell is left zero; Units is at least 1.
 func Discover() device.Info {
 	h := thisHost()
 	return device.Info{
@@ -28,17 +28,15 @@ func Discover() device.Info {
 	}
 }
 
-// Cores returns how many cores this process may keep busy: the processors of its
-// affinity mask, or fewer if a control group grants less time (a grant of 1.5
-// cores counts as 2). It is at least 1.
+// Cores returns how many cores this process may keep busy: the processors of its affinity mask, or
+// fewer if a control group grants less time (a grant of 1.5 cores counts as 2). It is at least 1.
 func Cores() int { return thisHost().cores() }
 
-// ReserveProcs gives the Go scheduler extra processors beyond [Cores], so that
-// goroutines which serve requests and timers run while workers of a [Pool] hold
-// as many processors as there are cores; 2 is a sound number. It never lowers
-// GOMAXPROCS, and leaves it alone if the environment variable of that name is
-// set. Call it once at start: it stops the world for a moment, and it ends the Go
-// runtime's own adjustment to changing limits. It returns GOMAXPROCS as it is then.
+// ReserveProcs gives the Go scheduler extra processors beyond [Cores], so that goroutines which
+// serve requests and timers run while workers of a [Pool] hold as many processors as there are
+// cores; 2 is a sound number. It never lowers GOMAXPROCS, and leaves it alone if the environment
+// variable of that name is set. Call it once at start: it stops the world for a moment, and it ends
+// the Go runtime's own adjustment to changing limits. It returns GOMAXPROCS as it is then.
 func ReserveProcs(extra int) int {
 	now := runtime.GOMAXPROCS(0)
 	if want := Cores() + max(extra, 0); want > now && os.Getenv("GOMAXPROCS") == "" {
@@ -48,8 +46,7 @@ func ReserveProcs(extra int) int {
 	return now
 }
 
-// host is a machine as a process sees it: the files under its root and the
-// processors allowed.
+// host is a machine as a process sees it: the files under its root and the processors allowed.
 type host struct {
 	root    fs.FS // /proc and /sys, without the leading slash
 	allowed []int // affinity mask; nil if not known
@@ -71,8 +68,7 @@ func (h host) cores() int {
 	return max(1, int(n))
 }
 
-// memory returns the least of the machine's memory and the control groups'
-// limits.
+// memory returns the least of the machine's memory and the control groups' limits.
 func (h host) memory() int64 {
 	total := meminfo(h.read("proc/meminfo"), "MemTotal:")
 	if limit, ok := h.memoryLimit(); ok && (total == 0 || limit < total) {
@@ -84,8 +80,27 @@ func (h host) memory() int64 {
 // features returns the processor's flags that kernels choose by.
 func (h host) features() []string {
 	known := []string{
-		"amx_bf16", "amx_int8", "amx_tile", "asimd", "asimddp", "avx", "avx2", "avx512_bf16", "avx512_fp16",
-		"avx512_vnni", "avx512bw", "avx512f", "avx512vbmi", "avx512vl", "avx_vnni", "bf16", "f16c", "fma", "i8mm", "sve", "sve2",
+		"amx_bf16",
+		"amx_int8",
+		"amx_tile",
+		"asimd",
+		"asimddp",
+		"avx",
+		"avx2",
+		"avx512_bf16",
+		"avx512_fp16",
+		"avx512_vnni",
+		"avx512bw",
+		"avx512f",
+		"avx512vbmi",
+		"avx512vl",
+		"avx_vnni",
+		"bf16",
+		"f16c",
+		"fma",
+		"i8mm",
+		"sve",
+		"sve2",
 	}
 	has := map[string]bool{}
 	for line := range strings.Lines(h.read("proc/cpuinfo")) {
@@ -106,8 +121,7 @@ func (h host) features() []string {
 	return found
 }
 
-// read returns a file's text, or "" if it cannot be read: what a system does not
-// tell is not known.
+// read returns a file's text, or "" if it cannot be read: what a system does not tell is not known.
 func (h host) read(name string) string {
 	b, err := fs.ReadFile(h.root, name)
 	if err != nil {
@@ -116,8 +130,8 @@ func (h host) read(name string) string {
 	return string(b)
 }
 
-// meminfo returns a quantity from text in the form of /proc/meminfo, in bytes, or
-// 0. The key may stand anywhere in the line, as it does in the files of NUMA nodes.
+// meminfo returns a quantity from text in the form of /proc/meminfo, in bytes, or 0. The key may
+// stand anywhere in the line, as it does in the files of NUMA nodes.
 func meminfo(text, key string) int64 {
 	for line := range strings.Lines(text) {
 		_, rest, ok := strings.Cut(line, key)

@@ -150,9 +150,11 @@ func TestNUMANodes(t *testing.T) {
 
 func TestFeatures(t *testing.T) {
 	for text, want := range map[string][]string{
-		"processor: 0\nflags\t\t: fpu avx512f fma avx2 sse\n\nflags: sve\n": {"avx2", "avx512f", "fma"},
-		"Features\t: fp asimd i8mm bf16\n":                                  {"asimd", "bf16", "i8mm"},
-		"":                                                                  nil,
+		"processor: 0\nflags\t\t: fpu avx512f fma avx2 sse\n\nflags: sve\n": {"avx2", "avx512f",
+			"fma"},
+		"Features\t: fp asimd i8mm bf16\n": {"asimd", "bf16",
+			"i8mm"},
+		"": nil,
 	} {
 		h := host{root: machine(map[string]string{"proc/cpuinfo": text})}
 		if got := h.features(); !slices.Equal(got, want) {
@@ -179,7 +181,8 @@ func TestMeminfo(t *testing.T) {
 // TestDiscover looks at the machine the test runs on.
 func TestDiscover(t *testing.T) {
 	info := Discover()
-	if info.ID != "cpu:0" || info.Kind != device.CPU || info.Name == "" || info.Units < 1 || info.Units > runtime.NumCPU() {
+	if info.ID != "cpu:0" || info.Kind != device.CPU || info.Name == "" || info.Units < 1 ||
+		info.Units > runtime.NumCPU() {
 		t.Errorf("%+v", info)
 	}
 	if runtime.GOOS == "linux" {
@@ -239,18 +242,21 @@ func FuzzParseCPUList(f *testing.F) {
 	})
 }
 
-// FuzzLimits reads arbitrary control-group files: whatever they hold, there is a
-// core to use and no negative memory.
+// FuzzLimits reads arbitrary control-group files: whatever they hold, there is a core to use and no
+// negative memory.
 func FuzzLimits(f *testing.F) {
 	f.Add(mountV2, "0::/a\n", "50000 100000\n", "1073741824\n")
 	f.Add(mountV1, "4:memory:/\n2:cpu,cpuacct:/\n", "-1\n", "9223372036854771712\n")
 	f.Add("- - - - - - - cgroup2 x rw", "0::", "1e308 1e-300", "-9")
 	f.Fuzz(func(t *testing.T, mounts, groups, quota, limit string) {
 		h := host{online: 4, root: machine(map[string]string{
-			"proc/self/mountinfo": mounts, "proc/self/cgroup": groups,
-			"sys/fs/cgroup/cpu.max": quota, "sys/fs/cgroup/memory.max": limit,
-			"sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": quota, "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000",
-			"sys/fs/cgroup/memory/memory.limit_in_bytes": limit,
+			"proc/self/mountinfo":                         mounts,
+			"proc/self/cgroup":                            groups,
+			"sys/fs/cgroup/cpu.max":                       quota,
+			"sys/fs/cgroup/memory.max":                    limit,
+			"sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us":  quota,
+			"sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000",
+			"sys/fs/cgroup/memory/memory.limit_in_bytes":  limit,
 		})}
 		if c := h.cores(); c < 1 || c > 4 {
 			t.Errorf("%d cores", c)

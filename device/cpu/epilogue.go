@@ -8,12 +8,19 @@ import (
 	"github.com/weirgpu/weir/op"
 )
 
-// fusedActivations are the values of the attribute "activation" of weir's fused operators that have no parameters.
+// fusedActivations are the values of the attribute "activation" of weir's fused operators that have
+// no parameters.
 var fusedActivations = map[string]vecFunc{
-	"Sigmoid": vec.Sigmoid, "Silu": vec.Silu, "HardSwish": vec.HardSwish, "Tanh": vec.Tanh, "Gelu": vec.Gelu, "GeluTanh": vec.GeluTanh,
+	"Sigmoid":   vec.Sigmoid,
+	"Silu":      vec.Silu,
+	"HardSwish": vec.HardSwish,
+	"Tanh":      vec.Tanh,
+	"Gelu":      vec.Gelu,
+	"GeluTanh":  vec.GeluTanh,
 }
 
-// setActivation adds a call's fused activation to an epilogue; false when it is one that no kernel has.
+// setActivation adds a call's fused activation to an epilogue; false when it is one that no kernel
+// has.
 func setActivation(call *op.Call, e *gemm.Epilogue) bool {
 	name := call.Attrs.String("activation", "")
 	alpha := func(def float64) float32 { return call.Attrs.Float("activation_alpha", float32(def)) }

@@ -8,8 +8,8 @@ import (
 	"github.com/weirgpu/weir/device/cpu"
 )
 
-// scale is a region: it multiplies data by factor, in chunks of grain elements.
-// A caller keeps one and sets its fields before each call of Run.
+// scale is a region: it multiplies data by factor, in chunks of grain elements. A caller keeps one
+// and sets its fields before each call of Run.
 type scale struct {
 	data   []float32
 	factor float32

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestBadAddress reads memory that may not be read, which ends a Go program
-// unless the goroutine has asked for a panic.
+// TestBadAddress reads memory that may not be read, which ends a Go program unless the goroutine
+// has asked for a panic.
 func TestBadAddress(t *testing.T) {
 	wall, err := unix.Mmap(-1, 0, 4096, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
@@ -18,7 +18,12 @@ func TestBadAddress(t *testing.T) {
 	p := newTestPool(t, PoolOptions{Threads: 2})
 	for worker := range 2 {
 		var sink byte
-		err := p.Run(t.Context(), nil, 2, &burst{barrier{n: 2}, worker, func() { sink = wall[100] }})
+		err := p.Run(
+			t.Context(),
+			nil,
+			2,
+			&burst{barrier{n: 2}, worker, func() { sink = wall[100] }},
+		)
 		if !errors.Is(err, ErrPanic) {
 			t.Errorf("worker %d: error %v, read %d", worker, err, sink)
 		}

@@ -6,10 +6,12 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// forestKernels are the tree ensembles of ai.onnx.ml (TreeEnsembleClassifier and TreeEnsembleRegressor 1 and 3, TreeEnsemble 5) on
-// float32, float64, int32 and int64.
+// forestKernels are the tree ensembles of ai.onnx.ml (TreeEnsembleClassifier and
+// TreeEnsembleRegressor 1 and 3, TreeEnsemble 5) on float32, float64, int32 and int64.
 var forestKernels = map[opKey]builder{
-	{op.MLDomain, "TreeEnsemble"}: trees, {op.MLDomain, "TreeEnsembleClassifier"}: trees, {op.MLDomain, "TreeEnsembleRegressor"}: trees,
+	{op.MLDomain, "TreeEnsemble"}:           trees,
+	{op.MLDomain, "TreeEnsembleClassifier"}: trees,
+	{op.MLDomain, "TreeEnsembleRegressor"}:  trees,
 }
 
 func trees(r *Request) (Kernel, error) {
@@ -34,8 +36,8 @@ func trees(r *Request) (Kernel, error) {
 	return newForest[float32](r.Call, d, f, rows, features), nil
 }
 
-// forestKernel is an ensemble whose nodes lie packed. The model is read again from the attributes when it is packed, so that the
-// kernel does not hold it twice.
+// forestKernel is an ensemble whose nodes lie packed. The model is read again from the attributes
+// when it is packed, so that the kernel does not hold it twice.
 type forestKernel[T forest.Float] struct {
 	call           *op.Call
 	input          tensor.DType
@@ -47,18 +49,37 @@ type forestKernel[T forest.Float] struct {
 	perChunk       int
 }
 
-func newForest[T forest.Float](call *op.Call, d tensor.DType, f *op.Forest, rows, features int) *forestKernel[T] {
+func newForest[T forest.Float](
+	call *op.Call,
+	d tensor.DType,
+	f *op.Forest,
+	rows, features int,
+) *forestKernel[T] {
 	packed := forest.New[T](forestModel(f))
-	k := &forestKernel[T]{call: call, input: d, rows: rows, features: features, layout: packed.Layout()}
-	k.how = map[op.Aggregation]forest.How{op.AggregateMin: forest.Min, op.AggregateMax: forest.Max}[f.Aggregate]
+	k := &forestKernel[T]{
+		call:     call,
+		input:    d,
+		rows:     rows,
+		features: features,
+		layout:   packed.Layout(),
+	}
+	k.how = map[op.Aggregation]forest.How{op.AggregateMin: forest.Min,
+		op.AggregateMax: forest.Max}[f.Aggregate]
 	k.present = call.Type == "TreeEnsembleClassifier" || k.how != forest.Sum
-	k.perChunk = min(rows, max(4, min(stepsPerChunk/max(1, packed.Steps()), elemsPerChunk/max(1, features+f.Outputs))&^3))
+	k.perChunk = min(
+		rows,
+		max(
+			4,
+			min(stepsPerChunk/max(1, packed.Steps()), elemsPerChunk/max(1, features+f.Outputs))&^3,
+		),
+	)
 	k.finish = f.WithoutNodes()
 	return k
 }
 
-// stepsPerChunk is how many nodes a chunk of rows meets, some 50 microseconds at a few nanoseconds for a node; elemsPerChunk
-// bounds the features and scores of a chunk, which stay in a core's cache.
+// stepsPerChunk is how many nodes a chunk of rows meets, some 50 microseconds at a few nanoseconds
+// for a node; elemsPerChunk bounds the features and scores of a chunk, which stay in a core's
+// cache.
 const (
 	stepsPerChunk = 20_000
 	elemsPerChunk = 1 << 14
@@ -66,13 +87,32 @@ const (
 
 // forestModel is the ensemble as package forest takes it.
 func forestModel(f *op.Forest) *forest.Model {
-	m := &forest.Model{Splits: make([]forest.Split, len(f.Nodes)), Weights: make([]forest.Weight, len(f.Weights)), Sets: f.Sets,
-		Roots: f.Roots, Outputs: f.Outputs}
-	kinds := [...]forest.Kind{op.BranchLEQ: forest.LessEqual, op.BranchLT: forest.Less, op.BranchGTE: forest.GreaterEqual,
-		op.BranchGT: forest.Greater, op.BranchEQ: forest.Equal, op.BranchNEQ: forest.NotEqual, op.BranchMember: forest.Member,
-		op.TreeLeaf: forest.Leaf}
+	m := &forest.Model{
+		Splits:  make([]forest.Split, len(f.Nodes)),
+		Weights: make([]forest.Weight, len(f.Weights)),
+		Sets:    f.Sets,
+		Roots:   f.Roots,
+		Outputs: f.Outputs,
+	}
+	kinds := [...]forest.Kind{
+		op.BranchLEQ:    forest.LessEqual,
+		op.BranchLT:     forest.Less,
+		op.BranchGTE:    forest.GreaterEqual,
+		op.BranchGT:     forest.Greater,
+		op.BranchEQ:     forest.Equal,
+		op.BranchNEQ:    forest.NotEqual,
+		op.BranchMember: forest.Member,
+		op.TreeLeaf:     forest.Leaf,
+	}
 	for i, n := range f.Nodes {
-		m.Splits[i] = forest.Split{Kind: kinds[n.Mode], MissingTrue: n.MissingTrue, Feature: n.Feature, Yes: n.True, No: n.False, Value: n.Value}
+		m.Splits[i] = forest.Split{
+			Kind:        kinds[n.Mode],
+			MissingTrue: n.MissingTrue,
+			Feature:     n.Feature,
+			Yes:         n.True,
+			No:          n.False,
+			Value:       n.Value,
+		}
 	}
 	for i, w := range f.Weights {
 		m.Weights[i] = forest.Weight{Output: w.Target, Value: w.Value}
@@ -95,8 +135,8 @@ func (k *forestKernel[T]) Pack(dst []byte) {
 	forest.New[T](forestModel(f)).Pack(dst)
 }
 
-// ScratchBytes implements Kernel: for each worker a chunk's features when they are converted, its scores, which of them leaves
-// speak of, and one row's scores in float64.
+// ScratchBytes implements Kernel: for each worker a chunk's features when they are converted, its
+// scores, which of them leaves speak of, and one row's scores in float64.
 func (k *forestKernel[T]) ScratchBytes(workers int) int { return workers * k.workerBytes() }
 
 func (k *forestKernel[T]) workerBytes() int {
@@ -115,7 +155,12 @@ func (k *forestKernel[T]) converted() int {
 
 // Bind implements Kernel.
 func (k *forestKernel[T]) Bind(b Binding) Task {
-	t := &forestTask[T]{forestKernel: k, forest: forest.At[T](k.layout, b.Packed), in: b.In[0], scores: b.Out[len(b.Out)-1]}
+	t := &forestTask[T]{
+		forestKernel: k,
+		forest:       forest.At[T](k.layout, b.Packed),
+		in:           b.In[0],
+		scores:       b.Out[len(b.Out)-1],
+	}
 	if k.call.Type == "TreeEnsembleClassifier" {
 		t.labels, t.scores = NewResult(b.Out[0]), nil
 		if len(b.Out) > 1 {
@@ -129,7 +174,15 @@ func (k *forestKernel[T]) Bind(b Binding) Task {
 		part = part[8*k.layout.Outputs:]
 		x := tensor.Cast[T](part[:size*k.converted()])
 		part = part[size*k.converted():]
-		t.work = append(t.work, forestWork[T]{row, x, tensor.Cast[T](part[:size*scores]), tensor.Cast[bool](part[size*scores:][:scores])})
+		t.work = append(
+			t.work,
+			forestWork[T]{
+				row,
+				x,
+				tensor.Cast[T](part[:size*scores]),
+				tensor.Cast[bool](part[size*scores:][:scores]),
+			},
+		)
 	}
 	return t
 }

@@ -29,7 +29,13 @@ func gather(r *Request) (Kernel, error) {
 	if bits%8 != 0 {
 		return nil, nil
 	}
-	return &gatherKernel{call: r.Call, outer: count(shape[:axis]), n: shape[axis], run: bits / 8, count: count(idx)}, nil
+	return &gatherKernel{
+		call:  r.Call,
+		outer: count(shape[:axis]),
+		n:     shape[axis],
+		run:   bits / 8,
+		count: count(idx),
+	}, nil
 }
 
 // Name implements Kernel.

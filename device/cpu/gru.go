@@ -10,8 +10,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// gruKernels are GRU and RNN (ONNX 7, 14, 22) with float32 operands, constant weights and the default activations, Relu too for
-// RNN, without clipping.
+// gruKernels are GRU and RNN (ONNX 7, 14, 22) with float32 operands, constant weights and the
+// default activations, Relu too for RNN, without clipping.
 var gruKernels = map[opKey]builder{{"", "GRU"}: recurrent(3), {"", "RNN"}: recurrent(1)}
 
 // Inputs of GRU and RNN in order.
@@ -24,26 +24,35 @@ const (
 	gruH
 )
 
-// gruKernel computes X·Wᵀ of all steps as one product and then, in each step, one product of the state with R, or two for a GRU
-// whose reset gate comes before. The gates of a GRU are in ONNX's order z r h.
+// gruKernel computes X·Wᵀ of all steps as one product and then, in each step, one product of the
+// state with R, or two for a GRU whose reset gate comes before. The gates of a GRU are in ONNX's
+// order z r h.
 type gruKernel struct {
 	name                         string
 	gates                        int // 3 for GRU, 1 for RNN
 	seq, batch, in, hidden, dirs int
 	backward                     [2]bool
-	after                        bool // the reset gate comes after the product (linear_before_reset)
-	relu                         bool // RNN's activation
-	w, r, b                      *tensor.Tensor
-	lens, state                  bool     // whether those inputs are given
-	inputs, step, reset          *gemm.Op // reset nil but for a reset gate before the product
+	// the reset gate comes after the product (linear_before_reset)
+	after               bool
+	relu                bool // RNN's activation
+	w, r, b             *tensor.Tensor
+	lens, state         bool     // whether those inputs are given
+	inputs, step, reset *gemm.Op // reset nil but for a reset gate before the product
 }
 
 func recurrent(gates int) builder {
 	return func(r *Request) (Kernel, error) {
 		x, _, _ := r.in(gruX)
 		w, _, _ := r.in(gruW)
-		k := &gruKernel{name: []string{1: "rnn", 3: "gru"}[gates], gates: gates, w: r.constant(gruW), r: r.constant(gruR), b: r.constant(gruB)}
-		if len(x) != 3 || len(w) != 3 || count(x) == 0 || count(w) == 0 || !k.plain(r) || !k.activation(r.Call) {
+		k := &gruKernel{
+			name:  []string{1: "rnn", 3: "gru"}[gates],
+			gates: gates,
+			w:     r.constant(gruW),
+			r:     r.constant(gruR),
+			b:     r.constant(gruB),
+		}
+		if len(x) != 3 || len(w) != 3 || count(x) == 0 || count(w) == 0 || !k.plain(r) ||
+			!k.activation(r.Call) {
 			return nil, nil
 		}
 		k.seq, k.batch, k.in, k.hidden, k.dirs = x[0], x[1], x[2], w[1]/gates, w[0]
@@ -103,17 +112,26 @@ func (k *gruKernel) fits(r *Request) bool {
 	if r.Call.Attrs.String("direction", "forward") == "bidirectional" {
 		dirs = 2
 	}
-	return k.dirs == dirs && slices.Equal(k.w.Shape, []int{dirs, g, k.in}) && slices.Equal(k.r.Shape, []int{dirs, g, k.hidden}) &&
+	return k.dirs == dirs && slices.Equal(k.w.Shape, []int{dirs, g, k.in}) &&
+		slices.Equal(k.r.Shape, []int{dirs, g, k.hidden}) &&
 		(k.b == nil || slices.Equal(k.b.Shape, []int{dirs, 2 * g}))
 }
 
 // plan plans the products.
 func (k *gruKernel) plan() (err error) {
-	if k.inputs, err = gemm.New(gemm.Params{M: k.seq * k.batch, N: k.gates * k.hidden, K: k.in, PackedB: true,
-		Epilogue: gemm.Epilogue{Bias: gemm.BiasPerCol}}); err != nil {
+	if k.inputs, err = gemm.New(
+		gemm.Params{M: k.seq * k.batch, N: k.gates * k.hidden, K: k.in, PackedB: true,
+			Epilogue: gemm.Epilogue{Bias: gemm.BiasPerCol}},
+	); err != nil {
 		return err
 	}
-	p := gemm.Params{M: k.batch, N: k.stepGates() * k.hidden, K: k.hidden, PackedB: true, Epilogue: gemm.Epilogue{Bias: gemm.BiasPerCol}}
+	p := gemm.Params{
+		M:        k.batch,
+		N:        k.stepGates() * k.hidden,
+		K:        k.hidden,
+		PackedB:  true,
+		Epilogue: gemm.Epilogue{Bias: gemm.BiasPerCol},
+	}
 	if k.step, err = gemm.New(p); err != nil || k.stepGates() == k.gates {
 		return err
 	}
@@ -133,13 +151,20 @@ func (k *gruKernel) stepGates() int {
 // Name implements Kernel.
 func (k *gruKernel) Name() string { return k.name }
 
-// gruWeights are one direction's packed weights: W, the parts of R, and what is added to the products with W and with R.
+// gruWeights are one direction's packed weights: W, the parts of R, and what is added to the
+// products with W and with R.
 type gruWeights struct{ w, r, reset, wBias, rBias []float32 }
 
 // lengths are the floats of each part, rounded up to cache lines.
 func (k *gruKernel) lengths() [5]int {
 	n, s := k.hidden, k.stepGates()
-	l := [5]int{gemm.F32.PackedBLen(k.in, k.gates*n), gemm.F32.PackedBLen(n, s*n), 0, k.gates * n, k.gates * n}
+	l := [5]int{
+		gemm.F32.PackedBLen(k.in, k.gates*n),
+		gemm.F32.PackedBLen(n, s*n),
+		0,
+		k.gates * n,
+		k.gates * n,
+	}
 	if s < k.gates {
 		l[2] = gemm.F32.PackedBLen(n, (k.gates-s)*n)
 	}
@@ -179,7 +204,8 @@ func (k *gruKernel) Packing() any {
 	return packing{k.name, k.w, k.r, k.b, k.after, k.inputs.PanelWidth()}
 }
 
-// Pack implements Kernel. R's half of the bias is added to W's, but where a reset gate comes between them.
+// Pack implements Kernel. R's half of the bias is added to W's, but where a reset gate comes
+// between them.
 func (k *gruKernel) Pack(dst []byte) {
 	n, g, s := k.hidden, k.gates*k.hidden, k.stepGates()
 	for d := range k.dirs {
@@ -204,11 +230,17 @@ func (k *gruKernel) Pack(dst []byte) {
 	}
 }
 
-// parts are the sizes of the parts of the scratch before the workers': the gates of all steps, the products of a step, and the
-// state, of which there are two, one with the reset gate applied.
+// parts are the sizes of the parts of the scratch before the workers': the gates of all steps, the
+// products of a step, and the state, of which there are two, one with the reset gate applied.
 func (k *gruKernel) parts() (gates, rec, state int) {
 	g := k.gates * k.hidden
-	return scratchBytes(k.seq * k.batch * g), scratchBytes(k.batch * g), scratchBytes(k.batch * k.hidden)
+	return scratchBytes(
+			k.seq * k.batch * g,
+		), scratchBytes(
+			k.batch * g,
+		), scratchBytes(
+			k.batch * k.hidden,
+		)
 }
 
 // ScratchBytes implements Kernel.
@@ -267,7 +299,13 @@ type gruTask struct {
 func (t *gruTask) Run(x *Exec) error {
 	for i, n := range t.ends {
 		if n < 0 || int(n) > t.seq {
-			return fmt.Errorf("%w: sequence_lens[%d] is %d, X has %d steps", op.ErrInput, i, n, t.seq)
+			return fmt.Errorf(
+				"%w: sequence_lens[%d] is %d, X has %d steps",
+				op.ErrInput,
+				i,
+				n,
+				t.seq,
+			)
 		}
 	}
 	if t.ends != nil {

@@ -10,14 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Huge pages halve the time of products that read weights from memory, and clearing one takes a quarter of the time of its small pages.
-// That is, where the system has them at hand. It may have to move others' pages first, and a virtual machine's host, which has taken
-// free memory back (virtio-balloon, free page reporting: blocks of the size of a huge page), to give it again: either takes twenty
-// times as long, seconds for the weights of a model, while small pages are still there. So each huge page that is populated is
-// timed, and after one that was dear memory comes in small pages, which the system makes huge as time goes by (khugepaged).
+// Huge pages halve the time of products that read weights from memory, and clearing one takes a
+// quarter of the time of its small pages. That is, where the system has them at hand. It may have
+// to move others' pages first, and a virtual machine's host, which has taken free memory back
+// (virtio-balloon, free page reporting: blocks of the size of a huge page), to give it again:
+// either takes twenty times as long, seconds for the weights of a model, while small pages are
+// still there. So each huge page that is populated is timed, and after one that was dear memory
+// comes in small pages, which the system makes huge as time goes by (khugepaged).
 const (
-	// dearHugePage is the time of a thread that no machine needs to clear a huge page, some 100 to 400 µs, and the small pages
-	// in its place, 1 ms.
+	// dearHugePage is the time of a thread that no machine needs to clear a huge page, some 100 to
+	// 400 µs, and the small pages in its place, 1 ms.
 	dearHugePage = 3 * time.Millisecond
 	// dearFor is how long one dear huge page speaks for those to come.
 	dearFor = 2 * time.Second
@@ -30,7 +32,8 @@ type hugePages struct {
 	small  atomic.Bool // some small pages may have been taken, which were not made huge
 }
 
-// advise gives advice on all pages of a mapping that has huge ones. A kernel without refuses it, and the memory is there all the same.
+// advise gives advice on all pages of a mapping that has huge ones. A kernel without refuses it,
+// and the memory is there all the same.
 func (m *mapping) advise(advice int) {
 	if m.huge.wanted {
 		_ = unix.Madvise(m.pages(), advice)
@@ -45,8 +48,9 @@ func (m *mapping) leaveHuge() {
 	}
 }
 
-// populate makes pages present that hold bytes from one to before another, and reports whether a huge one was dear. A kernel that
-// cannot (before Linux 5.14) leaves them to be taken as they are written.
+// populate makes pages present that hold bytes from one to before another, and reports whether a
+// huge one was dear. A kernel that cannot (before Linux 5.14) leaves them to be taken as they are
+// written.
 func (m *mapping) populate(from, to int) (dear bool) {
 	if m.size == 0 {
 		return false
@@ -56,10 +60,17 @@ func (m *mapping) populate(from, to int) (dear bool) {
 	for at := from / page * page; at < to; at += page {
 		if !m.huge.wanted || m.huge.off.Load() {
 			at = max(at, from) / unix.Getpagesize() * unix.Getpagesize()
-			_ = unix.Madvise(pages[at:min(roundUp(to, unix.Getpagesize()), len(pages))], unix.MADV_POPULATE_WRITE)
+			_ = unix.Madvise(
+				pages[at:min(roundUp(to, unix.Getpagesize()), len(pages))],
+				unix.MADV_POPULATE_WRITE,
+			)
 			return dear
 		}
-		if threadTime(func() { _ = unix.Madvise(pages[at:min(at+page, len(pages))], unix.MADV_POPULATE_WRITE) }) > dearHugePage {
+		if threadTime(
+			func() {
+				_ = unix.Madvise(pages[at:min(at+page, len(pages))], unix.MADV_POPULATE_WRITE)
+			},
+		) > dearHugePage {
 			m.leaveHuge()
 			dear = true
 		}
@@ -69,7 +80,8 @@ func (m *mapping) populate(from, to int) (dear bool) {
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
-// threadTime returns how long a call occupied a processor: a thread that waits for one takes no longer.
+// threadTime returns how long a call occupied a processor: a thread that waits for one takes no
+// longer.
 func threadTime(call func()) time.Duration {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -90,8 +102,8 @@ func (m *mapping) enlarge(now bool) {
 	}
 }
 
-// hugePagesAllowed reports whether the system's owner lets programs have huge pages, which MADV_COLLAPSE does not ask
-// (Linux, Documentation/admin-guide/mm/transhuge.rst).
+// hugePagesAllowed reports whether the system's owner lets programs have huge pages, which
+// MADV_COLLAPSE does not ask (Linux, Documentation/admin-guide/mm/transhuge.rst).
 func hugePagesAllowed(read func(name string) ([]byte, error)) bool {
 	setting, err := read("/sys/kernel/mm/transparent_hugepage/enabled")
 	return err == nil && !bytes.Contains(setting, []byte("[never]"))

@@ -19,8 +19,8 @@ func faults(t *testing.T) int64 {
 	return u.Minflt
 }
 
-// TestPopulate wants small pages present that were populated from several goroutines, and nothing else changed, whether memory is on
-// small pages or on huge ones.
+// TestPopulate wants small pages present that were populated from several goroutines, and nothing
+// else changed, whether memory is on small pages or on huge ones.
 func TestPopulate(t *testing.T) {
 	const size, part = 9<<20 + 4096, 1 << 20
 	for _, small := range []bool{false, true} {
@@ -64,7 +64,13 @@ func TestPopulate(t *testing.T) {
 
 // populates reports whether this kernel can.
 func populates() bool {
-	page, err := unix.Mmap(-1, 0, unix.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	page, err := unix.Mmap(
+		-1,
+		0,
+		unix.Getpagesize(),
+		unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANON,
+	)
 	if err != nil {
 		return false
 	}
@@ -72,7 +78,8 @@ func populates() bool {
 	return unix.Madvise(page, unix.MADV_POPULATE_WRITE) == nil
 }
 
-// TestPopulateRefuses gives stretches that are none of the buffer's, and buffers that have no pages of their own.
+// TestPopulateRefuses gives stretches that are none of the buffer's, and buffers that have no pages
+// of their own.
 func TestPopulateRefuses(t *testing.T) {
 	d := openTest(t, 0)
 	b, err := d.Alloc(100)
@@ -101,7 +108,8 @@ func TestPopulateRefuses(t *testing.T) {
 	empty.(*buffer).Enlarge(true)
 }
 
-// TestDearPages lets memory that is asked for soon after a huge page was dear come in small pages, and later no more.
+// TestDearPages lets memory that is asked for soon after a huge page was dear come in small pages,
+// and later no more.
 func TestDearPages(t *testing.T) {
 	d := openTest(t, 0)
 	wants := func(small bool) {
@@ -127,7 +135,8 @@ func TestDearPages(t *testing.T) {
 }
 
 func TestHugePagesAllowed(t *testing.T) {
-	for text, want := range map[string]bool{"always [madvise] never\n": true, "[always] madvise never\n": true, "always madvise [never]\n": false, "": false} {
+	for text, want := range map[string]bool{"always [madvise] never\n": true,
+		"[always] madvise never\n": true, "always madvise [never]\n": false, "": false} {
 		read := func(string) ([]byte, error) {
 			if text == "" {
 				return nil, os.ErrNotExist

@@ -11,31 +11,36 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// Kernel is one operator call prepared for concrete types. It is immutable: every session of a plan shares it.
+// Kernel is one operator call prepared for concrete types. It is immutable: every session of a plan
+// shares it.
 type Kernel interface {
 	// Name says how the call is computed, for dumps and profiles: "conv.depthwise", "reference".
 	Name() string
-	// PackedBytes is the size of the kernel's own copy of its constant operands, 0 when it reads them in place.
+	// PackedBytes is the size of the kernel's own copy of its constant operands, 0 when it reads
+	// them in place.
 	PackedBytes() int
 	// Pack writes that copy. dst has PackedBytes bytes, aligned to 64.
 	Pack(dst []byte)
-	// ScratchBytes is the memory, besides inputs and outputs, that one run needs with that many workers.
+	// ScratchBytes is the memory, besides inputs and outputs, that one run needs with that many
+	// workers.
 	ScratchBytes(workers int) int
-	// Bind makes a task on particular memory. It allocates what a run needs of Go's heap, so that Task.Run need not.
+	// Bind makes a task on particular memory. It allocates what a run needs of Go's heap, so that
+	// Task.Run need not.
 	Bind(b Binding) Task
 }
 
 // Packing is implemented by kernels whose packed copy may serve other kernels as well.
 type Packing interface {
-	// Packing identifies what Pack writes, of the kernels of this process: two kernels whose values are equal write the same
-	// bytes. The value can be compared.
+	// Packing identifies what Pack writes, of the kernels of this process: two kernels whose values
+	// are equal write the same bytes. The value can be compared.
 	Packing() any
 }
 
-// InPlace is implemented by kernels whose output 0 may be written over an input that nobody reads afterwards.
+// InPlace is implemented by kernels whose output 0 may be written over an input that nobody reads
+// afterwards.
 type InPlace interface {
-	// InPlace lists such inputs, the best first. Each has as many bytes as output 0 when it is one, and must then not be
-	// another operand of the call as well.
+	// InPlace lists such inputs, the best first. Each has as many bytes as output 0 when it is one,
+	// and must then not be another operand of the call as well.
 	InPlace() []int
 }
 
@@ -60,8 +65,9 @@ type first struct{}
 // InPlace implements [InPlace].
 func (first) InPlace() []int { return []int{0} }
 
-// Binding is the memory of one task. In and Out are those of the call, nil where an operand is absent; their bytes stay
-// where they are for the life of the task, except that a tensor whose shape depends on data is set anew by each run.
+// Binding is the memory of one task. In and Out are those of the call, nil where an operand is
+// absent; their bytes stay where they are for the life of the task, except that a tensor whose
+// shape depends on data is set anew by each run.
 type Binding struct {
 	In, Out []*tensor.Tensor
 	Packed  []byte // what Pack wrote
@@ -71,8 +77,8 @@ type Binding struct {
 
 // Task is a kernel bound to memory. One goroutine runs it at a time.
 type Task interface {
-	// Run computes the outputs from the inputs. In steady state it allocates nothing on the Go heap, except for the
-	// reference evaluation.
+	// Run computes the outputs from the inputs. In steady state it allocates nothing on the Go
+	// heap, except for the reference evaluation.
 	Run(x *Exec) error
 }
 
@@ -81,13 +87,14 @@ type Exec struct {
 	Ctx  context.Context
 	Gate device.Gate
 	Pool *Pool
-	// Memory grants the bytes of values whose shape depends on data; nil grants everything. Dynamic counts those of this run,
-	// which the owner of the Exec releases when the run is over.
+	// Memory grants the bytes of values whose shape depends on data; nil grants everything. Dynamic
+	// counts those of this run, which the owner of the Exec releases when the run is over.
 	Memory  Memory
 	Dynamic int64
 }
 
-// Memory grants and takes back bytes of a job's memory. Reserve's error names the job, what it wants and its cap.
+// Memory grants and takes back bytes of a job's memory. Reserve's error names the job, what it
+// wants and its cap.
 type Memory interface {
 	Reserve(bytes int64) error
 	Release(bytes int64)
@@ -98,8 +105,8 @@ func (x *Exec) For(n int, r Region) error {
 	return x.Pool.Run(x.Ctx, x.Gate, n, r)
 }
 
-// Pass gives the device to another job if the lease was asked back, and waits for the next lease. It fails when the
-// context is done.
+// Pass gives the device to another job if the lease was asked back, and waits for the next lease.
+// It fails when the context is done.
 func (x *Exec) Pass() error {
 	if err := x.Ctx.Err(); err != nil {
 		return err
@@ -110,7 +117,8 @@ func (x *Exec) Pass() error {
 	return nil
 }
 
-// Reserve asks for the bytes of a value whose shape, or the length of whose strings, depends on data.
+// Reserve asks for the bytes of a value whose shape, or the length of whose strings, depends on
+// data.
 func (x *Exec) Reserve(bytes int64) error {
 	if x.Memory != nil {
 		if err := x.Memory.Reserve(bytes); err != nil {
@@ -129,14 +137,15 @@ func (x *Exec) Release(bytes int64) {
 	x.Dynamic -= bytes
 }
 
-// Result is where a task puts one output of its own making: planned memory, or, for a value whose shape depends on data, memory
-// of the Go heap, which the next run lets go of.
+// Result is where a task puts one output of its own making: planned memory, or, for a value whose
+// shape depends on data, memory of the Go heap, which the next run lets go of.
 type Result struct {
 	*tensor.Tensor
 	planned bool
 }
 
-// NewResult takes an output of a [Binding]: one with memory is planned, one without depends on data.
+// NewResult takes an output of a [Binding]: one with memory is planned, one without depends on
+// data.
 func NewResult(t *tensor.Tensor) Result {
 	return Result{t, t != nil && (t.Data != nil || t.Strings != nil)}
 }
@@ -144,15 +153,23 @@ func NewResult(t *tensor.Tensor) Result {
 // Planned reports whether the memory of the result is planned.
 func (r Result) Planned() bool { return r.planned }
 
-// ErrPlan is the kind of error about a result that is not of the type and shape that was planned for it.
+// ErrPlan is the kind of error about a result that is not of the type and shape that was planned
+// for it.
 var ErrPlan = errors.New("not what was planned")
 
-// Shape makes room for a result of that type and shape, whose contents are then undefined. It fails with ErrPlan, and with
-// what [Exec.Reserve] says.
+// Shape makes room for a result of that type and shape, whose contents are then undefined. It fails
+// with ErrPlan, and with what [Exec.Reserve] says.
 func (r Result) Shape(x *Exec, d tensor.DType, shape []int) error {
 	if r.planned {
 		if r.DType != d || !sameShape(r.Tensor.Shape, shape) {
-			return fmt.Errorf("%w: got %v%v, planned %v%v", ErrPlan, d, slices.Clone(shape), r.DType, r.Tensor.Shape)
+			return fmt.Errorf(
+				"%w: got %v%v, planned %v%v",
+				ErrPlan,
+				d,
+				slices.Clone(shape),
+				r.DType,
+				r.Tensor.Shape,
+			)
 		}
 		return nil
 	}
@@ -171,8 +188,9 @@ func (r Result) Shape(x *Exec, d tensor.DType, shape []int) error {
 	return nil
 }
 
-// Deliver makes the value of src the result. The bytes of a tensor are copied; the items of a sequence, optional or map are
-// shared, and must not lie in memory that is used for anything else before the next run.
+// Deliver makes the value of src the result. The bytes of a tensor are copied; the items of a
+// sequence, optional or map are shared, and must not lie in memory that is used for anything else
+// before the next run.
 func (r Result) Deliver(x *Exec, src *tensor.Tensor) error {
 	if src.DType.IsContainer() {
 		*r.Tensor = tensor.Tensor{DType: src.DType, Shape: src.Shape, Items: src.Items}
@@ -223,7 +241,8 @@ func (r *Request) constant(i int) *tensor.Tensor {
 	return r.In[i].Const
 }
 
-// allFloat32 reports whether the first n inputs (all when n < 0) that are present and output 0 are float32.
+// allFloat32 reports whether the first n inputs (all when n < 0) that are present and output 0 are
+// float32.
 func (r *Request) allFloat32(n int) bool {
 	for i, t := range r.In {
 		if n >= 0 && i >= n {
@@ -252,7 +271,8 @@ func (r *Request) outShape() []int {
 	return s
 }
 
-// builder prepares a call, or returns nil when it has no kernel for these types, and the reference serves.
+// builder prepares a call, or returns nil when it has no kernel for these types, and the reference
+// serves.
 type builder func(r *Request) (Kernel, error)
 
 type opKey struct{ domain, name string }
@@ -278,7 +298,8 @@ func Prepare(r *Request) (Kernel, error) {
 	return k, nil
 }
 
-// emptyOutputs reports whether no output that is asked for has elements: the reference serves, which checks the inputs.
+// emptyOutputs reports whether no output that is asked for has elements: the reference serves,
+// which checks the inputs.
 func (r *Request) emptyOutputs() bool {
 	for _, t := range r.Out {
 		if shape, ok := t.Ints(); ok && t.DType != tensor.Undefined && count(shape) > 0 {

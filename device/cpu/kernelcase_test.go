@@ -44,7 +44,8 @@ func (s *sample) String() string {
 	return text + fmt.Sprintf(" -> %d", s.call.NumOut)
 }
 
-// request infers the output types as a plan would; false when the call is not a valid one of static types.
+// request infers the output types as a plan would; false when the call is not a valid one of static
+// types.
 func (s *sample) request() (*op.Op, *Request, bool) {
 	o, err := op.Lookup(s.call.Domain, s.call.Type, s.call.Version)
 	if err != nil {
@@ -90,8 +91,8 @@ const (
 	served                 // a kernel ran and was right
 )
 
-// check prepares the call and, when there is a kernel, runs it with several numbers of workers on memory full of NaNs,
-// and compares with the reference.
+// check prepares the call and, when there is a kernel, runs it with several numbers of workers on
+// memory full of NaNs, and compares with the reference.
 func (s *sample) check(t testing.TB, pools []*Pool) verdict {
 	t.Helper()
 	o, r, ok := s.request()
@@ -130,7 +131,13 @@ func (s *sample) check(t testing.TB, pools []*Pool) verdict {
 		}
 		for i := range got {
 			if got[i] != nil && !bytes.Equal(got[i].Data, first[i].Data) {
-				t.Errorf("%v: %s: %d workers give other bits than %d", s, k.Name(), p.Threads(), pools[0].Threads())
+				t.Errorf(
+					"%v: %s: %d workers give other bits than %d",
+					s,
+					k.Name(),
+					p.Threads(),
+					pools[0].Threads(),
+				)
 			}
 		}
 	}
@@ -163,8 +170,8 @@ func (s *sample) checkInPlace(t testing.TB, r *Request, k Kernel, p *Pool, want 
 	}
 }
 
-// checkAbsorbed prepares and binds the call without the contents of the inputs that the kernel says only Pack reads, and wants the bits
-// that it gives with them.
+// checkAbsorbed prepares and binds the call without the contents of the inputs that the kernel says
+// only Pack reads, and wants the bits that it gives with them.
 func (s *sample) checkAbsorbed(t testing.TB, r *Request, k Kernel, p *Pool) {
 	t.Helper()
 	a, ok := k.(Absorbing)
@@ -176,8 +183,17 @@ func (s *sample) checkAbsorbed(t testing.TB, r *Request, k Kernel, p *Pool) {
 		bare.In[i].Const = &tensor.Tensor{DType: s.in[i].DType, Shape: s.in[i].Shape}
 	}
 	same, err := Prepare(bare)
-	if err != nil || same == nil || same.Name() != k.Name() || same.PackedBytes() != k.PackedBytes() {
-		t.Errorf("%v: without the contents of inputs %v: kernel %v, error %v; want %s of %d bytes", s, a.Absorbed(), same, err, k.Name(), k.PackedBytes())
+	if err != nil || same == nil || same.Name() != k.Name() ||
+		same.PackedBytes() != k.PackedBytes() {
+		t.Errorf(
+			"%v: without the contents of inputs %v: kernel %v, error %v; want %s of %d bytes",
+			s,
+			a.Absorbed(),
+			same,
+			err,
+			k.Name(),
+			k.PackedBytes(),
+		)
 		return
 	}
 	with, without := s.bind(r, k, p.Threads()), s.bind(r, k, p.Threads())
@@ -186,7 +202,15 @@ func (s *sample) checkAbsorbed(t testing.TB, r *Request, k Kernel, p *Pool) {
 	for _, i := range a.Absorbed() {
 		without.in[i] = bare.In[i].Const
 	}
-	without.task = same.Bind(Binding{In: without.in, Out: without.out, Packed: without.packed, Scratch: without.scratch, Workers: p.Threads()})
+	without.task = same.Bind(
+		Binding{
+			In:      without.in,
+			Out:     without.out,
+			Packed:  without.packed,
+			Scratch: without.scratch,
+			Workers: p.Threads(),
+		},
+	)
 	x := &Exec{Ctx: context.Background(), Gate: device.Open, Pool: p}
 	if err := errors.Join(with.task.Run(x), without.task.Run(x)); err != nil {
 		t.Errorf("%v: %s: %v", s, k.Name(), err)
@@ -194,7 +218,13 @@ func (s *sample) checkAbsorbed(t testing.TB, r *Request, k Kernel, p *Pool) {
 	}
 	for i, v := range with.out {
 		if v != nil && !bytes.Equal(v.Data, without.out[i].Data) {
-			t.Errorf("%v: %s: output %d depends on the contents of inputs %v beside the packed copy", s, k.Name(), i, a.Absorbed())
+			t.Errorf(
+				"%v: %s: output %d depends on the contents of inputs %v beside the packed copy",
+				s,
+				k.Name(),
+				i,
+				a.Absorbed(),
+			)
 		}
 	}
 }
@@ -261,14 +291,29 @@ type bound struct {
 }
 
 // bind places operands, packed weights and scratch as a plan does: aligned, and full of NaNs.
-func (s *sample) bind(r *Request, k Kernel, workers int) *bound { return s.bindOver(r, k, workers, -1) }
+func (s *sample) bind(
+	r *Request,
+	k Kernel,
+	workers int,
+) *bound {
+	return s.bindOver(r, k, workers, -1)
+}
 
 // bindOver is bind with output 0 in the place of an input, if over is one.
 func (s *sample) bindOver(r *Request, k Kernel, workers, over int) *bound {
-	b := &bound{arena: newGuardedArena(), given: s.in, in: make([]*tensor.Tensor, len(s.in)), out: make([]*tensor.Tensor, len(r.Out))}
+	b := &bound{
+		arena: newGuardedArena(),
+		given: s.in,
+		in:    make([]*tensor.Tensor, len(s.in)),
+		out:   make([]*tensor.Tensor, len(r.Out)),
+	}
 	for i, v := range s.in {
 		if v != nil {
-			b.in[i] = &tensor.Tensor{DType: v.DType, Shape: v.Shape, Data: b.arena.take(len(v.Data))}
+			b.in[i] = &tensor.Tensor{
+				DType: v.DType,
+				Shape: v.Shape,
+				Data:  b.arena.take(len(v.Data)),
+			}
 			copy(b.in[i].Data, v.Data)
 		}
 	}
@@ -284,11 +329,14 @@ func (s *sample) bindOver(r *Request, k Kernel, workers, over int) *bound {
 	b.packed = b.arena.take(k.PackedBytes())
 	k.Pack(b.packed)
 	b.scratch = b.arena.take(k.ScratchBytes(workers))
-	b.task = k.Bind(Binding{In: b.in, Out: b.out, Packed: b.packed, Scratch: b.scratch, Workers: workers})
+	b.task = k.Bind(
+		Binding{In: b.in, Out: b.out, Packed: b.packed, Scratch: b.scratch, Workers: workers},
+	)
 	return b
 }
 
-// run runs the task on computed operands of garbage, whose result and error do not matter, and then on the real ones.
+// run runs the task on computed operands of garbage, whose result and error do not matter, and then
+// on the real ones.
 func (s *sample) run(t testing.TB, r *Request, k Kernel, p *Pool) ([]*tensor.Tensor, error) {
 	t.Helper()
 	b := s.bind(r, k, p.Threads())
@@ -335,9 +383,9 @@ func poison(b []byte) {
 	}
 }
 
-// guardedArena hands out pieces of device memory, each on a cache line of its own and followed by at least a cache line
-// that nobody may write. All of it is 0xff, which is NaN in every floating-point type, so that reading outside a piece
-// shows in the result.
+// guardedArena hands out pieces of device memory, each on a cache line of its own and followed by
+// at least a cache line that nobody may write. All of it is 0xff, which is NaN in every
+// floating-point type, so that reading outside a piece shows in the result.
 type guardedArena struct {
 	mem  []byte
 	next int
@@ -413,7 +461,8 @@ func (r source) size() int {
 // maxElems bounds the elements of one operand: beyond several chunks of every loop.
 const maxElems = 80_000
 
-// shape makes a shape; one in twelve is long enough for several chunks, one in forty has no elements.
+// shape makes a shape; one in twelve is long enough for several chunks, one in forty has no
+// elements.
 func (r source) shape(rank int) []int {
 	s := make([]int, rank)
 	for {
@@ -448,7 +497,8 @@ func (r source) wild(shape ...int) *tensor.Tensor {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	if r.one(3) {
 		for range len(f)/8 + min(1, len(f)) {
-			f[r.IntN(len(f))] = []float32{nan, inf, -inf, 0, float32(math.Copysign(0, -1)), 1e30, -1e30, 88.5, -104, 1e-30}[r.IntN(10)]
+			f[r.IntN(len(f))] = []float32{nan, inf, -inf, 0, float32(math.Copysign(0, -1)), 1e30,
+				-1e30, 88.5, -104, 1e-30}[r.IntN(10)]
 		}
 	}
 	return v
@@ -471,8 +521,10 @@ func (r source) bits(d tensor.DType, shape ...int) *tensor.Tensor {
 
 // dtype is a fixed-size element type, often float32.
 func (r source) dtype() tensor.DType {
-	return []tensor.DType{tensor.Float32, tensor.Float32, tensor.Float32, tensor.Int64, tensor.Int32, tensor.Uint8, tensor.Bool,
-		tensor.Float64, tensor.Float16, tensor.Int16, tensor.Complex128, tensor.Float8E4M3FN, tensor.Int4, tensor.Uint2}[r.IntN(14)]
+	return []tensor.DType{tensor.Float32, tensor.Float32, tensor.Float32, tensor.Int64,
+		tensor.Int32, tensor.Uint8, tensor.Bool,
+		tensor.Float64, tensor.Float16, tensor.Int16, tensor.Complex128, tensor.Float8E4M3FN,
+		tensor.Int4, tensor.Uint2}[r.IntN(14)]
 }
 
 // broadcastTo makes a shape that broadcasts to the given one.
@@ -514,8 +566,18 @@ func (r source) version(key opKey) int {
 
 // call makes a sample of a call with computed inputs.
 func (r source) call(key opKey, attrs op.Attrs, in ...*tensor.Tensor) *sample {
-	return &sample{call: &op.Call{Domain: key.domain, Type: key.name, Version: r.version(key), Attrs: attrs, NumIn: len(in), NumOut: 1},
-		in: in, constant: make([]bool, len(in))}
+	return &sample{
+		call: &op.Call{
+			Domain:  key.domain,
+			Type:    key.name,
+			Version: r.version(key),
+			Attrs:   attrs,
+			NumIn:   len(in),
+			NumOut:  1,
+		},
+		in:       in,
+		constant: make([]bool, len(in)),
+	}
 }
 
 // fix makes some inputs constants.

@@ -9,7 +9,21 @@ import (
 
 // heads draws the sizes of an attention.
 func (r source) heads() (batch, heads, group, queries, keys, size, value int) {
-	return 1 + r.IntN(2), 1 + r.IntN(3), 1 + r.IntN(3), 1 + r.IntN(40), 1 + r.IntN(70), 1 + r.IntN(40), 1 + r.IntN(40)
+	return 1 + r.IntN(
+			2,
+		), 1 + r.IntN(
+			3,
+		), 1 + r.IntN(
+			3,
+		), 1 + r.IntN(
+			40,
+		), 1 + r.IntN(
+			70,
+		), 1 + r.IntN(
+			40,
+		), 1 + r.IntN(
+			40,
+		)
 }
 
 // genFusedAttention makes calls of weir:Attention.
@@ -48,7 +62,10 @@ func genFusedAttention(r source, key opKey) *sample {
 		s.call.Attrs = append(s.call.Attrs, op.FloatAttr("scale", r.Float32()))
 	}
 	if r.one(2) {
-		s.call.Attrs = append(s.call.Attrs, op.FloatAttr("hidden", []float32{-math.MaxFloat32, -10000, -2}[r.IntN(3)]))
+		s.call.Attrs = append(
+			s.call.Attrs,
+			op.FloatAttr("hidden", []float32{-math.MaxFloat32, -10000, -2}[r.IntN(3)]),
+		)
 	}
 	if r.one(4) {
 		s.call.Attrs = append(s.call.Attrs, op.StringAttr("precision", "bf16"))
@@ -72,7 +89,8 @@ func (r source) keepMask(n, m int) *tensor.Tensor {
 	return tensor.From(v, n, m)
 }
 
-// bias is an additive mask that broadcasts to a shape, or none: random, or a triangle of infinities.
+// bias is an additive mask that broadcasts to a shape, or none: random, or a triangle of
+// infinities.
 func (r source) bias(scores []int) *tensor.Tensor {
 	n, m := scores[len(scores)-2], scores[len(scores)-1]
 	if r.one(3) {
@@ -103,13 +121,27 @@ func genAttention(r source, key opKey) *sample {
 		}
 	}
 	if flat {
-		s.call.Attrs = append(s.call.Attrs, op.IntAttr("q_num_heads", int64(h*g)), op.IntAttr("kv_num_heads", int64(h)))
+		s.call.Attrs = append(
+			s.call.Attrs,
+			op.IntAttr("q_num_heads", int64(h*g)),
+			op.IntAttr("kv_num_heads", int64(h)),
+		)
 	}
 	past := 0
 	s.in = append(s.in, nil, nil, nil)
 	if r.one(3) {
 		past = r.IntN(20)
-		s.in[op.AttentionPastK], s.in[op.AttentionPastV] = r.floats(b, h, past, size), r.floats(b, h, past, value)
+		s.in[op.AttentionPastK], s.in[op.AttentionPastV] = r.floats(
+			b,
+			h,
+			past,
+			size,
+		), r.floats(
+			b,
+			h,
+			past,
+			value,
+		)
 		s.call.NumOut = 3
 	} else if r.one(4) {
 		s.call.NumOut = 1 + r.IntN(3)
@@ -151,7 +183,8 @@ func (r source) attentionMasks(s *sample, batch, heads, n, m int) {
 	}
 }
 
-// genGrouped makes calls of GroupQueryAttention: the first of a row of calls or a later one, a few of them with lengths that cannot be.
+// genGrouped makes calls of GroupQueryAttention: the first of a row of calls or a later one, a few
+// of them with lengths that cannot be.
 func genGrouped(r source, key opKey) *sample {
 	b, shared, group, length, _, size, _ := r.heads()
 	if r.one(3) {
@@ -174,12 +207,19 @@ func genGrouped(r source, key opKey) *sample {
 			lens[i] = int32(r.IntN(3*total) - total)
 		}
 	}
-	s := r.call(key, op.Attrs{op.IntAttr("num_heads", int64(heads)), op.IntAttr("kv_num_heads", int64(shared))})
+	s := r.call(
+		key,
+		op.Attrs{op.IntAttr("num_heads", int64(heads)), op.IntAttr("kv_num_heads", int64(shared))},
+	)
 	s.call.NumOut = 3
 	if r.one(2) {
 		s.in = []*tensor.Tensor{r.floats(b, length, (heads+2*shared)*size), nil, nil}
 	} else {
-		s.in = []*tensor.Tensor{r.floats(b, length, heads*size), r.floats(b, length, shared*size), r.floats(b, length, shared*size)}
+		s.in = []*tensor.Tensor{
+			r.floats(b, length, heads*size),
+			r.floats(b, length, shared*size),
+			r.floats(b, length, shared*size),
+		}
 		if v := tensor.As[float32](s.in[op.GroupedV]); r.one(6) {
 			v[r.IntN(len(v))] = float32(math.NaN())
 		}
@@ -191,7 +231,10 @@ func genGrouped(r source, key opKey) *sample {
 	s.in = append(append(s.in, caches...), tensor.From(lens, b), tensor.Scalar(int32(total)))
 	r.groupedOptions(s, b, length, size, total)
 	if r.one(3) {
-		s.in = append(append(s.in, make([]*tensor.Tensor, op.GroupedSink-len(s.in))...), r.floats(heads))
+		s.in = append(
+			append(s.in, make([]*tensor.Tensor, op.GroupedSink-len(s.in))...),
+			r.floats(heads),
+		)
 	} else if r.one(3) {
 		s.call.Attrs = append(s.call.Attrs, op.IntAttr("smooth_softmax", 1))
 	}
@@ -206,7 +249,11 @@ func genGrouped(r source, key opKey) *sample {
 func (r source) groupedOptions(s *sample, batch, length, size, total int) {
 	if !r.one(3) {
 		rows, pairs := total+r.IntN(4)-r.IntN(2)*r.IntN(3), 1+r.IntN(size/2)
-		s.call.Attrs = append(s.call.Attrs, op.IntAttr("do_rotary", 1), op.IntAttr("rotary_interleaved", int64(r.IntN(2))))
+		s.call.Attrs = append(
+			s.call.Attrs,
+			op.IntAttr("do_rotary", 1),
+			op.IntAttr("rotary_interleaved", int64(r.IntN(2))),
+		)
 		s.in = append(s.in, r.floats(max(1, rows), pairs), r.floats(max(1, rows), pairs))
 		if r.one(4) {
 			places := make([]int64, batch*length)
@@ -217,7 +264,10 @@ func (r source) groupedOptions(s *sample, batch, length, size, total int) {
 		}
 	}
 	if r.one(3) {
-		s.call.Attrs = append(s.call.Attrs, op.IntAttr("local_window_size", int64(r.IntN(total+2)-1)))
+		s.call.Attrs = append(
+			s.call.Attrs,
+			op.IntAttr("local_window_size", int64(r.IntN(total+2)-1)),
+		)
 	}
 	if r.one(3) {
 		s.call.Attrs = append(s.call.Attrs, op.FloatAttr("softcap", 1+r.Float32()))

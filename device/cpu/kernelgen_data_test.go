@@ -38,7 +38,8 @@ func (r source) operands() (a, b []int) {
 
 func genCompare(r source, key opKey) *sample {
 	a, b := r.operands()
-	d := []tensor.DType{tensor.Float32, tensor.Int64, tensor.Int32, tensor.Bool, tensor.Uint8}[r.IntN(5)]
+	d := []tensor.DType{tensor.Float32, tensor.Int64, tensor.Int32, tensor.Bool,
+		tensor.Uint8}[r.IntN(5)]
 	if key.name == "And" || key.name == "Or" || key.name == "Xor" {
 		d = tensor.Bool
 	}
@@ -63,7 +64,13 @@ func genVariadic(r source, key opKey) *sample {
 	shape := r.shape(r.IntN(5))
 	s := r.call(key, nil)
 	for range 1 + r.IntN(10) {
-		s.in, s.constant = append(s.in, r.wild(r.broadcastTo(shape)...)), append(s.constant, r.one(4))
+		s.in, s.constant = append(
+			s.in,
+			r.wild(r.broadcastTo(shape)...),
+		), append(
+			s.constant,
+			r.one(4),
+		)
 	}
 	s.call.NumIn = len(s.in)
 	s.atol = 1e-6
@@ -87,13 +94,27 @@ func genWhere(r source, key opKey) *sample {
 		}
 		return r.broadcastTo(shape)
 	}
-	s := r.call(key, nil, r.bits(tensor.Bool, part()...), r.bits(d, part()...), r.bits(d, part()...))
+	s := r.call(
+		key,
+		nil,
+		r.bits(tensor.Bool, part()...),
+		r.bits(d, part()...),
+		r.bits(d, part()...),
+	)
 	s.exact = true
 	return s
 }
 
 func genCast(r source, key opKey) *sample {
-	types := []tensor.DType{tensor.Float32, tensor.Float16, tensor.Int64, tensor.Int32, tensor.Int8, tensor.Uint8, tensor.Bool}
+	types := []tensor.DType{
+		tensor.Float32,
+		tensor.Float16,
+		tensor.Int64,
+		tensor.Int32,
+		tensor.Int8,
+		tensor.Uint8,
+		tensor.Bool,
+	}
 	from, to := types[r.IntN(len(types))], types[r.IntN(len(types))]
 	shape := r.shape(r.IntN(5))
 	x := r.bits(from, shape...)

@@ -18,7 +18,10 @@ func genGRU(r source, key opKey) *sample {
 	if direction == "bidirectional" {
 		dirs = 2
 	}
-	s := r.call(key, op.Attrs{op.StringAttr("direction", direction), op.IntAttr("hidden_size", int64(hidden))})
+	s := r.call(
+		key,
+		op.Attrs{op.StringAttr("direction", direction), op.IntAttr("hidden_size", int64(hidden))},
+	)
 	lens := make([]int32, batch)
 	for i := range lens {
 		lens[i] = int32(r.IntN(seq + 1))
@@ -26,8 +29,14 @@ func genGRU(r source, key opKey) *sample {
 			lens[i] = int32(seq + 1)
 		}
 	}
-	s.in = []*tensor.Tensor{r.floats(seq, batch, in), r.floats(dirs, gates*hidden, in), r.floats(dirs, gates*hidden, hidden),
-		r.floats(dirs, 2*gates*hidden), tensor.From(lens, batch), r.floats(dirs, batch, hidden)}
+	s.in = []*tensor.Tensor{
+		r.floats(seq, batch, in),
+		r.floats(dirs, gates*hidden, in),
+		r.floats(dirs, gates*hidden, hidden),
+		r.floats(dirs, 2*gates*hidden),
+		tensor.From(lens, batch),
+		r.floats(dirs, batch, hidden),
+	}
 	for i := gruB; i <= gruH; i++ {
 		if r.one(2) {
 			s.in[i] = nil
@@ -49,7 +58,10 @@ func genGRU(r source, key opKey) *sample {
 	case 0:
 		s.call.Attrs = append(s.call.Attrs, op.FloatAttr("clip", 0.5))
 	case 1, 2, 3:
-		s.call.Attrs = append(s.call.Attrs, op.StringsAttr("activations", slices.Repeat(names, dirs)...))
+		s.call.Attrs = append(
+			s.call.Attrs,
+			op.StringsAttr("activations", slices.Repeat(names, dirs)...),
+		)
 	}
 	s.atol = 1e-4
 	return s

@@ -5,14 +5,25 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// genMatMulNBits makes products by random numbers of four bits, with zero points of bytes, of floats and without.
+// genMatMulNBits makes products by random numbers of four bits, with zero points of bytes, of
+// floats and without.
 func genMatMulNBits(r source, key opKey) *sample {
 	m, k, n := r.extents()
 	block := []int{16, 32, 64}[r.IntN(3)]
 	blocks := (k + block - 1) / block
 	scales := r.floats(n, blocks)
-	s := r.call(key, op.Attrs{op.IntAttr("K", int64(k)), op.IntAttr("N", int64(n)), op.IntAttr("block_size", int64(block)), op.IntAttr("bits", 4)},
-		r.floats(1+r.IntN(2), m, k), r.bytes(tensor.Uint8, n, blocks, block/2), scales)
+	s := r.call(
+		key,
+		op.Attrs{
+			op.IntAttr("K", int64(k)),
+			op.IntAttr("N", int64(n)),
+			op.IntAttr("block_size", int64(block)),
+			op.IntAttr("bits", 4),
+		},
+		r.floats(1+r.IntN(2), m, k),
+		r.bytes(tensor.Uint8, n, blocks, block/2),
+		scales,
+	)
 	s.constant = []bool{false, true, true}
 	if zeros := r.IntN(3); zeros > 0 || r.one(2) {
 		var z *tensor.Tensor

@@ -13,7 +13,8 @@ func pixelsLast(shape []int) []int {
 	return append(slices.Delete(slices.Clone(shape), 1, 2), shape[1])
 }
 
-// genPixelConv makes mostly what passes make: images of rank 4, constant operands, weights around 0.
+// genPixelConv makes mostly what passes make: images of rank 4, constant operands, weights around
+// 0.
 func genPixelConv(r source, key opKey) *sample {
 	s := genQLinearConv(r, key)
 	for !r.one(20) && len(s.in[0].Shape) != 4 {
@@ -55,7 +56,8 @@ func genPixelPool(r source, key opKey) *sample {
 	for !r.one(20) && len(s.in[0].Shape) != 4 {
 		s = genPool(r, opKey{"", "MaxPool"})
 	}
-	s.call.Domain, s.call.Type, s.call.Version, s.call.NumOut, s.absent, s.exact = key.domain, key.name, 1, 1, nil, true
+	s.call.Domain, s.call.Type, s.call.Version, s.call.NumOut, s.absent, s.exact = key.domain,
+		key.name, 1, 1, nil, true
 	s.in[0] = r.bytes(r.byteType(), pixelsLast(s.in[0].Shape)...)
 	return s
 }

@@ -29,9 +29,12 @@ func (r source) scales(shape ...int) *tensor.Tensor {
 }
 
 // byteType draws uint8 or int8.
-func (r source) byteType() tensor.DType { return []tensor.DType{tensor.Uint8, tensor.Int8}[r.IntN(2)] }
+func (r source) byteType() tensor.DType {
+	return []tensor.DType{tensor.Uint8, tensor.Int8}[r.IntN(2)]
+}
 
-// genQuantize makes QuantizeLinear and DequantizeLinear, by one scale or one an index of an axis, with a zero point or without.
+// genQuantize makes QuantizeLinear and DequantizeLinear, by one scale or one an index of an axis,
+// with a zero point or without.
 func genQuantize(r source, key opKey) *sample {
 	shape := r.shape(1 + r.IntN(4))
 	s := r.call(key, nil)
@@ -39,7 +42,10 @@ func genQuantize(r source, key opKey) *sample {
 	var scale []int
 	if r.one(2) {
 		axis := r.IntN(len(shape))
-		s.call.Attrs = append(s.call.Attrs, op.IntAttr("axis", int64(axis)-int64(len(shape)*r.IntN(2))))
+		s.call.Attrs = append(
+			s.call.Attrs,
+			op.IntAttr("axis", int64(axis)-int64(len(shape)*r.IntN(2))),
+		)
 		scale = []int{shape[axis]}
 	}
 	d := r.byteType()
@@ -63,8 +69,8 @@ func genDynamicQuantize(r source, key opKey) *sample {
 	return s
 }
 
-// byteOperands makes the operands of a product of bytes: any rank on the left, a matrix, constant more often than not, on the
-// right.
+// byteOperands makes the operands of a product of bytes: any rank on the left, a matrix, constant
+// more often than not, on the right.
 func (r source) byteOperands() (a, b *tensor.Tensor) {
 	k, n := 1+r.IntN(70), 1+r.IntN(90)
 	shape := append([][]int{nil, {1}, {3}, {2, 2}}[r.IntN(4)], 1+r.IntN(40), k)
@@ -94,13 +100,23 @@ func genMatMulInteger(r source, key opKey) *sample {
 	return s
 }
 
-// genQLinearMatMul allows for one step of the result: the reference rounds once, the kernel also the factor of the sum.
+// genQLinearMatMul allows for one step of the result: the reference rounds once, the kernel also
+// the factor of the sum.
 func genQLinearMatMul(r source, key opKey) *sample {
 	s := r.call(key, nil)
 	s.atol = 1
 	a, b := r.byteOperands()
 	d := r.byteType()
-	s.in = []*tensor.Tensor{a, r.scales(), r.bytes(a.DType), b, r.scales(r.perColumn(b)...), nil, r.scales(), r.bytes(d)}
+	s.in = []*tensor.Tensor{
+		a,
+		r.scales(),
+		r.bytes(a.DType),
+		b,
+		r.scales(r.perColumn(b)...),
+		nil,
+		r.scales(),
+		r.bytes(d),
+	}
 	s.in[5] = r.bytes(b.DType, s.in[4].Shape...)
 	tensor.As[float32](s.in[6])[0] *= 50
 	s.constant = make([]bool, len(s.in))
@@ -110,7 +126,8 @@ func genQLinearMatMul(r source, key opKey) *sample {
 	return s
 }
 
-// byteImages makes the operands of a convolution of bytes and its attributes; the weights are constant more often than not.
+// byteImages makes the operands of a convolution of bytes and its attributes; the weights are
+// constant more often than not.
 func (r source) byteImages(key opKey) (s *sample, x, w *tensor.Tensor) {
 	g, attrs := r.windowed(true)
 	group, in, out := r.channels()
@@ -122,8 +139,13 @@ func (r source) byteImages(key opKey) (s *sample, x, w *tensor.Tensor) {
 	return r.call(key, attrs), x, w
 }
 
-// perChannel draws the shape of a scale or zero point of weights: one for all or one an output channel.
-func (r source) perChannel(w *tensor.Tensor) []int { return [][]int{nil, {1}, {w.Shape[0]}}[r.IntN(3)] }
+// perChannel draws the shape of a scale or zero point of weights: one for all or one an output
+// channel.
+func (r source) perChannel(
+	w *tensor.Tensor,
+) []int {
+	return [][]int{nil, {1}, {w.Shape[0]}}[r.IntN(3)]
+}
 
 func genConvInteger(r source, key opKey) *sample {
 	s, x, w := r.byteImages(key)
@@ -143,7 +165,17 @@ func genConvInteger(r source, key opKey) *sample {
 func genQLinearConv(r source, key opKey) *sample {
 	s, x, w := r.byteImages(key)
 	s.atol = 1
-	s.in = []*tensor.Tensor{x, r.scales(), r.bytes(x.DType), w, r.scales(r.perChannel(w)...), nil, r.scales(), r.bytes(r.byteType()), nil}
+	s.in = []*tensor.Tensor{
+		x,
+		r.scales(),
+		r.bytes(x.DType),
+		w,
+		r.scales(r.perChannel(w)...),
+		nil,
+		r.scales(),
+		r.bytes(r.byteType()),
+		nil,
+	}
 	s.in[5] = r.bytes(w.DType, s.in[4].Shape...)
 	tensor.As[float32](s.in[6])[0] *= 50
 	if r.one(2) {
@@ -160,18 +192,37 @@ func genQLinearConv(r source, key opKey) *sample {
 	return s
 }
 
-// genByteLSTM allows for a step of the state, which the two round to bytes from sums of other order.
+// genByteLSTM allows for a step of the state, which the two round to bytes from sums of other
+// order.
 func genByteLSTM(r source, key opKey) *sample {
 	seq, batch, in, hidden := 1+r.IntN(5), 1+r.IntN(3), 1+r.IntN(20), 1+r.IntN(30)
 	direction, dirs := r.pick("forward", "reverse", "bidirectional"), 1
 	if direction == "bidirectional" {
 		dirs = 2
 	}
-	s := r.call(key, op.Attrs{op.StringAttr("direction", direction), op.IntAttr("hidden_size", int64(hidden))})
+	s := r.call(
+		key,
+		op.Attrs{op.StringAttr("direction", direction), op.IntAttr("hidden_size", int64(hidden))},
+	)
 	s.atol = 0.03
 	state, gates := []int{dirs, batch, hidden}, 4*hidden
-	s.in = []*tensor.Tensor{r.floats(seq, batch, in), r.bytes(r.byteType(), dirs, in, gates), r.bytes(r.byteType(), dirs, hidden, gates),
-		r.floats(dirs, 2*gates), nil, r.floats(state...), r.floats(state...), nil, nil, nil, nil, nil}
+	s.in = []*tensor.Tensor{
+		r.floats(seq, batch, in),
+		r.bytes(r.byteType(), dirs, in, gates),
+		r.bytes(r.byteType(), dirs, hidden, gates),
+		r.floats(
+			dirs,
+			2*gates,
+		),
+		nil,
+		r.floats(state...),
+		r.floats(state...),
+		nil,
+		nil,
+		nil,
+		nil,
+		nil,
+	}
 	for i, operand := range s.in[lstmW : lstmR+1] {
 		of := []int{dirs}
 		if r.one(2) {
@@ -194,14 +245,16 @@ func genByteLSTM(r source, key opKey) *sample {
 	}
 	s.call.NumIn, s.call.NumOut = len(s.in), 1+r.IntN(3)
 	s.constant = make([]bool, len(s.in))
-	for _, i := range []int{lstmW, lstmR, lstmB, lstmWScale, lstmWScale + 1, lstmRScale, lstmRScale + 1} {
+	for _, i := range []int{lstmW, lstmR, lstmB, lstmWScale, lstmWScale + 1, lstmRScale,
+		lstmRScale + 1} {
 		s.constant[i] = true
 	}
 	s.constant[lstmW] = !r.one(10)
 	return s
 }
 
-// rescaling makes the operands of Rescale for n channels: constant scales that keep most results off the bounds.
+// rescaling makes the operands of Rescale for n channels: constant scales that keep most results
+// off the bounds.
 func (r source) rescaling(n int) []*tensor.Tensor {
 	shape := [][]int{{1}, {n}}[r.IntN(2)]
 	scale, bias := r.floats(shape...), r.floats(shape...)
@@ -246,14 +299,28 @@ func genQLinearAdd(r source, key opKey) *sample {
 	s := r.call(key, nil)
 	s.atol = 1
 	d := r.byteType()
-	s.in = []*tensor.Tensor{r.bytes(d, shape...), r.scales(), r.bytes(d), r.bytes(d, shape...), r.scales(), r.bytes(d), r.scales(), r.bytes(r.byteType())}
+	s.in = []*tensor.Tensor{
+		r.bytes(d, shape...),
+		r.scales(),
+		r.bytes(d),
+		r.bytes(d, shape...),
+		r.scales(),
+		r.bytes(d),
+		r.scales(),
+		r.bytes(r.byteType()),
+	}
 	s.constant = []bool{false, true, true, r.one(8), !r.one(10), true, true, true}
 	s.call.NumIn = len(s.in)
 	return s
 }
 
 func genTable(r source, key opKey) *sample {
-	s := r.call(key, nil, r.bytes(r.byteType(), r.shape(1+r.IntN(4))...), r.bytes(r.byteType(), 256))
+	s := r.call(
+		key,
+		nil,
+		r.bytes(r.byteType(), r.shape(1+r.IntN(4))...),
+		r.bytes(r.byteType(), 256),
+	)
 	s.exact = true
 	s.constant = []bool{false, !r.one(8)}
 	return s

@@ -10,24 +10,63 @@ import (
 
 // generators makes random calls of every operator that has a builder.
 var generators = map[opKey]func(source, opKey) *sample{
-	{"", "Softmax"}: genSoftmax, {"", "LogSoftmax"}: genSoftmax,
-	{"", "GlobalAveragePool"}: genGlobalPool, {"", "GlobalMaxPool"}: genGlobalPool,
-	{"", "LayerNormalization"}: genLayerNorm, {"", "BatchNormalization"}: genBatchNorm,
-	{"", "Slice"}: genSlice, {"", "Concat"}: genConcat, {"", "Split"}: genSplit, {"", "Expand"}: genExpand,
-	{"", "Transpose"}: genTranspose, {"", "DepthToSpace"}: genDepthToSpace, {"", "SpaceToDepth"}: genSpaceToDepth,
-	{"", "Gather"}: genGather, {"", "Resize"}: genResize, {"", "Upsample"}: genResize,
-	{"", "Conv"}: genConv, {"weir", "Conv"}: genConv, {"", "ConvTranspose"}: genConvTranspose,
-	{"", "MaxPool"}: genPool, {"", "AveragePool"}: genPool,
-	{"", "MatMul"}: genMatMul, {"weir", "MatMul"}: genMatMul, {"", "Gemm"}: genGemm, {"weir", "Gemm"}: genGemm,
-	{"", "InstanceNormalization"}: genGroupNorm, {"", "GroupNormalization"}: genGroupNorm, {"", "ArgMax"}: genArgMax,
-	{op.MLDomain, "TreeEnsemble"}: genForest, {op.MLDomain, "TreeEnsembleClassifier"}: genForest, {op.MLDomain, "TreeEnsembleRegressor"}: genForest,
-	{"", "QuantizeLinear"}: genQuantize, {"", "DequantizeLinear"}: genQuantize, {"", "DynamicQuantizeLinear"}: genDynamicQuantize,
-	{"", "ConvInteger"}: genConvInteger, {"", "QLinearConv"}: genQLinearConv, {"", "MatMulInteger"}: genMatMulInteger, {"", "QLinearMatMul"}: genQLinearMatMul,
-	{op.FusedDomain, "Rescale"}: genRescale, {op.FusedDomain, "Table"}: genTable, {op.FusedDomain, "QLinearConv"}: genRescaledConv, {op.FusedDomain, "QLinearAdd"}: genQLinearAdd,
-	{op.FusedDomain, "NhwcQLinearConv"}: genPixelConv, {op.FusedDomain, "NhwcMaxPool"}: genPixelPool,
+	{"", "Softmax"}:                             genSoftmax,
+	{"", "LogSoftmax"}:                          genSoftmax,
+	{"", "GlobalAveragePool"}:                   genGlobalPool,
+	{"", "GlobalMaxPool"}:                       genGlobalPool,
+	{"", "LayerNormalization"}:                  genLayerNorm,
+	{"", "BatchNormalization"}:                  genBatchNorm,
+	{"", "Slice"}:                               genSlice,
+	{"", "Concat"}:                              genConcat,
+	{"", "Split"}:                               genSplit,
+	{"", "Expand"}:                              genExpand,
+	{"", "Transpose"}:                           genTranspose,
+	{"", "DepthToSpace"}:                        genDepthToSpace,
+	{"", "SpaceToDepth"}:                        genSpaceToDepth,
+	{"", "Gather"}:                              genGather,
+	{"", "Resize"}:                              genResize,
+	{"", "Upsample"}:                            genResize,
+	{"", "Conv"}:                                genConv,
+	{"weir", "Conv"}:                            genConv,
+	{"", "ConvTranspose"}:                       genConvTranspose,
+	{"", "MaxPool"}:                             genPool,
+	{"", "AveragePool"}:                         genPool,
+	{"", "MatMul"}:                              genMatMul,
+	{"weir", "MatMul"}:                          genMatMul,
+	{"", "Gemm"}:                                genGemm,
+	{"weir", "Gemm"}:                            genGemm,
+	{"", "InstanceNormalization"}:               genGroupNorm,
+	{"", "GroupNormalization"}:                  genGroupNorm,
+	{"", "ArgMax"}:                              genArgMax,
+	{op.MLDomain, "TreeEnsemble"}:               genForest,
+	{op.MLDomain, "TreeEnsembleClassifier"}:     genForest,
+	{op.MLDomain, "TreeEnsembleRegressor"}:      genForest,
+	{"", "QuantizeLinear"}:                      genQuantize,
+	{"", "DequantizeLinear"}:                    genQuantize,
+	{"", "DynamicQuantizeLinear"}:               genDynamicQuantize,
+	{"", "ConvInteger"}:                         genConvInteger,
+	{"", "QLinearConv"}:                         genQLinearConv,
+	{"", "MatMulInteger"}:                       genMatMulInteger,
+	{"", "QLinearMatMul"}:                       genQLinearMatMul,
+	{op.FusedDomain, "Rescale"}:                 genRescale,
+	{op.FusedDomain, "Table"}:                   genTable,
+	{op.FusedDomain, "QLinearConv"}:             genRescaledConv,
+	{op.FusedDomain, "QLinearAdd"}:              genQLinearAdd,
+	{op.FusedDomain, "NhwcQLinearConv"}:         genPixelConv,
+	{op.FusedDomain, "NhwcMaxPool"}:             genPixelPool,
 	{op.MicrosoftDomain, "DynamicQuantizeLSTM"}: genByteLSTM,
-	{"", "Attention"}: genAttention, {"weir", "Attention"}: genFusedAttention, {op.MicrosoftDomain, "GroupQueryAttention"}: genGrouped, {"weir", "MatMulNBits"}: genMatMulNBits,
-	{"", "LSTM"}: genLSTM, {"", "GRU"}: genGRU, {"", "RNN"}: genGRU, {"", "PRelu"}: genPRelu, {"", "Where"}: genWhere, {"", "Cast"}: genCast, {"", "Not"}: genCast, {"", "Pad"}: genPad,
+	{"", "Attention"}:                           genAttention,
+	{"weir", "Attention"}:                       genFusedAttention,
+	{op.MicrosoftDomain, "GroupQueryAttention"}: genGrouped,
+	{"weir", "MatMulNBits"}:                     genMatMulNBits,
+	{"", "LSTM"}:                                genLSTM,
+	{"", "GRU"}:                                 genGRU,
+	{"", "RNN"}:                                 genGRU,
+	{"", "PRelu"}:                               genPRelu,
+	{"", "Where"}:                               genWhere,
+	{"", "Cast"}:                                genCast,
+	{"", "Not"}:                                 genCast,
+	{"", "Pad"}:                                 genPad,
 }
 
 // generator finds the generator of a builder: its own or its family's.
@@ -71,7 +110,8 @@ func genUnary(r source, key opKey) *sample {
 	return s
 }
 
-// clipBounds gives Clip bounds: attributes or inputs, there or not, constant or not, in order or not.
+// clipBounds gives Clip bounds: attributes or inputs, there or not, constant or not, in order or
+// not.
 func (r source) clipBounds(s *sample) *sample {
 	lo, hi := r.Float32()*3-2, r.Float32()*3-1
 	if s.call.Version < 11 {
@@ -100,7 +140,9 @@ func genBinary(r source, key opKey) *sample {
 	a, b := r.operands()
 	s := r.call(key, nil, r.wild(a...), r.wild(b...))
 	if key.name == "Pow" && !r.one(8) {
-		s.in[1] = tensor.From([]float32{[]float32{2, 3, 0.5, -0.5, -1, 1.5, 0, 1}[r.IntN(8)]}, [][]int{{}, {1}, {1, 1}}[r.IntN(3)]...)
+		s.in[1] = tensor.From(
+			[]float32{[]float32{2, 3, 0.5, -0.5, -1, 1.5, 0, 1}[r.IntN(8)]},
+			[][]int{{}, {1}, {1, 1}}[r.IntN(3)]...)
 		s.fix(1)
 	}
 	if r.one(3) {
@@ -141,7 +183,13 @@ func genReduce(r source, key opKey) *sample {
 		}
 		return s
 	default:
-		s.in, s.constant, s.call.NumIn = append(s.in, i64(axes...)), append(s.constant, !r.one(8)), 2
+		s.in, s.constant, s.call.NumIn = append(
+			s.in,
+			i64(axes...),
+		), append(
+			s.constant,
+			!r.one(8),
+		), 2
 	}
 	if s.call.Version >= asInput && r.one(2) {
 		s.call.Attrs = append(s.call.Attrs, op.IntAttr("noop_with_empty_axes", int64(r.IntN(2))))
@@ -221,7 +269,15 @@ func genGroupNorm(r source, key opKey) *sample {
 	if key.name == "GroupNormalization" && s.call.Version < 21 {
 		n = groups
 	}
-	s.in, s.constant, s.call.NumIn = append(s.in, r.floats(n), r.floats(n)), append(s.constant, true, true), 3
+	s.in, s.constant, s.call.NumIn = append(
+		s.in,
+		r.floats(n),
+		r.floats(n),
+	), append(
+		s.constant,
+		true,
+		true,
+	), 3
 	s.atol = 1e-4
 	return s
 }
@@ -236,7 +292,9 @@ func genArgMax(r source, key opKey) *sample {
 		}
 	}
 	if !r.one(6) {
-		s.call.Attrs = op.Attrs{op.IntAttr("axis", []int64{-1, int64(rank - 1), r.Int64N(int64(rank))}[r.IntN(3)])}
+		s.call.Attrs = op.Attrs{
+			op.IntAttr("axis", []int64{-1, int64(rank - 1), r.Int64N(int64(rank))}[r.IntN(3)]),
+		}
 	}
 	if r.one(3) {
 		s.call.Attrs = append(s.call.Attrs, op.IntAttr("keepdims", int64(r.IntN(2))))
@@ -263,7 +321,8 @@ func genSlice(r source, key opKey) *sample {
 	for _, a := range axes {
 		n := int64(shape[a])
 		bound := func() int64 {
-			return []int64{0, 1, n, n - 1, -1, -n, -n - 1, n / 2, -1 << 63, 1<<63 - 1, r.Int64N(2*n+5) - n - 2, 1<<31 - 1}[r.IntN(12)]
+			return []int64{0, 1, n, n - 1, -1, -n, -n - 1, n / 2, -1 << 63, 1<<63 - 1,
+				r.Int64N(2*n+5) - n - 2, 1<<31 - 1}[r.IntN(12)]
 		}
 		step := []int64{1, 1, 1, 2, 3, -1, -1, -2, -3, 1000, -1000, 1<<63 - 1, -1 << 63}[r.IntN(13)]
 		named := int64(a)
@@ -275,7 +334,11 @@ func genSlice(r source, key opKey) *sample {
 		}
 	}
 	if s.call.Version < 10 {
-		s.call.Attrs = op.Attrs{op.IntsAttr("starts", lists[0]...), op.IntsAttr("ends", lists[1]...), op.IntsAttr("axes", lists[2]...)}
+		s.call.Attrs = op.Attrs{
+			op.IntsAttr("starts", lists[0]...),
+			op.IntsAttr("ends", lists[1]...),
+			op.IntsAttr("axes", lists[2]...),
+		}
 		return s
 	}
 	for _, l := range lists {
@@ -326,7 +389,11 @@ func genSplit(r source, key opKey) *sample {
 	if shape[axis] = total; even {
 		shape[axis] = parts * r.size()
 	}
-	s := r.call(key, op.Attrs{op.IntAttr("axis", int64(axis-len(shape)*r.IntN(2)))}, r.bits(r.dtype(), shape...))
+	s := r.call(
+		key,
+		op.Attrs{op.IntAttr("axis", int64(axis-len(shape)*r.IntN(2)))},
+		r.bits(r.dtype(), shape...),
+	)
 	s.exact, s.call.NumOut = true, parts
 	switch {
 	case even && s.call.Version >= 18:
@@ -369,7 +436,11 @@ func genTranspose(r source, key opKey) *sample {
 
 func genDepthToSpace(r source, key opKey) *sample {
 	b := 1 + r.IntN(3)
-	s := r.call(key, op.Attrs{op.IntAttr("blocksize", int64(b))}, r.bits(r.dtype(), 1+r.IntN(2), b*b*(1+r.IntN(4)), r.size(), r.size()))
+	s := r.call(
+		key,
+		op.Attrs{op.IntAttr("blocksize", int64(b))},
+		r.bits(r.dtype(), 1+r.IntN(2), b*b*(1+r.IntN(4)), r.size(), r.size()),
+	)
 	if s.call.Version >= 11 && r.one(2) {
 		s.call.Attrs = append(s.call.Attrs, op.StringAttr("mode", r.pick("DCR", "CRD")))
 	}
@@ -379,7 +450,11 @@ func genDepthToSpace(r source, key opKey) *sample {
 
 func genSpaceToDepth(r source, key opKey) *sample {
 	b := 1 + r.IntN(3)
-	s := r.call(key, op.Attrs{op.IntAttr("blocksize", int64(b))}, r.bits(r.dtype(), 1+r.IntN(2), r.size(), b*r.size(), b*r.size()))
+	s := r.call(
+		key,
+		op.Attrs{op.IntAttr("blocksize", int64(b))},
+		r.bits(r.dtype(), 1+r.IntN(2), r.size(), b*r.size(), b*r.size()),
+	)
 	s.exact = true
 	return s
 }
@@ -435,7 +510,10 @@ func genResize(r source, key opKey) *sample {
 	if key.name == "Upsample" {
 		s.call.Version = 7 + r.IntN(3)
 		if s.call.Version < 9 {
-			s.call.Attrs = op.Attrs{op.FloatsAttr("scales", scales...), op.StringAttr("mode", "nearest")}
+			s.call.Attrs = op.Attrs{
+				op.FloatsAttr("scales", scales...),
+				op.StringAttr("mode", "nearest"),
+			}
 			return s
 		}
 		s.in, s.constant = append(s.in, sc), append(s.constant, true)
@@ -446,12 +524,28 @@ func genResize(r source, key opKey) *sample {
 		s.in, s.constant, s.call.NumIn = append(s.in, sc), append(s.constant, true), 2
 		return s
 	}
-	modes := []string{"half_pixel", "half_pixel", "asymmetric", "asymmetric", "align_corners", "pytorch_half_pixel", "tf_crop_and_resize",
-		"half_pixel_symmetric"}
-	s.call.Attrs = op.Attrs{op.StringAttr("mode", r.pick("nearest", "nearest", "nearest", "linear")),
-		op.StringAttr("coordinate_transformation_mode", r.pick(modes...))}
+	modes := []string{
+		"half_pixel",
+		"half_pixel",
+		"asymmetric",
+		"asymmetric",
+		"align_corners",
+		"pytorch_half_pixel",
+		"tf_crop_and_resize",
+		"half_pixel_symmetric",
+	}
+	s.call.Attrs = op.Attrs{
+		op.StringAttr("mode", r.pick("nearest", "nearest", "nearest", "linear")),
+		op.StringAttr("coordinate_transformation_mode", r.pick(modes...)),
+	}
 	if !r.one(4) {
-		s.call.Attrs = append(s.call.Attrs, op.StringAttr("nearest_mode", r.pick("floor", "floor", "ceil", "round_prefer_floor", "round_prefer_ceil")))
+		s.call.Attrs = append(
+			s.call.Attrs,
+			op.StringAttr(
+				"nearest_mode",
+				r.pick("floor", "floor", "ceil", "round_prefer_floor", "round_prefer_ceil"),
+			),
+		)
 	}
 	roi := make([]float32, 2*len(shape))
 	for i := range shape {

@@ -30,8 +30,8 @@ func testPools(t testing.TB) []*Pool {
 	return pools
 }
 
-// TestKernelsAgreeWithReference runs random calls of every operator that has a builder, on every path of
-// instructions.
+// TestKernelsAgreeWithReference runs random calls of every operator that has a builder, on every
+// path of instructions.
 func TestKernelsAgreeWithReference(t *testing.T) {
 	pools := testPools(t)
 	calls := uint64(100)
@@ -49,9 +49,18 @@ func TestKernelsAgreeWithReference(t *testing.T) {
 				for i := range calls {
 					seen[gen(newSource(i, uint64(cpuinfo.Current())), key).check(t, pools)]++
 				}
-				t.Logf("%d served, %d refused, %d invalid", seen[served], seen[refused], seen[invalid])
+				t.Logf(
+					"%d served, %d refused, %d invalid",
+					seen[served],
+					seen[refused],
+					seen[invalid],
+				)
 				if seen[served] < int(calls/10) && (pixelKernels[key] == nil || conv.HasPixels()) {
-					t.Errorf("only %d of %d valid calls had a kernel", seen[served], seen[served]+seen[refused])
+					t.Errorf(
+						"only %d of %d valid calls had a kernel",
+						seen[served],
+						seen[served]+seen[refused],
+					)
 				}
 			})
 		})
@@ -78,7 +87,13 @@ func TestKernelsAllocateNothing(t *testing.T) {
 			if b.task.Run(x) == nil {
 				ran++
 				if n := testing.AllocsPerRun(5, func() { _ = b.task.Run(x) }); n != 0 {
-					t.Errorf("%v: %s on %d workers: %v allocations a run", s, k.Name(), p.Threads(), n)
+					t.Errorf(
+						"%v: %s on %d workers: %v allocations a run",
+						s,
+						k.Name(),
+						p.Threads(),
+						n,
+					)
 				}
 			}
 			b.arena.free()

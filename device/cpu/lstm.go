@@ -6,8 +6,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// lstmKernels are LSTM (ONNX 7, 14, 22) with the default activations, constant weights, and neither peepholes, sequence
-// lengths nor clipping.
+// lstmKernels are LSTM (ONNX 7, 14, 22) with the default activations, constant weights, and neither
+// peepholes, sequence lengths nor clipping.
 var lstmKernels = map[opKey]builder{{"", "LSTM"}: lstm}
 
 // Inputs of LSTM in order.
@@ -22,7 +22,8 @@ const (
 	lstmPeepholes
 )
 
-// lstmKernel computes X·Wᵀ of all steps as one product, then one product with R a step. Gates are in ONNX's order i o f c.
+// lstmKernel computes X·Wᵀ of all steps as one product, then one product with R a step. Gates are
+// in ONNX's order i o f c.
 type lstmKernel struct {
 	seq, batch, in, hidden, dirs int
 	backward                     [2]bool
@@ -37,15 +38,27 @@ func lstm(r *Request) (Kernel, error) {
 	if !lstmPlain(r) || len(x) != 3 || len(w) != 3 || count(x) == 0 {
 		return nil, nil
 	}
-	k := &lstmKernel{seq: x[0], batch: x[1], in: x[2], hidden: w[1] / 4, dirs: w[0], w: r.constant(lstmW), r: r.constant(lstmR)}
+	k := &lstmKernel{
+		seq:    x[0],
+		batch:  x[1],
+		in:     x[2],
+		hidden: w[1] / 4,
+		dirs:   w[0],
+		w:      r.constant(lstmW),
+		r:      r.constant(lstmR),
+	}
 	k.options(r)
 	var err error
-	if k.inputs, err = gemm.New(gemm.Params{M: k.seq * k.batch, N: 4 * k.hidden, K: k.in, TransB: true, PackedB: true,
-		Epilogue: gemm.Epilogue{Bias: gemm.BiasPerCol}}); err != nil {
+	if k.inputs, err = gemm.New(
+		gemm.Params{M: k.seq * k.batch, N: 4 * k.hidden, K: k.in, TransB: true, PackedB: true,
+			Epilogue: gemm.Epilogue{Bias: gemm.BiasPerCol}},
+	); err != nil {
 		return nil, err
 	}
-	k.step, err = gemm.New(gemm.Params{M: k.batch, N: 4 * k.hidden, K: k.hidden, TransB: true, PackedB: true,
-		Epilogue: gemm.Epilogue{Residual: gemm.ResidualFull}})
+	k.step, err = gemm.New(
+		gemm.Params{M: k.batch, N: 4 * k.hidden, K: k.hidden, TransB: true, PackedB: true,
+			Epilogue: gemm.Epilogue{Residual: gemm.ResidualFull}},
+	)
 	return k, err
 }
 
@@ -67,7 +80,8 @@ func (k *lstmKernel) options(r *Request) {
 // lstmPlain reports whether the call is of the kind that the kernel computes.
 func lstmPlain(r *Request) bool {
 	a := r.Call.Attrs
-	if a.Has("activations") || a.Has("clip") || a.Bool("input_forget", false) || a.Int("layout", 0) != 0 {
+	if a.Has("activations") || a.Has("clip") || a.Bool("input_forget", false) ||
+		a.Int("layout", 0) != 0 {
 		return false
 	}
 	for _, i := range []int{lstmX, lstmInitialH, lstmInitialC} {
@@ -81,16 +95,24 @@ func lstmPlain(r *Request) bool {
 		}
 	}
 	_, _, biased := r.in(lstmB)
-	return r.constant(lstmW) != nil && r.constant(lstmR) != nil && (!biased || r.constant(lstmB) != nil)
+	return r.constant(lstmW) != nil && r.constant(lstmR) != nil &&
+		(!biased || r.constant(lstmB) != nil)
 }
 
 // Name implements Kernel.
 func (k *lstmKernel) Name() string { return "lstm" }
 
-// lens returns the floats that one direction's packed W, packed R and summed bias take, each rounded up to cache lines.
+// lens returns the floats that one direction's packed W, packed R and summed bias take, each
+// rounded up to cache lines.
 func (k *lstmKernel) lens() (w, r, b int) {
 	round := func(n int) int { return (n + 15) &^ 15 }
-	return round(gemm.F32.PackedBLen(k.in, 4*k.hidden)), round(gemm.F32.PackedBLen(k.hidden, 4*k.hidden)), round(4 * k.hidden)
+	return round(
+			gemm.F32.PackedBLen(k.in, 4*k.hidden),
+		), round(
+			gemm.F32.PackedBLen(k.hidden, 4*k.hidden),
+		), round(
+			4 * k.hidden,
+		)
 }
 
 // PackedBytes implements Kernel.
@@ -126,7 +148,8 @@ func (k *lstmKernel) packBias(b []float32, d int) {
 	}
 }
 
-// ScratchBytes implements Kernel: the gates of all steps, the running h and c, and each worker's part.
+// ScratchBytes implements Kernel: the gates of all steps, the running h and c, and each worker's
+// part.
 func (k *lstmKernel) ScratchBytes(workers int) int {
 	gates, state := k.scratchLens()
 	return gates + 2*state + workers*k.workerBytes()
@@ -153,7 +176,8 @@ func (k *lstmKernel) Bind(b Binding) Task {
 	return t
 }
 
-// lstmState is the operands of a task that are not weights, and the running state. It takes the beginning of the scratch.
+// lstmState is the operands of a task that are not weights, and the running state. It takes the
+// beginning of the scratch.
 type lstmState struct {
 	*lstmKernel
 	x, h0, c0   []float32

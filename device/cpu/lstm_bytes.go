@@ -9,7 +9,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// byteLSTMKernels are DynamicQuantizeLSTM (com.microsoft 1) of the kind that [lstmKernels] are LSTM.
+// byteLSTMKernels are DynamicQuantizeLSTM (com.microsoft 1) of the kind that [lstmKernels] are
+// LSTM.
 var byteLSTMKernels = map[opKey]builder{{op.MicrosoftDomain, "DynamicQuantizeLSTM"}: byteLSTM}
 
 // Inputs of DynamicQuantizeLSTM after those of LSTM, in order. Each zero point follows its scale.
@@ -18,8 +19,9 @@ const (
 	lstmRScale
 )
 
-// byteLSTMKernel is an LSTM whose products are of bytes: X on one scale, the state of each batch entry on one of its own at each
-// step, by weights on constant scales. What [byteProduct] says of flipped bytes and zero points holds here.
+// byteLSTMKernel is an LSTM whose products are of bytes: X on one scale, the state of each batch
+// entry on one of its own at each step, by weights on constant scales. What [byteProduct] says of
+// flipped bytes and zero points holds here.
 type byteLSTMKernel struct {
 	lstmKernel
 	operands [2]byteWeights // W and R
@@ -30,7 +32,8 @@ type byteLSTMKernel struct {
 type byteWeights struct {
 	w, scale, zero *tensor.Tensor
 	rows, gates    int
-	flip, shifted  bool // whether bytes are flipped, and whether any zero point is other than 0 then
+	// whether bytes are flipped, and whether any zero point is other than 0 then
+	flip, shifted bool
 }
 
 func byteLSTM(r *Request) (Kernel, error) {
@@ -39,7 +42,9 @@ func byteLSTM(r *Request) (Kernel, error) {
 	if !lstmPlain(r) || len(x) != 3 || len(w) != 3 || count(x) == 0 || count(w) == 0 {
 		return nil, nil
 	}
-	k := &byteLSTMKernel{lstmKernel: lstmKernel{seq: x[0], batch: x[1], in: x[2], hidden: w[2] / 4, dirs: w[0]}}
+	k := &byteLSTMKernel{
+		lstmKernel: lstmKernel{seq: x[0], batch: x[1], in: x[2], hidden: w[2] / 4, dirs: w[0]},
+	}
 	k.options(r)
 	rows := []int{k.seq * k.batch, k.batch}
 	for i, at := range []int{lstmW, lstmR} {
@@ -49,30 +54,41 @@ func byteLSTM(r *Request) (Kernel, error) {
 		}
 		k.operands[i] = o
 		var err error
-		if k.products[i], err = gemm.New(gemm.Params{M: rows[i], N: o.gates, K: o.words(), Precision: gemm.U8S8, PackedB: true,
-			ToStore: true}); err != nil {
+		if k.products[i], err = gemm.New(
+			gemm.Params{M: rows[i], N: o.gates, K: o.words(), Precision: gemm.U8S8, PackedB: true,
+				ToStore: true},
+		); err != nil {
 			return nil, err
 		}
 	}
 	return k, nil
 }
 
-// newByteWeights takes the weights of input i; false where they, their scales or zero points are not constant.
+// newByteWeights takes the weights of input i; false where they, their scales or zero points are
+// not constant.
 func newByteWeights(r *Request, i, scale int) (byteWeights, bool) {
 	o := byteWeights{w: r.constant(i), scale: r.constant(scale), zero: r.constant(scale + 1)}
-	if o.w == nil || o.scale == nil || o.zero == nil || !isByte(o.w.DType) || o.zero.DType != o.w.DType || o.scale.DType != tensor.Float32 {
+	if o.w == nil || o.scale == nil || o.zero == nil || !isByte(o.w.DType) ||
+		o.zero.DType != o.w.DType ||
+		o.scale.DType != tensor.Float32 {
 		return o, false
 	}
 	o.rows, o.gates, o.flip = o.w.Shape[1], o.w.Shape[2], o.w.DType == tensor.Uint8
-	o.shifted = slices.ContainsFunc(o.zero.Data, func(z byte) bool { return z != flippedZero(o.flip) })
-	one := func(t *tensor.Tensor) bool { return t.Len() == o.w.Shape[0] || t.Len() == o.w.Shape[0]*o.gates }
+	o.shifted = slices.ContainsFunc(
+		o.zero.Data,
+		func(z byte) bool { return z != flippedZero(o.flip) },
+	)
+	one := func(t *tensor.Tensor) bool {
+		return t.Len() == o.w.Shape[0] || t.Len() == o.w.Shape[0]*o.gates
+	}
 	return o, one(o.scale) && one(o.zero)
 }
 
 // words is how many words a row of the left operand takes.
 func (o *byteWeights) words() int { return (o.rows + 3) / 4 }
 
-// lens are the words that one direction takes: packed weights and, for each gate, its sum, its scale and its zero point.
+// lens are the words that one direction takes: packed weights and, for each gate, its sum, its
+// scale and its zero point.
 func (o *byteWeights) lens() (weights, gates int) {
 	round := func(n int) int { return (n + 15) &^ 15 }
 	return round(gemm.U8S8.PackedBLen(o.words(), o.gates)), round(o.gates)
@@ -110,7 +126,9 @@ func (o *byteWeights) pack(p packedGates, d int) {
 	}
 	gemm.U8S8.PackB(p.weights, tensor.Cast[float32](words), o.words(), o.gates, 0, false)
 	scale, zero := tensor.As[float32](o.scale), o.zero
-	perDirection := func(t *tensor.Tensor, g int) int { return (d*o.gates + g) * t.Len() / o.w.Shape[0] / o.gates }
+	perDirection := func(t *tensor.Tensor, g int) int {
+		return (d*o.gates + g) * t.Len() / o.w.Shape[0] / o.gates
+	}
 	for g := range o.gates {
 		p.scale[g] = scale[perDirection(o.scale, g)]
 		p.zero[g] = zeroAt(zero, perDirection(zero, g)) - float32(flippedZero(o.flip))
@@ -152,7 +170,8 @@ func (k *byteLSTMKernel) Pack(dst []byte) {
 	}
 }
 
-// ScratchBytes implements Kernel: the gates of all steps, the running h and c, the bytes of X and of h, and each worker's part.
+// ScratchBytes implements Kernel: the gates of all steps, the running h and c, the bytes of X and
+// of h, and each worker's part.
 func (k *byteLSTMKernel) ScratchBytes(workers int) int {
 	gates, state := k.scratchLens()
 	x, h := k.byteLens()
@@ -161,7 +180,11 @@ func (k *byteLSTMKernel) ScratchBytes(workers int) int {
 
 // byteLens are the sizes of the bytes of X and of h.
 func (k *byteLSTMKernel) byteLens() (x, h int) {
-	return scratchBytes(k.seq * k.batch * k.operands[0].words()), scratchBytes(k.batch * k.operands[1].words())
+	return scratchBytes(
+			k.seq * k.batch * k.operands[0].words(),
+		), scratchBytes(
+			k.batch * k.operands[1].words(),
+		)
 }
 
 func (k *byteLSTMKernel) workerBytes() int {
@@ -212,7 +235,8 @@ type byteRows struct {
 	product gemmTask
 }
 
-// byteRow is what belongs to a row: its scale and zero point, and the sum of its bytes less the zero points.
+// byteRow is what belongs to a row: its scale and zero point, and the sum of its bytes less the
+// zero points.
 type byteRow struct{ scale, zero, sum float32 }
 
 // Run implements Task.
@@ -226,7 +250,8 @@ func (t *byteLSTMTask) Run(x *Exec) error {
 	return nil
 }
 
-// direction computes X·W + b of all steps and then step by step, with h as bytes. Both products are added to the gates.
+// direction computes X·W + b of all steps and then step by step, with h as bytes. Both products are
+// added to the gates.
 func (t *byteLSTMTask) direction(x *Exec, d int) error {
 	t.begin(d)
 	for row := range t.seq * t.batch {
@@ -256,7 +281,8 @@ func (o *byteRows) multiply(x *Exec) error {
 	return o.product.Run(x)
 }
 
-// quantize makes bytes of rows of floats, together on one scale or each on its own, as DynamicQuantizeLinear-11 does.
+// quantize makes bytes of rows of floats, together on one scale or each on its own, as
+// DynamicQuantizeLinear-11 does.
 func (o *byteRows) quantize(x []float32, together bool) {
 	width, n := 4*o.words(), o.byteWeights.rows
 	for i := range o.rows {
@@ -286,8 +312,8 @@ func (o *byteRows) fit(i int, x []float32) {
 	o.grid.Numbers(scale, vec.Bytes{Zero: int32(zero)})
 }
 
-// store adds finished sums, scaled, to the gates. With a and w as multiplied and za and zw their zero points it is
-// sum aw - za*sum w - zw*(sum a - rows*za) that is scaled.
+// store adds finished sums, scaled, to the gates. With a and w as multiplied and za and zw their
+// zero points it is sum aw - za*sum w - zw*(sum a - rows*za) that is scaled.
 func (o *byteRows) store(sums []float32, ld, _, i0, i1, j0, j1 int) {
 	var buf [piece]float32
 	for i := i0; i < i1; i++ {

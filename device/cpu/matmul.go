@@ -5,13 +5,15 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// matmulKernels are the float32 products: MatMul (ONNX 1, 9, 13), Gemm (7 to 13), and weir's fused forms.
+// matmulKernels are the float32 products: MatMul (ONNX 1, 9, 13), Gemm (7 to 13), and weir's fused
+// forms.
 var matmulKernels = map[opKey]builder{
 	{"", "MatMul"}: matMul, {"weir", "MatMul"}: matMul,
 	{"", "Gemm"}: gemmCall, {"weir", "Gemm"}: gemmCall,
 }
 
-// gemmKernel is a product that kernel/gemm computes, its right operand packed at load when that is constant.
+// gemmKernel is a product that kernel/gemm computes, its right operand packed at load when that is
+// constant.
 type gemmKernel struct {
 	params gemm.Params
 	op     *gemm.Op
@@ -20,7 +22,8 @@ type gemmKernel struct {
 	resid  int            // input that is the residual, -1 for none
 }
 
-// matMul is numpy.matmul. A stack of rows times one matrix is one product; other stacks are a batch with broadcasting.
+// matMul is numpy.matmul. A stack of rows times one matrix is one product; other stacks are a batch
+// with broadcasting.
 func matMul(r *Request) (Kernel, error) {
 	a, _, _ := r.in(0)
 	b, _, _ := r.in(1)
@@ -33,7 +36,8 @@ func matMul(r *Request) (Kernel, error) {
 		b = []int{b[1], b[0]}
 	}
 	batch := r.outShape()
-	if len(a) == 1 { // a vector on the left is a row, one on the right a column; the result has no such axis
+	// a vector on the left is a row, one on the right a column; the result has no such axis
+	if len(a) == 1 {
 		a = []int{1, a[0]}
 	} else {
 		batch = batch[:len(batch)-1]
@@ -167,7 +171,11 @@ func (k *gemmKernel) Packing() any {
 }
 
 // ScratchBytes implements Kernel.
-func (k *gemmKernel) ScratchBytes(workers int) int { return workers * scratchBytes(k.op.ScratchLen()) }
+func (k *gemmKernel) ScratchBytes(
+	workers int,
+) int {
+	return workers * scratchBytes(k.op.ScratchLen())
+}
 
 // scratchBytes rounds a worker's scratch up to whole cache lines, so that workers share none.
 func scratchBytes(floats int) int { return (4*floats + 63) &^ 63 }
@@ -220,8 +228,8 @@ func count(shape []int) int {
 	return n
 }
 
-// batchOffsets returns, for each index of the batch shape, where its matrix starts in an operand whose own batch shape
-// broadcasts to it.
+// batchOffsets returns, for each index of the batch shape, where its matrix starts in an operand
+// whose own batch shape broadcasts to it.
 func batchOffsets(batch, own []int, matrix int) []int {
 	out := make([]int, count(batch))
 	for i := range out {

@@ -10,8 +10,7 @@ import (
 	"github.com/weirgpu/weir/device"
 )
 
-// mapping is memory on the Go heap, where no other is portable. The zero value
-// is empty.
+// mapping is memory on the Go heap, where no other is portable. The zero value is empty.
 type mapping struct{ bytes []byte }
 
 // mapMemory allocates n > 0 zeroed bytes aligned to device.Alignment.

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hugePage is the size of a transparent huge page on amd64 and on arm64 with
-// 4 KiB pages. Memory that starts on such a boundary is backed by them from its
-// first byte on, which saves most misses of the address translation.
+// hugePage is the size of a transparent huge page on amd64 and on arm64 with 4 KiB pages. Memory
+// that starts on such a boundary is backed by them from its first byte on, which saves most misses
+// of the address translation.
 const hugePage = 2 << 20
 
 // mapping is memory of its own, outside the Go heap. The zero value is empty.
@@ -38,7 +38,14 @@ func mapMemory(n int) (*mapping, error) {
 	if whole < uintptr(n) {
 		return nil, unix.ENOMEM
 	}
-	base, err := unix.MmapPtr(-1, 0, nil, whole, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	base, err := unix.MmapPtr(
+		-1,
+		0,
+		nil,
+		whole,
+		unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANON,
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -6,11 +6,16 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// movementKernels are the operators that move elements without looking at them, of any fixed-size type, with constant
-// parameters.
+// movementKernels are the operators that move elements without looking at them, of any fixed-size
+// type, with constant parameters.
 var movementKernels = map[opKey]builder{
-	{"", "Slice"}: sliceMove, {"", "Concat"}: concatMove, {"", "Split"}: splitMove, {"", "Expand"}: expandMove,
-	{"", "Transpose"}: transpose, {"", "DepthToSpace"}: depthToSpace, {"", "SpaceToDepth"}: spaceToDepth,
+	{"", "Slice"}:        sliceMove,
+	{"", "Concat"}:       concatMove,
+	{"", "Split"}:        splitMove,
+	{"", "Expand"}:       expandMove,
+	{"", "Transpose"}:    transpose,
+	{"", "DepthToSpace"}: depthToSpace,
+	{"", "SpaceToDepth"}: spaceToDepth,
 }
 
 // move copies the index space shape from one placement in an input to another in an output.
@@ -23,7 +28,8 @@ type move struct {
 // moveBlock bounds the elements of one chunk of a move.
 const moveBlock = 1 << 15
 
-// cut splits a move along its axes, outermost first, into pieces of at most moveBlock elements where an axis allows it.
+// cut splits a move along its axes, outermost first, into pieces of at most moveBlock elements
+// where an axis allows it.
 func (m move) cut() []move {
 	n := count(m.shape)
 	axis := slices.IndexFunc(m.shape, func(d int) bool { return d > 1 })
@@ -59,7 +65,8 @@ type moveKernel struct {
 
 func newMoves(r *Request, moves ...move) (Kernel, error) {
 	k := &moveKernel{name: "move." + r.Call.Type, size: r.In[0].DType.Size()}
-	if k.size == 0 { // strings, or elements that share bytes, which pieces would write at the same time
+	// strings, or elements that share bytes, which pieces would write at the same time
+	if k.size == 0 {
 		return nil, nil
 	}
 	for _, m := range moves {
@@ -81,7 +88,17 @@ func (k *moveKernel) Stretches() (list []Stretch) {
 	size := int64(k.size)
 	for i, m := range k.moves {
 		if m.from.Dense(m.shape) && m.to.Dense(m.shape) {
-			list = append(list, Stretch{i, m.in, m.out, size * int64(m.from.Offset), size * int64(m.to.Offset), size * int64(count(m.shape))})
+			list = append(
+				list,
+				Stretch{
+					i,
+					m.in,
+					m.out,
+					size * int64(m.from.Offset),
+					size * int64(m.to.Offset),
+					size * int64(count(m.shape)),
+				},
+			)
 		}
 	}
 	return list
@@ -121,7 +138,8 @@ type moveTask struct {
 // Run implements Task.
 func (t *moveTask) Run(x *Exec) error { return x.For(len(t.pieces), t) }
 
-// Chunk implements Region. A move that leaves its tensors would be a wrong plan, which the panic reports.
+// Chunk implements Region. A move that leaves its tensors would be a wrong plan, which the panic
+// reports.
 func (t *moveTask) Chunk(i, _ int) {
 	m := &t.pieces[i]
 	if err := tensor.CopyStrided(t.out[m.out], m.to, t.in[m.in], m.from, m.shape); err != nil {
@@ -129,8 +147,8 @@ func (t *moveTask) Chunk(i, _ int) {
 	}
 }
 
-// sliceMove is Slice (ONNX 1 with attributes, 10 to 13 with constant inputs). The output's shape tells how many elements each
-// axis keeps; starts and steps tell which.
+// sliceMove is Slice (ONNX 1 with attributes, 10 to 13 with constant inputs). The output's shape
+// tells how many elements each axis keeps; starts and steps tell which.
 func sliceMove(r *Request) (Kernel, error) {
 	shape, _, _ := r.in(0)
 	from := tensor.RowMajor(shape)
@@ -167,7 +185,8 @@ func sliceMove(r *Request) (Kernel, error) {
 	return newMoves(r, move{from: from, to: tensor.RowMajor(out), shape: out})
 }
 
-// ints returns constant integer input i: nil and true when it is absent, false when it is not constant.
+// ints returns constant integer input i: nil and true when it is absent, false when it is not
+// constant.
 func (r *Request) ints(i int) ([]int64, bool) {
 	if i >= len(r.In) || r.In[i].DType == tensor.Undefined {
 		return nil, true

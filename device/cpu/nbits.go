@@ -13,7 +13,8 @@ var nBitsKernels = map[opKey]builder{{op.FusedDomain, "MatMulNBits"}: matMulNBit
 // mostAlong bounds K where one call of package nbits goes all along it, so that no call lasts long.
 const mostAlong = 1 << 17
 
-// nBits are the constants of a product of m rows by weights of four bits, as package nbits packs them, and what becomes of its results.
+// nBits are the constants of a product of m rows by weights of four bits, as package nbits packs
+// them, and what becomes of its results.
 type nBits struct {
 	m                int
 	weights          *nbits.Weights
@@ -22,20 +23,32 @@ type nBits struct {
 	after            gemm.Epilogue // less the bias
 }
 
-// matMulNBits rounds the rows to bytes if the call says so, and else multiplies few rows by the weights as they are, and for many makes
-// floats of the weights.
+// matMulNBits rounds the rows to bytes if the call says so, and else multiplies few rows by the
+// weights as they are, and for many makes floats of the weights.
 func matMulNBits(r *Request) (Kernel, error) {
 	a, d, _ := r.in(op.NBitsA)
 	attrs := r.Call.Attrs
-	k := nBits{b: r.constant(op.NBitsB), scales: r.constant(op.NBitsScales), zeros: r.constant(op.NBitsZeros)}
+	k := nBits{
+		b:      r.constant(op.NBitsB),
+		scales: r.constant(op.NBitsScales),
+		zeros:  r.constant(op.NBitsZeros),
+	}
 	_, _, zeroed := r.in(op.NBitsZeros)
 	_, _, grouped := r.in(op.NBitsGroups)
-	if d != tensor.Float32 || attrs.Int("bits", 4) != 4 || k.b == nil || k.scales == nil || zeroed && k.zeros == nil || grouped || len(a) == 0 {
+	if d != tensor.Float32 || attrs.Int("bits", 4) != 4 || k.b == nil || k.scales == nil ||
+		zeroed && k.zeros == nil ||
+		grouped ||
+		len(a) == 0 {
 		return nil, nil
 	}
 	k.m = count(a[:len(a)-1])
 	var err error
-	k.weights, err = nbits.New(int(attrs.Int("N", 0)), int(attrs.Int("K", 0)), int(attrs.Int("block_size", 0)), zerosOf(k.zeros))
+	k.weights, err = nbits.New(
+		int(attrs.Int("N", 0)),
+		int(attrs.Int("K", 0)),
+		int(attrs.Int("block_size", 0)),
+		zerosOf(k.zeros),
+	)
 	if err != nil || !k.sized() || !setActivation(r.Call, &k.after) {
 		return nil, nil // the reference says what is wrong
 	}
@@ -71,10 +84,13 @@ func zerosOf(zeros *tensor.Tensor) nbits.Zeros {
 // perColumn is the number of blocks along K.
 func (k *nBits) perColumn() int { return (k.weights.K + k.weights.Block - 1) / k.weights.Block }
 
-// sized reports whether the constants have the elements that the attributes say, of types that Pack reads.
+// sized reports whether the constants have the elements that the attributes say, of types that Pack
+// reads.
 func (k *nBits) sized() bool {
 	n, blocks := k.weights.N, k.perColumn()
-	if k.b.DType != tensor.Uint8 || k.b.Len() != n*blocks*k.weights.Block/2 || k.scales.DType != tensor.Float32 || k.scales.Len() != n*blocks {
+	if k.b.DType != tensor.Uint8 || k.b.Len() != n*blocks*k.weights.Block/2 ||
+		k.scales.DType != tensor.Float32 ||
+		k.scales.Len() != n*blocks {
 		return false
 	}
 	switch k.weights.Zeros {
@@ -110,11 +126,18 @@ func (k *nBits) Packing() any {
 func (k *nBits) Pack(dst []byte) { packParts(k, dst) }
 
 // PackParts implements [Parted].
-func (k *nBits) PackParts() (n, scratch int) { return partsOf(k.PackedBytes(), k.weights.Panels()), 0 }
+func (k *nBits) PackParts() (n, scratch int) {
+	return partsOf(k.PackedBytes(), k.weights.Panels()), 0
+}
 
 // PackPart implements [Parted]: some panels of columns.
 func (k *nBits) PackPart(dst []byte, part int, _ []float32) {
 	n, _ := k.PackParts()
 	panels := k.weights.Panels()
-	k.weights.Pack(dst, nbits.Source{Q: k.b.Data, Scales: tensor.As[float32](k.scales), Zero: k.zero}, panels*part/n, panels*(part+1)/n)
+	k.weights.Pack(
+		dst,
+		nbits.Source{Q: k.b.Data, Scales: tensor.As[float32](k.scales), Zero: k.zero},
+		panels*part/n,
+		panels*(part+1)/n,
+	)
 }

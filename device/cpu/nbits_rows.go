@@ -7,14 +7,16 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// nBitsRows is a product that reads weights of four bits as they are. Its rows are brought into the form that is multiplied first.
+// nBitsRows is a product that reads weights of four bits as they are. Its rows are brought into the
+// form that is multiplied first.
 type nBitsRows struct {
 	nBits
 	precision nbits.Precision
 }
 
-// A chunk multiplies some rows, which stay in the second cache, by some panels. The fewer the rows are, the more reading the
-// weights counts. There is one chunk, or an even number of about equal ones.
+// A chunk multiplies some rows, which stay in the second cache, by some panels. The fewer the rows
+// are, the more reading the weights counts. There is one chunk, or an even number of about equal
+// ones.
 const (
 	nBitsFloats  = 1 << 20 // products of a chunk
 	nBitsBytes   = 4 << 20
@@ -54,11 +56,21 @@ func (k *nBitsRows) Name() string {
 }
 
 // ScratchBytes implements Kernel: the prepared rows.
-func (k *nBitsRows) ScratchBytes(int) int { return (k.m*k.weights.RowBytes(k.precision) + 63) &^ 63 }
+func (k *nBitsRows) ScratchBytes(
+	int,
+) int {
+	return (k.m*k.weights.RowBytes(k.precision) + 63) &^ 63
+}
 
 // Bind implements Kernel.
 func (k *nBitsRows) Bind(b Binding) Task {
-	t := &nBitsRowsTask{nBitsRows: k, a: tensor.As[float32](b.In[op.NBitsA]), c: tensor.As[float32](b.Out[0]), packed: b.Packed, rows: b.Scratch}
+	t := &nBitsRowsTask{
+		nBitsRows: k,
+		a:         tensor.As[float32](b.In[op.NBitsA]),
+		c:         tensor.As[float32](b.Out[0]),
+		packed:    b.Packed,
+		rows:      b.Scratch,
+	}
 	if k.biased {
 		t.bias = tensor.As[float32](b.In[op.NBitsBias])
 	}

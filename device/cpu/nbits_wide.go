@@ -9,9 +9,10 @@ import (
 // mostPacked bounds the floats that are packed first, 32 MiB, as they take memory.
 const mostPacked = 8 << 20
 
-// nBitsWide is a product by weights of four bits that become floats a panel at a time, in the first cache level, where the product reads
-// them. The rows, unless there are many, are packed first, for all columns, so that the product can take all of them at a time and each
-// panel becomes floats once.
+// nBitsWide is a product by weights of four bits that become floats a panel at a time, in the first
+// cache level, where the product reads them. The rows, unless there are many, are packed first, for
+// all columns, so that the product can take all of them at a time and each panel becomes floats
+// once.
 type nBitsWide struct {
 	nBits
 	first bool // the rows are packed first
@@ -65,7 +66,11 @@ func (k *nBitsWide) Bind(b Binding) Task {
 	worker.Scratch = b.Scratch[k.rowBytes():]
 	t := &nBitsWideTask{k: k, a: tensor.As[float32](b.In[op.NBitsA])}
 	t.product = gemmTask{op: k.op, scratch: perWorker(worker)}
-	t.product.args = gemm.Args{A: t.a, B: tensor.Cast[float32](b.Packed), C: tensor.As[float32](b.Out[0])}
+	t.product.args = gemm.Args{
+		A: t.a,
+		B: tensor.Cast[float32](b.Packed),
+		C: tensor.As[float32](b.Out[0]),
+	}
 	if k.first {
 		t.product.args.A = tensor.Cast[float32](b.Scratch[:k.rowBytes()])
 	}

@@ -26,7 +26,11 @@ func layerNorm(r *Request) (Kernel, error) {
 	if !r.allFloat32(-1) || axis < 0 || axis >= len(shape) || wants(r, 1) || wants(r, 2) {
 		return nil, nil
 	}
-	k := &layerNormKernel{outer: count(shape[:axis]), n: count(shape[axis:]), eps: r.Call.Attrs.Float("epsilon", 1e-5)}
+	k := &layerNormKernel{
+		outer: count(shape[:axis]),
+		n:     count(shape[axis:]),
+		eps:   r.Call.Attrs.Float("epsilon", 1e-5),
+	}
 	for i := 1; i < len(r.In); i++ {
 		if s, _, ok := r.in(i); ok && !slices.Equal(withoutOnes(s), withoutOnes(shape[axis:])) {
 			return nil, nil
@@ -90,7 +94,12 @@ func batchNorm(r *Request) (Kernel, error) {
 		r.Call.Attrs.Bool("training_mode", false) || !r.Call.Attrs.Bool("spatial", true) {
 		return nil, nil
 	}
-	return &batchNormKernel{n: shape[0], c: shape[1], inner: count(shape[2:]), eps: r.Call.Attrs.Float("epsilon", 1e-5)}, nil
+	return &batchNormKernel{
+		n:     shape[0],
+		c:     shape[1],
+		inner: count(shape[2:]),
+		eps:   r.Call.Attrs.Float("epsilon", 1e-5),
+	}, nil
 }
 
 type batchNormKernel struct {
@@ -105,7 +114,11 @@ func (k *batchNormKernel) Name() string { return "batchnorm" }
 
 // Bind implements Kernel.
 func (k *batchNormKernel) Bind(b Binding) Task {
-	t := &batchNormTask{batchNormKernel: k, per: rowsPerChunk(k.inner), y: tensor.As[float32](b.Out[0])}
+	t := &batchNormTask{
+		batchNormKernel: k,
+		per:             rowsPerChunk(k.inner),
+		y:               tensor.As[float32](b.Out[0]),
+	}
 	for i, p := range []*[]float32{&t.x, &t.scale, &t.shift, &t.mean, &t.variance} {
 		*p = tensor.As[float32](b.In[i])
 	}
@@ -127,6 +140,11 @@ func (t *batchNormTask) Chunk(i, _ int) {
 	for row := i * t.per; row < min((i+1)*t.per, t.n*t.c); row++ {
 		c := row % t.c
 		a := t.scale[c] / float32(math.Sqrt(float64(t.variance[c]+t.eps)))
-		vec.Affine(t.y[row*t.inner:(row+1)*t.inner], t.x[row*t.inner:(row+1)*t.inner], a, t.shift[c]-a*t.mean[c])
+		vec.Affine(
+			t.y[row*t.inner:(row+1)*t.inner],
+			t.x[row*t.inner:(row+1)*t.inner],
+			a,
+			t.shift[c]-a*t.mean[c],
+		)
 	}
 }

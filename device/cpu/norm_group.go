@@ -5,8 +5,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// groupNorm is GroupNormalization (ONNX 18, with a scale and bias a group, and 21, with one a channel), and
-// InstanceNormalization (6, 22), whose groups are channels.
+// groupNorm is GroupNormalization (ONNX 18, with a scale and bias a group, and 21, with one a
+// channel), and InstanceNormalization (6, 22), whose groups are channels.
 func groupNorm(r *Request) (Kernel, error) {
 	shape, _, _ := r.in(0)
 	if !r.allFloat32(-1) || len(shape) < 3 || count(shape) == 0 {
@@ -29,8 +29,14 @@ func groupNorm(r *Request) (Kernel, error) {
 			return nil, nil
 		}
 	}
-	return &groupNormKernel{rows: shape[0] * groups, groups: groups, channels: c / groups, inner: count(shape[2:]),
-		shared: scales != c, eps: r.Call.Attrs.Float("epsilon", 1e-5)}, nil
+	return &groupNormKernel{
+		rows:     shape[0] * groups,
+		groups:   groups,
+		channels: c / groups,
+		inner:    count(shape[2:]),
+		shared:   scales != c,
+		eps:      r.Call.Attrs.Float("epsilon", 1e-5),
+	}, nil
 }
 
 type groupNormKernel struct {
@@ -49,8 +55,13 @@ func (k *groupNormKernel) Name() string { return "groupnorm" }
 
 // Bind implements Kernel.
 func (k *groupNormKernel) Bind(b Binding) Task {
-	return &groupNormTask{groupNormKernel: k, x: tensor.As[float32](b.In[0]), scale: tensor.As[float32](b.In[1]),
-		bias: tensor.As[float32](b.In[2]), y: tensor.As[float32](b.Out[0])}
+	return &groupNormTask{
+		groupNormKernel: k,
+		x:               tensor.As[float32](b.In[0]),
+		scale:           tensor.As[float32](b.In[1]),
+		bias:            tensor.As[float32](b.In[2]),
+		y:               tensor.As[float32](b.Out[0]),
+	}
 }
 
 type groupNormTask struct {

@@ -14,8 +14,8 @@ import (
 // maxCPU bounds processor numbers read from files; Linux supports 8192.
 const maxCPU = 1 << 16
 
-// numaNodes returns the memory nodes, ascending, without those that have neither
-// memory nor a processor the process may use. The files are those of Linux,
+// numaNodes returns the memory nodes, ascending, without those that have neither memory nor a
+// processor the process may use. The files are those of Linux,
 // Documentation/ABI/stable/sysfs-devices-node.
 func (h host) numaNodes() (nodes []device.NUMANode) {
 	const dir = "sys/devices/system/node"
@@ -56,8 +56,8 @@ func (h host) mine(cpus []int) []int {
 	})
 }
 
-// parseCPUList reads a list like "0-3,8,10-11" into ascending numbers without
-// duplicates. It returns nil for text in another form.
+// parseCPUList reads a list like "0-3,8,10-11" into ascending numbers without duplicates. It
+// returns nil for text in another form.
 func parseCPUList(text string) []int {
 	cpus := []int{}
 	for part := range strings.SplitSeq(strings.TrimSpace(text), ",") {

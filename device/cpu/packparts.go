@@ -2,15 +2,18 @@ package cpu
 
 import "github.com/weirgpu/weir/tensor"
 
-// Parted is implemented by kernels whose packed copy can be written in parts, by several workers at the same time.
+// Parted is implemented by kernels whose packed copy can be written in parts, by several workers at
+// the same time.
 type Parted interface {
 	// PackParts returns the number of parts, and how many floats of scratch writing one needs.
 	PackParts() (n, scratch int)
-	// PackPart writes one part of the copy, of which dst is the whole. What is in scratch does not matter.
+	// PackPart writes one part of the copy, of which dst is the whole. What is in scratch does not
+	// matter.
 	PackPart(dst []byte, part int, scratch []float32)
 }
 
-// partBytes is about the size of a part: large against what claiming it costs, small against weights that workers should share.
+// partBytes is about the size of a part: large against what claiming it costs, small against
+// weights that workers should share.
 const partBytes = 1 << 20
 
 // partsOf is the number of parts of a copy that consists of so many panels.
@@ -52,7 +55,14 @@ func (k *gemmKernel) PackPart(dst []byte, part int, _ []float32) {
 		at, ld = from*p.K, p.K
 	}
 	words := p.Precision.PackedBLen(p.K, from)
-	p.Precision.PackB(tensor.Cast[float32](dst)[words:], tensor.As[float32](k.weight)[at:], p.K, to-from, ld, p.TransB)
+	p.Precision.PackB(
+		tensor.Cast[float32](dst)[words:],
+		tensor.As[float32](k.weight)[at:],
+		p.K,
+		to-from,
+		ld,
+		p.TransB,
+	)
 }
 
 // Pack implements Kernel.

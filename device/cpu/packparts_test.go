@@ -8,20 +8,32 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// TestPackParts packs the weights of large calls in parts, the last first, and wants the bytes of Pack, which check compares with the
-// reference.
+// TestPackParts packs the weights of large calls in parts, the last first, and wants the bytes of
+// Pack, which check compares with the reference.
 func TestPackParts(t *testing.T) {
 	r, pools := newSource(1, 2), testPools(t)[:1]
 	group := op.Attrs{op.IntAttr("group", 2)}
-	scaled := r.call(opKey{"weir", "Conv"}, nil, r.floats(1, 520, 3, 3), r.floats(1010, 520, 1, 1), nil, nil, r.floats(1010))
+	scaled := r.call(
+		opKey{"weir", "Conv"},
+		nil,
+		r.floats(1, 520, 3, 3),
+		r.floats(1010, 520, 1, 1),
+		nil,
+		nil,
+		r.floats(1010),
+	)
 	for _, s := range []*sample{
 		r.call(opKey{"", "MatMul"}, nil, r.floats(1, 300), r.floats(300, 2001)),
-		r.call(opKey{"", "Gemm"}, op.Attrs{op.IntAttr("transB", 1)}, r.floats(3, 300), r.floats(2001, 300)),
-		r.call(opKey{"", "Conv"}, op.Attrs{op.IntsAttr("pads", 1, 1, 1, 1)}, r.floats(1, 128, 20, 20), r.floats(120, 128, 3, 3)),
+		r.call(opKey{"", "Gemm"}, op.Attrs{op.IntAttr("transB", 1)}, r.floats(3, 300),
+			r.floats(2001, 300)),
+		r.call(opKey{"", "Conv"}, op.Attrs{op.IntsAttr("pads", 1, 1, 1, 1)},
+			r.floats(1, 128, 20, 20), r.floats(120, 128, 3, 3)),
 		r.call(opKey{"", "Conv"}, group, r.floats(1, 260, 3, 3), r.floats(500, 130, 3, 3)),
 		scaled,
-		r.call(opKey{"", "MatMulInteger"}, nil, r.bytes(tensor.Uint8, 2, 1003), r.bytes(tensor.Int8, 1003, 2500)),
-		r.call(opKey{"", "MatMulInteger"}, nil, r.bytes(tensor.Uint8, 2, 1003), r.bytes(tensor.Uint8, 1003, 2500)),
+		r.call(opKey{"", "MatMulInteger"}, nil, r.bytes(tensor.Uint8, 2, 1003),
+			r.bytes(tensor.Int8, 1003, 2500)),
+		r.call(opKey{"", "MatMulInteger"}, nil, r.bytes(tensor.Uint8, 2, 1003),
+			r.bytes(tensor.Uint8, 1003, 2500)),
 	} {
 		for i := 1; i < len(s.constant); i++ {
 			s.constant[i] = true

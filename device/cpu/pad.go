@@ -9,8 +9,8 @@ import (
 // padKernels are Pad (ONNX 2 to 25) with constant pads, in every mode, for any fixed-size type.
 var padKernels = map[opKey]builder{{"", "Pad"}: pad}
 
-// stretch is a part of an axis: elements to, to+1, … of the output are elements from, from+step, … of the input, n of them;
-// or they are filled.
+// stretch is a part of an axis: elements to, to+1, … of the output are elements from, from+step, …
+// of the input, n of them; or they are filled.
 type stretch struct {
 	to, from, step, n int
 	fill              bool
@@ -72,7 +72,8 @@ func (r *Request) pads(rank int) (before, after []int, ok bool) {
 	return before, after, true
 }
 
-// padFill returns the tensor of one element that constant mode fills with, nil when that is input 2.
+// padFill returns the tensor of one element that constant mode fills with, nil when that is input
+// 2.
 func (r *Request) padFill(d tensor.DType) (*tensor.Tensor, bool) {
 	if r.Call.Version < 11 {
 		v := r.Call.Attrs.Float("value", 0)
@@ -89,7 +90,8 @@ func (r *Request) padFill(d tensor.DType) (*tensor.Tensor, bool) {
 	return zero, err == nil
 }
 
-// stretches cuts a padded axis of n elements, negative pads taking away; nil when padding wraps around more than once.
+// stretches cuts a padded axis of n elements, negative pads taking away; nil when padding wraps
+// around more than once.
 func stretches(mode string, n, before, after int) []stretch {
 	lo, hi := max(0, -before), n-max(0, -after) // what is kept
 	b, a := max(0, before), max(0, after)
@@ -126,9 +128,16 @@ func stretches(mode string, n, before, after int) []stretch {
 	return s
 }
 
-// placed makes a move of every combination of one stretch an axis; input 1 stands for the element that fills.
+// placed makes a move of every combination of one stretch an axis; input 1 stands for the element
+// that fills.
 func placed(axes [][]stretch, in, out []int) []move {
-	moves := []move{{shape: slices.Clone(out), from: tensor.Steps{Strides: make([]int, len(in))}, to: tensor.RowMajor(out)}}
+	moves := []move{
+		{
+			shape: slices.Clone(out),
+			from:  tensor.Steps{Strides: make([]int, len(in))},
+			to:    tensor.RowMajor(out),
+		},
+	}
 	strides := tensor.RowMajor(in).Strides
 	for i, axis := range axes {
 		var next []move

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// burst is a region whose chunks meet, so that each of n workers has one, and
-// then one worker does something that ends its chunk.
+// burst is a region whose chunks meet, so that each of n workers has one, and then one worker does
+// something that ends its chunk.
 type burst struct {
 	barrier
 	worker int // the one to fail
@@ -45,7 +45,8 @@ func TestPanic(t *testing.T) {
 			if !errors.As(err, &pe) || !errors.Is(err, ErrPanic) || !errors.Is(err, c.is) {
 				t.Fatalf("error %v", err)
 			}
-			if pe.Value != c.value || pe.Worker != c.worker || !strings.Contains(string(pe.Stack), "(*burst).Chunk") {
+			if pe.Value != c.value || pe.Worker != c.worker ||
+				!strings.Contains(string(pe.Stack), "(*burst).Chunk") {
 				t.Errorf("value %v, worker %d, stack:\n%s", pe.Value, pe.Worker, pe.Stack)
 			}
 			// The pool has kept its strength.
@@ -73,7 +74,15 @@ func TestPanicAlone(t *testing.T) {
 func TestGoexitOnWorker(t *testing.T) {
 	p := newTestPool(t, PoolOptions{Threads: 3})
 	for range 20 {
-		if err := p.Run(t.Context(), nil, 3, &burst{barrier{n: 3}, 1, runtime.Goexit}); !errors.Is(err, ErrPanic) {
+		if err := p.Run(
+			t.Context(),
+			nil,
+			3,
+			&burst{barrier{n: 3}, 1, runtime.Goexit},
+		); !errors.Is(
+			err,
+			ErrPanic,
+		) {
 			t.Fatalf("error %v", err)
 		}
 		if err := p.Run(t.Context(), nil, 3, &barrier{n: 3}); err != nil {

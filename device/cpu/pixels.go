@@ -8,8 +8,9 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// pixelKernels are the operators on images of bytes with their channels in the last axis: weir's NhwcQLinearConv, of one group or of one
-// a channel, with constant weights, scales and zero points, that of the weights one for all, and NhwcMaxPool.
+// pixelKernels are the operators on images of bytes with their channels in the last axis: weir's
+// NhwcQLinearConv, of one group or of one a channel, with constant weights, scales and zero points,
+// that of the weights one for all, and NhwcMaxPool.
 var pixelKernels = map[opKey]builder{
 	{op.FusedDomain, "NhwcQLinearConv"}: nhwcConv, {op.FusedDomain, "NhwcMaxPool"}: nhwcMaxPool,
 }
@@ -30,12 +31,26 @@ func nhwcConv(r *Request) (Kernel, error) {
 	in := productInputs{aScale: 1, aZero: 2, b: 3, bScale: 4, bZero: 5, yScale: 6, yZero: 7}
 	x, dx, ok := r.in(0)
 	w, dw, _ := r.in(in.b)
-	k := pixelCall{weight: r.constant(in.b), in: in, bias: 8, flipX: dx == tensor.Int8, flipW: dw == tensor.Uint8, signed: r.Out[0].DType == tensor.Int8}
-	if !conv.HasPixels() || !ok || k.weight == nil || len(x) != 4 || len(w) != 4 || count(x) == 0 || count(w) == 0 || !isByte(dx) || !isByte(dw) {
+	k := pixelCall{
+		weight: r.constant(in.b),
+		in:     in,
+		bias:   8,
+		flipX:  dx == tensor.Int8,
+		flipW:  dw == tensor.Uint8,
+		signed: r.Out[0].DType == tensor.Int8,
+	}
+	if !conv.HasPixels() || !ok || k.weight == nil || len(x) != 4 || len(w) != 4 || count(x) == 0 ||
+		count(w) == 0 ||
+		!isByte(dx) ||
+		!isByte(dw) {
 		return nil, nil
 	}
 	k.m = w[0]
-	if b, d, ok := r.in(k.bias); !in.serve(r, k.m) || !k.takeShift(r) || !in.constants(r, k.bias) || ok && (d != tensor.Int32 || count(b) != k.m) || !k.takeThen(r) {
+	if b, d, ok := r.in(
+		k.bias,
+	); !in.serve(r, k.m) || !k.takeShift(r) || !in.constants(r, k.bias) ||
+		ok && (d != tensor.Int32 || count(b) != k.m) ||
+		!k.takeThen(r) {
 		return nil, nil
 	}
 	planar := r.Call.Attrs.Bool("planar", false)
@@ -61,7 +76,8 @@ func nhwcConv(r *Request) (Kernel, error) {
 // takeShift takes the zero point of the weights; false where it is none that is served.
 func (k *pixelCall) takeShift(r *Request) bool {
 	zero := r.constant(k.in.bZero)
-	if zero == nil || zero.Len() == 0 || slices.ContainsFunc(zero.Data, func(z byte) bool { return z != zero.Data[0] }) {
+	if zero == nil || zero.Len() == 0 ||
+		slices.ContainsFunc(zero.Data, func(z byte) bool { return z != zero.Data[0] }) {
 		return false
 	}
 	k.shift = int32(flippedZero(k.flipW)) - int32(zeroAt(zero, 0))
@@ -110,10 +126,15 @@ func (k *pixelCall) zeroX(in []*tensor.Tensor) byte {
 	return byte(int32(zeroAt(in[k.in.aZero], 0)) + int32(flippedZero(k.flipX)))
 }
 
-// grid sets what becomes of the sums, from the operands and the sums of the weights of each output channel.
+// grid sets what becomes of the sums, from the operands and the sums of the weights of each output
+// channel.
 func (k *pixelCall) grid(g *conv.PixelGrid, in []*tensor.Tensor, sums []int32) {
 	scale := tensor.As[float32](in[k.in.bScale])
-	common := float64(tensor.As[float32](in[k.in.aScale])[0]) / float64(tensor.As[float32](in[k.in.yScale])[0])
+	common := float64(
+		tensor.As[float32](in[k.in.aScale])[0],
+	) / float64(
+		tensor.As[float32](in[k.in.yScale])[0],
+	)
 	to, zero := gridOf(in[k.in.yZero]), int32(k.zeroX(in))
 	for c := range k.m {
 		add := -zero * sums[c]
@@ -155,8 +176,21 @@ func (k *pixelConv) ScratchBytes(int) int { return (k.op.ImageLen() + 63) &^ 63 
 
 // Bind implements Kernel.
 func (k *pixelConv) Bind(b Binding) Task {
-	t := &pixelConvTask{pixelConv: k, in: b.In, sums: k.sums(b.Packed), args: conv.PixelArgs{X: b.In[0].Data, Y: b.Out[0].Data,
-		Weights: tensor.Cast[float32](b.Packed[:4*k.op.PackedLen()]), Image: b.Scratch[:k.op.ImageLen()], Grid: k.op.Grid(), Flip: k.flipX}}
+	t := &pixelConvTask{
+		pixelConv: k,
+		in:        b.In,
+		sums:      k.sums(b.Packed),
+		args: conv.PixelArgs{
+			X: b.In[0].Data,
+			Y: b.Out[0].Data,
+			Weights: tensor.Cast[float32](
+				b.Packed[:4*k.op.PackedLen()],
+			),
+			Image: b.Scratch[:k.op.ImageLen()],
+			Grid:  k.op.Grid(),
+			Flip:  k.flipX,
+		},
+	}
 	t.image.t = t
 	return t
 }
@@ -220,8 +254,13 @@ func bandBytes(o *conv.PixelWindows) int { return (o.ScratchLen() + 63) &^ 63 }
 // Bind implements Kernel.
 func (k *pixelWindows) Bind(b Binding) Task {
 	n := k.op.PackedLen()
-	t := &pixelWindowsTask{pixelWindows: k, in: b.In, sums: tensor.Cast[int32](b.Packed[n:][:4*k.m]), args: conv.PixelWindowArgs{X: b.In[0].Data, Y: b.Out[0].Data,
-		Weights: b.Packed[:n], Grid: k.op.Grid(), Flip: k.flipX}}
+	t := &pixelWindowsTask{
+		pixelWindows: k,
+		in:           b.In,
+		sums:         tensor.Cast[int32](b.Packed[n:][:4*k.m]),
+		args: conv.PixelWindowArgs{X: b.In[0].Data, Y: b.Out[0].Data,
+			Weights: b.Packed[:n], Grid: k.op.Grid(), Flip: k.flipX},
+	}
 	t.scratch = bands(k.op, b)
 	return t
 }
@@ -296,7 +335,11 @@ func (k *pixelPool) ScratchBytes(workers int) int { return workers * bandBytes(k
 
 // Bind implements Kernel.
 func (k *pixelPool) Bind(b Binding) Task {
-	return &pixelPoolTask{pixelPool: k, args: conv.PixelWindowArgs{X: b.In[0].Data, Y: b.Out[0].Data, Flip: k.signed}, scratch: bands(k.op, b)}
+	return &pixelPoolTask{
+		pixelPool: k,
+		args:      conv.PixelWindowArgs{X: b.In[0].Data, Y: b.Out[0].Data, Flip: k.signed},
+		scratch:   bands(k.op, b),
+	}
 }
 
 type pixelPoolTask struct {

@@ -16,24 +16,21 @@ import (
 
 // PoolOptions say how a [Pool] uses the cores. The zero value is a sound choice.
 type PoolOptions struct {
-	// Threads is the number of chunks of one region that run at the same time,
-	// the caller's included; 0 stands for the cores this process may use. It is
-	// at most 1024.
+	// Threads is the number of chunks of one region that run at the same time, the caller's
+	// included; 0 stands for the cores this process may use. It is at most 1024.
 	Threads int
-	// Pin ties each worker to one processor of the process's affinity mask.
-	// Without it the operating system now and then leaves two workers on one
-	// core; with it a worker cannot evade another program. The caller's thread
-	// is pinned by [Pool.PinCaller] only. Where the system does not allow it,
-	// nothing is pinned.
+	// Pin ties each worker to one processor of the process's affinity mask. Without it the
+	// operating system now and then leaves two workers on one core; with it a worker cannot evade
+	// another program. The caller's thread is pinned by [Pool.PinCaller] only. Where the system
+	// does not allow it, nothing is pinned.
 	Pin bool
-	// CPUs lists the processors that workers are pinned to, in the order of
-	// their numbers, leaving the first for the caller; those outside the affinity
-	// mask are left out. It has no effect without Pin; empty stands for the mask.
+	// CPUs lists the processors that workers are pinned to, in the order of their numbers, leaving
+	// the first for the caller; those outside the affinity mask are left out. It has no effect
+	// without Pin; empty stands for the mask.
 	CPUs []int
-	// Spin is how long a worker without work looks for more before it parks; a
-	// parked worker comes back some tens of microseconds after the next region
-	// begins. 0 stands for 2 ms, which spans the serial stretches of a forward
-	// pass; a negative value parks at once.
+	// Spin is how long a worker without work looks for more before it parks; a parked worker comes
+	// back some tens of microseconds after the next region begins. 0 stands for 2 ms, which spans
+	// the serial stretches of a forward pass; a negative value parks at once.
 	Spin time.Duration
 }
 
@@ -42,23 +39,23 @@ const (
 	maxRegions  = 64 // one bit each in Pool.open and Pool.busy
 	defaultSpin = 2 * time.Millisecond
 
-	// A turn of a spinning thread is pausesPerTurn pause instructions, some 30 to
-	// 400 ns on processors of today. After spinTurns of them, longer than a chunk
-	// should take, it offers its core to other threads each turn, and its
-	// scheduler processor to other goroutines every goschedTurns.
+	// A turn of a spinning thread is pausesPerTurn pause instructions, some 30 to 400 ns on
+	// processors of today. After spinTurns of them, longer than a chunk should take, it offers its
+	// core to other threads each turn, and its scheduler processor to other goroutines every
+	// goschedTurns.
 	pausesPerTurn = 8
 	spinTurns     = 1 << 10
 	yieldTurns    = 1 << 9
 	goschedTurns  = 4
 )
 
-// Pool runs parallel loops on a fixed set of worker threads. The goroutine that
-// calls [Pool.Run] works too, as worker 0, and claims chunks beside the others.
-// Workers therefore only ever help: when one loses its core to another program
-// or is busy in another region, the caller goes on without it.
+// Pool runs parallel loops on a fixed set of worker threads. The goroutine that calls [Pool.Run]
+// works too, as worker 0, and claims chunks beside the others. Workers therefore only ever help:
+// when one loses its core to another program or is busy in another region, the caller goes on
+// without it.
 //
-// A Pool is safe for concurrent use: several goroutines may run regions at the
-// same time. It must be closed to end its workers.
+// A Pool is safe for concurrent use: several goroutines may run regions at the same time. It must
+// be closed to end its workers.
 type Pool struct {
 	_        [64]byte
 	open     atomic.Uint64 // the slots that may have chunks to claim
@@ -108,8 +105,8 @@ func NewPool(opts PoolOptions) *Pool {
 	return p
 }
 
-// pinTargets returns the processors to pin to, none if nothing is to be pinned. A
-// process may set masks wider than the one it was given; a pool does not.
+// pinTargets returns the processors to pin to, none if nothing is to be pinned. A process may set
+// masks wider than the one it was given; a pool does not.
 func pinTargets(opts PoolOptions, allowed []int) []int {
 	if !opts.Pin {
 		return nil
@@ -117,26 +114,28 @@ func pinTargets(opts PoolOptions, allowed []int) []int {
 	if len(opts.CPUs) == 0 {
 		return allowed
 	}
-	return slices.DeleteFunc(slices.Clone(opts.CPUs), func(c int) bool { return !slices.Contains(allowed, c) })
+	return slices.DeleteFunc(
+		slices.Clone(opts.CPUs),
+		func(c int) bool { return !slices.Contains(allowed, c) },
+	)
 }
 
-// Threads returns the number of workers, the caller of a region included. It is
-// the bound of the worker numbers that [Region.Chunk] is given.
+// Threads returns the number of workers, the caller of a region included. It is the bound of the
+// worker numbers that [Region.Chunk] is given.
 func (p *Pool) Threads() int { return p.threads }
 
-// Run runs chunks 0 to n-1 of r, each exactly once, and returns when all have
-// ended. It does not allocate. The calling goroutine works too; at n = 1, or on
-// a pool of one thread, or when 64 other regions are under way, it works alone.
+// Run runs chunks 0 to n-1 of r, each exactly once, and returns when all have ended. It does not
+// allocate. The calling goroutine works too; at n = 1, or on a pool of one thread, or when 64 other
+// regions are under way, it works alone.
 //
-// Before each chunk g is asked whether the lease is still held; nil stands for
-// [device.Open]. When it is not, workers leave after their chunk, and once none
-// is inside any more Run calls g.Renew with ctx and goes on with the chunks that
-// are left. After that at least one chunk runs, however short the lease.
+// Before each chunk g is asked whether the lease is still held; nil stands for [device.Open]. When
+// it is not, workers leave after their chunk, and once none is inside any more Run calls g.Renew
+// with ctx and goes on with the chunks that are left. After that at least one chunk runs, however
+// short the lease.
 //
-// The error wraps ctx.Err() (and the context's cause) if ctx ends first, what
-// Renew returned if that failed, or [ErrPanic] if a chunk panicked. Chunks that
-// have not begun then never run, and whatever the error, none is running any
-// more. Other regions on the pool do not notice.
+// The error wraps ctx.Err() (and the context's cause) if ctx ends first, what Renew returned if
+// that failed, or [ErrPanic] if a chunk panicked. Chunks that have not begun then never run, and
+// whatever the error, none is running any more. Other regions on the pool do not notice.
 //
 // After Close, Run still works, on the caller alone.
 func (p *Pool) Run(ctx context.Context, g device.Gate, n int, r Region) error {
@@ -144,7 +143,11 @@ func (p *Pool) Run(ctx context.Context, g device.Gate, n int, r Region) error {
 		return nil
 	}
 	if n > maxChunks {
-		return fmt.Errorf("parallel region of %d chunks: at most %d: use larger chunks", n, maxChunks)
+		return fmt.Errorf(
+			"parallel region of %d chunks: at most %d: use larger chunks",
+			n,
+			maxChunks,
+		)
 	}
 	if g == nil {
 		g = device.Open
@@ -161,8 +164,8 @@ func (p *Pool) Run(ctx context.Context, g device.Gate, n int, r Region) error {
 	return alone.run(ctx, n)
 }
 
-// Close ends the workers and returns when they have. Regions under way are
-// finished by their callers. Closing twice is allowed.
+// Close ends the workers and returns when they have. Regions under way are finished by their
+// callers. Closing twice is allowed.
 func (p *Pool) Close() {
 	p.closed.Store(true)
 	for p.unpark() {
@@ -170,11 +173,10 @@ func (p *Pool) Close() {
 	p.running.Wait()
 }
 
-// PinCaller ties the calling goroutine to its thread, and the thread to the
-// first of the pool's processors, which no worker below the number of processors
-// uses. A goroutine that runs all iterations of a job calls it once, and the
-// function it returns, on the same goroutine, when it ends. On a pool without Pin
-// both do nothing.
+// PinCaller ties the calling goroutine to its thread, and the thread to the first of the pool's
+// processors, which no worker below the number of processors uses. A goroutine that runs all
+// iterations of a job calls it once, and the function it returns, on the same goroutine, when it
+// ends. On a pool without Pin both do nothing.
 func (p *Pool) PinCaller() (release func()) { return p.pin(0) }
 
 // pin does what PinCaller does, for the processor of worker w.
@@ -208,8 +210,7 @@ func (p *Pool) acquire() *slot {
 	}
 }
 
-// find returns a slot with a chunk to claim, the first in cyclic order from the
-// given one, or -1.
+// find returns a slot with a chunk to claim, the first in cyclic order from the given one, or -1.
 func (p *Pool) find(from int) int {
 	for m := bits.RotateLeft64(p.open.Load(), -from); m != 0; m &= m - 1 {
 		k := (from + bits.TrailingZeros64(m)) % maxRegions
@@ -231,12 +232,11 @@ func (p *Pool) work(w int) {
 		// A chunk has called runtime.Goexit: the pool keeps its strength.
 		go p.work(w)
 	}()
-	// A goroutine without a processor to stay on is not tied to its thread either:
-	// so it is woken in fewer thread switches.
+	// A goroutine without a processor to stay on is not tied to its thread either: so it is woken
+	// in fewer thread switches.
 	defer p.pin(w)()
 	debug.SetPanicOnFault(true)
-	// Workers start their search in different places so that they spread over
-	// the open regions.
+	// Workers start their search in different places so that they spread over the open regions.
 	for k := w * maxRegions / p.threads; ; {
 		if k = p.next(k); k < 0 {
 			ended = true
@@ -247,8 +247,7 @@ func (p *Pool) work(w int) {
 	}
 }
 
-// next returns a slot with a chunk to claim, or -1 when the pool is closed. It
-// spins, then parks.
+// next returns a slot with a chunk to claim, or -1 when the pool is closed. It spins, then parks.
 func (p *Pool) next(from int) int {
 	if k := p.find(from); k >= 0 && !p.closed.Load() {
 		return k
@@ -272,8 +271,8 @@ func (p *Pool) next(from int) int {
 	}
 }
 
-// spunEnough reports whether a worker is to park that has looked for work for so
-// many turns and so long. In virtual time none passes while a goroutine spins.
+// spunEnough reports whether a worker is to park that has looked for work for so many turns and so
+// long. In virtual time none passes while a goroutine spins.
 func (p *Pool) spunEnough(turns int, d time.Duration) bool {
 	return d > p.spin || d == 0 && turns >= spinTurns
 }
@@ -290,9 +289,9 @@ func backOff(turn int) {
 	}
 }
 
-// park sleeps until a region needs workers or the pool is closed. It counts
-// itself as asleep before it looks for the last time, and a publisher opens the
-// region before it counts sleepers, so that one of the two sees the other.
+// park sleeps until a region needs workers or the pool is closed. It counts itself as asleep before
+// it looks for the last time, and a publisher opens the region before it counts sleepers, so that
+// one of the two sees the other.
 func (p *Pool) park(from int) {
 	p.spinning.Add(-1)
 	p.parked.Add(1)
@@ -302,9 +301,9 @@ func (p *Pool) park(from int) {
 	p.spinning.Add(1)
 }
 
-// recruit wakes workers for what the one that now goes to slot k leaves open. So
-// a caller need not pay for waking all, and a region that counted on a spinning
-// worker which went elsewhere is not forgotten.
+// recruit wakes workers for what the one that now goes to slot k leaves open. So a caller need not
+// pay for waking all, and a region that counted on a spinning worker which went elsewhere is not
+// forgotten.
 func (p *Pool) recruit(k int) {
 	if p.parked.Load() == 0 {
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/weirgpu/weir/device"
 )
 
-// spinner is a region whose chunks compute for about the given time each without
-// touching memory or the clock.
+// spinner is a region whose chunks compute for about the given time each without touching memory or
+// the clock.
 type spinner struct{ turns uint32 }
 
 func (s *spinner) Chunk(int, int) {
@@ -31,8 +31,8 @@ func calibrated(d time.Duration) *spinner {
 	return &spinner{turns: uint32(turns * d / best)}
 }
 
-// BenchmarkRegion runs regions with 20 us of work per worker: what exceeds 20 us
-// is the cost of the region. With one thread all the work is the caller's.
+// BenchmarkRegion runs regions with 20 us of work per worker: what exceeds 20 us is the cost of the
+// region. With one thread all the work is the caller's.
 func BenchmarkRegion(b *testing.B) {
 	for _, c := range []struct {
 		name    string

@@ -5,7 +5,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// poolKernels are MaxPool (ONNX 1 to 22, without Indices) and AveragePool (7 to 22) over one to three spatial axes.
+// poolKernels are MaxPool (ONNX 1 to 22, without Indices) and AveragePool (7 to 22) over one to
+// three spatial axes.
 var poolKernels = map[opKey]builder{
 	{"", "MaxPool"}:     pooling(conv.MaxPool),
 	{"", "AveragePool"}: pooling(conv.AveragePool),
@@ -20,7 +21,8 @@ func pooling(kind conv.PoolKind) builder {
 	return func(r *Request) (Kernel, error) {
 		x, _, _ := r.in(0)
 		size := r.Call.Attrs.Ints("kernel_shape")
-		if !r.allFloat32(-1) || wants(r, 1) || len(x) < 3 || len(x) > 5 || len(size) != len(x)-2 || count(x) == 0 {
+		if !r.allFloat32(-1) || wants(r, 1) || len(x) < 3 || len(x) > 5 || len(size) != len(x)-2 ||
+			count(x) == 0 {
 			return nil, nil
 		}
 		kernel := make([]int, len(size))
@@ -46,11 +48,20 @@ func pooling(kind conv.PoolKind) builder {
 func (k *poolKernel) Name() string { return "pool" }
 
 // ScratchBytes implements Kernel.
-func (k *poolKernel) ScratchBytes(workers int) int { return workers * scratchBytes(k.op.ScratchLen()) }
+func (k *poolKernel) ScratchBytes(
+	workers int,
+) int {
+	return workers * scratchBytes(k.op.ScratchLen())
+}
 
 // Bind implements Kernel.
 func (k *poolKernel) Bind(b Binding) Task {
-	return &poolTask{op: k.op, x: tensor.As[float32](b.In[0]), y: tensor.As[float32](b.Out[0]), scratch: perWorker(b)}
+	return &poolTask{
+		op:      k.op,
+		x:       tensor.As[float32](b.In[0]),
+		y:       tensor.As[float32](b.Out[0]),
+		scratch: perWorker(b),
+	}
 }
 
 type poolTask struct {

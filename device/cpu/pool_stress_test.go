@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// fickle is a gate that another goroutine revokes at any time and whose Renew
-// now and then fails.
+// fickle is a gate that another goroutine revokes at any time and whose Renew now and then fails.
 type fickle struct {
 	gone   atomic.Bool
 	rng    *rand.Rand // used by the goroutine that calls Renew
@@ -30,8 +29,8 @@ func (g *fickle) Renew(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// TestStress has many callers run regions whose leases are revoked at random,
-// whose chunks panic at random and whose contexts end at random.
+// TestStress has many callers run regions whose leases are revoked at random, whose chunks panic at
+// random and whose contexts end at random.
 func TestStress(t *testing.T) {
 	for name, opts := range map[string]PoolOptions{
 		"two":    {Threads: 2},
@@ -98,7 +97,8 @@ func stressCaller(t *testing.T, p *Pool, g *fickle, rng *rand.Rand) {
 		a.end(t, err != nil)
 		switch {
 		case panicAt >= 0 && (errors.Is(err, ErrPanic) || g.broken && errors.Is(err, errNoLease)):
-		case cancelAt >= 0 && (err == nil || errors.Is(err, context.Canceled) || g.broken && errors.Is(err, errNoLease)):
+		case cancelAt >= 0 && (err == nil || errors.Is(err, context.Canceled) ||
+			g.broken && errors.Is(err, errNoLease)):
 		case panicAt < 0 && (err == nil || g.broken && errors.Is(err, errNoLease)):
 		default:
 			t.Errorf("n %d, panic at %d, cancel at %d: error %v", n, panicAt, cancelAt, err)

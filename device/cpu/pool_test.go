@@ -16,8 +16,8 @@ import (
 	"github.com/weirgpu/weir/device"
 )
 
-// audit is a region that checks what every region may rely on: each chunk once,
-// worker numbers in range and never shared, nothing running after the end.
+// audit is a region that checks what every region may rely on: each chunk once, worker numbers in
+// range and never shared, nothing running after the end.
 type audit struct {
 	runs    []atomic.Int32 // per chunk
 	users   []atomic.Int32 // per worker, inside now
@@ -29,7 +29,11 @@ type audit struct {
 }
 
 func newAudit(n, threads int, perform func(i, worker int)) *audit {
-	return &audit{runs: make([]atomic.Int32, n), users: make([]atomic.Int32, threads), perform: perform}
+	return &audit{
+		runs:    make([]atomic.Int32, n),
+		users:   make([]atomic.Int32, threads),
+		perform: perform,
+	}
 }
 
 func (a *audit) Chunk(i, worker int) {
@@ -46,8 +50,8 @@ func (a *audit) Chunk(i, worker int) {
 	}
 }
 
-// end checks the region when Run has returned. Each chunk must have run once, or
-// at most once if the region ended early.
+// end checks the region when Run has returned. Each chunk must have run once, or at most once if
+// the region ended early.
 func (a *audit) end(t testing.TB, early bool) {
 	t.Helper()
 	a.over.Store(true)
@@ -132,8 +136,8 @@ func TestPoolDefaults(t *testing.T) {
 	}
 }
 
-// barrier is a region each of whose n chunks waits until all n are under way, so
-// that it ends only if n workers come.
+// barrier is a region each of whose n chunks waits until all n are under way, so that it ends only
+// if n workers come.
 type barrier struct {
 	n     int32
 	begun atomic.Int32
@@ -148,11 +152,17 @@ func (b *barrier) Chunk(int, int) {
 
 func TestRunWakesEveryWorkerNeeded(t *testing.T) {
 	for _, threads := range []int{2, 3, 8} {
-		for name, spin := range map[string]time.Duration{"parked": -1, "brief": 50 * time.Microsecond, "default": 0} {
+		for name, spin := range map[string]time.Duration{"parked": -1,
+			"brief": 50 * time.Microsecond, "default": 0} {
 			t.Run(fmt.Sprintf("%s/%d", name, threads), func(t *testing.T) {
 				p := newTestPool(t, PoolOptions{Threads: threads, Spin: spin})
 				for range 200 / threads {
-					if err := p.Run(t.Context(), nil, threads, &barrier{n: int32(threads)}); err != nil {
+					if err := p.Run(
+						t.Context(),
+						nil,
+						threads,
+						&barrier{n: int32(threads)},
+					); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -161,9 +171,9 @@ func TestRunWakesEveryWorkerNeeded(t *testing.T) {
 	}
 }
 
-// TestRunWakesForEveryRegion has two regions that go on only when both callers
-// and both workers are in one of them. Each has a chunk more than there are
-// workers, so that its caller gets one whatever the workers take.
+// TestRunWakesForEveryRegion has two regions that go on only when both callers and both workers are
+// in one of them. Each has a chunk more than there are workers, so that its caller gets one
+// whatever the workers take.
 func TestRunWakesForEveryRegion(t *testing.T) {
 	p := newTestPool(t, PoolOptions{Threads: 3, Spin: -1})
 	for range 200 {
@@ -190,17 +200,22 @@ func TestWorkersPark(t *testing.T) {
 	}
 }
 
-// stuck holds the workers of p and the goroutine that calls it inside a region
-// until release is called.
+// stuck holds the workers of p and the goroutine that calls it inside a region until release is
+// called.
 func stuck(t *testing.T, p *Pool) (release func()) {
 	t.Helper()
 	gate, all := make(chan struct{}), make(chan struct{}, p.Threads())
 	var done sync.WaitGroup
 	done.Go(func() {
-		err := p.Run(context.Background(), nil, p.Threads(), newAudit(p.Threads(), p.Threads(), func(int, int) {
-			all <- struct{}{}
-			<-gate
-		}))
+		err := p.Run(
+			context.Background(),
+			nil,
+			p.Threads(),
+			newAudit(p.Threads(), p.Threads(), func(int, int) {
+				all <- struct{}{}
+				<-gate
+			}),
+		)
 		if err != nil {
 			t.Error(err)
 		}
@@ -301,7 +316,13 @@ func TestRenewFails(t *testing.T) {
 		if !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Fatalf("error %v does not wrap what Renew returned", err)
 		}
-		if want := fmt.Sprintf("with %d of 100 chunks not run", 100-a.begun.Load()); !strings.Contains(err.Error(), want) {
+		if want := fmt.Sprintf(
+			"with %d of 100 chunks not run",
+			100-a.begun.Load(),
+		); !strings.Contains(
+			err.Error(),
+			want,
+		) {
 			t.Errorf("error %q does not say %q", err, want)
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// quantizeKernels are QuantizeLinear and DequantizeLinear (ONNX 10 to 25) between float32 and bytes, with one scale for all or
-// one an index of an axis, and DynamicQuantizeLinear-11.
+// quantizeKernels are QuantizeLinear and DequantizeLinear (ONNX 10 to 25) between float32 and
+// bytes, with one scale for all or one an index of an axis, and DynamicQuantizeLinear-11.
 var quantizeKernels = map[opKey]builder{
 	{"", "QuantizeLinear"}: quantizeLinear, {"", "DequantizeLinear"}: dequantizeLinear,
 	{"", "DynamicQuantizeLinear"}: dynamicQuantizeLinear,
@@ -79,7 +79,11 @@ func (k *quantizeKernel) Name() string { return k.name }
 
 // Bind implements Kernel.
 func (k *quantizeKernel) Bind(b Binding) Task {
-	t := &quantizeTask{quantizeKernel: k, scale: tensor.As[float32](b.In[1]), grids: make([]vec.Requantization, b.Workers)}
+	t := &quantizeTask{
+		quantizeKernel: k,
+		scale:          tensor.As[float32](b.In[1]),
+		grids:          make([]vec.Requantization, b.Workers),
+	}
 	t.floats, t.bytes = b.In[0], b.Out[0]
 	if k.name == "dequantize" {
 		t.floats, t.bytes, t.back = b.Out[0], b.In[0], true
@@ -111,9 +115,22 @@ func (t *quantizeTask) Chunk(i, worker int) {
 		s := k % t.scales
 		bytes, floats := t.bytes.Data[lo:end], tensor.As[float32](t.floats)[lo:end]
 		if t.back {
-			vec.Dequantize(floats, bytes, t.quantizeKernel.bytes == tensor.Int8, t.scale[s], zeroAt(t.zero, s))
+			vec.Dequantize(
+				floats,
+				bytes,
+				t.quantizeKernel.bytes == tensor.Int8,
+				t.scale[s],
+				zeroAt(t.zero, s),
+			)
 		} else {
-			quantize(&t.grids[worker], bytes, floats, t.scale[s], zeroAt(t.zero, s), t.quantizeKernel.bytes)
+			quantize(
+				&t.grids[worker],
+				bytes,
+				floats,
+				t.scale[s],
+				zeroAt(t.zero, s),
+				t.quantizeKernel.bytes,
+			)
 		}
 		lo = end
 	}
@@ -133,8 +150,15 @@ func zeroAt(zero *tensor.Tensor, i int) float32 {
 // piece is how many elements are converted at a time: they stay in the first cache.
 const piece = 512
 
-// quantize makes bytes of numbers; r is the caller's, since one of the function's own would move to the heap.
-func quantize(r *vec.Requantization, bytes []byte, floats []float32, scale, zero float32, d tensor.DType) {
+// quantize makes bytes of numbers; r is the caller's, since one of the function's own would move to
+// the heap.
+func quantize(
+	r *vec.Requantization,
+	bytes []byte,
+	floats []float32,
+	scale, zero float32,
+	d tensor.DType,
+) {
 	r.Numbers(scale, vec.Bytes{Zero: int32(zero), Signed: d == tensor.Int8})
 	vec.Quantize(bytes, floats, r)
 }
@@ -142,7 +166,8 @@ func quantize(r *vec.Requantization, bytes []byte, floats []float32, scale, zero
 // dynamicQuantizeLinear quantizes to uint8 on the scale that just holds the range of x and zero.
 func dynamicQuantizeLinear(r *Request) (Kernel, error) {
 	shape, d, ok := r.in(0)
-	if !ok || d != tensor.Float32 || count(shape) == 0 || !wants(r, 0) || !wants(r, 1) || !wants(r, 2) {
+	if !ok || d != tensor.Float32 || count(shape) == 0 || !wants(r, 0) || !wants(r, 1) ||
+		!wants(r, 2) {
 		return nil, nil
 	}
 	return &dynamicQuantizeKernel{n: count(shape)}, nil
@@ -161,8 +186,13 @@ func (k *dynamicQuantizeKernel) ScratchBytes(int) int { return scratchBytes(2 * 
 
 // Bind implements Kernel.
 func (k *dynamicQuantizeKernel) Bind(b Binding) Task {
-	t := &dynamicQuantizeTask{n: k.n, x: tensor.As[float32](b.In[0]), y: b.Out[0].Data, zero: b.Out[2].Data,
-		scale: tensor.As[float32](b.Out[1])}
+	t := &dynamicQuantizeTask{
+		n:     k.n,
+		x:     tensor.As[float32](b.In[0]),
+		y:     b.Out[0].Data,
+		zero:  b.Out[2].Data,
+		scale: tensor.As[float32](b.Out[1]),
+	}
 	t.ranges.x, t.ranges.out = t.x, tensor.Cast[float32](b.Scratch)
 	return t
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// reduction is how one operator reduces: a whole row at once, or row after row into an accumulator that starts at zero value
-// init; finish, when set, turns the accumulator of n elements into the result.
+// reduction is how one operator reduces: a whole row at once, or row after row into an accumulator
+// that starts at zero value init; finish, when set, turns the accumulator of n elements into the
+// result.
 type reduction struct {
 	row    func(x []float32) float32
 	init   float32
@@ -19,28 +20,48 @@ type reduction struct {
 
 var (
 	reduceSum = reduction{row: vec.Sum, accum: func(acc, x []float32) { vec.Add(acc, acc, x) }}
-	reduceMax = reduction{row: vec.MaxReduce, init: float32(math.Inf(-1)), accum: func(acc, x []float32) { vec.Max(acc, acc, x) }}
-	reduceMin = reduction{row: vec.MinReduce, init: float32(math.Inf(1)), accum: func(acc, x []float32) { vec.Min(acc, acc, x) }}
+	reduceMax = reduction{
+		row:   vec.MaxReduce,
+		init:  float32(math.Inf(-1)),
+		accum: func(acc, x []float32) { vec.Max(acc, acc, x) },
+	}
+	reduceMin = reduction{
+		row:   vec.MinReduce,
+		init:  float32(math.Inf(1)),
+		accum: func(acc, x []float32) { vec.Min(acc, acc, x) },
+	}
 
 	reduceMean = reduction{
 		row:    func(x []float32) float32 { return vec.Sum(x) / float32(len(x)) },
 		accum:  reduceSum.accum,
 		finish: func(acc []float32, n int) { vec.DivScalar(acc, acc, float32(n)) },
 	}
-	reduceSumSquare = reduction{row: vec.SumSquares, accum: func(acc, x []float32) { vec.FMA(acc, x, x, acc) }}
-	reduceL2        = reduction{
+	reduceSumSquare = reduction{
+		row:   vec.SumSquares,
+		accum: func(acc, x []float32) { vec.FMA(acc, x, x, acc) },
+	}
+	reduceL2 = reduction{
 		row:    func(x []float32) float32 { return float32(math.Sqrt(float64(vec.SumSquares(x)))) },
 		accum:  reduceSumSquare.accum,
 		finish: func(acc []float32, _ int) { vec.Sqrt(acc, acc) },
 	}
 )
 
-// reduceKernels are the float32 reductions over neighbouring axes (ONNX Reduce* 1 to 18, axes as attribute or constant
-// input), and the global poolings, which reduce all spatial axes.
+// reduceKernels are the float32 reductions over neighbouring axes (ONNX Reduce* 1 to 18, axes as
+// attribute or constant input), and the global poolings, which reduce all spatial axes.
 var reduceKernels = map[opKey]builder{
-	{"", "ReduceSum"}: reduce(reduceSum), {"", "ReduceMean"}: reduce(reduceMean), {"", "ReduceMax"}: reduce(reduceMax),
-	{"", "ReduceMin"}: reduce(reduceMin), {"", "ReduceSumSquare"}: reduce(reduceSumSquare), {"", "ReduceL2"}: reduce(reduceL2),
-	{"", "GlobalAveragePool"}: globalPool(reduceMean), {"", "GlobalMaxPool"}: globalPool(reduceMax),
+	{"", "ReduceSum"}: reduce(
+		reduceSum,
+	),
+	{"", "ReduceMean"}: reduce(reduceMean),
+	{"", "ReduceMax"}:  reduce(reduceMax),
+	{"", "ReduceMin"}: reduce(
+		reduceMin,
+	),
+	{"", "ReduceSumSquare"}:   reduce(reduceSumSquare),
+	{"", "ReduceL2"}:          reduce(reduceL2),
+	{"", "GlobalAveragePool"}: globalPool(reduceMean),
+	{"", "GlobalMaxPool"}:     globalPool(reduceMax),
 }
 
 func globalPool(f reduction) builder {
@@ -56,21 +77,29 @@ func globalPool(f reduction) builder {
 func reduce(f reduction) builder {
 	return func(r *Request) (Kernel, error) {
 		shape, _, _ := r.in(0)
-		if r.In[0].DType != tensor.Float32 || r.Out[0].DType != tensor.Float32 || count(shape) == 0 {
+		if r.In[0].DType != tensor.Float32 || r.Out[0].DType != tensor.Float32 ||
+			count(shape) == 0 {
 			return nil, nil
 		}
 		first, last, ok := reducedAxes(r, len(shape))
 		if !ok {
 			return nil, nil
 		}
-		return &reduceKernel{f: f, outer: count(shape[:first]), n: count(shape[first : last+1]), inner: count(shape[last+1:])}, nil
+		return &reduceKernel{
+			f:     f,
+			outer: count(shape[:first]),
+			n:     count(shape[first : last+1]),
+			inner: count(shape[last+1:]),
+		}, nil
 	}
 }
 
-// reducedAxes returns the first and last reduced axis; false when the axes are not constant, not neighbours, or none.
+// reducedAxes returns the first and last reduced axis; false when the axes are not constant, not
+// neighbours, or none.
 func reducedAxes(r *Request, rank int) (first, last int, ok bool) {
 	var axes []int64
-	if v := r.Call.Version; v < 13 || v < 18 && r.Call.Type != "ReduceSum" { // later the attribute says nothing
+	// later the attribute says nothing
+	if v := r.Call.Version; v < 13 || v < 18 && r.Call.Type != "ReduceSum" {
 		axes = r.Call.Attrs.Ints("axes")
 	}
 	if len(r.In) > 1 && r.In[1].DType != tensor.Undefined {
@@ -111,7 +140,11 @@ func (k *reduceKernel) Name() string { return "reduce" }
 
 // Bind implements Kernel.
 func (k *reduceKernel) Bind(b Binding) Task {
-	t := &reduceTask{reduceKernel: k, x: tensor.As[float32](b.In[0]), y: tensor.As[float32](b.Out[0])}
+	t := &reduceTask{
+		reduceKernel: k,
+		x:            tensor.As[float32](b.In[0]),
+		y:            tensor.As[float32](b.Out[0]),
+	}
 	t.per, t.parts = rowsPerChunk(k.n), 1
 	if k.inner > 1 {
 		t.per, t.parts = 1, (k.inner+columnBlock-1)/columnBlock

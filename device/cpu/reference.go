@@ -9,11 +9,13 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// Reference returns the kernel that runs the operator's plain evaluation: what any call without a fast kernel uses, and
-// what fast kernels are tested against. It takes any types, data-dependent shapes included, and may allocate.
+// Reference returns the kernel that runs the operator's plain evaluation: what any call without a
+// fast kernel uses, and what fast kernels are tested against. It takes any types, data-dependent
+// shapes included, and may allocate.
 func Reference(o *op.Op, call *op.Call) Kernel {
 	if o.Prepare != nil {
-		if eval, err := o.Prepare(call); err == nil { // else the evaluation says the same when it runs
+		// else the evaluation says the same when it runs
+		if eval, err := o.Prepare(call); err == nil {
 			prepared := *o
 			prepared.Eval = eval
 			o = &prepared
@@ -34,20 +36,28 @@ func (k *reference) Name() string { return "reference" }
 // Bind implements Kernel.
 func (k *reference) Bind(b Binding) Task {
 	t := &referenceTask{kernel: k, out: make([]Result, len(b.Out))}
-	t.hosted = k.row.Composed() || slices.ContainsFunc(k.call.Attrs, func(a op.Attr) bool { return a.Body != nil })
+	t.hosted = k.row.Composed() ||
+		slices.ContainsFunc(k.call.Attrs, func(a op.Attr) bool { return a.Body != nil })
 	for i, o := range b.Out {
 		t.out[i] = NewResult(o)
-		t.hosted = t.hosted || o != nil && !t.out[i].Planned() // also what a half type is computed in is then of any size
+		// also what a half type is computed in is then of any size
+		t.hosted = t.hosted || o != nil && !t.out[i].Planned()
 	}
-	t.eval = op.Eval{Call: k.call, In: b.In, Out: make([]*tensor.Tensor, k.call.NumOut), Alloc: t.alloc,
-		Reserve: func(bytes int64) error { return t.exec.Reserve(bytes) }}
+	t.eval = op.Eval{
+		Call:    k.call,
+		In:      b.In,
+		Out:     make([]*tensor.Tensor, k.call.NumOut),
+		Alloc:   t.alloc,
+		Reserve: func(bytes int64) error { return t.exec.Reserve(bytes) },
+	}
 	return t
 }
 
 type referenceTask struct {
 	kernel *reference
 	eval   op.Eval
-	hosted bool // the evaluation makes values beside its outputs, whose memory and time are the job's too
+	// the evaluation makes values beside its outputs, whose memory and time are the job's too
+	hosted bool
 	out    []Result
 	exec   *Exec
 }
@@ -80,7 +90,8 @@ func (t *referenceTask) Run(x *Exec) error {
 			return t.failed(i, err)
 		}
 	}
-	// Containers are kept as they are, so the evaluation's claim on their memory passes on, where tensors were copied.
+	// Containers are kept as they are, so the evaluation's claim on their memory passes on, where
+	// tensors were copied.
 	end()
 	end = func() {}
 	return t.keep(x)

@@ -6,10 +6,12 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// rescaleKernels are the operators from bytes to bytes, element by element: weir's Rescale, Table and QLinearAdd, with constant
-// scales, zero points and tables.
+// rescaleKernels are the operators from bytes to bytes, element by element: weir's Rescale, Table
+// and QLinearAdd, with constant scales, zero points and tables.
 var rescaleKernels = map[opKey]builder{
-	{op.FusedDomain, "Rescale"}: rescale, {op.FusedDomain, "Table"}: lookup, {op.FusedDomain, "QLinearAdd"}: qLinearAdd,
+	{op.FusedDomain, "Rescale"}:    rescale,
+	{op.FusedDomain, "Table"}:      lookup,
+	{op.FusedDomain, "QLinearAdd"}: qLinearAdd,
 }
 
 // rescaling is the constant operands of Rescale from input i on.
@@ -18,10 +20,12 @@ type rescaling struct {
 	plane             int // elements that one scale serves in a row
 }
 
-// rescaling takes the operands from input i on for a value of that shape; false where they are not constant.
+// rescaling takes the operands from input i on for a value of that shape; false where they are not
+// constant.
 func (r *Request) rescaling(i int, shape []int) (f rescaling, ok bool) {
 	f = rescaling{scale: r.constant(i), bias: r.constant(i + 1), zero: r.constant(i + 2)}
-	if f.scale == nil || f.bias == nil || f.zero == nil || f.zero.Len() != 1 || !isByte(f.zero.DType) {
+	if f.scale == nil || f.bias == nil || f.zero == nil || f.zero.Len() != 1 ||
+		!isByte(f.zero.DType) {
 		return f, false
 	}
 	f.plane = count(shape)
@@ -51,7 +55,12 @@ func rescale(r *Request) (Kernel, error) {
 	if !ok {
 		return nil, nil
 	}
-	k := &rescaleKernel{n: count(shape), row: f.plane, signed: d == tensor.Int8, grids: make([]vec.Requantization, f.scale.Len())}
+	k := &rescaleKernel{
+		n:      count(shape),
+		row:    f.plane,
+		signed: d == tensor.Int8,
+		grids:  make([]vec.Requantization, f.scale.Len()),
+	}
 	for c := range k.grids {
 		k.grids[c].Rescaled(f.channel(c))
 	}
@@ -101,7 +110,9 @@ func lookup(r *Request) (Kernel, error) {
 	}
 	bytes := [256]byte(table.Data)
 	look := func(dst, src []byte) { vec.Lookup(dst, src, &bytes) }
-	return &castInPlace{castKernel: castKernel{name: "table", f: look, from: 1, to: 1, n: count(shape)}}, nil
+	return &castInPlace{
+		castKernel: castKernel{name: "table", f: look, from: 1, to: 1, n: count(shape)},
+	}, nil
 }
 
 // qLinearAdd serves operands of one type.

@@ -4,9 +4,9 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// resizeKernels are Resize (ONNX 10 to 19) and Upsample (7, 9) of the last two of four axes, by nearest or linear sampling,
-// with constant scales or sizes. Nearest-neighbour sampling by whole factors, how detectors and segmenters upsample,
-// repeats elements.
+// resizeKernels are Resize (ONNX 10 to 19) and Upsample (7, 9) of the last two of four axes, by
+// nearest or linear sampling, with constant scales or sizes. Nearest-neighbour sampling by whole
+// factors, how detectors and segmenters upsample, repeats elements.
 var resizeKernels = map[opKey]builder{{"", "Resize"}: resize, {"", "Upsample"}: resize}
 
 func resize(r *Request) (Kernel, error) {
@@ -16,25 +16,27 @@ func resize(r *Request) (Kernel, error) {
 		return nil, nil
 	}
 	linear := r.Call.Attrs.String("mode", "nearest") == "linear"
-	if !linear && r.Call.Attrs.String("mode", "nearest") != "nearest" || linear && d != tensor.Float32 {
+	if !linear && r.Call.Attrs.String("mode", "nearest") != "nearest" ||
+		linear && d != tensor.Float32 {
 		return nil, nil
 	}
 	fy, fx := y[2]/x[2], y[3]/x[3]
-	if !linear && fy > 0 && fx > 0 && fy*x[2] == y[2] && fx*x[3] == y[3] && floors(r) && r.scaledBy(float32(fy), float32(fx)) {
+	if !linear && fy > 0 && fx > 0 && fy*x[2] == y[2] && fx*x[3] == y[3] && floors(r) &&
+		r.scaledBy(float32(fy), float32(fx)) {
 		return &repeatKernel{planes: x[0] * x[1], h: x[2], w: x[3], fy: fy, fx: fx}, nil
 	}
 	return sampling(r, x, y, linear), nil
 }
 
-// scaledBy reports whether the scales of the sampling are these factors. Scales that are given need not be: 2.25 makes 4
-// elements of 2 as 2 does, and samples others.
+// scaledBy reports whether the scales of the sampling are these factors. Scales that are given need
+// not be: 2.25 makes 4 elements of 2 as 2 does, and samples others.
 func (r *Request) scaledBy(fy, fx float32) bool {
 	sy, sx, ok := r.scales()
 	return ok && sy == float64(fy) && sx == float64(fx)
 }
 
-// scales returns the scales of the last two of four axes; false when they are not constant, or others than the first two
-// axes keep. Attribute axes (opset 18) is the reference's.
+// scales returns the scales of the last two of four axes; false when they are not constant, or
+// others than the first two axes keep. Attribute axes (opset 18) is the reference's.
 func (r *Request) scales() (sy, sx float64, ok bool) {
 	attrs := r.Call.Attrs
 	scales := attrs.Floats("scales")
@@ -76,7 +78,8 @@ func floors(r *Request) bool {
 	case "asymmetric":
 		return r.Call.Attrs.String("nearest_mode", "round_prefer_floor") == "floor"
 	case "half_pixel":
-		// (i+½)/f − ½ lies within half a unit of ⌊i/f⌋, strictly for odd f and for even f never at a tie.
+		// (i+½)/f − ½ lies within half a unit of ⌊i/f⌋, strictly for odd f and for even f never at
+		// a tie.
 		mode := r.Call.Attrs.String("nearest_mode", "round_prefer_floor")
 		return mode == "round_prefer_floor" || mode == "round_prefer_ceil"
 	}

@@ -6,15 +6,16 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// taps says from which input elements each output element along an axis is made: from[i] alone, or, when weights are given,
-// (1-weight[i])·from[i] + weight[i]·next[i].
+// taps says from which input elements each output element along an axis is made: from[i] alone, or,
+// when weights are given, (1-weight[i])·from[i] + weight[i]·next[i].
 type taps struct {
 	from, next []int32
 	weight     []float32
 }
 
-// coordinates are the formulas of coordinate_transformation_mode (ONNX Resize-19) that need no region of interest: from an
-// output coordinate to the input's, for an axis of in elements resized to out by scale.
+// coordinates are the formulas of coordinate_transformation_mode (ONNX Resize-19) that need no
+// region of interest: from an output coordinate to the input's, for an axis of in elements resized
+// to out by scale.
 var coordinates = map[string]func(x float64, in, out int, scale float64) float64{
 	"half_pixel": func(x float64, _, _ int, scale float64) float64 { return (x+0.5)/scale - 0.5 },
 	"asymmetric": func(x float64, _, _ int, scale float64) float64 { return x / scale },
@@ -39,10 +40,12 @@ var nearest = map[string]func(float64) float64{
 	"round_prefer_ceil":  func(x float64) float64 { return math.Floor(x + 0.5) },
 }
 
-// maxTaps bounds the length of an axis whose taps are tabled: a long thin output would have tables larger than itself.
+// maxTaps bounds the length of an axis whose taps are tabled: a long thin output would have tables
+// larger than itself.
 const maxTaps = 1 << 20
 
-// sampling returns the kernel of a resize that is no repetition, nil when it is one of the modes that the reference serves.
+// sampling returns the kernel of a resize that is no repetition, nil when it is one of the modes
+// that the reference serves.
 func sampling(r *Request, x, y []int, linear bool) Kernel {
 	attrs := r.Call.Attrs
 	sy, sx, ok := r.scales()
@@ -111,8 +114,13 @@ func (k *sampleKernel) ScratchBytes(workers int) int { return workers * scratchB
 
 // Bind implements Kernel.
 func (k *sampleKernel) Bind(b Binding) Task {
-	return &sampleTask{sampleKernel: k, per: max(1, mapBlock/max(1, k.out[1])), scratch: perWorker(b),
-		src: tensor.Cast[float32](b.In[0].Data), dst: tensor.Cast[float32](b.Out[0].Data)}
+	return &sampleTask{
+		sampleKernel: k,
+		per:          max(1, mapBlock/max(1, k.out[1])),
+		scratch:      perWorker(b),
+		src:          tensor.Cast[float32](b.In[0].Data),
+		dst:          tensor.Cast[float32](b.Out[0].Data),
+	}
 }
 
 type sampleTask struct {

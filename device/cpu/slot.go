@@ -10,11 +10,11 @@ import (
 	"github.com/weirgpu/weir/device"
 )
 
-// A region's word holds, from the top: one bit that forbids claims, 31 bits with
-// the number of chunks n, and 32 bits with the next chunk to claim. A claim is a
-// compare-and-swap that raises next, so whoever succeeds has claimed a chunk of
-// the region that is open now, even if it had read the word when an earlier
-// region looked the same. Nothing else of a region may be read before that.
+// A region's word holds, from the top: one bit that forbids claims, 31 bits with the number of
+// chunks n, and 32 bits with the next chunk to claim. A claim is a compare-and-swap that raises
+// next, so whoever succeeds has claimed a chunk of the region that is open now, even if it had read
+// the word when an earlier region looked the same. Nothing else of a region may be read before
+// that.
 const (
 	stopBit   = 1 << 63
 	maxChunks = 1<<31 - 1
@@ -24,18 +24,19 @@ func pack(n, next int) uint64 { return uint64(n)<<32 | uint64(next) }
 
 func unpack(v uint64) (n, next int) { return int(v >> 32 & maxChunks), int(v & (1<<32 - 1)) }
 
-// slot is the place of one region at a time. The words that several threads
-// write lie on cache lines of their own.
+// slot is the place of one region at a time. The words that several threads write lie on cache
+// lines of their own.
 type slot struct {
-	word    atomic.Uint64
-	_       [56]byte
-	settled atomic.Int64 // chunks claimed by workers since the last publication that they are done with
-	waiting atomic.Bool  // the caller sleeps until a worker settles
+	word atomic.Uint64
+	_    [56]byte
+	// chunks claimed by workers since the last publication that they are done with
+	settled atomic.Int64
+	waiting atomic.Bool // the caller sleeps until a worker settles
 	quiet   chan struct{}
 	_       [40]byte
 
-	// Written by the caller while no worker is inside. A worker reads them
-	// between its claim and its settling, which orders the accesses.
+	// Written by the caller while no worker is inside. A worker reads them between its claim and
+	// its settling, which orders the accesses.
 	region Region
 	gate   device.Gate
 	cancel <-chan struct{}
@@ -77,8 +78,8 @@ func (s *slot) open() bool {
 // stop forbids claims until the next publication.
 func (s *slot) stop() (n, next int) { return unpack(s.word.Or(stopBit)) }
 
-// halted reports whether no further chunk may begin: the lease is gone, the
-// context is done or a chunk has failed.
+// halted reports whether no further chunk may begin: the lease is gone, the context is done or a
+// chunk has failed.
 func (s *slot) halted() bool {
 	if s.gate.Revoked() || s.failed.Load() {
 		return true
@@ -103,8 +104,8 @@ func (s *slot) chunk(i, w int) {
 	returned = true
 }
 
-// fail records the first failure and forbids claims. The stack is still that of
-// the panic, because deferred functions run on top of it.
+// fail records the first failure and forbids claims. The stack is still that of the panic, because
+// deferred functions run on top of it.
 func (s *slot) fail(value any, i, w int) {
 	if s.failed.CompareAndSwap(false, true) {
 		s.failure = &PanicError{Value: value, Stack: debug.Stack(), Chunk: i, Worker: w}
@@ -112,8 +113,8 @@ func (s *slot) fail(value any, i, w int) {
 	s.stop()
 }
 
-// help runs chunks as worker w > 0 until none is left or the region halts. The
-// caller of the region waits from the first claim to the settling, and only then.
+// help runs chunks as worker w > 0 until none is left or the region halts. The caller of the region
+// waits from the first claim to the settling, and only then.
 func (s *slot) help(w int) {
 	i, ok := s.claim()
 	if !ok {
@@ -150,10 +151,10 @@ func (s *slot) settle(claims int) {
 	}
 }
 
-// await returns when workers have settled claims chunks. It spins while a chunk
-// may be expected to end, then lets other threads have the core, in case the
-// worker it waits for needs this one, and at last sleeps. A token in quiet may be
-// left from an earlier wait, which is why it only means that it is time to look.
+// await returns when workers have settled claims chunks. It spins while a chunk may be expected to
+// end, then lets other threads have the core, in case the worker it waits for needs this one, and
+// at last sleeps. A token in quiet may be left from an earlier wait, which is why it only means
+// that it is time to look.
 func (s *slot) await(claims int64) {
 	for i := 0; s.settled.Load() != claims; i++ {
 		if i < spinTurns+yieldTurns {
@@ -198,9 +199,9 @@ func (s *slot) admit(ctx context.Context) (renewed bool, err error) {
 	return true, s.gate.Renew(ctx)
 }
 
-// round runs chunks until all are claimed or the region halts, and returns the
-// first one not claimed. No worker is inside before and after. Of a fresh lease
-// it uses one chunk at least, so that leases however short make progress.
+// round runs chunks until all are claimed or the region halts, and returns the first one not
+// claimed. No worker is inside before and after. Of a fresh lease it uses one chunk at least, so
+// that leases however short make progress.
 func (s *slot) round(n, next int, fresh bool) int {
 	for w, c := range s.left {
 		if c == 0 {
@@ -213,8 +214,8 @@ func (s *slot) round(n, next int, fresh bool) int {
 		s.left[w] = 0
 		s.chunk(c-1, 0)
 	}
-	// The chunk that a fresh lease owes is claimed before workers may take it: one
-	// of them could find the lease gone again and leave its chunk for the next.
+	// The chunk that a fresh lease owes is claimed before workers may take it: one of them could
+	// find the lease gone again and leave its chunk for the next.
 	owed := fresh && next < n
 	first := next
 	if owed {
@@ -246,8 +247,8 @@ func (s *slot) publish(n, next int) {
 	}
 }
 
-// quiesce forbids claims, waits for the workers inside and returns the first
-// chunk that was not claimed.
+// quiesce forbids claims, waits for the workers inside and returns the first chunk that was not
+// claimed.
 func (s *slot) quiesce() (next int) {
 	if s.pool != nil {
 		s.pool.open.And(^s.bit)
@@ -283,7 +284,13 @@ func (s *slot) leftover() (chunks int) {
 func (s *slot) stopped(ctx context.Context, unclaimed, n int, err error) error {
 	missing := unclaimed + s.leftover()
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
-		return fmt.Errorf("parallel region stopped with %d of %d chunks not run: %w (%w)", missing, n, err, cause)
+		return fmt.Errorf(
+			"parallel region stopped with %d of %d chunks not run: %w (%w)",
+			missing,
+			n,
+			err,
+			cause,
+		)
 	}
 	return fmt.Errorf("parallel region stopped with %d of %d chunks not run: %w", missing, n, err)
 }

@@ -33,8 +33,8 @@ func softmax(row vecFunc, log bool) builder {
 	}
 }
 
-// softmaxExtents splits a shape at the axis. Before version 13 the operator works on the matrix that a flattening at the axis
-// gives, so everything from the axis on is one row.
+// softmaxExtents splits a shape at the axis. Before version 13 the operator works on the matrix
+// that a flattening at the axis gives, so everything from the axis on is one row.
 func softmaxExtents(r *Request, shape []int) (outer, n, inner int) {
 	def := int64(-1)
 	if r.Call.Version < 13 {
@@ -67,7 +67,12 @@ func (k *rowKernel) Name() string { return k.name }
 
 // Bind implements Kernel.
 func (k *rowKernel) Bind(b Binding) Task {
-	return &rowTask{k: k, per: rowsPerChunk(k.n), x: tensor.As[float32](b.In[0]), y: tensor.As[float32](b.Out[0])}
+	return &rowTask{
+		k:   k,
+		per: rowsPerChunk(k.n),
+		x:   tensor.As[float32](b.In[0]),
+		y:   tensor.As[float32](b.Out[0]),
+	}
 }
 
 // rowsPerChunk is how many rows of n make a chunk.
@@ -90,8 +95,8 @@ func (t *rowTask) Chunk(i, _ int) {
 	}
 }
 
-// columnSoftmax normalises over an axis that is not the last: columns of n elements, inner apart, a block of columns at a
-// time so that the running maxima and sums stay in the first cache level.
+// columnSoftmax normalises over an axis that is not the last: columns of n elements, inner apart, a
+// block of columns at a time so that the running maxima and sums stay in the first cache level.
 type columnSoftmax struct {
 	plain
 	first
@@ -104,12 +109,21 @@ const columnBlock = 512
 func (k *columnSoftmax) Name() string { return "softmax.columns" }
 
 // ScratchBytes implements Kernel: maxima and sums of a block, for each worker.
-func (k *columnSoftmax) ScratchBytes(workers int) int { return workers * scratchBytes(2*columnBlock) }
+func (k *columnSoftmax) ScratchBytes(
+	workers int,
+) int {
+	return workers * scratchBytes(2*columnBlock)
+}
 
 // Bind implements Kernel.
 func (k *columnSoftmax) Bind(b Binding) Task {
-	return &columnTask{k: k, parts: (k.inner + columnBlock - 1) / columnBlock, scratch: perWorker(b),
-		x: tensor.As[float32](b.In[0]), y: tensor.As[float32](b.Out[0])}
+	return &columnTask{
+		k:       k,
+		parts:   (k.inner + columnBlock - 1) / columnBlock,
+		scratch: perWorker(b),
+		x:       tensor.As[float32](b.In[0]),
+		y:       tensor.As[float32](b.Out[0]),
+	}
 }
 
 type columnTask struct {

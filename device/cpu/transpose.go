@@ -5,8 +5,9 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// transpose is Transpose (ONNX 1 to 25). Where the innermost axis stays it moves runs; where it changes, elements of four bytes
-// and of one go through the blocked matrix transpose, one matrix for each index of the other axes.
+// transpose is Transpose (ONNX 1 to 25). Where the innermost axis stays it moves runs; where it
+// changes, elements of four bytes and of one go through the blocked matrix transpose, one matrix
+// for each index of the other axes.
 func transpose(r *Request) (Kernel, error) {
 	shape, d, _ := r.in(0)
 	perm := make([]int, len(shape))
@@ -60,8 +61,8 @@ func indexOf(perm []int, v int) int {
 	return -1
 }
 
-// matrixTranspose is a permutation whose innermost output axis is rows and whose output axis of the innermost input
-// axis is columns of a matrix; the other axes count matrices.
+// matrixTranspose is a permutation whose innermost output axis is rows and whose output axis of the
+// innermost input axis is columns of a matrix; the other axes count matrices.
 type matrixTranspose struct {
 	plain
 	rows, cols   int
@@ -74,13 +75,28 @@ type matrixTranspose struct {
 }
 
 func newMatrixTranspose(m move, inner, column, size int) *matrixTranspose {
-	k := &matrixTranspose{size: size, rows: m.shape[inner], cols: m.shape[column], ldSrc: m.from.Strides[inner],
-		ldDst: m.to.Strides[column], matrices: 1}
+	k := &matrixTranspose{
+		size:     size,
+		rows:     m.shape[inner],
+		cols:     m.shape[column],
+		ldSrc:    m.from.Strides[inner],
+		ldDst:    m.to.Strides[column],
+		matrices: 1,
+	}
 	for i := len(m.shape) - 1; i >= 0; i-- {
 		if i == inner || i == column || m.shape[i] == 1 {
 			continue
 		}
-		k.dims, k.from, k.to = append(k.dims, m.shape[i]), append(k.from, m.from.Strides[i]), append(k.to, m.to.Strides[i])
+		k.dims, k.from, k.to = append(
+			k.dims,
+			m.shape[i],
+		), append(
+			k.from,
+			m.from.Strides[i],
+		), append(
+			k.to,
+			m.to.Strides[i],
+		)
 		k.matrices *= m.shape[i]
 	}
 	const block = 16 // rows of the transpose's register blocks

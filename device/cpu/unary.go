@@ -12,17 +12,35 @@ type vecFunc func(dst, x []float32)
 
 // unaryKernels are the operators that map each float32 element by itself.
 var unaryKernels = map[opKey]builder{
-	{"", "Relu"}: unary(always(vec.Relu)), {"", "Sigmoid"}: unary(always(vec.Sigmoid)),
-	{"", "Tanh"}: unary(always(vec.Tanh)), {"", "Erf"}: unary(always(vec.Erf)),
-	{"", "Exp"}: unary(always(vec.Exp)), {"", "Log"}: unary(always(vec.Log)),
-	{"", "Sqrt"}: unary(always(vec.Sqrt)), {"", "Neg"}: unary(always(vec.Neg)),
-	{"", "Abs"}: unary(always(vec.Abs)), {"", "Reciprocal"}: unary(always(vec.Reciprocal)),
-	{"", "Softplus"}: unary(always(vec.Softplus)), {"", "HardSwish"}: unary(always(vec.HardSwish)),
-	{"", "Mish"}: unary(always(vec.Mish)), {"", "LeakyRelu"}: unary(leakyRelu), {"", "Elu"}: unary(elu),
-	{"", "HardSigmoid"}: unary(hardSigmoid), {"", "Clip"}: unary(clip), {"", "Gelu"}: unary(gelu),
-	{"weir", "Silu"}: unary(always(vec.Silu)), {"", "Swish"}: unary(swish),
-	{"", "Floor"}: unary(always(vec.Floor)), {"", "Ceil"}: unary(always(vec.Ceil)), {"", "Round"}: unary(always(vec.RoundEven)),
-	{"", "Sin"}: unary(each(math.Sin)), {"", "Cos"}: unary(each(math.Cos)),
+	{"", "Relu"}:       unary(always(vec.Relu)),
+	{"", "Sigmoid"}:    unary(always(vec.Sigmoid)),
+	{"", "Tanh"}:       unary(always(vec.Tanh)),
+	{"", "Erf"}:        unary(always(vec.Erf)),
+	{"", "Exp"}:        unary(always(vec.Exp)),
+	{"", "Log"}:        unary(always(vec.Log)),
+	{"", "Sqrt"}:       unary(always(vec.Sqrt)),
+	{"", "Neg"}:        unary(always(vec.Neg)),
+	{"", "Abs"}:        unary(always(vec.Abs)),
+	{"", "Reciprocal"}: unary(always(vec.Reciprocal)),
+	{"", "Softplus"}:   unary(always(vec.Softplus)),
+	{"", "HardSwish"}:  unary(always(vec.HardSwish)),
+	{"", "Mish"}: unary(
+		always(vec.Mish),
+	),
+	{"", "LeakyRelu"}:   unary(leakyRelu),
+	{"", "Elu"}:         unary(elu),
+	{"", "HardSigmoid"}: unary(hardSigmoid),
+	{"", "Clip"}:        unary(clip),
+	{"", "Gelu"}:        unary(gelu),
+	{"weir", "Silu"}:    unary(always(vec.Silu)),
+	{"", "Swish"}:       unary(swish),
+	{"", "Floor"}: unary(
+		always(vec.Floor),
+	),
+	{"", "Ceil"}:  unary(always(vec.Ceil)),
+	{"", "Round"}: unary(always(vec.RoundEven)),
+	{"", "Sin"}:   unary(each(math.Sin)),
+	{"", "Cos"}:   unary(each(math.Cos)),
 }
 
 func always(f vecFunc) func(*Request) vecFunc { return func(*Request) vecFunc { return f } }
@@ -66,9 +84,16 @@ func gelu(r *Request) vecFunc {
 	return vec.Gelu
 }
 
-// clip takes its bounds from attributes (ONNX Clip-6) or constant inputs (Clip-11, 13); those left out are the limits of float32.
+// clip takes its bounds from attributes (ONNX Clip-6) or constant inputs (Clip-11, 13); those left
+// out are the limits of float32.
 func clip(r *Request) vecFunc {
-	lo, hi := r.Call.Attrs.Float("min", -math.MaxFloat32), r.Call.Attrs.Float("max", math.MaxFloat32)
+	lo, hi := r.Call.Attrs.Float(
+		"min",
+		-math.MaxFloat32,
+	), r.Call.Attrs.Float(
+		"max",
+		math.MaxFloat32,
+	)
 	if r.Call.Version >= 11 {
 		var ok bool
 		if lo, ok = r.scalar(1, -math.MaxFloat32); !ok {
@@ -84,7 +109,8 @@ func clip(r *Request) vecFunc {
 	return func(dst, x []float32) { vec.Clip(dst, x, lo, hi) }
 }
 
-// scalar returns constant float32 input i, def when it is absent; false when it is there and not a constant of one element.
+// scalar returns constant float32 input i, def when it is absent; false when it is there and not a
+// constant of one element.
 func (r *Request) scalar(i int, def float32) (float32, bool) {
 	if i >= len(r.In) || r.In[i].DType == tensor.Undefined {
 		return def, true
@@ -125,8 +151,8 @@ func (k *mapKernel) Bind(b Binding) Task {
 	return &mapTask{f: k.f, x: tensor.As[float32](b.In[0]), y: tensor.As[float32](b.Out[0])}
 }
 
-// mapBlock is how many float32s one chunk of an element-wise loop takes: small enough that its operands stay in the first
-// two cache levels, large enough that claiming it costs nothing.
+// mapBlock is how many float32s one chunk of an element-wise loop takes: small enough that its
+// operands stay in the first two cache levels, large enough that claiming it costs nothing.
 const mapBlock = 8192
 
 type mapTask struct {
@@ -156,15 +182,17 @@ func powKernel(r *Request) (Kernel, error) {
 	if shape, _, _ := r.in(0); !sameShape(shape, r.outShape()) {
 		return nil, nil
 	}
-	f := map[float32]vecFunc{2: vec.Square, 3: vec.Cube, 0.5: rootPower(vec.Sqrt, 0.5), -0.5: rootPower(vec.Rsqrt, -0.5),
-		-1: vec.Reciprocal}[e]
+	f := map[float32]vecFunc{2: vec.Square, 3: vec.Cube, 0.5: rootPower(vec.Sqrt, 0.5),
+		-0.5: rootPower(vec.Rsqrt, -0.5),
+		-1:   vec.Reciprocal}[e]
 	if f == nil {
 		return nil, nil
 	}
 	return &mapKernel{name: "Pow", f: f}, nil
 }
 
-// rootPower is x to the power e of one half or its negative. IEEE 754 defines pow(-Inf) and pow(-0) apart from the root.
+// rootPower is x to the power e of one half or its negative. IEEE 754 defines pow(-Inf) and pow(-0)
+// apart from the root.
 func rootPower(root vecFunc, e float64) vecFunc {
 	return func(dst, x []float32) {
 		if vec.MinReduce(x) > 0 {

@@ -5,11 +5,19 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// variadicKernels are the float32 operators that fold any number of operands (ONNX Max, Min, Sum, Mean 6 to 13); Max and
-// Min also of two integers.
+// variadicKernels are the float32 operators that fold any number of operands (ONNX Max, Min, Sum,
+// Mean 6 to 13); Max and Min also of two integers.
 var variadicKernels = map[opKey]builder{
-	{"", "Max"}:  anyOf(binary(maxRows), integers(func(a, b int64) int64 { return max(a, b) }), variadic(maxRows, false)),
-	{"", "Min"}:  anyOf(binary(minRows), integers(func(a, b int64) int64 { return min(a, b) }), variadic(minRows, false)),
+	{"", "Max"}: anyOf(
+		binary(maxRows),
+		integers(func(a, b int64) int64 { return max(a, b) }),
+		variadic(maxRows, false),
+	),
+	{"", "Min"}: anyOf(
+		binary(minRows),
+		integers(func(a, b int64) int64 { return min(a, b) }),
+		variadic(minRows, false),
+	),
 	{"", "Sum"}:  anyOf(binary(addRows), variadic(addRows, false)),
 	{"", "Mean"}: variadic(addRows, true),
 }
@@ -23,7 +31,13 @@ func variadic(f pairs[float32, float32], mean bool) builder {
 		for i := range shapes {
 			shapes[i], _, _ = r.in(i)
 		}
-		return &variadicKernel{name: r.Call.Type, f: f, mean: mean, cut: cutRows(broadcast(r.outShape(), shapes...)), full: r.full(0)}, nil
+		return &variadicKernel{
+			name: r.Call.Type,
+			f:    f,
+			mean: mean,
+			cut:  cutRows(broadcast(r.outShape(), shapes...)),
+			full: r.full(0),
+		}, nil
 	}
 }
 
@@ -36,7 +50,8 @@ type variadicKernel struct {
 	full []int
 }
 
-// InPlace implements [InPlace]: the first operand is spread over the result before the others are read.
+// InPlace implements [InPlace]: the first operand is spread over the result before the others are
+// read.
 func (k *variadicKernel) InPlace() []int { return k.full }
 
 // Name implements Kernel.

@@ -33,7 +33,8 @@ type whereKernel[T tensor.Elem] struct {
 	full []int
 }
 
-// InPlace implements [InPlace]: the last operand is spread over the result before the other is read.
+// InPlace implements [InPlace]: the last operand is spread over the result before the other is
+// read.
 func (k *whereKernel[T]) InPlace() []int { return k.full }
 
 // Name implements Kernel.
@@ -41,8 +42,13 @@ func (k *whereKernel[T]) Name() string { return "where" }
 
 // Bind implements Kernel.
 func (k *whereKernel[T]) Bind(b Binding) Task {
-	return &whereTask[T]{whereKernel: k, cond: b.In[0].Data, a: tensor.Cast[T](b.In[1].Data), b: tensor.Cast[T](b.In[2].Data),
-		y: tensor.Cast[T](b.Out[0].Data)}
+	return &whereTask[T]{
+		whereKernel: k,
+		cond:        b.In[0].Data,
+		a:           tensor.Cast[T](b.In[1].Data),
+		b:           tensor.Cast[T](b.In[2].Data),
+		y:           tensor.Cast[T](b.Out[0].Data),
+	}
 }
 
 type whereTask[T tensor.Elem] struct {

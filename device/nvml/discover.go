@@ -12,10 +12,10 @@ import (
 // mostDevices bounds the count that a library may tell.
 const mostDevices = 1024
 
-// Devices describes all GPUs, as "cuda:0" and so on in the order of the bus, which
-// is also CUDA's order where CUDA_DEVICE_ORDER is PCI_BUS_ID. What a GPU or the
-// driver does not tell is left zero. A GPU that fails altogether is left out, and
-// the error beside the others names it and its [Result].
+// Devices describes all GPUs, as "cuda:0" and so on in the order of the bus, which is also CUDA's
+// order where CUDA_DEVICE_ORDER is PCI_BUS_ID. What a GPU or the driver does not tell is left zero.
+// A GPU that fails altogether is left out, and the error beside the others names it and its
+// [Result].
 func (l *Library) Devices() ([]device.Info, error) {
 	var n uint32
 	if r := l.call.count(&n); r != Success {
@@ -55,7 +55,11 @@ type gpu struct {
 }
 
 func (l *Library) describe(g *gpu) {
-	g.info = device.Info{ID: fmt.Sprintf("%s:%d", device.CUDA, g.index), Kind: device.CUDA, Driver: &l.driver}
+	g.info = device.Info{
+		ID:     fmt.Sprintf("%s:%d", device.CUDA, g.index),
+		Kind:   device.CUDA,
+		Driver: &l.driver,
+	}
 	g.info.Name, g.info.UUID = l.string(l.call.name, g.handle), l.string(l.call.uuid, g.handle)
 	g.info.MemoryBytes, g.info.FreeBytes = l.memory(g.handle)
 	var pci pciInfo
@@ -80,8 +84,8 @@ func (l *Library) string(call func(deviceHandle, *byte, uint32) Result, d device
 	return text(b[:])
 }
 
-// memory returns what programs can hold on the device, which is all but what the
-// driver reserves, and what of it is free.
+// memory returns what programs can hold on the device, which is all but what the driver reserves,
+// and what of it is free.
 func (l *Library) memory(d deviceHandle) (total, free int64) {
 	m2 := memory2{Version: memory2Version}
 	if l.call.memory2(d, &m2) == Success && m2.Total >= m2.Reserved {
@@ -102,8 +106,8 @@ func (l *Library) affinity(d deviceHandle) []int {
 	return bits(set[:])
 }
 
-// units fills the compute capability and the number of multiprocessors, which NVML
-// tells for whole GPUs through the number of cores only.
+// units fills the compute capability and the number of multiprocessors, which NVML tells for whole
+// GPUs through the number of cores only.
 func (l *Library) units(g *gpu) {
 	var major, minor int32
 	if l.call.capability(g.handle, &major, &minor) != Success {
@@ -111,7 +115,11 @@ func (l *Library) units(g *gpu) {
 	}
 	g.info.ComputeCapability = fmt.Sprintf("%d.%d", major, minor)
 	var cores uint32
-	if per := coresPerMultiprocessor(major, minor); per > 0 && l.call.cores(g.handle, &cores) == Success {
+	if per := coresPerMultiprocessor(
+		major,
+		minor,
+	); per > 0 &&
+		l.call.cores(g.handle, &cores) == Success {
 		g.info.Units = int(cores) / per
 	}
 }

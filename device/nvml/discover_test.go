@@ -30,7 +30,18 @@ func standIn(t *testing.T, flags ...string) string {
 		t.Skip("no C compiler: ", err)
 	}
 	path := filepath.Join(t.TempDir(), "libnvidia-ml.so.1")
-	args := append([]string{"-shared", "-fPIC", "-Wall", "-Werror", "-Wno-unused", "-o", path, "testdata/nvml.c"}, flags...)
+	args := append(
+		[]string{
+			"-shared",
+			"-fPIC",
+			"-Wall",
+			"-Werror",
+			"-Wno-unused",
+			"-o",
+			path,
+			"testdata/nvml.c",
+		},
+		flags...)
 	if out, err := exec.CommandContext(t.Context(), cc, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -63,9 +74,23 @@ func TestDevices(t *testing.T) {
 	}
 	zero := 0
 	want := device.Info{
-		ID: "cuda:0", Kind: device.CUDA, Name: "NVIDIA Example 80GB", MemoryBytes: 79 << 30, FreeBytes: 60 << 30, Units: 132,
-		CPUs: []int{0, 1, 2, 3}, UUID: "GPU-00000000-0000-0000-0000-000000000000", PCI: "0000:17:00.0", NUMANode: &zero,
-		ComputeCapability: "9.0", Driver: &device.Driver{Version: "570.86.15", CUDA: "12.8"},
+		ID:          "cuda:0",
+		Kind:        device.CUDA,
+		Name:        "NVIDIA Example 80GB",
+		MemoryBytes: 79 << 30,
+		FreeBytes:   60 << 30,
+		Units:       132,
+		CPUs: []int{
+			0,
+			1,
+			2,
+			3,
+		},
+		UUID:              "GPU-00000000-0000-0000-0000-000000000000",
+		PCI:               "0000:17:00.0",
+		NUMANode:          &zero,
+		ComputeCapability: "9.0",
+		Driver:            &device.Driver{Version: "570.86.15", CUDA: "12.8"},
 		Links: []device.Link{
 			{To: "cuda:1", Path: device.PathNVLink, NVLinks: 10, Peer: true},
 			{To: "cuda:2", Path: device.PathSystem}, {To: "cuda:3", Path: device.PathSystem},
@@ -88,10 +113,20 @@ func TestInstances(t *testing.T) {
 		t.Fatal(err)
 	}
 	part := func(n int) device.Instance {
-		return device.Instance{UUID: fmt.Sprintf("MIG-00000000-0000-0000-0000-00000000000%d", n), Profile: "1g.10gb",
-			MemoryBytes: 10 << 30, FreeBytes: 8 << 30, Units: 16, GPUInstance: 7 + n}
+		return device.Instance{
+			UUID:        fmt.Sprintf("MIG-00000000-0000-0000-0000-00000000000%d", n),
+			Profile:     "1g.10gb",
+			MemoryBytes: 10 << 30,
+			FreeBytes:   8 << 30,
+			Units:       16,
+			GPUInstance: 7 + n,
+		}
 	}
-	if want := []device.Instance{part(0), part(1)}; !got[3].MIGEnabled || !reflect.DeepEqual(got[3].MIG, want) {
+	if want := []device.Instance{
+		part(0),
+		part(1),
+	}; !got[3].MIGEnabled ||
+		!reflect.DeepEqual(got[3].MIG, want) {
 		t.Errorf("got  %+v\nwant %+v", got[3].MIG, want)
 	}
 	if got[0].MIGEnabled || got[0].MIG != nil {
@@ -101,7 +136,15 @@ func TestInstances(t *testing.T) {
 
 func TestMatrix(t *testing.T) {
 	want := [][]string{
-		{"X", "NV10", "SYS", "SYS"}, {"NV10", "X", "SYS", "SYS"}, {"SYS", "SYS", "X", "PIX"}, {"SYS", "SYS", "PIX", "X"},
+		{
+			"X",
+			"NV10",
+			"SYS",
+			"SYS",
+		},
+		{"NV10", "X", "SYS", "SYS"},
+		{"SYS", "SYS", "X", "PIX"},
+		{"SYS", "SYS", "PIX", "X"},
 	}
 	for _, flags := range [][]string{nil, {"-DOLDLINKS"}} {
 		got, err := list(t, fakeRoot, flags...)
@@ -114,7 +157,8 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// TestOldDriver holds that what an old driver lacks is left empty, and the rest is read by the older calls.
+// TestOldDriver holds that what an old driver lacks is left empty, and the rest is read by the
+// older calls.
 func TestOldDriver(t *testing.T) {
 	got, err := list(t, fakeRoot, "-DBARE")
 	if err != nil || len(got) != 2 {
@@ -122,10 +166,22 @@ func TestOldDriver(t *testing.T) {
 	}
 	zero := 0
 	want := device.Info{
-		ID: "cuda:0", Kind: device.CUDA, Name: "NVIDIA Example 80GB", MemoryBytes: 80 << 30, FreeBytes: 78 << 30,
-		CPUs: []int{0, 1, 8}, UUID: "GPU-00000000-0000-0000-0000-000000000000", PCI: "0000:17:00.0", NUMANode: &zero,
-		ComputeCapability: "9.0", Driver: &device.Driver{Version: "390.157"},
-		Links: []device.Link{{To: "cuda:1", Path: device.PathUnknown}},
+		ID:          "cuda:0",
+		Kind:        device.CUDA,
+		Name:        "NVIDIA Example 80GB",
+		MemoryBytes: 80 << 30,
+		FreeBytes:   78 << 30,
+		CPUs: []int{
+			0,
+			1,
+			8,
+		},
+		UUID:              "GPU-00000000-0000-0000-0000-000000000000",
+		PCI:               "0000:17:00.0",
+		NUMANode:          &zero,
+		ComputeCapability: "9.0",
+		Driver:            &device.Driver{Version: "390.157"},
+		Links:             []device.Link{{To: "cuda:1", Path: device.PathUnknown}},
 	}
 	if !reflect.DeepEqual(got[0], want) {
 		t.Errorf("got  %+v\nwant %+v", got[0], want)
@@ -140,7 +196,12 @@ func TestNothingSupported(t *testing.T) {
 	unknown := func(to int) device.Link {
 		return device.Link{To: fmt.Sprintf("cuda:%d", to), Path: device.PathUnknown}
 	}
-	want := device.Info{ID: "cuda:0", Kind: device.CUDA, Driver: &device.Driver{}, Links: []device.Link{unknown(1), unknown(2), unknown(3)}}
+	want := device.Info{
+		ID:     "cuda:0",
+		Kind:   device.CUDA,
+		Driver: &device.Driver{},
+		Links:  []device.Link{unknown(1), unknown(2), unknown(3)},
+	}
 	if !reflect.DeepEqual(got[0], want) {
 		t.Errorf("got  %+v\nwant %+v", got[0], want)
 	}
@@ -168,10 +229,16 @@ func TestAbsurdCount(t *testing.T) {
 
 func TestNoDriver(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "libnvidia-ml.so.1")
-	if _, err := Open(Options{Path: missing}); !errors.Is(err, ErrNoDriver) || !strings.Contains(err.Error(), missing) {
+	if _, err := Open(
+		Options{Path: missing},
+	); !errors.Is(err, ErrNoDriver) ||
+		!strings.Contains(err.Error(), missing) {
 		t.Errorf("without a library: %v", err)
 	}
-	if _, err := Open(Options{Path: standIn(t, "-DNODRIVER")}); !errors.Is(err, ErrNoDriver) || !errors.Is(err, DriverNotLoaded) {
+	if _, err := Open(
+		Options{Path: standIn(t, "-DNODRIVER")},
+	); !errors.Is(err, ErrNoDriver) ||
+		!errors.Is(err, DriverNotLoaded) {
 		t.Errorf("without a driver: %v", err)
 	}
 	t.Setenv(PathVariable, missing)
@@ -180,7 +247,8 @@ func TestNoDriver(t *testing.T) {
 	}
 }
 
-// TestDiscover holds that the environment variable is heard, and that a driver that has limits of its own is seen.
+// TestDiscover holds that the environment variable is heard, and that a driver that has limits of
+// its own is seen.
 func TestDiscover(t *testing.T) {
 	t.Setenv(PathVariable, standIn(t, "-DLIMITS"))
 	got, err := Discover()

@@ -20,8 +20,8 @@ func (h host) read(bus, file string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// numaNode returns the memory node of a place; nil when it is not known, which the
-// system writes as -1.
+// numaNode returns the memory node of a place; nil when it is not known, which the system writes as
+// -1.
 func (h host) numaNode(bus string) *int {
 	n, err := strconv.Atoi(h.read(bus, "numa_node"))
 	if err != nil || n < 0 {

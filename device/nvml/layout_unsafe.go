@@ -4,8 +4,8 @@ import "unsafe"
 
 // The structures below are laid out as in nvml.h; the library writes into them.
 
-// pciInfo is nvmlPciInfo_t. The structure of nvmlDeviceGetPciInfo_v2 begins alike
-// and is not larger.
+// pciInfo is nvmlPciInfo_t. The structure of nvmlDeviceGetPciInfo_v2 begins alike and is not
+// larger.
 type pciInfo struct {
 	LegacyID           [16]byte
 	Domain, Bus, Dev   uint32
@@ -36,8 +36,8 @@ type attributes struct {
 	MemoryMiB                                  uint64
 }
 
-// An array of negative length does not compile: both of a pair do only when the
-// size is the one stated.
+// An array of negative length does not compile: both of a pair do only when the size is the one
+// stated.
 type (
 	_ [unsafe.Sizeof(pciInfo{}) - 68]byte
 	_ [68 - unsafe.Sizeof(pciInfo{})]byte

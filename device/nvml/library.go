@@ -14,9 +14,8 @@ import (
 	"github.com/weirgpu/weir/device"
 )
 
-// places are where a driver's installation leaves the library: the loader's own
-// paths, Windows Subsystem for Linux, NixOS, containers of the NVIDIA operator and
-// of Google's nodes.
+// places are where a driver's installation leaves the library: the loader's own paths, Windows
+// Subsystem for Linux, NixOS, containers of the NVIDIA operator and of Google's nodes.
 var places = []string{
 	"libnvidia-ml.so.1",
 	"/usr/lib/wsl/lib/libnvidia-ml.so.1",
@@ -28,8 +27,8 @@ var places = []string{
 
 // Options say where to look.
 type Options struct {
-	// Path is the library to open; "" means the one that the environment variable
-	// WEIR_NVML names, or else the system's.
+	// Path is the library to open; "" means the one that the environment variable WEIR_NVML names,
+	// or else the system's.
 	Path string
 	// Root is the file system that holds sys; nil means this machine's.
 	Root fs.FS
@@ -42,9 +41,8 @@ type Library struct {
 	driver device.Driver
 }
 
-// Open loads and initializes the library; the caller owns it and must Close it.
-// The error wraps [ErrNoDriver] where there is no library or no driver behind it,
-// and says what was tried.
+// Open loads and initializes the library; the caller owns it and must Close it. The error wraps
+// [ErrNoDriver] where there is no library or no driver behind it, and says what was tried.
 func Open(o Options) (*Library, error) {
 	handle, err := load(o.Path)
 	if err != nil {
@@ -56,7 +54,11 @@ func Open(o Options) (*Library, error) {
 	}
 	l.call.bind(handle)
 	if r := l.call.init(); r != Success {
-		return nil, fmt.Errorf("%w: the management library is there, but does not start: %w", ErrNoDriver, r)
+		return nil, fmt.Errorf(
+			"%w: the management library is there, but does not start: %w",
+			ErrNoDriver,
+			r,
+		)
 	}
 	l.driver = l.describeDriver(handle)
 	return l, nil
@@ -84,8 +86,7 @@ func load(path string) (uintptr, error) {
 	return 0, fmt.Errorf("%w: %w (%s names another library)", ErrNoDriver, first, PathVariable)
 }
 
-// Close ends the use of the library. It stays mapped: the driver may have threads
-// in it.
+// Close ends the use of the library. It stays mapped: the driver may have threads in it.
 func (l *Library) Close() error { return l.call.shutdown().err() }
 
 // Driver describes the driver.
@@ -106,9 +107,9 @@ func (l *Library) describeDriver(handle uintptr) device.Driver {
 	return d
 }
 
-// Discover opens the library, describes all GPUs and closes it. Without a driver
-// it returns an error that wraps [ErrNoDriver]; a GPU that cannot be described is
-// left out, and the error beside the others says why.
+// Discover opens the library, describes all GPUs and closes it. Without a driver it returns an
+// error that wraps [ErrNoDriver]; a GPU that cannot be described is left out, and the error beside
+// the others says why.
 func Discover() ([]device.Info, error) {
 	l, err := Open(Options{})
 	if err != nil {
@@ -121,8 +122,7 @@ func Discover() ([]device.Info, error) {
 // deviceHandle is nvmlDevice_t.
 type deviceHandle uintptr
 
-// calls are the functions of the library. One that it lacks returns
-// FunctionNotFound.
+// calls are the functions of the library. One that it lacks returns FunctionNotFound.
 type calls struct {
 	init, shutdown func() Result
 	driverVersion  func(text *byte, size uint32) Result
@@ -163,7 +163,8 @@ func (c *calls) bind(handle uintptr) {
 		{&c.init, []string{"nvmlInit_v2", "nvmlInit"}},
 		{&c.shutdown, []string{"nvmlShutdown"}},
 		{&c.driverVersion, []string{"nvmlSystemGetDriverVersion"}},
-		{&c.cudaVersion, []string{"nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion"}},
+		{&c.cudaVersion, []string{"nvmlSystemGetCudaDriverVersion_v2",
+			"nvmlSystemGetCudaDriverVersion"}},
 		{&c.count, []string{"nvmlDeviceGetCount_v2", "nvmlDeviceGetCount"}},
 		{&c.byIndex, []string{"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex"}},
 		{&c.name, []string{"nvmlDeviceGetName"}},
@@ -183,7 +184,8 @@ func (c *calls) bind(handle uintptr) {
 		{&c.ancestor, []string{"nvmlDeviceGetTopologyCommonAncestor"}},
 		{&c.p2p, []string{"nvmlDeviceGetP2PStatus"}},
 		{&c.linkState, []string{"nvmlDeviceGetNvLinkState"}},
-		{&c.linkRemote, []string{"nvmlDeviceGetNvLinkRemotePciInfo_v2", "nvmlDeviceGetNvLinkRemotePciInfo"}},
+		{&c.linkRemote, []string{"nvmlDeviceGetNvLinkRemotePciInfo_v2",
+			"nvmlDeviceGetNvLinkRemotePciInfo"}},
 		{&c.linkRemoteType, []string{"nvmlDeviceGetNvLinkRemoteDeviceType"}},
 	} {
 		bindOne(b.function, handle, b.names)

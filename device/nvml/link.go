@@ -65,8 +65,8 @@ func (l *Library) nvlinks(g *gpu, here map[string]bool) {
 	}
 }
 
-// intoSwitch says whether a connection that ends at no GPU of this machine ends at
-// a switch. Drivers before branch 450 do not tell what is there, only where it is.
+// intoSwitch says whether a connection that ends at no GPU of this machine ends at a switch.
+// Drivers before branch 450 do not tell what is there, only where it is.
 func (l *Library) intoSwitch(d deviceHandle, link uint32, known bool) bool {
 	var kind uint32
 	if r := l.call.linkRemoteType(d, link, &kind); r != FunctionNotFound {
@@ -85,8 +85,8 @@ func (l *Library) link(from, to *gpu) device.Link {
 	}
 	link.Peer = l.call.p2p(from.handle, to.handle, p2pRead, &status) == Success && status == p2pOK
 	link.NVLinks = from.direct[to.info.PCI]
-	// A switch may be cut into partitions: two GPUs that have links into one need
-	// not reach each other.
+	// A switch may be cut into partitions: two GPUs that have links into one need not reach each
+	// other.
 	reaches := l.call.p2p(from.handle, to.handle, p2pNVLink, &status) == Success && status == p2pOK
 	if reaches {
 		link.NVLinks += min(from.hub, to.hub)

@@ -7,8 +7,8 @@ import "github.com/weirgpu/weir/device"
 // mostInstances bounds the count that a library may tell; today's GPUs have 7.
 const mostInstances = 128
 
-// instances fills the Multi-Instance GPU mode and the instances there are. Places
-// for instances may be empty in between.
+// instances fills the Multi-Instance GPU mode and the instances there are. Places for instances may
+// be empty in between.
 func (l *Library) instances(g *gpu) {
 	var current, pending, most uint32
 	if l.call.migMode(g.handle, &current, &pending) != Success || current == 0 {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ownLimitSince is the first driver branch that can limit the memory of a set of
-// processes by itself (nvmlDeviceSetMemoryLimits_v1, on control groups).
+// ownLimitSince is the first driver branch that can limit the memory of a set of processes by
+// itself (nvmlDeviceSetMemoryLimits_v1, on control groups).
 const ownLimitSince = 615
 
 // text returns the characters before the first zero byte.
@@ -19,8 +19,7 @@ func text(b []byte) string {
 	return strings.ToValidUTF8(string(b), "?")
 }
 
-// branch returns the number before the first dot of a driver's version, 0 when
-// there is none.
+// branch returns the number before the first dot of a driver's version, 0 when there is none.
 func branch(version string) int {
 	major, _, _ := strings.Cut(version, ".")
 	n, err := strconv.Atoi(major)
@@ -39,9 +38,9 @@ func cudaVersion(n int32) string {
 	return fmt.Sprintf("%d.%d", n/1000, n%1000/10)
 }
 
-// coresPerMultiprocessor returns how many FP32 cores one multiprocessor has: CUDA
-// C++ Programming Guide, "Compute Capabilities", arithmetic instructions. It
-// returns 0 for a capability that the table does not know.
+// coresPerMultiprocessor returns how many FP32 cores one multiprocessor has: CUDA C++ Programming
+// Guide, "Compute Capabilities", arithmetic instructions. It returns 0 for a capability that the
+// table does not know.
 func coresPerMultiprocessor(major, minor int32) int {
 	switch {
 	case major == 3:
@@ -61,9 +60,9 @@ func busName(domain, bus, dev uint32) string {
 	return fmt.Sprintf("%04x:%02x:%02x.0", domain, bus, dev)
 }
 
-// profile returns the size of an instance in NVIDIA's spelling. The name of an
-// instance ends in it ("NVIDIA H100 80GB HBM3 MIG 1g.10gb"); where the driver
-// gives no such name it is made from the attributes.
+// profile returns the size of an instance in NVIDIA's spelling. The name of an instance ends in it
+// ("NVIDIA H100 80GB HBM3 MIG 1g.10gb"); where the driver gives no such name it is made from the
+// attributes.
 func profile(name string, a *attributes) string {
 	if _, p, ok := strings.Cut(name, " MIG "); ok {
 		return p

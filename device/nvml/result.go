@@ -13,12 +13,12 @@ var (
 	ErrNotBuilt = errors.New("built without GPU support")
 )
 
-// PathVariable names the environment variable that holds the path of the library
-// to open instead of the system's.
+// PathVariable names the environment variable that holds the path of the library to open instead of
+// the system's.
 const PathVariable = "WEIR_NVML"
 
-// Result is what a call of the library returns; every one but [Success] is an
-// error. The numbers are those of nvmlReturn_t.
+// Result is what a call of the library returns; every one but [Success] is an error. The numbers
+// are those of nvmlReturn_t.
 type Result int32
 
 // The results that this package decides by.
@@ -34,12 +34,27 @@ const (
 )
 
 var resultText = map[Result]string{
-	Success: "success", 1: "not initialized", InvalidArgument: "invalid argument", NotSupported: "not supported",
-	4: "no permission", NotFound: "not found", 7: "insufficient size", 8: "power cables not attached",
-	DriverNotLoaded: "driver not loaded", 10: "timeout", 11: "interrupt trouble", 12: "library not found",
-	FunctionNotFound: "function not in this library", 14: "info ROM corrupted", GPULost: "GPU is lost",
-	16: "GPU needs a reset", 17: "blocked by the operating system", VersionMismatch: "library and kernel driver differ in version",
-	19: "in use", 20: "out of memory", 999: "unknown error",
+	Success:          "success",
+	1:                "not initialized",
+	InvalidArgument:  "invalid argument",
+	NotSupported:     "not supported",
+	4:                "no permission",
+	NotFound:         "not found",
+	7:                "insufficient size",
+	8:                "power cables not attached",
+	DriverNotLoaded:  "driver not loaded",
+	10:               "timeout",
+	11:               "interrupt trouble",
+	12:               "library not found",
+	FunctionNotFound: "function not in this library",
+	14:               "info ROM corrupted",
+	GPULost:          "GPU is lost",
+	16:               "GPU needs a reset",
+	17:               "blocked by the operating system",
+	VersionMismatch:  "library and kernel driver differ in version",
+	19:               "in use",
+	20:               "out of memory",
+	999:              "unknown error",
 }
 
 // Error implements error.

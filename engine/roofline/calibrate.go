@@ -5,8 +5,9 @@ import (
 	"github.com/weirgpu/weir/kernel/vec"
 )
 
-// A calibration product has few rows and columns and a long K, packed operands of some 60 KiB each: they stay in the second
-// level of every cache of today, and the panel that is read again and again in the first.
+// A calibration product has few rows and columns and a long K, packed operands of some 60 KiB each:
+// they stay in the second level of every cache of today, and the panel that is read again and again
+// in the first.
 const (
 	productRows  = 56
 	productCols  = 64
@@ -49,7 +50,17 @@ type product struct {
 
 func newProduct(p gemm.Precision) (*product, error) {
 	integers := p == gemm.U8S8 || p == gemm.S8U8
-	op, err := gemm.New(gemm.Params{M: productRows, N: productCols, K: productWords, Precision: p, PackedA: true, PackedB: true, ToStore: integers})
+	op, err := gemm.New(
+		gemm.Params{
+			M:         productRows,
+			N:         productCols,
+			K:         productWords,
+			Precision: p,
+			PackedA:   true,
+			PackedB:   true,
+			ToStore:   integers,
+		},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -70,12 +81,12 @@ func (x *product) run() {
 	}
 }
 
-// workingSets are the bytes of each thread that are read again and again: far inside the second level of caches, and steps up to
-// what is larger than the last one of most machines.
+// workingSets are the bytes of each thread that are read again and again: far inside the second
+// level of caches, and steps up to what is larger than the last one of most machines.
 var workingSets = []int64{128 << 10, 1 << 20, 8 << 20, 48 << 20}
 
-// reads measures reading. Threads read parts of one block, which is the last working set of one thread: a machine's last cache is
-// shared.
+// reads measures reading. Threads read parts of one block, which is the last working set of one
+// thread: a machine's last cache is shared.
 func (b bench) reads(m *Machine) error {
 	threads := int64(b.pool.Threads())
 	block := make([]float32, max(workingSets[len(workingSets)-1], workingSets[0]*threads)/4)

@@ -22,8 +22,8 @@ const (
 // Machine is what this machine was measured to reach, all threads of a pool together.
 type Machine struct {
 	Threads int `json:"threads"`
-	// Peak is the GFLOP/s of matrix products whose operands stay in the caches next to a core, by precision; precisions that the
-	// processor has no instructions for are left out.
+	// Peak is the GFLOP/s of matrix products whose operands stay in the caches next to a core, by
+	// precision; precisions that the processor has no instructions for are left out.
 	Peak map[Precision]float64 `json:"peak_gflops_per_s"`
 	// Read is the rate of reading, from the smallest working set to the largest.
 	Read []Rate `json:"read"`
@@ -45,7 +45,8 @@ func (m *Machine) peak(p Precision) float64 {
 	return m.Peak[FP32]
 }
 
-// bandwidth returns the GB/s at which so many bytes can be had at best: the rate of the largest working set that is no larger.
+// bandwidth returns the GB/s at which so many bytes can be had at best: the rate of the largest
+// working set that is no larger.
 func (m *Machine) bandwidth(bytes int64) float64 {
 	best := 0.0
 	for i, r := range m.Read {
@@ -75,8 +76,9 @@ var measured struct {
 	machines map[int]*Machine // by threads
 }
 
-// Measure returns the limits of this machine for the threads of a pool. The first call for a number of threads measures for about
-// 0.1 s and wants the cores for itself; the process keeps what it found. The error is ctx's.
+// Measure returns the limits of this machine for the threads of a pool. The first call for a number
+// of threads measures for about 0.1 s and wants the cores for itself; the process keeps what it
+// found. The error is ctx's.
 func Measure(ctx context.Context, pool *cpu.Pool) (*Machine, error) {
 	measured.Lock()
 	defer measured.Unlock()
@@ -106,8 +108,9 @@ type bench struct {
 	pool *cpu.Pool
 }
 
-// Each loop is run for this long at a time, and as often as the time of all together allows. The fastest counts: whatever else
-// the machine does only makes a loop slower, and one shorter than a slice of the system's scheduler has a chance to be left alone.
+// Each loop is run for this long at a time, and as often as the time of all together allows. The
+// fastest counts: whatever else the machine does only makes a loop slower, and one shorter than a
+// slice of the system's scheduler has a chance to be left alone.
 const (
 	oneLoop  = time.Millisecond / 2
 	allLoops = 15 * time.Millisecond
@@ -135,7 +138,10 @@ func (b bench) fastest(turn func(part int)) (ns float64, err error) {
 			return 0, err
 		}
 		if took < oneLoop {
-			l.turns = min(2*l.turns+int(float64(l.turns)*float64(oneLoop-took)/float64(took+1)), 1<<24)
+			l.turns = min(
+				2*l.turns+int(float64(l.turns)*float64(oneLoop-took)/float64(took+1)),
+				1<<24,
+			)
 		}
 	}
 	ns = float64(took) / float64(l.turns)

@@ -31,13 +31,20 @@ func TestLimit(t *testing.T) {
 	} {
 		ms, compute := simple.leastMS(tc.p, tc.flops, tc.bytes)
 		if math.Abs(ms-tc.ms) > 1e-9*tc.ms || compute != tc.compute {
-			t.Errorf("%s: %g ms, by arithmetic %v; want %g, %v", tc.name, ms, compute, tc.ms, tc.compute)
+			t.Errorf(
+				"%s: %g ms, by arithmetic %v; want %g, %v",
+				tc.name,
+				ms,
+				compute,
+				tc.ms,
+				tc.compute,
+			)
 		}
 	}
 }
 
-// TestMeasure holds what must be true of any machine: everything has a rate, narrower numbers multiply no slower by much, and the
-// process measures once.
+// TestMeasure holds what must be true of any machine: everything has a rate, narrower numbers
+// multiply no slower by much, and the process measures once.
 func TestMeasure(t *testing.T) {
 	pool := cpu.NewPool(cpu.PoolOptions{Threads: 1})
 	defer pool.Close()

@@ -15,9 +15,12 @@ import (
 //go:embed page.html
 var page string
 
-// HTML writes the table as a page with the roofline drawn, which needs nothing but a browser. The error is the writer's.
+// HTML writes the table as a page with the roofline drawn, which needs nothing but a browser. The
+// error is the writer's.
 func (t *Table) HTML(w io.Writer, title string, when time.Time) error {
-	p, err := template.New("page").Funcs(template.FuncMap{"pct": func(v float64) float64 { return 100 * v }}).Parse(page)
+	p, err := template.New("page").
+		Funcs(template.FuncMap{"pct": func(v float64) float64 { return 100 * v }}).
+		Parse(page)
 	if err != nil {
 		return fmt.Errorf("roofline template: %w", err)
 	}

@@ -21,7 +21,8 @@ type Work struct {
 	GFlopsPerS float64 `json:"gflops_per_s"`
 	GBPerS     float64 `json:"gb_per_s"`
 	Intensity  float64 `json:"flops_per_byte"`
-	// LeastMS is the time that the machine needs for as much work, and OfLimit the part of MS that this is: 1 is the roofline.
+	// LeastMS is the time that the machine needs for as much work, and OfLimit the part of MS that
+	// this is: 1 is the roofline.
 	LeastMS float64 `json:"least_ms"`
 	OfLimit float64 `json:"of_limit"`
 }
@@ -32,7 +33,11 @@ func (w *Work) rates(total float64) {
 		w.Share = w.MS / total
 	}
 	if w.MS > 0 {
-		w.GFlopsPerS, w.GBPerS, w.OfLimit = float64(w.Flops)/w.MS/1e6, float64(w.Bytes)/w.MS/1e6, w.LeastMS/w.MS
+		w.GFlopsPerS, w.GBPerS, w.OfLimit = float64(
+			w.Flops,
+		)/w.MS/1e6, float64(
+			w.Bytes,
+		)/w.MS/1e6, w.LeastMS/w.MS
 	}
 	if w.Bytes > 0 {
 		w.Intensity = float64(w.Flops) / float64(w.Bytes)
@@ -51,8 +56,8 @@ type Step struct {
 	Op        string    `json:"op"`
 	Kernel    string    `json:"kernel"`
 	Precision Precision `json:"precision"`
-	// Measured says that the kernel computes in the way that was measured to be the fastest (package engine/tune), not the one that a
-	// cost model chose.
+	// Measured says that the kernel computes in the way that was measured to be the fastest
+	// (package engine/tune), not the one that a cost model chose.
 	Measured bool `json:"measured"`
 	Work
 	// LimitGFlopsPerS is min(peak, GB/s x FLOP per byte); 0 for a step without arithmetic.
@@ -78,10 +83,17 @@ type Table struct {
 	Kernels   []Group `json:"kernels"`
 }
 
-// Profile runs so many iterations of an instance, at least one, step by step, each after fill has written the inputs, and takes
-// the median time of each step. Timing a step by itself costs some 0.1 us, which small steps show. Steps that not every iteration
-// runs, those of a branch, have the median over the iterations that do. Errors are fill's and those of engine.Instance.Run.
-func Profile(ctx context.Context, m *Machine, i *engine.Instance, fill func() error, runs int) (*Table, error) {
+// Profile runs so many iterations of an instance, at least one, step by step, each after fill has
+// written the inputs, and takes the median time of each step. Timing a step by itself costs some
+// 0.1 us, which small steps show. Steps that not every iteration runs, those of a branch, have the
+// median over the iterations that do. Errors are fill's and those of engine.Instance.Run.
+func Profile(
+	ctx context.Context,
+	m *Machine,
+	i *engine.Instance,
+	fill func() error,
+	runs int,
+) (*Table, error) {
 	t := &Table{Machine: *m, Runs: max(runs, 1)}
 	r := recorder{index: map[*plan.Step]int{}}
 	for range t.Runs {
@@ -128,7 +140,13 @@ func (r *recorder) visit(s *plan.Step, c plan.Cost) {
 
 func (r *record) row(m *Machine) Step {
 	slices.Sort(r.times)
-	s := Step{Node: r.step.Node.Name, Op: r.step.Node.Type, Kernel: r.step.Kernel.Name(), Precision: precisionOf(r.step), LimitedBy: ByMemory}
+	s := Step{
+		Node:      r.step.Node.Name,
+		Op:        r.step.Node.Type,
+		Kernel:    r.step.Kernel.Name(),
+		Precision: precisionOf(r.step),
+		LimitedBy: ByMemory,
+	}
 	s.MS, s.Flops, s.Bytes = milliseconds(r.times[len(r.times)/2]), r.cost.Flops, r.cost.Bytes
 	if k, ok := r.step.Kernel.(cpu.Choosing); ok {
 		s.Measured = k.Measured()
@@ -144,7 +162,8 @@ func (r *record) row(m *Machine) Step {
 	return s
 }
 
-// precisionOf tells the arithmetic of a step from the node that asks for it and the kernel that has been chosen.
+// precisionOf tells the arithmetic of a step from the node that asks for it and the kernel that has
+// been chosen.
 func precisionOf(s *plan.Step) Precision {
 	switch {
 	case s.Node.Attrs.String("precision", "") == string(BF16):
@@ -214,7 +233,10 @@ func (t *Table) Sorted(o Order) []Step {
 	case ByTime:
 		slices.SortStableFunc(list, func(a, b Step) int { return cmp.Compare(b.MS, a.MS) })
 	case ByLoss:
-		slices.SortStableFunc(list, func(a, b Step) int { return cmp.Compare(b.MS-b.LeastMS, a.MS-a.LeastMS) })
+		slices.SortStableFunc(
+			list,
+			func(a, b Step) int { return cmp.Compare(b.MS-b.LeastMS, a.MS-a.LeastMS) },
+		)
 	}
 	return list
 }

@@ -17,8 +17,11 @@ import (
 	"github.com/weirgpu/weir/zoo"
 )
 
-var machine = roofline.Machine{Threads: 1, Peak: map[roofline.Precision]float64{roofline.FP32: 100, roofline.BF16: 200},
-	Read: []roofline.Rate{{Bytes: 1 << 18, GBPerS: 50}}}
+var machine = roofline.Machine{
+	Threads: 1,
+	Peak:    map[roofline.Precision]float64{roofline.FP32: 100, roofline.BF16: 200},
+	Read:    []roofline.Rate{{Bytes: 1 << 18, GBPerS: 50}},
+}
 
 // profile profiles a small image network.
 func profile(t *testing.T, runs int, o pass.Options) (*roofline.Table, *plan.Plan) {
@@ -27,7 +30,15 @@ func profile(t *testing.T, runs int, o pass.Options) (*roofline.Table, *plan.Pla
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := plan.Compile(context.Background(), g, plan.Options{Shapes: map[string][]int{g.Inputs[0].Name: {1, 3, 64, 64}}, Threads: 1, Passes: o})
+	p, err := plan.Compile(
+		context.Background(),
+		g,
+		plan.Options{
+			Shapes:  map[string][]int{g.Inputs[0].Name: {1, 3, 64, 64}},
+			Threads: 1,
+			Passes:  o,
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +57,13 @@ func profile(t *testing.T, runs int, o pass.Options) (*roofline.Table, *plan.Pla
 	}
 	t.Cleanup(func() { i.Put(); s.Close(); pool.Close(); _ = dev.Close() })
 	fills := 0
-	table, err := roofline.Profile(context.Background(), &machine, i, func() error { fills++; return nil }, runs)
+	table, err := roofline.Profile(
+		context.Background(),
+		&machine,
+		i,
+		func() error { fills++; return nil },
+		runs,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,17 +79,32 @@ func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(math.Abs(a), mat
 func TestProfileAddsUp(t *testing.T) {
 	table, p := profile(t, 3, pass.Options{})
 	if len(table.Steps) != len(p.Steps) || table.Total.Flops != p.Flops {
-		t.Fatalf("%d steps with %d operations, planned %d with %d", len(table.Steps), table.Total.Flops, len(p.Steps), p.Flops)
+		t.Fatalf(
+			"%d steps with %d operations, planned %d with %d",
+			len(table.Steps),
+			table.Total.Flops,
+			len(p.Steps),
+			p.Flops,
+		)
 	}
 	var share float64
 	for i, s := range table.Steps {
 		share += s.Share
-		if s.Node != p.Steps[i].Node.Name || s.MS <= 0 || s.Bytes <= 0 || s.Flops <= 0 || s.Precision != roofline.FP32 {
+		if s.Node != p.Steps[i].Node.Name || s.MS <= 0 || s.Bytes <= 0 || s.Flops <= 0 ||
+			s.Precision != roofline.FP32 {
 			t.Errorf("step %d is %+v", i, s)
 		}
 		want := min(100, 50*s.Intensity)
-		if !near(s.LimitGFlopsPerS, want) || !near(s.OfLimit, s.GFlopsPerS/want) || (s.LimitedBy == roofline.ByCompute) != (want == 100) {
-			t.Errorf("%s: %g GFLOP/s is %g of a limit of %g by %s", s.Node, s.GFlopsPerS, s.OfLimit, s.LimitGFlopsPerS, s.LimitedBy)
+		if !near(s.LimitGFlopsPerS, want) || !near(s.OfLimit, s.GFlopsPerS/want) ||
+			(s.LimitedBy == roofline.ByCompute) != (want == 100) {
+			t.Errorf(
+				"%s: %g GFLOP/s is %g of a limit of %g by %s",
+				s.Node,
+				s.GFlopsPerS,
+				s.OfLimit,
+				s.LimitGFlopsPerS,
+				s.LimitedBy,
+			)
 		}
 	}
 	if !near(share, 1) || !near(table.Total.Share, 1) {
@@ -84,7 +116,13 @@ func TestProfileAddsUp(t *testing.T) {
 			steps, ms = steps+g.Steps, ms+g.MS
 		}
 		if steps != len(table.Steps) || !near(ms, table.Total.MS) {
-			t.Errorf("groups have %d steps in %g ms, all are %d in %g", steps, ms, len(table.Steps), table.Total.MS)
+			t.Errorf(
+				"groups have %d steps in %g ms, all are %d in %g",
+				steps,
+				ms,
+				len(table.Steps),
+				table.Total.MS,
+			)
 		}
 	}
 }
@@ -97,12 +135,13 @@ func TestProfileSorted(t *testing.T) {
 		roofline.ByLoss: func(s roofline.Step) float64 { return s.MS - s.LeastMS },
 	} {
 		list := table.Sorted(o)
-		if len(list) != len(table.Steps) || !slices.IsSortedFunc(list, func(a, b roofline.Step) int {
-			if key(a) > key(b) {
-				return -1
-			}
-			return 1
-		}) {
+		if len(list) != len(table.Steps) ||
+			!slices.IsSortedFunc(list, func(a, b roofline.Step) int {
+				if key(a) > key(b) {
+					return -1
+				}
+				return 1
+			}) {
 			t.Errorf("by %s: %v", o, list)
 		}
 	}
@@ -122,7 +161,12 @@ func TestProfilePrecision(t *testing.T) {
 		if s.Precision == roofline.BF16 {
 			found = true
 			if !near(s.LimitGFlopsPerS, min(200, 50*s.Intensity)) {
-				t.Errorf("%s: limit %g at %g operations a byte", s.Node, s.LimitGFlopsPerS, s.Intensity)
+				t.Errorf(
+					"%s: limit %g at %g operations a byte",
+					s.Node,
+					s.LimitGFlopsPerS,
+					s.Intensity,
+				)
 			}
 		}
 	}
@@ -140,7 +184,8 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := strings.Replace(b.String(), echarts.Script, "", 1)
-	if strings.Contains(own, `<b id`) || !strings.Contains(own, "a &amp; b") || strings.Count(own, "</script>") != 2 {
+	if strings.Contains(own, `<b id`) || !strings.Contains(own, "a &amp; b") ||
+		strings.Count(own, "</script>") != 2 {
 		t.Error("a name has become markup")
 	}
 	for _, want := range []string{"2 January 2026", "&lt;b id=", table.Steps[1].Node} {

@@ -12,16 +12,18 @@ import (
 
 // bench measures plans against each other.
 type bench struct {
-	clock    clock.Clock
-	start    func(ctx context.Context, c cpu.Choices) (*running, error) // loads the plan with these choices
-	time     time.Duration                                              // of a measurement
+	clock clock.Clock
+	// loads the plan with these choices
+	start    func(ctx context.Context, c cpu.Choices) (*running, error)
+	time     time.Duration // of a measurement
 	progress func(done float64)
 }
 
 // running is a plan that is loaded.
 type running struct {
 	fill func() error
-	run  func(ctx context.Context, visit func(s *plan.Step)) error // visits each step after it has run
+	// visits each step after it has run
+	run  func(ctx context.Context, visit func(s *plan.Step)) error
 	stop func()
 
 	problems map[*plan.Step]string // "" for steps that have one way
@@ -77,7 +79,8 @@ type sample struct {
 	total []time.Duration            // of all steps
 }
 
-// rounds runs the plans in turn until the time is over, and meanwhile reports progress from one part of the work to another.
+// rounds runs the plans in turn until the time is over, and meanwhile reports progress from one
+// part of the work to another.
 func (b *bench) rounds(ctx context.Context, list []*running, from, to float64) ([]*sample, error) {
 	samples := make([]*sample, len(list))
 	for i := range samples {
@@ -102,8 +105,8 @@ func (b *bench) rounds(ctx context.Context, list []*running, from, to float64) (
 	return samples, nil
 }
 
-// once times one run of a plan. A run before it brings the plan's weights back into the caches, where they would be if no other plan took
-// turns with it.
+// once times one run of a plan. A run before it brings the plan's weights back into the caches,
+// where they would be if no other plan took turns with it.
 func (b *bench) once(ctx context.Context, r *running, s *sample) error {
 	if err := r.fill(); err != nil {
 		return err
@@ -138,8 +141,8 @@ func (s *sample) add(round int, problem string, took time.Duration) {
 	s.times[problem] = times
 }
 
-// gain is the part of the time that other saves over base for sure: the lesser of what the median over the rounds says and what the least
-// times say.
+// gain is the part of the time that other saves over base for sure: the lesser of what the median
+// over the rounds says and what the least times say.
 func gain(base, other []time.Duration) float64 {
 	var ratios []float64
 	var leastBase, leastOther time.Duration

@@ -16,8 +16,8 @@ import (
 	"github.com/weirgpu/weir/zoo"
 )
 
-// TestRun measures a small image network for real. Whatever is faster, every problem gets a way that it has, and the memory of all plans is
-// given back.
+// TestRun measures a small image network for real. Whatever is faster, every problem gets a way
+// that it has, and the memory of all plans is given back.
 func TestRun(t *testing.T) {
 	g, err := zoo.New("resnet50", zoo.Options{Layers: 1, Width: 0.125, Resolution: 32, Classes: 10})
 	if err != nil {
@@ -31,7 +31,11 @@ func TestRun(t *testing.T) {
 	pool := cpu.NewPool(cpu.PoolOptions{Threads: 1})
 	defer pool.Close()
 	compile := func(ctx context.Context, c cpu.Choices) (*plan.Plan, error) {
-		return plan.Compile(ctx, g, plan.Options{Shapes: map[string][]int{g.Inputs[0].Name: {1, 3, 32, 32}}, Choices: c})
+		return plan.Compile(
+			ctx,
+			g,
+			plan.Options{Shapes: map[string][]int{g.Inputs[0].Name: {1, 3, 32, 32}}, Choices: c},
+		)
 	}
 	fill := func(i *engine.Instance) error {
 		for k, x := 0, tensor.As[float32](i.Inputs()[0]); k < len(x); k++ {
@@ -39,16 +43,29 @@ func TestRun(t *testing.T) {
 		}
 		return nil
 	}
-	r, err := tune.Run(t.Context(), tune.Options{Compile: compile, Fill: fill, Time: time.Millisecond, Engine: engine.Options{Device: dev, Pool: pool}})
+	r, err := tune.Run(
+		t.Context(),
+		tune.Options{
+			Compile: compile,
+			Fill:    fill,
+			Time:    time.Millisecond,
+			Engine:  engine.Options{Device: dev, Pool: pool},
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Problems) < 3 || len(r.Choices) != len(r.Problems) || r.Rounds != tune.MinRounds || r.BeforeMS <= 0 || r.AfterMS > r.BeforeMS {
+	if len(r.Problems) < 3 || len(r.Choices) != len(r.Problems) || r.Rounds != tune.MinRounds ||
+		r.BeforeMS <= 0 ||
+		r.AfterMS > r.BeforeMS {
 		t.Errorf("%+v", r)
 	}
 	for _, p := range r.Problems {
 		if len(p.Ways) < 2 || len(p.Steps) == 0 || r.Choices[p.Problem] != p.Chosen ||
-			!slices.ContainsFunc(p.Ways, func(w tune.Way) bool { return w.Way == p.Chosen && w.MS > 0 }) {
+			!slices.ContainsFunc(
+				p.Ways,
+				func(w tune.Way) bool { return w.Way == p.Chosen && w.MS > 0 },
+			) {
 			t.Errorf("%+v, chosen %s", p, r.Choices[p.Problem])
 		}
 	}

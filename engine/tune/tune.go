@@ -13,7 +13,8 @@ import (
 	"github.com/weirgpu/weir/plan"
 )
 
-// Gain is the part of a step's time that a way must save over the cost model's, so that it is no accident of measuring.
+// Gain is the part of a step's time that a way must save over the cost model's, so that it is no
+// accident of measuring.
 const Gain = 0.03
 
 // DefaultTime is how long each of the two measurements takes unless Options say so.
@@ -29,11 +30,13 @@ const (
 type Options struct {
 	// Compile makes the plan of the model with these choices; nil leaves all to the cost model.
 	Compile func(ctx context.Context, c cpu.Choices) (*plan.Plan, error)
-	// Engine says where plans are loaded. The quota must hold as many as a step has ways, and three, each with its packed weights.
+	// Engine says where plans are loaded. The quota must hold as many as a step has ways, and
+	// three, each with its packed weights.
 	Engine engine.Options
 	// Fill writes an instance's inputs, before each run.
 	Fill func(i *engine.Instance) error
-	// Time is how long each of the two measurements goes on, 0 for DefaultTime: at least MinRounds and at most MaxRounds rounds.
+	// Time is how long each of the two measurements goes on, 0 for DefaultTime: at least MinRounds
+	// and at most MaxRounds rounds.
 	Time time.Duration
 	// Progress, when set, is told which part of the work is done, from 0 to 1.
 	Progress func(done float64)
@@ -45,10 +48,12 @@ type Result struct {
 	Choices cpu.Choices `json:"-"`
 	// Problems are those that have several ways, the longest first.
 	Problems []Problem `json:"problems"`
-	// BeforeMS is the median time of all steps with the choices of the cost model, and AfterMS what Choices make of it.
+	// BeforeMS is the median time of all steps with the choices of the cost model, and AfterMS what
+	// Choices make of it.
 	BeforeMS float64 `json:"before_ms"`
 	AfterMS  float64 `json:"after_ms"`
-	// Rounds are those of the first measurement, Confirming those of the second: 0 when there was nothing to confirm.
+	// Rounds are those of the first measurement, Confirming those of the second: 0 when there was
+	// nothing to confirm.
 	Rounds     int `json:"rounds"`
 	Confirming int `json:"confirming_rounds"`
 }
@@ -59,8 +64,8 @@ type Problem struct {
 	Steps   []string `json:"steps"` // names of their nodes
 	Ways    []Way    `json:"ways"`  // that of the cost model first
 	Chosen  string   `json:"chosen"`
-	// Promised is the part of the time that the first measurement found the fastest way to save, Gain what the chosen one was
-	// confirmed to save: 0 for the cost model's.
+	// Promised is the part of the time that the first measurement found the fastest way to save,
+	// Gain what the chosen one was confirmed to save: 0 for the cost model's.
 	Promised float64 `json:"promised"`
 	Gain     float64 `json:"gain"`
 
@@ -73,7 +78,8 @@ type Way struct {
 	MS  float64 `json:"ms"`
 }
 
-// Run measures a model. The errors are those of Options' functions, of engine.Load, of the model, and ctx's.
+// Run measures a model. The errors are those of Options' functions, of engine.Load, of the model,
+// and ctx's.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	b := bench{clock: clock.NewReal(), start: o.start, time: o.Time, progress: o.Progress}
 	if b.time == 0 {
@@ -165,9 +171,15 @@ func (b *bench) compare(ctx context.Context, r *Result, base *running) error {
 	return nil
 }
 
-// confirm times the plan of the cost model and the one with what seems faster, and chooses what is. Where in memory a plan came to lie makes
-// a difference, too: so the cost model's is loaded once more, and both must be slower.
-func (b *bench) confirm(ctx context.Context, r *Result, base *running, promising cpu.Choices) error {
+// confirm times the plan of the cost model and the one with what seems faster, and chooses what is.
+// Where in memory a plan came to lie makes a difference, too: so the cost model's is loaded once
+// more, and both must be slower.
+func (b *bench) confirm(
+	ctx context.Context,
+	r *Result,
+	base *running,
+	promising cpu.Choices,
+) error {
 	c := take(r.Problems, 0)
 	maps.Copy(c, promising)
 	list := []*running{base}
@@ -191,7 +203,8 @@ func (b *bench) confirm(ctx context.Context, r *Result, base *running, promising
 		if !ok {
 			continue
 		}
-		before, again, after := samples[0].times[p.Problem], samples[1].times[p.Problem], samples[2].times[p.Problem]
+		before, again, after := samples[0].times[p.Problem], samples[1].times[p.Problem],
+			samples[2].times[p.Problem]
 		if g := min(gain(before, after), gain(again, after)); g > Gain {
 			p.Chosen, p.Gain = way, g
 			r.AfterMS -= g * milliseconds(median(before))
@@ -200,7 +213,8 @@ func (b *bench) confirm(ctx context.Context, r *Result, base *running, promising
 	return nil
 }
 
-// promising are the ways that the first measurement found to be faster than those of the cost model.
+// promising are the ways that the first measurement found to be faster than those of the cost
+// model.
 func (r *Result) promising() cpu.Choices {
 	c := cpu.Choices{}
 	for i := range r.Problems {

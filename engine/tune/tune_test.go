@@ -28,7 +28,8 @@ func (k *fakeKernel) Ways() []string  { return k.ways }
 func (k *fakeKernel) Way() string     { return k.way }
 func (k *fakeKernel) Measured() bool  { return false }
 
-// machine is a model of steps whose times are made up: cost tells that of a way in a round of the whole machine.
+// machine is a model of steps whose times are made up: cost tells that of a way in a round of the
+// whole machine.
 type machine struct {
 	clock   clock.Manual
 	steps   []fakeKernel
@@ -93,8 +94,23 @@ var (
 
 // TestTune holds what is chosen of made-up times.
 func TestTune(t *testing.T) {
-	flat := map[string]float64{"p a": 1, "p b": 0.9, "q a": 2, "q b": 2.5, "q c": 1.5, "r a": 1, "r b": 0.98, "s": 3}
-	steps := []fakeKernel{{problem: "p", ways: two}, {problem: "q", ways: three}, {problem: "r", ways: two}, {problem: "s"}, {problem: "p", ways: two}}
+	flat := map[string]float64{
+		"p a": 1,
+		"p b": 0.9,
+		"q a": 2,
+		"q b": 2.5,
+		"q c": 1.5,
+		"r a": 1,
+		"r b": 0.98,
+		"s":   3,
+	}
+	steps := []fakeKernel{
+		{problem: "p", ways: two},
+		{problem: "q", ways: three},
+		{problem: "r", ways: two},
+		{problem: "s"},
+		{problem: "p", ways: two},
+	}
 	at := func(problem, way string) time.Duration {
 		return time.Duration(flat[strings.TrimSpace(problem+" "+way)] * float64(time.Millisecond))
 	}
@@ -103,7 +119,9 @@ func TestTune(t *testing.T) {
 		cost func(problem, way string, run int) time.Duration
 		want cpu.Choices
 	}{
-		{"steady", func(p, w string, _ int) time.Duration { return at(p, w) }, cpu.Choices{"p": "b", "q": "c", "r": "a"}},
+		{"steady", func(p, w string, _ int) time.Duration {
+			return at(p, w)
+		}, cpu.Choices{"p": "b", "q": "c", "r": "a"}},
 		{"everything slows down for a while", func(p, w string, run int) time.Duration {
 			return at(p, w) * time.Duration(1+run/20%3)
 		}, cpu.Choices{"p": "b", "q": "c", "r": "a"}},
@@ -141,7 +159,13 @@ func TestTune(t *testing.T) {
 				t.Errorf("%v; %d plans are left, %d at once", r.Choices, m.running, m.most)
 			}
 			if r.Rounds < MinRounds || r.Confirming < MinRounds || r.AfterMS >= r.BeforeMS {
-				t.Errorf("%d and %d rounds, from %g ms to %g", r.Rounds, r.Confirming, r.BeforeMS, r.AfterMS)
+				t.Errorf(
+					"%d and %d rounds, from %g ms to %g",
+					r.Rounds,
+					r.Confirming,
+					r.BeforeMS,
+					r.AfterMS,
+				)
 			}
 		})
 	}
@@ -149,21 +173,45 @@ func TestTune(t *testing.T) {
 
 // TestResult holds the figures of a result.
 func TestResult(t *testing.T) {
-	m := &machine{steps: []fakeKernel{{problem: "fast", ways: two}, {problem: "slow", ways: three}, {problem: "fast", ways: two}, {problem: "one", ways: two[:1]}},
+	m := &machine{
+		steps: []fakeKernel{
+			{problem: "fast", ways: two},
+			{problem: "slow", ways: three},
+			{problem: "fast", ways: two},
+			{problem: "one", ways: two[:1]},
+		},
 		cost: func(p, w string, _ int) time.Duration {
-			return map[string]time.Duration{"fast a": 1, "fast b": 2, "slow a": 8, "slow b": 4, "slow c": 6, "one a": 5}[p+" "+w] * time.Millisecond
-		}}
+			return map[string]time.Duration{"fast a": 1, "fast b": 2, "slow a": 8, "slow b": 4,
+				"slow c": 6, "one a": 5}[p+" "+w] * time.Millisecond
+		},
+	}
 	r, err := m.bench(t).tune(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []Problem{
-		{Problem: "slow", Steps: []string{"slow"}, Ways: []Way{{"a", 8}, {"b", 4}, {"c", 6}}, Chosen: "b", Promised: 0.5, Gain: 0.5, fastest: 1},
-		{Problem: "fast", Steps: []string{"fast", "fast"}, Ways: []Way{{"a", 2}, {"b", 4}}, Chosen: "a"},
+		{
+			Problem:  "slow",
+			Steps:    []string{"slow"},
+			Ways:     []Way{{"a", 8}, {"b", 4}, {"c", 6}},
+			Chosen:   "b",
+			Promised: 0.5,
+			Gain:     0.5,
+			fastest:  1,
+		},
+		{
+			Problem: "fast",
+			Steps:   []string{"fast", "fast"},
+			Ways:    []Way{{"a", 2}, {"b", 4}},
+			Chosen:  "a",
+		},
 	}
 	same := func(p, q Problem) bool {
-		return p.Problem == q.Problem && slices.Equal(p.Steps, q.Steps) && slices.Equal(p.Ways, q.Ways) && p.Chosen == q.Chosen &&
-			math.Abs(p.Gain-q.Gain) < 1e-9 && math.Abs(p.Promised-q.Promised) < 1e-9
+		return p.Problem == q.Problem && slices.Equal(p.Steps, q.Steps) &&
+			slices.Equal(p.Ways, q.Ways) &&
+			p.Chosen == q.Chosen &&
+			math.Abs(p.Gain-q.Gain) < 1e-9 &&
+			math.Abs(p.Promised-q.Promised) < 1e-9
 	}
 	if !slices.EqualFunc(r.Problems, want, same) {
 		t.Errorf("got  %+v\nwant %+v", r.Problems, want)
@@ -177,10 +225,14 @@ func TestResult(t *testing.T) {
 	}
 }
 
-// TestFewRounds holds the bounds of the rounds: of a model that takes longer than the time, and of one that takes none.
+// TestFewRounds holds the bounds of the rounds: of a model that takes longer than the time, and of
+// one that takes none.
 func TestFewRounds(t *testing.T) {
 	for took, want := range map[time.Duration]int{time.Minute: MinRounds, 0: MaxRounds} {
-		m := &machine{steps: []fakeKernel{{problem: "p", ways: two}}, cost: func(string, string, int) time.Duration { return took }}
+		m := &machine{
+			steps: []fakeKernel{{problem: "p", ways: two}},
+			cost:  func(string, string, int) time.Duration { return took },
+		}
 		r, err := m.bench(t).tune(t.Context())
 		if err != nil || r.Rounds != want || r.Confirming != 0 || r.Choices["p"] != "a" {
 			t.Errorf("%v a run: %+v, %v; want %d rounds", took, r, err, want)
@@ -188,10 +240,15 @@ func TestFewRounds(t *testing.T) {
 	}
 }
 
-// TestPlacement holds that a plan which came to lie badly in memory makes no way look fast, nor, where the gain is large, slow.
+// TestPlacement holds that a plan which came to lie badly in memory makes no way look fast, nor,
+// where the gain is large, slow.
 func TestPlacement(t *testing.T) {
 	for slow := 1; slow <= 4; slow++ {
-		m := &machine{steps: []fakeKernel{{problem: "p", ways: two}}, slow: slow, cost: func(string, string, int) time.Duration { return time.Millisecond }}
+		m := &machine{
+			steps: []fakeKernel{{problem: "p", ways: two}},
+			slow:  slow,
+			cost:  func(string, string, int) time.Duration { return time.Millisecond },
+		}
 		r, err := m.bench(t).tune(t.Context())
 		if err != nil || r.Choices["p"] != "a" || r.AfterMS != r.BeforeMS {
 			t.Errorf("plan %d is slow: %+v, %v", slow, r, err)
@@ -206,7 +263,10 @@ func TestPlacement(t *testing.T) {
 }
 
 func TestNothingToChoose(t *testing.T) {
-	m := &machine{steps: []fakeKernel{{problem: "p", ways: two[:1]}}, cost: func(string, string, int) time.Duration { return 1 }}
+	m := &machine{
+		steps: []fakeKernel{{problem: "p", ways: two[:1]}},
+		cost:  func(string, string, int) time.Duration { return 1 },
+	}
 	r, err := m.bench(t).tune(t.Context())
 	if err != nil || len(r.Problems) > 0 || len(r.Choices) > 0 || m.runs != 1 || m.running != 0 {
 		t.Errorf("%+v, %v after %d runs", r, err, m.runs)
@@ -214,7 +274,11 @@ func TestNothingToChoose(t *testing.T) {
 }
 
 func TestFailedRun(t *testing.T) {
-	m := &machine{steps: []fakeKernel{{problem: "p", ways: two}}, cost: func(string, string, int) time.Duration { return 1 }, fail: errors.New("broken")}
+	m := &machine{
+		steps: []fakeKernel{{problem: "p", ways: two}},
+		cost:  func(string, string, int) time.Duration { return 1 },
+		fail:  errors.New("broken"),
+	}
 	if _, err := m.bench(t).tune(t.Context()); !errors.Is(err, m.fail) || m.running != 0 {
 		t.Errorf("%v, %d plans are left", err, m.running)
 	}

@@ -15,17 +15,16 @@ const (
 	Side = 8
 	// Ink is the darkest pixel value; 0 is paper.
 	Ink = 16
-	// HeldOutCorrect is the number of held-out images that Model classifies
-	// correctly when ONNX Runtime runs it.
+	// HeldOutCorrect is the number of held-out images that Model classifies correctly when ONNX
+	// Runtime runs it.
 	HeldOutCorrect = 359
 )
 
 // ErrFormat means that an embedded .npy file is not what this package wrote.
 var ErrFormat = errors.New("digits: unexpected .npy file")
 
-// Model is the classifier as an ONNX file (opset 17). Its input "image" is
-// float32 [N,1,8,8] in 0..1, its output "probabilities" float32 [N,10]. It must
-// not be modified.
+// Model is the classifier as an ONNX file (opset 17). Its input "image" is float32 [N,1,8,8] in
+// 0..1, its output "probabilities" float32 [N,10]. It must not be modified.
 //
 //go:embed digits.onnx
 var Model []byte
@@ -42,15 +41,21 @@ var (
 // An Image is one digit, row by row from the top, each pixel in 0..Ink.
 type Image [Side * Side]uint8
 
-// Images returns all 1,797 images. The error is ErrFormat if the program was
-// built with other files than this package's.
+// Images returns all 1,797 images. The error is ErrFormat if the program was built with other files
+// than this package's.
 func Images() ([]Image, error) {
 	data, shape, err := readNPY(imagesFile, "|u1", 1)
 	if err != nil {
 		return nil, fmt.Errorf("images.npy: %w", err)
 	}
 	if len(shape) != 3 || shape[1] != Side || shape[2] != Side {
-		return nil, fmt.Errorf("images.npy: shape %v, want [N %d %d]: %w", shape, Side, Side, ErrFormat)
+		return nil, fmt.Errorf(
+			"images.npy: shape %v, want [N %d %d]: %w",
+			shape,
+			Side,
+			Side,
+			ErrFormat,
+		)
 	}
 	images := make([]Image, shape[0])
 	for i := range images {
@@ -59,8 +64,7 @@ func Images() ([]Image, error) {
 	return images, nil
 }
 
-// Labels returns the digit, 0 to 9, that each image of Images shows. Errors are
-// as for Images.
+// Labels returns the digit, 0 to 9, that each image of Images shows. Errors are as for Images.
 func Labels() ([]uint8, error) {
 	data, shape, err := readNPY(labelsFile, "|u1", 1)
 	if err != nil {
@@ -72,8 +76,8 @@ func Labels() ([]uint8, error) {
 	return bytes.Clone(data), nil
 }
 
-// HeldOut returns the indices into Images, ascending, of the images that
-// training did not see. Errors are as for Images.
+// HeldOut returns the indices into Images, ascending, of the images that training did not see.
+// Errors are as for Images.
 func HeldOut() ([]int, error) {
 	data, shape, err := readNPY(heldOutFile, "<i4", 4)
 	if err != nil {
@@ -89,8 +93,8 @@ func HeldOut() ([]int, error) {
 	return indices, nil
 }
 
-// Input returns the images as the model takes them: len(images) x 1 x 8 x 8
-// float32 values in 0..1, in a new slice.
+// Input returns the images as the model takes them: len(images) x 1 x 8 x 8 float32 values in 0..1,
+// in a new slice.
 func Input(images ...Image) []float32 {
 	values := make([]float32, 0, len(images)*len(Image{}))
 	for i := range images {

@@ -21,7 +21,12 @@ func TestFilesAgree(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(images) != 1797 || len(labels) != 1797 || len(heldOut) != 360 {
-		t.Fatalf("%d images, %d labels, %d held out; want 1797, 1797, 360", len(images), len(labels), len(heldOut))
+		t.Fatalf(
+			"%d images, %d labels, %d held out; want 1797, 1797, 360",
+			len(images),
+			len(labels),
+			len(heldOut),
+		)
 	}
 	for i := range images {
 		if darkest := slices.Max(images[i][:]); darkest == 0 || darkest > Ink {

@@ -13,13 +13,14 @@ import (
 // (numpy.lib.format, "Format Version 1.0").
 const npyMagic = "\x93NUMPY\x01\x00"
 
-// npyHeader matches the header that numpy.save writes: a Python dictionary
-// with its keys in this order.
-var npyHeader = regexp.MustCompile(`^\{'descr': '([^']*)', 'fortran_order': False, 'shape': \(([0-9, ]*)\), \} *\n$`)
+// npyHeader matches the header that numpy.save writes: a Python dictionary with its keys in this
+// order.
+var npyHeader = regexp.MustCompile(
+	`^\{'descr': '([^']*)', 'fortran_order': False, 'shape': \(([0-9, ]*)\), \} *\n$`,
+)
 
-// readNPY returns the elements of a .npy file, as a view of it, and their
-// shape. The file must hold elements of type descr, of size bytes each, in C
-// order; anything else is ErrFormat.
+// readNPY returns the elements of a .npy file, as a view of it, and their shape. The file must hold
+// elements of type descr, of size bytes each, in C order; anything else is ErrFormat.
 func readNPY(file []byte, descr string, size int) (data []byte, shape []int, err error) {
 	prefix := len(npyMagic) + 2
 	if len(file) < prefix || string(file[:len(npyMagic)]) != npyMagic {
@@ -41,13 +42,19 @@ func readNPY(file []byte, descr string, size int) (data []byte, shape []int, err
 		return nil, nil, err
 	}
 	if data = file[end:]; len(data) != want {
-		return nil, nil, fmt.Errorf("shape %v wants %d bytes, file has %d: %w", shape, want, len(data), ErrFormat)
+		return nil, nil, fmt.Errorf(
+			"shape %v wants %d bytes, file has %d: %w",
+			shape,
+			want,
+			len(data),
+			ErrFormat,
+		)
 	}
 	return data, shape, nil
 }
 
-// parseShape reads the inside of a Python tuple of integers and returns it with
-// the bytes that so many elements of size bytes take.
+// parseShape reads the inside of a Python tuple of integers and returns it with the bytes that so
+// many elements of size bytes take.
 func parseShape(tuple string, size int) (shape []int, bytes int, err error) {
 	bytes = size
 	for _, text := range strings.Split(tuple, ",") {

@@ -1,5 +1,5 @@
-// Command buildshim compiles the library that weir exec preloads, with the flags with which weir does, below a folder, and
-// prints its path: go run ./gpu/buildshim FOLDER
+// Command buildshim compiles the library that weir exec preloads, with the flags with which weir
+// does, below a folder, and prints its path: go run ./gpu/buildshim FOLDER
 package main
 
 import (

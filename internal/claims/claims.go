@@ -20,7 +20,8 @@ type Claim struct {
 // Book is a list of claims. The zero value is an empty one.
 type Book []Claim
 
-// Check records one round's value of the claim of this name. Bound and most are those of the first round.
+// Check records one round's value of the claim of this name. Bound and most are those of the first
+// round.
 func (b *Book) Check(name string, value, bound float64, most bool) {
 	i := slices.IndexFunc(*b, func(c Claim) bool { return c.Name == name })
 	if i < 0 {
@@ -30,7 +31,8 @@ func (b *Book) Check(name string, value, bound float64, most bool) {
 	(*b)[i].Rounds = append((*b)[i].Rounds, value)
 }
 
-// Judge compares the median of each claim's rounds with its bound, writes a line about each, and reports whether all held.
+// Judge compares the median of each claim's rounds with its bound, writes a line about each, and
+// reports whether all held.
 func (b Book) Judge(w io.Writer) bool {
 	all := true
 	for i := range b {
@@ -45,7 +47,16 @@ func (b Book) Judge(w io.Writer) bool {
 			verdict = "held"
 		}
 		all = all && c.Held
-		fmt.Fprintf(w, "%-6s  %s: %.3f (%s %g; rounds %.3f)\n", verdict, c.Name, c.Median, relation, c.Bound, c.Rounds)
+		fmt.Fprintf(
+			w,
+			"%-6s  %s: %.3f (%s %g; rounds %.3f)\n",
+			verdict,
+			c.Name,
+			c.Median,
+			relation,
+			c.Bound,
+			c.Rounds,
+		)
 	}
 	return all
 }

@@ -1,7 +1,8 @@
-// Package claims is how the commands of bench/ say what they measured and whether it keeps the promise.
+// Package claims is how the commands of bench/ say what they measured and whether it keeps the
+// promise.
 //
-// Meet first: [Book], which collects a value of each claim in each round, and [Noise], which tells how much processor time others
-// took meanwhile.
+// Meet first: [Book], which collects a value of each claim in each round, and [Noise], which tells
+// how much processor time others took meanwhile.
 //
 // Concurrency: a Book is for one goroutine.
 //

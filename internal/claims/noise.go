@@ -20,8 +20,8 @@ func Start() Noise {
 	return Noise{time.Now(), machineBusy(), ownTime()}
 }
 
-// Foreign returns the processor time, in cores, that went to other programs or, on a virtual machine, to other guests, since
-// the start; 0 where the system does not tell.
+// Foreign returns the processor time, in cores, that went to other programs or, on a virtual
+// machine, to other guests, since the start; 0 where the system does not tell.
 func (n Noise) Foreign() float64 {
 	others := (machineBusy() - n.busy) - (ownTime() - n.owned)
 	return max(0, others.Seconds()/time.Since(n.began).Seconds())

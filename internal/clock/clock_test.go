@@ -53,8 +53,8 @@ func TestManualRefusesToGoBack(t *testing.T) {
 	new(Manual).Advance(-1)
 }
 
-// TestManualConcurrent moves one clock from several goroutines: no reading of one
-// goroutine is earlier than the one before.
+// TestManualConcurrent moves one clock from several goroutines: no reading of one goroutine is
+// earlier than the one before.
 func TestManualConcurrent(t *testing.T) {
 	var c Manual
 	var wg sync.WaitGroup

@@ -43,7 +43,8 @@ func TestDisableClampsItsLevel(t *testing.T) {
 }
 
 func TestLevelString(t *testing.T) {
-	for l, want := range map[Level]string{Baseline: "baseline", AVX2: "avx2", AVX512: "avx512", 9: "unknown"} {
+	for l, want := range map[Level]string{Baseline: "baseline", AVX2: "avx2", AVX512: "avx512",
+		9: "unknown"} {
 		if got := l.String(); got != want {
 			t.Errorf("Level(%d).String() = %q, want %q", l, got, want)
 		}

@@ -6,22 +6,22 @@ import (
 	"sync"
 )
 
-// Caches holds the data cache sizes of one core, in bytes. L3 is the size of the cache the core can reach, which it
-// usually shares with others.
+// Caches holds the data cache sizes of one core, in bytes. L3 is the size of the cache the core can
+// reach, which it usually shares with others.
 type Caches struct {
 	L1D, L2, L3 int
 }
 
-// fallbackCaches are the smallest sizes found on the server processors of the last ten years that have AVX2, so that a
-// blocking chosen from them never overflows a cache.
+// fallbackCaches are the smallest sizes found on the server processors of the last ten years that
+// have AVX2, so that a blocking chosen from them never overflows a cache.
 var fallbackCaches = Caches{L1D: 32 << 10, L2: 256 << 10, L3: 4 << 20}
 
-// ModelName returns the processor's name as its maker gives it ("AMD EPYC 9654 96-Core Processor"), or the Go
-// architecture ("amd64") where the operating system does not tell. It is read once.
+// ModelName returns the processor's name as its maker gives it ("AMD EPYC 9654 96-Core Processor"),
+// or the Go architecture ("amd64") where the operating system does not tell. It is read once.
 func ModelName() string { return modelName() }
 
-// CacheSizes returns the cache sizes of the first core. A size that the operating system does not tell is replaced by a
-// conservative one: 32 KiB, 256 KiB and 4 MiB. They are read once.
+// CacheSizes returns the cache sizes of the first core. A size that the operating system does not
+// tell is replaced by a conservative one: 32 KiB, 256 KiB and 4 MiB. They are read once.
 func CacheSizes() Caches { return cacheSizes() }
 
 var modelName = sync.OnceValue(func() string {

@@ -18,5 +18,9 @@ func readCacheSizes() Caches {
 		}
 		return int(n)
 	}
-	return Caches{L1D: size("hw.l1dcachesize"), L2: size("hw.l2cachesize"), L3: size("hw.l3cachesize")}
+	return Caches{
+		L1D: size("hw.l1dcachesize"),
+		L2:  size("hw.l2cachesize"),
+		L3:  size("hw.l3cachesize"),
+	}
 }

@@ -35,8 +35,8 @@ func readCacheSizes() Caches {
 	return parseCaches(os.DirFS("/sys/devices/system/cpu/cpu0/cache"))
 }
 
-// parseCaches reads the index* folders of one processor's cache folder in sysfs, laid out as the kernel's
-// Documentation/ABI/testing/sysfs-devices-system-cpu says.
+// parseCaches reads the index* folders of one processor's cache folder in sysfs, laid out as the
+// kernel's Documentation/ABI/testing/sysfs-devices-system-cpu says.
 func parseCaches(dir fs.FS) Caches {
 	var c Caches
 	indexes, err := fs.Glob(dir, "index*")
@@ -68,7 +68,8 @@ func readWord(dir fs.FS, index, name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// parseSize reads "32K" or "1M" and returns bytes, or 0 for anything that is not a plausible cache size.
+// parseSize reads "32K" or "1M" and returns bytes, or 0 for anything that is not a plausible cache
+// size.
 func parseSize(s string) int {
 	unit := 1
 	switch {

@@ -7,7 +7,8 @@ import (
 )
 
 func TestParseModelName(t *testing.T) {
-	const text = "processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel name\t: AMD EPYC 9654\nmodel name\t: other\n"
+	const text = "processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel name\t: AMD EPYC 9654\nmodel " +
+		"name\t: other\n"
 	if got := parseModelName(strings.NewReader(text)); got != "AMD EPYC 9654" {
 		t.Errorf("parseModelName = %q", got)
 	}
@@ -27,7 +28,9 @@ func TestParseCaches(t *testing.T) {
 	put("index1", "1", "Instruction", "32K")
 	put("index2", "2", "Unified", "2048K")
 	put("index3", "3", "Unified", "1M")
-	if got, want := parseCaches(dir), (Caches{L1D: 48 << 10, L2: 2 << 20, L3: 1 << 20}); got != want {
+	if got, want := parseCaches(
+		dir,
+	), (Caches{L1D: 48 << 10, L2: 2 << 20, L3: 1 << 20}); got != want {
 		t.Errorf("parseCaches = %+v, want %+v", got, want)
 	}
 	if got := parseCaches(fstest.MapFS{}); got != (Caches{}) {
@@ -36,7 +39,8 @@ func TestParseCaches(t *testing.T) {
 }
 
 func TestParseSize(t *testing.T) {
-	for text, want := range map[string]int{"32K": 32 << 10, "1M": 1 << 20, "64": 64, "": 0, "K": 0, "-3K": 0, "9999999999K": 0} {
+	for text, want := range map[string]int{"32K": 32 << 10, "1M": 1 << 20, "64": 64, "": 0, "K": 0,
+		"-3K": 0, "9999999999K": 0} {
 		if got := parseSize(text); got != want {
 			t.Errorf("parseSize(%q) = %d, want %d", text, got, want)
 		}

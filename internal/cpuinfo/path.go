@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// Path names a set of instructions that a generation of processors has and kernels have code for. Paths are ordered: each
-// includes those below it. A path is finer than a [Level], which says only how wide vectors are.
+// Path names a set of instructions that a generation of processors has and kernels have code for.
+// Paths are ordered: each includes those below it. A path is finer than a [Level], which says only
+// how wide vectors are.
 type Path int32
 
 const (
@@ -23,12 +24,14 @@ const (
 	PathAVX512
 	// PathAVX512VNNI adds the dot products of bytes (Intel Cascade Lake, Ice Lake).
 	PathAVX512VNNI
-	// PathAVX512BF16 adds the dot products of bfloat16 (Intel Cooper Lake, Sapphire Rapids, AMD Zen 4).
+	// PathAVX512BF16 adds the dot products of bfloat16 (Intel Cooper Lake, Sapphire Rapids, AMD Zen
+	// 4).
 	PathAVX512BF16
 )
 
-// PathVariable is the environment variable that holds the most that kernels may use, by the name of a path. It is read once,
-// when the process starts, so that every program and every test can be run as an older processor would.
+// PathVariable is the environment variable that holds the most that kernels may use, by the name of
+// a path. It is read once, when the process starts, so that every program and every test can be run
+// as an older processor would.
 const PathVariable = "WEIR_ISA"
 
 var pathNames = [...]string{"plain", "avx2", "avx512", "avx512-vnni", "avx512-bf16"}
@@ -51,33 +54,41 @@ func ParsePath(name string) (Path, error) {
 			return Path(p), nil
 		}
 	}
-	return PathPlain, fmt.Errorf("instruction path %q: want one of %s", name, strings.Join(pathNames[:], ", "))
+	return PathPlain, fmt.Errorf(
+		"instruction path %q: want one of %s",
+		name,
+		strings.Join(pathNames[:], ", "),
+	)
 }
 
 var (
 	top, environmentErr = limited(detect(), os.Getenv(PathVariable))
-	// current is read on every kernel call, so it is one word and needs no lock; mu guards its writers.
+	// current is read on every kernel call, so it is one word and needs no lock; mu guards its
+	// writers.
 	current = int32(top)
 
 	mu     sync.Mutex
 	capped [PathAVX512BF16 + 1]int // by path: how many undos that allow no more are outstanding
 )
 
-// detect returns the highest path that the processor and the operating system offer, and that the program was built with: the
-// build tag noasm leaves only plain Go.
+// detect returns the highest path that the processor and the operating system offer, and that the
+// program was built with: the build tag noasm leaves only plain Go.
 func detect() Path {
 	if !assembly {
 		return PathPlain
 	}
 	x := &cpu.X86
 	return features{
-		avx2: x.HasAVX2 && x.HasFMA && x.HasF16C && x.HasBMI2, avx512: x.HasAVX512F && x.HasAVX512BW && x.HasAVX512VL && x.HasAVX512DQ,
-		vnni: x.HasAVX512VNNI, bf16: x.HasAVX512BF16,
+		avx2: x.HasAVX2 && x.HasFMA && x.HasF16C &&
+			x.HasBMI2,
+		avx512: x.HasAVX512F && x.HasAVX512BW && x.HasAVX512VL && x.HasAVX512DQ,
+		vnni:   x.HasAVX512VNNI,
+		bf16:   x.HasAVX512BF16,
 	}.path()
 }
 
-// features are the sets of instructions that paths differ in. A processor may have one without those of the paths below, in
-// theory or because a hypervisor hides them.
+// features are the sets of instructions that paths differ in. A processor may have one without
+// those of the paths below, in theory or because a hypervisor hides them.
 type features struct{ avx2, avx512, vnni, bf16 bool }
 
 func (f features) path() Path {
@@ -106,19 +117,22 @@ func limited(p Path, name string) (Path, error) {
 	return min(p, most), nil
 }
 
-// EnvironmentError returns what is wrong with the value of [PathVariable], which has no effect then; nil when nothing is.
+// EnvironmentError returns what is wrong with the value of [PathVariable], which has no effect
+// then; nil when nothing is.
 func EnvironmentError() error { return environmentErr }
 
-// SupportedPath returns the highest path that the processor and the operating system offer and the environment allows,
-// whatever is disabled.
+// SupportedPath returns the highest path that the processor and the operating system offer and the
+// environment allows, whatever is disabled.
 func SupportedPath() Path { return top }
 
-// CurrentPath returns the path that kernels take now: SupportedPath, less what Limit and Disable took away.
+// CurrentPath returns the path that kernels take now: SupportedPath, less what Limit and Disable
+// took away.
 func CurrentPath() Path { return Path(atomic.LoadInt32(&current)) }
 
-// Limit lets kernels take no path above most until undo is called. It is for tests, which use it to reach the code for older
-// processors. It acts on the whole process. Calls nest and their undos may come in any order; a second call of one undo does
-// nothing. A path that the processor lacks cannot be reached: then the best one it has below is taken.
+// Limit lets kernels take no path above most until undo is called. It is for tests, which use it to
+// reach the code for older processors. It acts on the whole process. Calls nest and their undos may
+// come in any order; a second call of one undo does nothing. A path that the processor lacks cannot
+// be reached: then the best one it has below is taken.
 func Limit(most Path) (undo func()) {
 	most = min(max(most, PathPlain), PathAVX512BF16)
 	change(most, 1)

@@ -38,7 +38,12 @@ func TestLimit(t *testing.T) {
 			t.Errorf("CurrentPath() = %v after Limit(%v), want %v", CurrentPath(), most, p)
 		}
 		got := [4]bool{HasAVX2FMA(), HasAVX512(), HasAVX512VNNI(), HasAVX512BF16()}
-		if want := [4]bool{p >= PathAVX2, p >= PathAVX512, p >= PathAVX512VNNI, p >= PathAVX512BF16}; got != want {
+		if want := [4]bool{
+			p >= PathAVX2,
+			p >= PathAVX512,
+			p >= PathAVX512VNNI,
+			p >= PathAVX512BF16,
+		}; got != want {
 			t.Errorf("%v: may use %v, want %v", p, got, want)
 		}
 		if want := Level(min(int(p), 2)); Current() != want {
@@ -67,13 +72,20 @@ func TestEnvironmentLimitsThePath(t *testing.T) {
 			t.Errorf("limited(%v) without a name = %v, %v", p, got, err)
 		}
 		got, err := limited(p, "AVX2")
-		if err == nil || got != p || !strings.Contains(err.Error(), PathVariable) || !strings.Contains(err.Error(), "avx512-vnni") {
-			t.Errorf("limited(%v, AVX2) = %v, %v; want an error that names the variable and the choices", p, got, err)
+		if err == nil || got != p || !strings.Contains(err.Error(), PathVariable) ||
+			!strings.Contains(err.Error(), "avx512-vnni") {
+			t.Errorf(
+				"limited(%v, AVX2) = %v, %v; want an error that names the variable and the choices",
+				p,
+				got,
+				err,
+			)
 		}
 	}
 }
 
-// TestEnvironmentIsValid keeps a run of the tests on one path from being one on another by a misspelling.
+// TestEnvironmentIsValid keeps a run of the tests on one path from being one on another by a
+// misspelling.
 func TestEnvironmentIsValid(t *testing.T) {
 	if err := EnvironmentError(); err != nil {
 		t.Error(err)

@@ -15,8 +15,8 @@ func Paths() []cpuinfo.Path {
 	return paths
 }
 
-// EachPath runs f as a subtest once on each of Paths. As it changes what the whole process uses, neither t nor f may be
-// parallel.
+// EachPath runs f as a subtest once on each of Paths. As it changes what the whole process uses,
+// neither t nor f may be parallel.
 func EachPath(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	for _, p := range Paths() {

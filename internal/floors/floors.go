@@ -1,5 +1,6 @@
-// Package floors is the architecture as data: which floor and which column each package belongs to, and what that allows it to
-// import. A test of the root package holds it against the code, and the command draw makes the picture in the README.
+// Package floors is the architecture as data: which floor and which column each package belongs to,
+// and what that allows it to import. A test of the root package holds it against the code, and the
+// command draw makes the picture in the README.
 //
 // Meet first: [Table] and [Allowed].
 //
@@ -99,14 +100,15 @@ func Of(path string) (Row, bool) {
 	return Row{}, false
 }
 
-// Within returns the path below the module of an import path, and whether it is one of the module's.
+// Within returns the path below the module of an import path, and whether it is one of the
+// module's.
 func Within(importPath string) (string, bool) {
 	rest, ok := strings.CutPrefix(importPath, Module)
 	return strings.TrimPrefix(rest, "/"), ok && (rest == "" || rest[0] == '/')
 }
 
-// Allowed reports why package from must not import package to, nil when it may: an import goes to a strictly lower floor
-// of the same column, or to a package beside the floors.
+// Allowed reports why package from must not import package to, nil when it may: an import goes to a
+// strictly lower floor of the same column, or to a package beside the floors.
 func Allowed(from, to string) error {
 	f, ok := Of(from)
 	if !ok {
@@ -121,9 +123,19 @@ func Allowed(from, to string) error {
 	case f.Column == Beside:
 		return fmt.Errorf("%s is beside the floors and imports %s", from, to)
 	case f.Column != Both && t.Column != f.Column:
-		return fmt.Errorf("%s imports %s: the engine column and the sharing column never import each other", from, to)
+		return fmt.Errorf(
+			"%s imports %s: the engine column and the sharing column never import each other",
+			from,
+			to,
+		)
 	case t.Floor >= f.Floor:
-		return fmt.Errorf("%s (floor %d) imports %s (floor %d): imports go down only", from, f.Floor, to, t.Floor)
+		return fmt.Errorf(
+			"%s (floor %d) imports %s (floor %d): imports go down only",
+			from,
+			f.Floor,
+			to,
+			t.Floor,
+		)
 	}
 	return nil
 }

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// Current fails t when a file that the generator in the folder _generate writes differs from the one in the package's folder,
-// which is the working directory of its tests. The generator is a program whose argument is the folder to write to.
+// Current fails t when a file that the generator in the folder _generate writes differs from the
+// one in the package's folder, which is the working directory of its tests. The generator is a
+// program whose argument is the folder to write to.
 func Current(t *testing.T) {
 	t.Helper()
 	goTool, err := exec.LookPath("go")

@@ -1,8 +1,9 @@
 package makespan
 
-// Cores returns the time that one, two and four workers take, each times the number of workers: the less they wait for the last
-// chunks, the closer it is to three times the sum of the costs. Chunk c costs cost(c). Workers take chunks in order, the
-// one that is free first the next (list scheduling; Graham, "Bounds for Certain Multiprocessing Anomalies", 1966).
+// Cores returns the time that one, two and four workers take, each times the number of workers: the
+// less they wait for the last chunks, the closer it is to three times the sum of the costs. Chunk c
+// costs cost(c). Workers take chunks in order, the one that is free first the next (list
+// scheduling; Graham, "Bounds for Certain Multiprocessing Anomalies", 1966).
 func Cores(chunks int, cost func(c int) float64) float64 {
 	var one [1]float64
 	var two [2]float64

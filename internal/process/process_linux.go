@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ticksPerSecond is USER_HZ, in which /proc counts; Linux fixes it at 100 for user space on every architecture that Go runs on.
+// ticksPerSecond is USER_HZ, in which /proc counts; Linux fixes it at 100 for user space on every
+// architecture that Go runs on.
 const ticksPerSecond = 100
 
 func sinceStart() time.Duration {
@@ -17,7 +18,8 @@ func sinceStart() time.Duration {
 	if err != nil {
 		return 0
 	}
-	// The second field is the command in parentheses and may hold spaces; starttime is field 22 (proc_pid_stat(5)).
+	// The second field is the command in parentheses and may hold spaces; starttime is field 22
+	// (proc_pid_stat(5)).
 	rest := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	const startTime = 22 - 3
 	if len(rest) <= startTime {
@@ -34,8 +36,8 @@ func sinceStart() time.Duration {
 	return time.Duration(now.Nano()) - time.Duration(ticks)*time.Second/ticksPerSecond
 }
 
-// peakRSS reads VmHWM, which belongs to the address space. The ru_maxrss of getrusage(2) would survive execve and tell of the
-// parent that forked.
+// peakRSS reads VmHWM, which belongs to the address space. The ru_maxrss of getrusage(2) would
+// survive execve and tell of the parent that forked.
 func peakRSS() int64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

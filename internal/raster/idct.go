@@ -16,8 +16,9 @@ const (
 	fix3072711026 = 25172
 )
 
-// inverseDCT is libjpeg's accurate integer transform (jidctint.c, after Loeffler, Ligtenberg and Moschytz 1989): columns to two
-// binary places, then rows to integers. Other transforms, package image's among them, round some elements the other way.
+// inverseDCT is libjpeg's accurate integer transform (jidctint.c, after Loeffler, Ligtenberg and
+// Moschytz 1989): columns to two binary places, then rows to integers. Other transforms, package
+// image's among them, round some elements the other way.
 func inverseDCT(b *[64]int32) {
 	for i := range 8 {
 		inverseDCT8(b[i:], 8, 11)
@@ -39,7 +40,12 @@ func inverseDCT8(b []int32, step int, shift uint) {
 	z5 := (t0 + t2 + t1 + t3) * fix1175875602
 	y1, y2 := -(t0+t3)*fix0899976223, -(t1+t2)*fix2562915447
 	y3, y4 := z5-(t0+t2)*fix1961570560, z5-(t1+t3)*fix0390180644
-	c := [4]int32{t3*fix1501321110 + y1 + y4, t2*fix3072711026 + y2 + y3, t1*fix2053119869 + y2 + y4, t0*fix0298631336 + y1 + y3}
+	c := [4]int32{
+		t3*fix1501321110 + y1 + y4,
+		t2*fix3072711026 + y2 + y3,
+		t1*fix2053119869 + y2 + y4,
+		t0*fix0298631336 + y1 + y3,
+	}
 
 	half := int32(1) << (shift - 1)
 	for k := range 4 {

@@ -7,8 +7,8 @@ import (
 	"image/jpeg"
 )
 
-// decodeJPEG converts chroma as libjpeg-turbo does by default ("fancy upsampling", jdsample.c and jdcolor.c), which the text
-// of ONNX ImageDecoder-20 prescribes.
+// decodeJPEG converts chroma as libjpeg-turbo does by default ("fancy upsampling", jdsample.c and
+// jdcolor.c), which the text of ONNX ImageDecoder-20 prescribes.
 func decodeJPEG(data []byte) (*Image, error) {
 	m, err := jpeg.Decode(bytes.NewReader(data))
 	if err != nil {
@@ -79,8 +79,8 @@ func (c *chroma) at(x, y int) int {
 	return int(c.data[y*c.stride+min(max(x, 0), c.width-1)])
 }
 
-// row computes one row of the image. Halved axes are interpolated with weights 3/4 and 1/4; columns only when the plane has
-// more than two of them, as in libjpeg. Other ratios repeat samples.
+// row computes one row of the image. Halved axes are interpolated with weights 3/4 and 1/4; columns
+// only when the plane has more than two of them, as in libjpeg. Other ratios repeat samples.
 func (c *chroma) row(out []byte, y, across, down int) {
 	smooth := across <= 2 && down <= 2 && (across == 1 || c.width > 2)
 	near, other := y/down, y/down
@@ -97,8 +97,8 @@ func (c *chroma) row(out []byte, y, across, down int) {
 	}
 }
 
-// between interpolates right (side 1) or left of sample k, between rows near and other. Roundings alternate, so that no
-// direction is preferred.
+// between interpolates right (side 1) or left of sample k, between rows near and other. Roundings
+// alternate, so that no direction is preferred.
 func (c *chroma) between(k, side, near, other, across, down int) byte {
 	column := func(k int) int { return 3*c.at(k, near) + c.at(k, other) }
 	next := k - 1 + 2*side

@@ -2,8 +2,9 @@ package raster
 
 import "image"
 
-// jpegScan decodes the coefficients of a baseline JPEG file of one scan (ITU-T T.81, annexes B and F) to samples, the one step
-// of which package image/jpeg gives other bits than libjpeg. It gives up on everything else.
+// jpegScan decodes the coefficients of a baseline JPEG file of one scan (ITU-T T.81, annexes B and
+// F) to samples, the one step of which package image/jpeg gives other bits than libjpeg. It gives
+// up on everything else.
 type jpegScan struct {
 	data          []byte
 	at            int
@@ -26,20 +27,87 @@ type jpegPart struct {
 	last         int32 // DC coefficient of the block before
 }
 
-// huffmanTable tells for each length of code the first code, the code after the last, and where its values start.
+// huffmanTable tells for each length of code the first code, the code after the last, and where its
+// values start.
 type huffmanTable struct {
 	first, end [17]int
 	value      [17]int
 	values     []byte
 }
 
-var zigzag = [64]byte{0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21, 28, 35,
-	42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63}
+var zigzag = [64]byte{
+	0,
+	1,
+	8,
+	16,
+	9,
+	2,
+	3,
+	10,
+	17,
+	24,
+	32,
+	25,
+	18,
+	11,
+	4,
+	5,
+	12,
+	19,
+	26,
+	33,
+	40,
+	48,
+	41,
+	34,
+	27,
+	20,
+	13,
+	6,
+	7,
+	14,
+	21,
+	28,
+	35,
+	42,
+	49,
+	56,
+	57,
+	50,
+	43,
+	36,
+	29,
+	22,
+	15,
+	23,
+	30,
+	37,
+	44,
+	51,
+	58,
+	59,
+	52,
+	45,
+	38,
+	31,
+	39,
+	46,
+	53,
+	60,
+	61,
+	54,
+	47,
+	55,
+	62,
+	63,
+}
 
-// exactPlanes decodes a file that package image/jpeg has decoded to m, nil when it is none of those that the scan knows.
+// exactPlanes decodes a file that package image/jpeg has decoded to m, nil when it is none of those
+// that the scan knows.
 func exactPlanes(data []byte, m *image.YCbCr) *image.YCbCr {
 	s := &jpegScan{data: data, at: 2}
-	if !s.segments() || s.width != m.Rect.Dx() || s.height != m.Rect.Dy() || len(s.parts) != 3 || !s.decode() {
+	if !s.segments() || s.width != m.Rect.Dx() || s.height != m.Rect.Dy() || len(s.parts) != 3 ||
+		!s.decode() {
 		return nil
 	}
 	out := *m
@@ -54,7 +122,8 @@ func exactPlanes(data []byte, m *image.YCbCr) *image.YCbCr {
 // exactGray is exactPlanes for one component.
 func exactGray(data []byte, m *image.Gray) *image.Gray {
 	s := &jpegScan{data: data, at: 2}
-	if !s.segments() || s.width != m.Rect.Dx() || s.height != m.Rect.Dy() || len(s.parts) != 1 || !s.decode() {
+	if !s.segments() || s.width != m.Rect.Dx() || s.height != m.Rect.Dy() || len(s.parts) != 1 ||
+		!s.decode() {
 		return nil
 	}
 	out := *m
@@ -252,7 +321,8 @@ func (s *jpegScan) block(p *jpegPart, to []byte) bool {
 func (s *jpegScan) bit() int {
 	if s.have == 0 {
 		s.bits, s.have = 0, 8
-		if s.at < len(s.data) && (s.data[s.at] != 0xff || s.at+1 < len(s.data) && s.data[s.at+1] == 0) {
+		if s.at < len(s.data) &&
+			(s.data[s.at] != 0xff || s.at+1 < len(s.data) && s.data[s.at+1] == 0) {
 			s.bits = uint32(s.data[s.at])
 			if s.at++; s.bits == 0xff {
 				s.at++

@@ -5,7 +5,8 @@ import (
 	"image"
 )
 
-// netpbm reads the portable formats: PBM (P1, P4), PGM (P2, P5), PPM (P3, P6) and PAM (P7), as netpbm's manual describes them.
+// netpbm reads the portable formats: PBM (P1, P4), PGM (P2, P5), PPM (P3, P6) and PAM (P7), as
+// netpbm's manual describes them.
 type netpbm struct {
 	data              []byte
 	at                int
@@ -34,7 +35,12 @@ func (n *netpbm) header() error {
 
 // pam reads the lines of a PAM header, each a name and a value.
 func (n *netpbm) pam() error {
-	fields := map[string]*int{"WIDTH": &n.width, "HEIGHT": &n.height, "DEPTH": &n.channels, "MAXVAL": &n.largest}
+	fields := map[string]*int{
+		"WIDTH":  &n.width,
+		"HEIGHT": &n.height,
+		"DEPTH":  &n.channels,
+		"MAXVAL": &n.largest,
+	}
 	for {
 		name := n.word()
 		switch to := fields[name]; {
@@ -65,8 +71,16 @@ func (n *netpbm) numbers(to ...*int) (err error) {
 }
 
 func (n *netpbm) check() error {
-	if n.width < 1 || n.height < 1 || n.largest < 1 || n.largest > 65535 || n.channels < 1 || n.channels > 4 {
-		return fmt.Errorf("%w: portable image of %d × %d × %d samples up to %d", ErrImage, n.width, n.height, n.channels, n.largest)
+	if n.width < 1 || n.height < 1 || n.largest < 1 || n.largest > 65535 || n.channels < 1 ||
+		n.channels > 4 {
+		return fmt.Errorf(
+			"%w: portable image of %d × %d × %d samples up to %d",
+			ErrImage,
+			n.width,
+			n.height,
+			n.channels,
+			n.largest,
+		)
 	}
 	return nil
 }
@@ -136,7 +150,8 @@ func decodeNetpbm(data []byte) (*Image, error) {
 	return out, nil
 }
 
-// sample returns sample k of pixel i, scaled to 255. PBM has a bit a pixel, 1 for black, its rows padded to bytes.
+// sample returns sample k of pixel i, scaled to 255. PBM has a bit a pixel, 1 for black, its rows
+// padded to bytes.
 func (n *netpbm) sample(i, k int) (byte, error) {
 	switch n.kind {
 	case '1':

@@ -16,9 +16,11 @@ import (
 )
 
 var (
-	// ErrFormat is the kind of error about a format that exists and that the package does not decode.
+	// ErrFormat is the kind of error about a format that exists and that the package does not
+	// decode.
 	ErrFormat = errors.New("image format not decoded")
-	// ErrImage is the kind of error about bytes that are no image, a damaged one or too large a one.
+	// ErrImage is the kind of error about bytes that are no image, a damaged one or too large a
+	// one.
 	ErrImage = errors.New("no image")
 )
 
@@ -61,7 +63,11 @@ func formatOf(data []byte) (*format, error) {
 			return f, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: first bytes %x are of no known format", ErrImage, data[:min(len(data), 8)])
+	return nil, fmt.Errorf(
+		"%w: first bytes %x are of no known format",
+		ErrImage,
+		data[:min(len(data), 8)],
+	)
 }
 
 func matches(data []byte, magic string) bool {
@@ -76,7 +82,8 @@ func matches(data []byte, magic string) bool {
 	return true
 }
 
-// Config returns the size of an image, checked against [MaxPixels]. Its errors are of kind [ErrFormat] or [ErrImage].
+// Config returns the size of an image, checked against [MaxPixels]. Its errors are of kind
+// [ErrFormat] or [ErrImage].
 func Config(data []byte) (width, height int, err error) {
 	f, err := formatOf(data)
 	if err != nil {
@@ -86,7 +93,13 @@ func Config(data []byte) (width, height int, err error) {
 		return 0, 0, err
 	}
 	if width < 1 || height < 1 || width > MaxPixels/height {
-		return 0, 0, fmt.Errorf("%w: %d × %d pixels, must be at least one and at most %d", ErrImage, width, height, MaxPixels)
+		return 0, 0, fmt.Errorf(
+			"%w: %d × %d pixels, must be at least one and at most %d",
+			ErrImage,
+			width,
+			height,
+			MaxPixels,
+		)
 	}
 	return width, height, nil
 }
@@ -130,7 +143,8 @@ func newImage(b image.Rectangle) *Image {
 	return &Image{b.Dx(), b.Dy(), make([]byte, 3*b.Dx()*b.Dy())}
 }
 
-// pixels takes the colours of m as they are, without the alpha that package color would multiply them with.
+// pixels takes the colours of m as they are, without the alpha that package color would multiply
+// them with.
 func pixels(m image.Image) *Image {
 	b := m.Bounds()
 	out := newImage(b)

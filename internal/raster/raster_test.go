@@ -45,7 +45,8 @@ func TestLosslessFormats(t *testing.T) {
 	}
 	m.SetNRGBA(1, 1, color.NRGBA{102, 237, 36, 7}) // alpha is dropped, not multiplied with
 	ppm := append([]byte("P6 # a comment\n5\n3 255\n"), want...)
-	for name, file := range map[string][]byte{"png": encoded(t, m, png.Encode), "tiff": encoded(t, m, tiffEncode), "bmp": encoded(t, m, bmp.Encode), "ppm": ppm} {
+	for name, file := range map[string][]byte{"png": encoded(t, m, png.Encode),
+		"tiff": encoded(t, m, tiffEncode), "bmp": encoded(t, m, bmp.Encode), "ppm": ppm} {
 		got, err := Decode(file)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -65,10 +66,13 @@ func TestPortableFormats(t *testing.T) {
 		{"P1 3 1 101", []byte{0, 255, 0}},
 		{"P1\n3 1\n1 0 1\n", []byte{0, 255, 0}},
 		{"P2 3 1 4 0 2 4", []byte{0, 128, 255}},
-		{"P4 9 2\n\x80\x80\x00\x00", []byte{0, 255, 255, 255, 255, 255, 255, 255, 0, 255, 255, 255, 255, 255, 255, 255, 255, 255}},
+		{"P4 9 2\n\x80\x80\x00\x00",
+			[]byte{0, 255, 255, 255, 255, 255, 255, 255, 0, 255, 255, 255, 255, 255, 255, 255, 255,
+				255}},
 		{"P5 2 1 255 \x07\x09", []byte{7, 9}},
 		{"P5 1 1 65535 \x80\x00", []byte{128}},
-		{"P7\nWIDTH 2\nHEIGHT 1\nDEPTH 2\nMAXVAL 255\nTUPLTYPE GRAYSCALE_ALPHA\nENDHDR\n\x05\xff\x06\x00", []byte{5, 6}},
+		{"P7\nWIDTH 2\nHEIGHT 1\nDEPTH 2\nMAXVAL 255\nTUPLTYPE " +
+			"GRAYSCALE_ALPHA\nENDHDR\n\x05\xff\x06\x00", []byte{5, 6}},
 	} {
 		got, err := Decode([]byte(c.file))
 		if err != nil {
@@ -138,7 +142,15 @@ func TestGreyJPEG(t *testing.T) {
 	for i := range m.Pix {
 		m.Pix[i] = byte(40 + i)
 	}
-	got, err := Decode(encoded(t, m, func(w io.Writer, m image.Image) error { return jpeg.Encode(w, m, &jpeg.Options{Quality: 100}) }))
+	got, err := Decode(
+		encoded(
+			t,
+			m,
+			func(w io.Writer, m image.Image) error {
+				return jpeg.Encode(w, m, &jpeg.Options{Quality: 100})
+			},
+		),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +179,17 @@ func TestInverseDCT(t *testing.T) {
 		want := 0.0
 		for k, v := range b {
 			u, w := k%8, k/8
-			want += float64(v) * scale(u) * scale(w) * math.Cos(float64((2*(at%8)+1)*u)*math.Pi/16) * math.Cos(float64((2*(at/8)+1)*w)*math.Pi/16)
+			want += float64(
+				v,
+			) * scale(
+				u,
+			) * scale(
+				w,
+			) * math.Cos(
+				float64((2*(at%8)+1)*u)*math.Pi/16,
+			) * math.Cos(
+				float64((2*(at/8)+1)*w)*math.Pi/16,
+			)
 		}
 		if math.Abs(float64(got)-want) > 0.75 {
 			t.Errorf("element %d: %d, want %v", at, got, want)
@@ -196,7 +218,8 @@ func TestBaselineJPEG(t *testing.T) {
 	for y := range 21 {
 		for x := range 37 {
 			a, b := exact.YCbCrAt(x, y), std.(*image.YCbCr).YCbCrAt(x, y)
-			if max(a.Y, b.Y)-min(a.Y, b.Y) > 1 || max(a.Cb, b.Cb)-min(a.Cb, b.Cb) > 1 || max(a.Cr, b.Cr)-min(a.Cr, b.Cr) > 1 {
+			if max(a.Y, b.Y)-min(a.Y, b.Y) > 1 || max(a.Cb, b.Cb)-min(a.Cb, b.Cb) > 1 ||
+				max(a.Cr, b.Cr)-min(a.Cr, b.Cr) > 1 {
 				t.Fatalf("pixel %d, %d: %v and %v", x, y, a, b)
 			}
 		}
@@ -210,7 +233,13 @@ func FuzzDecode(f *testing.F) {
 	f.Add(encoded(f, sample(), png.Encode))
 	f.Add(encoded(f, sample(), bmp.Encode))
 	f.Add(encoded(f, sample(), tiffEncode))
-	f.Add(encoded(f, sample(), func(w io.Writer, m image.Image) error { return jpeg.Encode(w, m, nil) }))
+	f.Add(
+		encoded(
+			f,
+			sample(),
+			func(w io.Writer, m image.Image) error { return jpeg.Encode(w, m, nil) },
+		),
+	)
 	f.Add([]byte("P3 2 1 255 1 2 3 4 5 6"))
 	f.Add([]byte("P7\nWIDTH 2\nHEIGHT 1\nDEPTH 2\nMAXVAL 255\nENDHDR\n1234"))
 	f.Fuzz(func(t *testing.T, file []byte) {

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/image/webp"
 )
 
-// decodeWebP converts the chroma of lossy images as libwebp does by default (src/dsp/upsampling.c and yuv.h).
+// decodeWebP converts the chroma of lossy images as libwebp does by default (src/dsp/upsampling.c
+// and yuv.h).
 func decodeWebP(data []byte) (*Image, error) {
 	m, err := webp.Decode(bytes.NewReader(data))
 	if err != nil {
@@ -28,13 +29,16 @@ func decodeWebP(data []byte) (*Image, error) {
 	v := &chroma{y.Cr, y.CStride, u.width, u.height}
 	for i := range out.Width * out.Height {
 		px, py := i%out.Width, i/out.Width
-		copy(out.RGB[3*i:], rgbOfWebP(int(y.Y[py*y.YStride+px]), u.quincunx(px, py), v.quincunx(px, py)))
+		copy(
+			out.RGB[3*i:],
+			rgbOfWebP(int(y.Y[py*y.YStride+px]), u.quincunx(px, py), v.quincunx(px, py)),
+		)
 	}
 	return out, nil
 }
 
-// quincunx interpolates with weights 9, 3, 3 and 1 in two steps that round down, as libwebp's arithmetic does; at the left
-// and right edges with 3 and 1.
+// quincunx interpolates with weights 9, 3, 3 and 1 in two steps that round down, as libwebp's
+// arithmetic does; at the left and right edges with 3 and 1.
 func (c *chroma) quincunx(x, y int) int {
 	kx, ky := x/2, y/2
 	nx, ny := kx-1+x%2*2, ky-1+y%2*2
@@ -47,7 +51,8 @@ func (c *chroma) quincunx(x, y int) int {
 	return (diagonal + near) >> 1
 }
 
-// rgbOfWebP is the conversion of BT.601 with limited range in 14 binary places, eight of which are dropped at once.
+// rgbOfWebP is the conversion of BT.601 with limited range in 14 binary places, eight of which are
+// dropped at once.
 func rgbOfWebP(y, u, v int) []byte {
 	luma := y * 19077 >> 8
 	r := luma + v*26149>>8 - 14234

@@ -11,11 +11,10 @@ import (
 	"time"
 )
 
-// WriteJSON writes the events kept so far as one JSON object in the Trace Event
-// Format (Google, "Trace Event Format", JSON Object Format). The object's member
-// "otherData" has the number of events dropped as "dropped". Events may be
-// recorded meanwhile; those that begin after the call are left out. The error is
-// the writer's.
+// WriteJSON writes the events kept so far as one JSON object in the Trace Event Format (Google,
+// "Trace Event Format", JSON Object Format). The object's member "otherData" has the number of
+// events dropped as "dropped". Events may be recorded meanwhile; those that begin after the call
+// are left out. The error is the writer's.
 func (r *Recorder) WriteJSON(w io.Writer) error {
 	out := &writer{w: bufio.NewWriterSize(w, 1<<16)}
 	out.text(`{"displayTimeUnit":"ms","otherData":{"dropped":"`)
@@ -56,8 +55,7 @@ func (r *Recorder) writeTracks(out *writer) {
 	}
 }
 
-// writer appends JSON to a buffer that it empties now and then. It keeps the
-// first error.
+// writer appends JSON to a buffer that it empties now and then. It keeps the first error.
 type writer struct {
 	w     *bufio.Writer
 	buf   []byte
@@ -86,8 +84,8 @@ func (o *writer) micros(d time.Duration) {
 	o.buf = append(o.buf, '.', byte('0'+n/100%10), byte('0'+n/10%10), byte('0'+n%10))
 }
 
-// begin opens an event's object. Numbers begin at 1, because thread 0 is the idle
-// thread to some readers.
+// begin opens an event's object. Numbers begin at 1, because thread 0 is the idle thread to some
+// readers.
 func (o *writer) begin(p string, t Track, name string) {
 	if o.comma {
 		o.text(",")
@@ -149,8 +147,8 @@ func (o *writer) event(e *event) {
 		o.buf = strconv.AppendFloat(o.buf, math.Float64frombits(e.id), 'g', -1, 64)
 		o.text("}")
 	case flowStart, flowStep, flowEnd:
-		// A string, because JSON readers lose digits of large numbers. "bp":"e"
-		// binds the end to the enclosing span instead of the next one.
+		// A string, because JSON readers lose digits of large numbers. "bp":"e" binds the end to
+		// the enclosing span instead of the next one.
 		o.text(`,"cat":"flow","bp":"e","id":"`)
 		o.buf = strconv.AppendUint(append(o.buf, "0x"...), e.id, 16)
 		o.text(`"`)

@@ -10,8 +10,7 @@ import (
 // MaxArgs is the number of arguments an event keeps; more are ignored.
 const MaxArgs = 4
 
-// DefaultCapacity is a capacity that suits a few seconds of a few jobs: 65536
-// events, about 17 MB.
+// DefaultCapacity is a capacity that suits a few seconds of a few jobs: 65536 events, about 17 MB.
 const DefaultCapacity = 1 << 16
 
 // Clock tells the time since an origin that all events of a trace share.
@@ -19,12 +18,12 @@ type Clock interface {
 	Now() time.Duration
 }
 
-// Track is a line of the picture, obtained from [Recorder.Track]. The zero Track
-// is a line of its own without a name.
+// Track is a line of the picture, obtained from [Recorder.Track]. The zero Track is a line of its
+// own without a name.
 type Track struct{ process, thread int32 }
 
-// Recorder holds events in the order in which they were recorded. Times are
-// readings of the recorder's clock.
+// Recorder holds events in the order in which they were recorded. Times are readings of the
+// recorder's clock.
 type Recorder struct {
 	clock   Clock
 	events  []event
@@ -54,8 +53,8 @@ const (
 	flowEnd   phase = 'f'
 )
 
-// event is one record. It is written once, by the goroutine that claimed it, and
-// may be read once ready is set.
+// event is one record. It is written once, by the goroutine that claimed it, and may be read once
+// ready is set.
 type event struct {
 	ready    atomic.Bool
 	phase    phase
@@ -68,8 +67,8 @@ type event struct {
 	args     [MaxArgs]Arg
 }
 
-// New returns a recorder that keeps the first capacity events, in memory it
-// claims at once; capacity <= 0 stands for [DefaultCapacity].
+// New returns a recorder that keeps the first capacity events, in memory it claims at once;
+// capacity <= 0 stands for [DefaultCapacity].
 func New(c Clock, capacity int) *Recorder {
 	if capacity <= 0 {
 		capacity = DefaultCapacity
@@ -82,9 +81,9 @@ func New(c Clock, capacity int) *Recorder {
 	}
 }
 
-// Track returns the track named thread in the group named process; the same
-// names give the same track. Tracks appear in the order in which they were first
-// asked for. It takes a lock and may allocate: call it once per track.
+// Track returns the track named thread in the group named process; the same names give the same
+// track. Tracks appear in the order in which they were first asked for. It takes a lock and may
+// allocate: call it once per track.
 func (r *Recorder) Track(process, thread string) Track {
 	if r == nil {
 		return Track{}
@@ -114,8 +113,8 @@ func (r *Recorder) Now() time.Duration {
 	return r.clock.Now()
 }
 
-// Span records that name lasted from start to end. Spans of one track must nest
-// or follow one another; an end before the start counts as the start.
+// Span records that name lasted from start to end. Spans of one track must nest or follow one
+// another; an end before the start counts as the start.
 func (r *Recorder) Span(t Track, name string, start, end time.Duration, args ...Arg) {
 	if e := r.claim(span, t, name, start); e != nil {
 		e.duration = max(end-start, 0)
@@ -130,9 +129,8 @@ func (r *Recorder) Instant(t Track, name string, at time.Duration, args ...Arg) 
 	}
 }
 
-// Counter records the value that the quantity called name has from a moment on.
-// A quantity belongs to the track's process. Values that are not finite numbers
-// count as dropped.
+// Counter records the value that the quantity called name has from a moment on. A quantity belongs
+// to the track's process. Values that are not finite numbers count as dropped.
 func (r *Recorder) Counter(t Track, name string, at time.Duration, value float64) {
 	if r == nil {
 		return
@@ -147,8 +145,8 @@ func (r *Recorder) Counter(t Track, name string, at time.Duration, value float64
 	}
 }
 
-// FlowStart begins an arrow, from the span that encloses the moment on the track.
-// All parts of one arrow have the same name and the same id.
+// FlowStart begins an arrow, from the span that encloses the moment on the track. All parts of one
+// arrow have the same name and the same id.
 func (r *Recorder) FlowStart(t Track, name string, id uint64, at time.Duration) {
 	r.flow(flowStart, t, name, id, at)
 }
@@ -178,8 +176,8 @@ func (r *Recorder) Len() int {
 	return int(min(r.claimed.Load(), int64(len(r.events))))
 }
 
-// Dropped returns the number of events that were not kept because the recorder
-// was full or their value was not a number.
+// Dropped returns the number of events that were not kept because the recorder was full or their
+// value was not a number.
 func (r *Recorder) Dropped() int64 {
 	if r == nil {
 		return 0

@@ -71,7 +71,15 @@ func TestWriteJSON(t *testing.T) {
 	r := New(still(5), 100)
 	dev := r.Track("cpu:0", "lease")
 	job := r.Track("jobs", "detector")
-	r.Span(dev, "conv \"1\"\n", 1500, 4001, Int("chunks", -3), Float("gflops", 2.5), String("kernel", "dïrect"))
+	r.Span(
+		dev,
+		"conv \"1\"\n",
+		1500,
+		4001,
+		Int("chunks", -3),
+		Float("gflops", 2.5),
+		String("kernel", "dïrect"),
+	)
 	r.Span(job, "backwards", 10, 5)
 	r.Instant(job, "revoked", 2*time.Second+1)
 	r.Counter(job, "held_bytes", -1, 1<<40)
@@ -85,23 +93,64 @@ func TestWriteJSON(t *testing.T) {
 			Args: map[string]any{"chunks": -3.0, "gflops": 2.5, "kernel": "dïrect"}},
 		{Ph: "X", Pid: 3, Tid: 3, Name: "backwards", Ts: "0.010", Dur: "0.000"},
 		{Ph: "i", Pid: 3, Tid: 3, Name: "revoked", Ts: "2000000.001", S: "t"},
-		{Ph: "C", Pid: 3, Tid: 3, Name: "held_bytes", Ts: "-0.001", Args: map[string]any{"value": float64(1 << 40)}},
-		{Ph: "s", Pid: 3, Tid: 3, Name: "request", Ts: "0.000", Cat: "flow", Bp: "e", ID: "0xffffffffffffffff"},
-		{Ph: "t", Pid: 2, Tid: 2, Name: "request", Ts: "0.001", Cat: "flow", Bp: "e", ID: "0xffffffffffffffff"},
-		{Ph: "f", Pid: 2, Tid: 2, Name: "request", Ts: "0.002", Cat: "flow", Bp: "e", ID: "0xffffffffffffffff"},
+		{
+			Ph:   "C",
+			Pid:  3,
+			Tid:  3,
+			Name: "held_bytes",
+			Ts:   "-0.001",
+			Args: map[string]any{"value": float64(1 << 40)},
+		},
+		{
+			Ph:   "s",
+			Pid:  3,
+			Tid:  3,
+			Name: "request",
+			Ts:   "0.000",
+			Cat:  "flow",
+			Bp:   "e",
+			ID:   "0xffffffffffffffff",
+		},
+		{
+			Ph:   "t",
+			Pid:  2,
+			Tid:  2,
+			Name: "request",
+			Ts:   "0.001",
+			Cat:  "flow",
+			Bp:   "e",
+			ID:   "0xffffffffffffffff",
+		},
+		{
+			Ph:   "f",
+			Pid:  2,
+			Tid:  2,
+			Name: "request",
+			Ts:   "0.002",
+			Cat:  "flow",
+			Bp:   "e",
+			ID:   "0xffffffffffffffff",
+		},
 	}
 	if got := fmt.Sprintf("%+v", f.events()); got != fmt.Sprintf("%+v", want) {
 		t.Errorf("got  %s\nwant %+v", got, want)
 	}
 	if f.DisplayTimeUnit != "ms" || f.OtherData.Dropped != "0" || r.Len() != 7 || r.Now() != 5 {
-		t.Errorf("unit %q, dropped %q, %d events, time %v", f.DisplayTimeUnit, f.OtherData.Dropped, r.Len(), r.Now())
+		t.Errorf(
+			"unit %q, dropped %q, %d events, time %v",
+			f.DisplayTimeUnit,
+			f.OtherData.Dropped,
+			r.Len(),
+			r.Now(),
+		)
 	}
 }
 
 func TestTracks(t *testing.T) {
 	r := New(still(0), 1)
 	a, b, c := r.Track("jobs", "a"), r.Track("jobs", "b"), r.Track("cpu:0", "a")
-	if r.Track("jobs", "a") != a || a == b || a == c || a == (Track{}) || a.process != b.process || a.process == c.process {
+	if r.Track("jobs", "a") != a || a == b || a == c || a == (Track{}) || a.process != b.process ||
+		a.process == c.process {
 		t.Errorf("tracks %v %v %v", a, b, c)
 	}
 	var got []string
@@ -113,7 +162,18 @@ func TestTracks(t *testing.T) {
 		"2 3 thread_name map[name:b]|2 3 thread_sort_index map[sort_index:2]|" +
 		"3 4 process_name map[name:cpu:0]|3 4 process_sort_index map[sort_index:2]|" +
 		"3 4 thread_name map[name:a]|3 4 thread_sort_index map[sort_index:3]"
-	if s := strings.Join(got, "|"); strings.ReplaceAll(s, " ", "") != strings.ReplaceAll(want, " ", "") {
+	if s := strings.Join(
+		got,
+		"|",
+	); strings.ReplaceAll(
+		s,
+		" ",
+		"",
+	) != strings.ReplaceAll(
+		want,
+		" ",
+		"",
+	) {
 		t.Errorf("got  %s\nwant %s", s, want)
 	}
 }
@@ -140,12 +200,21 @@ func TestFull(t *testing.T) {
 func TestArgs(t *testing.T) {
 	r := New(still(0), 10)
 	r.Instant(Track{}, "many", 0, Int("a", 1), Int("b", 2), Int("c", 3), Int("d", 4), Int("e", 5))
-	r.Instant(Track{}, "odd", 0, Float("nan", math.NaN()), Float("inf", math.Inf(1)), String("bytes", "\xff\x00<"), Float("tiny", 5e-324))
+	r.Instant(
+		Track{},
+		"odd",
+		0,
+		Float("nan", math.NaN()),
+		Float("inf", math.Inf(1)),
+		String("bytes", "\xff\x00<"),
+		Float("tiny", 5e-324),
+	)
 	e := read(t, r).events()
 	if len(e[0].Args) != MaxArgs {
 		t.Errorf("%d arguments kept: %v", len(e[0].Args), e[0].Args)
 	}
-	if a := e[1].Args; a["nan"] != "NaN" || a["inf"] != "+Inf" || a["bytes"] != "\ufffd\x00<" || a["tiny"] != 5e-324 {
+	if a := e[1].Args; a["nan"] != "NaN" || a["inf"] != "+Inf" || a["bytes"] != "\ufffd\x00<" ||
+		a["tiny"] != 5e-324 {
 		t.Errorf("%v", a)
 	}
 }
@@ -173,7 +242,14 @@ func TestConcurrentRecording(t *testing.T) {
 		wg.Go(func() {
 			track := r.Track("jobs", fmt.Sprint(g))
 			for i := range each {
-				r.Span(track, "step", time.Duration(i), time.Duration(i+1), Int("g", int64(g)), Int("i", int64(i)))
+				r.Span(
+					track,
+					"step",
+					time.Duration(i),
+					time.Duration(i+1),
+					Int("g", int64(g)),
+					Int("i", int64(i)),
+				)
 				if i%100 == 0 {
 					if err := r.WriteJSON(io.Discard); err != nil {
 						t.Error(err)
@@ -231,7 +307,15 @@ func TestRecordingDoesNotAllocate(t *testing.T) {
 	// More runs than events, so that the full recorder is measured too.
 	if n := testing.AllocsPerRun(1000, func() {
 		i++
-		r.Span(track, "step", r.Now(), r.Now(), Int("i", i), Float("f", float64(i)), String("s", "text"))
+		r.Span(
+			track,
+			"step",
+			r.Now(),
+			r.Now(),
+			Int("i", i),
+			Float("f", float64(i)),
+			String("s", "text"),
+		)
 		r.Counter(track, "held", 0, float64(i))
 		r.FlowStart(track, "f", uint64(i), 0)
 	}); n != 0 {
@@ -241,11 +325,25 @@ func TestRecordingDoesNotAllocate(t *testing.T) {
 
 func FuzzWriteJSON(f *testing.F) {
 	f.Add("name", "key", "value", int64(1), int64(2), 1.5)
-	f.Add("\x00\"\\", "\xff", "\u2028</script>", int64(math.MinInt64), int64(math.MaxInt64), math.NaN())
+	f.Add(
+		"\x00\"\\",
+		"\xff",
+		"\u2028</script>",
+		int64(math.MinInt64),
+		int64(math.MaxInt64),
+		math.NaN(),
+	)
 	f.Fuzz(func(t *testing.T, name, key, value string, from, to int64, x float64) {
 		r := New(still(0), 10)
 		track := r.Track(name, value)
-		r.Span(track, name, time.Duration(from), time.Duration(to), String(key, value), Float(key, x))
+		r.Span(
+			track,
+			name,
+			time.Duration(from),
+			time.Duration(to),
+			String(key, value),
+			Float(key, x),
+		)
 		r.Counter(track, name, time.Duration(from), x)
 		r.FlowEnd(track, name, uint64(to), time.Duration(to))
 		want := 3 - int(r.Dropped())

@@ -11,43 +11,51 @@ import (
 // ErrParams is the kind of every error of New.
 var ErrParams = errors.New("attention: bad parameters")
 
-// Layout says where the vector of a batch entry, a head and a position starts: at their sum of products with the strides, in
-// elements. The elements of a vector lie beside each other.
+// Layout says where the vector of a batch entry, a head and a position starts: at their sum of
+// products with the strides, in elements. The elements of a vector lie beside each other.
 type Layout struct{ Batch, Head, Row int }
 
 func (l Layout) at(batch, head, row int) int { return batch*l.Batch + head*l.Head + row*l.Row }
 
-// Mask is an operand with an element for each score, or for fewer when strides are 0; heads are those of queries.
+// Mask is an operand with an element for each score, or for fewer when strides are 0; heads are
+// those of queries.
 type Mask struct {
 	Given bool
 	Layout
 	Single bool // one element stands for all keys
 }
 
-// Params describes a call. Head h of the queries goes with head h/(Heads/KVHeads) of keys and values.
+// Params describes a call. Head h of the queries goes with head h/(Heads/KVHeads) of keys and
+// values.
 type Params struct {
 	Batch, Heads, KVHeads int
 	Queries, Keys         int
 	Size, ValueSize       int // elements of a query or key, and of a value
 	Q, K, V, Y            Layout
-	// Precision is that of the products of queries with keys: gemm.F32 or gemm.BF16. Values are multiplied in float32.
+	// Precision is that of the products of queries with keys: gemm.F32 or gemm.BF16. Values are
+	// multiplied in float32.
 	Precision gemm.Precision
 	Scale     float32
 	Cap       float32 // when not 0, scores s become Cap·tanh(s/Cap) before any mask
-	// A key is hidden from a query when Causal and after it, when farther than Left before it or Right after it (negative: without
-	// bound), when at or after Lens of its batch entry (see Args), and where Keep is false. Query i stands beside key i+Offset.
+	// A key is hidden from a query when Causal and after it, when farther than Left before it or
+	// Right after it (negative: without bound), when at or after Lens of its batch entry (see
+	// Args), and where Keep is false. Query i stands beside key i+Offset.
 	Causal      bool
 	Left, Right int
 	Offset      int
 	Keep        Mask
-	// Hidden is the score of hidden keys: -Inf, or a number, with which the weight may be above zero when nothing else counts.
+	// Hidden is the score of hidden keys: -Inf, or a number, with which the weight may be above
+	// zero when nothing else counts.
 	Hidden float32
-	// Added says that Hidden, -Inf, is added to the score of a hidden key, so that a NaN stays one, and does not take its place.
+	// Added says that Hidden, -Inf, is added to the score of a hidden key, so that a NaN stays one,
+	// and does not take its place.
 	Added bool
 	Bias  Mask // added to the scores, those of hidden keys too
-	Zero  bool // queries whose keys are all hidden, by -Inf, give what no weight at all makes of the values
-	// Blind says that hidden keys and their values have no part in anything, whatever they are: NaN shows only in the results of queries that
-	// see it. It is for keys that are hidden by -Inf and by place alone, and for products in F32.
+	// queries whose keys are all hidden, by -Inf, give what no weight at all makes of the values
+	Zero bool
+	// Blind says that hidden keys and their values have no part in anything, whatever they are: NaN
+	// shows only in the results of queries that see it. It is for keys that are hidden by -Inf and
+	// by place alone, and for products in F32.
 	Blind bool
 	Sink  bool // there are Sinks
 }
@@ -56,14 +64,16 @@ type Params struct {
 type Args struct {
 	Q, K, V, Y, Bias []float32
 	Keep             []byte // 0 hides
-	// Lens, when not nil, has the number of keys of each batch entry that are no padding; query i then stands beside key
-	// i + Lens[b] - Queries, and Offset is not used.
+	// Lens, when not nil, has the number of keys of each batch entry that are no padding; query i
+	// then stands beside key i + Lens[b] - Queries, and Offset is not used.
 	Lens []int64
-	// At, when not nil, which takes Lens, has the key that query 0 of each batch entry stands beside, and those after it beside the keys after
-	// that; queries beyond the last key stand beside the last.
+	// At, when not nil, which takes Lens, has the key that query 0 of each batch entry stands
+	// beside, and those after it beside the keys after that; queries beyond the last key stand
+	// beside the last.
 	At []int64
-	// Sinks has for each head of the queries a score that takes its share of the weight and has no value (Xiao et al., "Efficient
-	// Streaming Language Models with Attention Sinks", 2024; as a parameter: gpt-oss, 2025).
+	// Sinks has for each head of the queries a score that takes its share of the weight and has no
+	// value (Xiao et al., "Efficient Streaming Language Models with Attention Sinks", 2024; as a
+	// parameter: gpt-oss, 2025).
 	Sinks []float32
 }
 
@@ -85,7 +95,8 @@ const (
 	mostRows, mostKeys = 128, 256
 	// keyFloats bounds a block of packed keys.
 	keyFloats = 32 << 10
-	// maxWork bounds the multiply-adds of a chunk, except that a chunk has a panel of queries at least.
+	// maxWork bounds the multiply-adds of a chunk, except that a chunk has a panel of queries at
+	// least.
 	maxWork = 16 << 20
 	// wantChunks is how many chunks a call is cut into before they grow to mostRows.
 	wantChunks = 8
@@ -130,7 +141,8 @@ func (p *Params) blindKeys() int {
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// split cuts n into equal parts of at most about most, each a multiple of unit, and returns their size.
+// split cuts n into equal parts of at most about most, each a multiple of unit, and returns their
+// size.
 func split(n, most, unit int) int {
 	if n == 0 {
 		return 0
@@ -149,15 +161,26 @@ func (p *Params) check() error {
 		}
 	}
 	if p.Size < 1 || p.ValueSize < 1 || p.Size > maxDim || p.ValueSize > maxDim {
-		return fmt.Errorf("%w: heads of %d and %d elements, want at least one", ErrParams, p.Size, p.ValueSize)
+		return fmt.Errorf(
+			"%w: heads of %d and %d elements, want at least one",
+			ErrParams,
+			p.Size,
+			p.ValueSize,
+		)
 	}
 	if p.KVHeads < 1 || p.Heads%p.KVHeads != 0 {
-		return fmt.Errorf("%w: %d heads of queries for %d of keys: want a multiple", ErrParams, p.Heads, p.KVHeads)
+		return fmt.Errorf(
+			"%w: %d heads of queries for %d of keys: want a multiple",
+			ErrParams,
+			p.Heads,
+			p.KVHeads,
+		)
 	}
 	for _, l := range []struct {
 		Layout
 		size, rows int
-	}{{p.Q, p.Size, p.Queries}, {p.K, p.Size, p.Keys}, {p.V, p.ValueSize, p.Keys}, {p.Y, p.ValueSize, p.Queries}} {
+	}{{p.Q, p.Size, p.Queries}, {p.K, p.Size, p.Keys}, {p.V, p.ValueSize, p.Keys},
+		{p.Y, p.ValueSize, p.Queries}} {
 		if l.Batch < 0 || l.Head < 0 || l.Row < l.size && l.rows > 1 {
 			return fmt.Errorf("%w: layout %v for vectors of %d", ErrParams, l.Layout, l.size)
 		}
@@ -170,7 +193,9 @@ func (p *Params) check() error {
 	if p.Added && !math.IsInf(float64(p.Hidden), -1) {
 		return fmt.Errorf("%w: %g is added to scores: want -Inf", ErrParams, p.Hidden)
 	}
-	if p.Blind && (!math.IsInf(float64(p.Hidden), -1) || p.Added || p.Keep.Given || p.Bias.Given || p.Precision != gemm.F32) {
+	if p.Blind &&
+		(!math.IsInf(float64(p.Hidden), -1) || p.Added || p.Keep.Given || p.Bias.Given ||
+			p.Precision != gemm.F32) {
 		return fmt.Errorf("%w: Blind is for keys hidden by -Inf and by place, in F32", ErrParams)
 	}
 	if p.Precision != gemm.F32 && p.Precision != gemm.BF16 {
@@ -187,7 +212,8 @@ func (o *Op) ScratchLen() int {
 	return o.lenQ + o.lenK + o.lenS + o.lenBias + o.lenO + o.lenState + o.lenRow
 }
 
-// sees returns the keys lo to hi that query i of a batch entry may see by position. Both grow with i.
+// sees returns the keys lo to hi that query i of a batch entry may see by position. Both grow with
+// i.
 func (p *Params) sees(a *Args, batch, i int) (lo, hi int) {
 	at, hi := i+p.Offset, p.Keys
 	if a.Lens != nil {

@@ -14,7 +14,8 @@ import (
 
 var inf = math.Inf(1)
 
-// layout draws the strides of an operand and the floats that it takes: heads before positions or after them.
+// layout draws the strides of an operand and the floats that it takes: heads before positions or
+// after them.
 func layout(r *rand.Rand, batch, heads, rows, size int) (l Layout, n int) {
 	pad := r.IntN(2) * r.IntN(5)
 	if r.IntN(2) == 0 {
@@ -53,9 +54,25 @@ func floats(r *rand.Rand, n int) []float32 {
 
 // randomCall draws a call; every option has a fair chance.
 func randomCall(r *rand.Rand, most int) (p Params, a Args) {
-	p = Params{Batch: 1 + r.IntN(2), KVHeads: 1 + r.IntN(3), Queries: 1 + r.IntN(most), Keys: r.IntN(3 * most),
-		Size: 1 + r.IntN(70), ValueSize: 1 + r.IntN(70), Scale: r.Float32(), Left: -1, Right: -1, Hidden: float32(-inf),
-		Zero: r.IntN(2) == 0, Added: r.IntN(3) == 0, Precision: gemm.Precision(r.IntN(2) * r.IntN(2))}
+	p = Params{
+		Batch:   1 + r.IntN(2),
+		KVHeads: 1 + r.IntN(3),
+		Queries: 1 + r.IntN(most),
+		Keys:    r.IntN(3 * most),
+		Size: 1 + r.IntN(
+			70,
+		),
+		ValueSize: 1 + r.IntN(70),
+		Scale:     r.Float32(),
+		Left:      -1,
+		Right:     -1,
+		Hidden:    float32(-inf),
+		Zero: r.IntN(
+			2,
+		) == 0,
+		Added:     r.IntN(3) == 0,
+		Precision: gemm.Precision(r.IntN(2) * r.IntN(2)),
+	}
 	p.Heads = p.KVHeads * (1 + r.IntN(3))
 	if r.IntN(4) == 0 {
 		p.Queries = 1
@@ -75,7 +92,9 @@ func randomCall(r *rand.Rand, most int) (p Params, a Args) {
 	}
 	randomMasks(r, &p, &a)
 	if p.Keys > 0 && r.IntN(3) == 0 {
-		p.Blind, p.Hidden, p.Added, p.Keep, p.Bias, p.Precision = true, float32(-inf), false, Mask{}, Mask{}, gemm.F32
+		p.Blind, p.Hidden, p.Added, p.Keep, p.Bias, p.Precision = true, float32(
+			-inf,
+		), false, Mask{}, Mask{}, gemm.F32
 	}
 	if r.IntN(4) == 0 {
 		p.Sink, a.Sinks, p.Zero = true, floats(r, p.Heads), false
@@ -192,12 +211,36 @@ func FuzzRun(f *testing.F) {
 	})
 }
 
-// TestHiddenValues holds that keys that nobody sees may be anything, and that values are as the formula has them.
+// TestHiddenValues holds that keys that nobody sees may be anything, and that values are as the
+// formula has them.
 func TestHiddenValues(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	p := Params{Batch: 1, Heads: 1, KVHeads: 1, Queries: 70, Keys: 300, Size: 16, ValueSize: 16, Scale: 1, Left: -1, Right: -1,
-		Hidden: float32(-inf), Q: Layout{Row: 16}, K: Layout{Row: 16}, V: Layout{Row: 16}, Y: Layout{Row: 16}}
-	a := Args{Q: floats(r, 70*16), K: floats(r, 300*16), V: floats(r, 300*16), Y: make([]float32, 70*16), Lens: []int64{100}}
+	p := Params{
+		Batch:     1,
+		Heads:     1,
+		KVHeads:   1,
+		Queries:   70,
+		Keys:      300,
+		Size:      16,
+		ValueSize: 16,
+		Scale:     1,
+		Left:      -1,
+		Right:     -1,
+		Hidden: float32(
+			-inf,
+		),
+		Q: Layout{Row: 16},
+		K: Layout{Row: 16},
+		V: Layout{Row: 16},
+		Y: Layout{Row: 16},
+	}
+	a := Args{
+		Q:    floats(r, 70*16),
+		K:    floats(r, 300*16),
+		V:    floats(r, 300*16),
+		Y:    make([]float32, 70*16),
+		Lens: []int64{100},
+	}
 	for i := 126 * 16; i < len(a.K); i++ {
 		a.K[i] = float32(inf)
 	}
@@ -212,12 +255,35 @@ func TestHiddenValues(t *testing.T) {
 	compare(t, "NaN among hidden values", run(t, r, p, a), want.Y)
 }
 
-// TestLongRows holds that blocks of keys join to one softmax when the greatest score comes late and is far above the rest.
+// TestLongRows holds that blocks of keys join to one softmax when the greatest score comes late and
+// is far above the rest.
 func TestLongRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
-	p := Params{Batch: 1, Heads: 2, KVHeads: 1, Queries: 33, Keys: 1500, Size: 8, ValueSize: 8, Scale: 10, Left: -1, Right: -1,
-		Hidden: float32(-inf), Q: Layout{Head: 33 * 8, Row: 8}, K: Layout{Row: 8}, V: Layout{Row: 8}, Y: Layout{Head: 33 * 8, Row: 8}}
-	a := Args{Q: floats(r, 2*33*8), K: floats(r, 1500*8), V: floats(r, 1500*8), Y: make([]float32, 2*33*8)}
+	p := Params{
+		Batch:     1,
+		Heads:     2,
+		KVHeads:   1,
+		Queries:   33,
+		Keys:      1500,
+		Size:      8,
+		ValueSize: 8,
+		Scale:     10,
+		Left:      -1,
+		Right:     -1,
+		Hidden: float32(
+			-inf,
+		),
+		Q: Layout{Head: 33 * 8, Row: 8},
+		K: Layout{Row: 8},
+		V: Layout{Row: 8},
+		Y: Layout{Head: 33 * 8, Row: 8},
+	}
+	a := Args{
+		Q: floats(r, 2*33*8),
+		K: floats(r, 1500*8),
+		V: floats(r, 1500*8),
+		Y: make([]float32, 2*33*8),
+	}
 	want := a
 	want.Y = slices.Clone(a.Y)
 	Reference(p, &want)
@@ -242,8 +308,19 @@ func TestNothingIsAllocated(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	good := Params{Batch: 1, Heads: 2, KVHeads: 1, Queries: 3, Keys: 3, Size: 4, ValueSize: 4, Q: Layout{Row: 4}, K: Layout{Row: 4},
-		V: Layout{Row: 4}, Y: Layout{Row: 4}}
+	good := Params{
+		Batch:     1,
+		Heads:     2,
+		KVHeads:   1,
+		Queries:   3,
+		Keys:      3,
+		Size:      4,
+		ValueSize: 4,
+		Q:         Layout{Row: 4},
+		K:         Layout{Row: 4},
+		V:         Layout{Row: 4},
+		Y:         Layout{Row: 4},
+	}
 	if _, err := New(good); err != nil {
 		t.Fatal(err)
 	}
@@ -272,10 +349,30 @@ func BenchmarkRun(b *testing.B) {
 			const heads, size = 12, 64
 			l := Layout{Head: size, Row: heads * size}
 			keys := max(n, 128)
-			p := Params{Batch: 1, Heads: heads, KVHeads: heads, Queries: n, Keys: keys, Size: size, ValueSize: size, Q: l, K: l, V: l, Y: l,
-				Scale: 0.125, Left: -1, Right: -1, Hidden: float32(-inf)}
+			p := Params{
+				Batch:     1,
+				Heads:     heads,
+				KVHeads:   heads,
+				Queries:   n,
+				Keys:      keys,
+				Size:      size,
+				ValueSize: size,
+				Q:         l,
+				K:         l,
+				V:         l,
+				Y:         l,
+				Scale:     0.125,
+				Left:      -1,
+				Right:     -1,
+				Hidden:    float32(-inf),
+			}
 			r := rand.New(rand.NewPCG(1, 1))
-			a := Args{Q: floats(r, n*heads*size), K: floats(r, keys*heads*size), V: floats(r, keys*heads*size), Y: make([]float32, n*heads*size)}
+			a := Args{
+				Q: floats(r, n*heads*size),
+				K: floats(r, keys*heads*size),
+				V: floats(r, keys*heads*size),
+				Y: make([]float32, n*heads*size),
+			}
 			o, err := New(p)
 			if err != nil {
 				b.Fatal(err)
@@ -286,7 +383,18 @@ func BenchmarkRun(b *testing.B) {
 					o.Run(c, &a, scratch)
 				}
 			}
-			b.ReportMetric(4*heads*size*float64(n)*float64(keys)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")
+			b.ReportMetric(
+				4*heads*size*float64(
+					n,
+				)*float64(
+					keys,
+				)*float64(
+					b.N,
+				)/float64(
+					b.Elapsed().Nanoseconds(),
+				),
+				"GFLOP/s",
+			)
 		})
 	}
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/weirgpu/weir/kernel/vec"
 )
 
-// byRows computes few queries of a head, no more than the rows of a tile: their scores fit into a few rows, which are normalised as
-// rows are. The time goes into reading keys and values, each once.
+// byRows computes few queries of a head, no more than the rows of a tile: their scores fit into a
+// few rows, which are normalised as rows are. The time goes into reading keys and values, each
+// once.
 func (x *chunk) byRows() {
 	p, n := &x.p, x.n
 	lo, hi := x.reach(0, n)
@@ -28,7 +29,8 @@ func (x *chunk) byRows() {
 	x.weigh(packed, lo, keys)
 }
 
-// softmax makes weights of scores. Of those, the greatest is that of the greatest score, whose exponential, less that score, is 1.
+// softmax makes weights of scores. Of those, the greatest is that of the greatest score, whose
+// exponential, less that score, is 1.
 func (x *chunk) softmax(s []float32) {
 	if !x.p.Sink || len(s) == 0 {
 		vec.Softmax(s, s)
@@ -52,7 +54,8 @@ func (p *Params) unseen() float32 {
 	return float32(math.NaN())
 }
 
-// apart computes queries one by one, each of which reads no key but those it sees. s is scratch for their scores.
+// apart computes queries one by one, each of which reads no key but those it sees. s is scratch for
+// their scores.
 func (x *chunk) apart(s []float32) {
 	p := &x.p
 	for i := x.first; i < x.first+x.n; i++ {
@@ -91,7 +94,18 @@ func (x *chunk) scores(s []float32, lo, n int) {
 	for k := 0; k < n; k += w {
 		cols := min(w, n-k)
 		gemm.F32.PackB(x.k, x.keys[(lo+k)*p.K.Row:], p.Size, cols, p.K.Row, true)
-		gemm.F32.Multiply(&gemm.BlockPanel{A: x.q, B: x.k, C: s[k:], LdC: n, Rows: x.n, Cols: cols, K: p.Size, Alpha: p.Scale})
+		gemm.F32.Multiply(
+			&gemm.BlockPanel{
+				A:     x.q,
+				B:     x.k,
+				C:     s[k:],
+				LdC:   n,
+				Rows:  x.n,
+				Cols:  cols,
+				K:     p.Size,
+				Alpha: p.Scale,
+			},
+		)
 	}
 }
 
@@ -137,7 +151,8 @@ func (x *chunk) hideRow(s []float32) {
 	}
 }
 
-// weigh adds up n values from lo on with the packed weights s. Columns that fill no panel are packed.
+// weigh adds up n values from lo on with the packed weights s. Columns that fill no panel are
+// packed.
 func (x *chunk) weigh(s []float32, lo, n int) {
 	p, w := &x.p, x.width
 	y := x.a.Y[p.Y.at(x.batch, x.head, 0):]
@@ -148,8 +163,17 @@ func (x *chunk) weigh(s []float32, lo, n int) {
 		return
 	}
 	for j := 0; j < p.ValueSize; j += w {
-		m := gemm.BlockPanel{A: s, B: x.values[lo*p.V.Row+j:], LdB: max(p.V.Row, p.ValueSize), C: y[j:], LdC: max(p.Y.Row, p.ValueSize),
-			Rows: x.n, Cols: min(w, p.ValueSize-j), K: n, Alpha: 1}
+		m := gemm.BlockPanel{
+			A:     s,
+			B:     x.values[lo*p.V.Row+j:],
+			LdB:   max(p.V.Row, p.ValueSize),
+			C:     y[j:],
+			LdC:   max(p.Y.Row, p.ValueSize),
+			Rows:  x.n,
+			Cols:  min(w, p.ValueSize-j),
+			K:     n,
+			Alpha: 1,
+		}
 		if m.Cols < w {
 			gemm.F32.PackB(x.k, m.B, n, m.Cols, m.LdB, false)
 			m.B, m.LdB = x.k, 0

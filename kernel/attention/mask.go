@@ -13,8 +13,8 @@ func (x *chunk) keyBias() bool {
 	return b.Given && b.Row == 0 && !b.Single && x.p.Cap == 0
 }
 
-// masks applies to the scores s of the panel of queries from j, cols of them, and of len(s)/width keys from k all that the
-// product has not.
+// masks applies to the scores s of the panel of queries from j, cols of them, and of len(s)/width
+// keys from k all that the product has not.
 func (x *chunk) masks(s []float32, j, cols, k int) {
 	if x.p.Cap != 0 {
 		vec.Tanh(s, s)
@@ -38,8 +38,8 @@ func (x *chunk) hidden(k int) float32 {
 	return x.p.Hidden
 }
 
-// hideByPlace hides what is too far from a query. What each sees begins and ends later than what the one before sees, so that a
-// key is seen by neighbours.
+// hideByPlace hides what is too far from a query. What each sees begins and ends later than what
+// the one before sees, so that a key is seen by neighbours.
 func (x *chunk) hideByPlace(s []float32, j, cols, k int) {
 	p, w, n := &x.p, x.width, len(s)/x.width
 	i := x.first + j
@@ -81,7 +81,9 @@ func (x *chunk) allHidden(i int) bool {
 	}
 	for k, hi := p.sees(x.a, x.batch, i); k < hi; k++ {
 		kept := !p.Keep.Given || x.a.Keep[p.Keep.element(x.batch, x.head, i, k)] != 0
-		if kept && (!p.Bias.Given || !math.IsInf(float64(x.a.Bias[p.Bias.element(x.batch, x.head, i, k)]), -1)) {
+		if kept &&
+			(!p.Bias.Given || !math.IsInf(float64(x.a.Bias[p.Bias.element(x.batch, x.head, i, k)]),
+				-1)) {
 			return false
 		}
 	}

@@ -2,7 +2,8 @@ package attention
 
 import "math"
 
-// Reference computes the whole call in plain Go with sums in float64: the definition of what Op computes.
+// Reference computes the whole call in plain Go with sums in float64: the definition of what Op
+// computes.
 func Reference(p Params, a *Args) {
 	scores := make([]float64, p.Keys)
 	for b := range p.Batch {

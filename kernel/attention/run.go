@@ -15,28 +15,53 @@ type chunk struct {
 	batch, head int
 	first, n    int
 
-	q, k, s, bias, o []float32 // packed queries and keys, scores, masks beside them, weighted sums of values by panel
+	// packed queries and keys, scores, masks beside them, weighted sums of values by panel
+	q, k, s, bias, o []float32
 	peak, sum        []float32 // of each query
 	shift, factor    []float32 // of a panel, for one step
 	keys, values     []float32 // from the first vector of the head on
 	clean            bool      // keys that some query does not see may be skipped
 }
 
-// Run computes chunk c of 0 <= c < Chunks. Scratch holds at least ScratchLen floats that no other call uses meanwhile; what it
-// holds before does not matter.
+// Run computes chunk c of 0 <= c < Chunks. Scratch holds at least ScratchLen floats that no other
+// call uses meanwhile; what it holds before does not matter.
 func (o *Op) Run(c int, a *Args, scratch []float32) {
 	if c < 0 || c >= o.Chunks() || len(scratch) < o.ScratchLen() {
-		panic(fmt.Sprintf("attention: chunk %d of %d with scratch %d of %d", c, o.Chunks(), len(scratch), o.ScratchLen()))
+		panic(
+			fmt.Sprintf(
+				"attention: chunk %d of %d with scratch %d of %d",
+				c,
+				o.Chunks(),
+				len(scratch),
+				o.ScratchLen(),
+			),
+		)
 	}
 	p := &o.p
-	x := chunk{Op: o, a: a, first: c % o.blocks * o.rows, head: c / o.blocks % p.Heads, batch: c / o.blocks / p.Heads}
+	x := chunk{
+		Op:    o,
+		a:     a,
+		first: c % o.blocks * o.rows,
+		head:  c / o.blocks % p.Heads,
+		batch: c / o.blocks / p.Heads,
+	}
 	x.n = min(o.rows, p.Queries-x.first)
 	take := func(n int) (part []float32) {
 		part, scratch = scratch[:n:n], scratch[n:]
 		return part
 	}
 	// What a panel holds beyond the last query is computed with and never written.
-	x.q, x.k, x.s, x.bias, x.o = take(o.lenQ), take(o.lenK), take(o.lenS), take(o.lenBias), take(o.lenO)
+	x.q, x.k, x.s, x.bias, x.o = take(
+		o.lenQ,
+	), take(
+		o.lenK,
+	), take(
+		o.lenS,
+	), take(
+		o.lenBias,
+	), take(
+		o.lenO,
+	)
 	if o.lenState > 0 {
 		x.peak, x.sum, x.shift, x.factor = take(o.rows), take(o.rows), take(o.width), take(o.width)
 	}
@@ -88,8 +113,8 @@ func (x *chunk) walk() {
 	}
 }
 
-// reach returns the keys that count for queries j to end of the chunk: those that one of them sees, or all when hidden ones may
-// count too.
+// reach returns the keys that count for queries j to end of the chunk: those that one of them sees,
+// or all when hidden ones may count too.
 func (x *chunk) reach(j, end int) (lo, hi int) {
 	if !x.clean || !math.IsInf(float64(x.p.Hidden), -1) {
 		return 0, x.p.Keys
@@ -97,9 +122,10 @@ func (x *chunk) reach(j, end int) (lo, hi int) {
 	return x.seen(j, end)
 }
 
-// finite reports whether the values that some query of the chunk does not see by position, and the keys where hiding adds to scores,
-// are numbers: a weight of zero times anything else would be seen. Where hidden keys have no part it looks at those that a block of keys
-// or a tile of it takes in all the same.
+// finite reports whether the values that some query of the chunk does not see by position, and the
+// keys where hiding adds to scores, are numbers: a weight of zero times anything else would be
+// seen. Where hidden keys have no part it looks at those that a block of keys or a tile of it takes
+// in all the same.
 func (x *chunk) finite() bool {
 	p := &x.p
 	lo, _ := p.sees(x.a, x.batch, x.first+x.n-1)
@@ -138,8 +164,8 @@ func (x *chunk) seen(j, end int) (lo, hi int) {
 	return lo, hi
 }
 
-// block takes in n keys from k0 for the panel of queries from j: first those that it sees, then, where they may have any weight,
-// those after and before.
+// block takes in n keys from k0 for the panel of queries from j: first those that it sees, then,
+// where they may have any weight, those after and before.
 func (x *chunk) block(j, k0, n int) {
 	tile := x.p.Precision.PanelRows()
 	lo, hi := x.seen(j, min(j+x.width, x.n))
@@ -177,13 +203,22 @@ func (x *chunk) weightless(j, k0, k1 int) bool {
 	return most-vec.MinReduce(x.peak[j:min(j+x.width, x.n)]) < leastExp
 }
 
-// step takes in rows r0 to r1 of the block of keys from k0, r0 the first of a tile and r1 the end of one, or of the block.
+// step takes in rows r0 to r1 of the block of keys from k0, r0 the first of a tile and r1 the end
+// of one, or of the block.
 func (x *chunk) step(j, k0, r0, r1 int) {
 	p, w := &x.p, x.width
 	cols := min(w, x.n-j)
 	s := x.s[:(r1-r0)*w]
-	m := gemm.BlockPanel{A: x.k[r0*(x.lenK/min(x.Op.keys, p.Keys)):], B: x.panelQ(j), C: s, LdC: w, Rows: r1 - r0, Cols: cols,
-		K: p.Size, Alpha: p.Scale}
+	m := gemm.BlockPanel{
+		A:     x.k[r0*(x.lenK/min(x.Op.keys, p.Keys)):],
+		B:     x.panelQ(j),
+		C:     s,
+		LdC:   w,
+		Rows:  r1 - r0,
+		Cols:  cols,
+		K:     p.Size,
+		Alpha: p.Scale,
+	}
 	if p.Cap != 0 {
 		m.Alpha = p.Scale / p.Cap
 	} else if x.keyBias() {
@@ -214,8 +249,20 @@ func (x *chunk) take(s []float32, j, cols, k int) {
 		vec.MulRows(o, x.factor)
 	}
 	vec.ExpRows(s, x.shift, sum)
-	gemm.F32.Multiply(&gemm.BlockPanel{A: x.values[k*p.V.Row:], LdA: max(p.V.Row, p.ValueSize), B: s, C: o, LdC: w, Rows: p.ValueSize, Cols: cols,
-		K: len(s) / w, Alpha: 1, Add: true})
+	gemm.F32.Multiply(
+		&gemm.BlockPanel{
+			A:     x.values[k*p.V.Row:],
+			LdA:   max(p.V.Row, p.ValueSize),
+			B:     s,
+			C:     o,
+			LdC:   w,
+			Rows:  p.ValueSize,
+			Cols:  cols,
+			K:     len(s) / w,
+			Alpha: 1,
+			Add:   true,
+		},
+	)
 }
 
 // finish divides the sums of the panel of queries from j and writes them where they go.
@@ -231,10 +278,18 @@ func (x *chunk) finish(j int) {
 		}
 	}
 	vec.MulRows(o, x.factor)
-	vec.Transpose(x.a.Y[p.Y.at(x.batch, x.head, x.first+j):], o, p.ValueSize, cols, max(p.Y.Row, p.ValueSize), w)
+	vec.Transpose(
+		x.a.Y[p.Y.at(x.batch, x.head, x.first+j):],
+		o,
+		p.ValueSize,
+		cols,
+		max(p.Y.Row, p.ValueSize),
+		w,
+	)
 }
 
-// weightNothing sets a column of sums to what weights of zero make of all values: zeros, and NaN where one is no number.
+// weightNothing sets a column of sums to what weights of zero make of all values: zeros, and NaN
+// where one is no number.
 func (x *chunk) weightNothing(column []float32) {
 	p := &x.p
 	for d := range p.ValueSize {

@@ -28,14 +28,25 @@ func BenchmarkConvolution(b *testing.B) {
 		square(120, 120, 28, 5, 1, 2, 120),
 	} {
 		p.Bias, p.Clamp, p.Hi = true, true, inf
-		b.Run(fmt.Sprintf("c%d-m%d-%d-k%d-s%d-g%d", p.C, p.M, p.In[2], p.Kernel[2], p.Stride[2], p.Group), func(b *testing.B) {
-			benchmarkOp(b, p)
-		})
+		b.Run(
+			fmt.Sprintf(
+				"c%d-m%d-%d-k%d-s%d-g%d",
+				p.C,
+				p.M,
+				p.In[2],
+				p.Kernel[2],
+				p.Stride[2],
+				p.Group,
+			),
+			func(b *testing.B) {
+				benchmarkOp(b, p)
+			},
+		)
 	}
 }
 
-// benchmarkOp runs p from random data and reports GFLOP/s of one core, the mean and the best of the iterations: on a
-// shared machine the best says more about the kernel.
+// benchmarkOp runs p from random data and reports GFLOP/s of one core, the mean and the best of the
+// iterations: on a shared machine the best says more about the kernel.
 func benchmarkOp(b *testing.B, p Params) {
 	r := rand.New(rand.NewPCG(1, 1))
 	floats := func(n int) []float32 {
@@ -46,7 +57,11 @@ func benchmarkOp(b *testing.B, p Params) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	args := Args{X: floats(p.N * p.C * volume(p.In)), Bias: floats(p.M), Y: floats(p.N * p.M * volume(op.Out()))}
+	args := Args{
+		X:    floats(p.N * p.C * volume(p.In)),
+		Bias: floats(p.M),
+		Y:    floats(p.N * p.M * volume(op.Out())),
+	}
 	args.W = make([]float32, op.PackedLen())
 	op.PackWeights(args.W, floats(op.weightsLen()))
 	scratch := make([]float32, op.ScratchLen())
@@ -60,5 +75,8 @@ func benchmarkOp(b *testing.B, p Params) {
 	}
 	b.ReportMetric(float64(op.FLOP())*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")
 	b.ReportMetric(float64(op.FLOP())/float64(best.Nanoseconds()), "best-GFLOP/s")
-	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/float64(op.Chunks()), "us/chunk")
+	b.ReportMetric(
+		float64(b.Elapsed().Microseconds())/float64(b.N)/float64(op.Chunks()),
+		"us/chunk",
+	)
 }

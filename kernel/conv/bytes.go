@@ -7,11 +7,13 @@ import (
 	"github.com/weirgpu/weir/kernel/vec"
 )
 
-// Bytes is a planned convolution of unsigned bytes by signed ones, as quantised models have it: sums of products in 32-bit
-// integers, which go to who runs it. It is immutable and may be used by many goroutines at once.
+// Bytes is a planned convolution of unsigned bytes by signed ones, as quantised models have it:
+// sums of products in 32-bit integers, which go to who runs it. It is immutable and may be used by
+// many goroutines at once.
 //
-// The kernel multiplies words of four bytes that are neighbours along K, so the image is first brought into words of four
-// channels, with its padding around it, by [Bytes.Words]: after that a convolution of bytes is one of words.
+// The kernel multiplies words of four bytes that are neighbours along K, so the image is first
+// brought into words of four channels, with its padding around it, by [Bytes.Words]: after that a
+// convolution of bytes is one of words.
 type Bytes struct {
 	p     Params // of the image of words
 	image Window // as the caller has it
@@ -22,9 +24,9 @@ type Bytes struct {
 	pixelRows bool
 }
 
-// NewBytes plans a convolution of p's geometry, of which the epilogue, the precision and the residual must not be set. With ones
-// it plans sums of patches in place of products: one output channel a group, with weights that [Bytes.PackOnes] makes. Errors
-// are of kind ErrParams.
+// NewBytes plans a convolution of p's geometry, of which the epilogue, the precision and the
+// residual must not be set. With ones it plans sums of patches in place of products: one output
+// channel a group, with weights that [Bytes.PackOnes] makes. Errors are of kind ErrParams.
 func NewBytes(p Params, ones bool) (*Bytes, error) {
 	p.Group = max(p.Group, 1)
 	if ones {
@@ -43,7 +45,11 @@ func NewBytes(p Params, ones bool) (*Bytes, error) {
 	}
 	p.PadLo, p.PadHi = [3]int{}, [3]int{}
 	p.C = p.Group * ((o.c + 3) / 4)
-	if err := checkSizes([3]int{p.N, p.C, volume(p.In)}, [3]int{p.N, p.M, volume(out)}, [3]int{p.M, p.C / p.Group, volume(p.Kernel)}); err != nil {
+	if err := checkSizes(
+		[3]int{p.N, p.C, volume(p.In)},
+		[3]int{p.N, p.M, volume(out)},
+		[3]int{p.M, p.C / p.Group, volume(p.Kernel)},
+	); err != nil {
 		return nil, err
 	}
 	o.p = p
@@ -52,8 +58,8 @@ func NewBytes(p Params, ones bool) (*Bytes, error) {
 	return o, err
 }
 
-// fillsMore reports whether vectors of so many output channels waste fewer lanes than vectors of pixels, by more than turning the
-// result costs.
+// fillsMore reports whether vectors of so many output channels waste fewer lanes than vectors of
+// pixels, by more than turning the result costs.
 func fillsMore(m, pixels int) bool {
 	lanes := panelWidth() / 2
 	fraction := func(n int) float64 { return float64(n) / float64((n+lanes-1)/lanes*lanes) }
@@ -67,7 +73,8 @@ func (o *Bytes) newDense() (*gemm.Op, error) {
 	q := gemm.Params{K: c * volume(p.Kernel), Batch: max(p.N*p.Group, 1), ToStore: true}
 	fill := newPatches(p.Window, o.out, c)
 	if o.pixelRows {
-		q.Precision, q.M, q.N, q.PackedB, q.TransA, q.TransC = gemm.U8S8, pixels, m, true, true, true
+		q.Precision, q.M, q.N, q.PackedB, q.TransA, q.TransC = gemm.U8S8, pixels, m, true, true,
+			true
 		q.StrideA, q.OffB = c*volume(p.In), groupOffsets(q.Batch, p.Group, o.groupLen())
 		if !p.pointwise() {
 			q.FillA = fill.fill
@@ -107,8 +114,9 @@ func (o *Bytes) groupLen() int {
 	return gemm.S8U8.PackedALen(m, k)
 }
 
-// Pack packs w, M x C/group x kernel bytes, into dst, which holds PackedLen words, and adds up each output channel in sums, which
-// holds M. With flip the bytes are unsigned and become signed ones that are less by 128.
+// Pack packs w, M x C/group x kernel bytes, into dst, which holds PackedLen words, and adds up each
+// output channel in sums, which holds M. With flip the bytes are unsigned and become signed ones
+// that are less by 128.
 func (o *Bytes) Pack(dst []float32, sums []int32, w []byte, flip bool) {
 	taps, m, words := volume(o.p.Kernel), o.p.M/o.p.Group, o.p.C/o.p.Group
 	k := words * taps
@@ -146,14 +154,16 @@ func (o *Bytes) PackOnes(dst []float32) {
 	o.Pack(dst, make([]int32, o.p.M), w, false)
 }
 
-// WordsLen returns how many words the image takes, and Planes into how many planes of them it falls.
+// WordsLen returns how many words the image takes, and Planes into how many planes of them it
+// falls.
 func (o *Bytes) WordsLen() int { return o.Planes() * volume(o.p.In) }
 
 // Planes returns the number of planes of words.
 func (o *Bytes) Planes() int { return o.p.N * o.p.C }
 
-// Words makes plane i of 0 <= i < Planes of the image of words dst from the image x, N x C x In bytes, with zero, as it is
-// multiplied, in the padding. With flip the bytes of x are signed and become unsigned ones that are greater by 128.
+// Words makes plane i of 0 <= i < Planes of the image of words dst from the image x, N x C x In
+// bytes, with zero, as it is multiplied, in the padding. With flip the bytes of x are signed and
+// become unsigned ones that are greater by 128.
 func (o *Bytes) Words(dst []float32, i int, x []byte, flip bool, zero byte) {
 	words := o.p.C / o.p.Group
 	size, plane := volume(o.image.In), volume(o.p.In)
@@ -184,7 +194,8 @@ func (o *Bytes) Words(dst []float32, i int, x []byte, flip bool, zero byte) {
 	}
 }
 
-// interleaveFew is vec.Interleave of less than four planes; the bytes of the others meet weights of zero.
+// interleaveFew is vec.Interleave of less than four planes; the bytes of the others meet weights of
+// zero.
 func interleaveFew(dst []uint32, x []byte, stride, planes int, flip bool) {
 	clear(dst)
 	for p := range planes {
@@ -197,11 +208,23 @@ func interleaveFew(dst []uint32, x []byte, stride, planes int, flip bool) {
 	}
 }
 
-// Args are the arguments of Run for an image of words and packed weights. store is gemm's [gemm.Args].Store: rows are output
-// channels of a group, columns pixels, batches image by image and group by group.
-func (o *Bytes) Args(weights, image []float32, store func(x []float32, ld, batch, i0, i1, j0, j1 int)) gemm.Args {
+// Args are the arguments of Run for an image of words and packed weights. store is gemm's
+// [gemm.Args].Store: rows are output channels of a group, columns pixels, batches image by image
+// and group by group.
+func (o *Bytes) Args(
+	weights, image []float32,
+	store func(x []float32, ld, batch, i0, i1, j0, j1 int),
+) gemm.Args {
 	if len(image) < o.WordsLen() || len(weights) < o.PackedLen() {
-		panic(fmt.Sprintf("conv: %d words of an image and %d of weights; want %d and %d", len(image), len(weights), o.WordsLen(), o.PackedLen()))
+		panic(
+			fmt.Sprintf(
+				"conv: %d words of an image and %d of weights; want %d and %d",
+				len(image),
+				len(weights),
+				o.WordsLen(),
+				o.PackedLen(),
+			),
+		)
 	}
 	if o.pixelRows {
 		return gemm.Args{A: image, B: weights, Store: store}

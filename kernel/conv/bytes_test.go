@@ -17,7 +17,8 @@ func TestBytes(t *testing.T) {
 				p.C = p.Group * (1 + r.IntN(20))
 			}
 			if k%4 == 0 {
-				p.M = p.Group * (13 + r.IntN(40)) // enough channels for pixels to be the rows of tiles
+				// enough channels for pixels to be the rows of tiles
+				p.M = p.Group * (13 + r.IntN(40))
 			}
 			ones := k%5 == 0
 			if ones {

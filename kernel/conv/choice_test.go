@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// BenchmarkChoice times every way of computing a convolution in turn, and reports the time of the one that New chooses over that of the
-// fastest, of each the least of all rounds. It is what measuring instead of estimating could gain.
+// BenchmarkChoice times every way of computing a convolution in turn, and reports the time of the
+// one that New chooses over that of the fastest, of each the least of all rounds. It is what
+// measuring instead of estimating could gain.
 func BenchmarkChoice(b *testing.B) {
 	for _, p := range []Params{
 		square(64, 64, 56, 3, 1, 1, 1),
@@ -23,7 +24,10 @@ func BenchmarkChoice(b *testing.B) {
 		square(16, 16, 160, 3, 1, 1, 1),
 	} {
 		p.Reused = true
-		b.Run(fmt.Sprintf("c%d-m%d-%d-k%d-s%d", p.C, p.M, p.In[2], p.Kernel[2], p.Stride[2]), func(b *testing.B) { benchmarkChoice(b, p) })
+		b.Run(
+			fmt.Sprintf("c%d-m%d-%d-k%d-s%d", p.C, p.M, p.In[2], p.Kernel[2], p.Stride[2]),
+			func(b *testing.B) { benchmarkChoice(b, p) },
+		)
 	}
 }
 
@@ -46,7 +50,8 @@ func benchmarkChoice(b *testing.B, p Params) {
 	b.ReportMetric(float64(best[0])/float64(fastest), "chosen/fastest")
 }
 
-// waysOf returns what runs a convolution in each way that it can be computed, that which New chooses first.
+// waysOf returns what runs a convolution in each way that it can be computed, that which New
+// chooses first.
 func waysOf(b *testing.B, p Params) (ways []func()) {
 	r := rand.New(rand.NewPCG(1, 1))
 	x, _ := guarded(r, p.N*p.C*volume(p.In))
@@ -56,7 +61,11 @@ func waysOf(b *testing.B, p Params) (ways []func()) {
 			b.Fatal(err)
 		}
 		w, _ := guarded(r, op.weightsLen())
-		args := Args{X: x, W: make([]float32, op.PackedLen()), Y: make([]float32, p.N*p.M*volume(op.Out()))}
+		args := Args{
+			X: x,
+			W: make([]float32, op.PackedLen()),
+			Y: make([]float32, p.N*p.M*volume(op.Out())),
+		}
 		op.PackWeights(args.W, w)
 		scratch := make([]float32, op.ScratchLen())
 		ways = append(ways, func() {

@@ -11,11 +11,13 @@ import (
 // ErrParams is the kind of every error of New, NewTranspose and NewPool.
 var ErrParams = errors.New("conv: bad parameters")
 
-// maxElements bounds the elements of a tensor, so that offsets and their products with a stride fit an int.
+// maxElements bounds the elements of a tensor, so that offsets and their products with a stride fit
+// an int.
 const maxElements = math.MaxInt32
 
-// Window is where a kernel looks at an image: the geometry that convolution and pooling share. Each field holds one
-// value per spatial axis, D, H and W; an axis that an image does not have is of length 1 with a kernel of 1.
+// Window is where a kernel looks at an image: the geometry that convolution and pooling share. Each
+// field holds one value per spatial axis, D, H and W; an axis that an image does not have is of
+// length 1 with a kernel of 1.
 type Window struct {
 	In     [3]int // image
 	Kernel [3]int
@@ -25,30 +27,32 @@ type Window struct {
 	PadLo, PadHi [3]int
 }
 
-// Params describes a convolution as ONNX Conv-11 defines it, with explicit pads, and what follows it: bias, then
-// residual, then clamp, then map.
+// Params describes a convolution as ONNX Conv-11 defines it, with explicit pads, and what follows
+// it: bias, then residual, then clamp, then map.
 type Params struct {
 	Window
 	N, C, M int // images, input channels, output channels
 	Group   int // 0 stands for 1
 	// Precision is that of the multiplications; depthwise convolutions have only gemm.F32.
 	Precision gemm.Precision
-	// Bias says that Args.Bias holds one value per output channel; Residual that Args.Residual, laid out as the output,
-	// is added.
+	// Bias says that Args.Bias holds one value per output channel; Residual that Args.Residual,
+	// laid out as the output, is added.
 	Bias, Residual bool
-	// Reused says that weights are packed once for many runs, so that packing may take long and make them larger.
+	// Reused says that weights are packed once for many runs, so that packing may take long and
+	// make them larger.
 	Reused bool
 	// Way is how to compute, one of Ways; "" leaves the choice to the cost model.
 	Way Way
 	// Clamp limits the result to [Lo, Hi], max(Lo) first; a NaN stays. Relu is Lo 0 and Hi +Inf.
 	Clamp  bool
 	Lo, Hi float32
-	// Map, if set, replaces finished elements x by f(x) element by element in dst, the same slice as x. It is called
-	// from every goroutine that calls Run and must not keep the slices.
+	// Map, if set, replaces finished elements x by f(x) element by element in dst, the same slice
+	// as x. It is called from every goroutine that calls Run and must not keep the slices.
 	Map func(dst, x []float32)
 }
 
-// Args holds the data of one run. Y must not overlap the others, except that the residual may be Y itself.
+// Args holds the data of one run. Y must not overlap the others, except that the residual may be Y
+// itself.
 type Args struct {
 	X              []float32 // N x C x In
 	W              []float32 // packed by PackWeights
@@ -56,7 +60,8 @@ type Args struct {
 	Y              []float32 // N x M x Out
 }
 
-// Layout identifies how PackWeights arranges weights. Ops with equal layouts may share packed weights.
+// Layout identifies how PackWeights arranges weights. Ops with equal layouts may share packed
+// weights.
 type Layout struct {
 	kind       kind
 	m, c       int // output channels, input channels per group
@@ -89,7 +94,11 @@ func New(p Params) (*Op, error) {
 	if err := checkChannels(p.N, p.C, p.M, p.Group); err != nil {
 		return nil, err
 	}
-	if err := checkSizes([3]int{p.N, p.C, volume(p.In)}, [3]int{p.N, p.M, volume(out)}, [3]int{p.M, p.C / p.Group, volume(p.Kernel)}); err != nil {
+	if err := checkSizes(
+		[3]int{p.N, p.C, volume(p.In)},
+		[3]int{p.N, p.M, volume(out)},
+		[3]int{p.M, p.C / p.Group, volume(p.Kernel)},
+	); err != nil {
 		return nil, err
 	}
 	o := &Op{p: p, shape: out}
@@ -119,8 +128,15 @@ func (o *Op) transform() (err error) {
 // checkChannels checks the numbers of images, channels and groups.
 func checkChannels(n, c, m, group int) error {
 	if n < 0 || c < 1 || m < 1 || group < 1 || c%group != 0 || m%group != 0 {
-		return fmt.Errorf("%w: %d images, %d input and %d output channels in %d groups: channels must divide into groups",
-			ErrParams, n, c, m, group)
+		return fmt.Errorf(
+			"%w: %d images, %d input and %d output channels in %d groups: channels must divide "+
+				"into groups",
+			ErrParams,
+			n,
+			c,
+			m,
+			group,
+		)
 	}
 	return nil
 }
@@ -129,7 +145,14 @@ func checkChannels(n, c, m, group int) error {
 func checkSizes(shapes ...[3]int) error {
 	for _, n := range shapes {
 		if float64(n[0])*float64(n[1])*float64(n[2]) > maxElements {
-			return fmt.Errorf("%w: a tensor of %d x %d x %d elements, limit %d", ErrParams, n[0], n[1], n[2], maxElements)
+			return fmt.Errorf(
+				"%w: a tensor of %d x %d x %d elements, limit %d",
+				ErrParams,
+				n[0],
+				n[1],
+				n[2],
+				maxElements,
+			)
 		}
 	}
 	return nil
@@ -143,8 +166,17 @@ func (w *Window) setDefaults() (out [3]int, err error) {
 		}
 		room := w.In[i] + w.PadLo[i] + w.PadHi[i] - (w.Kernel[i]-1)*w.Dilate[i] - 1
 		if room < 0 {
-			return out, fmt.Errorf("%w: axis %d: a kernel of %d with dilation %d does not fit into %d + %d + %d elements",
-				ErrParams, i, w.Kernel[i], w.Dilate[i], w.PadLo[i], w.In[i], w.PadHi[i])
+			return out, fmt.Errorf(
+				"%w: axis %d: a kernel of %d with dilation %d does not fit into %d + %d + %d "+
+					"elements",
+				ErrParams,
+				i,
+				w.Kernel[i],
+				w.Dilate[i],
+				w.PadLo[i],
+				w.In[i],
+				w.PadHi[i],
+			)
 		}
 		out[i] = room/w.Stride[i] + 1
 	}
@@ -159,22 +191,35 @@ func (w *Window) checkAxis(i int) error {
 	if w.Dilate[i] == 0 {
 		w.Dilate[i] = 1
 	}
-	for _, v := range []int{w.In[i], w.Kernel[i], w.Stride[i], w.Dilate[i], w.PadLo[i] + 1, w.PadHi[i] + 1} {
+	for _, v := range []int{w.In[i], w.Kernel[i], w.Stride[i], w.Dilate[i], w.PadLo[i] + 1,
+		w.PadHi[i] + 1} {
 		if v < 1 || v > maxElements {
-			return fmt.Errorf("%w: axis %d has input %d, kernel %d, stride %d, dilation %d, which must be 1 or more, and pads %d and %d, which must not be negative",
-				ErrParams, i, w.In[i], w.Kernel[i], w.Stride[i], w.Dilate[i], w.PadLo[i], w.PadHi[i])
+			return fmt.Errorf(
+				"%w: axis %d has input %d, kernel %d, stride %d, dilation %d, which must be 1 or "+
+					"more, and pads %d and %d, which must not be negative",
+				ErrParams,
+				i,
+				w.In[i],
+				w.Kernel[i],
+				w.Stride[i],
+				w.Dilate[i],
+				w.PadLo[i],
+				w.PadHi[i],
+			)
 		}
 	}
 	return nil
 }
 
-// trivial reports whether an axis is there for its name only: a kernel of 1 on an image of 1 without pads.
+// trivial reports whether an axis is there for its name only: a kernel of 1 on an image of 1
+// without pads.
 func (w *Window) trivial(axis int) bool {
 	return w.In[axis] == 1 && w.Kernel[axis] == 1 && w.PadLo[axis] == 0 && w.PadHi[axis] == 0
 }
 
-// turn makes the last axis one that is not trivial, if there is one: vectors lie along it. Exporters write a convolution over
-// time as one over an image of T x 1. It returns by how many places the axes have moved to the right.
+// turn makes the last axis one that is not trivial, if there is one: vectors lie along it.
+// Exporters write a convolution over time as one over an image of T x 1. It returns by how many
+// places the axes have moved to the right.
 func (w *Window) turn() (places int) {
 	for w.trivial(2) && places < 2 {
 		for _, axes := range []*[3]int{&w.In, &w.Kernel, &w.Stride, &w.Dilate, &w.PadLo, &w.PadHi} {
@@ -220,15 +265,32 @@ func (o *Op) ScratchLen() int {
 	return o.dense.ScratchLen()
 }
 
-// FLOP returns the floating-point operations of the convolution, two per multiply-add, zeros of the padding included.
+// FLOP returns the floating-point operations of the convolution, two per multiply-add, zeros of the
+// padding included.
 func (o *Op) FLOP() int64 {
 	p := &o.p
-	return 2 * int64(p.N) * int64(p.M) * int64(volume(o.out)) * int64(p.C/p.Group) * int64(volume(p.Kernel))
+	return 2 * int64(
+		p.N,
+	) * int64(
+		p.M,
+	) * int64(
+		volume(o.out),
+	) * int64(
+		p.C/p.Group,
+	) * int64(
+		volume(p.Kernel),
+	)
 }
 
 // Layout returns the arrangement that PackWeights gives the weights.
 func (o *Op) Layout() Layout {
-	l := Layout{kind: o.kind, m: o.p.M, c: o.p.C / o.p.Group, group: o.p.Group, taps: volume(o.p.Kernel)}
+	l := Layout{
+		kind:  o.kind,
+		m:     o.p.M,
+		c:     o.p.C / o.p.Group,
+		group: o.p.Group,
+		taps:  volume(o.p.Kernel),
+	}
 	if o.kind != kindDepthwise {
 		l.panelWidth, l.precision = o.p.Precision.PanelColumns(), o.p.Precision
 	}
@@ -265,10 +327,19 @@ func (o *Op) RepackLen() int {
 	return min(o.panelChannels(), o.p.M/o.p.Group) * o.weightsLen() / o.p.M
 }
 
-// Repack is PackWeights without an allocation, for weights that each iteration computes: scratch holds RepackLen floats.
+// Repack is PackWeights without an allocation, for weights that each iteration computes: scratch
+// holds RepackLen floats.
 func (o *Op) Repack(dst, w, scratch []float32) {
 	if len(dst) < o.PackedLen() || len(w) < o.weightsLen() {
-		panic(fmt.Sprintf("conv: packing %d weights into %d floats; want %d into %d", len(w), len(dst), o.weightsLen(), o.PackedLen()))
+		panic(
+			fmt.Sprintf(
+				"conv: packing %d weights into %d floats; want %d into %d",
+				len(w),
+				len(dst),
+				o.weightsLen(),
+				o.PackedLen(),
+			),
+		)
 	}
 	o.RepackPanels(dst, w, 0, o.Panels(), scratch)
 }
@@ -297,8 +368,9 @@ func (o *Op) PanelStart(i int) int {
 	return i/each*(o.p.M/o.p.Group) + i%each*o.panelChannels()
 }
 
-// RepackPanels does the part of Repack for the panels from one on to before another. dst is all of the packed weights, of which it
-// writes those of the panels; w begins with the weights of channel PanelStart(from).
+// RepackPanels does the part of Repack for the panels from one on to before another. dst is all of
+// the packed weights, of which it writes those of the panels; w begins with the weights of channel
+// PanelStart(from).
 func (o *Op) RepackPanels(dst, w []float32, from, to int, scratch []float32) {
 	if o.kind == kindDepthwise {
 		if from < to {
@@ -319,15 +391,37 @@ func (o *Op) RepackPanels(dst, w []float32, from, to int, scratch []float32) {
 	}
 }
 
-// Run computes chunk c of 0 <= c < Chunks. Scratch holds at least ScratchLen floats that no other call uses meanwhile;
-// what it holds before does not matter. Run panics when a slice is shorter than the Params say.
+// Run computes chunk c of 0 <= c < Chunks. Scratch holds at least ScratchLen floats that no other
+// call uses meanwhile; what it holds before does not matter. Run panics when a slice is shorter
+// than the Params say.
 func (o *Op) Run(c int, args *Args, scratch []float32) {
 	p := &o.p
 	y := p.N * p.M * volume(o.out)
 	if len(args.X) < p.N*p.C*volume(p.In) || len(args.W) < o.PackedLen() || len(args.Y) < y ||
-		p.Bias && len(args.Bias) < p.M || p.Residual && len(args.Residual) < y || len(scratch) < o.ScratchLen() || uint(c) >= uint(o.Chunks()) {
-		panic(fmt.Sprintf("conv: chunk %d of %d with X %d, W %d, Y %d, bias %d, residual %d, scratch %d floats for %d images of %d x %v to %d x %v",
-			c, o.Chunks(), len(args.X), len(args.W), len(args.Y), len(args.Bias), len(args.Residual), len(scratch), p.N, p.C, p.In, p.M, o.out))
+		p.Bias &&
+			len(
+				args.Bias,
+			) < p.M || p.Residual && len(args.Residual) < y || len(scratch) < o.ScratchLen() ||
+		uint(c) >= uint(o.Chunks()) {
+		panic(
+			fmt.Sprintf(
+				"conv: chunk %d of %d with X %d, W %d, Y %d, bias %d, residual %d, scratch %d "+
+					"floats for %d images of %d x %v to %d x %v",
+				c,
+				o.Chunks(),
+				len(args.X),
+				len(args.W),
+				len(args.Y),
+				len(args.Bias),
+				len(args.Residual),
+				len(scratch),
+				p.N,
+				p.C,
+				p.In,
+				p.M,
+				o.out,
+			),
+		)
 	}
 	switch o.kind {
 	case kindDepthwise:

@@ -1,7 +1,7 @@
 package conv
 
-// Reference computes a convolution in plain Go from weights as ONNX lays them out, with sums in float64: the definition
-// of what Op computes. It wants Params that New accepts.
+// Reference computes a convolution in plain Go from weights as ONNX lays them out, with sums in
+// float64: the definition of what Op computes. It wants Params that New accepts.
 func Reference(p Params, args *Args) {
 	out, err := p.Window.setDefaults()
 	if err != nil {
@@ -46,8 +46,8 @@ func (p *Params) referenceSum(args *Args, n, m int, pos [3]int) float64 {
 	return sum
 }
 
-// tapAt returns the offset in a channel of the element that one tap of the kernel sees at an output position, and
-// whether it lies inside the image.
+// tapAt returns the offset in a channel of the element that one tap of the kernel sees at an output
+// position, and whether it lies inside the image.
 func (w *Window) tapAt(tap int, pos [3]int) (offset int, ok bool) {
 	t := [3]int{tap / w.Kernel[2] / w.Kernel[1], tap / w.Kernel[2] % w.Kernel[1], tap % w.Kernel[2]}
 	for i := range 3 {

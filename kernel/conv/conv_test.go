@@ -21,7 +21,8 @@ func atLevels(t *testing.T, f func(t *testing.T)) {
 	cputest.EachPath(t, f)
 }
 
-// guarded returns n random floats off a vector boundary, and a check that nothing around them was written.
+// guarded returns n random floats off a vector boundary, and a check that nothing around them was
+// written.
 func guarded(r *rand.Rand, n int) (x []float32, check func(t *testing.T, what string)) {
 	const pad = 37
 	buf := make([]float32, n+2*pad)
@@ -72,7 +73,15 @@ func randomWindow(r *rand.Rand, axes, size int) Window {
 	}
 	if r.IntN(6) == 0 { // an image of one column, or of one element
 		for range 1 + r.IntN(2) {
-			w.In, w.Kernel, w.Stride, w.Dilate = turnedLeft(w.In), turnedLeft(w.Kernel), turnedLeft(w.Stride), turnedLeft(w.Dilate)
+			w.In, w.Kernel, w.Stride, w.Dilate = turnedLeft(
+				w.In,
+			), turnedLeft(
+				w.Kernel,
+			), turnedLeft(
+				w.Stride,
+			), turnedLeft(
+				w.Dilate,
+			)
 			w.PadLo, w.PadHi = turnedLeft(w.PadLo), turnedLeft(w.PadHi)
 		}
 	}
@@ -86,7 +95,11 @@ func turnedLeft(n [3]int) [3]int { return [3]int{n[1], n[2], n[0]} }
 
 func randomParams(r *rand.Rand) Params {
 	axes := 1 + min(2, r.IntN(5))
-	p := Params{Window: randomWindow(r, axes, []int{0, 70, 24, 6}[axes]), N: 1 + r.IntN(2), Group: 1 + r.IntN(3)}
+	p := Params{
+		Window: randomWindow(r, axes, []int{0, 70, 24, 6}[axes]),
+		N:      1 + r.IntN(2),
+		Group:  1 + r.IntN(3),
+	}
 	p.C, p.M = p.Group*(1+r.IntN(4)), p.Group*(1+r.IntN(18))
 	if r.IntN(2) == 0 {
 		p.Group = 1 + r.IntN(5)
@@ -148,8 +161,13 @@ func dataFor(t *testing.T, r *rand.Rand, p Params) Args {
 	}
 	y := p.N * p.M * volume(out)
 	return Args{
-		X: floats(p.N * p.C * volume(p.In)), W: floats(p.M * p.C / max(p.Group, 1) * volume(p.Kernel)),
-		Bias: floats(p.M), Residual: floats(y), Y: floats(y),
+		X: floats(
+			p.N * p.C * volume(p.In),
+		),
+		W:        floats(p.M * p.C / max(p.Group, 1) * volume(p.Kernel)),
+		Bias:     floats(p.M),
+		Residual: floats(y),
+		Y:        floats(y),
 	}
 }
 
@@ -174,33 +192,48 @@ func TestRandomConvolutions(t *testing.T) {
 	})
 }
 
-// square describes a 2-D convolution with equal axes and padding.
-// TestSmallPlanes draws depthwise convolutions of the kind that have a kernel of their own: 3x3 taps with a border of one.
+// square describes a 2-D convolution with equal axes and padding. TestSmallPlanes draws depthwise
+// convolutions of the kind that have a kernel of their own: 3x3 taps with a border of one.
 func TestSmallPlanes(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 2))
 		for range 60 {
 			p := randomParams(r)
 			drawn := square(1, 1, 1, 3, 1, 1, 1)
-			drawn.N, drawn.C, drawn.In = p.N, 1+r.IntN(12), [3]int{1, 1 + r.IntN(20), 1 + r.IntN(100)}
+			drawn.N, drawn.C, drawn.In = p.N, 1+r.IntN(
+				12,
+			), [3]int{
+				1,
+				1 + r.IntN(20),
+				1 + r.IntN(100),
+			}
 			drawn.M, drawn.Group = drawn.C*(1+r.IntN(3)), drawn.C
-			drawn.Bias, drawn.Residual, drawn.Clamp, drawn.Lo, drawn.Hi, drawn.Map = p.Bias, p.Residual, p.Clamp, p.Lo, p.Hi, p.Map
+			drawn.Bias, drawn.Residual, drawn.Clamp, drawn.Lo, drawn.Hi, drawn.Map = p.Bias,
+				p.Residual, p.Clamp, p.Lo, p.Hi, p.Map
 			checkAgainstReference(t, r, drawn)
 		}
 	})
 }
 
-// TestHalvedPlanes draws the same with strides of 2, of any number of columns, with and without a border behind the image.
+// TestHalvedPlanes draws the same with strides of 2, of any number of columns, with and without a
+// border behind the image.
 func TestHalvedPlanes(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 5))
 		for range 60 {
 			p := randomParams(r)
 			drawn := square(1, 1, 1, 3, 2, 1, 1)
-			drawn.N, drawn.C, drawn.In = p.N, 1+r.IntN(12), [3]int{1, 2 + r.IntN(20), 2 + r.IntN(100)}
+			drawn.N, drawn.C, drawn.In = p.N, 1+r.IntN(
+				12,
+			), [3]int{
+				1,
+				2 + r.IntN(20),
+				2 + r.IntN(100),
+			}
 			drawn.M, drawn.Group = drawn.C*(1+r.IntN(3)), drawn.C
 			drawn.PadHi = [3]int{0, r.IntN(2), r.IntN(2)}
-			drawn.Bias, drawn.Residual, drawn.Clamp, drawn.Lo, drawn.Hi, drawn.Map = p.Bias, p.Residual, p.Clamp, p.Lo, p.Hi, p.Map
+			drawn.Bias, drawn.Residual, drawn.Clamp, drawn.Lo, drawn.Hi, drawn.Map = p.Bias,
+				p.Residual, p.Clamp, p.Lo, p.Hi, p.Map
 			checkAgainstReference(t, r, drawn)
 		}
 	})
@@ -210,21 +243,32 @@ func square(c, m, size, kernel, stride, pad, group int) Params {
 	return Params{
 		N: 1, C: c, M: m, Group: group,
 		Window: Window{
-			In: [3]int{1, size, size}, Kernel: [3]int{1, kernel, kernel}, Stride: [3]int{1, stride, stride},
-			PadLo: [3]int{0, pad, pad}, PadHi: [3]int{0, pad, pad},
+			In: [3]int{
+				1,
+				size,
+				size,
+			},
+			Kernel: [3]int{1, kernel, kernel},
+			Stride: [3]int{1, stride, stride},
+			PadLo:  [3]int{0, pad, pad},
+			PadHi:  [3]int{0, pad, pad},
 		},
 	}
 }
 
-// TestWidths walks over output widths around the vector lengths, for the shapes that networks use most.
+// TestWidths walks over output widths around the vector lengths, for the shapes that networks use
+// most.
 func TestWidths(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 4))
 		for size := 5; size <= 38; size++ {
 			for _, p := range []Params{
-				square(3, 5, size, 3, 1, 1, 1), square(2, 3, size, 3, 2, 1, 1), square(2, 3, size, 1, 2, 0, 1),
-				square(fewChannels+1, 2, size, 3, 1, 1, 1), square(fewChannels+1, 2, size, 3, 2, 1, 1),
-				square(3, 3, size, 3, 1, 1, 3), square(3, 3, size, 3, 2, 1, 3), square(2, 2, size, 5, 1, 2, 2), square(2, 2, size, 5, 2, 2, 2),
+				square(3, 5, size, 3, 1, 1, 1), square(2, 3, size, 3, 2, 1, 1),
+				square(2, 3, size, 1, 2, 0, 1),
+				square(fewChannels+1, 2, size, 3, 1, 1, 1),
+				square(fewChannels+1, 2, size, 3, 2, 1, 1),
+				square(3, 3, size, 3, 1, 1, 3), square(3, 3, size, 3, 2, 1, 3),
+				square(2, 2, size, 5, 1, 2, 2), square(2, 2, size, 5, 2, 2, 2),
 			} {
 				p.Bias, p.Residual, p.Clamp, p.Lo, p.Hi = true, size%2 == 0, size%3 == 0, 0, 6
 				checkAgainstReference(t, r, p)
@@ -235,22 +279,38 @@ func TestWidths(t *testing.T) {
 
 func TestLarge(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	wide := Params{N: 1, C: 1, M: 1, Residual: true, Window: Window{In: [3]int{1, 3, 60000}, Kernel: [3]int{1, 1, 9}, PadLo: [3]int{0, 0, 4}, PadHi: [3]int{0, 0, 4}}}
+	wide := Params{
+		N:        1,
+		C:        1,
+		M:        1,
+		Residual: true,
+		Window: Window{
+			In:     [3]int{1, 3, 60000},
+			Kernel: [3]int{1, 1, 9},
+			PadLo:  [3]int{0, 0, 4},
+			PadHi:  [3]int{0, 0, 4},
+		},
+	}
 	checkAgainstReference(t, r, wide)
 	for _, p := range []Params{
-		{N: 1, C: 1, M: 33, Window: Window{In: [3]int{1, 1, 640}, Kernel: [3]int{1, 1, 256}, Stride: [3]int{1, 1, 128}}},
-		{N: 2, C: 6, M: 40, Bias: true, Window: Window{In: [3]int{1, 90, 1}, Kernel: [3]int{1, 5, 1}}},
-		square(64, 40, 14, 3, 1, 1, 1), square(3, 16, 65, 7, 2, 3, 1), square(96, 33, 7, 1, 1, 0, 1), square(24, 24, 200, 3, 1, 1, 24),
+		{N: 1, C: 1, M: 33, Window: Window{In: [3]int{1, 1, 640}, Kernel: [3]int{1, 1, 256},
+			Stride: [3]int{1, 1, 128}}},
+		{N: 2, C: 6, M: 40, Bias: true,
+			Window: Window{In: [3]int{1, 90, 1}, Kernel: [3]int{1, 5, 1}}},
+		square(64, 40, 14, 3, 1, 1, 1), square(3, 16, 65, 7, 2, 3, 1),
+		square(96, 33, 7, 1, 1, 0, 1), square(24, 24, 200, 3, 1, 1, 24),
 	} {
 		checkAgainstReference(t, r, p)
 	}
 }
 
-// TestNonFinite checks that a NaN or an infinity reaches exactly the outputs that see it: padding multiplies nothing.
+// TestNonFinite checks that a NaN or an infinity reaches exactly the outputs that see it: padding
+// multiplies nothing.
 func TestNonFinite(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(7, 8))
-		for _, p := range []Params{square(2, 3, 9, 3, 1, 1, 1), square(2, 2, 9, 3, 2, 1, 2), square(3, 3, 20, 3, 1, 1, 3)} {
+		for _, p := range []Params{square(2, 3, 9, 3, 1, 1, 1), square(2, 2, 9, 3, 2, 1, 2),
+			square(3, 3, 20, 3, 1, 1, 3)} {
 			for _, bad := range []float32{float32(math.NaN()), inf, 1e-42} {
 				p.Clamp, p.Lo, p.Hi = true, 0, inf
 				args := dataFor(t, r, p)
@@ -314,7 +374,8 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// FuzzConvolution compares random convolutions, of floats and of bytes, with the reference on every path of instructions.
+// FuzzConvolution compares random convolutions, of floats and of bytes, with the reference on every
+// path of instructions.
 func FuzzConvolution(f *testing.F) {
 	for s := range uint64(8) {
 		f.Add(s)

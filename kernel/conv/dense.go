@@ -4,8 +4,8 @@ import (
 	"github.com/weirgpu/weir/kernel/gemm"
 )
 
-// newDense plans the products of the groups of all images: M/group x (taps*C/group) weights by the patches or, when it
-// wastes fewer lanes, the patches by the weights with the result transposed.
+// newDense plans the products of the groups of all images: M/group x (taps*C/group) weights by the
+// patches or, when it wastes fewer lanes, the patches by the weights with the result transposed.
 func newDense(p *Params, out [3]int, pixelRows bool) (*gemm.Op, error) {
 	m, c := p.M/p.Group, p.C/p.Group
 	q := gemm.Params{
@@ -52,21 +52,23 @@ func groupOffsets(batch, groups, size int) []int {
 	return off
 }
 
-// Costs in cycles by which the two ways of a product are compared, of a vector of the result: for each step of K, of copying a vector of
-// pixels into a panel or, where tiles read it in the image, of each that reads it across two lines of the cache; and of finishing a
-// vector and of turning it.
+// Costs in cycles by which the two ways of a product are compared, of a vector of the result: for
+// each step of K, of copying a vector of pixels into a panel or, where tiles read it in the image,
+// of each that reads it across two lines of the cache; and of finishing a vector and of turning it.
 const (
 	copyCycles   = 7.5
 	splitCycles  = 1.7
 	finishCycles = 3.6
 	turnCycles   = 10.7
-	// aliasBytes is the distance at which the same pixels of all channels fall into few lines of any cache.
+	// aliasBytes is the distance at which the same pixels of all channels fall into few lines of
+	// any cache.
 	aliasBytes = 1 << 16
 )
 
-// pixelsAsRows decides whether the pixels of the output are rows of tiles, which may be of any number, and the channels columns,
-// which come in vectors: of patches, when it saves more lanes than turning the result costs; of an image, whose pixels are then read
-// where they lie, when it takes less time.
+// pixelsAsRows decides whether the pixels of the output are rows of tiles, which may be of any
+// number, and the channels columns, which come in vectors: of patches, when it saves more lanes
+// than turning the result costs; of an image, whose pixels are then read where they lie, when it
+// takes less time.
 func (p *Params) pixelsAsRows(out [3]int) bool {
 	m, pixels, lanes := p.M/p.Group, volume(out), panelWidth()/2
 	vectors := func(n int) float64 { return float64((n + lanes - 1) / lanes) }
@@ -105,8 +107,9 @@ func (o *Op) panelChannels() int {
 	return o.p.Precision.PanelRows()
 }
 
-// packDense packs w, the weights of the panel whose first output channel is given, with the channels fastest in K, so that the patches
-// of one tap of the kernel are whole rows of the panel. Weights of more than one tap are turned for that, in turned.
+// packDense packs w, the weights of the panel whose first output channel is given, with the
+// channels fastest in K, so that the patches of one tap of the kernel are whole rows of the panel.
+// Weights of more than one tap are turned for that, in turned.
 func (o *Op) packDense(dst, w []float32, first int, turned []float32) {
 	p := &o.p
 	m, c, taps := p.M/p.Group, p.C/p.Group, volume(p.Kernel)
@@ -148,8 +151,9 @@ type patches struct {
 	level level
 	width int // of the panels; 0 for panels as wide as the columns asked for
 	taps  []tap
-	// direct says that the level can copy the elements under neighbouring columns under a mask; even that the last column of a
-	// row and the first of the next see neighbours, too, counting those outside the image.
+	// direct says that the level can copy the elements under neighbouring columns under a mask;
+	// even that the last column of a row and the first of the next see neighbours, too, counting
+	// those outside the image.
 	direct, even bool
 	tables       bool      // the level has a kernel for all taps
 	whole        []tapCopy // see wholeTaps
@@ -255,7 +259,8 @@ func (p *patches) tap(dst, src []float32, width int, runs []run, t tap, n int) {
 	}
 }
 
-// lanes returns the lanes of runs of one stretch of the image that a tap sees inside it, and where lane 0 is in a channel.
+// lanes returns the lanes of runs of one stretch of the image that a tap sees inside it, and where
+// lane 0 is in a channel.
 func (p *patches) lanes(runs []run, t tap) (at int, lanes uint32) {
 	for i := range runs {
 		r := &runs[i]
@@ -267,7 +272,8 @@ func (p *patches) lanes(runs []run, t tap) (at int, lanes uint32) {
 	return at, lanes
 }
 
-// inside returns the columns lo to hi of the run that see the image by a tap, and the offset of the first in a channel.
+// inside returns the columns lo to hi of the run that see the image by a tap, and the offset of the
+// first in a channel.
 func (r *run) inside(w *Window, t tap) (lo, hi, at int) {
 	z, y, x := r.z+t.z, r.y+t.y, r.x+t.x
 	if uint(z) >= uint(w.In[0]) || uint(y) >= uint(w.In[1]) {

@@ -3,21 +3,23 @@ package conv
 // slack is how many floats past its end a vector kernel may read of a padded row.
 const slack = 16
 
-// paddedFloats is about how many floats of padded rows are held at a time, half of a small level-1 cache.
+// paddedFloats is about how many floats of padded rows are held at a time, half of a small level-1
+// cache.
 const paddedFloats = 4096
 
-// depthwiseWork is about the multiply-adds of a band of rows of a depthwise convolution, and planesWork those of a chunk of several
-// planes. Where there are several chunks of planes, their number is a multiple of chunkStep, so that two or four workers have as many
-// each.
+// depthwiseWork is about the multiply-adds of a band of rows of a depthwise convolution, and
+// planesWork those of a chunk of several planes. Where there are several chunks of planes, their
+// number is a multiple of chunkStep, so that two or four workers have as many each.
 const (
 	depthwiseWork = 1 << 19
 	planesWork    = 1 << 17
 	chunkStep     = 4
 )
 
-// depthwise is the plan of a convolution with one input channel per group. Some rows of a plane at a time are copied into
-// scratch with its padding, the columns of each row sorted by their remainder modulo the stride, so that under each tap
-// the inputs of consecutive outputs are consecutive.
+// depthwise is the plan of a convolution with one input channel per group. Some rows of a plane at
+// a time are copied into scratch with its padding, the columns of each row sorted by their
+// remainder modulo the stride, so that under each tap the inputs of consecutive outputs are
+// consecutive.
 type depthwise struct {
 	level   level
 	phase   int          // floats of one remainder of a row
@@ -27,9 +29,10 @@ type depthwise struct {
 	threes  int          // as in rows
 	small   []planeMask  // if set, planes are computed by smallPlanes, without scratch
 	halved  []halvedMask // if set, planes are computed by halvedPlanes, without scratch
-	masks   []uint32     // for strides of 1 and 2, the elements of 16*stride padded columns that lie in the image
-	step    int          // output rows that are padded and computed at a time
-	band    int          // output rows per chunk
+	// for strides of 1 and 2, the elements of 16*stride padded columns that lie in the image
+	masks   []uint32
+	step    int // output rows that are padded and computed at a time
+	band    int // output rows per chunk
 	bands   int
 	planes  int // planes per chunk, more than 1 only when a band is a plane
 	chunks  int
@@ -89,7 +92,10 @@ func (d *depthwise) layout(p *Params, out [3]int) {
 		return
 	}
 	for q := 0; q < d.pitch; q += 16 * sw {
-		d.masks = append(d.masks, uint32(bitRange(p.PadLo[2]-q, p.PadLo[2]+p.In[2]-q)&(1<<(16*sw)-1)))
+		d.masks = append(
+			d.masks,
+			uint32(bitRange(p.PadLo[2]-q, p.PadLo[2]+p.In[2]-q)&(1<<(16*sw)-1)),
+		)
 	}
 	if p.Kernel == [3]int{1, 3, 3} && p.Stride[1] == sw && p.Dilate[1] == 1 && p.Dilate[2] == 1 {
 		d.threes = sw
@@ -123,7 +129,16 @@ func (o *Op) runDepthwise(c int, args *Args, scratch []float32) {
 		o.runHalved(args, first, last)
 		return
 	}
-	t := rows{offsets: d.offsets, cols: o.out[2], stride: o.out[2], srcStride: p.Stride[1] * d.pitch, reach: d.reach, threes: d.threes, lo: p.Lo, hi: p.Hi}
+	t := rows{
+		offsets:   d.offsets,
+		cols:      o.out[2],
+		stride:    o.out[2],
+		srcStride: p.Stride[1] * d.pitch,
+		reach:     d.reach,
+		threes:    d.threes,
+		lo:        p.Lo,
+		hi:        p.Hi,
+	}
 	if p.Residual {
 		t.flags |= flagResidual
 	}
@@ -139,7 +154,8 @@ func (o *Op) runDepthwise(c int, args *Args, scratch []float32) {
 	}
 }
 
-// bandRows computes output rows y0 to y1 of a plane, as many at a time as keep their input in the level-1 cache.
+// bandRows computes output rows y0 to y1 of a plane, as many at a time as keep their input in the
+// level-1 cache.
 func (o *Op) bandRows(t *rows, args *Args, scratch []float32, plane, y0, y1 int) {
 	p, d := &o.p, &o.depthwise
 	n, m := plane/p.M, plane%p.M
@@ -161,7 +177,8 @@ func (o *Op) bandRows(t *rows, args *Args, scratch []float32, plane, y0, y1 int)
 	}
 }
 
-// padBand copies the rows of the image that output rows y0 to y1 see into scratch, with zeros around.
+// padBand copies the rows of the image that output rows y0 to y1 see into scratch, with zeros
+// around.
 func (o *Op) padBand(scratch, src []float32, y0, y1 int) {
 	p, d := &o.p, &o.depthwise
 	top := y0*p.Stride[1] - p.PadLo[1]
@@ -179,6 +196,13 @@ func (o *Op) padBand(scratch, src []float32, y0, y1 int) {
 	}
 	for r := range r1 - r0 {
 		clear(dst[r*d.pitch:][:d.pitch])
-		spread(d.level, dst[r*d.pitch:], src[r*p.In[2]:][:p.In[2]], p.PadLo[2], p.Stride[2], d.phase)
+		spread(
+			d.level,
+			dst[r*d.pitch:],
+			src[r*p.In[2]:][:p.In[2]],
+			p.PadLo[2],
+			p.Stride[2],
+			d.phase,
+		)
 	}
 }

@@ -1,25 +1,30 @@
-// Package conv computes f32 convolutions on one core at a time, in the layout of ONNX: images N x C x D x H x W,
-// weights M x C/group x kernel, with fewer spatial axes written as axes of length 1.
+// Package conv computes f32 convolutions on one core at a time, in the layout of ONNX: images N x C
+// x D x H x W, weights M x C/group x kernel, with fewer spatial axes written as axes of length 1.
 //
-// [Params] describes a convolution; [New] plans it once into an [Op], a plain value that holds no data. The weights are
-// packed once with [Op.PackWeights]. The work is cut into [Op.Chunks] independent chunks, which a caller runs in any
-// order on as many goroutines as it likes with [Op.Run], each with its own scratch of [Op.ScratchLen] floats. The
-// package starts no goroutine and Run allocates nothing.
+// [Params] describes a convolution; [New] plans it once into an [Op], a plain value that holds no
+// data. The weights are packed once with [Op.PackWeights]. The work is cut into [Op.Chunks]
+// independent chunks, which a caller runs in any order on as many goroutines as it likes with
+// [Op.Run], each with its own scratch of [Op.ScratchLen] floats. The package starts no goroutine
+// and Run allocates nothing.
 //
-// A dense or grouped convolution is a matrix product whose right operand, the patches of the image, is never stored:
-// blocks of it are gathered into panels as package gemm asks for them (Chellapilla, Puri and Simard, "High Performance
-// Convolutional Neural Networks for Document Processing", 2006, without the stored matrix). A depthwise convolution,
-// one input channel per group, is computed directly, vectors of output columns at a time. One of 3 x 3 whose weights serve many
-// runs is computed in tiles where that takes less time (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks",
-// 2016): its packed weights are four times as large. [NewTranspose] plans transposed convolutions and [NewPool] pooling.
+// A dense or grouped convolution is a matrix product whose right operand, the patches of the image,
+// is never stored: blocks of it are gathered into panels as package gemm asks for them
+// (Chellapilla, Puri and Simard, "High Performance Convolutional Neural Networks for Document
+// Processing", 2006, without the stored matrix). A depthwise convolution, one input channel per
+// group, is computed directly, vectors of output columns at a time. One of 3 x 3 whose weights
+// serve many runs is computed in tiles where that takes less time (Lavin and Gray, "Fast Algorithms
+// for Convolutional Neural Networks", 2016): its packed weights are four times as large.
+// [NewTranspose] plans transposed convolutions and [NewPool] pooling.
 //
-// [Bytes] plans convolutions of bytes in the same layout; [Pixels] and [PixelWindows] plan them, and pooling, for images whose channels
-// lie in the last axis, and make bytes of the sums where they arise.
+// [Bytes] plans convolutions of bytes in the same layout; [Pixels] and [PixelWindows] plan them,
+// and pooling, for images whose channels lie in the last axis, and make bytes of the sums where
+// they arise.
 //
-// Where there are several ways, a cost model chooses: [Params.Ways] lists them, and Params.Way asks for one.
+// Where there are several ways, a cost model chooses: [Params.Ways] lists them, and Params.Way asks
+// for one.
 //
-// [Reference], [ReferenceTranspose] and [ReferencePool] are the definitions that the fast paths are tested against;
-// results agree with them to rounding. In tiles rounding errors are some ten times larger, and a NaN or an infinity reaches all
-// outputs of the tiles that see it. Packed weights belong to this process and instruction level: they are no file
-// format.
+// [Reference], [ReferenceTranspose] and [ReferencePool] are the definitions that the fast paths are
+// tested against; results agree with them to rounding. In tiles rounding errors are some ten times
+// larger, and a NaN or an infinity reaches all outputs of the tiles that see it. Packed weights
+// belong to this process and instruction level: they are no file format.
 package conv

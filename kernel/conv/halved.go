@@ -2,8 +2,9 @@ package conv
 
 import "math"
 
-// halvedPlanes is one call of the depthwise kernel for 3x3 taps, strides of 2 and a border of one zero above and on the left. It needs no
-// copy of the input with its border. The assembly reads this struct.
+// halvedPlanes is one call of the depthwise kernel for 3x3 taps, strides of 2 and a border of one
+// zero above and on the left. It needs no copy of the input with its border. The assembly reads
+// this struct.
 type halvedPlanes struct {
 	src, dst *float32
 	res      *float32 // laid out as dst, with flagResidual
@@ -12,7 +13,8 @@ type halvedPlanes struct {
 	masks    []halvedMask
 	planes   int
 	rows     int // of the output
-	below    int // of them, those that see a row of the image below the one that they are in the middle of
+	// of them, those that see a row of the image below the one that they are in the middle of
+	below    int
 	srcPitch int // bytes of a row
 	pitch    int
 	srcSkip  int // bytes from the vector after the last of a plane to the next plane
@@ -24,12 +26,14 @@ type halvedPlanes struct {
 // halvedMask says which of 32 columns of the input there are, and which of 16 of the output.
 type halvedMask struct{ low, high, store uint16 }
 
-// halvedFactor is about how many times faster than with copies of their rows these planes are computed.
+// halvedFactor is about how many times faster than with copies of their rows these planes are
+// computed.
 const halvedFactor = 2
 
 // halves reports whether halvedPlanes computes the convolution.
 func (p *Params) halves(v level, out [3]int) bool {
-	return hasHalvedPlanes(v) && p.Kernel == [3]int{1, 3, 3} && p.Stride[1] == 2 && p.Stride[2] == 2 && p.Dilate[1] == 1 && p.Dilate[2] == 1 &&
+	return hasHalvedPlanes(v) && p.Kernel == [3]int{1, 3, 3} && p.Stride[1] == 2 &&
+		p.Stride[2] == 2 && p.Dilate[1] == 1 && p.Dilate[2] == 1 &&
 		p.PadLo == [3]int{0, 1, 1} && p.PadHi[1] <= 1 && p.PadHi[2] <= 1 && p.fitBand(out)
 }
 
@@ -37,7 +41,8 @@ func (p *Params) halves(v level, out [3]int) bool {
 func halvedMasks(cols, out int) (masks []halvedMask) {
 	for x := 0; x < out; x += 16 {
 		there := bitRange(0, min(32, cols-2*x))
-		masks = append(masks, halvedMask{uint16(there), uint16(there >> 16), uint16(bitRange(0, min(16, out-x)))})
+		masks = append(masks, halvedMask{uint16(there), uint16(there >> 16),
+			uint16(bitRange(0, min(16, out-x)))})
 	}
 	return masks
 }
@@ -45,7 +50,8 @@ func halvedMasks(cols, out int) (masks []halvedMask) {
 // runHalved computes planes first to last.
 func (o *Op) runHalved(args *Args, first, last int) {
 	p, n, in := &o.p, volume(o.out), volume(o.p.In)
-	t := halvedPlanes{masks: o.depthwise.halved, rows: o.out[1], below: min(p.In[1]/2, o.out[1]), srcPitch: 4 * p.In[2], pitch: 4 * o.out[2],
+	t := halvedPlanes{masks: o.depthwise.halved, rows: o.out[1], below: min(p.In[1]/2, o.out[1]),
+		srcPitch: 4 * p.In[2], pitch: 4 * o.out[2],
 		lo: float32(math.Inf(-1)), hi: float32(math.Inf(1))}
 	each := p.M / p.C // planes of output for one of input
 	t.srcSkip, t.dstSkip = -128*len(t.masks), 4*n-64*len(t.masks)

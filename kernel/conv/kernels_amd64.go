@@ -6,8 +6,8 @@ import "math/bits"
 
 //go:generate go -C _generate run . ..
 
-// maxCall bounds the multiply-adds of one call of the depthwise kernel, so that it lasts well under 100 microseconds: the
-// runtime cannot stop a goroutine inside assembly.
+// maxCall bounds the multiply-adds of one call of the depthwise kernel, so that it lasts well under
+// 100 microseconds: the runtime cannot stop a goroutine inside assembly.
 const maxCall = 1 << 19
 
 // gather does what gatherGo does.
@@ -26,7 +26,8 @@ func gather(v level, dst []float32, width, lo, hi int, src []float32, plane, str
 	case stride == 3 && v == levelAVX512:
 		for i := 0; i < m; i += 16 {
 			lanes := min(16, m-i)
-			copyThirdAVX512(&dst[lo+i], width, &src[3*i], 0, plane, n, uint64(1)<<(3*lanes-2)-1, uint32(1)<<lanes-1)
+			copyThirdAVX512(&dst[lo+i], width, &src[3*i], 0, plane, n, uint64(1)<<(3*lanes-2)-1,
+				uint32(1)<<lanes-1)
 		}
 	case stride == 1 && v == levelAVX2 && m >= 8:
 		copyLanesAVX2(&dst[lo], width, &src[0], plane, n, m)
@@ -40,9 +41,11 @@ func gather(v level, dst []float32, width, lo, hi int, src []float32, plane, str
 // hasMasks reports whether copyLanes has a kernel.
 func hasMasks(v level) bool { return v != levelGo }
 
-// copyLanes writes n rows of width floats, at most 32: lane i of row ch is src[ch*plane+at+i*stride] where lanes has bit i, and 0
-// elsewhere. The stride is 1 or 2, and the level one that hasMasks.
-func copyLanes(v level, dst []float32, width int, src []float32, at, plane, stride, n int, lanes uint32) {
+// copyLanes writes n rows of width floats, at most 32: lane i of row ch is
+// src[ch*plane+at+i*stride] where lanes has bit i, and 0 elsewhere. The stride is 1 or 2, and the
+// level one that hasMasks.
+func copyLanes(v level, dst []float32, width int, src []float32, at, plane, stride, n int,
+	lanes uint32) {
 	if n == 0 || width == 0 {
 		return
 	}
@@ -75,8 +78,8 @@ func runTapCopies(c *tapCopies, stride int) {
 	}
 }
 
-// copyVectors is copyLanes with AVX2. Each row is stored as one or two vectors, the next row over what is too much, and the last
-// rows, after which there may be no room, float by float.
+// copyVectors is copyLanes with AVX2. Each row is stored as one or two vectors, the next row over
+// what is too much, and the last rows, after which there may be no room, float by float.
 func copyVectors(dst []float32, width int, src []float32, at, plane, stride, n int, lanes uint32) {
 	vectors := (width + 7) / 8
 	done := 0
@@ -97,8 +100,10 @@ func copyVectors(dst []float32, width int, src []float32, at, plane, stride, n i
 	}
 }
 
-func callCopy(dst []float32, width int, src []float32, at, plane, stride, n, vectors int, lanes uint32) {
-	even := uint32(bitRange(2*bits.TrailingZeros32(lanes), 2*bits.Len32(lanes)-1)) // with a stride of 2, lanes have no gaps
+func callCopy(dst []float32, width int, src []float32, at, plane, stride, n, vectors int,
+	lanes uint32) {
+	// with a stride of 2, lanes have no gaps
+	even := uint32(bitRange(2*bits.TrailingZeros32(lanes), 2*bits.Len32(lanes)-1))
 	switch {
 	case stride == 1 && vectors == 1:
 		copyMasked1x1AVX2(&dst[0], width, &src[0], at, plane, n, lanes)
@@ -114,22 +119,27 @@ func callCopy(dst []float32, width int, src []float32, at, plane, stride, n, vec
 // hasWinograd reports whether winogradIn and winogradOut have kernels.
 func hasWinograd(v level) bool { return v != levelGo }
 
-// winogradIn writes the transform of the tiles under rows, of which src holds the inputs of channel c, to v. Lanes without a tile
-// get the transform of what tiles holds there.
-func winogradIn(w *winograd, v []float32, c int, src []float32, rows []tileRow, tiles []float32, halves int) {
+// winogradIn writes the transform of the tiles under rows, of which src holds the inputs of channel
+// c, to v. Lanes without a tile get the transform of what tiles holds there.
+func winogradIn(w *winograd, v []float32, c int, src []float32, rows []tileRow, tiles []float32,
+	halves int) {
 	to := v[c*w.width:]
-	_, _, _ = to[(frequencies-1)*w.stepIn+(lanes/w.width-1)*w.panelStep+w.width-1], tiles[tilesLen-1], src[0]
+	_, _, _ = to[(frequencies-1)*w.stepIn+(lanes/w.width-1)*w.panelStep+w.width-1],
+		tiles[tilesLen-1], src[0]
 	if w.level == levelAVX512 {
 		winogradInAVX512(&to[0], w.stepIn, &src[0], &rows[0], len(rows), &tiles[0], halves)
 	} else {
-		winogradInAVX2(&to[0], w.stepIn, &src[0], &rows[0], len(rows), &tiles[0], halves, w.panelStep)
+		winogradInAVX2(&to[0], w.stepIn, &src[0], &rows[0], len(rows), &tiles[0], halves,
+			w.panelStep)
 	}
 }
 
-// winogradOut writes the transform of the frequencies m to the stage, with the epilogue of p but its map.
+// winogradOut writes the transform of the frequencies m to the stage, with the epilogue of p but
+// its map.
 func winogradOut(w *winograd, s *stage, m []float32, p *Params, bias float32) {
 	halves := halves(s.last - s.first)
-	_, _, _ = s.out[stagedLen-1], m[(frequencies-1)*w.stepOut+halves*halfLanes-1], s.tiles[tilesLen-1]
+	_, _, _ = s.out[stagedLen-1], m[(frequencies-1)*w.stepOut+halves*halfLanes-1],
+		s.tiles[tilesLen-1]
 	var from *float32
 	if s.res != nil {
 		from = &s.res[:stagedLen][0]
@@ -141,7 +151,8 @@ func winogradOut(w *winograd, s *stage, m []float32, p *Params, bias float32) {
 	if w.level == levelAVX512 {
 		winogradOutAVX512(&s.out[0], &m[0], w.stepOut, from, halves, clamp, bias, p.Lo, p.Hi)
 	} else {
-		winogradOutAVX2(&s.out[0], &m[0], w.stepOut, from, 2*halves, clamp, &s.tiles[0], bias, p.Lo, p.Hi)
+		winogradOutAVX2(&s.out[0], &m[0], w.stepOut, from, 2*halves, clamp, &s.tiles[0], bias, p.Lo,
+			p.Hi)
 	}
 }
 
@@ -185,9 +196,9 @@ func callRows(v level, t *rows) {
 	}
 }
 
-// padRows writes n rows of cols floats of src into n padded rows of dst as d describes them, element q, counted from lead
-// before the first of src, at (q mod stride)*phase + q/stride and zeros in the rest. It reports false when the level has
-// no kernel for the stride.
+// padRows writes n rows of cols floats of src into n padded rows of dst as d describes them,
+// element q, counted from lead before the first of src, at (q mod stride)*phase + q/stride and
+// zeros in the rest. It reports false when the level has no kernel for the stride.
 func padRows(d *depthwise, dst, src []float32, n, cols, lead int) bool {
 	if d.level == levelGo || len(d.masks) == 0 {
 		return false

@@ -11,7 +11,9 @@ func gather(_ level, dst []float32, width, lo, hi int, src []float32, plane, str
 func hasMasks(level) bool { return false }
 
 // copyLanes has no kernel.
-func copyLanes(level, []float32, int, []float32, int, int, int, int, uint32) { panic("conv: no masks") }
+func copyLanes(level, []float32, int, []float32, int, int, int, int, uint32) {
+	panic("conv: no masks")
+}
 
 // hasTapCopies reports whether runTapCopies has a kernel.
 func hasTapCopies(level) bool { return false }

@@ -8,14 +8,16 @@ import (
 	"github.com/weirgpu/weir/kernel/gemm"
 )
 
-// TestPackPanels packs panel by panel, the last first, and wants the bits of all at once. That those are right, tests of Run tell.
+// TestPackPanels packs panel by panel, the last first, and wants the bits of all at once. That
+// those are right, tests of Run tell.
 func TestPackPanels(t *testing.T) {
 	r := rand.New(rand.NewPCG(31, 32))
 	winograd := square(40, 72, 30, 3, 1, 1, 1)
 	winograd.Reused = true
 	bf16 := square(24, 48, 9, 3, 1, 1, 2)
 	bf16.Precision = gemm.BF16
-	for _, p := range []Params{winograd, bf16, square(40, 72, 9, 1, 1, 0, 1), square(36, 75, 5, 3, 1, 1, 3), square(40, 40, 7, 3, 1, 1, 40),
+	for _, p := range []Params{winograd, bf16, square(40, 72, 9, 1, 1, 0, 1),
+		square(36, 75, 5, 3, 1, 1, 3), square(40, 40, 7, 3, 1, 1, 40),
 		square(30, 90, 40, 3, 2, 1, 1)} {
 		op, err := New(p)
 		if err != nil {
@@ -35,7 +37,8 @@ func TestPackPanels(t *testing.T) {
 			}
 			first := op.PanelStart(i)
 			if first >= end {
-				t.Fatalf("%s of %+v: panel %d begins at channel %d, the next at %d", op.Way(), p, i, first, end)
+				t.Fatalf("%s of %+v: panel %d begins at channel %d, the next at %d", op.Way(), p, i,
+					first, end)
 			}
 			each := len(w) / p.M
 			op.RepackPanels(parts, w[first*each:end*each:end*each], i, i+1, scratch)
@@ -46,7 +49,8 @@ func TestPackPanels(t *testing.T) {
 		}
 		for i := range whole {
 			if math.Float32bits(whole[i]) != math.Float32bits(parts[i]) {
-				t.Fatalf("%s of %+v: word %d of %d is %v, want %v", op.Way(), p, i, len(whole), parts[i], whole[i])
+				t.Fatalf("%s of %+v: word %d of %d is %v, want %v", op.Way(), p, i, len(whole),
+					parts[i], whole[i])
 			}
 		}
 	}

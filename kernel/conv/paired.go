@@ -6,12 +6,13 @@ const pairedFloats = 512
 // pairs reports whether windows of 2 x 2 tile small images, whose rows are shorter than a vector.
 func (p *PoolParams) pairs() bool {
 	two := [3]int{1, 2, 2}
-	return p.Kernel == two && p.Stride == two && p.PadLo == [3]int{} && p.In == [3]int{1, 2 * p.Out[1], 2 * p.Out[2]} && p.Out[2] < 16 &&
+	return p.Kernel == two && p.Stride == two && p.PadLo == [3]int{} &&
+		p.In == [3]int{1, 2 * p.Out[1], 2 * p.Out[2]} && p.Out[2] < 16 &&
 		p.Out[0] == 1 && p.Dilate[1] == 1 && p.Dilate[2] == 1
 }
 
-// runPaired pools images that windows of 2 x 2 tile. All rows of all images follow each other then, so columns are paired
-// over many rows at once, and rows after that.
+// runPaired pools images that windows of 2 x 2 tile. All rows of all images follow each other then,
+// so columns are paired over many rows at once, and rows after that.
 func (o *PoolOp) runPaired(dst, src, scratch []float32) {
 	cols := o.p.Out[2]
 	step := pairedFloats / (2 * cols) * cols

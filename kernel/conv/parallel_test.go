@@ -7,10 +7,12 @@ import (
 	"testing"
 )
 
-// TestParallel claims chunks from several goroutines, each with its own scratch, and wants the bits of a serial run.
+// TestParallel claims chunks from several goroutines, each with its own scratch, and wants the bits
+// of a serial run.
 func TestParallel(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
-	for _, p := range []Params{square(24, 48, 30, 3, 1, 1, 1), square(64, 64, 7, 3, 1, 1, 1), square(40, 40, 60, 3, 2, 1, 40)} {
+	for _, p := range []Params{square(24, 48, 30, 3, 1, 1, 1), square(64, 64, 7, 3, 1, 1, 1),
+		square(40, 40, 60, 3, 2, 1, 40)} {
 		args := dataFor(t, r, p)
 		op, err := New(p)
 		if err != nil {

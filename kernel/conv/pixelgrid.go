@@ -6,8 +6,9 @@ import (
 	"github.com/weirgpu/weir/kernel/vec"
 )
 
-// PixelGrid says what becomes of the sums of each output channel, as [vec.Requantization] does: (sum + add) · scale on a grid of
-// bytes and then, where there is a second stage, that times scale plus bias on another.
+// PixelGrid says what becomes of the sums of each output channel, as [vec.Requantization] does:
+// (sum + add) · scale on a grid of bytes and then, where there is a second stage, that times scale
+// plus bias on another.
 type PixelGrid struct {
 	at                         func(c int) int // where the kernels want the numbers of a channel
 	repeat, channels           int             // how often, so many channels apart
@@ -20,10 +21,12 @@ type PixelGrid struct {
 
 func newPixelGrid(channels, block int, at func(c int) int) *PixelGrid {
 	n := (channels + block - 1) / block * block
-	return &PixelGrid{at: at, repeat: 1, add: make([]int32, n), scale: make([]float32, n), thenScale: make([]float32, n), thenBias: make([]float32, n)}
+	return &PixelGrid{at: at, repeat: 1, add: make([]int32, n), scale: make([]float32, n),
+		thenScale: make([]float32, n), thenBias: make([]float32, n)}
 }
 
-// Set sets the first stage of channel c, which is the only one unless [PixelGrid.Then] adds another afterwards.
+// Set sets the first stage of channel c, which is the only one unless [PixelGrid.Then] adds another
+// afterwards.
 func (g *PixelGrid) Set(c int, add int32, scale float32, to vec.Bytes) {
 	g.to = to
 	for k := range g.repeat {
@@ -35,7 +38,8 @@ func (g *PixelGrid) Set(c int, add int32, scale float32, to vec.Bytes) {
 	}
 }
 
-// Then sets the second stage of channel c, and there must be one for all channels or for none. Its results must be [InRange].
+// Then sets the second stage of channel c, and there must be one for all channels or for none. Its
+// results must be [InRange].
 func (g *PixelGrid) Then(c int, scale, bias float32, to vec.Bytes) {
 	g.then, g.twice = to, true
 	for k := range g.repeat {
@@ -55,15 +59,18 @@ type pixelScale struct {
 	scale, thenScale, thenBias *float32
 	lo, hi                     float32
 	zero                       float32 // of the first of two stages
-	offset                     uint32  // the zero point of the result as an unsigned byte, in both halves
-	flip                       uint32  // makes signed bytes of unsigned ones
-	twice                      uint32
+	// the zero point of the result as an unsigned byte, in both halves
+	offset uint32
+	flip   uint32 // makes signed bytes of unsigned ones
+	twice  uint32
 }
 
-// from returns what channels from number c in the kernels' order on need. The kernels limit sums only before a second stage; where a
-// scale is so large that scaled sums may leave the integers, that is one that changes nothing.
+// from returns what channels from number c in the kernels' order on need. The kernels limit sums
+// only before a second stage; where a scale is so large that scaled sums may leave the integers,
+// that is one that changes nothing.
 func (g *PixelGrid) from(c int) pixelScale {
-	s := pixelScale{add: &g.add[c], scale: &g.scale[c], thenScale: &g.thenScale[c], thenBias: &g.thenBias[c], zero: float32(g.to.Zero)}
+	s := pixelScale{add: &g.add[c], scale: &g.scale[c], thenScale: &g.thenScale[c],
+		thenBias: &g.thenBias[c], zero: float32(g.to.Zero)}
 	s.lo, s.hi = g.to.Limits()
 	last := g.to
 	switch {

@@ -6,8 +6,8 @@ import (
 	"github.com/weirgpu/weir/kernel/vec"
 )
 
-// ImageLen returns how many bytes the copy of the image takes, 0 where there is none, and ImageChunks in how many pieces it is made,
-// all of them before the first chunk runs.
+// ImageLen returns how many bytes the copy of the image takes, 0 where there is none, and
+// ImageChunks in how many pieces it is made, all of them before the first chunk runs.
 func (o *Pixels) ImageLen() int {
 	if !o.copies {
 		return 0
@@ -68,7 +68,8 @@ func (o *Pixels) fillRow(dst []byte, a *PixelArgs, n, y int) {
 	}
 }
 
-// joinPlanes makes pixels of one byte of each of up to four planes. What a missing plane leaves in a word meets weights of 0.
+// joinPlanes makes pixels of one byte of each of up to four planes. What a missing plane leaves in
+// a word meets weights of 0.
 func (o *Pixels) joinPlanes(dst []byte, a *PixelArgs, n, y int) {
 	cols, plane := o.p.In[2], o.p.In[1]*o.p.In[2]
 	var planes [4 * 256]byte

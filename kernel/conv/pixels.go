@@ -8,13 +8,14 @@ import (
 	"github.com/weirgpu/weir/kernel/vec"
 )
 
-// HasPixels reports whether [Pixels] and [PixelWindows] have kernels, which they have on processors with AVX-512 VNNI. Elsewhere they
-// must not run.
+// HasPixels reports whether [Pixels] and [PixelWindows] have kernels, which they have on processors
+// with AVX-512 VNNI. Elsewhere they must not run.
 func HasPixels() bool { return hasPixels && cpuinfo.HasAVX512VNNI() }
 
-// Pixels is a planned convolution, of one group, of unsigned bytes by signed ones whose results are bytes again, where images and
-// results have their channels in the last axis: the channels of a pixel are words of four neighbours along K as they lie, and a row
-// of the kernel sees neighbours, so that only images that need padding are copied. Sums are exact and wrap in 32 bits. It is
+// Pixels is a planned convolution, of one group, of unsigned bytes by signed ones whose results are
+// bytes again, where images and results have their channels in the last axis: the channels of a
+// pixel are words of four neighbours along K as they lie, and a row of the kernel sees neighbours,
+// so that only images that need padding are copied. Sums are exact and wrap in 32 bits. It is
 // immutable and may be used by many goroutines at once.
 type Pixels struct {
 	p      Params // depth 1
@@ -24,20 +25,23 @@ type Pixels struct {
 	// A pixel has so many bytes, an image high rows of wide pixels.
 	size, high, wide int
 	runs, run        int // stretches of words that an output sees, and words of each
-	lines, width     int // lines of outputs whose inputs lie equally far apart, and outputs of a line
-	panels, panel    int // panels of weights, and output channels of each
-	shift            int32
-	lineParts        int // a chunk is a part of the lines, or of the only line, and a part of the panels
-	panelParts       int
+	// lines of outputs whose inputs lie equally far apart, and outputs of a line
+	lines, width  int
+	panels, panel int // panels of weights, and output channels of each
+	shift         int32
+	// a chunk is a part of the lines, or of the only line, and a part of the panels
+	lineParts  int
+	panelParts int
 }
 
 // panelWide is how many output channels tiles have.
 const panelWide = 32
 
-// NewPixels plans a convolution of p's geometry, which has depth 1, one group and no dilation, and of which the epilogue, the precision
-// and the residual must not be set. A planar image is N x C x H x W and has at most four channels. With flip the image must be
-// copied since its bytes are signed. The weights multiply as if shift, at most 127 in magnitude, were added to each; for that a panel
-// has one output channel less, whose weights are 1. Errors are of kind ErrParams.
+// NewPixels plans a convolution of p's geometry, which has depth 1, one group and no dilation, and
+// of which the epilogue, the precision and the residual must not be set. A planar image is N x C x
+// H x W and has at most four channels. With flip the image must be copied since its bytes are
+// signed. The weights multiply as if shift, at most 127 in magnitude, were added to each; for that
+// a panel has one output channel less, whose weights are 1. Errors are of kind ErrParams.
 func NewPixels(p Params, planar, flip bool, shift int32) (*Pixels, error) {
 	p.Group = max(p.Group, 1)
 	out, err := p.setDefaults()
@@ -50,8 +54,10 @@ func NewPixels(p Params, planar, flip bool, shift int32) (*Pixels, error) {
 	if p.Group != 1 || p.Dilate != [3]int{1, 1, 1} || planar && p.C > 4 {
 		return nil, fmt.Errorf("%w: no convolution of pixels: %+v", ErrParams, p)
 	}
-	o := &Pixels{p: p, out: [2]int{out[1], out[2]}, planar: planar, size: (p.C + 3) / 4 * 4, shift: shift}
-	if planar && (p.Kernel[2]*p.C+3)/4 < p.Kernel[2] { // a stretch may end with bytes of the next pixel, which meet weights of 0
+	o := &Pixels{p: p, out: [2]int{out[1], out[2]}, planar: planar, size: (p.C + 3) / 4 * 4,
+		shift: shift}
+	// a stretch may end with bytes of the next pixel, which meet weights of 0
+	if planar && (p.Kernel[2]*p.C+3)/4 < p.Kernel[2] {
 		o.size = p.C
 	}
 	o.high, o.wide = p.In[1]+p.PadLo[1]+p.PadHi[1], p.In[2]+p.PadLo[2]+p.PadHi[2]
@@ -74,23 +80,26 @@ func (p *Params) checkPixels(out [3]int) error {
 		return err
 	}
 	flat := out[0] == 1 && p.Kernel[0] == 1 && p.In[0] == 1 && p.PadLo[0]+p.PadHi[0] == 0
-	if !flat || min(p.PadLo[1], p.PadLo[2], p.PadHi[1], p.PadHi[2]) < 0 || p.N < 1 || p.C < 1 || p.M < 1 || volume(out) < 1 {
+	if !flat || min(p.PadLo[1], p.PadLo[2], p.PadHi[1], p.PadHi[2]) < 0 || p.N < 1 || p.C < 1 ||
+		p.M < 1 || volume(out) < 1 {
 		return fmt.Errorf("%w: no images of pixels: %+v", ErrParams, p)
 	}
 	high, wide := p.In[1]+p.PadLo[1]+p.PadHi[1], p.In[2]+p.PadLo[2]+p.PadHi[2]
-	return checkSizes([3]int{p.N, p.C + 3, high * wide}, [3]int{p.N, p.M, volume(out)}, [3]int{p.M, p.C/p.Group + 3, volume(p.Kernel)})
+	return checkSizes([3]int{p.N, p.C + 3, high * wide}, [3]int{p.N, p.M, volume(out)},
+		[3]int{p.M, p.C/p.Group + 3, volume(p.Kernel)})
 }
 
-// Work of a chunk in multiply-adds of words, and the bytes of an image, and of the rows of a chunk, that stay in a cache while
-// weights pass.
+// Work of a chunk in multiply-adds of words, and the bytes of an image, and of the rows of a chunk,
+// that stay in a cache while weights pass.
 const (
-	chunkWords   = 1 << 18
-	longWords    = 1 << 22 // some 100 microseconds
-	mostChunks   = 16      // of less than that
-	manyPixels   = 256 << 10
-	manyRows     = 64 << 10
-	tallestTile  = 14
-	callWords    = 1 << 17 // times 16: what a call of a kernel multiplies at most, some tens of microseconds
+	chunkWords  = 1 << 18
+	longWords   = 1 << 22 // some 100 microseconds
+	mostChunks  = 16      // of less than that
+	manyPixels  = 256 << 10
+	manyRows    = 64 << 10
+	tallestTile = 14
+	// times 16: what a call of a kernel multiplies at most, some tens of microseconds
+	callWords    = 1 << 17
 	wordsOfPanel = 16
 )
 
@@ -110,7 +119,8 @@ func (o *Pixels) cut() {
 	if o.lines == 1 {
 		units = (o.width + tallestTile - 1) / tallestTile
 	}
-	// Parts of the panels keep calls long and see weights once; parts of the lines see an image once.
+	// Parts of the panels keep calls long and see weights once; parts of the lines see an image
+	// once.
 	pairs := (o.panels + 1) / 2
 	o.panelParts, o.lineParts = min(n, pairs), 1
 	if image := o.size * o.high * o.wide * o.p.N; image > manyPixels && 4*o.k()*o.p.M < image {
@@ -133,10 +143,12 @@ func (o *Pixels) k() int { return o.runs * o.run }
 // PackedLen returns how many words the packed weights take.
 func (o *Pixels) PackedLen() int { return gemm.U8S8.PackedBLen(o.k(), o.panels*panelWide) }
 
-// Layout identifies the layout of packed weights: convolutions of the same weights with equal values pack alike.
+// Layout identifies the layout of packed weights: convolutions of the same weights with equal
+// values pack alike.
 func (o *Pixels) Layout() PixelLayout { return PixelLayout{size: o.size, shift: o.shift} }
 
-// PixelLayout is the layout of the packed weights of [Pixels] or [PixelWindows]. It can be compared.
+// PixelLayout is the layout of the packed weights of [Pixels] or [PixelWindows]. It can be
+// compared.
 type PixelLayout struct {
 	size   int // bytes of a pixel; 0 for windows
 	shift  int32
@@ -147,8 +159,9 @@ type PixelLayout struct {
 // at is the place of output channel c in the panels.
 func (o *Pixels) at(c int) int { return c/o.panel*panelWide + c%o.panel }
 
-// Pack packs w, M x C x kernel bytes, into dst, which holds PackedLen words, and adds up each output channel, shift included, in sums,
-// which holds M. With flip the bytes are unsigned and become signed ones that are less by 128.
+// Pack packs w, M x C x kernel bytes, into dst, which holds PackedLen words, and adds up each
+// output channel, shift included, in sums, which holds M. With flip the bytes are unsigned and
+// become signed ones that are less by 128.
 func (o *Pixels) Pack(dst []float32, sums []int32, w []byte, flip bool) {
 	taps, c := volume(o.p.Kernel), o.p.C
 	rows, turned := make([]byte, 4*o.panels*panelWide*o.k()), make([]byte, c*taps)
@@ -163,7 +176,8 @@ func (o *Pixels) Pack(dst []float32, sums []int32, w []byte, flip bool) {
 		}
 		sums[i] = (o.shift-128)*int32(c*taps) + vec.SumBytes(unsigned)
 		for ky := range o.p.Kernel[1] {
-			vec.TransposeBytes(o.weights(rows, o.at(i), ky), from[ky*o.p.Kernel[2]:], c, o.p.Kernel[2], o.size, taps)
+			vec.TransposeBytes(o.weights(rows, o.at(i), ky), from[ky*o.p.Kernel[2]:], c,
+				o.p.Kernel[2], o.size, taps)
 		}
 	}
 	for p := 0; p < o.panels && o.shift != 0; p++ {
@@ -179,7 +193,8 @@ func (o *Pixels) Pack(dst []float32, sums []int32, w []byte, flip bool) {
 	gemm.U8S8.PackB(dst, vec.AsFloats(rows), o.k(), o.panels*panelWide, 0, true)
 }
 
-// weights are those of a row of the kernel for a place in the panels, in rows of all that an output sees.
+// weights are those of a row of the kernel for a place in the panels, in rows of all that an output
+// sees.
 func (o *Pixels) weights(rows []byte, place, ky int) []byte {
 	return rows[4*place*o.k()+ky*(4*o.k()/o.p.Kernel[1]):]
 }
@@ -199,15 +214,16 @@ type PixelArgs struct {
 	Flip    bool // whether X is signed
 }
 
-// pixelTile is a call of a kernel: tiles of pixels lda bytes apart, which see runs of run words, by one panel of weights. The assembly
-// reads this struct and counts tiles down.
+// pixelTile is a call of a kernel: tiles of pixels lda bytes apart, which see runs of run words, by
+// one panel of weights. The assembly reads this struct and counts tiles down.
 type pixelTile struct {
-	a, dst         *byte
-	b              *float32
-	lda, ldd       int
-	runs, run      int
-	skip           int     // bytes from the end of a run to the next
-	ahead, end     uintptr // weights that are fetched meanwhile, from here on and to about there; the assembly moves ahead
+	a, dst    *byte
+	b         *float32
+	lda, ldd  int
+	runs, run int
+	skip      int // bytes from the end of a run to the next
+	// weights that are fetched meanwhile, from here on and to about there; the assembly moves ahead
+	ahead, end     uintptr
 	tiles          int
 	nextA, nextDst int // bytes to the next tile
 	mask           uint32
@@ -215,19 +231,24 @@ type pixelTile struct {
 	at             pixelScale
 }
 
-// Run computes chunk c of 0 <= c < Chunks. X is the image without a copy, N x H x W x C, or makes one; Y is N x rows x columns x M.
+// Run computes chunk c of 0 <= c < Chunks. X is the image without a copy, N x H x W x C, or makes
+// one; Y is N x rows x columns x M.
 func (o *Pixels) Run(c int, a *PixelArgs) {
 	image := a.X
 	if o.copies {
 		image = a.Image
 	}
-	if len(image) < o.p.N*o.high*o.wide*o.size || len(a.Y) < o.p.N*o.out[0]*o.out[1]*o.p.M || len(a.Weights) < o.PackedLen() {
-		panic(fmt.Sprintf("conv: %d bytes of an image, %d of a result and %d words of weights are too few", len(image), len(a.Y), len(a.Weights)))
+	if len(image) < o.p.N*o.high*o.wide*o.size || len(a.Y) < o.p.N*o.out[0]*o.out[1]*o.p.M ||
+		len(a.Weights) < o.PackedLen() {
+		panic(fmt.Sprintf("conv: %d bytes of an image, %d of a result and %d words of weights are "+
+			"too few", len(image), len(a.Y), len(a.Weights)))
 	}
 	part, panels := c%o.lineParts, c/o.lineParts
 	pairs := (o.panels + 1) / 2 // 64 channels, so that no two chunks write to one line of a cache
-	for p := 2 * (panels * pairs / o.panelParts); p < min(2*((panels+1)*pairs/o.panelParts), o.panels); p++ {
-		t := pixelTile{b: &a.Weights[p*panelWide*o.k()], lda: o.p.Stride[2] * o.size, ldd: o.p.M, runs: o.runs, run: o.run,
+	for p := 2 * (panels * pairs / o.panelParts); p < min(2*((panels+1)*pairs/o.panelParts),
+		o.panels); p++ {
+		t := pixelTile{b: &a.Weights[p*panelWide*o.k()], lda: o.p.Stride[2] * o.size, ldd: o.p.M,
+			runs: o.runs, run: o.run,
 			skip: o.wide*o.size - 4*o.run, shift: o.shift, at: a.Grid.from(p * panelWide)}
 		if next := (p + 1) * panelWide * o.k(); p+1 < o.panels {
 			t.fetch(a.Weights[next:][:panelWide*o.k()])
@@ -244,7 +265,8 @@ func (o *Pixels) Run(c int, a *PixelArgs) {
 		for lo, hi := part*o.lines/o.lineParts, (part+1)*o.lines/o.lineParts; lo < hi; {
 			n, y := lo/o.out[0], lo%o.out[0]
 			end := min(hi, (n+1)*o.out[0])
-			o.block(&t, image[(n*o.high+y*o.p.Stride[1])*o.wide*o.size:], a.Y[lo*o.width*o.p.M+p*o.panel:], end-lo)
+			o.block(&t, image[(n*o.high+y*o.p.Stride[1])*o.wide*o.size:],
+				a.Y[lo*o.width*o.p.M+p*o.panel:], end-lo)
 			lo = end
 		}
 	}
@@ -265,7 +287,8 @@ func (o *Pixels) line(t *pixelTile, image, y []byte, n int) {
 	}
 }
 
-// block computes whole lines: tiles one below another while the rows that they see stay in the first cache.
+// block computes whole lines: tiles one below another while the rows that they see stay in the
+// first cache.
 func (o *Pixels) block(t *pixelTile, image, y []byte, lines int) {
 	if next := o.p.Stride[1] * o.wide * o.size; lines*next > manyRows && o.width >= 2*tallestTile {
 		for i := range lines {

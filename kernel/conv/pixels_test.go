@@ -27,9 +27,11 @@ type pixelCase struct {
 // randomPixels draws a convolution of one group, or of as many as there are channels.
 func randomPixels(r *rand.Rand, depthwise bool) *pixelCase {
 	size := func(most int) int { return 1 + r.IntN(most) }
-	k := &pixelCase{p: Params{N: size(2), C: size(20), M: size(80), Group: 1}, flipX: r.IntN(3) == 0, flipW: r.IntN(2) == 0, zero: byte(r.Uint32())}
+	k := &pixelCase{p: Params{N: size(2), C: size(20), M: size(80), Group: 1},
+		flipX: r.IntN(3) == 0, flipW: r.IntN(2) == 0, zero: byte(r.Uint32())}
 	w := &k.p.Window
-	*w = Window{In: [3]int{1, size(12), size(34)}, Kernel: [3]int{1, size(4), size(4)}, Stride: [3]int{1, size(2), size(3)}, Dilate: [3]int{1, 1, 1}}
+	*w = Window{In: [3]int{1, size(12), size(34)}, Kernel: [3]int{1, size(4), size(4)},
+		Stride: [3]int{1, size(2), size(3)}, Dilate: [3]int{1, 1, 1}}
 	if r.IntN(3) == 0 {
 		w.Kernel, w.Stride = [3]int{1, 1, 1}, [3]int{1, 1, 1}
 	}
@@ -62,7 +64,8 @@ func randomPixels(r *rand.Rand, depthwise bool) *pixelCase {
 	case r.IntN(2) == 0:
 		k.p.C = 4 * size(10)
 	}
-	k.x, k.w = make([]byte, k.p.N*k.p.C*volume(w.In)), make([]byte, k.p.M*k.p.C/k.p.Group*volume(w.Kernel))
+	k.x, k.w = make([]byte, k.p.N*k.p.C*volume(w.In)),
+		make([]byte, k.p.M*k.p.C/k.p.Group*volume(w.Kernel))
 	for _, b := range [][]byte{k.x, k.w} {
 		for i := range b {
 			b[i] = byte(r.Uint32())
@@ -75,9 +78,11 @@ func randomPixels(r *rand.Rand, depthwise bool) *pixelCase {
 	return k
 }
 
-// drawGrid draws what becomes of the sums: bytes all over their range, seldom beyond all integers or no number.
+// drawGrid draws what becomes of the sums: bytes all over their range, seldom beyond all integers
+// or no number.
 func (k *pixelCase) drawGrid(r *rand.Rand) {
-	to, then := vec.Bytes{Zero: int32(r.IntN(256)), Signed: false}, vec.Bytes{Zero: int32(r.IntN(256)) - 128, Signed: true}
+	to, then := vec.Bytes{Zero: int32(r.IntN(256)), Signed: false},
+		vec.Bytes{Zero: int32(r.IntN(256)) - 128, Signed: true}
 	if r.IntN(2) == 0 {
 		to, then = then, to
 	}
@@ -88,7 +93,8 @@ func (k *pixelCase) drawGrid(r *rand.Rand) {
 		add[c], scale[c] = int32(r.IntN(1<<17)-1<<16), float32(r.ExpFloat64()*0.01)
 		bias[c] = float32(r.NormFloat64() * 50)
 		if r.IntN(12) == 0 {
-			scale[c] = []float32{1e30, -1e30, float32(math.NaN()), float32(math.Inf(1)), 0, -0.01}[r.IntN(6)]
+			scale[c] = []float32{1e30, -1e30, float32(math.NaN()), float32(math.Inf(1)), 0,
+				-0.01}[r.IntN(6)]
 		}
 		k.requantize[c].Sums(add[c], scale[c], to)
 		if twice {
@@ -105,8 +111,8 @@ func (k *pixelCase) drawGrid(r *rand.Rand) {
 	}
 }
 
-// want computes the result by the definition of a convolution and of a Requantization, with the channels in the last axis. It needs
-// nothing that the kernels use.
+// want computes the result by the definition of a convolution and of a Requantization, with the
+// channels in the last axis. It needs nothing that the kernels use.
 func (k *pixelCase) want(out [2]int) []byte {
 	p := &k.p
 	y := make([]byte, p.N*out[0]*out[1]*p.M)
@@ -118,11 +124,13 @@ func (k *pixelCase) want(out [2]int) []byte {
 		for c := range each {
 			for ky := range p.Kernel[1] {
 				for kx := range p.Kernel[2] {
-					iy, ix := row*p.Stride[1]+ky*p.Dilate[1]-p.PadLo[1], x*p.Stride[2]+kx*p.Dilate[2]-p.PadLo[2]
+					iy, ix := row*p.Stride[1]+ky*p.Dilate[1]-p.PadLo[1],
+						x*p.Stride[2]+kx*p.Dilate[2]-p.PadLo[2]
 					if iy < 0 || iy >= p.In[1] || ix < 0 || ix >= p.In[2] {
 						continue // the zero point less itself
 					}
-					b := int32(asMultiplied(k.x[k.at(n, m/(p.M/p.Group)*each+c, iy, ix)], k.flipX)) - int32(k.zero)
+					b := int32(asMultiplied(k.x[k.at(n, m/(p.M/p.Group)*each+c, iy, ix)],
+						k.flipX)) - int32(k.zero)
 					w := int32(int8(k.w[((m*each+c)*p.Kernel[1]+ky)*p.Kernel[2]+kx]))
 					if k.flipW {
 						w = int32(k.w[((m*each+c)*p.Kernel[1]+ky)*p.Kernel[2]+kx]) - 128
@@ -145,7 +153,8 @@ func (k *pixelCase) at(n, c, y, x int) int {
 	return ((n*p.In[1]+y)*p.In[2]+x)*p.C + c
 }
 
-// times multiplies the sums of weights by the zero point of the image, which a kernel has multiplied with them.
+// times multiplies the sums of weights by the zero point of the image, which a kernel has
+// multiplied with them.
 func (k *pixelCase) times(sums []int32) []int32 {
 	less := slices.Clone(sums)
 	for i := range less {
@@ -180,7 +189,8 @@ func (k *pixelCase) check(t *testing.T, r *rand.Rand) {
 	k.grid(grid, k.times(sums))
 	image, checkImage := guardedBytes(op.ImageLen())
 	y, checkY := guardedBytes(k.p.N * op.Out()[0] * op.Out()[1] * k.p.M)
-	a := &PixelArgs{X: k.x, Y: y, Weights: weights, Image: image, Grid: grid, Zero: k.zero, Flip: k.flipX}
+	a := &PixelArgs{X: k.x, Y: y, Weights: weights, Image: image, Grid: grid, Zero: k.zero,
+		Flip: k.flipX}
 	for _, i := range r.Perm(op.ImageChunks()) {
 		op.FillImage(i, a)
 	}
@@ -197,7 +207,8 @@ func (k *pixelCase) compare(t *testing.T, got []byte, out [2]int) {
 	want := k.want(out)
 	for i := range want {
 		if got[i] != want[i] {
-			t.Fatalf("%+v planar %v flips %v %v: byte %d is %d, want %d", k.p, k.planar, k.flipX, k.flipW, i, got[i], want[i])
+			t.Fatalf("%+v planar %v flips %v %v: byte %d is %d, want %d", k.p, k.planar, k.flipX,
+				k.flipW, i, got[i], want[i])
 		}
 	}
 }
@@ -215,15 +226,16 @@ func (k *pixelCase) checkWindows(t *testing.T, r *rand.Rand) {
 	y, checkY := guardedBytes(k.p.N * op.Out()[0] * op.Out()[1] * k.p.M)
 	scratch, checkScratch := guardedBytes(op.ScratchLen())
 	for _, c := range r.Perm(op.Chunks()) {
-		op.Run(c, &PixelWindowArgs{X: k.x, Y: y, Weights: weights, Grid: grid, Zero: k.zero, Flip: k.flipX}, scratch)
+		op.Run(c, &PixelWindowArgs{X: k.x, Y: y, Weights: weights, Grid: grid, Zero: k.zero,
+			Flip: k.flipX}, scratch)
 	}
 	checkY(t, "result")
 	checkScratch(t, "scratch")
 	k.compare(t, y, op.Out())
 }
 
-// collectOften runs the garbage collector, which ends the program when it finds a pointer beyond an object, until the function that it
-// returns is called.
+// collectOften runs the garbage collector, which ends the program when it finds a pointer beyond an
+// object, until the function that it returns is called.
 func collectOften() (stop func()) {
 	var done atomic.Bool
 	var collector sync.WaitGroup
@@ -296,7 +308,8 @@ func (k *pixelCase) greatest(i int, out [2]int) (most byte) {
 	x, row, n := at%out[1], at/out[1]%out[0], at/out[1]/out[0]
 	for ky := range p.Kernel[1] {
 		for kx := range p.Kernel[2] {
-			iy, ix := row*p.Stride[1]+ky*p.Dilate[1]-p.PadLo[1], x*p.Stride[2]+kx*p.Dilate[2]-p.PadLo[2]
+			iy, ix := row*p.Stride[1]+ky*p.Dilate[1]-p.PadLo[1],
+				x*p.Stride[2]+kx*p.Dilate[2]-p.PadLo[2]
 			if iy >= 0 && iy < p.In[1] && ix >= 0 && ix < p.In[2] {
 				most = max(most, k.x[k.at(n, c, iy, ix)]^flip)
 			}
@@ -323,7 +336,8 @@ func FuzzPixels(f *testing.F) {
 	})
 }
 
-// TestPixelLayout packs the same weights for images of several sizes: equal layouts are equal words.
+// TestPixelLayout packs the same weights for images of several sizes: equal layouts are equal
+// words.
 func TestPixelLayout(t *testing.T) {
 	r := rand.New(rand.NewPCG(48, 49))
 	for range 40 {

@@ -6,23 +6,25 @@ import (
 	"github.com/weirgpu/weir/kernel/vec"
 )
 
-// PixelWindows is a planned operation on windows of each channel by itself, of images of bytes with their channels in the last axis:
-// a convolution by signed bytes whose results are bytes again, as [Pixels] makes them, or the greatest byte. It is immutable and may
-// be used by many goroutines at once.
+// PixelWindows is a planned operation on windows of each channel by itself, of images of bytes with
+// their channels in the last axis: a convolution by signed bytes whose results are bytes again, as
+// [Pixels] makes them, or the greatest byte. It is immutable and may be used by many goroutines at
+// once.
 type PixelWindows struct {
-	p      Params
-	out    [2]int
-	max    bool
-	wide   int   // pixels of a padded row
-	taps   []int // where the elements of a window lie from the first on, whole groups of four for a convolution
-	rows   int   // of the output in a chunk
-	band   int   // bytes of the padded rows of a chunk
-	parts  int   // chunks of an image
+	p    Params
+	out  [2]int
+	max  bool
+	wide int // pixels of a padded row
+	// where the elements of a window lie from the first on, whole groups of four for a convolution
+	taps   []int
+	rows   int // of the output in a chunk
+	band   int // bytes of the padded rows of a chunk
+	parts  int // chunks of an image
 	groups int
 	shift  int32
 	three  bool // windows of 3 x 3 that are read where they lie
-	// repeat is how many neighbouring pixels of few channels make a block, whose channels they then repeat; 1 where a block is part of
-	// a pixel.
+	// repeat is how many neighbouring pixels of few channels make a block, whose channels they then
+	// repeat; 1 where a block is part of a pixel.
 	repeat int
 }
 
@@ -36,8 +38,9 @@ const (
 	maxTaps      = 1 << 12
 )
 
-// NewPixelWindows plans a convolution with as many groups as channels, or pooling by the greatest byte, of p's geometry, which has depth
-// 1. The weights multiply as if shift, at most 127 in magnitude, were added to each. Errors are of kind ErrParams.
+// NewPixelWindows plans a convolution with as many groups as channels, or pooling by the greatest
+// byte, of p's geometry, which has depth 1. The weights multiply as if shift, at most 127 in
+// magnitude, were added to each. Errors are of kind ErrParams.
 func NewPixelWindows(p Params, largest bool, shift int32) (*PixelWindows, error) {
 	p.Group, p.M = p.C, p.C
 	out, err := p.setDefaults()
@@ -48,9 +51,11 @@ func NewPixelWindows(p Params, largest bool, shift int32) (*PixelWindows, error)
 		return nil, err
 	}
 	if p.Kernel[1]*p.Kernel[2] > maxTaps {
-		return nil, fmt.Errorf("%w: a window of %d x %d, want at most %d elements", ErrParams, p.Kernel[1], p.Kernel[2], maxTaps)
+		return nil, fmt.Errorf("%w: a window of %d x %d, want at most %d elements", ErrParams,
+			p.Kernel[1], p.Kernel[2], maxTaps)
 	}
-	o := &PixelWindows{p: p, out: [2]int{out[1], out[2]}, max: largest, shift: shift, wide: p.In[2] + p.PadLo[2] + p.PadHi[2]}
+	o := &PixelWindows{p: p, out: [2]int{out[1], out[2]}, max: largest, shift: shift,
+		wide: p.In[2] + p.PadLo[2] + p.PadHi[2]}
 	o.list()
 	parts := min(max(2*(volume(out)*p.C/(2*chunkBytes)), 1), windowParts)
 	if o.rows = (o.out[0] + parts - 1) / parts; !o.three {
@@ -61,15 +66,16 @@ func NewPixelWindows(p Params, largest bool, shift int32) (*PixelWindows, error)
 	return o, nil
 }
 
-// list lists the elements of a window: for a convolution in groups of four, of which the last are 0 where the weights are, and all of
-// them once more where weights are shifted.
+// list lists the elements of a window: for a convolution in groups of four, of which the last are 0
+// where the weights are, and all of them once more where weights are shifted.
 func (o *PixelWindows) list() {
 	p := &o.p
 	last := (o.out[1]-1)*p.Stride[2] + 2 - p.PadLo[2]
 	if o.repeat = 1; p.C <= repeatedMost && channelBlock%p.C == 0 && p.Stride[2] == 1 {
 		o.repeat = channelBlock / p.C
 	}
-	o.three = !o.max && o.repeat == 1 && p.Kernel == [3]int{1, 3, 3} && p.Dilate == [3]int{1, 1, 1} && p.Stride[1] == p.Stride[2] && p.Stride[2] <= 2 &&
+	o.three = !o.max && o.repeat == 1 && p.Kernel == [3]int{1, 3, 3} &&
+		p.Dilate == [3]int{1, 1, 1} && p.Stride[1] == p.Stride[2] && p.Stride[2] <= 2 &&
 		p.PadLo[2] <= 1 && last <= p.In[2]
 	n := p.Kernel[1] * p.Kernel[2]
 	o.groups = n
@@ -88,7 +94,8 @@ func (o *PixelWindows) list() {
 	}
 }
 
-// place is the number of element t of the window in the list: a group is a column of windows of 3 x 3.
+// place is the number of element t of the window in the list: a group is a column of windows of 3 x
+// 3.
 func (o *PixelWindows) place(t int) int {
 	if o.three {
 		return t%3*4 + t/3
@@ -121,11 +128,13 @@ func (o *PixelWindows) Layout() PixelLayout {
 	return PixelLayout{shift: o.shift, three: o.three, repeat: o.repeat}
 }
 
-// inBlock is where the kernels have channel c of a block: unpacking bytes to words leaves four neighbours in each lane.
+// inBlock is where the kernels have channel c of a block: unpacking bytes to words leaves four
+// neighbours in each lane.
 func inBlock(c int) int { return c%16/4*16 + c/16*4 + c%4 }
 
-// Pack packs w, C x kernel bytes, into dst, which holds PackedLen bytes, and adds up each channel, shift included, in sums, which holds C. With
-// flip the bytes are unsigned and become signed ones that are less by 128.
+// Pack packs w, C x kernel bytes, into dst, which holds PackedLen bytes, and adds up each channel,
+// shift included, in sums, which holds C. With flip the bytes are unsigned and become signed ones
+// that are less by 128.
 func (o *PixelWindows) Pack(dst []byte, sums []int32, w []byte, flip bool) {
 	clear(dst[:o.PackedLen()])
 	taps := volume(o.p.Kernel)
@@ -149,13 +158,15 @@ func (o *PixelWindows) Pack(dst []byte, sums []int32, w []byte, flip bool) {
 
 // Grid returns one for the convolution's channels, which must be set before it is used.
 func (o *PixelWindows) Grid() *PixelGrid {
-	g := newPixelGrid(o.p.C, channelBlock, func(c int) int { return c/channelBlock*channelBlock + inBlock(c%channelBlock) })
+	g := newPixelGrid(o.p.C, channelBlock, func(c int) int {
+		return c/channelBlock*channelBlock + inBlock(c%channelBlock)
+	})
 	g.repeat, g.channels = o.repeat, o.p.C
 	return g
 }
 
-// PixelWindowArgs are the arguments of a run: X is N x H x W x C and Y N x rows x columns x C. Pooling has neither weights nor a grid; its Zero
-// is the least byte, 0, as Flip leaves it.
+// PixelWindowArgs are the arguments of a run: X is N x H x W x C and Y N x rows x columns x C.
+// Pooling has neither weights nor a grid; its Zero is the least byte, 0, as Flip leaves it.
 type PixelWindowArgs struct {
 	X, Y    []byte
 	Weights []byte // packed
@@ -164,8 +175,9 @@ type PixelWindowArgs struct {
 	Flip    bool // whether X is signed
 }
 
-// pixelLines is a call of a kernel: lines of pixels of 64 channels. The assembly reads this struct, counts lines down and moves
-// srcAt and dstAt: a pointer beyond the end of what it pointed to would not be one to the garbage collector.
+// pixelLines is a call of a kernel: lines of pixels of 64 channels. The assembly reads this struct,
+// counts lines down and moves srcAt and dstAt: a pointer beyond the end of what it pointed to would
+// not be one to the garbage collector.
 type pixelLines struct {
 	src, dst         *byte
 	w                *byte
@@ -181,7 +193,8 @@ type pixelLines struct {
 	srcAt, dstAt uintptr
 }
 
-// Run computes chunk c of 0 <= c < Chunks with ScratchLen bytes of scratch that no other call uses meanwhile.
+// Run computes chunk c of 0 <= c < Chunks with ScratchLen bytes of scratch that no other call uses
+// meanwhile.
 func (o *PixelWindows) Run(c int, a *PixelWindowArgs, scratch []byte) {
 	n, first := c/o.parts, c%o.parts*o.rows
 	rows := min(o.rows, o.out[0]-first)
@@ -212,7 +225,8 @@ func (o *PixelWindows) Run(c int, a *PixelWindowArgs, scratch []byte) {
 // blockMask is the mask of the first n channels of a block, or all of them.
 func blockMask(n int) uint64 { return ^uint64(0) >> (channelBlock - min(channelBlock, n)) }
 
-// blocksOfPixels computes lines of which several pixels make a block: the whole blocks of each and what is left.
+// blocksOfPixels computes lines of which several pixels make a block: the whole blocks of each and
+// what is left.
 func (o *PixelWindows) blocksOfPixels(t *pixelLines, scratch, y []byte, rows int) {
 	whole := t.nextDst / channelBlock
 	t.step, t.ldd = channelBlock, channelBlock
@@ -251,8 +265,8 @@ func (o *PixelWindows) fillBand(dst []byte, a *PixelWindowArgs, n, y, rows int) 
 	}
 }
 
-// pixelThree is a call of a kernel for windows of 3 x 3: lines of pixels of 64 channels. The assembly reads this struct, counts lines down
-// and moves rowsAt and dstAt, as those of pixelLines.
+// pixelThree is a call of a kernel for windows of 3 x 3: lines of pixels of 64 channels. The
+// assembly reads this struct, counts lines down and moves rowsAt and dstAt, as those of pixelLines.
 type pixelThree struct {
 	rows    **byte // the first of three rows of the image
 	dst     *byte
@@ -296,14 +310,17 @@ func (o *PixelWindows) runThree(a *PixelWindowArgs, scratch []byte, n, first, ro
 				filled = true
 			}
 		}
-		o.blocksOfThree(a, &table, a.Y[(n*o.out[0]+first)*o.out[1]*p.C:][:lines*o.out[1]*p.C], lines)
+		o.blocksOfThree(a, &table, a.Y[(n*o.out[0]+first)*o.out[1]*p.C:][:lines*o.out[1]*p.C],
+			lines)
 	}
 }
 
 // blocksOfThree computes lines of all channels.
-func (o *PixelWindows) blocksOfThree(a *PixelWindowArgs, table *[2*linesOfThree + 1]*byte, y []byte, lines int) {
+func (o *PixelWindows) blocksOfThree(a *PixelWindowArgs, table *[2*linesOfThree + 1]*byte, y []byte,
+	lines int) {
 	p := &o.p
-	t := pixelThree{column: p.C, pixels: o.out[1], nextDst: o.out[1] * p.C, pad: uint32(a.Zero) * 0x01010101, flip: 0x80808080,
+	t := pixelThree{column: p.C, pixels: o.out[1], nextDst: o.out[1] * p.C,
+		pad: uint32(a.Zero) * 0x01010101, flip: 0x80808080,
 		shift: uint32(uint8(o.shift)) * 0x00010101}
 	if p.PadLo[2] > 0 {
 		t.pads = 1
@@ -314,7 +331,8 @@ func (o *PixelWindows) blocksOfThree(a *PixelWindowArgs, table *[2*linesOfThree 
 	most := max(1, callWords/(o.out[1]*channelBlock))
 	for b := range o.blocks() {
 		t.mask = blockMask(p.C - b*channelBlock)
-		t.w, t.at, t.first = &a.Weights[b*o.groups*4*channelBlock], a.Grid.from(b*channelBlock), b*channelBlock
+		t.w, t.at, t.first = &a.Weights[b*o.groups*4*channelBlock], a.Grid.from(b*channelBlock),
+			b*channelBlock
 		for r := 0; r < lines; r += most {
 			t.lines = min(most, lines-r)
 			t.rows, t.dst = &table[r*p.Stride[1]], &y[r*t.nextDst+b*channelBlock]

@@ -2,8 +2,9 @@ package conv
 
 import "math"
 
-// smallPlanes is one call of the depthwise kernel for 3x3 taps and a border of one zero: output and input planes are of one size, no larger
-// than a band. It needs no copy of the input with its border. The assembly reads this struct.
+// smallPlanes is one call of the depthwise kernel for 3x3 taps and a border of one zero: output and
+// input planes are of one size, no larger than a band. It needs no copy of the input with its
+// border. The assembly reads this struct.
 type smallPlanes struct {
 	src, dst *float32
 	res      *float32 // laid out as dst, with flagResidual
@@ -19,21 +20,25 @@ type smallPlanes struct {
 	flags    uint32
 }
 
-// planeMask says which lanes of a vector of columns have an input to the left, above or below, and to the right of them, and which
-// there are.
+// planeMask says which lanes of a vector of columns have an input to the left, above or below, and
+// to the right of them, and which there are.
 type planeMask struct{ left, mid, right, store uint16 }
 
-// smallFactor is about how many times faster than with copies of their rows, border included, narrow planes are computed.
+// smallFactor is about how many times faster than with copies of their rows, border included,
+// narrow planes are computed.
 const smallFactor = 3
 
 // fitBand reports whether planes are no larger than a band, of which one call computes several.
-func (p *Params) fitBand(out [3]int) bool { return (volume(p.Kernel)+4)*volume(out) <= depthwiseWork }
+func (p *Params) fitBand(out [3]int) bool {
+	return (volume(p.Kernel)+4)*volume(out) <= depthwiseWork
+}
 
 // small reports whether smallPlanes computes the convolution.
 func (p *Params) small(v level, out [3]int) bool {
 	one := [3]int{1, 1, 1}
 	border := [3]int{0, 1, 1}
-	return hasSmallPlanes(v) && p.Kernel == [3]int{1, 3, 3} && p.Stride == one && p.Dilate[1] == 1 && p.Dilate[2] == 1 &&
+	return hasSmallPlanes(v) && p.Kernel == [3]int{1, 3, 3} && p.Stride == one &&
+		p.Dilate[1] == 1 && p.Dilate[2] == 1 &&
 		p.PadLo == border && p.PadHi == border && p.fitBand(out)
 }
 
@@ -41,7 +46,8 @@ func (p *Params) small(v level, out [3]int) bool {
 func planeMasks(cols int) (masks []planeMask) {
 	for x := 0; x < cols; x += 16 {
 		there := uint16(bitRange(0, min(16, cols-x)))
-		m := planeMask{left: there, mid: there, right: there & uint16(bitRange(0, cols-1-x)), store: there}
+		m := planeMask{left: there, mid: there, right: there & uint16(bitRange(0, cols-1-x)),
+			store: there}
 		if x == 0 {
 			m.left &^= 1
 		}
@@ -53,7 +59,8 @@ func planeMasks(cols int) (masks []planeMask) {
 // runSmall computes planes first to last.
 func (o *Op) runSmall(args *Args, first, last int) {
 	p, n := &o.p, volume(o.out)
-	t := smallPlanes{masks: o.depthwise.small, rows: o.out[1], pitch: 4 * o.out[2], lo: float32(math.Inf(-1)), hi: float32(math.Inf(1))}
+	t := smallPlanes{masks: o.depthwise.small, rows: o.out[1], pitch: 4 * o.out[2],
+		lo: float32(math.Inf(-1)), hi: float32(math.Inf(1))}
 	each := p.M / p.C // planes of output for one of input
 	t.srcSkip, t.dstSkip = -64*len(t.masks), 4*n-64*len(t.masks)
 	if each == 1 {

@@ -6,10 +6,11 @@ import "fmt"
 type PoolKind uint8
 
 const (
-	// MaxPool is ONNX MaxPool-12: the largest element inside the image, -Inf for a window without any; a NaN wins.
+	// MaxPool is ONNX MaxPool-12: the largest element inside the image, -Inf for a window without
+	// any; a NaN wins.
 	MaxPool PoolKind = iota
-	// AveragePool is ONNX AveragePool-19: the mean, over the elements inside the image or, with CountPad, over those
-	// inside the image and its pads.
+	// AveragePool is ONNX AveragePool-19: the mean, over the elements inside the image or, with
+	// CountPad, over those inside the image and its pads.
 	AveragePool
 )
 
@@ -19,15 +20,17 @@ type PoolParams struct {
 	Kind     PoolKind
 	CountPad bool
 	Planes   int // N*C
-	// Out overrides the size of the output, which without it is rounded down: ceil_mode makes it larger. Zero leaves it.
+	// Out overrides the size of the output, which without it is rounded down: ceil_mode makes it
+	// larger. Zero leaves it.
 	Out [3]int
 }
 
 // PoolOp is a planned pooling. It is immutable and may be used by many goroutines at once.
 //
-// Where vectors can be loaded under masks, a vector of outputs is reduced from what its windows see (see poolBand). Elsewhere each
-// output row first reduces the rows of its window into one and then the columns of that, which are spread so that
-// the columns that neighbouring outputs see first, second, ... are neighbours.
+// Where vectors can be loaded under masks, a vector of outputs is reduced from what its windows see
+// (see poolBand). Elsewhere each output row first reduces the rows of its window into one and then
+// the columns of that, which are spread so that the columns that neighbouring outputs see first,
+// second, ... are neighbours.
 type PoolOp struct {
 	p       PoolParams // its axes turned
 	out     [3]int     // as the caller's axes have it
@@ -54,13 +57,16 @@ func NewPool(p PoolParams) (*PoolOp, error) {
 	}
 	for i := range 3 {
 		if p.Out[i] < 1 || (p.Out[i]-1)*p.Stride[i] >= p.In[i]+p.PadLo[i]+p.PadHi[i] {
-			return nil, fmt.Errorf("%w: axis %d: the last of %d windows starts after the padded image", ErrParams, i, p.Out[i])
+			return nil, fmt.Errorf(
+				"%w: axis %d: the last of %d windows starts after the padded image", ErrParams, i,
+				p.Out[i])
 		}
 	}
 	if p.Planes < 0 {
 		return nil, fmt.Errorf("%w: %d planes", ErrParams, p.Planes)
 	}
-	if err := checkSizes([3]int{1, p.Planes, volume(p.In)}, p.Out, [3]int{1, p.Planes, volume(p.Out)}); err != nil {
+	if err := checkSizes([3]int{1, p.Planes, volume(p.In)}, p.Out,
+		[3]int{1, p.Planes, volume(p.Out)}); err != nil {
 		return nil, err
 	}
 	o := planPool(p.turned())
@@ -92,10 +98,12 @@ func planPool(p PoolParams) *PoolOp {
 	return o
 }
 
-// divisor is the number of elements of the kernel that count towards the mean along an axis at an output position.
+// divisor is the number of elements of the kernel that count towards the mean along an axis at an
+// output position.
 func (p *PoolParams) divisor(axis, pos int) int {
 	if p.CountPad {
-		_, n := inside(pos*p.Stride[axis], p.Dilate[axis], p.In[axis]+p.PadLo[axis]+p.PadHi[axis], p.Kernel[axis])
+		_, n := inside(pos*p.Stride[axis], p.Dilate[axis], p.In[axis]+p.PadLo[axis]+p.PadHi[axis],
+			p.Kernel[axis])
 		return n
 	}
 	lo, hi := p.tapsInside(axis, pos)
@@ -119,13 +127,16 @@ func (o *PoolOp) ScratchLen() int {
 	return o.p.In[2] + o.p.Stride[2]*o.phase
 }
 
-// Run computes chunk c of 0 <= c < Chunks from x, Planes x In, into y, Planes x Out, which must not overlap. Scratch
-// holds at least ScratchLen floats that no other call uses meanwhile. Run panics when a slice is too short.
+// Run computes chunk c of 0 <= c < Chunks from x, Planes x In, into y, Planes x Out, which must not
+// overlap. Scratch holds at least ScratchLen floats that no other call uses meanwhile. Run panics
+// when a slice is too short.
 func (o *PoolOp) Run(c int, x, y, scratch []float32) {
 	p := &o.p
 	in, out := volume(p.In), volume(p.Out)
-	if len(x) < p.Planes*in || len(y) < p.Planes*out || len(scratch) < o.ScratchLen() || uint(c) >= uint(o.Chunks()) {
-		panic(fmt.Sprintf("conv: pooling chunk %d of %d with %d inputs, %d outputs and %d floats of scratch for %d planes of %v to %v",
+	if len(x) < p.Planes*in || len(y) < p.Planes*out || len(scratch) < o.ScratchLen() ||
+		uint(c) >= uint(o.Chunks()) {
+		panic(fmt.Sprintf("conv: pooling chunk %d of %d with %d inputs, %d outputs and %d floats "+
+			"of scratch for %d planes of %v to %v",
 			c, o.Chunks(), len(x), len(y), len(scratch), p.Planes, p.In, p.Out))
 	}
 	first, last := c*o.planes, min((c+1)*o.planes, p.Planes)
@@ -144,7 +155,8 @@ func (o *PoolOp) Run(c int, x, y, scratch []float32) {
 	}
 }
 
-// plane pools one plane. Row and spreadRow are scratch; the gaps of spreadRow hold the neutral element.
+// plane pools one plane. Row and spreadRow are scratch; the gaps of spreadRow hold the neutral
+// element.
 func (o *PoolOp) plane(dst, src, row, spreadRow []float32) {
 	p := &o.p
 	for z := range p.Out[0] {
@@ -160,12 +172,14 @@ func (o *PoolOp) plane(dst, src, row, spreadRow []float32) {
 				}
 			}
 			spread(o.level, spreadRow, row, p.PadLo[2], p.Stride[2], o.phase)
-			o.reduceColumns(dst[(z*p.Out[1]+y)*p.Out[2]:][:p.Out[2]], spreadRow, p.divisor(0, z)*p.divisor(1, y))
+			o.reduceColumns(dst[(z*p.Out[1]+y)*p.Out[2]:][:p.Out[2]], spreadRow,
+				p.divisor(0, z)*p.divisor(1, y))
 		}
 	}
 }
 
-// reduceColumns reduces the columns of a spread row into dst; n is what the rows contribute to the divisor of a mean.
+// reduceColumns reduces the columns of a spread row into dst; n is what the rows contribute to the
+// divisor of a mean.
 func (o *PoolOp) reduceColumns(dst, spreadRow []float32, n int) {
 	copy(dst, spreadRow)
 	for _, off := range o.offsets[1:] {
@@ -178,7 +192,8 @@ func (o *PoolOp) reduceColumns(dst, spreadRow []float32, n int) {
 	}
 }
 
-// tapsInside returns the elements k0 to k1 of the kernel that see the image along an axis at an output position.
+// tapsInside returns the elements k0 to k1 of the kernel that see the image along an axis at an
+// output position.
 func (p *PoolParams) tapsInside(axis, pos int) (k0, k1 int) {
 	at := pos*p.Stride[axis] - p.PadLo[axis]
 	k0, k1 = inside(at, p.Dilate[axis], p.In[axis], p.Kernel[axis])

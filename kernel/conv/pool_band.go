@@ -1,50 +1,57 @@
 package conv
 
-// poolBand is one call of a pooling kernel: rows of outputs of consecutive planes, each vector of outputs from what its windows see
-// of the image. The assembly reads this struct.
+// poolBand is one call of a pooling kernel: rows of outputs of consecutive planes, each vector of
+// outputs from what its windows see of the image. The assembly reads this struct.
 type poolBand struct {
 	src, dst []float32
 	rows     []poolRow // of each plane
 	taps     []poolTap // of each vector of columns, width of them
-	columns  []float32 // what each column contributes to the divisor of a mean, whole vectors of them
-	width    int       // taps along a row: of the kernel, or pairs of them with a stride of 2
-	cols     int       // outputs of a row
-	planes   int
-	plane    int     // bytes from one plane of the image to the next
-	step     int     // bytes from one row under a window to the next
-	three    int     // not 0 when windows are three columns wide
-	neutral  float32 // what reducing with changes nothing
+	// what each column contributes to the divisor of a mean, whole vectors of them
+	columns []float32
+	width   int // taps along a row: of the kernel, or pairs of them with a stride of 2
+	cols    int // outputs of a row
+	planes  int
+	plane   int     // bytes from one plane of the image to the next
+	step    int     // bytes from one row under a window to the next
+	three   int     // not 0 when windows are three columns wide
+	neutral float32 // what reducing with changes nothing
 }
 
 // poolRow is where the windows of an output row lie.
 type poolRow struct {
-	at      int     // bytes from the plane to the first row inside the image, at the first column of the first window
+	// bytes from the plane to the first row inside the image, at the first column of the first
+	// window
+	at      int
 	n       int     // rows inside the image
 	divisor float32 // what they contribute to the divisor of a mean
 }
 
-// poolTap is what a vector of outputs sees under one tap, or, with a stride of 2, under an even tap and the odd one after it.
+// poolTap is what a vector of outputs sees under one tap, or, with a stride of 2, under an even tap
+// and the odd one after it.
 type poolTap struct {
 	load      [2]uint16 // which of 16, or 32, columns lie in the image
 	even, odd uint16    // the outputs for which the tap does; with a stride of 1 load says it
 }
 
-// Costs in cycles by which the ways to pool are compared: of taking a vector under one tap, and of adding a row to another, a
-// vector of it and each time.
+// Costs in cycles by which the ways to pool are compared: of taking a vector under one tap, and of
+// adding a row to another, a vector of it and each time.
 const (
 	tapCycles    = 1.5
 	vectorCycles = 3
 	rowCycles    = 30
-	// fewOutputs are too few in a row for a vector of their own where rows can be joined (see runPaired).
+	// fewOutputs are too few in a row for a vector of their own where rows can be joined (see
+	// runPaired).
 	fewOutputs = 2
-	// bandWork is about the vectors that are taken in a chunk, and at most those of a call: the runtime cannot stop a goroutine
-	// inside assembly.
+	// bandWork is about the vectors that are taken in a chunk, and at most those of a call: the
+	// runtime cannot stop a goroutine inside assembly.
 	bandWork = 1 << 14
 )
 
-// banded reports whether vectors of outputs are reduced straight from the image, whose windows may overlap much.
+// banded reports whether vectors of outputs are reduced straight from the image, whose windows may
+// overlap much.
 func (p *PoolParams) banded() bool {
-	if !p.trivial(0) || p.Out[0] != 1 || p.Stride[2] > 2 || p.Dilate[2] != 1 || p.pairs() && p.Out[2] <= fewOutputs {
+	if !p.trivial(0) || p.Out[0] != 1 || p.Stride[2] > 2 || p.Dilate[2] != 1 ||
+		p.pairs() && p.Out[2] <= fewOutputs {
 		return false
 	}
 	vectors, kh, kw := float64(p.vectors()), float64(p.Kernel[1]), float64(p.Kernel[2])
@@ -57,15 +64,18 @@ func (p *PoolParams) vectors() int { return (p.Out[2] + 15) / 16 }
 // planBand plans the calls.
 func (o *PoolOp) planBand() {
 	p := &o.p
-	b := &poolBand{width: (p.Kernel[2] + p.Stride[2] - 1) / p.Stride[2], cols: p.Out[2], plane: 4 * volume(p.In),
-		step: 4 * p.Dilate[1] * p.In[2], neutral: p.neutral(), columns: make([]float32, 16*p.vectors())}
+	b := &poolBand{width: (p.Kernel[2] + p.Stride[2] - 1) / p.Stride[2], cols: p.Out[2],
+		plane: 4 * volume(p.In),
+		step:  4 * p.Dilate[1] * p.In[2], neutral: p.neutral(),
+		columns: make([]float32, 16*p.vectors())}
 	if p.Kernel[2] == 3 {
 		b.three = 1
 	}
 	for y := range p.Out[1] {
 		k0, k1 := p.tapsInside(1, y)
 		top := y*p.Stride[1] - p.PadLo[1] + k0*p.Dilate[1]
-		b.rows = append(b.rows, poolRow{4 * (top*p.In[2] - p.PadLo[2]), k1 - k0, float32(p.divisor(1, y))})
+		b.rows = append(b.rows,
+			poolRow{4 * (top*p.In[2] - p.PadLo[2]), k1 - k0, float32(p.divisor(1, y))})
 	}
 	for x := range b.columns {
 		b.columns[x] = 1

@@ -4,8 +4,8 @@ import "math"
 
 var negInf = float32(math.Inf(-1))
 
-// ReferencePool computes pooling in plain Go, window by window: the definition of what PoolOp computes. It wants
-// PoolParams that NewPool accepts.
+// ReferencePool computes pooling in plain Go, window by window: the definition of what PoolOp
+// computes. It wants PoolParams that NewPool accepts.
 func ReferencePool(p PoolParams, x, y []float32) {
 	out, err := p.Window.setDefaults()
 	if err != nil {
@@ -51,7 +51,8 @@ func (p *PoolParams) referenceWindow(src []float32, pos [3]int) float32 {
 	return float32(sum / float64(n))
 }
 
-// padsAt reports whether a tap counts because it lies in the image or its pads, which only CountPad asks.
+// padsAt reports whether a tap counts because it lies in the image or its pads, which only CountPad
+// asks.
 func (p *PoolParams) padsAt(tap int, pos [3]int) bool {
 	t := [3]int{tap / p.Kernel[2] / p.Kernel[1], tap / p.Kernel[2] % p.Kernel[1], tap % p.Kernel[2]}
 	for i := range 3 {

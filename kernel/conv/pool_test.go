@@ -49,12 +49,14 @@ func TestPoolsOfLargeImages(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 3))
 	for stride := 1; stride <= 2; stride++ {
 		for kind := range PoolKind(2) {
-			checkPool(t, r, PoolParams{Window: square(1, 1, 301, 3, stride, 1, 1).Window, Kind: kind, Planes: 3})
+			checkPool(t, r, PoolParams{Window: square(1, 1, 301, 3, stride, 1, 1).Window,
+				Kind: kind, Planes: 3})
 		}
 	}
 }
 
-// TestPoolsOfThreeColumns walks over widths around those of vectors, with and without borders, for windows that are three columns wide.
+// TestPoolsOfThreeColumns walks over widths around those of vectors, with and without borders, for
+// windows that are three columns wide.
 func TestPoolsOfThreeColumns(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(4, 3))
@@ -103,19 +105,21 @@ func BenchmarkPool(b *testing.B) {
 		{Window: square(1, 1, 13, 13, 1, 6, 1).Window, Kind: MaxPool, Planes: 128},
 		{Window: square(1, 1, 7, 7, 1, 0, 1).Window, Kind: AveragePool, Planes: 1024},
 	} {
-		b.Run(fmt.Sprintf("%d-%d-k%d-s%d-x%d", p.Kind, p.In[2], p.Kernel[2], p.Stride[2], p.Planes), func(b *testing.B) {
-			op, err := NewPool(p)
-			if err != nil {
-				b.Fatal(err)
-			}
-			x, y := make([]float32, p.Planes*volume(p.In)), make([]float32, p.Planes*volume(op.Out()))
-			scratch := make([]float32, op.ScratchLen())
-			b.SetBytes(int64(4 * (len(x) + len(y))))
-			for b.Loop() {
-				for c := range op.Chunks() {
-					op.Run(c, x, y, scratch)
+		b.Run(fmt.Sprintf("%d-%d-k%d-s%d-x%d", p.Kind, p.In[2], p.Kernel[2], p.Stride[2], p.Planes),
+			func(b *testing.B) {
+				op, err := NewPool(p)
+				if err != nil {
+					b.Fatal(err)
 				}
-			}
-		})
+				x, y := make([]float32, p.Planes*volume(p.In)),
+					make([]float32, p.Planes*volume(op.Out()))
+				scratch := make([]float32, op.ScratchLen())
+				b.SetBytes(int64(4 * (len(x) + len(y))))
+				for b.Loop() {
+					for c := range op.Chunks() {
+						op.Run(c, x, y, scratch)
+					}
+				}
+			})
 	}
 }

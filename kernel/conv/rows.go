@@ -6,9 +6,10 @@ const (
 	flagClamp
 )
 
-// rows is one call of the depthwise kernel: n rows of cols outputs, where output (r, x) is the sum over the taps t of
-// w[t] * src[r*srcStride + offsets[t] + x], plus the epilogue. Rows of dst and res are stride apart. A kernel may read
-// slack floats of src past what the last output sees. The assembly reads this struct.
+// rows is one call of the depthwise kernel: n rows of cols outputs, where output (r, x) is the sum
+// over the taps t of w[t] * src[r*srcStride + offsets[t] + x], plus the epilogue. Rows of dst and
+// res are stride apart. A kernel may read slack floats of src past what the last output sees. The
+// assembly reads this struct.
 type rows struct {
 	src, dst, res []float32
 	w             []float32
@@ -19,5 +20,6 @@ type rows struct {
 	reach         int // largest offset
 	bias, lo, hi  float32
 	flags         uint32
-	threes        int // the stride of both axes, 1 or 2, when the taps are 3x3 without dilation; otherwise 0
+	// the stride of both axes, 1 or 2, when the taps are 3x3 without dilation; otherwise 0
+	threes int
 }

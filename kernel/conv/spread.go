@@ -1,7 +1,8 @@
 package conv
 
-// spread writes src into row so that elements a stride apart are neighbours: element i goes to
-// (q mod stride)*phase + q/stride for q = lead+i. Elements with q/stride >= phase are dropped. Nothing else is written.
+// spread writes src into row so that elements a stride apart are neighbours: element i goes to (q
+// mod stride)*phase + q/stride for q = lead+i. Elements with q/stride >= phase are dropped. Nothing
+// else is written.
 func spread(v level, row, src []float32, lead, stride, phase int) {
 	switch {
 	case stride == 1:

@@ -2,8 +2,9 @@ package conv
 
 import "math/bits"
 
-// tapCopies is one call of the kernel that copies what neighbouring columns see of the image, for images of few channels, where a call
-// for each tap takes longer than the copying. The assembly reads this struct.
+// tapCopies is one call of the kernel that copies what neighbouring columns see of the image, for
+// images of few channels, where a call for each tap takes longer than the copying. The assembly
+// reads this struct.
 type tapCopies struct {
 	src, dst *float32
 	taps     []tapCopy
@@ -51,13 +52,15 @@ func (p *patches) copyRuns(dst, src []float32, width int, runs []run, k0, k1 int
 	}
 }
 
-// copyRun writes the columns of runs that lie in one stretch of the image, and zeros to the others of c.store.
+// copyRun writes the columns of runs that lie in one stretch of the image, and zeros to the others
+// of c.store.
 func (p *patches) copyRun(c tapCopies, dst, src []float32, runs []run, k0, k1 int) {
 	width := c.pitch / 4
 	_, _ = dst[(k1-k0)*width-1], src[p.c*p.plane-1]
 	c.dst, c.src = &dst[0], &src[0]
 	c.shift, c.lanes = 0, ^uint64(0)
-	if r := &runs[0]; len(runs) == 1 && k0 == 0 && k1 == p.c*len(p.taps) && r.within(&p.w, p.taps[len(p.taps)-1]) {
+	if r := &runs[0]; len(runs) == 1 && k0 == 0 && k1 == p.c*len(p.taps) &&
+		r.within(&p.w, p.taps[len(p.taps)-1]) {
 		step := p.w.Stride[2]
 		c.taps, c.shift = p.whole, 4*((r.z*p.w.In[1]+r.y)*p.w.In[2]+r.x-r.lane*step)
 		c.lanes = bitRange(r.lane*step, (r.lane+r.n-1)*step+1)
@@ -86,7 +89,9 @@ func (p *patches) copyRun(c tapCopies, dst, src []float32, runs []run, k0, k1 in
 	}
 }
 
-// within reports whether all columns of the run see the image under all taps, of which the last looks farthest.
+// within reports whether all columns of the run see the image under all taps, of which the last
+// looks farthest.
 func (r *run) within(w *Window, far tap) bool {
-	return r.z >= 0 && r.z+far.z < w.In[0] && r.y >= 0 && r.y+far.y < w.In[1] && r.x >= 0 && r.x+(r.n-1)*w.Stride[2]+far.x < w.In[2]
+	return r.z >= 0 && r.z+far.z < w.In[0] && r.y >= 0 && r.y+far.y < w.In[1] && r.x >= 0 &&
+		r.x+(r.n-1)*w.Stride[2]+far.x < w.In[2]
 }

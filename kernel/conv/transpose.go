@@ -6,8 +6,9 @@ import (
 	"github.com/weirgpu/weir/kernel/gemm"
 )
 
-// TransposeParams describes a transposed convolution as ONNX ConvTranspose-11 defines it, with explicit pads: the image
-// is In, each element of which adds the kernel to the output at Stride times its position; the pads are cut off.
+// TransposeParams describes a transposed convolution as ONNX ConvTranspose-11 defines it, with
+// explicit pads: the image is In, each element of which adds the kernel to the output at Stride
+// times its position; the pads are cut off.
 type TransposeParams struct {
 	Window
 	OutPad  [3]int // rows added at the end of the output (output_padding)
@@ -19,13 +20,14 @@ type TransposeParams struct {
 	Map     func(dst, x []float32) // as in Params
 }
 
-// TransposeOp is a planned transposed convolution. It is immutable and may be used by many goroutines at once.
+// TransposeOp is a planned transposed convolution. It is immutable and may be used by many
+// goroutines at once.
 type TransposeOp struct {
 	p     TransposeParams
 	out   [3]int
 	level level
-	// apart says that no two products meet in one element of the output and that none is cut off, so that the product
-	// itself applies bias and clamp and the rest is moving.
+	// apart says that no two products meet in one element of the output and that none is cut off,
+	// so that the product itself applies bias and clamp and the rest is moving.
 	apart bool
 	block int // output channels per chunk
 	full  *gemm.Op
@@ -52,7 +54,8 @@ func NewTranspose(p TransposeParams) (*TransposeOp, error) {
 		return nil, err
 	}
 	o := &TransposeOp{p: p, out: out, level: currentLevel()}
-	o.apart = p.Kernel == p.Stride && p.Dilate == [3]int{1, 1, 1} && p.PadLo == [3]int{} && p.PadHi == [3]int{} && p.OutPad == [3]int{}
+	o.apart = p.Kernel == p.Stride && p.Dilate == [3]int{1, 1, 1} && p.PadLo == [3]int{} &&
+		p.PadHi == [3]int{} && p.OutPad == [3]int{}
 	m := p.M / p.Group
 	o.block = min(m, max(1, transposeColumns/(volume(p.Kernel)*volume(p.In))))
 	if o.full, err = o.product(o.block); err != nil {
@@ -70,10 +73,12 @@ func (p *TransposeParams) setOut() (out [3]int, err error) {
 		if err := p.checkAxis(i); err != nil {
 			return out, err
 		}
-		size := float64(p.In[i]-1)*float64(p.Stride[i]) + float64(p.Kernel[i]-1)*float64(p.Dilate[i]) + 1
+		size := float64(p.In[i]-1)*float64(p.Stride[i]) +
+			float64(p.Kernel[i]-1)*float64(p.Dilate[i]) + 1
 		size += float64(p.OutPad[i]) - float64(p.PadLo[i]) - float64(p.PadHi[i])
 		if p.OutPad[i] < 0 || size < 1 || size > maxElements {
-			return out, fmt.Errorf("%w: axis %d of a transposed convolution has %g outputs with pads %d and %d and output padding %d",
+			return out, fmt.Errorf("%w: axis %d of a transposed convolution has %g outputs with "+
+				"pads %d and %d and output padding %d",
 				ErrParams, i, size, p.PadLo[i], p.PadHi[i], p.OutPad[i])
 		}
 		out[i] = int(size)
@@ -81,9 +86,11 @@ func (p *TransposeParams) setOut() (out [3]int, err error) {
 	return out, checkSizes(p.In, out, p.Kernel)
 }
 
-// product plans what n output channels get from each element of the image: n*taps x C/group by the image.
+// product plans what n output channels get from each element of the image: n*taps x C/group by the
+// image.
 func (o *TransposeOp) product(n int) (*gemm.Op, error) {
-	q := gemm.Params{M: n * volume(o.p.Kernel), N: volume(o.p.In), K: o.p.C / o.p.Group, PackedA: true}
+	q := gemm.Params{M: n * volume(o.p.Kernel), N: volume(o.p.In), K: o.p.C / o.p.Group,
+		PackedA: true}
 	if o.apart {
 		q.Clamp, q.Lo, q.Hi = o.p.Clamp, o.p.Lo, o.p.Hi
 		if o.p.Bias {
@@ -114,7 +121,8 @@ func (o *TransposeOp) ScratchLen() int {
 // FLOP returns the floating-point operations of the products, two per multiply-add.
 func (o *TransposeOp) FLOP() int64 {
 	p := &o.p
-	return 2 * int64(p.N) * int64(p.C) * int64(p.M/p.Group) * int64(volume(p.Kernel)) * int64(volume(p.In))
+	return 2 * int64(p.N) * int64(p.C) * int64(p.M/p.Group) * int64(volume(p.Kernel)) * int64(
+		volume(p.In))
 }
 
 // PackedLen returns how many floats the packed weights take.
@@ -123,7 +131,8 @@ func (o *TransposeOp) PackedLen() int { return o.p.C * o.p.M / o.p.Group * volum
 // PackWeights packs w, C x M/group x kernel, into dst, which holds PackedLen floats.
 func (o *TransposeOp) PackWeights(dst, w []float32) {
 	if len(dst) < o.PackedLen() || len(w) < o.PackedLen() {
-		panic(fmt.Sprintf("conv: packing %d weights into %d floats; want %d", len(w), len(dst), o.PackedLen()))
+		panic(fmt.Sprintf("conv: packing %d weights into %d floats; want %d", len(w), len(dst),
+			o.PackedLen()))
 	}
 	c, ld, taps := o.p.C/o.p.Group, o.p.M/o.p.Group*volume(o.p.Kernel), volume(o.p.Kernel)
 	for g := range o.p.Group {
@@ -137,10 +146,14 @@ func (o *TransposeOp) PackWeights(dst, w []float32) {
 // Run computes chunk c of 0 <= c < Chunks, as Op.Run does; Args.Residual is not used.
 func (o *TransposeOp) Run(c int, args *Args, scratch []float32) {
 	p := &o.p
-	if len(args.X) < p.N*p.C*volume(p.In) || len(args.W) < o.PackedLen() || len(args.Y) < p.N*p.M*volume(o.out) ||
-		p.Bias && len(args.Bias) < p.M || len(scratch) < o.ScratchLen() || uint(c) >= uint(o.Chunks()) {
-		panic(fmt.Sprintf("conv: transposed chunk %d of %d with X %d, W %d, Y %d, bias %d, scratch %d floats for %d images of %d x %v to %d x %v",
-			c, o.Chunks(), len(args.X), len(args.W), len(args.Y), len(args.Bias), len(scratch), p.N, p.C, p.In, p.M, o.out))
+	if len(args.X) < p.N*p.C*volume(p.In) || len(args.W) < o.PackedLen() ||
+		len(args.Y) < p.N*p.M*volume(o.out) ||
+		p.Bias && len(args.Bias) < p.M || len(scratch) < o.ScratchLen() ||
+		uint(c) >= uint(o.Chunks()) {
+		panic(fmt.Sprintf("conv: transposed chunk %d of %d with X %d, W %d, Y %d, bias %d, "+
+			"scratch %d floats for %d images of %d x %v to %d x %v",
+			c, o.Chunks(), len(args.X), len(args.W), len(args.Y), len(args.Bias), len(scratch), p.N,
+			p.C, p.In, p.M, o.out))
 	}
 	block, image := c%o.blocks(), c/o.blocks()
 	g, n := image%p.Group, image/p.Group
@@ -152,7 +165,8 @@ func (o *TransposeOp) Run(c int, args *Args, scratch []float32) {
 	}
 	columns, scratch := cut(scratch, size*taps*volume(p.In))
 	bias, scratch := cut(scratch, size*taps)
-	a := gemm.Args{A: args.W[(g*m+first)*taps*ch:], B: args.X[(n*p.C+g*ch)*volume(p.In):], C: columns, Bias: bias}
+	a := gemm.Args{A: args.W[(g*m+first)*taps*ch:], B: args.X[(n*p.C+g*ch)*volume(p.In):],
+		C: columns, Bias: bias}
 	for i := range bias {
 		bias[i] = 0
 		if p.Bias {

@@ -10,11 +10,13 @@ func TestRandomTransposed(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 4))
 		for done := 0; done < 200; {
-			p := TransposeParams{Window: randomWindow(r, 1+r.IntN(3), 7), N: 1 + r.IntN(2), Group: 1 + r.IntN(3)}
+			p := TransposeParams{Window: randomWindow(r, 1+r.IntN(3), 7), N: 1 + r.IntN(2),
+				Group: 1 + r.IntN(3)}
 			p.C, p.M = p.Group*(1+r.IntN(5)), p.Group*(1+r.IntN(5))
 			p.OutPad[2] = r.IntN(2)
 			if r.IntN(3) == 0 {
-				p.Stride, p.Dilate, p.PadLo, p.PadHi, p.OutPad = p.Kernel, [3]int{}, [3]int{}, [3]int{}, [3]int{}
+				p.Stride, p.Dilate, p.PadLo, p.PadHi, p.OutPad = p.Kernel, [3]int{}, [3]int{},
+					[3]int{}, [3]int{}
 				p.In[2] += r.IntN(40)
 			}
 			p.Bias, p.Clamp, p.Lo, p.Hi = r.IntN(2) == 0, r.IntN(2) == 0, -0.5, 0.5
@@ -28,7 +30,8 @@ func TestRandomTransposed(t *testing.T) {
 				return x
 			}
 			y, check := guarded(r, p.N*p.M*volume(op.Out()))
-			args := Args{X: floats(p.N * p.C * volume(p.In)), W: floats(op.PackedLen()), Bias: floats(p.M), Y: make([]float32, len(y))}
+			args := Args{X: floats(p.N * p.C * volume(p.In)), W: floats(op.PackedLen()),
+				Bias: floats(p.M), Y: make([]float32, len(y))}
 			ReferenceTranspose(p, &args)
 			want := args.Y
 			packed := make([]float32, op.PackedLen())
@@ -44,10 +47,12 @@ func TestRandomTransposed(t *testing.T) {
 	})
 }
 
-// TestTransposedBlocks checks a transposed convolution whose channels are split into unequal blocks.
+// TestTransposedBlocks checks a transposed convolution whose channels are split into unequal
+// blocks.
 func TestTransposedBlocks(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 4))
-	p := TransposeParams{Window: Window{In: [3]int{1, 150, 160}, Kernel: [3]int{1, 2, 2}, Stride: [3]int{1, 2, 2}}, N: 1, C: 3, M: 5}
+	p := TransposeParams{Window: Window{In: [3]int{1, 150, 160}, Kernel: [3]int{1, 2, 2},
+		Stride: [3]int{1, 2, 2}}, N: 1, C: 3, M: 5}
 	op, err := NewTranspose(p)
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +83,8 @@ func BenchmarkTransposed(b *testing.B) {
 	}
 	x, _ := guarded(r, 24*160*160)
 	weights, _ := guarded(r, op.PackedLen())
-	args := Args{X: x, W: make([]float32, len(weights)), Bias: weights, Y: make([]float32, 24*320*320)}
+	args := Args{X: x, W: make([]float32, len(weights)), Bias: weights,
+		Y: make([]float32, 24*320*320)}
 	op.PackWeights(args.W, weights)
 	scratch := make([]float32, op.ScratchLen())
 	for b.Loop() {
@@ -87,5 +93,6 @@ func BenchmarkTransposed(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(op.FLOP())*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")
-	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/float64(op.Chunks()), "us/chunk")
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/float64(op.Chunks()),
+		"us/chunk")
 }

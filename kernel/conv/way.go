@@ -10,12 +10,15 @@ import (
 // Way names how a convolution is computed.
 type Way string
 
-// The ways. What they compute differs by rounding only, in tiles by more of it: see the package's description.
+// The ways. What they compute differs by rounding only, in tiles by more of it: see the package's
+// description.
 const (
 	WayProduct   Way = "product"   // of matrices, weights by patches
 	WayPixels    Way = "pixels"    // the same with pixels as rows, the result turned
 	WayDepthwise Way = "depthwise" // each channel by itself
-	WayWinograd  Way = "winograd"  // in transformed tiles (Lavin and Gray, "Fast algorithms for convolutional neural networks", CVPR 2016)
+	// in transformed tiles (Lavin and Gray, "Fast algorithms for convolutional neural networks",
+	// CVPR 2016)
+	WayWinograd Way = "winograd"
 )
 
 type kind uint8
@@ -30,14 +33,16 @@ const (
 
 // way names a kind.
 func (k kind) way() Way {
-	return [...]Way{kindDense: WayProduct, kindPixelRows: WayPixels, kindDepthwise: WayDepthwise, kindWinograd: WayWinograd}[k]
+	return [...]Way{kindDense: WayProduct, kindPixelRows: WayPixels, kindDepthwise: WayDepthwise,
+		kindWinograd: WayWinograd}[k]
 }
 
 // Way returns the way of computing that was chosen.
 func (o *Op) Way() Way { return o.kind.way() }
 
-// Ways returns the ways that may compute the convolution at the current instruction level, the one that the cost model chooses first.
-// Which of them is the fastest, measuring tells. It is nil for Params that New refuses.
+// Ways returns the ways that may compute the convolution at the current instruction level, the one
+// that the cost model chooses first. Which of them is the fastest, measuring tells. It is nil for
+// Params that New refuses.
 func (p Params) Ways() []Way {
 	p.Way = ""
 	o, err := New(p)
@@ -53,9 +58,9 @@ func (p Params) Ways() []Way {
 	return ways
 }
 
-// Problem identifies what is computed as far as the time of each way depends on it: two Params of equal problems have the same Ways, and
-// on one machine the same way is the fastest for both. It is a line of text for people, too, such as
-// "conv f32 1x64x56x56 m128 k3x3 s1x1 p1x1,1x1 bias clamp".
+// Problem identifies what is computed as far as the time of each way depends on it: two Params of
+// equal problems have the same Ways, and on one machine the same way is the fastest for both. It is
+// a line of text for people, too, such as "conv f32 1x64x56x56 m128 k3x3 s1x1 p1x1,1x1 bias clamp".
 func (p Params) Problem() string {
 	w := p.Window
 	if _, err := w.setDefaults(); err != nil {
@@ -73,7 +78,8 @@ func (p Params) Problem() string {
 	if p.Precision == gemm.BF16 {
 		precision = "bf16"
 	}
-	b := fmt.Appendf(nil, "conv %s %dx%dx%s m%d k%s s%s p%s,%s", precision, p.N, p.C, axes(w.In), p.M, axes(w.Kernel), axes(w.Stride),
+	b := fmt.Appendf(nil, "conv %s %dx%dx%s m%d k%s s%s p%s,%s", precision, p.N, p.C, axes(w.In),
+		p.M, axes(w.Kernel), axes(w.Stride),
 		axes(w.PadLo), axes(w.PadHi))
 	if w.Dilate != [3]int{1, 1, 1} {
 		b = fmt.Appendf(b, " d%s", axes(w.Dilate))
@@ -84,7 +90,8 @@ func (p Params) Problem() string {
 	for _, part := range []struct {
 		there bool
 		name  string
-	}{{!p.Reused, "repacked"}, {p.Bias, "bias"}, {p.Residual, "residual"}, {p.Clamp, "clamp"}, {p.Map != nil, "map"}} {
+	}{{!p.Reused, "repacked"}, {p.Bias, "bias"}, {p.Residual, "residual"}, {p.Clamp, "clamp"},
+		{p.Map != nil, "map"}} {
 		if part.there {
 			b = append(append(b, ' '), part.name...)
 		}
@@ -102,7 +109,8 @@ func (p *Params) kind(out [3]int) (kind, error) {
 			return k, nil
 		}
 	}
-	return 0, fmt.Errorf("%w: %q is no way to compute it: leave the choice to New, or take one of Ways", ErrParams, p.Way)
+	return 0, fmt.Errorf("%w: %q is no way to compute it: leave the choice to New, or take one of "+
+		"Ways", ErrParams, p.Way)
 }
 
 // choose is the cost model.
@@ -120,7 +128,8 @@ func (p *Params) choose(out [3]int) (kind, error) {
 	return kindDense, nil
 }
 
-// fewFilters is the number of output channels a group from which products may be worth their tiles when a group has one input channel.
+// fewFilters is the number of output channels a group from which products may be worth their tiles
+// when a group has one input channel.
 const fewFilters = 4
 
 // may reports whether a way can compute the convolution and is not out of the question.

@@ -11,8 +11,8 @@ import (
 	"github.com/weirgpu/weir/kernel/gemm"
 )
 
-// TestWays holds that every way that is offered computes the convolution, that the cost model's comes first, and that no other is
-// accepted.
+// TestWays holds that every way that is offered computes the convolution, that the cost model's
+// comes first, and that no other is accepted.
 func TestWays(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(31, 32))
@@ -73,23 +73,39 @@ func checkWay(t *testing.T, r *rand.Rand, p Params) {
 	compare(t, fmt.Sprintf("%+v", p), y, args.Y, 1e-4*math.Sqrt(float64(p.C)))
 }
 
-// TestProblem holds that everything that times depend on makes another problem, and what is the same another way of writing does not.
+// TestProblem holds that everything that times depend on makes another problem, and what is the
+// same another way of writing does not.
 func TestProblem(t *testing.T) {
 	base := square(64, 128, 56, 3, 1, 1, 1)
 	base.Bias, base.Clamp, base.Reused = true, true, true
 	if got, want := base.Problem(), "conv f32 1x64x56x56 m128 k3x3 s1x1 p1x1,1x1 bias clamp"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	line := Params{N: 1, C: 3, M: 3, Group: 3, Window: Window{In: [3]int{1, 1, 9}, Kernel: [3]int{1, 1, 3}, Dilate: [3]int{1, 1, 2}}}
+	line := Params{N: 1, C: 3, M: 3, Group: 3,
+		Window: Window{In: [3]int{1, 1, 9}, Kernel: [3]int{1, 1, 3}, Dilate: [3]int{1, 1, 2}}}
 	if got, want := line.Problem(), "conv f32 1x3x9 m3 k3 s1 p0,0 d2 g3 repacked"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	seen := map[string]int{base.Problem(): -1}
 	for i, change := range []func(p *Params){
-		func(p *Params) { p.N++ }, func(p *Params) { p.C++ }, func(p *Params) { p.M++ }, func(p *Params) { p.In[0]++ }, func(p *Params) { p.In[1]++ },
-		func(p *Params) { p.In[2]++ }, func(p *Params) { p.Kernel[1]++ }, func(p *Params) { p.Stride[2]++ }, func(p *Params) { p.PadLo[1]++ },
-		func(p *Params) { p.PadHi[2]++ }, func(p *Params) { p.Dilate[1] = 2 }, func(p *Params) { p.Group = 2 }, func(p *Params) { p.Precision = gemm.BF16 },
-		func(p *Params) { p.Bias = false }, func(p *Params) { p.Residual = true }, func(p *Params) { p.Clamp = false },
+		func(p *Params) {
+			p.N++
+		}, func(p *Params) {
+			p.C++
+		}, func(p *Params) { p.M++ }, func(p *Params) { p.In[0]++ }, func(p *Params) { p.In[1]++ },
+		func(p *Params) {
+			p.In[2]++
+		}, func(p *Params) {
+			p.Kernel[1]++
+		}, func(p *Params) { p.Stride[2]++ }, func(p *Params) { p.PadLo[1]++ },
+		func(p *Params) {
+			p.PadHi[2]++
+		}, func(p *Params) {
+			p.Dilate[1] = 2
+		}, func(p *Params) { p.Group = 2 }, func(p *Params) { p.Precision = gemm.BF16 },
+		func(p *Params) {
+			p.Bias = false
+		}, func(p *Params) { p.Residual = true }, func(p *Params) { p.Clamp = false },
 		func(p *Params) { p.Map = func(dst, x []float32) {} }, func(p *Params) { p.Reused = false },
 	} {
 		p := base
@@ -109,8 +125,9 @@ func TestProblem(t *testing.T) {
 	}
 }
 
-// TestPointwiseChoice holds what the cost model makes of 1 x 1 convolutions with AVX-512, as measured: of an image read where it lies it is
-// the columns that tiles take vectors of, unless they begin anywhere in a line of the cache.
+// TestPointwiseChoice holds what the cost model makes of 1 x 1 convolutions with AVX-512, as
+// measured: of an image read where it lies it is the columns that tiles take vectors of, unless
+// they begin anywhere in a line of the cache.
 func TestPointwiseChoice(t *testing.T) {
 	if currentLevel() != levelAVX512 {
 		t.Skip("made for AVX-512")
@@ -120,7 +137,8 @@ func TestPointwiseChoice(t *testing.T) {
 		want             Way
 	}{
 		{88, 16, 3, 96, WayProduct}, {192, 128, 40, 40, WayProduct}, {128, 64, 80, 80, WayProduct},
-		{128, 16, 55, 55, WayPixels}, {384, 96, 26, 26, WayPixels}, {384, 64, 14, 14, WayPixels}, {1024, 192, 7, 7, WayPixels},
+		{128, 16, 55, 55, WayPixels}, {384, 96, 26, 26, WayPixels}, {384, 64, 14, 14, WayPixels},
+		{1024, 192, 7, 7, WayPixels},
 	} {
 		p := square(c.c, c.m, 1, 1, 1, 0, 1)
 		p.In[1], p.In[2], p.Reused = c.rows, c.cols, true

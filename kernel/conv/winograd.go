@@ -5,15 +5,16 @@ import (
 	"github.com/weirgpu/weir/kernel/gemm"
 )
 
-// A convolution of 3 x 3 without strides is computed in tiles of 4 x 4 outputs, which see 6 x 6 inputs d: with transforms of
-// the tile and of the kernel g, each of 36 frequencies is a number a channel, and what is summed over channels is a product of
-// matrices for each frequency: 36 multiplications where the definition has 144,
+// A convolution of 3 x 3 without strides is computed in tiles of 4 x 4 outputs, which see 6 x 6
+// inputs d: with transforms of the tile and of the kernel g, each of 36 frequencies is a number a
+// channel, and what is summed over channels is a product of matrices for each frequency: 36
+// multiplications where the definition has 144,
 //
 //	Y = A' [ Σ (G g G') ∘ (B' d B) ] A
 //
-// (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016, F(4x4, 3x3)). Rounding
-// errors are some ten times those of the definition, and a NaN or an infinity in the input reaches all outputs of the tiles
-// that see it.
+// (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016, F(4x4, 3x3)).
+// Rounding errors are some ten times those of the definition, and a NaN or an infinity in the input
+// reaches all outputs of the tiles that see it.
 
 const (
 	tileOut     = 4  // outputs of a tile along an axis
@@ -21,28 +22,33 @@ const (
 	frequencies = 36 // numbers of a transformed tile
 	lanes       = 32 // tiles that are transformed together, a panel of the products
 	halfLanes   = lanes / 2
-	tilesPitch  = lanes + halfLanes        // floats from one row of a tile to the next at most, with room for a vector too many
-	stagedRow   = tileOut * lanes          // outputs of a panel in a row, of one channel
-	stagedLen   = tileOut * stagedRow      // and all of them
-	tilesLen    = frequencies * tilesPitch // inputs of a panel, of one channel
-	mostRows    = tileIn * (lanes + 1)
+	// floats from one row of a tile to the next at most, with room for a vector too many
+	tilesPitch = lanes + halfLanes
+	stagedRow  = tileOut * lanes          // outputs of a panel in a row, of one channel
+	stagedLen  = tileOut * stagedRow      // and all of them
+	tilesLen   = frequencies * tilesPitch // inputs of a panel, of one channel
+	mostRows   = tileIn * (lanes + 1)
 
-	// transformedWeights bounds the weights of a frequency, so that those of all, four times the model's, take 36 MiB at most.
+	// transformedWeights bounds the weights of a frequency, so that those of all, four times the
+	// model's, take 36 MiB at most.
 	transformedWeights = 512 * 512
-	// chunkWork is about the multiply-adds of a chunk, and chunkRows the output channels that make up for transforming the
-	// inputs of a chunk once more.
+	// chunkWork is about the multiply-adds of a chunk, and chunkRows the output channels that make
+	// up for transforming the inputs of a chunk once more.
 	chunkWork = 6 << 20
 	chunkRows = 56
-	// fewChunks is the number of chunks from which the last one matters little to workers that claim them.
+	// fewChunks is the number of chunks from which the last one matters little to workers that
+	// claim them.
 	fewChunks = 16
-	// partRows is about the output channels that are multiplied and transformed at a time, so that they stay in a cache.
+	// partRows is about the output channels that are multiplied and transformed at a time, so that
+	// they stay in a cache.
 	partRows = 28
-	// apart is added between the frequencies, which would all fall into the same lines of a cache at a power of two.
+	// apart is added between the frequencies, which would all fall into the same lines of a cache
+	// at a power of two.
 	apart = 16
 )
 
-// Cycles by which the two ways are compared: of the transforms of a vector of tiles of one channel, and of a multiply-add of
-// vectors; weights beyond a cache arrive at weightBytes a cycle.
+// Cycles by which the two ways are compared: of the transforms of a vector of tiles of one channel,
+// and of a multiply-add of vectors; weights beyond a cache arrive at weightBytes a cycle.
 const (
 	inCycles    = 350
 	outCycles   = 300
@@ -69,13 +75,15 @@ type winograd struct {
 	products   []winogradProduct
 }
 
-// winogradProduct computes all frequencies of a part of so many output channels, of whole panels of tiles and of the last one.
+// winogradProduct computes all frequencies of a part of so many output channels, of whole panels of
+// tiles and of the last one.
 type winogradProduct struct {
 	rows        int
 	whole, last *gemm.Op
 }
 
-// tileRow is one row of input under up to 16 tiles of one row of tiles. The assembly reads this struct.
+// tileRow is one row of input under up to 16 tiles of one row of tiles. The assembly reads this
+// struct.
 type tileRow struct {
 	at    int    // offset in a channel of the first column
 	to    int    // where it goes in the tiles
@@ -87,7 +95,8 @@ type tileRow struct {
 // transformable reports whether tiles can compute the convolution.
 func (p *Params) transformable() bool {
 	one := [3]int{1, 1, 1}
-	return hasWinograd(currentLevel()) && p.Reused && p.Precision == gemm.F32 && p.Group == 1 && p.trivial(0) && p.Kernel == [3]int{1, 3, 3} && p.Stride == one &&
+	return hasWinograd(currentLevel()) && p.Reused && p.Precision == gemm.F32 && p.Group == 1 &&
+		p.trivial(0) && p.Kernel == [3]int{1, 3, 3} && p.Stride == one &&
 		p.Dilate[1] == 1 && p.Dilate[2] == 1 && p.N > 0
 }
 
@@ -98,7 +107,8 @@ func (p *Params) transforms(out [3]int) bool {
 	}
 	w := p.cut(out)
 	c, m, n := float64(p.C), float64(p.M), float64(p.N)
-	cycles := n * float64(halves(w.tiles)) * (frequencies*c*m + inCycles*c*float64(w.blocks) + outCycles*m)
+	cycles := n * float64(halves(w.tiles)) * (frequencies*c*m + inCycles*c*float64(w.blocks) +
+		outCycles*m)
 	if bytes := frequencies * 4 * c * m; bytes > nearBytes {
 		cycles += n * float64(w.panels) * bytes / weightBytes
 	}
@@ -132,10 +142,12 @@ func (w *winograd) split(channels, blocks int) {
 	w.blocks = (channels + w.block - 1) / w.block
 }
 
-// even makes more blocks where chunks are so few that workers would wait for the last, if that takes less time in all.
+// even makes more blocks where chunks are so few that workers would wait for the last, if that
+// takes less time in all.
 func (w *winograd) even(p *Params) {
 	start, best := *w, w.time(p)
-	for blocks := start.blocks + 1; p.N*start.panels*blocks <= fewChunks && blocks*start.part <= p.M+start.part; blocks++ {
+	for blocks := start.blocks + 1; p.N*start.panels*blocks <= fewChunks &&
+		blocks*start.part <= p.M+start.part; blocks++ {
 		next := start
 		next.split(p.M, blocks)
 		if t := next.time(p); t < best {
@@ -198,8 +210,8 @@ func (w *winograd) product(rows int) *winogradProduct {
 	return nil
 }
 
-// scratchLen is the room for the transformed inputs and outputs of a chunk, and for the tiles, outputs and residuals of one
-// channel of it.
+// scratchLen is the room for the transformed inputs and outputs of a chunk, and for the tiles,
+// outputs and residuals of one channel of it.
 func (w *winograd) scratchLen(p *Params) int {
 	return frequencies*(w.stepIn+w.stepOut) + tilesLen + 2*stagedLen
 }
@@ -213,7 +225,8 @@ func (o *Op) runWinograd(c int, args *Args, scratch []float32) {
 	v, scratch := cut(scratch, frequencies*w.stepIn)
 	m, scratch := cut(scratch, frequencies*w.stepOut)
 	o.transformIn(v, args.X[image*p.C*volume(p.In):], scratch[:tilesLen], first, last)
-	s := stage{image: image, first: first, last: last, tiles: scratch[:tilesLen], out: scratch[tilesLen:][:stagedLen]}
+	s := stage{image: image, first: first, last: last, tiles: scratch[:tilesLen],
+		out: scratch[tilesLen:][:stagedLen]}
 	if p.Residual {
 		s.res = scratch[tilesLen+stagedLen:][:stagedLen]
 	}
@@ -234,7 +247,8 @@ func (o *Op) runWinograd(c int, args *Args, scratch []float32) {
 	}
 }
 
-// transformIn writes B'dB of tiles first to last of all channels of an image: of each frequency C x 32, a panel after another.
+// transformIn writes B'dB of tiles first to last of all channels of an image: of each frequency C x
+// 32, a panel after another.
 func (o *Op) transformIn(v, x, tiles []float32, first, last int) {
 	p, w := &o.p, o.winograd
 	var buf [mostRows]tileRow
@@ -291,7 +305,8 @@ func (o *Op) transformOut(s *stage, m []float32, args *Args, ch int) {
 	s.store(w, args.Y[at:][:plane], o.out)
 }
 
-// stage is where the outputs of one panel and one channel are put together: 4 rows of 128, 4 columns of each tile.
+// stage is where the outputs of one panel and one channel are put together: 4 rows of 128, 4
+// columns of each tile.
 type stage struct {
 	image, first, last int
 	out, res           []float32
@@ -331,8 +346,8 @@ func (w *winograd) stretch(t, last int, out [3]int) stretch {
 	return stretch{n, y*out[2] + x, min(tileOut, out[1]-y), min(n*tileOut, out[2]-x)}
 }
 
-// packWinograd packs the transformed kernels GgG' of each frequency, of the panel of output channels whose first is given and whose
-// weights are w, in turned.
+// packWinograd packs the transformed kernels GgG' of each frequency, of the panel of output
+// channels whose first is given and whose weights are w, in turned.
 func (o *Op) packWinograd(dst, w []float32, first int, turned []float32) {
 	p := &o.p
 	n := len(w) / 9
@@ -360,7 +375,8 @@ func transformKernel(u *[frequencies]float64, g []float32) {
 	}
 }
 
-// transformLine computes G times (a, b, c), where G has rows (1/4 0 0), (-1/6 ∓1/6 -1/6), (1/24 ±1/12 1/6) and (0 0 1).
+// transformLine computes G times (a, b, c), where G has rows (1/4 0 0), (-1/6 ∓1/6 -1/6), (1/24
+// ±1/12 1/6) and (0 0 1).
 func transformLine(t *[tileIn]float64, a, b, c float64) {
 	t[0] = a / 4
 	even, odd := -(a+c)*(1.0/6), b*(1.0/6)

@@ -32,7 +32,8 @@ func transformed(r *rand.Rand) Params {
 	return p
 }
 
-// TestTransformed compares the way by tiles with the definition, also where New would choose another way.
+// TestTransformed compares the way by tiles with the definition, also where New would choose
+// another way.
 func TestTransformed(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		if !hasWinograd(currentLevel()) {
@@ -42,7 +43,8 @@ func TestTransformed(t *testing.T) {
 		for range 80 {
 			checkTransformed(t, r, transformed(r))
 		}
-		for _, n := range [][2]int{{128, 57}, {128, 130}, {512, 20}} { // several blocks of channels, and long sums
+		// several blocks of channels, and long sums
+		for _, n := range [][2]int{{128, 57}, {128, 130}, {512, 20}} {
 			p := square(n[0], n[1], 7, 3, 1, 1, 1)
 			p.Reused, p.Bias, p.Residual = true, true, true
 			checkTransformed(t, r, p)

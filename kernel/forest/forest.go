@@ -42,7 +42,8 @@ type Weight struct {
 // MaxSets bounds the sets of a Forest[float32], whose nodes name theirs in a float32.
 const MaxSets = 1 << 24
 
-// Model is an ensemble as models have it. Values of a Forest[float32] must be representable in float32, and Sets at most MaxSets.
+// Model is an ensemble as models have it. Values of a Forest[float32] must be representable in
+// float32, and Sets at most MaxSets.
 type Model struct {
 	Splits  []Split
 	Weights []Weight
@@ -55,7 +56,8 @@ type Model struct {
 type Node[T Float] struct {
 	value   T
 	feature int32
-	next    [2]int32 // where the comparison does not hold, and where it does: an index and no branch to mispredict
+	// where the comparison does not hold, and where it does: an index and no branch to mispredict
+	next [2]int32
 }
 
 // rule is what is to know of a node besides the comparison x <= value.
@@ -70,12 +72,14 @@ const (
 	ruleLeaf   = 8
 )
 
-// Forest is an ensemble ready to be walked. It is immutable once [New] has made it; [Forest.Pack] and [At] move it to other memory.
+// Forest is an ensemble ready to be walked. It is immutable once [New] has made it; [Forest.Pack]
+// and [At] move it to other memory.
 type Forest[T Float] struct {
 	Outputs int
 	nodes   []Node[T]
 	rules   []rule
-	first   []int32 // of each node the index of its first weight; a leaf's end where the next node's begin
+	// of each node the index of its first weight; a leaf's end where the next node's begin
+	first   []int32
 	outputs []int32 // of each weight
 	values  []T     // of each weight
 	single  []T     // see singles
@@ -87,8 +91,8 @@ type Forest[T Float] struct {
 	nanYes  bool    // some node sends NaN to yes
 }
 
-// New makes a forest. Nodes are laid out in the order of a walk, each tree for itself, so that the first steps of a walk share
-// cache lines.
+// New makes a forest. Nodes are laid out in the order of a walk, each tree for itself, so that the
+// first steps of a walk share cache lines.
 func New[T Float](m *Model) *Forest[T] {
 	f := &Forest[T]{Outputs: m.Outputs, plain: true}
 	place := f.layOut(m)
@@ -108,7 +112,8 @@ func New[T Float](m *Model) *Forest[T] {
 	return f
 }
 
-// singles returns the weight of each node when the forest has one output and no leaf gives it more than one, else nil.
+// singles returns the weight of each node when the forest has one output and no leaf gives it more
+// than one, else nil.
 func (f *Forest[T]) singles() []T {
 	if f.Outputs != 1 {
 		return nil
@@ -199,7 +204,8 @@ func normal[T Float](s Split) (Node[T], rule) {
 	return n, kind
 }
 
-// below returns the next value below v: x < v is x <= below(v). Nothing is below -Inf, and nothing is <= NaN.
+// below returns the next value below v: x < v is x <= below(v). Nothing is below -Inf, and nothing
+// is <= NaN.
 func below[T Float](v T) T {
 	if v == T(math.Inf(-1)) {
 		return T(math.NaN())

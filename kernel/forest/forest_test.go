@@ -60,7 +60,8 @@ func scores[T Float](m *Model, x []T, rows, features int, how How) ([]T, []bool)
 }
 
 // extreme are values at which comparisons are easily wrong.
-var extreme = []float64{0, math.Copysign(0, -1), 1, -1, math.Inf(1), math.Inf(-1), math.NaN(), math.MaxFloat32, -math.MaxFloat32,
+var extreme = []float64{0, math.Copysign(0, -1), 1, -1, math.Inf(1), math.Inf(-1), math.NaN(),
+	math.MaxFloat32, -math.MaxFloat32,
 	math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32, 0.5}
 
 func randomModel(r *rand.Rand, kinds []Kind, features int) *Model {
@@ -72,11 +73,13 @@ func randomModel(r *rand.Rand, kinds []Kind, features int) *Model {
 		for i := range n {
 			s := Split{Kind: Leaf, Yes: int32(len(m.Weights))}
 			if 2*i+2 < n {
-				s = Split{Kind: kinds[r.IntN(len(kinds))], MissingTrue: r.IntN(3) == 0, Feature: int32(r.IntN(features)), Yes: first + 2*i + 1,
+				s = Split{Kind: kinds[r.IntN(len(kinds))], MissingTrue: r.IntN(3) == 0,
+					Feature: int32(r.IntN(features)), Yes: first + 2*i + 1,
 					No: first + 2*i + 2, Value: extreme[r.IntN(len(extreme))]}
 			} else {
 				for range r.IntN(3) {
-					m.Weights = append(m.Weights, Weight{int32(r.IntN(m.Outputs)), float64(r.Float32() - 0.5)})
+					m.Weights = append(m.Weights,
+						Weight{int32(r.IntN(m.Outputs)), float64(r.Float32() - 0.5)})
 				}
 				s.No = int32(len(m.Weights))
 			}
@@ -101,7 +104,8 @@ func agree[T Float](t *testing.T, seed uint64) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 5))
 	features, rows := 1+r.IntN(4), r.IntN(40)
-	kinds := []Kind{LessEqual, Less, GreaterEqual, Greater, Equal, NotEqual, Member}[:[]int{1, 4, 7}[r.IntN(3)]]
+	kinds := []Kind{LessEqual, Less, GreaterEqual, Greater, Equal, NotEqual,
+		Member}[:[]int{1, 4, 7}[r.IntN(3)]]
 	m := randomModel(r, kinds, features)
 	x := make([]T, rows*features)
 	missing := r.IntN(2) == 0
@@ -119,7 +123,8 @@ func agree[T Float](t *testing.T, seed uint64) {
 			got, has := make([]T, len(want)), make([]bool, len(want))
 			g.Scores(got, has, x, features, how)
 			if !sameBits(got, want) || !slices.Equal(has, wantHas) {
-				t.Fatalf("seed %d, way %d: got %v %v, want %v %v", seed, how, got, has, want, wantHas)
+				t.Fatalf("seed %d, way %d: got %v %v, want %v %v", seed, how, got, has, want,
+					wantHas)
 			}
 			if how == Sum {
 				if g.Scores(got, nil, x, features, how); !sameBits(got, want) {
@@ -130,12 +135,14 @@ func agree[T Float](t *testing.T, seed uint64) {
 	}
 }
 
-// aligned makes memory that starts at a multiple of 8: that of a slice that is longer than the allocator's classes without
-// alignment.
+// aligned makes memory that starts at a multiple of 8: that of a slice that is longer than the
+// allocator's classes without alignment.
 func aligned(n int) []byte { return make([]byte, n, n+64) }
 
 func sameBits[T Float](a, b []T) bool {
-	return slices.EqualFunc(a, b, func(x, y T) bool { return math.Float64bits(float64(x)) == math.Float64bits(float64(y)) })
+	return slices.EqualFunc(a, b, func(x, y T) bool {
+		return math.Float64bits(float64(x)) == math.Float64bits(float64(y))
+	})
 }
 
 func TestForest(t *testing.T) {
@@ -164,10 +171,13 @@ func balanced(trees, depth, features int) *Model {
 		m.Roots = append(m.Roots, first)
 		for i := range 2*inner + 1 {
 			if i < inner {
-				m.Splits = append(m.Splits, Split{Kind: LessEqual, Feature: int32(r.IntN(features)), Yes: first + 2*i + 1, No: first + 2*i + 2, Value: r.NormFloat64()})
+				m.Splits = append(m.Splits,
+					Split{Kind: LessEqual, Feature: int32(r.IntN(features)), Yes: first + 2*i + 1,
+						No: first + 2*i + 2, Value: r.NormFloat64()})
 				continue
 			}
-			m.Splits = append(m.Splits, Split{Kind: Leaf, Yes: int32(len(m.Weights)), No: int32(len(m.Weights) + 1)})
+			m.Splits = append(m.Splits,
+				Split{Kind: Leaf, Yes: int32(len(m.Weights)), No: int32(len(m.Weights) + 1)})
 			m.Weights = append(m.Weights, Weight{0, r.NormFloat64()})
 		}
 	}

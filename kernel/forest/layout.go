@@ -1,6 +1,7 @@
 package forest
 
-// Layout says what a forest's memory holds. It is comparable, small, and all that is needed to find a packed forest again.
+// Layout says what a forest's memory holds. It is comparable, small, and all that is needed to find
+// a packed forest again.
 type Layout struct {
 	Outputs                             int
 	nodes, weights, roots, sets, member int
@@ -9,7 +10,8 @@ type Layout struct {
 
 // Layout returns that of f.
 func (f *Forest[T]) Layout() Layout {
-	return Layout{Outputs: f.Outputs, nodes: len(f.nodes), weights: len(f.values), roots: len(f.roots), sets: len(f.setEnds),
+	return Layout{Outputs: f.Outputs, nodes: len(f.nodes), weights: len(f.values),
+		roots: len(f.roots), sets: len(f.setEnds),
 		member: len(f.members), single: f.single != nil, plain: f.plain, nanYes: f.nanYes}
 }
 
@@ -40,7 +42,8 @@ func At[T Float](l Layout, src []byte) *Forest[T] {
 	return f
 }
 
-// at cuts memory into the arrays of a forest and returns how much it takes; without memory it only counts.
+// at cuts memory into the arrays of a forest and returns how much it takes; without memory it only
+// counts.
 func at[T Float](l Layout, b []byte) (*Forest[T], int) {
 	f := &Forest[T]{Outputs: l.Outputs, plain: l.plain, nanYes: l.nanYes}
 	c := cutter{b: b}

@@ -10,9 +10,10 @@ const (
 	Max
 )
 
-// Scores walks every tree with each row of x, which has that many features a row, and aggregates the weights of the leaves: scores
-// has f.Outputs elements a row, and has, which may be nil for a sum, tells which of them any leaf has given. Weights are taken in
-// the order of the trees, so that sums are rounded as by one loop over the trees.
+// Scores walks every tree with each row of x, which has that many features a row, and aggregates
+// the weights of the leaves: scores has f.Outputs elements a row, and has, which may be nil for a
+// sum, tells which of them any leaf has given. Weights are taken in the order of the trees, so that
+// sums are rounded as by one loop over the trees.
 func (f *Forest[T]) Scores(scores []T, has []bool, x []T, features int, how How) {
 	clear(scores)
 	clear(has)
@@ -92,7 +93,8 @@ func (f *Forest[T]) byTrees(scores []T, has []bool, x []T, features int, how How
 // stride is after how many steps walks that have all ended early are noticed.
 const stride = 6
 
-// walk4 walks four trees of comparisons of order at a time. A walk that has reached its leaf stays there.
+// walk4 walks four trees of comparisons of order at a time. A walk that has reached its leaf stays
+// there.
 func walk4[T Float](nodes []Node[T], x *[lanes][]T, at *[lanes]int32, depth int) {
 	a, b, c, d := at[0], at[1], at[2], at[3]
 	xa, xb, xc, xd := x[0], x[1], x[2], x[3]
@@ -105,7 +107,8 @@ func walk4[T Float](nodes []Node[T], x *[lanes][]T, at *[lanes]int32, depth int)
 			d = nd.next[bit(xd[nd.feature] <= nd.value)&1]
 		}
 		depth -= stride
-		if nodes[a].next[0] == a && nodes[b].next[0] == b && nodes[c].next[0] == c && nodes[d].next[0] == d {
+		if nodes[a].next[0] == a && nodes[b].next[0] == b && nodes[c].next[0] == c &&
+			nodes[d].next[0] == d {
 			break
 		}
 	}

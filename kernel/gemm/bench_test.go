@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// benchmarkOp runs p from random data and reports GFLOP/s of one core, the mean and the best of the iterations: on a
-// shared machine the best says more about the kernel.
+// benchmarkOp runs p from random data and reports GFLOP/s of one core, the mean and the best of the
+// iterations: on a shared machine the best says more about the kernel.
 func benchmarkOp(b *testing.B, p Params) {
 	r := rand.New(rand.NewPCG(1, 1))
 	args := dataFor(r, p)
@@ -38,7 +38,8 @@ func benchmarkOp(b *testing.B, p Params) {
 	}
 	b.ReportMetric(float64(op.FLOP())*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")
 	b.ReportMetric(float64(op.FLOP())/float64(best.Nanoseconds()), "best-GFLOP/s")
-	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/float64(op.Chunks()), "us/chunk")
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/float64(op.Chunks()),
+		"us/chunk")
 }
 
 func BenchmarkProduct(b *testing.B) {
@@ -62,12 +63,14 @@ func BenchmarkProduct(b *testing.B) {
 		{M: 1, N: 1000, K: 2048},
 		{M: 1, N: 1000, K: 2048, TransB: true},
 	} {
-		b.Run(fmt.Sprintf("%d/%dx%dx%dx%d/tB=%v/pA=%v/pB=%v", p.Precision, max(p.Batch, 1), p.M, p.N, p.K, p.TransB, p.PackedA, p.PackedB),
+		b.Run(fmt.Sprintf("%d/%dx%dx%dx%d/tB=%v/pA=%v/pB=%v", p.Precision, max(p.Batch, 1), p.M,
+			p.N, p.K, p.TransB, p.PackedA, p.PackedB),
 			func(b *testing.B) { benchmarkOp(b, p) })
 	}
 }
 
-// BenchmarkSmall measures products whose fixed costs matter: one step of a recurrent layer, a small head.
+// BenchmarkSmall measures products whose fixed costs matter: one step of a recurrent layer, a small
+// head.
 func BenchmarkSmall(b *testing.B) {
 	for _, p := range []Params{
 		{M: 1, N: 256, K: 64, PackedB: true},

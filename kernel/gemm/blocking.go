@@ -3,20 +3,25 @@ package gemm
 import "math"
 
 const (
-	// maxKC bounds a block of K: so many rows of a panel of B and of A, under 400 KB, stay in the level-2 cache together. Each block
-	// reads and writes C once more, and begins anew at the end of every panel, which products of few rows feel most.
+	// maxKC bounds a block of K: so many rows of a panel of B and of A, under 400 KB, stay in the
+	// level-2 cache together. Each block reads and writes C once more, and begins anew at the end
+	// of every panel, which products of few rows feel most.
 	maxKC = 2048
-	// minWork and maxWork bound the multiply-adds of a chunk, 40 to 160 microseconds on a core of 100 GFLOP/s.
+	// minWork and maxWork bound the multiply-adds of a chunk, 40 to 160 microseconds on a core of
+	// 100 GFLOP/s.
 	minWork = 2 << 20
 	maxWork = 8 << 20
-	// maxStored bounds the results of a block that go to Args.Store by way of scratch, so that they stay in the second cache.
+	// maxStored bounds the results of a block that go to Args.Store by way of scratch, so that they
+	// stay in the second cache.
 	maxStored = 32 << 10
 	// wantChunks is how many chunks a product is cut into before chunks grow beyond minWork.
 	wantChunks = 16
-	// fillRows is the number of rows, at least, that share a panel which is filled, unless there are fewer: filling is then a few hundredths of
-	// the work, even where a chunk of so many rows and steps of K takes longer than maxWork.
+	// fillRows is the number of rows, at least, that share a panel which is filled, unless there
+	// are fewer: filling is then a few hundredths of the work, even where a chunk of so many rows
+	// and steps of K takes longer than maxWork.
 	fillRows = 128
-	// streamRows is the number of rows below which reading B from memory costs more than computing with it.
+	// streamRows is the number of rows below which reading B from memory costs more than computing
+	// with it.
 	streamRows = 8
 )
 
@@ -24,17 +29,18 @@ const (
 type blocking struct {
 	mc, nc, kc       int // most rows, columns and steps of K of a block
 	mBlocks, nBlocks int
-	perChunk         int // products of the batch per chunk, more than 1 only when a product is one block
-	chunks           int
-	lenA, lenB       int  // scratch for a block of A and of B
-	lenStage         int  // scratch for a panel before its elements are joined or widened
-	lenC             int  // scratch for a block of C, and of the residual, stored transposed
-	directA          bool // rows of A are read where they lie
-	directB          bool // whole panels of B are read where they lie
+	// products of the batch per chunk, more than 1 only when a product is one block
+	perChunk   int
+	chunks     int
+	lenA, lenB int  // scratch for a block of A and of B
+	lenStage   int  // scratch for a panel before its elements are joined or widened
+	lenC       int  // scratch for a block of C, and of the residual, stored transposed
+	directA    bool // rows of A are read where they lie
+	directB    bool // whole panels of B are read where they lie
 }
 
-// plan chooses blocks of about equal size whose work lies in [minWork, maxWork]. Packing costs mc*K + nc*K for
-// mc*nc*K of work, so a block is as square as the cost of packing each side makes it.
+// plan chooses blocks of about equal size whose work lies in [minWork, maxWork]. Packing costs mc*K
+// + nc*K for mc*nc*K of work, so a block is as square as the cost of packing each side makes it.
 func plan(p *Params, v level) blocking {
 	var b blocking
 	if p.M == 0 || p.N == 0 {
@@ -69,22 +75,24 @@ func plan(p *Params, v level) blocking {
 	return b
 }
 
-// Sizes at which reading B where it lies takes less time than packing it first, whose rows of a panel share few lines of the first cache
-// when they are a multiple of aliasWords apart.
+// Sizes at which reading B where it lies takes less time than packing it first, whose rows of a
+// panel share few lines of the first cache when they are a multiple of aliasWords apart.
 const (
 	fewRows, someRows = 48, 192
 	manySteps         = 64
 	aliasWords        = 512
 )
 
-// ReadsB reports whether New plans to read panels of B where they lie, at the current instruction level, and not to copy them first.
+// ReadsB reports whether New plans to read panels of B where they lie, at the current instruction
+// level, and not to copy them first.
 func (p Params) ReadsB() bool {
 	p.setDefaults()
 	return p.readsB(currentLevel(p.Precision))
 }
 
-// readsB reports whether panels of B are read where they lie: so few tiles read each that packing it does not pay. It never does for one
-// row of tiles, and for several the later the fewer steps of K there are, as tiles of few steps wait for memory.
+// readsB reports whether panels of B are read where they lie: so few tiles read each that packing
+// it does not pay. It never does for one row of tiles, and for several the later the fewer steps of
+// K there are, as tiles of few steps wait for memory.
 func (p *Params) readsB(v level) bool {
 	if v.pairs() || p.PackedB || p.Fill != nil || p.TransB {
 		return false
@@ -98,8 +106,8 @@ func within(size float64, tile, whole int) float64 {
 	return min(max(size, float64(tile)), float64(whole))
 }
 
-// pairRows is what rounding rows of A and joining them to pairs takes beside copying them. Columns of B, which are whole vectors, take
-// little more than a copy.
+// pairRows is what rounding rows of A and joining them to pairs takes beside copying them. Columns
+// of B, which are whole vectors, take little more than a copy.
 const pairRows = 3
 
 // costs are those of the two operands.
@@ -111,8 +119,8 @@ func (x *blocking) costs(p *Params) (a, b float64) {
 	return a, b
 }
 
-// cost is what a float of an operand costs to bring into a panel: reading is all that packed data takes, and filling takes
-// more than copying.
+// cost is what a float of an operand costs to bring into a panel: reading is all that packed data
+// takes, and filling takes more than copying.
 func cost(packed, filled bool) float64 {
 	switch {
 	case packed:
@@ -145,14 +153,15 @@ func (b *blocking) scratch(p *Params, v level) {
 	}
 }
 
-// split cuts n into equal parts of at most about most, each a multiple of unit, and returns their size.
+// split cuts n into equal parts of at most about most, each a multiple of unit, and returns their
+// size.
 func split(n, most, unit int) int {
 	parts := ceilDiv(n, max(most, unit))
 	return ceilDiv(ceilDiv(n, parts), unit) * unit
 }
 
-// part returns the bounds of part i of n elements in parts that are whole units, but the last, and differ by one unit at most. The first
-// is one of the longest.
+// part returns the bounds of part i of n elements in parts that are whole units, but the last, and
+// differ by one unit at most. The first is one of the longest.
 func part(n, parts, unit, i int) (lo, hi int) {
 	units := ceilDiv(n, unit)
 	return min(ceilDiv(i*units, parts)*unit, n), min(ceilDiv((i+1)*units, parts)*unit, n)

@@ -2,20 +2,21 @@ package gemm
 
 import "github.com/weirgpu/weir/internal/makespan"
 
-// Workers claim chunks until none is left, so with few chunks some wait for the last: three equal ones take two workers as long
-// as four would. Such a product is cut anew, by the times that list scheduling (Graham, "Bounds for Certain Multiprocessing
-// Anomalies", 1966) takes with two and with four workers.
+// Workers claim chunks until none is left, so with few chunks some wait for the last: three equal
+// ones take two workers as long as four would. Such a product is cut anew, by the times that list
+// scheduling (Graham, "Bounds for Certain Multiprocessing Anomalies", 1966) takes with two and with
+// four workers.
 const (
 	// fewChunks is the number of chunks from which the last one matters little.
 	fewChunks = 16
-	// claimWork is the multiply-adds that take as long as claiming a chunk and preparing to compute it, and copyWork as long as
-	// copying a float.
+	// claimWork is the multiply-adds that take as long as claiming a chunk and preparing to compute
+	// it, and copyWork as long as copying a float.
 	claimWork = 50_000
 	copyWork  = 16
 )
 
-// even cuts a product of few chunks such that they keep workers equally long. It makes no fewer of them: on a machine that others use,
-// too, workers are not equally fast.
+// even cuts a product of few chunks such that they keep workers equally long. It makes no fewer of
+// them: on a machine that others use, too, workers are not equally fast.
 func (b *blocking) even(p *Params, v level) {
 	if b.chunks > fewChunks {
 		return

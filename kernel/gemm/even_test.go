@@ -2,16 +2,18 @@ package gemm
 
 import "testing"
 
-// TestFewChunksKeepWorkersEquallyLong holds how products are cut whose chunks are few: by how much longer one, two and four workers
-// take together than work that can be shared out freely.
+// TestFewChunksKeepWorkersEquallyLong holds how products are cut whose chunks are few: by how much
+// longer one, two and four workers take together than work that can be shared out freely.
 func TestFewChunksKeepWorkersEquallyLong(t *testing.T) {
 	for _, e := range []struct {
 		name string
 		p    Params
 		most float64
 	}{
-		{"more channels", Params{M: 196, N: 384, K: 64, PackedB: true, TransA: true, TransC: true}, 1.3},
-		{"fewer channels", Params{M: 196, N: 64, K: 384, PackedB: true, TransA: true, TransC: true}, 1.2},
+		{"more channels", Params{M: 196, N: 384, K: 64, PackedB: true, TransA: true, TransC: true},
+			1.3},
+		{"fewer channels", Params{M: 196, N: 64, K: 384, PackedB: true, TransA: true, TransC: true},
+			1.2},
 		{"image of one panel", Params{M: 320, N: 49, K: 960, PackedA: true}, 1.45},
 		{"batch", Params{M: 64, N: 196, K: 16, PackedA: true, Batch: 8}, 1.3},
 	} {
@@ -25,7 +27,8 @@ func TestFewChunksKeepWorkersEquallyLong(t *testing.T) {
 	}
 }
 
-// TestPartsDifferByOneUnit checks that parts follow each other, are whole units and differ by one at most.
+// TestPartsDifferByOneUnit checks that parts follow each other, are whole units and differ by one
+// at most.
 func TestPartsDifferByOneUnit(t *testing.T) {
 	for n := 1; n < 60; n++ {
 		for unit := 1; unit < 9; unit++ {
@@ -36,12 +39,14 @@ func TestPartsDifferByOneUnit(t *testing.T) {
 					units := ceilDiv(hi-lo, unit)
 					most, least = max(most, units), min(least, units)
 					if lo != end || lo%unit != 0 || units < 1 {
-						t.Fatalf("part %d of %d of %d elements in units of %d: %d to %d after %d", i, parts, n, unit, lo, hi, end)
+						t.Fatalf("part %d of %d of %d elements in units of %d: %d to %d after %d",
+							i, parts, n, unit, lo, hi, end)
 					}
 					end = hi
 				}
 				if end != n || most-least > 1 || most != ceilDiv(ceilDiv(n, unit), parts) {
-					t.Fatalf("%d parts of %d elements in units of %d: %d to %d units, up to %d", parts, n, unit, least, most, end)
+					t.Fatalf("%d parts of %d elements in units of %d: %d to %d units, up to %d",
+						parts, n, unit, least, most, end)
 				}
 			}
 		}

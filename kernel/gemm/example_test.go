@@ -7,7 +7,8 @@ import (
 	"github.com/weirgpu/weir/kernel/gemm"
 )
 
-// A fully connected layer with a Relu: the weights are packed once, the bias and the Relu are part of the product.
+// A fully connected layer with a Relu: the weights are packed once, the bias and the Relu are part
+// of the product.
 func Example() {
 	weights := []float32{ // 3 inputs x 2 outputs
 		1, -1,

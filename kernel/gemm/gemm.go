@@ -30,23 +30,25 @@ type Residual uint8
 const (
 	// NoResidual adds nothing.
 	NoResidual Residual = iota
-	// ResidualFull adds a matrix laid out as C is: the same leading dimension and the same batch offsets.
+	// ResidualFull adds a matrix laid out as C is: the same leading dimension and the same batch
+	// offsets.
 	ResidualFull
 	// ResidualOneRow adds one row of N floats to every row of every matrix of the batch.
 	ResidualOneRow
 )
 
-// Epilogue is what happens to the product before it is stored, in this order: alpha*AB, + bias, + beta*residual,
-// clamp, map.
+// Epilogue is what happens to the product before it is stored, in this order: alpha*AB, + bias, +
+// beta*residual, clamp, map.
 type Epilogue struct {
 	Bias     Bias
 	Residual Residual
-	// Clamp limits the result to [Lo, Hi], as ONNX Clip-13 does: max(lo) first, then min(hi); a NaN stays. Relu is
-	// Lo 0 and Hi +Inf.
+	// Clamp limits the result to [Lo, Hi], as ONNX Clip-13 does: max(lo) first, then min(hi); a NaN
+	// stays. Relu is Lo 0 and Hi +Inf.
 	Clamp  bool
 	Lo, Hi float32
-	// Map, if set, replaces the finished elements x by f(x), element by element, into dst, which is the same slice as x.
-	// It is called from every goroutine that calls Run and must not keep the slices.
+	// Map, if set, replaces the finished elements x by f(x), element by element, into dst, which is
+	// the same slice as x. It is called from every goroutine that calls Run and must not keep the
+	// slices.
 	Map func(dst, x []float32)
 }
 
@@ -57,47 +59,55 @@ func (e *Epilogue) any() bool {
 
 // Params describes a product of M x K by K x N, or a batch of them.
 //
-// Matrices are row-major. A leading dimension (LdA, ...) is the distance in floats from one stored row to the next; 0
-// means dense rows.
+// Matrices are row-major. A leading dimension (LdA, ...) is the distance in floats from one stored
+// row to the next; 0 means dense rows.
 type Params struct {
 	M, N, K int
 	// Precision is that of the multiplications. Packed operands must have been packed for it.
 	Precision Precision
-	// TransA says that A is stored as K x M, TransB that B is stored as N x K, TransC that C (and a full residual) is
-	// stored as N x M. TransC suits a product with few rows and columns that are a multiple of a panel.
+	// TransA says that A is stored as K x M, TransB that B is stored as N x K, TransC that C (and a
+	// full residual) is stored as N x M. TransC suits a product with few rows and columns that are
+	// a multiple of a panel.
 	TransA, TransB, TransC bool
-	// PackedA and PackedB say that the operand comes from PackA or PackB, which have dealt with its Trans and Ld.
+	// PackedA and PackedB say that the operand comes from PackA or PackB, which have dealt with its
+	// Trans and Ld.
 	PackedA, PackedB bool
 	LdA, LdB, LdC    int
-	// Alpha scales the product and Beta the residual. 0 stands for 1: a caller for whom the product or the residual
-	// counts for nothing has no product, or no residual, to compute.
+	// Alpha scales the product and Beta the residual. 0 stands for 1: a caller for whom the product
+	// or the residual counts for nothing has no product, or no residual, to compute.
 	Alpha, Beta float32
-	// Batch is the number of products; 0 stands for 1. Product b takes A from offset OffA[b], B from OffB[b], C (and a
-	// full residual) from OffC[b] and the bias from OffBias[b]. A nil table stands for b*Stride, where a stride of 0
-	// shares the operand among all products, except for C, where it stands for dense matrices one after another; a nil
-	// OffBias shares the bias. The Op keeps the tables: they must not change afterwards.
+	// Batch is the number of products; 0 stands for 1. Product b takes A from offset OffA[b], B
+	// from OffB[b], C (and a full residual) from OffC[b] and the bias from OffBias[b]. A nil table
+	// stands for b*Stride, where a stride of 0 shares the operand among all products, except for C,
+	// where it stands for dense matrices one after another; a nil OffBias shares the bias. The Op
+	// keeps the tables: they must not change afterwards.
 	Batch                     int
 	StrideA, StrideB, StrideC int
 	OffA, OffB, OffC, OffBias []int
-	// Fill, if set, produces B in place of reading it: it writes element (k, j) of B to dst[(k-k0)*w + j-j0] for
-	// k0 <= k < k1 and j0 <= j < j1, where w is PanelWidth and j1-j0 <= w; it sets the rest of each row of w floats to
-	// zero. src is Args.B from the offset of the product. It is called from every goroutine that calls Run.
+	// Fill, if set, produces B in place of reading it: it writes element (k, j) of B to
+	// dst[(k-k0)*w + j-j0] for k0 <= k < k1 and j0 <= j < j1, where w is PanelWidth and j1-j0 <= w;
+	// it sets the rest of each row of w floats to zero. src is Args.B from the offset of the
+	// product. It is called from every goroutine that calls Run.
 	Fill func(dst, src []float32, k0, k1, j0, j1 int)
-	// FillA, if set, produces A in the same way: element (i, k) goes to dst[(k-k0)*(i1-i0) + i-i0] for i0 <= i < i1,
-	// where i1-i0 is at most the rows of a tile, and src is Args.A from the offset of the product.
+	// FillA, if set, produces A in the same way: element (i, k) goes to dst[(k-k0)*(i1-i0) + i-i0]
+	// for i0 <= i < i1, where i1-i0 is at most the rows of a tile, and src is Args.A from the
+	// offset of the product.
 	FillA func(dst, src []float32, k0, k1, i0, i1 int)
-	// ToStore says that finished results go to [Args.Store] and not to C. Precisions of bytes need it, and it does not go with
-	// a full residual or Map.
+	// ToStore says that finished results go to [Args.Store] and not to C. Precisions of bytes need
+	// it, and it does not go with a full residual or Map.
 	ToStore bool
 	Epilogue
 }
 
-// Args holds the data of one run. C must not overlap the others, except that a full residual may be C itself.
+// Args holds the data of one run. C must not overlap the others, except that a full residual may be
+// C itself.
 type Args struct {
 	A, B, C        []float32
 	Bias, Residual []float32
-	// Store, with [Params.ToStore], takes finished results: rows i0 to i1 and columns j0 to j1 of product batch, in rows of ld
-	// words, which are scratch and lost afterwards. With TransC the rows are those of the transposed product, N of them. It is called from every goroutine that calls Run.
+	// Store, with [Params.ToStore], takes finished results: rows i0 to i1 and columns j0 to j1 of
+	// product batch, in rows of ld words, which are scratch and lost afterwards. With TransC the
+	// rows are those of the transposed product, N of them. It is called from every goroutine that
+	// calls Run.
 	Store func(x []float32, ld, batch, i0, i1, j0, j1 int)
 }
 
@@ -111,9 +121,11 @@ type Op struct {
 
 // New plans a product. Errors are of kind ErrParams.
 func New(p Params) (*Op, error) {
-	for _, d := range []int{p.M, p.N, p.K, p.LdA, p.LdB, p.LdC, p.Batch, p.StrideA, p.StrideB, p.StrideC} {
+	for _, d := range []int{p.M, p.N, p.K, p.LdA, p.LdB, p.LdC, p.Batch, p.StrideA, p.StrideB,
+		p.StrideC} {
 		if d < 0 || d > maxDim {
-			return nil, fmt.Errorf("%w: a dimension, stride or batch is %d, want 0 to %d", ErrParams, d, maxDim)
+			return nil, fmt.Errorf("%w: a dimension, stride or batch is %d, want 0 to %d",
+				ErrParams, d, maxDim)
 		}
 	}
 	p.setDefaults()
@@ -186,7 +198,8 @@ func (p *Params) check() error {
 	}
 	for _, off := range [][]int{p.OffA, p.OffB, p.OffC, p.OffBias} {
 		if off != nil && len(off) != p.Batch {
-			return fmt.Errorf("%w: an offset table has %d entries for a batch of %d", ErrParams, len(off), p.Batch)
+			return fmt.Errorf("%w: an offset table has %d entries for a batch of %d", ErrParams,
+				len(off), p.Batch)
 		}
 		for _, v := range off {
 			if v < 0 {
@@ -197,7 +210,8 @@ func (p *Params) check() error {
 	return nil
 }
 
-// extents returns how many floats the products reach in A, B and C. Operands that are filled count for nothing.
+// extents returns how many floats the products reach in A, B and C. Operands that are filled count
+// for nothing.
 func (p *Params) extents() (a, b, c int) {
 	la := span(p.M, p.K, p.LdA, p.TransA)
 	if p.PackedA {
@@ -278,15 +292,18 @@ func (o *Op) FLOP() int64 {
 	return perWord * int64(o.p.Batch) * int64(o.p.M) * int64(o.p.N) * int64(o.p.K)
 }
 
-// Run computes chunk c of 0 <= c < Chunks. Scratch holds at least ScratchLen floats that no other call uses meanwhile;
-// what it holds before does not matter. Run panics when a slice is shorter than the Params it was planned with reach.
+// Run computes chunk c of 0 <= c < Chunks. Scratch holds at least ScratchLen floats that no other
+// call uses meanwhile; what it holds before does not matter. Run panics when a slice is shorter
+// than the Params it was planned with reach.
 func (o *Op) Run(c int, args *Args, scratch []float32) {
 	if c < 0 || c >= o.chunks {
 		panic(fmt.Sprintf("gemm: chunk %d of %d", c, o.chunks))
 	}
 	if len(args.A) < o.need.a || len(args.B) < o.need.b || len(args.C) < o.need.c ||
-		len(args.Bias) < o.need.bias || len(args.Residual) < o.need.res || len(scratch) < o.ScratchLen() {
-		panic(fmt.Sprintf("gemm: slices of A %d, B %d, C %d, bias %d, residual %d, scratch %d floats; want %d, %d, %d, %d, %d, %d",
+		len(args.Bias) < o.need.bias || len(args.Residual) < o.need.res ||
+		len(scratch) < o.ScratchLen() {
+		panic(fmt.Sprintf("gemm: slices of A %d, B %d, C %d, bias %d, residual %d, scratch %d "+
+			"floats; want %d, %d, %d, %d, %d, %d",
 			len(args.A), len(args.B), len(args.C), len(args.Bias), len(args.Residual), len(scratch),
 			o.need.a, o.need.b, o.need.c, o.need.bias, o.need.res, o.ScratchLen()))
 	}

@@ -12,7 +12,8 @@ const canary = float32(-12345.5)
 
 var inf = float32(math.Inf(1))
 
-// guarded returns n random floats that start off a vector boundary, and a check that nothing around them was written.
+// guarded returns n random floats that start off a vector boundary, and a check that nothing around
+// them was written.
 func guarded(r *rand.Rand, n int) (x []float32, check func(t *testing.T, what string)) {
 	const pad = 37
 	buf := make([]float32, n+2*pad)
@@ -112,7 +113,8 @@ func dataFor(r *rand.Rand, p Params) Args {
 		x, _ := guarded(r, n)
 		return x
 	}
-	return Args{A: floats(a), B: floats(b), C: floats(c), Bias: floats(max(p.M, p.N)), Residual: floats(max(c, p.N))}
+	return Args{A: floats(a), B: floats(b), C: floats(c), Bias: floats(max(p.M, p.N)),
+		Residual: floats(max(c, p.N))}
 }
 
 // tolerance bounds the rounding of a sum of k products of numbers below one, in any order.
@@ -169,16 +171,20 @@ func TestEveryTile(t *testing.T) {
 func TestManyBlocks(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, p := range []Params{
-		{M: 49, N: 120, K: 1100, PackedB: true, TransC: true, Epilogue: Epilogue{Bias: BiasPerCol, Clamp: true, Hi: inf}},
+		{M: 49, N: 120, K: 1100, PackedB: true, TransC: true,
+			Epilogue: Epilogue{Bias: BiasPerCol, Clamp: true, Hi: inf}},
 		{M: 130, N: 200, K: 1100},
 		{M: 1, N: 333, K: 1500, TransB: true},
 		{M: 3, N: 100, K: 1030, PackedB: true},
 		{M: 5, N: 35, K: 9001, PackedA: true, PackedB: true},
 		{M: 5, N: 35, K: 9001, PackedA: true, PackedB: true, TransA: true, TransB: true},
-		{M: 129, N: 70, K: 1025, PackedA: true, TransB: true, Epilogue: Epilogue{Bias: BiasPerRow, Clamp: true, Hi: inf}},
+		{M: 129, N: 70, K: 1025, PackedA: true, TransB: true,
+			Epilogue: Epilogue{Bias: BiasPerRow, Clamp: true, Hi: inf}},
 		{M: 33, N: 17, K: 40, Batch: 50, StrideA: 33 * 40, StrideB: 17 * 40},
-		{M: 31, N: 120, K: 2301, Precision: BF16, PackedB: true, TransC: true, Epilogue: Epilogue{Bias: BiasPerCol, Clamp: true, Hi: inf}},
-		{M: 129, N: 70, K: 2050, Precision: BF16, PackedA: true, TransB: true, Epilogue: Epilogue{Residual: ResidualFull}},
+		{M: 31, N: 120, K: 2301, Precision: BF16, PackedB: true, TransC: true,
+			Epilogue: Epilogue{Bias: BiasPerCol, Clamp: true, Hi: inf}},
+		{M: 129, N: 70, K: 2050, Precision: BF16, PackedA: true, TransB: true,
+			Epilogue: Epilogue{Residual: ResidualFull}},
 		{M: 30, N: 100, K: 1100, Precision: BF16, TransA: true},
 	} {
 		checkAgainstReference(t, r, p)
@@ -208,9 +214,11 @@ func TestResidualIsC(t *testing.T) {
 
 func TestOffsetTables(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
-	p := Params{M: 5, N: 6, K: 7, Batch: 3, OffA: []int{70, 0, 35}, OffB: []int{0, 42, 0}, OffC: []int{60, 30, 0}, OffBias: []int{0, 5, 10}}
+	p := Params{M: 5, N: 6, K: 7, Batch: 3, OffA: []int{70, 0, 35}, OffB: []int{0, 42, 0},
+		OffC: []int{60, 30, 0}, OffBias: []int{0, 5, 10}}
 	p.Bias = BiasPerRow
-	args := Args{A: make([]float32, 105), B: make([]float32, 84), C: make([]float32, 90), Bias: make([]float32, 15)}
+	args := Args{A: make([]float32, 105), B: make([]float32, 84), C: make([]float32, 90),
+		Bias: make([]float32, 15)}
 	for _, x := range [][]float32{args.A, args.B, args.Bias} {
 		for i := range x {
 			x[i] = r.Float32()
@@ -236,18 +244,22 @@ func TestFill(t *testing.T) {
 			}
 		}
 		for _, p := range []Params{
-			{M: 20, N: 75, K: 530, PackedA: true, Fill: func(dst, src []float32, k0, k1, j0, j1 int) {
-				fill(dst, src, width, k0, k1, j0, j1)
-			}},
-			{M: 49, N: 75, K: 530, PackedB: true, TransC: true, FillA: func(dst, src []float32, k0, k1, i0, i1 int) {
-				fill(dst, src, i1-i0, k0, k1, i0, i1)
-			}},
-			{M: 49, N: 75, K: 1541, Precision: BF16, PackedA: true, Fill: func(dst, src []float32, k0, k1, j0, j1 int) {
-				fill(dst, src, BF16.PanelColumns(), k0, k1, j0, j1)
-			}},
-			{M: 49, N: 75, K: 1541, Precision: BF16, PackedB: true, TransC: true, FillA: func(dst, src []float32, k0, k1, i0, i1 int) {
-				fill(dst, src, i1-i0, k0, k1, i0, i1)
-			}},
+			{M: 20, N: 75, K: 530, PackedA: true,
+				Fill: func(dst, src []float32, k0, k1, j0, j1 int) {
+					fill(dst, src, width, k0, k1, j0, j1)
+				}},
+			{M: 49, N: 75, K: 530, PackedB: true, TransC: true,
+				FillA: func(dst, src []float32, k0, k1, i0, i1 int) {
+					fill(dst, src, i1-i0, k0, k1, i0, i1)
+				}},
+			{M: 49, N: 75, K: 1541, Precision: BF16, PackedA: true,
+				Fill: func(dst, src []float32, k0, k1, j0, j1 int) {
+					fill(dst, src, BF16.PanelColumns(), k0, k1, j0, j1)
+				}},
+			{M: 49, N: 75, K: 1541, Precision: BF16, PackedB: true, TransC: true,
+				FillA: func(dst, src []float32, k0, k1, i0, i1 int) {
+					fill(dst, src, i1-i0, k0, k1, i0, i1)
+				}},
 		} {
 			args := dataFor(r, p)
 			for _, x := range []*[]float32{&args.A, &args.B} {
@@ -273,7 +285,8 @@ func TestNonFinite(t *testing.T) {
 		r := rand.New(rand.NewPCG(11, 12))
 		for _, bad := range []float32{float32(math.NaN()), inf, -inf, 1e-42} {
 			for _, precision := range []Precision{F32, BF16} {
-				p := Params{M: 15, N: 37, K: 21, Precision: precision, Epilogue: Epilogue{Clamp: true, Lo: -2, Hi: 2}}
+				p := Params{M: 15, N: 37, K: 21, Precision: precision,
+					Epilogue: Epilogue{Clamp: true, Lo: -2, Hi: 2}}
 				args := dataFor(r, p)
 				args.A[3*p.K+5] = bad
 				args.B[7*p.N+33] = bad
@@ -348,7 +361,8 @@ func TestShortSlicesPanic(t *testing.T) {
 
 func TestNoAllocation(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 18))
-	p := Params{M: 30, N: 50, K: 40, Epilogue: Epilogue{Bias: BiasPerRow, Map: func(_, _ []float32) {}}}
+	p := Params{M: 30, N: 50, K: 40,
+		Epilogue: Epilogue{Bias: BiasPerRow, Map: func(_, _ []float32) {}}}
 	args := dataFor(r, p)
 	op, _ := New(p)
 	scratch := make([]float32, op.ScratchLen())
@@ -357,7 +371,8 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// FuzzProduct compares random products with the reference on every path of instructions, and sums of bytes bit for bit.
+// FuzzProduct compares random products with the reference on every path of instructions, and sums
+// of bytes bit for bit.
 func FuzzProduct(f *testing.F) {
 	for s := range uint64(8) {
 		f.Add(s)

@@ -2,10 +2,12 @@ package gemm
 
 import "fmt"
 
-// PackedALen returns how many words of four bytes an M x K operand A takes when packed for the precision.
+// PackedALen returns how many words of four bytes an M x K operand A takes when packed for the
+// precision.
 func (p Precision) PackedALen(m, k int) int { return m * currentLevel(p).stepsA(k) }
 
-// PackedBLen returns how many words of four bytes a K x N operand B takes when packed for the precision.
+// PackedBLen returns how many words of four bytes a K x N operand B takes when packed for the
+// precision.
 func (p Precision) PackedBLen(k, n int) int {
 	v := currentLevel(p)
 	return ceilDiv(n, v.nr()) * v.nr() * v.steps(k)
@@ -17,14 +19,16 @@ func (p Precision) PanelRows() int { return currentLevel(p).mr() }
 // PanelColumns returns the number of columns of a panel of a packed B, the w of [Params.Fill].
 func (p Precision) PanelColumns() int { return currentLevel(p).nr() }
 
-// PackA packs the M x K operand a into dst, which holds PackedALen words, for products of this precision with PackedA. Rows
-// of a as stored are ld floats apart, 0 for dense; with trans a is stored as K x M.
+// PackA packs the M x K operand a into dst, which holds PackedALen words, for products of this
+// precision with PackedA. Rows of a as stored are ld floats apart, 0 for dense; with trans a is
+// stored as K x M.
 func (p Precision) PackA(dst, a []float32, m, k, ld int, trans bool) {
 	if ld == 0 {
 		ld = stored(m, k, trans)
 	}
 	if len(dst) < p.PackedALen(m, k) {
-		panic(fmt.Sprintf("gemm: packed A of %d x %d wants %d words, got %d", m, k, p.PackedALen(m, k), len(dst)))
+		panic(fmt.Sprintf("gemm: packed A of %d x %d wants %d words, got %d", m, k,
+			p.PackedALen(m, k), len(dst)))
 	}
 	v := currentLevel(p)
 	if !v.convertsA() {
@@ -41,19 +45,22 @@ func packStagedA(v level, dst, a []float32, m, k, ld int, trans bool) {
 		rows := min(v.mr(), m-i)
 		for k0 := 0; k0 < k; k0 += stageK {
 			n := min(stageK, k-k0)
-			packRows(v, dst[i*v.stepsA(k)+v.stepsA(k0)*rows:], a, ld, trans, i, i+rows, k0, n, stage[:])
+			packRows(v, dst[i*v.stepsA(k)+v.stepsA(k0)*rows:], a, ld, trans, i, i+rows, k0, n,
+				stage[:])
 		}
 	}
 }
 
-// PackB packs the K x N operand b into dst, which holds PackedBLen words, for products of this precision with PackedB. Rows
-// of b as stored are ld floats apart, 0 for dense; with trans b is stored as N x K.
+// PackB packs the K x N operand b into dst, which holds PackedBLen words, for products of this
+// precision with PackedB. Rows of b as stored are ld floats apart, 0 for dense; with trans b is
+// stored as N x K.
 func (p Precision) PackB(dst, b []float32, k, n, ld int, trans bool) {
 	if ld == 0 {
 		ld = stored(k, n, trans)
 	}
 	if len(dst) < p.PackedBLen(k, n) {
-		panic(fmt.Sprintf("gemm: packed B of %d x %d wants %d words, got %d", k, n, p.PackedBLen(k, n), len(dst)))
+		panic(fmt.Sprintf("gemm: packed B of %d x %d wants %d words, got %d", k, n,
+			p.PackedBLen(k, n), len(dst)))
 	}
 	packB(currentLevel(p), dst, b, k, n, ld, trans)
 }
@@ -71,19 +78,22 @@ func packB(v level, dst, b []float32, k, n, ld int, trans bool) {
 		panel := dst[j*v.steps(k):][:nr*v.steps(k)]
 		for k0 := 0; k0 < k; k0 += stageK {
 			s := min(stageK, k-k0)
-			packColumns(v, panel[nr*v.steps(k0):][:nr*v.steps(s)], b, ld, trans, j, min(nr, n-j), k0, s, stage[:])
+			packColumns(v, panel[nr*v.steps(k0):][:nr*v.steps(s)], b, ld, trans, j, min(nr, n-j),
+				k0, s, stage[:])
 		}
 	}
 }
 
-// stageK is how many steps of K are packed at a time outside of products. It is even, so that pairs stay together.
+// stageK is how many steps of K are packed at a time outside of products. It is even, so that pairs
+// stay together.
 const stageK = 256
 
 // stage holds a stretch of a panel before its elements are joined or widened.
 type stage [stageK * 32]float32
 
-// packRows packs rows i0 to i1 and k steps of K from k0 of A into panels of mr rows, k-major; the last panel is as wide
-// as the rows that are left. stage holds k x mr floats if the level converts A.
+// packRows packs rows i0 to i1 and k steps of K from k0 of A into panels of mr rows, k-major; the
+// last panel is as wide as the rows that are left. stage holds k x mr floats if the level converts
+// A.
 func packRows(v level, dst, a []float32, ld int, trans bool, i0, i1, k0, k int, stage []float32) {
 	steps := v.stepsA(k)
 	for i := i0; i < i1 && k > 0; i += v.mr() {
@@ -110,12 +120,15 @@ func packRows(v level, dst, a []float32, ld int, trans bool, i0, i1, k0, k int, 
 	}
 }
 
-// longRow is the number of floats from which joining a row before it is transposed pays for a call a row.
+// longRow is the number of floats from which joining a row before it is transposed pays for a call
+// a row.
 const longRow = 64
 
-// transposePairs makes a panel of pairs, whose rows are stride words, from rows of k floats that lie ld apart and become its columns:
-// pairs are neighbours there, so that they are joined before, half as much, is transposed.
-func transposePairs(v level, panel []float32, stride int, src []float32, ld, rows, k int, stage []float32) {
+// transposePairs makes a panel of pairs, whose rows are stride words, from rows of k floats that
+// lie ld apart and become its columns: pairs are neighbours there, so that they are joined before,
+// half as much, is transposed.
+func transposePairs(v level, panel []float32, stride int, src []float32, ld, rows, k int,
+	stage []float32) {
 	words := v.steps(k)
 	for i := range rows {
 		joinAlong(v, stage[i*words:][:words], src[i*ld:][:k], k)
@@ -123,7 +136,8 @@ func transposePairs(v level, panel []float32, stride int, src []float32, ld, row
 	transposeBlock(v.floats(), panel, stride, stage[:rows*words], words, rows, words)
 }
 
-// joins reports whether rounding and joining pairs reads rows where they lie, so that they need not be copied before it.
+// joins reports whether rounding and joining pairs reads rows where they lie, so that they need not
+// be copied before it.
 func (v level) joins() bool { return v == levelGoBF16 || v == levelAVX512BF16 }
 
 // convertsA reports whether packed rows of A are something else than the words they are given as.
@@ -142,9 +156,10 @@ func convertA(v level, panel, rows []float32, r, k int) {
 	}
 }
 
-// packColumns packs columns j to j+cols and k steps of K from k0 of B into one panel of nr columns, zeros after cols. stage
-// holds k x nr floats if the level joins pairs.
-func packColumns(v level, panel, b []float32, ld int, trans bool, j, cols, k0, k int, stage []float32) {
+// packColumns packs columns j to j+cols and k steps of K from k0 of B into one panel of nr columns,
+// zeros after cols. stage holds k x nr floats if the level joins pairs.
+func packColumns(v level, panel, b []float32, ld int, trans bool, j, cols, k0, k int,
+	stage []float32) {
 	if k == 0 {
 		return
 	}

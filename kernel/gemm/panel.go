@@ -2,17 +2,19 @@ package gemm
 
 import "fmt"
 
-// BlockPanel is the inner kernel of a product by itself ("GEBP" of Goto and van de Geijn, 2008), for algorithms that do their own
-// blocking: C = alpha*A*B + bias, or C += A*B, where B is one packed panel of columns.
+// BlockPanel is the inner kernel of a product by itself ("GEBP" of Goto and van de Geijn, 2008),
+// for algorithms that do their own blocking: C = alpha*A*B + bias, or C += A*B, where B is one
+// packed panel of columns.
 type BlockPanel struct {
-	// A is Rows x K, from PackA; or, with LdA above 0 and for F32 only, stored as K x Rows with rows LdA floats apart and read in
-	// place.
+	// A is Rows x K, from PackA; or, with LdA above 0 and for F32 only, stored as K x Rows with
+	// rows LdA floats apart and read in place.
 	A   []float32
 	LdA int
-	// B is a panel of PanelColumns columns, K of them one after another: PackB's, or a C of another BlockPanel with LdC
-	// PanelColumns. Columns from Cols on are read and count for nothing.
+	// B is a panel of PanelColumns columns, K of them one after another: PackB's, or a C of another
+	// BlockPanel with LdC PanelColumns. Columns from Cols on are read and count for nothing.
 	B []float32
-	// LdB, above 0 and for F32 only, says that B is whole columns of a row-major matrix, rows LdB floats apart, read in place.
+	// LdB, above 0 and for F32 only, says that B is whole columns of a row-major matrix, rows LdB
+	// floats apart, read in place.
 	LdB           int
 	C             []float32 // Rows x Cols, rows LdC floats apart
 	LdC           int
@@ -22,13 +24,16 @@ type BlockPanel struct {
 	Bias          []float32 // one for each row, nil for none
 }
 
-// Multiply computes x. It panics when a slice is shorter than the sizes say. One call should stay below some tens of
-// microseconds: see the package's comment on chunks.
+// Multiply computes x. It panics when a slice is shorter than the sizes say. One call should stay
+// below some tens of microseconds: see the package's comment on chunks.
 func (p Precision) Multiply(x *BlockPanel) {
 	v := currentLevel(p)
-	t := tile{k: v.steps(x.K), ldb: v.nr(), ldc: x.LdC, cols: x.Cols, alpha: x.Alpha, mask: uint32(1)<<x.Cols - 1}
-	if x.Cols > v.nr() || x.Cols < 1 || p.bytes() || x.LdA+x.LdB > 0 && v.pairs() || x.LdB > 0 && x.Cols < v.nr() {
-		panic(fmt.Sprintf("gemm: a panel of %d columns with A %d apart, precision %d", x.Cols, x.LdA, p))
+	t := tile{k: v.steps(x.K), ldb: v.nr(), ldc: x.LdC, cols: x.Cols, alpha: x.Alpha,
+		mask: uint32(1)<<x.Cols - 1}
+	if x.Cols > v.nr() || x.Cols < 1 || p.bytes() || x.LdA+x.LdB > 0 && v.pairs() ||
+		x.LdB > 0 && x.Cols < v.nr() {
+		panic(fmt.Sprintf("gemm: a panel of %d columns with A %d apart, precision %d", x.Cols,
+			x.LdA, p))
 	}
 	if x.Add {
 		t.flags |= flagAccumulate

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestMultiply compares block times panel with the reference: packed and in place, first and added, with edges of all sizes.
+// TestMultiply compares block times panel with the reference: packed and in place, first and added,
+// with edges of all sizes.
 func TestMultiply(t *testing.T) { atLevels(t, testMultiply) }
 
 func testMultiply(t *testing.T) {
@@ -16,7 +17,8 @@ func testMultiply(t *testing.T) {
 		nr := p.Precision.PanelColumns()
 		p.N = min(r.IntN(nr+nr/2)+1, nr)
 		inPlace := p.Precision == F32 && r.IntN(2) == 0
-		x := BlockPanel{Rows: p.M, Cols: p.N, K: p.K, Alpha: 1, LdC: p.N + r.IntN(3), Add: r.IntN(2) == 0}
+		x := BlockPanel{Rows: p.M, Cols: p.N, K: p.K, Alpha: 1, LdC: p.N + r.IntN(3),
+			Add: r.IntN(2) == 0}
 		args := Args{}
 		p.TransA = inPlace
 		p.LdA = stored(p.M, p.K, inPlace) + r.IntN(3)

@@ -6,23 +6,27 @@ import (
 	"github.com/weirgpu/weir/internal/cpuinfo"
 )
 
-// Precision is the form in which the elements of the operands are multiplied. The operands that callers give, the sums and
-// the results are float32 in any case.
+// Precision is the form in which the elements of the operands are multiplied. The operands that
+// callers give, the sums and the results are float32 in any case.
 type Precision uint8
 
 const (
 	// F32 multiplies as IEEE 754 single precision does.
 	F32 Precision = iota
-	// BF16 rounds the elements of both operands to bfloat16 (eight bits of precision, to nearest, ties to even) as they are
-	// packed. A packed B takes half of the memory, and a packed A too where there are dot products. With AVX512_BF16 products are
-	// computed two at a time (VDPBF16PS), which takes denormal numbers for zero; with AVX2 or AVX-512 alone each is widened to
-	// float32 again, which takes a little longer than F32 unless B comes from memory; elsewhere in plain Go, slowly.
+	// BF16 rounds the elements of both operands to bfloat16 (eight bits of precision, to nearest,
+	// ties to even) as they are packed. A packed B takes half of the memory, and a packed A too
+	// where there are dot products. With AVX512_BF16 products are computed two at a time
+	// (VDPBF16PS), which takes denormal numbers for zero; with AVX2 or AVX-512 alone each is
+	// widened to float32 again, which takes a little longer than F32 unless B comes from memory;
+	// elsewhere in plain Go, slowly.
 	BF16
-	// U8S8 multiplies bytes, those of A unsigned and those of B signed, and adds the products up in 32-bit integers, which
-	// wrap: every path gives the same bits. Both operands are given as words: a float32 whose four bytes, from the lowest on, are
-	// four neighbours along K, so that K counts words and so do the leading dimensions. With AVX512_VNNI (VPDPBUSD) four products
-	// are one instruction; with AVX2 or AVX-512 alone bytes are widened to 16 bits, whose products do not saturate (VPMADDWD);
-	// elsewhere they are computed in plain Go, slowly. The sums have no epilogue: they go to [Args.Store].
+	// U8S8 multiplies bytes, those of A unsigned and those of B signed, and adds the products up in
+	// 32-bit integers, which wrap: every path gives the same bits. Both operands are given as
+	// words: a float32 whose four bytes, from the lowest on, are four neighbours along K, so that K
+	// counts words and so do the leading dimensions. With AVX512_VNNI (VPDPBUSD) four products are
+	// one instruction; with AVX2 or AVX-512 alone bytes are widened to 16 bits, whose products do
+	// not saturate (VPMADDWD); elsewhere they are computed in plain Go, slowly. The sums have no
+	// epilogue: they go to [Args.Store].
 	U8S8
 	// S8U8 is U8S8 with A signed and B unsigned.
 	S8U8
@@ -70,8 +74,8 @@ func toBF16(x float32) uint16 {
 	return uint16((b + 0x7fff + b>>16&1) >> 16)
 }
 
-// joinGo rounds src, k rows of cols floats that lie ld apart, to words that hold an element of an even row in the low half and the one below
-// it in the high half. After an odd last row come zeros.
+// joinGo rounds src, k rows of cols floats that lie ld apart, to words that hold an element of an
+// even row in the low half and the one below it in the high half. After an odd last row come zeros.
 func joinGo(dst, src []float32, ld, cols, k int) {
 	for i := 0; i < k; i += 2 {
 		for j := range cols {
@@ -84,8 +88,8 @@ func joinGo(dst, src []float32, ld, cols, k int) {
 	}
 }
 
-// tileGoBF16 defines a tile of pairs: the product of the even elements and that of the odd ones are added one after the
-// other.
+// tileGoBF16 defines a tile of pairs: the product of the even elements and that of the odd ones are
+// added one after the other.
 func tileGoBF16(t *tile) {
 	for i := range t.rows {
 		for j := range t.cols {
@@ -107,7 +111,8 @@ func roundGo(dst, src []float32) {
 	}
 }
 
-// widenGo makes two words of each word of bytes: the even bytes and then the odd ones, each in 16 bits.
+// widenGo makes two words of each word of bytes: the even bytes and then the odd ones, each in 16
+// bits.
 func widenGo(dst, src []float32, signed bool) {
 	for i, x := range src {
 		w := math.Float32bits(x)

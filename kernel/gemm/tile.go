@@ -2,8 +2,8 @@ package gemm
 
 import "github.com/weirgpu/weir/internal/cpuinfo"
 
-// level is the form of numbers and the instructions that an operand is packed for and a tile computed with: four levels, from
-// plain Go to dot products, for each [Precision] in turn.
+// level is the form of numbers and the instructions that an operand is packed for and a tile
+// computed with: four levels, from plain Go to dot products, for each [Precision] in turn.
 type level uint8
 
 const (
@@ -57,11 +57,12 @@ func (v level) precision() Precision { return Precision(v / (levelDot + 1)) }
 // pairs says that a word of packed data holds two elements, neighbours along K.
 func (v level) pairs() bool { return v.precision() == BF16 }
 
-// bytes says that a word of the operands holds four bytes, neighbours along K, and that sums are 32-bit integers.
+// bytes says that a word of the operands holds four bytes, neighbours along K, and that sums are
+// 32-bit integers.
 func (v level) bytes() bool { return v.precision().bytes() }
 
-// wide says that the parts of a word of B are multiplied one after the other with A, which is widened as it is packed: it has two
-// words for one of B.
+// wide says that the parts of a word of B are multiplied one after the other with A, which is
+// widened as it is packed: it has two words for one of B.
 func (v level) wide() bool {
 	isa := v % (levelDot + 1)
 	return v.precision() != F32 && (isa == levelAVX2 || isa == levelAVX512)
@@ -104,9 +105,10 @@ const (
 	flagClamp                  // limit to [lo, hi]
 )
 
-// tile is one call of a micro-kernel: rows x cols of C from rows x k of A, k-major with steps lda apart (rows where words hold
-// several elements), and k x nr of B with rows ldb apart, where k counts words of B. The slices span exactly what the kernel
-// touches, except that b and the panel behind it hold nr columns. The assembly reads this struct.
+// tile is one call of a micro-kernel: rows x cols of C from rows x k of A, k-major with steps lda
+// apart (rows where words hold several elements), and k x nr of B with rows ldb apart, where k
+// counts words of B. The slices span exactly what the kernel touches, except that b and the panel
+// behind it hold nr columns. The assembly reads this struct.
 type tile struct {
 	a, b, c    []float32
 	bias, res  []float32
@@ -120,8 +122,9 @@ type tile struct {
 	lo, hi     float32
 	mask       uint32 // one bit per column
 	flags      uint32
-	// ahead is the address of what kernels may fetch into the second cache meanwhile, aheadStep bytes for each step of K. They go on
-	// where the one before has stopped, beyond the end of the data, too.
+	// ahead is the address of what kernels may fetch into the second cache meanwhile, aheadStep
+	// bytes for each step of K. They go on where the one before has stopped, beyond the end of the
+	// data, too.
 	ahead     uintptr
 	aheadStep int
 }

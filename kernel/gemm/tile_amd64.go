@@ -4,8 +4,8 @@ package gemm
 
 //go:generate go -C _generate run . ..
 
-// maxCall bounds the steps of K of one call of a packing kernel, so that a call lasts well under 100 microseconds: the
-// runtime cannot stop a goroutine inside assembly.
+// maxCall bounds the steps of K of one call of a packing kernel, so that a call lasts well under
+// 100 microseconds: the runtime cannot stop a goroutine inside assembly.
 const maxCall = 8192
 
 // runTile computes t with the kernel of level v.
@@ -44,16 +44,18 @@ func runTile(v level, t *tile) {
 	}
 }
 
-// A tile of few steps of K ends before the results of the one before are limited and stored, and the instructions for 28 registers of them
-// do not fit into a processor's window; those for 14 do. Results that are only stored fit as they are, where there are few rows there is
-// nothing to gain, and where there are many steps A would be waited for twice. Kernels of fewer than five rows add up partial sums, others
-// for one register of columns than for two.
+// A tile of few steps of K ends before the results of the one before are limited and stored, and
+// the instructions for 28 registers of them do not fit into a processor's window; those for 14 do.
+// Results that are only stored fit as they are, where there are few rows there is nothing to gain,
+// and where there are many steps A would be waited for twice. Kernels of fewer than five rows add
+// up partial sums, others for one register of columns than for two.
 const (
 	stripRows  = 8
 	stripSteps = 96
 )
 
-// inStrips says that the two registers of columns of a tile are computed one after the other, with the same sums.
+// inStrips says that the two registers of columns of a tile are computed one after the other, with
+// the same sums.
 func (t *tile) inStrips() bool {
 	return t.rows >= stripRows && t.k <= stripSteps && t.flags&(flagClamp|flagResidual) != 0
 }
@@ -76,7 +78,8 @@ func joinPairs(v level, dst, src []float32, ld, cols, k int) {
 	}
 }
 
-// joinAlong does what joinGo does of rows of one column that lie side by side: it joins neighbours in a row of src.
+// joinAlong does what joinGo does of rows of one column that lie side by side: it joins neighbours
+// in a row of src.
 func joinAlong(v level, dst, src []float32, k int) {
 	_, _ = dst[(k+1)/2-1], src[k-1]
 	if v != levelAVX512BF16 {
@@ -121,13 +124,15 @@ func transposeBlock(v level, dst []float32, stride int, src []float32, ld, rows,
 	case v == levelAVX512 && rows > 3:
 		for r := 0; r < rows; r += 16 {
 			for c := 0; c < k; c += maxCall {
-				transposeAVX512(&dst[c*stride+r], stride, &src[r*ld+c], ld, min(16, rows-r), min(maxCall, k-c))
+				transposeAVX512(&dst[c*stride+r], stride, &src[r*ld+c], ld, min(16, rows-r),
+					min(maxCall, k-c))
 			}
 		}
 	case v == levelAVX2 && rows > 3:
 		for r := 0; r < rows; r += 8 {
 			for c := 0; c < k; c += maxCall {
-				transposeEight(dst[c*stride+r:], stride, src[r*ld+c:], ld, min(8, rows-r), min(maxCall, k-c))
+				transposeEight(dst[c*stride+r:], stride, src[r*ld+c:], ld, min(8, rows-r),
+					min(maxCall, k-c))
 			}
 		}
 	default:
@@ -135,8 +140,8 @@ func transposeBlock(v level, dst []float32, stride int, src []float32, ld, rows,
 	}
 }
 
-// transposeEight transposes up to 8 rows, with the assembly as far as its eight-float stores stay inside what is
-// written later.
+// transposeEight transposes up to 8 rows, with the assembly as far as its eight-float stores stay
+// inside what is written later.
 func transposeEight(dst []float32, stride int, src []float32, ld, rows, k int) {
 	blocks := 0
 	switch {
@@ -164,8 +169,8 @@ func copyBlock(v level, dst []float32, stride int, src []float32, ld, cols, k in
 	}
 }
 
-// copyPanels packs k rows of n whole panels of a row-major B, rows ld apart, one panel after another. A block of a
-// product is small enough for one call.
+// copyPanels packs k rows of n whole panels of a row-major B, rows ld apart, one panel after
+// another. A block of a product is small enough for one call.
 func copyPanels(v level, dst, src []float32, ld, k, n int) {
 	nr := v.nr()
 	_, _ = dst[n*k*nr-1], src[(k-1)*ld+n*nr-1]

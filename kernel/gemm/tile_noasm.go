@@ -38,7 +38,8 @@ func copyBlock(_ level, dst []float32, stride int, src []float32, ld, cols, k in
 	copyGo(dst, stride, src, ld, cols, k)
 }
 
-// copyPanels packs k rows of n whole panels of a row-major B, rows ld apart, one panel after another.
+// copyPanels packs k rows of n whole panels of a row-major B, rows ld apart, one panel after
+// another.
 func copyPanels(v level, dst, src []float32, ld, k, n int) {
 	for p := range n {
 		copyGo(dst[p*k*v.nr():], v.nr(), src[p*v.nr():], ld, v.nr(), k)

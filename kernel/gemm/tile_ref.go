@@ -1,7 +1,7 @@
 package gemm
 
-// tileGo defines a tile, and computes it where there is no assembly: two rows by four columns at a time, which is what
-// fits into the registers that the compiler uses.
+// tileGo defines a tile, and computes it where there is no assembly: two rows by four columns at a
+// time, which is what fits into the registers that the compiler uses.
 func tileGo(t *tile) {
 	for i := 0; i < t.rows; i += 2 {
 		for j := 0; j < t.cols; j += 4 {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestConversionsOfOperands compares the conversions of packed operands with their definitions, bit for bit but for the payload of a NaN.
+// TestConversionsOfOperands compares the conversions of packed operands with their definitions, bit
+// for bit but for the payload of a NaN.
 func TestConversionsOfOperands(t *testing.T) {
 	same := func(t *testing.T, what string, got, want []float32) {
 		t.Helper()
@@ -27,7 +28,8 @@ func TestConversionsOfOperands(t *testing.T) {
 			for i, w := range words(r, n) {
 				src[i] = w
 				if r.IntN(9) == 0 {
-					src[i] = []float32{inf, -inf, float32(math.NaN()), 1e-42, math.MaxFloat32}[r.IntN(5)]
+					src[i] = []float32{inf, -inf, float32(math.NaN()), 1e-42,
+						math.MaxFloat32}[r.IntN(5)]
 				}
 			}
 			got, check := guarded(r, n)
@@ -60,7 +62,8 @@ func TestJoinPairs(t *testing.T) {
 				src, _ := guarded(r, (k-1)*ld+cols)
 				for i := range src {
 					if r.IntN(5) == 0 {
-						src[i] = math.Float32frombits(r.Uint32() &^ (1 << 23)) // no denormal number, which VCVTNE2PS2BF16 takes for zero
+						// no denormal number, which VCVTNE2PS2BF16 takes for zero
+						src[i] = math.Float32frombits(r.Uint32() &^ (1 << 23))
 					}
 				}
 				got, check := guarded(r, (k+1)/2*cols)
@@ -73,7 +76,8 @@ func TestJoinPairs(t *testing.T) {
 						g := math.Float32frombits(math.Float32bits(got[i]) >> shift << 16)
 						w := math.Float32frombits(math.Float32bits(want[i]) >> shift << 16)
 						if g != w && !isNaN(g) && !isNaN(w) && math.Abs(float64(w)) >= 0x1p-126 {
-							t.Fatalf("%d columns, %d rows %d apart: pair %d is %g, want %g", cols, k, ld, i, g, w)
+							t.Fatalf("%d columns, %d rows %d apart: pair %d is %g, want %g", cols,
+								k, ld, i, g, w)
 						}
 					}
 				}
@@ -94,15 +98,16 @@ func TestJoinAlong(t *testing.T) {
 			check(t, "join along")
 			for i := range want {
 				if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
-					t.Fatalf("%d floats: pair %d is %#x, want %#x", k, i, math.Float32bits(got[i]), math.Float32bits(want[i]))
+					t.Fatalf("%d floats: pair %d is %#x, want %#x", k, i, math.Float32bits(got[i]),
+						math.Float32bits(want[i]))
 				}
 			}
 		}
 	})
 }
 
-// TestPrecisionsPay holds which precisions are faster than float32 on each path: bfloat16 is worth rounding operands for only where
-// there are dot products.
+// TestPrecisionsPay holds which precisions are faster than float32 on each path: bfloat16 is worth
+// rounding operands for only where there are dot products.
 func TestPrecisionsPay(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		v := currentLevel(F32)
@@ -113,8 +118,10 @@ func TestPrecisionsPay(t *testing.T) {
 			t.Errorf("U8S8.Fast() = %v at level %d, want %v", got, v, want)
 		}
 		for p := F32; p <= S8U8; p++ {
-			if currentLevel(p).precision() != p || p.PanelRows() != F32.PanelRows() || p.PanelColumns() != F32.PanelColumns() {
-				t.Errorf("precision %d at level %d: tiles of %d x %d", p, v, p.PanelRows(), p.PanelColumns())
+			if currentLevel(p).precision() != p || p.PanelRows() != F32.PanelRows() ||
+				p.PanelColumns() != F32.PanelColumns() {
+				t.Errorf("precision %d at level %d: tiles of %d x %d", p, v, p.PanelRows(),
+					p.PanelColumns())
 			}
 		}
 	})

@@ -5,8 +5,8 @@ type window struct {
 	batch, i0, i1, j0, j1 int
 }
 
-// panels says where the panels of an operand lie for one block of K: panel p, of rows or columns from x, starts at
-// data[base + x*step] and, within it, at row skip of the block.
+// panels says where the panels of an operand lie for one block of K: panel p, of rows or columns
+// from x, starts at data[base + x*step] and, within it, at row skip of the block.
 type panels struct {
 	data []float32
 	base int
@@ -15,7 +15,8 @@ type panels struct {
 	ld   int // of rows read where they lie: steps of K are ld apart, and row x is at data[x]
 }
 
-// target is where the tiles of a window go: element (i, j) of the window to c[i*ld+j], with the residual beside it.
+// target is where the tiles of a window go: element (i, j) of the window to c[i*ld+j], with the
+// residual beside it.
 type target struct {
 	c, res  []float32
 	ld, ldr int
@@ -46,16 +47,17 @@ func (o *Op) window(w window, args *Args, scratch []float32) {
 	case p.ToStore:
 		args.Store(out.c, out.ld, w.batch, w.i0, w.i1, w.j0, w.j1)
 	case p.TransC:
-		transposeBlock(o.level.floats(), args.C[o.at(w):], p.LdC, out.c, out.ld, w.i1-w.i0, w.j1-w.j0)
+		transposeBlock(o.level.floats(), args.C[o.at(w):], p.LdC, out.c, out.ld, w.i1-w.i0,
+			w.j1-w.j0)
 	}
 	if p.Map != nil {
 		o.applyMap(w, args.C)
 	}
 }
 
-// blockFlags sets what the block of k steps of K from k0 does to C. Only the last one finishes elements, with one exception: a full
-// residual may be C itself, so the first block has to take it in before it writes there, less the factor that the last one
-// multiplies by.
+// blockFlags sets what the block of k steps of K from k0 does to C. Only the last one finishes
+// elements, with one exception: a full residual may be C itself, so the first block has to take it
+// in before it writes there, less the factor that the last one multiplies by.
 func (o *Op) blockFlags(t *tile, k0, k int, finish uint32) {
 	p := &o.p
 	early := p.Residual == ResidualFull && !p.TransC && p.K > o.kc
@@ -73,7 +75,8 @@ func (o *Op) blockFlags(t *tile, k0, k int, finish uint32) {
 	}
 }
 
-// target chooses C itself or, when C is stored transposed, a buffer, with the residual turned beside it.
+// target chooses C itself or, when C is stored transposed, a buffer, with the residual turned
+// beside it.
 func (o *Op) target(w window, args *Args, buf []float32) target {
 	p := &o.p
 	out := target{last: o.lastFlags(), ld: p.LdC}
@@ -155,8 +158,10 @@ func (o *Op) blockA(w window, args *Args, buf, stage []float32, k0, k int) panel
 	return panels{data: buf, base: -w.i0 * steps, step: steps}
 }
 
-// blockB walks the panels of columns of the window, packing each unless it is packed or read where it lies.
-func (o *Op) blockB(t *tile, a panels, w window, args *Args, buf, stage []float32, k0, k int, out *target) {
+// blockB walks the panels of columns of the window, packing each unless it is packed or read where
+// it lies.
+func (o *Op) blockB(t *tile, a panels, w window, args *Args, buf, stage []float32, k0, k int,
+	out *target) {
 	p, v := &o.p, o.level
 	nr := v.nr()
 	b := args.B[offset(p.OffB, p.StrideB, w.batch):]
@@ -198,7 +203,8 @@ func (o *Op) packPanel(panel, b, stage []float32, j, cols, k0, k, whole int) {
 	}
 }
 
-// packWhole packs the whole panels of a window of a row-major B together and returns the column after them.
+// packWhole packs the whole panels of a window of a row-major B together and returns the column
+// after them.
 func (o *Op) packWhole(w window, b, buf []float32, k0, k int) int {
 	p := &o.p
 	n := (w.j1 - w.j0) / o.level.nr()
@@ -235,7 +241,8 @@ func (o *Op) column(t *tile, a panels, w window, args *Args, j int, out *target)
 	}
 }
 
-// applyMap runs the map over the rows of a finished window as stored, as one run when they lie together.
+// applyMap runs the map over the rows of a finished window as stored, as one run when they lie
+// together.
 func (o *Op) applyMap(w window, c []float32) {
 	p := &o.p
 	c = c[o.at(w):]

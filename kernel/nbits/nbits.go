@@ -12,7 +12,8 @@ import (
 // ErrShape is the kind of every error of New.
 var ErrShape = errors.New("nbits: bad shape")
 
-// maxBlock bounds the elements of a block, such that the sum of as many bytes is exact as a float, and 15 times it.
+// maxBlock bounds the elements of a block, such that the sum of as many bytes is exact as a float,
+// and 15 times it.
 const maxBlock = 4096
 
 // Zeros says what the zero points of weights are.
@@ -27,8 +28,8 @@ const (
 	Reals
 )
 
-// Weights describes K x N numbers q of four bits, which stand for (q - zero)·scale, where a zero point and a scale are for Block elements
-// of a column.
+// Weights describes K x N numbers q of four bits, which stand for (q - zero)·scale, where a zero
+// point and a scale are for Block elements of a column.
 type Weights struct {
 	N, K, Block int
 	Zeros       Zeros
@@ -37,12 +38,16 @@ type Weights struct {
 	blocks      int // along K
 }
 
-// New checks a shape, of which block must be a power of two from 16 to 4096. Errors are of kind ErrShape.
+// New checks a shape, of which block must be a power of two from 16 to 4096. Errors are of kind
+// ErrShape.
 func New(n, k, block int, zeros Zeros) (*Weights, error) {
-	if n < 1 || k < 1 || n > math.MaxInt32 || k > math.MaxInt32 || block < 16 || block > maxBlock || block&(block-1) != 0 || zeros > Reals {
-		return nil, fmt.Errorf("%w: %d x %d in blocks of %d, zero points of kind %d", ErrShape, k, n, block, zeros)
+	if n < 1 || k < 1 || n > math.MaxInt32 || k > math.MaxInt32 || block < 16 || block > maxBlock ||
+		block&(block-1) != 0 || zeros > Reals {
+		return nil, fmt.Errorf("%w: %d x %d in blocks of %d, zero points of kind %d", ErrShape, k,
+			n, block, zeros)
 	}
-	w := &Weights{N: n, K: k, Block: block, Zeros: zeros, level: cpuinfo.PathPlain, lanes: 8, blocks: (k + block - 1) / block}
+	w := &Weights{N: n, K: k, Block: block, Zeros: zeros, level: cpuinfo.PathPlain, lanes: 8,
+		blocks: (k + block - 1) / block}
 	switch {
 	case cpuinfo.HasAVX512VNNI():
 		w.level, w.lanes = cpuinfo.PathAVX512VNNI, 16
@@ -58,9 +63,10 @@ func (w *Weights) Columns() int { return w.lanes }
 // Panels is the number of panels of columns.
 func (w *Weights) Panels() int { return (w.N + w.lanes - 1) / w.lanes }
 
-// A packed panel holds the zero points of all blocks, a byte or a float for each of its columns, and then, for each block, the scales of
-// its columns and its numbers in chunks: eight steps of K of each column in a word of 32 bits. The low halves of the bytes of a word are
-// steps 0 to 3, the high halves steps 4 to 7.
+// A packed panel holds the zero points of all blocks, a byte or a float for each of its columns,
+// and then, for each block, the scales of its columns and its numbers in chunks: eight steps of K
+// of each column in a word of 32 bits. The low halves of the bytes of a word are steps 0 to 3, the
+// high halves steps 4 to 7.
 
 // zeroSize is the bytes of a zero point.
 func (w *Weights) zeroSize() int { return [...]int{0, 1, 4}[w.Zeros] }
@@ -79,16 +85,18 @@ func (w *Weights) PackedBytes() int { return w.Panels() * w.panelBytes() }
 
 // Source holds weights as MatMulNBits lays them out.
 type Source struct {
-	// Q holds the numbers column by column, in whole blocks; of two neighbours along K the first is in the low half of a byte.
+	// Q holds the numbers column by column, in whole blocks; of two neighbours along K the first is
+	// in the low half of a byte.
 	Q []byte
 	// Scales holds the scales of a column's blocks, column by column.
 	Scales []float32
-	// Zero returns the zero point of a block of a column: a whole number from 0 to 15 when they are Nibbles. It is not asked for
-	// those that are Centred.
+	// Zero returns the zero point of a block of a column: a whole number from 0 to 15 when they are
+	// Nibbles. It is not asked for those that are Centred.
 	Zero func(column, block int) float32
 }
 
-// Pack writes some panels of the packed weights to dst, which is as long as all of them, PackedBytes.
+// Pack writes some panels of the packed weights to dst, which is as long as all of them,
+// PackedBytes.
 func (w *Weights) Pack(dst []byte, s Source, from, to int) {
 	for p := from; p < to; p++ {
 		panel := dst[p*w.panelBytes():][:w.panelBytes()]
@@ -108,13 +116,15 @@ func (w *Weights) packColumn(panel []byte, s Source, column, c int) {
 		case Nibbles:
 			panel[g*w.lanes+c] = byte(s.Zero(column, g))
 		case Reals:
-			binary.LittleEndian.PutUint32(panel[4*(g*w.lanes+c):], math.Float32bits(s.Zero(column, g)))
+			binary.LittleEndian.PutUint32(panel[4*(g*w.lanes+c):],
+				math.Float32bits(s.Zero(column, g)))
 		}
 		block := panel[w.headBytes()+g*w.blockBytes():][:w.blockBytes()]
 		binary.LittleEndian.PutUint32(block[4*c:], math.Float32bits(scales[g]))
 		for i := range w.Block / 8 {
 			x := binary.LittleEndian.Uint32(q[(g*w.Block/8+i)*4:])
-			binary.LittleEndian.PutUint32(block[4*((i+1)*w.lanes+c):], halves(x&0xffff)|halves(x>>16)<<4)
+			binary.LittleEndian.PutUint32(block[4*((i+1)*w.lanes+c):],
+				halves(x&0xffff)|halves(x>>16)<<4)
 		}
 	}
 }
@@ -148,7 +158,8 @@ func (w *Weights) mostRows(p Precision) int {
 	return 3
 }
 
-// FewRows is the number of rows up to which Product with F32 takes no longer than a product of floats that Widen makes.
+// FewRows is the number of rows up to which Product with F32 takes no longer than a product of
+// floats that Widen makes.
 func (w *Weights) FewRows() int {
 	switch {
 	case w.Zeros == Reals:
@@ -164,9 +175,11 @@ func (w *Weights) FewRows() int {
 // edge holds a tile of fewer columns than a panel.
 type edge [12 * 16]float32
 
-// Product multiplies m prepared rows by the columns of a panel, which start at column panel·Columns of the weights and of c, whose rows
-// are ldc floats apart. The weights must not have zero points that are Reals.
-func (w *Weights) Product(p Precision, c []float32, ldc int, rows []byte, m int, packed []byte, panel int) {
+// Product multiplies m prepared rows by the columns of a panel, which start at column panel·Columns
+// of the weights and of c, whose rows are ldc floats apart. The weights must not have zero points
+// that are Reals.
+func (w *Weights) Product(p Precision, c []float32, ldc int, rows []byte, m int, packed []byte,
+	panel int) {
 	if w.Zeros == Reals {
 		panic("nbits: a product by weights whose zero points are no whole numbers")
 	}
@@ -174,7 +187,8 @@ func (w *Weights) Product(p Precision, c []float32, ldc int, rows []byte, m int,
 	first := panel * w.lanes
 	columns := min(w.lanes, w.N-first)
 	length := w.RowBytes(p)
-	t := tile{lda: length, q: at[w.headBytes():], blocks: w.blocks, chunks: w.Block / 8, lanes: w.lanes}
+	t := tile{lda: length, q: at[w.headBytes():], blocks: w.blocks, chunks: w.Block / 8,
+		lanes: w.lanes}
 	if w.Zeros == Nibbles {
 		t.zeros = at[:w.headBytes()]
 	}
@@ -201,8 +215,8 @@ func (w *Weights) runEdge(p Precision, t tile, to []float32, ldc, columns int) {
 	}
 }
 
-// Widen writes rows k0 to k1 of a panel as floats to dst, whose rows are stride floats apart and have Columns columns; those beyond the last of
-// the weights are zero.
+// Widen writes rows k0 to k1 of a panel as floats to dst, whose rows are stride floats apart and
+// have Columns columns; those beyond the last of the weights are zero.
 func (w *Weights) Widen(dst []float32, stride int, packed []byte, panel, k0, k1 int) {
 	at := packed[panel*w.panelBytes():][:w.panelBytes()]
 	for k := k0; k < k1; {
@@ -238,9 +252,11 @@ func (w *Weights) widenPart(dst []float32, stride int, panel []byte, k, n int) i
 }
 
 // widenBlocks writes chunks from the first one of a block, of each of some blocks.
-func (w *Weights) widenBlocks(dst []float32, stride int, panel []byte, block, first, chunks, blocks int) {
+func (w *Weights) widenBlocks(dst []float32, stride int, panel []byte, block, first, chunks,
+	blocks int) {
 	head := w.headBytes() + block*w.blockBytes()
-	x := strip{dst: dst[:(8*chunks*blocks-1)*stride+w.lanes], stride: 4 * stride, scales: panel[head:], q: panel[head+4*w.lanes*(1+first):],
+	x := strip{dst: dst[:(8*chunks*blocks-1)*stride+w.lanes], stride: 4 * stride,
+		scales: panel[head:], q: panel[head+4*w.lanes*(1+first):],
 		wide: w.Zeros == Reals, chunks: chunks, blocks: blocks, lanes: w.lanes}
 	if w.Zeros != Centred {
 		x.zeros = panel[block*w.lanes*w.zeroSize():]

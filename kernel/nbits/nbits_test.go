@@ -75,7 +75,8 @@ func (w random) product(p Precision, a []float32, m int) []float32 {
 	return c
 }
 
-// expect compares a product with that of the dense weights, added up in float64, to a few roundings of the largest summand.
+// expect compares a product with that of the dense weights, added up in float64, to a few roundings
+// of the largest summand.
 func (w random) expect(t *testing.T, got, a []float32, m int) {
 	t.Helper()
 	for i := range m {
@@ -85,9 +86,11 @@ func (w random) expect(t *testing.T, got, a []float32, m int) {
 				x := float64(a[i*w.K+k]) * float64(w.dense[k*w.N+j])
 				want, size = want+x, size+math.Abs(x)
 			}
-			// 8 less the zero point, times the sum of a block, is a part of a sum: as large as 8 of the 15 steps of a weight.
+			// 8 less the zero point, times the sum of a block, is a part of a sum: as large as 8 of
+			// the 15 steps of a weight.
 			if d := math.Abs(float64(got[i*w.N+j]) - want); !(d <= 2e-6*(size+1)*8) {
-				t.Fatalf("%d x %d x %d in blocks of %d, zeros %d: row %d column %d is %v, want %v", m, w.N, w.K, w.Block, w.Zeros, i, j,
+				t.Fatalf("%d x %d x %d in blocks of %d, zeros %d: row %d column %d is %v, want %v",
+					m, w.N, w.K, w.Block, w.Zeros, i, j,
 					got[i*w.N+j], want)
 			}
 		}
@@ -95,7 +98,8 @@ func (w random) expect(t *testing.T, got, a []float32, m int) {
 }
 
 var shapes = []struct{ m, n, k, block int }{
-	{1, 1, 1, 16}, {1, 16, 32, 32}, {2, 17, 48, 16}, {3, 33, 100, 32}, {4, 40, 64, 64}, {5, 15, 257, 128}, {12, 16, 64, 32}, {13, 31, 96, 32},
+	{1, 1, 1, 16}, {1, 16, 32, 32}, {2, 17, 48, 16}, {3, 33, 100, 32}, {4, 40, 64, 64},
+	{5, 15, 257, 128}, {12, 16, 64, 32}, {13, 31, 96, 32},
 	{25, 8, 300, 256}, {11, 7, 33, 32}, {7, 48, 4097, 4096},
 }
 
@@ -140,7 +144,8 @@ func TestProductOfBytes(t *testing.T) {
 	})
 }
 
-// TestExtremes holds that the largest numbers of all kinds, which 16 bits hold the sums of only just, come out exactly.
+// TestExtremes holds that the largest numbers of all kinds, which 16 bits hold the sums of only
+// just, come out exactly.
 func TestExtremes(t *testing.T) {
 	cputest.EachPath(t, func(t *testing.T) {
 		w, err := New(16, 256, 256, Nibbles)
@@ -153,8 +158,9 @@ func TestExtremes(t *testing.T) {
 			if zero == 15 {
 				q = 0
 			}
-			w.Pack(packed, Source{Q: bytes.Repeat([]byte{q}, 16*128), Scales: slices.Repeat([]float32{1}, 16),
-				Zero: func(int, int) float32 { return zero }}, 0, 1)
+			w.Pack(packed, Source{Q: bytes.Repeat([]byte{q}, 16*128),
+				Scales: slices.Repeat([]float32{1}, 16),
+				Zero:   func(int, int) float32 { return zero }}, 0, 1)
 			for _, x := range []float32{127, -127} {
 				rows := make([]byte, w.RowBytes(Int8))
 				w.Prepare(Int8, rows, slices.Repeat([]float32{x}, 256))
@@ -200,7 +206,9 @@ func TestWiden(t *testing.T) {
 								want = w.dense[k*s.n+j]
 							}
 							if v := got[(k-k0)*stride+c]; math.Abs(float64(v-want)) > 1e-6*math.Abs(float64(want)) {
-								t.Fatalf("zeros %d, %+v, rows %d to %d: row %d, column %d of panel %d is %v, want %v", zeros, s, k0, k1, k, c, panel, v, want)
+								t.Fatalf("zeros %d, %+v, rows %d to %d: row %d, column %d of "+
+									"panel %d is %v, want %v", zeros, s, k0, k1, k, c, panel, v,
+									want)
 							}
 						}
 					}
@@ -216,7 +224,8 @@ func TestPreparedBytes(t *testing.T) {
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 	cputest.EachPath(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(9, 10))
-		for _, special := range [][]float32{nil, {0}, {127, 0.5, 1.5, -2.5}, {math.MaxFloat32, -math.MaxFloat32}, {1e-38}, {1e-40, -1e-40}, {3e-36, -1e-36}} {
+		for _, special := range [][]float32{nil, {0}, {127, 0.5, 1.5, -2.5},
+			{math.MaxFloat32, -math.MaxFloat32}, {1e-38}, {1e-40, -1e-40}, {3e-36, -1e-36}} {
 			w := newRandom(t, r, 1, k, 16, Centred)
 			row := randomRows(r, 1, k)
 			if special != nil {
@@ -244,7 +253,8 @@ func TestPreparedBytes(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	for _, s := range [][4]int{{0, 1, 16}, {1, 0, 16}, {1, 1, 8}, {1, 1, 24}, {1, 1, 8192}, {1, 1, 16, 3}} {
+	for _, s := range [][4]int{{0, 1, 16}, {1, 0, 16}, {1, 1, 8}, {1, 1, 24}, {1, 1, 8192},
+		{1, 1, 16, 3}} {
 		if _, err := New(s[0], s[1], s[2], Zeros(s[3])); !errors.Is(err, ErrShape) {
 			t.Errorf("%v: error %v, want ErrShape", s, err)
 		}
@@ -252,7 +262,8 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func BenchmarkProduct(b *testing.B) {
-	for _, s := range []struct{ m, n, k int }{{1, 384, 1536}, {1, 2048, 2048}, {12, 2048, 2048}, {128, 384, 1536}} {
+	for _, s := range []struct{ m, n, k int }{{1, 384, 1536}, {1, 2048, 2048}, {12, 2048, 2048},
+		{128, 384, 1536}} {
 		for p, name := range []string{"F32", "Int8"} {
 			b.Run(fmt.Sprintf("%s/%dx%dx%d", name, s.m, s.n, s.k), func(b *testing.B) {
 				r := rand.New(rand.NewPCG(1, 1))

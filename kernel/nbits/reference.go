@@ -23,15 +23,17 @@ func (t *tile) offCentre(block, c int) float32 {
 	return 8 - float32(t.zeros[block*t.lanes+c])
 }
 
-// each computes the elements of a tile, to each of which every block of K adds what block returns: of column c, whose numbers begin at
-// byte q, with a scale and a distance of the zero point from 8, and of a row whose block begins at byte a.
+// each computes the elements of a tile, to each of which every block of K adds what block returns:
+// of column c, whose numbers begin at byte q, with a scale and a distance of the zero point from 8,
+// and of a row whose block begins at byte a.
 func (t *tile) each(rowBlock int, block func(c, q, a int, scale, off float32) float32) {
 	for i := range t.rows {
 		for c := range t.lanes {
 			sum := float32(0)
 			for g := range t.blocks {
 				at := g * 4 * t.lanes * (1 + t.chunks)
-				sum += block(c, at+4*t.lanes, i*t.lda+g*rowBlock, floatAt(t.q[at:], c), t.offCentre(g, c))
+				sum += block(c, at+4*t.lanes, i*t.lda+g*rowBlock, floatAt(t.q[at:], c),
+					t.offCentre(g, c))
 			}
 			t.c[i*t.ldc/4+c] = sum
 		}

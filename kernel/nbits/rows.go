@@ -8,9 +8,10 @@ type Precision uint8
 const (
 	// F32 multiplies floats.
 	F32 Precision = iota
-	// Int8 rounds each block of a row to bytes that share a scale, multiplies these by the weights as whole numbers, exactly, and
-	// adds up blocks as floats, each times both scales. The scale is the largest magnitude of the block over 127, and an element
-	// becomes itself times 127 over that magnitude, rounded to nearest, ties to even. A scale below the smallest normal float
+	// Int8 rounds each block of a row to bytes that share a scale, multiplies these by the weights
+	// as whole numbers, exactly, and adds up blocks as floats, each times both scales. The scale is
+	// the largest magnitude of the block over 127, and an element becomes itself times 127 over
+	// that magnitude, rounded to nearest, ties to even. A scale below the smallest normal float
 	// counts as zero; one of a block that holds NaN or an infinity is NaN.
 	Int8
 )
@@ -31,7 +32,8 @@ func (w *Weights) rowBlock(p Precision) int {
 // RowBytes is the size of a prepared row.
 func (w *Weights) RowBytes(p Precision) int { return w.blocks * w.rowBlock(p) }
 
-// Prepare brings a row of K floats into the form that Product multiplies; dst is RowBytes long and aligned to 4 bytes.
+// Prepare brings a row of K floats into the form that Product multiplies; dst is RowBytes long and
+// aligned to 4 bytes.
 func (w *Weights) Prepare(p Precision, dst []byte, row []float32) {
 	whole := w.K / w.Block
 	if p == F32 {
@@ -67,7 +69,8 @@ func sum(x []float32) float32 {
 	return a + c + (b + d)
 }
 
-// scaleOf is the scale of a block, and 127 over its largest magnitude; both are zero when the scale is, and the scale is NaN when an element is no finite number.
+// scaleOf is the scale of a block, and 127 over its largest magnitude; both are zero when the scale
+// is, and the scale is NaN when an element is no finite number.
 func scaleOf(x []float32) (scale, inverse float32) {
 	most := uint32(0)
 	for _, v := range x {

@@ -8,8 +8,8 @@ import (
 	"github.com/weirgpu/weir/internal/cpuinfo"
 )
 
-// accuracy states how far a function may be from its exact value, in units in the last place (ulp) of that value, with
-// assembly and in plain Go. The package comment says the same.
+// accuracy states how far a function may be from its exact value, in units in the last place (ulp)
+// of that value, with assembly and in plain Go. The package comment says the same.
 var accuracy = []struct {
 	name            string
 	fast            func(dst, x []float32)
@@ -23,8 +23,8 @@ var accuracy = []struct {
 	{"Sigmoid", Sigmoid, func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }, 2.5, 0.5001},
 }
 
-// TestAccuracy compares the functions with float64 ones over all float32 numbers, some thousand apart; with WEIR_LONG set, over
-// every one.
+// TestAccuracy compares the functions with float64 ones over all float32 numbers, some thousand
+// apart; with WEIR_LONG set, over every one.
 func TestAccuracy(t *testing.T) {
 	step := uint64(1511)
 	switch {
@@ -50,9 +50,10 @@ func TestAccuracy(t *testing.T) {
 	}
 }
 
-// worstUlps returns the greatest error of f over the float32 numbers step apart, in ulp, and where it occurs. Where the exact
-// value is below the normal numbers, a zero counts as right.
-func worstUlps(f func(dst, x []float32), exact func(float64) float64, step uint64) (worst float64, at float32) {
+// worstUlps returns the greatest error of f over the float32 numbers step apart, in ulp, and where
+// it occurs. Where the exact value is below the normal numbers, a zero counts as right.
+func worstUlps(f func(dst, x []float32), exact func(float64) float64, step uint64) (worst float64,
+	at float32) {
 	var x, y [1024]float32
 	for bits := uint64(0); bits < 1<<32; {
 		n := 0

@@ -3,29 +3,34 @@ package vec
 // Relu computes dst[i] = x[i] where it is not below zero, else 0 (ONNX Relu-14).
 func Relu(dst, x []float32) { relu(dst, x[:len(dst)]) }
 
-// Clip computes dst[i] = min(max(x[i], lo), hi) (ONNX Clip-13): hi where lo > hi. Neither bound may be NaN.
+// Clip computes dst[i] = min(max(x[i], lo), hi) (ONNX Clip-13): hi where lo > hi. Neither bound may
+// be NaN.
 func Clip(dst, x []float32, lo, hi float32) { clip(dst, x[:len(dst)], lo, hi) }
 
-// LeakyRelu computes dst[i] = x[i] where it is not below zero, else alpha*x[i] (ONNX LeakyRelu-16, PRelu-16 with a
-// slope that is one number).
+// LeakyRelu computes dst[i] = x[i] where it is not below zero, else alpha*x[i] (ONNX LeakyRelu-16,
+// PRelu-16 with a slope that is one number).
 func LeakyRelu(dst, x []float32, alpha float32) { leakyRelu(dst, x[:len(dst)], alpha) }
 
-// HardSigmoid computes dst[i] = max(0, min(1, alpha*x[i] + beta)) (ONNX HardSigmoid-22), the sum rounded as in Axpy.
-func HardSigmoid(dst, x []float32, alpha, beta float32) { hardSigmoid(dst, x[:len(dst)], alpha, beta) }
+// HardSigmoid computes dst[i] = max(0, min(1, alpha*x[i] + beta)) (ONNX HardSigmoid-22), the sum
+// rounded as in Axpy.
+func HardSigmoid(dst, x []float32, alpha, beta float32) {
+	hardSigmoid(dst, x[:len(dst)], alpha, beta)
+}
 
-// HardSwish computes dst[i] = x[i] * max(0, min(1, x[i]/6 + 0.5)) (ONNX HardSwish-22), within 4 units in the last
-// place of the sum's terms: 6e-8 times the larger of |x[i]| and x[i]².
+// HardSwish computes dst[i] = x[i] * max(0, min(1, x[i]/6 + 0.5)) (ONNX HardSwish-22), within 4
+// units in the last place of the sum's terms: 6e-8 times the larger of |x[i]| and x[i]².
 func HardSwish(dst, x []float32) { hardSwish(dst, x[:len(dst)]) }
 
 // Sigmoid computes dst[i] = 1/(1 + exp(-x[i])) (ONNX Sigmoid-13).
 func Sigmoid(dst, x []float32) { sigmoid(dst, x[:len(dst)]) }
 
-// Silu computes dst[i] = x[i] * sigmoid(x[i]) (ONNX Swish-24 with alpha 1). At -Inf the product is NaN, as the formula
-// says.
+// Silu computes dst[i] = x[i] * sigmoid(x[i]) (ONNX Swish-24 with alpha 1). At -Inf the product is
+// NaN, as the formula says.
 func Silu(dst, x []float32) { silu(dst, x[:len(dst)]) }
 
-// Gelu computes dst[i] = x[i]/2 * (1 + erf(x[i]/√2)) (ONNX Gelu-20, approximate="none"). For negative x the sum cancels
-// in float32, as it does in the operator's function body: the error is at most 2e-7 times |x[i]|.
+// Gelu computes dst[i] = x[i]/2 * (1 + erf(x[i]/√2)) (ONNX Gelu-20, approximate="none"). For
+// negative x the sum cancels in float32, as it does in the operator's function body: the error is
+// at most 2e-7 times |x[i]|.
 func Gelu(dst, x []float32) { gelu(dst, x[:len(dst)]) }
 
 // GeluTanh computes dst[i] = x[i]/2 * (1 + tanh(√(2/π) * (x[i] + 0.044715 x[i]³))) (ONNX Gelu-20,

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// proportional allows an absolute error that grows with the argument, and the loss of subnormal results.
+// proportional allows an absolute error that grows with the argument, and the loss of subnormal
+// results.
 func proportional(factor float64) func(x float32) float64 {
 	return func(x float32) float64 { return math.Max(0x1p-126, factor*math.Abs(float64(x))) }
 }
@@ -22,11 +23,13 @@ func activationCases() []elementwise {
 		unary("Clip", withScalars(Clip, -0.5, 6), withScalars(clipRef, -0.5, 6), exact),
 		unary("Clip crossed", withScalars(Clip, 6, -0.5), withScalars(clipRef, 6, -0.5), exact),
 		unary("LeakyRelu", withScalar(LeakyRelu, 0.01), withScalar(leakyReluRef, 0.01), exact),
-		unary("HardSigmoid", withScalars(HardSigmoid, 0.2, 0.5), withScalars(hardSigmoidRef, 0.2, 0.5), tolerance{ulps: 1}),
-		unary("HardSwish", HardSwish, hardSwishRef, tolerance{ulps: 4, absolute: func(x float32) float64 {
-			v := math.Abs(float64(x))
-			return 6e-8 * max(v, v*v)
-		}}),
+		unary("HardSigmoid", withScalars(HardSigmoid, 0.2, 0.5),
+			withScalars(hardSigmoidRef, 0.2, 0.5), tolerance{ulps: 1}),
+		unary("HardSwish", HardSwish, hardSwishRef,
+			tolerance{ulps: 4, absolute: func(x float32) float64 {
+				v := math.Abs(float64(x))
+				return 6e-8 * max(v, v*v)
+			}}),
 		unary("Sigmoid", Sigmoid, sigmoidRef, transcendental),
 		unary("Silu", Silu, siluRef, tolerance{ulps: 4, absolute: proportional(0x1p-126)}),
 		unary("Gelu", Gelu, geluRef, tolerance{ulps: 4, absolute: proportional(2e-7)}),
@@ -60,7 +63,8 @@ func TestActivationAccuracy(t *testing.T) {
 			worst, at := worstError(c.lo, c.hi, accuracyStep, c.f, c.ref)
 			t.Logf("%s: %.3g at %v", c.name, worst, at)
 			if !(worst <= limit) {
-				t.Errorf("%s: relative error %.3g at %v, want at most %.3g", c.name, worst, at, limit)
+				t.Errorf("%s: relative error %.3g at %v, want at most %.3g", c.name, worst, at,
+					limit)
 			}
 		}
 	})
@@ -81,7 +85,8 @@ func TestActivationIdentities(t *testing.T) {
 				t.Errorf("sigmoid(%v) + sigmoid(-x) = %v", x[i], s)
 			}
 		}
-		for name, f := range map[string]func(dst, x []float32){"Gelu": Gelu, "GeluTanh": GeluTanh, "Silu": Silu} {
+		for name, f := range map[string]func(dst, x []float32){"Gelu": Gelu, "GeluTanh": GeluTanh,
+			"Silu": Silu} {
 			f(y[:], x[:])
 			f(z[:], minus[:])
 			for i := range x {

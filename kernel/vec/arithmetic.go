@@ -17,7 +17,8 @@ func AddInt32Scalar(dst, x []int32, s int32) {
 
 // AxpyInt32 computes dst[i] = a*x[i] + y[i], which wraps.
 func AxpyInt32(dst []int32, a int32, x, y []int32) {
-	axpyBits(floats(dst), floats(x[:len(dst)]), floats(y[:len(dst)]), math.Float32frombits(uint32(a)))
+	axpyBits(floats(dst), floats(x[:len(dst)]), floats(y[:len(dst)]),
+		math.Float32frombits(uint32(a)))
 }
 
 // Sub computes dst[i] = a[i] - b[i] (ONNX Sub-14).
@@ -26,7 +27,8 @@ func Sub(dst, a, b []float32) { sub(dst, a[:len(dst)], b[:len(dst)]) }
 // Mul computes dst[i] = a[i] * b[i] (ONNX Mul-14).
 func Mul(dst, a, b []float32) { mul(dst, a[:len(dst)], b[:len(dst)]) }
 
-// Div computes dst[i] = a[i] / b[i] (ONNX Div-14) as IEEE 754 division: x/0 is an infinity, 0/0 is NaN.
+// Div computes dst[i] = a[i] / b[i] (ONNX Div-14) as IEEE 754 division: x/0 is an infinity, 0/0 is
+// NaN.
 func Div(dst, a, b []float32) { div(dst, a[:len(dst)], b[:len(dst)]) }
 
 // Max computes dst[i] = max(a[i], b[i]) (ONNX Max-13). It is NaN where either is.
@@ -59,14 +61,15 @@ func MaxScalar(dst, x []float32, s float32) { maxScalar(dst, x[:len(dst)], s) }
 // MinScalar computes dst[i] = min(x[i], s). It is NaN where either is.
 func MinScalar(dst, x []float32, s float32) { minScalar(dst, x[:len(dst)], s) }
 
-// Axpy computes dst[i] = a*x[i] + y[i] (BLAS axpy, with its own destination). Fast paths round once (fused), plain Go
-// rounds as math.FMA does and then to float32.
+// Axpy computes dst[i] = a*x[i] + y[i] (BLAS axpy, with its own destination). Fast paths round once
+// (fused), plain Go rounds as math.FMA does and then to float32.
 func Axpy(dst []float32, a float32, x, y []float32) { axpy(dst, x[:len(dst)], y[:len(dst)], a) }
 
 // FMA computes dst[i] = a[i]*b[i] + c[i], rounded as in Axpy.
 func FMA(dst, a, b, c []float32) { fma(dst, a[:len(dst)], b[:len(dst)], c[:len(dst)]) }
 
-// Affine computes dst[i] = x[i]*scale + bias, rounded as in Axpy: one channel of a folded ONNX BatchNormalization-15.
+// Affine computes dst[i] = x[i]*scale + bias, rounded as in Axpy: one channel of a folded ONNX
+// BatchNormalization-15.
 func Affine(dst, x []float32, scale, bias float32) { affine(dst, x[:len(dst)], scale, bias) }
 
 // Fill sets dst[i] = s.

@@ -80,7 +80,8 @@ func minScalarRef(dst, x []float32, s float32) {
 	}
 }
 
-// fusedRef is a*b + c. The product of two float32 is exact in float64, so only the sum rounds before the result does.
+// fusedRef is a*b + c. The product of two float32 is exact in float64, so only the sum rounds
+// before the result does.
 func fusedRef(a, b, c float32) float32 {
 	return float32(math.FMA(float64(a), float64(b), float64(c)))
 }
@@ -93,7 +94,8 @@ func axpyRef(dst, x, y []float32, a float32) {
 
 func axpyBitsRef(dst, x, y []float32, a float32) {
 	for i := range dst {
-		dst[i] = math.Float32frombits(math.Float32bits(a)*math.Float32bits(x[i]) + math.Float32bits(y[i]))
+		dst[i] = math.Float32frombits(math.Float32bits(a)*math.Float32bits(x[i]) +
+			math.Float32bits(y[i]))
 	}
 }
 

@@ -8,7 +8,8 @@ import (
 	"github.com/weirgpu/weir/internal/cpuinfo"
 )
 
-// benchmarkSizes are elements per call: a slice in the first-level cache, one in the second, one in memory.
+// benchmarkSizes are elements per call: a slice in the first-level cache, one in the second, one in
+// memory.
 var benchmarkSizes = []int{2048, 65536, 1 << 24}
 
 // benchmark reports the speed of f, which moves so many bytes per element, at each level.
@@ -50,8 +51,10 @@ func BenchmarkUnary(b *testing.B) {
 		name string
 		f    func(dst, x []float32)
 	}{
-		{"Relu", Relu}, {"Exp", Exp}, {"Log", Log}, {"Tanh", Tanh}, {"Erf", Erf}, {"Sigmoid", Sigmoid}, {"Silu", Silu},
-		{"Gelu", Gelu}, {"GeluTanh", GeluTanh}, {"HardSwish", HardSwish}, {"Softplus", Softplus}, {"Mish", Mish},
+		{"Relu", Relu}, {"Exp", Exp}, {"Log", Log}, {"Tanh", Tanh}, {"Erf", Erf},
+		{"Sigmoid", Sigmoid}, {"Silu", Silu},
+		{"Gelu", Gelu}, {"GeluTanh", GeluTanh}, {"HardSwish", HardSwish}, {"Softplus", Softplus},
+		{"Mish", Mish},
 		{"Sqrt", Sqrt}, {"Softmax", Softmax}, {"LogSoftmax", LogSoftmax},
 	} {
 		b.Run(f.name, func(b *testing.B) {

@@ -2,6 +2,6 @@
 
 package vec
 
-// block is how many elements one call of assembly handles. Assembly cannot be preempted, so that a call has to end
-// within some tens of microseconds even where memory is slow.
+// block is how many elements one call of assembly handles. Assembly cannot be preempted, so that a
+// call has to end within some tens of microseconds even where memory is slow.
 const block = 8192

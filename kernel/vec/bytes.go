@@ -2,8 +2,8 @@ package vec
 
 import order "encoding/binary"
 
-// FlipBytes copies src to the beginning of dst with the top bit of each byte flipped, which turns signed bytes into unsigned ones
-// that are greater by 128, and the other way round.
+// FlipBytes copies src to the beginning of dst with the top bit of each byte flipped, which turns
+// signed bytes into unsigned ones that are greater by 128, and the other way round.
 func FlipBytes(dst, src []byte) {
 	dst = dst[:len(src)]
 	for len(src) >= 8 {
@@ -15,8 +15,8 @@ func FlipBytes(dst, src []byte) {
 	}
 }
 
-// CopyRows copies rows of cols bytes, lds apart in src, to dst, where they are ldd apart, with the top bit of each flipped if so
-// asked (see [FlipBytes]). The slices must not overlap.
+// CopyRows copies rows of cols bytes, lds apart in src, to dst, where they are ldd apart, with the
+// top bit of each flipped if so asked (see [FlipBytes]). The slices must not overlap.
 func CopyRows(dst []byte, ldd int, src []byte, lds, cols, rows int, flip bool) {
 	if rows <= 0 || cols <= 0 {
 		return

@@ -83,10 +83,12 @@ func TestCopyRows(t *testing.T) {
 
 func TestTransposeBytes(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {
-		for _, size := range [][2]int{{1, 1}, {3, 5}, {4, 4}, {7, 300}, {49, 17}, {8, 513}, {64, 16}, {130, 300}, {70, 5}} {
+		for _, size := range [][2]int{{1, 1}, {3, 5}, {4, 4}, {7, 300}, {49, 17}, {8, 513},
+			{64, 16}, {130, 300}, {70, 5}} {
 			rows, cols := size[0], size[1]
 			ldSrc, ldDst := cols+3, rows+2+rows%4
-			src, got, want := make([]byte, rows*ldSrc), make([]byte, cols*ldDst), make([]byte, cols*ldDst)
+			src, got, want := make([]byte, rows*ldSrc), make([]byte, cols*ldDst),
+				make([]byte, cols*ldDst)
 			for i := range src {
 				src[i] = byte(i*31 + i/256)
 			}

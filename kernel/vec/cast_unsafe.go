@@ -17,7 +17,8 @@ func floats(s []int32) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(s))), len(s))
 }
 
-// AsFloats views bytes, aligned to four, as words in the form of floats, without a copy. A remainder is left out.
+// AsFloats views bytes, aligned to four, as words in the form of floats, without a copy. A
+// remainder is left out.
 func AsFloats(b []byte) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
 }

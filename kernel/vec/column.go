@@ -2,16 +2,18 @@ package vec
 
 import "math"
 
-// MaxRows sets peak[j] to the greatest of peak[j] and x[i*w+j] over the rows i of x, each w = len(peak) elements. Where one of
-// them is NaN the result is any of them. It panics when len(x) is no multiple of w.
+// MaxRows sets peak[j] to the greatest of peak[j] and x[i*w+j] over the rows i of x, each w =
+// len(peak) elements. Where one of them is NaN the result is any of them. It panics when len(x) is
+// no multiple of w.
 func MaxRows(peak, x []float32) {
 	if n := rowsOf(x, peak); n > 0 {
 		maxRows(x, n, peak)
 	}
 }
 
-// ExpRows replaces x[i*w+j] by exp(x[i*w+j] - shift[j]) and adds the results of column j to sum[j], w = len(shift) = len(sum): a
-// step of the softmax of columns. The error is that of Softmax. It panics when len(x) is no multiple of w.
+// ExpRows replaces x[i*w+j] by exp(x[i*w+j] - shift[j]) and adds the results of column j to sum[j],
+// w = len(shift) = len(sum): a step of the softmax of columns. The error is that of Softmax. It
+// panics when len(x) is no multiple of w.
 func ExpRows(x, shift, sum []float32) {
 	sum = sum[:len(shift)]
 	if n := rowsOf(x, shift); n > 0 {

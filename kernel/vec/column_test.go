@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestRows compares the loops over rows with their references, at widths with and without assembly, and looks for writes outside.
+// TestRows compares the loops over rows with their references, at widths with and without assembly,
+// and looks for writes outside.
 func TestRows(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(5, 1))
@@ -19,7 +20,8 @@ func TestRows(t *testing.T) {
 	})
 }
 
-// rowsCase draws a matrix with infinities, a row vector that is at least its greatest, and sums to start from.
+// rowsCase draws a matrix with infinities, a row vector that is at least its greatest, and sums to
+// start from.
 func rowsCase(r *rand.Rand, w, rows int) (x, v, sum []float32) {
 	x, v, sum = make([]float32, w*rows), make([]float32, w), make([]float32, w)
 	for i := range x {

@@ -17,8 +17,12 @@ func everyFunction() []elementwise {
 	return append(everyElementwise(),
 		unary("Softmax", Softmax, nil, exact),
 		unary("LogSoftmax", LogSoftmax, nil, exact),
-		unary("LayerNorm", func(dst, x []float32) { LayerNorm(dst, x, nil, nil, 1e-5) }, nil, exact),
-		binary("LayerNorm affine", func(dst, a, b []float32) { LayerNorm(dst, a, b, b, 1e-5) }, nil, exact),
+		unary("LayerNorm", func(dst, x []float32) {
+			LayerNorm(dst, x, nil, nil, 1e-5)
+		}, nil, exact),
+		binary("LayerNorm affine", func(dst, a, b []float32) {
+			LayerNorm(dst, a, b, b, 1e-5)
+		}, nil, exact),
 		binary("RMSNorm", func(dst, a, b []float32) { RMSNorm(dst, a, b, 1e-5) }, nil, exact),
 		binary("reductions", func(dst, a, b []float32) {
 			n := len(dst)

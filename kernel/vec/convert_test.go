@@ -15,14 +15,18 @@ func sameFloat(a, b float32) bool {
 	return math.Float32bits(a) == math.Float32bits(b) || isNaN(a) && isNaN(b)
 }
 
-func sameFloat16(a, b uint16) bool { return a == b || isNaN(widenFloat16(a)) && isNaN(widenFloat16(b)) }
+func sameFloat16(a, b uint16) bool {
+	return a == b || isNaN(widenFloat16(a)) && isNaN(widenFloat16(b))
+}
 
 func sameBFloat16(a, b uint16) bool {
-	return a == b || isNaN(math.Float32frombits(uint32(a)<<16)) && isNaN(math.Float32frombits(uint32(b)<<16))
+	return a == b || isNaN(math.Float32frombits(uint32(a)<<16)) &&
+		isNaN(math.Float32frombits(uint32(b)<<16))
 }
 
 // checkConversion compares a conversion with its reference at every tail length.
-func checkConversion[D, S any](t *testing.T, fast, ref func(dst []D, x []S), random func(r *rand.Rand) S,
+func checkConversion[D, S any](t *testing.T, fast, ref func(dst []D, x []S),
+	random func(r *rand.Rand) S,
 	guard D, same func(a, b D) bool) {
 	t.Helper()
 	atEachLevel(t, func(t *testing.T) {
@@ -59,22 +63,28 @@ func TestConversions(t *testing.T) {
 		checkConversion(t, Float16ToFloat32[uint16], float16ToFloat32Ref, word, -7, sameFloat)
 	})
 	t.Run("Float32ToFloat16", func(t *testing.T) {
-		checkConversion(t, Float32ToFloat16[uint16], float32ToFloat16Ref, randomFloat, 0x1234, sameFloat16)
+		checkConversion(t, Float32ToFloat16[uint16], float32ToFloat16Ref, randomFloat, 0x1234,
+			sameFloat16)
 	})
 	t.Run("BFloat16ToFloat32", func(t *testing.T) {
 		checkConversion(t, BFloat16ToFloat32[uint16], bfloat16ToFloat32Ref, word, -7, sameFloat)
 	})
 	t.Run("Float32ToBFloat16", func(t *testing.T) {
-		checkConversion(t, Float32ToBFloat16[uint16], float32ToBFloat16Ref, randomFloat, 0x1234, sameBFloat16)
+		checkConversion(t, Float32ToBFloat16[uint16], float32ToBFloat16Ref, randomFloat, 0x1234,
+			sameBFloat16)
 	})
 	t.Run("Int32ToFloat32", func(t *testing.T) {
-		checkConversion(t, Int32ToFloat32, int32ToFloat32Ref, func(r *rand.Rand) int32 { return int32(r.Uint32()) }, -7, sameFloat)
+		checkConversion(t, Int32ToFloat32, int32ToFloat32Ref, func(r *rand.Rand) int32 {
+			return int32(r.Uint32())
+		}, -7, sameFloat)
 	})
 	t.Run("Float32ToInt32", func(t *testing.T) {
 		checkConversion(t, Float32ToInt32, float32ToInt32Ref, randomFloat, -7, equal)
 	})
 	t.Run("Int64ToFloat32", func(t *testing.T) {
-		checkConversion(t, Int64ToFloat32, int64ToFloat32Ref, func(r *rand.Rand) int64 { return int64(r.Uint64()) >> r.IntN(60) }, -7, sameFloat)
+		checkConversion(t, Int64ToFloat32, int64ToFloat32Ref, func(r *rand.Rand) int64 {
+			return int64(r.Uint64()) >> r.IntN(60)
+		}, -7, sameFloat)
 	})
 	t.Run("Float32ToInt64", func(t *testing.T) {
 		checkConversion(t, Float32ToInt64, float32ToInt64Ref, randomFloat, -7, equal)
@@ -86,10 +96,14 @@ func TestConversions(t *testing.T) {
 		checkConversion(t, Float32ToInt8, float32ToInt8Ref, nearByte, -7, equal)
 	})
 	t.Run("Uint8ToFloat32", func(t *testing.T) {
-		checkConversion(t, Uint8ToFloat32, uint8ToFloat32Ref, func(r *rand.Rand) uint8 { return uint8(r.Uint32()) }, -7, sameFloat)
+		checkConversion(t, Uint8ToFloat32, uint8ToFloat32Ref, func(r *rand.Rand) uint8 {
+			return uint8(r.Uint32())
+		}, -7, sameFloat)
 	})
 	t.Run("Int8ToFloat32", func(t *testing.T) {
-		checkConversion(t, Int8ToFloat32, int8ToFloat32Ref, func(r *rand.Rand) int8 { return int8(r.Uint32()) }, -7, sameFloat)
+		checkConversion(t, Int8ToFloat32, int8ToFloat32Ref, func(r *rand.Rand) int8 {
+			return int8(r.Uint32())
+		}, -7, sameFloat)
 	})
 }
 
@@ -154,7 +168,8 @@ func TestRoundingToHalf(t *testing.T) {
 			Float32ToFloat16(h[:], x[:])
 			Float32ToBFloat16(b[:], x[:])
 			if h[0] != c.half || h[15] != c.half || b[0] != c.bfloat || b[15] != c.bfloat {
-				t.Errorf("%v: binary16 %#04x, bfloat16 %#04x, want %#04x, %#04x", c.x, h[0], b[0], c.half, c.bfloat)
+				t.Errorf("%v: binary16 %#04x, bfloat16 %#04x, want %#04x, %#04x", c.x, h[0], b[0],
+					c.half, c.bfloat)
 			}
 		}
 	})
@@ -165,7 +180,8 @@ func TestFloatToIntegerSaturates(t *testing.T) {
 	cases := []struct {
 		x    float32
 		want int32
-	}{{2.9, 2}, {-2.9, -2}, {1 << 31, math.MaxInt32}, {-(1 << 31), math.MinInt32}, {-3e9, math.MinInt32},
+	}{{2.9, 2}, {-2.9, -2}, {1 << 31, math.MaxInt32}, {-(1 << 31), math.MinInt32},
+		{-3e9, math.MinInt32},
 		{inf, math.MaxInt32}, {-inf, math.MinInt32}, {float32(math.NaN()), 0}}
 	atEachLevel(t, func(t *testing.T) {
 		for _, c := range cases {

@@ -12,7 +12,8 @@ func Square(dst, x []float32) { square(dst, x[:len(dst)]) }
 // Cube computes dst[i] = (x[i]*x[i])*x[i]: ONNX Pow-15 with exponent 3.
 func Cube(dst, x []float32) { cube(dst, x[:len(dst)]) }
 
-// RoundEven computes dst[i] = the integral number nearest to x[i], of two the even one (ONNX Round-11).
+// RoundEven computes dst[i] = the integral number nearest to x[i], of two the even one (ONNX
+// Round-11).
 func RoundEven(dst, x []float32) { roundEven(dst, x[:len(dst)]) }
 
 // Floor computes dst[i] = the greatest integral number not above x[i] (ONNX Floor-13).
@@ -21,8 +22,8 @@ func Floor(dst, x []float32) { floor(dst, x[:len(dst)]) }
 // Ceil computes dst[i] = the least integral number not below x[i] (ONNX Ceil-13).
 func Ceil(dst, x []float32) { ceil(dst, x[:len(dst)]) }
 
-// Sqrt computes dst[i] = sqrt(x[i]), correctly rounded (ONNX Sqrt-13). It is NaN below zero and -0 at -0, which differs
-// from Pow with exponent 0.5 only in that Pow gives +Inf at -Inf and +0 at -0.
+// Sqrt computes dst[i] = sqrt(x[i]), correctly rounded (ONNX Sqrt-13). It is NaN below zero and -0
+// at -0, which differs from Pow with exponent 0.5 only in that Pow gives +Inf at -Inf and +0 at -0.
 func Sqrt(dst, x []float32) { sqrt(dst, x[:len(dst)]) }
 
 // Rsqrt computes dst[i] = 1/sqrt(x[i]), with two correctly rounded steps.

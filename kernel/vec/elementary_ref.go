@@ -26,7 +26,8 @@ func cubeRef(dst, x []float32) {
 	}
 }
 
-// sqrtRef relies on float64 having more than twice the precision of float32, which makes the second rounding harmless.
+// sqrtRef relies on float64 having more than twice the precision of float32, which makes the second
+// rounding harmless.
 func sqrtRef(dst, x []float32) {
 	for i := range dst {
 		dst[i] = float32(math.Sqrt(float64(x[i])))

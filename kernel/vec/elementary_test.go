@@ -49,13 +49,15 @@ func TestElementaryAccuracy(t *testing.T) {
 			worst, at := worstError(c.lo, c.hi, accuracyStep, c.f, c.ref)
 			t.Logf("%s: %.3g at %v", c.name, worst, at)
 			if !(worst <= limit) {
-				t.Errorf("%s: relative error %.3g at %v, want at most %.3g", c.name, worst, at, limit)
+				t.Errorf("%s: relative error %.3g at %v, want at most %.3g", c.name, worst, at,
+					limit)
 			}
 		}
 	})
 }
 
-// Both functions are odd, grow, and stay within -1..1; rounding may undo growth by some units in the last place.
+// Both functions are odd, grow, and stay within -1..1; rounding may undo growth by some units in
+// the last place.
 func TestTanhAndErfAreOddAndGrow(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {
 		var x, y, minus [512]float32

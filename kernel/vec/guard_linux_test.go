@@ -12,7 +12,8 @@ func fenced(t *testing.T, n int, atStart bool) []float32 {
 	t.Helper()
 	page := unix.Getpagesize()
 	size := (n*4 + page - 1) / page * page
-	all, err := unix.Mmap(-1, 0, size+2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	all, err := unix.Mmap(-1, 0, size+2*page, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,4 +2,6 @@
 
 package vec
 
-func interleave(dst []uint32, x []byte, stride int, flip uint32) { interleaveRef(dst, x, stride, flip) }
+func interleave(dst []uint32, x []byte, stride int, flip uint32) {
+	interleaveRef(dst, x, stride, flip)
+}

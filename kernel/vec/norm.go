@@ -2,17 +2,18 @@ package vec
 
 import "math"
 
-// MeanVariance returns the mean of x and its population variance, the mean of (x[i] - mean)², computed in two passes.
-// An empty slice gives NaN for both.
+// MeanVariance returns the mean of x and its population variance, the mean of (x[i] - mean)²,
+// computed in two passes. An empty slice gives NaN for both.
 func MeanVariance(x []float32) (mean, variance float32) {
 	n := float64(len(x))
 	mean = float32(total(x) / n)
 	return mean, float32(totalSquaredDiff(x, mean) / n)
 }
 
-// LayerNorm computes dst[i] = (x[i] - mean) / sqrt(variance + eps) * gamma[i] + beta[i] over one row of len(dst)
-// elements, mean and variance as in MeanVariance (ONNX LayerNormalization-17; Ba, Kiros, Hinton, "Layer Normalization",
-// 2016, equation 4). A nil gamma means ones, a nil beta zeros; given, they must be as long as dst.
+// LayerNorm computes dst[i] = (x[i] - mean) / sqrt(variance + eps) * gamma[i] + beta[i] over one
+// row of len(dst) elements, mean and variance as in MeanVariance (ONNX LayerNormalization-17; Ba,
+// Kiros, Hinton, "Layer Normalization", 2016, equation 4). A nil gamma means ones, a nil beta
+// zeros; given, they must be as long as dst.
 func LayerNorm(dst, x, gamma, beta []float32, eps float32) {
 	x = x[:len(dst)]
 	mean, variance := MeanVariance(x)
@@ -30,9 +31,9 @@ func LayerNorm(dst, x, gamma, beta []float32, eps float32) {
 	}
 }
 
-// RMSNorm computes dst[i] = x[i] / sqrt(mean of x² + eps) * gamma[i] over one row of len(dst) elements (ONNX
-// RMSNormalization-23; Zhang, Sennrich, "Root Mean Square Layer Normalization", 2019, equation 4). A nil gamma means
-// ones.
+// RMSNorm computes dst[i] = x[i] / sqrt(mean of x² + eps) * gamma[i] over one row of len(dst)
+// elements (ONNX RMSNormalization-23; Zhang, Sennrich, "Root Mean Square Layer Normalization",
+// 2019, equation 4). A nil gamma means ones.
 func RMSNorm(dst, x, gamma []float32, eps float32) {
 	x = x[:len(dst)]
 	scale := float32(1 / math.Sqrt(totalDot(x, x)/float64(len(x))+float64(eps)))

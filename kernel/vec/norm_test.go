@@ -38,7 +38,8 @@ func TestLayerNorm(t *testing.T) {
 				fillOrdinary(s, r)
 			}
 			AddScalar(x, x, 3)
-			for _, affine := range [][2][]float32{{gamma, beta}, {gamma, nil}, {nil, beta}, {nil, nil}} {
+			for _, affine := range [][2][]float32{{gamma, beta}, {gamma, nil}, {nil, beta},
+				{nil, nil}} {
 				y, intact := guardedFloats(n, 1)
 				copy(y, x)
 				LayerNorm(y, y, affine[0], affine[1], eps)
@@ -71,8 +72,10 @@ func TestRMSNorm(t *testing.T) {
 			for i, v := range x {
 				want := float64(v) * scale
 				if math.Abs(float64(plain[i])-want) > 1e-6*math.Abs(want) ||
-					math.Abs(float64(scaled[i])-want*float64(gamma[i])) > 1e-6*math.Abs(want*float64(gamma[i])) {
-					t.Fatalf("RMSNorm, n=%d: at %d: %v and %v, want %v", n, i, plain[i], scaled[i], want)
+					math.Abs(float64(scaled[i])-want*float64(gamma[i])) >
+						1e-6*math.Abs(want*float64(gamma[i])) {
+					t.Fatalf("RMSNorm, n=%d: at %d: %v and %v, want %v", n, i, plain[i], scaled[i],
+						want)
 				}
 			}
 			for _, err := range []error{plainIntact(), scaledIntact()} {
@@ -84,7 +87,8 @@ func TestRMSNorm(t *testing.T) {
 	})
 }
 
-// A large mean must not drown the variance, as it does in the mean of squares less the square of the mean.
+// A large mean must not drown the variance, as it does in the mean of squares less the square of
+// the mean.
 func TestMeanVarianceWithALargeMean(t *testing.T) {
 	x := []float32{10000, 10001, 10002, 10003}
 	atEachLevel(t, func(t *testing.T) {

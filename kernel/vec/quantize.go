@@ -6,7 +6,8 @@ import (
 	"github.com/weirgpu/weir/internal/cpuinfo"
 )
 
-// Bytes is the grid of numbers that become bytes: round(x) + Zero, saturated to int8 when Signed, else to uint8.
+// Bytes is the grid of numbers that become bytes: round(x) + Zero, saturated to int8 when Signed,
+// else to uint8.
 type Bytes struct {
 	Zero   int32
 	Signed bool
@@ -20,9 +21,10 @@ func (g Bytes) Limits() (lo, hi float32) {
 	return float32(-g.Zero), float32(math.MaxUint8 - g.Zero)
 }
 
-// Requantization says how numbers become bytes, as ONNX's QuantizeLinear-13 rounds: to the nearest integer, ties to even. NaN
-// becomes the least byte. The zero value must be set by one of the methods, according to the function that it is for; [Requantization.Then]
-// adds a second stage. The assembly reads this struct.
+// Requantization says how numbers become bytes, as ONNX's QuantizeLinear-13 rounds: to the nearest
+// integer, ties to even. NaN becomes the least byte. The zero value must be set by one of the
+// methods, according to the function that it is for; [Requantization.Then] adds a second stage. The
+// assembly reads this struct.
 type Requantization struct {
 	add                 uint32 // an integer or the bits of a float32
 	scale, lo, hi       float32
@@ -55,16 +57,20 @@ func (r *Requantization) Added(scaleX, scaleY, bias float32, to Bytes) {
 	r.thenBias = bias
 }
 
-// Then adds a stage, not for [AddBytes]: the byte of the first, times scale plus bias, rounded once.
+// Then adds a stage, not for [AddBytes]: the byte of the first, times scale plus bias, rounded
+// once.
 func (r *Requantization) Then(scale, bias float32, to Bytes) {
 	r.thenScale, r.thenBias, r.thenZero, r.twice = scale, bias, to.Zero, 1
 	r.thenLo, r.thenHi = to.Limits()
 }
 
 // RequantizeInts makes bytes of sums of products.
-func RequantizeInts(dst []byte, x []int32, r *Requantization) { requantizeInts(dst, x[:len(dst)], r) }
+func RequantizeInts(dst []byte, x []int32, r *Requantization) {
+	requantizeInts(dst, x[:len(dst)], r)
+}
 
-// RequantizeRows is RequantizeInts of rows of cols numbers, one row for each of p: those of x are ldx apart, those of dst ldd.
+// RequantizeRows is RequantizeInts of rows of cols numbers, one row for each of p: those of x are
+// ldx apart, those of dst ldd.
 func RequantizeRows(dst []byte, ldd int, x []int32, ldx, cols int, p []Requantization) {
 	if len(p) == 0 || cols == 0 {
 		return
@@ -73,7 +79,8 @@ func RequantizeRows(dst []byte, ldd int, x []int32, ldx, cols int, p []Requantiz
 	requantizeRows(dst, ldd, x, ldx, cols, p)
 }
 
-// RequantizeFloatRows is RequantizeRows of integers, less than 2^31 in magnitude, that are held as float32.
+// RequantizeFloatRows is RequantizeRows of integers, less than 2^31 in magnitude, that are held as
+// float32.
 func RequantizeFloatRows(dst []byte, ldd int, x []float32, ldx, cols int, p []Requantization) {
 	if len(p) == 0 || cols == 0 {
 		return
@@ -82,7 +89,8 @@ func RequantizeFloatRows(dst []byte, ldd int, x []float32, ldx, cols int, p []Re
 	requantizeFloatRows(dst, ldd, x, ldx, cols, p)
 }
 
-// RequantizeFloats is RequantizeInts of integers, less than 2^31 in magnitude, that are held as float32.
+// RequantizeFloats is RequantizeInts of integers, less than 2^31 in magnitude, that are held as
+// float32.
 func RequantizeFloats(dst []byte, x []float32, r *Requantization) {
 	requantizeFloats(dst, x[:len(dst)], r)
 }
@@ -113,11 +121,13 @@ func AddBytes(dst, x, y []byte, signed bool, r *Requantization) {
 
 // sumsInRange reports whether what AddBytes rounds fits 32-bit integers whatever the bytes.
 func (r *Requantization) sumsInRange() bool {
-	most := 256*(math.Abs(float64(r.scale))+math.Abs(float64(math.Float32frombits(r.add)))) + math.Abs(float64(r.thenBias))
+	most := 256*(math.Abs(float64(r.scale))+math.Abs(float64(math.Float32frombits(r.add)))) +
+		math.Abs(float64(r.thenBias))
 	return most < 1<<30
 }
 
-// unsigned returns the zero point of the result as an unsigned byte, in both halves of a word, and what makes it the result's type.
+// unsigned returns the zero point of the result as an unsigned byte, in both halves of a word, and
+// what makes it the result's type.
 func (r *Requantization) unsigned() (offset, flip uint32) {
 	zero := r.zero
 	if r.lo+float32(zero) < 0 {
@@ -126,10 +136,12 @@ func (r *Requantization) unsigned() (offset, flip uint32) {
 	return uint32(zero) * 0x00010001, flip
 }
 
-// blockOrder lists the words of 64 bytes as they lie after 4 vectors of integers have been packed twice.
+// blockOrder lists the words of 64 bytes as they lie after 4 vectors of integers have been packed
+// twice.
 var blockOrder = [16]uint32{0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15}
 
-// Dequantize computes dst[i] = (x[i] - zero) · scale of bytes, which are signed or not (ONNX DequantizeLinear-13).
+// Dequantize computes dst[i] = (x[i] - zero) · scale of bytes, which are signed or not (ONNX
+// DequantizeLinear-13).
 func Dequantize(dst []float32, x []byte, signed bool, scale, zero float32) {
 	if signed {
 		dequantizeInt8(dst, int8s(x[:len(dst)]), scale, zero)
@@ -144,13 +156,16 @@ func Lookup(dst, x []byte, table *[256]byte) { lookup(dst, x[:len(dst)], table) 
 // WindowSlack is how many bytes beyond the last window the x of [Windows3] must reach.
 const WindowSlack = 64
 
-// HasWindows3 reports whether [Windows3] is fast, which it is for strides of 1 and 2 on processors with AVX-512 VNNI and VBMI.
+// HasWindows3 reports whether [Windows3] is fast, which it is for strides of 1 and 2 on processors
+// with AVX-512 VNNI and VBMI.
 func HasWindows3() bool { return cpuinfo.HasAVX512VBMI() }
 
-// Windows3 convolves rows of unsigned bytes by a kernel of 3 x 3 signed ones and makes bytes of the sums, as [RequantizeInts] does:
-// output (r, c), of rows x cols without a gap, sees 3 x 3 bytes of x from (r·stride)·pitch + c·stride on. The words w are the rows of
-// the kernel, from the lowest byte on, with 0 in the highest.
-func Windows3(dst []byte, cols int, x []byte, pitch, stride, rows int, w *[3]uint32, r *Requantization) {
+// Windows3 convolves rows of unsigned bytes by a kernel of 3 x 3 signed ones and makes bytes of the
+// sums, as [RequantizeInts] does: output (r, c), of rows x cols without a gap, sees 3 x 3 bytes of
+// x from (r·stride)·pitch + c·stride on. The words w are the rows of the kernel, from the lowest
+// byte on, with 0 in the highest.
+func Windows3(dst []byte, cols int, x []byte, pitch, stride, rows int, w *[3]uint32,
+	r *Requantization) {
 	if rows <= 0 || cols <= 0 {
 		return
 	}
@@ -158,7 +173,8 @@ func Windows3(dst []byte, cols int, x []byte, pitch, stride, rows int, w *[3]uin
 	windows3(dst, cols, x, pitch, stride, rows, w, r)
 }
 
-// windowBytes are the bytes under each of 16 outputs, for strides of 1 and 2, with one that meets a weight of 0.
+// windowBytes are the bytes under each of 16 outputs, for strides of 1 and 2, with one that meets a
+// weight of 0.
 var windowBytes = [2][64]byte{underWindows(1), underWindows(2)}
 
 func underWindows(stride int) (at [64]byte) {

@@ -9,7 +9,8 @@ func (r *Requantization) toByte(x float32) byte {
 		return byte(int32(x) + r.zero)
 	}
 	x = float32(int32(x) + r.zero)
-	return byte(int32(onGrid(fusedRef(x, r.thenScale, r.thenBias), r.thenLo, r.thenHi)) + r.thenZero)
+	return byte(int32(onGrid(fusedRef(x, r.thenScale, r.thenBias), r.thenLo, r.thenHi)) +
+		r.thenZero)
 }
 
 // onGrid limits x and rounds it.
@@ -52,7 +53,8 @@ func addInt8Ref(dst []byte, x, y []int8, r *Requantization)   { addBytesRef(dst,
 
 func addBytesRef[T ~uint8 | ~int8](dst []byte, x, y []T, r *Requantization) {
 	for i, v := range x {
-		dst[i] = r.toByte(fusedRef(float32(y[i]), math.Float32frombits(r.add), fusedRef(float32(v), r.scale, r.thenBias)))
+		dst[i] = r.toByte(fusedRef(float32(y[i]), math.Float32frombits(r.add),
+			fusedRef(float32(v), r.scale, r.thenBias)))
 	}
 }
 
@@ -74,7 +76,8 @@ func lookupRef(dst, x []byte, table *[256]byte) {
 	}
 }
 
-func windows3Ref(dst []byte, cols int, x []byte, pitch, stride, rows int, w *[3]uint32, p *Requantization) {
+func windows3Ref(dst []byte, cols int, x []byte, pitch, stride, rows int, w *[3]uint32,
+	p *Requantization) {
 	for r := range rows {
 		for c := range cols {
 			sum := int32(0)

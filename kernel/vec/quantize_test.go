@@ -7,34 +7,63 @@ import (
 	"testing"
 )
 
-// requantizations are the functions from numbers to bytes, each with its definition, on the same arbitrary bits.
+// requantizations are the functions from numbers to bytes, each with its definition, on the same
+// arbitrary bits.
 var requantizations = []struct {
 	name      string
 	set       func(r *Requantization, s, u float32, add int32, to Bytes)
 	fast, ref func(dst []byte, x []float32, y []byte, r *Requantization)
 }{
 	{"sums", func(r *Requantization, s, _ float32, add int32, to Bytes) { r.Sums(add, s, to) },
-		func(dst []byte, x []float32, _ []byte, r *Requantization) { RequantizeInts(dst, bitsOf(x), r) },
-		func(dst []byte, x []float32, _ []byte, r *Requantization) { requantizeIntsRef(dst, bitsOf(x), r) }},
-	{"sums held as floats", func(r *Requantization, s, _ float32, add int32, to Bytes) { r.Sums(add, s, to) },
-		func(dst []byte, x []float32, _ []byte, r *Requantization) { RequantizeFloats(dst, whole(x), r) },
-		func(dst []byte, x []float32, _ []byte, r *Requantization) { requantizeFloatsRef(dst, whole(x), r) }},
+		func(dst []byte, x []float32, _ []byte, r *Requantization) {
+			RequantizeInts(dst, bitsOf(x), r)
+		},
+		func(dst []byte, x []float32, _ []byte, r *Requantization) {
+			requantizeIntsRef(dst, bitsOf(x), r)
+		}},
+	{"sums held as floats", func(r *Requantization, s, _ float32, add int32, to Bytes) {
+		r.Sums(add, s, to)
+	},
+		func(dst []byte, x []float32, _ []byte, r *Requantization) {
+			RequantizeFloats(dst, whole(x), r)
+		},
+		func(dst []byte, x []float32, _ []byte, r *Requantization) {
+			requantizeFloatsRef(dst, whole(x), r)
+		}},
 	{"numbers", func(r *Requantization, s, _ float32, _ int32, to Bytes) { r.Numbers(s, to) },
 		func(dst []byte, x []float32, _ []byte, r *Requantization) { Quantize(dst, x, r) },
-		func(dst []byte, x []float32, _ []byte, r *Requantization) { quantizeFloatsRef(dst, x, r) }},
-	{"unsigned bytes", func(r *Requantization, s, u float32, _ int32, to Bytes) { r.Rescaled(s, u, to) },
+		func(dst []byte, x []float32, _ []byte, r *Requantization) {
+			quantizeFloatsRef(dst, x, r)
+		}},
+	{"unsigned bytes", func(r *Requantization, s, u float32, _ int32, to Bytes) {
+		r.Rescaled(s, u, to)
+	},
 		func(dst []byte, _ []float32, y []byte, r *Requantization) { Rescale(dst, y, false, r) },
-		func(dst []byte, _ []float32, y []byte, r *Requantization) { rescaleUint8Ref(dst, y[:len(dst)], r) }},
-	{"signed bytes", func(r *Requantization, s, u float32, _ int32, to Bytes) { r.Rescaled(s, u, to) },
+		func(dst []byte, _ []float32, y []byte, r *Requantization) {
+			rescaleUint8Ref(dst, y[:len(dst)], r)
+		}},
+	{"signed bytes", func(r *Requantization, s, u float32, _ int32, to Bytes) {
+		r.Rescaled(s, u, to)
+	},
 		func(dst []byte, _ []float32, y []byte, r *Requantization) { Rescale(dst, y, true, r) },
 		func(dst []byte, _ []float32, y []byte, r *Requantization) {
 			rescaleInt8Ref(dst, int8s(y)[:len(dst)], r)
 		}},
-	{"sum of unsigned bytes", func(r *Requantization, s, u float32, add int32, to Bytes) { r.Added(s, u, float32(add%300), to) },
-		func(dst []byte, _ []float32, y []byte, r *Requantization) { AddBytes(dst, y, y[1:], false, r) },
-		func(dst []byte, _ []float32, y []byte, r *Requantization) { addUint8Ref(dst, y[:len(dst)], y[1:], r) }},
-	{"sum of signed bytes", func(r *Requantization, s, u float32, add int32, to Bytes) { r.Added(s, u, float32(add%300), to) },
-		func(dst []byte, _ []float32, y []byte, r *Requantization) { AddBytes(dst, y, y[1:], true, r) },
+	{"sum of unsigned bytes", func(r *Requantization, s, u float32, add int32, to Bytes) {
+		r.Added(s, u, float32(add%300), to)
+	},
+		func(dst []byte, _ []float32, y []byte, r *Requantization) {
+			AddBytes(dst, y, y[1:], false, r)
+		},
+		func(dst []byte, _ []float32, y []byte, r *Requantization) {
+			addUint8Ref(dst, y[:len(dst)], y[1:], r)
+		}},
+	{"sum of signed bytes", func(r *Requantization, s, u float32, add int32, to Bytes) {
+		r.Added(s, u, float32(add%300), to)
+	},
+		func(dst []byte, _ []float32, y []byte, r *Requantization) {
+			AddBytes(dst, y, y[1:], true, r)
+		},
 		func(dst []byte, _ []float32, y []byte, r *Requantization) {
 			addInt8Ref(dst, int8s(y)[:len(dst)], int8s(y)[1:], r)
 		}},
@@ -62,7 +91,8 @@ func TestRequantize(t *testing.T) {
 	})
 }
 
-func checkRequantization(t *testing.T, r *rand.Rand, n int, name string, set func(*Requantization, float32, float32, int32, Bytes),
+func checkRequantization(t *testing.T, r *rand.Rand, n int, name string,
+	set func(*Requantization, float32, float32, int32, Bytes),
 	fast, ref func([]byte, []float32, []byte, *Requantization)) {
 	t.Helper()
 	x, y := make([]float32, n), make([]byte, n+1)
@@ -80,7 +110,8 @@ func checkRequantization(t *testing.T, r *rand.Rand, n int, name string, set fun
 	var p Requantization
 	set(&p, float32(r.NormFloat64()), float32(r.NormFloat64()*3), int32(r.Uint32()), to)
 	if name[:4] != "sum " && r.IntN(2) == 0 {
-		p.Then(float32(r.NormFloat64()), float32(r.NormFloat64()*9), Bytes{Zero: int32(r.IntN(100)), Signed: r.IntN(2) == 0})
+		p.Then(float32(r.NormFloat64()), float32(r.NormFloat64()*9),
+			Bytes{Zero: int32(r.IntN(100)), Signed: r.IntN(2) == 0})
 	}
 	got, want := make([]byte, n+1), make([]byte, n+1)
 	got[n], want[n] = 77, 77
@@ -91,11 +122,13 @@ func checkRequantization(t *testing.T, r *rand.Rand, n int, name string, set fun
 		for got[i] == want[i] {
 			i++
 		}
-		t.Fatalf("%s, %d elements, %+v: element %d of %v is %d, want %d", name, n, p, i, x[min(i, n-1)], got[i], want[i])
+		t.Fatalf("%s, %d elements, %+v: element %d of %v is %d, want %d", name, n, p, i,
+			x[min(i, n-1)], got[i], want[i])
 	}
 }
 
-// TestQuantizeIsONNXs states the rounding in numbers: to even, before the zero point is added, and saturation.
+// TestQuantizeIsONNXs states the rounding in numbers: to even, before the zero point is added, and
+// saturation.
 func TestQuantizeIsONNXs(t *testing.T) {
 	var p Requantization
 	p.Numbers(2, Bytes{Zero: 1})

@@ -2,7 +2,8 @@ package vec
 
 import "math"
 
-// chunk is how many elements one call of a reduction kernel adds up in float32 before float64 takes over.
+// chunk is how many elements one call of a reduction kernel adds up in float32 before float64 takes
+// over.
 const chunk = 8192
 
 // Sum returns the sum of x, 0 for an empty slice (ONNX ReduceSum-13 over one run).
@@ -44,7 +45,8 @@ func totalSquaredDiff(x []float32, mean float32) float64 {
 	return t + float64(sumSquaredDiff(x, mean))
 }
 
-// MaxReduce returns the greatest element of x, NaN if one is NaN, -Inf for an empty slice (ONNX ReduceMax-20).
+// MaxReduce returns the greatest element of x, NaN if one is NaN, -Inf for an empty slice (ONNX
+// ReduceMax-20).
 func MaxReduce(x []float32) float32 {
 	m := float32(math.Inf(-1))
 	for len(x) > chunk {
@@ -54,7 +56,8 @@ func MaxReduce(x []float32) float32 {
 	return max(m, maxReduce(x))
 }
 
-// MinReduce returns the least element of x, NaN if one is NaN, +Inf for an empty slice (ONNX ReduceMin-20).
+// MinReduce returns the least element of x, NaN if one is NaN, +Inf for an empty slice (ONNX
+// ReduceMin-20).
 func MinReduce(x []float32) float32 {
 	m := float32(math.Inf(1))
 	for len(x) > chunk {

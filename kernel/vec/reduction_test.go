@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// sumTolerance bounds the error of a sum by its terms: 64 additions follow each other in a lane at most, and most errors
-// cancel.
+// sumTolerance bounds the error of a sum by its terms: 64 additions follow each other in a lane at
+// most, and most errors cancel.
 const sumTolerance = 1e-6
 
 func closeTo(got float32, want, terms, relative float64) bool {
@@ -69,7 +69,8 @@ func TestSumsPassOnNaNAndInfinity(t *testing.T) {
 				}
 				x[at] = float32(math.NaN())
 				if !isNaN(Sum(x)) || !isNaN(SumSquares(x)) || !isNaN(SumSquaredDiff(x, 1)) {
-					t.Fatalf("a sum with NaN at %d of %d is %v, %v, %v", at, n, Sum(x), SumSquares(x), SumSquaredDiff(x, 1))
+					t.Fatalf("a sum with NaN at %d of %d is %v, %v, %v", at, n, Sum(x),
+						SumSquares(x), SumSquaredDiff(x, 1))
 				}
 			}
 		}

@@ -2,9 +2,10 @@ package vec
 
 import "math"
 
-// Softmax computes dst[i] = exp(x[i] - m) / Σ exp(x[j] - m) over j < len(dst), m the greatest x[j] (ONNX Softmax-13 over
-// one row). A row that holds NaN or +Inf, or nothing but -Inf, becomes NaN, as the formula says. The relative
-// error is at most 4e-7 * (2 + |log(dst[i])|), the second term from the rounding of x[i] - m.
+// Softmax computes dst[i] = exp(x[i] - m) / Σ exp(x[j] - m) over j < len(dst), m the greatest x[j]
+// (ONNX Softmax-13 over one row). A row that holds NaN or +Inf, or nothing but -Inf, becomes NaN,
+// as the formula says. The relative error is at most 4e-7 * (2 + |log(dst[i])|), the second term
+// from the rounding of x[i] - m.
 func Softmax(dst, x []float32) {
 	x = x[:len(dst)]
 	m := MaxReduce(x)
@@ -16,8 +17,9 @@ func Softmax(dst, x []float32) {
 	mulScalar(dst, dst, float32(1/t))
 }
 
-// LogSoftmax computes dst[i] = x[i] - m - log(Σ exp(x[j] - m)) over j < len(dst), m the greatest x[j] (ONNX
-// LogSoftmax-13 over one row), with an absolute error of at most 5e-7 times (1 + |dst[i]|). NaN appears as in Softmax.
+// LogSoftmax computes dst[i] = x[i] - m - log(Σ exp(x[j] - m)) over j < len(dst), m the greatest
+// x[j] (ONNX LogSoftmax-13 over one row), with an absolute error of at most 5e-7 times (1 +
+// |dst[i]|). NaN appears as in Softmax.
 func LogSoftmax(dst, x []float32) {
 	x = x[:len(dst)]
 	m := MaxReduce(x)

@@ -54,7 +54,8 @@ func checkSoftmax(t *testing.T, n int, x []float32, want []float64, inPlace bool
 	LogSoftmax(logs, logIn)
 	for i := range want {
 		relative := 4e-7 * (2 + max(-math.Log(want[i]), 0))
-		if want[i] > 0 && math.Abs(float64(y[i])-want[i]) > relative*want[i]+0x1p-126 || want[i] == 0 && y[i] != 0 {
+		if want[i] > 0 && math.Abs(float64(y[i])-want[i]) > relative*want[i]+0x1p-126 ||
+			want[i] == 0 && y[i] != 0 {
 			t.Fatalf("Softmax, n=%d: at %d: %v, want %v", n, i, y[i], want[i])
 		}
 		log := math.Log(want[i])

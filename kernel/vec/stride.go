@@ -1,7 +1,7 @@
 package vec
 
-// Gather computes dst[i] = src[i*stride]: one column of a matrix, or one axis of ONNX Slice-13 with a step. The stride
-// counts elements and must be at least 1.
+// Gather computes dst[i] = src[i*stride]: one column of a matrix, or one axis of ONNX Slice-13 with
+// a step. The stride counts elements and must be at least 1.
 func Gather[T Word](dst, src []T, stride int) {
 	if len(dst) == 0 {
 		return
@@ -16,8 +16,8 @@ func Gather[T Word](dst, src []T, stride int) {
 	}
 }
 
-// Scatter computes dst[i*stride] = src[i] for every i < len(src); elements of dst between are left alone. The stride
-// counts elements and must be at least 1.
+// Scatter computes dst[i*stride] = src[i] for every i < len(src); elements of dst between are left
+// alone. The stride counts elements and must be at least 1.
 func Scatter[T Word](dst, src []T, stride int) {
 	if len(src) == 0 {
 		return

@@ -5,17 +5,20 @@ import (
 	"fmt"
 )
 
-// Word is any 4-byte element. Transpose, Gather and Scatter move such elements without looking at them.
+// Word is any 4-byte element. Transpose, Gather and Scatter move such elements without looking at
+// them.
 type Word interface {
 	~float32 | ~int32 | ~uint32
 }
 
-// Transpose writes the transpose of a matrix: dst[c*ldDst+r] = src[r*ldSrc+c] for r < rows, c < cols. The leading
-// dimensions count elements: ldSrc >= cols, ldDst >= rows. Elements of dst between rows and ldDst are left alone. It
-// panics if a dimension is negative, a leading dimension too small, or a slice too short.
+// Transpose writes the transpose of a matrix: dst[c*ldDst+r] = src[r*ldSrc+c] for r < rows, c <
+// cols. The leading dimensions count elements: ldSrc >= cols, ldDst >= rows. Elements of dst
+// between rows and ldDst are left alone. It panics if a dimension is negative, a leading dimension
+// too small, or a slice too short.
 func Transpose[T Word](dst, src []T, rows, cols, ldDst, ldSrc int) {
 	if rows < 0 || cols < 0 || ldSrc < cols || ldDst < rows {
-		panic(fmt.Sprintf("vec.Transpose: %d x %d with leading dimensions %d (source) and %d (destination)",
+		panic(fmt.Sprintf("vec.Transpose: %d x %d with leading dimensions %d (source) and %d "+
+			"(destination)",
 			rows, cols, ldSrc, ldDst))
 	}
 	if rows == 0 || cols == 0 {
@@ -29,7 +32,8 @@ func Transpose[T Word](dst, src []T, rows, cols, ldDst, ldSrc int) {
 // TransposeBytes is [Transpose] of bytes.
 func TransposeBytes(dst, src []byte, rows, cols, ldDst, ldSrc int) {
 	if rows < 0 || cols < 0 || ldSrc < cols || ldDst < rows {
-		panic(fmt.Sprintf("vec.TransposeBytes: %d x %d with leading dimensions %d (source) and %d (destination)",
+		panic(fmt.Sprintf("vec.TransposeBytes: %d x %d with leading dimensions %d (source) and %d "+
+			"(destination)",
 			rows, cols, ldSrc, ldDst))
 	}
 	if rows == 0 || cols == 0 {
@@ -47,7 +51,8 @@ func TransposeBytes(dst, src []byte, rows, cols, ldDst, ldSrc int) {
 			for q := range blockRows / 4 {
 				Interleave(joined[q*n:][:n], src[(r+4*q)*ldSrc+c:], ldSrc, false)
 			}
-			Transpose(words(AsFloats(dst[c*ldDst+r:])), joined[:blockRows/4*n], blockRows/4, n, ldDst/4, n)
+			Transpose(words(AsFloats(dst[c*ldDst+r:])), joined[:blockRows/4*n], blockRows/4, n,
+				ldDst/4, n)
 		}
 	}
 	for c := 0; c < cols; c += len(joined) {

@@ -4,8 +4,9 @@ package vec
 
 import "github.com/weirgpu/weir/internal/cpuinfo"
 
-// bandCols bounds the columns that are written before the next band of rows begins. Each column lies in another page of
-// the destination, so that the bound is how many entries of the second-level TLB one pass uses.
+// bandCols bounds the columns that are written before the next band of rows begins. Each column
+// lies in another page of the destination, so that the bound is how many entries of the
+// second-level TLB one pass uses.
 const bandCols = 512
 
 func transpose(dst, src []uint32, rows, cols, ldDst, ldSrc int) {
@@ -24,7 +25,8 @@ func transpose(dst, src []uint32, rows, cols, ldDst, ldSrc int) {
 	}
 }
 
-// transposeTiled moves whole squares of 8x8 in assembly and what remains at the right and at the bottom in Go.
+// transposeTiled moves whole squares of 8x8 in assembly and what remains at the right and at the
+// bottom in Go.
 func transposeTiled(dst, src []uint32, rows, cols, ldDst, ldSrc int) {
 	wholeRows, wholeCols := rows&^7, cols&^7
 	for c := 0; c < wholeCols; c += bandCols {
@@ -37,11 +39,13 @@ func transposeTiled(dst, src []uint32, rows, cols, ldDst, ldSrc int) {
 		transposeRef(dst[wholeCols*ldDst:], src[wholeCols:], rows, cols-wholeCols, ldDst, ldSrc)
 	}
 	if wholeRows < rows && wholeCols > 0 {
-		transposeRef(dst[wholeRows:], src[wholeRows*ldSrc:], rows-wholeRows, wholeCols, ldDst, ldSrc)
+		transposeRef(dst[wholeRows:], src[wholeRows*ldSrc:], rows-wholeRows, wholeCols, ldDst,
+			ldSrc)
 	}
 }
 
-// transposeAVX512 computes what transposeRef does for 1 to 16 rows and any number of columns above 0.
+// transposeAVX512 computes what transposeRef does for 1 to 16 rows and any number of columns above
+// 0.
 //
 //go:noescape
 func transposeAVX512(dst, src *uint32, rows, cols, ldDst, ldSrc int)

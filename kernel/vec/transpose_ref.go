@@ -1,6 +1,7 @@
 package vec
 
-// transposeTile is the side of the squares that transposeRef moves: one cache line of 4-byte elements.
+// transposeTile is the side of the squares that transposeRef moves: one cache line of 4-byte
+// elements.
 const transposeTile = 16
 
 func transposeRef(dst, src []uint32, rows, cols, ldDst, ldSrc int) {

@@ -11,7 +11,10 @@ func checkTranspose(t *testing.T, rows, cols, padDst, padSrc int) {
 	for i := range src {
 		src[i] = uint32(i) + 1
 	}
-	dst, intact := guarded(max(0, (cols-1)*ldDst+rows), 1, uint32(untouched), func(a, b uint32) bool { return a == b })
+	dst, intact := guarded(max(0, (cols-1)*ldDst+rows), 1, uint32(untouched),
+		func(a, b uint32) bool {
+			return a == b
+		})
 	Transpose(dst, src, rows, cols, ldDst, ldSrc)
 	if err := intact(); err != nil {
 		t.Fatalf("%d x %d: %v", rows, cols, err)
@@ -22,7 +25,8 @@ func checkTranspose(t *testing.T, rows, cols, padDst, padSrc int) {
 			want = src[r*ldSrc+c]
 		}
 		if v != want {
-			t.Fatalf("%d x %d, leading dimensions %d and %d: at %d: %#x, want %#x", rows, cols, ldDst, ldSrc, i, v, want)
+			t.Fatalf("%d x %d, leading dimensions %d and %d: at %d: %#x, want %#x", rows, cols,
+				ldDst, ldSrc, i, v, want)
 		}
 	}
 }
@@ -81,10 +85,13 @@ func TestGatherAndScatter(t *testing.T) {
 			for i := range column {
 				column[i] = int32(i + 1)
 			}
-			matrix, intact := guarded(max(0, (n-1)*stride+1), 0, int32(-5), func(a, b int32) bool { return a == b })
+			matrix, intact := guarded(max(0, (n-1)*stride+1), 0, int32(-5), func(a, b int32) bool {
+				return a == b
+			})
 			Scatter(matrix, column, stride)
 			for i, v := range matrix {
-				if want := int32(i/stride + 1); i%stride == 0 && v != want || i%stride != 0 && v != -5 {
+				if want := int32(i/stride + 1); i%stride == 0 && v != want ||
+					i%stride != 0 && v != -5 {
 					t.Fatalf("Scatter, n=%d, stride %d: at %d: %d", n, stride, i, v)
 				}
 			}

@@ -32,7 +32,8 @@ func tailLengths() []int {
 
 const canary = 0x7fabcdef
 
-// guarded returns n elements at a misaligned start between canaries, and a function that reports a damaged canary.
+// guarded returns n elements at a misaligned start between canaries, and a function that reports a
+// damaged canary.
 func guarded[T any](n, skew int, guard T, same func(a, b T) bool) (s []T, intact func() error) {
 	const margin = 64
 	all := make([]T, margin+skew+n+margin)
@@ -60,10 +61,14 @@ var special = []float32{
 	0, float32(math.Copysign(0, -1)), 1, -1, 0.5, -0.5, 2, -2, 10, -10, 100, -100,
 	float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()),
 	math.Float32frombits(0xffc12345), math.Float32frombits(0x7f812345),
-	math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32, 0x1p-126, -0x1p-126, 0x1.fffffcp-127, 1e-40,
-	math.MaxFloat32, -math.MaxFloat32, 88.72283, 88.72284, 89, 90, -87.3, -87.5, -103.9, -104, -105, 1e30, -1e30, 1e-30,
-	0.921875, 0.92187494, 3.9, 4, 4.1, -4, 9, 9.01, -9.1, 20, -20, 30, 31, 1.4142135, 1.4142136, 0.70710677, 0.7071068,
-	65504, 65519.996, 65520, -65520, 6e-5, 6.1e-5, 5.9e-8, 2.9e-8, 1 << 31, -(1 << 31), 2147483520, 1 << 63, -(1 << 63),
+	math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32, 0x1p-126, -0x1p-126, 0x1.fffffcp-127,
+	1e-40,
+	math.MaxFloat32, -math.MaxFloat32, 88.72283, 88.72284, 89, 90, -87.3, -87.5, -103.9, -104, -105,
+	1e30, -1e30, 1e-30,
+	0.921875, 0.92187494, 3.9, 4, 4.1, -4, 9, 9.01, -9.1, 20, -20, 30, 31, 1.4142135, 1.4142136,
+	0.70710677, 0.7071068,
+	65504, 65519.996, 65520, -65520, 6e-5, 6.1e-5, 5.9e-8, 2.9e-8, 1 << 31, -(1 << 31), 2147483520,
+	1 << 63, -(1 << 63),
 }
 
 // fill mixes special values, arbitrary bit patterns and ordinary numbers.
@@ -101,7 +106,8 @@ func ulps(a, b float32) int64 {
 	return max(d, -d)
 }
 
-// tolerance says how far a result may be from its reference: in units in the last place, or absolutely.
+// tolerance says how far a result may be from its reference: in units in the last place, or
+// absolutely.
 type tolerance struct {
 	ulps     int64
 	absolute func(x float32) float64
@@ -122,7 +128,8 @@ func (tol tolerance) holds(x, got, want float32) bool {
 	case math.IsInf(float64(want), 0) || math.IsInf(float64(got), 0):
 		return false
 	}
-	return ulps(got, want) <= tol.ulps || tol.absolute != nil && math.Abs(float64(got)-float64(want)) <= tol.absolute(x)
+	return ulps(got, want) <= tol.ulps || tol.absolute != nil &&
+		math.Abs(float64(got)-float64(want)) <= tol.absolute(x)
 }
 
 // checkSlices compares a whole result with its reference.
@@ -130,7 +137,8 @@ func checkSlices(t *testing.T, what string, tol tolerance, x, got, want []float3
 	t.Helper()
 	for i := range want {
 		if !tol.holds(x[i], got[i], want[i]) {
-			t.Fatalf("%s, n=%d: at %d, of %v (%#08x): got %v, want %v", what, len(want), i, x[i], math.Float32bits(x[i]), got[i], want[i])
+			t.Fatalf("%s, n=%d: at %d, of %v (%#08x): got %v, want %v", what, len(want), i, x[i],
+				math.Float32bits(x[i]), got[i], want[i])
 		}
 	}
 }
@@ -206,9 +214,11 @@ func withScalars(f func(dst, x []float32, a, b float32), a, b float32) func(dst,
 	return func(dst, x []float32) { f(dst, x, a, b) }
 }
 
-// worstError returns the greatest relative error of f over every float32 between lo and hi in steps of so many
-// representable numbers, leaving out results below the normal range, and the argument it occurs at.
-func worstError(lo, hi float32, step uint32, f func(dst, x []float32), ref func(float64) float64) (worst float64, at float32) {
+// worstError returns the greatest relative error of f over every float32 between lo and hi in steps
+// of so many representable numbers, leaving out results below the normal range, and the argument it
+// occurs at.
+func worstError(lo, hi float32, step uint32, f func(dst, x []float32),
+	ref func(float64) float64) (worst float64, at float32) {
 	var x, y [256]float32
 	n := 0
 	flush := func() {

@@ -17,11 +17,13 @@ import (
 
 // Options say where a cache is and how large it gets. The zero Options suit most.
 type Options struct {
-	// Dir is the folder, "" for the user's: weir/plans in os.UserCacheDir, which honours XDG_CACHE_HOME.
+	// Dir is the folder, "" for the user's: weir/plans in os.UserCacheDir, which honours
+	// XDG_CACHE_HOME.
 	Dir string
 	// MaxBytes bounds the size of all entries together; 0 stands for [DefaultMaxBytes].
 	MaxBytes int64
-	// Log receives a record at level debug for each entry that is found, missed, refused or written; nil is silent.
+	// Log receives a record at level debug for each entry that is found, missed, refused or
+	// written; nil is silent.
 	Log *slog.Logger
 }
 
@@ -42,10 +44,12 @@ type Cache struct {
 	now       func() time.Time
 }
 
-// Open returns the cache in a folder, which is made when the first entry is written. It fails when there is no folder for the user's
-// caches, or when the program cannot tell which build it is; both leave nothing to do but run without.
+// Open returns the cache in a folder, which is made when the first entry is written. It fails when
+// there is no folder for the user's caches, or when the program cannot tell which build it is; both
+// leave nothing to do but run without.
 func Open(o Options) (*Cache, error) {
-	c := &Cache{dir: o.Dir, max: o.MaxBytes, log: o.Log, now: time.Now, processor: cpuinfo.ModelName}
+	c := &Cache{dir: o.Dir, max: o.MaxBytes, log: o.Log, now: time.Now,
+		processor: cpuinfo.ModelName}
 	if c.max == 0 {
 		c.max = DefaultMaxBytes
 	}
@@ -67,8 +71,8 @@ func Open(o Options) (*Cache, error) {
 	return c, err
 }
 
-// FromEnv is the cache of commands: the folder that the environment variable [EnvDir] names, else the user's. It is nil when the variable
-// says "off" and when [Open] fails.
+// FromEnv is the cache of commands: the folder that the environment variable [EnvDir] names, else
+// the user's. It is nil when the variable says "off" and when [Open] fails.
 func FromEnv(log *slog.Logger) *Cache {
 	dir := os.Getenv(EnvDir)
 	if dir == "off" {
@@ -91,7 +95,9 @@ const (
 // hasSetting reports whether there is any entry of a setting.
 func (c *Cache) hasSetting(setting key) bool {
 	list, _ := os.ReadDir(c.dir)
-	return slices.ContainsFunc(list, func(d fs.DirEntry) bool { return strings.HasPrefix(d.Name(), settingPart(setting)+"-") })
+	return slices.ContainsFunc(list, func(d fs.DirEntry) bool {
+		return strings.HasPrefix(d.Name(), settingPart(setting)+"-")
+	})
 }
 
 // write makes a file of the cache as a whole or not at all.
@@ -100,7 +106,8 @@ func (c *Cache) write(name string, size int64, content func(f *os.File) error) e
 }
 
 // writeNamed is write for a file whose name is known once its content is written.
-func (c *Cache) writeNamed(size int64, content func(f *os.File) (name string, err error)) (err error) {
+func (c *Cache) writeNamed(size int64,
+	content func(f *os.File) (name string, err error)) (err error) {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return err
 	}
@@ -166,7 +173,9 @@ func (c *Cache) trim() {
 		files = append(files, file{name, info.Size(), info.ModTime()})
 		total += info.Size()
 	}
-	slices.SortFunc(files, func(a, b file) int { return cmp.Or(a.used.Compare(b.used), cmp.Compare(a.name, b.name)) })
+	slices.SortFunc(files, func(a, b file) int {
+		return cmp.Or(a.used.Compare(b.used), cmp.Compare(a.name, b.name))
+	})
 	for _, f := range files {
 		if total <= c.max {
 			return
@@ -185,7 +194,8 @@ func own(d fs.DirEntry) bool {
 		return strings.Trim(strings.TrimSuffix(name, tempSuffix), "0123456789") == ""
 	}
 	for _, suffix := range []string{planSuffix, recordSuffix, choicesSuffix} {
-		if stem, ok := strings.CutSuffix(name, suffix); ok { // hashes, of this version's number and lengths or another's
+		// hashes, of this version's number and lengths or another's
+		if stem, ok := strings.CutSuffix(name, suffix); ok {
 			return len(stem) >= 2*len(key{}) && strings.Trim(stem, "0123456789abcdef-") == ""
 		}
 	}

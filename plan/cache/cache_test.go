@@ -24,8 +24,8 @@ import (
 	"github.com/weirgpu/weir/zoo"
 )
 
-// TestArchitectures holds that the second start of every architecture comes from the cache and gives the bits of the first, and of a start
-// without a cache.
+// TestArchitectures holds that the second start of every architecture comes from the cache and
+// gives the bits of the first, and of a start without a cache.
 func TestArchitectures(t *testing.T) {
 	text := zoo.Options{Layers: 2, Hidden: 64, Vocabulary: 100}
 	gpt := zoo.Options{Layers: 2, Hidden: 128, Vocabulary: 100}
@@ -105,9 +105,10 @@ func parseWithWeights(t *testing.T, text string) *graph.Graph {
 	for i := range w {
 		w[i] = float32(r.NormFloat64()) / 8
 	}
-	g, err := graph.ParseApart(text, func(d tensor.DType, shape []int, at int64) (*tensor.Tensor, error) {
-		return tensor.From(slices.Clone(w), shape...), nil
-	})
+	g, err := graph.ParseApart(text,
+		func(d tensor.DType, shape []int, at int64) (*tensor.Tensor, error) {
+			return tensor.From(slices.Clone(w), shape...), nil
+		})
 	if err == nil {
 		err = g.InferTypes()
 	}
@@ -117,7 +118,8 @@ func parseWithWeights(t *testing.T, text string) *graph.Graph {
 	return g
 }
 
-// TestModelChanges holds that a model file never gets the answers of another content, however it changed.
+// TestModelChanges holds that a model file never gets the answers of another content, however it
+// changed.
 func TestModelChanges(t *testing.T) {
 	dir := t.TempDir()
 	path, other := filepath.Join(dir, "model.onnx"), filepath.Join(dir, "other.onnx")
@@ -159,11 +161,14 @@ func TestModelChanges(t *testing.T) {
 			change()
 			got, cached := start(t, c, path, plan.Options{})
 			if !bytes.Equal(got, wantNew) || cached {
-				t.Errorf("from the cache: %v; the new model's outputs: %v", cached, bytes.Equal(got, wantNew))
+				t.Errorf("from the cache: %v; the new model's outputs: %v", cached,
+					bytes.Equal(got, wantNew))
 			}
 			write(t, path, original) // the old content is known by its hash
-			if got, cached := start(t, c, path, plan.Options{}); !bytes.Equal(got, wantOld) || !cached {
-				t.Errorf("with the old content again: from the cache: %v; its outputs: %v", cached, bytes.Equal(got, wantOld))
+			if got, cached := start(t, c, path, plan.Options{}); !bytes.Equal(got, wantOld) ||
+				!cached {
+				t.Errorf("with the old content again: from the cache: %v; its outputs: %v", cached,
+					bytes.Equal(got, wantOld))
 			}
 			m, err := c.Model(path)
 			if err != nil {
@@ -177,7 +182,8 @@ func TestModelChanges(t *testing.T) {
 	}
 }
 
-// TestFreshModel holds that a file whose times might not tell of a second change is not taken for known.
+// TestFreshModel holds that a file whose times might not tell of a second change is not taken for
+// known.
 func TestFreshModel(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.onnx")
 	smallModel(t, path, 1)
@@ -198,7 +204,8 @@ func TestExternalData(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.onnx")
 	var dirs []string
 	for seed := range uint64(2) {
-		g, err := zoo.New("mobilenetv2", zoo.Options{Seed: seed, Layers: 1, Width: 0.25, Resolution: 32, Classes: 10})
+		g, err := zoo.New("mobilenetv2",
+			zoo.Options{Seed: seed, Layers: 1, Width: 0.25, Resolution: 32, Classes: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -215,7 +222,8 @@ func TestExternalData(t *testing.T) {
 		for i := range 2 {
 			got, cached := start(t, c, path, plan.Options{})
 			if !bytes.Equal(got, want) || cached != (i > 0) {
-				t.Errorf("seed %d, start %d: right: %v, from the cache: %v", seed, i, bytes.Equal(got, want), cached)
+				t.Errorf("seed %d, start %d: right: %v, from the cache: %v", seed, i,
+					bytes.Equal(got, want), cached)
 			}
 		}
 		outs = append(outs, want)
@@ -341,7 +349,8 @@ func TestBound(t *testing.T) {
 			if i == 0 {
 				size += info.Size()
 			}
-			if err := os.Chtimes(f, info.ModTime().Add(-time.Minute), info.ModTime().Add(-time.Minute)); err != nil {
+			if err := os.Chtimes(f, info.ModTime().Add(-time.Minute),
+				info.ModTime().Add(-time.Minute)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -369,14 +378,16 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// TestNoPlaceToWrite holds that a folder which cannot be written costs nothing but the second start.
+// TestNoPlaceToWrite holds that a folder which cannot be written costs nothing but the second
+// start.
 func TestNoPlaceToWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.onnx")
 	smallModel(t, path, 1)
 	want, _ := start(t, nil, path, plan.Options{})
 	blocked := filepath.Join(t.TempDir(), "file")
 	write(t, blocked, nil)
-	for name, dir := range map[string]string{"below a file": filepath.Join(blocked, "plans"), "a device": "/dev/null"} {
+	for name, dir := range map[string]string{"below a file": filepath.Join(blocked, "plans"),
+		"a device": "/dev/null"} {
 		c := newCache(t)
 		c.dir = dir
 		for range 2 {
@@ -460,14 +471,17 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestEveryOption fails when plans come to depend on an option that entries know nothing of: add it to settingKey or to keeps.
+// TestEveryOption fails when plans come to depend on an option that entries know nothing of: add it
+// to settingKey or to keeps.
 func TestEveryOption(t *testing.T) {
 	for _, c := range []struct {
 		options any
 		known   []string
 	}{
-		{plan.Options{}, []string{"Shapes", "Threads", "Passes", "Reference", "Placement", "Choices"}},
-		{pass.Options{}, []string{"Off", "StopAfter", "Dump", "Check", "Portable", "Precision", "Log"}},
+		{plan.Options{}, []string{"Shapes", "Threads", "Passes", "Reference", "Placement",
+			"Choices"}},
+		{pass.Options{}, []string{"Off", "StopAfter", "Dump", "Check", "Portable", "Precision",
+			"Log"}},
 	} {
 		typ := reflect.TypeOf(c.options)
 		for i := range typ.NumField() {

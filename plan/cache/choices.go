@@ -26,8 +26,9 @@ import (
 //	way problem
 //	...
 //
-// with a line for each problem, in order. Its name says for which version, system and path of instructions it is. The processor is in the
-// file, so that a program that finds none need not ask the system for it.
+// with a line for each problem, in order. Its name says for which version, system and path of
+// instructions it is. The processor is in the file, so that a program that finds none need not ask
+// the system for it.
 const (
 	choicesMagic   = "weirways"
 	choicesVersion = 1
@@ -39,13 +40,15 @@ const (
 
 // choicesFile is where the choices of this program are, on the current path of instructions.
 func (c *Cache) choicesFile() string {
-	k := keyOf("ways", fmt.Sprint(choicesVersion), c.release, runtime.GOOS, runtime.GOARCH, cpuinfo.CurrentPath().String())
+	k := keyOf("ways", fmt.Sprint(choicesVersion), c.release, runtime.GOOS, runtime.GOARCH,
+		cpuinfo.CurrentPath().String())
 	return filepath.Join(c.dir, k.String()+choicesSuffix)
 }
 
-// Choices returns the ways of computing that were measured on this processor, with this version of weir, and kept by [Cache.KeepChoices]: nil
-// when there are none. A damaged file counts as none and is removed; one that was measured on another processor, with which this one may
-// share its disk, counts as none and stays.
+// Choices returns the ways of computing that were measured on this processor, with this version of
+// weir, and kept by [Cache.KeepChoices]: nil when there are none. A damaged file counts as none and
+// is removed; one that was measured on another processor, with which this one may share its disk,
+// counts as none and stays.
 func (c *Cache) Choices() cpu.Choices {
 	if c == nil {
 		return nil
@@ -64,7 +67,8 @@ func (c *Cache) Choices() cpu.Choices {
 		return nil
 	}
 	if processor != c.processor() {
-		c.log.Debug("plan cache: choices of another processor", "file", name, "processor", processor)
+		c.log.Debug("plan cache: choices of another processor", "file", name, "processor",
+			processor)
 		return nil
 	}
 	c.touch(name)
@@ -72,8 +76,9 @@ func (c *Cache) Choices() cpu.Choices {
 	return choices
 }
 
-// KeepChoices adds choices to those that are kept, in the place of what was measured of the same problems before. When there are too many,
-// only these are kept. Of two processes that do so at once, what one of them adds may be lost.
+// KeepChoices adds choices to those that are kept, in the place of what was measured of the same
+// problems before. When there are too many, only these are kept. Of two processes that do so at
+// once, what one of them adds may be lost.
 func (c *Cache) KeepChoices(add cpu.Choices) error {
 	all := c.Choices()
 	if all == nil {
@@ -109,7 +114,8 @@ func encodeChoices(processor string, choices cpu.Choices) ([]byte, error) {
 	body := append([]byte(processor), '\n')
 	for _, problem := range slices.Sorted(maps.Keys(choices)) {
 		way := choices[problem]
-		if way == "" || problem == "" || strings.ContainsAny(way, " \n") || strings.Contains(problem, "\n") {
+		if way == "" || problem == "" || strings.ContainsAny(way, " \n") ||
+			strings.Contains(problem, "\n") {
 			return nil, fmt.Errorf("way %q of problem %q: want a word and a line", way, problem)
 		}
 		body = fmt.Appendf(body, "%s %s\n", way, problem)
@@ -121,7 +127,8 @@ func encodeChoices(processor string, choices cpu.Choices) ([]byte, error) {
 // decodeChoices reads what encodeChoices writes.
 func decodeChoices(data []byte) (processor string, choices cpu.Choices, err error) {
 	rest, ok := bytes.CutPrefix(data, []byte(choicesMagic))
-	if !ok || len(data) > maxChoices || len(rest) < 4 || checksum(rest[4:]) != binary.LittleEndian.Uint32(rest) {
+	if !ok || len(data) > maxChoices || len(rest) < 4 ||
+		checksum(rest[4:]) != binary.LittleEndian.Uint32(rest) {
 		return "", nil, fmt.Errorf("%w: no choices, or their checksum is wrong", errDamaged)
 	}
 	processor, body, _ := strings.Cut(string(rest[4:]), "\n")
@@ -139,8 +146,9 @@ func decodeChoices(data []byte) (processor string, choices cpu.Choices, err erro
 // module is the path of weir's module.
 const module = "github.com/weirgpu/weir"
 
-// release identifies the kernels of a program: by the version of weir's module where it was built of one, so that all programs that use
-// the version share what was measured, and by the program's build where it was not.
+// release identifies the kernels of a program: by the version of weir's module where it was built
+// of one, so that all programs that use the version share what was measured, and by the program's
+// build where it was not.
 func release(info *debug.BuildInfo, build string) string {
 	if info == nil {
 		return build
@@ -149,7 +157,8 @@ func release(info *debug.BuildInfo, build string) string {
 		if m.Path != module {
 			continue
 		}
-		if m.Replace == nil && m.Version != "" && m.Version != "(devel)" && !strings.Contains(m.Version, "+dirty") {
+		if m.Replace == nil && m.Version != "" && m.Version != "(devel)" &&
+			!strings.Contains(m.Version, "+dirty") {
 			return "version " + m.Version
 		}
 		break

@@ -15,7 +15,8 @@ import (
 	"github.com/weirgpu/weir/plan"
 )
 
-var someChoices = cpu.Choices{"conv f32 1x4x9x9 m8 k3x3": "pixels", "conv f32 1x4x9x9 m8 k1x1 bias": "product"}
+var someChoices = cpu.Choices{"conv f32 1x4x9x9 m8 k3x3": "pixels",
+	"conv f32 1x4x9x9 m8 k1x1 bias": "product"}
 
 // TestChoices keeps choices and looks for them under other circumstances.
 func TestChoices(t *testing.T) {
@@ -72,7 +73,9 @@ func TestChoices(t *testing.T) {
 // TestManyChoices holds the bound: what was measured last is kept.
 func TestManyChoices(t *testing.T) {
 	c := newCache(t)
-	half := func(name string) cpu.Choices { return cpu.Choices{strings.Repeat(name, maxChoices*2/3): "product"} }
+	half := func(name string) cpu.Choices {
+		return cpu.Choices{strings.Repeat(name, maxChoices*2/3): "product"}
+	}
 	for _, name := range []string{"a", "b"} {
 		if err := c.KeepChoices(half(name)); err != nil {
 			t.Fatal(err)
@@ -95,7 +98,8 @@ func TestDamagedChoices(t *testing.T) {
 	name := c.only(t, choicesSuffix)
 	whole := read(t, name)
 	for i := range whole {
-		for what, damaged := range map[string][]byte{"cut short": whole[:i], "a bit": flipped(whole, i)} {
+		for what, damaged := range map[string][]byte{"cut short": whole[:i],
+			"a bit": flipped(whole, i)} {
 			write(t, name, damaged)
 			if got := c.Choices(); got != nil {
 				t.Fatalf("%s at %d: %v", what, i, got)
@@ -138,7 +142,8 @@ func FuzzChoices(f *testing.F) {
 			if err != nil {
 				t.Fatalf("%v was read: %v", choices, err)
 			}
-			if p, c, err := decodeChoices(again); err != nil || p != processor || !maps.Equal(c, choices) {
+			if p, c, err := decodeChoices(again); err != nil || p != processor ||
+				!maps.Equal(c, choices) {
 				t.Errorf("%v of %q became %v of %q, %v", choices, processor, c, p, err)
 			}
 		}
@@ -153,7 +158,8 @@ func resealed(data []byte) []byte {
 	return append(out, data...)
 }
 
-// TestTunedPlan starts a model before and after choices were kept for it: a plan serves the choices that it was made with only.
+// TestTunedPlan starts a model before and after choices were kept for it: a plan serves the choices
+// that it was made with only.
 func TestTunedPlan(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.onnx")
 	smallModel(t, path, 1)
@@ -170,13 +176,15 @@ func TestTunedPlan(t *testing.T) {
 	if cached {
 		t.Error("a plan that was made before is used with other choices")
 	}
-	if bytes.Equal(after, before) && cpuinfo.HasAVX2FMA() { // plain Go adds up in one order whatever the way
+	// plain Go adds up in one order whatever the way
+	if bytes.Equal(after, before) && cpuinfo.HasAVX2FMA() {
 		t.Error("choices that make all steps compute in another way give the same bits")
 	}
 	for threads := range 2 {
 		o.Threads = threads + 1
 		if again, cached := start(t, c, path, o); !cached || !bytes.Equal(again, after) {
-			t.Errorf("%d threads: from the cache: %v; the bits of the start before: %v", o.Threads, cached, bytes.Equal(again, after))
+			t.Errorf("%d threads: from the cache: %v; the bits of the start before: %v", o.Threads,
+				cached, bytes.Equal(again, after))
 		}
 	}
 	without, _ := start(t, nil, path, o)
@@ -187,7 +195,8 @@ func TestTunedPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again, cached := start(t, c, path, o); cached || !bytes.Equal(again, before) {
-		t.Errorf("without the choices: from the cache: %v; the bits of before: %v", cached, bytes.Equal(again, before))
+		t.Errorf("without the choices: from the cache: %v; the bits of before: %v", cached,
+			bytes.Equal(again, before))
 	}
 }
 
@@ -213,7 +222,8 @@ func otherWays(t *testing.T, c *Cache, path string, o plan.Options) cpu.Choices 
 	return choices
 }
 
-// TestTrimChoices holds that the bound of a cache counts choices, and that they are in use as long as they are found.
+// TestTrimChoices holds that the bound of a cache counts choices, and that they are in use as long
+// as they are found.
 func TestTrimChoices(t *testing.T) {
 	c := newCache(t)
 	if err := c.KeepChoices(someChoices); err != nil {
@@ -239,7 +249,8 @@ func TestTrimChoices(t *testing.T) {
 
 func TestRelease(t *testing.T) {
 	dep := func(version string) *debug.BuildInfo {
-		return &debug.BuildInfo{Main: debug.Module{Path: "example.com/app", Version: "v1.0.0"}, Deps: []*debug.Module{{Path: module, Version: version}}}
+		return &debug.BuildInfo{Main: debug.Module{Path: "example.com/app", Version: "v1.0.0"},
+			Deps: []*debug.Module{{Path: module, Version: version}}}
 	}
 	replaced := dep("v1.2.3")
 	replaced.Deps[0].Replace = &debug.Module{Path: "../weir"}
@@ -247,7 +258,9 @@ func TestRelease(t *testing.T) {
 		info *debug.BuildInfo
 		want string
 	}{
-		"the command":                {&debug.BuildInfo{Main: debug.Module{Path: module, Version: "v1.2.3"}}, "version v1.2.3"},
+		"the command": {
+			&debug.BuildInfo{Main: debug.Module{Path: module, Version: "v1.2.3"}},
+			"version v1.2.3"},
 		"a program that imports it":  {dep("v1.2.3"), "version v1.2.3"},
 		"of a working tree":          {dep("(devel)"), "build"},
 		"of changed files":           {dep("v0.0.0-20260101000000-0123456789ab+dirty"), "build"},

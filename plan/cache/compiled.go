@@ -14,10 +14,12 @@ import (
 // Compiled is a plan, and its packed weights when it comes from the cache.
 type Compiled struct {
 	Plan *plan.Plan
-	// Weights are the packed weights, to be loaded with engine.Options.Weights: a view of the mapped entry, read-only and valid until the
-	// model is closed. They are nil for a plan that was made now.
+	// Weights are the packed weights, to be loaded with engine.Options.Weights: a view of the
+	// mapped entry, read-only and valid until the model is closed. They are nil for a plan that was
+	// made now.
 	Weights []byte
-	// Options are those that the plan is made with: what was asked for, with the measured choices that the cache has.
+	// Options are those that the plan is made with: what was asked for, with the measured choices
+	// that the cache has.
 	Options plan.Options
 
 	model   *Model
@@ -25,8 +27,8 @@ type Compiled struct {
 	kept    bool // whether it may be in the cache, now or later
 }
 
-// Compile returns the plan for the options from the cache, or makes it of Source. Info describes the device that it is for. Errors are those
-// of plan.Compile and of Source.
+// Compile returns the plan for the options from the cache, or makes it of Source. Info describes
+// the device that it is for. Errors are those of plan.Compile and of Source.
 func (m *Model) Compile(ctx context.Context, o plan.Options, info device.Info) (*Compiled, error) {
 	c := m.Find(o, info)
 	if c.Plan != nil {
@@ -40,8 +42,8 @@ func (m *Model) Compile(ctx context.Context, o plan.Options, info device.Info) (
 	return c, err
 }
 
-// Find is Compile that leaves Plan nil when the cache does not have it, for who makes the plan, with the Options of what is returned, in
-// another way: Save keeps it then.
+// Find is Compile that leaves Plan nil when the cache does not have it, for who makes the plan,
+// with the Options of what is returned, in another way: Save keeps it then.
 func (m *Model) Find(o plan.Options, info device.Info) *Compiled {
 	if o.Choices == nil {
 		o.Choices = m.cache.Choices()
@@ -93,8 +95,8 @@ func (c *Compiled) find(o plan.Options) error {
 	return nil
 }
 
-// load checks an entry and makes its plan, while the checksums of constants and weights are still being compared: what is made of damaged
-// ones is thrown away.
+// load checks an entry and makes its plan, while the checksums of constants and weights are still
+// being compared: what is made of damaged ones is thrown away.
 func (c *Compiled) load(file *mapping, content key, o plan.Options) (*entry, error) {
 	e, err := parse(file.data)
 	if err != nil {
@@ -112,8 +114,8 @@ func (c *Compiled) load(file *mapping, content key, o plan.Options) (*entry, err
 // keyFor is the key that the entry of a content has.
 func (c *Compiled) keyFor(content key) key { return keyOf(c.setting.String(), content.String()) }
 
-// largeTables is the size of constants from which they are let out of memory once they are checked. Steps read such in place because they
-// need few rows of them at a time: embeddings.
+// largeTables is the size of constants from which they are let out of memory once they are checked.
+// Steps read such in place because they need few rows of them at a time: embeddings.
 const largeTables = 4 << 20
 
 // discarded is what verify does to chunks of constants that it has checked.
@@ -130,8 +132,9 @@ func (c *Compiled) Cached() bool { return c.Weights != nil }
 // Fresh reports whether the plan was made now and is one that Save keeps.
 func (c *Compiled) Fresh() bool { return c.kept && !c.Cached() }
 
-// Save keeps a plan that was made now, with the packed weights that were made of it (engine.Session.Weights), and does nothing for one that
-// was found. An error means that it was not kept, which matters to nobody but a test: the log has it.
+// Save keeps a plan that was made now, with the packed weights that were made of it
+// (engine.Session.Weights), and does nothing for one that was found. An error means that it was not
+// kept, which matters to nobody but a test: the log has it.
 func (c *Compiled) Save(weights []byte) error {
 	if !c.Fresh() {
 		return nil
@@ -160,7 +163,8 @@ func (c *Compiled) save(weights []byte) error {
 	if size > cache.max {
 		return fmt.Errorf("the entry has %d bytes, the cache %d", size, cache.max)
 	}
-	// The model's content, whose hash takes as long as writing the entry, is known while that is done.
+	// The model's content, whose hash takes as long as writing the entry, is known while that is
+	// done.
 	hashed := make(chan error, 1)
 	go func() {
 		_, err := m.identity()
@@ -174,7 +178,8 @@ func (c *Compiled) save(weights []byte) error {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		d.key = c.keyFor(m.content)
-		return filepath.Join(cache.dir, planFile(c.setting, m.content)), errors.Join(m.unchanged(), d.writeHead(f))
+		return filepath.Join(cache.dir, planFile(c.setting, m.content)),
+			errors.Join(m.unchanged(), d.writeHead(f))
 	})
 	if err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 	"github.com/weirgpu/weir/plan"
 )
 
-// TestDamage damages an entry in many ways. Each time the start must give the right outputs from a plan made anew, and leave the entry as it
-// was.
+// TestDamage damages an entry in many ways. Each time the start must give the right outputs from a
+// plan made anew, and leave the entry as it was.
 func TestDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.onnx")
 	smallModel(t, path, 1)
@@ -37,8 +37,10 @@ func TestDamage(t *testing.T) {
 	}
 	at, _ := layOut(uint64(e.tableBytes()), uint64(len(e.constants)), uint64(len(e.weights)))
 	r := rand.New(rand.NewPCG(5, 6))
-	for what, span := range map[string][2]int64{"head": {0, int64(headBytes)}, "table": {int64(headBytes), int64(headBytes + e.tableBytes())},
-		"constants": {at.constantsAt, at.constantsAt + int64(len(e.constants))}, "weights": {at.weightsAt, at.size}} {
+	for what, span := range map[string][2]int64{"head": {0, int64(headBytes)},
+		"table":     {int64(headBytes), int64(headBytes + e.tableBytes())},
+		"constants": {at.constantsAt, at.constantsAt + int64(len(e.constants))},
+		"weights":   {at.weightsAt, at.size}} {
 		for range 8 {
 			damaged := bytes.Clone(whole)
 			damaged[span[0]+r.Int64N(span[1]-span[0])] ^= 1 << r.IntN(8)
@@ -100,7 +102,8 @@ func reseal(b []byte) {
 	binary.LittleEndian.PutUint32(b[sumFrom-4:], checksum(b[sumFrom:headBytes+int(table)]))
 }
 
-// TestDamagedRecord damages the record of a model; the plan is found by the content's hash all the same.
+// TestDamagedRecord damages the record of a model; the plan is found by the content's hash all the
+// same.
 func TestDamagedRecord(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.onnx")
 	smallModel(t, path, 1)
@@ -123,8 +126,9 @@ func TestDamagedRecord(t *testing.T) {
 	}
 }
 
-// FuzzEntry reads foreign bytes as an entry: they are refused or give parts that lie within them. With sound checksums they reach the
-// parser and the compiler, which must refuse them as well or give a plan.
+// FuzzEntry reads foreign bytes as an entry: they are refused or give parts that lie within them.
+// With sound checksums they reach the parser and the compiler, which must refuse them as well or
+// give a plan.
 func FuzzEntry(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "model.onnx")
 	smallModel(f, path, 1)
@@ -145,7 +149,8 @@ func FuzzEntry(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, text string) {
 		if e, err := parse(b); err == nil {
 			if len(e.text)+len(e.constants)+len(e.weights) > len(b) {
-				t.Errorf("%d bytes hold %d of text, %d of constants, %d of weights", len(b), len(e.text), len(e.constants), len(e.weights))
+				t.Errorf("%d bytes hold %d of text, %d of constants, %d of weights", len(b),
+					len(e.text), len(e.constants), len(e.weights))
 			}
 			if e.verify(2, nil) == nil {
 				_, _ = e.restore(plan.Options{Threads: 1})
@@ -190,8 +195,10 @@ func TestBuildID(t *testing.T) {
 	if len(id) < 20 || !bytes.Contains(head, []byte(id)) {
 		t.Errorf("build ID %q", id)
 	}
-	for _, head := range [][]byte{nil, []byte("\x7fELF"), []byte("\x7fELF\x04\x00\x00\x00Go\x00\x00"),
-		[]byte("\x7fELF\xff\xff\xff\x00\x04\x00\x00\x00\x04\x00\x00\x00Go\x00\x00ab"), []byte("\xff Go build ID: \"abc")} {
+	for _, head := range [][]byte{nil, []byte("\x7fELF"),
+		[]byte("\x7fELF\x04\x00\x00\x00Go\x00\x00"),
+		[]byte("\x7fELF\xff\xff\xff\x00\x04\x00\x00\x00\x04\x00\x00\x00Go\x00\x00ab"),
+		[]byte("\xff Go build ID: \"abc")} {
 		if id := buildID(head); id != "" {
 			t.Errorf("%q: build ID %q", head, id)
 		}

@@ -77,8 +77,9 @@ func (d *draft) writeHead(f *os.File) error {
 	return err
 }
 
-// Huge pages are written at a stroke until a few have taken longer than dearWrite, many times what copying takes: the system, or the
-// host of a virtual machine, has to make room for them, which would keep the program for seconds.
+// Huge pages are written at a stroke until a few have taken longer than dearWrite, many times what
+// copying takes: the system, or the host of a virtual machine, has to make room for them, which
+// would keep the program for seconds.
 const (
 	dearWrite  = 8 * time.Millisecond
 	dearWrites = 3
@@ -139,7 +140,8 @@ func (s *summing) write(data []byte) {
 		n := min(int64(len(data)), (i+1)*chunkBytes-s.n)
 		_, _ = s.w.Write(data[:n])
 		sum := s.sums[4*i:]
-		binary.LittleEndian.PutUint32(sum, crc32.Update(binary.LittleEndian.Uint32(sum), castagnoli(), data[:n]))
+		binary.LittleEndian.PutUint32(sum,
+			crc32.Update(binary.LittleEndian.Uint32(sum), castagnoli(), data[:n]))
 		s.n += n
 		data = data[n:]
 	}

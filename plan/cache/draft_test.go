@@ -38,13 +38,17 @@ func TestWritePages(t *testing.T) {
 		each time.Duration
 		want []int
 	}{
-		{time.Millisecond, []int{hugePage, hugePage, hugePage, hugePage, hugePage, hugePage, 12345}},
-		{2 * dearWrite, []int{hugePage, hugePage, hugePage, chunkBytes, chunkBytes, chunkBytes, chunkBytes, chunkBytes, chunkBytes, 12345}},
+		{time.Millisecond, []int{hugePage, hugePage, hugePage, hugePage, hugePage, hugePage,
+			12345}},
+		{2 * dearWrite, []int{hugePage, hugePage, hugePage, chunkBytes, chunkBytes, chunkBytes,
+			chunkBytes, chunkBytes, chunkBytes, 12345}},
 	} {
 		f := &slowFile{data: make([]byte, at+len(data)), each: c.each}
 		clock := func() time.Time { return f.now }
-		if err := writePages(f, data, at, clock); err != nil || !bytes.Equal(f.data[at:], data) || !slices.Equal(f.sizes, c.want) {
-			t.Errorf("%v a page: error %v, wrote pieces of %v, want %v", c.each, err, f.sizes, c.want)
+		if err := writePages(f, data, at, clock); err != nil || !bytes.Equal(f.data[at:], data) ||
+			!slices.Equal(f.sizes, c.want) {
+			t.Errorf("%v a page: error %v, wrote pieces of %v, want %v", c.each, err, f.sizes,
+				c.want)
 		}
 		f = &slowFile{data: f.data, fails: 3}
 		if err := writePages(f, data, at, clock); err == nil || len(f.sizes) != 3 {
@@ -53,13 +57,17 @@ func TestWritePages(t *testing.T) {
 	}
 }
 
-// TestSections wants sections that fill a huge page to begin at one, and small entries to stay small.
+// TestSections wants sections that fill a huge page to begin at one, and small entries to stay
+// small.
 func TestSections(t *testing.T) {
 	for _, c := range []struct{ table, constants, weights uint64 }{
-		{100, 0, 0}, {100, 1, 1}, {70000, 5000, hugePage - 1}, {100, 0, hugePage}, {100, hugePage + 5, 3 * hugePage}, {100, hugePage, 7},
+		{100, 0, 0}, {100, 1, 1}, {70000, 5000, hugePage - 1}, {100, 0, hugePage},
+		{100, hugePage + 5, 3 * hugePage}, {100, hugePage, 7},
 	} {
 		s, ok := layOut(c.table, c.constants, c.weights)
-		if !ok || s.constantsAt < int64(headBytes)+int64(c.table) || s.weightsAt < s.constantsAt+int64(c.constants) || s.size != s.weightsAt+int64(c.weights) {
+		if !ok || s.constantsAt < int64(headBytes)+int64(c.table) ||
+			s.weightsAt < s.constantsAt+int64(c.constants) ||
+			s.size != s.weightsAt+int64(c.weights) {
 			t.Errorf("%+v: %+v, %v", c, s, ok)
 		}
 		for _, part := range []struct {
@@ -70,7 +78,8 @@ func TestSections(t *testing.T) {
 				t.Errorf("%+v: %d bytes begin at %d", c, part.n, part.at)
 			}
 		}
-		if c.constants < hugePage && c.weights < hugePage && s.size > int64(c.table+c.constants+c.weights)+3*sectionAlign {
+		if c.constants < hugePage && c.weights < hugePage &&
+			s.size > int64(c.table+c.constants+c.weights)+3*sectionAlign {
 			t.Errorf("%+v: %d bytes", c, s.size)
 		}
 	}

@@ -24,8 +24,8 @@ import (
 //	constants that steps read where they are, each aligned to [device.Alignment]
 //	weights packed for the kernels
 //
-// Constants and weights begin at multiples of sectionAlign, those that fill a huge page at multiples of that, and chunks with them; the file
-// ends with the weights.
+// Constants and weights begin at multiples of sectionAlign, those that fill a huge page at
+// multiples of that, and chunks with them; the file ends with the weights.
 const (
 	magic         = "weirplan"
 	formatVersion = 2
@@ -36,13 +36,14 @@ const (
 	sectionAlign = 64 << 10
 	chunkBytes   = 1 << 20
 
-	// hugePage is the size of a huge page of most systems. A part of a file that begins at a multiple of it and was written at a stroke lies
-	// in one where the file system has large folios, and is then mapped as one: that spares a start most page faults, and products that
+	// hugePage is the size of a huge page of most systems. A part of a file that begins at a
+	// multiple of it and was written at a stroke lies in one where the file system has large
+	// folios, and is then mapped as one: that spares a start most page faults, and products that
 	// read weights from memory most misses of the address translation.
 	hugePage = 2 << 20
 
-	// minApart is the size in bytes from which a constant is kept beside the text. It is above that of every constant whose elements
-	// shape rules look at, so that those are never left out.
+	// minApart is the size in bytes from which a constant is kept beside the text. It is above that
+	// of every constant whose elements shape rules look at, so that those are never left out.
 	minApart = 1024
 )
 
@@ -52,7 +53,8 @@ const leftOut = -1
 // errDamaged is the kind of error about a file that is no entry, or no longer one.
 var errDamaged = errors.New("damaged entry")
 
-// castagnoli is made on first use, which spares programs that keep no plans a good part of their start.
+// castagnoli is made on first use, which spares programs that keep no plans a good part of their
+// start.
 var castagnoli = sync.OnceValue(func() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) })
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli()) }
@@ -106,14 +108,17 @@ func parse(data []byte) (*entry, error) {
 	table, constants, weights := number(0), number(1), number(2)
 	at, ok := layOut(table, constants, weights)
 	if !ok || at.size != int64(len(data)) {
-		return nil, fmt.Errorf("%w: %d bytes do not hold a table of %d, constants of %d and weights of %d", errDamaged, len(data), table,
+		return nil, fmt.Errorf(
+			"%w: %d bytes do not hold a table of %d, constants of %d and weights of %d", errDamaged,
+			len(data), table,
 			constants, weights)
 	}
 	end := headBytes + int(table)
 	if checksum(data[sumFrom:end]) != binary.LittleEndian.Uint32(head[4:]) {
 		return nil, fmt.Errorf("%w: the checksum of its table is wrong", errDamaged)
 	}
-	e := &entry{constants: data[at.constantsAt:][:constants:constants], weights: data[at.weightsAt:][:weights:weights]}
+	e := &entry{constants: data[at.constantsAt:][:constants:constants],
+		weights: data[at.weightsAt:][:weights:weights]}
 	rest := data[headBytes:end]
 	sums := 4 * (chunks(len(e.constants)) + chunks(len(e.weights)))
 	if len(rest) < len(e.key)+len(e.fingerprint)+sums {
@@ -130,7 +135,8 @@ func (e *entry) tableBytes() int {
 	return len(e.key) + len(e.fingerprint) + len(e.sums) + len(e.text)
 }
 
-// head is the beginning of a file: the head, for constants and weights of the given lengths, and the table.
+// head is the beginning of a file: the head, for constants and weights of the given lengths, and
+// the table.
 func (e *entry) head(constants, weights int) []byte {
 	out := []byte(magic)
 	out = binary.LittleEndian.AppendUint32(out, formatVersion)
@@ -148,8 +154,8 @@ func chunkOf(section []byte, i int) []byte {
 	return section[i*chunkBytes : min((i+1)*chunkBytes, len(section))]
 }
 
-// verify compares constants and weights with their sums, on so many goroutines. When it is not nil, checked is called with each chunk of
-// constants that has been compared.
+// verify compares constants and weights with their sums, on so many goroutines. When it is not nil,
+// checked is called with each chunk of constants that has been compared.
 func (e *entry) verify(threads int, checked func(chunk []byte)) error {
 	nc, n := chunks(len(e.constants)), len(e.sums)/4
 	var next atomic.Int64
@@ -196,15 +202,16 @@ func (e *entry) fetch(d tensor.DType, shape []int, at int64) (*tensor.Tensor, er
 	if at == leftOut {
 		return t, nil
 	}
-	if at < 0 || at%device.Alignment != 0 || at > int64(len(e.constants)) || int64(n) > int64(len(e.constants))-at {
+	if at < 0 || at%device.Alignment != 0 || at > int64(len(e.constants)) ||
+		int64(n) > int64(len(e.constants))-at {
 		return nil, fmt.Errorf("%w: %d bytes at %d of %d", errDamaged, n, at, len(e.constants))
 	}
 	t.Data = e.constants[at:][:n:n]
 	return t, nil
 }
 
-// restore makes the plan of an entry whose parts have been verified. Contents that are sound by their checksums and yet not this program's
-// must not bring it down: a panic is damage.
+// restore makes the plan of an entry whose parts have been verified. Contents that are sound by
+// their checksums and yet not this program's must not bring it down: a panic is damage.
 func (e *entry) restore(o plan.Options) (p *plan.Plan, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -212,17 +219,18 @@ func (e *entry) restore(o plan.Options) (p *plan.Plan, err error) {
 		}
 	}()
 	views := map[int64]*tensor.Tensor{}
-	g, err := graph.ParseApart(string(e.text), func(d tensor.DType, shape []int, at int64) (*tensor.Tensor, error) {
-		t, err := e.fetch(d, shape, at)
-		if err != nil || at == leftOut {
-			return t, err
-		}
-		if seen := views[at]; seen != nil && seen.DType == d && slices.Equal(seen.Shape, shape) {
-			return seen, nil // one constant under several names
-		}
-		views[at] = t
-		return t, nil
-	})
+	g, err := graph.ParseApart(string(e.text),
+		func(d tensor.DType, shape []int, at int64) (*tensor.Tensor, error) {
+			t, err := e.fetch(d, shape, at)
+			if err != nil || at == leftOut {
+				return t, err
+			}
+			if seen := views[at]; seen != nil && seen.DType == d && slices.Equal(seen.Shape, shape) {
+				return seen, nil // one constant under several names
+			}
+			views[at] = t
+			return t, nil
+		})
 	if err != nil {
 		return nil, err
 	}

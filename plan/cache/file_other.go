@@ -7,7 +7,8 @@ import (
 	"os"
 )
 
-// identityOf has no change times here, without which a changed model could be taken for the old one.
+// identityOf has no change times here, without which a changed model could be taken for the old
+// one.
 func identityOf(*os.File) (fileID, error) { return fileID{}, errors.ErrUnsupported }
 
 func mapFile(string) (*mapping, error) { return nil, errors.ErrUnsupported }

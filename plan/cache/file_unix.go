@@ -20,7 +20,8 @@ func identityOf(f *os.File) (fileID, error) {
 	if s.Mode&unix.S_IFMT != unix.S_IFREG {
 		return fileID{}, errors.New("is not a regular file")
 	}
-	return fileID{Device: uint64(s.Dev), Inode: uint64(s.Ino), Size: s.Size, Modified: s.Mtim.Nano(), Changed: s.Ctim.Nano()}, nil
+	return fileID{Device: uint64(s.Dev), Inode: uint64(s.Ino), Size: s.Size,
+		Modified: s.Mtim.Nano(), Changed: s.Ctim.Nano()}, nil
 }
 
 // mapFile maps a whole file read-only.

@@ -34,11 +34,13 @@ func keyOf(lines ...string) key {
 	return key(h.Sum(nil))
 }
 
-// settingKey identifies all that an entry depends on beside the contents of the model's files, of which it goes by the sizes.
+// settingKey identifies all that an entry depends on beside the contents of the model's files, of
+// which it goes by the sizes.
 func (c *Cache) settingKey(files []fileID, o plan.Options, info device.Info) key {
 	lines := []string{"plan", fmt.Sprint(formatVersion), c.build, runtime.GOOS, runtime.GOARCH,
 		cpuinfo.CurrentPath().String(), fmt.Sprintf("%q", info.Features),
-		fmt.Sprint(o.Passes.Precision, o.Passes.Portable), fmt.Sprintf("%q", slices.Sorted(slices.Values(o.Passes.Off)))}
+		fmt.Sprint(o.Passes.Precision, o.Passes.Portable),
+		fmt.Sprintf("%q", slices.Sorted(slices.Values(o.Passes.Off)))}
 	for _, f := range files {
 		lines = append(lines, fmt.Sprint(f.Size))
 	}
@@ -53,23 +55,25 @@ func planFile(setting, content key) string {
 	return settingPart(setting) + "-" + content.String() + planSuffix
 }
 
-// settingPart is the part of an entry's name that is known before the model is read. Half of the hash suffices: the entry has all of it.
+// settingPart is the part of an entry's name that is known before the model is read. Half of the
+// hash suffices: the entry has all of it.
 func settingPart(setting key) string { return setting.String()[:len(setting)] }
 
 // recordFile is the file of a model's record.
 func (c *Cache) recordFile(path string) string {
-	return filepath.Join(c.dir, keyOf("model", fmt.Sprint(formatVersion), c.build, path).String()+recordSuffix)
+	return filepath.Join(c.dir, keyOf("model", fmt.Sprint(formatVersion), c.build, path).
+		String()+recordSuffix)
 }
 
-// keeps reports whether plans made with these options are kept: not those for tests and dumps, which are more than a graph and its
-// weights.
+// keeps reports whether plans made with these options are kept: not those for tests and dumps,
+// which are more than a graph and its weights.
 func keeps(o plan.Options) bool {
 	p := o.Passes
 	return !o.Reference && o.Placement == 0 && p.StopAfter == 0 && p.Dump == nil && !p.Check
 }
 
-// Settled is the age of its last change from which a file's times tell of every later change: twice the granularity of any file
-// system in use, of which FAT's two seconds are the coarsest.
+// Settled is the age of its last change from which a file's times tell of every later change: twice
+// the granularity of any file system in use, of which FAT's two seconds are the coarsest.
 const Settled = 4 * time.Second
 
 // fileID tells the content of a file from any other that its path has had.
@@ -86,7 +90,8 @@ func (f *fileID) settledAt(t time.Time) bool {
 	return max(f.Modified, f.Changed) < t.Add(-Settled).UnixNano()
 }
 
-// identify opens a file and returns it with its identity. Opening makes network file systems look for changes.
+// identify opens a file and returns it with its identity. Opening makes network file systems look
+// for changes.
 func identify(path string) (*os.File, fileID, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -119,7 +124,8 @@ func hashFiles(paths []string) (key, error) {
 			return key{}, err
 		}
 		one := sha256.New()
-		n, err := io.CopyBuffer(struct{ io.Writer }{one}, struct{ io.Reader }{f}, make([]byte, 1<<20))
+		n, err := io.CopyBuffer(struct{ io.Writer }{one}, struct{ io.Reader }{f},
+			make([]byte, 1<<20))
 		f.Close()
 		if err != nil {
 			return key{}, err
@@ -151,8 +157,9 @@ var thisBuild = sync.OnceValues(func() (string, error) {
 	return fmt.Sprintf("%+v", id), nil
 })
 
-// buildID finds the Go build ID in the beginning of an executable, "" when there is none: in the note of type 4 by "Go" of an ELF file
-// (cmd/link, elf.go), elsewhere at the beginning of the text (cmd/link, data.go). It ends in a hash of the program's content.
+// buildID finds the Go build ID in the beginning of an executable, "" when there is none: in the
+// note of type 4 by "Go" of an ELF file (cmd/link, elf.go), elsewhere at the beginning of the text
+// (cmd/link, data.go). It ends in a hash of the program's content.
 func buildID(head []byte) string {
 	if _, note, ok := bytes.Cut(head, []byte("\x04\x00\x00\x00Go\x00\x00")); ok && bytes.HasPrefix(head, []byte("\x7fELF")) {
 		at := len(head) - len(note) - len("\x04\x00\x00\x00Go\x00\x00")

@@ -16,7 +16,8 @@ import (
 // ErrChanged is the kind of error about a model file that was changed in place while it was open.
 var ErrChanged = errors.New("the model file has changed")
 
-// Model is a model file whose plans come from a cache where they can. The file is read when a plan has to be made.
+// Model is a model file whose plans come from a cache where they can. The file is read when a plan
+// has to be made.
 type Model struct {
 	// Graph has the model's inputs and outputs. Its nodes may be missing; Source has them.
 	Graph *graph.Graph
@@ -38,7 +39,8 @@ type Model struct {
 	closed   bool
 }
 
-// Model opens a model file. Errors are those of onnx.Open. The caller owns the model and must Close it.
+// Model opens a model file. Errors are those of onnx.Open. The caller owns the model and must Close
+// it.
 func (c *Cache) Model(path string) (*Model, error) {
 	if c == nil {
 		return open(path)
@@ -80,8 +82,9 @@ func Wrap(src *onnx.Model) *Model {
 	return &Model{Graph: src.Graph, Warnings: src.Warnings, source: src}
 }
 
-// Source returns the model itself, which is read when it is first asked for. It fails as onnx.Open, and with [ErrChanged] when the file was
-// changed in place since it was opened; one that was replaced by renaming is read as it was.
+// Source returns the model itself, which is read when it is first asked for. It fails as onnx.Open,
+// and with [ErrChanged] when the file was changed in place since it was opened; one that was
+// replaced by renaming is read as it was.
 func (m *Model) Source() (*onnx.Model, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,7 +101,8 @@ func (m *Model) read() (*onnx.Model, error) {
 		return nil, errors.Join(err, m.closeFile())
 	}
 	id, err := identityOf(m.file)
-	// The change time tells of a new name as well, and of none: replacing a file renames or removes it.
+	// The change time tells of a new name as well, and of none: replacing a file renames or removes
+	// it.
 	if was := m.files[0]; err == nil && (id.Size != was.Size || id.Modified != was.Modified) {
 		err = ErrChanged
 	}
@@ -113,7 +117,8 @@ func (m *Model) read() (*onnx.Model, error) {
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w: open it again", m.file.Name(), err), src.Close(), m.closeFile())
+		return nil, errors.Join(fmt.Errorf("%s: %w: open it again", m.file.Name(), err),
+			src.Close(), m.closeFile())
 	}
 	m.source = src
 	return src, m.closeFile()
@@ -138,8 +143,8 @@ func (m *Model) Evict(t *tensor.Tensor) {
 	}
 }
 
-// Close unmaps the model and every plan that was found in the cache: no plan of the model, nor what was loaded of it, may be used
-// afterwards. A second Close does nothing.
+// Close unmaps the model and every plan that was found in the cache: no plan of the model, nor what
+// was loaded of it, may be used afterwards. A second Close does nothing.
 func (m *Model) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -158,8 +163,9 @@ func (m *Model) Close() error {
 	return err
 }
 
-// identity returns the hash of the model's content, for which it reads the files when it is not known, and checks that they are still those
-// that were parsed. It fails when what is in them cannot be told for sure.
+// identity returns the hash of the model's content, for which it reads the files when it is not
+// known, and checks that they are still those that were parsed. It fails when what is in them
+// cannot be told for sure.
 func (m *Model) identity() (key, error) {
 	m.mu.Lock()
 	content, hashed := m.content, m.hashed
@@ -187,7 +193,8 @@ func (m *Model) identity() (key, error) {
 	return content, nil
 }
 
-// settled fails when what is in the model's files cannot be told for sure, because they were changed shortly before they were opened.
+// settled fails when what is in the model's files cannot be told for sure, because they were
+// changed shortly before they were opened.
 func (m *Model) settled() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

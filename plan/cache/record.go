@@ -20,8 +20,9 @@ type record struct {
 	Files    []fileID // the model, then its external data
 	Content  key
 	Warnings []string
-	Inputs   string // graphs without nodes, in text, whose inputs are those of the model, and its outputs
-	Outputs  string
+	// graphs without nodes, in text, whose inputs are those of the model, and its outputs
+	Inputs  string
+	Outputs string
 }
 
 // maxRecord bounds a record that is read: names and types of inputs and outputs are short.

@@ -16,7 +16,8 @@ func roomFor(dir string, size int64) error {
 		return err
 	}
 	if free := int64(s.Bavail) * int64(s.Bsize); free-spare < size {
-		return fmt.Errorf("%s has %d bytes free, the entry needs %d and leaves %d", dir, free, size, spare)
+		return fmt.Errorf("%s has %d bytes free, the entry needs %d and leaves %d", dir, free, size,
+			spare)
 	}
 	return nil
 }

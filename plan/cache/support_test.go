@@ -36,7 +36,8 @@ func newCache(t testing.TB) *Cache {
 // smallModel writes a small residual network, whose weights a seed decides.
 func smallModel(t testing.TB, path string, seed uint64) {
 	t.Helper()
-	zooModel(t, path, "resnet50", zoo.Options{Seed: seed, Layers: 1, Width: 0.125, Resolution: 32, Classes: 10})
+	zooModel(t, path, "resnet50",
+		zoo.Options{Seed: seed, Layers: 1, Width: 0.125, Resolution: 32, Classes: 10})
 }
 
 // oneImage is the shape of its input.
@@ -76,8 +77,8 @@ var (
 	})
 )
 
-// start does what the start of a program does: it opens a model, runs it once on the same inputs as every other start, and keeps the
-// plan.
+// start does what the start of a program does: it opens a model, runs it once on the same inputs as
+// every other start, and keeps the plan.
 func start(t testing.TB, c *Cache, path string, o plan.Options) (out []byte, cached bool) {
 	t.Helper()
 	m, err := c.Model(path)
@@ -110,7 +111,8 @@ func start(t testing.TB, c *Cache, path string, o plan.Options) (out []byte, cac
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := engine.Load(compiled.Plan, engine.Options{Device: theDevice(), Pool: thePools()[o.Threads], Weights: compiled.Weights})
+	s, err := engine.Load(compiled.Plan,
+		engine.Options{Device: theDevice(), Pool: thePools()[o.Threads], Weights: compiled.Weights})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -110,7 +110,8 @@ type timeline struct {
 	Holds [][4]float64 `json:"holds"` // job, from ms, to ms, revoked
 }
 
-// latencyChart is the distribution of one job's latencies in every phase, at the same times on a logarithmic scale.
+// latencyChart is the distribution of one job's latencies in every phase, at the same times on a
+// logarithmic scale.
 type latencyChart struct {
 	Job    string         `json:"job"`
 	At     []float64      `json:"at"` // ms
@@ -173,7 +174,8 @@ func newMemory(p scenario.Phase) memoryChart {
 	return m
 }
 
-// latencyPoints is at how many times a distribution is drawn: one for about every pixel column that matters.
+// latencyPoints is at how many times a distribution is drawn: one for about every pixel column that
+// matters.
 const latencyPoints = 240
 
 func newLatency(r *scenario.Result, job int, name string) latencyChart {

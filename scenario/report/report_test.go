@@ -24,7 +24,8 @@ const tiny = `graph "tiny" {
   output %y
 }`
 
-// result is that of a real run: two jobs that work and one that is refused, under names that a page has to escape.
+// result is that of a real run: two jobs that work and one that is refused, under names that a page
+// has to escape.
 func result(t *testing.T) *scenario.Result {
 	t.Helper()
 	g, err := graph.Parse(tiny)
@@ -32,11 +33,14 @@ func result(t *testing.T) *scenario.Result {
 		t.Fatal(err)
 	}
 	job := func(name string, memory share.Bytes) scenario.Job {
-		return scenario.Job{Job: share.Job{Name: name, Iterations: 20, Share: share.Share{Memory: memory}}, Model: name, Graph: g}
+		return scenario.Job{Job: share.Job{Name: name, Iterations: 20,
+			Share: share.Share{Memory: memory}}, Model: name, Graph: g}
 	}
-	s := &scenario.Scenario{Jobs: []scenario.Job{job("a", 0), job("</script><b>&", 1<<20), job("too <big>", 1)}}
-	r, err := scenario.Run(t.Context(), s, scenario.Options{Threads: 1, Solo: true, Compare: []scenario.Mode{scenario.Threads},
-		Policies: []string{"fair", "priority"}})
+	s := &scenario.Scenario{Jobs: []scenario.Job{job("a", 0), job("</script><b>&", 1<<20),
+		job("too <big>", 1)}}
+	r, err := scenario.Run(t.Context(), s,
+		scenario.Options{Threads: 1, Solo: true, Compare: []scenario.Mode{scenario.Threads},
+			Policies: []string{"fair", "priority"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,32 +49,39 @@ func result(t *testing.T) *scenario.Result {
 
 var dataLine = regexp.MustCompile(`(?m)^const data = (.*);$`)
 
-// TestWrite holds that the page is whole, carries its data as JSON, escapes names and needs no network.
+// TestWrite holds that the page is whole, carries its data as JSON, escapes names and needs no
+// network.
 func TestWrite(t *testing.T) {
 	var b bytes.Buffer
-	h := Head{Title: "A & B", Intro: "intro", Command: "weir demo", Notes: []string{"note one"}, When: time.Unix(0, 0)}
+	h := Head{Title: "A & B", Intro: "intro", Command: "weir demo", Notes: []string{"note one"},
+		When: time.Unix(0, 0)}
 	r := result(t)
 	if err := Write(&b, h, r); err != nil {
 		t.Fatal(err)
 	}
 	text := b.String()
-	for _, want := range []string{"<title>A &amp; B</title>", "note one", "</html>", "weir, policy fair", "weir, policy priority",
-		"operating system, goroutine pools", "each job alone", "&lt;/script&gt;&lt;b&gt;&amp;", "too &lt;big&gt;", "refused"} {
+	for _, want := range []string{"<title>A &amp; B</title>", "note one", "</html>",
+		"weir, policy fair", "weir, policy priority",
+		"operating system, goroutine pools", "each job alone", "&lt;/script&gt;&lt;b&gt;&amp;",
+		"too &lt;big&gt;", "refused"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
 	own := strings.Replace(text, echarts.Script, "", 1)
 	if len(own) > 200<<10 || strings.Count(own, "<script") != strings.Count(own, "</script>") {
-		t.Errorf("without its library the page has %d bytes, %d scripts begin and %d end", len(own), strings.Count(own, "<script"),
+		t.Errorf("without its library the page has %d bytes, %d scripts begin and %d end", len(own),
+			strings.Count(own, "<script"),
 			strings.Count(own, "</script>"))
 	}
 	for _, tag := range []string{"html", "head", "body", "table", "tr", "ul", "div"} {
-		if a, b := strings.Count(own, "<"+tag+">")+strings.Count(own, "<"+tag+" "), strings.Count(own, "</"+tag+">"); a != b || a == 0 {
+		if a, b := strings.Count(own, "<"+tag+">")+strings.Count(own, "<"+tag+" "),
+			strings.Count(own, "</"+tag+">"); a != b || a == 0 {
 			t.Errorf("%d <%s> and %d </%s>", a, tag, b, tag)
 		}
 	}
-	if strings.Contains(own, "src=") || strings.Contains(own, "href=") || strings.Contains(own, "http") {
+	if strings.Contains(own, "src=") || strings.Contains(own, "href=") ||
+		strings.Contains(own, "http") {
 		t.Error("the page asks for something outside of itself")
 	}
 	m := dataLine.FindStringSubmatch(own)
@@ -81,17 +92,21 @@ func TestWrite(t *testing.T) {
 	if err := json.Unmarshal([]byte(m[1]), &c); err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Jobs) != 3 || len(c.Timelines) != 2 || len(c.Memory) != 2 || len(c.Latencies) != 3 || len(c.Latencies[0].Phases) != 4 ||
+	if len(c.Jobs) != 3 || len(c.Timelines) != 2 || len(c.Memory) != 2 || len(c.Latencies) != 3 ||
+		len(c.Latencies[0].Phases) != 4 ||
 		c.Latencies[2].Phases != nil || c.Jobs[1] != "</script><b>&" {
-		t.Errorf("the data is of %d jobs, %d timelines, %d memory charts", len(c.Jobs), len(c.Timelines), len(c.Memory))
+		t.Errorf("the data is of %d jobs, %d timelines, %d memory charts", len(c.Jobs),
+			len(c.Timelines), len(c.Memory))
 	}
 }
 
 // TestTimelineIsBounded gives a phase more holds than a browser can move.
 func TestTimelineIsBounded(t *testing.T) {
-	p := scenario.Phase{Mode: scenario.Shared, Policy: "fair", Holds: make([]scenario.Hold, MaxHolds+5)}
+	p := scenario.Phase{Mode: scenario.Shared, Policy: "fair",
+		Holds: make([]scenario.Hold, MaxHolds+5)}
 	for i := range p.Holds {
-		p.Holds[i] = scenario.Hold{Job: i % 2, From: time.Duration(i) * time.Millisecond, To: time.Duration(i+1) * time.Millisecond, Revoked: i%3 == 0}
+		p.Holds[i] = scenario.Hold{Job: i % 2, From: time.Duration(i) * time.Millisecond,
+			To: time.Duration(i+1) * time.Millisecond, Revoked: i%3 == 0}
 	}
 	got := newTimeline(p)
 	if len(got.Holds) != MaxHolds || got.Total != MaxHolds+5 {
@@ -111,7 +126,8 @@ func TestLatencyCurves(t *testing.T) {
 		for i := range ds {
 			ds[i] = time.Duration(math.Exp(rng.Float64()*12) * 1000)
 		}
-		r.Phases = append(r.Phases, scenario.Phase{Mode: scenario.Solo, Jobs: []scenario.JobResult{{Latencies: ds}}})
+		r.Phases = append(r.Phases,
+			scenario.Phase{Mode: scenario.Solo, Jobs: []scenario.JobResult{{Latencies: ds}}})
 	}
 	c := newLatency(r, 0, "a")
 	if len(c.At) != latencyPoints || len(c.Phases) != 2 {

@@ -21,8 +21,10 @@ type live struct {
 
 func newLive(f *os.File) *live {
 	v := &live{done: make(chan struct{})}
-	// Input is left to the shell, so that an interrupt reaches the process as a signal as everywhere else.
-	v.program = tea.NewProgram(screen{width: defaultWidth}, tea.WithOutput(f), tea.WithInput(nil), tea.WithoutSignalHandler(),
+	// Input is left to the shell, so that an interrupt reaches the process as a signal as
+	// everywhere else.
+	v.program = tea.NewProgram(screen{width: defaultWidth}, tea.WithOutput(f), tea.WithInput(nil),
+		tea.WithoutSignalHandler(),
 		tea.WithEnvironment(quiet(os.Environ())))
 	go func() {
 		defer close(v.done)
@@ -32,8 +34,9 @@ func newLive(f *os.File) *live {
 	return v
 }
 
-// quiet is an environment in which Bubble Tea asks the terminal nothing: since nobody reads the input, an answer would end up
-// on the shell's next command line. It asks terminals that it takes for modern ones, and none across ssh.
+// quiet is an environment in which Bubble Tea asks the terminal nothing: since nobody reads the
+// input, an answer would end up on the shell's next command line. It asks terminals that it takes
+// for modern ones, and none across ssh.
 func quiet(environ []string) []string {
 	env := []string{"SSH_TTY=/dev/tty"}
 	for _, e := range environ {
@@ -104,8 +107,10 @@ var (
 	bold    = lipgloss.NewStyle().Bold(true)
 	warning = lipgloss.NewStyle().Foreground(lipgloss.Color("208"))
 	palette = []lipgloss.Style{
-		lipgloss.NewStyle().Foreground(lipgloss.Color("39")), lipgloss.NewStyle().Foreground(lipgloss.Color("208")),
-		lipgloss.NewStyle().Foreground(lipgloss.Color("78")), lipgloss.NewStyle().Foreground(lipgloss.Color("170")),
+		lipgloss.NewStyle().Foreground(lipgloss.Color("39")),
+		lipgloss.NewStyle().Foreground(lipgloss.Color("208")),
+		lipgloss.NewStyle().Foreground(lipgloss.Color("78")),
+		lipgloss.NewStyle().Foreground(lipgloss.Color("170")),
 	}
 )
 
@@ -139,7 +144,9 @@ type column struct {
 
 var columns = []column{
 	{"job", -14, 0, func(j scenario.LiveJob, _ lipgloss.Style) string { return clip(j.Name, 14) }},
-	{"class", -13, 96, func(j scenario.LiveJob, _ lipgloss.Style) string { return j.Class.String() }},
+	{"class", -13, 96, func(j scenario.LiveJob, _ lipgloss.Style) string {
+		return j.Class.String()
+	}},
 	{"device", -barWidth, 70, bar},
 	{"", 5, 0, func(j scenario.LiveJob, _ lipgloss.Style) string {
 		if j.Recent < 0 {
@@ -153,10 +160,18 @@ var columns = []column{
 		}
 		return ""
 	}},
-	{"queue", 5, 0, func(j scenario.LiveJob, _ lipgloss.Style) string { return fmt.Sprint(j.Queue) }},
-	{"memory of cap", 16, 84, func(j scenario.LiveJob, _ lipgloss.Style) string { return memory(j) }},
-	{"p50 ms", 8, 0, func(j scenario.LiveJob, _ lipgloss.Style) string { return latency(j, j.Latency.P50) }},
-	{"p99 ms", 8, 0, func(j scenario.LiveJob, _ lipgloss.Style) string { return latency(j, j.Latency.P99) }},
+	{"queue", 5, 0, func(j scenario.LiveJob, _ lipgloss.Style) string {
+		return fmt.Sprint(j.Queue)
+	}},
+	{"memory of cap", 16, 84, func(j scenario.LiveJob, _ lipgloss.Style) string {
+		return memory(j)
+	}},
+	{"p50 ms", 8, 0, func(j scenario.LiveJob, _ lipgloss.Style) string {
+		return latency(j, j.Latency.P50)
+	}},
+	{"p99 ms", 8, 0, func(j scenario.LiveJob, _ lipgloss.Style) string {
+		return latency(j, j.Latency.P99)
+	}},
 }
 
 func (s screen) table() []string {

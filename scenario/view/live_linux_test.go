@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal opens a pseudo-terminal of 100 columns: the side that a person sees, and the side that a program writes to.
+// terminal opens a pseudo-terminal of 100 columns: the side that a person sees, and the side that a
+// program writes to.
 func terminal(t *testing.T) (person, program *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -35,8 +36,8 @@ func terminal(t *testing.T) (person, program *os.File) {
 	return person, program
 }
 
-// TestLiveOnATerminal draws on a pseudo-terminal: what is shown is seen, the terminal is asked nothing, its cursor is given
-// back, and nothing comes after the end.
+// TestLiveOnATerminal draws on a pseudo-terminal: what is shown is seen, the terminal is asked
+// nothing, its cursor is given back, and nothing comes after the end.
 func TestLiveOnATerminal(t *testing.T) {
 	person, program := terminal(t)
 	got := make(chan string)

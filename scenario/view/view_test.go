@@ -15,24 +15,32 @@ import (
 )
 
 func sample() scenario.Live {
-	return scenario.Live{Mode: scenario.Shared, Policy: "fair", Elapsed: 3 * time.Second, Window: 8 * time.Second, Jobs: []scenario.LiveJob{
-		{Name: "detector", Class: share.Latency, Running: true, Recent: 0.5, Queue: 12, Held: 100 << 20, Cap: 512 << 20, Iterations: 90,
-			Latency: scenario.Latency{P50: 1.5, P99: 12.25}},
-		{Name: "a job with a name that is much too long", Class: share.Opportunistic, Recent: 1.3, Iterations: 1},
-		{Name: "refused", Recent: -1, Error: "job refused: needs 4 MiB, cap 1 MiB: raise memory or lower the batch, and some more words to be long"},
-	}}
+	return scenario.Live{Mode: scenario.Shared, Policy: "fair", Elapsed: 3 * time.Second,
+		Window: 8 * time.Second, Jobs: []scenario.LiveJob{
+			{Name: "detector", Class: share.Latency, Running: true, Recent: 0.5, Queue: 12,
+				Held: 100 << 20, Cap: 512 << 20, Iterations: 90,
+				Latency: scenario.Latency{P50: 1.5, P99: 12.25}},
+			{Name: "a job with a name that is much too long", Class: share.Opportunistic,
+				Recent:     1.3,
+				Iterations: 1},
+			{Name: "refused", Recent: -1,
+				Error: "job refused: needs 4 MiB, cap 1 MiB: raise memory " +
+					"or lower the batch, and some more words to be long"},
+		}}
 }
 
 // draw is the screen after two stages and one look, at a width.
 func draw(width int) string {
 	var m tea.Model = screen{width: defaultWidth}
-	for _, msg := range []tea.Msg{tea.WindowSizeMsg{Width: width, Height: 24}, stageMsg("compiling detector"), stageMsg("together, policy fair"), sample()} {
+	for _, msg := range []tea.Msg{tea.WindowSizeMsg{Width: width, Height: 24},
+		stageMsg("compiling detector"), stageMsg("together, policy fair"), sample()} {
 		m, _ = m.Update(msg)
 	}
 	return m.(screen).text()
 }
 
-// TestScreenFits holds that no line is wider than the terminal, and that what matters most stays on a narrow one.
+// TestScreenFits holds that no line is wider than the terminal, and that what matters most stays on
+// a narrow one.
 func TestScreenFits(t *testing.T) {
 	for _, width := range []int{20, 60, 80, 100, 200} {
 		text := draw(width)
@@ -44,7 +52,8 @@ func TestScreenFits(t *testing.T) {
 		if width < 60 {
 			continue
 		}
-		for _, want := range []string{"done  compiling detector", "together, policy fair", "3 of 8 s", "detector", "50 %", "▶", "12", "1.5", "12.2", "a job with a …",
+		for _, want := range []string{"done  compiling detector", "together, policy fair",
+			"3 of 8 s", "detector", "50 %", "▶", "12", "1.5", "12.2", "a job with a …",
 			"needs 4 MiB"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("width %d: no %q in\n%s", width, want, text)
@@ -76,7 +85,8 @@ func TestScreenAligns(t *testing.T) {
 func TestStageForgetsTheLastLook(t *testing.T) {
 	var m tea.Model = screen{width: 80, now: sample()}
 	m, _ = m.Update(stageMsg("next"))
-	if text := m.(screen).text(); strings.Contains(text, "detector") || !strings.Contains(text, "next") {
+	if text := m.(screen).text(); strings.Contains(text, "detector") ||
+		!strings.Contains(text, "next") {
 		t.Errorf("got %q", text)
 	}
 }
@@ -92,10 +102,12 @@ func TestPlain(t *testing.T) {
 	}
 	v.Close()
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
-	if len(lines) != 3 || lines[0] != "together, policy fair" || !strings.Contains(lines[1], "2 s") || !strings.Contains(lines[2], "4 s") {
+	if len(lines) != 3 || lines[0] != "together, policy fair" ||
+		!strings.Contains(lines[1], "2 s") || !strings.Contains(lines[2], "4 s") {
 		t.Fatalf("got %q", lines)
 	}
-	if !strings.Contains(lines[1], "detector 50 % p50 1.5 p99 12.2 ms queue 12") || !strings.Contains(lines[1], "refused p50") {
+	if !strings.Contains(lines[1], "detector 50 % p50 1.5 p99 12.2 ms queue 12") ||
+		!strings.Contains(lines[1], "refused p50") {
 		t.Errorf("got %q", lines[1])
 	}
 }

@@ -27,10 +27,12 @@ type Config struct {
 func (c Config) Validate() error {
 	f := share.Faults{Object: "device " + c.Device}
 	if c.Units < 1 {
-		f.List = append(f.List, share.Fault{Field: "units", Value: fmt.Sprint(c.Units), Bound: "must be at least 1"})
+		f.List = append(f.List,
+			share.Fault{Field: "units", Value: fmt.Sprint(c.Units), Bound: "must be at least 1"})
 	}
 	if c.Memory <= 0 {
-		f.List = append(f.List, share.Fault{Field: "memory", Value: c.Memory.String(), Bound: "must be above 0"})
+		f.List = append(f.List,
+			share.Fault{Field: "memory", Value: c.Memory.String(), Bound: "must be above 0"})
 	}
 	if c.Policy == nil {
 		f.List = append(f.List, share.Fault{Field: "policy", Value: "nil", Bound: "must be set"})
@@ -63,8 +65,7 @@ type Broker struct {
 	closed    bool
 }
 
-// New returns a broker with no jobs. Its clock starts at zero now. It needs
-// [Broker.Close].
+// New returns a broker with no jobs. Its clock starts at zero now. It needs [Broker.Close].
 func New(c Config) (*Broker, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -79,14 +80,13 @@ func New(c Config) (*Broker, error) {
 // Now returns the time on the broker's clock, which all of its times are on.
 func (b *Broker) Now() time.Duration { return time.Since(b.epoch) }
 
-// Admit lets a job in. needBytes is the most memory it will hold, by its plan;
-// it becomes the job's cap if its share names none.
+// Admit lets a job in. needBytes is the most memory it will hold, by its plan; it becomes the job's
+// cap if its share names none.
 //
-// Admit refuses an invalid specification ([share.ErrInvalid]), a name already
-// here ([ErrName]), a job that needs more than its own cap ([ErrOverCap]), a
-// cap that does not fit beside the others' ([ErrNoMemory]) and a guarantee that
-// does not ([ErrNoCompute]). What is admitted can therefore always be kept. The
-// job needs [Job.End].
+// Admit refuses an invalid specification ([share.ErrInvalid]), a name already here ([ErrName]), a
+// job that needs more than its own cap ([ErrOverCap]), a cap that does not fit beside the others'
+// ([ErrNoMemory]) and a guarantee that does not ([ErrNoCompute]). What is admitted can therefore
+// always be kept. The job needs [Job.End].
 func (b *Broker) Admit(spec share.Job, needBytes share.Bytes) (*Job, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
@@ -126,12 +126,14 @@ func (b *Broker) fits(spec share.Job) error {
 		compute -= j.spec.Guarantee()
 	}
 	if spec.Memory > left {
-		return fmt.Errorf("job %s: wants %v, device %s has %v of %v not promised: %w: lower its memory or end another job",
+		return fmt.Errorf("job %s: wants %v, device %s has %v of %v not promised: %w: lower its "+
+			"memory or end another job",
 			spec.Name, spec.Memory.About(), b.device, left.About(), b.memory.About(), ErrNoMemory)
 	}
 	// The tolerance lets ten jobs have a tenth each.
 	if spec.Guarantee() > compute+1e-9 {
-		return fmt.Errorf("job %s: wants a guarantee of %.4g, device %s has %.4g not promised: %w: lower its compute or end another job",
+		return fmt.Errorf("job %s: wants a guarantee of %.4g, device %s has %.4g not promised: "+
+			"%w: lower its compute or end another job",
 			spec.Name, spec.Guarantee(), b.device, max(0, compute), ErrNoCompute)
 	}
 	return nil

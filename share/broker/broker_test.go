@@ -15,12 +15,13 @@ import (
 
 const ms = time.Millisecond
 
-// newBroker returns a broker with 4 units and 1 GiB that is closed after the
-// test. Its observer checks the invariants of every event.
+// newBroker returns a broker with 4 units and 1 GiB that is closed after the test. Its observer
+// checks the invariants of every event.
 func newBroker(t testing.TB, p share.Policy) (*broker.Broker, *monitor) {
 	t.Helper()
 	m := &monitor{t: t, units: 4, jobs: map[share.JobID]*watched{}}
-	b, err := broker.New(broker.Config{Device: "cpu:0", Units: 4, Memory: share.GiB, Policy: p, Observer: m})
+	b, err := broker.New(broker.Config{Device: "cpu:0", Units: 4, Memory: share.GiB, Policy: p,
+		Observer: m})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,21 +69,25 @@ func TestAdmission(t *testing.T) {
 		asks []ask
 	}{
 		{"over its own cap", []ask{
-			{job("train-7", share.Share{Memory: 8 * share.MiB}), 12 * share.MiB, broker.ErrOverCap, []string{"job train-7", "12MiB", "8MiB", "raise memory"}},
+			{job("train-7", share.Share{Memory: 8 * share.MiB}), 12 * share.MiB, broker.ErrOverCap,
+				[]string{"job train-7", "12MiB", "8MiB", "raise memory"}},
 			{job("exact", share.Share{Memory: 8 * share.MiB}), 8 * share.MiB, nil, nil},
-			{job("byte", share.Share{Memory: 8 * share.MiB}), 8*share.MiB + 1, broker.ErrOverCap, []string{"8388609B"}},
+			{job("byte", share.Share{Memory: 8 * share.MiB}), 8*share.MiB + 1, broker.ErrOverCap,
+				[]string{"8388609B"}},
 			{job("negative", share.Share{}), -1, broker.ErrOverCap, nil},
 		}},
 		{"device memory", []ask{
 			{job("a", share.Share{Memory: 768 * share.MiB}), 0, nil, nil},
-			{job("b", share.Share{Memory: 257 * share.MiB}), 0, broker.ErrNoMemory, []string{"job b", "257MiB", "256MiB", "1GiB", "cpu:0"}},
+			{job("b", share.Share{Memory: 257 * share.MiB}), 0, broker.ErrNoMemory,
+				[]string{"job b", "257MiB", "256MiB", "1GiB", "cpu:0"}},
 			{job("c", share.Share{}), 256*share.MiB + 1, broker.ErrNoMemory, nil},
 			{job("d", share.Share{}), 256 * share.MiB, nil, nil},
 			{job("e", share.Share{}), 0, nil, nil},
 		}},
 		{"device compute", []ask{
 			{job("a", share.Share{Compute: 0.7}), 0, nil, nil},
-			{job("b", share.Share{Compute: 0.4}), 0, broker.ErrNoCompute, []string{"job b", "0.4", "0.3"}},
+			{job("b", share.Share{Compute: 0.4}), 0, broker.ErrNoCompute,
+				[]string{"job b", "0.4", "0.3"}},
 			{job("c", share.Share{Compute: 0.4, Class: share.Opportunistic}), 0, nil, nil},
 			{job("d", share.Share{Compute: 0.1}), 0, nil, nil},
 			{job("e", share.Share{Compute: 0.1}), 0, nil, nil},
@@ -220,15 +225,27 @@ func TestWaiting(t *testing.T) {
 		do   func(b *broker.Broker, holder, waiter *broker.Job, lease *broker.Lease, cancel func())
 		want error
 	}{
-		{"release hands over", func(_ *broker.Broker, _, _ *broker.Job, l *broker.Lease, _ func()) { l.Release() }, nil},
-		{"end of the holder hands over", func(_ *broker.Broker, h, _ *broker.Job, _ *broker.Lease, _ func()) { h.End(nil) }, nil},
-		{"context", func(_ *broker.Broker, _, _ *broker.Job, _ *broker.Lease, cancel func()) { cancel() }, context.Canceled},
-		{"end of the waiter", func(_ *broker.Broker, _, w *broker.Job, _ *broker.Lease, _ func()) { w.End(cause) }, cause},
-		{"close", func(b *broker.Broker, _, _ *broker.Job, _ *broker.Lease, _ func()) { b.Close() }, broker.ErrClosed},
+		{"release hands over", func(_ *broker.Broker, _, _ *broker.Job, l *broker.Lease, _ func()) {
+			l.Release()
+		}, nil},
+		{"end of the holder hands over",
+			func(_ *broker.Broker, h, _ *broker.Job, _ *broker.Lease, _ func()) {
+				h.End(nil)
+			}, nil},
+		{"context", func(_ *broker.Broker, _, _ *broker.Job, _ *broker.Lease, cancel func()) {
+			cancel()
+		}, context.Canceled},
+		{"end of the waiter", func(_ *broker.Broker, _, w *broker.Job, _ *broker.Lease, _ func()) {
+			w.End(cause)
+		}, cause},
+		{"close", func(b *broker.Broker, _, _ *broker.Job, _ *broker.Lease, _ func()) {
+			b.Close()
+		}, broker.ErrClosed},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			b, _ := newBroker(t, named(t, "fifo"))
-			holder, waiter := admit(t, b, "holder", share.Share{}), admit(t, b, "waiter", share.Share{})
+			holder, waiter := admit(t, b, "holder", share.Share{}),
+				admit(t, b, "waiter", share.Share{})
 			lease, err := holder.Acquire(context.Background())
 			if err != nil {
 				t.Fatal(err)
@@ -291,7 +308,8 @@ func TestPanicOfOwner(t *testing.T) {
 
 func TestRenewAloneAllocatesNothing(t *testing.T) {
 	for _, row := range policy.All() {
-		b, err := broker.New(broker.Config{Device: "cpu:0", Units: 4, Memory: share.GiB, Policy: row.New()})
+		b, err := broker.New(broker.Config{Device: "cpu:0", Units: 4, Memory: share.GiB,
+			Policy: row.New()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/weirgpu/weir/share"
 )
 
-// stallDelay is how long the broker waits before it asks a policy again that
-// left waiting jobs on an idle device, or that wants to be woken in the past.
+// stallDelay is how long the broker waits before it asks a policy again that left waiting jobs on
+// an idle device, or that wants to be woken in the past.
 const stallDelay = 10 * time.Millisecond
 
 // decide asks the policy and does what it says, as far as that is sound.
@@ -52,8 +52,8 @@ func (b *Broker) snapshot(now time.Duration) *share.Snapshot {
 	return s
 }
 
-// plan sets the timer for the policy's next call. A timer that goes off early
-// does no harm, so a running one is only ever moved forward.
+// plan sets the timer for the policy's next call. A timer that goes off early does no harm, so a
+// running one is only ever moved forward.
 func (b *Broker) plan(s *share.Snapshot, wake time.Duration, free int) {
 	if wake != 0 && wake <= s.Now {
 		b.blame(0, ErrWake)
@@ -186,8 +186,8 @@ func (b *Broker) settle(now time.Duration) {
 	}
 }
 
-// Faults returns how many of the policy's instructions were unsound and not
-// carried out, and the first of them as an error.
+// Faults returns how many of the policy's instructions were unsound and not carried out, and the
+// first of them as an error.
 func (b *Broker) Faults() (int64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

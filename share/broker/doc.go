@@ -1,9 +1,9 @@
-// Package broker is the only place that decides who runs on a device. It
-// admits jobs, hands out leases on device time as its policy says, counts the
-// memory each job holds against its cap, and keeps account of both.
+// Package broker is the only place that decides who runs on a device. It admits jobs, hands out
+// leases on device time as its policy says, counts the memory each job holds against its cap, and
+// keeps account of both.
 //
-// Meet first: [Broker], one per device; [Job], an admitted job; and [Lease],
-// the right to use the device until a time or until revoked. A job's loop is
+// Meet first: [Broker], one per device; [Job], an admitted job; and [Lease], the right to use the
+// device until a time or until revoked. A job's loop is
 //
 //	lease, err := job.Acquire(ctx)
 //	for there is another iteration to do {
@@ -19,24 +19,21 @@
 //	}
 //	lease.Release()
 //
-// with job.Arrive and job.Complete around each request (where the next one is
-// at hand, it arrives before the last is completed), and a deferred job.End
-// that also runs after a panic. The Renew between two iterations is where
-// policies that never split one change jobs; under the others it costs less
-// than a microsecond and keeps the slice. Release is for a job that has run
-// out of work: it offers the device to others.
+// with job.Arrive and job.Complete around each request (where the next one is at hand, it arrives
+// before the last is completed), and a deferred job.End that also runs after a panic. The Renew
+// between two iterations is where policies that never split one change jobs; under the others it
+// costs less than a microsecond and keeps the slice. Release is for a job that has run out of work:
+// it offers the device to others.
 //
-// Concurrency: all methods may be called from any goroutine. A job has one
-// lease, so its Acquire and Renew exclude each other; a second Acquire is
-// refused, not queued. The broker has one lock, held for the length of a
-// decision; [Lease.Revoked] takes none. An [Observer] is called with the lock
-// held and must not call back.
+// Concurrency: all methods may be called from any goroutine. A job has one lease, so its Acquire
+// and Renew exclude each other; a second Acquire is refused, not queued. The broker has one lock,
+// held for the length of a decision; [Lease.Revoked] takes none. An [Observer] is called with the
+// lock held and must not call back.
 //
-// The broker does not trust its policy: grants to jobs that are not waiting or
-// of more units than are free, and times in the past, are counted as faults and
-// not carried out. It does not trust a job to be careful either, but it cannot
-// take the device from one that does not check its lease between steps.
+// The broker does not trust its policy: grants to jobs that are not waiting or of more units than
+// are free, and times in the past, are counted as faults and not carried out. It does not trust a
+// job to be careful either, but it cannot take the device from one that does not check its lease
+// between steps.
 //
-// Time is the process's monotonic clock, so that testing/synctest makes it
-// virtual.
+// Time is the process's monotonic clock, so that testing/synctest makes it virtual.
 package broker

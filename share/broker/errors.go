@@ -27,7 +27,6 @@ var (
 	ErrNotRunning = errors.New("job does not run")
 	// ErrWake: the policy asked to be woken in the past.
 	ErrWake = errors.New("wake in the past")
-	// ErrStalled: jobs wait, nothing runs, and the policy did not ask to be
-	// woken.
+	// ErrStalled: jobs wait, nothing runs, and the policy did not ask to be woken.
 	ErrStalled = errors.New("jobs wait on an idle device for nothing")
 )

@@ -22,7 +22,8 @@ const (
 	Ended                     // it is gone
 )
 
-var kindNames = [...]string{"admitted", "busy", "granted", "revoked", "released", "iterated", "drained", "ended"}
+var kindNames = [...]string{"admitted", "busy", "granted", "revoked", "released", "iterated",
+	"drained", "ended"}
 
 // String returns the kind's name, such as "granted".
 func (k EventKind) String() string {
@@ -58,9 +59,9 @@ type Event struct {
 	Kind EventKind
 	Job  share.JobID
 	Name string
-	// At is when it happened. From is when that began which this event ends:
-	// the hold (Revoked, Released), the iteration (Iterated), the time with
-	// work (Drained), the life (Ended). Otherwise it equals At.
+	// At is when it happened. From is when that began which this event ends: the hold (Revoked,
+	// Released), the iteration (Iterated), the time with work (Drained), the life (Ended).
+	// Otherwise it equals At.
 	At, From time.Duration
 	// Units is the number of compute units granted, revoked or released.
 	Units int
@@ -72,8 +73,8 @@ type Event struct {
 	Err error
 }
 
-// Observer is told of events in their order. Observe is called with the
-// broker's lock held: it must return soon, and must not call the broker.
+// Observer is told of events in their order. Observe is called with the broker's lock held: it must
+// return soon, and must not call the broker.
 type Observer interface {
 	Observe(Event)
 }

@@ -23,10 +23,12 @@ func Example() {
 	}
 	defer b.Close()
 
-	if _, err := b.Admit(share.Job{Name: "greedy", Share: share.Share{Memory: 256 * share.MiB}}, 512*share.MiB); err != nil {
+	if _, err := b.Admit(share.Job{Name: "greedy", Share: share.Share{Memory: 256 * share.MiB}},
+		512*share.MiB); err != nil {
 		fmt.Println(err)
 	}
-	job, err := b.Admit(share.Job{Name: "train-7", Share: share.Share{Memory: 512 * share.MiB, Compute: 0.5}}, 100*share.MiB)
+	job, err := b.Admit(share.Job{Name: "train-7",
+		Share: share.Share{Memory: 512 * share.MiB, Compute: 0.5}}, 100*share.MiB)
 	if err != nil {
 		fmt.Println(err)
 		return

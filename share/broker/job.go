@@ -44,14 +44,12 @@ func (j *Job) ID() share.JobID { return j.state.ID }
 // Name returns the name under which the job was admitted.
 func (j *Job) Name() string { return j.spec.Name }
 
-// Spec returns the specification under which the job was admitted, with the
-// memory cap filled in.
+// Spec returns the specification under which the job was admitted, with the memory cap filled in.
 func (j *Job) Spec() share.Job { return j.spec }
 
-// Acquire waits until the job is granted the device and returns its lease,
-// which is the same object every time. It returns [ErrHeld] if the job holds
-// its lease or waits for it already, [ErrEnded] if the job ends, or the
-// context's error; then the job neither holds nor waits.
+// Acquire waits until the job is granted the device and returns its lease, which is the same object
+// every time. It returns [ErrHeld] if the job holds its lease or waits for it already, [ErrEnded]
+// if the job ends, or the context's error; then the job neither holds nor waits.
 func (j *Job) Acquire(ctx context.Context) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -75,8 +73,8 @@ func (j *Job) Acquire(ctx context.Context) (*Lease, error) {
 	return &j.lease, nil
 }
 
-// await makes the job wait and returns once it is granted the device. It is
-// called with the lock held and releases it.
+// await makes the job wait and returns once it is granted the device. It is called with the lock
+// held and releases it.
 func (j *Job) await(ctx context.Context, now time.Duration) error {
 	b := j.b
 	j.enter(share.Waiting, now)
@@ -148,9 +146,8 @@ func (j *Job) endedError() error {
 	return fmt.Errorf("job %s: %w", j.spec.Name, ErrEnded)
 }
 
-// End releases everything the job holds, at once: its lease, its memory, its
-// promises. Waiters get [ErrEnded], which wraps cause if that is not nil.
-// Ending a job again does nothing.
+// End releases everything the job holds, at once: its lease, its memory, its promises. Waiters get
+// [ErrEnded], which wraps cause if that is not nil. Ending a job again does nothing.
 func (j *Job) End(cause error) {
 	j.b.mu.Lock()
 	defer j.b.mu.Unlock()
@@ -162,8 +159,8 @@ func (j *Job) End(cause error) {
 	j.b.decide(now)
 }
 
-// Arrive reports that a request has arrived: the job has work until as many
-// Complete calls have been made. It does not ask for the device; Acquire does.
+// Arrive reports that a request has arrived: the job has work until as many Complete calls have
+// been made. It does not ask for the device; Acquire does.
 func (j *Job) Arrive() {
 	j.b.mu.Lock()
 	defer j.b.mu.Unlock()
@@ -177,8 +174,7 @@ func (j *Job) Arrive() {
 	j.b.demand(j, now)
 }
 
-// Complete reports that the oldest request is completed. Without one it does
-// nothing.
+// Complete reports that the oldest request is completed. Without one it does nothing.
 func (j *Job) Complete() {
 	j.b.mu.Lock()
 	defer j.b.mu.Unlock()
@@ -212,9 +208,8 @@ func (j *Job) BeginIteration() {
 	j.b.demand(j, now)
 }
 
-// EndIteration reports that the iteration begun is completed. Its device time
-// joins the estimate of the next one's. Without an iteration begun it does
-// nothing.
+// EndIteration reports that the iteration begun is completed. Its device time joins the estimate of
+// the next one's. Without an iteration begun it does nothing.
 func (j *Job) EndIteration() {
 	j.b.mu.Lock()
 	defer j.b.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/weirgpu/weir/share/broker"
 )
 
-// monitor checks that the events of a broker make sense: units granted never
-// exceed those of the device, every hold ends once, and times do not go back.
+// monitor checks that the events of a broker make sense: units granted never exceed those of the
+// device, every hold ends once, and times do not go back.
 type monitor struct {
 	t     testing.TB
 	units int
@@ -63,7 +63,8 @@ func (m *monitor) follow(w *watched, e broker.Event) {
 		}
 	case broker.Released:
 		if w.units == 0 || w.units != e.Units || w.since != e.From {
-			m.t.Errorf("%s released %d units held from %v; it holds %d from %v", e.Name, e.Units, e.From, w.units, w.since)
+			m.t.Errorf("%s released %d units held from %v; it holds %d from %v", e.Name, e.Units,
+				e.From, w.units, w.since)
 		}
 		m.held -= w.units
 		w.used += (e.At - e.From) * time.Duration(e.Units)

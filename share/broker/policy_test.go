@@ -28,8 +28,8 @@ func first(s *share.Snapshot, units int) (share.Grant, bool) {
 	return share.Grant{}, false
 }
 
-// TestUnsoundDecisions: whatever a policy says, the device is not given away
-// twice, and a job that the policy forgets is served once it remembers.
+// TestUnsoundDecisions: whatever a policy says, the device is not given away twice, and a job that
+// the policy forgets is served once it remembers.
 func TestUnsoundDecisions(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -109,7 +109,8 @@ func TestSideBySide(t *testing.T) {
 	}}
 	synctest.Test(t, func(t *testing.T) {
 		b, m := newBroker(t, p)
-		tenants := []tenant{{name: "a", step: ms, steps: 10}, {name: "b", step: ms, steps: 10}, {name: "c", step: ms, steps: 10}}
+		tenants := []tenant{{name: "a", step: ms, steps: 10}, {name: "b", step: ms, steps: 10},
+			{name: "c", step: ms, steps: 10}}
 		together(t, b, time.Second, tenants)
 		for _, a := range b.Accounts() {
 			// The last iteration may end after the second.

@@ -24,9 +24,8 @@ func (k MemoryKind) String() string {
 	return "ephemeral"
 }
 
-// Reserve counts n more bytes as held by the job. It refuses with [ErrOverCap]
-// what would take the job over its cap, by a byte or more, and then counts
-// nothing.
+// Reserve counts n more bytes as held by the job. It refuses with [ErrOverCap] what would take the
+// job over its cap, by a byte or more, and then counts nothing.
 func (j *Job) Reserve(kind MemoryKind, n share.Bytes) error {
 	j.b.mu.Lock()
 	defer j.b.mu.Unlock()
@@ -36,7 +35,8 @@ func (j *Job) Reserve(kind MemoryKind, n share.Bytes) error {
 	s := &j.state
 	held := s.Persistent + s.Ephemeral
 	if n < 0 || n > s.Cap-held {
-		return fmt.Errorf("job %s: wants %v more %v memory, holds %v of its cap %v: %w: raise memory or lower the batch",
+		return fmt.Errorf("job %s: wants %v more %v memory, holds %v of its cap %v: %w: raise "+
+			"memory or lower the batch",
 			j.spec.Name, n.About(), kind, held.About(), s.Cap.About(), ErrOverCap)
 	}
 	*j.holding(kind) += n
@@ -44,9 +44,8 @@ func (j *Job) Reserve(kind MemoryKind, n share.Bytes) error {
 	return nil
 }
 
-// Free counts n bytes as given back. More than is reserved is an error,
-// [ErrNotReserved], and changes nothing. After the job's end, which frees
-// everything, Free does nothing.
+// Free counts n bytes as given back. More than is reserved is an error, [ErrNotReserved], and
+// changes nothing. After the job's end, which frees everything, Free does nothing.
 func (j *Job) Free(kind MemoryKind, n share.Bytes) error {
 	j.b.mu.Lock()
 	defer j.b.mu.Unlock()

@@ -40,9 +40,9 @@ func randomTenants(r *rand.Rand) []tenant {
 	return list
 }
 
-// TestRandomJobs runs random jobs under every policy with limits and checks
-// what must hold for any: units, limits, guarantees of jobs with work
-// throughout, and a device in use while somebody who may run waits.
+// TestRandomJobs runs random jobs under every policy with limits and checks what must hold for any:
+// units, limits, guarantees of jobs with work throughout, and a device in use while somebody who
+// may run waits.
 func TestRandomJobs(t *testing.T) {
 	const run = 1200 * ms
 	for seed := range uint64(1000) {
@@ -66,8 +66,8 @@ func TestRandomJobs(t *testing.T) {
 	}
 }
 
-// checkLimit: over any window of a second, a job's use is at most its limit,
-// the burst of 4 ms and the step in which its slice ended.
+// checkLimit: over any window of a second, a job's use is at most its limit, the burst of 4 ms and
+// the step in which its slice ended.
 func checkLimit(t *testing.T, name string, x *tenant, w *watched) {
 	if name == "fifo" || name == "timeslice" {
 		return
@@ -78,8 +78,8 @@ func checkLimit(t *testing.T, name string, x *tenant, w *watched) {
 	}
 }
 
-// checkInUse: from the time when a job without limit that always has work has
-// come, the device is never idle.
+// checkInUse: from the time when a job without limit that always has work has come, the device is
+// never idle.
 func checkInUse(t *testing.T, tenants []tenant, m *monitor, run time.Duration) {
 	from := run
 	for i := range tenants {
@@ -98,8 +98,8 @@ func checkInUse(t *testing.T, tenants []tenant, m *monitor, run time.Duration) {
 	}
 }
 
-// TestStress lets goroutines do everything at once, in real time, for the race
-// detector and the monitor to watch.
+// TestStress lets goroutines do everything at once, in real time, for the race detector and the
+// monitor to watch.
 func TestStress(t *testing.T) {
 	for _, row := range policy.All() {
 		b, m := newBroker(t, row.New())
@@ -145,8 +145,8 @@ func stress(t *testing.T, b *broker.Broker, n int) {
 	}
 }
 
-// oneTurn waits, perhaps for too long, renews, perhaps from a lease that was
-// taken away, and gives back.
+// oneTurn waits, perhaps for too long, renews, perhaps from a lease that was taken away, and gives
+// back.
 func oneTurn(j *broker.Job, r *rand.Rand, watch <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -114,19 +114,23 @@ func TestShares(t *testing.T) {
 			{name: "a", share: share.Share{Limit: 0.25}, step: ms, steps: 10, want: 0.25},
 		}},
 		{"idle capacity is lent", "fair", []tenant{
-			{name: "a", share: share.Share{Compute: 0.8}, step: ms, steps: 5, every: 50 * ms, want: 0.1},
+			{name: "a", share: share.Share{Compute: 0.8}, step: ms, steps: 5, every: 50 * ms,
+				want: 0.1},
 			{name: "b", share: share.Share{Compute: 0.2}, step: ms, steps: 10, want: 0.9},
 		}},
 		{"a late arrival gets no arrears", "fair", []tenant{
 			{name: "a", share: share.Share{Compute: 0.5}, step: ms, steps: 10, want: 0.75},
-			{name: "b", share: share.Share{Compute: 0.5}, step: ms, steps: 10, from: 3 * time.Second, want: 0.25},
+			{name: "b", share: share.Share{Compute: 0.5}, step: ms, steps: 10,
+				from: 3 * time.Second, want: 0.25},
 		}},
 		{"opportunistic in the gaps", "priority", []tenant{
-			{name: "a", share: share.Share{Class: share.Latency}, step: ms, steps: 10, every: 40 * ms, want: 0.25},
+			{name: "a", share: share.Share{Class: share.Latency}, step: ms, steps: 10,
+				every: 40 * ms, want: 0.25},
 			{name: "b", share: gaps, step: ms, steps: 10, want: 0.75},
 		}},
 		{"classes and a guarantee", "priority", []tenant{
-			{name: "a", share: share.Share{Class: share.Latency, Compute: 0.5}, step: ms, steps: 10, want: 0.7},
+			{name: "a", share: share.Share{Class: share.Latency, Compute: 0.5}, step: ms, steps: 10,
+				want: 0.7},
 			{name: "b", share: share.Share{Compute: 0.3}, step: ms, steps: 10, want: 0.3},
 			{name: "c", share: gaps, step: ms, steps: 10, want: 0},
 		}},
@@ -146,13 +150,15 @@ func TestShares(t *testing.T) {
 			for i, x := range tc.tenants {
 				got := float64(accounts[i].Used) / float64(run)
 				if math.Abs(got-x.want) > 0.01 {
-					t.Errorf("%s: %s got %.3f of the device, want %.3f", tc.name, x.name, got, x.want)
+					t.Errorf("%s: %s got %.3f of the device, want %.3f", tc.name, x.name, got,
+						x.want)
 				}
 				if e := accounts[i].ErrorP95(); tc.policy == "fair" && e > 3 {
 					t.Errorf("%s: %s: share error p95 %.2f points", tc.name, x.name, e)
 				}
 				if m.jobs[jobs[i].ID()].used != 4*accounts[i].Used {
-					t.Errorf("%s: %s: events say %v of 4 units, accounts %v of the device", tc.name, x.name, m.jobs[jobs[i].ID()].used, accounts[i].Used)
+					t.Errorf("%s: %s: events say %v of 4 units, accounts %v of the device", tc.name,
+						x.name, m.jobs[jobs[i].ID()].used, accounts[i].Used)
 				}
 			}
 			if n, err := b.Faults(); n > 0 {
@@ -162,15 +168,17 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// TestRevokeAtOnce: a latency request is served after one step of the
-// opportunistic job, not after its slice.
+// TestRevokeAtOnce: a latency request is served after one step of the opportunistic job, not after
+// its slice.
 func TestRevokeAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, m := newBroker(t, named(t, "priority"))
 		m.keep = true
 		together(t, b, time.Second, []tenant{
-			{name: "now", share: share.Share{Class: share.Latency}, step: ms, steps: 3, every: 97 * ms},
-			{name: "gaps", share: share.Share{Class: share.Opportunistic}, step: 2 * ms, steps: 1000},
+			{name: "now", share: share.Share{Class: share.Latency}, step: ms, steps: 3,
+				every: 97 * ms},
+			{name: "gaps", share: share.Share{Class: share.Opportunistic}, step: 2 * ms,
+				steps: 1000},
 		})
 		var asked time.Duration
 		served := 0
@@ -184,7 +192,8 @@ func TestRevokeAtOnce(t *testing.T) {
 				}
 				asked = 0
 				served++
-			case e.Name == "gaps" && e.Kind == broker.Released && e.At < time.Second && e.Reason == broker.ReasonExpired:
+			case e.Name == "gaps" && e.Kind == broker.Released && e.At < time.Second &&
+				e.Reason == broker.ReasonExpired:
 				if e.At-e.From < 5*ms {
 					t.Errorf("slice of %v expired", e.At-e.From)
 				}
@@ -199,7 +208,8 @@ func TestRevokeAtOnce(t *testing.T) {
 func TestStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := newBroker(t, named(t, "fair"))
-		j, err := b.Admit(share.Job{Name: "a", Iterations: 5, Share: share.Share{Compute: 0.25, Memory: share.MiB}}, 0)
+		j, err := b.Admit(share.Job{Name: "a", Iterations: 5,
+			Share: share.Share{Compute: 0.25, Memory: share.MiB}}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +226,8 @@ func TestStatus(t *testing.T) {
 		time.Sleep(4 * ms)
 		s := b.Snapshot()
 		got := s.Jobs[0]
-		if s.Now != 5*ms || got.Used != 4*ms || got.Phase != share.Running || got.Requests != 2 || got.Ready != 0 || !got.InIteration {
+		if s.Now != 5*ms || got.Used != 4*ms || got.Phase != share.Running || got.Requests != 2 ||
+			got.Ready != 0 || !got.InIteration {
 			t.Errorf("in the iteration: at %v: %+v", s.Now, got)
 		}
 		j.EndIteration()
@@ -224,10 +235,12 @@ func TestStatus(t *testing.T) {
 		lease.Release()
 		s = b.Snapshot()
 		got = s.Jobs[0]
-		if got.Iterations != 1 || got.Remaining != 4 || got.IterationTime != 4*ms || got.Ready != ms || !got.HasWork || got.Grants != 1 {
+		if got.Iterations != 1 || got.Remaining != 4 || got.IterationTime != 4*ms ||
+			got.Ready != ms || !got.HasWork || got.Grants != 1 {
 			t.Errorf("after the iteration: %+v", got)
 		}
-		if s.Promised != share.MiB || s.Guarantee != 0.25 || s.Device != "cpu:0" || s.Policy != "fair" {
+		if s.Promised != share.MiB || s.Guarantee != 0.25 || s.Device != "cpu:0" ||
+			s.Policy != "fair" {
 			t.Errorf("device: %+v", s)
 		}
 		for range 20 {

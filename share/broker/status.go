@@ -6,8 +6,8 @@ import (
 	"github.com/weirgpu/weir/share"
 )
 
-// Status is the state of a device and its jobs at one moment, for people.
-// Rates follow from the difference of two.
+// Status is the state of a device and its jobs at one moment, for people. Rates follow from the
+// difference of two.
 type Status struct {
 	Device    string
 	Policy    string
@@ -26,16 +26,14 @@ type Status struct {
 type JobStatus struct {
 	Name string
 	share.JobState
-	// Requests is the number of requests that have arrived and are not
-	// completed.
+	// Requests is the number of requests that have arrived and are not completed.
 	Requests int
 	// Peak is the most memory held at one time.
 	Peak share.Bytes
 	Counts
 }
 
-// Snapshot returns the state of the device now. The policies' states of jobs
-// are left out.
+// Snapshot returns the state of the device now. The policies' states of jobs are left out.
 func (b *Broker) Snapshot() Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -61,14 +59,14 @@ func (j *Job) Status() JobStatus {
 }
 
 func (j *Job) status(now time.Duration) JobStatus {
-	s := JobStatus{Name: j.spec.Name, JobState: j.state, Requests: j.arrivals.n, Peak: j.peak, Counts: j.counts}
+	s := JobStatus{Name: j.spec.Name, JobState: j.state, Requests: j.arrivals.n, Peak: j.peak,
+		Counts: j.counts}
 	s.Used, s.State = j.used(now), nil
 	return s
 }
 
-// Accounts returns what each job admitted so far got of the device, against
-// its weighted max-min fair entitlement, up to now; jobs that have ended are
-// included.
+// Accounts returns what each job admitted so far got of the device, against its weighted max-min
+// fair entitlement, up to now; jobs that have ended are included.
 func (b *Broker) Accounts() []share.Account {
 	b.mu.Lock()
 	b.settle(b.Now())

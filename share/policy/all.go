@@ -29,13 +29,16 @@ func All() []Row {
 	return []Row{
 		{
 			Name: "fair", File: "fair.go", Source: "mClock (OSDI 2010), EEVDF (1995)",
-			Summary: "guarantees and limits hold, idle capacity is lent by weight and taken back at once",
-			New:     func() share.Policy { return mustNew(NewFair(DefaultFair())) },
+			Summary: "guarantees and limits hold, idle capacity is lent by weight and taken back " +
+				"at once",
+			New: func() share.Policy { return mustNew(NewFair(DefaultFair())) },
 		},
 		{
-			Name: "priority", File: "priority.go", Source: "XSched highest priority first (OSDI 2025), AntMan (OSDI 2020)",
-			Summary: "latency before standard before opportunistic, fair within a class, guarantees kept",
-			New:     func() share.Policy { return mustNew(NewPriority(DefaultPriority())) },
+			Name: "priority", File: "priority.go",
+			Source: "XSched highest priority first (OSDI 2025), AntMan (OSDI 2020)",
+			Summary: "latency before standard before opportunistic, fair within a class, " +
+				"guarantees kept",
+			New: func() share.Policy { return mustNew(NewPriority(DefaultPriority())) },
 		},
 		{
 			Name: "timeslice", File: "timeslice.go", Source: "stock GPU time slicing",
@@ -44,14 +47,15 @@ func All() []Row {
 		},
 		{
 			Name: "fifo", File: "fifo.go", Source: "Salus FIFO (MLSys 2020)",
-			Summary: "one iteration at a time in order of arrival; compute, limit and class are ignored",
-			New:     func() share.Policy { return NewFIFO() },
+			Summary: "one iteration at a time in order of arrival; compute, limit and class are " +
+				"ignored",
+			New: func() share.Policy { return NewFIFO() },
 		},
 	}
 }
 
-// New returns the policy of this name with default parameters, or an
-// [ErrUnknown] that lists the names there are.
+// New returns the policy of this name with default parameters, or an [ErrUnknown] that lists the
+// names there are.
 func New(name string) (share.Policy, error) {
 	var names []string
 	for _, row := range All() {
@@ -60,7 +64,8 @@ func New(name string) (share.Policy, error) {
 		}
 		names = append(names, row.Name)
 	}
-	return nil, fmt.Errorf("policy %q: %w: want one of %s", name, ErrUnknown, strings.Join(names, ", "))
+	return nil, fmt.Errorf("policy %q: %w: want one of %s", name, ErrUnknown,
+		strings.Join(names, ", "))
 }
 
 // mustNew is for default parameters, which are valid or the program is wrong.

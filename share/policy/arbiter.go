@@ -10,15 +10,13 @@ import (
 type ranking interface {
 	// rank orders jobs before anything else; the lowest goes first.
 	rank(*share.JobState) int
-	// book is the ledger that the job is in. Jobs of the same rank are in the
-	// same ledger.
+	// book is the ledger that the job is in. Jobs of the same rank are in the same ledger.
 	book(*share.JobState) *ledger
 }
 
-// arbiter gives the whole device to one job after another: to the best rank
-// and, within it, to the one that its ledger says. It revokes for a better
-// rank at any time, and within a rank for a job that has just come to wait and
-// preempts.
+// arbiter gives the whole device to one job after another: to the best rank and, within it, to the
+// one that its ledger says. It revokes for a better rank at any time, and within a rank for a job
+// that has just come to wait and preempts.
 type arbiter struct {
 	turn   turn
 	run    [1]share.Grant

@@ -6,10 +6,10 @@ import (
 	"github.com/weirgpu/weir/share"
 )
 
-// This file is proportional sharing with reservations and limits: Gulati,
-// Merchant and Varman, "mClock: Handling throughput variability for hypervisor
-// IO scheduling", OSDI 2010, section 3, scheduled as in Stoica and Abdel-Wahab,
-// "Earliest eligible virtual deadline first", 1995, section 2.
+// This file is proportional sharing with reservations and limits: Gulati, Merchant and Varman,
+// "mClock: Handling throughput variability for hypervisor IO scheduling", OSDI 2010, section 3,
+// scheduled as in Stoica and Abdel-Wahab, "Earliest eligible virtual deadline first", 1995, section
+// 2.
 //
 //	paper                        here
 //	reservation r_i, weight w_i  Share.Guarantee, Share.Weight (one number)
@@ -18,42 +18,41 @@ import (
 //	lag of a client              account.lag
 //	request of length q          FairParams.Slice, or what a limit lets a job have at once
 //
-// Departures: entitlements replace the two phases of tags; a slice ends at the
-// next boundary between steps and the excess is charged; a job that comes to
-// wait can end another's slice. A job entitled to a fraction x of the device
-// waits for it at most (2 slices + longest step)/x and a slice and step more,
-// and one without a guarantee for as long as guarantees take the whole device.
+// Departures: entitlements replace the two phases of tags; a slice ends at the next boundary
+// between steps and the excess is charged; a job that comes to wait can end another's slice. A job
+// entitled to a fraction x of the device waits for it at most (2 slices + longest step)/x and a
+// slice and step more, and one without a guarantee for as long as guarantees take the whole device.
 
 // FairParams are the parameters of [Fair] and, within a class, of [Priority].
 type FairParams struct {
 	// Slice is how long a job runs while others wait.
 	Slice time.Duration
-	// Burst is the device time by which a job's use may exceed its limit over
-	// any window, apart from the step in which a slice ends.
+	// Burst is the device time by which a job's use may exceed its limit over any window, apart
+	// from the step in which a slice ends.
 	Burst time.Duration
-	// Granularity is how long a job must have been away, or the device time
-	// it must be owed, to take the device from another within a slice.
+	// Granularity is how long a job must have been away, or the device time it must be owed, to
+	// take the device from another within a slice.
 	Granularity time.Duration
 }
 
-// DefaultFair returns slices of 20 ms, a burst of 4 ms and a granularity of
-// 1 ms. On a processor each change of hands costs the next job what the caches
-// held of it, some tenths of a millisecond, so that slices of 5 ms cost several
-// percent of the device; a slice of 20 ms is two points of a second, within what
-// a share may err. With steps of up to 5 ms a limit holds to a point over any
+// DefaultFair returns slices of 20 ms, a burst of 4 ms and a granularity of 1 ms. On a processor
+// each change of hands costs the next job what the caches held of it, some tenths of a millisecond,
+// so that slices of 5 ms cost several percent of the device; a slice of 20 ms is two points of a
+// second, within what a share may err. With steps of up to 5 ms a limit holds to a point over any
 // second.
 func DefaultFair() FairParams {
-	return FairParams{Slice: 20 * time.Millisecond, Burst: 4 * time.Millisecond, Granularity: time.Millisecond}
+	return FairParams{Slice: 20 * time.Millisecond, Burst: 4 * time.Millisecond,
+		Granularity: time.Millisecond}
 }
 
 // Validate reports all faults together.
 func (p FairParams) Validate() error {
-	return validate("policy fair", positive("slice", p.Slice), positive("burst", p.Burst), positive("granularity", p.Granularity))
+	return validate("policy fair", positive("slice", p.Slice), positive("burst", p.Burst),
+		positive("granularity", p.Granularity))
 }
 
-// Fair gives each job with work its weighted max-min fair entitlement: its
-// guarantee at least, its limit at most, and idle capacity by weight, taken
-// back when its owner returns. It ignores class.
+// Fair gives each job with work its weighted max-min fair entitlement: its guarantee at least, its
+// limit at most, and idle capacity by weight, taken back when its owner returns. It ignores class.
 type Fair struct {
 	arbiter arbiter
 	ledger  ledger
@@ -70,8 +69,8 @@ func (p *Fair) Name() string { return "fair" }
 // NewJobState returns the account of a job that has used nothing yet.
 func (p *Fair) NewJobState() any { return p.ledger.newAccount() }
 
-// Decide grants the free device to the job that is owed a slice soonest, or
-// revokes it for a job that has just come back to what is its own.
+// Decide grants the free device to the job that is owed a slice soonest, or revokes it for a job
+// that has just come back to what is its own.
 func (p *Fair) Decide(s *share.Snapshot) share.Decision {
 	p.ledger.advance(s)
 	return p.arbiter.decide(s, p)

@@ -4,19 +4,18 @@ import (
 	"github.com/weirgpu/weir/share"
 )
 
-// This file is Salus's FIFO at the granularity of iterations: Yu and
-// Chowdhury, "Fine-grained GPU sharing primitives for deep learning
-// applications", MLSys 2020.
+// This file is Salus's FIFO at the granularity of iterations: Yu and Chowdhury, "Fine-grained GPU
+// sharing primitives for deep learning applications", MLSys 2020.
 //
 //	paper                        here
 //	iteration of a job           from JobState.InIteration to its end
 //	arrival order                JobState.Ready, then JobState.ID
 //
-// Departures: the order is that of requests, not of jobs, so a job that never
-// ends does not hold up the others; there is one lane, the whole device.
+// Departures: the order is that of requests, not of jobs, so a job that never ends does not hold up
+// the others; there is one lane, the whole device.
 
-// FIFO runs one iteration at a time to its end, in order of arrival, with all
-// units of the device. It never revokes, and ignores compute, limit and class.
+// FIFO runs one iteration at a time to its end, in order of arrival, with all units of the device.
+// It never revokes, and ignores compute, limit and class.
 type FIFO struct {
 	run [1]share.Grant
 }
@@ -27,8 +26,7 @@ func NewFIFO() *FIFO { return &FIFO{} }
 // Name returns "fifo".
 func (p *FIFO) Name() string { return "fifo" }
 
-// Decide grants the free device to the iteration already begun, else to the
-// oldest request.
+// Decide grants the free device to the iteration already begun, else to the oldest request.
 func (p *FIFO) Decide(s *share.Snapshot) share.Decision {
 	if s.Free() < s.Units {
 		return share.Decision{}

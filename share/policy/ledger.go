@@ -7,15 +7,13 @@ import (
 	"github.com/weirgpu/weir/share"
 )
 
-// ledger keeps account of device time between the jobs of some classes: what
-// each was entitled to, what it got, and what its limit leaves it. It holds no
-// job: accounts live in JobState.State.
+// ledger keeps account of device time between the jobs of some classes: what each was entitled to,
+// what it got, and what its limit leaves it. It holds no job: accounts live in JobState.State.
 //
-// For each job with work, lag is the device time it is owed: its part, by
-// entitlement, of all the time its fellows and itself used, less what it used.
-// Lags of jobs with work sum to zero, and the lags at the two ends of a window
-// bound the error of a share over it. Who runs is by earliest eligible virtual
-// deadline (Stoica and Abdel-Wahab, 1995, section 2): of the jobs that are not
+// For each job with work, lag is the device time it is owed: its part, by entitlement, of all the
+// time its fellows and itself used, less what it used. Lags of jobs with work sum to zero, and the
+// lags at the two ends of a window bound the error of a share over it. Who runs is by earliest
+// eligible virtual deadline (Stoica and Abdel-Wahab, 1995, section 2): of the jobs that are not
 // ahead of their part, the one that would get a slice by its part soonest.
 type ledger struct {
 	params FairParams
@@ -27,8 +25,7 @@ type ledger struct {
 	out               []float64
 }
 
-// account is the ledger's part of one job. Times are in nanoseconds of the
-// whole device.
+// account is the ledger's part of one job. Times are in nanoseconds of the whole device.
 type account struct {
 	lag    float64
 	tokens float64 // what the limit leaves; below 0 after a long step
@@ -51,9 +48,8 @@ func (l *ledger) newAccount() any { return &account{tokens: float64(l.params.Bur
 
 func accountOf(j *share.JobState) *account { return j.State.(*account) }
 
-// advance brings all accounts up to the snapshot. Use up to now is charged by
-// the entitlements that held until now; then those of the new set of jobs with
-// work are found.
+// advance brings all accounts up to the snapshot. Use up to now is charged by the entitlements that
+// held until now; then those of the new set of jobs with work are found.
 func (l *ledger) advance(s *share.Snapshot) {
 	dt := float64(s.Now - l.now)
 	l.now = s.Now
@@ -75,9 +71,9 @@ func (l *ledger) advance(s *share.Snapshot) {
 	l.settle(s)
 }
 
-// charge books the time since the last advance, in which all jobs of the
-// ledger used total. While a job is idle, what it owes or is owed runs out at
-// the rate of its part: what it does not use it cannot save.
+// charge books the time since the last advance, in which all jobs of the ledger used total. While a
+// job is idle, what it owes or is owed runs out at the rate of its part: what it does not use it
+// cannot save.
 func (l *ledger) charge(j *share.JobState, dt, total float64) {
 	a, limit := accountOf(j), j.Share.Cap()
 	a.tokens = min(float64(l.params.Burst), a.tokens+limit*dt-a.spent)
@@ -132,11 +128,10 @@ func (l *ledger) entitle(s *share.Snapshot) {
 	}
 }
 
-// settle makes the lags of the active jobs sum to zero again after jobs came
-// or went. A job that comes keeps the lag it went with, so that short absences
-// neither forgive a debt nor forfeit a credit. The others take up the balance
-// in proportion to what they cede to it, or get back, of their entitlement: so
-// a guarantee pays for nobody's credit, and a visit leaves no trace.
+// settle makes the lags of the active jobs sum to zero again after jobs came or went. A job that
+// comes keeps the lag it went with, so that short absences neither forgive a debt nor forfeit a
+// credit. The others take up the balance in proportion to what they cede to it, or get back, of
+// their entitlement: so a guarantee pays for nobody's credit, and a visit leaves no trace.
 func (l *ledger) settle(s *share.Snapshot) {
 	var sum, ceded, weight float64
 	for i := range s.Jobs {
@@ -169,12 +164,12 @@ func (l *ledger) settle(s *share.Snapshot) {
 	}
 }
 
-// ahead is the lag below which a job is ahead of its part, not on time. Below
-// zero, it keeps rounding from deciding.
+// ahead is the lag below which a job is ahead of its part, not on time. Below zero, it keeps
+// rounding from deciding.
 const ahead = -float64(time.Microsecond)
 
-// better reports whether a deserves the device more than b. Both are in this
-// ledger. A job entitled to nothing comes after all that are entitled.
+// better reports whether a deserves the device more than b. Both are in this ledger. A job entitled
+// to nothing comes after all that are entitled.
 func (l *ledger) better(a, b *share.JobState) bool {
 	x, y := accountOf(a), accountOf(b)
 	switch {
@@ -189,9 +184,8 @@ func (l *ledger) better(a, b *share.JobState) bool {
 	}
 }
 
-// request is the device time that a job asks for at a time: a slice, or what its
-// limit lets it have at once. A job that can only be given little must be given
-// it the more often.
+// request is the device time that a job asks for at a time: a slice, or what its limit lets it have
+// at once. A job that can only be given little must be given it the more often.
 func (l *ledger) request(j *share.JobState) float64 {
 	slice, limit := float64(l.params.Slice), j.Share.Cap()
 	if limit >= 1 {
@@ -200,11 +194,10 @@ func (l *ledger) request(j *share.JobState) float64 {
 	return min(slice, float64(l.params.Burst)/(1-limit))
 }
 
-// preempts reports whether a job that has just come to wait takes the device
-// from the one that runs: it is not ahead of its part, and is owed a good part
-// of a slice more than the other or, if it was away for a while, not as much
-// less. A job that is away for a moment after each short iteration must not
-// make the device change hands as often.
+// preempts reports whether a job that has just come to wait takes the device from the one that
+// runs: it is not ahead of its part, and is owed a good part of a slice more than the other or, if
+// it was away for a while, not as much less. A job that is away for a moment after each short
+// iteration must not make the device change hands as often.
 func (l *ledger) preempts(wait, run *share.JobState) bool {
 	w, r := accountOf(wait), accountOf(run)
 	switch {
@@ -225,9 +218,9 @@ func (l *ledger) throttled(j *share.JobState) bool {
 	return j.Share.Cap() < 1 && accountOf(j).tokens < l.enough(j)
 }
 
-// enough is what the limit must leave for a slice to begin: that of a whole
-// slice, or a quarter of the burst where that is less, so that a job at its limit
-// runs in few long slices and not in many short ones.
+// enough is what the limit must leave for a slice to begin: that of a whole slice, or a quarter of
+// the burst where that is less, so that a job at its limit runs in few long slices and not in many
+// short ones.
 func (l *ledger) enough(j *share.JobState) float64 {
 	return min(float64(l.params.Burst)/4, float64(l.params.Slice)*(1-j.Share.Cap()))
 }
@@ -238,9 +231,9 @@ func (l *ledger) ready(j *share.JobState) time.Duration {
 	return l.now + time.Duration(missing/j.Share.Cap()) + 1
 }
 
-// slice is how long the job may run: a slice, or less where its limit would
-// be exceeded within it, or where another at its limit would forfeit time that
-// its own cannot make up: half of that, because a step may overrun the slice.
+// slice is how long the job may run: a slice, or less where its limit would be exceeded within it,
+// or where another at its limit would forfeit time that its own cannot make up: half of that,
+// because a step may overrun the slice.
 func (l *ledger) slice(j *share.JobState, s *share.Snapshot) time.Duration {
 	slice := float64(l.params.Slice)
 	for i := range s.Jobs {
@@ -254,8 +247,7 @@ func (l *ledger) slice(j *share.JobState, s *share.Snapshot) time.Duration {
 	return max(1, time.Duration(slice))
 }
 
-// full is the time until the job, if its limit is what holds it, can save no
-// more of that.
+// full is the time until the job, if its limit is what holds it, can save no more of that.
 func (l *ledger) full(j *share.JobState) float64 {
 	a, limit := accountOf(j), j.Share.Cap()
 	if limit >= 1 || a.part < 0.8*limit {

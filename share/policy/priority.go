@@ -6,36 +6,34 @@ import (
 	"github.com/weirgpu/weir/share"
 )
 
-// This file is highest priority first between classes, with preemption, as in
-// Shen et al., "XSched: Preemptive scheduling for diverse XPUs", OSDI 2025,
-// and opportunistic jobs in the gaps as in Xiao et al., "AntMan:
-// Dynamic scaling on GPU clusters for deep learning", OSDI 2020.
+// This file is highest priority first between classes, with preemption, as in Shen et al., "XSched:
+// Preemptive scheduling for diverse XPUs", OSDI 2025, and opportunistic jobs in the gaps as in Xiao
+// et al., "AntMan: Dynamic scaling on GPU clusters for deep learning", OSDI 2020.
 //
 //	paper                        here
 //	priority of a queue          rank, from Share.Class and the guarantees
 //	resource-guarantee job       latency and standard class
 //	opportunistic job            opportunistic class
 //
-// Departures: within a class jobs share as under Fair, and a guarantee is a
-// guarantee whatever the class. A latency job runs before everything as long
-// as it is within its own guarantee. Beyond that it runs before standard jobs
-// that are less than Patience behind their guarantees, and after those that
-// are not. So a saturating latency job cannot take from a standard job what
-// that was promised, and standard jobs that were promised nothing, like all
-// opportunistic ones, can wait for as long as higher classes have work.
+// Departures: within a class jobs share as under Fair, and a guarantee is a guarantee whatever the
+// class. A latency job runs before everything as long as it is within its own guarantee. Beyond
+// that it runs before standard jobs that are less than Patience behind their guarantees, and after
+// those that are not. So a saturating latency job cannot take from a standard job what that was
+// promised, and standard jobs that were promised nothing, like all opportunistic ones, can wait for
+// as long as higher classes have work.
 
 // PriorityParams are the parameters of [Priority].
 type PriorityParams struct {
 	// Fair is how jobs of one class share.
 	Fair FairParams
-	// Patience is the device time by which a standard job with work may be
-	// behind its guarantee before it goes before latency jobs that are beyond
-	// theirs. A latency job can save as much of its guarantee while idle.
+	// Patience is the device time by which a standard job with work may be behind its guarantee
+	// before it goes before latency jobs that are beyond theirs. A latency job can save as much of
+	// its guarantee while idle.
 	Patience time.Duration
 }
 
-// DefaultPriority returns fair's defaults and a patience of 20 ms, two points
-// of a share over one second.
+// DefaultPriority returns fair's defaults and a patience of 20 ms, two points of a share over one
+// second.
 func DefaultPriority() PriorityParams {
 	return PriorityParams{Fair: DefaultFair(), Patience: 20 * time.Millisecond}
 }
@@ -47,8 +45,8 @@ func (p PriorityParams) Validate() error {
 		positive("granularity", f.Granularity), positive("patience", p.Patience))
 }
 
-// The order in which jobs get the device: latency jobs within their guarantee,
-// standard jobs overdue, other latency jobs, other standard jobs, the rest.
+// The order in which jobs get the device: latency jobs within their guarantee, standard jobs
+// overdue, other latency jobs, other standard jobs, the rest.
 const (
 	rankPromised = iota
 	rankOverdue
@@ -57,8 +55,8 @@ const (
 	rankOpportunistic
 )
 
-// Priority serves latency before standard before opportunistic jobs, revoking
-// at once, fairly within a class and with all guarantees kept.
+// Priority serves latency before standard before opportunistic jobs, revoking at once, fairly
+// within a class and with all guarantees kept.
 type Priority struct {
 	params  PriorityParams
 	ledgers [3]ledger // by class
@@ -82,8 +80,7 @@ func (p *Priority) Name() string { return "priority" }
 // NewJobState returns the account of a job that has used nothing yet.
 func (p *Priority) NewJobState() any { return p.ledgers[0].newAccount() }
 
-// Decide grants the free device to the best rank, or revokes it for a better
-// one.
+// Decide grants the free device to the best rank, or revokes it for a better one.
 func (p *Priority) Decide(s *share.Snapshot) share.Decision {
 	p.advance(s)
 	return p.arbiter.decide(s, p)
@@ -91,9 +88,9 @@ func (p *Priority) Decide(s *share.Snapshot) share.Decision {
 
 func (p *Priority) book(j *share.JobState) *ledger { return &p.ledgers[j.Share.Class] }
 
-// advance brings the ledgers up to the snapshot, and what guarantees leave. A
-// latency job saves up to Patience while idle, for the request to come. Others
-// are owed their guarantee only for the time in which they have work.
+// advance brings the ledgers up to the snapshot, and what guarantees leave. A latency job saves up
+// to Patience while idle, for the request to come. Others are owed their guarantee only for the
+// time in which they have work.
 func (p *Priority) advance(s *share.Snapshot) {
 	patience, dt := float64(p.params.Patience), float64(s.Now-p.now)
 	p.now = s.Now

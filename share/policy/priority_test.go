@@ -9,8 +9,8 @@ import (
 	"github.com/weirgpu/weir/share/sim"
 )
 
-// TestPriorityLatency: latency work beside batch work takes little longer than
-// alone, and batch work gets most of what is left over.
+// TestPriorityLatency: latency work beside batch work takes little longer than alone, and batch
+// work gets most of what is left over.
 func TestPriorityLatency(t *testing.T) {
 	latency := share.Share{Class: share.Latency}
 	for _, tc := range []struct {
@@ -18,10 +18,13 @@ func TestPriorityLatency(t *testing.T) {
 		rate   float64 // requests of 10 ms per second
 		others []sim.Job
 	}{
-		{"light load, opportunistic", 10, []sim.Job{job("gaps", share.Share{Class: share.Opportunistic}, ms, always)}},
-		{"half load, opportunistic", 50, []sim.Job{job("gaps", share.Share{Class: share.Opportunistic}, ms, always)}},
+		{"light load, opportunistic", 10,
+			[]sim.Job{job("gaps", share.Share{Class: share.Opportunistic}, ms, always)}},
+		{"half load, opportunistic", 50,
+			[]sim.Job{job("gaps", share.Share{Class: share.Opportunistic}, ms, always)}},
 		{"light load, standard", 10, []sim.Job{job("batch", share.Share{}, ms, always)}},
-		{"light load, guarantee it leaves room for", 10, []sim.Job{job("batch", share.Share{Compute: 0.6}, ms, always)}},
+		{"light load, guarantee it leaves room for", 10,
+			[]sim.Job{job("batch", share.Share{Compute: 0.6}, ms, always)}},
 		{"many", 20, []sim.Job{
 			job("batch", share.Share{Compute: 0.3}, ms/2, always),
 			job("gaps", share.Share{Class: share.Opportunistic}, ms, always),
@@ -29,7 +32,8 @@ func TestPriorityLatency(t *testing.T) {
 		}},
 	} {
 		served := job("served", latency, ms, sim.Arrival{Poisson: tc.rate})
-		sc := sim.Scenario{Duration: 60 * time.Second, Seed: 11, SwitchCost: 20 * us, Jobs: []sim.Job{served}}
+		sc := sim.Scenario{Duration: 60 * time.Second, Seed: 11, SwitchCost: 20 * us,
+			Jobs: []sim.Job{served}}
 		alone := run(t, "priority", sc).Jobs[0]
 		sc.Jobs = append(sc.Jobs, tc.others...)
 		res := run(t, "priority", sc)
@@ -49,9 +53,13 @@ func TestPriorityLatency(t *testing.T) {
 
 // TestPriorityClasses: who gets what when everybody always has work.
 func TestPriorityClasses(t *testing.T) {
-	lat := func(compute float64) share.Share { return share.Share{Compute: compute, Class: share.Latency} }
+	lat := func(compute float64) share.Share {
+		return share.Share{Compute: compute, Class: share.Latency}
+	}
 	std := func(compute float64) share.Share { return share.Share{Compute: compute} }
-	opp := func(compute float64) share.Share { return share.Share{Compute: compute, Class: share.Opportunistic} }
+	opp := func(compute float64) share.Share {
+		return share.Share{Compute: compute, Class: share.Opportunistic}
+	}
 	capped := lat(0.2)
 	capped.Limit = 0.4
 	for _, tc := range []struct {
@@ -59,14 +67,21 @@ func TestPriorityClasses(t *testing.T) {
 		shares []share.Share
 		want   []float64
 	}{
-		{"latency takes all that nobody was promised", []share.Share{lat(0), std(0), opp(0)}, []float64{1, 0, 0}},
-		{"a guarantee holds against latency", []share.Share{lat(0), std(0.3), opp(0)}, []float64{0.7, 0.3, 0}},
-		{"all guarantees hold", []share.Share{lat(0.4), std(0.3), std(0.3)}, []float64{0.4, 0.3, 0.3}},
-		{"latency has what is left of guarantees", []share.Share{lat(0.1), std(0.3), std(0)}, []float64{0.7, 0.3, 0}},
-		{"a limit leaves the rest to the next class", []share.Share{capped, std(0), opp(0)}, []float64{0.4, 0.6, 0}},
+		{"latency takes all that nobody was promised", []share.Share{lat(0), std(0), opp(0)},
+			[]float64{1, 0, 0}},
+		{"a guarantee holds against latency", []share.Share{lat(0), std(0.3), opp(0)},
+			[]float64{0.7, 0.3, 0}},
+		{"all guarantees hold", []share.Share{lat(0.4), std(0.3), std(0.3)},
+			[]float64{0.4, 0.3, 0.3}},
+		{"latency has what is left of guarantees", []share.Share{lat(0.1), std(0.3), std(0)},
+			[]float64{0.7, 0.3, 0}},
+		{"a limit leaves the rest to the next class", []share.Share{capped, std(0), opp(0)},
+			[]float64{0.4, 0.6, 0}},
 		{"standard before opportunistic", []share.Share{opp(0.9), std(0.05)}, []float64{0, 1}},
-		{"within opportunistic by weight", []share.Share{opp(0.6), opp(0.2)}, []float64{0.75, 0.25}},
-		{"within latency by weight", []share.Share{lat(0.6), lat(0.2), opp(0)}, []float64{0.75, 0.25, 0}},
+		{"within opportunistic by weight", []share.Share{opp(0.6), opp(0.2)},
+			[]float64{0.75, 0.25}},
+		{"within latency by weight", []share.Share{lat(0.6), lat(0.2), opp(0)},
+			[]float64{0.75, 0.25, 0}},
 	} {
 		sc := sim.Scenario{Duration: 10 * time.Second}
 		for i, s := range tc.shares {
@@ -81,14 +96,15 @@ func TestPriorityClasses(t *testing.T) {
 	}
 }
 
-// TestPriorityGuaranteeOverSeconds: a guarantee against a saturating latency
-// job holds in every second, not only in the mean.
+// TestPriorityGuaranteeOverSeconds: a guarantee against a saturating latency job holds in every
+// second, not only in the mean.
 func TestPriorityGuaranteeOverSeconds(t *testing.T) {
 	res := run(t, "priority", sim.Scenario{Duration: 20 * time.Second, Jobs: []sim.Job{
 		job("batch", share.Share{Compute: 0.3}, 2*ms, always),
 		job("hog", share.Share{Class: share.Latency, Compute: 0.2}, 3*ms, sim.Arrival{Closed: 4}),
 	}})
 	if peak := res.Jobs[1].PeakShare(time.Second); peak > 0.7+0.03 {
-		t.Errorf("latency job got %.3f of some second, which leaves the other less than its 0.3", peak)
+		t.Errorf("latency job got %.3f of some second, which leaves the other less than its 0.3",
+			peak)
 	}
 }

@@ -36,15 +36,16 @@ func random(seed uint64) sim.Scenario {
 			a = sim.Arrival{Closed: 1 + r.IntN(3), Think: time.Duration(r.IntN(int(20 * ms)))}
 		}
 		j := job(fmt.Sprint("job-", i), s, step, a)
-		j.Iteration = sim.Spread{Mean: time.Duration(float64(step) * (1 + 30*r.Float64())), Jitter: r.Float64()}
+		j.Iteration = sim.Spread{Mean: time.Duration(float64(step) * (1 + 30*r.Float64())),
+			Jitter: r.Float64()}
 		j.Start = time.Duration(r.IntN(2)) * time.Duration(r.IntN(int(500*ms)))
 		sc.Jobs = append(sc.Jobs, j)
 	}
 	return sc
 }
 
-// TestRandom checks what holds for every policy and scenario: nobody makes a
-// mistake or wastes the device, one job holds it at a time, and limits hold.
+// TestRandom checks what holds for every policy and scenario: nobody makes a mistake or wastes the
+// device, one job holds it at a time, and limits hold.
 func TestRandom(t *testing.T) {
 	for seed := range uint64(cases) {
 		checkRandom(t, seed)
@@ -69,7 +70,8 @@ func checkRandom(t *testing.T, seed uint64) {
 			most := j.Share.Cap() + float64(4*ms+j.Step)/float64(time.Second)
 			limits := row.Name == "fair" || row.Name == "priority"
 			if peak := r.PeakShare(time.Second); limits && j.Share.Cap() < 1 && peak > most+1e-6 {
-				t.Errorf("%s got %.4f of some second, limit %.4f, step %v", r.Name, peak, j.Share.Cap(), j.Step)
+				t.Errorf("%s got %.4f of some second, limit %.4f, step %v", r.Name, peak,
+					j.Share.Cap(), j.Step)
 			}
 		}
 		if t.Failed() {
@@ -78,8 +80,7 @@ func checkRandom(t *testing.T, seed uint64) {
 	}
 }
 
-// checkHolds: holds of all jobs together do not overlap, and add up to the
-// accounts.
+// checkHolds: holds of all jobs together do not overlap, and add up to the accounts.
 func checkHolds(t *testing.T, res *sim.Result) {
 	var all []sim.Hold
 	for i := range res.Jobs {
@@ -105,9 +106,8 @@ func busyThroughout(j *sim.Job) bool {
 	return j.Arrival.Closed > 0 && j.Arrival.Think == 0
 }
 
-// TestGuarantees: a job with work throughout gets its guarantee within two
-// points, or three where its limit leaves it little to catch up with, whatever
-// the others do.
+// TestGuarantees: a job with work throughout gets its guarantee within two points, or three where
+// its limit leaves it little to catch up with, whatever the others do.
 func TestGuarantees(t *testing.T) {
 	for seed := range uint64(cases) {
 		sc := random(seed)
@@ -122,18 +122,19 @@ func TestGuarantees(t *testing.T) {
 					slack = 0.03
 				}
 				if busyThroughout(j) && got < j.Share.Guarantee()-slack {
-					t.Fatalf("%s, seed %d: %s got %.3f, guarantee %.3f: %+v", name, seed, j.Name, got, j.Share.Guarantee(), sc)
+					t.Fatalf("%s, seed %d: %s got %.3f, guarantee %.3f: %+v", name, seed, j.Name,
+						got, j.Share.Guarantee(), sc)
 				}
 			}
 		}
 	}
 }
 
-// TestFairRandom: jobs with work throughout are within three points of their
-// entitlement, if all jobs are such and no limit holds them. A job at its limit
-// may miss a point more, what it cannot save while others finish their steps.
-// So may all if jobs come and go, even where neither guarantees nor limits
-// bind: the policy shares moment by moment, the meter over a tenth of a second.
+// TestFairRandom: jobs with work throughout are within three points of their entitlement, if all
+// jobs are such and no limit holds them. A job at its limit may miss a point more, what it cannot
+// save while others finish their steps. So may all if jobs come and go, even where neither
+// guarantees nor limits bind: the policy shares moment by moment, the meter over a tenth of a
+// second.
 func TestFairRandom(t *testing.T) {
 	for seed := range uint64(cases) {
 		sc := random(seed)
@@ -158,14 +159,15 @@ func TestFairRandom(t *testing.T) {
 		res := run(t, "fair", sc)
 		for i := range res.Jobs {
 			if e := res.Jobs[i].ErrorP95(); busyThroughout(&sc.Jobs[i]) && e > most {
-				t.Fatalf("seed %d: %s: share error p95 %.2f points: %+v", seed, res.Jobs[i].Name, e, sc)
+				t.Fatalf("seed %d: %s: share error p95 %.2f points: %+v", seed, res.Jobs[i].Name, e,
+					sc)
 			}
 		}
 	}
 }
 
-// same reports whether jobs held the device at the same times in both runs,
-// where job i of the one is job at(i) of the other.
+// same reports whether jobs held the device at the same times in both runs, where job i of the one
+// is job at(i) of the other.
 func same(a, b *sim.Result, at func(int) int) bool {
 	for i := range a.Jobs {
 		if !slices.Equal(a.Jobs[i].Holds, b.Jobs[at(i)].Holds) {
@@ -194,7 +196,9 @@ func TestMetamorphic(t *testing.T) {
 			}
 
 			joined := sc
-			joined.Jobs = append(slices.Clone(sc.Jobs), job("idle", share.Share{Compute: 0, Class: share.Class(seed % 3)}, ms, sim.Arrival{}))
+			joined.Jobs = append(slices.Clone(sc.Jobs),
+				job("idle", share.Share{Compute: 0, Class: share.Class(seed % 3)}, ms,
+					sim.Arrival{}))
 			if !same(base, run(t, row.Name, joined), i) {
 				t.Errorf("%s: a job without work matters", row.Name)
 			}

@@ -16,8 +16,7 @@ import (
 // shared are the files that hold no policy of their own.
 var shared = []string{"all.go", "arbiter.go", "doc.go", "ledger.go", "params.go", "turn.go"}
 
-// TestEveryFileHasARow: a policy is one file and one row, and its header names
-// its source.
+// TestEveryFileHasARow: a policy is one file and one row, and its header names its source.
 func TestEveryFileHasARow(t *testing.T) {
 	entries, err := os.ReadDir(".")
 	if err != nil {
@@ -29,7 +28,8 @@ func TestEveryFileHasARow(t *testing.T) {
 	}
 	for _, e := range entries {
 		name := e.Name()
-		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || slices.Contains(shared, name) {
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") ||
+			slices.Contains(shared, name) {
 			continue
 		}
 		row, ok := rows[name]
@@ -56,7 +56,8 @@ func checkHeader(t *testing.T, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`(?m)^// This file is `, `(?m)^//\t.* here$`, `(?m)^// Departures: `} {
+	for _, want := range []string{`(?m)^// This file is `, `(?m)^//\t.* here$`,
+		`(?m)^// Departures: `} {
 		if !regexp.MustCompile(want).Match(text) {
 			t.Errorf("%s: no header that matches %q", name, want)
 		}

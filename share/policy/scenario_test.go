@@ -29,21 +29,22 @@ func run(t testing.TB, name string, sc sim.Scenario) *sim.Result {
 		t.Fatal(err)
 	}
 	if res.Faults > 0 || res.Wasted > 0 {
-		t.Errorf("%s: %d faults, %d times idle while a job without limit waited", name, res.Faults, res.Wasted)
+		t.Errorf("%s: %d faults, %d times idle while a job without limit waited", name, res.Faults,
+			res.Wasted)
 	}
 	return res
 }
 
 // job makes a job of ten steps per iteration.
 func job(name string, s share.Share, step time.Duration, a sim.Arrival) sim.Job {
-	return sim.Job{Job: share.Job{Name: name, Share: s}, Arrival: a, Iteration: sim.Spread{Mean: 10 * step}, Step: step}
+	return sim.Job{Job: share.Job{Name: name, Share: s}, Arrival: a,
+		Iteration: sim.Spread{Mean: 10 * step}, Step: step}
 }
 
 var always = sim.Arrival{Closed: 1}
 
-// TestFairShares: with work throughout, every job gets its entitlement within
-// three points in 95 of 100 windows and within half a point overall, whatever
-// the steps.
+// TestFairShares: with work throughout, every job gets its entitlement within three points in 95 of
+// 100 windows and within half a point overall, whatever the steps.
 func TestFairShares(t *testing.T) {
 	shares := []struct {
 		name string
@@ -53,13 +54,18 @@ func TestFairShares(t *testing.T) {
 		{"50/50", []share.Share{{Compute: 0.5}, {Compute: 0.5}}, []float64{0.5, 0.5}},
 		{"30/70", []share.Share{{Compute: 0.3}, {Compute: 0.7}}, []float64{0.3, 0.7}},
 		{"5/95", []share.Share{{Compute: 0.05}, {Compute: 0.95}}, []float64{0.05, 0.95}},
-		{"idle capacity by weight", []share.Share{{Compute: 0.1}, {Compute: 0.3}}, []float64{0.25, 0.75}},
+		{"idle capacity by weight", []share.Share{{Compute: 0.1}, {Compute: 0.3}},
+			[]float64{0.25, 0.75}},
 		{"no guarantees", []share.Share{{}, {}, {}}, []float64{1. / 3, 1. / 3, 1. / 3}},
-		{"limit lends", []share.Share{{Compute: 0.3, Limit: 0.3}, {Compute: 0.3}}, []float64{0.3, 0.7}},
-		{"all at limits", []share.Share{{Compute: 0.1, Limit: 0.2}, {Limit: 0.5}}, []float64{0.2, 0.5}},
-		{"guarantee against a crowd", []share.Share{{Compute: 0.4}, {}, {}, {}, {}, {}, {}, {}, {}}, []float64{0.4, .075, .075, .075, .075, .075, .075, .075, .075}},
+		{"limit lends", []share.Share{{Compute: 0.3, Limit: 0.3}, {Compute: 0.3}},
+			[]float64{0.3, 0.7}},
+		{"all at limits", []share.Share{{Compute: 0.1, Limit: 0.2}, {Limit: 0.5}},
+			[]float64{0.2, 0.5}},
+		{"guarantee against a crowd", []share.Share{{Compute: 0.4}, {}, {}, {}, {}, {}, {}, {}, {}},
+			[]float64{0.4, .075, .075, .075, .075, .075, .075, .075, .075}},
 	}
-	steps := [][2]time.Duration{{10 * us, 10 * us}, {10 * us, 5 * ms}, {5 * ms, 10 * us}, {5 * ms, 5 * ms}, {700 * us, 3 * ms}}
+	steps := [][2]time.Duration{{10 * us, 10 * us}, {10 * us, 5 * ms}, {5 * ms, 10 * us},
+		{5 * ms, 5 * ms}, {700 * us, 3 * ms}}
 	for _, policy := range []string{"fair", "priority"} {
 		for _, tc := range shares {
 			for _, step := range steps {
@@ -69,7 +75,8 @@ func TestFairShares(t *testing.T) {
 				}
 				res := run(t, policy, sc)
 				for i, want := range tc.want {
-					checkShare(t, fmt.Sprintf("%s, %s, steps %v, job %d", policy, tc.name, step, i), &res.Jobs[i], tc.jobs[i], want)
+					checkShare(t, fmt.Sprintf("%s, %s, steps %v, job %d", policy, tc.name, step, i),
+						&res.Jobs[i], tc.jobs[i], want)
 				}
 			}
 		}
@@ -89,12 +96,12 @@ func checkShare(t *testing.T, what string, r *sim.JobResult, s share.Share, want
 	}
 }
 
-// TestFairWaits: a job with work throughout waits no longer than the header of
-// fair.go says.
+// TestFairWaits: a job with work throughout waits no longer than the header of fair.go says.
 func TestFairWaits(t *testing.T) {
 	const step = 3 * ms
 	slice := policy.DefaultFair().Slice
-	for _, shares := range [][]float64{{0.5, 0.5}, {0.1, 0.9}, {0.02, 0.98}, {0.25, 0.25, 0.25, 0.25}, {0.02, 0.1, 0.3, 0.58}} {
+	for _, shares := range [][]float64{{0.5, 0.5}, {0.1, 0.9}, {0.02, 0.98},
+		{0.25, 0.25, 0.25, 0.25}, {0.02, 0.1, 0.3, 0.58}} {
 		sc := sim.Scenario{Duration: 10 * time.Second}
 		for i, x := range shares {
 			sc.Jobs = append(sc.Jobs, job(fmt.Sprint(i), share.Share{Compute: x}, step, always))
@@ -109,14 +116,15 @@ func TestFairWaits(t *testing.T) {
 	}
 }
 
-// TestNoCredit: neither a new job nor one back from a long rest gets more than
-// its part and one slice, over any time from then on.
+// TestNoCredit: neither a new job nor one back from a long rest gets more than its part and one
+// slice, over any time from then on.
 func TestNoCredit(t *testing.T) {
 	const back = 5 * time.Second
 	old := job("old", share.Share{Compute: 0.5}, ms, always)
 	fresh := job("fresh", share.Share{Compute: 0.5}, ms, always)
 	fresh.Start = back
-	rested := job("rested", share.Share{Compute: 0.5}, ms, sim.Arrival{Trace: slices.Repeat([]time.Duration{back}, 1000)})
+	rested := job("rested", share.Share{Compute: 0.5}, ms,
+		sim.Arrival{Trace: slices.Repeat([]time.Duration{back}, 1000)})
 	for _, j := range []sim.Job{fresh, rested} {
 		res := run(t, "fair", sim.Scenario{Duration: back + 2*time.Second, Jobs: []sim.Job{old, j}})
 		for _, over := range []time.Duration{10 * ms, 50 * ms, 200 * ms, 2 * time.Second} {
@@ -125,17 +133,19 @@ func TestNoCredit(t *testing.T) {
 				got += max(0, min(h.To, back+over)-h.From)
 			}
 			if most := over/2 + 5*ms + ms; got > most || got < over/2-6*ms {
-				t.Errorf("%s: %v in the first %v, want %v within a slice", j.Name, got, over, over/2)
+				t.Errorf("%s: %v in the first %v, want %v within a slice", j.Name, got, over,
+					over/2)
 			}
 		}
 	}
 }
 
-// TestPausesChangeNothing: a job that pauses for a moment between iterations
-// neither loses its part nor gains by it.
+// TestPausesChangeNothing: a job that pauses for a moment between iterations neither loses its part
+// nor gains by it.
 func TestPausesChangeNothing(t *testing.T) {
 	for _, iteration := range []time.Duration{6 * ms, 20 * ms} {
-		pausing := job("pausing", share.Share{Compute: 0.5}, ms/2, sim.Arrival{Closed: 1, Think: us})
+		pausing := job("pausing", share.Share{Compute: 0.5}, ms/2,
+			sim.Arrival{Closed: 1, Think: us})
 		pausing.Iteration.Mean = iteration
 		res := run(t, "fair", sim.Scenario{Duration: 10 * time.Second, Jobs: []sim.Job{
 			pausing, job("other", share.Share{Compute: 0.5}, ms/2, always),
@@ -146,8 +156,8 @@ func TestPausesChangeNothing(t *testing.T) {
 	}
 }
 
-// TestTakenBackAtOnce: a guarantee lent while its owner is idle is back when
-// the owner is, after one step of the borrower.
+// TestTakenBackAtOnce: a guarantee lent while its owner is idle is back when the owner is, after
+// one step of the borrower.
 func TestTakenBackAtOnce(t *testing.T) {
 	for _, policy := range []string{"fair", "priority"} {
 		owner := job("owner", share.Share{Compute: 0.5}, ms/10, sim.Arrival{Poisson: 10})
@@ -155,7 +165,8 @@ func TestTakenBackAtOnce(t *testing.T) {
 			owner, job("borrower", share.Share{Compute: 0.2}, ms, always),
 		}})
 		if p95 := res.Jobs[0].Latency(0.95); p95 > 2*ms+ms/10 {
-			t.Errorf("%s: requests of 1ms take %v at the 95th percentile beside steps of 1ms", policy, p95)
+			t.Errorf("%s: requests of 1ms take %v at the 95th percentile beside steps of 1ms",
+				policy, p95)
 		}
 	}
 }

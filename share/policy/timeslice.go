@@ -6,17 +6,16 @@ import (
 	"github.com/weirgpu/weir/share"
 )
 
-// This file is the time slicing that drivers do for contexts that share a
-// device, the baseline that every other policy is compared with: NVIDIA, "Time-
-// slicing GPUs in Kubernetes" and nvidia-smi compute-policy. Every job with
-// work gets the same slice in turn; one that stops early gives up the rest.
+// This file is the time slicing that drivers do for contexts that share a device, the baseline that
+// every other policy is compared with: NVIDIA, "Time- slicing GPUs in Kubernetes" and nvidia-smi
+// compute-policy. Every job with work gets the same slice in turn; one that stops early gives up
+// the rest.
 //
 //	driver                       here
 //	context with pending work    waiting job
 //	time slice                   TimesliceParams.Slice
 //
-// Departures: a slice ends at the next boundary between steps, not inside a
-// kernel.
+// Departures: a slice ends at the next boundary between steps, not inside a kernel.
 
 // TimesliceParams are the parameters of [Timeslice].
 type TimesliceParams struct {
@@ -32,8 +31,8 @@ func (p TimesliceParams) Validate() error {
 	return validate("policy timeslice", positive("slice", p.Slice))
 }
 
-// Timeslice is round robin with a fixed slice, all units at a time. It ignores
-// compute, limit and class.
+// Timeslice is round robin with a fixed slice, all units at a time. It ignores compute, limit and
+// class.
 type Timeslice struct {
 	params TimesliceParams
 	last   turn
@@ -48,8 +47,8 @@ func NewTimeslice(p TimesliceParams) (*Timeslice, error) {
 // Name returns "timeslice".
 func (p *Timeslice) Name() string { return "timeslice" }
 
-// Decide lets the job whose slice is not over go on, else grants the free
-// device to the next waiting job in order of ID.
+// Decide lets the job whose slice is not over go on, else grants the free device to the next
+// waiting job in order of ID.
 func (p *Timeslice) Decide(s *share.Snapshot) share.Decision {
 	if s.Free() < s.Units {
 		return share.Decision{}
@@ -65,8 +64,7 @@ func (p *Timeslice) Decide(s *share.Snapshot) share.Decision {
 	return share.Decision{Run: p.run[:]}
 }
 
-// after returns the first waiting job with an ID above this one, else the
-// first of all, else nil.
+// after returns the first waiting job with an ID above this one, else the first of all, else nil.
 func after(s *share.Snapshot, id share.JobID) *share.JobState {
 	var first *share.JobState
 	for i := range s.Jobs {

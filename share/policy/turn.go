@@ -6,9 +6,9 @@ import (
 	"github.com/weirgpu/weir/share"
 )
 
-// turn is the slice last granted. A job that gives the device back within its
-// slice, at the end of an iteration, and wants it again goes on with the same
-// slice, so that short iterations do not mean many switches.
+// turn is the slice last granted. A job that gives the device back within its slice, at the end of
+// an iteration, and wants it again goes on with the same slice, so that short iterations do not
+// mean many switches.
 type turn struct {
 	job   share.JobID
 	until time.Duration
@@ -31,9 +31,8 @@ func (t *turn) lasts(j *share.JobState, now time.Duration) bool {
 	return j.ID == t.job && now < t.until
 }
 
-// next returns who goes on, given the best of the waiting jobs: the one for
-// which the device was revoked, or the one whose slice is not over, unless the
-// best is of a better rank.
+// next returns who goes on, given the best of the waiting jobs: the one for which the device was
+// revoked, or the one whose slice is not over, unless the best is of a better rank.
 func (t *turn) next(s *share.Snapshot, best *share.JobState, by ranking) *share.JobState {
 	heir := s.Job(t.heir)
 	t.heir = 0
@@ -46,8 +45,7 @@ func (t *turn) next(s *share.Snapshot, best *share.JobState, by ranking) *share.
 	return best
 }
 
-// grant gives the job the whole device: for the rest of its slice if it has
-// one, else for so long.
+// grant gives the job the whole device: for the rest of its slice if it has one, else for so long.
 func (t *turn) grant(j *share.JobState, s *share.Snapshot, slice time.Duration) share.Grant {
 	if !t.lasts(j, s.Now) {
 		t.job, t.until = j.ID, s.Now+slice

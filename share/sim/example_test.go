@@ -9,8 +9,7 @@ import (
 	"github.com/weirgpu/weir/share/sim"
 )
 
-// A training job and a served model on one device, the second with requests at
-// random times.
+// A training job and a served model on one device, the second with requests at random times.
 func Example() {
 	p, err := policy.New("priority")
 	if err != nil {
@@ -28,7 +27,8 @@ func Example() {
 				Step:      time.Millisecond,
 			},
 			{
-				Job:       share.Job{Name: "training", Share: share.Share{Class: share.Opportunistic}},
+				Job: share.Job{Name: "training",
+					Share: share.Share{Class: share.Opportunistic}},
 				Arrival:   sim.Arrival{Closed: 1},
 				Iteration: sim.Spread{Mean: 80 * time.Millisecond},
 				Step:      2 * time.Millisecond,
@@ -41,7 +41,8 @@ func Example() {
 	}
 	for i := range res.Jobs {
 		r := &res.Jobs[i]
-		fmt.Printf("%s: %.0f%% of the device, median %v\n", r.Name, 100*r.Share, r.Latency(0.5).Round(time.Millisecond))
+		fmt.Printf("%s: %.0f%% of the device, median %v\n", r.Name, 100*r.Share,
+			r.Latency(0.5).Round(time.Millisecond))
 	}
 	// Output:
 	// served: 20% of the device, median 11ms

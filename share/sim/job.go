@@ -73,8 +73,8 @@ func (j *job) gap() time.Duration {
 	return max(1, time.Duration(j.random.ExpFloat64()/j.spec.Arrival.Poisson*float64(time.Second)))
 }
 
-// iterated completes the oldest request. In a closed loop without think time
-// the next request is there at the same moment.
+// iterated completes the oldest request. In a closed loop without think time the next request is
+// there at the same moment.
 func (j *job) iterated(now time.Duration) {
 	s := &j.state
 	j.latencies = append(j.latencies, now-j.queue[0])
@@ -109,8 +109,8 @@ func (j *job) stepWork(units int) int64 {
 	return int64(j.spec.Step) * int64(units)
 }
 
-// stopAt plans the end of the hold: at the first boundary between steps at or
-// after the time, after one step at least, and not after the iteration's end.
+// stopAt plans the end of the hold: at the first boundary between steps at or after the time, after
+// one step at least, and not after the iteration's end.
 func (j *job) stopAt(t time.Duration, units int) {
 	held := int64(j.state.Units)
 	step := j.stepWork(units)

@@ -16,11 +16,10 @@ type Result struct {
 	Jobs []JobResult
 	// Switches counts how often the device passed to another job.
 	Switches int
-	// Faults counts unsound instructions of the policy: grants that cannot be
-	// carried out, times in the past, jobs left waiting for nothing.
+	// Faults counts unsound instructions of the policy: grants that cannot be carried out, times in
+	// the past, jobs left waiting for nothing.
 	Faults int
-	// Wasted counts decisions that left the device idle although a job without
-	// a limit waited.
+	// Wasted counts decisions that left the device idle although a job without a limit waited.
 	Wasted int
 }
 
@@ -34,8 +33,8 @@ type JobResult struct {
 	Iterations int64
 	// Latencies are the times from arrival to completion, in order.
 	Latencies []time.Duration
-	// Completion is when the last of the job's Iterations was done; 0 if it
-	// was not, or if the job has no end.
+	// Completion is when the last of the job's Iterations was done; 0 if it was not, or if the job
+	// has no end.
 	Completion time.Duration
 	// Holds are the times in which the job held the device, in order.
 	Holds []Hold
@@ -47,8 +46,7 @@ type Hold struct {
 	Fraction float64
 }
 
-// Latency returns the q-quantile of the latencies, by nearest rank; 0 without
-// any.
+// Latency returns the q-quantile of the latencies, by nearest rank; 0 without any.
 func (r *JobResult) Latency(q float64) time.Duration {
 	if len(r.Latencies) == 0 {
 		return 0
@@ -57,8 +55,8 @@ func (r *JobResult) Latency(q float64) time.Duration {
 	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
 }
 
-// PeakShare returns the largest part of the device that the job held over any
-// window of this length, wherever it begins.
+// PeakShare returns the largest part of the device that the job held over any window of this
+// length, wherever it begins.
 func (r *JobResult) PeakShare(window time.Duration) float64 {
 	// The largest window begins with a hold or ends with one.
 	peak, sum, first := 0.0, 0.0, 0
@@ -89,8 +87,8 @@ func (h Hold) area(from, to time.Duration) float64 {
 	return h.Fraction * float64(max(0, min(h.To, to)-max(h.From, from)))
 }
 
-// LongestWait returns the longest time, within the job's time with work as
-// given, in which it did not hold the device.
+// LongestWait returns the longest time, within the job's time with work as given, in which it did
+// not hold the device.
 func (r *JobResult) LongestWait(from, to time.Duration) time.Duration {
 	longest, at := time.Duration(0), from
 	for _, h := range r.Holds {

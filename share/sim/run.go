@@ -11,15 +11,14 @@ import (
 	"github.com/weirgpu/weir/share"
 )
 
-// maxEvents bounds a run, against scenarios of too fine a grain and policies
-// that go in circles.
+// maxEvents bounds a run, against scenarios of too fine a grain and policies that go in circles.
 const maxEvents = 20_000_000
 
 // ErrTooLong is the kind of error of a run with too many events.
 var ErrTooLong = errors.New("too many events")
 
-// retry is when a policy is asked again that left jobs waiting on an idle
-// device, as the broker does.
+// retry is when a policy is asked again that left jobs waiting on an idle device, as the broker
+// does.
 const retry = 10 * time.Millisecond
 
 // Run simulates the scenario under the policy, which must be new.
@@ -34,7 +33,8 @@ func Run(sc Scenario, p share.Policy) (*Result, error) {
 			break
 		}
 		if n == maxEvents {
-			return nil, fmt.Errorf("scenario under %s: %w: over %d at %v", p.Name(), ErrTooLong, n, e.at)
+			return nil, fmt.Errorf("scenario under %s: %w: over %d at %v", p.Name(), ErrTooLong, n,
+				e.at)
 		}
 		w.happen(e)
 		w.decide()
@@ -68,7 +68,9 @@ func newWorld(sc Scenario, p share.Policy) *world {
 			stop: never,
 		})
 	}
-	slices.SortStableFunc(w.jobs, func(a, b *job) int { return cmp.Compare(a.spec.Start, b.spec.Start) })
+	slices.SortStableFunc(w.jobs, func(a, b *job) int {
+		return cmp.Compare(a.spec.Start, b.spec.Start)
+	})
 	for i, j := range w.jobs {
 		j.state.ID = share.JobID(i + 1)
 	}
@@ -84,8 +86,8 @@ type event struct {
 
 type eventKind uint8
 
-// At the same time, ends of holds come before arrivals, these before ends and
-// admissions of jobs, and calls that the policy asked for come last.
+// At the same time, ends of holds come before arrivals, these before ends and admissions of jobs,
+// and calls that the policy asked for come last.
 const (
 	holdEnds eventKind = iota
 	arrives
@@ -172,8 +174,8 @@ func (w *world) arrive(j *job) {
 	}
 }
 
-// giveBack ends a hold at a boundary between steps, and the iteration with it
-// if that was the last step.
+// giveBack ends a hold at a boundary between steps, and the iteration with it if that was the last
+// step.
 func (w *world) giveBack(j *job) {
 	j.left -= min(j.left, int64(j.steps)*j.stepWork(w.sc.Units))
 	w.book(j)
@@ -225,7 +227,9 @@ func (w *world) decide() {
 }
 
 func (w *world) sleep(s *share.Snapshot, wake time.Duration, free int) {
-	waiting := slices.ContainsFunc(s.Jobs, func(j share.JobState) bool { return j.Phase == share.Waiting })
+	waiting := slices.ContainsFunc(s.Jobs, func(j share.JobState) bool {
+		return j.Phase == share.Waiting
+	})
 	switch {
 	case wake != 0 && wake <= w.now, wake == 0 && free == s.Units && waiting:
 		w.res.Faults++
@@ -278,7 +282,8 @@ func (w *world) book(j *job) {
 	s.Used = j.used(w.now, w.sc.Units)
 	fraction := float64(s.Units) / float64(w.sc.Units)
 	w.meter.Hold(s.ID, s.Granted, w.now, fraction)
-	if n := len(j.holds); n > 0 && j.holds[n-1].To == s.Granted && j.holds[n-1].Fraction == fraction {
+	if n := len(j.holds); n > 0 && j.holds[n-1].To == s.Granted &&
+		j.holds[n-1].Fraction == fraction {
 		j.holds[n-1].To = w.now
 		return
 	}

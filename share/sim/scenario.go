@@ -32,18 +32,18 @@ type Job struct {
 	Arrival Arrival
 	// Iteration is how long one takes on the whole device.
 	Iteration Spread
-	// Step is the time between two points at which the job can give the
-	// device back, on the whole device; 0: only between iterations.
+	// Step is the time between two points at which the job can give the device back, on the whole
+	// device; 0: only between iterations.
 	Step time.Duration
 }
 
-// Arrival is a process by which requests arrive. At most one of its fields is
-// set; with none, no request ever does.
+// Arrival is a process by which requests arrive. At most one of its fields is set; with none, no
+// request ever does.
 type Arrival struct {
 	// Poisson is the rate of a Poisson process, in requests per second.
 	Poisson float64
-	// Closed is the number of requests in the system at any time: the next
-	// arrives Think after one is completed.
+	// Closed is the number of requests in the system at any time: the next arrives Think after one
+	// is completed.
 	Closed int
 	Think  time.Duration
 	// Trace holds the arrival times after the job's start, rising.
@@ -54,8 +54,8 @@ type Arrival struct {
 type Spread struct {
 	// Mean is the mean duration.
 	Mean time.Duration
-	// Jitter is the half-width of a uniform distribution as a fraction of the
-	// mean, 0 to 1. With 0 the duration is constant.
+	// Jitter is the half-width of a uniform distribution as a fraction of the mean, 0 to 1. With 0
+	// the duration is constant.
 	Jitter float64
 	// Exponential, instead of Jitter, makes the distribution exponential.
 	Exponential bool
@@ -77,7 +77,8 @@ func (sc Scenario) Validate() error {
 	f := share.Faults{Object: "scenario"}
 	add := func(bad bool, field string, value any, bound string) {
 		if bad {
-			f.List = append(f.List, share.Fault{Field: field, Value: fmt.Sprint(value), Bound: bound})
+			f.List = append(f.List,
+				share.Fault{Field: field, Value: fmt.Sprint(value), Bound: bound})
 		}
 	}
 	add(sc.Units < 0, "units", sc.Units, "must not be negative")
@@ -91,9 +92,11 @@ func (sc Scenario) Validate() error {
 		add(j.Step < 0, at("step"), j.Step, "must not be negative")
 		add(j.Start < 0, at("start"), j.Start, "must not be negative")
 		add(j.Iteration.Mean <= 0, at("iteration"), j.Iteration.Mean, "must be above 0")
-		add(!(j.Iteration.Jitter >= 0 && j.Iteration.Jitter <= 1), at("jitter"), j.Iteration.Jitter, "must be from 0 to 1")
+		add(!(j.Iteration.Jitter >= 0 && j.Iteration.Jitter <= 1), at("jitter"), j.Iteration.Jitter,
+			"must be from 0 to 1")
 		add(!(j.Arrival.Poisson >= 0), at("poisson"), j.Arrival.Poisson, "must not be negative")
-		add(j.Arrival.Closed < 0 || j.Arrival.Closed > 1e6, at("closed"), j.Arrival.Closed, "must be from 0 to a million")
+		add(j.Arrival.Closed < 0 || j.Arrival.Closed > 1e6, at("closed"), j.Arrival.Closed,
+			"must be from 0 to a million")
 		add(!slices.IsSorted(j.Arrival.Trace) || len(j.Arrival.Trace) > 0 && j.Arrival.Trace[0] < 0,
 			at("trace"), len(j.Arrival.Trace), "arrivals must rise from 0")
 		add(j.Arrival.Think < 0, at("think"), j.Arrival.Think, "must not be negative")

@@ -31,7 +31,8 @@ func run(t testing.TB, name string, sc sim.Scenario) *sim.Result {
 
 // job makes a job of iterations of a constant length.
 func job(name string, length, step time.Duration, a sim.Arrival) sim.Job {
-	return sim.Job{Job: share.Job{Name: name}, Arrival: a, Iteration: sim.Spread{Mean: length}, Step: step}
+	return sim.Job{Job: share.Job{Name: name}, Arrival: a, Iteration: sim.Spread{Mean: length},
+		Step: step}
 }
 
 func mean(list []time.Duration) time.Duration {
@@ -60,11 +61,13 @@ func TestQueueTheory(t *testing.T) {
 		for _, rho := range []float64{0.2, 0.5, 0.8} {
 			j := job("a", s, 0, sim.Arrival{Poisson: rho / s.Seconds()})
 			j.Iteration = tc.spread
-			res := run(t, "fifo", sim.Scenario{Duration: 2000 * time.Second, Seed: 3, Jobs: []sim.Job{j}})
+			res := run(t, "fifo",
+				sim.Scenario{Duration: 2000 * time.Second, Seed: 3, Jobs: []sim.Job{j}})
 			want := s.Seconds() * (1 + rho*(1+tc.c2)/(2*(1-rho)))
 			got := mean(res.Jobs[0].Latencies).Seconds()
 			if math.Abs(got/want-1) > 0.05 {
-				t.Errorf("%s, load %.1f: mean latency %.2fms, formula says %.2fms", tc.name, rho, 1e3*got, 1e3*want)
+				t.Errorf("%s, load %.1f: mean latency %.2fms, formula says %.2fms", tc.name, rho,
+					1e3*got, 1e3*want)
 			}
 			if math.Abs(res.Jobs[0].Share-rho) > 0.02 {
 				t.Errorf("%s, load %.1f: device in use for %.3f", tc.name, rho, res.Jobs[0].Share)
@@ -107,8 +110,8 @@ func simulate(t *testing.T, p share.Policy, sc sim.Scenario) *sim.Result {
 	return res
 }
 
-// TestStepBoundaries: a hold ends at the first boundary between steps after
-// its time, and not before one step is done.
+// TestStepBoundaries: a hold ends at the first boundary between steps after its time, and not
+// before one step is done.
 func TestStepBoundaries(t *testing.T) {
 	once := sim.Arrival{Trace: []time.Duration{0}}
 	for _, tc := range []struct {
@@ -130,9 +133,10 @@ func TestStepBoundaries(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res := simulate(t, p, sim.Scenario{Duration: time.Second, SwitchCost: tc.cost, Jobs: []sim.Job{
-			job("a", tc.length, tc.step, once), job("other", ms, 0, sim.Arrival{Closed: 1}),
-		}})
+		res := simulate(t, p, sim.Scenario{Duration: time.Second, SwitchCost: tc.cost,
+			Jobs: []sim.Job{
+				job("a", tc.length, tc.step, once), job("other", ms, 0, sim.Arrival{Closed: 1}),
+			}})
 		var got []time.Duration
 		for _, h := range res.Jobs[0].Holds {
 			got = append(got, h.To-h.From)
@@ -169,18 +173,19 @@ func TestRevokeAtBoundary(t *testing.T) {
 	}
 }
 
-// TestUnits: two of four units make an iteration last twice as long, and two
-// jobs run side by side.
+// TestUnits: two of four units make an iteration last twice as long, and two jobs run side by side.
 func TestUnits(t *testing.T) {
 	once := sim.Arrival{Trace: []time.Duration{0}}
 	res := simulate(t, scripted{units: 2, slice: time.Second}, sim.Scenario{
-		Duration: 100 * ms, Units: 4, Jobs: []sim.Job{job("a", 10*ms, ms, once), job("b", 6*ms, 0, once)},
+		Duration: 100 * ms, Units: 4,
+		Jobs: []sim.Job{job("a", 10*ms, ms, once), job("b", 6*ms, 0, once)},
 	})
 	if a, b := res.Jobs[0].Latencies[0], res.Jobs[1].Latencies[0]; a != 20*ms || b != 12*ms {
 		t.Errorf("latencies %v and %v, want 20ms and 12ms", a, b)
 	}
 	if res.Jobs[0].Used != 10*ms || res.Jobs[1].Used != 6*ms {
-		t.Errorf("used %v and %v of the device, want 10ms and 6ms", res.Jobs[0].Used, res.Jobs[1].Used)
+		t.Errorf("used %v and %v of the device, want 10ms and 6ms", res.Jobs[0].Used,
+			res.Jobs[1].Used)
 	}
 }
 
@@ -191,13 +196,18 @@ func TestArrivals(t *testing.T) {
 		want    []time.Duration // latencies of iterations of 10 ms within 45 ms
 	}{
 		{"none", sim.Arrival{}, nil},
-		{"trace", sim.Arrival{Trace: []time.Duration{0, 2 * ms, 25 * ms, 99 * ms}}, []time.Duration{10 * ms, 18 * ms, 10 * ms}},
+		{"trace", sim.Arrival{Trace: []time.Duration{0, 2 * ms, 25 * ms, 99 * ms}},
+			[]time.Duration{10 * ms, 18 * ms, 10 * ms}},
 		{"closed", sim.Arrival{Closed: 1}, []time.Duration{10 * ms, 10 * ms, 10 * ms, 10 * ms}},
-		{"closed, two", sim.Arrival{Closed: 2}, []time.Duration{10 * ms, 20 * ms, 20 * ms, 20 * ms}},
-		{"closed with thought", sim.Arrival{Closed: 1, Think: 5 * ms}, []time.Duration{10 * ms, 10 * ms, 10 * ms}},
-		{"two with thought", sim.Arrival{Closed: 2, Think: 15 * ms}, []time.Duration{10 * ms, 20 * ms, 10 * ms}},
+		{"closed, two", sim.Arrival{Closed: 2},
+			[]time.Duration{10 * ms, 20 * ms, 20 * ms, 20 * ms}},
+		{"closed with thought", sim.Arrival{Closed: 1, Think: 5 * ms},
+			[]time.Duration{10 * ms, 10 * ms, 10 * ms}},
+		{"two with thought", sim.Arrival{Closed: 2, Think: 15 * ms},
+			[]time.Duration{10 * ms, 20 * ms, 10 * ms}},
 	} {
-		res := run(t, "fifo", sim.Scenario{Duration: 45 * ms, Jobs: []sim.Job{job("a", 10*ms, 0, tc.arrival)}})
+		res := run(t, "fifo", sim.Scenario{Duration: 45 * ms,
+			Jobs: []sim.Job{job("a", 10*ms, 0, tc.arrival)}})
 		if got := res.Jobs[0].Latencies; !slices.Equal(got, tc.want) {
 			t.Errorf("%s: latencies %v, want %v", tc.name, got, tc.want)
 		}
@@ -266,13 +276,16 @@ func TestPeakShare(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	bad := job("", -1, -1, sim.Arrival{Poisson: math.NaN(), Closed: -1, Think: -1, Trace: []time.Duration{5, 3}})
+	bad := job("", -1, -1, sim.Arrival{Poisson: math.NaN(), Closed: -1, Think: -1,
+		Trace: []time.Duration{5, 3}})
 	bad.Iteration.Jitter, bad.Start, bad.Share.Compute = 2, -1, 7
 	_, err := sim.Run(sim.Scenario{Units: -1, SwitchCost: -1, Jobs: []sim.Job{bad}}, scripted{})
 	if !errors.Is(err, share.ErrInvalid) {
 		t.Fatalf("error is %v", err)
 	}
-	for _, want := range []string{"units is -1", "duration is 0s", "switch cost", "compute is 7", "name is", "step", "start", "iteration", "jitter is 2", "poisson is NaN", "closed is -1", "think", "trace"} {
+	for _, want := range []string{"units is -1", "duration is 0s", "switch cost", "compute is 7",
+		"name is", "step", "start", "iteration", "jitter is 2", "poisson is NaN", "closed is -1",
+		"think", "trace"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}
@@ -287,9 +300,12 @@ func (stuck) Decide(*share.Snapshot) share.Decision { return share.Decision{} }
 
 // TestPolicyThatDoesNothing is asked again and blamed.
 func TestPolicyThatDoesNothing(t *testing.T) {
-	res := simulate(t, stuck{}, sim.Scenario{Duration: time.Second, Jobs: []sim.Job{job("a", ms, 0, sim.Arrival{Closed: 1})}})
+	res := simulate(t, stuck{},
+		sim.Scenario{Duration: time.Second,
+			Jobs: []sim.Job{job("a", ms, 0, sim.Arrival{Closed: 1})}})
 	if res.Faults < 90 || res.Faults > 110 || res.Wasted != res.Faults {
-		t.Errorf("%d faults and %d times wasted, want about 100 in a second", res.Faults, res.Wasted)
+		t.Errorf("%d faults and %d times wasted, want about 100 in a second", res.Faults,
+			res.Wasted)
 	}
 	if r := res.Jobs[0]; r.Used != 0 || r.ErrorP95() != 100 {
 		t.Errorf("used %v, error %.1f points, want 0 and 100", r.Used, r.ErrorP95())

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The operations of futex(2) without FUTEX_PRIVATE_FLAG, because the word is
-// shared between processes.
+// The operations of futex(2) without FUTEX_PRIVATE_FLAG, because the word is shared between
+// processes.
 const (
 	futexWait = 0
 	futexWake = 1
@@ -19,14 +19,16 @@ const (
 
 // WakeGate wakes all who wait for the gate to change.
 func (p *Page) WakeGate() {
-	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&p.l.Header.Gate)), futexWake, math.MaxInt32, 0, 0, 0)
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&p.l.Header.Gate)), futexWake,
+		math.MaxInt32, 0, 0, 0)
 }
 
-// WaitGate waits until the gate is no longer as given or the time is over; it
-// may return earlier. It occupies a thread.
+// WaitGate waits until the gate is no longer as given or the time is over; it may return earlier.
+// It occupies a thread.
 func (p *Page) WaitGate(gate uint32, most time.Duration) error {
 	ts := unix.NsecToTimespec(int64(max(0, most)))
-	_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&p.l.Header.Gate)), futexWait, uintptr(gate),
+	_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&p.l.Header.Gate)),
+		futexWait, uintptr(gate),
 		uintptr(unsafe.Pointer(&ts)), 0, 0)
 	switch errno {
 	case 0, unix.EAGAIN, unix.ETIMEDOUT, unix.EINTR:

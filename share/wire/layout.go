@@ -32,12 +32,12 @@ const (
 	ErrorInternal      = 1 << 3 // the library met a state it did not expect
 )
 
-// The structures below are laid over the mapped page. Every field lies at a
-// multiple of its size, and every gap has a name, so that all compilers agree.
-// The tags are the names and comments in the C header.
+// The structures below are laid over the mapped page. Every field lies at a multiple of its size,
+// and every gap has a name, so that all compilers agree. The tags are the names and comments in the
+// C header.
 
-// Header is the first part of the page. Its lines are those of the cache. The agent
-// writes it, except for the two counters of line 3.
+// Header is the first part of the page. Its lines are those of the cache. The agent writes it,
+// except for the two counters of line 3.
 type Header struct {
 	// Line 0, written once by the agent.
 	Magic       atomic.Uint32     `c:"magic" doc:"WEIR_MAGIC"`
@@ -73,8 +73,8 @@ type Header struct {
 	ContextBytes  atomic.Uint64    `c:"context_bytes" doc:"any: the most that making a context was found to take"`
 	Reserved3     [5]atomic.Uint64 `c:"reserved3"`
 
-	// Line 4: who the job is, for an agent that finds the page after its
-	// restart. Written by the agent only, under terms_seq.
+	// Line 4: who the job is, for an agent that finds the page after its restart. Written by the
+	// agent only, under terms_seq.
 	Token         [2]atomic.Uint64            `c:"token" as:"bytes" doc:"agent: WEIR_JOB as bytes"`
 	CreatorUID    atomic.Uint32               `c:"creator_uid" doc:"agent"`
 	ControllerPID atomic.Uint32               `c:"controller_pid" doc:"agent"`
@@ -85,8 +85,8 @@ type Header struct {
 	Reserved5 [24]atomic.Uint64 `c:"reserved5"`
 }
 
-// Slot is the part of the page that one process writes, apart from its owner,
-// which the agent writes.
+// Slot is the part of the page that one process writes, apart from its owner, which the agent
+// writes.
 type Slot struct {
 	OwnerPID   atomic.Uint32 `c:"owner_pid" doc:"agent: 0 when the slot is free"`
 	State      atomic.Uint32 `c:"state" doc:"WEIR_STATE_*"`

@@ -9,8 +9,7 @@ import (
 )
 
 const (
-	// MessageSize is the size of every message. Some are followed by text in
-	// the same packet.
+	// MessageSize is the size of every message. Some are followed by text in the same packet.
 	MessageSize = 64
 	// MaxText is the most text that can follow a message.
 	MaxText = 32768
@@ -43,14 +42,13 @@ const (
 
 // Flags of messages.
 const (
-	// FlagRejoin in Hello and Create: the sender had its slot or job from an
-	// agent that is gone. It sends the page's descriptor along if it has it.
+	// FlagRejoin in Hello and Create: the sender had its slot or job from an agent that is gone. It
+	// sends the page's descriptor along if it has it.
 	FlagRejoin = 1 << 0
-	// FlagFake in Create: the controller wants a device of the fake driver; without
-	// it, a real one.
+	// FlagFake in Create: the controller wants a device of the fake driver; without it, a real one.
 	FlagFake = 1 << 2
-	// FlagService in Created: the agent is kept running by somebody else, who will
-	// start another if it ends.
+	// FlagService in Created: the agent is kept running by somebody else, who will start another if
+	// it ends.
 	FlagService = 1 << 3
 	// FlagNotes in Welcome: the agent takes Note.
 	FlagNotes = 1 << 4
@@ -61,9 +59,8 @@ const (
 // Code says why something was refused.
 type Code uint32
 
-// Codes of Refused. A client may try again after RefusedBusy, and after
-// RefusedUnknownJob if it has been with the job before: the agent may not yet
-// have been told of it again.
+// Codes of Refused. A client may try again after RefusedBusy, and after RefusedUnknownJob if it has
+// been with the job before: the agent may not yet have been told of it again.
 const (
 	RefusedProtocol    Code = 1 // the message was malformed or out of place
 	RefusedVersion     Code = 2 // the two sides are of different versions
@@ -77,8 +74,10 @@ const (
 )
 
 var codeNames = [...]string{
-	RefusedProtocol: "protocol", RefusedVersion: "version", RefusedUnknownJob: "unknown_job", RefusedCredentials: "credentials",
-	RefusedFull: "full", RefusedAdmission: "admission", RefusedDevice: "device", RefusedPage: "page", RefusedBusy: "busy",
+	RefusedProtocol: "protocol", RefusedVersion: "version", RefusedUnknownJob: "unknown_job",
+	RefusedCredentials: "credentials",
+	RefusedFull:        "full", RefusedAdmission: "admission", RefusedDevice: "device",
+	RefusedPage: "page", RefusedBusy: "busy",
 }
 
 // String returns the code's name, such as "unknown_job".
@@ -119,8 +118,7 @@ type Message interface {
 	Append(b []byte) []byte
 }
 
-// Hello asks for a slot in the job with this token. With FlagRejoin, Slot is
-// the one held before.
+// Hello asks for a slot in the job with this token. With FlagRejoin, Slot is the one held before.
 type Hello struct {
 	head
 	Token      Token     `c:"token"`
@@ -143,16 +141,15 @@ type Signal struct {
 // NoteSize is the most of a call's name that a Note holds.
 const NoteSize = 52
 
-// Note names a driver call that the process looked up and the library does not
-// know. It is passed through, and what it does is not counted.
+// Note names a driver call that the process looked up and the library does not know. It is passed
+// through, and what it does is not counted.
 type Note struct {
 	head
 	Slot uint32         `c:"slot"`
 	Call [NoteSize]byte `c:"call" doc:"padded with zeros"`
 }
 
-// Name returns the call's name, as far as it is one: letters, digits and
-// underscores.
+// Name returns the call's name, as far as it is one: letters, digits and underscores.
 func (m Note) Name() string {
 	name, _, _ := bytes.Cut(m.Call[:], []byte{0})
 	for i, c := range name {
@@ -164,9 +161,9 @@ func (m Note) Name() string {
 	return string(name)
 }
 
-// Create asks for a job with this share of a device. The name follows as text.
-// The job lives until the socket is closed and no process is attached. With
-// FlagRejoin, Token is the one that the job had.
+// Create asks for a job with this share of a device. The name follows as text. The job lives until
+// the socket is closed and no process is attached. With FlagRejoin, Token is the one that the job
+// had.
 type Create struct {
 	head
 	Token      Token  `c:"token" doc:"rejoin: the job's, else zeros"`
@@ -198,8 +195,8 @@ type Welcome struct {
 	Reserved   [10]uint32 `c:"reserved"`
 }
 
-// Refused says why Hello or Create were refused; the agent then closes the
-// socket. A text for people follows.
+// Refused says why Hello or Create were refused; the agent then closes the socket. A text for
+// people follows.
 type Refused struct {
 	head
 	Code     Code       `c:"code" doc:"WEIR_REFUSED_*"`
@@ -207,8 +204,8 @@ type Refused struct {
 	Reserved [12]uint32 `c:"reserved"`
 }
 
-// Created gives a controller its job. The page's descriptor comes along and
-// the name that the job was given follows as text.
+// Created gives a controller its job. The page's descriptor comes along and the name that the job
+// was given follows as text.
 type Created struct {
 	head
 	Token       Token     `c:"token"`
@@ -221,8 +218,7 @@ type Created struct {
 	Reserved    [2]uint32 `c:"reserved"`
 }
 
-// Snapshot brings a part of a JSON object as text; FlagMore says that another
-// follows.
+// Snapshot brings a part of a JSON object as text; FlagMore says that another follows.
 type Snapshot struct {
 	head
 	TextLen  uint32     `c:"text_len" doc:"bytes of text that follow"`
@@ -315,30 +311,42 @@ func (m Created) Append(b []byte) []byte { return appendFixed(b, m) }
 // Append implements [Message].
 func (m Snapshot) Append(b []byte) []byte { return appendFixed(b, m) }
 
-// shapes lists the message types: what may be in their flags and in their
-// reserved words, and whether text follows.
+// shapes lists the message types: what may be in their flags and in their reserved words, and
+// whether text follows.
 var shapes = map[Kind]struct {
 	flags  uint32
 	decode func([]byte) (Message, uint32, error)
 }{
-	KindHello:    {FlagRejoin, decode(func(m *Hello) (uint32, bool) { return 0, zero(m.Reserved[:]) })},
-	KindWant:     {0, decodeSignal},
-	KindDrained:  {0, decodeSignal},
-	KindIdle:     {0, decodeSignal},
-	KindBye:      {0, decodeSignal},
-	KindCreate:   {FlagRejoin | FlagFake, decode(func(m *Create) (uint32, bool) { return m.TextLen, true })},
-	KindTop:      {0, decode(func(m *Top) (uint32, bool) { return 0, zero(m.Reserved[:]) })},
-	KindNote:     {0, decode(func(*Note) (uint32, bool) { return 0, true })},
-	KindWelcome:  {FlagNotes, decode(func(m *Welcome) (uint32, bool) { return 0, zero(m.Reserved[:]) })},
-	KindRefused:  {0, decode(func(m *Refused) (uint32, bool) { return m.TextLen, zero(m.Reserved[:]) })},
-	KindCreated:  {FlagService, decode(func(m *Created) (uint32, bool) { return m.TextLen, zero(m.Reserved[:]) })},
-	KindSnapshot: {FlagMore, decode(func(m *Snapshot) (uint32, bool) { return m.TextLen, zero(m.Reserved[:]) })},
+	KindHello: {FlagRejoin, decode(func(m *Hello) (uint32, bool) {
+		return 0, zero(m.Reserved[:])
+	})},
+	KindWant:    {0, decodeSignal},
+	KindDrained: {0, decodeSignal},
+	KindIdle:    {0, decodeSignal},
+	KindBye:     {0, decodeSignal},
+	KindCreate: {FlagRejoin | FlagFake, decode(func(m *Create) (uint32, bool) {
+		return m.TextLen, true
+	})},
+	KindTop:  {0, decode(func(m *Top) (uint32, bool) { return 0, zero(m.Reserved[:]) })},
+	KindNote: {0, decode(func(*Note) (uint32, bool) { return 0, true })},
+	KindWelcome: {FlagNotes, decode(func(m *Welcome) (uint32, bool) {
+		return 0, zero(m.Reserved[:])
+	})},
+	KindRefused: {0, decode(func(m *Refused) (uint32, bool) {
+		return m.TextLen, zero(m.Reserved[:])
+	})},
+	KindCreated: {FlagService, decode(func(m *Created) (uint32, bool) {
+		return m.TextLen, zero(m.Reserved[:])
+	})},
+	KindSnapshot: {FlagMore, decode(func(m *Snapshot) (uint32, bool) {
+		return m.TextLen, zero(m.Reserved[:])
+	})},
 }
 
 var decodeSignal = decode(func(m *Signal) (uint32, bool) { return 0, zero(m.Reserved[:]) })
 
-// decode makes a decoder of a type from the function that tells a message's
-// length of text and whether its reserved words are zero.
+// decode makes a decoder of a type from the function that tells a message's length of text and
+// whether its reserved words are zero.
 func decode[T Message](check func(*T) (uint32, bool)) func([]byte) (Message, uint32, error) {
 	return func(b []byte) (Message, uint32, error) {
 		var m T
@@ -362,13 +370,13 @@ func zero(words []uint32) bool {
 	return true
 }
 
-// Decode reads one packet: a message, which is a Hello, Signal, Note, Create,
-// Top, Welcome, Refused, Created or Snapshot, and the text that follows it. It
-// refuses, with [ErrMessage], any packet that Append and the text would not
-// have made. The text is a part of the packet.
+// Decode reads one packet: a message, which is a Hello, Signal, Note, Create, Top, Welcome,
+// Refused, Created or Snapshot, and the text that follows it. It refuses, with [ErrMessage], any
+// packet that Append and the text would not have made. The text is a part of the packet.
 func Decode(packet []byte) (Message, []byte, error) {
 	if len(packet) < MessageSize || len(packet) > MaxPacket {
-		return nil, nil, fmt.Errorf("%w: packet of %d bytes, want %d to %d", ErrMessage, len(packet), MessageSize, MaxPacket)
+		return nil, nil, fmt.Errorf("%w: packet of %d bytes, want %d to %d", ErrMessage,
+			len(packet), MessageSize, MaxPacket)
 	}
 	kind := Kind(binary.LittleEndian.Uint32(packet))
 	s, ok := shapes[kind]
@@ -383,7 +391,8 @@ func Decode(packet []byte) (Message, []byte, error) {
 		return nil, nil, fmt.Errorf("kind %d: %w", kind, err)
 	}
 	if text := packet[MessageSize:]; uint64(n) != uint64(len(text)) {
-		return nil, nil, fmt.Errorf("%w: kind %d says %d bytes of text, %d follow", ErrMessage, kind, n, len(text))
+		return nil, nil, fmt.Errorf("%w: kind %d says %d bytes of text, %d follow", ErrMessage,
+			kind, n, len(text))
 	}
 	return m, packet[MessageSize:], nil
 }

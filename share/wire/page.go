@@ -20,16 +20,16 @@ var (
 	ErrUnsupported = errors.New("not supported on this system")
 )
 
-// Page is a job's page as mapped into this process. The zero value is not
-// usable; see [NewPage], [MapPage] and [OverlayPage].
+// Page is a job's page as mapped into this process. The zero value is not usable; see [NewPage],
+// [MapPage] and [OverlayPage].
 type Page struct {
 	l   *layout
 	mem []byte   // to unmap, nil if it was not mapped here
 	f   *os.File // nil if there is none
 }
 
-// OverlayPage makes a page of memory that lies at a multiple of eight bytes,
-// has [PageSize] bytes and stays in use as long as the page.
+// OverlayPage makes a page of memory that lies at a multiple of eight bytes, has [PageSize] bytes
+// and stays in use as long as the page.
 func OverlayPage(mem []byte) (*Page, error) {
 	l, err := overlay(mem)
 	if err != nil {
@@ -49,12 +49,11 @@ func (p *Page) Slot(i uint32) *Slot {
 	return &p.l.Slots[i]
 }
 
-// File returns the memory's descriptor, which belongs to the page; nil for an
-// overlaid one.
+// File returns the memory's descriptor, which belongs to the page; nil for an overlaid one.
 func (p *Page) File() *os.File { return p.f }
 
-// Close unmaps the page and closes its descriptor. The page must not be used
-// from then on; other processes' mappings remain.
+// Close unmaps the page and closes its descriptor. The page must not be used from then on; other
+// processes' mappings remain.
 func (p *Page) Close() error {
 	var err error
 	if p.mem != nil {
@@ -83,8 +82,8 @@ type Terms struct {
 	InFlight      time.Duration // predicted device time that may be in flight
 }
 
-// Format writes a new page's fixed part. It must be called once, before the
-// page is given to anybody.
+// Format writes a new page's fixed part. It must be called once, before the page is given to
+// anybody.
 func (p *Page) Format() {
 	h := p.Header()
 	h.Magic.Store(Magic)
@@ -103,8 +102,10 @@ func (p *Page) Check() error {
 		got  *atomic.Uint32
 		want uint32
 	}{
-		{"magic", &h.Magic, Magic}, {"version", &h.Version, Version}, {"page_size", &h.PageSize, PageSize},
-		{"slot_count", &h.SlotCount, SlotCount}, {"slot_size", &h.SlotSize, SlotSize}, {"slots_offset", &h.SlotsOffset, SlotsOffset},
+		{"magic", &h.Magic, Magic}, {"version", &h.Version, Version},
+		{"page_size", &h.PageSize, PageSize},
+		{"slot_count", &h.SlotCount, SlotCount}, {"slot_size", &h.SlotSize, SlotSize},
+		{"slots_offset", &h.SlotsOffset, SlotsOffset},
 	} {
 		if got := f.got.Load(); got != f.want {
 			return fmt.Errorf("page: %s is %#x, want %#x: %w", f.name, got, f.want, ErrPage)
@@ -113,8 +114,8 @@ func (p *Page) Check() error {
 	return nil
 }
 
-// SetTerms writes the terms, of which the name is cut to what fits. One
-// goroutine of one agent may do so at a time.
+// SetTerms writes the terms, of which the name is cut to what fits. One goroutine of one agent may
+// do so at a time.
 func (p *Page) SetTerms(t Terms) {
 	h := p.Header()
 	seq := h.TermsSeq.Load() &^ 1
@@ -136,13 +137,12 @@ func (p *Page) SetTerms(t Terms) {
 	h.TermsSeq.Store(seq + 2)
 }
 
-// seqTries bounds how often Terms is read again while somebody writes it: a
-// writer needs less than a microsecond, unless it died.
+// seqTries bounds how often Terms is read again while somebody writes it: a writer needs less than
+// a microsecond, unless it died.
 const seqTries = 1000
 
-// Terms reads the terms. It fails with [ErrPage] if they are being written all
-// the time or hold what no agent writes: a fraction above one, an unknown
-// class, a name that is not text.
+// Terms reads the terms. It fails with [ErrPage] if they are being written all the time or hold
+// what no agent writes: a fraction above one, an unknown class, a name that is not text.
 func (p *Page) Terms() (Terms, error) {
 	h := p.Header()
 	for range seqTries {
@@ -164,7 +164,8 @@ func (p *Page) readTerms() Terms {
 		CreatorUID: h.CreatorUID.Load(), ControllerPID: h.ControllerPID.Load(),
 		MemCap: h.MemCapBytes.Load(), MemTotal: h.MemTotalReported.Load(),
 		ComputePPM: h.ComputePPM.Load(), LimitPPM: h.LimitPPM.Load(),
-		Class: h.Class.Load(), Device: h.DeviceOrdinal.Load(), InFlight: time.Duration(h.InflightBoundNS.Load()),
+		Class: h.Class.Load(), Device: h.DeviceOrdinal.Load(),
+		InFlight: time.Duration(h.InflightBoundNS.Load()),
 	}
 	var name [NameSize]byte
 	loadBytes(name[:], h.Name[:])
@@ -196,7 +197,10 @@ func (t *Terms) check() error {
 
 // printable reports whether a name can be shown to people.
 func printable(s string) bool {
-	return strings.TrimSpace(s) != "" && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
+	return strings.TrimSpace(s) != "" && utf8.ValidString(s) &&
+		!strings.ContainsFunc(s, func(r rune) bool {
+			return r < ' ' || r == 0x7f
+		})
 }
 
 func storeBytes(words []atomic.Uint64, b []byte) {
@@ -214,8 +218,8 @@ func loadBytes(b []byte, words []atomic.Uint64) {
 // IsOpen reports whether a gate's value means that launches may pass.
 func IsOpen(gate uint32) bool { return gate&1 == 1 }
 
-// NextGate returns the value that follows when the gate is opened or closed:
-// odd means open, and every change is told apart from the ones before.
+// NextGate returns the value that follows when the gate is opened or closed: odd means open, and
+// every change is told apart from the ones before.
 func NextGate(gate uint32, open bool) uint32 {
 	if IsOpen(gate) == open {
 		return gate
@@ -223,29 +227,30 @@ func NextGate(gate uint32, open bool) uint32 {
 	return gate + 1
 }
 
-// Claim makes a free slot a process's, with everything else in it zero. Only
-// the agent calls it.
+// Claim makes a free slot a process's, with everything else in it zero. Only the agent calls it.
 func (s *Slot) Claim(pid uint32, start uint64) {
 	s.Clear()
 	s.OwnerStart.Store(start)
 	s.OwnerPID.Store(pid)
 }
 
-// Clear makes a slot free, of which the process is gone. Only the agent calls
-// it.
+// Clear makes a slot free, of which the process is gone. Only the agent calls it.
 func (s *Slot) Clear() {
-	for _, w := range []*atomic.Uint32{&s.State, &s.Waiting, &s.WantSeq, &s.DrainedSeq, &s.ErrorFlags} {
+	for _, w := range []*atomic.Uint32{&s.State, &s.Waiting, &s.WantSeq, &s.DrainedSeq,
+		&s.ErrorFlags} {
 		w.Store(0)
 	}
-	for _, w := range []*atomic.Uint64{&s.MemUsedBytes, &s.MemPendingBytes, &s.MemContextBytes, &s.InflightNS, &s.DeviceNSTotal,
-		&s.Launches, &s.GraphLaunches, &s.CopiesBytes, &s.LastLaunchNS, &s.LastIdleNS, &s.OwnerStart} {
+	for _, w := range []*atomic.Uint64{&s.MemUsedBytes, &s.MemPendingBytes, &s.MemContextBytes,
+		&s.InflightNS, &s.DeviceNSTotal,
+		&s.Launches, &s.GraphLaunches, &s.CopiesBytes, &s.LastLaunchNS, &s.LastIdleNS,
+		&s.OwnerStart} {
 		w.Store(0)
 	}
 	s.OwnerPID.Store(0)
 }
 
-// MemoryHeld returns the bytes that all slots hold together, as far as the page
-// can be believed: a sum that does not fit comes out as the largest number.
+// MemoryHeld returns the bytes that all slots hold together, as far as the page can be believed: a
+// sum that does not fit comes out as the largest number.
 func (p *Page) MemoryHeld() uint64 {
 	var sum uint64
 	for i := range p.l.Slots {

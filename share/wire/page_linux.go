@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// seals keep everybody who has the descriptor from changing the memory's size:
-// access beyond the end of a file kills a process with SIGBUS, and a program
-// must not be able to do that to the agent.
+// seals keep everybody who has the descriptor from changing the memory's size: access beyond the
+// end of a file kills a process with SIGBUS, and a program must not be able to do that to the
+// agent.
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// NewPage makes a page of anonymous shared memory, formatted and without
-// terms. It needs [Page.Close].
+// NewPage makes a page of anonymous shared memory, formatted and without terms. It needs
+// [Page.Close].
 func NewPage() (*Page, error) {
 	fd, err := unix.MemfdCreate("weir-job", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -37,9 +37,9 @@ func NewPage() (*Page, error) {
 	return p, nil
 }
 
-// MapPage maps a page that another process made. It fails with [ErrPage] if the
-// descriptor is not of sealed memory of the right size or what is in it is of
-// another version. The file then belongs to the page, or is closed on an error.
+// MapPage maps a page that another process made. It fails with [ErrPage] if the descriptor is not
+// of sealed memory of the right size or what is in it is of another version. The file then belongs
+// to the page, or is closed on an error.
 func MapPage(f *os.File) (*Page, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
@@ -50,7 +50,8 @@ func MapPage(f *os.File) (*Page, error) {
 	have, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0)
 	if err != nil || have&seals != seals || st.Size != PageSize {
 		_ = f.Close()
-		return nil, fmt.Errorf("page: descriptor of %d bytes with seals %#x, want %d bytes of sealed memory: %w", st.Size, have, PageSize, ErrPage)
+		return nil, fmt.Errorf("page: descriptor of %d bytes with seals %#x, want %d bytes of "+
+			"sealed memory: %w", st.Size, have, PageSize, ErrPage)
 	}
 	p, err := mapFile(f)
 	if err != nil {

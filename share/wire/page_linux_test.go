@@ -92,7 +92,8 @@ func TestMapPageRefuses(t *testing.T) {
 	}
 	defer old.Close()
 	old.Header().Version.Store(Version + 1)
-	for name, f := range map[string]*os.File{"file": ordinary, "unsealed": unsealed, "pipe": reader, "version": dup(t, old.File())} {
+	for name, f := range map[string]*os.File{"file": ordinary, "unsealed": unsealed, "pipe": reader,
+		"version": dup(t, old.File())} {
 		if _, err := MapPage(f); !errors.Is(err, ErrPage) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -31,4 +31,6 @@ func Monotonic() time.Duration { return time.Since(origin) }
 func (p *Page) WakeGate() {}
 
 // WaitGate fails with [ErrUnsupported].
-func (p *Page) WaitGate(uint32, time.Duration) error { return fmt.Errorf("page: %w", ErrUnsupported) }
+func (p *Page) WaitGate(uint32, time.Duration) error {
+	return fmt.Errorf("page: %w", ErrUnsupported)
+}

@@ -44,7 +44,8 @@ _Static_assert(offsetof(struct weir_header, gate) % 64 == 0, "the gate begins a 
 	if err := os.WriteFile(src, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(cc, "-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", src).CombinedOutput(); err != nil {
+	if out, err := exec.Command(cc, "-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only",
+		src).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
@@ -94,13 +95,17 @@ func messages() []Message {
 	token := Token{1, 2, 15: 16}
 	return []Message{
 		NewHello(Hello{Token: token, PID: 7, Version: Version, Slot: NoSlot}, 0),
-		NewHello(Hello{Token: token, PID: 7, Version: Version, Slot: 3, MemUsed: 1 << 40, Generation: 9}, FlagRejoin),
-		NewSignal(KindWant, 1, 2), NewSignal(KindDrained, 63, 4), NewSignal(KindIdle, 0, 5), NewSignal(KindBye, 5, 0),
-		NewCreate(Create{Memory: 8 << 30, ComputePPM: 300000, LimitPPM: 500000, Class: ClassOpportunistic, Device: 1, PID: 99, Version: 1, TextLen: 4}, 0),
+		NewHello(Hello{Token: token, PID: 7, Version: Version, Slot: 3, MemUsed: 1 << 40,
+			Generation: 9}, FlagRejoin),
+		NewSignal(KindWant, 1, 2), NewSignal(KindDrained, 63, 4), NewSignal(KindIdle, 0, 5),
+		NewSignal(KindBye, 5, 0),
+		NewCreate(Create{Memory: 8 << 30, ComputePPM: 300000, LimitPPM: 500000,
+			Class: ClassOpportunistic, Device: 1, PID: 99, Version: 1, TextLen: 4}, 0),
 		NewTop(Top{IntervalMS: 500}),
 		NewWelcome(Welcome{Slot: 4, PageSize: PageSize, Generation: 1}),
 		NewRefused(Refused{Code: RefusedAdmission, TextLen: 4}),
-		NewCreated(Created{Token: token, Memory: 1, MemoryTotal: 2, PageSize: PageSize, TextLen: 4}, FlagService),
+		NewCreated(Created{Token: token, Memory: 1, MemoryTotal: 2, PageSize: PageSize, TextLen: 4},
+			FlagService),
 		NewSnapshot(Snapshot{TextLen: 4}, FlagMore),
 		NewNote(3, "cuNoSuchCall"),
 	}
@@ -198,8 +203,10 @@ func TestToken(t *testing.T) {
 
 func terms() Terms {
 	return Terms{
-		Token: Token{1, 2, 3}, Name: "train", CreatorUID: 1000, ControllerPID: 7, MemCap: 8 << 30, MemTotal: 80 << 30,
-		ComputePPM: 300000, LimitPPM: 500000, Class: ClassLatency, Device: 1, UUID: [16]byte{9, 15: 8}, InFlight: 2 * time.Millisecond,
+		Token: Token{1, 2, 3}, Name: "train", CreatorUID: 1000, ControllerPID: 7, MemCap: 8 << 30,
+		MemTotal:   80 << 30,
+		ComputePPM: 300000, LimitPPM: 500000, Class: ClassLatency, Device: 1,
+		UUID: [16]byte{9, 15: 8}, InFlight: 2 * time.Millisecond,
 	}
 }
 
@@ -313,7 +320,8 @@ func TestGateValues(t *testing.T) {
 	seen := map[uint32]bool{g: true}
 	for i := range 6 {
 		open := i%2 == 0
-		if n := NextGate(g, open); n == g || seen[n] || IsOpen(n) != open || NextGate(n, open) != n {
+		if n := NextGate(g, open); n == g || seen[n] || IsOpen(n) != open ||
+			NextGate(n, open) != n {
 			t.Errorf("after %#x came %#x for open %v", g, n, open)
 		} else {
 			g, seen[n] = n, true

@@ -1,11 +1,13 @@
-// Package fakecuda carries a stand-in for NVIDIA's driver, libcuda.so.1 and libnvidia-ml.so.1, with a model of a device behind it, so
-// that the shim and the agent are tested, and shown, without a GPU. The model is a file shared by processes: a ledger of memory,
-// queues of work, and one timeline on which kernels of stated duration run. Nothing computes: results are about who runs when
-// and who holds what. Everything that the stand-in reports calls itself [Name].
+// Package fakecuda carries a stand-in for NVIDIA's driver, libcuda.so.1 and libnvidia-ml.so.1, with
+// a model of a device behind it, so that the shim and the agent are tested, and shown, without a
+// GPU. The model is a file shared by processes: a ledger of memory, queues of work, and one
+// timeline on which kernels of stated duration run. Nothing computes: results are about who runs
+// when and who holds what. Everything that the stand-in reports calls itself [Name].
 //
-// Meet first: [Build], which compiles the C sources below this folder with the host's compiler, and model/model.h, which says
-// what the device does. fakecuda.h declares the calls; driver/ has one file per family of them; nvml/ is the management library;
-// example/train.c is a program that knows nothing of weir; stress/ has the programs that tests drive.
+// Meet first: [Build], which compiles the C sources below this folder with the host's compiler, and
+// model/model.h, which says what the device does. fakecuda.h declares the calls; driver/ has one
+// file per family of them; nvml/ is the management library; example/train.c is a program that knows
+// nothing of weir; stress/ has the programs that tests drive.
 //
 // A device is set up by the environment of the process that first uses it:
 //
@@ -17,7 +19,9 @@
 //	WEIR_FAKE_SWITCH_US   cost of changing between processes in microseconds; 20
 //	WEIR_FAKE_CONCURRENT  operations of one process that run at a time, 1 to 16; 1
 //
-// Concurrency: any number of processes and threads may use one folder; Build may run in several processes at once.
+// Concurrency: any number of processes and threads may use one folder; Build may run in several
+// processes at once.
 //
-// What it refuses: real kernels. A module is a text that names kernels and their durations (driver/module.c).
+// What it refuses: real kernels. A module is a text that names kernels and their durations
+// (driver/module.c).
 package fakecuda

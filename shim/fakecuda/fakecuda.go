@@ -28,17 +28,21 @@ var ErrNoCompiler = errors.New("no C compiler")
 var sources embed.FS
 
 var (
-	common   = []string{"-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-pthread"}
-	library  = []string{"-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-z,nodelete", "-Wl,-Bsymbolic"}
-	programs = map[string][]string{"example": nil, "stress": nil, "smi": files("model")} // folders, with what their programs need
+	common  = []string{"-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-pthread"}
+	library = []string{"-fPIC", "-shared", "-fvisibility=hidden", "-Wl,-z,nodelete",
+		"-Wl,-Bsymbolic"}
+	// folders, with what their programs need
+	programs = map[string][]string{"example": nil, "stress": nil, "smi": files("model")}
 )
 
-// Build compiles the libraries and the programs into a folder below cacheDir and returns its path: libcuda.so.1 and
-// libnvidia-ml.so.1 lie in it, the programs, named as their sources without .c, in its folder bin. The folder is named by a hash of
-// the sources, the compiler's name and the flags; it appears whole or not at all, and one that is there is not built again.
+// Build compiles the libraries and the programs into a folder below cacheDir and returns its path:
+// libcuda.so.1 and libnvidia-ml.so.1 lie in it, the programs, named as their sources without .c, in
+// its folder bin. The folder is named by a hash of the sources, the compiler's name and the flags;
+// it appears whole or not at all, and one that is there is not built again.
 //
-// cc is the compiler; "" stands for $CC, then cc, gcc or clang on the path. Flags are added to each call of it, after Build's own.
-// The error is [ErrNoCompiler] when there is none, and carries the compiler's output when it fails.
+// cc is the compiler; "" stands for $CC, then cc, gcc or clang on the path. Flags are added to each
+// call of it, after Build's own. The error is [ErrNoCompiler] when there is none, and carries the
+// compiler's output when it fails.
 func Build(ctx context.Context, cacheDir, cc string, flags ...string) (string, error) {
 	if runtime.GOOS != "linux" {
 		return "", fmt.Errorf("fake CUDA driver: needs Linux, not %s", runtime.GOOS)
@@ -84,10 +88,13 @@ func compiler(cc string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("fake CUDA driver: %w (looked for %s): install gcc or clang, or set CC",
-		ErrNoCompiler, strings.Join(slices.DeleteFunc(candidates, func(c string) bool { return c == "" }), ", "))
+		ErrNoCompiler, strings.Join(slices.DeleteFunc(candidates, func(c string) bool {
+			return c == ""
+		}), ", "))
 }
 
-// key hashes all that the result depends on. Embedded files are read in a fixed order and cannot fail.
+// key hashes all that the result depends on. Embedded files are read in a fixed order and cannot
+// fail.
 func key(cc string, flags []string) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q %q %q\n", cc, common, library, flags)
@@ -114,25 +121,29 @@ func build(ctx context.Context, dir, cc string, flags []string) error {
 		cmd := exec.CommandContext(ctx, cc, slices.Concat(common, flags, args)...)
 		cmd.Dir = src
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("fake CUDA driver: %s %s: %w\n%s", cc, strings.Join(args, " "), err, out)
+			return fmt.Errorf("fake CUDA driver: %s %s: %w\n%s", cc, strings.Join(args, " "), err,
+				out)
 		}
 		return nil
 	}
 	var all [][]string
-	for name, folder := range map[string]string{"libcuda.so.1": "driver", "libnvidia-ml.so.1": "nvml"} {
+	for name, folder := range map[string]string{"libcuda.so.1": "driver",
+		"libnvidia-ml.so.1": "nvml"} {
 		args := append(slices.Clone(library), "-Wl,-soname,"+name, "-o", filepath.Join(dir, name))
 		all = append(all, append(args, slices.Concat(files("model"), files(folder))...))
 	}
 	for folder, with := range programs {
 		for _, file := range files(folder) {
 			bin := filepath.Join(dir, "bin", strings.TrimSuffix(path.Base(file), ".c"))
-			all = append(all, slices.Concat([]string{"-o", bin, file}, with, []string{"-ldl", "-lm"}))
+			all = append(all, slices.Concat([]string{"-o", bin, file}, with,
+				[]string{"-ldl", "-lm"}))
 		}
 	}
 	return abreast(all, run)
 }
 
-// abreast calls run with each list, as many at a time as there are processors, and returns all errors.
+// abreast calls run with each list, as many at a time as there are processors, and returns all
+// errors.
 func abreast(all [][]string, run func(args ...string) error) error {
 	errs := make([]error, len(all))
 	places := make(chan struct{}, runtime.NumCPU())

@@ -14,7 +14,8 @@ import (
 // strict is not for users: their compilers warn of other things than ours.
 var strict = []string{"-Werror"}
 
-// built is the compiled driver, kept where the tests of the shim keep what they compile, and clean up.
+// built is the compiled driver, kept where the tests of the shim keep what they compile, and clean
+// up.
 var built = sync.OnceValues(func() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

@@ -23,7 +23,8 @@ type device struct {
 
 func newDevice(t *testing.T, dir string, env ...string) device {
 	own := t.TempDir()
-	return device{t, dir, append(append(os.Environ(), "WEIR_FAKE_DIR="+own, "LD_LIBRARY_PATH="+dir, "LD_PRELOAD="), env...)}
+	return device{t, dir, append(append(os.Environ(), "WEIR_FAKE_DIR="+own, "LD_LIBRARY_PATH="+dir,
+		"LD_PRELOAD="), env...)}
 }
 
 func (d device) command(program string, args ...string) *exec.Cmd {
@@ -95,7 +96,8 @@ func (d device) empty() {
 	}
 }
 
-// builds are the ways that the programs are run: as they are, and with sanitizers, which also look for leaks.
+// builds are the ways that the programs are run: as they are, and with sanitizers, which also look
+// for leaks.
 var builds = []struct {
 	name  string
 	flags []string
@@ -118,7 +120,8 @@ func TestPrograms(t *testing.T) {
 				}
 			}
 			for _, line := range []string{
-				"semantics", "threads 64 4", "alloc_storm 20000 64 1", "alloc_storm 20000 4096 2 8", "fork_storm 9",
+				"semantics", "threads 64 4", "alloc_storm 20000 64 1", "alloc_storm 20000 4096 2 8",
+				"fork_storm 9",
 				"launch_storm 0.3 10 1000", "long_kernel 0.1", "future", "ipc", "train 0.2 100",
 			} {
 				args := strings.Fields(line)
@@ -145,11 +148,13 @@ func TestLongKernel(t *testing.T) {
 		Wall  float64 `json:"wall_ms"`
 		Event float64 `json:"event_ms"`
 	}
-	// Between its first event and its launch the program may be kept from running, never during the kernel: one try of several must be exact.
+	// Between its first event and its launch the program may be kept from running, never during the
+	// kernel: one try of several must be exact.
 	for range 8 {
 		newDevice(t, driver(t)).result(&got, "long_kernel", "0.4")
 		if got.Event < 400 || got.Wall < got.Event {
-			t.Fatalf("a kernel of 400 ms took %v ms by events, %v ms by the clock", got.Event, got.Wall)
+			t.Fatalf("a kernel of 400 ms took %v ms by events, %v ms by the clock", got.Event,
+				got.Wall)
 		}
 		if got.Event <= 401 {
 			return
@@ -177,7 +182,8 @@ func TestBadSettings(t *testing.T) {
 	}
 	d = newDevice(t, driver(t), "WEIR_FAKE_DIR=/proc/nowhere")
 	out, err = d.command("train", "0.1").CombinedOutput()
-	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || !strings.Contains(string(out), "WEIR_FAKE_DIR") {
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) ||
+		!strings.Contains(string(out), "WEIR_FAKE_DIR") {
 		t.Errorf("got %v, %q: want an error that names the folder's setting", err, out)
 	}
 }

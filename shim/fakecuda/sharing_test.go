@@ -32,7 +32,8 @@ func (d device) timeline() []segment {
 	return all
 }
 
-// checkTimeline holds that the device served one process at a time, in order, for no longer than the time that passed.
+// checkTimeline holds that the device served one process at a time, in order, for no longer than
+// the time that passed.
 func checkTimeline(t *testing.T, all []segment) (busy map[int]int64, wall int64) {
 	t.Helper()
 	busy = map[int]int64{}
@@ -51,7 +52,8 @@ func checkTimeline(t *testing.T, all []segment) (busy map[int]int64, wall int64)
 	return busy, wall
 }
 
-// Two processes that always have work share the device evenly, by time slices, and lose little to switching.
+// Two processes that always have work share the device evenly, by time slices, and lose little to
+// switching.
 func TestTimeSlices(t *testing.T) {
 	d := newDevice(t, driver(t))
 	var wg sync.WaitGroup
@@ -107,7 +109,8 @@ func TestTimeSlices(t *testing.T) {
 	}
 	for pid, ns := range both {
 		if share := float64(ns) / float64(ns+others(both, pid)); share < 0.35 || share > 0.65 {
-			t.Errorf("process %d had %.2f of the device in the %v in which both had work", pid, share, time.Duration(to-from))
+			t.Errorf("process %d had %.2f of the device in the %v in which both had work", pid,
+				share, time.Duration(to-from))
 		}
 	}
 }
@@ -121,8 +124,8 @@ func others(busy map[int]int64, pid int) (sum int64) {
 	return sum
 }
 
-// Processes are killed at random points of allocating, launching and computing the timeline. Nothing of them stays, the timeline stays
-// in order, and the survivors go on.
+// Processes are killed at random points of allocating, launching and computing the timeline.
+// Nothing of them stays, the timeline stays in order, and the survivors go on.
 func TestKill(t *testing.T) {
 	kills := 200
 	if testing.Short() {
@@ -164,7 +167,9 @@ func TestKill(t *testing.T) {
 		t.Errorf("after %d kills: %+v, want the witness alone, with 80 MiB", kills, l)
 	}
 	before := l.BusyNS
-	within(t, 5*time.Second, "the witness goes on", func() bool { return d.ledger().BusyNS > before+20_000_000 })
+	within(t, 5*time.Second, "the witness goes on", func() bool {
+		return d.ledger().BusyNS > before+20_000_000
+	})
 	kill(t, witness)
 	d.empty()
 	checkTimeline(t, d.timeline())
@@ -182,7 +187,8 @@ func kill(t *testing.T, cmd *exec.Cmd) {
 	}
 }
 
-// The work of a killed process stops at once: whoever waits behind it does not wait for its kernels.
+// The work of a killed process stops at once: whoever waits behind it does not wait for its
+// kernels.
 func TestKillFreesTheDevice(t *testing.T) {
 	d := newDevice(t, driver(t))
 	long := d.command("long_kernel", "60")
@@ -222,12 +228,14 @@ func TestConcurrentKernels(t *testing.T) {
 		var got struct{ MS float64 }
 		newDevice(t, driver(t), "WEIR_FAKE_CONCURRENT="+setting).result(&got, "parallel", "4", "20")
 		if got.MS < want-0.01 || got.MS > want+0.01 {
-			t.Errorf("%s at a time: four kernels of 20 ms took %v ms, want %v", setting, got.MS, want)
+			t.Errorf("%s at a time: four kernels of 20 ms took %v ms, want %v", setting, got.MS,
+				want)
 		}
 	}
 }
 
-// The management library sees the same memory and processes as the ledger, and the links between two devices.
+// The management library sees the same memory and processes as the ledger, and the links between
+// two devices.
 func TestMonitor(t *testing.T) {
 	d := newDevice(t, driver(t), "WEIR_FAKE_GPUS=2", "WEIR_FAKE_MEMORY=2GiB")
 	train := d.command("train", "1000", "200", "512")
@@ -257,19 +265,22 @@ func TestMonitor(t *testing.T) {
 		decode(t, lines[i], &got[i])
 	}
 	pid := fmt.Sprint(train.Process.Pid)
-	if got[0].Name != fakecuda.Name || got[0].Total != 2<<30 || got[0].Used != held || got[0].Processes[pid] != held || got[0].MIG != 0 {
+	if got[0].Name != fakecuda.Name || got[0].Total != 2<<30 || got[0].Used != held ||
+		got[0].Processes[pid] != held || got[0].MIG != 0 {
 		t.Errorf("the busy device: %+v", got[0])
 	}
 	if got[0].GPU == 0 || got[0].GPU > 100 {
 		t.Errorf("utilisation %d %% beside a training program", got[0].GPU)
 	}
-	if got[1].Used != 0 || got[1].GPU != 0 || len(got[1].Processes) != 0 || got[1].UUID == got[0].UUID {
+	if got[1].Used != 0 || got[1].GPU != 0 || len(got[1].Processes) != 0 ||
+		got[1].UUID == got[0].UUID {
 		t.Errorf("the idle device: %+v", got[1])
 	}
 	d.empty()
 }
 
-// A process that dies while it commits a step of the timeline leaves the state before it or after it.
+// A process that dies while it commits a step of the timeline leaves the state before it or after
+// it.
 func TestCrashWhileCommitting(t *testing.T) {
 	newDevice(t, driver(t)).run("crash")
 }

@@ -21,9 +21,12 @@ func (t *Table) coverage() []byte {
 	}
 	fmt.Fprintf(&b, "# CUDA driver calls under `weir exec`\n\n")
 	fmt.Fprintf(&b, "Generated from `shim/calls.tab` by `go generate ./shim`.\n\n")
-	fmt.Fprintf(&b, "%d entry points of the driver, of CUDA up to %d.%d, are listed; %d of them are counted or metered, and the\nothers are passed through unchanged. A call that is not listed reaches the driver too.\n\n",
+	fmt.Fprintf(&b, "%d entry points of the driver, of CUDA up to %d.%d, are listed; %d of them "+
+		"are counted or metered, and the\nothers are passed through unchanged. A call that is not "+
+		"listed reaches the driver too.\n\n",
 		len(t.Calls), t.newest()/1000, t.newest()%1000/10, handled)
-	b.WriteString("| class | entry points | counted or metered | passed through |\n| --- | --- | --- | --- |\n")
+	b.WriteString("| class | entry points | counted or metered | passed through |\n| --- | --- | " +
+		"--- | --- |\n")
 	for _, class := range slices.Sorted(maps.Keys(byClass)) {
 		n := 0
 		for _, c := range byClass[class] {
@@ -31,12 +34,14 @@ func (t *Table) coverage() []byte {
 				n++
 			}
 		}
-		fmt.Fprintf(&b, "| %s | %d | %d | %d |\n", class, len(byClass[class]), n, len(byClass[class])-n)
+		fmt.Fprintf(&b, "| %s | %d | %d | %d |\n", class, len(byClass[class]), n,
+			len(byClass[class])-n)
 	}
 	b.WriteString("\n## Counted or metered\n\n| symbol | since | how |\n| --- | --- | --- |\n")
 	for _, c := range t.Calls {
 		if c.Handler != "-" {
-			fmt.Fprintf(&b, "| `%s` | %d.%d | %s |\n", c.Symbol, c.Since/1000, c.Since%1000/10, how(c.Handler))
+			fmt.Fprintf(&b, "| `%s` | %d.%d | %s |\n", c.Symbol, c.Since/1000, c.Since%1000/10,
+				how(c.Handler))
 		}
 	}
 	b.WriteString("\n## Passed through\n\n")

@@ -13,16 +13,20 @@ import (
 	"time"
 )
 
-// releases are the packages with the headers of the oldest and newest CUDA of each major version that the
-// table must cover. The last of each names no version: it is the newest there is.
-var releases = []string{"nvidia-cuda-runtime-cu12==12.0.107", "nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime==13.0.48", "nvidia-cuda-runtime"}
+// releases are the packages with the headers of the oldest and newest CUDA of each major version
+// that the table must cover. The last of each names no version: it is the newest there is.
+var releases = []string{"nvidia-cuda-runtime-cu12==12.0.107", "nvidia-cuda-runtime-cu12",
+	"nvidia-cuda-runtime==13.0.48", "nvidia-cuda-runtime"}
 
-// download fetches one package with pip, which knows the host's registry, and unpacks its CUDA headers.
+// download fetches one package with pip, which knows the host's registry, and unpacks its CUDA
+// headers.
 func download(ctx context.Context, dir, release string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "python3", "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "--timeout", "10", "--retries", "1",
-		"--platform", "manylinux2014_x86_64", "--platform", "manylinux_2_17_x86_64", "--platform", "manylinux1_x86_64", "-d", dir, release)
+	cmd := exec.CommandContext(ctx, "python3", "-m", "pip", "download", "-q", "--no-deps",
+		"--only-binary=:all:", "--timeout", "10", "--retries", "1",
+		"--platform", "manylinux2014_x86_64", "--platform", "manylinux_2_17_x86_64", "--platform",
+		"manylinux1_x86_64", "-d", dir, release)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("pip: %w: %s", err, lastLine(out))
 	}
@@ -36,7 +40,8 @@ func download(ctx context.Context, dir, release string) (string, error) {
 	}
 	defer z.Close()
 	for _, f := range z.File {
-		if name := path.Base(f.Name); path.Base(path.Dir(f.Name)) == "include" && strings.HasPrefix(name, "cuda") {
+		if name := path.Base(f.Name); path.Base(path.Dir(f.Name)) == "include" &&
+			strings.HasPrefix(name, "cuda") {
 			if err := unpack(f, filepath.Join(dir, name)); err != nil {
 				return "", err
 			}

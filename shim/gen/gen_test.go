@@ -50,19 +50,22 @@ func TestTreeIsClean(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := os.ReadFile("../calls.tab"); err != nil || !bytes.Equal(got, b.Bytes()) {
-		t.Errorf("calls.tab is not as the generator writes it (%v): go run ./shim/gen -import DIR", err)
+		t.Errorf("calls.tab is not as the generator writes it (%v): go run ./shim/gen -import DIR",
+			err)
 	}
 }
 
 func TestTableIsSortedForSearch(t *testing.T) {
 	table := readTable(t)
-	if !slices.IsSortedFunc(table.Calls, func(a, b Call) int { return strings.Compare(a.Symbol, b.Symbol) }) {
+	if !slices.IsSortedFunc(table.Calls, func(a, b Call) int {
+		return strings.Compare(a.Symbol, b.Symbol)
+	}) {
 		t.Error("calls.tab is not in the order that weir_find needs")
 	}
 }
 
-// TestEveryFlavourIsHandledAlike holds that no version or stream flavour of a call escapes the handler
-// that its siblings have, other than the 32-bit ones of before CUDA 3.2.
+// TestEveryFlavourIsHandledAlike holds that no version or stream flavour of a call escapes the
+// handler that its siblings have, other than the 32-bit ones of before CUDA 3.2.
 func TestEveryFlavourIsHandledAlike(t *testing.T) {
 	table := readTable(t)
 	handled := map[string]string{}
@@ -92,7 +95,8 @@ func TestTableRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
-	table, err := ParseTable(strings.NewReader("cuA 2000 - other both (int a)\ncuB 2000 - other both (unsigned a)\n"))
+	table, err := ParseTable(strings.NewReader(
+		"cuA 2000 - other both (int a)\ncuB 2000 - other both (unsigned a)\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,8 +139,10 @@ typedef CUresult (CUDAAPI *PFN_cuElsewhere_v4000)(int a);
 	}
 	slices.Sort(got)
 	want := []string{
-		"cuCopy_v2 3020 - (CUkind kind, CUstream hStream)", "cuCopy_v2_ptsz 7000 ptsz (CUkind kind, CUstream hStream)",
-		"cuElsewhere 4000 - (int a)", "cuLast 12030 - (void)", "cuMemFree 2000 - (CUdeviceptr_v1 dptr)", "cuMemFree_v2 3020 - (CUdeviceptr dptr)",
+		"cuCopy_v2 3020 - (CUkind kind, CUstream hStream)",
+		"cuCopy_v2_ptsz 7000 ptsz (CUkind kind, CUstream hStream)",
+		"cuElsewhere 4000 - (int a)", "cuLast 12030 - (void)",
+		"cuMemFree 2000 - (CUdeviceptr_v1 dptr)", "cuMemFree_v2 3020 - (CUdeviceptr dptr)",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
@@ -163,18 +169,21 @@ func compare(t *testing.T, table *Table, h *Header) {
 		k := known[c.Symbol]
 		switch {
 		case k == nil:
-			t.Errorf("CUDA %d has %s%s, calls.tab has not: go run ./shim/gen -import the headers, and give it a handler if it takes memory or time",
+			t.Errorf("CUDA %d has %s%s, calls.tab has not: go run ./shim/gen -import the headers, "+
+				"and give it a handler if it takes memory or time",
 				h.Version, c.Symbol, c.Signature())
 		case h.ABI(k.Params) != h.ABI(c.Params):
-			t.Errorf("CUDA %d: %s%s, calls.tab has %s", h.Version, c.Symbol, c.Signature(), k.Signature())
+			t.Errorf("CUDA %d: %s%s, calls.tab has %s", h.Version, c.Symbol, c.Signature(),
+				k.Signature())
 		case c.Since != 0 && k.Since > c.Since:
-			t.Errorf("CUDA %d: %s is there since %d, calls.tab says %d", h.Version, c.Symbol, c.Since, k.Since)
+			t.Errorf("CUDA %d: %s is there since %d, calls.tab says %d", h.Version, c.Symbol,
+				c.Since, k.Since)
 		}
 	}
 }
 
-// TestParity reads the public headers of CUDA, as the registry of Python packages carries them, and holds
-// the table against them.
+// TestParity reads the public headers of CUDA, as the registry of Python packages carries them, and
+// holds the table against them.
 func TestParity(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short: downloads CUDA's headers")
@@ -244,5 +253,6 @@ func TestParityOffline(t *testing.T) {
 			t.Errorf("missing or changed: %s", strings.TrimSpace(line))
 		}
 	}
-	t.Error("calls.tab has changed since it was compared with CUDA's headers: go test ./shim/gen -run TestParity -update")
+	t.Error("calls.tab has changed since it was compared with CUDA's headers: go test ./shim/gen " +
+		"-run TestParity -update")
 }

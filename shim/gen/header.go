@@ -20,19 +20,22 @@ var (
 	blockComment = regexp.MustCompile(`(?s)/\*.*?\*/`)
 	lineComment  = regexp.MustCompile(`//[^\n]*`)
 	versionLine  = regexp.MustCompile(`(?m)^#define CUDA_VERSION (\d+)`)
-	defineLine   = regexp.MustCompile(`(?m)^\s*#define\s+(cu[A-Z]\w*)\s+(?:__CUDA_API_(PTDS|PTSZ)\()?(cu[A-Z]\w*)\)?\s*$`)
-	declaration  = regexp.MustCompile(`(?s)\bCUresult\s+CUDAAPI\s+(cu[A-Z]\w*)\s*(\([^()]*\))\s*;`)
-	pfnTypedef   = regexp.MustCompile(`(?s)typedef\s+CUresult\s*\(\s*CUDAAPI\s*\*\s*PFN_(cu[A-Z]\w*?)_v(\d+)(_ptds|_ptsz)?\)\s*(\([^()]*\))\s*;`)
+	defineLine   = regexp.MustCompile(
+		`(?m)^\s*#define\s+(cu[A-Z]\w*)\s+(?:__CUDA_API_(PTDS|PTSZ)\()?(cu[A-Z]\w*)\)?\s*$`)
+	declaration = regexp.MustCompile(`(?s)\bCUresult\s+CUDAAPI\s+(cu[A-Z]\w*)\s*(\([^()]*\))\s*;`)
+	pfnTypedef  = regexp.MustCompile(
+		`(?s)typedef\s+CUresult\s*\(\s*CUDAAPI\s*\*\s*PFN_(cu[A-Z]\w*?)_v(\d+)(_ptds|_ptsz)?\)\s*(\([^()]*\))\s*;`)
 
 	handleTypedef   = regexp.MustCompile(`typedef\s+struct\s+\w+\s*\*\s*(\w+)\s*;`)
 	enumTypedef     = regexp.MustCompile(`(?s)typedef\s+enum\s+\w*\s*\{[^}]*\}\s*(\w+)\s*;`)
 	structEnd       = regexp.MustCompile(`\}\s*(\w+)\s*;`)
 	functionTypedef = regexp.MustCompile(`typedef\s+[\w\s]+\*?\s*\(\s*CUDA_CB\s*\*\s*(\w+)\)`)
-	plainTypedef    = regexp.MustCompile(`(?m)typedef\s+((?:const\s+)?(?:unsigned\s+)?\w+(?:\s+long|\s+int)*)\s+(\w+)\s*;`)
+	plainTypedef    = regexp.MustCompile(
+		`(?m)typedef\s+((?:const\s+)?(?:unsigned\s+)?\w+(?:\s+long|\s+int)*)\s+(\w+)\s*;`)
 )
 
-// ParseHeader reads the text of cuda.h and of all the *Typedefs.h beside it; more are the headers of
-// the driver's interoperability calls, such as cudaGL.h.
+// ParseHeader reads the text of cuda.h and of all the *Typedefs.h beside it; more are the headers
+// of the driver's interoperability calls, such as cudaGL.h.
 //
 // The header's own conventions are used: a public name is a macro for the symbol of its newest
 // version, __CUDA_API_PTDS and __CUDA_API_PTSZ add the ending of the per-thread flavour, and the
@@ -56,7 +59,9 @@ func ParseHeader(cuda, typedefs string, more ...string) (*Header, error) {
 		}
 	}
 	h.since(uncomment(typedefs))
-	h.Calls = slices.DeleteFunc(h.Calls, func(c Call) bool { return strings.HasPrefix(c.Symbol, "cuWGL") })
+	h.Calls = slices.DeleteFunc(h.Calls, func(c Call) bool {
+		return strings.HasPrefix(c.Symbol, "cuWGL")
+	})
 	return h, nil
 }
 

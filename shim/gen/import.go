@@ -53,16 +53,20 @@ func (t *Table) Import(h *Header) {
 	t.importTypes(h)
 }
 
-// foreign are types that the headers take from elsewhere or state in a way that differs by platform.
+// foreign are types that the headers take from elsewhere or state in a way that differs by
+// platform.
 var foreign = map[string]string{
-	"CUdeviceptr": "uint64_t", "CUdevice": "int", "cuuint32_t": "uint32_t", "cuuint64_t": "uint64_t",
-	"GLuint": "unsigned int", "GLenum": "unsigned int", "EGLint": "int",
+	"CUdeviceptr": "uint64_t", "CUdevice": "int", "cuuint32_t": "uint32_t",
+	"cuuint64_t": "uint64_t",
+	"GLuint":     "unsigned int", "GLenum": "unsigned int", "EGLint": "int",
 	"EGLImageKHR": "void *", "EGLStreamKHR": "void *", "EGLSyncKHR": "void *",
-	"VdpDevice": "uint32_t", "VdpVideoSurface": "uint32_t", "VdpOutputSurface": "uint32_t", "VdpGetProcAddress": "opaque",
-	"CUasyncCallback": "function", "CUoutput_mode": "int",
+	"VdpDevice": "uint32_t", "VdpVideoSurface": "uint32_t", "VdpOutputSurface": "uint32_t",
+	"VdpGetProcAddress": "opaque",
+	"CUasyncCallback":   "function", "CUoutput_mode": "int",
 }
 
-var builtin = []string{"const", "void", "char", "unsigned", "signed", "int", "long", "short", "float", "double", "size_t", "CUresult"}
+var builtin = []string{"const", "void", "char", "unsigned", "signed", "int", "long", "short",
+	"float", "double", "size_t", "CUresult"}
 
 func (t *Table) importTypes(h *Header) {
 	have := map[string]bool{}
@@ -102,15 +106,24 @@ func (h *Header) kind(name string) string {
 // classOf guesses a new call's class from its name; it is for the reader only.
 func classOf(base string) string {
 	for _, c := range []struct{ prefix, class string }{
-		{"cuGraphics", "interop"}, {"cuGL", "interop"}, {"cuEGL", "interop"}, {"cuVDPAU", "interop"},
-		{"cuGraph", "graph"}, {"cuUserObject", "graph"}, {"cuStream", "stream"}, {"cuEvent", "event"},
-		{"cuMemPool", "pool"}, {"cuMemcpy", "copy"}, {"cuMemset", "copy"}, {"cuMemHost", "host"}, {"cuMem", "memory"},
-		{"cuArray", "array"}, {"cuMipmapped", "array"}, {"cuTex", "texture"}, {"cuSurf", "texture"}, {"cuTensorMap", "texture"},
-		{"cuModule", "module"}, {"cuLibrary", "module"}, {"cuKernel", "module"}, {"cuFunc", "module"}, {"cuLink", "module"},
-		{"cuParam", "module"}, {"cuCtx", "ctx"}, {"cuDevicePrimaryCtx", "ctx"}, {"cuGreenCtx", "ctx"}, {"cuDevice", "device"},
-		{"cuLaunch", "launch"}, {"cuIpc", "ipc"}, {"cuImportExternal", "external"}, {"cuExternal", "external"},
-		{"cuDestroyExternal", "external"}, {"cuProfiler", "profiler"}, {"cuCheckpoint", "process"}, {"cuCoredump", "process"},
-		{"cuMulticast", "memory"}, {"cuPointer", "query"}, {"cuOccupancy", "query"}, {"cuGet", "query"}, {"cuLog", "process"},
+		{"cuGraphics", "interop"}, {"cuGL", "interop"}, {"cuEGL", "interop"},
+		{"cuVDPAU", "interop"},
+		{"cuGraph", "graph"}, {"cuUserObject", "graph"}, {"cuStream", "stream"},
+		{"cuEvent", "event"},
+		{"cuMemPool", "pool"}, {"cuMemcpy", "copy"}, {"cuMemset", "copy"}, {"cuMemHost", "host"},
+		{"cuMem", "memory"},
+		{"cuArray", "array"}, {"cuMipmapped", "array"}, {"cuTex", "texture"}, {"cuSurf", "texture"},
+		{"cuTensorMap", "texture"},
+		{"cuModule", "module"}, {"cuLibrary", "module"}, {"cuKernel", "module"},
+		{"cuFunc", "module"}, {"cuLink", "module"},
+		{"cuParam", "module"}, {"cuCtx", "ctx"}, {"cuDevicePrimaryCtx", "ctx"},
+		{"cuGreenCtx", "ctx"}, {"cuDevice", "device"},
+		{"cuLaunch", "launch"}, {"cuIpc", "ipc"}, {"cuImportExternal", "external"},
+		{"cuExternal", "external"},
+		{"cuDestroyExternal", "external"}, {"cuProfiler", "profiler"}, {"cuCheckpoint", "process"},
+		{"cuCoredump", "process"},
+		{"cuMulticast", "memory"}, {"cuPointer", "query"}, {"cuOccupancy", "query"},
+		{"cuGet", "query"}, {"cuLog", "process"},
 	} {
 		if strings.HasPrefix(base, c.prefix) {
 			return c.class

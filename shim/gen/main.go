@@ -11,7 +11,8 @@ import (
 func main() {
 	root := flag.String("shim", ".", "the shim's folder")
 	docs := flag.String("docs", "../docs", "where the coverage report goes")
-	imp := flag.Bool("import", false, "add what the CUDA headers in the folders given declare, oldest release first")
+	imp := flag.Bool("import", false,
+		"add what the CUDA headers in the folders given declare, oldest release first")
 	flag.Parse()
 	if err := run(*root, *docs, *imp, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
@@ -52,7 +53,8 @@ func run(root, docs string, imp bool, dirs []string) error {
 
 func importAll(t *Table, file string, dirs []string) error {
 	if len(dirs) == 0 {
-		return fmt.Errorf("-import needs folders with cuda.h: unpack the nvidia-cuda-runtime wheels")
+		return fmt.Errorf("-import needs folders with cuda.h: unpack the nvidia-cuda-runtime " +
+			"wheels")
 	}
 	for _, dir := range dirs {
 		h, err := ReadHeaders(dir)

@@ -33,7 +33,8 @@ type Call struct {
 	Since   int     // first CUDA version that has it, as in CUDA_VERSION: 12020 is 12.2
 	Flavour Flavour // which default stream
 	Class   string  // what kind of call, for the reader and the coverage report
-	Handler string  // "-": passed through; "launch(KEY,SIZE)" and "copy(BYTES)": metered; else weir_on_<handler>
+	// "-": passed through; "launch(KEY,SIZE)" and "copy(BYTES)": metered; else weir_on_<handler>
+	Handler string
 	Params  []Param
 }
 
@@ -180,7 +181,8 @@ func (t *Table) check() error {
 			want = PTSZ
 		}
 		if c.Flavour != want {
-			return fmt.Errorf("calls.tab: %s: flavour %s, its name says %s", c.Symbol, c.Flavour, want)
+			return fmt.Errorf("calls.tab: %s: flavour %s, its name says %s", c.Symbol, c.Flavour,
+				want)
 		}
 	}
 	for _, a := range t.Aliases {
@@ -193,7 +195,8 @@ func (t *Table) check() error {
 
 var paramPattern = regexp.MustCompile(`^(.*?[\s*])([A-Za-z_][A-Za-z0-9_]*)$`)
 
-// parseParams reads "(T a, U *b)". Parameters of function or array type are not in the driver's API.
+// parseParams reads "(T a, U *b)". Parameters of function or array type are not in the driver's
+// API.
 func parseParams(s string) ([]Param, error) {
 	inner, ok := strings.CutPrefix(s, "(")
 	inner, ok2 := strings.CutSuffix(inner, ")")
@@ -241,7 +244,8 @@ func (t *Table) Write(w io.Writer) error {
 	}
 	fmt.Fprintln(b)
 	for _, c := range t.Calls {
-		fmt.Fprintf(b, "%-44s %5d %-4s %-8s %-36s %s\n", c.Symbol, c.Since, c.Flavour, c.Class, c.Handler, c.Signature())
+		fmt.Fprintf(b, "%-44s %5d %-4s %-8s %-36s %s\n", c.Symbol, c.Since, c.Flavour, c.Class,
+			c.Handler, c.Signature())
 	}
 	return b.Flush()
 }

@@ -44,9 +44,9 @@ func widened(t *tensor.Tensor) (*tensor.Tensor, error) {
 	return out, err
 }
 
-// ReadAs is [Read] for a value of type d: where d has no form of its own in a file and the file is of the type that [Write]
-// writes for it, the elements are narrowed to d. Those that d does not hold are of kind [ErrFormat]. A file of any other type
-// is returned as it is.
+// ReadAs is [Read] for a value of type d: where d has no form of its own in a file and the file is
+// of the type that [Write] writes for it, the elements are narrowed to d. Those that d does not
+// hold are of kind [ErrFormat]. A file of any other type is returned as it is.
 func ReadAs(r io.Reader, d tensor.DType) (*tensor.Tensor, error) {
 	t, err := Read(r)
 	if err != nil || t.DType == d || t.DType != wider(d) {
@@ -59,7 +59,8 @@ func ReadAs(r io.Reader, d tensor.DType) (*tensor.Tensor, error) {
 	for i := range t.Len() {
 		narrow(out, i, t)
 		if got, want := out.At(i), t.At(i); got != want && (got == got || want == want) {
-			return nil, fmt.Errorf("%w: element %d is %v, which %v does not hold", ErrFormat, i, want, d)
+			return nil, fmt.Errorf("%w: element %d is %v, which %v does not hold", ErrFormat, i,
+				want, d)
 		}
 	}
 	return out, nil

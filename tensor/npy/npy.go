@@ -1,13 +1,14 @@
-// Package npy reads and writes tensors in NumPy's .npy format, version 1.0 to 3.0 (NumPy enhancement proposal 1), the form
-// in which commands take inputs and leave outputs.
+// Package npy reads and writes tensors in NumPy's .npy format, version 1.0 to 3.0 (NumPy
+// enhancement proposal 1), the form in which commands take inputs and leave outputs.
 //
-// Meet first: [Read] and [Write]. Element types that NumPy does not know are written as wider ones that hold their values;
-// [ReadAs] narrows them again.
+// Meet first: [Read] and [Write]. Element types that NumPy does not know are written as wider ones
+// that hold their values; [ReadAs] narrows them again.
 //
 // Concurrency: the functions share nothing.
 //
-// What it refuses: Fortran order of rank above 1, big-endian data, object and structured types ([ErrFormat]), and headers
-// whose shape needs more data than the file has, before anything large is allocated.
+// What it refuses: Fortran order of rank above 1, big-endian data, object and structured types
+// ([ErrFormat]), and headers whose shape needs more data than the file has, before anything large
+// is allocated.
 package npy
 
 import (
@@ -24,20 +25,24 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// ErrFormat is the kind of every error about a file that is not .npy, or not one that a tensor can hold.
+// ErrFormat is the kind of every error about a file that is not .npy, or not one that a tensor can
+// hold.
 var ErrFormat = errors.New("not a readable .npy file")
 
 const magic = "\x93NUMPY"
 
 var descr = map[tensor.DType]string{
-	tensor.Float32: "<f4", tensor.Float64: "<f8", tensor.Float16: "<f2", tensor.Int8: "|i1", tensor.Int16: "<i2",
-	tensor.Int32: "<i4", tensor.Int64: "<i8", tensor.Uint8: "|u1", tensor.Uint16: "<u2", tensor.Uint32: "<u4",
+	tensor.Float32: "<f4", tensor.Float64: "<f8", tensor.Float16: "<f2", tensor.Int8: "|i1",
+	tensor.Int16: "<i2",
+	tensor.Int32: "<i4", tensor.Int64: "<i8", tensor.Uint8: "|u1", tensor.Uint16: "<u2",
+	tensor.Uint32: "<u4",
 	tensor.Uint64: "<u8", tensor.Bool: "|b1", tensor.Complex64: "<c8", tensor.Complex128: "<c16",
 }
 
-// Write writes t. Types that NumPy does not know are widened: bfloat16 and smaller floats to float32, integers of 2 and 4 bits
-// to those of 8. Strings become NumPy's fixed-width Unicode; those that are no UTF-8 or end in a zero byte, which that form
-// cannot tell from its padding, fail with [ErrFormat], as do sequences and maps.
+// Write writes t. Types that NumPy does not know are widened: bfloat16 and smaller floats to
+// float32, integers of 2 and 4 bits to those of 8. Strings become NumPy's fixed-width Unicode;
+// those that are no UTF-8 or end in a zero byte, which that form cannot tell from its padding, fail
+// with [ErrFormat], as do sequences and maps.
 func Write(w io.Writer, t *tensor.Tensor) error {
 	t, err := widened(t)
 	if err != nil {
@@ -53,7 +58,8 @@ func Write(w io.Writer, t *tensor.Tensor) error {
 	if d == "" {
 		return fmt.Errorf("%w: %v has no .npy type", ErrFormat, t.DType)
 	}
-	head := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", d, tuple(t.Shape))
+	head := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", d,
+		tuple(t.Shape))
 	pad := 64 - (len(magic)+4+len(head)+1)%64
 	head += strings.Repeat(" ", pad%64) + "\n"
 	var b bytes.Buffer
@@ -87,7 +93,8 @@ var (
 	reShape   = pattern(`['"]shape['"]:\s*\(([\d,\s]*)\)`)
 )
 
-// pattern compiles an expression when it is first used: programs that read no such file start without.
+// pattern compiles an expression when it is first used: programs that read no such file start
+// without.
 func pattern(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
@@ -107,7 +114,8 @@ func Read(r io.Reader) (*tensor.Tensor, error) {
 		return nil, err
 	}
 	if m := reFortran().FindStringSubmatch(head); m == nil || m[1] == "True" && len(shape) > 1 {
-		return nil, fmt.Errorf("%w: Fortran order, or no order: save it with numpy.ascontiguousarray", ErrFormat)
+		return nil, fmt.Errorf(
+			"%w: Fortran order, or no order: save it with numpy.ascontiguousarray", ErrFormat)
 	}
 	if d == tensor.String {
 		return readText(r, width, shape)
@@ -130,7 +138,8 @@ func Read(r io.Reader) (*tensor.Tensor, error) {
 	return t, nil
 }
 
-// read reads n bytes. Growing with what arrives keeps a short file with a huge header from allocating.
+// read reads n bytes. Growing with what arrives keeps a short file with a huge header from
+// allocating.
 func read(r io.Reader, n int) ([]byte, error) {
 	var data bytes.Buffer
 	if got, err := io.CopyN(&data, r, int64(n)); err != nil {
@@ -179,7 +188,8 @@ func dtype(head string) (tensor.DType, textWidth, error) {
 	if width, ok := textOf(m[1], m[2], m[3]); ok {
 		return tensor.String, width, nil
 	}
-	return 0, textWidth{}, fmt.Errorf("%w: element type %s%s%s: save it as one of NumPy's little-endian numbers, or as text", ErrFormat, m[1], m[2], m[3])
+	return 0, textWidth{}, fmt.Errorf("%w: element type %s%s%s: save it as one of NumPy's "+
+		"little-endian numbers, or as text", ErrFormat, m[1], m[2], m[3])
 }
 
 func shape(head string) ([]int, error) {

@@ -33,10 +33,14 @@ func file(major byte, header, data string) string {
 
 func TestRoundTrip(t *testing.T) {
 	for _, x := range []*tensor.Tensor{
-		tensor.From([]float32{1, -2.5, 3, 4, 5, 6}, 2, 3), tensor.From([]float64{1e300}), tensor.From([]int64{-1, 2}, 2),
-		tensor.From([]int8{-1, 2}, 2, 1), tensor.From([]uint8{255}, 1, 1, 1), tensor.From([]int16{-300}, 1), tensor.From([]uint16{65535}, 1),
-		tensor.From([]int32{-5}, 1), tensor.From([]uint32{5}, 1), tensor.From([]uint64{1 << 63}, 1), tensor.From([]bool{true, false}, 2),
-		tensor.From([]tensor.Half{tensor.HalfOf(1.5)}, 1), tensor.From([]complex64{1 + 2i}, 1), tensor.From([]complex128{3 - 4i}, 1),
+		tensor.From([]float32{1, -2.5, 3, 4, 5, 6}, 2, 3), tensor.From([]float64{1e300}),
+		tensor.From([]int64{-1, 2}, 2),
+		tensor.From([]int8{-1, 2}, 2, 1), tensor.From([]uint8{255}, 1, 1, 1),
+		tensor.From([]int16{-300}, 1), tensor.From([]uint16{65535}, 1),
+		tensor.From([]int32{-5}, 1), tensor.From([]uint32{5}, 1), tensor.From([]uint64{1 << 63}, 1),
+		tensor.From([]bool{true, false}, 2),
+		tensor.From([]tensor.Half{tensor.HalfOf(1.5)}, 1), tensor.From([]complex64{1 + 2i}, 1),
+		tensor.From([]complex128{3 - 4i}, 1),
 		tensor.From([]float32{}, 0, 3),
 	} {
 		data := write(t, x)
@@ -44,15 +48,18 @@ func TestRoundTrip(t *testing.T) {
 			t.Errorf("%v%v: data begins at byte %d, want a multiple of 64", x.DType, x.Shape, start)
 		}
 		got, err := npy.Read(bytes.NewReader(data))
-		if err != nil || got.DType != x.DType || !slices.Equal(got.Shape, x.Shape) || !bytes.Equal(got.Data, x.Data) {
+		if err != nil || got.DType != x.DType || !slices.Equal(got.Shape, x.Shape) ||
+			!bytes.Equal(got.Data, x.Data) {
 			t.Errorf("%v%v became %v, %v", x.DType, x.Shape, got, err)
 		}
 	}
 }
 
-// TestKnownBytes holds the very bytes that numpy.save writes for numpy.array([[1, 2]], dtype=numpy.int16).
+// TestKnownBytes holds the very bytes that numpy.save writes for numpy.array([[1, 2]],
+// dtype=numpy.int16).
 func TestKnownBytes(t *testing.T) {
-	want := "\x93NUMPY\x01\x00v\x00{'descr': '<i2', 'fortran_order': False, 'shape': (1, 2), }" + strings.Repeat(" ", 58) + "\n\x01\x00\x02\x00"
+	want := "\x93NUMPY\x01\x00v\x00{'descr': '<i2', 'fortran_order': False, 'shape': (1, 2), }" +
+		strings.Repeat(" ", 58) + "\n\x01\x00\x02\x00"
 	if got := string(write(t, tensor.From([]int16{1, 2}, 1, 2))); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
@@ -60,7 +67,8 @@ func TestKnownBytes(t *testing.T) {
 
 // Every element type comes back as it was, those that NumPy does not know by ReadAs.
 func TestReadAs(t *testing.T) {
-	for _, d := range []tensor.DType{tensor.Float8E4M3FN, tensor.Float8E4M3FNUZ, tensor.Float8E5M2, tensor.Float8E5M2FNUZ, tensor.Float8E8M0,
+	for _, d := range []tensor.DType{tensor.Float8E4M3FN, tensor.Float8E4M3FNUZ, tensor.Float8E5M2,
+		tensor.Float8E5M2FNUZ, tensor.Float8E8M0,
 		tensor.Float4E2M1, tensor.Int4, tensor.Uint4, tensor.Int2, tensor.Uint2} {
 		codes := make([]uint8, 1<<d.Bits())
 		for i := range codes {
@@ -77,7 +85,8 @@ func TestReadAs(t *testing.T) {
 	if err != nil || tensor.Close(got, half, 0, 0) != nil {
 		t.Errorf("bfloat16 became %v, %v", got, err)
 	}
-	for name, x := range map[string]*tensor.Tensor{"third": tensor.From([]float32{1, 1.0 / 3}, 2), "large": tensor.From([]float32{1e6}, 1)} {
+	for name, x := range map[string]*tensor.Tensor{"third": tensor.From([]float32{1, 1.0 / 3}, 2),
+		"large": tensor.From([]float32{1e6}, 1)} {
 		if got, err := npy.ReadAs(bytes.NewReader(write(t, x)), tensor.Float8E5M2); !errors.Is(err, npy.ErrFormat) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
@@ -93,14 +102,16 @@ func TestReadAs(t *testing.T) {
 func TestText(t *testing.T) {
 	x := tensor.FromStrings([]string{"a", "", "é\x00𝄞"}, 3, 1)
 	data := write(t, x)
-	if !bytes.Contains(data, []byte("'<U3'")) || !bytes.HasSuffix(data, []byte("\xe9\x00\x00\x00\x00\x00\x00\x00\x1e\xd1\x01\x00")) {
+	if !bytes.Contains(data, []byte("'<U3'")) ||
+		!bytes.HasSuffix(data, []byte("\xe9\x00\x00\x00\x00\x00\x00\x00\x1e\xd1\x01\x00")) {
 		t.Errorf("wrote %q", data)
 	}
 	got, err := npy.Read(bytes.NewReader(data))
 	if err != nil || !tensor.Equal(got, x) {
 		t.Errorf("%v became %v, %v", x, got, err)
 	}
-	got, err = npy.Read(strings.NewReader(file(1, "{'descr': '|S3', 'fortran_order': False, 'shape': (2,), }", "ab\x00cde")))
+	got, err = npy.Read(strings.NewReader(
+		file(1, "{'descr': '|S3', 'fortran_order': False, 'shape': (2,), }", "ab\x00cde")))
 	if err != nil || !slices.Equal(got.Strings, []string{"ab", "cde"}) {
 		t.Errorf("bytes became %v, %v", got, err)
 	}
@@ -119,23 +130,33 @@ func TestText(t *testing.T) {
 
 func TestReadForms(t *testing.T) {
 	for name, text := range map[string]string{
-		"version 2":       file(2, "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }\n", "\x00\x00\x80?"),
-		"version 3":       file(3, "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }\n", "\x00\x00\x80?"),
-		"double quotes":   file(1, `{"descr": "<f4", "fortran_order": False, "shape": (1,), }`, "\x00\x00\x80?"),
-		"another order":   file(1, "{'shape': (1,), 'fortran_order': False, 'descr': '=f4'}", "\x00\x00\x80?"),
-		"fortran of one":  file(1, "{'descr': '<f4', 'fortran_order': True, 'shape': (1,), }", "\x00\x00\x80?"),
-		"more data after": file(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", "\x00\x00\x80?more"),
+		"version 2": file(2, "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }\n",
+			"\x00\x00\x80?"),
+		"version 3": file(3, "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }\n",
+			"\x00\x00\x80?"),
+		"double quotes": file(1, `{"descr": "<f4", "fortran_order": False, "shape": (1,), }`,
+			"\x00\x00\x80?"),
+		"another order": file(1, "{'shape': (1,), 'fortran_order': False, 'descr': '=f4'}",
+			"\x00\x00\x80?"),
+		"fortran of one": file(1, "{'descr': '<f4', 'fortran_order': True, 'shape': (1,), }",
+			"\x00\x00\x80?"),
+		"more data after": file(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }",
+			"\x00\x00\x80?more"),
 	} {
 		x, err := npy.Read(strings.NewReader(text))
-		if err != nil || x.DType != tensor.Float32 || !slices.Equal(x.Shape, []int{1}) || tensor.As[float32](x)[0] != 1 {
+		if err != nil || x.DType != tensor.Float32 || !slices.Equal(x.Shape, []int{1}) ||
+			tensor.As[float32](x)[0] != 1 {
 			t.Errorf("%s: %v, %v", name, x, err)
 		}
 	}
-	x, err := npy.Read(strings.NewReader(file(1, "{'descr': '|b1', 'fortran_order': False, 'shape': (3,), }", "\x00\x01\x07")))
-	if err != nil || !slices.Equal(tensor.As[bool](x), []bool{false, true, true}) || x.Data[2] != 1 {
+	x, err := npy.Read(strings.NewReader(
+		file(1, "{'descr': '|b1', 'fortran_order': False, 'shape': (3,), }", "\x00\x01\x07")))
+	if err != nil || !slices.Equal(tensor.As[bool](x), []bool{false, true, true}) ||
+		x.Data[2] != 1 {
 		t.Errorf("booleans: %v, %v", x, err)
 	}
-	x, err = npy.Read(strings.NewReader(file(1, "{'descr': '>i1', 'fortran_order': False, 'shape': (), }", "\x05")))
+	x, err = npy.Read(strings.NewReader(
+		file(1, "{'descr': '>i1', 'fortran_order': False, 'shape': (), }", "\x05")))
 	if err != nil || len(x.Shape) != 0 || x.Data[0] != 5 {
 		t.Errorf("scalar of one byte: %v, %v", x, err)
 	}
@@ -143,18 +164,30 @@ func TestReadForms(t *testing.T) {
 
 func TestReadRefuses(t *testing.T) {
 	head := func(descr, fortran, shape string) string {
-		return file(1, "{'descr': '"+descr+"', 'fortran_order': "+fortran+", 'shape': "+shape+", }", "12345678")
+		return file(1, "{'descr': '"+descr+"', 'fortran_order': "+fortran+", 'shape': "+shape+", }",
+			"12345678")
 	}
 	for name, text := range map[string]string{
-		"empty": "", "not npy": "PK\x03\x04", "truncated magic": "\x93NUM", "no header": "\x93NUMPY\x01\x00", "short header": "\x93NUMPY\x01\x00\xff\x00{",
-		"huge header": "\x93NUMPY\x02\x00\xff\xff\xff\xff", "big endian": head(">f4", "False", "(2,)"), "objects": head("|O", "False", "(2,)"),
-		"big-endian text": head(">U1", "False", "(2,)"), "text without width": head("<U0", "False", "(1099511627776,)"),
-		"no character": head("<U1", "False", "(2,)"), "short text": head("<U4", "False", "(2,)"), "long text": head("<U2147483647", "False", "(4294967296,)"), "unknown size": head("<f3", "False", "(2,)"), "fortran": head("<f4", "True", "(1, 2)"),
-		"no order": head("<f4", "Maybe", "(2,)"), "negative": head("<f4", "False", "(-2,)"), "no shape": head("<f4", "False", "2"),
-		"short data": head("<f8", "False", "(2,)"), "petabytes": head("<f4", "False", "(1099511627776, 1024)"),
-		"overflow":     head("<f4", "False", "(4294967296, 4294967296, 16)"),
-		"huge numeral": head("<f4", "False", "(99999999999999999999,)"),
-		"structured":   file(1, "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", "1234"),
+		"empty": "", "not npy": "PK\x03\x04", "truncated magic": "\x93NUM",
+		"no header": "\x93NUMPY\x01\x00", "short header": "\x93NUMPY\x01\x00\xff\x00{",
+		"huge header": "\x93NUMPY\x02\x00\xff\xff\xff\xff",
+		"big endian":  head(">f4", "False", "(2,)"), "objects": head("|O", "False", "(2,)"),
+		"big-endian text":    head(">U1", "False", "(2,)"),
+		"text without width": head("<U0", "False", "(1099511627776,)"),
+		"no character":       head("<U1", "False", "(2,)"),
+		"short text":         head("<U4", "False", "(2,)"),
+		"long text":          head("<U2147483647", "False", "(4294967296,)"),
+		"unknown size":       head("<f3", "False", "(2,)"),
+		"fortran":            head("<f4", "True", "(1, 2)"),
+		"no order":           head("<f4", "Maybe", "(2,)"),
+		"negative":           head("<f4", "False", "(-2,)"),
+		"no shape":           head("<f4", "False", "2"),
+		"short data":         head("<f8", "False", "(2,)"),
+		"petabytes":          head("<f4", "False", "(1099511627776, 1024)"),
+		"overflow":           head("<f4", "False", "(4294967296, 4294967296, 16)"),
+		"huge numeral":       head("<f4", "False", "(99999999999999999999,)"),
+		"structured": file(1,
+			"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", "1234"),
 	} {
 		if x, err := npy.Read(strings.NewReader(text)); !errors.Is(err, npy.ErrFormat) {
 			t.Errorf("%s: %v, %v", name, x, err)
@@ -162,12 +195,15 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// FuzzRead holds that foreign bytes never panic, and that what is read can be written and read again.
+// FuzzRead holds that foreign bytes never panic, and that what is read can be written and read
+// again.
 func FuzzRead(f *testing.F) {
 	f.Add(write(f, tensor.From([]float32{1, 2}, 2)))
 	f.Add(write(f, tensor.From([]bool{true}, 1)))
-	f.Add([]byte(file(2, "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }\n", "\x00\x00\x80?")))
-	f.Add([]byte(file(1, "{'descr': '<c16', 'fortran_order': False, 'shape': (0, 1099511627776), }", "")))
+	f.Add([]byte(file(2, "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }\n",
+		"\x00\x00\x80?")))
+	f.Add([]byte(file(1, "{'descr': '<c16', 'fortran_order': False, 'shape': (0, 1099511627776), }",
+		"")))
 	f.Add(write(f, tensor.FromStrings([]string{"a", "é"}, 2)))
 	f.Add([]byte(file(1, "{'descr': '|S2', 'fortran_order': False, 'shape': (2,), }", "ab\xffc")))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -182,11 +218,13 @@ func FuzzRead(f *testing.F) {
 			t.Fatal(err)
 		}
 		var b bytes.Buffer
-		if err := npy.Write(&b, x); err != nil && x.DType == tensor.String && errors.Is(err, npy.ErrFormat) {
+		if err := npy.Write(&b, x); err != nil && x.DType == tensor.String &&
+			errors.Is(err, npy.ErrFormat) {
 			return // bytes that are no UTF-8 can only be read
 		}
 		again, err := npy.Read(&b)
-		if err != nil || again.DType != x.DType || !slices.Equal(again.Shape, x.Shape) || !bytes.Equal(again.Data, x.Data) ||
+		if err != nil || again.DType != x.DType || !slices.Equal(again.Shape, x.Shape) ||
+			!bytes.Equal(again.Data, x.Data) ||
 			!slices.Equal(again.Strings, x.Strings) {
 			t.Fatalf("%v%v became %v, %v", x.DType, x.Shape, again, err)
 		}

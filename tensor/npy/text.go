@@ -12,7 +12,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// textWidth is the size of a fixed-width element of text: n characters of 4 bytes (NumPy's U) or of one (S).
+// textWidth is the size of a fixed-width element of text: n characters of 4 bytes (NumPy's U) or of
+// one (S).
 type textWidth struct {
 	n    int
 	char int
@@ -21,7 +22,8 @@ type textWidth struct {
 func textOf(order, kind, digits string) (textWidth, bool) {
 	n, err := strconv.Atoi(digits)
 	switch {
-	case err != nil || n < 1 || n > math.MaxInt32: // an array of text without a width would have elements without data
+	case err != nil || n < 1 || n > math.MaxInt32:
+		// an array of text without a width would have elements without data
 		return textWidth{}, false
 	case kind == "U" && order != ">":
 		return textWidth{n, 4}, true
@@ -31,7 +33,8 @@ func textOf(order, kind, digits string) (textWidth, bool) {
 	return textWidth{}, false
 }
 
-// readText reads elements of text. What pads an element is not part of it: zero characters at the end.
+// readText reads elements of text. What pads an element is not part of it: zero characters at the
+// end.
 func readText(r io.Reader, width textWidth, shape []int) (*tensor.Tensor, error) {
 	size := width.n * width.char
 	count, err := tensor.Count(shape)
@@ -76,7 +79,8 @@ func unicode(all []string) (descr string, data []byte, err error) {
 		width = max(width, utf8.RuneCountInString(s))
 	}
 	if len(all) > maxText/(4*width) {
-		return "", nil, fmt.Errorf("%w: %d strings as wide as the longest, %d characters, take more than %d bytes", ErrFormat, len(all), width, int64(maxText))
+		return "", nil, fmt.Errorf("%w: %d strings as wide as the longest, %d characters, take "+
+			"more than %d bytes", ErrFormat, len(all), width, int64(maxText))
 	}
 	data = make([]byte, 4*width*len(all))
 	for i, s := range all {

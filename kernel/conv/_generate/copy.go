@@ -19,8 +19,13 @@ func copyArgs(s *asm) {
 
 // copyLanes writes the copy of up to 32 neighbouring floats of each of n rows.
 func copyLanes(s *asm) {
-	s.text("copyLanesAVX512", "dst *float32, dstStride int, src *float32, at, srcStride, n int, load, store uint32", 56,
-		"copies, in each of n >= 1 rows, lanes at+i of src to lanes i of dst for the bits i of store: zero\n// where load has no bit. It touches no other lane of either.")
+	s.text(
+		"copyLanesAVX512",
+		"dst *float32, dstStride int, src *float32, at, srcStride, n int, load, store uint32",
+		56,
+		"copies, in each of n >= 1 rows, lanes at+i of src to lanes i of dst for the bits i of "+
+			"store: zero\n// where load has no bit. It touches no other lane of either.",
+	)
 	copyArgs(s)
 	s.ops(
 		"MOVL load+48(FP), AX",
@@ -49,14 +54,29 @@ func copyLanes(s *asm) {
 
 // copyEven writes the copy of every second of up to 64 floats of each of n rows.
 func copyEven(s *asm) {
-	s.text("copyEvenAVX512", "dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint64, store uint32", 60,
-		"copies, in each of n >= 1 rows, lanes at+2*i of src to lanes i of dst for the bits i of store: zero\n// where load has no bit 2*i. It touches no lane at+j of src whose bit j is not in load.")
+	s.text(
+		"copyEvenAVX512",
+		"dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint64, store "+
+			"uint32",
+		60,
+		"copies, in each of n >= 1 rows, lanes at+2*i of src to lanes i of dst for the bits i of "+
+			"store: zero\n// where load has no bit 2*i. It touches no lane at+j of src whose bit "+
+			"j is not in load.",
+	)
 	copyArgs(s)
 	s.ops(
 		"MOVQ load+48(FP), AX",
 		"MOVL store+56(FP), BX",
-		"KMOVW AX, K1", "SHRQ $16, AX", "KMOVW AX, K2", "SHRQ $16, AX", "KMOVW AX, K3", "SHRQ $16, AX", "KMOVW AX, K4",
-		"KMOVW BX, K5", "SHRL $16, BX", "KMOVW BX, K6",
+		"KMOVW AX, K1",
+		"SHRQ $16, AX",
+		"KMOVW AX, K2",
+		"SHRQ $16, AX",
+		"KMOVW AX, K3",
+		"SHRQ $16, AX",
+		"KMOVW AX, K4",
+		"KMOVW BX, K5",
+		"SHRL $16, BX",
+		"KMOVW BX, K6",
 		"VMOVUPS ·evenLanes<>(SB), Z4",
 		"TESTL BX, BX",
 		"JZ narrow",
@@ -99,14 +119,27 @@ func copyThird(s *asm) {
 		fmt.Fprintf(s, "DATA ·thirdLanes<>+%d(SB)/4, $%d\n", 64+4*i, from)
 	}
 	s.WriteString("GLOBL ·thirdLanes<>(SB), RODATA|NOPTR, $128\n")
-	s.text("copyThirdAVX512", "dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint64, store uint32", 60,
-		"copies, in each of n >= 1 rows, lanes at+3*i of src to lanes i of dst for the bits i of store, of which there are 16:\n// zero where load has no bit 3*i. It touches no lane at+j of src whose bit j is not in load.")
+	s.text(
+		"copyThirdAVX512",
+		"dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint64, store "+
+			"uint32",
+		60,
+		"copies, in each of n >= 1 rows, lanes at+3*i of src to lanes i of dst for the bits i of "+
+			"store, of which there are 16:\n// zero where load has no bit 3*i. It touches no lane "+
+			"at+j of src whose bit j is not in load.",
+	)
 	copyArgs(s)
 	s.ops(
 		"MOVQ load+48(FP), AX",
 		"MOVL store+56(FP), BX",
-		"KMOVW AX, K1", "SHRQ $16, AX", "KMOVW AX, K2", "SHRQ $16, AX", "KMOVW AX, K3", "KMOVW BX, K5",
-		"VMOVUPS ·thirdLanes<>+0(SB), Z4", "VMOVUPS ·thirdLanes<>+64(SB), Z5",
+		"KMOVW AX, K1",
+		"SHRQ $16, AX",
+		"KMOVW AX, K2",
+		"SHRQ $16, AX",
+		"KMOVW AX, K3",
+		"KMOVW BX, K5",
+		"VMOVUPS ·thirdLanes<>+0(SB), Z4",
+		"VMOVUPS ·thirdLanes<>+64(SB), Z5",
 	)
 	s.label("loop")
 	s.ops(
@@ -118,27 +151,39 @@ func copyThird(s *asm) {
 	)
 }
 
-// copyOverlapping writes the copies of 8 to 16 floats of each of n rows by two vectors that may overlap, which needs no
-// masks.
+// copyOverlapping writes the copies of 8 to 16 floats of each of n rows by two vectors that may
+// overlap, which needs no masks.
 func copyOverlapping(s *asm) {
 	const params = "dst *float32, dstStride int, src *float32, srcStride, n, m int"
 	for _, even := range []bool{false, true} {
 		name, doc := "copyLanesAVX2", "copies the first m floats, 8 to 16, of each of n >= 1 rows."
 		if even {
-			name, doc = "copyEvenAVX2", "copies floats 0, 2, ... 2*(m-1), for m of 8 to 16, of each of n >= 1 rows."
+			name, doc = "copyEvenAVX2", "copies floats 0, 2, ... 2*(m-1), for m of 8 to 16, of "+
+				"each of n >= 1 rows."
 		}
 		s.text(name, params, 48, doc)
 		s.ops(
-			"MOVQ dst+0(FP), DI", "MOVQ dstStride+8(FP), R10", "MOVQ src+16(FP), SI", "MOVQ srcStride+24(FP), R9",
-			"MOVQ n+32(FP), CX", "MOVQ m+40(FP), BX",
-			"SHLQ $2, R10", "SHLQ $2, R9", "SUBQ $8, BX",
+			"MOVQ dst+0(FP), DI",
+			"MOVQ dstStride+8(FP), R10",
+			"MOVQ src+16(FP), SI",
+			"MOVQ srcStride+24(FP), R9",
+			"MOVQ n+32(FP), CX",
+			"MOVQ m+40(FP), BX",
+			"SHLQ $2, R10",
+			"SHLQ $2, R9",
+			"SUBQ $8, BX",
 		)
 		s.label("loop")
 		if even {
 			s.ops(
-				"VMOVUPS (SI), Y0", "VMOVUPS 28(SI), Y1", "VMOVUPS (SI)(BX*8), Y2", "VMOVUPS 28(SI)(BX*8), Y3",
-				"VSHUFPS $0xd8, Y1, Y0, Y0", "VSHUFPS $0xd8, Y3, Y2, Y2",
-				"VPERMPD $0xd8, Y0, Y0", "VPERMPD $0xd8, Y2, Y1",
+				"VMOVUPS (SI), Y0",
+				"VMOVUPS 28(SI), Y1",
+				"VMOVUPS (SI)(BX*8), Y2",
+				"VMOVUPS 28(SI)(BX*8), Y3",
+				"VSHUFPS $0xd8, Y1, Y0, Y0",
+				"VSHUFPS $0xd8, Y3, Y2, Y2",
+				"VPERMPD $0xd8, Y0, Y0",
+				"VPERMPD $0xd8, Y2, Y1",
 			)
 		} else {
 			s.ops("VMOVUPS (SI), Y0", "VMOVUPS (SI)(BX*4), Y1")
@@ -150,40 +195,93 @@ func copyOverlapping(s *asm) {
 	}
 }
 
-// padRows writes the copy of rows into padded rows, for stride 2 with the even and the odd columns apart.
+// padRows writes the copy of rows into padded rows, for stride 2 with the even and the odd columns
+// apart.
 func padRows(s *asm, stride int) {
-	s.text(fmt.Sprintf("padRowsS%dAVX512", stride), "dst, src *float32, at, cols, n, vectors int, masks *uint32", 56,
-		fmt.Sprintf("is padRows for a stride of %d: lane i of vector v of a padded row is element at+%d*v+i of\n// the row of src when bit i of masks[v] is set, and zero when not.", stride, 16*stride))
+	s.text(
+		fmt.Sprintf("padRowsS%dAVX512", stride),
+		"dst, src *float32, at, cols, n, vectors int, masks *uint32",
+		56,
+		fmt.Sprintf(
+			"is padRows for a stride of %d: lane i of vector v of a padded row is element "+
+				"at+%d*v+i of\n// the row of src when bit i of masks[v] is set, and zero when not.",
+			stride,
+			16*stride,
+		),
+	)
 	s.ops(
-		"MOVQ dst+0(FP), DI", "MOVQ src+8(FP), SI", "MOVQ at+16(FP), AX", "LEAQ (SI)(AX*4), SI", "MOVQ cols+24(FP), R9",
-		"MOVQ n+32(FP), CX", "MOVQ vectors+40(FP), R10", "MOVQ masks+48(FP), R11", "SHLQ $2, R9",
+		"MOVQ dst+0(FP), DI",
+		"MOVQ src+8(FP), SI",
+		"MOVQ at+16(FP), AX",
+		"LEAQ (SI)(AX*4), SI",
+		"MOVQ cols+24(FP), R9",
+		"MOVQ n+32(FP), CX",
+		"MOVQ vectors+40(FP), R10",
+		"MOVQ masks+48(FP), R11",
+		"SHLQ $2, R9",
 	)
 	if stride == 2 {
-		s.ops("MOVQ R10, R12", "SHLQ $6, R12", "VMOVUPS ·evenLanes<>(SB), Z4", "VPTERNLOGD $0xff, Z5, Z5, Z5", "VPSUBD Z5, Z4, Z5")
+		s.ops(
+			"MOVQ R10, R12",
+			"SHLQ $6, R12",
+			"VMOVUPS ·evenLanes<>(SB), Z4",
+			"VPTERNLOGD $0xff, Z5, Z5, Z5",
+			"VPSUBD Z5, Z4, Z5",
+		)
 	}
 	s.label("row")
 	s.ops("MOVQ SI, R8", "XORL DX, DX")
 	s.label("vector")
 	s.ops("MOVL (R11)(DX*4), AX", "KMOVW AX, K1", "VMOVUPS.Z (R8), K1, Z0")
 	if stride == 1 {
-		s.ops("VMOVUPS Z0, (DI)", "ADDQ $64, R8", "ADDQ $64, DI", "INCQ DX", "CMPQ DX, R10", "JLT vector")
+		s.ops(
+			"VMOVUPS Z0, (DI)",
+			"ADDQ $64, R8",
+			"ADDQ $64, DI",
+			"INCQ DX",
+			"CMPQ DX, R10",
+			"JLT vector",
+		)
 	} else {
 		s.ops(
-			"SHRL $16, AX", "KMOVW AX, K2", "VMOVUPS.Z 64(R8), K2, Z1", "VMOVAPS Z0, Z2",
-			"VPERMT2PS Z1, Z4, Z0", "VPERMT2PS Z1, Z5, Z2", "VMOVUPS Z0, (DI)", "VMOVUPS Z2, (DI)(R12*1)",
-			"ADDQ $128, R8", "ADDQ $64, DI", "INCQ DX", "CMPQ DX, R10", "JLT vector", "ADDQ R12, DI",
+			"SHRL $16, AX",
+			"KMOVW AX, K2",
+			"VMOVUPS.Z 64(R8), K2, Z1",
+			"VMOVAPS Z0, Z2",
+			"VPERMT2PS Z1, Z4, Z0",
+			"VPERMT2PS Z1, Z5, Z2",
+			"VMOVUPS Z0, (DI)",
+			"VMOVUPS Z2, (DI)(R12*1)",
+			"ADDQ $128, R8",
+			"ADDQ $64, DI",
+			"INCQ DX",
+			"CMPQ DX, R10",
+			"JLT vector",
+			"ADDQ R12, DI",
 		)
 	}
 	s.ops("ADDQ R9, SI", "DECQ CX", "JNZ row", "VZEROUPPER", "RET")
 }
 
-// padRowsNarrow writes the same without mask registers: bits of a mask become lanes eight at a time.
+// padRowsNarrow writes the same without mask registers: bits of a mask become lanes eight at a
+// time.
 func padRowsNarrow(s *asm, stride int) {
-	s.text(fmt.Sprintf("padRowsS%dAVX2", stride), "dst, src *float32, at, cols, n, vectors int, masks *uint32", 56,
-		fmt.Sprintf("does what padRowsS%dAVX512 does.", stride))
+	s.text(
+		fmt.Sprintf("padRowsS%dAVX2", stride),
+		"dst, src *float32, at, cols, n, vectors int, masks *uint32",
+		56,
+		fmt.Sprintf("does what padRowsS%dAVX512 does.", stride),
+	)
 	s.ops(
-		"MOVQ dst+0(FP), DI", "MOVQ src+8(FP), SI", "MOVQ at+16(FP), AX", "LEAQ (SI)(AX*4), SI", "MOVQ cols+24(FP), R9",
-		"MOVQ n+32(FP), CX", "MOVQ vectors+40(FP), R10", "MOVQ masks+48(FP), R11", "SHLQ $2, R9",
+		"MOVQ dst+0(FP), DI",
+		"MOVQ src+8(FP), SI",
+		"MOVQ at+16(FP), AX",
+		"LEAQ (SI)(AX*4), SI",
+		"MOVQ cols+24(FP), R9",
+		"MOVQ n+32(FP), CX",
+		"MOVQ vectors+40(FP), R10",
+		"MOVQ masks+48(FP), R11",
+		"SHLQ $2, R9",
 	)
 	for g := range 2 * stride {
 		s.op("VMOVUPS ·laneBits<>+%d(SB), Y%d", 32*g, 12+g)
@@ -201,7 +299,15 @@ func padRowsNarrow(s *asm, stride int) {
 		s.op("VMASKMOVPS %d(R8), Y5, Y%d", 32*g, g)
 	}
 	if stride == 1 {
-		s.ops("VMOVUPS Y0, (DI)", "VMOVUPS Y1, 32(DI)", "ADDQ $64, R8", "ADDQ $64, DI", "INCQ DX", "CMPQ DX, R10", "JLT vector")
+		s.ops(
+			"VMOVUPS Y0, (DI)",
+			"VMOVUPS Y1, 32(DI)",
+			"ADDQ $64, R8",
+			"ADDQ $64, DI",
+			"INCQ DX",
+			"CMPQ DX, R10",
+			"JLT vector",
+		)
 	} else {
 		for half := range 2 {
 			a, b := 2*half, 2*half+1
@@ -212,16 +318,35 @@ func padRowsNarrow(s *asm, stride int) {
 			s.op("VMOVUPS Y6, %d(DI)", 32*half)
 			s.op("VMOVUPS Y7, %d(DI)(R12*1)", 32*half)
 		}
-		s.ops("ADDQ $128, R8", "ADDQ $64, DI", "INCQ DX", "CMPQ DX, R10", "JLT vector", "ADDQ R12, DI")
+		s.ops(
+			"ADDQ $128, R8",
+			"ADDQ $64, DI",
+			"INCQ DX",
+			"CMPQ DX, R10",
+			"JLT vector",
+			"ADDQ R12, DI",
+		)
 	}
 	s.ops("ADDQ R9, SI", "DECQ CX", "JNZ row", "VZEROUPPER", "RET")
 }
 
-// copyMasked writes the copies of up to 16 floats, neighbours or every second one, of each of n rows, with masks in vectors. What
-// is stored is whole vectors: stores under such masks take many times as long as loads.
+// copyMasked writes the copies of up to 16 floats, neighbours or every second one, of each of n
+// rows, with masks in vectors. What is stored is whole vectors: stores under such masks take many
+// times as long as loads.
 func copyMasked(s *asm, stride, vectors int) {
-	s.text(fmt.Sprintf("copyMasked%dx%dAVX2", stride, vectors), "dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint32", 52,
-		fmt.Sprintf("writes, in each of n >= 1 rows, %d lanes: lane i is src[at+%d*i] where load has bit %d*i, and zero\n// elsewhere. It touches no element of src whose bit is not in load.", 8*vectors, stride, stride))
+	s.text(
+		fmt.Sprintf("copyMasked%dx%dAVX2", stride, vectors),
+		"dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint32",
+		52,
+		fmt.Sprintf(
+			"writes, in each of n >= 1 rows, %d lanes: lane i is src[at+%d*i] where load has bit "+
+				"%d*i, and zero\n// elsewhere. It touches no element of src whose bit is not in "+
+				"load.",
+			8*vectors,
+			stride,
+			stride,
+		),
+	)
 	copyArgs(s)
 	s.ops("MOVL load+48(FP), AX", "VMOVD AX, X4", "VPBROADCASTD X4, Y4")
 	loads := stride * vectors

@@ -2,18 +2,32 @@ package main
 
 import "fmt"
 
-// halvedPlanes writes the depthwise kernel for 3x3 taps and strides of 2. Registers: BX the arguments, SI and DI the columns of a vector
-// in the input and the output, R8 the weights and R9 the bias of a plane, R10 the planes left, R11 the masks of a vector and R12 the
-// vectors left, R13 the bytes of two rows of the input, R15 and AX the rows of input and output, CX from the output to the residual, DX
-// the rows left. Vectors 16 to 24 are the weights, 5 to 7 the bias and the limits, 0 and 1 the sums of an output row and of the next, 3
-// is zero, 4 and 25 choose the even and the odd columns.
+// halvedPlanes writes the depthwise kernel for 3x3 taps and strides of 2. Registers: BX the
+// arguments, SI and DI the columns of a vector in the input and the output, R8 the weights and R9
+// the bias of a plane, R10 the planes left, R11 the masks of a vector and R12 the vectors left, R13
+// the bytes of two rows of the input, R15 and AX the rows of input and output, CX from the output
+// to the residual, DX the rows left. Vectors 16 to 24 are the weights, 5 to 7 the bias and the
+// limits, 0 and 1 the sums of an output row and of the next, 3 is zero, 4 and 25 choose the even
+// and the odd columns.
 func halvedPlanes(s *asm) {
 	s.text("halvedPlanesAVX512", "t *halvedPlanes", 8, "computes t.")
 	s.ops(
-		"MOVQ t+0(FP), BX", "MOVQ halvedPlanes_src(BX), SI", "MOVQ halvedPlanes_dst(BX), DI", "MOVQ halvedPlanes_w(BX), R8",
-		"MOVQ halvedPlanes_bias(BX), R9", "MOVQ halvedPlanes_planes(BX), R10", "MOVQ halvedPlanes_srcPitch(BX), R13",
-		"MOVQ halvedPlanes_res(BX), CX", "SUBQ DI, CX", "VBROADCASTSS halvedPlanes_lo(BX), Z6", "VBROADCASTSS halvedPlanes_hi(BX), Z7",
-		"VPXORD Z3, Z3, Z3", "VPXORD Z5, Z5, Z5", "VMOVUPS ·evenLanes<>(SB), Z4", "VPTERNLOGD $0xff, Z25, Z25, Z25", "VPSUBD Z25, Z4, Z25",
+		"MOVQ t+0(FP), BX",
+		"MOVQ halvedPlanes_src(BX), SI",
+		"MOVQ halvedPlanes_dst(BX), DI",
+		"MOVQ halvedPlanes_w(BX), R8",
+		"MOVQ halvedPlanes_bias(BX), R9",
+		"MOVQ halvedPlanes_planes(BX), R10",
+		"MOVQ halvedPlanes_srcPitch(BX), R13",
+		"MOVQ halvedPlanes_res(BX), CX",
+		"SUBQ DI, CX",
+		"VBROADCASTSS halvedPlanes_lo(BX), Z6",
+		"VBROADCASTSS halvedPlanes_hi(BX), Z7",
+		"VPXORD Z3, Z3, Z3",
+		"VPXORD Z5, Z5, Z5",
+		"VMOVUPS ·evenLanes<>(SB), Z4",
+		"VPTERNLOGD $0xff, Z25, Z25, Z25",
+		"VPSUBD Z25, Z4, Z25",
 	)
 	s.label("plane")
 	for i := range 9 {
@@ -29,18 +43,30 @@ func halvedPlanes(s *asm) {
 	s.ops("DECQ R12", "JNZ vector")
 	s.label("done")
 	s.ops(
-		"ADDQ halvedPlanes_srcSkip(BX), SI", "ADDQ halvedPlanes_dstSkip(BX), DI", "DECQ R10", "JNZ plane",
-		"VZEROUPPER", "RET",
+		"ADDQ halvedPlanes_srcSkip(BX), SI",
+		"ADDQ halvedPlanes_dstSkip(BX), DI",
+		"DECQ R10",
+		"JNZ plane",
+		"VZEROUPPER",
+		"RET",
 	)
 }
 
-// halvedVector computes a vector of columns: output rows that see two rows of the input from theirs on, then one that sees one.
+// halvedVector computes a vector of columns: output rows that see two rows of the input from theirs
+// on, then one that sees one.
 func halvedVector(s *asm, first bool) {
 	name := func(label string) string { return fmt.Sprintf("%s%t", label, first) }
 	for i := range 3 {
 		s.op("KMOVW %d(R11), K%d", 2*i, 1+i)
 	}
-	s.ops("MOVQ SI, R15", "MOVQ DI, AX", "MOVQ halvedPlanes_below(BX), DX", "VMOVAPS Z5, Z0", "TESTQ DX, DX", "JZ "+name("last"))
+	s.ops(
+		"MOVQ SI, R15",
+		"MOVQ DI, AX",
+		"MOVQ halvedPlanes_below(BX), DX",
+		"VMOVAPS Z5, Z0",
+		"TESTQ DX, DX",
+		"JZ "+name("last"),
+	)
 	s.label(name("row"))
 	halvedRow(s, first)
 	halvedTaps(s, 0, 1)
@@ -60,10 +86,15 @@ func halvedVector(s *asm, first bool) {
 	s.ops("ADDQ $128, SI", "ADDQ $64, DI", "ADDQ $halvedMask__size, R11")
 }
 
-// halvedRow loads a row of the input: its even columns into vector 10, the odd ones into 8 and those left of the even ones into 12.
+// halvedRow loads a row of the input: its even columns into vector 10, the odd ones into 8 and
+// those left of the even ones into 12.
 func halvedRow(s *asm, first bool) {
 	s.ops(
-		"VMOVUPS.Z (R15), K1, Z8", "VMOVUPS.Z 64(R15), K2, Z9", "VMOVAPS Z8, Z10", "VPERMT2PS Z9, Z4, Z10", "VPERMT2PS Z9, Z25, Z8",
+		"VMOVUPS.Z (R15), K1, Z8",
+		"VMOVUPS.Z 64(R15), K2, Z9",
+		"VMOVAPS Z8, Z10",
+		"VPERMT2PS Z9, Z4, Z10",
+		"VPERMT2PS Z9, Z25, Z8",
 	)
 	if first {
 		s.op("VALIGND $15, Z3, Z8, Z12")
@@ -81,7 +112,12 @@ func halvedTaps(s *asm, sum, ky int) {
 
 // halvedFinish applies the epilogue to the sums of a row and stores it.
 func halvedFinish(s *asm, plain string) {
-	s.ops("TESTL $const_flagResidual, halvedPlanes_flags(BX)", "JZ "+plain, "VMOVUPS.Z (AX)(CX*1), K3, Z8", "VADDPS Z8, Z0, Z0")
+	s.ops(
+		"TESTL $const_flagResidual, halvedPlanes_flags(BX)",
+		"JZ "+plain,
+		"VMOVUPS.Z (AX)(CX*1), K3, Z8",
+		"VADDPS Z8, Z0, Z0",
+	)
 	s.label(plain)
 	s.ops("VMAXPS Z0, Z6, Z0", "VMINPS Z0, Z7, Z0", "VMOVUPS Z0, K3, (AX)")
 }

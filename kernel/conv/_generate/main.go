@@ -1,5 +1,5 @@
-// Command _generate writes the assembly of package conv: run "go run ." in this folder. It has a module of its own so
-// that users of weir never download or build it.
+// Command _generate writes the assembly of package conv: run "go run ." in this folder. It has a
+// module of its own so that users of weir never download or build it.
 package main
 
 import (
@@ -34,8 +34,8 @@ func (a *asm) ops(lines ...string) {
 // label writes a label, which is local to the current function.
 func (a *asm) label(name string) { fmt.Fprintf(a, "%s:\n", name) }
 
-// text opens a function. The frame is large enough for the assembler to keep the stack check in the prologue, which is
-// what makes the call a point at which the runtime can stop the goroutine.
+// text opens a function. The frame is large enough for the assembler to keep the stack check in the
+// prologue, which is what makes the call a point at which the runtime can stop the goroutine.
 func (a *asm) text(name, params string, size int, doc string) {
 	fmt.Fprintf(&a.decl, "\n// %s %s\n//\n//go:noescape\nfunc %s(%s)\n", name, doc, name, params)
 	fmt.Fprintf(a, "\n// func %s(%s)\nTEXT ·%s(SB), 0, $256-%d\n\tNO_LOCAL_POINTERS\n", name, params, name, size)
@@ -108,8 +108,9 @@ func write(path string, b []byte) {
 	}
 }
 
-// tables are the bits of a word, one a lane, the lane numbers 0, 2, 4, ... and 0, 16, 1, 17, ... of permutations of two vectors, and words of ones followed by zeros: a load that starts
-// 16-n words into them gives a mask of n lanes.
+// tables are the bits of a word, one a lane, the lane numbers 0, 2, 4, ... and 0, 16, 1, 17, ... of
+// permutations of two vectors, and words of ones followed by zeros: a load that starts 16-n words
+// into them gives a mask of n lanes.
 func tables(s *asm) {
 	s.WriteString("\n")
 	for i := range 32 {

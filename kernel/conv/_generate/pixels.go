@@ -2,10 +2,12 @@ package main
 
 import "fmt"
 
-// The kernels of images of bytes whose channels lie in the last axis; package conv defines what they compute with pixelsGo and
-// windowsGo. Bytes are multiplied by VPDPBUSD, four neighbours along K at a time.
+// The kernels of images of bytes whose channels lie in the last axis; package conv defines what
+// they compute with pixelsGo and windowsGo. Bytes are multiplied by VPDPBUSD, four neighbours along
+// K at a time.
 
-// pixelRows are the heights of tiles: most rows of images that models shrink by halves from 224 are multiples of 7.
+// pixelRows are the heights of tiles: most rows of images that models shrink by halves from 224 are
+// multiples of 7.
 var pixelRows = []int{14, 8, 7, 4, 2, 1}
 
 func pixels(s *asm) {
@@ -26,17 +28,33 @@ func pixels(s *asm) {
 	}
 }
 
-// pixelTile writes a tile of so many pixels and 32 output channels: R13 the first pixel of the tile and R11 its result, SI and R8
-// the words of pixels 0 and 7, AX, R9 and R10 one, three and five times the distance of pixels, DI the weights, DX the runs left,
-// CX the words left, R12 weights of the next panel, which are fetched a quarter of a panel a tile.
+// pixelTile writes a tile of so many pixels and 32 output channels: R13 the first pixel of the tile
+// and R11 its result, SI and R8 the words of pixels 0 and 7, AX, R9 and R10 one, three and five
+// times the distance of pixels, DI the weights, DX the runs left, CX the words left, R12 weights of
+// the next panel, which are fetched a quarter of a panel a tile.
 func pixelTile(s *asm, rows int) {
-	s.text(fmt.Sprintf("pixelTile%d", rows), "t *pixelTile", 8, fmt.Sprintf("computes t in tiles of %d pixels.", rows))
+	s.text(
+		fmt.Sprintf("pixelTile%d", rows),
+		"t *pixelTile",
+		8,
+		fmt.Sprintf("computes t in tiles of %d pixels.", rows),
+	)
 	s.ops(
-		"MOVQ t+0(FP), BX", "MOVQ pixelTile_lda(BX), AX", "LEAQ (AX)(AX*2), R9", "LEAQ (AX)(AX*4), R10",
-		"MOVQ pixelTile_a(BX), R13", "MOVQ pixelTile_dst(BX), R11", "KMOVD pixelTile_mask(BX), K1",
+		"MOVQ t+0(FP), BX",
+		"MOVQ pixelTile_lda(BX), AX",
+		"LEAQ (AX)(AX*2), R9",
+		"LEAQ (AX)(AX*4), R10",
+		"MOVQ pixelTile_a(BX), R13",
+		"MOVQ pixelTile_dst(BX), R11",
+		"KMOVD pixelTile_mask(BX), K1",
 	)
 	s.label("tile")
-	s.ops("MOVQ R13, SI", "MOVQ pixelTile_b(BX), DI", "MOVQ (pixelTile_at+pixelScale_add)(BX), R12", "MOVQ pixelTile_runs(BX), DX")
+	s.ops(
+		"MOVQ R13, SI",
+		"MOVQ pixelTile_b(BX), DI",
+		"MOVQ (pixelTile_at+pixelScale_add)(BX), R12",
+		"MOVQ pixelTile_runs(BX), DX",
+	)
 	if rows > 7 {
 		s.ops("LEAQ (SI)(AX*8), R8", "SUBQ AX, R8")
 	}
@@ -44,7 +62,11 @@ func pixelTile(s *asm, rows int) {
 	for i := 2; i < 2*rows; i++ {
 		s.op("VMOVDQA32 Z%d, Z%d", i%2, i)
 	}
-	s.ops("MOVQ pixelTile_ahead(BX), R12", "CMPQ R12, pixelTile_end(BX)", "CMOVQHI pixelTile_end(BX), R12")
+	s.ops(
+		"MOVQ pixelTile_ahead(BX), R12",
+		"CMPQ R12, pixelTile_end(BX)",
+		"CMOVQHI pixelTile_end(BX), R12",
+	)
 	s.label("run")
 	s.ops("MOVQ pixelTile_run(BX), CX", "SHRQ $2, CX", "JZ rest", "PCALIGN $64")
 	s.label("loop")
@@ -83,7 +105,12 @@ func pixelTile(s *asm, rows int) {
 	scaleSums(s, "pixelTile", 2*rows, 2, 28)
 	pixelStore(s, rows)
 	s.ops(
-		"ADDQ pixelTile_nextA(BX), R13", "ADDQ pixelTile_nextDst(BX), R11", "DECQ pixelTile_tiles(BX)", "JNZ tile", "VZEROUPPER", "RET",
+		"ADDQ pixelTile_nextA(BX), R13",
+		"ADDQ pixelTile_nextDst(BX), R11",
+		"DECQ pixelTile_tiles(BX)",
+		"JNZ tile",
+		"VZEROUPPER",
+		"RET",
 	)
 }
 
@@ -109,9 +136,11 @@ func pixelStep(s *asm, rows, u int) {
 	}
 }
 
-// scaleSums makes integers of the sums in the first registers, which are those of so many vectors of channels in turn: scaled and
-// rounded, or that twice. They are in range but for those that are too small, and NaN, which become an integer that packing saturates.
-// Four registers from number free on are overwritten; the second is left with the zero point and the third with what flips bytes.
+// scaleSums makes integers of the sums in the first registers, which are those of so many vectors
+// of channels in turn: scaled and rounded, or that twice. They are in range but for those that are
+// too small, and NaN, which become an integer that packing saturates. Four registers from number
+// free on are overwritten; the second is left with the zero point and the third with what flips
+// bytes.
 func scaleSums(s *asm, t string, n, vectors, free int) {
 	s.op("MOVQ (%s_at+pixelScale_scale)(BX), R12", t)
 	s.op("CMPL (%s_at+pixelScale_twice)(BX), $0", t)
@@ -194,16 +223,30 @@ func pixelStore(s *asm, rows int) {
 	s.label("stored")
 }
 
-// depthwiseBytes writes the sums over the window of each channel, 64 at a time: the bytes of four elements of the window become words,
-// each of one channel.
+// depthwiseBytes writes the sums over the window of each channel, 64 at a time: the bytes of four
+// elements of the window become words, each of one channel.
 func depthwiseBytes(s *asm) {
 	s.text("depthwiseBytes", "t *pixelLines", 8, "computes t as a convolution.")
 	s.ops("MOVQ t+0(FP), BX", "KMOVQ pixelLines_mask(BX), K1")
-	s.ops("MOVQ pixelLines_src(BX), R13", "MOVQ R13, pixelLines_srcAt(BX)", "MOVQ pixelLines_dst(BX), R11", "MOVQ R11, pixelLines_dstAt(BX)")
+	s.ops(
+		"MOVQ pixelLines_src(BX), R13",
+		"MOVQ R13, pixelLines_srcAt(BX)",
+		"MOVQ pixelLines_dst(BX), R11",
+		"MOVQ R11, pixelLines_dstAt(BX)",
+	)
 	s.label("line")
-	s.ops("MOVQ pixelLines_srcAt(BX), R13", "MOVQ pixelLines_dstAt(BX), R11", "MOVQ pixelLines_pixels(BX), DX")
+	s.ops(
+		"MOVQ pixelLines_srcAt(BX), R13",
+		"MOVQ pixelLines_dstAt(BX), R11",
+		"MOVQ pixelLines_pixels(BX), DX",
+	)
 	s.label("pixel")
-	s.ops("MOVQ (pixelLines_at+pixelScale_add)(BX), R12", "MOVQ pixelLines_taps(BX), R8", "MOVQ pixelLines_w(BX), R9", "MOVQ pixelLines_groups(BX), CX")
+	s.ops(
+		"MOVQ (pixelLines_at+pixelScale_add)(BX), R12",
+		"MOVQ pixelLines_taps(BX), R8",
+		"MOVQ pixelLines_w(BX), R9",
+		"MOVQ pixelLines_groups(BX), CX",
+	)
 	for i := range 4 {
 		s.op("VMOVDQU32 %d(R12), Z%d", 64*i, i)
 	}
@@ -213,8 +256,14 @@ func depthwiseBytes(s *asm) {
 		s.op("VMOVDQU32 (R13)(R10*1), Z%d", 4+i)
 	}
 	s.ops(
-		"VPUNPCKLBW Z5, Z4, Z8", "VPUNPCKHBW Z5, Z4, Z9", "VPUNPCKLBW Z7, Z6, Z10", "VPUNPCKHBW Z7, Z6, Z11",
-		"VPUNPCKLWD Z10, Z8, Z12", "VPUNPCKHWD Z10, Z8, Z13", "VPUNPCKLWD Z11, Z9, Z14", "VPUNPCKHWD Z11, Z9, Z15",
+		"VPUNPCKLBW Z5, Z4, Z8",
+		"VPUNPCKHBW Z5, Z4, Z9",
+		"VPUNPCKLBW Z7, Z6, Z10",
+		"VPUNPCKHBW Z7, Z6, Z11",
+		"VPUNPCKLWD Z10, Z8, Z12",
+		"VPUNPCKHWD Z10, Z8, Z13",
+		"VPUNPCKLWD Z11, Z9, Z14",
+		"VPUNPCKHWD Z11, Z9, Z15",
 	)
 	for i := range 4 {
 		s.op("VPDPBUSD %d(R9), Z%d, Z%d", 64*i, 12+i, i)
@@ -230,19 +279,41 @@ func depthwiseBytes(s *asm) {
 // nextPixel ends the loops over the pixels of a line and over lines.
 func nextPixel(s *asm) {
 	s.ops(
-		"ADDQ pixelLines_step(BX), R13", "ADDQ pixelLines_ldd(BX), R11", "DECQ DX", "JNZ pixel",
-		"MOVQ pixelLines_nextSrc(BX), R10", "ADDQ R10, pixelLines_srcAt(BX)", "MOVQ pixelLines_nextDst(BX), R10", "ADDQ R10, pixelLines_dstAt(BX)",
-		"DECQ pixelLines_lines(BX)", "JNZ line", "VZEROUPPER", "RET",
+		"ADDQ pixelLines_step(BX), R13",
+		"ADDQ pixelLines_ldd(BX), R11",
+		"DECQ DX",
+		"JNZ pixel",
+		"MOVQ pixelLines_nextSrc(BX), R10",
+		"ADDQ R10, pixelLines_srcAt(BX)",
+		"MOVQ pixelLines_nextDst(BX), R10",
+		"ADDQ R10, pixelLines_dstAt(BX)",
+		"DECQ pixelLines_lines(BX)",
+		"JNZ line",
+		"VZEROUPPER",
+		"RET",
 	)
 }
 
 // maxBytes writes the greatest bytes of windows, 64 channels at a time.
 func maxBytes(s *asm) {
 	s.text("maxBytes", "t *pixelLines", 8, "computes t as a pooling: taps are groups.")
-	s.ops("MOVQ t+0(FP), BX", "KMOVQ pixelLines_mask(BX), K1", "VPBROADCASTD (pixelLines_at+pixelScale_flip)(BX), Z30")
-	s.ops("MOVQ pixelLines_src(BX), R13", "MOVQ R13, pixelLines_srcAt(BX)", "MOVQ pixelLines_dst(BX), R11", "MOVQ R11, pixelLines_dstAt(BX)")
+	s.ops(
+		"MOVQ t+0(FP), BX",
+		"KMOVQ pixelLines_mask(BX), K1",
+		"VPBROADCASTD (pixelLines_at+pixelScale_flip)(BX), Z30",
+	)
+	s.ops(
+		"MOVQ pixelLines_src(BX), R13",
+		"MOVQ R13, pixelLines_srcAt(BX)",
+		"MOVQ pixelLines_dst(BX), R11",
+		"MOVQ R11, pixelLines_dstAt(BX)",
+	)
 	s.label("line")
-	s.ops("MOVQ pixelLines_srcAt(BX), R13", "MOVQ pixelLines_dstAt(BX), R11", "MOVQ pixelLines_pixels(BX), DX")
+	s.ops(
+		"MOVQ pixelLines_srcAt(BX), R13",
+		"MOVQ pixelLines_dstAt(BX), R11",
+		"MOVQ pixelLines_pixels(BX), DX",
+	)
 	s.label("pixel")
 	s.ops("MOVQ pixelLines_taps(BX), R8", "MOVQ pixelLines_groups(BX), CX", "VPXORD Z0, Z0, Z0")
 	s.label("group")
@@ -251,21 +322,45 @@ func maxBytes(s *asm) {
 	nextPixel(s)
 }
 
-// depthwiseThree is depthwiseBytes for windows of 3 x 3, with the words of columns in registers, where neighbours find them: Z4 to Z15
-// three columns, four registers each, Z20 to Z31 the weights of each. R10, R11 and R13 are the rows of the image, AX the column in
-// them, CX the distance of columns, R8 the result and DX the pixels left. Signed bytes become unsigned ones as they are read.
+// depthwiseThree is depthwiseBytes for windows of 3 x 3, with the words of columns in registers,
+// where neighbours find them: Z4 to Z15 three columns, four registers each, Z20 to Z31 the weights
+// of each. R10, R11 and R13 are the rows of the image, AX the column in them, CX the distance of
+// columns, R8 the result and DX the pixels left. Signed bytes become unsigned ones as they are
+// read.
 func depthwiseThree(s *asm, stride int, signed bool) {
 	kind := map[bool]string{true: "Signed"}[signed]
-	s.text(fmt.Sprintf("depthwiseThree%s%d", kind, stride), "t *pixelThree", 8, fmt.Sprintf("computes t with a stride of %d.", stride))
-	s.ops("MOVQ t+0(FP), BX", "KMOVQ pixelThree_mask(BX), K1", "MOVQ pixelThree_w(BX), R9", "MOVQ pixelThree_column(BX), CX")
+	s.text(
+		fmt.Sprintf("depthwiseThree%s%d", kind, stride),
+		"t *pixelThree",
+		8,
+		fmt.Sprintf("computes t with a stride of %d.", stride),
+	)
+	s.ops(
+		"MOVQ t+0(FP), BX",
+		"KMOVQ pixelThree_mask(BX), K1",
+		"MOVQ pixelThree_w(BX), R9",
+		"MOVQ pixelThree_column(BX), CX",
+	)
 	for i := range 12 {
 		s.op("VMOVDQU32 %d(R9), Z%d", 64*i, 20+i)
 	}
-	s.ops("MOVQ pixelThree_rows(BX), R9", "MOVQ R9, pixelThree_rowsAt(BX)", "MOVQ pixelThree_dst(BX), R8", "MOVQ R8, pixelThree_dstAt(BX)")
+	s.ops(
+		"MOVQ pixelThree_rows(BX), R9",
+		"MOVQ R9, pixelThree_rowsAt(BX)",
+		"MOVQ pixelThree_dst(BX), R8",
+		"MOVQ R8, pixelThree_dstAt(BX)",
+	)
 	s.label("line")
 	s.ops(
-		"MOVQ pixelThree_rowsAt(BX), R9", "MOVQ (R9), R10", "MOVQ 8(R9), R11", "MOVQ 16(R9), R13", "MOVQ pixelThree_first(BX), AX",
-		"MOVQ pixelThree_dstAt(BX), R8", "MOVQ pixelThree_pixels(BX), DX", "TESTL $1, pixelThree_pads(BX)", "JZ image",
+		"MOVQ pixelThree_rowsAt(BX), R9",
+		"MOVQ (R9), R10",
+		"MOVQ 8(R9), R11",
+		"MOVQ 16(R9), R13",
+		"MOVQ pixelThree_first(BX), AX",
+		"MOVQ pixelThree_dstAt(BX), R8",
+		"MOVQ pixelThree_pixels(BX), DX",
+		"TESTL $1, pixelThree_pads(BX)",
+		"JZ image",
 	)
 	padColumn(s, 4)
 	s.op("JMP begin")
@@ -312,12 +407,27 @@ func depthwiseThree(s *asm, stride int, signed bool) {
 	scaleSums(s, "pixelThree", 4, 4, 16)
 	packRow(s, 0, 1, 16)
 	packRow(s, 2, 3, 16)
-	s.ops("VPACKUSWB Z2, Z0, Z0", "VPXORD Z18, Z0, Z0", "VMOVDQU8 Z0, K1, (R8)", "ADDQ CX, R8", "DECQ DX", "JNZ pixel")
+	s.ops(
+		"VPACKUSWB Z2, Z0, Z0",
+		"VPXORD Z18, Z0, Z0",
+		"VMOVDQU8 Z0, K1, (R8)",
+		"ADDQ CX, R8",
+		"DECQ DX",
+		"JNZ pixel",
+	)
 	s.op("ADDQ $%d, pixelThree_rowsAt(BX)", 8*stride)
-	s.ops("MOVQ pixelThree_nextDst(BX), R9", "ADDQ R9, pixelThree_dstAt(BX)", "DECQ pixelThree_lines(BX)", "JNZ line", "VZEROUPPER", "RET")
+	s.ops(
+		"MOVQ pixelThree_nextDst(BX), R9",
+		"ADDQ R9, pixelThree_dstAt(BX)",
+		"DECQ pixelThree_lines(BX)",
+		"JNZ line",
+		"VZEROUPPER",
+		"RET",
+	)
 }
 
-// column makes words of the bytes of a column of three rows, 64 channels, in four registers; the weights of the fourth byte are 0.
+// column makes words of the bytes of a column of three rows, 64 channels, in four registers; the
+// weights of the fourth byte are 0.
 func column(s *asm, to int, signed bool) {
 	for i, row := range []string{"R10", "R11", "R13"} {
 		s.op("VMOVDQU8.Z (%s)(AX*1), K1, Z%d", row, 16+i)
@@ -327,7 +437,10 @@ func column(s *asm, to int, signed bool) {
 	}
 	s.ops(
 		"ADDQ CX, AX",
-		"VPUNPCKLBW Z17, Z16, Z19", "VPUNPCKHBW Z17, Z16, Z16", "VPUNPCKLBW Z18, Z18, Z17", "VPUNPCKHBW Z18, Z18, Z18",
+		"VPUNPCKLBW Z17, Z16, Z19",
+		"VPUNPCKHBW Z17, Z16, Z16",
+		"VPUNPCKLBW Z18, Z18, Z17",
+		"VPUNPCKHBW Z18, Z18, Z18",
 	)
 	s.op("VPUNPCKLWD Z17, Z19, Z%d", to)
 	s.op("VPUNPCKHWD Z17, Z19, Z%d", to+1)

@@ -2,18 +2,29 @@ package main
 
 import "fmt"
 
-// smallPlanes writes the depthwise kernel for 3x3 taps and a border of one zero, which masks make. Registers:
-// BX the arguments, SI and DI the columns of a vector in the input and the output, R8 the weights and R9 the bias of a plane, R10 the
-// planes left, R11 the masks of a vector and R12 the vectors left, R13 the bytes of a row, R15 and AX the rows of input and output,
-// CX from the output to the residual, DX the rows left. Vectors 16 to 24 are the weights, 5 to 7 the bias and the limits, 0 to 2 the
-// sums of three output rows: of the one before that of the input, of the same and of the next. Vector 3 is zero.
+// smallPlanes writes the depthwise kernel for 3x3 taps and a border of one zero, which masks make.
+// Registers: BX the arguments, SI and DI the columns of a vector in the input and the output, R8
+// the weights and R9 the bias of a plane, R10 the planes left, R11 the masks of a vector and R12
+// the vectors left, R13 the bytes of a row, R15 and AX the rows of input and output, CX from the
+// output to the residual, DX the rows left. Vectors 16 to 24 are the weights, 5 to 7 the bias and
+// the limits, 0 to 2 the sums of three output rows: of the one before that of the input, of the
+// same and of the next. Vector 3 is zero.
 func smallPlanes(s *asm) {
 	s.text("smallPlanesAVX512", "t *smallPlanes", 8, "computes t.")
 	s.ops(
-		"MOVQ t+0(FP), BX", "MOVQ smallPlanes_src(BX), SI", "MOVQ smallPlanes_dst(BX), DI", "MOVQ smallPlanes_w(BX), R8",
-		"MOVQ smallPlanes_bias(BX), R9", "MOVQ smallPlanes_planes(BX), R10", "MOVQ smallPlanes_pitch(BX), R13",
-		"MOVQ smallPlanes_res(BX), CX", "SUBQ DI, CX", "VBROADCASTSS smallPlanes_lo(BX), Z6", "VBROADCASTSS smallPlanes_hi(BX), Z7",
-		"VPXORD Z3, Z3, Z3", "VPXORD Z5, Z5, Z5",
+		"MOVQ t+0(FP), BX",
+		"MOVQ smallPlanes_src(BX), SI",
+		"MOVQ smallPlanes_dst(BX), DI",
+		"MOVQ smallPlanes_w(BX), R8",
+		"MOVQ smallPlanes_bias(BX), R9",
+		"MOVQ smallPlanes_planes(BX), R10",
+		"MOVQ smallPlanes_pitch(BX), R13",
+		"MOVQ smallPlanes_res(BX), CX",
+		"SUBQ DI, CX",
+		"VBROADCASTSS smallPlanes_lo(BX), Z6",
+		"VBROADCASTSS smallPlanes_hi(BX), Z7",
+		"VPXORD Z3, Z3, Z3",
+		"VPXORD Z5, Z5, Z5",
 	)
 	s.label("plane")
 	for i := range 9 {
@@ -29,13 +40,18 @@ func smallPlanes(s *asm) {
 	s.ops("DECQ R12", "JNZ vector")
 	s.label("done")
 	s.ops(
-		"ADDQ smallPlanes_srcSkip(BX), SI", "ADDQ smallPlanes_dstSkip(BX), DI", "DECQ R10", "JNZ plane",
-		"VZEROUPPER", "RET",
+		"ADDQ smallPlanes_srcSkip(BX), SI",
+		"ADDQ smallPlanes_dstSkip(BX), DI",
+		"DECQ R10",
+		"JNZ plane",
+		"VZEROUPPER",
+		"RET",
 	)
 }
 
-// smallVector computes a vector of columns. What is left of the first one comes from the vector itself: a load would reach before the
-// plane, where a page may be missing, and though the mask forbids the fault, some processors take hundreds of cycles to see that.
+// smallVector computes a vector of columns. What is left of the first one comes from the vector
+// itself: a load would reach before the plane, where a page may be missing, and though the mask
+// forbids the fault, some processors take hundreds of cycles to see that.
 func smallVector(s *asm, first bool) {
 	name := func(label string) string { return fmt.Sprintf("%s%t", label, first) }
 	for i := range 4 {
@@ -54,8 +70,8 @@ func smallVector(s *asm, first bool) {
 	s.ops("ADDQ $64, SI", "ADDQ $64, DI", "ADDQ $planeMask__size, R11")
 }
 
-// smallRow adds a row of the input to the sums of output rows; those of the next row begin with the bias, and so do those of the
-// same row when there was no row before.
+// smallRow adds a row of the input to the sums of output rows; those of the next row begin with the
+// bias, and so do those of the same row when there was no row before.
 func smallRow(s *asm, sums []int, first bool) {
 	for kx := range 3 {
 		if kx == 0 && first {

@@ -7,7 +7,10 @@ func reduceRows(s *asm, v vector) {
 	for _, larger := range []bool{true, false} {
 		name, doc := "addRow"+v.name, fmt.Sprintf("adds src to dst, %d*n floats, n >= 1.", v.lanes)
 		if larger {
-			name, doc = "maxRow"+v.name, fmt.Sprintf("sets dst to the larger of dst and src, NaN if either is, %d*n floats, n >= 1.", v.lanes)
+			name, doc = "maxRow"+v.name, fmt.Sprintf(
+				"sets dst to the larger of dst and src, NaN if either is, %d*n floats, n >= 1.",
+				v.lanes,
+			)
 		}
 		s.text(name, "dst, src *float32, n int", 24, doc)
 		s.ops("MOVQ dst+0(FP), DI", "MOVQ src+8(FP), SI", "MOVQ n+16(FP), CX")
@@ -20,7 +23,12 @@ func reduceRows(s *asm, v vector) {
 		case v.masked:
 			s.ops("VMAXPS Z1, Z0, Z2", "VCMPPS $3, Z1, Z0, K1", "VADDPS Z1, Z0, K1, Z2")
 		default:
-			s.ops("VMAXPS Y1, Y0, Y2", "VCMPPS $3, Y1, Y0, Y3", "VADDPS Y1, Y0, Y4", "VBLENDVPS Y3, Y4, Y2, Y2")
+			s.ops(
+				"VMAXPS Y1, Y0, Y2",
+				"VCMPPS $3, Y1, Y0, Y3",
+				"VADDPS Y1, Y0, Y4",
+				"VBLENDVPS Y3, Y4, Y2, Y2",
+			)
 		}
 		s.op("VMOVUPS %s2, (DI)", v.reg)
 		s.op("ADDQ $%d, SI", 4*v.lanes)
@@ -43,7 +51,12 @@ func deinterleave(s *asm, v vector) {
 	if v.masked {
 		s.ops("VMOVAPS Z0, Z2", "VPERMT2PS Z1, Z4, Z0", "VPERMT2PS Z1, Z5, Z2")
 	} else {
-		s.ops("VSHUFPS $0xdd, Y1, Y0, Y2", "VSHUFPS $0x88, Y1, Y0, Y0", "VPERMPD $0xd8, Y0, Y0", "VPERMPD $0xd8, Y2, Y2")
+		s.ops(
+			"VSHUFPS $0xdd, Y1, Y0, Y2",
+			"VSHUFPS $0x88, Y1, Y0, Y0",
+			"VPERMPD $0xd8, Y0, Y0",
+			"VPERMPD $0xd8, Y2, Y2",
+		)
 	}
 	s.op("VMOVUPS %s0, (DI)", v.reg)
 	s.op("VMOVUPS %s2, (R8)", v.reg)
@@ -67,7 +80,12 @@ func interleave(s *asm, v vector) {
 	if v.masked {
 		s.ops("VMOVAPS Z0, Z2", "VPERMT2PS Z1, Z4, Z0", "VPERMT2PS Z1, Z5, Z2")
 	} else {
-		s.ops("VUNPCKLPS Y1, Y0, Y2", "VUNPCKHPS Y1, Y0, Y3", "VPERM2F128 $0x20, Y3, Y2, Y0", "VPERM2F128 $0x31, Y3, Y2, Y2")
+		s.ops(
+			"VUNPCKLPS Y1, Y0, Y2",
+			"VUNPCKHPS Y1, Y0, Y3",
+			"VPERM2F128 $0x20, Y3, Y2, Y0",
+			"VPERM2F128 $0x31, Y3, Y2, Y2",
+		)
 	}
 	s.op("VMOVUPS %s0, (DI)", v.reg)
 	s.op("VMOVUPS %s2, %d(DI)", v.reg, 4*v.lanes)

@@ -2,9 +2,10 @@ package main
 
 import "fmt"
 
-// Registers of the pooling kernels: BX the arguments, DI the output, R8 the plane, R10 the output row and R11 how many are left,
-// SI the first column under the first output of a vector, R12 its taps, DX the columns left, CX the taps left, R13 the column of
-// a tap, R9 its rows, AX how many of them are left and R15 how far apart they are. Z0 is the result, K7 where no NaN was seen.
+// Registers of the pooling kernels: BX the arguments, DI the output, R8 the plane, R10 the output
+// row and R11 how many are left, SI the first column under the first output of a vector, R12 its
+// taps, DX the columns left, CX the taps left, R13 the column of a tap, R9 its rows, AX how many of
+// them are left and R15 how far apart they are. Z0 is the result, K7 where no NaN was seen.
 
 // poolBand writes the pooling of rows of planes, a vector of outputs at a time.
 func poolBand(s *asm, largest bool, stride int) {
@@ -12,11 +13,27 @@ func poolBand(s *asm, largest bool, stride int) {
 	if largest {
 		kind = "Max"
 	}
-	s.text(fmt.Sprintf("pool%sS%dAVX512", kind, stride), "t *poolBand", 8, fmt.Sprintf("computes t with a stride of %d of the columns.", stride))
+	s.text(
+		fmt.Sprintf("pool%sS%dAVX512", kind, stride),
+		"t *poolBand",
+		8,
+		fmt.Sprintf("computes t with a stride of %d of the columns.", stride),
+	)
 	s.ops(
-		"MOVQ t+0(FP), BX", "MOVQ poolBand_cols(BX), CX", "ANDQ $15, CX", "MOVL $1, SI", "SHLL CX, SI", "DECL SI", "KMOVW SI, K5",
-		"VBROADCASTSS poolBand_neutral(BX), Z6", "VPTERNLOGD $0xff, Z7, Z7, Z7", "MOVQ poolBand_step(BX), R15",
-		"MOVQ poolBand_planes(BX), AX", "MOVQ AX, left-8(SP)", "MOVQ poolBand_src(BX), R8", "MOVQ poolBand_dst(BX), DI",
+		"MOVQ t+0(FP), BX",
+		"MOVQ poolBand_cols(BX), CX",
+		"ANDQ $15, CX",
+		"MOVL $1, SI",
+		"SHLL CX, SI",
+		"DECL SI",
+		"KMOVW SI, K5",
+		"VBROADCASTSS poolBand_neutral(BX), Z6",
+		"VPTERNLOGD $0xff, Z7, Z7, Z7",
+		"MOVQ poolBand_step(BX), R15",
+		"MOVQ poolBand_planes(BX), AX",
+		"MOVQ AX, left-8(SP)",
+		"MOVQ poolBand_src(BX), R8",
+		"MOVQ poolBand_dst(BX), DI",
 	)
 	if stride == 2 {
 		s.ops("VMOVUPS ·evenLanes<>(SB), Z4", "VPSUBD Z7, Z4, Z5")
@@ -24,14 +41,25 @@ func poolBand(s *asm, largest bool, stride int) {
 	s.label("plane")
 	s.ops("MOVQ poolBand_rows(BX), R10", "MOVQ (poolBand_rows+8)(BX), R11")
 	s.label("row")
-	s.ops("MOVQ poolRow_at(R10), SI", "ADDQ R8, SI", "MOVQ poolBand_taps(BX), R12", "MOVQ poolBand_cols(BX), DX")
+	s.ops(
+		"MOVQ poolRow_at(R10), SI",
+		"ADDQ R8, SI",
+		"MOVQ poolBand_taps(BX), R12",
+		"MOVQ poolBand_cols(BX), DX",
+	)
 	s.label("vector")
 	if largest && stride == 2 {
 		poolThree(s)
 	}
 	s.ops("VMOVAPS Z6, Z0", "KXNORW K7, K7, K7", "MOVQ SI, R13", "MOVQ poolBand_width(BX), CX")
 	s.label("tap")
-	s.ops("MOVQ poolRow_n(R10), AX", "TESTQ AX, AX", "JZ next", "MOVQ R13, R9", "KMOVW poolTap_load(R12), K1")
+	s.ops(
+		"MOVQ poolRow_n(R10), AX",
+		"TESTQ AX, AX",
+		"JZ next",
+		"MOVQ R13, R9",
+		"KMOVW poolTap_load(R12), K1",
+	)
 	poolTaps(s, largest, stride)
 	s.label("next")
 	s.op("ADDQ $poolTap__size, R12")
@@ -41,8 +69,13 @@ func poolBand(s *asm, largest bool, stride int) {
 		s.ops("KNOTW K7, K7", "VMOVAPS Z7, K7, Z0")
 	} else {
 		s.ops(
-			"MOVQ poolBand_cols(BX), AX", "SUBQ DX, AX", "MOVQ poolBand_columns(BX), R9", "VMOVUPS (R9)(AX*4), Z8",
-			"VBROADCASTSS poolRow_divisor(R10), Z9", "VMULPS Z8, Z9, Z8", "VDIVPS Z8, Z0, Z0",
+			"MOVQ poolBand_cols(BX), AX",
+			"SUBQ DX, AX",
+			"MOVQ poolBand_columns(BX), R9",
+			"VMOVUPS (R9)(AX*4), Z8",
+			"VBROADCASTSS poolRow_divisor(R10), Z9",
+			"VMULPS Z8, Z9, Z8",
+			"VDIVPS Z8, Z0, Z0",
 		)
 	}
 	s.label("store")
@@ -53,18 +86,37 @@ func poolBand(s *asm, largest bool, stride int) {
 	s.ops("VMOVUPS Z0, K5, (DI)", "LEAQ (DI)(DX*4), DI")
 	s.label("done")
 	s.ops(
-		"ADDQ $poolRow__size, R10", "DECQ R11", "JNZ row", "ADDQ poolBand_plane(BX), R8", "DECQ left-8(SP)", "JNZ plane",
-		"VZEROUPPER", "RET",
+		"ADDQ $poolRow__size, R10",
+		"DECQ R11",
+		"JNZ row",
+		"ADDQ poolBand_plane(BX), R8",
+		"DECQ left-8(SP)",
+		"JNZ plane",
+		"VZEROUPPER",
+		"RET",
 	)
 }
 
-// poolThree writes the largest of windows of three columns, first down the rows, then along them, as long as there is no NaN: with one, all
-// is done anew, tap by tap. What column 2 sees of a vector is what column 0 does one output on, and for the last output one column more.
+// poolThree writes the largest of windows of three columns, first down the rows, then along them,
+// as long as there is no NaN: with one, all is done anew, tap by tap. What column 2 sees of a
+// vector is what column 0 does one output on, and for the last output one column more.
 func poolThree(s *asm) {
 	s.ops(
-		"CMPQ poolBand_three(BX), $0", "JEQ each", "MOVQ poolRow_n(R10), AX", "TESTQ AX, AX", "JZ each",
-		"KMOVW poolTap_load(R12), K1", "KMOVW (poolTap_load+2)(R12), K2", "VMOVAPS Z6, Z0", "VMOVAPS Z6, Z8", "VMOVAPS Z6, Z9",
-		"KXNORW K7, K7, K7", "MOVQ SI, R9", "MOVWLZX (poolTap__size+poolTap_load+2)(R12), CX", "TESTL $0x4000, CX", "JZ down",
+		"CMPQ poolBand_three(BX), $0",
+		"JEQ each",
+		"MOVQ poolRow_n(R10), AX",
+		"TESTQ AX, AX",
+		"JZ each",
+		"KMOVW poolTap_load(R12), K1",
+		"KMOVW (poolTap_load+2)(R12), K2",
+		"VMOVAPS Z6, Z0",
+		"VMOVAPS Z6, Z8",
+		"VMOVAPS Z6, Z9",
+		"KXNORW K7, K7, K7",
+		"MOVQ SI, R9",
+		"MOVWLZX (poolTap__size+poolTap_load+2)(R12), CX",
+		"TESTL $0x4000, CX",
+		"JZ down",
 	)
 	for _, further := range []bool{true, false} {
 		name := map[bool]string{true: "further", false: "down"}[further]
@@ -83,14 +135,22 @@ func poolThree(s *asm) {
 	}
 	s.label("along")
 	s.ops(
-		"KORTESTW K7, K7", "JCC each", "VMOVAPS Z0, Z3", "VPERMT2PS Z8, Z4, Z3", "VPERMT2PS Z8, Z5, Z0", "VMAXPS Z3, Z0, Z0",
-		"VALIGND $1, Z3, Z9, Z3", "VMAXPS Z3, Z0, Z0", "ADDQ $(2*poolTap__size), R12", "JMP store",
+		"KORTESTW K7, K7",
+		"JCC each",
+		"VMOVAPS Z0, Z3",
+		"VPERMT2PS Z8, Z4, Z3",
+		"VPERMT2PS Z8, Z5, Z0",
+		"VMAXPS Z3, Z0, Z0",
+		"VALIGND $1, Z3, Z9, Z3",
+		"VMAXPS Z3, Z0, Z0",
+		"ADDQ $(2*poolTap__size), R12",
+		"JMP store",
 	)
 	s.label("each")
 }
 
-// poolTaps writes the loop over the rows of one tap, for a stride of 2 of two neighbouring taps, of which the second may see
-// nothing.
+// poolTaps writes the loop over the rows of one tap, for a stride of 2 of two neighbouring taps, of
+// which the second may see nothing.
 func poolTaps(s *asm, largest bool, stride int) {
 	if stride == 1 {
 		s.label("load")
@@ -104,7 +164,11 @@ func poolTaps(s *asm, largest bool, stride int) {
 		return
 	}
 	s.ops(
-		"KMOVW (poolTap_load+2)(R12), K2", "KMOVW poolTap_even(R12), K3", "KMOVW poolTap_odd(R12), K4", "KORTESTW K4, K4", "JZ even",
+		"KMOVW (poolTap_load+2)(R12), K2",
+		"KMOVW poolTap_even(R12), K3",
+		"KMOVW poolTap_odd(R12), K4",
+		"KORTESTW K4, K4",
+		"JZ even",
 	)
 	for _, odd := range []bool{true, false} {
 		name := map[bool]string{true: "both", false: "even"}[odd]
@@ -126,7 +190,8 @@ func poolTaps(s *asm, largest bool, stride int) {
 	}
 }
 
-// poolTake takes the elements of a vector under a mask into the result. Elements outside the mask are no NaN.
+// poolTake takes the elements of a vector under a mask into the result. Elements outside the mask
+// are no NaN.
 func poolTake(s *asm, largest bool, vector, mask int) {
 	if !largest {
 		s.op("VADDPS Z%d, Z0, K%d, Z0", vector, mask)

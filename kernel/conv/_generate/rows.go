@@ -18,18 +18,20 @@ var (
 	avx512 = vector{name: "AVX512", reg: "Z", lanes: 16, masked: true}
 )
 
-// Registers of the rows kernels: BX the arguments, AX the output, DI the stride of its rows, DX the columns left, R8 the
-// first row of the input. Vectors 0 to 3 are the sums of up to four rows, 5 to 7 the bias and the limits, and Y8 the mask of the
-// last columns where there are no mask registers. Tight kernels need those for the taps, and read them when they finish.
+// Registers of the rows kernels: BX the arguments, AX the output, DI the stride of its rows, DX the
+// columns left, R8 the first row of the input. Vectors 0 to 3 are the sums of up to four rows, 5 to
+// 7 the bias and the limits, and Y8 the mask of the last columns where there are no mask registers.
+// Tight kernels need those for the taps, and read them when they finish.
 
 // taps writes the part of a rows kernel that multiplies.
 type taps struct {
 	name, doc string
 	vector
-	tight   bool
-	load    func(s *asm)        // loads what the whole call needs
-	bases   func(s *asm, n int) // sets up the pointers of n rows from R8
-	columns func(s *asm, n int) // adds all taps of one vector of columns of n rows, one row after the other R8 SI apart
+	tight bool
+	load  func(s *asm)        // loads what the whole call needs
+	bases func(s *asm, n int) // sets up the pointers of n rows from R8
+	// adds all taps of one vector of columns of n rows, one row after the other R8 SI apart
+	columns func(s *asm, n int)
 	next    func(s *asm, n int) // moves the pointers to the next vector of columns
 }
 
@@ -39,9 +41,22 @@ func rows(s *asm, t taps) {
 	s.text(t.name, "t *rows", 8, t.doc)
 	s.ops("MOVQ t+0(FP), BX")
 	if v.masked {
-		s.ops("MOVQ rows_cols(BX), CX", "ANDQ $15, CX", "MOVL $1, SI", "SHLL CX, SI", "DECL SI", "KMOVW SI, K1")
+		s.ops(
+			"MOVQ rows_cols(BX), CX",
+			"ANDQ $15, CX",
+			"MOVL $1, SI",
+			"SHLL CX, SI",
+			"DECL SI",
+			"KMOVW SI, K1",
+		)
 	} else if !t.tight {
-		s.ops("MOVQ rows_cols(BX), DX", "ANDQ $7, DX", "NEGQ DX", "LEAQ ·laneMask<>(SB), SI", "VMOVUPS 64(SI)(DX*4), Y8")
+		s.ops(
+			"MOVQ rows_cols(BX), DX",
+			"ANDQ $7, DX",
+			"NEGQ DX",
+			"LEAQ ·laneMask<>(SB), SI",
+			"VMOVUPS 64(SI)(DX*4), Y8",
+		)
 	}
 	if !t.tight {
 		for i, field := range []string{"bias", "lo", "hi"} {
@@ -50,11 +65,20 @@ func rows(s *asm, t taps) {
 	}
 	t.load(s)
 	s.ops(
-		"MOVQ rows_n(BX), AX", "MOVQ AX, left-8(SP)", "MOVQ rows_src(BX), R8", "MOVQ rows_dst(BX), AX",
-		"MOVQ rows_stride(BX), DI", "SHLQ $2, DI",
+		"MOVQ rows_n(BX), AX",
+		"MOVQ AX, left-8(SP)",
+		"MOVQ rows_src(BX), R8",
+		"MOVQ rows_dst(BX), AX",
+		"MOVQ rows_stride(BX), DI",
+		"SHLQ $2, DI",
 	)
 	s.label("group")
-	s.ops("MOVQ R8, src-16(SP)", "MOVQ AX, dst-24(SP)", "MOVQ rows_cols(BX), DX", "MOVQ left-8(SP), R15")
+	s.ops(
+		"MOVQ R8, src-16(SP)",
+		"MOVQ AX, dst-24(SP)",
+		"MOVQ rows_cols(BX), DX",
+		"MOVQ left-8(SP), R15",
+	)
 	for n := 3; n >= 1; n-- {
 		s.op("CMPQ R15, $%d", n)
 		s.op("JEQ rows%d", n)
@@ -96,18 +120,29 @@ func rowGroup(s *asm, t taps, n int) {
 		return
 	}
 	s.ops(
-		"SUBQ $4, left-8(SP)", "JZ done", "MOVQ rows_srcStride(BX), SI", "SHLQ $4, SI", "MOVQ src-16(SP), R8", "ADDQ SI, R8",
-		"MOVQ dst-24(SP), AX", "LEAQ (AX)(DI*4), AX", "JMP group",
+		"SUBQ $4, left-8(SP)",
+		"JZ done",
+		"MOVQ rows_srcStride(BX), SI",
+		"SHLQ $4, SI",
+		"MOVQ src-16(SP), R8",
+		"ADDQ SI, R8",
+		"MOVQ dst-24(SP), AX",
+		"LEAQ (AX)(DI*4), AX",
+		"JMP group",
 	)
 }
 
-// anyTaps takes taps of any number from a table: R8 to R11 are the rows under tap 0, R12 the weights, R13 the offsets, CX
-// their number.
+// anyTaps takes taps of any number from a table: R8 to R11 are the rows under tap 0, R12 the
+// weights, R13 the offsets, CX their number.
 func anyTaps(v vector) taps {
 	return taps{
 		name: "rows" + v.name, doc: "computes t; rowsGo defines it.", vector: v,
 		load: func(s *asm) {
-			s.ops("MOVQ rows_w(BX), R12", "MOVQ rows_offsets(BX), R13", "MOVQ (rows_offsets+8)(BX), CX")
+			s.ops(
+				"MOVQ rows_w(BX), R12",
+				"MOVQ rows_offsets(BX), R13",
+				"MOVQ (rows_offsets+8)(BX), CX",
+			)
 		},
 		bases: func(s *asm, n int) {
 			s.ops("MOVQ rows_srcStride(BX), SI", "SHLQ $2, SI")
@@ -133,9 +168,9 @@ func anyTaps(v vector) taps {
 	}
 }
 
-// threeByThree holds the nine weights in registers and loads every input once for all the rows that see it. The
-// bases R8, R9 and R10 are rows 0, 3 and 6 of the input; with a stride of 2, R11, R12 and R13 are their odd columns. CX is
-// the distance of the rows.
+// threeByThree holds the nine weights in registers and loads every input once for all the rows that
+// see it. The bases R8, R9 and R10 are rows 0, 3 and 6 of the input; with a stride of 2, R11, R12
+// and R13 are their odd columns. CX is the distance of the rows.
 func threeByThree(v vector, stride int) taps {
 	groups := func(n int) int { return ((n-1)*stride + 5) / 3 }
 	weights, inputs := 16, 25
@@ -143,8 +178,13 @@ func threeByThree(v vector, stride int) taps {
 		weights, inputs = 7, 4
 	}
 	return taps{
-		name: fmt.Sprintf("rows3x3s%d%s", stride, v.name), vector: v, tight: v.regs() == 16,
-		doc: fmt.Sprintf("computes t for 3x3 taps without dilation and a stride of %d on both axes.", stride),
+		name:   fmt.Sprintf("rows3x3s%d%s", stride, v.name),
+		vector: v,
+		tight:  v.regs() == 16,
+		doc: fmt.Sprintf(
+			"computes t for 3x3 taps without dilation and a stride of %d on both axes.",
+			stride,
+		),
 		load: func(s *asm) {
 			s.op("MOVQ rows_w(BX), R12")
 			for i := range 9 {
@@ -152,7 +192,13 @@ func threeByThree(v vector, stride int) taps {
 			}
 		},
 		bases: func(s *asm, n int) {
-			s.ops("MOVQ rows_offsets(BX), R15", "MOVQ 24(R15), CX", "SHLQ $2, CX", "MOVQ 8(R15), R15", "LEAQ (CX)(CX*2), SI")
+			s.ops(
+				"MOVQ rows_offsets(BX), R15",
+				"MOVQ 24(R15), CX",
+				"SHLQ $2, CX",
+				"MOVQ 8(R15), R15",
+				"LEAQ (CX)(CX*2), SI",
+			)
 			for g := range groups(n) {
 				if g > 0 {
 					s.op("LEAQ (R%d)(SI*1), R%d", 7+g, 8+g)
@@ -169,12 +215,25 @@ func threeByThree(v vector, stride int) taps {
 					if stride == 2 {
 						base, off = base+3*(kx%2), 4*(kx/2)
 					}
-					s.op("VMOVUPS %d(R%d)%s, %s%d", off, base, []string{"", "(CX*1)", "(CX*2)"}[row%3], v.reg, inputs+kx)
+					s.op(
+						"VMOVUPS %d(R%d)%s, %s%d",
+						off,
+						base,
+						[]string{"", "(CX*1)", "(CX*2)"}[row%3],
+						v.reg,
+						inputs+kx,
+					)
 				}
 				for kx := range 3 {
 					for i := range n {
 						if ky := row - i*stride; ky >= 0 && ky < 3 {
-							s.op("VFMADD231PS %[1]s%[2]d, %[1]s%[3]d, %[1]s%[4]d", v.reg, inputs+kx, weights+3*ky+kx, i)
+							s.op(
+								"VFMADD231PS %[1]s%[2]d, %[1]s%[3]d, %[1]s%[4]d",
+								v.reg,
+								inputs+kx,
+								weights+3*ky+kx,
+								i,
+							)
 						}
 					}
 				}
@@ -251,13 +310,20 @@ func maskedLoad(v vector, part bool, mask int) string {
 	return fmt.Sprintf("VMASKMOVPS (R15), Y%d", mask)
 }
 
-// rowsMask returns the number of the register that masks the last columns, which a tight kernel fills now. R15 is lost.
+// rowsMask returns the number of the register that masks the last columns, which a tight kernel
+// fills now. R15 is lost.
 func rowsMask(s *asm, t taps, part bool) int {
 	if !t.tight {
 		return 8
 	}
 	if part {
-		s.ops("MOVQ rows_cols(BX), SI", "ANDQ $7, SI", "NEGQ SI", "LEAQ ·laneMask<>(SB), R15", "VMOVUPS 64(R15)(SI*4), Y5")
+		s.ops(
+			"MOVQ rows_cols(BX), SI",
+			"ANDQ $7, SI",
+			"NEGQ SI",
+			"LEAQ ·laneMask<>(SB), R15",
+			"VMOVUPS 64(R15)(SI*4), Y5",
+		)
 	}
 	return 5
 }

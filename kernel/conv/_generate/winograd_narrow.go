@@ -2,7 +2,8 @@ package main
 
 import "fmt"
 
-// The transforms with AVX2: eight tiles at a time, the factors from memory, and what sixteen registers do not hold in scratch.
+// The transforms with AVX2: eight tiles at a time, the factors from memory, and what sixteen
+// registers do not hold in scratch.
 
 // narrowFactor is the operand that holds a factor in every lane.
 func narrowFactor(factor int) string {
@@ -19,19 +20,45 @@ func winogradNarrowTables(s *asm) {
 	s.WriteString("GLOBL ·winogradVectors<>(SB), RODATA|NOPTR, $128\n")
 }
 
-// winogradInNarrow writes the transform of the input. A row of a tile in scratch has pitch floats: vectors are stored whole, and
-// the next tiles over what is too much.
+// winogradInNarrow writes the transform of the input. A row of a tile in scratch has pitch floats:
+// vectors are stored whole, and the next tiles over what is too much.
 func winogradInNarrow(s *asm) {
 	const pitch = 48
-	s.text("winogradInAVX2", "v *float32, step int, src *float32, rows *tileRow, n int, tiles *float32, halves, half int", 64,
-		fmt.Sprintf("cuts the n rows into tiles, 36 rows of %d lanes, and writes the transform of their first 16*halves lanes to v,\n// where a frequency is step floats from the next and 16 lanes half floats from the next.", pitch))
-	s.ops("MOVQ v+0(FP), DI", "MOVQ step+8(FP), R11", "SHLQ $2, R11", "MOVQ src+16(FP), SI", "MOVQ rows+24(FP), R8",
-		"MOVQ n+32(FP), CX", "MOVQ tiles+40(FP), R10", "MOVQ halves+48(FP), DX", "MOVQ half+56(FP), R13", "SHLQ $2, R13", "SUBQ $64, R13")
+	s.text(
+		"winogradInAVX2",
+		"v *float32, step int, src *float32, rows *tileRow, n int, tiles *float32, halves, half "+
+			"int",
+		64,
+		fmt.Sprintf(
+			"cuts the n rows into tiles, 36 rows of %d lanes, and writes the transform of their "+
+				"first 16*halves lanes to v,\n// where a frequency is step floats from the next "+
+				"and 16 lanes half floats from the next.",
+			pitch,
+		),
+	)
+	s.ops(
+		"MOVQ v+0(FP), DI",
+		"MOVQ step+8(FP), R11",
+		"SHLQ $2, R11",
+		"MOVQ src+16(FP), SI",
+		"MOVQ rows+24(FP), R8",
+		"MOVQ n+32(FP), CX",
+		"MOVQ tiles+40(FP), R10",
+		"MOVQ halves+48(FP), DX",
+		"MOVQ half+56(FP), R13",
+		"SHLQ $2, R13",
+		"SUBQ $64, R13",
+	)
 	for k := range 4 {
 		s.op("VMOVUPS ·laneBits<>+%d(SB), Y%d", 32*k, 12+k)
 	}
 	s.label("row")
-	s.ops("MOVQ tileRow_at(R8), AX", "LEAQ (SI)(AX*4), R9", "MOVQ tileRow_to(R8), AX", "LEAQ (R10)(AX*4), R12")
+	s.ops(
+		"MOVQ tileRow_at(R8), AX",
+		"LEAQ (SI)(AX*4), R9",
+		"MOVQ tileRow_to(R8), AX",
+		"LEAQ (R10)(AX*4), R12",
+	)
 	for g := range 2 {
 		if g == 1 {
 			s.ops("MOVQ tileRow_lanes(R8), AX", "SHRQ $8, AX", "JZ next")
@@ -70,11 +97,21 @@ func winogradInNarrow(s *asm) {
 			s.op("ADDQ R11, R12")
 		}
 	}
-	s.ops("ADDQ $32, R10", "ADDQ $32, DI", "DECQ R14", "JNZ vector", "ADDQ R13, DI", "DECQ DX", "JNZ half", "VZEROUPPER", "RET")
+	s.ops(
+		"ADDQ $32, R10",
+		"ADDQ $32, DI",
+		"DECQ R14",
+		"JNZ vector",
+		"ADDQ R13, DI",
+		"DECQ DX",
+		"JNZ half",
+		"VZEROUPPER",
+		"RET",
+	)
 }
 
-// cutColumns loads 32 floats at R9, those that the mask of tileRow has in its half g, and leaves columns 0 to n of the eight
-// tiles in Y4 and the registers after it.
+// cutColumns loads 32 floats at R9, those that the mask of tileRow has in its half g, and leaves
+// columns 0 to n of the eight tiles in Y4 and the registers after it.
 func cutColumns(s *asm, mask string, g, at, n int) {
 	s.op("VPBROADCASTD (tileRow_%s+%d)(R8), Y4", mask, 4*g)
 	for k := range 4 {
@@ -82,10 +119,21 @@ func cutColumns(s *asm, mask string, g, at, n int) {
 		s.op("VPCMPEQD Y%d, Y5, Y5", 12+k)
 		s.op("VMASKMOVPS %d(R9), Y5, Y%d", at+32*k, k)
 	}
-	s.ops("VPERM2F128 $0x20, Y2, Y0, Y4", "VPERM2F128 $0x31, Y2, Y0, Y5", "VPERM2F128 $0x20, Y3, Y1, Y6", "VPERM2F128 $0x31, Y3, Y1, Y7",
-		"VUNPCKLPS Y5, Y4, Y0", "VUNPCKLPS Y7, Y6, Y2")
+	s.ops(
+		"VPERM2F128 $0x20, Y2, Y0, Y4",
+		"VPERM2F128 $0x31, Y2, Y0, Y5",
+		"VPERM2F128 $0x20, Y3, Y1, Y6",
+		"VPERM2F128 $0x31, Y3, Y1, Y7",
+		"VUNPCKLPS Y5, Y4, Y0",
+		"VUNPCKLPS Y7, Y6, Y2",
+	)
 	if n > 2 {
-		s.ops("VUNPCKHPS Y5, Y4, Y1", "VUNPCKHPS Y7, Y6, Y3", "VUNPCKLPD Y3, Y1, Y6", "VUNPCKHPD Y3, Y1, Y7")
+		s.ops(
+			"VUNPCKHPS Y5, Y4, Y1",
+			"VUNPCKHPS Y7, Y6, Y3",
+			"VUNPCKLPD Y3, Y1, Y6",
+			"VUNPCKHPD Y3, Y1, Y7",
+		)
 	}
 	s.ops("VUNPCKLPD Y2, Y0, Y4", "VUNPCKHPD Y2, Y0, Y5")
 }
@@ -106,11 +154,29 @@ func winogradInLineNarrow(s *asm) {
 
 // winogradOutNarrow writes the transform of the output.
 func winogradOutNarrow(s *asm) {
-	s.text("winogradOutAVX2", "dst, m *float32, step int, res *float32, vectors, clamp int, tiles *float32, bias, lo, hi float32", 68,
-		"does what winogradOutAVX512 does, for 8*vectors lanes, with 192 floats of scratch in tiles.")
-	s.ops("MOVQ dst+0(FP), DI", "MOVQ m+8(FP), SI", "MOVQ step+16(FP), R11", "SHLQ $2, R11", "MOVQ res+24(FP), R14",
-		"MOVQ vectors+32(FP), DX", "MOVQ clamp+40(FP), BX", "MOVQ tiles+48(FP), R10", "LEAQ (R11)(R11*2), R12", "ADDQ R12, R12",
-		"VBROADCASTSS bias+56(FP), Y12", "VBROADCASTSS lo+60(FP), Y13", "VBROADCASTSS hi+64(FP), Y14")
+	s.text(
+		"winogradOutAVX2",
+		"dst, m *float32, step int, res *float32, vectors, clamp int, tiles *float32, bias, lo, "+
+			"hi float32",
+		68,
+		"does what winogradOutAVX512 does, for 8*vectors lanes, with 192 floats of scratch in "+
+			"tiles.",
+	)
+	s.ops(
+		"MOVQ dst+0(FP), DI",
+		"MOVQ m+8(FP), SI",
+		"MOVQ step+16(FP), R11",
+		"SHLQ $2, R11",
+		"MOVQ res+24(FP), R14",
+		"MOVQ vectors+32(FP), DX",
+		"MOVQ clamp+40(FP), BX",
+		"MOVQ tiles+48(FP), R10",
+		"LEAQ (R11)(R11*2), R12",
+		"ADDQ R12, R12",
+		"VBROADCASTSS bias+56(FP), Y12",
+		"VBROADCASTSS lo+60(FP), Y13",
+		"VBROADCASTSS hi+64(FP), Y14",
+	)
 	s.label("vector")
 	s.op("MOVQ SI, R9")
 	for j := range 6 {
@@ -146,11 +212,23 @@ func winogradOutLineNarrow(s *asm) {
 	)
 }
 
-// winogradOutRowNarrow puts columns Y8 to Y11 of eight tiles together and finishes row i of the output.
+// winogradOutRowNarrow puts columns Y8 to Y11 of eight tiles together and finishes row i of the
+// output.
 func winogradOutRowNarrow(s *asm, i int) {
-	s.ops("VUNPCKLPS Y9, Y8, Y0", "VUNPCKHPS Y9, Y8, Y1", "VUNPCKLPS Y11, Y10, Y2", "VUNPCKHPS Y11, Y10, Y3",
-		"VUNPCKLPD Y2, Y0, Y4", "VUNPCKHPD Y2, Y0, Y5", "VUNPCKLPD Y3, Y1, Y6", "VUNPCKHPD Y3, Y1, Y7",
-		"VPERM2F128 $0x20, Y5, Y4, Y0", "VPERM2F128 $0x20, Y7, Y6, Y1", "VPERM2F128 $0x31, Y5, Y4, Y2", "VPERM2F128 $0x31, Y7, Y6, Y3")
+	s.ops(
+		"VUNPCKLPS Y9, Y8, Y0",
+		"VUNPCKHPS Y9, Y8, Y1",
+		"VUNPCKLPS Y11, Y10, Y2",
+		"VUNPCKHPS Y11, Y10, Y3",
+		"VUNPCKLPD Y2, Y0, Y4",
+		"VUNPCKHPD Y2, Y0, Y5",
+		"VUNPCKLPD Y3, Y1, Y6",
+		"VUNPCKHPD Y3, Y1, Y7",
+		"VPERM2F128 $0x20, Y5, Y4, Y0",
+		"VPERM2F128 $0x20, Y7, Y6, Y1",
+		"VPERM2F128 $0x31, Y5, Y4, Y2",
+		"VPERM2F128 $0x31, Y7, Y6, Y3",
+	)
 	for k := range 4 {
 		s.op("VADDPS Y12, Y%d, Y%d", k, k)
 	}

@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// The Go assembler does not know AVX512_BF16: its instructions are written as bytes (Intel, "Software Developer's Manual",
-// volume 2, section 2.7, EVEX encoding).
+// The Go assembler does not know AVX512_BF16: its instructions are written as bytes (Intel,
+// "Software Developer's Manual", volume 2, section 2.7, EVEX encoding).
 
-// evex writes a 512-bit instruction of the map 0F38 with three registers: the destination, the first source (EVEX.vvvv) and
-// the second (ModRM.rm). pp is the prefix: 2 for F3, 3 for F2.
+// evex writes a 512-bit instruction of the map 0F38 with three registers: the destination, the
+// first source (EVEX.vvvv) and the second (ModRM.rm). pp is the prefix: 2 for F3, 3 for F2.
 func (a *asm) evex(pp, opcode, dst, src1, src2 int, text string) {
 	not := func(v, bit int) int { return ^v >> bit & 1 }
 	b := []int{
@@ -40,7 +40,8 @@ func register(name string) (n int) {
 
 // dpbf16 adds to every lane of acc the two products of the pairs in x and y.
 func (a *asm) dpbf16(x, y, acc string) {
-	a.evex(2, 0x52, register(acc), register(x), register(y), fmt.Sprintf("VDPBF16PS %s, %s, %s", y, x, acc))
+	a.evex(2, 0x52, register(acc), register(x), register(y),
+		fmt.Sprintf("VDPBF16PS %s, %s, %s", y, x, acc))
 }
 
 // joinBF16 writes the joining of two rows of floats to one of pairs, 16 columns at a time.
@@ -58,9 +59,11 @@ func joinAVX512BF16(dst, src *float32, ld, cols, k int)
 	s.WriteString("GLOBL ·pairOrder<>(SB), RODATA|NOPTR, $64\n")
 	s.text("joinAVX512BF16(dst, src *float32, ld, cols, k int)", "joinAVX512BF16", 40)
 	s.ops(
-		"MOVQ dst+0(FP), DI", "MOVQ src+8(FP), SI", "MOVQ ld+16(FP), R8", "MOVQ cols+24(FP), CX", "MOVQ k+32(FP), BX",
+		"MOVQ dst+0(FP), DI", "MOVQ src+8(FP), SI", "MOVQ ld+16(FP), R8", "MOVQ cols+24(FP), CX",
+		"MOVQ k+32(FP), BX",
 		"VMOVDQU64 ·pairOrder<>(SB), Z31", "VPXORD Z2, Z2, Z2", "VPXORD Z3, Z3, Z3",
-		"MOVQ $1, DX", "SHLQ CX, DX", "DECQ DX", "KMOVW DX, K1", "SHRQ $16, DX", "KMOVW DX, K2", "SHLQ $2, CX", "SHLQ $2, R8",
+		"MOVQ $1, DX", "SHLQ CX, DX", "DECQ DX", "KMOVW DX, K1", "SHRQ $16, DX", "KMOVW DX, K2",
+		"SHLQ $2, CX", "SHLQ $2, R8",
 		"CMPQ CX, $32", "JLT pair", "CMPQ CX, $64", "JLE narrow",
 	)
 	s.label("pair")
@@ -80,7 +83,8 @@ func joinAVX512BF16(dst, src *float32, ld, cols, k int)
 	)
 	s.label("odd")
 	s.ops(
-		"VMOVUPS.Z (SI), K1, Z0", "VMOVUPS.Z 64(SI), K2, Z1", "VPXORD Z2, Z2, Z2", "VPXORD Z3, Z3, Z3", "JMP convert",
+		"VMOVUPS.Z (SI), K1, Z0", "VMOVUPS.Z 64(SI), K2, Z1", "VPXORD Z2, Z2, Z2",
+		"VPXORD Z3, Z3, Z3", "JMP convert",
 	)
 	joinNarrow(s)
 	joinAlong(s, g)
@@ -102,9 +106,11 @@ func joinAlongAVX512BF16(dst, src *float32, k int)
 	s.ops("VMOVUPS Z2, (DI)", "ADDQ $128, SI", "ADDQ $64, DI", "SUBQ $32, CX", "JMP many")
 	s.label("few")
 	s.ops(
-		"TESTQ CX, CX", "JE done", "MOVQ $1, DX", "SHLQ CX, DX", "DECQ DX", "KMOVW DX, K1", "SHRQ $16, DX", "KMOVW DX, K2",
+		"TESTQ CX, CX", "JE done", "MOVQ $1, DX", "SHLQ CX, DX", "DECQ DX", "KMOVW DX, K1",
+		"SHRQ $16, DX", "KMOVW DX, K2",
 		"INCQ CX", "SHRQ $1, CX", "MOVQ $1, DX", "SHLQ CX, DX", "DECQ DX", "KMOVW DX, K3",
-		"VMOVUPS.Z (SI), K1, Z0", "VPXORD Z1, Z1, Z1", "CMPQ CX, $8", "JLE convert", "VMOVUPS.Z 64(SI), K2, Z1",
+		"VMOVUPS.Z (SI), K1, Z0", "VPXORD Z1, Z1, Z1", "CMPQ CX, $8", "JLE convert",
+		"VMOVUPS.Z 64(SI), K2, Z1",
 	)
 	s.label("convert")
 	s.evex(3, 0x72, 2, 1, 0, "VCVTNE2PS2BF16 Z0, Z1, Z2")
@@ -113,8 +119,8 @@ func joinAlongAVX512BF16(dst, src *float32, k int)
 	s.ops("VZEROUPPER", "RET")
 }
 
-// joinNarrow goes on with rows of 8 to 16 columns. All stores but the last are whole: what they write beyond their row, the next
-// one replaces, which is at least half as long.
+// joinNarrow goes on with rows of 8 to 16 columns. All stores but the last are whole: what they
+// write beyond their row, the next one replaces, which is at least half as long.
 func joinNarrow(s *asm) {
 	narrow := func() {
 		s.evex(3, 0x72, 4, 2, 0, "VCVTNE2PS2BF16 Z0, Z2, Z4")
@@ -127,7 +133,8 @@ func joinNarrow(s *asm) {
 	narrow()
 	s.ops("VMOVUPS Z4, (DI)", "ADDQ CX, DI", "SUBQ $2, BX", "CMPQ BX, $2", "JG both")
 	s.label("last")
-	s.ops("VMOVUPS.Z (SI), K1, Z0", "VPXORD Z2, Z2, Z2", "CMPQ BX, $1", "JEQ store", "VMOVUPS.Z (SI)(R8*1), K1, Z2")
+	s.ops("VMOVUPS.Z (SI), K1, Z0", "VPXORD Z2, Z2, Z2", "CMPQ BX, $1", "JEQ store",
+		"VMOVUPS.Z (SI)(R8*1), K1, Z2")
 	s.label("store")
 	narrow()
 	s.ops("VMOVUPS Z4, K1, (DI)", "VZEROUPPER", "RET")

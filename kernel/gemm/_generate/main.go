@@ -1,5 +1,5 @@
-// Command _generate writes the assembly of package gemm; its argument is the folder of the package. It has a module of its own so
-// that users of weir never download or build it.
+// Command _generate writes the assembly of package gemm; its argument is the folder of the package.
+// It has a module of its own so that users of weir never download or build it.
 package main
 
 import (
@@ -31,8 +31,8 @@ func (a *asm) ops(lines ...string) {
 // label writes a label, which is local to the current function.
 func (a *asm) label(name string) { fmt.Fprintf(a, "%s:\n", name) }
 
-// text opens a function. The frame is large enough for the assembler to keep the stack check in the prologue, which is
-// what makes the call a point at which the runtime can stop the goroutine.
+// text opens a function. The frame is large enough for the assembler to keep the stack check in the
+// prologue, which is what makes the call a point at which the runtime can stop the goroutine.
 func (a *asm) text(decl, name string, args int) {
 	fmt.Fprintf(a, "\n// func %s\nTEXT ·%s(SB), 0, $256-%d\n\tNO_LOCAL_POINTERS\n", decl, name, args)
 }
@@ -100,7 +100,8 @@ func write(path string, b []byte) {
 	}
 }
 
-// maskTable is 16 words of ones and 16 of zeros: a load that starts 16-n words into it gives a mask of n lanes.
+// maskTable is 16 words of ones and 16 of zeros: a load that starts 16-n words into it gives a mask
+// of n lanes.
 func maskTable(s *asm) {
 	s.WriteString("\n")
 	for i := range 32 {

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// transpose512 writes the packing of up to 16 rows into k-major order by transposing 16x16 blocks in registers.
+// transpose512 writes the packing of up to 16 rows into k-major order by transposing 16x16 blocks
+// in registers.
 func transpose512(s *asm, g *bytes.Buffer) {
 	g.WriteString(`
 // transposeAVX512 does what transposeGo does, for k >= 1 and 1 <= rows <= 16.
@@ -13,10 +14,13 @@ func transpose512(s *asm, g *bytes.Buffer) {
 //go:noescape
 func transposeAVX512(dst *float32, dstStride int, src *float32, ld, rows, k int)
 `)
-	s.text("transposeAVX512(dst *float32, dstStride int, src *float32, ld, rows, k int)", "transposeAVX512", 48)
+	s.text("transposeAVX512(dst *float32, dstStride int, src *float32, ld, rows, k int)",
+		"transposeAVX512", 48)
 	s.ops(
-		"MOVQ dst+0(FP), DI", "MOVQ dstStride+8(FP), R10", "MOVQ src+16(FP), SI", "MOVQ ld+24(FP), R9",
-		"MOVQ rows+32(FP), CX", "MOVQ k+40(FP), BX", "SHLQ $2, R10", "SHLQ $2, R9", "MOVL $1, DX", "SHLL CX, DX",
+		"MOVQ dst+0(FP), DI", "MOVQ dstStride+8(FP), R10", "MOVQ src+16(FP), SI",
+		"MOVQ ld+24(FP), R9",
+		"MOVQ rows+32(FP), CX", "MOVQ k+40(FP), BX", "SHLQ $2, R10", "SHLQ $2, R9", "MOVL $1, DX",
+		"SHLL CX, DX",
 		"DECL DX", "KMOVW DX, K1", "MOVL $0xffff, AX",
 	)
 	s.label("block")
@@ -91,9 +95,11 @@ func transpose256(s *asm, g *bytes.Buffer) {
 //go:noescape
 func transposeAVX2(dst *float32, dstStride int, src *float32, ld, rows, blocks int)
 `)
-	s.text("transposeAVX2(dst *float32, dstStride int, src *float32, ld, rows, blocks int)", "transposeAVX2", 48)
+	s.text("transposeAVX2(dst *float32, dstStride int, src *float32, ld, rows, blocks int)",
+		"transposeAVX2", 48)
 	s.ops(
-		"MOVQ dst+0(FP), DI", "MOVQ dstStride+8(FP), R10", "MOVQ src+16(FP), SI", "MOVQ ld+24(FP), R9",
+		"MOVQ dst+0(FP), DI", "MOVQ dstStride+8(FP), R10", "MOVQ src+16(FP), SI",
+		"MOVQ ld+24(FP), R9",
 		"MOVQ blocks+40(FP), BX", "SHLQ $2, R10", "SHLQ $2, R9", "XORL R12, R12",
 	)
 	s.label("block")
@@ -131,8 +137,8 @@ func transposeAVX2(dst *float32, dstStride int, src *float32, ld, rows, blocks i
 	)
 }
 
-// copyRows writes the packing of whole panels of a row-major B: all panels of a row, then the next row, so that memory is
-// read in long runs.
+// copyRows writes the packing of whole panels of a row-major B: all panels of a row, then the next
+// row, so that memory is read in long runs.
 func copyRows(s *asm, g *bytes.Buffer) {
 	for _, v := range []vector{avx2, avx512} {
 		name := "copyRows" + v.name
@@ -145,7 +151,8 @@ func %s(dst *float32, dstStride int, src *float32, ld, k, panels int)
 `, name, 2*v.lanes, 2*v.lanes, name)
 		s.text(name+"(dst *float32, dstStride int, src *float32, ld, k, panels int)", name, 48)
 		s.ops(
-			"MOVQ dst+0(FP), DI", "MOVQ dstStride+8(FP), R10", "MOVQ src+16(FP), SI", "MOVQ ld+24(FP), R9",
+			"MOVQ dst+0(FP), DI", "MOVQ dstStride+8(FP), R10", "MOVQ src+16(FP), SI",
+			"MOVQ ld+24(FP), R9",
 			"MOVQ k+32(FP), CX", "SHLQ $2, R9", "SHLQ $2, R10",
 		)
 		s.label("row")

@@ -15,34 +15,42 @@ type vector struct {
 	masked bool   // has mask registers
 	pairs  bool   // a lane holds two bfloat16
 	bytes  int    // a lane holds four bytes: 1 when those of B are signed, 2 when those of A are
-	wide   bool   // what a lane of B holds is multiplied in two halves, by two words of A: see wide.go
+	// what a lane of B holds is multiplied in two halves, by two words of A: see wide.go
+	wide bool
 }
 
 var (
 	avx2   = vector{name: "AVX2", reg: "Y", lanes: 8, regs: 16, mr: 6}
 	avx512 = vector{name: "AVX512", reg: "Z", lanes: 16, regs: 32, mr: 14, masked: true}
-	bf16   = vector{name: "AVX512BF16", reg: "Z", lanes: 16, regs: 32, mr: 14, masked: true, pairs: true}
-	u8s8   = vector{name: "AVX512U8S8", reg: "Z", lanes: 16, regs: 32, mr: 14, masked: true, bytes: 1}
-	s8u8   = vector{name: "AVX512S8U8", reg: "Z", lanes: 16, regs: 32, mr: 14, masked: true, bytes: 2}
+	bf16   = vector{name: "AVX512BF16", reg: "Z", lanes: 16, regs: 32, mr: 14, masked: true,
+		pairs: true}
+	u8s8 = vector{name: "AVX512U8S8", reg: "Z", lanes: 16, regs: 32, mr: 14, masked: true,
+		bytes: 1}
+	s8u8 = vector{name: "AVX512S8U8", reg: "Z", lanes: 16, regs: 32, mr: 14, masked: true,
+		bytes: 2}
 )
 
 // size is the number of bytes of one register.
 func (v vector) size() int { return 4 * v.lanes }
 
-// tileGen writes one micro-kernel: rows x nv registers of the result, held in registers over the whole of K.
+// tileGen writes one micro-kernel: rows x nv registers of the result, held in registers over the
+// whole of K.
 type tileGen struct {
 	*asm
 	vector
 	rows, nv int
-	split    int // independent partial sums per accumulator, to hide the latency of the fused multiply-add
-	// strips says that the kernel computes all columns of the tile, one register of them after another, with the sums of the kernel of
-	// two registers.
+	// independent partial sums per accumulator, to hide the latency of the fused multiply-add
+	split int
+	// strips says that the kernel computes all columns of the tile, one register of them after
+	// another, with the sums of the kernel of two registers.
 	strips bool
 }
 
 // tiles writes every tile of one instruction set and the function that picks one.
 func tiles(s *asm, g *bytes.Buffer, v vector) {
-	fmt.Fprintf(g, "\n// tile%s computes t with the kernel of its rows and columns; tileGo defines it.\nfunc tile%s(t *tile) {\n\tif t.cols > %d%s {\n", v.name, v.name, v.lanes, v.unless())
+	fmt.Fprintf(g, "\n// tile%s computes t with the kernel of its rows and columns; tileGo "+
+		"defines it.\nfunc tile%s(t *tile) {\n\tif t.cols > %d%s {\n", v.name, v.name, v.lanes,
+		v.unless())
 	for nv := 2; nv >= 1; nv-- {
 		g.WriteString("\t\tswitch t.rows {\n")
 		for r := 1; r <= v.mr; r++ {
@@ -194,8 +202,8 @@ func (t *tileGen) loop() {
 	t.label("done")
 }
 
-// aheads says that the kernel fetches memory that is needed after it: one of so many rows that there is time for that, and no shorter
-// one, to which a few instructions matter.
+// aheads says that the kernel fetches memory that is needed after it: one of so many rows that
+// there is time for that, and no shorter one, to which a few instructions matter.
 func (t *tileGen) aheads() bool { return t.name == avx512.name && t.rows >= 8 && !t.strips }
 
 // ahead fetches a line.
@@ -205,8 +213,8 @@ func (t *tileGen) ahead() {
 	}
 }
 
-// step is one k: the row of B into registers, and each element of A's column broadcast and multiplied with it. Where an element is
-// multiplied once, the multiplication broadcasts it.
+// step is one k: the row of B into registers, and each element of A's column broadcast and
+// multiplied with it. Where an element is multiplied once, the multiplication broadcasts it.
 func (t *tileGen) step(u int, addr string) {
 	for j := range t.nv {
 		t.op("VMOVUPS %d%s, %s", j*t.size(), addr, t.tmp(j))
@@ -224,7 +232,8 @@ func (t *tileGen) step(u int, addr string) {
 	}
 }
 
-// strided says that steps of A lie tile.lda apart: operands of words that are multiplied as they are may be read where they are.
+// strided says that steps of A lie tile.lda apart: operands of words that are multiplied as they
+// are may be read where they are.
 func (t *tileGen) strided() bool { return !t.pairs && !t.wide }
 
 // element is the address of element i of A in step u of those at SI.
@@ -235,8 +244,8 @@ func (t *tileGen) element(u, i int) string {
 	return fmt.Sprintf("%d(SI)%s", 4*i, []string{"", "(AX*1)", "(AX*2)", "(R13*1)"}[u])
 }
 
-// multiply adds the products of an element of A, in every lane, with a row of B. The second operand of VPDPBUSD, which Go
-// writes in the middle, is the unsigned one.
+// multiply adds the products of an element of A, in every lane, with a row of B. The second operand
+// of VPDPBUSD, which Go writes in the middle, is the unsigned one.
 func (t *tileGen) multiply(a, b, acc string) {
 	switch {
 	case t.pairs:
@@ -309,7 +318,8 @@ func (t *tileGen) store(src, addr string, j int, masked bool) {
 	}
 }
 
-// optional opens a part that runs only when one of the bits of flag is set; the caller writes the returned label after it.
+// optional opens a part that runs only when one of the bits of flag is set; the caller writes the
+// returned label after it.
 func (t *tileGen) optional(flag, suffix string) string {
 	t.op("TESTL $const_%s, DX", flag)
 	t.op("JZ no_%s%s", flag, suffix)
@@ -321,7 +331,8 @@ func (t *tileGen) finish(suffix string, masked bool) {
 	x := t.tmp(0)
 	if masked && !t.vector.masked {
 		t.ops(
-			"MOVQ tile_cols(BX), R12", "NEGQ R12", "LEAQ ·laneMask<>(SB), R13", "LEAQ 64(R13)(R12*4), R13",
+			"MOVQ tile_cols(BX), R12", "NEGQ R12", "LEAQ ·laneMask<>(SB), R13",
+			"LEAQ 64(R13)(R12*4), R13",
 		)
 		for j := range t.nv {
 			t.op("VMOVUPS %d(R13), %s", j*t.size(), t.tmp(2+j))

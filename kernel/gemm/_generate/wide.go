@@ -5,8 +5,9 @@ import (
 	"fmt"
 )
 
-// Without dot products the two halves of a lane of B are widened in registers, each to one float32 or to two numbers of 16 bits,
-// and multiplied one after the other. A has a word for each of them, widened as it was packed.
+// Without dot products the two halves of a lane of B are widened in registers, each to one float32
+// or to two numbers of 16 bits, and multiplied one after the other. A has a word for each of them,
+// widened as it was packed.
 
 // wides are the kernels that do so.
 func wides(s *asm, g *bytes.Buffer, name string, form vector) {
@@ -32,8 +33,9 @@ func (t *tileGen) wideConstants() {
 	t.op("VPSLLD $16, %s, %s", upper, upper)
 }
 
-// wideStep is one word along K: the even numbers of the row of B, which meet the first words of every row of A, and then the odd
-// ones. B is loaded for each of them, so that no register has to hold the other.
+// wideStep is one word along K: the even numbers of the row of B, which meet the first words of
+// every row of A, and then the odd ones. B is loaded for each of them, so that no register has to
+// hold the other.
 func (t *tileGen) wideStep(u int, addr string) {
 	a := t.tmp(2)
 	for half := range 2 {
@@ -49,7 +51,8 @@ func (t *tileGen) wideStep(u int, addr string) {
 	}
 }
 
-// wideA is the offset of the half of a word of A: floats lie row by row along K, bytes side by side.
+// wideA is the offset of the half of a word of A: floats lie row by row along K, bytes side by
+// side.
 func (t *tileGen) wideA(u, i, half int) int {
 	if t.pairs {
 		return 4 * ((2*u+half)*t.rows + i)
@@ -76,8 +79,8 @@ func (t *tileGen) halfOf(addr string, half int, b string) {
 	}
 }
 
-// multiplyWide adds the products of a half of B with a word of A. Two products of 9 by 8 bits always fit the lanes of 32 bits
-// that VPMADDWD adds them up in.
+// multiplyWide adds the products of a half of B with a word of A. Two products of 9 by 8 bits
+// always fit the lanes of 32 bits that VPMADDWD adds them up in.
 func (t *tileGen) multiplyWide(a, b, acc string) {
 	if t.pairs {
 		t.op("VFMADD231PS %s, %s, %s", b, a, acc)
@@ -100,16 +103,17 @@ func widening(s *asm, g *bytes.Buffer) {
 	widenWide(s, g, "Signed")
 }
 
-// roundConstants loads what roundRegister needs: Y15 one, Y14 just under half of what is kept, Y13 the quiet bit of a NaN, Y12
-// what is kept.
+// roundConstants loads what roundRegister needs: Y15 one, Y14 just under half of what is kept, Y13
+// the quiet bit of a NaN, Y12 what is kept.
 func roundConstants(s *asm) {
 	for i := range 4 {
 		s.op("VPBROADCASTD ·wideWords<>+%d(SB), Y%d", 4*i, 15-i)
 	}
 }
 
-// roundRegister rounds the floats in a register to bfloat16, ties to even: half a unit of the kept part is added, less one
-// where that part is even, and the rest is cut. NaN gets its quiet bit instead, so that it cannot carry into an infinity.
+// roundRegister rounds the floats in a register to bfloat16, ties to even: half a unit of the kept
+// part is added, less one where that part is even, and the rest is cut. NaN gets its quiet bit
+// instead, so that it cannot carry into an infinity.
 func roundRegister(s *asm, x, free1, free2 int) {
 	s.op("VPSRLD $16, Y%d, Y%d", x, free1)
 	s.op("VPAND Y15, Y%d, Y%d", free1, free1)
@@ -134,7 +138,8 @@ func roundAVX2(dst, src *float32, n int)
 	s.label("loop")
 	s.op("VMOVUPS (SI), Y0")
 	roundRegister(s, 0, 1, 2)
-	s.ops("VMOVUPS Y0, (DI)", "ADDQ $32, SI", "ADDQ $32, DI", "DECQ CX", "JNZ loop", "VZEROUPPER", "RET")
+	s.ops("VMOVUPS Y0, (DI)", "ADDQ $32, SI", "ADDQ $32, DI", "DECQ CX", "JNZ loop", "VZEROUPPER",
+		"RET")
 }
 
 func joinWide(s *asm, g *bytes.Buffer) {
@@ -145,7 +150,8 @@ func joinWide(s *asm, g *bytes.Buffer) {
 func joinAVX2(dst, src *float32, cols, pairs int)
 `)
 	s.text("joinAVX2(dst, src *float32, cols, pairs int)", "joinAVX2", 32)
-	s.ops("MOVQ dst+0(FP), DI", "MOVQ src+8(FP), SI", "MOVQ cols+16(FP), R9", "MOVQ pairs+24(FP), CX", "SHLQ $2, R9")
+	s.ops("MOVQ dst+0(FP), DI", "MOVQ src+8(FP), SI", "MOVQ cols+16(FP), R9",
+		"MOVQ pairs+24(FP), CX", "SHLQ $2, R9")
 	roundConstants(s)
 	s.label("pair")
 	s.ops("MOVQ R9, DX")
@@ -153,7 +159,8 @@ func joinAVX2(dst, src *float32, cols, pairs int)
 	s.ops("VMOVUPS (SI), Y0", "VMOVUPS (SI)(R9*1), Y3")
 	roundRegister(s, 0, 1, 2)
 	roundRegister(s, 3, 4, 5)
-	s.ops("VPSRLD $16, Y0, Y0", "VPOR Y3, Y0, Y0", "VMOVUPS Y0, (DI)", "ADDQ $32, SI", "ADDQ $32, DI", "SUBQ $32, DX", "JNZ columns",
+	s.ops("VPSRLD $16, Y0, Y0", "VPOR Y3, Y0, Y0", "VMOVUPS Y0, (DI)", "ADDQ $32, SI",
+		"ADDQ $32, DI", "SUBQ $32, DX", "JNZ columns",
 		"ADDQ R9, SI", "DECQ CX", "JNZ pair", "VZEROUPPER", "RET")
 }
 
@@ -166,7 +173,8 @@ func widenWide(s *asm, g *bytes.Buffer, sign string) {
 func %s(dst, src *float32, n int)
 `, name, name)
 	s.text(name+"(dst, src *float32, n int)", name, 24)
-	s.ops("MOVQ dst+0(FP), DI", "MOVQ src+8(FP), SI", "MOVQ n+16(FP), CX", "VPBROADCASTD ·wideWords<>+16(SB), Y15")
+	s.ops("MOVQ dst+0(FP), DI", "MOVQ src+8(FP), SI", "MOVQ n+16(FP), CX",
+		"VPBROADCASTD ·wideWords<>+16(SB), Y15")
 	s.label("loop")
 	s.op("VMOVUPS (SI), Y1")
 	if sign == "Signed" {
@@ -174,6 +182,8 @@ func %s(dst, src *float32, n int)
 	} else {
 		s.ops("VPAND Y15, Y1, Y0", "VPSRLW $8, Y1, Y1")
 	}
-	s.ops("VPUNPCKLDQ Y1, Y0, Y2", "VPUNPCKHDQ Y1, Y0, Y3", "VPERM2I128 $0x20, Y3, Y2, Y0", "VPERM2I128 $0x31, Y3, Y2, Y1",
-		"VMOVUPS Y0, (DI)", "VMOVUPS Y1, 32(DI)", "ADDQ $32, SI", "ADDQ $64, DI", "DECQ CX", "JNZ loop", "VZEROUPPER", "RET")
+	s.ops("VPUNPCKLDQ Y1, Y0, Y2", "VPUNPCKHDQ Y1, Y0, Y3", "VPERM2I128 $0x20, Y3, Y2, Y0",
+		"VPERM2I128 $0x31, Y3, Y2, Y1",
+		"VMOVUPS Y0, (DI)", "VMOVUPS Y1, 32(DI)", "ADDQ $32, SI", "ADDQ $64, DI", "DECQ CX",
+		"JNZ loop", "VZEROUPPER", "RET")
 }

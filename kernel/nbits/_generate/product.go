@@ -2,8 +2,9 @@ package main
 
 import "fmt"
 
-// Registers of products: SI the panel, R12 its zero points or 0, R8 to R11 the rows, three to a register with DX between them, R13
-// the chunks of a block and CX those left of this one, BX the blocks that are left.
+// Registers of products: SI the panel, R12 its zero points or 0, R8 to R11 the rows, three to a
+// register with DX between them, R13 the chunks of a block and CX those left of this one, BX the
+// blocks that are left.
 
 // row is the operand that starts bytes behind where row i stands.
 func row(i, bytes int) string {
@@ -24,10 +25,12 @@ func (a *asm) advance(rows, bytes int) {
 // product opens a function and loads the registers from its tile. The sums of rows start as zero.
 func (a *asm) product(name string, rows, sums int) {
 	a.begin(fmt.Sprintf("%s%d", name, rows), "t *tile", 8, "computes a tile of that many rows.")
-	a.ops("MOVQ t+0(FP), AX", "MOVQ tile_q(AX), SI", "MOVQ tile_zeros(AX), R12", "MOVQ tile_a(AX), R8", "MOVQ tile_lda(AX), DX",
+	a.ops("MOVQ t+0(FP), AX", "MOVQ tile_q(AX), SI", "MOVQ tile_zeros(AX), R12",
+		"MOVQ tile_a(AX), R8", "MOVQ tile_lda(AX), DX",
 		"MOVQ tile_blocks(AX), BX", "MOVQ tile_chunks(AX), R13")
 	for i := 3; i < rows; i += 3 {
-		a.ops(fmt.Sprintf("LEAQ (R%d)(DX*2), R%d", 7+i/3, 8+i/3), fmt.Sprintf("ADDQ DX, R%d", 8+i/3))
+		a.ops(fmt.Sprintf("LEAQ (R%d)(DX*2), R%d", 7+i/3, 8+i/3),
+			fmt.Sprintf("ADDQ DX, R%d", 8+i/3))
 	}
 	for i := range rows {
 		a.clear(sums + i)
@@ -54,10 +57,12 @@ func (a *asm) chunkEnd(rows, bytes int) {
 	a.ops("DECQ CX", "JNZ chunk")
 }
 
-// blockEnd closes the loop over blocks, each of which is followed by that many bytes in the rows, and stores the sums.
+// blockEnd closes the loop over blocks, each of which is followed by that many bytes in the rows,
+// and stores the sums.
 func (a *asm) blockEnd(rows, bytes, sums int) {
 	a.advance(rows, bytes)
-	a.ops("DECQ BX", "JNZ block", "MOVQ t+0(FP), AX", "MOVQ tile_c(AX), DI", "MOVQ tile_ldc(AX), DX")
+	a.ops("DECQ BX", "JNZ block", "MOVQ t+0(FP), AX", "MOVQ tile_c(AX), DI",
+		"MOVQ tile_ldc(AX), DX")
 	for i := range rows {
 		a.op("VMOVUPS", sums+i, "(DI)")
 		if i+1 < rows {
@@ -67,8 +72,8 @@ func (a *asm) blockEnd(rows, bytes, sums int) {
 	a.end()
 }
 
-// offCentre adds to the register of each row 8 less the zero points of the block, times the sum that the rows have at an offset,
-// unless there are no zero points.
+// offCentre adds to the register of each row 8 less the zero points of the block, times the sum
+// that the rows have at an offset, unless there are no zero points.
 func (a *asm) offCentre(rows, offset, zero, eight, scratch int, x func(i int) int) {
 	a.ops("TESTQ R12, R12", "JZ centred")
 	a.op("VPMOVZXBD", "(R12)", zero)
@@ -108,7 +113,8 @@ func (a *asm) floatRows(name string, rows int) {
 	case rows < 8:
 		parts = 2
 	}
-	q, w, eight, table, sums, scale, zero, scratch := 8, 9, 10, 11, 12, 15, 7, 6 // and the sums of a block from 0 on
+	// and the sums of a block from 0 on
+	q, w, eight, table, sums, scale, zero, scratch := 8, 9, 10, 11, 12, 15, 7, 6
 	if a.v.wide() {
 		q, w, eight, table, sums, scale, zero = 24, 25, 26, 27, rows*parts, 28, 29
 	}
@@ -145,7 +151,8 @@ func (a *asm) floatRows(name string, rows int) {
 	a.blockEnd(rows, 4, sums)
 }
 
-// place is the step of K, of the eight of a chunk, whose number is the p-th of four bits in a word: of bytes the low halves come first.
+// place is the step of K, of the eight of a chunk, whose number is the p-th of four bits in a word:
+// of bytes the low halves come first.
 func place(p int) int { return p/2 + p%2*4 }
 
 // weight makes floats of the p-th numbers of words, less 8.
@@ -164,8 +171,8 @@ func (a *asm) weight(p, q, w, eight, table int) {
 	a.op("VCVTDQ2PS", w, w)
 }
 
-// byteProducts writes products of rows of bytes. A row's block is -8 times the sum of its bytes, in 32 bits, its bytes, its scale and
-// the sum of its bytes as a float.
+// byteProducts writes products of rows of bytes. A row's block is -8 times the sum of its bytes, in
+// 32 bits, its bytes, its scale and the sum of its bytes as a float.
 func byteProducts(a *asm) {
 	name := "bytes" + a.v.name
 	for rows := 1; rows <= a.v.mostBytes; rows++ {
@@ -175,7 +182,8 @@ func byteProducts(a *asm) {
 }
 
 func (a *asm) byteRows(name string, rows int) {
-	sums, low, high, mask, scale, zero, eight, scratch, ones, more := 3, 6, 7, 8, 9, 10, 11, 12, 13, 14
+	sums, low, high, mask, scale, zero, eight, scratch, ones, more := 3, 6, 7, 8, 9, 10, 11, 12, 13,
+		14
 	if a.v.wide() {
 		sums, low, high, mask, scale, zero, eight, scratch = 12, 24, 25, 26, 27, 28, 29, 30
 	}

@@ -6,8 +6,10 @@ import "fmt"
 func widen(a *asm) {
 	const q, w, zero, scale, eight, table = 0, 1, 2, 3, 4, 5
 	a.begin("widen"+a.v.name, "x *strip", 8, "does what widenGo does.")
-	a.ops("MOVQ x+0(FP), AX", "MOVQ strip_dst(AX), DI", "MOVQ strip_stride(AX), DX", "MOVQ strip_scales(AX), R8", "MOVQ strip_q(AX), SI",
-		"MOVQ strip_zeros(AX), R12", "MOVBQZX strip_wide(AX), R10", "MOVQ strip_chunks(AX), R13", "MOVQ strip_blocks(AX), BX",
+	a.ops("MOVQ x+0(FP), AX", "MOVQ strip_dst(AX), DI", "MOVQ strip_stride(AX), DX",
+		"MOVQ strip_scales(AX), R8", "MOVQ strip_q(AX), SI",
+		"MOVQ strip_zeros(AX), R12", "MOVBQZX strip_wide(AX), R10", "MOVQ strip_chunks(AX), R13",
+		"MOVQ strip_blocks(AX), BX",
 		"LEAQ (DX)(DX*2), R11")
 	a.spread(eight, 8)
 	if a.v.wide() {
@@ -48,7 +50,8 @@ func quantise(a *asm) {
 	const x, most, sum, inverse, mask = 0, 1, 2, 3, 4
 	a.begin("quantise"+a.v.name, "dst *byte, x *float32, vectors, blocks int", 32,
 		"does what quantiseGo does, for blocks of that many vectors.")
-	a.ops("MOVQ dst+0(FP), DI", "MOVQ x+8(FP), SI", "MOVQ vectors+16(FP), R13", "MOVQ blocks+24(FP), BX")
+	a.ops("MOVQ dst+0(FP), DI", "MOVQ x+8(FP), SI", "MOVQ vectors+16(FP), R13",
+		"MOVQ blocks+24(FP), BX")
 	a.spread(mask, 0x7fffffff)
 	a.ops("MOVL $0x42fe0000, AX", "VMOVD AX, X7") // 127
 	a.label("block")
@@ -59,8 +62,10 @@ func quantise(a *asm) {
 	a.op("VPMAXUD", x, most, most)
 	a.ops(fmt.Sprintf("ADDQ $%d, R8", 4*a.v.lanes), "DECQ CX", "JNZ most")
 	a.fold("VPMAXUD", most, x)
-	a.ops("VMOVD X1, AX", "CMPL AX, $0x7f800000", "JB finite", "MOVL $0x7fc00000, AX", "VMOVD AX, X1", "JMP small",
-		"finite:", "VDIVSS X1, X7, X3", "VDIVSS X7, X1, X1", "VMOVD X1, AX", "CMPL AX, $0x00800000", "JAE scaled",
+	a.ops("VMOVD X1, AX", "CMPL AX, $0x7f800000", "JB finite", "MOVL $0x7fc00000, AX",
+		"VMOVD AX, X1", "JMP small",
+		"finite:", "VDIVSS X1, X7, X3", "VDIVSS X7, X1, X1", "VMOVD X1, AX", "CMPL AX, $0x00800000",
+		"JAE scaled",
 		"VPXOR X1, X1, X1", "small:", "VPXOR X3, X3, X3", "scaled:")
 	a.op("VBROADCASTSS", "X3", inverse)
 	a.clear(sum)
@@ -72,9 +77,11 @@ func quantise(a *asm) {
 	if a.v.wide() {
 		a.ops("VPMOVSDB Z0, X0", "VMOVDQU X0, (DI)")
 	} else {
-		a.ops("VEXTRACTI128 $1, Y0, X5", "VPACKSSDW X5, X0, X0", "VPACKSSWB X0, X0, X0", "VMOVQ X0, (DI)")
+		a.ops("VEXTRACTI128 $1, Y0, X5", "VPACKSSDW X5, X0, X0", "VPACKSSWB X0, X0, X0",
+			"VMOVQ X0, (DI)")
 	}
-	a.ops(fmt.Sprintf("ADDQ $%d, SI", 4*a.v.lanes), fmt.Sprintf("ADDQ $%d, DI", a.v.lanes), "DECQ CX", "JNZ round")
+	a.ops(fmt.Sprintf("ADDQ $%d, SI", 4*a.v.lanes), fmt.Sprintf("ADDQ $%d, DI", a.v.lanes),
+		"DECQ CX", "JNZ round")
 	a.fold("VPADDD", sum, x)
 	a.ops("VCVTDQ2PS X2, X0", "VMOVSS X1, (DI)", "VMOVSS X0, 4(DI)", "ADDQ $8, DI",
 		"VMOVD X2, AX", "SHLL $3, AX", "NEGL AX", "MOVL AX, (R9)", "DECQ BX", "JNZ block")
@@ -84,7 +91,8 @@ func quantise(a *asm) {
 // fold combines the lanes of a register into its first.
 func (a *asm) fold(op string, r, scratch int) {
 	if a.v.wide() {
-		a.ops(fmt.Sprintf("VEXTRACTI64X4 $1, Z%d, Y%d", r, scratch), fmt.Sprintf("%s Y%d, Y%d, Y%d", op, scratch, r, r))
+		a.ops(fmt.Sprintf("VEXTRACTI64X4 $1, Z%d, Y%d", r, scratch),
+			fmt.Sprintf("%s Y%d, Y%d, Y%d", op, scratch, r, r))
 	}
 	a.ops(fmt.Sprintf("VEXTRACTI128 $1, Y%d, X%d", r, scratch))
 	for _, shuffle := range []string{"", "$0x4e", "$0xb1"} {

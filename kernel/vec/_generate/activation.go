@@ -10,24 +10,27 @@ func activation() []routine {
 			copies: map[string]int{"AVX512": wide, "AVX2": narrow}})
 	}
 	add("relu", 2, 2, nil, pure(func(a *asm, x value) { a.op("VMAXPS", x, a.pin(0), x) }))
-	add("clip", 2, 2, []string{"lo", "hi"}, func(a *asm, in []value, s []fixed, _ accumulator) value {
-		a.op("VMAXPS", in[0], s[0], in[0])
-		a.op("VMINPS", in[0], s[1], in[0])
-		return in[0]
-	})
-	add("leakyRelu", 2, 2, []string{"alpha"}, func(a *asm, in []value, s []fixed, _ accumulator) value {
-		scaled, negative := a.newValue(), a.newMask()
-		a.compare(less, in[0], a.pin(0), negative)
-		a.op("VMULPS", s[0], in[0], scaled)
-		a.choose(negative, scaled, in[0], in[0])
-		return in[0]
-	})
-	add("hardSigmoid", 2, 2, []string{"alpha", "beta"}, func(a *asm, in []value, s []fixed, _ accumulator) value {
-		a.op("VFMADD213PS", s[1], s[0], in[0])
-		a.op("VMINPS", in[0], a.pin(1), in[0])
-		a.op("VMAXPS", in[0], a.pin(0), in[0])
-		return in[0]
-	})
+	add("clip", 2, 2, []string{"lo", "hi"},
+		func(a *asm, in []value, s []fixed, _ accumulator) value {
+			a.op("VMAXPS", in[0], s[0], in[0])
+			a.op("VMINPS", in[0], s[1], in[0])
+			return in[0]
+		})
+	add("leakyRelu", 2, 2, []string{"alpha"},
+		func(a *asm, in []value, s []fixed, _ accumulator) value {
+			scaled, negative := a.newValue(), a.newMask()
+			a.compare(less, in[0], a.pin(0), negative)
+			a.op("VMULPS", s[0], in[0], scaled)
+			a.choose(negative, scaled, in[0], in[0])
+			return in[0]
+		})
+	add("hardSigmoid", 2, 2, []string{"alpha", "beta"},
+		func(a *asm, in []value, s []fixed, _ accumulator) value {
+			a.op("VFMADD213PS", s[1], s[0], in[0])
+			a.op("VMINPS", in[0], a.pin(1), in[0])
+			a.op("VMAXPS", in[0], a.pin(0), in[0])
+			return in[0]
+		})
 	add("hardSwish", 2, 2, nil, pure(func(a *asm, x value) {
 		gate := a.newValue()
 		a.op("VMOVAPS", x, gate)
@@ -80,8 +83,8 @@ func geluTanh(a *asm, x value) {
 	a.op("VMULPS", y, x, x)
 }
 
-// softplus replaces x by max(x, 0) + log(1 + e), e = exp(-|x|). With u the rounded 1 + e, log(1 + e) is
-// log(u) + (e - (u - 1))/u.
+// softplus replaces x by max(x, 0) + log(1 + e), e = exp(-|x|). With u the rounded 1 + e, log(1 +
+// e) is log(u) + (e - (u - 1))/u.
 func softplus(a *asm, x value) {
 	e, n, u := a.newValue(), a.newValue(), a.newValue()
 	a.op("VORPS", a.bits(signBit), x, e)
@@ -99,7 +102,8 @@ func softplus(a *asm, x value) {
 	a.op("VADDPS", u, x, x)
 }
 
-// mish uses tanh(log(1 + e)) = m/(m + 2), m = e(e + 2), e = exp(x), which has rounded to 1 beyond 30.
+// mish uses tanh(log(1 + e)) = m/(m + 2), m = e(e + 2), e = exp(x), which has rounded to 1 beyond
+// 30.
 func mish(a *asm, x value) {
 	e, n := a.newValue(), a.newValue()
 	a.op("VMOVAPS", x, e)

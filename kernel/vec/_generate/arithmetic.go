@@ -21,8 +21,8 @@ func reversed(mnemonic string) body {
 	}
 }
 
-// extreme is max or min of two operands. The instruction returns its second operand where either is NaN, so that the
-// first needs to be put back where it is the NaN.
+// extreme is max or min of two operands. The instruction returns its second operand where either is
+// NaN, so that the first needs to be put back where it is the NaN.
 func extreme(mnemonic string) body {
 	return func(a *asm, in []value, s []fixed, _ accumulator) value {
 		result, nan := a.newValue(), a.newMask()
@@ -44,10 +44,12 @@ func arithmetic() []routine {
 	narrow := map[string]int{"AVX512": 2, "AVX2": 2}
 	list := []routine{}
 	binary := func(name string, f body) {
-		list = append(list, &kernel{name: name, inputs: pair, writes: true, copies: narrow, body: f})
+		list = append(list, &kernel{name: name, inputs: pair, writes: true, copies: narrow,
+			body: f})
 	}
 	unary := func(name string, f body) {
-		list = append(list, &kernel{name: name, inputs: one, writes: true, scalars: scalar, copies: narrow, body: f})
+		list = append(list, &kernel{name: name, inputs: one, writes: true, scalars: scalar,
+			copies: narrow, body: f})
 	}
 	binary("add", simple("VADDPS"))
 	binary("sub", simple("VSUBPS"))

@@ -33,7 +33,8 @@ type mask struct {
 	index  int
 }
 
-// asm writes one routine. A body is run once to see which values and constants it uses and then once per loop.
+// asm writes one routine. A body is run once to see which values and constants it uses and then
+// once per loop.
 type asm struct {
 	isa
 	out    strings.Builder
@@ -149,7 +150,8 @@ func (a *asm) hoist(copies int) {
 	}
 	free := a.regs - a.taken - a.values*copies
 	if free < len(a.pinned) || a.masks*copies > 6 {
-		panic(fmt.Sprintf("%d values, %d copies, %d pinned: too many registers", a.values, copies, len(a.pinned)))
+		panic(fmt.Sprintf("%d values, %d copies, %d pinned: too many registers", a.values, copies,
+			len(a.pinned)))
 	}
 	for _, b := range order[:min(free, len(order))] {
 		r := a.fix()
@@ -211,8 +213,8 @@ func (a *asm) keepLive(x value) {
 	}
 }
 
-// constants is the read-only table of one file. Each constant fills a 256-bit vector, since AVX2 has no broadcasting
-// operands.
+// constants is the read-only table of one file. Each constant fills a 256-bit vector, since AVX2
+// has no broadcasting operands.
 type constants struct {
 	symbol string
 	words  []uint32

@@ -1,7 +1,8 @@
 package main
 
-// column is a loop over the rows of a matrix that is two vectors wide. Its Go side is written by hand. The parameters are x, the
-// number of rows, a vector pair v and, when it sums, a vector pair to add to.
+// column is a loop over the rows of a matrix that is two vectors wide. Its Go side is written by
+// hand. The parameters are x, the number of rows, a vector pair v and, when it sums, a vector pair
+// to add to.
 type column struct {
 	name   string
 	writes bool           // whether x is replaced
@@ -20,12 +21,13 @@ func columns() []routine {
 	return []routine{
 		column{name: "maxRows", keeps: true, rows: map[string]int{"AVX512": 4, "AVX2": 2},
 			body: func(a *asm, x value, v, acc accumulator) { a.op("VMAXPS", x, acc, acc) }},
-		column{name: "expRows", writes: true, sums: true, rows: rows, body: func(a *asm, x value, v, acc accumulator) {
-			a.op("VSUBPS", v, x, x)
-			clamp(a, x, -104, 89)
-			exponential(a, x, a.newValue())
-			a.op("VADDPS", x, acc, acc)
-		}},
+		column{name: "expRows", writes: true, sums: true, rows: rows,
+			body: func(a *asm, x value, v, acc accumulator) {
+				a.op("VSUBPS", v, x, x)
+				clamp(a, x, -104, 89)
+				exponential(a, x, a.newValue())
+				a.op("VADDPS", x, acc, acc)
+			}},
 		column{name: "mulRows", writes: true, rows: map[string]int{"AVX512": 4, "AVX2": 4},
 			body: func(a *asm, x value, v, acc accumulator) { a.op("VMULPS", v, x, x) }},
 	}
@@ -35,8 +37,10 @@ func columns() []routine {
 func (c column) write(set isa, table *constants) string {
 	copies := 2 * c.rows[set.name]
 	probe := &asm{isa: set, table: table, dry: true, copies: copies, pinned: map[uint32]int{}}
-	c.body(probe, probe.newValue(), accumulator{probe.fix(), probe.fix()}, c.accumulator(probe, copies))
-	a := &asm{isa: set, table: table, pinned: probe.pinned, wanted: probe.wanted, hoisted: map[uint32]fixed{}}
+	c.body(probe, probe.newValue(), accumulator{probe.fix(), probe.fix()},
+		c.accumulator(probe, copies))
+	a := &asm{isa: set, table: table, pinned: probe.pinned, wanted: probe.wanted,
+		hoisted: map[uint32]fixed{}}
 	a.values = probe.values
 	size, last := 24, ""
 	if c.sums {
@@ -69,7 +73,8 @@ func (c column) accumulator(a *asm, copies int) (acc accumulator) {
 	return acc
 }
 
-// start fills the accumulators: the first pair with what was there, or all with v when its greatest is kept.
+// start fills the accumulators: the first pair with what was there, or all with v when its greatest
+// is kept.
 func (c column) start(a *asm, v, acc accumulator) {
 	for i, r := range acc {
 		switch {
@@ -89,7 +94,8 @@ func (c column) start(a *asm, v, acc accumulator) {
 func (c column) loops(a *asm, copies int, v, acc accumulator) {
 	a.line("\tSUBQ $%d, CX\n\tJL rest\n\tPCALIGN $32\nlong:", copies/2)
 	c.iteration(a, copies, v, acc)
-	a.line("\tSUBQ $%d, CX\n\tJGE long\nrest:\n\tADDQ $%d, CX\n\tJZ done\nsingle:", copies/2, copies/2)
+	a.line("\tSUBQ $%d, CX\n\tJGE long\nrest:\n\tADDQ $%d, CX\n\tJZ done\nsingle:", copies/2,
+		copies/2)
 	c.iteration(a, 2, v, acc)
 	a.line("\tDECQ CX\n\tJNZ single\ndone:")
 }

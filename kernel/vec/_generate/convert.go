@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// conversion is a loop between slices of different element types. It handles whole vectors only; the reference does the
-// rest, since there is no masked access to narrow elements before AVX-512.
+// conversion is a loop between slices of different element types. It handles whole vectors only;
+// the reference does the rest, since there is no masked access to narrow elements before AVX-512.
 type conversion struct {
 	name     string
 	from, to string   // element types
@@ -16,7 +16,8 @@ type conversion struct {
 	body     func(a *asm, in, out string)
 }
 
-var elementBytes = map[string]int{"uint8": 1, "int8": 1, "uint16": 2, "int32": 4, "float32": 4, "int64": 8}
+var elementBytes = map[string]int{"uint8": 1, "int8": 1, "uint16": 2, "int32": 4, "float32": 4,
+	"int64": 8}
 
 func (c *conversion) parameters() string {
 	list := fmt.Sprintf("dst []%s, x []%s", c.to, c.from)
@@ -35,7 +36,8 @@ func (c *conversion) write(set isa, table *constants) string {
 	if c.wideOnly && set.vector == "Y" {
 		return ""
 	}
-	a := &asm{isa: set, table: table, copies: 1, pinned: map[uint32]int{}, hoisted: map[uint32]fixed{}}
+	a := &asm{isa: set, table: table, copies: 1, pinned: map[uint32]int{},
+		hoisted: map[uint32]fixed{}}
 	a.line("// func %s%s(%s)", c.name, set.name, c.parameters())
 	a.line("TEXT ·%s%s(SB), 0, $128-%d\n\tNO_LOCAL_POINTERS", c.name, set.name, 48+4*len(c.scalars))
 	for i, s := range c.scalars {
@@ -54,12 +56,14 @@ func (c *conversion) declaration(set isa) string {
 	if c.wideOnly && set.vector == "Y" {
 		return ""
 	}
-	return fmt.Sprintf("// %[1]s%[2]s computes what %[1]sRef does for the whole vectors in dst.\n//\n//go:noescape\n"+
+	return fmt.Sprintf("// %[1]s%[2]s computes what %[1]sRef does for the whole vectors in "+
+		"dst.\n//\n//go:noescape\n"+
 		"func %[1]s%[2]s(%[3]s)\n", c.name, set.name, c.parameters())
 }
 
 func (c *conversion) reference() string {
-	return fmt.Sprintf("func %[1]s(%[2]s) { %[1]sRef(dst, x%[3]s) }\n", c.name, c.parameters(), c.more())
+	return fmt.Sprintf("func %[1]s(%[2]s) { %[1]sRef(dst, x%[3]s) }\n", c.name, c.parameters(),
+		c.more())
 }
 
 func (c *conversion) dispatch() string {
@@ -87,7 +91,8 @@ func (c *conversion) dispatch() string {
 `, c.name, c.parameters(), avx512.lanes-1, narrow, c.more())
 }
 
-// each writes lines in which V stands for the prefix of a full register and H for that of half a register.
+// each writes lines in which V stands for the prefix of a full register and H for that of half a
+// register.
 func (a *asm) each(lines ...string) {
 	half := map[string]string{"Z": "Y", "Y": "X"}[a.vector]
 	for _, l := range lines {
@@ -97,38 +102,48 @@ func (a *asm) each(lines ...string) {
 
 func convert() []routine {
 	return []routine{
-		&conversion{name: "float16ToFloat32", from: "uint16", to: "float32", body: func(a *asm, in, out string) {
-			a.each("VCVTPH2PS "+in+", %V0", "VMOVUPS %V0, "+out)
-		}},
-		&conversion{name: "float32ToFloat16", from: "float32", to: "uint16", body: func(a *asm, in, out string) {
-			a.each("VMOVUPS "+in+", %V0", "VCVTPS2PH $0, %V0, "+out)
-		}},
-		&conversion{name: "bfloat16ToFloat32", from: "uint16", to: "float32", body: func(a *asm, in, out string) {
-			a.each("VPMOVZXWD "+in+", %V0", "VPSLLD $16, %V0, %V0", "VMOVUPS %V0, "+out)
-		}},
+		&conversion{name: "float16ToFloat32", from: "uint16", to: "float32",
+			body: func(a *asm, in, out string) {
+				a.each("VCVTPH2PS "+in+", %V0", "VMOVUPS %V0, "+out)
+			}},
+		&conversion{name: "float32ToFloat16", from: "float32", to: "uint16",
+			body: func(a *asm, in, out string) {
+				a.each("VMOVUPS "+in+", %V0", "VCVTPS2PH $0, %V0, "+out)
+			}},
+		&conversion{name: "bfloat16ToFloat32", from: "uint16", to: "float32",
+			body: func(a *asm, in, out string) {
+				a.each("VPMOVZXWD "+in+", %V0", "VPSLLD $16, %V0, %V0", "VMOVUPS %V0, "+out)
+			}},
 		&conversion{name: "float32ToBFloat16", from: "float32", to: "uint16", body: roundBFloat16},
-		&conversion{name: "int32ToFloat32", from: "int32", to: "float32", body: func(a *asm, in, out string) {
-			a.each("VCVTDQ2PS "+in+", %V0", "VMOVUPS %V0, "+out)
-		}},
+		&conversion{name: "int32ToFloat32", from: "int32", to: "float32",
+			body: func(a *asm, in, out string) {
+				a.each("VCVTDQ2PS "+in+", %V0", "VMOVUPS %V0, "+out)
+			}},
 		&conversion{name: "float32ToInt32", from: "float32", to: "int32", body: truncateInt32},
 		&conversion{name: "int64ToFloat32", from: "int64", to: "float32", wideOnly: true,
 			body: func(a *asm, in, out string) {
-				a.each("VCVTQQ2PS "+in+", Y0", "VCVTQQ2PS 64"+in+", Y1", "VMOVUPS Y0, "+out, "VMOVUPS Y1, 32"+out)
+				a.each("VCVTQQ2PS "+in+", Y0", "VCVTQQ2PS 64"+in+", Y1", "VMOVUPS Y0, "+out,
+					"VMOVUPS Y1, 32"+out)
 			}},
-		&conversion{name: "float32ToInt64", from: "float32", to: "int64", wideOnly: true, body: truncateInt64},
-		&conversion{name: "uint8ToFloat32", from: "uint8", to: "float32", body: func(a *asm, in, out string) {
-			a.each("VPMOVZXBD "+in+", %V0", "VCVTDQ2PS %V0, %V0", "VMOVUPS %V0, "+out)
-		}},
-		&conversion{name: "float32ToUint8", from: "float32", to: "uint8", body: saturate(0, 255, "VPACKUSWB")},
-		&conversion{name: "float32ToInt8", from: "float32", to: "int8", body: saturate(-128, 127, "VPACKSSWB")},
-		&conversion{name: "int8ToFloat32", from: "int8", to: "float32", body: func(a *asm, in, out string) {
-			a.each("VPMOVSXBD "+in+", %V0", "VCVTDQ2PS %V0, %V0", "VMOVUPS %V0, "+out)
-		}},
+		&conversion{name: "float32ToInt64", from: "float32", to: "int64", wideOnly: true,
+			body: truncateInt64},
+		&conversion{name: "uint8ToFloat32", from: "uint8", to: "float32",
+			body: func(a *asm, in, out string) {
+				a.each("VPMOVZXBD "+in+", %V0", "VCVTDQ2PS %V0, %V0", "VMOVUPS %V0, "+out)
+			}},
+		&conversion{name: "float32ToUint8", from: "float32", to: "uint8",
+			body: saturate(0, 255, "VPACKUSWB")},
+		&conversion{name: "float32ToInt8", from: "float32", to: "int8",
+			body: saturate(-128, 127, "VPACKSSWB")},
+		&conversion{name: "int8ToFloat32", from: "int8", to: "float32",
+			body: func(a *asm, in, out string) {
+				a.each("VPMOVSXBD "+in+", %V0", "VCVTDQ2PS %V0, %V0", "VMOVUPS %V0, "+out)
+			}},
 	}
 }
 
-// saturate rounds to the nearest byte, ties to even. The maximum comes first and has the bound second, which the instruction
-// returns for NaN.
+// saturate rounds to the nearest byte, ties to even. The maximum comes first and has the bound
+// second, which the instruction returns for NaN.
 func saturate(lo, hi float64, pack string) func(a *asm, in, out string) {
 	return func(a *asm, in, out string) {
 		x := a.newValue()
@@ -140,12 +155,13 @@ func saturate(lo, hi float64, pack string) func(a *asm, in, out string) {
 			a.line("\tVPMOVDB Z0, %s", out)
 			return
 		}
-		a.line("\tVEXTRACTI128 $1, Y0, X1\n\tVPACKSSDW X1, X0, X0\n\t%s X0, X0, X0\n\tVMOVQ X0, %s", pack, out)
+		a.line("\tVEXTRACTI128 $1, Y0, X1\n\tVPACKSSDW X1, X0, X0\n\t%s X0, X0, X0\n\tVMOVQ X0, %s",
+			pack, out)
 	}
 }
 
-// roundBFloat16 adds half a unit of the kept part, less one if that part is even, and cuts. NaN gets its quiet bit
-// instead, so that it cannot carry into an infinity.
+// roundBFloat16 adds half a unit of the kept part, less one if that part is even, and cuts. NaN
+// gets its quiet bit instead, so that it cannot carry into an infinity.
 func roundBFloat16(a *asm, in, out string) {
 	x, rounded, nan := a.newValue(), a.newValue(), a.newMask()
 	a.each("VMOVUPS " + in + ", %V0")
@@ -168,8 +184,8 @@ func roundBFloat16(a *asm, in, out string) {
 	a.line("\tVEXTRACTI128 $1, Y0, X1\n\tVPACKUSDW X1, X0, X0\n\tVMOVDQU X0, %s", out)
 }
 
-// truncateInt32 and truncateInt64 mend what the instructions return out of range, the least integer: its complement is
-// the greatest, which numbers too large become, and NaN becomes 0.
+// truncateInt32 and truncateInt64 mend what the instructions return out of range, the least
+// integer: its complement is the greatest, which numbers too large become, and NaN becomes 0.
 func truncateInt32(a *asm, in, out string) {
 	x, y, large := a.newValue(), a.newValue(), a.newMask()
 	a.each("VMOVUPS "+in+", %V0", "VCVTTPS2DQ %V0, %V1")

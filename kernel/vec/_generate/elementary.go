@@ -40,7 +40,8 @@ func elementary() []routine {
 	}
 }
 
-// toInteger rounds to an integral number in the mode of the instruction's control byte, without a report of inexactness.
+// toInteger rounds to an integral number in the mode of the instruction's control byte, without a
+// report of inexactness.
 func toInteger(mode int) func(a *asm, x value) {
 	return func(a *asm, x value) {
 		round := "VROUNDPS"
@@ -51,7 +52,8 @@ func toInteger(mode int) func(a *asm, x value) {
 	}
 }
 
-// hyperbolicTangent replaces x by tanh(x) = m/(m+2), m = exp(2x) - 1, which has rounded to ±1 beyond 10.
+// hyperbolicTangent replaces x by tanh(x) = m/(m+2), m = exp(2x) - 1, which has rounded to ±1
+// beyond 10.
 func hyperbolicTangent(a *asm, x value) {
 	n := a.newValue()
 	clamp(a, x, -10, 10)

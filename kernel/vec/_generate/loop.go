@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// kernel is one loop over slices: its Go signature and the body that turns one vector of each input into one of the
-// output, adds to accumulators, or both.
+// kernel is one loop over slices: its Go signature and the body that turns one vector of each input
+// into one of the output, adds to accumulators, or both.
 type kernel struct {
 	name    string
 	inputs  []string // names of the float32 slices read
@@ -17,11 +17,13 @@ type kernel struct {
 	sums    bool    // whether a float32 is returned
 	start   float64 // what accumulators and the lanes beyond the end hold at first
 	body    body
-	// combine writes the instructions that join register x into register acc; registers 4 and 5 are free.
+	// combine writes the instructions that join register x into register acc; registers 4 and 5 are
+	// free.
 	combine func(a *asm, x, acc string)
 }
 
-// body turns one vector of each input into one of the output, which it returns, or adds to the accumulator.
+// body turns one vector of each input into one of the output, which it returns, or adds to the
+// accumulator.
 type body func(a *asm, in []value, s []fixed, acc accumulator) value
 
 // accumulator has one register per copy of the unrolled body.
@@ -79,11 +81,13 @@ func (k *kernel) write(set isa, table *constants) string {
 	}
 	k.body(probe, in, live.scalars, live.acc)
 
-	a := &asm{isa: set, table: table, pinned: probe.pinned, wanted: probe.wanted, hoisted: map[uint32]fixed{}}
+	a := &asm{isa: set, table: table, pinned: probe.pinned, wanted: probe.wanted,
+		hoisted: map[uint32]fixed{}}
 	a.values, a.masks = probe.values, probe.masks
 	size, result := k.argumentBytes()
 	a.line("// func %s%s(%s)%s", k.name, set.name, k.parameters(), k.result())
-	// The frame keeps the stack check, the only point at which the scheduler can stop a loop of calls.
+	// The frame keeps the stack check, the only point at which the scheduler can stop a loop of
+	// calls.
 	a.line("TEXT ·%s%s(SB), 0, $128-%d", k.name, set.name, size)
 	a.line("\tNO_LOCAL_POINTERS")
 	k.loadArguments(a)
@@ -152,7 +156,8 @@ func (k *kernel) loops(a *asm, copies int, live resident) {
 	a.line("\tADDQ $%d, AX\n\tSUBQ $%d, CX\n\tJGE single", a.lanes, a.lanes)
 	a.line("tail:\n\tADDQ $%d, CX\n\tJZ done", a.lanes)
 	if a.vector == "Y" {
-		a.line("\tLEAQ lanes<>+32(SB), BX\n\tSHLQ $2, CX\n\tSUBQ CX, BX\n\tVMOVUPS (BX), %s", tailMask)
+		a.line("\tLEAQ lanes<>+32(SB), BX\n\tSHLQ $2, CX\n\tSUBQ CX, BX\n\tVMOVUPS (BX), %s",
+			tailMask)
 	} else {
 		a.line("\tMOVL $1, BX\n\tSHLL CX, BX\n\tDECL BX\n\tKMOVW BX, K1")
 	}

@@ -1,5 +1,5 @@
-// Command _generate writes the assembly of package vec and the Go files that choose between its versions. Its argument
-// is the folder of the package.
+// Command _generate writes the assembly of package vec and the Go files that choose between its
+// versions. Its argument is the folder of the package.
 package main
 
 import (
@@ -42,7 +42,8 @@ func (f *family) save(folder string) error {
 	case raw, column: // whose Go side is written by hand
 		return write(folder, files)
 	}
-	for name, text := range map[string]string{f.name + "_amd64.go": f.amd64(), f.name + "_generic.go": f.generic()} {
+	for name, text := range map[string]string{f.name + "_amd64.go": f.amd64(),
+		f.name + "_generic.go": f.generic()} {
 		source, err := format.Source([]byte(text))
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// toBytes is a loop from numbers to bytes on a scale: Requantization in package vec defines it. The parameters lie in memory in
-// the order of that struct, at offsets that the loop takes them from.
+// toBytes is a loop from numbers to bytes on a scale: Requantization in package vec defines it. The
+// parameters lie in memory in the order of that struct, at offsets that the loop takes them from.
 type toBytes struct {
 	name   string
 	from   string // element type of x
@@ -62,7 +62,8 @@ func (l *lane) load(typ, pointer string, to int) {
 
 func (l *lane) ops(lines ...string) {
 	for _, s := range lines {
-		l.line("\t%s", strings.NewReplacer("%V", l.vector, "%add", l.r(regAdd), "%scale", l.r(regScale), "%bias", l.r(regThenBias)).Replace(s))
+		l.line("\t%s", strings.NewReplacer("%V", l.vector, "%add", l.r(regAdd), "%scale",
+			l.r(regScale), "%bias", l.r(regThenBias)).Replace(s))
 	}
 }
 
@@ -77,8 +78,10 @@ func (l *lane) clamped(lo, hi, zero int) {
 // store writes the low bytes of register 0.
 func (l *lane) store() {
 	if l.vector == "Y" {
-		// The bytes, signed or not, are the low ones of integers in range: other bits must not saturate.
-		l.ops("VPAND Y4, Y0, Y0", "VEXTRACTI128 $1, Y0, X1", "VPACKUSDW X1, X0, X0", "VPACKUSWB X0, X0, X0", "VMOVQ X0, (DI)(AX*1)")
+		// The bytes, signed or not, are the low ones of integers in range: other bits must not
+		// saturate.
+		l.ops("VPAND Y4, Y0, Y0", "VEXTRACTI128 $1, Y0, X1", "VPACKUSDW X1, X0, X0",
+			"VPACKUSWB X0, X0, X0", "VMOVQ X0, (DI)(AX*1)")
 		return
 	}
 	mask := ""
@@ -116,7 +119,8 @@ func (k *toBytes) write(set isa, _ *constants) string {
 	}
 	a.line("\tXORQ AX, AX\n\tSUBQ $%d, CX\n\tJL tail\n\tPCALIGN $32\nloop:", set.lanes)
 	k.iteration(l, "loop")
-	a.line("\tADDQ $%d, AX\n\tSUBQ $%d, CX\n\tJGE loop\ntail:\n\tADDQ $%d, CX\n\tJZ done", set.lanes, set.lanes, set.lanes)
+	a.line("\tADDQ $%d, AX\n\tSUBQ $%d, CX\n\tJGE loop\ntail:\n\tADDQ $%d, CX\n\tJZ done",
+		set.lanes, set.lanes, set.lanes)
 	if set.vector == "Z" {
 		a.line("\tMOVL $1, DX\n\tSHLL CX, DX\n\tDECL DX\n\tKMOVW DX, K1")
 		l.masked = true
@@ -140,7 +144,8 @@ type rowsToBytes struct {
 	row  *toBytes
 }
 
-// named writes a text in which NAME stands for the routine, ROW for that of a row and TYPE for the type of its elements.
+// named writes a text in which NAME stands for the routine, ROW for that of a row and TYPE for the
+// type of its elements.
 func (k *rowsToBytes) named(text string) string {
 	return strings.NewReplacer("NAME", k.name, "ROW", k.row.name, "TYPE", k.row.from).Replace(text)
 }
@@ -151,11 +156,14 @@ func (k *rowsToBytes) write(set isa, _ *constants) string {
 	}
 	a := &asm{isa: set}
 	l := &lane{asm: a}
-	a.line("%s", k.named("// func NAMEAVX512(dst *byte, ldd int, x *TYPE, ldx, rows, cols int, p *Requantization)"))
+	a.line("%s", k.named("// func NAMEAVX512(dst *byte, ldd int, x *TYPE, ldx, rows, cols int, p "+
+		"*Requantization)"))
 	a.line("TEXT ·%sAVX512(SB), 0, $128-56\n\tNO_LOCAL_POINTERS", k.name)
-	a.line("\tMOVQ dst+0(FP), DI\n\tMOVQ ldd+8(FP), R10\n\tMOVQ x+16(FP), SI\n\tMOVQ ldx+24(FP), R11\n\tMOVQ rows+32(FP), R12")
+	a.line("\tMOVQ dst+0(FP), DI\n\tMOVQ ldd+8(FP), R10\n\tMOVQ x+16(FP), SI\n\tMOVQ ldx+24(FP), " +
+		"R11\n\tMOVQ rows+32(FP), R12")
 	a.line("\tMOVQ p+48(FP), BX\n\tSHLQ $2, R11")
-	a.line("\tMOVQ cols+40(FP), CX\n\tANDQ $15, CX\n\tMOVL $1, DX\n\tSHLL CX, DX\n\tDECL DX\n\tKMOVW DX, K1")
+	a.line("\tMOVQ cols+40(FP), CX\n\tANDQ $15, CX\n\tMOVL $1, DX\n\tSHLL CX, DX\n\tDECL " +
+		"DX\n\tKMOVW DX, K1")
 	a.line("row:\n\tMOVQ cols+40(FP), CX")
 	l.parameters()
 	a.line("\tXORQ AX, AX\n\tSUBQ $16, CX\n\tJL tail\nloop:")
@@ -163,7 +171,8 @@ func (k *rowsToBytes) write(set isa, _ *constants) string {
 	a.line("\tADDQ $16, AX\n\tSUBQ $16, CX\n\tJGE loop\ntail:\n\tADDQ $16, CX\n\tJZ done")
 	l.masked = true
 	k.row.iteration(l, "tail")
-	a.line("done:\n\tADDQ R10, DI\n\tADDQ R11, SI\n\tADDQ $44, BX\n\tDECQ R12\n\tJNZ row\n\tVZEROUPPER\n\tRET\n")
+	a.line("done:\n\tADDQ R10, DI\n\tADDQ R11, SI\n\tADDQ $44, BX\n\tDECQ R12\n\tJNZ " +
+		"row\n\tVZEROUPPER\n\tRET\n")
 	return a.out.String()
 }
 
@@ -171,7 +180,8 @@ func (k *rowsToBytes) declaration(set isa) string {
 	if set.vector == "Y" {
 		return ""
 	}
-	return k.named("// NAMEAVX512 does what ROWRef does for each row; neither rows nor columns may be 0.\n//\n//go:noescape\n" +
+	return k.named("// NAMEAVX512 does what ROWRef does for each row; neither rows nor columns " +
+		"may be 0.\n//\n//go:noescape\n" +
 		"func NAMEAVX512(dst *byte, ldd int, x *TYPE, ldx, rows, cols int, p *Requantization)\n")
 }
 
@@ -195,7 +205,8 @@ func (k *rowsToBytes) dispatch() string {
 }
 
 func (k *rowsToBytes) reference() string {
-	return k.named("func NAME(dst []byte, ldd int, x []TYPE, ldx, cols int, p []Requantization) {\n" +
+	return k.named("func NAME(dst []byte, ldd int, x []TYPE, ldx, cols int, p []Requantization) " +
+		"{\n" +
 		"\tfor i := range p {\n\t\tROWRef(dst[i*ldd:][:cols], x[i*ldx:][:cols], &p[i])\n\t}\n}\n")
 }
 
@@ -227,7 +238,8 @@ func (k *toBytes) declaration(set isa) string {
 	if set.vector == "Y" {
 		whole = ", whole vectors of 8 of them"
 	}
-	return fmt.Sprintf("// %[1]s%[2]s computes what %[1]sRef does for n elements%[3]s.\n//\n//go:noescape\nfunc %[4]s\n",
+	return fmt.Sprintf("// %[1]s%[2]s computes what %[1]sRef does for n "+
+		"elements%[3]s.\n//\n//go:noescape\nfunc %[4]s\n",
 		k.name, set.name, whole, k.signature(set.name))
 }
 
@@ -248,7 +260,8 @@ func (k *toBytes) operand(format string) string {
 }
 
 func (k *toBytes) reference() string {
-	return fmt.Sprintf("func %[1]s(%[2]s) { %[1]sRef(dst, x%[3]s, p) }\n", k.name, k.arguments(), k.operand("%s"))
+	return fmt.Sprintf("func %[1]s(%[2]s) { %[1]sRef(dst, x%[3]s, p) }\n", k.name, k.arguments(),
+		k.operand("%s"))
 }
 
 func (k *toBytes) dispatch() string {
@@ -277,32 +290,41 @@ func (k *toBytes) dispatch() string {
 `, k.name, k.arguments(), k.operand("&%s[0]"), k.operand("%s[whole:n]"), advance)
 }
 
-// quantize lists the loops from numbers to bytes. The parameter that the others add to a sum is what the second operand of
-// addBytes is multiplied by.
+// quantize lists the loops from numbers to bytes. The parameter that the others add to a sum is
+// what the second operand of addBytes is multiplied by.
 func quantize() []routine {
 	scaled := []string{"VPADDD %add, %V0, %V0", "VCVTDQ2PS %V0, %V0", "VMULPS %scale, %V0, %V0"}
 	var list []routine
-	ints := &toBytes{name: "requantizeInts", from: "int32", start: func(l *lane) { l.ops(scaled...) }}
+	ints := &toBytes{name: "requantizeInts", from: "int32", start: func(l *lane) {
+		l.ops(scaled...)
+	}}
 	floats := &toBytes{name: "requantizeFloats", from: "float32", start: func(l *lane) {
 		l.ops("VCVTPS2DQ %V0, %V0")
 		l.ops(scaled...)
 	}}
-	list = append(list, ints, &rowsToBytes{"requantizeRows", ints}, floats, &rowsToBytes{"requantizeFloatRows", floats},
-		&toBytes{name: "quantizeFloats", from: "float32", start: func(l *lane) { l.ops("VDIVPS %scale, %V0, %V0") }},
+	list = append(list, ints, &rowsToBytes{"requantizeRows", ints}, floats,
+		&rowsToBytes{"requantizeFloatRows", floats},
+		&toBytes{name: "quantizeFloats", from: "float32", start: func(l *lane) {
+			l.ops("VDIVPS %scale, %V0, %V0")
+		}},
 	)
 	for _, typ := range []string{"uint8", "int8"} {
 		name := strings.ToUpper(typ[:1]) + typ[1:]
 		list = append(list, &toBytes{name: "rescale" + name, from: typ, start: func(l *lane) {
 			l.ops("VCVTDQ2PS %V0, %V0", "VFMADD213PS %add, %scale, %V0")
 		}}, &toBytes{name: "add" + name, from: typ, second: typ, start: func(l *lane) {
-			l.ops("VCVTDQ2PS %V0, %V0", "VCVTDQ2PS %V1, %V1", "VFMADD213PS %bias, %scale, %V0", "VFMADD231PS %add, %V1, %V0")
+			l.ops("VCVTDQ2PS %V0, %V0", "VCVTDQ2PS %V1, %V1", "VFMADD213PS %bias, %scale, %V0",
+				"VFMADD231PS %add, %V1, %V0")
 		}})
 	}
-	return append(list, addBlocks{"addBlocksUint8", "VPMOVZXBD"}, addBlocks{"addBlocksInt8", "VPMOVSXBD"}, lookup{}, windows{ints}, copyRows{}, fromBytes("dequantizeUint8", "uint8", "VPMOVZXBD"), fromBytes("dequantizeInt8", "int8", "VPMOVSXBD"))
+	return append(list, addBlocks{"addBlocksUint8", "VPMOVZXBD"},
+		addBlocks{"addBlocksInt8", "VPMOVSXBD"}, lookup{}, windows{ints}, copyRows{},
+		fromBytes("dequantizeUint8", "uint8", "VPMOVZXBD"),
+		fromBytes("dequantizeInt8", "int8", "VPMOVSXBD"))
 }
 
-// windows is the loop of Windows3, by AVX-512 VNNI and VBMI: a permutation makes a word of the three bytes under a row of the kernel
-// for each of 16 outputs, and a dot product multiplies them.
+// windows is the loop of Windows3, by AVX-512 VNNI and VBMI: a permutation makes a word of the
+// three bytes under a row of the kernel for each of 16 outputs, and a dot product multiplies them.
 type windows struct{ sums *toBytes }
 
 func (k windows) write(set isa, _ *constants) string {
@@ -311,19 +333,24 @@ func (k windows) write(set isa, _ *constants) string {
 	}
 	a := &asm{isa: set}
 	l := &lane{asm: a}
-	a.line("// func windows3VBMI(dst *byte, cols int, x *byte, pitch, stride, rows int, w *[3]uint32, at *[64]byte, p *Requantization)")
+	a.line("// func windows3VBMI(dst *byte, cols int, x *byte, pitch, stride, rows int, w " +
+		"*[3]uint32, at *[64]byte, p *Requantization)")
 	a.line("TEXT ·windows3VBMI(SB), 0, $128-72\n\tNO_LOCAL_POINTERS")
-	a.line("\tMOVQ dst+0(FP), DI\n\tMOVQ x+16(FP), SI\n\tMOVQ pitch+24(FP), R10\n\tMOVQ stride+32(FP), R11\n\tMOVQ rows+40(FP), R12")
+	a.line("\tMOVQ dst+0(FP), DI\n\tMOVQ x+16(FP), SI\n\tMOVQ pitch+24(FP), R10\n\tMOVQ " +
+		"stride+32(FP), R11\n\tMOVQ rows+40(FP), R12")
 	a.line("\tMOVQ w+48(FP), DX\n\tMOVQ at+56(FP), BX\n\tVMOVDQU8 (BX), Z20\n\tMOVQ p+64(FP), BX")
 	for i := range 3 {
 		a.line("\tVPBROADCASTD %d(DX), Z%d", 4*i, 16+i)
 	}
 	l.parameters()
 	a.line("\tMOVQ R11, R13\n\tIMULQ R10, R13\n\tSHLQ $4, R11")
-	a.line("\tMOVQ cols+8(FP), CX\n\tANDQ $15, CX\n\tMOVL $1, DX\n\tSHLL CX, DX\n\tDECL DX\n\tKMOVW DX, K1")
-	a.line("row:\n\tMOVQ cols+8(FP), CX\n\tXORQ AX, AX\n\tMOVQ SI, R8\n\tSUBQ $16, CX\n\tJL tail\nloop:")
+	a.line("\tMOVQ cols+8(FP), CX\n\tANDQ $15, CX\n\tMOVL $1, DX\n\tSHLL CX, DX\n\tDECL " +
+		"DX\n\tKMOVW DX, K1")
+	a.line("row:\n\tMOVQ cols+8(FP), CX\n\tXORQ AX, AX\n\tMOVQ SI, R8\n\tSUBQ $16, CX\n\tJL " +
+		"tail\nloop:")
 	body := func(where string) {
-		a.line("\tVMOVDQU8 (R8), Z1\n\tVMOVDQU8 (R8)(R10*1), Z2\n\tVMOVDQU8 (R8)(R10*2), Z3\n\tVPXORD Z0, Z0, Z0")
+		a.line("\tVMOVDQU8 (R8), Z1\n\tVMOVDQU8 (R8)(R10*1), Z2\n\tVMOVDQU8 (R8)(R10*2), " +
+			"Z3\n\tVPXORD Z0, Z0, Z0")
 		for i := range 3 {
 			a.line("\tVPERMB Z%d, Z20, Z%d\n\tVPDPBUSD Z%d, Z%d, Z0", 1+i, 1+i, 16+i, 1+i)
 		}
@@ -331,10 +358,12 @@ func (k windows) write(set isa, _ *constants) string {
 		k.sums.finish(l, where)
 	}
 	body("loop")
-	a.line("\tADDQ $16, AX\n\tADDQ R11, R8\n\tSUBQ $16, CX\n\tJGE loop\ntail:\n\tADDQ $16, CX\n\tJZ done")
+	a.line("\tADDQ $16, AX\n\tADDQ R11, R8\n\tSUBQ $16, CX\n\tJGE loop\ntail:\n\tADDQ $16, " +
+		"CX\n\tJZ done")
 	l.masked = true
 	body("tail")
-	a.line("done:\n\tADDQ cols+8(FP), DI\n\tADDQ R13, SI\n\tDECQ R12\n\tJNZ row\n\tVZEROUPPER\n\tRET\n")
+	a.line("done:\n\tADDQ cols+8(FP), DI\n\tADDQ R13, SI\n\tDECQ R12\n\tJNZ " +
+		"row\n\tVZEROUPPER\n\tRET\n")
 	return a.out.String()
 }
 
@@ -342,13 +371,17 @@ func (windows) declaration(set isa) string {
 	if set.vector == "Y" {
 		return ""
 	}
-	return "// windows3VBMI computes what windows3Ref does; it reads 64 bytes of x from the first under each 16 outputs on. Neither rows nor\n" +
-		"// columns may be 0; at lists the bytes under the outputs, four for each.\n//\n//go:noescape\n" +
-		"func windows3VBMI(dst *byte, cols int, x *byte, pitch, stride, rows int, w *[3]uint32, at *[64]byte, p *Requantization)\n"
+	return "// windows3VBMI computes what windows3Ref does; it reads 64 bytes of x from the first " +
+		"under each 16 outputs on. Neither rows nor\n" +
+		"// columns may be 0; at lists the bytes under the outputs, four for " +
+		"each.\n//\n//go:noescape\n" +
+		"func windows3VBMI(dst *byte, cols int, x *byte, pitch, stride, rows int, w *[3]uint32, " +
+		"at *[64]byte, p *Requantization)\n"
 }
 
 func (windows) reference() string {
-	return "func windows3(dst []byte, cols int, x []byte, pitch, stride, rows int, w *[3]uint32, p *Requantization) {\n" +
+	return "func windows3(dst []byte, cols int, x []byte, pitch, stride, rows int, w *[3]uint32, " +
+		"p *Requantization) {\n" +
 		"\twindows3Ref(dst, cols, x, pitch, stride, rows, w, p)\n}\n"
 }
 
@@ -376,12 +409,17 @@ func (copyRows) write(set isa, _ *constants) string {
 		return ""
 	}
 	a := &asm{isa: set}
-	a.line("// func copyRowsAVX512(dst *byte, ldd int, src *byte, lds, cols, rows int, flip uint32)\nTEXT ·copyRowsAVX512(SB), 0, $128-52")
-	a.line("\tNO_LOCAL_POINTERS\n\tMOVQ dst+0(FP), DI\n\tMOVQ ldd+8(FP), R10\n\tMOVQ src+16(FP), SI\n\tMOVQ lds+24(FP), R11")
-	a.line("\tMOVQ cols+32(FP), R8\n\tMOVQ rows+40(FP), R12\n\tMOVL flip+48(FP), AX\n\tVMOVD AX, X1\n\tVPBROADCASTD X1, Z1")
-	a.line("\tMOVQ R8, CX\n\tANDQ $63, CX\n\tMOVQ $1, DX\n\tSHLQ CX, DX\n\tDECQ DX\n\tKMOVQ DX, K1\n\tSUBQ CX, R8")
+	a.line("// func copyRowsAVX512(dst *byte, ldd int, src *byte, lds, cols, rows int, flip " +
+		"uint32)\nTEXT ·copyRowsAVX512(SB), 0, $128-52")
+	a.line("\tNO_LOCAL_POINTERS\n\tMOVQ dst+0(FP), DI\n\tMOVQ ldd+8(FP), R10\n\tMOVQ src+16(FP), " +
+		"SI\n\tMOVQ lds+24(FP), R11")
+	a.line("\tMOVQ cols+32(FP), R8\n\tMOVQ rows+40(FP), R12\n\tMOVL flip+48(FP), AX\n\tVMOVD AX, " +
+		"X1\n\tVPBROADCASTD X1, Z1")
+	a.line("\tMOVQ R8, CX\n\tANDQ $63, CX\n\tMOVQ $1, DX\n\tSHLQ CX, DX\n\tDECQ DX\n\tKMOVQ DX, " +
+		"K1\n\tSUBQ CX, R8")
 	a.line("row:\n\tXORQ AX, AX\n\tCMPQ AX, R8\n\tJGE tail\nloop:")
-	a.line("\tVPXORD (SI)(AX*1), Z1, Z0\n\tVMOVDQU8 Z0, (DI)(AX*1)\n\tADDQ $64, AX\n\tCMPQ AX, R8\n\tJLT loop\ntail:")
+	a.line("\tVPXORD (SI)(AX*1), Z1, Z0\n\tVMOVDQU8 Z0, (DI)(AX*1)\n\tADDQ $64, AX\n\tCMPQ AX, " +
+		"R8\n\tJLT loop\ntail:")
 	a.line("\tVMOVDQU8.Z (SI)(AX*1), K1, Z0\n\tVPXORD Z1, Z0, Z0\n\tVMOVDQU8 Z0, K1, (DI)(AX*1)")
 	a.line("\tADDQ R10, DI\n\tADDQ R11, SI\n\tDECQ R12\n\tJNZ row\n\tVZEROUPPER\n\tRET\n")
 	return a.out.String()
@@ -416,7 +454,8 @@ func (copyRows) dispatch() string {
 `
 }
 
-// lookup is the loop of Lookup, by AVX-512 VBMI: two permutations of half of the table each, of which the top bit chooses.
+// lookup is the loop of Lookup, by AVX-512 VBMI: two permutations of half of the table each, of
+// which the top bit chooses.
 type lookup struct{}
 
 func (lookup) write(set isa, _ *constants) string {
@@ -424,7 +463,8 @@ func (lookup) write(set isa, _ *constants) string {
 		return ""
 	}
 	a := &asm{isa: set}
-	a.line("// func lookupVBMI(dst, x *byte, n int, table *byte)\nTEXT ·lookupVBMI(SB), 0, $128-32\n\tNO_LOCAL_POINTERS")
+	a.line("// func lookupVBMI(dst, x *byte, n int, table *byte)\nTEXT ·lookupVBMI(SB), 0, " +
+		"$128-32\n\tNO_LOCAL_POINTERS")
 	a.line("\tMOVQ dst+0(FP), DI\n\tMOVQ x+8(FP), SI\n\tMOVQ n+16(FP), CX\n\tMOVQ table+24(FP), BX")
 	for i := range 4 {
 		a.line("\tVMOVDQU8 %d(BX), Z%d", 64*i, i)
@@ -434,12 +474,14 @@ func (lookup) write(set isa, _ *constants) string {
 		if mask != "" {
 			z = ".Z"
 		}
-		a.line("\tVMOVDQU8%s (SI), %sZ4\n\tVMOVDQA64 Z4, Z5\n\tVMOVDQA64 Z4, Z6\n\tVPERMI2B Z1, Z0, Z5\n\tVPERMI2B Z3, Z2, Z6", z, mask)
+		a.line("\tVMOVDQU8%s (SI), %sZ4\n\tVMOVDQA64 Z4, Z5\n\tVMOVDQA64 Z4, Z6\n\tVPERMI2B Z1, "+
+			"Z0, Z5\n\tVPERMI2B Z3, Z2, Z6", z, mask)
 		a.line("\tVPMOVB2M Z4, K2\n\tVMOVDQU8 Z6, K2, Z5\n\tVMOVDQU8 Z5, %s(DI)", mask)
 	}
 	a.line("\tSUBQ $64, CX\n\tJL tail\n\tPCALIGN $32\nloop:")
 	body("")
-	a.line("\tADDQ $64, SI\n\tADDQ $64, DI\n\tSUBQ $64, CX\n\tJGE loop\ntail:\n\tADDQ $64, CX\n\tJZ done")
+	a.line("\tADDQ $64, SI\n\tADDQ $64, DI\n\tSUBQ $64, CX\n\tJGE loop\ntail:\n\tADDQ $64, " +
+		"CX\n\tJZ done")
 	a.line("\tMOVQ $1, DX\n\tSHLQ CX, DX\n\tDECQ DX\n\tKMOVQ DX, K1")
 	body("K1, ")
 	a.line("done:\n\tVZEROUPPER\n\tRET\n")
@@ -450,7 +492,8 @@ func (lookup) declaration(set isa) string {
 	if set.vector == "Y" {
 		return ""
 	}
-	return "// lookupVBMI computes what lookupRef does for n bytes.\n//\n//go:noescape\nfunc lookupVBMI(dst, x *byte, n int, table *byte)\n"
+	return "// lookupVBMI computes what lookupRef does for n bytes.\n//\n//go:noescape\nfunc " +
+		"lookupVBMI(dst, x *byte, n int, table *byte)\n"
 }
 
 func (lookup) reference() string {
@@ -474,12 +517,15 @@ func (lookup) dispatch() string {
 
 // fromBytes is the loop from bytes to numbers: whole vectors of (x - zero) · scale.
 func fromBytes(name, typ, widen string) routine {
-	return &conversion{name: name, from: typ, to: "float32", scalars: []string{"scale", "zero"}, body: func(a *asm, in, out string) {
-		a.each(widen+" "+in+", %V0", "VCVTDQ2PS %V0, %V0", "VSUBPS %V15, %V0, %V0", "VMULPS %V14, %V0, %V0", "VMOVUPS %V0, "+out)
-	}}
+	return &conversion{name: name, from: typ, to: "float32", scalars: []string{"scale", "zero"},
+		body: func(a *asm, in, out string) {
+			a.each(widen+" "+in+", %V0", "VCVTDQ2PS %V0, %V0", "VSUBPS %V15, %V0, %V0",
+				"VMULPS %V14, %V0, %V0", "VMOVUPS %V0, "+out)
+		}}
 }
 
-// addBlocks is the loop of AddBytes whose sums are in range of 32-bit integers, by AVX-512: blocks of 64 bytes, which packing saturates.
+// addBlocks is the loop of AddBytes whose sums are in range of 32-bit integers, by AVX-512: blocks
+// of 64 bytes, which packing saturates.
 type addBlocks struct{ name, widen string }
 
 func (k addBlocks) write(set isa, _ *constants) string {
@@ -488,19 +534,25 @@ func (k addBlocks) write(set isa, _ *constants) string {
 	}
 	a := &asm{isa: set}
 	l := &lane{asm: a}
-	a.line("// func %sAVX512(dst, x, y *byte, n int, p *Requantization, offset, flip uint32, order *uint32)", k.name)
+	a.line("// func %sAVX512(dst, x, y *byte, n int, p *Requantization, offset, flip uint32, "+
+		"order *uint32)", k.name)
 	a.line("TEXT ·%sAVX512(SB), 0, $128-56\n\tNO_LOCAL_POINTERS", k.name)
-	a.line("\tMOVQ dst+0(FP), DI\n\tMOVQ x+8(FP), SI\n\tMOVQ y+16(FP), R8\n\tMOVQ n+24(FP), CX\n\tMOVQ p+32(FP), BX")
+	a.line("\tMOVQ dst+0(FP), DI\n\tMOVQ x+8(FP), SI\n\tMOVQ y+16(FP), R8\n\tMOVQ n+24(FP), " +
+		"CX\n\tMOVQ p+32(FP), BX")
 	l.parameters()
-	a.line("\tMOVL offset+40(FP), DX\n\tVPBROADCASTD DX, Z16\n\tMOVL flip+44(FP), DX\n\tVPBROADCASTD DX, Z17\n\tMOVQ order+48(FP), DX\n\tVMOVDQU32 (DX), Z18")
+	a.line("\tMOVL offset+40(FP), DX\n\tVPBROADCASTD DX, Z16\n\tMOVL flip+44(FP), " +
+		"DX\n\tVPBROADCASTD DX, Z17\n\tMOVQ order+48(FP), DX\n\tVMOVDQU32 (DX), Z18")
 	a.line("\tXORQ AX, AX\n\tPCALIGN $32\nloop:")
 	for i := range 4 {
-		a.line("\t%s %d(SI)(AX*1), Z%d\n\t%s %d(R8)(AX*1), Z%d", k.widen, 16*i, i, k.widen, 16*i, 4+i)
+		a.line("\t%s %d(SI)(AX*1), Z%d\n\t%s %d(R8)(AX*1), Z%d", k.widen, 16*i, i, k.widen, 16*i,
+			4+i)
 		a.line("\tVCVTDQ2PS Z%d, Z%d\n\tVCVTDQ2PS Z%d, Z%d", i, i, 4+i, 4+i)
-		l.ops(fmt.Sprintf("VFMADD213PS %%bias, %%scale, Z%d", i), fmt.Sprintf("VFMADD231PS %%add, Z%d, Z%d", 4+i, i))
+		l.ops(fmt.Sprintf("VFMADD213PS %%bias, %%scale, Z%d", i),
+			fmt.Sprintf("VFMADD231PS %%add, Z%d, Z%d", 4+i, i))
 		a.line("\tVCVTPS2DQ Z%d, Z%d", i, i)
 	}
-	a.line("\tVPACKSSDW Z1, Z0, Z0\n\tVPACKSSDW Z3, Z2, Z2\n\tVPADDSW Z16, Z0, Z0\n\tVPADDSW Z16, Z2, Z2\n\tVPACKUSWB Z2, Z0, Z0")
+	a.line("\tVPACKSSDW Z1, Z0, Z0\n\tVPACKSSDW Z3, Z2, Z2\n\tVPADDSW Z16, Z0, Z0\n\tVPADDSW Z16, " +
+		"Z2, Z2\n\tVPACKUSWB Z2, Z0, Z0")
 	a.line("\tVPXORD Z17, Z0, Z0\n\tVPERMD Z0, Z18, Z0\n\tVMOVDQU32 Z0, (DI)(AX*1)")
 	a.line("\tADDQ $64, AX\n\tCMPQ AX, CX\n\tJLT loop\n\tVZEROUPPER\n\tRET\n")
 	return a.out.String()
@@ -510,9 +562,11 @@ func (k addBlocks) declaration(set isa) string {
 	if set.vector == "Y" {
 		return ""
 	}
-	return fmt.Sprintf("// %[1]sAVX512 adds n bytes, a multiple of 64 and not 0. The zero point of an unsigned result is in both halves of offset; flip makes a\n"+
+	return fmt.Sprintf("// %[1]sAVX512 adds n bytes, a multiple of 64 and not 0. The zero point "+
+		"of an unsigned result is in both halves of offset; flip makes a\n"+
 		"// signed one of it, and order is blockOrder.\n//\n//go:noescape\n"+
-		"func %[1]sAVX512(dst, x, y *byte, n int, p *Requantization, offset, flip uint32, order *uint32)\n", k.name)
+		"func %[1]sAVX512(dst, x, y *byte, n int, p *Requantization, offset, flip uint32, order "+
+		"*uint32)\n", k.name)
 }
 
 func (k addBlocks) reference() string {

@@ -4,7 +4,8 @@ import "math"
 
 func joinSum(a *asm, x, acc string) { a.line("\tVADDPS %s, %s, %s", x, acc, acc) }
 
-// joinExtreme keeps NaN that either register holds: the instruction returns x, its second operand, where either is NaN.
+// joinExtreme keeps NaN that either register holds: the instruction returns x, its second operand,
+// where either is NaN.
 func joinExtreme(mnemonic string) func(a *asm, x, acc string) {
 	return func(a *asm, x, acc string) {
 		size := acc[:1]
@@ -33,7 +34,8 @@ func extremeStep(mnemonic string) body {
 func reduction() []routine {
 	x := []string{"x"}
 	return []routine{
-		&kernel{name: "sum", inputs: x, sums: true, combine: joinSum, copies: map[string]int{"AVX512": 4, "AVX2": 4},
+		&kernel{name: "sum", inputs: x, sums: true, combine: joinSum,
+			copies: map[string]int{"AVX512": 4, "AVX2": 4},
 			body: func(a *asm, in []value, _ []fixed, acc accumulator) value {
 				a.op("VADDPS", in[0], acc, acc)
 				return 0
@@ -44,17 +46,20 @@ func reduction() []routine {
 				a.op("VFMADD231PS", in[0], in[1], acc)
 				return 0
 			}},
-		&kernel{name: "sumSquaredDiff", inputs: x, sums: true, scalars: []string{"mean"}, combine: joinSum,
-			copies: map[string]int{"AVX512": 4, "AVX2": 4},
+		&kernel{name: "sumSquaredDiff", inputs: x, sums: true, scalars: []string{"mean"},
+			combine: joinSum,
+			copies:  map[string]int{"AVX512": 4, "AVX2": 4},
 			body: func(a *asm, in []value, s []fixed, acc accumulator) value {
 				a.op("VSUBPS", s[0], in[0], in[0])
 				a.keepLive(in[0])
 				a.op("VFMADD231PS", in[0], in[0], acc)
 				return 0
 			}},
-		&kernel{name: "maxReduce", inputs: x, sums: true, start: math.Inf(-1), combine: joinExtreme("VMAXPS"),
-			copies: map[string]int{"AVX512": 4, "AVX2": 4}, body: extremeStep("VMAXPS")},
-		&kernel{name: "minReduce", inputs: x, sums: true, start: math.Inf(1), combine: joinExtreme("VMINPS"),
-			copies: map[string]int{"AVX512": 4, "AVX2": 4}, body: extremeStep("VMINPS")},
+		&kernel{name: "maxReduce", inputs: x, sums: true, start: math.Inf(-1),
+			combine: joinExtreme("VMAXPS"),
+			copies:  map[string]int{"AVX512": 4, "AVX2": 4}, body: extremeStep("VMAXPS")},
+		&kernel{name: "minReduce", inputs: x, sums: true, start: math.Inf(1),
+			combine: joinExtreme("VMINPS"),
+			copies:  map[string]int{"AVX512": 4, "AVX2": 4}, body: extremeStep("VMINPS")},
 	}
 }

@@ -13,7 +13,8 @@ func (raw) reference() string                    { return "" }
 // search writes find, which returns the index of the first element that equals v, or -1.
 func search() []routine {
 	return []routine{raw(func(set isa) string {
-		compare := "\tVCMPPS $0, (SI)(AX*4), Y0, Y1\n\tVMOVMSKPS Y1, BX\n\tTESTL BX, BX\n\tJNZ found"
+		compare := "\tVCMPPS $0, (SI)(AX*4), Y0, Y1\n\tVMOVMSKPS Y1, BX\n\tTESTL BX, BX\n\tJNZ " +
+			"found"
 		tail := `	LEAQ lanes<>+32(SB), BX
 	SHLQ $2, CX
 	SUBQ CX, BX

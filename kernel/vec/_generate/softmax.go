@@ -13,11 +13,13 @@ func softmax() []routine {
 		return x
 	}
 	return []routine{
-		&kernel{name: "expShift", inputs: []string{"x"}, writes: true, scalars: []string{"shift"}, sums: true,
+		&kernel{name: "expShift", inputs: []string{"x"}, writes: true, scalars: []string{"shift"},
+			sums:    true,
 			combine: joinSum, copies: copies, body: shifted},
 		&kernel{name: "sumExp", inputs: []string{"x"}, scalars: []string{"shift"}, sums: true,
 			combine: joinSum, copies: copies, body: shifted},
-		&kernel{name: "shiftTwice", inputs: []string{"x"}, writes: true, scalars: []string{"a", "b"}, copies: copies,
+		&kernel{name: "shiftTwice", inputs: []string{"x"}, writes: true,
+			scalars: []string{"a", "b"}, copies: copies,
 			body: func(a *asm, in []value, s []fixed, _ accumulator) value {
 				a.op("VSUBPS", s[0], in[0], in[0])
 				a.op("VSUBPS", s[1], in[0], in[0])

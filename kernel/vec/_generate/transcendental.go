@@ -9,15 +9,15 @@ const (
 	ln2Low   = math.Ln2 - ln2High
 )
 
-// clamp moves x to lo or hi where it lies outside. NaN stays: the instructions return the operand that stands first here
-// where either is NaN.
+// clamp moves x to lo or hi where it lies outside. NaN stays: the instructions return the operand
+// that stands first here where either is NaN.
 func clamp(a *asm, x value, lo, hi float64) {
 	a.op("VMAXPS", x, a.pin(lo), x)
 	a.op("VMINPS", x, a.pin(hi), x)
 }
 
-// reduce splits x into n*ln 2 + r with an integer n and |r| <= ln 2 / 2, and leaves r in x (Cody and Waite, "Software
-// Manual for the Elementary Functions", 1980, chapter 6).
+// reduce splits x into n*ln 2 + r with an integer n and |r| <= ln 2 / 2, and leaves r in x (Cody
+// and Waite, "Software Manual for the Elementary Functions", 1980, chapter 6).
 func reduce(a *asm, x, n value) {
 	a.op("VMULPS", a.c(math.Log2E), x, n)
 	if a.vector == "Z" {
@@ -50,7 +50,8 @@ func exponential(a *asm, x, n value) {
 	a.op("VMULPS", n, p, x)
 }
 
-// exponentialNormal is exponential for arguments whose result is a normal number. Value p is overwritten too.
+// exponentialNormal is exponential for arguments whose result is a normal number. Value p is
+// overwritten too.
 func exponentialNormal(a *asm, x, n, p value) {
 	reduce(a, x, n)
 	a.polynomial(append([]float32{1, 1}, expPoly...), x, p)
@@ -63,8 +64,8 @@ func exponentialNormal(a *asm, x, n, p value) {
 	a.op("VPADDD", n, p, x)
 }
 
-// expm1 replaces x, at least -80 and at most 80, by exp(x) - 1 without cancellation: with p = exp(r) - 1 it is
-// 2^n * p + (2^n - 1). Value n is overwritten.
+// expm1 replaces x, at least -80 and at most 80, by exp(x) - 1 without cancellation: with p =
+// exp(r) - 1 it is 2^n * p + (2^n - 1). Value n is overwritten.
 func expm1(a *asm, x, n value) {
 	p, square := a.newValue(), a.newValue()
 	reduce(a, x, n)
@@ -78,8 +79,8 @@ func expm1(a *asm, x, n value) {
 	a.op("VFMADD231PS", n, p, x)
 }
 
-// split replaces f, a positive normal number, by f' and sets e, with f = 2^e * (1 + f') and √½ <= 1 + f' < √2. Value p is
-// overwritten.
+// split replaces f, a positive normal number, by f' and sets e, with f = 2^e * (1 + f') and √½ <= 1
+// + f' < √2. Value p is overwritten.
 func split(a *asm, f, e, p value) {
 	const sqrtHalf = 0x3f3504f3
 	a.op("VPSUBD", a.bits(sqrtHalf), f, e)
@@ -90,7 +91,8 @@ func split(a *asm, f, e, p value) {
 	a.op("VSUBPS", a.c(1), f, f)
 }
 
-// joinLogarithm replaces f by e*ln 2 + log(1 + f), the latter as f + f²(f*P(f) - ½). Value p is overwritten.
+// joinLogarithm replaces f by e*ln 2 + log(1 + f), the latter as f + f²(f*P(f) - ½). Value p is
+// overwritten.
 func joinLogarithm(a *asm, f, e, p value) {
 	square := a.newValue()
 	a.op("VMULPS", f, f, square)
@@ -124,8 +126,8 @@ func logarithm(a *asm, x value) {
 // erfSplit is where the two branches of the error function meet; each holds a little beyond it.
 const erfSplit = 0.921875
 
-// errorFunction replaces x by erf(x): x + x*P(x²) near zero; elsewhere 1 - exp(t*Q(t) - t) with the sign of x, t = |x|.
-// At 4 the result has rounded to 1, so that t stops there.
+// errorFunction replaces x by erf(x): x + x*P(x²) near zero; elsewhere 1 - exp(t*Q(t) - t) with the
+// sign of x, t = |x|. At 4 the result has rounded to 1, so that t stops there.
 func errorFunction(a *asm, x value) {
 	t, near, far, p, isNear := a.newValue(), a.newValue(), a.newValue(), a.newValue(), a.newMask()
 	a.op("VMULPS", x, x, near)
@@ -144,7 +146,8 @@ func errorFunction(a *asm, x value) {
 	a.choose(isNear, near, x, x)
 }
 
-// logistic replaces x by 1/(1 + exp(-x)). With e = exp(-|x|) it is 1/(1+e) or e/(1+e), neither of which overflows.
+// logistic replaces x by 1/(1 + exp(-x)). With e = exp(-|x|) it is 1/(1+e) or e/(1+e), neither of
+// which overflows.
 func logistic(a *asm, x value) {
 	e, n, negative := a.newValue(), a.newValue(), a.newMask()
 	a.op("VORPS", a.bits(signBit), x, e)

@@ -24,7 +24,8 @@ const transposeArguments = `	NO_LOCAL_POINTERS
 	SHLQ $2, R9
 `
 
-// unpack writes the two stages that turn rows 4g to 4g+3 of register lane L into column 4L+c, c = 0 to 3.
+// unpack writes the two stages that turn rows 4g to 4g+3 of register lane L into column 4L+c, c = 0
+// to 3.
 func unpack(b *strings.Builder, prefix string, rows int) {
 	for i := 0; i < rows; i += 2 {
 		fmt.Fprintf(b, "\tVUNPCKLPS %[1]s%[2]d, %[1]s%[3]d, %[1]s%[4]d\n", prefix, i+1, i, rows+i)
@@ -34,12 +35,14 @@ func unpack(b *strings.Builder, prefix string, rows int) {
 		for c := range 4 {
 			half := []string{"L", "H"}[c%2]
 			from := rows + g + c/2
-			fmt.Fprintf(b, "\tVUNPCK%[1]sPD %[2]s%[3]d, %[2]s%[4]d, %[2]s%[5]d\n", half, prefix, from+2, from, g+c)
+			fmt.Fprintf(b, "\tVUNPCK%[1]sPD %[2]s%[3]d, %[2]s%[4]d, %[2]s%[5]d\n", half, prefix,
+				from+2, from, g+c)
 		}
 	}
 }
 
-// transposeWide handles 16 rows or fewer: rows that are missing are read from the last one and masked when written.
+// transposeWide handles 16 rows or fewer: rows that are missing are read from the last one and
+// masked when written.
 func transposeWide() string {
 	var b strings.Builder
 	b.WriteString("// func transposeAVX512(dst, src *uint32, rows, cols, ldDst, ldSrc int)\n")
@@ -72,7 +75,8 @@ loop:
 		}
 	}
 	unpack(&b, "Z", 16)
-	// Lanes 0 and 2, and 1 and 3, of each pair of row groups; then the same of the halves gives whole columns.
+	// Lanes 0 and 2, and 1 and 3, of each pair of row groups; then the same of the halves gives
+	// whole columns.
 	for c := range 4 {
 		for pair := range 2 {
 			low := 8*pair + c

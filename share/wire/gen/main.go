@@ -1,5 +1,5 @@
-// Command gen writes the C header of the package share/wire to the file named,
-// or to standard output.
+// Command gen writes the C header of the package share/wire to the file named, or to standard
+// output.
 package main
 
 import (

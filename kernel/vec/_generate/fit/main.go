@@ -1,5 +1,6 @@
-// Command fit prints the polynomial coefficients in ../coefficients.go. Each is the minimax polynomial of a weighted
-// function on an interval, found by the exchange algorithm of E. Ya. Remez (1934) in float64 and rounded to float32.
+// Command fit prints the polynomial coefficients in ../coefficients.go. Each is the minimax
+// polynomial of a weighted function on an interval, found by the exchange algorithm of E. Ya. Remez
+// (1934) in float64 and rounded to float32.
 package main
 
 import (
@@ -7,7 +8,8 @@ import (
 	"math"
 )
 
-// problem asks for the polynomial p of a degree that makes the greatest |weight(x) * (f(x) - p(x))| over lo..hi least.
+// problem asks for the polynomial p of a degree that makes the greatest |weight(x) * (f(x) - p(x))|
+// over lo..hi least.
 type problem struct {
 	name      string
 	f, weight func(float64) float64
@@ -20,9 +22,13 @@ func main() {
 	problems := []problem{
 		{"expPoly", func(x float64) float64 { return expTail(x) },
 			func(x float64) float64 { return x * x / math.Exp(x) }, -math.Ln2 / 2, math.Ln2 / 2, 4},
-		{"logPoly", logTail, func(x float64) float64 { return x * x }, math.Sqrt2/2 - 1, math.Sqrt2 - 1, 7},
+		{"logPoly", logTail, func(x float64) float64 {
+			return x * x
+		}, math.Sqrt2/2 - 1, math.Sqrt2 - 1, 7},
 		{"erfNear", erfNear, one, 0, 0.95 * 0.95, 5},
-		{"erfFar", erfFar, func(x float64) float64 { return x * math.Erfc(x) / math.Erf(x) }, 0.9, 4, 5},
+		{"erfFar", erfFar, func(x float64) float64 {
+			return x * math.Erfc(x) / math.Erf(x)
+		}, 0.9, 4, 5},
 	}
 	for _, p := range problems {
 		coefficients, worst := p.solve()
@@ -88,7 +94,8 @@ func (p problem) solve() (coefficients []float64, worst float64) {
 	return coefficients, worst
 }
 
-// level solves for the polynomial whose weighted error is equal at the points, with alternating sign.
+// level solves for the polynomial whose weighted error is equal at the points, with alternating
+// sign.
 func (p problem) level(points []float64) []float64 {
 	n := len(points)
 	m := make([][]float64, n)
@@ -137,7 +144,8 @@ func eliminate(m [][]float64) []float64 {
 	return x
 }
 
-// extremes returns the n alternating extremes of the weighted error with the greatest values, from left to right.
+// extremes returns the n alternating extremes of the weighted error with the greatest values, from
+// left to right.
 func (p problem) extremes(coefficients []float64, n int) (points []float64, worst float64) {
 	var values []float64
 	for i := range grid + 1 {
