@@ -9,7 +9,7 @@ import (
 
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/device"
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/plan/cache"
 )
@@ -114,7 +114,7 @@ func TestMeasuredChoices(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := runDigits(t, path)
-	choices := cpu.Choices{}
+	choices := compute.Choices{}
 	for batch := range 2 {
 		m, err := c.Model(path)
 		if err != nil {
@@ -127,7 +127,7 @@ func TestMeasuredChoices(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range compiled.Plan.Steps {
-			if k, ok := compiled.Plan.Steps[i].Kernel.(cpu.Choosing); ok {
+			if k, ok := compiled.Plan.Steps[i].Kernel.(compute.Choosing); ok {
 				ways := k.Ways()
 				choices[k.Problem()] = ways[len(ways)-1]
 			}

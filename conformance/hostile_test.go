@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/graph"
@@ -176,7 +177,7 @@ func decent(g *graph.Graph, err error) error {
 	if err == nil {
 		return nil
 	}
-	for _, kind := range []error{op.ErrPanic, pass.ErrPanic, cpu.ErrPanic, engine.ErrFault,
+	for _, kind := range []error{op.ErrPanic, pass.ErrPanic, compute.ErrPanic, engine.ErrFault,
 		context.DeadlineExceeded} {
 		if errors.Is(err, kind) {
 			return err

@@ -15,7 +15,7 @@
 //
 // Concurrency: a Session is used by any number of goroutines; an Instance by one at a time.
 //
-// What it refuses: to hold a byte that the quota does not grant ([Quota.Reserve] is asked before
-// memory is allocated), and to let a fault out: a panic in a kernel ends the iteration with an
-// error of kind [ErrFault].
+// What it refuses: to hold a byte that the quota does not grant ([device.Quota.Reserve] is asked
+// before memory is allocated), and to let a fault out: a panic in a kernel ends the iteration with
+// an error of kind [ErrFault].
 package engine

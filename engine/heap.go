@@ -10,12 +10,12 @@ import (
 // where too much ends the process and all jobs in it: what the quota grants is granted only as far
 // as the device has it.
 type heap struct {
-	quota  Quota
+	quota  device.Quota
 	device device.Info
 	held   int64 // one goroutine runs an instance
 }
 
-// Reserve implements cpu.Memory.
+// Reserve implements device.Quota.
 func (h *heap) Reserve(n int64) error {
 	if has := h.device.MemoryBytes; has > 0 && (n > has || h.held > has-n) {
 		return fmt.Errorf(
@@ -34,7 +34,7 @@ func (h *heap) Reserve(n int64) error {
 	return nil
 }
 
-// Release implements cpu.Memory.
+// Release implements device.Quota.
 func (h *heap) Release(n int64) {
 	h.held -= n
 	h.quota.Release(n)

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/tensor"
@@ -23,17 +24,8 @@ var (
 	ErrBusy = errors.New("all instances in use")
 )
 
-// Quota grants device memory to one job, exact to the byte. Both methods are safe for concurrent
-// use.
-type Quota interface {
-	// Reserve grants bytes or fails with an error that names the job, what it wants and its cap.
-	Reserve(bytes int64) error
-	// Release gives reserved bytes back.
-	Release(bytes int64)
-}
-
 // Unlimited grants everything: the quota of a program that has the machine to itself.
-var Unlimited Quota = unlimited{}
+var Unlimited device.Quota = unlimited{}
 
 type unlimited struct{}
 
@@ -47,7 +39,7 @@ type Options struct {
 	// Quota grants the packed weights, which stay; ArenaQuota the arenas, one an instance, and,
 	// while an iteration runs, the values whose shape depends on data. nil Quota: Unlimited; nil
 	// ArenaQuota: Quota.
-	Quota, ArenaQuota Quota
+	Quota, ArenaQuota device.Quota
 	// MaxInstances bounds the arenas that exist at a time; 0 means no bound but the quota.
 	MaxInstances int
 	// PackPool, when set, shares the packing of weights among its workers. They are not held back
@@ -174,7 +166,7 @@ func (s *Session) Weights() []byte {
 // weights are packed weights and the number of sessions that read them; the last frees them.
 type weights struct {
 	device.Buffer
-	quota Quota
+	quota device.Quota
 
 	mu       sync.Mutex
 	sessions int
@@ -202,7 +194,7 @@ func (w *weights) leave() {
 	}
 }
 
-func (s *Session) alloc(q Quota, n int64) (device.Buffer, error) {
+func (s *Session) alloc(q device.Quota, n int64) (device.Buffer, error) {
 	if err := q.Reserve(n); err != nil {
 		return nil, err
 	}
@@ -214,7 +206,7 @@ func (s *Session) alloc(q Quota, n int64) (device.Buffer, error) {
 	return b, nil
 }
 
-func release(q Quota, b device.Buffer) {
+func release(q device.Quota, b device.Buffer) {
 	n := b.Len()
 	b.Free()
 	q.Release(n)
@@ -281,7 +273,7 @@ func (s *Session) newInstance() (*Instance, error) {
 		session: s,
 		arena:   arena,
 		program: prog,
-		exec: cpu.Exec{
+		exec: compute.Exec{
 			Pool:   s.opts.Pool,
 			Memory: &heap{quota: s.opts.ArenaQuota, device: s.opts.Device.Info()},
 		},
@@ -323,7 +315,7 @@ type Instance struct {
 	session *Session
 	arena   device.Buffer
 	program *plan.Program
-	exec    cpu.Exec
+	exec    compute.Exec
 	ran     bool
 }
 
@@ -357,7 +349,7 @@ func (i *Instance) end(err *error) {
 			r,
 			debug.Stack(),
 		)
-	} else if errors.Is(*err, cpu.ErrPanic) {
+	} else if errors.Is(*err, compute.ErrPanic) {
 		*err = fmt.Errorf("%w: %w", ErrFault, *err)
 	}
 	i.settle()

@@ -10,26 +10,26 @@ import (
 	"testing"
 
 	"github.com/weirgpu/weir/device"
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/tensor"
 )
 
 // faulty is a kernel that fails while armed, and is the real one otherwise.
 type faulty struct {
-	cpu.Kernel
+	compute.Kernel
 	armed *atomic.Bool
-	how   func(x *cpu.Exec) error
+	how   func(x *compute.Exec) error
 }
 
-func (k faulty) Bind(b cpu.Binding) cpu.Task { return &faultyTask{k, k.Kernel.Bind(b)} }
+func (k faulty) Bind(b compute.Binding) compute.Task { return &faultyTask{k, k.Kernel.Bind(b)} }
 
 type faultyTask struct {
 	faulty
-	real cpu.Task
+	real compute.Task
 }
 
-func (t *faultyTask) Run(x *cpu.Exec) error {
+func (t *faultyTask) Run(x *compute.Exec) error {
 	if t.armed.Load() {
 		return t.how(x)
 	}
@@ -51,23 +51,23 @@ func TestFaultsStayInTheirIteration(t *testing.T) {
 	p := network(t)
 	var armed atomic.Bool
 	f := faulty{p.Steps[len(p.Steps)/2].Kernel, &armed, nil}
-	ways := map[string]func(x *cpu.Exec) error{
-		"panic in a step": func(*cpu.Exec) error { panic(errTest) },
-		"panic in a chunk": func(x *cpu.Exec) error {
+	ways := map[string]func(x *compute.Exec) error{
+		"panic in a step": func(*compute.Exec) error { panic(errTest) },
+		"panic in a chunk": func(x *compute.Exec) error {
 			return x.For(40, chunk(func(i, _ int) { explode(i == 17) }))
 		},
-		"panic in all": func(x *cpu.Exec) error {
+		"panic in all": func(x *compute.Exec) error {
 			return x.For(40, chunk(func(int, int) { explode(true) }))
 		},
-		"index in a step": func(*cpu.Exec) error {
+		"index in a step": func(*compute.Exec) error {
 			var none []int
 			none[len(p.Steps)]++
 			return nil
 		},
-		"nil in a chunk": func(x *cpu.Exec) error {
+		"nil in a chunk": func(x *compute.Exec) error {
 			return x.For(9, chunk(func(int, int) { var q *int; *q++ }))
 		},
-		"panic with no one": func(x *cpu.Exec) error {
+		"panic with no one": func(x *compute.Exec) error {
 			return x.For(1, chunk(func(int, int) { explode(true) }))
 		},
 	}

@@ -4,20 +4,14 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/tensor"
 )
-
-// Memory grants and takes back bytes of a job's memory. Reserve's error names the job, what it
-// wants and its cap.
-type Memory interface {
-	Reserve(bytes int64) error
-	Release(bytes int64)
-}
 
 // Host is who runs an evaluation, as the bodies of the operator see it.
 type Host struct {
 	// Memory is asked for the bytes of every tensor that a body makes; nil grants everything.
-	Memory Memory
+	Memory device.Quota
 	// Pass is called before every node of a body: it may give the device to another job and wait to
 	// get it back, and fails when the evaluation must end. nil: the context alone can end it.
 	Pass func() error

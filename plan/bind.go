@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -32,7 +32,7 @@ func (p *Plan) packings() (list []packing, ok bool) {
 		if st.packed.n == 0 {
 			continue
 		}
-		k, ok := st.Kernel.(cpu.Packing)
+		k, ok := st.Kernel.(compute.Packing)
 		if !ok {
 			return nil, false
 		}
@@ -49,7 +49,7 @@ type Program struct {
 	Inputs, Outputs []*tensor.Tensor
 
 	plan    *Plan
-	tasks   []cpu.Task
+	tasks   []compute.Task
 	tensors []*tensor.Tensor
 }
 
@@ -75,8 +75,8 @@ func (p *Plan) bind(arena, packed []byte, captures []*tensor.Tensor) (*Program, 
 	}
 	for i := range p.Steps {
 		st := &p.Steps[i]
-		r.tasks = append(r.tasks, st.Kernel.Bind(cpu.Binding{In: r.pick(st.In), Out: r.pick(st.Out),
-			Packed: st.packed.of(packed), Scratch: st.scratch.of(arena), Workers: p.Threads}))
+		r.tasks = append(r.tasks, st.Kernel.Bind(compute.Binding{In: r.pick(st.In),
+			Out: r.pick(st.Out), Packed: st.packed.of(packed), Scratch: st.scratch.of(arena), Workers: p.Threads}))
 	}
 	r.Inputs, r.Outputs = r.pick(p.Inputs), r.pick(p.Outputs)
 	return r, nil
@@ -125,7 +125,7 @@ func (r *Program) Plan() *Plan { return r.plan }
 // Run computes the outputs from the inputs. Between steps it passes the gate of x, so a lease that
 // was asked back is given back there at the latest. An error names the node; the program can be run
 // again.
-func (r *Program) Run(x *cpu.Exec) error {
+func (r *Program) Run(x *compute.Exec) error {
 	if err := r.admit(x); err != nil {
 		return err
 	}
@@ -143,14 +143,14 @@ func (r *Program) Run(x *cpu.Exec) error {
 // Profile is Run without the gate. It calls visit after each step with what it cost under the
 // shapes of this run, steps of the branch that an If takes before the If itself, which then costs
 // no more than handing on its outputs.
-func (r *Program) Profile(x *cpu.Exec, visit func(s *Step, c Cost)) error {
+func (r *Program) Profile(x *compute.Exec, visit func(s *Step, c Cost)) error {
 	if err := r.admit(x); err != nil {
 		return err
 	}
 	for i, t := range r.tasks {
 		run := t.Run
 		if b, ok := t.(*ifTask); ok {
-			run = func(x *cpu.Exec) error { return b.profile(x, visit) }
+			run = func(x *compute.Exec) error { return b.profile(x, visit) }
 		}
 		if err := run(x); err != nil {
 			return r.failed(i, err)
@@ -165,7 +165,7 @@ func (r *Program) Profile(x *cpu.Exec, visit func(s *Step, c Cost)) error {
 }
 
 // admit asks for the memory of inputs that no arena holds: sequences, optionals and maps.
-func (r *Program) admit(x *cpu.Exec) error {
+func (r *Program) admit(x *compute.Exec) error {
 	for i, t := range r.Inputs[:r.plan.Graph.NumFormals()] {
 		if !t.DType.IsContainer() {
 			continue
@@ -179,7 +179,7 @@ func (r *Program) admit(x *cpu.Exec) error {
 }
 
 // RunStep runs step i alone. The gate is not asked.
-func (r *Program) RunStep(x *cpu.Exec, i int) error {
+func (r *Program) RunStep(x *compute.Exec, i int) error {
 	if err := r.tasks[i].Run(x); err != nil {
 		return r.failed(i, err)
 	}

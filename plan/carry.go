@@ -1,7 +1,7 @@
 package plan
 
 import (
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -109,7 +109,7 @@ func (c *carry) nextBoxed(r *Program) {
 }
 
 // deliver makes the state the results.
-func (c *carry) deliver(x *cpu.Exec, r *Program, out []cpu.Result) error {
+func (c *carry) deliver(x *compute.Exec, r *Program, out []compute.Result) error {
 	for k := range c.n {
 		if out[k].Tensor == nil {
 			continue
@@ -136,10 +136,10 @@ func (p *Plan) stackable(out int) bool {
 }
 
 // results wraps the outputs of a binding.
-func results(out []*tensor.Tensor) []cpu.Result {
-	rs := make([]cpu.Result, len(out))
+func results(out []*tensor.Tensor) []compute.Result {
+	rs := make([]compute.Result, len(out))
 	for i, t := range out {
-		rs[i] = cpu.NewResult(t)
+		rs[i] = compute.NewResult(t)
 	}
 	return rs
 }

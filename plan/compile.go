@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/op"
@@ -24,7 +25,7 @@ type Options struct {
 	Passes pass.Options
 	// Choices, when not nil, are measured choices of kernels. They change results by rounding, and
 	// how weights are packed.
-	Choices cpu.Choices
+	Choices compute.Choices
 	// Reference leaves fast kernels out: every step runs the operator's plain evaluation.
 	Reference bool
 	// Placement, when not 0, seeds a random placement of the values in the arena, looser than the
@@ -256,16 +257,16 @@ func tabled(n *graph.Node) bool {
 	return true
 }
 
-func (c *compiler) kernel(o *op.Op, n *graph.Node, dynamic bool) (cpu.Kernel, error) {
+func (c *compiler) kernel(o *op.Op, n *graph.Node, dynamic bool) (compute.Kernel, error) {
 	call := n.Call()
 	if !dynamic && !c.opts.Reference && tabled(n) {
-		k, err := cpu.Prepare(&cpu.Request{Call: call, In: types(n.In), Out: types(n.Out),
+		k, err := cpu.Prepare(&compute.Request{Call: call, In: types(n.In), Out: types(n.Out),
 			Choices: c.opts.Choices})
 		if k != nil || err != nil {
 			return k, err
 		}
 	}
-	return cpu.Reference(o, call), nil
+	return compute.Reference(o, call), nil
 }
 
 func types(vs []*graph.Value) []op.Type {

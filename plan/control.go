@@ -3,7 +3,7 @@ package plan
 import (
 	"context"
 
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/pass"
@@ -14,7 +14,7 @@ import (
 // the step's scratch, their packed weights in the step's, one after the other, and captured values
 // are read where the enclosing plan has them.
 type control interface {
-	cpu.Kernel
+	compute.Kernel
 	// bodies lists the plans.
 	bodies() []*Plan
 	// flops estimates the operations of one run.
@@ -94,7 +94,7 @@ func bindBody(p *Plan, arena, packed []byte, captures []*tensor.Tensor) *Program
 
 // iteration runs a body once, between two passes of the gate. What it made beside its arena is
 // garbage then: outputs of bodies that are planned lie in the arena.
-func (r *Program) iteration(x *cpu.Exec) error {
+func (r *Program) iteration(x *compute.Exec) error {
 	if err := x.Pass(); err != nil {
 		return err
 	}

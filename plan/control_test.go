@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -246,5 +246,5 @@ func TestDataDependentShapes(t *testing.T) {
 			t.Errorf("%d zeros in a byte less: error %v", zeros, err)
 		}
 	}
-	var _ cpu.Memory = &quota{}
+	var _ device.Quota = &quota{}
 }

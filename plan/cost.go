@@ -3,7 +3,7 @@ package plan
 import (
 	"slices"
 
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
@@ -22,7 +22,7 @@ type Cost struct {
 }
 
 // costOf is the cost of a node under the given types.
-func costOf(o *op.Op, n *graph.Node, k cpu.Kernel, in, out []op.Type) Cost {
+func costOf(o *op.Op, n *graph.Node, k compute.Kernel, in, out []op.Type) Cost {
 	return Cost{Flops: flops(o, n, in, out), Bytes: traffic(o, n, k, in, out)}
 }
 
@@ -43,7 +43,7 @@ func flops(o *op.Op, n *graph.Node, in, out []op.Type) int64 {
 var cuts = []string{"Gather", "GatherElements", "GatherND", "Slice"}
 
 // traffic is Cost.Bytes.
-func traffic(o *op.Op, n *graph.Node, k cpu.Kernel, in, out []op.Type) int64 {
+func traffic(o *op.Op, n *graph.Node, k compute.Kernel, in, out []op.Type) int64 {
 	var read, written int64
 	for _, t := range out {
 		written += size(t)

@@ -11,7 +11,7 @@
 // model file maps them.
 //
 // A value that dies in the step that reads it gives its place to the step's result where the kernel
-// allows it (cpu.InPlace), so inputs are filled anew before each run.
+// allows it (compute.InPlace), so inputs are filled anew before each run.
 //
 // What Split cuts along the outermost axis longer than one are views of the whole, and what Concat
 // joins along it is computed where it will lie in the result, as far as that takes no more memory
@@ -23,9 +23,9 @@
 //
 // Values whose shape depends on data (NonZero, the slices of a Loop whose length is not known), and
 // sequences, optionals and maps, cannot be planned: they live on the Go heap while one iteration
-// runs, and their bytes are asked of the job's memory as they appear (cpu.Exec). So do tensors of
-// strings: their headers are asked for with the tensor and the letters before an operator makes new
-// ones. What is not counted: the letters of strings that the caller gave as input, and parts of
+// runs, and their bytes are asked of the job's memory as they appear (compute.Exec). So do tensors
+// of strings: their headers are asked for with the tensor and the letters before an operator makes
+// new ones. What is not counted: the letters of strings that the caller gave as input, and parts of
 // strings that keep the whole alive.
 //
 // Concurrency: a Plan is immutable and shared. A Program belongs to one goroutine at a time.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
@@ -63,7 +63,7 @@ type ifKernel struct {
 	errs  [2]error
 }
 
-// Name implements cpu.Kernel.
+// Name implements Kernel.
 func (k *ifKernel) Name() string { return "if" }
 
 func (k *ifKernel) bodies() []*Plan { return k.plans }
@@ -76,13 +76,13 @@ func (k *ifKernel) flops() int64 {
 	return most
 }
 
-// PackedBytes implements cpu.Kernel: both branches' weights.
+// PackedBytes implements Kernel: both branches' weights.
 func (k *ifKernel) PackedBytes() int {
 	_, n := packedSpans(k.plans)
 	return int(n)
 }
 
-// ScratchBytes implements cpu.Kernel: the larger of the branches' arenas.
+// ScratchBytes implements Kernel: the larger of the branches' arenas.
 func (k *ifKernel) ScratchBytes(int) int {
 	var n int64
 	for _, p := range k.plans {
@@ -91,14 +91,14 @@ func (k *ifKernel) ScratchBytes(int) int {
 	return int(n)
 }
 
-// Pack implements cpu.Kernel.
+// Pack implements Kernel.
 func (k *ifKernel) Pack(dst []byte) { packBodies(k.plans, dst) }
 
-// Bind implements cpu.Kernel.
-func (k *ifKernel) Bind(b cpu.Binding) cpu.Task {
+// Bind implements Kernel.
+func (k *ifKernel) Bind(b compute.Binding) compute.Task {
 	t := &ifTask{kernel: k, cond: b.In[0]}
 	for _, o := range b.Out {
-		t.out = append(t.out, cpu.NewResult(o))
+		t.out = append(t.out, compute.NewResult(o))
 	}
 	spans, _ := packedSpans(k.plans)
 	for i := range t.programs {
@@ -114,21 +114,21 @@ func (k *ifKernel) Bind(b cpu.Binding) cpu.Task {
 type ifTask struct {
 	kernel   *ifKernel
 	cond     *tensor.Tensor
-	out      []cpu.Result
+	out      []compute.Result
 	programs [2]*Program
 }
 
-// Run implements cpu.Task.
-func (t *ifTask) Run(x *cpu.Exec) error {
+// Run implements Task.
+func (t *ifTask) Run(x *compute.Exec) error {
 	return t.run(func(branch *Program) error { return branch.Run(x) }, x)
 }
 
 // profile is Run that shows the steps of the branch.
-func (t *ifTask) profile(x *cpu.Exec, visit func(s *Step, c Cost)) error {
+func (t *ifTask) profile(x *compute.Exec, visit func(s *Step, c Cost)) error {
 	return t.run(func(branch *Program) error { return branch.Profile(x, visit) }, x)
 }
 
-func (t *ifTask) run(runBranch func(*Program) error, x *cpu.Exec) error {
+func (t *ifTask) run(runBranch func(*Program) error, x *compute.Exec) error {
 	cond, err := truth(t.kernel.node, t.cond)
 	if err != nil {
 		return err

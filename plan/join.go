@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/compute"
 )
 
 // Operators that only move whole stretches of memory need no step where their operands can lie
@@ -17,7 +17,7 @@ import (
 // views makes the outputs of step st stretches of its inputs' bytes, when that is all that it does
 // and every stretch is aligned.
 func (c *compiler) views(st *Step) bool {
-	k, ok := st.Kernel.(cpu.Moving)
+	k, ok := st.Kernel.(compute.Moving)
 	if !ok {
 		return false
 	}
@@ -43,7 +43,7 @@ func (c *compiler) views(st *Step) bool {
 }
 
 // moves are the numbers of the moves of stretches.
-func moves(stretches []cpu.Stretch) (numbers []int) {
+func moves(stretches []compute.Stretch) (numbers []int) {
 	for _, m := range stretches {
 		numbers = append(numbers, m.Move)
 	}
@@ -56,7 +56,7 @@ func moves(stretches []cpu.Stretch) (numbers []int) {
 func (c *compiler) join() {
 	const shortWait = 12 // steps
 	if !slices.ContainsFunc(c.plan.Steps, func(st Step) bool {
-		_, ok := st.Kernel.(cpu.Moving)
+		_, ok := st.Kernel.(compute.Moving)
 		return ok
 	}) {
 		c.layout()
@@ -87,7 +87,7 @@ func (c *compiler) joinParts(wait int) bool {
 	joined := false
 	for i := range c.plan.Steps {
 		st := &c.plan.Steps[i]
-		k, ok := st.Kernel.(cpu.Moving)
+		k, ok := st.Kernel.(compute.Moving)
 		if !ok {
 			continue
 		}
@@ -113,7 +113,7 @@ func (c *compiler) joinParts(wait int) bool {
 // parts makes operands of step i parts of its output, and returns the stretches that nobody needs
 // to move any more. Operands that are neighbouring views of one value, and all of it, go together:
 // what was split is often joined again with what was made of it.
-func (c *compiler) parts(i int, stretches []cpu.Stretch, wait int) (done []cpu.Stretch) {
+func (c *compiler) parts(i int, stretches []compute.Stretch, wait int) (done []compute.Stretch) {
 	p := c.plan
 	st := &p.Steps[i]
 	for len(stretches) > 0 {
@@ -132,7 +132,7 @@ func (c *compiler) parts(i int, stretches []cpu.Stretch, wait int) (done []cpu.S
 
 // neighbours is the number of stretches, from the first on, that move one whole value, piece after
 // piece; 0 when there are none.
-func (p *Plan) neighbours(st *Step, stretches []cpu.Stretch) int {
+func (p *Plan) neighbours(st *Step, stretches []compute.Stretch) int {
 	root, to := p.root(st.In[stretches[0].In]), stretches[0].To
 	var at int64
 	for n, m := range stretches {

@@ -1,6 +1,8 @@
 package plan
 
-import "github.com/weirgpu/weir/device/cpu"
+import (
+	"github.com/weirgpu/weir/device/compute"
+)
 
 // layout gives every arena value, every step's scratch and every step's packed weights a place.
 func (c *compiler) layout() {
@@ -63,7 +65,7 @@ func (c *compiler) place(blocks []*block) int64 {
 func (c *compiler) overwrite(i int, of []*block) {
 	p := c.plan
 	st := &p.Steps[i]
-	k, ok := st.Kernel.(cpu.InPlace)
+	k, ok := st.Kernel.(compute.InPlace)
 	if !ok || len(st.Out) == 0 || st.Out[0] < 0 || p.Slots[st.Out[0]].Place != InArena {
 		return
 	}

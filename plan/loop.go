@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
@@ -103,7 +103,7 @@ type loopKernel struct {
 	counted, conditional bool // whether a trip count, and whether the condition, can end it
 }
 
-// Name implements cpu.Kernel.
+// Name implements Kernel.
 func (k *loopKernel) Name() string { return "loop" }
 
 func (k *loopKernel) bodies() []*Plan { return []*Plan{k.body} }
@@ -119,18 +119,18 @@ func (k *loopKernel) flops() int64 {
 	return k.body.Flops
 }
 
-// PackedBytes implements cpu.Kernel.
+// PackedBytes implements Kernel.
 func (k *loopKernel) PackedBytes() int { return int(k.body.PackedBytes) }
 
-// ScratchBytes implements cpu.Kernel: the body's arena, and state on its way from outputs to
+// ScratchBytes implements Kernel: the body's arena, and state on its way from outputs to
 // inputs.
 func (k *loopKernel) ScratchBytes(int) int { return int(k.body.ArenaBytes + k.carry.bytes) }
 
-// Pack implements cpu.Kernel.
+// Pack implements Kernel.
 func (k *loopKernel) Pack(dst []byte) { packBodies(k.bodies(), dst) }
 
-// Bind implements cpu.Kernel.
-func (k *loopKernel) Bind(b cpu.Binding) cpu.Task {
+// Bind implements Kernel.
+func (k *loopKernel) Bind(b compute.Binding) compute.Task {
 	n := len(b.In) - k.node.Captures
 	t := &loopTask{loopKernel: k, in: b.In[:n], out: results(b.Out),
 		stage: b.Scratch[k.body.ArenaBytes:]}
@@ -145,14 +145,14 @@ func (k *loopKernel) Bind(b cpu.Binding) cpu.Task {
 type loopTask struct {
 	*loopKernel
 	in      []*tensor.Tensor // trip count, condition and initial state
-	out     []cpu.Result
+	out     []compute.Result
 	program *Program
 	stage   []byte
 	stacks  []stack
 }
 
-// Run implements cpu.Task.
-func (t *loopTask) Run(x *cpu.Exec) (err error) {
+// Run implements Task.
+func (t *loopTask) Run(x *compute.Exec) (err error) {
 	trips, cond, err := t.limits()
 	if err != nil {
 		return err
@@ -198,7 +198,7 @@ func (t *loopTask) limits() (trips int64, cond bool, err error) {
 }
 
 // iterate runs the body once, takes its slices and hands its state on.
-func (t *loopTask) iterate(x *cpu.Exec, i int64, cond bool) (next bool, err error) {
+func (t *loopTask) iterate(x *compute.Exec, i int64, cond bool) (next bool, err error) {
 	r := t.program
 	tensor.As[int64](r.Inputs[0])[0] = i
 	if r.Inputs[1].Data[0] = 0; cond {

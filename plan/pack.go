@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -29,8 +30,8 @@ type PackOptions struct {
 
 // Pack writes the repacked weights of every step into dst, which must hold PackedBytes and be
 // aligned to [Align]. It is done once for all sessions of the plan, the largest first. It fails
-// with [ErrBare], and with cpu.ErrPanic when a kernel panics on a worker of a pool. However many
-// workers there are, they write the same bytes.
+// with [ErrBare], and with compute.ErrPanic when a kernel panics on a worker of a pool. However
+// many workers there are, they write the same bytes.
 func (p *Plan) Pack(dst []byte, o PackOptions) error {
 	if int64(len(dst)) < p.PackedBytes {
 		return fmt.Errorf("graph %q: packed weights need %d bytes, given %d", p.Graph.Name,
@@ -96,7 +97,7 @@ func (r *packRegion) list() (scratch int) {
 	})
 	for _, st := range steps {
 		n := 1
-		if k, ok := st.Kernel.(cpu.Parted); ok && st.packed.n > 0 {
+		if k, ok := st.Kernel.(compute.Parted); ok && st.packed.n > 0 {
 			var need int
 			n, need = k.PackParts()
 			scratch = max(scratch, need)
@@ -134,7 +135,7 @@ func packSteps(steps []*packStep, p *Plan, at int64, outer *packStep) []*packSte
 	return steps
 }
 
-// Chunk implements cpu.Region.
+// Chunk implements Region.
 func (r *packRegion) Chunk(i, worker int) {
 	part := &r.parts[i]
 	st := part.step
@@ -144,7 +145,7 @@ func (r *packRegion) Chunk(i, worker int) {
 			r.opts.Populate(st.to.off+st.to.n*n/of, st.to.off+st.to.n*(n+1)/of)
 		}
 		mem := st.to.of(r.dst)
-		if k, ok := st.Kernel.(cpu.Parted); ok {
+		if k, ok := st.Kernel.(compute.Parted); ok {
 			k.PackPart(mem, part.i, r.scratch[worker])
 		} else {
 			st.Kernel.Pack(mem)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/tensor"
@@ -163,7 +164,7 @@ func (w *packWatch) check(threads, weights int) {
 }
 
 // explosive is a kernel whose Pack panics.
-type explosive struct{ cpu.Kernel }
+type explosive struct{ compute.Kernel }
 
 func (explosive) Pack([]byte) { panic("boom") }
 
@@ -176,7 +177,8 @@ func TestPackPanics(t *testing.T) {
 	for i := range p.Steps {
 		p.Steps[i].Kernel = explosive{p.Steps[i].Kernel}
 	}
-	if err := p.Pack(memory(t, p.PackedBytes), PackOptions{Pool: newPool(t)}); !errors.Is(err, cpu.ErrPanic) {
+	err := p.Pack(memory(t, p.PackedBytes), PackOptions{Pool: newPool(t)})
+	if !errors.Is(err, compute.ErrPanic) {
 		t.Errorf("error %v, want ErrPanic", err)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/pass"
@@ -59,7 +59,7 @@ func (p *Plan) Dynamic() bool {
 // Step is one kernel call.
 type Step struct {
 	Node    *graph.Node
-	Kernel  cpu.Kernel
+	Kernel  compute.Kernel
 	In, Out []int // slots; -1 for an absent operand
 	Flops   int64 // Cost.Flops, 0 where it depends on data
 	Bytes   int64 // Cost.Bytes

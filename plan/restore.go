@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -50,7 +50,7 @@ func (p *Plan) Absorbed() map[*tensor.Tensor]bool {
 	for i := range p.Steps {
 		st := &p.Steps[i]
 		packed := map[int]bool{}
-		if k, ok := st.Kernel.(cpu.Absorbing); ok {
+		if k, ok := st.Kernel.(compute.Absorbing); ok {
 			for _, in := range k.Absorbed() {
 				packed[in] = true
 			}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
@@ -137,25 +137,25 @@ type scanKernel struct {
 	from, to       []slicing
 }
 
-// Name implements cpu.Kernel.
+// Name implements Kernel.
 func (k *scanKernel) Name() string { return "scan" }
 
 func (k *scanKernel) bodies() []*Plan { return []*Plan{k.body} }
 
 func (k *scanKernel) flops() int64 { return k.body.Flops * int64(k.length) }
 
-// PackedBytes implements cpu.Kernel.
+// PackedBytes implements Kernel.
 func (k *scanKernel) PackedBytes() int { return int(k.body.PackedBytes) }
 
-// ScratchBytes implements cpu.Kernel: the body's arena, and state on its way from outputs to
+// ScratchBytes implements Kernel: the body's arena, and state on its way from outputs to
 // inputs.
 func (k *scanKernel) ScratchBytes(int) int { return int(k.body.ArenaBytes + k.carry.bytes) }
 
-// Pack implements cpu.Kernel.
+// Pack implements Kernel.
 func (k *scanKernel) Pack(dst []byte) { packBodies(k.bodies(), dst) }
 
-// Bind implements cpu.Kernel.
-func (k *scanKernel) Bind(b cpu.Binding) cpu.Task {
+// Bind implements Kernel.
+func (k *scanKernel) Bind(b compute.Binding) compute.Task {
 	n := len(b.In) - k.node.Captures
 	return &scanTask{scanKernel: k, in: b.In[:n], out: results(b.Out),
 		stage:   b.Scratch[k.body.ArenaBytes:],
@@ -165,13 +165,13 @@ func (k *scanKernel) Bind(b cpu.Binding) cpu.Task {
 type scanTask struct {
 	*scanKernel
 	in      []*tensor.Tensor // initial state and what is walked
-	out     []cpu.Result
+	out     []compute.Result
 	program *Program
 	stage   []byte
 }
 
-// Run implements cpu.Task.
-func (t *scanTask) Run(x *cpu.Exec) error {
+// Run implements Task.
+func (t *scanTask) Run(x *compute.Exec) error {
 	t.carry.start(t.program, t.in[:t.states])
 	for i := range t.length {
 		if err := t.iterate(x, i); err != nil {
@@ -182,7 +182,7 @@ func (t *scanTask) Run(x *cpu.Exec) error {
 }
 
 // iterate runs the body on slices i, puts its slices in place and hands its state on.
-func (t *scanTask) iterate(x *cpu.Exec, i int) error {
+func (t *scanTask) iterate(x *compute.Exec, i int) error {
 	r := t.program
 	for k := range t.from {
 		w := &t.from[k]

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -12,7 +12,7 @@ import (
 // number was planned, else on the heap until it is known.
 type stack struct {
 	slice *tensor.Tensor // what each iteration leaves
-	out   cpu.Result     // no tensor: nobody wants it
+	out   compute.Result // no tensor: nobody wants it
 	parts [][]byte       // each of whole slices
 	held  int64
 }
@@ -21,7 +21,7 @@ type stack struct {
 const maxPart = 64
 
 // push takes slice i.
-func (s *stack) push(x *cpu.Exec, i int) error {
+func (s *stack) push(x *compute.Exec, i int) error {
 	if s.out.Tensor == nil {
 		return nil
 	}
@@ -31,7 +31,7 @@ func (s *stack) push(x *cpu.Exec, i int) error {
 	}
 	if s.out.Planned() {
 		if (i+1)*n > len(s.out.Data) {
-			return fmt.Errorf("%w: slice %d of %v", cpu.ErrPlan, i, s.out.Tensor.Shape)
+			return fmt.Errorf("%w: slice %d of %v", compute.ErrPlan, i, s.out.Tensor.Shape)
 		}
 		copy(s.out.Data[i*n:], s.slice.Data)
 		return nil
@@ -55,13 +55,13 @@ func (s *stack) push(x *cpu.Exec, i int) error {
 }
 
 // deliver makes count slices the result.
-func (s *stack) deliver(x *cpu.Exec, count int) error {
+func (s *stack) deliver(x *compute.Exec, count int) error {
 	if s.out.Tensor == nil {
 		return nil
 	}
 	if s.out.Planned() {
 		if planned := s.out.Tensor.Shape[0]; count != planned {
-			return fmt.Errorf("%w: %d slices, planned %d", cpu.ErrPlan, count, planned)
+			return fmt.Errorf("%w: %d slices, planned %d", compute.ErrPlan, count, planned)
 		}
 		return nil
 	}
@@ -76,7 +76,7 @@ func (s *stack) deliver(x *cpu.Exec, count int) error {
 }
 
 // drop gives the heap back.
-func (s *stack) drop(x *cpu.Exec) {
+func (s *stack) drop(x *compute.Exec) {
 	if s.parts != nil {
 		x.Release(s.held)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/tensor"
@@ -89,8 +90,8 @@ func set(prog *Program, in []*tensor.Tensor) {
 	}
 }
 
-func exec(pool *cpu.Pool) *cpu.Exec {
-	return &cpu.Exec{Ctx: context.Background(), Gate: device.Open, Pool: pool}
+func exec(pool *cpu.Pool) *compute.Exec {
+	return &compute.Exec{Ctx: context.Background(), Gate: device.Open, Pool: pool}
 }
 
 // runPlan runs a plan several times on one arena: whole, and step by step with everything that is

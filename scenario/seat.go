@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/weirgpu/weir/device"
-	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/broker"
 )
@@ -53,7 +52,7 @@ func (s *leased) Begin()         { s.job.BeginIteration() }
 func (s *leased) End()           { s.job.EndIteration() }
 func (s *leased) Fail(err error) { s.job.End(err) }
 
-// quota is the memory that a broker grants a job. It implements engine.Quota.
+// quota is the memory that a broker grants a job. It implements device.Quota.
 type quota struct {
 	job  *broker.Job
 	kind broker.MemoryKind
@@ -71,12 +70,12 @@ func (q quota) Release(n int64) {
 
 // NewQuota returns a quota that grants everything up to a cap (0: everything), for a model that
 // runs without a broker. Its errors are of kind broker.ErrOverCap and begin with the name.
-func NewQuota(name string, limit share.Bytes) engine.Quota {
+func NewQuota(name string, limit share.Bytes) device.Quota {
 	return &counted{name: name, cap: limit}
 }
 
 // counted grants everything up to a cap and counts it: the quota of a job without a broker. It
-// implements engine.Quota.
+// implements device.Quota.
 type counted struct {
 	name string      // what errors begin with
 	cap  share.Bytes // 0: none
@@ -86,7 +85,7 @@ type counted struct {
 	peak share.Bytes
 }
 
-// Reserve implements engine.Quota.
+// Reserve implements device.Quota.
 func (q *counted) Reserve(n int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -99,7 +98,7 @@ func (q *counted) Reserve(n int64) error {
 	return nil
 }
 
-// Release implements engine.Quota.
+// Release implements device.Quota.
 func (q *counted) Release(n int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

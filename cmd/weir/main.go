@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/internal/cpuinfo"
@@ -87,7 +88,7 @@ func (w *checked) Write(p []byte) (int, error) {
 // it.
 func message(err error) string {
 	text := strings.TrimSpace(err.Error())
-	if errors.Is(err, engine.ErrFault) || errors.Is(err, cpu.ErrPanic) {
+	if errors.Is(err, engine.ErrFault) || errors.Is(err, compute.ErrPanic) {
 		return text
 	}
 	var lines []string

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/engine/tune"
@@ -130,7 +131,7 @@ func (m *compiled) tune(
 	progress, done := percent(c.ErrOrStderr(), "measuring")
 	defer done()
 	return tune.Run(c.Context(), tune.Options{
-		Compile: func(ctx context.Context, choices cpu.Choices) (*plan.Plan, error) {
+		Compile: func(ctx context.Context, choices compute.Choices) (*plan.Plan, error) {
 			if choices == nil {
 				return m.plan, nil
 			}

@@ -2,14 +2,6 @@ package cpu
 
 import "github.com/weirgpu/weir/op"
 
-// Absorbing is implemented by kernels for whose constant inputs the packed copy stands in full:
-// once it is there, their contents can be let go of.
-type Absorbing interface {
-	// Absorbed lists the constant inputs whose contents nobody but Pack reads: [Prepare] goes by
-	// their type and shape, and Bind and Run do not look at them.
-	Absorbed() []int
-}
-
 // absorbed is the list of input 1 where it is a constant.
 func absorbed(constant bool) []int {
 	if constant {
@@ -18,28 +10,28 @@ func absorbed(constant bool) []int {
 	return nil
 }
 
-// Absorbed implements [Absorbing].
+// Absorbed implements [compute.Absorbing].
 func (k *convKernel) Absorbed() []int { return absorbed(k.weight != nil) }
 
-// Absorbed implements [Absorbing].
+// Absorbed implements [compute.Absorbing].
 func (k *gemmKernel) Absorbed() []int { return absorbed(k.weight != nil) }
 
-// Absorbed implements [Absorbing].
+// Absorbed implements [compute.Absorbing].
 func (k *convTransposeKernel) Absorbed() []int { return absorbed(true) }
 
-// Absorbed implements [Absorbing].
+// Absorbed implements [compute.Absorbing].
 func (k *byteConv) Absorbed() []int { return []int{k.in.b} }
 
-// Absorbed implements [Absorbing].
+// Absorbed implements [compute.Absorbing].
 func (k *byteDepthwise) Absorbed() []int { return []int{k.in.b} }
 
-// Absorbed implements [Absorbing].
+// Absorbed implements [compute.Absorbing].
 func (k *byteWindows) Absorbed() []int { return []int{k.in.b} }
 
-// Absorbed implements [Absorbing].
+// Absorbed implements [compute.Absorbing].
 func (k *byteProduct) Absorbed() []int { return []int{k.in.b} }
 
-// Absorbed implements [Absorbing].
+// Absorbed implements [compute.Absorbing].
 func (k *lstmKernel) Absorbed() []int {
 	if k.b == nil {
 		return []int{lstmW, lstmR}
@@ -47,10 +39,10 @@ func (k *lstmKernel) Absorbed() []int {
 	return []int{lstmW, lstmR, lstmB}
 }
 
-// Absorbed implements [Absorbing].
+// Absorbed implements [compute.Absorbing].
 func (k *byteLSTMKernel) Absorbed() []int { return []int{lstmW, lstmR} }
 
-// Absorbed implements [Absorbing].
+// Absorbed implements [compute.Absorbing].
 func (k *gruKernel) Absorbed() []int {
 	if k.b == nil {
 		return []int{gruW, gruR}
@@ -58,7 +50,7 @@ func (k *gruKernel) Absorbed() []int {
 	return []int{gruW, gruR, gruB}
 }
 
-// Absorbed implements [Absorbing].
+// Absorbed implements [compute.Absorbing].
 func (k *nBits) Absorbed() []int {
 	if k.zeros == nil {
 		return []int{op.NBitsB, op.NBitsScales}

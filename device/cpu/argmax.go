@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/vec"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -9,7 +10,7 @@ import (
 // read off.
 var argKernels = map[opKey]builder{{"", "ArgMax"}: argMax}
 
-func argMax(r *Request) (Kernel, error) {
+func argMax(r *request) (compute.Kernel, error) {
 	shape, d, _ := r.in(0)
 	axis, ok := r.axis(len(shape), 0)
 	if !ok || d != tensor.Float32 || shape[axis] == 0 || count(shape[axis+1:]) != 1 ||
@@ -28,7 +29,7 @@ type argMaxKernel struct {
 func (k *argMaxKernel) Name() string { return "argmax" }
 
 // Bind implements Kernel.
-func (k *argMaxKernel) Bind(b Binding) Task {
+func (k *argMaxKernel) Bind(b compute.Binding) compute.Task {
 	return &argMaxTask{
 		argMaxKernel: k,
 		per:          rowsPerChunk(k.n),
@@ -45,7 +46,7 @@ type argMaxTask struct {
 }
 
 // Run implements Task.
-func (t *argMaxTask) Run(x *Exec) error { return x.For((t.rows+t.per-1)/t.per, t) }
+func (t *argMaxTask) Run(x *compute.Exec) error { return x.For((t.rows+t.per-1)/t.per, t) }
 
 // Chunk implements Region.
 func (t *argMaxTask) Chunk(i, _ int) {

@@ -3,6 +3,7 @@ package cpu
 import (
 	"math"
 
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/attention"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
@@ -36,7 +37,7 @@ type attentionCache struct {
 }
 
 // fusedAttention prepares weir:Attention.
-func fusedAttention(r *Request) (Kernel, error) {
+func fusedAttention(r *request) (compute.Kernel, error) {
 	k := &attentionKernel{keep: -1, bias: -1, lens: -1}
 	p, attrs := &k.params, r.Call.Attrs
 	first := [4]bool{}
@@ -120,7 +121,7 @@ func newStack(shape []int, rowsFirst bool) stack {
 }
 
 // stackOf is newStack of an input.
-func (k *attentionKernel) stackOf(r *Request, i int, rowsFirst bool) stack {
+func (k *attentionKernel) stackOf(r *request, i int, rowsFirst bool) stack {
 	shape, _, _ := r.in(i)
 	return newStack(shape, rowsFirst)
 }
@@ -172,7 +173,7 @@ func scoreMask(shape []int, keys int) attention.Mask {
 
 // triangles takes constant masks that hide the keys after each query for what they are, so that
 // those are not computed.
-func (k *attentionKernel) triangles(r *Request) {
+func (k *attentionKernel) triangles(r *request) {
 	p := &k.params
 	if k.keep >= 0 &&
 		k.triangle(
@@ -217,7 +218,7 @@ func (k *attentionKernel) triangle(
 }
 
 // finish plans the call; there is no kernel for what kernel/attention refuses.
-func (k *attentionKernel) finish() (Kernel, error) {
+func (k *attentionKernel) finish() (compute.Kernel, error) {
 	var err error
 	if k.op, err = attention.New(k.params); err != nil {
 		return nil, nil
@@ -240,7 +241,7 @@ func (k *attentionKernel) ScratchBytes(workers int) int {
 }
 
 // Bind implements Kernel.
-func (k *attentionKernel) Bind(b Binding) Task {
+func (k *attentionKernel) Bind(b compute.Binding) compute.Task {
 	t := &attentionTask{attentionKernel: k, scratch: perWorker(b)}
 	t.args.Q, t.args.Y = tensor.As[float32](b.In[op.AttentionQ]), tensor.As[float32](b.Out[0])
 	t.args.K, t.args.V = tensor.As[float32](
@@ -282,7 +283,7 @@ type attentionTask struct {
 }
 
 // Run implements Task.
-func (t *attentionTask) Run(x *Exec) error {
+func (t *attentionTask) Run(x *compute.Exec) error {
 	for i := range t.fills {
 		if err := x.For(t.fills[i].batch*t.fills[i].heads, &t.fills[i]); err != nil {
 			return err

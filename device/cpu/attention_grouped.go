@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/attention"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
@@ -34,7 +35,7 @@ type groupedTurn struct {
 	places      bool // positions are given
 }
 
-func groupQueryAttention(r *Request) (Kernel, error) {
+func groupQueryAttention(r *request) (compute.Kernel, error) {
 	k := &groupedKernel{call: r.Call}
 	if !groupedServes(r) || !k.setSizes(r) || !k.setTurn(r) {
 		return nil, nil
@@ -77,7 +78,7 @@ func groupQueryAttention(r *Request) (Kernel, error) {
 
 // groupedServes reports whether the call has types and options that there is a kernel for; the
 // reference serves others, or says what is wrong.
-func groupedServes(r *Request) bool {
+func groupedServes(r *request) bool {
 	for i := range r.In {
 		_, d, ok := r.in(i)
 		want := tensor.Float32
@@ -106,7 +107,7 @@ func groupedServes(r *Request) bool {
 }
 
 // setSizes reads the shapes; false when they do not fit together.
-func (k *groupedKernel) setSizes(r *Request) bool {
+func (k *groupedKernel) setSizes(r *request) bool {
 	k.heads, k.shared = int(
 		r.Call.Attrs.Int("num_heads", 0),
 	), int(
@@ -146,7 +147,7 @@ func (k *groupedKernel) setSizes(r *Request) bool {
 }
 
 // setTurn reads what the rotary embedding needs; false when that does not fit.
-func (k *groupedKernel) setTurn(r *Request) bool {
+func (k *groupedKernel) setTurn(r *request) bool {
 	cos, _, ok := r.in(op.GroupedCos)
 	sin, _, both := r.in(op.GroupedSin)
 	if ok != both {
@@ -226,7 +227,7 @@ func (k *groupedKernel) ScratchBytes(workers int) int {
 }
 
 // Bind implements Kernel.
-func (k *groupedKernel) Bind(b Binding) Task {
+func (k *groupedKernel) Bind(b compute.Binding) compute.Task {
 	worker := b
 	worker.Scratch = b.Scratch[k.turnedBytes():]
 	t := &groupedTask{
@@ -295,7 +296,7 @@ type groupedTask struct {
 }
 
 // Run implements Task.
-func (t *groupedTask) Run(x *Exec) error {
+func (t *groupedTask) Run(x *compute.Exec) error {
 	if err := t.readLengths(); err != nil {
 		return err
 	}
@@ -333,7 +334,7 @@ func (t *groupedTask) readLengths() error {
 	if max(total, t.past) != t.buffer {
 		return fmt.Errorf(
 			"%w: %s: total_sequence_length is %d, caches of %d",
-			ErrPlan,
+			compute.ErrPlan,
 			t.call.Name(),
 			total,
 			t.buffer,

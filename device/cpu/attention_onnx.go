@@ -4,13 +4,14 @@ import (
 	"math"
 	"slices"
 
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/attention"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
 // onnxAttention prepares ONNX's Attention.
-func onnxAttention(r *Request) (Kernel, error) {
+func onnxAttention(r *request) (compute.Kernel, error) {
 	if len(r.Out) > 3 && r.Out[3].DType != tensor.Undefined {
 		return nil, nil
 	}
@@ -74,7 +75,7 @@ func headsOf(shape []int, count int) stack {
 
 // setCaches makes outputs 1 and 2 hold all keys and values, and be read from there if there were
 // any before; false when they would have to be joined elsewhere.
-func (k *attentionKernel) setCaches(r *Request) bool {
+func (k *attentionKernel) setCaches(r *request) bool {
 	p := &k.params
 	past, _, cached := r.in(op.AttentionPastK)
 	pastV, _, both := r.in(op.AttentionPastV)
@@ -131,7 +132,7 @@ func (k *attentionKernel) setCaches(r *Request) bool {
 
 // setMasks reads the mask, which hides the keys beyond its end, and the lengths; false when they do
 // not fit.
-func (k *attentionKernel) setMasks(r *Request) bool {
+func (k *attentionKernel) setMasks(r *request) bool {
 	p := &k.params
 	if shape, d, ok := r.in(op.AttentionMask); ok {
 		if len(shape) == 0 || shape[len(shape)-1] > p.Keys ||

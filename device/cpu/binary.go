@@ -1,8 +1,10 @@
 package cpu
 
 import (
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/vec"
 	"github.com/weirgpu/weir/tensor"
+	"slices"
 )
 
 // pairs is an operator on two operands by rows: both are rows, the second is one number, the first
@@ -61,7 +63,7 @@ func preluOne(dst, slope []float32, x float32) {
 
 // anyOf is the first of several builders that has a kernel.
 func anyOf(bs ...builder) builder {
-	return func(r *Request) (Kernel, error) {
+	return func(r *request) (compute.Kernel, error) {
 		for _, b := range bs {
 			if k, err := b(r); k != nil || err != nil {
 				return k, err
@@ -73,7 +75,7 @@ func anyOf(bs ...builder) builder {
 
 // binary is the builder of an operator on two operands of type T with a result of type U.
 func binary[T, U tensor.Elem](f pairs[T, U]) builder {
-	return func(r *Request) (Kernel, error) {
+	return func(r *request) (compute.Kernel, error) {
 		if len(r.In) != 2 || !r.inputsAre(tensor.DTypeOf[T]()) ||
 			r.Out[0].DType != tensor.DTypeOf[U]() {
 			return nil, nil
@@ -120,7 +122,7 @@ func integers(f func(a, b int64) int64) builder {
 
 // divisors leaves to the reference what might divide by zero, which is an error.
 func divisors(b builder) builder {
-	return func(r *Request) (Kernel, error) {
+	return func(r *request) (compute.Kernel, error) {
 		c := r.constant(1)
 		if c == nil {
 			return nil, nil
@@ -147,24 +149,24 @@ type binaryKernel[T, U tensor.Elem] struct {
 }
 
 // full lists those of the given inputs that have the shape of output 0.
-func (r *Request) full(inputs ...int) []int {
+func (r *request) full(inputs ...int) []int {
 	var out []int
 	for _, i := range inputs {
-		if shape, _, ok := r.in(i); ok && sameShape(shape, r.outShape()) {
+		if shape, _, ok := r.in(i); ok && slices.Equal(shape, r.outShape()) {
 			out = append(out, i)
 		}
 	}
 	return out
 }
 
-// InPlace implements [InPlace].
+// InPlace implements [compute.InPlace].
 func (k *binaryKernel[T, U]) InPlace() []int { return k.full }
 
 // Name implements Kernel.
 func (k *binaryKernel[T, U]) Name() string { return "broadcast." + k.name }
 
 // Bind implements Kernel.
-func (k *binaryKernel[T, U]) Bind(b Binding) Task {
+func (k *binaryKernel[T, U]) Bind(b compute.Binding) compute.Task {
 	return &binaryTask[T, U]{
 		binaryKernel: k,
 		a:            tensor.As[T](b.In[0]),
@@ -180,7 +182,7 @@ type binaryTask[T, U tensor.Elem] struct {
 }
 
 // Run implements Task.
-func (t *binaryTask[T, U]) Run(x *Exec) error { return x.For(t.cut.chunks, t) }
+func (t *binaryTask[T, U]) Run(x *compute.Exec) error { return x.For(t.cut.chunks, t) }
 
 // Chunk implements Region.
 func (t *binaryTask[T, U]) Chunk(i, _ int) {

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/conv"
 	"github.com/weirgpu/weir/kernel/gemm"
 	"github.com/weirgpu/weir/kernel/vec"
@@ -39,7 +40,7 @@ type byteConvCall struct {
 }
 
 // channels makes what a task keeps for each output channel.
-func (k *byteConvCall) channels(b Binding) byteChannels {
+func (k *byteConvCall) channels(b compute.Binding) byteChannels {
 	t := byteChannels{byteConvCall: k, inputs: b.In, y: b.Out[0], correction: make([]int32, k.m)}
 	if k.out != tensor.Int32 {
 		t.grids = make([]vec.Requantization, k.m)
@@ -48,7 +49,7 @@ func (k *byteConvCall) channels(b Binding) byteChannels {
 }
 
 // constants reports whether the operands other than the image are constant.
-func (in productInputs) constants(r *Request, bias int) bool {
+func (in productInputs) constants(r *request, bias int) bool {
 	for _, i := range []int{in.aScale, in.aZero, in.bScale, in.bZero, in.yScale, in.yZero, bias} {
 		if _, _, ok := r.in(i); ok && r.constant(i) == nil {
 			return false
@@ -57,7 +58,7 @@ func (in productInputs) constants(r *Request, bias int) bool {
 	return true
 }
 
-func convInteger(r *Request) (Kernel, error) {
+func convInteger(r *request) (compute.Kernel, error) {
 	return newByteConv(
 		r,
 		productInputs{aScale: -1, aZero: 2, b: 1, bScale: -1, bZero: 3, yScale: -1, yZero: -1},
@@ -66,7 +67,7 @@ func convInteger(r *Request) (Kernel, error) {
 	)
 }
 
-func qLinearConv(r *Request) (Kernel, error) {
+func qLinearConv(r *request) (compute.Kernel, error) {
 	return newByteConv(
 		r,
 		productInputs{aScale: 1, aZero: 2, b: 3, bScale: 4, bZero: 5, yScale: 6, yZero: 7},
@@ -75,7 +76,7 @@ func qLinearConv(r *Request) (Kernel, error) {
 	)
 }
 
-func rescaledConv(r *Request) (Kernel, error) {
+func rescaledConv(r *request) (compute.Kernel, error) {
 	then, ok := r.rescaling(9, r.outShape())
 	if !ok || !r.Out[0].Ranked {
 		return nil, nil
@@ -88,7 +89,7 @@ func rescaledConv(r *Request) (Kernel, error) {
 	)
 }
 
-func newByteConv(r *Request, in productInputs, bias int, then *rescaling) (Kernel, error) {
+func newByteConv(r *request, in productInputs, bias int, then *rescaling) (compute.Kernel, error) {
 	x, dx, ok := r.in(0)
 	w, dw, _ := r.in(in.b)
 	weight := r.constant(in.b)
@@ -200,7 +201,7 @@ func (k *byteConv) ScratchBytes(workers int) int {
 }
 
 // Bind implements Kernel.
-func (k *byteConv) Bind(b Binding) Task {
+func (k *byteConv) Bind(b compute.Binding) compute.Task {
 	t := &byteConvTask{byteConv: k}
 	take := taker(b.Scratch)
 	worker, words, patches := k.parts()
@@ -240,7 +241,7 @@ type byteConvTask struct {
 }
 
 // Run implements Task.
-func (t *byteConvTask) Run(x *Exec) error {
+func (t *byteConvTask) Run(x *compute.Exec) error {
 	t.zeroPoints()
 	if err := x.For(t.op.Planes(), &t.image); err != nil {
 		return err

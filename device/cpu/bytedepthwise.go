@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/conv"
 	"github.com/weirgpu/weir/kernel/vec"
 	"github.com/weirgpu/weir/tensor"
@@ -27,7 +28,7 @@ type byteDepthwise struct {
 }
 
 // newByteDepthwise prepares a call whose weights have one channel, nil where it does not serve.
-func newByteDepthwise(r *Request, call *byteConvCall, p conv.Params) (Kernel, error) {
+func newByteDepthwise(r *request, call *byteConvCall, p conv.Params) (compute.Kernel, error) {
 	_, _, given := r.in(call.in.bZero)
 	k := &byteDepthwise{
 		byteConvCall: *call,
@@ -95,7 +96,7 @@ func (k *byteDepthwise) ScratchBytes(workers int) int {
 }
 
 // Bind implements Kernel.
-func (k *byteDepthwise) Bind(b Binding) Task {
+func (k *byteDepthwise) Bind(b compute.Binding) compute.Task {
 	t := &byteDepthwiseTask{
 		byteDepthwise: k,
 		channels:      k.channels(b),
@@ -129,7 +130,7 @@ type planeWorker struct {
 }
 
 // Run implements Task.
-func (t *byteDepthwiseTask) Run(x *Exec) error {
+func (t *byteDepthwiseTask) Run(x *compute.Exec) error {
 	if t.channels.prepare() {
 		t.channels.quantize()
 	}

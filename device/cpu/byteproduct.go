@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/gemm"
 	"github.com/weirgpu/weir/kernel/vec"
 	"github.com/weirgpu/weir/tensor"
@@ -39,7 +40,7 @@ type productInputs struct{ aScale, aZero, b, bScale, bZero, yScale, yZero int }
 
 // serve reports whether kernels take the call's scales and zero points: one for a and for the
 // result, one or as many as there are output channels for b, the constant operand.
-func (in productInputs) serve(r *Request, channels int) bool {
+func (in productInputs) serve(r *request, channels int) bool {
 	for i, most := range map[int]int{in.aScale: 1, in.aZero: 1, in.bScale: channels,
 		in.bZero: channels, in.yScale: 1, in.yZero: 1} {
 		if shape, d, ok := r.in(
@@ -54,7 +55,7 @@ func (in productInputs) serve(r *Request, channels int) bool {
 }
 
 // shifted reports whether b, as it is multiplied, may have a zero point other than 0.
-func (in productInputs) shifted(r *Request, flip bool) bool {
+func (in productInputs) shifted(r *request, flip bool) bool {
 	if zero := r.constant(in.bZero); zero != nil {
 		return slices.ContainsFunc(zero.Data, func(z byte) bool { return z != flippedZero(flip) })
 	}
@@ -70,21 +71,21 @@ func flippedZero(flip bool) byte {
 	return 0
 }
 
-func matMulInteger(r *Request) (Kernel, error) {
+func matMulInteger(r *request) (compute.Kernel, error) {
 	return newByteProduct(
 		r,
 		productInputs{aScale: -1, aZero: 2, b: 1, bScale: -1, bZero: 3, yScale: -1, yZero: -1},
 	)
 }
 
-func qLinearMatMul(r *Request) (Kernel, error) {
+func qLinearMatMul(r *request) (compute.Kernel, error) {
 	return newByteProduct(
 		r,
 		productInputs{aScale: 1, aZero: 2, b: 3, bScale: 4, bZero: 5, yScale: 6, yZero: 7},
 	)
 }
 
-func newByteProduct(r *Request, in productInputs) (Kernel, error) {
+func newByteProduct(r *request, in productInputs) (compute.Kernel, error) {
 	a, da, ok := r.in(0)
 	b, db, _ := r.in(in.b)
 	w := r.constant(in.b)
@@ -141,7 +142,7 @@ func (k *byteProduct) packedWeights() int {
 // PackedBytes implements Kernel.
 func (k *byteProduct) PackedBytes() int { return k.packedWeights() + 4*k.n }
 
-// Packing implements [Packing].
+// Packing implements [compute.Packing].
 func (k *byteProduct) Packing() any {
 	type packing struct {
 		weight *tensor.Tensor
@@ -164,7 +165,7 @@ func (k *byteProduct) columnsOfPart(i, n int) (from, to int) {
 // partCount is the number of parts of the packed copy.
 func (k *byteProduct) partCount() int { return partsOf(k.packedWeights(), k.n/k.op.PanelWidth()) }
 
-// PackParts implements [Parted].
+// PackParts implements [compute.Parted].
 func (k *byteProduct) PackParts() (n, scratch int) {
 	n = k.partCount()
 	for i := range n {
@@ -174,7 +175,8 @@ func (k *byteProduct) PackParts() (n, scratch int) {
 	return n, scratch
 }
 
-// PackPart implements [Parted]: some columns, as words of four neighbours along k, and their sums.
+// PackPart implements [compute.Parted]: some columns, as words of four neighbours along k, and
+// their sums.
 func (k *byteProduct) PackPart(dst []byte, part int, scratch []float32) {
 	from, to := k.columnsOfPart(part, k.partCount())
 	sums := tensor.Cast[int32](dst[k.packedWeights():][:4*k.n])[from:to]
@@ -236,7 +238,7 @@ func (k *byteProduct) ScratchBytes(workers int) int {
 }
 
 // Bind implements Kernel.
-func (k *byteProduct) Bind(b Binding) Task {
+func (k *byteProduct) Bind(b compute.Binding) compute.Task {
 	t := &byteProductTask{byteProduct: k, in: b.In, y: b.Out[0], a: b.In[0].Data}
 	each := scratchBytes(k.op.ScratchLen())
 	take := taker(b.Scratch)
@@ -279,7 +281,7 @@ type byteProductTask struct {
 }
 
 // Run implements Task.
-func (t *byteProductTask) Run(x *Exec) error {
+func (t *byteProductTask) Run(x *compute.Exec) error {
 	t.columns()
 	if t.copies() || t.sumA {
 		per := rowsPerChunk(t.k)

@@ -3,6 +3,7 @@ package cpu
 import (
 	"slices"
 
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/conv"
 	"github.com/weirgpu/weir/kernel/vec"
 	"github.com/weirgpu/weir/tensor"
@@ -24,7 +25,7 @@ type byteWindows struct {
 
 // newByteWindows prepares a call whose weights have one channel, nil where it does not serve.
 func newByteWindows(
-	r *Request,
+	r *request,
 	call *byteConvCall,
 	p conv.Params,
 	flipX, flipW bool,
@@ -92,7 +93,7 @@ func (k *byteWindows) paddedBytes() int {
 func (k *byteWindows) ScratchBytes(workers int) int { return workers * k.paddedBytes() }
 
 // Bind implements Kernel.
-func (k *byteWindows) Bind(b Binding) Task {
+func (k *byteWindows) Bind(b compute.Binding) compute.Task {
 	t := &byteWindowsTask{
 		byteWindows: k,
 		channels:    k.channels(b),
@@ -117,7 +118,7 @@ type byteWindowsTask struct {
 }
 
 // Run implements Task.
-func (t *byteWindowsTask) Run(x *Exec) error {
+func (t *byteWindowsTask) Run(x *compute.Exec) error {
 	if t.channels.prepare() {
 		zero := int32(zeroAt(t.channels.input(t.in.aZero), 0)) + int32(flippedZero(t.flipX))
 		t.zeroX = byte(zero)

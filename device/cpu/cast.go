@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/vec"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -53,7 +54,7 @@ func truths[T uint8 | int32 | int64 | float32](dst []bool, x []T) {
 	}
 }
 
-func cast(r *Request) (Kernel, error) {
+func cast(r *request) (compute.Kernel, error) {
 	_, from, _ := r.in(0)
 	f := conversions[conversionKey{from, r.Out[0].DType}]
 	if f == nil {
@@ -69,7 +70,7 @@ func cast(r *Request) (Kernel, error) {
 }
 
 // not is Not (ONNX 1).
-func not(r *Request) (Kernel, error) {
+func not(r *request) (compute.Kernel, error) {
 	flip := func(dst, x []bool) {
 		for i, v := range x[:len(dst)] {
 			dst[i] = !v
@@ -96,7 +97,7 @@ type castInPlace struct {
 func (k *castKernel) Name() string { return k.name }
 
 // Bind implements Kernel.
-func (k *castKernel) Bind(b Binding) Task {
+func (k *castKernel) Bind(b compute.Binding) compute.Task {
 	return &castTask{castKernel: k, x: b.In[0].Data, y: b.Out[0].Data}
 }
 
@@ -106,7 +107,7 @@ type castTask struct {
 }
 
 // Run implements Task.
-func (t *castTask) Run(x *Exec) error { return x.For(blocks(t.n), t) }
+func (t *castTask) Run(x *compute.Exec) error { return x.For(blocks(t.n), t) }
 
 // Chunk implements Region.
 func (t *castTask) Chunk(i, _ int) {

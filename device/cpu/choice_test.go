@@ -3,6 +3,7 @@ package cpu_test
 import (
 	"testing"
 
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
@@ -18,11 +19,11 @@ func TestChoices(t *testing.T) {
 		Attrs:   op.Attrs{{Name: "pads", Ints: []int64{1, 1, 1, 1}}},
 	}
 	w := tensor.From(make([]float32, 8*4*3*3), 8, 4, 3, 3)
-	prepare := func(c cpu.Choices) cpu.Choosing {
+	prepare := func(c compute.Choices) compute.Choosing {
 		weights := op.Concrete(tensor.Float32, w.Shape...)
 		weights.Const = w
 		k, err := cpu.Prepare(
-			&cpu.Request{
+			&compute.Request{
 				Call:    call,
 				Choices: c,
 				In:      []op.Type{op.Concrete(tensor.Float32, 1, 4, 9, 9), weights},
@@ -32,7 +33,7 @@ func TestChoices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return k.(cpu.Choosing)
+		return k.(compute.Choosing)
 	}
 	by := prepare(nil)
 	ways := by.Ways()
@@ -40,7 +41,7 @@ func TestChoices(t *testing.T) {
 		t.Fatalf("ways %v, chosen %s, measured %v", ways, by.Way(), by.Measured())
 	}
 	for _, way := range ways {
-		k := prepare(cpu.Choices{by.Problem(): way})
+		k := prepare(compute.Choices{by.Problem(): way})
 		if k.Way() != way || !k.Measured() || k.Problem() != by.Problem() {
 			t.Errorf(
 				"asked for %s: %s, measured %v, problem %s",
@@ -50,11 +51,11 @@ func TestChoices(t *testing.T) {
 				k.Problem(),
 			)
 		}
-		if k.(cpu.Kernel).Name() != "conv."+way {
-			t.Errorf("%s is called %s", way, k.(cpu.Kernel).Name())
+		if k.(compute.Kernel).Name() != "conv."+way {
+			t.Errorf("%s is called %s", way, k.(compute.Kernel).Name())
 		}
 	}
-	for name, c := range map[string]cpu.Choices{
+	for name, c := range map[string]compute.Choices{
 		"another problem": {by.Problem() + " bias": ways[1]}, "no way": {by.Problem(): "none"},
 		"a way of others": {by.Problem(): "depthwise"},
 	} {

@@ -3,6 +3,7 @@ package cpu
 import (
 	"slices"
 
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/conv"
 	"github.com/weirgpu/weir/kernel/gemm"
 	"github.com/weirgpu/weir/op"
@@ -32,7 +33,7 @@ type convKernel struct {
 // convScale is the input of weir:Conv that scales weights.
 const convScale = 4
 
-func convolution(r *Request) (Kernel, error) {
+func convolution(r *request) (compute.Kernel, error) {
 	x, _, _ := r.in(0)
 	w, _, _ := r.in(1)
 	if !r.allFloat32(-1) || len(x) < 3 || len(x) > 5 || len(w) != len(x) || count(x) == 0 ||
@@ -79,7 +80,7 @@ func convolution(r *Request) (Kernel, error) {
 }
 
 // choose returns the parameters with the way that was measured, if there is one.
-func (k *convKernel) choose(c Choices) conv.Params {
+func (k *convKernel) choose(c compute.Choices) conv.Params {
 	p := k.params
 	if len(c) == 0 {
 		return p
@@ -90,10 +91,10 @@ func (k *convKernel) choose(c Choices) conv.Params {
 	return p
 }
 
-// Problem implements [Choosing].
+// Problem implements [compute.Choosing].
 func (k *convKernel) Problem() string { return k.params.Problem() }
 
-// Ways implements [Choosing].
+// Ways implements [compute.Choosing].
 func (k *convKernel) Ways() []string {
 	var names []string
 	for _, w := range k.params.Ways() {
@@ -102,10 +103,10 @@ func (k *convKernel) Ways() []string {
 	return names
 }
 
-// Way implements [Choosing].
+// Way implements [compute.Choosing].
 func (k *convKernel) Way() string { return string(k.op.Way()) }
 
-// Measured implements [Choosing].
+// Measured implements [compute.Choosing].
 func (k *convKernel) Measured() bool { return k.measured }
 
 // window reads the attributes that Conv and the poolings share; false when weir's kernels do not
@@ -147,7 +148,7 @@ func intAt(list []int64, i, def int) int {
 	return def
 }
 
-// InPlace implements [InPlace]: each element of the residual is read where the result goes.
+// InPlace implements [compute.InPlace]: each element of the residual is read where the result goes.
 func (k *convKernel) InPlace() []int {
 	if k.resid {
 		return []int{3}
@@ -172,7 +173,7 @@ func (k *convKernel) PackedBytes() int {
 	return 4 * k.op.PackedLen()
 }
 
-// Packing implements [Packing].
+// Packing implements [compute.Packing].
 func (k *convKernel) Packing() any {
 	type packing struct {
 		weight, scale *tensor.Tensor
@@ -192,7 +193,7 @@ func (k *convKernel) ScratchBytes(workers int) int {
 }
 
 // Bind implements Kernel.
-func (k *convKernel) Bind(b Binding) Task {
+func (k *convKernel) Bind(b compute.Binding) compute.Task {
 	t := &convTask{op: k.op}
 	t.args.X, t.args.Y = tensor.As[float32](b.In[0]), tensor.As[float32](b.Out[0])
 	if k.bias {
@@ -223,7 +224,7 @@ type convTask struct {
 }
 
 // Run implements Task.
-func (t *convTask) Run(x *Exec) error {
+func (t *convTask) Run(x *compute.Exec) error {
 	if t.raw != nil {
 		t.op.Repack(t.args.W, t.raw, t.turn)
 	}

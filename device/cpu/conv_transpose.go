@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/conv"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -14,7 +15,7 @@ type convTransposeKernel struct {
 	bias   bool
 }
 
-func convTranspose(r *Request) (Kernel, error) {
+func convTranspose(r *request) (compute.Kernel, error) {
 	x, _, _ := r.in(0)
 	w, _, _ := r.in(1)
 	attrs := r.Call.Attrs
@@ -64,7 +65,7 @@ func (k *convTransposeKernel) ScratchBytes(workers int) int {
 }
 
 // Bind implements Kernel.
-func (k *convTransposeKernel) Bind(b Binding) Task {
+func (k *convTransposeKernel) Bind(b compute.Binding) compute.Task {
 	t := &convTransposeTask{op: k.op, scratch: perWorker(b)}
 	t.args.X, t.args.W = tensor.As[float32](b.In[0]), tensor.Cast[float32](b.Packed)
 	t.args.Y = tensor.As[float32](b.Out[0])
@@ -81,7 +82,7 @@ type convTransposeTask struct {
 }
 
 // Run implements Task.
-func (t *convTransposeTask) Run(x *Exec) error { return x.For(t.op.Chunks(), t) }
+func (t *convTransposeTask) Run(x *compute.Exec) error { return x.For(t.op.Chunks(), t) }
 
 // Chunk implements Region.
 func (t *convTransposeTask) Chunk(i, worker int) { t.op.Run(i, &t.args, t.scratch[worker]) }

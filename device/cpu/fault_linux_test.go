@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/weirgpu/weir/device/compute"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,7 +25,7 @@ func TestBadAddress(t *testing.T) {
 			2,
 			&burst{barrier{n: 2}, worker, func() { sink = wall[100] }},
 		)
-		if !errors.Is(err, ErrPanic) {
+		if !errors.Is(err, compute.ErrPanic) {
 			t.Errorf("worker %d: error %v, read %d", worker, err, sink)
 		}
 	}

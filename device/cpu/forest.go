@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/forest"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
@@ -14,7 +15,7 @@ var forestKernels = map[opKey]builder{
 	{op.MLDomain, "TreeEnsembleRegressor"}:  trees,
 }
 
-func trees(r *Request) (Kernel, error) {
+func trees(r *request) (compute.Kernel, error) {
 	shape, d, ok := r.in(0)
 	if !ok || d == tensor.Float16 {
 		return nil, nil
@@ -154,7 +155,7 @@ func (k *forestKernel[T]) converted() int {
 }
 
 // Bind implements Kernel.
-func (k *forestKernel[T]) Bind(b Binding) Task {
+func (k *forestKernel[T]) Bind(b compute.Binding) compute.Task {
 	t := &forestTask[T]{
 		forestKernel: k,
 		forest:       forest.At[T](k.layout, b.Packed),
@@ -162,7 +163,7 @@ func (k *forestKernel[T]) Bind(b Binding) Task {
 		scores:       b.Out[len(b.Out)-1],
 	}
 	if k.call.Type == "TreeEnsembleClassifier" {
-		t.labels, t.scores = NewResult(b.Out[0]), nil
+		t.labels, t.scores = compute.NewResult(b.Out[0]), nil
 		if len(b.Out) > 1 {
 			t.scores = b.Out[1]
 		}
@@ -198,12 +199,12 @@ type forestTask[T forest.Float] struct {
 	*forestKernel[T]
 	forest     *forest.Forest[T]
 	in, scores *tensor.Tensor // scores is nil when nobody asks for them
-	labels     Result         // of a classifier
+	labels     compute.Result // of a classifier
 	work       []forestWork[T]
 }
 
 // Run implements Task.
-func (t *forestTask[T]) Run(x *Exec) error {
+func (t *forestTask[T]) Run(x *compute.Exec) error {
 	if t.labels.Tensor != nil && t.finish.LabelType() == tensor.String {
 		if err := t.labels.Shape(x, tensor.String, t.labels.Tensor.Shape); err != nil {
 			return err

@@ -3,6 +3,7 @@ package cpu
 import (
 	"fmt"
 
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -18,7 +19,7 @@ type gatherKernel struct {
 	run, count int
 }
 
-func gather(r *Request) (Kernel, error) {
+func gather(r *request) (compute.Kernel, error) {
 	shape, d, _ := r.in(0)
 	idx, di, _ := r.in(1)
 	axis, ok := r.axis(len(shape), 0)
@@ -42,7 +43,7 @@ func gather(r *Request) (Kernel, error) {
 func (k *gatherKernel) Name() string { return "gather" }
 
 // Bind implements Kernel.
-func (k *gatherKernel) Bind(b Binding) Task {
+func (k *gatherKernel) Bind(b compute.Binding) compute.Task {
 	t := &gatherTask{gatherKernel: k, x: b.In[0].Data, y: b.Out[0].Data}
 	if b.In[1].DType == tensor.Int64 {
 		t.wide = tensor.As[int64](b.In[1])
@@ -75,7 +76,7 @@ func (t *gatherTask) index(i int) int {
 }
 
 // Run implements Task. Indices are data and are checked before anything is copied.
-func (t *gatherTask) Run(x *Exec) error {
+func (t *gatherTask) Run(x *compute.Exec) error {
 	for i := range t.count {
 		if v := t.index(i); v < 0 || v >= t.n {
 			return t.call.Errorf(op.ErrInput, "index %s is outside an axis of %d", t.given(i), t.n)

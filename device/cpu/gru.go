@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/gemm"
 	"github.com/weirgpu/weir/kernel/vec"
 	"github.com/weirgpu/weir/op"
@@ -41,7 +42,7 @@ type gruKernel struct {
 }
 
 func recurrent(gates int) builder {
-	return func(r *Request) (Kernel, error) {
+	return func(r *request) (compute.Kernel, error) {
 		x, _, _ := r.in(gruX)
 		w, _, _ := r.in(gruW)
 		k := &gruKernel{
@@ -71,7 +72,7 @@ func recurrent(gates int) builder {
 }
 
 // plain reports whether the call has operands and attributes that the kernel takes.
-func (k *gruKernel) plain(r *Request) bool {
+func (k *gruKernel) plain(r *request) bool {
 	if a := r.Call.Attrs; a.Has("clip") || a.Int("layout", 0) != 0 {
 		return false
 	}
@@ -107,7 +108,7 @@ func (k *gruKernel) activation(c *op.Call) bool {
 }
 
 // fits reports whether the constants have the shapes that the others imply.
-func (k *gruKernel) fits(r *Request) bool {
+func (k *gruKernel) fits(r *request) bool {
 	g, dirs := k.gates*k.hidden, 1
 	if r.Call.Attrs.String("direction", "forward") == "bidirectional" {
 		dirs = 2
@@ -193,7 +194,7 @@ func (k *gruKernel) packed(packed []byte, dir int) (w gruWeights) {
 	return w
 }
 
-// Packing implements [Packing].
+// Packing implements [compute.Packing].
 func (k *gruKernel) Packing() any {
 	type packing struct {
 		name    string
@@ -254,7 +255,7 @@ func (k *gruKernel) ScratchBytes(workers int) int {
 }
 
 // Bind implements Kernel.
-func (k *gruKernel) Bind(b Binding) Task {
+func (k *gruKernel) Bind(b compute.Binding) compute.Task {
 	gates, rec, state := k.parts()
 	t := &gruTask{gruKernel: k, x: tensor.As[float32](b.In[gruX])}
 	rest := b.Scratch
@@ -296,7 +297,7 @@ type gruTask struct {
 }
 
 // Run implements Task.
-func (t *gruTask) Run(x *Exec) error {
+func (t *gruTask) Run(x *compute.Exec) error {
 	for i, n := range t.ends {
 		if n < 0 || int(n) > t.seq {
 			return fmt.Errorf(
@@ -320,12 +321,12 @@ func (t *gruTask) Run(x *Exec) error {
 }
 
 // multiply runs one product.
-func (t *gruTask) multiply(x *Exec, o *gemm.Op, a, b, c, bias []float32) error {
+func (t *gruTask) multiply(x *compute.Exec, o *gemm.Op, a, b, c, bias []float32) error {
 	t.product.op, t.product.args = o, gemm.Args{A: a, B: b, C: c, Bias: bias}
 	return t.product.Run(x)
 }
 
-func (t *gruTask) direction(x *Exec, d int) error {
+func (t *gruTask) direction(x *compute.Exec, d int) error {
 	n, w := t.batch*t.hidden, &t.weights[d]
 	start(t.h, t.h0, d*n)
 	if err := t.multiply(x, t.inputs, t.x, w.w, t.gatesOf, w.wBias); err != nil {

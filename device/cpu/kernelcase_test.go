@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -46,12 +47,12 @@ func (s *sample) String() string {
 
 // request infers the output types as a plan would; false when the call is not a valid one of static
 // types.
-func (s *sample) request() (*op.Op, *Request, bool) {
+func (s *sample) request() (*op.Op, *compute.Request, bool) {
 	o, err := op.Lookup(s.call.Domain, s.call.Type, s.call.Version)
 	if err != nil {
 		return nil, nil, false
 	}
-	r := &Request{Call: s.call, In: make([]op.Type, len(s.in))}
+	r := &compute.Request{Call: s.call, In: make([]op.Type, len(s.in))}
 	present := make([]bool, len(s.in))
 	for i, v := range s.in {
 		switch {
@@ -145,9 +146,11 @@ func (s *sample) check(t testing.TB, pools []*Pool) verdict {
 }
 
 // checkInPlace writes output 0 over each input that the kernel says it may.
-func (s *sample) checkInPlace(t testing.TB, r *Request, k Kernel, p *Pool, want []*tensor.Tensor) {
+func (s *sample) checkInPlace(
+	t testing.TB, r *compute.Request, k compute.Kernel, p *Pool, want []*tensor.Tensor,
+) {
 	t.Helper()
-	ip, ok := k.(InPlace)
+	ip, ok := k.(compute.InPlace)
 	if !ok {
 		return
 	}
@@ -157,7 +160,7 @@ func (s *sample) checkInPlace(t testing.TB, r *Request, k Kernel, p *Pool, want 
 		}
 		b := s.bindOver(r, k, p.Threads(), i)
 		copy(b.in[i].Data, s.in[i].Data)
-		x := &Exec{Ctx: context.Background(), Gate: device.Open, Pool: p}
+		x := &compute.Exec{Ctx: context.Background(), Gate: device.Open, Pool: p}
 		if err := b.task.Run(x); err != nil {
 			t.Errorf("%v: %s over input %d: %v", s, k.Name(), i, err)
 		}
@@ -172,13 +175,13 @@ func (s *sample) checkInPlace(t testing.TB, r *Request, k Kernel, p *Pool, want 
 
 // checkAbsorbed prepares and binds the call without the contents of the inputs that the kernel says
 // only Pack reads, and wants the bits that it gives with them.
-func (s *sample) checkAbsorbed(t testing.TB, r *Request, k Kernel, p *Pool) {
+func (s *sample) checkAbsorbed(t testing.TB, r *compute.Request, k compute.Kernel, p *Pool) {
 	t.Helper()
-	a, ok := k.(Absorbing)
+	a, ok := k.(compute.Absorbing)
 	if !ok || len(a.Absorbed()) == 0 {
 		return
 	}
-	bare := &Request{Call: r.Call, In: slices.Clone(r.In), Out: r.Out}
+	bare := &compute.Request{Call: r.Call, In: slices.Clone(r.In), Out: r.Out}
 	for _, i := range a.Absorbed() {
 		bare.In[i].Const = &tensor.Tensor{DType: s.in[i].DType, Shape: s.in[i].Shape}
 	}
@@ -203,7 +206,7 @@ func (s *sample) checkAbsorbed(t testing.TB, r *Request, k Kernel, p *Pool) {
 		without.in[i] = bare.In[i].Const
 	}
 	without.task = same.Bind(
-		Binding{
+		compute.Binding{
 			In:      without.in,
 			Out:     without.out,
 			Packed:  without.packed,
@@ -211,7 +214,7 @@ func (s *sample) checkAbsorbed(t testing.TB, r *Request, k Kernel, p *Pool) {
 			Workers: p.Threads(),
 		},
 	)
-	x := &Exec{Ctx: context.Background(), Gate: device.Open, Pool: p}
+	x := &compute.Exec{Ctx: context.Background(), Gate: device.Open, Pool: p}
 	if err := errors.Join(with.task.Run(x), without.task.Run(x)); err != nil {
 		t.Errorf("%v: %s: %v", s, k.Name(), err)
 		return
@@ -239,7 +242,7 @@ func bytesWithin(got, want *tensor.Tensor, steps int) error {
 	return nil
 }
 
-func (s *sample) compare(t testing.TB, k Kernel, p *Pool, got, want []*tensor.Tensor) {
+func (s *sample) compare(t testing.TB, k compute.Kernel, p *Pool, got, want []*tensor.Tensor) {
 	t.Helper()
 	for i, g := range got {
 		if g == nil {
@@ -283,7 +286,7 @@ func largest(v *tensor.Tensor) float64 {
 // bound is a kernel bound to memory of its own.
 type bound struct {
 	packed  []byte
-	task    Task
+	task    compute.Task
 	arena   *guardedArena
 	scratch []byte
 	in, out []*tensor.Tensor
@@ -292,15 +295,15 @@ type bound struct {
 
 // bind places operands, packed weights and scratch as a plan does: aligned, and full of NaNs.
 func (s *sample) bind(
-	r *Request,
-	k Kernel,
+	r *compute.Request,
+	k compute.Kernel,
 	workers int,
 ) *bound {
 	return s.bindOver(r, k, workers, -1)
 }
 
 // bindOver is bind with output 0 in the place of an input, if over is one.
-func (s *sample) bindOver(r *Request, k Kernel, workers, over int) *bound {
+func (s *sample) bindOver(r *compute.Request, k compute.Kernel, workers, over int) *bound {
 	b := &bound{
 		arena: newGuardedArena(),
 		given: s.in,
@@ -330,17 +333,20 @@ func (s *sample) bindOver(r *Request, k Kernel, workers, over int) *bound {
 	k.Pack(b.packed)
 	b.scratch = b.arena.take(k.ScratchBytes(workers))
 	b.task = k.Bind(
-		Binding{In: b.in, Out: b.out, Packed: b.packed, Scratch: b.scratch, Workers: workers},
+		compute.Binding{In: b.in, Out: b.out, Packed: b.packed, Scratch: b.scratch,
+			Workers: workers},
 	)
 	return b
 }
 
 // run runs the task on computed operands of garbage, whose result and error do not matter, and then
 // on the real ones.
-func (s *sample) run(t testing.TB, r *Request, k Kernel, p *Pool) ([]*tensor.Tensor, error) {
+func (s *sample) run(
+	t testing.TB, r *compute.Request, k compute.Kernel, p *Pool,
+) ([]*tensor.Tensor, error) {
 	t.Helper()
 	b := s.bind(r, k, p.Threads())
-	x := &Exec{Ctx: context.Background(), Gate: device.Open, Pool: p}
+	x := &compute.Exec{Ctx: context.Background(), Gate: device.Open, Pool: p}
 	for i, v := range b.in {
 		if v != nil && !s.constant[i] {
 			poison(v.Data)

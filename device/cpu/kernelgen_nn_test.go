@@ -120,7 +120,8 @@ func genConv(r source, key opKey) *sample {
 			s.in, s.constant = append(s.in, nil), append(s.constant, false)
 		}
 		if _, q, ok := s.request(); ok {
-			s.in, s.constant = append(s.in, r.floats(q.outShape()...)), append(s.constant, false)
+			sum := r.floats((&request{q}).outShape()...)
+			s.in, s.constant = append(s.in, sum), append(s.constant, false)
 		}
 	}
 	if key.domain != "" && r.one(3) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/internal/cputest"
 	"github.com/weirgpu/weir/kernel/conv"
@@ -83,7 +84,7 @@ func TestKernelsAllocateNothing(t *testing.T) {
 			}
 			p := pools[ran%len(pools)]
 			b := s.bind(r, k, p.Threads())
-			x := &Exec{Ctx: context.Background(), Gate: device.Open, Pool: p}
+			x := &compute.Exec{Ctx: context.Background(), Gate: device.Open, Pool: p}
 			if b.task.Run(x) == nil {
 				ran++
 				if n := testing.AllocsPerRun(5, func() { _ = b.task.Run(x) }); n != 0 {

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/gemm"
 	"github.com/weirgpu/weir/kernel/vec"
 	"github.com/weirgpu/weir/tensor"
@@ -32,7 +33,7 @@ type lstmKernel struct {
 	stateIn                      [2]bool // whether initial h and c are given
 }
 
-func lstm(r *Request) (Kernel, error) {
+func lstm(r *request) (compute.Kernel, error) {
 	x, _, _ := r.in(lstmX)
 	w, _, _ := r.in(lstmW)
 	if !lstmPlain(r) || len(x) != 3 || len(w) != 3 || count(x) == 0 {
@@ -63,7 +64,7 @@ func lstm(r *Request) (Kernel, error) {
 }
 
 // options reads the direction, the bias and which initial states are given.
-func (k *lstmKernel) options(r *Request) {
+func (k *lstmKernel) options(r *request) {
 	switch r.Call.Attrs.String("direction", "forward") {
 	case "reverse":
 		k.backward[0] = true
@@ -78,7 +79,7 @@ func (k *lstmKernel) options(r *Request) {
 }
 
 // lstmPlain reports whether the call is of the kind that the kernel computes.
-func lstmPlain(r *Request) bool {
+func lstmPlain(r *request) bool {
 	a := r.Call.Attrs
 	if a.Has("activations") || a.Has("clip") || a.Bool("input_forget", false) ||
 		a.Int("layout", 0) != 0 {
@@ -164,7 +165,7 @@ func (k *lstmKernel) workerBytes() int {
 }
 
 // Bind implements Kernel.
-func (k *lstmKernel) Bind(b Binding) Task {
+func (k *lstmKernel) Bind(b compute.Binding) compute.Task {
 	t := &lstmTask{lstmState: newLSTMState(k, b)}
 	gates, state := k.scratchLens()
 	worker := b
@@ -185,7 +186,7 @@ type lstmState struct {
 	gates, h, c []float32
 }
 
-func newLSTMState(k *lstmKernel, b Binding) lstmState {
+func newLSTMState(k *lstmKernel, b compute.Binding) lstmState {
 	t := lstmState{lstmKernel: k, x: tensor.As[float32](b.In[lstmX])}
 	gates, state := k.scratchLens()
 	t.gates = tensor.Cast[float32](b.Scratch[:gates])
@@ -243,7 +244,7 @@ type lstmTask struct {
 }
 
 // Run implements Task.
-func (t *lstmTask) Run(x *Exec) error {
+func (t *lstmTask) Run(x *compute.Exec) error {
 	for d := range t.dirs {
 		if err := t.direction(x, d); err != nil {
 			return err
@@ -252,7 +253,7 @@ func (t *lstmTask) Run(x *Exec) error {
 	return nil
 }
 
-func (t *lstmTask) direction(x *Exec, d int) error {
+func (t *lstmTask) direction(x *compute.Exec, d int) error {
 	t.begin(d)
 	t.product.op = t.inputs
 	t.product.args = gemm.Args{A: t.x, B: t.w[d], C: t.gates, Bias: t.b[d]}

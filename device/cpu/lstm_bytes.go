@@ -3,6 +3,7 @@ package cpu
 import (
 	"slices"
 
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/gemm"
 	"github.com/weirgpu/weir/kernel/vec"
 	"github.com/weirgpu/weir/op"
@@ -36,7 +37,7 @@ type byteWeights struct {
 	flip, shifted bool
 }
 
-func byteLSTM(r *Request) (Kernel, error) {
+func byteLSTM(r *request) (compute.Kernel, error) {
 	x, _, _ := r.in(lstmX)
 	w, _, _ := r.in(lstmW)
 	if !lstmPlain(r) || len(x) != 3 || len(w) != 3 || count(x) == 0 || count(w) == 0 {
@@ -66,7 +67,7 @@ func byteLSTM(r *Request) (Kernel, error) {
 
 // newByteWeights takes the weights of input i; false where they, their scales or zero points are
 // not constant.
-func newByteWeights(r *Request, i, scale int) (byteWeights, bool) {
+func newByteWeights(r *request, i, scale int) (byteWeights, bool) {
 	o := byteWeights{w: r.constant(i), scale: r.constant(scale), zero: r.constant(scale + 1)}
 	if o.w == nil || o.scale == nil || o.zero == nil || !isByte(o.w.DType) ||
 		o.zero.DType != o.w.DType ||
@@ -192,7 +193,7 @@ func (k *byteLSTMKernel) workerBytes() int {
 }
 
 // Bind implements Kernel.
-func (k *byteLSTMKernel) Bind(b Binding) Task {
+func (k *byteLSTMKernel) Bind(b compute.Binding) compute.Task {
 	t := &byteLSTMTask{lstmState: newLSTMState(&k.lstmKernel, b)}
 	gates, state := k.scratchLens()
 	take := taker(b.Scratch[gates+2*state:])
@@ -240,7 +241,7 @@ type byteRows struct {
 type byteRow struct{ scale, zero, sum float32 }
 
 // Run implements Task.
-func (t *byteLSTMTask) Run(x *Exec) error {
+func (t *byteLSTMTask) Run(x *compute.Exec) error {
 	t.rows[0].quantize(t.x, true)
 	for d := range t.dirs {
 		if err := t.direction(x, d); err != nil {
@@ -252,7 +253,7 @@ func (t *byteLSTMTask) Run(x *Exec) error {
 
 // direction computes X·W + b of all steps and then step by step, with h as bytes. Both products are
 // added to the gates.
-func (t *byteLSTMTask) direction(x *Exec, d int) error {
+func (t *byteLSTMTask) direction(x *compute.Exec, d int) error {
 	t.begin(d)
 	for row := range t.seq * t.batch {
 		copy(t.gates[row*4*t.hidden:], t.bias[d])
@@ -276,7 +277,7 @@ func (t *byteLSTMTask) direction(x *Exec, d int) error {
 }
 
 // multiply adds the product of the rows by the weights to the gates.
-func (o *byteRows) multiply(x *Exec) error {
+func (o *byteRows) multiply(x *compute.Exec) error {
 	o.product.args.B = o.packed.weights
 	return o.product.Run(x)
 }

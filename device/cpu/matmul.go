@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/gemm"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -24,7 +25,7 @@ type gemmKernel struct {
 
 // matMul is numpy.matmul. A stack of rows times one matrix is one product; other stacks are a batch
 // with broadcasting.
-func matMul(r *Request) (Kernel, error) {
+func matMul(r *request) (compute.Kernel, error) {
 	a, _, _ := r.in(0)
 	b, _, _ := r.in(1)
 	if !r.allFloat32(-1) || len(a) == 0 || len(b) == 0 {
@@ -66,7 +67,7 @@ func matMul(r *Request) (Kernel, error) {
 }
 
 // gemmCall is Gemm: alpha·A'·B' + beta·C.
-func gemmCall(r *Request) (Kernel, error) {
+func gemmCall(r *request) (compute.Kernel, error) {
 	a, _, _ := r.in(0)
 	b, _, _ := r.in(1)
 	if !r.allFloat32(-1) || len(a) != 2 || len(b) != 2 {
@@ -113,7 +114,7 @@ func (k *gemmKernel) setC(c []int) bool {
 	return true
 }
 
-func (k *gemmKernel) finish(r *Request) (Kernel, error) {
+func (k *gemmKernel) finish(r *request) (compute.Kernel, error) {
 	if !setActivation(r.Call, &k.params.Epilogue) {
 		return nil, nil
 	}
@@ -129,7 +130,7 @@ func (k *gemmKernel) finish(r *Request) (Kernel, error) {
 	return k, err
 }
 
-// InPlace implements [InPlace]: each element of the residual is read where the result goes.
+// InPlace implements [compute.InPlace]: each element of the residual is read where the result goes.
 func (k *gemmKernel) InPlace() []int {
 	if k.params.Residual == gemm.ResidualFull {
 		return []int{k.resid}
@@ -157,7 +158,7 @@ func (k *gemmKernel) PackedBytes() int {
 	return 4 * k.params.Precision.PackedBLen(k.params.K, k.params.N)
 }
 
-// Packing implements [Packing].
+// Packing implements [compute.Packing].
 func (k *gemmKernel) Packing() any {
 	type packing struct {
 		weight    *tensor.Tensor
@@ -181,7 +182,7 @@ func (k *gemmKernel) ScratchBytes(
 func scratchBytes(floats int) int { return (4*floats + 63) &^ 63 }
 
 // Bind implements Kernel.
-func (k *gemmKernel) Bind(b Binding) Task {
+func (k *gemmKernel) Bind(b compute.Binding) compute.Task {
 	t := &gemmTask{op: k.op, scratch: perWorker(b)}
 	t.args.A, t.args.C = tensor.As[float32](b.In[0]), tensor.As[float32](b.Out[0])
 	if k.weight != nil {
@@ -205,7 +206,7 @@ type gemmTask struct {
 }
 
 // perWorker cuts a binding's scratch into one part a worker.
-func perWorker(b Binding) [][]float32 {
+func perWorker(b compute.Binding) [][]float32 {
 	parts := make([][]float32, b.Workers)
 	n := len(b.Scratch) / max(1, b.Workers) &^ 63
 	for i := range parts {
@@ -215,7 +216,7 @@ func perWorker(b Binding) [][]float32 {
 }
 
 // Run implements Task.
-func (t *gemmTask) Run(x *Exec) error { return x.For(t.op.Chunks(), t) }
+func (t *gemmTask) Run(x *compute.Exec) error { return x.For(t.op.Chunks(), t) }
 
 // Chunk implements Region.
 func (t *gemmTask) Chunk(i, worker int) { t.op.Run(i, &t.args, t.scratch[worker]) }

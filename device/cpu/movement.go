@@ -3,6 +3,7 @@ package cpu
 import (
 	"slices"
 
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -63,7 +64,7 @@ type moveKernel struct {
 	extra  *tensor.Tensor // one more input, of the kernel's own
 }
 
-func newMoves(r *Request, moves ...move) (Kernel, error) {
+func newMoves(r *request, moves ...move) (compute.Kernel, error) {
 	k := &moveKernel{name: "move." + r.Call.Type, size: r.In[0].DType.Size()}
 	// strings, or elements that share bytes, which pieces would write at the same time
 	if k.size == 0 {
@@ -80,8 +81,8 @@ func newMoves(r *Request, moves ...move) (Kernel, error) {
 	return k, nil
 }
 
-// Stretches implements [Moving].
-func (k *moveKernel) Stretches() (list []Stretch) {
+// Stretches implements [compute.Moving].
+func (k *moveKernel) Stretches() (list []compute.Stretch) {
 	if k.extra != nil {
 		return nil
 	}
@@ -90,13 +91,13 @@ func (k *moveKernel) Stretches() (list []Stretch) {
 		if m.from.Dense(m.shape) && m.to.Dense(m.shape) {
 			list = append(
 				list,
-				Stretch{
-					i,
-					m.in,
-					m.out,
-					size * int64(m.from.Offset),
-					size * int64(m.to.Offset),
-					size * int64(count(m.shape)),
+				compute.Stretch{
+					Move:  i,
+					In:    m.in,
+					Out:   m.out,
+					From:  size * int64(m.from.Offset),
+					To:    size * int64(m.to.Offset),
+					Bytes: size * int64(count(m.shape)),
 				},
 			)
 		}
@@ -104,8 +105,8 @@ func (k *moveKernel) Stretches() (list []Stretch) {
 	return list
 }
 
-// Without implements [Moving].
-func (k *moveKernel) Without(moves []int) Kernel {
+// Without implements [compute.Moving].
+func (k *moveKernel) Without(moves []int) compute.Kernel {
 	rest := &moveKernel{name: k.name, size: k.size, extra: k.extra}
 	for i, m := range k.moves {
 		if !slices.Contains(moves, i) {
@@ -122,7 +123,7 @@ func (k *moveKernel) Without(moves []int) Kernel {
 func (k *moveKernel) Name() string { return k.name }
 
 // Bind implements Kernel.
-func (k *moveKernel) Bind(b Binding) Task {
+func (k *moveKernel) Bind(b compute.Binding) compute.Task {
 	t := &moveTask{pieces: k.pieces, in: b.In, out: b.Out}
 	if k.extra != nil {
 		t.in = []*tensor.Tensor{b.In[0], k.extra}
@@ -136,7 +137,7 @@ type moveTask struct {
 }
 
 // Run implements Task.
-func (t *moveTask) Run(x *Exec) error { return x.For(len(t.pieces), t) }
+func (t *moveTask) Run(x *compute.Exec) error { return x.For(len(t.pieces), t) }
 
 // Chunk implements Region. A move that leaves its tensors would be a wrong plan, which the panic
 // reports.
@@ -149,7 +150,7 @@ func (t *moveTask) Chunk(i, _ int) {
 
 // sliceMove is Slice (ONNX 1 with attributes, 10 to 13 with constant inputs). The output's shape
 // tells how many elements each axis keeps; starts and steps tell which.
-func sliceMove(r *Request) (Kernel, error) {
+func sliceMove(r *request) (compute.Kernel, error) {
 	shape, _, _ := r.in(0)
 	from := tensor.RowMajor(shape)
 	starts, axes, steps := r.Call.Attrs.Ints("starts"), r.Call.Attrs.Ints("axes"), []int64(nil)
@@ -187,7 +188,7 @@ func sliceMove(r *Request) (Kernel, error) {
 
 // ints returns constant integer input i: nil and true when it is absent, false when it is not
 // constant.
-func (r *Request) ints(i int) ([]int64, bool) {
+func (r *request) ints(i int) ([]int64, bool) {
 	if i >= len(r.In) || r.In[i].DType == tensor.Undefined {
 		return nil, true
 	}
@@ -200,7 +201,7 @@ func (r *Request) ints(i int) ([]int64, bool) {
 }
 
 // axis returns the normalised attribute axis for a rank.
-func (r *Request) axis(rank int, def int64) (int, bool) {
+func (r *request) axis(rank int, def int64) (int, bool) {
 	a := int(r.Call.Attrs.Int("axis", def))
 	if a < 0 {
 		a += rank
@@ -208,7 +209,7 @@ func (r *Request) axis(rank int, def int64) (int, bool) {
 	return a, a >= 0 && a < rank
 }
 
-func concatMove(r *Request) (Kernel, error) {
+func concatMove(r *request) (compute.Kernel, error) {
 	out := r.outShape()
 	axis, ok := r.axis(len(out), 0)
 	if !ok {
@@ -224,7 +225,7 @@ func concatMove(r *Request) (Kernel, error) {
 	return newMoves(r, moves...)
 }
 
-func splitMove(r *Request) (Kernel, error) {
+func splitMove(r *request) (compute.Kernel, error) {
 	in, _, _ := r.in(0)
 	axis, ok := r.axis(len(in), 0)
 	if !ok {
@@ -243,7 +244,7 @@ func splitMove(r *Request) (Kernel, error) {
 	return newMoves(r, moves...)
 }
 
-func expandMove(r *Request) (Kernel, error) {
+func expandMove(r *request) (compute.Kernel, error) {
 	in, _, _ := r.in(0)
 	out := r.outShape()
 	own := tensor.RowMajor(in).Strides
@@ -268,7 +269,7 @@ func permuted(shape, perm []int) move {
 }
 
 // depthToSpace is DepthToSpace (ONNX 1, 11, 13) as a transpose of a six-dimensional view.
-func depthToSpace(r *Request) (Kernel, error) {
+func depthToSpace(r *request) (compute.Kernel, error) {
 	s, _, _ := r.in(0)
 	b := int(r.Call.Attrs.Int("blocksize", 0))
 	if len(s) != 4 || b < 1 || s[1]%(b*b) != 0 {
@@ -282,7 +283,7 @@ func depthToSpace(r *Request) (Kernel, error) {
 }
 
 // spaceToDepth is SpaceToDepth (ONNX 1, 13, 28) as a transpose of a six-dimensional view.
-func spaceToDepth(r *Request) (Kernel, error) {
+func spaceToDepth(r *request) (compute.Kernel, error) {
 	s, _, _ := r.in(0)
 	b := int(r.Call.Attrs.Int("blocksize", 0))
 	if len(s) != 4 || b < 1 || s[2]%b != 0 || s[3]%b != 0 {

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/gemm"
 	"github.com/weirgpu/weir/kernel/nbits"
 	"github.com/weirgpu/weir/op"
@@ -25,7 +26,7 @@ type nBits struct {
 
 // matMulNBits rounds the rows to bytes if the call says so, and else multiplies few rows by the
 // weights as they are, and for many makes floats of the weights.
-func matMulNBits(r *Request) (Kernel, error) {
+func matMulNBits(r *request) (compute.Kernel, error) {
 	a, d, _ := r.in(op.NBitsA)
 	attrs := r.Call.Attrs
 	k := nBits{
@@ -113,7 +114,7 @@ func (k *nBits) zero(column, block int) float32 {
 // PackedBytes implements Kernel.
 func (k *nBits) PackedBytes() int { return k.weights.PackedBytes() }
 
-// Packing implements [Packing].
+// Packing implements [compute.Packing].
 func (k *nBits) Packing() any {
 	type packing struct {
 		b, scales, zeros *tensor.Tensor
@@ -125,12 +126,12 @@ func (k *nBits) Packing() any {
 // Pack implements Kernel.
 func (k *nBits) Pack(dst []byte) { packParts(k, dst) }
 
-// PackParts implements [Parted].
+// PackParts implements [compute.Parted].
 func (k *nBits) PackParts() (n, scratch int) {
 	return partsOf(k.PackedBytes(), k.weights.Panels()), 0
 }
 
-// PackPart implements [Parted]: some panels of columns.
+// PackPart implements [compute.Parted]: some panels of columns.
 func (k *nBits) PackPart(dst []byte, part int, _ []float32) {
 	n, _ := k.PackParts()
 	panels := k.weights.Panels()

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/nbits"
 	"github.com/weirgpu/weir/kernel/vec"
 	"github.com/weirgpu/weir/op"
@@ -63,7 +64,7 @@ func (k *nBitsRows) ScratchBytes(
 }
 
 // Bind implements Kernel.
-func (k *nBitsRows) Bind(b Binding) Task {
+func (k *nBitsRows) Bind(b compute.Binding) compute.Task {
 	t := &nBitsRowsTask{
 		nBitsRows: k,
 		a:         tensor.As[float32](b.In[op.NBitsA]),
@@ -101,7 +102,7 @@ func (p *nBitsPreparation) Chunk(i, _ int) {
 }
 
 // Run implements Task.
-func (t *nBitsRowsTask) Run(x *Exec) error {
+func (t *nBitsRowsTask) Run(x *compute.Exec) error {
 	if err := x.For((t.m+t.prepare.rowsPer()-1)/t.prepare.rowsPer(), &t.prepare); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/gemm"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
@@ -19,7 +20,7 @@ type nBitsWide struct {
 	op    *gemm.Op
 }
 
-func newNBitsWide(n nBits) (Kernel, error) {
+func newNBitsWide(n nBits) (compute.Kernel, error) {
 	k := &nBitsWide{nBits: n}
 	k.first = k.m*k.weights.K <= mostPacked
 	p := gemm.Params{M: k.m, N: k.weights.N, K: k.weights.K, PackedA: k.first, Epilogue: k.after}
@@ -61,7 +62,7 @@ func (k *nBitsWide) rowBytes() int {
 }
 
 // Bind implements Kernel.
-func (k *nBitsWide) Bind(b Binding) Task {
+func (k *nBitsWide) Bind(b compute.Binding) compute.Task {
 	worker := b
 	worker.Scratch = b.Scratch[k.rowBytes():]
 	t := &nBitsWideTask{k: k, a: tensor.As[float32](b.In[op.NBitsA])}
@@ -87,7 +88,7 @@ type nBitsWideTask struct {
 }
 
 // Run implements Task.
-func (t *nBitsWideTask) Run(x *Exec) error {
+func (t *nBitsWideTask) Run(x *compute.Exec) error {
 	if rows := gemm.F32.PanelRows(); t.k.first {
 		if err := x.For((t.k.m+rows-1)/rows, t); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/vec"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -17,7 +18,7 @@ var normKernels = map[opKey]builder{
 }
 
 // layerNorm is LayerNormalization-17 over trailing axes with one output.
-func layerNorm(r *Request) (Kernel, error) {
+func layerNorm(r *request) (compute.Kernel, error) {
 	shape, _, _ := r.in(0)
 	axis := int(r.Call.Attrs.Int("axis", -1))
 	if axis < 0 {
@@ -47,7 +48,7 @@ func withoutOnes(shape []int) []int {
 	return shape
 }
 
-func wants(r *Request, out int) bool {
+func wants(r *request, out int) bool {
 	return out < len(r.Out) && r.Out[out].DType != tensor.Undefined
 }
 
@@ -62,7 +63,7 @@ type layerNormKernel struct {
 func (k *layerNormKernel) Name() string { return "layernorm" }
 
 // Bind implements Kernel.
-func (k *layerNormKernel) Bind(b Binding) Task {
+func (k *layerNormKernel) Bind(b compute.Binding) compute.Task {
 	t := &layerNormTask{layerNormKernel: k, per: rowsPerChunk(k.n), x: tensor.As[float32](b.In[0]),
 		y: tensor.As[float32](b.Out[0]), gamma: tensor.As[float32](b.In[1])}
 	if len(b.In) > 2 && b.In[2] != nil {
@@ -78,7 +79,7 @@ type layerNormTask struct {
 }
 
 // Run implements Task.
-func (t *layerNormTask) Run(x *Exec) error { return x.For((t.outer+t.per-1)/t.per, t) }
+func (t *layerNormTask) Run(x *compute.Exec) error { return x.For((t.outer+t.per-1)/t.per, t) }
 
 // Chunk implements Region.
 func (t *layerNormTask) Chunk(i, _ int) {
@@ -88,7 +89,7 @@ func (t *layerNormTask) Chunk(i, _ int) {
 }
 
 // batchNorm is BatchNormalization-7 to 15 in inference with one scale and shift a channel.
-func batchNorm(r *Request) (Kernel, error) {
+func batchNorm(r *request) (compute.Kernel, error) {
 	shape, _, _ := r.in(0)
 	if !r.allFloat32(-1) || len(shape) < 2 || count(shape) == 0 || wants(r, 1) ||
 		r.Call.Attrs.Bool("training_mode", false) || !r.Call.Attrs.Bool("spatial", true) {
@@ -113,7 +114,7 @@ type batchNormKernel struct {
 func (k *batchNormKernel) Name() string { return "batchnorm" }
 
 // Bind implements Kernel.
-func (k *batchNormKernel) Bind(b Binding) Task {
+func (k *batchNormKernel) Bind(b compute.Binding) compute.Task {
 	t := &batchNormTask{
 		batchNormKernel: k,
 		per:             rowsPerChunk(k.inner),
@@ -133,7 +134,7 @@ type batchNormTask struct {
 }
 
 // Run implements Task.
-func (t *batchNormTask) Run(x *Exec) error { return x.For((t.n*t.c+t.per-1)/t.per, t) }
+func (t *batchNormTask) Run(x *compute.Exec) error { return x.For((t.n*t.c+t.per-1)/t.per, t) }
 
 // Chunk implements Region.
 func (t *batchNormTask) Chunk(i, _ int) {

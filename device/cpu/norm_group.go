@@ -1,13 +1,14 @@
 package cpu
 
 import (
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/vec"
 	"github.com/weirgpu/weir/tensor"
 )
 
 // groupNorm is GroupNormalization (ONNX 18, with a scale and bias a group, and 21, with one a
 // channel), and InstanceNormalization (6, 22), whose groups are channels.
-func groupNorm(r *Request) (Kernel, error) {
+func groupNorm(r *request) (compute.Kernel, error) {
 	shape, _, _ := r.in(0)
 	if !r.allFloat32(-1) || len(shape) < 3 || count(shape) == 0 {
 		return nil, nil
@@ -54,7 +55,7 @@ type groupNormKernel struct {
 func (k *groupNormKernel) Name() string { return "groupnorm" }
 
 // Bind implements Kernel.
-func (k *groupNormKernel) Bind(b Binding) Task {
+func (k *groupNormKernel) Bind(b compute.Binding) compute.Task {
 	return &groupNormTask{
 		groupNormKernel: k,
 		x:               tensor.As[float32](b.In[0]),
@@ -70,7 +71,7 @@ type groupNormTask struct {
 }
 
 // Run implements Task.
-func (t *groupNormTask) Run(x *Exec) error { return x.For(t.rows, t) }
+func (t *groupNormTask) Run(x *compute.Exec) error { return x.For(t.rows, t) }
 
 // Chunk implements Region: one group.
 func (t *groupNormTask) Chunk(i, _ int) {

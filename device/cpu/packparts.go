@@ -1,16 +1,9 @@
 package cpu
 
-import "github.com/weirgpu/weir/tensor"
-
-// Parted is implemented by kernels whose packed copy can be written in parts, by several workers at
-// the same time.
-type Parted interface {
-	// PackParts returns the number of parts, and how many floats of scratch writing one needs.
-	PackParts() (n, scratch int)
-	// PackPart writes one part of the copy, of which dst is the whole. What is in scratch does not
-	// matter.
-	PackPart(dst []byte, part int, scratch []float32)
-}
+import (
+	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/tensor"
+)
 
 // partBytes is about the size of a part: large against what claiming it costs, small against
 // weights that workers should share.
@@ -20,7 +13,7 @@ const partBytes = 1 << 20
 func partsOf(bytes, panels int) int { return max(1, min(bytes/partBytes, panels)) }
 
 // packParts is Pack by way of the parts.
-func packParts(k Parted, dst []byte) {
+func packParts(k compute.Parted, dst []byte) {
 	n, scratch := k.PackParts()
 	mem := make([]float32, scratch)
 	for i := range n {
@@ -37,7 +30,7 @@ func (k *gemmKernel) panels() int {
 	return (k.params.N + w - 1) / w
 }
 
-// PackParts implements [Parted].
+// PackParts implements [compute.Parted].
 func (k *gemmKernel) PackParts() (n, scratch int) {
 	if k.weight == nil {
 		return 0, 0
@@ -45,7 +38,7 @@ func (k *gemmKernel) PackParts() (n, scratch int) {
 	return partsOf(k.PackedBytes(), k.panels()), 0
 }
 
-// PackPart implements [Parted]: some panels of columns.
+// PackPart implements [compute.Parted]: some panels of columns.
 func (k *gemmKernel) PackPart(dst []byte, part int, _ []float32) {
 	p, width := &k.params, k.op.PanelWidth()
 	n, _ := k.PackParts()
@@ -68,7 +61,7 @@ func (k *gemmKernel) PackPart(dst []byte, part int, _ []float32) {
 // Pack implements Kernel.
 func (k *convKernel) Pack(dst []byte) { packParts(k, dst) }
 
-// PackParts implements [Parted].
+// PackParts implements [compute.Parted].
 func (k *convKernel) PackParts() (n, scratch int) {
 	if k.weight == nil {
 		return 0, 0
@@ -97,7 +90,7 @@ func (k *convKernel) panelsOfPart(i, n int) (from, to int) {
 	return k.op.Panels() * i / n, k.op.Panels() * (i + 1) / n
 }
 
-// PackPart implements [Parted]: some panels of output channels.
+// PackPart implements [compute.Parted]: some panels of output channels.
 func (k *convKernel) PackPart(dst []byte, part int, scratch []float32) {
 	n := partsOf(k.PackedBytes(), k.op.Panels())
 	from, to := k.panelsOfPart(part, n)

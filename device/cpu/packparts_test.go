@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -48,7 +49,7 @@ func TestPackParts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		parted, ok := k.(Parted)
+		parted, ok := k.(compute.Parted)
 		if !ok {
 			t.Errorf("%v: %s has no parts", s, k.Name())
 			continue

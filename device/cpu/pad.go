@@ -3,6 +3,7 @@ package cpu
 import (
 	"slices"
 
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -16,7 +17,7 @@ type stretch struct {
 	fill              bool
 }
 
-func pad(r *Request) (Kernel, error) {
+func pad(r *request) (compute.Kernel, error) {
 	shape, d, _ := r.in(0)
 	before, after, ok := r.pads(len(shape))
 	if !ok || len(shape) == 0 || d.Size() == 0 || count(shape) == 0 {
@@ -47,7 +48,7 @@ func pad(r *Request) (Kernel, error) {
 }
 
 // pads returns what each axis gains before and after; false when that is not constant.
-func (r *Request) pads(rank int) (before, after []int, ok bool) {
+func (r *request) pads(rank int) (before, after []int, ok bool) {
 	pads, axes := r.Call.Attrs.Ints("pads"), []int64(nil)
 	if r.Call.Version >= 11 {
 		var known [2]bool
@@ -74,7 +75,7 @@ func (r *Request) pads(rank int) (before, after []int, ok bool) {
 
 // padFill returns the tensor of one element that constant mode fills with, nil when that is input
 // 2.
-func (r *Request) padFill(d tensor.DType) (*tensor.Tensor, bool) {
+func (r *request) padFill(d tensor.DType) (*tensor.Tensor, bool) {
 	if r.Call.Version < 11 {
 		v := r.Call.Attrs.Float("value", 0)
 		if d == tensor.Float32 {

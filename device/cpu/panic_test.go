@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/weirgpu/weir/device/compute"
 )
 
 // burst is a region whose chunks meet, so that each of n workers has one, and then one worker does
@@ -33,16 +35,16 @@ func TestPanic(t *testing.T) {
 		value  any
 		is     error
 	}{
-		"caller":           {0, "out of range", ErrPanic},
-		"worker":           {1, "out of range", ErrPanic},
+		"caller":           {0, "out of range", compute.ErrPanic},
+		"worker":           {1, "out of range", compute.ErrPanic},
 		"error":            {1, io.ErrShortBuffer, io.ErrShortBuffer},
-		"caller with zero": {0, 0, ErrPanic},
+		"caller with zero": {0, 0, compute.ErrPanic},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newTestPool(t, PoolOptions{Threads: 2})
 			err := p.Run(t.Context(), nil, 2, &burst{barrier{n: 2}, c.worker, failWith(c.value)})
-			var pe *PanicError
-			if !errors.As(err, &pe) || !errors.Is(err, ErrPanic) || !errors.Is(err, c.is) {
+			var pe *compute.PanicError
+			if !errors.As(err, &pe) || !errors.Is(err, compute.ErrPanic) || !errors.Is(err, c.is) {
 				t.Fatalf("error %v", err)
 			}
 			if pe.Value != c.value || pe.Worker != c.worker ||
@@ -65,7 +67,7 @@ func TestPanicAlone(t *testing.T) {
 		}
 	})
 	err := p.Run(t.Context(), nil, 10, a)
-	var pe *PanicError
+	var pe *compute.PanicError
 	if !errors.As(err, &pe) || pe.Chunk != 3 || a.begun.Load() != 4 {
 		t.Errorf("error %v after %d chunks", err, a.begun.Load())
 	}
@@ -81,7 +83,7 @@ func TestGoexitOnWorker(t *testing.T) {
 			&burst{barrier{n: 3}, 1, runtime.Goexit},
 		); !errors.Is(
 			err,
-			ErrPanic,
+			compute.ErrPanic,
 		) {
 			t.Fatalf("error %v", err)
 		}
@@ -124,7 +126,7 @@ func TestPanicLeavesNeighboursAlone(t *testing.T) {
 				})
 				err := p.Run(t.Context(), nil, 30, a)
 				a.end(t, job == 0)
-				if (job == 0) != errors.Is(err, ErrPanic) {
+				if (job == 0) != errors.Is(err, compute.ErrPanic) {
 					t.Errorf("job %d: error %v", job, err)
 				}
 			}

@@ -3,6 +3,7 @@ package cpu
 import (
 	"slices"
 
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/conv"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
@@ -27,7 +28,7 @@ type pixelCall struct {
 	shift        int32 // of the weights as they are multiplied: their zero point, negated
 }
 
-func nhwcConv(r *Request) (Kernel, error) {
+func nhwcConv(r *request) (compute.Kernel, error) {
 	in := productInputs{aScale: 1, aZero: 2, b: 3, bScale: 4, bZero: 5, yScale: 6, yZero: 7}
 	x, dx, ok := r.in(0)
 	w, dw, _ := r.in(in.b)
@@ -74,7 +75,7 @@ func nhwcConv(r *Request) (Kernel, error) {
 }
 
 // takeShift takes the zero point of the weights; false where it is none that is served.
-func (k *pixelCall) takeShift(r *Request) bool {
+func (k *pixelCall) takeShift(r *request) bool {
 	zero := r.constant(k.in.bZero)
 	if zero == nil || zero.Len() == 0 ||
 		slices.ContainsFunc(zero.Data, func(z byte) bool { return z != zero.Data[0] }) {
@@ -85,7 +86,7 @@ func (k *pixelCall) takeShift(r *Request) bool {
 }
 
 // takeThen takes what follows the convolution; false where it cannot.
-func (k *pixelCall) takeThen(r *Request) bool {
+func (k *pixelCall) takeThen(r *request) bool {
 	if _, _, ok := r.in(9); !ok {
 		return true
 	}
@@ -102,7 +103,7 @@ func (k *pixelCall) takeThen(r *Request) bool {
 	return then.scale.Len() == 1 || then.scale.Len() == k.m
 }
 
-// Absorbed implements [Absorbing].
+// Absorbed implements [compute.Absorbing].
 func (k *pixelCall) Absorbed() []int { return []int{k.in.b} }
 
 // packing identifies what a kernel for the call packs in a layout.
@@ -115,10 +116,10 @@ func (k *pixelCall) packing(layout conv.PixelLayout) any {
 	return packing{k.weight, k.flipW, layout}
 }
 
-// Packing implements [Packing].
+// Packing implements [compute.Packing].
 func (k *pixelConv) Packing() any { return k.packing(k.op.Layout()) }
 
-// Packing implements [Packing].
+// Packing implements [compute.Packing].
 func (k *pixelWindows) Packing() any { return k.packing(k.op.Layout()) }
 
 // zeroX is the zero point of the image as it is multiplied.
@@ -175,7 +176,7 @@ func (k *pixelConv) Pack(dst []byte) {
 func (k *pixelConv) ScratchBytes(int) int { return (k.op.ImageLen() + 63) &^ 63 }
 
 // Bind implements Kernel.
-func (k *pixelConv) Bind(b Binding) Task {
+func (k *pixelConv) Bind(b compute.Binding) compute.Task {
 	t := &pixelConvTask{
 		pixelConv: k,
 		in:        b.In,
@@ -211,7 +212,7 @@ type pixelImage struct{ t *pixelConvTask }
 func (r *pixelImage) Chunk(i, _ int) { r.t.op.FillImage(i, &r.t.args) }
 
 // Run implements Task.
-func (t *pixelConvTask) Run(x *Exec) error {
+func (t *pixelConvTask) Run(x *compute.Exec) error {
 	if !t.ready {
 		t.grid(t.args.Grid, t.in, t.sums)
 		t.args.Zero, t.ready = t.zeroX(t.in), true
@@ -252,7 +253,7 @@ func (k *pixelWindows) ScratchBytes(workers int) int { return workers * bandByte
 func bandBytes(o *conv.PixelWindows) int { return (o.ScratchLen() + 63) &^ 63 }
 
 // Bind implements Kernel.
-func (k *pixelWindows) Bind(b Binding) Task {
+func (k *pixelWindows) Bind(b compute.Binding) compute.Task {
 	n := k.op.PackedLen()
 	t := &pixelWindowsTask{
 		pixelWindows: k,
@@ -266,7 +267,7 @@ func (k *pixelWindows) Bind(b Binding) Task {
 }
 
 // bands are the scratches of the workers.
-func bands(o *conv.PixelWindows, b Binding) (scratch [][]byte) {
+func bands(o *conv.PixelWindows, b compute.Binding) (scratch [][]byte) {
 	take := taker(b.Scratch)
 	for range b.Workers {
 		scratch = append(scratch, take(bandBytes(o)))
@@ -284,7 +285,7 @@ type pixelWindowsTask struct {
 }
 
 // Run implements Task.
-func (t *pixelWindowsTask) Run(x *Exec) error {
+func (t *pixelWindowsTask) Run(x *compute.Exec) error {
 	if !t.ready {
 		t.grid(t.args.Grid, t.in, t.sums)
 		t.args.Zero, t.ready = t.zeroX(t.in), true
@@ -295,7 +296,7 @@ func (t *pixelWindowsTask) Run(x *Exec) error {
 // Chunk implements Region.
 func (t *pixelWindowsTask) Chunk(i, worker int) { t.op.Run(i, &t.args, t.scratch[worker]) }
 
-func nhwcMaxPool(r *Request) (Kernel, error) {
+func nhwcMaxPool(r *request) (compute.Kernel, error) {
 	x, d, _ := r.in(0)
 	size := r.Call.Attrs.Ints("kernel_shape")
 	if !conv.HasPixels() || !isByte(d) || len(x) != 4 || len(size) != 2 || count(x) == 0 {
@@ -334,7 +335,7 @@ func (k *pixelPool) Pack([]byte) {}
 func (k *pixelPool) ScratchBytes(workers int) int { return workers * bandBytes(k.op) }
 
 // Bind implements Kernel.
-func (k *pixelPool) Bind(b Binding) Task {
+func (k *pixelPool) Bind(b compute.Binding) compute.Task {
 	return &pixelPoolTask{
 		pixelPool: k,
 		args:      conv.PixelWindowArgs{X: b.In[0].Data, Y: b.Out[0].Data, Flip: k.signed},
@@ -349,7 +350,7 @@ type pixelPoolTask struct {
 }
 
 // Run implements Task.
-func (t *pixelPoolTask) Run(x *Exec) error { return x.For(t.op.Chunks(), t) }
+func (t *pixelPoolTask) Run(x *compute.Exec) error { return x.For(t.op.Chunks(), t) }
 
 // Chunk implements Region.
 func (t *pixelPoolTask) Chunk(i, worker int) { t.op.Run(i, &t.args, t.scratch[worker]) }

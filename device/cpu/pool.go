@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/compute"
 )
 
 // PoolOptions say how a [Pool] uses the cores. The zero value is a sound choice.
@@ -138,7 +139,7 @@ func (p *Pool) Threads() int { return p.threads }
 // whatever the error, none is running any more. Other regions on the pool do not notice.
 //
 // After Close, Run still works, on the caller alone.
-func (p *Pool) Run(ctx context.Context, g device.Gate, n int, r Region) error {
+func (p *Pool) Run(ctx context.Context, g device.Gate, n int, r compute.Region) error {
 	if n <= 0 {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/conv"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -18,7 +19,7 @@ type poolKernel struct {
 }
 
 func pooling(kind conv.PoolKind) builder {
-	return func(r *Request) (Kernel, error) {
+	return func(r *request) (compute.Kernel, error) {
 		x, _, _ := r.in(0)
 		size := r.Call.Attrs.Ints("kernel_shape")
 		if !r.allFloat32(-1) || wants(r, 1) || len(x) < 3 || len(x) > 5 || len(size) != len(x)-2 ||
@@ -55,7 +56,7 @@ func (k *poolKernel) ScratchBytes(
 }
 
 // Bind implements Kernel.
-func (k *poolKernel) Bind(b Binding) Task {
+func (k *poolKernel) Bind(b compute.Binding) compute.Task {
 	return &poolTask{
 		op:      k.op,
 		x:       tensor.As[float32](b.In[0]),
@@ -71,7 +72,7 @@ type poolTask struct {
 }
 
 // Run implements Task.
-func (t *poolTask) Run(x *Exec) error { return x.For(t.op.Chunks(), t) }
+func (t *poolTask) Run(x *compute.Exec) error { return x.For(t.op.Chunks(), t) }
 
 // Chunk implements Region.
 func (t *poolTask) Chunk(i, worker int) { t.op.Run(i, t.x, t.y, t.scratch[worker]) }

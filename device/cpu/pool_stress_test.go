@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/weirgpu/weir/device/compute"
 )
 
 // fickle is a gate that another goroutine revokes at any time and whose Renew now and then fails.
@@ -96,7 +98,8 @@ func stressCaller(t *testing.T, p *Pool, g *fickle, rng *rand.Rand) {
 		cancel()
 		a.end(t, err != nil)
 		switch {
-		case panicAt >= 0 && (errors.Is(err, ErrPanic) || g.broken && errors.Is(err, errNoLease)):
+		case panicAt >= 0 && (errors.Is(err, compute.ErrPanic) ||
+			g.broken && errors.Is(err, errNoLease)):
 		case cancelAt >= 0 && (err == nil || errors.Is(err, context.Canceled) ||
 			g.broken && errors.Is(err, errNoLease)):
 		case panicAt < 0 && (err == nil || g.broken && errors.Is(err, errNoLease)):

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/vec"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
@@ -17,7 +18,7 @@ var quantizeKernels = map[opKey]builder{
 const minRow = 8
 
 // quantizeLinear is saturate(round(x / scale) + zero point).
-func quantizeLinear(r *Request) (Kernel, error) {
+func quantizeLinear(r *request) (compute.Kernel, error) {
 	to := r.Out[0].DType
 	if p := r.Call.Attrs.Int("precision", 0); p != 0 && tensor.DType(p) != tensor.Float32 {
 		return nil, nil
@@ -29,7 +30,7 @@ func quantizeLinear(r *Request) (Kernel, error) {
 }
 
 // dequantizeLinear is (x - zero point) · scale.
-func dequantizeLinear(r *Request) (Kernel, error) {
+func dequantizeLinear(r *request) (compute.Kernel, error) {
 	_, from, ok := r.in(0)
 	if !ok || from != tensor.Uint8 && from != tensor.Int8 || r.Out[0].DType != tensor.Float32 {
 		return nil, nil
@@ -38,7 +39,7 @@ func dequantizeLinear(r *Request) (Kernel, error) {
 }
 
 // scaleKernel prepares the geometry that both directions share; to is the type of bytes.
-func scaleKernel(r *Request, name string, bytes tensor.DType) (Kernel, error) {
+func scaleKernel(r *request, name string, bytes tensor.DType) (compute.Kernel, error) {
 	shape, _, _ := r.in(0)
 	scale, d, ok := r.in(1)
 	if !ok || d != tensor.Float32 || r.Call.Attrs.Int("block_size", 0) != 0 {
@@ -78,7 +79,7 @@ type quantizeKernel struct {
 func (k *quantizeKernel) Name() string { return k.name }
 
 // Bind implements Kernel.
-func (k *quantizeKernel) Bind(b Binding) Task {
+func (k *quantizeKernel) Bind(b compute.Binding) compute.Task {
 	t := &quantizeTask{
 		quantizeKernel: k,
 		scale:          tensor.As[float32](b.In[1]),
@@ -104,7 +105,7 @@ type quantizeTask struct {
 }
 
 // Run implements Task.
-func (t *quantizeTask) Run(x *Exec) error { return x.For(blocks(t.n), t) }
+func (t *quantizeTask) Run(x *compute.Exec) error { return x.For(blocks(t.n), t) }
 
 // Chunk implements Region.
 func (t *quantizeTask) Chunk(i, worker int) {
@@ -164,7 +165,7 @@ func quantize(
 }
 
 // dynamicQuantizeLinear quantizes to uint8 on the scale that just holds the range of x and zero.
-func dynamicQuantizeLinear(r *Request) (Kernel, error) {
+func dynamicQuantizeLinear(r *request) (compute.Kernel, error) {
 	shape, d, ok := r.in(0)
 	if !ok || d != tensor.Float32 || count(shape) == 0 || !wants(r, 0) || !wants(r, 1) ||
 		!wants(r, 2) {
@@ -185,7 +186,7 @@ func (k *dynamicQuantizeKernel) Name() string { return "quantize.dynamic" }
 func (k *dynamicQuantizeKernel) ScratchBytes(int) int { return scratchBytes(2 * blocks(k.n)) }
 
 // Bind implements Kernel.
-func (k *dynamicQuantizeKernel) Bind(b Binding) Task {
+func (k *dynamicQuantizeKernel) Bind(b compute.Binding) compute.Task {
 	t := &dynamicQuantizeTask{
 		n:     k.n,
 		x:     tensor.As[float32](b.In[0]),
@@ -217,7 +218,7 @@ func (t *ranges) Chunk(i, _ int) {
 }
 
 // Run implements Task.
-func (t *dynamicQuantizeTask) Run(x *Exec) error {
+func (t *dynamicQuantizeTask) Run(x *compute.Exec) error {
 	if err := x.For(blocks(t.n), &t.ranges); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/vec"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -65,7 +66,7 @@ var reduceKernels = map[opKey]builder{
 }
 
 func globalPool(f reduction) builder {
-	return func(r *Request) (Kernel, error) {
+	return func(r *request) (compute.Kernel, error) {
 		shape, _, _ := r.in(0)
 		if !r.allFloat32(-1) || len(shape) < 3 || count(shape) == 0 {
 			return nil, nil
@@ -75,7 +76,7 @@ func globalPool(f reduction) builder {
 }
 
 func reduce(f reduction) builder {
-	return func(r *Request) (Kernel, error) {
+	return func(r *request) (compute.Kernel, error) {
 		shape, _, _ := r.in(0)
 		if r.In[0].DType != tensor.Float32 || r.Out[0].DType != tensor.Float32 ||
 			count(shape) == 0 {
@@ -96,7 +97,7 @@ func reduce(f reduction) builder {
 
 // reducedAxes returns the first and last reduced axis; false when the axes are not constant, not
 // neighbours, or none.
-func reducedAxes(r *Request, rank int) (first, last int, ok bool) {
+func reducedAxes(r *request, rank int) (first, last int, ok bool) {
 	var axes []int64
 	// later the attribute says nothing
 	if v := r.Call.Version; v < 13 || v < 18 && r.Call.Type != "ReduceSum" {
@@ -139,7 +140,7 @@ type reduceKernel struct {
 func (k *reduceKernel) Name() string { return "reduce" }
 
 // Bind implements Kernel.
-func (k *reduceKernel) Bind(b Binding) Task {
+func (k *reduceKernel) Bind(b compute.Binding) compute.Task {
 	t := &reduceTask{
 		reduceKernel: k,
 		x:            tensor.As[float32](b.In[0]),
@@ -159,7 +160,7 @@ type reduceTask struct {
 }
 
 // Run implements Task.
-func (t *reduceTask) Run(x *Exec) error { return x.For((t.outer+t.per-1)/t.per*t.parts, t) }
+func (t *reduceTask) Run(x *compute.Exec) error { return x.For((t.outer+t.per-1)/t.per*t.parts, t) }
 
 // Chunk implements Region.
 func (t *reduceTask) Chunk(i, _ int) {

@@ -1,9 +1,11 @@
 package cpu
 
 import (
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/vec"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
+	"slices"
 )
 
 // rescaleKernels are the operators from bytes to bytes, element by element: weir's Rescale, Table
@@ -22,7 +24,7 @@ type rescaling struct {
 
 // rescaling takes the operands from input i on for a value of that shape; false where they are not
 // constant.
-func (r *Request) rescaling(i int, shape []int) (f rescaling, ok bool) {
+func (r *request) rescaling(i int, shape []int) (f rescaling, ok bool) {
 	f = rescaling{scale: r.constant(i), bias: r.constant(i + 1), zero: r.constant(i + 2)}
 	if f.scale == nil || f.bias == nil || f.zero == nil || f.zero.Len() != 1 ||
 		!isByte(f.zero.DType) {
@@ -46,7 +48,7 @@ func gridOf(zero *tensor.Tensor) vec.Bytes {
 	return vec.Bytes{Zero: int32(zeroAt(zero, 0)), Signed: zero.DType == tensor.Int8}
 }
 
-func rescale(r *Request) (Kernel, error) {
+func rescale(r *request) (compute.Kernel, error) {
 	shape, d, ok := r.in(0)
 	if !ok || !isByte(d) || count(shape) == 0 {
 		return nil, nil
@@ -80,7 +82,7 @@ type rescaleKernel struct {
 func (k *rescaleKernel) Name() string { return "rescale" }
 
 // Bind implements Kernel.
-func (k *rescaleKernel) Bind(b Binding) Task {
+func (k *rescaleKernel) Bind(b compute.Binding) compute.Task {
 	return &rescaleTask{rescaleKernel: k, x: b.In[0].Data, y: b.Out[0].Data}
 }
 
@@ -90,7 +92,7 @@ type rescaleTask struct {
 }
 
 // Run implements Task.
-func (t *rescaleTask) Run(x *Exec) error { return x.For(blocks(t.n), t) }
+func (t *rescaleTask) Run(x *compute.Exec) error { return x.For(blocks(t.n), t) }
 
 // Chunk implements Region.
 func (t *rescaleTask) Chunk(i, _ int) {
@@ -102,7 +104,7 @@ func (t *rescaleTask) Chunk(i, _ int) {
 	}
 }
 
-func lookup(r *Request) (Kernel, error) {
+func lookup(r *request) (compute.Kernel, error) {
 	shape, d, ok := r.in(0)
 	table := r.constant(1)
 	if !ok || !isByte(d) || table == nil || table.Len() != 256 || !isByte(table.DType) {
@@ -116,10 +118,10 @@ func lookup(r *Request) (Kernel, error) {
 }
 
 // qLinearAdd serves operands of one type.
-func qLinearAdd(r *Request) (Kernel, error) {
+func qLinearAdd(r *request) (compute.Kernel, error) {
 	shape, d, ok := r.in(0)
 	other, d2, _ := r.in(3)
-	if !ok || !isByte(d) || d != d2 || !sameShape(shape, other) || !isByte(r.Out[0].DType) {
+	if !ok || !isByte(d) || d != d2 || !slices.Equal(shape, other) || !isByte(r.Out[0].DType) {
 		return nil, nil
 	}
 	var number [8]float64
@@ -151,11 +153,11 @@ type addBytesKernel struct {
 // Name implements Kernel.
 func (k *addBytesKernel) Name() string { return "add.int8" }
 
-// InPlace implements [InPlace].
+// InPlace implements [compute.InPlace].
 func (k *addBytesKernel) InPlace() []int { return []int{0, 3} }
 
 // Bind implements Kernel.
-func (k *addBytesKernel) Bind(b Binding) Task {
+func (k *addBytesKernel) Bind(b compute.Binding) compute.Task {
 	return &addBytesTask{addBytesKernel: k, a: b.In[0].Data, b: b.In[3].Data, y: b.Out[0].Data}
 }
 
@@ -165,7 +167,7 @@ type addBytesTask struct {
 }
 
 // Run implements Task.
-func (t *addBytesTask) Run(x *Exec) error { return x.For(blocks(t.n), t) }
+func (t *addBytesTask) Run(x *compute.Exec) error { return x.For(blocks(t.n), t) }
 
 // Chunk implements Region.
 func (t *addBytesTask) Chunk(i, _ int) {

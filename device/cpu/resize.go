@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -9,7 +10,7 @@ import (
 // factors, how detectors and segmenters upsample, repeats elements.
 var resizeKernels = map[opKey]builder{{"", "Resize"}: resize, {"", "Upsample"}: resize}
 
-func resize(r *Request) (Kernel, error) {
+func resize(r *request) (compute.Kernel, error) {
 	x, d, _ := r.in(0)
 	y := r.outShape()
 	if d.Size() != 4 || len(x) != 4 || count(x) == 0 || x[0] != y[0] || x[1] != y[1] {
@@ -30,14 +31,14 @@ func resize(r *Request) (Kernel, error) {
 
 // scaledBy reports whether the scales of the sampling are these factors. Scales that are given need
 // not be: 2.25 makes 4 elements of 2 as 2 does, and samples others.
-func (r *Request) scaledBy(fy, fx float32) bool {
+func (r *request) scaledBy(fy, fx float32) bool {
 	sy, sx, ok := r.scales()
 	return ok && sy == float64(fy) && sx == float64(fx)
 }
 
 // scales returns the scales of the last two of four axes; false when they are not constant, or
 // others than the first two axes keep. Attribute axes (opset 18) is the reference's.
-func (r *Request) scales() (sy, sx float64, ok bool) {
+func (r *request) scales() (sy, sx float64, ok bool) {
 	attrs := r.Call.Attrs
 	scales := attrs.Floats("scales")
 	input := 2
@@ -70,7 +71,7 @@ func (r *Request) scales() (sy, sx float64, ok bool) {
 }
 
 // floors reports whether the sampling rule comes to ⌊i/f⌋ for whole factors f.
-func floors(r *Request) bool {
+func floors(r *request) bool {
 	if r.Call.Type == "Upsample" || r.Call.Version < 11 {
 		return true
 	}
@@ -96,7 +97,7 @@ type repeatKernel struct {
 func (k *repeatKernel) Name() string { return "resize.repeat" }
 
 // Bind implements Kernel.
-func (k *repeatKernel) Bind(b Binding) Task {
+func (k *repeatKernel) Bind(b compute.Binding) compute.Task {
 	return &repeatTask{repeatKernel: k, per: max(1, moveBlock/(k.h*k.w*k.fy*k.fx)),
 		x: tensor.Cast[uint32](b.In[0].Data), y: tensor.Cast[uint32](b.Out[0].Data)}
 }
@@ -108,7 +109,7 @@ type repeatTask struct {
 }
 
 // Run implements Task.
-func (t *repeatTask) Run(x *Exec) error { return x.For((t.planes+t.per-1)/t.per, t) }
+func (t *repeatTask) Run(x *compute.Exec) error { return x.For((t.planes+t.per-1)/t.per, t) }
 
 // Chunk implements Region.
 func (t *repeatTask) Chunk(i, _ int) {

@@ -3,6 +3,7 @@ package cpu
 import (
 	"math"
 
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -46,7 +47,7 @@ const maxTaps = 1 << 20
 
 // sampling returns the kernel of a resize that is no repetition, nil when it is one of the modes
 // that the reference serves.
-func sampling(r *Request, x, y []int, linear bool) Kernel {
+func sampling(r *request, x, y []int, linear bool) compute.Kernel {
 	attrs := r.Call.Attrs
 	sy, sx, ok := r.scales()
 	if !ok || attrs.Bool("antialias", false) || attrs.Bool("exclude_outside", false) {
@@ -113,7 +114,7 @@ func (k *sampleKernel) Name() string { return "resize.sample" }
 func (k *sampleKernel) ScratchBytes(workers int) int { return workers * scratchBytes(k.in[1]) }
 
 // Bind implements Kernel.
-func (k *sampleKernel) Bind(b Binding) Task {
+func (k *sampleKernel) Bind(b compute.Binding) compute.Task {
 	return &sampleTask{
 		sampleKernel: k,
 		per:          max(1, mapBlock/max(1, k.out[1])),
@@ -131,7 +132,9 @@ type sampleTask struct {
 }
 
 // Run implements Task.
-func (t *sampleTask) Run(x *Exec) error { return x.For((t.planes*t.out[0]+t.per-1)/t.per, t) }
+func (t *sampleTask) Run(x *compute.Exec) error {
+	return x.For((t.planes*t.out[0]+t.per-1)/t.per, t)
+}
 
 // Chunk implements Region.
 func (t *sampleTask) Chunk(i, worker int) {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/compute"
 )
 
 // A region's word holds, from the top: one bit that forbids claims, 31 bits with the number of
@@ -37,7 +38,7 @@ type slot struct {
 
 	// Written by the caller while no worker is inside. A worker reads them between its claim and
 	// its settling, which orders the accesses.
-	region Region
+	region compute.Region
 	gate   device.Gate
 	cancel <-chan struct{}
 	left   []int // left[w] is 1 + the chunk that worker w claimed and did not run, or 0
@@ -49,8 +50,8 @@ type slot struct {
 	pool *Pool  // nil for a region whose caller runs it alone
 	bit  uint64 // this slot in the pool's sets
 
-	failed  atomic.Bool // a chunk has failed
-	failure *PanicError // the first to fail; written by whoever set failed, before it settles
+	failed  atomic.Bool         // a chunk has failed
+	failure *compute.PanicError // the first to fail; written by who set failed, before it settles
 	_       [64]byte
 }
 
@@ -108,7 +109,7 @@ func (s *slot) chunk(i, w int) {
 // deferred functions run on top of it.
 func (s *slot) fail(value any, i, w int) {
 	if s.failed.CompareAndSwap(false, true) {
-		s.failure = &PanicError{Value: value, Stack: debug.Stack(), Chunk: i, Worker: w}
+		s.failure = &compute.PanicError{Value: value, Stack: debug.Stack(), Chunk: i, Worker: w}
 	}
 	s.stop()
 }

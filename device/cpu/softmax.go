@@ -3,6 +3,7 @@ package cpu
 import (
 	"math"
 
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/vec"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -14,7 +15,7 @@ var softmaxKernels = map[opKey]builder{
 }
 
 func softmax(row vecFunc, log bool) builder {
-	return func(r *Request) (Kernel, error) {
+	return func(r *request) (compute.Kernel, error) {
 		shape, _, _ := r.in(0)
 		if !r.allFloat32(-1) || len(shape) == 0 {
 			return nil, nil
@@ -35,7 +36,7 @@ func softmax(row vecFunc, log bool) builder {
 
 // softmaxExtents splits a shape at the axis. Before version 13 the operator works on the matrix
 // that a flattening at the axis gives, so everything from the axis on is one row.
-func softmaxExtents(r *Request, shape []int) (outer, n, inner int) {
+func softmaxExtents(r *request, shape []int) (outer, n, inner int) {
 	def := int64(-1)
 	if r.Call.Version < 13 {
 		def = 1
@@ -66,7 +67,7 @@ type rowKernel struct {
 func (k *rowKernel) Name() string { return k.name }
 
 // Bind implements Kernel.
-func (k *rowKernel) Bind(b Binding) Task {
+func (k *rowKernel) Bind(b compute.Binding) compute.Task {
 	return &rowTask{
 		k:   k,
 		per: rowsPerChunk(k.n),
@@ -85,7 +86,7 @@ type rowTask struct {
 }
 
 // Run implements Task.
-func (t *rowTask) Run(x *Exec) error { return x.For((t.k.outer+t.per-1)/t.per, t) }
+func (t *rowTask) Run(x *compute.Exec) error { return x.For((t.k.outer+t.per-1)/t.per, t) }
 
 // Chunk implements Region.
 func (t *rowTask) Chunk(i, _ int) {
@@ -116,7 +117,7 @@ func (k *columnSoftmax) ScratchBytes(
 }
 
 // Bind implements Kernel.
-func (k *columnSoftmax) Bind(b Binding) Task {
+func (k *columnSoftmax) Bind(b compute.Binding) compute.Task {
 	return &columnTask{
 		k:       k,
 		parts:   (k.inner + columnBlock - 1) / columnBlock,
@@ -134,7 +135,7 @@ type columnTask struct {
 }
 
 // Run implements Task.
-func (t *columnTask) Run(x *Exec) error { return x.For(t.k.outer*t.parts, t) }
+func (t *columnTask) Run(x *compute.Exec) error { return x.For(t.k.outer*t.parts, t) }
 
 // Chunk implements Region.
 func (t *columnTask) Chunk(i, worker int) {

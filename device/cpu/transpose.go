@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/vec"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -8,7 +9,7 @@ import (
 // transpose is Transpose (ONNX 1 to 25). Where the innermost axis stays it moves runs; where it
 // changes, elements of four bytes and of one go through the blocked matrix transpose, one matrix
 // for each index of the other axes.
-func transpose(r *Request) (Kernel, error) {
+func transpose(r *request) (compute.Kernel, error) {
 	shape, d, _ := r.in(0)
 	perm := make([]int, len(shape))
 	for i := range perm {
@@ -108,7 +109,7 @@ func newMatrixTranspose(m move, inner, column, size int) *matrixTranspose {
 func (k *matrixTranspose) Name() string { return "transpose.matrix" }
 
 // Bind implements Kernel.
-func (k *matrixTranspose) Bind(b Binding) Task {
+func (k *matrixTranspose) Bind(b compute.Binding) compute.Task {
 	t := &transposeTask{matrixTranspose: k, parts: (k.rows + k.per - 1) / k.per}
 	if k.size == 1 {
 		t.src, t.dst = b.In[0].Data, b.Out[0].Data
@@ -126,7 +127,7 @@ type transposeTask struct {
 }
 
 // Run implements Task.
-func (t *transposeTask) Run(x *Exec) error { return x.For(t.matrices*t.parts, t) }
+func (t *transposeTask) Run(x *compute.Exec) error { return x.For(t.matrices*t.parts, t) }
 
 // Chunk implements Region.
 func (t *transposeTask) Chunk(i, _ int) {

@@ -3,8 +3,10 @@ package cpu
 import (
 	"math"
 
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/vec"
 	"github.com/weirgpu/weir/tensor"
+	"slices"
 )
 
 // vecFunc computes dst[i] from x[i]; dst and x have the same length and may be the same slice.
@@ -43,10 +45,10 @@ var unaryKernels = map[opKey]builder{
 	{"", "Cos"}:   unary(each(math.Cos)),
 }
 
-func always(f vecFunc) func(*Request) vecFunc { return func(*Request) vecFunc { return f } }
+func always(f vecFunc) func(*request) vecFunc { return func(*request) vecFunc { return f } }
 
 // each applies a function of the standard library to one element after the other.
-func each(f func(float64) float64) func(*Request) vecFunc {
+func each(f func(float64) float64) func(*request) vecFunc {
 	return always(func(dst, x []float32) {
 		for i, v := range x[:len(dst)] {
 			dst[i] = float32(f(float64(v)))
@@ -55,29 +57,29 @@ func each(f func(float64) float64) func(*Request) vecFunc {
 }
 
 // swish is Swish-24, x · sigmoid(alpha · x).
-func swish(r *Request) vecFunc {
+func swish(r *request) vecFunc {
 	if r.Call.Attrs.Float("alpha", 1) != 1 {
 		return nil
 	}
 	return vec.Silu
 }
 
-func leakyRelu(r *Request) vecFunc {
+func leakyRelu(r *request) vecFunc {
 	alpha := r.Call.Attrs.Float("alpha", 0.01)
 	return func(dst, x []float32) { vec.LeakyRelu(dst, x, alpha) }
 }
 
-func elu(r *Request) vecFunc {
+func elu(r *request) vecFunc {
 	alpha := r.Call.Attrs.Float("alpha", 1)
 	return func(dst, x []float32) { vec.Elu(dst, x, alpha) }
 }
 
-func hardSigmoid(r *Request) vecFunc {
+func hardSigmoid(r *request) vecFunc {
 	alpha, beta := r.Call.Attrs.Float("alpha", 0.2), r.Call.Attrs.Float("beta", 0.5)
 	return func(dst, x []float32) { vec.HardSigmoid(dst, x, alpha, beta) }
 }
 
-func gelu(r *Request) vecFunc {
+func gelu(r *request) vecFunc {
 	if r.Call.Attrs.String("approximate", "none") == "tanh" {
 		return vec.GeluTanh
 	}
@@ -86,7 +88,7 @@ func gelu(r *Request) vecFunc {
 
 // clip takes its bounds from attributes (ONNX Clip-6) or constant inputs (Clip-11, 13); those left
 // out are the limits of float32.
-func clip(r *Request) vecFunc {
+func clip(r *request) vecFunc {
 	lo, hi := r.Call.Attrs.Float(
 		"min",
 		-math.MaxFloat32,
@@ -111,7 +113,7 @@ func clip(r *Request) vecFunc {
 
 // scalar returns constant float32 input i, def when it is absent; false when it is there and not a
 // constant of one element.
-func (r *Request) scalar(i int, def float32) (float32, bool) {
+func (r *request) scalar(i int, def float32) (float32, bool) {
 	if i >= len(r.In) || r.In[i].DType == tensor.Undefined {
 		return def, true
 	}
@@ -122,8 +124,8 @@ func (r *Request) scalar(i int, def float32) (float32, bool) {
 	return tensor.As[float32](c)[0], true
 }
 
-func unary(choose func(*Request) vecFunc) builder {
-	return func(r *Request) (Kernel, error) {
+func unary(choose func(*request) vecFunc) builder {
+	return func(r *request) (compute.Kernel, error) {
 		if !r.allFloat32(-1) {
 			return nil, nil
 		}
@@ -147,7 +149,7 @@ type mapKernel struct {
 func (k *mapKernel) Name() string { return "map." + k.name }
 
 // Bind implements Kernel.
-func (k *mapKernel) Bind(b Binding) Task {
+func (k *mapKernel) Bind(b compute.Binding) compute.Task {
 	return &mapTask{f: k.f, x: tensor.As[float32](b.In[0]), y: tensor.As[float32](b.Out[0])}
 }
 
@@ -161,7 +163,7 @@ type mapTask struct {
 }
 
 // Run implements Task.
-func (t *mapTask) Run(x *Exec) error { return x.For(blocks(len(t.y)), t) }
+func (t *mapTask) Run(x *compute.Exec) error { return x.For(blocks(len(t.y)), t) }
 
 // Chunk implements Region.
 func (t *mapTask) Chunk(i, _ int) {
@@ -174,12 +176,12 @@ func blocks(n int) int { return (n + mapBlock - 1) / mapBlock }
 func block(i, n int) (lo, hi int) { return i * mapBlock, min((i+1)*mapBlock, n) }
 
 // powKernel is Pow with a constant exponent that has a cheaper form.
-func powKernel(r *Request) (Kernel, error) {
+func powKernel(r *request) (compute.Kernel, error) {
 	e, ok := r.scalar(1, 0)
 	if !ok || !r.allFloat32(-1) || r.In[1].Const == nil {
 		return nil, nil
 	}
-	if shape, _, _ := r.in(0); !sameShape(shape, r.outShape()) {
+	if shape, _, _ := r.in(0); !slices.Equal(shape, r.outShape()) {
 		return nil, nil
 	}
 	f := map[float32]vecFunc{2: vec.Square, 3: vec.Cube, 0.5: rootPower(vec.Sqrt, 0.5),

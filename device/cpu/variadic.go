@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/vec"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -23,7 +24,7 @@ var variadicKernels = map[opKey]builder{
 }
 
 func variadic(f pairs[float32, float32], mean bool) builder {
-	return func(r *Request) (Kernel, error) {
+	return func(r *request) (compute.Kernel, error) {
 		if !r.allFloat32(-1) || len(r.In) > maxOperands {
 			return nil, nil
 		}
@@ -50,15 +51,15 @@ type variadicKernel struct {
 	full []int
 }
 
-// InPlace implements [InPlace]: the first operand is spread over the result before the others are
-// read.
+// InPlace implements [compute.InPlace]: the first operand is spread over the result before the
+// others are read.
 func (k *variadicKernel) InPlace() []int { return k.full }
 
 // Name implements Kernel.
 func (k *variadicKernel) Name() string { return "broadcast." + k.name }
 
 // Bind implements Kernel.
-func (k *variadicKernel) Bind(b Binding) Task {
+func (k *variadicKernel) Bind(b compute.Binding) compute.Task {
 	t := &variadicTask{variadicKernel: k, y: tensor.As[float32](b.Out[0])}
 	for _, in := range b.In {
 		t.in = append(t.in, tensor.As[float32](in))
@@ -73,7 +74,7 @@ type variadicTask struct {
 }
 
 // Run implements Task.
-func (t *variadicTask) Run(x *Exec) error { return x.For(t.cut.chunks, t) }
+func (t *variadicTask) Run(x *compute.Exec) error { return x.For(t.cut.chunks, t) }
 
 // Chunk implements Region: the first operand is spread over the row, the others are folded in.
 func (t *variadicTask) Chunk(i, _ int) {

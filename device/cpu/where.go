@@ -1,11 +1,14 @@
 package cpu
 
-import "github.com/weirgpu/weir/tensor"
+import (
+	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/tensor"
+)
 
 // whereKernels are Where (ONNX 9, 16) for any fixed-size type.
 var whereKernels = map[opKey]builder{{"", "Where"}: where}
 
-func where(r *Request) (Kernel, error) {
+func where(r *request) (compute.Kernel, error) {
 	cond, dc, _ := r.in(0)
 	a, d, _ := r.in(1)
 	b, _, _ := r.in(2)
@@ -33,15 +36,15 @@ type whereKernel[T tensor.Elem] struct {
 	full []int
 }
 
-// InPlace implements [InPlace]: the last operand is spread over the result before the other is
-// read.
+// InPlace implements [compute.InPlace]: the last operand is spread over the result before the other
+// is read.
 func (k *whereKernel[T]) InPlace() []int { return k.full }
 
 // Name implements Kernel.
 func (k *whereKernel[T]) Name() string { return "where" }
 
 // Bind implements Kernel.
-func (k *whereKernel[T]) Bind(b Binding) Task {
+func (k *whereKernel[T]) Bind(b compute.Binding) compute.Task {
 	return &whereTask[T]{
 		whereKernel: k,
 		cond:        b.In[0].Data,
@@ -58,7 +61,7 @@ type whereTask[T tensor.Elem] struct {
 }
 
 // Run implements Task.
-func (t *whereTask[T]) Run(x *Exec) error { return x.For(t.cut.chunks, t) }
+func (t *whereTask[T]) Run(x *compute.Exec) error { return x.For(t.cut.chunks, t) }
 
 // Chunk implements Region.
 func (t *whereTask[T]) Chunk(i, _ int) {

@@ -122,7 +122,7 @@ type loop struct {
 	turns int
 }
 
-// Chunk implements cpu.Region.
+// Chunk implements compute.Region.
 func (l *loop) Chunk(i, _ int) {
 	for range l.turns {
 		l.turn(i)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/plan"
 )
@@ -148,7 +148,7 @@ func (r *record) row(m *Machine) Step {
 		LimitedBy: ByMemory,
 	}
 	s.MS, s.Flops, s.Bytes = milliseconds(r.times[len(r.times)/2]), r.cost.Flops, r.cost.Bytes
-	if k, ok := r.step.Kernel.(cpu.Choosing); ok {
+	if k, ok := r.step.Kernel.(compute.Choosing); ok {
 		s.Measured = k.Measured()
 	}
 	least, compute := m.leastMS(s.Precision, s.Flops, s.Bytes)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/internal/clock"
 	"github.com/weirgpu/weir/plan"
 )
@@ -14,7 +14,7 @@ import (
 type bench struct {
 	clock clock.Clock
 	// loads the plan with these choices
-	start    func(ctx context.Context, c cpu.Choices) (*running, error)
+	start    func(ctx context.Context, c compute.Choices) (*running, error)
 	time     time.Duration // of a measurement
 	progress func(done float64)
 }
@@ -35,7 +35,7 @@ func (r *running) problem(s *plan.Step) string {
 	if known {
 		return name
 	}
-	if k, ok := s.Kernel.(cpu.Choosing); ok && len(k.Ways()) > 1 {
+	if k, ok := s.Kernel.(compute.Choosing); ok && len(k.Ways()) > 1 {
 		name = k.Problem()
 	}
 	if r.problems == nil {
@@ -62,7 +62,7 @@ func (r *running) survey(ctx context.Context) ([]Problem, error) {
 			i = len(list)
 			index[name] = i
 			p := Problem{Problem: name}
-			for _, w := range s.Kernel.(cpu.Choosing).Ways() {
+			for _, w := range s.Kernel.(compute.Choosing).Ways() {
 				p.Ways = append(p.Ways, Way{Way: w})
 			}
 			p.Chosen = p.Ways[0].Way

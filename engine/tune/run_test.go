@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/engine/tune"
@@ -30,7 +31,7 @@ func TestRun(t *testing.T) {
 	defer dev.Close()
 	pool := cpu.NewPool(cpu.PoolOptions{Threads: 1})
 	defer pool.Close()
-	compile := func(ctx context.Context, c cpu.Choices) (*plan.Plan, error) {
+	compile := func(ctx context.Context, c compute.Choices) (*plan.Plan, error) {
 		return plan.Compile(
 			ctx,
 			g,
@@ -73,14 +74,14 @@ func TestRun(t *testing.T) {
 		t.Errorf("%d bytes are still held", held)
 	}
 	// Every way gives the results of the cost model's, to rounding.
-	outputs := func(c cpu.Choices) []float32 {
+	outputs := func(c compute.Choices) []float32 {
 		p, err := compile(t.Context(), c)
 		if err != nil {
 			t.Fatal(err)
 		}
 		taken := 0
 		for i := range p.Steps {
-			if k, ok := p.Steps[i].Kernel.(cpu.Choosing); ok && c[k.Problem()] == k.Way() {
+			if k, ok := p.Steps[i].Kernel.(compute.Choosing); ok && c[k.Problem()] == k.Way() {
 				taken++
 			}
 		}
@@ -107,7 +108,7 @@ func TestRun(t *testing.T) {
 	}
 	want := outputs(nil)
 	for way := range 3 {
-		c := cpu.Choices{}
+		c := compute.Choices{}
 		for _, p := range r.Problems {
 			c[p.Problem] = p.Ways[min(way, len(p.Ways)-1)].Way
 		}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/internal/clock"
 	"github.com/weirgpu/weir/plan"
@@ -29,7 +29,7 @@ const (
 // Options say what is measured and how.
 type Options struct {
 	// Compile makes the plan of the model with these choices; nil leaves all to the cost model.
-	Compile func(ctx context.Context, c cpu.Choices) (*plan.Plan, error)
+	Compile func(ctx context.Context, c compute.Choices) (*plan.Plan, error)
 	// Engine says where plans are loaded. The quota must hold as many as a step has ways, and
 	// three, each with its packed weights.
 	Engine engine.Options
@@ -45,7 +45,7 @@ type Options struct {
 // Result is what was measured.
 type Result struct {
 	// Choices has the way to take for each problem, the cost model's where no other is faster.
-	Choices cpu.Choices `json:"-"`
+	Choices compute.Choices `json:"-"`
 	// Problems are those that have several ways, the longest first.
 	Problems []Problem `json:"problems"`
 	// BeforeMS is the median time of all steps with the choices of the cost model, and AfterMS what
@@ -92,7 +92,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 }
 
 // start loads the plan with the given choices.
-func (o *Options) start(ctx context.Context, c cpu.Choices) (*running, error) {
+func (o *Options) start(ctx context.Context, c compute.Choices) (*running, error) {
 	p, err := o.Compile(ctx, c)
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (b *bench) tune(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	defer base.stop()
-	r := &Result{Choices: cpu.Choices{}}
+	r := &Result{Choices: compute.Choices{}}
 	if r.Problems, err = base.survey(ctx); err != nil || len(r.Problems) == 0 {
 		return r, err
 	}
@@ -178,12 +178,12 @@ func (b *bench) confirm(
 	ctx context.Context,
 	r *Result,
 	base *running,
-	promising cpu.Choices,
+	promising compute.Choices,
 ) error {
 	c := take(r.Problems, 0)
 	maps.Copy(c, promising)
 	list := []*running{base}
-	for _, choices := range []cpu.Choices{nil, c} {
+	for _, choices := range []compute.Choices{nil, c} {
 		s, err := b.start(ctx, choices)
 		if err != nil {
 			return err
@@ -215,8 +215,8 @@ func (b *bench) confirm(
 
 // promising are the ways that the first measurement found to be faster than those of the cost
 // model.
-func (r *Result) promising() cpu.Choices {
-	c := cpu.Choices{}
+func (r *Result) promising() compute.Choices {
+	c := compute.Choices{}
 	for i := range r.Problems {
 		if p := &r.Problems[i]; p.Promised > Gain {
 			c[p.Problem] = p.Ways[p.fastest].Way
@@ -247,8 +247,8 @@ func most(list []Problem) int {
 }
 
 // take chooses the way of that number for every problem, the first for those that have fewer.
-func take(list []Problem, way int) cpu.Choices {
-	c := cpu.Choices{}
+func take(list []Problem, way int) compute.Choices {
+	c := compute.Choices{}
 	for _, p := range list {
 		c[p.Problem] = p.Ways[0].Way
 		if way < len(p.Ways) {

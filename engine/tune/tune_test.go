@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/clock"
 	"github.com/weirgpu/weir/plan"
@@ -17,7 +17,7 @@ import (
 
 // fakeKernel is a kernel that is never run.
 type fakeKernel struct {
-	cpu.Kernel
+	compute.Kernel
 	problem string
 	ways    []string
 	way     string
@@ -53,7 +53,7 @@ func (m *machine) bench(t *testing.T) *bench {
 	}}
 }
 
-func (m *machine) start(_ context.Context, c cpu.Choices) (*running, error) {
+func (m *machine) start(_ context.Context, c compute.Choices) (*running, error) {
 	m.loaded++
 	factor := time.Duration(2)
 	if m.loaded == m.slow {
@@ -117,32 +117,32 @@ func TestTune(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		cost func(problem, way string, run int) time.Duration
-		want cpu.Choices
+		want compute.Choices
 	}{
 		{"steady", func(p, w string, _ int) time.Duration {
 			return at(p, w)
-		}, cpu.Choices{"p": "b", "q": "c", "r": "a"}},
+		}, compute.Choices{"p": "b", "q": "c", "r": "a"}},
 		{"everything slows down for a while", func(p, w string, run int) time.Duration {
 			return at(p, w) * time.Duration(1+run/20%3)
-		}, cpu.Choices{"p": "b", "q": "c", "r": "a"}},
+		}, compute.Choices{"p": "b", "q": "c", "r": "a"}},
 		{"faster in a few runs only", func(p, w string, run int) time.Duration {
 			if p == "p" && w == "b" && run%8 != 0 {
 				return at(p, "a")
 			}
 			return at(p, w)
-		}, cpu.Choices{"p": "a", "q": "c", "r": "a"}},
+		}, compute.Choices{"p": "a", "q": "c", "r": "a"}},
 		{"faster but for its best time", func(p, w string, run int) time.Duration {
 			if p == "q" && w == "a" && run%16 < 4 {
 				return at(p, "c")
 			}
 			return at(p, w)
-		}, cpu.Choices{"p": "b", "q": "a", "r": "a"}},
+		}, compute.Choices{"p": "b", "q": "a", "r": "a"}},
 		{"not borne out", func(p, w string, run int) time.Duration {
 			if p == "p" && run > 140 {
 				return at(p, "a")
 			}
 			return at(p, w)
-		}, cpu.Choices{"p": "a", "q": "c", "r": "a"}},
+		}, compute.Choices{"p": "a", "q": "c", "r": "a"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			m := &machine{steps: steps, cost: tc.cost}

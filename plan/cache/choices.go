@@ -15,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/internal/cpuinfo"
 )
 
@@ -49,7 +49,7 @@ func (c *Cache) choicesFile() string {
 // weir, and kept by [Cache.KeepChoices]: nil when there are none. A damaged file counts as none and
 // is removed; one that was measured on another processor, with which this one may share its disk,
 // counts as none and stays.
-func (c *Cache) Choices() cpu.Choices {
+func (c *Cache) Choices() compute.Choices {
 	if c == nil {
 		return nil
 	}
@@ -79,10 +79,10 @@ func (c *Cache) Choices() cpu.Choices {
 // KeepChoices adds choices to those that are kept, in the place of what was measured of the same
 // problems before. When there are too many, only these are kept. Of two processes that do so at
 // once, what one of them adds may be lost.
-func (c *Cache) KeepChoices(add cpu.Choices) error {
+func (c *Cache) KeepChoices(add compute.Choices) error {
 	all := c.Choices()
 	if all == nil {
-		all = cpu.Choices{}
+		all = compute.Choices{}
 	}
 	maps.Copy(all, add)
 	data, err := encodeChoices(c.processor(), all)
@@ -110,7 +110,7 @@ func readAtMost(name string, limit int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, limit+1))
 }
 
-func encodeChoices(processor string, choices cpu.Choices) ([]byte, error) {
+func encodeChoices(processor string, choices compute.Choices) ([]byte, error) {
 	body := append([]byte(processor), '\n')
 	for _, problem := range slices.Sorted(maps.Keys(choices)) {
 		way := choices[problem]
@@ -125,14 +125,14 @@ func encodeChoices(processor string, choices cpu.Choices) ([]byte, error) {
 }
 
 // decodeChoices reads what encodeChoices writes.
-func decodeChoices(data []byte) (processor string, choices cpu.Choices, err error) {
+func decodeChoices(data []byte) (processor string, choices compute.Choices, err error) {
 	rest, ok := bytes.CutPrefix(data, []byte(choicesMagic))
 	if !ok || len(data) > maxChoices || len(rest) < 4 ||
 		checksum(rest[4:]) != binary.LittleEndian.Uint32(rest) {
 		return "", nil, fmt.Errorf("%w: no choices, or their checksum is wrong", errDamaged)
 	}
 	processor, body, _ := strings.Cut(string(rest[4:]), "\n")
-	choices = cpu.Choices{}
+	choices = compute.Choices{}
 	for line := range strings.Lines(body) {
 		way, problem, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		if !ok || way == "" || problem == "" {

@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/plan"
 )
 
-var someChoices = cpu.Choices{"conv f32 1x4x9x9 m8 k3x3": "pixels",
+var someChoices = compute.Choices{"conv f32 1x4x9x9 m8 k3x3": "pixels",
 	"conv f32 1x4x9x9 m8 k1x1 bias": "product"}
 
 // TestChoices keeps choices and looks for them under other circumstances.
@@ -30,7 +30,7 @@ func TestChoices(t *testing.T) {
 	if got := c.Choices(); !maps.Equal(got, someChoices) {
 		t.Errorf("kept %v, found %v", someChoices, got)
 	}
-	more := cpu.Choices{"conv f32 1x4x9x9 m8 k3x3": "winograd", "other": "product"}
+	more := compute.Choices{"conv f32 1x4x9x9 m8 k3x3": "winograd", "other": "product"}
 	if err := c.KeepChoices(more); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestChoices(t *testing.T) {
 	if got := (*Cache)(nil).Choices(); got != nil {
 		t.Errorf("no cache has %v", got)
 	}
-	for _, bad := range []cpu.Choices{{"": "a"}, {"p": ""}, {"p": "a b"}, {"p\nq": "a"}} {
+	for _, bad := range []compute.Choices{{"": "a"}, {"p": ""}, {"p": "a b"}, {"p\nq": "a"}} {
 		if err := c.KeepChoices(bad); err == nil {
 			t.Errorf("%v is kept", bad)
 		}
@@ -73,8 +73,8 @@ func TestChoices(t *testing.T) {
 // TestManyChoices holds the bound: what was measured last is kept.
 func TestManyChoices(t *testing.T) {
 	c := newCache(t)
-	half := func(name string) cpu.Choices {
-		return cpu.Choices{strings.Repeat(name, maxChoices*2/3): "product"}
+	half := func(name string) compute.Choices {
+		return compute.Choices{strings.Repeat(name, maxChoices*2/3): "product"}
 	}
 	for _, name := range []string{"a", "b"} {
 		if err := c.KeepChoices(half(name)); err != nil {
@@ -84,7 +84,8 @@ func TestManyChoices(t *testing.T) {
 			t.Errorf("%d problems after %q", len(got), name)
 		}
 	}
-	if err := c.KeepChoices(cpu.Choices{strings.Repeat("c", maxChoices): "product"}); err == nil || len(c.Choices()) != 1 {
+	err := c.KeepChoices(compute.Choices{strings.Repeat("c", maxChoices): "product"})
+	if err == nil || len(c.Choices()) != 1 {
 		t.Errorf("error %v, %d problems", err, len(c.Choices()))
 	}
 }
@@ -201,7 +202,7 @@ func TestTunedPlan(t *testing.T) {
 }
 
 // otherWays chooses, for all steps of a model that can, the last of their ways.
-func otherWays(t *testing.T, c *Cache, path string, o plan.Options) cpu.Choices {
+func otherWays(t *testing.T, c *Cache, path string, o plan.Options) compute.Choices {
 	t.Helper()
 	m, err := c.Model(path)
 	if err != nil {
@@ -212,9 +213,9 @@ func otherWays(t *testing.T, c *Cache, path string, o plan.Options) cpu.Choices 
 	if err != nil {
 		t.Fatal(err)
 	}
-	choices := cpu.Choices{}
+	choices := compute.Choices{}
 	for i := range compiled.Plan.Steps {
-		if k, ok := compiled.Plan.Steps[i].Kernel.(cpu.Choosing); ok {
+		if k, ok := compiled.Plan.Steps[i].Kernel.(compute.Choosing); ok {
 			ways := k.Ways()
 			choices[k.Problem()] = ways[len(ways)-1]
 		}

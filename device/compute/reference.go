@@ -1,4 +1,4 @@
-package cpu
+package compute
 
 import (
 	"context"
@@ -25,7 +25,7 @@ func Reference(o *op.Op, call *op.Call) Kernel {
 }
 
 type reference struct {
-	plain
+	Unpacked
 	row  *op.Op
 	call *op.Call
 }

@@ -1,11 +1,11 @@
-package cpu
+package compute
 
 import (
 	"errors"
 	"fmt"
 )
 
-// ErrPanic is what an error of [Pool.Run] wraps when a chunk panicked; errors.As with a
+// ErrPanic is what an error of [Pool] Run wraps when a chunk panicked; errors.As with a
 // *[PanicError] gives the particulars.
 var ErrPanic = errors.New("panic in a parallel region")
 

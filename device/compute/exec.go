@@ -1,0 +1,56 @@
+package compute
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/weirgpu/weir/device"
+)
+
+// Exec is what a running task may use. One goroutine owns it.
+type Exec struct {
+	Ctx  context.Context
+	Gate device.Gate
+	Pool Pool
+	// Memory grants the bytes of values whose shape depends on data; nil grants everything. Dynamic
+	// counts those of this run, which the owner of the Exec releases when the run is over.
+	Memory  device.Quota
+	Dynamic int64
+}
+
+// For runs chunks 0 to n-1 of r on the pool, under the gate.
+func (x *Exec) For(n int, r Region) error {
+	return x.Pool.Run(x.Ctx, x.Gate, n, r)
+}
+
+// Pass gives the device to another job if the lease was asked back, and waits for the next lease.
+// It fails when the context is done.
+func (x *Exec) Pass() error {
+	if err := x.Ctx.Err(); err != nil {
+		return err
+	}
+	if x.Gate.Revoked() {
+		return x.Gate.Renew(x.Ctx)
+	}
+	return nil
+}
+
+// Reserve asks for the bytes of a value whose shape, or the length of whose strings, depends on
+// data.
+func (x *Exec) Reserve(bytes int64) error {
+	if x.Memory != nil {
+		if err := x.Memory.Reserve(bytes); err != nil {
+			return fmt.Errorf("a value whose shape depends on data: %w", err)
+		}
+	}
+	x.Dynamic += bytes
+	return nil
+}
+
+// Release gives back, before the run is over, bytes that were asked for.
+func (x *Exec) Release(bytes int64) {
+	if x.Memory != nil {
+		x.Memory.Release(bytes)
+	}
+	x.Dynamic -= bytes
+}
