@@ -35,7 +35,7 @@ const (
 	// chunkWork is about the multiply-adds of a chunk, and chunkRows the output channels that make
 	// up for transforming the inputs of a chunk once more.
 	chunkWork = 6 << 20
-	chunkRows = 56
+	chunkRows = 140
 	// fewChunks is the number of chunks from which the last one matters little to workers that
 	// claim them.
 	fewChunks = 16
