@@ -1,11 +1,20 @@
 package gemm
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/weirgpu/weir/internal/cpuinfo"
+)
 
 // aheadTiles is the number of rows of tiles from which computing takes so much longer than fetching
 // that memory has time to spare: with fewer, what is fetched ahead comes in the way of what is
-// needed now.
-const aheadTiles = 3
+// needed now. Where products take twice as long, one row of tiles is enough.
+func aheadTiles() int {
+	if cpuinfo.HalfRateAVX512() {
+		return 1
+	}
+	return 3
+}
 
 // fetch has the tiles of the panel of columns from j fetch the next panel of a packed B, a part
 // each. Packed operands are constants, which other data may have driven out of the caches since the
@@ -14,7 +23,7 @@ const aheadTiles = 3
 func (o *Op) fetch(t *tile, w window, b []float32, j, k0, k int) {
 	p, nr, steps := &o.p, o.level.nr(), o.level.steps
 	t.ahead, t.aheadStep = uintptr(unsafe.Pointer(unsafe.SliceData(t.b))), 0
-	if !p.PackedB || w.i1-w.i0 < aheadTiles*o.level.mr() {
+	if !p.PackedB || p.PackedA || w.i1-w.i0 < o.aheadRows {
 		return
 	}
 	next := (j+nr)*steps(p.K) + steps(k0)*nr
@@ -24,5 +33,25 @@ func (o *Op) fetch(t *tile, w window, b []float32, j, k0, k int) {
 	if next < len(b) {
 		t.ahead = uintptr(unsafe.Pointer(&b[next]))
 		t.aheadStep = 4 * nr * o.level.mr() / max(w.i1-w.i0, o.level.mr())
+	}
+}
+
+// fetchA has the tile of rows from i in the first panel of columns fetch the tile of a packed A
+// that comes after it: of the rows below or, after the last of a product of a batch, of the next
+// product, after which the first one goes on with the rows below. Tiles of further panels find
+// theirs in a cache.
+func (o *Op) fetchA(t *tile, a panels, w window, args *Args, i int) {
+	p := &o.p
+	next := i + t.rows
+	at := offset(p.OffA, p.StrideA, w.batch) + next*a.step + a.skip*o.level.mr()
+	if next >= w.i1 && p.Batch > 1 {
+		at = offset(p.OffA, p.StrideA, 0) + next*a.step
+		if w.batch+1 < p.Batch {
+			at = offset(p.OffA, p.StrideA, w.batch+1) + w.i0*a.step
+		}
+	}
+	t.aheadStep = 0
+	if at < len(args.A) {
+		t.ahead, t.aheadStep = uintptr(unsafe.Pointer(&args.A[at])), 4*t.rows
 	}
 }

@@ -1,6 +1,10 @@
 package gemm
 
-import "math"
+import (
+	"math"
+
+	"github.com/weirgpu/weir/internal/cpuinfo"
+)
 
 const (
 	// maxKC bounds a block of K: so many rows of a panel of B and of A, under 400 KB, stay in the
@@ -23,6 +27,8 @@ const (
 	// streamRows is the number of rows below which reading B from memory costs more than computing
 	// with it.
 	streamRows = 8
+	// fillCols is the number of columns, at least, that share rows which are filled.
+	fillCols = 128
 )
 
 // blocking is how a product is cut up.
@@ -37,6 +43,9 @@ type blocking struct {
 	lenC       int  // scratch for a block of C, and of the residual, stored transposed
 	directA    bool // rows of A are read where they lie
 	directB    bool // whole panels of B are read where they lie
+	together   bool // all rows are in one block
+	aheadRows  int  // of a block, from which its tiles fetch panels of a packed B ahead
+	aheadA     bool // its tiles fetch those of a packed A ahead
 }
 
 // plan chooses blocks of about equal size whose work lies in [minWork, maxWork]. Packing costs mc*K
@@ -50,6 +59,7 @@ func plan(p *Params, v level) blocking {
 	b.kc = split(k, maxKC*k/max(v.steps(k), 1), 4)
 	b.directA = v.strided() && !p.PackedA && p.FillA == nil && p.TransA && p.K > 0
 	b.directB = p.readsB(v)
+	b.aheadRows, b.aheadA = aheadTiles()*v.mr(), p.PackedA && v == levelAVX512
 	rows := max(p.M, streamRows)
 	words := max(v.steps(p.K), 1) // of multiply-adds of pairs there are half as many
 	total := float64(p.Batch) * float64(rows) * float64(p.N) * float64(words)
@@ -65,6 +75,13 @@ func plan(p *Params, v level) blocking {
 	if p.PackedA && p.Fill != nil {
 		mc = within(max(mc, maxWork/(nc*float64(words)), fillRows), v.mr(), p.M)
 	}
+	if b.together = b.keepsRows(p, area, v); b.together {
+		mc = float64(p.M)
+		if nc = area / mc; p.FillA != nil {
+			nc = max(nc, fillCols)
+		}
+		nc = within(nc, v.nr(), p.N)
+	}
 	b.mc = split(p.M, int(mc), v.mr())
 	b.nc = split(p.N, int(nc), v.nr())
 	one := float64(rows) * float64(p.N) * float64(words)
@@ -73,6 +90,22 @@ func plan(p *Params, v level) blocking {
 	b.even(p, v)
 	b.scratch(p, v)
 	return b
+}
+
+// keepsRows reports whether all rows of A are in one block: where a packed B, which comes from
+// memory, is then read once and rows that are filled anew for each block of columns stay in half of
+// a second cache, and where A is read where it lies and the result is turned, so that a block, of
+// two panels of columns at least, writes whole rows of C and shares no line of a cache with another
+// one.
+func (b *blocking) keepsRows(p *Params, area float64, v level) bool {
+	second := cpuinfo.CacheSizes().L2
+	switch {
+	case p.PackedB && p.FillA != nil && p.Precision == F32:
+		return 4*p.M*b.kc <= second/2 && 4*p.K*p.N > second
+	case b.directA && p.TransC:
+		return 2*v.nr()*p.M <= int(area)
+	}
+	return false
 }
 
 // Sizes at which reading B where it lies takes less time than packing it first, whose rows of a

@@ -32,7 +32,8 @@ func (b *blocking) even(p *Params, v level) {
 	}
 	for parts := 1; parts <= fewChunks; parts++ {
 		c := start
-		if c.mc = split(p.M, ceilDiv(p.M, parts), v.mr()); c.mc != start.mc {
+		c.mc = split(p.M, ceilDiv(p.M, parts), v.mr())
+		if c.mc != start.mc && !start.together {
 			try(c)
 		}
 		c = start

@@ -110,6 +110,31 @@ func tileAVX512(t *tile) {
 		}
 		return
 	}
+	if t.cols <= 16 && t.aheadStep != 0 {
+		switch t.rows {
+		case 8:
+			tileAVX512_8x16ahead(t)
+			return
+		case 9:
+			tileAVX512_9x16ahead(t)
+			return
+		case 10:
+			tileAVX512_10x16ahead(t)
+			return
+		case 11:
+			tileAVX512_11x16ahead(t)
+			return
+		case 12:
+			tileAVX512_12x16ahead(t)
+			return
+		case 13:
+			tileAVX512_13x16ahead(t)
+			return
+		case 14:
+			tileAVX512_14x16ahead(t)
+			return
+		}
+	}
 	switch t.rows {
 	case 1:
 		tileAVX512_1x16(t)
@@ -167,22 +192,43 @@ func tileAVX512_7x16(t *tile)
 func tileAVX512_8x16(t *tile)
 
 //go:noescape
+func tileAVX512_8x16ahead(t *tile)
+
+//go:noescape
 func tileAVX512_9x16(t *tile)
+
+//go:noescape
+func tileAVX512_9x16ahead(t *tile)
 
 //go:noescape
 func tileAVX512_10x16(t *tile)
 
 //go:noescape
+func tileAVX512_10x16ahead(t *tile)
+
+//go:noescape
 func tileAVX512_11x16(t *tile)
+
+//go:noescape
+func tileAVX512_11x16ahead(t *tile)
 
 //go:noescape
 func tileAVX512_12x16(t *tile)
 
 //go:noescape
+func tileAVX512_12x16ahead(t *tile)
+
+//go:noescape
 func tileAVX512_13x16(t *tile)
 
 //go:noescape
+func tileAVX512_13x16ahead(t *tile)
+
+//go:noescape
 func tileAVX512_14x16(t *tile)
+
+//go:noescape
+func tileAVX512_14x16ahead(t *tile)
 
 //go:noescape
 func tileAVX512_1x32(t *tile)

@@ -227,6 +227,11 @@ func (o *Op) column(t *tile, a panels, w window, args *Args, j int, out *target)
 		} else {
 			t.a = a.data[a.base+i*a.step+a.skip*t.rows:][:o.level.wordsA(t.k)*t.rows]
 		}
+		if o.aheadA {
+			if t.aheadStep = 0; j == w.j0 {
+				o.fetchA(t, a, w, args, i)
+			}
+		}
 		t.c = out.c[(i-w.i0)*out.ld+j-w.j0:][:(t.rows-1)*out.ld+t.cols]
 		switch p.Bias {
 		case BiasPerRow:

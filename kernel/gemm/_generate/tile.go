@@ -44,7 +44,14 @@ type tileGen struct {
 	// strips says that the kernel computes all columns of the tile, one register of them after
 	// another, with the sums of the kernel of two registers.
 	strips bool
+	// single says that the kernel is the one of strips for tiles of one register of columns, which
+	// has time to fetch what comes after it.
+	single bool
 }
+
+// aheadRows is the least rows of a kernel that fetches memory which is needed after it: fewer leave
+// no time for that, and a few instructions matter to them.
+const aheadRows = 8
 
 // tiles writes every tile of one instruction set and the function that picks one.
 func tiles(s *asm, g *bytes.Buffer, v vector) {
@@ -52,6 +59,14 @@ func tiles(s *asm, g *bytes.Buffer, v vector) {
 		"defines it.\nfunc tile%s(t *tile) {\n\tif t.cols > %d%s {\n", v.name, v.name, v.lanes,
 		v.unless())
 	for nv := 2; nv >= 1; nv-- {
+		if nv == 1 && v.name == avx512.name {
+			g.WriteString("\tif t.cols <= 16 && t.aheadStep != 0 {\n\t\tswitch t.rows {\n")
+			for r := aheadRows; r <= v.mr; r++ {
+				fmt.Fprintf(g, "\t\tcase %d:\n\t\t\ttile%s_%dx%dahead(t)\n\t\t\treturn\n", r,
+					v.name, r, v.lanes)
+			}
+			g.WriteString("\t\t}\n\t}\n")
+		}
 		g.WriteString("\t\tswitch t.rows {\n")
 		for r := 1; r <= v.mr; r++ {
 			fmt.Fprintf(g, "\t\tcase %d:\n\t\t\ttile%s_%dx%d(t)\n", r, v.name, r, nv*v.lanes)
@@ -69,8 +84,11 @@ func tiles(s *asm, g *bytes.Buffer, v vector) {
 				t.split *= 2
 			}
 			t.strips = v.name == avx512.name && nv == 1 && t.split == 1
-			fmt.Fprintf(g, "\n//go:noescape\nfunc tile%s_%dx%d(t *tile)\n", v.name, r, nv*v.lanes)
-			t.emit()
+			t.emit(g)
+			if t.strips && r >= aheadRows {
+				t.strips, t.single = false, true
+				t.emit(g)
+			}
 		}
 	}
 }
@@ -93,8 +111,12 @@ func (t *tileGen) tmp(n int) string {
 	return fmt.Sprintf("%s%d", t.reg, t.split*t.rows*t.nv+n)
 }
 
-func (t *tileGen) emit() {
+func (t *tileGen) emit(g *bytes.Buffer) {
 	name := fmt.Sprintf("tile%s_%dx%d", t.name, t.rows, t.nv*t.lanes)
+	if t.single {
+		name += "ahead"
+	}
+	fmt.Fprintf(g, "\n//go:noescape\nfunc %s(t *tile)\n", name)
 	t.text(name+"(t *tile)", name, 8)
 	if t.strips {
 		t.op("XORL R15, R15") // the bytes of a row that earlier strips have dealt with
@@ -136,14 +158,18 @@ func (t *tileGen) masks() {
 	t.ops("KMOVW DX, K1", "SHRL $16, DX", "KMOVW DX, K2")
 }
 
+// prefetch fetches the lines of C, and of a residual.
 func (t *tileGen) prefetch() {
 	t.op("MOVQ R8, R12")
-	for i := range t.rows {
-		t.op("PREFETCHT0 (R12)")
-		if i < t.rows-1 {
-			t.op("ADDQ R9, R12")
-		}
+	t.each("R9", func(_, addr string, _ int) { t.op("PREFETCHT0 %s", addr) })
+	if t.name != avx512.name || t.rows < aheadRows {
+		return
 	}
+	t.ops("TESTL $const_flagResidual, tile_flags(BX)", "JZ fetched",
+		"MOVQ tile_res(BX), R12", "MOVQ tile_ldr(BX), R14", "SHLQ $2, R14")
+	t.skip("R12")
+	t.each("R14", func(_, addr string, _ int) { t.op("PREFETCHT0 %s", addr) })
+	t.label("fetched")
 }
 
 func (t *tileGen) clear() {
@@ -202,9 +228,10 @@ func (t *tileGen) loop() {
 	t.label("done")
 }
 
-// aheads says that the kernel fetches memory that is needed after it: one of so many rows that
-// there is time for that, and no shorter one, to which a few instructions matter.
-func (t *tileGen) aheads() bool { return t.name == avx512.name && t.rows >= 8 && !t.strips }
+// aheads says that the kernel fetches memory that is needed after it.
+func (t *tileGen) aheads() bool {
+	return t.name == avx512.name && t.rows >= aheadRows && !t.strips
+}
 
 // ahead fetches a line.
 func (t *tileGen) ahead() {

@@ -1,0 +1,19 @@
+//go:build !noasm
+
+package cpuinfo
+
+import "encoding/binary"
+
+// cpuid executes CPUID with ECX 0.
+func cpuid(leaf uint32) (eax, ebx, ecx, edx uint32)
+
+// signature reads the maker, family and model: leaf 0 spells the maker in EBX, EDX and ECX, leaf 1
+// has the numbers (Intel SDM volume 2A, CPUID; AMD64 APM volume 3, appendix E).
+func signature() Signature {
+	_, b, c, d := cpuid(0)
+	name := binary.LittleEndian.AppendUint32(nil, b)
+	name = binary.LittleEndian.AppendUint32(name, d)
+	name = binary.LittleEndian.AppendUint32(name, c)
+	s, _, _, _ := cpuid(1)
+	return decodeSignature(string(name), s)
+}
