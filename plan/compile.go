@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/weirgpu/weir/device/compute"
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/pass"
@@ -260,7 +260,7 @@ func tabled(n *graph.Node) bool {
 func (c *compiler) kernel(o *op.Op, n *graph.Node, dynamic bool) (compute.Kernel, error) {
 	call := n.Call()
 	if !dynamic && !c.opts.Reference && tabled(n) {
-		k, err := cpu.Prepare(&compute.Request{Call: call, In: types(n.In), Out: types(n.Out),
+		k, err := kernels.Prepare(&compute.Request{Call: call, In: types(n.In), Out: types(n.Out),
 			Choices: c.opts.Choices})
 		if k != nil || err != nil {
 			return k, err

@@ -25,7 +25,7 @@ import (
 
 	"github.com/weirgpu/weir/conformance"
 	"github.com/weirgpu/weir/conformance/archive"
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/op"
 )
 
@@ -152,7 +152,7 @@ func rows(
 			"--- |\n",
 		title,
 	)
-	kernels := cpu.Kernels()
+	kernels := kernels.Operators()
 	for _, o := range all {
 		call := op.Call{Domain: o.Domain, Type: o.Name}
 		device := "cpu"

@@ -1,0 +1,466 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/kernel/attention"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// groupedKernel is GroupQueryAttention of com.microsoft in float32, with its caches apart from each
+// other and both of them given out, where it writes keys, turned, and values once and reads them
+// from.
+type groupedKernel struct {
+	call                               *op.Call
+	op                                 *attention.Op
+	batch, length, heads, shared, size int
+	past, buffer                       int // positions of the caches that come in and out
+	// queries, keys and values lie beside each other in input 0
+	packed bool
+	// the heads that share keys are taken for queries of one head
+	together bool
+	sinks    bool
+	groupedTurn
+}
+
+// groupedTurn is the rotary embedding of a head's first elements (Su et al., "RoFormer", 2021).
+type groupedTurn struct {
+	// pairs of elements that turn, 0 for none, and the positions that there are angles for
+	pairs, rows int
+	interleaved bool
+	places      bool // positions are given
+}
+
+func groupQueryAttention(r *request) (compute.Kernel, error) {
+	k := &groupedKernel{call: r.Call}
+	if !groupedServes(r) || !k.setSizes(r) || !k.setTurn(r) {
+		return nil, nil
+	}
+	attrs := r.Call.Attrs
+	window, scale, softcap := windowOf(
+		attrs.Int("local_window_size", -1),
+	), attrs.Float(
+		"scale",
+		0,
+	), attrs.Float(
+		"softcap",
+		0,
+	)
+	causal := attrs.Bool("causal", true)
+	if window == 0 || window > 0 && !causal || !finite(scale) || !finite(softcap) {
+		return nil, nil
+	}
+	sink, _, given := r.in(op.GroupedSink)
+	if given && count(sink) != k.heads {
+		return nil, nil
+	}
+	k.sinks = given || attrs.Int("smooth_softmax", 0) == 1
+	k.together = k.length == 1 && !k.sinks
+	p := k.params()
+	p.Causal, p.Left, p.Right, p.Hidden, p.Blind = causal, -1, -1, float32(math.Inf(-1)), true
+	p.Scale, p.Cap, p.Sink = scale, max(0, softcap), k.sinks
+	if p.Scale == 0 {
+		p.Scale = float32(1 / math.Sqrt(float64(k.size)))
+	}
+	if window > 0 {
+		p.Left = window - 1
+	}
+	var err error
+	if k.op, err = attention.New(p); err != nil {
+		return nil, nil
+	}
+	return k, nil
+}
+
+// groupedServes reports whether the call has types and options that there is a kernel for; the
+// reference serves others, or says what is wrong.
+func groupedServes(r *request) bool {
+	for i := range r.In {
+		_, d, ok := r.in(i)
+		want := tensor.Float32
+		switch i {
+		case op.GroupedLens, op.GroupedTotal:
+			want = tensor.Int32
+		case op.GroupedPlaces:
+			want = tensor.Int64
+		case op.GroupedBias, op.GroupedKScale, op.GroupedVScale, op.GroupedQNorm, op.GroupedKNorm:
+			want = tensor.Undefined
+		}
+		if ok && d != want {
+			return false
+		}
+	}
+	for i, out := range r.Out {
+		if (out.DType != tensor.Undefined) != (i < 3) {
+			return false
+		}
+	}
+	attrs := r.Call.Attrs
+	quantised := attrs.String("k_quant_type", "NONE") != "NONE" ||
+		attrs.String("v_quant_type", "NONE") != "NONE"
+	return len(r.Out) >= 3 && !quantised && attrs.Int("sliding_window_cache", 0) == 0 &&
+		attrs.Int("qk_output", 0) == 0
+}
+
+// setSizes reads the shapes; false when they do not fit together.
+func (k *groupedKernel) setSizes(r *request) bool {
+	k.heads, k.shared = int(
+		r.Call.Attrs.Int("num_heads", 0),
+	), int(
+		r.Call.Attrs.Int("kv_num_heads", 0),
+	)
+	q, _, _ := r.in(op.GroupedQ)
+	out, _ := r.Out[1].Ints()
+	if k.shared < 1 || k.heads < 1 || k.heads%k.shared != 0 || len(q) != 3 || len(out) != 4 {
+		return false
+	}
+	key, _, apart := r.in(op.GroupedK)
+	value, _, both := r.in(op.GroupedV)
+	all := k.heads
+	if k.packed = !apart; k.packed {
+		all += 2 * k.shared
+	}
+	k.batch, k.length, k.size, k.buffer = q[0], q[1], q[2]/all, out[2]
+	want := []int{k.batch, k.length, k.shared * k.size}
+	if apart != both || q[2]%all != 0 || min(k.batch, k.length, k.size) < 1 ||
+		apart && (!slices.Equal(key, want) || !slices.Equal(value, want)) {
+		return false
+	}
+	pastK, _, cached := r.in(op.GroupedPastK)
+	pastV, _, both := r.in(op.GroupedPastV)
+	if cached {
+		if len(pastK) != 4 {
+			return false
+		}
+		k.past = pastK[2]
+	}
+	want = []int{k.batch, k.shared, k.past, k.size}
+	lens, _, _ := r.in(op.GroupedLens)
+	total, _, _ := r.in(op.GroupedTotal)
+	return cached == both && (!cached || slices.Equal(pastK, want) && slices.Equal(pastV, want)) &&
+		count(lens) == k.batch &&
+		count(total) == 1
+}
+
+// setTurn reads what the rotary embedding needs; false when that does not fit.
+func (k *groupedKernel) setTurn(r *request) bool {
+	cos, _, ok := r.in(op.GroupedCos)
+	sin, _, both := r.in(op.GroupedSin)
+	if ok != both {
+		return false
+	}
+	if !r.Call.Attrs.Bool("do_rotary", false) {
+		return true
+	}
+	if !ok || len(cos) != 2 || !slices.Equal(cos, sin) || cos[1] < 1 || 2*cos[1] > k.size {
+		return false
+	}
+	places, _, given := r.in(op.GroupedPlaces)
+	k.groupedTurn = groupedTurn{
+		rows:        cos[0],
+		pairs:       cos[1],
+		interleaved: r.Call.Attrs.Bool("rotary_interleaved", false),
+		places:      given,
+	}
+	return !given || count(places) == k.batch*k.length
+}
+
+// params lays out the operands. Queries that stand alone and share keys are as good as queries of
+// one head that stand at the same place.
+func (k *groupedKernel) params() attention.Params {
+	row := k.heads * k.size
+	y := attention.Layout{Batch: k.length * row, Head: k.size, Row: row}
+	if k.packed && k.pairs == 0 {
+		row += 2 * k.shared * k.size
+	}
+	q := attention.Layout{Batch: k.length * row, Head: k.size, Row: row}
+	cache := attention.Layout{
+		Batch: k.shared * k.buffer * k.size,
+		Head:  k.buffer * k.size,
+		Row:   k.size,
+	}
+	p := attention.Params{
+		Batch:     k.batch,
+		Heads:     k.heads,
+		KVHeads:   k.shared,
+		Queries:   k.length,
+		Keys:      k.buffer,
+		Size:      k.size,
+		ValueSize: k.size,
+		Q:         q,
+		K:         cache,
+		V:         cache,
+		Y:         y,
+	}
+	if k.together {
+		group := k.heads / k.shared
+		p.Heads, p.Queries = k.shared, group
+		p.Q.Head, p.Q.Row, p.Y.Head, p.Y.Row = group*k.size, k.size, group*k.size, k.size
+	}
+	return p
+}
+
+// Name implements Kernel.
+func (k *groupedKernel) Name() string { return "attention" }
+
+// PackedBytes implements Kernel.
+func (k *groupedKernel) PackedBytes() int { return 0 }
+
+// Pack implements Kernel.
+func (k *groupedKernel) Pack([]byte) {}
+
+// turnedBytes is the size of the turned queries.
+func (k *groupedKernel) turnedBytes() int {
+	if k.pairs == 0 {
+		return 0
+	}
+	return scratchBytes(k.batch * k.length * k.heads * k.size)
+}
+
+// ScratchBytes implements Kernel: the turned queries and each worker's part.
+func (k *groupedKernel) ScratchBytes(workers int) int {
+	return k.turnedBytes() + workers*scratchBytes(k.op.ScratchLen())
+}
+
+// Bind implements Kernel.
+func (k *groupedKernel) Bind(b compute.Binding) compute.Task {
+	worker := b
+	worker.Scratch = b.Scratch[k.turnedBytes():]
+	t := &groupedTask{
+		groupedKernel: k,
+		scratch:       perWorker(worker),
+		lens:          make([]int64, k.batch),
+		start:         make([]int, k.batch),
+		in:            b.In,
+	}
+	float := func(i int) []float32 {
+		if i >= len(b.In) || b.In[i] == nil {
+			return nil
+		}
+		return tensor.As[float32](b.In[i])
+	}
+	t.q, t.cos, t.sin = float(op.GroupedQ), float(op.GroupedCos), float(op.GroupedSin)
+	t.args = attention.Args{
+		Q:    t.q,
+		Y:    tensor.As[float32](b.Out[0]),
+		K:    tensor.As[float32](b.Out[1]),
+		V:    tensor.As[float32](b.Out[2]),
+		Lens: t.lens,
+		At:   make([]int64, k.batch),
+	}
+	if k.pairs > 0 {
+		t.args.Q = tensor.Cast[float32](b.Scratch[:k.turnedBytes()])
+		t.place = make([]int, k.batch*k.length)
+	}
+	if t.args.Sinks = float(op.GroupedSink); k.sinks && t.args.Sinks == nil {
+		t.args.Sinks = make([]float32, k.heads)
+	}
+	row, first := k.shared*k.size, 0
+	if k.packed {
+		row, first = (k.heads+2*k.shared)*k.size, k.heads*k.size
+	}
+	for i, to := range [][]float32{t.args.K, t.args.V} {
+		f := groupedFill{
+			t:     t,
+			from:  float(op.GroupedK + i),
+			old:   float(op.GroupedPastK + i),
+			to:    to,
+			row:   row,
+			turns: i == 0 && k.pairs > 0,
+		}
+		if k.packed {
+			f.from = t.q[first+i*k.shared*k.size:]
+		}
+		t.fills[i] = f
+	}
+	t.turn = groupedQueries{t: t}
+	return t
+}
+
+type groupedTask struct {
+	*groupedKernel
+	in       []*tensor.Tensor
+	q        []float32
+	cos, sin []float32
+	lens     []int64 // keys of each batch entry
+	start    []int   // of those, the ones before its queries
+	place    []int   // positions, for angles
+	args     attention.Args
+	fills    [2]groupedFill
+	turn     groupedQueries
+	scratch  [][]float32
+}
+
+// Run implements Task.
+func (t *groupedTask) Run(x *compute.Exec) error {
+	if err := t.readLengths(); err != nil {
+		return err
+	}
+	if err := t.readPlaces(); err != nil {
+		return err
+	}
+	for i := range t.fills {
+		if err := x.For(t.batch*t.shared, &t.fills[i]); err != nil {
+			return err
+		}
+	}
+	if t.pairs > 0 {
+		if err := x.For((t.batch*t.length+turnedRows-1)/turnedRows, &t.turn); err != nil {
+			return err
+		}
+	}
+	return x.For(t.op.Chunks(), t)
+}
+
+// Chunk implements Region.
+func (t *groupedTask) Chunk(i, worker int) { t.op.Run(i, &t.args, t.scratch[worker]) }
+
+// readLengths finds how many keys each batch entry has, and where its queries stand. seqlens_k is
+// one less than those.
+func (t *groupedTask) readLengths() error {
+	total := int(tensor.As[int32](t.in[op.GroupedTotal])[0])
+	if total < t.length {
+		return t.call.Errorf(
+			op.ErrInput,
+			"total_sequence_length is %d, for %d queries",
+			total,
+			t.length,
+		)
+	}
+	if max(total, t.past) != t.buffer {
+		return fmt.Errorf(
+			"%w: %s: total_sequence_length is %d, caches of %d",
+			compute.ErrPlan,
+			t.call.Name(),
+			total,
+			t.buffer,
+		)
+	}
+	first := total == t.length
+	for b, v := range tensor.As[int32](t.in[op.GroupedLens]) {
+		n := int(v)
+		if n < 0 || n >= total || !first && (n+1 < t.length || n+1-t.length > t.past) {
+			return t.call.Errorf(
+				op.ErrInput,
+				"seqlens_k[%d] is %d, total_sequence_length %d, with %d queries and a cache of %d",
+				b,
+				n,
+				total,
+				t.length,
+				t.past,
+			)
+		}
+		t.lens[b], t.start[b] = int64(n)+1, 0
+		if !first {
+			t.start[b] = n + 1 - t.length
+		}
+		t.args.At[b] = int64(t.start[b])
+		if t.together {
+			t.args.At[b] = int64(n)
+		}
+	}
+	return nil
+}
+
+// readPlaces finds the positions of all queries, of those that are padding the last at most.
+func (t *groupedTask) readPlaces() error {
+	var given []int64
+	if t.places {
+		given = tensor.As[int64](t.in[op.GroupedPlaces])
+	}
+	for i := range t.place {
+		b := i / t.length
+		place := int64(t.start[b] + i%t.length)
+		if given != nil {
+			place = given[i]
+		} else if place >= t.lens[b] {
+			place = min(place, int64(t.rows)-1)
+		}
+		if place < 0 || place >= int64(t.rows) {
+			return t.call.Errorf(
+				op.ErrInput,
+				"position %d, the caches of angles have %d",
+				place,
+				t.rows,
+			)
+		}
+		t.place[i] = int(place)
+	}
+	return nil
+}
+
+// turnHead writes a head of query, or key, row to dst, turned by the angles of its position.
+func (t *groupedTask) turnHead(dst, x []float32, row int) {
+	n := t.pairs
+	cos, sin := t.cos[t.place[row]*n:][:n], t.sin[t.place[row]*n:][:n]
+	dst = dst[:len(x)]
+	copy(dst[2*n:], x[2*n:])
+	if t.interleaved {
+		for i, c := range cos {
+			a, b, s := x[2*i], x[2*i+1], sin[i]
+			dst[2*i], dst[2*i+1] = c*a-s*b, s*a+c*b
+		}
+		return
+	}
+	low, high, toLow, toHigh := x[:n], x[n:2*n], dst[:n], dst[n:2*n]
+	for i, c := range cos {
+		a, b, s := low[i], high[i], sin[i]
+		toLow[i], toHigh[i] = c*a-s*b, s*a+c*b
+	}
+}
+
+// turnedRows is how many queries, of all heads, a chunk turns.
+const turnedRows = 8
+
+// groupedQueries is the region that turns queries.
+type groupedQueries struct{ t *groupedTask }
+
+// Chunk implements Region.
+func (g *groupedQueries) Chunk(i, _ int) {
+	t := g.t
+	width, stride := t.heads*t.size, t.heads*t.size
+	if t.packed {
+		stride += 2 * t.shared * t.size
+	}
+	for row := i * turnedRows; row < min((i+1)*turnedRows, t.batch*t.length); row++ {
+		for h := range t.heads {
+			t.turnHead(t.args.Q[row*width+h*t.size:], t.q[row*stride+h*t.size:][:t.size], row)
+		}
+	}
+}
+
+// groupedFill is the region that makes a cache: what was there of each batch entry, then the new
+// keys or values, then zeros. A chunk is a head.
+type groupedFill struct {
+	t         *groupedTask
+	from, old []float32
+	to        []float32
+	row       int // floats from one position's heads to the next
+	turns     bool
+}
+
+// Chunk implements Region.
+func (f *groupedFill) Chunk(i, _ int) {
+	t := f.t
+	b, head := i/t.shared, i%t.shared
+	to := f.to[i*t.buffer*t.size:][:t.buffer*t.size]
+	before := t.start[b] * t.size
+	if before > 0 {
+		copy(to[:before], f.old[i*t.past*t.size:])
+	}
+	to = to[before:]
+	for p := range t.length {
+		row := b*t.length + p
+		x := f.from[row*f.row+head*t.size:][:t.size]
+		if f.turns {
+			t.turnHead(to[p*t.size:], x, row)
+		} else {
+			copy(to[p*t.size:], x)
+		}
+	}
+	clear(to[t.length*t.size:])
+}

@@ -1,0 +1,294 @@
+package kernels
+
+import (
+	"slices"
+
+	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/kernel/conv"
+	"github.com/weirgpu/weir/kernel/gemm"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// convKernels are Conv (ONNX 1, 11, 22) with one to three spatial axes and weir's fused form.
+var convKernels = map[opKey]builder{
+	{"", "Conv"}: convolution, {"weir", "Conv"}: convolution,
+}
+
+// convKernel is a convolution that kernel/conv computes, its weights packed at load when they are
+// constant, else at each run.
+type convKernel struct {
+	op     *conv.Op
+	weight *tensor.Tensor
+	// what each output channel's weights are multiplied by as they are packed, nil for none
+	scale *tensor.Tensor
+	bias  bool
+	resid bool
+
+	precision gemm.Precision
+	params    conv.Params // as the cost model was asked
+	measured  bool        // whether it was overruled, or confirmed, by measuring
+}
+
+// convScale is the input of weir:Conv that scales weights.
+const convScale = 4
+
+func convolution(r *request) (compute.Kernel, error) {
+	x, _, _ := r.in(0)
+	w, _, _ := r.in(1)
+	if !r.allFloat32(-1) || len(x) < 3 || len(x) > 5 || len(w) != len(x) || count(x) == 0 ||
+		count(w) == 0 {
+		return nil, nil
+	}
+	win, ok := window(r.Call.Attrs, x[2:], w[2:])
+	if !ok {
+		return nil, nil
+	}
+	k := &convKernel{weight: r.constant(1), scale: r.constant(convScale)}
+	if _, _, scaled := r.in(convScale); scaled && (k.scale == nil || k.weight == nil) {
+		return nil, nil
+	}
+	_, _, k.bias = r.in(2)
+	_, _, k.resid = r.in(3)
+	var e gemm.Epilogue
+	if !setActivation(r.Call, &e) {
+		return nil, nil
+	}
+	group := int(r.Call.Attrs.Int("group", 1))
+	k.precision = precisionOf(r.Call)
+	if k.precision != gemm.F32 && group == x[1] {
+		return nil, nil
+	}
+	k.params = conv.Params{
+		Window:    win,
+		N:         x[0],
+		C:         x[1],
+		M:         w[0],
+		Group:     group,
+		Precision: k.precision,
+		Bias:      k.bias,
+		Residual:  k.resid,
+		Reused:    k.weight != nil,
+		Clamp:     e.Clamp,
+		Lo:        e.Lo,
+		Hi:        e.Hi,
+		Map:       e.Map,
+	}
+	var err error
+	k.op, err = conv.New(k.choose(r.Choices))
+	return k, err
+}
+
+// choose returns the parameters with the way that was measured, if there is one.
+func (k *convKernel) choose(c compute.Choices) conv.Params {
+	p := k.params
+	if len(c) == 0 {
+		return p
+	}
+	if way := conv.Way(c[p.Problem()]); way != "" && slices.Contains(p.Ways(), way) {
+		p.Way, k.measured = way, true
+	}
+	return p
+}
+
+// Problem implements [compute.Choosing].
+func (k *convKernel) Problem() string { return k.params.Problem() }
+
+// Ways implements [compute.Choosing].
+func (k *convKernel) Ways() []string {
+	var names []string
+	for _, w := range k.params.Ways() {
+		names = append(names, string(w))
+	}
+	return names
+}
+
+// Way implements [compute.Choosing].
+func (k *convKernel) Way() string { return string(k.op.Way()) }
+
+// Measured implements [compute.Choosing].
+func (k *convKernel) Measured() bool { return k.measured }
+
+// window reads the attributes that Conv and the poolings share; false when weir's kernels do not
+// reach (negative pads).
+func window(attrs op.Attrs, image, kernel []int) (conv.Window, bool) {
+	var w conv.Window
+	n, lead := len(image), 3-len(image)
+	strides, dilations, pads := attrs.Ints("strides"), attrs.Ints("dilations"), attrs.Ints("pads")
+	auto := attrs.String("auto_pad", "NOTSET")
+	for i := range 3 {
+		w.In[i], w.Kernel[i], w.Stride[i], w.Dilate[i] = 1, 1, 1, 1
+	}
+	for i := range n {
+		a := lead + i
+		w.In[a], w.Kernel[a] = image[i], kernel[i]
+		w.Stride[a], w.Dilate[a] = intAt(strides, i, 1), intAt(dilations, i, 1)
+		switch auto {
+		case "NOTSET":
+			w.PadLo[a], w.PadHi[a] = intAt(pads, i, 0), intAt(pads, i+n, 0)
+		case "SAME_UPPER", "SAME_LOWER":
+			out := (image[i] + w.Stride[a] - 1) / w.Stride[a]
+			total := max(0, (out-1)*w.Stride[a]+(kernel[i]-1)*w.Dilate[a]+1-image[i])
+			w.PadLo[a], w.PadHi[a] = total/2, total-total/2
+			if auto == "SAME_LOWER" {
+				w.PadLo[a], w.PadHi[a] = w.PadHi[a], w.PadLo[a]
+			}
+		}
+		if w.PadLo[a] < 0 || w.PadHi[a] < 0 || w.Stride[a] < 1 || w.Dilate[a] < 1 {
+			return w, false
+		}
+	}
+	return w, true
+}
+
+func intAt(list []int64, i, def int) int {
+	if i < len(list) {
+		return int(list[i])
+	}
+	return def
+}
+
+// InPlace implements [compute.InPlace]: each element of the residual is read where the result goes.
+func (k *convKernel) InPlace() []int {
+	if k.resid {
+		return []int{3}
+	}
+	return nil
+}
+
+// Name implements Kernel.
+func (k *convKernel) Name() string {
+	name := "conv." + string(k.op.Way())
+	if k.precision == gemm.BF16 {
+		name += ".bf16"
+	}
+	return name
+}
+
+// Absorbed implements [compute.Absorbing].
+func (k *convKernel) Absorbed() []int { return absorbed(k.weight != nil) }
+
+// PackedBytes implements Kernel.
+func (k *convKernel) PackedBytes() int {
+	if k.weight == nil {
+		return 0
+	}
+	return 4 * k.op.PackedLen()
+}
+
+// Packing implements [compute.Packing].
+func (k *convKernel) Packing() any {
+	type packing struct {
+		weight, scale *tensor.Tensor
+		layout        conv.Layout
+	}
+	return packing{k.weight, k.scale, k.op.Layout()}
+}
+
+// ScratchBytes implements Kernel: each worker's, and when weights are packed at each run, those and
+// what packing needs.
+func (k *convKernel) ScratchBytes(workers int) int {
+	n := workers * scratchBytes(k.op.ScratchLen())
+	if k.weight == nil {
+		n += scratchBytes(k.op.PackedLen()) + scratchBytes(k.op.RepackLen())
+	}
+	return n
+}
+
+// Bind implements Kernel.
+func (k *convKernel) Bind(b compute.Binding) compute.Task {
+	t := &convTask{op: k.op}
+	t.args.X, t.args.Y = tensor.As[float32](b.In[0]), tensor.As[float32](b.Out[0])
+	if k.bias {
+		t.args.Bias = tensor.As[float32](b.In[2])
+	}
+	if k.resid {
+		t.args.Residual = tensor.As[float32](b.In[3])
+	}
+	if k.weight != nil {
+		t.args.W = tensor.Cast[float32](b.Packed)
+	} else {
+		packed, turn := scratchBytes(k.op.PackedLen()), scratchBytes(k.op.RepackLen())
+		t.args.W = tensor.Cast[float32](b.Scratch[:packed])
+		t.turn = tensor.Cast[float32](b.Scratch[packed:][:turn])
+		b.Scratch = b.Scratch[packed+turn:]
+		t.raw = tensor.As[float32](b.In[1])
+	}
+	t.scratch = perWorker(b)
+	return t
+}
+
+type convTask struct {
+	op      *conv.Op
+	args    conv.Args
+	raw     []float32 // weights to pack at each run, nil when they are packed already
+	turn    []float32 // what packing them needs
+	scratch [][]float32
+}
+
+// Run implements Task.
+func (t *convTask) Run(x *compute.Exec) error {
+	if t.raw != nil {
+		t.op.Repack(t.args.W, t.raw, t.turn)
+	}
+	return x.For(t.op.Chunks(), t)
+}
+
+// Chunk implements Region.
+func (t *convTask) Chunk(i, worker int) { t.op.Run(i, &t.args, t.scratch[worker]) }
+
+// Pack implements Kernel.
+func (k *convKernel) Pack(dst []byte) { packParts(k, dst) }
+
+// PackParts implements [compute.Parted].
+func (k *convKernel) PackParts() (n, scratch int) {
+	if k.weight == nil {
+		return 0, 0
+	}
+	n, scratch = partsOf(k.PackedBytes(), k.op.Panels()), k.op.RepackLen()
+	if k.scale != nil {
+		scratch += k.rowsOfPart(n) * k.rowLen()
+	}
+	return n, scratch
+}
+
+// rowLen is the number of weights of an output channel.
+func (k *convKernel) rowLen() int { return k.weight.Len() / k.weight.Shape[0] }
+
+// rowsOfPart is the most output channels that one of n parts has.
+func (k *convKernel) rowsOfPart(n int) (most int) {
+	for i := range n {
+		from, to := k.panelsOfPart(i, n)
+		most = max(most, k.op.PanelStart(to)-k.op.PanelStart(from))
+	}
+	return most
+}
+
+// panelsOfPart are those of part i of n.
+func (k *convKernel) panelsOfPart(i, n int) (from, to int) {
+	return k.op.Panels() * i / n, k.op.Panels() * (i + 1) / n
+}
+
+// PackPart implements [compute.Parted]: some panels of output channels.
+func (k *convKernel) PackPart(dst []byte, part int, scratch []float32) {
+	n := partsOf(k.PackedBytes(), k.op.Panels())
+	from, to := k.panelsOfPart(part, n)
+	first, end, each := k.op.PanelStart(from), k.op.PanelStart(to), k.rowLen()
+	w := tensor.As[float32](k.weight)[first*each : end*each]
+	if k.scale != nil {
+		w = scaledRows(scratch[k.op.RepackLen():], w, tensor.As[float32](k.scale)[first:end])
+	}
+	k.op.RepackPanels(tensor.Cast[float32](dst), w, from, to, scratch)
+}
+
+// scaledRows writes the rows of a matrix, each times a number, and returns them.
+func scaledRows(dst, w, by []float32) []float32 {
+	n := len(w) / len(by)
+	for i, s := range by {
+		to := dst[i*n:][:n]
+		for j, v := range w[i*n:][:n] {
+			to[j] = v * s
+		}
+	}
+	return dst[:len(w)]
+}

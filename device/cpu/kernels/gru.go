@@ -1,0 +1,430 @@
+package kernels
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/kernel/gemm"
+	"github.com/weirgpu/weir/kernel/vec"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// gruKernels are GRU and RNN (ONNX 7, 14, 22) with float32 operands, constant weights and the
+// default activations, Relu too for RNN, without clipping.
+var gruKernels = map[opKey]builder{{"", "GRU"}: recurrent(3), {"", "RNN"}: recurrent(1)}
+
+// Inputs of GRU and RNN in order.
+const (
+	gruX = iota
+	gruW
+	gruR
+	gruB
+	gruLens
+	gruH
+)
+
+// gruKernel computes X·Wᵀ of all steps as one product and then, in each step, one product of the
+// state with R, or two for a GRU whose reset gate comes before. The gates of a GRU are in ONNX's
+// order z r h.
+type gruKernel struct {
+	name                         string
+	gates                        int // 3 for GRU, 1 for RNN
+	seq, batch, in, hidden, dirs int
+	backward                     [2]bool
+	// the reset gate comes after the product (linear_before_reset)
+	after               bool
+	relu                bool // RNN's activation
+	w, r, b             *tensor.Tensor
+	lens, state         bool     // whether those inputs are given
+	inputs, step, reset *gemm.Op // reset nil but for a reset gate before the product
+}
+
+func recurrent(gates int) builder {
+	return func(r *request) (compute.Kernel, error) {
+		x, _, _ := r.in(gruX)
+		w, _, _ := r.in(gruW)
+		k := &gruKernel{
+			name:  []string{1: "rnn", 3: "gru"}[gates],
+			gates: gates,
+			w:     r.constant(gruW),
+			r:     r.constant(gruR),
+			b:     r.constant(gruB),
+		}
+		if len(x) != 3 || len(w) != 3 || count(x) == 0 || count(w) == 0 || !k.plain(r) ||
+			!k.activation(r.Call) {
+			return nil, nil
+		}
+		k.seq, k.batch, k.in, k.hidden, k.dirs = x[0], x[1], x[2], w[1]/gates, w[0]
+		if !k.fits(r) {
+			return nil, nil
+		}
+		switch r.Call.Attrs.String("direction", "forward") {
+		case "reverse":
+			k.backward[0] = true
+		case "bidirectional":
+			k.backward[1] = true
+		}
+		k.after = r.Call.Attrs.Bool("linear_before_reset", false)
+		return k, k.plan()
+	}
+}
+
+// plain reports whether the call has operands and attributes that the kernel takes.
+func (k *gruKernel) plain(r *request) bool {
+	if a := r.Call.Attrs; a.Has("clip") || a.Int("layout", 0) != 0 {
+		return false
+	}
+	for _, i := range []int{gruX, gruW, gruR, gruB, gruH} {
+		if _, d, ok := r.in(i); ok && d != tensor.Float32 {
+			return false
+		}
+	}
+	_, _, biased := r.in(gruB)
+	_, lens, _ := r.in(gruLens)
+	_, _, k.lens = r.in(gruLens)
+	_, _, k.state = r.in(gruH)
+	return k.w != nil && k.r != nil && (!biased || k.b != nil) && (!k.lens || lens == tensor.Int32)
+}
+
+// activation reads attribute activations; false for functions that the kernel does not have.
+func (k *gruKernel) activation(c *op.Call) bool {
+	names := c.Attrs.Strings("activations")
+	if !c.Attrs.Has("activations") {
+		return true
+	}
+	want := []string{"Sigmoid", "Tanh"}
+	if k.gates == 1 {
+		if want = []string{"Tanh"}; len(names) > 0 && names[0] == "Relu" {
+			want, k.relu = []string{"Relu"}, true
+		}
+	}
+	dirs := 1
+	if c.Attrs.String("direction", "forward") == "bidirectional" {
+		dirs = 2
+	}
+	return slices.Equal(names, slices.Repeat(want, dirs))
+}
+
+// fits reports whether the constants have the shapes that the others imply.
+func (k *gruKernel) fits(r *request) bool {
+	g, dirs := k.gates*k.hidden, 1
+	if r.Call.Attrs.String("direction", "forward") == "bidirectional" {
+		dirs = 2
+	}
+	return k.dirs == dirs && slices.Equal(k.w.Shape, []int{dirs, g, k.in}) &&
+		slices.Equal(k.r.Shape, []int{dirs, g, k.hidden}) &&
+		(k.b == nil || slices.Equal(k.b.Shape, []int{dirs, 2 * g}))
+}
+
+// plan plans the products.
+func (k *gruKernel) plan() (err error) {
+	if k.inputs, err = gemm.New(
+		gemm.Params{M: k.seq * k.batch, N: k.gates * k.hidden, K: k.in, PackedB: true,
+			Epilogue: gemm.Epilogue{Bias: gemm.BiasPerCol}},
+	); err != nil {
+		return err
+	}
+	p := gemm.Params{
+		M:        k.batch,
+		N:        k.stepGates() * k.hidden,
+		K:        k.hidden,
+		PackedB:  true,
+		Epilogue: gemm.Epilogue{Bias: gemm.BiasPerCol},
+	}
+	if k.step, err = gemm.New(p); err != nil || k.stepGates() == k.gates {
+		return err
+	}
+	p.N = k.hidden
+	k.reset, err = gemm.New(p)
+	return err
+}
+
+// stepGates is how many gates the product of the state as it is serves.
+func (k *gruKernel) stepGates() int {
+	if k.gates == 3 && !k.after {
+		return 2
+	}
+	return k.gates
+}
+
+// Name implements Kernel.
+func (k *gruKernel) Name() string { return k.name }
+
+// Absorbed implements [compute.Absorbing].
+func (k *gruKernel) Absorbed() []int {
+	if k.b == nil {
+		return []int{gruW, gruR}
+	}
+	return []int{gruW, gruR, gruB}
+}
+
+// gruWeights are one direction's packed weights: W, the parts of R, and what is added to the
+// products with W and with R.
+type gruWeights struct{ w, r, reset, wBias, rBias []float32 }
+
+// lengths are the floats of each part, rounded up to cache lines.
+func (k *gruKernel) lengths() [5]int {
+	n, s := k.hidden, k.stepGates()
+	l := [5]int{
+		gemm.F32.PackedBLen(k.in, k.gates*n),
+		gemm.F32.PackedBLen(n, s*n),
+		0,
+		k.gates * n,
+		k.gates * n,
+	}
+	if s < k.gates {
+		l[2] = gemm.F32.PackedBLen(n, (k.gates-s)*n)
+	}
+	for i := range l {
+		l[i] = (l[i] + 15) &^ 15
+	}
+	return l
+}
+
+// PackedBytes implements Kernel.
+func (k *gruKernel) PackedBytes() int {
+	total := 0
+	for _, n := range k.lengths() {
+		total += n
+	}
+	return 4 * k.dirs * total
+}
+
+// packed cuts one direction's packed weights.
+func (k *gruKernel) packed(packed []byte, dir int) (w gruWeights) {
+	f := tensor.Cast[float32](packed)[dir*k.PackedBytes()/4/k.dirs:]
+	for i, part := range []*[]float32{&w.w, &w.r, &w.reset, &w.wBias, &w.rBias} {
+		n := k.lengths()[i]
+		*part, f = f[:n:n], f[n:]
+	}
+	return w
+}
+
+// Packing implements [compute.Packing].
+func (k *gruKernel) Packing() any {
+	type packing struct {
+		name    string
+		w, r, b *tensor.Tensor
+		after   bool
+		panel   int // stands for the instruction level
+	}
+	return packing{k.name, k.w, k.r, k.b, k.after, k.inputs.PanelWidth()}
+}
+
+// Pack implements Kernel. R's half of the bias is added to W's, but where a reset gate comes
+// between them.
+func (k *gruKernel) Pack(dst []byte) {
+	n, g, s := k.hidden, k.gates*k.hidden, k.stepGates()
+	for d := range k.dirs {
+		p := k.packed(dst, d)
+		r := tensor.As[float32](k.r)[d*g*n:][:g*n]
+		gemm.F32.PackB(p.w, tensor.As[float32](k.w)[d*g*k.in:], k.in, g, 0, true)
+		gemm.F32.PackB(p.r, r, n, s*n, 0, true)
+		if s < k.gates {
+			gemm.F32.PackB(p.reset, r[s*n*n:], n, n, 0, true)
+		}
+		clear(p.wBias)
+		clear(p.rBias)
+		if k.b == nil {
+			continue
+		}
+		both := tensor.As[float32](k.b)[d*2*g:]
+		vec.Add(p.wBias[:g], both[:g], both[g:2*g])
+		if k.after && k.gates == 3 {
+			copy(p.wBias[2*n:g], both[2*n:g])
+			copy(p.rBias[2*n:g], both[g+2*n:2*g])
+		}
+	}
+}
+
+// parts are the sizes of the parts of the scratch before the workers': the gates of all steps, the
+// products of a step, and the state, of which there are two, one with the reset gate applied.
+func (k *gruKernel) parts() (gates, rec, state int) {
+	g := k.gates * k.hidden
+	return scratchBytes(
+			k.seq * k.batch * g,
+		), scratchBytes(
+			k.batch * g,
+		), scratchBytes(
+			k.batch * k.hidden,
+		)
+}
+
+// ScratchBytes implements Kernel.
+func (k *gruKernel) ScratchBytes(workers int) int {
+	gates, rec, state := k.parts()
+	most := max(k.inputs.ScratchLen(), k.step.ScratchLen())
+	if k.reset != nil {
+		most = max(most, k.reset.ScratchLen())
+	}
+	return gates + rec + 2*state + workers*scratchBytes(most)
+}
+
+// Bind implements Kernel.
+func (k *gruKernel) Bind(b compute.Binding) compute.Task {
+	gates, rec, state := k.parts()
+	t := &gruTask{gruKernel: k, x: tensor.As[float32](b.In[gruX])}
+	rest := b.Scratch
+	for _, part := range []struct {
+		to *[]float32
+		n  int
+	}{{&t.gatesOf, gates}, {&t.rec, rec}, {&t.h, state}, {&t.let, state}} {
+		*part.to, rest = tensor.Cast[float32](rest[:part.n]), rest[part.n:]
+	}
+	t.h, t.let = t.h[:k.batch*k.hidden], t.let[:k.batch*k.hidden]
+	worker := b
+	worker.Scratch = rest
+	t.product.scratch = perWorker(worker)
+	for d := range k.dirs {
+		t.weights[d] = k.packed(b.Packed, d)
+	}
+	if k.lens {
+		t.ends = tensor.As[int32](b.In[gruLens])
+	}
+	if k.state {
+		t.h0 = tensor.As[float32](b.In[gruH])
+	}
+	for i, p := range []*[]float32{&t.y, &t.yh} {
+		if i < len(b.Out) && b.Out[i] != nil {
+			*p = tensor.As[float32](b.Out[i])
+		}
+	}
+	return t
+}
+
+// gruTask is a gruKernel bound to memory.
+type gruTask struct {
+	*gruKernel
+	x, h0, y, yh         []float32 // the last three nil when not there
+	ends                 []int32   // inputs of each batch entry, nil for all
+	gatesOf, rec, h, let []float32
+	weights              [2]gruWeights
+	product              gemmTask
+}
+
+// Run implements Task.
+func (t *gruTask) Run(x *compute.Exec) error {
+	for i, n := range t.ends {
+		if n < 0 || int(n) > t.seq {
+			return fmt.Errorf(
+				"%w: sequence_lens[%d] is %d, X has %d steps",
+				op.ErrInput,
+				i,
+				n,
+				t.seq,
+			)
+		}
+	}
+	if t.ends != nil {
+		clear(t.y)
+	}
+	for d := range t.dirs {
+		if err := t.direction(x, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// multiply runs one product.
+func (t *gruTask) multiply(x *compute.Exec, o *gemm.Op, a, b, c, bias []float32) error {
+	t.product.op, t.product.args = o, gemm.Args{A: a, B: b, C: c, Bias: bias}
+	return t.product.Run(x)
+}
+
+func (t *gruTask) direction(x *compute.Exec, d int) error {
+	n, w := t.batch*t.hidden, &t.weights[d]
+	start(t.h, t.h0, d*n)
+	if err := t.multiply(x, t.inputs, t.x, w.w, t.gatesOf, w.wBias); err != nil {
+		return err
+	}
+	for i := range t.seq {
+		if err := t.multiply(x, t.step, t.h, w.r, t.rec, w.rBias); err != nil {
+			return err
+		}
+		if t.reset != nil {
+			for b := range t.batch {
+				t.letThrough(b, t.place(d, b, i))
+			}
+			if err := t.multiply(x, t.reset, t.let, w.reset, t.rec, w.rBias); err != nil {
+				return err
+			}
+		}
+		for b := range t.batch {
+			at := t.place(d, b, i)
+			if at < 0 {
+				continue
+			}
+			t.advance(b, at)
+			if t.y != nil {
+				copy(t.y[((at*t.dirs+d)*t.batch+b)*t.hidden:], t.h[b*t.hidden:][:t.hidden])
+			}
+		}
+	}
+	finish(t.yh, t.h, d*n)
+	return nil
+}
+
+// place is the input of batch entry b that step i of direction d takes, -1 when it has no more.
+func (t *gruTask) place(d, b, i int) int {
+	end := t.seq
+	if t.ends != nil {
+		end = int(t.ends[b])
+	}
+	switch {
+	case i >= end:
+		return -1
+	case t.backward[d]:
+		return end - 1 - i
+	}
+	return i
+}
+
+// input returns the products with W of batch entry b at an input.
+func (t *gruTask) input(b, at int) []float32 {
+	g := t.gates * t.hidden
+	return t.gatesOf[(at*t.batch+b)*g:][:g]
+}
+
+// letThrough computes the gates z and r of a batch entry, and the state that r lets through.
+func (t *gruTask) letThrough(b, at int) {
+	n := t.hidden
+	let := t.let[b*n:][:n]
+	if at < 0 {
+		clear(let)
+		return
+	}
+	g := t.input(b, at)
+	vec.Add(g[:2*n], g[:2*n], t.rec[b*2*n:][:2*n])
+	vec.Sigmoid(g[:2*n], g[:2*n])
+	vec.Mul(let, g[n:2*n], t.h[b*n:])
+}
+
+// advance updates the state of a batch entry: h = (1-z)∘tanh(..) + z∘h, or RNN's f(..).
+func (t *gruTask) advance(b, at int) {
+	n, g := t.hidden, t.input(b, at)
+	h := t.h[b*n:][:n]
+	switch {
+	case t.gates == 1:
+		vec.Add(h, g, t.rec[b*n:])
+		if t.relu {
+			vec.Relu(h, h)
+		} else {
+			vec.Tanh(h, h)
+		}
+		return
+	case t.reset != nil:
+		vec.Add(g[2*n:], g[2*n:], t.rec[b*n:])
+	default:
+		rec := t.rec[b*3*n:][:3*n]
+		vec.Add(g[:2*n], g[:2*n], rec)
+		vec.Sigmoid(g[:2*n], g[:2*n])
+		vec.FMA(g[2*n:], g[n:2*n], rec[2*n:], g[2*n:])
+	}
+	z, u := g[:n], g[2*n:]
+	vec.Tanh(u, u)
+	vec.Sub(h, h, u)
+	vec.FMA(h, z, h, u)
+}

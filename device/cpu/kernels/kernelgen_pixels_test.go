@@ -1,0 +1,63 @@
+package kernels
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// pixelsLast moves axis 1 of a shape to the end.
+func pixelsLast(shape []int) []int {
+	return append(slices.Delete(slices.Clone(shape), 1, 2), shape[1])
+}
+
+// genPixelConv makes mostly what passes make: images of rank 4, constant operands, weights around
+// 0.
+func genPixelConv(r source, key opKey) *sample {
+	s := genQLinearConv(r, key)
+	for !r.one(20) && len(s.in[0].Shape) != 4 {
+		s = genQLinearConv(r, key)
+	}
+	for i, v := range s.in {
+		s.constant[i] = i > 0 && v != nil && !r.one(100)
+	}
+	if x := s.in[0]; r.one(3) && x.Shape[1] <= 4 {
+		s.call.Attrs = append(s.call.Attrs, op.IntAttr("planar", 1))
+	} else {
+		s.in[0] = r.bytes(x.DType, pixelsLast(x.Shape)...)
+	}
+	if !r.one(20) {
+		middle := flippedZero(s.in[5].DType == tensor.Uint8)
+		if r.one(2) {
+			middle += byte(r.IntN(257) - 128)
+		}
+		for i := range s.in[5].Data {
+			s.in[5].Data[i] = middle
+		}
+	}
+	if r.one(2) {
+		then := r.rescaling(s.in[3].Shape[0])
+		for i, v := range tensor.As[float32](then[0]) {
+			tensor.As[float32](then[0])[i] = min(max(v, -1), 1)
+		}
+		s.in, s.atol = append(s.in[:9], then...), 2
+	} else {
+		s.in = append(s.in[:9], nil, nil, nil)
+	}
+	s.constant = append(s.constant[:9], s.in[9] != nil, s.in[9] != nil, s.in[9] != nil)
+	s.call.NumIn = len(s.in)
+	return s
+}
+
+func genPixelPool(r source, key opKey) *sample {
+	s := genPool(source{rand.New(rand.NewPCG(r.Uint64(), 1))}, opKey{"", "MaxPool"})
+	for !r.one(20) && len(s.in[0].Shape) != 4 {
+		s = genPool(r, opKey{"", "MaxPool"})
+	}
+	s.call.Domain, s.call.Type, s.call.Version, s.call.NumOut, s.absent, s.exact = key.domain,
+		key.name, 1, 1, nil, true
+	s.in[0] = r.bytes(r.byteType(), pixelsLast(s.in[0].Shape)...)
+	return s
+}

@@ -1,0 +1,327 @@
+package kernels
+
+import (
+	"math"
+
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// bytes makes a random tensor of uint8 or int8.
+func (r source) bytes(d tensor.DType, shape ...int) *tensor.Tensor {
+	t, err := tensor.New(d, shape...)
+	if err != nil {
+		panic(err)
+	}
+	for i := range t.Data {
+		t.Data[i] = byte(r.Uint32())
+	}
+	return t
+}
+
+// scales makes n random scales.
+func (r source) scales(shape ...int) *tensor.Tensor {
+	t := r.floats(shape...)
+	for i, v := range tensor.As[float32](t) {
+		tensor.As[float32](t)[i] = float32(math.Abs(float64(v)))/50 + 1e-3
+	}
+	return t
+}
+
+// byteType draws uint8 or int8.
+func (r source) byteType() tensor.DType {
+	return []tensor.DType{tensor.Uint8, tensor.Int8}[r.IntN(2)]
+}
+
+// genQuantize makes QuantizeLinear and DequantizeLinear, by one scale or one an index of an axis,
+// with a zero point or without.
+func genQuantize(r source, key opKey) *sample {
+	shape := r.shape(1 + r.IntN(4))
+	s := r.call(key, nil)
+	s.exact = true
+	var scale []int
+	if r.one(2) {
+		axis := r.IntN(len(shape))
+		s.call.Attrs = append(
+			s.call.Attrs,
+			op.IntAttr("axis", int64(axis)-int64(len(shape)*r.IntN(2))),
+		)
+		scale = []int{shape[axis]}
+	}
+	d := r.byteType()
+	x := r.floats(shape...)
+	if key.name == "DequantizeLinear" {
+		x = r.bytes(d, shape...)
+	}
+	s.in = []*tensor.Tensor{x, r.scales(scale...), r.bytes(d, scale...)}
+	if r.one(3) && (key.name == "DequantizeLinear" || d == tensor.Uint8) {
+		s.in[2] = nil
+	}
+	s.constant = []bool{false, r.one(2), s.in[2] != nil && r.one(2)}
+	s.call.NumIn = 3
+	return s
+}
+
+func genDynamicQuantize(r source, key opKey) *sample {
+	s := r.call(key, nil, r.floats(r.shape(1+r.IntN(3))...))
+	s.exact = true
+	s.call.NumOut = 3
+	return s
+}
+
+// byteOperands makes the operands of a product of bytes: any rank on the left, a matrix, constant
+// more often than not, on the right.
+func (r source) byteOperands() (a, b *tensor.Tensor) {
+	k, n := 1+r.IntN(70), 1+r.IntN(90)
+	shape := append([][]int{nil, {1}, {3}, {2, 2}}[r.IntN(4)], 1+r.IntN(40), k)
+	return r.bytes(r.byteType(), shape...), r.bytes(r.byteType(), k, n)
+}
+
+// perColumn draws the shape of a scale or zero point of b: one for all or one a column.
+func (r source) perColumn(b *tensor.Tensor) []int {
+	return [][]int{nil, {1}, {b.Shape[1]}}[r.IntN(3)]
+}
+
+func genMatMulInteger(r source, key opKey) *sample {
+	s := r.call(key, nil)
+	s.exact = true
+	a, b := r.byteOperands()
+	s.in = []*tensor.Tensor{a, b, r.bytes(a.DType), r.bytes(b.DType, r.perColumn(b)...)}
+	s.in = s.in[:2+r.IntN(3)]
+	if len(s.in) > 2 && r.one(4) {
+		s.in[2] = nil
+	}
+	s.constant = make([]bool, len(s.in))
+	s.constant[1] = !r.one(8)
+	if len(s.in) > 3 {
+		s.constant[3] = r.one(2)
+	}
+	s.call.NumIn = len(s.in)
+	return s
+}
+
+// genQLinearMatMul allows for one step of the result: the reference rounds once, the kernel also
+// the factor of the sum.
+func genQLinearMatMul(r source, key opKey) *sample {
+	s := r.call(key, nil)
+	s.atol = 1
+	a, b := r.byteOperands()
+	d := r.byteType()
+	s.in = []*tensor.Tensor{
+		a,
+		r.scales(),
+		r.bytes(a.DType),
+		b,
+		r.scales(r.perColumn(b)...),
+		nil,
+		r.scales(),
+		r.bytes(d),
+	}
+	s.in[5] = r.bytes(b.DType, s.in[4].Shape...)
+	tensor.As[float32](s.in[6])[0] *= 50
+	s.constant = make([]bool, len(s.in))
+	s.constant[3] = !r.one(8)
+	s.constant[5] = r.one(2)
+	s.call.NumIn = len(s.in)
+	return s
+}
+
+// byteImages makes the operands of a convolution of bytes and its attributes; the weights are
+// constant more often than not.
+func (r source) byteImages(key opKey) (s *sample, x, w *tensor.Tensor) {
+	g, attrs := r.windowed(true)
+	group, in, out := r.channels()
+	if group > 1 || r.one(2) {
+		attrs = append(attrs, op.IntAttr("group", int64(group)))
+	}
+	x = r.bytes(r.byteType(), append([]int{1 + r.IntN(2), group * in}, g.image...)...)
+	w = r.bytes(r.byteType(), append([]int{group * out, in}, g.kernel...)...)
+	return r.call(key, attrs), x, w
+}
+
+// perChannel draws the shape of a scale or zero point of weights: one for all or one an output
+// channel.
+func (r source) perChannel(
+	w *tensor.Tensor,
+) []int {
+	return [][]int{nil, {1}, {w.Shape[0]}}[r.IntN(3)]
+}
+
+func genConvInteger(r source, key opKey) *sample {
+	s, x, w := r.byteImages(key)
+	s.exact = true
+	s.in = []*tensor.Tensor{x, w, r.bytes(x.DType), r.bytes(w.DType, r.perChannel(w)...)}
+	s.in = s.in[:2+r.IntN(3)]
+	s.constant = make([]bool, len(s.in))
+	s.constant[1] = !r.one(8)
+	if len(s.in) > 3 {
+		s.constant[3] = r.one(2)
+	}
+	s.call.NumIn = len(s.in)
+	return s
+}
+
+// genQLinearConv allows for one step of the result, as genQLinearMatMul does.
+func genQLinearConv(r source, key opKey) *sample {
+	s, x, w := r.byteImages(key)
+	s.atol = 1
+	s.in = []*tensor.Tensor{
+		x,
+		r.scales(),
+		r.bytes(x.DType),
+		w,
+		r.scales(r.perChannel(w)...),
+		nil,
+		r.scales(),
+		r.bytes(r.byteType()),
+		nil,
+	}
+	s.in[5] = r.bytes(w.DType, s.in[4].Shape...)
+	tensor.As[float32](s.in[6])[0] *= 50
+	if r.one(2) {
+		bias := make([]int32, w.Shape[0])
+		for i := range bias {
+			bias[i] = int32(r.IntN(20000) - 10000)
+		}
+		s.in[8] = tensor.From(bias, w.Shape[0])
+	}
+	s.constant = make([]bool, len(s.in))
+	s.constant[3] = !r.one(8)
+	s.constant[5] = r.one(2)
+	s.call.NumIn = len(s.in)
+	return s
+}
+
+// genByteLSTM allows for a step of the state, which the two round to bytes from sums of other
+// order.
+func genByteLSTM(r source, key opKey) *sample {
+	seq, batch, in, hidden := 1+r.IntN(5), 1+r.IntN(3), 1+r.IntN(20), 1+r.IntN(30)
+	direction, dirs := r.pick("forward", "reverse", "bidirectional"), 1
+	if direction == "bidirectional" {
+		dirs = 2
+	}
+	s := r.call(
+		key,
+		op.Attrs{op.StringAttr("direction", direction), op.IntAttr("hidden_size", int64(hidden))},
+	)
+	s.atol = 0.03
+	state, gates := []int{dirs, batch, hidden}, 4*hidden
+	s.in = []*tensor.Tensor{
+		r.floats(seq, batch, in),
+		r.bytes(r.byteType(), dirs, in, gates),
+		r.bytes(r.byteType(), dirs, hidden, gates),
+		r.floats(
+			dirs,
+			2*gates,
+		),
+		nil,
+		r.floats(state...),
+		r.floats(state...),
+		nil,
+		nil,
+		nil,
+		nil,
+		nil,
+	}
+	for i, operand := range s.in[lstmW : lstmR+1] {
+		of := []int{dirs}
+		if r.one(2) {
+			of = append(of, gates)
+		}
+		scale := r.scales(of...)
+		for k := range tensor.As[float32](scale) {
+			tensor.As[float32](scale)[k] /= 10
+		}
+		zero := r.bytes(operand.DType, of...)
+		if r.one(2) {
+			clear(zero.Data)
+		}
+		s.in[lstmWScale+2*i], s.in[lstmWScale+2*i+1] = scale, zero
+	}
+	for _, i := range []int{lstmB, lstmInitialH, lstmInitialC} {
+		if r.one(3) {
+			s.in[i] = nil
+		}
+	}
+	s.call.NumIn, s.call.NumOut = len(s.in), 1+r.IntN(3)
+	s.constant = make([]bool, len(s.in))
+	for _, i := range []int{lstmW, lstmR, lstmB, lstmWScale, lstmWScale + 1, lstmRScale,
+		lstmRScale + 1} {
+		s.constant[i] = true
+	}
+	s.constant[lstmW] = !r.one(10)
+	return s
+}
+
+// rescaling makes the operands of Rescale for n channels: constant scales that keep most results
+// off the bounds.
+func (r source) rescaling(n int) []*tensor.Tensor {
+	shape := [][]int{{1}, {n}}[r.IntN(2)]
+	scale, bias := r.floats(shape...), r.floats(shape...)
+	for i := range tensor.As[float32](bias) {
+		tensor.As[float32](bias)[i] *= 40
+	}
+	return []*tensor.Tensor{scale, bias, r.bytes(r.byteType())}
+}
+
+func genRescale(r source, key opKey) *sample {
+	x := r.bytes(r.byteType(), r.shape(2+r.IntN(3))...)
+	s := r.call(key, nil)
+	s.atol = 1
+	s.in = append([]*tensor.Tensor{x}, r.rescaling(x.Shape[1])...)
+	s.constant = []bool{false, !r.one(10), true, true}
+	s.call.NumIn = len(s.in)
+	return s
+}
+
+// genRescaledConv keeps the second stage from enlarging the step that the first may differ by.
+func genRescaledConv(r source, key opKey) *sample {
+	s := genQLinearConv(r, key)
+	then := r.rescaling(s.in[3].Shape[0])
+	for i, v := range tensor.As[float32](then[0]) {
+		tensor.As[float32](then[0])[i] = min(max(v, -1), 1)
+	}
+	s.atol = 2
+	if len(s.in) < 9 {
+		s.in = append(s.in, nil)
+	}
+	s.in = append(s.in, then...)
+	s.constant = append(s.constant, make([]bool, len(s.in)-len(s.constant))...)
+	for i := 9; i < len(s.in); i++ {
+		s.constant[i] = true
+	}
+	s.call.NumIn = len(s.in)
+	return s
+}
+
+func genQLinearAdd(r source, key opKey) *sample {
+	shape := r.shape(1 + r.IntN(4))
+	s := r.call(key, nil)
+	s.atol = 1
+	d := r.byteType()
+	s.in = []*tensor.Tensor{
+		r.bytes(d, shape...),
+		r.scales(),
+		r.bytes(d),
+		r.bytes(d, shape...),
+		r.scales(),
+		r.bytes(d),
+		r.scales(),
+		r.bytes(r.byteType()),
+	}
+	s.constant = []bool{false, true, true, r.one(8), !r.one(10), true, true, true}
+	s.call.NumIn = len(s.in)
+	return s
+}
+
+func genTable(r source, key opKey) *sample {
+	s := r.call(
+		key,
+		nil,
+		r.bytes(r.byteType(), r.shape(1+r.IntN(4))...),
+		r.bytes(r.byteType(), 256),
+	)
+	s.exact = true
+	s.constant = []bool{false, !r.one(8)}
+	return s
+}

@@ -1,0 +1,311 @@
+package kernels
+
+import (
+	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/kernel/gemm"
+	"github.com/weirgpu/weir/kernel/vec"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// lstmKernels are LSTM (ONNX 7, 14, 22) with the default activations, constant weights, and neither
+// peepholes, sequence lengths nor clipping.
+var lstmKernels = map[opKey]builder{{"", "LSTM"}: lstm}
+
+// Inputs of LSTM in order.
+const (
+	lstmX = iota
+	lstmW
+	lstmR
+	lstmB
+	lstmLens
+	lstmInitialH
+	lstmInitialC
+	lstmPeepholes
+)
+
+// lstmKernel computes X·Wᵀ of all steps as one product, then one product with R a step. Gates are
+// in ONNX's order i o f c.
+type lstmKernel struct {
+	seq, batch, in, hidden, dirs int
+	backward                     [2]bool
+	w, r, b                      *tensor.Tensor
+	inputs, step                 *gemm.Op
+	stateIn                      [2]bool // whether initial h and c are given
+}
+
+func lstm(r *request) (compute.Kernel, error) {
+	x, _, _ := r.in(lstmX)
+	w, _, _ := r.in(lstmW)
+	if !lstmPlain(r) || len(x) != 3 || len(w) != 3 || count(x) == 0 {
+		return nil, nil
+	}
+	k := &lstmKernel{
+		seq:    x[0],
+		batch:  x[1],
+		in:     x[2],
+		hidden: w[1] / 4,
+		dirs:   w[0],
+		w:      r.constant(lstmW),
+		r:      r.constant(lstmR),
+	}
+	k.options(r)
+	var err error
+	if k.inputs, err = gemm.New(
+		gemm.Params{M: k.seq * k.batch, N: 4 * k.hidden, K: k.in, TransB: true, PackedB: true,
+			Epilogue: gemm.Epilogue{Bias: gemm.BiasPerCol}},
+	); err != nil {
+		return nil, err
+	}
+	k.step, err = gemm.New(
+		gemm.Params{M: k.batch, N: 4 * k.hidden, K: k.hidden, TransB: true, PackedB: true,
+			Epilogue: gemm.Epilogue{Residual: gemm.ResidualFull}},
+	)
+	return k, err
+}
+
+// options reads the direction, the bias and which initial states are given.
+func (k *lstmKernel) options(r *request) {
+	switch r.Call.Attrs.String("direction", "forward") {
+	case "reverse":
+		k.backward[0] = true
+	case "bidirectional":
+		k.backward[1] = true
+	}
+	_, _, k.stateIn[0] = r.in(lstmInitialH)
+	_, _, k.stateIn[1] = r.in(lstmInitialC)
+	if _, _, ok := r.in(lstmB); ok {
+		k.b = r.constant(lstmB)
+	}
+}
+
+// lstmPlain reports whether the call is of the kind that the kernel computes.
+func lstmPlain(r *request) bool {
+	a := r.Call.Attrs
+	if a.Has("activations") || a.Has("clip") || a.Bool("input_forget", false) ||
+		a.Int("layout", 0) != 0 {
+		return false
+	}
+	for _, i := range []int{lstmX, lstmInitialH, lstmInitialC} {
+		if _, d, ok := r.in(i); ok && d != tensor.Float32 {
+			return false
+		}
+	}
+	for _, i := range []int{lstmLens, lstmPeepholes} {
+		if _, _, ok := r.in(i); ok {
+			return false
+		}
+	}
+	_, _, biased := r.in(lstmB)
+	return r.constant(lstmW) != nil && r.constant(lstmR) != nil &&
+		(!biased || r.constant(lstmB) != nil)
+}
+
+// Name implements Kernel.
+func (k *lstmKernel) Name() string { return "lstm" }
+
+// Absorbed implements [compute.Absorbing].
+func (k *lstmKernel) Absorbed() []int {
+	if k.b == nil {
+		return []int{lstmW, lstmR}
+	}
+	return []int{lstmW, lstmR, lstmB}
+}
+
+// lens returns the floats that one direction's packed W, packed R and summed bias take, each
+// rounded up to cache lines.
+func (k *lstmKernel) lens() (w, r, b int) {
+	round := func(n int) int { return (n + 15) &^ 15 }
+	return round(
+			gemm.F32.PackedBLen(k.in, 4*k.hidden),
+		), round(
+			gemm.F32.PackedBLen(k.hidden, 4*k.hidden),
+		), round(
+			4 * k.hidden,
+		)
+}
+
+// PackedBytes implements Kernel.
+func (k *lstmKernel) PackedBytes() int {
+	w, r, b := k.lens()
+	return 4 * k.dirs * (w + r + b)
+}
+
+// parts cuts one direction's packed weights.
+func (k *lstmKernel) parts(packed []byte, dir int) (w, r, b []float32) {
+	nw, nr, nb := k.lens()
+	f := tensor.Cast[float32](packed)[dir*(nw+nr+nb):]
+	return f[:nw], f[nw : nw+nr], f[nw+nr : nw+nr+nb]
+}
+
+// Pack implements Kernel. The two halves of ONNX's bias, of W and of R, are added here.
+func (k *lstmKernel) Pack(dst []byte) {
+	g := 4 * k.hidden
+	for d := range k.dirs {
+		w, r, b := k.parts(dst, d)
+		gemm.F32.PackB(w, tensor.As[float32](k.w)[d*g*k.in:], k.in, g, 0, true)
+		gemm.F32.PackB(r, tensor.As[float32](k.r)[d*g*k.hidden:], k.hidden, g, 0, true)
+		k.packBias(b, d)
+	}
+}
+
+// packBias adds the two halves of direction d's bias.
+func (k *lstmKernel) packBias(b []float32, d int) {
+	clear(b)
+	if g := 4 * k.hidden; k.b != nil {
+		both := tensor.As[float32](k.b)[d*2*g:]
+		vec.Add(b[:g], both[:g], both[g:2*g])
+	}
+}
+
+// ScratchBytes implements Kernel: the gates of all steps, the running h and c, and each worker's
+// part.
+func (k *lstmKernel) ScratchBytes(workers int) int {
+	gates, state := k.scratchLens()
+	return gates + 2*state + workers*k.workerBytes()
+}
+
+func (k *lstmKernel) scratchLens() (gates, state int) {
+	return scratchBytes(k.seq * k.batch * 4 * k.hidden), scratchBytes(k.batch * k.hidden)
+}
+
+func (k *lstmKernel) workerBytes() int {
+	return scratchBytes(max(k.inputs.ScratchLen(), k.step.ScratchLen()))
+}
+
+// Bind implements Kernel.
+func (k *lstmKernel) Bind(b compute.Binding) compute.Task {
+	t := &lstmTask{lstmState: newLSTMState(k, b)}
+	gates, state := k.scratchLens()
+	worker := b
+	worker.Scratch = b.Scratch[gates+2*state:]
+	t.product.scratch = perWorker(worker)
+	for d := range k.dirs {
+		t.w[d], t.r[d], t.b[d] = k.parts(b.Packed, d)
+	}
+	return t
+}
+
+// lstmState is the operands of a task that are not weights, and the running state. It takes the
+// beginning of the scratch.
+type lstmState struct {
+	*lstmKernel
+	x, h0, c0   []float32
+	y, yh, yc   []float32 // nil when not asked for
+	gates, h, c []float32
+}
+
+func newLSTMState(k *lstmKernel, b compute.Binding) lstmState {
+	t := lstmState{lstmKernel: k, x: tensor.As[float32](b.In[lstmX])}
+	gates, state := k.scratchLens()
+	t.gates = tensor.Cast[float32](b.Scratch[:gates])
+	t.h = tensor.Cast[float32](b.Scratch[gates:][:state])[:k.batch*k.hidden]
+	t.c = tensor.Cast[float32](b.Scratch[gates+state:][:state])[:k.batch*k.hidden]
+	if k.stateIn[0] {
+		t.h0 = tensor.As[float32](b.In[lstmInitialH])
+	}
+	if k.stateIn[1] {
+		t.c0 = tensor.As[float32](b.In[lstmInitialC])
+	}
+	for i, p := range []*[]float32{&t.y, &t.yh, &t.yc} {
+		if i < len(b.Out) && b.Out[i] != nil {
+			*p = tensor.As[float32](b.Out[i])
+		}
+	}
+	return t
+}
+
+// begin sets the state before the first step of direction d.
+func (t *lstmState) begin(d int) {
+	n := t.batch * t.hidden
+	start(t.h, t.h0, d*n)
+	start(t.c, t.c0, d*n)
+}
+
+// position is the place in the sequence of step i of direction d, and the gates of that place.
+func (t *lstmState) position(d, i int) (at int, gates []float32) {
+	if t.backward[d] {
+		i = t.seq - 1 - i
+	}
+	n := 4 * t.batch * t.hidden
+	return i, t.gates[i*n : (i+1)*n]
+}
+
+// advance updates the state from the finished gates of one place.
+func (t *lstmState) advance(d, at int, gates []float32) {
+	t.cell(gates)
+	if n := t.batch * t.hidden; t.y != nil {
+		copy(t.y[(at*t.dirs+d)*n:], t.h)
+	}
+}
+
+// end writes the state after the last step of direction d.
+func (t *lstmState) end(d int) {
+	n := t.batch * t.hidden
+	finish(t.yh, t.h, d*n)
+	finish(t.yc, t.c, d*n)
+}
+
+type lstmTask struct {
+	lstmState
+	w, r, b [2][]float32
+	product gemmTask
+}
+
+// Run implements Task.
+func (t *lstmTask) Run(x *compute.Exec) error {
+	for d := range t.dirs {
+		if err := t.direction(x, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *lstmTask) direction(x *compute.Exec, d int) error {
+	t.begin(d)
+	t.product.op = t.inputs
+	t.product.args = gemm.Args{A: t.x, B: t.w[d], C: t.gates, Bias: t.b[d]}
+	if err := t.product.Run(x); err != nil {
+		return err
+	}
+	t.product.op = t.step
+	for i := range t.seq {
+		at, gates := t.position(d, i)
+		t.product.args = gemm.Args{A: t.h, B: t.r[d], C: gates, Residual: gates}
+		if err := t.product.Run(x); err != nil {
+			return err
+		}
+		t.advance(d, at, gates)
+	}
+	t.end(d)
+	return nil
+}
+
+func start(dst, given []float32, at int) {
+	clear(dst)
+	if given != nil {
+		copy(dst, given[at:])
+	}
+}
+
+func finish(dst, src []float32, at int) {
+	if dst != nil {
+		copy(dst[at:], src)
+	}
+}
+
+// cell updates h and c from the gates of one step: c = f∘c + i∘g, h = o∘tanh(c).
+func (t *lstmState) cell(gates []float32) {
+	n := t.hidden
+	for b := range t.batch {
+		g := gates[b*4*n : (b+1)*4*n]
+		h, c := t.h[b*n:(b+1)*n], t.c[b*n:(b+1)*n]
+		vec.Sigmoid(g[:3*n], g[:3*n])
+		i, o, f, u := g[:n], g[n:2*n], g[2*n:3*n], g[3*n:]
+		vec.Tanh(u, u)
+		vec.Mul(c, c, f)
+		vec.FMA(c, i, u, c)
+		vec.Tanh(h, c)
+		vec.Mul(h, h, o)
+	}
+}

@@ -1,0 +1,146 @@
+package kernels
+
+import (
+	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/kernel/nbits"
+	"github.com/weirgpu/weir/kernel/vec"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// nBitsRows is a product that reads weights of four bits as they are. Its rows are brought into the
+// form that is multiplied first.
+type nBitsRows struct {
+	nBits
+	precision nbits.Precision
+}
+
+// A chunk multiplies some rows, which stay in the second cache, by some panels. The fewer the rows
+// are, the more reading the weights counts. There is one chunk, or an even number of about equal
+// ones.
+const (
+	nBitsFloats  = 1 << 20 // products of a chunk
+	nBitsBytes   = 4 << 20
+	nBitsLeast   = 8 // rows that take about as long as one
+	nBitsCached  = 512 << 10
+	nBitsPrepare = 64 << 10 // floats of rows that a chunk prepares
+)
+
+// rowsPer is the number of rows of a chunk, and panelsPer that of its panels.
+func (k *nBitsRows) rowsPer() int {
+	n := max(1, nBitsCached/k.weights.RowBytes(k.precision))
+	if n >= k.m {
+		return k.m
+	}
+	return max(12, n/12*12)
+}
+
+func (k *nBitsRows) panelsPer() int {
+	most, panels := nBitsFloats, k.weights.Panels()
+	if k.precision == nbits.Int8 {
+		most = nBitsBytes
+	}
+	work := max(nBitsLeast, k.rowsPer()) * k.weights.K * k.weights.Columns() * panels
+	groups := min((work+most-1)/most, panels)
+	if groups > 1 {
+		groups += groups % 2
+	}
+	return (panels + groups - 1) / groups
+}
+
+// Name implements Kernel.
+func (k *nBitsRows) Name() string {
+	if k.precision == nbits.Int8 {
+		return "gemm.4bit.int8"
+	}
+	return "gemm.4bit.rows"
+}
+
+// ScratchBytes implements Kernel: the prepared rows.
+func (k *nBitsRows) ScratchBytes(
+	int,
+) int {
+	return (k.m*k.weights.RowBytes(k.precision) + 63) &^ 63
+}
+
+// Bind implements Kernel.
+func (k *nBitsRows) Bind(b compute.Binding) compute.Task {
+	t := &nBitsRowsTask{
+		nBitsRows: k,
+		a:         tensor.As[float32](b.In[op.NBitsA]),
+		c:         tensor.As[float32](b.Out[0]),
+		packed:    b.Packed,
+		rows:      b.Scratch,
+	}
+	if k.biased {
+		t.bias = tensor.As[float32](b.In[op.NBitsBias])
+	}
+	t.prepare.t = t
+	return t
+}
+
+type nBitsRowsTask struct {
+	*nBitsRows
+	a, c, bias   []float32
+	packed, rows []byte
+	prepare      nBitsPreparation
+}
+
+// nBitsPreparation is the region that prepares rows.
+type nBitsPreparation struct{ t *nBitsRowsTask }
+
+// rowsPer is the number of rows that a chunk prepares.
+func (p *nBitsPreparation) rowsPer() int { return max(1, nBitsPrepare/p.t.weights.K) }
+
+// Chunk implements Region.
+func (p *nBitsPreparation) Chunk(i, _ int) {
+	t, n := p.t, p.rowsPer()
+	size, k := t.weights.RowBytes(t.precision), t.weights.K
+	for r := i * n; r < min((i+1)*n, t.m); r++ {
+		t.weights.Prepare(t.precision, t.rows[r*size:], t.a[r*k:][:k])
+	}
+}
+
+// Run implements Task.
+func (t *nBitsRowsTask) Run(x *compute.Exec) error {
+	if err := x.For((t.m+t.prepare.rowsPer()-1)/t.prepare.rowsPer(), &t.prepare); err != nil {
+		return err
+	}
+	return x.For(t.rowGroups()*t.panelGroups(), t)
+}
+
+func (t *nBitsRowsTask) rowGroups() int {
+	return (t.m + t.nBitsRows.rowsPer() - 1) / t.nBitsRows.rowsPer()
+}
+
+func (t *nBitsRowsTask) panelGroups() int {
+	return (t.weights.Panels() + t.panelsPer() - 1) / t.panelsPer()
+}
+
+// Chunk implements Region.
+func (t *nBitsRowsTask) Chunk(i, _ int) {
+	group := i % t.panelGroups() * t.panelsPer()
+	first := i / t.panelGroups() * t.nBitsRows.rowsPer()
+	m, n := min(t.nBitsRows.rowsPer(), t.m-first), t.weights.N
+	rows, c := t.rows[first*t.weights.RowBytes(t.precision):], t.c[first*n:][:m*n]
+	end := min(group+t.panelsPer(), t.weights.Panels())
+	for panel := group; panel < end; panel++ {
+		t.weights.Product(t.precision, c, n, rows, m, t.packed, panel)
+	}
+	from, to := group*t.weights.Columns(), min(end*t.weights.Columns(), n)
+	for r := range m {
+		t.finish(c[r*n+from:r*n+to], from)
+	}
+}
+
+// finish applies the epilogue to results from a column on.
+func (t *nBitsRowsTask) finish(x []float32, column int) {
+	if t.bias != nil {
+		vec.Add(x, x, t.bias[column:])
+	}
+	if e := &t.after; e.Clamp {
+		vec.Clip(x, x, e.Lo, e.Hi)
+	} else if e.Map != nil {
+		e.Map(x, x)
+	}
+}

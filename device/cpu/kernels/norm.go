@@ -1,0 +1,151 @@
+package kernels
+
+import (
+	"math"
+	"slices"
+
+	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/kernel/vec"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// normKernels are the normalisations that remain after passes have folded what they can.
+var normKernels = map[opKey]builder{
+	{"", "LayerNormalization"}:    layerNorm,
+	{"", "BatchNormalization"}:    batchNorm,
+	{"", "InstanceNormalization"}: groupNorm,
+	{"", "GroupNormalization"}:    groupNorm,
+}
+
+// layerNorm is LayerNormalization-17 over trailing axes with one output.
+func layerNorm(r *request) (compute.Kernel, error) {
+	shape, _, _ := r.in(0)
+	axis := int(r.Call.Attrs.Int("axis", -1))
+	if axis < 0 {
+		axis += len(shape)
+	}
+	if !r.allFloat32(-1) || axis < 0 || axis >= len(shape) || wants(r, 1) || wants(r, 2) {
+		return nil, nil
+	}
+	k := &layerNormKernel{
+		outer: count(shape[:axis]),
+		n:     count(shape[axis:]),
+		eps:   r.Call.Attrs.Float("epsilon", 1e-5),
+	}
+	for i := 1; i < len(r.In); i++ {
+		if s, _, ok := r.in(i); ok && !slices.Equal(withoutOnes(s), withoutOnes(shape[axis:])) {
+			return nil, nil
+		}
+	}
+	return k, nil
+}
+
+// withoutOnes leaves the leading ones of a shape out.
+func withoutOnes(shape []int) []int {
+	for len(shape) > 0 && shape[0] == 1 {
+		shape = shape[1:]
+	}
+	return shape
+}
+
+func wants(r *request, out int) bool {
+	return out < len(r.Out) && r.Out[out].DType != tensor.Undefined
+}
+
+type layerNormKernel struct {
+	plain
+	first
+	outer, n int
+	eps      float32
+}
+
+// Name implements Kernel.
+func (k *layerNormKernel) Name() string { return "layernorm" }
+
+// Bind implements Kernel.
+func (k *layerNormKernel) Bind(b compute.Binding) compute.Task {
+	t := &layerNormTask{layerNormKernel: k, per: rowsPerChunk(k.n), x: tensor.As[float32](b.In[0]),
+		y: tensor.As[float32](b.Out[0]), gamma: tensor.As[float32](b.In[1])}
+	if len(b.In) > 2 && b.In[2] != nil {
+		t.beta = tensor.As[float32](b.In[2])
+	}
+	return t
+}
+
+type layerNormTask struct {
+	*layerNormKernel
+	per               int
+	x, y, gamma, beta []float32
+}
+
+// Run implements Task.
+func (t *layerNormTask) Run(x *compute.Exec) error { return x.For((t.outer+t.per-1)/t.per, t) }
+
+// Chunk implements Region.
+func (t *layerNormTask) Chunk(i, _ int) {
+	for o := i * t.per; o < min((i+1)*t.per, t.outer); o++ {
+		vec.LayerNorm(t.y[o*t.n:(o+1)*t.n], t.x[o*t.n:(o+1)*t.n], t.gamma, t.beta, t.eps)
+	}
+}
+
+// batchNorm is BatchNormalization-7 to 15 in inference with one scale and shift a channel.
+func batchNorm(r *request) (compute.Kernel, error) {
+	shape, _, _ := r.in(0)
+	if !r.allFloat32(-1) || len(shape) < 2 || count(shape) == 0 || wants(r, 1) ||
+		r.Call.Attrs.Bool("training_mode", false) || !r.Call.Attrs.Bool("spatial", true) {
+		return nil, nil
+	}
+	return &batchNormKernel{
+		n:     shape[0],
+		c:     shape[1],
+		inner: count(shape[2:]),
+		eps:   r.Call.Attrs.Float("epsilon", 1e-5),
+	}, nil
+}
+
+type batchNormKernel struct {
+	plain
+	first
+	n, c, inner int
+	eps         float32
+}
+
+// Name implements Kernel.
+func (k *batchNormKernel) Name() string { return "batchnorm" }
+
+// Bind implements Kernel.
+func (k *batchNormKernel) Bind(b compute.Binding) compute.Task {
+	t := &batchNormTask{
+		batchNormKernel: k,
+		per:             rowsPerChunk(k.inner),
+		y:               tensor.As[float32](b.Out[0]),
+	}
+	for i, p := range []*[]float32{&t.x, &t.scale, &t.shift, &t.mean, &t.variance} {
+		*p = tensor.As[float32](b.In[i])
+	}
+	return t
+}
+
+type batchNormTask struct {
+	*batchNormKernel
+	per                          int
+	x, y                         []float32
+	scale, shift, mean, variance []float32
+}
+
+// Run implements Task.
+func (t *batchNormTask) Run(x *compute.Exec) error { return x.For((t.n*t.c+t.per-1)/t.per, t) }
+
+// Chunk implements Region.
+func (t *batchNormTask) Chunk(i, _ int) {
+	for row := i * t.per; row < min((i+1)*t.per, t.n*t.c); row++ {
+		c := row % t.c
+		a := t.scale[c] / float32(math.Sqrt(float64(t.variance[c]+t.eps)))
+		vec.Affine(
+			t.y[row*t.inner:(row+1)*t.inner],
+			t.x[row*t.inner:(row+1)*t.inner],
+			a,
+			t.shift[c]-a*t.mean[c],
+		)
+	}
+}

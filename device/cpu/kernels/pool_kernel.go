@@ -1,0 +1,78 @@
+package kernels
+
+import (
+	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/kernel/conv"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// poolKernels are MaxPool (ONNX 1 to 22, without Indices) and AveragePool (7 to 22) over one to
+// three spatial axes.
+var poolKernels = map[opKey]builder{
+	{"", "MaxPool"}:     pooling(conv.MaxPool),
+	{"", "AveragePool"}: pooling(conv.AveragePool),
+}
+
+type poolKernel struct {
+	plain
+	op *conv.PoolOp
+}
+
+func pooling(kind conv.PoolKind) builder {
+	return func(r *request) (compute.Kernel, error) {
+		x, _, _ := r.in(0)
+		size := r.Call.Attrs.Ints("kernel_shape")
+		if !r.allFloat32(-1) || wants(r, 1) || len(x) < 3 || len(x) > 5 || len(size) != len(x)-2 ||
+			count(x) == 0 {
+			return nil, nil
+		}
+		kernel := make([]int, len(size))
+		for i, n := range size {
+			kernel[i] = int(n)
+		}
+		win, ok := window(r.Call.Attrs, x[2:], kernel)
+		if !ok {
+			return nil, nil
+		}
+		p := conv.PoolParams{Window: win, Kind: kind, Planes: x[0] * x[1], Out: [3]int{1, 1, 1},
+			CountPad: r.Call.Attrs.Bool("count_include_pad", false)}
+		copy(p.Out[5-len(x):], r.outShape()[2:])
+		op, err := conv.NewPool(p)
+		if err != nil {
+			return nil, nil // windows that lie wholly in the padding are the reference's
+		}
+		return &poolKernel{op: op}, nil
+	}
+}
+
+// Name implements Kernel.
+func (k *poolKernel) Name() string { return "pool" }
+
+// ScratchBytes implements Kernel.
+func (k *poolKernel) ScratchBytes(
+	workers int,
+) int {
+	return workers * scratchBytes(k.op.ScratchLen())
+}
+
+// Bind implements Kernel.
+func (k *poolKernel) Bind(b compute.Binding) compute.Task {
+	return &poolTask{
+		op:      k.op,
+		x:       tensor.As[float32](b.In[0]),
+		y:       tensor.As[float32](b.Out[0]),
+		scratch: perWorker(b),
+	}
+}
+
+type poolTask struct {
+	op      *conv.PoolOp
+	x, y    []float32
+	scratch [][]float32
+}
+
+// Run implements Task.
+func (t *poolTask) Run(x *compute.Exec) error { return x.For(t.op.Chunks(), t) }
+
+// Chunk implements Region.
+func (t *poolTask) Chunk(i, worker int) { t.op.Run(i, t.x, t.y, t.scratch[worker]) }

@@ -1,0 +1,235 @@
+package kernels
+
+import (
+	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/kernel/vec"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// quantizeKernels are QuantizeLinear and DequantizeLinear (ONNX 10 to 25) between float32 and
+// bytes, with one scale for all or one an index of an axis, and DynamicQuantizeLinear-11.
+var quantizeKernels = map[opKey]builder{
+	{"", "QuantizeLinear"}: quantizeLinear, {"", "DequantizeLinear"}: dequantizeLinear,
+	{"", "DynamicQuantizeLinear"}: dynamicQuantizeLinear,
+}
+
+// minRow is the least number of neighbours on one scale that a vector loop is worth starting for.
+const minRow = 8
+
+// quantizeLinear is saturate(round(x / scale) + zero point).
+func quantizeLinear(r *request) (compute.Kernel, error) {
+	to := r.Out[0].DType
+	if p := r.Call.Attrs.Int("precision", 0); p != 0 && tensor.DType(p) != tensor.Float32 {
+		return nil, nil
+	}
+	if _, d, ok := r.in(0); !ok || d != tensor.Float32 || to != tensor.Uint8 && to != tensor.Int8 {
+		return nil, nil
+	}
+	return scaleKernel(r, "quantize", to)
+}
+
+// dequantizeLinear is (x - zero point) · scale.
+func dequantizeLinear(r *request) (compute.Kernel, error) {
+	_, from, ok := r.in(0)
+	if !ok || from != tensor.Uint8 && from != tensor.Int8 || r.Out[0].DType != tensor.Float32 {
+		return nil, nil
+	}
+	return scaleKernel(r, "dequantize", from)
+}
+
+// scaleKernel prepares the geometry that both directions share; to is the type of bytes.
+func scaleKernel(r *request, name string, bytes tensor.DType) (compute.Kernel, error) {
+	shape, _, _ := r.in(0)
+	scale, d, ok := r.in(1)
+	if !ok || d != tensor.Float32 || r.Call.Attrs.Int("block_size", 0) != 0 {
+		return nil, nil
+	}
+	if z, d, ok := r.in(2); ok && (d != bytes || count(z) != count(scale)) {
+		return nil, nil
+	}
+	k := &quantizeKernel{name: name, bytes: bytes, n: count(shape), scales: 1}
+	if count(scale) == 1 {
+		k.row = k.n
+		return k, nil
+	}
+	axis := int(r.Call.Attrs.Int("axis", 1))
+	if axis < 0 {
+		axis += len(shape)
+	}
+	if axis < 0 || axis >= len(shape) || len(scale) != 1 || scale[0] != shape[axis] {
+		return nil, nil
+	}
+	k.scales, k.row = shape[axis], count(shape[axis+1:])
+	if k.row < minRow {
+		return nil, nil
+	}
+	return k, nil
+}
+
+// quantizeKernel converts n elements, rows of which have one of so many scales in turn.
+type quantizeKernel struct {
+	plain
+	name           string
+	bytes          tensor.DType
+	n, row, scales int
+}
+
+// Name implements Kernel.
+func (k *quantizeKernel) Name() string { return k.name }
+
+// Bind implements Kernel.
+func (k *quantizeKernel) Bind(b compute.Binding) compute.Task {
+	t := &quantizeTask{
+		quantizeKernel: k,
+		scale:          tensor.As[float32](b.In[1]),
+		grids:          make([]vec.Requantization, b.Workers),
+	}
+	t.floats, t.bytes = b.In[0], b.Out[0]
+	if k.name == "dequantize" {
+		t.floats, t.bytes, t.back = b.Out[0], b.In[0], true
+	}
+	if len(b.In) > 2 && b.In[2] != nil {
+		t.zero = b.In[2]
+	}
+	return t
+}
+
+type quantizeTask struct {
+	*quantizeKernel
+	floats, bytes *tensor.Tensor
+	scale         []float32
+	zero          *tensor.Tensor       // nil: 0
+	back          bool                 // to floats
+	grids         []vec.Requantization // of each worker
+}
+
+// Run implements Task.
+func (t *quantizeTask) Run(x *compute.Exec) error { return x.For(blocks(t.n), t) }
+
+// Chunk implements Region.
+func (t *quantizeTask) Chunk(i, worker int) {
+	lo, hi := block(i, t.n)
+	for lo < hi {
+		k := lo / t.row
+		end := min((k+1)*t.row, hi)
+		s := k % t.scales
+		bytes, floats := t.bytes.Data[lo:end], tensor.As[float32](t.floats)[lo:end]
+		if t.back {
+			vec.Dequantize(
+				floats,
+				bytes,
+				t.quantizeKernel.bytes == tensor.Int8,
+				t.scale[s],
+				zeroAt(t.zero, s),
+			)
+		} else {
+			quantize(
+				&t.grids[worker],
+				bytes,
+				floats,
+				t.scale[s],
+				zeroAt(t.zero, s),
+				t.quantizeKernel.bytes,
+			)
+		}
+		lo = end
+	}
+}
+
+// zeroAt returns element i of a zero point of bytes as a number.
+func zeroAt(zero *tensor.Tensor, i int) float32 {
+	switch {
+	case zero == nil:
+		return 0
+	case zero.DType == tensor.Int8:
+		return float32(int8(zero.Data[i]))
+	}
+	return float32(zero.Data[i])
+}
+
+// piece is how many elements are converted at a time: they stay in the first cache.
+const piece = 512
+
+// quantize makes bytes of numbers; r is the caller's, since one of the function's own would move to
+// the heap.
+func quantize(
+	r *vec.Requantization,
+	bytes []byte,
+	floats []float32,
+	scale, zero float32,
+	d tensor.DType,
+) {
+	r.Numbers(scale, vec.Bytes{Zero: int32(zero), Signed: d == tensor.Int8})
+	vec.Quantize(bytes, floats, r)
+}
+
+// dynamicQuantizeLinear quantizes to uint8 on the scale that just holds the range of x and zero.
+func dynamicQuantizeLinear(r *request) (compute.Kernel, error) {
+	shape, d, ok := r.in(0)
+	if !ok || d != tensor.Float32 || count(shape) == 0 || !wants(r, 0) || !wants(r, 1) ||
+		!wants(r, 2) {
+		return nil, nil
+	}
+	return &dynamicQuantizeKernel{n: count(shape)}, nil
+}
+
+type dynamicQuantizeKernel struct {
+	plain
+	n int
+}
+
+// Name implements Kernel.
+func (k *dynamicQuantizeKernel) Name() string { return "quantize.dynamic" }
+
+// ScratchBytes implements Kernel: the least and the greatest element of each block.
+func (k *dynamicQuantizeKernel) ScratchBytes(int) int { return scratchBytes(2 * blocks(k.n)) }
+
+// Bind implements Kernel.
+func (k *dynamicQuantizeKernel) Bind(b compute.Binding) compute.Task {
+	t := &dynamicQuantizeTask{
+		n:     k.n,
+		x:     tensor.As[float32](b.In[0]),
+		y:     b.Out[0].Data,
+		zero:  b.Out[2].Data,
+		scale: tensor.As[float32](b.Out[1]),
+	}
+	t.ranges.x, t.ranges.out = t.x, tensor.Cast[float32](b.Scratch)
+	return t
+}
+
+type dynamicQuantizeTask struct {
+	n      int
+	x      []float32
+	y      []byte
+	scale  []float32
+	zero   []byte
+	grid   vec.Requantization
+	ranges ranges
+}
+
+// ranges finds the least and the greatest element of each block.
+type ranges struct{ x, out []float32 }
+
+// Chunk implements Region.
+func (t *ranges) Chunk(i, _ int) {
+	lo, hi := block(i, len(t.x))
+	t.out[2*i], t.out[2*i+1] = vec.MinReduce(t.x[lo:hi]), vec.MaxReduce(t.x[lo:hi])
+}
+
+// Run implements Task.
+func (t *dynamicQuantizeTask) Run(x *compute.Exec) error {
+	if err := x.For(blocks(t.n), &t.ranges); err != nil {
+		return err
+	}
+	scale, zero := op.DynamicGrid(t.ranges.out[:2*blocks(t.n)])
+	t.scale[0], t.zero[0] = scale, uint8(zero)
+	t.grid.Numbers(scale, vec.Bytes{Zero: int32(zero)})
+	return x.For(blocks(t.n), t)
+}
+
+// Chunk implements Region.
+func (t *dynamicQuantizeTask) Chunk(i, _ int) {
+	lo, hi := block(i, t.n)
+	vec.Quantize(t.y[lo:hi], t.x[lo:hi], &t.grid)
+}
