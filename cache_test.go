@@ -23,7 +23,7 @@ func TestCache(t *testing.T) {
 	} else if time.Since(info.ModTime()) < 10*time.Second {
 		t.Skip("the model was checked out a moment ago, and plans of such are not kept")
 	}
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "plans")
 	want := runDigits(t, path)
 	for i := range 3 {
 		if got := runDigits(t, path, weir.WithCache(dir)); !slices.Equal(got, want) {
@@ -42,7 +42,7 @@ func TestCache(t *testing.T) {
 		}
 	}
 	// The first shapes make way for others while their plan is being written.
-	crowded := t.TempDir()
+	crowded := filepath.Join(t.TempDir(), "plans")
 	for i := range 2 {
 		if got := runDigits(
 			t,
@@ -108,7 +108,7 @@ func runDigits(t *testing.T, path string, opts ...weir.Option) []float32 {
 // measured, whatever shapes it runs on, and one without does not.
 func TestMeasuredChoices(t *testing.T) {
 	path := filepath.Join("examples", "digits", "digits.onnx")
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "plans")
 	c, err := cache.Open(cache.Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)

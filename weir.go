@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -107,10 +108,11 @@ func WithMaxShapes(n int) Option { return func(c *config) { c.variants = max(1, 
 // and for the bound on the folder's size. The entry is written once the first Run for the first
 // shapes has its result, while others go on, which takes about as long as reading and writing the
 // model's bytes; Close waits for it. A folder that cannot be used is no error: the model runs as
-// without one. Plans for more shapes are looked for in the cache, and not kept; they do not share
-// packed weights with a plan that was found.
+// without one. So it does, with a warning to slog.Default, when another user could have written the
+// folder or a file in it, and when a file is damaged. Plans for more shapes are looked for in the
+// cache, and not kept; they do not share packed weights with a plan that was found.
 func WithCache(dir string) Option {
-	return func(c *config) { c.cache, _ = cache.Open(cache.Options{Dir: dir}) }
+	return func(c *config) { c.cache, _ = cache.Open(cache.Options{Dir: dir, Log: slog.Default()}) }
 }
 
 // Model is an ONNX model, ready to run.

@@ -22,7 +22,7 @@ func TestCachedPlans(t *testing.T) {
 	} else if time.Since(info.ModTime()) < 10*time.Second {
 		t.Skip("the model was checked out a moment ago, and plans of such are not kept")
 	}
-	plans, err := cache.Open(cache.Options{Dir: t.TempDir()})
+	plans, err := cache.Open(cache.Options{Dir: filepath.Join(t.TempDir(), "plans")})
 	if err != nil {
 		t.Fatal(err)
 	}

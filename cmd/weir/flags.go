@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -111,7 +112,7 @@ func planCache(off bool) *cache.Cache {
 	if off {
 		return nil
 	}
-	return cache.FromEnv(nil)
+	return cache.FromEnv(slog.Default())
 }
 
 // request is what a model is run on.

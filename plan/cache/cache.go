@@ -3,13 +3,17 @@ package cache
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirgpu/weir/internal/cpuinfo"
@@ -22,8 +26,8 @@ type Options struct {
 	Dir string
 	// MaxBytes bounds the size of all entries together; 0 stands for [DefaultMaxBytes].
 	MaxBytes int64
-	// Log receives a record at level debug for each entry that is found, missed, refused or
-	// written; nil is silent.
+	// Log receives a warning for each file that is damaged or that another user could have written,
+	// and a record at level debug for each entry that is found or missed; nil is silent.
 	Log *slog.Logger
 }
 
@@ -42,6 +46,17 @@ type Cache struct {
 	processor func() string
 	log       *slog.Logger
 	now       func() time.Time
+	seen      *seen
+
+	user  int // who runs the program, and who owns a file
+	owner func(fs.FileInfo) (int, error)
+	lease func(*os.File) error // keeps writers out of a file
+}
+
+// seen is what a cache has found out about its folder.
+type seen struct {
+	told sync.Once                   // that it is refused
+	safe atomic.Pointer[fs.FileInfo] // of the folder to which nobody else can change the way
 }
 
 // Open returns the cache in a folder, which is made when the first entry is written. It fails when
@@ -49,7 +64,8 @@ type Cache struct {
 // leave nothing to do but run without.
 func Open(o Options) (*Cache, error) {
 	c := &Cache{dir: o.Dir, max: o.MaxBytes, log: o.Log, now: time.Now,
-		processor: cpuinfo.ModelName}
+		processor: cpuinfo.ModelName, seen: &seen{}, user: os.Geteuid(), owner: ownerOf,
+		lease: takeLease}
 	if c.max == 0 {
 		c.max = DefaultMaxBytes
 	}
@@ -94,7 +110,12 @@ const (
 
 // hasSetting reports whether there is any entry of a setting.
 func (c *Cache) hasSetting(setting key) bool {
-	list, _ := os.ReadDir(c.dir)
+	root, err := c.folder()
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	list, _ := fs.ReadDir(root.FS(), ".")
 	return slices.ContainsFunc(list, func(d fs.DirEntry) bool {
 		return strings.HasPrefix(d.Name(), settingPart(setting)+"-")
 	})
@@ -102,89 +123,118 @@ func (c *Cache) hasSetting(setting key) bool {
 
 // write makes a file of the cache as a whole or not at all.
 func (c *Cache) write(name string, size int64, content func(f *os.File) error) error {
-	return c.writeNamed(size, func(f *os.File) (string, error) { return name, content(f) })
+	_, err := c.writeNamed(size, func(f *os.File) (string, error) { return name, content(f) })
+	return err
 }
 
-// writeNamed is write for a file whose name is known once its content is written.
+// writeNamed is write for a file whose name is known once its content is written. It returns the
+// identity of the file under that name.
 func (c *Cache) writeNamed(size int64,
-	content func(f *os.File) (name string, err error)) (err error) {
-	if err := os.MkdirAll(c.dir, 0o700); err != nil {
-		return err
-	}
-	if err := roomFor(c.dir, size); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(c.dir, "*"+tempSuffix)
+	content func(f *os.File) (name string, err error)) (id fileID, err error) {
+	root, err := c.makeFolder()
 	if err != nil {
-		return err
+		return id, err
 	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
+	defer root.Close()
+	if err := roomFor(c.dir, size); err != nil {
+		return id, err
+	}
+	temp := fmt.Sprint(rand.Uint64(), tempSuffix)
+	f, err := root.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return id, err
+	}
 	// Without a flush to the disk: what a loss of power leaves half written fails its checksum.
 	name, err := content(f)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
+	if err == nil {
+		err = root.Rename(temp, name)
 	}
-	return os.Rename(f.Name(), name)
-}
-
-// drop removes a file that is of no use.
-func (c *Cache) drop(name string, why error) {
-	c.log.Debug("plan cache: entry refused", "file", name, "error", why)
-	_ = os.Remove(name)
+	if err != nil {
+		_ = root.Remove(temp)
+		return id, errors.Join(err, f.Close())
+	}
+	id, err = identityOf(f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		_ = root.Remove(name)
+	}
+	return id, err
 }
 
 // touch notes that a file was used, about once an hour.
 func (c *Cache) touch(name string) {
+	root, err := c.folder()
+	if err != nil {
+		return
+	}
+	defer root.Close()
 	now := c.now()
-	if info, err := os.Stat(name); err == nil && now.Sub(info.ModTime()) > time.Hour {
-		_ = os.Chtimes(name, now, now)
+	if info, err := root.Stat(name); err == nil && now.Sub(info.ModTime()) > time.Hour {
+		_ = root.Chtimes(name, now, now)
 	}
 }
 
 // abandoned is the age from which a temporary file belongs to a process that died.
 const abandoned = time.Hour
 
+// stored is a file of the cache, with its receipt.
+type stored struct {
+	name string
+	size int64
+	used time.Time
+}
+
 // trim removes the entries unused for longest until the rest fits, and what dead processes left.
 func (c *Cache) trim() {
-	type file struct {
-		name string
-		size int64
-		used time.Time
+	root, err := c.folder()
+	if err != nil {
+		return
 	}
-	var files []file
+	defer root.Close()
 	var total int64
-	list, _ := os.ReadDir(c.dir)
-	for _, d := range list {
-		info, err := d.Info()
-		if err != nil || !info.Mode().IsRegular() || !own(d) {
-			continue
-		}
-		name := filepath.Join(c.dir, d.Name())
-		if strings.HasSuffix(name, tempSuffix) {
-			if c.now().Sub(info.ModTime()) > abandoned {
-				_ = os.Remove(name)
-			}
-			continue
-		}
-		files = append(files, file{name, info.Size(), info.ModTime()})
-		total += info.Size()
+	files := c.stored(root)
+	for _, f := range files {
+		total += f.size
 	}
-	slices.SortFunc(files, func(a, b file) int {
+	slices.SortFunc(files, func(a, b stored) int {
 		return cmp.Or(a.used.Compare(b.used), cmp.Compare(a.name, b.name))
 	})
 	for _, f := range files {
 		if total <= c.max {
 			return
 		}
-		if os.Remove(f.name) == nil {
+		if root.Remove(f.name) == nil {
 			c.log.Debug("plan cache: entry made room", "file", f.name)
 		}
+		_ = root.Remove(receiptOf(f.name))
 		total -= f.size
 	}
+}
+
+// stored lists the files, an entry and its receipt as one, and removes temporary ones that are
+// abandoned.
+func (c *Cache) stored(root *os.Root) (files []stored) {
+	list, _ := fs.ReadDir(root.FS(), ".") // by name, which puts an entry before its receipt
+	for _, d := range list {
+		info, err := d.Info()
+		if err != nil || !info.Mode().IsRegular() || !own(d) {
+			continue
+		}
+		name, n := d.Name(), len(files)
+		switch {
+		case strings.HasSuffix(name, tempSuffix):
+			if c.now().Sub(info.ModTime()) > abandoned {
+				_ = root.Remove(name)
+			}
+		case n > 0 && strings.HasSuffix(name, receiptSuffix) && receiptOf(files[n-1].name) == name:
+			files[n-1].size += info.Size()
+			if t := info.ModTime(); t.After(files[n-1].used) {
+				files[n-1].used = t
+			}
+		default:
+			files = append(files, stored{name, info.Size(), info.ModTime()})
+		}
+	}
+	return files
 }
 
 // own reports whether a file's name is one that this package gives: the folder may hold others.
@@ -193,7 +243,7 @@ func own(d fs.DirEntry) bool {
 	if strings.HasSuffix(name, tempSuffix) {
 		return strings.Trim(strings.TrimSuffix(name, tempSuffix), "0123456789") == ""
 	}
-	for _, suffix := range []string{planSuffix, recordSuffix, choicesSuffix} {
+	for _, suffix := range []string{planSuffix, receiptSuffix, recordSuffix, choicesSuffix} {
 		// hashes, of this version's number and lengths or another's
 		if stem, ok := strings.CutSuffix(name, suffix); ok {
 			return len(stem) >= 2*len(key{}) && strings.Trim(stem, "0123456789abcdef-") == ""

@@ -1,15 +1,8 @@
 package cache
 
 import (
-	"bytes"
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -19,9 +12,8 @@ import (
 	"github.com/weirgpu/weir/internal/cpuinfo"
 )
 
-// A file of choices is
+// A file of choices is a small one, whose body is
 //
-//	weirways  CRC-32C of the rest, little-endian
 //	name of the processor
 //	way problem
 //	...
@@ -31,10 +23,10 @@ import (
 // the system for it.
 const (
 	choicesMagic   = "weirways"
-	choicesVersion = 1
+	choicesVersion = 2
 	choicesSuffix  = ".ways"
 
-	// maxChoices bounds the bytes of a file that is read: some ten thousand problems.
+	// maxChoices bounds the bytes of a file's body: some ten thousand problems.
 	maxChoices = 1 << 20
 )
 
@@ -42,7 +34,7 @@ const (
 func (c *Cache) choicesFile() string {
 	k := keyOf("ways", fmt.Sprint(choicesVersion), c.release, runtime.GOOS, runtime.GOARCH,
 		cpuinfo.CurrentPath().String())
-	return filepath.Join(c.dir, k.String()+choicesSuffix)
+	return k.String() + choicesSuffix
 }
 
 // Choices returns the ways of computing that were measured on this processor, with this version of
@@ -54,16 +46,14 @@ func (c *Cache) Choices() compute.Choices {
 		return nil
 	}
 	name := c.choicesFile()
-	data, err := readAtMost(name, maxChoices)
-	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			c.log.Debug("plan cache: choices not read", "file", name, "error", err)
-		}
-		return nil
+	var processor string
+	var choices compute.Choices
+	body, err := c.readSealed(name, choicesMagic, maxChoices)
+	if err == nil {
+		processor, choices, err = decodeChoices(body)
 	}
-	processor, choices, err := decodeChoices(data)
 	if err != nil {
-		c.drop(name, err)
+		c.refuse(name, err)
 		return nil
 	}
 	if processor != c.processor() {
@@ -95,19 +85,7 @@ func (c *Cache) KeepChoices(add compute.Choices) error {
 	if len(data) > maxChoices {
 		return fmt.Errorf("%d choices take %d bytes, limit %d", len(add), len(data), maxChoices)
 	}
-	return c.write(c.choicesFile(), int64(len(data)), func(f *os.File) error {
-		_, err := f.Write(data)
-		return err
-	})
-}
-
-func readAtMost(name string, limit int64) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, limit+1))
+	return c.writeSealed(c.choicesFile(), choicesMagic, data)
 }
 
 func encodeChoices(processor string, choices compute.Choices) ([]byte, error) {
@@ -120,20 +98,14 @@ func encodeChoices(processor string, choices compute.Choices) ([]byte, error) {
 		}
 		body = fmt.Appendf(body, "%s %s\n", way, problem)
 	}
-	out := binary.LittleEndian.AppendUint32([]byte(choicesMagic), checksum(body))
-	return append(out, body...), nil
+	return body, nil
 }
 
 // decodeChoices reads what encodeChoices writes.
-func decodeChoices(data []byte) (processor string, choices compute.Choices, err error) {
-	rest, ok := bytes.CutPrefix(data, []byte(choicesMagic))
-	if !ok || len(data) > maxChoices || len(rest) < 4 ||
-		checksum(rest[4:]) != binary.LittleEndian.Uint32(rest) {
-		return "", nil, fmt.Errorf("%w: no choices, or their checksum is wrong", errDamaged)
-	}
-	processor, body, _ := strings.Cut(string(rest[4:]), "\n")
+func decodeChoices(body []byte) (processor string, choices compute.Choices, err error) {
+	processor, lines, _ := strings.Cut(string(body), "\n")
 	choices = compute.Choices{}
-	for line := range strings.Lines(body) {
+	for line := range strings.Lines(lines) {
 		way, problem, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		if !ok || way == "" || problem == "" {
 			return "", nil, fmt.Errorf("%w: line %q", errDamaged, line)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/plan"
@@ -70,34 +69,47 @@ func (c *Compiled) find(o plan.Options) error {
 	if err != nil {
 		return err
 	}
-	name := filepath.Join(c.model.cache.dir, planFile(c.setting, content))
-	file, err := mapFile(name)
-	if errors.Is(err, errDamaged) {
-		c.model.cache.drop(name, err)
-	}
+	cache, name := c.model.cache, planFile(c.setting, content)
+	file, id, err := cache.mapEntry(name)
 	if err != nil {
+		cache.refuse(name, err)
 		return err
 	}
-	e, err := c.load(file, content, o)
+	e, err := c.load(name, file, id, content, o)
 	if err != nil {
-		c.model.cache.drop(name, err)
+		cache.refuse(name, err)
 		return errors.Join(err, file.close())
 	}
 	c.Weights = e.weights
-	c.model.cache.touch(name)
 	c.model.mu.Lock()
 	defer c.model.mu.Unlock()
 	c.model.mappings = append(c.model.mappings, file)
 	if err := c.model.note(); err != nil {
-		c.model.cache.log.Debug("plan cache: model not noted", "model", c.model.path, "error", err)
+		cache.log.Debug("plan cache: model not noted", "model", c.model.path, "error", err)
 	}
-	c.model.cache.log.Debug("plan cache: found", "model", c.model.path, "file", name)
+	cache.log.Debug("plan cache: found", "model", c.model.path, "file", name)
 	return nil
+}
+
+// mapEntry maps the file of an entry, which nobody else can have written and whose bytes stay as
+// they are from then on.
+func (c *Cache) mapEntry(name string) (*mapping, fileID, error) {
+	root, err := c.folder()
+	if err != nil {
+		return nil, fileID{}, err
+	}
+	defer root.Close()
+	f, err := c.openTrusted(root, name)
+	if err != nil {
+		return nil, fileID{}, err
+	}
+	return c.mapFile(f)
 }
 
 // load checks an entry and makes its plan, while the checksums of constants and weights are still
 // being compared: what is made of damaged ones is thrown away.
-func (c *Compiled) load(file *mapping, content key, o plan.Options) (*entry, error) {
+func (c *Compiled) load(name string, file *mapping, id fileID, content key,
+	o plan.Options) (*entry, error) {
 	e, err := parse(file.data)
 	if err != nil {
 		return nil, err
@@ -105,10 +117,17 @@ func (c *Compiled) load(file *mapping, content key, o plan.Options) (*entry, err
 	if e.key != c.keyFor(content) {
 		return nil, fmt.Errorf("%w: it is that of another plan", errDamaged)
 	}
+	given := receipt{e.digest, id}
+	known := c.model.cache.hasReceipt(name, given)
 	verified := make(chan error, 1)
-	go func() { verified <- e.verify(max(1, o.Threads), e.discarded(file)) }()
+	go func() { verified <- e.verify(max(1, o.Threads), known, e.discarded(file)) }()
 	c.Plan, err = e.restore(o)
-	return e, errors.Join(<-verified, err)
+	if err = errors.Join(<-verified, err); err == nil && !known {
+		if err := c.model.cache.giveReceipt(name, given); err != nil {
+			c.model.cache.log.Debug("plan cache: no receipt", "file", name, "error", err)
+		}
+	}
+	return e, err
 }
 
 // keyFor is the key that the entry of a content has.
@@ -170,23 +189,24 @@ func (c *Compiled) save(weights []byte) error {
 		_, err := m.identity()
 		hashed <- err
 	}()
-	err = cache.writeNamed(size, func(f *os.File) (name string, err error) {
-		err = d.writeSections(f)
+	var name string
+	id, err := cache.writeNamed(size, func(f *os.File) (string, error) {
+		err := d.writeSections(f)
 		if err := errors.Join(err, <-hashed); err != nil {
 			return "", err
 		}
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		d.key = c.keyFor(m.content)
-		return filepath.Join(cache.dir, planFile(c.setting, m.content)),
-			errors.Join(m.unchanged(), d.writeHead(f))
+		d.key, name = c.keyFor(m.content), planFile(c.setting, m.content)
+		return name, errors.Join(m.unchanged(), d.writeHead(f))
 	})
 	if err != nil {
 		return err
 	}
+	err = cache.giveReceipt(name, receipt{d.digest, id})
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	err = m.note()
+	err = errors.Join(err, m.note())
 	cache.trim()
 	return err
 }

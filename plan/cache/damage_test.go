@@ -2,6 +2,7 @@ package cache
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
@@ -55,7 +56,8 @@ func TestDamage(t *testing.T) {
 	check("zeros", make([]byte, len(whole)))
 	check("end lost", append(bytes.Clone(whole[:len(whole)-5000]), make([]byte, 5000)...))
 	newer := bytes.Clone(whole)
-	binary.LittleEndian.PutUint32(newer[len(magic):], formatVersion+1)
+	binary.LittleEndian.PutUint32(newer[digestEnd:], formatVersion+1)
+	resign(newer)
 	check("another version", newer)
 }
 
@@ -89,17 +91,18 @@ func TestOtherPlan(t *testing.T) {
 	name := c.only(t, planSuffix)
 	b := read(t, name)
 	b[headBytes+len(key{})] ^= 1
-	reseal(b)
+	resign(b)
 	write(t, name, b)
 	if _, cached := start(t, c, path, plan.Options{}); cached {
 		t.Error("a plan of another fingerprint was used")
 	}
 }
 
-// reseal corrects the checksum of the head and the table.
-func reseal(b []byte) {
-	table := binary.LittleEndian.Uint64(b[sumFrom:])
-	binary.LittleEndian.PutUint32(b[sumFrom-4:], checksum(b[sumFrom:headBytes+int(table)]))
+// resign corrects the digest of an entry.
+func resign(b []byte) {
+	table := binary.LittleEndian.Uint64(b[digestEnd+4:])
+	sum := sha256.Sum256(b[digestEnd : headBytes+int(table)])
+	copy(b[len(magic):], sum[:])
 }
 
 // TestDamagedRecord damages the record of a model; the plan is found by the content's hash all the
@@ -114,8 +117,8 @@ func TestDamagedRecord(t *testing.T) {
 	for i := range whole {
 		damaged := bytes.Clone(whole)
 		damaged[i] ^= 1
-		if r, _, err := decodeRecord(damaged); err == nil {
-			t.Fatalf("byte %d: read %+v", i, r)
+		if r, err := unseal(recordMagic, damaged); err == nil {
+			t.Fatalf("byte %d: read %q", i, r)
 		}
 	}
 	for _, damaged := range [][]byte{nil, whole[:len(whole)/2], append(bytes.Clone(whole), ' ')} {
@@ -152,7 +155,7 @@ func FuzzEntry(f *testing.F) {
 				t.Errorf("%d bytes hold %d of text, %d of constants, %d of weights", len(b),
 					len(e.text), len(e.constants), len(e.weights))
 			}
-			if e.verify(2, nil) == nil {
+			if e.verify(2, false, nil) == nil {
 				_, _ = e.restore(plan.Options{Threads: 1})
 			}
 		} else if !errors.Is(err, errDamaged) {
@@ -172,12 +175,11 @@ func FuzzRecord(f *testing.F) {
 	c := newCache(f)
 	start(f, c, path, plan.Options{})
 	whole := read(f, c.only(f, recordSuffix))
-	f.Add(whole[len(recordMagic)+4:])
+	f.Add(whole[len(recordMagic)+sha256.Size:])
 	f.Add([]byte(`{"Files":[{}],"Inputs":"graph \"\" {}","Outputs":"graph \"\" {}"}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		_, _, _ = decodeRecord(body)
-		b := binary.LittleEndian.AppendUint32([]byte(recordMagic), checksum(body))
-		r, g, err := decodeRecord(append(b, body...))
+		_, _ = unseal(recordMagic, body)
+		r, g, err := decodeRecord(body)
 		if err == nil && (g == nil || len(r.Files) == 0) {
 			t.Errorf("record %+v, graph %v", r, g)
 		}

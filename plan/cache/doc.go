@@ -32,23 +32,42 @@
 // others the build. Plans are made with them ([Compiled].Options); a plan that was made with others
 // has another fingerprint and is made anew.
 //
+// # Who is trusted
+//
+// Whoever writes an entry decides what a model answers, so entries are used where nobody but this
+// user, and root, could have written them. The folder belongs to one of the two and nobody else may
+// write it; the same holds of every folder on the way to it, except that others may write a sticky
+// one and one that they cannot reach. It is checked on the open folder, and everything is done
+// through that. Each file is a regular one, no link, of such an owner and with such a mode, which
+// is checked on the open file. A folder that fails is left alone: models start without it.
+//
+// An entry is bound to its model: its name and its key have the SHA-256 of the model's content, and
+// its digest is a SHA-256 over that key, the graph and the SHA-256 of each mebibyte of constants and
+// weights. All of it is compared before use. A receipt notes that a file had its digest, by what
+// models are known by; for the very same file a start compares the digest of key and graph, and of
+// the rest the CRC-32C, on several cores, at about the speed of memory: nobody else has written the
+// file, and damage is found but for one case in 2^32, bursts of up to 32 bits always.
+//
+// What was compared is what is used. A mapped file is held by a lease (fcntl(2), F_SETLEASE), which
+// makes whoever opens it for writing wait until this program has a copy of its own; where a file
+// system has no leases, on other systems than Linux, and where the file is open for writing, it is
+// copied at once, which makes a start slower by the time of reading it. Against a program of the
+// same user that wants to harm there is no defence: it can replace programs, too.
+//
 // # Damage
 //
 // Files are written under another name and renamed, so readers see whole entries or none, and two
-// processes that write the same entry leave one of two equal ones. Every byte is covered by a
-// CRC-32C and checked before use: graph and tables at once, weights in chunks of a mebibyte on
-// several cores, at about the speed of memory. That finds every burst of up to 32 bits and, of
-// other damage, all but one in 2^32. It is no defence against whoever can write the folder as this
-// user: that one can replace programs, too. The plan made of the graph must have the fingerprint of
-// the plan that was kept (plan.Plan.Fingerprint). An entry that is stale, damaged or foreign is
-// removed and the plan made anew, without a word but to the log.
+// processes that write the same entry leave one of two equal ones. The plan made of the graph must
+// have the fingerprint of the plan that was kept (plan.Plan.Fingerprint). A file that is damaged,
+// that belongs to another plan or that another user could have written is removed and made anew,
+// with one line of warning in the log; so are records of models and measured choices, which are
+// covered by a SHA-256 as well.
 //
 // # Space
 //
 // Entries are readable by the user alone, since they hold weights. When their bytes pass the bound,
-// those unused for longest go; programs that have one mapped keep it. (A file that somebody cuts
-// short in place takes them down with it, as a model file does.) Nothing is written that the file
-// system has not ample room for, and a failure to write is never the failure of the run.
+// those unused for longest go; programs that have one mapped keep it. Nothing is written that the
+// file system has not ample room for, and a failure to write is never the failure of the run.
 //
 // Concurrency: a Cache and a Model may be used by many goroutines; a Compiled is immutable but for
 // Save, which is called once.

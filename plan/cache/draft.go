@@ -2,7 +2,9 @@ package cache
 
 import (
 	"bufio"
+	"crypto/sha256"
 	"encoding/binary"
+	"hash"
 	"hash/crc32"
 	"io"
 	"os"
@@ -49,7 +51,8 @@ func newDraft(p *plan.Plan, weights []byte) (*draft, error) {
 		return at, true
 	})
 	d.text = []byte(text.String())
-	d.sums = make([]byte, 4*(chunks(int(d.length))+chunks(len(weights))))
+	n := chunks(int(d.length)) + chunks(len(weights))
+	d.sums, d.digests = make([]byte, 4*n), make([]byte, sha256.Size*n)
 	return d, err
 }
 
@@ -86,9 +89,12 @@ const (
 )
 
 func (d *draft) writeWeights(f *os.File, at int64) error {
-	sums := d.sums[4*chunks(int(d.length)):]
+	first := chunks(int(d.length))
 	for i := range chunks(len(d.weights)) {
-		binary.LittleEndian.PutUint32(sums[4*i:], checksum(chunkOf(d.weights, i)))
+		chunk := chunkOf(d.weights, i)
+		binary.LittleEndian.PutUint32(d.sums[4*(first+i):], checksum(chunk))
+		sum := sha256.Sum256(chunk)
+		copy(d.digests[sha256.Size*(first+i):], sum[:])
 	}
 	return writePages(f, d.weights, at, time.Now)
 }
@@ -117,20 +123,25 @@ func (d *draft) writeConstants(f *os.File, at int64) error {
 	if _, err := f.Seek(at, 0); err != nil {
 		return err
 	}
-	w := &summing{w: bufio.NewWriterSize(f, 1<<20), sums: d.sums}
+	w := &summing{w: bufio.NewWriterSize(f, 1<<20), sums: d.sums, digests: d.digests,
+		chunk: sha256.New()}
 	gap := make([]byte, device.Alignment)
 	for _, p := range d.parts {
 		w.write(gap[:p.at-w.n])
 		w.write(p.data)
 	}
+	if w.n%chunkBytes > 0 {
+		w.endChunk()
+	}
 	return w.w.Flush()
 }
 
-// summing writes chunks and keeps the checksum of each.
+// summing writes chunks and keeps the checksums of each.
 type summing struct {
-	w    *bufio.Writer
-	n    int64
-	sums []byte
+	w             *bufio.Writer
+	n             int64
+	sums, digests []byte
+	chunk         hash.Hash // SHA-256 of the chunk so far
 }
 
 // write leaves errors to Flush.
@@ -142,7 +153,17 @@ func (s *summing) write(data []byte) {
 		sum := s.sums[4*i:]
 		binary.LittleEndian.PutUint32(sum,
 			crc32.Update(binary.LittleEndian.Uint32(sum), castagnoli(), data[:n]))
+		_, _ = s.chunk.Write(data[:n])
 		s.n += n
 		data = data[n:]
+		if s.n%chunkBytes == 0 {
+			s.endChunk()
+		}
 	}
+}
+
+// endChunk keeps the SHA-256 of the chunk that ends here.
+func (s *summing) endChunk() {
+	copy(s.digests[sha256.Size*((s.n-1)/chunkBytes):], s.chunk.Sum(nil))
+	s.chunk.Reset()
 }

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -19,18 +20,22 @@ import (
 
 // An entry is a file of little-endian numbers:
 //
-//	head    magic, version, CRC-32C of all from behind it to the end of the table, lengths of table, constants, weights
-//	table   key, fingerprint of the plan, CRC-32C of each chunk of constants and of weights, text of the graph
+//	head    magic, digest, version, lengths of table, constants, weights
+//	table   key, fingerprint of the plan, CRC-32C of each chunk of constants and of weights,
+//	        SHA-256 of each, text of the graph
 //	constants that steps read where they are, each aligned to [device.Alignment]
 //	weights packed for the kernels
+//
+// The digest is the SHA-256 of what follows it in the head, and of the table: through the chunks'
+// it covers all of the entry but gaps, and through the key the model, of whose SHA-256 that is made.
 //
 // Constants and weights begin at multiples of sectionAlign, those that fill a huge page at
 // multiples of that, and chunks with them; the file ends with the weights.
 const (
 	magic         = "weirplan"
-	formatVersion = 2
-	headBytes     = len(magic) + 2*4 + 3*8
-	sumFrom       = len(magic) + 2*4
+	formatVersion = 3
+	digestEnd     = len(magic) + sha256.Size
+	headBytes     = digestEnd + 4 + 3*8
 
 	// sectionAlign is a multiple of the page size of every system that Go runs on.
 	sectionAlign = 64 << 10
@@ -61,8 +66,9 @@ func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli()) }
 
 // entry is the parts of a file.
 type entry struct {
+	digest             key
 	key, fingerprint   key
-	sums               []byte // four bytes a chunk
+	sums, digests      []byte // four bytes a chunk, and sha256.Size
 	text               []byte
 	constants, weights []byte
 }
@@ -100,11 +106,11 @@ func parse(data []byte) (*entry, error) {
 	if len(data) < headBytes || !bytes.HasPrefix(data, []byte(magic)) {
 		return nil, fmt.Errorf("%w: it does not begin as one", errDamaged)
 	}
-	head := data[len(magic):headBytes]
+	head := data[digestEnd:headBytes]
 	if v := binary.LittleEndian.Uint32(head); v != formatVersion {
 		return nil, fmt.Errorf("%w: version %d, want %d", errDamaged, v, formatVersion)
 	}
-	number := func(i int) uint64 { return binary.LittleEndian.Uint64(head[8+8*i:]) }
+	number := func(i int) uint64 { return binary.LittleEndian.Uint64(head[4+8*i:]) }
 	table, constants, weights := number(0), number(1), number(2)
 	at, ok := layOut(table, constants, weights)
 	if !ok || at.size != int64(len(data)) {
@@ -114,38 +120,40 @@ func parse(data []byte) (*entry, error) {
 			constants, weights)
 	}
 	end := headBytes + int(table)
-	if checksum(data[sumFrom:end]) != binary.LittleEndian.Uint32(head[4:]) {
-		return nil, fmt.Errorf("%w: the checksum of its table is wrong", errDamaged)
+	digest := key(sha256.Sum256(data[digestEnd:end]))
+	if digest != key(data[len(magic):digestEnd]) {
+		return nil, fmt.Errorf("%w: the SHA-256 of its table is wrong", errDamaged)
 	}
-	e := &entry{constants: data[at.constantsAt:][:constants:constants],
+	e := &entry{digest: digest, constants: data[at.constantsAt:][:constants:constants],
 		weights: data[at.weightsAt:][:weights:weights]}
 	rest := data[headBytes:end]
-	sums := 4 * (chunks(len(e.constants)) + chunks(len(e.weights)))
-	if len(rest) < len(e.key)+len(e.fingerprint)+sums {
+	n := chunks(len(e.constants)) + chunks(len(e.weights))
+	if len(rest) < len(e.key)+len(e.fingerprint)+n*(4+sha256.Size) {
 		return nil, fmt.Errorf("%w: its table has %d bytes", errDamaged, len(rest))
 	}
 	rest = rest[copy(e.key[:], rest):]
 	rest = rest[copy(e.fingerprint[:], rest):]
-	e.sums, e.text = rest[:sums], rest[sums:]
+	e.sums, rest = rest[:4*n], rest[4*n:]
+	e.digests, e.text = rest[:sha256.Size*n], rest[sha256.Size*n:]
 	return e, nil
 }
 
 // tableBytes is the length of the table.
 func (e *entry) tableBytes() int {
-	return len(e.key) + len(e.fingerprint) + len(e.sums) + len(e.text)
+	return len(e.key) + len(e.fingerprint) + len(e.sums) + len(e.digests) + len(e.text)
 }
 
 // head is the beginning of a file: the head, for constants and weights of the given lengths, and
-// the table.
+// the table. It sets the digest.
 func (e *entry) head(constants, weights int) []byte {
-	out := []byte(magic)
+	out := append([]byte(magic), make([]byte, sha256.Size)...)
 	out = binary.LittleEndian.AppendUint32(out, formatVersion)
-	out = binary.LittleEndian.AppendUint32(out, 0)
 	for _, n := range []int{e.tableBytes(), constants, weights} {
 		out = binary.LittleEndian.AppendUint64(out, uint64(n))
 	}
-	out = slices.Concat(out, e.key[:], e.fingerprint[:], e.sums, e.text)
-	binary.LittleEndian.PutUint32(out[sumFrom-4:], checksum(out[sumFrom:]))
+	out = slices.Concat(out, e.key[:], e.fingerprint[:], e.sums, e.digests, e.text)
+	e.digest = sha256.Sum256(out[digestEnd:])
+	copy(out[len(magic):], e.digest[:])
 	return out
 }
 
@@ -154,9 +162,10 @@ func chunkOf(section []byte, i int) []byte {
 	return section[i*chunkBytes : min((i+1)*chunkBytes, len(section))]
 }
 
-// verify compares constants and weights with their sums, on so many goroutines. When it is not nil,
-// checked is called with each chunk of constants that has been compared.
-func (e *entry) verify(threads int, checked func(chunk []byte)) error {
+// verify compares constants and weights with their SHA-256, or with their CRC-32C where the file is
+// known to have had the former, on so many goroutines. When it is not nil, checked is called with
+// each chunk of constants that has been compared.
+func (e *entry) verify(threads int, known bool, checked func(chunk []byte)) error {
 	nc, n := chunks(len(e.constants)), len(e.sums)/4
 	var next atomic.Int64
 	var bad atomic.Bool
@@ -165,7 +174,7 @@ func (e *entry) verify(threads int, checked func(chunk []byte)) error {
 		wg.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n && !bad.Load(); i = int(next.Add(1)) - 1 {
 				chunk := e.chunk(i, nc)
-				if checksum(chunk) != binary.LittleEndian.Uint32(e.sums[4*i:]) {
+				if !e.sound(i, chunk, known) {
 					bad.Store(true)
 				}
 				if i < nc && checked != nil {
@@ -179,6 +188,15 @@ func (e *entry) verify(threads int, checked func(chunk []byte)) error {
 		return fmt.Errorf("%w: the checksum of a chunk is wrong", errDamaged)
 	}
 	return nil
+}
+
+// sound compares a chunk with its CRC-32C or its SHA-256.
+func (e *entry) sound(i int, chunk []byte, known bool) bool {
+	if known {
+		return checksum(chunk) == binary.LittleEndian.Uint32(e.sums[4*i:])
+	}
+	sum := sha256.Sum256(chunk)
+	return bytes.Equal(sum[:], e.digests[sha256.Size*i:][:sha256.Size])
 }
 
 // chunk is chunk i of both sections, nc of which are constants.

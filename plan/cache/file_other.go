@@ -11,7 +11,11 @@ import (
 // one.
 func identityOf(*os.File) (fileID, error) { return fileID{}, errors.ErrUnsupported }
 
-func mapFile(string) (*mapping, error) { return nil, errors.ErrUnsupported }
+func (c *Cache) mapFile(f *os.File) (*mapping, fileID, error) {
+	return nil, fileID{}, errors.Join(errors.ErrUnsupported, f.Close())
+}
+
+func takeLease(*os.File) error { return errors.ErrUnsupported }
 
 type mapping struct{ data []byte }
 

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"runtime"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,35 +26,84 @@ func identityOf(f *os.File) (fileID, error) {
 		Modified: s.Mtim.Nano(), Changed: s.Ctim.Nano()}, nil
 }
 
-// mapFile maps a whole file read-only.
-func mapFile(name string) (*mapping, error) {
-	f, err := os.Open(name)
+// mapFile maps a whole file read-only and takes the file over. Its bytes are those of now until the
+// mapping is closed: writers are kept out of the file where the system can, else they are copied.
+func (c *Cache) mapFile(f *os.File) (m *mapping, id fileID, err error) {
+	leased := c.lease(f) == nil
+	id, err = identityOf(f)
+	if err == nil && (id.Size == 0 || id.Size > math.MaxInt) {
+		err = fmt.Errorf("%w: %d bytes", errDamaged, id.Size)
+	}
 	if err != nil {
-		return nil, err
+		return nil, id, errors.Join(err, f.Close())
 	}
-	defer f.Close()
-	info, err := f.Stat()
+	if !leased {
+		data, err := copyOf(f, int(id.Size))
+		return &mapping{data: data}, id, errors.Join(err, f.Close())
+	}
+	data, err := unix.Mmap(int(f.Fd()), 0, int(id.Size), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
-		return nil, err
+		return nil, id, errors.Join(err, f.Close())
 	}
-	if size := info.Size(); !info.Mode().IsRegular() || size == 0 || size > math.MaxInt {
-		return nil, fmt.Errorf("%w: %d bytes", errDamaged, size)
-	}
-	data, err := unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
-	if err != nil {
-		return nil, err
-	}
-	return &mapping{data}, nil
+	m = &mapping{data: data, file: f}
+	watch(m)
+	return m, id, nil
 }
 
-// mapping is a mapped file.
-type mapping struct{ data []byte }
+// copyOf reads a file of so many bytes into memory of its own.
+func copyOf(f *os.File, size int) (data []byte, err error) {
+	data, err = unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return nil, err
+	}
+	adviseHuge(data)
+	var wg sync.WaitGroup
+	parts := runtime.GOMAXPROCS(0)
+	errs := make([]error, parts)
+	for i := range parts {
+		from, to := size/parts*i, size/parts*(i+1)
+		if i == parts-1 {
+			to = size
+		}
+		wg.Go(func() { _, errs[i] = f.ReadAt(data[from:to], int64(from)) })
+	}
+	wg.Wait()
+	if err = errors.Join(errs...); err == nil {
+		err = unix.Mprotect(data, unix.PROT_READ)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: %w", errDamaged, err), unix.Munmap(data))
+	}
+	return data, nil
+}
+
+// mapping is the bytes of a file.
+type mapping struct {
+	data []byte
+	mu   sync.Mutex
+	file *os.File // whose lease keeps writers out; nil where the bytes are a copy
+}
 
 func (m *mapping) close() error {
+	unwatch(m)
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	data := m.data
 	m.data = nil
-	return unix.Munmap(data)
+	err := unix.Munmap(data)
+	if m.file != nil { // which ends the lease
+		err = errors.Join(err, m.file.Close())
+		m.file = nil
+	}
+	return err
 }
 
 // discard lets pages leave memory until they are read again. They begin on a page.
-func (m *mapping) discard(pages []byte) { _ = unix.Madvise(pages, unix.MADV_DONTNEED) }
+func (m *mapping) discard(pages []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.file != nil { // of a copy they would be lost
+		_ = unix.Madvise(pages, unix.MADV_DONTNEED)
+	}
+}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -59,10 +58,9 @@ func planFile(setting, content key) string {
 // hash suffices: the entry has all of it.
 func settingPart(setting key) string { return setting.String()[:len(setting)] }
 
-// recordFile is the file of a model's record.
+// recordFile is the name of a model's record.
 func (c *Cache) recordFile(path string) string {
-	return filepath.Join(c.dir, keyOf("model", fmt.Sprint(formatVersion), c.build, path).
-		String()+recordSuffix)
+	return keyOf("model", fmt.Sprint(formatVersion), c.build, path).String() + recordSuffix
 }
 
 // keeps reports whether plans made with these options are kept: not those for tests and dumps,

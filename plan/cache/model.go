@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -239,12 +240,9 @@ func (m *Model) note() error {
 	if _, err := r.signature(); err != nil {
 		return err
 	}
-	data, err := r.encode()
+	body, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	return m.cache.write(m.cache.recordFile(m.path), int64(len(data)), func(f *os.File) error {
-		_, err := f.Write(data)
-		return err
-	})
+	return m.cache.writeSealed(m.cache.recordFile(m.path), recordMagic, body)
 }

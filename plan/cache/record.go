@@ -1,14 +1,8 @@
 package cache
 
 import (
-	"bytes"
-	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -25,11 +19,12 @@ type record struct {
 	Outputs string
 }
 
-// maxRecord bounds a record that is read: names and types of inputs and outputs are short.
-const maxRecord = 16 << 20
+const (
+	recordMagic = "weirmodl"
 
-// recordMagic begins a record, before the CRC-32C of the rest.
-const recordMagic = "weirmodl"
+	// maxRecord bounds a record that is read: names and types of inputs and outputs are short.
+	maxRecord = 16 << 20
+)
 
 // signatureText writes the inputs and outputs of a graph.
 func signatureText(g *graph.Graph) (inputs, outputs string, err error) {
@@ -64,24 +59,10 @@ func (r *record) signature() (*graph.Graph, error) {
 	return g, nil
 }
 
-// encode writes a record as a file has it.
-func (r *record) encode() ([]byte, error) {
-	body, err := json.Marshal(r)
-	if err != nil {
-		return nil, err
-	}
-	out := binary.LittleEndian.AppendUint32([]byte(recordMagic), checksum(body))
-	return append(out, body...), nil
-}
-
-// decodeRecord reads what encode writes.
-func decodeRecord(data []byte) (*record, *graph.Graph, error) {
-	rest, ok := bytes.CutPrefix(data, []byte(recordMagic))
-	if !ok || len(rest) < 4 || checksum(rest[4:]) != binary.LittleEndian.Uint32(rest) {
-		return nil, nil, fmt.Errorf("%w: not a record, or its checksum is wrong", errDamaged)
-	}
+// decodeRecord reads the body of a record's file.
+func decodeRecord(body []byte) (*record, *graph.Graph, error) {
 	r := &record{}
-	if err := json.Unmarshal(rest[4:], r); err != nil {
+	if err := json.Unmarshal(body, r); err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	if len(r.Files) == 0 {
@@ -97,21 +78,14 @@ func decodeRecord(data []byte) (*record, *graph.Graph, error) {
 // recall returns the record of a model that is as it was, nil when there is none.
 func (c *Cache) recall(path string, id fileID) (*record, *graph.Graph) {
 	name := c.recordFile(path)
-	f, err := os.Open(name)
-	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			c.log.Debug("plan cache: record not read", "model", path, "error", err)
-		}
-		return nil, nil
+	var r *record
+	var g *graph.Graph
+	body, err := c.readSealed(name, recordMagic, maxRecord)
+	if err == nil {
+		r, g, err = decodeRecord(body)
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxRecord))
 	if err != nil {
-		return nil, nil
-	}
-	r, g, err := decodeRecord(data)
-	if err != nil {
-		c.drop(name, err)
+		c.refuse(name, err)
 		return nil, nil
 	}
 	same := r.Files[0] == id

@@ -200,9 +200,13 @@ func write(t testing.TB, path string, b []byte) {
 }
 
 // runPlan runs a plan on the inputs of every start.
-func runPlan(t testing.TB, p *plan.Plan) []byte {
+func runPlan(t testing.TB, p *plan.Plan) []byte { return runCompiled(t, &Compiled{Plan: p}) }
+
+// runCompiled is runPlan for a plan that may have come from the cache.
+func runCompiled(t testing.TB, c *Compiled) []byte {
 	t.Helper()
-	s, err := engine.Load(p, engine.Options{Device: theDevice(), Pool: thePools()[p.Threads]})
+	s, err := engine.Load(c.Plan, engine.Options{Device: theDevice(),
+		Pool: thePools()[c.Plan.Threads], Weights: c.Weights})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,174 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// errUntrusted is the kind of error about a folder or file that another user could have written.
+var errUntrusted = errors.New("another user could have written it")
+
+const (
+	writableByOthers = 0o022
+	enteredByOthers  = 0o011
+)
+
+// folder opens the cache's folder once it is known that nobody but this user and root can change
+// what is in it, or put another in its place. What is done through the root that it returns is done
+// in that folder, whatever becomes of its path meanwhile. The first refusal is told of.
+func (c *Cache) folder() (*os.Root, error) {
+	root, err := os.OpenRoot(c.dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.trustFolder(root); err != nil {
+		c.seen.told.Do(func() {
+			c.log.Warn("plan cache: folder refused, models start without it", "folder", c.dir,
+				"error", err)
+		})
+		return nil, errors.Join(err, root.Close())
+	}
+	return root, nil
+}
+
+// makeFolder is folder that makes it where there is none.
+func (c *Cache) makeFolder() (*os.Root, error) {
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+		return nil, err
+	}
+	return c.folder()
+}
+
+// trustFolder checks the open folder, and then those on the way to it, where symbolic links lead:
+// whoever can write one of them can put another folder in the place of this one.
+func (c *Cache) trustFolder(root *os.Root) error {
+	opened, err := root.Stat(".")
+	if err != nil {
+		return err
+	}
+	if err := c.trust(c.dir, opened); err != nil {
+		return err
+	}
+	if safe := c.seen.safe.Load(); safe != nil && os.SameFile(*safe, opened) {
+		return nil
+	}
+	path, err := filepath.Abs(c.dir)
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.trustWay(filepath.Dir(path)); err != nil {
+		return err
+	}
+	now, err := os.Lstat(path)
+	if err == nil && !os.SameFile(opened, now) {
+		err = fmt.Errorf("%w: it was replaced just now", errUntrusted)
+	}
+	if err == nil {
+		c.seen.safe.Store(&opened)
+	}
+	return err
+}
+
+// trustWay checks a folder and all above it, from the top. Others may write one where they cannot
+// remove what is not theirs (a sticky one, such as /tmp), and one below a folder that does not let
+// them in.
+func (c *Cache) trustWay(path string) error {
+	shut := false
+	for i := range len(path) + 1 {
+		if i < len(path) && !os.IsPathSeparator(path[i]) {
+			continue
+		}
+		at := path[:max(i, len(filepath.VolumeName(path))+1)]
+		info, err := os.Lstat(at)
+		if err != nil {
+			return err
+		}
+		if shut || info.Mode()&os.ModeSticky != 0 {
+			err = c.owned(at, info)
+		} else {
+			err = c.trust(at, info)
+		}
+		if err != nil {
+			return err
+		}
+		shut = shut || info.Mode()&enteredByOthers == 0
+	}
+	return nil
+}
+
+// trust refuses what is not this user's nor root's, and what others may write.
+func (c *Cache) trust(path string, info fs.FileInfo) error {
+	if err := c.owned(path, info); err != nil {
+		return err
+	}
+	if info.Mode()&writableByOthers != 0 {
+		return fmt.Errorf("%w: %s has mode %v: take that right away (chmod go-w %[2]s)",
+			errUntrusted, path, info.Mode())
+	}
+	return nil
+}
+
+// owned refuses what is not this user's nor root's, who can replace programs, too.
+func (c *Cache) owned(path string, info fs.FileInfo) error {
+	owner, err := c.owner(info)
+	if err == nil && owner != 0 && owner != c.user {
+		err = fmt.Errorf("%w: %s belongs to user %d, this program to user %d: remove it, or name "+
+			"another folder (%s)", errUntrusted, path, owner, c.user, EnvDir)
+	}
+	return err
+}
+
+// openTrusted opens a regular file of the folder that nobody else can have written.
+func (c *Cache) openTrusted(root *os.Root, name string) (*os.File, error) {
+	named, err := root.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !named.Mode().IsRegular() { // a link, above all; opening a pipe would wait
+		return nil, fmt.Errorf("%w: %s is no regular file", errUntrusted, name)
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !os.SameFile(named, info) {
+		err = fmt.Errorf("%w: %s was replaced just now", errUntrusted, name)
+	}
+	if err == nil {
+		err = c.trust(name, info)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// refuse tells of a file that is damaged or that another user could have written, and removes it.
+// Of other errors the log has it at level debug: a file that is not there is the common case.
+func (c *Cache) refuse(name string, why error) {
+	if !errors.Is(why, errDamaged) && !errors.Is(why, errUntrusted) {
+		if !errors.Is(why, fs.ErrNotExist) {
+			c.log.Debug("plan cache: not read", "file", name, "error", why)
+		}
+		return
+	}
+	root, err := c.folder()
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	c.log.Warn("plan cache: file refused, it is made anew", "file",
+		filepath.Join(c.dir, name), "error", strings.ReplaceAll(why.Error(), "\n", "; "))
+	_ = root.Remove(name)
+	if strings.HasSuffix(name, planSuffix) {
+		_ = root.Remove(receiptOf(name))
+	}
+}
