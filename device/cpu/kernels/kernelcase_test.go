@@ -26,6 +26,7 @@ type sample struct {
 	absent   []bool           // which outputs nobody asks for; nil for none
 	exact    bool             // the kernel must give the reference's bits
 	atol     float64          // what rounding may do where large terms cancel
+	steps    *steps           // what rounding may do to bytes; nil where they are the reference's
 }
 
 func (s *sample) String() string {
@@ -233,17 +234,9 @@ func (s *sample) checkAbsorbed(t testing.TB, r *compute.Request, k compute.Kerne
 	}
 }
 
-// bytesWithin compares integers that may differ by so many steps.
-func bytesWithin(got, want *tensor.Tensor, steps int) error {
-	for i := range want.Len() {
-		if d := zeroAt(got, i) - zeroAt(want, i); d > float32(steps) || d < -float32(steps) {
-			return fmt.Errorf("element %d is %g, want %g", i, zeroAt(got, i), zeroAt(want, i))
-		}
-	}
-	return nil
-}
-
-func (s *sample) compare(t testing.TB, k compute.Kernel, p *cpu.Pool, got, want []*tensor.Tensor) {
+func (s *sample) compare(
+	t testing.TB, k compute.Kernel, p *cpu.Pool, got, want []*tensor.Tensor,
+) {
 	t.Helper()
 	for i, g := range got {
 		if g == nil {
@@ -251,8 +244,8 @@ func (s *sample) compare(t testing.TB, k compute.Kernel, p *cpu.Pool, got, want 
 		}
 		var err error
 		switch {
-		case isByte(g.DType) && s.atol >= 1:
-			err = bytesWithin(g, want[i], int(s.atol))
+		case isByte(g.DType) && s.steps != nil:
+			err = s.steps.add(g, want[i])
 		case s.exact:
 			if !tensor.Equal(g, want[i]) {
 				err = tensor.Close(g, want[i], 0, 0)

@@ -42,7 +42,7 @@ func genPixelConv(r source, key opKey) *sample {
 		for i, v := range tensor.As[float32](then[0]) {
 			tensor.As[float32](then[0])[i] = min(max(v, -1), 1)
 		}
-		s.in, s.atol = append(s.in[:9], then...), 2
+		s.in = append(s.in[:9], then...)
 	} else {
 		s.in = append(s.in[:9], nil, nil, nil)
 	}

@@ -100,11 +100,11 @@ func genMatMulInteger(r source, key opKey) *sample {
 	return s
 }
 
-// genQLinearMatMul allows for one step of the result: the reference rounds once, the kernel also
-// the factor of the sum.
+// genQLinearMatMul allows for steps of the result: the reference rounds once, the kernel also the
+// factor of the sum.
 func genQLinearMatMul(r source, key opKey) *sample {
 	s := r.call(key, nil)
-	s.atol = 1
+	s.steps = &steps{}
 	a, b := r.byteOperands()
 	d := r.byteType()
 	s.in = []*tensor.Tensor{
@@ -161,10 +161,10 @@ func genConvInteger(r source, key opKey) *sample {
 	return s
 }
 
-// genQLinearConv allows for one step of the result, as genQLinearMatMul does.
+// genQLinearConv allows for steps of the result, as genQLinearMatMul does.
 func genQLinearConv(r source, key opKey) *sample {
 	s, x, w := r.byteImages(key)
-	s.atol = 1
+	s.steps = &steps{}
 	s.in = []*tensor.Tensor{
 		x,
 		r.scales(),
@@ -267,7 +267,7 @@ func (r source) rescaling(n int) []*tensor.Tensor {
 func genRescale(r source, key opKey) *sample {
 	x := r.bytes(r.byteType(), r.shape(2+r.IntN(3))...)
 	s := r.call(key, nil)
-	s.atol = 1
+	s.steps = &steps{}
 	s.in = append([]*tensor.Tensor{x}, r.rescaling(x.Shape[1])...)
 	s.constant = []bool{false, !r.one(10), true, true}
 	s.call.NumIn = len(s.in)
@@ -281,7 +281,6 @@ func genRescaledConv(r source, key opKey) *sample {
 	for i, v := range tensor.As[float32](then[0]) {
 		tensor.As[float32](then[0])[i] = min(max(v, -1), 1)
 	}
-	s.atol = 2
 	if len(s.in) < 9 {
 		s.in = append(s.in, nil)
 	}
@@ -297,7 +296,7 @@ func genRescaledConv(r source, key opKey) *sample {
 func genQLinearAdd(r source, key opKey) *sample {
 	shape := r.shape(1 + r.IntN(4))
 	s := r.call(key, nil)
-	s.atol = 1
+	s.steps = &steps{}
 	d := r.byteType()
 	s.in = []*tensor.Tensor{
 		r.bytes(d, shape...),

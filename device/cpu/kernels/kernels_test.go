@@ -48,8 +48,14 @@ func TestKernelsAgreeWithReference(t *testing.T) {
 			}
 			cputest.EachPath(t, func(t *testing.T) {
 				var seen [3]int
+				var off steps
 				for i := range calls {
-					seen[gen(newSource(i, uint64(cpuinfo.Current())), key).check(t, pools)]++
+					s := gen(newSource(i, uint64(cpuinfo.Current())), key)
+					seen[s.check(t, pools)]++
+					off.join(s.steps)
+				}
+				if err := off.check(); err != nil {
+					t.Error(err)
 				}
 				t.Logf(
 					"%d served, %d refused, %d invalid",
@@ -114,6 +120,12 @@ func FuzzKernels(f *testing.F) {
 		defer cpuinfo.Limit(paths[int(path)%len(paths)])()
 		keys := rows()
 		key := keys[int(which)%len(keys)]
-		generator(key)(newSource(seed, 7), key).check(t, pools)
+		s := generator(key)(newSource(seed, 7), key)
+		s.check(t, pools)
+		if s.steps != nil {
+			if err := s.steps.check(); err != nil {
+				t.Errorf("%v: %v", s, err)
+			}
+		}
 	})
 }

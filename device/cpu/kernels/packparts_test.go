@@ -40,6 +40,7 @@ func TestPackParts(t *testing.T) {
 			s.constant[i] = true
 		}
 		s.atol = 1e-3
+		s.exact = s.call.Type == "MatMulInteger"
 		if v := s.check(t, pools); v != served {
 			t.Errorf("%v: verdict %v", s, v)
 			continue
