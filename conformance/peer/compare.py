@@ -3,7 +3,9 @@
 
 Each model runs in both on the same inputs, and every output must agree: the
 same dtype and shape, integers and booleans equal, floats within a relative L2
-error of 1e-3 (the norm of the difference over the norm of the peer's output).
+error of 1e-3 (the norm of the difference over the norm of the peer's output),
+and no single element further off than 1e-3 of its own magnitude and the root of
+the output's mean square together: the norm of a large output hides an element.
 Where the model itself rounds numbers to bytes as it runs, the last place of a
 number decides now and then on which byte it falls, and layers multiply such
 steps. How far that carries is measured: the peer runs on inputs changed by one
@@ -74,7 +76,7 @@ class Model:
 class OutputResult:
     """How one output compares, over all steps of a case.
 
-    The two numbers are the worst over all steps, None where no floats were
+    The three numbers are the worst over all steps, None where no floats were
     compared. problem says what was wrong first, and is empty if nothing was.
     """
 
@@ -82,6 +84,7 @@ class OutputResult:
     dtype: str
     shape: list
     relative_l2: float | None = None
+    local: float | None = None
     max_difference: float | None = None
     problem: str = ""
 
@@ -109,8 +112,23 @@ def relative_l2(got, want):
     return float(error), float(np.abs(difference).max())
 
 
-def compare_output(result, got, want, tolerance):
-    """Fold one step's output into result."""
+def local_error(got, want):
+    """The largest difference of two elements, over the peer's magnitude there and the root of its mean square together.
+
+    The mean square belongs to it because sums of terms of that size cancel where an element is small. Elements that are not finite are
+    for relative_l2 to compare.
+    """
+    got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
+    finite = np.isfinite(want) & np.isfinite(got)
+    got, want = got[finite], want[finite]
+    if want.size == 0:
+        return 0.0
+    scale = np.abs(want) + np.sqrt(np.mean(np.square(want)))
+    return float((np.abs(got - want) / np.where(scale > 0, scale, 1)).max())
+
+
+def compare_output(result, got, want, tolerance, local_tolerance=None):
+    """Fold one step's output into result. A local tolerance of None is the same as for the norm."""
     if got.dtype != want.dtype:
         result.problem = result.problem or f"dtype {got.dtype}, want {want.dtype}"
     elif got.shape != want.shape:
@@ -121,6 +139,10 @@ def compare_output(result, got, want, tolerance):
         result.max_difference = max(result.max_difference or 0.0, difference)
         if not error <= tolerance:
             result.problem = result.problem or f"relative L2 error {error:.3g}, allowed {tolerance:g}"
+        local, allowed_local = local_error(got, want), local_tolerance or tolerance
+        result.local = max(result.local or 0.0, local)
+        if not local <= allowed_local:
+            result.problem = result.problem or f"local error {local:.3g}, allowed {allowed_local:g}"
     elif not np.array_equal(got, want):
         result.problem = result.problem or f"{int((got != want).sum())} of {want.size} elements differ"
 
@@ -150,17 +172,19 @@ def nudged(feeds, rng):
 
 
 def allowed(file, case, run_peer, want, tolerance):
-    """The relative L2 error allowed of a model's floats: tolerance, or, where the model rounds numbers to bytes as it runs, as much
-    more as the peer's own outputs move when the last places of its inputs do."""
+    """The relative L2 and local errors allowed of a model's floats: tolerance, or, where the model rounds numbers to bytes as it
+    runs, as much more as the peer's own outputs move when the last places of its inputs do."""
     nodes = onnx.load(file, load_external_data=False).graph.node
     if not any(n.op_type in QUANTIZERS for n in nodes):
-        return tolerance
-    rng, moved = np.random.default_rng(0), 0.0
+        return tolerance, tolerance
+    rng, moved, local = np.random.default_rng(0), 0.0, 0.0
     for _ in range(NUDGES):
         for got_step, want_step in zip(run_steps(case, lambda feeds: run_peer(nudged(feeds, rng))), want):
-            moved = max([moved] + [relative_l2(got_step[name], value)[0] for name, value in want_step.items()
-                                   if np.issubdtype(value.dtype, np.floating)])
-    return max(tolerance, NUDGED * moved)
+            for name, value in want_step.items():
+                if np.issubdtype(value.dtype, np.floating):
+                    moved = max(moved, relative_l2(got_step[name], value)[0])
+                    local = max(local, local_error(got_step[name], value))
+    return max(tolerance, NUDGED * moved), max(tolerance, NUDGED * local)
 
 
 # Every model is run once, so that there is nothing to keep compiled plans for.
@@ -230,14 +254,14 @@ def compare(model, weir, options):
     entry = {"model": model.name, "steps": len(want), "peer_ms": peer_ms}
     if weir is not None:
         weir.run_ms = []
-        tolerance = allowed(model.file, case, run_peer, want, options.tolerance)
+        tolerances = allowed(model.file, case, run_peer, want, options.tolerance)
         del peer_ms[len(want):]
         got = run_steps(case, lambda feeds: weir.run(model.file, feeds))
         for result in results:
             for got_step, want_step in zip(got, want):
                 if result.name not in got_step:
                     raise WeirFailed(f"no output {result.name!r}, only {sorted(got_step)}")
-                compare_output(result, got_step[result.name], want_step[result.name], tolerance)
+                compare_output(result, got_step[result.name], want_step[result.name], *tolerances)
         entry["weir_ms"] = weir.run_ms
     entry["outputs"] = [dataclasses.asdict(r) for r in results]
     agreed = "passed" if weir is not None else "ran"
@@ -309,7 +333,7 @@ def number(value):
 
 def table(entries):
     """The report as lines for people."""
-    yield f"{'model':18} {'output':22} {'dtype':8} {'shape':18} {'rel. L2':>9} {'max diff':>9}  result"
+    yield f"{'model':18} {'output':22} {'dtype':8} {'shape':18} {'rel. L2':>9} {'local':>9} {'max diff':>9}  result"
     for entry in entries:
         if "error" in entry:
             yield f"{entry['model']:18} {entry['status']}: {entry['error']}"
@@ -318,7 +342,8 @@ def table(entries):
             ok = "ok" if entry["status"] != "ran" else "ran"
             steps = f" ({entry['steps']} steps)" if entry["steps"] > 1 else ""
             yield (f"{entry['model']:18} {output['name'][:22]:22} {output['dtype']:8} {shape:18} "
-                   f"{number(output['relative_l2']):>9} {number(output['max_difference']):>9}  "
+                   f"{number(output['relative_l2']):>9} {number(output['local']):>9} "
+                   f"{number(output['max_difference']):>9}  "
                    f"{output['problem'] or ok}{steps}")
 
 

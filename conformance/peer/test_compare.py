@@ -32,6 +32,19 @@ class RelativeL2(unittest.TestCase):
                 self.assertAlmostEqual(compare.relative_l2(np.array(got), np.array(want))[0], error)
 
 
+class LocalError(unittest.TestCase):
+    def test_values(self):
+        for got, want, error in [
+            ([1.0, -1.0], [1.0, -1.0], 0),
+            ([1.0, -1.5], [1.0, -1.0], 0.25),
+            ([0.1, 0.0], [0.0, 0.0], 0.1),
+            ([float("nan"), 1.0], [float("nan"), 1.0], 0),
+            ([], [], 0),
+        ]:
+            with self.subTest(got=got, want=want):
+                self.assertAlmostEqual(compare.local_error(np.array(got), np.array(want)), error)
+
+
 class CompareOutput(unittest.TestCase):
     def result(self, got, want):
         result = compare.OutputResult("y", str(want.dtype), list(want.shape))
@@ -47,6 +60,10 @@ class CompareOutput(unittest.TestCase):
         x = np.linspace(1, 2, 6, dtype=np.float32).reshape(2, 3)
         self.assertIn("relative L2", self.result(x * np.float32(1.0011), x))
         self.assertIn("relative L2", self.result(x * np.float32("nan"), x))
+        many = np.ones(10_000_000, np.float32)
+        one = many.copy()
+        one[7] = 3
+        self.assertIn("local error 1", self.result(one, many))
         self.assertIn("shape", self.result(x.T, x))
         self.assertIn("dtype", self.result(x.astype(np.float64), x))
         self.assertIn("1 of 3", self.result(np.array([0, 1, 3]), np.arange(3)))
@@ -130,10 +147,10 @@ class Refusals(unittest.TestCase):
 
 class Table(unittest.TestCase):
     def test_no_numbers_where_nothing_was_compared(self):
-        output = {"name": "y", "dtype": "int64", "shape": [], "relative_l2": None, "max_difference": None, "problem": ""}
+        output = {"name": "y", "dtype": "int64", "shape": [], "relative_l2": None, "local": None, "max_difference": None, "problem": ""}
         entry = {"model": "m", "steps": 1, "status": "passed", "outputs": [output]}
         lines = list(compare.table([entry, {"model": "n", "status": "failed", "error": "exit 1: no"}]))
-        self.assertRegex(lines[1], r"scalar +- +-  ok$")
+        self.assertRegex(lines[1], r"scalar +- +- +-  ok$")
         self.assertIn("exit 1: no", lines[2])
 
 

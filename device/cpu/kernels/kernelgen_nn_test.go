@@ -250,7 +250,7 @@ func genMatMul(r source, key opKey) *sample {
 		b = []int{k}
 	}
 	s := r.call(key, nil, r.floats(a...), r.floats(b...))
-	s.atol = 1e-4 * max(1, float64(k)/300)
+	s.atol = 1e-4 * math.Sqrt(max(1, float64(k)/300))
 	if r.one(2) {
 		s.fix(1)
 	}
@@ -272,7 +272,7 @@ func genGemm(r source, key opKey) *sample {
 	m, k, n := r.extents()
 	a, b := []int{m, k}, []int{k, n}
 	s := r.call(key, nil)
-	s.atol = 1e-4 * max(1, float64(k)/300)
+	s.atol = 1e-4 * math.Sqrt(max(1, float64(k)/300))
 	if r.one(2) {
 		s.call.Attrs = append(s.call.Attrs, op.IntAttr("transA", 1))
 		slices.Reverse(a)
