@@ -27,14 +27,15 @@ type Target struct {
 
 // Targets are what a run changes, each by an equal share of the mutants.
 var Targets = []Target{
-	{"op", []string{"op"}, nil, []string{"op", "device/cpu", "pass", "plan"}},
+	{"op", []string{"op"}, nil, []string{"op", "device/cpu/kernels", "pass", "plan"}},
 	{"pass", []string{"pass"}, nil, []string{"pass", "plan", ""}},
 	{"plan", []string{"plan"}, nil, []string{"plan", "engine", "plan/cache", ""}},
-	{"device/cpu", []string{"device/cpu"}, nil, []string{"device/cpu", "plan", "engine", ""}},
+	{"device/cpu", []string{"device/cpu", "device/cpu/kernels"}, nil, []string{"device/cpu",
+		"device/cpu/kernels", "plan", "engine", ""}},
 	{"references", []string{"kernel/attention", "kernel/conv", "kernel/forest", "kernel/gemm",
 		"kernel/nbits", "kernel/vec"}, []string{"*_ref.go", "reference.go", "walk.go"},
 		[]string{"kernel/vec", "kernel/gemm", "kernel/conv", "kernel/attention", "kernel/nbits",
-			"kernel/forest", "device/cpu"}},
+			"kernel/forest", "device/cpu/kernels"}},
 }
 
 // listed is what go list tells of a package.
