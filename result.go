@@ -31,7 +31,11 @@ type slot struct {
 
 func (v *variant) fits(inputs []*graph.Value, in Inputs) bool {
 	for i, x := range inputs {
-		if !x.Type.DType.IsContainer() && !slices.Equal(v.shapes[i], in[x.Name].Shape) {
+		if x.Type.DType.IsContainer() {
+			continue
+		}
+		shape, err := x.Type.Fit(in[x.Name].Shape)
+		if err != nil || !slices.Equal(v.shapes[i], shape) {
 			return false
 		}
 	}

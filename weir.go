@@ -229,13 +229,18 @@ func describe(vs []*graph.Value) []ValueInfo {
 // Run computes the outputs for the given inputs, which are copied before Run returns. The caller
 // Closes the result, which gives its memory to the next Run. The error is of kind [ErrInput] or
 // [ErrClosed], ctx's, or the model's own.
+//
+// An input must have the rank and the known sizes that the model declares; a scalar may be given as
+// one element of any rank. Names of dimensions bind nothing, since exporters give unlike ones the
+// same: sizes that contradict them give what the model's operators make of them, or an error of
+// kind [ErrInput] with the names and sizes when an operator refuses them.
 func (m *Model) Run(ctx context.Context, in Inputs) (Result, error) {
 	if err := m.check(in); err != nil {
 		return Result{}, err
 	}
 	s, err := m.begin(ctx, in)
 	if err != nil {
-		return Result{}, err
+		return Result{}, m.blame(in, err)
 	}
 	r := Result{slot: s, use: s.uses}
 	for i, t := range s.instance.Inputs() {
@@ -246,13 +251,25 @@ func (m *Model) Run(ctx context.Context, in Inputs) (Result, error) {
 	}
 	if err := s.instance.Run(ctx, device.Open); err != nil {
 		r.Close()
-		return Result{}, err
+		return Result{}, m.blame(in, err)
 	}
 	s.variant.save()
 	return r, nil
 }
 
-// check compares names, types and ranks with what the model declares.
+// blame makes an error of shapes that contradict the names of dimensions one of the input.
+func (m *Model) blame(in Inputs, err error) error {
+	shapes := map[string][]int{}
+	for name, t := range in {
+		shapes[name] = t.Shape
+	}
+	if err = m.graph.Blame(shapes, err); errors.Is(err, graph.ErrNames) {
+		return fmt.Errorf("%w: %w", ErrInput, err)
+	}
+	return err
+}
+
+// check compares names, types, ranks and known sizes with what the model declares.
 func (m *Model) check(in Inputs) error {
 	for _, v := range m.graph.Inputs {
 		t := in[v.Name]
@@ -263,9 +280,8 @@ func (m *Model) check(in Inputs) error {
 			return fmt.Errorf("%w: input %q is %v, the model takes %v", ErrInput, v.Name, t.DType,
 				v.Type)
 		}
-		if v.Type.Ranked && len(t.Shape) != len(v.Type.Shape) {
-			return fmt.Errorf("%w: input %q has shape %v, the model takes %v", ErrInput, v.Name,
-				t.Shape, v.Type)
+		if _, err := v.Type.Fit(t.Shape); err != nil {
+			return fmt.Errorf("%w: input %q: %w", ErrInput, v.Name, err)
 		}
 		if err := t.Check(); err != nil {
 			return fmt.Errorf("%w: input %q: %w", ErrInput, v.Name, err)
@@ -396,12 +412,12 @@ func (m *Model) compile(ctx context.Context, in Inputs) (*variant, error) {
 	shapes := map[string][]int{}
 	v := &variant{model: m}
 	for _, x := range m.graph.Inputs {
-		shape := slices.Clone(in[x.Name].Shape)
-		shapes[x.Name] = shape
-		v.shapes = append(v.shapes, shape)
-	}
-	if err := m.checkSizes(shapes); err != nil {
-		return nil, err
+		shape, err := x.Type.Fit(in[x.Name].Shape)
+		if err != nil {
+			return nil, err
+		}
+		shapes[x.Name] = slices.Clone(shape)
+		v.shapes = append(v.shapes, shapes[x.Name])
 	}
 	c, err := m.plan(ctx, plan.Options{Shapes: shapes, Threads: m.pool.Threads(), Passes: m.passes})
 	if err != nil {
@@ -437,53 +453,13 @@ func (m *Model) plan(ctx context.Context, o plan.Options) (*cache.Compiled, erro
 // what is left of it once all that does not depend on shapes has been done. m.compiling is held.
 func (m *Model) toCompile(ctx context.Context, source *graph.Graph) *graph.Graph {
 	if m.compiled > 1 && m.simplified == nil {
-		m.simplified, _ = plan.Simplify(ctx, source) // without it, every plan begins at the model
+		// without it, every plan begins at the model
+		m.simplified, _ = plan.Simplify(ctx, source)
 	}
 	if m.simplified == nil {
 		return source
 	}
 	return m.simplified
-}
-
-// checkSizes compares new shapes with the sizes that the model declares, and symbols with each
-// other.
-func (m *Model) checkSizes(shapes map[string][]int) error {
-	sizes := map[string]int{}
-	says := m.meaningful()
-	for _, v := range m.graph.Inputs {
-		for i, d := range v.Type.Shape {
-			n, known := d.Int()
-			if !known && says[d.String()] {
-				n, known = sizes[d.String()]
-			}
-			if got := shapes[v.Name][i]; known && got != n {
-				return fmt.Errorf("%w: input %q has shape %v, the model takes %v with %v = %d",
-					ErrInput, v.Name, shapes[v.Name], v.Type, d, n)
-			} else if !d.IsUnknown() {
-				sizes[d.String()] = got
-			}
-		}
-	}
-	return nil
-}
-
-// meaningful tells the symbols of inputs that stand for one size. Exporters that know nothing of
-// the sizes name all dimensions of an input alike.
-func (m *Model) meaningful() map[string]bool {
-	says := map[string]bool{}
-	for _, v := range m.graph.Inputs {
-		for _, d := range v.Type.Shape {
-			says[d.String()] = true
-		}
-	}
-	for _, v := range m.graph.Inputs {
-		for i, d := range v.Type.Shape {
-			if slices.ContainsFunc(v.Type.Shape[:i], d.Equal) {
-				says[d.String()] = false
-			}
-		}
-	}
-	return says
 }
 
 func (m *Model) end() {

@@ -13,6 +13,10 @@
 // formal inputs followed by all captures of the node that owns it. A value of an outer graph never
 // appears in an inner one.
 //
+// Names of dimensions and declared shapes of computed values come from exporters and may be wrong.
+// They are for reading. [Graph.Specialize] makes a graph whose types hold for every run, which is
+// what plans and passes work on.
+//
 // Concurrency: a graph is read by any number of goroutines as long as none changes it. Eval changes
 // nothing.
 //

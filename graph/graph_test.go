@@ -320,6 +320,51 @@ func TestSpecialize(t *testing.T) {
 	}
 }
 
+// TestSpecializeSeparates holds that after it nothing rests on names that a file gives: dimensions
+// of inputs have symbols of their own, declared shapes are forgotten, and no two values of the
+// model have one name, nor symbols that are made of it.
+func TestSpecializeSeparates(t *testing.T) {
+	g := parse(t, `graph "g" {
+  input %x: float32[N,N,?,"b.0",4]
+  input %y: float32["N + 1",M,N]
+  input %m: bool[]
+  %a: int64[7] = NonZero@17 (%x)
+  %b: int64[3] = If@17 (%m | %y) {then_branch=graph "then" captures 1 {
+    input %y
+    %a: int64[9] = NonZero@17 (%y)
+    output %a
+  }, else_branch=graph "else" captures 1 {
+    input %y
+    %a: int64[9] = NonZero@17 (%y)
+    output %a
+  }}
+  output %a
+  output %b
+}`)
+	s, err := g.Specialize(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, v := range slices.Concat(s.Inputs[:2], s.Outputs) {
+		got = append(got, v.Type.String())
+	}
+	if want := []string{"float32[N,x.1,x.2,x.3,4]", "float32[y.0,M,y.2]", "int64[5,a.1]",
+		"int64[3,b.1]"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	named := map[string]bool{}
+	s.Walk(func(b *graph.Graph) {
+		for _, n := range b.Nodes {
+			if v := n.Out[0]; named[v.Name] {
+				t.Errorf("two values are named %q", v.Name)
+			} else {
+				named[v.Name] = true
+			}
+		}
+	})
+}
+
 func TestEval(t *testing.T) {
 	g := parse(t, branch)
 	x := tensor.From([]float32{1, -2, 3, -4}, 2, 2)

@@ -9,10 +9,13 @@ import (
 
 // InferTypes sets the Type of every value that nodes compute, from the types of inputs and
 // constants, by the operators' shape rules. A dimension that no rule can tell becomes a symbol
-// named after its value, so that equal names stay equal sizes. Types that were known before (the
-// model's value_info) fill in what rules leave open and are checked against what they tell. Values
-// inside bodies are typed as far as the rules tell, and no error is made of the rest: a body may be
-// one that is never run for these types.
+// named after its value. Types that were known before fill in what rules leave open, and their
+// element types are checked against what rules tell. Values inside bodies are typed as far as the
+// rules tell, and no error is made of the rest: a body may be one that is never run for these
+// types.
+//
+// Of a graph as a file has it, the types are for reading: its names and value_info may be wrong.
+// [Graph.Specialize] makes a graph of which types hold for every run.
 func (g *Graph) InferTypes() error {
 	if err := g.inferNodes(); err != nil {
 		return err
@@ -142,7 +145,7 @@ func merge(v *Value, t op.Type) (op.Type, error) {
 	}
 	for i, d := range t.Shape {
 		if d.IsUnknown() {
-			t.Shape[i] = op.Sym(fmt.Sprintf("%s.%d", v.Name, i))
+			t.Shape[i] = place(v.Name, i)
 		}
 	}
 	return t, nil
@@ -180,10 +183,12 @@ func fill(was, t op.Type) op.Type {
 	return t
 }
 
-// Infer types a body for the given input types and returns the types of its outputs; the body's own
-// values keep what was declared of them. It implements op.Body.
+// Infer types a body for the given input types and returns the types of its outputs. What was
+// declared of the sizes of its values is not believed, as in [Graph.Specialize]. It implements
+// op.Body.
 func (g *Graph) Infer(in []op.Type) ([]op.Type, error) {
 	c := g.Clone()
+	c.forgetShapes()
 	if len(in) != len(c.Inputs) {
 		return nil, fmt.Errorf(
 			"graph %q: %w: takes %d inputs, given %d",
@@ -204,120 +209,4 @@ func (g *Graph) Infer(in []op.Type) ([]op.Type, error) {
 		out[i] = v.Type
 	}
 	return out, nil
-}
-
-// forgetShapes leaves only the element types of what nodes compute.
-func (g *Graph) forgetShapes() {
-	for _, n := range g.Nodes {
-		for _, v := range n.Out {
-			if v != nil {
-				v.Type = v.Type.TypeOnly()
-			}
-		}
-	}
-}
-
-// Specialize returns a copy of g with the named inputs' shapes fixed, symbols replaced throughout,
-// and types inferred anew: what a planner compiles. Inputs that are not named keep their declared
-// shapes with the symbols that the named ones bind; a sequence, optional or map keeps its type
-// whatever shape is given. It fails with op.ErrInput when an input does not exist, or a shape
-// contradicts the declared one.
-func (g *Graph) Specialize(shapes map[string][]int) (*Graph, error) {
-	c := g.Clone()
-	env := map[string]int{}
-	for name, shape := range shapes {
-		v := c.Input(name)
-		if v == nil {
-			return nil, fmt.Errorf(
-				"graph %q: %w: no input named %q; inputs are %s",
-				g.Name,
-				op.ErrInput,
-				name,
-				names(g.Inputs),
-			)
-		}
-		if v.Type.DType.IsContainer() {
-			continue
-		}
-		if err := bind(v, shape, env); err != nil {
-			return nil, fmt.Errorf("graph %q: %w", g.Name, err)
-		}
-		v.Type = op.Concrete(v.Type.DType, shape...)
-	}
-	for _, v := range c.Inputs {
-		substitute(&v.Type, env)
-		if v.Type.DType.IsContainer() {
-			v.Type = v.Type.TypeOnly() // a caller's values may differ from each other in shape
-		}
-	}
-	c.forgetShapes()
-	if err := c.InferTypes(); err != nil {
-		return nil, err
-	}
-	return c, nil
-}
-
-// bind checks a shape against a declared input and records what its symbols stand for.
-func bind(v *Value, shape []int, env map[string]int) error {
-	if _, err := tensor.ByteCount(v.Type.DType, shape); err != nil {
-		return fmt.Errorf("input %q: %w", v.Name, err)
-	}
-	if !v.Type.Ranked {
-		return nil
-	}
-	if len(shape) != len(v.Type.Shape) {
-		return fmt.Errorf(
-			"input %q: %w: given shape %v, the model declares %v",
-			v.Name,
-			op.ErrInput,
-			shape,
-			v.Type,
-		)
-	}
-	for i, d := range v.Type.Shape {
-		if n, ok := d.Int(); ok && n != shape[i] {
-			return fmt.Errorf(
-				"input %q: %w: given shape %v, the model declares %v",
-				v.Name,
-				op.ErrInput,
-				shape,
-				v.Type,
-			)
-		}
-		name := d.String()
-		if was, ok := env[name]; ok && was != shape[i] {
-			// exporters give different sizes one name; such a symbol says nothing
-			env[name] = ambiguous
-			continue
-		}
-		env[name] = shape[i]
-	}
-	return nil
-}
-
-// ambiguous stands in a binding for a symbol that two inputs bind to different sizes.
-const ambiguous = -1
-
-func substitute(t *op.Type, env map[string]int) {
-	if !t.Ranked {
-		return
-	}
-	shape := append([]op.Dim{}, t.Shape...)
-	for i, d := range shape {
-		if n, ok := d.Eval(env); ok && n >= 0 {
-			shape[i] = op.Known(n)
-		}
-	}
-	t.Shape = shape
-}
-
-func names(vs []*Value) string {
-	s := ""
-	for i, v := range vs {
-		if i > 0 {
-			s += ", "
-		}
-		s += fmt.Sprintf("%q %v", v.Name, v.Type)
-	}
-	return s
 }

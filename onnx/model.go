@@ -89,13 +89,26 @@ func decode(data []byte, dir string, o Options) (*Model, error) {
 		files: &externalFiles{dir: dir}}
 	if m.Graph, err = build(msg, m.files); err == nil && !o.SkipCheck {
 		if err = m.Graph.Check(); err == nil && !o.SkipInfer {
-			err = m.Graph.InferTypes()
+			err = inferTypes(m.Graph)
 		}
 	}
 	if err != nil {
 		return nil, errors.Join(err, m.files.close())
 	}
 	return m, nil
+}
+
+// inferTypes types what nodes compute. Sizes that the file declares may be wrong, so that an error
+// which there is only with them is none.
+func inferTypes(g *graph.Graph) error {
+	err := g.InferTypes()
+	if err == nil {
+		return nil
+	}
+	if _, without := g.Specialize(nil); without == nil {
+		return nil
+	}
+	return err
 }
 
 // Close unmaps the model's files. The graph's constants, and tensors that alias them, must not be

@@ -246,6 +246,38 @@ func (t Type) Admits(v *tensor.Tensor) error {
 	return nil
 }
 
+// Fit returns the shape in which an input of type t takes a tensor of a shape: that very shape, or
+// that of a scalar when t is one and the tensor has one element, of whatever rank, as ONNX Runtime
+// takes it. It fails with [ErrInput] when another rank or another size is declared.
+func (t Type) Fit(shape []int) ([]int, error) {
+	if !t.Ranked {
+		return shape, nil
+	}
+	if len(t.Shape) == 0 && isOneElement(shape) {
+		return []int{}, nil
+	}
+	if len(shape) != len(t.Shape) {
+		return nil, fmt.Errorf("%w: given shape %v of rank %d, the model takes %v of rank %d",
+			ErrInput, shape, len(shape), t, len(t.Shape))
+	}
+	for i, d := range t.Shape {
+		if n, ok := d.Int(); ok && n != shape[i] {
+			return nil, fmt.Errorf("%w: given shape %v, the model takes %v: dimension %d is %d, "+
+				"want %d", ErrInput, shape, t, i, shape[i], n)
+		}
+	}
+	return shape, nil
+}
+
+func isOneElement(shape []int) bool {
+	for _, n := range shape {
+		if n != 1 {
+			return false
+		}
+	}
+	return true
+}
+
 // Identical reports whether two types say the same, contents included, so that what was inferred
 // from one holds for the other.
 func (t Type) Identical(u Type) bool {

@@ -76,7 +76,7 @@ func TestAmpLast(t *testing.T) {
 	g := marked(t, half("a", "x", "w")+"%b = Sigmoid@17 (%a)\n%c = Add@17 (%b, %x)\n"+half("y", "c",
 		"w")+"%z = Exp@17 (%y)\n"+half("u", "x", "w")+"output %z\noutput %u")
 	room := 0
-	s := newScope(t.Context(), g, 17, &room)
+	s := newScope(t.Context(), g, 17, &room, map[string]bool{})
 	want := map[string]bool{"a": false, "y": true, "u": true}
 	for _, n := range g.Nodes {
 		if last, asked := want[n.Out[0].Name]; asked && s.last(n) != last {

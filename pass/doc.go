@@ -3,6 +3,9 @@
 // Meet first: [Run] drives the passes over a graph, [Options] switches them, [Report] says what
 // they did.
 //
+// Passes believe the types of a graph. Those of a graph from a file may be wrong: what is rewritten
+// is the result of graph.Specialize, whose types hold for every run.
+//
 // Concurrency: Run owns the graph while it runs; different graphs may be rewritten at the same
 // time.
 //

@@ -26,8 +26,9 @@ type driver struct {
 	root   *graph.Graph
 	opset  int
 	scopes map[*graph.Graph]*scope
-	left   int // patches that may still be applied
-	room   int // bytes by which folding may still enlarge the model
+	names  map[string]bool // of all values
+	left   int             // patches that may still be applied
+	room   int             // bytes by which folding may still enlarge the model
 	report Report
 	index  map[string]int // pass name to its place in report
 }
@@ -159,7 +160,7 @@ func (d *driver) sweepAll(e *entry, g *graph.Graph) (int, error) {
 func (d *driver) scope(g *graph.Graph) *scope {
 	s := d.scopes[g]
 	if s == nil {
-		s = newScope(d.ctx, g, d.opset, &d.room)
+		s = newScope(d.ctx, g, d.opset, &d.room, d.names)
 		s.portable, s.precision, s.inner = d.opts.Portable, d.opts.Precision, g != d.root
 		d.scopes[g] = s
 	}

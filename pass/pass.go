@@ -84,8 +84,9 @@ func Run(ctx context.Context, g *graph.Graph, o Options) (Report, error) {
 				strings.Join(Names(), ", "))
 		}
 	}
-	d := &driver{ctx: ctx, opts: o, root: g, opset: g.Opsets[""], scopes: map[*graph.Graph]*scope{},
-		left: math.MaxInt, room: maxGrowth, index: map[string]int{}}
+	d := &driver{ctx: ctx, opts: o, root: g, opset: g.Opsets[""],
+		scopes: map[*graph.Graph]*scope{}, names: allNames(g), left: math.MaxInt, room: maxGrowth,
+		index: map[string]int{}}
 	if o.StopAfter > 0 {
 		d.left = o.StopAfter
 	}

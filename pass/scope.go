@@ -23,6 +23,7 @@ type scope struct {
 	count  map[*graph.Value]int
 	output map[*graph.Value]bool
 	input  map[*graph.Value]bool
+	// of values that the model has or had, in all its graphs, since symbols are named after values
 	names  map[string]bool
 	gone   map[*graph.Node]bool
 	dirty  map[*graph.Node]bool // inputs whose types have changed since the node's were inferred
@@ -31,35 +32,51 @@ type scope struct {
 	room *int
 }
 
-func newScope(ctx context.Context, g *graph.Graph, opset int, room *int) *scope {
-	s := &scope{ctx: ctx, g: g, opset: opset, room: room,
+func newScope(ctx context.Context, g *graph.Graph, opset int, room *int,
+	names map[string]bool) *scope {
+	s := &scope{ctx: ctx, g: g, opset: opset, room: room, names: names,
 		users:  make(map[*graph.Value][]*graph.Node, len(g.Nodes)),
 		count:  make(map[*graph.Value]int, 2*len(g.Nodes)),
 		output: map[*graph.Value]bool{}, input: map[*graph.Value]bool{},
-		names: make(map[string]bool, 2*len(g.Nodes)),
-		gone:  map[*graph.Node]bool{}, dirty: map[*graph.Node]bool{},
+		gone: map[*graph.Node]bool{}, dirty: map[*graph.Node]bool{},
 		failed: map[*graph.Node]bool{}}
 	for _, v := range g.Inputs {
-		s.input[v], s.names[v.Name], s.count[v] = true, true, 0
+		s.input[v], s.count[v] = true, 0
 	}
 	for _, n := range g.Nodes {
 		for _, v := range n.Out {
 			if v != nil {
-				s.names[v.Name], s.count[v] = true, 0
-			}
-		}
-		for _, v := range n.In {
-			if v != nil && v.IsConst() {
-				s.names[v.Name] = true
+				s.count[v] = 0
 			}
 		}
 		s.read(n)
 	}
 	for _, v := range g.Outputs {
-		s.output[v], s.names[v.Name] = true, true
+		s.output[v] = true
 		s.count[v] += 0
 	}
 	return s
+}
+
+// allNames collects the names of the values of a graph and of all in it.
+func allNames(g *graph.Graph) map[string]bool {
+	names := make(map[string]bool, 2*len(g.Nodes))
+	add := func(vs []*graph.Value) {
+		for _, v := range vs {
+			if v != nil {
+				names[v.Name] = true
+			}
+		}
+	}
+	g.Walk(func(b *graph.Graph) {
+		add(b.Inputs)
+		for _, n := range b.Nodes {
+			add(n.In)
+			add(n.Out)
+		}
+		add(b.Outputs)
+	})
+	return names
 }
 
 // read counts what n reads.

@@ -35,8 +35,14 @@ type Options struct {
 }
 
 // Compile specialises g to the shapes, optimises it, chooses kernels and places every value. g is
-// not changed. The error names the node that has no kernel or whose shape rule refuses.
+// not changed. The error names the node that has no kernel or whose shape rule refuses; it is of
+// kind [graph.ErrNames] too when the shapes contradict the names of dimensions.
 func Compile(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
+	p, err := specialised(ctx, g, o)
+	return p, g.Blame(o.Shapes, err)
+}
+
+func specialised(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
 	s, err := g.Specialize(o.Shapes)
 	if err != nil {
 		return nil, err

@@ -73,6 +73,58 @@ func TestInputShapes(t *testing.T) {
 	}
 }
 
+// TestInputShapesOfNames holds that a name with two sizes gives no shape, and that one element is a
+// scalar where the model takes one.
+func TestInputShapesOfNames(t *testing.T) {
+	g := parseGraph(t, `graph "names" {
+  opset "" 17
+  input %a: float32[d,d]
+  input %b: float32[d]
+  input %sr: int64[]
+  %y: float32[d,d] = Identity@16 "id" (%a)
+  output %y
+}`)
+	rate := map[string]*tensor.Tensor{"sr": tensor.From([]int64{16000}, 1)}
+	for name, c := range map[string]struct {
+		asked map[string]Shape
+		b     []int
+		wrong string
+	}{
+		"one size":       {asked: map[string]Shape{"a": {3, 3}, "sr": {1, 1}}, b: []int{3}},
+		"both are given": {asked: map[string]Shape{"a": {2, 3}, "b": {7}}, b: []int{7}},
+		"two sizes": {asked: map[string]Shape{"a": {2, 3}},
+			wrong: `input "b" (float32[d]) has no shape: d is 2 in input "a" and 3 in input "a"`},
+	} {
+		shapes, err := InputShapes(g, c.asked, rate)
+		if c.wrong != "" {
+			if !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), c.wrong) {
+				t.Errorf("%s: got %v, want %q", name, err, c.wrong)
+			}
+			continue
+		}
+		if err != nil || !slices.Equal(shapes["b"], c.b) || shapes["sr"] == nil ||
+			len(shapes["sr"]) != 0 {
+			t.Errorf("%s: got %v, %v", name, shapes, err)
+		}
+	}
+}
+
+// TestScalarRequest runs a job with one element for a scalar.
+func TestScalarRequest(t *testing.T) {
+	g := parseGraph(t, `graph "scalar" {
+  opset "" 17
+  input %sr: int64[]
+  %y: int64[] = Neg@13 "neg" (%sr)
+  output %y
+}`)
+	job := closedJob("a", g, 2)
+	job.Given = map[string]*tensor.Tensor{"sr": tensor.From([]int64{8000}, 1)}
+	res := run1(t, &Scenario{Jobs: []Job{job}}, Options{})
+	if r := res.Phases[0].Jobs[0]; r.Error != "" || r.Iterations != 2 {
+		t.Errorf("got %+v", r)
+	}
+}
+
 func TestMakeInputs(t *testing.T) {
 	g := parseGraph(t, `graph "many" {
   opset "" 17

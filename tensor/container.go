@@ -82,8 +82,9 @@ func (t *Tensor) Size() int64 {
 const itemBytes = 128
 
 // Set makes the contents of t those of v, which is copied: into the bytes of t when it has any of
-// its own, else, for strings and containers, to the Go heap. It fails with [ErrDType] or [ErrShape]
-// when v is of another type than t, or, unless t is a container, of another shape.
+// its own, else, for strings and containers, to the Go heap. A scalar takes one element of any rank.
+// It fails with [ErrDType] or [ErrShape] when v is of another type than t, or, unless t is a
+// container, of another shape.
 func (t *Tensor) Set(v *Tensor) error {
 	switch {
 	case t.DType != v.DType:
@@ -92,7 +93,7 @@ func (t *Tensor) Set(v *Tensor) error {
 		c := v.Clone()
 		t.Shape, t.Items = c.Shape, c.Items
 		return nil
-	case !slices.Equal(t.Shape, v.Shape) || len(t.Data) != len(v.Data):
+	case !t.sameShape(v) || len(t.Data) != len(v.Data):
 		return fmt.Errorf("%w: given %v%v, want %v%v", ErrShape, v.DType, v.Shape, t.DType, t.Shape)
 	case t.DType == String:
 		t.Strings = slices.Clone(v.Strings)
@@ -100,6 +101,12 @@ func (t *Tensor) Set(v *Tensor) error {
 		copy(t.Data, v.Data)
 	}
 	return nil
+}
+
+// sameShape reports whether t can be given the elements of v, as far as shapes tell.
+func (t *Tensor) sameShape(v *Tensor) bool {
+	return slices.Equal(t.Shape, v.Shape) || len(t.Shape) == 0 &&
+		!slices.ContainsFunc(v.Shape, func(n int) bool { return n != 1 })
 }
 
 // checkItems checks a container that lies depth containers deep.

@@ -312,6 +312,60 @@ func TestOptimize(t *testing.T) {
 	}
 }
 
+// TestOptimizeBelievesNoNames holds that a written model computes right what other runtimes let
+// pass, sizes of one name that differ, and declares its inputs and outputs as the model did.
+func TestOptimizeBelievesNoNames(t *testing.T) {
+	in := modelFile(t, `graph "transposed shape" {
+  opset "" 17
+  input %x: float32[d,d]
+  %t = Transpose@13 (%x)
+  %s = Shape@15 (%t)
+  %r = Reshape@14 (%x, %s)
+  %y: float32[a,b] = Neg@13 (%r)
+  output %y
+}`, onnx.WriteOptions{})
+	out := filepath.Join(t.TempDir(), "out.onnx")
+	m := done(t, "optimize", in, out, "--json").object(t, "nodes_after")
+	if m["nodes_after"] != 4. {
+		t.Errorf("%v nodes are left, want 4", m["nodes_after"])
+	}
+	x := npyFile(t, tensor.From([]float32{1, 2, 3, 4, 5, 6}, 2, 3))
+	dir := t.TempDir()
+	done(t, "run", out, "--input", "x="+x, "--output", dir)
+	want := tensor.From([]float32{-1, -2, -3, -4, -5, -6}, 3, 2)
+	if err := tensor.Close(readNPY(t, filepath.Join(dir, "y.npy")), want, 0, 0); err != nil {
+		t.Error(err)
+	}
+	g, err := onnx.Open(out, onnx.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	if x := g.Graph.Inputs[0].Type.String(); x != "float32[d,d]" {
+		t.Errorf("the input is %s", x)
+	}
+}
+
+// TestRunScalar gives a scalar as one element, as exporters' own examples do.
+func TestRunScalar(t *testing.T) {
+	model := modelFile(t, `graph "rate" {
+  opset "" 17
+  input %sr: int64[]
+  %y = Neg@13 (%sr)
+  output %y
+}`, onnx.WriteOptions{})
+	sr := npyFile(t, tensor.From([]int64{16000}, 1))
+	if c := done(t, "run", model, "--input", "sr="+sr); !strings.Contains(c.out, "-16000") {
+		t.Errorf("got %q", c.out)
+	}
+	two := npyFile(t, tensor.From([]int64{1, 2}, 2))
+	c := weir(t, "run", model, "--input", "sr="+two)
+	if want := `input "sr": bad input: given shape [2] of rank 1, the model takes int64[] of ` +
+		`rank 0`; c.code != 2 || !strings.Contains(c.talk, want) {
+		t.Errorf("exit code %d, %q", c.code, c.talk)
+	}
+}
+
 // verifyCase writes a test case of ONNX's form whose expected output is given.
 func verifyCase(t *testing.T, dir, model string, x, y *tensor.Tensor) {
 	t.Helper()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/pass"
+	"github.com/weirgpu/weir/plan"
 )
 
 type optimizeResult struct {
@@ -31,7 +32,6 @@ func newOptimize() *cobra.Command {
 
 		ValidArgsFunction: files("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {
-			o.Portable = true
 			res, err := optimize(c, args[0], args[1], o)
 			if err != nil {
 				return err
@@ -69,13 +69,13 @@ func optimize(c *cobra.Command, in, out string, o pass.Options) (*optimizeResult
 	}
 	defer m.Close()
 	res := &optimizeResult{NodesBefore: countNodes(m.Graph), Passes: []passResult{}}
-	report, err := pass.Run(c.Context(), m.Graph, o)
+	g, report, err := plan.SimplifyWith(c.Context(), m.Graph, o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", in, err)
 	}
 	for _, p := range report {
 		res.Passes = append(res.Passes, passResult{p.Name, p.Changes, ms(p.Duration)})
 	}
-	res.NodesAfter = countNodes(m.Graph)
-	return res, failed(onnx.WriteFile(out, m.Graph, onnx.WriteOptions{}))
+	res.NodesAfter = countNodes(g)
+	return res, failed(onnx.WriteFile(out, g, onnx.WriteOptions{}))
 }
