@@ -102,6 +102,7 @@ def measure_all(options, names, binary):
     mean = rounds.geometric_mean(ratios) if ratios else None
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"), "machine": latency.machine_model(),
+        "processor": latency.processor(binary),
         "cores": latency.available_cores(), "load_average_before": before, "load_average_after": latency.load_average(),
         "versions": latency.versions(binary, options.weir is None),
         "settings": {"threads": options.threads, "burners": options.burners, "pinned": options.pin, "rounds": options.rounds,

@@ -22,16 +22,18 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/weirgpu/weir/engine/roofline"
 	"github.com/weirgpu/weir/internal/claims"
 	"github.com/weirgpu/weir/internal/cpuinfo"
 )
 
 type results struct {
-	Date    string `json:"date"`
-	Device  string `json:"device"`
-	Machine string `json:"machine"`
-	Cores   int    `json:"cores"`
-	Go      string `json:"go"`
+	Date      string             `json:"date"`
+	Device    string             `json:"device"`
+	Machine   string             `json:"machine"`
+	Processor roofline.Processor `json:"processor"`
+	Cores     int                `json:"cores"`
+	Go        string             `json:"go"`
 	// Foreign is the processor time, in cores, that others took meanwhile.
 	Foreign float64     `json:"foreign_cores"`
 	Claims  claims.Book `json:"claims"`
@@ -74,13 +76,14 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	r := &results{
-		Date:    time.Now().UTC().Format("2006-01-02"),
-		Device:  "weir fake GPU: simulated",
-		Machine: cpuinfo.ModelName(),
-		Cores:   runtime.NumCPU(),
-		Go:      runtime.Version(),
-		Notes:   map[string][]float64{},
-		quick:   *quick,
+		Date:      time.Now().UTC().Format("2006-01-02"),
+		Device:    "weir fake GPU: simulated",
+		Machine:   cpuinfo.ModelName(),
+		Processor: roofline.Identify(),
+		Cores:     runtime.NumCPU(),
+		Go:        runtime.Version(),
+		Notes:     map[string][]float64{},
+		quick:     *quick,
 	}
 	others := claims.Start()
 	for _, g := range groups {

@@ -214,6 +214,7 @@ def measure_all(options, names, binary):
     entries = [latency.attempt(name, lambda scratch, name=name: measure_subject(SUBJECTS[name], weir, options, scratch)) for name in names]
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"), "machine": latency.machine_model(),
+        "processor": latency.processor(binary),
         "cores": latency.available_cores(), "load_average_before": before, "load_average_after": latency.load_average(),
         "wall_s": time.monotonic() - begin, "versions": latency.versions(binary, options.weir is None),
         "settings": {**dataclasses.asdict(latency.effort_of(options)), "quick": options.quick, "runs": options.runs},

@@ -110,6 +110,15 @@ def machine_model():
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
+def processor(binary):
+    """The kind of processor as weir tells it: model, instructions, caches and measured peaks; None from a weir that does not."""
+    try:
+        done = subprocess.run([binary, "device", "list", "--json"], capture_output=True, text=True)
+        return json.loads(done.stdout).get("processor")
+    except (OSError, json.JSONDecodeError):
+        return None
+
+
 def load_average():
     """Of 1, 5 and 15 minutes; None where the system does not tell."""
     try:
@@ -196,7 +205,7 @@ def measure_all(options, names, binary):
     effort = effort_of(options)
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"), "machine": machine_model(),
-        "cores": available_cores(), "load_average_before": before, "load_average_after": load_average(),
+        "processor": processor(binary), "cores": available_cores(), "load_average_before": before, "load_average_after": load_average(),
         "wall_s": time.monotonic() - begin, "versions": versions(binary, options.weir is None),
         "settings": {**dataclasses.asdict(effort), "quick": options.quick, "runs": options.runs,
                      "precision": "fp32", "check": options.check, "tolerance": options.tolerance},

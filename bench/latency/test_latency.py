@@ -36,6 +36,21 @@ class Order(unittest.TestCase):
         self.assertEqual(sum(moments["weir"]), sum(moments["ort"]))
 
 
+class Processor(unittest.TestCase):
+    def ask(self, stdout):
+        with mock.patch("subprocess.run", return_value=mock.Mock(stdout=stdout)) as run:
+            got = latency.processor("weir")
+        self.assertEqual(run.call_args.args[0], ["weir", "device", "list", "--json"])
+        return got
+
+    def test_it_is_what_weir_tells(self):
+        self.assertEqual(self.ask('{"devices": [], "processor": {"avx512": "half rate"}}'), {"avx512": "half rate"})
+
+    def test_a_weir_that_does_not_tell(self):
+        self.assertIsNone(self.ask('{"devices": []}'))
+        self.assertIsNone(self.ask(""))
+
+
 class Statistics(unittest.TestCase):
     def test_runs_within(self):
         for latency_ms, want in [(10, 100), (0.001, 500), (5000, 5), (0, 500), (300, 5), (2.5, 400)]:

@@ -23,6 +23,7 @@ import (
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/engine/roofline"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/pass"
@@ -52,11 +53,12 @@ type line struct {
 }
 
 type results struct {
-	Date    string `json:"date"`
-	Machine string `json:"machine"`
-	Go      string `json:"go"`
-	Pairs   int    `json:"pairs"`
-	Models  []line `json:"models"`
+	Date      string             `json:"date"`
+	Machine   string             `json:"machine"`
+	Processor roofline.Processor `json:"processor"`
+	Go        string             `json:"go"`
+	Pairs     int                `json:"pairs"`
+	Models    []line             `json:"models"`
 }
 
 func main() {
@@ -67,10 +69,11 @@ func main() {
 		exit(fmt.Errorf("this processor does not multiply bfloat16: nothing to measure"))
 	}
 	r := results{
-		Date:    time.Now().UTC().Format("2006-01-02"),
-		Machine: cpuinfo.ModelName(),
-		Go:      runtime.Version(),
-		Pairs:   *pairs,
+		Date:      time.Now().UTC().Format("2006-01-02"),
+		Machine:   cpuinfo.ModelName(),
+		Processor: roofline.Identify(),
+		Go:        runtime.Version(),
+		Pairs:     *pairs,
 	}
 	held := true
 	for _, name := range zoo.Names() {

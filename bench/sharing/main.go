@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/engine/roofline"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/claims"
 	"github.com/weirgpu/weir/internal/cpuinfo"
@@ -35,10 +36,11 @@ import (
 const throughputRounds = 5
 
 type results struct {
-	Date    string `json:"date"`
-	Machine string `json:"machine"`
-	Cores   int    `json:"cores"`
-	Go      string `json:"go"`
+	Date      string             `json:"date"`
+	Machine   string             `json:"machine"`
+	Processor roofline.Processor `json:"processor"`
+	Cores     int                `json:"cores"`
+	Go        string             `json:"go"`
 	// Foreign is the processor time, in cores, that others took meanwhile.
 	Foreign float64          `json:"foreign_cores"`
 	Claims  claims.Book      `json:"claims"`
@@ -66,10 +68,11 @@ func main() {
 		return
 	}
 	r := &results{
-		Date:    time.Now().UTC().Format("2006-01-02"),
-		Machine: cpuinfo.ModelName(),
-		Cores:   cpu.Cores(),
-		Go:      runtime.Version(),
+		Date:      time.Now().UTC().Format("2006-01-02"),
+		Machine:   cpuinfo.ModelName(),
+		Processor: roofline.Identify(),
+		Cores:     cpu.Cores(),
+		Go:        runtime.Version(),
 	}
 	others := claims.Start()
 	for _, g := range []struct {

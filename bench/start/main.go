@@ -29,6 +29,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirgpu/weir/engine/roofline"
 	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/plan/cache"
@@ -61,14 +62,15 @@ type line struct {
 }
 
 type results struct {
-	Date       string  `json:"date"`
-	Machine    string  `json:"machine"`
-	Cores      int     `json:"cores"`
-	Go         string  `json:"go"`
-	Peer       string  `json:"onnxruntime,omitempty"`
-	Rounds     int     `json:"rounds"`
-	LoadBefore float64 `json:"load_average_before"`
-	LoadAfter  float64 `json:"load_average_after"`
+	Date       string             `json:"date"`
+	Machine    string             `json:"machine"`
+	Processor  roofline.Processor `json:"processor"`
+	Cores      int                `json:"cores"`
+	Go         string             `json:"go"`
+	Peer       string             `json:"onnxruntime,omitempty"`
+	Rounds     int                `json:"rounds"`
+	LoadBefore float64            `json:"load_average_before"`
+	LoadAfter  float64            `json:"load_average_after"`
 	// the same program printing its help: what any start costs
 	Program float64   `json:"help_ms"`
 	Bytes   int64     `json:"program_bytes"`
@@ -181,6 +183,7 @@ func measure(rounds int, binary, models, python string) (*results, error) {
 	r := &results{
 		Date:       time.Now().UTC().Format("2006-01-02"),
 		Machine:    cpuinfo.ModelName(),
+		Processor:  roofline.Identify(),
 		Cores:      runtime.NumCPU(),
 		Go:         runtime.Version(),
 		Rounds:     rounds,

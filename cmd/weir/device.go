@@ -11,11 +11,14 @@ import (
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/device/nvml"
+	"github.com/weirgpu/weir/engine/roofline"
 )
 
 type deviceList struct {
 	Devices  []device.Info   `json:"devices"`
 	Topology device.Topology `json:"topology"`
+	// Processor is the kind of the CPU, for whoever publishes figures from this machine.
+	Processor roofline.Processor `json:"processor"`
 }
 
 func newDevice() *cobra.Command {
@@ -50,7 +53,11 @@ func newDevice() *cobra.Command {
 func listDevices() (deviceList, error) {
 	gpus, err := nvml.Discover()
 	devices := append([]device.Info{cpu.Discover()}, gpus...)
-	return deviceList{devices, device.TopologyOf(devices)}, err
+	return deviceList{
+		Devices:   devices,
+		Topology:  device.TopologyOf(devices),
+		Processor: roofline.Identify(),
+	}, err
 }
 
 // gpuNote says in one line why GPUs are missing from a list.

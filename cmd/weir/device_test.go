@@ -51,7 +51,7 @@ func TestDeviceListText(t *testing.T) {
 			},
 		},
 	}
-	l := deviceList{devices, device.TopologyOf(devices)}
+	l := deviceList{Devices: devices, Topology: device.TopologyOf(devices)}
 	var b strings.Builder
 	if err := l.print(&b); err != nil {
 		t.Fatal(err)

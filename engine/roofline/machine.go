@@ -22,8 +22,11 @@ const (
 // Machine is what this machine was measured to reach, all threads of a pool together.
 type Machine struct {
 	Threads int `json:"threads"`
+	// Processor is the kind of processor.
+	Processor Processor `json:"processor"`
 	// Peak is the GFLOP/s of matrix products whose operands stay in the caches next to a core, by
-	// precision; precisions that the processor has no instructions for are left out.
+	// precision, that of single precision at least what multiply-adds between registers reach;
+	// precisions that the processor has no instructions for are left out.
 	Peak map[Precision]float64 `json:"peak_gflops_per_s"`
 	// Read is the rate of reading, from the smallest working set to the largest.
 	Read []Rate `json:"read"`
@@ -86,7 +89,11 @@ func Measure(ctx context.Context, pool *cpu.Pool) (*Machine, error) {
 		return m, nil
 	}
 	began := time.Now()
-	m := &Machine{Threads: pool.Threads(), Peak: map[Precision]float64{}}
+	m := &Machine{
+		Threads:   pool.Threads(),
+		Processor: Identify(),
+		Peak:      map[Precision]float64{},
+	}
 	b := bench{ctx: ctx, pool: pool}
 	if err := b.peaks(m); err != nil {
 		return nil, err

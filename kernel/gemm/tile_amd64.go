@@ -2,6 +2,8 @@
 
 package gemm
 
+import "github.com/weirgpu/weir/internal/cpuinfo"
+
 //go:generate go -C _generate run . ..
 
 // maxCall bounds the steps of K of one call of a packing kernel, so that a call lasts well under
@@ -42,6 +44,23 @@ func runTile(v level, t *tile) {
 	default:
 		tileGo(t)
 	}
+}
+
+// RunPeak runs n rounds, at least 1, of independent fused multiply-adds of single precision between
+// registers, which nothing can be faster than, and returns their operations, two a lane. It is 0
+// where the processor lacks the level or the level has no vectors of its own.
+func RunPeak(level cpuinfo.Level, n int) (flop int64) {
+	switch {
+	case level > cpuinfo.Current():
+		return 0
+	case level == cpuinfo.AVX512:
+		peakAVX512(n)
+		return int64(n) * peakAVX512FLOP
+	case level == cpuinfo.AVX2:
+		peakAVX2(n)
+		return int64(n) * peakAVX2FLOP
+	}
+	return 0
 }
 
 // A tile of few steps of K ends before the results of the one before are limited and stored, and

@@ -2,6 +2,11 @@
 
 package gemm
 
+import "github.com/weirgpu/weir/internal/cpuinfo"
+
+// RunPeak returns 0: there are no vectors.
+func RunPeak(cpuinfo.Level, int) (flop int64) { return 0 }
+
 // runTile computes t.
 func runTile(v level, t *tile) {
 	switch v.precision() {
