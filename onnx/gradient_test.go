@@ -124,13 +124,61 @@ func TestGradientOfGradient(t *testing.T) {
 	}
 }
 
+// TestGradientOfEverySplitOutput differentiates through the second output of Split alone: y = b·b
+// of [1, 3] parted in two.
+func TestGradientOfEverySplitOutput(t *testing.T) {
+	m, err := Decode(gradientModel([]part{node("Split", "x->a,b"), node("Mul", "b,b->y")},
+		gradientNode([]string{"x"}, nil, "dx"), out("dx")), "", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantGradient(t, m, []float32{1, 3}, []float32{0, 0}, []float32{0, 6})
+}
+
+// TestGradientBesideAbsentOperands: an output of x that is not asked for does not make what has an
+// absent input depend on x; Unique has no derivative.
+func TestGradientBesideAbsentOperands(t *testing.T) {
+	m, err := Decode(gradientModel([]part{node("Split", "x->,b"), node("Unique", "w->u"),
+		node("Clip", "u,,x0->c"), node("ReduceMax", "c->top"), node("Mul", "b,top->z"),
+		node("ReduceSum", "z->y")}, gradientNode([]string{"x"}, nil, "dx"), out("dx"),
+		initializer(text(8, "x0"), number(2, 1), blob(9, tensor.Bytes([]float32{5})))), "",
+		Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantGradient(t, m, []float32{1, 3}, []float32{4, 9}, []float32{0, 5})
+}
+
+// TestGradientHoldsZs: zs are constants, whatever the graph computes them from.
+func TestGradientHoldsZs(t *testing.T) {
+	m, err := Decode(gradientModel([]part{node("Mul", "x,x->z"), node("Mul", "z,x->y")},
+		gradientNode([]string{"x"}, []string{"z"}, "dx"), out("dx")), "", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantGradient(t, m, []float32{2, 3}, []float32{0, 0}, []float32{4, 9})
+}
+
+// wantGradient evaluates a model at x and w and compares its first output.
+func wantGradient(t *testing.T, m *Model, x, w, want []float32) {
+	t.Helper()
+	got, err := m.Graph.Eval(t.Context(),
+		[]*tensor.Tensor{tensor.From(x, len(x)), tensor.From(w, len(w))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !tensor.Equal(got[0], tensor.From(want, len(want))) {
+		t.Errorf("gradient %v, want %v", got[0], want)
+	}
+}
+
 func TestGradientRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		nodes []part
 		xs    []string
 		err   error
 	}{
-		"no rule":       {[]part{node("Erf", "x->y")}, []string{"x"}, op.ErrUnsupported},
+		"no rule":       {[]part{node("Unique", "x->y")}, []string{"x"}, op.ErrNoGradient},
 		"no such y":     {[]part{node("Neg", "x->v")}, []string{"x"}, ErrFormat},
 		"no such input": {[]part{node("Neg", "x->y")}, []string{"q"}, ErrFormat},
 	} {

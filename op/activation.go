@@ -10,51 +10,54 @@ import (
 // activation holds the element-wise non-linear functions of neural networks. Softmax and its kin
 // are in softmax.go.
 var activation = []Op{
-	unaryOp("Relu", unaryFuncs{i: func(x int64) int64 { return max(x, 0) }, f: relu}, 1, 6, 13, 14),
+	unaryOp("Relu", unaryFuncs{i: func(x int64) int64 { return max(x, 0) }, f: relu}, 1, 6, 13,
+		14).derived(gradRelu),
 	attrMap("LeakyRelu", func(c *Call) (func(float64) float64, error) {
 		return leakyRelu(c.alpha(0.01)), nil
-	}, 1, 6, 16),
+	}, 1, 6, 16).derived(gradLeakyRelu),
 	{Name: "PRelu", Since: []int{7, 9, 16}, MinIn: 2, MaxIn: 2, Traits: Elementwise,
 		Infer: inferPRelu,
-		Eval:  inFloat32(evalPRelu)},
+		Eval:  inFloat32(evalPRelu), grad: gradPRelu},
 	attrMap("Elu", func(c *Call) (func(float64) float64, error) {
 		return elu(c.alpha(1)), nil
-	}, 1, 6, 22),
+	}, 1, 6, 22).derived(gradElu),
 	attrMap("Selu", func(c *Call) (func(float64) float64, error) {
 		return selu(c.alpha(1.67326319217681884765625), c.attr("gamma", 1.05070102214813232421875)),
 			nil
-	}, 6, 22),
+	}, 6, 22).derived(gradSelu),
 	attrMap("Celu", func(c *Call) (func(float64) float64, error) {
 		a := c.alpha(1)
 		if a == 0 {
 			return nil, c.Errorf(ErrAttr, "alpha is 0")
 		}
 		return func(x float64) float64 { return relu(x) + math.Min(0, a*math.Expm1(x/a)) }, nil
-	}, 12, 28),
+	}, 12, 28).derived(gradCelu),
 	attrMap("ThresholdedRelu", func(c *Call) (func(float64) float64, error) {
 		return thresholdedRelu(c.alpha(1)), nil
-	}, 10, 22),
-	floatMap("Sigmoid", sigmoid, 1, 6, 13),
+	}, 10, 22).derived(gradThresholdedRelu),
+	floatMap("Sigmoid", sigmoid, 1, 6, 13).derived(slope(slopeSigmoid)),
 	attrMap("HardSigmoid", func(c *Call) (func(float64) float64, error) {
 		return hardSigmoid(c.alpha(0.2), c.attr("beta", 0.5)), nil
-	}, 1, 6, 22),
-	floatMap("HardSwish", hardSwish, 14, 22),
-	floatMap("Tanh", math.Tanh, 1, 6, 13),
-	floatMap("Softplus", softplus, 1, 22),
-	floatMap("Softsign", softsign, 1, 22),
-	attrMap("Gelu", gelu, 20),
-	floatMap("Mish", func(x float64) float64 { return x * math.Tanh(softplus(x)) }, 18, 22),
+	}, 1, 6, 22).derived(gradHardSigmoid),
+	floatMap("HardSwish", hardSwish, 14, 22).derived(gradHardSwish),
+	floatMap("Tanh", math.Tanh, 1, 6, 13).derived(slope(slopeTanh)),
+	floatMap("Softplus", softplus, 1, 22).derived(slope(slopeSoftplus)),
+	floatMap("Softsign", softsign, 1, 22).derived(slope(slopeSoftsign)),
+	attrMap("Gelu", gelu, 20).derived(slope(slopeGelu)),
+	floatMap("Mish", func(x float64) float64 {
+		return x * math.Tanh(softplus(x))
+	}, 18, 22).derived(slope(slopeMish)),
 	attrMap("Swish", func(c *Call) (func(float64) float64, error) {
 		return swish(c.alpha(1)), nil
-	}, 24),
+	}, 24).derived(slope(slopeSwish)),
 	{Name: "SwiGLU", Since: []int{28}, MinIn: 2, MaxIn: 2, Traits: Elementwise, Infer: inferSwiGLU,
-		Eval: inFloat32(evalSwiGLU)},
+		Eval: inFloat32(evalSwiGLU), grad: gradSwiGLU},
 	{Name: "Shrink", Since: []int{9}, MinIn: 1, MaxIn: 1, Traits: Elementwise,
 		Infer: inferSame(numberTypes),
-		Eval:  inFloat32(evalShrink)},
+		Eval:  inFloat32(evalShrink), grad: gradShrink},
 	{Name: "Clip", Since: []int{1, 6, 11, 12, 13}, MinIn: 1, MaxIn: 3, Traits: Elementwise,
 		Infer: inferClip,
-		Eval:  evalClip},
+		Eval:  evalClip, grad: gradClip},
 }
 
 // attr returns a float attribute in the type that functions compute in.

@@ -10,7 +10,8 @@ import (
 var batchNorm = []Op{
 	{Name: "BatchNormalization", Since: []int{7, 9, 14, 15}, MinIn: 5, MaxIn: 5, MinOut: 1,
 		MaxOut: 5,
-		Infer:  inferBatchNorm, Eval: evalBatchNorm, Flops: flopsPerElement(2)},
+		Infer:  inferBatchNorm, Eval: evalBatchNorm, Flops: flopsPerElement(2),
+		parts: partsOfBatchNorm},
 }
 
 // batchTraining reports whether the call normalises by the moments of the batch and updates the

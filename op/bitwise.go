@@ -5,22 +5,23 @@ import "github.com/weirgpu/weir/tensor"
 // bitwise holds the element-wise operators on the bits of integers.
 var bitwise = []Op{
 	{Name: "BitShift", Since: []int{11, 28}, MinIn: 2, MaxIn: 2, Traits: Elementwise,
-		Infer: inferBroadcast(integerTypes, tensor.Undefined), Eval: evalBitShift},
+		Infer: inferBroadcast(integerTypes, tensor.Undefined), Eval: evalBitShift,
+		flat: true},
 	binaryOp("BitwiseAnd", binaryFuncs{
 		i: func(a, b int64) int64 { return a & b },
 		u: func(a, b uint64) uint64 { return a & b },
-	}, nil, Commutative, 18),
+	}, nil, Commutative, 18).constantAlmostEverywhere(),
 	binaryOp("BitwiseOr", binaryFuncs{
 		i: func(a, b int64) int64 { return a | b },
 		u: func(a, b uint64) uint64 { return a | b },
-	}, nil, Commutative, 18),
+	}, nil, Commutative, 18).constantAlmostEverywhere(),
 	binaryOp("BitwiseXor", binaryFuncs{
 		i: func(a, b int64) int64 { return a ^ b },
 		u: func(a, b uint64) uint64 { return a ^ b },
-	}, nil, Commutative, 18),
+	}, nil, Commutative, 18).constantAlmostEverywhere(),
 	unaryOp("BitwiseNot", unaryFuncs{i: func(a int64) int64 {
 		return ^a
-	}, u: func(a uint64) uint64 { return ^a }}, 18),
+	}, u: func(a uint64) uint64 { return ^a }}, 18).constantAlmostEverywhere(),
 }
 
 // evalBitShift shifts by the second operand; bits that leave the type are lost, also when it is

@@ -12,9 +12,9 @@ import (
 var castOps = []Op{
 	{Name: "Cast", Since: []int{6, 9, 13, 19, 21, 23, 24, 25, 28}, MinIn: 1, MaxIn: 1,
 		Traits: Elementwise,
-		Infer:  inferCast, Eval: evalCast},
+		Infer:  inferCast, Eval: evalCast, grad: gradCast},
 	{Name: "CastLike", Since: []int{15, 19, 21, 23, 24, 25}, MinIn: 2, MaxIn: 2,
-		Infer: inferCastLike, Eval: evalCastLike},
+		Infer: inferCastLike, Eval: evalCastLike, grad: gradCastLike},
 	{Name: "BitCast", Since: []int{26}, MinIn: 1, MaxIn: 1, Infer: inferBitCast, Eval: evalBitCast},
 }
 

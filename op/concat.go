@@ -9,9 +9,9 @@ import (
 // concatOps join and part tensors along an axis: Concat and Split.
 var concatOps = []Op{
 	{Name: "Concat", Since: []int{4, 11, 13}, MinIn: 1, MaxIn: -1, Infer: inferConcat,
-		Eval: evalConcat},
+		Eval: evalConcat, grad: gradConcat},
 	{Name: "Split", Since: []int{2, 11, 13, 18}, MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: -1,
-		Infer: inferSplit, Eval: evalSplit},
+		Infer: inferSplit, Eval: evalSplit, grad: gradSplit},
 }
 
 func inferConcat(c *Infer) error {

@@ -12,9 +12,9 @@ var constantOps = []Op{
 	{Name: "Constant", Since: []int{1, 9, 11, 12, 13, 19, 21, 23, 24, 25}, Infer: inferConstant,
 		Eval: evalConstant},
 	{Name: "ConstantOfShape", Since: []int{9, 20, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1,
-		Infer: inferConstantOfShape, Eval: evalConstantOfShape},
+		Infer: inferConstantOfShape, Eval: evalConstantOfShape, flat: true},
 	{Name: "EyeLike", Since: []int{9, 22}, MinIn: 1, MaxIn: 1, Traits: ShapeOnly,
-		Infer: inferEyeLike, Eval: evalEyeLike},
+		Infer: inferEyeLike, Eval: evalEyeLike, flat: true},
 	{Name: "Range", Since: []int{11, 27}, MinIn: 3, MaxIn: 3, Infer: inferRange, Eval: evalRange},
 }
 

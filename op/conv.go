@@ -10,9 +10,10 @@ import (
 var conv = []Op{
 	{Name: "Conv", Since: []int{1, 11, 22}, MinIn: 2, MaxIn: 3, Infer: inferConv,
 		Eval:  inFloat32(evalConv),
-		Flops: convFlops},
+		Flops: convFlops, grad: gradConv},
 	{Name: "ConvTranspose", Since: []int{1, 11, 22}, MinIn: 2, MaxIn: 3, Infer: inferConvTranspose,
-		Eval: inFloat32(evalConvTranspose), Flops: convTransposeFlops},
+		Eval: inFloat32(evalConvTranspose), Flops: convTransposeFlops,
+		grad: gradConvTranspose},
 }
 
 // convKernel returns the spatial kernel: attribute kernel_shape, else the trailing dimensions of

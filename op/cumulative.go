@@ -4,7 +4,7 @@ import "github.com/weirgpu/weir/tensor"
 
 // cumulative holds the running sums and products along an axis, which input 1 gives.
 var cumulative = []Op{
-	running("CumSum", sums, 0, 11, 14),
+	running("CumSum", sums, 0, 11, 14).derived(gradCumSum),
 	running("CumProd", binaryFuncs{
 		i: func(acc, x int64) int64 { return acc * x },
 		u: func(acc, x uint64) uint64 { return acc * x },

@@ -12,7 +12,7 @@ var dropoutOps = []Op{
 		Infer: inferDropout,
 		Eval:  evalDropout, Draws: func(c *Call) bool {
 			return c.NumIn > 2 && !c.Attrs.Has("seed")
-		}},
+		}, grad: gradDropout},
 }
 
 // inferDropout gives the data its type and the mask the same shape; the mask is of the data's type

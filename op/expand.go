@@ -65,7 +65,10 @@ type expander struct {
 	types   []Type // of all values
 	present []bool
 	opset   int
-	err     error
+	// lookup is [Lookup]. Rows name rules, rules write steps, and a step needs the table of rows: by
+	// name that would be a cycle of initialisation.
+	lookup func(domain, name string, version int) (*Op, error)
+	err    error
 }
 
 // composition is the row of an operator that is defined by others. halves tells which outputs stay
@@ -95,15 +98,20 @@ func composition(o Op, keep int, define func(*expander)) Op {
 // beside its outputs.
 func (o *Op) Composed() bool { return o.define != nil }
 
-// expand runs a definition.
-func expand(define func(*expander), call *Call, in []Type, present []bool, opset int) (*expander,
-	error) {
+// newExpander starts an expansion over values of the given types.
+func newExpander(call *Call, types []Type, present []bool, opset int) *expander {
 	if opset == 0 {
 		opset = DefaultExpansionOpset
 	}
-	x := &expander{Call: call, types: slices.Clone(in), present: present,
-		opset: max(opset, minExpansionOpset),
-		e:     &Expansion{Consts: map[int]*tensor.Tensor{}}}
+	return &expander{Call: call, types: slices.Clone(types), present: present,
+		opset: max(opset, minExpansionOpset), lookup: Lookup,
+		e: &Expansion{Consts: map[int]*tensor.Tensor{}}}
+}
+
+// expand runs a definition.
+func expand(define func(*expander), call *Call, in []Type, present []bool, opset int) (*expander,
+	error) {
+	x := newExpander(call, in, present, opset)
 	define(x)
 	if x.err != nil {
 		return x, x.err
@@ -330,7 +338,7 @@ func (x *expander) ops(domain, typ string, version, outputs int, attrs Attrs, in
 	for len(in) > 0 && in[len(in)-1] == absent {
 		in = in[:len(in)-1]
 	}
-	o, err := Lookup(domain, typ, 0)
+	o, err := x.lookup(domain, typ, 0)
 	if err != nil {
 		x.err = err
 		return out

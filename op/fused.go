@@ -36,7 +36,7 @@ var fused = []Op{
 	{Domain: FusedDomain, Name: "Silu", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: Elementwise,
 		Infer: inferSame(floatTypes), Eval: evalMap(func(*Call) (unaryFuncs, error) {
 			return unaryFuncs{f: swish(1)}, nil
-		})},
+		}), grad: slope(slopeSilu)},
 	fusedAttention, fusedNBits,
 }
 

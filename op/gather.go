@@ -9,11 +9,11 @@ import (
 // gatherOps pick elements by computed indices: Gather, GatherElements, GatherND.
 var gatherOps = []Op{
 	{Name: "Gather", Since: []int{1, 11, 13}, MinIn: 2, MaxIn: 2, Infer: inferGather,
-		Eval: evalGather},
+		Eval: evalGather, grad: gradGather},
 	{Name: "GatherElements", Since: []int{11, 13}, MinIn: 2, MaxIn: 2, Infer: inferGatherElements,
-		Eval: evalGatherElements},
+		Eval: evalGatherElements, grad: gradGatherElements},
 	{Name: "GatherND", Since: []int{11, 12, 13}, MinIn: 2, MaxIn: 2, Infer: inferGatherND,
-		Eval: evalGatherND},
+		Eval: evalGatherND, grad: gradGatherND},
 }
 
 // index brings an index of an axis of n elements into [0, n); a negative one counts from the end.

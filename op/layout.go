@@ -10,12 +10,13 @@ import (
 // Trilu.
 var layoutOps = []Op{
 	{Name: "DepthToSpace", Since: []int{1, 11, 13, 28}, MinIn: 1, MaxIn: 1,
-		Infer: inferDepthToSpace, Eval: evalDepthToSpace},
+		Infer: inferDepthToSpace, Eval: evalDepthToSpace, grad: gradDepthToSpace},
 	{Name: "SpaceToDepth", Since: []int{1, 13, 28}, MinIn: 1, MaxIn: 1, Infer: inferSpaceToDepth,
-		Eval: evalSpaceToDepth},
+		Eval: evalSpaceToDepth, grad: gradSpaceToDepth},
 	{Name: "ReverseSequence", Since: []int{10, 28}, MinIn: 2, MaxIn: 2, Infer: inferFirst,
-		Eval: evalReverseSequence},
-	{Name: "Trilu", Since: []int{14}, MinIn: 1, MaxIn: 2, Infer: inferFirst, Eval: evalTrilu},
+		Eval: evalReverseSequence, grad: gradSame},
+	{Name: "Trilu", Since: []int{14}, MinIn: 1, MaxIn: 2, Infer: inferFirst, Eval: evalTrilu,
+		grad: gradSame},
 }
 
 // inferFirst is the rule of operators whose output has the type and shape of the first input.

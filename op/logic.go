@@ -8,20 +8,24 @@ import (
 
 // logic holds the element-wise operators that give truth values. All broadcast as numpy does.
 var logic = []Op{
-	truth("And", func(a, b bool) bool { return a && b }, 7),
-	truth("Or", func(a, b bool) bool { return a || b }, 7),
-	truth("Xor", func(a, b bool) bool { return a != b }, 7),
+	truth("And", func(a, b bool) bool { return a && b }, 7).constantAlmostEverywhere(),
+	truth("Or", func(a, b bool) bool { return a || b }, 7).constantAlmostEverywhere(),
+	truth("Xor", func(a, b bool) bool { return a != b }, 7).constantAlmostEverywhere(),
 	onElems(Op{Name: "Not", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: Elementwise,
 		Infer: inferSame(boolTypes), Eval: evalNot},
-		Known(1).Sub),
+		Known(1).Sub).constantAlmostEverywhere(),
 	{Name: "Equal", Since: []int{7, 11, 13, 19}, MinIn: 2, MaxIn: 2,
 		Traits: Elementwise | Commutative,
 		Infer:  withElems(inferBroadcast(equalTypes, tensor.Bool), orderDims(equal)),
-		Eval:   evalEqual},
-	comparison("Greater", func(order int) bool { return order > 0 }, 7, 9, 13),
-	comparison("Less", func(order int) bool { return order < 0 }, 7, 9, 13),
-	comparison("GreaterOrEqual", func(order int) bool { return order >= 0 }, 12, 16),
-	comparison("LessOrEqual", func(order int) bool { return order <= 0 }, 12, 16),
+		Eval:   evalEqual, flat: true},
+	comparison("Greater", func(order int) bool { return order > 0 },
+		7, 9, 13).constantAlmostEverywhere(),
+	comparison("Less", func(order int) bool { return order < 0 },
+		7, 9, 13).constantAlmostEverywhere(),
+	comparison("GreaterOrEqual", func(order int) bool { return order >= 0 },
+		12, 16).constantAlmostEverywhere(),
+	comparison("LessOrEqual", func(order int) bool { return order <= 0 },
+		12, 16).constantAlmostEverywhere(),
 }
 
 var equalTypes = numberTypes | boolTypes | setOf(tensor.String)

@@ -8,10 +8,10 @@ import (
 var loss = []Op{
 	{Name: "NegativeLogLikelihoodLoss", Since: []int{12, 13, 22}, MinIn: 2, MaxIn: 3,
 		Infer: inferLoss,
-		Eval:  inFloat32(evalLikelihoodLoss)},
+		Eval:  inFloat32(evalLikelihoodLoss), parts: partsOfLikelihoodLoss},
 	{Name: "SoftmaxCrossEntropyLoss", Since: []int{12, 13}, MinIn: 2, MaxIn: 3, MinOut: 1,
 		MaxOut: 2, Infer: inferLoss,
-		Eval: inFloat32(evalSoftmaxLoss)},
+		Eval: inFloat32(evalSoftmaxLoss), parts: partsOfSoftmaxLoss},
 }
 
 // reductionMode returns attribute reduction: none, sum or mean.

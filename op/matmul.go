@@ -12,10 +12,10 @@ import (
 var matmul = []Op{
 	{Name: "MatMul", Since: []int{1, 9, 13}, MinIn: 2, MaxIn: 2, Infer: inferMatMul,
 		Eval:  inFloat32(evalMatMul),
-		Flops: matMulFlops},
+		Flops: matMulFlops, grad: gradMatMul},
 	{Name: "Gemm", Since: []int{7, 9, 11, 13}, MinIn: 2, MaxIn: 3, Infer: inferGemm,
 		Eval:  inFloat32(evalGemm),
-		Flops: gemmFlops},
+		Flops: gemmFlops, grad: gradGemm},
 }
 
 var productTypes = floatTypes | setOf(tensor.Int32, tensor.Int64, tensor.Uint32, tensor.Uint64)

@@ -76,6 +76,13 @@ type Op struct {
 	Flops func(call *Call, in, out []Type) int64
 
 	define func(*expander) // what the operator is in others; nil when it is no composition
+	// parts is what the operator is in others, for those who want its derivatives and have no rule:
+	// unlike a composition it is evaluated as a whole.
+	parts func(*expander)
+	grad  func(*gradient) // the rule of [Op.Gradient]; nil when there is none
+	// flat marks operators whose results are integers, conditions or steps of the operands, so that
+	// derivatives are zero wherever they exist.
+	flat bool
 }
 
 // Has reports whether the operator has all of the given traits.

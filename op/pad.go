@@ -9,9 +9,9 @@ import (
 // padOps enlarge or cut tensors at their borders: Pad, CenterCropPad.
 var padOps = []Op{
 	{Name: "Pad", Since: []int{2, 11, 13, 18, 19, 21, 23, 24, 25}, MinIn: 1, MaxIn: 4,
-		Infer: inferPad, Eval: evalPad},
+		Infer: inferPad, Eval: evalPad, grad: gradPad},
 	{Name: "CenterCropPad", Since: []int{18}, MinIn: 2, MaxIn: 2, Infer: inferCenterCropPad,
-		Eval: evalCenterCropPad},
+		Eval: evalCenterCropPad, grad: gradMoved},
 }
 
 // padAxes are the axes that the entries of pads speak of: all, or those of input 3 (opset 18).

@@ -12,9 +12,9 @@ import (
 var pool = []Op{
 	{Name: "MaxPool", Since: []int{1, 8, 10, 11, 12, 22}, MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
 		Infer: inferPool,
-		Eval:  inFloat32(evalMaxPool), Flops: poolFlops},
+		Eval:  inFloat32(evalMaxPool), Flops: poolFlops, grad: gradMaxPool},
 	{Name: "AveragePool", Since: []int{7, 10, 11, 19, 22}, MinIn: 1, MaxIn: 1, Infer: inferPool,
-		Eval: inFloat32(evalAveragePool), Flops: poolFlops},
+		Eval: inFloat32(evalAveragePool), Flops: poolFlops, grad: gradAveragePool},
 	{Name: "LpPool", Since: []int{1, 2, 11, 18, 22}, MinIn: 1, MaxIn: 1, Infer: inferPool,
 		Eval:  inFloat32(evalLpPool),
 		Flops: poolFlops},
@@ -22,10 +22,10 @@ var pool = []Op{
 		Eval: inFloat32(evalUnpool)},
 	globalPool("GlobalMaxPool", func(*Call) (func([]float64) float64, error) {
 		return maximum, nil
-	}, 1, 22),
+	}, 1, 22).derived(gradGlobalMaxPool),
 	globalPool("GlobalAveragePool", func(*Call) (func([]float64) float64, error) {
 		return mean, nil
-	}, 1, 22),
+	}, 1, 22).derived(gradGlobalAveragePool),
 	globalPool("GlobalLpPool", func(c *Call) (func([]float64) float64, error) {
 		p, err := c.normOrder()
 		return func(v []float64) float64 { return lpNorm(v, p) }, err

@@ -11,8 +11,10 @@ import (
 // for ReduceSum) and input 1 from then on. With noop_with_empty_axes and no axes, each element is
 // reduced alone.
 var reduce = []Op{
-	reduction("ReduceSum", reducer{add: sums, dims: Dim.Add}, 13, 1, 11, 13),
-	reduction("ReduceMean", reducer{add: sums, mean: true}, 18, 1, 11, 13, 18),
+	reduction("ReduceSum", reducer{add: sums, dims: Dim.Add}, 13, 1, 11,
+		13).derived(gradReduceSum),
+	reduction("ReduceMean", reducer{add: sums, mean: true}, 18, 1, 11, 13,
+		18).derived(gradReduceMean),
 	reduction("ReduceProd", reducer{start: one, dims: Dim.Mul, add: binaryFuncs{
 		i: func(acc, x int64) int64 { return acc * x },
 		u: func(acc, x uint64) uint64 { return acc * x },
@@ -20,25 +22,26 @@ var reduce = []Op{
 	}}, 18, 1, 11, 13, 18),
 	reduction("ReduceMax", reducer{start: lowest, dims: maxDims,
 		add: binaryFuncs{i: maxInt[int64], u: maxInt[uint64], f: maxOf}}, 18, 1, 11, 12, 13, 18,
-		20),
+		20).derived(gradReduceExtreme),
 	reduction("ReduceMin", reducer{start: highest, dims: minDims,
 		add: binaryFuncs{i: minInt[int64], u: minInt[uint64], f: minOf}}, 18, 1, 11, 12, 13, 18,
-		20),
+		20).derived(gradReduceExtreme),
 	reduction("ReduceL1", reducer{add: binaryFuncs{
 		i: func(acc, x int64) int64 { return acc + max(x, -x) },
 		u: func(acc, x uint64) uint64 { return acc + x },
 		f: func(acc, x float64) float64 { return acc + math.Abs(x) },
-	}}, 18, 1, 11, 13, 18),
+	}}, 18, 1, 11, 13, 18).derived(gradReduceL1),
 	reduction("ReduceSumSquare", reducer{add: binaryFuncs{
 		i: func(acc, x int64) int64 { return acc + x*x },
 		u: func(acc, x uint64) uint64 { return acc + x*x },
 		f: addSquare,
-	}}, 18, 1, 11, 13, 18),
+	}}, 18, 1, 11, 13, 18).derived(gradReduceSumSquare),
 	reduction("ReduceL2", reducer{add: binaryFuncs{f: addSquare}, finish: math.Sqrt}, 18, 1, 11, 13,
-		18),
+		18).derived(gradReduceL2),
 	reduction("ReduceLogSum", reducer{add: binaryFuncs{f: sums.f}, finish: math.Log}, 18, 1, 11, 13,
-		18, 28),
-	reduction("ReduceLogSumExp", reducer{shifted: true}, 18, 1, 11, 13, 18, 28),
+		18, 28).derived(gradReduceLogSum),
+	reduction("ReduceLogSumExp", reducer{shifted: true}, 18, 1, 11, 13, 18,
+		28).derived(gradReduceLogSumExp),
 }
 
 var sums = binaryFuncs{

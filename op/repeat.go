@@ -8,8 +8,10 @@ import (
 
 // repeatOps make tensors larger by repeating them: Expand and Tile.
 var repeatOps = []Op{
-	{Name: "Expand", Since: []int{8, 13}, MinIn: 2, MaxIn: 2, Infer: inferExpand, Eval: evalExpand},
-	{Name: "Tile", Since: []int{6, 13}, MinIn: 2, MaxIn: 2, Infer: inferTile, Eval: evalTile},
+	{Name: "Expand", Since: []int{8, 13}, MinIn: 2, MaxIn: 2, Infer: inferExpand, Eval: evalExpand,
+		grad: gradExpand},
+	{Name: "Tile", Since: []int{6, 13}, MinIn: 2, MaxIn: 2, Infer: inferTile, Eval: evalTile,
+		grad: gradMoved},
 }
 
 func inferExpand(c *Infer) error {

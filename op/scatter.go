@@ -10,11 +10,11 @@ import (
 // ScatterND, and TensorScatter, which writes the slices of new tokens into a cache.
 var scatterOps = []Op{
 	{Name: "Scatter", Since: []int{9}, MinIn: 3, MaxIn: 3, Infer: inferScatter,
-		Eval: evalScatterElements},
+		Eval: evalScatterElements, grad: gradScatterElements},
 	{Name: "ScatterElements", Since: []int{11, 13, 16, 18}, MinIn: 3, MaxIn: 3, Infer: inferScatter,
-		Eval: evalScatterElements},
+		Eval: evalScatterElements, grad: gradScatterElements},
 	{Name: "ScatterND", Since: []int{11, 13, 16, 18}, MinIn: 3, MaxIn: 3, Infer: inferScatter,
-		Eval: evalScatterND},
+		Eval: evalScatterND, grad: gradScatterND},
 	{Name: "TensorScatter", Since: []int{24}, MinIn: 2, MaxIn: 3, Infer: inferTensorScatter,
 		Eval: evalTensorScatter},
 }

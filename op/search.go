@@ -10,12 +10,12 @@ import (
 // search holds the operators that find the largest or smallest elements along an axis.
 var search = []Op{
 	{Name: "ArgMax", Since: []int{1, 11, 12, 13}, MinIn: 1, MaxIn: 1, Infer: inferArg,
-		Eval: inFloat32(func(c *Eval) error { return c.evalArg(1) })},
+		Eval: inFloat32(func(c *Eval) error { return c.evalArg(1) }), flat: true},
 	{Name: "ArgMin", Since: []int{1, 11, 12, 13}, MinIn: 1, MaxIn: 1, Infer: inferArg,
-		Eval: inFloat32(func(c *Eval) error { return c.evalArg(-1) })},
+		Eval: inFloat32(func(c *Eval) error { return c.evalArg(-1) }), flat: true},
 	{Name: "TopK", Since: []int{1, 10, 11, 24}, MinIn: 1, MaxIn: 2, MinOut: 2, MaxOut: 2,
 		Infer: inferTopK,
-		Eval:  inFloat32(evalTopK)},
+		Eval:  inFloat32(evalTopK), grad: gradTopK},
 }
 
 func inferArg(c *Infer) error {

@@ -10,11 +10,12 @@ import (
 
 // selectOps choose elements by conditions and values: Where, Compress, NonZero, Unique.
 var selectOps = []Op{
-	{Name: "Where", Since: []int{9, 16}, MinIn: 3, MaxIn: 3, Infer: inferWhere, Eval: evalWhere},
+	{Name: "Where", Since: []int{9, 16}, MinIn: 3, MaxIn: 3, Infer: inferWhere, Eval: evalWhere,
+		grad: gradWhere},
 	{Name: "Compress", Since: []int{9, 11, 28}, MinIn: 2, MaxIn: 2, Infer: inferCompress,
-		Eval: evalCompress},
+		Eval: evalCompress, grad: gradMoved},
 	{Name: "NonZero", Since: []int{9, 13}, MinIn: 1, MaxIn: 1, Infer: inferNonZero,
-		Eval: evalNonZero},
+		Eval: evalNonZero, flat: true},
 	{Name: "Unique", Since: []int{11, 28}, MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 4,
 		Infer: inferUnique, Eval: evalUnique},
 }

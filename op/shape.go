@@ -10,20 +10,20 @@ import (
 var shapeOps = []Op{
 	{Name: "Identity", Since: []int{1, 13, 14, 16, 19, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1,
 		Traits: View | Elementwise | Containers,
-		Infer:  inferIdentity, Eval: evalIdentity},
+		Infer:  inferIdentity, Eval: evalIdentity, grad: gradIdentity},
 	{Name: "Shape", Since: []int{1, 13, 15, 19, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1,
 		Traits: ShapeOnly,
-		Infer:  inferShape, Eval: evalShape},
+		Infer:  inferShape, Eval: evalShape, flat: true},
 	{Name: "Size", Since: []int{1, 13, 19, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1, Traits: ShapeOnly,
-		Infer: inferSize, Eval: evalSize},
+		Infer: inferSize, Eval: evalSize, flat: true},
 	{Name: "Reshape", Since: []int{5, 13, 14, 19, 21, 23, 24, 25}, MinIn: 2, MaxIn: 2, Traits: View,
-		Infer: inferReshape, Eval: evalReshape},
+		Infer: inferReshape, Eval: evalReshape, grad: gradView},
 	{Name: "Flatten", Since: []int{1, 9, 11, 13, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1, Traits: View,
-		Infer: inferFlatten, Eval: evalFlatten},
+		Infer: inferFlatten, Eval: evalFlatten, grad: gradView},
 	{Name: "Squeeze", Since: []int{1, 11, 13, 21, 23, 24, 25}, MinIn: 1, MaxIn: 2, Traits: View,
-		Infer: inferSqueeze, Eval: evalSqueeze},
+		Infer: inferSqueeze, Eval: evalSqueeze, grad: gradView},
 	{Name: "Unsqueeze", Since: []int{1, 11, 13, 21, 23, 24, 25}, MinIn: 1, MaxIn: 2, Traits: View,
-		Infer: inferUnsqueeze, Eval: evalUnsqueeze},
+		Infer: inferUnsqueeze, Eval: evalUnsqueeze, grad: gradView},
 }
 
 // viewed is the type of in's elements under another shape.

@@ -10,8 +10,8 @@ import (
 // the input to two dimensions at the axis (default 1) and work on the rows; from 13 on they work
 // along one axis (default -1).
 var softmax = []Op{
-	alongAxis("Softmax", softmaxOf),
-	alongAxis("LogSoftmax", logSoftmax),
+	alongAxis("Softmax", softmaxOf).derived(gradSoftmax),
+	alongAxis("LogSoftmax", logSoftmax).derived(gradLogSoftmax),
 	alongAxis("Hardmax", func(out, in []float64) {
 		best := 0
 		for i, x := range in {
@@ -21,7 +21,7 @@ var softmax = []Op{
 			}
 		}
 		out[best] = 1
-	}),
+	}).constantAlmostEverywhere(),
 }
 
 func softmaxOf(out, in []float64) {

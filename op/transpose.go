@@ -5,7 +5,7 @@ import "github.com/weirgpu/weir/tensor"
 // transposeOps reorder axes.
 var transposeOps = []Op{
 	{Name: "Transpose", Since: []int{1, 13, 21, 23, 24, 25}, MinIn: 1, MaxIn: 1,
-		Infer: inferTranspose, Eval: evalTranspose},
+		Infer: inferTranspose, Eval: evalTranspose, grad: gradTranspose},
 }
 
 // transposePerm is the attribute perm, by default the axes in reverse; it must name every axis

@@ -1,0 +1,464 @@
+package grad
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// Objective says what of a graph to differentiate, and by what.
+type Objective struct {
+	// Of are values of the graph, of floating-point type: the sum of all their elements, each times
+	// that of its seed, is what is differentiated.
+	Of []*graph.Value
+	// Seeds are values of the types and shapes of Of, or nil for ones; nil stands for all nil.
+	Seeds []*graph.Value
+	// By are the values to differentiate by: inputs, constants, or what nodes compute. They vary
+	// independently of each other, whatever the graph computes them from.
+	By []*graph.Value
+	// Held are values that are taken as constant, whatever the graph computes them from.
+	Held []*graph.Value
+}
+
+// Backward adds to g the nodes that compute the gradients of an objective, and returns one value a
+// value of By, of its type and shape: zeros where nothing depends on it. It types what the nodes of
+// g compute, as far as their rules tell, and may ask nodes of g for results that nobody wanted, such
+// as the indices of MaxPool. On an error, of kind op.ErrNoGradient, g has the nodes that it had.
+func Backward(g *graph.Graph, o Objective) ([]*graph.Value, error) {
+	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("graph %q: %w", g.Name, err)
+	}
+	for _, n := range g.Nodes {
+		_ = n.InferTypes() // what matters of a failure is told by the rule that misses the type
+	}
+	r := newReverse(g, o)
+	if err := r.run(o); err != nil {
+		return nil, fmt.Errorf("graph %q: %w", g.Name, err)
+	}
+	out := make([]*graph.Value, len(o.By))
+	for i, v := range o.By {
+		if out[i] = r.of[v]; out[i] == nil {
+			zeros, err := r.full(v, 0)
+			if err != nil {
+				return nil, fmt.Errorf("graph %q: %w", g.Name, err)
+			}
+			out[i] = zeros
+		}
+	}
+	r.commit(out)
+	return out, nil
+}
+
+// check refuses values that have no gradients.
+func (o *Objective) check() error {
+	if o.Seeds != nil && len(o.Seeds) != len(o.Of) {
+		return fmt.Errorf("%w: %d seeds for %d values", op.ErrInput, len(o.Seeds), len(o.Of))
+	}
+	for _, v := range slices.Concat(o.Of, o.By) {
+		if d := v.Type.DType; d != tensor.Undefined && !smooth(d) {
+			return fmt.Errorf("%w of or by value %q, which is %v; derivatives are of float16, "+
+				"bfloat16, float32 and float64", op.ErrNoGradient, v.Name, d)
+		}
+	}
+	return nil
+}
+
+// smooth reports whether values of an element type have gradients.
+func smooth(d tensor.DType) bool { return d.IsFloat() && !d.IsMinifloat() }
+
+// discrete reports whether values of an element type cannot change by little, so that derivatives
+// by them are zero. Narrow floats are not: they stand for numbers, and have no gradients here.
+func discrete(d tensor.DType) bool {
+	return d.IsInteger() || d == tensor.Bool || d == tensor.String
+}
+
+// reverse is one differentiation.
+type reverse struct {
+	opset int
+	g     *graph.Graph
+	names map[string]bool
+	made  []*graph.Node
+	extra []*graph.Value                // results that nodes of g are to be asked for
+	of    map[*graph.Value]*graph.Value // gradients, as far as they are summed
+	moves map[*graph.Value]bool         // values that depend on what is differentiated by
+	ends  map[*graph.Value]bool         // values beyond which nothing is followed
+	reach map[*graph.Value]bool         // values that the objective depends on
+}
+
+func newReverse(g *graph.Graph, o Objective) *reverse {
+	r := &reverse{opset: g.Opsets[""], g: g, names: map[string]bool{},
+		of: map[*graph.Value]*graph.Value{}, moves: map[*graph.Value]bool{},
+		ends: map[*graph.Value]bool{}, reach: map[*graph.Value]bool{}}
+	g.Walk(func(g *graph.Graph) {
+		for _, v := range g.Inputs {
+			r.names[v.Name] = true
+		}
+		for _, n := range g.Nodes {
+			r.names[n.Name] = true
+			for _, v := range slices.Concat(n.In, n.Out) {
+				if v != nil {
+					r.names[v.Name] = true
+				}
+			}
+		}
+	})
+	for _, v := range slices.Concat(g.Outputs, o.Of, o.Seeds, o.By, o.Held) {
+		if v != nil {
+			r.names[v.Name] = true
+		}
+	}
+	for _, v := range o.By {
+		r.moves[v], r.ends[v] = true, true
+	}
+	for _, v := range o.Held {
+		r.ends[v] = true
+	}
+	return r
+}
+
+// run finds the gradients of an objective.
+func (r *reverse) run(o Objective) error {
+	nodes := r.g.Nodes
+	r.follow(nodes)
+	for i, y := range o.Of {
+		var seed *graph.Value
+		if o.Seeds != nil {
+			seed = o.Seeds[i]
+		}
+		if !r.moves[y] {
+			continue
+		}
+		if seed == nil {
+			ones, err := r.full(y, 1)
+			if err != nil {
+				return err
+			}
+			seed = ones
+		}
+		if err := r.add(y, seed); err != nil {
+			return err
+		}
+	}
+	r.trace(nodes, o.Of)
+	return r.back(nodes)
+}
+
+// follow marks what depends on the values that are differentiated by. Integers, conditions and what
+// rows call flat depend on nothing in small; an operator without a rule might.
+func (r *reverse) follow(nodes []*graph.Node) {
+	for _, n := range nodes {
+		if !slices.ContainsFunc(n.In, func(v *graph.Value) bool { return r.moves[v] }) {
+			continue
+		}
+		how := op.NoRule
+		if o, err := n.Op(); err == nil {
+			how = o.Differentiability()
+		}
+		for _, v := range n.Out {
+			if v != nil && !r.ends[v] && how != op.Flat &&
+				(how == op.NoRule || !discrete(v.Type.DType)) {
+				r.moves[v] = true
+			}
+		}
+	}
+}
+
+// trace marks what values depend on.
+func (r *reverse) trace(nodes []*graph.Node, ys []*graph.Value) {
+	for _, y := range ys {
+		r.reach[y] = true
+	}
+	for _, n := range slices.Backward(nodes) {
+		if slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return r.reach[v] && !r.ends[v] }) {
+			for _, v := range n.In {
+				if v != nil {
+					r.reach[v] = true
+				}
+			}
+		}
+	}
+}
+
+// back goes through nodes from the last to the first and adds to the gradients of their operands.
+// An operator without a rule is told before any rule is carried out.
+func (r *reverse) back(nodes []*graph.Node) error {
+	var on []*graph.Node
+	for _, n := range nodes {
+		if slices.ContainsFunc(n.Out, func(v *graph.Value) bool {
+			return v != nil && r.moves[v] && r.reach[v] && !r.ends[v]
+		}) {
+			on = append(on, n)
+		}
+	}
+	for _, n := range on {
+		o, err := n.Op()
+		if err == nil && o.Differentiability() == op.NoRule {
+			_, err = o.Gradient(&op.Backward{Call: n.Call()})
+		}
+		if err != nil {
+			return fmt.Errorf("%v: %w", n, err)
+		}
+	}
+	for _, n := range slices.Backward(on) {
+		if err := r.node(n); err != nil {
+			return fmt.Errorf("%v: %w", n, err)
+		}
+	}
+	return nil
+}
+
+// node adds to the gradients of a node's operands.
+func (r *reverse) node(n *graph.Node) error {
+	if !slices.ContainsFunc(n.Out, r.given) {
+		return nil // every reader says that it does not change with what it reads
+	}
+	o, err := n.Op()
+	if err != nil {
+		return err
+	}
+	if o.Differentiability() == op.ByParts {
+		return r.parts(n, o)
+	}
+	return r.rule(n, o)
+}
+
+// given reports whether a result has a gradient that its node passes on.
+func (r *reverse) given(v *graph.Value) bool { return v != nil && r.of[v] != nil && !r.ends[v] }
+
+// rule carries out the rule of a node's operator.
+func (r *reverse) rule(n *graph.Node, o *op.Op) error {
+	in, present := typesOf(n.In)
+	outs := results(n, o, in, present)
+	b := &op.Backward{Call: n.Call(), In: in, Present: present, Opset: r.opset,
+		Out: make([]op.Type, len(outs)), Given: make([]bool, len(outs)), Want: make([]bool, len(in))}
+	values := slices.Concat(n.In, outs)
+	for i, v := range outs {
+		b.Out[i], b.Given[i] = v.Type, r.given(v)
+		values = append(values, r.of[v])
+	}
+	for i, v := range n.In {
+		b.Want[i] = r.moves[v]
+	}
+	e, err := o.Gradient(b)
+	if err != nil {
+		return err
+	}
+	all, err := r.write(n, e, values)
+	if err != nil {
+		return err
+	}
+	for i, v := range e.Out {
+		if v >= 0 {
+			if err := r.add(n.In[i], all(v)); err != nil {
+				return err
+			}
+		}
+	}
+	for i, v := range outs {
+		if i >= len(n.Out) || n.Out[i] == nil {
+			r.extra = append(r.extra, v)
+		}
+	}
+	return nil
+}
+
+// parts carries out the rules of what an operator is made of, computed anew.
+func (r *reverse) parts(n *graph.Node, o *op.Op) error {
+	in, present := typesOf(n.In)
+	e, err := o.Parts(n.Call(), in, present, r.opset)
+	if err != nil {
+		return err
+	}
+	from := len(r.made)
+	all, err := r.write(n, e, n.In)
+	if err != nil {
+		return err
+	}
+	nodes := slices.Clone(r.made[from:])
+	r.follow(nodes)
+	var ys []*graph.Value
+	for i, v := range n.Out {
+		if !r.given(v) {
+			continue
+		}
+		y := all(e.Out[i])
+		if err := r.add(y, r.of[v]); err != nil {
+			return err
+		}
+		ys = append(ys, y)
+	}
+	r.trace(nodes, ys)
+	return r.back(nodes)
+}
+
+func typesOf(vs []*graph.Value) (types []op.Type, present []bool) {
+	types, present = make([]op.Type, len(vs)), make([]bool, len(vs))
+	for i, v := range vs {
+		if v != nil {
+			types[i], present[i] = v.Type, true
+		}
+	}
+	return types, present
+}
+
+// results are the results of a node with those that it could be asked for.
+func results(n *graph.Node, o *op.Op, in []op.Type, present []bool) []*graph.Value {
+	outs := make([]*graph.Value, max(len(n.Out), o.MaxOut))
+	copy(outs, n.Out)
+	call := n.Call()
+	call.NumOut = len(outs)
+	types, err := op.InferTypes(o, call, in, present)
+	for i, v := range outs {
+		if v == nil {
+			outs[i] = &graph.Value{Producer: n, Index: i}
+			if err == nil {
+				outs[i].Type = types[i]
+			}
+		}
+	}
+	return outs
+}
+
+// write makes nodes of the steps of an expansion for n, whose first values are given, and returns
+// what finds its values.
+func (r *reverse) write(n *graph.Node, e *op.Expansion,
+	values []*graph.Value) (func(int) *graph.Value, error) {
+	known := map[int]*graph.Value{}
+	for i, v := range values {
+		known[i] = v
+	}
+	find := func(i int) *graph.Value {
+		if i < 0 {
+			return nil
+		}
+		if known[i] == nil && e.Consts[i] != nil {
+			known[i] = graph.NewConst(r.fresh(n.Name+"_constant"), e.Consts[i])
+		}
+		return known[i]
+	}
+	for _, s := range e.Steps {
+		m := &graph.Node{Name: r.fresh(n.Name + "_gradient"), Domain: s.Call.Domain,
+			Type: s.Call.Type, Version: s.Call.Version, Attrs: s.Call.Attrs}
+		for _, v := range s.In {
+			m.In = append(m.In, find(v))
+		}
+		for i, v := range s.Out {
+			known[v] = &graph.Value{Name: r.fresh(m.Name), Producer: m, Index: i}
+			m.Out = append(m.Out, known[v])
+		}
+		if err := r.make(m); err != nil {
+			return nil, err
+		}
+	}
+	return find, nil
+}
+
+// make adds a node.
+func (r *reverse) make(m *graph.Node) error {
+	r.made = append(r.made, m)
+	return m.InferTypes()
+}
+
+// apply adds a node with one result.
+func (r *reverse) apply(typ string, attrs op.Attrs, in ...*graph.Value) (*graph.Value, error) {
+	name := r.fresh("gradient_" + typ)
+	version := r.opset
+	if version == 0 {
+		version = op.DefaultExpansionOpset
+	}
+	n := graph.NewNode(name, typ, max(version, 13), attrs, in, name)
+	return n.Out[0], r.make(n)
+}
+
+// full is a tensor of the type and shape of v with one number in it.
+func (r *reverse) full(v *graph.Value, f float64) (*graph.Value, error) {
+	one, err := number(v.Type.DType, f)
+	if err != nil {
+		return nil, fmt.Errorf("value %q: %w", v.Name, err)
+	}
+	shape, err := r.apply("Shape", nil, v)
+	if err != nil {
+		return nil, err
+	}
+	return r.apply("ConstantOfShape", op.Attrs{op.TensorAttr("value", one)}, shape)
+}
+
+// number is a vector of one number.
+func number(d tensor.DType, f float64) (*tensor.Tensor, error) {
+	switch d {
+	case tensor.Float64:
+		return tensor.From([]float64{f}, 1), nil
+	case tensor.Float32:
+		return tensor.From([]float32{float32(f)}, 1), nil
+	case tensor.Float16:
+		return tensor.From([]tensor.Half{tensor.HalfOf(float32(f))}, 1), nil
+	case tensor.BFloat16:
+		return tensor.From([]tensor.BHalf{tensor.BHalfOf(float32(f))}, 1), nil
+	}
+	return nil, fmt.Errorf("%w of type %v; give the model's inputs types", op.ErrNoGradient, d)
+}
+
+// add adds a part to the gradient of a value.
+func (r *reverse) add(v, part *graph.Value) error {
+	if v == nil || !r.moves[v] {
+		return nil
+	}
+	if was := r.of[v]; was != nil {
+		sum, err := r.apply("Add", nil, was, part)
+		if err != nil {
+			return err
+		}
+		part = sum
+	}
+	r.of[v] = part
+	return nil
+}
+
+// fresh returns a name that no value or node has: base, or base with a number.
+func (r *reverse) fresh(base string) string {
+	name := base
+	for i := len(r.names); r.names[name]; i++ {
+		name = base + "_" + strconv.Itoa(i)
+	}
+	r.names[name] = true
+	return name
+}
+
+// commit adds to the graph the nodes that results need, and asks for what these need.
+func (r *reverse) commit(results []*graph.Value) {
+	needed := map[*graph.Value]bool{}
+	for _, v := range results {
+		needed[v] = true
+	}
+	var keep []*graph.Node
+	for _, n := range slices.Backward(r.made) {
+		wanted := func(v *graph.Value) bool { return v != nil && v.Producer == n && needed[v] }
+		if slices.ContainsFunc(n.Out, wanted) || slices.ContainsFunc(r.extra, wanted) {
+			keep = append(keep, n)
+			for _, v := range n.In {
+				needed[v] = true
+			}
+		}
+	}
+	slices.Reverse(keep)
+	r.g.Nodes = append(r.g.Nodes, keep...)
+	for _, v := range r.extra {
+		if needed[v] {
+			r.ask(v)
+		}
+	}
+}
+
+// ask makes v a result of its node.
+func (r *reverse) ask(v *graph.Value) {
+	n := v.Producer
+	for len(n.Out) <= v.Index {
+		n.Out = append(n.Out, nil)
+	}
+	v.Name = r.fresh(n.Name + "_result")
+	n.Out[v.Index] = v
+}

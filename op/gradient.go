@@ -1,0 +1,230 @@
+package op
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/weirgpu/weir/tensor"
+)
+
+// ErrNoGradient is the kind of error about a derivative that weir does not have: of an operator
+// without a rule, by an operand that its rule does not cover, or through a call of which too little
+// is known. It is of kind [ErrUnsupported], too.
+var ErrNoGradient = fmt.Errorf("%w: no gradient", ErrUnsupported)
+
+// Backward is one call to differentiate in reverse.
+type Backward struct {
+	Call    *Call
+	In      []Type // of the operands
+	Present []bool // operands that are given
+	Out     []Type // of the results, of those too that are not asked for
+	Given   []bool // results whose gradient is there; that of the others is zero
+	Want    []bool // operands whose gradient is asked for
+	Opset   int    // of ONNX, which the steps speak or the oldest newer one that has them; 0: default
+}
+
+// Differentiability says how derivatives go through an operator.
+type Differentiability int
+
+const (
+	// NoRule: nobody has written how, and asking is an error.
+	NoRule Differentiability = iota
+	// Flat: results do not change under small changes of the operands, wherever they are
+	// differentiable at all (sign, comparison, index, shape), so that derivatives are zero.
+	Flat
+	// ByRule: [Op.Gradient] writes it.
+	ByRule
+	// ByParts: as through the calls that [Op.Parts] writes.
+	ByParts
+)
+
+// Differentiability says how derivatives go through the operator.
+func (o *Op) Differentiability() Differentiability {
+	switch {
+	case o.flat:
+		return Flat
+	case o.grad != nil:
+		return ByRule
+	case o.parts != nil || o.define != nil:
+		return ByParts
+	}
+	return NoRule
+}
+
+// Parts returns what a call is in other operators, for those who want derivatives through it; its
+// evaluation may round otherwise. It fails with [ErrNoGradient] when the operator has no parts or
+// too little is known of the operands.
+func (o *Op) Parts(call *Call, in []Type, present []bool, opset int) (e *Expansion, err error) {
+	define := o.parts
+	if define == nil {
+		define = o.define
+	}
+	if define == nil {
+		return nil, call.Errorf(ErrNoGradient, "is not made of other operators")
+	}
+	defer recoverInto(call, &err)
+	x, err := expand(define, call, in, present, opset)
+	return x.e, known(call, err)
+}
+
+// Gradient writes the gradients of a call's operands, the product of a row vector with the
+// Jacobian: for operand i, the sum over all results j of the gradient of j times the derivative of
+// j by i. Values are numbered as in an [Expansion]: first the operands, then the results (len(b.Out)
+// of them), then the results' gradients, then constants and steps. A step may read a result that the
+// call does not ask for; it has to be asked for then. Out holds the value of each operand's
+// gradient, of the operand's type and shape, -1 where it is zero or not wanted.
+//
+// It fails with [ErrNoGradient] for an operator without a rule, an operand whose gradient its rule
+// does not give, or when what is known of the types does not suffice.
+func (o *Op) Gradient(b *Backward) (e *Expansion, err error) {
+	if o.grad == nil {
+		return nil, b.Call.Errorf(ErrNoGradient, "%s", o.noRule())
+	}
+	defer recoverInto(b.Call, &err)
+	types := append(append([]Type{}, b.In...), b.Out...)
+	for _, t := range b.Out {
+		types = append(types, t.withoutContents())
+	}
+	x := &gradient{expander: newExpander(b.Call, types, b.Present, b.Opset), b: b,
+		done: make([]bool, len(b.In))}
+	for range b.In {
+		x.e.Out = append(x.e.Out, int(absent))
+	}
+	for i, t := range b.In {
+		if x.needs(i) && t.DType != tensor.Undefined && !differentiable(t.DType) {
+			return nil, x.Errorf(ErrNoGradient, "by input %d, of type %v; derivatives are of "+
+				"float16, bfloat16, float32 and float64: cast it", i, t.DType)
+		}
+	}
+	o.grad(x)
+	for i := range b.In {
+		if x.err == nil && x.needs(i) && !x.done[i] {
+			x.refuse(i, "its rule does not give it")
+		}
+	}
+	return x.e, known(b.Call, x.err)
+}
+
+// noRule says why an operator has no gradient.
+func (o *Op) noRule() string {
+	for _, name := range []string{"If", "Loop", "Scan", "SequenceMap"} {
+		if o.Domain == "" && o.Name == name {
+			return "derivatives do not go through operators with bodies; export the model with " +
+				"its loops unrolled and its branches chosen"
+		}
+	}
+	return "weir has no rule for it; write it with others that have one (docs/operators.md lists " +
+		"them), or add its rule: docs/recipes/operator.md"
+}
+
+// known makes an error of what cannot be written yet: nobody will know more later.
+func known(call *Call, err error) error {
+	if errors.Is(err, errLater) {
+		return call.Errorf(ErrNoGradient, "the ranks and element types of its operands are not known "+
+			"well enough; give the model's inputs shapes")
+	}
+	return err
+}
+
+// differentiable reports whether gradients may have an element type.
+func differentiable(d tensor.DType) bool { return d.IsFloat() && !d.IsMinifloat() }
+
+// gradient writes the gradients of a call's operands. Rules ask with [gradient.needs] which are
+// wanted and give each with set, or say with zero that it is none.
+type gradient struct {
+	*expander
+	b    *Backward
+	done []bool
+}
+
+// needs reports whether the gradient of operand i is wanted.
+func (x *gradient) needs(i int) bool { return i < len(x.b.Want) && x.b.Want[i] }
+
+// out is result i of the call.
+func (x *gradient) out(i int) value { return value(len(x.b.In) + i) }
+
+// d is the gradient of result i, zeros when there is none.
+func (x *gradient) d(i int) value {
+	if !x.b.Given[i] {
+		return x.full(x.out(i), x.out(i), 0)
+	}
+	return value(len(x.b.In) + len(x.b.Out) + i)
+}
+
+// set gives the gradient of operand i. A rule that gives one of another type or shape than the
+// operand's is wrong, and its call ends here.
+func (x *gradient) set(i int, v value) {
+	if x.err != nil || !x.needs(i) {
+		return
+	}
+	have, want := x.typ(v), x.b.In[i]
+	if have.DType != want.DType && have.DType != tensor.Undefined && want.DType != tensor.Undefined ||
+		have.Ranked && want.Ranked && !sameSizes(have.Shape, want.Shape) {
+		x.fail(ErrPanic, "its rule gives %v as gradient of input %d, %v: please report it with "+
+			"the model", have, i, want)
+		return
+	}
+	x.e.Out[i], x.done[i] = int(v), true
+}
+
+func sameSizes(a, b []Dim) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !mayEqual(a[i], b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// summed gives the gradient of operand i, which was broadcast, from that of what it became.
+func (x *gradient) summed(i int, v value) {
+	if x.needs(i) {
+		x.set(i, x.unbroadcast(v, x.input(i)))
+	}
+}
+
+// zero says that results do not change with operand i.
+func (x *gradient) zero(i int) {
+	if i < len(x.done) {
+		x.done[i] = true
+	}
+}
+
+// refuse ends the rule when the gradient of operand i is wanted.
+func (x *gradient) refuse(i int, why string) {
+	if x.needs(i) {
+		x.fail(ErrNoGradient, "by input %d: %s; make it a constant, or a value that does not depend "+
+			"on what you differentiate by", i, why)
+	}
+}
+
+// unary is the rule of an operator whose result depends on operand 0 alone: f makes its gradient of
+// that of result 0.
+func unary(f func(x *gradient, g value) value) func(*gradient) {
+	return func(x *gradient) {
+		if x.needs(0) {
+			x.set(0, f(x, x.d(0)))
+		}
+	}
+}
+
+// slope is unary for an element-wise operator: f makes the derivative of operand v and result y.
+func slope(f func(x *gradient, v, y value) value) func(*gradient) {
+	return unary(func(x *gradient, g value) value { return x.mul(g, f(x, x.input(0), x.out(0))) })
+}
+
+// derived is a row with a rule for its gradient.
+func (o Op) derived(rule func(*gradient)) Op {
+	o.grad = rule
+	return o
+}
+
+// constantAlmostEverywhere is a row whose results are integers, conditions or steps, so that their
+// derivatives are zero wherever they exist.
+func (o Op) constantAlmostEverywhere() Op {
+	o.flat = true
+	return o
+}

@@ -1,0 +1,244 @@
+package op
+
+import "slices"
+
+// Rules of operators that move elements.
+
+// gradCast: what is cast to an integer or a condition has no derivative (see package grad), so what
+// is left is a conversion between floats.
+var gradCast = unary(func(x *gradient, g value) value { return x.cast(g, x.dtype(x.input(0))) })
+
+func gradCastLike(x *gradient) {
+	gradCast(x)
+	x.zero(1)
+}
+
+// gradView is the rule of operators that give elements another shape; the others of their operands
+// are integers.
+var gradView = unary(func(x *gradient, g value) value { return x.as(g, x.input(0)) })
+
+// gradTranspose turns the axes back.
+var gradTranspose = unary(func(x *gradient, g value) value {
+	perm, err := transposePerm(x.Call, x.rank(x.input(0)))
+	if err != nil || x.err != nil {
+		x.err = firstError(x.err, err)
+		return absent
+	}
+	back := make([]int64, len(perm))
+	for i, p := range perm {
+		back[p] = int64(i)
+	}
+	return x.transpose(g, back...)
+})
+
+func firstError(errs ...error) error {
+	i := slices.IndexFunc(errs, func(err error) bool { return err != nil })
+	if i < 0 {
+		return nil
+	}
+	return errs[i]
+}
+
+// axisOf is attribute axis, counted from the first of v.
+func (x *expander) axisOf(v value, def int64) int64 {
+	rank := x.rank(v)
+	axis, err := x.axis(x.Attrs.Int("axis", def), max(rank, 1))
+	x.err = firstError(x.err, err)
+	return int64(axis)
+}
+
+// gradConcat parts the gradient as the operands were.
+func gradConcat(x *gradient) {
+	axis := x.axisOf(x.out(0), 0)
+	sizes := make([]value, x.NumIn)
+	for i := range sizes {
+		sizes[i] = x.dim(x.input(i), axis)
+	}
+	split := x.op("Concat", Attrs{IntAttr("axis", 0)}, sizes...)
+	parts := x.ops("", "Split", x.opset, x.NumIn, Attrs{IntAttr("axis", axis)}, x.d(0), split)
+	for i, p := range parts {
+		x.set(i, p)
+	}
+}
+
+// gradSplit joins the gradients of all parts, zeros for those that have none.
+func gradSplit(x *gradient) {
+	parts := make([]value, x.NumOut)
+	for i := range parts {
+		parts[i] = x.d(i)
+	}
+	x.set(0, x.op("Concat", Attrs{IntAttr("axis", x.axisOf(x.input(0), 0))}, parts...))
+}
+
+// gradExpand sums what was repeated.
+func gradExpand(x *gradient) { x.summed(0, x.d(0)) }
+
+// gradMoved is the rule of operators that only move the elements of operand 0.
+func gradMoved(x *gradient) { x.moved(0, x.operands()...) }
+
+// gradPad: what was cut off has no gradient, and what the border holds is the constant's. The other
+// modes repeat elements.
+func gradPad(x *gradient) {
+	if x.Attrs.String("mode", "constant") != "constant" {
+		gradMoved(x)
+		x.zero(2)
+		return
+	}
+	v, g := x.input(0), x.d(0)
+	pads, axes, version := absent, absent, max(x.opset, 13)
+	if x.Version >= 11 {
+		pads, axes = x.input(1), x.input(3)
+	} else {
+		pads = x.ints(x.Attrs.Ints("pads")...)
+	}
+	if axes != absent {
+		version = max(version, 18)
+	}
+	inner := x.ops("", "Pad", version, 1, nil, g, x.neg(pads), absent, axes)[0]
+	x.set(0, x.as(inner, v))
+	if x.needs(2) {
+		all := x.op("ReduceSum", nil, g)
+		x.total(2, x.sub(all, x.op("ReduceSum", nil, inner)))
+	}
+}
+
+// gradGather adds the gradient to the rows that were picked, as often as they were.
+func gradGather(x *gradient) {
+	if !x.needs(0) {
+		return
+	}
+	v, at, g := x.input(0), x.input(1), x.d(0)
+	axis, rank, picked := int(x.axisOf(v, 0)), x.rank(v), x.rank(at)
+	if x.err != nil {
+		return
+	}
+	first := append([]int64{int64(axis)}, slices.Concat(axesBetween(0, axis),
+		axesBetween(axis+1, rank))...)
+	back := make([]int64, rank)
+	for i, k := range first {
+		back[k] = int64(i)
+	}
+	rows := slices.Concat(axesBetween(axis, axis+picked), axesBetween(0, axis),
+		axesBetween(axis+picked, rank-1+picked))
+	zeros := x.full(x.transpose(v, first...), g, 0)
+	x.set(0, x.transpose(x.scatterND(zeros, x.unsqueeze(at, int64(picked)),
+		x.transpose(g, rows...)), back...))
+}
+
+// scatterND adds slices of v to those of base at places.
+func (x *expander) scatterND(base, places, v value) value {
+	return x.ops("", "ScatterND", max(x.opset, 16), 1, Attrs{StringAttr("reduction", "add")}, base,
+		places, v)[0]
+}
+
+// axisAttr is an attribute axis.
+func axisAttr(axis int64) Attrs { return Attrs{IntAttr("axis", axis)} }
+
+// scatterAlong adds elements of v to those of base at places along an axis.
+func (x *expander) scatterAlong(axis int64, base, places, v value) value {
+	return x.ops("", "ScatterElements", max(x.opset, 16), 1,
+		append(axisAttr(axis), StringAttr("reduction", "add")), base, places, v)[0]
+}
+
+func gradGatherElements(x *gradient) {
+	if x.needs(0) {
+		v, g := x.input(0), x.d(0)
+		x.set(0, x.scatterAlong(x.axisOf(v, 0), x.full(v, g, 0), x.input(1), g))
+	}
+}
+
+func gradGatherND(x *gradient) {
+	if x.Attrs.Int("batch_dims", 0) != 0 {
+		gradMoved(x)
+		return
+	}
+	if x.needs(0) {
+		x.set(0, x.scatterND(x.full(x.input(0), x.d(0), 0), x.input(1), x.d(0)))
+	}
+}
+
+// gradScatter is the rule of operators that set or add updates (operand 2) in data (operand 0) at
+// places, which write puts and read gets. ONNX leaves open what two settings of one place give, and
+// so does the rule.
+func gradScatter(write func(x *gradient, base, places, v value) value,
+	read func(x *gradient, v, places value) value) func(*gradient) {
+	return func(x *gradient) {
+		g, places := x.d(0), x.input(1)
+		how := x.Attrs.String("reduction", "none")
+		if how != "none" && how != "add" {
+			x.refuse(0, "reduction "+how)
+			x.refuse(2, "reduction "+how)
+			return
+		}
+		if x.needs(0) && how == "none" {
+			x.set(0, write(x, g, places, x.full(x.input(2), g, 0)))
+		}
+		if how == "add" {
+			x.set(0, g)
+		}
+		if x.needs(2) {
+			x.set(2, read(x, g, places))
+		}
+	}
+}
+
+var gradScatterElements = gradScatter(func(x *gradient, base, places, v value) value {
+	return x.op("ScatterElements", axisAttr(x.axisOf(x.input(0), 0)), base, places, v)
+}, func(x *gradient, v, places value) value {
+	return x.op("GatherElements", axisAttr(x.axisOf(x.input(0), 0)), v, places)
+})
+
+var gradScatterND = gradScatter(func(x *gradient, base, places, v value) value {
+	return x.op("ScatterND", nil, base, places, v)
+}, func(x *gradient, v, places value) value { return x.op("GatherND", nil, v, places) })
+
+// gradTopK puts the gradient of the values where the indices say they were.
+func gradTopK(x *gradient) {
+	if x.needs(0) {
+		v, g := x.input(0), x.d(0)
+		x.set(0, x.scatterAlong(x.axisOf(v, -1), x.full(v, g, 0), x.out(1), g))
+	}
+}
+
+// gradSame is the rule of linear operators that are their own transpose: what they keep, turn round
+// or set to zero, they do to the gradient.
+func gradSame(x *gradient) {
+	if x.needs(0) {
+		in := x.operands()
+		in[0] = x.d(0)
+		x.set(0, x.ops(x.Domain, x.Type, x.Version, 1, x.Attrs, in...)[0])
+	}
+}
+
+// gradCumSum sums from the other end.
+func gradCumSum(x *gradient) {
+	if x.needs(0) {
+		attrs := Attrs{IntAttr("exclusive", x.Attrs.Int("exclusive", 0)),
+			IntAttr("reverse", 1-x.Attrs.Int("reverse", 0))}
+		x.set(0, x.op("CumSum", attrs, x.d(0), x.input(1)))
+	}
+}
+
+// gradSpaceToDepth puts the blocks back.
+func gradSpaceToDepth(x *gradient) {
+	if x.Attrs.String("mode", "DCR") != "DCR" {
+		gradMoved(x)
+		return
+	}
+	if x.needs(0) {
+		size := IntAttr("blocksize", x.Attrs.Int("blocksize", 0))
+		x.set(0, x.op("DepthToSpace", Attrs{size}, x.d(0)))
+	}
+}
+
+// gradDepthToSpace takes the blocks apart.
+func gradDepthToSpace(x *gradient) {
+	if x.Attrs.String("mode", "DCR") != "DCR" {
+		gradMoved(x)
+		return
+	}
+	if x.needs(0) {
+		size := IntAttr("blocksize", x.Attrs.Int("blocksize", 0))
+		x.set(0, x.op("SpaceToDepth", Attrs{size}, x.d(0)))
+	}
+}
