@@ -10,7 +10,10 @@ const (
 	// any; a NaN wins.
 	MaxPool PoolKind = iota
 	// AveragePool is ONNX AveragePool-19: the mean, over the elements inside the image or, with
-	// CountPad, over those inside the image and its pads.
+	// CountPad, over those inside the image and its pads. It is within 1.6e-5 of that, relative to
+	// the mean of magnitudes, for windows of any size: at most 128 float32 additions follow each
+	// other along the rows of a window, and 128 along its columns. A window whose sum leaves the
+	// range of float32 has an infinite mean, or NaN.
 	AveragePool
 )
 
@@ -124,7 +127,7 @@ func (o *PoolOp) ScratchLen() int {
 	case o.band != nil:
 		return 0
 	}
-	return o.p.In[2] + o.p.Stride[2]*o.phase
+	return o.p.In[2] + o.p.Stride[2]*o.phase + o.meanScratch()
 }
 
 // Run computes chunk c of 0 <= c < Chunks from x, Planes x In, into y, Planes x Out, which must not
@@ -148,10 +151,14 @@ func (o *PoolOp) Run(c int, x, y, scratch []float32) {
 		o.runBands(y[first*out:last*out], x[first*in:last*in])
 		return
 	}
-	spreadRow := scratch[p.In[2]:o.ScratchLen()]
+	spreadRow := scratch[p.In[2]:][:p.Stride[2]*o.phase]
 	fill(spreadRow, p.neutral())
 	for plane := first; plane < last; plane++ {
-		o.plane(y[plane*out:][:out], x[plane*in:][:in], scratch[:p.In[2]], spreadRow)
+		if dst, src := y[plane*out:][:out], x[plane*in:][:in]; p.longMeans() {
+			o.meanPlane(dst, src, scratch[:p.In[2]], spreadRow, scratch[p.In[2]+len(spreadRow):])
+		} else {
+			o.plane(dst, src, scratch[:p.In[2]], spreadRow)
+		}
 	}
 }
 

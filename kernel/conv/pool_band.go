@@ -51,7 +51,7 @@ const (
 // overlap much.
 func (p *PoolParams) banded() bool {
 	if !p.trivial(0) || p.Out[0] != 1 || p.Stride[2] > 2 || p.Dilate[2] != 1 ||
-		p.pairs() && p.Out[2] <= fewOutputs {
+		p.pairs() && p.Out[2] <= fewOutputs || p.longMeans() {
 		return false
 	}
 	vectors, kh, kw := float64(p.vectors()), float64(p.Kernel[1]), float64(p.Kernel[2])

@@ -55,6 +55,50 @@ func TestPoolsOfLargeImages(t *testing.T) {
 	}
 }
 
+// TestLongMeans averages over windows that are long in one axis or another, beyond the pads too, of
+// numbers whose rounding errors have one sign.
+func TestLongMeans(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		for _, size := range [][3]int{{1, 1, 20_000}, {1, 20_000, 1}, {20_000, 1, 2}, {2, 130, 129},
+			{3, 1, 66}} {
+			for stride := 1; stride <= 3; stride++ {
+				w := square(1, 1, 8, 1, stride, 0, 1).Window
+				for i, n := range size {
+					w.In[i], w.Kernel[i] = n+1, n
+					if i > 0 && n > 2 {
+						w.PadLo[i], w.PadHi[i] = 2, 1
+					}
+				}
+				checkLongMean(t, PoolParams{Window: w, Kind: AveragePool, Planes: 2,
+					CountPad: stride == 2})
+			}
+		}
+	})
+}
+
+func checkLongMean(t *testing.T, p PoolParams) {
+	t.Helper()
+	op, err := NewPool(p)
+	if err != nil {
+		t.Fatalf("%+v: %v", p, err)
+	}
+	x := make([]float32, p.Planes*volume(p.In))
+	fill(x, 0.1)
+	y := make([]float32, p.Planes*volume(op.Out()))
+	want := make([]float32, len(y))
+	scratch := make([]float32, op.ScratchLen())
+	fill(scratch, float32(math.NaN()))
+	for c := range op.Chunks() {
+		op.Run(c, x, y, scratch)
+	}
+	ReferencePool(p, x, want)
+	for i, v := range want {
+		if d := math.Abs(float64(y[i]) - float64(v)); !(d <= 1.6e-5*float64(v)) {
+			t.Fatalf("%+v: element %d is %v, want %v", p, i, y[i], v)
+		}
+	}
+}
+
 // TestPoolsOfThreeColumns walks over widths around those of vectors, with and without borders, for
 // windows that are three columns wide.
 func TestPoolsOfThreeColumns(t *testing.T) {

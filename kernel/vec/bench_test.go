@@ -12,6 +12,9 @@ import (
 // memory.
 var benchmarkSizes = []int{2048, 65536, 1 << 24}
 
+// rowSizes are elements of the rows that transformers normalise.
+var rowSizes = []int{768, 3072}
+
 // benchmark reports the speed of f, which moves so many bytes per element, at each level.
 func benchmark(b *testing.B, sizes []int, bytes int, f func(dst, x, y []float32)) {
 	for level := cpuinfo.Supported(); level >= cpuinfo.Baseline; level-- {
@@ -61,8 +64,11 @@ func BenchmarkUnary(b *testing.B) {
 			benchmark(b, benchmarkSizes[:1], 8, func(dst, x, _ []float32) { f.f(dst, x) })
 		})
 	}
+	b.Run("SoftmaxRow", func(b *testing.B) {
+		benchmark(b, rowSizes, 8, func(dst, x, _ []float32) { Softmax(dst, x) })
+	})
 	b.Run("LayerNorm", func(b *testing.B) {
-		benchmark(b, []int{768}, 8, func(dst, x, y []float32) { LayerNorm(dst, x, y, y, 1e-5) })
+		benchmark(b, rowSizes, 8, func(dst, x, y []float32) { LayerNorm(dst, x, y, y, 1e-5) })
 	})
 }
 

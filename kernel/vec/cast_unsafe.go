@@ -30,3 +30,12 @@ func AsWords(x []float32) []uint32 { return words(x) }
 func int8s(s []byte) []int8 {
 	return unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(s))), len(s))
 }
+
+// doubles views the 8-byte words that lie in s on a multiple of eight bytes.
+func doubles(s []float32) []float64 {
+	p := unsafe.Pointer(unsafe.SliceData(s))
+	if uintptr(p)%8 != 0 {
+		p, s = unsafe.Add(p, 4), s[1:]
+	}
+	return unsafe.Slice((*float64)(p), len(s)/2)
+}

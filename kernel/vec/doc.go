@@ -2,12 +2,12 @@
 // plain Go.
 //
 // Meet first: [Add] and its neighbours (element by element arithmetic), [Relu] to [GeluTanh]
-// (activations), [Sum] to [ArgMax] (reductions), [Softmax] and [LayerNorm] (rows), [Transpose]
-// (matrices of 4-byte elements) and [Float16ToFloat32] with the other conversions. Each function
-// calls the widest path that [github.com/weirgpu/weir/internal/cpuinfo] allows at that moment; the
-// build tag noasm leaves only plain Go. The function addRef in arithmetic_ref.go is the definition
-// of Add, and so for every other: fast paths are tested against it, with the tolerance stated
-// below.
+// (activations), [Sum] to [ArgMax] (reductions), [ColumnSums], [Softmax] and [LayerNorm] (rows),
+// [Transpose] (matrices of 4-byte elements) and [Float16ToFloat32] with the other conversions. Each
+// function calls the widest path that [github.com/weirgpu/weir/internal/cpuinfo] allows at that
+// moment; the build tag noasm leaves only plain Go. The function addRef in arithmetic_ref.go is the
+// definition of Add, and so for every other: fast paths are tested against it, with the tolerance
+// stated below.
 //
 // Lengths: len(dst) says how many elements are computed. Every other slice must be at least as
 // long; a shorter one panics, before anything is written, as any slice expression does. A length of
@@ -23,9 +23,14 @@
 // The other transcendental functions are within 4 ulp, unless their comment says otherwise. All may
 // return a zero of either sign where the result is smaller than the least normal float32
 // (1.18e-38). NaN in gives NaN out, with an unspecified payload; the sign of a zero result is
-// unspecified where both signs were compared. Sums accumulate in float32 lanes of at most 8192
-// elements, joined in float64, so their error is far below that of a plain loop and differs between
-// levels in the last places.
+// unspecified where both signs were compared.
+//
+// Sums are within 1e-5 of the exact ones, relative to the sum of their terms' magnitudes, for any
+// terms and up to 2^40 of them: blocks are added up in float32, in vectors or rows, such that fewer
+// than 140 additions follow each other, and the sums of blocks in float64 ([Sum], [ColumnSums]).
+// The order is fixed by the number of terms and the path of instructions; in plain Go rows are
+// added up in float64 alone. [Sum], [Mean], [Dot], [SumSquares], [Norm] and what is computed from
+// them do not overflow on the way to a result that float32 holds.
 //
 // The assembly is written by the program in the folder _generate, whose command fit computes the
 // polynomials.

@@ -9,18 +9,48 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// reduction is how one operator reduces: a whole row at once, or row after row into an accumulator
-// that starts at zero value init; finish, when set, turns the accumulator of n elements into the
-// result.
+// reduction is how one operator reduces: a whole row at once, or row after row, element by element.
+// Extremes start at init and fold rows in by accum. Sums, or those of squares, are completed by
+// finish, when set, for n elements each; one that is no number is taken again, from the elements of
+// its column, which are stride apart.
 type reduction struct {
-	row    func(x []float32) float32
-	init   float32
-	accum  func(acc, x []float32)
-	finish func(acc []float32, n int)
+	row     func(x []float32) float32
+	init    float32
+	accum   func(acc, x []float32) // nil for sums
+	squares bool
+	finish  func(sum []float32, n int)
+	again   func(x []float32, n, stride int) float32
 }
 
 var (
-	reduceSum = reduction{row: vec.Sum, accum: func(acc, x []float32) { vec.Add(acc, acc, x) }}
+	reduceSum = reduction{
+		row: vec.Sum,
+		again: func(x []float32, _, stride int) float32 {
+			return float32(vec.SumEvery(x, stride))
+		},
+	}
+	reduceMean = reduction{
+		row:    vec.Mean,
+		finish: func(sum []float32, n int) { vec.DivScalar(sum, sum, float32(n)) },
+		again: func(x []float32, n, stride int) float32 {
+			return float32(vec.SumEvery(x, stride) / float64(n))
+		},
+	}
+	reduceSumSquare = reduction{
+		row:     vec.SumSquares,
+		squares: true,
+		again: func(x []float32, _, stride int) float32 {
+			return float32(vec.SumSquaresEvery(x, stride))
+		},
+	}
+	reduceL2 = reduction{
+		row:     vec.Norm,
+		squares: true,
+		finish:  func(sum []float32, _ int) { vec.Sqrt(sum, sum) },
+		again: func(x []float32, _, stride int) float32 {
+			return float32(math.Sqrt(vec.SumSquaresEvery(x, stride)))
+		},
+	}
 	reduceMax = reduction{
 		row:   vec.MaxReduce,
 		init:  float32(math.Inf(-1)),
@@ -31,34 +61,15 @@ var (
 		init:  float32(math.Inf(1)),
 		accum: func(acc, x []float32) { vec.Min(acc, acc, x) },
 	}
-
-	reduceMean = reduction{
-		row:    func(x []float32) float32 { return vec.Sum(x) / float32(len(x)) },
-		accum:  reduceSum.accum,
-		finish: func(acc []float32, n int) { vec.DivScalar(acc, acc, float32(n)) },
-	}
-	reduceSumSquare = reduction{
-		row:   vec.SumSquares,
-		accum: func(acc, x []float32) { vec.FMA(acc, x, x, acc) },
-	}
-	reduceL2 = reduction{
-		row:    func(x []float32) float32 { return float32(math.Sqrt(float64(vec.SumSquares(x)))) },
-		accum:  reduceSumSquare.accum,
-		finish: func(acc []float32, _ int) { vec.Sqrt(acc, acc) },
-	}
 )
 
 // reduceKernels are the float32 reductions over neighbouring axes (ONNX Reduce* 1 to 18, axes as
 // attribute or constant input), and the global poolings, which reduce all spatial axes.
 var reduceKernels = map[opKey]builder{
-	{"", "ReduceSum"}: reduce(
-		reduceSum,
-	),
-	{"", "ReduceMean"}: reduce(reduceMean),
-	{"", "ReduceMax"}:  reduce(reduceMax),
-	{"", "ReduceMin"}: reduce(
-		reduceMin,
-	),
+	{"", "ReduceSum"}:         reduce(reduceSum),
+	{"", "ReduceMean"}:        reduce(reduceMean),
+	{"", "ReduceMax"}:         reduce(reduceMax),
+	{"", "ReduceMin"}:         reduce(reduceMin),
 	{"", "ReduceSumSquare"}:   reduce(reduceSumSquare),
 	{"", "ReduceL2"}:          reduce(reduceL2),
 	{"", "GlobalAveragePool"}: globalPool(reduceMean),
@@ -129,7 +140,8 @@ func reducedAxes(r *request, rank int) (first, last int, ok bool) {
 	return first, last, first >= 0 && last < rank
 }
 
-// reduceKernel reduces the middle of [outer, n, inner].
+// reduceKernel reduces the middle of [outer, n, inner]. Its sums are those of [vec.Sum] where inner
+// is 1, and of [vec.ColumnSums] elsewhere, with the errors stated there.
 type reduceKernel struct {
 	plain
 	f               reduction
@@ -139,12 +151,31 @@ type reduceKernel struct {
 // Name implements Kernel.
 func (k *reduceKernel) Name() string { return "reduce" }
 
+// sumFloats is the scratch of each worker: for a row in the making, where the result has no room
+// for it, and for [vec.ColumnSums].
+func (k *reduceKernel) sumFloats() int {
+	switch g := columnGroup(k.n, k.inner); {
+	case k.inner == 1:
+		return 0
+	case g > 1:
+		return g*k.inner + columnScratch(k.n, k.inner)
+	}
+	return columnScratch(k.n, k.inner)
+}
+
+// ScratchBytes implements Kernel.
+func (k *reduceKernel) ScratchBytes(workers int) int {
+	return workers * scratchBytes(k.sumFloats())
+}
+
 // Bind implements Kernel.
 func (k *reduceKernel) Bind(b compute.Binding) compute.Task {
 	t := &reduceTask{
 		reduceKernel: k,
 		x:            tensor.As[float32](b.In[0]),
 		y:            tensor.As[float32](b.Out[0]),
+		scratch:      perWorker(b),
+		groups:       columnGroup(k.n, k.inner),
 	}
 	t.per, t.parts = rowsPerChunk(k.n), 1
 	if k.inner > 1 {
@@ -155,15 +186,16 @@ func (k *reduceKernel) Bind(b compute.Binding) compute.Task {
 
 type reduceTask struct {
 	*reduceKernel
-	per, parts int
-	x, y       []float32
+	per, parts, groups int
+	x, y               []float32
+	scratch            [][]float32
 }
 
 // Run implements Task.
 func (t *reduceTask) Run(x *compute.Exec) error { return x.For((t.outer+t.per-1)/t.per*t.parts, t) }
 
 // Chunk implements Region.
-func (t *reduceTask) Chunk(i, _ int) {
+func (t *reduceTask) Chunk(i, worker int) {
 	if t.inner == 1 {
 		for o := i * t.per; o < min((i+1)*t.per, t.outer); o++ {
 			t.y[o] = t.f.row(t.x[o*t.n : (o+1)*t.n])
@@ -172,13 +204,63 @@ func (t *reduceTask) Chunk(i, _ int) {
 	}
 	o, part := i/t.parts, i%t.parts
 	lo, hi := part*columnBlock, min((part+1)*columnBlock, t.inner)
-	acc := t.y[o*t.inner+lo : o*t.inner+hi]
-	vec.Fill(acc, t.f.init)
-	for j := range t.n {
-		base := (o*t.n + j) * t.inner
-		t.f.accum(acc, t.x[base+lo:base+hi])
+	x, y := t.x[o*t.n*t.inner:(o+1)*t.n*t.inner], t.y[o*t.inner+lo:o*t.inner+hi]
+	acc, scratch := y, t.scratch[worker]
+	if t.groups > 1 {
+		acc, scratch = scratch[:t.groups*t.inner], scratch[t.groups*t.inner:]
+	}
+	if t.f.accum == nil {
+		t.sums(acc, x[lo:], scratch)
+	} else {
+		t.extremes(acc, x[lo:])
+	}
+	if t.groups > 1 {
+		copy(y, acc)
 	}
 	if t.f.finish != nil {
-		t.f.finish(acc, t.n)
+		t.f.finish(y, t.n)
+	}
+	if t.f.again != nil {
+		t.mend(y, x[lo:])
+	}
+}
+
+// sums sets acc, which begins with as many elements as y, to the sums of rows or their squares.
+func (t *reduceTask) sums(acc, x, scratch []float32) {
+	c := vec.MakeColumnSums(acc, scratch)
+	if step := t.groups * t.inner; t.f.squares {
+		c.AddSquares(x, step)
+	} else {
+		c.AddRows(x, step)
+	}
+	c.Finish()
+	for w := len(acc) / 2; w >= t.inner; w /= 2 {
+		vec.Add(acc[:w], acc[:w], acc[w:2*w])
+	}
+}
+
+// extremes is sums for the greatest or least elements.
+func (t *reduceTask) extremes(acc, x []float32) {
+	vec.Fill(acc, t.f.init)
+	for len(x) > 0 {
+		row := x[:min(len(acc), len(x))]
+		t.f.accum(acc[:len(row)], row)
+		x = x[min(t.groups*t.inner, len(x)):]
+	}
+	for w := len(acc) / 2; w >= t.inner; w /= 2 {
+		t.f.accum(acc[:w], acc[w:2*w])
+	}
+}
+
+// mend takes sums again that are no numbers: they may have left the range of float32 on the way to
+// a result that does not.
+func (t *reduceTask) mend(y, x []float32) {
+	if s := vec.Sum(y); s-s == 0 {
+		return
+	}
+	for j, v := range y {
+		if v-v != 0 {
+			y[j] = t.f.again(x[j:], t.n, t.inner)
+		}
 	}
 }

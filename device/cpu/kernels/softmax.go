@@ -97,7 +97,8 @@ func (t *rowTask) Chunk(i, _ int) {
 }
 
 // columnSoftmax normalises over an axis that is not the last: columns of n elements, inner apart, a
-// block of columns at a time so that the running maxima and sums stay in the first cache level.
+// block of columns at a time so that the running maxima and sums stay in the first cache level. The
+// error is that of [vec.Softmax], with the sums of [vec.ColumnSums].
 type columnSoftmax struct {
 	plain
 	first
@@ -106,14 +107,28 @@ type columnSoftmax struct {
 
 const columnBlock = 512
 
+// columnGroup is how many neighbouring rows of inner elements are taken as one, of n: a power of
+// two, so that halves can be joined until one row is left.
+func columnGroup(n, inner int) int {
+	g := 1
+	for 2*g <= n && 2*g*inner <= columnBlock {
+		g *= 2
+	}
+	return g
+}
+
+// columnScratch is the scratch of [vec.ColumnSums] for n rows of inner elements, in such groups.
+func columnScratch(n, inner int) int {
+	g := columnGroup(n, inner)
+	return vec.ColumnSumScratch((n+g-1)/g, min(g*inner, columnBlock))
+}
+
 // Name implements Kernel.
 func (k *columnSoftmax) Name() string { return "softmax.columns" }
 
 // ScratchBytes implements Kernel: maxima and sums of a block, for each worker.
-func (k *columnSoftmax) ScratchBytes(
-	workers int,
-) int {
-	return workers * scratchBytes(2*columnBlock)
+func (k *columnSoftmax) ScratchBytes(workers int) int {
+	return workers * scratchBytes(2*columnBlock+columnScratch(k.n, k.inner))
 }
 
 // Bind implements Kernel.
@@ -121,6 +136,7 @@ func (k *columnSoftmax) Bind(b compute.Binding) compute.Task {
 	return &columnTask{
 		k:       k,
 		parts:   (k.inner + columnBlock - 1) / columnBlock,
+		groups:  columnGroup(k.n, k.inner),
 		scratch: perWorker(b),
 		x:       tensor.As[float32](b.In[0]),
 		y:       tensor.As[float32](b.Out[0]),
@@ -128,10 +144,10 @@ func (k *columnSoftmax) Bind(b compute.Binding) compute.Task {
 }
 
 type columnTask struct {
-	k       *columnSoftmax
-	parts   int
-	scratch [][]float32
-	x, y    []float32
+	k             *columnSoftmax
+	parts, groups int
+	scratch       [][]float32
+	x, y          []float32
 }
 
 // Run implements Task.
@@ -139,24 +155,40 @@ func (t *columnTask) Run(x *compute.Exec) error { return x.For(t.k.outer*t.parts
 
 // Chunk implements Region.
 func (t *columnTask) Chunk(i, worker int) {
-	o, part := i/t.parts, i%t.parts
-	lo, hi := part*columnBlock, min((part+1)*columnBlock, t.k.inner)
-	peak, sum := t.scratch[worker][:hi-lo], t.scratch[worker][columnBlock:columnBlock+hi-lo]
+	k, o, part := t.k, i/t.parts, i%t.parts
+	lo := part * columnBlock
+	step, w := t.groups*k.inner, t.groups*min(columnBlock, k.inner-lo)
+	x, y := t.x[o*k.n*k.inner : (o+1)*k.n*k.inner][lo:], t.y[o*k.n*k.inner : (o+1)*k.n*k.inner][lo:]
+	peak, sum, rest := t.scratch[worker][:w], t.scratch[worker][columnBlock:][:w],
+		t.scratch[worker][2*columnBlock:]
 	vec.Fill(peak, float32(math.Inf(-1)))
-	vec.Fill(sum, 0)
-	at := func(j int) (int, int) { base := (o*t.k.n + j) * t.k.inner; return base + lo, base + hi }
-	for j := range t.k.n {
-		a, b := at(j)
-		vec.Max(peak, peak, t.x[a:b])
+	for at := 0; at < len(x); at += step {
+		row := x[at:min(at+w, len(x))]
+		vec.Max(peak[:len(row)], peak, row)
 	}
-	for j := range t.k.n {
-		a, b := at(j)
-		vec.Sub(t.y[a:b], t.x[a:b], peak)
-		vec.Exp(t.y[a:b], t.y[a:b])
-		vec.Add(sum, sum, t.y[a:b])
+	t.join(peak, vec.Max)
+	sums := vec.MakeColumnSums(sum, rest)
+	for at := 0; at < len(x); at += step {
+		row := y[at:min(at+w, len(x))]
+		vec.Sub(row, x[at:], peak)
+		vec.Exp(row, row)
+		sums.Add(row)
 	}
-	for j := range t.k.n {
-		a, b := at(j)
-		vec.Div(t.y[a:b], t.y[a:b], sum)
+	sums.Finish()
+	t.join(sum, vec.Add)
+	for at := 0; at < len(x); at += step {
+		row := y[at:min(at+w, len(x))]
+		vec.Div(row, row, sum)
+	}
+}
+
+// join folds the rows of a group into one, which it then repeats.
+func (t *columnTask) join(x []float32, f func(dst, a, b []float32)) {
+	g := t.groups / 2
+	for ; g > 0; g /= 2 {
+		f(x[:g*t.k.inner], x[:g*t.k.inner], x[g*t.k.inner:2*g*t.k.inner])
+	}
+	for g = 1; g < t.groups; g *= 2 {
+		copy(x[g*t.k.inner:], x[:g*t.k.inner])
 	}
 }

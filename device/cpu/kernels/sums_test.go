@@ -1,0 +1,158 @@
+package kernels
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"testing"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/internal/cputest"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// longSums are calls that add up many numbers for each element of their result, n of them, and the
+// error that they may make beside that of the sums.
+var longSums = []struct {
+	name    string
+	shape   func(n int) []int
+	version int
+	attrs   func(n int) op.Attrs
+	more    int // further inputs, vectors of as many elements as channels
+	atol    float64
+}{
+	{"ReduceSum", leading, 11, axesOf(0), 0, 0},
+	{"ReduceMean", leading, 11, axesOf(0), 0, 0},
+	{"ReduceSumSquare", leading, 11, axesOf(0), 0, 0},
+	{"ReduceL2", leading, 11, axesOf(0), 0, 0},
+	{"ReduceL1", leading, 11, axesOf(0), 0, 0},
+	{"ReduceLogSum", leading, 11, axesOf(0), 0, 0},
+	{"ReduceLogSumExp", leading, 11, axesOf(0), 0, 0},
+	{"ReduceSum", middle, 11, axesOf(1, 2), 0, 0},
+	{"ReduceMean", middle, 11, axesOf(1, 2), 0, 0},
+	{"ReduceMean", trailing, 11, axesOf(1), 0, 0},
+	{"ReduceL2", trailing, 11, axesOf(1), 0, 0},
+	{"ReduceMean", trailing, 11, axesOf(0, 1), 0, 0},
+	{"Softmax", leading, 13, axisOf(0), 0, 0},
+	{"LogSoftmax", leading, 13, axisOf(0), 0, 0},
+	{"Softmax", trailing, 13, axisOf(1), 0, 0},
+	{"LogSoftmax", trailing, 13, axisOf(1), 0, 0},
+	{"GlobalAveragePool", image, 1, none, 0, 0},
+	{"AveragePool", image, 11, wide, 0, 5e-6 * 0.1},
+	{"AveragePool", tall, 11, high, 0, 5e-6 * 0.1},
+	// whose deviations are small beside the mean, which they inherit the error of
+	{"InstanceNormalization", image, 6, none, 2, 1e-5 * 0.1 / 0.0025},
+}
+
+func leading(n int) []int  { return []int{n, 2} }
+func middle(n int) []int   { return []int{2, 4, n / 4, 3} }
+func trailing(n int) []int { return []int{2, n} }
+func image(n int) []int    { return []int{1, 2, 4, n / 4} }
+func tall(n int) []int     { return []int{1, 2, n, 1} }
+
+func axesOf(axes ...int64) func(int) op.Attrs {
+	return func(int) op.Attrs { return op.Attrs{op.IntsAttr("axes", axes...)} }
+}
+
+func axisOf(axis int64) func(int) op.Attrs {
+	return func(int) op.Attrs { return op.Attrs{op.IntAttr("axis", axis)} }
+}
+
+func none(int) op.Attrs { return nil }
+
+// wide and high are windows of some rows and of some columns.
+func wide(n int) op.Attrs { return op.Attrs{op.IntsAttr("kernel_shape", 3, int64(n/4)-5)} }
+
+func high(n int) op.Attrs { return op.Attrs{op.IntsAttr("kernel_shape", int64(n)-5, 1)} }
+
+// TestLongSums holds what sums promise against the definition, whose sums are in float64, on every
+// path and any number of workers. The addends are about one tenth, so that the rounding errors of a
+// running sum in float32 have one sign: it is per cents off. WEIR_LONG makes them 10^8 a result.
+func TestLongSums(t *testing.T) {
+	n := 800_000
+	if os.Getenv("WEIR_LONG") != "" {
+		n = 1e8
+	}
+	pools := testPools(t)
+	for _, c := range longSums {
+		t.Run(fmt.Sprintf("%s/%v", c.name, c.shape(n)), func(t *testing.T) {
+			shape := c.shape(n)
+			s := longSum(c.name, shape, c.version, c.attrs(n), c.more)
+			o, r, ok := s.request()
+			if !ok {
+				t.Fatal("not a call")
+			}
+			want, err := op.Run(context.Background(), o, s.call, s.in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cputest.EachPath(t, func(t *testing.T) { checkLongSum(t, s, r, want, pools, c.atol) })
+		})
+	}
+}
+
+// longSum is a call on tenths, every third of which is a bit more, and one number for softmax to
+// stand out.
+func longSum(name string, shape []int, version int, attrs op.Attrs, more int) *sample {
+	v := make([]float32, count(shape))
+	for i := range v {
+		v[i] = 0.1 + float32(i%3/2)*0.003
+	}
+	v[0], v[len(v)-1] = 2, 2
+	in := []*tensor.Tensor{tensor.From(v, shape...)}
+	for range more {
+		in = append(in, tensor.From([]float32{1, 0.5}, 2))
+	}
+	return &sample{in: in, constant: make([]bool, len(in)), call: &op.Call{Type: name,
+		Version: version, Attrs: attrs, NumIn: len(in), NumOut: 1}}
+}
+
+// checkLongSum runs the call with several numbers of workers, in scratch full of NaN, on the path
+// that is set.
+func checkLongSum(t *testing.T, s *sample, r *compute.Request, want []*tensor.Tensor, pools []*cpu.Pool,
+	atol float64) {
+	t.Helper()
+	k, err := Prepare(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k == nil {
+		return // the definition serves
+	}
+	var first []byte
+	for _, p := range pools {
+		out, err := tensor.New(tensor.Float32, want[0].Shape...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := compute.Binding{In: s.in, Out: []*tensor.Tensor{out}, Workers: p.Threads(),
+			Scratch: make([]byte, k.ScratchBytes(p.Threads()))}
+		poison(b.Scratch)
+		x := &compute.Exec{Ctx: context.Background(), Gate: device.Open, Pool: p}
+		if err := k.Bind(b).Run(x); err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = out.Data
+			checkClose(t, k, tensor.As[float32](out), tensor.As[float32](want[0]), atol)
+		}
+		if !bytes.Equal(out.Data, first) {
+			t.Errorf("%s: %d workers give other bits than %d", k.Name(), p.Threads(),
+				pools[0].Threads())
+		}
+	}
+}
+
+func checkClose(t *testing.T, k compute.Kernel, got, want []float32, atol float64) {
+	t.Helper()
+	for i, w := range want {
+		if d := math.Abs(float64(got[i]) - float64(w)); !(d <= 1.1e-5*math.Abs(float64(w))+atol) {
+			t.Fatalf("%s: element %d is %v, want %v", k.Name(), i, got[i], w)
+		}
+	}
+}
