@@ -8,9 +8,9 @@ import (
 
 // aheadTiles is the number of rows of tiles from which computing takes so much longer than fetching
 // that memory has time to spare: with fewer, what is fetched ahead comes in the way of what is
-// needed now. Where products take twice as long, one row of tiles is enough.
-func aheadTiles() int {
-	if cpuinfo.HalfRateAVX512() {
+// needed now. Where products of AVX-512 take twice as long, one row of tiles is enough.
+func aheadTiles(v level) int {
+	if v.floats() == levelAVX512 && cpuinfo.HalfRateAVX512() {
 		return 1
 	}
 	return 3
@@ -32,7 +32,7 @@ func (o *Op) fetch(t *tile, w window, b []float32, j, k0, k int) {
 	}
 	if next < len(b) {
 		t.ahead = uintptr(unsafe.Pointer(&b[next]))
-		t.aheadStep = 4 * nr * o.level.mr() / max(w.i1-w.i0, o.level.mr())
+		t.aheadStep = 4 * nr * o.mr / max(w.i1-w.i0, o.mr)
 	}
 }
 

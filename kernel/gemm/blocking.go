@@ -34,6 +34,7 @@ const (
 // blocking is how a product is cut up.
 type blocking struct {
 	mc, nc, kc       int // most rows, columns and steps of K of a block
+	mr               int // most rows of a tile
 	mBlocks, nBlocks int
 	// products of the batch per chunk, more than 1 only when a product is one block
 	perChunk   int
@@ -59,7 +60,11 @@ func plan(p *Params, v level) blocking {
 	b.kc = split(k, maxKC*k/max(v.steps(k), 1), 4)
 	b.directA = v.strided() && !p.PackedA && p.FillA == nil && p.TransA && p.K > 0
 	b.directB = p.readsB(v)
-	b.aheadRows, b.aheadA = aheadTiles()*v.mr(), p.PackedA && v == levelAVX512
+	if b.mr = v.mr(); !p.PackedA && p.FillA == nil {
+		b.mr = ceilDiv(p.M, ceilDiv(p.M, v.mr())) // the least for as many tiles: the last has the most
+	}
+	b.aheadRows = aheadTiles(v) * v.mr()
+	b.aheadA = p.PackedA && p.Precision == F32 && v != levelGo
 	rows := max(p.M, streamRows)
 	words := max(v.steps(p.K), 1) // of multiply-adds of pairs there are half as many
 	total := float64(p.Batch) * float64(rows) * float64(p.N) * float64(words)
@@ -69,11 +74,11 @@ func plan(p *Params, v level) blocking {
 		area = min(area, maxStored)
 	}
 	costA, costB := b.costs(p)
-	mc := within(math.Sqrt(area*costB/costA), v.mr(), p.M)
+	mc := within(math.Sqrt(area*costB/costA), b.mr, p.M)
 	nc := within(area/max(mc, streamRows), v.nr(), p.N)
-	mc = within(area/nc, v.mr(), p.M)
+	mc = within(area/nc, b.mr, p.M)
 	if p.PackedA && p.Fill != nil {
-		mc = within(max(mc, maxWork/(nc*float64(words)), fillRows), v.mr(), p.M)
+		mc = within(max(mc, maxWork/(nc*float64(words)), fillRows), b.mr, p.M)
 	}
 	if b.together = b.keepsRows(p, area, v); b.together {
 		mc = float64(p.M)
@@ -82,7 +87,7 @@ func plan(p *Params, v level) blocking {
 		}
 		nc = within(nc, v.nr(), p.N)
 	}
-	b.mc = split(p.M, int(mc), v.mr())
+	b.mc = split(p.M, int(mc), b.mr)
 	b.nc = split(p.N, int(nc), v.nr())
 	one := float64(rows) * float64(p.N) * float64(words)
 	b.perChunk = min(max(int(work/one), 1), p.Batch)

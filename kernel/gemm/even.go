@@ -32,7 +32,7 @@ func (b *blocking) even(p *Params, v level) {
 	}
 	for parts := 1; parts <= fewChunks; parts++ {
 		c := start
-		c.mc = split(p.M, ceilDiv(p.M, parts), v.mr())
+		c.mc = split(p.M, ceilDiv(p.M, parts), b.mr)
 		if c.mc != start.mc && !start.together {
 			try(c)
 		}
@@ -63,7 +63,7 @@ func (b *blocking) time(p *Params, v level) float64 {
 	return makespan.Cores(b.chunks, func(c int) float64 {
 		mi, rest := c%b.mBlocks, c/b.mBlocks
 		ni, group := rest%b.nBlocks, rest/b.nBlocks
-		i0, i1 := part(p.M, b.mBlocks, v.mr(), mi)
+		i0, i1 := part(p.M, b.mBlocks, b.mr, mi)
 		j0, j1 := part(p.N, b.nBlocks, v.nr(), ni)
 		rows, cols := float64(i1-i0), float64(j1-j0)
 		products := float64(min(b.perChunk, p.Batch-group*b.perChunk))

@@ -27,6 +27,24 @@ func TestFewChunksKeepWorkersEquallyLong(t *testing.T) {
 	}
 }
 
+// TestTilesAreNoHigherThanTheirNumberNeeds holds that tiles of rows which are packed for the product
+// are as low as so many can be: the last one then has the most rows, and reads a panel of B for more
+// than one or two.
+func TestTilesAreNoHigherThanTheirNumberNeeds(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		v := currentLevel(F32)
+		for m := 1; m <= 200; m++ {
+			p := Params{M: m, N: 64, K: 64, PackedB: true}
+			p.setDefaults()
+			b := plan(&p, v)
+			tiles := ceilDiv(m, v.mr())
+			if ceilDiv(m, b.mr) != tiles || (b.mr-1)*tiles >= m {
+				t.Fatalf("%d rows in tiles of %d, want the least of %d tiles", m, b.mr, tiles)
+			}
+		}
+	})
+}
+
 // TestPartsDifferByOneUnit checks that parts follow each other, are whole units and differ by one
 // at most.
 func TestPartsDifferByOneUnit(t *testing.T) {

@@ -310,7 +310,7 @@ func (o *Op) Run(c int, args *Args, scratch []float32) {
 	mi, c := c%o.mBlocks, c/o.mBlocks
 	ni, group := c%o.nBlocks, c/o.nBlocks
 	var w window
-	w.i0, w.i1 = part(o.p.M, o.mBlocks, o.level.mr(), mi)
+	w.i0, w.i1 = part(o.p.M, o.mBlocks, o.mr, mi)
 	w.j0, w.j1 = part(o.p.N, o.nBlocks, o.level.nr(), ni)
 	for b := group * o.perChunk; b < min((group+1)*o.perChunk, o.p.Batch); b++ {
 		w.batch = b

@@ -32,7 +32,7 @@ func (p Precision) PackA(dst, a []float32, m, k, ld int, trans bool) {
 	}
 	v := currentLevel(p)
 	if !v.convertsA() {
-		packRows(v, dst, a, ld, trans, 0, m, 0, k, nil)
+		packRows(v, v.mr(), dst, a, ld, trans, 0, m, 0, k, nil)
 		return
 	}
 	packStagedA(v, dst, a, m, k, ld, trans)
@@ -45,8 +45,8 @@ func packStagedA(v level, dst, a []float32, m, k, ld int, trans bool) {
 		rows := min(v.mr(), m-i)
 		for k0 := 0; k0 < k; k0 += stageK {
 			n := min(stageK, k-k0)
-			packRows(v, dst[i*v.stepsA(k)+v.stepsA(k0)*rows:], a, ld, trans, i, i+rows, k0, n,
-				stage[:])
+			packRows(v, v.mr(), dst[i*v.stepsA(k)+v.stepsA(k0)*rows:], a, ld, trans, i, i+rows,
+				k0, n, stage[:])
 		}
 	}
 }
@@ -94,10 +94,11 @@ type stage [stageK * 32]float32
 // packRows packs rows i0 to i1 and k steps of K from k0 of A into panels of mr rows, k-major; the
 // last panel is as wide as the rows that are left. stage holds k x mr floats if the level converts
 // A.
-func packRows(v level, dst, a []float32, ld int, trans bool, i0, i1, k0, k int, stage []float32) {
+func packRows(v level, mr int, dst, a []float32, ld int, trans bool, i0, i1, k0, k int,
+	stage []float32) {
 	steps := v.stepsA(k)
-	for i := i0; i < i1 && k > 0; i += v.mr() {
-		r := min(v.mr(), i1-i)
+	for i := i0; i < i1 && k > 0; i += mr {
+		r := min(mr, i1-i)
 		panel := dst[(i-i0)*steps:][:r*steps]
 		switch {
 		case trans && v.joins():

@@ -142,11 +142,11 @@ func (o *Op) blockA(w window, args *Args, buf, stage []float32, k0, k int) panel
 		return panels{data: a[k0*p.LdA:], ld: p.LdA}
 	}
 	if p.FillA == nil {
-		packRows(v, buf, a, p.LdA, p.TransA, w.i0, w.i1, k0, k, stage)
+		packRows(v, o.mr, buf, a, p.LdA, p.TransA, w.i0, w.i1, k0, k, stage)
 		return panels{data: buf, base: -w.i0 * steps, step: steps}
 	}
-	for i := w.i0; i < w.i1; i += v.mr() {
-		rows := min(v.mr(), w.i1-i)
+	for i := w.i0; i < w.i1; i += o.mr {
+		rows := min(o.mr, w.i1-i)
 		panel := buf[(i-w.i0)*steps:][:rows*steps]
 		if !v.convertsA() {
 			p.FillA(panel, a, k0, k0+k, i, i+rows)
@@ -219,8 +219,8 @@ func (o *Op) packWhole(w window, b, buf []float32, k0, k int) int {
 func (o *Op) column(t *tile, a panels, w window, args *Args, j int, out *target) {
 	p := &o.p
 	offBias := offset(p.OffBias, 0, w.batch)
-	for i := w.i0; i < w.i1; i += o.level.mr() {
-		t.rows = min(o.level.mr(), w.i1-i)
+	for i := w.i0; i < w.i1; i += o.mr {
+		t.rows = min(o.mr, w.i1-i)
 		t.lda = t.rows
 		if a.ld > 0 {
 			t.lda, t.a = a.ld, a.data[i:][:(t.k-1)*a.ld+t.rows]

@@ -50,8 +50,12 @@ type tileGen struct {
 }
 
 // aheadRows is the least rows of a kernel that fetches memory which is needed after it: fewer leave
-// no time for that, and a few instructions matter to them.
-const aheadRows = 8
+// no time for that, and a few instructions matter to them. Two registers of AVX2 are as many as one
+// of AVX-512.
+const (
+	aheadRows     = 8
+	aheadRowsAVX2 = 4
+)
 
 // tiles writes every tile of one instruction set and the function that picks one.
 func tiles(s *asm, g *bytes.Buffer, v vector) {
@@ -162,7 +166,7 @@ func (t *tileGen) masks() {
 func (t *tileGen) prefetch() {
 	t.op("MOVQ R8, R12")
 	t.each("R9", func(_, addr string, _ int) { t.op("PREFETCHT0 %s", addr) })
-	if t.name != avx512.name || t.rows < aheadRows {
+	if !t.aheads() && !t.strips || t.rows < aheadRowsAVX2 {
 		return
 	}
 	t.ops("TESTL $const_flagResidual, tile_flags(BX)", "JZ fetched",
@@ -230,7 +234,13 @@ func (t *tileGen) loop() {
 
 // aheads says that the kernel fetches memory that is needed after it.
 func (t *tileGen) aheads() bool {
-	return t.name == avx512.name && t.rows >= aheadRows && !t.strips
+	switch t.name {
+	case avx512.name:
+		return t.rows >= aheadRows && !t.strips
+	case avx2.name:
+		return t.rows >= aheadRowsAVX2 && t.nv == 2
+	}
+	return false
 }
 
 // ahead fetches a line.
