@@ -428,10 +428,17 @@ func (m *Model) compile(ctx context.Context, in Inputs) (*variant, error) {
 		engine.Options{Device: m.device, Pool: m.pool, PackPool: m.pool, Packed: m.source.Evict,
 			Weights: c.Weights,
 			Like:    m.like(c.Plan)})
+	if err != nil {
+		return nil, err
+	}
+	if err := m.source.Unchanged(); err != nil {
+		v.session.Close()
+		return nil, err
+	}
 	if m.compiled == 1 && c.Fresh() {
 		v.fresh = c
 	}
-	return v, err
+	return v, nil
 }
 
 // plan finds the plan for the next shapes in the cache, or makes it. m.compiling is held.

@@ -10,6 +10,7 @@ import (
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/internal/fault"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -335,6 +336,7 @@ func (i *Instance) Plan() *plan.Plan { return i.session.plan }
 // after an error the instance can run again.
 func (i *Instance) Run(ctx context.Context, g device.Gate) (err error) {
 	defer i.end(&err)
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // steps read mapped files
 	i.exec.Ctx, i.exec.Gate, i.exec.Dynamic = ctx, g, 0
 	return i.program.Run(&i.exec)
 }
@@ -342,13 +344,7 @@ func (i *Instance) Run(ctx context.Context, g device.Gate) (err error) {
 // end is deferred by what runs steps: it turns panics into errors and settles.
 func (i *Instance) end(err *error) {
 	if r := recover(); r != nil {
-		*err = fmt.Errorf(
-			"graph %q: %w: %v\n%s",
-			i.session.plan.Graph.Name,
-			ErrFault,
-			r,
-			debug.Stack(),
-		)
+		*err = fmt.Errorf("graph %q: %w: %w", i.session.plan.Graph.Name, ErrFault, fault.Error(r))
 	} else if errors.Is(*err, compute.ErrPanic) {
 		*err = fmt.Errorf("%w: %w", ErrFault, *err)
 	}
@@ -373,6 +369,7 @@ func (i *Instance) settle() {
 // it has run: those of the branch that an If takes before the If itself. Errors are those of Run.
 func (i *Instance) Profile(ctx context.Context, visit func(s *plan.Step, c plan.Cost)) (err error) {
 	defer i.end(&err)
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	i.exec.Ctx, i.exec.Gate, i.exec.Dynamic = ctx, device.Open, 0
 	return i.program.Profile(&i.exec, visit)
 }

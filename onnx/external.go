@@ -139,6 +139,25 @@ func (e *externalFiles) close() error {
 type mapping struct {
 	data  []byte
 	unmap func() error
+	path  string
+	was   os.FileInfo // when it was mapped, nil when it is not
+}
+
+// unchanged fails when the file has another size or modification time than when it was mapped. One
+// that was replaced, or removed, is mapped as it was.
+func (m *mapping) unchanged() error {
+	if m.was == nil {
+		return nil
+	}
+	now, err := os.Stat(m.path)
+	if err != nil || !os.SameFile(m.was, now) {
+		return nil
+	}
+	if now.Size() != m.was.Size() || !now.ModTime().Equal(m.was.ModTime()) {
+		return fmt.Errorf("%s: %w: it was written in place: open it again; a file in use is "+
+			"replaced by renaming", m.path, ErrChanged)
+	}
+	return nil
 }
 
 func (m *mapping) close() error {
@@ -158,6 +177,7 @@ func mapFile(f *os.File) (*mapping, error) {
 	}
 	if info.Mode().IsRegular() {
 		if m, err := mapRegular(f, info.Size()); err == nil {
+			m.path, m.was = f.Name(), info
 			return m, nil
 		}
 	}

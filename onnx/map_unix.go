@@ -8,10 +8,13 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weirgpu/weir/internal/fault"
 )
 
-// mapRegular maps a file read-only. A later change of the file by others shows through, and
-// truncating it faults: models are replaced by renaming, never written in place.
+// mapRegular maps a file read-only. A later change of the file by others shows through, and reading
+// what is cut off faults, which package fault makes an error of: models are replaced by renaming,
+// never written in place.
 func mapRegular(f *os.File, size int64) (*mapping, error) {
 	if size == 0 {
 		return &mapping{}, nil
@@ -23,7 +26,11 @@ func mapRegular(f *os.File, size int64) (*mapping, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &mapping{data: data, unmap: func() error { return unix.Munmap(data) }}, nil
+	forget := fault.Watch(f.Name(), data)
+	return &mapping{data: data, unmap: func() error {
+		forget()
+		return unix.Munmap(data)
+	}}, nil
 }
 
 // discard lets pages of a mapping leave memory. They begin on a page.

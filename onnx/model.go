@@ -9,12 +9,18 @@ import (
 	"slices"
 
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/fault"
 	"github.com/weirgpu/weir/op"
 )
 
 // ErrOpset is the kind of error about an operator set that a model uses without importing it, or
 // that one model cannot hold in two versions.
 var ErrOpset = errors.New("bad operator set")
+
+// ErrChanged is the kind of error about a model file, or one of its external data, that was written
+// or cut short in place while it was in use: what has been read of it may be of two contents. It is
+// fault.ErrFile.
+var ErrChanged = fault.ErrFile
 
 // Options says how far reading goes. The zero Options checks everything.
 type Options struct {
@@ -68,7 +74,26 @@ func OpenFile(f *os.File, o Options) (*Model, error) {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), file.close())
 	}
 	m.Path, m.file = path, file
+	if err := m.Unchanged(); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
 	return m, nil
+}
+
+// Unchanged fails with [ErrChanged] when one of the model's files has been written in place since it
+// was opened, as its size and modification time tell. Who has folded, packed or copied constants
+// asks before using what came of it. What goes unnoticed: writing through a shared mapping until the
+// system notes its time, times that were set back, and all that happens afterwards, in constants
+// that are read where they lie.
+func (m *Model) Unchanged() error {
+	var err error
+	if m.file != nil {
+		err = m.file.unchanged()
+	}
+	for _, f := range m.files.maps {
+		err = errors.Join(err, f.unchanged())
+	}
+	return err
 }
 
 // ExternalFiles lists the files that hold external data of the model, by their paths in its folder,
@@ -81,21 +106,28 @@ func (m *Model) ExternalFiles() []string { return slices.Sorted(maps.Keys(m.file
 func Decode(data []byte, dir string, o Options) (*Model, error) { return decode(data, dir, o) }
 
 func decode(data []byte, dir string, o Options) (*Model, error) {
+	files := &externalFiles{dir: dir}
+	m, err := fault.Value(func() (*Model, error) { return read(data, files, o) })
+	if err != nil {
+		return nil, errors.Join(err, files.close())
+	}
+	return m, nil
+}
+
+// read reads a model whose external data is in files.
+func read(data []byte, files *externalFiles, o Options) (*Model, error) {
 	msg, err := (&decoder{}).model(data)
 	if err != nil {
 		return nil, err
 	}
 	m := &Model{IRVersion: int(msg.irVersion), Warnings: opsetWarnings(msg.opsets),
-		files: &externalFiles{dir: dir}}
+		files: files}
 	if m.Graph, err = build(msg, m.files); err == nil && !o.SkipCheck {
 		if err = m.Graph.Check(); err == nil && !o.SkipInfer {
 			err = inferTypes(m.Graph)
 		}
 	}
-	if err != nil {
-		return nil, errors.Join(err, m.files.close())
-	}
-	return m, nil
+	return m, err
 }
 
 // inferTypes types what nodes compute. Sizes that the file declares may be wrong, so that an error

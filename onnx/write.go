@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/fault"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -49,11 +50,13 @@ var ErrTooLarge = errors.New("model is too large for one message")
 // set, and with op.ErrUnsupported on operators of weir's own for which it has no function of ONNX
 // operators.
 func Write(w io.Writer, g *graph.Graph, o WriteOptions) error {
-	m, err := modelProto(g, o, nil)
-	if err != nil {
-		return err
-	}
-	return m.writeTo(w)
+	return fault.Do(func() error {
+		m, err := modelProto(g, o, nil)
+		if err != nil {
+			return err
+		}
+		return m.writeTo(w)
+	})
 }
 
 // WriteFile writes a graph as an ONNX model file with the errors of [Write], and weights that do
@@ -61,6 +64,10 @@ func Write(w io.Writer, g *graph.Graph, o WriteOptions) error {
 // name and then renamed, the data first: readers see the old model or the new one, and a model that
 // is still mapped stays as it is.
 func WriteFile(path string, g *graph.Graph, o WriteOptions) error {
+	return fault.Do(func() error { return writeFile(path, g, o) })
+}
+
+func writeFile(path string, g *graph.Graph, o WriteOptions) error {
 	limit := o.MaxInline
 	if limit == 0 {
 		limit = maxMessage - headroom

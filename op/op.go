@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/weirgpu/weir/internal/fault"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -21,7 +22,7 @@ var (
 	// ErrPanic is the kind of error about a rule or an evaluation that panicked on what it failed
 	// to check: a bug of weir. The error is of kind [ErrInput], too, since something about the call
 	// was beyond what the operator takes.
-	ErrPanic = errors.New("internal error")
+	ErrPanic = fault.ErrPanic
 )
 
 // Traits are facts about an operator that passes and planners use.
@@ -358,8 +359,13 @@ func RunIn(o *Op, c *Eval) (err error) {
 	return o.Eval(c)
 }
 
+// recoverInto makes a panic the error of a call. A file that cannot be read is no failure of the
+// call, and is left to who runs it.
 func recoverInto(call *Call, err *error) {
-	if r := recover(); r != nil {
+	if r := fault.Explain(recover()); r != nil {
+		if file, ok := r.(*fault.FileError); ok {
+			panic(file)
+		}
 		*err = fmt.Errorf("%s: %w: %w: %v: please report it with the model", call.Name(), ErrInput,
 			ErrPanic, r)
 	}

@@ -2,7 +2,6 @@ package pass
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/fault"
 )
 
 // Options configure one run of the optimiser. The zero value runs every pass.
@@ -57,13 +57,17 @@ func (r Report) Changes() int {
 
 // ErrPanic is the kind of error about a pass that panicked: a bug of the pass that some model has
 // brought out.
-var ErrPanic = errors.New("internal error")
+var ErrPanic = fault.ErrPanic
 
 // guarded sweeps one pass over the graph and its bodies and turns a panic into an error, as models
 // come from strangers.
 func (d *driver) guarded(e *entry) (n int, err error) {
 	defer func() {
-		if r := recover(); r != nil {
+		if r := fault.Explain(recover()); r != nil {
+			if file, ok := r.(*fault.FileError); ok {
+				err = file
+				return
+			}
 			d.log(slog.LevelError, "pass panicked", "pass", e.Name, "panic", r, "stack",
 				string(debug.Stack()))
 			err = fmt.Errorf("%w: %v: please report it with the model", ErrPanic, r)
@@ -90,7 +94,7 @@ func Run(ctx context.Context, g *graph.Graph, o Options) (Report, error) {
 	if o.StopAfter > 0 {
 		d.left = o.StopAfter
 	}
-	err := d.run()
+	err := fault.Do(d.run)
 	for _, r := range d.report {
 		d.log(slog.LevelDebug, "pass", "graph", g.Name, "pass", r.Name, "changes", r.Changes,
 			"duration", r.Duration)

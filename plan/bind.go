@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/internal/fault"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -55,7 +56,9 @@ type Program struct {
 
 // Bind ties the plan to an arena of ArenaBytes and to its packed weights; both must be aligned to
 // [Align] and outlive the program. Nothing is computed.
-func (p *Plan) Bind(arena, packed []byte) (*Program, error) { return p.bind(arena, packed, nil) }
+func (p *Plan) Bind(arena, packed []byte) (*Program, error) {
+	return fault.Value(func() (*Program, error) { return p.bind(arena, packed, nil) })
+}
 
 // bind is Bind for a body, whose captured values are tensors of the enclosing program.
 func (p *Plan) bind(arena, packed []byte, captures []*tensor.Tensor) (*Program, error) {

@@ -9,6 +9,7 @@ import (
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/fault"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/tensor"
@@ -37,11 +38,15 @@ type Options struct {
 // Compile specialises g to the shapes, optimises it, chooses kernels and places every value. g is
 // not changed. The error names the node that has no kernel or whose shape rule refuses; it is of
 // kind [graph.ErrNames] too when the shapes contradict the names of dimensions.
+//
+// Like everything here that may read constants, which may lie in a mapped file, it fails with
+// fault.ErrFile when that cannot be read, and with op.ErrPanic in place of a panic.
 func Compile(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
-	p, err := specialised(ctx, g, o)
+	p, err := fault.Value(func() (*Plan, error) { return specialised(ctx, g, o) })
 	return p, g.Blame(o.Shapes, err)
 }
 
+// specialised is Compile that may panic.
 func specialised(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
 	s, err := g.Specialize(o.Shapes)
 	if err != nil {

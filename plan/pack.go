@@ -11,6 +11,7 @@ import (
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/internal/fault"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -44,8 +45,14 @@ func (p *Plan) Pack(dst []byte, o PackOptions) error {
 	scratch := r.list()
 	if o.Pool == nil {
 		r.scratch = [][]float32{make([]float32, scratch)}
-		for i := range r.parts {
-			r.Chunk(i, 0)
+		err := fault.Do(func() error {
+			for i := range r.parts {
+				r.Chunk(i, 0)
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("graph %q: packing weights: %w", p.Graph.Name, err)
 		}
 		return nil
 	}

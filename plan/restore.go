@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/fault"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -21,6 +22,11 @@ var ErrBare = errors.New("constants without contents")
 // [ErrBare] when another constant lacks them, and as Compile does. Whether the plan is the same,
 // [Plan.Fingerprint] tells.
 func Restore(g *graph.Graph, o Options) (*Plan, error) {
+	return fault.Value(func() (*Plan, error) { return restore(g, o) })
+}
+
+// restore is Restore that may panic.
+func restore(g *graph.Graph, o Options) (*Plan, error) {
 	if err := static(g); err != nil {
 		return nil, err
 	}

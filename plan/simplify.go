@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/fault"
 	"github.com/weirgpu/weir/pass"
 )
 
@@ -20,7 +21,20 @@ func Simplify(ctx context.Context, g *graph.Graph) (*graph.Graph, error) {
 
 // SimplifyWith is [Simplify] with options, which cannot say that the copy need not be portable, and
 // the report of the passes.
-func SimplifyWith(ctx context.Context, g *graph.Graph, o pass.Options) (*graph.Graph, pass.Report,
+func SimplifyWith(ctx context.Context, g *graph.Graph, o pass.Options) (s *graph.Graph,
+	report pass.Report, err error) {
+	err = fault.Do(func() error {
+		s, report, err = simplified(ctx, g, o)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, report, nil
+}
+
+// simplified is SimplifyWith that may panic.
+func simplified(ctx context.Context, g *graph.Graph, o pass.Options) (*graph.Graph, pass.Report,
 	error) {
 	s, err := g.Specialize(nil)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/engine"
+	"github.com/weirgpu/weir/internal/fault"
 )
 
 // driver sends one job's requests and runs its iterations, one after another, on one goroutine.
@@ -84,7 +84,7 @@ func (d *driver) guarded(ctx context.Context) (err error) {
 // recovered turns a panic of the job into its error. It must be deferred itself.
 func recovered(job string, err *error) {
 	if r := recover(); r != nil {
-		*err = fmt.Errorf("job %s: %w: %v\n%s", job, engine.ErrFault, r, debug.Stack())
+		*err = fmt.Errorf("job %s: %w: %w", job, engine.ErrFault, fault.Error(r))
 	}
 }
 

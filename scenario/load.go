@@ -388,6 +388,12 @@ func (p *prepared) instance(o engine.Options) (iterate, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if p.model != nil {
+		if err := p.model.Unchanged(); err != nil {
+			s.Close()
+			return nil, nil, err
+		}
+	}
 	p.keep(s)
 	i, err := s.Take()
 	if err != nil {

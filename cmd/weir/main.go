@@ -22,6 +22,7 @@ import (
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/internal/fault"
 )
 
 func main() {
@@ -49,7 +50,7 @@ func execute(ctx context.Context, args []string, in io.Reader, out, talk io.Writ
 	stdout := &checked{Writer: out}
 	root.SetOut(stdout)
 	root.SetErr(talk)
-	err := root.ExecuteContext(ctx)
+	err := fault.Do(func() error { return root.ExecuteContext(ctx) })
 	if stdout.err != nil {
 		err = failed(stdout.err)
 	}
@@ -88,7 +89,8 @@ func (w *checked) Write(p []byte) (int, error) {
 // it.
 func message(err error) string {
 	text := strings.TrimSpace(err.Error())
-	if errors.Is(err, engine.ErrFault) || errors.Is(err, compute.ErrPanic) {
+	if errors.Is(err, engine.ErrFault) || errors.Is(err, compute.ErrPanic) ||
+		errors.Is(err, fault.ErrPanic) {
 		return text
 	}
 	var lines []string

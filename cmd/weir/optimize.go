@@ -77,5 +77,11 @@ func optimize(c *cobra.Command, in, out string, o pass.Options) (*optimizeResult
 		res.Passes = append(res.Passes, passResult{p.Name, p.Changes, ms(p.Duration)})
 	}
 	res.NodesAfter = countNodes(g)
-	return res, failed(onnx.WriteFile(out, g, onnx.WriteOptions{}))
+	if err := onnx.WriteFile(out, g, onnx.WriteOptions{}); err != nil {
+		return res, failed(err)
+	}
+	if err := m.Unchanged(); err != nil {
+		return res, failed(fmt.Errorf("%s is of no use: %w", out, err))
+	}
+	return res, nil
 }

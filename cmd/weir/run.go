@@ -192,7 +192,10 @@ func (m *compiled) load(
 	if err != nil {
 		return nil, nil, err
 	}
-	if i, err = s.Take(); err != nil {
+	if err = m.model.Unchanged(); err == nil {
+		i, err = s.Take()
+	}
+	if err != nil {
 		s.Close()
 		return nil, nil, err
 	}

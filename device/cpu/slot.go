@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/internal/fault"
 )
 
 // A region's word holds, from the top: one bit that forbids claims, 31 bits with the number of
@@ -109,7 +110,7 @@ func (s *slot) chunk(i, w int) {
 // deferred functions run on top of it.
 func (s *slot) fail(value any, i, w int) {
 	if s.failed.CompareAndSwap(false, true) {
-		s.failure = &compute.PanicError{Value: value, Stack: debug.Stack(), Chunk: i, Worker: w}
+		s.failure = &compute.PanicError{Value: fault.Explain(value), Stack: debug.Stack(), Chunk: i, Worker: w}
 	}
 	s.stop()
 }

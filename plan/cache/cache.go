@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/internal/fault"
 )
 
 // Options say where a cache is and how large it gets. The zero Options suit most.
@@ -145,7 +146,7 @@ func (c *Cache) writeNamed(size int64,
 		return id, err
 	}
 	// Without a flush to the disk: what a loss of power leaves half written fails its checksum.
-	name, err := content(f)
+	name, err := fault.Value(func() (string, error) { return content(f) })
 	if err == nil {
 		err = root.Rename(temp, name)
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/internal/fault"
 	"github.com/weirgpu/weir/plan"
 )
 
@@ -110,7 +111,7 @@ func (c *Cache) mapEntry(name string) (*mapping, fileID, error) {
 // being compared: what is made of damaged ones is thrown away.
 func (c *Compiled) load(name string, file *mapping, id fileID, content key,
 	o plan.Options) (*entry, error) {
-	e, err := parse(file.data)
+	e, err := fault.Value(func() (*entry, error) { return parse(file.data) })
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +160,7 @@ func (c *Compiled) Save(weights []byte) error {
 		return nil
 	}
 	cache := c.model.cache
-	err := c.save(weights)
+	err := fault.Do(func() error { return c.save(weights) })
 	if err != nil {
 		cache.log.Debug("plan cache: not kept", "model", c.model.path, "error", err)
 	}

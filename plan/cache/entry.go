@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/fault"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -168,14 +169,15 @@ func chunkOf(section []byte, i int) []byte {
 func (e *entry) verify(threads int, known bool, checked func(chunk []byte)) error {
 	nc, n := chunks(len(e.constants)), len(e.sums)/4
 	var next atomic.Int64
-	var bad atomic.Bool
+	var bad atomic.Pointer[error]
 	var wg sync.WaitGroup
 	for range min(threads, n) {
 		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n && !bad.Load(); i = int(next.Add(1)) - 1 {
+			for i := int(next.Add(1)) - 1; i < n && bad.Load() == nil; i = int(next.Add(1)) - 1 {
 				chunk := e.chunk(i, nc)
-				if !e.sound(i, chunk, known) {
-					bad.Store(true)
+				err := fault.Do(func() error { return e.sound(i, chunk, known) })
+				if err != nil {
+					bad.CompareAndSwap(nil, &err)
 				}
 				if i < nc && checked != nil {
 					checked(chunk)
@@ -184,19 +186,25 @@ func (e *entry) verify(threads int, known bool, checked func(chunk []byte)) erro
 		})
 	}
 	wg.Wait()
-	if bad.Load() {
-		return fmt.Errorf("%w: the checksum of a chunk is wrong", errDamaged)
+	if err := bad.Load(); err != nil {
+		return fmt.Errorf("%w: %w", errDamaged, *err)
 	}
 	return nil
 }
 
 // sound compares a chunk with its CRC-32C or its SHA-256.
-func (e *entry) sound(i int, chunk []byte, known bool) bool {
+func (e *entry) sound(i int, chunk []byte, known bool) error {
 	if known {
-		return checksum(chunk) == binary.LittleEndian.Uint32(e.sums[4*i:])
+		if checksum(chunk) != binary.LittleEndian.Uint32(e.sums[4*i:]) {
+			return fmt.Errorf("the CRC-32C of chunk %d is wrong", i)
+		}
+		return nil
 	}
 	sum := sha256.Sum256(chunk)
-	return bytes.Equal(sum[:], e.digests[sha256.Size*i:][:sha256.Size])
+	if !bytes.Equal(sum[:], e.digests[sha256.Size*i:][:sha256.Size]) {
+		return fmt.Errorf("the SHA-256 of chunk %d is wrong", i)
+	}
+	return nil
 }
 
 // chunk is chunk i of both sections, nc of which are constants.
@@ -230,12 +238,16 @@ func (e *entry) fetch(d tensor.DType, shape []int, at int64) (*tensor.Tensor, er
 
 // restore makes the plan of an entry whose parts have been verified. Contents that are sound by
 // their checksums and yet not this program's must not bring it down: a panic is damage.
-func (e *entry) restore(o plan.Options) (p *plan.Plan, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			p, err = nil, fmt.Errorf("%w: %v", errDamaged, r)
-		}
-	}()
+func (e *entry) restore(o plan.Options) (*plan.Plan, error) {
+	p, err := fault.Value(func() (*plan.Plan, error) { return e.remake(o) })
+	if errors.Is(err, fault.ErrPanic) {
+		err = fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	return p, err
+}
+
+// remake is restore that may panic.
+func (e *entry) remake(o plan.Options) (*plan.Plan, error) {
 	views := map[int64]*tensor.Tensor{}
 	g, err := graph.ParseApart(string(e.text),
 		func(d tensor.DType, shape []int, at int64) (*tensor.Tensor, error) {
@@ -252,7 +264,8 @@ func (e *entry) restore(o plan.Options) (p *plan.Plan, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if p, err = plan.Restore(g, o); err != nil {
+	p, err := plan.Restore(g, o)
+	if err != nil {
 		return nil, err
 	}
 	if key(p.Fingerprint()) != e.fingerprint || p.PackedBytes != int64(len(e.weights)) {

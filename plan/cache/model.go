@@ -15,7 +15,7 @@ import (
 )
 
 // ErrChanged is the kind of error about a model file that was changed in place while it was open.
-var ErrChanged = errors.New("the model file has changed")
+var ErrChanged = onnx.ErrChanged
 
 // Model is a model file whose plans come from a cache where they can. The file is read when a plan
 // has to be made.
@@ -132,6 +132,16 @@ func (m *Model) closeFile() error {
 	f := m.file
 	m.file = nil
 	return f.Close()
+}
+
+// Unchanged is onnx.Model.Unchanged for a model that has been read; of others nothing was used.
+func (m *Model) Unchanged() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.source == nil {
+		return nil
+	}
+	return m.source.Unchanged()
 }
 
 // Evict is onnx.Model.Evict for a model that has been read, and does nothing for others.

@@ -1,0 +1,109 @@
+//go:build unix
+
+package onnx
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirgpu/weir/internal/fault"
+	"github.com/weirgpu/weir/zoo"
+)
+
+// someModel writes a small network, with its weights beside it or within.
+func someModel(t *testing.T, external bool) (path string) {
+	t.Helper()
+	g, err := zoo.New("mobilenetv2", zoo.Options{Layers: 1, Width: 0.25, Resolution: 32,
+		Classes: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(t.TempDir(), "model.onnx")
+	var o WriteOptions
+	if external {
+		o.MaxInline = 1
+	}
+	if err := WriteFile(path, g, o); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestUnchanged writes the files of open models in place, and replaces them.
+func TestUnchanged(t *testing.T) {
+	inPlace := func(t *testing.T, path string) {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		later := time.Now().Add(time.Minute)
+		if err := errors.Join(os.WriteFile(path, b, 0o600),
+			os.Chtimes(path, later, later)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for what, c := range map[string]struct {
+		suffix  string
+		change  func(t *testing.T, path string)
+		changed bool
+	}{
+		"nothing":           {"", func(*testing.T, string) {}, false},
+		"written in place":  {"", inPlace, true},
+		"its data in place": {".data", inPlace, true},
+		"removed":           {"", func(t *testing.T, path string) { os.Remove(path) }, false},
+		"replaced": {"", func(t *testing.T, path string) {
+			if err := os.Rename(someModel(t, false), path); err != nil {
+				t.Fatal(err)
+			}
+		}, false},
+		"its data cut short": {".data", func(t *testing.T, path string) {
+			if err := os.Truncate(path, 100); err != nil {
+				t.Fatal(err)
+			}
+		}, true},
+	} {
+		path := someModel(t, true)
+		m, err := Open(path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.change(t, path+c.suffix)
+		err = m.Unchanged()
+		if errors.Is(err, ErrChanged) != c.changed ||
+			c.changed && !strings.Contains(err.Error(), path+c.suffix) {
+			t.Errorf("%s: error %v", what, err)
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestShrunkWhileRead parses a mapped file that has been cut short meanwhile.
+func TestShrunkWhileRead(t *testing.T) {
+	path := someModel(t, false)
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	file, err := mapFile(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.close()
+	if file.was == nil {
+		t.Skip("files are not mapped here")
+	}
+	if err := os.Truncate(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := decode(file.data, "", Options{}); !errors.Is(err, fault.ErrFile) ||
+		!strings.Contains(err.Error(), path) {
+		t.Errorf("error %v", err)
+	}
+}
