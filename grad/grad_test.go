@@ -342,3 +342,17 @@ const %axis: int64[1] = {0}
 		})
 	}
 }
+
+// TestNoElements: gradients of and by tensors without elements have none, of the right shape.
+func TestNoElements(t *testing.T) {
+	g := parse(t, `input %x: float64[N,3]
+%f: float64[...] = Flatten@13 "f" (%x) {axis=0}
+%s: float64[...] = ReduceMean@18 "s" (%f)
+%y: float64[...] = Exp@13 "y" (%s)
+output %y`)
+	o := grad.Objective{Of: values(t, g, "y"), By: values(t, g, "x")}
+	got := derive(t, g, o, tensor.From([]float64{}, 0, 3))
+	if !slices.Equal(got[0].Shape, []int{0, 3}) {
+		t.Errorf("gradient is %v", got[0])
+	}
+}

@@ -151,8 +151,8 @@ func (x *gradient) d(i int) value {
 	return value(len(x.b.In) + len(x.b.Out) + i)
 }
 
-// set gives the gradient of operand i. A rule that gives one of another type or shape than the
-// operand's is wrong, and its call ends here.
+// set gives the gradient of operand i. One of another type or shape than the operand's comes of
+// operands that do not fit each other.
 func (x *gradient) set(i int, v value) {
 	if x.err != nil || !x.needs(i) {
 		return
@@ -160,8 +160,8 @@ func (x *gradient) set(i int, v value) {
 	have, want := x.typ(v), x.b.In[i]
 	if have.DType != want.DType && have.DType != tensor.Undefined && want.DType != tensor.Undefined ||
 		have.Ranked && want.Ranked && !sameSizes(have.Shape, want.Shape) {
-		x.fail(ErrPanic, "its rule gives %v as gradient of input %d, %v: please report it with "+
-			"the model", have, i, want)
+		x.fail(ErrInput, "input %d is %v and its gradient %v; the operands do not fit each other",
+			i, want, have)
 		return
 	}
 	x.e.Out[i], x.done[i] = int(v), true

@@ -1,6 +1,8 @@
 package op
 
 import (
+	"slices"
+
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -49,8 +51,16 @@ func (x *expander) filled(shape, like value, f float64) value {
 	return x.op("ConstantOfShape", Attrs{TensorAttr("value", &t)}, shape)
 }
 
-// as gives v the shape of another value with as many elements.
-func (x *expander) as(v, like value) value { return x.op("Reshape", nil, v, x.sizes(like)) }
+// as gives v the shape of another value with as many elements. Sizes may be 0, which Reshape takes
+// as itself only when told to.
+func (x *expander) as(v, like value) value {
+	attrs := Attrs{IntAttr("allowzero", 1)}
+	if sizes, ok := x.typ(like).Ints(); ok && !slices.Contains(sizes, 0) {
+		attrs = nil
+	}
+	version := max(x.opset, 14)
+	return x.ops("", "Reshape", version, 1, attrs, v, x.sizes(like))[0]
+}
 
 // wide is a value in the type that sums and moments of it are computed in: float32 for halves.
 func (x *expander) wide(v value) value {
