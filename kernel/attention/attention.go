@@ -79,15 +79,16 @@ type Args struct {
 
 // Op is a planned call. It is immutable and may be used by many goroutines at once.
 type Op struct {
-	p              Params
-	few            bool // so few queries that a panel of them would be mostly empty
-	width          int  // queries of a panel, which is as wide in every precision
-	rows, keys     int  // queries of a chunk, a multiple of width, and keys of a block
-	blocks         int  // chunks of one head
-	lenQ, lenK     int
-	lenS, lenBias  int
-	lenO, lenState int
-	lenRow         int
+	p             Params
+	few           bool // so few queries that a panel of them would be mostly empty
+	width         int  // queries of a panel, which is as wide in every precision
+	rows, keys    int  // queries of a chunk, a multiple of width, and keys of a block
+	blocks        int  // chunks of one head
+	lenQ, lenK    int
+	lenS, lenBias int
+	lenO, lenFar  int
+	lenState      int
+	lenRow        int
 }
 
 const (
@@ -98,6 +99,8 @@ const (
 	// maxWork bounds the multiply-adds of a chunk, except that a chunk has a panel of queries at
 	// least.
 	maxWork = 16 << 20
+	// farBlocks is how many blocks of keys have their weighted values added up one after another.
+	farBlocks = 64
 	// wantChunks is how many chunks a call is cut into before they grow to mostRows.
 	wantChunks = 8
 )
@@ -126,7 +129,10 @@ func New(p Params) (*Op, error) {
 		o.lenBias = o.lenS
 	}
 	o.lenO = o.rows * p.ValueSize
-	o.lenState = 2*o.rows + 2*o.width
+	if p.Keys > farBlocks*o.keys {
+		o.lenFar = o.lenO
+	}
+	o.lenState = 3*o.rows + 1 + 3*o.width
 	o.lenRow = p.blindKeys()
 	return o, nil
 }
@@ -209,7 +215,7 @@ func (o *Op) Chunks() int { return o.p.Batch * o.p.Heads * o.blocks }
 
 // ScratchLen returns how many floats of scratch Run needs.
 func (o *Op) ScratchLen() int {
-	return o.lenQ + o.lenK + o.lenS + o.lenBias + o.lenO + o.lenState + o.lenRow
+	return o.lenQ + o.lenK + o.lenS + o.lenBias + o.lenO + o.lenFar + o.lenState + o.lenRow
 }
 
 // sees returns the keys lo to hi that query i of a batch entry may see by position. Both grow with

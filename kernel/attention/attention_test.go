@@ -343,6 +343,56 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
+// TestManyKeys weighs values all alike with weights almost alike, so that rounding errors of
+// running sums have one sign: for many queries, for few and where scores keep growing.
+func TestManyKeys(t *testing.T) {
+	const keys = 1 << 18
+	one := Layout{Row: 1}
+	p := Params{Batch: 1, Heads: 1, KVHeads: 1, Keys: keys, Size: 1, ValueSize: 1, Scale: 1,
+		Q: one, K: one, V: one, Y: one, Left: -1, Right: -1, Hidden: float32(-inf)}
+	a := Args{K: make([]float32, keys), V: make([]float32, keys)}
+	for _, slope := range []float64{0, 1e-5} {
+		for i := range a.K {
+			a.K[i], a.V[i] = float32(slope*float64(i)), 0.1+float32(i%5/4)*0.01
+		}
+		a.K[0] = float32(slope*keys) + float32(math.Log(10)) // a weight of 1 where others are 0.1
+		for _, queries := range []int{1, 3, 40} {
+			p.Queries = queries
+			a.Q, a.Y = make([]float32, queries), make([]float32, queries)
+			for i := range a.Q {
+				a.Q[i] = 1
+			}
+			want := make([]float32, queries)
+			ref := a
+			ref.Y = want[:1]
+			first := p
+			first.Queries = 1
+			Reference(first, &ref)
+			cputest.EachPath(t, func(t *testing.T) { checkManyKeys(t, p, a, want[0]) })
+		}
+	}
+}
+
+func checkManyKeys(t *testing.T, p Params, a Args, want float32) {
+	t.Helper()
+	o, err := New(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scratch := make([]float32, o.ScratchLen())
+	for i := range scratch {
+		scratch[i] = float32(math.NaN())
+	}
+	for c := range o.Chunks() {
+		o.Run(c, &a, scratch)
+	}
+	for i, y := range a.Y {
+		if d := math.Abs(float64(y) - float64(want)); !(d <= 1e-4*float64(want)) {
+			t.Fatalf("%d queries: result %d is %v, want %v", p.Queries, i, y, want)
+		}
+	}
+}
+
 func BenchmarkRun(b *testing.B) {
 	for _, n := range []int{1, 32, 128, 512} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

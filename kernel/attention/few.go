@@ -68,11 +68,11 @@ func (x *chunk) apart(s []float32) {
 		x.softmax(row)
 		y := x.a.Y[p.Y.at(x.batch, x.head, i):][:p.ValueSize]
 		for d := range y {
-			sum := float32(0)
+			sum := 0.0
 			for k, w := range row {
-				sum += w * x.values[(lo+k)*p.V.Row+d]
+				sum += float64(w) * float64(x.values[(lo+k)*p.V.Row+d])
 			}
-			y[d] = sum
+			y[d] = float32(sum)
 		}
 		if len(row) == 0 {
 			vec.Fill(y, p.unseen())
@@ -151,8 +151,11 @@ func (x *chunk) hideRow(s []float32) {
 	}
 }
 
-// weigh adds up n values from lo on with the packed weights s. Columns that fill no panel are
-// packed.
+// weighKeys is how many keys have their weighted values added up one after another.
+const weighKeys = 1024
+
+// weigh adds up n values from lo on with the packed weights s, a tile's rows of them, a block of
+// keys at a time. Columns that fill no panel are packed.
 func (x *chunk) weigh(s []float32, lo, n int) {
 	p, w := &x.p, x.width
 	y := x.a.Y[p.Y.at(x.batch, x.head, 0):]
@@ -163,21 +166,22 @@ func (x *chunk) weigh(s []float32, lo, n int) {
 		return
 	}
 	for j := 0; j < p.ValueSize; j += w {
+		from, ld := x.values[lo*p.V.Row+j:], max(p.V.Row, p.ValueSize)
 		m := gemm.BlockPanel{
-			A:     s,
-			B:     x.values[lo*p.V.Row+j:],
-			LdB:   max(p.V.Row, p.ValueSize),
+			LdB:   ld,
 			C:     y[j:],
 			LdC:   max(p.Y.Row, p.ValueSize),
 			Rows:  x.n,
 			Cols:  min(w, p.ValueSize-j),
-			K:     n,
 			Alpha: 1,
 		}
 		if m.Cols < w {
-			gemm.F32.PackB(x.k, m.B, n, m.Cols, m.LdB, false)
-			m.B, m.LdB = x.k, 0
+			gemm.F32.PackB(x.k, from, n, m.Cols, ld, false)
+			from, ld, m.LdB = x.k, w, 0
 		}
-		gemm.F32.Multiply(&m)
+		for k := 0; k < n; k += weighKeys {
+			m.A, m.B, m.K, m.Add = s[k*x.n:], from[k*ld:], min(weighKeys, n-k), k > 0
+			gemm.F32.Multiply(&m)
+		}
 	}
 }

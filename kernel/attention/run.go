@@ -17,8 +17,11 @@ type chunk struct {
 
 	// packed queries and keys, scores, masks beside them, weighted sums of values by panel
 	q, k, s, bias, o []float32
-	peak, sum        []float32 // of each query
+	far              []float32 // those of blocks of keys long ago, nil when all are in o
+	peak             []float32 // of each query
+	sum              []float64 // of each query
 	shift, factor    []float32 // of a panel, for one step
+	part             []float32 // the sum of a panel's exponentials in one step
 	keys, values     []float32 // from the first vector of the head on
 	clean            bool      // keys that some query does not see may be skipped
 }
@@ -63,7 +66,9 @@ func (o *Op) Run(c int, a *Args, scratch []float32) {
 		o.lenO,
 	)
 	if o.lenState > 0 {
-		x.peak, x.sum, x.shift, x.factor = take(o.rows), take(o.rows), take(o.width), take(o.width)
+		x.far = take(o.lenFar)
+		x.peak, x.sum = take(o.rows), vec.AsDoubles(take(2*o.rows+1))
+		x.shift, x.factor, x.part = take(o.width), take(o.width), take(o.width)
 	}
 	kv := x.head / (p.Heads / p.KVHeads)
 	if p.Keys > 0 {
@@ -82,9 +87,12 @@ func (o *Op) Run(c int, a *Args, scratch []float32) {
 	clear(x.sum)
 	if p.Sink {
 		vec.Fill(x.peak, a.Sinks[x.head])
-		vec.Fill(x.sum, 1)
+		for i := range x.sum {
+			x.sum[i] = 1
+		}
 	}
 	clear(x.o)
+	clear(x.far)
 	for j := 0; j < x.n; j += o.width {
 		from := a.Q[p.Q.at(x.batch, x.head, x.first+j):]
 		x.p.Precision.PackB(x.panelQ(j), from, p.Size, min(o.width, x.n-j), p.Q.Row, true)
@@ -110,6 +118,13 @@ func (x *chunk) walk() {
 		for j := 0; j < x.n; j += x.width {
 			x.block(j, k0, n)
 		}
+		if len(x.far) > 0 && (k0/x.Op.keys+1)%farBlocks == 0 {
+			vec.Add(x.far, x.far, x.o)
+			clear(x.o)
+		}
+	}
+	if len(x.far) > 0 {
+		vec.Add(x.o, x.o, x.far)
 	}
 }
 
@@ -245,10 +260,19 @@ func (x *chunk) take(s []float32, j, cols, k int) {
 	if grown {
 		vec.Sub(x.factor, x.factor, x.shift)
 		vec.Exp(x.factor, x.factor)
-		vec.Mul(sum, sum, x.factor)
+		for i, f := range x.factor {
+			sum[i] *= float64(f)
+		}
 		vec.MulRows(o, x.factor)
+		if len(x.far) > 0 {
+			vec.MulRows(x.far[j*p.ValueSize:][:w*p.ValueSize], x.factor)
+		}
 	}
-	vec.ExpRows(s, x.shift, sum)
+	clear(x.part)
+	vec.ExpRows(s, x.shift, x.part)
+	for i, v := range x.part {
+		sum[i] += float64(v)
+	}
 	gemm.F32.Multiply(
 		&gemm.BlockPanel{
 			A:     x.values[k*p.V.Row:],
@@ -271,7 +295,7 @@ func (x *chunk) finish(j int) {
 	cols := min(w, x.n-j)
 	o := x.o[j*p.ValueSize:][:w*p.ValueSize]
 	for i, t := range x.sum[j:][:w] {
-		x.factor[i] = 1 / t
+		x.factor[i] = float32(1 / t)
 		if i < cols && p.Zero && (t == 0 || t != t) && x.allHidden(x.first+j+i) {
 			x.factor[i] = 1
 			x.weightNothing(o[i:])

@@ -31,8 +31,9 @@ func int8s(s []byte) []int8 {
 	return unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(s))), len(s))
 }
 
-// doubles views the 8-byte words that lie in s on a multiple of eight bytes.
-func doubles(s []float32) []float64 {
+// AsDoubles views the 8-byte words that lie in s on a multiple of eight bytes, without a copy: of
+// an odd number of floats all but one, of an even number perhaps two fewer.
+func AsDoubles(s []float32) []float64 {
 	p := unsafe.Pointer(unsafe.SliceData(s))
 	if uintptr(p)%8 != 0 {
 		p, s = unsafe.Add(p, 4), s[1:]

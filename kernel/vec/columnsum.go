@@ -47,7 +47,7 @@ func MakeColumnSums(sum, scratch []float32) ColumnSums {
 		c.block, scratch = scratch[:w:w], scratch[w:]
 	}
 	if len(scratch) > 2*w {
-		c.total = doubles(scratch)[:w:w]
+		c.total = AsDoubles(scratch)[:w:w]
 	}
 	return c
 }

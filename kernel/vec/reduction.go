@@ -41,15 +41,23 @@ func Norm(x []float32) float32 { return float32(math.Sqrt(totalDot(x, x))) }
 // Dot returns the sum of a[i]*b[i] over a. Slice b must be at least as long as a. The products are
 // not rounded on their own, the error is that of Sum, relative to the sum of the magnitudes of
 // products, and 2^-150 for each product that is below the normal range of float32.
-func Dot(a, b []float32) float32 { return float32(totalDot(a, b[:len(a)])) }
+func Dot(a, b []float32) float32 {
+	b = b[:len(a)]
+	if len(a) <= chunk {
+		if s := dot(a, b); s-s == 0 {
+			return s
+		}
+	}
+	return float32(totalDot(a, b))
+}
 
 func totalDot(a, b []float32) float64 {
 	var t float64
-	i := 0
-	for ; len(a)-i > chunk; i += chunk {
-		t += float64(dot(a[i:i+chunk], b[i:i+chunk]))
+	x, y := a, b
+	for ; len(x) > chunk; x, y = x[chunk:], y[chunk:] {
+		t += float64(dot(x[:chunk], y[:chunk]))
 	}
-	if t += float64(dot(a[i:], b[i:])); t-t != 0 {
+	if t += float64(dot(x, y)); t-t != 0 {
 		return wideDot(a, b)
 	}
 	return t
