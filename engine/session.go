@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime/debug"
 	"sync"
 
@@ -54,8 +55,10 @@ type Options struct {
 	// device.Alignment, and outlive the session. Quota is asked for them all the same.
 	Weights []byte
 	// Like, when set, is a session whose packed weights serve this one as well if both plans pack
-	// the same (plan.Plan.SamePacking), which plans of one model for different shapes often do;
-	// Quota is then not asked for them. It may be closed meanwhile and later.
+	// the same (plan.Plan.SamePacking), which plans of one model for different shapes often do, and
+	// both have the same Quota, which has granted them and is not asked again. It may be closed
+	// meanwhile and later. With another Quota the session has weights of its own: what a job holds
+	// is what it was granted, whichever job ends first.
 	Like *Session
 	// Packed, when set, is called with each constant as soon as its packed copy is written, by
 	// workers at the same time: whoever holds its bytes may let go of what can be had again, such
@@ -86,8 +89,9 @@ func Load(p *plan.Plan, o Options) (*Session, error) {
 	}
 	s := &Session{plan: p, opts: o}
 	s.opts.Like = nil
-	if o.Like != nil && o.Like.opts.Device == o.Device && p.SamePacking(o.Like.plan) {
-		if s.packed = o.Like.share(); s.packed != nil {
+	if l := o.Like; l != nil && l.opts.Device == o.Device && sameQuota(l.opts.Quota, o.Quota) &&
+		p.SamePacking(l.plan) {
+		if s.packed = l.share(); s.packed != nil {
 			return s, nil
 		}
 	}
@@ -98,6 +102,9 @@ func Load(p *plan.Plan, o Options) (*Session, error) {
 	s.packed = &weights{Buffer: buffer, quota: o.Quota, sessions: 1}
 	return s, nil
 }
+
+// sameQuota reports whether two quotas are of one job; those that cannot be compared are not.
+func sameQuota(a, b device.Quota) bool { return reflect.ValueOf(a).Comparable() && a == b }
 
 // weights returns the plan's packed weights: those given, or new ones.
 func (s *Session) weights() (device.Buffer, error) {

@@ -175,3 +175,42 @@ func TestWeightsGiven(t *testing.T) {
 		t.Error("the given weights were written")
 	}
 }
+
+// TestQuotasDoNotShare loads one plan for two jobs, each of which is to be charged for what it holds
+// whoever ends first: the second has weights of its own, under its own cap.
+func TestQuotasDoNotShare(t *testing.T) {
+	b := newBench(t)
+	p := network(t)
+	first, err := Load(p, b.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := &ledger{cap: p.PackedBytes}
+	o := b.options()
+	o.Quota, o.Like = other, first
+	second, err := Load(p, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(when string, one, two int64) {
+		t.Helper()
+		if b.quota.sum() != one || other.sum() != two || b.device.Held() != one+two ||
+			first.Held() != one || second.Held() != two {
+			t.Errorf("%s: granted %d and %d, held %d, sessions say %d and %d; want %d and %d", when,
+				b.quota.sum(), other.sum(), b.device.Held(), first.Held(), second.Held(), one, two)
+		}
+	}
+	check("both", p.PackedBytes, p.PackedBytes)
+	first.Close()
+	check("the first has ended", 0, p.PackedBytes)
+	if err := other.Reserve(1); !errors.Is(err, errQuota) {
+		t.Errorf("a byte over the second's cap: %v", err)
+	}
+	o.Quota, o.Like = &ledger{cap: p.PackedBytes - 1}, second
+	if _, err := Load(p, o); !errors.Is(err, errQuota) {
+		t.Errorf("a third job with a byte too few: %v", err)
+	}
+	check("a third was refused", 0, p.PackedBytes)
+	second.Close()
+	check("both have ended", 0, 0)
+}

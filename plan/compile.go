@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -59,7 +60,7 @@ func specialised(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) 
 	if err != nil {
 		return nil, err
 	}
-	p, err := compile(s, o)
+	p, err := compile(ctx, s, o)
 	if err != nil {
 		return nil, err
 	}
@@ -79,8 +80,8 @@ func static(g *graph.Graph) error {
 }
 
 // compile plans a graph whose input types are static.
-func compile(g *graph.Graph, o Options) (*Plan, error) {
-	c := compiler{opts: o, slot: map[*graph.Value]int{},
+func compile(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
+	c := compiler{ctx: ctx, opts: o, slot: map[*graph.Value]int{},
 		plan: &Plan{Graph: g, Threads: max(1, o.Threads)}}
 	for i, v := range g.Inputs {
 		s := c.newSlot(v, -1)
@@ -104,7 +105,7 @@ func compile(g *graph.Graph, o Options) (*Plan, error) {
 		s := c.use(v, len(c.plan.Steps))
 		c.plan.Outputs = append(c.plan.Outputs, s)
 	}
-	if err := c.countable(); err != nil {
+	if err := cmp.Or(c.uncountable, c.countable()); err != nil {
 		return nil, fmt.Errorf("graph %q: %w", g.Name, err)
 	}
 	c.join()
@@ -130,20 +131,27 @@ func (c *compiler) countable() error {
 }
 
 type compiler struct {
+	ctx  context.Context // of the passes over bodies
 	opts Options
 	plan *Plan
 	slot map[*graph.Value]int
+
+	uncountable error // about the first value whose bytes cannot be counted
 }
 
 func (c *compiler) newSlot(v *graph.Value, step int) int {
 	s := Slot{Value: v, Type: v.Type, Over: -1, First: step, Last: step}
 	switch shape, ok := v.Type.Ints(); {
 	case v.IsConst():
-		s.Place, s.Bytes = Constant, constBytes(v.Const())
+		t := v.Const()
+		if s.Place = Constant; t.DType.IsContainer() || t.DType == tensor.String {
+			s.Bytes = t.Size()
+		} else { // whose contents may have been left out (Plan.Absorbed)
+			s.Bytes = c.counted(v, t.DType, t.Shape)
+		}
 		c.plan.ConstBytes += s.Bytes
 	case ok && v.Type.Static() && v.Type.DType != tensor.String:
-		n, _ := tensor.ByteCount(v.Type.DType, shape)
-		s.Bytes = int64(n)
+		s.Bytes = c.counted(v, v.Type.DType, shape)
 	default:
 		s.Place = Dynamic
 	}
@@ -152,12 +160,13 @@ func (c *compiler) newSlot(v *graph.Value, step int) int {
 	return c.slot[v]
 }
 
-// constBytes is the size of a constant, whose contents may have been left out ([Plan.Absorbed]).
-func constBytes(t *tensor.Tensor) int64 {
-	if t.DType.IsContainer() || t.DType == tensor.String {
-		return t.Size()
+// counted returns the bytes of a value. What has more than can be counted makes the compilation
+// fail in the end: no bytes would look small to admission.
+func (c *compiler) counted(v *graph.Value, d tensor.DType, shape []int) int64 {
+	n, err := tensor.ByteCount(d, shape)
+	if err != nil && c.uncountable == nil {
+		c.uncountable = fmt.Errorf("value %q: %w: give smaller shapes", v.Name, err)
 	}
-	n, _ := tensor.ByteCount(t.DType, t.Shape)
 	return int64(n)
 }
 
@@ -186,7 +195,8 @@ func (c *compiler) step(n *graph.Node) error {
 	}
 	st := Step{Node: n}
 	body, err := c.control(n)
-	if err != nil {
+	// a body that is not planned is no failure, unless it is the caller who does not want to wait
+	if err := cmp.Or(err, c.ctx.Err()); err != nil {
 		return err
 	}
 	for _, v := range n.In {

@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"context"
-
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/op"
@@ -51,10 +49,10 @@ func (c *compiler) body(n *graph.Node, body *graph.Graph, formals []op.Type) (*P
 	if err != nil {
 		return nil, err
 	}
-	if _, err := pass.Run(context.Background(), b, c.opts.Passes); err != nil {
+	if _, err := pass.Run(c.ctx, b, c.opts.Passes); err != nil {
 		return nil, err
 	}
-	return compile(b, c.opts)
+	return compile(c.ctx, b, c.opts)
 }
 
 // withoutContents is a type without a constant, which is known outside a body only. Elements are

@@ -30,6 +30,9 @@ func TestAbsurdSizesCostNothing(t *testing.T) {
 			const %s: int64[4] = {1, 1, 1, 1073741824}
 			%y = Resize@17 (%x, _, _, %s) {mode="linear"}
 			output %y`},
+		{"more bytes than can be counted", `input %x: float32[1152921504606846976,4]
+			%y = Neg@17 (%x)
+			output %y`},
 		{"sum of sizes", `input %x: float32[1]
 			const %s: int64[1] = {1152921504606846976}
 			%a = Expand@17 (%x, %s)

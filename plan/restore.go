@@ -1,10 +1,12 @@
 package plan
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/graph"
@@ -30,14 +32,14 @@ func restore(g *graph.Graph, o Options) (*Plan, error) {
 	if err := static(g); err != nil {
 		return nil, err
 	}
-	p, err := compile(g, o)
+	p, err := compile(context.Background(), g, o)
 	if err != nil {
 		return nil, err
 	}
 	absorbed := p.Absorbed()
 	for _, v := range g.Constants() {
 		t := v.Const()
-		if t.Data != nil || constBytes(t) == 0 || t.DType == tensor.String ||
+		if t.Data != nil || slices.Contains(t.Shape, 0) || t.DType == tensor.String ||
 			t.DType.IsContainer() {
 			continue
 		}
