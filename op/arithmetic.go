@@ -2,6 +2,7 @@ package op
 
 import (
 	"math"
+	"strings"
 
 	"github.com/weirgpu/weir/tensor"
 )
@@ -171,11 +172,16 @@ func (d Dim) nonNegative() bool {
 	return true
 }
 
-// mayBeNegative reports whether a product holds an opaque quotient whose dividend subtracts
-// something.
+// positive reports whether d is seen to be more than 0.
+func (d Dim) positive() bool { return d.nonNegative() && d.c > 0 }
+
+// mayBeNegative reports whether a product holds an opaque expression that subtracts something, but
+// for bounds that are sizes ([Dim.orZero], [Dim.least]).
 func mayBeNegative(atoms string) bool {
-	for i := 0; i < len(atoms); i++ {
-		if atoms[i] == '-' {
+	for _, a := range strings.Split(atoms, atomSep) {
+		size := strings.HasPrefix(a, "min(") ||
+			strings.HasPrefix(a, "max(") && strings.HasSuffix(a, ", 0)")
+		if !size && strings.Contains(a, "-") {
 			return true
 		}
 	}

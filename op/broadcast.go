@@ -33,7 +33,8 @@ func BroadcastShapes(shapes ...[]int) ([]int, error) {
 
 // BroadcastDims is [BroadcastShapes] for symbolic dimensions. Against a known size other than 1 a
 // symbol must be that size or 1, so the result is known; two different symbols give Unknown, since
-// either may be 1.
+// either may be 1. A symbol against itself cut to a known size, as a table of positions is cut to
+// the length of a sequence, is the symbol: the cut is the same size, or else it is 1 or refused.
 func BroadcastDims(shapes ...[]Dim) ([]Dim, error) {
 	rank := 0
 	for _, s := range shapes {
@@ -58,9 +59,9 @@ func broadcastDim(a, b Dim) (Dim, bool) {
 	_, aKnown := a.Int()
 	_, bKnown := b.Int()
 	switch {
-	case b.Is(1) || a.Equal(b):
+	case b.Is(1) || a.Equal(b) || b.isCutOf(a):
 		return a, true
-	case a.Is(1):
+	case a.Is(1) || a.isCutOf(b):
 		return b, true
 	case aKnown && bKnown:
 		return Dim{}, false

@@ -243,11 +243,7 @@ func rangeDim(start, limit, delta Dim) Dim {
 	if step < 0 {
 		dist, step = start.Sub(limit), -step
 	}
-	n := dist.CeilDiv(step)
-	if v, ok := n.Int(); ok {
-		return Known(max(v, 0))
-	}
-	return n
+	return dist.orZero().CeilDiv(step)
 }
 
 func rangeSize(c *Call, s, l, t *tensor.Tensor) (int, error) {

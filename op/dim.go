@@ -198,6 +198,48 @@ func (d Dim) div(n int64, round string) Dim {
 	return Dim{c: q, terms: terms}
 }
 
+// orZero returns the larger of d and 0.
+func (d Dim) orZero() Dim {
+	n, known := d.Int()
+	switch {
+	case known:
+		return Known(max(n, 0))
+	case d.unknown || d.nonNegative():
+		return d
+	}
+	return opaque("max(%v, 0)", d)
+}
+
+// least returns the smaller of two sizes.
+func (d Dim) least(e Dim) Dim {
+	switch {
+	case d.Is(0) || e.Is(0):
+		return Known(0)
+	case d.unknown || e.unknown:
+		return Unknown()
+	case d.Sub(e).nonNegative():
+		return e
+	case e.Sub(d).nonNegative():
+		return d
+	}
+	if _, known := d.Int(); known {
+		d, e = e, d
+	}
+	return opaque("min(%v, %v)", d, e)
+}
+
+// isCutOf reports whether d is the smaller of e and a known size ([Dim.least]).
+func (d Dim) isCutOf(e Dim) bool {
+	known, ok := strings.CutPrefix(d.String(), e.leastPrefix())
+	known, closed := strings.CutSuffix(known, ")")
+	_, err := strconv.Atoi(known)
+	return ok && closed && err == nil && d.Equal(Sym(d.String()))
+}
+
+func (d Dim) leastPrefix() string {
+	return strings.ReplaceAll("min("+d.String()+", ", atomSep, "*")
+}
+
 // Quotient returns d / e when it is an exact polynomial quotient that can be seen (equal, constant
 // divisor, or a single product of symbols that e divides term by term); otherwise Unknown. Reshape
 // uses it for its -1.

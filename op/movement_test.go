@@ -117,11 +117,15 @@ func TestSliceOfSymbols(t *testing.T) {
 		want             string
 	}{
 		{n, 0, end, 1, "float32[N]"},
-		{n, 1, end, 1, "float32[N - 1]"},
-		{n, 1, math.MaxInt32, 1, "float32[N - 1]"},
-		{n, 0, -1, 1, "float32[N - 1]"},
-		{n, 1, -1, 1, "float32[N - 2]"},
-		{n, -1, end, 1, "float32[1]"},
+		{n, 1, end, 1, "float32[max(N - 1, 0)]"}, // nothing is left of an empty axis
+		{n, 1, math.MaxInt32, 1, "float32[max(N - 1, 0)]"},
+		{n, 0, -1, 1, "float32[max(N - 1, 0)]"},
+		{n, 1, -1, 1, "float32[max(N - 2, 0)]"},
+		{n, -1, end, 1, "float32[min(N, 1)]"},
+		{n.AddInt(2), 1, end, 1, "float32[N + 1]"},
+		{n.AddInt(2), 1, -1, 1, "float32[N]"},
+		{n.AddInt(2), -2, end, 1, "float32[2]"},
+		{n.AddInt(2), 0, 2, 1, "float32[2]"},
 		{n, 0, 5, 1, "float32[min(N, 5)]"},
 		{n.MulInt(2), 0, end, 2, "float32[N]"},
 		{n, 0, end, 2, "float32[ceil((N)/2)]"},
@@ -141,7 +145,9 @@ func TestSliceOfSymbols(t *testing.T) {
 		constant("table", mustTensor(tensor.New(tensor.Int64, 1, 512)))
 	c.constant("0", i64(0)).constant("1", i64(1)).step("shape", "Shape", nil, "x").
 		step("S", "Gather", nil, "shape", "1")
-	c.step("y", "Slice", nil, "table", "0", "S", "1", "1").want("y", "int64[1,S]")
+	c.step("y", "Slice", nil, "table", "0", "S", "1", "1").want("y", "int64[1,min(S, 512)]")
+	// A cut to the length of an axis that has it leaves the axis.
+	c.step("z", "Slice", nil, "x", "0", "S", "1", "1").want("z", "int64[N,S]")
 }
 
 func mustTensor(v *tensor.Tensor, err error) *tensor.Tensor {

@@ -153,7 +153,7 @@ func (c *Infer) checkCount() error {
 
 // reshapeDims resolves the zeros of Reshape's shape. rest is the dimension that takes what remains,
 // -1 when none does: the one written as -1 or, when there is none, a single one whose value is not
-// known, since the count is kept.
+// known beside others that are more than 0, since the count is kept.
 func reshapeDims(c *Infer, want []Dim) (shape []Dim, rest int, err error) {
 	in := c.In[0]
 	shape, rest = slices.Clone(want), -1
@@ -179,12 +179,46 @@ func reshapeDims(c *Infer, want []Dim) (shape []Dim, rest int, err error) {
 			if in.Ranked {
 				shape[i] = in.Shape[i]
 			}
+		case !known:
+			shape[i] = c.symbolicSize(want, i)
 		}
 	}
-	if rest < 0 && unknown >= 0 && unknown < len(want) {
+	if rest < 0 && unknown >= 0 && unknown < len(want) && positiveBut(shape, unknown) {
 		rest = unknown
 	}
 	return shape, rest, nil
+}
+
+// symbolicSize is the dimension that Reshape makes of an expression, which may turn out to be 0 and
+// then copies the input's dimension, or -1.
+func (c *Infer) symbolicSize(want []Dim, i int) Dim {
+	in, d := c.In[0], want[i]
+	switch {
+	case !d.nonNegative() || !in.Ranked:
+		return Unknown()
+	case allowZero(c.Call) || i >= len(in.Shape) || d.positive():
+		return d
+	case !in.Shape[i].Quotient(d).IsUnknown(): // 0 where d is
+		return d
+	case Ranked(in.DType, want...).Count().Equal(in.Count()):
+		// The input is empty where d is 0, so that what is copied must be 0, too, or the counts
+		// differ. They do not when another size is 0 as well, which this leaves out: every
+		// exporter's [batch·sequence, n] to [batch, sequence, n] rests on it.
+		return d
+	case in.Shape[i].IsUnknown():
+		return Unknown()
+	}
+	return opaque("copy(%v, %v)", d, in.Shape[i])
+}
+
+// positiveBut reports whether all dimensions but one are seen to be more than 0.
+func positiveBut(shape []Dim, but int) bool {
+	for i, d := range shape {
+		if i != but && !d.positive() {
+			return false
+		}
+	}
+	return true
 }
 
 // remainder is the size that dimension rest of shape takes so that the count of in is kept. Equal
@@ -229,11 +263,11 @@ func evalReshape(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	if rest >= 0 && n == 0 && allowZero(c.Call) {
-		return c.Errorf(ErrInput, "shape %v has a -1 beside a size 0", want)
+	if rest >= 0 && n == 0 { // any size would do; ONNX Runtime refuses it, too
+		return c.Errorf(ErrInput, "shape %v of %v has a -1 beside a size 0", want, in.Shape)
 	}
 	if rest >= 0 {
-		shape[rest] = in.Len() / max(n, 1)
+		shape[rest] = in.Len() / n
 		n *= shape[rest]
 	}
 	if n != in.Len() {

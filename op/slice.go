@@ -207,11 +207,8 @@ func exprs(v []int64) []Dim {
 // int32 or int64.
 const farEnd = math.MaxInt32
 
-// sliceDim is the size of an axis after a cut. With all of it known it is exact. With symbols and a
-// step of 1 it rests on what exporters mean: a symbolic axis is at least as long as the constants
-// that count into it from either end for the start and from the back for the end, and a symbolic
-// bound lies within the axis. An end counted from the front may well lie beyond a symbolic axis, so
-// that stays an opaque minimum.
+// sliceDim is the size of an axis after a cut: exact when all of it is known, an expression that
+// holds for every size of the symbols otherwise. An axis is taken to be no longer than farEnd.
 func sliceDim(d, start, end Dim, step int64) Dim {
 	size, dk := d.Int()
 	s, sk := start.Int()
@@ -220,48 +217,42 @@ func sliceDim(d, start, end Dim, step int64) Dim {
 		_, n := sliceSpan(size, int64(s), int64(e), step)
 		return Known(n)
 	}
-	switch {
-	case step > 0:
-	case sk && ek && (s == -1 || s >= farEnd) && e <= -farEnd:
-		return d.CeilDiv(int(negate(step)))
-	default:
+	if step < 0 {
+		if sk && ek && (s == -1 || s >= farEnd) && e <= -farEnd {
+			return d.CeilDiv(int(negate(step)))
+		}
 		return Unknown()
 	}
-	from := start
-	if sk && s < 0 {
-		from = d.AddInt(s)
-	}
-	to := sliceEnd(d, end)
-	if dk && from.nonPositive() {
-		from = Known(0)
-	}
-	n := to.Sub(from)
-	if v, ok := n.Int(); ok && v < 0 {
-		n = Known(0)
+	var n Dim
+	switch far := ek && e >= farEnd; {
+	case far && sk && s < 0:
+		n = d.least(Known(int(negate(int64(s)))))
+	case far && sk && s < farEnd:
+		n = d.AddInt(-s).orZero()
+	case ek && e < 0 && sk && s >= 0 && s < farEnd:
+		n = d.AddInt(e).AddInt(-s).orZero()
+	default:
+		n = sliceBound(d, end).Sub(sliceBound(d, start)).orZero()
 	}
 	return n.CeilDiv(int(step))
 }
 
-// sliceEnd is where a cut with a positive step ends on an axis of size d.
-func sliceEnd(d, end Dim) Dim {
-	e, known := end.Int()
-	size, fixed := d.Int()
+// sliceBound is where a bound of a cut lies on an axis of size d: within [0, d], counted from the
+// end when it is negative.
+func sliceBound(d, bound Dim) Dim {
+	n, known := bound.Int()
 	switch {
-	case !known:
-		return end
-	case e >= farEnd:
+	case known && n >= farEnd:
 		return d
-	case e < 0:
-		return d.AddInt(e)
-	case fixed:
-		return Known(min(e, size))
-	case d.IsUnknown():
-		return d
+	case known && n < 0:
+		return d.AddInt(n).orZero()
+	case bound.nonNegative():
+		return d.least(bound)
+	case d.IsUnknown() || bound.IsUnknown():
+		return Unknown()
 	}
-	return opaque("min(%v, %d)", d, e)
+	return opaque("bound(%v, %v)", d, bound)
 }
-
-func (d Dim) nonPositive() bool { n, ok := d.Int(); return ok && n <= 0 }
 
 func sliceElems(in []Dim, a sliceExprs, steps []int64) []Dim {
 	out := in
