@@ -144,9 +144,7 @@ func compare(t *testing.T, r *Report) {
 	if *match != "" {
 		return
 	}
-	for name, e := range due {
-		t.Errorf("%s lists %s as %s, and there is no such case", expectations, name, e.Status)
-	}
+	t.Logf("%d cases that %s lists are not in this part of ONNX's data", len(due), expectations)
 }
 
 func readExpectations(t *testing.T) []Expected {
@@ -163,9 +161,16 @@ func readExpectations(t *testing.T) []Expected {
 	return list
 }
 
+// writeExpectations keeps what the list says of cases that the data does not have: releases of ONNX
+// hold parts of them.
 func writeExpectations(t *testing.T, r *Report) {
 	t.Helper()
 	var list []Expected
+	for _, e := range readExpectations(t) {
+		if !slices.ContainsFunc(r.Cases, func(c Result) bool { return c.Name == e.Name }) {
+			list = append(list, e)
+		}
+	}
 	for _, c := range r.Cases {
 		if c.Status != Passed {
 			list = append(list, Expected{c.Name, c.Status, reason(c.Detail)})

@@ -230,16 +230,18 @@ func (s *hostile) same(g *graph.Graph, got, want []*tensor.Tensor) error {
 // leaveOut makes NaNs of infinities in two results of float32 where both have no number: which of
 // these is left depends on the order of sums, and on what is put into the weights of a convolution.
 //
-// A Resize may also leave out a neighbour of weight 0, which makes a number of what 0·NaN would
-// make NaN. Convolutions in tiles (Winograd 1980) subtract the elements of a tile from each other,
+// A Resize may also leave out a neighbour of weight 0, and attention that was recognised by its
+// Softmax a position that a mask takes, which makes a number of what 0·NaN would make NaN. Convolutions in tiles (Winograd 1980) subtract the elements of a tile from each other,
 // which spreads what is no number to all of its results.
 func leaveOut(g *graph.Graph, a, b *tensor.Tensor) {
 	if a.DType != tensor.Float32 || b.DType != tensor.Float32 || a.Len() != b.Len() {
 		return
 	}
-	resize := slices.ContainsFunc(
+	weighted := slices.ContainsFunc(
 		g.Nodes,
-		func(n *graph.Node) bool { return n.Type == "Resize" || n.Type == "Upsample" },
+		func(n *graph.Node) bool {
+			return n.Type == "Resize" || n.Type == "Upsample" || n.Type == "Softmax"
+		},
 	)
 	conv := slices.ContainsFunc(
 		g.Nodes,
@@ -248,7 +250,7 @@ func leaveOut(g *graph.Graph, a, b *tensor.Tensor) {
 	x, y := tensor.As[float32](a), tensor.As[float32](b)
 	for i := range x {
 		got, want := x[i]-x[i] == 0, y[i]-y[i] == 0
-		if !got && (conv || !want) || resize && !want {
+		if !got && (conv || !want) || weighted && !want {
 			x[i], y[i] = float32(math.NaN()), float32(math.NaN())
 		}
 	}

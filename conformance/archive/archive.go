@@ -41,7 +41,8 @@ func BackendTests() (string, error) {
 			return Unpacked(packed)
 		}
 	}
-	return "", fmt.Errorf("%w: set %s to the folder that holds %s", ErrNoData, variable, file)
+	return "", fmt.Errorf("%w: set %s to the folder that holds %s, or to the one that "+
+		"conformance/peer/cases.py prints", ErrNoData, variable, file)
 }
 
 // places lists the folders to look in: the one of the environment, else ../shared/data seen from
