@@ -93,6 +93,18 @@ func ways(r *rand.Rand) []way {
 	return all
 }
 
+// twin is a way of the same arithmetic: other threads, other places in memory, and planned where
+// the way restores a plan or the other way round. Its results have the same bits.
+func (w way) twin(r *rand.Rand) way {
+	w.threads = 1 + (w.threads+r.IntN(mostThreads-1))%mostThreads
+	w.placement = 1 + r.Uint64N(1<<32)
+	w.restored = !w.restored
+	return w
+}
+
+// mostThreads is the threads of the largest pool.
+const mostThreads = 4
+
 // tester runs cases in ways.
 type tester struct {
 	engines map[int]*Engine // by threads
@@ -100,7 +112,7 @@ type tester struct {
 
 func newTester(t testing.TB) *tester {
 	s := &tester{map[int]*Engine{}}
-	for _, n := range []int{1, 2} {
+	for n := 1; n <= mostThreads; n++ {
 		s.engines[n] = testEngine(t, n)
 		s.engines[n].Device = poisoned{s.engines[n].Device}
 	}
@@ -191,7 +203,14 @@ func (s *tester) run(ctx context.Context, c *Case) error {
 		if c.Set == "light" && *rounds == 1 {
 			all = all[r.IntN(len(all)):][:1]
 		}
-		for _, w := range all {
+		twin := r.IntN(len(all))
+		for i, w := range all {
+			if i == twin {
+				if err := s.twins(ctx, c, w, w.twin(r)); err != nil {
+					return err
+				}
+				continue
+			}
 			if got := Run(ctx, c, s.runner(w)); got.Status != Passed {
 				return fmt.Errorf("%s in the way %v: %s: %s", c.Name, w, got.Status, got.Detail)
 			}
@@ -200,8 +219,37 @@ func (s *tester) run(ctx context.Context, c *Case) error {
 	return nil
 }
 
+// twins runs a case in two ways whose results must pass and have the same bits.
+func (s *tester) twins(ctx context.Context, c *Case, a, b way) error {
+	results := [2][][]*tensor.Tensor{}
+	for i, w := range [2]way{a, b} {
+		run := s.runner(w)
+		keep := func(ctx context.Context, m *onnx.Model, in []*tensor.Tensor) (
+			[]*tensor.Tensor, error,
+		) {
+			out, err := run(ctx, m, in)
+			results[i] = append(results[i], out)
+			return out, err
+		}
+		if got := Run(ctx, c, keep); got.Status != Passed {
+			return fmt.Errorf("%s in the way %v: %s: %s", c.Name, w, got.Status, got.Detail)
+		}
+	}
+	for set, first := range results[0] {
+		for i, v := range first {
+			if other := results[1][set][i]; (v == nil) != (other == nil) ||
+				v != nil && !tensor.Equal(v, other) {
+				return fmt.Errorf("%s, data set %d: output %d has other bits in the way %v than in "+
+					"the way %v", c.Name, set, i, b, a)
+			}
+		}
+	}
+	return nil
+}
+
 // TestMetamorphic holds that the results of every case that passes stay what they are in all ways
-// of running it. More ways:
+// of running it, and bit for bit in two that only differ in threads, memory and where the plan
+// comes from. More ways:
 //
 //	go test ./conformance -run TestMetamorphic -timeout 0 -rounds 100 -seed 2
 func TestMetamorphic(t *testing.T) {
