@@ -231,8 +231,9 @@ func (s *hostile) same(g *graph.Graph, got, want []*tensor.Tensor) error {
 // these is left depends on the order of sums, and on what is put into the weights of a convolution.
 //
 // A Resize may also leave out a neighbour of weight 0, and attention that was recognised by its
-// Softmax a position that a mask takes, which makes a number of what 0·NaN would make NaN. Convolutions in tiles (Winograd 1980) subtract the elements of a tile from each other,
-// which spreads what is no number to all of its results.
+// Softmax a position that a mask takes, which makes a number of what 0·NaN would make NaN.
+// Convolutions in tiles (Winograd 1980) subtract the elements of a tile from each other, which
+// spreads what is no number to all of its results.
 func leaveOut(g *graph.Graph, a, b *tensor.Tensor) {
 	if a.DType != tensor.Float32 || b.DType != tensor.Float32 || a.Len() != b.Len() {
 		return

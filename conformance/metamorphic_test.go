@@ -239,8 +239,8 @@ func (s *tester) twins(ctx context.Context, c *Case, a, b way) error {
 		for i, v := range first {
 			if other := results[1][set][i]; (v == nil) != (other == nil) ||
 				v != nil && !tensor.Equal(v, other) {
-				return fmt.Errorf("%s, data set %d: output %d has other bits in the way %v than in "+
-					"the way %v", c.Name, set, i, b, a)
+				return fmt.Errorf("%s, data set %d: output %d has other bits in the way %v "+
+					"than in the way %v", c.Name, set, i, b, a)
 			}
 		}
 	}
