@@ -141,7 +141,7 @@ func (s *sites) literal(n *ast.BasicLit) {
 func (s *sites) call(n *ast.CallExpr) bool {
 	name := s.source(n.Fun)
 	switch {
-	case name == "fmt.Errorf" || name == "errors.New" || name == "panic":
+	case strings.HasSuffix(name, "Errorf") || name == "errors.New" || name == "panic":
 		return false
 	case name == "make" && len(n.Args) == 3:
 		n.Args = n.Args[:2]
