@@ -10,6 +10,7 @@ import (
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/plan/cache"
 )
@@ -121,8 +122,9 @@ func TestMeasuredChoices(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer m.Close()
-		o := plan.Options{Shapes: map[string][]int{m.Graph.Inputs[0].Name: {batch + 1, 1, 8, 8}}}
-		compiled, err := m.Compile(t.Context(), o, device.Info{})
+		o := plan.Options{Target: kernels.Target(device.Info{}),
+			Shapes: map[string][]int{m.Graph.Inputs[0].Name: {batch + 1, 1, 8, 8}}}
+		compiled, err := m.Compile(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,11 +10,11 @@ import (
 // TestNothingIsHeldAfterClose counts device memory over runs of several shapes, evictions and open
 // results.
 func TestNothingIsHeldAfterClose(t *testing.T) {
-	d, err := sharedDevice()
+	on, err := shared()
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := d.Held()
+	before := on.Device.Held()
 	m, err := Load(digits.Model, WithMaxShapes(2))
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +42,7 @@ func TestNothingIsHeldAfterClose(t *testing.T) {
 			open = open[1:]
 		}
 	}
-	if d.Held() == before {
+	if on.Device.Held() == before {
 		t.Error("open results hold nothing")
 	}
 	if err := m.Close(); err != nil {
@@ -51,7 +51,7 @@ func TestNothingIsHeldAfterClose(t *testing.T) {
 	for _, r := range open {
 		r.Close()
 	}
-	if held := d.Held() - before; held != 0 {
+	if held := on.Device.Held() - before; held != 0 {
 		t.Errorf("%d bytes are held after the last result was closed", held)
 	}
 }

@@ -10,7 +10,9 @@ import (
 	"sync"
 
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/onnx"
@@ -85,7 +87,6 @@ func WithPrecision(p Precision) Option {
 		case p != FP32 && p != BF16 && p != Auto:
 			c.err = fmt.Errorf("%w: precision %q: want %s, %s or %s", ErrOption, p, FP32, BF16,
 				Auto)
-		case !cpu.HasBF16():
 		case p == BF16:
 			c.passes.Precision = pass.BF16
 		case p == Auto:
@@ -119,7 +120,8 @@ func WithCache(dir string) Option {
 type Model struct {
 	source  *cache.Model
 	graph   *graph.Graph // inputs and outputs
-	device  *cpu.Device
+	device  device.Device
+	target  compute.Target
 	pool    *cpu.Pool
 	ownPool bool
 	limit   int
@@ -173,11 +175,11 @@ func configure(opts []Option) (config, error) {
 
 func open(src *cache.Model, c config) (*Model, error) {
 	m := &Model{source: src, graph: src.Graph, limit: c.variants, passes: c.passes}
-	d, p, err := shared()
+	on, err := shared()
 	if err != nil {
 		return nil, errors.Join(err, src.Close())
 	}
-	m.device, m.pool = d, p
+	m.device, m.target, m.pool = on.Device, on.Target, on.Pool
 	if c.threads > 0 {
 		m.pool, m.ownPool = cpu.NewPool(cpu.PoolOptions{Threads: c.threads}), true
 	}
@@ -185,20 +187,9 @@ func open(src *cache.Model, c config) (*Model, error) {
 }
 
 // shared is the device and pool of all models that are opened with the default number of threads.
-func shared() (*cpu.Device, *cpu.Pool, error) {
-	d, err := sharedDevice()
-	if err != nil {
-		return nil, nil, err
-	}
-	return d, sharedPool(), nil
-}
-
-var (
-	sharedDevice = sync.OnceValues(func() (*cpu.Device, error) {
-		return cpu.Open("cpu:0", cpu.Options{})
-	})
-	sharedPool = sync.OnceValue(func() *cpu.Pool { return cpu.NewPool(cpu.PoolOptions{}) })
-)
+var shared = sync.OnceValues(func() (*machine.Machine, error) {
+	return machine.Open("cpu:0", machine.Options{})
+})
 
 // ValueInfo describes an input or output: its type prints as "float32[N,3,224,224]", symbolic
 // dimensions by name, or as "sequence(map(int64, float32[]))" when it is no tensor.
@@ -419,7 +410,8 @@ func (m *Model) compile(ctx context.Context, in Inputs) (*variant, error) {
 		shapes[x.Name] = slices.Clone(shape)
 		v.shapes = append(v.shapes, shapes[x.Name])
 	}
-	c, err := m.plan(ctx, plan.Options{Shapes: shapes, Threads: m.pool.Threads(), Passes: m.passes})
+	c, err := m.plan(ctx, plan.Options{Target: m.target, Shapes: shapes,
+		Threads: m.pool.Threads(), Passes: m.passes})
 	if err != nil {
 		return nil, err
 	}
@@ -444,7 +436,7 @@ func (m *Model) compile(ctx context.Context, in Inputs) (*variant, error) {
 // plan finds the plan for the next shapes in the cache, or makes it. m.compiling is held.
 func (m *Model) plan(ctx context.Context, o plan.Options) (*cache.Compiled, error) {
 	m.compiled++
-	c := m.source.Find(o, m.device.Info())
+	c := m.source.Find(o)
 	if c.Plan != nil {
 		return c, nil
 	}

@@ -14,7 +14,11 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/conformance/archive"
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/cpu/kernels"
+	"github.com/weirgpu/weir/plan"
 )
 
 var (
@@ -78,6 +82,17 @@ func TestEngine(t *testing.T) {
 	compare(t, runAll(t, found(t, true), testEngine(t, 2).Run))
 }
 
+// host is this machine's CPU, whose products of bfloat16 are taken to be fast on any.
+var host compute.Target = halving{kernels.Target(device.Info{})}
+
+type halving struct{ compute.Target }
+
+func (h halving) Features() compute.Features {
+	f := h.Target.Features()
+	f.BF16 = true
+	return f
+}
+
 // testEngine is an engine on a device of its own.
 func testEngine(t testing.TB, threads int) *Engine {
 	t.Helper()
@@ -92,7 +107,7 @@ func testEngine(t testing.TB, threads int) *Engine {
 			t.Error(err)
 		}
 	})
-	return &Engine{Device: d, Pool: pool}
+	return &Engine{Device: d, Pool: pool, Plan: plan.Options{Target: host}}
 }
 
 func runAll(t *testing.T, cases []*Case, run Runner) *Report {

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/weirgpu/weir/device"
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/onnx"
@@ -20,7 +20,7 @@ import (
 // Engine runs models the way that jobs do: optimise, plan, load, one iteration.
 type Engine struct {
 	Device device.Device
-	Pool   *cpu.Pool
+	Pool   compute.Pool
 	// Plan says how models are compiled; its Shapes and Threads are set for each run.
 	Plan plan.Options
 	// Restored makes each plan a second time of the text of its graph, which lacks the constants

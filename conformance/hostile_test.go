@@ -54,9 +54,9 @@ func TestHostile(t *testing.T) {
 		plain: &Engine{
 			Device: d,
 			Pool:   pool,
-			Plan:   plan.Options{Reference: true, Passes: pass.Options{Off: pass.Names()}},
+			Plan:   plan.Options{Passes: pass.Options{Off: pass.Names()}},
 		},
-		fast:  &Engine{Device: d, Pool: pool},
+		fast:  &Engine{Device: d, Pool: pool, Plan: plan.Options{Target: host}},
 		count: map[string]int{},
 	}
 	for _, c := range found(t, false) {

@@ -155,7 +155,10 @@ func (s *tester) runner(w way) Runner {
 		}
 		e := *s.engines[w.threads]
 		e.Restored = w.restored
-		e.Plan = plan.Options{Passes: passes, Reference: w.reference, Placement: w.placement}
+		e.Plan = plan.Options{Target: host, Passes: passes, Placement: w.placement}
+		if w.reference {
+			e.Plan.Target = nil
+		}
 		return e.Run(ctx, &onnx.Model{Graph: g}, in)
 	}
 }

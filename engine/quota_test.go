@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/plan"
@@ -314,7 +315,8 @@ func TestCompositionsAskForMemory(t *testing.T) {
 	p, err := plan.Compile(
 		context.Background(),
 		g,
-		plan.Options{Threads: 2, Passes: pass.Options{Off: pass.Names()}},
+		plan.Options{Target: kernels.Target(device.Info{}), Threads: 2,
+			Passes: pass.Options{Off: pass.Names()}},
 	)
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/compute"
-	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/internal/fault"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/tensor"
@@ -37,7 +36,7 @@ func (unlimited) Release(int64)       {}
 // Options say where and under which limits a plan is loaded.
 type Options struct {
 	Device device.Device
-	Pool   *cpu.Pool
+	Pool   compute.Pool
 	// Quota grants the packed weights, which stay; ArenaQuota the arenas, one an instance, and,
 	// while an iteration runs, the values whose shape depends on data. nil Quota: Unlimited; nil
 	// ArenaQuota: Quota.
@@ -47,7 +46,7 @@ type Options struct {
 	// PackPool, when set, shares the packing of weights among its workers. They are not held back
 	// by a gate: it is for who may use all of its threads now. Otherwise the calling goroutine
 	// packs alone.
-	PackPool *cpu.Pool
+	PackPool compute.Pool
 	// Progress, when set, is called while weights are packed.
 	Progress func(done, total int)
 	// Weights, when set, are the plan's packed weights, made before (plan.Plan.Pack) and kept, such

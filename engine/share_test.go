@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/plan"
@@ -19,7 +20,8 @@ func batched(t *testing.T, g *graph.Graph, batch int) *plan.Plan {
 	p, err := plan.Compile(
 		context.Background(),
 		g,
-		plan.Options{Shapes: map[string][]int{"input": {batch, 3, 224, 224}}, Threads: 3},
+		plan.Options{Target: kernels.Target(device.Info{}),
+			Shapes: map[string][]int{"input": {batch, 3, 224, 224}}, Threads: 3},
 	)
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/pass"
@@ -92,10 +93,11 @@ func TestShrunkModel(t *testing.T) {
 		}
 		return p
 	}
-	unfolded := plan.Options{Passes: pass.Options{Off: []string{"fold"}}}
-	reference := plan.Options{Reference: true}
+	onCPU := plan.Options{Target: kernels.Target(device.Info{})}
+	unfolded := plan.Options{Target: onCPU.Target, Passes: pass.Options{Off: []string{"fold"}}}
+	reference := plan.Options{}
 	pack := func(m *onnx.Model, cut func(), o plan.PackOptions) error {
-		p := must(compile(m, plan.Options{}))
+		p := must(compile(m, onCPU))
 		buffer, err := b.device.Alloc(p.PackedBytes)
 		if err != nil {
 			t.Fatal(err)
@@ -107,7 +109,7 @@ func TestShrunkModel(t *testing.T) {
 	for name, job := range map[string]func(m *onnx.Model, cut func()) error{
 		"folding": func(m *onnx.Model, cut func()) error {
 			cut()
-			_, err := compile(m, plan.Options{})
+			_, err := compile(m, onCPU)
 			return err
 		},
 		"simplifying": func(m *onnx.Model, cut func()) error {
@@ -122,7 +124,7 @@ func TestShrunkModel(t *testing.T) {
 			return pack(m, cut, plan.PackOptions{Pool: b.pool})
 		},
 		"a step": func(m *onnx.Model, cut func()) error {
-			return run(must(compile(m, plan.Options{})), cut, once)
+			return run(must(compile(m, onCPU)), cut, once)
 		},
 		"a reference step": func(m *onnx.Model, cut func()) error {
 			return run(must(compile(m, reference)), cut, once)

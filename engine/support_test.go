@@ -7,7 +7,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/tensor"
@@ -117,7 +119,8 @@ func network(t testing.TB) *plan.Plan {
 
 func compiled(t testing.TB, g *graph.Graph, shapes map[string][]int) *plan.Plan {
 	t.Helper()
-	p, err := plan.Compile(context.Background(), g, plan.Options{Shapes: shapes, Threads: 3})
+	p, err := plan.Compile(context.Background(), g,
+		plan.Options{Target: kernels.Target(device.Info{}), Shapes: shapes, Threads: 3})
 	if err != nil {
 		t.Fatal(err)
 	}

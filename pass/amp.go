@@ -1,6 +1,7 @@
 package pass
 
 import (
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/op"
 )
@@ -30,10 +31,11 @@ const (
 
 func startAmp(s *scope) rule {
 	return func(n *graph.Node) *Patch {
-		if s.precision == FP32 || s.portable || n.Attrs.Has("precision") {
+		if s.precision == FP32 || !s.features.BF16 || s.portable || n.Attrs.Has("precision") {
 			return nil
 		}
-		if chosen, _ := amp(n, s.precision); !chosen || s.precision == AutoBF16 && s.last(n) {
+		if chosen, _ := amp(n, s.precision, &s.features.Costs); !chosen ||
+			s.precision == AutoBF16 && s.last(n) {
 			return nil
 		}
 		attrs := append(append(op.Attrs{}, n.Attrs...), op.StringAttr("precision", "bf16"))
@@ -42,13 +44,13 @@ func startAmp(s *scope) rule {
 }
 
 // amp decides about one node by its list and by its own cost.
-func amp(n *graph.Node, p Precision) (chosen bool, why string) {
+func amp(n *graph.Node, p Precision, on *compute.Costs) (chosen bool, why string) {
 	if p == FP32 {
 		return false, "precision fp32"
 	}
 	if list, why := ampList(n); list != AmpAllow {
 		return false, why
 	}
-	c := ampCostOf(n)
+	c := ampCostOf(n, on)
 	return c.pays(), c.why()
 }

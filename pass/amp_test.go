@@ -71,7 +71,7 @@ func TestAmpChoosesByCostAndPlace(t *testing.T) {
 		g := ampGraph(t)
 		optimise(t, g, pass.Options{Check: true, Precision: tc.precision})
 		got := map[string]bool{}
-		r := pass.Amp(g, tc.precision)
+		r := pass.Amp(g, tc.precision, able)
 		for _, c := range r.Nodes {
 			got[c.Node] = c.Chosen
 			if c.Why == "" || c.List == "" || (c.Cost != nil) != (c.List == pass.AmpAllow) ||
@@ -85,7 +85,8 @@ func TestAmpChoosesByCostAndPlace(t *testing.T) {
 		}
 		// The product in bfloat16 and the activation inside it feed the head, which reads no more
 		// than bfloat16 only with BF16.
-		if want := tc.precision == pass.BF16; (r.NarrowValues == 1 && r.NarrowBytes == 4*64*128) != want {
+		if want := tc.precision == pass.BF16; (r.NarrowValues == 1 &&
+			r.NarrowBytes == 4*64*128) != want {
 			t.Errorf("%q: %d values of %d bytes in bfloat16 only", tc.precision, r.NarrowValues,
 				r.NarrowBytes)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/graph"
 )
 
@@ -31,17 +32,17 @@ func (c AmpCost) why() string {
 		"%.3g", c.Saves, c.Costs)
 }
 
-// ampCostOf is the cost of a product.
-func ampCostOf(n *graph.Node) AmpCost {
+// ampCostOf is the cost of a product on a device.
+func ampCostOf(n *graph.Node, on *compute.Costs) AmpCost {
 	d, ok := productOf(n)
 	if !ok {
 		return AmpCost{Unfit: "its shape is not known"}
 	}
-	c := AmpCost{Saves: d.saved(), Costs: d.rounding()}
+	c := AmpCost{Saves: d.saved(), Costs: on.Rounding * d.rounded()}
 	switch {
-	case d.tiled:
+	case d.tiles > 0 && d.tiles <= on.TiledWeights && d.m >= float64(on.TiledPixels):
 		c.Unfit = "a 3 x 3 convolution multiplies four times less in transformed tiles of float32"
-	case isAttention(n) && d.m < fewQueries:
+	case isAttention(n) && d.m < float64(on.SharedQueries):
 		c.Unfit = "so few queries read each key once, and rounding it costs as much as multiplying"
 	case d.depthwise:
 		c.Unfit = "a depthwise convolution has nothing to share a rounded operand with"
@@ -55,40 +56,25 @@ type productSize struct {
 	batch, m, k, n float64
 	constant       bool // the k x n operand is constant, and is rounded once
 	depthwise      bool
-	// what kernel/conv computes in tiles (Lavin and Gray, 2016), at a large enough image
-	tiled bool
+	// pairs of channels of a convolution that may be computed in tiles, 0 for others
+	tiles int
 }
-
-// mostTiled and leastTiled bound the weights of a channel pair and the pixels of convolutions for
-// which tiles of float32 are faster than products of bfloat16.
-const (
-	mostTiled  = 256 * 256
-	leastTiled = 28 * 28
-)
-
-// fewQueries is the number of queries from which the kernel of attention packs keys for several of
-// them together.
-const fewQueries = 16
 
 func onesOnly(list []int64) bool {
 	return !slices.ContainsFunc(list, func(v int64) bool { return v != 1 })
 }
 
-// roundCost is what rounding one element as it is packed costs, in float32 multiplications of a
-// kernel.
-const roundCost = 6
-
 // saved is the time that twice the rate saves, in float32 multiplications. A product of few rows
 // waits for its constant operand to come from memory, of which there is half as much.
 func (p productSize) saved() float64 { return p.batch * max(p.m, 8) * p.k * p.n / 2 }
 
-// rounding is the time that rounding takes, in the same unit.
-func (p productSize) rounding() float64 {
-	c := roundCost * p.batch * p.m * p.k
+// rounded is the number of elements that are rounded in every iteration.
+func (p productSize) rounded() float64 {
+	n := p.batch * p.m * p.k
 	if !p.constant {
-		c += roundCost * p.batch * p.k * p.n
+		n += p.batch * p.k * p.n
 	}
-	return c
+	return n
 }
 
 // productOf returns the size of a product whose types are static.
@@ -110,9 +96,10 @@ func productOf(n *graph.Node) (p productSize, ok bool) {
 		p.m, p.n = float64(volume(out[2:])), float64(w[0])/group
 		p.k = float64(volume(w[1:]))
 		p.depthwise = int(group) == x[1]
-		p.tiled = p.constant && group == 1 && slices.Equal(w[2:], []int{3, 3}) &&
-			onesOnly(n.Attrs.Ints("strides")) &&
-			onesOnly(n.Attrs.Ints("dilations")) && w[0]*w[1] <= mostTiled && p.m >= leastTiled
+		if p.constant && group == 1 && slices.Equal(w[2:], []int{3, 3}) &&
+			onesOnly(n.Attrs.Ints("strides")) && onesOnly(n.Attrs.Ints("dilations")) {
+			p.tiles = w[0] * w[1]
+		}
 		return p, true
 	}
 	if isAttention(n) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
@@ -30,6 +31,10 @@ func productNode(t *testing.T, kind string, attrs op.Attrs, a, b []int, constant
 }
 
 // TestAmpCost holds the cost of products that differ in one thing each.
+// costs are those of a CPU.
+var costs = compute.Costs{Rounding: 6, TiledWeights: 256 * 256, TiledPixels: 28 * 28,
+	SharedQueries: 16}
+
 func TestAmpCost(t *testing.T) {
 	ints := func(name string, v ...int64) op.Attrs { return op.Attrs{op.IntsAttr(name, v...)} }
 	group := func(v int64) op.Attrs { return op.Attrs{op.IntAttr("group", v)} }
@@ -62,7 +67,7 @@ func TestAmpCost(t *testing.T) {
 		{"strides have no tiles", "Conv", ints("strides", 2, 2), []int{1, 64, 112, 112},
 			[]int{64, 64, 3, 3}, true, true, "saves"},
 	} {
-		c := ampCostOf(productNode(t, tc.kind, tc.attrs, tc.a, tc.b, tc.constant))
+		c := ampCostOf(productNode(t, tc.kind, tc.attrs, tc.a, tc.b, tc.constant), &costs)
 		if c.pays() != tc.pays || !strings.Contains(c.why(), tc.why) {
 			t.Errorf("%s: pays %v (%s), want %v", tc.name, c.pays(), c.why(), tc.pays)
 		}
@@ -74,7 +79,7 @@ func TestAmpCost(t *testing.T) {
 func TestAmpCostGrows(t *testing.T) {
 	sizes := []int{1, 7, 32, 200}
 	cost := func(m, k, n int, constant bool) AmpCost {
-		return ampCostOf(productNode(t, "MatMul", nil, []int{m, k}, []int{k, n}, constant))
+		return ampCostOf(productNode(t, "MatMul", nil, []int{m, k}, []int{k, n}, constant), &costs)
 	}
 	for _, m := range sizes {
 		for _, k := range sizes {
@@ -101,7 +106,7 @@ func TestAmpCostUnknown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := ampCostOf(g.Nodes[0]); c.pays() || !strings.Contains(c.why(), "not known") {
+	if c := ampCostOf(g.Nodes[0], &costs); c.pays() || !strings.Contains(c.why(), "not known") {
 		t.Errorf("got %+v: %s", c, c.why())
 	}
 }

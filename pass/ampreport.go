@@ -3,6 +3,7 @@ package pass
 import (
 	"slices"
 
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/graph"
 )
 
@@ -30,14 +31,14 @@ type AmpChoice struct {
 	Narrow bool `json:"narrow,omitempty"`
 }
 
-// Amp says of every node of a graph that [Run] has optimised what the precision made of it, bodies
-// included.
-func Amp(g *graph.Graph, p Precision) *AmpReport {
+// Amp says of every node of a graph that [Run] has optimised what the precision made of it on a
+// device of those features, bodies included.
+func Amp(g *graph.Graph, p Precision, on compute.Features) *AmpReport {
 	r := &AmpReport{Precision: p}
 	g.Walk(func(b *graph.Graph) {
 		f := newAmpFlow(b)
 		for _, n := range b.Nodes {
-			c := choiceOf(n, f, p)
+			c := choiceOf(n, f, p, &on.Costs)
 			r.Nodes = append(r.Nodes, c)
 			r.Casts.add(c.Casts)
 		}
@@ -51,7 +52,7 @@ func Amp(g *graph.Graph, p Precision) *AmpReport {
 	return r
 }
 
-func choiceOf(n *graph.Node, f *ampFlow, p Precision) AmpChoice {
+func choiceOf(n *graph.Node, f *ampFlow, p Precision, on *compute.Costs) AmpChoice {
 	c := AmpChoice{Node: n.Name, Operator: n.Call().Name(), Chosen: inBF16(n)}
 	c.List, c.Why = ampList(n)
 	c.Narrow = len(n.Out) > 0 && !slices.ContainsFunc(n.Out, func(v *graph.Value) bool {
@@ -59,9 +60,9 @@ func choiceOf(n *graph.Node, f *ampFlow, p Precision) AmpChoice {
 	})
 	switch c.List {
 	case AmpAllow:
-		cost := ampCostOf(n)
+		cost := ampCostOf(n, on)
 		c.Cost = &cost
-		if _, c.Why = amp(n, p); p != FP32 && cost.pays() && !c.Chosen {
+		if _, c.Why = amp(n, p, on); p != FP32 && cost.pays() && !c.Chosen {
 			c.Why = "the last product before an output, whose rounding errors nothing averages out"
 		}
 		if c.Chosen {

@@ -162,6 +162,7 @@ func (d *driver) scope(g *graph.Graph) *scope {
 	if s == nil {
 		s = newScope(d.ctx, g, d.opset, &d.room, d.names)
 		s.portable, s.precision, s.inner = d.opts.Portable, d.opts.Precision, g != d.root
+		s.features = d.opts.Features
 		d.scopes[g] = s
 	}
 	return s

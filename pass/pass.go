@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/fault"
 )
@@ -31,6 +32,9 @@ type Options struct {
 	// Precision says which products multiply in bfloat16. It changes results, so it is not for
 	// portable forms.
 	Precision Precision
+	// Features are those of the device that the graph is compiled for: forms that it has no kernels
+	// for, and precisions that are no faster on it, are left out.
+	Features compute.Features
 	// Log receives one record a pass at level debug, and a warning when the passes do not come to
 	// an end; nil is silent.
 	Log *slog.Logger

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/weirgpu/weir/graph"
-	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -18,8 +17,8 @@ import (
 //	Q(MaxPool(DQ(planar(x))))  =  planar(weir:NhwcMaxPool(x))               where Q and DQ have one grid
 //	pixels(planar(x))          =  x
 //
-// where pixels and planar transpose from and to the layout of ONNX. Only processors with dot
-// products of bytes have kernels for it.
+// where pixels and planar transpose from and to the layout of ONNX. Only devices that
+// say so have kernels for it (compute.Features).
 
 // Transposes between N x C x H x W and N x H x W x C.
 var (
@@ -28,7 +27,7 @@ var (
 )
 
 func startPixels(s *scope) rule {
-	if s.portable || !cpuinfo.HasAVX512VNNI() {
+	if s.portable || !s.features.Pixels {
 		return func(*graph.Node) *Patch { return nil }
 	}
 	return func(n *graph.Node) *Patch {

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/graph"
-	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/tensor"
@@ -66,10 +66,18 @@ func from(t *testing.T, v *graph.Value) *graph.Node {
 	return v.Producer
 }
 
-func TestPixels(t *testing.T) {
-	if !cpuinfo.HasAVX512VNNI() {
-		t.Skip("this processor has no kernels for pixels")
+// TestPixelsAskTheDevice holds that no image is turned for a device that has no kernels for it.
+func TestPixelsAskTheDevice(t *testing.T) {
+	for _, has := range []bool{false, true} {
+		g := pixelNet(t, 0, tensor.Uint8).g
+		optimise(t, g, pass.Options{Features: compute.Features{Pixels: has, BF16: true}})
+		if got := strings.Contains(short(g), "NhwcQLinearConv"); got != has {
+			t.Errorf("pixels %v: images are turned: %v", has, got)
+		}
 	}
+}
+
+func TestPixels(t *testing.T) {
 	for seed := range uint64(12) {
 		d := []tensor.DType{tensor.Uint8, tensor.Int8}[seed%2]
 		b := pixelNet(t, seed, d)
@@ -94,9 +102,6 @@ func TestPixels(t *testing.T) {
 // TestPixelsAlone leaves a convolution that has no other near it as it is, unless its weights lie
 // around another byte than 0.
 func TestPixelsAlone(t *testing.T) {
-	if !cpuinfo.HasAVX512VNNI() {
-		t.Skip("this processor has no kernels for pixels")
-	}
 	b := &qdqNet{t: t, r: rand.New(rand.NewPCG(1, 7)),
 		g: &graph.Graph{Name: "alone", Opsets: map[string]int{"": 13}}}
 	x := &graph.Value{Name: "x", Type: op.Concrete(tensor.Uint8, 1, 8, 9, 9)}
@@ -120,7 +125,8 @@ func TestPixelsAlone(t *testing.T) {
 			n.In = append(n.In, b.constant(zero))
 		}
 	}
-	if optimise(t, around, pass.Options{Check: true}); !strings.Contains(short(around), "NhwcQLinearConv") {
+	if optimise(t, around, pass.Options{Check: true}); !strings.Contains(short(around),
+		"NhwcQLinearConv") {
 		t.Errorf("weights around 3: became\n%v", around)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/graph"
 )
 
@@ -15,6 +16,7 @@ type scope struct {
 	opset     int  // version of ONNX's own operators
 	portable  bool // only ONNX's own operators may come out
 	precision Precision
+	features  compute.Features
 	inner     bool // a body, whose outputs go by position and need not keep their names
 
 	// may list nodes that are gone or no longer read the value

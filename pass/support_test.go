@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/pass"
@@ -38,8 +39,15 @@ func only(names ...string) pass.Options {
 	return o
 }
 
+// able is a device that can do all that passes ask about.
+var able = compute.Features{BF16: true, Pixels: true, Costs: compute.Costs{Rounding: 6,
+	TiledWeights: 256 * 256, TiledPixels: 28 * 28, SharedQueries: 16}}
+
 func optimise(t testing.TB, g *graph.Graph, o pass.Options) pass.Report {
 	t.Helper()
+	if o.Features == (compute.Features{}) {
+		o.Features = able
+	}
 	r, err := pass.Run(context.Background(), g, o)
 	if err != nil {
 		t.Fatalf("%v\n%v", err, g)

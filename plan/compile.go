@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/weirgpu/weir/device/compute"
-	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/fault"
 	"github.com/weirgpu/weir/op"
@@ -18,18 +17,19 @@ import (
 
 // Options say for what a graph is compiled.
 type Options struct {
+	// Target is the device that prepares the kernels. nil is a host that has none: every step runs
+	// the operator's plain evaluation.
+	Target compute.Target
 	// Shapes gives concrete shapes of inputs by name. Inputs that are not named must have a
 	// declared shape that is known once the named ones have bound its symbols.
 	Shapes map[string][]int
 	// Threads is the number of workers that will run the plan; at least 1.
 	Threads int
-	// Passes configures the optimiser.
+	// Passes configures the optimiser. Its Features are set to those of Target.
 	Passes pass.Options
 	// Choices, when not nil, are measured choices of kernels. They change results by rounding, and
 	// how weights are packed.
 	Choices compute.Choices
-	// Reference leaves fast kernels out: every step runs the operator's plain evaluation.
-	Reference bool
 	// Placement, when not 0, seeds a random placement of the values in the arena, looser than the
 	// usual one. Results must not depend on it, which is what it is for: tests find steps that read
 	// memory which is no longer, or not yet, theirs.
@@ -49,6 +49,9 @@ func Compile(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
 
 // specialised is Compile that may panic.
 func specialised(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
+	if o.Target != nil {
+		o.Passes.Features = o.Target.Features()
+	}
 	s, err := g.Specialize(o.Shapes)
 	if err != nil {
 		return nil, err
@@ -280,8 +283,9 @@ func tabled(n *graph.Node) bool {
 
 func (c *compiler) kernel(o *op.Op, n *graph.Node, dynamic bool) (compute.Kernel, error) {
 	call := n.Call()
-	if !dynamic && !c.opts.Reference && tabled(n) {
-		k, err := kernels.Prepare(&compute.Request{Call: call, In: types(n.In), Out: types(n.Out),
+	if !dynamic && c.opts.Target != nil && tabled(n) {
+		k, err := c.opts.Target.Prepare(&compute.Request{Call: call, In: types(n.In),
+			Out:     types(n.Out),
 			Choices: c.opts.Choices})
 		if k != nil || err != nil {
 			return k, err

@@ -89,7 +89,8 @@ var containerGraphs = map[string]string{
 		%a: float32[3] = Exp@17 (%x)
 		%none = SequenceEmpty@11 ()
 		%maybe = Optional@15 () {type=type float32[3]}
-		%s, %v, %o, %all: float32[5,3] = Loop@17 (%n, %c, %none, %a, %maybe | %a) {body=graph "body" captures 1 {
+		%s, %v, %o, %all: float32[5,3] = Loop@17 (%n, %c, %none, %a,
+			%maybe | %a) {body=graph "body" captures 1 {
 			input %i: int64[]
 			input %c: bool[]
 			input %s: sequence(float32[...])
@@ -131,7 +132,8 @@ var containerGraphs = map[string]string{
 		%e: float32[3] = Exp@17 (%x)
 		%a = SequenceConstruct@11 (%e)
 		%none = SequenceEmpty@11 ()
-		%s, %t, %v: float32[3], %p, %q, %all: float32[?,3] = Loop@17 (%n, %c, %a, %none, %x, %a, %none | %e) {body=graph "body" captures 1 {
+		%s, %t, %v: float32[3], %p, %q, %all: float32[?,3] = Loop@17 (%n, %c, %a, %none, %x, %a,
+			%none | %e) {body=graph "body" captures 1 {
 			input %i: int64[]
 			input %c: bool[]
 			input %s: sequence(float32[...])
@@ -197,11 +199,12 @@ func TestContainers(t *testing.T) {
 						in[i].Data[0] = byte(seed)
 					}
 				}
-				equal(t, pool, g, Options{}, in)
+				equal(t, pool, g, Options{Target: host}, in)
 			}
 		})
 	}
-	p := compileAs(t, parse(t, containerGraphs["exchanged in a loop"]), Options{Threads: threads})
+	p := compileAs(t, parse(t, containerGraphs["exchanged in a loop"]), Options{Target: host,
+		Threads: threads})
 	if !slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Kernel.Name() == "loop" }) {
 		t.Error("a loop that carries sequences has no plan")
 	}
@@ -232,10 +235,11 @@ func TestContainerInputs(t *testing.T) {
 	for _, s := range []*tensor.Tensor{tensor.NewSequence(), tensor.NewSequence(x, x),
 		tensor.NewSequence(tensor.From([]float32{3}, 1, 1))} {
 		for _, o := range []*tensor.Tensor{tensor.NewOptional(nil), tensor.NewOptional(s)} {
-			equal(t, pool, g, Options{}, []*tensor.Tensor{s, o, tensor.NewSequence(m), x})
+			equal(t, pool, g, Options{Target: host}, []*tensor.Tensor{s, o, tensor.NewSequence(m),
+				x})
 		}
 	}
-	p := compileAs(t, g, Options{Threads: threads})
+	p := compileAs(t, g, Options{Target: host, Threads: threads})
 	if !p.Dynamic() {
 		t.Error("a plan with sequences says that it makes nothing beside the arena")
 	}
@@ -264,7 +268,7 @@ func (p *peak) Release(n int64) { p.held -= n }
 // byte less is refused and that each run leaves nothing behind but what it says.
 func measured(t *testing.T, pool *cpu.Pool, text string, in ...*tensor.Tensor) int64 {
 	t.Helper()
-	prog, _ := bindTo(t, compileAs(t, parse(t, text), Options{Threads: threads}))
+	prog, _ := bindTo(t, compileAs(t, parse(t, text), Options{Target: host, Threads: threads}))
 	var most int64
 	for range 2 {
 		set(prog, in)
@@ -381,7 +385,7 @@ func TestLoopsYield(t *testing.T) {
 			}}
 			output %y`,
 	} {
-		prog, _ := bindTo(t, compileAs(t, parse(t, text), Options{Threads: threads}))
+		prog, _ := bindTo(t, compileAs(t, parse(t, text), Options{Target: host, Threads: threads}))
 		set(prog, []*tensor.Tensor{x})
 		e, g := exec(pool), &revoked{left: 1 << 30}
 		e.Gate = g

@@ -44,7 +44,7 @@ func TestIfRunsTheBranchThatHolds(t *testing.T) {
 	g := parse(t, strings.Replace(branches, "\tconst %w: float32[8,8] = tensor\n", "", 1))
 	pool := newPool(t)
 	in := fill(rand.New(rand.NewPCG(3, 4)), g)
-	p := compileAs(t, g, Options{Threads: threads})
+	p := compileAs(t, g, Options{Target: host, Threads: threads})
 	if name := stepOf(t, p, "If").Kernel.Name(); name != "if" {
 		t.Fatalf("If runs as %s", name)
 	}
@@ -99,7 +99,7 @@ func TestIfWithABranchThatCannotBePlanned(t *testing.T) {
 		}}
 		output %y`)
 	pool := newPool(t)
-	p := compileAs(t, g, Options{Threads: threads})
+	p := compileAs(t, g, Options{Target: host, Threads: threads})
 	if s := p.Slots[p.Outputs[0]]; s.Place != InArena {
 		t.Errorf("the output is %v, place %d; want it planned", s.Type, s.Place)
 	}
@@ -134,7 +134,8 @@ func TestIfWithABranchThatCannotBePlanned(t *testing.T) {
 			output %y
 		}}
 		output %y`)
-	if _, err := Compile(context.Background(), impossible, Options{}); err == nil || !strings.Contains(err.Error(), "Reshape") {
+	if _, err := Compile(context.Background(), impossible, Options{Target: host}); err == nil ||
+		!strings.Contains(err.Error(), "Reshape") {
 		t.Errorf("two impossible branches compile: %v", err)
 	}
 }
@@ -162,7 +163,7 @@ func TestIfOfDifferentShapes(t *testing.T) {
 	for _, c := range []byte{0, 1} {
 		in := fill(rand.New(rand.NewPCG(3, 4)), g)
 		in[1].Data[0] = c
-		equal(t, pool, g, Options{}, in)
+		equal(t, pool, g, Options{Target: host}, in)
 	}
 }
 
@@ -184,7 +185,7 @@ func TestLoops(t *testing.T) {
 		%z = Exp@17 (%y)
 		output %z
 		output %all`)
-	equal(t, newPool(t), g, Options{}, fill(rand.New(rand.NewPCG(3, 4)), g))
+	equal(t, newPool(t), g, Options{Target: host}, fill(rand.New(rand.NewPCG(3, 4)), g))
 }
 
 // quota grants bytes up to a cap and notes what is held.
@@ -216,9 +217,9 @@ func TestDataDependentShapes(t *testing.T) {
 	pool := newPool(t)
 	r := rand.New(rand.NewPCG(3, 4))
 	in := fill(r, g)
-	equal(t, pool, g, Options{}, in)
+	equal(t, pool, g, Options{Target: host}, in)
 
-	p := compileAs(t, g, Options{Threads: threads})
+	p := compileAs(t, g, Options{Target: host, Threads: threads})
 	prog, _ := bindTo(t, p)
 	for _, zeros := range []int{0, 10, 10, 24, 3} {
 		for i := range zeros {

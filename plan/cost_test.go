@@ -19,7 +19,7 @@ func ones(shape ...int) *tensor.Tensor {
 // profiled runs a plan once and returns what each operator's steps cost together.
 func profiled(t *testing.T, body string, in ...*tensor.Tensor) (p *Plan, costs map[string]Cost) {
 	t.Helper()
-	p = compileAs(t, parse(t, body), Options{})
+	p = compileAs(t, parse(t, body), Options{Target: host})
 	prog, _ := bindTo(t, p)
 	set(prog, in)
 	costs = map[string]Cost{}

@@ -37,7 +37,8 @@ func TestCompileErrors(t *testing.T) {
 			output %y`, map[string][]int{"w": {7, 4}}, op.ErrInput, []string{`"dense"`, "MatMul"}},
 	} {
 		t.Run(e.name, func(t *testing.T) {
-			_, err := Compile(context.Background(), parse(t, e.body), Options{Shapes: e.shapes})
+			_, err := Compile(context.Background(), parse(t, e.body), Options{Target: host,
+				Shapes: e.shapes})
 			if err == nil || e.kind != nil && !errors.Is(err, e.kind) {
 				t.Fatalf("error %v, want one of kind %v", err, e.kind)
 			}
@@ -56,7 +57,7 @@ func TestUnknownOperator(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = Compile(context.Background(), g, Options{})
+	_, err = Compile(context.Background(), g, Options{Target: host})
 	if !errors.Is(err, op.ErrUnsupported) || !strings.Contains(err.Error(), "Frobnicate") {
 		t.Errorf("error %v, want one of kind %v that names the operator", err, op.ErrUnsupported)
 	}
@@ -68,7 +69,7 @@ func TestRunErrors(t *testing.T) {
 		const %k: float32[3] = {1, 2, 3}
 		%y: float32[2] = Gather@17 "pick" (%k, %i)
 		output %y`)
-	prog, _ := bindTo(t, compileAs(t, g, Options{Threads: threads}))
+	prog, _ := bindTo(t, compileAs(t, g, Options{Target: host, Threads: threads}))
 	pool := newPool(t)
 	for i, want := range map[int64]float32{1: 2, 3: 0, -4: 0, -3: 1} {
 		set(prog, []*tensor.Tensor{tensor.From([]int64{0, i}, 2)})
@@ -100,7 +101,7 @@ func TestMemoryTooSmall(t *testing.T) {
 		const %w: float32[40,2] = {`+strings.TrimSuffix(strings.Repeat("1, ", 80), ", ")+`}
 		%y = MatMul@17 (%x, %w)
 		output %y`)
-	p := compileAs(t, g, Options{})
+	p := compileAs(t, g, Options{Target: host})
 	if p.PackedBytes == 0 || p.ArenaBytes == 0 {
 		t.Fatalf("plan of %d and %d bytes", p.PackedBytes, p.ArenaBytes)
 	}

@@ -45,7 +45,8 @@ func TestAbsurdSizesCostNothing(t *testing.T) {
 		t.Run(e.name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			p, err := Compile(context.Background(), parse(t, e.body), Options{Threads: 2})
+			p, err := Compile(context.Background(), parse(t, e.body), Options{Target: host,
+				Threads: 2})
 			runtime.ReadMemStats(&after)
 			if n := after.TotalAlloc - before.TotalAlloc; n > 16<<20 {
 				t.Errorf("compiling allocated %d MiB", n>>20)

@@ -139,7 +139,8 @@ func TestRandomJoins(t *testing.T) {
 		g, r := joined(seed)
 		in := fill(r, g)
 		equal(t, pool, g, unoptimised, in)
-		equal(t, pool, g, Options{Placement: seed + 1, Passes: unoptimised.Passes}, in)
+		equal(t, pool, g, Options{Target: host, Placement: seed + 1, Passes: unoptimised.Passes},
+			in)
 		p := compileAs(t, g, unoptimised)
 		for i := range p.Slots {
 			if s := &p.Slots[i]; s.Place == Alias && s.Bytes < p.Slots[s.Of].Bytes {
@@ -159,7 +160,8 @@ func FuzzRandomJoins(f *testing.F) {
 		g, r := joined(seed)
 		in := fill(r, g)
 		equal(t, pool, g, unoptimised, in)
-		equal(t, pool, g, Options{Placement: seed | 1, Passes: unoptimised.Passes}, in)
+		equal(t, pool, g, Options{Target: host, Placement: seed | 1, Passes: unoptimised.Passes},
+			in)
 	})
 }
 

@@ -32,7 +32,8 @@ var loops = map[string]struct{ kernel, body string }{
 		input %a: float32[70]
 		input %b: float32[70]
 		input %d: float32[70]
-		%p: float32[70], %q: float32[70], %r: float32[70], %all = Loop@17 (%n, _, %a, %b, %d) {body=graph "body" {
+		%p: float32[70], %q: float32[70], %r: float32[70], %all = Loop@17 (%n, _, %a, %b,
+			%d) {body=graph "body" {
 			input %i: int64[]
 			input %c: bool[]
 			input %u: float32[70]
@@ -189,7 +190,7 @@ func TestLoopsAgainstTheReference(t *testing.T) {
 	for name, l := range loops {
 		t.Run(name, func(t *testing.T) {
 			g := parse(t, l.body)
-			p := compileAs(t, g, Options{Threads: threads})
+			p := compileAs(t, g, Options{Target: host, Threads: threads})
 			if got := stepOf(t, p, "Loop").Kernel.Name(); got != l.kernel {
 				t.Errorf("runs as %s, want %s", got, l.kernel)
 			}
@@ -210,7 +211,7 @@ func TestLoopsAgainstTheReference(t *testing.T) {
 						t.Errorf("%d trips, output %d: %v", trips, i, err)
 					}
 				}
-				equal(t, pool, g, Options{}, in)
+				equal(t, pool, g, Options{Target: host}, in)
 			}
 		})
 	}
@@ -237,12 +238,12 @@ func TestLoopOfKnownLength(t *testing.T) {
 		output %y
 		output %z`)
 	pool := newPool(t)
-	p := compileAs(t, g, Options{Threads: threads})
+	p := compileAs(t, g, Options{Target: host, Threads: threads})
 	if p.Dynamic() {
 		t.Errorf("some values have no place:\n%v", p.Graph)
 	}
 	in := fill(rand.New(rand.NewPCG(3, 4)), g)
-	equal(t, pool, g, Options{}, in)
+	equal(t, pool, g, Options{Target: host}, in)
 	prog, _ := bindTo(t, p)
 	set(prog, in)
 	x := exec(pool)
@@ -266,7 +267,7 @@ func TestLoopAsksForMemory(t *testing.T) {
 			output %v
 		}}
 		output %all`)
-	prog, _ := bindTo(t, compileAs(t, g, Options{Threads: threads}))
+	prog, _ := bindTo(t, compileAs(t, g, Options{Target: host, Threads: threads}))
 	in := fill(rand.New(rand.NewPCG(3, 4)), g)
 	tensor.As[int64](in[0])[0] = 200
 	const slice, result = 64, 64 * 200
@@ -301,7 +302,7 @@ func TestLoopEnds(t *testing.T) {
 			output %w
 		}}
 		output %y`)
-	prog, _ := bindTo(t, compileAs(t, g, Options{Threads: threads}))
+	prog, _ := bindTo(t, compileAs(t, g, Options{Target: host, Threads: threads}))
 	in := fill(rand.New(rand.NewPCG(3, 4)), g)
 	tensor.As[int64](in[0])[0] = 1 << 62
 	set(prog, in)
@@ -347,7 +348,8 @@ func TestScans(t *testing.T) {
 				input %x: float32[5,5]
 				input %y: float32[5,5]
 				input %k: float32[1]
-				%p: float32[5], %q: float32[5], %s, %d = Scan@17 (%a, %b, %x, %y | %k) {body=graph "body" captures 1 {
+				%p: float32[5], %q: float32[5], %s, %d = Scan@17 (%a, %b, %x,
+					%y | %k) {body=graph "body" captures 1 {
 					input %u: float32[5]
 					input %v: float32[5]
 					input %x: float32[5]
@@ -366,12 +368,12 @@ func TestScans(t *testing.T) {
 				output %q
 				output %e
 				output %d`)
-			p := compileAs(t, g, Options{Threads: threads})
+			p := compileAs(t, g, Options{Target: host, Threads: threads})
 			if got := stepOf(t, p, "Scan").Kernel.Name(); got != "scan" || p.Dynamic() {
 				t.Errorf("runs as %s, dynamic %v", got, p.Dynamic())
 			}
 			in := fill(rand.New(rand.NewPCG(3, 4)), g)
-			equal(t, pool, g, Options{}, in)
+			equal(t, pool, g, Options{Target: host}, in)
 			prog, _ := bindTo(t, p)
 			set(prog, in)
 			x := exec(pool)
@@ -408,7 +410,7 @@ func TestCapturesAreReadInPlace(t *testing.T) {
 		}}
 		%z = Add@17 (%s, %x)
 		output %z`)
-	p := compileAs(t, g, Options{Threads: threads})
+	p := compileAs(t, g, Options{Target: host, Threads: threads})
 	for _, typ := range []string{"If", "Loop"} {
 		for _, b := range stepOf(t, p, typ).Kernel.(control).bodies() {
 			for _, s := range b.Slots {
@@ -420,5 +422,5 @@ func TestCapturesAreReadInPlace(t *testing.T) {
 	}
 	in := fill(rand.New(rand.NewPCG(3, 4)), g)
 	tensor.As[int64](in[2])[0] = 3
-	equal(t, newPool(t), g, Options{}, in)
+	equal(t, newPool(t), g, Options{Target: host}, in)
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/compute"
-	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/internal/fault"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -18,7 +17,7 @@ import (
 // PackOptions say how weights are packed. The zero value packs them on the calling goroutine.
 type PackOptions struct {
 	// Pool, when set, shares the work among its workers, which no gate holds back.
-	Pool *cpu.Pool
+	Pool compute.Pool
 	// Progress, when set, is called with the number of steps done, one call after the other.
 	Progress func(done, total int)
 	// Packed, when set, is called by any worker with each constant whose repacked copy is written,

@@ -62,7 +62,7 @@ func TestPackOnWorkers(t *testing.T) {
 		{g, map[string][]int{g.Inputs[0].Name: {1, 3, 224, 224}}, 2, 53},
 		{parse(t, bodies), nil, 3, 4},
 	} {
-		p, err := Compile(t.Context(), c.graph, Options{Shapes: c.shapes, Threads: 1})
+		p, err := Compile(t.Context(), c.graph, Options{Target: host, Shapes: c.shapes, Threads: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,8 +76,9 @@ func TestPackOnWorkers(t *testing.T) {
 			w := &packWatch{t: t, plan: p, seen: map[*tensor.Tensor]int{}}
 			o := PackOptions{Progress: w.progress, Packed: w.packed, Populate: w.populate}
 			if threads > 0 {
-				o.Pool = cpu.NewPool(cpu.PoolOptions{Threads: threads})
-				defer o.Pool.Close()
+				pool := cpu.NewPool(cpu.PoolOptions{Threads: threads})
+				defer pool.Close()
+				o.Pool = pool
 			}
 			got := memory(t, p.PackedBytes)
 			if err := p.Pack(got, o); err != nil {
@@ -173,7 +174,7 @@ func TestPackPanics(t *testing.T) {
 	p := compileAs(t, parse(t, `input %x: float32[1,2]
 		const %w: float32[2,2] = {1, 2, 3, 4}
 		%y = MatMul@17 (%x, %w)
-		output %y`), Options{})
+		output %y`), Options{Target: host})
 	for i := range p.Steps {
 		p.Steps[i].Kernel = explosive{p.Steps[i].Kernel}
 	}

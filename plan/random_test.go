@@ -137,7 +137,7 @@ func TestRandomGraphs(t *testing.T) {
 	for seed := range uint64(120) {
 		g, r := grown(seed)
 		in := fill(r, g)
-		o := Options{}
+		o := Options{Target: host}
 		if seed%2 == 0 {
 			o = unoptimised
 		}
@@ -152,7 +152,7 @@ func FuzzRandomGraphs(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		g, r := grown(seed)
 		in := fill(r, g)
-		equal(t, pool, g, Options{}, in)
+		equal(t, pool, g, Options{Target: host}, in)
 		equal(t, pool, g, unoptimised, in)
 	})
 }

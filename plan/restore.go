@@ -29,6 +29,9 @@ func Restore(g *graph.Graph, o Options) (*Plan, error) {
 
 // restore is Restore that may panic.
 func restore(g *graph.Graph, o Options) (*Plan, error) {
+	if o.Target != nil {
+		o.Passes.Features = o.Target.Features()
+	}
 	if err := static(g); err != nil {
 		return nil, err
 	}

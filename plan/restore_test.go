@@ -23,7 +23,7 @@ func TestRestore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := Options{Shapes: shapesOf(g, a.shape), Threads: threads}
+		o := Options{Target: host, Shapes: shapesOf(g, a.shape), Threads: threads}
 		p := compileAs(t, g, o)
 		weights := memory(t, p.PackedBytes)
 		if err := p.Pack(weights, PackOptions{}); err != nil {
@@ -65,7 +65,7 @@ func TestRestore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Restore(g, Options{}); !errors.Is(err, ErrShape) {
+	if _, err := Restore(g, Options{Target: host}); !errors.Is(err, ErrShape) {
 		t.Errorf("a graph of open shapes: error %v, want ErrShape", err)
 	}
 }

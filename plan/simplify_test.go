@@ -27,7 +27,7 @@ func TestSimplify(t *testing.T) {
 				continue
 			}
 			shape := append([]int{n}, a.shape[1:]...)
-			o := Options{Shapes: shapesOf(g, shape), Threads: threads}
+			o := Options{Target: host, Shapes: shapesOf(g, shape), Threads: threads}
 			in := like(rand.New(rand.NewPCG(2, uint64(n))), g, o.Shapes)
 			whole, rest := compileAs(t, g, o), compileAs(t, s, o)
 			if len(whole.Steps) != len(rest.Steps) {

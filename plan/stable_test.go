@@ -41,10 +41,11 @@ func TestSameBits(t *testing.T) {
 			quantised := g.Clone()
 			quantize(t, quantised)
 			cputest.EachPath(t, func(t *testing.T) {
-				sameBits(t, pools, g, Options{Shapes: shapes}, in, "")
+				sameBits(t, pools, g, Options{Target: host, Shapes: shapes}, in, "")
 				sameBits(t, pools, g,
-					Options{Shapes: shapes, Passes: pass.Options{Precision: pass.BF16}}, in, "bf16")
-				sameBits(t, pools, quantised, Options{Shapes: shapes}, in, "int8")
+					Options{Target: host, Shapes: shapes,
+						Passes: pass.Options{Precision: pass.BF16}}, in, "bf16")
+				sameBits(t, pools, quantised, Options{Target: host, Shapes: shapes}, in, "int8")
 			})
 		})
 	}

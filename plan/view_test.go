@@ -9,7 +9,7 @@ import (
 )
 
 // unoptimised keeps the passes from removing what a test is about.
-var unoptimised = Options{Passes: pass.Options{Off: pass.Names()}}
+var unoptimised = Options{Target: host, Passes: pass.Options{Off: pass.Names()}}
 
 // TestPlansEqualGraphs runs graphs in which one value's bytes have several names, with and without
 // the passes.
@@ -99,7 +99,7 @@ func TestPlansEqualGraphs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := parse(t, body)
 			in := fill(rand.New(rand.NewPCG(1, 2)), g)
-			equal(t, pool, g, Options{}, in)
+			equal(t, pool, g, Options{Target: host}, in)
 			equal(t, pool, g, unoptimised, in)
 		})
 	}

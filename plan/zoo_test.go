@@ -81,7 +81,7 @@ func TestArchitectures(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o := Options{Shapes: shapesOf(g, a.shape), Threads: threads}
+			o := Options{Target: host, Shapes: shapesOf(g, a.shape), Threads: threads}
 			in := like(rand.New(rand.NewPCG(1, 1)), g, o.Shapes)
 			want, err := g.Eval(context.Background(), in)
 			if err != nil {
@@ -154,7 +154,7 @@ func TestTrainedModels(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer src.Close()
-			p := compileAs(t, src.Graph, Options{Shapes: m.shapes, Threads: threads})
+			p := compileAs(t, src.Graph, Options{Target: host, Shapes: m.shapes, Threads: threads})
 			in := like(rand.New(rand.NewPCG(1, 1)), src.Graph, m.shapes)
 			if m.small {
 				want, err := src.Graph.Eval(context.Background(), in)

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/onnx"
@@ -45,10 +46,10 @@ type prepared struct {
 
 // prepare reads and compiles. The error names the job and is of kind [ErrScenario], unless it is
 // ctx's.
-func prepare(ctx context.Context, spec Job, plans *cache.Cache, d device.Device, threads int,
+func prepare(ctx context.Context, spec Job, plans *cache.Cache, t compute.Target, threads int,
 	seed uint64) (*prepared, error) {
 	p := &prepared{spec: spec, seed: seed}
-	err := p.load(ctx, plans, d, threads)
+	err := p.load(ctx, plans, t, threads)
 	if err == nil {
 		return p, nil
 	}
@@ -59,7 +60,7 @@ func prepare(ctx context.Context, spec Job, plans *cache.Cache, d device.Device,
 	return nil, fmt.Errorf("%w: job %s: %w", ErrScenario, spec.Name, err)
 }
 
-func (p *prepared) load(ctx context.Context, plans *cache.Cache, d device.Device,
+func (p *prepared) load(ctx context.Context, plans *cache.Cache, t compute.Target,
 	threads int) error {
 	g := p.spec.Graph
 	if g == nil {
@@ -78,16 +79,16 @@ func (p *prepared) load(ctx context.Context, plans *cache.Cache, d device.Device
 	if p.shapes, err = InputShapes(g, p.spec.Shapes, p.given); err != nil {
 		return err
 	}
-	passes, err := p.spec.Precision.Passes()
+	passes, err := p.spec.Precision.Passes(t)
 	if err != nil {
 		return err
 	}
-	o := plan.Options{Shapes: p.shapes, Threads: threads, Passes: passes}
+	o := plan.Options{Target: t, Shapes: p.shapes, Threads: threads, Passes: passes}
 	if p.model == nil {
 		p.plan, err = plan.Compile(ctx, g, o)
 		return err
 	}
-	if p.cached, err = p.model.Compile(ctx, o, d.Info()); err == nil {
+	if p.cached, err = p.model.Compile(ctx, o); err == nil {
 		p.plan = p.cached.Plan
 	}
 	return err

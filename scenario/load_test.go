@@ -10,7 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/share"
@@ -207,7 +209,8 @@ func TestReadInputs(t *testing.T) {
 		!strings.Contains(err.Error(), bad) {
 		t.Errorf("broken file: %v", err)
 	}
-	if _, err := ReadInputs(g, map[string]string{"x": good + "x"}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := ReadInputs(g, map[string]string{"x": good + "x"}); !errors.Is(err,
+		os.ErrNotExist) {
 		t.Errorf("missing file: %v", err)
 	}
 }
@@ -263,7 +266,8 @@ func TestFillInputsChecks(t *testing.T) {
 	}
 	pool := cpu.NewPool(cpu.PoolOptions{Threads: 1})
 	defer pool.Close()
-	p, err := prepare(t.Context(), closedJob("a", denseGraph(t), 1), nil, nil, 1, 1)
+	p, err := prepare(t.Context(), closedJob("a", denseGraph(t), 1), nil,
+		kernels.Target(device.Info{}), 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,22 +308,23 @@ func TestFailedInstanceLeavesNothing(t *testing.T) {
 	need := p.plan.PeakBytes(1)
 	for _, limit := range []int64{1, p.plan.PackedBytes - 1, p.plan.PackedBytes, need - 1} {
 		q := &counted{name: "a", cap: share.Bytes(limit)}
-		if _, _, err := p.instance(engine.Options{Device: r.device, Pool: r.pool, Quota: q}); !errors.Is(err, broker.ErrOverCap) {
+		if _, _, err := p.instance(engine.Options{Device: r.Device, Pool: r.Pool,
+			Quota: q}); !errors.Is(err, broker.ErrOverCap) {
 			t.Errorf("%d of %d bytes: got %v", limit, need, err)
 		}
-		if q.now() != 0 || r.device.Held() != 0 || q.peak > q.cap {
+		if q.now() != 0 || r.Device.Held() != 0 || q.peak > q.cap {
 			t.Errorf("%d of %d bytes: quota %v, device %d held", limit, need, q.now(),
-				r.device.Held())
+				r.Device.Held())
 		}
 	}
 	q := &counted{name: "a", cap: share.Bytes(need)}
-	_, free, err := p.instance(engine.Options{Device: r.device, Pool: r.pool, Quota: q})
-	if err != nil || r.device.Held() != need || int64(q.peak) != need {
-		t.Fatalf("all %d bytes: held %d, peak %v, %v", need, r.device.Held(), q.peak, err)
+	_, free, err := p.instance(engine.Options{Device: r.Device, Pool: r.Pool, Quota: q})
+	if err != nil || r.Device.Held() != need || int64(q.peak) != need {
+		t.Fatalf("all %d bytes: held %d, peak %v, %v", need, r.Device.Held(), q.peak, err)
 	}
 	free()
 	free()
-	if q.now() != 0 || r.device.Held() != 0 {
-		t.Errorf("freed twice: quota %v, device %d held", q.now(), r.device.Held())
+	if q.now() != 0 || r.Device.Held() != 0 {
+		t.Errorf("freed twice: quota %v, device %d held", q.now(), r.Device.Held())
 	}
 }

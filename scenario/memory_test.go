@@ -112,7 +112,8 @@ func stackGraph(t *testing.T, rng *rand.Rand) *graph.Graph {
 		}
 		last, width = out, next
 	}
-	return parseGraph(t, "graph \"stack\" {\n  opset \"\" 17\n  input %x: float32[N,16]\n"+consts+nodes+"  output %"+last+"\n}")
+	return parseGraph(t,
+		"graph \"stack\" {\n  opset \"\" 17\n  input %x: float32[N,16]\n"+consts+nodes+"  output %"+last+"\n}")
 }
 
 // randomJobs picks up to three compiled jobs and gives them caps, some of which are below what they
@@ -143,7 +144,7 @@ func checkMemory(t *testing.T, r *run, policyName string) (refused, ran int) {
 		t.Fatal(err)
 	}
 	for i, p := range r.jobs {
-		before := r.device.Held()
+		before := r.Device.Held()
 		s.add(t.Context(), p, i)
 		need, limit := p.plan.PeakBytes(1), int64(p.spec.Memory)
 		want := StatusDone
@@ -155,7 +156,7 @@ func checkMemory(t *testing.T, r *run, policyName string) (refused, ran int) {
 			t.Errorf("%s needs %d bytes of %d: %s: %s", p.spec.Name, p.plan.PeakBytes(1), limit,
 				got.Status, got.Error)
 		}
-		if held := r.device.Held() - before; held != need {
+		if held := r.Device.Held() - before; held != need {
 			t.Errorf("%s holds %d bytes of the device, the plan says %d", p.spec.Name, held, need)
 		}
 	}
@@ -184,7 +185,7 @@ func checkMemory(t *testing.T, r *run, policyName string) (refused, ran int) {
 		}
 	}
 	s.close()
-	if held := r.device.Held(); held != 0 {
+	if held := r.Device.Held(); held != 0 {
 		t.Errorf("%d bytes of the device are left", held)
 	}
 	return refused, ran

@@ -98,8 +98,8 @@ func (r *run) newStage(ph *Phase, m Mode, policyName string) (*stage, error) {
 		return nil, fmt.Errorf("%w: %w", ErrScenario, err)
 	}
 	s.watch = newWatcher(s)
-	info := r.device.Info()
-	s.broker, err = broker.New(broker.Config{Device: r.s.Device, Units: r.pool.Threads(),
+	info := r.Device.Info()
+	s.broker, err = broker.New(broker.Config{Device: r.s.Device, Units: r.Pool.Threads(),
 		Memory: share.Bytes(info.MemoryBytes), Policy: pol, Observer: s.watch})
 	return s, err
 }
@@ -152,7 +152,7 @@ func (s *stage) load(ctx context.Context, t *tenant, index int) error {
 	if t.p.broken != nil {
 		return t.p.broken
 	}
-	o := engine.Options{Device: s.run.device, Pool: s.run.pool, MaxInstances: 1, Quota: t.held}
+	o := engine.Options{Device: s.run.Device, Pool: s.run.Pool, MaxInstances: 1, Quota: t.held}
 	if s.broker == nil {
 		if err := t.p.overCap(); err != nil {
 			return err
@@ -167,8 +167,8 @@ func (s *stage) load(ctx context.Context, t *tenant, index int) error {
 		o.Quota, o.ArenaQuota = quota{j, broker.Persistent}, quota{j, broker.Ephemeral}
 	}
 	if s.mode == Threads {
-		o.Pool = cpu.NewPool(cpu.PoolOptions{Threads: s.run.pool.Threads()})
-		s.pools = append(s.pools, o.Pool)
+		own := cpu.NewPool(cpu.PoolOptions{Threads: s.run.Pool.Threads()})
+		o.Pool, s.pools = own, append(s.pools, own)
 	}
 	it, free, err := t.p.instance(o)
 	if err != nil {

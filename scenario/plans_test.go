@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/plan/cache"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/broker"
@@ -63,11 +64,8 @@ func TestCachedPlans(t *testing.T) {
 			}
 		}
 	}
-	dev, err := cpu.Open("cpu:0", cpu.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := prepare(t.Context(), job("small", share.Bytes(cold.PlanBytes-1)), plans, dev, 1, 1)
+	p, err := prepare(t.Context(), job("small", share.Bytes(cold.PlanBytes-1)), plans,
+		kernels.Target(cpu.Discover()), 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,7 @@ package scenario
 import (
 	"fmt"
 
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/plan"
 )
@@ -34,21 +34,20 @@ func (p Precision) fault() error {
 	return fmt.Errorf("precision %q: want %s, %s or %s", string(p), FP32, BF16, Auto)
 }
 
-// Passes returns the optimiser's options for the precision on the processor that this process runs
-// on. It fails for a name that is none of the constants, and for bf16 where the processor
-// multiplies in fp32 only.
-func (p Precision) Passes() (pass.Options, error) {
+// Passes returns the optimiser's options for the precision on a device. It fails for a
+// name that is none of the constants, and for bf16 where the device multiplies in fp32 only.
+func (p Precision) Passes(on compute.Target) (pass.Options, error) {
 	if err := p.fault(); err != nil {
 		return pass.Options{}, err
 	}
 	switch {
-	case p == BF16 && !cpu.HasBF16():
+	case p == BF16 && !on.Features().BF16:
 		return pass.Options{},
-			fmt.Errorf("precision %s: this processor multiplies in fp32 only: use %s or %s", BF16,
-				FP32, Auto)
+			fmt.Errorf("precision %s: device %s multiplies in fp32 only: use %s or %s", BF16,
+				on.Info().ID, FP32, Auto)
 	case p == BF16:
 		return pass.Options{Precision: pass.BF16}, nil
-	case p == Auto && cpu.HasBF16():
+	case p == Auto && on.Features().BF16:
 		return pass.Options{Precision: pass.AutoBF16}, nil
 	}
 	return pass.Options{}, nil

@@ -181,7 +181,7 @@ func (r *run) order(dir string, i int) (childOrder, error) {
 	if err != nil {
 		return childOrder{}, err
 	}
-	return childOrder{Scenario: string(text), Threads: r.pool.Threads(), Index: i}, nil
+	return childOrder{Scenario: string(text), Threads: r.Pool.Threads(), Index: i}, nil
 }
 
 // saveInputs returns the job's input files, with those that only exist in memory saved under the

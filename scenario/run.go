@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/device"
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/internal/trace"
@@ -97,12 +97,11 @@ func Run(ctx context.Context, s *Scenario, o Options) (*Result, error) {
 
 // run holds what all phases share.
 type run struct {
-	s      *Scenario
-	o      Options
-	device *cpu.Device
-	pool   *cpu.Pool
-	jobs   []*prepared
-	solo   []JobResult
+	s *Scenario
+	o Options
+	*machine.Machine
+	jobs []*prepared
+	solo []JobResult
 }
 
 func newRun(ctx context.Context, s *Scenario, o Options) (*run, error) {
@@ -115,14 +114,15 @@ func newRun(ctx context.Context, s *Scenario, o Options) (*run, error) {
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
-	dev, err := cpu.Open(s.Device, cpu.Options{})
+	on, err := machine.Open(s.Device, machine.Options{Threads: o.Threads})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrScenario, err)
 	}
-	r := &run{s: s, o: o, device: dev, pool: cpu.NewPool(cpu.PoolOptions{Threads: o.Threads})}
+	r := &run{s: s, o: o, Machine: on}
 	for i := range s.Jobs {
 		o.Progress("compiling " + s.Jobs[i].Name)
-		p, err := prepare(ctx, s.Jobs[i], o.Plans, dev, r.pool.Threads(), s.Seed+uint64(i))
+		p, err := prepare(ctx, s.Jobs[i], o.Plans, on.Target, on.Pool.Threads(),
+			s.Seed+uint64(i))
 		if err != nil {
 			r.close()
 			return nil, err
@@ -172,7 +172,7 @@ func (r *run) first(ctx context.Context, name string, it iterate) error {
 func (r *run) measure(ctx context.Context, p *prepared) (err error) {
 	defer recovered(p.spec.Name, &err)
 	quota := &counted{name: "job " + p.spec.Name}
-	it, free, err := p.instance(engine.Options{Device: r.device, Pool: r.pool, Quota: quota})
+	it, free, err := p.instance(engine.Options{Device: r.Device, Pool: r.Pool, Quota: quota})
 	if err != nil {
 		return fmt.Errorf("job %s: %w", p.spec.Name, err)
 	}
@@ -189,7 +189,7 @@ func (r *run) measure(ctx context.Context, p *prepared) (err error) {
 func (r *run) calibrate(ctx context.Context, p *prepared) (err error) {
 	defer recovered(p.spec.Name, &err)
 	quota := &counted{name: "job " + p.spec.Name, cap: p.spec.Memory}
-	it, free, err := p.instance(engine.Options{Device: r.device, Pool: r.pool, Quota: quota})
+	it, free, err := p.instance(engine.Options{Device: r.Device, Pool: r.Pool, Quota: quota})
 	if err != nil {
 		return fmt.Errorf("job %s: %w", p.spec.Name, err)
 	}
@@ -216,19 +216,18 @@ func (r *run) calibrate(ctx context.Context, p *prepared) (err error) {
 }
 
 func (r *run) close() {
-	r.pool.Close()
 	for _, p := range r.jobs {
 		if err := p.close(); err != nil {
 			r.o.Log.Warn("model not closed", "job", p.spec.Name, "error", err)
 		}
 	}
-	if err := r.device.Close(); err != nil {
+	if err := r.Machine.Close(); err != nil {
 		r.o.Log.Warn("device not closed", "error", err)
 	}
 }
 
 func (r *run) all(ctx context.Context) (*Result, error) {
-	res := &Result{Threads: r.pool.Threads(), Machine: cpuinfo.ModelName()}
+	res := &Result{Threads: r.Pool.Threads(), Machine: cpuinfo.ModelName()}
 	add := func(p *Phase, err error) error {
 		if err == nil {
 			r.compare(p)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/internal/clock"
 	"github.com/weirgpu/weir/internal/trace"
@@ -51,7 +52,8 @@ func TestRunAllPhases(t *testing.T) {
 		res.Threads != 2 {
 		t.Errorf("the result tells of %s %s on %d threads", res.Mode, res.Policy, res.Threads)
 	}
-	if got := strings.Join(stages, "; "); got != "compiling a; compiling b; alone: a; alone: b; together, threads; together, policy priority; together, policy fair" {
+	if got := strings.Join(stages,
+		"; "); got != "compiling a; compiling b; alone: a; alone: b; together, threads; together, policy priority; together, policy fair" {
 		t.Errorf("stages are %s", got)
 	}
 	checkTrace(t, rec)
@@ -197,7 +199,8 @@ func TestResultJSON(t *testing.T) {
 // phase, and its neighbour does all its iterations.
 func TestRefusedJob(t *testing.T) {
 	g := vision(t, "resnet50")
-	probe, err := prepare(t.Context(), closedJob("probe", g, 1), nil, nil, 2, 1)
+	probe, err := prepare(t.Context(), closedJob("probe", g, 1), nil, kernels.Target(device.Info{}),
+		2, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +229,8 @@ func TestRefusedJob(t *testing.T) {
 		}
 	}
 	big.Memory, big.Arrival = need, Arrival{Closed: 1}
-	if j := run1(t, &Scenario{Jobs: []Job{big}}, Options{Threads: 2}).Jobs[0]; j.Status != StatusDone || j.MemoryPeakBytes != int64(need) {
+	if j := run1(t, &Scenario{Jobs: []Job{big}},
+		Options{Threads: 2}).Jobs[0]; j.Status != StatusDone || j.MemoryPeakBytes != int64(need) {
 		t.Errorf("with all it needs: %s, %d of %d bytes, %s", j.Status, j.MemoryPeakBytes, need,
 			j.Error)
 	}
@@ -332,7 +336,7 @@ func TestFaultIsTyped(t *testing.T) {
 // enough.
 func TestDataDependentMemory(t *testing.T) {
 	j := closedJob("where", nonzeroGraph(t), 3)
-	probe, err := prepare(t.Context(), j, nil, nil, 1, 1)
+	probe, err := prepare(t.Context(), j, nil, kernels.Target(device.Info{}), 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

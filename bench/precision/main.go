@@ -22,6 +22,7 @@ import (
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/engine/roofline"
 	"github.com/weirgpu/weir/graph"
@@ -61,11 +62,14 @@ type results struct {
 	Models    []line             `json:"models"`
 }
 
+// host is what the models are compiled for.
+var host = kernels.Target(cpu.Discover())
+
 func main() {
 	asJSON := flag.Bool("json", false, "print one JSON object")
 	pairs := flag.Int("pairs", 15, "runs of each form of a model")
 	flag.Parse()
-	if !cpu.HasBF16() {
+	if !host.Features().BF16 {
 		exit(fmt.Errorf("this processor does not multiply bfloat16: nothing to measure"))
 	}
 	r := results{
@@ -129,7 +133,7 @@ func load(g *graph.Graph, p pass.Precision) (*form, error) {
 	compiled, err := plan.Compile(
 		context.Background(),
 		g,
-		plan.Options{Shapes: shapes, Threads: 1, Passes: pass.Options{Precision: p}},
+		plan.Options{Target: host, Shapes: shapes, Threads: 1, Passes: pass.Options{Precision: p}},
 	)
 	if err != nil {
 		return nil, err

@@ -99,17 +99,17 @@ func benchModel(
 	profile bool,
 ) (*benchResult, error) {
 	start := time.Now()
-	d, pool, closeDevice, err := dev.open()
+	on, err := dev.open()
 	if err != nil {
 		return nil, err
 	}
-	defer closeDevice()
-	m, err := compileModel(c, path, model, dev, d, pool.Threads())
+	defer on.Close()
+	m, err := compileModel(c, path, model, dev, on)
 	if err != nil {
 		return nil, err
 	}
 	defer m.model.Close()
-	i, unload, err := m.load(d, pool, model)
+	i, unload, err := m.load(on, model)
 	if err != nil {
 		return nil, failed(fmt.Errorf("%s: %w", path, err))
 	}
@@ -122,9 +122,9 @@ func benchModel(
 		Steps: len(
 			m.plan.Steps,
 		),
-		Threads:   pool.Threads(),
+		Threads:   on.Pool.Threads(),
 		Precision: string(scenario.PrecisionOf(m.plan)),
-		Device:    d.Info().ID,
+		Device:    on.Device.Info().ID,
 		Runs:      runs,
 		Flops:     m.plan.Flops,
 	}
@@ -140,7 +140,7 @@ func benchModel(
 	summarise(res, times)
 	res.PeakRSSBytes = process.PeakRSS()
 	if profile {
-		if err := profileSteps(c, i, pool, m, res); err != nil {
+		if err := profileSteps(c, i, on.Pool, m, res); err != nil {
 			return nil, failed(err)
 		}
 	}

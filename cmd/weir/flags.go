@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirgpu/weir/device"
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/op"
@@ -43,29 +43,24 @@ func (f *deviceFlags) add(c *cobra.Command) {
 	completeFlag(c, "precision", "fp32", "bf16", "auto")
 }
 
-// open checks the flags and opens the device and a pool for it; close gives both back.
-func (f *deviceFlags) open() (d device.Device, p *cpu.Pool, close func(), err error) {
-	if _, err := f.passes(); err != nil {
-		return nil, nil, nil, err
-	}
+// open checks the flags and opens the device, which the caller closes.
+func (f *deviceFlags) open() (*machine.Machine, error) {
 	if f.threads < 0 || f.threads > 4096 {
-		return nil, nil, nil, fmt.Errorf("--threads %d: want a number from 0 to 4096", f.threads)
+		return nil, fmt.Errorf("--threads %d: want a number from 0 to 4096", f.threads)
 	}
-	dev, err := cpu.Open(f.device, cpu.Options{})
+	m, err := machine.Open(f.device, machine.Options{Threads: f.threads})
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("--device %s: %w", f.device, err)
+		return nil, fmt.Errorf("--device %s: %w", f.device, err)
 	}
-	threads := f.threads
-	if threads == 0 {
-		threads = dev.Info().Units // which costs no second look at the control groups
+	if _, err := f.passes(m); err != nil {
+		return nil, errors.Join(err, m.Close())
 	}
-	pool := cpu.NewPool(cpu.PoolOptions{Threads: threads})
-	return dev, pool, func() { pool.Close(); _ = dev.Close() }, nil
+	return m, nil
 }
 
 // passes returns the optimiser's options for the precision asked for.
-func (f *deviceFlags) passes() (pass.Options, error) {
-	o, err := scenario.Precision(f.precision).Passes()
+func (f *deviceFlags) passes(on *machine.Machine) (pass.Options, error) {
+	o, err := scenario.Precision(f.precision).Passes(on.Target)
 	if err != nil {
 		return o, fmt.Errorf("--%w", err)
 	}
@@ -187,10 +182,9 @@ func compileModel(
 	path string,
 	f *modelFlags,
 	dev *deviceFlags,
-	d device.Device,
-	threads int,
+	on *machine.Machine,
 ) (*compiled, error) {
-	passes, err := dev.passes()
+	passes, err := dev.passes(on)
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +196,7 @@ func compileModel(
 		fmt.Fprintf(c.ErrOrStderr(), "warning: %s: %s\n", path, text)
 	}
 	out := &compiled{model: m}
-	if err := out.compile(c, f, d, threads, passes); err != nil {
+	if err := out.compile(c, f, on, passes); err != nil {
 		_ = m.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -212,8 +206,7 @@ func compileModel(
 func (m *compiled) compile(
 	c *cobra.Command,
 	f *modelFlags,
-	d device.Device,
-	threads int,
+	on *machine.Machine,
 	passes pass.Options,
 ) error {
 	g := m.model.Graph
@@ -229,14 +222,15 @@ func (m *compiled) compile(
 	if r.small(g) { // on a core that would wait for the plan
 		go makeInputs()
 	}
-	o := plan.Options{Shapes: r.shapes, Threads: threads, Passes: passes}
-	if m.cached, err = m.model.Compile(c.Context(), o, d.Info()); err != nil {
+	o := plan.Options{Target: on.Target, Shapes: r.shapes, Threads: on.Pool.Threads(),
+		Passes: passes}
+	if m.cached, err = m.model.Compile(c.Context(), o); err != nil {
 		return f.hint(g, r, err)
 	}
 	m.plan = m.cached.Plan
 	// Large inputs are made up after the check of memory, which they may exceed as much as the plan
 	// does.
-	if err := f.fits(m.plan, d.Info()); err != nil {
+	if err := f.fits(m.plan, on.Device.Info()); err != nil {
 		return err
 	}
 	m.made = r.made(g)

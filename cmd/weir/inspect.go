@@ -65,7 +65,7 @@ func newInspect() *cobra.Command {
 			}
 			defer m.Close()
 			if dump != "" || until != "" {
-				return dumpGraph(c, args[0], m.Graph, &model, dump, until)
+				return dumpGraph(c, args[0], m.Graph, &dev, &model, dump, until)
 			}
 			res, err := inspect(c, m.Graph, &dev, &model)
 			if err != nil {
@@ -111,23 +111,24 @@ func inspect(
 		Operators: map[string]int{},
 	}
 	g.Walk(res.count)
-	_, pool, closeDevice, err := dev.open()
+	on, err := dev.open()
 	if err != nil {
 		return nil, err
 	}
-	defer closeDevice()
+	defer on.Close()
 	r, err := model.resolve(g)
 	if err != nil {
 		return nil, err
 	}
-	passes, err := dev.passes()
+	passes, err := dev.passes(on)
 	if err != nil {
 		return nil, err
 	}
 	p, err := plan.Compile(
 		c.Context(),
 		g,
-		plan.Options{Shapes: r.shapes, Threads: pool.Threads(), Passes: passes},
+		plan.Options{Target: on.Target, Shapes: r.shapes, Threads: on.Pool.Threads(),
+			Passes: passes},
 	)
 	if err != nil {
 		res.PlanError = model.hint(g, r, err).Error()
@@ -136,7 +137,7 @@ func inspect(
 	res.PeakBytes, res.ArenaBytes, res.PackedBytes = p.PeakBytes(1), p.ArenaBytes, p.PackedBytes
 	res.Steps, res.Flops = len(p.Steps), p.Flops
 	if passes.Precision != pass.FP32 {
-		res.Amp = pass.Amp(p.Graph, passes.Precision)
+		res.Amp = pass.Amp(p.Graph, passes.Precision, on.Target.Features())
 	}
 	return res, nil
 }
@@ -211,6 +212,7 @@ func dumpGraph(
 	c *cobra.Command,
 	path string,
 	g *graph.Graph,
+	dev *deviceFlags,
 	model *modelFlags,
 	form, until string,
 ) error {
@@ -220,7 +222,7 @@ func dumpGraph(
 	stages := []graph.Stage{{Name: "as read", Graph: g}}
 	if until != "" {
 		var err error
-		if stages, err = runStages(c, g, model); err == nil {
+		if stages, err = runStages(c, g, dev, model); err == nil {
 			stages, err = stagesUntil(stages, until)
 		}
 		if err != nil {
@@ -248,7 +250,8 @@ func dumpGraph(
 }
 
 // runStages runs the passes and keeps the graph after each.
-func runStages(c *cobra.Command, g *graph.Graph, model *modelFlags) ([]graph.Stage, error) {
+func runStages(c *cobra.Command, g *graph.Graph, dev *deviceFlags,
+	model *modelFlags) ([]graph.Stage, error) {
 	r, err := model.resolve(g)
 	if err != nil {
 		return nil, err
@@ -257,11 +260,16 @@ func runStages(c *cobra.Command, g *graph.Graph, model *modelFlags) ([]graph.Sta
 	if err != nil {
 		return nil, err
 	}
+	on, err := dev.open()
+	if err != nil {
+		return nil, err
+	}
+	defer on.Close()
 	var stages []graph.Stage
 	record := func(name string, g *graph.Graph) {
 		stages = append(stages, graph.Stage{Name: name, Graph: g.Clone()})
 	}
-	_, err = pass.Run(c.Context(), s, pass.Options{Dump: record})
+	_, err = pass.Run(c.Context(), s, pass.Options{Dump: record, Features: on.Target.Features()})
 	return stages, err
 }
 

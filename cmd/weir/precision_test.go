@@ -6,13 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/cpu/kernels"
 )
 
 // TestInspectPrecision holds that the explanation names every product, every cast and why what
 // stays float32 does.
 func TestInspectPrecision(t *testing.T) {
-	if !cpu.HasBF16() {
+	if !kernels.Target(device.Info{}).Features().BF16 {
 		t.Skip("this processor does not multiply bfloat16")
 	}
 	model := filepath.Join(t.TempDir(), "mobilenetv2.onnx")

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/engine/roofline"
 	"github.com/weirgpu/weir/scenario"
@@ -61,7 +61,7 @@ func (f *profileFlags) check() error {
 func profileSteps(
 	c *cobra.Command,
 	i *engine.Instance,
-	pool *cpu.Pool,
+	pool compute.Pool,
 	m *compiled,
 	res *benchResult,
 ) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirgpu/weir/device"
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/op"
@@ -116,12 +116,12 @@ func preview(t *tensor.Tensor, file string) string {
 func runModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFlags, output string,
 	show func(res *runResult, outs []*tensor.Tensor) error) error {
 	start := time.Now()
-	d, pool, closeDevice, err := dev.open()
+	on, err := dev.open()
 	if err != nil {
 		return err
 	}
-	defer closeDevice()
-	m, err := compileModel(c, path, model, dev, d, pool.Threads())
+	defer on.Close()
+	m, err := compileModel(c, path, model, dev, on)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func runModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFlags
 			model.seed,
 		)
 	}
-	i, unload, err := m.load(d, pool, model)
+	i, unload, err := m.load(on, model)
 	if err != nil {
 		return failed(fmt.Errorf("%s: %w", path, err))
 	}
@@ -173,17 +173,16 @@ func failedRun(path string, err error) error {
 
 // load makes an instance with its inputs filled; unload gives its memory back.
 func (m *compiled) load(
-	d device.Device,
-	pool *cpu.Pool,
+	on *machine.Machine,
 	f *modelFlags,
 ) (i *engine.Instance, unload func(), err error) {
 	m.model.Evict(nil)
 	s, err := engine.Load(
 		m.plan,
 		engine.Options{
-			Device:   d,
-			Pool:     pool,
-			PackPool: pool,
+			Device:   on.Device,
+			Pool:     on.Pool,
+			PackPool: on.Pool,
 			Quota:    scenario.NewQuota("--memory", f.memory),
 			Weights:  m.cached.Weights,
 			Packed:   m.model.Evict,

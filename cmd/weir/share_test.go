@@ -8,7 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/scenario"
 	"github.com/weirgpu/weir/share"
@@ -288,7 +289,7 @@ func TestSharePrecision(t *testing.T) {
 		t.Fatal(err)
 	}
 	half := "fp32"
-	if cpu.HasBF16() {
+	if kernels.Target(device.Info{}).Features().BF16 {
 		half = "bf16"
 	}
 	for name, tc := range map[string]struct {

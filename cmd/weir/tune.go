@@ -10,9 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/compute"
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/engine/tune"
 	"github.com/weirgpu/weir/plan"
@@ -86,24 +85,24 @@ func tuneModel(
 				" name a folder, or measure only with --no-cache",
 		)
 	}
-	d, pool, closeDevice, err := dev.open()
+	on, err := dev.open()
 	if err != nil {
 		return nil, err
 	}
-	defer closeDevice()
+	defer on.Close()
 	fresh := *model
 	fresh.noCache = true // so that the cost model chooses
-	m, err := compileModel(c, path, &fresh, dev, d, pool.Threads())
+	m, err := compileModel(c, path, &fresh, dev, on)
 	if err != nil {
 		return nil, err
 	}
 	defer m.model.Close()
 	res := &tuneResult{
-		Threads:   pool.Threads(),
+		Threads:   on.Pool.Threads(),
 		Precision: string(scenario.PrecisionOf(m.plan)),
-		Device:    d.Info().ID,
+		Device:    on.Device.Info().ID,
 	}
-	if res.Result, err = m.tune(c, d, pool, model, measure); err != nil {
+	if res.Result, err = m.tune(c, on, model, measure); err != nil {
 		return nil, failed(fmt.Errorf("%s: %w", path, err))
 	}
 	if plans == nil || len(res.Choices) == 0 {
@@ -119,8 +118,7 @@ func tuneModel(
 // tune measures the ways of a compiled model.
 func (m *compiled) tune(
 	c *cobra.Command,
-	d device.Device,
-	pool *cpu.Pool,
+	on *machine.Machine,
 	f *modelFlags,
 	measure time.Duration,
 ) (*tune.Result, error) {
@@ -140,8 +138,8 @@ func (m *compiled) tune(
 			return plan.Compile(ctx, src.Graph, o)
 		},
 		Engine: engine.Options{
-			Device: d,
-			Pool:   pool,
+			Device: on.Device,
+			Pool:   on.Pool,
 			Quota:  scenario.NewQuota("--memory", f.memory),
 		},
 		Fill:     func(i *engine.Instance) error { return scenario.FillInputs(i, m.inputs) },

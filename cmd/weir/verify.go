@@ -14,6 +14,7 @@ import (
 	"github.com/weirgpu/weir/conformance"
 	"github.com/weirgpu/weir/conformance/archive"
 	"github.com/weirgpu/weir/onnx"
+	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -120,9 +121,10 @@ func verifyRunner(dev *deviceFlags, reference bool) (conformance.Runner, func(),
 	if reference {
 		return conformance.Reference, func() {}, nil
 	}
-	d, pool, closeDevice, err := dev.open()
+	on, err := dev.open()
 	if err != nil {
 		return nil, nil, err
 	}
-	return (&conformance.Engine{Device: d, Pool: pool}).Run, closeDevice, nil
+	return (&conformance.Engine{Device: on.Device, Pool: on.Pool,
+		Plan: plan.Options{Target: on.Target}}).Run, func() { _ = on.Close() }, nil
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/device"
-	"github.com/weirgpu/weir/kernel/gemm"
 )
 
 // Options set limits for a [Device]. The zero value sets none of its own.
@@ -26,9 +25,6 @@ type Device struct {
 }
 
 var _ device.Device = (*Device)(nil)
-
-// HasBF16 reports whether this processor multiplies bfloat16 in hardware, faster than float32.
-func HasBF16() bool { return gemm.BF16.Fast() }
 
 // Open opens the CPU device with the given ID; "cpu" and "cpu:0" name the only one there is. The
 // error wraps [device.ErrUnknownDevice], or tells that opts.MemoryBytes is negative. Two devices

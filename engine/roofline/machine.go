@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/device"
-	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/compute"
 )
 
 // Precision names the arithmetic of a step's multiplications.
@@ -82,7 +82,7 @@ var measured struct {
 // Measure returns the limits of this machine for the threads of a pool. The first call for a number
 // of threads measures for about 0.1 s and wants the cores for itself; the process keeps what it
 // found. The error is ctx's.
-func Measure(ctx context.Context, pool *cpu.Pool) (*Machine, error) {
+func Measure(ctx context.Context, pool compute.Pool) (*Machine, error) {
 	measured.Lock()
 	defer measured.Unlock()
 	if m := measured.machines[pool.Threads()]; m != nil {
@@ -112,7 +112,7 @@ func Measure(ctx context.Context, pool *cpu.Pool) (*Machine, error) {
 // bench runs calibration loops on all threads of a pool.
 type bench struct {
 	ctx  context.Context
-	pool *cpu.Pool
+	pool compute.Pool
 }
 
 // Each loop is run for this long at a time, and as often as the time of all together allows. The

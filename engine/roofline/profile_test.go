@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/engine/roofline"
 	"github.com/weirgpu/weir/internal/echarts"
@@ -33,7 +35,7 @@ func profile(t *testing.T, runs int, o pass.Options) (*roofline.Table, *plan.Pla
 	p, err := plan.Compile(
 		context.Background(),
 		g,
-		plan.Options{
+		plan.Options{Target: kernels.Target(device.Info{}),
 			Shapes:  map[string][]int{g.Inputs[0].Name: {1, 3, 64, 64}},
 			Threads: 1,
 			Passes:  o,
@@ -152,7 +154,7 @@ func TestProfileSorted(t *testing.T) {
 
 // TestProfilePrecision holds that products in bfloat16 are measured against its peak.
 func TestProfilePrecision(t *testing.T) {
-	if !cpu.HasBF16() {
+	if !kernels.Target(device.Info{}).Features().BF16 {
 		t.Skip("this processor does not multiply bfloat16")
 	}
 	table, _ := profile(t, 1, pass.Options{Precision: pass.BF16})

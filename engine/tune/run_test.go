@@ -10,6 +10,7 @@ import (
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/engine/tune"
 	"github.com/weirgpu/weir/plan"
@@ -35,7 +36,8 @@ func TestRun(t *testing.T) {
 		return plan.Compile(
 			ctx,
 			g,
-			plan.Options{Shapes: map[string][]int{g.Inputs[0].Name: {1, 3, 32, 32}}, Choices: c},
+			plan.Options{Target: kernels.Target(device.Info{}),
+				Shapes: map[string][]int{g.Inputs[0].Name: {1, 3, 32, 32}}, Choices: c},
 		)
 	}
 	fill := func(i *engine.Instance) error {

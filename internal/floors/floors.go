@@ -55,6 +55,7 @@ var Table = []Row{
 	{"device/compute", 2, Engine, "kernels, tasks, bindings"},
 	{"device/cpu", 3, Engine, "pool, memory, topology"},
 	{"device/cpu/kernels", 4, Engine, "operators on the CPU"},
+	{"device/machine", 5, Engine, "devices by name"},
 	{"device/nvml", 2, Engine, "GPUs and their links"},
 	{"pass", 3, Engine, "one rewrite a file"},
 	{"grad", 3, Engine, "gradients of graphs"},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/onnx"
@@ -42,7 +43,7 @@ func TestArchitectures(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "model.onnx")
 			zooModel(t, path, a.name, a.options)
 			for _, p := range []pass.Precision{"", pass.BF16} {
-				twice(t, path, plan.Options{Passes: pass.Options{Precision: p}})
+				twice(t, path, plan.Options{Target: host, Passes: pass.Options{Precision: p}})
 			}
 		})
 	}
@@ -94,7 +95,7 @@ func TestBodies(t *testing.T) {
 	g := parseWithWeights(t, text)
 	path := filepath.Join(t.TempDir(), "model.onnx")
 	writeModel(t, path, g, onnx.WriteOptions{})
-	twice(t, path, plan.Options{})
+	twice(t, path, plan.Options{Target: host})
 }
 
 // parseWithWeights parses a graph whose weights are made up.
@@ -125,8 +126,8 @@ func TestModelChanges(t *testing.T) {
 	path, other := filepath.Join(dir, "model.onnx"), filepath.Join(dir, "other.onnx")
 	smallModel(t, path, 1)
 	smallModel(t, other, 2)
-	wantOld, _ := start(t, nil, path, plan.Options{})
-	wantNew, _ := start(t, nil, other, plan.Options{})
+	wantOld, _ := start(t, nil, path, plan.Options{Target: host})
+	wantNew, _ := start(t, nil, other, plan.Options{Target: host})
 	changed := read(t, other)
 	original := read(t, path)
 	if len(changed) != len(original) || bytes.Equal(wantOld, wantNew) {
@@ -154,18 +155,20 @@ func TestModelChanges(t *testing.T) {
 			write(t, path, original)
 			write(t, other, changed)
 			for range 2 {
-				if got, _ := start(t, c, path, plan.Options{}); !bytes.Equal(got, wantOld) {
+				if got, _ := start(t, c, path, plan.Options{Target: host}); !bytes.Equal(got,
+					wantOld) {
 					t.Fatal("wrong outputs before the change")
 				}
 			}
 			change()
-			got, cached := start(t, c, path, plan.Options{})
+			got, cached := start(t, c, path, plan.Options{Target: host})
 			if !bytes.Equal(got, wantNew) || cached {
 				t.Errorf("from the cache: %v; the new model's outputs: %v", cached,
 					bytes.Equal(got, wantNew))
 			}
 			write(t, path, original) // the old content is known by its hash
-			if got, cached := start(t, c, path, plan.Options{}); !bytes.Equal(got, wantOld) ||
+			if got, cached := start(t, c, path, plan.Options{Target: host}); !bytes.Equal(got,
+				wantOld) ||
 				!cached {
 				t.Errorf("with the old content again: from the cache: %v; its outputs: %v", cached,
 					bytes.Equal(got, wantOld))
@@ -190,7 +193,7 @@ func TestFreshModel(t *testing.T) {
 	c := newCache(t)
 	c.now = time.Now
 	for range 2 {
-		if _, cached := start(t, c, path, plan.Options{}); cached {
+		if _, cached := start(t, c, path, plan.Options{Target: host}); cached {
 			t.Error("a plan was kept of a file written a moment ago")
 		}
 	}
@@ -218,9 +221,9 @@ func TestExternalData(t *testing.T) {
 		for _, suffix := range []string{"", ".data"} {
 			write(t, path+suffix, read(t, filepath.Join(dir, "model.onnx"+suffix)))
 		}
-		want, _ := start(t, nil, path, plan.Options{})
+		want, _ := start(t, nil, path, plan.Options{Target: host})
 		for i := range 2 {
-			got, cached := start(t, c, path, plan.Options{})
+			got, cached := start(t, c, path, plan.Options{Target: host})
 			if !bytes.Equal(got, want) || cached != (i > 0) {
 				t.Errorf("seed %d, start %d: right: %v, from the cache: %v", seed, i,
 					bytes.Equal(got, want), cached)
@@ -238,36 +241,36 @@ func TestOptionsApart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.onnx")
 	smallModel(t, path, 1)
 	c := newCache(t)
-	start(t, c, path, plan.Options{})
+	start(t, c, path, plan.Options{Target: host})
 	m, err := c.Model(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	info := theDevice().Info()
-	same := plan.Options{Shapes: oneImage, Threads: 2}
-	if m.Find(same, info).Plan == nil {
+	same := plan.Options{Target: host, Shapes: oneImage, Threads: 2}
+	if m.Find(same).Plan == nil {
 		t.Fatal("not found under its own options")
 	}
 	for name, o := range map[string]plan.Options{
-		"shape":     {Shapes: map[string][]int{"input": {2, 3, 32, 32}}},
-		"reference": {Shapes: oneImage, Reference: true},
-		"placement": {Shapes: oneImage, Placement: 3},
-		"off":       {Shapes: oneImage, Passes: pass.Options{Off: []string{"batchnorm"}}},
-		"precision": {Shapes: oneImage, Passes: pass.Options{Precision: pass.BF16}},
+		"shape":     {Target: host, Shapes: map[string][]int{"input": {2, 3, 32, 32}}},
+		"reference": {Shapes: oneImage},
+		"placement": {Target: host, Shapes: oneImage, Placement: 3},
+		"off": {Target: host, Shapes: oneImage,
+			Passes: pass.Options{Off: []string{"batchnorm"}}},
+		"precision": {Target: host, Shapes: oneImage, Passes: pass.Options{Precision: pass.BF16}},
 	} {
-		if m.Find(o, info).Plan != nil {
+		if m.Find(o).Plan != nil {
 			t.Errorf("%s: found a plan of other options", name)
 		}
 	}
-	elsewhere := info
-	elsewhere.Features = append(slices.Clone(info.Features), "avx9")
-	if m.Find(same, elsewhere).Plan != nil {
+	elsewhere := same
+	elsewhere.Target = kernels.Target(device.Info{Features: []string{"avx9"}})
+	if m.Find(elsewhere).Plan != nil {
 		t.Error("found a plan of another processor")
 	}
 	for p := cpuinfo.CurrentPath() - 1; p >= cpuinfo.PathPlain; p-- {
 		undo := cpuinfo.Limit(p)
-		if m.Find(same, info).Plan != nil {
+		if m.Find(same).Plan != nil {
 			t.Errorf("found a plan of other kernels than those of %v", p)
 		}
 		undo()
@@ -279,7 +282,7 @@ func TestOptionsApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer n.Close()
-	if n.Find(same, info).Plan != nil {
+	if n.Find(same).Plan != nil {
 		t.Error("found a plan of another build")
 	}
 }
@@ -300,8 +303,8 @@ func TestAtOnce(t *testing.T) {
 				return
 			}
 			defer m.Close()
-			o := plan.Options{Shapes: oneImage}
-			compiled, err := m.Compile(t.Context(), o, theDevice().Info())
+			o := plan.Options{Target: host, Shapes: oneImage}
+			compiled, err := m.Compile(t.Context(), o)
 			compiling.Done()
 			compiling.Wait()
 			if err != nil || compiled.Cached() {
@@ -327,7 +330,7 @@ func TestAtOnce(t *testing.T) {
 	if left := c.files(t, tempSuffix); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
-	if _, cached := start(t, c, path, plan.Options{}); !cached {
+	if _, cached := start(t, c, path, plan.Options{Target: host}); !cached {
 		t.Error("what all of them wrote is not found")
 	}
 }
@@ -340,7 +343,7 @@ func TestBound(t *testing.T) {
 	for i := range 4 {
 		path := filepath.Join(dir, fmt.Sprint(i, ".onnx"))
 		smallModel(t, path, uint64(i))
-		start(t, c, path, plan.Options{})
+		start(t, c, path, plan.Options{Target: host})
 		for _, f := range c.files(t, "") {
 			info, err := os.Stat(f)
 			if err != nil {
@@ -360,20 +363,21 @@ func TestBound(t *testing.T) {
 	c.max = 2*size + size/2
 	c.trim()
 	for i, want := range []bool{false, false, true, true} {
-		if _, cached := start(t, c, filepath.Join(dir, fmt.Sprint(i, ".onnx")), plan.Options{}); i > 1 && cached != want {
+		if _, cached := start(t, c, filepath.Join(dir, fmt.Sprint(i, ".onnx")),
+			plan.Options{Target: host}); i > 1 && cached != want {
 			t.Errorf("model %d: from the cache: %v", i, cached)
 		}
 		if i == 1 { // the two starts before were misses, which pushed out the others
 			c.max = DefaultMaxBytes
-			start(t, c, filepath.Join(dir, "2.onnx"), plan.Options{})
-			start(t, c, filepath.Join(dir, "3.onnx"), plan.Options{})
+			start(t, c, filepath.Join(dir, "2.onnx"), plan.Options{Target: host})
+			start(t, c, filepath.Join(dir, "3.onnx"), plan.Options{Target: host})
 		}
 	}
 	if _, err := os.Stat(foreign); err != nil {
 		t.Error("a file that is not the cache's is gone")
 	}
 	c.max = 1
-	if _, cached := start(t, c, filepath.Join(dir, "0.onnx"), plan.Options{}); !cached {
+	if _, cached := start(t, c, filepath.Join(dir, "0.onnx"), plan.Options{Target: host}); !cached {
 		t.Error("a smaller bound has taken effect before anything was written")
 	}
 }
@@ -383,7 +387,7 @@ func TestBound(t *testing.T) {
 func TestNoPlaceToWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.onnx")
 	smallModel(t, path, 1)
-	want, _ := start(t, nil, path, plan.Options{})
+	want, _ := start(t, nil, path, plan.Options{Target: host})
 	blocked := filepath.Join(t.TempDir(), "file")
 	write(t, blocked, nil)
 	for name, dir := range map[string]string{"below a file": filepath.Join(blocked, "plans"),
@@ -391,13 +395,14 @@ func TestNoPlaceToWrite(t *testing.T) {
 		c := newCache(t)
 		c.dir = dir
 		for range 2 {
-			if got, cached := start(t, c, path, plan.Options{}); cached || !bytes.Equal(got, want) {
+			if got, cached := start(t, c, path, plan.Options{Target: host}); cached ||
+				!bytes.Equal(got, want) {
 				t.Errorf("%s: from the cache: %v; right: %v", name, cached, bytes.Equal(got, want))
 			}
 		}
 	}
 	c := newCache(t)
-	start(t, c, path, plan.Options{})
+	start(t, c, path, plan.Options{Target: host})
 	if err := roomFor(c.dir, 1<<60); err == nil {
 		t.Skip("this system does not tell how much room there is")
 	}
@@ -413,7 +418,7 @@ func TestChangedWhileOpen(t *testing.T) {
 	path := filepath.Join(dir, "model.onnx")
 	smallModel(t, path, 1)
 	c := newCache(t)
-	want, _ := start(t, c, path, plan.Options{})
+	want, _ := start(t, c, path, plan.Options{Target: host})
 	opened := func() *Model {
 		m, err := c.Model(path)
 		if err != nil {
@@ -431,14 +436,14 @@ func TestChangedWhileOpen(t *testing.T) {
 	if err != nil {
 		t.Fatalf("after the file was replaced: %v", err)
 	}
-	p, err := plan.Compile(t.Context(), src.Graph, plan.Options{Shapes: oneImage})
+	p, err := plan.Compile(t.Context(), src.Graph, plan.Options{Target: host, Shapes: oneImage})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := runPlan(t, p); !bytes.Equal(got, want) {
 		t.Error("a replaced file gives the outputs of the new one")
 	}
-	start(t, c, path, plan.Options{})
+	start(t, c, path, plan.Options{Target: host})
 	m = opened()
 	write(t, path, read(t, path))
 	if _, err := m.Source(); !errors.Is(err, ErrChanged) {
@@ -451,14 +456,14 @@ func TestMemory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.onnx")
 	smallModel(t, path, 1)
 	c := newCache(t)
-	start(t, c, path, plan.Options{})
+	start(t, c, path, plan.Options{Target: host})
 	m, err := c.Model(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	o := plan.Options{Shapes: oneImage, Threads: 2}
-	compiled := m.Find(o, theDevice().Info())
+	o := plan.Options{Target: host, Shapes: oneImage, Threads: 2}
+	compiled := m.Find(o)
 	if !compiled.Cached() {
 		t.Fatal("not found")
 	}
@@ -478,10 +483,10 @@ func TestEveryOption(t *testing.T) {
 		options any
 		known   []string
 	}{
-		{plan.Options{}, []string{"Shapes", "Threads", "Passes", "Reference", "Placement",
+		{plan.Options{}, []string{"Target", "Shapes", "Threads", "Passes", "Placement",
 			"Choices"}},
 		{pass.Options{}, []string{"Off", "StopAfter", "Dump", "Check", "Portable", "Precision",
-			"Log"}},
+			"Features", "Log"}},
 	} {
 		typ := reflect.TypeOf(c.options)
 		for i := range typ.NumField() {

@@ -153,7 +153,7 @@ func FuzzChoices(f *testing.F) {
 func TestTunedPlan(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.onnx")
 	smallModel(t, path, 1)
-	o := plan.Options{Shapes: oneImage, Threads: 2}
+	o := plan.Options{Target: host, Shapes: oneImage, Threads: 2}
 	c := newCache(t)
 	before, _ := start(t, c, path, o)
 	if again, cached := start(t, c, path, o); !cached || !bytes.Equal(again, before) {
@@ -198,7 +198,7 @@ func otherWays(t *testing.T, c *Cache, path string, o plan.Options) compute.Choi
 		t.Fatal(err)
 	}
 	defer m.Close()
-	compiled, err := m.Compile(t.Context(), o, theDevice().Info())
+	compiled, err := m.Compile(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,13 +251,14 @@ func TestRelease(t *testing.T) {
 		"the command": {
 			&debug.BuildInfo{Main: debug.Module{Path: module, Version: "v1.2.3"}},
 			"version v1.2.3"},
-		"a program that imports it":  {dep("v1.2.3"), "version v1.2.3"},
-		"of a working tree":          {dep("(devel)"), "build"},
-		"of changed files":           {dep("v0.0.0-20260101000000-0123456789ab+dirty"), "build"},
-		"of a folder":                {replaced, "build"},
-		"without information":        {nil, "build"},
-		"without a version":          {dep(""), "build"},
-		"a program that has no weir": {&debug.BuildInfo{Main: debug.Module{Path: "example.com/app", Version: "v1"}}, "build"},
+		"a program that imports it": {dep("v1.2.3"), "version v1.2.3"},
+		"of a working tree":         {dep("(devel)"), "build"},
+		"of changed files":          {dep("v0.0.0-20260101000000-0123456789ab+dirty"), "build"},
+		"of a folder":               {replaced, "build"},
+		"without information":       {nil, "build"},
+		"without a version":         {dep(""), "build"},
+		"a program that has no weir": {&debug.BuildInfo{Main: debug.Module{Path: "example.com/app",
+			Version: "v1"}}, "build"},
 	} {
 		if got := release(tc.info, "build"); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)

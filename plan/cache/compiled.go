@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/internal/fault"
 	"github.com/weirgpu/weir/plan"
 )
@@ -27,10 +26,10 @@ type Compiled struct {
 	kept    bool // whether it may be in the cache, now or later
 }
 
-// Compile returns the plan for the options from the cache, or makes it of Source. Info describes
-// the device that it is for. Errors are those of plan.Compile and of Source.
-func (m *Model) Compile(ctx context.Context, o plan.Options, info device.Info) (*Compiled, error) {
-	c := m.Find(o, info)
+// Compile returns the plan for the options from the cache, or makes it of Source. Errors are those
+// of plan.Compile and of Source.
+func (m *Model) Compile(ctx context.Context, o plan.Options) (*Compiled, error) {
+	c := m.Find(o)
 	if c.Plan != nil {
 		return c, nil
 	}
@@ -44,7 +43,7 @@ func (m *Model) Compile(ctx context.Context, o plan.Options, info device.Info) (
 
 // Find is Compile that leaves Plan nil when the cache does not have it, for who makes the plan,
 // with the Options of what is returned, in another way: Save keeps it then.
-func (m *Model) Find(o plan.Options, info device.Info) *Compiled {
+func (m *Model) Find(o plan.Options) *Compiled {
 	if o.Choices == nil {
 		o.Choices = m.cache.Choices()
 	}
@@ -52,7 +51,7 @@ func (m *Model) Find(o plan.Options, info device.Info) *Compiled {
 	if m.cache == nil || !keeps(o) {
 		return c
 	}
-	c.setting, c.kept = m.cache.settingKey(m.files, o, info), true
+	c.setting, c.kept = m.cache.settingKey(m.files, o), true
 	if !m.cache.hasSetting(c.setting) { // which spares reading the model for its hash
 		m.cache.log.Debug("plan cache: no entry", "model", m.path)
 		return c

@@ -19,13 +19,14 @@ func TestDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.onnx")
 	smallModel(t, path, 1)
 	c := newCache(t)
-	want, _ := start(t, c, path, plan.Options{})
+	want, _ := start(t, c, path, plan.Options{Target: host})
 	name := c.only(t, planSuffix)
 	whole := read(t, name)
 	check := func(what string, damaged []byte) {
 		t.Helper()
 		write(t, name, damaged)
-		if got, cached := start(t, c, path, plan.Options{}); cached || !bytes.Equal(got, want) {
+		if got, cached := start(t, c, path, plan.Options{Target: host}); cached || !bytes.Equal(got,
+			want) {
 			t.Errorf("%s: from the cache: %v; right: %v", what, cached, bytes.Equal(got, want))
 		}
 		if again := read(t, name); !bytes.Equal(again, whole) {
@@ -68,16 +69,17 @@ func TestForeignEntry(t *testing.T) {
 	one, two := filepath.Join(dir, "1.onnx"), filepath.Join(dir, "2.onnx")
 	smallModel(t, one, 1)
 	smallModel(t, two, 2)
-	start(t, c, one, plan.Options{})
+	start(t, c, one, plan.Options{Target: host})
 	first := c.only(t, planSuffix)
 	other := newCache(t)
-	want, _ := start(t, other, two, plan.Options{})
+	want, _ := start(t, other, two, plan.Options{Target: host})
 	name := filepath.Base(other.only(t, planSuffix))
 	for _, f := range other.files(t, "") {
 		write(t, filepath.Join(c.dir, filepath.Base(f)), read(t, f))
 	}
 	write(t, filepath.Join(c.dir, name), read(t, first))
-	if got, cached := start(t, c, two, plan.Options{}); cached || !bytes.Equal(got, want) {
+	if got, cached := start(t, c, two, plan.Options{Target: host}); cached || !bytes.Equal(got,
+		want) {
 		t.Errorf("from the cache: %v; right: %v", cached, bytes.Equal(got, want))
 	}
 }
@@ -87,13 +89,13 @@ func TestOtherPlan(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.onnx")
 	smallModel(t, path, 1)
 	c := newCache(t)
-	start(t, c, path, plan.Options{})
+	start(t, c, path, plan.Options{Target: host})
 	name := c.only(t, planSuffix)
 	b := read(t, name)
 	b[headBytes+len(key{})] ^= 1
 	resign(b)
 	write(t, name, b)
-	if _, cached := start(t, c, path, plan.Options{}); cached {
+	if _, cached := start(t, c, path, plan.Options{Target: host}); cached {
 		t.Error("a plan of another fingerprint was used")
 	}
 }
@@ -111,7 +113,7 @@ func TestDamagedRecord(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.onnx")
 	smallModel(t, path, 1)
 	c := newCache(t)
-	start(t, c, path, plan.Options{})
+	start(t, c, path, plan.Options{Target: host})
 	name := c.only(t, recordSuffix)
 	whole := read(t, name)
 	for i := range whole {
@@ -123,7 +125,7 @@ func TestDamagedRecord(t *testing.T) {
 	}
 	for _, damaged := range [][]byte{nil, whole[:len(whole)/2], append(bytes.Clone(whole), ' ')} {
 		write(t, name, damaged)
-		if _, cached := start(t, c, path, plan.Options{}); !cached {
+		if _, cached := start(t, c, path, plan.Options{Target: host}); !cached {
 			t.Error("not found")
 		}
 	}
@@ -136,7 +138,7 @@ func FuzzEntry(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "model.onnx")
 	smallModel(f, path, 1)
 	c := newCache(f)
-	start(f, c, path, plan.Options{})
+	start(f, c, path, plan.Options{Target: host})
 	whole := read(f, c.only(f, planSuffix))
 	f.Add(whole[:headBytes], "graph \"g\" {}")
 	f.Add([]byte(magic), `graph "g" {
@@ -156,13 +158,14 @@ func FuzzEntry(f *testing.F) {
 					len(e.text), len(e.constants), len(e.weights))
 			}
 			if e.verify(2, false, nil) == nil {
-				_, _ = e.restore(plan.Options{Threads: 1})
+				_, _ = e.restore(plan.Options{Target: host, Threads: 1})
 			}
 		} else if !errors.Is(err, errDamaged) {
 			t.Errorf("error %v is of another kind", err)
 		}
 		e := &entry{text: []byte(text), constants: constants}
-		if p, err := e.restore(plan.Options{Threads: 1}); err == nil && p.PackedBytes > 0 {
+		if p, err := e.restore(plan.Options{Target: host, Threads: 1}); err == nil &&
+			p.PackedBytes > 0 {
 			t.Error("a plan came with fewer weights than it has")
 		}
 	})
@@ -173,7 +176,7 @@ func FuzzRecord(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "model.onnx")
 	smallModel(f, path, 1)
 	c := newCache(f)
-	start(f, c, path, plan.Options{})
+	start(f, c, path, plan.Options{Target: host})
 	whole := read(f, c.only(f, recordSuffix))
 	f.Add(whole[len(recordMagic)+sha256.Size:])
 	f.Add([]byte(`{"Files":[{}],"Inputs":"graph \"\" {}","Outputs":"graph \"\" {}"}`))

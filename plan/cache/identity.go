@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weirgpu/weir/device"
-	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/plan"
 )
 
@@ -35,9 +33,9 @@ func keyOf(lines ...string) key {
 
 // settingKey identifies all that an entry depends on beside the contents of the model's files, of
 // which it goes by the sizes.
-func (c *Cache) settingKey(files []fileID, o plan.Options, info device.Info) key {
+func (c *Cache) settingKey(files []fileID, o plan.Options) key {
 	lines := []string{"plan", fmt.Sprint(formatVersion), c.build, runtime.GOOS, runtime.GOARCH,
-		cpuinfo.CurrentPath().String(), fmt.Sprintf("%q", info.Features),
+		o.Target.Identity(),
 		fmt.Sprint(o.Passes.Precision, o.Passes.Portable),
 		fmt.Sprintf("%q", slices.Sorted(slices.Values(o.Passes.Off)))}
 	for _, f := range files {
@@ -64,10 +62,10 @@ func (c *Cache) recordFile(path string) string {
 }
 
 // keeps reports whether plans made with these options are kept: not those for tests and dumps,
-// which are more than a graph and its weights.
+// which are more than a graph and its weights, nor those without a target.
 func keeps(o plan.Options) bool {
 	p := o.Passes
-	return !o.Reference && o.Placement == 0 && p.StopAfter == 0 && p.Dump == nil && !p.Check
+	return o.Target != nil && o.Placement == 0 && p.StopAfter == 0 && p.Dump == nil && !p.Check
 }
 
 // Settled is the age of its last change from which a file's times tell of every later change: twice
@@ -159,7 +157,8 @@ var thisBuild = sync.OnceValues(func() (string, error) {
 // note of type 4 by "Go" of an ELF file (cmd/link, elf.go), elsewhere at the beginning of the text
 // (cmd/link, data.go). It ends in a hash of the program's content.
 func buildID(head []byte) string {
-	if _, note, ok := bytes.Cut(head, []byte("\x04\x00\x00\x00Go\x00\x00")); ok && bytes.HasPrefix(head, []byte("\x7fELF")) {
+	if _, note, ok := bytes.Cut(head, []byte("\x04\x00\x00\x00Go\x00\x00")); ok &&
+		bytes.HasPrefix(head, []byte("\x7fELF")) {
 		at := len(head) - len(note) - len("\x04\x00\x00\x00Go\x00\x00")
 		if at < 4 {
 			return ""

@@ -33,7 +33,7 @@ func TestShrunkWhileSaved(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	compiled, err := m.Compile(t.Context(), plan.Options{Threads: 1}, theDevice().Info())
+	compiled, err := m.Compile(t.Context(), plan.Options{Target: host, Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestUnreadableEntry(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.onnx")
 	smallModel(t, path, 1)
 	c := newCache(t)
-	start(t, c, path, plan.Options{})
+	start(t, c, path, plan.Options{Target: host})
 	f, err := os.Open(c.only(t, planSuffix))
 	if err != nil {
 		t.Fatal(err)

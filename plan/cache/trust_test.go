@@ -69,7 +69,7 @@ func openDir(t *testing.T) (dir string, shut bool) {
 func TestUntrustedFolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.onnx")
 	smallModel(t, path, 1)
-	want, _ := start(t, nil, path, plan.Options{})
+	want, _ := start(t, nil, path, plan.Options{Target: host})
 	above := func(t *testing.T, c *Cache) string { return filepath.Dir(c.dir) }
 	for name, tc := range map[string]struct {
 		change  func(t *testing.T, c *Cache)
@@ -116,14 +116,14 @@ func TestUntrustedFolder(t *testing.T) {
 			}
 			c := newCache(t)
 			c.dir = filepath.Join(dir, "plans")
-			start(t, c, path, plan.Options{})
+			start(t, c, path, plan.Options{Target: host})
 			before := c.files(t, "")
 			fresh := newCache(t)
 			fresh.dir = c.dir
 			warned := fresh.warnings()
 			tc.change(t, fresh)
 			for range 2 {
-				got, cached := start(t, fresh, path, plan.Options{})
+				got, cached := start(t, fresh, path, plan.Options{Target: host})
 				if cached != tc.trusted || !bytes.Equal(got, want) {
 					t.Errorf("from the cache: %v; right: %v", cached, bytes.Equal(got, want))
 				}
@@ -147,7 +147,7 @@ func TestUntrustedFolder(t *testing.T) {
 func TestUntrustedFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.onnx")
 	smallModel(t, path, 1)
-	want, _ := start(t, nil, path, plan.Options{})
+	want, _ := start(t, nil, path, plan.Options{Target: host})
 	away := t.TempDir()
 	for _, suffix := range []string{planSuffix, recordSuffix, receiptSuffix, choicesSuffix} {
 		for what, change := range map[string]func(c *Cache, name string){
@@ -174,15 +174,15 @@ func TestUntrustedFiles(t *testing.T) {
 			},
 		} {
 			c := newCache(t)
-			start(t, c, path, plan.Options{})
+			start(t, c, path, plan.Options{Target: host})
 			if err := c.KeepChoices(someChoices); err != nil {
 				t.Fatal(err)
 			}
-			start(t, c, path, plan.Options{})
+			start(t, c, path, plan.Options{Target: host})
 			name := c.only(t, suffix)
 			whole, warned := read(t, name), c.warnings()
 			change(c, name)
-			got, cached := start(t, c, path, plan.Options{})
+			got, cached := start(t, c, path, plan.Options{Target: host})
 			if cached == (suffix == planSuffix) || !bytes.Equal(got, want) {
 				t.Errorf("*%s %s: plan from the cache: %v; right: %v", suffix, what, cached,
 					bytes.Equal(got, want))
@@ -214,8 +214,8 @@ func TestSwappedEntry(t *testing.T) {
 	smallModel(t, one, 1)
 	smallModel(t, two, 2)
 	c, other := newCache(t), newCache(t)
-	want, _ := start(t, c, one, plan.Options{})
-	start(t, other, two, plan.Options{})
+	want, _ := start(t, c, one, plan.Options{Target: host})
+	start(t, other, two, plan.Options{Target: host})
 	name, receipt := c.only(t, planSuffix), c.only(t, receiptSuffix)
 	whole, foreign := read(t, name), read(t, other.only(t, planSuffix))
 	keyed := bytes.Clone(foreign)
@@ -230,7 +230,7 @@ func TestSwappedEntry(t *testing.T) {
 				write(t, receipt, r)
 			}
 			warned := c.warnings()
-			got, cached := start(t, c, one, plan.Options{})
+			got, cached := start(t, c, one, plan.Options{Target: host})
 			if cached || !bytes.Equal(got, want) || lines(warned) != 1 {
 				t.Errorf("an entry %s: from the cache: %v; right: %v; warnings %q", what, cached,
 					bytes.Equal(got, want), warned)
@@ -248,7 +248,7 @@ func TestReceipts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.onnx")
 	smallModel(t, path, 1)
 	c := newCache(t)
-	start(t, c, path, plan.Options{})
+	start(t, c, path, plan.Options{Target: host})
 	name, receipt := c.only(t, planSuffix), c.only(t, receiptSuffix)
 	whole := read(t, name)
 	e, err := parse(whole)
@@ -265,7 +265,7 @@ func TestReceipts(t *testing.T) {
 		damaged := flipped(whole, tc.damage)
 		resign(damaged)
 		write(t, name, damaged)
-		if _, cached := start(t, c, path, plan.Options{}); cached != tc.first {
+		if _, cached := start(t, c, path, plan.Options{Target: host}); cached != tc.first {
 			t.Errorf("%s, without a receipt: from the cache: %v", what, cached)
 		}
 		if !tc.first { // the entry was made anew: give the damaged one a receipt
@@ -274,7 +274,7 @@ func TestReceipts(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, cached := start(t, c, path, plan.Options{}); cached != tc.again {
+		if _, cached := start(t, c, path, plan.Options{Target: host}); cached != tc.again {
 			t.Errorf("%s, with a receipt: from the cache: %v", what, cached)
 		}
 		write(t, name, whole)
@@ -283,7 +283,7 @@ func TestReceipts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // with every byte right
-		if _, cached := start(t, c, path, plan.Options{}); !cached {
+		if _, cached := start(t, c, path, plan.Options{Target: host}); !cached {
 			t.Error("not from the cache")
 		}
 		read(t, receipt)
@@ -312,7 +312,7 @@ func TestDamagedChunks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.onnx")
 	smallModel(t, path, 1)
 	c := newCache(t)
-	start(t, c, path, plan.Options{})
+	start(t, c, path, plan.Options{Target: host})
 	data := read(t, c.only(t, planSuffix))
 	e, err := parse(data)
 	if err != nil {
@@ -341,17 +341,17 @@ func TestDamagedChunks(t *testing.T) {
 func TestChangedAfterVerification(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.onnx")
 	smallModel(t, path, 1)
-	want, _ := start(t, nil, path, plan.Options{})
+	want, _ := start(t, nil, path, plan.Options{Target: host})
 	for what, lease := range map[string]func(*os.File) error{"with leases": takeLease,
 		"without": func(*os.File) error { return errors.ErrUnsupported }} {
 		c := newCache(t)
 		c.lease = lease
-		start(t, c, path, plan.Options{})
+		start(t, c, path, plan.Options{Target: host})
 		m, err := c.Model(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		compiled := m.Find(plan.Options{Shapes: oneImage, Threads: 2}, theDevice().Info())
+		compiled := m.Find(plan.Options{Target: host, Shapes: oneImage, Threads: 2})
 		if !compiled.Cached() {
 			t.Fatalf("%s: not found", what)
 		}
@@ -379,7 +379,7 @@ func TestOpenForWriting(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.onnx")
 	smallModel(t, path, 1)
 	c := newCache(t)
-	want, _ := start(t, c, path, plan.Options{})
+	want, _ := start(t, c, path, plan.Options{Target: host})
 	f, err := os.OpenFile(c.only(t, planSuffix), os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -390,7 +390,7 @@ func TestOpenForWriting(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	compiled := m.Find(plan.Options{Shapes: oneImage, Threads: 2}, theDevice().Info())
+	compiled := m.Find(plan.Options{Target: host, Shapes: oneImage, Threads: 2})
 	if !compiled.Cached() {
 		t.Fatal("not found")
 	}

@@ -1,0 +1,64 @@
+package compute
+
+import (
+	"fmt"
+
+	"github.com/weirgpu/weir/device"
+)
+
+// Target is what graphs are compiled for: a device as the passes and the planner see it. It is
+// immutable and safe for concurrent use.
+type Target interface {
+	// Info describes the device.
+	Info() device.Info
+	// Identity names, on one line, all that Prepare and Features depend on: plans that were kept
+	// for one target serve any other of the same identity.
+	Identity() string
+	// Features says what the device can do, and what that costs, so that passes choose forms which
+	// it has kernels for.
+	Features() Features
+	// Prepare returns the fastest kernel that the device has for the call, nil when it has none.
+	// It fails when the operator forbids the call.
+	Prepare(r *Request) (Kernel, error)
+}
+
+// Features are what passes ask about a device. The zero value is a device that has nothing but the
+// operators of ONNX in single precision.
+type Features struct {
+	// BF16 says that products of bfloat16 are faster than those of float32.
+	BF16 bool
+	// Pixels says that there are kernels for images of bytes with their channels in the last axis.
+	Pixels bool
+	// Costs are those of the kernels.
+	Costs Costs
+}
+
+// Costs compare ways of computing on a device.
+type Costs struct {
+	// Rounding is what rounding one element to bfloat16 as it is packed costs, in multiplications
+	// of a float32 kernel.
+	Rounding float64
+	// TiledWeights is the most pairs of channels, and TiledPixels the least pixels of an output
+	// image, for which a 3 x 3 convolution in transformed tiles of float32 (Lavin and Gray, "Fast
+	// algorithms for convolutional neural networks", 2016) is faster than a product of bfloat16. No
+	// pairs: never.
+	TiledWeights, TiledPixels int
+	// SharedQueries is the number of queries from which the kernel of attention rounds keys for
+	// several of them together.
+	SharedQueries int
+}
+
+// WithFeatures is t with other features, such as for a test of what passes make of them.
+func WithFeatures(t Target, f Features) Target { return &altered{t, f} }
+
+type altered struct {
+	Target
+	features Features
+}
+
+func (a *altered) Features() Features { return a.features }
+
+func (a *altered) Identity() string {
+	return fmt.Sprintf("%s %+v", a.Target.Identity(),
+		a.features)
+}

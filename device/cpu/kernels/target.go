@@ -1,0 +1,44 @@
+package kernels
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/internal/cpuinfo"
+	"github.com/weirgpu/weir/kernel/conv"
+	"github.com/weirgpu/weir/kernel/gemm"
+)
+
+// Target is the CPU that info describes as something to compile for, on the path of instructions
+// that is in force.
+func Target(info device.Info) compute.Target { return target{info} }
+
+type target struct{ info device.Info }
+
+// Info implements [compute.Target].
+func (t target) Info() device.Info { return t.info }
+
+// Identity implements [compute.Target].
+func (t target) Identity() string {
+	return fmt.Sprintf("cpu %s %s %s %q", runtime.GOOS, runtime.GOARCH, cpuinfo.CurrentPath(),
+		t.info.Features)
+}
+
+// Features implements [compute.Target].
+func (t target) Features() compute.Features {
+	return compute.Features{
+		BF16:   gemm.BF16.Fast(),
+		Pixels: conv.HasPixels(),
+		Costs: compute.Costs{
+			Rounding:      6,
+			TiledWeights:  256 * 256,
+			TiledPixels:   28 * 28,
+			SharedQueries: 16,
+		},
+	}
+}
+
+// Prepare implements [compute.Target].
+func (t target) Prepare(r *compute.Request) (compute.Kernel, error) { return Prepare(r) }
