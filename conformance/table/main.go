@@ -87,6 +87,7 @@ func write(w io.Writer, root, dir string) error {
 	for _, domain := range slices.Sorted(maps.Keys(byDomain)) {
 		rows(w, domain, byDomain[domain], cases, taken)
 	}
+	gradients(w)
 	return missing(w, cases)
 }
 
@@ -190,8 +191,27 @@ func versions(since []int) string {
 // notes are refusals of a part of an operator.
 const notes = `- ImageDecoder of JPEG 2000: there is no maintained decoder in Go.
 - ai.onnx.preview.training:Gradient is replaced by nodes that compute the derivatives as a model is read; it is refused in bodies, and
-  through operators without a rule in onnx/derivative.go.
+  through operators without gradients (above).
 `
+
+// gradients writes which operators package grad goes through.
+func gradients(w io.Writer) {
+	var through, flat []string
+	for _, o := range op.All() {
+		name := (&op.Call{Domain: o.Domain, Type: o.Name}).Name()
+		switch o.Differentiability() {
+		case op.ByRule, op.ByParts:
+			through = append(through, name)
+		case op.Flat:
+			flat = append(flat, name)
+		}
+	}
+	fmt.Fprintf(w, "\n## Gradients\n\nPackage grad differentiates through %d operators; tests hold "+
+		"each of ONNX's against central differences, and those of com.microsoft are differentiated "+
+		"through what they are made of, where that has gradients:\n\n%s.\n\nDerivatives are zero, "+
+		"wherever they exist, of\n\n%s.\n\nThrough any other it is an error.\n", len(through),
+		strings.Join(through, ",\n"), strings.Join(flat, ",\n"))
+}
 
 // missing writes the operators of the cases that are left.
 func missing(w io.Writer, cases map[string]conformance.Tally) error {
