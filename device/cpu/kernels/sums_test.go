@@ -156,3 +156,62 @@ func checkClose(t *testing.T, k compute.Kernel, got, want []float32, atol float6
 		}
 	}
 }
+
+// TestSumsThatAreNoNumbers reduces columns that hold an infinity or NaN, or whose sums leave the
+// range of float32 on the way only.
+func TestSumsThatAreNoNumbers(t *testing.T) {
+	const big = 3e38
+	inf, nan := float32(math.Inf(1)), float32(math.NaN())
+	columns := [][3]float32{ // in every row, in the second half, and in one row
+		{1, 1, inf}, {1, 1, -inf}, {1, 1, nan}, {big, -big, 1}, {big, big, 1}, {1e30, 1e30, 1}}
+	pool := testPools(t)[1]
+	for _, n := range []int{2, 4300} {
+		for _, width := range []int{len(columns), 700} {
+			x := make([]float32, n*width)
+			for i := range x {
+				c := columns[i%width%len(columns)]
+				x[i] = c[2*(i/width)/n]
+				if i/width == n/3 {
+					x[i] = c[2]
+				}
+			}
+			for _, name := range []string{"ReduceSum", "ReduceMean", "ReduceSumSquare", "ReduceL2"} {
+				s := &sample{in: []*tensor.Tensor{tensor.From(x, n, width)}, constant: []bool{false},
+					call: &op.Call{Type: name, Version: 11, Attrs: axesOf(0)(n), NumIn: 1,
+						NumOut: 1}}
+				checkNoNumbers(t, s, pool)
+			}
+		}
+	}
+}
+
+// checkNoNumbers wants the infinities and NaN of the definition, and no others.
+func checkNoNumbers(t *testing.T, s *sample, pool *cpu.Pool) {
+	t.Helper()
+	o, r, ok := s.request()
+	if !ok {
+		t.Fatal("not a call")
+	}
+	want, err := op.Run(context.Background(), o, s.call, s.in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := tensor.As[float32](want[0])
+	cputest.EachPath(t, func(t *testing.T) {
+		k, err := Prepare(r)
+		if err != nil || k == nil {
+			t.Fatal(k, err)
+		}
+		got, err := s.run(t, r, k, pool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, y := range tensor.As[float32](got[0]) {
+			switch {
+			case x[i] != x[i] && y != y, x[i] == y:
+			case !(math.Abs(float64(y)-float64(x[i])) <= 1.1e-5*math.Abs(float64(x[i]))):
+				t.Fatalf("%v: element %d is %v, want %v", s, i, y, x[i])
+			}
+		}
+	})
+}
