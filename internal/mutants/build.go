@@ -32,6 +32,7 @@ var Targets = []Target{
 	{"plan", []string{"plan"}, nil, []string{"plan", "engine", "plan/cache", ""}},
 	{"device/cpu", []string{"device/cpu", "device/cpu/kernels"}, nil, []string{"device/cpu",
 		"device/cpu/kernels", "plan", "engine", ""}},
+	{"grad", []string{"grad"}, nil, []string{"grad", "onnx"}},
 	{"references", []string{"kernel/attention", "kernel/conv", "kernel/forest", "kernel/gemm",
 		"kernel/nbits", "kernel/vec"}, []string{"*_ref.go", "reference.go", "walk.go"},
 		[]string{"kernel/vec", "kernel/gemm", "kernel/conv", "kernel/attention", "kernel/nbits",
