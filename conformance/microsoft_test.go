@@ -14,6 +14,7 @@ import (
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/op/microsoft"
 	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -58,7 +59,7 @@ func TestMicrosoft(t *testing.T) {
 	}
 	for _, o := range op.All() {
 		call := op.Call{Domain: o.Domain, Type: o.Name}
-		if o.Domain == op.MicrosoftDomain && !seen[call.Name()] &&
+		if o.Domain == microsoft.Domain && !seen[call.Name()] &&
 			o.Name != "SimplifiedLayerNormalization" {
 			t.Errorf("%s has no case", call.Name())
 		}
@@ -82,7 +83,7 @@ func TestMicrosoftExpands(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, n := range m.Graph.Nodes {
-			if n.Domain == op.MicrosoftDomain && !whole[n.Type] {
+			if n.Domain == microsoft.Domain && !whole[n.Type] {
 				t.Errorf("%s: %v is still there", c.Name, n)
 			}
 		}
@@ -274,7 +275,7 @@ func TestMicrosoftMutants(t *testing.T) {
 		}
 	}
 	for _, o := range op.All() {
-		if o.Domain == op.MicrosoftDomain && ran[o.Name] == 0 &&
+		if o.Domain == microsoft.Domain && ran[o.Name] == 0 &&
 			o.Name != "SimplifiedLayerNormalization" {
 			t.Errorf("no mutant of %s evaluated", o.Name)
 		}

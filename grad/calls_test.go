@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/op/microsoft"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -416,7 +417,7 @@ func (o operands) losses() []call {
 // they are made of.
 func (o operands) compositions() []call {
 	ms := func(name string, outs int, as op.Attrs, in ...*tensor.Tensor) call {
-		return call{domain: op.MicrosoftDomain, op: name, version: 1, in: in, outs: outs, attrs: as}
+		return call{domain: microsoft.Domain, op: name, version: 1, in: in, outs: outs, attrs: as}
 	}
 	return []call{
 		ms("BiasGelu", 1, nil, o.f(2, 3), o.f(3)),

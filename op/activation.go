@@ -17,7 +17,7 @@ var activation = []Op{
 	}, 1, 6, 16).derived(gradLeakyRelu),
 	{Name: "PRelu", Since: []int{7, 9, 16}, MinIn: 2, MaxIn: 2, Traits: Elementwise,
 		Infer: inferPRelu,
-		Eval:  inFloat32(evalPRelu), grad: gradPRelu},
+		Eval:  InFloat32(evalPRelu), grad: gradPRelu},
 	attrMap("Elu", func(c *Call) (func(float64) float64, error) {
 		return elu(c.alpha(1)), nil
 	}, 1, 6, 22).derived(gradElu),
@@ -51,10 +51,10 @@ var activation = []Op{
 		return swish(c.alpha(1)), nil
 	}, 24).derived(slope(slopeSwish)),
 	{Name: "SwiGLU", Since: []int{28}, MinIn: 2, MaxIn: 2, Traits: Elementwise, Infer: inferSwiGLU,
-		Eval: inFloat32(evalSwiGLU), grad: gradSwiGLU},
+		Eval: InFloat32(evalSwiGLU), grad: gradSwiGLU},
 	{Name: "Shrink", Since: []int{9}, MinIn: 1, MaxIn: 1, Traits: Elementwise,
-		Infer: inferSame(numberTypes),
-		Eval:  inFloat32(evalShrink), grad: gradShrink},
+		Infer: SameAsInput(numberTypes),
+		Eval:  InFloat32(evalShrink), grad: gradShrink},
 	{Name: "Clip", Since: []int{1, 6, 11, 12, 13}, MinIn: 1, MaxIn: 3, Traits: Elementwise,
 		Infer: inferClip,
 		Eval:  evalClip, grad: gradClip},
@@ -147,7 +147,7 @@ func geluTanh(x float64) float64 {
 
 // inferPRelu gives the shape of X: the slope broadcasts to it, never the other way round.
 func inferPRelu(c *Infer) error {
-	if _, err := c.sameDType(numberTypes, c.dtypes()...); err != nil {
+	if _, err := c.SameDType(numberTypes, c.DTypes()...); err != nil {
 		return err
 	}
 	x, slope := c.In[0], c.In[1]
@@ -163,7 +163,7 @@ func inferPRelu(c *Infer) error {
 			}
 		}
 	}
-	return inferSame(numberTypes)(c)
+	return SameAsInput(numberTypes)(c)
 }
 
 // sloped is x, times s below zero.
@@ -179,7 +179,7 @@ var sloped = binaryFuncs{
 }
 
 func evalPRelu(c *Eval) error {
-	d, err := c.sameDType(numberTypes, c.dtypes()...)
+	d, err := c.SameDType(numberTypes, c.DTypes()...)
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func evalPRelu(c *Eval) error {
 
 // evalShrink: x + bias below -lambd, x - bias above lambd, 0 between.
 func evalShrink(c *Eval) error {
-	x, out, err := c.outputLike(numberTypes)
+	x, out, err := c.OutputLike(numberTypes)
 	if err != nil {
 		return err
 	}
@@ -220,10 +220,10 @@ func evalShrink(c *Eval) error {
 }
 
 func inferClip(c *Infer) error {
-	if _, err := c.sameDType(numberTypes, c.dtypes()...); err != nil {
+	if _, err := c.SameDType(numberTypes, c.DTypes()...); err != nil {
 		return err
 	}
-	return inferSame(numberTypes)(c)
+	return SameAsInput(numberTypes)(c)
 }
 
 // evalClip bounds each element from below, then from above, so that max wins where min exceeds it.
@@ -231,7 +231,7 @@ func inferClip(c *Infer) error {
 // become those.
 func evalClip(c *Eval) error {
 	greatest := greatestOf(c.In[0].DType)
-	return inFloat32(func(c *Eval) error { return c.evalClip(greatest) })(c)
+	return InFloat32(func(c *Eval) error { return c.evalClip(greatest) })(c)
 }
 
 // greatestOf is the greatest finite number of a float type.
@@ -249,7 +249,7 @@ func greatestOf(d tensor.DType) float64 {
 
 func (c *Eval) evalClip(greatest float64) error {
 	x := c.In[0]
-	if _, err := c.sameDType(numberTypes, c.dtypes()...); err != nil {
+	if _, err := c.SameDType(numberTypes, c.DTypes()...); err != nil {
 		return err
 	}
 	lo, err := c.clipBound("min", 1)
@@ -324,19 +324,19 @@ func (c *Eval) clipBound(name string, input int) (*tensor.Tensor, error) {
 
 func inferSwiGLU(c *Infer) error {
 	a, b := c.In[0], c.In[1]
-	if _, err := c.sameDType(floatTypes, a.DType, b.DType); err != nil {
+	if _, err := c.SameDType(floatTypes, a.DType, b.DType); err != nil {
 		return err
 	}
-	if a.Ranked && b.Ranked && !slices.EqualFunc(a.Shape, b.Shape, mayEqual) {
+	if a.Ranked && b.Ranked && !slices.EqualFunc(a.Shape, b.Shape, Dim.MayEqual) {
 		return c.Errorf(ErrInput, "A %v and B %v differ in shape", a, b)
 	}
-	return inferSame(floatTypes)(c)
+	return SameAsInput(floatTypes)(c)
 }
 
 // evalSwiGLU is Swish of the gate A, times B (Shazeer 2020, §2).
 func evalSwiGLU(c *Eval) error {
 	a, b := c.In[0], c.In[1]
-	d, err := c.sameDType(floatTypes, a.DType, b.DType)
+	d, err := c.SameDType(floatTypes, a.DType, b.DType)
 	if err != nil {
 		return err
 	}

@@ -10,11 +10,11 @@ var gridOps = []Op{
 
 // inferAffineGrid shapes the grid as input size says: batch × spatial × their number.
 func inferAffineGrid(c *Infer) error {
-	theta, ranked, err := c.start(floatTypes)
+	theta, ranked, err := c.Start(floatTypes)
 	if err != nil {
 		return err
 	}
-	size := c.dims(1)
+	size := c.Dims(1)
 	n := c.length(1)
 	if size != nil {
 		n = len(size)
@@ -51,7 +51,7 @@ func evalAffineGrid(c *Eval) error {
 		return c.Errorf(ErrInput, "size has %d elements, must have 4 (two axes) or 5 (three)",
 			len(size))
 	}
-	theta, err := c.floatsOf(0, size[0], rank, rank+1)
+	theta, err := c.FloatsOf(0, size[0], rank, rank+1)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func evalAffineGrid(c *Eval) error {
 		}
 		for b := range size[0] {
 			for i := range rank {
-				y[(b*points+p)*rank+i] = dot(theta[(b*rank+i)*(rank+1):][:rank+1], point)
+				y[(b*points+p)*rank+i] = Dot(theta[(b*rank+i)*(rank+1):][:rank+1], point)
 			}
 		}
 	}

@@ -5,19 +5,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 type key struct{ domain, name string }
 
-// families returns the tables of all operator families, one file each. It is a function, as those
-// of compositions are, because definitions refer to Lookup, so that an initialised variable would
-// be a cycle.
-func families() [][]Op {
-	return slices.Concat(onnxFamilies, [][]Op{microsoftOps()})
-}
-
-// onnxFamilies are the operators of ONNX and weir's own.
-var onnxFamilies = [][]Op{
+// families are the tables of the operators of ONNX and of weir's own, one file each.
+var families = [][]Op{
 	arithmetic, logic, activation, softmax, matmul, conv, pool, reduce, search, cumulative, norm,
 	rnn, bitwise, resize, einsum,
 	fused, fusedBytes, fusedPixels, qlinear, loss, attention, fourierOps, windowOps,
@@ -27,26 +21,56 @@ var onnxFamilies = [][]Op{
 	scatterOps, selectOps, layoutOps, oneHotOps,
 	sequenceOps, sequenceMapOps, optionalOps,
 	controlOps, scanOps, detectOps, quantizeOps, randomOps, sampleOps, textOps, tfidfOps,
-	mlTrees, mlLinear, mlSVM, mlFeatures, mlLabel, mlMaps,
+}
+
+// Extension is what a package adds to the table: the operators of a domain that is not ONNX's own.
+type Extension struct {
+	// Rows returns the rows. It is called once, when the table is first read, so that definitions
+	// may refer to [Lookup].
+	Rows func() []Op
+	// AttrKind, if set, returns the kind of an attribute of a call in one of Domains, false when
+	// any will do: for operators that onnx/defs, and so the list behind [Call] checks, does not
+	// describe. Other attributes of these domains have the kind that ONNX gives their name.
+	AttrKind func(call *Call, name string) (AttrKind, bool)
+	Domain   string // of AttrKind
 }
 
 var (
-	indexing sync.Once
-	index    map[key]*Op
+	extensions []Extension
+	indexed    atomic.Bool
 )
 
-// table indexes the rows on first use.
-func table() map[key]*Op {
-	indexing.Do(func() {
-		index = map[key]*Op{}
-		for _, f := range families() {
-			for i := range f {
-				index[key{f[i].Domain, f[i].Name}] = &f[i]
-			}
-		}
-	})
-	return index
+// Register adds operators to the table. A package calls it from an init function; package graph
+// imports all those of weir, so that whoever has a graph has the rows. A call after the table was
+// first read, or a second row for an operator, is a mistake in the program and panics.
+func Register(e Extension) {
+	if indexed.Load() {
+		panic("op: Register after the table was read; call it from an init function")
+	}
+	extensions = append(extensions, e)
 }
+
+// table indexes the rows on first use.
+var table = sync.OnceValue(func() map[key]*Op {
+	indexed.Store(true)
+	index := map[key]*Op{}
+	add := func(rows []Op) {
+		for i := range rows {
+			k := key{rows[i].Domain, rows[i].Name}
+			if index[k] != nil {
+				panic(fmt.Sprintf("op: two rows for operator %s of domain %q", k.name, k.domain))
+			}
+			index[k] = &rows[i]
+		}
+	}
+	for _, f := range families {
+		add(f)
+	}
+	for _, e := range extensions {
+		add(e.Rows())
+	}
+	return index
+})
 
 // All returns every row, sorted by domain and name.
 func All() []*Op {

@@ -32,10 +32,10 @@ var arithmetic = []Op{
 	}, divDims, 0, 7, 13, 14)).derived(gradDiv),
 	{Name: "Mod", Since: []int{10, 13, 28}, MinIn: 2, MaxIn: 2, Traits: Elementwise,
 		Infer: inferBroadcast(numberTypes, tensor.Undefined),
-		Eval:  refuseZeroDivisor(inFloat32(evalMod)), grad: gradMod},
+		Eval:  refuseZeroDivisor(InFloat32(evalMod)), grad: gradMod},
 	{Name: "Pow", Since: []int{7, 12, 13, 15}, MinIn: 2, MaxIn: 2, Traits: Elementwise,
 		Infer: inferPow,
-		Eval:  inFloat32(evalPow), grad: gradPow},
+		Eval:  InFloat32(evalPow), grad: gradPow},
 
 	variadic("Max", binaryFuncs{i: maxInt[int64], u: maxInt[uint64], f: maxOf}, maxDims, 1, 6, 8,
 		12, 13).derived(gradExtreme),
@@ -44,7 +44,7 @@ var arithmetic = []Op{
 	variadic("Sum", binaryFuncs{f: func(a, b float64) float64 { return a + b }}, nil, 1, 6, 8,
 		13).derived(gradSum),
 	{Name: "Mean", Since: []int{1, 6, 8, 13}, MinIn: 1, MaxIn: -1, Traits: Elementwise,
-		Infer: inferBroadcast(floatTypes, tensor.Undefined), Eval: inFloat32(evalMean),
+		Infer: inferBroadcast(floatTypes, tensor.Undefined), Eval: InFloat32(evalMean),
 		grad: gradMean},
 
 	onElems(unaryOp("Neg", unaryFuncs{i: func(a int64) int64 {
@@ -80,9 +80,9 @@ var arithmetic = []Op{
 	floatMap("Atanh", math.Atanh, 9, 22).derived(slope(slopeAtanh)),
 	{Name: "IsNaN", Since: []int{9, 13, 20}, MinIn: 1, MaxIn: 1, Traits: Elementwise,
 		Infer: inferTest,
-		Eval:  inFloat32(func(c *Eval) error { return c.evalTest(math.IsNaN) }), flat: true},
+		Eval:  InFloat32(func(c *Eval) error { return c.evalTest(math.IsNaN) }), flat: true},
 	{Name: "IsInf", Since: []int{10, 20}, MinIn: 1, MaxIn: 1, Traits: Elementwise, Infer: inferTest,
-		Eval: inFloat32(evalIsInf), flat: true},
+		Eval: InFloat32(evalIsInf), flat: true},
 }
 
 // binaryOp is the row of a broadcasting operator on two inputs of one type; dims is the same
@@ -102,12 +102,12 @@ func variadic(name string, fs binaryFuncs, dims func(a, b Dim) Dim, since ...int
 		infer = withElems(infer, dims)
 	}
 	return Op{Name: name, Since: since, MinIn: 1, MaxIn: -1, Traits: Elementwise, Infer: infer,
-		Eval: inFloat32(func(c *Eval) error { return c.evalFold(fs) })}
+		Eval: InFloat32(func(c *Eval) error { return c.evalFold(fs) })}
 }
 
 // evalFold computes a variadic operation.
 func (c *Eval) evalFold(fs binaryFuncs) error {
-	d, err := c.sameDType(fs.types(), c.dtypes()...)
+	d, err := c.SameDType(fs.types(), c.DTypes()...)
 	if err != nil {
 		return err
 	}
@@ -270,7 +270,7 @@ func floorMod(a, b float64) float64 {
 // inferPow allows the exponent a type of its own, which version 12 does; the result has the base's.
 func inferPow(c *Infer) error {
 	for _, t := range c.In {
-		if _, err := c.sameDType(numberTypes, t.DType); err != nil {
+		if _, err := c.SameDType(numberTypes, t.DType); err != nil {
 			return err
 		}
 	}
@@ -280,7 +280,7 @@ func inferPow(c *Infer) error {
 func evalPow(c *Eval) error {
 	base, exp := c.In[0], c.In[1]
 	for _, t := range c.In {
-		if _, err := c.sameDType(numberTypes, t.DType); err != nil {
+		if _, err := c.SameDType(numberTypes, t.DType); err != nil {
 			return err
 		}
 	}
@@ -291,11 +291,11 @@ func evalPow(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	b, err := c.floats(0)
+	b, err := c.Floats(0)
 	if err != nil {
 		return err
 	}
-	e, err := c.floats(1)
+	e, err := c.Floats(1)
 	if err != nil {
 		return err
 	}
@@ -310,11 +310,11 @@ func (c *Eval) evalIntPow() error {
 	if err != nil {
 		return err
 	}
-	b, err := c.ints(0)
+	b, err := c.Ints(0)
 	if err != nil {
 		return err
 	}
-	e, err := c.ints(1)
+	e, err := c.Ints(1)
 	if err != nil {
 		return err
 	}
@@ -356,8 +356,8 @@ func setFloat(t *tensor.Tensor, i int, v float64) {
 	}
 }
 
-// setFloats stores v in the elements of a number tensor of that length, as setFloat does.
-func setFloats(t *tensor.Tensor, v []float64) {
+// SetFloats stores v in the elements of a number tensor of that length, as setFloat does.
+func SetFloats(t *tensor.Tensor, v []float64) {
 	for i, x := range v {
 		setFloat(t, i, x)
 	}
@@ -387,7 +387,7 @@ func setInt(t *tensor.Tensor, i int, v int64) {
 
 // inferTest is the shape rule of operators that ask something of each float.
 func inferTest(c *Infer) error {
-	if _, err := c.sameDType(floatTypes|float8Types, c.In[0].DType); err != nil {
+	if _, err := c.SameDType(floatTypes|float8Types, c.In[0].DType); err != nil {
 		return err
 	}
 	c.Out[0] = Type{DType: tensor.Bool, Ranked: c.In[0].Ranked, Shape: c.In[0].Shape}
@@ -396,7 +396,7 @@ func inferTest(c *Infer) error {
 
 func (c *Eval) evalTest(test func(float64) bool) error {
 	x := c.In[0]
-	if _, err := c.sameDType(floatTypes|float8Types, x.DType); err != nil {
+	if _, err := c.SameDType(floatTypes|float8Types, x.DType); err != nil {
 		return err
 	}
 	out, err := c.Output(0, tensor.Bool, x.Shape)

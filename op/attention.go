@@ -3,6 +3,7 @@ package op
 import (
 	"cmp"
 	"math"
+	"slices"
 
 	"github.com/weirgpu/weir/tensor"
 )
@@ -12,10 +13,10 @@ import (
 var attention = []Op{
 	{Name: "Attention", Since: []int{23, 24, 25}, MinIn: 3, MaxIn: 7, MinOut: 1, MaxOut: 4,
 		Infer: inferAttention,
-		Eval:  inFloat32(evalAttention), Flops: attentionFlops},
+		Eval:  InFloat32(evalAttention), Flops: attentionFlops},
 	{Name: "RotaryEmbedding", Since: []int{23}, MinIn: 3, MaxIn: 4, Infer: inferRotary,
-		Eval:  inFloat32(evalRotary),
-		Flops: flopsPerElement(3)},
+		Eval:  InFloat32(evalRotary),
+		Flops: FlopsPerElement(3)},
 }
 
 // Inputs of Attention (ONNX 23, 24, 25), in order.
@@ -54,12 +55,6 @@ func headsOf[D any](c *Call, shape []D, known D, count int64,
 	return h, c.Errorf(ErrInput, "operand %v must have rank 3 or 4", shape)
 }
 
-func divDim(d Dim, n int) (Dim, bool) {
-	q := d.Quotient(Known(n))
-	_, known := d.Int()
-	return q, !known || !q.IsUnknown()
-}
-
 func divInt(d, n int) (int, bool) { return d / n, d%n == 0 }
 
 // headDims is headsOf for the type of an input; ok is false when its rank is not known.
@@ -68,13 +63,13 @@ func (c *Infer) headDims(i int, attr string) (h heads[Dim], ok bool, err error) 
 		return h, false, nil
 	}
 	n := c.Attrs.Int(attr, 0)
-	h, err = headsOf(c.Call, c.In[i].Shape, Known(int(n)), n, divDim)
+	h, err = headsOf(c.Call, c.In[i].Shape, Known(int(n)), n, Dim.DivInt)
 	return h, err == nil, err
 }
 
 // inferAttention shapes Y like Q with V's head size, the caches, and the scores.
 func inferAttention(c *Infer) error {
-	if err := c.attentionTypes(c.dtypes()); err != nil {
+	if err := c.attentionTypes(c.DTypes()); err != nil {
 		return err
 	}
 	types := []tensor.DType{c.In[AttentionQ].DType, c.In[AttentionK].DType, c.In[AttentionV].DType,
@@ -103,9 +98,9 @@ func inferAttention(c *Infer) error {
 
 // attentionTypes checks that Q and K have one type of float and V has one.
 func (c *Call) attentionTypes(in []tensor.DType) error {
-	_, err := c.sameDType(floatTypes, in[AttentionQ], in[AttentionK])
+	_, err := c.SameDType(floatTypes, in[AttentionQ], in[AttentionK])
 	if err == nil {
-		_, err = c.sameDType(floatTypes, in[AttentionV])
+		_, err = c.SameDType(floatTypes, in[AttentionV])
 	}
 	return err
 }
@@ -167,7 +162,7 @@ func windowSize(c *Call, name string) int {
 // layout reads the layouts of Q, K and V and checks them against each other.
 func (a *attending) layout() (err error) {
 	c := a.Call
-	if err := c.attentionTypes(a.dtypes()); err != nil {
+	if err := c.attentionTypes(a.DTypes()); err != nil {
 		return err
 	}
 	nq, nk := c.Attrs.Int("q_num_heads", 0), c.Attrs.Int("kv_num_heads", 0)
@@ -198,7 +193,7 @@ func (a *attending) read() (err error) {
 	if a.Has(AttentionPastK) != a.Has(AttentionPastV) {
 		return a.Errorf(ErrInput, "past_key and past_value must be given together")
 	}
-	if a.queries, err = a.floats(AttentionQ); err != nil {
+	if a.queries, err = a.Floats(AttentionQ); err != nil {
 		return err
 	}
 	a.scale = a.attr("scale", 0)
@@ -214,7 +209,7 @@ func (a *attending) read() (err error) {
 
 // cached returns the cache followed by the new keys or values, as batch × heads × total × size.
 func (a *attending) cached(i, past int, h heads[int]) ([]float64, error) {
-	fresh, err := a.floats(i)
+	fresh, err := a.Floats(i)
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +253,7 @@ func (a *attending) cache(i int, h heads[int]) (old []float64, n int, err error)
 		return nil, 0, a.Errorf(ErrInput, "cache %v does not fit %d × %d × length × %d", s, h.batch,
 			h.heads, h.size)
 	}
-	old, err = a.floats(i)
+	old, err = a.Floats(i)
 	return old, s[2], err
 }
 
@@ -275,7 +270,7 @@ func (a *attending) readLens() (err error) {
 	if !a.Has(AttentionLens) {
 		return nil
 	}
-	if a.lens, err = a.ints(AttentionLens); err == nil && len(a.lens) != a.q.batch {
+	if a.lens, err = a.Ints(AttentionLens); err == nil && len(a.lens) != a.q.batch {
 		err = a.Errorf(ErrInput, "%d lengths for a batch of %d", len(a.lens), a.q.batch)
 	}
 	return err
@@ -307,7 +302,7 @@ func (a *attending) readMask() (err error) {
 // maskValues is what the mask adds to the scores: 0 and -∞ for truth values.
 func (a *attending) maskValues(m *tensor.Tensor) ([]float64, error) {
 	if m.DType != tensor.Bool {
-		return a.floats(AttentionMask)
+		return a.Floats(AttentionMask)
 	}
 	v := make([]float64, m.Len())
 	for i, keep := range tensor.As[bool](m) {
@@ -338,7 +333,7 @@ func (a *attending) outputs() (err error) {
 		if err != nil {
 			return err
 		}
-		setFloats(out, values)
+		SetFloats(out, values)
 	}
 	if a.Want(3) {
 		a.scores, err = a.Output(3, d, []int{q.batch, q.heads, q.length, a.total})
@@ -354,11 +349,11 @@ func (a *attending) attend(row []float64, b, h, i int) {
 	q := a.queries[headAt(a.q, a.In[AttentionQ].Rank(), b, h, i):][:a.q.size]
 	keys := a.keys[kv*a.total*a.k.size:]
 	for t := range row {
-		row[t] = a.scale * dot(q, keys[t*a.k.size:])
+		row[t] = a.scale * Dot(q, keys[t*a.k.size:])
 	}
 	a.weigh(row, b, h, i)
 	acc := make([]float64, a.v.size)
-	addProduct(acc, row, 1, a.values[kv*a.total*a.v.size:], a.total, a.v.size)
+	AddProduct(acc, row, 1, a.values[kv*a.total*a.v.size:], a.total, a.v.size)
 	to := headAt(heads[int]{a.q.batch, a.q.heads, a.q.length, a.v.size}, a.y.Rank(), b, h, i)
 	for k, v := range acc {
 		setFloat(a.y, to+k, v)
@@ -384,12 +379,13 @@ func (a *attending) weigh(row []float64, b, h, i int) {
 	if masked {
 		clear(row)
 	} else {
-		softmaxOf(row, row)
+		Softmax(row, row)
 	}
 	a.keep(3, row, b, h, i)
 }
 
-func dot(a, b []float64) float64 {
+// Dot returns the sum of the products of a and the first elements of b.
+func Dot(a, b []float64) float64 {
 	s := 0.0
 	for i, x := range a {
 		s += x * b[i]
@@ -428,11 +424,11 @@ func (a *attending) biasAt(b, h, i, t int) float64 {
 	if t >= a.bias.Shape[a.bias.Rank()-1] {
 		return math.Inf(-1)
 	}
-	return tensor.As[float64](a.bias)[broadcastAt(a.bias.Shape, b, h, i, t)]
+	return tensor.As[float64](a.bias)[BroadcastAt(a.bias.Shape, b, h, i, t)]
 }
 
-// broadcastAt is the position in a row-major tensor that broadcasts to the index.
-func broadcastAt(shape []int, index ...int) int {
+// BroadcastAt is the position in a row-major tensor that broadcasts to the index.
+func BroadcastAt(shape []int, index ...int) int {
 	at, lead := 0, len(index)-len(shape)
 	for k, n := range shape {
 		x := index[lead+k]
@@ -462,7 +458,7 @@ func inferRotary(c *Infer) error {
 			return err
 		}
 	}
-	return inferSame(floatTypes)(c)
+	return SameAsInput(floatTypes)(c)
 }
 
 // evalRotary turns pairs of elements of each head by an angle: element k of the first half with k
@@ -486,7 +482,7 @@ func evalRotary(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	setFloats(out, x)
+	SetFloats(out, x)
 	turnPairs(out, x, h, turned, c.Attrs.Bool("interleaved", false), angles)
 	return nil
 }
@@ -502,6 +498,16 @@ func (c *Call) rotaryDim(size int) (int, error) {
 			turned, size)
 	}
 	return turned, nil
+}
+
+// Rotate turns the pairs of the first turned elements of each head of x, batch × length ×
+// heads·size in float64, in place: element 2k with 2k+1 when they are interleaved, else k with k +
+// turned/2. A pair (a, b) becomes (a·cos - b·sin, a·sin + b·cos); place counts the positions of all
+// batch entries.
+func Rotate(x *tensor.Tensor, n, turned int, interleaved bool,
+	angles func(place, k int) (cos, sin float64)) {
+	h := heads[int]{x.Shape[0], n, x.Shape[1], x.Shape[2] / n}
+	turnPairs(x, slices.Clone(tensor.As[float64](x)), h, turned, interleaved, angles)
 }
 
 // turnPairs turns the pairs of the first turned elements of each head.
@@ -525,11 +531,11 @@ func turnPairs(out *tensor.Tensor, x []float64, h heads[int], turned int, interl
 // rotaryAngles returns a function that gives cosine and sine of pair k at place b·length + t.
 func (c *Eval) rotaryAngles(h heads[int], pairs int) (func(place, k int) (cos, sin float64),
 	error) {
-	cos, err := c.floats(1)
+	cos, err := c.Floats(1)
 	if err != nil {
 		return nil, err
 	}
-	sin, err := c.floats(2)
+	sin, err := c.Floats(2)
 	if err != nil {
 		return nil, err
 	}
@@ -556,7 +562,7 @@ func (c *Eval) positions(places int) (ids []int64, rows int, err error) {
 	if !c.Has(3) {
 		return nil, places, nil
 	}
-	if ids, err = c.ints(3); err != nil {
+	if ids, err = c.Ints(3); err != nil {
 		return nil, 0, err
 	}
 	if s := c.In[1].Shape; len(s) > 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// axis brings an axis counted from either end into [0, rank).
-func (c *Call) axis(a int64, rank int) (int, error) {
+// Axis brings an axis counted from either end into [0, rank).
+func (c *Call) Axis(a int64, rank int) (int, error) {
 	n := int64(rank)
 	if a < -n || a >= n {
 		return 0, c.Errorf(ErrAttr, "axis %d is outside rank %d", a, rank)
@@ -27,7 +27,7 @@ func (c *Call) axes(as []int64, rank int) ([]int, error) {
 	out := make([]int, len(as))
 	seen := make([]bool, rank)
 	for i, a := range as {
-		k, err := c.axis(a, rank)
+		k, err := c.Axis(a, rank)
 		if err != nil {
 			return nil, err
 		}
@@ -39,8 +39,8 @@ func (c *Call) axes(as []int64, rank int) ([]int, error) {
 	return out, nil
 }
 
-// allAxes returns 0 … rank-1, the default of operators that take axes.
-func allAxes(rank int) []int64 {
+// AllAxes returns 0 … rank-1, the default of operators that take axes.
+func AllAxes(rank int) []int64 {
 	out := make([]int64, rank)
 	for i := range out {
 		out[i] = int64(i)
@@ -48,8 +48,8 @@ func allAxes(rank int) []int64 {
 	return out
 }
 
-// ints returns integer input i when its value is known.
-func (c *Infer) ints(i int) ([]int64, bool) {
+// Ints returns integer input i when its value is known.
+func (c *Infer) Ints(i int) ([]int64, bool) {
 	if t := c.Const(i); t != nil {
 		v, err := t.Ints()
 		return v, err == nil
@@ -68,13 +68,13 @@ func (c *Infer) ints(i int) ([]int64, bool) {
 	return out, true
 }
 
-// dims returns integer input i as expressions, nil when nothing is known of its elements. Elements
+// Dims returns integer input i as expressions, nil when nothing is known of its elements. Elements
 // of a constant that is longer than any shape are not given.
-func (c *Infer) dims(i int) []Dim {
+func (c *Infer) Dims(i int) []Dim {
 	if e := c.Elems(i); e != nil {
 		return e
 	}
-	v, ok := c.ints(i)
+	v, ok := c.Ints(i)
 	if !ok || len(v) > MaxElems {
 		return nil
 	}
@@ -114,7 +114,7 @@ func (c *Infer) intsArg(name string, i, since int) (v []int64, given, known bool
 	if !c.Has(i) {
 		return nil, false, true
 	}
-	v, known = c.ints(i)
+	v, known = c.Ints(i)
 	return v, true, known
 }
 
@@ -126,12 +126,12 @@ func (c *Eval) intsArg(name string, i, since int) (v []int64, given bool, err er
 	if !c.Has(i) {
 		return nil, false, nil
 	}
-	v, err = c.ints(i)
+	v, err = c.Ints(i)
 	return v, true, err
 }
 
-// ints returns the elements of integer input i.
-func (c *Eval) ints(i int) ([]int64, error) {
+// Ints returns the elements of integer input i.
+func (c *Eval) Ints(i int) ([]int64, error) {
 	v, err := c.In[i].Ints()
 	if err != nil {
 		return nil, c.Errorf(ErrInput, "input %d: %v", i, err)
@@ -139,9 +139,9 @@ func (c *Eval) ints(i int) ([]int64, error) {
 	return v, nil
 }
 
-// int returns the only element of integer input i.
-func (c *Eval) int(i int) (int64, error) {
-	v, err := c.ints(i)
+// Int returns the only element of integer input i.
+func (c *Eval) Int(i int) (int64, error) {
+	v, err := c.Ints(i)
 	if err != nil {
 		return 0, err
 	}
@@ -156,7 +156,7 @@ func (c *Eval) intOr(i int, def int64) (int64, error) {
 	if !c.Has(i) {
 		return def, nil
 	}
-	return c.int(i)
+	return c.Int(i)
 }
 
 // size checks that v can be the size of a dimension.
@@ -182,7 +182,7 @@ func (c *Call) sizes(v []int64) ([]int, error) {
 
 // sizesInput returns the elements of integer input i, each the size of a dimension.
 func (c *Eval) sizesInput(i int) ([]int, error) {
-	v, err := c.ints(i)
+	v, err := c.Ints(i)
 	if err != nil {
 		return nil, err
 	}
@@ -227,8 +227,8 @@ func copySlice(dst *tensor.Tensor, di int, src *tensor.Tensor, si, axis int) err
 	return tensor.CopyStrided(dst, to, src, from, shape)
 }
 
-// zeroOutput makes output i with every element zero, or the empty string.
-func (c *Eval) zeroOutput(i int, d tensor.DType, shape []int) (*tensor.Tensor, error) {
+// ZeroOutput makes output i with every element zero, or the empty string.
+func (c *Eval) ZeroOutput(i int, d tensor.DType, shape []int) (*tensor.Tensor, error) {
 	out, err := c.Output(i, d, shape)
 	if err == nil {
 		clear(out.Data)

@@ -10,7 +10,7 @@ import (
 var batchNorm = []Op{
 	{Name: "BatchNormalization", Since: []int{7, 9, 14, 15}, MinIn: 5, MaxIn: 5, MinOut: 1,
 		MaxOut: 5,
-		Infer:  inferBatchNorm, Eval: evalBatchNorm, Flops: flopsPerElement(2),
+		Infer:  inferBatchNorm, Eval: evalBatchNorm, Flops: FlopsPerElement(2),
 		parts: partsOfBatchNorm},
 }
 
@@ -33,7 +33,7 @@ func inferBatchNorm(c *Infer) error {
 	if _, err := c.batchTraining(); err != nil {
 		return err
 	}
-	if err := inferSame(floatTypes)(c); err != nil {
+	if err := SameAsInput(floatTypes)(c); err != nil {
 		return err
 	}
 	for i := 1; i < len(c.Out); i++ {
@@ -45,7 +45,7 @@ func inferBatchNorm(c *Infer) error {
 	}
 	want := statistics(c.Call, x.Shape, Known(1))
 	for i, t := range c.In[1:] {
-		if t.Ranked && !slices.EqualFunc(t.Shape, want, mayEqual) {
+		if t.Ranked && !slices.EqualFunc(t.Shape, want, Dim.MayEqual) {
 			return c.Errorf(ErrInput, "input %d is %v, must have shape %v", i+1, t, want)
 		}
 	}
@@ -82,7 +82,7 @@ func evalBatchNorm(c *Eval) error {
 	stats := statistics(c.Call, out.Shape, 1)
 	var in [5][]float64
 	for i := 1; i < 5; i++ {
-		if in[i], err = c.floatsOf(i, stats...); err != nil {
+		if in[i], err = c.FloatsOf(i, stats...); err != nil {
 			return err
 		}
 	}

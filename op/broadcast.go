@@ -213,9 +213,9 @@ func (w walk) next(index, off []int) bool {
 
 // inferBroadcast is the shape rule of element-wise operators: inputs of one type in the set
 // broadcast to one output, whose type is result, or that of the inputs when result is Undefined.
-func inferBroadcast(set dtypeSet, result tensor.DType) func(*Infer) error {
+func inferBroadcast(set TypeSet, result tensor.DType) func(*Infer) error {
 	return func(c *Infer) error {
-		d, err := c.sameDType(set, c.dtypes()...)
+		d, err := c.SameDType(set, c.DTypes()...)
 		if err != nil {
 			return err
 		}
@@ -283,7 +283,7 @@ func withElems(infer func(*Infer) error, f func(a, b Dim) Dim) func(*Infer) erro
 // rank at most 1, so that the shape arithmetic of exporters resolves.
 func (c *Infer) elemsByDim(f func(a, b Dim) Dim) {
 	a, b := c.Elems(0), c.Elems(1)
-	if a == nil || b == nil || !elemTypes.has(c.Out[0].DType) || len(c.Out[0].Shape) > 1 {
+	if a == nil || b == nil || !elemTypes.Has(c.Out[0].DType) || len(c.Out[0].Shape) > 1 {
 		return
 	}
 	n := max(len(a), len(b))

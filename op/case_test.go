@@ -1,9 +1,6 @@
 package op
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"testing"
 
@@ -35,9 +32,19 @@ func (e evalCase) call() *Call {
 		NumOut: max(1, len(e.want))}
 }
 
-// runCases evaluates each case on outputs full of garbage, compares them with the wanted ones and
-// with what the shape rule says for several degrees of knowledge, and checks that no input was
-// written. Functions of the row are called directly, so that a panic fails the test.
+// What package optest does, which imports this one: the tests beside it in package op_test, which
+// may import both, set these.
+var (
+	checkCall  func(t *testing.T, call *Call, in, want []*tensor.Tensor, kind error)
+	rawEval    func(t testing.TB, call *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
+	row        func(t testing.TB, call *Call) *Op
+	holds      func(ty Type, v *tensor.Tensor, env map[string]int) error
+	rulesAgree func(t *testing.T, call *Call, in, out []*tensor.Tensor)
+	dirty      func(i int, d tensor.DType, shape []int) (*tensor.Tensor, error)
+	show       func(v *tensor.Tensor) string
+)
+
+// runCases runs each case as a test of its own.
 func runCases(t *testing.T, cases []evalCase) {
 	t.Helper()
 	for _, e := range cases {
@@ -45,184 +52,8 @@ func runCases(t *testing.T, cases []evalCase) {
 		if e.name != "" {
 			name += "/" + e.name
 		}
-		t.Run(name, func(t *testing.T) {
-			out, err := rawEval(t, e.call(), e.in)
-			if e.err != nil {
-				if !errors.Is(err, e.err) {
-					t.Fatalf("got %v, error %v; want error %v", out, err, e.err)
-				}
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i, w := range e.want {
-				if w == nil {
-					continue
-				}
-				if err := tensor.Close(out[i], w, 1e-6, 1e-7); err != nil {
-					t.Errorf("output %d: %v\n got %v\nwant %v", i, err, show(out[i]), show(w))
-				}
-			}
-			rulesAgree(t, e.call(), e.in, out)
-		})
+		t.Run(name, func(t *testing.T) { checkCall(t, e.call(), e.in, e.want, e.err) })
 	}
-}
-
-func show(v *tensor.Tensor) string {
-	if v.DType.IsContainer() {
-		return v.String()
-	}
-	s := fmt.Sprintf("%v%v{", v.DType, v.Shape)
-	for i := range min(v.Len(), 64) {
-		s += fmt.Sprintf(" %v", v.At(i))
-	}
-	return s + " }"
-}
-
-func row(t testing.TB, call *Call) *Op {
-	t.Helper()
-	o, err := Lookup(call.Domain, call.Type, call.Version)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := o.Check(call); err != nil {
-		t.Fatal(err)
-	}
-	return o
-}
-
-func rawEval(t testing.TB, call *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	t.Helper()
-	before := make([]*tensor.Tensor, len(in))
-	for i, v := range in {
-		if v != nil {
-			before[i] = v.Clone()
-		}
-	}
-	c := &Eval{Call: call, Ctx: context.Background(), In: in,
-		Out: make([]*tensor.Tensor, call.NumOut), Alloc: dirty}
-	err := row(t, call).Eval(c)
-	for i, v := range in {
-		if v != nil && !tensor.Equal(v, before[i]) {
-			t.Errorf("input %d was written", i)
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	for i, v := range c.Out {
-		if v == nil {
-			t.Fatalf("output %d was not made", i)
-		}
-		if err := v.Check(); err != nil {
-			t.Errorf("output %d: %v", i, err)
-		}
-	}
-	return c.Out, nil
-}
-
-// dirty provides outputs whose contents an evaluation must overwrite.
-func dirty(_ int, d tensor.DType, shape []int) (*tensor.Tensor, error) {
-	v, err := tensor.New(d, shape...)
-	if err != nil {
-		return nil, err
-	}
-	for i := range v.Data {
-		v.Data[i] = 0x5a
-	}
-	for i := range v.Strings {
-		v.Strings[i] = "garbage"
-	}
-	return v, nil
-}
-
-// rulesAgree checks the shape rule against real outputs: knowing constants, knowing shapes, knowing
-// symbols, ranks only, and nothing.
-func rulesAgree(t *testing.T, call *Call, in, out []*tensor.Tensor) {
-	t.Helper()
-	for _, mode := range []string{"constants", "shapes", "symbols", "ranks", "types"} {
-		env := map[string]int{}
-		c := &Infer{Call: call, In: make([]Type, len(in)), Present: make([]bool, len(in)),
-			Out: make([]Type, call.NumOut)}
-		for i, v := range in {
-			if v != nil {
-				c.Present[i], c.In[i] = true, knowledge(mode, i, v, env)
-			}
-		}
-		if err := row(t, call).Infer(c); err != nil {
-			t.Errorf("%s: %v", mode, err)
-			continue
-		}
-		for i, ty := range c.Out {
-			if err := holds(ty, out[i], env); err != nil {
-				t.Errorf("%s: output %d: %v", mode, i, err)
-			}
-		}
-	}
-}
-
-func knowledge(mode string, i int, v *tensor.Tensor, env map[string]int) Type {
-	if v.DType.IsContainer() {
-		if mode == "types" {
-			return Type{DType: v.DType}
-		}
-		return ValueType(v)
-	}
-	ty := Concrete(v.DType, v.Shape...)
-	switch mode {
-	case "constants":
-		return TypeOf(v)
-	case "symbols":
-		if v.Rank() <= 1 { // shapes, axes and the like stay constants
-			return TypeOf(v)
-		}
-		for k, n := range v.Shape {
-			name := fmt.Sprintf("%c%d", 'a'+i, k)
-			env[name], ty.Shape[k] = n, Sym(name)
-		}
-	case "ranks":
-		copy(ty.Shape, unknownDims(v.Rank()))
-	case "types":
-		return Unranked(v.DType)
-	}
-	return ty
-}
-
-// holds checks that what a type claims is true of a tensor.
-func holds(ty Type, v *tensor.Tensor, env map[string]int) error {
-	if ty.DType != v.DType && ty.DType != tensor.Undefined {
-		return fmt.Errorf("rule says %v, have %v", ty, v.DType)
-	}
-	for _, item := range v.Items {
-		if v.DType == tensor.Map || ty.Elem == nil {
-			break
-		}
-		if err := holds(*ty.Elem, item, env); err != nil {
-			return fmt.Errorf("within %v: %w", ty, err)
-		}
-	}
-	if ty.Ranked && len(ty.Shape) != v.Rank() {
-		return fmt.Errorf("rule says %v, have %v", ty, v.Shape)
-	}
-	for k, d := range ty.Shape {
-		if n, ok := d.Eval(env); ok && n != v.Shape[k] {
-			return fmt.Errorf("rule says %v, have %v for %v", ty, v.Shape, env)
-		}
-	}
-	if ty.Elems == nil {
-		return nil
-	}
-	ints, err := v.Ints()
-	if err != nil || len(ints) != len(ty.Elems) {
-		return fmt.Errorf("rule says elements %v, have %v", ty.Elems, v)
-	}
-	for k, d := range ty.Elems {
-		if n, ok := d.Eval(env); ok && int64(n) != ints[k] {
-			return fmt.Errorf("rule says elements %v, have %v for %v", ty.Elems, ints, env)
-		}
-	}
-	return nil
 }
 
 func i64(v ...int64) *tensor.Tensor { return tensor.From(v, len(v)) }

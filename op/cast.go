@@ -59,7 +59,7 @@ func inferCastLike(c *Infer) error {
 // are made. Symbols are taken to fit.
 func castType(in Type, d tensor.DType) Type {
 	t := Type{DType: d, Ranked: in.Ranked, Shape: in.Shape}
-	if in.Elems == nil || !elemTypes.has(d) {
+	if in.Elems == nil || !elemTypes.Has(d) {
 		return t
 	}
 	elems := make([]Dim, len(in.Elems))
@@ -260,7 +260,7 @@ func (by narrowing) floats(dst *tensor.Tensor, at int, buf []float64) bool {
 			tensor.As[bool](dst)[at+i] = v != 0
 		}
 	default:
-		if !integerTypes.has(dst.DType) {
+		if !integerTypes.Has(dst.DType) {
 			return by.codes(dst, at, buf)
 		}
 		loopsOf[dst.DType].truncate(dst, at, buf)
@@ -309,7 +309,7 @@ func widenInts(buf []int64, src *tensor.Tensor, at int) bool {
 		for i, v := range src.Data[at : at+len(buf)] {
 			buf[i] = int64(v)
 		}
-	case integerTypes.has(src.DType):
+	case integerTypes.Has(src.DType):
 		loopsOf[src.DType].widen(buf, src, at)
 	default:
 		return widenPacked(buf, src, at)
@@ -412,7 +412,8 @@ func printFloat(v float64, bits int) string {
 func parseStrings(c *Call, dst *tensor.Tensor, src []string) error {
 	for i, s := range src {
 		var one *tensor.Tensor
-		if n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64); err == nil && dst.DType.IsInteger() {
+		if n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64); err == nil &&
+			dst.DType.IsInteger() {
 			one = tensor.Scalar(n)
 		} else if f, err := strconv.ParseFloat(strings.TrimSpace(s), 64); err == nil {
 			one = tensor.Scalar(f)

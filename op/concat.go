@@ -37,7 +37,7 @@ func inferConcat(c *Infer) error {
 // concatDims joins the shapes of all inputs with that of the first one whose rank is known.
 func (c *Infer) concatDims(first int) ([]Dim, error) {
 	shape := slices.Clone(c.In[first].Shape)
-	axis, err := c.axis(c.Attrs.Int("axis", 0), len(shape))
+	axis, err := c.Axis(c.Attrs.Int("axis", 0), len(shape))
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (c *Infer) sameDim(a, b Dim, input, axis int) (Dim, error) {
 func concatElems(c *Infer) []Dim {
 	out := []Dim{}
 	for i := range c.In {
-		e := c.dims(i)
+		e := c.Dims(i)
 		if e == nil || len(out)+len(e) > MaxElems {
 			return nil
 		}
@@ -119,7 +119,7 @@ func evalConcat(c *Eval) error {
 	if !c.Attrs.Has("axis") {
 		return c.Errorf(ErrAttr, "has no axis")
 	}
-	axis, err := c.axis(c.Attrs.Int("axis", 0), c.In[0].Rank())
+	axis, err := c.Axis(c.Attrs.Int("axis", 0), c.In[0].Rank())
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func inferSplit(c *Infer) error {
 	if err := splitOutputs(c.Call, given); err != nil || !in.Ranked {
 		return err
 	}
-	axis, err := c.axis(c.Attrs.Int("axis", 0), len(in.Shape))
+	axis, err := c.Axis(c.Attrs.Int("axis", 0), len(in.Shape))
 	if err != nil {
 		return err
 	}
@@ -276,7 +276,7 @@ func evalSplit(c *Eval) error {
 	if err := splitOutputs(c.Call, given); err != nil {
 		return err
 	}
-	axis, err := c.axis(c.Attrs.Int("axis", 0), in.Rank())
+	axis, err := c.Axis(c.Attrs.Int("axis", 0), in.Rank())
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ func inferConstantOfShape(c *Infer) error {
 	if err != nil {
 		return err
 	}
-	dims := c.dims(0)
+	dims := c.Dims(0)
 	if dims == nil {
 		c.Out[0] = Unranked(v.DType)
 		if n := c.length(0); n >= 0 && n <= MaxElems {
@@ -137,7 +137,7 @@ func evalEyeLike(c *Eval) error {
 	if in.Rank() != 2 {
 		return c.Errorf(ErrInput, "wants rank 2, has %v", in.Shape)
 	}
-	out, err := c.zeroOutput(0, tensor.DType(c.Attrs.Int("dtype", int64(in.DType))), in.Shape)
+	out, err := c.ZeroOutput(0, tensor.DType(c.Attrs.Int("dtype", int64(in.DType))), in.Shape)
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func inferRange(c *Infer) error {
 		}
 		c.Out[0].Shape[0] = Known(n)
 	}
-	s, l, t := c.dims(0), c.dims(1), c.dims(2)
+	s, l, t := c.Dims(0), c.Dims(1), c.Dims(2)
 	if len(s) != 1 || len(l) != 1 || len(t) != 1 {
 		return nil
 	}
@@ -270,7 +270,7 @@ func rangeSize(c *Call, s, l, t *tensor.Tensor) (int, error) {
 }
 
 // rangeTypes are the element types of Range, besides those of 16 bits.
-var rangeTypes = setOf(tensor.Float32, tensor.Float64, tensor.Int16, tensor.Int32, tensor.Int64)
+var rangeTypes = SetOf(tensor.Float32, tensor.Float64, tensor.Int16, tensor.Int32, tensor.Int64)
 
 func evalRange(c *Eval) error {
 	d := c.In[0].DType
@@ -288,7 +288,7 @@ func evalRange(c *Eval) error {
 	switch {
 	case isHalf(out):
 		return c.fillHalfRange(out)
-	case !rangeTypes.has(d):
+	case !rangeTypes.Has(d):
 		return c.Errorf(ErrUnsupported, "elements of %v", d)
 	}
 	loopsOf[d].count(out, c.In[0], c.In[2])

@@ -48,7 +48,7 @@ func inferIf(c *Infer) error {
 		return err
 	}
 	captures := c.In[1:]
-	cond, known := c.ints(0)
+	cond, known := c.Ints(0)
 	var out []Type
 	switch {
 	case !known:
@@ -339,7 +339,7 @@ func (c *Infer) stacked(slice Type) Type {
 	}
 	trips := Unknown()
 	given := func(i int) bool { return i < c.NumIn-c.Captures && c.Has(i) }
-	if m := c.dims(0); given(0) && !given(1) && len(m) == 1 {
+	if m := c.Dims(0); given(0) && !given(1) && len(m) == 1 {
 		trips = m[0]
 		if n, ok := trips.Int(); ok {
 			trips = Known(max(n, 0))
@@ -357,7 +357,7 @@ func loopLimits(c *Eval) (trips int64, conditional, cond bool, err error) {
 		if d := c.In[0].DType; d != tensor.Int64 {
 			return 0, false, false, c.Errorf(ErrInput, "the trip count is %v, want int64", d)
 		}
-		if trips, err = c.int(0); err != nil {
+		if trips, err = c.Int(0); err != nil {
 			return 0, false, false, err
 		}
 	}

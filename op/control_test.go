@@ -274,7 +274,8 @@ func TestLoopRule(t *testing.T) {
 		results: list(1, 3)}
 	call = loopCall(casts, 3, 0)
 	if _, err = InferTypes(row(t, call), call,
-		list(Ranked(tensor.Int64), Ranked(tensor.Bool), Ranked(tensor.Float32, n)), nil); !errors.Is(err, ErrInput) {
+		list(Ranked(tensor.Int64), Ranked(tensor.Bool), Ranked(tensor.Float32, n)),
+		nil); !errors.Is(err, ErrInput) {
 		t.Errorf("a carried value that changes type: %v", err)
 	}
 }

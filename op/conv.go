@@ -9,10 +9,10 @@ import (
 // conv holds the convolutions over any number of spatial axes: X is N × C × spatial.
 var conv = []Op{
 	{Name: "Conv", Since: []int{1, 11, 22}, MinIn: 2, MaxIn: 3, Infer: inferConv,
-		Eval:  inFloat32(evalConv),
+		Eval:  InFloat32(evalConv),
 		Flops: convFlops, grad: gradConv},
 	{Name: "ConvTranspose", Since: []int{1, 11, 22}, MinIn: 2, MaxIn: 3, Infer: inferConvTranspose,
-		Eval: inFloat32(evalConvTranspose), Flops: convTransposeFlops,
+		Eval: InFloat32(evalConvTranspose), Flops: convTransposeFlops,
 		grad: gradConvTranspose},
 }
 
@@ -29,7 +29,7 @@ func (c *Infer) convKernel(rank int) ([]int, bool, error) {
 			return nil, false, err
 		}
 		for i := range k {
-			if w.Ranked && !mayEqual(w.Shape[i+2], Known(k[i])) {
+			if w.Ranked && !w.Shape[i+2].MayEqual(Known(k[i])) {
 				return nil, false,
 					c.Errorf(ErrAttr, "kernel_shape %v does not match weights %v", k, w)
 			}
@@ -63,7 +63,7 @@ func (c *Infer) convSpatial() (int, error) {
 // convOut checks the types and the input of a convolution and starts output 0, of which it knows
 // the batch; the shape is nil when the rank is not known.
 func (c *Infer) convOut() (shape []Dim, err error) {
-	d, err := c.sameDType(floatTypes, c.dtypes()...)
+	d, err := c.SameDType(floatTypes, c.DTypes()...)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (c *Infer) checkConvChannels(w Type) error {
 	if err != nil {
 		return err
 	}
-	if !mayEqual(c.In[0].Shape[1], w.Shape[1].MulInt(g)) {
+	if !c.In[0].Shape[1].MayEqual(w.Shape[1].MulInt(g)) {
 		return c.Errorf(ErrInput, "X %v has %v channels, weights %v with group %d take %v", c.In[0],
 			c.In[0].Shape[1], w, g,
 			w.Shape[1].MulInt(g))
@@ -129,7 +129,7 @@ func (c *Infer) checkBias(channels Dim) error {
 	if !c.Has(2) || !c.In[2].Ranked {
 		return nil
 	}
-	if b := c.In[2].Shape; len(b) != 1 || !mayEqual(b[0], channels) {
+	if b := c.In[2].Shape; len(b) != 1 || !b[0].MayEqual(channels) {
 		return c.Errorf(ErrInput, "bias %v must be a vector of %v channels", c.In[2], channels)
 	}
 	return nil
@@ -150,7 +150,7 @@ type convolution struct {
 // counts input channels.
 func newConvolution(c *Eval, chanAxis int) (v convolution, err error) {
 	x, w := c.In[0], c.In[1]
-	if _, err := c.sameDType(floatTypes, c.dtypes()[:min(3, len(c.In))]...); err != nil {
+	if _, err := c.SameDType(floatTypes, c.DTypes()[:min(3, len(c.In))]...); err != nil {
 		return v, err
 	}
 	if x.Rank() < 3 || w.Rank() != x.Rank() {
@@ -161,9 +161,10 @@ func newConvolution(c *Eval, chanAxis int) (v convolution, err error) {
 		return v, err
 	}
 	kernel := w.Shape[2:]
-	if k := c.Attrs.Ints("kernel_shape"); k != nil && !slices.EqualFunc(k, kernel, func(a int64, b int) bool {
-		return a == int64(b)
-	}) {
+	if k := c.Attrs.Ints("kernel_shape"); k != nil && !slices.EqualFunc(k, kernel,
+		func(a int64, b int) bool {
+			return a == int64(b)
+		}) {
 		return v, c.Errorf(ErrAttr, "kernel_shape %v does not match W %v", k, w.Shape)
 	}
 	if v.window, err = newWindow(c.Call, slices.Clone(kernel)); err != nil {
@@ -244,7 +245,7 @@ func convolve[T float](v *convolution) {
 			for m := range v.outChan {
 				row := g*v.outChan + m
 				setAll(acc[:n], bias[T](v.bias, row))
-				addProduct(acc[:n], w[row*rows:], 1, cols, rows, n)
+				AddProduct(acc[:n], w[row*rows:], 1, cols, rows, n)
 				out := y[(b*v.outChan+m)*places+at:][:n]
 				for p := range out {
 					out[p] = T(acc[p])
@@ -288,7 +289,7 @@ func convFlops(_ *Call, in, out []Type) int64 {
 	if len(in[1].Shape) == 0 {
 		return 0
 	}
-	return 2 * typeCount(out[0]) * typeCount(Ranked(in[1].DType, in[1].Shape[1:]...))
+	return 2 * out[0].Elements() * Ranked(in[1].DType, in[1].Shape[1:]...).Elements()
 }
 
 func inferConvTranspose(c *Infer) error {
@@ -302,7 +303,7 @@ func inferConvTranspose(c *Infer) error {
 	}
 	if w := c.In[1]; w.Ranked && len(w.Shape) == len(out) {
 		out[1] = w.Shape[1].MulInt(g)
-		if !mayEqual(c.In[0].Shape[1], w.Shape[0]) {
+		if !c.In[0].Shape[1].MayEqual(w.Shape[0]) {
 			return c.Errorf(ErrInput, "X %v and weights %v differ in input channels", c.In[0], w)
 		}
 		if err := c.checkBias(out[1]); err != nil {
@@ -443,7 +444,7 @@ func convolveTransposed[T float](v *convolution) {
 			for mt := range v.outChan * taps {
 				m, t := mt/taps, mt%taps
 				clear(row)
-				addProduct(row[:n], w[b%v.group*v.inChan*v.outChan*taps+mt:], v.outChan*taps, block,
+				AddProduct(row[:n], w[b%v.group*v.inChan*v.outChan*taps+mt:], v.outChan*taps, block,
 					v.inChan, n)
 				scatterAdd(sum[(b*v.outChan+m)*plane:], row[:n], idx[t*n:])
 			}
@@ -476,5 +477,5 @@ func convTransposeFlops(_ *Call, in, _ []Type) int64 {
 	if len(in[1].Shape) == 0 {
 		return 0
 	}
-	return 2 * typeCount(in[0]) * typeCount(Ranked(in[1].DType, in[1].Shape[1:]...))
+	return 2 * in[0].Elements() * Ranked(in[1].DType, in[1].Shape[1:]...).Elements()
 }

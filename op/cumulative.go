@@ -13,22 +13,22 @@ var cumulative = []Op{
 }
 
 func running(name string, fs binaryFuncs, neutral int64, since ...int) Op {
-	return Op{Name: name, Since: since, MinIn: 2, MaxIn: 2, Infer: inferSame(numberTypes),
-		Eval: inFloat32(func(c *Eval) error { return c.evalRunning(fs, neutral) })}
+	return Op{Name: name, Since: since, MinIn: 2, MaxIn: 2, Infer: SameAsInput(numberTypes),
+		Eval: InFloat32(func(c *Eval) error { return c.evalRunning(fs, neutral) })}
 }
 
 // evalRunning sets each element to the fold of all elements up to it along the axis: from the other
 // end with reverse, and without itself with exclusive.
 func (c *Eval) evalRunning(fs binaryFuncs, neutral int64) error {
-	x, out, err := c.outputLike(numberTypes)
+	x, out, err := c.OutputLike(numberTypes)
 	if err != nil {
 		return err
 	}
-	a, err := c.int(1)
+	a, err := c.Int(1)
 	if err != nil {
 		return err
 	}
-	axis, err := c.axis(a, x.Rank())
+	axis, err := c.Axis(a, x.Rank())
 	if err != nil || out.Len() == 0 {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 // et al. 2019).
 var deformOps = []Op{
 	{Name: "DeformConv", Since: []int{19, 22}, MinIn: 3, MaxIn: 5, Infer: inferDeformConv,
-		Eval:  inFloat32(evalDeformConv),
+		Eval:  InFloat32(evalDeformConv),
 		Flops: convFlops},
 }
 
@@ -23,11 +23,11 @@ const (
 )
 
 func inferDeformConv(c *Infer) error {
-	x, ranked, err := c.start(floatTypes)
+	x, ranked, err := c.Start(floatTypes)
 	if err != nil {
 		return err
 	}
-	if _, err := c.sameDType(floatTypes, c.dtypes()...); err != nil {
+	if _, err := c.SameDType(floatTypes, c.DTypes()...); err != nil {
 		return err
 	}
 	w := c.In[deformW]
@@ -78,7 +78,7 @@ func evalDeformConv(c *Eval) error {
 	}
 	bias := make([]float64, d.outs)
 	if c.Has(deformBias) {
-		if bias, err = c.floatsOf(deformBias, d.outs); err != nil {
+		if bias, err = c.FloatsOf(deformBias, d.outs); err != nil {
 			return err
 		}
 	}
@@ -88,7 +88,7 @@ func evalDeformConv(c *Eval) error {
 		for p := range d.positions {
 			d.gather(column, image, p)
 			for o := range d.outs {
-				v := dot(d.w[o*per:][:per], column[o/outPer*per:])
+				v := Dot(d.w[o*per:][:per], column[o/outPer*per:])
 				setFloat(y, (image*d.outs+o)*d.positions+p, bias[o]+v)
 			}
 		}
@@ -98,7 +98,7 @@ func evalDeformConv(c *Eval) error {
 
 func newDeformation(c *Eval) (d deformation, err error) {
 	x, w := c.In[deformX], c.In[deformW]
-	if _, err := c.sameDType(floatTypes, c.dtypes()...); err != nil {
+	if _, err := c.SameDType(floatTypes, c.DTypes()...); err != nil {
 		return d, err
 	}
 	if x.Rank() < 3 || w.Rank() != x.Rank() {
@@ -106,7 +106,8 @@ func newDeformation(c *Eval) (d deformation, err error) {
 			w.Shape)
 	}
 	kernel := w.Shape[2:]
-	if given, err := c.sizesAttr("kernel_shape", len(kernel), 0, 1); err != nil || c.Attrs.Has("kernel_shape") && !slices.Equal(given, kernel) {
+	if given, err := c.sizesAttr("kernel_shape", len(kernel), 0, 1); err != nil ||
+		c.Attrs.Has("kernel_shape") && !slices.Equal(given, kernel) {
 		return d, c.Errorf(ErrAttr, "kernel_shape %v, W has shape %v", c.Attrs.Ints("kernel_shape"),
 			w.Shape)
 	}
@@ -134,20 +135,20 @@ func (d *deformation) operands(c *Eval) (err error) {
 			"group %d and offset_group %d do not divide %d channels in and %d out", d.group,
 			d.offsets, d.channels, d.outs)
 	}
-	if d.x, err = c.floats(deformX); err != nil {
+	if d.x, err = c.Floats(deformX); err != nil {
 		return err
 	}
-	if d.w, err = c.floatsOf(deformW,
+	if d.w, err = c.FloatsOf(deformW,
 		slices.Concat([]int{d.outs, d.channels / d.group}, d.kernel)...); err != nil {
 		return err
 	}
 	rank := len(d.in)
-	if d.offset, err = c.floatsOf(deformOffset,
+	if d.offset, err = c.FloatsOf(deformOffset,
 		slices.Concat([]int{d.images, d.offsets * d.taps * rank}, d.out)...); err != nil {
 		return err
 	}
 	if c.Has(deformMask) {
-		d.mask, err = c.floatsOf(deformMask,
+		d.mask, err = c.FloatsOf(deformMask,
 			slices.Concat([]int{d.images, d.offsets * d.taps}, d.out)...)
 	}
 	return err

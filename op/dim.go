@@ -352,3 +352,17 @@ func mulInt(a, b int64) (int64, bool) {
 	p := a * b
 	return p, p/b == a && (a != -1 || b != math.MinInt64) && (b != -1 || a != math.MinInt64)
 }
+
+// DivInt returns d / n; ok is false when d is known and no multiple of n.
+func (d Dim) DivInt(n int) (q Dim, ok bool) {
+	q = d.Quotient(Known(n))
+	_, known := d.Int()
+	return q, !known || !q.IsUnknown()
+}
+
+// MayEqual reports whether two dimensions can be the same size.
+func (d Dim) MayEqual(e Dim) bool {
+	m, ok := d.Int()
+	n, ok2 := e.Int()
+	return !ok || !ok2 || m == n
+}

@@ -14,8 +14,14 @@
 // Operators take tensors unless their row has the trait [Containers]: then sequences, optionals and
 // maps, too. Such values are never changed, so that one made from another may share its items.
 //
-// Compositions: most operators of ONNX Runtime's domain ([MicrosoftDomain]) are defined as calls of
-// others; [Op.Expand] writes them, and rule and evaluation are those of the parts.
+// Compositions: most operators of ONNX Runtime's domain (package op/microsoft) are defined as calls
+// of others; [Op.Expand] writes them, and rule and evaluation are those of the parts.
+//
+// Domains: this package has the operators of ONNX and of weir. Those of other domains have packages
+// of their own below this one, which add their rows with [Register]; package graph imports them
+// all. What their authors use beside [Op], [Infer] and [Eval] is: type sets ([SetOf],
+// [Call.SameDType]), operands as numbers ([Eval.Ints], [Eval.Floats]), outputs ([Eval.OutputLike],
+// [Eval.ZeroOutput]), [InFloat32] for half types, and [Composition] with its [Expander].
 //
 // Sub-graphs: an operator such as If holds its branches as attributes of type [Body]. A body is
 // closed: the values that it uses from outside are explicit trailing inputs of the call

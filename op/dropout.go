@@ -18,7 +18,7 @@ var dropoutOps = []Op{
 // inferDropout gives the data its type and the mask the same shape; the mask is of the data's type
 // before version 10.
 func inferDropout(c *Infer) error {
-	if err := inferSame(floatTypes | float8Types)(c); err != nil {
+	if err := SameAsInput(floatTypes | float8Types)(c); err != nil {
 		return err
 	}
 	if len(c.Out) > 1 {
@@ -40,7 +40,7 @@ func evalDropout(c *Eval) error {
 	if ratio > 0 {
 		return c.drop(ratio)
 	}
-	x, out, err := c.outputLike(floatTypes | float8Types)
+	x, out, err := c.OutputLike(floatTypes | float8Types)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (c *Eval) dropRatio() (float64, error) {
 	if !c.Has(1) {
 		return 0.5, nil
 	}
-	ratio, err := c.floats(1)
+	ratio, err := c.Floats(1)
 	if err != nil {
 		return 0, err
 	}

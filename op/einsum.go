@@ -11,7 +11,7 @@ import (
 // einsum holds Einstein summation, in numpy's notation.
 var einsum = []Op{
 	{Name: "Einsum", Since: []int{12, 28}, MinIn: 1, MaxIn: -1, Infer: inferEinsum,
-		Eval:  inFloat32(evalEinsum),
+		Eval:  InFloat32(evalEinsum),
 		Flops: einsumFlops},
 }
 
@@ -135,7 +135,7 @@ func (c *Infer) ranks() ([]int, error) {
 }
 
 func inferEinsum(c *Infer) error {
-	d, err := c.sameDType(numberTypes, c.dtypes()...)
+	d, err := c.SameDType(numberTypes, c.DTypes()...)
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func (c *Eval) einsumSizes() (e equation, size map[string]int, err error) {
 // evalEinsum sums, for each index of the output, the products of the operands' elements over all
 // other labels.
 func evalEinsum(c *Eval) error {
-	d, err := c.sameDType(numberTypes, c.dtypes()...)
+	d, err := c.SameDType(numberTypes, c.DTypes()...)
 	if err != nil {
 		return err
 	}

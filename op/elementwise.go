@@ -14,8 +14,8 @@ type binaryFuncs struct {
 }
 
 // types returns the element types that the operation exists for.
-func (fs binaryFuncs) types() dtypeSet {
-	var s dtypeSet
+func (fs binaryFuncs) types() TypeSet {
+	var s TypeSet
 	if fs.i != nil {
 		s |= signedTypes
 	}
@@ -76,7 +76,7 @@ type unaryFuncs struct {
 	f func(a float64) float64
 }
 
-func (fs unaryFuncs) types() dtypeSet {
+func (fs unaryFuncs) types() TypeSet {
 	return binaryFuncs{
 		i: lift(fs.i), u: lift(fs.u), f: lift(fs.f),
 	}.types()
@@ -102,21 +102,21 @@ func (loopsOn[T, W]) apply(fs unaryFuncs, out, in *tensor.Tensor) {
 	}
 }
 
-// start checks the type of input 0 and starts output 0 with it; there is more to say of the output
+// Start checks the type of input 0 and starts output 0 with it; there is more to say of the output
 // when the input's rank is known.
-func (c *Infer) start(set dtypeSet) (x Type, ranked bool, err error) {
+func (c *Infer) Start(set TypeSet) (x Type, ranked bool, err error) {
 	x = c.In[0]
-	if _, err := c.sameDType(set, x.DType); err != nil {
+	if _, err := c.SameDType(set, x.DType); err != nil {
 		return x, false, err
 	}
 	c.Out[0] = Unranked(x.DType)
 	return x, x.Ranked, nil
 }
 
-// inferSame is the shape rule of operators whose output 0 has the type and shape of input 0.
-func inferSame(set dtypeSet) func(*Infer) error {
+// SameAsInput is the shape rule of operators whose output 0 has the type and shape of input 0.
+func SameAsInput(set TypeSet) func(*Infer) error {
 	return func(c *Infer) error {
-		if _, err := c.sameDType(set, c.In[0].DType); err != nil {
+		if _, err := c.SameDType(set, c.In[0].DType); err != nil {
 			return err
 		}
 		c.Out[0] = Type{DType: c.In[0].DType, Ranked: c.In[0].Ranked, Shape: c.In[0].Shape}
@@ -127,12 +127,12 @@ func inferSame(set dtypeSet) func(*Infer) error {
 // evalMap is the evaluation of an operation on each element of input 0; of gives the operation of a
 // call.
 func evalMap(of func(*Call) (unaryFuncs, error)) func(*Eval) error {
-	return inFloat32(func(c *Eval) error {
+	return InFloat32(func(c *Eval) error {
 		fs, err := of(c.Call)
 		if err != nil {
 			return err
 		}
-		x, out, err := c.outputLike(fs.types())
+		x, out, err := c.OutputLike(fs.types())
 		if err != nil {
 			return err
 		}
@@ -144,7 +144,7 @@ func evalMap(of func(*Call) (unaryFuncs, error)) func(*Eval) error {
 // unaryOp is the row of an operator that maps each element of its input, whatever the attributes.
 func unaryOp(name string, fs unaryFuncs, since ...int) Op {
 	return Op{Name: name, Since: since, MinIn: 1, MaxIn: 1, Traits: Elementwise,
-		Infer: inferSame(fs.types()),
+		Infer: SameAsInput(fs.types()),
 		Eval:  evalMap(func(*Call) (unaryFuncs, error) { return fs, nil })}
 }
 
@@ -170,7 +170,7 @@ func floatMap(name string, f func(float64) float64, since ...int) Op {
 
 // attrMap is the row of an operator on floats whose function depends on the call's attributes.
 func attrMap(name string, of func(*Call) (func(float64) float64, error), since ...int) Op {
-	same := inferSame(floatTypes)
+	same := SameAsInput(floatTypes)
 	infer := func(c *Infer) error {
 		if _, err := of(c.Call); err != nil {
 			return err

@@ -3,6 +3,7 @@ package op
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/weirgpu/weir/tensor"
@@ -52,29 +53,37 @@ func (o *Op) Expand(call *Call, in []Type, present []bool, opset int) (e *Expans
 	return x.e, err == nil, err
 }
 
-// value is the number of a value of an expansion.
-type value int
+// Value is the number of a value of an expansion.
+type Value int
 
-const absent value = -1
+// Absent is an operand that is not given, and a result that there is none of.
+const Absent Value = -1
 
-// expander writes an expansion, inferring types as it goes. The first error ends it: what is asked
+// Expander writes an expansion, inferring types as it goes. The first error ends it: what is asked
 // of it afterwards does nothing.
-type expander struct {
+type Expander struct {
 	*Call
+	Opset int   // of ONNX, for what the definition calls
+	Err   error // the first one
+
 	e       *Expansion
 	types   []Type // of all values
 	present []bool
-	opset   int
-	// lookup is [Lookup]. Rows name rules, rules write steps, and a step needs the table of rows: by
-	// name that would be a cycle of initialisation.
+	// lookup is [Lookup]. Rows name rules, rules write steps, and a step needs the table of rows:
+	// by name that would be a cycle of initialisation.
 	lookup func(domain, name string, version int) (*Op, error)
-	err    error
 }
 
-// composition is the row of an operator that is defined by others. halves tells which outputs stay
-// float32 when the operands are float16 or bfloat16: those from number keep on.
-func composition(o Op, keep int, define func(*expander)) Op {
-	o.Domain, o.Since, o.define = MicrosoftDomain, []int{1}, define
+// AllRounded is a composition all of whose outputs have the type of its first operand.
+const AllRounded = math.MaxInt
+
+// Composition completes the row of an operator that is defined by others: define writes it as calls
+// of those, and rule, evaluation and [Op.Expand] follow from that. define runs as soon as the rule
+// does, when little may be known of the operands; it calls [Expander.Later] when that is not
+// enough. When the operands are float16 or bfloat16, everything is computed in float32, and the
+// outputs before number keep are rounded in the end ([AllRounded]: all of them).
+func Composition(o Op, keep int, define func(*Expander)) Op {
+	o.define = define
 	o.Infer = func(c *Infer) error { return c.inferExpanded(keep, define) }
 	o.Eval = func(c *Eval) error {
 		in, present := c.types()
@@ -99,22 +108,22 @@ func composition(o Op, keep int, define func(*expander)) Op {
 func (o *Op) Composed() bool { return o.define != nil }
 
 // newExpander starts an expansion over values of the given types.
-func newExpander(call *Call, types []Type, present []bool, opset int) *expander {
+func newExpander(call *Call, types []Type, present []bool, opset int) *Expander {
 	if opset == 0 {
 		opset = DefaultExpansionOpset
 	}
-	return &expander{Call: call, types: slices.Clone(types), present: present,
-		opset: max(opset, minExpansionOpset), lookup: Lookup,
+	return &Expander{Call: call, types: slices.Clone(types), present: present,
+		Opset: max(opset, minExpansionOpset), lookup: Lookup,
 		e: &Expansion{Consts: map[int]*tensor.Tensor{}}}
 }
 
 // expand runs a definition.
-func expand(define func(*expander), call *Call, in []Type, present []bool, opset int) (*expander,
+func expand(define func(*Expander), call *Call, in []Type, present []bool, opset int) (*Expander,
 	error) {
 	x := newExpander(call, in, present, opset)
 	define(x)
-	if x.err != nil {
-		return x, x.err
+	if x.Err != nil {
+		return x, x.Err
 	}
 	for i := range call.NumOut {
 		if i >= len(x.e.Out) || x.e.Out[i] < 0 {
@@ -125,7 +134,7 @@ func expand(define func(*expander), call *Call, in []Type, present []bool, opset
 }
 
 // inferExpanded is the shape rule of a composition: the rules of its parts, one after the other.
-func (c *Infer) inferExpanded(keep int, define func(*expander)) error {
+func (c *Infer) inferExpanded(keep int, define func(*Expander)) error {
 	x, err := expand(define, c.Call, c.In, c.Present, 0)
 	if errors.Is(err, errLater) {
 		return nil
@@ -144,7 +153,7 @@ func (c *Infer) inferExpanded(keep int, define func(*expander)) error {
 }
 
 // evalExpanded evaluates the parts of a composition.
-func (c *Eval) evalExpanded(define func(*expander)) error {
+func (c *Eval) evalExpanded(define func(*Expander)) error {
 	in, present := c.types()
 	x, err := expand(define, c.Call, in, present, 0)
 	if err != nil {
@@ -215,65 +224,66 @@ func (c *Eval) give(i int, t *tensor.Tensor) error {
 	return nil
 }
 
-// fail ends the expansion with an error of that kind.
-func (x *expander) fail(kind error, format string, args ...any) {
-	if x.err == nil {
-		x.err = x.Errorf(kind, format, args...)
+// Fail ends the expansion with an error of that kind.
+func (x *Expander) Fail(kind error, format string, args ...any) {
+	if x.Err == nil {
+		x.Err = x.Errorf(kind, format, args...)
 	}
 }
 
-// input returns input i of the call, absent when it is not given.
-func (x *expander) input(i int) value {
+// Input returns input i of the call, absent when it is not given.
+func (x *Expander) Input(i int) Value {
 	if i >= x.NumIn || !x.present[i] {
-		return absent
+		return Absent
 	}
-	return value(i)
+	return Value(i)
 }
 
-// wants reports whether the call has output i.
-func (x *expander) wants(i int) bool { return i < x.NumOut }
+// Wants reports whether the call has output i.
+func (x *Expander) Wants(i int) bool { return i < x.NumOut }
 
-// give sets output i of the call.
-func (x *expander) give(i int, v value) {
+// Give sets output i of the call.
+func (x *Expander) Give(i int, v Value) {
 	for len(x.e.Out) <= i {
-		x.e.Out = append(x.e.Out, int(absent))
+		x.e.Out = append(x.e.Out, int(Absent))
 	}
 	x.e.Out[i] = int(v)
 }
 
-// typ returns what is known of a value.
-func (x *expander) typ(v value) Type {
-	if v == absent || x.err != nil {
+// TypeOf returns what is known of a value.
+func (x *Expander) TypeOf(v Value) Type {
+	if v == Absent || x.Err != nil {
 		return Type{}
 	}
 	return x.types[v]
 }
 
-// shape returns the dimensions of a value; the definition has to wait when its rank is not known.
-func (x *expander) shape(v value) []Dim {
-	t := x.typ(v)
+// Shape returns the dimensions of a value; the definition has to wait when its rank is not known.
+func (x *Expander) Shape(v Value) []Dim {
+	t := x.TypeOf(v)
 	if !t.Ranked {
-		x.later()
+		x.Later()
 	}
 	return t.Shape
 }
 
-func (x *expander) rank(v value) int { return len(x.shape(v)) }
+// Rank returns the rank of a value; the definition has to wait when it is not known.
+func (x *Expander) Rank(v Value) int { return len(x.Shape(v)) }
 
-// later ends the expansion until more is known of the operands.
-func (x *expander) later() {
-	if x.err == nil {
-		x.err = fmt.Errorf("%s: %w", x.Name(), errLater)
+// Later ends the expansion until more is known of the operands.
+func (x *Expander) Later() {
+	if x.Err == nil {
+		x.Err = fmt.Errorf("%s: %w", x.Name(), errLater)
 	}
 }
 
-// ranked returns the dimensions of a value and refuses any other rank than the given ones.
-func (x *expander) ranked(v value, what string, ranks ...int) []Dim {
-	s := x.shape(v)
-	if x.err == nil && !slices.Contains(ranks, len(s)) {
-		x.fail(ErrInput, "%s is %v, must have rank %s", what, x.types[v], oneOf(ranks))
+// Ranked returns the dimensions of a value and refuses any other rank than the given ones.
+func (x *Expander) Ranked(v Value, what string, ranks ...int) []Dim {
+	s := x.Shape(v)
+	if x.Err == nil && !slices.Contains(ranks, len(s)) {
+		x.Fail(ErrInput, "%s is %v, must have rank %s", what, x.types[v], oneOf(ranks))
 	}
-	if x.err != nil {
+	if x.Err != nil {
 		return unknownDims(slices.Max(ranks))
 	}
 	return s
@@ -286,61 +296,61 @@ func oneOf(ranks []int) string {
 	return fmt.Sprintf("one of %v", ranks)
 }
 
-// dtype returns the element type of a value; the definition has to wait when it is not known.
-func (x *expander) dtype(v value) tensor.DType {
-	d := x.typ(v).DType
+// DType returns the element type of a value; the definition has to wait when it is not known.
+func (x *Expander) DType(v Value) tensor.DType {
+	d := x.TypeOf(v).DType
 	if d == tensor.Undefined {
-		x.later()
+		x.Later()
 	}
 	return d
 }
 
-// constant adds a constant.
-func (x *expander) constant(t *tensor.Tensor) value {
-	if x.err != nil {
-		return absent
+// Constant adds a constant.
+func (x *Expander) Constant(t *tensor.Tensor) Value {
+	if x.Err != nil {
+		return Absent
 	}
 	v := len(x.types)
 	x.types = append(x.types, TypeOf(t))
 	x.e.Consts[v] = t
-	return value(v)
+	return Value(v)
 }
 
-// scalar adds a constant of the element type of another value.
-func (x *expander) scalar(like value, f float64) value {
-	d := x.dtype(like)
-	if x.err != nil {
-		return absent
+// Scalar adds a constant of the element type of another value.
+func (x *Expander) Scalar(like Value, f float64) Value {
+	d := x.DType(like)
+	if x.Err != nil {
+		return Absent
 	}
 	t, err := tensor.New(d)
 	if err != nil || !narrowFloats(t, 0, []float64{f}) {
-		x.fail(ErrInput, "operand is %v, which the operator does not take", d)
-		return absent
+		x.Fail(ErrInput, "operand is %v, which the operator does not take", d)
+		return Absent
 	}
-	return x.constant(t)
+	return x.Constant(t)
 }
 
-// ints adds a vector of integers, as shapes and axes are given.
-func (x *expander) ints(v ...int64) value { return x.constant(tensor.From(v, len(v))) }
+// Ints adds a vector of integers, as shapes and axes are given.
+func (x *Expander) Ints(v ...int64) Value { return x.Constant(tensor.From(v, len(v))) }
 
-// op adds a call of one of ONNX's operators with one output. The version is the expansion's opset,
+// Op adds a call of one of ONNX's operators with one output. The version is the expansion's opset,
 // or the first one that has the operator.
-func (x *expander) op(typ string, attrs Attrs, in ...value) value {
-	return x.ops("", typ, x.opset, 1, attrs, in...)[0]
+func (x *Expander) Op(typ string, attrs Attrs, in ...Value) Value {
+	return x.Ops("", typ, x.Opset, 1, attrs, in...)[0]
 }
 
-// ops adds a call of an operator with any number of outputs.
-func (x *expander) ops(domain, typ string, version, outputs int, attrs Attrs, in ...value) []value {
-	out := slices.Repeat([]value{absent}, outputs)
-	if x.err != nil {
+// Ops adds a call of an operator with any number of outputs.
+func (x *Expander) Ops(domain, typ string, version, outputs int, attrs Attrs, in ...Value) []Value {
+	out := slices.Repeat([]Value{Absent}, outputs)
+	if x.Err != nil {
 		return out
 	}
-	for len(in) > 0 && in[len(in)-1] == absent {
+	for len(in) > 0 && in[len(in)-1] == Absent {
 		in = in[:len(in)-1]
 	}
 	o, err := x.lookup(domain, typ, 0)
 	if err != nil {
-		x.err = err
+		x.Err = err
 		return out
 	}
 	s := Step{Call: &Call{Domain: domain, Type: typ, Version: max(version, o.Since[0]),
@@ -353,11 +363,11 @@ func (x *expander) ops(domain, typ string, version, outputs int, attrs Attrs, in
 	}
 	results, err := InferTypes(o, s.Call, types, present)
 	if err != nil {
-		x.err = fmt.Errorf("%s: %w", x.Name(), err)
+		x.Err = fmt.Errorf("%s: %w", x.Name(), err)
 		return out
 	}
 	for i := range out {
-		out[i] = value(len(x.types))
+		out[i] = Value(len(x.types))
 		s.Out = append(s.Out, int(out[i]))
 		x.types = append(x.types, results[i])
 	}
@@ -365,65 +375,67 @@ func (x *expander) ops(domain, typ string, version, outputs int, attrs Attrs, in
 	return out
 }
 
-// add is the sum of two values; an absent one counts nothing.
-func (x *expander) add(a, b value) value {
+// Add is the sum of two values; an absent one counts nothing.
+func (x *Expander) Add(a, b Value) Value {
 	switch {
-	case a == absent:
+	case a == Absent:
 		return b
-	case b == absent:
+	case b == Absent:
 		return a
 	}
-	return x.op("Add", nil, a, b)
+	return x.Op("Add", nil, a, b)
 }
 
-// scale is a value times a number, the value itself for 1.
-func (x *expander) scale(v value, by float64) value {
+// Scale is a value times a number, the value itself for 1.
+func (x *Expander) Scale(v Value, by float64) Value {
 	if by == 1 {
 		return v
 	}
-	return x.op("Mul", nil, v, x.scalar(v, by))
+	return x.Op("Mul", nil, v, x.Scalar(v, by))
 }
 
-// cast converts a value to an element type.
-func (x *expander) cast(v value, d tensor.DType) value {
-	if x.typ(v).DType == d {
+// Cast converts a value to an element type.
+func (x *Expander) Cast(v Value, d tensor.DType) Value {
+	if x.TypeOf(v).DType == d {
 		return v
 	}
-	return x.op("Cast", Attrs{IntAttr("to", int64(d))}, v)
+	return x.Op("Cast", Attrs{IntAttr("to", int64(d))}, v)
 }
 
-// reshape gives a value another shape: 0 keeps a dimension, -1 is what remains.
-func (x *expander) reshape(v value, shape ...int64) value {
-	return x.op("Reshape", nil, v, x.ints(shape...))
+// Reshape gives a value another shape: 0 keeps a dimension, -1 is what remains.
+func (x *Expander) Reshape(v Value, shape ...int64) Value {
+	return x.Op("Reshape", nil, v, x.Ints(shape...))
 }
 
-func (x *expander) transpose(v value, perm ...int64) value {
-	return x.op("Transpose", Attrs{IntsAttr("perm", perm...)}, v)
+// Transpose permutes the dimensions of a value.
+func (x *Expander) Transpose(v Value, perm ...int64) Value {
+	return x.Op("Transpose", Attrs{IntsAttr("perm", perm...)}, v)
 }
 
-func (x *expander) unsqueeze(v value, axes ...int64) value {
-	return x.op("Unsqueeze", nil, v, x.ints(axes...))
+// Unsqueeze adds dimensions of size 1 at the given places of the result.
+func (x *Expander) Unsqueeze(v Value, axes ...int64) Value {
+	return x.Op("Unsqueeze", nil, v, x.Ints(axes...))
 }
 
-// dim is one dimension of a value as a vector of one int64.
-func (x *expander) dim(v value, axis int64) value {
-	if d, ok := x.known(v, axis); ok {
-		return x.ints(int64(d))
+// Dim is one dimension of a value as a vector of one int64.
+func (x *Expander) Dim(v Value, axis int64) Value {
+	if d, ok := x.Known(v, axis); ok {
+		return x.Ints(int64(d))
 	}
-	return x.op("Gather", Attrs{IntAttr("axis", 0)}, x.op("Shape", nil, v), x.ints(axis))
+	return x.Op("Gather", Attrs{IntAttr("axis", 0)}, x.Op("Shape", nil, v), x.Ints(axis))
 }
 
-// known is one dimension of a value as a number.
-func (x *expander) known(v value, axis int64) (int, bool) {
-	s := x.shape(v)
-	if x.err != nil || axis < 0 || int(axis) >= len(s) {
+// Known is one dimension of a value as a number.
+func (x *Expander) Known(v Value, axis int64) (int, bool) {
+	s := x.Shape(v)
+	if x.Err != nil || axis < 0 || int(axis) >= len(s) {
 		return 0, false
 	}
 	return s[axis].Int()
 }
 
-// count is 0, 1, 2, … as many as n, a vector of one int64, says.
-func (x *expander) count(n value) value {
-	zero, one := x.constant(tensor.Scalar[int64](0)), x.constant(tensor.Scalar[int64](1))
-	return x.op("Range", nil, zero, x.op("Squeeze", nil, n, x.ints(0)), one)
+// Count is 0, 1, 2, … as many as n, a vector of one int64, says.
+func (x *Expander) Count(n Value) Value {
+	zero, one := x.Constant(tensor.Scalar[int64](0)), x.Constant(tensor.Scalar[int64](1))
+	return x.Op("Range", nil, zero, x.Op("Squeeze", nil, n, x.Ints(0)), one)
 }

@@ -27,14 +27,14 @@ func flexPrecision(c *Call, operand tensor.DType) (tensor.DType, error) {
 		return operand, nil
 	case !c.Attrs.Has("softmax_precision"):
 		return tensor.Float32, nil
-	case !floatTypes.has(d):
+	case !floatTypes.Has(d):
 		return d, c.Errorf(ErrAttr, "softmax_precision %v is no floating-point type", d)
 	}
 	return d, nil
 }
 
 func inferFlexAttention(c *Infer) error {
-	d, err := c.sameDType(floatTypes, c.In[AttentionQ].DType, c.In[AttentionK].DType,
+	d, err := c.SameDType(floatTypes, c.In[AttentionQ].DType, c.In[AttentionK].DType,
 		c.In[AttentionV].DType)
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func (c *Infer) inferModifier(name string, scores Type) error {
 // as many query heads in a row as there are more of these.
 func evalFlexAttention(c *Eval) error {
 	q, k, v := c.In[AttentionQ], c.In[AttentionK], c.In[AttentionV]
-	d, err := c.sameDType(floatTypes, q.DType, k.DType, v.DType)
+	d, err := c.SameDType(floatTypes, q.DType, k.DType, v.DType)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func evalFlexAttention(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	values, err := c.floats(AttentionV)
+	values, err := c.Floats(AttentionV)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func evalFlexAttention(c *Eval) error {
 	y := make([]float64, out.Len())
 	for p := range count(q.Shape[:3]) {
 		head := p / q.Shape[2] / group
-		addProduct(y[p*size:], weights[p*keys:], 1, values[head*keys*size:], keys, size)
+		AddProduct(y[p*size:], weights[p*keys:], 1, values[head*keys*size:], keys, size)
 	}
 	return c.round(out, y)
 }
@@ -141,11 +141,11 @@ func (c *Eval) checkFlex(q, k, v []int) error {
 
 // flexWeights computes the weights, query after query.
 func (c *Eval) flexWeights(precision tensor.DType, q, k []int) ([]float64, error) {
-	queries, err := c.floats(AttentionQ)
+	queries, err := c.Floats(AttentionQ)
 	if err != nil {
 		return nil, err
 	}
-	keys, err := c.floats(AttentionK)
+	keys, err := c.Floats(AttentionK)
 	if err != nil {
 		return nil, err
 	}
@@ -157,13 +157,13 @@ func (c *Eval) flexWeights(precision tensor.DType, q, k []int) ([]float64, error
 	scale := float64(c.Attrs.Float("scale", float32(1/math.Sqrt(float64(q[3])))))
 	for i := range w {
 		query, key := i/k[2], i/k[2]/q[2]/(q[1]/k[1])*k[2]+i%k[2]
-		w[i] = scale * dot(queries[query*q[3]:][:q[3]], keys[key*q[3]:])
+		w[i] = scale * Dot(queries[query*q[3]:][:q[3]], keys[key*q[3]:])
 	}
 	if w, err = c.modify("score_mod", precision, shape, w); err != nil {
 		return nil, err
 	}
 	for at := 0; at < len(w); at += k[2] {
-		softmaxOf(w[at:at+k[2]], w[at:at+k[2]])
+		Softmax(w[at:at+k[2]], w[at:at+k[2]])
 	}
 	return c.modify("prob_mod", precision, shape, w)
 }

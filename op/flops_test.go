@@ -34,7 +34,7 @@ func TestFlops(t *testing.T) {
 			in: list(f(2, 3), f(3, 5)), out: list(f(2, 5)), want: 2 * 2 * 3 * 5},
 		{op: "Attention", in: list(f(2, 3, 4, 8), f(2, 3, 5, 8), f(2, 3, 5, 6)),
 			out: list(f(2, 3, 4, 6)), want: 2 * 2 * 3 * 4 * 5 * (8 + 6)},
-		{domain: MicrosoftDomain, op: "GroupQueryAttention",
+		{domain: "com.microsoft", op: "GroupQueryAttention",
 			attrs: Attrs{IntAttr("num_heads", 4), IntAttr("kv_num_heads", 2)},
 			in:    list(f(1, 3, 32), f(1, 3, 16), f(1, 3, 16)),
 			out:   list(f(1, 3, 32), f(1, 2, 5, 8), f(1, 2, 5, 8)), want: 2 * 2 * 4 * 3 * 5 * 8},

@@ -9,19 +9,19 @@ import (
 // foldOps add up overlapping blocks to an image: Col2Im, the inverse of what convolution gathers.
 var foldOps = []Op{
 	{Name: "Col2Im", Since: []int{18}, MinIn: 3, MaxIn: 3, Infer: inferCol2Im,
-		Eval: inFloat32(evalCol2Im)},
+		Eval: InFloat32(evalCol2Im)},
 }
 
 // inferCol2Im shapes N × C × image_shape; each block holds C·|block_shape| elements.
 func inferCol2Im(c *Infer) error {
-	x, ranked, err := c.start(numberTypes)
+	x, ranked, err := c.Start(numberTypes)
 	if err != nil {
 		return err
 	}
 	if ranked && len(x.Shape) != 3 {
 		return c.Errorf(ErrInput, "input %v must be N × C·block × blocks", x)
 	}
-	image, block := c.dims(1), c.dims(2)
+	image, block := c.Dims(1), c.Dims(2)
 	n := max(c.length(1), c.length(2), len(image), len(block))
 	if n < 1 || n > MaxElems {
 		return nil
@@ -47,7 +47,7 @@ func inferCol2Im(c *Infer) error {
 
 func evalCol2Im(c *Eval) error {
 	x := c.In[0]
-	if _, err := c.sameDType(numberTypes, x.DType); err != nil {
+	if _, err := c.SameDType(numberTypes, x.DType); err != nil {
 		return err
 	}
 	image, err := c.sizesInput(1)
@@ -64,7 +64,7 @@ func evalCol2Im(c *Eval) error {
 	}
 	taps := count(block)
 	channels := x.Shape[1] / taps
-	out, err := c.zeroOutput(0, x.DType, slices.Concat([]int{x.Shape[0], channels}, image))
+	out, err := c.ZeroOutput(0, x.DType, slices.Concat([]int{x.Shape[0], channels}, image))
 	if err != nil || x.Len() == 0 {
 		return err
 	}

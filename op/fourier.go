@@ -49,7 +49,7 @@ func (t transform) checkParts(c *Call, parts int) error {
 
 // dftAxis brings an axis into [0, rank-1): the last one holds the parts of complex numbers.
 func (c *Call) dftAxis(a int64, rank int) (int, error) {
-	k, err := c.axis(a, rank)
+	k, err := c.Axis(a, rank)
 	if err == nil && k == rank-1 {
 		err = c.Errorf(ErrAttr, "axis %d holds the parts of complex numbers", a)
 	}
@@ -59,14 +59,14 @@ func (c *Call) dftAxis(a int64, rank int) (int, error) {
 // oneDim is the only element of integer input i, Unknown when it is not known or the input is
 // absent.
 func (c *Infer) oneDim(i int) Dim {
-	if v := c.dims(i); len(v) == 1 {
+	if v := c.Dims(i); len(v) == 1 {
 		return v[0]
 	}
 	return Unknown()
 }
 
 func inferDFT(c *Infer) error {
-	x, ranked, err := c.start(floatTypes)
+	x, ranked, err := c.Start(floatTypes)
 	if !ranked {
 		return err
 	}
@@ -101,7 +101,7 @@ func (c *Infer) dftAxisOf(rank int) (axis int, known bool, err error) {
 	if c.Version >= 20 {
 		a = -2
 		if c.Has(2) {
-			v, known := c.ints(2)
+			v, known := c.Ints(2)
 			if !known || len(v) != 1 {
 				return 0, false, nil
 			}
@@ -132,7 +132,7 @@ func (c *Infer) dftSize(t transform, n Dim) (Dim, error) {
 
 func evalDFT(c *Eval) error {
 	x := c.In[0]
-	if _, err := c.sameDType(floatTypes, x.DType); err != nil {
+	if _, err := c.SameDType(floatTypes, x.DType); err != nil {
 		return err
 	}
 	t, r := transformOf(c.Call), x.Rank()
@@ -147,7 +147,7 @@ func evalDFT(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	v, err := c.floats(0)
+	v, err := c.Floats(0)
 	if err != nil {
 		return err
 	}
@@ -339,7 +339,7 @@ func chirp(out, x []complex128, step int, inverse bool) {
 
 // inferSTFT shapes batch × frames × bins × 2.
 func inferSTFT(c *Infer) error {
-	x, ranked, err := c.start(floatTypes)
+	x, ranked, err := c.Start(floatTypes)
 	if err != nil {
 		return err
 	}
@@ -378,7 +378,7 @@ func (c *Infer) frameDim(signal Dim) Dim {
 
 func evalSTFT(c *Eval) error {
 	x := c.In[0]
-	if _, err := c.sameDType(floatTypes, x.DType); err != nil {
+	if _, err := c.SameDType(floatTypes, x.DType); err != nil {
 		return err
 	}
 	if x.Rank() != 3 {
@@ -393,7 +393,7 @@ func evalSTFT(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	v, err := c.floats(0)
+	v, err := c.Floats(0)
 	if err != nil {
 		return err
 	}
@@ -420,7 +420,7 @@ func evalSTFT(c *Eval) error {
 
 // frames reads frame_step and the window, ones without input 2.
 func (c *Eval) frames(signal int) (step int, window []float64, err error) {
-	s, err := c.int(1)
+	s, err := c.Int(1)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -440,6 +440,6 @@ func (c *Eval) frames(signal int) (step int, window []float64, err error) {
 	if !c.Has(2) {
 		return int(s), slices.Repeat([]float64{1}, int(n)), nil
 	}
-	window, err = c.floatsOf(2, int(n))
+	window, err = c.FloatsOf(2, int(n))
 	return int(s), window, err
 }

@@ -16,28 +16,31 @@ const FusedDomain = "weir"
 // inputs of the ONNX operator of the same name (Conv-22, Gemm-13, MatMul-13) they take
 //
 //   - attribute activation: the last part, by name (see [FusedActivations]); none when absent;
-//   - attributes activation_alpha and activation_beta: its parameters, the lower and upper bound for Clip;
-//   - attribute precision: "bf16" rounds inputs 0 and 1, of type float32, to bfloat16 (to nearest, ties to even) before they
-//     are multiplied; the sums stay float32;
+//   - attributes activation_alpha and activation_beta: its parameters, the lower and upper bound
+//     for Clip;
+//   - attribute precision: "bf16" rounds inputs 0 and 1, of type float32, to bfloat16 (to nearest,
+//     ties to even) before they are multiplied; the sums stay float32;
 //   - Conv input 3, optional: a tensor of the output's shape, added before the activation;
-//   - Conv input 4, optional: a vector with an element for each output channel, which its weights are multiplied by;
-//   - MatMul input 2, optional: a vector of the last dimension, added to every row before the activation;
+//   - Conv input 4, optional: a vector with an element for each output channel, which its weights
+//     are multiplied by;
+//   - MatMul input 2, optional: a vector of the last dimension, added to every row before the
+//     activation;
 //   - MatMul attribute transB: 1 says that input 1, a matrix, is given transposed.
 //
 // Silu is x · Sigmoid(x) alone, which ONNX has only since opset 24, as Swish.
 var fused = []Op{
 	{Domain: FusedDomain, Name: "Conv", Since: []int{1}, MinIn: 2, MaxIn: 5, Infer: fusedConv.infer,
-		Eval: inFloat32(fusedConv.eval), Flops: convFlops},
+		Eval: InFloat32(fusedConv.eval), Flops: convFlops},
 	{Domain: FusedDomain, Name: "Gemm", Since: []int{1}, MinIn: 2, MaxIn: 3, Infer: fusedGemm.infer,
-		Eval: inFloat32(fusedGemm.eval), Flops: gemmFlops},
+		Eval: InFloat32(fusedGemm.eval), Flops: gemmFlops},
 	{Domain: FusedDomain, Name: "MatMul", Since: []int{1}, MinIn: 2, MaxIn: 3,
 		Infer: fusedMatMul.infer,
-		Eval:  inFloat32(fusedMatMul.eval), Flops: matMulFlops},
+		Eval:  InFloat32(fusedMatMul.eval), Flops: matMulFlops},
 	{Domain: FusedDomain, Name: "Silu", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: Elementwise,
-		Infer: inferSame(floatTypes), Eval: evalMap(func(*Call) (unaryFuncs, error) {
+		Infer: SameAsInput(floatTypes), Eval: evalMap(func(*Call) (unaryFuncs, error) {
 			return unaryFuncs{f: swish(1)}, nil
 		}), grad: slope(slopeSilu)},
-	fusedAttention, fusedNBits,
+	fusedAttention,
 }
 
 // fusion is the first part of a fused operator and which input, after those of the first part, is
@@ -83,7 +86,8 @@ func (f fusion) infer(c *Infer) error {
 		first = slices.Clone(first)
 		first[1] = Ranked(c.In[1].DType, c.In[1].Shape[1], c.In[1].Shape[0])
 	}
-	if err := f.first(&Infer{Call: f.plain(c.Call), In: first, Present: c.Present[:n], Out: c.Out}); err != nil {
+	if err := f.first(&Infer{Call: f.plain(c.Call), In: first, Present: c.Present[:n],
+		Out: c.Out}); err != nil {
 		return err
 	}
 	if err := f.inferScale(c); err != nil || !c.Has(f.inputs) {
@@ -96,7 +100,7 @@ func (f fusion) infer(c *Infer) error {
 	if !y.Ranked || !added.Ranked {
 		return nil
 	}
-	if !slices.EqualFunc(addend(f, y.Shape), added.Shape, mayEqual) {
+	if !slices.EqualFunc(addend(f, y.Shape), added.Shape, Dim.MayEqual) {
 		return c.Errorf(ErrInput, "input %d is %v, does not fit the product %v", f.inputs, added, y)
 	}
 	return nil
@@ -116,7 +120,7 @@ func (f fusion) inferScale(c *Infer) error {
 			w.DType)
 	}
 	if s.Ranked && w.Ranked &&
-		(len(w.Shape) == 0 || !slices.EqualFunc(s.Shape, w.Shape[:1], mayEqual)) {
+		(len(w.Shape) == 0 || !slices.EqualFunc(s.Shape, w.Shape[:1], Dim.MayEqual)) {
 		return c.Errorf(ErrInput, "input %d is %v, does not fit weights %v", weightScale, s, w)
 	}
 	return nil
@@ -224,7 +228,7 @@ func (f fusion) eval(c *Eval) error {
 		}
 	}
 	if act != nil {
-		if _, err := c.sameDType(floatTypes, y.DType); err != nil {
+		if _, err := c.SameDType(floatTypes, y.DType); err != nil {
 			return err
 		}
 		unaryFuncs{f: act}.apply(y, y)

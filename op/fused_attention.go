@@ -15,11 +15,12 @@ import (
 //
 //   - scale: what scores are multiplied by, 1 when absent;
 //   - hidden: the score where keep is false, -Inf when absent;
-//   - rows_first: for Q, K, V and the output in this order whether it is 1: batch × length × heads × size in place of
-//     0: batch × heads × length × size; all 0 when absent. It is for operands of rank 4;
+//   - rows_first: for Q, K, V and the output in this order whether it is 1: batch × length × heads
+//     × size in place of 0: batch × heads × length × size; all 0 when absent. It is for operands of
+//     rank 4;
 //   - precision: "bf16" rounds Q and K to bfloat16 before they are multiplied.
 var fusedAttention = Op{Domain: FusedDomain, Name: "Attention", Since: []int{1}, MinIn: 3, MaxIn: 5,
-	Infer: inferFusedAttention, Eval: inFloat32(evalFusedAttention), Flops: fusedAttentionFlops}
+	Infer: inferFusedAttention, Eval: InFloat32(evalFusedAttention), Flops: fusedAttentionFlops}
 
 // Inputs of weir:Attention, in order.
 const (
@@ -83,7 +84,7 @@ func inferFusedAttention(c *Infer) error {
 	if err != nil {
 		return err
 	}
-	d, err := c.sameDType(floatTypes, c.dtypes()[:3]...)
+	d, err := c.SameDType(floatTypes, c.DTypes()[:3]...)
 	if err != nil {
 		return err
 	}
@@ -158,7 +159,7 @@ func (a *stacks) read() (err error) {
 	if a.first, err = a.rowsFirst(); err != nil {
 		return err
 	}
-	if _, err := a.sameDType(floatTypes, a.dtypes()[:3]...); err != nil {
+	if _, err := a.SameDType(floatTypes, a.DTypes()[:3]...); err != nil {
 		return err
 	}
 	rounded, err := a.multiplyInBF16(a.In[0].DType)
@@ -216,7 +217,7 @@ func (a *stacks) readMasks() (err error) {
 			return a.Errorf(ErrInput, "bias is %v, Q %v", d, a.In[0].DType)
 		}
 		a.biasDim = a.In[FusedAttentionBias].Shape
-		a.bias, err = a.floats(FusedAttentionBias)
+		a.bias, err = a.Floats(FusedAttentionBias)
 	}
 	return err
 }
@@ -245,12 +246,12 @@ func (a *stacks) attend(row []float64, b, h, i int) {
 	q := a.in[0][a.place(0, b, h, i):][:a.h[0].size]
 	peak := math.Inf(-1)
 	for t := range row {
-		row[t] = a.scale * dot(q, a.in[1][a.place(1, b, kv, t):])
-		if a.keep != nil && !tensor.As[bool](a.keep)[broadcastAt(a.keep.Shape, b, h, i, t)] {
+		row[t] = a.scale * Dot(q, a.in[1][a.place(1, b, kv, t):])
+		if a.keep != nil && !tensor.As[bool](a.keep)[BroadcastAt(a.keep.Shape, b, h, i, t)] {
 			row[t] = a.hidden
 		}
 		if a.bias != nil { // as float32 adds: two masks together may be beyond its range
-			row[t] = a.add(row[t], a.bias[broadcastAt(a.biasDim, b, h, i, t)])
+			row[t] = a.add(row[t], a.bias[BroadcastAt(a.biasDim, b, h, i, t)])
 		}
 		peak = max(peak, row[t])
 	}
@@ -293,5 +294,5 @@ func fusedAttentionFlops(c *Call, in, out []Type) int64 {
 		return 0
 	}
 	v, _ := width[len(width)-1].Int()
-	return 2 * int64(n) * typeCount(out[0]) / int64(max(1, v)) * int64(perRow+v)
+	return 2 * int64(n) * out[0].Elements() / int64(max(1, v)) * int64(perRow+v)
 }

@@ -11,11 +11,15 @@ import (
 // QuantizeLinear follows, so that no float is stored between. An integer q stands for (q - zero
 // point) · scale.
 //
-//   - Rescale(x, scale, bias, zero): saturate(round(x·scale + bias) + zero), where scale and bias are float32, one number or one
-//     an index of axis 1, and zero is a scalar whose type is the result's.
-//   - Table(x, table): table[x], where table is 256 bytes, and a signed x counts as the unsigned byte of the same bits.
-//   - QLinearConv: its ONNX namesake (version 10) with inputs 0 to 8 and then Rescale with inputs 9 to 11.
-//   - QLinearAdd(a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero): the sum of two tensors of one shape.
+//   - Rescale(x, scale, bias, zero): saturate(round(x·scale + bias) + zero), where scale and bias
+//     are float32, one number or one an index of axis 1, and zero is a scalar whose type is the
+//     result's.
+//   - Table(x, table): table[x], where table is 256 bytes, and a signed x counts as the unsigned
+//     byte of the same bits.
+//   - QLinearConv: its ONNX namesake (version 10) with inputs 0 to 8 and then Rescale with inputs 9
+//     to 11.
+//   - QLinearAdd(a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero): the sum of two tensors
+//     of one shape.
 //
 // Numbers are rounded to the nearest integer, ties to even.
 var fusedBytes = []Op{
@@ -48,7 +52,7 @@ func inferRescale(c *Infer) error {
 
 func evalRescale(c *Eval) error {
 	x := c.In[0]
-	if _, err := c.sameDType(byteTypes, x.DType); err != nil {
+	if _, err := c.SameDType(byteTypes, x.DType); err != nil {
 		return err
 	}
 	return c.rescaled(x, 1)
@@ -65,7 +69,7 @@ func inferTable(c *Infer) error {
 
 func evalTable(c *Eval) error {
 	for _, t := range c.In[:2] {
-		if _, err := c.sameDType(byteTypes, t.DType); err != nil {
+		if _, err := c.SameDType(byteTypes, t.DType); err != nil {
 			return err
 		}
 	}
@@ -89,7 +93,7 @@ func (c *Eval) rescaled(x *tensor.Tensor, i int) error {
 		return err
 	}
 	zero, d := c.In[i+2], c.In[i+2].DType
-	if _, err := c.sameDType(byteTypes, d); err != nil {
+	if _, err := c.SameDType(byteTypes, d); err != nil {
 		return err
 	}
 	if zero.Len() != 1 {
@@ -121,10 +125,10 @@ func (c *Eval) rescaled(x *tensor.Tensor, i int) error {
 
 // rescaling returns inputs i and i+1, which are one number or one an index of axis 1 of x.
 func (c *Eval) rescaling(x *tensor.Tensor, i int) (scale, bias []float64, err error) {
-	if scale, err = c.floats(i); err != nil {
+	if scale, err = c.Floats(i); err != nil {
 		return nil, nil, err
 	}
-	if bias, err = c.floats(i + 1); err != nil {
+	if bias, err = c.Floats(i + 1); err != nil {
 		return nil, nil, err
 	}
 	n := len(scale)
@@ -165,7 +169,7 @@ func inferQLinearAdd(c *Infer) error {
 		return err
 	}
 	a, b := c.In[qA], c.In[qB]
-	if a.Ranked && b.Ranked && !slices.EqualFunc(a.Shape, b.Shape, mayEqual) {
+	if a.Ranked && b.Ranked && !slices.EqualFunc(a.Shape, b.Shape, Dim.MayEqual) {
 		return c.Errorf(ErrInput, "operands are %v and %v, must have one shape", a, b)
 	}
 	if !a.Ranked {

@@ -9,8 +9,9 @@ import (
 // fusedPixels holds the operators on images of 8-bit integers whose channels lie in the last axis,
 // that passes put in the place of those whose channels lie in axis 1.
 //
-//   - NhwcQLinearConv: weir's QLinearConv of x, N x spatial axes x C, by weights as ONNX has them, to N x spatial axes x M. Inputs 9 to
-//     11 may be left out, all of them, and then nothing follows. With the attribute planar, x has its channels in axis 1.
+//   - NhwcQLinearConv: weir's QLinearConv of x, N x spatial axes x C, by weights as ONNX has them,
+//     to N x spatial axes x M. Inputs 9 to 11 may be left out, all of them, and then nothing
+//     follows. With the attribute planar, x has its channels in axis 1.
 //   - NhwcMaxPool(x): ONNX's MaxPool (version 12) of N x spatial axes x C, without indices.
 var fusedPixels = []Op{
 	{Domain: FusedDomain, Name: "NhwcQLinearConv", Since: []int{1}, MinIn: 12, MaxIn: 12,
@@ -89,7 +90,7 @@ func inferPixelPool(c *Infer) error {
 }
 
 func evalPixelPool(c *Eval) error {
-	if _, err := c.sameDType(byteTypes, c.In[0].DType); err != nil {
+	if _, err := c.SameDType(byteTypes, c.In[0].DType); err != nil {
 		return err
 	}
 	x, err := c.turned(c.In[0], len(c.In[0].Shape)-1, 1)

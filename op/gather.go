@@ -29,7 +29,7 @@ func (c *Call) index(v int64, n int) (int, error) {
 
 // indices returns input i as indices into an axis of n elements.
 func (c *Eval) indices(i, n int) ([]int, error) {
-	v, err := c.ints(i)
+	v, err := c.Ints(i)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func inferGather(c *Infer) error {
 	if !data.Ranked {
 		return nil
 	}
-	axis, err := c.axis(c.Attrs.Int("axis", 0), len(data.Shape))
+	axis, err := c.Axis(c.Attrs.Int("axis", 0), len(data.Shape))
 	if err != nil || !indices.Ranked {
 		return err
 	}
@@ -63,7 +63,7 @@ func inferGather(c *Infer) error {
 
 // gatheredElems are the elements that input 1 names, nil when that is not known.
 func (c *Infer) gatheredElems(from []Dim) ([]Dim, error) {
-	at, ok := c.ints(1)
+	at, ok := c.Ints(1)
 	if !ok {
 		return nil, nil
 	}
@@ -80,7 +80,7 @@ func (c *Infer) gatheredElems(from []Dim) ([]Dim, error) {
 
 func evalGather(c *Eval) error {
 	data, indices := c.In[0], c.In[1]
-	axis, err := c.axis(c.Attrs.Int("axis", 0), data.Rank())
+	axis, err := c.Axis(c.Attrs.Int("axis", 0), data.Rank())
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func inferGatherElements(c *Infer) error {
 	if q >= 0 && r != q {
 		return c.Errorf(ErrInput, "data %v and indices %v differ in rank", c.In[0], c.In[1])
 	}
-	_, err := c.axis(c.Attrs.Int("axis", 0), r)
+	_, err := c.Axis(c.Attrs.Int("axis", 0), r)
 	return err
 }
 
@@ -124,7 +124,7 @@ func (c *Eval) alongAxis(data, indices *tensor.Tensor) (axis int, err error) {
 		return 0, c.Errorf(ErrInput, "data %v and indices %v differ in rank", data.Shape,
 			indices.Shape)
 	}
-	if axis, err = c.axis(c.Attrs.Int("axis", 0), data.Rank()); err != nil {
+	if axis, err = c.Axis(c.Attrs.Int("axis", 0), data.Rank()); err != nil {
 		return 0, err
 	}
 	for k, n := range indices.Shape {
@@ -208,7 +208,7 @@ func inferGatherND(c *Infer) error {
 // tuples reads input 1, indices of shape [..., n], as numbers of blocks: each tuple of n indices
 // names a position in axes of the given sizes.
 func (c *Eval) tuples(shape []int) ([]int, error) {
-	v, err := c.ints(1)
+	v, err := c.Ints(1)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,8 @@ type Backward struct {
 	Out     []Type // of the results, of those too that are not asked for
 	Given   []bool // results whose gradient is there; that of the others is zero
 	Want    []bool // operands whose gradient is asked for
-	Opset   int    // of ONNX, which the steps speak or the oldest newer one that has them; 0: default
+	// of ONNX, which the steps speak or the oldest newer one that has them; 0: default
+	Opset int
 }
 
 // Differentiability says how derivatives go through an operator.
@@ -69,10 +70,10 @@ func (o *Op) Parts(call *Call, in []Type, present []bool, opset int) (e *Expansi
 
 // Gradient writes the gradients of a call's operands, the product of a row vector with the
 // Jacobian: for operand i, the sum over all results j of the gradient of j times the derivative of
-// j by i. Values are numbered as in an [Expansion]: first the operands, then the results (len(b.Out)
-// of them), then the results' gradients, then constants and steps. A step may read a result that the
-// call does not ask for; it has to be asked for then. Out holds the value of each operand's
-// gradient, of the operand's type and shape, -1 where it is zero or not wanted.
+// j by i. Values are numbered as in an [Expansion]: first the operands, then the results
+// (len(b.Out) of them), then the results' gradients, then constants and steps. A step may read a
+// result that the call does not ask for; it has to be asked for then. Out holds the value of each
+// operand's gradient, of the operand's type and shape, -1 where it is zero or not wanted.
 //
 // It fails with [ErrNoGradient] for an operator without a rule, an operand whose gradient its rule
 // does not give, or when what is known of the types does not suffice.
@@ -85,10 +86,10 @@ func (o *Op) Gradient(b *Backward) (e *Expansion, err error) {
 	for _, t := range b.Out {
 		types = append(types, t.withoutContents())
 	}
-	x := &gradient{expander: newExpander(b.Call, types, b.Present, b.Opset), b: b,
+	x := &gradient{Expander: newExpander(b.Call, types, b.Present, b.Opset), b: b,
 		done: make([]bool, len(b.In))}
 	for range b.In {
-		x.e.Out = append(x.e.Out, int(absent))
+		x.e.Out = append(x.e.Out, int(Absent))
 	}
 	for i, t := range b.In {
 		if x.needs(i) && t.DType != tensor.Undefined && !differentiable(t.DType) {
@@ -98,11 +99,11 @@ func (o *Op) Gradient(b *Backward) (e *Expansion, err error) {
 	}
 	o.grad(x)
 	for i := range b.In {
-		if x.err == nil && x.needs(i) && !x.done[i] {
+		if x.Err == nil && x.needs(i) && !x.done[i] {
 			x.refuse(i, "its rule does not give it")
 		}
 	}
-	return x.e, known(b.Call, x.err)
+	return x.e, known(b.Call, x.Err)
 }
 
 // noRule says why an operator has no gradient.
@@ -120,8 +121,9 @@ func (o *Op) noRule() string {
 // known makes an error of what cannot be written yet: nobody will know more later.
 func known(call *Call, err error) error {
 	if errors.Is(err, errLater) {
-		return call.Errorf(ErrNoGradient, "the ranks and element types of its operands are not known "+
-			"well enough; give the model's inputs shapes")
+		return call.Errorf(ErrNoGradient,
+			"the ranks and element types of its operands are not known "+
+				"well enough; give the model's inputs shapes")
 	}
 	return err
 }
@@ -132,7 +134,7 @@ func differentiable(d tensor.DType) bool { return d.IsFloat() && !d.IsMinifloat(
 // gradient writes the gradients of a call's operands. Rules ask with [gradient.needs] which are
 // wanted and give each with set, or say with zero that it is none.
 type gradient struct {
-	*expander
+	*Expander
 	b    *Backward
 	done []bool
 }
@@ -141,26 +143,27 @@ type gradient struct {
 func (x *gradient) needs(i int) bool { return i < len(x.b.Want) && x.b.Want[i] }
 
 // out is result i of the call.
-func (x *gradient) out(i int) value { return value(len(x.b.In) + i) }
+func (x *gradient) out(i int) Value { return Value(len(x.b.In) + i) }
 
 // d is the gradient of result i, zeros when there is none.
-func (x *gradient) d(i int) value {
+func (x *gradient) d(i int) Value {
 	if !x.b.Given[i] {
 		return x.full(x.out(i), x.out(i), 0)
 	}
-	return value(len(x.b.In) + len(x.b.Out) + i)
+	return Value(len(x.b.In) + len(x.b.Out) + i)
 }
 
 // set gives the gradient of operand i. One of another type or shape than the operand's comes of
 // operands that do not fit each other.
-func (x *gradient) set(i int, v value) {
-	if x.err != nil || !x.needs(i) {
+func (x *gradient) set(i int, v Value) {
+	if x.Err != nil || !x.needs(i) {
 		return
 	}
-	have, want := x.typ(v), x.b.In[i]
-	if have.DType != want.DType && have.DType != tensor.Undefined && want.DType != tensor.Undefined ||
+	have, want := x.TypeOf(v), x.b.In[i]
+	if have.DType != want.DType && have.DType != tensor.Undefined &&
+		want.DType != tensor.Undefined ||
 		have.Ranked && want.Ranked && !sameSizes(have.Shape, want.Shape) {
-		x.fail(ErrInput, "input %d is %v and its gradient %v; the operands do not fit each other",
+		x.Fail(ErrInput, "input %d is %v and its gradient %v; the operands do not fit each other",
 			i, want, have)
 		return
 	}
@@ -172,7 +175,7 @@ func sameSizes(a, b []Dim) bool {
 		return false
 	}
 	for i := range a {
-		if !mayEqual(a[i], b[i]) {
+		if !a[i].MayEqual(b[i]) {
 			return false
 		}
 	}
@@ -180,9 +183,9 @@ func sameSizes(a, b []Dim) bool {
 }
 
 // summed gives the gradient of operand i, which was broadcast, from that of what it became.
-func (x *gradient) summed(i int, v value) {
+func (x *gradient) summed(i int, v Value) {
 	if x.needs(i) {
-		x.set(i, x.unbroadcast(v, x.input(i)))
+		x.set(i, x.unbroadcast(v, x.Input(i)))
 	}
 }
 
@@ -196,14 +199,15 @@ func (x *gradient) zero(i int) {
 // refuse ends the rule when the gradient of operand i is wanted.
 func (x *gradient) refuse(i int, why string) {
 	if x.needs(i) {
-		x.fail(ErrNoGradient, "by input %d: %s; make it a constant, or a value that does not depend "+
-			"on what you differentiate by", i, why)
+		x.Fail(ErrNoGradient,
+			"by input %d: %s; make it a constant, or a Value that does not depend "+
+				"on what you differentiate by", i, why)
 	}
 }
 
 // unary is the rule of an operator whose result depends on operand 0 alone: f makes its gradient of
 // that of result 0.
-func unary(f func(x *gradient, g value) value) func(*gradient) {
+func unary(f func(x *gradient, g Value) Value) func(*gradient) {
 	return func(x *gradient) {
 		if x.needs(0) {
 			x.set(0, f(x, x.d(0)))
@@ -212,8 +216,8 @@ func unary(f func(x *gradient, g value) value) func(*gradient) {
 }
 
 // slope is unary for an element-wise operator: f makes the derivative of operand v and result y.
-func slope(f func(x *gradient, v, y value) value) func(*gradient) {
-	return unary(func(x *gradient, g value) value { return x.mul(g, f(x, x.input(0), x.out(0))) })
+func slope(f func(x *gradient, v, y Value) Value) func(*gradient) {
+	return unary(func(x *gradient, g Value) Value { return x.mul(g, f(x, x.Input(0), x.out(0))) })
 }
 
 // derived is a row with a rule for its gradient.

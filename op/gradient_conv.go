@@ -3,40 +3,40 @@ package op
 // Rules of convolutions and of pooling, which slide a window.
 
 // spatial are the sizes of v after batch and channels, as a vector.
-func (x *expander) spatial(v value) value {
-	return x.ops("", "Shape", max(x.opset, 15), 1, Attrs{IntAttr("start", 2)}, v)[0]
+func (x *Expander) spatial(v Value) Value {
+	return x.Ops("", "Shape", max(x.Opset, 15), 1, Attrs{IntAttr("start", 2)}, v)[0]
 }
 
 // resized gives v the shape of which the parts are, vectors one after the other.
-func (x *expander) resized(v value, parts ...value) value {
-	return x.op("Reshape", nil, v, x.op("Concat", axisAttr(0), parts...))
+func (x *Expander) resized(v Value, parts ...Value) Value {
+	return x.Op("Reshape", nil, v, x.Op("Concat", axisAttr(0), parts...))
 }
 
 // cropped cuts the spatial axes of v, which begin where those of like do, to their sizes.
-func (x *expander) cropped(v, like value) value {
-	have, want := x.shape(v), x.shape(like)
+func (x *Expander) cropped(v, like Value) Value {
+	have, want := x.Shape(v), x.Shape(like)
 	same := true
 	for k := 2; k < len(want) && k < len(have); k++ {
 		same = same && have[k].Equal(want[k])
 	}
-	if x.err != nil || same {
+	if x.Err != nil || same {
 		return v
 	}
 	axes := axesBetween(2, len(want))
-	return x.op("Slice", nil, v, x.ints(make([]int64, len(axes))...), x.spatial(like),
-		x.ints(axes...))
+	return x.Op("Slice", nil, v, x.Ints(make([]int64, len(axes))...), x.spatial(like),
+		x.Ints(axes...))
 }
 
 // convWindow is the window of a convolution by weights, which slides over large; its padding is
 // fixed.
-func (x *gradient) convWindow(weights, large value) window {
-	kernel, ok := knownInts(x.shape(weights)[min(2, len(x.shape(weights))):])
+func (x *gradient) convWindow(weights, large Value) window {
+	kernel, ok := knownInts(x.Shape(weights)[min(2, len(x.Shape(weights))):])
 	if !ok {
-		x.later()
+		x.Later()
 		return window{}
 	}
 	w, err := newWindow(x.Call, kernel)
-	x.err = firstError(x.err, err)
+	x.Err = firstError(x.Err, err)
 	w.ceil = false
 	x.pad(&w, large)
 	return w
@@ -44,18 +44,18 @@ func (x *gradient) convWindow(weights, large value) window {
 
 // pad fixes the padding of a window that slides over large where attribute auto_pad leaves it to
 // the sizes.
-func (x *gradient) pad(w *window, large value) {
-	if x.err != nil || !w.same() {
+func (x *gradient) pad(w *window, large Value) {
+	if x.Err != nil || !w.same() {
 		return
 	}
-	sizes, ok := knownInts(x.shape(large)[2:])
+	sizes, ok := knownInts(x.Shape(large)[2:])
 	if !ok {
-		x.fail(ErrNoGradient, "auto_pad %s pads by the sizes of %v, which are not known; give the "+
+		x.Fail(ErrNoGradient, "auto_pad %s pads by the sizes of %v, which are not known; give the "+
 			"model's inputs shapes, or write pads", w.auto, x.types[large])
 		return
 	}
 	_, err := w.outShape(x.Call, sizes)
-	x.err = firstError(x.err, err)
+	x.Err = firstError(x.Err, err)
 }
 
 // attrs are the attributes of a convolution with the window.
@@ -75,10 +75,10 @@ func wideInts(v []int) []int64 {
 
 // spread is the gradient of what a window slid over, like, from that of the products at its places,
 // g: each place adds the weights times its gradient to the elements that it covered.
-func (x *gradient) spread(g, weights, like value, w window, group int) value {
-	large, small := x.shape(like), x.shape(g)
-	if x.err != nil {
-		return absent
+func (x *gradient) spread(g, weights, like Value, w window, group int) Value {
+	large, small := x.Shape(like), x.Shape(g)
+	if x.Err != nil {
+		return Absent
 	}
 	extra := make([]int64, len(w.kernel))
 	for i := range extra {
@@ -92,54 +92,54 @@ func (x *gradient) spread(g, weights, like value, w window, group int) value {
 		}
 	}
 	attrs := append(w.attrs(group), IntsAttr("output_padding", extra...))
-	return x.cropped(x.op("ConvTranspose", attrs, g, weights), like)
+	return x.cropped(x.Op("ConvTranspose", attrs, g, weights), like)
 }
 
 // correlated is the gradient of weights by which a window slides over large, from that of the
-// products, small: the convolution of the one with the other, batch and channels exchanged. What the
-// window strides over, the other's is dilated by.
-func (x *gradient) correlated(large, small value, w window, group int) value {
-	rank := x.rank(large)
+// products, small: the convolution of the one with the other, batch and channels exchanged. What
+// the window strides over, the other's is dilated by.
+func (x *gradient) correlated(large, small Value, w window, group int) Value {
+	rank := x.Rank(large)
 	swap := append([]int64{1, 0}, axesBetween(2, rank)...)
 	kernel := wideInts(w.kernel)
-	a, b := x.transpose(large, swap...), x.transpose(small, swap...)
+	a, b := x.Transpose(large, swap...), x.Transpose(small, swap...)
 	if group > 1 {
 		a, b = x.byGroup(large, small, group)
 	}
 	w.stride, w.dilation = w.dilation, w.stride
-	v := x.op("Conv", w.attrs(group), a, b)
+	v := x.Op("Conv", w.attrs(group), a, b)
 	zeros := make([]int64, len(kernel))
-	v = x.op("Slice", nil, v, x.ints(zeros...), x.ints(kernel...), x.ints(axesBetween(2, rank)...))
-	return x.transpose(v, swap...)
+	v = x.Op("Slice", nil, v, x.Ints(zeros...), x.Ints(kernel...), x.Ints(axesBetween(2, rank)...))
+	return x.Transpose(v, swap...)
 }
 
 // byGroup makes of large, batch × group·c × …, c × group·batch × …, and of small, batch × group·m ×
 // …, group·m × batch × …: channels that groups of a convolution by the batch keep apart.
-func (x *gradient) byGroup(large, small value, group int) (a, b value) {
-	rank := x.rank(large)
+func (x *gradient) byGroup(large, small Value, group int) (a, b Value) {
+	rank := x.Rank(large)
 	places := axesBetween(3, rank+1)
-	apart := func(v value) value {
-		return x.resized(v, x.ints(0, int64(group), -1), x.spatial(v))
+	apart := func(v Value) Value {
+		return x.resized(v, x.Ints(0, int64(group), -1), x.spatial(v))
 	}
-	a = x.transpose(apart(large), append([]int64{2, 1, 0}, places...)...)
-	b = x.transpose(apart(small), append([]int64{1, 2, 0}, places...)...)
-	return x.resized(a, x.ints(0, -1), x.spatial(large)),
-		x.resized(b, x.ints(-1), x.dim(small, 0), x.spatial(small))
+	a = x.Transpose(apart(large), append([]int64{2, 1, 0}, places...)...)
+	b = x.Transpose(apart(small), append([]int64{1, 2, 0}, places...)...)
+	return x.resized(a, x.Ints(0, -1), x.spatial(large)),
+		x.resized(b, x.Ints(-1), x.Dim(small, 0), x.spatial(small))
 }
 
 // channelSums sums over all axes but that of channels.
-func (x *expander) channelSums(v value) value {
-	return x.sumOver(v, false, append([]int64{0}, axesBetween(2, x.rank(v))...)...)
+func (x *Expander) channelSums(v Value) Value {
+	return x.sumOver(v, false, append([]int64{0}, axesBetween(2, x.Rank(v))...)...)
 }
 
 func (x *gradient) convGroup() int {
 	group, err := x.group()
-	x.err = firstError(x.err, err)
+	x.Err = firstError(x.Err, err)
 	return group
 }
 
 func gradConv(x *gradient) {
-	v, weights, g := x.input(0), x.input(1), x.d(0)
+	v, weights, g := x.Input(0), x.Input(1), x.d(0)
 	if x.needs(2) {
 		x.set(2, x.channelSums(g))
 	}
@@ -157,7 +157,7 @@ func gradConv(x *gradient) {
 
 // gradConvTranspose is gradConv with the parts of operand and result exchanged.
 func gradConvTranspose(x *gradient) {
-	v, weights, g := x.input(0), x.input(1), x.d(0)
+	v, weights, g := x.Input(0), x.Input(1), x.d(0)
 	if x.needs(2) {
 		x.set(2, x.channelSums(g))
 	}
@@ -165,32 +165,32 @@ func gradConvTranspose(x *gradient) {
 		return
 	}
 	group, w := x.convGroup(), x.transposedWindow(weights, v)
-	if x.needs(0) && x.err == nil {
-		x.set(0, x.cropped(x.op("Conv", w.attrs(group), g, weights), v))
+	if x.needs(0) && x.Err == nil {
+		x.set(0, x.cropped(x.Op("Conv", w.attrs(group), g, weights), v))
 	}
-	if x.needs(1) && x.err == nil {
+	if x.needs(1) && x.Err == nil {
 		x.set(1, x.correlated(g, v, w, group))
 	}
 }
 
 // transposedWindow is the window of ConvTranspose with its padding fixed.
-func (x *gradient) transposedWindow(weights, small value) window {
-	kernel, ok := knownInts(x.shape(weights)[min(2, len(x.shape(weights))):])
+func (x *gradient) transposedWindow(weights, small Value) window {
+	kernel, ok := knownInts(x.Shape(weights)[min(2, len(x.Shape(weights))):])
 	if !ok {
-		x.later()
+		x.Later()
 		return window{}
 	}
 	t, err := newTransposed(x.Call, kernel)
-	if x.err = firstError(x.err, err); x.err != nil || t.output == nil && !t.same() {
+	if x.Err = firstError(x.Err, err); x.Err != nil || t.output == nil && !t.same() {
 		return t.window
 	}
-	sizes, ok := knownInts(x.shape(small)[2:])
+	sizes, ok := knownInts(x.Shape(small)[2:])
 	if !ok {
-		x.later()
+		x.Later()
 		return window{}
 	}
 	_, err = t.place(sizes)
-	x.err = firstError(x.err, err)
+	x.Err = firstError(x.Err, err)
 	return t.window
 }
 
@@ -201,9 +201,9 @@ func gradMaxPool(x *gradient) {
 		return
 	}
 	if x.needs(0) {
-		v, g := x.input(0), x.reshape(x.d(0), -1)
-		zeros := x.filled(x.reshape(x.op("Size", nil, v), 1), g, 0)
-		x.set(0, x.as(x.scatter(zeros, x.reshape(x.out(1), -1), g), v))
+		v, g := x.Input(0), x.Reshape(x.d(0), -1)
+		zeros := x.filled(x.Reshape(x.Op("Size", nil, v), 1), g, 0)
+		x.set(0, x.as(x.scatter(zeros, x.Reshape(x.out(1), -1), g), v))
 	}
 }
 
@@ -214,38 +214,38 @@ func gradAveragePool(x *gradient) {
 	if !x.needs(0) {
 		return
 	}
-	v, g := x.input(0), x.d(0)
+	v, g := x.Input(0), x.d(0)
 	w := x.poolingWindow(v)
-	if x.err != nil {
+	if x.Err != nil {
 		return
 	}
-	plane := x.filled(x.op("Concat", axisAttr(0), x.ints(1, 1), x.spatial(v)), g, 1)
-	kernel := x.filled(x.ints(append([]int64{1, 1}, wideInts(w.kernel)...)...), g, 1)
-	average := x.ops("", x.Type, x.Version, 1, x.Attrs, plane)[0]
-	under := x.op("Conv", w.attrs(1), plane, kernel)
-	share := x.div(average, x.op("Max", nil, under, x.scalar(under, 1)))
-	single := x.ints(-1, 1)
+	plane := x.filled(x.Op("Concat", axisAttr(0), x.Ints(1, 1), x.spatial(v)), g, 1)
+	kernel := x.filled(x.Ints(append([]int64{1, 1}, wideInts(w.kernel)...)...), g, 1)
+	average := x.Ops("", x.Type, x.Version, 1, x.Attrs, plane)[0]
+	under := x.Op("Conv", w.attrs(1), plane, kernel)
+	share := x.div(average, x.Op("Max", nil, under, x.Scalar(under, 1)))
+	single := x.Ints(-1, 1)
 	each := x.mul(x.resized(g, single, x.spatial(g)), share)
 	x.set(0, x.as(x.spread(each, kernel, x.resized(v, single, x.spatial(v)), w, 1), v))
 }
 
 // poolingWindow is the window of a pooling with padding that lets every place lie inside.
-func (x *gradient) poolingWindow(v value) window {
-	w, err := x.poolWindow(max(x.rank(v)-2, 0))
-	if x.err = firstError(x.err, err); x.err != nil {
+func (x *gradient) poolingWindow(v Value) window {
+	w, err := x.poolWindow(max(x.Rank(v)-2, 0))
+	if x.Err = firstError(x.Err, err); x.Err != nil {
 		return w
 	}
 	x.pad(&w, v)
-	if x.err != nil || !w.ceil {
+	if x.Err != nil || !w.ceil {
 		return w
 	}
-	sizes, ok := knownInts(x.shape(v)[2:])
+	sizes, ok := knownInts(x.Shape(v)[2:])
 	if !ok {
-		x.later()
+		x.Later()
 		return w
 	}
 	places, err := w.outShape(x.Call, sizes)
-	if x.err = firstError(x.err, err); x.err != nil {
+	if x.Err = firstError(x.Err, err); x.Err != nil {
 		return w
 	}
 	for i, n := range places {

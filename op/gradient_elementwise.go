@@ -18,16 +18,16 @@ func gradSub(x *gradient) {
 
 func gradMul(x *gradient) {
 	if x.needs(0) {
-		x.summed(0, x.mul(x.d(0), x.input(1)))
+		x.summed(0, x.mul(x.d(0), x.Input(1)))
 	}
 	if x.needs(1) {
-		x.summed(1, x.mul(x.d(0), x.input(0)))
+		x.summed(1, x.mul(x.d(0), x.Input(0)))
 	}
 }
 
 // gradDiv: 1/b and -(a/b)/b.
 func gradDiv(x *gradient) {
-	g := x.div(x.d(0), x.input(1))
+	g := x.div(x.d(0), x.Input(1))
 	x.summed(0, g)
 	if x.needs(1) {
 		x.summed(1, x.neg(x.mul(g, x.out(0))))
@@ -39,25 +39,25 @@ func gradDiv(x *gradient) {
 func gradMod(x *gradient) {
 	x.summed(0, x.d(0))
 	if x.needs(1) {
-		whole := x.div(x.sub(x.input(0), x.out(0)), x.input(1))
-		x.summed(1, x.neg(x.mul(x.d(0), x.op("Round", nil, whole))))
+		whole := x.div(x.sub(x.Input(0), x.out(0)), x.Input(1))
+		x.summed(1, x.neg(x.mul(x.d(0), x.Op("Round", nil, whole))))
 	}
 }
 
-// gradPow: b·aᵇ⁻¹, which is 0 where b is, and aᵇ·log a, which is taken as 0 where a is not positive:
-// there the power is a function of b at single points only.
+// gradPow: b·aᵇ⁻¹, which is 0 where b is, and aᵇ·log a, which is taken as 0 where a is not
+// positive: there the power is a function of b at single points only.
 func gradPow(x *gradient) {
-	a, b := x.input(0), x.input(1)
+	a, b := x.Input(0), x.Input(1)
 	if x.needs(0) {
-		e := x.cast(b, x.dtype(a))
-		zero := x.op("Equal", nil, e, x.scalar(e, 0))
-		less := x.where(zero, x.scalar(e, 0), x.plus(e, -1))
-		x.summed(0, x.mul(x.d(0), x.mul(e, x.op("Pow", nil, a, less))))
+		e := x.Cast(b, x.DType(a))
+		zero := x.Op("Equal", nil, e, x.Scalar(e, 0))
+		less := x.where(zero, x.Scalar(e, 0), x.plus(e, -1))
+		x.summed(0, x.mul(x.d(0), x.mul(e, x.Op("Pow", nil, a, less))))
 	}
 	if x.needs(1) {
 		positive := x.above(a, 0)
-		log := x.op("Log", nil, x.where(positive, a, x.scalar(a, 1)))
-		x.summed(1, x.cast(x.mul(x.d(0), x.mul(x.out(0), log)), x.dtype(b)))
+		log := x.Op("Log", nil, x.where(positive, a, x.Scalar(a, 1)))
+		x.summed(1, x.Cast(x.mul(x.d(0), x.mul(x.out(0), log)), x.DType(b)))
 	}
 }
 
@@ -68,7 +68,7 @@ func gradSum(x *gradient) {
 }
 
 func gradMean(x *gradient) {
-	g := x.scale(x.d(0), 1/float64(x.NumIn))
+	g := x.Scale(x.d(0), 1/float64(x.NumIn))
 	for i := range x.NumIn {
 		x.summed(i, g)
 	}
@@ -76,12 +76,12 @@ func gradMean(x *gradient) {
 
 // gradExtreme is the rule of Max and Min: the operands that are the extreme share its gradient.
 func gradExtreme(x *gradient) {
-	hit := make([]value, x.NumIn)
-	sharing := absent
+	hit := make([]Value, x.NumIn)
+	sharing := Absent
 	for i := range hit {
-		is := x.op("Equal", nil, x.input(i), x.out(0))
-		hit[i] = x.cast(is, x.dtype(x.out(0)))
-		sharing = x.add(sharing, hit[i])
+		is := x.Op("Equal", nil, x.Input(i), x.out(0))
+		hit[i] = x.Cast(is, x.DType(x.out(0)))
+		sharing = x.Add(sharing, hit[i])
 	}
 	g := x.div(x.d(0), sharing)
 	for i := range hit {
@@ -92,168 +92,168 @@ func gradExtreme(x *gradient) {
 }
 
 func gradWhere(x *gradient) {
-	c, g := x.input(0), x.d(0)
+	c, g := x.Input(0), x.d(0)
 	if x.needs(1) {
 		x.summed(1, x.masked(c, g))
 	}
 	if x.needs(2) {
-		x.summed(2, x.where(c, x.scalar(g, 0), g))
+		x.summed(2, x.where(c, x.Scalar(g, 0), g))
 	}
 }
 
 // Rules of functions of one number.
 
-var gradIdentity = unary(func(_ *gradient, g value) value { return g })
+var gradIdentity = unary(func(_ *gradient, g Value) Value { return g })
 
-var gradNeg = unary(func(x *gradient, g value) value { return x.neg(g) })
+var gradNeg = unary(func(x *gradient, g Value) Value { return x.neg(g) })
 
-func slopeAbs(x *gradient, v, _ value) value { return x.op("Sign", nil, v) }
+func slopeAbs(x *gradient, v, _ Value) Value { return x.Op("Sign", nil, v) }
 
-func slopeSqrt(x *gradient, _, y value) value { return x.div(x.scalar(y, 0.5), y) }
+func slopeSqrt(x *gradient, _, y Value) Value { return x.div(x.Scalar(y, 0.5), y) }
 
-func slopeReciprocal(x *gradient, _, y value) value { return x.neg(x.square(y)) }
+func slopeReciprocal(x *gradient, _, y Value) Value { return x.neg(x.square(y)) }
 
-func slopeExp(_ *gradient, _, y value) value { return y }
+func slopeExp(_ *gradient, _, y Value) Value { return y }
 
-func slopeLog(x *gradient, v, _ value) value { return x.op("Reciprocal", nil, v) }
+func slopeLog(x *gradient, v, _ Value) Value { return x.Op("Reciprocal", nil, v) }
 
-func slopeErf(x *gradient, v, _ value) value {
-	return x.scale(x.op("Exp", nil, x.neg(x.square(v))), 2/math.Sqrt(math.Pi))
+func slopeErf(x *gradient, v, _ Value) Value {
+	return x.Scale(x.Op("Exp", nil, x.neg(x.square(v))), 2/math.Sqrt(math.Pi))
 }
 
-func slopeSin(x *gradient, v, _ value) value { return x.op("Cos", nil, v) }
+func slopeSin(x *gradient, v, _ Value) Value { return x.Op("Cos", nil, v) }
 
-func slopeCos(x *gradient, v, _ value) value { return x.neg(x.op("Sin", nil, v)) }
+func slopeCos(x *gradient, v, _ Value) Value { return x.neg(x.Op("Sin", nil, v)) }
 
-func slopeTan(x *gradient, _, y value) value { return x.plus(x.square(y), 1) }
+func slopeTan(x *gradient, _, y Value) Value { return x.plus(x.square(y), 1) }
 
 // overRoot is 1/√v.
-func (x *gradient) overRoot(v value) value {
-	return x.op("Reciprocal", nil, x.op("Sqrt", nil, v))
+func (x *gradient) overRoot(v Value) Value {
+	return x.Op("Reciprocal", nil, x.Op("Sqrt", nil, v))
 }
 
-func slopeAsin(x *gradient, v, _ value) value { return x.overRoot(x.from(1, x.square(v))) }
+func slopeAsin(x *gradient, v, _ Value) Value { return x.overRoot(x.from(1, x.square(v))) }
 
-func slopeAcos(x *gradient, v, _ value) value { return x.neg(x.overRoot(x.from(1, x.square(v)))) }
+func slopeAcos(x *gradient, v, _ Value) Value { return x.neg(x.overRoot(x.from(1, x.square(v)))) }
 
-func slopeAtan(x *gradient, v, _ value) value {
-	return x.op("Reciprocal", nil, x.plus(x.square(v), 1))
+func slopeAtan(x *gradient, v, _ Value) Value {
+	return x.Op("Reciprocal", nil, x.plus(x.square(v), 1))
 }
 
-func slopeSinh(x *gradient, v, _ value) value { return x.op("Cosh", nil, v) }
+func slopeSinh(x *gradient, v, _ Value) Value { return x.Op("Cosh", nil, v) }
 
-func slopeCosh(x *gradient, v, _ value) value { return x.op("Sinh", nil, v) }
+func slopeCosh(x *gradient, v, _ Value) Value { return x.Op("Sinh", nil, v) }
 
-func slopeAsinh(x *gradient, v, _ value) value { return x.overRoot(x.plus(x.square(v), 1)) }
+func slopeAsinh(x *gradient, v, _ Value) Value { return x.overRoot(x.plus(x.square(v), 1)) }
 
-func slopeAcosh(x *gradient, v, _ value) value { return x.overRoot(x.plus(x.square(v), -1)) }
+func slopeAcosh(x *gradient, v, _ Value) Value { return x.overRoot(x.plus(x.square(v), -1)) }
 
-func slopeAtanh(x *gradient, v, _ value) value {
-	return x.op("Reciprocal", nil, x.from(1, x.square(v)))
+func slopeAtanh(x *gradient, v, _ Value) Value {
+	return x.Op("Reciprocal", nil, x.from(1, x.square(v)))
 }
 
 // slopeSigmoid is y(1-y).
-func slopeSigmoid(x *gradient, _, y value) value { return x.mul(y, x.from(1, y)) }
+func slopeSigmoid(x *gradient, _, y Value) Value { return x.mul(y, x.from(1, y)) }
 
-func slopeTanh(x *gradient, _, y value) value { return x.from(1, x.square(y)) }
+func slopeTanh(x *gradient, _, y Value) Value { return x.from(1, x.square(y)) }
 
-var gradRelu = unary(func(x *gradient, g value) value { return x.masked(x.above(x.out(0), 0), g) })
+var gradRelu = unary(func(x *gradient, g Value) Value { return x.masked(x.above(x.out(0), 0), g) })
 
-var gradLeakyRelu = unary(func(x *gradient, g value) value {
-	return x.where(x.below(x.input(0), 0), x.scale(g, x.alpha(0.01)), g)
+var gradLeakyRelu = unary(func(x *gradient, g Value) Value {
+	return x.where(x.below(x.Input(0), 0), x.Scale(g, x.alpha(0.01)), g)
 })
 
 // gradElu: below zero the derivative α·exp v is y + α, which does not overflow above it.
-var gradElu = unary(func(x *gradient, g value) value {
-	return x.where(x.below(x.input(0), 0), x.mul(g, x.plus(x.out(0), x.alpha(1))), g)
+var gradElu = unary(func(x *gradient, g Value) Value {
+	return x.where(x.below(x.Input(0), 0), x.mul(g, x.plus(x.out(0), x.alpha(1))), g)
 })
 
-var gradSelu = unary(func(x *gradient, g value) value {
+var gradSelu = unary(func(x *gradient, g Value) Value {
 	alpha, gamma := x.alpha(1.67326319217681884765625), x.attr("gamma", 1.05070102214813232421875)
-	return x.where(x.above(x.input(0), 0), x.scale(g, gamma),
+	return x.where(x.above(x.Input(0), 0), x.Scale(g, gamma),
 		x.mul(g, x.plus(x.out(0), alpha*gamma)))
 })
 
 // gradCelu: below zero the derivative exp(v/α) is y/α + 1.
-var gradCelu = unary(func(x *gradient, g value) value {
-	return x.where(x.above(x.input(0), 0), g, x.mul(g, x.plus(x.scale(x.out(0), 1/x.alpha(1)), 1)))
+var gradCelu = unary(func(x *gradient, g Value) Value {
+	return x.where(x.above(x.Input(0), 0), g, x.mul(g, x.plus(x.Scale(x.out(0), 1/x.alpha(1)), 1)))
 })
 
-var gradThresholdedRelu = unary(func(x *gradient, g value) value {
-	return x.masked(x.above(x.input(0), x.alpha(1)), g)
+var gradThresholdedRelu = unary(func(x *gradient, g Value) Value {
+	return x.masked(x.above(x.Input(0), x.alpha(1)), g)
 })
 
 // within is the condition that v is between two numbers.
-func (x *gradient) within(v value, lo, hi float64) value {
-	return x.op("And", nil, x.above(v, lo), x.below(v, hi))
+func (x *gradient) within(v Value, lo, hi float64) Value {
+	return x.Op("And", nil, x.above(v, lo), x.below(v, hi))
 }
 
-var gradHardSigmoid = unary(func(x *gradient, g value) value {
-	return x.masked(x.within(x.out(0), 0, 1), x.scale(g, x.alpha(0.2)))
+var gradHardSigmoid = unary(func(x *gradient, g Value) Value {
+	return x.masked(x.within(x.out(0), 0, 1), x.Scale(g, x.alpha(0.2)))
 })
 
 // gradHardSwish: 0 up to -3, v/3 + 1/2 up to 3, then 1.
-var gradHardSwish = unary(func(x *gradient, g value) value {
-	v := x.input(0)
-	ramp := x.mul(g, x.plus(x.scale(v, 1.0/3), 0.5))
+var gradHardSwish = unary(func(x *gradient, g Value) Value {
+	v := x.Input(0)
+	ramp := x.mul(g, x.plus(x.Scale(v, 1.0/3), 0.5))
 	return x.where(x.within(v, -3, 3), ramp, x.masked(x.above(v, 0), g))
 })
 
-func slopeSoftplus(x *gradient, v, _ value) value { return x.op("Sigmoid", nil, v) }
+func slopeSoftplus(x *gradient, v, _ Value) Value { return x.Op("Sigmoid", nil, v) }
 
-func slopeSoftsign(x *gradient, v, _ value) value {
-	return x.op("Reciprocal", nil, x.square(x.plus(x.op("Abs", nil, v), 1)))
+func slopeSoftsign(x *gradient, v, _ Value) Value {
+	return x.Op("Reciprocal", nil, x.square(x.plus(x.Op("Abs", nil, v), 1)))
 }
 
 // slopeGelu is Φ(v) + v·φ(v) of the normal distribution, or the derivative of its approximation
 // ½v(1 + tanh u), u = √(2/π)(v + 0.044715v³).
-func slopeGelu(x *gradient, v, _ value) value {
+func slopeGelu(x *gradient, v, _ Value) Value {
 	if x.Attrs.String("approximate", "none") == "none" {
-		cdf := x.scale(x.plus(x.op("Erf", nil, x.scale(v, 1/math.Sqrt2)), 1), 0.5)
-		pdf := x.scale(x.op("Exp", nil, x.scale(x.square(v), -0.5)), 1/math.Sqrt(2*math.Pi))
-		return x.add(cdf, x.mul(v, pdf))
+		cdf := x.Scale(x.plus(x.Op("Erf", nil, x.Scale(v, 1/math.Sqrt2)), 1), 0.5)
+		pdf := x.Scale(x.Op("Exp", nil, x.Scale(x.square(v), -0.5)), 1/math.Sqrt(2*math.Pi))
+		return x.Add(cdf, x.mul(v, pdf))
 	}
 	root := math.Sqrt(2 / math.Pi)
-	u := x.mul(v, x.plus(x.scale(x.square(v), root*0.044715), root))
-	t := x.op("Tanh", nil, u)
-	du := x.plus(x.scale(x.square(v), 3*root*0.044715), root)
-	half := x.scale(x.plus(t, 1), 0.5)
-	return x.add(half, x.mul(x.scale(v, 0.5), x.mul(x.from(1, x.square(t)), du)))
+	u := x.mul(v, x.plus(x.Scale(x.square(v), root*0.044715), root))
+	t := x.Op("Tanh", nil, u)
+	du := x.plus(x.Scale(x.square(v), 3*root*0.044715), root)
+	half := x.Scale(x.plus(t, 1), 0.5)
+	return x.Add(half, x.mul(x.Scale(v, 0.5), x.mul(x.from(1, x.square(t)), du)))
 }
 
 // slopeMish is t + v(1-t²)σ(v), t = tanh(softplus v).
-func slopeMish(x *gradient, v, _ value) value {
-	t := x.op("Tanh", nil, x.op("Softplus", nil, v))
-	return x.add(t, x.mul(v, x.mul(x.from(1, x.square(t)), x.op("Sigmoid", nil, v))))
+func slopeMish(x *gradient, v, _ Value) Value {
+	t := x.Op("Tanh", nil, x.Op("Softplus", nil, v))
+	return x.Add(t, x.mul(v, x.mul(x.from(1, x.square(t)), x.Op("Sigmoid", nil, v))))
 }
 
 // slopeSwishOf is the derivative of v·σ(αv) when alpha is α.
-func (x *gradient) slopeSwishOf(v value, alpha float64) value {
-	s := x.op("Sigmoid", nil, x.scale(v, alpha))
-	return x.add(s, x.mul(x.scale(v, alpha), x.mul(s, x.from(1, s))))
+func (x *gradient) slopeSwishOf(v Value, alpha float64) Value {
+	s := x.Op("Sigmoid", nil, x.Scale(v, alpha))
+	return x.Add(s, x.mul(x.Scale(v, alpha), x.mul(s, x.from(1, s))))
 }
 
-func slopeSwish(x *gradient, v, _ value) value { return x.slopeSwishOf(v, x.alpha(1)) }
+func slopeSwish(x *gradient, v, _ Value) Value { return x.slopeSwishOf(v, x.alpha(1)) }
 
-func slopeSilu(x *gradient, v, _ value) value { return x.slopeSwishOf(v, 1) }
+func slopeSilu(x *gradient, v, _ Value) Value { return x.slopeSwishOf(v, 1) }
 
 func gradSwiGLU(x *gradient) {
-	a, b, g := x.input(0), x.input(1), x.d(0)
+	a, b, g := x.Input(0), x.Input(1), x.d(0)
 	if x.needs(0) {
 		x.set(0, x.mul(x.mul(g, b), x.slopeSwishOf(a, x.alpha(1))))
 	}
 	if x.needs(1) {
-		x.set(1, x.mul(g, x.mul(a, x.op("Sigmoid", nil, x.scale(a, x.alpha(1))))))
+		x.set(1, x.mul(g, x.mul(a, x.Op("Sigmoid", nil, x.Scale(a, x.alpha(1))))))
 	}
 }
 
-var gradShrink = unary(func(x *gradient, g value) value {
-	v, lambda := x.input(0), x.attr("lambd", 0.5)
-	return x.masked(x.op("Or", nil, x.below(v, -lambda), x.above(v, lambda)), g)
+var gradShrink = unary(func(x *gradient, g Value) Value {
+	v, lambda := x.Input(0), x.attr("lambd", 0.5)
+	return x.masked(x.Op("Or", nil, x.below(v, -lambda), x.above(v, lambda)), g)
 })
 
 func gradPRelu(x *gradient) {
-	v, s, g := x.input(0), x.input(1), x.d(0)
+	v, s, g := x.Input(0), x.Input(1), x.d(0)
 	negative := x.below(v, 0)
 	if x.needs(0) {
 		x.set(0, x.where(negative, x.mul(g, s), g))
@@ -266,42 +266,42 @@ func gradPRelu(x *gradient) {
 // gradClip: a bound that holds takes the gradient, the upper one where they cross. Elements that
 // equal a bound are let through.
 func gradClip(x *gradient) {
-	v, g := x.input(0), x.d(0)
+	v, g := x.Input(0), x.d(0)
 	lo, hi := x.clipBounds()
-	low, high, raised := absent, absent, v
-	if lo != absent {
-		low = x.op("Less", nil, v, lo)
+	low, high, raised := Absent, Absent, v
+	if lo != Absent {
+		low = x.Op("Less", nil, v, lo)
 		raised = x.where(low, lo, v)
 	}
-	if hi != absent {
-		high = x.op("Greater", nil, raised, hi)
+	if hi != Absent {
+		high = x.Op("Greater", nil, raised, hi)
 		x.total(2, x.masked(high, g))
-		g = x.where(high, x.scalar(g, 0), g)
+		g = x.where(high, x.Scalar(g, 0), g)
 	}
-	if lo != absent {
+	if lo != Absent {
 		x.total(1, x.masked(low, g))
-		g = x.where(low, x.scalar(g, 0), g)
+		g = x.where(low, x.Scalar(g, 0), g)
 	}
 	x.set(0, g)
 }
 
-// clipBounds are the bounds of Clip as scalars, attributes before version 11; absent ones too.
-func (x *gradient) clipBounds() (lo, hi value) {
-	bound := func(name string, i int) value {
+// clipBounds are the bounds of Clip as scalars, attributes before version 11; Absent ones too.
+func (x *gradient) clipBounds() (lo, hi Value) {
+	bound := func(name string, i int) Value {
 		switch {
-		case x.Version >= 11 && x.input(i) != absent:
-			return x.reshape(x.input(i))
+		case x.Version >= 11 && x.Input(i) != Absent:
+			return x.Reshape(x.Input(i))
 		case x.Version < 11 && x.Attrs.Has(name):
-			return x.scalar(x.input(0), x.attr(name, 0))
+			return x.Scalar(x.Input(0), x.attr(name, 0))
 		}
-		return absent
+		return Absent
 	}
 	return bound("min", 1), bound("max", 2)
 }
 
 // total gives operand i, of one element, the sum of all of v.
-func (x *gradient) total(i int, v value) {
+func (x *gradient) total(i int, v Value) {
 	if x.needs(i) {
-		x.set(i, x.as(x.op("ReduceSum", nil, v), x.input(i)))
+		x.set(i, x.as(x.Op("ReduceSum", nil, v), x.Input(i)))
 	}
 }

@@ -6,7 +6,7 @@ import "slices"
 
 // gradCast: what is cast to an integer or a condition has no derivative (see package grad), so what
 // is left is a conversion between floats.
-var gradCast = unary(func(x *gradient, g value) value { return x.cast(g, x.dtype(x.input(0))) })
+var gradCast = unary(func(x *gradient, g Value) Value { return x.Cast(g, x.DType(x.Input(0))) })
 
 func gradCastLike(x *gradient) {
 	gradCast(x)
@@ -15,20 +15,20 @@ func gradCastLike(x *gradient) {
 
 // gradView is the rule of operators that give elements another shape; the others of their operands
 // are integers.
-var gradView = unary(func(x *gradient, g value) value { return x.as(g, x.input(0)) })
+var gradView = unary(func(x *gradient, g Value) Value { return x.as(g, x.Input(0)) })
 
 // gradTranspose turns the axes back.
-var gradTranspose = unary(func(x *gradient, g value) value {
-	perm, err := transposePerm(x.Call, x.rank(x.input(0)))
-	if err != nil || x.err != nil {
-		x.err = firstError(x.err, err)
-		return absent
+var gradTranspose = unary(func(x *gradient, g Value) Value {
+	perm, err := transposePerm(x.Call, x.Rank(x.Input(0)))
+	if err != nil || x.Err != nil {
+		x.Err = firstError(x.Err, err)
+		return Absent
 	}
 	back := make([]int64, len(perm))
 	for i, p := range perm {
 		back[p] = int64(i)
 	}
-	return x.transpose(g, back...)
+	return x.Transpose(g, back...)
 })
 
 func firstError(errs ...error) error {
@@ -40,22 +40,22 @@ func firstError(errs ...error) error {
 }
 
 // axisOf is attribute axis, counted from the first of v.
-func (x *expander) axisOf(v value, def int64) int64 {
-	rank := x.rank(v)
-	axis, err := x.axis(x.Attrs.Int("axis", def), max(rank, 1))
-	x.err = firstError(x.err, err)
+func (x *Expander) axisOf(v Value, def int64) int64 {
+	rank := x.Rank(v)
+	axis, err := x.Axis(x.Attrs.Int("axis", def), max(rank, 1))
+	x.Err = firstError(x.Err, err)
 	return int64(axis)
 }
 
 // gradConcat parts the gradient as the operands were.
 func gradConcat(x *gradient) {
 	axis := x.axisOf(x.out(0), 0)
-	sizes := make([]value, x.NumIn)
+	sizes := make([]Value, x.NumIn)
 	for i := range sizes {
-		sizes[i] = x.dim(x.input(i), axis)
+		sizes[i] = x.Dim(x.Input(i), axis)
 	}
-	split := x.op("Concat", Attrs{IntAttr("axis", 0)}, sizes...)
-	parts := x.ops("", "Split", x.opset, x.NumIn, Attrs{IntAttr("axis", axis)}, x.d(0), split)
+	split := x.Op("Concat", Attrs{IntAttr("axis", 0)}, sizes...)
+	parts := x.Ops("", "Split", x.Opset, x.NumIn, Attrs{IntAttr("axis", axis)}, x.d(0), split)
 	for i, p := range parts {
 		x.set(i, p)
 	}
@@ -63,11 +63,11 @@ func gradConcat(x *gradient) {
 
 // gradSplit joins the gradients of all parts, zeros for those that have none.
 func gradSplit(x *gradient) {
-	parts := make([]value, x.NumOut)
+	parts := make([]Value, x.NumOut)
 	for i := range parts {
 		parts[i] = x.d(i)
 	}
-	x.set(0, x.op("Concat", Attrs{IntAttr("axis", x.axisOf(x.input(0), 0))}, parts...))
+	x.set(0, x.Op("Concat", Attrs{IntAttr("axis", x.axisOf(x.Input(0), 0))}, parts...))
 }
 
 // gradExpand sums what was repeated.
@@ -84,21 +84,21 @@ func gradPad(x *gradient) {
 		x.zero(2)
 		return
 	}
-	v, g := x.input(0), x.d(0)
-	pads, axes, version := absent, absent, max(x.opset, 13)
+	v, g := x.Input(0), x.d(0)
+	pads, axes, version := Absent, Absent, max(x.Opset, 13)
 	if x.Version >= 11 {
-		pads, axes = x.input(1), x.input(3)
+		pads, axes = x.Input(1), x.Input(3)
 	} else {
-		pads = x.ints(x.Attrs.Ints("pads")...)
+		pads = x.Ints(x.Attrs.Ints("pads")...)
 	}
-	if axes != absent {
+	if axes != Absent {
 		version = max(version, 18)
 	}
-	inner := x.ops("", "Pad", version, 1, nil, g, x.neg(pads), absent, axes)[0]
+	inner := x.Ops("", "Pad", version, 1, nil, g, x.neg(pads), Absent, axes)[0]
 	x.set(0, x.as(inner, v))
 	if x.needs(2) {
-		all := x.op("ReduceSum", nil, g)
-		x.total(2, x.sub(all, x.op("ReduceSum", nil, inner)))
+		all := x.Op("ReduceSum", nil, g)
+		x.total(2, x.sub(all, x.Op("ReduceSum", nil, inner)))
 	}
 }
 
@@ -107,9 +107,9 @@ func gradGather(x *gradient) {
 	if !x.needs(0) {
 		return
 	}
-	v, at, g := x.input(0), x.input(1), x.d(0)
-	axis, rank, picked := int(x.axisOf(v, 0)), x.rank(v), x.rank(at)
-	if x.err != nil {
+	v, at, g := x.Input(0), x.Input(1), x.d(0)
+	axis, rank, picked := int(x.axisOf(v, 0)), x.Rank(v), x.Rank(at)
+	if x.Err != nil {
 		return
 	}
 	first := append([]int64{int64(axis)}, slices.Concat(axesBetween(0, axis),
@@ -120,14 +120,14 @@ func gradGather(x *gradient) {
 	}
 	rows := slices.Concat(axesBetween(axis, axis+picked), axesBetween(0, axis),
 		axesBetween(axis+picked, rank-1+picked))
-	zeros := x.full(x.transpose(v, first...), g, 0)
-	x.set(0, x.transpose(x.scatterND(zeros, x.unsqueeze(at, int64(picked)),
-		x.transpose(g, rows...)), back...))
+	zeros := x.full(x.Transpose(v, first...), g, 0)
+	x.set(0, x.Transpose(x.scatterND(zeros, x.Unsqueeze(at, int64(picked)),
+		x.Transpose(g, rows...)), back...))
 }
 
 // scatterND adds slices of v to those of base at places.
-func (x *expander) scatterND(base, places, v value) value {
-	return x.ops("", "ScatterND", max(x.opset, 16), 1, Attrs{StringAttr("reduction", "add")}, base,
+func (x *Expander) scatterND(base, places, v Value) Value {
+	return x.Ops("", "ScatterND", max(x.Opset, 16), 1, Attrs{StringAttr("reduction", "add")}, base,
 		places, v)[0]
 }
 
@@ -135,15 +135,15 @@ func (x *expander) scatterND(base, places, v value) value {
 func axisAttr(axis int64) Attrs { return Attrs{IntAttr("axis", axis)} }
 
 // scatterAlong adds elements of v to those of base at places along an axis.
-func (x *expander) scatterAlong(axis int64, base, places, v value) value {
-	return x.ops("", "ScatterElements", max(x.opset, 16), 1,
+func (x *Expander) scatterAlong(axis int64, base, places, v Value) Value {
+	return x.Ops("", "ScatterElements", max(x.Opset, 16), 1,
 		append(axisAttr(axis), StringAttr("reduction", "add")), base, places, v)[0]
 }
 
 func gradGatherElements(x *gradient) {
 	if x.needs(0) {
-		v, g := x.input(0), x.d(0)
-		x.set(0, x.scatterAlong(x.axisOf(v, 0), x.full(v, g, 0), x.input(1), g))
+		v, g := x.Input(0), x.d(0)
+		x.set(0, x.scatterAlong(x.axisOf(v, 0), x.full(v, g, 0), x.Input(1), g))
 	}
 }
 
@@ -153,17 +153,17 @@ func gradGatherND(x *gradient) {
 		return
 	}
 	if x.needs(0) {
-		x.set(0, x.scatterND(x.full(x.input(0), x.d(0), 0), x.input(1), x.d(0)))
+		x.set(0, x.scatterND(x.full(x.Input(0), x.d(0), 0), x.Input(1), x.d(0)))
 	}
 }
 
 // gradScatter is the rule of operators that set or add updates (operand 2) in data (operand 0) at
 // places, which write puts and read gets. ONNX leaves open what two settings of one place give, and
 // so does the rule.
-func gradScatter(write func(x *gradient, base, places, v value) value,
-	read func(x *gradient, v, places value) value) func(*gradient) {
+func gradScatter(write func(x *gradient, base, places, v Value) Value,
+	read func(x *gradient, v, places Value) Value) func(*gradient) {
 	return func(x *gradient) {
-		g, places := x.d(0), x.input(1)
+		g, places := x.d(0), x.Input(1)
 		how := x.Attrs.String("reduction", "none")
 		if how != "none" && how != "add" {
 			x.refuse(0, "reduction "+how)
@@ -171,7 +171,7 @@ func gradScatter(write func(x *gradient, base, places, v value) value,
 			return
 		}
 		if x.needs(0) && how == "none" {
-			x.set(0, write(x, g, places, x.full(x.input(2), g, 0)))
+			x.set(0, write(x, g, places, x.full(x.Input(2), g, 0)))
 		}
 		if how == "add" {
 			x.set(0, g)
@@ -182,20 +182,20 @@ func gradScatter(write func(x *gradient, base, places, v value) value,
 	}
 }
 
-var gradScatterElements = gradScatter(func(x *gradient, base, places, v value) value {
-	return x.op("ScatterElements", axisAttr(x.axisOf(x.input(0), 0)), base, places, v)
-}, func(x *gradient, v, places value) value {
-	return x.op("GatherElements", axisAttr(x.axisOf(x.input(0), 0)), v, places)
+var gradScatterElements = gradScatter(func(x *gradient, base, places, v Value) Value {
+	return x.Op("ScatterElements", axisAttr(x.axisOf(x.Input(0), 0)), base, places, v)
+}, func(x *gradient, v, places Value) Value {
+	return x.Op("GatherElements", axisAttr(x.axisOf(x.Input(0), 0)), v, places)
 })
 
-var gradScatterND = gradScatter(func(x *gradient, base, places, v value) value {
-	return x.op("ScatterND", nil, base, places, v)
-}, func(x *gradient, v, places value) value { return x.op("GatherND", nil, v, places) })
+var gradScatterND = gradScatter(func(x *gradient, base, places, v Value) Value {
+	return x.Op("ScatterND", nil, base, places, v)
+}, func(x *gradient, v, places Value) Value { return x.Op("GatherND", nil, v, places) })
 
 // gradTopK puts the gradient of the values where the indices say they were.
 func gradTopK(x *gradient) {
 	if x.needs(0) {
-		v, g := x.input(0), x.d(0)
+		v, g := x.Input(0), x.d(0)
 		x.set(0, x.scatterAlong(x.axisOf(v, -1), x.full(v, g, 0), x.out(1), g))
 	}
 }
@@ -206,7 +206,7 @@ func gradSame(x *gradient) {
 	if x.needs(0) {
 		in := x.operands()
 		in[0] = x.d(0)
-		x.set(0, x.ops(x.Domain, x.Type, x.Version, 1, x.Attrs, in...)[0])
+		x.set(0, x.Ops(x.Domain, x.Type, x.Version, 1, x.Attrs, in...)[0])
 	}
 }
 
@@ -215,7 +215,7 @@ func gradCumSum(x *gradient) {
 	if x.needs(0) {
 		attrs := Attrs{IntAttr("exclusive", x.Attrs.Int("exclusive", 0)),
 			IntAttr("reverse", 1-x.Attrs.Int("reverse", 0))}
-		x.set(0, x.op("CumSum", attrs, x.d(0), x.input(1)))
+		x.set(0, x.Op("CumSum", attrs, x.d(0), x.Input(1)))
 	}
 }
 
@@ -227,7 +227,7 @@ func gradSpaceToDepth(x *gradient) {
 	}
 	if x.needs(0) {
 		size := IntAttr("blocksize", x.Attrs.Int("blocksize", 0))
-		x.set(0, x.op("DepthToSpace", Attrs{size}, x.d(0)))
+		x.set(0, x.Op("DepthToSpace", Attrs{size}, x.d(0)))
 	}
 }
 
@@ -239,6 +239,6 @@ func gradDepthToSpace(x *gradient) {
 	}
 	if x.needs(0) {
 		size := IntAttr("blocksize", x.Attrs.Int("blocksize", 0))
-		x.set(0, x.op("SpaceToDepth", Attrs{size}, x.d(0)))
+		x.set(0, x.Op("SpaceToDepth", Attrs{size}, x.d(0)))
 	}
 }

@@ -3,36 +3,36 @@ package op
 // Rules of products of matrices.
 
 // flipped swaps the last two of rank axes.
-func (x *expander) flipped(v value) value {
-	perm := axesBetween(0, x.rank(v))
+func (x *Expander) flipped(v Value) Value {
+	perm := axesBetween(0, x.Rank(v))
 	if n := len(perm); n >= 2 {
 		perm[n-1], perm[n-2] = perm[n-2], perm[n-1]
 	}
-	return x.transpose(v, perm...)
+	return x.Transpose(v, perm...)
 }
 
 // gradMatMul: g·bᵀ and aᵀ·g, a vector taken as a row on the left and a column on the right, summed
 // over the stacks that an operand was repeated for.
 func gradMatMul(x *gradient) {
-	a, b, g := x.input(0), x.input(1), x.d(0)
-	if x.rank(b) == 1 {
-		b, g = x.unsqueeze(b, 1), x.unsqueeze(g, int64(x.rank(g)))
+	a, b, g := x.Input(0), x.Input(1), x.d(0)
+	if x.Rank(b) == 1 {
+		b, g = x.Unsqueeze(b, 1), x.Unsqueeze(g, int64(x.Rank(g)))
 	}
-	if x.rank(a) == 1 {
-		a, g = x.unsqueeze(a, 0), x.unsqueeze(g, int64(x.rank(g))-1)
+	if x.Rank(a) == 1 {
+		a, g = x.Unsqueeze(a, 0), x.Unsqueeze(g, int64(x.Rank(g))-1)
 	}
 	if x.needs(0) {
-		d := x.unbroadcast(x.op("MatMul", nil, g, x.flipped(b)), a)
-		x.set(0, x.shapedAs(d, a, x.input(0)))
+		d := x.unbroadcast(x.Op("MatMul", nil, g, x.flipped(b)), a)
+		x.set(0, x.shapedAs(d, a, x.Input(0)))
 	}
 	if x.needs(1) {
-		d := x.unbroadcast(x.op("MatMul", nil, x.flipped(a), g), b)
-		x.set(1, x.shapedAs(d, b, x.input(1)))
+		d := x.unbroadcast(x.Op("MatMul", nil, x.flipped(a), g), b)
+		x.set(1, x.shapedAs(d, b, x.Input(1)))
 	}
 }
 
 // shapedAs gives d, of the shape of v, that of the operand that v was made of.
-func (x *gradient) shapedAs(d, v, operand value) value {
+func (x *gradient) shapedAs(d, v, operand Value) Value {
 	if v == operand {
 		return d
 	}
@@ -41,7 +41,7 @@ func (x *gradient) shapedAs(d, v, operand value) value {
 
 // gradGemm is gradMatMul for alpha·a·b + beta·c, either matrix turned.
 func gradGemm(x *gradient) {
-	a, b, g := x.input(0), x.input(1), x.d(0)
+	a, b, g := x.Input(0), x.Input(1), x.d(0)
 	transA, transB := x.Attrs.Bool("transA", false), x.Attrs.Bool("transB", false)
 	if x.needs(0) {
 		if transA {
@@ -58,12 +58,12 @@ func gradGemm(x *gradient) {
 		}
 	}
 	if x.needs(2) {
-		x.summed(2, x.scale(g, x.attr("beta", 1)))
+		x.summed(2, x.Scale(g, x.attr("beta", 1)))
 	}
 }
 
 // gemm is alpha of the call times a·b, either matrix turned.
-func (x *gradient) gemm(a, b value, transA, transB bool) value {
+func (x *gradient) gemm(a, b Value, transA, transB bool) Value {
 	attrs := Attrs{FloatAttr("alpha", float32(x.attr("alpha", 1)))}
 	if transA {
 		attrs = append(attrs, IntAttr("transA", 1))
@@ -71,5 +71,5 @@ func (x *gradient) gemm(a, b value, transA, transB bool) value {
 	if transB {
 		attrs = append(attrs, IntAttr("transB", 1))
 	}
-	return x.op("Gemm", attrs, a, b)
+	return x.Op("Gemm", attrs, a, b)
 }

@@ -5,111 +5,111 @@ package op
 
 // reduced is what a call of a reduction says of its axes.
 type reducedBy struct {
-	axes value // a vector, absent when none is given
+	axes Value // a vector, Absent when none is given
 	noop bool
 }
 
 // reducedBy reads the axes of the call: an attribute before version axesInput, then operand 1.
 func (x *gradient) reducedBy(axesInput int) reducedBy {
-	r := reducedBy{axes: absent, noop: x.Attrs.Bool("noop_with_empty_axes", false)}
+	r := reducedBy{axes: Absent, noop: x.Attrs.Bool("noop_with_empty_axes", false)}
 	if x.Version >= axesInput {
-		r.axes = x.input(1)
+		r.axes = x.Input(1)
 	} else if as := x.Attrs.Ints("axes"); len(as) > 0 {
-		r.axes = x.ints(as...)
+		r.axes = x.Ints(as...)
 	}
 	return r
 }
 
 // kept gives a value of the result's shape the axes that it has lost. One that is reduced whole has
 // none and broadcasts as it is.
-func (x *gradient) kept(r reducedBy, v value) value {
-	if x.Attrs.Bool("keepdims", true) || r.axes == absent {
+func (x *gradient) kept(r reducedBy, v Value) Value {
+	if x.Attrs.Bool("keepdims", true) || r.axes == Absent {
 		return v
 	}
-	return x.op("Unsqueeze", nil, v, r.axes)
+	return x.Op("Unsqueeze", nil, v, r.axes)
 }
 
 // again sums v as the call reduces, and keeps the axes.
-func (x *gradient) again(r reducedBy, v value) value {
+func (x *gradient) again(r reducedBy, v Value) Value {
 	attrs := Attrs{}
 	if r.noop {
 		attrs = append(attrs, IntAttr("noop_with_empty_axes", 1))
 	}
-	return x.op("ReduceSum", attrs, v, r.axes)
+	return x.Op("ReduceSum", attrs, v, r.axes)
 }
 
 // reductionRule is the rule of a reduction whose axes are an operand since version axesInput: f
 // makes the gradient of operand v of that of the result, g, and of the result, y, which broadcast
 // to v.
 func reductionRule(axesInput int,
-	f func(x *gradient, r reducedBy, g, v, y value) value) func(*gradient) {
-	return unary(func(x *gradient, g value) value {
-		r, v := x.reducedBy(axesInput), x.input(0)
+	f func(x *gradient, r reducedBy, g, v, y Value) Value) func(*gradient) {
+	return unary(func(x *gradient, g Value) Value {
+		r, v := x.reducedBy(axesInput), x.Input(0)
 		d := f(x, r, x.kept(r, g), v, x.kept(r, x.out(0)))
-		return x.op("Expand", nil, d, x.sizes(v))
+		return x.Op("Expand", nil, d, x.sizes(v))
 	})
 }
 
 var (
-	gradReduceSum = reductionRule(13, func(_ *gradient, _ reducedBy, g, _, _ value) value {
+	gradReduceSum = reductionRule(13, func(_ *gradient, _ reducedBy, g, _, _ Value) Value {
 		return g
 	})
-	gradReduceMean = reductionRule(18, func(x *gradient, _ reducedBy, g, v, _ value) value {
+	gradReduceMean = reductionRule(18, func(x *gradient, _ reducedBy, g, v, _ Value) Value {
 		return x.perCount(g, v, x.out(0))
 	})
-	gradReduceL1 = reductionRule(18, func(x *gradient, _ reducedBy, g, v, _ value) value {
-		return x.mul(g, x.op("Sign", nil, v))
+	gradReduceL1 = reductionRule(18, func(x *gradient, _ reducedBy, g, v, _ Value) Value {
+		return x.mul(g, x.Op("Sign", nil, v))
 	})
-	gradReduceSumSquare = reductionRule(18, func(x *gradient, _ reducedBy, g, v, _ value) value {
-		return x.mul(g, x.add(v, v))
+	gradReduceSumSquare = reductionRule(18, func(x *gradient, _ reducedBy, g, v, _ Value) Value {
+		return x.mul(g, x.Add(v, v))
 	})
 	// the norm of zeros has no derivative; it is taken as 0
-	gradReduceL2 = reductionRule(18, func(x *gradient, _ reducedBy, g, v, y value) value {
-		zero := x.op("Equal", nil, y, x.scalar(y, 0))
-		over := x.div(g, x.where(zero, x.scalar(y, 1), y))
-		return x.mul(x.where(zero, x.scalar(g, 0), over), v)
+	gradReduceL2 = reductionRule(18, func(x *gradient, _ reducedBy, g, v, y Value) Value {
+		zero := x.Op("Equal", nil, y, x.Scalar(y, 0))
+		over := x.div(g, x.where(zero, x.Scalar(y, 1), y))
+		return x.mul(x.where(zero, x.Scalar(g, 0), over), v)
 	})
-	gradReduceLogSum = reductionRule(18, func(x *gradient, _ reducedBy, g, _, y value) value {
-		return x.mul(g, x.op("Exp", nil, x.neg(y)))
+	gradReduceLogSum = reductionRule(18, func(x *gradient, _ reducedBy, g, _, y Value) Value {
+		return x.mul(g, x.Op("Exp", nil, x.neg(y)))
 	})
-	gradReduceLogSumExp = reductionRule(18, func(x *gradient, _ reducedBy, g, v, y value) value {
-		return x.mul(g, x.op("Exp", nil, x.sub(v, y)))
+	gradReduceLogSumExp = reductionRule(18, func(x *gradient, _ reducedBy, g, v, y Value) Value {
+		return x.mul(g, x.Op("Exp", nil, x.sub(v, y)))
 	})
 	// gradReduceExtreme is the rule of ReduceMax and ReduceMin: equal elements share the gradient.
-	gradReduceExtreme = reductionRule(18, func(x *gradient, r reducedBy, g, v, y value) value {
-		hit := x.cast(x.op("Equal", nil, v, y), x.dtype(v))
+	gradReduceExtreme = reductionRule(18, func(x *gradient, r reducedBy, g, v, y Value) Value {
+		hit := x.Cast(x.Op("Equal", nil, v, y), x.DType(v))
 		return x.mul(x.div(g, x.again(r, hit)), hit)
 	})
 )
 
-var gradGlobalAveragePool = unary(func(x *gradient, g value) value {
-	v := x.input(0)
-	return x.op("Expand", nil, x.perCount(g, v, g), x.sizes(v))
+var gradGlobalAveragePool = unary(func(x *gradient, g Value) Value {
+	v := x.Input(0)
+	return x.Op("Expand", nil, x.perCount(g, v, g), x.sizes(v))
 })
 
 // gradGlobalMaxPool: equal elements of a plane share the gradient.
-var gradGlobalMaxPool = unary(func(x *gradient, g value) value {
-	v := x.input(0)
-	hit := x.cast(x.op("Equal", nil, v, x.out(0)), x.dtype(v))
-	return x.mul(x.div(g, x.sumOver(hit, true, axesBetween(2, x.rank(v))...)), hit)
+var gradGlobalMaxPool = unary(func(x *gradient, g Value) Value {
+	v := x.Input(0)
+	hit := x.Cast(x.Op("Equal", nil, v, x.out(0)), x.DType(v))
+	return x.mul(x.div(g, x.sumOver(hit, true, axesBetween(2, x.Rank(v))...)), hit)
 })
 
 // softmaxAxes are the axes that a call of Softmax and its kin normalises over.
 func (x *gradient) softmaxAxes() []int64 {
-	rank := x.rank(x.input(0))
+	rank := x.Rank(x.Input(0))
 	first, end, err := x.softmaxAxis(rank)
-	x.err = firstError(x.err, err)
+	x.Err = firstError(x.Err, err)
 	return axesBetween(first, min(end, rank))
 }
 
 // gradSoftmax is y(g - Σ g·y).
-var gradSoftmax = unary(func(x *gradient, g value) value {
+var gradSoftmax = unary(func(x *gradient, g Value) Value {
 	y := x.out(0)
 	return x.mul(y, x.sub(g, x.sumOver(x.mul(g, y), true, x.softmaxAxes()...)))
 })
 
 // gradLogSoftmax is g - exp(y)·Σ g.
-var gradLogSoftmax = unary(func(x *gradient, g value) value {
+var gradLogSoftmax = unary(func(x *gradient, g Value) Value {
 	sum := x.sumOver(g, true, x.softmaxAxes()...)
-	return x.sub(g, x.mul(x.op("Exp", nil, x.out(0)), sum))
+	return x.sub(g, x.mul(x.Op("Exp", nil, x.out(0)), sum))
 })

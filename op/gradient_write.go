@@ -6,73 +6,73 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-func (x *expander) mul(a, b value) value { return x.op("Mul", nil, a, b) }
-func (x *expander) sub(a, b value) value { return x.op("Sub", nil, a, b) }
-func (x *expander) div(a, b value) value { return x.op("Div", nil, a, b) }
-func (x *expander) neg(a value) value    { return x.op("Neg", nil, a) }
-func (x *expander) square(a value) value { return x.mul(a, a) }
+func (x *Expander) mul(a, b Value) Value { return x.Op("Mul", nil, a, b) }
+func (x *Expander) sub(a, b Value) Value { return x.Op("Sub", nil, a, b) }
+func (x *Expander) div(a, b Value) Value { return x.Op("Div", nil, a, b) }
+func (x *Expander) neg(a Value) Value    { return x.Op("Neg", nil, a) }
+func (x *Expander) square(a Value) Value { return x.mul(a, a) }
 
 // where is a where condition c holds, else b.
-func (x *expander) where(c, a, b value) value { return x.op("Where", nil, c, a, b) }
+func (x *Expander) where(c, a, b Value) Value { return x.Op("Where", nil, c, a, b) }
 
 // masked is v where condition c holds, else 0.
-func (x *expander) masked(c, v value) value { return x.where(c, v, x.scalar(v, 0)) }
+func (x *Expander) masked(c, v Value) Value { return x.where(c, v, x.Scalar(v, 0)) }
 
 // above is the condition that v exceeds a number, below that it is less.
-func (x *expander) above(v value, than float64) value {
-	return x.op("Greater", nil, v, x.scalar(v, than))
+func (x *Expander) above(v Value, than float64) Value {
+	return x.Op("Greater", nil, v, x.Scalar(v, than))
 }
 
-func (x *expander) below(v value, than float64) value {
-	return x.op("Less", nil, v, x.scalar(v, than))
+func (x *Expander) below(v Value, than float64) Value {
+	return x.Op("Less", nil, v, x.Scalar(v, than))
 }
 
 // from is a number less v.
-func (x *expander) from(f float64, v value) value { return x.sub(x.scalar(v, f), v) }
+func (x *Expander) from(f float64, v Value) Value { return x.sub(x.Scalar(v, f), v) }
 
 // plus is v and a number.
-func (x *expander) plus(v value, f float64) value { return x.op("Add", nil, v, x.scalar(v, f)) }
+func (x *Expander) plus(v Value, f float64) Value { return x.Op("Add", nil, v, x.Scalar(v, f)) }
 
-func (x *expander) sizes(v value) value { return x.op("Shape", nil, v) }
+func (x *Expander) sizes(v Value) Value { return x.Op("Shape", nil, v) }
 
 // full has the shape of one value, the element type of another, and one number in it.
-func (x *expander) full(shape, like value, f float64) value {
+func (x *Expander) full(shape, like Value, f float64) Value {
 	return x.filled(x.sizes(shape), like, f)
 }
 
 // filled is full of a shape that is given as integers.
-func (x *expander) filled(shape, like value, f float64) value {
-	one := x.scalar(like, f)
-	if x.err != nil {
-		return absent
+func (x *Expander) filled(shape, like Value, f float64) Value {
+	one := x.Scalar(like, f)
+	if x.Err != nil {
+		return Absent
 	}
 	t := *x.e.Consts[int(one)]
 	t.Shape = []int{1}
-	return x.op("ConstantOfShape", Attrs{TensorAttr("value", &t)}, shape)
+	return x.Op("ConstantOfShape", Attrs{TensorAttr("value", &t)}, shape)
 }
 
 // as gives v the shape of another value with as many elements. Sizes may be 0, which Reshape takes
 // as itself only when told to.
-func (x *expander) as(v, like value) value {
+func (x *Expander) as(v, like Value) Value {
 	attrs := Attrs{IntAttr("allowzero", 1)}
-	if sizes, ok := x.typ(like).Ints(); ok && !slices.Contains(sizes, 0) {
+	if sizes, ok := x.TypeOf(like).Ints(); ok && !slices.Contains(sizes, 0) {
 		attrs = nil
 	}
-	version := max(x.opset, 14)
-	return x.ops("", "Reshape", version, 1, attrs, v, x.sizes(like))[0]
+	version := max(x.Opset, 14)
+	return x.Ops("", "Reshape", version, 1, attrs, v, x.sizes(like))[0]
 }
 
 // wide is a value in the type that sums and moments of it are computed in: float32 for halves.
-func (x *expander) wide(v value) value {
-	if d := x.dtype(v); d == tensor.Float16 || d == tensor.BFloat16 {
-		return x.cast(v, tensor.Float32)
+func (x *Expander) wide(v Value) Value {
+	if d := x.DType(v); d == tensor.Float16 || d == tensor.BFloat16 {
+		return x.Cast(v, tensor.Float32)
 	}
 	return v
 }
 
 // sumOver sums along axes, counted from the first, which stay with size 1 when keep is set. No axes
 // are none.
-func (x *expander) sumOver(v value, keep bool, axes ...int64) value {
+func (x *Expander) sumOver(v Value, keep bool, axes ...int64) Value {
 	if len(axes) == 0 {
 		return v
 	}
@@ -80,24 +80,24 @@ func (x *expander) sumOver(v value, keep bool, axes ...int64) value {
 	if !keep {
 		attrs = append(attrs, IntAttr("keepdims", 0))
 	}
-	return x.op("ReduceSum", attrs, v, x.ints(axes...))
+	return x.Op("ReduceSum", attrs, v, x.Ints(axes...))
 }
 
 // meanOver is the mean along axes, which stay with size 1.
-func (x *expander) meanOver(v value, axes ...int64) value {
+func (x *Expander) meanOver(v Value, axes ...int64) Value {
 	sum := x.sumOver(v, true, axes...)
 	return x.perCount(sum, v, sum)
 }
 
-// perCount divides v by how many elements of one value come on one of another. Halves are divided as
-// float32, since numbers of elements exceed the greatest float16.
-func (x *expander) perCount(v, of, on value) value {
-	d := x.dtype(v)
+// perCount divides v by how many elements of one value come on one of another. Halves are divided
+// as float32, since numbers of elements exceed the greatest float16.
+func (x *Expander) perCount(v, of, on Value) Value {
+	d := x.DType(v)
 	v = x.wide(v)
-	one := x.constant(tensor.Scalar[int64](1))
-	atLeastOne := func(n value) value { return x.op("Max", nil, one, n) }
-	n := x.div(x.op("Size", nil, of), atLeastOne(x.op("Size", nil, on)))
-	return x.cast(x.div(v, x.cast(atLeastOne(n), x.dtype(v))), d)
+	one := x.Constant(tensor.Scalar[int64](1))
+	atLeastOne := func(n Value) Value { return x.Op("Max", nil, one, n) }
+	n := x.div(x.Op("Size", nil, of), atLeastOne(x.Op("Size", nil, on)))
+	return x.Cast(x.div(v, x.Cast(atLeastOne(n), x.DType(v))), d)
 }
 
 // axesBetween are the axes from first up to, not with, end.
@@ -112,18 +112,18 @@ func axesBetween(first, end int) []int64 {
 // unbroadcast sums v over the elements that one of like was repeated to: over the axes that like
 // lacks and those where it has size 1 and v has not. Where names do not tell, sizes are compared
 // when it runs.
-func (x *expander) unbroadcast(v, like value) value {
-	if x.err != nil || x.types[v].Equal(x.types[like]) {
+func (x *Expander) unbroadcast(v, like Value) Value {
+	if x.Err != nil || x.types[v].Equal(x.types[like]) {
 		return v
 	}
-	from, to := x.shape(v), x.shape(like)
-	if x.err != nil {
-		return absent
+	from, to := x.Shape(v), x.Shape(like)
+	if x.Err != nil {
+		return Absent
 	}
 	lead := len(from) - len(to)
 	if lead < 0 {
-		x.fail(ErrPanic, "gradient %v is of less rank than %v", x.types[v], x.types[like])
-		return absent
+		x.Fail(ErrPanic, "gradient %v is of less rank than %v", x.types[v], x.types[like])
+		return Absent
 	}
 	v = x.sumOver(v, false, axesBetween(0, lead)...)
 	var axes []int64
@@ -146,16 +146,16 @@ func (x *expander) unbroadcast(v, like value) value {
 }
 
 // sumWhereLonger sums v along the axes where its size is not that of like, which has its rank.
-func (x *expander) sumWhereLonger(v, like value) value {
-	differ := x.op("Not", nil, x.op("Equal", nil, x.sizes(v), x.sizes(like)))
-	axes := x.reshape(x.op("NonZero", nil, differ), -1)
-	v = x.op("ReduceSum", Attrs{IntAttr("noop_with_empty_axes", 1)}, v, axes)
+func (x *Expander) sumWhereLonger(v, like Value) Value {
+	differ := x.Op("Not", nil, x.Op("Equal", nil, x.sizes(v), x.sizes(like)))
+	axes := x.Reshape(x.Op("NonZero", nil, differ), -1)
+	v = x.Op("ReduceSum", Attrs{IntAttr("noop_with_empty_axes", 1)}, v, axes)
 	return x.as(v, like)
 }
 
 // scatter adds the elements of v, a vector, to those of base, another, at places.
-func (x *expander) scatter(base, places, v value) value {
-	return x.ops("", "ScatterElements", max(x.opset, 16), 1,
+func (x *Expander) scatter(base, places, v Value) Value {
+	return x.Ops("", "ScatterElements", max(x.Opset, 16), 1,
 		Attrs{StringAttr("reduction", "add")}, base, places, v)[0]
 }
 
@@ -163,26 +163,26 @@ func (x *expander) scatter(base, places, v value) value {
 // the same call moves their numbers, which say where each element of the gradient belongs. Number 0
 // is an element that the operator makes up. others are the operands to use instead of the call's;
 // what stands in place i is ignored.
-func (x *gradient) moved(i int, others ...value) {
+func (x *gradient) moved(i int, others ...Value) {
 	if !x.needs(i) {
 		return
 	}
-	v := x.input(i)
-	n, one := x.op("Size", nil, v), x.constant(tensor.Scalar[int64](1))
-	end := x.op("Add", nil, n, one)
-	operands := append([]value{}, others...)
-	operands[i] = x.as(x.op("Range", nil, one, end, one), v)
-	places := x.ops(x.Domain, x.Type, x.Version, x.NumOut, x.Attrs, operands...)[0]
-	size, g := x.reshape(end, 1), x.reshape(x.d(0), -1)
-	sums := x.scatter(x.filled(size, g, 0), x.reshape(places, -1), g)
-	x.set(i, x.as(x.op("Slice", nil, sums, x.ints(1), size), v))
+	v := x.Input(i)
+	n, one := x.Op("Size", nil, v), x.Constant(tensor.Scalar[int64](1))
+	end := x.Op("Add", nil, n, one)
+	operands := append([]Value{}, others...)
+	operands[i] = x.as(x.Op("Range", nil, one, end, one), v)
+	places := x.Ops(x.Domain, x.Type, x.Version, x.NumOut, x.Attrs, operands...)[0]
+	size, g := x.Reshape(end, 1), x.Reshape(x.d(0), -1)
+	sums := x.scatter(x.filled(size, g, 0), x.Reshape(places, -1), g)
+	x.set(i, x.as(x.Op("Slice", nil, sums, x.Ints(1), size), v))
 }
 
-// operands are the operands of the call, absent ones too.
-func (x *gradient) operands() []value {
-	in := make([]value, x.NumIn)
+// operands are the operands of the call, Absent ones too.
+func (x *gradient) operands() []Value {
+	in := make([]Value, x.NumIn)
 	for i := range in {
-		in[i] = x.input(i)
+		in[i] = x.Input(i)
 	}
 	return in
 }

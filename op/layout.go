@@ -147,7 +147,7 @@ func evalReverseSequence(c *Eval) error {
 	if in.Rank() < 2 || min(batch, time) != 0 || max(batch, time) != 1 {
 		return c.Errorf(ErrInput, "batch_axis %d and time_axis %d of %v", batch, time, in.Shape)
 	}
-	lens, err := c.ints(1)
+	lens, err := c.Ints(1)
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func evalTrilu(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	out, err := c.zeroOutput(0, in.DType, in.Shape)
+	out, err := c.ZeroOutput(0, in.DType, in.Shape)
 	if err != nil || out.Len() == 0 {
 		return err
 	}

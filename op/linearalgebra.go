@@ -5,16 +5,16 @@ import "math"
 // linearAlgebra holds the operators on square matrices: Det.
 var linearAlgebra = []Op{
 	{Name: "Det", Since: []int{11, 22}, MinIn: 1, MaxIn: 1, Infer: inferDet,
-		Eval: inFloat32(evalDet)},
+		Eval: InFloat32(evalDet)},
 }
 
 func inferDet(c *Infer) error {
-	x, ranked, err := c.start(floatTypes)
+	x, ranked, err := c.Start(floatTypes)
 	if !ranked {
 		return err
 	}
 	r := len(x.Shape)
-	if r < 2 || !mayEqual(x.Shape[r-1], x.Shape[r-2]) {
+	if r < 2 || !x.Shape[r-1].MayEqual(x.Shape[r-2]) {
 		return c.Errorf(ErrInput, "X %v must be square matrices", x)
 	}
 	c.Out[0] = Ranked(x.DType, x.Shape[:r-2]...)
@@ -23,7 +23,7 @@ func inferDet(c *Infer) error {
 
 func evalDet(c *Eval) error {
 	x := c.In[0]
-	if _, err := c.sameDType(floatTypes, x.DType); err != nil {
+	if _, err := c.SameDType(floatTypes, x.DType); err != nil {
 		return err
 	}
 	r := x.Rank()
@@ -34,7 +34,7 @@ func evalDet(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	v, err := c.floats(0)
+	v, err := c.Floats(0)
 	if err != nil {
 		return err
 	}

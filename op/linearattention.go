@@ -15,7 +15,7 @@ var linearAttention = []Op{
 		Eval:  evalLinearAttention, Flops: linearAttentionFlops},
 	{Name: "CausalConvWithState", Since: []int{27}, MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 2,
 		Infer: inferCausalConv,
-		Eval:  inFloat32(evalCausalConv), Flops: causalConvFlops},
+		Eval:  InFloat32(evalCausalConv), Flops: causalConvFlops},
 }
 
 // Inputs of LinearAttention, in order.
@@ -65,7 +65,7 @@ func linearHeads(c *Call) (q, kv int, err error) {
 }
 
 func inferLinearAttention(c *Infer) error {
-	d, err := c.sameDType(floatTypes, c.In[linearQ].DType, c.In[linearK].DType, c.In[linearV].DType)
+	d, err := c.SameDType(floatTypes, c.In[linearQ].DType, c.In[linearK].DType, c.In[linearV].DType)
 	if err != nil {
 		return err
 	}
@@ -82,14 +82,14 @@ func inferLinearAttention(c *Infer) error {
 	}
 	batch, length, dk, dv := Unknown(), Unknown(), Unknown(), Unknown()
 	if q := c.In[linearQ]; q.Ranked {
-		h, err := headsOf(c.Call, q.Shape, Known(hq), int64(hq), divDim)
+		h, err := headsOf(c.Call, q.Shape, Known(hq), int64(hq), Dim.DivInt)
 		if err != nil || len(q.Shape) != 3 {
 			return c.Errorf(ErrInput, "query %v must be batch × length × %d heads", q, hq)
 		}
 		batch, length, dk = h.batch, h.length, h.size
 	}
 	if v := c.In[linearV]; v.Ranked {
-		h, err := headsOf(c.Call, v.Shape, Known(hk), int64(hk), divDim)
+		h, err := headsOf(c.Call, v.Shape, Known(hk), int64(hk), Dim.DivInt)
 		if err != nil || len(v.Shape) != 3 {
 			return c.Errorf(ErrInput, "value %v must be batch × length × %d heads", v, hk)
 		}
@@ -152,7 +152,7 @@ func evalLinearAttention(c *Eval) error {
 // sizes reads the attributes and the sizes of heads.
 func (r *recurrence) sizes() (err error) {
 	q, k, v := r.In[linearQ], r.In[linearK], r.In[linearV]
-	if _, err := r.sameDType(floatTypes, q.DType, k.DType, v.DType); err != nil {
+	if _, err := r.SameDType(floatTypes, q.DType, k.DType, v.DType); err != nil {
 		return err
 	}
 	if r.rule, err = linearRule(r.Call, r.Has(linearDecay), r.Has(linearBeta)); err != nil {
@@ -179,13 +179,13 @@ func (r *recurrence) sizes() (err error) {
 // read reads the operands. Decay is one a head or one an element of the key, beta one a head or one
 // a token.
 func (r *recurrence) read() (err error) {
-	if r.q, err = r.floats(linearQ); err != nil {
+	if r.q, err = r.Floats(linearQ); err != nil {
 		return err
 	}
-	if r.k, err = r.floatsOf(linearK, r.batch, r.length, r.hk*r.dk); err != nil {
+	if r.k, err = r.FloatsOf(linearK, r.batch, r.length, r.hk*r.dk); err != nil {
 		return err
 	}
-	if r.v, err = r.floatsOf(linearV, r.batch, r.length, r.hk*r.dv); err != nil {
+	if r.v, err = r.FloatsOf(linearV, r.batch, r.length, r.hk*r.dv); err != nil {
 		return err
 	}
 	if r.decay, r.decayWidth, err = r.perToken(linearDecay, r.hk, r.hk*r.dk); err != nil {
@@ -196,7 +196,7 @@ func (r *recurrence) read() (err error) {
 		return err
 	}
 	if r.Has(linearPast) {
-		r.state, err = r.floatsOf(linearPast, r.batch, r.hk, r.dk, r.dv)
+		r.state, err = r.FloatsOf(linearPast, r.batch, r.hk, r.dk, r.dv)
 		return err
 	}
 	r.state, err = zeros(r.batch, r.hk, r.dk, r.dv)
@@ -213,7 +213,7 @@ func (r *recurrence) perToken(i int, widths ...int) (v []float64, width int, err
 		return nil, 0, r.Errorf(ErrInput, "input %d has shape %v, must be %d × %d × one of %v", i,
 			s, r.batch, r.length, widths)
 	}
-	v, err = r.floats(i)
+	v, err = r.Floats(i)
 	return v, s[2], err
 }
 
@@ -234,7 +234,7 @@ func (r *recurrence) step(b, h, t int) {
 	if r.rule.delta {
 		beta := r.beta[token*r.betaWidth+h%r.betaWidth]
 		recalled := make([]float64, r.dv)
-		addProduct(recalled, k, 1, state, r.dk, r.dv)
+		AddProduct(recalled, k, 1, state, r.dk, r.dv)
 		for j := range v {
 			v[j] = beta * (v[j] - recalled[j])
 		}
@@ -245,7 +245,7 @@ func (r *recurrence) step(b, h, t int) {
 	for g := range r.hq / r.hk {
 		head := token*r.hq + h*(r.hq/r.hk) + g
 		o := r.out[head*r.dv:][:r.dv]
-		addProduct(o, r.q[head*r.dk:][:r.dk], 1, state, r.dk, r.dv)
+		AddProduct(o, r.q[head*r.dk:][:r.dk], 1, state, r.dk, r.dv)
 		for j := range o {
 			o[j] *= r.scale
 		}
@@ -259,16 +259,16 @@ func linearAttentionFlops(c *Call, in, out []Type) int64 {
 		return 0
 	}
 	size, _ := in[linearQ].Shape[2].FloorDiv(q).Int()
-	return typeCount(out[0]) / int64(q) * int64(size) * int64(4*kv+2*q)
+	return out[0].Elements() / int64(q) * int64(size) * int64(4*kv+2*q)
 }
 
 // inferCausalConv shapes the result like input 0, and the state: what the kernel still looks back
 // at.
 func inferCausalConv(c *Infer) error {
-	if _, err := c.sameDType(floatTypes, c.dtypes()...); err != nil {
+	if _, err := c.SameDType(floatTypes, c.DTypes()...); err != nil {
 		return err
 	}
-	if err := inferSame(floatTypes)(c); err != nil || len(c.Out) == 1 {
+	if err := SameAsInput(floatTypes)(c); err != nil || len(c.Out) == 1 {
 		return err
 	}
 	c.Out[1] = Unranked(c.In[0].DType)
@@ -297,7 +297,7 @@ func causalActivation(c *Call) (func(float64) float64, error) {
 // position; what lies before the first position is past_state, or zero.
 func evalCausalConv(c *Eval) error {
 	x, w := c.In[0], c.In[1]
-	if _, err := c.sameDType(floatTypes, c.dtypes()...); err != nil {
+	if _, err := c.SameDType(floatTypes, c.DTypes()...); err != nil {
 		return err
 	}
 	f, err := causalActivation(c.Call)
@@ -309,13 +309,13 @@ func evalCausalConv(c *Eval) error {
 			"channels × 1 × kernel", x.Shape, w.Shape)
 	}
 	rows, channels, k := x.Shape[0]*x.Shape[1], x.Shape[1], w.Shape[2]
-	weights, err := c.floatsOf(1, channels, 1, k)
+	weights, err := c.FloatsOf(1, channels, 1, k)
 	if err != nil {
 		return err
 	}
 	bias := make([]float64, channels)
 	if c.Has(2) {
-		if bias, err = c.floatsOf(2, channels); err != nil {
+		if bias, err = c.FloatsOf(2, channels); err != nil {
 			return err
 		}
 	}
@@ -330,7 +330,7 @@ func evalCausalConv(c *Eval) error {
 	for r := range rows {
 		line := padded[r*(k-1+x.Shape[2]):]
 		for t := range x.Shape[2] {
-			sum := bias[r%channels] + dot(weights[r%channels*k:][:k], line[t:])
+			sum := bias[r%channels] + Dot(weights[r%channels*k:][:k], line[t:])
 			setFloat(out, r*x.Shape[2]+t, f(sum))
 		}
 	}
@@ -342,7 +342,7 @@ func evalCausalConv(c *Eval) error {
 
 // extended is input 0 with the n positions of past_state before each row.
 func (c *Eval) extended(x *tensor.Tensor, n int) ([]float64, error) {
-	v, err := c.floats(0)
+	v, err := c.Floats(0)
 	if err != nil {
 		return nil, err
 	}
@@ -353,7 +353,7 @@ func (c *Eval) extended(x *tensor.Tensor, n int) ([]float64, error) {
 	}
 	var past []float64
 	if c.Has(3) {
-		if past, err = c.floatsOf(3, x.Shape[0], x.Shape[1], n); err != nil {
+		if past, err = c.FloatsOf(3, x.Shape[0], x.Shape[1], n); err != nil {
 			return nil, err
 		}
 	}
@@ -385,5 +385,5 @@ func causalConvFlops(_ *Call, in, _ []Type) int64 {
 		return 0
 	}
 	k, _ := in[1].Shape[2].Int()
-	return 2 * int64(k) * typeCount(in[0])
+	return 2 * int64(k) * in[0].Elements()
 }

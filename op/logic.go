@@ -12,7 +12,7 @@ var logic = []Op{
 	truth("Or", func(a, b bool) bool { return a || b }, 7).constantAlmostEverywhere(),
 	truth("Xor", func(a, b bool) bool { return a != b }, 7).constantAlmostEverywhere(),
 	onElems(Op{Name: "Not", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: Elementwise,
-		Infer: inferSame(boolTypes), Eval: evalNot},
+		Infer: SameAsInput(boolTypes), Eval: evalNot},
 		Known(1).Sub).constantAlmostEverywhere(),
 	{Name: "Equal", Since: []int{7, 11, 13, 19}, MinIn: 2, MaxIn: 2,
 		Traits: Elementwise | Commutative,
@@ -28,7 +28,7 @@ var logic = []Op{
 		12, 16).constantAlmostEverywhere(),
 }
 
-var equalTypes = numberTypes | boolTypes | setOf(tensor.String)
+var equalTypes = numberTypes | boolTypes | SetOf(tensor.String)
 
 func equal(order int) bool { return order == 0 }
 
@@ -70,7 +70,7 @@ func truth(name string, f func(a, b bool) bool, since ...int) Op {
 }
 
 func (c *Eval) evalTruth(f func(a, b bool) bool) error {
-	if _, err := c.sameDType(boolTypes, c.dtypes()...); err != nil {
+	if _, err := c.SameDType(boolTypes, c.DTypes()...); err != nil {
 		return err
 	}
 	out, w, err := c.broadcastOutput(tensor.Bool)
@@ -88,7 +88,7 @@ func zipTruth[T any](out *tensor.Tensor, a, b []T, w walk, f func(a, b T) bool) 
 }
 
 func evalNot(c *Eval) error {
-	x, out, err := c.outputLike(boolTypes)
+	x, out, err := c.OutputLike(boolTypes)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func evalEqual(c *Eval) error {
 }
 
 func (c *Eval) evalEqualStrings() error {
-	if _, err := c.sameDType(equalTypes, c.dtypes()...); err != nil {
+	if _, err := c.SameDType(equalTypes, c.DTypes()...); err != nil {
 		return err
 	}
 	out, w, err := c.broadcastOutput(tensor.Bool)
@@ -130,8 +130,8 @@ func comparison(name string, holds func(order int) bool, since ...int) Op {
 }
 
 func evalComparison(c *Eval, holds func(order int) bool) error {
-	return inFloat32(func(c *Eval) error {
-		d, err := c.sameDType(numberTypes, c.dtypes()...)
+	return InFloat32(func(c *Eval) error {
+		d, err := c.SameDType(numberTypes, c.DTypes()...)
 		if err != nil {
 			return err
 		}

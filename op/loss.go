@@ -8,10 +8,10 @@ import (
 var loss = []Op{
 	{Name: "NegativeLogLikelihoodLoss", Since: []int{12, 13, 22}, MinIn: 2, MaxIn: 3,
 		Infer: inferLoss,
-		Eval:  inFloat32(evalLikelihoodLoss), parts: partsOfLikelihoodLoss},
+		Eval:  InFloat32(evalLikelihoodLoss), parts: partsOfLikelihoodLoss},
 	{Name: "SoftmaxCrossEntropyLoss", Since: []int{12, 13}, MinIn: 2, MaxIn: 3, MinOut: 1,
 		MaxOut: 2, Infer: inferLoss,
-		Eval: inFloat32(evalSoftmaxLoss), parts: partsOfSoftmaxLoss},
+		Eval: InFloat32(evalSoftmaxLoss), parts: partsOfSoftmaxLoss},
 }
 
 // reductionMode returns attribute reduction: none, sum or mean.
@@ -27,7 +27,7 @@ func (c *Call) reductionMode() (string, error) {
 // scores.
 func inferLoss(c *Infer) error {
 	scores, labels := c.In[0], c.In[1]
-	if _, err := c.sameDType(floatTypes, scores.DType); err != nil {
+	if _, err := c.SameDType(floatTypes, scores.DType); err != nil {
 		return err
 	}
 	mode, err := c.reductionMode()
@@ -49,10 +49,10 @@ func inferLoss(c *Infer) error {
 
 // evalLikelihoodLoss is the negative log likelihood of log probabilities.
 func evalLikelihoodLoss(c *Eval) error {
-	if _, err := c.sameDType(floatTypes, c.In[0].DType); err != nil {
+	if _, err := c.SameDType(floatTypes, c.In[0].DType); err != nil {
 		return err
 	}
-	logs, err := c.floats(0)
+	logs, err := c.Floats(0)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func evalLikelihoodLoss(c *Eval) error {
 // evalSoftmaxLoss is the negative log likelihood of the log-softmax over the classes.
 func evalSoftmaxLoss(c *Eval) error {
 	x := c.In[0]
-	if _, err := c.sameDType(floatTypes, x.DType); err != nil {
+	if _, err := c.SameDType(floatTypes, x.DType); err != nil {
 		return err
 	}
 	if x.Rank() < 2 {
@@ -82,7 +82,7 @@ func evalSoftmaxLoss(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	setFloats(out, logs)
+	SetFloats(out, logs)
 	return nil
 }
 
@@ -110,7 +110,7 @@ func (c *Eval) evalLoss(logs []float64) error {
 	if err != nil {
 		return err
 	}
-	setFloats(out, each)
+	SetFloats(out, each)
 	return nil
 }
 
@@ -143,7 +143,7 @@ func (c *Eval) lossOperands() ([]int64, []float64, error) {
 	if len(scores) < 2 || !slices.Equal(labels, slices.Delete(slices.Clone(scores), 1, 2)) {
 		return nil, nil, c.Errorf(ErrInput, "labels %v do not fit scores %v", labels, scores)
 	}
-	l, err := c.ints(1)
+	l, err := c.Ints(1)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -153,6 +153,6 @@ func (c *Eval) lossOperands() ([]int64, []float64, error) {
 		}
 		return l, slices.Repeat([]float64{1}, scores[1]), nil
 	}
-	w, err := c.floatsOf(2, scores[1])
+	w, err := c.FloatsOf(2, scores[1])
 	return l, w, err
 }

@@ -11,19 +11,19 @@ import (
 // integers that wrap.
 var matmul = []Op{
 	{Name: "MatMul", Since: []int{1, 9, 13}, MinIn: 2, MaxIn: 2, Infer: inferMatMul,
-		Eval:  inFloat32(evalMatMul),
+		Eval:  InFloat32(evalMatMul),
 		Flops: matMulFlops, grad: gradMatMul},
 	{Name: "Gemm", Since: []int{7, 9, 11, 13}, MinIn: 2, MaxIn: 3, Infer: inferGemm,
-		Eval:  inFloat32(evalGemm),
+		Eval:  InFloat32(evalGemm),
 		Flops: gemmFlops, grad: gradGemm},
 }
 
-var productTypes = floatTypes | setOf(tensor.Int32, tensor.Int64, tensor.Uint32, tensor.Uint64)
+var productTypes = floatTypes | SetOf(tensor.Int32, tensor.Int64, tensor.Uint32, tensor.Uint64)
 
 // inferMatMul is the rule of numpy.matmul: the last two dimensions multiply, those before
 // broadcast, and a vector is a row on the left and a column on the right.
 func inferMatMul(c *Infer) error {
-	d, err := c.sameDType(productTypes, c.dtypes()...)
+	d, err := c.SameDType(productTypes, c.DTypes()...)
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (c *Infer) matMulOutOf(d tensor.DType, a, b Type) error {
 	}
 	inner := len(b.Shape) - 2
 	ka, kb := a.Shape[len(a.Shape)-1], b.Shape[max(inner, 0)]
-	if !mayEqual(ka, kb) {
+	if !ka.MayEqual(kb) {
 		return c.Errorf(ErrInput, "%v × %v: inner dimensions %v and %v differ", a, b, ka, kb)
 	}
 	out, err := BroadcastDims(a.Shape[:max(len(a.Shape)-2, 0)], b.Shape[:max(inner, 0)])
@@ -57,13 +57,6 @@ func (c *Infer) matMulOutOf(d tensor.DType, a, b Type) error {
 	}
 	c.Out[0] = Ranked(d, out...)
 	return nil
-}
-
-// mayEqual reports whether two dimensions can be the same size.
-func mayEqual(a, b Dim) bool {
-	m, ok := a.Int()
-	n, ok2 := b.Int()
-	return !ok || !ok2 || m == n
 }
 
 // matrices is a product of stacks of matrices: for each place of the walk, m×k times k×n.
@@ -106,7 +99,7 @@ func (c *Call) matMulShapes(a, b []int) (p matrices, err error) {
 }
 
 func evalMatMul(c *Eval) error {
-	d, err := c.sameDType(productTypes, c.dtypes()...)
+	d, err := c.SameDType(productTypes, c.DTypes()...)
 	if err != nil {
 		return err
 	}
@@ -132,17 +125,17 @@ func (loopsOn[T, W]) multiply(out, at, bt *tensor.Tensor, p matrices) {
 			om := o[(at+s)*p.m*p.n:]
 			for i := range p.m {
 				clear(acc)
-				addProduct(acc, am[i*p.k:], 1, bm, p.k, p.n)
+				AddProduct(acc, am[i*p.k:], 1, bm, p.k, p.n)
 				narrowRow(om[i*p.n:], acc)
 			}
 		}
 	})
 }
 
-// addProduct adds to acc, of length at least n, the product of a row vector of k elements that lie
+// AddProduct adds to acc, of length at least n, the product of a row vector of k elements that lie
 // step apart and a contiguous k×n matrix. Four rows at a time keep the sums in registers for
 // longer.
-func addProduct[T number, W wide](acc []W, a []T, step int, b []T, k, n int) {
+func AddProduct[T number, W wide](acc []W, a []T, step int, b []T, k, n int) {
 	acc = acc[:n]
 	i := 0
 	for ; i+4 <= k; i += 4 {
@@ -165,7 +158,7 @@ func matMulFlops(_ *Call, in, out []Type) int64 {
 		return 0
 	}
 	k, _ := in[0].Shape[len(in[0].Shape)-1].Int()
-	return 2 * int64(k) * typeCount(out[0])
+	return 2 * int64(k) * out[0].Elements()
 }
 
 // gemmDims returns the m, k and n of op(A)·op(B).
@@ -184,7 +177,7 @@ func gemmDims[D any](c *Call, a, b []D) (m, ka, kb, n D, err error) {
 }
 
 func inferGemm(c *Infer) error {
-	d, err := c.sameDType(productTypes, c.dtypes()...)
+	d, err := c.SameDType(productTypes, c.DTypes()...)
 	if err != nil {
 		return err
 	}
@@ -197,7 +190,7 @@ func inferGemm(c *Infer) error {
 	if err != nil {
 		return err
 	}
-	if !mayEqual(ka, kb) {
+	if !ka.MayEqual(kb) {
 		return c.Errorf(ErrInput, "%v · %v: inner dimensions %v and %v differ", a, b, ka, kb)
 	}
 	c.Out[0] = Ranked(d, m, n)
@@ -212,7 +205,7 @@ func inferGemm(c *Infer) error {
 // evalGemm computes alpha · op(A) · op(B) + beta · C, where op transposes when asked to and C
 // broadcasts to the result.
 func evalGemm(c *Eval) error {
-	d, err := c.sameDType(productTypes, c.dtypes()...)
+	d, err := c.SameDType(productTypes, c.DTypes()...)
 	if err != nil {
 		return err
 	}
@@ -226,7 +219,8 @@ func evalGemm(c *Eval) error {
 	}
 	shape := []int{m, n}
 	if c.Has(2) {
-		if to, err := BroadcastShapes(shape, c.In[2].Shape); err != nil || !slices.Equal(to, shape) {
+		if to, err := BroadcastShapes(shape, c.In[2].Shape); err != nil ||
+			!slices.Equal(to, shape) {
 			return c.Errorf(ErrInput, "C %v does not broadcast to %v", c.In[2].Shape, shape)
 		}
 	}
@@ -252,7 +246,7 @@ func (loopsOn[T, W]) gemm(c *Eval, out *tensor.Tensor, m, k, n int) {
 	for i := range m {
 		clear(acc)
 		if k > 0 {
-			addProduct(acc, a[i*row:], step, b, k, n)
+			AddProduct(acc, a[i*row:], step, b, k, n)
 		}
 		for j, v := range acc {
 			acc[j] = alpha * v
@@ -299,5 +293,5 @@ func gemmFlops(c *Call, in, out []Type) int64 {
 		k = in[0].Shape[0]
 	}
 	n, _ := k.Int()
-	return 2 * int64(n) * typeCount(out[0])
+	return 2 * int64(n) * out[0].Elements()
 }

@@ -105,7 +105,8 @@ func TestProductRules(t *testing.T) {
 		step("same", "Einsum", Attrs{StringAttr("equation", "bhsd,bhdt->bhst")}, "q", "k").
 		want("same", "float32[N,12,S,T]")
 	flops := row(t, &Call{Type: "MatMul", Version: 13, NumIn: 2, NumOut: 1}).Flops
-	if got := flops(nil, list(Concrete(1, 4, 2, 3), Concrete(1, 3, 5)), list(Concrete(1, 4, 2, 5))); got != 240 {
+	if got := flops(nil, list(Concrete(1, 4, 2, 3), Concrete(1, 3, 5)),
+		list(Concrete(1, 4, 2, 5))); got != 240 {
 		t.Errorf("MatMul has %d flops, want 240", got)
 	}
 }

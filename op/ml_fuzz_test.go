@@ -10,15 +10,12 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// mlRows are the operators of [MLDomain].
+// mlDomain is the domain of the operators of package ml.
+const mlDomain = "ai.onnx.ml"
+
+// mlRows are its rows.
 func mlRows() []*Op {
-	var rows []*Op
-	for _, f := range [][]Op{mlTrees, mlLinear, mlSVM, mlFeatures, mlLabel, mlMaps} {
-		for i := range f {
-			rows = append(rows, &f[i])
-		}
-	}
-	return rows
+	return slices.DeleteFunc(All(), func(o *Op) bool { return o.Domain != mlDomain })
 }
 
 func (d *dice) half() float32 { return float32(d.roll(9)-4) / 2 }
@@ -41,6 +38,14 @@ func (d *dice) small(count, n int) []int64 {
 }
 
 var mlWords = list("a", "b", "", "c", "d")
+
+func numbers[T, S number](v []S) []T {
+	out := make([]T, len(v))
+	for i, x := range v {
+		out[i] = T(x)
+	}
+	return out
+}
 
 func (d *dice) post() Attr {
 	return StringAttr("post_transform",
@@ -256,10 +261,10 @@ func (d *dice) spoil(as Attrs) Attrs {
 func (d *dice) features(c *Call) *tensor.Tensor {
 	if slices.Contains(list("CastMap", "DictVectorizer"), c.Type) && d.roll(8) != 1 {
 		n := d.roll(4)
-		keys, values := intList([]int64{3, -1, 7}[:min(n, 3)]),
+		keys, values := i64([]int64{3, -1, 7}[:min(n, 3)]...),
 			tensor.From(d.floatList(min(n, 3)), min(n, 3))
 		if d.roll(2) == 1 {
-			values = stringList(list("1", "2.5", "x")[:min(n, 3)])
+			values = tensor.FromStrings(list("1", "2.5", "x")[:min(n, 3)], min(n, 3))
 		}
 		return mustTensor(tensor.NewMap(keys, values))
 	}
@@ -271,11 +276,11 @@ func (d *dice) features(c *Call) *tensor.Tensor {
 	case 0, 1:
 		return tensor.From(d.floatList(2*rows), rows, 2)
 	case 2:
-		return tensor.From(converted[float64](d.floatList(2*rows)), rows, 2)
+		return tensor.From(numbers[float64](d.floatList(2*rows)), rows, 2)
 	case 3:
 		return tensor.From(d.small(2*rows, 5), rows, 2)
 	case 4:
-		return tensor.From(converted[int32](d.small(2*rows, 5)), rows, 2)
+		return tensor.From(numbers[int32](d.small(2*rows, 5)), rows, 2)
 	case 5:
 		return tensor.From(d.floatList(2), 2)
 	}
@@ -290,7 +295,7 @@ func (d *dice) features(c *Call) *tensor.Tensor {
 func tryML(t *testing.T, d *dice) (name string, ran bool) {
 	rows := mlRows()
 	o := rows[d.roll(len(rows))]
-	c := &Call{Domain: MLDomain, Type: o.Name, Version: o.Since[d.roll(len(o.Since))],
+	c := &Call{Domain: mlDomain, Type: o.Name, Version: o.Since[d.roll(len(o.Since))],
 		NumIn: o.MinIn, NumOut: max(1, o.MaxOut)}
 	if o.MaxIn < 0 {
 		c.NumIn += d.roll(2)
@@ -304,7 +309,7 @@ func tryML(t *testing.T, d *dice) (name string, ran bool) {
 		in[i] = d.features(c)
 	}
 	if c.Type == "ArrayFeatureExtractor" && d.roll(4) != 1 {
-		in[1] = intList(d.small(d.roll(4), 3))
+		in[1] = i64(d.small(d.roll(4), 3)...)
 	}
 	if c.checkAttrs() != nil {
 		return o.Name, false

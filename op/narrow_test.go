@@ -206,7 +206,7 @@ func TestQuantizeToSmallTypes(t *testing.T) {
 // the scale is.
 func TestQuantizeUndoesDequantize(t *testing.T) {
 	for d := tensor.Uint8; d <= tensor.Int2; d++ {
-		if !quantizedTypes.has(d) || d.Bits() > 8 {
+		if !quantizedTypes.Has(d) || d.Bits() > 8 {
 			continue
 		}
 		all := make([]uint8, 1<<d.Bits())

@@ -10,37 +10,39 @@ import (
 // norm holds the normalisations. They compute in float64 and round once.
 var norm = []Op{
 	{Name: "InstanceNormalization", Since: []int{1, 6, 22}, MinIn: 3, MaxIn: 3,
-		Infer: inferSame(floatTypes),
-		Eval:  inFloat32(evalInstanceNorm), Flops: flopsPerElement(6),
+		Infer: SameAsInput(floatTypes),
+		Eval:  InFloat32(evalInstanceNorm), Flops: FlopsPerElement(6),
 		parts: partsOfInstanceNorm},
 	// ONNX Runtime's optimiser writes LayerNormalization in models of any opset, with the meaning
 	// that ONNX has since 17.
 	{Name: "LayerNormalization", Since: []int{1, 17}, MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 3,
 		Infer: inferLayerNorm,
-		Eval:  inFloat32Except(1, evalLayerNorm), Flops: flopsPerElement(6),
+		Eval:  inFloat32Except(1, evalLayerNorm), Flops: FlopsPerElement(6),
 		parts: partsOfLayerNorm},
 	{Name: "RMSNormalization", Since: []int{23}, MinIn: 2, MaxIn: 2, Infer: inferRMSNorm,
-		Eval:  inFloat32(evalRMSNorm),
-		Flops: flopsPerElement(4), parts: partsOfRMSNorm},
+		Eval:  InFloat32(evalRMSNorm),
+		Flops: FlopsPerElement(4), parts: partsOfRMSNorm},
 	{Name: "GroupNormalization", Since: []int{18, 21}, MinIn: 3, MaxIn: 3,
-		Infer: inferSame(floatTypes),
-		Eval:  inFloat32(evalGroupNorm), Flops: flopsPerElement(6),
+		Infer: SameAsInput(floatTypes),
+		Eval:  InFloat32(evalGroupNorm), Flops: FlopsPerElement(6),
 		parts: partsOfGroupNorm},
 	{Name: "MeanVarianceNormalization", Since: []int{9, 13}, MinIn: 1, MaxIn: 1,
-		Infer: inferSame(floatTypes),
-		Eval:  inFloat32(evalMeanVariance), Flops: flopsPerElement(6),
+		Infer: SameAsInput(floatTypes),
+		Eval:  InFloat32(evalMeanVariance), Flops: FlopsPerElement(6),
 		parts: partsOfMeanVariance},
-	{Name: "LpNormalization", Since: []int{1, 22}, MinIn: 1, MaxIn: 1, Infer: inferSame(floatTypes),
-		Eval: inFloat32(evalLpNorm), Flops: flopsPerElement(3), parts: partsOfLpNorm},
-	{Name: "LRN", Since: []int{1, 13}, MinIn: 1, MaxIn: 1, Infer: inferSame(floatTypes),
-		Eval: inFloat32(evalLRN),
+	{Name: "LpNormalization", Since: []int{1, 22}, MinIn: 1, MaxIn: 1,
+		Infer: SameAsInput(floatTypes),
+		Eval:  InFloat32(evalLpNorm), Flops: FlopsPerElement(3), parts: partsOfLpNorm},
+	{Name: "LRN", Since: []int{1, 13}, MinIn: 1, MaxIn: 1, Infer: SameAsInput(floatTypes),
+		Eval: InFloat32(evalLRN),
 		Flops: func(c *Call, in, _ []Type) int64 {
-			return 2 * max(1, c.Attrs.Int("size", 1)) * typeCount(in[0])
+			return 2 * max(1, c.Attrs.Int("size", 1)) * in[0].Elements()
 		}},
 }
 
-func flopsPerElement(n int64) func(*Call, []Type, []Type) int64 {
-	return func(_ *Call, in, _ []Type) int64 { return n * typeCount(in[0]) }
+// FlopsPerElement counts n operations for each element of input 0.
+func FlopsPerElement(n int64) func(*Call, []Type, []Type) int64 {
+	return func(_ *Call, in, _ []Type) int64 { return n * in[0].Elements() }
 }
 
 // moments returns the mean and the (population) variance.
@@ -52,8 +54,8 @@ func moments(v []float64) (m, variance float64) {
 	return m, variance / float64(len(v))
 }
 
-// floats returns input i as float64, nil when it is absent.
-func (c *Eval) floats(i int) ([]float64, error) {
+// Floats returns input i as float64, nil when it is absent.
+func (c *Eval) Floats(i int) ([]float64, error) {
 	if !c.Has(i) {
 		return nil, nil
 	}
@@ -64,18 +66,18 @@ func (c *Eval) floats(i int) ([]float64, error) {
 	return v, nil
 }
 
-// floatsOf returns input i as float64 and checks its shape.
-func (c *Eval) floatsOf(i int, shape ...int) ([]float64, error) {
+// FloatsOf returns input i as float64 and checks its shape.
+func (c *Eval) FloatsOf(i int, shape ...int) ([]float64, error) {
 	if t := c.In[i]; !slices.Equal(t.Shape, shape) {
 		return nil, c.Errorf(ErrInput, "input %d has shape %v, must have %v", i, t.Shape, shape)
 	}
-	return c.floats(i)
+	return c.Floats(i)
 }
 
 // scaleShift returns inputs 1 and 2, vectors of n elements.
 func (c *Eval) scaleShift(n int) (scale, shift []float64, err error) {
-	if scale, err = c.floatsOf(1, n); err == nil {
-		shift, err = c.floatsOf(2, n)
+	if scale, err = c.FloatsOf(1, n); err == nil {
+		shift, err = c.FloatsOf(2, n)
 	}
 	return scale, shift, err
 }
@@ -84,14 +86,14 @@ func (c *Eval) scaleShift(n int) (scale, shift []float64, err error) {
 // it.
 func (c *Eval) normInput(low int) (x []float64, out *tensor.Tensor, err error) {
 	t := c.In[0]
-	if _, err := c.sameDType(floatTypes, t.DType); err != nil {
+	if _, err := c.SameDType(floatTypes, t.DType); err != nil {
 		return nil, nil, err
 	}
 	if t.Rank() < low {
 		return nil, nil, c.Errorf(ErrInput, "X has shape %v, must have rank %d or more", t.Shape,
 			low)
 	}
-	if x, err = c.floats(0); err != nil {
+	if x, err = c.Floats(0); err != nil {
 		return nil, nil, err
 	}
 	out, err = c.Output(0, t.DType, t.Shape)
@@ -169,7 +171,7 @@ func onesFrom[D any](shape []D, axis int, one D) []D {
 
 // inferLayerNorm shapes Y, and Mean and InvStdDev, which keep the normalised axes with size one.
 func inferLayerNorm(c *Infer) error {
-	if err := inferSame(floatTypes)(c); err != nil {
+	if err := SameAsInput(floatTypes)(c); err != nil {
 		return err
 	}
 	x := c.In[0]
@@ -180,7 +182,7 @@ func inferLayerNorm(c *Infer) error {
 	if !x.Ranked {
 		return nil
 	}
-	axis, err := c.axis(c.Attrs.Int("axis", -1), len(x.Shape))
+	axis, err := c.Axis(c.Attrs.Int("axis", -1), len(x.Shape))
 	if err != nil {
 		return err
 	}
@@ -193,14 +195,15 @@ func inferLayerNorm(c *Infer) error {
 // evalLayerNorm normalises over all axes from axis on, then scales and shifts by operands that
 // broadcast.
 func evalLayerNorm(c *Eval) error {
-	if s := tensor.DType(c.Attrs.Int("stash_type", int64(tensor.Float32))); s != tensor.Float32 && s != tensor.Float64 {
+	if s := tensor.DType(c.Attrs.Int("stash_type", int64(tensor.Float32))); s != tensor.Float32 &&
+		s != tensor.Float64 {
 		return c.Errorf(ErrUnsupported, "stash_type %v; weir has float32 and float64", s)
 	}
 	x, out, err := c.normInput(1)
 	if err != nil {
 		return err
 	}
-	axis, err := c.axis(c.Attrs.Int("axis", -1), out.Rank())
+	axis, err := c.Axis(c.Attrs.Int("axis", -1), out.Rank())
 	if err != nil {
 		return err
 	}
@@ -249,13 +252,13 @@ func (c *Eval) layerMoments(shape []int, axis int) (means, invs *tensor.Tensor, 
 
 // affine sets out to v · input 1 + input 2, both of which broadcast to out; input 2 is optional.
 func (c *Eval) affine(out *tensor.Tensor, v []float64) error {
-	scale, err := c.floats(1)
+	scale, err := c.Floats(1)
 	if err != nil {
 		return err
 	}
 	shift, shiftShape := []float64{0}, []int{}
 	if c.Has(2) {
-		if shift, err = c.floats(2); err != nil {
+		if shift, err = c.Floats(2); err != nil {
 			return err
 		}
 		shiftShape = c.In[2].Shape
@@ -275,11 +278,11 @@ func (c *Eval) affine(out *tensor.Tensor, v []float64) error {
 
 func inferRMSNorm(c *Infer) error {
 	if x := c.In[0]; x.Ranked {
-		if _, err := c.axis(c.Attrs.Int("axis", -1), len(x.Shape)); err != nil {
+		if _, err := c.Axis(c.Attrs.Int("axis", -1), len(x.Shape)); err != nil {
 			return err
 		}
 	}
-	return inferSame(floatTypes)(c)
+	return SameAsInput(floatTypes)(c)
 }
 
 // evalRMSNorm divides by the root of the mean square over all axes from axis on, then scales.
@@ -288,7 +291,7 @@ func evalRMSNorm(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	axis, err := c.axis(c.Attrs.Int("axis", -1), out.Rank())
+	axis, err := c.Axis(c.Attrs.Int("axis", -1), out.Rank())
 	if err != nil {
 		return err
 	}
@@ -353,7 +356,7 @@ func evalLpNorm(c *Eval) error {
 	if err != nil || len(x) == 0 {
 		return err
 	}
-	axis, err := c.axis(c.Attrs.Int("axis", -1), out.Rank())
+	axis, err := c.Axis(c.Attrs.Int("axis", -1), out.Rank())
 	if err != nil {
 		return err
 	}
@@ -370,7 +373,7 @@ func evalLpNorm(c *Eval) error {
 				}
 			}
 		})
-	setFloats(out, x)
+	SetFloats(out, x)
 	return nil
 }
 

@@ -90,7 +90,8 @@ func TestNormsAgree(t *testing.T) {
 	root := eval1(t, "Sqrt", nil, eval1(t, "Add", nil, variance, tensor.Scalar[float32](1e-5)))
 	want := eval1(t, "Add", nil, eval1(t, "Mul", nil, eval1(t, "Div", nil, centred, root), scale),
 		shift)
-	if err := tensor.Close(eval1(t, "LayerNormalization", nil, x, scale, shift), want, 1e-5, 1e-5); err != nil {
+	if err := tensor.Close(eval1(t, "LayerNormalization", nil, x, scale, shift), want, 1e-5,
+		1e-5); err != nil {
 		t.Error(err)
 	}
 }

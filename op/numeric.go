@@ -7,30 +7,32 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// dtypeSet is a set of element types, one bit each.
-type dtypeSet uint32
+// TypeSet is a set of element types, one bit each.
+type TypeSet uint32
 
-func setOf(ds ...tensor.DType) dtypeSet {
-	var s dtypeSet
+// SetOf returns the set of the given types.
+func SetOf(ds ...tensor.DType) TypeSet {
+	var s TypeSet
 	for _, d := range ds {
 		s |= 1 << d
 	}
 	return s
 }
 
-func (s dtypeSet) has(d tensor.DType) bool { return s>>d&1 != 0 }
+// Has reports whether a type is in the set.
+func (s TypeSet) Has(d tensor.DType) bool { return s>>d&1 != 0 }
 
 // The type constraints that the ONNX operator texts use. Where the text widened a constraint over
 // time, the widest is used for every version: a valid model of any version evaluates the same.
 var (
-	floatTypes    = setOf(tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16)
-	signedTypes   = setOf(tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64)
-	unsignedTypes = setOf(tensor.Uint8, tensor.Uint16, tensor.Uint32, tensor.Uint64)
+	floatTypes    = SetOf(tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16)
+	signedTypes   = SetOf(tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64)
+	unsignedTypes = SetOf(tensor.Uint8, tensor.Uint16, tensor.Uint32, tensor.Uint64)
 	integerTypes  = signedTypes | unsignedTypes
 	numberTypes   = floatTypes | integerTypes
-	boolTypes     = setOf(tensor.Bool)
-	stringTypes   = setOf(tensor.String)
-	float8Types   = setOf(tensor.Float8E4M3FN, tensor.Float8E4M3FNUZ, tensor.Float8E5M2,
+	boolTypes     = SetOf(tensor.Bool)
+	stringTypes   = SetOf(tensor.String)
+	float8Types   = SetOf(tensor.Float8E4M3FN, tensor.Float8E4M3FNUZ, tensor.Float8E5M2,
 		tensor.Float8E5M2FNUZ)
 )
 
@@ -93,14 +95,14 @@ func pick[F any](functions ...any) (f F) {
 	return f
 }
 
-// sameDType checks that all given operands have one element type, which is in the set, and returns
+// SameDType checks that all given operands have one element type, which is in the set, and returns
 // it. Unknown types pass.
-func (c *Call) sameDType(set dtypeSet, ds ...tensor.DType) (tensor.DType, error) {
+func (c *Call) SameDType(set TypeSet, ds ...tensor.DType) (tensor.DType, error) {
 	d := tensor.Undefined
 	for i, e := range ds {
 		switch {
 		case e == tensor.Undefined:
-		case !set.has(e):
+		case !set.Has(e):
 			return d, c.Errorf(ErrInput, "operand %d is %v, which the operator does not take", i, e)
 		case d != tensor.Undefined && d != e:
 			return d, c.Errorf(ErrInput, "operand %d is %v, others are %v; insert a Cast", i, e, d)
@@ -111,8 +113,8 @@ func (c *Call) sameDType(set dtypeSet, ds ...tensor.DType) (tensor.DType, error)
 	return d, nil
 }
 
-// dtypes returns the element types of all inputs, Undefined for absent ones.
-func (c *Infer) dtypes() []tensor.DType {
+// DTypes returns the element types of all inputs, Undefined for absent ones.
+func (c *Infer) DTypes() []tensor.DType {
 	ds := make([]tensor.DType, len(c.In))
 	for i, t := range c.In {
 		ds[i] = t.DType
@@ -120,7 +122,8 @@ func (c *Infer) dtypes() []tensor.DType {
 	return ds
 }
 
-func (c *Eval) dtypes() []tensor.DType {
+// DTypes returns the element types of all inputs, Undefined for absent ones.
+func (c *Eval) DTypes() []tensor.DType {
 	ds := make([]tensor.DType, len(c.In))
 	for i, t := range c.In {
 		if t != nil {
@@ -130,10 +133,10 @@ func (c *Eval) dtypes() []tensor.DType {
 	return ds
 }
 
-// inFloat32 extends an evaluation that knows float32 and wider types to float16 and bfloat16:
+// InFloat32 extends an evaluation that knows float32 and wider types to float16 and bfloat16:
 // operands are widened exactly, the evaluation runs in float32, and its results are rounded once to
 // the type of the first operand. Outputs that are not float32 stay as they are.
-func inFloat32(eval func(*Eval) error) func(*Eval) error {
+func InFloat32(eval func(*Eval) error) func(*Eval) error {
 	return inFloat32Except(math.MaxInt, eval)
 }
 
@@ -171,10 +174,10 @@ func (c *Eval) widening(eval func(*Eval) error, round func(output int) tensor.DT
 	return nil
 }
 
-// outputLike checks that input 0 is of a type in the set and makes output 0 of its type and shape.
-func (c *Eval) outputLike(set dtypeSet) (x, out *tensor.Tensor, err error) {
+// OutputLike checks that input 0 is of a type in the set and makes output 0 of its type and shape.
+func (c *Eval) OutputLike(set TypeSet) (x, out *tensor.Tensor, err error) {
 	x = c.In[0]
-	if _, err := c.sameDType(set, x.DType); err != nil {
+	if _, err := c.SameDType(set, x.DType); err != nil {
 		return nil, nil, err
 	}
 	out, err = c.Output(0, x.DType, x.Shape)
@@ -260,13 +263,4 @@ func widened(t *tensor.Tensor) (*tensor.Tensor, error) {
 		o[i] = h.Float32()
 	}
 	return w, nil
-}
-
-// typeCount returns the number of elements of a concrete type, 0 when it is not concrete.
-func typeCount(t Type) int64 {
-	n, ok := t.Count().Int()
-	if !ok || !t.Ranked {
-		return 0
-	}
-	return int64(n)
 }

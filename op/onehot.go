@@ -18,7 +18,7 @@ func inferOneHot(c *Infer) error {
 	if !indices.Ranked {
 		return nil
 	}
-	axis, err := c.axis(c.Attrs.Int("axis", -1), len(indices.Shape)+1)
+	axis, err := c.Axis(c.Attrs.Int("axis", -1), len(indices.Shape)+1)
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func inferOneHot(c *Infer) error {
 // depth is the number of classes as far as it is known.
 func (c *Infer) depth() (Dim, error) {
 	depth := Unknown()
-	if d := c.dims(1); len(d) == 1 {
+	if d := c.Dims(1); len(d) == 1 {
 		depth = d[0]
 	} else if t := c.Const(1); t != nil && t.Len() == 1 {
 		v, err := t.Floats()
@@ -48,8 +48,8 @@ func (c *Infer) depth() (Dim, error) {
 	return depth, nil
 }
 
-// wholeNumbers converts a numeric input, which may be of a floating-point type, to integers.
-func (c *Eval) wholeNumbers(i int) ([]int64, error) {
+// WholeNumbers converts a numeric input, which may be of a floating-point type, to integers.
+func (c *Eval) WholeNumbers(i int) ([]int64, error) {
 	t, err := tensor.New(tensor.Int64, c.In[i].Shape...)
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (c *Eval) wholeNumbers(i int) ([]int64, error) {
 
 // depth is the number of classes, input 1.
 func (c *Eval) depth() (int, error) {
-	v, err := c.wholeNumbers(1)
+	v, err := c.WholeNumbers(1)
 	if err != nil {
 		return 0, err
 	}
@@ -80,11 +80,11 @@ func evalOneHot(c *Eval) error {
 	if values.Rank() != 1 || values.Len() != 2 {
 		return c.Errorf(ErrInput, "values %v, wants two", values)
 	}
-	axis, err := c.axis(c.Attrs.Int("axis", -1), indices.Rank()+1)
+	axis, err := c.Axis(c.Attrs.Int("axis", -1), indices.Rank()+1)
 	if err != nil {
 		return err
 	}
-	at, err := c.wholeNumbers(0)
+	at, err := c.WholeNumbers(0)
 	if err != nil {
 		return err
 	}

@@ -76,10 +76,10 @@ type Op struct {
 	// one an output element.
 	Flops func(call *Call, in, out []Type) int64
 
-	define func(*expander) // what the operator is in others; nil when it is no composition
+	define func(*Expander) // what the operator is in others; nil when it is no composition
 	// parts is what the operator is in others, for those who want its derivatives and have no rule:
 	// unlike a composition it is evaluated as a whole.
-	parts func(*expander)
+	parts func(*Expander)
 	grad  func(*gradient) // the rule of [Op.Gradient]; nil when there is none
 	// flat marks operators whose results are integers, conditions or steps of the operands, so that
 	// derivatives are zero wherever they exist.
@@ -164,7 +164,7 @@ func (c *Eval) Output(i int, d tensor.DType, shape []int) (*tensor.Tensor, error
 			return t, nil
 		}
 	}
-	t, err := c.make(d, shape)
+	t, err := c.New(d, shape)
 	if err != nil {
 		return nil, fmt.Errorf("%s: output %d: %w", c.Name(), i, err)
 	}
@@ -172,8 +172,8 @@ func (c *Eval) Output(i int, d tensor.DType, shape []int) (*tensor.Tensor, error
 	return t, nil
 }
 
-// make makes a tensor on the Go heap, with the memory that the context grants.
-func (c *Eval) make(d tensor.DType, shape []int) (*tensor.Tensor, error) {
+// New makes a tensor on the Go heap, with the memory that the context grants.
+func (c *Eval) New(d tensor.DType, shape []int) (*tensor.Tensor, error) {
 	n, err := tensor.ByteCount(d, shape)
 	if err == nil {
 		err = c.reserve(int64(n))

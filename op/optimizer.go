@@ -29,7 +29,7 @@ func optimizer(name string, histories int,
 		Eval:  func(c *Eval) error { return evalOptimizer(c, histories, of) }}
 }
 
-var wideFloats = setOf(tensor.Float32, tensor.Float64)
+var wideFloats = SetOf(tensor.Float32, tensor.Float64)
 
 // optimized is how many tensors a call optimises.
 func (c *Call) optimized(histories int) (int, error) {
@@ -49,7 +49,7 @@ func inferOptimizer(c *Infer, histories int) error {
 		return err
 	}
 	for i, t := range c.In[2:] {
-		if _, err := c.sameDType(wideFloats, t.DType); err != nil {
+		if _, err := c.SameDType(wideFloats, t.DType); err != nil {
 			return err
 		}
 		if x := c.In[2+i%n]; t.Ranked && x.Ranked && len(t.Shape) != len(x.Shape) {
@@ -71,11 +71,11 @@ func evalOptimizer(c *Eval, histories int, of func(*Call, float64, int64) (updat
 	if err != nil {
 		return err
 	}
-	rate, err := c.floats(0)
+	rate, err := c.Floats(0)
 	if err != nil {
 		return err
 	}
-	t, err := c.int(1)
+	t, err := c.Int(1)
 	if err != nil {
 		return err
 	}
@@ -103,11 +103,11 @@ func (c *Eval) optimize(i, n, histories int, step update) error {
 		if t == nil {
 			return c.Errorf(ErrInput, "input %d is missing", 2+i+k*n)
 		}
-		if _, err := c.sameDType(wideFloats, t.DType); err != nil {
+		if _, err := c.SameDType(wideFloats, t.DType); err != nil {
 			return err
 		}
 		var err error
-		if v[k], err = c.floatsOf(2+i+k*n, x.Shape...); err != nil {
+		if v[k], err = c.FloatsOf(2+i+k*n, x.Shape...); err != nil {
 			return err
 		}
 	}
@@ -133,7 +133,7 @@ func (c *Eval) optimize(i, n, histories int, step update) error {
 		if err != nil {
 			return err
 		}
-		setFloats(out, v[source])
+		SetFloats(out, v[source])
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ var padOps = []Op{
 // padAxes are the axes that the entries of pads speak of: all, or those of input 3 (opset 18).
 func padAxes(c *Call, rank int, as []int64, given bool) ([]int, error) {
 	if !given {
-		as = allAxes(rank)
+		as = AllAxes(rank)
 	}
 	return c.axes(as, rank)
 }
@@ -39,11 +39,11 @@ func inferPad(c *Infer) error {
 		return nil
 	}
 	c.Out[0] = Ranked(in.DType, unknownDims(len(in.Shape))...)
-	pads := c.dims(1)
+	pads := c.Dims(1)
 	if c.Version < 11 {
 		pads = exprs(c.Attrs.Ints("pads"))
 	}
-	as, known := c.ints(3)
+	as, known := c.Ints(3)
 	if pads == nil || c.Has(3) && !known {
 		return nil
 	}
@@ -75,11 +75,12 @@ func (c *Eval) padOperands() (pads []int64, axes []int, err error) {
 	}
 	var as []int64
 	if c.Has(3) {
-		if as, err = c.ints(3); err != nil {
+		if as, err = c.Ints(3); err != nil {
 			return nil, nil, err
 		}
 	}
-	if axes, err = padAxes(c.Call, c.In[0].Rank(), as, c.Has(3)); err == nil && len(pads) != 2*len(axes) {
+	if axes, err = padAxes(c.Call, c.In[0].Rank(), as, c.Has(3)); err == nil &&
+		len(pads) != 2*len(axes) {
 		err = c.Errorf(ErrInput, "%d pads for %d axes", len(pads), len(axes))
 	}
 	return pads, axes, err
@@ -220,7 +221,8 @@ func (c *Eval) padFrom(out, in *tensor.Tensor, borders []border, mode string) er
 			return err
 		}
 		for i := range out.Shape[k] {
-			if err := copySlice(next, i, t, lo+padSource(mode, i-max(b.before, 0), n), k); err != nil {
+			if err := copySlice(next, i, t, lo+padSource(mode, i-max(b.before, 0), n),
+				k); err != nil {
 				return err
 			}
 		}
@@ -240,7 +242,7 @@ func inferCenterCropPad(c *Infer) error {
 	if err != nil {
 		return err
 	}
-	want := c.dims(1)
+	want := c.Dims(1)
 	if want == nil {
 		want = unknownDims(len(axes))
 	}
@@ -274,7 +276,7 @@ func evalCenterCropPad(c *Eval) error {
 		gain := want[i] - in.Shape[k]
 		shape[k], borders[k] = want[i], border{gain / 2, gain - gain/2}
 	}
-	out, err := c.zeroOutput(0, in.DType, shape)
+	out, err := c.ZeroOutput(0, in.DType, shape)
 	if err != nil || out.Len() == 0 {
 		return err
 	}

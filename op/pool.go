@@ -12,14 +12,14 @@ import (
 var pool = []Op{
 	{Name: "MaxPool", Since: []int{1, 8, 10, 11, 12, 22}, MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
 		Infer: inferPool,
-		Eval:  inFloat32(evalMaxPool), Flops: poolFlops, grad: gradMaxPool},
+		Eval:  InFloat32(evalMaxPool), Flops: poolFlops, grad: gradMaxPool},
 	{Name: "AveragePool", Since: []int{7, 10, 11, 19, 22}, MinIn: 1, MaxIn: 1, Infer: inferPool,
-		Eval: inFloat32(evalAveragePool), Flops: poolFlops, grad: gradAveragePool},
+		Eval: InFloat32(evalAveragePool), Flops: poolFlops, grad: gradAveragePool},
 	{Name: "LpPool", Since: []int{1, 2, 11, 18, 22}, MinIn: 1, MaxIn: 1, Infer: inferPool,
-		Eval:  inFloat32(evalLpPool),
+		Eval:  InFloat32(evalLpPool),
 		Flops: poolFlops},
 	{Name: "MaxUnpool", Since: []int{9, 11, 22}, MinIn: 2, MaxIn: 3, Infer: inferUnpool,
-		Eval: inFloat32(evalUnpool)},
+		Eval: InFloat32(evalUnpool)},
 	globalPool("GlobalMaxPool", func(*Call) (func([]float64) float64, error) {
 		return maximum, nil
 	}, 1, 22).derived(gradGlobalMaxPool),
@@ -35,7 +35,7 @@ var pool = []Op{
 // inferPool shapes Y, and Indices (int64) where asked for. MaxPool takes 8-bit integers since
 // version 12.
 func inferPool(c *Infer) error {
-	x, ranked, err := c.start(floatTypes | byteTypes)
+	x, ranked, err := c.Start(floatTypes | byteTypes)
 	if err != nil {
 		return err
 	}
@@ -91,9 +91,9 @@ type pooling struct {
 	y       *tensor.Tensor
 }
 
-func newPooling(c *Eval, types dtypeSet) (p pooling, err error) {
+func newPooling(c *Eval, types TypeSet) (p pooling, err error) {
 	x := c.In[0]
-	if _, err := c.sameDType(types, x.DType); err != nil {
+	if _, err := c.SameDType(types, x.DType); err != nil {
 		return p, err
 	}
 	if x.Rank() < 3 {
@@ -293,24 +293,24 @@ func poolFlops(c *Call, _, out []Type) int64 {
 	if !ok {
 		return 0
 	}
-	return int64(n) * typeCount(out[0])
+	return int64(n) * out[0].Elements()
 }
 
 // globalPool is the row of an operator that reduces each plane to one element.
 func globalPool(name string, of func(*Call) (func([]float64) float64, error), since ...int) Op {
 	return Op{Name: name, Since: since, MinIn: 1, MaxIn: 1, Infer: inferGlobalPool,
-		Eval: inFloat32(func(c *Eval) error {
+		Eval: InFloat32(func(c *Eval) error {
 			f, err := of(c.Call)
 			if err != nil {
 				return err
 			}
 			return c.evalGlobalPool(f)
 		}),
-		Flops: func(_ *Call, in, _ []Type) int64 { return typeCount(in[0]) }}
+		Flops: func(_ *Call, in, _ []Type) int64 { return in[0].Elements() }}
 }
 
 func inferGlobalPool(c *Infer) error {
-	x, ranked, err := c.start(floatTypes)
+	x, ranked, err := c.Start(floatTypes)
 	if !ranked {
 		return err
 	}
@@ -325,7 +325,7 @@ func inferGlobalPool(c *Infer) error {
 
 func (c *Eval) evalGlobalPool(f func([]float64) float64) error {
 	x := c.In[0]
-	if _, err := c.sameDType(floatTypes, x.DType); err != nil {
+	if _, err := c.SameDType(floatTypes, x.DType); err != nil {
 		return err
 	}
 	if x.Rank() < 2 {
@@ -363,7 +363,7 @@ func (c *Infer) unpooled() ([]Dim, error) {
 
 // inferUnpool shapes Y as input output_shape says, else as [Infer.unpooled].
 func inferUnpool(c *Infer) error {
-	x, ranked, err := c.start(floatTypes)
+	x, ranked, err := c.Start(floatTypes)
 	if !ranked {
 		return err
 	}
@@ -372,7 +372,7 @@ func inferUnpool(c *Infer) error {
 		return err
 	}
 	if c.Has(2) {
-		given := c.dims(2)
+		given := c.Dims(2)
 		if given != nil && len(given) != len(out) {
 			return c.Errorf(ErrInput, "output_shape has %d elements, must have %d", len(given),
 				len(out))
@@ -389,7 +389,7 @@ func inferUnpool(c *Infer) error {
 // indices count in the unpooled shape; a larger output_shape adds zeros at the end of each axis.
 func evalUnpool(c *Eval) error {
 	x := c.In[0]
-	if _, err := c.sameDType(floatTypes, x.DType); err != nil {
+	if _, err := c.SameDType(floatTypes, x.DType); err != nil {
 		return err
 	}
 	inner, err := c.unpooled()
@@ -400,7 +400,7 @@ func evalUnpool(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	at, err := c.ints(1)
+	at, err := c.Ints(1)
 	if err != nil {
 		return err
 	}
@@ -447,7 +447,7 @@ func (c *Eval) unpoolShape(inner []int) ([]int, error) {
 // spread makes output 0 of zeros and puts element i of input 0 at row-major position at[i] of the
 // part inner of it.
 func (c *Eval) spread(at []int64, inner, shape []int) error {
-	out, err := c.zeroOutput(0, c.In[0].DType, shape)
+	out, err := c.ZeroOutput(0, c.In[0].DType, shape)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ var qlinear = []Op{
 		Flops: qlinearFlops(convFlops)},
 }
 
-var byteTypes = setOf(tensor.Int8, tensor.Uint8)
+var byteTypes = SetOf(tensor.Int8, tensor.Uint8)
 
 // Inputs of QLinearMatMul and QLinearConv, in order.
 const (
@@ -60,7 +60,7 @@ func (c *Call) plainProduct(typ string) *Call {
 
 func (c *Infer) byteOperands(is ...int) error {
 	for _, i := range is {
-		if _, err := c.sameDType(c.quantizedOperands(), c.In[i].DType); err != nil {
+		if _, err := c.SameDType(c.quantizedOperands(), c.In[i].DType); err != nil {
 			return err
 		}
 	}
@@ -69,7 +69,7 @@ func (c *Infer) byteOperands(is ...int) error {
 
 // quantizedOperands are the types of quantized operands: bytes, and of QLinearMatMul (opset 21)
 // also 8-bit floats.
-func (c *Call) quantizedOperands() dtypeSet {
+func (c *Call) quantizedOperands() TypeSet {
 	if c.Type == "QLinearMatMul" {
 		return byteTypes | float8Types
 	}
@@ -124,7 +124,7 @@ func alongAxisShape(shape []int, rank, axis int) []int {
 // index of axis.
 func (c *Eval) centred(i, scale, zero, axis int) (*tensor.Tensor, error) {
 	x := c.In[i]
-	if _, err := c.sameDType(c.quantizedOperands(), x.DType); err != nil {
+	if _, err := c.SameDType(c.quantizedOperands(), x.DType); err != nil {
 		return nil, err
 	}
 	v, err := x.Floats()
@@ -144,7 +144,7 @@ func (c *Eval) centred(i, scale, zero, axis int) (*tensor.Tensor, error) {
 // eachScaled replaces each element of a float64 tensor by f of it and the element of input k that
 // belongs to it.
 func (c *Eval) eachScaled(t *tensor.Tensor, k, axis int, f func(x, s float64) float64) error {
-	s, err := c.floats(k)
+	s, err := c.Floats(k)
 	if err != nil {
 		return err
 	}
@@ -266,7 +266,7 @@ func (c *Eval) addScaledBias(y *tensor.Tensor) error {
 	if d := c.In[qBias].DType; d != tensor.Int32 {
 		return c.Errorf(ErrInput, "bias is %v, must be int32", d)
 	}
-	bias, err := c.floatsOf(qBias, y.Shape[1])
+	bias, err := c.FloatsOf(qBias, y.Shape[1])
 	if err != nil {
 		return err
 	}
@@ -288,7 +288,7 @@ func (c *Eval) addScaledBias(y *tensor.Tensor) error {
 // zero point's type. Numbers of 8-bit floats are rounded once, to their type.
 func (c *Eval) quantized(y *tensor.Tensor, axis int) error {
 	d := c.In[qYZero].DType
-	if _, err := c.sameDType(c.quantizedOperands(), d); err != nil {
+	if _, err := c.SameDType(c.quantizedOperands(), d); err != nil {
 		return err
 	}
 	round := math.RoundToEven

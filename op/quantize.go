@@ -19,7 +19,7 @@ var quantizeOps = []Op{
 }
 
 // quantizedTypes are what QuantizeLinear gives and DequantizeLinear takes, besides int32.
-var quantizedTypes = setOf(tensor.Uint8, tensor.Int8, tensor.Uint16, tensor.Int16, tensor.Uint4,
+var quantizedTypes = SetOf(tensor.Uint8, tensor.Int8, tensor.Uint16, tensor.Int16, tensor.Uint4,
 	tensor.Int4, tensor.Uint2, tensor.Int2,
 	tensor.Float8E4M3FN, tensor.Float8E4M3FNUZ, tensor.Float8E5M2, tensor.Float8E5M2FNUZ,
 	tensor.Float4E2M1)
@@ -39,7 +39,7 @@ func quantizedType(c *Call, zero tensor.DType, has bool) (tensor.DType, error) {
 	case d == tensor.Undefined:
 		d = tensor.Uint8
 	}
-	if !quantizedTypes.has(d) {
+	if !quantizedTypes.Has(d) {
 		return 0, c.Errorf(ErrUnsupported, "quantization to %v", d)
 	}
 	return d, nil
@@ -63,11 +63,11 @@ func dequantizedType(c *Call, scale tensor.DType) (tensor.DType, error) {
 	d := scale
 	if v := c.Attrs.Int("output_dtype", 0); c.Version >= 23 && v != 0 {
 		d = tensor.DType(v)
-		if v < 0 || v > math.MaxUint8 || !floatTypes.has(d) {
+		if v < 0 || v > math.MaxUint8 || !floatTypes.Has(d) {
 			return 0, c.Errorf(ErrAttr, "output_dtype is %d, wants a type of floats", v)
 		}
 	}
-	if d != tensor.Undefined && !floatTypes.has(d) {
+	if d != tensor.Undefined && !floatTypes.Has(d) {
 		return 0, c.Errorf(ErrInput, "scale is %v: name another type by output_dtype", d)
 	}
 	return d, nil
@@ -98,7 +98,7 @@ func gridOf(c *Eval) (g grid, err error) {
 	if len(g.scales) == 1 && block == 0 {
 		return g, nil
 	}
-	axis, err := c.axis(c.Attrs.Int("axis", 1), c.In[0].Rank())
+	axis, err := c.Axis(c.Attrs.Int("axis", 1), c.In[0].Rank())
 	if err != nil {
 		return g, err
 	}

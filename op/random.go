@@ -106,11 +106,11 @@ func evalRandom(draw func(*Call, *rand.Rand) float64) func(*Eval) error {
 
 // bernoulliType is the attribute dtype, else the type of the input.
 func bernoulliType(c *Call, like tensor.DType) (tensor.DType, error) {
-	if _, err := c.sameDType(floatTypes, like); err != nil {
+	if _, err := c.SameDType(floatTypes, like); err != nil {
 		return 0, err
 	}
 	d := tensor.DType(c.Attrs.Int("dtype", int64(like)))
-	if !(numberTypes | boolTypes).has(d) && d != tensor.Undefined {
+	if !(numberTypes | boolTypes).Has(d) && d != tensor.Undefined {
 		return 0, c.Errorf(ErrAttr, "dtype %v is no type of number", d)
 	}
 	return d, nil
@@ -128,7 +128,7 @@ func evalBernoulli(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	p, err := c.floats(0)
+	p, err := c.Floats(0)
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func multinomialSize(c *Call) (tensor.DType, int, error) {
 }
 
 func inferMultinomial(c *Infer) error {
-	x, _, err := c.start(floatTypes)
+	x, _, err := c.Start(floatTypes)
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func inferMultinomial(c *Infer) error {
 // anything.
 func evalMultinomial(c *Eval) error {
 	x := c.In[0]
-	if _, err := c.sameDType(floatTypes, x.DType); err != nil {
+	if _, err := c.SameDType(floatTypes, x.DType); err != nil {
 		return err
 	}
 	d, n, err := multinomialSize(c.Call)
@@ -194,7 +194,7 @@ func evalMultinomial(c *Eval) error {
 	if x.Rank() != 2 || x.Shape[1] == 0 {
 		return c.Errorf(ErrInput, "input %v must be batch × classes", x.Shape)
 	}
-	logs, err := c.floats(0)
+	logs, err := c.Floats(0)
 	if err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func evalMultinomial(c *Eval) error {
 	r, classes := c.generator(), x.Shape[1]
 	for b := range x.Shape[0] {
 		weights := logs[b*classes:][:classes]
-		softmaxOf(weights, weights)
+		Softmax(weights, weights)
 		for s := range n {
 			setInt(out, b*n+s, int64(choose(weights, r.Float64())))
 		}

@@ -91,8 +91,8 @@ func reduction(name string, r reducer, axesInput int, since ...int) Op {
 	}
 	return Op{Name: name, Since: since, MinIn: 1, MaxIn: 2,
 		Infer: func(c *Infer) error { return r.infer(c, types, axesInput) },
-		Eval:  inFloat32(func(c *Eval) error { return r.eval(c, types, axesInput) }),
-		Flops: func(_ *Call, in, _ []Type) int64 { return typeCount(in[0]) }}
+		Eval:  InFloat32(func(c *Eval) error { return r.eval(c, types, axesInput) }),
+		Flops: func(_ *Call, in, _ []Type) int64 { return in[0].Elements() }}
 }
 
 // reducedAxes tells for each axis whether it is reduced.
@@ -133,8 +133,8 @@ func reducedShape[D any](shape []D, reduced []bool, keep bool, one D) []D {
 	return out
 }
 
-func (r *reducer) infer(c *Infer, types dtypeSet, axesInput int) error {
-	x, ranked, err := c.start(types)
+func (r *reducer) infer(c *Infer, types TypeSet, axesInput int) error {
+	x, ranked, err := c.Start(types)
 	if !ranked {
 		return err
 	}
@@ -169,9 +169,9 @@ func (r *reducer) elems(in []Dim) []Dim {
 	return []Dim{acc}
 }
 
-func (r *reducer) eval(c *Eval, types dtypeSet, axesInput int) error {
+func (r *reducer) eval(c *Eval, types TypeSet, axesInput int) error {
 	x := c.In[0]
-	if _, err := c.sameDType(types, x.DType); err != nil {
+	if _, err := c.SameDType(types, x.DType); err != nil {
 		return err
 	}
 	axes, _, err := c.intsArg("axes", 1, axesInput)

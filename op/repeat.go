@@ -15,7 +15,7 @@ var repeatOps = []Op{
 }
 
 func inferExpand(c *Infer) error {
-	in, want := c.In[0], c.dims(1)
+	in, want := c.In[0], c.Dims(1)
 	c.Out[0] = Unranked(in.DType)
 	if want == nil {
 		n := c.length(1)
@@ -45,7 +45,7 @@ func inferExpand(c *Infer) error {
 }
 
 func evalExpand(c *Eval) error {
-	dims, err := c.ints(1)
+	dims, err := c.Ints(1)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func evalExpand(c *Eval) error {
 }
 
 func inferTile(c *Infer) error {
-	in, repeats := c.In[0], c.dims(1)
+	in, repeats := c.In[0], c.Dims(1)
 	c.Out[0] = Unranked(in.DType)
 	if !in.Ranked {
 		if n := c.length(1); n >= 0 && n <= MaxElems {

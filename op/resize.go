@@ -10,9 +10,9 @@ import (
 // resize holds the operators that resample along any axes.
 var resize = []Op{
 	{Name: "Resize", Since: []int{10, 11, 13, 18, 19}, MinIn: 1, MaxIn: 4, Infer: inferResize,
-		Eval: inFloat32(evalResize)},
+		Eval: InFloat32(evalResize)},
 	{Name: "Upsample", Since: []int{7, 9}, MinIn: 1, MaxIn: 2, Infer: inferResize,
-		Eval: inFloat32(evalResize)},
+		Eval: InFloat32(evalResize)},
 }
 
 // resizing is what the attributes of a call say.
@@ -79,7 +79,7 @@ func (c *Call) resizeInputs() (roi, scales, sizes int) {
 func (c *Call) resizeAxes(rank int) ([]int, error) {
 	given := c.Attrs.Ints("axes")
 	if given == nil || c.Version < 18 {
-		given = allAxes(rank)
+		given = AllAxes(rank)
 	}
 	return c.axes(given, rank)
 }
@@ -216,7 +216,7 @@ func (c *Infer) resizeConsts() (scales []float32, sizes []Dim, err error) {
 		}
 	}
 	if sizeAt > 0 {
-		sizes = c.dims(sizeAt)
+		sizes = c.Dims(sizeAt)
 	}
 	return scales, sizes, nil
 }
@@ -268,7 +268,7 @@ func evalResize(c *Eval) error {
 		r.takeNearest(out, x, t)
 		return nil
 	}
-	if _, err := c.sameDType(numberTypes, x.DType); err != nil {
+	if _, err := c.SameDType(numberTypes, x.DType); err != nil {
 		return err
 	}
 	return r.interpolate(out, x, t)
@@ -287,7 +287,7 @@ func (c *Eval) resizeTarget(r resizing, axes []int) (target, error) {
 	}
 	var sizes []int64
 	if sizesAt > 0 && c.Has(sizesAt) {
-		if sizes, err = c.ints(sizesAt); err != nil {
+		if sizes, err = c.Ints(sizesAt); err != nil {
 			return target{}, err
 		}
 	}
@@ -306,7 +306,7 @@ func (c *Eval) resizeROI(r resizing, axes []int) ([][2]float64, error) {
 	if r.coordinate != "tf_crop_and_resize" || at < 0 {
 		return roi, nil
 	}
-	v, err := c.floats(at)
+	v, err := c.Floats(at)
 	if err != nil {
 		return nil, err
 	}
@@ -399,7 +399,7 @@ func (r *resizing) takeNearest(out, in *tensor.Tensor, t target) {
 		switch {
 		case from >= 0:
 			copyElems(out, at, in, from, 1)
-		case numberTypes.has(out.DType):
+		case numberTypes.Has(out.DType):
 			setFloat(out, at, r.extrapolation)
 		default:
 			copyElems(out, at, blank, 0, 1)

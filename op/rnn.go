@@ -16,16 +16,16 @@ var rnn = []Op{
 		step: (*layer).stepLSTM}, 8, 3),
 }
 
-// Inputs of the recurrent operators, in order. The last two are LSTM's.
+// Inputs of RNN, GRU and LSTM (ONNX 14), in order. The last two are LSTM's.
 const (
-	rnnX = iota
-	rnnW
-	rnnR
-	rnnB
-	rnnLens
-	rnnH
-	rnnC
-	rnnP
+	RNNX = iota
+	RNNW
+	RNNR
+	RNNB
+	RNNLens
+	RNNInitialH
+	RNNInitialC
+	RNNPeepholes
 )
 
 // cell is what tells the recurrent operators apart.
@@ -38,16 +38,24 @@ type cell struct {
 	roundState func(h []float64)
 }
 
+// RoundedLSTM returns the rule and the evaluation of LSTM (ONNX 14) whose state goes through round,
+// which overwrites it, before each product with R: round is given a copy for one batch entry.
+func RoundedLSTM(round func(h []float64)) (infer func(*Infer) error, eval func(*Eval) error) {
+	k := cell{gates: 4, functions: []string{"Sigmoid", "Tanh", "Tanh"},
+		step: (*layer).stepLSTM, roundState: round}
+	return k.infer, k.eval
+}
+
 func recurrentOp(name string, k cell, maxIn, maxOut int) Op {
 	return Op{Name: name, Since: []int{7, 14, 22}, MinIn: 3, MaxIn: maxIn, MaxOut: maxOut,
 		Infer: func(c *Infer) error { return k.infer(c) },
-		Eval:  inFloat32(func(c *Eval) error { return k.eval(c) }),
+		Eval:  InFloat32(func(c *Eval) error { return k.eval(c) }),
 		Flops: func(c *Call, in, _ []Type) int64 {
-			if len(in) < 3 || len(in[rnnX].Shape) != 3 {
+			if len(in) < 3 || len(in[RNNX].Shape) != 3 {
 				return 0
 			}
-			steps := typeCount(Ranked(tensor.Float32, in[rnnX].Shape[:2]...))
-			return 2 * steps * (typeCount(in[rnnW]) + typeCount(in[rnnR]))
+			steps := Ranked(tensor.Float32, in[RNNX].Shape[:2]...).Elements()
+			return 2 * steps * (in[RNNW].Elements() + in[RNNR].Elements())
 		}}
 }
 
@@ -69,22 +77,22 @@ func (c *Call) directions() ([]bool, error) {
 // hidden is the size of the state, by R and by attribute hidden_size.
 func (c *Infer) hidden() (Dim, error) {
 	hidden := Unknown()
-	if r := c.In[rnnR]; r.Ranked && len(r.Shape) == 3 {
+	if r := c.In[RNNR]; r.Ranked && len(r.Shape) == 3 {
 		hidden = r.Shape[2]
 	}
 	if !c.Attrs.Has("hidden_size") {
 		return hidden, nil
 	}
 	h := c.Attrs.Int("hidden_size", 0)
-	if h <= 0 || !mayEqual(hidden, Known(int(h))) {
-		return hidden, c.Errorf(ErrAttr, "hidden_size is %d, R is %v", h, c.In[rnnR])
+	if h <= 0 || !hidden.MayEqual(Known(int(h))) {
+		return hidden, c.Errorf(ErrAttr, "hidden_size is %d, R is %v", h, c.In[RNNR])
 	}
 	return Known(int(h)), nil
 }
 
 // sequence is the number of steps and of batch entries of X, whose batch may come first.
 func (c *Infer) sequence(batchFirst bool) (seq, batch Dim, err error) {
-	x := c.In[rnnX]
+	x := c.In[RNNX]
 	switch {
 	case !x.Ranked:
 		return Unknown(), Unknown(), nil
@@ -99,7 +107,7 @@ func (c *Infer) sequence(batchFirst bool) (seq, batch Dim, err error) {
 // infer shapes Y, Y_h and Y_c for both layouts: 0 is Y [seq, dirs, batch, hidden] and states [dirs,
 // batch, hidden], 1 puts the batch first.
 func (k *cell) infer(c *Infer) error {
-	d, err := c.sameDType(floatTypes, c.rnnTypes()...)
+	d, err := c.SameDType(floatTypes, c.rnnTypes()...)
 	if err != nil {
 		return err
 	}
@@ -136,7 +144,7 @@ func (k *cell) infer(c *Infer) error {
 func (c *Infer) rnnTypes() []tensor.DType {
 	var ds []tensor.DType
 	for i, t := range c.In {
-		if i != rnnLens && c.Has(i) {
+		if i != RNNLens && c.Has(i) {
 			ds = append(ds, t.DType)
 		}
 	}
@@ -146,19 +154,19 @@ func (c *Infer) rnnTypes() []tensor.DType {
 // operands holds every operand to the sizes, as far as they are known.
 func (k *cell) operands(c *Infer, dirs, batch, hidden Dim, first bool) error {
 	in, rows := Unknown(), hidden.MulInt(k.gates)
-	if x := c.In[rnnX]; x.Ranked {
+	if x := c.In[RNNX]; x.Ranked {
 		in = x.Shape[2]
 	}
 	states := []Dim{dirs, batch, hidden}
 	if first {
 		states = []Dim{batch, dirs, hidden}
 	}
-	want := [...][]Dim{rnnW: {dirs, rows, in}, rnnR: {dirs, rows, hidden},
-		rnnB: {dirs, rows.MulInt(2)}, rnnLens: {batch}, rnnH: states,
-		rnnC: states, rnnP: {dirs, hidden.MulInt(3)}}
+	want := [...][]Dim{RNNW: {dirs, rows, in}, RNNR: {dirs, rows, hidden},
+		RNNB: {dirs, rows.MulInt(2)}, RNNLens: {batch}, RNNInitialH: states,
+		RNNInitialC: states, RNNPeepholes: {dirs, hidden.MulInt(3)}}
 	for i, shape := range want {
 		if shape != nil && c.Has(i) && c.In[i].Ranked &&
-			!slices.EqualFunc(c.In[i].Shape, shape, mayEqual) {
+			!slices.EqualFunc(c.In[i].Shape, shape, Dim.MayEqual) {
 			return c.Errorf(ErrInput, "input %d is %v, must have shape %v", i, c.In[i], shape)
 		}
 	}
@@ -195,7 +203,7 @@ func (k *cell) eval(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	x, err := c.floats(rnnX)
+	x, err := c.Floats(RNNX)
 	if err != nil {
 		return err
 	}
@@ -247,17 +255,17 @@ func (l *layer) stateAt(d, b int) int {
 func (l *layer) check() (err error) {
 	var ds []tensor.DType
 	for i, v := range l.In {
-		if i != rnnLens && v != nil {
+		if i != RNNLens && v != nil {
 			ds = append(ds, v.DType)
 		}
 	}
-	if _, err := l.sameDType(floatTypes, ds...); err != nil {
+	if _, err := l.SameDType(floatTypes, ds...); err != nil {
 		return err
 	}
 	if l.reverse, err = l.directions(); err != nil {
 		return err
 	}
-	x, r := l.In[rnnX], l.In[rnnR]
+	x, r := l.In[RNNX], l.In[RNNR]
 	if x.Rank() != 3 || r.Rank() != 3 {
 		return l.Errorf(ErrInput, "X %v and R %v must have rank 3", x.Shape, r.Shape)
 	}
@@ -281,9 +289,10 @@ func (l *layer) checkShapes() error {
 	if l.first {
 		states = []int{l.batch, dirs, l.hidden}
 	}
-	want := map[int][]int{rnnW: {dirs, rows, l.in}, rnnR: {dirs, rows, l.hidden},
-		rnnB:    {dirs, 2 * rows},
-		rnnLens: {l.batch}, rnnH: states, rnnC: states, rnnP: {dirs, 3 * l.hidden}}
+	want := map[int][]int{RNNW: {dirs, rows, l.in}, RNNR: {dirs, rows, l.hidden},
+		RNNB:    {dirs, 2 * rows},
+		RNNLens: {l.batch}, RNNInitialH: states, RNNInitialC: states,
+		RNNPeepholes: {dirs, 3 * l.hidden}}
 	for i, shape := range want {
 		if l.Has(i) && !slices.Equal(l.In[i].Shape, shape) {
 			return l.Errorf(ErrInput, "input %d has shape %v, must have %v", i, l.In[i].Shape,
@@ -295,8 +304,8 @@ func (l *layer) checkShapes() error {
 
 // read widens the weights and finds the activations.
 func (l *layer) read() (err error) {
-	for i, v := range map[int]*[]float64{rnnW: &l.w, rnnR: &l.r, rnnB: &l.b, rnnP: &l.p} {
-		if *v, err = l.floats(i); err != nil {
+	for i, v := range map[int]*[]float64{RNNW: &l.w, RNNR: &l.r, RNNB: &l.b, RNNPeepholes: &l.p} {
+		if *v, err = l.Floats(i); err != nil {
 			return err
 		}
 	}
@@ -319,10 +328,10 @@ func (l *layer) lengths() ([]int, error) {
 	for i := range lens {
 		lens[i] = l.seq
 	}
-	if !l.Has(rnnLens) {
+	if !l.Has(RNNLens) {
 		return lens, nil
 	}
-	v, err := l.ints(rnnLens)
+	v, err := l.Ints(RNNLens)
 	if err != nil {
 		return nil, err
 	}
@@ -337,8 +346,8 @@ func (l *layer) lengths() ([]int, error) {
 
 // states are the initial states of all directions and batch entries.
 func (l *layer) states() (h, c []float64, err error) {
-	if h, err = l.state(rnnH); err == nil {
-		c, err = l.state(rnnC)
+	if h, err = l.state(RNNInitialH); err == nil {
+		c, err = l.state(RNNInitialC)
 	}
 	return h, c, err
 }
@@ -346,7 +355,7 @@ func (l *layer) states() (h, c []float64, err error) {
 // state returns a copy of an initial state, zeros without one.
 func (l *layer) state(i int) ([]float64, error) {
 	if l.Has(i) {
-		return l.floats(i)
+		return l.Floats(i)
 	}
 	return zeros(len(l.reverse), l.batch, l.hidden)
 }
@@ -361,7 +370,7 @@ func zeros(shape ...int) ([]float64, error) {
 }
 
 func (l *layer) outputs(y, h, c []float64) error {
-	d, dirs := l.In[rnnX].DType, len(l.reverse)
+	d, dirs := l.In[RNNX].DType, len(l.reverse)
 	shapes := [][]int{{l.seq, dirs, l.batch, l.hidden}, {dirs, l.batch, l.hidden},
 		{dirs, l.batch, l.hidden}}
 	if l.first {

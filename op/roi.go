@@ -11,19 +11,19 @@ import (
 // (Girshick 2015).
 var roiOps = []Op{
 	{Name: "RoiAlign", Since: []int{10, 16, 22}, MinIn: 3, MaxIn: 3, Infer: inferRoiAlign,
-		Eval: inFloat32(evalRoiAlign)},
+		Eval: InFloat32(evalRoiAlign)},
 	{Name: "MaxRoiPool", Since: []int{1, 22}, MinIn: 2, MaxIn: 2, Infer: inferMaxRoiPool,
-		Eval: inFloat32(evalMaxRoiPool)},
+		Eval: InFloat32(evalMaxRoiPool)},
 }
 
 // roiShape is what both operators give: regions × channels × height × width. columns is how many
 // numbers a region has.
 func (c *Infer) roiShape(height, width int64, columns int) error {
-	x, _, err := c.start(floatTypes)
+	x, _, err := c.Start(floatTypes)
 	if err != nil {
 		return err
 	}
-	if _, err := c.sameDType(floatTypes, x.DType, c.In[1].DType); err != nil {
+	if _, err := c.SameDType(floatTypes, x.DType, c.In[1].DType); err != nil {
 		return err
 	}
 	h, err := c.roiSize(height)
@@ -42,7 +42,7 @@ func (c *Infer) roiShape(height, width int64, columns int) error {
 		out[1] = x.Shape[1]
 	}
 	if r := c.In[1]; r.Ranked {
-		if len(r.Shape) != 2 || !mayEqual(r.Shape[1], Known(columns)) {
+		if len(r.Shape) != 2 || !r.Shape[1].MayEqual(Known(columns)) {
 			return c.Errorf(ErrInput, "rois %v must be regions × %d", r, columns)
 		}
 		out[0] = r.Shape[0]
@@ -91,7 +91,7 @@ type regions struct {
 // newRegions checks the operands of regions of the given number of columns, and makes the output.
 func newRegions(c *Eval, height, width int64, columns int) (r regions, err error) {
 	x, rois := c.In[0], c.In[1]
-	if _, err := c.sameDType(floatTypes, x.DType, rois.DType); err != nil {
+	if _, err := c.SameDType(floatTypes, x.DType, rois.DType); err != nil {
 		return r, err
 	}
 	if x.Rank() != 4 || rois.Rank() != 2 || rois.Shape[1] != columns {
@@ -107,10 +107,10 @@ func newRegions(c *Eval, height, width int64, columns int) (r regions, err error
 		return r, err
 	}
 	r.channels, r.height, r.width = x.Shape[1], x.Shape[2], x.Shape[3]
-	if r.x, err = c.floats(0); err != nil {
+	if r.x, err = c.Floats(0); err != nil {
 		return r, err
 	}
-	if r.rois, err = c.floats(1); err != nil {
+	if r.rois, err = c.Floats(1); err != nil {
 		return r, err
 	}
 	r.out, err = c.Output(0, x.DType, []int{rois.Shape[0], r.channels, h, w})
@@ -229,7 +229,7 @@ func evalRoiAlign(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	images, err := c.ints(2)
+	images, err := c.Ints(2)
 	if err != nil {
 		return err
 	}

@@ -118,7 +118,7 @@ func (s *scan) formals(c *Infer) (in []Type, length Dim, err error) {
 	for i, t := range c.In[s.states : s.states+s.ins] {
 		slice := Unranked(t.DType)
 		if t.Ranked {
-			k, err := c.axis(s.inAxes[i], len(t.Shape))
+			k, err := c.Axis(s.inAxes[i], len(t.Shape))
 			if err != nil {
 				return nil, length, err
 			}
@@ -138,7 +138,7 @@ func (s *scan) stacked(c *Infer, i int, length Dim) (Type, error) {
 	if !t.Ranked {
 		return Unranked(t.DType), nil
 	}
-	k, err := c.axis(s.outAxes[i], len(t.Shape)+1)
+	k, err := c.Axis(s.outAxes[i], len(t.Shape)+1)
 	if err != nil {
 		return Type{}, err
 	}
@@ -240,7 +240,7 @@ func fromEnd(i, n int, back bool) int {
 func (s *scan) lengths(c *Call, in []*tensor.Tensor) (length int, axes []int, err error) {
 	axes = make([]int, len(in))
 	for i, t := range in {
-		if axes[i], err = c.axis(s.inAxes[i], t.Rank()); err != nil {
+		if axes[i], err = c.Axis(s.inAxes[i], t.Rank()); err != nil {
 			return 0, nil, err
 		}
 		n := t.Shape[axes[i]]
@@ -272,7 +272,7 @@ func (s *scan) join(c *Eval, outs []stack) error {
 		if err != nil {
 			return err
 		}
-		axis, err := c.axis(s.outAxes[k], len(slice)+1)
+		axis, err := c.Axis(s.outAxes[k], len(slice)+1)
 		if err != nil {
 			return err
 		}
@@ -308,7 +308,7 @@ func (s *scan) bodyTypes(c *Eval) ([]Type, error) {
 	for i, t := range c.In {
 		shape := slices.Clone(t.Shape)
 		if j := i - s.states; j >= 0 && j < s.ins {
-			axis, err := c.axis(s.inAxes[j], len(shape))
+			axis, err := c.Axis(s.inAxes[j], len(shape))
 			if err != nil {
 				return nil, err
 			}

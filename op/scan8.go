@@ -157,7 +157,7 @@ func (s *scan) batchLengths(c *Eval, batch, longest int) ([]int, error) {
 	if !c.Has(0) {
 		return slices.Repeat([]int{longest}, batch), nil
 	}
-	given, err := c.ints(0)
+	given, err := c.Ints(0)
 	if err != nil {
 		return nil, err
 	}

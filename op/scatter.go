@@ -145,7 +145,7 @@ func evalScatterND(c *Eval) error {
 
 // cacheAxis is attribute axis of TensorScatter, which must not be the batch.
 func (c *Call) cacheAxis(rank int) (int, error) {
-	axis, err := c.axis(c.Attrs.Int("axis", -2), rank)
+	axis, err := c.Axis(c.Attrs.Int("axis", -2), rank)
 	if err == nil && axis == 0 {
 		err = c.Errorf(ErrAttr, "axis is 0, the batch")
 	}
@@ -179,7 +179,7 @@ func inferTensorScatter(c *Infer) error {
 		return c.Errorf(ErrInput, "update %v does not fit past_cache %v", u, in)
 	}
 	for k, d := range in.Shape {
-		if k != axis && !mayEqual(d, u.Shape[k]) {
+		if k != axis && !d.MayEqual(u.Shape[k]) {
 			return c.Errorf(ErrInput, "update %v does not fit past_cache %v", u, in)
 		}
 	}
@@ -229,7 +229,7 @@ func (c *Eval) writeIndices(circular bool, last int) ([]int64, error) {
 	if !c.Has(2) {
 		return make([]int64, batch), nil
 	}
-	v, err := c.ints(2)
+	v, err := c.Ints(2)
 	if err != nil {
 		return nil, err
 	}

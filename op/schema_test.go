@@ -47,7 +47,8 @@ func TestRefusedOperators(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := Lookup("", "Frobnicate", 99); err == nil || !strings.Contains(err.Error(), "weir knows up to") {
+	if _, err := Lookup("", "Frobnicate", 99); err == nil ||
+		!strings.Contains(err.Error(), "weir knows up to") {
 		t.Errorf("an operator of a newer set: %v", err)
 	}
 }

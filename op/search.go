@@ -10,16 +10,16 @@ import (
 // search holds the operators that find the largest or smallest elements along an axis.
 var search = []Op{
 	{Name: "ArgMax", Since: []int{1, 11, 12, 13}, MinIn: 1, MaxIn: 1, Infer: inferArg,
-		Eval: inFloat32(func(c *Eval) error { return c.evalArg(1) }), flat: true},
+		Eval: InFloat32(func(c *Eval) error { return c.evalArg(1) }), flat: true},
 	{Name: "ArgMin", Since: []int{1, 11, 12, 13}, MinIn: 1, MaxIn: 1, Infer: inferArg,
-		Eval: inFloat32(func(c *Eval) error { return c.evalArg(-1) }), flat: true},
+		Eval: InFloat32(func(c *Eval) error { return c.evalArg(-1) }), flat: true},
 	{Name: "TopK", Since: []int{1, 10, 11, 24}, MinIn: 1, MaxIn: 2, MinOut: 2, MaxOut: 2,
 		Infer: inferTopK,
-		Eval:  inFloat32(evalTopK), grad: gradTopK},
+		Eval:  InFloat32(evalTopK), grad: gradTopK},
 }
 
 func inferArg(c *Infer) error {
-	x, ranked, err := c.start(numberTypes)
+	x, ranked, err := c.Start(numberTypes)
 	c.Out[0] = Unranked(tensor.Int64)
 	if !ranked {
 		return err
@@ -44,7 +44,7 @@ func (c *Call) oneAxis(rank int, def int64) ([]bool, error) {
 // (onnx/reference/ops/op_argmax.py).
 func (c *Eval) evalArg(sign int) error {
 	x := c.In[0]
-	if _, err := c.sameDType(numberTypes, x.DType); err != nil {
+	if _, err := c.SameDType(numberTypes, x.DType); err != nil {
 		return err
 	}
 	reduced, err := c.oneAxis(x.Rank(), 0)
@@ -112,19 +112,19 @@ func (c *Infer) topK() Dim {
 	if c.Version < 10 {
 		return Known(int(c.Attrs.Int("k", 0)))
 	}
-	if k := c.dims(1); len(k) == 1 {
+	if k := c.Dims(1); len(k) == 1 {
 		return k[0]
 	}
 	return Unknown()
 }
 
 func inferTopK(c *Infer) error {
-	x, ranked, err := c.start(numberTypes)
+	x, ranked, err := c.Start(numberTypes)
 	c.Out[1] = Unranked(tensor.Int64)
 	if !ranked {
 		return err
 	}
-	axis, err := c.axis(c.Attrs.Int("axis", -1), len(x.Shape))
+	axis, err := c.Axis(c.Attrs.Int("axis", -1), len(x.Shape))
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (c *Eval) topK(axis int) (k int, err error) {
 		if !c.Has(1) {
 			return 0, c.Errorf(ErrInput, "input K is required")
 		}
-		if n, err = c.int(1); err != nil {
+		if n, err = c.Int(1); err != nil {
 			return 0, err
 		}
 	}
@@ -161,10 +161,10 @@ func (c *Eval) topK(axis int) (k int, err error) {
 // equal ones by index, whether sorted is set or not.
 func evalTopK(c *Eval) error {
 	x := c.In[0]
-	if _, err := c.sameDType(numberTypes, x.DType); err != nil {
+	if _, err := c.SameDType(numberTypes, x.DType); err != nil {
 		return err
 	}
-	axis, err := c.axis(c.Attrs.Int("axis", -1), x.Rank())
+	axis, err := c.Axis(c.Attrs.Int("axis", -1), x.Rank())
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ var selectOps = []Op{
 func inferWhere(c *Infer) error {
 	cond, x, y := c.In[0], c.In[1], c.In[2]
 	c.Out[0] = Unranked(x.DType)
-	if _, err := c.sameDType(^dtypeSet(0), x.DType, y.DType); err != nil {
+	if _, err := c.SameDType(^TypeSet(0), x.DType, y.DType); err != nil {
 		return err
 	}
 	if cond.DType != tensor.Bool && cond.DType != tensor.Undefined {
@@ -46,8 +46,8 @@ func inferWhere(c *Infer) error {
 // whereElems picks between the elements of two shapes, as the expansion of -1 in an Expand is
 // written.
 func whereElems(c *Infer) []Dim {
-	cond, known := c.ints(0)
-	x, y := c.dims(1), c.dims(2)
+	cond, known := c.Ints(0)
+	x, y := c.Dims(1), c.Dims(2)
 	n := max(len(cond), len(x), len(y))
 	fits := func(l int) bool { return l == n || l == 1 }
 	if !known || n > MaxElems || !fits(len(cond)) || !fits(len(x)) || !fits(len(y)) {
@@ -104,7 +104,7 @@ func (c *Infer) chosen() error {
 	if !in.Ranked {
 		return nil
 	}
-	axis, err := c.axis(c.Attrs.Int("axis", 0), len(in.Shape))
+	axis, err := c.Axis(c.Attrs.Int("axis", 0), len(in.Shape))
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (c *Infer) chosen() error {
 func (c *Eval) alongOrFlat() (t *tensor.Tensor, axis int, err error) {
 	t = c.In[0]
 	if c.Attrs.Has("axis") {
-		axis, err = c.axis(c.Attrs.Int("axis", 0), t.Rank())
+		axis, err = c.Axis(c.Attrs.Int("axis", 0), t.Rank())
 		return t, axis, err
 	}
 	t, err = t.Reshaped(t.Len())

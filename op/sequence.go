@@ -57,7 +57,7 @@ const pointerBytes = 8
 
 // place is a position in [-n, limit-n] of n values, as operator texts count from the back.
 func (c *Eval) place(i, n, limit int) (int, error) {
-	at, err := c.int(i)
+	at, err := c.Int(i)
 	if err != nil {
 		return 0, err
 	}
@@ -225,7 +225,7 @@ func inferSplitToSequence(c *Infer) error {
 	if !in.Ranked {
 		return nil
 	}
-	axis, err := c.axis(c.Attrs.Int("axis", 0), len(in.Shape))
+	axis, err := c.Axis(c.Attrs.Int("axis", 0), len(in.Shape))
 	if err != nil {
 		return err
 	}
@@ -244,7 +244,7 @@ func inferSplitToSequence(c *Infer) error {
 
 // partSize is the size of every part of an axis, Unknown when they differ or cannot be told.
 func (c *Infer) partSize(size Dim) Dim {
-	lens, known := c.ints(1)
+	lens, known := c.Ints(1)
 	if !known || len(lens) == 0 {
 		return Unknown()
 	}
@@ -265,7 +265,7 @@ func (c *Infer) partSize(size Dim) Dim {
 
 func evalSplitToSequence(c *Eval) error {
 	in := c.In[0]
-	axis, err := c.axis(c.Attrs.Int("axis", 0), in.Rank())
+	axis, err := c.Axis(c.Attrs.Int("axis", 0), in.Rank())
 	if err != nil {
 		return err
 	}
@@ -279,7 +279,7 @@ func evalSplitToSequence(c *Eval) error {
 	for i, n := range parts {
 		shape := slices.Clone(in.Shape)
 		shape[axis] = n
-		part, err := c.make(in.DType, shape)
+		part, err := c.New(in.DType, shape)
 		if err != nil {
 			return err
 		}
@@ -300,7 +300,7 @@ func evalSplitToSequence(c *Eval) error {
 func (c *Eval) sequenceParts(size int) ([]int, error) {
 	length := 1
 	if c.Has(1) {
-		lens, err := c.ints(1)
+		lens, err := c.Ints(1)
 		if err != nil {
 			return nil, err
 		}
@@ -337,7 +337,7 @@ func joinAxis(c *Call, rank int) (axis int, fresh bool, err error) {
 	if fresh = c.Attrs.Bool("new_axis", false); fresh {
 		rank++
 	}
-	axis, err = c.axis(c.Attrs.Int("axis", 0), rank)
+	axis, err = c.Axis(c.Attrs.Int("axis", 0), rank)
 	return axis, fresh, err
 }
 

@@ -223,7 +223,8 @@ func TestSequencesAsLists(t *testing.T) {
 				want = slices.Delete(slices.Clone(want), i, i+1)
 			}
 		default:
-			if got, err = eval("SequenceAt", s, where); ok && err == nil && tensor.As[float32](got)[0] != want[i] {
+			if got, err = eval("SequenceAt", s, where); ok && err == nil &&
+				tensor.As[float32](got)[0] != want[i] {
 				t.Fatalf("value %d of %v is %v, want %v", at, s, got, want[i])
 			}
 			got = s

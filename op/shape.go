@@ -120,7 +120,7 @@ func evalSize(c *Eval) error {
 func allowZero(c *Call) bool { return c.Version >= 14 && c.Attrs.Bool("allowzero", false) }
 
 func inferReshape(c *Infer) error {
-	in, want := c.In[0], c.dims(1)
+	in, want := c.In[0], c.Dims(1)
 	if want == nil {
 		c.Out[0] = Unranked(in.DType)
 		if n := c.length(1); n >= 0 && n <= MaxElems {
@@ -250,7 +250,7 @@ func (c *Infer) remainder(in Type, shape []Dim, rest int) (Dim, error) {
 }
 
 func evalReshape(c *Eval) error {
-	want, err := c.ints(1)
+	want, err := c.Ints(1)
 	if err != nil {
 		return err
 	}
@@ -305,7 +305,7 @@ func flattenAxis(c *Call, rank int) (int, error) {
 	if a == int64(rank) {
 		return rank, nil
 	}
-	return c.axis(a, rank)
+	return c.Axis(a, rank)
 }
 
 func inferFlatten(c *Infer) error {

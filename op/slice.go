@@ -19,7 +19,7 @@ type sliceArgs struct{ starts, ends, axes, steps []int64 }
 func (a *sliceArgs) complete(c *Call) error {
 	n := len(a.starts)
 	if a.axes == nil {
-		a.axes = allAxes(n)
+		a.axes = AllAxes(n)
 	}
 	if a.steps == nil {
 		a.steps = make([]int64, n)
@@ -108,7 +108,7 @@ func (c *Eval) sliceArgs() (a sliceArgs, err error) {
 			}
 			continue
 		}
-		if *p, err = c.ints(i + 1); err != nil {
+		if *p, err = c.Ints(i + 1); err != nil {
 			return a, err
 		}
 	}
@@ -152,7 +152,7 @@ func (c *Infer) keepUncut(in Type) {
 	if c.Version < 10 || !c.Has(3) {
 		return
 	}
-	as, known := c.ints(3)
+	as, known := c.Ints(3)
 	if !known {
 		return
 	}
@@ -184,11 +184,11 @@ func (c *Infer) sliceDims() (a sliceExprs, ok bool) {
 			c.Attrs.Ints("axes")
 		return a, true
 	}
-	a.starts, a.ends = c.dims(1), c.dims(2)
+	a.starts, a.ends = c.Dims(1), c.Dims(2)
 	ok = a.starts != nil && a.ends != nil
 	for i, p := range []*[]int64{&a.axes, &a.steps} {
 		if c.Has(i + 3) {
-			v, known := c.ints(i + 3)
+			v, known := c.Ints(i + 3)
 			*p, ok = v, ok && known
 		}
 	}

@@ -10,7 +10,7 @@ import (
 // the input to two dimensions at the axis (default 1) and work on the rows; from 13 on they work
 // along one axis (default -1).
 var softmax = []Op{
-	alongAxis("Softmax", softmaxOf).derived(gradSoftmax),
+	alongAxis("Softmax", Softmax).derived(gradSoftmax),
 	alongAxis("LogSoftmax", logSoftmax).derived(gradLogSoftmax),
 	alongAxis("Hardmax", func(out, in []float64) {
 		best := 0
@@ -24,7 +24,8 @@ var softmax = []Op{
 	}).constantAlmostEverywhere(),
 }
 
-func softmaxOf(out, in []float64) {
+// Softmax sets out, which may be in, to e^in over its sum (Bridle 1990), shifted against overflow.
+func Softmax(out, in []float64) {
 	sum := shiftedExp(out, in)
 	for i := range out {
 		out[i] /= sum
@@ -67,11 +68,11 @@ func alongAxis(name string, f func(out, in []float64)) Op {
 					return err
 				}
 			}
-			return inferSame(floatTypes)(c)
+			return SameAsInput(floatTypes)(c)
 		},
-		Eval: inFloat32(func(c *Eval) error { return c.evalAlongAxis(f) }),
+		Eval: InFloat32(func(c *Eval) error { return c.evalAlongAxis(f) }),
 		Flops: func(_ *Call, _, out []Type) int64 {
-			return 4 * typeCount(out[0])
+			return 4 * out[0].Elements()
 		}}
 }
 
@@ -79,18 +80,18 @@ func alongAxis(name string, f func(out, in []float64)) Op {
 // may be at the rank itself, which makes vectors of one element.
 func (c *Call) softmaxAxis(rank int) (first, end int, err error) {
 	if c.Version >= 13 {
-		first, err = c.axis(c.Attrs.Int("axis", -1), max(rank, 1))
+		first, err = c.Axis(c.Attrs.Int("axis", -1), max(rank, 1))
 		return first, first + 1, err
 	}
 	if a := c.Attrs.Int("axis", 1); a == int64(rank) {
 		return rank, rank, nil
 	}
-	first, err = c.axis(c.Attrs.Int("axis", 1), rank)
+	first, err = c.Axis(c.Attrs.Int("axis", 1), rank)
 	return first, rank, err
 }
 
 func (c *Eval) evalAlongAxis(f func(out, in []float64)) error {
-	x, out, err := c.outputLike(floatTypes)
+	x, out, err := c.OutputLike(floatTypes)
 	if err != nil {
 		return err
 	}

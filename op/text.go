@@ -54,7 +54,7 @@ func stopped(c *Call) func(string) bool {
 }
 
 func inferNormalizer(c *Infer) error {
-	if _, err := c.sameDType(stringTypes, c.In[0].DType); err != nil {
+	if _, err := c.SameDType(stringTypes, c.In[0].DType); err != nil {
 		return err
 	}
 	c.Out[0] = Unranked(tensor.String)
@@ -111,7 +111,7 @@ func evalNormalizer(c *Eval) error {
 }
 
 func evalStringConcat(c *Eval) error {
-	if _, err := c.sameDType(stringTypes, c.dtypes()...); err != nil {
+	if _, err := c.SameDType(stringTypes, c.DTypes()...); err != nil {
 		return err
 	}
 	out, w, err := c.broadcastOutput(tensor.String)
@@ -129,7 +129,7 @@ func evalStringConcat(c *Eval) error {
 
 func inferStringSplit(c *Infer) error {
 	x := c.In[0]
-	if _, err := c.sameDType(stringTypes, x.DType); err != nil {
+	if _, err := c.SameDType(stringTypes, x.DType); err != nil {
 		return err
 	}
 	c.Out[0] = Unranked(tensor.String)
@@ -228,7 +228,7 @@ func pattern(c *Call) (*regexp.Regexp, error) {
 }
 
 func inferRegex(c *Infer) error {
-	if _, err := c.sameDType(stringTypes, c.In[0].DType); err != nil {
+	if _, err := c.SameDType(stringTypes, c.In[0].DType); err != nil {
 		return err
 	}
 	c.Out[0] = Type{DType: tensor.Bool, Ranked: c.In[0].Ranked, Shape: c.In[0].Shape}

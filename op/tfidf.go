@@ -71,7 +71,7 @@ func inferTfIdf(c *Infer) error {
 		return err
 	}
 	x := c.In[0]
-	if _, err := c.sameDType(t.types(), x.DType); err != nil {
+	if _, err := c.SameDType(t.types(), x.DType); err != nil {
 		return err
 	}
 	c.Out[0] = Unranked(tensor.Float32)
@@ -89,11 +89,11 @@ func inferTfIdf(c *Infer) error {
 }
 
 // types are those that the input may have.
-func (t *tfidf) types() dtypeSet {
+func (t *tfidf) types() TypeSet {
 	if t.poolStrings != nil {
 		return stringTypes
 	}
-	return setOf(tensor.Int32, tensor.Int64)
+	return SetOf(tensor.Int32, tensor.Int64)
 }
 
 func evalTfIdf(c *Eval) error {
@@ -102,7 +102,7 @@ func evalTfIdf(c *Eval) error {
 		return err
 	}
 	x := c.In[0]
-	if !t.types().has(x.DType) || x.Rank() > 2 {
+	if !t.types().Has(x.DType) || x.Rank() > 2 {
 		return c.Errorf(ErrInput, "has %v%v", x.DType, x.Shape)
 	}
 	if t.poolStrings != nil {
@@ -138,7 +138,7 @@ func vectorize[T int64 | string](c *Eval, t *tfidf, items, pool []T,
 	if x := c.In[0]; x.Rank() == 2 {
 		shape, width = []int{x.Shape[0], t.size}, x.Shape[1]
 	}
-	out, err := c.zeroOutput(0, tensor.Float32, shape)
+	out, err := c.ZeroOutput(0, tensor.Float32, shape)
 	if err != nil {
 		return err
 	}

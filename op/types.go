@@ -35,7 +35,7 @@ type Type struct {
 const MaxElems = 64
 
 // elemTypes are the element types that Type.Elems is kept for.
-var elemTypes = setOf(tensor.Int64, tensor.Int32, tensor.Bool)
+var elemTypes = SetOf(tensor.Int64, tensor.Int32, tensor.Bool)
 
 // SequenceOf is the type of sequences of values of a type.
 func SequenceOf(elem Type) Type { return Type{DType: tensor.Sequence, Elem: elem.held()} }
@@ -136,7 +136,7 @@ func TypeOf(t *tensor.Tensor) Type {
 	}
 	ty := Concrete(t.DType, t.Shape...)
 	ty.Const = t
-	if elemTypes.has(t.DType) && t.Rank() <= 1 && t.Len() <= MaxElems {
+	if elemTypes.Has(t.DType) && t.Rank() <= 1 && t.Len() <= MaxElems {
 		ints, _ := t.Ints()
 		ty.Elems = make([]Dim, len(ints))
 		for i, v := range ints {
@@ -351,4 +351,13 @@ func joinedContainers(a, b Type) (Type, bool) {
 	}
 	elem, ok := joined(*a.Elem, *b.Elem)
 	return Type{DType: a.DType, Key: a.Key, Elem: elem.held()}, ok
+}
+
+// Elements returns the number of elements of a concrete type, 0 when it is not concrete.
+func (t Type) Elements() int64 {
+	n, ok := t.Count().Int()
+	if !ok || !t.Ranked {
+		return 0
+	}
+	return int64(n)
 }

@@ -29,7 +29,7 @@ func windowFunction(name string, f func(turn float64) float64) Op {
 // outputType is attribute output_datatype, a type of number.
 func (c *Call) outputType() (tensor.DType, error) {
 	d := tensor.DType(c.Attrs.Int("output_datatype", int64(tensor.Float32)))
-	if !numberTypes.has(d) {
+	if !numberTypes.Has(d) {
 		return d, c.Errorf(ErrAttr, "output_datatype %v is no type of number", d)
 	}
 	return d, nil
@@ -73,7 +73,7 @@ func (c *Eval) evalWindow(f func(turn float64) float64) error {
 
 // sizeInput is the only element of integer input i, the size of a dimension.
 func (c *Eval) sizeInput(i int) (int, error) {
-	v, err := c.int(i)
+	v, err := c.Int(i)
 	if err != nil {
 		return 0, err
 	}
@@ -135,7 +135,7 @@ func evalMel(c *Eval) error {
 func (c *Eval) melPoints(n, length, rate, bins int) ([]int, error) {
 	var edges [2]float64
 	for i := range edges {
-		v, err := c.floats(3 + i)
+		v, err := c.Floats(3 + i)
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package pass
 import (
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/op/microsoft"
 )
 
 // Bias of a matrix product.
@@ -19,7 +20,7 @@ func startBias(s *scope) rule {
 		y, k, ok := sides(n, func(v *graph.Value) bool { return v.IsConst() })
 		m := producer(y)
 		nbits := m != nil && m.Domain == op.FusedDomain && m.Type == "MatMulNBits" &&
-			(len(m.In) <= op.NBitsBias || m.In[op.NBitsBias] == nil)
+			(len(m.In) <= microsoft.NBitsBias || m.In[microsoft.NBitsBias] == nil)
 		if !ok || m == nil || !nbits && (m.Type != "MatMul" || len(m.In) != 2) ||
 			m.Attrs.Has("activation") || !s.only(y) ||
 			!sameShape(y, n.Out[0]) || !y.Type.DType.IsFloat() || len(y.Type.Shape) == 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/op/microsoft"
 	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -25,7 +26,7 @@ type builder struct {
 // build makes a graph of about n operators on float32[1,4,3,3].
 func build(t *testing.T, seed uint64, n int) *graph.Graph {
 	b := &builder{t: t, rng: rand.New(rand.NewPCG(seed, 99)),
-		g: &graph.Graph{Name: "random", Opsets: map[string]int{"": 17, op.MicrosoftDomain: 1}}}
+		g: &graph.Graph{Name: "random", Opsets: map[string]int{"": 17, microsoft.Domain: 1}}}
 	for _, name := range []string{"x", "z"} {
 		v := &graph.Value{Name: name, Type: op.Concrete(tensor.Float32, 1, 4, 3, 3)}
 		b.g.Inputs = append(b.g.Inputs, v)
@@ -105,7 +106,7 @@ func (b *builder) microsoft(x *graph.Value) *graph.Value {
 			append(in, b.constant(4, 4, 1, 1), nil, b.pick())
 	}
 	n := graph.NewNode("", typ, 1, attrs, in, b.name())
-	n.Domain = op.MicrosoftDomain
+	n.Domain = microsoft.Domain
 	if err := n.InferTypes(); err != nil {
 		b.t.Fatal(err)
 	}

@@ -12,5 +12,5 @@
 // Concurrency: a filled Forest is read only; any number of goroutines may walk it.
 //
 // What it refuses: nothing; the caller has checked that indices are in range and that every walk
-// ends (op.ForestOf).
+// ends (ml.ForestOf).
 package forest

@@ -6,15 +6,16 @@ import (
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/attention"
 	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/op/microsoft"
 	"github.com/weirgpu/weir/tensor"
 )
 
 // attentionKernels are Attention (ONNX 23, 24, 25), but for its fourth output, weir's fused form,
 // and GroupQueryAttention (com.microsoft, 1), in float32.
 var attentionKernels = map[opKey]builder{
-	{"", "Attention"}:                           onnxAttention,
-	{op.FusedDomain, "Attention"}:               fusedAttention,
-	{op.MicrosoftDomain, "GroupQueryAttention"}: groupQueryAttention,
+	{"", "Attention"}:                         onnxAttention,
+	{op.FusedDomain, "Attention"}:             fusedAttention,
+	{microsoft.Domain, "GroupQueryAttention"}: groupQueryAttention,
 }
 
 // attentionKernel is what kernel/attention computes. Keys and values are read in place, or, when

@@ -8,6 +8,7 @@ import (
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/attention"
 	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/op/microsoft"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -54,7 +55,7 @@ func groupQueryAttention(r *request) (compute.Kernel, error) {
 	if window == 0 || window > 0 && !causal || !finite(scale) || !finite(softcap) {
 		return nil, nil
 	}
-	sink, _, given := r.in(op.GroupedSink)
+	sink, _, given := r.in(microsoft.GroupedSink)
 	if given && count(sink) != k.heads {
 		return nil, nil
 	}
@@ -83,11 +84,11 @@ func groupedServes(r *request) bool {
 		_, d, ok := r.in(i)
 		want := tensor.Float32
 		switch i {
-		case op.GroupedLens, op.GroupedTotal:
+		case microsoft.GroupedLens, microsoft.GroupedTotal:
 			want = tensor.Int32
-		case op.GroupedPlaces:
+		case microsoft.GroupedPlaces:
 			want = tensor.Int64
-		case op.GroupedBias, op.GroupedKScale, op.GroupedVScale, op.GroupedQNorm, op.GroupedKNorm:
+		case microsoft.GroupedBias, microsoft.GroupedKScale, microsoft.GroupedVScale, microsoft.GroupedQNorm, microsoft.GroupedKNorm:
 			want = tensor.Undefined
 		}
 		if ok && d != want {
@@ -113,13 +114,13 @@ func (k *groupedKernel) setSizes(r *request) bool {
 	), int(
 		r.Call.Attrs.Int("kv_num_heads", 0),
 	)
-	q, _, _ := r.in(op.GroupedQ)
+	q, _, _ := r.in(microsoft.GroupedQ)
 	out, _ := r.Out[1].Ints()
 	if k.shared < 1 || k.heads < 1 || k.heads%k.shared != 0 || len(q) != 3 || len(out) != 4 {
 		return false
 	}
-	key, _, apart := r.in(op.GroupedK)
-	value, _, both := r.in(op.GroupedV)
+	key, _, apart := r.in(microsoft.GroupedK)
+	value, _, both := r.in(microsoft.GroupedV)
 	all := k.heads
 	if k.packed = !apart; k.packed {
 		all += 2 * k.shared
@@ -130,8 +131,8 @@ func (k *groupedKernel) setSizes(r *request) bool {
 		apart && (!slices.Equal(key, want) || !slices.Equal(value, want)) {
 		return false
 	}
-	pastK, _, cached := r.in(op.GroupedPastK)
-	pastV, _, both := r.in(op.GroupedPastV)
+	pastK, _, cached := r.in(microsoft.GroupedPastK)
+	pastV, _, both := r.in(microsoft.GroupedPastV)
 	if cached {
 		if len(pastK) != 4 {
 			return false
@@ -139,8 +140,8 @@ func (k *groupedKernel) setSizes(r *request) bool {
 		k.past = pastK[2]
 	}
 	want = []int{k.batch, k.shared, k.past, k.size}
-	lens, _, _ := r.in(op.GroupedLens)
-	total, _, _ := r.in(op.GroupedTotal)
+	lens, _, _ := r.in(microsoft.GroupedLens)
+	total, _, _ := r.in(microsoft.GroupedTotal)
 	return cached == both && (!cached || slices.Equal(pastK, want) && slices.Equal(pastV, want)) &&
 		count(lens) == k.batch &&
 		count(total) == 1
@@ -148,8 +149,8 @@ func (k *groupedKernel) setSizes(r *request) bool {
 
 // setTurn reads what the rotary embedding needs; false when that does not fit.
 func (k *groupedKernel) setTurn(r *request) bool {
-	cos, _, ok := r.in(op.GroupedCos)
-	sin, _, both := r.in(op.GroupedSin)
+	cos, _, ok := r.in(microsoft.GroupedCos)
+	sin, _, both := r.in(microsoft.GroupedSin)
 	if ok != both {
 		return false
 	}
@@ -159,7 +160,7 @@ func (k *groupedKernel) setTurn(r *request) bool {
 	if !ok || len(cos) != 2 || !slices.Equal(cos, sin) || cos[1] < 1 || 2*cos[1] > k.size {
 		return false
 	}
-	places, _, given := r.in(op.GroupedPlaces)
+	places, _, given := r.in(microsoft.GroupedPlaces)
 	k.groupedTurn = groupedTurn{
 		rows:        cos[0],
 		pairs:       cos[1],
@@ -243,7 +244,7 @@ func (k *groupedKernel) Bind(b compute.Binding) compute.Task {
 		}
 		return tensor.As[float32](b.In[i])
 	}
-	t.q, t.cos, t.sin = float(op.GroupedQ), float(op.GroupedCos), float(op.GroupedSin)
+	t.q, t.cos, t.sin = float(microsoft.GroupedQ), float(microsoft.GroupedCos), float(microsoft.GroupedSin)
 	t.args = attention.Args{
 		Q:    t.q,
 		Y:    tensor.As[float32](b.Out[0]),
@@ -256,7 +257,7 @@ func (k *groupedKernel) Bind(b compute.Binding) compute.Task {
 		t.args.Q = tensor.Cast[float32](b.Scratch[:k.turnedBytes()])
 		t.place = make([]int, k.batch*k.length)
 	}
-	if t.args.Sinks = float(op.GroupedSink); k.sinks && t.args.Sinks == nil {
+	if t.args.Sinks = float(microsoft.GroupedSink); k.sinks && t.args.Sinks == nil {
 		t.args.Sinks = make([]float32, k.heads)
 	}
 	row, first := k.shared*k.size, 0
@@ -266,8 +267,8 @@ func (k *groupedKernel) Bind(b compute.Binding) compute.Task {
 	for i, to := range [][]float32{t.args.K, t.args.V} {
 		f := groupedFill{
 			t:     t,
-			from:  float(op.GroupedK + i),
-			old:   float(op.GroupedPastK + i),
+			from:  float(microsoft.GroupedK + i),
+			old:   float(microsoft.GroupedPastK + i),
 			to:    to,
 			row:   row,
 			turns: i == 0 && k.pairs > 0,
@@ -322,7 +323,7 @@ func (t *groupedTask) Chunk(i, worker int) { t.op.Run(i, &t.args, t.scratch[work
 // readLengths finds how many keys each batch entry has, and where its queries stand. seqlens_k is
 // one less than those.
 func (t *groupedTask) readLengths() error {
-	total := int(tensor.As[int32](t.in[op.GroupedTotal])[0])
+	total := int(tensor.As[int32](t.in[microsoft.GroupedTotal])[0])
 	if total < t.length {
 		return t.call.Errorf(
 			op.ErrInput,
@@ -341,7 +342,7 @@ func (t *groupedTask) readLengths() error {
 		)
 	}
 	first := total == t.length
-	for b, v := range tensor.As[int32](t.in[op.GroupedLens]) {
+	for b, v := range tensor.As[int32](t.in[microsoft.GroupedLens]) {
 		n := int(v)
 		if n < 0 || n >= total || !first && (n+1 < t.length || n+1-t.length > t.past) {
 			return t.call.Errorf(
@@ -370,7 +371,7 @@ func (t *groupedTask) readLengths() error {
 func (t *groupedTask) readPlaces() error {
 	var given []int64
 	if t.places {
-		given = tensor.As[int64](t.in[op.GroupedPlaces])
+		given = tensor.As[int64](t.in[microsoft.GroupedPlaces])
 	}
 	for i := range t.place {
 		b := i / t.length

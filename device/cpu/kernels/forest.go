@@ -4,15 +4,16 @@ import (
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/forest"
 	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/op/ml"
 	"github.com/weirgpu/weir/tensor"
 )
 
 // forestKernels are the tree ensembles of ai.onnx.ml (TreeEnsembleClassifier and
 // TreeEnsembleRegressor 1 and 3, TreeEnsemble 5) on float32, float64, int32 and int64.
 var forestKernels = map[opKey]builder{
-	{op.MLDomain, "TreeEnsemble"}:           trees,
-	{op.MLDomain, "TreeEnsembleClassifier"}: trees,
-	{op.MLDomain, "TreeEnsembleRegressor"}:  trees,
+	{ml.Domain, "TreeEnsemble"}:           trees,
+	{ml.Domain, "TreeEnsembleClassifier"}: trees,
+	{ml.Domain, "TreeEnsembleRegressor"}:  trees,
 }
 
 func trees(r *request) (compute.Kernel, error) {
@@ -20,7 +21,7 @@ func trees(r *request) (compute.Kernel, error) {
 	if !ok || d == tensor.Float16 {
 		return nil, nil
 	}
-	f, err := op.ForestOf(r.Call, d)
+	f, err := ml.ForestOf(r.Call, d)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +44,7 @@ type forestKernel[T forest.Float] struct {
 	call           *op.Call
 	input          tensor.DType
 	rows, features int
-	finish         *op.Forest // without its nodes
+	finish         *ml.Forest // without its nodes
 	layout         forest.Layout
 	how            forest.How
 	present        bool // whether it matters which outputs leaves speak of
@@ -53,7 +54,7 @@ type forestKernel[T forest.Float] struct {
 func newForest[T forest.Float](
 	call *op.Call,
 	d tensor.DType,
-	f *op.Forest,
+	f *ml.Forest,
 	rows, features int,
 ) *forestKernel[T] {
 	packed := forest.New[T](forestModel(f))
@@ -64,8 +65,8 @@ func newForest[T forest.Float](
 		features: features,
 		layout:   packed.Layout(),
 	}
-	k.how = map[op.Aggregation]forest.How{op.AggregateMin: forest.Min,
-		op.AggregateMax: forest.Max}[f.Aggregate]
+	k.how = map[ml.Aggregation]forest.How{ml.AggregateMin: forest.Min,
+		ml.AggregateMax: forest.Max}[f.Aggregate]
 	k.present = call.Type == "TreeEnsembleClassifier" || k.how != forest.Sum
 	k.perChunk = min(
 		rows,
@@ -87,7 +88,7 @@ const (
 )
 
 // forestModel is the ensemble as package forest takes it.
-func forestModel(f *op.Forest) *forest.Model {
+func forestModel(f *ml.Forest) *forest.Model {
 	m := &forest.Model{
 		Splits:  make([]forest.Split, len(f.Nodes)),
 		Weights: make([]forest.Weight, len(f.Weights)),
@@ -96,14 +97,14 @@ func forestModel(f *op.Forest) *forest.Model {
 		Outputs: f.Outputs,
 	}
 	kinds := [...]forest.Kind{
-		op.BranchLEQ:    forest.LessEqual,
-		op.BranchLT:     forest.Less,
-		op.BranchGTE:    forest.GreaterEqual,
-		op.BranchGT:     forest.Greater,
-		op.BranchEQ:     forest.Equal,
-		op.BranchNEQ:    forest.NotEqual,
-		op.BranchMember: forest.Member,
-		op.TreeLeaf:     forest.Leaf,
+		ml.BranchLEQ:    forest.LessEqual,
+		ml.BranchLT:     forest.Less,
+		ml.BranchGTE:    forest.GreaterEqual,
+		ml.BranchGT:     forest.Greater,
+		ml.BranchEQ:     forest.Equal,
+		ml.BranchNEQ:    forest.NotEqual,
+		ml.BranchMember: forest.Member,
+		ml.TreeLeaf:     forest.Leaf,
 	}
 	for i, n := range f.Nodes {
 		m.Splits[i] = forest.Split{
@@ -129,7 +130,7 @@ func (k *forestKernel[T]) PackedBytes() int { return forest.Bytes[T](k.layout) }
 
 // Pack implements Kernel.
 func (k *forestKernel[T]) Pack(dst []byte) {
-	f, err := op.ForestOf(k.call, k.input)
+	f, err := ml.ForestOf(k.call, k.input)
 	if err != nil {
 		panic("cpu: attributes of a tree ensemble have changed: " + err.Error())
 	}

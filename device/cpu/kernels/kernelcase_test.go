@@ -73,7 +73,8 @@ func (s *sample) request() (*op.Op, *compute.Request, bool) {
 			r.Out[i] = op.Type{}
 		} else if !r.Out[i].Static() {
 			return nil, nil, false
-		} else if n, err := tensor.ByteCount(r.Out[i].DType, shapeOf(r.Out[i])); err != nil || n > arenaBytes/4 {
+		} else if n, err := tensor.ByteCount(r.Out[i].DType, shapeOf(r.Out[i])); err != nil ||
+			n > arenaBytes/4 {
 			return nil, nil, false
 		}
 	}

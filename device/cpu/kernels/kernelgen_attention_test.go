@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/op/microsoft"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -220,7 +221,7 @@ func genGrouped(r source, key opKey) *sample {
 			r.floats(b, length, shared*size),
 			r.floats(b, length, shared*size),
 		}
-		if v := tensor.As[float32](s.in[op.GroupedV]); r.one(6) {
+		if v := tensor.As[float32](s.in[microsoft.GroupedV]); r.one(6) {
 			v[r.IntN(len(v))] = float32(math.NaN())
 		}
 	}
@@ -232,7 +233,7 @@ func genGrouped(r source, key opKey) *sample {
 	r.groupedOptions(s, b, length, size, total)
 	if r.one(3) {
 		s.in = append(
-			append(s.in, make([]*tensor.Tensor, op.GroupedSink-len(s.in))...),
+			append(s.in, make([]*tensor.Tensor, microsoft.GroupedSink-len(s.in))...),
 			r.floats(heads),
 		)
 	} else if r.one(3) {
@@ -240,7 +241,7 @@ func genGrouped(r source, key opKey) *sample {
 	}
 	s.call.NumIn = len(s.in)
 	s.constant = make([]bool, len(s.in))
-	s.constant[op.GroupedTotal] = true
+	s.constant[microsoft.GroupedTotal] = true
 	s.atol = 1e-5
 	return s
 }

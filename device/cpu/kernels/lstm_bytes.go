@@ -7,12 +7,13 @@ import (
 	"github.com/weirgpu/weir/kernel/gemm"
 	"github.com/weirgpu/weir/kernel/vec"
 	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/op/microsoft"
 	"github.com/weirgpu/weir/tensor"
 )
 
 // byteLSTMKernels are DynamicQuantizeLSTM (com.microsoft 1) of the kind that [lstmKernels] are
 // LSTM.
-var byteLSTMKernels = map[opKey]builder{{op.MicrosoftDomain, "DynamicQuantizeLSTM"}: byteLSTM}
+var byteLSTMKernels = map[opKey]builder{{microsoft.Domain, "DynamicQuantizeLSTM"}: byteLSTM}
 
 // Inputs of DynamicQuantizeLSTM after those of LSTM, in order. Each zero point follows its scale.
 const (

@@ -5,6 +5,7 @@ import (
 	"github.com/weirgpu/weir/kernel/gemm"
 	"github.com/weirgpu/weir/kernel/nbits"
 	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/op/microsoft"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -27,15 +28,15 @@ type nBits struct {
 // matMulNBits rounds the rows to bytes if the call says so, and else multiplies few rows by the
 // weights as they are, and for many makes floats of the weights.
 func matMulNBits(r *request) (compute.Kernel, error) {
-	a, d, _ := r.in(op.NBitsA)
+	a, d, _ := r.in(microsoft.NBitsA)
 	attrs := r.Call.Attrs
 	k := nBits{
-		b:      r.constant(op.NBitsB),
-		scales: r.constant(op.NBitsScales),
-		zeros:  r.constant(op.NBitsZeros),
+		b:      r.constant(microsoft.NBitsB),
+		scales: r.constant(microsoft.NBitsScales),
+		zeros:  r.constant(microsoft.NBitsZeros),
 	}
-	_, _, zeroed := r.in(op.NBitsZeros)
-	_, _, grouped := r.in(op.NBitsGroups)
+	_, _, zeroed := r.in(microsoft.NBitsZeros)
+	_, _, grouped := r.in(microsoft.NBitsGroups)
 	if d != tensor.Float32 || attrs.Int("bits", 4) != 4 || k.b == nil || k.scales == nil ||
 		zeroed && k.zeros == nil ||
 		grouped ||
@@ -53,13 +54,13 @@ func matMulNBits(r *request) (compute.Kernel, error) {
 	if err != nil || !k.sized() || !setActivation(r.Call, &k.after) {
 		return nil, nil // the reference says what is wrong
 	}
-	if bias, bd, ok := r.in(op.NBitsBias); ok {
+	if bias, bd, ok := r.in(microsoft.NBitsBias); ok {
 		if bd != tensor.Float32 || count(bias) != k.weights.N {
 			return nil, nil
 		}
 		k.biased = true
 	}
-	rounded := op.NBitsRounded(r.Call)
+	rounded := microsoft.NBitsRounded(r.Call)
 	switch {
 	case k.weights.K > mostAlong && rounded, rounded && k.weights.Zeros == nbits.Reals:
 		return nil, nil
@@ -146,7 +147,7 @@ func (k *nBits) PackPart(dst []byte, part int, _ []float32) {
 // Absorbed implements [compute.Absorbing].
 func (k *nBits) Absorbed() []int {
 	if k.zeros == nil {
-		return []int{op.NBitsB, op.NBitsScales}
+		return []int{microsoft.NBitsB, microsoft.NBitsScales}
 	}
-	return []int{op.NBitsB, op.NBitsScales, op.NBitsZeros}
+	return []int{microsoft.NBitsB, microsoft.NBitsScales, microsoft.NBitsZeros}
 }

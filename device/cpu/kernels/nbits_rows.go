@@ -4,7 +4,7 @@ import (
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/nbits"
 	"github.com/weirgpu/weir/kernel/vec"
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/op/microsoft"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -67,13 +67,13 @@ func (k *nBitsRows) ScratchBytes(
 func (k *nBitsRows) Bind(b compute.Binding) compute.Task {
 	t := &nBitsRowsTask{
 		nBitsRows: k,
-		a:         tensor.As[float32](b.In[op.NBitsA]),
+		a:         tensor.As[float32](b.In[microsoft.NBitsA]),
 		c:         tensor.As[float32](b.Out[0]),
 		packed:    b.Packed,
 		rows:      b.Scratch,
 	}
 	if k.biased {
-		t.bias = tensor.As[float32](b.In[op.NBitsBias])
+		t.bias = tensor.As[float32](b.In[microsoft.NBitsBias])
 	}
 	t.prepare.t = t
 	return t

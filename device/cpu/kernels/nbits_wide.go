@@ -3,7 +3,7 @@ package kernels
 import (
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/gemm"
-	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/op/microsoft"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -65,7 +65,7 @@ func (k *nBitsWide) rowBytes() int {
 func (k *nBitsWide) Bind(b compute.Binding) compute.Task {
 	worker := b
 	worker.Scratch = b.Scratch[k.rowBytes():]
-	t := &nBitsWideTask{k: k, a: tensor.As[float32](b.In[op.NBitsA])}
+	t := &nBitsWideTask{k: k, a: tensor.As[float32](b.In[microsoft.NBitsA])}
 	t.product = gemmTask{op: k.op, scratch: perWorker(worker)}
 	t.product.args = gemm.Args{
 		A: t.a,
@@ -76,7 +76,7 @@ func (k *nBitsWide) Bind(b compute.Binding) compute.Task {
 		t.product.args.A = tensor.Cast[float32](b.Scratch[:k.rowBytes()])
 	}
 	if k.biased {
-		t.product.args.Bias = tensor.As[float32](b.In[op.NBitsBias])
+		t.product.args.Bias = tensor.As[float32](b.In[microsoft.NBitsBias])
 	}
 	return t
 }

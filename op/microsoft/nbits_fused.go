@@ -1,10 +1,11 @@
-package op
+package microsoft
 
 import (
 	"math"
 	"slices"
 	"strings"
 
+	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -12,14 +13,15 @@ import (
 // with attributes as the other fused products have them: the weights stay packed. It is defined as
 // its parts one after the other. Where attribute accuracy_level is 4 (see [NBitsRounded]) the first
 // part rounds A: see roundBlocks.
-var fusedNBits = Op{Domain: FusedDomain, Name: "MatMulNBits", Since: []int{1}, MinIn: 3, MaxIn: 6,
+var fusedNBits = op.Op{Domain: op.FusedDomain, Name: "MatMulNBits", Since: []int{1}, MinIn: 3,
+	MaxIn: 6,
 	Infer: inferFusedNBits,
 	Eval:  evalFusedNBits, Flops: nBitsFlops}
 
 // NBitsRounded reports whether weir:MatMulNBits rounds A. MatMulNBits (com.microsoft, 1) says of
 // level 4 that "input A can be quantized with the same block_size to int8 internally"; other levels
 // ask for more.
-func NBitsRounded(c *Call) bool { return c.Attrs.Int("accuracy_level", 0) == 4 }
+func NBitsRounded(c *op.Call) bool { return c.Attrs.Int("accuracy_level", 0) == 4 }
 
 // roundBlocks rounds rows of k elements to whole multiples of a scale for each block, as ONNX
 // Runtime does: the largest magnitude of the block over 127. An element times 127 over that
@@ -56,21 +58,46 @@ func roundBlock(x []float32) {
 	}
 }
 
-func isActivation(a Attr) bool { return strings.HasPrefix(a.Name, "activation") }
-
-func inferFusedNBits(c *Infer) error {
-	if _, err := c.fusedActivation(); err != nil {
+func inferFusedNBits(c *op.Infer) error {
+	if d := c.In[NBitsA].DType; d != tensor.Float32 && d != tensor.Undefined {
+		return c.Errorf(op.ErrInput, "A is %v, must be float32", d)
+	}
+	if err := inferMatMulNBits(c); err != nil {
 		return err
 	}
-	if d := c.In[NBitsA].DType; d != tensor.Float32 && d != tensor.Undefined {
-		return c.Errorf(ErrInput, "A is %v, must be float32", d)
+	layout, err := readNBits(c.Call)
+	if err != nil {
+		return err
 	}
-	return inferMatMulNBits(c)
+	product, o, err := fusedProduct(c.Call, c.Has(NBitsBias))
+	if err != nil {
+		return err
+	}
+	in := []op.Type{c.In[NBitsA],
+		op.Ranked(tensor.Float32, op.Known(layout.k), op.Known(layout.n)), {}}[:product.NumIn]
+	if len(in) == 3 {
+		in[2] = c.In[NBitsBias]
+	}
+	_, err = op.InferTypes(o, product, in, nil)
+	return err
+}
+
+// fusedProduct is the call of weir:MatMul that a call of weir:MatMulNBits ends in, and its row.
+func fusedProduct(c *op.Call, bias bool) (*op.Call, *op.Op, error) {
+	product := &op.Call{Domain: op.FusedDomain, Type: "MatMul", Version: 1, NumIn: 2, NumOut: 1,
+		Attrs: slices.DeleteFunc(slices.Clone(c.Attrs), func(a op.Attr) bool {
+			return !strings.HasPrefix(a.Name, "activation")
+		})}
+	if bias {
+		product.NumIn = 3
+	}
+	o, err := op.Lookup(product.Domain, product.Type, product.Version)
+	return product, o, err
 }
 
 // evalFusedNBits is weir:MatMul of the weights as numbers.
-func evalFusedNBits(c *Eval) error {
-	layout, err := c.nBits()
+func evalFusedNBits(c *op.Eval) error {
+	layout, err := readNBits(c.Call)
 	if err != nil {
 		return err
 	}
@@ -80,22 +107,19 @@ func evalFusedNBits(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	product := &Call{Domain: FusedDomain, Type: "MatMul", Version: 1, NumIn: 2, NumOut: 1,
-		Attrs: slices.DeleteFunc(slices.Clone(c.Attrs), func(a Attr) bool {
-			return !isActivation(a)
-		})}
+	product, o, err := fusedProduct(c.Call, in[NBitsBias] != nil)
+	if err != nil {
+		return err
+	}
 	a := in[NBitsA]
 	if NBitsRounded(c.Call) {
 		a = &tensor.Tensor{DType: a.DType, Shape: a.Shape, Data: slices.Clone(a.Data)}
 		roundBlocks(tensor.As[float32](a), layout.k, layout.block)
 	}
-	operands := []*tensor.Tensor{a, w}
-	if in[NBitsBias] != nil {
-		product.NumIn, operands = 3, append(operands, in[NBitsBias])
-	}
-	part := &Eval{Call: product, Ctx: c.Ctx, In: operands, Out: c.Out, Alloc: c.Alloc,
+	operands := []*tensor.Tensor{a, w, in[NBitsBias]}[:product.NumIn]
+	part := &op.Eval{Call: product, Ctx: c.Ctx, In: operands, Out: c.Out, Alloc: c.Alloc,
 		Reserve: c.Reserve}
-	err = fusedMatMul.eval(part)
+	err = op.RunIn(o, part)
 	c.Out = part.Out
 	return err
 }

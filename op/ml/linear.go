@@ -1,21 +1,22 @@
-package op
+package ml
 
 import (
+	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
-// mlLinear hold the linear models of [MLDomain].
-var mlLinear = []Op{
-	{Domain: MLDomain, Name: "LinearClassifier", Since: []int{1}, MinIn: 1, MaxIn: 1, MinOut: 1,
+// linearOps hold the linear models of [Domain].
+var linearOps = []op.Op{
+	{Domain: Domain, Name: "LinearClassifier", Since: []int{1}, MinIn: 1, MaxIn: 1, MinOut: 1,
 		MaxOut: 2,
 		Infer:  inferLinearClassifier, Eval: evalLinearClassifier, Flops: linearFlops},
-	{Domain: MLDomain, Name: "LinearRegressor", Since: []int{1}, MinIn: 1, MaxIn: 1,
+	{Domain: Domain, Name: "LinearRegressor", Since: []int{1}, MinIn: 1, MaxIn: 1,
 		Infer: inferLinearRegressor, Eval: evalLinearRegressor,
 		Flops: linearFlops},
 }
 
 // linearFlops counts a product and a sum for each coefficient and row.
-func linearFlops(c *Call, in, _ []Type) int64 {
+func linearFlops(c *op.Call, in, _ []op.Type) int64 {
 	rows := int64(1)
 	if s, ok := in[0].Ints(); ok && len(s) == 2 {
 		rows = int64(s[0])
@@ -32,30 +33,30 @@ type linearModel struct {
 }
 
 // linear reads the attributes that both models have.
-func (c *Call) linear(targets int) (linearModel, error) {
+func linear(c *op.Call, targets int) (linearModel, error) {
 	m := linearModel{targets: targets, coefficients: c.Attrs.Floats("coefficients"),
 		intercepts: c.Attrs.Floats("intercepts")}
 	var err error
-	if m.post, err = c.transform(); err != nil {
+	if m.post, err = transform(c); err != nil {
 		return m, err
 	}
 	if len(m.coefficients) == 0 {
-		return m, c.Errorf(ErrAttr, "coefficients is empty")
+		return m, c.Errorf(op.ErrAttr, "coefficients is empty")
 	}
 	if m.targets > 0 && len(m.coefficients)%m.targets != 0 {
-		return m, c.Errorf(ErrAttr, "%d coefficients for %d targets, want as many for each",
+		return m, c.Errorf(op.ErrAttr, "%d coefficients for %d targets, want as many for each",
 			len(m.coefficients), m.targets)
 	}
 	return m, nil
 }
 
 // fit checks the model against the number of features and settles the number of targets.
-func (m *linearModel) fit(c *Call, features int) error {
+func (m *linearModel) fit(c *op.Call, features int) error {
 	if m.targets == 0 && features > 0 {
 		m.targets = len(m.coefficients) / features
 	}
 	if m.targets == 0 || m.targets*features != len(m.coefficients) {
-		return c.Errorf(ErrInput,
+		return c.Errorf(op.ErrInput,
 			"input has %d features and the model %d coefficients for %d targets", features,
 			len(m.coefficients), m.targets)
 	}
@@ -78,25 +79,25 @@ func (m *linearModel) scores(out, x []float32) {
 
 // linearRegressor reads the model. Intercepts that are not one for each target are left out, as
 // ONNX Runtime does.
-func (c *Call) linearRegressor() (linearModel, error) {
+func linearRegressor(c *op.Call) (linearModel, error) {
 	n := c.Attrs.Int("targets", 1)
 	if n < 1 || n > int64(max(1, len(c.Attrs.Floats("coefficients")))) {
-		return linearModel{}, c.Errorf(ErrAttr,
+		return linearModel{}, c.Errorf(op.ErrAttr,
 			"targets is %d, want 1 up to the number of coefficients", n)
 	}
-	m, err := c.linear(int(n))
+	m, err := linear(c, int(n))
 	if len(m.intercepts) != m.targets {
 		m.intercepts = nil
 	}
 	return m, err
 }
 
-func inferLinearRegressor(c *Infer) error {
-	m, err := c.linearRegressor()
+func inferLinearRegressor(c *op.Infer) error {
+	m, err := linearRegressor(c.Call)
 	if err != nil {
 		return err
 	}
-	rows, features, _, err := c.matrixDims()
+	rows, features, _, err := matrixDims(c)
 	if err != nil {
 		return err
 	}
@@ -105,16 +106,16 @@ func inferLinearRegressor(c *Infer) error {
 			return err
 		}
 	}
-	c.Out[0] = Ranked(tensor.Float32, rows, Known(m.targets))
+	c.Out[0] = op.Ranked(tensor.Float32, rows, op.Known(m.targets))
 	return nil
 }
 
-func evalLinearRegressor(c *Eval) error {
-	m, err := c.linearRegressor()
+func evalLinearRegressor(c *op.Eval) error {
+	m, err := linearRegressor(c.Call)
 	if err != nil {
 		return err
 	}
-	x, rows, features, err := c.linearInput(&m)
+	x, rows, features, err := linearInput(c, &m)
 	if err != nil {
 		return err
 	}
@@ -132,14 +133,14 @@ func evalLinearRegressor(c *Eval) error {
 }
 
 // linearInput returns the features in float32 once the model fits them.
-func (c *Eval) linearInput(m *linearModel) (x []float32, rows, features int, err error) {
-	if rows, features, err = c.matrix(c.In[0].Shape); err != nil {
+func linearInput(c *op.Eval, m *linearModel) (x []float32, rows, features int, err error) {
+	if rows, features, err = matrix(c.Call, c.In[0].Shape); err != nil {
 		return nil, 0, 0, err
 	}
 	if err = m.fit(c.Call, features); err != nil {
 		return nil, 0, 0, err
 	}
-	x, err = c.features32(c.In[0])
+	x, err = features32(c.Call, c.In[0])
 	return x, rows, features, err
 }
 
@@ -149,22 +150,22 @@ type linearClassifier struct {
 	labels classLabels
 }
 
-// linearClassifier reads the model: as many scores as intercepts, or as the coefficients give.
-func (c *Call) linearClassifier() (m linearClassifier, err error) {
-	if m.labels, err = c.labels("classlabels_ints", "classlabels_strings"); err != nil {
+// readClassifier reads the model: as many scores as intercepts, or as the coefficients give.
+func readClassifier(c *op.Call) (m linearClassifier, err error) {
+	if m.labels, err = labels(c, "classlabels_ints", "classlabels_strings"); err != nil {
 		return m, err
 	}
-	m.linearModel, err = c.linear(len(c.Attrs.Floats("intercepts")))
+	m.linearModel, err = linear(c, len(c.Attrs.Floats("intercepts")))
 	return m, err
 }
 
 // fit settles the number of targets and checks the labels against it.
-func (m *linearClassifier) fit(c *Call, features int) error {
+func (m *linearClassifier) fit(c *op.Call, features int) error {
 	if err := m.linearModel.fit(c, features); err != nil {
 		return err
 	}
 	if m.targets > 1 && m.labels.len() < m.targets {
-		return c.Errorf(ErrAttr, "%d class labels for %d scores", m.labels.len(), m.targets)
+		return c.Errorf(op.ErrAttr, "%d class labels for %d scores", m.labels.len(), m.targets)
 	}
 	return nil
 }
@@ -188,47 +189,47 @@ func (m *linearClassifier) binaryLabels() classLabels {
 	return classLabels{ints: []int64{0, 1}}
 }
 
-func inferLinearClassifier(c *Infer) error {
-	m, err := c.linearClassifier()
+func inferLinearClassifier(c *op.Infer) error {
+	m, err := readClassifier(c.Call)
 	if err != nil {
 		return err
 	}
-	_, features, _, err := c.matrixDims()
+	_, features, _, err := matrixDims(c)
 	if err != nil {
 		return err
 	}
-	scores := Unknown()
+	scores := op.Unknown()
 	if n, ok := features.Int(); ok {
 		if err := m.fit(c.Call, n); err != nil {
 			return err
 		}
 	}
 	if m.targets > 0 {
-		scores = Known(m.classes())
+		scores = op.Known(m.classes())
 	}
-	return c.inferClasses(m.labels, scores)
+	return inferClasses(c, m.labels, scores)
 }
 
 // evalLinearClassifier labels each row with the class of its first highest score, or for one target
 // with the positive class when the score is above zero; the transform comes after that. One score
 // of two classes becomes 1 - s and s under SOFTMAX and SOFTMAX_ZERO, too, as in ONNX Runtime.
-func evalLinearClassifier(c *Eval) error {
-	m, err := c.linearClassifier()
+func evalLinearClassifier(c *op.Eval) error {
+	m, err := readClassifier(c.Call)
 	if err != nil {
 		return err
 	}
-	rows, features, err := c.matrix(c.In[0].Shape)
+	rows, features, err := matrix(c.Call, c.In[0].Shape)
 	if err != nil {
 		return err
 	}
 	if err := m.fit(c.Call, features); err != nil {
 		return err
 	}
-	x, err := c.features32(c.In[0])
+	x, err := features32(c.Call, c.In[0])
 	if err != nil {
 		return err
 	}
-	y, z, err := c.classOutputs(m.labels, rows, m.classes())
+	y, z, err := classOutputs(c, m.labels, rows, m.classes())
 	if err != nil {
 		return err
 	}
@@ -275,7 +276,7 @@ func firstMax[T number](v []T) int {
 }
 
 // classOutputs makes the outputs of a classifier; z is nil when the scores are not asked for.
-func (c *Eval) classOutputs(l classLabels, rows, scores int) (y *tensor.Tensor, z []float32,
+func classOutputs(c *op.Eval, l classLabels, rows, scores int) (y *tensor.Tensor, z []float32,
 	err error) {
 	if y, err = c.Output(0, l.dtype(), []int{rows}); err != nil || !c.Want(1) {
 		return y, nil, err

@@ -1,4 +1,6 @@
-package op
+package ml
+
+import "github.com/weirgpu/weir/op"
 
 // svmClassifier is libsvm's one-against-one classification when it has support vectors: a machine
 // for each pair of classes, whose sign votes for one of the two; and a linear model with a score
@@ -16,26 +18,26 @@ type svmClassifier struct {
 	signed bool // some coefficient is negative
 }
 
-func (c *Call) svmClassifier() (*svmClassifier, error) {
+func readVectorClassifier(c *op.Call) (*svmClassifier, error) {
 	m := &svmClassifier{a: c.Attrs.Floats("prob_a"), b: c.Attrs.Floats("prob_b"), first: []int{0}}
 	var err error
-	if m.labels, err = c.labels("classlabels_ints", "classlabels_strings"); err != nil {
+	if m.labels, err = labels(c, "classlabels_ints", "classlabels_strings"); err != nil {
 		return nil, err
 	}
-	if m.post, err = c.transform(); err != nil {
+	if m.post, err = transform(c); err != nil {
 		return nil, err
 	}
 	total, limit := int64(0), int64(len(c.Attrs.Floats("support_vectors")))
 	for _, n := range c.Attrs.Ints("vectors_per_class") {
 		if n < 0 || n > limit-total {
-			return nil, c.Errorf(ErrAttr,
+			return nil, c.Errorf(op.ErrAttr,
 				"vectors_per_class %v with %d elements of support_vectors",
 				c.Attrs.Ints("vectors_per_class"), limit)
 		}
 		total += n
 		m.first = append(m.first, int(total))
 	}
-	if m.svm, err = c.machine(int(total)); err != nil {
+	if m.svm, err = machine(c, int(total)); err != nil {
 		return nil, err
 	}
 	for _, v := range m.coefficients {
@@ -48,33 +50,36 @@ func (c *Call) svmClassifier() (*svmClassifier, error) {
 const maxSVMClasses = 65535
 
 // check compares the sizes of the attributes.
-func (m *svmClassifier) check(c *Call) error {
+func (m *svmClassifier) check(c *op.Call) error {
 	n := m.labels.len()
 	switch {
 	case n == 0 || n > maxSVMClasses:
-		return c.Errorf(ErrAttr, "%d class labels, want 1 to %d", n, maxSVMClasses)
+		return c.Errorf(op.ErrAttr, "%d class labels, want 1 to %d", n, maxSVMClasses)
 	case len(m.a) != len(m.b):
-		return c.Errorf(ErrAttr, "prob_a has %d elements and prob_b has %d, want as many", len(m.a),
+		return c.Errorf(op.ErrAttr, "prob_a has %d elements and prob_b has %d, want as many",
+			len(m.a),
 			len(m.b))
 	case m.count == 0 && len(m.coefficients)%n != 0:
-		return c.Errorf(ErrAttr, "%d coefficients for %d classes, want as many for each",
+		return c.Errorf(op.ErrAttr, "%d coefficients for %d classes, want as many for each",
 			len(m.coefficients), n)
 	case m.count == 0:
 		m.features = len(m.coefficients) / n
 		return nil
 	case len(m.first) != n+1:
-		return c.Errorf(ErrAttr, "vectors_per_class has %d elements for %d classes", len(m.first)-1,
+		return c.Errorf(op.ErrAttr, "vectors_per_class has %d elements for %d classes",
+			len(m.first)-1,
 			n)
 	case n < 2:
-		return c.Errorf(ErrAttr, "one class label with support vectors, want two or more")
+		return c.Errorf(op.ErrAttr, "one class label with support vectors, want two or more")
 	case len(m.coefficients) < (n-1)*m.count:
-		return c.Errorf(ErrAttr, "%d coefficients, want %d for %d classes and %d vectors",
+		return c.Errorf(op.ErrAttr, "%d coefficients, want %d for %d classes and %d vectors",
 			len(m.coefficients), (n-1)*m.count, n, m.count)
 	case len(m.rho) < m.pairs():
-		return c.Errorf(ErrAttr, "rho has %d elements, want one for each of %d pairs of classes",
+		return c.Errorf(op.ErrAttr, "rho has %d elements, want one for each of %d pairs of classes",
 			len(m.rho), m.pairs())
 	case len(m.a) > 0 && len(m.a) < m.pairs():
-		return c.Errorf(ErrAttr, "prob_a has %d elements, want one for each of %d pairs of classes",
+		return c.Errorf(op.ErrAttr,
+			"prob_a has %d elements, want one for each of %d pairs of classes",
 			len(m.a), m.pairs())
 	}
 	return nil
@@ -97,12 +102,12 @@ func (m *svmClassifier) scores() int {
 	return m.labels.len()
 }
 
-func inferSVMClassifier(c *Infer) error {
-	m, err := c.svmClassifier()
+func inferSVMClassifier(c *op.Infer) error {
+	m, err := readVectorClassifier(c.Call)
 	if err != nil {
 		return err
 	}
-	_, features, _, err := c.matrixDims()
+	_, features, _, err := matrixDims(c)
 	if err != nil {
 		return err
 	}
@@ -111,19 +116,19 @@ func inferSVMClassifier(c *Infer) error {
 			return err
 		}
 	}
-	return c.inferClasses(m.labels, Known(m.scores()))
+	return inferClasses(c, m.labels, op.Known(m.scores()))
 }
 
-func evalSVMClassifier(c *Eval) error {
-	m, err := c.svmClassifier()
+func evalSVMClassifier(c *op.Eval) error {
+	m, err := readVectorClassifier(c.Call)
 	if err != nil {
 		return err
 	}
-	x, rows, err := c.svmInput(&m.svm)
+	x, rows, err := svmInput(c, &m.svm)
 	if err != nil {
 		return err
 	}
-	y, z, err := c.classOutputs(m.labels, rows, m.scores())
+	y, z, err := classOutputs(c, m.labels, rows, m.scores())
 	if err != nil {
 		return err
 	}

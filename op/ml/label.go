@@ -1,19 +1,20 @@
-package op
+package ml
 
 import (
 	"math"
 	"slices"
 
+	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
-// mlLabel hold the operators of [MLDomain] that look elements up.
-var mlLabel = []Op{
-	{Domain: MLDomain, Name: "CategoryMapper", Since: []int{1}, MinIn: 1, MaxIn: 1,
+// labelOps hold the operators of [Domain] that look elements up.
+var labelOps = []op.Op{
+	{Domain: Domain, Name: "CategoryMapper", Since: []int{1}, MinIn: 1, MaxIn: 1,
 		Infer: inferLookup, Eval: evalLookup, Prepare: prepareLookup},
-	{Domain: MLDomain, Name: "LabelEncoder", Since: []int{1, 2, 4}, MinIn: 1, MaxIn: 1,
+	{Domain: Domain, Name: "LabelEncoder", Since: []int{1, 2, 4}, MinIn: 1, MaxIn: 1,
 		Infer: inferLookup, Eval: evalLookup, Prepare: prepareLookup},
-	{Domain: MLDomain, Name: "OneHotEncoder", Since: []int{1}, MinIn: 1, MaxIn: 1,
+	{Domain: Domain, Name: "OneHotEncoder", Since: []int{1}, MinIn: 1, MaxIn: 1,
 		Infer: inferOneHotEncoder,
 		Eval:  evalOneHotEncoder, Prepare: prepareOneHotEncoder},
 }
@@ -25,33 +26,33 @@ type lookup struct {
 	last         bool           // of equal keys the last counts, not the first
 }
 
-// lookup reads the attributes for an input of type d.
-func (c *Call) lookup(d tensor.DType) (lookup, error) {
+// readLookup reads the attributes for an input of type d.
+func readLookup(c *op.Call, d tensor.DType) (lookup, error) {
 	var l lookup
 	var err error
 	switch {
 	case c.Type == "CategoryMapper":
-		l, err = c.categories(d)
+		l, err = categories(c, d)
 	case c.Version < 2:
-		l, err = c.classes(d)
+		l, err = classes(c, d)
 	default:
-		l, err = c.pairs()
+		l, err = pairs(c)
 	}
 	if err != nil {
 		return l, err
 	}
 	if l.keys.Len() != l.values.Len() {
-		return l, c.Errorf(ErrAttr, "%d keys and %d values, want as many", l.keys.Len(),
+		return l, c.Errorf(op.ErrAttr, "%d keys and %d values, want as many", l.keys.Len(),
 			l.values.Len())
 	}
 	if d != tensor.Undefined && d != l.keys.DType {
-		return l, c.Errorf(ErrInput, "input is %v, the keys are %v", d, l.keys.DType)
+		return l, c.Errorf(op.ErrInput, "input is %v, the keys are %v", d, l.keys.DType)
 	}
 	return l, nil
 }
 
 // defaultOf is the default value for a type from the attribute of that type.
-func (c *Call) defaultOf(d tensor.DType) *tensor.Tensor {
+func defaultOf(c *op.Call, d tensor.DType) *tensor.Tensor {
 	switch d {
 	case tensor.String:
 		return tensor.FromStrings([]string{c.Attrs.String("default_string", "_Unused")}, 1)
@@ -74,48 +75,48 @@ func stringList(v []string) *tensor.Tensor { return tensor.FromStrings(v, len(v)
 
 // stringsOrInts orders a mapping between strings and integers by the type of the input, strings
 // when it is not known to be integers.
-func (c *Call) stringsOrInts(d tensor.DType, ints, strs *tensor.Tensor) lookup {
+func stringsOrInts(c *op.Call, d tensor.DType, ints, strs *tensor.Tensor) lookup {
 	if d == tensor.Int64 {
-		return lookup{keys: ints, values: strs, def: c.defaultOf(tensor.String), last: true}
+		return lookup{keys: ints, values: strs, def: defaultOf(c, tensor.String), last: true}
 	}
-	return lookup{keys: strs, values: ints, def: c.defaultOf(tensor.Int64), last: true}
+	return lookup{keys: strs, values: ints, def: defaultOf(c, tensor.Int64), last: true}
 }
 
 // categories reads CategoryMapper.
-func (c *Call) categories(d tensor.DType) (lookup, error) {
-	return c.stringsOrInts(d, intList(c.Attrs.Ints("cats_int64s")),
+func categories(c *op.Call, d tensor.DType) (lookup, error) {
+	return stringsOrInts(c, d, intList(c.Attrs.Ints("cats_int64s")),
 		stringList(c.Attrs.Strings("cats_strings"))), nil
 }
 
 // classes reads LabelEncoder version 1: strings and their indices.
-func (c *Call) classes(d tensor.DType) (lookup, error) {
+func classes(c *op.Call, d tensor.DType) (lookup, error) {
 	strs := c.Attrs.Strings("classes_strings")
 	ints := make([]int64, len(strs))
 	for i := range ints {
 		ints[i] = int64(i)
 	}
-	return c.stringsOrInts(d, intList(ints), stringList(strs)), nil
+	return stringsOrInts(c, d, intList(ints), stringList(strs)), nil
 }
 
 // labelTypes are the types of keys and values of LabelEncoder version 4.
-var labelTypes = setOf(tensor.String, tensor.Int64, tensor.Float32, tensor.Int32, tensor.Int16,
+var labelTypes = op.SetOf(tensor.String, tensor.Int64, tensor.Float32, tensor.Int32, tensor.Int16,
 	tensor.Float64)
 
 // pairs reads LabelEncoder versions 2 and 4. Of equal keys the last counts since version 4, whose
 // text says so (ONNX Runtime takes the first); version 2 leaves it open, and the first counts as in
 // ONNX Runtime.
-func (c *Call) pairs() (l lookup, err error) {
-	if l.keys, err = c.labelList("keys"); err != nil {
+func pairs(c *op.Call) (l lookup, err error) {
+	if l.keys, err = labelList(c, "keys"); err != nil {
 		return l, err
 	}
-	if l.values, err = c.labelList("values"); err != nil {
+	if l.values, err = labelList(c, "values"); err != nil {
 		return l, err
 	}
 	l.last = c.Version >= 4
-	l.def = c.defaultOf(l.values.DType)
+	l.def = defaultOf(c, l.values.DType)
 	if t := c.Attrs.Tensor("default_tensor"); t != nil && c.Version >= 4 {
 		if t.DType != l.values.DType || t.Len() != 1 {
-			return l, c.Errorf(ErrAttr,
+			return l, c.Errorf(op.ErrAttr,
 				"default_tensor is %v%v, want one element of the values' type %v", t.DType, t.Shape,
 				l.values.DType)
 		}
@@ -125,7 +126,7 @@ func (c *Call) pairs() (l lookup, err error) {
 }
 
 // labelList returns the one of the attributes keys_* or values_* that is given.
-func (c *Call) labelList(prefix string) (*tensor.Tensor, error) {
+func labelList(c *op.Call, prefix string) (*tensor.Tensor, error) {
 	var given []*tensor.Tensor
 	if v := c.Attrs.Ints(prefix + "_int64s"); len(v) > 0 {
 		given = append(given, intList(v))
@@ -137,33 +138,34 @@ func (c *Call) labelList(prefix string) (*tensor.Tensor, error) {
 		given = append(given, stringList(v))
 	}
 	if t := c.Attrs.Tensor(prefix + "_tensor"); t != nil && c.Version >= 4 {
-		if !labelTypes.has(t.DType) {
-			return nil, c.Errorf(ErrAttr, "%s_tensor is %v, which the operator does not take",
+		if !labelTypes.Has(t.DType) {
+			return nil, c.Errorf(op.ErrAttr, "%s_tensor is %v, which the operator does not take",
 				prefix, t.DType)
 		}
 		given = append(given, t)
 	}
 	if len(given) != 1 {
-		return nil, c.Errorf(ErrAttr, "%d of the attributes %s_* are given, want one", len(given),
+		return nil, c.Errorf(op.ErrAttr, "%d of the attributes %s_* are given, want one",
+			len(given),
 			prefix)
 	}
 	return given[0], nil
 }
 
-func inferLookup(c *Infer) error {
-	l, err := c.lookup(c.In[0].DType)
+func inferLookup(c *op.Infer) error {
+	l, err := readLookup(c.Call, c.In[0].DType)
 	if err != nil {
 		return err
 	}
-	c.Out[0] = Type{DType: l.values.DType, Ranked: c.In[0].Ranked, Shape: c.In[0].Shape}
+	c.Out[0] = op.Type{DType: l.values.DType, Ranked: c.In[0].Ranked, Shape: c.In[0].Shape}
 	if c.In[0].DType == tensor.Undefined && (c.Type == "CategoryMapper" || c.Version < 2) {
 		c.Out[0].DType = tensor.Undefined // the input's type tells the direction
 	}
 	return nil
 }
 
-func evalLookup(c *Eval) error {
-	l, err := c.lookup(c.In[0].DType)
+func evalLookup(c *op.Eval) error {
+	l, err := readLookup(c.Call, c.In[0].DType)
 	if err != nil {
 		return err
 	}
@@ -172,20 +174,20 @@ func evalLookup(c *Eval) error {
 
 // prepareLookup indexes the keys: those of both directions where the input's type tells the
 // direction.
-func prepareLookup(c *Call) (func(*Eval) error, error) {
+func prepareLookup(c *op.Call) (func(*op.Eval) error, error) {
 	types := []tensor.DType{tensor.Undefined}
 	if c.Type == "CategoryMapper" || c.Version < 2 {
 		types = []tensor.DType{tensor.String, tensor.Int64}
 	}
 	lookups, finders := map[tensor.DType]lookup{}, map[tensor.DType]finder{}
 	for _, d := range types {
-		l, err := c.lookup(d)
+		l, err := readLookup(c, d)
 		if err != nil {
 			return nil, err
 		}
 		lookups[l.keys.DType], finders[l.keys.DType] = l, l.finder()
 	}
-	return func(e *Eval) error {
+	return func(e *op.Eval) error {
 		d := e.In[0].DType
 		l, ok := lookups[d]
 		if !ok {
@@ -196,7 +198,7 @@ func prepareLookup(c *Call) (func(*Eval) error, error) {
 }
 
 // eval writes the value of each element's key, or the default.
-func (l lookup) eval(c *Eval, find finder) error {
+func (l lookup) eval(c *op.Eval, find finder) error {
 	x := c.In[0]
 	y, err := c.Output(0, l.values.DType, x.Shape)
 	if err != nil {
@@ -204,9 +206,9 @@ func (l lookup) eval(c *Eval, find finder) error {
 	}
 	for i, k := range find(x) {
 		if k >= 0 {
-			copyElems(y, i, l.values, k, 1)
+			tensor.CopyElems(y, i, l.values, k, 1)
 		} else {
-			copyElems(y, i, l.def, 0, 1)
+			tensor.CopyElems(y, i, l.def, 0, 1)
 		}
 	}
 	return nil
@@ -277,16 +279,16 @@ func findFloats[T float](keys []T, last bool) func(x []T) []int {
 }
 
 // oneHotTypes are what OneHotEncoder takes.
-var oneHotTypes = mlInputs | setOf(tensor.String)
+var oneHotTypes = numericTypes | op.SetOf(tensor.String)
 
 // oneHot reads the categories for an input of type d.
-func (c *Call) oneHot(d tensor.DType) (lookup, error) {
-	if _, err := c.sameDType(oneHotTypes, d); err != nil {
+func oneHot(c *op.Call, d tensor.DType) (lookup, error) {
+	if _, err := c.SameDType(oneHotTypes, d); err != nil {
 		return lookup{}, err
 	}
 	ints, strs := c.Attrs.Ints("cats_int64s"), c.Attrs.Strings("cats_strings")
 	if (len(ints) == 0) == (len(strs) == 0) {
-		return lookup{}, c.Errorf(ErrAttr,
+		return lookup{}, c.Errorf(op.ErrAttr,
 			"cats_int64s has %d elements and cats_strings has %d, want one of them", len(ints),
 			len(strs))
 	}
@@ -295,26 +297,27 @@ func (c *Call) oneHot(d tensor.DType) (lookup, error) {
 		l.keys = stringList(strs)
 	}
 	if d != tensor.Undefined && (d == tensor.String) != (len(strs) > 0) {
-		return l, c.Errorf(ErrInput, "input is %v, the categories are %v", d, l.keys.DType)
+		return l, c.Errorf(op.ErrInput, "input is %v, the categories are %v", d, l.keys.DType)
 	}
 	return l, nil
 }
 
-func inferOneHotEncoder(c *Infer) error {
+func inferOneHotEncoder(c *op.Infer) error {
 	x := c.In[0]
-	l, err := c.oneHot(x.DType)
+	l, err := oneHot(c.Call, x.DType)
 	if err != nil {
 		return err
 	}
-	c.Out[0] = Unranked(tensor.Float32)
+	c.Out[0] = op.Unranked(tensor.Float32)
 	if x.Ranked {
-		c.Out[0] = Ranked(tensor.Float32, append(slices.Clone(x.Shape), Known(l.keys.Len()))...)
+		c.Out[0] = op.Ranked(tensor.Float32, append(slices.Clone(x.Shape),
+			op.Known(l.keys.Len()))...)
 	}
 	return nil
 }
 
-func evalOneHotEncoder(c *Eval) error {
-	l, err := c.oneHot(c.In[0].DType)
+func evalOneHotEncoder(c *op.Eval) error {
+	l, err := oneHot(c.Call, c.In[0].DType)
 	if err != nil {
 		return err
 	}
@@ -322,14 +325,14 @@ func evalOneHotEncoder(c *Eval) error {
 }
 
 // prepareOneHotEncoder indexes the categories.
-func prepareOneHotEncoder(c *Call) (func(*Eval) error, error) {
-	l, err := c.oneHot(tensor.Undefined)
+func prepareOneHotEncoder(c *op.Call) (func(*op.Eval) error, error) {
+	l, err := oneHot(c, tensor.Undefined)
 	if err != nil {
 		return nil, err
 	}
 	find := l.finder()
-	return func(e *Eval) error {
-		if _, err := e.oneHot(e.In[0].DType); err != nil {
+	return func(e *op.Eval) error {
+		if _, err := oneHot(e.Call, e.In[0].DType); err != nil {
 			return err
 		}
 		return l.evalOneHot(e, find)
@@ -337,17 +340,17 @@ func prepareOneHotEncoder(c *Call) (func(*Eval) error, error) {
 }
 
 // evalOneHot casts numbers to integers, towards zero, and looks them up.
-func (l lookup) evalOneHot(c *Eval, find finder) error {
+func (l lookup) evalOneHot(c *op.Eval, find finder) error {
 	x := c.In[0]
 	if x.DType != tensor.String && x.DType != tensor.Int64 {
-		whole, err := c.wholeNumbers(0)
+		whole, err := c.WholeNumbers(0)
 		if err != nil {
 			return err
 		}
 		x = tensor.From(whole, x.Shape...)
 	}
 	n := l.keys.Len()
-	y, err := c.zeroOutput(0, tensor.Float32, append(slices.Clone(x.Shape), n))
+	y, err := c.ZeroOutput(0, tensor.Float32, append(slices.Clone(x.Shape), n))
 	if err != nil {
 		return err
 	}
@@ -356,7 +359,8 @@ func (l lookup) evalOneHot(c *Eval, find finder) error {
 		if k >= 0 {
 			out[i*n+k] = 1
 		} else if !c.Attrs.Bool("zeros", true) {
-			return c.Errorf(ErrInput, "element %d is %v, which is no category, and zeros is 0", i,
+			return c.Errorf(op.ErrInput, "element %d is %v, which is no category, and zeros is 0",
+				i,
 				c.In[0].At(i))
 		}
 	}

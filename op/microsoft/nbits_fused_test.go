@@ -1,9 +1,10 @@
-package op
+package microsoft
 
 import (
 	"math"
 	"testing"
 
+	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -40,9 +41,10 @@ func TestRoundedNBits(t *testing.T) {
 			continue
 		}
 		a := tensor.From([]float32{127, 0.6}, 1, 2)
-		e := &Eval{Call: &Call{Domain: FusedDomain, Type: "MatMulNBits", Version: 1, NumIn: 3,
-			NumOut: 1, Attrs: Attrs{IntAttr("K", 2), IntAttr("N", 1),
-				IntAttr("block_size", 16), IntAttr("accuracy_level", int64(level))}},
+		e := &op.Eval{Call: &op.Call{Domain: op.FusedDomain, Type: "MatMulNBits", Version: 1,
+			NumIn:  3,
+			NumOut: 1, Attrs: op.Attrs{op.IntAttr("K", 2), op.IntAttr("N", 1),
+				op.IntAttr("block_size", 16), op.IntAttr("accuracy_level", int64(level))}},
 			Out: make([]*tensor.Tensor, 1),
 			In:  []*tensor.Tensor{a, tensor.From(packed, 1, 1, 8), tensor.From([]float32{1}, 1, 1)}}
 		if err := evalFusedNBits(e); err != nil {

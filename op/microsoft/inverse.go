@@ -1,50 +1,58 @@
-package op
+package microsoft
 
-import "math"
+import (
+	"math"
+
+	"github.com/weirgpu/weir/op"
+)
 
 // inverseOps hold Inverse, of each square matrix in a stack.
-var inverseOps = []Op{
-	{Domain: MicrosoftDomain, Name: "Inverse", Since: []int{1}, MinIn: 1, MaxIn: 1,
-		Infer: inferInverse, Eval: inFloat32(evalInverse),
-		Flops: func(_ *Call, in, _ []Type) int64 {
+var inverseOps = []op.Op{
+	{Domain: Domain, Name: "Inverse", Since: []int{1}, MinIn: 1, MaxIn: 1,
+		Infer: inferInverse, Eval: op.InFloat32(evalInverse),
+		Flops: func(_ *op.Call, in, _ []op.Type) int64 {
 			if len(in[0].Shape) == 0 {
 				return 0
 			}
 			n, _ := in[0].Shape[len(in[0].Shape)-1].Int()
-			return 2 * int64(n) * typeCount(in[0])
+			return 2 * int64(n) * in[0].Elements()
 		}},
 }
 
-func inferInverse(c *Infer) error {
+func inferInverse(c *op.Infer) error {
 	if x := c.In[0]; x.Ranked {
 		last := len(x.Shape) - 1
-		if last < 1 || !mayEqual(x.Shape[last], x.Shape[last-1]) {
-			return c.Errorf(ErrInput, "X is %v, must end in square matrices", x)
+		if last < 1 || !x.Shape[last].MayEqual(x.Shape[last-1]) {
+			return c.Errorf(op.ErrInput, "X is %v, must end in square matrices", x)
 		}
 	}
-	return inferSame(floatTypes)(c)
+	return op.SameAsInput(floatTypes)(c)
 }
 
 // evalInverse solves for the unit matrix by Gauss-Jordan elimination with row pivots. A singular
 // matrix, which the operator forbids, is an error.
-func evalInverse(c *Eval) error {
-	x, out, err := c.normInput(2)
+func evalInverse(c *op.Eval) error {
+	_, out, err := c.OutputLike(floatTypes)
 	if err != nil {
 		return err
 	}
-	n := out.Shape[out.Rank()-1]
-	if n != out.Shape[out.Rank()-2] {
-		return c.Errorf(ErrInput, "X is %v, must end in square matrices", out.Shape)
+	rank := out.Rank()
+	if rank < 2 || out.Shape[rank-1] != out.Shape[rank-2] {
+		return c.Errorf(op.ErrInput, "X is %v, must end in square matrices", out.Shape)
 	}
+	x, err := c.Floats(0)
+	if err != nil {
+		return err
+	}
+	n := out.Shape[rank-1]
 	for at := 0; at < len(x); at += n * n {
 		inv, ok := inverted(x[at:at+n*n], n)
 		if !ok {
-			return c.Errorf(ErrInput, "matrix %d of %v is singular", at/(n*n), out.Shape)
+			return c.Errorf(op.ErrInput, "matrix %d of %v is singular", at/(n*n), out.Shape)
 		}
-		for i, v := range inv {
-			setFloat(out, at+i, v)
-		}
+		copy(x[at:], inv)
 	}
+	op.SetFloats(out, x)
 	return nil
 }
 

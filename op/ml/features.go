@@ -1,37 +1,38 @@
-package op
+package ml
 
 import (
 	"math"
 	"slices"
 
+	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
-// mlFeatures hold the operators of [MLDomain] that prepare features.
-var mlFeatures = []Op{
-	{Domain: MLDomain, Name: "ArrayFeatureExtractor", Since: []int{1}, MinIn: 2, MaxIn: 2,
+// featureOps hold the operators of [Domain] that prepare features.
+var featureOps = []op.Op{
+	{Domain: Domain, Name: "ArrayFeatureExtractor", Since: []int{1}, MinIn: 2, MaxIn: 2,
 		Infer: inferExtractor, Eval: evalExtractor},
-	{Domain: MLDomain, Name: "Binarizer", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: Elementwise,
+	{Domain: Domain, Name: "Binarizer", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: op.Elementwise,
 		Infer: inferLikeInput(tensor.Undefined), Eval: evalBinarizer},
-	{Domain: MLDomain, Name: "FeatureVectorizer", Since: []int{1}, MinIn: 1, MaxIn: -1,
+	{Domain: Domain, Name: "FeatureVectorizer", Since: []int{1}, MinIn: 1, MaxIn: -1,
 		Infer: inferVectorizer, Eval: evalVectorizer},
-	{Domain: MLDomain, Name: "Imputer", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: Elementwise,
+	{Domain: Domain, Name: "Imputer", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: op.Elementwise,
 		Infer: inferImputer, Eval: evalImputer},
-	{Domain: MLDomain, Name: "Normalizer", Since: []int{1}, MinIn: 1, MaxIn: 1,
+	{Domain: Domain, Name: "Normalizer", Since: []int{1}, MinIn: 1, MaxIn: 1,
 		Infer: inferRowNormalizer, Eval: evalRowNormalizer},
-	{Domain: MLDomain, Name: "Scaler", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: Elementwise,
+	{Domain: Domain, Name: "Scaler", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: op.Elementwise,
 		Infer: inferScaler, Eval: evalScaler},
 }
 
 // inferLikeInput is the rule of operators whose output has the shape of the input, a numeric
 // tensor, and the given type, the input's own when it is Undefined.
-func inferLikeInput(d tensor.DType) func(*Infer) error {
-	return func(c *Infer) error {
+func inferLikeInput(d tensor.DType) func(*op.Infer) error {
+	return func(c *op.Infer) error {
 		x := c.In[0]
-		if _, err := c.sameDType(mlInputs, x.DType); err != nil {
+		if _, err := c.SameDType(numericTypes, x.DType); err != nil {
 			return err
 		}
-		c.Out[0] = Type{DType: d, Ranked: x.Ranked, Shape: x.Shape}
+		c.Out[0] = op.Type{DType: d, Ranked: x.Ranked, Shape: x.Shape}
 		if d == tensor.Undefined {
 			c.Out[0].DType = x.DType
 		}
@@ -49,8 +50,8 @@ func binarize[T number](out, x []T, threshold float32) {
 	}
 }
 
-func evalBinarizer(c *Eval) error {
-	x, out, err := c.outputLike(mlInputs)
+func evalBinarizer(c *op.Eval) error {
+	x, out, err := c.OutputLike(numericTypes)
 	if err != nil {
 		return err
 	}
@@ -70,23 +71,24 @@ func evalBinarizer(c *Eval) error {
 
 // perFeature checks that a list of n elements has one, or one for each index of the last axis when
 // that is known.
-func (c *Call) perFeature(name string, n int, last Dim) error {
+func perFeature(c *op.Call, name string, n int, last op.Dim) error {
 	if size, ok := last.Int(); n == 1 || ok && n == size || !ok && n > 0 {
 		return nil
 	}
-	return c.Errorf(ErrAttr, "%s has %d elements, want 1 or one for each of %v features", name, n,
+	return c.Errorf(op.ErrAttr, "%s has %d elements, want 1 or one for each of %v features", name,
+		n,
 		last)
 }
 
 // lastDim returns the last dimension of what is known of input 0.
-func (c *Infer) lastDim() Dim {
+func lastDim(c *op.Infer) op.Dim {
 	if s := c.In[0].Shape; len(s) > 0 {
 		return s[len(s)-1]
 	}
 	if c.In[0].Ranked {
-		return Known(1)
+		return op.Known(1)
 	}
-	return Unknown()
+	return op.Unknown()
 }
 
 // lastSize returns the last dimension of a shape, 1 for a scalar.
@@ -98,17 +100,18 @@ func lastSize(shape []int) int {
 }
 
 // scaling reads the attributes of Scaler.
-func (c *Call) scaling(last Dim) (offset, scale []float32, err error) {
+func scaling(c *op.Call, last op.Dim) (offset, scale []float32, err error) {
 	offset, scale = c.Attrs.Floats("offset"), c.Attrs.Floats("scale")
 	if len(offset) != len(scale) {
-		return nil, nil, c.Errorf(ErrAttr, "offset has %d elements and scale has %d, want as many",
+		return nil, nil, c.Errorf(op.ErrAttr,
+			"offset has %d elements and scale has %d, want as many",
 			len(offset), len(scale))
 	}
-	return offset, scale, c.perFeature("scale", len(scale), last)
+	return offset, scale, perFeature(c, "scale", len(scale), last)
 }
 
-func inferScaler(c *Infer) error {
-	if _, _, err := c.scaling(c.lastDim()); err != nil {
+func inferScaler(c *op.Infer) error {
+	if _, _, err := scaling(c.Call, lastDim(c)); err != nil {
 		return err
 	}
 	return inferLikeInput(tensor.Float32)(c)
@@ -122,13 +125,13 @@ func rescale[W float, T number](out []float32, x []T, offset, scale []float32) {
 	}
 }
 
-func evalScaler(c *Eval) error {
+func evalScaler(c *op.Eval) error {
 	x := c.In[0]
-	offset, scale, err := c.scaling(Known(lastSize(x.Shape)))
+	offset, scale, err := scaling(c.Call, op.Known(lastSize(x.Shape)))
 	if err != nil {
 		return err
 	}
-	if _, err := c.sameDType(mlInputs, x.DType); err != nil {
+	if _, err := c.SameDType(numericTypes, x.DType); err != nil {
 		return err
 	}
 	y, err := c.Output(0, tensor.Float32, x.Shape)
@@ -151,36 +154,37 @@ func evalScaler(c *Eval) error {
 
 // imputation reads the attributes of Imputer for an input of type d: what to replace and with what,
 // one or one a feature.
-func (c *Call) imputation(d tensor.DType, last Dim) (replaced float64, with []float64, ints []int64,
+func imputation(c *op.Call, d tensor.DType, last op.Dim) (replaced float64, with []float64,
+	ints []int64,
 	err error) {
 	floats, ints := c.Attrs.Floats("imputed_value_floats"), c.Attrs.Ints("imputed_value_int64s")
 	if (len(floats) == 0) == (len(ints) == 0) {
-		return 0, nil, nil, c.Errorf(ErrAttr, "imputed_value_floats has %d elements and "+
+		return 0, nil, nil, c.Errorf(op.ErrAttr, "imputed_value_floats has %d elements and "+
 			"imputed_value_int64s has %d, want one of them",
 			len(floats), len(ints))
 	}
 	if d != tensor.Undefined && d.IsFloat() != (len(floats) > 0) {
-		return 0, nil, nil, c.Errorf(ErrAttr,
+		return 0, nil, nil, c.Errorf(op.ErrAttr,
 			"imputed values of another kind than the input, which is %v", d)
 	}
 	if d == tensor.Int32 {
 		for _, v := range append(ints[:len(ints):len(ints)],
 			c.Attrs.Int("replaced_value_int64", 0)) {
 			if int64(int32(v)) != v {
-				return 0, nil, nil, c.Errorf(ErrAttr, "value %d does not fit the input's type "+
+				return 0, nil, nil, c.Errorf(op.ErrAttr, "value %d does not fit the input's type "+
 					"int32", v)
 			}
 		}
 	}
 	return float64(c.Attrs.Float("replaced_value_float", 0)), converted[float64](floats), ints,
-		c.perFeature("the imputed value", max(len(floats), len(ints)), last)
+		perFeature(c, "the imputed value", max(len(floats), len(ints)), last)
 }
 
-func inferImputer(c *Infer) error {
+func inferImputer(c *op.Infer) error {
 	if err := inferLikeInput(tensor.Undefined)(c); err != nil {
 		return err
 	}
-	_, _, _, err := c.imputation(c.In[0].DType, c.lastDim())
+	_, _, _, err := imputation(c.Call, c.In[0].DType, lastDim(c))
 	return err
 }
 
@@ -194,12 +198,12 @@ func impute[T, W number](out, x []T, replaced W, with []W) {
 	}
 }
 
-func evalImputer(c *Eval) error {
-	x, out, err := c.outputLike(mlInputs)
+func evalImputer(c *op.Eval) error {
+	x, out, err := c.OutputLike(numericTypes)
 	if err != nil {
 		return err
 	}
-	replaced, floats, ints, err := c.imputation(x.DType, Known(lastSize(x.Shape)))
+	replaced, floats, ints, err := imputation(c.Call, x.DType, op.Known(lastSize(x.Shape)))
 	if err != nil {
 		return err
 	}
@@ -224,27 +228,27 @@ const (
 	normL2
 )
 
-func inferRowNormalizer(c *Infer) error {
-	if _, err := c.choice("norm", "MAX", "L1", "L2"); err != nil {
+func inferRowNormalizer(c *op.Infer) error {
+	if _, err := choice(c.Call, "norm", "MAX", "L1", "L2"); err != nil {
 		return err
 	}
-	if _, _, _, err := c.matrixDims(); err != nil {
+	if _, _, _, err := matrixDims(c); err != nil {
 		return err
 	}
 	return inferLikeInput(tensor.Float32)(c)
 }
 
-func evalRowNormalizer(c *Eval) error {
-	norm, err := c.choice("norm", "MAX", "L1", "L2")
+func evalRowNormalizer(c *op.Eval) error {
+	norm, err := choice(c.Call, "norm", "MAX", "L1", "L2")
 	if err != nil {
 		return err
 	}
 	x := c.In[0]
-	rows, n, err := c.matrix(x.Shape)
+	rows, n, err := matrix(c.Call, x.Shape)
 	if err != nil {
 		return err
 	}
-	in, err := c.features64(x)
+	in, err := features64(c.Call, x)
 	if err != nil {
 		return err
 	}
@@ -260,8 +264,8 @@ func evalRowNormalizer(c *Eval) error {
 }
 
 // features64 returns the elements of an input of this domain as float64.
-func (c *Call) features64(t *tensor.Tensor) ([]float64, error) {
-	if _, err := c.sameDType(mlInputs, t.DType); err != nil {
+func features64(c *op.Call, t *tensor.Tensor) ([]float64, error) {
+	if _, err := c.SameDType(numericTypes, t.DType); err != nil {
 		return nil, err
 	}
 	return t.Floats()
@@ -299,83 +303,85 @@ func normalize(out []float32, x []float64, norm int) {
 
 // vectorizer returns the width of each input's part of a row, known where inputdimensions says it,
 // and the sum.
-func (c *Call) vectorizer(widths []Dim) (total Dim, err error) {
+func vectorizer(c *op.Call, widths []op.Dim) (total op.Dim, err error) {
 	given := c.Attrs.Ints("inputdimensions")
 	if given != nil && len(given) != len(widths) {
-		return total, c.Errorf(ErrAttr, "inputdimensions has %d elements for %d inputs", len(given),
+		return total, c.Errorf(op.ErrAttr, "inputdimensions has %d elements for %d inputs",
+			len(given),
 			len(widths))
 	}
 	for i := range widths {
 		if given != nil {
 			if given[i] < 0 || given[i] > math.MaxInt32 {
-				return total, c.Errorf(ErrAttr, "inputdimensions %v, want sizes", given)
+				return total, c.Errorf(op.ErrAttr, "inputdimensions %v, want sizes", given)
 			}
-			widths[i] = Known(int(given[i]))
+			widths[i] = op.Known(int(given[i]))
 		}
 		total = total.Add(widths[i])
 	}
 	return total, nil
 }
 
-func inferVectorizer(c *Infer) error {
-	if _, err := c.sameDType(mlInputs, c.dtypes()...); err != nil {
+func inferVectorizer(c *op.Infer) error {
+	if _, err := c.SameDType(numericTypes, c.DTypes()...); err != nil {
 		return err
 	}
-	rows, widths := Unknown(), make([]Dim, len(c.In))
+	rows, widths := op.Unknown(), make([]op.Dim, len(c.In))
 	for i, t := range c.In {
-		widths[i] = Unknown()
+		widths[i] = op.Unknown()
 		if !t.Ranked {
 			continue
 		}
 		switch len(t.Shape) {
 		case 1:
-			rows, widths[i] = Known(1), t.Shape[0]
+			rows, widths[i] = op.Known(1), t.Shape[0]
 		case 2:
 			rows, widths[i] = t.Shape[0], t.Shape[1]
 		default:
-			return c.Errorf(ErrInput, "input %d has rank %d, want [N, C] or [C]", i, len(t.Shape))
+			return c.Errorf(op.ErrInput, "input %d has rank %d, want [N, C] or [C]", i,
+				len(t.Shape))
 		}
 	}
-	total, err := c.vectorizer(widths)
-	c.Out[0] = Ranked(tensor.Float32, rows, total)
+	total, err := vectorizer(c.Call, widths)
+	c.Out[0] = op.Ranked(tensor.Float32, rows, total)
 	return err
 }
 
 // evalVectorizer puts the inputs side by side; an input that is narrower than its part of the row
 // is followed by zeros, and a wider one is cut.
-func evalVectorizer(c *Eval) error {
-	if _, err := c.sameDType(mlInputs, c.dtypes()...); err != nil {
+func evalVectorizer(c *op.Eval) error {
+	if _, err := c.SameDType(numericTypes, c.DTypes()...); err != nil {
 		return err
 	}
-	rows, widths := -1, make([]Dim, len(c.In))
+	rows, widths := -1, make([]op.Dim, len(c.In))
 	for i, t := range c.In {
 		if t == nil {
-			return c.Errorf(ErrInput, "input %d is missing", i)
+			return c.Errorf(op.ErrInput, "input %d is missing", i)
 		}
-		n, f, err := c.matrix(t.Shape)
+		n, f, err := matrix(c.Call, t.Shape)
 		if err != nil {
 			return err
 		}
 		if rows >= 0 && n != rows {
-			return c.Errorf(ErrInput, "input %d has %d rows, others have %d", i, n, rows)
+			return c.Errorf(op.ErrInput, "input %d has %d rows, others have %d", i, n, rows)
 		}
-		rows, widths[i] = n, Known(f)
+		rows, widths[i] = n, op.Known(f)
 	}
-	total, err := c.vectorizer(widths)
+	total, err := vectorizer(c.Call, widths)
 	if err != nil {
 		return err
 	}
 	width, ok := total.Int()
 	if !ok {
-		return c.Errorf(ErrAttr, "inputdimensions of more than an address space")
+		return c.Errorf(op.ErrAttr, "inputdimensions of more than an address space")
 	}
-	y, err := c.zeroOutput(0, tensor.Float32, []int{rows, width})
+	y, err := c.ZeroOutput(0, tensor.Float32, []int{rows, width})
 	if err != nil {
 		return err
 	}
 	at := 0
 	for i, t := range c.In {
-		x, err := c.features32(t)
+		x, err := features32(c.Call, t)
 		if err != nil {
 			return err
 		}
@@ -398,46 +404,46 @@ func putColumns(out, x []float32, rows, width, part int) {
 }
 
 // extractorTypes are what ArrayFeatureExtractor takes.
-var extractorTypes = mlInputs | setOf(tensor.String)
+var extractorTypes = numericTypes | op.SetOf(tensor.String)
 
-func inferExtractor(c *Infer) error {
+func inferExtractor(c *op.Infer) error {
 	x := c.In[0]
-	if _, err := c.sameDType(extractorTypes, x.DType); err != nil {
+	if _, err := c.SameDType(extractorTypes, x.DType); err != nil {
 		return err
 	}
-	c.Out[0] = Unranked(x.DType)
+	c.Out[0] = op.Unranked(x.DType)
 	if !x.Ranked {
 		return nil
 	}
 	n := c.In[1].Count()
 	switch r := len(x.Shape); r {
 	case 0:
-		return c.Errorf(ErrInput, "input of rank 0, want an axis to select from")
+		return c.Errorf(op.ErrInput, "input of rank 0, want an axis to select from")
 	case 1:
-		c.Out[0] = Ranked(x.DType, Known(1), n)
+		c.Out[0] = op.Ranked(x.DType, op.Known(1), n)
 	default:
-		c.Out[0] = Ranked(x.DType, append(slices.Clone(x.Shape[:r-1]), n)...)
+		c.Out[0] = op.Ranked(x.DType, append(slices.Clone(x.Shape[:r-1]), n)...)
 	}
 	return nil
 }
 
 // evalExtractor selects from the last axis. An input of rank 1 gives one row, as in ONNX Runtime.
-func evalExtractor(c *Eval) error {
+func evalExtractor(c *op.Eval) error {
 	x := c.In[0]
-	if _, err := c.sameDType(extractorTypes, x.DType); err != nil {
+	if _, err := c.SameDType(extractorTypes, x.DType); err != nil {
 		return err
 	}
 	if x.Rank() == 0 {
-		return c.Errorf(ErrInput, "input of rank 0, want an axis to select from")
+		return c.Errorf(op.ErrInput, "input of rank 0, want an axis to select from")
 	}
-	at, err := c.ints(1)
+	at, err := c.Ints(1)
 	if err != nil {
 		return err
 	}
 	last := lastSize(x.Shape)
 	for _, v := range at {
 		if v < 0 || v >= int64(last) {
-			return c.Errorf(ErrInput, "index %d is outside an axis of %d", v, last)
+			return c.Errorf(op.ErrInput, "index %d is outside an axis of %d", v, last)
 		}
 	}
 	shape := append(slices.Clone(x.Shape[:x.Rank()-1]), len(at))
@@ -450,7 +456,7 @@ func evalExtractor(c *Eval) error {
 	}
 	for r := range x.Len() / last {
 		for k, v := range at {
-			copyElems(z, r*len(at)+k, x, r*last+int(v), 1)
+			tensor.CopyElems(z, r*len(at)+k, x, r*last+int(v), 1)
 		}
 	}
 	return nil

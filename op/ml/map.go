@@ -1,4 +1,4 @@
-package op
+package ml
 
 import (
 	"cmp"
@@ -8,29 +8,30 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
-// mlMaps hold the operators of [MLDomain] that make or read maps.
-var mlMaps = []Op{
-	{Domain: MLDomain, Name: "CastMap", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: Containers,
+// mapOps hold the operators of [Domain] that make or read maps.
+var mapOps = []op.Op{
+	{Domain: Domain, Name: "CastMap", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: op.Containers,
 		Infer: inferCastMap, Eval: evalCastMap},
-	{Domain: MLDomain, Name: "DictVectorizer", Since: []int{1}, MinIn: 1, MaxIn: 1,
-		Traits: Containers, Infer: inferDictVectorizer,
+	{Domain: Domain, Name: "DictVectorizer", Since: []int{1}, MinIn: 1, MaxIn: 1,
+		Traits: op.Containers, Infer: inferDictVectorizer,
 		Eval: evalDictVectorizer},
-	{Domain: MLDomain, Name: "ZipMap", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: Containers,
+	{Domain: Domain, Name: "ZipMap", Since: []int{1}, MinIn: 1, MaxIn: 1, Traits: op.Containers,
 		Infer: inferZipMap, Eval: evalZipMap},
 }
 
 // zipKeys returns the keys of ZipMap and the columns that belong to them, sorted by key. Of equal
 // keys the last column counts.
-func (c *Call) zipKeys() (keys *tensor.Tensor, columns []int, width int, err error) {
-	l, err := c.labels("classlabels_int64s", "classlabels_strings")
+func zipKeys(c *op.Call) (keys *tensor.Tensor, columns []int, width int, err error) {
+	l, err := labels(c, "classlabels_int64s", "classlabels_strings")
 	if err != nil {
 		return nil, nil, 0, err
 	}
 	if l.len() == 0 {
-		return nil, nil, 0, c.Errorf(ErrAttr,
+		return nil, nil, 0, c.Errorf(op.ErrAttr,
 			"neither classlabels_int64s nor classlabels_strings is given, want one")
 	}
 	if len(l.strings) > 0 {
@@ -57,45 +58,45 @@ func sortedKeys[K cmp.Ordered](list []K) (keys []K, at []int) {
 	return keys, at
 }
 
-func inferZipMap(c *Infer) error {
-	keys, _, width, err := c.zipKeys()
+func inferZipMap(c *op.Infer) error {
+	keys, _, width, err := zipKeys(c.Call)
 	if err != nil {
 		return err
 	}
-	if _, err := c.sameDType(setOf(tensor.Float32), c.In[0].DType); err != nil {
+	if _, err := c.SameDType(op.SetOf(tensor.Float32), c.In[0].DType); err != nil {
 		return err
 	}
-	_, features, ok, err := c.matrixDims()
+	_, features, ok, err := matrixDims(c)
 	if err != nil {
 		return err
 	}
 	if n, known := features.Int(); ok && known && n != width {
-		return c.Errorf(ErrInput, "input has %d columns for %d keys", n, width)
+		return c.Errorf(op.ErrInput, "input has %d columns for %d keys", n, width)
 	}
-	c.Out[0] = SequenceOf(MapOf(keys.DType, Ranked(tensor.Float32)))
+	c.Out[0] = op.SequenceOf(op.MapOf(keys.DType, op.Ranked(tensor.Float32)))
 	return nil
 }
 
 // evalZipMap makes a map of each row. The maps share their keys.
-func evalZipMap(c *Eval) error {
-	keys, columns, width, err := c.zipKeys()
+func evalZipMap(c *op.Eval) error {
+	keys, columns, width, err := zipKeys(c.Call)
 	if err != nil {
 		return err
 	}
 	x := c.In[0]
-	if _, err := c.sameDType(setOf(tensor.Float32), x.DType); err != nil {
+	if _, err := c.SameDType(op.SetOf(tensor.Float32), x.DType); err != nil {
 		return err
 	}
-	rows, n, err := c.matrix(x.Shape)
+	rows, n, err := matrix(c.Call, x.Shape)
 	if err != nil {
 		return err
 	}
 	if n != width {
-		return c.Errorf(ErrInput, "input has %d columns for %d keys", n, width)
+		return c.Errorf(op.ErrInput, "input has %d columns for %d keys", n, width)
 	}
 	in, maps := tensor.As[float32](x), make([]*tensor.Tensor, rows)
 	for r := range rows {
-		values, err := c.make(tensor.Float32, keys.Shape)
+		values, err := c.New(tensor.Float32, keys.Shape)
 		if err != nil {
 			return err
 		}
@@ -111,27 +112,28 @@ func evalZipMap(c *Eval) error {
 }
 
 // mapOf checks that a value is a map.
-func (c *Call) mapOf(t *tensor.Tensor) (keys, values *tensor.Tensor, err error) {
+func mapOf(c *op.Call, t *tensor.Tensor) (keys, values *tensor.Tensor, err error) {
 	if t.DType != tensor.Map {
-		return nil, nil, c.Errorf(ErrInput, "input is %v, want a map", t.DType)
+		return nil, nil, c.Errorf(op.ErrInput, "input is %v, want a map", t.DType)
 	}
 	return t.Keys(), t.Values(), nil
 }
 
 // inferMapInput checks what is known of a map as input 0.
-func (c *Infer) inferMapInput() error {
+func inferMapInput(c *op.Infer) error {
 	if d := c.In[0].DType; d != tensor.Undefined && d != tensor.Map {
-		return c.Errorf(ErrInput, "input is %v, want a map", d)
+		return c.Errorf(op.ErrInput, "input is %v, want a map", d)
 	}
 	return nil
 }
 
 // vocabulary returns the keys of DictVectorizer.
-func (c *Call) vocabulary() (*tensor.Tensor, error) {
+func vocabulary(c *op.Call) (*tensor.Tensor, error) {
 	ints, strs := c.Attrs.Ints("int64_vocabulary"), c.Attrs.Strings("string_vocabulary")
 	if (len(ints) == 0) == (len(strs) == 0) {
-		return nil, c.Errorf(ErrAttr, "int64_vocabulary has %d elements and string_vocabulary has "+
-			"%d, want one of them", len(ints), len(strs))
+		return nil, c.Errorf(op.ErrAttr,
+			"int64_vocabulary has %d elements and string_vocabulary has "+
+				"%d, want one of them", len(ints), len(strs))
 	}
 	if len(strs) > 0 {
 		return stringList(strs), nil
@@ -139,48 +141,49 @@ func (c *Call) vocabulary() (*tensor.Tensor, error) {
 	return intList(ints), nil
 }
 
-func inferDictVectorizer(c *Infer) error {
-	words, err := c.vocabulary()
+func inferDictVectorizer(c *op.Infer) error {
+	words, err := vocabulary(c.Call)
 	if err != nil {
 		return err
 	}
-	if err := c.inferMapInput(); err != nil {
+	if err := inferMapInput(c); err != nil {
 		return err
 	}
 	x := c.In[0]
 	if x.Key != tensor.Undefined && x.Key != words.DType {
-		return c.Errorf(ErrInput, "the keys are %v, the vocabulary is %v", x.Key, words.DType)
+		return c.Errorf(op.ErrInput, "the keys are %v, the vocabulary is %v", x.Key, words.DType)
 	}
 	d := tensor.Undefined
 	if x.Elem != nil {
 		d = x.Elem.DType
 	}
-	c.Out[0] = Ranked(d, Known(1), Known(words.Len()))
+	c.Out[0] = op.Ranked(d, op.Known(1), op.Known(words.Len()))
 	return nil
 }
 
 // evalDictVectorizer puts the value of each word of the vocabulary at its place, and zero or ""
 // where the map has none. The output has a row, as ONNX Runtime gives it one.
-func evalDictVectorizer(c *Eval) error {
-	words, err := c.vocabulary()
+func evalDictVectorizer(c *op.Eval) error {
+	words, err := vocabulary(c.Call)
 	if err != nil {
 		return err
 	}
-	keys, values, err := c.mapOf(c.In[0])
+	keys, values, err := mapOf(c.Call, c.In[0])
 	if err != nil {
 		return err
 	}
 	if keys.DType != words.DType {
-		return c.Errorf(ErrInput, "the keys are %v, the vocabulary is %v", keys.DType, words.DType)
+		return c.Errorf(op.ErrInput, "the keys are %v, the vocabulary is %v", keys.DType,
+			words.DType)
 	}
-	y, err := c.zeroOutput(0, values.DType, []int{1, words.Len()})
+	y, err := c.ZeroOutput(0, values.DType, []int{1, words.Len()})
 	if err != nil {
 		return err
 	}
 	find := lookup{keys: keys, last: true}.finder()
 	for i, k := range find(words) {
 		if k >= 0 {
-			copyElems(y, i, values, k, 1)
+			tensor.CopyElems(y, i, values, k, 1)
 		}
 	}
 	return nil
@@ -193,18 +196,18 @@ type castMap struct {
 	length int64 // of the output when it is sparse
 }
 
-func (c *Call) castMap() (m castMap, err error) {
-	to, err := c.choice("cast_to", "TO_FLOAT", "TO_STRING", "TO_INT64")
+func readCastMap(c *op.Call) (m castMap, err error) {
+	to, err := choice(c, "cast_to", "TO_FLOAT", "TO_STRING", "TO_INT64")
 	if err != nil {
 		return m, err
 	}
-	form, err := c.choice("map_form", "DENSE", "SPARSE")
+	form, err := choice(c, "map_form", "DENSE", "SPARSE")
 	if err != nil {
 		return m, err
 	}
 	m = castMap{castMapTypes[to], form == 1, c.Attrs.Int("max_map", 1)}
 	if m.sparse && (m.length < 0 || m.length > math.MaxInt32) {
-		return m, c.Errorf(ErrAttr, "max_map is %d, want a size", m.length)
+		return m, c.Errorf(op.ErrAttr, "max_map is %d, want a size", m.length)
 	}
 	return m, nil
 }
@@ -212,34 +215,34 @@ func (c *Call) castMap() (m castMap, err error) {
 // castMapTypes are the element types that cast_to names.
 var castMapTypes = [...]tensor.DType{tensor.Float32, tensor.String, tensor.Int64}
 
-func inferCastMap(c *Infer) error {
-	m, err := c.castMap()
+func inferCastMap(c *op.Infer) error {
+	m, err := readCastMap(c.Call)
 	if err != nil {
 		return err
 	}
-	n := Unknown()
+	n := op.Unknown()
 	if m.sparse {
-		n = Known(int(m.length))
+		n = op.Known(int(m.length))
 	}
-	c.Out[0] = Ranked(m.to, Known(1), n)
-	return c.inferMapInput()
+	c.Out[0] = op.Ranked(m.to, op.Known(1), n)
+	return inferMapInput(c)
 }
 
 // evalCastMap writes a map's values by ascending key: one after the other when dense, and at the
 // places that the keys name when sparse. What has no key is 0, and "0.f" among strings, as in ONNX
 // Runtime; keys beyond the length are left out.
-func evalCastMap(c *Eval) error {
-	m, err := c.castMap()
+func evalCastMap(c *op.Eval) error {
+	m, err := readCastMap(c.Call)
 	if err != nil {
 		return err
 	}
-	keys, values, err := c.mapOf(c.In[0])
+	keys, values, err := mapOf(c.Call, c.In[0])
 	if err != nil {
 		return err
 	}
 	if keys.DType != tensor.Int64 || values.DType != tensor.String &&
 		values.DType != tensor.Float32 {
-		return c.Errorf(ErrInput, "input maps %v to %v, want int64 to string or float32",
+		return c.Errorf(op.ErrInput, "input maps %v to %v, want int64 to string or float32",
 			keys.DType, values.DType)
 	}
 	sorted, at := sortedKeys(tensor.As[int64](keys))
@@ -247,7 +250,7 @@ func evalCastMap(c *Eval) error {
 	if m.sparse {
 		n = int(m.length)
 	}
-	y, err := c.zeroOutput(0, m.to, []int{1, n})
+	y, err := c.ZeroOutput(0, m.to, []int{1, n})
 	if err != nil {
 		return err
 	}
@@ -258,14 +261,14 @@ func evalCastMap(c *Eval) error {
 		place := i
 		if m.sparse {
 			if key < 0 {
-				return c.Errorf(ErrInput, "key %d, want an index for the sparse form", key)
+				return c.Errorf(op.ErrInput, "key %d, want an index for the sparse form", key)
 			}
 			if key >= m.length {
 				break
 			}
 			place = int(key)
 		}
-		if err := c.castValue(y, place, values, at[i]); err != nil {
+		if err := castValue(c.Call, y, place, values, at[i]); err != nil {
 			return err
 		}
 	}
@@ -275,7 +278,7 @@ func evalCastMap(c *Eval) error {
 // castValue writes one value of a map, a float or a string, as the output's type: floats are cut to
 // integers and printed with six digits after the point, strings must be numbers when they become
 // numbers.
-func (c *Call) castValue(y *tensor.Tensor, i int, values *tensor.Tensor, k int) error {
+func castValue(c *op.Call, y *tensor.Tensor, i int, values *tensor.Tensor, k int) error {
 	text, number := "", 0.0
 	if values.DType == tensor.String {
 		text = values.Strings[k]
@@ -298,7 +301,7 @@ func (c *Call) castValue(y *tensor.Tensor, i int, values *tensor.Tensor, k int) 
 		number, err = strconv.ParseFloat(text, 32)
 	}
 	if err != nil {
-		return c.Errorf(ErrInput, "value %q is no number of type %v", text, y.DType)
+		return c.Errorf(op.ErrInput, "value %q is no number of type %v", text, y.DType)
 	}
 	if y.DType == tensor.Int64 {
 		tensor.As[int64](y)[i] = whole

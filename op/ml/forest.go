@@ -1,8 +1,9 @@
-package op
+package ml
 
 import (
 	"math"
 
+	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -79,7 +80,7 @@ type Forest struct {
 
 // ForestOf reads the model of a call whose input has element type x. It fails with [ErrAttr] and
 // takes time and memory in proportion to the attributes.
-func ForestOf(c *Call, x tensor.DType) (*Forest, error) {
+func ForestOf(c *op.Call, x tensor.DType) (*Forest, error) {
 	b := &forestBuilder{Call: c}
 	b.f.Double = x == tensor.Float64
 	var err error
@@ -102,7 +103,7 @@ func ForestOf(c *Call, x tensor.DType) (*Forest, error) {
 
 // forestBuilder reads a forest from attributes.
 type forestBuilder struct {
-	*Call
+	*op.Call
 	f Forest
 }
 
@@ -113,10 +114,10 @@ func (b *forestBuilder) numbers(name, tensorName string) ([]float64, error) {
 		return converted[float64](list), nil
 	}
 	if len(list) > 0 {
-		return nil, b.Errorf(ErrAttr, "%s and %s are both given, want one", name, tensorName)
+		return nil, b.Errorf(op.ErrAttr, "%s and %s are both given, want one", name, tensorName)
 	}
 	if !t.DType.IsFloat() {
-		return nil, b.Errorf(ErrAttr, "%s is of %v, want floating-point numbers", tensorName,
+		return nil, b.Errorf(op.ErrAttr, "%s is of %v, want floating-point numbers", tensorName,
 			t.DType)
 	}
 	b.f.Double = b.f.Double || t.DType == tensor.Float64
@@ -130,7 +131,7 @@ func (b *forestBuilder) tracks(n int) ([]int64, error) {
 		return nil, nil
 	}
 	if len(v) != n {
-		return nil, b.Errorf(ErrAttr,
+		return nil, b.Errorf(op.ErrAttr,
 			"nodes_missing_value_tracks_true has %d elements for %d nodes", len(v), n)
 	}
 	return v, nil
@@ -139,7 +140,7 @@ func (b *forestBuilder) tracks(n int) ([]int64, error) {
 // feature checks a feature index.
 func (b *forestBuilder) feature(v int64) (int32, error) {
 	if v < 0 || v > math.MaxInt32-1 {
-		return 0, b.Errorf(ErrAttr, "nodes_featureids has %d, want an index", v)
+		return 0, b.Errorf(op.ErrAttr, "nodes_featureids has %d, want an index", v)
 	}
 	return int32(v), nil
 }
@@ -163,7 +164,7 @@ func (b *forestBuilder) checkWalks() error {
 			for _, next := range [2]int32{n.True, n.False} {
 				switch state[next] {
 				case onTheWay:
-					return b.Errorf(ErrAttr, "the tree of root %d has a cycle through node %d",
+					return b.Errorf(op.ErrAttr, "the tree of root %d has a cycle through node %d",
 						root, next)
 				case 0:
 					way = append(way, next)

@@ -1,19 +1,20 @@
-package op
+package microsoft
 
 import (
 	"math"
 	"slices"
 
+	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
 // groupedAttention holds GroupQueryAttention: causal attention of queries whose heads share those
 // of keys and values (Ainslie et al. 2023), with a cache that each batch entry has filled to a
 // length of its own.
-var groupedAttention = []Op{
-	{Domain: MicrosoftDomain, Name: "GroupQueryAttention", Since: []int{1}, MinIn: 7, MaxIn: 16,
+var groupedAttention = []op.Op{
+	{Domain: Domain, Name: "GroupQueryAttention", Since: []int{1}, MinIn: 7, MaxIn: 16,
 		MinOut: 1, MaxOut: 4,
-		Infer: inferGrouped, Eval: inFloat32(evalGrouped), Flops: groupedFlops,
+		Infer: inferGrouped, Eval: op.InFloat32(evalGrouped), Flops: groupedFlops,
 		Optional: []int{GroupedK, GroupedV, GroupedPastK, GroupedPastV}},
 }
 
@@ -38,110 +39,112 @@ const (
 )
 
 // gqaHeads reads the numbers of heads.
-func (c *Call) gqaHeads() (heads, shared int, err error) {
+func gqaHeads(c *op.Call) (heads, shared int, err error) {
 	n, kv := c.Attrs.Int("num_heads", 0), c.Attrs.Int("kv_num_heads", 0)
 	if n < 1 || kv < 1 || n > math.MaxInt32 || n%kv != 0 {
-		return 0, 0, c.Errorf(ErrAttr, "num_heads is %d, kv_num_heads %d; both must be positive, "+
-			"and the first a multiple", n, kv)
+		return 0, 0, c.Errorf(op.ErrAttr,
+			"num_heads is %d, kv_num_heads %d; both must be positive, "+
+				"and the first a multiple", n, kv)
 	}
 	return int(n), int(kv), nil
 }
 
 // refuseGrouped fails for what only other devices have.
-func (c *Call) refuseGrouped(has func(int) bool) error {
+func refuseGrouped(c *op.Call, has func(int) bool) error {
 	for _, name := range []string{"sliding_window_cache", "qk_output"} {
 		if c.Attrs.Int(name, 0) != 0 {
-			return c.Errorf(ErrUnsupported, "%s is set", name)
+			return c.Errorf(op.ErrUnsupported, "%s is set", name)
 		}
 	}
 	for _, name := range []string{"k_quant_type", "v_quant_type"} {
 		if v := c.Attrs.String(name, "NONE"); v != "NONE" {
-			return c.Errorf(ErrUnsupported, "%s is %s; caches are float", name, v)
+			return c.Errorf(op.ErrUnsupported, "%s is %s; caches are float", name, v)
 		}
 	}
 	if has(GroupedK) != has(GroupedV) || has(GroupedPastK) != has(GroupedPastV) ||
 		has(GroupedQNorm) != has(GroupedKNorm) || has(GroupedCos) != has(GroupedSin) {
-		return c.Errorf(ErrInput, "key and value, past_key and past_value, cos_cache and "+
+		return c.Errorf(op.ErrInput, "key and value, past_key and past_value, cos_cache and "+
 			"sin_cache, q_norm_weight and k_norm_weight come in pairs")
 	}
 	if c.Attrs.Bool("do_rotary", false) && !has(GroupedCos) {
-		return c.Errorf(ErrInput, "do_rotary is set and there is no cos_cache")
+		return c.Errorf(op.ErrInput, "do_rotary is set and there is no cos_cache")
 	}
 	return nil
 }
 
 // inferGrouped shapes the output, batch × length × heads·size, and the caches, batch × shared heads
 // × positions × size.
-func inferGrouped(c *Infer) error {
-	if err := c.refuseGrouped(c.Has); err != nil {
+func inferGrouped(c *op.Infer) error {
+	if err := refuseGrouped(c.Call, c.Has); err != nil {
 		return err
 	}
-	heads, shared, err := c.gqaHeads()
+	heads, shared, err := gqaHeads(c.Call)
 	if err != nil {
 		return err
 	}
-	q, ranked, err := c.start(floatTypes)
+	q, ranked, err := c.Start(floatTypes)
 	for i := range c.Out {
-		c.Out[i] = Unranked(q.DType)
+		c.Out[i] = op.Unranked(q.DType)
 	}
 	if err != nil || !ranked {
 		return err
 	}
 	if len(q.Shape) != 3 {
-		return c.Errorf(ErrInput, "query is %v, must have rank 3", q)
+		return c.Errorf(op.ErrInput, "query is %v, must have rank 3", q)
 	}
 	all := heads
 	if !c.Has(GroupedK) {
 		all += 2 * shared
 	}
-	size, ok := divDim(q.Shape[2], all)
+	size, ok := q.Shape[2].DivInt(all)
 	if !ok {
-		return c.Errorf(ErrInput, "query is %v: %v is no multiple of %d heads", q, q.Shape[2], all)
+		return c.Errorf(op.ErrInput, "query is %v: %v is no multiple of %d heads", q, q.Shape[2],
+			all)
 	}
-	c.Out[0] = Ranked(q.DType, q.Shape[0], q.Shape[1], size.MulInt(heads))
+	c.Out[0] = op.Ranked(q.DType, q.Shape[0], q.Shape[1], size.MulInt(heads))
 	for i := 1; i < len(c.Out); i++ {
-		c.Out[i] = Ranked(q.DType, q.Shape[0], Known(shared), c.groupedTotal(), size)
+		c.Out[i] = op.Ranked(q.DType, q.Shape[0], op.Known(shared), groupedTotal(c), size)
 	}
 	return nil
 }
 
 // groupedFlops counts the two matrix products, with all positions of the caches that come out,
 // where those are asked for.
-func groupedFlops(_ *Call, _, out []Type) int64 {
+func groupedFlops(_ *op.Call, _, out []op.Type) int64 {
 	if len(out) < 2 || !out[1].Ranked || len(out[1].Shape) != 4 {
 		return 0
 	}
 	n, _ := out[1].Shape[2].MulInt(4).Int()
-	return int64(n) * typeCount(out[0])
+	return int64(n) * out[0].Elements()
 }
 
 // groupedTotal is the length of the caches that come out.
-func (c *Infer) groupedTotal() Dim {
-	total, past := c.dims(GroupedTotal), c.In[GroupedPastK]
+func groupedTotal(c *op.Infer) op.Dim {
+	total, past := c.Dims(GroupedTotal), c.In[GroupedPastK]
 	if len(total) != 1 {
-		return Unknown()
+		return op.Unknown()
 	}
 	if !c.Has(GroupedPastK) {
 		return total[0]
 	}
 	if !past.Ranked || len(past.Shape) != 4 {
-		return Unknown()
+		return op.Unknown()
 	}
 	a, ok := total[0].Int()
 	b, ok2 := past.Shape[2].Int()
 	switch {
 	case ok && ok2:
-		return Known(max(a, b))
+		return op.Known(max(a, b))
 	case total[0].Equal(past.Shape[2]):
 		return total[0]
 	}
-	return Unknown()
+	return op.Unknown()
 }
 
 // grouped is one checked evaluation. Queries are batch × length × heads × size, caches batch ×
 // shared × buffer × size.
 type grouped struct {
-	*Eval
+	*op.Eval
 	batch, length, heads, shared, size int
 	buffer                             int // positions that the caches that come out have
 	first                              bool
@@ -155,11 +158,12 @@ type grouped struct {
 	causal                             bool
 }
 
-func evalGrouped(c *Eval) error {
-	g := &grouped{Eval: c, scale: c.attr("scale", 0), cap: c.attr("softcap", 0),
+func evalGrouped(c *op.Eval) error {
+	g := &grouped{Eval: c, scale: float64(c.Attrs.Float("scale", 0)),
+		cap:    float64(c.Attrs.Float("softcap", 0)),
 		causal: c.Attrs.Bool("causal", true),
 		window: int(c.Attrs.Int("local_window_size", -1))}
-	if err := c.refuseGrouped(c.Has); err != nil {
+	if err := refuseGrouped(c.Call, c.Has); err != nil {
 		return err
 	}
 	for _, step := range []func() error{g.read, g.readLengths, g.normalize, g.rotate, g.fill,
@@ -172,13 +176,15 @@ func evalGrouped(c *Eval) error {
 	if err != nil {
 		return err
 	}
+	y := make([]float64, 0, out.Len())
 	for b := range g.batch {
 		for t := range g.length {
 			for h := range g.heads {
-				g.attend(out, b, t, h)
+				y = append(y, g.attend(b, t, h)...)
 			}
 		}
 	}
+	op.SetFloats(out, y)
 	for i, cache := range [][]float64{g.keys, g.values} {
 		if !c.Want(i + 1) {
 			continue
@@ -187,41 +193,41 @@ func evalGrouped(c *Eval) error {
 		if err != nil {
 			return err
 		}
-		setFloats(o, cache)
+		op.SetFloats(o, cache)
 	}
 	return nil
 }
 
 // read reads queries, keys and values, which come apart or in one operand beside each other.
 func (g *grouped) read() (err error) {
-	if g.heads, g.shared, err = g.gqaHeads(); err != nil {
+	if g.heads, g.shared, err = gqaHeads(g.Call); err != nil {
 		return err
 	}
 	if g.Want(3) {
-		return g.Errorf(ErrUnsupported, "output 3")
+		return g.Errorf(op.ErrUnsupported, "output 3")
 	}
 	s := g.In[GroupedQ].Shape
 	all := g.heads
 	if !g.Has(GroupedK) {
 		all += 2 * g.shared
 	}
-	if _, err := g.sameDType(floatTypes, g.In[GroupedQ].DType); err != nil {
+	if _, err := g.SameDType(floatTypes, g.In[GroupedQ].DType); err != nil {
 		return err
 	}
 	if len(s) != 3 || s[2]%all != 0 || s[2] == 0 {
-		return g.Errorf(ErrInput, "query is %v, must be batch × length × %d heads", s, all)
+		return g.Errorf(op.ErrInput, "query is %v, must be batch × length × %d heads", s, all)
 	}
 	g.batch, g.length, g.size = s[0], s[1], s[2]/all
 	if g.scale == 0 {
 		g.scale = 1 / math.Sqrt(float64(g.size))
 	}
-	if g.q, err = g.floats(GroupedQ); err != nil {
+	if g.q, err = g.Floats(GroupedQ); err != nil {
 		return err
 	}
 	kv := g.shared * g.size
 	if g.Has(GroupedK) {
-		if g.k, err = g.floatsOf(GroupedK, g.batch, g.length, kv); err == nil {
-			g.v, err = g.floatsOf(GroupedV, g.batch, g.length, kv)
+		if g.k, err = g.FloatsOf(GroupedK, g.batch, g.length, kv); err == nil {
+			g.v, err = g.FloatsOf(GroupedV, g.batch, g.length, kv)
 		}
 		return err
 	}
@@ -237,16 +243,16 @@ func (g *grouped) read() (err error) {
 
 // readLengths reads how many keys each batch entry has: seqlens_k is one less.
 func (g *grouped) readLengths() error {
-	lens, err := g.ints(GroupedLens)
+	lens, err := g.Ints(GroupedLens)
 	if err != nil {
 		return err
 	}
-	total, err := g.int(GroupedTotal)
+	total, err := g.Int(GroupedTotal)
 	if err != nil {
 		return err
 	}
 	if len(lens) != g.batch || total < int64(g.length) || total > math.MaxInt32 {
-		return g.Errorf(ErrInput,
+		return g.Errorf(op.ErrInput,
 			"%d lengths for a batch of %d, total_sequence_length %d for %d queries", len(lens),
 			g.batch, total, g.length)
 	}
@@ -256,7 +262,7 @@ func (g *grouped) readLengths() error {
 		s := g.In[GroupedPastK].Shape
 		if len(s) != 4 || s[0] != g.batch || s[1] != g.shared || s[3] != g.size ||
 			!slices.Equal(s, g.In[GroupedPastV].Shape) {
-			return g.Errorf(ErrInput, "caches %v and %v do not fit %d × %d × length × %d", s,
+			return g.Errorf(op.ErrInput, "caches %v and %v do not fit %d × %d × length × %d", s,
 				g.In[GroupedPastV].Shape, g.batch, g.shared, g.size)
 		}
 		past = s[2]
@@ -265,7 +271,7 @@ func (g *grouped) readLengths() error {
 	for b, n := range lens {
 		if n < 0 || n >= total ||
 			!g.first && (n+1 < int64(g.length) || n+1-int64(g.length) > int64(past)) {
-			return g.Errorf(ErrInput, "seqlens_k[%d] is %d, total_sequence_length %d, with %d "+
+			return g.Errorf(op.ErrInput, "seqlens_k[%d] is %d, total_sequence_length %d, with %d "+
 				"queries and a cache of %d", b, n, total, g.length, past)
 		}
 		g.totals = append(g.totals, int(n)+1)
@@ -287,15 +293,15 @@ func (g *grouped) normalize() error {
 	if !g.Has(GroupedQNorm) {
 		return nil
 	}
-	epsilon := g.attr("qk_norm_epsilon", 1e-6)
+	epsilon := float64(g.Attrs.Float("qk_norm_epsilon", 1e-6))
 	for i, v := range map[int][]float64{GroupedQNorm: g.q, GroupedKNorm: g.k} {
-		w, err := g.floatsOf(i, g.size)
+		w, err := g.FloatsOf(i, g.size)
 		if err != nil {
 			return err
 		}
 		for at := 0; at < len(v); at += g.size {
 			head := v[at : at+g.size]
-			inv := 1 / math.Sqrt(dot(head, head)/float64(g.size)+epsilon)
+			inv := 1 / math.Sqrt(op.Dot(head, head)/float64(g.size)+epsilon)
 			for k := range head {
 				head[k] *= inv * w[k]
 			}
@@ -309,17 +315,17 @@ func (g *grouped) rotate() error {
 	if !g.Attrs.Bool("do_rotary", false) {
 		return nil
 	}
-	cos, err := g.floats(GroupedCos)
+	cos, err := g.Floats(GroupedCos)
 	if err != nil {
 		return err
 	}
-	sin, err := g.floats(GroupedSin)
+	sin, err := g.Floats(GroupedSin)
 	if err != nil {
 		return err
 	}
 	s := g.In[GroupedCos].Shape
 	if len(s) != 2 || !slices.Equal(s, g.In[GroupedSin].Shape) || 2*s[1] > g.size {
-		return g.Errorf(ErrInput, "caches %v and %v do not fit heads of %d", s,
+		return g.Errorf(op.ErrInput, "caches %v and %v do not fit heads of %d", s,
 			g.In[GroupedSin].Shape, g.size)
 	}
 	places, err := g.places(s[0])
@@ -332,9 +338,8 @@ func (g *grouped) rotate() error {
 	interleaved := g.Attrs.Bool("rotary_interleaved", false)
 	for i, v := range [][]float64{g.q, g.k} {
 		n := []int{g.heads, g.shared}[i]
-		t, h := tensor.From(v, g.batch, g.length, n*g.size),
-			heads[int]{g.batch, n, g.length, g.size}
-		turnPairs(t, slices.Clone(v), h, 2*s[1], interleaved, angles)
+		x := tensor.From(v, g.batch, g.length, n*g.size)
+		op.Rotate(x, n, 2*s[1], interleaved, angles)
 	}
 	return nil
 }
@@ -346,11 +351,12 @@ func (g *grouped) places(rows int) ([]int, error) {
 	var given []int64
 	if g.Has(GroupedPlaces) {
 		var err error
-		if given, err = g.ints(GroupedPlaces); err != nil {
+		if given, err = g.Ints(GroupedPlaces); err != nil {
 			return nil, err
 		}
 		if len(given) != len(out) {
-			return nil, g.Errorf(ErrInput, "%d position_ids for %d positions", len(given), len(out))
+			return nil, g.Errorf(op.ErrInput, "%d position_ids for %d positions", len(given),
+				len(out))
 		}
 	}
 	for i := range out {
@@ -362,7 +368,7 @@ func (g *grouped) places(rows int) ([]int, error) {
 			out[i] = min(out[i], rows-1)
 		}
 		if out[i] < 0 || out[i] >= rows {
-			return nil, g.Errorf(ErrInput, "position %d, the caches of angles have %d", out[i],
+			return nil, g.Errorf(op.ErrInput, "position %d, the caches of angles have %d", out[i],
 				rows)
 		}
 	}
@@ -373,13 +379,15 @@ func (g *grouped) places(rows int) ([]int, error) {
 // zeros.
 func (g *grouped) fill() error {
 	for i, to := range []*[]float64{&g.keys, &g.values} {
-		old, err := g.floats(GroupedPastK + i)
+		old, err := g.Floats(GroupedPastK + i)
 		if err != nil {
 			return err
 		}
-		if *to, err = zeros(g.batch, g.shared, g.buffer, g.size); err != nil {
+		cache, err := tensor.New(tensor.Float64, g.batch, g.shared, g.buffer, g.size)
+		if err != nil {
 			return err
 		}
+		*to = tensor.As[float64](cache)
 		fresh, rows := [][]float64{g.k, g.v}[i], 0
 		if old != nil {
 			rows = g.In[GroupedPastK].Shape[2]
@@ -404,16 +412,16 @@ func (g *grouped) readBias() (err error) {
 		s, total := g.In[GroupedBias].Shape, slices.Max(g.totals)
 		if len(s) != 4 || s[0] != 1 && s[0] != g.batch || s[1] != 1 && s[1] != g.heads ||
 			s[2] != g.length || s[3] < total {
-			return g.Errorf(ErrInput, "attention_bias is %v, does not fit %d × %d × %d × %d", s,
+			return g.Errorf(op.ErrInput, "attention_bias is %v, does not fit %d × %d × %d × %d", s,
 				g.batch, g.heads, g.length, total)
 		}
-		if g.bias, err = g.floats(GroupedBias); err != nil {
+		if g.bias, err = g.Floats(GroupedBias); err != nil {
 			return err
 		}
 	}
 	switch {
 	case g.Has(GroupedSink):
-		g.sink, err = g.floatsOf(GroupedSink, g.heads)
+		g.sink, err = g.FloatsOf(GroupedSink, g.heads)
 	case g.Attrs.Int("smooth_softmax", 0) == 1:
 		g.sink = make([]float64, g.heads)
 	}
@@ -433,28 +441,26 @@ func (g *grouped) span(b, t int) (from, to int) {
 }
 
 // attend computes the result of one head at one query.
-func (g *grouped) attend(out *tensor.Tensor, b, t, h int) {
+func (g *grouped) attend(b, t, h int) []float64 {
 	q := g.q[((b*g.length+t)*g.heads+h)*g.size:][:g.size]
 	cache := (b*g.shared + h/(g.heads/g.shared)) * g.buffer
 	from, to := g.span(b, t)
 	row := make([]float64, to-from)
 	for i := range row {
-		s := g.scale * dot(q, g.keys[(cache+from+i)*g.size:])
+		s := g.scale * op.Dot(q, g.keys[(cache+from+i)*g.size:])
 		if g.cap > 0 {
 			s = g.cap * math.Tanh(s/g.cap)
 		}
 		if g.bias != nil {
-			s += g.bias[broadcastAt(g.In[GroupedBias].Shape, b, h, t, from+i)]
+			s += g.bias[op.BroadcastAt(g.In[GroupedBias].Shape, b, h, t, from+i)]
 		}
 		row[i] = s
 	}
 	if g.sink != nil {
 		row = append(row, g.sink[h])
 	}
-	softmaxOf(row, row)
+	op.Softmax(row, row)
 	acc := make([]float64, g.size)
-	addProduct(acc, row[:to-from], 1, g.values[(cache+from)*g.size:], to-from, g.size)
-	for i, v := range acc {
-		setFloat(out, ((b*g.length+t)*g.heads+h)*g.size+i, v)
-	}
+	op.AddProduct(acc, row[:to-from], 1, g.values[(cache+from)*g.size:], to-from, g.size)
+	return acc
 }

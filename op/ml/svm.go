@@ -1,24 +1,25 @@
-package op
+package ml
 
 import (
 	"math"
 
+	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
-// mlSVM hold the support vector machines of [MLDomain].
-var mlSVM = []Op{
-	{Domain: MLDomain, Name: "SVMClassifier", Since: []int{1}, MinIn: 1, MaxIn: 1, MinOut: 1,
+// vectorMachineOps hold the support vector machines of [Domain].
+var vectorMachineOps = []op.Op{
+	{Domain: Domain, Name: "SVMClassifier", Since: []int{1}, MinIn: 1, MaxIn: 1, MinOut: 1,
 		MaxOut: 2,
 		Infer:  inferSVMClassifier, Eval: evalSVMClassifier, Flops: svmFlops},
-	{Domain: MLDomain, Name: "SVMRegressor", Since: []int{1}, MinIn: 1, MaxIn: 1,
+	{Domain: Domain, Name: "SVMRegressor", Since: []int{1}, MinIn: 1, MaxIn: 1,
 		Infer: inferSVMRegressor, Eval: evalSVMRegressor,
 		Flops: svmFlops},
 }
 
 // svmFlops counts a product and a sum for each element of the support vectors, or of the
 // coefficients without any, and row.
-func svmFlops(c *Call, in, _ []Type) int64 {
+func svmFlops(c *op.Call, in, _ []op.Type) int64 {
 	rows := int64(1)
 	if s, ok := in[0].Ints(); ok && len(s) == 2 {
 		rows = int64(s[0])
@@ -42,8 +43,8 @@ const (
 	svmSigmoid
 )
 
-func (c *Call) svmKernel() (svmKernel, error) {
-	kind, err := c.choice("kernel_type", "LINEAR", "POLY", "RBF", "SIGMOID")
+func readKernel(c *op.Call) (svmKernel, error) {
+	kind, err := choice(c, "kernel_type", "LINEAR", "POLY", "RBF", "SIGMOID")
 	if err != nil {
 		return svmKernel{}, err
 	}
@@ -53,7 +54,8 @@ func (c *Call) svmKernel() (svmKernel, error) {
 	case 3:
 		k.gamma, k.coef0, k.degree = p[0], p[1], p[2]
 	default:
-		return k, c.Errorf(ErrAttr, "kernel_params has %d elements, want gamma, coef0 and degree",
+		return k, c.Errorf(op.ErrAttr,
+			"kernel_params has %d elements, want gamma, coef0 and degree",
 			len(p))
 	}
 	return k, nil
@@ -93,21 +95,21 @@ type svm struct {
 }
 
 // machine reads the attributes that both machines have, for a model of count support vectors.
-func (c *Call) machine(count int) (m svm, err error) {
-	if m.kernel, err = c.svmKernel(); err != nil {
+func machine(c *op.Call, count int) (m svm, err error) {
+	if m.kernel, err = readKernel(c); err != nil {
 		return m, err
 	}
 	m.count, m.vectors = count, c.Attrs.Floats("support_vectors")
 	m.coefficients, m.rho = c.Attrs.Floats("coefficients"), c.Attrs.Floats("rho")
 	switch {
 	case len(m.coefficients) == 0 || len(m.rho) == 0:
-		return m, c.Errorf(ErrAttr,
+		return m, c.Errorf(op.ErrAttr,
 			"%d coefficients and %d elements of rho, want at least one of each",
 			len(m.coefficients), len(m.rho))
 	case count == 0:
 		m.kernel.kind = svmLinear
 	case len(m.vectors)%count != 0 || len(m.vectors) == 0:
-		return m, c.Errorf(ErrAttr,
+		return m, c.Errorf(op.ErrAttr,
 			"support_vectors has %d elements for %d vectors, want as many for each", len(m.vectors),
 			count)
 	default:
@@ -117,9 +119,10 @@ func (c *Call) machine(count int) (m svm, err error) {
 }
 
 // fit checks the number of features.
-func (m *svm) fit(c *Call, features int) error {
+func (m *svm) fit(c *op.Call, features int) error {
 	if features != m.features {
-		return c.Errorf(ErrInput, "input has %d features, the model is of %d", features, m.features)
+		return c.Errorf(op.ErrInput, "input has %d features, the model is of %d", features,
+			m.features)
 	}
 	return nil
 }
@@ -132,37 +135,38 @@ func (m *svm) kernels(out, x []float32) {
 }
 
 // svmRegressor reads the model; one_class makes the sign of the result the result.
-func (c *Call) svmRegressor() (m svm, oneClass bool, err error) {
+func svmRegressor(c *op.Call) (m svm, oneClass bool, err error) {
 	n := c.Attrs.Int("n_supports", 0)
 	if n < 0 || n > int64(len(c.Attrs.Floats("support_vectors"))) {
-		return m, false, c.Errorf(ErrAttr, "n_supports is %d with %d elements of support_vectors",
+		return m, false, c.Errorf(op.ErrAttr,
+			"n_supports is %d with %d elements of support_vectors",
 			n, len(c.Attrs.Floats("support_vectors")))
 	}
-	if m, err = c.machine(int(n)); err != nil {
+	if m, err = machine(c, int(n)); err != nil {
 		return m, false, err
 	}
 	if m.count == 0 {
 		m.features = len(m.coefficients)
 	} else if len(m.coefficients) < m.count {
-		return m, false, c.Errorf(ErrAttr, "%d coefficients for %d support vectors",
+		return m, false, c.Errorf(op.ErrAttr, "%d coefficients for %d support vectors",
 			len(m.coefficients), m.count)
 	}
-	if _, err = c.transform(); err != nil {
+	if _, err = transform(c); err != nil {
 		return m, false, err
 	}
 	return m, c.Attrs.Bool("one_class", false), nil
 }
 
-func inferSVMRegressor(c *Infer) error {
-	m, _, err := c.svmRegressor()
+func inferSVMRegressor(c *op.Infer) error {
+	m, _, err := svmRegressor(c.Call)
 	if err != nil {
 		return err
 	}
-	rows, features, _, err := c.matrixDims()
+	rows, features, _, err := matrixDims(c)
 	if err != nil {
 		return err
 	}
-	c.Out[0] = Ranked(tensor.Float32, rows, Known(1))
+	c.Out[0] = op.Ranked(tensor.Float32, rows, op.Known(1))
 	if n, ok := features.Int(); ok {
 		return m.fit(c.Call, n)
 	}
@@ -171,12 +175,12 @@ func inferSVMRegressor(c *Infer) error {
 
 // evalSVMRegressor is Σ coefficient·kernel(x, vector) + rho. The transform is not applied, as ONNX
 // Runtime does not: a score that stands alone is left as it is.
-func evalSVMRegressor(c *Eval) error {
-	m, oneClass, err := c.svmRegressor()
+func evalSVMRegressor(c *op.Eval) error {
+	m, oneClass, err := svmRegressor(c.Call)
 	if err != nil {
 		return err
 	}
-	x, rows, err := c.svmInput(&m)
+	x, rows, err := svmInput(c, &m)
 	if err != nil {
 		return err
 	}
@@ -215,14 +219,14 @@ func innerProduct(a, b []float32) float64 {
 }
 
 // svmInput returns the features in float32 once the model fits them.
-func (c *Eval) svmInput(m *svm) (x []float32, rows int, err error) {
-	rows, features, err := c.matrix(c.In[0].Shape)
+func svmInput(c *op.Eval, m *svm) (x []float32, rows int, err error) {
+	rows, features, err := matrix(c.Call, c.In[0].Shape)
 	if err != nil {
 		return nil, 0, err
 	}
 	if err := m.fit(c.Call, features); err != nil {
 		return nil, 0, err
 	}
-	x, err = c.features32(c.In[0])
+	x, err = features32(c.Call, c.In[0])
 	return x, rows, err
 }

@@ -1,8 +1,12 @@
-package op
+package ml
 
-import "math"
+import (
+	"math"
 
-// postTransform is what the models of [MLDomain] do to their scores at the end.
+	"github.com/weirgpu/weir/op"
+)
+
+// postTransform is what the models of [Domain] do to their scores at the end.
 type postTransform int
 
 // The transforms, numbered as TreeEnsemble version 5 numbers them.
@@ -15,8 +19,8 @@ const (
 )
 
 // transform reads attribute post_transform, a string.
-func (c *Call) transform() (postTransform, error) {
-	i, err := c.choice("post_transform", "NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+func transform(c *op.Call) (postTransform, error) {
+	i, err := choice(c, "post_transform", "NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 	return postTransform(i), err
 }
 

@@ -1,27 +1,28 @@
-package op
+package ml
 
 import (
 	"math"
 
+	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
-// mlTrees hold the tree ensembles of [MLDomain].
-var mlTrees = []Op{
-	{Domain: MLDomain, Name: "TreeEnsemble", Since: []int{5}, MinIn: 1, MaxIn: 1,
-		Infer: inferTreeEnsemble, Eval: inFloat32(evalTrees),
+// treeOps hold the tree ensembles of [Domain].
+var treeOps = []op.Op{
+	{Domain: Domain, Name: "TreeEnsemble", Since: []int{5}, MinIn: 1, MaxIn: 1,
+		Infer: inferTreeEnsemble, Eval: op.InFloat32(evalTrees),
 		Flops: treeFlops},
-	{Domain: MLDomain, Name: "TreeEnsembleClassifier", Since: []int{1, 3, 5}, MinIn: 1, MaxIn: 1,
+	{Domain: Domain, Name: "TreeEnsembleClassifier", Since: []int{1, 3, 5}, MinIn: 1, MaxIn: 1,
 		MinOut: 1, MaxOut: 2,
 		Infer: inferTreeClassifier, Eval: evalTreeClassifier, Flops: treeFlops},
-	{Domain: MLDomain, Name: "TreeEnsembleRegressor", Since: []int{1, 3, 5}, MinIn: 1, MaxIn: 1,
+	{Domain: Domain, Name: "TreeEnsembleRegressor", Since: []int{1, 3, 5}, MinIn: 1, MaxIn: 1,
 		Infer: inferTreeRegressor, Eval: evalTrees,
 		Flops: treeFlops},
 }
 
 // treeFlops estimates a comparison for each node on the way down, in trees of which half the nodes
 // are leaves and the leaves are at one depth.
-func treeFlops(c *Call, in, _ []Type) int64 {
+func treeFlops(c *op.Call, in, _ []op.Type) int64 {
 	rows := int64(1)
 	if s, ok := in[0].Ints(); ok && len(s) == 2 {
 		rows = int64(s[0])
@@ -39,26 +40,26 @@ func treeFlops(c *Call, in, _ []Type) int64 {
 }
 
 // forestOutputs returns how many scores a row has, and a classifier's labels.
-func (c *Call) forestOutputs() (n int, l classLabels, err error) {
+func forestOutputs(c *op.Call) (n int, l classLabels, err error) {
 	if c.Type == "TreeEnsembleClassifier" {
-		if l, err = c.labels("classlabels_int64s", "classlabels_strings"); err != nil {
+		if l, err = labels(c, "classlabels_int64s", "classlabels_strings"); err != nil {
 			return 0, l, err
 		}
 		if l.len() == 0 {
-			return 0, l, c.Errorf(ErrAttr,
+			return 0, l, c.Errorf(op.ErrAttr,
 				"neither classlabels_int64s nor classlabels_strings is given, want one")
 		}
 		return l.len(), l, nil
 	}
 	targets := c.Attrs.Int("n_targets", 1)
 	if targets < 1 || targets > math.MaxInt32 {
-		return 0, l, c.Errorf(ErrAttr, "n_targets is %d, want at least 1", targets)
+		return 0, l, c.Errorf(op.ErrAttr, "n_targets is %d, want at least 1", targets)
 	}
 	return int(targets), l, nil
 }
 
 // checkFeatures refuses inputs of known width that are narrower than a compared feature.
-func (c *Infer) checkFeatures(features Dim) error {
+func checkFeatures(c *op.Infer, features op.Dim) error {
 	width, ok := features.Int()
 	if !ok {
 		return nil
@@ -66,74 +67,75 @@ func (c *Infer) checkFeatures(features Dim) error {
 	leaves := c.Attrs.Strings("nodes_modes")
 	for i, f := range c.Attrs.Ints("nodes_featureids") {
 		if (i >= len(leaves) || leaves[i] != "LEAF") && (f < 0 || f >= int64(width)) {
-			return c.Errorf(ErrInput, "node %d compares feature %d, the input has %d", i, f, width)
+			return c.Errorf(op.ErrInput, "node %d compares feature %d, the input has %d", i, f,
+				width)
 		}
 	}
 	return nil
 }
 
-func inferTreeClassifier(c *Infer) error {
-	n, l, err := c.forestOutputs()
+func inferTreeClassifier(c *op.Infer) error {
+	n, l, err := forestOutputs(c.Call)
 	if err != nil {
 		return err
 	}
-	_, features, _, err := c.matrixDims()
+	_, features, _, err := matrixDims(c)
 	if err != nil {
 		return err
 	}
-	if err := c.checkFeatures(features); err != nil {
+	if err := checkFeatures(c, features); err != nil {
 		return err
 	}
-	return c.inferClasses(l, Known(n))
+	return inferClasses(c, l, op.Known(n))
 }
 
-func inferTreeRegressor(c *Infer) error {
-	if _, err := c.sameDType(mlInputs, c.In[0].DType); err != nil {
+func inferTreeRegressor(c *op.Infer) error {
+	if _, err := c.SameDType(numericTypes, c.In[0].DType); err != nil {
 		return err
 	}
-	return c.inferTargets(tensor.Float32)
+	return inferTargets(c, tensor.Float32)
 }
 
 // treeTypes are the inputs of TreeEnsemble.
-var treeTypes = setOf(tensor.Float32, tensor.Float64, tensor.Float16)
+var treeTypes = op.SetOf(tensor.Float32, tensor.Float64, tensor.Float16)
 
-func inferTreeEnsemble(c *Infer) error {
-	d, err := c.sameDType(treeTypes, c.In[0].DType)
+func inferTreeEnsemble(c *op.Infer) error {
+	d, err := c.SameDType(treeTypes, c.In[0].DType)
 	if err != nil {
 		return err
 	}
-	return c.inferTargets(d)
+	return inferTargets(c, d)
 }
 
 // inferTargets sets an output of one score a target and row.
-func (c *Infer) inferTargets(d tensor.DType) error {
-	n, _, err := c.forestOutputs()
+func inferTargets(c *op.Infer, d tensor.DType) error {
+	n, _, err := forestOutputs(c.Call)
 	if err != nil {
 		return err
 	}
-	rows, features := Unknown(), Unknown()
+	rows, features := op.Unknown(), op.Unknown()
 	if s := c.In[0].Shape; c.In[0].Ranked {
 		switch len(s) {
 		case 1:
-			rows, features = Known(1), s[0]
+			rows, features = op.Known(1), s[0]
 		case 2:
 			rows, features = s[0], s[1]
 		default:
-			return c.Errorf(ErrInput, "input of rank %d, want [N, C] or [C]", len(s))
+			return c.Errorf(op.ErrInput, "input of rank %d, want [N, C] or [C]", len(s))
 		}
 	}
-	c.Out[0] = Ranked(d, rows, Known(n))
-	return c.checkFeatures(features)
+	c.Out[0] = op.Ranked(d, rows, op.Known(n))
+	return checkFeatures(c, features)
 }
 
 // Rows reads the shape of an input of a forest: [N, C], or [C] for one row. It fails when C is less
 // than the features that the forest compares.
-func (f *Forest) Rows(c *Call, shape []int) (rows, features int, err error) {
-	if rows, features, err = c.matrix(shape); err != nil {
+func (f *Forest) Rows(c *op.Call, shape []int) (rows, features int, err error) {
+	if rows, features, err = matrix(c, shape); err != nil {
 		return 0, 0, err
 	}
 	if features < f.Features {
-		return 0, 0, c.Errorf(ErrInput, "a node compares feature %d, the input has %d",
+		return 0, 0, c.Errorf(op.ErrInput, "a node compares feature %d, the input has %d",
 			f.Features-1, features)
 	}
 	return rows, features, nil
@@ -154,12 +156,12 @@ func (f *Forest) Label(out *tensor.Tensor, i, class int) { f.labels.put(out, i, 
 func (f *Forest) LabelType() tensor.DType { return f.labels.dtype() }
 
 // rowsOf calls do with each row of the input and its finished scores.
-func (f *Forest) rowsOf(c *Eval, do func(row, class int, scores []float64)) error {
+func (f *Forest) rowsOf(c *op.Eval, do func(row, class int, scores []float64)) error {
 	rows, features, err := f.Rows(c.Call, c.In[0].Shape)
 	if err != nil {
 		return err
 	}
-	x, err := c.features64(c.In[0])
+	x, err := features64(c.Call, c.In[0])
 	if err != nil {
 		return err
 	}
@@ -176,7 +178,7 @@ func (f *Forest) rowsOf(c *Eval, do func(row, class int, scores []float64)) erro
 
 // evalTrees is TreeEnsemble, whose output has the type of the input, and TreeEnsembleRegressor,
 // whose output is float32.
-func evalTrees(c *Eval) error {
+func evalTrees(c *op.Eval) error {
 	f, err := ForestOf(c.Call, c.In[0].DType)
 	if err != nil {
 		return err
@@ -187,7 +189,7 @@ func evalTrees(c *Eval) error {
 	}
 	d := tensor.Float32
 	if c.Type == "TreeEnsemble" {
-		if d, err = c.sameDType(treeTypes, c.In[0].DType); err != nil {
+		if d, err = c.SameDType(treeTypes, c.In[0].DType); err != nil {
 			return err
 		}
 	}
@@ -210,7 +212,7 @@ func putFloat32(out []float32, v []float64) {
 	}
 }
 
-func evalTreeClassifier(c *Eval) error {
+func evalTreeClassifier(c *op.Eval) error {
 	f, err := ForestOf(c.Call, c.In[0].DType)
 	if err != nil {
 		return err
@@ -219,7 +221,7 @@ func evalTreeClassifier(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	y, z, err := c.classOutputs(f.labels, rows, f.Outputs)
+	y, z, err := classOutputs(c, f.labels, rows, f.Outputs)
 	if err != nil {
 		return err
 	}

@@ -1,17 +1,18 @@
-package op
+package microsoft
 
 import (
 	"math"
 	"slices"
 
+	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
 // matMulNBits is a product with weights of 2, 4 or 8 bits, which come in blocks along K that each
 // have a scale and a zero point. Attribute accuracy_level, which allows a runtime to round A,
 // changes nothing here: weir:MatMulNBits does so.
-func matMulNBits() Op {
-	o := composition(Op{Name: "MatMulNBits", MinIn: 3, MaxIn: 6, Flops: nBitsFlops}, allRounded,
+func matMulNBits() op.Op {
+	o := composition(op.Op{Name: "MatMulNBits", MinIn: 3, MaxIn: 6, Flops: nBitsFlops}, allRounded,
 		defineMatMulNBits)
 	o.Infer = inferMatMulNBits
 	return o
@@ -30,54 +31,54 @@ const (
 // nBits is the layout of the weights: N rows of blocks of K.
 type nBits struct{ n, k, bits, block, blocks int }
 
-func nBitsFlops(c *Call, _, out []Type) int64 {
-	return 2 * min(max(c.Attrs.Int("K", 0), 0), math.MaxInt32) * typeCount(out[0])
+func nBitsFlops(c *op.Call, _, out []op.Type) int64 {
+	return 2 * min(max(c.Attrs.Int("K", 0), 0), math.MaxInt32) * out[0].Elements()
 }
 
-// nBits reads the layout from the attributes.
-func (c *Call) nBits() (w nBits, err error) {
+// readNBits reads the layout from the attributes.
+func readNBits(c *op.Call) (w nBits, err error) {
 	for _, name := range []string{"K", "N", "block_size"} {
 		if v := c.Attrs.Int(name, 0); v < 1 || v > math.MaxInt32 {
-			return w, c.Errorf(ErrAttr, "%s is %d, must be positive", name, v)
+			return w, c.Errorf(op.ErrAttr, "%s is %d, must be positive", name, v)
 		}
 	}
 	w = nBits{n: int(c.Attrs.Int("N", 0)), k: int(c.Attrs.Int("K", 0)),
 		bits:  int(c.Attrs.Int("bits", 4)),
 		block: int(c.Attrs.Int("block_size", 0))}
 	if w.bits != 2 && w.bits != 4 && w.bits != 8 {
-		return w, c.Errorf(ErrUnsupported, "weights of %d bits; there are 2, 4 and 8", w.bits)
+		return w, c.Errorf(op.ErrUnsupported, "weights of %d bits; there are 2, 4 and 8", w.bits)
 	}
 	if w.block < 16 || w.block&(w.block-1) != 0 {
-		return w, c.Errorf(ErrAttr, "block_size is %d, must be a power of two of 16 or more",
+		return w, c.Errorf(op.ErrAttr, "block_size is %d, must be a power of two of 16 or more",
 			w.block)
 	}
 	if c.Attrs.Int("weight_prepacked", 0) != 0 {
-		return w, c.Errorf(ErrUnsupported, "weights in a layout of another device")
+		return w, c.Errorf(op.ErrUnsupported, "weights in a layout of another device")
 	}
 	w.blocks = (w.k + w.block - 1) / w.block
 	return w, nil
 }
 
 // inferMatMulNBits replaces the last dimension of A, K, by N.
-func inferMatMulNBits(c *Infer) error {
-	w, err := c.nBits()
+func inferMatMulNBits(c *op.Infer) error {
+	w, err := readNBits(c.Call)
 	if err != nil {
 		return err
 	}
-	a, ranked, err := c.start(floatTypes)
+	a, ranked, err := c.Start(floatTypes)
 	if err != nil || !ranked {
 		return err
 	}
 	last := len(a.Shape) - 1
-	if last < 0 || !mayEqual(a.Shape[last], Known(w.k)) {
-		return c.Errorf(ErrInput, "A is %v, its last dimension must be K = %d", a, w.k)
+	if last < 0 || !a.Shape[last].MayEqual(op.Known(w.k)) {
+		return c.Errorf(op.ErrInput, "A is %v, its last dimension must be K = %d", a, w.k)
 	}
 	shape := slices.Clone(a.Shape)
-	shape[last] = Known(w.n)
-	c.Out[0] = Ranked(a.DType, shape...)
+	shape[last] = op.Known(w.n)
+	c.Out[0] = op.Ranked(a.DType, shape...)
 	if b := c.In[NBitsB]; b.Ranked {
 		if n, ok := b.Count().Int(); ok && n != w.n*w.blocks*w.block*w.bits/8 {
-			return c.Errorf(ErrInput, "B is %v, must have %d × %d blocks of %d bytes", b, w.n,
+			return c.Errorf(op.ErrInput, "B is %v, must have %d × %d blocks of %d bytes", b, w.n,
 				w.blocks, w.block*w.bits/8)
 		}
 	}
@@ -87,46 +88,47 @@ func inferMatMulNBits(c *Infer) error {
 // defineMatMulNBits is a product with the weights as numbers, which it can only be once they are
 // known.
 func defineMatMulNBits(x *expander) {
-	layout, err := x.nBits()
+	layout, err := readNBits(x.Call)
 	if err != nil {
-		x.err = err
+		x.Err = err
 		return
 	}
 	var in [6]*tensor.Tensor
 	for i := NBitsB; i < NBitsBias; i++ {
-		v := x.input(i)
-		if in[i] = x.typ(v).Const; in[i] == nil && v != absent {
-			x.later()
+		v := x.Input(i)
+		if in[i] = x.TypeOf(v).Const; in[i] == nil && v != op.Absent {
+			x.Later()
 			return
 		}
 	}
 	w, err := layout.weights(x.Call, in)
 	if err != nil {
-		x.err = err
+		x.Err = err
 		return
 	}
-	a := x.input(NBitsA)
-	y := x.op("MatMul", nil, a, x.cast(x.constant(w), x.dtype(a)))
-	if b := x.input(NBitsBias); b != absent {
-		if s := x.ranked(b, "bias", 1); x.err == nil && !mayEqual(s[0], Known(layout.n)) {
-			x.fail(ErrInput, "bias is %v, must have %d elements", x.types[b], layout.n)
+	a := x.Input(NBitsA)
+	y := x.Op("MatMul", nil, a, x.Cast(x.Constant(w), x.DType(a)))
+	if b := x.Input(NBitsBias); b != op.Absent {
+		if s := x.Ranked(b, "bias", 1); x.Err == nil && !s[0].MayEqual(op.Known(layout.n)) {
+			x.Fail(op.ErrInput, "bias is %v, must have %d elements", x.TypeOf(b), layout.n)
 		}
-		y = x.add(y, b)
+		y = x.Add(y, b)
 	}
-	x.give(0, y)
+	x.Give(0, y)
 }
 
 // weights returns the weights as float32, K × N: element k of row n is (q - zero) · scale of its
 // block, or of block g_idx[k].
-func (w nBits) weights(c *Call, in [6]*tensor.Tensor) (*tensor.Tensor, error) {
+func (w nBits) weights(c *op.Call, in [6]*tensor.Tensor) (*tensor.Tensor, error) {
 	if b := in[NBitsB]; b.DType != tensor.Uint8 || b.Len() != w.n*w.blocks*w.block*w.bits/8 {
-		return nil, c.Errorf(ErrInput, "B is %v%v, must be uint8 with %d × %d blocks of %d bytes",
+		return nil, c.Errorf(op.ErrInput,
+			"B is %v%v, must be uint8 with %d × %d blocks of %d bytes",
 			b.DType, b.Shape, w.n, w.blocks,
 			w.block*w.bits/8)
 	}
 	scales, err := in[NBitsScales].Floats()
 	if err != nil || len(scales) != w.n*w.blocks {
-		return nil, c.Errorf(ErrInput, "scales are %v%v, must be %d × %d", in[NBitsScales].DType,
+		return nil, c.Errorf(op.ErrInput, "scales are %v%v, must be %d × %d", in[NBitsScales].DType,
 			in[NBitsScales].Shape, w.n, w.blocks)
 	}
 	zeros, err := w.zeros(c, in[NBitsZeros])
@@ -159,22 +161,24 @@ func (w nBits) field(packed []byte, i int) int {
 
 // zeros are the zero points of all blocks: given as floats or packed like the weights, row by row;
 // else half the range.
-func (w nBits) zeros(c *Call, t *tensor.Tensor) ([]float64, error) {
+func (w nBits) zeros(c *op.Call, t *tensor.Tensor) ([]float64, error) {
 	n := w.n * w.blocks
 	switch {
 	case t == nil:
 		return slices.Repeat([]float64{float64(int(1) << (w.bits - 1))}, n), nil
 	case t.DType != tensor.Uint8:
 		v, err := t.Floats()
-		if err != nil || len(v) != n || !floatTypes.has(t.DType) {
-			return nil, c.Errorf(ErrInput, "zero points are %v%v, must be uint8 or float, %d × %d",
+		if err != nil || len(v) != n || !floatTypes.Has(t.DType) {
+			return nil, c.Errorf(op.ErrInput,
+				"zero points are %v%v, must be uint8 or float, %d × %d",
 				t.DType, t.Shape, w.n, w.blocks)
 		}
 		return v, nil
 	}
 	row := (w.blocks*w.bits + 7) / 8
 	if t.Len() != w.n*row {
-		return nil, c.Errorf(ErrInput, "zero points are uint8%v, must be packed as %d × %d bytes",
+		return nil, c.Errorf(op.ErrInput,
+			"zero points are uint8%v, must be packed as %d × %d bytes",
 			t.Shape, w.n, row)
 	}
 	v := make([]float64, n)
@@ -185,7 +189,7 @@ func (w nBits) zeros(c *Call, t *tensor.Tensor) ([]float64, error) {
 }
 
 // groups tells which block's scale each place along K has.
-func (w nBits) groups(c *Call, t *tensor.Tensor) ([]int, error) {
+func (w nBits) groups(c *op.Call, t *tensor.Tensor) ([]int, error) {
 	groups := make([]int, w.k)
 	if t == nil || t.Len() == 0 {
 		for k := range groups {
@@ -195,12 +199,13 @@ func (w nBits) groups(c *Call, t *tensor.Tensor) ([]int, error) {
 	}
 	v, err := t.Ints()
 	if err != nil || len(v) < w.k {
-		return nil, c.Errorf(ErrInput, "g_idx is %v%v, must have K = %d elements", t.DType, t.Shape,
+		return nil, c.Errorf(op.ErrInput, "g_idx is %v%v, must have K = %d elements", t.DType,
+			t.Shape,
 			w.k)
 	}
 	for k := range groups {
 		if groups[k] = int(v[k]); v[k] < 0 || v[k] >= int64(w.blocks) {
-			return nil, c.Errorf(ErrInput, "g_idx[%d] is %d, there are %d blocks", k, v[k],
+			return nil, c.Errorf(op.ErrInput, "g_idx[%d] is %d, there are %d blocks", k, v[k],
 				w.blocks)
 		}
 	}

@@ -1,9 +1,10 @@
-package op
+package ml
 
 import (
 	"math"
 	"slices"
 
+	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -24,7 +25,8 @@ func (b *forestBuilder) readNodes() error {
 	trees, ids, modes, features := as.Ints("nodes_treeids"), as.Ints("nodes_nodeids"),
 		as.Strings("nodes_modes"), as.Ints("nodes_featureids")
 	trues, falses := as.Ints("nodes_truenodeids"), as.Ints("nodes_falsenodeids")
-	n, err := b.sameLengths(map[string]int{"nodes_values": len(values), "nodes_treeids": len(trees),
+	n, err := sameLengths(b.Call, map[string]int{"nodes_values": len(values),
+		"nodes_treeids": len(trees),
 		"nodes_nodeids": len(ids),
 		"nodes_modes":   len(modes), "nodes_featureids": len(features),
 		"nodes_truenodeids": len(trues), "nodes_falsenodeids": len(falses)})
@@ -36,7 +38,7 @@ func (b *forestBuilder) readNodes() error {
 	case err != nil:
 		return err
 	case n == 0 || n > math.MaxInt32:
-		return b.Errorf(ErrAttr, "there are %d nodes, want at least one and fewer than 2³¹", n)
+		return b.Errorf(op.ErrAttr, "there are %d nodes, want at least one and fewer than 2³¹", n)
 	}
 	index, err := b.index(trees, ids)
 	if err != nil {
@@ -47,8 +49,9 @@ func (b *forestBuilder) readNodes() error {
 		node := &b.f.Nodes[i]
 		mode, ok := treeModes[modes[i]]
 		if !ok {
-			return b.Errorf(ErrAttr, "nodes_modes has %q, want BRANCH_LEQ, BRANCH_LT, BRANCH_GTE, "+
-				"BRANCH_GT, BRANCH_EQ, BRANCH_NEQ or LEAF", modes[i])
+			return b.Errorf(op.ErrAttr,
+				"nodes_modes has %q, want BRANCH_LEQ, BRANCH_LT, BRANCH_GTE, "+
+					"BRANCH_GT, BRANCH_EQ, BRANCH_NEQ or LEAF", modes[i])
 		}
 		*node = TreeNode{Mode: mode, Value: values[i], MissingTrue: tracks != nil && tracks[i] == 1}
 		if mode == TreeLeaf {
@@ -80,7 +83,7 @@ func (b *forestBuilder) index(trees, ids []int64) (*nodeIndex, error) {
 	x := &nodeIndex{trees, ids, map[int64]int32{}, map[nodeKey]int32{}}
 	for i, tree := range trees {
 		if at, ok := x.find(tree, ids[i]); ok && at != int32(i) {
-			return nil, b.Errorf(ErrAttr, "tree %d has two nodes %d", tree, ids[i])
+			return nil, b.Errorf(op.ErrAttr, "tree %d has two nodes %d", tree, ids[i])
 		}
 		if _, ok := x.first[tree]; !ok {
 			x.first[tree] = int32(i)
@@ -111,7 +114,8 @@ func (x *nodeIndex) find(tree, id int64) (int32, bool) {
 func (b *forestBuilder) child(x *nodeIndex, tree, parent, id int64) (int32, error) {
 	i, ok := x.find(tree, id)
 	if !ok {
-		return 0, b.Errorf(ErrAttr, "tree %d has no node %d, which its node %d branches to", tree,
+		return 0, b.Errorf(op.ErrAttr, "tree %d has no node %d, which its node %d branches to",
+			tree,
 			id, parent)
 	}
 	return i, nil
@@ -120,13 +124,13 @@ func (b *forestBuilder) child(x *nodeIndex, tree, parent, id int64) (int32, erro
 // readHead reads what is not about nodes.
 func (b *forestBuilder) readHead() error {
 	var err error
-	if b.f.Outputs, b.f.labels, err = b.forestOutputs(); err != nil {
+	if b.f.Outputs, b.f.labels, err = forestOutputs(b.Call); err != nil {
 		return err
 	}
-	if b.f.post, err = b.transform(); err != nil {
+	if b.f.post, err = transform(b.Call); err != nil {
 		return err
 	}
-	how, err := b.choice("aggregate_function", "SUM", "AVERAGE", "MIN", "MAX")
+	how, err := choice(b.Call, "aggregate_function", "SUM", "AVERAGE", "MIN", "MAX")
 	if err != nil {
 		return err
 	}
@@ -137,7 +141,7 @@ func (b *forestBuilder) readHead() error {
 	}
 	n := len(b.f.base)
 	if n != 0 && n != b.f.Outputs && !(n == 1 && b.f.labels.len() == 2) {
-		return b.Errorf(ErrAttr, "base_values has %d elements for %d scores", n, b.f.Outputs)
+		return b.Errorf(op.ErrAttr, "base_values has %d elements for %d scores", n, b.f.Outputs)
 	}
 	return nil
 }
@@ -155,7 +159,7 @@ func (b *forestBuilder) readWeights(index *nodeIndex) error {
 	}
 	trees, ids, targets := b.Attrs.Ints(prefix+"_treeids"), b.Attrs.Ints(prefix+"_nodeids"),
 		b.Attrs.Ints(prefix+"_ids")
-	n, err := b.sameLengths(map[string]int{prefix + "_weights": len(values),
+	n, err := sameLengths(b.Call, map[string]int{prefix + "_weights": len(values),
 		prefix + "_treeids": len(trees), prefix + "_nodeids": len(ids),
 		prefix + "_ids": len(targets)})
 	if err != nil {
@@ -167,9 +171,10 @@ func (b *forestBuilder) readWeights(index *nodeIndex) error {
 		at, ok := index.find(trees[i], ids[i])
 		switch {
 		case !ok:
-			return b.Errorf(ErrAttr, "%s_nodeids: tree %d has no node %d", prefix, trees[i], ids[i])
+			return b.Errorf(op.ErrAttr, "%s_nodeids: tree %d has no node %d", prefix, trees[i],
+				ids[i])
 		case targets[i] < 0 || targets[i] >= int64(b.f.Outputs):
-			return b.Errorf(ErrAttr, "%s_ids has %d, want an index below %d", prefix, targets[i],
+			return b.Errorf(op.ErrAttr, "%s_ids has %d, want an index below %d", prefix, targets[i],
 				b.f.Outputs)
 		}
 		leaf[i] = at
@@ -215,12 +220,13 @@ func (b *forestBuilder) readSplits() error {
 	}
 	modes := as.Tensor("nodes_modes")
 	if modes == nil || modes.DType != tensor.Uint8 {
-		return b.Errorf(ErrAttr, "nodes_modes is not a tensor of uint8")
+		return b.Errorf(op.ErrAttr, "nodes_modes is not a tensor of uint8")
 	}
 	features, trues, falses := as.Ints("nodes_featureids"), as.Ints("nodes_truenodeids"),
 		as.Ints("nodes_falsenodeids")
 	trueLeafs, falseLeafs := as.Ints("nodes_trueleafs"), as.Ints("nodes_falseleafs")
-	n, err := b.sameLengths(map[string]int{"nodes_splits": len(splits), "nodes_modes": modes.Len(),
+	n, err := sameLengths(b.Call, map[string]int{"nodes_splits": len(splits),
+		"nodes_modes":       modes.Len(),
 		"nodes_featureids":  len(features),
 		"nodes_truenodeids": len(trues), "nodes_falsenodeids": len(falses),
 		"nodes_trueleafs": len(trueLeafs), "nodes_falseleafs": len(falseLeafs)})
@@ -233,14 +239,14 @@ func (b *forestBuilder) readSplits() error {
 	case err != nil:
 		return err
 	case n == 0 || n > math.MaxInt32-leaves:
-		return b.Errorf(ErrAttr, "there are %d nodes, want at least one and fewer than 2³¹", n)
+		return b.Errorf(op.ErrAttr, "there are %d nodes, want at least one and fewer than 2³¹", n)
 	}
 	b.f.Nodes = make([]TreeNode, n+leaves)
 	for i := range n {
 		node := TreeNode{Mode: TreeMode(modes.Data[i]), Value: splits[i],
 			MissingTrue: tracks != nil && tracks[i] == 1}
 		if node.Mode > BranchMember {
-			return b.Errorf(ErrAttr, "nodes_modes has %d, want 0 to 6", node.Mode)
+			return b.Errorf(op.ErrAttr, "nodes_modes has %d, want 0 to 6", node.Mode)
 		}
 		if node.Feature, err = b.feature(features[i]); err != nil {
 			return err
@@ -265,13 +271,13 @@ func (b *forestBuilder) readSplits() error {
 // readSplitHead reads what is not about interior nodes: leaves have one weight each.
 func (b *forestBuilder) readSplitHead() error {
 	var err error
-	if b.f.Outputs, _, err = b.forestOutputs(); err != nil {
+	if b.f.Outputs, _, err = forestOutputs(b.Call); err != nil {
 		return err
 	}
 	post, how := b.Attrs.Int("post_transform", int64(postNone)),
 		b.Attrs.Int("aggregate_function", int64(AggregateSum))
 	if post < 0 || post > int64(postProbit) || how < 0 || how > int64(AggregateMax) {
-		return b.Errorf(ErrAttr,
+		return b.Errorf(op.ErrAttr,
 			"post_transform is %d and aggregate_function %d, want 0 to 4 and 0 to 3", post, how)
 	}
 	b.f.post, b.f.Aggregate = postTransform(post), Aggregation(how)
@@ -280,14 +286,14 @@ func (b *forestBuilder) readSplitHead() error {
 		return err
 	}
 	targets := b.Attrs.Ints("leaf_targetids")
-	if _, err := b.sameLengths(map[string]int{"leaf_weights": len(values),
+	if _, err := sameLengths(b.Call, map[string]int{"leaf_weights": len(values),
 		"leaf_targetids": len(targets)}); err != nil {
 		return err
 	}
 	b.f.Weights = make([]TreeWeight, len(values))
 	for i, t := range targets {
 		if t < 0 || t >= int64(b.f.Outputs) {
-			return b.Errorf(ErrAttr, "leaf_targetids has %d, want an index below %d", t,
+			return b.Errorf(op.ErrAttr, "leaf_targetids has %d, want an index below %d", t,
 				b.f.Outputs)
 		}
 		b.f.Weights[i] = TreeWeight{int32(t), values[i]}
@@ -299,12 +305,12 @@ func (b *forestBuilder) readSplitHead() error {
 func (b *forestBuilder) branch(id int64, leaf bool, n int) (int32, error) {
 	if leaf {
 		if id < 0 || id >= int64(len(b.f.Weights)) {
-			return 0, b.Errorf(ErrAttr, "a node branches to leaf %d of %d", id, len(b.f.Weights))
+			return 0, b.Errorf(op.ErrAttr, "a node branches to leaf %d of %d", id, len(b.f.Weights))
 		}
 		return int32(n) + int32(id), nil
 	}
 	if id < 0 || id >= int64(n) {
-		return 0, b.Errorf(ErrAttr, "a node branches to node %d of %d", id, n)
+		return 0, b.Errorf(op.ErrAttr, "a node branches to node %d of %d", id, n)
 	}
 	return int32(id), nil
 }
@@ -312,12 +318,12 @@ func (b *forestBuilder) branch(id int64, leaf bool, n int) (int32, error) {
 func (b *forestBuilder) readRoots(n int) error {
 	for _, r := range b.Attrs.Ints("tree_roots") {
 		if r < 0 || r >= int64(n) {
-			return b.Errorf(ErrAttr, "tree_roots has %d, want an index below %d", r, n)
+			return b.Errorf(op.ErrAttr, "tree_roots has %d, want an index below %d", r, n)
 		}
 		b.f.Roots = append(b.f.Roots, int32(r))
 	}
 	if len(b.f.Roots) == 0 {
-		return b.Errorf(ErrAttr, "tree_roots is empty")
+		return b.Errorf(op.ErrAttr, "tree_roots is empty")
 	}
 	return nil
 }
@@ -336,7 +342,7 @@ func (b *forestBuilder) readSets(n int) error {
 			continue
 		}
 		if given > len(members) || given == len(members) && len(b.f.Sets) > 0 {
-			return b.Errorf(ErrAttr,
+			return b.Errorf(op.ErrAttr,
 				"membership_values has %d sets, want one for each BRANCH_MEMBER node",
 				len(b.f.Sets))
 		}
@@ -349,7 +355,7 @@ func (b *forestBuilder) readSets(n int) error {
 		given += end + 1
 	}
 	if given < len(members) {
-		return b.Errorf(ErrAttr,
+		return b.Errorf(op.ErrAttr,
 			"membership_values has more than the sets of %d BRANCH_MEMBER nodes", len(b.f.Sets))
 	}
 	return nil
