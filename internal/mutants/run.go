@@ -35,7 +35,7 @@ func (s *suite) run(ctx context.Context, mutant int, home string) (output []byte
 	if mutant == 0 {
 		wall, cpu = 10*time.Minute, 600
 	}
-	limits := fmt.Sprintf("ulimit -v %d -t %d; exec \"$@\"", memoryKiB, cpu)
+	limits := fmt.Sprintf("ulimit -v %d && ulimit -t %d && exec \"$@\"", memoryKiB, cpu)
 	c := exec.CommandContext(ctx, "sh", "-c", limits, "sh", s.binary, "-test.short",
 		"-test.failfast", "-test.timeout", wall.String())
 	c.Dir = s.dir
