@@ -27,7 +27,8 @@ type Target struct {
 
 // Targets are what a run changes, each by an equal share of the mutants.
 var Targets = []Target{
-	{"op", []string{"op"}, nil, []string{"op", "device/cpu/kernels", "pass", "plan"}},
+	{"op", []string{"op", "op/ml", "op/microsoft"}, nil, []string{"op", "op/ml", "op/microsoft",
+		"device/cpu/kernels", "pass", "plan"}},
 	{"pass", []string{"pass"}, nil, []string{"pass", "plan", ""}},
 	{"plan", []string{"plan"}, nil, []string{"plan", "engine", "plan/cache", ""}},
 	{"device/cpu", []string{"device/cpu", "device/cpu/kernels"}, nil, []string{"device/cpu",
