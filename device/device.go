@@ -9,6 +9,8 @@ var (
 	ErrOutOfMemory = errors.New("out of device memory")
 	// ErrInvalidSize: a negative number of bytes, or more than can be addressed.
 	ErrInvalidSize = errors.New("invalid buffer size")
+	// ErrBounds: a copy that leaves its buffer, or one from or to a buffer that has been freed.
+	ErrBounds = errors.New("outside of the buffer")
 	// ErrUnknownDevice: no device of that name on this machine.
 	ErrUnknownDevice = errors.New("unknown device")
 	// ErrClosed: the device has been closed.
@@ -59,6 +61,13 @@ type Buffer interface {
 	// address it or it has been freed. The slice must not be used after Free, nor must anything
 	// made from it.
 	Bytes() []byte
+
+	// CopyIn copies host bytes to the buffer from byte off on, and CopyOut bytes from off on to the
+	// host: all of them, or none with an error of kind [ErrBounds] that names the device and the
+	// numbers. They return when the copy is done, and must not be called while a task may use the
+	// same bytes, nor at the same time as Free.
+	CopyIn(off int64, src []byte) error
+	CopyOut(dst []byte, off int64) error
 
 	// Free gives the memory back to the system at once. A second call does nothing.
 	Free()

@@ -143,10 +143,14 @@ func (s *Session) given(mem []byte) (device.Buffer, error) {
 	w, inPlace := o.Device.(device.Wrapper)
 	if !inPlace {
 		buffer, err := s.alloc(o.Quota, p.PackedBytes)
-		if err == nil {
-			copy(buffer.Bytes(), mem)
+		if err != nil {
+			return nil, err
 		}
-		return buffer, err
+		if err := buffer.CopyIn(0, mem); err != nil {
+			release(o.Quota, buffer)
+			return nil, err
+		}
+		return buffer, nil
 	}
 	if err := o.Quota.Reserve(p.PackedBytes); err != nil {
 		return nil, fmt.Errorf("graph %q: packed weights: %w", p.Graph.Name, err)

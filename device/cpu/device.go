@@ -155,6 +155,30 @@ func (b *buffer) Bytes() []byte {
 	return nil
 }
 
+// CopyIn implements [device.Buffer].
+func (b *buffer) CopyIn(off int64, src []byte) error {
+	mem, err := b.stretch("to", off, len(src))
+	copy(mem, src)
+	return err
+}
+
+// CopyOut implements [device.Buffer].
+func (b *buffer) CopyOut(dst []byte, off int64) error {
+	mem, err := b.stretch("from", off, len(dst))
+	copy(dst, mem)
+	return err
+}
+
+// stretch is n bytes of the buffer, which a copy goes to or from.
+func (b *buffer) stretch(way string, off int64, n int) ([]byte, error) {
+	mem := b.Bytes()
+	if off < 0 || off > int64(len(mem)) || int64(n) > int64(len(mem))-off {
+		return nil, fmt.Errorf("device %s: copy of %d bytes %s %d of a buffer that has %d: %w",
+			b.device.info.ID, n, way, off, len(mem), device.ErrBounds)
+	}
+	return mem[off:][:n], nil
+}
+
 // Populate implements [device.Populator].
 func (b *buffer) Populate(from, to int64) {
 	m := b.mem.Load()

@@ -219,3 +219,39 @@ func TestWrap(t *testing.T) {
 	}
 	none.Free()
 }
+
+// TestCopies copies to and from a buffer, and holds that what would leave it changes no byte.
+func TestCopies(t *testing.T) {
+	d, err := Open("cpu:0", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := d.Alloc(8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := make([]byte, 8)
+	for i, c := range []struct {
+		off  int64
+		n    int
+		fits bool
+	}{{0, 8, true}, {2, 3, true}, {7, 1, true}, {8, 0, true}, {0, 9, false}, {8, 1, false},
+		{-1, 1, false}, {9, 0, false}, {1 << 62, 1, false}} {
+		src, out := bytes.Repeat([]byte{byte(i + 1)}, c.n), make([]byte, c.n)
+		in, got := b.CopyIn(c.off, src), b.CopyOut(out, c.off)
+		if c.fits != (in == nil) || c.fits != (got == nil) ||
+			!c.fits && (!errors.Is(in, device.ErrBounds) || !errors.Is(got, device.ErrBounds)) {
+			t.Errorf("%d bytes at %d: in %v, out %v", c.n, c.off, in, got)
+		}
+		if c.fits {
+			copy(want[c.off:], src)
+		}
+		if !bytes.Equal(b.Bytes(), want) || c.fits && !bytes.Equal(out, src) {
+			t.Errorf("%d bytes at %d: got %v, want %v", c.n, c.off, b.Bytes(), want)
+		}
+	}
+	b.Free()
+	if err := b.CopyIn(0, []byte{1}); !errors.Is(err, device.ErrBounds) {
+		t.Errorf("to a buffer that was freed: error %v", err)
+	}
+}
