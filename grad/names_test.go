@@ -1,10 +1,12 @@
 package grad_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
 	"github.com/weirgpu/weir/grad"
+	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -44,6 +46,22 @@ func TestNamesOfDimensions(t *testing.T) {
 			for _, names := range []string{"n,m", "n,n", "m,n", "k,m"} {
 				expect(t, run(names), want...)
 			}
+		}
+	}
+}
+
+// TestUnknownRanks asks for gradients by values that may have been broadcast and of which not even
+// the rank is known.
+func TestUnknownRanks(t *testing.T) {
+	for _, lines := range []string{
+		`%y = Mul@14 (%a, %b)`,
+		"%c = Greater@13 (%a, %b)\n%y = Where@16 (%c, %a, %b)",
+	} {
+		g := parse(t, "input %x: float64[n,m]\ninput %z: float64[k,l]\n%a = Squeeze@13 (%x)\n"+
+			"%b = Squeeze@13 (%z)\n"+lines+"\noutput %y")
+		o := grad.Objective{Of: values(t, g, "y"), By: values(t, g, "a", "b")}
+		if _, err := grad.Backward(g, o); !errors.Is(err, op.ErrNoGradient) {
+			t.Errorf("%s: error %v", lines, err)
 		}
 	}
 }
