@@ -178,8 +178,8 @@ func TestWeightsGiven(t *testing.T) {
 	}
 }
 
-// TestQuotasDoNotShare loads one plan for two jobs, each of which is to be charged for what it holds
-// whoever ends first: the second has weights of its own, under its own cap.
+// TestQuotasDoNotShare loads one plan for two jobs, each of which is to be charged for what it
+// holds whoever ends first: the second has weights of its own, under its own cap.
 func TestQuotasDoNotShare(t *testing.T) {
 	b := newBench(t)
 	p := network(t)

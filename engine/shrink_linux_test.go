@@ -64,8 +64,8 @@ func largeModel(t *testing.T, external bool) (path, weights string) {
 	return path, weights
 }
 
-// TestShrunkModel cuts a model's file short at each stage of its use. The job that reads it ends with
-// an error that names the file, on whichever goroutine it does.
+// TestShrunkModel cuts a model's file short at each stage of its use. The job that reads it ends
+// with an error that names the file, on whichever goroutine it does.
 func TestShrunkModel(t *testing.T) {
 	b := newBench(t)
 	compile := func(m *onnx.Model, o plan.Options) (*plan.Plan, error) {

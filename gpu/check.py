@@ -15,8 +15,13 @@ GIB = 1 << 30
 
 
 def fake_environment(host):
-    """What weir exec --fake-gpu gives a program, without the share: for programs that run beside weir."""
-    out = subprocess.run(host.under(Share("1GiB")) + ["env", "-0"], env=host.env, capture_output=True, timeout=120, check=False)
+    """What weir exec --fake-gpu gives a program, without the share: for programs that run beside
+    weir."""
+    out = subprocess.run(host.under(Share("1GiB")) + ["env", "-0"],
+                         env=host.env,
+                         capture_output=True,
+                         timeout=120,
+                         check=False)
     if out.returncode:
         raise Failed(f"weir exec --fake-gpu: {out.stderr.decode(errors='replace').strip()}")
     given = dict(e.split("=", 1) for e in out.stdout.decode().split("\0") if "=" in e)
@@ -39,7 +44,8 @@ def driver_checks(book, host, bounds, cap):
     memory = str(cap)
     whole = Share(memory, **matrix.WHOLE)
     busy = [*s, "--ahead", 2]  # the device always has work of such a program
-    short, long, graph = host.kernels(100, *busy), host.kernels(250, *busy), host.kernels(100, "--graph", *busy)
+    short, long, graph = host.kernels(100, *busy), host.kernels(250, *busy), host.kernels(
+        100, "--graph", *busy)
     small = host.kernels(500, "--batch", 2, "--pause-ms", 5, *s)
     book.check("driver: memory cap", matrix.memory_cap, host, cap)
     book.check("driver: static executable refused", matrix.static_executable, host)
@@ -50,7 +56,8 @@ def driver_checks(book, host, bounds, cap):
     book.check("driver: limit", matrix.limit, host, bounds, long, memory)
     book.check("driver: p99 beside a flood", matrix.latency, host, bounds, small, long, memory)
     book.check("driver: kill -9 of a program", matrix.killed, host, bounds, long, memory)
-    book.check("driver: kill -9 of the agent", matrix.agent_dies, host, bounds, long, host.kernels(250, "--ahead", 2, "--seconds", 9), memory)
+    book.check("driver: kill -9 of the agent", matrix.agent_dies, host, bounds, long,
+               host.kernels(250, "--ahead", 2, "--seconds", 9), memory)
 
 
 def framework_checks(book, host, bounds, cap):
@@ -70,10 +77,13 @@ def framework_checks(book, host, bounds, cap):
     graph = torch("infer", "--mode", "graph", "--ahead", 2)
     small = torch("infer", "--batch", 1, "--length", 64, "--depth", 12, "--pause-ms", 2)
     book.check("torch: memory cap", matrix.torch_cap, host, cap)
-    book.check("torch: p99 of inference beside training", with_torch(matrix.latency, small, train, memory))
-    book.check("torch: 30/70, matmul and training", with_torch(matrix.shares, product, train, memory))
+    book.check("torch: p99 of inference beside training",
+               with_torch(matrix.latency, small, train, memory))
+    book.check("torch: 30/70, matmul and training", with_torch(matrix.shares, product, train,
+                                                               memory))
     for mode in ("eager", "graph", "compile"):
-        book.check(f"torch: overhead alone, {mode}", with_torch(matrix.overhead, torch("infer", "--mode", mode), whole))
+        book.check(f"torch: overhead alone, {mode}",
+                   with_torch(matrix.overhead, torch("infer", "--mode", mode), whole))
     book.check("torch: 30/70, graphs", with_torch(matrix.shares, graph, product, memory))
     book.check("torch: forked data workers", matrix.loader, host, cap)
     book.check("nvcc: static CUDA runtime", matrix.static_runtime, host, cap)
@@ -86,12 +96,16 @@ def framework_checks(book, host, bounds, cap):
 def parse():
     a = argparse.ArgumentParser(description=__doc__)
     a.add_argument("--weir", required=True, help="the weir binary")
-    a.add_argument("--shim", default="", help="the compiled library for preloading; weir's own by default")
+    a.add_argument("--shim",
+                   default="",
+                   help="the compiled library for preloading; weir's own by default")
     a.add_argument("--python", default=sys.executable, help="the Python of the workloads")
     a.add_argument("--out", default="", help="file for the result; standard output by default")
     a.add_argument("--budget", type=float, default=570, help="seconds in all")
     a.add_argument("--only", action="append", help="only checks whose name contains this")
-    a.add_argument("--fake", action="store_true", help="the fake driver: checks the logic, not a GPU")
+    a.add_argument("--fake",
+                   action="store_true",
+                   help="the fake driver: checks the logic, not a GPU")
     a.add_argument("--no-agent", action="store_true", help="let weir exec start the agent")
     options = a.parse_args()
     options.weir = os.path.abspath(options.weir)
@@ -104,8 +118,12 @@ def main():
     book, bounds = Book(options), matrix.Bounds(options.fake)
     book.gpus = []
     book.about = {
-        "fake": options.fake, "label": "fake driver: no statement about any GPU" if options.fake else "measured",
-        "gpu": None, "driver": None, "host": platform.platform(), "python": platform.python_version(),
+        "fake": options.fake,
+        "label": "fake driver: no statement about any GPU" if options.fake else "measured",
+        "gpu": None,
+        "driver": None,
+        "host": platform.platform(),
+        "python": platform.python_version(),
     }
     with tempfile.TemporaryDirectory(prefix="weir-check-") as scratch:
         host = Host(options, scratch)
@@ -120,7 +138,8 @@ def main():
             if not options.fake:
                 framework_checks(book, host, bounds, cap)
         except Failed as e:
-            book.items.append({"name": "start", "status": "FAIL", "detail": str(e), "values": {}, "seconds": 0})
+            book.items.append(
+                {"name": "start", "status": "FAIL", "detail": str(e), "values": {}, "seconds": 0})
             print(f"FAIL  start: {e}", file=sys.stderr)
         finally:
             host.stop_agent()
@@ -129,8 +148,11 @@ def main():
         book.write()
     else:
         print(json.dumps(report, indent=2))
-    print(f"{report['passed']} passed, {report['failed']} failed, {report['skipped']} skipped in {report['seconds']:.0f} s"
-          + (" (fake driver)" if options.fake else ""), file=sys.stderr)
+    print(
+        f"{report['passed']} passed, {report['failed']} failed, {report['skipped']} skipped in "
+        f"{report['seconds']:.0f} s"
+        + (" (fake driver)" if options.fake else ""),
+        file=sys.stderr)
     return 1 if report["failed"] or not report["passed"] else 0
 
 

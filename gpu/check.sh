@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
-# Checks weir exec on this machine's NVIDIA GPU, in under ten minutes: the memory cap, shares, limits, latency and faults, with
-# programs that call the driver, and with PyTorch, Triton, CuPy, JAX and nvcc as far as they are there. Writes one JSON file
-# with driver and date and PASS, FAIL or SKIP for each check.
+# Checks weir exec on this machine's NVIDIA GPU, in under ten minutes: the memory cap, shares,
+# limits, latency and faults, with programs that call the driver, and with PyTorch, Triton, CuPy,
+# JAX and nvcc as far as they are there. Writes one JSON file with driver and date and PASS, FAIL or
+# SKIP for each check.
 #
 #   gpu/check.sh                                      builds weir here (needs Go and a C compiler)
 #   gpu/check.sh --weir ./weir --shim ./libweir-cuda.so     takes what gpu/pack.sh built elsewhere
-#   gpu/check.sh --fake                               the same harness on the fake driver: checks the logic, not a GPU
+#   gpu/check.sh --fake                               the same harness on the fake driver: checks
+#                                                     the logic, not a GPU
 #
-# Other options: --out FILE (default: gpu/results/DATE-DRIVER.json, weir-gpu-check.json without a repository), --python PYTHON
-# (default: python3), --budget SECONDS (570), --only TEXT (checks whose name contains it; repeat for more).
+# Other options: --out FILE (default: gpu/results/DATE-DRIVER.json, weir-gpu-check.json without a
+# repository), --python PYTHON (default: python3), --budget SECONDS (570), --only TEXT (checks whose
+# name contains it; repeat for more).
 # Exit codes: 0 all that could be checked holds, 1 something does not, 2 the command line is wrong.
 set -euo pipefail
 
@@ -17,7 +20,7 @@ weir="" shim="" python=python3 out="" fake=""
 pass=()
 
 usage() {
-  sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+  sed -n '2,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
   exit 2
 }
 
@@ -40,33 +43,41 @@ while [ $# -gt 0 ]; do
   esac
 done
 
-command -v "$python" >/dev/null || { echo "gpu/check.sh: no $python: name one with --python" >&2; exit 2; }
+fail() {
+  echo "gpu/check.sh: $*" >&2
+  exit 2
+}
+
+command -v "$python" >/dev/null || fail "no $python: name one with --python"
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 if [ -z "$weir" ]; then
-  command -v go >/dev/null || { echo "gpu/check.sh: no Go here: build with gpu/pack.sh elsewhere and give --weir and --shim" >&2; exit 2; }
+  command -v go >/dev/null ||
+    fail "no Go here: build with gpu/pack.sh elsewhere and give --weir and --shim"
   (cd "$here/.." && go build -o "$scratch/weir" ./cmd/weir)
   weir=$scratch/weir
 fi
-[ -x "$weir" ] || { echo "gpu/check.sh: $weir is no executable" >&2; exit 2; }
-[ -z "$shim" ] || [ -r "$shim" ] || { echo "gpu/check.sh: cannot read $shim" >&2; exit 2; }
+[ -x "$weir" ] || fail "$weir is no executable"
+[ -z "$shim" ] || [ -r "$shim" ] || fail "cannot read $shim"
 
 if [ -z "$fake" ] && ! "$weir" device list --json 2>/dev/null | grep -q '"kind": "cuda"'; then
-  echo "gpu/check.sh: weir sees no GPU here: $("$weir" device list 2>&1 >/dev/null)" >&2
-  exit 2
+  fail "weir sees no GPU here: $("$weir" device list 2>&1 >/dev/null)"
 fi
 
 if [ -z "$out" ]; then
   driver=fake
-  [ -n "$fake" ] || driver=$("$weir" device list --json 2>/dev/null | sed -n 's/.*"version": "\(.*\)",.*/\1/p' | head -n 1)
+  [ -n "$fake" ] || driver=$("$weir" device list --json 2>/dev/null |
+    sed -n 's/.*"version": "\(.*\)",.*/\1/p' | head -n 1)
   mkdir -p "$here/results"
   out=$here/results/$(date -u +%Y-%m-%d)-$driver.json
 fi
 
 status=0
-# The harness keeps to its budget, and writes the result after each check; the outer bound is for a driver that hangs.
-PYTHONPATH=$here timeout --kill-after=10 590 "$python" "$here/check.py" --weir "$weir" ${shim:+--shim "$shim"} --python "$(command -v "$python")" \
-  --out "$out" ${fake:+--fake} ${pass[@]+"${pass[@]}"} || status=$?
+# The harness keeps to its budget, and writes the result after each check; the outer bound is for a
+# driver that hangs.
+PYTHONPATH=$here timeout --kill-after=10 590 "$python" "$here/check.py" \
+  --weir "$weir" ${shim:+--shim "$shim"} --python "$(command -v "$python")" --out "$out" \
+  ${fake:+--fake} ${pass[@]+"${pass[@]}"} || status=$?
 [ ! -s "$out" ] || echo "result: $out" >&2
 exit "$status"

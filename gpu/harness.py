@@ -1,4 +1,5 @@
-"""Runs programs, alone and together, under a share and without, and keeps the books of the checks."""
+"""Runs programs, alone and together, under a share and without, and keeps the books of the checks.
+"""
 
 import contextlib
 import datetime
@@ -46,7 +47,12 @@ class Program:
         self.lines = []
         argv = host.under(share) + argv if share else argv
         self.process = subprocess.Popen(
-            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, env={**host.env, **(env or {})}, cwd=host.scratch,
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            env={**host.env, **(env or {})},
+            cwd=host.scratch,
             start_new_session=True,
         )
 
@@ -73,7 +79,10 @@ class Program:
     def ready(self, deadline):
         if self.read(lambda line: line == "READY", deadline) is None:
             self.process.wait()
-            raise Failed(f"{self.name}: ended with {self.process.returncode} before it was ready; {self.tail()}")
+            raise Failed(
+                f"{self.name}: ended with {self.process.returncode} before it was ready; "
+                f"{self.tail()}"
+            )
 
     def go(self):
         with contextlib.suppress(BrokenPipeError):
@@ -101,7 +110,8 @@ class Program:
         return " | ".join(text[-6:])[-1500:] or "nothing on standard error"
 
     def kill(self):
-        """End the program and what it started; once it has been waited for, its number may be another's."""
+        """End the program and what it started; once it has been waited for, its number may be
+        another's."""
         if self.process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -119,9 +129,12 @@ class Host:
     """Where the checks run: the binaries, the environment, the agent."""
 
     def __init__(self, options, scratch):
-        self.weir, self.shim, self.fake, self.scratch = options.weir, options.shim, options.fake, scratch
+        self.weir, self.shim, self.fake = options.weir, options.shim, options.fake
+        self.scratch = scratch
         self.python, self.rounds_per_us = options.python, 1.0
-        self.env = {**os.environ, "WEIR_RUNTIME_DIR": os.path.join(scratch, "run"), "PYTHONUNBUFFERED": "1"}
+        self.env = {
+            **os.environ, "WEIR_RUNTIME_DIR": os.path.join(scratch, "run"), "PYTHONUNBUFFERED": "1"
+        }
         self.agent, self.solo = None, {}
 
     def exec_flags(self):
@@ -132,14 +145,18 @@ class Host:
         return [self.weir, "exec", *self.exec_flags(), *share.flags, "--"]
 
     def start_agent(self):
-        """Start the agent of these checks, in a runtime folder of their own, so that they can end it too."""
+        """Start the agent of these checks, in a runtime folder of their own, so that they can end
+        it too."""
         os.makedirs(self.env["WEIR_RUNTIME_DIR"], mode=0o700, exist_ok=True)
         log = open(os.path.join(self.scratch, "agent.log"), "ab")
-        self.agent = subprocess.Popen(
-            [self.weir, "agent", *(["--fake-gpu"] if self.fake else [])], env=self.env, stdout=log, stderr=log, start_new_session=True
-        )
+        self.agent = subprocess.Popen([self.weir, "agent", *(["--fake-gpu"] if self.fake else [])],
+                                      env=self.env,
+                                      stdout=log,
+                                      stderr=log,
+                                      start_new_session=True)
         log.close()
-        socket, deadline = os.path.join(self.env["WEIR_RUNTIME_DIR"], "agent.sock"), time.monotonic() + 15
+        socket, deadline = os.path.join(self.env["WEIR_RUNTIME_DIR"],
+                                        "agent.sock"), time.monotonic() + 15
         while not os.path.exists(socket):
             if self.agent.poll() is not None or time.monotonic() > deadline:
                 raise Failed(f"weir agent does not serve: {self.agent_log()}")
@@ -167,11 +184,16 @@ class Host:
 
     def kernels(self, us, *arguments):
         """The driver workload, with kernels of that length."""
-        return self.workload("driver", "loop", "--kernel-us", us, "--rounds-per-us", self.rounds_per_us, *arguments)
+        return self.workload("driver", "loop", "--kernel-us", us, "--rounds-per-us",
+                             self.rounds_per_us, *arguments)
 
     def needs(self, module):
         """Skip when Python lacks a module."""
-        found = subprocess.run([self.python, "-c", f"import {module}"], capture_output=True, env=self.env, timeout=READY_S, check=False)
+        found = subprocess.run([self.python, "-c", f"import {module}"],
+                               capture_output=True,
+                               env=self.env,
+                               timeout=READY_S,
+                               check=False)
         if found.returncode:
             raise Skip(f"no {module} here")
 
@@ -218,7 +240,8 @@ def common_rates(results, skip=0.5):
     end = min(r["end_s"] for r in results)
     if end - start < 1:
         raise Failed(f"the programs ran side by side for {end - start:.1f} s only")
-    whole = (int(end / results[0]["bucket_s"]) - int(start / results[0]["bucket_s"]) - 1) * results[0]["bucket_s"]
+    whole = (int(end / results[0]["bucket_s"]) - int(start / results[0]["bucket_s"]) -
+             1) * results[0]["bucket_s"]
     return [completed(r, start, end) / whole for r in results]
 
 
@@ -245,9 +268,13 @@ class Book:
             status = "PASS" if holds else "FAIL"
         except Skip as e:
             status, detail = "SKIP", str(e)
-        except (Failed, OSError, subprocess.SubprocessError, KeyError, TypeError, ValueError, ZeroDivisionError) as e:
+        except (Failed, OSError, subprocess.SubprocessError, KeyError, TypeError, ValueError,
+                ZeroDivisionError) as e:
             status, detail = "FAIL", f"{type(e).__name__}: {e}"
-        item = {"name": name, "status": status, "detail": detail, "values": values, "seconds": round(time.monotonic() - began, 1)}
+        item = {
+            "name": name, "status": status, "detail": detail, "values": values,
+            "seconds": round(time.monotonic() - began, 1)
+        }
         self.items.append(item)
         print(f"{status}  {name}: {detail}  ({item['seconds']} s)", file=sys.stderr, flush=True)
 

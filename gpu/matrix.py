@@ -1,4 +1,5 @@
-"""What is checked: each function makes one check and returns whether it holds, a line about it, and the numbers."""
+"""What is checked: each function makes one check and returns whether it holds, a line about it, and
+the numbers."""
 
 import json
 import os
@@ -19,7 +20,8 @@ def gib(n):
 
 
 class Bounds:
-    """What must hold. On the fake driver the timeline is exact but the host is shared by all programs, so time is looser there."""
+    """What must hold. On the fake driver the timeline is exact but the host is shared by all
+    programs, so time is looser there."""
 
     def __init__(self, fake):
         self.overhead = 0.05 if fake else 0.01
@@ -34,7 +36,11 @@ class Bounds:
 def devices(host, book):
     """The list names every GPU as nvidia-smi does."""
     argv = [host.weir, "device", "list", "--json"]
-    out = subprocess.run(host.under(Share("1GiB")) + argv if host.fake else argv, env=host.env, capture_output=True, timeout=60, check=True)
+    out = subprocess.run(host.under(Share("1GiB")) + argv if host.fake else argv,
+                         env=host.env,
+                         capture_output=True,
+                         timeout=60,
+                         check=True)
     gpus = [d for d in json.loads(out.stdout)["devices"] if d["kind"] == "cuda"]
     if not gpus:
         raise Failed(f"no GPU in the list: {out.stderr.decode(errors='replace').strip()}")
@@ -42,10 +48,18 @@ def devices(host, book):
     smi = shutil.which("nvidia-smi")
     if host.fake or not smi:
         return all(g["name"] and g["uuid"] for g in gpus), f"{len(gpus)} GPUs", {"gpus": gpus}
-    query = subprocess.run([smi, "--query-gpu=uuid,name,driver_version", "--format=csv,noheader"], capture_output=True, text=True, timeout=60, check=True)
-    theirs = [tuple(f.strip() for f in line.split(",")) for line in query.stdout.strip().splitlines()]
+    query = subprocess.run([smi, "--query-gpu=uuid,name,driver_version", "--format=csv,noheader"],
+                           capture_output=True,
+                           text=True,
+                           timeout=60,
+                           check=True)
+    theirs = [
+        tuple(f.strip() for f in line.split(",")) for line in query.stdout.strip().splitlines()
+    ]
     ours = [(g["uuid"], g["name"], g["driver"]["version"]) for g in gpus]
-    return ours == theirs, f"{len(gpus)} GPUs, as nvidia-smi lists them: {ours == theirs}", {"gpus": gpus, "nvidia_smi": theirs}
+    return ours == theirs, f"{len(gpus)} GPUs, as nvidia-smi lists them: {ours == theirs}", {
+        "gpus": gpus, "nvidia_smi": theirs
+    }
 
 
 def cap_holds(r, cap, exact_total=True):
@@ -69,7 +83,9 @@ def memory_cap(host, cap):
         faults.append(f"the error beyond it is {r['error']}, not CUDA_ERROR_OUT_OF_MEMORY")
     if r["device_total_bytes"] != cap:
         faults.append(f"cuDeviceTotalMem tells of {r['device_total_bytes']} bytes")
-    return not faults, "; ".join(faults) or f"total {gib(r['total_bytes'])}, reached {gib(r['reached_bytes'])}, then out of memory", r
+    return not faults, "; ".join(
+        faults
+    ) or f"total {gib(r['total_bytes'])}, reached {gib(r['reached_bytes'])}, then out of memory", r
 
 
 def torch_cap(host, cap):
@@ -80,7 +96,9 @@ def torch_cap(host, cap):
         faults.append("no ordinary out-of-memory error")
     if not r["alive"]:
         faults.append("wrong results after it")
-    return not faults, "; ".join(faults) or f"total {gib(r['total_bytes'])}, reached {gib(r['reached_bytes'])}, then torch.cuda.OutOfMemoryError", r
+    detail = (f"total {gib(r['total_bytes'])}, reached {gib(r['reached_bytes'])}, "
+              "then torch.cuda.OutOfMemoryError")
+    return not faults, "; ".join(faults) or detail, r
 
 
 def framework(host, cap, module, workload, fraction=1.0):
@@ -97,18 +115,25 @@ def loader(host, cap):
     host.needs("torch")
     shared = host.one(host.workload("torch_loader"), Share(str(cap)), seconds=120)
     bare = host.one(host.workload("torch_loader"), seconds=120)
-    same = abs(shared["last_loss"] - bare["last_loss"]) <= 1e-2 * abs(bare["last_loss"]) and shared["batches"] == bare["batches"]
-    return same, f"{shared['batches']} batches, last loss {shared['last_loss']:.4f}, without weir {bare['last_loss']:.4f}", {"shared": shared, "bare": bare}
+    close = abs(shared["last_loss"] - bare["last_loss"]) <= 1e-2 * abs(bare["last_loss"])
+    detail = (f"{shared['batches']} batches, last loss {shared['last_loss']:.4f}, "
+              f"without weir {bare['last_loss']:.4f}")
+    same = close and shared["batches"] == bare["batches"]
+    return same, detail, {"shared": shared, "bare": bare}
 
 
 def static_runtime(host, cap):
     """A program with the CUDA runtime linked into it."""
-    nvcc = shutil.which("nvcc") or (os.path.exists("/usr/local/cuda/bin/nvcc") and "/usr/local/cuda/bin/nvcc")
+    nvcc = shutil.which("nvcc") or (os.path.exists("/usr/local/cuda/bin/nvcc")
+                                    and "/usr/local/cuda/bin/nvcc")
     if not nvcc:
         raise Skip("no nvcc here")
     program = os.path.join(host.scratch, "vector")
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "workloads", "vector.cu")
-    subprocess.run([nvcc, "-cudart", "static", "-o", program, source], check=True, capture_output=True, timeout=120)
+    subprocess.run([nvcc, "-cudart", "static", "-o", program, source],
+                   check=True,
+                   capture_output=True,
+                   timeout=120)
     r = host.one([program], Share(str(cap)))
     return r["correct"] and r["total_bytes"] == cap and r["beyond"] == 2, f"{r}", r
 
@@ -118,7 +143,11 @@ def static_executable(host):
     program = os.path.join(host.scratch, "static")
     cc = shutil.which("cc")
     if cc:
-        built = subprocess.run([cc, "-static", "-x", "c", "-o", program, "-"], input=b"int main(void) { return 0; }", capture_output=True, timeout=60, check=False)
+        built = subprocess.run([cc, "-static", "-x", "c", "-o", program, "-"],
+                               input=b"int main(void) { return 0; }",
+                               capture_output=True,
+                               timeout=60,
+                               check=False)
         cc = None if built.returncode else cc
     if not cc:
         # ldconfig is linked statically so that it can repair the libraries.
@@ -128,23 +157,32 @@ def static_executable(host):
         if not head.startswith(b"\x7fELF") or b"/ld-" in head:
             raise Skip("no static executable here")
         program = found[0]
-    done = subprocess.run(host.under(Share("1GiB")) + [program], env=host.env, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(host.under(Share("1GiB")) + [program],
+                          env=host.env,
+                          capture_output=True,
+                          text=True,
+                          timeout=60,
+                          check=False)
     reason = done.stderr.strip()
-    return done.returncode != 0 and "static" in reason, f"exit {done.returncode}: {reason[-200:]}", {"exit": done.returncode, "reason": reason}
+    detail = f"exit {done.returncode}: {reason[-200:]}"
+    refused = done.returncode != 0 and "static" in reason
+    return refused, detail, {"exit": done.returncode, "reason": reason}
 
 
 # Time.
 
 
 def overhead(host, bounds, argv, share):
-    """Alone with the whole device: weir against nothing, in turns, so that what drifts meets both."""
+    """Alone with the whole device: weir against nothing, in turns, so that what drifts meets both.
+    """
     rates = {"weir": [], "bare": []}
     for who in ("weir", "bare", "bare", "weir"):
         (r,) = host.together((argv, share if who == "weir" else None), seconds=bounds.seconds)
         rates[who].append(r["per_s"])
     shared, bare = statistics.mean(rates["weir"]), statistics.mean(rates["bare"])
     cost = 1 - shared / bare
-    return cost <= bounds.overhead, f"{shared:.1f} steps/s, without weir {bare:.1f}: {100 * cost:+.2f} %", {"cost": cost, "bound": bounds.overhead, **rates}
+    detail = f"{shared:.1f} steps/s, without weir {bare:.1f}: {100 * cost:+.2f} %"
+    return cost <= bounds.overhead, detail, {"cost": cost, "bound": bounds.overhead, **rates}
 
 
 def alone(host, argv, share, seconds):
@@ -155,7 +193,8 @@ def alone(host, argv, share, seconds):
 def solo(host, argv, memory, seconds):
     """Steps per second of a program that has the whole device; measured once.
 
-    On the fake driver it follows from what the kernels are stated to take, which the load of this machine does not change.
+    On the fake driver it follows from what the kernels are stated to take, which the load of this
+    machine does not change.
     """
     key = tuple(argv)
     if key not in host.solo:
@@ -165,7 +204,8 @@ def solo(host, argv, memory, seconds):
 
 
 def shares(host, bounds, first, second, memory, fractions=(0.3, 0.7)):
-    """Two programs that want the whole device get what they were promised; beside it, what stock time slicing gives them."""
+    """Two programs that want the whole device get what they were promised; beside it, what stock
+    time slicing gives them."""
     singly = [solo(host, argv, memory, bounds.seconds) for argv in (first, second)]
 
     def split(one, two):
@@ -176,18 +216,28 @@ def shares(host, bounds, first, second, memory, fractions=(0.3, 0.7)):
     got, total = split(*(Share(memory, compute=f) for f in fractions))
     stock, stock_total = split(None, None)
     error = 100 * max(abs(g - f) for g, f in zip(got, fractions))
-    detail = f"{100 * got[0]:.1f} and {100 * got[1]:.1f} % ({error:.1f} points off), {100 * total:.0f} % of one program alone; stock time slicing {100 * stock[0]:.0f} and {100 * stock[1]:.0f} %"
+    detail = (f"{100 * got[0]:.1f} and {100 * got[1]:.1f} % ({error:.1f} points off), "
+              f"{100 * total:.0f} % of one program alone; stock time slicing {100 * stock[0]:.0f} "
+              f"and {100 * stock[1]:.0f} %")
     return error <= bounds.share_points, detail, {
-        "shares": got, "error_points": error, "bound_points": bounds.share_points, "throughput_vs_solo": total,
-        "stock_shares": stock, "stock_throughput_vs_solo": stock_total, "solo_per_s": singly,
+        "shares": got,
+        "error_points": error,
+        "bound_points": bounds.share_points,
+        "throughput_vs_solo": total,
+        "stock_shares": stock,
+        "stock_throughput_vs_solo": stock_total,
+        "solo_per_s": singly,
     }
 
 
 def limit(host, bounds, argv, memory, fraction=0.5):
     """A limit holds although nobody else wants the device."""
     whole = solo(host, argv, memory, bounds.seconds)
-    got = alone(host, argv, Share(memory, compute=0.2, limit=fraction), bounds.seconds + 2)["per_s"] / whole
-    return got <= fraction + bounds.share_points / 100, f"{100 * got:.1f} % of the device under a limit of {100 * fraction:.0f} %", {"share": got, "limit": fraction}
+    share = Share(memory, compute=0.2, limit=fraction)
+    got = alone(host, argv, share, bounds.seconds + 2)["per_s"] / whole
+    detail = f"{100 * got:.1f} % of the device under a limit of {100 * fraction:.0f} %"
+    holds = got <= fraction + bounds.share_points / 100
+    return holds, detail, {"share": got, "limit": fraction}
 
 
 def latency(host, bounds, server, trainer, memory):
@@ -196,15 +246,23 @@ def latency(host, bounds, server, trainer, memory):
     first = Share(memory, compute=0.5, kind="latency")
     single = alone(host, server, first, seconds)
     bare = alone(host, server, None, seconds)
-    beside = host.together((server, first), (trainer, Share(memory, compute=0.1, kind="opportunistic")), seconds=seconds)
+    beside = host.together((server, first),
+                           (trainer, Share(memory, compute=0.1, kind="opportunistic")),
+                           seconds=seconds)
     stock = host.together((server, None), (trainer, None), seconds=seconds)
     ratio, theirs = beside[0]["p99_ms"] / bare["p99_ms"], stock[0]["p99_ms"] / bare["p99_ms"]
-    detail = f"p99 {bare['p99_ms']:.2f} ms alone, {beside[0]['p99_ms']:.2f} ms beside ({ratio:.2f} times); stock time slicing {stock[0]['p99_ms']:.2f} ms ({theirs:.2f} times)"
+    detail = (f"p99 {bare['p99_ms']:.2f} ms alone, {beside[0]['p99_ms']:.2f} ms beside "
+              f"({ratio:.2f} times); stock time slicing {stock[0]['p99_ms']:.2f} ms ({theirs:.2f} "
+              f"times)")
     keep = ("p50_ms", "p99_ms", "max_ms", "per_s")
+    runs = (("alone", bare), ("alone_weir", single), ("beside", beside[0]), ("stock", stock[0]))
     return ratio <= bounds.p99_ratio, detail, {
-        "ratio": ratio, "bound": bounds.p99_ratio, "stock_ratio": theirs,
-        **{name: {k: r[k] for k in keep} for name, r in (("alone", bare), ("alone_weir", single), ("beside", beside[0]), ("stock", stock[0]))},
-        "trainer_per_s": beside[1]["per_s"], "stock_trainer_per_s": stock[1]["per_s"],
+        "ratio": ratio,
+        "bound": bounds.p99_ratio,
+        "stock_ratio": theirs,
+        **{name: {k: r[k] for k in keep} for name, r in runs},
+        "trainer_per_s": beside[1]["per_s"],
+        "stock_trainer_per_s": stock[1]["per_s"],
     }
 
 
@@ -234,11 +292,13 @@ def killed(host, bounds, argv, memory):
     end = r["end_s"]
     after = completed(r, at[0], end) / (end - at[0] - r["bucket_s"]) / whole
     before = completed(r, r["start_s"] + 0.3, at[0]) / (at[0] - r["start_s"] - 0.3) / whole
-    return after >= 0.9 and before <= 0.65, f"{100 * before:.0f} % of the device before, {100 * after:.0f} % after", {"before": before, "after": after}
+    detail = f"{100 * before:.0f} % of the device before, {100 * after:.0f} % after"
+    return after >= 0.9 and before <= 0.65, detail, {"before": before, "after": after}
 
 
 def agent_dies(host, bounds, argv, longer, memory):
-    """kill -9 of the agent, which weir exec or the harness starts anew: the program runs all the time, and is under its limit again."""
+    """kill -9 of the agent, which weir exec or the harness starts anew: the program runs all the
+    time, and is under its limit again."""
     if not host.agent:
         raise Skip("the agent is not one of ours")
     whole = solo(host, argv, memory, bounds.seconds)
@@ -253,7 +313,11 @@ def agent_dies(host, bounds, argv, longer, memory):
         times["back"] = time.monotonic()
 
     (r,) = host.together((longer, Share(memory, compute=0.2, limit=0.5)), seconds=9, during=during)
-    dead = completed(r, times["dead"] + 1.2, times["back"]) / max(0.1, times["back"] - times["dead"] - 1.2) / whole
-    again = completed(r, times["back"] + 1.5, r["end_s"]) / (r["end_s"] - times["back"] - 1.5) / whole
+    gone = max(0.1, times["back"] - times["dead"] - 1.2)
+    dead = completed(r, times["dead"] + 1.2, times["back"]) / gone / whole
+    rest = r["end_s"] - times["back"] - 1.5
+    again = completed(r, times["back"] + 1.5, r["end_s"]) / rest / whole
     holds = dead > 0.05 and again <= 0.5 + bounds.share_points / 100
-    return holds, f"{100 * dead:.0f} % of the device in the seconds after, {100 * again:.0f} % under a limit of 50 % later", {"dead": dead, "again": again}
+    detail = (f"{100 * dead:.0f} % of the device in the seconds after, "
+              f"{100 * again:.0f} % under a limit of 50 % later")
+    return holds, detail, {"dead": dead, "again": again}

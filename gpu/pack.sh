@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Builds here, with Go and a C compiler, what gpu/check.sh needs on a machine that has neither, and packs it into one archive:
+# Builds here, with Go and a C compiler, what gpu/check.sh needs on a machine that has neither, and
+# packs it into one archive:
 #
 #   gpu/pack.sh [ARCHIVE]          (default: weir-gpu-check.tar.gz)
-#   on the other machine: tar xzf weir-gpu-check.tar.gz && weir-gpu-check/gpu/check.sh --weir weir-gpu-check/weir --shim weir-gpu-check/libweir-cuda.so
+#   on the other machine: tar xzf weir-gpu-check.tar.gz && cd weir-gpu-check &&
+#                         gpu/check.sh --weir ./weir --shim ./libweir-cuda.so
 #
-# The binary needs no more of the other machine than its dynamic loader; the library needs a C library as new as this machine's.
+# The binary needs no more of the other machine than its dynamic loader; the library needs a C
+# library as new as this machine's.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

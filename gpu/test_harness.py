@@ -1,4 +1,5 @@
-"""Tests of the harness itself, without a GPU and without weir: python3 -m unittest discover -s gpu"""
+"""Tests of the harness itself, without a GPU and without weir: python3 -m unittest discover -s gpu
+"""
 
 import json
 import os
@@ -25,9 +26,16 @@ class Case(unittest.TestCase):
     def setUp(self):
         self.scratch = tempfile.TemporaryDirectory()
         self.addCleanup(self.scratch.cleanup)
-        weir = self.write("weir", '#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n')
+        weir = self.write("weir",
+                          '#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n')
         os.chmod(weir, 0o755)
-        self.options = types.SimpleNamespace(weir=weir, shim="", fake=False, python=sys.executable, budget=60, only=None, out="")
+        self.options = types.SimpleNamespace(weir=weir,
+                                             shim="",
+                                             fake=False,
+                                             python=sys.executable,
+                                             budget=60,
+                                             only=None,
+                                             out="")
         self.host = harness.Host(self.options, self.scratch.name)
 
     def write(self, name, text):
@@ -43,7 +51,9 @@ class Case(unittest.TestCase):
 
 class Programs(Case):
     def test_together(self):
-        slow, fast = self.host.together((self.loop(0.02, 2), None), (self.loop(0.01, 2), harness.Share()), seconds=2)
+        slow, fast = self.host.together((self.loop(0.02, 2), None),
+                                        (self.loop(0.01, 2), harness.Share()),
+                                        seconds=2)
         rates = harness.common_rates([slow, fast])
         self.assertLess(rates[0], 51)
         self.assertGreater(rates[1], rates[0])
@@ -61,14 +71,17 @@ class Programs(Case):
             self.host.one([sys.executable, "-c", "import time; time.sleep(60)"], seconds=0.5)
 
     def test_side_by_side_is_required(self):
-        first, second = ({"start_s": s, "end_s": s + 1.0, "bucket_s": 0.05, "first_bucket": 0, "counts": []} for s in (0.0, 0.9))
+        first, second = ({
+            "start_s": s, "end_s": s + 1.0, "bucket_s": 0.05, "first_bucket": 0, "counts": []
+        } for s in (0.0, 0.9))
         with self.assertRaisesRegex(harness.Failed, "side by side"):
             harness.common_rates([first, second])
 
 
 class Counting(unittest.TestCase):
     def test_completed(self):
-        r = {"bucket_s": 0.1, "first_bucket": 100, "counts": [1] * 50}  # 10.0 to 15.0 s, one step each 0.1 s
+        # 10.0 to 15.0 s, one step each 0.1 s
+        r = {"bucket_s": 0.1, "first_bucket": 100, "counts": [1] * 50}
         self.assertEqual(harness.completed(r, 10.95, 12.05), 10)
         self.assertEqual(harness.completed(r, 0, 100), 50)
         self.assertEqual(harness.completed(r, 20, 21), 0)
@@ -90,7 +103,8 @@ class Bookkeeping(Case):
         book.check("broken", fail)
         book.about["driver"] = "1.2"
         report = json.loads(json.dumps(book.report()))
-        self.assertEqual((report["passed"], report["failed"], report["skipped"], report["driver"]), (1, 2, 1, "1.2"))
+        self.assertEqual((report["passed"], report["failed"], report["skipped"], report["driver"]),
+                         (1, 2, 1, "1.2"))
         self.assertEqual([i["status"] for i in report["items"]], ["PASS", "FAIL", "SKIP", "FAIL"])
         with open(self.options.out, encoding="utf-8") as f:
             self.assertEqual(json.load(f)["items"], report["items"])
@@ -112,7 +126,8 @@ class Caps(unittest.TestCase):
     def test_faults_are_seen(self):
         good = {"total_bytes": 100, "reached_bytes": 90, "nvml_total_bytes": 100}
         self.assertEqual(matrix.cap_holds(good, 100), [])
-        for wrong in ({"total_bytes": 101}, {"reached_bytes": 101}, {"reached_bytes": 10}, {"nvml_total_bytes": 200}):
+        for wrong in ({"total_bytes": 101}, {"reached_bytes": 101}, {"reached_bytes": 10},
+                      {"nvml_total_bytes": 200}):
             self.assertEqual(len(matrix.cap_holds({**good, **wrong}, 100)), 1, wrong)
 
 

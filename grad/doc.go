@@ -8,8 +8,8 @@
 //
 // A gradient is exact for what the operators compute, not for what the graph may be meant to
 // approximate: rounding, comparing and indexing have derivatives of zero. What has none by nature
-// says so in its row; what merely has no rule yet is an error, so that no gradient is silently zero.
-// A graph that has gradients added is a graph like others, which can be differentiated again.
+// says so in its row; what merely has no rule yet is an error, so that no gradient is silently
+// zero. A graph that has gradients added is a graph like others, which can be differentiated again.
 //
 // Gradients are added before passes run: fused operators have no rules.
 //

@@ -26,13 +26,16 @@ type Objective struct {
 
 // Backward adds to g the nodes that compute the gradients of an objective, and returns one value a
 // value of By, of its type and shape: zeros where nothing depends on it. It types what the nodes of
-// g compute, as far as their rules tell, and may ask nodes of g for results that nobody wanted, such
-// as the indices of MaxPool. On an error, of kind op.ErrNoGradient, g has the nodes that it had.
+// g compute, as far as their rules tell, and may ask nodes of g for results that nobody wanted,
+// such as the indices of MaxPool. On an error, of kind op.ErrNoGradient, g has the nodes that it
+// had.
 func Backward(g *graph.Graph, o Objective) ([]*graph.Value, error) {
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("graph %q: %w", g.Name, err)
 	}
-	defer hold(g)()
+	for _, n := range g.Nodes {
+		_ = n.InferTypes() // what matters of a failure is told by the rule that misses the type
+	}
 	r := newReverse(g, o)
 	if err := r.run(o); err != nil {
 		return nil, fmt.Errorf("graph %q: %w", g.Name, err)
@@ -49,29 +52,6 @@ func Backward(g *graph.Graph, o Objective) ([]*graph.Value, error) {
 	}
 	r.commit(out)
 	return out, nil
-}
-
-// hold gives values of g the types that hold for every run, since a gradient is summed over what was
-// broadcast, which declared names and shapes do not tell. What it returns gives back those that were
-// declared, and types by them, for reading, what nodes compute.
-func hold(g *graph.Graph) (restore func()) {
-	types, declared := g.HoldingTypes(), map[*graph.Value]op.Type{}
-	for v, t := range types {
-		declared[v], v.Type = v.Type, t
-	}
-	return func() {
-		for v, t := range declared {
-			v.Type = t
-		}
-		for _, n := range g.Nodes {
-			for _, v := range n.Out {
-				if _, was := declared[v]; v != nil && !was {
-					v.Type = v.Type.TypeOnly()
-				}
-			}
-			_ = n.InferTypes() // what matters of a failure is told when the graph is compiled
-		}
-	}
 }
 
 // check refuses values that have no gradients.

@@ -8,7 +8,8 @@ import (
 
 // Check verifies the invariants that every pass keeps and every reader establishes:
 //
-//   - inputs, constants and node outputs have distinct, non-empty names; a value has one definition;
+//   - inputs, constants and node outputs have distinct, non-empty names; a value has one
+//     definition;
 //   - nodes are in topological order, and each value knows its producer and index;
 //   - every operator has a row in the table and takes that many operands;
 //   - a body has as many captures as its node, and is itself sound.

@@ -6,8 +6,8 @@
 // types with symbolic dimensions, [Graph.Eval] computes results by the reference evaluation of each
 // operator. [Print] and [Parse] are the text form.
 //
-// The package imports those that register operators of other domains than ONNX's with package op, so
-// that whoever has a graph has all rows.
+// The package imports those that register operators of other domains than ONNX's with package op,
+// so that whoever has a graph has all rows.
 //
 // A constant is a value without producer whose Type.Const is set; it belongs to the graph as long
 // as a node or an output uses it, so there is no list of initialisers to keep in step.

@@ -61,29 +61,6 @@ func (g *Graph) Specialize(shapes map[string][]int) (*Graph, error) {
 	return c, nil
 }
 
-// HoldingTypes returns the types of g's inputs and of what its nodes compute that hold for every run,
-// whatever the file declares: those that [Graph.Specialize] finds without shapes. Where a rule fails
-// they are element types alone. g is not changed.
-func (g *Graph) HoldingTypes() map[*Value]op.Type {
-	c := g.Clone()
-	c.fixInputs(nil)
-	c.separate()
-	c.forgetShapes()
-	types := map[*Value]op.Type{}
-	for i, v := range g.Inputs {
-		types[v] = c.Inputs[i].Type
-	}
-	for i, n := range g.Nodes {
-		_ = c.Nodes[i].infer()
-		for k, v := range n.Out {
-			if v != nil {
-				types[v] = c.Nodes[i].Out[k].Type
-			}
-		}
-	}
-	return types
-}
-
 // fit checks a shape against what is declared of an input and returns how the input takes it.
 func (v *Value) fit(shape []int) ([]int, error) {
 	_, err := tensor.ByteCount(v.Type.DType, shape)

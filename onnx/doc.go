@@ -33,7 +33,7 @@
 // panic or allocate out of proportion to its size.
 //
 // Files are mapped, so they are replaced by renaming, never written in place while a model is open.
-// What is written in place shows through: [Model.Unchanged] tells of it, and opening checks it. What
-// is cut off cannot be read any more, which is an error of kind [ErrChanged] that names the file, of
-// whatever in weir reads it, in place of the signal that would end the process.
+// What is written in place shows through: [Model.Unchanged] tells of it, and opening checks it.
+// What is cut off cannot be read any more, which is an error of kind [ErrChanged] that names the
+// file, of whatever in weir reads it, in place of the signal that would end the process.
 package onnx

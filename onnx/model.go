@@ -80,11 +80,11 @@ func OpenFile(f *os.File, o Options) (*Model, error) {
 	return m, nil
 }
 
-// Unchanged fails with [ErrChanged] when one of the model's files has been written in place since it
-// was opened, as its size and modification time tell. Who has folded, packed or copied constants
-// asks before using what came of it. What goes unnoticed: writing through a shared mapping until the
-// system notes its time, times that were set back, and all that happens afterwards, in constants
-// that are read where they lie.
+// Unchanged fails with [ErrChanged] when one of the model's files has been written in place since
+// it was opened, as its size and modification time tell. Who has folded, packed or copied constants
+// asks before using what came of it. What goes unnoticed: writing through a shared mapping until
+// the system notes its time, times that were set back, and all that happens afterwards, in
+// constants that are read where they lie.
 func (m *Model) Unchanged() error {
 	var err error
 	if m.file != nil {

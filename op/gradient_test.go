@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestGradientOfAnything asks for the gradients of random calls, most of them illegal, of which all,
-// little or nothing is known: rules neither panic nor give gradients of another type or shape than
-// the operands'.
+// TestGradientOfAnything asks for the gradients of random calls, most of them illegal, of which
+// all, little or nothing is known: rules neither panic nor give gradients of another type or shape
+// than the operands'.
 func TestGradientOfAnything(t *testing.T) {
 	for _, o := range All() {
 		if how := o.Differentiability(); how == NoRule || how == Flat {

@@ -82,8 +82,8 @@ func (t *Tensor) Size() int64 {
 const itemBytes = 128
 
 // Set makes the contents of t those of v, which is copied: into the bytes of t when it has any of
-// its own, else, for strings and containers, to the Go heap. A scalar takes one element of any rank.
-// It fails with [ErrDType] or [ErrShape] when v is of another type than t, or, unless t is a
+// its own, else, for strings and containers, to the Go heap. A scalar takes one element of any
+// rank. It fails with [ErrDType] or [ErrShape] when v is of another type than t, or, unless t is a
 // container, of another shape.
 func (t *Tensor) Set(v *Tensor) error {
 	switch {

@@ -1,4 +1,5 @@
-"""Processes that keep a core busy each, and how much of the machine they get. Linux and macOS; standard library only."""
+"""Processes that keep a core busy each, and how much of the machine they get. Linux and macOS;
+standard library only."""
 
 import contextlib
 import dataclasses
@@ -7,7 +8,8 @@ import subprocess
 import sys
 import time
 
-# It ends with the process that started it, whatever becomes of that one: it has lost its parent then.
+# It ends with the process that started it, whatever becomes of that one: it has lost its parent
+# then.
 PROGRAM = """
 import os, sys
 parent, x = int(sys.argv[1]), 1.0
@@ -21,13 +23,15 @@ while os.getppid() == parent:
 
 @dataclasses.dataclass
 class Metered:
-    """Cores that the burners had on average while they were metered; None where the system does not tell."""
+    """Cores that the burners had on average while they were metered; None where the system does not
+    tell."""
 
     cores: float | None = None
 
 
 def cpu_seconds(pid):
-    """Processor time that a process has used, None where the system does not tell (proc_pid_stat(5))."""
+    """Processor time that a process has used, None where the system does not tell
+    (proc_pid_stat(5))."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
@@ -37,7 +41,8 @@ def cpu_seconds(pid):
 
 
 class Burners:
-    """A context in which so many processes compute without end, each on a core of its own if pinned."""
+    """A context in which so many processes compute without end, each on a core of its own if
+    pinned."""
 
     def __init__(self, count, pinned=False):
         self.count, self.pinned, self.processes = count, pinned, []
@@ -52,8 +57,10 @@ class Burners:
         return self
 
     def start(self, number):
-        process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(os.getpid())], stdin=subprocess.DEVNULL,
-                                   start_new_session=True)
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, str(os.getpid())],
+            stdin=subprocess.DEVNULL,
+            start_new_session=True)
         if self.pinned:
             cores = sorted(os.sched_getaffinity(0))
             os.sched_setaffinity(process.pid, {cores[-1 - number % len(cores)]})

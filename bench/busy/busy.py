@@ -29,26 +29,60 @@ STATES = ("alone", "busy")
 
 def make_parser():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help="models to measure (default: resnet50)")
-    parser.add_argument("--threads", type=latency.positive, default=2, help="threads of both sides (default: %(default)s)")
-    parser.add_argument("--burners", type=latency.positive, default=1, help="processes that keep a core busy (default: %(default)s)")
-    parser.add_argument("--pin", action="store_true", help="tie each of them to a core of its own, from the last one down")
-    parser.add_argument("--rounds", type=latency.positive, default=8, help="rounds, an even number (default: %(default)s)")
-    parser.add_argument("--runs", type=latency.positive, help="timed runs in each measurement (default: what takes 1500 ms)")
-    parser.add_argument("--bound", type=float, default=0.75, metavar="RATIO",
-                        help="most that weir/ORT may be in the busy state, over all models (default: %(default)s)")
-    parser.add_argument("--json", action="store_true", help="print the report as JSON; the table goes to stderr")
-    parser.add_argument("--no-check", dest="check", action="store_false", help="do not compare the outputs")
-    parser.add_argument("--tolerance", type=float, default=1e-3, help="relative L2 error allowed (default: %(default)s)")
+    parser.add_argument("names",
+                        nargs="*",
+                        metavar="NAME",
+                        help="models to measure (default: resnet50)")
+    parser.add_argument("--threads",
+                        type=latency.positive,
+                        default=2,
+                        help="threads of both sides (default: %(default)s)")
+    parser.add_argument("--burners",
+                        type=latency.positive,
+                        default=1,
+                        help="processes that keep a core busy (default: %(default)s)")
+    parser.add_argument("--pin",
+                        action="store_true",
+                        help="tie each of them to a core of its own, from the last one down")
+    parser.add_argument("--rounds",
+                        type=latency.positive,
+                        default=8,
+                        help="rounds, an even number (default: %(default)s)")
+    parser.add_argument("--runs",
+                        type=latency.positive,
+                        help="timed runs in each measurement (default: what takes 1500 ms)")
+    parser.add_argument(
+        "--bound",
+        type=float,
+        default=0.75,
+        metavar="RATIO",
+        help="most that weir/ORT may be in the busy state, over all models (default: %(default)s)")
+    parser.add_argument("--json",
+                        action="store_true",
+                        help="print the report as JSON; the table goes to stderr")
+    parser.add_argument("--no-check",
+                        dest="check",
+                        action="store_false",
+                        help="do not compare the outputs")
+    parser.add_argument("--tolerance",
+                        type=float,
+                        default=1e-3,
+                        help="relative L2 error allowed (default: %(default)s)")
     parser.add_argument("--weir", help="weir binary (default: built from ./cmd/weir)")
-    parser.add_argument("--models", type=pathlib.Path, default=latency.fetch.default_directory(), metavar="DIR",
+    parser.add_argument("--models",
+                        type=pathlib.Path,
+                        default=latency.fetch.default_directory(),
+                        metavar="DIR",
                         help="folder of the fetched models (default: %(default)s)")
-    parser.add_argument("--no-fetch", action="store_true", help="measure only models that are there already")
+    parser.add_argument("--no-fetch",
+                        action="store_true",
+                        help="measure only models that are there already")
     return parser
 
 
 def take(binary, subject, runs, options):
-    """Measure in all rounds; return {state: {side: [measurement]}}, each with what the burners got of the machine meanwhile.
+    """Measure in all rounds; return {state: {side: [measurement]}}, each with what the burners got
+    of the machine meanwhile.
 
     A pair of rounds measures both states, one after the other, each in the order A B, B A.
     """
@@ -58,7 +92,8 @@ def take(binary, subject, runs, options):
             with Burners(options.burners if state == "busy" else 0, options.pin) as burners:
                 for _, threads, side in rounds.order(2, [options.threads]):
                     with burners.metered() as got:
-                        measurement = measure.launch(measure.command(side, binary, subject, runs, threads))
+                        measurement = measure.launch(
+                            measure.command(side, binary, subject, runs, threads))
                     taken[state][side].append(measurement | {"burner_cores": got.cores})
     return taken
 
@@ -68,7 +103,10 @@ def summary(taken, runs, threads):
     entries = {}
     for state, sides in taken.items():
         (entry,) = report.by_threads({threads: sides}, runs)
-        cores = {side: statistics.median(m["burner_cores"] for m in ms) for side, ms in sides.items()}
+        cores = {
+            side: statistics.median(m["burner_cores"] for m in ms)
+            for side, ms in sides.items()
+        }
         entries[state] = entry | {"burner_cores": cores}
     return entries
 
@@ -86,7 +124,8 @@ def measure_model(name, weir, options, scratch):
     timed = options.runs
     if timed is None:
         trial = measure.trial(weir.binary, prepared.subject, options.threads)
-        timed = rounds.runs_within(trial, latency.FULL.budget_ms, latency.FULL.least, latency.FULL.most)
+        timed = rounds.runs_within(trial, latency.FULL.budget_ms, latency.FULL.least,
+                                   latency.FULL.most)
     runs = measure.Runs(timed, latency.FULL.warmup)
     taken = take(weir.binary, prepared.subject, runs, options)
     return entry | {"status": "measured", "states": summary(taken, runs, options.threads)}
@@ -97,29 +136,47 @@ def measure_all(options, names, binary):
 
     before = latency.load_average()
     weir = compare.Weir(binary, ["--threads=1", "--precision=fp32"])
-    entries = [latency.attempt(name, lambda scratch, name=name: measure_model(name, weir, options, scratch)) for name in names]
+    entries = [
+        latency.attempt(name,
+                        lambda scratch, name=name: measure_model(name, weir, options, scratch))
+        for name in names
+    ]
     ratios = [e["states"]["busy"]["ratio"] for e in report.measured(entries)]
     mean = rounds.geometric_mean(ratios) if ratios else None
     return {
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"), "machine": latency.machine_model(),
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
+        "machine": latency.machine_model(),
         "processor": latency.processor(binary),
-        "cores": latency.available_cores(), "load_average_before": before, "load_average_after": latency.load_average(),
+        "cores": latency.available_cores(),
+        "load_average_before": before,
+        "load_average_after": latency.load_average(),
         "versions": latency.versions(binary, options.weir is None),
-        "settings": {"threads": options.threads, "burners": options.burners, "pinned": options.pin, "rounds": options.rounds,
-                     "runs": options.runs, "precision": "fp32", "check": options.check, "tolerance": options.tolerance},
-        "ratio": mean, "bound": options.bound, "held": len(ratios) == len(names) and mean <= options.bound, "models": entries,
+        "settings": {
+            "threads": options.threads, "burners": options.burners, "pinned": options.pin,
+            "rounds": options.rounds, "runs": options.runs, "precision": "fp32",
+            "check": options.check, "tolerance": options.tolerance
+        },
+        "ratio": mean,
+        "bound": options.bound,
+        "held": len(ratios) == len(names) and mean <= options.bound,
+        "models": entries,
     }
 
 
 def table(result):
     """The report as lines for people."""
     settings = result["settings"]
-    yield f"{result['date']}, {result['machine']}, {result['cores']} cores, {', '.join(result['versions'].values())}"
-    yield (f"load average {report.load_text(result['load_average_before'])} before, {report.load_text(result['load_average_after'])} "
-           f"after; {settings['rounds']} rounds, threads: {settings['threads']}, busy processes: {settings['burners']}"
-           f"{', pinned' if settings['pinned'] else ''}")
+    yield (f"{result['date']}, {result['machine']}, {result['cores']} cores, "
+           f"{', '.join(result['versions'].values())}")
+    yield (
+        f"load average {report.load_text(result['load_average_before'])} before, "
+        f"{report.load_text(result['load_average_after'])} "
+        f"after; {settings['rounds']} rounds, threads: {settings['threads']}, busy processes: "
+        f"{settings['burners']}"
+        f"{', pinned' if settings['pinned'] else ''}")
     yield ""
-    yield f"{'model':15} {'state':6} {'weir ms':>10} {'ORT ms':>10} {'weir/ORT':>8}  {'quartiles':13} {'cores of the busy process beside':>33}"
+    yield (f"{'model':15} {'state':6} {'weir ms':>10} {'ORT ms':>10} {'weir/ORT':>8}  "
+           f"{'quartiles':13} {'cores of the busy process beside':>33}")
     for entry in result["models"]:
         if entry["status"] != "measured":
             yield f"{entry['model']:15} {entry['status']}: {entry['error']}"
@@ -127,10 +184,13 @@ def table(result):
         for state, part in entry["states"].items():
             cores = part["burner_cores"]
             beside = f"weir {cores['weir']:.2f}, ORT {cores['ort']:.2f}" if state == "busy" else ""
-            yield (f"{entry['model']:15} {state:6} {part['weir']['median_ms']:10.3f} {part['ort']['median_ms']:10.3f} {part['ratio']:8.2f}  "
-                   f"{part['q1']:.2f} to {part['q3']:.2f}  {beside:>33}")
+            yield (
+                f"{entry['model']:15} {state:6} {part['weir']['median_ms']:10.3f} "
+                f"{part['ort']['median_ms']:10.3f} {part['ratio']:8.2f}  "
+                f"{part['q1']:.2f} to {part['q3']:.2f}  {beside:>33}")
     if result["ratio"] is not None:
-        yield f"busy: weir/ORT {result['ratio']:.3f}, bound {result['bound']:g}: {'held' if result['held'] else 'MISSED'}"
+        yield (f"busy: weir/ORT {result['ratio']:.3f}, bound {result['bound']:g}: "
+               f"{'held' if result['held'] else 'MISSED'}")
 
 
 def run(options, parser):
@@ -140,9 +200,13 @@ def run(options, parser):
 
     options.names = options.names or ["resnet50"]
     if unknown := set(options.names) - set(workloads.MODELS):
-        parser.error(f"no model named {', '.join(sorted(unknown))}; there are {', '.join(workloads.MODELS)}")
+        parser.error(
+            f"no model named {', '.join(sorted(unknown))}; there are {', '.join(workloads.MODELS)}")
     if options.rounds % 2:
-        parser.error(f"--rounds {options.rounds}: want an even number, since every other round has the sides in reverse")
+        parser.error(
+            f"--rounds {options.rounds}: want an even number, since every other round has the "
+            f"sides in reverse"
+        )
     code = compare.fetch_models(options)
     names = latency.available(options.names, options)
     with tempfile.TemporaryDirectory(dir=environment.cache_directory()) as scratch:

@@ -38,7 +38,10 @@ class Burning(unittest.TestCase):
     def test_a_burner_ends_with_its_parent(self):
         program = ("import subprocess, sys, burner, os\n"
                    "p = burner.Burners(1).start(0)\nprint(p.pid, flush=True)\nos._exit(0)")
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=20,
+        done = subprocess.run([sys.executable, "-c", program],
+                              capture_output=True,
+                              text=True,
+                              timeout=20,
                               cwd=pathlib.Path(__file__).parent)
         pid, until = int(done.stdout), time.monotonic() + 20
         while pathlib.Path(f"/proc/{pid}").exists() and time.monotonic() < until:
@@ -66,22 +69,33 @@ class Taking(unittest.TestCase):
             return measurement(1.0)
 
         options = busy.make_parser().parse_args(["--rounds", "4", "--burners", "3"])
-        with mock.patch.object(busy, "Burners", Counted), mock.patch.object(busy.measure, "launch", launch):
+        with mock.patch.object(busy, "Burners", Counted), \
+                mock.patch.object(busy.measure, "launch", launch):
             taken = busy.take("weir", SUBJECT, RUNS, options)
         pair = ["weir", "ort", "ort", "weir"]
-        self.assertEqual(order, [(0, "burners", 0), *pair, (1, "burners", 3), *pair, (2, "burners", 0), *pair, (3, "burners", 3), *pair])
+        self.assertEqual(order, [(0, "burners", 0), *pair, (1, "burners", 3), *pair,
+                                 (2, "burners", 0), *pair, (3, "burners", 3), *pair])
         self.assertEqual({len(ms) for sides in taken.values() for ms in sides.values()}, {4})
 
 
 class Reporting(unittest.TestCase):
     def result(self, ratio, failed=False):
-        taken = {state: {"weir": [measurement(2 * ratio) | {"burner_cores": 0.5}] * 2,
-                         "ort": [measurement(2.0) | {"burner_cores": 0.7}] * 2} for state in busy.STATES}
-        entry = {"model": "a", "inputs": [], "status": "measured", "states": busy.summary(taken, RUNS, 2)}
+        taken = {
+            state: {
+                "weir": [measurement(2 * ratio) | {"burner_cores": 0.5}] * 2,
+                "ort": [measurement(2.0) | {"burner_cores": 0.7}] * 2
+            }
+            for state in busy.STATES
+        }
+        entry = {
+            "model": "a", "inputs": [], "status": "measured",
+            "states": busy.summary(taken, RUNS, 2)
+        }
         if failed:
             entry = {"model": "a", "status": "failed", "error": "exit 1"}
         options = busy.make_parser().parse_args(["a"])
-        with mock.patch.dict(sys.modules, {"compare": mock.Mock()}), mock.patch.object(busy.latency, "attempt", lambda *_: entry), \
+        with mock.patch.dict(sys.modules, {"compare": mock.Mock()}), \
+                mock.patch.object(busy.latency, "attempt", lambda *_: entry), \
                 mock.patch.object(busy.latency, "versions", lambda *_: {"weir": "weir 1"}):
             return busy.measure_all(options, ["a"], "weir")
 
@@ -98,12 +112,14 @@ class Reporting(unittest.TestCase):
         self.assertIn("a               failed: exit 1", list(busy.table(got)))
 
     def test_the_table_says_what_the_busy_process_got(self):
-        self.assertRegex("\n".join(busy.table(self.result(0.5))), r"a +busy +1\.000 +2\.000 +0\.50 .* weir 0\.50, ORT 0\.70")
+        self.assertRegex("\n".join(busy.table(self.result(0.5))),
+                         r"a +busy +1\.000 +2\.000 +0\.50 .* weir 0\.50, ORT 0\.70")
 
 
 class Options(unittest.TestCase):
     def test_rounds_are_even(self):
-        with mock.patch.dict(sys.modules, {"compare": mock.Mock(), "workloads": mock.Mock(MODELS=["resnet50"])}), \
+        modules = {"compare": mock.Mock(), "workloads": mock.Mock(MODELS=["resnet50"])}
+        with mock.patch.dict(sys.modules, modules), \
                 contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(SystemExit):
             parser = busy.make_parser()
             busy.run(parser.parse_args(["--rounds", "3"]), parser)

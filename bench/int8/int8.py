@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Measure quantised models in weir, in ONNX Runtime, and in weir as float32, interleaved in one run.
+"""Measure quantised models in weir, in ONNX Runtime, and in weir as float32, interleaved in one
+run.
 
-README.md describes the method. Exit codes: 0 everything was measured and every bound holds; 1 a model failed, its outputs
-disagree or a bound is missed; 2 the command line is wrong or weir does not build; 3 the peer or a model cannot be fetched.
+README.md describes the method. Exit codes: 0 everything was measured and every bound holds; 1 a
+model failed, its outputs disagree or a bound is missed; 2 the command line is wrong or weir does
+not build; 3 the peer or a model cannot be fetched.
 """
 
 import argparse
@@ -25,21 +27,25 @@ import rounds  # noqa: E402
 
 EXIT_MISSED = 1
 
-# The most that a quantised model may take, over ONNX Runtime on the same file and over weir on the model in float32.
+# The most that a quantised model may take, over ONNX Runtime on the same file and over weir on the
+# model in float32.
 OVER_ORT = 0.9
 OVER_F32 = 1.0
 
-# How far outputs may lie from ONNX Runtime's: rounding to bytes turns differences of the last digit into whole steps, which
-# layers multiply (conformance/peer/quantized.py tells more, and compares operator by operator).
+# How far outputs may lie from ONNX Runtime's: rounding to bytes turns differences of the last digit
+# into whole steps, which layers multiply (conformance/peer/quantized.py tells more, and compares
+# operator by operator).
 TOLERANCE = 0.2
 
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """A quantised model: a variant of conformance/peer/quantized.py or a model that is published quantised.
+    """A quantised model: a variant of conformance/peer/quantized.py or a model that is published
+    quantised.
 
-    f32 names the model in float32, None where none is published; bound whether OVER_ORT is asked of it. tokens, if given, is how many
-    tokens of the inputs are kept, and file the model's name less that.
+    f32 names the model in float32, None where none is published; bound whether OVER_ORT is asked of
+    it. tokens, if given, is how many tokens of the inputs are kept, and file the model's name less
+    that.
     """
 
     name: str
@@ -73,28 +79,45 @@ SUBJECTS = {s.name: s for s in [
 def make_parser():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="models to measure (default: all)")
-    parser.add_argument("--bound", action="store_true", help="only the models that a bound over ONNX Runtime is set for")
+    parser.add_argument("--bound",
+                        action="store_true",
+                        help="only the models that a bound over ONNX Runtime is set for")
     parser.add_argument("--threads", type=latency.thread_counts, metavar="N,N",
                         help="threads to measure with (default: 1,2, with --quick 1)")
-    parser.add_argument("--rounds", type=latency.positive, help=f"rounds (default: {latency.FULL.rounds})")
-    parser.add_argument("--runs", type=latency.positive, help="timed runs in each measurement (default: what takes 1.5 s)")
-    parser.add_argument("--quick", action="store_true", help="two short rounds: shows that all works, measures roughly")
-    parser.add_argument("--json", action="store_true", help="print the report as JSON; the table goes to stderr")
+    parser.add_argument("--rounds",
+                        type=latency.positive,
+                        help=f"rounds (default: {latency.FULL.rounds})")
+    parser.add_argument("--runs",
+                        type=latency.positive,
+                        help="timed runs in each measurement (default: what takes 1.5 s)")
+    parser.add_argument("--quick",
+                        action="store_true",
+                        help="two short rounds: shows that all works, measures roughly")
+    parser.add_argument("--json",
+                        action="store_true",
+                        help="print the report as JSON; the table goes to stderr")
     parser.add_argument("--weir", help="weir binary (default: built from ./cmd/weir)")
-    parser.add_argument("--models", type=pathlib.Path, default=latency.fetch.default_directory(), metavar="DIR",
+    parser.add_argument("--models",
+                        type=pathlib.Path,
+                        default=latency.fetch.default_directory(),
+                        metavar="DIR",
                         help="folder of the fetched models (default: %(default)s)")
-    parser.add_argument("--no-fetch", action="store_true", help="measure only models that are there already")
+    parser.add_argument("--no-fetch",
+                        action="store_true",
+                        help="measure only models that are there already")
     return parser
 
 
 def sides(subject, number):
-    """The sides of a round; the quantised model in weir stands between those that it is compared with."""
+    """The sides of a round; the quantised model in weir stands between those that it is compared
+    with."""
     order = ["ort", "weir", "f32"] if subject.f32 else ["ort", "weir"]
     return order if number % 2 == 0 else order[::-1]
 
 
 def interleaved(subject, commands, effort):
-    """Measure count rounds; commands(side, threads) makes a command line. Returns {threads: {side: [measurements]}}."""
+    """Measure count rounds; commands(side, threads) makes a command line. Returns {threads: {side:
+    [measurements]}}."""
     taken = {t: {side: [] for side in sides(subject, 0)} for t in effort.threads}
     for number in range(effort.rounds):
         for threads in effort.threads:
@@ -109,9 +132,13 @@ def compared(ours, theirs):
 
 
 def part_of(subject, threads, measured):
-    """The report's entry for one number of threads: medians, both ratios, and the bounds that are missed."""
-    part = {"threads": threads, "over_ort": compared(measured["weir"], measured["ort"]),
-            **{side: rounds.median_by_field(ms, report.FIELDS) for side, ms in measured.items()}, "rounds": measured}
+    """The report's entry for one number of threads: medians, both ratios, and the bounds that are
+    missed."""
+    part = {
+        "threads": threads, "over_ort": compared(measured["weir"], measured["ort"]),
+        **{side: rounds.median_by_field(ms, report.FIELDS)
+           for side, ms in measured.items()}, "rounds": measured
+    }
     if subject.f32:
         part["over_f32"] = compared(measured["weir"], measured["f32"])
     part["missed"] = missed(subject, part)
@@ -124,7 +151,8 @@ def missed(subject, part):
     if subject.bound and part["over_ort"]["ratio"] > OVER_ORT:
         found.append(f"{part['over_ort']['ratio']:.2f} of ONNX Runtime's time, at most {OVER_ORT}")
     if "over_f32" in part and part["over_f32"]["ratio"] > OVER_F32:
-        found.append(f"{part['over_f32']['ratio']:.2f} of the time in float32, at most {OVER_F32:g}")
+        found.append(
+            f"{part['over_f32']['ratio']:.2f} of the time in float32, at most {OVER_F32:g}")
     return found
 
 
@@ -151,7 +179,8 @@ def inputs_of(subject, session):
 
 
 def checked(subject, files, feeds, weir, session):
-    """How far the outputs lie from ONNX Runtime's, and their cosine with those in float32, by output."""
+    """How far the outputs lie from ONNX Runtime's, and their cosine with those in float32, by
+    output."""
     import compare
 
     names = [o.name for o in session.get_outputs()]
@@ -160,16 +189,22 @@ def checked(subject, files, feeds, weir, session):
     outputs = []
     for name, value in want.items():
         error, _ = compare.relative_l2(got[name], value)
-        entry = {"name": name, "relative_l2": error if error < float("inf") else None, "cosine_ort": cosine(got[name], value)}
+        entry = {
+            "name": name, "relative_l2": error if error < float("inf") else None,
+            "cosine_ort": cosine(got[name], value)
+        }
         if name in plain and plain[name].shape == value.shape:
-            entry |= {"cosine_f32": cosine(got[name], plain[name]), "ort_cosine_f32": cosine(value, plain[name])}
+            entry |= {
+                "cosine_f32": cosine(got[name], plain[name]),
+                "ort_cosine_f32": cosine(value, plain[name])
+            }
         outputs.append(entry)
     return outputs
 
 
 def disagreement(outputs):
-    return "; ".join(f"{o['name']}: relative L2 error {o['relative_l2']}, allowed {TOLERANCE}" for o in outputs
-                     if o["relative_l2"] is None or o["relative_l2"] > TOLERANCE)
+    return "; ".join(f"{o['name']}: relative L2 error {o['relative_l2']}, allowed {TOLERANCE}"
+                     for o in outputs if o["relative_l2"] is None or o["relative_l2"] > TOLERANCE)
 
 
 def files_of(subject, weir, directory):
@@ -177,7 +212,8 @@ def files_of(subject, weir, directory):
     import quantized
 
     file = quantized.source(subject.file or subject.name, directory, weir)
-    return {"weir": file, "ort": file} | ({"f32": quantized.source(subject.f32, directory, weir)} if subject.f32 else {})
+    return {"weir": file, "ort": file
+            } | ({"f32": quantized.source(subject.f32, directory, weir)} if subject.f32 else {})
 
 
 def measure_subject(subject, weir, options, scratch):
@@ -187,8 +223,11 @@ def measure_subject(subject, weir, options, scratch):
     files = files_of(subject, weir, environment.cache_directory() / "quantized")
     session = compare.peer_session(files["ort"])
     feeds = inputs_of(subject, session)
-    entry = {"model": subject.name, "f32": subject.f32, "bound": subject.bound,
-             "inputs": [{"name": k, "dtype": str(v.dtype), "shape": list(v.shape)} for k, v in feeds.items()]}
+    entry = {
+        "model": subject.name, "f32": subject.f32, "bound": subject.bound,
+        "inputs": [{"name": k, "dtype": str(v.dtype), "shape": list(v.shape)}
+                   for k, v in feeds.items()]
+    }
     entry["outputs"] = checked(subject, files, feeds, weir, session)
     del session
     if wrong := disagreement(entry["outputs"]):
@@ -197,13 +236,19 @@ def measure_subject(subject, weir, options, scratch):
     subjects = {side: measure.Subject(file, saved) for side, file in files.items()}
 
     def command(side, threads, runs):
-        return measure.command("ort" if side == "ort" else "weir", weir.binary, subjects[side], runs, threads)
+        return measure.command("ort" if side == "ort" else "weir", weir.binary, subjects[side],
+                               runs, threads)
 
-    slowest = max(measure.launch(command(side, effort.threads[0], measure.Runs(2, 1)))["median_ms"] for side in files)
+    slowest = max(
+        measure.launch(command(side, effort.threads[0], measure.Runs(2, 1)))["median_ms"]
+        for side in files)
     timed = options.runs or rounds.runs_within(slowest, effort.budget_ms, effort.least, effort.most)
     runs = measure.Runs(timed, effort.warmup)
     taken = interleaved(subject, lambda side, threads: command(side, threads, runs), effort)
-    return entry | {"status": "measured", "runs": timed, "threads": [part_of(subject, t, m) for t, m in taken.items()]}
+    return entry | {
+        "status": "measured", "runs": timed,
+        "threads": [part_of(subject, t, m) for t, m in taken.items()]
+    }
 
 
 def measure_all(options, names, binary):
@@ -211,25 +256,42 @@ def measure_all(options, names, binary):
 
     before, begin = latency.load_average(), time.monotonic()
     weir = compare.Weir(binary, ["--threads=1", "--precision=fp32"])
-    entries = [latency.attempt(name, lambda scratch, name=name: measure_subject(SUBJECTS[name], weir, options, scratch)) for name in names]
+    entries = [
+        latency.attempt(
+            name,
+            lambda scratch, name=name: measure_subject(SUBJECTS[name], weir, options, scratch))
+        for name in names
+    ]
     return {
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"), "machine": latency.machine_model(),
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
+        "machine": latency.machine_model(),
         "processor": latency.processor(binary),
-        "cores": latency.available_cores(), "load_average_before": before, "load_average_after": latency.load_average(),
-        "wall_s": time.monotonic() - begin, "versions": latency.versions(binary, options.weir is None),
-        "settings": {**dataclasses.asdict(latency.effort_of(options)), "quick": options.quick, "runs": options.runs},
-        "bounds": {"over_ort": OVER_ORT, "over_f32": OVER_F32}, "models": entries,
+        "cores": latency.available_cores(),
+        "load_average_before": before,
+        "load_average_after": latency.load_average(),
+        "wall_s": time.monotonic() - begin,
+        "versions": latency.versions(binary, options.weir is None),
+        "settings": {
+            **dataclasses.asdict(latency.effort_of(options)), "quick": options.quick,
+            "runs": options.runs
+        },
+        "bounds": {"over_ort": OVER_ORT, "over_f32": OVER_F32},
+        "models": entries,
     }
 
 
 def table(result):
     """The report as lines for people."""
-    load = " and ".join(report.load_text(result[k]) for k in ("load_average_before", "load_average_after"))
-    yield f"{result['date']}, {result['machine']}, {result['cores']} cores, {', '.join(result['versions'].values())}"
+    load = " and ".join(
+        report.load_text(result[k]) for k in ("load_average_before", "load_average_after"))
+    yield (f"{result['date']}, {result['machine']}, {result['cores']} cores, "
+           f"{', '.join(result['versions'].values())}")
     yield f"load average {load}; {result['settings']['rounds']} rounds"
     yield ""
-    yield (f"{'model':24} {'threads':>7} {'weir ms':>9} {'ORT ms':>9} {'f32 ms':>9} {'weir/ORT':>8}  {'quartiles':12} "
-           f"{'int8/f32':>8} {'cos f32':>8}")
+    yield (
+        f"{'model':24} {'threads':>7} {'weir ms':>9} {'ORT ms':>9} {'f32 ms':>9} {'weir/ORT':>8}  "
+        f"{'quartiles':12} "
+        f"{'int8/f32':>8} {'cos f32':>8}")
     for entry in result["models"]:
         if entry["status"] != "measured":
             yield f"{entry['model']:24} {entry['status']}: {entry['error']}"
@@ -239,9 +301,13 @@ def table(result):
             over = part["over_ort"]
             f32 = f"{part['f32']['median_ms']:9.3f}" if "f32" in part else f"{'':9}"
             ratio = f"{part['over_f32']['ratio']:8.2f}" if "f32" in part else f"{'':8}"
-            yield (f"{entry['model']:24} {part['threads']:7} {part['weir']['median_ms']:9.3f} {part['ort']['median_ms']:9.3f} {f32} "
-                   f"{over['ratio']:8.2f}  {over['q1']:.2f} to {over['q3']:.2f} {ratio} "
-                   f"{f'{min(cosines):8.4f}' if cosines else ''}{'  MISSED: ' + '; '.join(part['missed']) if part['missed'] else ''}")
+            yield (
+                f"{entry['model']:24} {part['threads']:7} {part['weir']['median_ms']:9.3f} "
+                f"{part['ort']['median_ms']:9.3f} {f32} "
+                f"{over['ratio']:8.2f}  {over['q1']:.2f} to {over['q3']:.2f} {ratio} "
+                f"{f'{min(cosines):8.4f}' if cosines else ''}"
+                f"{'  MISSED: ' + '; '.join(part['missed']) if part['missed'] else ''}"
+            )
 
 
 def chosen(options, parser):
@@ -250,7 +316,8 @@ def chosen(options, parser):
 
     names = options.names or [n for n, s in SUBJECTS.items() if s.bound or not options.bound]
     if unknown := set(names) - set(SUBJECTS):
-        parser.error(f"no model named {', '.join(sorted(unknown))}; there are {', '.join(SUBJECTS)}")
+        parser.error(
+            f"no model named {', '.join(sorted(unknown))}; there are {', '.join(SUBJECTS)}")
     options.names = {base_of(SUBJECTS[n]) for n in names}
     return names, compare.fetch_models(options)
 
@@ -266,7 +333,8 @@ def run(options, parser):
             return latency.EXIT_USAGE
         result = measure_all(options, names, binary)
     latency.show(result, table(result), options)
-    good = all(e["status"] == "measured" and not any(p["missed"] for p in e["threads"]) for e in result["models"])
+    good = all(e["status"] == "measured" and not any(p["missed"] for p in e["threads"])
+               for e in result["models"])
     return code if good else EXIT_MISSED
 
 

@@ -28,10 +28,12 @@ class Order(unittest.TestCase):
         original, int8.measure.launch = int8.measure.launch, launch
         self.addCleanup(setattr, int8.measure, "launch", original)
         effort = latency.Effort(threads=(1, 2), rounds=4, budget_ms=1, least=1, most=1, warmup=0)
-        got = int8.interleaved(int8.SUBJECTS["resnet50-qdq"], lambda side, threads: (side, threads), effort)
+        got = int8.interleaved(int8.SUBJECTS["resnet50-qdq"], lambda side, threads: (side, threads),
+                               effort)
         self.assertEqual({t: {s: len(m) for s, m in by_side.items()} for t, by_side in got.items()},
                          {t: {"ort": 4, "weir": 4, "f32": 4} for t in (1, 2)})
-        self.assertEqual(asked[:6], [("ort", 1), ("weir", 1), ("f32", 1), ("ort", 2), ("weir", 2), ("f32", 2)])
+        self.assertEqual(asked[:6], [("ort", 1), ("weir", 1), ("f32", 1), ("ort", 2), ("weir", 2),
+                                     ("f32", 2)])
 
 
 class Bounds(unittest.TestCase):
@@ -60,12 +62,20 @@ class Outputs(unittest.TestCase):
 
     def test_table(self):
         part = int8.part_of(int8.SUBJECTS["resnet50-qdq"], 1, taken([9.5], [10], [20]))
-        result = {"date": "2026-01-02", "machine": "m", "cores": 2, "versions": {"weir": "weir 1"}, "load_average_before": None,
-                  "load_average_after": [0.5, 1, 2], "settings": {"rounds": 1}, "models": [
-                      {"model": "resnet50-qdq", "status": "measured", "outputs": [{"name": "y", "cosine_f32": 0.99}], "threads": [part]},
-                      {"model": "broken", "status": "failed", "error": "no kernel"}]}
+        result = {
+            "date": "2026-01-02", "machine": "m", "cores": 2, "versions": {"weir": "weir 1"},
+            "load_average_before": None, "load_average_after": [0.5, 1, 2],
+            "settings": {"rounds": 1}, "models": [{
+                "model": "resnet50-qdq", "status": "measured",
+                "outputs": [{"name": "y", "cosine_f32": 0.99}], "threads": [part]
+            }, {"model": "broken", "status": "failed", "error": "no kernel"}]
+        }
         lines = list(int8.table(result))
-        self.assertRegex("\n".join(lines), r"(?m)^resnet50-qdq +1 +9\.500 +10\.000 +20\.000 +0\.95 .* 0\.47 +0\.9900  MISSED: 0\.95")
+        self.assertRegex(
+            "\n".join(lines),
+            r"(?m)^resnet50-qdq +1 +9\.500 +10\.000 +20\.000 +0\.95 .* 0\.47 +0\.9900  MISSED: "
+            r"0\.95"
+        )
         self.assertIn("broken                   failed: no kernel", lines)
 
     def test_cosine(self):

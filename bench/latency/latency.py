@@ -36,7 +36,8 @@ EXIT_UNREACHABLE = 3
 
 @dataclasses.dataclass(frozen=True)
 class Effort:
-    """How much is measured: thread counts, rounds, and the time and the least and most runs of one measurement."""
+    """How much is measured: thread counts, rounds, and the time and the least and most runs of one
+    measurement."""
 
     threads: tuple
     rounds: int
@@ -65,7 +66,8 @@ def thread_counts(text):
     try:
         counts = tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r}: want numbers separated by commas, for instance 1,2") from None
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: want numbers separated by commas, for instance 1,2") from None
     if min(counts) < 1 or len(set(counts)) != len(counts):
         raise argparse.ArgumentTypeError(f"{text!r}: want different numbers, each at least 1")
     return counts
@@ -83,23 +85,44 @@ def make_parser():
     parser.add_argument("names", nargs="*", metavar="NAME", help="models to measure (default: all)")
     parser.add_argument("--threads", type=thread_counts, metavar="N,N",
                         help="threads to measure with (default: 1,2, with --quick 1)")
-    parser.add_argument("--rounds", type=positive, help=f"rounds (default: {FULL.rounds}); an even number is balanced")
-    parser.add_argument("--runs", type=positive,
-                        help=f"timed runs in each measurement (default: what takes {FULL.budget_ms:g} ms)")
-    parser.add_argument("--quick", action="store_true", help="two short rounds: shows that all works, measures roughly")
-    parser.add_argument("--json", action="store_true", help="print the report as JSON; the table goes to stderr")
-    parser.add_argument("--no-check", dest="check", action="store_false", help="do not compare the outputs")
-    parser.add_argument("--tolerance", type=float, default=1e-3, help="relative L2 error allowed (default: %(default)s)")
+    parser.add_argument("--rounds",
+                        type=positive,
+                        help=f"rounds (default: {FULL.rounds}); an even number is balanced")
+    parser.add_argument(
+        "--runs",
+        type=positive,
+        help=f"timed runs in each measurement (default: what takes {FULL.budget_ms:g} ms)")
+    parser.add_argument("--quick",
+                        action="store_true",
+                        help="two short rounds: shows that all works, measures roughly")
+    parser.add_argument("--json",
+                        action="store_true",
+                        help="print the report as JSON; the table goes to stderr")
+    parser.add_argument("--no-check",
+                        dest="check",
+                        action="store_false",
+                        help="do not compare the outputs")
+    parser.add_argument("--tolerance",
+                        type=float,
+                        default=1e-3,
+                        help="relative L2 error allowed (default: %(default)s)")
     parser.add_argument("--weir", help="weir binary (default: built from ./cmd/weir)")
-    parser.add_argument("--models", type=pathlib.Path, default=fetch.default_directory(), metavar="DIR",
+    parser.add_argument("--models",
+                        type=pathlib.Path,
+                        default=fetch.default_directory(),
+                        metavar="DIR",
                         help="folder of the fetched models (default: %(default)s)")
-    parser.add_argument("--no-fetch", action="store_true", help="measure only models that are there already")
+    parser.add_argument("--no-fetch",
+                        action="store_true",
+                        help="measure only models that are there already")
     return parser
 
 
 def effort_of(options):
     effort = QUICK if options.quick else FULL
-    return dataclasses.replace(effort, rounds=options.rounds or effort.rounds, threads=options.threads or effort.threads)
+    return dataclasses.replace(effort,
+                               rounds=options.rounds or effort.rounds,
+                               threads=options.threads or effort.threads)
 
 
 def machine_model():
@@ -107,11 +130,13 @@ def machine_model():
         lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor() or platform.machine()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
+                platform.machine())
 
 
 def processor(binary):
-    """The kind of processor as weir tells it: model, instructions, caches and measured peaks; None from a weir that does not."""
+    """The kind of processor as weir tells it: model, instructions, caches and measured peaks; None
+    from a weir that does not."""
     try:
         done = subprocess.run([binary, "device", "list", "--json"], capture_output=True, text=True)
         return json.loads(done.stdout).get("processor")
@@ -128,19 +153,23 @@ def load_average():
 
 
 def build_facts(binary):
-    """(compiler, commit) that Go wrote into the binary; a commit with + was built with uncommitted changes."""
+    """(compiler, commit) that Go wrote into the binary; a commit with + was built with uncommitted
+    changes."""
     try:
         done = subprocess.run(["go", "version", "-m", binary], capture_output=True, text=True)
     except OSError:
         return "", ""
     first, *lines = done.stdout.splitlines() or [""]
-    settings = dict(line.split("\t")[-1].split("=", 1) for line in lines if "\tbuild\t" in line and "=" in line)
+    settings = dict(
+        line.split("\t")[-1].split("=", 1) for line in lines if "\tbuild\t" in line and "=" in line)
     commit = settings.get("vcs.revision", "")[:12]
-    return first.rpartition(" ")[2], commit + ("+" if commit and settings.get("vcs.modified") == "true" else "")
+    return first.rpartition(" ")[2], commit + ("+" if commit
+                                               and settings.get("vcs.modified") == "true" else "")
 
 
 def checkout_commit():
-    """The commit of this checkout, for a binary just built from it: GOFLAGS may keep Go from writing it into one."""
+    """The commit of this checkout, for a binary just built from it: GOFLAGS may keep Go from
+    writing it into one."""
     command = ["git", "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty=+"]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -157,9 +186,12 @@ def versions(binary, built_here):
     compiler, commit = build_facts(binary)
     if not commit and built_here:
         commit = checkout_commit()
-    return {"weir": f"weir {commit or 'of unknown commit'}", "go": compiler or "Go of unknown version",
-            "ort": f"ONNX Runtime {onnxruntime.__version__}", "numpy": f"numpy {numpy.__version__}",
-            "python": f"Python {platform.python_version()}", "system": f"{platform.system()} {platform.release()}"}
+    return {
+        "weir": f"weir {commit or 'of unknown commit'}", "go": compiler or "Go of unknown version",
+        "ort": f"ONNX Runtime {onnxruntime.__version__}", "numpy": f"numpy {numpy.__version__}",
+        "python": f"Python {platform.python_version()}",
+        "system": f"{platform.system()} {platform.release()}"
+    }
 
 
 def measure_model(name, weir, options, scratch):
@@ -183,7 +215,8 @@ def measure_model(name, weir, options, scratch):
 
 
 def attempt(name, work):
-    """The report entry from work(scratch), in a folder that is removed at once, as some models take half a gigabyte; or a failed one."""
+    """The report entry from work(scratch), in a folder that is removed at once, as some models take
+    half a gigabyte; or a failed one."""
     import compare
 
     def guarded():
@@ -201,20 +234,32 @@ def measure_all(options, names, binary):
 
     before, begin = load_average(), time.monotonic()
     weir = compare.Weir(binary, ["--threads=1", "--precision=fp32"])
-    entries = [attempt(name, lambda scratch, name=name: measure_model(name, weir, options, scratch)) for name in names]
+    entries = [
+        attempt(name, lambda scratch, name=name: measure_model(name, weir, options, scratch))
+        for name in names
+    ]
     effort = effort_of(options)
     return {
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"), "machine": machine_model(),
-        "processor": processor(binary), "cores": available_cores(), "load_average_before": before, "load_average_after": load_average(),
-        "wall_s": time.monotonic() - begin, "versions": versions(binary, options.weir is None),
-        "settings": {**dataclasses.asdict(effort), "quick": options.quick, "runs": options.runs,
-                     "precision": "fp32", "check": options.check, "tolerance": options.tolerance},
-        "geometric_means": report.geometric_means(entries), "models": entries,
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
+        "machine": machine_model(),
+        "processor": processor(binary),
+        "cores": available_cores(),
+        "load_average_before": before,
+        "load_average_after": load_average(),
+        "wall_s": time.monotonic() - begin,
+        "versions": versions(binary, options.weir is None),
+        "settings": {
+            **dataclasses.asdict(effort), "quick": options.quick, "runs": options.runs,
+            "precision": "fp32", "check": options.check, "tolerance": options.tolerance
+        },
+        "geometric_means": report.geometric_means(entries),
+        "models": entries,
     }
 
 
 def find_binary(options, scratch):
-    """A copy of the weir to measure, so that a build during the run changes nothing; None if there is none."""
+    """A copy of the weir to measure, so that a build during the run changes nothing; None if there
+    is none."""
     import compare
 
     binary = compare.build_weir() if options.weir is None else shutil.which(options.weir)
@@ -228,7 +273,9 @@ def available(names, options):
     """Those of the models whose files are there or will be written; the others are said."""
     import workloads
 
-    there = [n for n in names if n in workloads.UNFETCHED or (options.models / f"{n}.onnx").is_file()]
+    there = [
+        n for n in names if n in workloads.UNFETCHED or (options.models / f"{n}.onnx").is_file()
+    ]
     for name in names:
         if name not in there:
             say(f"{name}: skipped, its file is not there")
@@ -252,7 +299,8 @@ def run(options, parser):
 
     options.names = options.names or workloads.MODELS
     if unknown := set(options.names) - set(workloads.MODELS):
-        parser.error(f"no model named {', '.join(sorted(unknown))}; there are {', '.join(workloads.MODELS)}")
+        parser.error(
+            f"no model named {', '.join(sorted(unknown))}; there are {', '.join(workloads.MODELS)}")
     if max(effort_of(options).threads) > available_cores():
         say(f"more threads than the {available_cores()} cores: those measurements tell little")
     code = compare.fetch_models(options)
@@ -269,7 +317,8 @@ def run(options, parser):
 def command(parser, run):
     """Run a benchmark's command line inside the peer's environment; return the exit code."""
     options = parser.parse_args()
-    # As an exception, so that the measurement under way is ended and the scratch folders are removed.
+    # As an exception, so that the measurement under way is ended and the scratch folders are
+    # removed.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         environment.enter()

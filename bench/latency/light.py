@@ -1,9 +1,10 @@
 """The light models of the ONNX project, with weights.
 
-Light models are the graphs of well-known networks whose weights were replaced by ConstantOfShape of 0.02
-(onnx/backend/test/data/light in the package onnx). All channels of such a network are alike, so that every class
-gets the same score and a comparison of outputs would overlook nearly any mistake. Here each ConstantOfShape becomes
-a random initializer, distributed as what it is used for wants it, and the graph stays as it is.
+Light models are the graphs of well-known networks whose weights were replaced by ConstantOfShape of
+0.02 (onnx/backend/test/data/light in the package onnx). All channels of such a network are alike,
+so that every class gets the same score and a comparison of outputs would overlook nearly any
+mistake. Here each ConstantOfShape becomes a random initializer, distributed as what it is used for
+wants it, and the graph stays as it is.
 
 Needs the peer's Python environment.
 """
@@ -14,10 +15,14 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-LIGHT = {"vgg19": "light_vgg19", "densenet121": "light_densenet121", "inception-v2": "light_inception_v2",
-         "squeezenet": "light_squeezenet", "shufflenet": "light_shufflenet"}
+LIGHT = {
+    "vgg19": "light_vgg19", "densenet121": "light_densenet121",
+    "inception-v2": "light_inception_v2", "squeezenet": "light_squeezenet",
+    "shufflenet": "light_shufflenet"
+}
 
-# The first version of the format in which an initializer need not be an input, which a caller could set, as well.
+# The first version of the format in which an initializer need not be an input, which a caller could
+# set, as well.
 IR_VERSION = 4
 
 # What an operator is called by its use: (operator, the one after it) -> name.
@@ -31,8 +36,8 @@ def folder():
 def uses(graph):
     """{value: (operator, operand number)} of one use of each value.
 
-    Unsqueeze counts as what its result is used for, a BatchNormalization at the end of a residual branch as Residual, and a
-    Gemm before Softmax as Classifier.
+    Unsqueeze counts as what its result is used for, a BatchNormalization at the end of a residual
+    branch as Residual, and a Gemm before Softmax as Classifier.
     """
     found = {}
     for node in reversed(graph.node):
@@ -44,17 +49,21 @@ def uses(graph):
 
 
 def weights(rng, use, shape):
-    """Random weights for one operand of an operator, such that values neither grow nor vanish with depth."""
+    """Random weights for one operand of an operator, such that values neither grow nor vanish with
+    depth."""
     match use:
         case "Conv" | "Gemm", 1:  # He et al., "Delving Deep into Rectifiers", 2015, section 2.2
             return rng.normal(0, (2 / np.prod(shape[1:])) ** 0.5, shape)
         case "Classifier", 1:  # scores of about 1, which Softmax does not make 0 and 1
             return rng.normal(0, 1 / shape[1], shape)
-        case "Residual", 1:  # Goyal et al., "Accurate, Large Minibatch SGD", 2017, section 5.1, has it begin at 0
+        # Goyal et al., "Accurate, Large Minibatch SGD", 2017, section 5.1, has it begin at 0
+        case "Residual", 1:
             return rng.uniform(0.1, 0.3, shape)
         case ("BatchNormalization", 1 | 4) | ("Residual", 4) | ("Mul", _):  # scale, variance
             return rng.uniform(0.8, 1.2, shape)
-        case ("Conv" | "Gemm" | "Classifier", 2) | ("BatchNormalization" | "Residual", 2 | 3) | ("Add", _):  # bias, mean
+        # bias, mean
+        case ("Conv" | "Gemm" | "Classifier", 2) | ("BatchNormalization" | "Residual",
+                                                    2 | 3) | ("Add", _):
             return rng.normal(0, 0.1, shape)
     raise ValueError(f"no weights known for operand {use[1]} of {use[0]}")
 

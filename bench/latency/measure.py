@@ -1,4 +1,5 @@
-"""One measurement: a process that loads a model, warms up and times its runs. Standard library only."""
+"""One measurement: a process that loads a model, warms up and times its runs. Standard library
+only."""
 
 import contextlib
 import dataclasses
@@ -14,9 +15,10 @@ import rounds
 ORT_BENCH = pathlib.Path(__file__).resolve().parent / "ort_bench.py"
 TIMEOUT_S = 900
 
-# A process begins with the peak resident memory of the one that it was forked from: execve(2) keeps the count, so what
-# this script starts directly would report this script's hundreds of megabytes. The child of a small shell does not.
-# The exit keeps the shell from replacing itself by its last command.
+# A process begins with the peak resident memory of the one that it was forked from: execve(2) keeps
+# the count, so what this script starts directly would report this script's hundreds of megabytes.
+# The child of a small shell does not. The exit keeps the shell from replacing itself by its last
+# command.
 LAUNCHER = ["sh", "-c", '"$@"; exit $?', "sh"]
 
 
@@ -41,16 +43,27 @@ class Runs:
 
 
 def weir_command(binary, subject, runs, threads):
-    command = [str(binary), "bench", str(subject.model), "--json", "--runs", str(runs.timed), "--warmup", str(runs.warmup),
-               "--threads", str(threads), "--precision", "fp32"]
+    command = [
+        str(binary), "bench",
+        str(subject.model), "--json", "--runs",
+        str(runs.timed), "--warmup",
+        str(runs.warmup), "--threads",
+        str(threads), "--precision", "fp32"
+    ]
     for name, file in subject.inputs.items():
         command += ["--input", f"{name}={file}"]
     return command
 
 
 def ort_command(subject, runs, threads):
-    return [sys.executable, str(ORT_BENCH), str(subject.model), str(runs.timed), str(runs.warmup), str(threads),
-            *(f"{name}={file}" for name, file in subject.inputs.items())]
+    return [
+        sys.executable,
+        str(ORT_BENCH),
+        str(subject.model),
+        str(runs.timed),
+        str(runs.warmup),
+        str(threads), *(f"{name}={file}" for name, file in subject.inputs.items())
+    ]
 
 
 def command(side, binary, subject, runs, threads):
@@ -59,14 +72,19 @@ def command(side, binary, subject, runs, threads):
     return ort_command(subject, runs, threads)
 
 
-# Both sides load a model that they have not seen before: weir keeps no plan, ONNX Runtime saves no optimised model.
+# Both sides load a model that they have not seen before: weir keeps no plan, ONNX Runtime saves no
+# optimised model.
 ENVIRONMENT = {**os.environ, "WEIR_CACHE": "off"}
 
 
 def launch(argv, timeout_s=TIMEOUT_S):
     """Run one measurement and return the JSON object that it prints; its processes end with it."""
-    process = subprocess.Popen([*LAUNCHER, *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               start_new_session=True, env=ENVIRONMENT)
+    process = subprocess.Popen([*LAUNCHER, *argv],
+                               stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE,
+                               text=True,
+                               start_new_session=True,
+                               env=ENVIRONMENT)
     try:
         out, said = process.communicate(timeout=timeout_s)
     except BaseException as error:
@@ -86,11 +104,14 @@ def launch(argv, timeout_s=TIMEOUT_S):
 
 
 def trial(binary, subject, threads):
-    """The latency in ms of the slower side, from a short measurement of both that counts for nothing else.
+    """The latency in ms of the slower side, from a short measurement of both that counts for
+    nothing else.
 
     It also brings the model's file into the page cache, for both alike.
     """
-    return max(launch(command(side, binary, subject, Runs(2, 1), threads))["median_ms"] for side in rounds.SIDES)
+    return max(
+        launch(command(side, binary, subject, Runs(2, 1), threads))["median_ms"]
+        for side in rounds.SIDES)
 
 
 def interleaved(binary, subject, runs, threads, count):

@@ -29,7 +29,8 @@ def milliseconds_since(begin):
 
 
 def since_process_start_ms():
-    """Since the system started this process, measured as weir does it, in clock ticks of 10 ms (proc_pid_stat(5))."""
+    """Since the system started this process, measured as weir does it, in clock ticks of 10 ms
+    (proc_pid_stat(5))."""
     here = milliseconds_since(BEGIN)
     try:
         with open("/proc/self/stat", "rb") as file:
@@ -41,12 +42,14 @@ def since_process_start_ms():
 
 
 def quantile(ordered, q):
-    """The value of rank floor(q n) among n ordered values, as weir bench takes it: no interpolation."""
+    """The value of rank floor(q n) among n ordered values, as weir bench takes it: no
+    interpolation."""
     return ordered[min(len(ordered) - 1, int(q * len(ordered)))]
 
 
 def peak_rss_bytes():
-    unit = 1 if sys.platform == "darwin" else 1024  # getrusage(2): bytes on macOS, kilobytes on Linux
+    # getrusage(2): bytes on macOS, kilobytes on Linux
+    unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
@@ -54,7 +57,8 @@ def open_session(file, threads):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    options.log_severity_level = 3  # some models declare output shapes that they do not keep, and it warns each time
+    # some models declare output shapes that they do not keep, and it warns each time
+    options.log_severity_level = 3
     return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
 
 
@@ -95,8 +99,11 @@ def bench(file, runs, warmup, threads, files):
     result["first_output_ms"] = since_process_start_ms()
     gc.disable()
     times = sorted([time_run(session, binding) for _ in range(warmup + runs)][warmup:])
-    result |= {"median_ms": quantile(times, 0.5), "min_ms": times[0], "p90_ms": quantile(times, 0.9),
-               "p99_ms": quantile(times, 0.99), "runs": runs, "threads": threads, "peak_rss_bytes": peak_rss_bytes()}
+    result |= {
+        "median_ms": quantile(times, 0.5), "min_ms": times[0], "p90_ms": quantile(times, 0.9),
+        "p99_ms": quantile(times, 0.99), "runs": runs, "threads": threads,
+        "peak_rss_bytes": peak_rss_bytes()
+    }
     return result
 
 

@@ -4,19 +4,30 @@ import math
 
 import rounds
 
-FIELDS = ["median_ms", "min_ms", "p90_ms", "p99_ms", "load_ms", "first_output_ms", "first_output_without_import_ms",
-          "peak_rss_bytes"]
+FIELDS = [
+    "median_ms", "min_ms", "p90_ms", "p99_ms", "load_ms", "first_output_ms",
+    "first_output_without_import_ms", "peak_rss_bytes"
+]
 
 
 def by_threads(taken, runs):
-    """The report's entries of one model, one for each number of threads, from measure.interleaved's result."""
+    """The report's entries of one model, one for each number of threads, from measure.interleaved's
+    result."""
     entries = []
     for threads, sides in taken.items():
-        medians = {side: [m["median_ms"] for m in measurements] for side, measurements in sides.items()}
+        medians = {
+            side: [m["median_ms"] for m in measurements]
+            for side, measurements in sides.items()
+        }
         entries.append({
-            "threads": threads, "runs": runs.timed, "warmup": runs.warmup,
+            "threads": threads,
+            "runs": runs.timed,
+            "warmup": runs.warmup,
             **rounds.ratios(medians["weir"], medians["ort"]),
-            **{side: rounds.median_by_field(measurements, FIELDS) for side, measurements in sides.items()},
+            **{
+                side: rounds.median_by_field(measurements, FIELDS)
+                for side, measurements in sides.items()
+            },
             "rounds": sides,
         })
     return entries
@@ -32,11 +43,13 @@ def geometric_means(entries):
     for entry in measured(entries):
         for part in entry["threads"]:
             found.setdefault(part["threads"], []).append(part["ratio"])
-    return [{"threads": t, "models": len(r), "ratio": rounds.geometric_mean(r)} for t, r in found.items()]
+    return [{"threads": t, "models": len(r), "ratio": rounds.geometric_mean(r)}
+            for t, r in found.items()]
 
 
 def check_entry(check):
-    """What the report keeps of the comparison's entry; JSON has no number for an infinite error, so it becomes null."""
+    """What the report keeps of the comparison's entry; JSON has no number for an infinite error, so
+    it becomes null."""
     def number(value):
         return None if isinstance(value, float) and not math.isfinite(value) else value
 
@@ -60,26 +73,40 @@ def pair(part, field, scale=1.0):
 
 
 def latency_lines(entries):
-    yield (f"{'model':15} {'first input':14} {'threads':>7} {'runs':>5} {'weir ms':>10} {'ORT ms':>10} {'weir/ORT':>8}  "
-           "quartiles of rounds")
+    yield (
+        f"{'model':15} {'first input':14} {'threads':>7} {'runs':>5} {'weir ms':>10} "
+        f"{'ORT ms':>10} {'weir/ORT':>8}  "
+        "quartiles of rounds")
     for entry in entries:
         if entry["status"] != "measured":
             yield f"{entry['model']:15} {entry['status']}: {entry['error']}"
             continue
         for part in entry["threads"]:
-            yield (f"{entry['model']:15} {shape_text(entry['inputs']):14} {part['threads']:7} {part['runs']:5} "
-                   f"{part['weir']['median_ms']:10.3f} {part['ort']['median_ms']:10.3f} {part['ratio']:8.2f}  "
-                   f"{part['q1']:.2f} to {part['q3']:.2f}")
+            yield (
+                f"{entry['model']:15} {shape_text(entry['inputs']):14} {part['threads']:7} "
+                f"{part['runs']:5} "
+                f"{part['weir']['median_ms']:10.3f} {part['ort']['median_ms']:10.3f} "
+                f"{part['ratio']:8.2f}  "
+                f"{part['q1']:.2f} to {part['q3']:.2f}")
 
 
 def start_lines(entries):
-    yield (f"{'':15} {'':7} {'load ms':>19}  {'first output ms':>19} {'without':>9}  {'peak memory MiB':>19}")
-    yield (f"{'model':15} {'threads':>7} {'weir':>9} {'ORT':>9}  {'weir':>9} {'ORT':>9} {'import':>9}  "
-           f"{'weir':>9} {'ORT':>9}")
+    yield (
+        f"{'':15} {'':7} {'load ms':>19}  {'first output ms':>19} {'without':>9}  "
+        f"{'peak memory MiB':>19}"
+    )
+    yield (
+        f"{'model':15} {'threads':>7} {'weir':>9} {'ORT':>9}  {'weir':>9} {'ORT':>9} {'import':>9} "
+        f" "
+        f"{'weir':>9} {'ORT':>9}")
     for entry in measured(entries):
         for part in entry["threads"]:
-            yield (f"{entry['model']:15} {part['threads']:7} {pair(part, 'load_ms')}  {pair(part, 'first_output_ms')} "
-                   f"{part['ort']['first_output_without_import_ms']:9.1f}  {pair(part, 'peak_rss_bytes', 2**20)}")
+            yield (
+                f"{entry['model']:15} {part['threads']:7} {pair(part, 'load_ms')}  "
+                f"{pair(part, 'first_output_ms')} "
+                f"{part['ort']['first_output_without_import_ms']:9.1f}  "
+                f"{pair(part, 'peak_rss_bytes', 2**20)}"
+            )
 
 
 def counted(number, noun):
@@ -92,14 +119,21 @@ def load_text(averages):
 
 def table(report):
     """The report as lines for people."""
-    yield f"{report['date']}, {report['machine']}, {report['cores']} cores, {', '.join(report['versions'].values())}"
-    yield (f"load average {load_text(report['load_average_before'])} before, {load_text(report['load_average_after'])} after; "
-           f"{report['settings']['rounds']} rounds, fp32, outputs {'compared' if report['settings']['check'] else 'not compared'}")
+    yield (f"{report['date']}, {report['machine']}, {report['cores']} cores, "
+           f"{', '.join(report['versions'].values())}")
+    yield (
+        f"load average {load_text(report['load_average_before'])} before, "
+        f"{load_text(report['load_average_after'])} after; "
+        f"{report['settings']['rounds']} rounds, fp32, outputs "
+        f"{'compared' if report['settings']['check'] else 'not compared'}"
+    )
     yield ""
     yield from latency_lines(report["models"])
     for mean in report["geometric_means"]:
-        yield (f"geometric mean of weir/ORT over {counted(mean['models'], 'model')}, {counted(mean['threads'], 'thread')}: "
-               f"{mean['ratio']:.3f}")
+        yield (
+            f"geometric mean of weir/ORT over {counted(mean['models'], 'model')}, "
+            f"{counted(mean['threads'], 'thread')}: "
+            f"{mean['ratio']:.3f}")
     if measured(report["models"]):
         yield ""
         yield from start_lines(report["models"])

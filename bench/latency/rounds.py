@@ -29,7 +29,10 @@ def runs_within(latency_ms, budget_ms, least, most):
 
 def median_by_field(measurements, fields):
     """The median over the rounds of each field that all measurements have."""
-    return {f: statistics.median(m[f] for m in measurements) for f in fields if all(f in m for m in measurements)}
+    return {
+        f: statistics.median(m[f] for m in measurements)
+        for f in fields if all(f in m for m in measurements)
+    }
 
 
 def quartiles(values):
@@ -50,9 +53,13 @@ def ratios(ours, theirs):
         raise ValueError(f"{len(ours)} rounds of one side, {len(theirs)} of the other")
     by_round = [a / b for a, b in zip(ours, theirs)]
     first, third = quartiles(by_round)
-    return {"ratio": statistics.median(ours) / statistics.median(theirs), "q1": first, "q3": third, "by_round": by_round}
+    return {
+        "ratio": statistics.median(ours) / statistics.median(theirs), "q1": first, "q3": third,
+        "by_round": by_round
+    }
 
 
 def geometric_mean(values):
-    """The geometric mean of positive numbers: the only mean under which a/b and b/a agree about who is faster."""
+    """The geometric mean of positive numbers: the only mean under which a/b and b/a agree about who
+    is faster."""
     return math.exp(statistics.fmean(map(math.log, values)))

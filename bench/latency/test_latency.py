@@ -1,4 +1,5 @@
-"""Tests of the measurement; python -m unittest in this folder. Those of inputs need the peer's environment (README.md)."""
+"""Tests of the measurement; python -m unittest in this folder. Those of inputs need the peer's
+environment (README.md)."""
 
 import argparse
 import contextlib
@@ -44,7 +45,8 @@ class Processor(unittest.TestCase):
         return got
 
     def test_it_is_what_weir_tells(self):
-        self.assertEqual(self.ask('{"devices": [], "processor": {"avx512": "half rate"}}'), {"avx512": "half rate"})
+        self.assertEqual(self.ask('{"devices": [], "processor": {"avx512": "half rate"}}'),
+                         {"avx512": "half rate"})
 
     def test_a_weir_that_does_not_tell(self):
         self.assertIsNone(self.ask('{"devices": []}'))
@@ -53,13 +55,15 @@ class Processor(unittest.TestCase):
 
 class Statistics(unittest.TestCase):
     def test_runs_within(self):
-        for latency_ms, want in [(10, 100), (0.001, 500), (5000, 5), (0, 500), (300, 5), (2.5, 400)]:
+        for latency_ms, want in [(10, 100), (0.001, 500), (5000, 5), (0, 500), (300, 5),
+                                 (2.5, 400)]:
             with self.subTest(latency_ms=latency_ms):
                 self.assertEqual(rounds.runs_within(latency_ms, 1000, least=5, most=500), want)
 
     def test_ratios_of_equal_sides_are_one(self):
         got = rounds.ratios([3.0, 5.0, 9.0], [3.0, 5.0, 9.0])
-        self.assertEqual((got["ratio"], got["q1"], got["q3"], got["by_round"]), (1, 1, 1, [1, 1, 1]))
+        self.assertEqual((got["ratio"], got["q1"], got["q3"], got["by_round"]),
+                         (1, 1, 1, [1, 1, 1]))
 
     def test_ratios(self):
         got = rounds.ratios([2.0, 4.0, 6.0, 100.0], [1.0, 2.0, 4.0, 50.0])
@@ -84,22 +88,30 @@ class Statistics(unittest.TestCase):
         self.assertAlmostEqual(rounds.geometric_mean([2.0, 0.5]), 1)
         self.assertAlmostEqual(rounds.geometric_mean([1.0, 10.0, 100.0]), 10)
         values = [0.7, 1.3, 2.9]
-        self.assertAlmostEqual(rounds.geometric_mean(values), 1 / rounds.geometric_mean([1 / v for v in values]))
+        self.assertAlmostEqual(rounds.geometric_mean(values),
+                               1 / rounds.geometric_mean([1 / v for v in values]))
 
     def test_median_by_field_leaves_out_what_a_side_does_not_tell(self):
-        got = rounds.median_by_field([{"a": 1, "b": 5}, {"a": 3, "b": 7}, {"a": 2}], ["a", "b", "c"])
+        got = rounds.median_by_field([{"a": 1, "b": 5}, {"a": 3, "b": 7}, {"a": 2}],
+                                     ["a", "b", "c"])
         self.assertEqual(got, {"a": 2})
 
 
 class Commands(unittest.TestCase):
-    subject = measure.Subject(pathlib.Path("m.onnx"), {"x": pathlib.Path("in0.npy"), "a=b": pathlib.Path("in1.npy")})
+    subject = measure.Subject(pathlib.Path("m.onnx"),
+                              {"x": pathlib.Path("in0.npy"), "a=b": pathlib.Path("in1.npy")})
 
     def test_both_sides_are_told_the_same(self):
         weir = measure.command("weir", "bin/weir", self.subject, measure.Runs(7, 3), 2)
-        self.assertEqual(weir, ["bin/weir", "bench", "m.onnx", "--json", "--runs", "7", "--warmup", "3", "--threads", "2",
-                                "--precision", "fp32", "--input", "x=in0.npy", "--input", "a=b=in1.npy"])
+        self.assertEqual(weir, [
+            "bin/weir", "bench", "m.onnx", "--json", "--runs", "7", "--warmup", "3", "--threads",
+            "2", "--precision", "fp32", "--input", "x=in0.npy", "--input", "a=b=in1.npy"
+        ])
         ort = measure.command("ort", "bin/weir", self.subject, measure.Runs(7, 3), 2)
-        self.assertEqual(ort, [sys.executable, str(measure.ORT_BENCH), "m.onnx", "7", "3", "2", "x=in0.npy", "a=b=in1.npy"])
+        self.assertEqual(ort, [
+            sys.executable,
+            str(measure.ORT_BENCH), "m.onnx", "7", "3", "2", "x=in0.npy", "a=b=in1.npy"
+        ])
 
     def test_interleaved_keeps_each_round(self):
         def launch(argv):
@@ -109,10 +121,12 @@ class Commands(unittest.TestCase):
             taken = measure.interleaved("weir", self.subject, measure.Runs(5, 1), [1, 2], 4)
         self.assertEqual({t: {s: len(m) for s, m in sides.items()} for t, sides in taken.items()},
                          {1: {"weir": 4, "ort": 4}, 2: {"weir": 4, "ort": 4}})
-        self.assertTrue(all("--threads" in m["argv"] and "2" in m["argv"] for m in taken[2]["weir"]))
+        self.assertTrue(all("--threads" in m["argv"] and "2" in m["argv"]
+                            for m in taken[2]["weir"]))
 
     def test_the_slower_side_decides_how_long_is_measured(self):
-        with mock.patch.object(measure, "launch", lambda argv: {"median_ms": 2.0 if "bench" in argv else 30.0}):
+        with mock.patch.object(measure, "launch",
+                               lambda argv: {"median_ms": 2.0 if "bench" in argv else 30.0}):
             self.assertEqual(measure.trial("weir", self.subject, 1), 30)
 
 
@@ -124,7 +138,8 @@ class Launch(unittest.TestCase):
         self.assertEqual(self.python("print('{\"a\": 1}')"), {"a": 1})
 
     def test_failures_say_why(self):
-        for program, words in [("import sys; sys.exit('no such model')", "exit 1: no such model"), ("print('hello')", "no JSON"),
+        for program, words in [("import sys; sys.exit('no such model')", "exit 1: no such model"),
+                               ("print('hello')", "no JSON"),
                                ("import sys; sys.exit(3)", "exit 3: no message")]:
             with self.subTest(program=program), self.assertRaisesRegex(measure.Failed, words):
                 self.python(program)
@@ -142,14 +157,19 @@ class Launch(unittest.TestCase):
 
 
 def measurement(median_ms, **more):
-    return {"median_ms": median_ms, "load_ms": 1.0, "first_output_ms": 2.0, "peak_rss_bytes": 2**20, **more}
+    return {
+        "median_ms": median_ms, "load_ms": 1.0, "first_output_ms": 2.0, "peak_rss_bytes": 2**20,
+        **more
+    }
 
 
 def entry(model, ratio):
     ort = [measurement(1.0, first_output_without_import_ms=1.5)] * 2
     taken = {1: {"weir": [measurement(ratio)] * 2, "ort": ort}}
-    return {"model": model, "inputs": [{"name": "x", "dtype": "float32", "shape": [1, 8]}], "status": "measured",
-            "threads": report.by_threads(taken, measure.Runs(5, 1))}
+    return {
+        "model": model, "inputs": [{"name": "x", "dtype": "float32", "shape": [1, 8]}],
+        "status": "measured", "threads": report.by_threads(taken, measure.Runs(5, 1))
+    }
 
 
 class Report(unittest.TestCase):
@@ -165,18 +185,25 @@ class Report(unittest.TestCase):
 
     def test_table_and_json(self):
         entries = [entry("a", 2.0), self.failed]
-        whole = {"date": "2026-01-02", "machine": "m", "cores": 2, "versions": {"weir": "weir 1"}, "load_average_before": None,
-                 "load_average_after": [0.5, 1, 2], "settings": {"rounds": 2, "check": True},
-                 "geometric_means": report.geometric_means(entries), "models": entries}
+        whole = {
+            "date": "2026-01-02", "machine": "m", "cores": 2, "versions": {"weir": "weir 1"},
+            "load_average_before": None, "load_average_after": [0.5, 1, 2],
+            "settings": {"rounds": 2, "check": True},
+            "geometric_means": report.geometric_means(entries), "models": entries
+        }
         self.assertEqual(json.loads(json.dumps(whole, allow_nan=False)), whole)
         lines = list(report.table(whole))
-        self.assertRegex("\n".join(lines), r"(?m)^a +1x8 +1 +5 +2\.000 +1\.000 +2\.00  2\.00 to 2\.00$")
+        self.assertRegex("\n".join(lines),
+                         r"(?m)^a +1x8 +1 +5 +2\.000 +1\.000 +2\.00  2\.00 to 2\.00$")
         self.assertIn("broken          failed: exit 1: no kernel", lines)
         self.assertIn("geometric mean of weir/ORT over 1 model, 1 thread: 2.000", lines)
 
     def test_check(self):
-        check = {"status": "failed", "outputs": [{"name": "y", "relative_l2": float("inf"), "problem": "dtype"},
-                                                 {"name": "z", "relative_l2": 1e-6, "problem": ""}]}
+        check = {
+            "status": "failed",
+            "outputs": [{"name": "y", "relative_l2": float("inf"), "problem": "dtype"},
+                        {"name": "z", "relative_l2": 1e-6, "problem": ""}]
+        }
         self.assertEqual(report.disagreement(check), "y: dtype")
         kept = report.check_entry(check)["outputs"]
         self.assertEqual([o["relative_l2"] for o in kept], [None, 1e-6])
@@ -190,7 +217,8 @@ class Options(unittest.TestCase):
         self.assertEqual(latency.effort_of(self.parse()), latency.FULL)
         self.assertEqual(latency.effort_of(self.parse("--quick")), latency.QUICK)
         given = latency.effort_of(self.parse("--quick", "--rounds", "4", "--threads", "2"))
-        self.assertEqual((given.rounds, given.threads, given.budget_ms), (4, (2,), latency.QUICK.budget_ms))
+        self.assertEqual((given.rounds, given.threads, given.budget_ms),
+                         (4, (2, ), latency.QUICK.budget_ms))
         for effort in latency.FULL, latency.QUICK:
             self.assertEqual(effort.rounds % 2, 0)
 
@@ -202,15 +230,19 @@ class Options(unittest.TestCase):
 
     def test_numbers(self):
         for text in ["0", "-3", "1.5", "many", ""]:
-            with self.subTest(text=text), contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit) as ended:
+            with self.subTest(text=text), contextlib.redirect_stderr(
+                    io.StringIO()), self.assertRaises(SystemExit) as ended:
                 self.parse("--rounds", text)
             self.assertEqual(ended.exception.code, latency.EXIT_USAGE)
 
     def test_a_peer_that_cannot_be_installed_is_said_by_the_exit_code(self):
         error = latency.environment.NotInstallable("no registry")
-        with mock.patch.object(sys, "argv", ["latency.py"]), mock.patch.object(latency.environment, "enter", side_effect=error), \
-                mock.patch.object(latency.signal, "signal"), contextlib.redirect_stderr(io.StringIO()) as said:
-            self.assertEqual(latency.command(latency.make_parser(), latency.run), latency.EXIT_UNREACHABLE)
+        with mock.patch.object(sys, "argv", ["latency.py"]), \
+                mock.patch.object(latency.environment, "enter", side_effect=error), \
+                mock.patch.object(latency.signal, "signal"), \
+                contextlib.redirect_stderr(io.StringIO()) as said:
+            self.assertEqual(latency.command(latency.make_parser(), latency.run),
+                             latency.EXIT_UNREACHABLE)
         self.assertIn("no registry", said.getvalue())
 
 
@@ -223,9 +255,13 @@ class Workloads(unittest.TestCase):
         self.workloads = workloads
 
     def test_trained_models_get_one_item_at_the_shapes_of_use(self):
-        want = {"ppocr-det": (1, 3, 640, 640), "ppocr-rec": (1, 3, 48, 320), "ppocr-cls": (1, 3, 48, 192),
-                "silero-vad-v5": (1, 512), "ddddocr-common": (1, 1, 64, 160), "ddddocr-det": (1, 3, 416, 416),
-                "moonshine-encoder": (1, 16000), "minilm": (1, 128), "magika": (1, 2048), "digits": (1, 1, 8, 8)}
+        want = {
+            "ppocr-det": (1, 3, 640, 640), "ppocr-rec": (1, 3, 48, 320),
+            "ppocr-cls": (1, 3, 48, 192), "silero-vad-v5": (1, 512),
+            "ddddocr-common": (1, 1, 64, 160), "ddddocr-det": (1, 3, 416, 416),
+            "moonshine-encoder": (1, 16000), "minilm": (1, 128), "magika": (1, 2048),
+            "digits": (1, 1, 8, 8)
+        }
         self.assertEqual(set(want), set(self.workloads.TRAINED))
         for name, shape in want.items():
             with self.subTest(name=name):
@@ -244,7 +280,8 @@ class Workloads(unittest.TestCase):
                 declared.name = input_name
             with self.subTest(name=name):
                 feeds = self.workloads.first_inference(name, session)
-                self.assertEqual({k: v.shape for k, v in feeds.items()}, dict.fromkeys(inputs, want))
+                self.assertEqual({k: v.shape
+                                  for k, v in feeds.items()}, dict.fromkeys(inputs, want))
 
     def test_light_models_get_weights_that_tell_classes_apart(self):
         import onnx
@@ -267,7 +304,8 @@ class Workloads(unittest.TestCase):
     def test_ort_bench_on_a_real_model(self):
         feeds = self.workloads.first_inference("digits", None)
         with tempfile.TemporaryDirectory() as scratch:
-            subject = measure.Subject(self.workloads.compare.DIGITS, self.workloads.save(feeds, scratch))
+            subject = measure.Subject(self.workloads.compare.DIGITS,
+                                      self.workloads.save(feeds, scratch))
             got = measure.launch(measure.ort_command(subject, measure.Runs(9, 2), 1))
         self.assertLessEqual(got["min_ms"], got["median_ms"])
         self.assertLessEqual(got["median_ms"], got["p99_ms"])

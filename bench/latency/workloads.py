@@ -1,4 +1,5 @@
-"""The models that are measured, their files and inputs: those of conformance/peer, at the shapes of use.
+"""The models that are measured, their files and inputs: those of conformance/peer, at the shapes of
+use.
 
 Needs the peer's Python environment.
 """
@@ -14,8 +15,10 @@ import inputs
 import light
 from measure import Subject
 
-TRAINED = ["digits", "ppocr-det", "ppocr-rec", "ppocr-cls", "silero-vad-v5", "ddddocr-common", "ddddocr-det",
-           "moonshine-encoder", "minilm", "magika"]
+TRAINED = [
+    "digits", "ppocr-det", "ppocr-rec", "ppocr-cls", "silero-vad-v5", "ddddocr-common",
+    "ddddocr-det", "moonshine-encoder", "minilm", "magika"
+]
 MODELS = [*compare.STANDARD, *TRAINED, *light.LIGHT]
 # Those whose files are there or are written for the occasion.
 UNFETCHED = {"digits", *compare.STANDARD, *light.LIGHT}
@@ -33,7 +36,10 @@ SHAPES = {
 
 def fetched_case(name):
     (model,) = (m for m in fetch.MODELS if m.name == name)
-    spec = {i: (dtype, SHAPES.get(name, {}).get(i, shape)) for i, (dtype, shape) in model.inputs.items()}
+    spec = {
+        i: (dtype, SHAPES.get(name, {}).get(i, shape))
+        for i, (dtype, shape) in model.inputs.items()
+    }
     return inputs.fetched_case(np.random.default_rng(0), model.recipe, spec)
 
 
@@ -77,7 +83,8 @@ def save(feeds, scratch):
 
 @dataclasses.dataclass
 class Prepared:
-    """A model ready to be measured; check is the comparison's report entry, None if that was not wanted."""
+    """A model ready to be measured; check is the comparison's report entry, None if that was not
+    wanted."""
 
     subject: Subject
     inputs: list
@@ -85,7 +92,8 @@ class Prepared:
 
 
 def prepare(name, weir, options, scratch):
-    """Get one model and its inputs, and have both sides' outputs compared unless options say otherwise."""
+    """Get one model and its inputs, and have both sides' outputs compared unless options say
+    otherwise."""
     file = model_file(name, weir, options, scratch)
     feeds = {}
 
@@ -98,5 +106,6 @@ def prepare(name, weir, options, scratch):
         check = compare.compare(compare.Model(name, file, make_case), weir, options)
     else:
         make_case(compare.peer_session(file))
-    described = [{"name": k, "dtype": str(v.dtype), "shape": list(v.shape)} for k, v in feeds.items()]
+    described = [{"name": k, "dtype": str(v.dtype), "shape": list(v.shape)}
+                 for k, v in feeds.items()]
     return Prepared(Subject(file, save(feeds, scratch)), described, check)

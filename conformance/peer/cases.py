@@ -23,13 +23,16 @@ import fetch
 REQUIREMENTS = pathlib.Path(__file__).resolve().parent / "requirements-cases.txt"
 DATA = "onnx/backend/test/data/"
 # The host's own system and Python do not matter, so that one checksum is enough.
-WHEEL = ["--no-deps", "--only-binary=:all:", "--platform=manylinux_2_27_x86_64", "--platform=manylinux_2_28_x86_64",
-         "--python-version=3.12", "--implementation=cp"]
+WHEEL = [
+    "--no-deps", "--only-binary=:all:", "--platform=manylinux_2_27_x86_64",
+    "--platform=manylinux_2_28_x86_64", "--python-version=3.12", "--implementation=cp"
+]
 
 
 def directory():
     """One folder per version."""
-    return environment.cache_directory() / f"onnx-cases-{hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()[:16]}"
+    return environment.cache_directory(
+    ) / f"onnx-cases-{hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()[:16]}"
 
 
 def unpack(wheel, to):
@@ -41,7 +44,8 @@ def unpack(wheel, to):
 
 
 def fetched():
-    """The folder of the cases, fetched if it is not there. Raises fetch.Unreachable or fetch.Changed."""
+    """The folder of the cases, fetched if it is not there. Raises fetch.Unreachable or
+    fetch.Changed."""
     place = directory()
     if (place / "node").is_dir():
         return place
@@ -50,7 +54,10 @@ def fetched():
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--require-hashes", *WHEEL,
                    "--dest", scratch, "--requirement", str(REQUIREMENTS)]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=fetch.TOOL_TIMEOUT_S)
+            done = subprocess.run(command,
+                                  capture_output=True,
+                                  text=True,
+                                  timeout=fetch.TOOL_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             raise fetch.Unreachable(f"no answer within {fetch.TOOL_TIMEOUT_S} s") from None
         if done.returncode != 0:

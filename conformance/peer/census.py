@@ -109,7 +109,8 @@ class Census:
             if not name:
                 parts.append("-")
                 continue
-            parts.append(type_name(self.types.get(name, 0)) + ("'" if name in self.constants else ""))
+            parts.append(
+                type_name(self.types.get(name, 0)) + ("'" if name in self.constants else ""))
         if len(parts) > 4 and len(set(parts)) == 1:
             parts = [f"{parts[0]}..."]
         return f"({', '.join(parts)}) -> {sum(bool(o) for o in node.output)}"
@@ -142,14 +143,22 @@ def markdown(name, model, inputs_tested):
         "",
     ]
     initializers = {t.name for t in model.graph.initializer}
-    lines += [f"- input `{v.name}`: {shape_text(v)}" for v in model.graph.input if v.name not in initializers]
+    lines += [
+        f"- input `{v.name}`: {shape_text(v)}" for v in model.graph.input
+        if v.name not in initializers
+    ]
     lines += [f"- output `{v.name}`: {shape_text(v)}" for v in model.graph.output]
-    lines += [f"- tested with {inputs_tested}", "", "| operator | count | depth | inputs -> outputs | attributes |",
-              "| --- | --- | --- | --- | --- |"]
+    lines += [
+        f"- tested with {inputs_tested}", "",
+        "| operator | count | depth | inputs -> outputs | attributes |",
+        "| --- | --- | --- | --- | --- |"
+    ]
     for operator in census.operators():
         use = census.uses[operator]
         attributes = "; ".join(f"{a}: {counted(v)}" for a, v in sorted(use.attributes.items()))
-        lines.append(f"| {operator} | {use.count} | {use.depth} | {counted(use.signatures)} | {attributes} |")
+        lines.append(
+            f"| {operator} | {use.count} | {use.depth} | {counted(use.signatures)} | {attributes} |"
+        )
     return "\n".join(lines) + "\n"
 
 

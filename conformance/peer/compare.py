@@ -38,7 +38,9 @@ EXIT_UNREACHABLE = 3
 
 RUN_TIMEOUT_S = 600
 QUANTIZERS = {"QuantizeLinear", "DynamicQuantizeLinear"}
-NUDGE, NUDGES = 1e-5, 8  # how much the inputs of models that have them are changed, as long sums may be by their order, and how often
+# how much the inputs of models that have them are changed, as long sums may be by their order, and
+# how often
+NUDGE, NUDGES = 1e-5, 8
 NUDGED = 2  # times what the peer's outputs moved at most is allowed
 STANDARD = ["resnet50", "mobilenetv2", "yolov8n", "bert-base", "minilm-l6", "gpt2"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -101,7 +103,9 @@ def relative_l2(got, want):
     the norm of got.
     """
     got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
-    if not np.array_equal(np.where(np.isfinite(got), 0, got), np.where(np.isfinite(want), 0, want), equal_nan=True):
+    if not np.array_equal(np.where(np.isfinite(got), 0, got),
+                          np.where(np.isfinite(want), 0, want),
+                          equal_nan=True):
         return float("inf"), float("inf")
     finite = np.isfinite(want)
     difference = got[finite] - want[finite]
@@ -113,10 +117,11 @@ def relative_l2(got, want):
 
 
 def local_error(got, want):
-    """The largest difference of two elements, over the peer's magnitude there and the root of its mean square together.
+    """The largest difference of two elements, over the peer's magnitude there and the root of its
+    mean square together.
 
-    The mean square belongs to it because sums of terms of that size cancel where an element is small. Elements that are not finite are
-    for relative_l2 to compare.
+    The mean square belongs to it because sums of terms of that size cancel where an element is
+    small. Elements that are not finite are for relative_l2 to compare.
     """
     got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
     finite = np.isfinite(want) & np.isfinite(got)
@@ -138,20 +143,23 @@ def compare_output(result, got, want, tolerance, local_tolerance=None):
         result.relative_l2 = max(result.relative_l2 or 0.0, error)
         result.max_difference = max(result.max_difference or 0.0, difference)
         if not error <= tolerance:
-            result.problem = result.problem or f"relative L2 error {error:.3g}, allowed {tolerance:g}"
+            found = f"relative L2 error {error:.3g}, allowed {tolerance:g}"
+            result.problem = result.problem or found
         local, allowed_local = local_error(got, want), local_tolerance or tolerance
         result.local = max(result.local or 0.0, local)
         if not local <= allowed_local:
             result.problem = result.problem or f"local error {local:.3g}, allowed {allowed_local:g}"
     elif not np.array_equal(got, want):
-        result.problem = result.problem or f"{int((got != want).sum())} of {want.size} elements differ"
+        found = f"{int((got != want).sum())} of {want.size} elements differ"
+        result.problem = result.problem or found
 
 
 def peer_session(file):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
-    options.log_severity_level = 4  # some models declare output shapes that they do not keep, and it warns each time
+    # some models declare output shapes that they do not keep, and it warns each time
+    options.log_severity_level = 4
     return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
 
 
@@ -172,14 +180,16 @@ def nudged(feeds, rng):
 
 
 def allowed(file, case, run_peer, want, tolerance):
-    """The relative L2 and local errors allowed of a model's floats: tolerance, or, where the model rounds numbers to bytes as it
-    runs, as much more as the peer's own outputs move when the last places of its inputs do."""
+    """The relative L2 and local errors allowed of a model's floats: tolerance, or, where the model
+    rounds numbers to bytes as it runs, as much more as the peer's own outputs move when the last
+    places of its inputs do."""
     nodes = onnx.load(file, load_external_data=False).graph.node
     if not any(n.op_type in QUANTIZERS for n in nodes):
         return tolerance, tolerance
     rng, moved, local = np.random.default_rng(0), 0.0, 0.0
     for _ in range(NUDGES):
-        for got_step, want_step in zip(run_steps(case, lambda feeds: run_peer(nudged(feeds, rng))), want):
+        for got_step, want_step in zip(run_steps(case, lambda feeds: run_peer(nudged(feeds, rng))),
+                                       want):
             for name, value in want_step.items():
                 if np.issubdtype(value.dtype, np.floating):
                     moved = max(moved, relative_l2(got_step[name], value)[0])
@@ -194,7 +204,11 @@ ENVIRONMENT = {**os.environ, "WEIR_CACHE": "off"}
 def weir_json(command):
     """Run weir and return the JSON object that it prints."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, env=ENVIRONMENT)
+        done = subprocess.run(command,
+                              capture_output=True,
+                              text=True,
+                              timeout=RUN_TIMEOUT_S,
+                              env=ENVIRONMENT)
     except subprocess.TimeoutExpired:
         raise WeirFailed(f"no result within {RUN_TIMEOUT_S} s") from None
     if done.returncode != 0:
@@ -229,7 +243,10 @@ class Weir:
         path = pathlib.Path(output["file"])
         value = np.load(path if path.is_absolute() or path.exists() else directory / path)
         if list(value.shape) != list(output["shape"]):
-            raise WeirFailed(f"{output['name']}: file has shape {list(value.shape)}, --json says {output['shape']}")
+            raise WeirFailed(
+                f"{output['name']}: file has shape {list(value.shape)}, --json says "
+                f"{output['shape']}"
+            )
         return value
 
     def new_model(self, architecture, file):
@@ -277,8 +294,10 @@ def fetched_models(directory, names):
             continue
         spec = {i["name"]: (i["dtype"], i["shape"]) for i in entry["inputs"]}
         rng = np.random.default_rng(0)
-        yield Model(entry["name"], directory / entry["file"],
-                    lambda _, recipe=entry["recipe"], spec=spec, rng=rng: inputs.fetched_case(rng, recipe, spec))
+        yield Model(entry["name"],
+                    directory / entry["file"],
+                    lambda _, recipe=entry["recipe"], spec=spec, rng=rng: inputs.fetched_case(
+                        rng, recipe, spec))
 
 
 def standard_model(architecture, file):
@@ -297,7 +316,9 @@ def guarded(name, work):
     except WeirFailed as error:
         return {"model": name, "status": "failed", "error": str(error)}
     except Exception as error:  # the peer's exceptions share no base class
-        return {"model": name, "status": "failed", "error": f"peer: {type(error).__name__}: {error}"}
+        return {
+            "model": name, "status": "failed", "error": f"peer: {type(error).__name__}: {error}"
+        }
 
 
 def compare_standard(architecture, weir, options, scratch):
@@ -317,14 +338,17 @@ def report_entries(options, weir):
         return not options.names or name in options.names
 
     if wanted("digits"):
-        yield guarded("digits", lambda: compare(Model("digits", DIGITS, lambda _: inputs.digits_case()), weir, options))
+        yield guarded(
+            "digits",
+            lambda: compare(Model("digits", DIGITS, lambda _: inputs.digits_case()), weir, options))
     for model in fetched_models(options.models, options.names):
         yield guarded(model.name, lambda: compare(model, weir, options))
     if weir is None:
         return
     with tempfile.TemporaryDirectory(dir=environment.cache_directory()) as scratch:
         for architecture in filter(wanted, STANDARD):
-            yield guarded(architecture, lambda: compare_standard(architecture, weir, options, scratch))
+            yield guarded(architecture,
+                          lambda: compare_standard(architecture, weir, options, scratch))
 
 
 def number(value):
@@ -333,7 +357,8 @@ def number(value):
 
 def table(entries):
     """The report as lines for people."""
-    yield f"{'model':18} {'output':22} {'dtype':8} {'shape':18} {'rel. L2':>9} {'local':>9} {'max diff':>9}  result"
+    yield (f"{'model':18} {'output':22} {'dtype':8} {'shape':18} {'rel. L2':>9} {'local':>9} "
+           f"{'max diff':>9}  result")
     for entry in entries:
         if "error" in entry:
             yield f"{entry['model']:18} {entry['status']}: {entry['error']}"
@@ -348,9 +373,13 @@ def table(entries):
 
 
 def build_weir():
-    """Build ./cmd/weir into the cache; return the binary, or None with the compiler's words said."""
+    """Build ./cmd/weir into the cache; return the binary, or None with the compiler's words said.
+    """
     binary = environment.cache_directory() / "weir"
-    done = subprocess.run(["go", "build", "-o", binary, "./cmd/weir"], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(["go", "build", "-o", binary, "./cmd/weir"],
+                          cwd=ROOT,
+                          capture_output=True,
+                          text=True)
     if done.returncode != 0:
         say(f"weir does not build:\n{done.stderr.strip()}")
         return None
@@ -376,18 +405,29 @@ def parse_arguments():
     parser.add_argument("--weir", help="weir binary (default: built from ./cmd/weir)")
     parser.add_argument("--weir-flag", action="append", default=[], metavar="FLAG",
                         help="flag handed to weir run, for instance --weir-flag=--threads=1")
-    parser.add_argument("--models", type=pathlib.Path, default=fetch.default_directory(), metavar="DIR",
+    parser.add_argument("--models",
+                        type=pathlib.Path,
+                        default=fetch.default_directory(),
+                        metavar="DIR",
                         help="folder of the fetched models (default: %(default)s)")
-    parser.add_argument("--no-fetch", action="store_true", help="compare only models that are there already")
-    parser.add_argument("--tolerance", type=float, default=1e-3, help="relative L2 error allowed (default: %(default)s)")
+    parser.add_argument("--no-fetch",
+                        action="store_true",
+                        help="compare only models that are there already")
+    parser.add_argument("--tolerance",
+                        type=float,
+                        default=1e-3,
+                        help="relative L2 error allowed (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
-    parser.add_argument("--peer-only", action="store_true", help="run ONNX Runtime alone, to check models and inputs")
+    parser.add_argument("--peer-only",
+                        action="store_true",
+                        help="run ONNX Runtime alone, to check models and inputs")
     parser.add_argument("--census", type=pathlib.Path, metavar="OUT.md",
                         help="write which operators the models use, and compare nothing")
     options = parser.parse_args()
     known = {"digits", *STANDARD, *(m.name for m in fetch.MODELS)}
     if unknown := set(options.names) - known:
-        parser.error(f"no model named {', '.join(sorted(unknown))}; there are {', '.join(sorted(known))}")
+        parser.error(
+            f"no model named {', '.join(sorted(unknown))}; there are {', '.join(sorted(known))}")
     return options
 
 
@@ -416,7 +456,10 @@ def main():
             return EXIT_USAGE
         weir = Weir(binary, options.weir_flag)
     entries = list(report_entries(options, weir))
-    count = {status: sum(e["status"] == status for e in entries) for status in ("passed", "failed", "ran")}
+    count = {
+        status: sum(e["status"] == status for e in entries)
+        for status in ("passed", "failed", "ran")
+    }
     if options.json:
         print(json.dumps({**count, "models": entries}, indent=2))
     else:

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Compare weir with ONNX Runtime on the operators that ONNX Runtime adds to ONNX's (domain com.microsoft).
+"""Compare weir with ONNX Runtime on the operators that ONNX Runtime adds to ONNX's (domain
+com.microsoft).
 
-Random models of one node each, with varied attributes, shapes and optional operands, run in both: in weir by the operators'
-definitions (weir verify --reference) and as jobs run them, with passes and kernels (weir run). Floats must agree within the
-recipe's tolerance, integers exactly, or within one step where the contract leaves rounding open.
+Random models of one node each, with varied attributes, shapes and optional operands, run in both:
+in weir by the operators' definitions (weir verify --reference) and as jobs run them, with passes
+and kernels (weir run). Floats must agree within the recipe's tolerance, integers exactly, or within
+one step where the contract leaves rounding open.
 
---golden FILE writes the first cases of each operator as an archive of ONNX's backend test layout, so that Go tests hold the
-operators to ONNX Runtime's results without Python.
+--golden FILE writes the first cases of each operator as an archive of ONNX's backend test layout,
+so that Go tests hold the operators to ONNX Runtime's results without Python.
 
-Exit codes: 0 all agree; 1 some do not; 2 the command line is wrong or weir cannot be built; 3 the peer cannot be installed.
+Exit codes: 0 all agree; 1 some do not; 2 the command line is wrong or weir cannot be built; 3 the
+peer cannot be installed.
 """
 
 import argparse
@@ -48,14 +51,26 @@ def build(operator, call):
     names = ["" if v is None else f"x{i}" for i, v in enumerate(call.inputs)]
     while names and not names[-1]:
         names.pop()
-    node = helper.make_node(operator, names, call.outputs, name=operator, domain=call.domain, **call.attributes)
+    node = helper.make_node(operator,
+                            names,
+                            call.outputs,
+                            name=operator,
+                            domain=call.domain,
+                            **call.attributes)
     values = {n: np.asarray(v) for n, v in zip(names, call.inputs) if n}
     constants = {f"x{i}" for i in call.constant}
-    infos = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape) for n, v in values.items() if n not in constants]
+    infos = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
+        for n, v in values.items() if n not in constants
+    ]
     initial = [numpy_helper.from_array(v, n) for n, v in values.items() if n in constants]
     outputs = [helper.make_empty_tensor_value_info(n) for n in call.outputs if n]
     graph = helper.make_graph([node], operator, infos, outputs, initial)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid(MICROSOFT, 1)], ir_version=8)
+    model = helper.make_model(
+        graph,
+        opset_imports=[helper.make_opsetid("", OPSET),
+                       helper.make_opsetid(MICROSOFT, 1)],
+        ir_version=8)
     return model, {n: v for n, v in values.items() if n not in constants}
 
 
@@ -99,7 +114,9 @@ def run_peer(model, feeds):
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(model.SerializeToString(),
+                                           options,
+                                           providers=["CPUExecutionProvider"])
     return session.run(None, feeds)
 
 
@@ -107,7 +124,9 @@ def declared(model, want):
     """The model with the types and shapes of its outputs."""
     del model.graph.output[:]
     names = [n for n in model.graph.node[0].output if n]
-    model.graph.output.extend(helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), None) for n, v in zip(names, want))
+    model.graph.output.extend(
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), None)
+        for n, v in zip(names, want))
     return model
 
 
@@ -118,8 +137,10 @@ def write_case(directory, model, call, feeds, want):
     onnx.save(model, directory / "model.onnx")
     for prefix, values in ("input", feeds.values()), ("output", want):
         for i, value in enumerate(values):
-            (data / f"{prefix}_{i}.pb").write_bytes(numpy_helper.from_array(np.asarray(value), f"{prefix}_{i}").SerializeToString())
-    (directory / "data.json").write_text(json.dumps({"rtol": call.tolerance, "atol": call.tolerance}))
+            (data / f"{prefix}_{i}.pb").write_bytes(
+                numpy_helper.from_array(np.asarray(value), f"{prefix}_{i}").SerializeToString())
+    (directory / "data.json").write_text(
+        json.dumps({"rtol": call.tolerance, "atol": call.tolerance}))
 
 
 def difference(call, got, want):
@@ -133,15 +154,18 @@ def difference(call, got, want):
         if np.issubdtype(w.dtype, np.floating):
             ok = np.isclose(g, w, call.tolerance, call.tolerance, equal_nan=True)
         else:
-            ok = np.abs(g.astype(np.int64) - w.astype(np.int64)) <= (call.steps if w.dtype.itemsize <= 2 else 0)
+            ok = np.abs(g.astype(np.int64) -
+                        w.astype(np.int64)) <= (call.steps if w.dtype.itemsize <= 2 else 0)
         if not ok.all():
             at = np.argwhere(~ok)[0]
-            return f"output {i}: {(~ok).sum()} of {ok.size} differ, first at {at.tolist()}: {g[tuple(at)]}, want {w[tuple(at)]}"
+            return (f"output {i}: {(~ok).sum()} of {ok.size} differ, first at {at.tolist()}: "
+                    f"{g[tuple(at)]}, want {w[tuple(at)]}")
     return ""
 
 
 def describe(call):
-    inputs = ", ".join("-" if v is None else f"{np.asarray(v).dtype}{list(np.asarray(v).shape)}" for v in call.inputs)
+    inputs = ", ".join("-" if v is None else f"{np.asarray(v).dtype}{list(np.asarray(v).shape)}"
+                       for v in call.inputs)
     return f"({inputs}) {call.attributes} -> {call.outputs}"
 
 
@@ -173,8 +197,11 @@ class Trial:
 
 
 def references(weir, folder, trials):
-    """Compare with the operators' definitions: cases that a strict comparison fails may still be within the steps allowed."""
-    done = subprocess.run([weir.binary, "verify", "--reference", "--json", folder], capture_output=True, text=True)
+    """Compare with the operators' definitions: cases that a strict comparison fails may still be
+    within the steps allowed."""
+    done = subprocess.run([weir.binary, "verify", "--reference", "--json", folder],
+                          capture_output=True,
+                          text=True)
     for case in json.loads(done.stdout)["cases"]:
         trial = trials[case["name"]]
         open_ended = trial.call.steps or trial.call.valid is not None
@@ -189,7 +216,9 @@ def golden(file, trials, count):
     file.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(file, "w:xz", preset=9) as archive:
         for trial in trials.values():
-            if kept[trial.operator] == count or trial.problems or not trial.exact or trial.call.valid is not None and not trial.call.valid.all():
+            valid = trial.call.valid
+            if (kept[trial.operator] == count or trial.problems or not trial.exact
+                    or valid is not None and not valid.all()):
                 continue
             kept[trial.operator] += 1
             with tempfile.TemporaryDirectory() as scratch:
@@ -205,16 +234,31 @@ def golden(file, trials, count):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="OPERATOR", help="operators to compare (default: all)")
+    parser.add_argument("names",
+                        nargs="*",
+                        metavar="OPERATOR",
+                        help="operators to compare (default: all)")
     parser.add_argument("--weir", help="weir binary (default: built from ./cmd/weir)")
-    parser.add_argument("--count", type=int, default=20, help="random models of each operator (default: %(default)s)")
+    parser.add_argument("--count",
+                        type=int,
+                        default=20,
+                        help="random models of each operator (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--verbose", action="store_true", help="say what each failing call was")
-    parser.add_argument("--golden", type=pathlib.Path, metavar="FILE.tar.xz", help="write cases for Go's tests")
-    parser.add_argument("--golden-count", type=int, default=2, help="cases of each operator in FILE (default: %(default)s)")
+    parser.add_argument("--golden",
+                        type=pathlib.Path,
+                        metavar="FILE.tar.xz",
+                        help="write cases for Go's tests")
+    parser.add_argument("--golden-count",
+                        type=int,
+                        default=2,
+                        help="cases of each operator in FILE (default: %(default)s)")
     options = parser.parse_args()
     if unknown := set(options.names) - set(RECIPES):
-        parser.error(f"no operator named {', '.join(sorted(unknown))}; there are {', '.join(sorted(RECIPES))}")
+        parser.error(
+            f"no operator named {', '.join(sorted(unknown))}; there are "
+            f"{', '.join(sorted(RECIPES))}"
+        )
     return options
 
 
@@ -222,7 +266,8 @@ def report(operator, trials, verbose):
     ran = [t for t in trials if not t.refused]
     failed = [t for t in ran if t.problems]
     refused = len(trials) - len(ran)
-    print(f"{operator:34} {len(ran) - len(failed):3} agree, {len(failed):3} do not" + (f", {refused} refused by the peer" if refused else ""))
+    print(f"{operator:34} {len(ran) - len(failed):3} agree, {len(failed):3} do not" +
+          (f", {refused} refused by the peer" if refused else ""))
     for trial in failed if verbose else failed[:1]:
         print(f"    {trial.name}: {'; '.join(trial.problems)}\n        {describe(trial.call)}")
     for trial in [t for t in trials if t.refused][:12 if verbose else 0]:
@@ -243,10 +288,12 @@ def main():
             trial.run(weir, pathlib.Path(scratch))
         if runnable:
             references(weir, scratch, runnable)
-    failures = sum(report(o, [t for t in trials if t.operator == o], options.verbose) for o in operators)
+    failures = sum(
+        report(o, [t for t in trials if t.operator == o], options.verbose) for o in operators)
     print(f"{len(runnable)} models compared, {failures} disagree")
     if options.golden:
-        print(f"{sum(golden(options.golden, runnable, options.golden_count).values())} cases written")
+        print(
+            f"{sum(golden(options.golden, runnable, options.golden_count).values())} cases written")
     return compare.EXIT_DISAGREE if failures else 0
 
 

@@ -1,6 +1,7 @@
 """Random calls of ONNX Runtime's own operators (domain com.microsoft), one recipe an operator.
 
-A recipe takes a random generator and returns a Call. Sizes are small: what is tested is the contract.
+A recipe takes a random generator and returns a Call. Sizes are small: what is tested is the
+contract.
 """
 
 import dataclasses
@@ -12,16 +13,19 @@ MICROSOFT = "com.microsoft"
 
 @dataclasses.dataclass
 class Call:
-    """One node: its operands (None where one is left out), attributes and how many outputs are asked for."""
+    """One node: its operands (None where one is left out), attributes and how many outputs are
+    asked for."""
 
     inputs: list
     attributes: dict = dataclasses.field(default_factory=dict)
     outputs: list = dataclasses.field(default_factory=lambda: ["y"])  # "" leaves one out
     constant: tuple = ()  # operands that are initializers
-    steps: int = 0  # how far integer results may be off: results that lie between two integers round either way
+    # how far integer results may be off: results that lie between two integers round either way
+    steps: int = 0
     tolerance: float = 1e-4
     domain: str = MICROSOFT
-    reference: object = None  # computes the outputs where ONNX Runtime has the operator on other devices only
+    # computes the outputs where ONNX Runtime has the operator on other devices only
+    reference: object = None
     valid: object = None  # which elements of output 0 the contract defines, as an index
 
 
@@ -64,7 +68,9 @@ def zero(rng, dtype, *dims):
 
 
 def unary(**attributes):
-    return lambda rng: Call([floats(rng, *shape(rng))], {k: v(rng) for k, v in attributes.items() if rng.integers(2)})
+    return lambda rng: Call([floats(rng, *shape(rng))],
+                            {k: v(rng)
+                             for k, v in attributes.items() if rng.integers(2)})
 
 
 def bias_gelu(rng):
@@ -92,7 +98,9 @@ def bias_softmax(rng):
 
 def bias_add(rng):
     n, s, c = shape(rng, 3)
-    return Call([floats(rng, n, s, c), floats(rng, c), floats(rng, n, s, c)], reference=lambda x, b, skip: [x + b + skip])
+    return Call([floats(rng, n, s, c), floats(rng, c),
+                 floats(rng, n, s, c)],
+                reference=lambda x, b, skip: [x + b + skip])
 
 
 def fused_matmul(rng):
@@ -121,8 +129,10 @@ def fused_matmul(rng):
 
 def activation(rng, names):
     name = pick(rng, *names)
-    params = {"LeakyRelu": [0.2], "Clip": [-0.5, 0.7], "HardSigmoid": [0.3, 0.4], "Elu": [0.7], "ThresholdedRelu": [0.4],
-              "Selu": [1.2, 0.9]}.get(name, [])
+    params = {
+        "LeakyRelu": [0.2], "Clip": [-0.5, 0.7], "HardSigmoid": [0.3, 0.4], "Elu": [0.7],
+        "ThresholdedRelu": [0.4], "Selu": [1.2, 0.9]
+    }.get(name, [])
     return name, params
 
 
@@ -131,27 +141,38 @@ def fused_conv(rng):
     channels, maps, side = 2 * group, 2 * group, size(rng, 4, 6)
     kernel = size(rng, 1, 3)
     name, params = activation(rng, ["Relu", "Tanh", "Sigmoid", "LeakyRelu", "Clip", "HardSigmoid"])
-    attributes = {"activation": name, "kernel_shape": [kernel, kernel], "group": group, "pads": [1, 1, 1, 1],
-                  "strides": [pick(rng, 1, 2)] * 2}
+    attributes = {
+        "activation": name, "kernel_shape": [kernel, kernel], "group": group, "pads": [1, 1, 1, 1],
+        "strides": [pick(rng, 1, 2)] * 2
+    }
     if params:
         attributes["activation_params"] = params
     out = (side + 2 - kernel) // attributes["strides"][0] + 1
     batch = size(rng, 1, 2)
-    inputs = [floats(rng, batch, channels, side, side), floats(rng, maps, channels // group, kernel, kernel),
-              some(rng, floats(rng, maps)), some(rng, floats(rng, batch, maps, out, out))]
+    inputs = [
+        floats(rng, batch, channels, side, side),
+        floats(rng, maps, channels // group, kernel, kernel),
+        some(rng, floats(rng, maps)),
+        some(rng, floats(rng, batch, maps, out, out))
+    ]
     return Call(inputs, attributes, constant=(1, 2))
 
 
 def fused_gemm(rng):
     m, k, n = shape(rng, 3)
     ta, tb = size(rng, 0, 1), size(rng, 0, 1)
-    name, params = activation(rng, ["Relu", "Tanh", "Sigmoid", "LeakyRelu", "Elu", "HardSigmoid", "Selu", "Softplus", "Softsign",
-                                    "ThresholdedRelu"])
+    name, params = activation(rng, [
+        "Relu", "Tanh", "Sigmoid", "LeakyRelu", "Elu", "HardSigmoid", "Selu", "Softplus",
+        "Softsign", "ThresholdedRelu"
+    ])
     attributes = {"activation": name, "transA": ta, "transB": tb, "alpha": 0.5, "beta": 2.0}
-    names = ["gamma" if name == "Selu" and i else suffix for i, suffix in enumerate(["alpha", "beta"])]
+    names = [
+        "gamma" if name == "Selu" and i else suffix for i, suffix in enumerate(["alpha", "beta"])
+    ]
     attributes |= {f"activation_{suffix}": p for suffix, p in zip(names, params)}
     a, b = floats(rng, *((k, m) if ta else (m, k))), floats(rng, *((n, k) if tb else (k, n)))
-    return Call([a, b, some(rng, floats(rng, *pick(rng, (m, n), (n,), (1, n), (m, 1))))], attributes)
+    return Call([a, b, some(rng, floats(rng, *pick(rng, (m, n), (n, ), (1, n), (m, 1))))],
+                attributes)
 
 
 def matmul_integer16(rng):
@@ -162,7 +183,8 @@ def matmul_integer16(rng):
 def simplified_layer_norm(rng):
     dims = shape(rng, size(rng, 2, 4))
     axis = pick(rng, -1, len(dims) - 1)
-    return Call([floats(rng, *dims), floats(rng, *dims[axis:])], {"axis": axis, "epsilon": 1e-3}, domain="")
+    return Call([floats(rng, *dims), floats(rng, *dims[axis:])], {"axis": axis, "epsilon": 1e-3},
+                domain="")
 
 
 def skip_norm(simplified):
@@ -171,7 +193,8 @@ def skip_norm(simplified):
         skip = floats(rng, *pick(rng, (b, s, h), (1, s, h), (s, h)))
         norm = [floats(rng, h)] + ([] if simplified else [some(rng, floats(rng, h))])
         outputs = pick(rng, ["y"], ["y", "", "", "sum"])
-        return Call([floats(rng, b, s, h), skip, *norm, some(rng, floats(rng, h))], {"epsilon": 1e-3}, outputs)
+        return Call([floats(rng, b, s, h), skip, *norm,
+                     some(rng, floats(rng, h))], {"epsilon": 1e-3}, outputs)
 
     return recipe
 
@@ -182,9 +205,15 @@ def embed_layer_norm(rng):
     table = None if segments is None else floats(rng, 2, h)
     mask = some(rng, rng.integers(0, 2, (b, s)).astype(np.int32))
     places = some(rng, rng.integers(0, 6, (pick(rng, 1, b), s)).astype(np.int32))
-    inputs = [rng.integers(0, 9, (b, s)).astype(np.int32), segments, floats(rng, 9, h), floats(rng, 6, h), table, floats(rng, h),
-              floats(rng, h), mask, places]
-    return Call(inputs, {"epsilon": 1e-3}, ["y", "mask_index"] + pick(rng, [], ["sum"]), constant=(2, 3))
+    inputs = [
+        rng.integers(0, 9, (b, s)).astype(np.int32), segments,
+        floats(rng, 9, h),
+        floats(rng, 6, h), table,
+        floats(rng, h),
+        floats(rng, h), mask, places
+    ]
+    return Call(inputs, {"epsilon": 1e-3}, ["y", "mask_index"] + pick(rng, [], ["sum"]),
+                constant=(2, 3))
 
 
 def q_embed_layer_norm(rng):
@@ -195,7 +224,9 @@ def q_embed_layer_norm(rng):
     if segments is None:
         tables[2] = scales[2] = points[2] = None
     mask = some(rng, rng.integers(0, 2, (b, s)).astype(np.int32))
-    inputs = [rng.integers(0, 9, (b, s)).astype(np.int32), segments, *tables, mask, *scales, *points]
+    inputs = [
+        rng.integers(0, 9, (b, s)).astype(np.int32), segments, *tables, mask, *scales, *points
+    ]
     return Call(inputs, {"epsilon": 1e-3}, ["y", "mask_index"], constant=(2, 3))
 
 
@@ -228,10 +259,19 @@ def attention(rng):
         attributes["scale"] = 0.3
     if rng.integers(3) == 0:
         attributes["mask_filter_value"] = -5.0
-    inputs = [floats(rng, b, s, width), floats(rng, width, 2 * h + wide), floats(rng, 2 * h + wide),
-              key_mask(rng, b, s, t, MASKS), floats(rng, 2, b, n, past, d) if past else None,
-              floats(rng, *pick(rng, (b, n, s, t), (1, 1, s, t))) if not past and rng.integers(3) == 0 else None]
-    return Call(inputs, attributes, ["y", "present"] if past or wide == h and rng.integers(3) == 0 else ["y"], constant=(1, 2),
+    inputs = [
+        floats(rng, b, s, width),
+        floats(rng, width, 2 * h + wide),
+        floats(rng, 2 * h + wide),
+        key_mask(rng, b, s, t, MASKS),
+        floats(rng, 2, b, n, past, d) if past else None,
+        floats(rng, *pick(rng, (b, n, s, t),
+                          (1, 1, s, t))) if not past and rng.integers(3) == 0 else None
+    ]
+    return Call(inputs,
+                attributes,
+                ["y", "present"] if past or wide == h and rng.integers(3) == 0 else ["y"],
+                constant=(1, 2),
                 tolerance=5e-3)
 
 
@@ -243,9 +283,19 @@ def q_attention(rng):
     weight_zero = some(rng, zero(rng, kind, *columns))
     if kind == np.int8 and columns:
         weight_zero = None
-    inputs = [integers(rng, np.uint8, b, s, width), integers(rng, kind, width, 3 * h), floats(rng, 3 * h), scale(rng), scale(rng, *columns),
-              key_mask(rng, b, s, s + past, MASKS), zero(rng, np.uint8), weight_zero, floats(rng, 2, b, n, past, d) if past else None]
-    return Call(inputs, {"num_heads": n, "unidirectional": size(rng, 0, 1)}, ["y", "present"] if past else ["y"], constant=(1, 7),
+    inputs = [
+        integers(rng, np.uint8, b, s, width),
+        integers(rng, kind, width, 3 * h),
+        floats(rng, 3 * h),
+        scale(rng),
+        scale(rng, *columns),
+        key_mask(rng, b, s, s + past, MASKS),
+        zero(rng, np.uint8), weight_zero,
+        floats(rng, 2, b, n, past, d) if past else None
+    ]
+    return Call(inputs, {"num_heads": n, "unidirectional": size(rng, 0, 1)},
+                ["y", "present"] if past else ["y"],
+                constant=(1, 7),
                 tolerance=1e-3)
 
 
@@ -260,17 +310,28 @@ def multi_head_attention(rng):
         attributes["unidirectional"] = size(rng, 0, 1)
     if rng.integers(3) == 0:
         attributes["scale"] = 0.3
-    outputs = ["y", "present_key", "present_value"] if past or wide == h and rng.integers(3) == 0 else ["y"]
+    outputs = ["y", "present_key", "present_value"
+               ] if past or wide == h and rng.integers(3) == 0 else ["y"]
     bias = some(rng, floats(rng, 2 * h + wide))
     mask = key_mask(rng, b, s, t, ["none", "ends", "keys", "queries"])
     scores = floats(rng, *pick(rng, (b, n, s, t), (1, 1, s, t))) if rng.integers(3) == 0 else None
     caches = [floats(rng, b, n, past, d), floats(rng, b, n, past, d)] if past else [None, None]
     layout = size(rng, 0, 5)
     if layout == 0:  # the keys and values of a cross attention, made once
-        return Call([floats(rng, b, s, h), floats(rng, b, n, fresh, d), floats(rng, b, n, fresh, d), bias if wide == h else None,
-                     key_mask(rng, b, s, fresh, ["none", "keys"])], {"num_heads": n})
-    return Call([floats(rng, b, s, h), floats(rng, b, fresh, h), floats(rng, b, fresh, wide), bias, mask, scores, *caches],
-                attributes, outputs, tolerance=5e-3)
+        return Call([
+            floats(rng, b, s, h),
+            floats(rng, b, n, fresh, d),
+            floats(rng, b, n, fresh, d), bias if wide == h else None,
+            key_mask(rng, b, s, fresh, ["none", "keys"])
+        ], {"num_heads": n})
+    return Call([
+        floats(rng, b, s, h),
+        floats(rng, b, fresh, h),
+        floats(rng, b, fresh, wide), bias, mask, scores, *caches
+    ],
+                attributes,
+                outputs,
+                tolerance=5e-3)
 
 
 def grouped_query_attention(rng):
@@ -300,14 +361,24 @@ def grouped_query_attention(rng):
         attributes["scale"] = 0.2
     if rng.integers(4) == 0:
         attributes["smooth_softmax"] = 1
-    angles = rng.uniform(0, 6, (16, d // 2)).astype(np.float32) if "do_rotary" in attributes else None
+    angles = rng.uniform(0, 6,
+                         (16, d // 2)).astype(np.float32) if "do_rotary" in attributes else None
     if rng.integers(2):
         qkv = [floats(rng, b, s, (n + 2 * shared) * d), None, None]
     else:
-        qkv = [floats(rng, b, s, n * d), floats(rng, b, s, shared * d), floats(rng, b, s, shared * d)]
-    cache = [floats(rng, b, shared, past, d), floats(rng, b, shared, past, d)] if past else [None, None]
-    inputs = [*qkv, *cache, lens.astype(np.int32), np.asarray(total, np.int32),
-              None if angles is None else np.cos(angles), None if angles is None else np.sin(angles)]
+        qkv = [
+            floats(rng, b, s, n * d),
+            floats(rng, b, s, shared * d),
+            floats(rng, b, s, shared * d)
+        ]
+    cache = [floats(rng, b, shared, past, d),
+             floats(rng, b, shared, past, d)] if past else [None, None]
+    inputs = [
+        *qkv, *cache,
+        lens.astype(np.int32),
+        np.asarray(total, np.int32), None if angles is None else np.cos(angles),
+        None if angles is None else np.sin(angles)
+    ]
     if "smooth_softmax" not in attributes and rng.integers(4) == 0:
         inputs += [None, some(rng, floats(rng, b, n, s, total)), floats(rng, n)]
     # the contract says nothing of queries that are padding
@@ -334,7 +405,8 @@ def pack(q, bits):
     per = 8 // bits
     q = np.pad(q, [(0, 0)] * (q.ndim - 1) + [(0, -q.shape[-1] % per)])
     q = q.reshape(*q.shape[:-1], -1, per)
-    return sum(q[..., i].astype(np.uint8) << np.uint8(i * bits) for i in range(per)).astype(np.uint8)
+    return sum(q[..., i].astype(np.uint8) << np.uint8(i * bits)
+               for i in range(per)).astype(np.uint8)
 
 
 def matmul_nbits(rng):
@@ -344,15 +416,23 @@ def matmul_nbits(rng):
     q = rng.integers(0, 1 << bits, (n, blocks, block)).astype(np.uint8)
     zeros = rng.integers(0, 1 << bits, (n, blocks))
     kind = pick(rng, "none", "packed", *(["float"] if bits == 4 else []))
-    points = {"none": None, "packed": pack(zeros, bits), "float": (zeros + 0.25).astype(np.float32)}[kind]
+    points = {
+        "none": None, "packed": pack(zeros, bits), "float": (zeros + 0.25).astype(np.float32)
+    }[kind]
     groups = None
-    # whole blocks, without packed zero points: the peer reads only eight places of each block, and no such points
+    # whole blocks, without packed zero points: the peer reads only eight places of each block, and
+    # no such points
     if bits == 4 and kind != "packed" and rng.integers(4) == 0:
         groups = np.repeat(rng.permutation(blocks), block).astype(np.int32)
-    inputs = [floats(rng, *shape(rng, size(rng, 1, 2)), k), pack(q, bits), scale(rng, n, blocks), points, groups]
+    inputs = [
+        floats(rng, *shape(rng, size(rng, 1, 2)), k),
+        pack(q, bits),
+        scale(rng, n, blocks), points, groups
+    ]
     if rng.integers(3) == 0:
         inputs.append(floats(rng, n))
-    return Call(inputs, {"K": k, "N": n, "bits": bits, "block_size": block, "accuracy_level": 1}, constant=tuple(range(1, 6)))
+    return Call(inputs, {"K": k, "N": n, "bits": bits, "block_size": block, "accuracy_level": 1},
+                constant=tuple(range(1, 6)))
 
 
 def matmul_integer_to_float(rng):
@@ -360,16 +440,30 @@ def matmul_integer_to_float(rng):
     kind = byte_type(rng)
     a = np.uint8 if kind == np.uint8 else pick(rng, np.uint8, np.int8)
     columns = pick(rng, (), (n,))
-    return Call([integers(rng, a, *pick(rng, (), (2,)), m, k), integers(rng, kind, k, n), scale(rng), scale(rng, *columns), some(rng, zero(rng, a)),
-                 some(rng, zero(rng, kind, *columns)), some(rng, floats(rng, n))], tolerance=1e-3)
+    return Call([
+        integers(rng, a, *pick(rng, (), (2, )), m, k),
+        integers(rng, kind, k, n),
+        scale(rng),
+        scale(rng, *columns),
+        some(rng, zero(rng, a)),
+        some(rng, zero(rng, kind, *columns)),
+        some(rng, floats(rng, n))
+    ],
+                tolerance=1e-3)
 
 
 def dynamic_quantize_matmul(rng):
     m, k, n = shape(rng, 3)
     kind = byte_type(rng)
     columns = pick(rng, (), (n,))
-    return Call([floats(rng, *pick(rng, (), (2,)), m, k), integers(rng, kind, k, n), scale(rng, *columns), some(rng, zero(rng, kind, *columns)),
-                 some(rng, floats(rng, n))], tolerance=1e-3)
+    return Call([
+        floats(rng, *pick(rng, (), (2, )), m, k),
+        integers(rng, kind, k, n),
+        scale(rng, *columns),
+        some(rng, zero(rng, kind, *columns)),
+        some(rng, floats(rng, n))
+    ],
+                tolerance=1e-3)
 
 
 def dynamic_quantize_lstm(rng):
@@ -380,13 +474,21 @@ def dynamic_quantize_lstm(rng):
 
     def weights(rows):
         point = np.zeros(per, kind) if len(per) == 2 else zero(rng, kind, *per)
-        return integers(rng, kind, d, rows, 4 * h), np.asarray(scale(rng, *per) / 10, np.float32), point
+        return integers(rng, kind, d, rows, 4 * h), np.asarray(scale(rng, *per) / 10,
+                                                               np.float32), point
 
     w, ws, wz = weights(i)
     r, rs, rz = weights(h)
-    inputs = [floats(rng, s, b, i), w, r, some(rng, floats(rng, d, 8 * h)), None, some(rng, floats(rng, d, b, h)),
-              some(rng, floats(rng, d, b, h)), some(rng, floats(rng, d, 3 * h)), ws, wz, rs, rz]
-    return Call(inputs, {"hidden_size": h, "direction": direction}, ["y", "y_h", "y_c"], constant=(1, 2, 8, 9, 10, 11), tolerance=1e-3)
+    inputs = [
+        floats(rng, s, b, i), w, r,
+        some(rng, floats(rng, d, 8 * h)), None,
+        some(rng, floats(rng, d, b, h)),
+        some(rng, floats(rng, d, b, h)),
+        some(rng, floats(rng, d, 3 * h)), ws, wz, rs, rz
+    ]
+    return Call(inputs, {"hidden_size": h, "direction": direction}, ["y", "y_h", "y_c"],
+                constant=(1, 2, 8, 9, 10, 11),
+                tolerance=1e-3)
 
 
 def point(rng, kind):
@@ -397,15 +499,24 @@ def point(rng, kind):
 def qlinear_binary(rng):
     kind, dims = byte_type(rng), shape(rng)
     other = [n if rng.integers(3) else 1 for n in dims[size(rng, 0, 1):]]
-    return Call([integers(rng, kind, *dims), *point(rng, kind), integers(rng, kind, *other), *point(rng, kind), *point(rng, kind)], steps=1)
+    return Call([
+        integers(rng, kind, *dims), *point(rng, kind),
+        integers(rng, kind, *other), *point(rng, kind), *point(rng, kind)
+    ],
+                steps=1)
 
 
 def qlinear_unary(**attributes):
     def recipe(rng):
         kind = byte_type(rng)
         last = pick(rng, np.float32(1 / 256), scale(rng))
-        return Call([integers(rng, kind, *shape(rng)), *point(rng, kind), np.float32(last), zero(rng, kind)],
-                    {k: v(rng) for k, v in attributes.items() if rng.integers(2)}, steps=1)
+        return Call([
+            integers(rng, kind, *shape(rng)), *point(rng, kind),
+            np.float32(last),
+            zero(rng, kind)
+        ], {k: v(rng)
+            for k, v in attributes.items() if rng.integers(2)},
+                    steps=1)
 
     return recipe
 
@@ -413,8 +524,13 @@ def qlinear_unary(**attributes):
 def qlinear_softmax(rng):
     # the peer gives 0, not the highest number, for the only element of an axis
     kind, dims = byte_type(rng), [size(rng, 2, 4) for _ in range(size(rng, 2, 4))]
-    return Call([integers(rng, kind, *dims), *point(rng, kind), np.float32(1 / 256), np.asarray(np.iinfo(kind).min, kind)],
-                {"axis": int(rng.integers(-len(dims), len(dims))), "opset": pick(rng, 12, 13)}, steps=2, constant=(1, 2, 3, 4))
+    return Call([
+        integers(rng, kind, *dims), *point(rng, kind),
+        np.float32(1 / 256),
+        np.asarray(np.iinfo(kind).min, kind)
+    ], {"axis": int(rng.integers(-len(dims), len(dims))), "opset": pick(rng, 12, 13)},
+                steps=2,
+                constant=(1, 2, 3, 4))
 
 
 def qlinear_concat(rng):
@@ -432,23 +548,36 @@ def qlinear_average_pool(rng):
     places = [size(rng, 4, 7), size(rng, 4, 7)]
     b, c = size(rng), size(rng)
     dims = [b, *places, c] if last else [b, c, *places]
-    attributes = {"channels_last": last, "kernel_shape": [size(rng, 1, 3), size(rng, 1, 3)], "strides": [size(rng, 1, 2), size(rng, 1, 2)],
-                  **pick(rng, {"count_include_pad": 1}, {"ceil_mode": 1}, {})}  # with both, the peer counts places beyond the padding
+    attributes = {
+        "channels_last": last,
+        "kernel_shape": [size(rng, 1, 3), size(rng, 1, 3)],
+        "strides": [size(rng, 1, 2), size(rng, 1, 2)],
+        # with both, the peer counts places beyond the padding
+        **pick(rng, {"count_include_pad": 1}, {"ceil_mode": 1}, {})
+    }
     if min(attributes["kernel_shape"]) > 1:
         attributes["pads"] = [size(rng, 0, 1) for _ in range(4)]
-    return Call([integers(rng, kind, *dims), *point(rng, kind), *point(rng, kind)], attributes, steps=1)
+    return Call([integers(rng, kind, *dims), *point(rng, kind), *point(rng, kind)],
+                attributes,
+                steps=1)
 
 
 def qlinear_global_average_pool(rng):
     kind = byte_type(rng)
-    return Call([integers(rng, kind, *shape(rng, size(rng, 3, 4))), *point(rng, kind), *point(rng, kind)], {"channels_last": size(rng, 0, 1)},
-                steps=1)
+    return Call(
+        [integers(rng, kind, *shape(rng, size(rng, 3, 4))), *point(rng, kind), *point(rng, kind)],
+        {"channels_last": size(rng, 0, 1)},
+        steps=1)
 
 
 def qlinear_where(rng):
     kind, dims = byte_type(rng), shape(rng)
-    return Call([rng.integers(0, 2, dims).astype(bool), integers(rng, kind, *dims), *point(rng, kind), integers(rng, kind, dims[-1]),
-                 *point(rng, kind), *point(rng, kind)], steps=1)
+    return Call([
+        rng.integers(0, 2, dims).astype(bool),
+        integers(rng, kind, *dims), *point(rng, kind),
+        integers(rng, kind, dims[-1]), *point(rng, kind), *point(rng, kind)
+    ],
+                steps=1)
 
 
 def qlinear_reduce_mean(rng):
@@ -456,8 +585,11 @@ def qlinear_reduce_mean(rng):
         y = ((x.astype(np.float32) - xz) * xs).mean(axis=1, keepdims=True)
         return [np.clip(np.rint(y / ys) + yz, 0, 255).astype(np.uint8)]
 
-    return Call([integers(rng, np.uint8, *shape(rng, 3)), *point(rng, np.uint8), *point(rng, np.uint8)], {"axes": [1], "keepdims": 1}, steps=1,
-                reference=mean)
+    return Call(
+        [integers(rng, np.uint8, *shape(rng, 3)), *point(rng, np.uint8), *point(rng, np.uint8)],
+        {"axes": [1], "keepdims": 1},
+        steps=1,
+        reference=mean)
 
 
 def q_gemm(rng):
@@ -465,9 +597,14 @@ def q_gemm(rng):
     ta, tb, kind = size(rng, 0, 1), size(rng, 0, 1), byte_type(rng)
     a = np.int8 if kind == np.int8 and rng.integers(2) else np.uint8
     columns = pick(rng, (), (n,))
-    inputs = [integers(rng, a, *((k, m) if ta else (m, k))), *point(rng, a), integers(rng, kind, *((n, k) if tb else (k, n))),
-              scale(rng, *columns), zero(rng, kind, *columns),
-              some(rng, rng.integers(-999, 999, pick(rng, (m, n), (n,), (1, n))).astype(np.int32))]
+    inputs = [
+        integers(rng, a, *((k, m) if ta else (m, k))), *point(rng, a),
+        integers(rng, kind, *((n, k) if tb else (k, n))),
+        scale(rng, *columns),
+        zero(rng, kind, *columns),
+        some(rng,
+             rng.integers(-999, 999, pick(rng, (m, n), (n, ), (1, n))).astype(np.int32))
+    ]
     if rng.integers(2):
         inputs += [np.float32(1.5), zero(rng, a)]
     return Call(inputs, {"transA": ta, "transB": tb, "alpha": 0.75}, steps=1)
@@ -479,16 +616,32 @@ def qlinear_conv(rng):
     side, kernel, c = size(rng, 4, 6), size(rng, 1, 3), 2 * group
     dims = [1, side, side, c] if last else [1, c, side, side]
     maps = pick(rng, (), (4,))
-    inputs = [integers(rng, x, *dims), *point(rng, x), integers(rng, kind, 4, c // group, kernel, kernel), scale(rng, *maps),
-              zero(rng, kind) if not maps else np.zeros(4, kind), np.float32(2.5), zero(rng, x),
-              some(rng, rng.integers(-999, 999, 4).astype(np.int32))]
-    return Call(inputs, {"channels_last": last, "group": group, "pads": [1, 0, 0, 1], "strides": [size(rng, 1, 2)] * 2}, steps=1,
+    inputs = [
+        integers(rng, x, *dims), *point(rng, x),
+        integers(rng, kind, 4, c // group, kernel, kernel),
+        scale(rng, *maps),
+        zero(rng, kind) if not maps else np.zeros(4, kind),
+        np.float32(2.5),
+        zero(rng, x),
+        some(rng,
+             rng.integers(-999, 999, 4).astype(np.int32))
+    ]
+    return Call(inputs, {
+        "channels_last": last, "group": group, "pads": [1, 0, 0, 1],
+        "strides": [size(rng, 1, 2)] * 2
+    },
+                steps=1,
                 constant=(3, 4, 5, 8))
 
 
 def nhwc_max_pool(rng):
-    attributes = {"kernel_shape": [2, size(rng, 1, 3)], "strides": [size(rng, 1, 2)] * 2, "pads": [0, 0, 1, 0]}
-    return Call([integers(rng, byte_type(rng), size(rng), size(rng, 4, 6), size(rng, 4, 6), size(rng))], attributes)
+    attributes = {
+        "kernel_shape": [2, size(rng, 1, 3)], "strides": [size(rng, 1, 2)] * 2,
+        "pads": [0, 0, 1, 0]
+    }
+    return Call(
+        [integers(rng, byte_type(rng), size(rng), size(rng, 4, 6), size(rng, 4, 6), size(rng))],
+        attributes)
 
 
 def quantize_linear(rng):
@@ -497,7 +650,8 @@ def quantize_linear(rng):
     axis = int(rng.integers(0, len(dims)))
     per = pick(rng, (), (dims[axis],))
     step = np.float32(scale(rng, *per) / (1 if np.iinfo(kind).max < 256 else 100))
-    return Call([floats(rng, *dims), step, zero(rng, kind, *per)], {"axis": axis} if per else {}, steps=1)
+    return Call([floats(rng, *dims), step, zero(rng, kind, *per)], {"axis": axis} if per else {},
+                steps=1)
 
 
 def dequantize_linear(rng):
@@ -505,7 +659,11 @@ def dequantize_linear(rng):
     dims = shape(rng)
     axis = int(rng.integers(0, len(dims)))
     per = pick(rng, (), (dims[axis],))
-    return Call([integers(rng, kind, *dims), np.asarray(scale(rng, *per)), some(rng, zero(rng, kind, *per))], {"axis": axis} if per else {})
+    return Call([
+        integers(rng, kind, *dims),
+        np.asarray(scale(rng, *per)),
+        some(rng, zero(rng, kind, *per))
+    ], {"axis": axis} if per else {})
 
 
 def inverse(rng):
@@ -526,8 +684,11 @@ def pad(rng):
     mode = pick(rng, "constant", "reflect", "edge")
     if rng.integers(2):
         pads = pads[None]
-    return Call([floats(rng, *dims), pads, some(rng, np.array([1.5], np.float32)) if mode == "constant" else None], {"mode": mode},
-                constant=pick(rng, (), (1,)))
+    return Call([
+        floats(rng, *dims), pads,
+        some(rng, np.array([1.5], np.float32)) if mode == "constant" else None
+    ], {"mode": mode},
+                constant=pick(rng, (), (1, )))
 
 
 def trilu(rng):
@@ -536,23 +697,62 @@ def trilu(rng):
 
 
 def value_range(rng):
-    return Call([np.asarray(pick(rng, 0, 2), np.int64), np.asarray([9], np.int64), some(rng, np.asarray(2, np.int64))])
+    return Call([
+        np.asarray(pick(rng, 0, 2), np.int64),
+        np.asarray([9], np.int64),
+        some(rng, np.asarray(2, np.int64))
+    ])
 
 
 RECIPES = {
-    "Gelu": unary(), "QuickGelu": unary(alpha=lambda rng: float(rng.uniform(0.5, 2))), "BiasGelu": bias_gelu, "FastGelu": fast_gelu,
-    "BiasSoftmax": bias_softmax, "BiasAdd": bias_add, "FusedMatMul": fused_matmul, "FusedConv": fused_conv, "FusedGemm": fused_gemm,
-    "MatMulInteger16": matmul_integer16, "SimplifiedLayerNormalization": simplified_layer_norm, "SkipLayerNormalization": skip_norm(False),
-    "SkipSimplifiedLayerNormalization": skip_norm(True), "EmbedLayerNormalization": embed_layer_norm, "QEmbedLayerNormalization": q_embed_layer_norm, "Attention": attention,
-    "QAttention": q_attention, "MultiHeadAttention": multi_head_attention, "GroupQueryAttention": grouped_query_attention,
-    "RotaryEmbedding": rotary_embedding, "MatMulNBits": matmul_nbits, "MatMulIntegerToFloat": matmul_integer_to_float,
-    "DynamicQuantizeMatMul": dynamic_quantize_matmul, "DynamicQuantizeLSTM": dynamic_quantize_lstm, "QLinearAdd": qlinear_binary,
-    "QLinearMul": qlinear_binary, "QLinearSigmoid": qlinear_unary(), "QLinearLeakyRelu": qlinear_unary(alpha=lambda rng: 0.3),
-    "QLinearSoftmax": qlinear_softmax, "QLinearConcat": qlinear_concat, "QLinearAveragePool": qlinear_average_pool,
-    "QLinearGlobalAveragePool": qlinear_global_average_pool, "QLinearWhere": qlinear_where, "QLinearReduceMean": qlinear_reduce_mean,
-    "QGemm": q_gemm, "QLinearConv": qlinear_conv, "NhwcMaxPool": nhwc_max_pool, "QuantizeLinear": quantize_linear,
-    "DequantizeLinear": dequantize_linear, "Inverse": inverse, "GatherND": gather_nd, "Pad": pad, "Trilu": trilu, "Range": value_range,
-    "Unique": lambda rng: Call([rng.integers(0, 4, size(rng, 1, 9)).astype(np.float32)], outputs=["y", "at", "counts"]),
-    "ExpandDims": lambda rng: Call([floats(rng, 2, 3), np.asarray(pick(rng, -1, 0, 1, 2), np.int32)], constant=(1,)),
-    "TransposeMatMul": lambda rng: Call([floats(rng, 2, 3, 4), floats(rng, 2, 3, 5)], {"transA": 1, "alpha": 0.5}),
+    "Gelu": unary(),
+    "QuickGelu": unary(alpha=lambda rng: float(rng.uniform(0.5, 2))),
+    "BiasGelu": bias_gelu,
+    "FastGelu": fast_gelu,
+    "BiasSoftmax": bias_softmax,
+    "BiasAdd": bias_add,
+    "FusedMatMul": fused_matmul,
+    "FusedConv": fused_conv,
+    "FusedGemm": fused_gemm,
+    "MatMulInteger16": matmul_integer16,
+    "SimplifiedLayerNormalization": simplified_layer_norm,
+    "SkipLayerNormalization": skip_norm(False),
+    "SkipSimplifiedLayerNormalization": skip_norm(True),
+    "EmbedLayerNormalization": embed_layer_norm,
+    "QEmbedLayerNormalization": q_embed_layer_norm,
+    "Attention": attention,
+    "QAttention": q_attention,
+    "MultiHeadAttention": multi_head_attention,
+    "GroupQueryAttention": grouped_query_attention,
+    "RotaryEmbedding": rotary_embedding,
+    "MatMulNBits": matmul_nbits,
+    "MatMulIntegerToFloat": matmul_integer_to_float,
+    "DynamicQuantizeMatMul": dynamic_quantize_matmul,
+    "DynamicQuantizeLSTM": dynamic_quantize_lstm,
+    "QLinearAdd": qlinear_binary,
+    "QLinearMul": qlinear_binary,
+    "QLinearSigmoid": qlinear_unary(),
+    "QLinearLeakyRelu": qlinear_unary(alpha=lambda rng: 0.3),
+    "QLinearSoftmax": qlinear_softmax,
+    "QLinearConcat": qlinear_concat,
+    "QLinearAveragePool": qlinear_average_pool,
+    "QLinearGlobalAveragePool": qlinear_global_average_pool,
+    "QLinearWhere": qlinear_where,
+    "QLinearReduceMean": qlinear_reduce_mean,
+    "QGemm": q_gemm,
+    "QLinearConv": qlinear_conv,
+    "NhwcMaxPool": nhwc_max_pool,
+    "QuantizeLinear": quantize_linear,
+    "DequantizeLinear": dequantize_linear,
+    "Inverse": inverse,
+    "GatherND": gather_nd,
+    "Pad": pad,
+    "Trilu": trilu,
+    "Range": value_range,
+    "Unique": lambda rng: Call([rng.integers(0, 4, size(rng, 1, 9)).astype(np.float32)],
+                               outputs=["y", "at", "counts"]),
+    "ExpandDims": lambda rng: Call(
+        [floats(rng, 2, 3), np.asarray(pick(rng, -1, 0, 1, 2), np.int32)], constant=(1, )),
+    "TransposeMatMul": lambda rng: Call([floats(rng, 2, 3, 4),
+                                         floats(rng, 2, 3, 5)], {"transA": 1, "alpha": 0.5}),
 }

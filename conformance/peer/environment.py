@@ -27,7 +27,8 @@ def cache_directory():
 
 
 def environment_directory(requirements=REQUIREMENTS):
-    """One folder per set of versions and Python, so that two checkouts do not disturb each other."""
+    """One folder per set of versions and Python, so that two checkouts do not disturb each other.
+    """
     key = requirements.read_bytes() + sys.version.encode()
     return cache_directory() / f"peer-{hashlib.sha256(key).hexdigest()[:12]}"
 
@@ -42,7 +43,10 @@ def install(requirements=REQUIREMENTS):
     print(f"installing the peer into {directory}", file=sys.stderr, flush=True)
     shutil.rmtree(directory, ignore_errors=True)
     venv.create(directory, with_pip=True)
-    command = [python, "-m", "pip", "install", "--quiet", "--only-binary=:all:", "--requirement", requirements]
+    command = [
+        python, "-m", "pip", "install", "--quiet", "--only-binary=:all:", "--requirement",
+        requirements
+    ]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S)
     except subprocess.TimeoutExpired:

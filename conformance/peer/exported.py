@@ -1,11 +1,13 @@
-"""Models that scikit-learn, LightGBM and XGBoost train on seeded data and that their converters export to ONNX."""
+"""Models that scikit-learn, LightGBM and XGBoost train on seeded data and that their converters
+export to ONNX."""
 
 import numpy as np
 from onnxmltools import convert_lightgbm, convert_xgboost
 from onnxmltools.convert.common.data_types import FloatTensorType as ToolsFloat
 from skl2onnx import to_onnx
 from skl2onnx.common.data_types import FloatTensorType, StringTensorType
-from sklearn import compose, ensemble, impute, linear_model, neighbors, pipeline, preprocessing, svm, tree
+from sklearn import compose, ensemble, impute, linear_model, neighbors, pipeline
+from sklearn import preprocessing, svm, tree
 
 ROWS, COLUMNS = 300, 8
 OPSETS = {"": 18, "ai.onnx.ml": 3}
@@ -42,10 +44,16 @@ def mixed_pipeline():
     frame = pandas.DataFrame({f"n{i}": x[:, i] for i in range(3)})
     frame["w"] = np.array(["red", "green", "blue"], dtype=object)[rng.integers(0, 3, ROWS)]
     numbers = pipeline.make_pipeline(impute.SimpleImputer(), preprocessing.StandardScaler())
-    columns = compose.ColumnTransformer([("n", numbers, ["n0", "n1", "n2"]), ("w", preprocessing.OneHotEncoder(handle_unknown="ignore"), ["w"])])
+    columns = compose.ColumnTransformer([("n", numbers, ["n0", "n1", "n2"]),
+                                         ("w", preprocessing.OneHotEncoder(handle_unknown="ignore"),
+                                          ["w"])])
     fitted = pipeline.make_pipeline(columns, linear_model.LogisticRegression()).fit(frame, y)
-    types = [(f"n{i}", FloatTensorType([None, 1])) for i in range(3)] + [("w", StringTensorType([None, 1]))]
-    m = to_onnx(fitted, initial_types=types, target_opset=OPSETS, options={id(fitted): {"zipmap": False}})
+    types = [(f"n{i}", FloatTensorType([None, 1]))
+             for i in range(3)] + [("w", StringTensorType([None, 1]))]
+    m = to_onnx(fitted,
+                initial_types=types,
+                target_opset=OPSETS,
+                options={id(fitted): {"zipmap": False}})
     inputs = [frame[[f"n{i}"]].to_numpy(np.float32)[:50] for i in range(3)]
     return m, [*inputs, frame[["w"]].to_numpy(object)[:50]]
 
@@ -56,7 +64,10 @@ def lightgbm_model(name, classes=0, **options):
 
         x, y = data(classes, missing=True)
         fitted = getattr(lightgbm, name)(n_estimators=20, verbose=-1, **options).fit(x, y)
-        return convert_lightgbm(fitted, initial_types=[("x", ToolsFloat([None, COLUMNS]))], target_opset=15, zipmap=False), [x[:100]]
+        return convert_lightgbm(fitted,
+                                initial_types=[("x", ToolsFloat([None, COLUMNS]))],
+                                target_opset=15,
+                                zipmap=False), [x[:100]]
 
     return make
 
@@ -67,7 +78,9 @@ def xgboost_model(name, classes=0, **options):
 
         x, y = data(classes, missing=True)
         fitted = getattr(xgboost, name)(n_estimators=20, max_depth=4, **options).fit(x, y)
-        return convert_xgboost(fitted, initial_types=[("x", ToolsFloat([None, COLUMNS]))], target_opset=15), [x[:100]]
+        return convert_xgboost(fitted,
+                               initial_types=[("x", ToolsFloat([None, COLUMNS]))],
+                               target_opset=15), [x[:100]]
 
     return make
 
@@ -75,15 +88,27 @@ def xgboost_model(name, classes=0, **options):
 WORDS = ["no", "perhaps", "yes"]
 MODELS = {
     "tree-regressor": sklearn_model(lambda: tree.DecisionTreeRegressor(max_depth=5)),
-    "tree-classifier": sklearn_model(lambda: tree.DecisionTreeClassifier(max_depth=5), 3, zipmap=False),
-    "forest-regressor": sklearn_model(lambda: ensemble.RandomForestRegressor(8, max_depth=7, random_state=0)),
-    "forest-binary": sklearn_model(lambda: ensemble.RandomForestClassifier(8, max_depth=7, random_state=0), 2, zipmap=False),
-    "forest-words": sklearn_model(lambda: ensemble.RandomForestClassifier(8, max_depth=7, random_state=0), 3, WORDS),
-    "extra-trees": sklearn_model(lambda: ensemble.ExtraTreesClassifier(8, max_depth=7, random_state=0), 3, zipmap=False),
-    "boosting-regressor": sklearn_model(lambda: ensemble.GradientBoostingRegressor(n_estimators=30, random_state=0)),
-    "boosting-binary": sklearn_model(lambda: ensemble.GradientBoostingClassifier(n_estimators=30, random_state=0), 2, zipmap=False),
-    "boosting-words": sklearn_model(lambda: ensemble.GradientBoostingClassifier(n_estimators=10, random_state=0), 3, WORDS),
-    "isolation-forest": sklearn_model(lambda: ensemble.IsolationForest(n_estimators=4, random_state=0)),
+    "tree-classifier": sklearn_model(lambda: tree.DecisionTreeClassifier(max_depth=5),
+                                     3,
+                                     zipmap=False),
+    "forest-regressor": sklearn_model(
+        lambda: ensemble.RandomForestRegressor(8, max_depth=7, random_state=0)),
+    "forest-binary": sklearn_model(
+        lambda: ensemble.RandomForestClassifier(8, max_depth=7, random_state=0), 2, zipmap=False),
+    "forest-words": sklearn_model(
+        lambda: ensemble.RandomForestClassifier(8, max_depth=7, random_state=0), 3, WORDS),
+    "extra-trees": sklearn_model(
+        lambda: ensemble.ExtraTreesClassifier(8, max_depth=7, random_state=0), 3, zipmap=False),
+    "boosting-regressor": sklearn_model(
+        lambda: ensemble.GradientBoostingRegressor(n_estimators=30, random_state=0)),
+    "boosting-binary": sklearn_model(
+        lambda: ensemble.GradientBoostingClassifier(n_estimators=30, random_state=0),
+        2,
+        zipmap=False),
+    "boosting-words": sklearn_model(
+        lambda: ensemble.GradientBoostingClassifier(n_estimators=10, random_state=0), 3, WORDS),
+    "isolation-forest": sklearn_model(
+        lambda: ensemble.IsolationForest(n_estimators=4, random_state=0)),
     "linear": sklearn_model(linear_model.LinearRegression),
     "logistic-binary": sklearn_model(linear_model.LogisticRegression, 2, zipmap=False),
     "logistic-words": sklearn_model(linear_model.LogisticRegression, 3, WORDS),
@@ -95,8 +120,10 @@ MODELS = {
     "svr": sklearn_model(svm.SVR),
     "one-class": sklearn_model(svm.OneClassSVM),
     "neighbours": sklearn_model(lambda: neighbors.KNeighborsClassifier(3), 3, zipmap=False),
-    "scaled": sklearn_model(lambda: pipeline.make_pipeline(preprocessing.StandardScaler(), preprocessing.Normalizer(), linear_model.Ridge())),
-    "binarized": sklearn_model(lambda: pipeline.make_pipeline(preprocessing.Binarizer(), linear_model.Ridge())),
+    "scaled": sklearn_model(lambda: pipeline.make_pipeline(preprocessing.StandardScaler(
+    ), preprocessing.Normalizer(), linear_model.Ridge())),
+    "binarized": sklearn_model(
+        lambda: pipeline.make_pipeline(preprocessing.Binarizer(), linear_model.Ridge())),
     "mixed": mixed_pipeline,
     "lightgbm-regressor": lightgbm_model("LGBMRegressor"),
     "lightgbm-binary": lightgbm_model("LGBMClassifier", 2),

@@ -67,7 +67,8 @@ def text_line(rng, height, width):
     canvas = paper(rng, height, width)
     scale = max(1, (height - 8) // 8)
     for left in range(4, width - 8 * scale, 9 * scale):
-        paste(rng, canvas, glyphs[rng.integers(len(glyphs))], scale, (height - 8 * scale) // 2, left)
+        paste(rng, canvas, glyphs[rng.integers(len(glyphs))], scale, (height - 8 * scale) // 2,
+              left)
     return canvas.clip(0, 1).astype(np.float32)
 
 
@@ -107,12 +108,16 @@ def token_inputs(rng, names, shape, vocabulary):
     segments = np.zeros(shape, np.int64)
     segments[:, length // 2 :] = mask[:, length // 2 :]
     positions = np.broadcast_to(np.arange(length), shape).copy()
-    by_name = {"input_ids": ids, "attention_mask": mask, "token_type_ids": segments, "position_ids": positions}
+    by_name = {
+        "input_ids": ids, "attention_mask": mask, "token_type_ids": segments,
+        "position_ids": positions
+    }
     return {name: by_name[name].astype(np.int64) for name in names}
 
 
 def audio_case(rng, spec):
-    """A recording chunk by chunk, the recurrent state handed on: eight chunks at 16 kHz, then four at 8 kHz.
+    """A recording chunk by chunk, the recurrent state handed on: eight chunks at 16 kHz, then four
+    at 8 kHz.
 
     The sampling rate selects a branch of the model's outermost If, and a chunk
     at 8 kHz is half as long.
@@ -122,17 +127,23 @@ def audio_case(rng, spec):
     for rate, chunks in ((16000, 8), (8000, 4)):
         samples = spec["input"][1][1] * rate // 16000
         for k in range(chunks):
-            steps.append({"input": speech_like(rng, samples, k * samples, rate)[None], "sr": np.array(rate, np.int64)})
+            steps.append({
+                "input": speech_like(rng, samples, k * samples, rate)[None],
+                "sr": np.array(rate, np.int64)
+            })
     steps[0] |= {name: np.zeros(spec[name][1], np.float32) for name in carry}
     return Case(steps, carry)
 
 
 def cached_text(rng, spec):
-    """Four tokens of a text about a sound, one by one: the first by the branch without a cache, which also makes the
-    keys and values of the sound that the others use.
+    """Four tokens of a text about a sound, one by one: the first by the branch without a cache,
+    which also makes the keys and values of the sound that the others use.
     """
     states = rng.normal(0, 1, spec["encoder_hidden_states"][1]).astype(np.float32)
-    past = {name: np.zeros(shape, dtype) for name, (dtype, shape) in spec.items() if name.startswith("past_key_values")}
+    past = {
+        name: np.zeros(shape, dtype)
+        for name, (dtype, shape) in spec.items() if name.startswith("past_key_values")
+    }
     steps = []
     for k, token in enumerate([1, *rng.integers(3, 32768, 3)]):
         steps.append({"input_ids": np.array([[token]], np.int64), "encoder_hidden_states": states,
@@ -199,7 +210,9 @@ def standard_case(rng, architecture, declared, texts=(2, 32)):
         return Case([token_inputs(rng, names, texts, vocabulary)])
     ((name, shape),) = declared
     side = 640 if architecture.startswith("yolo") else 224
-    concrete = [d if isinstance(d, int) else fallback for d, fallback in zip(shape, (1, 3, side, side))]
+    concrete = [
+        d if isinstance(d, int) else fallback for d, fallback in zip(shape, (1, 3, side, side))
+    ]
     if architecture.startswith("yolo"):
         return Case([{name: photos(rng, concrete, mean=0, deviation=1)}])
     return Case([{name: photos(rng, concrete)}])

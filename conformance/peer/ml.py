@@ -6,14 +6,13 @@ XGBoost train and their converters export, run in ONNX Runtime; models, inputs
 and its outputs are written as test cases, and weir verify runs them twice: with
 the device's kernels and by the operators' plain evaluations.
 
-Left out, because weir follows ONNX's text where ONNX Runtime does not:
-TreeEnsemble's numbers for SOFTMAX and LOGISTIC, which ONNX Runtime has the
-other way round (its model is given the other number here); fractions that are
-looked up in sets of TreeEnsemble, which it cuts to integers; base values of
-targets that no leaf of a row speaks of; two weights of a leaf for the only
-target; labels of classifiers with two scored classes that are not 0 and 1, or
-with one class; the last of equal keys in LabelEncoder 4; NaN keys in
-LabelEncoder 2; NaN in Binarizer, which it refuses; PROBIT outside of (0, 1) and of a lone score of two classes.
+Left out, because weir follows ONNX's text where ONNX Runtime does not: TreeEnsemble's numbers for
+SOFTMAX and LOGISTIC, which ONNX Runtime has the other way round (its model is given the other
+number here); fractions that are looked up in sets of TreeEnsemble, which it cuts to integers; base
+values of targets that no leaf of a row speaks of; two weights of a leaf for the only target; labels
+of classifiers with two scored classes that are not 0 and 1, or with one class; the last of equal
+keys in LabelEncoder 4; NaN keys in LabelEncoder 2; NaN in Binarizer, which it refuses; PROBIT
+outside of (0, 1) and of a lone score of two classes.
 
 Exit codes: 0 all agree; 1 some do not; 2 the command line is wrong or weir
 cannot be built; 3 the peer cannot be installed.
@@ -91,13 +90,20 @@ def attributes_without_empties(attributes):
 
 
 def model(operator, version, inputs, outputs, **attributes):
-    """A model of one operator: inputs are arrays, outputs element types (None for what ONNX infers)."""
+    """A model of one operator: inputs are arrays, outputs element types (None for what ONNX
+    infers)."""
     names = [f"x{i}" for i in range(len(inputs))]
     results = [f"y{i}" for i in range(len(outputs))]
-    node = helper.make_node(operator, names, results, domain=DOMAIN, **attributes_without_empties(attributes))
-    graph = helper.make_graph([node], operator, [declared(n, x) for n, x in zip(names, inputs)],
-                              [helper.make_tensor_value_info(n, t, None) if isinstance(t, int) else onnx.ValueInfoProto(name=n, type=t)
-                               for n, t in zip(results, outputs)])
+    node = helper.make_node(operator,
+                            names,
+                            results,
+                            domain=DOMAIN,
+                            **attributes_without_empties(attributes))
+    graph = helper.make_graph([node], operator, [declared(n, x) for n, x in zip(names, inputs)], [
+        helper.make_tensor_value_info(n, t, None)
+        if isinstance(t, int) else onnx.ValueInfoProto(name=n, type=t)
+        for n, t in zip(results, outputs)
+    ])
     opsets = [helper.make_opsetid("", 18), helper.make_opsetid(DOMAIN, version)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=9)
 
@@ -105,8 +111,9 @@ def model(operator, version, inputs, outputs, **attributes):
 def declared(name, x):
     if isinstance(x, dict):
         key, value = next(iter(x.items()))
-        kind = helper.make_map_type_proto(TensorProto.STRING if isinstance(key, str) else TensorProto.INT64,
-                                          helper.make_tensor_type_proto(element_type(np.asarray(value)), []))
+        kind = helper.make_map_type_proto(
+            TensorProto.STRING if isinstance(key, str) else TensorProto.INT64,
+            helper.make_tensor_type_proto(element_type(np.asarray(value)), []))
         return onnx.ValueInfoProto(name=name, type=kind)
     return helper.make_tensor_value_info(name, element_type(x), [None] * x.ndim)
 
@@ -127,22 +134,31 @@ def tree(draw, number, features, modes, depth):
             leaves.append(at)
         else:
             true, false = grow(level + 1), grow(level + 1)
-            nodes[at] = (draw.one(*modes), draw.int(0, features - 1), draw.int(-4, 4) / 2, true, false)
+            nodes[at] = (draw.one(*modes), draw.int(0,
+                                                    features - 1), draw.int(-4, 4) / 2, true, false)
         return at
 
     grow(0 if draw.int(0, 9) else depth)
     mode, feature, value, true, false = map(list, zip(*nodes))
-    return {"nodes_treeids": [number] * len(nodes), "nodes_nodeids": list(range(len(nodes))), "nodes_modes": mode,
-            "nodes_featureids": feature, "nodes_values": value, "nodes_truenodeids": true, "nodes_falsenodeids": false}, leaves
+    return {
+        "nodes_treeids": [number] * len(nodes), "nodes_nodeids": list(range(len(nodes))),
+        "nodes_modes": mode, "nodes_featureids": feature, "nodes_values": value,
+        "nodes_truenodeids": true, "nodes_falsenodeids": false
+    }, leaves
 
 
 def forest(draw, prefix, targets, per_leaf, signed):
-    """Attributes of nodes and weights for a forest, and its number of features. per_leaf(draw) are the targets of a leaf."""
+    """Attributes of nodes and weights for a forest, and its number of features. per_leaf(draw) are
+    the targets of a leaf."""
     features = draw.int(1, 6)
-    modes = draw.one(["BRANCH_LEQ"], ["BRANCH_LT"], ["BRANCH_GTE"], ["BRANCH_GT"], ["BRANCH_EQ"], ["BRANCH_NEQ"],
-                     ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"])
+    modes = draw.one(
+        ["BRANCH_LEQ"], ["BRANCH_LT"], ["BRANCH_GTE"], ["BRANCH_GT"], ["BRANCH_EQ"], ["BRANCH_NEQ"],
+        ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"])
     out = {}
-    weights = {f"{prefix}_treeids": [], f"{prefix}_nodeids": [], f"{prefix}_ids": [], f"{prefix}_weights": []}
+    weights = {
+        f"{prefix}_treeids": [], f"{prefix}_nodeids": [], f"{prefix}_ids": [],
+        f"{prefix}_weights": []
+    }
     for number in range(draw.one(1, 2, 5, 20)):
         lists, leaves = tree(draw, number, features, modes, draw.int(1, 5))
         for name, values in lists.items():
@@ -173,15 +189,21 @@ def tree_regressor(draw):
         x = x.astype(np.float32)  # all that ONNX Runtime has
     if x.dtype == np.float64 and draw.int(0, 1):
         as_tensors(attributes, "nodes_values", "target_weights", "base_values")
-    m = model("TreeEnsembleRegressor", draw.one(1, 3) if not any(k.endswith("tensor") for k in attributes) else 3, [x], [TensorProto.FLOAT],
-              n_targets=targets, aggregate_function=draw.one("SUM", "AVERAGE", "MIN", "MAX"), post_transform=post, **attributes)
+    m = model("TreeEnsembleRegressor",
+              draw.one(1, 3) if not any(k.endswith("tensor") for k in attributes) else 3, [x],
+              [TensorProto.FLOAT],
+              n_targets=targets,
+              aggregate_function=draw.one("SUM", "AVERAGE", "MIN", "MAX"),
+              post_transform=post,
+              **attributes)
     return m, [x]
 
 
 def as_tensors(attributes, *names):
     for name in names:
         if values := attributes.pop(name, None):
-            attributes[f"{name}_as_tensor"] = numpy_helper.from_array(np.array(values, np.float64), name)
+            attributes[f"{name}_as_tensor"] = numpy_helper.from_array(np.array(values, np.float64),
+                                                                      name)
 
 
 def tree_classifier(draw):
@@ -189,10 +211,13 @@ def tree_classifier(draw):
     post = draw.one(*POSTS[:4])
     shape = draw.one("one", "both") if classes == 2 else draw.one("all", "some")
     lone = draw.int(0, 1)
-    per_leaf = {"one": lambda _: [lone], "both": lambda _: [0, 1], "all": lambda _: list(range(classes)),
-                "some": lambda d: [d.int(0, classes - 1)]}[shape]
+    per_leaf = {
+        "one": lambda _: [lone], "both": lambda _: [0, 1], "all": lambda _: list(range(classes)),
+        "some": lambda d: [d.int(0, classes - 1)]
+    }[shape]
     attributes, features = forest(draw, "class", classes, per_leaf, signed=draw.int(0, 1))
-    base = draw.one(0, 0, classes) if classes > 2 else draw.one(0, 0, 2, 1 if shape == "one" and lone == 0 else 0)
+    base = draw.one(0, 0, classes) if classes > 2 else draw.one(
+        0, 0, 2, 1 if shape == "one" and lone == 0 else 0)
     if base:
         attributes["base_values"] = [float(v) for v in draw.floats(base)]
     x = draw.features(draw.rows(), features + draw.int(0, 2), missing=True)
@@ -200,13 +225,19 @@ def tree_classifier(draw):
         as_tensors(attributes, "nodes_values", "class_weights", "base_values")
     attributes.update(class_labels(draw, classes, "int64s", plain=shape == "both"))
     version = 3 if any(k.endswith("tensor") for k in attributes) else draw.one(1, 3)
-    return model("TreeEnsembleClassifier", version, [x], [label_type(attributes), TensorProto.FLOAT], post_transform=post, **attributes), [x]
+    return model("TreeEnsembleClassifier",
+                 version, [x], [label_type(attributes), TensorProto.FLOAT],
+                 post_transform=post,
+                 **attributes), [x]
 
 
 def class_labels(draw, n, suffix, plain=False):
     if draw.int(0, 1):
         return {"classlabels_strings": WORDS[:n]}
-    return {f"classlabels_{suffix}": list(range(n)) if plain else [int(v) for v in draw.rng.permutation(n) * 3 - 2]}
+    return {
+        f"classlabels_{suffix}": list(range(n))
+        if plain else [int(v) for v in draw.rng.permutation(n) * 3 - 2]
+    }
 
 
 def label_type(attributes):
@@ -227,7 +258,9 @@ def tree_ensemble(draw):
         nodes.append(None)
         mode = draw.int(0, 6)
         if mode == 6:
-            sets.append((at, [float(v) for v in draw.rng.choice(np.arange(-4, 40), draw.int(1, 6), replace=False)]))
+            sets.append((at, [
+                float(v) for v in draw.rng.choice(np.arange(-4, 40), draw.int(1, 6), replace=False)
+            ]))
         true, false = grow(level + 1, depth), grow(level + 1, depth)
         nodes[at] = (mode, draw.int(0, features - 1), draw.int(-4, 4) / 2, *true, *false)
         return at, 0
@@ -236,19 +269,24 @@ def tree_ensemble(draw):
         roots.append(grow(0, draw.int(1, 5))[0])
     mode, feature, value, true, true_leaf, false, false_leaf = map(list, zip(*nodes))
     members = [v for _, s in sorted(sets) for v in [*s, np.nan]]
-    tensor = lambda name, values, t=dtype: numpy_helper.from_array(np.array(values, t), name)  # noqa: E731
-    attributes = {"tree_roots": roots, "nodes_featureids": feature, "nodes_splits": tensor("splits", value),
-                  "nodes_modes": tensor("modes", mode, np.uint8), "nodes_truenodeids": true, "nodes_trueleafs": true_leaf,
-                  "nodes_falsenodeids": false, "nodes_falseleafs": false_leaf, "leaf_targetids": [t for _, t in leaves],
-                  "leaf_weights": tensor("weights", [w for w, _ in leaves]), "n_targets": targets,
-                  "aggregate_function": draw.int(0, 3), "post_transform": draw.int(0, 3)}
+    tensor = lambda name, values, t=dtype: numpy_helper.from_array(np.array(values, t), name
+                                                                   )  # noqa: E731
+    attributes = {
+        "tree_roots": roots, "nodes_featureids": feature, "nodes_splits": tensor("splits", value),
+        "nodes_modes": tensor("modes", mode, np.uint8), "nodes_truenodeids": true,
+        "nodes_trueleafs": true_leaf, "nodes_falsenodeids": false, "nodes_falseleafs": false_leaf,
+        "leaf_targetids": [t for _, t in leaves], "leaf_weights": tensor(
+            "weights", [w for w, _ in leaves]), "n_targets": targets,
+        "aggregate_function": draw.int(0, 3), "post_transform": draw.int(0, 3)
+    }
     if members:
         attributes["membership_values"] = tensor("members", members)
     if draw.int(0, 1):
         attributes["nodes_missing_value_tracks_true"] = [draw.int(0, 1) for _ in nodes]
     x = np.round(draw.features(draw.rows(), features + draw.int(0, 2), missing=True)).astype(dtype)
     m = model("TreeEnsemble", 5, [x], [element_type(x)], **attributes)
-    theirs = model("TreeEnsemble", 5, [x], [element_type(x)], **{**attributes, "post_transform": [0, 2, 1, 3][attributes["post_transform"]]})
+    theirs = model("TreeEnsemble", 5, [x], [element_type(x)],
+                   **{**attributes, "post_transform": [0, 2, 1, 3][attributes["post_transform"]]})
     return m, [x], theirs
 
 
@@ -257,14 +295,22 @@ def linear_classifier(draw):
     scores = draw.one(1, 2) if classes == 2 else classes
     labels = class_labels(draw, classes, "ints")
     x = draw.features(draw.rows(), features)
-    m = model("LinearClassifier", 1, [x], [label_type(labels), TensorProto.FLOAT], coefficients=[float(v) for v in draw.floats(scores * features)],
-              intercepts=[float(v) for v in draw.floats(scores)], post_transform=draw.one(*POSTS[:4]), multi_class=draw.int(0, 1), **labels)
+    m = model("LinearClassifier",
+              1, [x], [label_type(labels), TensorProto.FLOAT],
+              coefficients=[float(v) for v in draw.floats(scores * features)],
+              intercepts=[float(v) for v in draw.floats(scores)],
+              post_transform=draw.one(*POSTS[:4]),
+              multi_class=draw.int(0, 1),
+              **labels)
     return m, [x]
 
 
 def linear_regressor(draw):
     targets, features = draw.one(1, 2, 5), draw.int(1, 8)
-    attributes = {"targets": targets, "coefficients": [float(v) for v in draw.floats(targets * features)], "post_transform": draw.one(*POSTS[:4])}
+    attributes = {
+        "targets": targets, "coefficients": [float(v) for v in draw.floats(targets * features)],
+        "post_transform": draw.one(*POSTS[:4])
+    }
     if draw.int(0, 1):
         attributes["intercepts"] = [float(v) for v in draw.floats(targets)]
     x = draw.features(draw.rows(), features).astype(np.float32)
@@ -283,21 +329,32 @@ def svm_classifier(draw):
     pairs = classes * (classes - 1) // 2
     if draw.int(0, 3):
         counts = [draw.int(1, 4) for _ in range(classes)]
-        attributes.update(vectors_per_class=counts, support_vectors=[float(v) for v in draw.floats(sum(counts) * features)],
-                          coefficients=[float(v) for v in draw.floats(sum(counts) * (classes - 1))], rho=[float(v) for v in draw.floats(pairs)])
+        attributes.update(vectors_per_class=counts,
+                          support_vectors=[float(v) for v in draw.floats(sum(counts) * features)],
+                          coefficients=[float(v) for v in draw.floats(sum(counts) * (classes - 1))],
+                          rho=[float(v) for v in draw.floats(pairs)])
         if draw.int(0, 1):
-            attributes.update(prob_a=[-abs(float(v)) for v in draw.floats(pairs)], prob_b=[float(v) for v in draw.floats(pairs)])
+            attributes.update(prob_a=[-abs(float(v)) for v in draw.floats(pairs)],
+                              prob_b=[float(v) for v in draw.floats(pairs)])
     else:
-        attributes.update(coefficients=[float(v) for v in draw.floats(classes * features)], rho=[float(draw.floats())])
+        attributes.update(coefficients=[float(v) for v in draw.floats(classes * features)],
+                          rho=[float(draw.floats())])
     x = draw.features(draw.rows(), features)
-    return model("SVMClassifier", 1, [x], [label_type(labels), TensorProto.FLOAT], **attributes), [x]
+    return model("SVMClassifier", 1, [x], [label_type(labels), TensorProto.FLOAT],
+                 **attributes), [x]
 
 
 def svm_regressor(draw):
     vectors, features = draw.one(0, 1, 5), draw.int(1, 6)
     x = draw.features(draw.rows(), features).astype(np.float32)
-    m = model("SVMRegressor", 1, [x], [TensorProto.FLOAT], n_supports=vectors, support_vectors=[float(v) for v in draw.floats(vectors * features)],
-              coefficients=[float(v) for v in draw.floats(vectors or features)], rho=[float(draw.floats())], one_class=draw.int(0, 1), **kernel(draw))
+    m = model("SVMRegressor",
+              1, [x], [TensorProto.FLOAT],
+              n_supports=vectors,
+              support_vectors=[float(v) for v in draw.floats(vectors * features)],
+              coefficients=[float(v) for v in draw.floats(vectors or features)],
+              rho=[float(draw.floats())],
+              one_class=draw.int(0, 1),
+              **kernel(draw))
     return m, [x]
 
 
@@ -305,7 +362,10 @@ def scaler(draw):
     columns = draw.int(1, 6)
     n = draw.one(1, columns)
     x = draw.features(draw.rows(), columns, missing=True)
-    return model("Scaler", 1, [x], [TensorProto.FLOAT], offset=[float(v) for v in draw.floats(n)], scale=[float(v) for v in draw.floats(n)]), [x]
+    return model("Scaler",
+                 1, [x], [TensorProto.FLOAT],
+                 offset=[float(v) for v in draw.floats(n)],
+                 scale=[float(v) for v in draw.floats(n)]), [x]
 
 
 def normalizer(draw):
@@ -320,9 +380,13 @@ def imputer(draw):
     dtype = draw.one(np.float32, np.int64)
     x = draw.features(draw.rows(), columns, missing=dtype == np.float32).astype(dtype)
     if x.dtype == np.int64:
-        return model("Imputer", 1, [x], [TensorProto.INT64], imputed_value_int64s=[draw.int(-9, 9) for _ in range(n)],
+        return model("Imputer",
+                     1, [x], [TensorProto.INT64],
+                     imputed_value_int64s=[draw.int(-9, 9) for _ in range(n)],
                      replaced_value_int64=draw.int(-2, 2)), [x]
-    return model("Imputer", 1, [x], [TensorProto.FLOAT], imputed_value_floats=[float(v) for v in draw.floats(n)],
+    return model("Imputer",
+                 1, [x], [TensorProto.FLOAT],
+                 imputed_value_floats=[float(v) for v in draw.floats(n)],
                  replaced_value_float=draw.one(float("nan"), 0.5, 0.0)), [x]
 
 
@@ -346,29 +410,46 @@ def array_feature_extractor(draw):
 
 
 def words(draw, *shape):
-    return np.array([draw.one(*WORDS, "unknown") for _ in range(int(np.prod(shape)))], dtype=object).reshape(shape)
+    return np.array([draw.one(*WORDS, "unknown") for _ in range(int(np.prod(shape)))],
+                    dtype=object).reshape(shape)
 
 
 def one_hot_encoder(draw):
     if draw.int(0, 1):
         x = words(draw, draw.rows(), draw.int(1, 3))
-        return model("OneHotEncoder", 1, [x], [TensorProto.FLOAT], cats_strings=WORDS[:draw.int(1, 7)]), [x]
-    x = draw.features(draw.rows(), draw.int(1, 3)).astype(draw.one(np.float32, np.float64, np.int64))
-    return model("OneHotEncoder", 1, [x], [TensorProto.FLOAT], cats_int64s=[int(v) for v in draw.rng.permutation(7) - 3]), [x]
+        return model("OneHotEncoder",
+                     1, [x], [TensorProto.FLOAT],
+                     cats_strings=WORDS[:draw.int(1, 7)]), [x]
+    x = draw.features(draw.rows(), draw.int(1, 3)).astype(draw.one(np.float32, np.float64,
+                                                                   np.int64))
+    return model("OneHotEncoder",
+                 1, [x], [TensorProto.FLOAT],
+                 cats_int64s=[int(v) for v in draw.rng.permutation(7) - 3]), [x]
 
 
 def keys_and_values(draw):
     """Attributes of LabelEncoder 2 or 4, and an input that meets some keys."""
     n = draw.int(1, 7)
-    kinds = {"int64s": [int(v) for v in draw.rng.permutation(9)[:n] - 4], "floats": [float(v) / 2 for v in draw.rng.permutation(9)[:n] - 4],
-             "strings": WORDS[:n]}
+    kinds = {
+        "int64s": [int(v) for v in draw.rng.permutation(9)[:n] - 4],
+        "floats": [float(v) / 2 for v in draw.rng.permutation(9)[:n] - 4], "strings": WORDS[:n]
+    }
     kind, to = draw.one(*kinds), draw.one(*kinds)
-    values = {"int64s": [draw.int(-99, 99) for _ in range(n)], "floats": [float(v) for v in draw.floats(n)], "strings": WORDS[-n:]}
+    values = {
+        "int64s": [draw.int(-99, 99) for _ in range(n)],
+        "floats": [float(v) for v in draw.floats(n)], "strings": WORDS[-n:]
+    }
     attributes = {f"keys_{kind}": kinds[kind], f"values_{to}": values[to]}
     if draw.int(0, 1):
-        attributes.update({"int64s": {"default_int64": 7}, "floats": {"default_float": 0.5}, "strings": {"default_string": "none"}}[to])
-    x = words(draw, draw.rows(), 2) if kind == "strings" else draw.features(draw.rows(), 2).astype({"int64s": np.int64, "floats": np.float32}[kind])
-    return attributes, x, {"int64s": TensorProto.INT64, "floats": TensorProto.FLOAT, "strings": TensorProto.STRING}[to]
+        attributes.update({
+            "int64s": {"default_int64": 7}, "floats": {"default_float": 0.5},
+            "strings": {"default_string": "none"}
+        }[to])
+    x = words(draw, draw.rows(), 2) if kind == "strings" else draw.features(draw.rows(), 2).astype(
+        {"int64s": np.int64, "floats": np.float32}[kind])
+    return attributes, x, {
+        "int64s": TensorProto.INT64, "floats": TensorProto.FLOAT, "strings": TensorProto.STRING
+    }[to]
 
 
 def label_encoder(draw):
@@ -378,56 +459,85 @@ def label_encoder(draw):
         return model("LabelEncoder", version, [x], [kind], **attributes), [x]
     if draw.int(0, 1):
         x = words(draw, draw.rows())
-        return model("LabelEncoder", 1, [x], [TensorProto.INT64], classes_strings=WORDS[:draw.int(1, 7)], default_int64=-5), [x]
+        return model("LabelEncoder",
+                     1, [x], [TensorProto.INT64],
+                     classes_strings=WORDS[:draw.int(1, 7)],
+                     default_int64=-5), [x]
     x = draw.rng.integers(-2, 8, draw.rows()).astype(np.int64)
-    return model("LabelEncoder", 1, [x], [TensorProto.STRING], classes_strings=WORDS[:draw.int(1, 7)], default_string="none"), [x]
+    return model("LabelEncoder",
+                 1, [x], [TensorProto.STRING],
+                 classes_strings=WORDS[:draw.int(1, 7)],
+                 default_string="none"), [x]
 
 
 def category_mapper(draw):
     n = draw.int(1, 7)
-    attributes = {"cats_strings": WORDS[:n], "cats_int64s": [int(v) for v in draw.rng.permutation(n) - 2]}
+    attributes = {
+        "cats_strings": WORDS[:n], "cats_int64s": [int(v) for v in draw.rng.permutation(n) - 2]
+    }
     if draw.int(0, 1):
         x = words(draw, draw.rows())
-        return model("CategoryMapper", 1, [x], [TensorProto.INT64], default_int64=-5, **attributes), [x]
+        return model("CategoryMapper", 1, [x], [TensorProto.INT64], default_int64=-5,
+                     **attributes), [x]
     x = draw.rng.integers(-4, 8, draw.rows()).astype(np.int64)
-    return model("CategoryMapper", 1, [x], [TensorProto.STRING], default_string="none", **attributes), [x]
+    return model("CategoryMapper",
+                 1, [x], [TensorProto.STRING],
+                 default_string="none",
+                 **attributes), [x]
 
 
 def zip_map(draw):
     n = draw.int(1, 6)
     labels = class_labels(draw, n, "int64s")
     x = draw.floats(draw.rows(), n)
-    pairs = helper.make_map_type_proto(label_type(labels), helper.make_tensor_type_proto(TensorProto.FLOAT, None))
+    pairs = helper.make_map_type_proto(label_type(labels),
+                                       helper.make_tensor_type_proto(TensorProto.FLOAT, None))
     return model("ZipMap", 1, [x], [helper.make_sequence_type_proto(pairs)], **labels), [x]
 
 
 def dict_vectorizer(draw):
     if draw.int(0, 1):
         x = {w: np.float32(draw.floats()) for w in WORDS[:draw.int(1, 6)]}
-        return model("DictVectorizer", 1, [x], [TensorProto.FLOAT], string_vocabulary=WORDS[draw.int(0, 4):]), [x]
+        return model("DictVectorizer",
+                     1, [x], [TensorProto.FLOAT],
+                     string_vocabulary=WORDS[draw.int(0, 4):]), [x]
     x = {int(k): np.float32(draw.floats()) for k in draw.rng.permutation(9)[:draw.int(1, 6)]}
-    return model("DictVectorizer", 1, [x], [TensorProto.FLOAT], int64_vocabulary=[int(v) for v in draw.rng.permutation(9)[:5]]), [x]
+    return model("DictVectorizer",
+                 1, [x], [TensorProto.FLOAT],
+                 int64_vocabulary=[int(v) for v in draw.rng.permutation(9)[:5]]), [x]
 
 
 def cast_map(draw):
     to = draw.one("TO_FLOAT", "TO_STRING", "TO_INT64")
     keys = sorted(int(v) for v in draw.rng.permutation(9)[:draw.int(1, 6)])
     x = {k: np.float32(draw.floats() * 3) for k in keys}
-    kind = {"TO_FLOAT": TensorProto.FLOAT, "TO_STRING": TensorProto.STRING, "TO_INT64": TensorProto.INT64}[to]
-    return model("CastMap", 1, [x], [kind], cast_to=to, map_form=draw.one("DENSE", "SPARSE"), max_map=draw.int(1, 9)), [x]
+    kind = {
+        "TO_FLOAT": TensorProto.FLOAT, "TO_STRING": TensorProto.STRING,
+        "TO_INT64": TensorProto.INT64
+    }[to]
+    return model("CastMap",
+                 1, [x], [kind],
+                 cast_to=to,
+                 map_form=draw.one("DENSE", "SPARSE"),
+                 max_map=draw.int(1, 9)), [x]
 
 
-OPERATORS = {f.__name__: f for f in (
-    tree_regressor, tree_classifier, tree_ensemble, linear_classifier, linear_regressor, svm_classifier, svm_regressor, scaler, normalizer,
-    imputer, binarizer, feature_vectorizer, array_feature_extractor, one_hot_encoder, label_encoder, category_mapper, zip_map, dict_vectorizer,
-    cast_map)}
+OPERATORS = {
+    f.__name__: f
+    for f in (tree_regressor, tree_classifier, tree_ensemble, linear_classifier, linear_regressor,
+              svm_classifier, svm_regressor, scaler, normalizer, imputer, binarizer,
+              feature_vectorizer, array_feature_extractor, one_hot_encoder, label_encoder,
+              category_mapper, zip_map, dict_vectorizer, cast_map)
+}
 
 
 def run_peer(m, inputs):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(m.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(m.SerializeToString(),
+                                           options,
+                                           providers=["CPUExecutionProvider"])
     return session.run(None, dict(zip((i.name for i in session.get_inputs()), inputs)))
 
 
@@ -500,7 +610,10 @@ def write_exports(directory):
 
 
 def build_weir(binary):
-    done = subprocess.run(["go", "build", "-o", binary, "./cmd/weir"], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(["go", "build", "-o", binary, "./cmd/weir"],
+                          cwd=ROOT,
+                          capture_output=True,
+                          text=True)
     if done.returncode != 0:
         print(f"weir does not build:\n{done.stderr.strip()}", file=sys.stderr)
         return False
@@ -509,7 +622,9 @@ def build_weir(binary):
 
 def verify(binary, directory, *flags):
     """Run weir verify; return the cases that did not pass."""
-    done = subprocess.run([binary, "verify", directory, "--json", *flags], capture_output=True, text=True)
+    done = subprocess.run([binary, "verify", directory, "--json", *flags],
+                          capture_output=True,
+                          text=True)
     try:
         report = json.loads(done.stdout)
     except ValueError:
@@ -518,7 +633,8 @@ def verify(binary, directory, *flags):
 
 
 def write_golden(directory):
-    """Pack the cases, in the order of their names and without times, so that equal cases give equal bytes."""
+    """Pack the cases, in the order of their names and without times, so that equal cases give equal
+    bytes."""
     GOLDEN.parent.mkdir(exist_ok=True)
     with tarfile.open(GOLDEN, "w:xz", preset=9) as archive:
         for file in sorted(p for p in directory.rglob("*") if p.is_file()):
@@ -530,12 +646,26 @@ def write_golden(directory):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("operators", nargs="*", metavar="OPERATOR", help=f"which operators, of {', '.join(OPERATORS)} (default: all)")
-    parser.add_argument("--count", type=int, default=50, help="random models of each operator (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="of the random models (default: %(default)s)")
+    parser.add_argument("operators",
+                        nargs="*",
+                        metavar="OPERATOR",
+                        help=f"which operators, of {', '.join(OPERATORS)} (default: all)")
+    parser.add_argument("--count",
+                        type=int,
+                        default=50,
+                        help="random models of each operator (default: %(default)s)")
+    parser.add_argument("--seed",
+                        type=int,
+                        default=1,
+                        help="of the random models (default: %(default)s)")
     parser.add_argument("--no-exports", action="store_true", help="leave out the trained models")
-    parser.add_argument("--golden", action="store_true", help=f"write {GOLDEN.relative_to(ROOT)} too; use a small --count")
-    parser.add_argument("--keep", type=pathlib.Path, metavar="DIR", help="keep the cases in this folder, which must not be there")
+    parser.add_argument("--golden",
+                        action="store_true",
+                        help=f"write {GOLDEN.relative_to(ROOT)} too; use a small --count")
+    parser.add_argument("--keep",
+                        type=pathlib.Path,
+                        metavar="DIR",
+                        help="keep the cases in this folder, which must not be there")
     options = parser.parse_args()
     if unknown := set(options.operators) - set(OPERATORS):
         parser.error(f"no operator named {', '.join(sorted(unknown))}")
@@ -564,7 +694,10 @@ def main():
             bad += len(failed)
             for c in failed:
                 print(f"{how}: {c['name']}: {c.get('detail', '')}")
-            print(f"{how}: {written - len(failed)} of {written} cases agree with ONNX Runtime {onnxruntime.__version__}")
+            print(
+                f"{how}: {written - len(failed)} of {written} cases agree with ONNX Runtime "
+                f"{onnxruntime.__version__}"
+            )
     return EXIT_DISAGREE if bad else 0
 
 

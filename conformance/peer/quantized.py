@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
 """Compare weir with ONNX Runtime on what ONNX Runtime's own tools make of models.
 
-Its quantisation tools write 8-bit models (dynamic, static as QDQ and as QOperator) and 4-bit ones (MatMulNBits); its graph
-optimiser and its transformer optimiser write operators of the domain com.microsoft. Each variant is made once from a model
-of fetch.py or of `weir model new`, kept in the user's cache, and run in both.
+Its quantisation tools write 8-bit models (dynamic, static as QDQ and as QOperator) and 4-bit ones
+(MatMulNBits); its graph optimiser and its transformer optimiser write operators of the domain
+com.microsoft. Each variant is made once from a model of fetch.py or of `weir model new`, kept in
+the user's cache, and run in both.
 
-Rounding to 8 bits turns differences in the last digit of a float into whole steps, and layer upon layer multiplies those, so
-that two correct runtimes agree only roughly on a quantised model: ONNX Runtime with its optimisations and without them are
-up to 0.15 apart. So every node of such a model runs in weir on the operands that it has in ONNX Runtime, and there floats
-must agree within 1e-4 and integers within one step, all but one in ten thousand exactly. The whole model is allowed a
+Rounding to 8 bits turns differences in the last digit of a float into whole steps, and layer upon
+layer multiplies those, so that two correct runtimes agree only roughly on a quantised model: ONNX
+Runtime with its optimisations and without them are up to 0.15 apart. So every node of such a model
+runs in weir on the operands that it has in ONNX Runtime, and there floats must agree within 1e-4
+and integers within one step, all but one in ten thousand exactly. The whole model is allowed a
 relative L2 error of 0.2. Float variants must agree within 1e-3 as a whole.
 
-Exit codes: 0 all agree; 1 some do not; 2 the command line is wrong or weir cannot be built; 3 the peer cannot be installed.
+Exit codes: 0 all agree; 1 some do not; 2 the command line is wrong or weir cannot be built; 3 the
+peer cannot be installed.
 """
 
 import argparse
@@ -57,7 +60,8 @@ def optimised(source, target, level=Level.ORT_ENABLE_EXTENDED):
 
 
 def folded(source, target):
-    """A model as ONNX Runtime wants it before static quantisation: batch normalisation in the weights of convolutions."""
+    """A model as ONNX Runtime wants it before static quantisation: batch normalisation in the
+    weights of convolutions."""
     optimised(source, target, Level.ORT_ENABLE_BASIC)
 
 
@@ -78,38 +82,51 @@ class Calibration(quantization.CalibrationDataReader):
 
 def static(form, **more):
     def make(source, target):
-        quantization.quantize_static(source, target, Calibration([case_of(source).steps[0]]), quant_format=form,
-                                     **{"activation_type": quantization.QuantType.QUInt8, "weight_type": quantization.QuantType.QInt8} | more)
+        quantization.quantize_static(source,
+                                     target,
+                                     Calibration([case_of(source).steps[0]]),
+                                     quant_format=form,
+                                     **{
+                                         "activation_type": quantization.QuantType.QUInt8,
+                                         "weight_type": quantization.QuantType.QInt8
+                                     } | more)
 
     return make
 
 
 def four_bits(source, target, block=32, accuracy=1):
-    """Products with constant matrices become MatMulNBits, as ONNX Runtime's quantiser for 4 bits does it.
+    """Products with constant matrices become MatMulNBits, as ONNX Runtime's quantiser for 4 bits
+    does it.
 
     With accuracy 4 they may round the other operand to bytes, with 1 not.
     """
     model = onnx.load(source)
     constants = {t.name: t for t in model.graph.initializer}
     for node in model.graph.node:
-        weights = numpy_helper.to_array(constants[node.input[1]]) if node.op_type == "MatMul" and node.input[1] in constants else None
+        weights = numpy_helper.to_array(constants[
+            node.input[1]]) if node.op_type == "MatMul" and node.input[1] in constants else None
         if weights is None or weights.ndim != 2:
             continue
         k, n = weights.shape
         blocks = -(-k // block)
-        packed, scales = np.zeros((n, blocks, block // 2), np.uint8), np.zeros((n, blocks), np.float32)
+        packed, scales = np.zeros((n, blocks, block // 2), np.uint8), np.zeros((n, blocks),
+                                                                               np.float32)
         zeros = np.zeros((n, (blocks + 1) // 2), np.uint8)
-        pybind.quantize_matmul_4bits(packed, np.ascontiguousarray(weights), scales.reshape(-1), zeros.reshape(-1), block, n, k, False)
+        pybind.quantize_matmul_4bits(packed, np.ascontiguousarray(weights), scales.reshape(-1),
+                                     zeros.reshape(-1), block, n, k, False)
         names = [f"{node.input[1]}_{part}" for part in ("packed", "scales", "zeros")]
         if names[0] not in constants:
-            parts = [numpy_helper.from_array(v, name) for v, name in zip((packed, scales, zeros), names)]
+            parts = [
+                numpy_helper.from_array(v, name) for v, name in zip((packed, scales, zeros), names)
+            ]
             model.graph.initializer.extend(parts)
             constants |= {t.name: t for t in parts}
         del node.input[1:]
         node.input.extend(names)
         node.op_type, node.domain = "MatMulNBits", "com.microsoft"
-        node.attribute.extend(onnx.helper.make_attribute(a, v) for a, v in
-                              {"K": k, "N": n, "bits": 4, "block_size": block, "accuracy_level": accuracy}.items())
+        node.attribute.extend(
+            onnx.helper.make_attribute(a, v) for a, v in
+            {"K": k, "N": n, "bits": 4, "block_size": block, "accuracy_level": accuracy}.items())
     used = {name for node in model.graph.node for name in node.input}
     kept = [t for t in model.graph.initializer if t.name in used]
     del model.graph.initializer[:]
@@ -119,10 +136,15 @@ def four_bits(source, target, block=32, accuracy=1):
 
 
 def transformers(source, target):
-    """EmbedLayerNormalization, Attention, SkipLayerNormalization and BiasGelu, by the optimiser for transformers; it needs PyTorch."""
+    """EmbedLayerNormalization, Attention, SkipLayerNormalization and BiasGelu, by the optimiser for
+    transformers; it needs PyTorch."""
     from onnxruntime.transformers import optimizer
 
-    optimizer.optimize_model(str(source), model_type="bert", num_heads=12, hidden_size=384, opt_level=0).save_model_to_file(str(target))
+    optimizer.optimize_model(str(source),
+                             model_type="bert",
+                             num_heads=12,
+                             hidden_size=384,
+                             opt_level=0).save_model_to_file(str(target))
 
 
 # name of the variant -> (model or variant, how it is made, relative L2 error allowed)
@@ -142,13 +164,18 @@ VARIANTS = {
     "mobilenetv2-qdq": ("mobilenetv2", static(quantization.QuantFormat.QDQ), ROUNDED),
     "mobilenetv2-qdq-optimised": ("mobilenetv2-qdq", optimised, ROUNDED),
     "mobilenetv2-qoperator": ("mobilenetv2", static(quantization.QuantFormat.QOperator), ROUNDED),
-    "mobilenetv2-qdq-channel": ("mobilenetv2", static(quantization.QuantFormat.QDQ, per_channel=True), ROUNDED),
-    "mobilenetv2-qdq-s8s8": ("mobilenetv2", static(quantization.QuantFormat.QDQ, per_channel=True,
-                                                   activation_type=quantization.QuantType.QInt8), ROUNDED),
+    "mobilenetv2-qdq-channel": ("mobilenetv2", static(quantization.QuantFormat.QDQ,
+                                                      per_channel=True), ROUNDED),
+    "mobilenetv2-qdq-s8s8": ("mobilenetv2",
+                             static(quantization.QuantFormat.QDQ,
+                                    per_channel=True,
+                                    activation_type=quantization.QuantType.QInt8), ROUNDED),
     "mobilenetv2-folded": ("mobilenetv2", folded, EXACT),
-    "mobilenetv2-folded-qdq": ("mobilenetv2-folded", static(quantization.QuantFormat.QDQ, per_channel=True), ROUNDED),
+    "mobilenetv2-folded-qdq": ("mobilenetv2-folded",
+                               static(quantization.QuantFormat.QDQ, per_channel=True), ROUNDED),
     "resnet50-folded": ("resnet50", folded, EXACT),
-    "resnet50-folded-qdq": ("resnet50-folded", static(quantization.QuantFormat.QDQ, per_channel=True), ROUNDED),
+    "resnet50-folded-qdq": ("resnet50-folded", static(quantization.QuantFormat.QDQ,
+                                                      per_channel=True), ROUNDED),
     "bert-base-dynamic": ("bert-base", dynamic, ROUNDED),
     "resnet50-qdq": ("resnet50", static(quantization.QuantFormat.QDQ, per_channel=True), ROUNDED),
     "resnet50-optimised": ("resnet50", optimised, EXACT),
@@ -175,7 +202,8 @@ def case_of(file, session=None):
 
 
 def apart(model):
-    """The nodes of a model side by side, each on operands that are inputs: (model, names of the values that feed it).
+    """The nodes of a model side by side, each on operands that are inputs: (model, names of the
+    values that feed it).
 
     The outputs of a node get another name than the value that its readers take.
     """
@@ -183,8 +211,12 @@ def apart(model):
     for node in whole.node:
         if node.op_type == "Constant":
             constants.add(node.output[0])
-            whole.initializer.append(numpy_helper.from_array(numpy_helper.to_array(node.attribute[0].t), node.output[0]))
-    nodes = [onnx.NodeProto.FromString(n.SerializeToString()) for n in whole.node if n.op_type != "Constant" and not subgraphs(n)]
+            whole.initializer.append(
+                numpy_helper.from_array(numpy_helper.to_array(node.attribute[0].t), node.output[0]))
+    nodes = [
+        onnx.NodeProto.FromString(n.SerializeToString()) for n in whole.node
+        if n.op_type != "Constant" and not subgraphs(n)
+    ]
     fed = list(dict.fromkeys(i for n in nodes for i in n.input if i and i not in constants))
     for node in nodes:
         node.output[:] = [o and f"{o} computed" for o in node.output]
@@ -192,18 +224,22 @@ def apart(model):
 
 
 def subgraphs(node):
-    return any(a.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for a in node.attribute)
+    return any(a.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
+               for a in node.attribute)
 
 
 def peer_values(file, feeds, names):
     """What ONNX Runtime, without optimisations, computes for the named values."""
     model = onnx.load(file)
     have = {o.name for o in model.graph.output}
-    model.graph.output.extend(onnx.helper.make_empty_tensor_value_info(n) for n in names if n not in have)
+    model.graph.output.extend(
+        onnx.helper.make_empty_tensor_value_info(n) for n in names if n not in have)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = Level.ORT_DISABLE_ALL
     options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(model.SerializeToString(),
+                                           options,
+                                           providers=["CPUExecutionProvider"])
     return dict(zip((o.name for o in session.get_outputs()), session.run(None, feeds)))
 
 
@@ -214,11 +250,17 @@ def node_by_node(file, weir, scratch):
     nodes, fed = apart(model)
     computed = [o.removesuffix(" computed") for n in nodes for o in n.output if o]
     values = feeds | peer_values(file, feeds, [n for n in computed if n not in feeds])
-    typed = {n: (onnx.helper.np_dtype_to_tensor_dtype(np.asarray(v).dtype), np.asarray(v).shape) for n, v in values.items()}
-    graph = onnx.helper.make_graph(nodes, "apart", [onnx.helper.make_tensor_value_info(n, *typed[n]) for n in fed],
-                                   [onnx.helper.make_tensor_value_info(f"{n} computed", typed[n][0], None) for n in computed],
-                                   model.graph.initializer)
-    onnx.save(onnx.helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version), scratch)
+    typed = {
+        n: (onnx.helper.np_dtype_to_tensor_dtype(np.asarray(v).dtype), np.asarray(v).shape)
+        for n, v in values.items()
+    }
+    graph = onnx.helper.make_graph(
+        nodes, "apart", [onnx.helper.make_tensor_value_info(n, *typed[n]) for n in fed],
+        [onnx.helper.make_tensor_value_info(f"{n} computed", typed[n][0], None)
+         for n in computed], model.graph.initializer)
+    onnx.save(
+        onnx.helper.make_model(graph, opset_imports=model.opset_import,
+                               ir_version=model.ir_version), scratch)
     got = weir.run(scratch, {n: np.asarray(values[n]) for n in fed})
     problems = []
     for node in nodes:
@@ -273,19 +315,27 @@ def operators(file):
     """How often the model uses operators of other domains than ONNX's, and of quantisation."""
     uses = collections.Counter()
     for node in onnx.load(file, load_external_data=False).graph.node:
-        if node.domain not in ("", "ai.onnx") or any(w in node.op_type for w in ("Quant", "Integer", "QLinear", "SimplifiedLayer")):
+        if node.domain not in ("", "ai.onnx") or any(
+                w in node.op_type for w in ("Quant", "Integer", "QLinear", "SimplifiedLayer")):
             uses[node.op_type] += 1
     return ", ".join(f"{o} {n}" for o, n in sorted(uses.items()))
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="VARIANT", help="variants to compare (default: all)")
+    parser.add_argument("names",
+                        nargs="*",
+                        metavar="VARIANT",
+                        help="variants to compare (default: all)")
     parser.add_argument("--weir", help="weir binary (default: built from ./cmd/weir)")
-    parser.add_argument("--directory", type=pathlib.Path, default=environment.cache_directory() / "quantized", help="folder of the variants")
+    parser.add_argument("--directory",
+                        type=pathlib.Path,
+                        default=environment.cache_directory() / "quantized",
+                        help="folder of the variants")
     options = parser.parse_args()
     if unknown := set(options.names) - set(VARIANTS):
-        parser.error(f"no variant named {', '.join(sorted(unknown))}; there are {', '.join(VARIANTS)}")
+        parser.error(
+            f"no variant named {', '.join(sorted(unknown))}; there are {', '.join(VARIANTS)}")
     return options
 
 
@@ -306,10 +356,12 @@ def main():
             file = variant(name, options.directory, weir)
             options.tolerance = VARIANTS[name][2]
             uses.append(operators(file))
-            entry = compare.compare(compare.Model(name, file, lambda session: case_of(file, session)), weir, options)
+            entry = compare.compare(
+                compare.Model(name, file, lambda session: case_of(file, session)), weir, options)
             if options.tolerance == ROUNDED:
                 problems, count = node_by_node(file, weir, options.directory / "apart.onnx")
-                uses.append(f"; {count} nodes apart, {len(problems)} disagree" + "".join(f"\n    {p}" for p in problems[:5]))
+                uses.append(f"; {count} nodes apart, {len(problems)} disagree" +
+                            "".join(f"\n    {p}" for p in problems[:5]))
                 entry["status"] = "failed" if problems else entry["status"]
             return entry
 
@@ -323,8 +375,11 @@ def main():
         entry = compare.guarded(name, work)
         failed += entry["status"] == "failed"
         print("\n".join(list(compare.table([entry]))[1:]), flush=True)
-        print(f"    {''.join(uses)}\n    weir {entry.get('weir_ms', [0])[-1]:.0f} ms, peer {entry.get('peer_ms', [0])[-1]:.0f} ms, "
-              f"{time.perf_counter() - start:.0f} s in all", flush=True)
+        print(
+            f"    {''.join(uses)}\n    weir {entry.get('weir_ms', [0])[-1]:.0f} ms, peer "
+            f"{entry.get('peer_ms', [0])[-1]:.0f} ms, "
+            f"{time.perf_counter() - start:.0f} s in all",
+            flush=True)
     return compare.EXIT_DISAGREE if failed else 0
 
 

@@ -97,8 +97,14 @@ def case_feeds(directory, model):
 
 def ramp(session):
     """The input of a light case, as the ONNX project makes it."""
-    shapes = {i.name: [d if isinstance(d, int) else 1 for d in i.shape] for i in session.get_inputs()}
-    yield {name: (np.arange(np.prod(s)) / np.prod(s)).astype(np.float32).reshape(s) for name, s in shapes.items()}
+    shapes = {
+        i.name: [d if isinstance(d, int) else 1 for d in i.shape]
+        for i in session.get_inputs()
+    }
+    yield {
+        name: (np.arange(np.prod(s)) / np.prod(s)).astype(np.float32).reshape(s)
+        for name, s in shapes.items()
+    }
 
 
 def close_elements(got, want):
@@ -112,7 +118,8 @@ def close_elements(got, want):
     if (got.dtype, got.shape) != (want.dtype, want.shape):
         return f"{got.dtype}{list(got.shape)}, want {want.dtype}{list(want.shape)}"
     if not np.issubdtype(want.dtype, np.floating):
-        return "" if np.array_equal(got, want) else f"{int((got != want).sum())} of {want.size} elements differ"
+        return "" if np.array_equal(
+            got, want) else f"{int((got != want).sum())} of {want.size} elements differ"
     close = np.isclose(got, want, rtol=CASE_RTOL, atol=CASE_ATOL, equal_nan=True)
     return "" if close.all() else f"{int((~close).sum())} of {want.size} elements differ"
 
@@ -128,7 +135,10 @@ def cases(directory, scratch):
     """The backend test cases as subjects."""
     for model in sorted(directory.glob("*/*/model.onnx")):
         name = str(model.parent.relative_to(directory))
-        yield Subject(name, model, lambda _, model=model: case_feeds(model.parent, model), close_elements)
+        yield Subject(name,
+                      model,
+                      lambda _, model=model: case_feeds(model.parent, model),
+                      close_elements)
     for model in sorted((directory / "light").glob("*.onnx")):
         yield Subject(f"light/{model.stem}", model, ramp, close_elements)
 
@@ -143,7 +153,10 @@ def models(options, weir, scratch):
             weir.new_model(architecture, file)
             found.append(compare.standard_model(architecture, file))
     for model in found:
-        yield Subject(model.name, model.file, lambda session, m=model: first_steps(m, session), close_norm)
+        yield Subject(model.name,
+                      model.file,
+                      lambda session, m=model: first_steps(m, session),
+                      close_norm)
 
 
 def first_steps(model, session):
@@ -153,10 +166,14 @@ def first_steps(model, session):
 
 def optimise(weir, subject, out):
     """Have weir write the optimised model; return why it could not, or ""."""
-    done = subprocess.run([weir.binary, "optimize", subject.file, out, "--json"], capture_output=True, text=True,
+    done = subprocess.run([weir.binary, "optimize", subject.file, out, "--json"],
+                          capture_output=True,
+                          text=True,
                           timeout=compare.RUN_TIMEOUT_S)
     said = done.stderr.strip().splitlines()
-    return "" if done.returncode == 0 else f"exit {done.returncode}: {said[-1] if said else 'no message'}"
+    if done.returncode == 0:
+        return ""
+    return f"exit {done.returncode}: {said[-1] if said else 'no message'}"
 
 
 def original_results(subject):
@@ -199,11 +216,20 @@ def check(subject, weir, scratch):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", type=re.compile, default=re.compile(""), metavar="REGEXP", help="only models whose name matches")
+    parser.add_argument("--only",
+                        type=re.compile,
+                        default=re.compile(""),
+                        metavar="REGEXP",
+                        help="only models whose name matches")
     parser.add_argument("--weir", help="weir binary (default: built from ./cmd/weir)")
-    parser.add_argument("--models", type=pathlib.Path, default=fetch.default_directory(), metavar="DIR",
+    parser.add_argument("--models",
+                        type=pathlib.Path,
+                        default=fetch.default_directory(),
+                        metavar="DIR",
                         help="folder of the fetched models (default: %(default)s)")
-    parser.add_argument("--verbose", action="store_true", help="name also what says nothing, and why")
+    parser.add_argument("--verbose",
+                        action="store_true",
+                        help="name also what says nothing, and why")
     return parser.parse_args()
 
 
@@ -223,12 +249,16 @@ def main():
         subjects = [*(cases(data, scratch) if data else ()), *models(options, weir, scratch)]
         subjects = [s for s in subjects if options.only.search(s.name)]
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            for subject, (outcome, detail) in zip(subjects, pool.map(lambda s: check(s, weir, scratch), subjects)):
+            for subject, (outcome, detail) in zip(
+                    subjects, pool.map(lambda s: check(s, weir, scratch), subjects)):
                 count[outcome] += 1
                 if outcome == "failed" or options.verbose and outcome != "passed":
                     print(f"{outcome}  {subject.name}: {detail}")
-    print(f"{count['passed']} optimised models give ONNX Runtime's own results, {count['failed']} do not; "
-          f"{count['checked']} it does not run as they are; {count['unsupported']} weir does not read")
+    print(
+        f"{count['passed']} optimised models give ONNX Runtime's own results, {count['failed']} do "
+        f"not; "
+        f"{count['checked']} it does not run as they are; {count['unsupported']} weir does not read"
+    )
     return compare.EXIT_DISAGREE if count["failed"] else code
 
 

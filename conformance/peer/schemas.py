@@ -1,16 +1,18 @@
-"""Write op/schemas.txt: the attributes of every version of every operator in the ONNX package that is installed.
+"""Write op/schemas.txt: the attributes of every version of every operator in the ONNX package that
+is installed.
 
     python conformance/peer/schemas.py > op/schemas.txt
 
-One line a domain with the newest version of its operator set, then one line a version of an operator: domain, name,
-version, "deprecated" where it is, and attributes as name:kind, with a * where they are required.
+One line a domain with the newest version of its operator set, then one line a version of an
+operator: domain, name, version, "deprecated" where it is, and attributes as name:kind, with a *
+where they are required.
 """
 
 import onnx
 
 HEADER = """\
-# The operators of ONNX {version}: the newest operator sets, then each version of each operator with its attributes.
-# Written by: python conformance/peer/schemas.py > op/schemas.txt
+# The operators of ONNX {version}: the newest operator sets, then each version of each operator with
+# its attributes. Written by: python conformance/peer/schemas.py > op/schemas.txt
 """
 
 

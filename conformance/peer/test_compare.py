@@ -1,4 +1,5 @@
-"""Tests of the comparison itself; run with the environment's Python: python -m unittest (see README.md)."""
+"""Tests of the comparison itself; run with the environment's Python: python -m unittest (see
+README.md)."""
 
 import unittest
 from unittest import mock
@@ -101,7 +102,8 @@ class RunSteps(unittest.TestCase):
 
     def test_the_first_step_is_kept(self):
         case = inputs.Case([{"x": 1, "k": 0}, {"x": 2}, {"x": 3}], keep={"k": "made"})
-        results = compare.run_steps(case, lambda feeds: {"made": 10 * feeds["x"], "sum": feeds["x"] + feeds["k"]})
+        results = compare.run_steps(
+            case, lambda feeds: {"made": 10 * feeds["x"], "sum": feeds["x"] + feeds["k"]})
         self.assertEqual([r["sum"] for r in results], [1, 12, 13])
 
 
@@ -109,7 +111,8 @@ class Inputs(unittest.TestCase):
     def test_every_model_has_inputs_of_its_shapes(self):
         for model in fetch.MODELS:
             with self.subTest(model=model.name):
-                first, again = (inputs.fetched_case(np.random.default_rng(0), model.recipe, model.inputs) for _ in "12")
+                first, again = (inputs.fetched_case(np.random.default_rng(0), model.recipe,
+                                                    model.inputs) for _ in "12")
                 self.assertEqual(set(first.steps[0]), set(model.inputs))
                 for name, (dtype, shape) in model.inputs.items():
                     value = first.steps[0][name]
@@ -122,7 +125,8 @@ class Refusals(unittest.TestCase):
 
     def fail_with(self, package, said):
         done = mock.Mock(returncode=1, stderr=said, stdout="")
-        with mock.patch("subprocess.run", return_value=done), mock.patch("shutil.which", return_value="tool"):
+        with mock.patch("subprocess.run", return_value=done), mock.patch("shutil.which",
+                                                                         return_value="tool"):
             fetch.download(package, fetch.pathlib.Path("."))
 
     def test_registry_answers_no(self):
@@ -138,7 +142,8 @@ class Refusals(unittest.TestCase):
     def test_registry_does_not_answer(self):
         for package, said in [
             (fetch.OCR, "npm error code ECONNREFUSED\n"),
-            (self.package, "WARNING: Retrying after connection broken\nERROR: No matching distribution found\n"),
+            (self.package,
+             "WARNING: Retrying after connection broken\nERROR: No matching distribution found\n"),
             (fetch.MINILM, "[ERROR] Unknown host\n"),
         ]:
             with self.subTest(said=said), self.assertRaises(fetch.Unreachable):
@@ -147,9 +152,13 @@ class Refusals(unittest.TestCase):
 
 class Table(unittest.TestCase):
     def test_no_numbers_where_nothing_was_compared(self):
-        output = {"name": "y", "dtype": "int64", "shape": [], "relative_l2": None, "local": None, "max_difference": None, "problem": ""}
+        output = {
+            "name": "y", "dtype": "int64", "shape": [], "relative_l2": None, "local": None,
+            "max_difference": None, "problem": ""
+        }
         entry = {"model": "m", "steps": 1, "status": "passed", "outputs": [output]}
-        lines = list(compare.table([entry, {"model": "n", "status": "failed", "error": "exit 1: no"}]))
+        lines = list(
+            compare.table([entry, {"model": "n", "status": "failed", "error": "exit 1: no"}]))
         self.assertRegex(lines[1], r"scalar +- +- +-  ok$")
         self.assertIn("exit 1: no", lines[2])
 

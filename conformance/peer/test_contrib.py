@@ -1,4 +1,5 @@
-"""Tests of the comparison operator by operator; run with the environment's Python: python -m unittest (see README.md)."""
+"""Tests of the comparison operator by operator; run with the environment's Python: python -m
+unittest (see README.md)."""
 
 import pathlib
 import tempfile
@@ -27,22 +28,26 @@ class Difference(unittest.TestCase):
             (np.int64([3]), np.int64([4]), 1, False),
         ]:
             with self.subTest(got=got, want=want, steps=steps):
-                self.assertEqual(contrib.difference(Call([], steps=steps), [got], [want]) == "", agrees)
+                self.assertEqual(
+                    contrib.difference(Call([], steps=steps), [got], [want]) == "", agrees)
 
     def test_only_valid_elements_count(self):
         call = Call([], valid=np.array([True, False]))
         self.assertEqual(contrib.difference(call, [np.float32([1, 5])], [np.float32([1, 6])]), "")
-        self.assertIn("differ", contrib.difference(call, [np.float32([2, 5])], [np.float32([1, 5])]))
+        self.assertIn("differ", contrib.difference(call, [np.float32([2, 5])],
+                                                   [np.float32([1, 5])]))
 
 
 class Recipes(unittest.TestCase):
     def test_models_are_the_same_each_time(self):
         for operator in RECIPES:
-            a, b = (contrib.build(operator, RECIPES[operator](np.random.default_rng(3)))[0] for _ in range(2))
+            a, b = (contrib.build(operator, RECIPES[operator](np.random.default_rng(3)))[0]
+                    for _ in range(2))
             self.assertEqual(a.SerializeToString(), b.SerializeToString(), operator)
 
     def test_left_out_operands(self):
-        model, feeds = contrib.build("X", Call([np.float32(1), None, np.float32(2), None], constant=(2,)))
+        model, feeds = contrib.build(
+            "X", Call([np.float32(1), None, np.float32(2), None], constant=(2, )))
         self.assertEqual(list(model.graph.node[0].input), ["x0", "", "x2"])
         self.assertEqual(list(feeds), ["x0"])
         self.assertEqual([t.name for t in model.graph.initializer], ["x2"])
@@ -62,7 +67,8 @@ class Isolated(unittest.TestCase):
         with tempfile.TemporaryDirectory() as scratch:
             call = Call([np.float32([1])])
             model, feeds = contrib.build("Gelu", call)
-            contrib.write_case(pathlib.Path(scratch) / "case", model, call, feeds, [np.float32([1])])
+            contrib.write_case(
+                pathlib.Path(scratch) / "case", model, call, feeds, [np.float32([1])])
             self.assertEqual(len(list(pathlib.Path(scratch).rglob("*.pb"))), 2)
 
 

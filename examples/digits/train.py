@@ -37,7 +37,9 @@ def check_versions():
         except importlib.metadata.PackageNotFoundError:
             installed = "not installed"
         if installed != version:
-            sys.exit(f"{name} is {installed}, want {version}: pip install -r {HERE / 'requirements.txt'}")
+            sys.exit(
+                f"{name} is {installed}, want {version}: pip install -r {HERE / 'requirements.txt'}"
+            )
 
 
 check_versions()
@@ -111,7 +113,9 @@ class BatchNormalization:
         return self.normal * self.scale[:, None, None] + self.shift[:, None, None]
 
     def backward(self, gradient):
-        self.gradients = {"scale": (gradient * self.normal).sum((0, 2, 3)), "shift": gradient.sum((0, 2, 3))}
+        self.gradients = {
+            "scale": (gradient * self.normal).sum((0, 2, 3)), "shift": gradient.sum((0, 2, 3))
+        }
         count = gradient.size / gradient.shape[1]
         centred = (
             gradient
@@ -200,8 +204,10 @@ class Adam:
 
     def __init__(self, layers):
         self.layers = [layer for layer in layers if layer.parameters()]
-        self.first = [{k: np.zeros_like(p) for k, p in layer.parameters().items()} for layer in self.layers]
-        self.second = [{k: np.zeros_like(p) for k, p in layer.parameters().items()} for layer in self.layers]
+        self.first = [{k: np.zeros_like(p)
+                       for k, p in layer.parameters().items()} for layer in self.layers]
+        self.second = [{k: np.zeros_like(p)
+                        for k, p in layer.parameters().items()} for layer in self.layers]
         self.step_count = 0
 
     def step(self, rate):
@@ -258,7 +264,8 @@ def train(images, labels):
 
 
 class GraphWriter:
-    """Collects the nodes and weights of a chain of operators, named as PyTorch's exporter names them."""
+    """Collects the nodes and weights of a chain of operators, named as PyTorch's exporter names
+    them."""
 
     def __init__(self, first):
         self.nodes = []
@@ -269,18 +276,25 @@ class GraphWriter:
         """Append an operator that consumes the last value and the given (name, array) weights."""
         names = [f"{module}.{name}" for name, _ in weights]
         for name, (_, array) in zip(names, weights):
-            self.weights.append(numpy_helper.from_array(np.ascontiguousarray(array, np.float32), name))
+            self.weights.append(
+                numpy_helper.from_array(np.ascontiguousarray(array, np.float32), name))
         output = f"/{module}/{operator}_output_0"
         self.nodes.append(
-            helper.make_node(operator, [self.last, *names], [output], name=f"/{module}/{operator}", **attributes)
-        )
+            helper.make_node(operator, [self.last, *names], [output],
+                             name=f"/{module}/{operator}",
+                             **attributes))
         self.last = output
 
 
 def add_layer(writer, layer, index):
     if isinstance(layer, Convolution):
-        writer.add("Conv", f"conv{index}", [("weight", layer.weight)],
-                   dilations=[1, 1], group=1, kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[1, 1])
+        writer.add("Conv",
+                   f"conv{index}", [("weight", layer.weight)],
+                   dilations=[1, 1],
+                   group=1,
+                   kernel_shape=[3, 3],
+                   pads=[1, 1, 1, 1],
+                   strides=[1, 1])
     elif isinstance(layer, BatchNormalization):
         writer.add("BatchNormalization", f"bn{index}",
                    [("weight", layer.scale), ("bias", layer.shift),
@@ -289,7 +303,12 @@ def add_layer(writer, layer, index):
     elif isinstance(layer, Rectifier):
         writer.add("Relu", f"relu{index}")
     elif isinstance(layer, MaxPooling):
-        writer.add("MaxPool", "pool", ceil_mode=0, kernel_shape=[2, 2], pads=[0, 0, 0, 0], strides=[2, 2])
+        writer.add("MaxPool",
+                   "pool",
+                   ceil_mode=0,
+                   kernel_shape=[2, 2],
+                   pads=[0, 0, 0, 0],
+                   strides=[2, 2])
     elif isinstance(layer, GlobalAveragePooling):
         writer.add("GlobalAveragePool", "avgpool")
         writer.add("Flatten", "flatten", axis=1)
@@ -314,9 +333,10 @@ def onnx_model(layers):
         [helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, ["N", 10])],
         writer.weights,
     )
-    model = helper.make_model(
-        graph, producer_name="weir examples/digits", ir_version=8, opset_imports=[helper.make_opsetid("", 17)]
-    )
+    model = helper.make_model(graph,
+                              producer_name="weir examples/digits",
+                              ir_version=8,
+                              opset_imports=[helper.make_opsetid("", 17)])
     onnx.checker.check_model(model, full_check=True)
     return model
 

@@ -37,8 +37,14 @@ def memory(options):
         d.free(p)
     smi = libcuda.nvml_memory()
     meter.result(
-        total_bytes=total, free_bytes=free, device_total_bytes=d.total(), reached_bytes=reached, left_bytes=left, error=code,
-        free_after_bytes=d.memory()[0], nvml_total_bytes=smi and smi[0],
+        total_bytes=total,
+        free_bytes=free,
+        device_total_bytes=d.total(),
+        reached_bytes=reached,
+        left_bytes=left,
+        error=code,
+        free_after_bytes=d.memory()[0],
+        nvml_total_bytes=smi and smi[0],
     )
 
 
@@ -85,17 +91,26 @@ def loop(options):
 
     for _ in range(3):
         step()
-    meter.loop(step, options.seconds, options.pause_ms / 1e3, batch=batch, kernel_us=options.kernel_us, pid=os.getpid())
+    meter.loop(step,
+               options.seconds,
+               options.pause_ms / 1e3,
+               batch=batch,
+               kernel_us=options.kernel_us,
+               pid=os.getpid())
 
 
 def main():
-    a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    a = argparse.ArgumentParser(description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("what", choices=("memory", "calibrate", "loop"))
     a.add_argument("--seconds", type=float, default=3)
     a.add_argument("--kernel-us", type=float, default=250, help="duration of one kernel")
     a.add_argument("--rounds-per-us", type=float, default=1, help="as calibrate says")
     a.add_argument("--batch", type=int, default=0, help="kernels in one step")
-    a.add_argument("--ahead", type=int, default=0, help="steps launched before the end of one is waited for")
+    a.add_argument("--ahead",
+                   type=int,
+                   default=0,
+                   help="steps launched before the end of one is waited for")
     a.add_argument("--pause-ms", type=float, default=0, help="time between two steps")
     a.add_argument("--graph", action="store_true", help="launch the kernels of a step as one graph")
     options = a.parse_args()

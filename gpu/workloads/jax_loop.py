@@ -1,4 +1,5 @@
-"""A matrix product in JAX, with its own allocator, which takes most of the memory that it is told of at the start."""
+"""A matrix product in JAX, with its own allocator, which takes most of the memory that it is told
+of at the start."""
 
 import argparse
 

@@ -5,9 +5,9 @@ import os
 
 OUT_OF_MEMORY = 2
 
-# One thread block in a chain of dependent arithmetic: it takes time in proportion to its parameter, and only while it is on the
-# device, so that it measures device time also under time slicing. The fake driver reads the comment instead: there a round is a
-# nanosecond.
+# One thread block in a chain of dependent arithmetic: it takes time in proportion to its parameter,
+# and only while it is on the device, so that it measures device time also under time slicing. The
+# fake driver reads the comment instead: there a round is a nanosecond.
 PTX = b"""
 /*
 kernel spin ns=arg0
@@ -110,7 +110,8 @@ class Driver:
         return pointers, count, out
 
     def launch(self, parameters, stream=None):
-        self.call("cuLaunchKernel", self.function, 1, 1, 1, 32, 1, 1, 0, stream, parameters[0], None)
+        self.call("cuLaunchKernel", self.function, 1, 1, 1, 32, 1, 1, 0, stream, parameters[0],
+                  None)
 
     def graph(self, parameters, launches):
         """Capture launches into a graph and return what cuGraphLaunch takes."""
@@ -127,10 +128,12 @@ class Driver:
 
 
 def nvml_memory():
-    """Total and used bytes of device 0 as nvidia-smi asks for them, None where there is no management library."""
+    """Total and used bytes of device 0 as nvidia-smi asks for them, None where there is no
+    management library."""
 
     class Memory(ctypes.Structure):
-        _fields_ = [("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong)]
+        _fields_ = [("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong),
+                    ("used", ctypes.c_ulonglong)]
 
     try:
         lib = ctypes.CDLL(os.environ.get("WEIR_NVML") or "libnvidia-ml.so.1")

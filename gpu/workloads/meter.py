@@ -1,15 +1,18 @@
-"""How a workload reports: it gets ready, waits for the word, repeats one step for a while, and prints one JSON object.
+"""How a workload reports: it gets ready, waits for the word, repeats one step for a while, and
+prints one JSON object.
 
-Protocol with the harness: the workload prints "READY" on a line of its own once everything is warm, waits for a line on
-standard input, runs, and prints its result as the last line. Programs that are measured together so start together.
-Times are those of CLOCK_MONOTONIC, which all processes of a machine share.
+Protocol with the harness: the workload prints "READY" on a line of its own once everything is warm,
+waits for a line on standard input, runs, and prints its result as the last line. Programs that are
+measured together so start together. Times are those of CLOCK_MONOTONIC, which all processes of a
+machine share.
 """
 
 import json
 import sys
 import time
 
-BUCKET = 0.05  # seconds; completions are reported per bucket, so that the harness can look at any window
+# seconds; completions are reported per bucket, so that the harness can look at any window
+BUCKET = 0.05
 
 
 def barrier():
@@ -32,10 +35,11 @@ def percentile(values, q):
 
 
 def loop(step, seconds, pause=0.0, **fields):
-    """Repeat step, which returns when its work is done on the device, for some seconds after the barrier.
+    """Repeat step, which returns when its work is done on the device, for some seconds after the
+    barrier.
 
-    With a pause, each step begins that long after the end of the one before: a client that thinks. The latency is that of
-    the step alone.
+    With a pause, each step begins that long after the end of the one before: a client that thinks.
+    The latency is that of the step alone.
     """
     barrier()
     start = time.monotonic()

@@ -1,4 +1,5 @@
-"""A training loop whose data comes from forked workers: children of a process that already uses the GPU."""
+"""A training loop whose data comes from forked workers: children of a process that already uses the
+GPU."""
 
 import argparse
 
@@ -30,7 +31,11 @@ def main():
     torch.manual_seed(1)
     model = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 10)).to(options.device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    loader = DataLoader(Numbers(2048), batch_size=64, num_workers=4, multiprocessing_context="fork", pin_memory=options.device != "cpu")
+    loader = DataLoader(Numbers(2048),
+                        batch_size=64,
+                        num_workers=4,
+                        multiprocessing_context="fork",
+                        pin_memory=options.device != "cpu")
     losses = []
     for _ in range(2):
         for x, y in loader:

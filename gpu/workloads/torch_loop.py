@@ -1,4 +1,5 @@
-"""PyTorch loops: a matrix product, a training step, an inference; eager, as a CUDA graph, or compiled."""
+"""PyTorch loops: a matrix product, a training step, an inference; eager, as a CUDA graph, or
+compiled."""
 
 import argparse
 import itertools
@@ -21,7 +22,8 @@ class Block(nn.Module):
 
     def forward(self, x):
         b, t, c = x.shape
-        q, k, v = self.qkv(self.norm1(x)).view(b, t, 3, self.heads, c // self.heads).permute(2, 0, 3, 1, 4)
+        q, k, v = self.qkv(self.norm1(x)).view(b, t, 3, self.heads,
+                                               c // self.heads).permute(2, 0, 3, 1, 4)
         y = nn.functional.scaled_dot_product_attention(q, k, v)
         x = x + self.out(y.transpose(1, 2).reshape(b, t, c))
         return x + self.down(nn.functional.gelu(self.up(self.norm2(x))))
@@ -71,7 +73,8 @@ def infer(options, device, dtype):
 
 
 def captured(work):
-    """The work as a CUDA graph, as the PyTorch documentation has it: warm up on a side stream, then capture."""
+    """The work as a CUDA graph, as the PyTorch documentation has it: warm up on a side stream, then
+    capture."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -95,13 +98,17 @@ def main():
     a.add_argument("--depth", type=int, default=6)
     a.add_argument("--batch", type=int, default=8)
     a.add_argument("--length", type=int, default=256)
-    a.add_argument("--ahead", type=int, default=0, help="steps launched before the end of one is waited for")
+    a.add_argument("--ahead",
+                   type=int,
+                   default=0,
+                   help="steps launched before the end of one is waited for")
     a.add_argument("--pause-ms", type=float, default=0)
     a.add_argument("--device", default="cuda", help="cpu tries the workload itself")
     options = a.parse_args()
     on_gpu = options.device != "cpu"
     dtype = torch.bfloat16 if on_gpu and torch.cuda.is_bf16_supported() else torch.float32
-    work = {"matmul": matmul, "train": train, "infer": infer}[options.what](options, options.device, dtype)
+    work = {"matmul": matmul, "train": train, "infer": infer}[options.what](options, options.device,
+                                                                            dtype)
     for _ in range(3):
         work()
     if options.mode == "graph":
@@ -121,7 +128,11 @@ def main():
 
     for _ in range(10):
         step()
-    meter.loop(step, options.seconds, options.pause_ms / 1e3, torch=torch.__version__, mode=options.mode)
+    meter.loop(step,
+               options.seconds,
+               options.pause_ms / 1e3,
+               torch=torch.__version__,
+               mode=options.mode)
 
 
 if __name__ == "__main__":

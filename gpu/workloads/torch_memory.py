@@ -1,4 +1,5 @@
-"""What PyTorch's allocator sees of a cap: the total, the ordinary error at its end, and life after it."""
+"""What PyTorch's allocator sees of a cap: the total, the ordinary error at its end, and life after
+it."""
 
 import torch
 
@@ -24,8 +25,15 @@ def main():
     alive = float((x @ x).sum().item()) == 1024.0**3
     smi = libcuda.nvml_memory()
     meter.result(
-        total_bytes=total, free_bytes=free, properties_total_bytes=properties, reached_bytes=reached, out_of_memory=message[:300],
-        free_after_bytes=after, alive=alive, nvml_total_bytes=smi and smi[0], torch=torch.__version__,
+        total_bytes=total,
+        free_bytes=free,
+        properties_total_bytes=properties,
+        reached_bytes=reached,
+        out_of_memory=message[:300],
+        free_after_bytes=after,
+        alive=alive,
+        nvml_total_bytes=smi and smi[0],
+        torch=torch.__version__,
     )
 
 

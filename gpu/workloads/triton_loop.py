@@ -31,7 +31,11 @@ def main():
 
     step()
     correct = bool(torch.allclose(y, x * 2 + 1))
-    meter.loop(step, options.seconds, triton=triton.__version__, correct=correct, total_bytes=torch.cuda.mem_get_info()[1])
+    meter.loop(step,
+               options.seconds,
+               triton=triton.__version__,
+               correct=correct,
+               total_bytes=torch.cuda.mem_get_info()[1])
 
 
 if __name__ == "__main__":

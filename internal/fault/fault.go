@@ -2,8 +2,8 @@
 // the signal for a page of a mapped file that is there no more, since somebody has cut the file
 // short or its disk fails.
 //
-// Meet first: [Do] runs a function so; [Watch] tells which file a piece of memory is of, so that the
-// error names it; [Explain] is for who recovers panics by itself.
+// Meet first: [Do] runs a function so; [Watch] tells which file a piece of memory is of, so that
+// the error names it; [Explain] is for who recovers panics by itself.
 //
 // Concurrency: everything may be used by many goroutines. [Do] covers its own goroutine alone.
 //
@@ -30,8 +30,8 @@ var (
 	ErrFile = errors.New("the file changed while it was in use")
 )
 
-// Do calls f and returns its error, or in its place one of kind [ErrFile] when f touched a page of a
-// mapped file that cannot be read, of kind [ErrPanic] when it panicked in another way.
+// Do calls f and returns its error, or in its place one of kind [ErrFile] when f touched a page of
+// a mapped file that cannot be read, of kind [ErrPanic] when it panicked in another way.
 func Do(f func() error) (err error) {
 	// Reading such a page ends the process unless the goroutine asks for a panic.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
@@ -145,8 +145,8 @@ func Watch(path string, mem []byte) (forget func()) {
 	}
 }
 
-// shrunk returns an error for the first watched file, by name, that is shorter than it was, nil when
-// there is none.
+// shrunk returns an error for the first watched file, by name, that is shorter than it was, nil
+// when there is none.
 func shrunk() error {
 	files.Lock()
 	all := slices.Clone(files.all)

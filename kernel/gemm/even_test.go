@@ -27,9 +27,9 @@ func TestFewChunksKeepWorkersEquallyLong(t *testing.T) {
 	}
 }
 
-// TestTilesAreNoHigherThanTheirNumberNeeds holds that tiles of rows which are packed for the product
-// are as low as so many can be: the last one then has the most rows, and reads a panel of B for more
-// than one or two.
+// TestTilesAreNoHigherThanTheirNumberNeeds holds that tiles of rows which are packed for the
+// product are as low as so many can be: the last one then has the most rows, and reads a panel of B
+// for more than one or two.
 func TestTilesAreNoHigherThanTheirNumberNeeds(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		v := currentLevel(F32)

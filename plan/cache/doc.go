@@ -12,16 +12,18 @@
 // passes, and set of input shapes, whatever the number of threads. All of these make its name, and
 // it holds their hash.
 //
-//   - The model. The SHA-256 of its file, and of the files of its external data, decides. To spare reading them at each start, a record
-//     notes that hash beside the path, device, inode, size, modification and change time of each file; while these are the same, so is
-//     the content. A file that is written in place changes its change time, which no program sets. Two writes within one tick of the
-//     file system's clock give equal times, so no record is written of a file that changed less than [Settled] before it was read.
-//     What goes unnoticed: a program that goes on writing through a shared memory mapping which it dirtied before, until the system
-//     has written those pages back; and a clock set back to the very nanosecond.
-//     The hash is computed when an entry of a model of that size is there, and when one is written: not before the first output of a model
-//     that is new.
-//   - The program, by the build ID that the Go linker makes of all that is in it; without one, by size, times and inode of the
-//     executable.
+//   - The model. The SHA-256 of its file, and of the files of its external data, decides. To spare
+//     reading them at each start, a record notes that hash beside the path, device, inode, size,
+//     modification and change time of each file; while these are the same, so is the content. A
+//     file that is written in place changes its change time, which no program sets. Two writes
+//     within one tick of the file system's clock give equal times, so no record is written of a
+//     file that changed less than [Settled] before it was read. What goes unnoticed: a program that
+//     goes on writing through a shared memory mapping which it dirtied before, until the system has
+//     written those pages back; and a clock set back to the very nanosecond. The hash is computed
+//     when an entry of a model of that size is there, and when one is written: not before the first
+//     output of a model that is new.
+//   - The program, by the build ID that the Go linker makes of all that is in it; without one, by
+//     size, times and inode of the executable.
 //   - The processor, by the features that kernels are chosen by.
 //
 // # Measured choices
@@ -42,11 +44,11 @@
 // is checked on the open file. A folder that fails is left alone: models start without it.
 //
 // An entry is bound to its model: its name and its key have the SHA-256 of the model's content, and
-// its digest is a SHA-256 over that key, the graph and the SHA-256 of each mebibyte of constants and
-// weights. All of it is compared before use. A receipt notes that a file had its digest, by what
-// models are known by; for the very same file a start compares the digest of key and graph, and of
-// the rest the CRC-32C, on several cores, at about the speed of memory: nobody else has written the
-// file, and damage is found but for one case in 2^32, bursts of up to 32 bits always.
+// its digest is a SHA-256 over that key, the graph and the SHA-256 of each mebibyte of constants
+// and weights. All of it is compared before use. A receipt notes that a file had its digest, by
+// what models are known by; for the very same file a start compares the digest of key and graph,
+// and of the rest the CRC-32C, on several cores, at about the speed of memory: nobody else has
+// written the file, and damage is found but for one case in 2^32, bursts of up to 32 bits always.
 //
 // What was compared is what is used. A mapped file is held by a lease (fcntl(2), F_SETLEASE), which
 // makes whoever opens it for writing wait until this program has a copy of its own; where a file

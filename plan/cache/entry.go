@@ -28,7 +28,8 @@ import (
 //	weights packed for the kernels
 //
 // The digest is the SHA-256 of what follows it in the head, and of the table: through the chunks'
-// it covers all of the entry but gaps, and through the key the model, of whose SHA-256 that is made.
+// it covers all of the entry but gaps, and through the key the model, of whose SHA-256 that is
+// made.
 //
 // Constants and weights begin at multiples of sectionAlign, those that fill a huge page at
 // multiples of that, and chunks with them; the file ends with the weights.

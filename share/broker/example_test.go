@@ -38,9 +38,8 @@ func Example() {
 	}
 	s := job.Status()
 	fmt.Println(s.Name, "did", s.Iterations, "iterations with", s.Peak)
-	// Output:
-	// job greedy: needs 512MiB, cap 256MiB: over the job's memory cap: raise memory or lower the batch
-	// train-7 did 3 iterations with 96MiB
+	// Output: job greedy: needs 512MiB, cap 256MiB: over the job's memory cap: raise memory or
+	// lower the batch train-7 did 3 iterations with 96MiB
 }
 
 func train(job *broker.Job) (err error) {

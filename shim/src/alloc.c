@@ -2,9 +2,9 @@
  * Calls that take device memory at once and give it back at once: linear, pitched, managed, arrays,
  * memory of other processes and of other interfaces.
  *
- * All follow one order. Taking: count, call the driver, note the size, or take the count back. Giving
- * back: forget the size, call the driver, take the count back; forgetting first, because the driver may
- * hand the same address to another thread at once.
+ * All follow one order. Taking: count, call the driver, note the size, or take the count back.
+ * Giving back: forget the size, call the driver, take the count back; forgetting first, because the
+ * driver may hand the same address to another thread at once.
  */
 #include "weir.h"
 
@@ -60,7 +60,8 @@ CUresult weir_on_mem_alloc_v1(enum weir_call call, CUdeviceptr_v1 *dptr, unsigne
 	return settle(r, WEIR_KIND_POINTER, r ? 0 : *dptr, bytesize);
 }
 
-CUresult weir_on_mem_alloc_managed(enum weir_call call, CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
+CUresult weir_on_mem_alloc_managed(
+	enum weir_call call, CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
 {
 	DRIVER_OR_RETURN(cuMemAllocManaged);
 	if (!weir_ready() || !dptr)
@@ -73,7 +74,8 @@ CUresult weir_on_mem_alloc_managed(enum weir_call call, CUdeviceptr *dptr, size_
 
 static CUresult give(enum weir_call call, enum weir_kind kind, uint64_t key)
 {
-	typedef CUresult (*free_fn)(uint64_t); /* all of these take one handle of the machine's word size */
+	/* all of these take one handle of the machine's word size */
+	typedef CUresult (*free_fn)(uint64_t);
 	free_fn real = (free_fn)weir_real(call);
 	uint64_t n;
 	if (!real)
@@ -106,8 +108,9 @@ CUresult weir_on_mem_free_v1(enum weir_call call, CUdeviceptr_v1 dptr)
 	return give(call, WEIR_KIND_POINTER, dptr);
 }
 
-/* The pitch is the driver's choice. It is counted as if rows were 512 bytes apart, as on all devices so
- * far, and corrected afterwards; if the true size does not fit, the memory is given back. */
+/* The pitch is the driver's choice. It is counted as if rows were 512 bytes apart, as on all
+ * devices so far, and corrected afterwards; if the true size does not fit, the memory is given
+ * back. */
 static CUresult pitched(CUresult r, uint64_t counted, uint64_t actual, CUdeviceptr at)
 {
 	if (r != CUDA_SUCCESS)
@@ -129,8 +132,8 @@ static uint64_t padded(uint64_t width)
 	return width > UINT64_MAX - 511 ? width : (width + 511) / 512 * 512;
 }
 
-CUresult weir_on_mem_alloc_pitch(enum weir_call call, CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
-				 unsigned int ElementSizeBytes)
+CUresult weir_on_mem_alloc_pitch(enum weir_call call, CUdeviceptr *dptr, size_t *pPitch,
+	size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes)
 {
 	DRIVER_OR_RETURN(cuMemAllocPitch_v2);
 	if (!weir_ready() || !dptr || !pPitch)
@@ -142,8 +145,8 @@ CUresult weir_on_mem_alloc_pitch(enum weir_call call, CUdeviceptr *dptr, size_t 
 	return pitched(r, n, r ? 0 : times(*pPitch, Height), r ? 0 : *dptr);
 }
 
-CUresult weir_on_mem_alloc_pitch_v1(enum weir_call call, CUdeviceptr_v1 *dptr, unsigned int *pPitch, unsigned int WidthInBytes,
-				    unsigned int Height, unsigned int ElementSizeBytes)
+CUresult weir_on_mem_alloc_pitch_v1(enum weir_call call, CUdeviceptr_v1 *dptr, unsigned int *pPitch,
+	unsigned int WidthInBytes, unsigned int Height, unsigned int ElementSizeBytes)
 {
 	DRIVER_OR_RETURN(cuMemAllocPitch);
 	if (!weir_ready() || !dptr || !pPitch)
@@ -155,8 +158,8 @@ CUresult weir_on_mem_alloc_pitch_v1(enum weir_call call, CUdeviceptr_v1 *dptr, u
 	return pitched(r, n, r ? 0 : times(*pPitch, Height), r ? 0 : *dptr);
 }
 
-/* element_bytes is the size of one element of an array. Formats that hold several channels in one word
- * or block are counted by what a block takes per element, rounded up. */
+/* element_bytes is the size of one element of an array. Formats that hold several channels in one
+ * word or block are counted by what a block takes per element, rounded up. */
 static uint64_t element_bytes(int format, unsigned channels)
 {
 	if (channels == 0)
@@ -176,11 +179,13 @@ static uint64_t element_bytes(int format, unsigned channels)
 	case 0xc5: case 0xcb: /* 16 x 4 */
 		return 8;
 	default:
-		return format >= 0x91 && format <= 0x9e ? 1 : 8; /* block compressed: 1; planar video: at most 8 */
+		/* block compressed: 1; planar video: at most 8 */
+		return format >= 0x91 && format <= 0x9e ? 1 : 8;
 	}
 }
 
-static uint64_t array_bytes(uint64_t w, uint64_t h, uint64_t d, int format, unsigned channels, unsigned flags)
+static uint64_t array_bytes(
+	uint64_t w, uint64_t h, uint64_t d, int format, unsigned channels, unsigned flags)
 {
 	if (flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
 		return 0; /* backed by cuMemCreate memory, which is counted there */
@@ -198,27 +203,34 @@ static uint64_t array_bytes(uint64_t w, uint64_t h, uint64_t d, int format, unsi
 
 CUresult weir_on_array_create(enum weir_call call, CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *a)
 {
-	COUNTED_CREATE(cuArrayCreate_v2, a ? array_bytes(a->Width, a->Height, 0, a->Format, a->NumChannels, 0) : 0, pHandle, a);
+	COUNTED_CREATE(cuArrayCreate_v2,
+		a ? array_bytes(a->Width, a->Height, 0, a->Format, a->NumChannels, 0) : 0, pHandle, a);
 	return settle(r, WEIR_KIND_ARRAY, r ? 0 : (uintptr_t)*pHandle, bytes);
 }
 
-CUresult weir_on_array_create_v1(enum weir_call call, CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR_v1 *a)
+CUresult weir_on_array_create_v1(
+	enum weir_call call, CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR_v1 *a)
 {
-	COUNTED_CREATE(cuArrayCreate, a ? array_bytes(a->Width, a->Height, 0, a->Format, a->NumChannels, 0) : 0, pHandle, a);
+	COUNTED_CREATE(cuArrayCreate,
+		a ? array_bytes(a->Width, a->Height, 0, a->Format, a->NumChannels, 0) : 0, pHandle, a);
 	return settle(r, WEIR_KIND_ARRAY, r ? 0 : (uintptr_t)*pHandle, bytes);
 }
 
-CUresult weir_on_array_3d_create(enum weir_call call, CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *a)
+CUresult weir_on_array_3d_create(
+	enum weir_call call, CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *a)
 {
-	COUNTED_CREATE(cuArray3DCreate_v2, a ? array_bytes(a->Width, a->Height, a->Depth, a->Format, a->NumChannels, a->Flags) : 0,
-		       pHandle, a);
+	COUNTED_CREATE(cuArray3DCreate_v2,
+		a ? array_bytes(a->Width, a->Height, a->Depth, a->Format, a->NumChannels, a->Flags) : 0,
+		pHandle, a);
 	return settle(r, WEIR_KIND_ARRAY, r ? 0 : (uintptr_t)*pHandle, bytes);
 }
 
-CUresult weir_on_array_3d_create_v1(enum weir_call call, CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR_v1 *a)
+CUresult weir_on_array_3d_create_v1(
+	enum weir_call call, CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR_v1 *a)
 {
-	COUNTED_CREATE(cuArray3DCreate, a ? array_bytes(a->Width, a->Height, a->Depth, a->Format, a->NumChannels, a->Flags) : 0,
-		       pHandle, a);
+	COUNTED_CREATE(cuArray3DCreate,
+		a ? array_bytes(a->Width, a->Height, a->Depth, a->Format, a->NumChannels, a->Flags) : 0,
+		pHandle, a);
 	return settle(r, WEIR_KIND_ARRAY, r ? 0 : (uintptr_t)*pHandle, bytes);
 }
 
@@ -243,7 +255,8 @@ static uint64_t mipmap_bytes(const CUDA_ARRAY3D_DESCRIPTOR *a, unsigned levels)
 	return total;
 }
 
-CUresult weir_on_mipmap_create(enum weir_call call, CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *a, unsigned int levels)
+CUresult weir_on_mipmap_create(enum weir_call call, CUmipmappedArray *pHandle,
+	const CUDA_ARRAY3D_DESCRIPTOR *a, unsigned int levels)
 {
 	COUNTED_CREATE(cuMipmappedArrayCreate, a ? mipmap_bytes(a, levels) : 0, pHandle, a, levels);
 	return settle(r, WEIR_KIND_MIPMAP, r ? 0 : (uintptr_t)*pHandle, bytes);
@@ -255,7 +268,8 @@ CUresult weir_on_mipmap_destroy(enum weir_call call, CUmipmappedArray hMipmapped
 }
 
 /* The size of another process's memory is known only once it is open. */
-CUresult weir_on_ipc_open(enum weir_call call, CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)
+CUresult weir_on_ipc_open(
+	enum weir_call call, CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)
 {
 	DRIVER_OR_RETURN(cuIpcOpenMemHandle_v2);
 	CUresult r = real(pdptr, handle, Flags);
@@ -280,7 +294,8 @@ CUresult weir_on_ipc_close(enum weir_call call, CUdeviceptr dptr)
 	return give(call, WEIR_KIND_IPC, dptr);
 }
 
-CUresult weir_on_external_import(enum weir_call call, CUexternalMemory *pHandle, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *d)
+CUresult weir_on_external_import(
+	enum weir_call call, CUexternalMemory *pHandle, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *d)
 {
 	COUNTED_CREATE(cuImportExternalMemory, d ? d->size : 0, pHandle, d);
 	return settle(r, WEIR_KIND_EXTERNAL, r ? 0 : (uintptr_t)*pHandle, bytes);

@@ -1,9 +1,10 @@
 /*
  * This process in its job: the socket to the agent, the shared page, fork and exit.
  *
- * WEIR_SOCKET names the agent's socket and WEIR_JOB the job. At the first call that needs it the process
- * says HELLO and gets a slot and the page. Both are kept for the life of the process: if the agent dies
- * the page still tells the terms, and the next agent is told what the process holds (rejoin).
+ * WEIR_SOCKET names the agent's socket and WEIR_JOB the job. At the first call that needs it the
+ * process says HELLO and gets a slot and the page. Both are kept for the life of the process: if
+ * the agent dies the page still tells the terms, and the next agent is told what the process holds
+ * (rejoin).
  *
  * If the agent cannot be reached at first, or refuses, there is no share: cuInit gives
  * CUDA_ERROR_SYSTEM_NOT_READY and the reason is said once on standard error. The program is not run
@@ -128,14 +129,16 @@ static ssize_t receive(int sock, union packet *p, int *page)
 		struct cmsghdr align;
 		char room[CMSG_SPACE(sizeof(int))];
 	} control;
-	struct msghdr m = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+	struct msghdr m = {
+		.msg_iov = &io, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
 	ssize_t n;
 	*page = -1;
 	do
 		n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
 	while (n < 0 && errno == EINTR);
 	struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+		c->cmsg_len == CMSG_LEN(sizeof(int)))
 		memcpy(page, CMSG_DATA(c), sizeof(int));
 	return n;
 }
@@ -143,7 +146,8 @@ static ssize_t receive(int sock, union packet *p, int *page)
 static bool page_fits(const struct weir_header *h)
 {
 	return h->magic == WEIR_MAGIC && h->version == WEIR_VERSION && h->page_size == WEIR_PAGE_SIZE &&
-	       h->slot_count == WEIR_SLOT_COUNT && h->slot_size == WEIR_SLOT_SIZE && h->slots_offset == WEIR_SLOTS_OFFSET;
+		h->slot_count == WEIR_SLOT_COUNT && h->slot_size == WEIR_SLOT_SIZE &&
+		h->slots_offset == WEIR_SLOTS_OFFSET;
 }
 
 static struct weir_header *map_page(int fd)
@@ -165,22 +169,25 @@ static int kept_page = -1; /* descriptor of the page, sent along when rejoining 
 static bool same_page(int a, int b)
 {
 	struct stat x, y;
-	return a >= 0 && b >= 0 && fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+	return a >= 0 && b >= 0 && fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev &&
+		x.st_ino == y.st_ino;
 }
 
-/* adopt takes the slot on the page that the agent sent. An agent that returns gives the same page and
- * slot, and then nothing moves under the threads that count. On another page the former one stays
- * mapped, as threads may wait on it. */
+/* adopt takes the slot on the page that the agent sent. An agent that returns gives the same page
+ * and slot, and then nothing moves under the threads that count. On another page the former one
+ * stays mapped, as threads may wait on it. */
 static bool adopt(int page, const struct weir_welcome *w)
 {
 	bool same = same_page(page, kept_page);
 	struct weir_header *h = same ? weir_page() : map_page(page);
 	if (!h || w->slot >= WEIR_SLOT_COUNT)
 		return false;
-	struct weir_slot *slot = (struct weir_slot *)((char *)h + WEIR_SLOTS_OFFSET) + w->slot, *old = weir_slot();
+	struct weir_slot *slot = (struct weir_slot *)((char *)h + WEIR_SLOTS_OFFSET) + w->slot,
+					 *old = weir_slot();
 	weir_set(&slot->state, WEIR_STATE_ATTACHED);
 	if (old && old != slot)
-		weir_add(&slot->mem_used_bytes, __atomic_exchange_n(&old->mem_used_bytes, 0, __ATOMIC_SEQ_CST));
+		weir_add(
+			&slot->mem_used_bytes, __atomic_exchange_n(&old->mem_used_bytes, 0, __ATOMIC_SEQ_CST));
 	weir.slot_number = w->slot;
 	__atomic_store_n(&weir.notes, (w->flags & WEIR_FLAG_NOTES) != 0, __ATOMIC_SEQ_CST);
 	weir.generation = w->generation;
@@ -232,8 +239,8 @@ static void say_once(const char *why, int size)
 	weir_say("no share of the GPU for this program: %.*s", size, why);
 }
 
-/* join says HELLO on a fresh socket and takes the slot. With rejoin the process keeps its page and slot
- * if the agent gives the same ones. */
+/* join says HELLO on a fresh socket and takes the slot. With rejoin the process keeps its page and
+ * slot if the agent gives the same ones. */
 static bool join(bool rejoin)
 {
 	int sock = dial(), page;
@@ -268,8 +275,8 @@ static bool join(bool rejoin)
 	return true;
 }
 
-/* In a child of fork nothing of the parent's is held: not its slot, its streams, its memory. Locks may
- * have been held by threads that the child does not have. */
+/* In a child of fork nothing of the parent's is held: not its slot, its streams, its memory. Locks
+ * may have been held by threads that the child does not have. */
 static void forked(void)
 {
 	int sock = weir.sock;
@@ -333,11 +340,13 @@ static void hang_up(void)
 	weir.sock = -1;
 }
 
-/* put sends a message; true: it is on its way. It never waits: an agent that does not read has the page. */
+/* put sends a message; true: it is on its way. It never waits: an agent that does not read has the
+ * page. */
 static bool put(const void *message)
 {
 	pthread_mutex_lock(&sock_lock);
-	bool sent = weir.sock >= 0 && send(weir.sock, message, WEIR_MSG_SIZE, MSG_NOSIGNAL | MSG_DONTWAIT) == WEIR_MSG_SIZE;
+	bool sent = weir.sock >= 0 &&
+		send(weir.sock, message, WEIR_MSG_SIZE, MSG_NOSIGNAL | MSG_DONTWAIT) == WEIR_MSG_SIZE;
 	if (!sent && weir.sock >= 0 && errno != EAGAIN)
 		hang_up();
 	pthread_mutex_unlock(&sock_lock);

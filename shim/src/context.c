@@ -1,11 +1,11 @@
 /*
- * Contexts. A job has one GPU, and contexts are made on that one only: what is done on another would be
- * neither counted there nor its share. What a context takes is counted before it is made, as far as that is
- * known from others of the job or of the device, and corrected afterwards. Before a context is destroyed,
- * weir lets go of the events it has in it.
+ * Contexts. A job has one GPU, and contexts are made on that one only: what is done on another
+ * would be neither counted there nor its share. What a context takes is counted before it is made,
+ * as far as that is known from others of the job or of the device, and corrected afterwards. Before
+ * a context is destroyed, weir lets go of the events it has in it.
  *
- * A primary context goes when it is released as often as it was retained. weir does not count along:
- * any release lets go of the events, and those of a context that stays are made anew.
+ * A primary context goes when it is released as often as it was retained. weir does not count
+ * along: any release lets go of the events, and those of a context that stays are made anew.
  */
 #include "weir.h"
 
@@ -22,8 +22,8 @@ static void gone(CUcontext ctx)
 		weir_context_gone(ctx);
 }
 
-/* weir_device_is_ours tells whether the device is the job's, by the UUID on the page; without one there, or
- * with a driver that does not tell, every device is. */
+/* weir_device_is_ours tells whether the device is the job's, by the UUID on the page; without one
+ * there, or with a driver that does not tell, every device is. */
 bool weir_device_is_ours(CUdevice dev)
 {
 	static const unsigned char none[16];
@@ -46,7 +46,8 @@ static CUresult before(CUdevice dev, uint64_t *reserved)
 		return CUDA_SUCCESS;
 	if (!weir_device_is_ours(dev)) {
 		if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
-			weir_say("device %d is not the GPU of this job, which has one: leave CUDA_VISIBLE_DEVICES as weir exec sets it", dev);
+			weir_say("device %d is not the GPU of this job, which has one: "
+				"leave CUDA_VISIBLE_DEVICES as weir exec sets it", dev);
 		return CUDA_ERROR_INVALID_DEVICE;
 	}
 	uint64_t bytes = weir_get(&weir_page()->context_bytes);
@@ -60,11 +61,14 @@ static CUresult before(CUdevice dev, uint64_t *reserved)
 static void learned(uint64_t bytes)
 {
 	uint64_t *most = &weir_page()->context_bytes, known = weir_get(most);
-	while (bytes > known && bytes <= weir_cap() && !__atomic_compare_exchange_n(most, &known, bytes, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+	while (bytes > known && bytes <= weir_cap() &&
+		!__atomic_compare_exchange_n(
+			most, &known, bytes, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		;
 }
 
-/* after settles what a context takes; false: it is more than the job may hold, and was not known before. */
+/* after settles what a context takes; false: it is more than the job may hold, and was not known
+ * before. */
 static bool after(CUresult r, uint64_t reserved)
 {
 	uint64_t now = 0, was;
@@ -115,7 +119,8 @@ CUresult weir_on_ctx_create(enum weir_call call, CUcontext *ctx, unsigned int fl
 	return made(r, r == CUDA_SUCCESS ? *ctx : NULL, reserved);
 }
 
-CUresult weir_on_ctx_create_v3(enum weir_call call, CUcontext *ctx, CUexecAffinityParam *params, int n, unsigned int flags, CUdevice dev)
+CUresult weir_on_ctx_create_v3(enum weir_call call, CUcontext *ctx, CUexecAffinityParam *params,
+	int n, unsigned int flags, CUdevice dev)
 {
 	weir_fn_cuCtxCreate_v3 real = (weir_fn_cuCtxCreate_v3)weir_real(call);
 	uint64_t reserved;
@@ -128,7 +133,8 @@ CUresult weir_on_ctx_create_v3(enum weir_call call, CUcontext *ctx, CUexecAffini
 	return made(r, r == CUDA_SUCCESS ? *ctx : NULL, reserved);
 }
 
-CUresult weir_on_ctx_create_v4(enum weir_call call, CUcontext *ctx, CUctxCreateParams *params, unsigned int flags, CUdevice dev)
+CUresult weir_on_ctx_create_v4(enum weir_call call, CUcontext *ctx, CUctxCreateParams *params,
+	unsigned int flags, CUdevice dev)
 {
 	weir_fn_cuCtxCreate_v4 real = (weir_fn_cuCtxCreate_v4)weir_real(call);
 	uint64_t reserved;
@@ -141,8 +147,8 @@ CUresult weir_on_ctx_create_v4(enum weir_call call, CUcontext *ctx, CUctxCreateP
 	return made(r, r == CUDA_SUCCESS ? *ctx : NULL, reserved);
 }
 
-/* active tells whether the device's primary context is there. Programs retain it again and again; only
- * its coming and going is worth a look at what it takes. */
+/* active tells whether the device's primary context is there. Programs retain it again and again;
+ * only its coming and going is worth a look at what it takes. */
 static bool active(CUdevice dev)
 {
 	weir_fn_cuDevicePrimaryCtxGetState get = WEIR_DRIVER(cuDevicePrimaryCtxGetState);

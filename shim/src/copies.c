@@ -1,6 +1,6 @@
 /*
- * How many bytes a copy moves, from its parameters. The pointers are the program's; the driver would
- * read them the same way.
+ * How many bytes a copy moves, from its parameters. The pointers are the program's; the driver
+ * would read them the same way.
  */
 #include "weir.h"
 

@@ -1,6 +1,6 @@
 /*
- * The layouts of the driver's structures that weir looks into, and the constants it uses, as NVIDIA's
- * driver API documents them. Fields that weir does not read are kept for their size only.
+ * The layouts of the driver's structures that weir looks into, and the constants it uses, as
+ * NVIDIA's driver API documents them. Fields that weir does not read are kept for their size only.
  */
 #ifndef WEIR_CUDA_ABI_H
 #define WEIR_CUDA_ABI_H

@@ -1,16 +1,16 @@
 /*
  * Why dlsym is replaced, and how.
  *
- * Most CUDA programs do not link to libcuda.so.1: the CUDA runtime, often linked into the program or
- * one of its libraries, opens it with dlopen and asks dlsym for its functions, as do Triton, JAX, CuPy
- * and NVML's users. Preloaded functions of the same names are not found that way, because dlsym looks in
- * the library it is given. So weir exports dlsym too. It answers with a wrapper if the name is listed
- * and what the real dlsym finds is the driver's; all else is the real dlsym's.
+ * Most CUDA programs do not link to libcuda.so.1: the CUDA runtime, often linked into the program
+ * or one of its libraries, opens it with dlopen and asks dlsym for its functions, as do Triton,
+ * JAX, CuPy and NVML's users. Preloaded functions of the same names are not found that way, because
+ * dlsym looks in the library it is given. So weir exports dlsym too. It answers with a wrapper if
+ * the name is listed and what the real dlsym finds is the driver's; all else is the real dlsym's.
  *
- * The real dlsym takes the meaning of RTLD_NEXT and the name space from its caller's address. So it must
- * see the program's return address and not one in this library: the exported dlsym is a few instructions
- * that ask weir_dlsym_filter and then jump, with the stack as they found it. That is why it is in
- * assembly: a compiler may or may not turn a call into a jump.
+ * The real dlsym takes the meaning of RTLD_NEXT and the name space from its caller's address. So it
+ * must see the program's return address and not one in this library: the exported dlsym is a few
+ * instructions that ask weir_dlsym_filter and then jump, with the stack as they found it. That is
+ * why it is in assembly: a compiler may or may not turn a call into a jump.
  *
  * The real dlsym itself cannot be looked up with dlsym. dlvsym finds it under the version of the C
  * library's base.
@@ -23,14 +23,17 @@
 typedef void *(*dlsym_fn)(void *, const char *);
 
 __attribute__((visibility("hidden"))) void *weir_dlsym_next; /* where the assembly jumps */
-__attribute__((visibility("hidden"))) extern char weir_dlsym_entry[]; /* weir's own dlsym, whichever that name means here */
+/* weir's own dlsym, whichever that name means here */
+__attribute__((visibility("hidden"))) extern char weir_dlsym_entry[];
 
-/* Sanitizers call dlsym before instrumented code may run, so what they reach is not instrumented. */
+/* Sanitizers call dlsym before instrumented code may run, so what they reach is not instrumented.
+ * */
 #define PLAIN __attribute__((no_sanitize("address", "thread", "undefined")))
 
 static PLAIN void find_dlsym(void)
 {
-	static const char *const versions[] = {"GLIBC_2.2.5", "GLIBC_2.17", "GLIBC_2.34", "GLIBC_2.27", "GLIBC_2.36"};
+	static const char *const versions[] = {
+		"GLIBC_2.2.5", "GLIBC_2.17", "GLIBC_2.34", "GLIBC_2.27", "GLIBC_2.36"};
 	for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
 		void *p = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
 		if (p && p != (void *)weir_dlsym_entry) {
@@ -68,7 +71,8 @@ static PLAIN bool named(const char *name, const char *prefix)
 static void *choose(void *handle, const char *name, bool cuda);
 
 /* weir_dlsym_filter gives the wrapper to answer with, or NULL to leave it to the real dlsym. */
-__attribute__((visibility("hidden"), used)) PLAIN void *weir_dlsym_filter(void *handle, const char *name)
+__attribute__((visibility("hidden"), used)) PLAIN void *weir_dlsym_filter(
+	void *handle, const char *name)
 {
 	if (!weir_dlsym_next) {
 		find_dlsym();

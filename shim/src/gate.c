@@ -1,9 +1,10 @@
 /*
  * The gate: every launch passes here.
  *
- * The agent opens and closes a word on the shared page. A thread first says that it is launching, then
- * looks at the word again; the watcher, when the gate closes, first sees the word, then looks who is
- * launching. So after a close either the thread turns back or the watcher waits for its launch.
+ * The agent opens and closes a word on the shared page. A thread first says that it is launching,
+ * then looks at the word again; the watcher, when the gate closes, first sees the word, then looks
+ * who is launching. So after a close either the thread turns back or the watcher waits for its
+ * launch.
  */
 #include "weir.h"
 
@@ -37,14 +38,15 @@ static inline bool open_at(uint32_t gate)
 	return (gate & 1) && gate != weir_peek(&weir.expired);
 }
 
-/* weir_gate_open tells whether a launch may pass: also when there is no agent left to open the gate. */
+/* weir_gate_open tells whether a launch may pass: also when there is no agent left to open the
+ * gate. */
 bool weir_gate_open(struct weir_header *h)
 {
 	return open_at(weir_get(&h->gate)) || weir_get(&weir.agent_gone) || weir_get(&weir.stopping);
 }
 
-/* weir_gate_wait returns once the gate is open. The agent is told once for each time that the process
- * begins to wait or the gate's value changes. */
+/* weir_gate_wait returns once the gate is open. The agent is told once for each time that the
+ * process begins to wait or the gate's value changes. */
 void weir_gate_wait(struct weir_header *h)
 {
 	struct weir_slot *slot = weir_slot();
@@ -69,8 +71,8 @@ void weir_gate_wait(struct weir_header *h)
 	weir_sub(&slot->waiting, 1);
 }
 
-/* opened tells the agent of the first launch of a batch at once: it goes by these numbers to see whether
- * the process has work. */
+/* opened tells the agent of the first launch of a batch at once: it goes by these numbers to see
+ * whether the process has work. */
 static void opened(uint64_t ns)
 {
 	struct weir_slot *slot = weir_slot();
@@ -79,19 +81,23 @@ static void opened(uint64_t ns)
 }
 
 /*
- * uncertain tells whether the next launch of f could take many times the bound although few do: f has not been
- * measured yet, or its launches differ so much that their mean deviation is above their mean, and some are long. Where
- * the mean is short, waiting for each would cost more than it is worth.
+ * uncertain tells whether the next launch of f could take many times the bound although few do: f
+ * has not been measured yet, or its launches differ so much that their mean deviation is above
+ * their mean, and some are long. Where the mean is short, waiting for each would cost more than it
+ * is worth.
  */
 static bool uncertain(struct weir_function *f, uint64_t quantum)
 {
 	enum { LONG = 128 }; /* quanta: 16 times the bound */
 	uint32_t mean = weir_peek(&f->slow);
-	return weir_peek(&f->samples) == 0 || (mean > quantum && weir_peek(&f->spread) > mean && weir_peek(&f->most) > LONG * quantum);
+	return weir_peek(&f->samples) == 0 ||
+		(mean > quantum && weir_peek(&f->spread) > mean && weir_peek(&f->most) > LONG * quantum);
 }
 
-/* try_slow does what a launch needs beyond the fast path; false: look again. The stream's lock is held. */
-static bool try_slow(struct weir_ticket *t, struct weir_stream *s, struct weir_function *f, struct weir_header *h)
+/* try_slow does what a launch needs beyond the fast path; false: look again. The stream's lock is
+ * held. */
+static bool try_slow(
+	struct weir_ticket *t, struct weir_stream *s, struct weir_function *f, struct weir_header *h)
 {
 	uint64_t guess = weir_peek(&f->guess), w = weir_get(&s->word);
 	uint64_t quantum = weir_bound(h) / 8 / WEIR_UNIT_NS;
@@ -103,13 +109,17 @@ static bool try_slow(struct weir_ticket *t, struct weir_stream *s, struct weir_f
 	if (marked && weir_make_room(s, guess * WEIR_UNIT_NS, unknown && weir_get(&weir.uncertain)))
 		return false;
 	w = weir_get(&s->word);
-	/* What is long by itself is marked at once, so that its time is known and not that until somebody looked. */
+	/* What is long by itself is marked at once, so that its time is known and not that until
+	 * somebody looked. */
 	bool single = sample || guess > quantum;
 	if (weir_word_count(w) == 0)
 		weir_begin_batch(s, sample || (s->head == s->tail && (single || s->head % 16 == 0)));
-	w = __atomic_fetch_add(&s->word, WEIR_LAUNCHING + (weir_word_count(w) < UINT16_MAX / 2 ? WEIR_COUNT + guess : 0), __ATOMIC_SEQ_CST);
+	w = __atomic_fetch_add(&s->word,
+		WEIR_LAUNCHING + (weir_word_count(w) < UINT16_MAX / 2 ? WEIR_COUNT + guess : 0),
+		__ATOMIC_SEQ_CST);
 	if (!weir_gate_open(h)) {
-		weir_sub(&s->word, WEIR_LAUNCHING); /* its share of the batch stays: harmless, and safe from a close in between */
+		/* its share of the batch stays: harmless, and safe from a close in between */
+		weir_sub(&s->word, WEIR_LAUNCHING);
 		s->from = WEIR_FROM_NOWHERE;
 		return false;
 	}
@@ -125,7 +135,8 @@ static bool try_slow(struct weir_ticket *t, struct weir_stream *s, struct weir_f
 	return true;
 }
 
-static __attribute__((noinline)) void enter_slow(struct weir_ticket *t, struct weir_stream *s, struct weir_function *f)
+static __attribute__((noinline)) void enter_slow(
+	struct weir_ticket *t, struct weir_stream *s, struct weir_function *f)
 {
 	for (;;) {
 		struct weir_header *h = weir_page();
@@ -141,9 +152,10 @@ static __attribute__((noinline)) void enter_slow(struct weir_ticket *t, struct w
 		weir_watcher_wake();
 }
 
-/* weir_enter waits until the launch may go to the device; false: it is not metered, and weir_leave is not
- * to be called. Key and size name what is launched, for the prediction of its time. */
-bool weir_enter(struct weir_ticket *t, uintptr_t key, uint64_t size, CUstream stream, int per_thread)
+/* weir_enter waits until the launch may go to the device; false: it is not metered, and weir_leave
+ * is not to be called. Key and size name what is launched, for the prediction of its time. */
+bool weir_enter(
+	struct weir_ticket *t, uintptr_t key, uint64_t size, CUstream stream, int per_thread)
 {
 	if (weir_unlikely(!weir_ready()) || weir_unlikely(weir_peek(&weir.stopping)))
 		return false;
@@ -162,7 +174,8 @@ bool weir_enter(struct weir_ticket *t, uintptr_t key, uint64_t size, CUstream st
 	t->sample = false;
 	uint32_t gate = weir_get(&h->gate);
 	uint64_t w = weir_peek(&s->word), guess = weir_peek(&f->guess), n = weir_word_count(w);
-	if (weir_likely(open_at(gate) && n - 1 < WEIR_BATCH - 1 && weir_peek(&f->samples) == WEIR_SAMPLES &&
+	if (weir_likely(open_at(gate) && n - 1 < WEIR_BATCH - 1 &&
+			weir_peek(&f->samples) == WEIR_SAMPLES &&
 			weir_word_time(w) + guess <= weir_bound(h) / (8 * WEIR_UNIT_NS))) {
 		__atomic_fetch_add(&s->word, WEIR_LAUNCHING + WEIR_COUNT + guess, __ATOMIC_SEQ_CST);
 		if (weir_likely(weir_get(&h->gate) == gate)) {
@@ -176,12 +189,13 @@ bool weir_enter(struct weir_ticket *t, uintptr_t key, uint64_t size, CUstream st
 	return true;
 }
 
-/* Copies are told apart by their size alone. A copy's first prediction is right for most buses within a
- * factor of two, and corrected like any other. */
+/* Copies are told apart by their size alone. A copy's first prediction is right for most buses
+ * within a factor of two, and corrected like any other. */
 bool weir_enter_copy(struct weir_ticket *t, uint64_t bytes, CUstream stream, int per_thread)
 {
 	static char key; /* an address that no function has */
-	if (weir_likely(bytes < WEIR_LARGE_COPY) || !weir_enter(t, (uintptr_t)&key, bytes, stream, per_thread))
+	if (weir_likely(bytes < WEIR_LARGE_COPY) ||
+		!weir_enter(t, (uintptr_t)&key, bytes, stream, per_thread))
 		return false;
 	__atomic_fetch_add(&weir_slot()->copies_bytes, bytes, __ATOMIC_RELAXED);
 	return true;

@@ -1,8 +1,8 @@
 /*
- * Memory that graphs allocate when they run. The driver keeps it in one allocator for each device, from a
- * graph's first launch until it is trimmed. An instantiated graph is counted at its first launch with all
- * its allocation nodes, which the driver may let share memory; the count then comes down to the driver's
- * own figure.
+ * Memory that graphs allocate when they run. The driver keeps it in one allocator for each device,
+ * from a graph's first launch until it is trimmed. An instantiated graph is counted at its first
+ * launch with all its allocation nodes, which the driver may let share memory; the count then comes
+ * down to the driver's own figure.
  */
 #include "weir.h"
 
@@ -26,8 +26,8 @@ void weir_graphs_reset(void)
 	charged = making = 0;
 }
 
-CUresult weir_on_graph_add_alloc(enum weir_call call, CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t n,
-				 CUDA_MEM_ALLOC_NODE_PARAMS *params)
+CUresult weir_on_graph_add_alloc(enum weir_call call, CUgraphNode *node, CUgraph graph,
+	const CUgraphNode *dependencies, size_t n, CUDA_MEM_ALLOC_NODE_PARAMS *params)
 {
 	weir_fn_cuGraphAddMemAllocNode real = (weir_fn_cuGraphAddMemAllocNode)weir_real(call);
 	if (!real)
@@ -36,8 +36,8 @@ CUresult weir_on_graph_add_alloc(enum weir_call call, CUgraphNode *node, CUgraph
 	return real(node, graph, dependencies, n, params);
 }
 
-CUresult weir_on_graph_add_node(enum weir_call call, CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t n,
-				CUgraphNodeParams *params)
+CUresult weir_on_graph_add_node(enum weir_call call, CUgraphNode *node, CUgraph graph,
+	const CUgraphNode *dependencies, size_t n, CUgraphNodeParams *params)
 {
 	weir_fn_cuGraphAddNode real = (weir_fn_cuGraphAddNode)weir_real(call);
 	if (!real)
@@ -47,8 +47,9 @@ CUresult weir_on_graph_add_node(enum weir_call call, CUgraphNode *node, CUgraph 
 	return real(node, graph, dependencies, n, params);
 }
 
-CUresult weir_on_graph_add_node_v2(enum weir_call call, CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
-				   const CUgraphEdgeData *data, size_t n, CUgraphNodeParams *params)
+CUresult weir_on_graph_add_node_v2(enum weir_call call, CUgraphNode *node, CUgraph graph,
+	const CUgraphNode *dependencies, const CUgraphEdgeData *data, size_t n,
+	CUgraphNodeParams *params)
 {
 	weir_fn_cuGraphAddNode_v2 real = (weir_fn_cuGraphAddNode_v2)weir_real(call);
 	if (!real)
@@ -70,7 +71,8 @@ static uint64_t node_bytes(CUgraphNode node, int depth)
 	CUgraph child;
 	if (!type_of || type_of(node, &type) != CUDA_SUCCESS)
 		return 0;
-	if (type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && params_of && params_of(node, &params) == CUDA_SUCCESS)
+	if (type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && params_of &&
+		params_of(node, &params) == CUDA_SUCCESS)
 		return params.bytesize;
 	if (type == CU_GRAPH_NODE_TYPE_GRAPH && child_of && child_of(node, &child) == CUDA_SUCCESS)
 		return graph_bytes(child, depth + 1);
@@ -102,26 +104,30 @@ static CUresult instantiated(CUresult r, CUgraphExec *exec, CUgraph graph)
 	return r;
 }
 
-CUresult weir_on_graph_instantiate(enum weir_call call, CUgraphExec *exec, CUgraph graph, CUgraphNode *error, char *log, size_t size)
+CUresult weir_on_graph_instantiate(enum weir_call call, CUgraphExec *exec, CUgraph graph,
+	CUgraphNode *error, char *log, size_t size)
 {
 	weir_fn_cuGraphInstantiate_v2 real = (weir_fn_cuGraphInstantiate_v2)weir_real(call);
 	return real ? instantiated(real(exec, graph, error, log, size), exec, graph) : weir_missing();
 }
 
-CUresult weir_on_graph_instantiate_flags(enum weir_call call, CUgraphExec *exec, CUgraph graph, unsigned long long flags)
+CUresult weir_on_graph_instantiate_flags(
+	enum weir_call call, CUgraphExec *exec, CUgraph graph, unsigned long long flags)
 {
 	weir_fn_cuGraphInstantiateWithFlags real = (weir_fn_cuGraphInstantiateWithFlags)weir_real(call);
 	return real ? instantiated(real(exec, graph, flags), exec, graph) : weir_missing();
 }
 
-CUresult weir_on_graph_instantiate_params(enum weir_call call, CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+CUresult weir_on_graph_instantiate_params(
+	enum weir_call call, CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params)
 {
-	weir_fn_cuGraphInstantiateWithParams real = (weir_fn_cuGraphInstantiateWithParams)weir_real(call);
+	weir_fn_cuGraphInstantiateWithParams real =
+		(weir_fn_cuGraphInstantiateWithParams)weir_real(call);
 	return real ? instantiated(real(exec, graph, params), exec, graph) : weir_missing();
 }
 
-/* settle brings the count to what the driver says it keeps for graphs, with what is counted for launches under way; if it
- * does not say, back by n. */
+/* settle brings the count to what the driver says it keeps for graphs, with what is counted for
+ * launches under way; if it does not say, back by n. */
 static void settle(uint64_t n)
 {
 	weir_fn_cuCtxGetDevice device = WEIR_DRIVER(cuCtxGetDevice);
@@ -130,13 +136,16 @@ static void settle(uint64_t n)
 	uint64_t reserved = 0;
 	pthread_mutex_lock(&lock); /* an old figure must not lower what has been counted since */
 	bool told = device && get && device(&d) == CUDA_SUCCESS &&
-		    get(d, (CUgraphMem_attribute)CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &reserved) == CUDA_SUCCESS;
+		get(d, (CUgraphMem_attribute)CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &reserved) ==
+			CUDA_SUCCESS;
 	uint64_t want = told ? reserved + making : charged > n ? charged - n : 0;
-	uint64_t over = charged > want ? charged - want : 0, under = want > charged ? want - charged : 0;
+	uint64_t over = charged > want ? charged - want : 0,
+			 under = want > charged ? want - charged : 0;
 	charged = want;
 	pthread_mutex_unlock(&lock);
 	weir_release(over);
-	if (under && !weir_reserve(under)) { /* the device has it already, so it counts, though it be too much */
+	/* the device has it already, so it counts, though it be too much */
+	if (under && !weir_reserve(under)) {
 		weir_add(&weir_slot()->mem_used_bytes, under);
 		__atomic_fetch_or(&weir_slot()->error_flags, WEIR_ERROR_OVERDRAFT, __ATOMIC_RELAXED);
 	}
@@ -149,7 +158,8 @@ static bool begin(CUgraphExec exec, uint64_t *counted)
 	void *at;
 	*counted = 0;
 	uintptr_t now = __atomic_load_n(&trims, __ATOMIC_RELAXED);
-	if (!__atomic_load_n(&any, __ATOMIC_RELAXED) || !weir_sizes_get(WEIR_KIND_GRAPH, (uintptr_t)exec, &n, &at) || (uintptr_t)at == now)
+	if (!__atomic_load_n(&any, __ATOMIC_RELAXED) ||
+		!weir_sizes_get(WEIR_KIND_GRAPH, (uintptr_t)exec, &n, &at) || (uintptr_t)at == now)
 		return true;
 	if (!weir_reserve(n))
 		return false;
@@ -212,7 +222,8 @@ CUresult weir_on_graph_mem_trim(enum weir_call call, CUdevice device)
 	weir_fn_cuDeviceGraphMemTrim real = (weir_fn_cuDeviceGraphMemTrim)weir_real(call);
 	if (!real)
 		return weir_missing();
-	/* A graph launched meanwhile may or may not have lost its memory: it is counted as if it had. */
+	/* A graph launched meanwhile may or may not have lost its memory: it is counted as if it had.
+	 * */
 	__atomic_fetch_add(&trims, 1, __ATOMIC_SEQ_CST);
 	CUresult r = real(device);
 	if (r == CUDA_SUCCESS && weir_ready()) {

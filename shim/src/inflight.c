@@ -1,13 +1,14 @@
 /*
  * What is in flight, in time.
  *
- * Launches on a stream are grouped into batches; behind a batch an event is recorded, its mark. A batch
- * ends when its predicted time reaches an eighth of the bound, at WEIR_BATCH launches, or when the
- * watcher finds it left open. The predicted time of all marks not seen complete is what is in flight; a
- * thread whose batch would take it over the bound waits for the oldest mark.
+ * Launches on a stream are grouped into batches; behind a batch an event is recorded, its mark. A
+ * batch ends when its predicted time reaches an eighth of the bound, at WEIR_BATCH launches, or
+ * when the watcher finds it left open. The predicted time of all marks not seen complete is what is
+ * in flight; a thread whose batch would take it over the bound waits for the oldest mark.
  *
- * The time between two marks of a stream that stayed busy, or between an event before a batch and its
- * mark, is the batch's true time. It corrects the predictions, and it is what the program is accounted for.
+ * The time between two marks of a stream that stayed busy, or between an event before a batch and
+ * its mark, is the batch's true time. It corrects the predictions, and it is what the program is
+ * accounted for.
  *
  * Everything here needs the stream's lock.
  */
@@ -43,9 +44,11 @@ static bool record(struct weir_stream *s, CUevent *event, bool by_watcher)
 		return false;
 	int mode = weir_relax();
 	void *pushed = by_watcher || !*event ? push(s->ctx) : NULL;
-	/* The watcher has a per-thread stream of its own; the legacy stream waits for those of all threads. */
+	/* The watcher has a per-thread stream of its own; the legacy stream waits for those of all
+	 * threads. */
 	CUstream on = by_watcher && s->handle == CU_STREAM_PER_THREAD ? CU_STREAM_LEGACY : s->handle;
-	bool ok = (*event || create(event, CU_EVENT_BLOCKING_SYNC) == CUDA_SUCCESS) && put(*event, on) == CUDA_SUCCESS;
+	bool ok = (*event || create(event, CU_EVENT_BLOCKING_SYNC) == CUDA_SUCCESS) &&
+		put(*event, on) == CUDA_SUCCESS;
 	pop(pushed);
 	weir_unrelax(mode);
 	return ok;
@@ -64,13 +67,15 @@ void weir_begin_batch(struct weir_stream *s, bool measure)
 		s->from = WEIR_FROM_BEGIN;
 }
 
-/* weir_close_batch ends the open batch, if any, with a mark; false: it could not be marked and stays open. */
+/* weir_close_batch ends the open batch, if any, with a mark; false: it could not be marked and
+ * stays open. */
 bool weir_close_batch(struct weir_stream *s, bool by_watcher)
 {
 	uint64_t w = weir_get(&s->word);
 	if (weir_word_count(w) == 0)
 		return true;
-	/* One place is left free: the mark before the oldest may be what the oldest is measured from. */
+	/* One place is left free: the mark before the oldest may be what the oldest is measured from.
+	 * */
 	if (s->head - s->tail >= WEIR_MARKS - 1)
 		weir_reap(s);
 	struct weir_mark *m = mark(s, s->head);
@@ -80,7 +85,8 @@ bool weir_close_batch(struct weir_stream *s, bool by_watcher)
 	m->ns = weir_word_time(w) * WEIR_UNIT_NS;
 	m->count = weir_word_count(w);
 	m->function = __atomic_exchange_n(&s->only, NULL, __ATOMIC_SEQ_CST);
-	m->least_ns = m->function ? (uint64_t)weir_peek(&m->function->least) * WEIR_UNIT_NS * m->count : 0;
+	m->least_ns =
+		m->function ? (uint64_t)weir_peek(&m->function->least) * WEIR_UNIT_NS * m->count : 0;
 	m->from = s->from;
 	m->uncertain = s->uncertain;
 	s->stale = s->uncertain = false;
@@ -88,7 +94,8 @@ bool weir_close_batch(struct weir_stream *s, bool by_watcher)
 	if (weir_add(&weir.inflight_ns, m->ns) == m->ns)
 		weir_set(&weir.progress_ns, weir_now());
 	struct weir_slot *slot = weir_slot();
-	__atomic_fetch_add(&slot->launches, m->count - 1, __ATOMIC_RELAXED); /* the first was counted as it opened the batch */
+	/* the first was counted as it opened the batch */
+	__atomic_fetch_add(&slot->launches, m->count - 1, __ATOMIC_RELAXED);
 	weir_set(&slot->inflight_ns, weir_get(&weir.inflight_ns));
 	return true;
 }
@@ -105,18 +112,21 @@ static bool elapsed(CUevent from, CUevent to, uint64_t *ns)
 	return true;
 }
 
-/* measured takes the true time of a complete mark. A batch of several functions tells nothing of each,
- * only that the predictions as a whole are off. */
+/* measured takes the true time of a complete mark. A batch of several functions tells nothing of
+ * each, only that the predictions as a whole are off. */
 static void measured(struct weir_stream *s, struct weir_mark *m)
 {
 	static uint32_t off;
 	uint64_t ns = m->ns;
-	CUevent from = m->from == WEIR_FROM_BEGIN ? m->begin : m->from == WEIR_FROM_MARK ? mark(s, s->tail - 1)->end : NULL;
+	CUevent from = m->from == WEIR_FROM_BEGIN ? m->begin
+		: m->from == WEIR_FROM_MARK           ? mark(s, s->tail - 1)->end
+											  : NULL;
 	bool known = elapsed(from, m->end, &ns);
 	__atomic_fetch_add(&weir_slot()->device_ns_total, ns, __ATOMIC_RELAXED);
 	if (m->function && known)
 		weir_function_measured(m->function, ns / m->count);
-	else if (!m->function && known && (ns > m->ns + m->ns / 2 || ns < m->ns / 2) && __atomic_add_fetch(&off, 1, __ATOMIC_RELAXED) % 64 == 0)
+	else if (!m->function && known && (ns > m->ns + m->ns / 2 || ns < m->ns / 2) &&
+		__atomic_add_fetch(&off, 1, __ATOMIC_RELAXED) % 64 == 0)
 		weir_functions_distrust();
 }
 
@@ -157,7 +167,8 @@ void weir_forget_marks(struct weir_stream *s)
 	__atomic_store_n(&s->only, NULL, __ATOMIC_SEQ_CST);
 }
 
-/* what is waited for: an event, the predicted time of its batch and what that has always taken; no event: nothing. */
+/* what is waited for: an event, the predicted time of its batch and what that has always taken; no
+ * event: nothing. */
 struct target {
 	CUevent end;
 	uint64_t ns, least_ns;
@@ -183,7 +194,8 @@ static struct target oldest(struct weir_stream *s)
 	return t;
 }
 
-/* doze sleeps for so long, without the 50 us by which the kernel may let an ordinary thread sleep longer. */
+/* doze sleeps for so long, without the 50 us by which the kernel may let an ordinary thread sleep
+ * longer. */
 static void doze(uint64_t ns)
 {
 	struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
@@ -197,13 +209,15 @@ static void doze(uint64_t ns)
 }
 
 /*
- * nap is how long to sleep when the batch that runs has done so for since, and part of it, excess, has to pass. Predictions are means:
- * a batch may end long before, and the device would run dry. So the thread looks at the event from when it can have come, rarely
- * enough that it costs little, and often enough that little time is lost.
+ * nap is how long to sleep when the batch that runs has done so for since, and part of it, excess,
+ * has to pass. Predictions are means: a batch may end long before, and the device would run dry. So
+ * the thread looks at the event from when it can have come, rarely enough that it costs little, and
+ * often enough that little time is lost.
  */
 static uint64_t nap(uint64_t least, uint64_t since, uint64_t excess)
 {
-	enum { WAKE_NS = 10000, LOOK_NS = 20000 }; /* what waking takes; the shortest time between two looks */
+	/* what waking takes; the shortest time between two looks */
+	enum { WAKE_NS = 10000, LOOK_NS = 20000 };
 	uint64_t ns = least > since ? least - since : since / 8;
 	if (ns < LOOK_NS)
 		ns = LOOK_NS;
@@ -222,9 +236,9 @@ static void wait_for(CUevent e)
 }
 
 /*
- * glance lets some time pass until a launch that has run since then, and that others must not join, is looked at again. The
- * device has nothing to do from its end until then, so that is a small part of its time. Waking from an event would take
- * longer than most such launches last.
+ * glance lets some time pass until a launch that has run since then, and that others must not join,
+ * is looked at again. The device has nothing to do from its end until then, so that is a small part
+ * of its time. Waking from an event would take longer than most such launches last.
  */
 static void glance(uint64_t since)
 {
@@ -236,13 +250,13 @@ static void glance(uint64_t since)
 }
 
 /*
- * weir_make_room waits until a launch of ns may join what is in flight, giving the lock up meanwhile; true
- * if it had to, so that the caller looks at everything again.
+ * weir_make_room waits until a launch of ns may join what is in flight, giving the lock up
+ * meanwhile; true if it had to, so that the caller looks at everything again.
  *
- * In flight is the predicted time of all marks less what has passed since the device last came to one. A
- * launch that is longer than the bound by itself goes when the device is about to run dry; one whose
- * time could be anything does not join another such (alone), unless the device has come to no mark for so long that
- * what runs may be waiting for this very launch.
+ * In flight is the predicted time of all marks less what has passed since the device last came to
+ * one. A launch that is longer than the bound by itself goes when the device is about to run dry;
+ * one whose time could be anything does not join another such (alone), unless the device has come
+ * to no mark for so long that what runs may be waiting for this very launch.
  */
 bool weir_make_room(struct weir_stream *s, uint64_t ns, bool alone)
 {
@@ -256,7 +270,8 @@ bool weir_make_room(struct weir_stream *s, uint64_t ns, bool alone)
 		return false;
 	uint64_t since = weir_now() - weir_get(&weir.progress_ns), passed = since < t.ns ? since : t.ns;
 	alone = alone && since < WEIR_FOREVER_NS;
-	uint64_t flying = (total > passed ? total - passed : 0) + weir_word_time(weir_get(&s->word)) * WEIR_UNIT_NS;
+	uint64_t flying =
+		(total > passed ? total - passed : 0) + weir_word_time(weir_get(&s->word)) * WEIR_UNIT_NS;
 	if (!full && !alone && flying <= limit)
 		return false;
 	pthread_mutex_unlock(&s->lock);

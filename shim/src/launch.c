@@ -3,14 +3,17 @@
  */
 #include "weir.h"
 
-CUresult weir_on_launch_ex(enum weir_call call, const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
+CUresult weir_on_launch_ex(
+	enum weir_call call, const CUlaunchConfig *config, CUfunction f, void **params, void **extra)
 {
 	weir_fn_cuLaunchKernelEx real = (weir_fn_cuLaunchKernelEx)weir_real(call);
 	struct weir_ticket t;
 	if (weir_unlikely(!real))
 		return weir_missing();
-	if (!config || !weir_enter(&t, (uintptr_t)f, (uint64_t)config->gridDimX * config->gridDimY * config->gridDimZ, config->hStream,
-				   call == WEIR_cuLaunchKernelEx_ptsz))
+	if (!config ||
+		!weir_enter(&t, (uintptr_t)f,
+			(uint64_t)config->gridDimX * config->gridDimY * config->gridDimZ, config->hStream,
+			call == WEIR_cuLaunchKernelEx_ptsz))
 		return real(config, f, params, extra);
 	CUresult r = real(config, f, params, extra);
 	weir_leave(&t, r);
@@ -18,14 +21,17 @@ CUresult weir_on_launch_ex(enum weir_call call, const CUlaunchConfig *config, CU
 }
 
 /* The parts run at once on several devices; the first one's stream stands for all. */
-CUresult weir_on_launch_multi(enum weir_call call, CUDA_LAUNCH_PARAMS *list, unsigned int n, unsigned int flags)
+CUresult weir_on_launch_multi(
+	enum weir_call call, CUDA_LAUNCH_PARAMS *list, unsigned int n, unsigned int flags)
 {
-	weir_fn_cuLaunchCooperativeKernelMultiDevice real = (weir_fn_cuLaunchCooperativeKernelMultiDevice)weir_real(call);
+	weir_fn_cuLaunchCooperativeKernelMultiDevice real =
+		(weir_fn_cuLaunchCooperativeKernelMultiDevice)weir_real(call);
 	struct weir_ticket t;
 	if (!real)
 		return weir_missing();
-	if (!list || !n || !weir_enter(&t, (uintptr_t)list->function, (uint64_t)list->gridDimX * list->gridDimY * list->gridDimZ,
-				       list->hStream, 0))
+	if (!list || !n ||
+		!weir_enter(&t, (uintptr_t)list->function,
+			(uint64_t)list->gridDimX * list->gridDimY * list->gridDimZ, list->hStream, 0))
 		return real(list, n, flags);
 	CUresult r = real(list, n, flags);
 	weir_leave(&t, r);

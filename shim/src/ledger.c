@@ -1,12 +1,13 @@
 /*
  * Device memory against the job's cap.
  *
- * Each process adds to its own slot first and then sums all slots of the job. Of several that add at
- * once, the one whose addition comes last in the order of these sequentially consistent operations sees
- * all others, so what has been admitted never exceeds the cap. A process that finds the sum too high
- * takes its own addition back; as it cannot know whether another's in the same moment will be taken
- * back too, it looks again for some milliseconds while it would fit if the others were. No lock is involved: a
- * process killed anywhere leaves only its slot, which the agent clears.
+ * Each process adds to its own slot first and then sums all slots of the job. Of several that add
+ * at once, the one whose addition comes last in the order of these sequentially consistent
+ * operations sees all others, so what has been admitted never exceeds the cap. A process that finds
+ * the sum too high takes its own addition back; as it cannot know whether another's in the same
+ * moment will be taken back too, it looks again for some milliseconds while it would fit if the
+ * others were. No lock is involved: a process killed anywhere leaves only its slot, which the agent
+ * clears.
  */
 #include "weir.h"
 
@@ -27,7 +28,8 @@ static uint64_t plus(uint64_t a, uint64_t b)
 }
 
 /* sum adds up all slots; *undecided is what slots other than own have added and may take back. */
-static uint64_t sum(struct weir_header *h, struct weir_slot *own, uint64_t asked, uint64_t *undecided)
+static uint64_t sum(
+	struct weir_header *h, struct weir_slot *own, uint64_t asked, uint64_t *undecided)
 {
 	uint64_t total = 0;
 	*undecided = 0;
@@ -89,8 +91,8 @@ void weir_release(uint64_t bytes)
 	weir_sub(&weir_slot()->mem_used_bytes, bytes);
 }
 
-/* weir_release_to_context gives up counted bytes, of which or of more a context takes so many. Who looks meanwhile sees
- * that something is being decided, and looks again. */
+/* weir_release_to_context gives up counted bytes, of which or of more a context takes so many. Who
+ * looks meanwhile sees that something is being decided, and looks again. */
 void weir_release_to_context(uint64_t bytes, uint64_t context)
 {
 	struct weir_slot *own = weir_slot();

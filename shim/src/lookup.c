@@ -55,14 +55,16 @@ static int by_version(const char *base, int version, bool per_thread)
 	for (int pass = per_thread ? 1 : 0; pass >= 0 && best < 0; pass--) {
 		for (int i = 0; i < WEIR_CALLS; i++) {
 			const struct weir_entry *e = &weir_entries[i];
-			if (e->per_thread == pass && e->since <= version && e->since > since && strcmp(e->base, base) == 0) {
+			if (e->per_thread == pass && e->since <= version && e->since > since &&
+				strcmp(e->base, base) == 0) {
 				best = i;
 				since = e->since;
 			}
 		}
 	}
 	for (size_t i = 0; i < sizeof weir_aliases / sizeof *weir_aliases; i++)
-		if (weir_aliases[i].since <= version && weir_aliases[i].since > since && strcmp(weir_aliases[i].base, base) == 0) {
+		if (weir_aliases[i].since <= version && weir_aliases[i].since > since &&
+			strcmp(weir_aliases[i].base, base) == 0) {
 			best = (int)weir_aliases[i].call;
 			since = weir_aliases[i].since;
 		}
@@ -72,16 +74,17 @@ static int by_version(const char *base, int version, bool per_thread)
 /*
  * weir_choose gives the wrapper for what cuGetProcAddress found, or what it found.
  *
- * The driver's function decides which call it is. Only where the driver hands out other addresses than
- * its symbols have does the version asked for decide; and then a version newer than calls.tab could
- * mean a function with other parameters, so the wrapper is given only if the driver finds the same
- * function (at_newest) for the newest version that calls.tab knows.
+ * The driver's function decides which call it is. Only where the driver hands out other addresses
+ * than its symbols have does the version asked for decide; and then a version newer than calls.tab
+ * could mean a function with other parameters, so the wrapper is given only if the driver finds the
+ * same function (at_newest) for the newest version that calls.tab knows.
  */
 void *weir_choose(const char *base, void *found, void *at_newest, int version, bool per_thread)
 {
 	int call = by_address(base, found);
 	if (call < 0) {
-		call = version > WEIR_NEWEST && at_newest != found ? -1 : by_version(base, version, per_thread);
+		call = version > WEIR_NEWEST && at_newest != found ? -1
+														   : by_version(base, version, per_thread);
 		if (call < 0) {
 			weir_unknown(base);
 			return found;

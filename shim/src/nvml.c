@@ -1,9 +1,9 @@
 /*
- * NVML's memory figures, as nvidia-smi and monitoring libraries ask for them: the job's in place of the
- * device's, for the device that the job is on.
+ * NVML's memory figures, as nvidia-smi and monitoring libraries ask for them: the job's in place of
+ * the device's, for the device that the job is on.
  *
- * NVML also knows what the driver's contexts take: once a context is made, what this process has on the
- * device beyond what it allocated is counted as context memory.
+ * NVML also knows what the driver's contexts take: once a context is made, what this process has on
+ * the device beyond what it allocated is counted as context memory.
  */
 #include "weir.h"
 
@@ -15,15 +15,23 @@
 typedef void *nvml_device;
 typedef struct { unsigned long long total, free, used; } memory_v1;
 typedef struct { unsigned int version; unsigned long long total, reserved, free, used; } memory_v2;
-typedef struct { unsigned int pid; unsigned long long used; unsigned int gpu_instance, compute_instance; } process_info;
+typedef struct {
+	unsigned int pid;
+	unsigned long long used;
+	unsigned int gpu_instance, compute_instance;
+} process_info;
 
 enum { NVML_SUCCESS = 0, NVML_FUNCTION_NOT_FOUND = 13 };
 
 enum nvml_call { MEMORY_INFO, MEMORY_INFO_V2, UUID, HANDLE_BY_INDEX, RUNNING, INIT, NVML_CALLS };
 
 static const char *const names[NVML_CALLS] = {
-	"nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetUUID", "nvmlDeviceGetHandleByIndex_v2",
-	"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlInit_v2",
+	"nvmlDeviceGetMemoryInfo",
+	"nvmlDeviceGetMemoryInfo_v2",
+	"nvmlDeviceGetUUID",
+	"nvmlDeviceGetHandleByIndex_v2",
+	"nvmlDeviceGetComputeRunningProcesses_v3",
+	"nvmlInit_v2",
 };
 static void *reals[NVML_CALLS];
 
@@ -53,17 +61,22 @@ void *weir_nvml_wrapper(const char *name, void *real)
 	for (int i = 0; i <= MEMORY_INFO_V2; i++)
 		if (strcmp(name, names[i]) == 0) {
 			__atomic_store_n(&reals[i], real, __ATOMIC_RELEASE);
-			return i == MEMORY_INFO ? (void *)nvmlDeviceGetMemoryInfo : (void *)nvmlDeviceGetMemoryInfo_v2;
+			return i == MEMORY_INFO ? (void *)nvmlDeviceGetMemoryInfo
+									: (void *)nvmlDeviceGetMemoryInfo_v2;
 		}
 	return NULL;
 }
 
 static int hex(char c)
 {
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+	return c >= '0' && c <= '9' ? c - '0'
+		: c >= 'a' && c <= 'f'  ? c - 'a' + 10
+		: c >= 'A' && c <= 'F'  ? c - 'A' + 10
+								: -1;
 }
 
-/* ours tells whether the device is the job's, by the UUID on the page; without one there, every device is. */
+/* ours tells whether the device is the job's, by the UUID on the page; without one there, every
+ * device is. */
 static bool ours(nvml_device device)
 {
 	unsigned char want[16], have[16] = {0};
@@ -72,7 +85,8 @@ static bool ours(nvml_device device)
 	memcpy(want, h->device_uuid, sizeof want);
 	int (*uuid)(nvml_device, char *, unsigned int);
 	*(void **)&uuid = nvml_real(UUID);
-	if (!memcmp(want, have, sizeof want) || !uuid || uuid(device, text, sizeof text) != NVML_SUCCESS)
+	if (!memcmp(want, have, sizeof want) || !uuid ||
+		uuid(device, text, sizeof text) != NVML_SUCCESS)
 		return true;
 	int digits = 0;
 	for (const char *p = strchr(text, '-'); p && *p && digits < 32; p++)
@@ -114,12 +128,13 @@ WEIR_EXPORT int nvmlDeviceGetMemoryInfo_v2(nvml_device device, memory_v2 *m)
 	return r;
 }
 
-/* on_device asks NVML what this process has on the job's device. In a container NVML may number processes
- * otherwise; then it is not told. */
+/* on_device asks NVML what this process has on the job's device. In a container NVML may number
+ * processes otherwise; then it is not told. */
 static bool on_device(uint64_t *bytes)
 {
 	enum { MOST = 256 };
-	int (*init)(void), (*by_index)(unsigned int, nvml_device *), (*running)(nvml_device, unsigned int *, process_info *);
+	int (*init)(void), (*by_index)(unsigned int, nvml_device *),
+		(*running)(nvml_device, unsigned int *, process_info *);
 	*(void **)&init = nvml_real(INIT);
 	*(void **)&by_index = nvml_real(HANDLE_BY_INDEX);
 	*(void **)&running = nvml_real(RUNNING);
@@ -141,8 +156,8 @@ static bool on_device(uint64_t *bytes)
 	return found;
 }
 
-/* weir_contexts_take is what the contexts take now, by what this process has on the device beyond its allocations, of
- * which reserved are none. False: it is not known. */
+/* weir_contexts_take is what the contexts take now, by what this process has on the device beyond
+ * its allocations, of which reserved are none. False: it is not known. */
 bool weir_contexts_take(uint64_t reserved, uint64_t *bytes)
 {
 	uint64_t have = 0;

@@ -1,11 +1,11 @@
 /*
- * Stream-ordered memory. A pool takes memory from the device in its own portions and keeps what is freed
- * for a while, so what counts is what the pool has reserved, not what the program uses of it.
+ * Stream-ordered memory. A pool takes memory from the device in its own portions and keeps what is
+ * freed for a while, so what counts is what the pool has reserved, not what the program uses of it.
  *
  * For each pool: used is what the program has of it, charged is what is counted in the ledger, and
- * charged >= max(used, reserved by the driver) at all times: an allocation is counted by the whole portions
- * that the pool may grow by, before the driver is asked. What lies between them (slack) serves later
- * allocations and goes back as the driver's figure falls.
+ * charged >= max(used, reserved by the driver) at all times: an allocation is counted by the whole
+ * portions that the pool may grow by, before the driver is asked. What lies between them (slack)
+ * serves later allocations and goes back as the driver's figure falls.
  */
 #include "weir.h"
 
@@ -37,17 +37,20 @@ static bool pool_on_host(CUmemoryPool pool)
 	enum { LOCATION_TYPE = 12 };
 	weir_fn_cuMemPoolGetAttribute get = WEIR_DRIVER(cuMemPoolGetAttribute);
 	int type = 0;
-	return get && get(pool, (CUmemPool_attribute)LOCATION_TYPE, &type) == CUDA_SUCCESS && on_host(type);
+	return get && get(pool, (CUmemPool_attribute)LOCATION_TYPE, &type) == CUDA_SUCCESS &&
+		on_host(type);
 }
 
 static bool driver_reserved(CUmemoryPool pool, uint64_t *bytes)
 {
 	weir_fn_cuMemPoolGetAttribute get = WEIR_DRIVER(cuMemPoolGetAttribute);
 	*bytes = 0;
-	return get && get(pool, (CUmemPool_attribute)CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, bytes) == CUDA_SUCCESS;
+	return get &&
+		get(pool, (CUmemPool_attribute)CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, bytes) == CUDA_SUCCESS;
 }
 
-/* find gives the pool's record, a new one if it has none; NULL: there is no room. The lock is held. */
+/* find gives the pool's record, a new one if it has none; NULL: there is no room. The lock is held.
+ * */
 static struct pool *find(CUmemoryPool handle, bool counted)
 {
 	for (int i = 0; i < count; i++)
@@ -82,8 +85,9 @@ static struct pool *pool_of(CUmemoryPool handle)
 	return known;
 }
 
-/* portion is what pools grow by, as far as what they have reserved tells: all of it are multiples of that. Before the
- * first is seen it is taken to be large, as an allocation must be counted before the pool grows for it. The lock is held. */
+/* portion is what pools grow by, as far as what they have reserved tells: all of it are multiples
+ * of that. Before the first is seen it is taken to be large, as an allocation must be counted
+ * before the pool grows for it. The lock is held. */
 #define FIRST_PORTION ((uint64_t)32 << 20)
 
 static uint64_t portion;
@@ -120,8 +124,8 @@ static bool claim(struct pool *p, uint64_t n)
 	return ok;
 }
 
-/* settle brings charged to what the pool has or may have for claims under way; false: the driver has reserved more than
- * the cap allows. */
+/* settle brings charged to what the pool has or may have for claims under way; false: the driver
+ * has reserved more than the cap allows. */
 static bool settle(struct pool *p)
 {
 	uint64_t reserved;
@@ -134,7 +138,8 @@ static bool settle(struct pool *p)
 	uint64_t want = told ? whole(p->used) : p->used;
 	if (reserved > want)
 		want = reserved;
-	uint64_t over = p->charged > want ? p->charged - want : 0, under = want > p->charged ? want - p->charged : 0;
+	uint64_t over = p->charged > want ? p->charged - want : 0,
+			 under = want > p->charged ? want - p->charged : 0;
 	p->charged -= over;
 	pthread_mutex_unlock(&lock);
 	if (over)
@@ -174,7 +179,8 @@ bool weir_pools_slack(void)
 	return slack;
 }
 
-/* weir_pools_refresh counts anew what the driver keeps; with trim it is asked to keep nothing unused. */
+/* weir_pools_refresh counts anew what the driver keeps; with trim it is asked to keep nothing
+ * unused. */
 void weir_pools_refresh(bool trim)
 {
 	weir_fn_cuMemPoolTrimTo trim_to = WEIR_DRIVER(cuMemPoolTrimTo);
@@ -212,7 +218,8 @@ static bool begin(struct request *q, CUmemoryPool handle, uint64_t bytes)
 	if (q->pool && !q->pool->counted)
 		q->pool = NULL;
 	if (!q->pool)
-		return !handle || pool_on_host(handle) || weir_reserve(bytes); /* no room for a record: count it as such */
+		/* no room for a record: count it as such */
+		return !handle || pool_on_host(handle) || weir_reserve(bytes);
 	if (bytes > weir_cap())
 		return false;
 	if (claim(q->pool, bytes))
@@ -252,7 +259,8 @@ static CUmemoryPool current_pool(void)
 	return p;
 }
 
-CUresult weir_on_mem_alloc_async(enum weir_call call, CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
+CUresult weir_on_mem_alloc_async(
+	enum weir_call call, CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
 {
 	weir_fn_cuMemAllocAsync real = (weir_fn_cuMemAllocAsync)weir_real(call);
 	if (!real)
@@ -269,8 +277,8 @@ CUresult weir_on_mem_alloc_async(enum weir_call call, CUdeviceptr *dptr, size_t 
 	return finish(&q, real(dptr, bytesize, hStream), dptr, hStream);
 }
 
-CUresult weir_on_mem_alloc_from_pool_async(enum weir_call call, CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
-					   CUstream hStream)
+CUresult weir_on_mem_alloc_from_pool_async(
+	enum weir_call call, CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
 {
 	weir_fn_cuMemAllocFromPoolAsync real = (weir_fn_cuMemAllocFromPoolAsync)weir_real(call);
 	if (!real)
@@ -294,7 +302,8 @@ CUresult weir_on_mem_free_async(enum weir_call call, CUdeviceptr dptr, CUstream 
 	void *pool = NULL;
 	if (!real)
 		return weir_missing();
-	/* A free that is captured happens when the graph runs; until the program frees for good it stays counted. */
+	/* A free that is captured happens when the graph runs; until the program frees for good it
+	 * stays counted. */
 	if (!weir_ready() || weir_capturing(hStream, call == WEIR_cuMemFreeAsync_ptsz))
 		return real(dptr, hStream);
 	enum weir_kind kind = WEIR_KIND_POOLED;
@@ -335,7 +344,8 @@ CUresult weir_pool_free_now(weir_fn_cuMemFree_v2 real, CUdeviceptr dptr)
 	return r;
 }
 
-CUresult weir_on_mem_pool_create(enum weir_call call, CUmemoryPool *pool, const CUmemPoolProps *poolProps)
+CUresult weir_on_mem_pool_create(
+	enum weir_call call, CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 {
 	weir_fn_cuMemPoolCreate real = (weir_fn_cuMemPoolCreate)weir_real(call);
 	if (!real)
@@ -349,8 +359,8 @@ CUresult weir_on_mem_pool_create(enum weir_call call, CUmemoryPool *pool, const 
 	return r;
 }
 
-/* A destroyed pool gives its memory back when its last allocation is freed, so its record stays with what
- * is in use; the record of an empty one is used again. */
+/* A destroyed pool gives its memory back when its last allocation is freed, so its record stays
+ * with what is in use; the record of an empty one is used again. */
 CUresult weir_on_mem_pool_destroy(enum weir_call call, CUmemoryPool pool)
 {
 	weir_fn_cuMemPoolDestroy real = (weir_fn_cuMemPoolDestroy)weir_real(call);
@@ -384,8 +394,10 @@ CUresult weir_on_mem_pool_trim_to(enum weir_call call, CUmemoryPool pool, size_t
 	return r;
 }
 
-/* Memory that another process has from a pool of its own counts here as other imported memory does, from when its size is known. */
-CUresult weir_on_pool_import(enum weir_call call, CUdeviceptr *ptr, CUmemoryPool pool, CUmemPoolPtrExportData *data)
+/* Memory that another process has from a pool of its own counts here as other imported memory does,
+ * from when its size is known. */
+CUresult weir_on_pool_import(
+	enum weir_call call, CUdeviceptr *ptr, CUmemoryPool pool, CUmemPoolPtrExportData *data)
 {
 	weir_fn_cuMemPoolImportPointer real = (weir_fn_cuMemPoolImportPointer)weir_real(call);
 	if (!real)
@@ -395,7 +407,8 @@ CUresult weir_on_pool_import(enum weir_call call, CUdeviceptr *ptr, CUmemoryPool
 	weir_fn_cuMemFree_v2 undo = WEIR_DRIVER(cuMemFree_v2);
 	CUdeviceptr base;
 	size_t n = 0;
-	if (r != CUDA_SUCCESS || !ptr || !weir_ready() || !range || range(&base, &n, *ptr) != CUDA_SUCCESS)
+	if (r != CUDA_SUCCESS || !ptr || !weir_ready() || !range ||
+		range(&base, &n, *ptr) != CUDA_SUCCESS)
 		return r;
 	if (weir_reserve(n)) {
 		if (!weir_sizes_put(WEIR_KIND_POINTER, *ptr, n, NULL))

@@ -1,6 +1,6 @@
 /*
- * cuInit and the driver's own look-up. The CUDA runtime takes most functions from cuGetProcAddress, which
- * chooses among the versions and default-stream flavours of one name.
+ * cuInit and the driver's own look-up. The CUDA runtime takes most functions from cuGetProcAddress,
+ * which chooses among the versions and default-stream flavours of one name.
  */
 #include "weir.h"
 
@@ -22,7 +22,8 @@ static bool per_thread(cuuint64_t flags)
 	return flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
 }
 
-CUresult weir_on_get_proc_address(enum weir_call call, const char *symbol, void **pfn, int version, cuuint64_t flags)
+CUresult weir_on_get_proc_address(
+	enum weir_call call, const char *symbol, void **pfn, int version, cuuint64_t flags)
 {
 	weir_fn_cuGetProcAddress real = (weir_fn_cuGetProcAddress)weir_real(call);
 	if (!real)
@@ -37,8 +38,8 @@ CUresult weir_on_get_proc_address(enum weir_call call, const char *symbol, void 
 	return r;
 }
 
-CUresult weir_on_get_proc_address_v2(enum weir_call call, const char *symbol, void **pfn, int version, cuuint64_t flags,
-				     CUdriverProcAddressQueryResult *status)
+CUresult weir_on_get_proc_address_v2(enum weir_call call, const char *symbol, void **pfn,
+	int version, cuuint64_t flags, CUdriverProcAddressQueryResult *status)
 {
 	weir_fn_cuGetProcAddress_v2 real = (weir_fn_cuGetProcAddress_v2)weir_real(call);
 	if (!real)

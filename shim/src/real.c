@@ -1,9 +1,9 @@
 /*
  * Finding the driver's own functions.
  *
- * As a preloaded library weir finds libcuda.so.1 where the program would. As a stand-in, found under
- * that very name on the library path, it looks for the driver in WEIR_REAL_LIBCUDA, in the folders of
- * LD_LIBRARY_PATH and in the usual ones, leaving itself out.
+ * As a preloaded library weir finds libcuda.so.1 where the program would. As a stand-in, found
+ * under that very name on the library path, it looks for the driver in WEIR_REAL_LIBCUDA, in the
+ * folders of LD_LIBRARY_PATH and in the usual ones, leaving itself out.
  */
 #include "weir.h"
 
@@ -103,7 +103,8 @@ static int find_loaded(struct dl_phdr_info *info, size_t size, void *to)
 	if (strncmp(slash ? slash + 1 : name, "libcuda.so", 10) != 0)
 		return 0;
 	Dl_info self;
-	if (dladdr((const void *)&find_loaded, &self) && self.dli_fname && same_file(name, self.dli_fname))
+	if (dladdr((const void *)&find_loaded, &self) && self.dli_fname &&
+		same_file(name, self.dli_fname))
 		return 0;
 	snprintf(((struct loaded *)to)->path, PATH_MAX, "%s", name);
 	return 1;
@@ -126,8 +127,10 @@ static void *open_driver(void)
 	if (h)
 		dlclose(h);
 	h = open_in(getenv("LD_LIBRARY_PATH"));
-	return h ? h : open_in("/usr/lib/x86_64-linux-gnu:/usr/lib/aarch64-linux-gnu:/usr/lib64:/usr/lib:/lib64:"
-			       "/usr/lib/wsl/lib:/usr/local/nvidia/lib64:/usr/local/cuda/compat:/run/opengl-driver/lib");
+	static const char usual[] = "/usr/lib/x86_64-linux-gnu:/usr/lib/aarch64-linux-gnu:/usr/lib64:"
+		"/usr/lib:/lib64:/usr/lib/wsl/lib:/usr/local/nvidia/lib64:/usr/local/cuda/compat:"
+		"/run/opengl-driver/lib";
+	return h ? h : open_in(usual);
 }
 
 static void *driver_handle(void)
@@ -158,7 +161,8 @@ void weir_learn(int call, void *real)
 {
 	void *none = NULL;
 	if (real && !weir_own_address(real))
-		__atomic_compare_exchange_n(&weir_reals[call], &none, real, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+		__atomic_compare_exchange_n(
+			&weir_reals[call], &none, real, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
 void *weir_resolve(enum weir_call call)
@@ -181,7 +185,7 @@ CUresult weir_missing(void)
 {
 	struct weir_slot *slot = weir_slot();
 	if (slot)
-		__atomic_fetch_or(&slot->error_flags, driver ? WEIR_ERROR_SYMBOL_MISSING : WEIR_ERROR_DRIVER_MISSING,
-				  __ATOMIC_RELAXED);
+		__atomic_fetch_or(&slot->error_flags,
+			driver ? WEIR_ERROR_SYMBOL_MISSING : WEIR_ERROR_DRIVER_MISSING, __ATOMIC_RELAXED);
 	return driver ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_NO_DEVICE;
 }

@@ -1,6 +1,6 @@
 /*
- * How large each thing is that the program holds: a hash table from handles to bytes, with a lock for
- * each of 64 parts. Frees ask it; launches do not.
+ * How large each thing is that the program holds: a hash table from handles to bytes, with a lock
+ * for each of 64 parts. Frees ask it; launches do not.
  */
 #include "weir.h"
 
@@ -31,7 +31,8 @@ static void init(void)
 
 static uint64_t hash(uint32_t kind, uint64_t key)
 {
-	uint64_t h = (key ^ (uint64_t)kind << 56) * 0x9e3779b97f4a7c15u; /* Knuth's multiplicative hash */
+	/* Knuth's multiplicative hash */
+	uint64_t h = (key ^ (uint64_t)kind << 56) * 0x9e3779b97f4a7c15u;
 	return h ^ h >> 29;
 }
 
@@ -126,8 +127,8 @@ bool weir_sizes_get(enum weir_kind kind, uint64_t key, uint64_t *size, void **wi
 	return look(kind, key, size, with, false);
 }
 
-/* weir_sizes_reset forgets all in a child of fork; what other threads held is not freed, as they may have
- * been changing it. */
+/* weir_sizes_reset forgets all in a child of fork; what other threads held is not freed, as they
+ * may have been changing it. */
 void weir_sizes_reset(void)
 {
 	init();

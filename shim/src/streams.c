@@ -1,6 +1,6 @@
 /*
- * The streams that the program launches on. A thread remembers the last few it used, so a launch finds
- * its record without a lock; the list behind is never unlinked and records are used again.
+ * The streams that the program launches on. A thread remembers the last few it used, so a launch
+ * finds its record without a lock; the list behind is never unlinked and records are used again.
  */
 #include "weir.h"
 
@@ -15,8 +15,8 @@ struct memory {
 	uint32_t generation;
 };
 
-/* initial-exec: reaching it takes no call, which could allocate; it is small enough for the room that the
- * loader keeps for libraries opened late. */
+/* initial-exec: reaching it takes no call, which could allocate; it is small enough for the room
+ * that the loader keeps for libraries opened late. */
 static __thread struct memory memory[REMEMBERED] __attribute__((tls_model("initial-exec")));
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -27,7 +27,8 @@ struct weir_stream *weir_streams_first(void)
 	return __atomic_load_n(&first, __ATOMIC_ACQUIRE);
 }
 
-/* spare gives a record that no stream has: one to be used again, or a new one that is not in the list yet. */
+/* spare gives a record that no stream has: one to be used again, or a new one that is not in the
+ * list yet. */
 static struct weir_stream *spare(void)
 {
 	for (struct weir_stream *s = first; s; s = s->next)
@@ -55,8 +56,8 @@ static CUcontext context_of(CUstream stream)
 	return get && get(stream, &ctx) == CUDA_SUCCESS && ctx ? ctx : current();
 }
 
-/* assign gives a spare record to a stream. Whoever ends a stream walks the list under the records' locks only, so
- * what a record says is written under its own as well. */
+/* assign gives a spare record to a stream. Whoever ends a stream walks the list under the records'
+ * locks only, so what a record says is written under its own as well. */
 static void assign(struct weir_stream *s, CUstream stream, CUcontext ctx, uintptr_t thread)
 {
 	pthread_mutex_lock(&s->lock);
@@ -79,7 +80,9 @@ static struct weir_stream *find(CUstream stream, CUcontext ctx, uintptr_t thread
 	bool shared = stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
 	pthread_mutex_lock(&list_lock);
 	struct weir_stream *s = first;
-	while (s && (weir_get(&s->free) || weir_get(&s->gone) || s->handle != stream || s->thread != thread || (shared && s->ctx != ctx)))
+	while (s &&
+		(weir_get(&s->free) || weir_get(&s->gone) || s->handle != stream || s->thread != thread ||
+			(shared && s->ctx != ctx)))
 		s = s->next;
 	if (!s && (s = spare()))
 		assign(s, stream, shared ? ctx : context_of(stream), thread);
@@ -87,7 +90,8 @@ static struct weir_stream *find(CUstream stream, CUcontext ctx, uintptr_t thread
 	return s;
 }
 
-/* weir_stream_of gives the record of a stream as a launch names it; NULL: there is no memory for one. */
+/* weir_stream_of gives the record of a stream as a launch names it; NULL: there is no memory for
+ * one. */
 struct weir_stream *weir_stream_of(CUstream stream, int per_thread)
 {
 	CUcontext ctx = NULL;
@@ -95,16 +99,21 @@ struct weir_stream *weir_stream_of(CUstream stream, int per_thread)
 		stream = per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
 	if (stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)
 		ctx = current();
-	struct memory *m = &memory[((uintptr_t)stream >> 4 ^ (uintptr_t)stream >> 10 ^ (uintptr_t)stream) % REMEMBERED];
+	struct memory *m =
+		&memory[((uintptr_t)stream >> 4 ^ (uintptr_t)stream >> 10 ^ (uintptr_t)stream) %
+			REMEMBERED];
 	uint32_t generation = weir_peek(&weir.streams_generation);
-	if (weir_likely(m->stream == stream && m->ctx == ctx && m->record && m->generation == generation))
+	if (weir_likely(
+			m->stream == stream && m->ctx == ctx && m->record && m->generation == generation))
 		return m->record;
-	struct weir_stream *s = find(stream, ctx, stream == CU_STREAM_PER_THREAD ? (uintptr_t)memory : 0);
+	struct weir_stream *s =
+		find(stream, ctx, stream == CU_STREAM_PER_THREAD ? (uintptr_t)memory : 0);
 	*m = (struct memory){stream, ctx, s, generation};
 	return s;
 }
 
-/* weir_stream_gone is called before a stream is destroyed: what it still runs gets its last mark. */
+/* weir_stream_gone is called before a stream is destroyed: what it still runs gets its last mark.
+ * */
 void weir_stream_gone(CUstream stream)
 {
 	for (struct weir_stream *s = weir_streams_first(); s; s = s->next) {

@@ -1,6 +1,6 @@
 /*
- * Calls that wait for the device. A pool gives memory back to the device as the program waits, so what it
- * keeps is counted anew there.
+ * Calls that wait for the device. A pool gives memory back to the device as the program waits, so
+ * what it keeps is counted anew there.
  */
 #include "weir.h"
 

@@ -1,7 +1,7 @@
 /*
- * Driver calls that calls.tab does not list, as a CUDA newer than this library has: they are passed through,
- * and what they do is not counted. So that nobody has to guess, each is named once: to the agent, which
- * writes it to its log, and with WEIR_VERBOSE in the environment on standard error.
+ * Driver calls that calls.tab does not list, as a CUDA newer than this library has: they are passed
+ * through, and what they do is not counted. So that nobody has to guess, each is named once: to the
+ * agent, which writes it to its log, and with WEIR_VERBOSE in the environment on standard error.
  *
  * A look-up only notes the name, without lock or system call; the watcher tells of it.
  */
@@ -41,7 +41,8 @@ static bool fresh(const char *call)
 	uint32_t h = hash(call);
 	for (uint32_t i = h % TABLE, tries = 0; tries < TABLE; i = (i + 1) % TABLE, tries++) {
 		uint32_t have = 0;
-		if (__atomic_compare_exchange_n(&seen[i], &have, h, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		if (__atomic_compare_exchange_n(
+				&seen[i], &have, h, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 			return true;
 		if (have == h)
 			return false;
@@ -66,10 +67,12 @@ void weir_tell_unknown(void)
 {
 	uint32_t n = __atomic_load_n(&count, __ATOMIC_ACQUIRE);
 	const char *verbose = told < n ? getenv("WEIR_VERBOSE") : NULL;
-	for (; told < n && told < MOST && __atomic_load_n(&names[told].whole, __ATOMIC_ACQUIRE); told++) {
+	for (; told < n && told < MOST && __atomic_load_n(&names[told].whole, __ATOMIC_ACQUIRE);
+		told++) {
 		if (!weir_send_note(names[told].text) && weir_socket_open())
 			return; /* its turn comes again */
 		if (verbose && *verbose)
-			weir_say("%s is a driver call newer than this weir: passed through, what it does is not counted", names[told].text);
+			weir_say("%s is a driver call newer than this weir: passed through, "
+				"what it does is not counted", names[told].text);
 	}
 }

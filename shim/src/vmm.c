@@ -1,6 +1,7 @@
 /*
- * Memory that is created, mapped, unmapped and released in steps. The device has it from its creation
- * until the handle is released as often as it was given and no address range is mapped to it.
+ * Memory that is created, mapped, unmapped and released in steps. The device has it from its
+ * creation until the handle is released as often as it was given and no address range is mapped to
+ * it.
  */
 #include "weir.h"
 
@@ -48,8 +49,8 @@ static void drop_if_unused(struct physical *p)
 	free(p);
 }
 
-CUresult weir_on_mem_create(enum weir_call call, CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
-			    unsigned long long flags)
+CUresult weir_on_mem_create(enum weir_call call, CUmemGenericAllocationHandle *handle, size_t size,
+	const CUmemAllocationProp *prop, unsigned long long flags)
 {
 	weir_fn_cuMemCreate real = (weir_fn_cuMemCreate)weir_real(call);
 	if (!real)
@@ -67,15 +68,18 @@ CUresult weir_on_mem_create(enum weir_call call, CUmemGenericAllocationHandle *h
 	return r;
 }
 
-CUresult weir_on_mem_import(enum weir_call call, CUmemGenericAllocationHandle *handle, void *osHandle, CUmemAllocationHandleType type)
+CUresult weir_on_mem_import(enum weir_call call, CUmemGenericAllocationHandle *handle,
+	void *osHandle, CUmemAllocationHandleType type)
 {
-	weir_fn_cuMemImportFromShareableHandle real = (weir_fn_cuMemImportFromShareableHandle)weir_real(call);
+	weir_fn_cuMemImportFromShareableHandle real =
+		(weir_fn_cuMemImportFromShareableHandle)weir_real(call);
 	if (!real)
 		return weir_missing();
 	CUresult r = real(handle, osHandle, type);
 	if (r != CUDA_SUCCESS || !handle || !weir_ready())
 		return r;
-	weir_fn_cuMemGetAllocationPropertiesFromHandle get = WEIR_DRIVER(cuMemGetAllocationPropertiesFromHandle);
+	weir_fn_cuMemGetAllocationPropertiesFromHandle get =
+		WEIR_DRIVER(cuMemGetAllocationPropertiesFromHandle);
 	CUmemAllocationProp prop;
 	if (get && get(&prop, *handle) == CUDA_SUCCESS && on_host(prop.location.type))
 		return r;
@@ -96,7 +100,8 @@ CUresult weir_on_mem_release(enum weir_call call, CUmemGenericAllocationHandle h
 		return weir_missing();
 	if (!weir_ready())
 		return real(handle);
-	/* The record is changed before the call: afterwards the driver may give the same handle again. */
+	/* The record is changed before the call: afterwards the driver may give the same handle again.
+	 * */
 	void *with = NULL;
 	pthread_mutex_lock(&lock);
 	struct physical *p = weir_sizes_get(WEIR_KIND_PHYSICAL, handle, NULL, &with) ? with : NULL;
@@ -129,8 +134,8 @@ static bool count_imported(struct physical *p, uint64_t end)
 	return true;
 }
 
-CUresult weir_on_mem_map(enum weir_call call, CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
-			 unsigned long long flags)
+CUresult weir_on_mem_map(enum weir_call call, CUdeviceptr ptr, size_t size, size_t offset,
+	CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
 	weir_fn_cuMemMap real = (weir_fn_cuMemMap)weir_real(call);
 	if (!real)
@@ -158,8 +163,8 @@ CUresult weir_on_mem_map(enum weir_call call, CUdeviceptr ptr, size_t size, size
 	return r;
 }
 
-/* A range may cover several mappings, each as a whole; they begin at multiples of the granularity, which
- * is 2 MiB on devices so far and at least a page elsewhere. */
+/* A range may cover several mappings, each as a whole; they begin at multiples of the granularity,
+ * which is 2 MiB on devices so far and at least a page elsewhere. */
 CUresult weir_on_mem_unmap(enum weir_call call, CUdeviceptr ptr, size_t size)
 {
 	weir_fn_cuMemUnmap real = (weir_fn_cuMemUnmap)weir_real(call);
@@ -194,7 +199,8 @@ static struct physical *mapping_at(uint64_t addr)
 	void *with;
 	if (weir_sizes_get(WEIR_KIND_MAPPING, addr, NULL, &with))
 		return with;
-	if (range && range(&base, &n, addr) == CUDA_SUCCESS && weir_sizes_get(WEIR_KIND_MAPPING, base, NULL, &with))
+	if (range && range(&base, &n, addr) == CUDA_SUCCESS &&
+		weir_sizes_get(WEIR_KIND_MAPPING, base, NULL, &with))
 		return with;
 	return NULL;
 }
@@ -209,7 +215,9 @@ CUresult weir_on_mem_retain(enum weir_call call, CUmemGenericAllocationHandle *h
 		return r;
 	void *with;
 	pthread_mutex_lock(&lock);
-	struct physical *p = weir_sizes_get(WEIR_KIND_PHYSICAL, *handle, NULL, &with) ? with : mapping_at((uintptr_t)addr);
+	struct physical *p = weir_sizes_get(WEIR_KIND_PHYSICAL, *handle, NULL, &with)
+		? with
+		: mapping_at((uintptr_t)addr);
 	if (p && (p->handles > 0 || weir_sizes_put(WEIR_KIND_PHYSICAL, *handle, p->bytes, p)))
 		p->handles++;
 	pthread_mutex_unlock(&lock);

@@ -1,8 +1,8 @@
 /*
- * The watcher: one thread in each attached process, with all signals blocked. It closes batches that the
- * program left open, takes off marks that the device has reached, tells the agent what it must know
- * (drained, idle), and notices when the agent goes and comes back. With nothing in flight it sleeps, and
- * wakes ten times a second to look after the agent.
+ * The watcher: one thread in each attached process, with all signals blocked. It closes batches
+ * that the program left open, takes off marks that the device has reached, tells the agent what it
+ * must know (drained, idle), and notices when the agent goes and comes back. With nothing in flight
+ * it sleeps, and wakes ten times a second to look after the agent.
  */
 #include "weir.h"
 
@@ -42,13 +42,14 @@ static void check_agent(uint64_t now)
 		weir_futex_wake(&h->gate);
 }
 
-/* check_lease closes the gate for this process when its lease is over and the agent, though alive, has
- * left it open. */
+/* check_lease closes the gate for this process when its lease is over and the agent, though alive,
+ * has left it open. */
 static void check_lease(struct weir_header *h, uint32_t gate, uint64_t now)
 {
 	uint64_t until = weir_get(&h->lease_until_ns);
 	bool alive = now < weir_get(&h->agent_beat_ns) + WEIR_DEAD_NS;
-	bool over = (gate & 1) && alive && until && until != UINT64_MAX && now > until && now - until > LATE_NS;
+	bool over =
+		(gate & 1) && alive && until && until != UINT64_MAX && now > until && now - until > LATE_NS;
 	if (over && !weir_get(&weir.expired)) {
 		weir_set(&weir.expired, gate);
 	} else if (!over && weir_get(&weir.expired)) {
@@ -64,7 +65,8 @@ static bool look(struct weir_stream *s, bool closed)
 		return !weir_get(&s->free);
 	weir_reap(s);
 	uint64_t w = weir_get(&s->word);
-	if (weir_word_count(w) > 0 && (s->stale || closed) && weir_word_launching(w) == 0 && !weir_get(&s->gone)) {
+	if (weir_word_count(w) > 0 && (s->stale || closed) && weir_word_launching(w) == 0 &&
+		!weir_get(&s->gone)) {
 		weir_close_batch(s, true);
 		weir_reap(s);
 		w = weir_get(&s->word);
@@ -116,7 +118,8 @@ static void report(struct watch *k, struct weir_header *h, uint32_t gate, bool b
 		k->drained = gate;
 		k->drained_said = true;
 	}
-	if (!closed && !k->idle_said && weir_get(&slot->waiting) == 0 && now - k->last_busy >= WEIR_IDLE_NS) {
+	if (!closed && !k->idle_said && weir_get(&slot->waiting) == 0 &&
+		now - k->last_busy >= WEIR_IDLE_NS) {
 		weir_set(&slot->last_idle_ns, now);
 		weir_send(WEIR_MSG_IDLE, gate);
 		k->idle_said = true;
@@ -146,7 +149,8 @@ static void *watch(void *unused)
 {
 	(void)unused;
 	struct watch k = {.drained_said = true};
-	prctl(PR_SET_TIMERSLACK, 1ul, 0, 0, 0); /* others wait for what this thread sees, and the kernel's 50 us add up */
+	/* others wait for what this thread sees, and the kernel's 50 us add up */
+	prctl(PR_SET_TIMERSLACK, 1ul, 0, 0, 0);
 	while (!weir_get(&weir.stopping)) {
 		uint64_t now = weir_now();
 		struct weir_header *h = weir_page();

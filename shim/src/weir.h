@@ -1,22 +1,25 @@
 /*
  * The library that weir loads into a CUDA program.
  *
- * It stands between the program and the driver: memory is counted (ledger.c), launches wait at a gate
- * that the agent opens and closes (gate.c), and what is in flight is bounded in time (inflight.c). It
- * decides nothing: all terms come from the agent, through a page of shared memory (wire.h).
+ * It stands between the program and the driver: memory is counted (ledger.c), launches wait at a
+ * gate that the agent opens and closes (gate.c), and what is in flight is bounded in time
+ * (inflight.c). It decides nothing: all terms come from the agent, through a page of shared memory
+ * (wire.h).
  *
  * What holds everywhere:
  *  - The program is never ended, and no signal, locale or allocator state of it is changed.
- *  - A call that the driver lacks gives CUDA_ERROR_NOT_FOUND; a call that calls.tab lacks is not touched.
+ *  - A call that the driver lacks gives CUDA_ERROR_NOT_FOUND; a call that calls.tab lacks is not
+ *    touched.
  *  - Without WEIR_JOB in the environment every call goes straight to the driver.
- *  - A launch with the gate open costs no system call, no lock, no allocation and no look at a clock.
+ *  - A launch with the gate open costs no system call, no lock, no allocation and no look at a
+ *    clock.
  *  - No lock is held while the driver is called on the program's behalf, and none is shared between
  *    processes, so that a kill at any instruction leaves nothing locked.
  *  - After fork() a child is not attached; it attaches with a slot of its own at its first call.
- *  - While a stream is being captured nothing of weir's own is put on it, and its launches pass; they are
- *    metered when the graph is launched.
- *  - Without the agent (its socket closed and its heartbeat old, or the heartbeat very old) the gate counts as
- *    open and the memory cap still holds.
+ *  - While a stream is being captured nothing of weir's own is put on it, and its launches pass;
+ *    they are metered when the graph is launched.
+ *  - Without the agent (its socket closed and its heartbeat old, or the heartbeat very old) the
+ *    gate counts as open and the memory cap still holds.
  */
 #ifndef WEIR_H
 #define WEIR_H
@@ -88,7 +91,8 @@ void weir_learn(int call, void *real);
 enum weir_state { WEIR_UNKNOWN, WEIR_OFF, WEIR_ATTACHED, WEIR_FAILED };
 
 struct weir_process {
-	struct weir_header *page; /* NULL: not attached; a page stays mapped for the life of the process */
+	/* NULL: not attached; a page stays mapped for the life of the process */
+	struct weir_header *page;
 	struct weir_slot *slot;
 	uint32_t slot_number;
 	int state;           /* enum weir_state */
@@ -100,7 +104,8 @@ struct weir_process {
 	uint32_t expired;    /* a gate value whose lease has run out, 0 if none */
 	uint32_t asleep;     /* the watcher waits until it is woken */
 	uint32_t captures;   /* streams being captured */
-	uint32_t streams_generation; /* bumped when a stream goes, so that threads drop what they remember */
+	/* bumped when a stream goes, so that threads drop what they remember */
+	uint32_t streams_generation;
 	uint64_t inflight_ns;        /* predicted time of all marks not seen complete */
 	uint32_t uncertain;          /* launches not seen complete whose time could be anything */
 	uint64_t progress_ns;        /* when the last one was seen complete, or the first one made */
@@ -177,7 +182,8 @@ void weir_graphs_reset(void);
 
 /*
  * Predictions: one record for each kernel function (or graph, or size class of copies) and order of
- * magnitude of its grid. Times are in units of 16 ns, so that they fit beside the counts in a stream's word.
+ * magnitude of its grid. Times are in units of 16 ns, so that they fit beside the counts in a
+ * stream's word.
  */
 struct weir_function {
 	uint64_t key;     /* 0: free */
@@ -214,7 +220,8 @@ struct weir_mark {
 	bool uncertain;     /* its time could have been anything */
 };
 
-enum weir_from { WEIR_FROM_NOWHERE, WEIR_FROM_BEGIN, WEIR_FROM_MARK }; /* what the batch's time is measured from */
+/* what the batch's time is measured from */
+enum weir_from { WEIR_FROM_NOWHERE, WEIR_FROM_BEGIN, WEIR_FROM_MARK };
 
 struct weir_stream {
 	uint64_t word;
@@ -239,7 +246,8 @@ struct weir_ticket {
 	bool sample; /* to be marked as soon as it is launched */
 };
 
-bool weir_enter(struct weir_ticket *t, uintptr_t key, uint64_t size, CUstream stream, int per_thread);
+bool weir_enter(
+	struct weir_ticket *t, uintptr_t key, uint64_t size, CUstream stream, int per_thread);
 bool weir_enter_copy(struct weir_ticket *t, uint64_t bytes, CUstream stream, int per_thread);
 void weir_leave(struct weir_ticket *t, CUresult result);
 bool weir_gate_open(struct weir_header *h);

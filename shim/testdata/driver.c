@@ -1,7 +1,8 @@
 /*
- * A driver with a few calls only, for tests of the library that stands before it: what it lacks is part of
- * the tests. A function's handle is its duration in nanoseconds; a stream is a clock that says when it is
- * done. What the device holds is in a file that the processes of a test share ($DRIVER_LEDGER).
+ * A driver with a few calls only, for tests of the library that stands before it: what it lacks is
+ * part of the tests. A function's handle is its duration in nanoseconds; a stream is a clock that
+ * says when it is done. What the device holds is in a file that the processes of a test share
+ * ($DRIVER_LEDGER).
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -57,7 +58,13 @@ API cuDeviceTotalMem_v2(size_t *n, int d) { (void)d; *n = UINT64_C(64) << 30; re
 API cuCtxGetCurrent(void **c) { *c = current; return 0; }
 API cuCtxPushCurrent_v2(void *c) { current = c; return 0; }
 API cuCtxPopCurrent_v2(void **c) { *c = current; return 0; }
-API cuCtxCreate_v2(void **c, unsigned flags, int d) { (void)flags; (void)d; *c = current = malloc(1); return 0; }
+API cuCtxCreate_v2(void **c, unsigned flags, int d)
+{
+	(void)flags;
+	(void)d;
+	*c = current = malloc(1);
+	return 0;
+}
 API cuCtxDestroy_v2(void *c) { free(c); current = NULL; return 0; }
 
 static uint64_t size_at(uint64_t p) { return *(uint64_t *)p; }
@@ -80,7 +87,12 @@ API cuMemFree_v2(uint64_t p)
 	return 0;
 }
 
-API cuMemGetInfo_v2(size_t *f, size_t *t) { *t = UINT64_C(64) << 30; *f = *t - ledger->used; return 0; }
+API cuMemGetInfo_v2(size_t *f, size_t *t)
+{
+	*t = UINT64_C(64) << 30;
+	*f = *t - ledger->used;
+	return 0;
+}
 
 static struct stream *of(void *s, int per_thread)
 {
@@ -100,16 +112,17 @@ static void run(struct stream *s, uint64_t ns)
 		;
 }
 
-API cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned m, void *s,
-		   void **p, void **e)
+API cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+	unsigned bz, unsigned m, void *s, void **p, void **e)
 {
 	(void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)m, (void)e;
-	run(of(s, 0), p ? *(const uint64_t *)p[0] : (uint64_t)f); /* a function lasts as long as its argument says, or its handle */
+	/* a function lasts as long as its argument says, or its handle */
+	run(of(s, 0), p ? *(const uint64_t *)p[0] : (uint64_t)f);
 	return 0;
 }
 
-API cuLaunchKernel_ptsz(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned m, void *s,
-			void **p, void **e)
+API cuLaunchKernel_ptsz(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+	unsigned bz, unsigned m, void *s, void **p, void **e)
 {
 	(void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)m, (void)p, (void)e;
 	run(of(s, 1), (uint64_t)f);
@@ -117,10 +130,20 @@ API cuLaunchKernel_ptsz(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned
 }
 
 API cuGraphLaunch(void *g, void *s) { run(of(s, 0), (uint64_t)g); return 0; }
-API cuStreamCreate(void **s, unsigned flags) { (void)flags; *s = calloc(1, sizeof(struct stream)); return 0; }
+API cuStreamCreate(void **s, unsigned flags)
+{
+	(void)flags;
+	*s = calloc(1, sizeof(struct stream));
+	return 0;
+}
 API cuStreamDestroy_v2(void *s) { free(s); return 0; }
 API cuStreamGetCtx(void *s, void **c) { (void)s; *c = current; return 0; }
-API cuEventCreate(void **e, unsigned flags) { (void)flags; *e = calloc(1, sizeof(struct event)); return 0; }
+API cuEventCreate(void **e, unsigned flags)
+{
+	(void)flags;
+	*e = calloc(1, sizeof(struct event));
+	return 0;
+}
 
 API cuEventRecord(void *e, void *s)
 {
@@ -160,7 +183,9 @@ API cuGetProcAddress_v2(const char *name, void **f, int version, uint64_t flags,
 {
 	*f = NULL;
 	if (!strcmp(name, "cuMemFree"))
-		*f = version >= 99000 ? (void *)free_v9 : version >= 3020 ? (void *)cuMemFree_v2 : (void *)cuMemFree;
+		*f = version >= 99000 ? (void *)free_v9
+			: version >= 3020 ? (void *)cuMemFree_v2
+							  : (void *)cuMemFree;
 	if (!strcmp(name, "cuMemAlloc") && version >= 3020)
 		*f = (void *)cuMemAlloc_v2;
 	if (!strcmp(name, "cuLaunchKernel"))

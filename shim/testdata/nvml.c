@@ -7,7 +7,8 @@ int main(void)
 	struct { unsigned long long total, free, used; } a = {0};
 	struct { unsigned version; unsigned long long total, reserved, free, used; } b = {0};
 	void *lib = dlopen("libnvidia-ml.so.1", RTLD_NOW), *device;
-	int (*init)(void), (*by_index)(unsigned, void **), (*info)(void *, void *), (*info2)(void *, void *);
+	int (*init)(void), (*by_index)(unsigned, void **), (*info)(void *, void *),
+		(*info2)(void *, void *);
 	if (!lib)
 		return 4;
 	*(void **)&init = dlsym(lib, "nvmlInit_v2");

@@ -1,6 +1,6 @@
 /*
- * The programs of the tests, one for each first argument. They know nothing of weir: they open the driver
- * as CUDA's runtime does, with dlopen and dlsym.
+ * The programs of the tests, one for each first argument. They know nothing of weir: they open the
+ * driver as CUDA's runtime does, with dlopen and dlsym.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -22,7 +22,8 @@ static int (*Alloc)(ptr *, size_t);
 static int (*Free)(ptr);
 static int (*Info)(size_t *, size_t *);
 static int (*Total)(size_t *, int);
-static int (*Launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
+static int (*Launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+	void *, void **, void **);
 static int (*StreamCreate)(void **, unsigned);
 static int (*StreamDestroy)(void *);
 static int (*StreamSync)(void *);
@@ -177,8 +178,8 @@ static int launches(char **args)
 	return 0;
 }
 
-/* Launches of which nobody can know how long they last: of one function whose launches differ by a factor of hundreds, once some
- * have shown that, and of functions each launched once. */
+/* Launches of which nobody can know how long they last: of one function whose launches differ by a
+ * factor of hundreds, once some have shown that, and of functions each launched once. */
 static int surprises(char **args)
 {
 	enum { KNOWN = 256, RARE = 8 };
@@ -191,7 +192,8 @@ static int surprises(char **args)
 	for (uint64_t i = 0; i < n; i++) {
 		uint64_t lasts = once ? ns : next_random(&x) % RARE ? ns / 200 : ns;
 		void *params[] = {&lasts};
-		check(Launch((void *)(once ? i + 1 : 1), 1, 1, 1, 1, 1, 1, 0, s, params, NULL), "cuLaunchKernel");
+		check(Launch((void *)(once ? i + 1 : 1), 1, 1, 1, 1, 1, 1, 0, s, params, NULL),
+			"cuLaunchKernel");
 		if (!once && i < KNOWN)
 			check(StreamSync(s), "cuStreamSynchronize");
 	}
@@ -267,7 +269,8 @@ static int threads(char **args)
 	return 0;
 }
 
-/* A parent with memory and work forks; the child that uses CUDA does so anew, the other not at all. */
+/* A parent with memory and work forks; the child that uses CUDA does so anew, the other not at all.
+ * */
 static int forks(char **args)
 {
 	ptr p;
@@ -310,7 +313,8 @@ static const char *name_of(void *f)
 	if (!f || !dladdr(f, &at))
 		return "none";
 	const char *slash = strrchr(at.dli_fname, '/');
-	snprintf(text, sizeof text, "%s %s", slash ? slash + 1 : at.dli_fname, at.dli_sname ? at.dli_sname : "?");
+	snprintf(text, sizeof text, "%s %s", slash ? slash + 1 : at.dli_fname,
+		at.dli_sname ? at.dli_sname : "?");
 	return text;
 }
 
@@ -321,16 +325,19 @@ static int look_ups(char **args)
 		const char *name;
 		int version;
 		uint64_t flags;
-	} asked[] = {{"cuMemFree", 2000, 0}, {"cuMemFree", 12000, 0}, {"cuMemFree", 99000, 0}, {"cuMemAlloc", 12000, 0},
-		     {"cuLaunchKernel", 12000, 1}, {"cuLaunchKernel", 12000, 2}, {"cuEventQuery", 12000, 0}, {"cuNoSuchCall", 12000, 0}};
+	} asked[] = {{"cuMemFree", 2000, 0}, {"cuMemFree", 12000, 0}, {"cuMemFree", 99000, 0},
+		{"cuMemAlloc", 12000, 0}, {"cuLaunchKernel", 12000, 1}, {"cuLaunchKernel", 12000, 2},
+		{"cuEventQuery", 12000, 0}, {"cuNoSuchCall", 12000, 0}};
 	(void)args;
 	check(Init(0), "cuInit");
 	for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
 		void *f = NULL;
 		int r = Proc(asked[i].name, &f, asked[i].version, asked[i].flags, NULL);
-		printf("%s %d %d: %d %s\n", asked[i].name, asked[i].version, (int)asked[i].flags, r, name_of(f));
+		printf("%s %d %d: %d %s\n", asked[i].name, asked[i].version, (int)asked[i].flags, r,
+			name_of(f));
 	}
-	static const char *const symbols[] = {"cuMemFree_v2", "cuMemFree", "cuNoSuchCall", "cuMemCreate", "driver_flying_peak", "cuEventQuery"};
+	static const char *const symbols[] = {"cuMemFree_v2", "cuMemFree", "cuNoSuchCall",
+		"cuMemCreate", "driver_flying_peak", "cuEventQuery"};
 	for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++)
 		printf("dlsym %s: %s\n", symbols[i], name_of(dlsym(lib, symbols[i])));
 	printf("dlsym malloc: %s\n", dlsym(RTLD_DEFAULT, "malloc") ? "found" : "none");
@@ -348,15 +355,17 @@ static int lacking(char **args)
 	(void)args;
 	start();
 	ptr p;
-	printf("create %d upload %d\n", create ? create(&p, 1, NULL, 0) : -1, event ? event(NULL, 0) : -1);
+	printf(
+		"create %d upload %d\n", create ? create(&p, 1, NULL, 0) : -1, event ? event(NULL, 0) : -1);
 	return 0;
 }
 
 static const struct {
 	const char *name;
 	int (*run)(char **);
-} programs[] = {{"memory", memory}, {"info", info}, {"launches", launches}, {"surprises", surprises}, {"pauses", pauses}, {"cost", cost}, {"threads", threads},
-		{"forks", forks}, {"lookups", look_ups}, {"lacking", lacking}};
+} programs[] = {{"memory", memory}, {"info", info}, {"launches", launches},
+	{"surprises", surprises}, {"pauses", pauses}, {"cost", cost}, {"threads", threads},
+	{"forks", forks}, {"lookups", look_ups}, {"lacking", lacking}};
 
 int main(int n, char **args)
 {

@@ -2,8 +2,8 @@
 // operators, and the loops themselves are in kernel/....
 //
 // Meet first: [Prepare], which turns a call of static types, a compute.Request, into the fastest
-// kernel that there is; and the tables of builders at the top of each file, which say what operators
-// it serves, of which types and attributes.
+// kernel that there is; and the tables of builders at the top of each file, which say what
+// operators it serves, of which types and attributes.
 //
 // Concurrency: a kernel is immutable and shared by all sessions of a plan. It cuts its work into
 // chunks, which the pool that runs it hands to several workers.

@@ -1,6 +1,6 @@
-/* A stand-in for NVIDIA's management library: four GPUs with known answers, for tests of the reader.
- * BARE leaves out everything that old drivers lack, REFUSE supports nothing but counting, NODRIVER does not start,
- * LOST has one GPU that fell off the bus, GREEDY tells absurd counts. */
+/* A stand-in for NVIDIA's management library: four GPUs with known answers, for tests of the
+ * reader. BARE leaves out everything that old drivers lack, REFUSE supports nothing but counting,
+ * NODRIVER does not start, LOST has one GPU that fell off the bus, GREEDY tells absurd counts. */
 #include <string.h>
 #include <stdio.h>
 
@@ -8,7 +8,10 @@ typedef int ret;
 enum { OK = 0, INVALID = 2, UNSUPPORTED = 3, NOT_FOUND = 6, NO_DRIVER = 9, LOST_GPU = 15 };
 
 typedef struct { int gpu; int instance; } *dev;
-static struct { int gpu; int instance; } gpus[4] = {{0, -1}, {1, -1}, {2, -1}, {3, -1}}, parts[2] = {{3, 0}, {3, 1}};
+static struct {
+	int gpu;
+	int instance;
+} gpus[4] = {{0, -1}, {1, -1}, {2, -1}, {3, -1}}, parts[2] = {{3, 0}, {3, 1}};
 
 typedef struct {
     char legacy[16];
@@ -173,7 +176,8 @@ ret nvmlDeviceGetTopologyCommonAncestor(dev a, dev b, unsigned *level) {
     return OK;
 }
 
-/* 0 and 1 have four connections to each other, all of 0, 1 and 2 have six into a switch, 2 in a partition of its own. */
+/* 0 and 1 have four connections to each other, all of 0, 1 and 2 have six into a switch, 2 in a
+ * partition of its own. */
 ret nvmlDeviceGetP2PStatus(dev a, dev b, unsigned capability, unsigned *status) {
     *status = a->gpu < 2 && b->gpu < 2 ? 0 : 5;
     return OK;

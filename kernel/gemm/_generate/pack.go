@@ -89,8 +89,8 @@ func network512(s *asm) {
 // transpose256 transposes up to 8 rows by 8*blocks columns; the tails are left to Go.
 func transpose256(s *asm, g *bytes.Buffer) {
 	g.WriteString(`
-// transposeAVX2 does what transposeGo does for 1 <= rows <= 8 and k = 8*blocks, blocks >= 1, but writes eight floats for
-// every k: those past rows hold copies of the last row.
+// transposeAVX2 does what transposeGo does for 1 <= rows <= 8 and k = 8*blocks, blocks >= 1, but
+// writes eight floats for every k: those past rows hold copies of the last row.
 //
 //go:noescape
 func transposeAVX2(dst *float32, dstStride int, src *float32, ld, rows, blocks int)
@@ -143,8 +143,8 @@ func copyRows(s *asm, g *bytes.Buffer) {
 	for _, v := range []vector{avx2, avx512} {
 		name := "copyRows" + v.name
 		fmt.Fprintf(g, `
-// %s copies k >= 1 rows of panels*%d floats, ld apart, to panels >= 1 blocks, dstStride floats apart, of k rows
-// of %d floats.
+// %s copies k >= 1 rows of panels*%d floats, ld apart, to panels >= 1 blocks, dstStride floats
+// apart, of k rows of %d floats.
 //
 //go:noescape
 func %s(dst *float32, dstStride int, src *float32, ld, k, panels int)

@@ -1,5 +1,5 @@
-// Arrays and mipmapped arrays: memory that has a shape and no address. An array charges width x height x depth x bytes of an element;
-// a mipmapped one the sum of its levels.
+// Arrays and mipmapped arrays: memory that has a shape and no address. An array charges width x
+// height x depth x bytes of an element; a mipmapped one the sum of its levels.
 #include "memory.h"
 
 #include <stdlib.h>
@@ -37,10 +37,13 @@ static uint64_t element(int format) {
 	}
 }
 
-// bytes is the size of an array, 0 if there is no such array. A height or depth of 0 means one dimension less.
+// bytes is the size of an array, 0 if there is no such array. A height or depth of 0 means one
+// dimension less.
 static uint64_t bytes(const CUDA_ARRAY3D_DESCRIPTOR *d) {
-	uint64_t unit = element(d->Format) * d->NumChannels, h = d->Height ? d->Height : 1, z = d->Depth ? d->Depth : 1;
-	bool right = (d->NumChannels == 1 || d->NumChannels == 2 || d->NumChannels == 4) && d->Width <= 131072 && h <= 65536 && z <= 16384;
+	uint64_t unit = element(d->Format) * d->NumChannels, h = d->Height ? d->Height : 1,
+			 z = d->Depth ? d->Depth : 1;
+	bool right = (d->NumChannels == 1 || d->NumChannels == 2 || d->NumChannels == 4) &&
+		d->Width <= 131072 && h <= 65536 && z <= 16384;
 	return right ? unit * d->Width * h * z : 0;
 }
 
@@ -69,7 +72,8 @@ FK_API cuArray3DCreate_v2(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *d) { retu
 FK_API cuArrayCreate_v2(CUarray *out, const CUDA_ARRAY_DESCRIPTOR *d) {
 	if (!d)
 		return CUDA_ERROR_INVALID_VALUE;
-	CUDA_ARRAY3D_DESCRIPTOR deep = {.Width = d->Width, .Height = d->Height, .Format = d->Format, .NumChannels = d->NumChannels};
+	CUDA_ARRAY3D_DESCRIPTOR deep = {
+		.Width = d->Width, .Height = d->Height, .Format = d->Format, .NumChannels = d->NumChannels};
 	return make(out, &deep);
 }
 
@@ -77,15 +81,20 @@ FK_API cuArrayCreate_v2(CUarray *out, const CUDA_ARRAY_DESCRIPTOR *d) {
 FK_API cuArray3DCreate(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR_v1 *d) {
 	if (!d)
 		return CUDA_ERROR_INVALID_VALUE;
-	CUDA_ARRAY3D_DESCRIPTOR deep = {.Width = d->Width, .Height = d->Height, .Depth = d->Depth, .Format = d->Format,
-		.NumChannels = d->NumChannels, .Flags = d->Flags};
+	CUDA_ARRAY3D_DESCRIPTOR deep = {.Width = d->Width,
+		.Height = d->Height,
+		.Depth = d->Depth,
+		.Format = d->Format,
+		.NumChannels = d->NumChannels,
+		.Flags = d->Flags};
 	return make(out, &deep);
 }
 
 FK_API cuArrayCreate(CUarray *out, const CUDA_ARRAY_DESCRIPTOR_v1 *d) {
 	if (!d)
 		return CUDA_ERROR_INVALID_VALUE;
-	CUDA_ARRAY3D_DESCRIPTOR deep = {.Width = d->Width, .Height = d->Height, .Format = d->Format, .NumChannels = d->NumChannels};
+	CUDA_ARRAY3D_DESCRIPTOR deep = {
+		.Width = d->Width, .Height = d->Height, .Format = d->Format, .NumChannels = d->NumChannels};
 	return make(out, &deep);
 }
 
@@ -102,7 +111,10 @@ FK_API cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *d, CUarray a) {
 	FK_TRY(cuArray3DGetDescriptor_v2(&deep, a));
 	if (!d)
 		return CUDA_ERROR_INVALID_VALUE;
-	*d = (CUDA_ARRAY_DESCRIPTOR){.Width = deep.Width, .Height = deep.Height, .Format = deep.Format, .NumChannels = deep.NumChannels};
+	*d = (CUDA_ARRAY_DESCRIPTOR){.Width = deep.Width,
+		.Height = deep.Height,
+		.Format = deep.Format,
+		.NumChannels = deep.NumChannels};
 	return CUDA_SUCCESS;
 }
 
@@ -125,7 +137,8 @@ FK_API cuArrayDestroy(CUarray a) {
 	return fk_leave(CUDA_SUCCESS);
 }
 
-FK_API cuMipmappedArrayCreate(CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels) {
+FK_API cuMipmappedArrayCreate(
+	CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels) {
 	CUcontext c;
 	FK_TRY(fk_current(&c));
 	FK_TRY(fk_unsafe());
@@ -137,7 +150,8 @@ FK_API cuMipmappedArrayCreate(CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRIPT
 	m->kind = FK_MIPMAP, m->levels = levels, m->device = c->device;
 	CUDA_ARRAY3D_DESCRIPTOR at = *d;
 	for (unsigned int i = 0; i < levels; i++) {
-		m->level[i] = (struct CUarray_st){.kind = FK_ARRAY, .level = true, .shape = at, .device = c->device};
+		m->level[i] =
+			(struct CUarray_st){.kind = FK_ARRAY, .level = true, .shape = at, .device = c->device};
 		m->charged += bytes(&at);
 		at.Width = at.Width > 1 ? at.Width / 2 : 1;
 		at.Height = at.Height > 1 ? at.Height / 2 : at.Height;
@@ -160,7 +174,8 @@ FK_API cuMipmappedArrayGetLevel(CUarray *out, CUmipmappedArray m, unsigned int l
 	return CUDA_SUCCESS;
 }
 
-FK_API cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *r, CUmipmappedArray m, CUdevice d) {
+FK_API cuMipmappedArrayGetMemoryRequirements(
+	CUDA_ARRAY_MEMORY_REQUIREMENTS *r, CUmipmappedArray m, CUdevice d) {
 	FK_TRY(fk_device_ok(d));
 	if (!r || !FK_IS(m, FK_MIPMAP))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -180,8 +195,9 @@ FK_API cuMipmappedArrayDestroy(CUmipmappedArray m) {
 	return fk_leave(CUDA_SUCCESS);
 }
 
-// External memory: of another interface (Vulkan, a socket's other end), which a file descriptor names and this import owns. Nobody else
-// on the fake device has charged it, so the import does, until it is destroyed.
+// External memory: of another interface (Vulkan, a socket's other end), which a file descriptor
+// names and this import owns. Nobody else on the fake device has charged it, so the import does,
+// until it is destroyed.
 struct CUextMemory_st {
 	uint32_t kind;
 	CUdevice device;
@@ -192,7 +208,8 @@ FK_API cuImportExternalMemory(CUexternalMemory *out, const CUDA_EXTERNAL_MEMORY_
 	CUcontext c;
 	FK_TRY(fk_current(&c));
 	FK_TRY(fk_unsafe());
-	if (!out || !d || d->type != CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD || !d->size || d->size > UINT64_C(1) << 46)
+	if (!out || !d || d->type != CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD || !d->size ||
+		d->size > UINT64_C(1) << 46)
 		return CUDA_ERROR_INVALID_VALUE;
 	CUexternalMemory m = calloc(1, sizeof *m);
 	if (!m)
@@ -207,14 +224,17 @@ FK_API cuImportExternalMemory(CUexternalMemory *out, const CUDA_EXTERNAL_MEMORY_
 	return fk_leave(r);
 }
 
-FK_API cuExternalMemoryGetMappedBuffer(CUdeviceptr *out, CUexternalMemory m, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *d) {
+FK_API cuExternalMemoryGetMappedBuffer(
+	CUdeviceptr *out, CUexternalMemory m, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *d) {
 	CUcontext c;
 	FK_TRY(fk_current(&c));
-	if (!out || !FK_IS(m, FK_EXTERNAL) || !d || !d->size || d->offset > m->bytes || d->size > m->bytes - d->offset)
+	if (!out || !FK_IS(m, FK_EXTERNAL) || !d || !d->size || d->offset > m->bytes ||
+		d->size > m->bytes - d->offset)
 		return CUDA_ERROR_INVALID_VALUE;
 	fk_enter();
 	CUdeviceptr at = fk_place(d->size, 512);
-	fk_allocation a = {.address = at, .bytes = d->size, .origin = FK_IMPORTED, .device = m->device, .context = c};
+	fk_allocation a = {
+		.address = at, .bytes = d->size, .origin = FK_IMPORTED, .device = m->device, .context = c};
 	if (!at || !fk_insert(a))
 		return fk_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	*out = at;
@@ -224,15 +244,16 @@ FK_API cuExternalMemoryGetMappedBuffer(CUdeviceptr *out, CUexternalMemory m, con
 FK_API cuExternalMemoryGetMappedMipmappedArray(CUmipmappedArray *out, CUexternalMemory m,
 	const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *d) {
 	FK_TRY(fk_usable());
-	if (!out || !FK_IS(m, FK_EXTERNAL) || !d || !d->numLevels || d->numLevels > 16 || !bytes(&d->arrayDesc) ||
-		bytes(&d->arrayDesc) > m->bytes)
+	if (!out || !FK_IS(m, FK_EXTERNAL) || !d || !d->numLevels || d->numLevels > 16 ||
+		!bytes(&d->arrayDesc) || bytes(&d->arrayDesc) > m->bytes)
 		return CUDA_ERROR_INVALID_VALUE;
 	CUmipmappedArray a = calloc(1, sizeof *a);
 	if (!a)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	a->kind = FK_MIPMAP, a->levels = d->numLevels, a->device = m->device;
 	for (unsigned int i = 0; i < d->numLevels; i++)
-		a->level[i] = (struct CUarray_st){.kind = FK_ARRAY, .level = true, .shape = d->arrayDesc, .device = m->device};
+		a->level[i] = (struct CUarray_st){
+			.kind = FK_ARRAY, .level = true, .shape = d->arrayDesc, .device = m->device};
 	*out = a;
 	return CUDA_SUCCESS;
 }

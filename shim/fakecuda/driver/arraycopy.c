@@ -38,11 +38,16 @@ static CUresult run(const transfer *t) {
 		return run(&(transfer){bytes, host, true, CU_STREAM_PER_THREAD}); \
 	}
 
-PAIR(cuMemcpyDtoA, (CUarray to, size_t offset, CUdeviceptr from, size_t n), (void)offset; (void)from; ARRAY(to), n, false)
-PAIR(cuMemcpyAtoD, (CUdeviceptr to, CUarray from, size_t offset, size_t n), (void)offset; (void)to; ARRAY(from), n, false)
-PAIR(cuMemcpyHtoA, (CUarray to, size_t offset, const void *from, size_t n), (void)offset; (void)from; ARRAY(to), n, true)
-PAIR(cuMemcpyAtoH, (void *to, CUarray from, size_t offset, size_t n), (void)offset; (void)to; ARRAY(from), n, true)
-PAIR(cuMemcpyAtoA, (CUarray to, size_t at, CUarray from, size_t offset, size_t n), (void)at; (void)offset; ARRAY(from); ARRAY(to), n, false)
+PAIR(cuMemcpyDtoA, (CUarray to, size_t offset, CUdeviceptr from, size_t n),
+	(void)offset; (void)from; ARRAY(to), n, false)
+PAIR(cuMemcpyAtoD, (CUdeviceptr to, CUarray from, size_t offset, size_t n),
+	(void)offset; (void)to; ARRAY(from), n, false)
+PAIR(cuMemcpyHtoA, (CUarray to, size_t offset, const void *from, size_t n),
+	(void)offset; (void)from; ARRAY(to), n, true)
+PAIR(cuMemcpyAtoH, (void *to, CUarray from, size_t offset, size_t n),
+	(void)offset; (void)to; ARRAY(from), n, true)
+PAIR(cuMemcpyAtoA, (CUarray to, size_t at, CUarray from, size_t offset, size_t n),
+	(void)at; (void)offset; ARRAY(from); ARRAY(to), n, false)
 
 FK_API cuMemcpyHtoAAsync_v2(CUarray to, size_t offset, const void *from, size_t n, CUstream s) {
 	(void)offset, (void)from;
@@ -50,7 +55,8 @@ FK_API cuMemcpyHtoAAsync_v2(CUarray to, size_t offset, const void *from, size_t 
 	return run(&(transfer){n, true, false, s});
 }
 
-FK_API cuMemcpyHtoAAsync_v2_ptsz(CUarray to, size_t offset, const void *from, size_t n, CUstream s) {
+FK_API cuMemcpyHtoAAsync_v2_ptsz(
+	CUarray to, size_t offset, const void *from, size_t n, CUstream s) {
 	return cuMemcpyHtoAAsync_v2(to, offset, from, n, fk_ptsz(s));
 }
 
@@ -64,8 +70,8 @@ FK_API cuMemcpyAtoHAsync_v2_ptsz(void *to, CUarray from, size_t offset, size_t n
 	return cuMemcpyAtoHAsync_v2(to, from, offset, n, fk_ptsz(s));
 }
 
-FK_API cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, size_t count, void *attributes, size_t *indices, size_t kinds,
-	size_t *failed, CUstream s) {
+FK_API cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, size_t count,
+	void *attributes, size_t *indices, size_t kinds, size_t *failed, CUstream s) {
 	(void)attributes, (void)indices, (void)kinds;
 	if (!to || !from || !bytes || !count || !s)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -80,7 +86,8 @@ FK_API cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, siz
 	return CUDA_SUCCESS;
 }
 
-FK_API cuMemcpyBatchAsync_ptsz(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, size_t count, void *attributes, size_t *indices,
-	size_t kinds, size_t *failed, CUstream s) {
-	return cuMemcpyBatchAsync(to, from, bytes, count, attributes, indices, kinds, failed, fk_ptsz(s));
+FK_API cuMemcpyBatchAsync_ptsz(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, size_t count,
+	void *attributes, size_t *indices, size_t kinds, size_t *failed, CUstream s) {
+	return cuMemcpyBatchAsync(
+		to, from, bytes, count, attributes, indices, kinds, failed, fk_ptsz(s));
 }

@@ -1,5 +1,6 @@
-// The calls of the fake libcuda, for cuGetProcAddress: the name that programs ask for, the CUDA version that introduced this form of it
-// (as in the typedefs of NVIDIA's cudaTypedefs.h), the symbol, and in FK_CALL2 the symbol for per-thread default streams.
+// The calls of the fake libcuda, for cuGetProcAddress: the name that programs ask for, the CUDA
+// version that introduced this form of it (as in the typedefs of NVIDIA's cudaTypedefs.h), the
+// symbol, and in FK_CALL2 the symbol for per-thread default streams.
 FK_CALL(cuArray3DCreate, 2000, cuArray3DCreate)
 FK_CALL(cuArray3DCreate, 3020, cuArray3DCreate_v2)
 FK_CALL(cuArray3DGetDescriptor, 3020, cuArray3DGetDescriptor_v2)
@@ -128,7 +129,8 @@ FK_CALL(cuGraphInstantiate, 10000, cuGraphInstantiate)
 FK_CALL(cuGraphInstantiate, 11000, cuGraphInstantiate_v2)
 FK_CALL(cuGraphInstantiate, 12000, cuGraphInstantiateWithFlags)
 FK_CALL(cuGraphInstantiateWithFlags, 11040, cuGraphInstantiateWithFlags)
-FK_CALL2(cuGraphInstantiateWithParams, 12000, cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz)
+FK_CALL2(cuGraphInstantiateWithParams, 12000, cuGraphInstantiateWithParams,
+	cuGraphInstantiateWithParams_ptsz)
 FK_CALL(cuGraphKernelNodeGetParams, 10000, cuGraphKernelNodeGetParams)
 FK_CALL(cuGraphKernelNodeGetParams, 12000, cuGraphKernelNodeGetParams_v2)
 FK_CALL(cuGraphKernelNodeSetParams, 10000, cuGraphKernelNodeSetParams)
@@ -284,8 +286,10 @@ FK_CALL(cuModuleLoadDataEx, 2010, cuModuleLoadDataEx)
 FK_CALL(cuModuleLoadFatBinary, 2000, cuModuleLoadFatBinary)
 FK_CALL(cuModuleUnload, 2000, cuModuleUnload)
 FK_CALL(cuOccupancyAvailableDynamicSMemPerBlock, 10020, cuOccupancyAvailableDynamicSMemPerBlock)
-FK_CALL(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050, cuOccupancyMaxActiveBlocksPerMultiprocessor)
-FK_CALL(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, 7000, cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)
+FK_CALL(
+	cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050, cuOccupancyMaxActiveBlocksPerMultiprocessor)
+FK_CALL(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, 7000,
+	cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)
 FK_CALL(cuOccupancyMaxPotentialBlockSize, 6050, cuOccupancyMaxPotentialBlockSize)
 FK_CALL(cuPointerGetAttribute, 4000, cuPointerGetAttribute)
 FK_CALL(cuPointerGetAttributes, 7000, cuPointerGetAttributes)
@@ -294,7 +298,8 @@ FK_CALL2(cuStreamAddCallback, 5000, cuStreamAddCallback, cuStreamAddCallback_pts
 FK_CALL2(cuStreamAttachMemAsync, 6000, cuStreamAttachMemAsync, cuStreamAttachMemAsync_ptsz)
 FK_CALL2(cuStreamBeginCapture, 10000, cuStreamBeginCapture, cuStreamBeginCapture_ptsz)
 FK_CALL2(cuStreamBeginCapture, 10010, cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz)
-FK_CALL2(cuStreamBeginCaptureToGraph, 12030, cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz)
+FK_CALL2(cuStreamBeginCaptureToGraph, 12030, cuStreamBeginCaptureToGraph,
+	cuStreamBeginCaptureToGraph_ptsz)
 FK_CALL2(cuStreamCopyAttributes, 11000, cuStreamCopyAttributes, cuStreamCopyAttributes_ptsz)
 FK_CALL(cuStreamCreate, 2000, cuStreamCreate)
 FK_CALL(cuStreamCreateWithPriority, 5050, cuStreamCreateWithPriority)
@@ -313,7 +318,8 @@ FK_CALL2(cuStreamIsCapturing, 10000, cuStreamIsCapturing, cuStreamIsCapturing_pt
 FK_CALL2(cuStreamQuery, 2000, cuStreamQuery, cuStreamQuery_ptsz)
 FK_CALL2(cuStreamSetAttribute, 11000, cuStreamSetAttribute, cuStreamSetAttribute_ptsz)
 FK_CALL2(cuStreamSynchronize, 2000, cuStreamSynchronize, cuStreamSynchronize_ptsz)
-FK_CALL2(cuStreamUpdateCaptureDependencies, 11030, cuStreamUpdateCaptureDependencies, cuStreamUpdateCaptureDependencies_ptsz)
+FK_CALL2(cuStreamUpdateCaptureDependencies, 11030, cuStreamUpdateCaptureDependencies,
+	cuStreamUpdateCaptureDependencies_ptsz)
 FK_CALL2(cuStreamWaitEvent, 3020, cuStreamWaitEvent, cuStreamWaitEvent_ptsz)
 FK_CALL2(cuStreamWaitValue32, 8000, cuStreamWaitValue32, cuStreamWaitValue32_ptsz)
 FK_CALL2(cuStreamWaitValue32, 11070, cuStreamWaitValue32_v2, cuStreamWaitValue32_v2_ptsz)

@@ -1,5 +1,6 @@
-// Stream capture, by the rules of the CUDA programming guide's chapter on graphs and of cuThreadExchangeStreamCaptureMode: what is
-// captured becomes nodes, events carry a capture from stream to stream, and calls that could synchronise are errors that end it.
+// Stream capture, by the rules of the CUDA programming guide's chapter on graphs and of
+// cuThreadExchangeStreamCaptureMode: what is captured becomes nodes, events carry a capture from
+// stream to stream, and calls that could synchronise are errors that end it.
 #include "internal.h"
 
 #include <stdlib.h>
@@ -23,13 +24,17 @@ CUresult fk_capture_break(struct fk_capture *c, CUresult error) {
 }
 
 CUresult fk_unsafe(void) {
-	if (!atomic_load_explicit(&fk.capturing, memory_order_acquire) || thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+	if (!atomic_load_explicit(&fk.capturing, memory_order_acquire) ||
+		thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
 		return CUDA_SUCCESS;
 	CUresult r = CUDA_SUCCESS;
 	fk_enter();
 	for (struct fk_capture *c = fk.captures; c; c = c->next) {
-		bool own = pthread_equal(c->thread, pthread_self()) && c->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
-		if (own || (c->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL))
+		bool own =
+			pthread_equal(c->thread, pthread_self()) && c->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
+		if (own ||
+			(c->mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
+				thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL))
 			r = fk_capture_break(c, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 	}
 	return fk_leave(r);
@@ -46,7 +51,8 @@ CUresult fk_capture_conflict(CUstream s) {
 }
 
 // put makes a copy of a front; with more, it joins the two.
-static bool put(CUgraphNode **front, size_t *fronts, const CUgraphNode *more, size_t count, bool join) {
+static bool put(
+	CUgraphNode **front, size_t *fronts, const CUgraphNode *more, size_t count, bool join) {
 	size_t kept = join ? *fronts : 0;
 	CUgraphNode *all = malloc((kept + count + 1) * sizeof *all);
 	if (!all)
@@ -74,10 +80,12 @@ CUresult fk_capture_record(CUstream s, CUevent e, unsigned int flags) {
 	if (s->capture->invalid)
 		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 	if (flags) // CU_EVENT_RECORD_EXTERNAL
-		return fk_capture_add(s, &(fk_task){.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD, .event = e}, NULL);
+		return fk_capture_add(
+			s, &(fk_task){.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD, .event = e}, NULL);
 	fk_forget(e);
 	e->seq = 0, e->captured = s->capture;
-	return put(&e->front, &e->fronts, s->front, s->fronts, false) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	return put(&e->front, &e->fronts, s->front, s->fronts, false) ? CUDA_SUCCESS
+																  : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult fk_capture_wait(CUstream s, CUevent e) {
@@ -89,10 +97,12 @@ CUresult fk_capture_wait(CUstream s, CUevent e) {
 	if (e->captured != c)
 		return fk_capture_break(c, CUDA_ERROR_STREAM_CAPTURE_MERGE);
 	s->capture = c;
-	return put(&s->front, &s->fronts, e->front, e->fronts, true) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	return put(&s->front, &s->fronts, e->front, e->fronts, true) ? CUDA_SUCCESS
+																 : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static CUresult begin(CUstream handle, CUgraph g, const CUgraphNode *from, size_t count, CUstreamCaptureMode mode) {
+static CUresult begin(
+	CUstream handle, CUgraph g, const CUgraphNode *from, size_t count, CUstreamCaptureMode mode) {
 	CUstream s;
 	FK_TRY(fk_usable());
 	if (mode > CU_STREAM_CAPTURE_MODE_RELAXED || (g && !FK_IS(g, FK_GRAPH)))
@@ -102,13 +112,19 @@ static CUresult begin(CUstream handle, CUgraph g, const CUgraphNode *from, size_
 	if (r)
 		return fk_leave(r);
 	if (s->capture || s == s->context->legacy)
-		return fk_leave(s->capture ? CUDA_ERROR_ILLEGAL_STATE : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+		return fk_leave(
+			s->capture ? CUDA_ERROR_ILLEGAL_STATE : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 	struct fk_capture *c = calloc(1, sizeof *c);
 	if (!c)
 		return fk_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	static uint64_t ids;
-	*c = (struct fk_capture){.next = fk.captures, .id = ++ids, .mode = mode, .thread = pthread_self(), .origin = s,
-		.graph = g ? g : fk_new_graph(), .given = g != NULL};
+	*c = (struct fk_capture){.next = fk.captures,
+		.id = ++ids,
+		.mode = mode,
+		.thread = pthread_self(),
+		.origin = s,
+		.graph = g ? g : fk_new_graph(),
+		.given = g != NULL};
 	if (!c->graph || !put(&s->front, &s->fronts, from, count, false)) {
 		free(c);
 		return fk_leave(CUDA_ERROR_OUT_OF_MEMORY);
@@ -118,24 +134,32 @@ static CUresult begin(CUstream handle, CUgraph g, const CUgraphNode *from, size_
 	return fk_leave(CUDA_SUCCESS);
 }
 
-FK_API cuStreamBeginCapture_v2(CUstream s, CUstreamCaptureMode mode) { return begin(s, NULL, NULL, 0, mode); }
-FK_API cuStreamBeginCapture_v2_ptsz(CUstream s, CUstreamCaptureMode mode) { return begin(fk_ptsz(s), NULL, NULL, 0, mode); }
-FK_API cuStreamBeginCapture(CUstream s) { return begin(s, NULL, NULL, 0, CU_STREAM_CAPTURE_MODE_GLOBAL); }
-FK_API cuStreamBeginCapture_ptsz(CUstream s) { return begin(fk_ptsz(s), NULL, NULL, 0, CU_STREAM_CAPTURE_MODE_GLOBAL); }
+FK_API cuStreamBeginCapture_v2(CUstream s, CUstreamCaptureMode mode) {
+	return begin(s, NULL, NULL, 0, mode);
+}
+FK_API cuStreamBeginCapture_v2_ptsz(CUstream s, CUstreamCaptureMode mode) {
+	return begin(fk_ptsz(s), NULL, NULL, 0, mode);
+}
+FK_API cuStreamBeginCapture(CUstream s) {
+	return begin(s, NULL, NULL, 0, CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+FK_API cuStreamBeginCapture_ptsz(CUstream s) {
+	return begin(fk_ptsz(s), NULL, NULL, 0, CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
 
-FK_API cuStreamBeginCaptureToGraph(CUstream s, CUgraph g, const CUgraphNode *from, const CUgraphEdgeData *edges, size_t count,
-	CUstreamCaptureMode mode) {
+FK_API cuStreamBeginCaptureToGraph(CUstream s, CUgraph g, const CUgraphNode *from,
+	const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode) {
 	(void)edges;
 	return g ? begin(s, g, from, count, mode) : CUDA_ERROR_INVALID_VALUE;
 }
 
-FK_API cuStreamBeginCaptureToGraph_ptsz(CUstream s, CUgraph g, const CUgraphNode *from, const CUgraphEdgeData *edges, size_t count,
-	CUstreamCaptureMode mode) {
+FK_API cuStreamBeginCaptureToGraph_ptsz(CUstream s, CUgraph g, const CUgraphNode *from,
+	const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode) {
 	return cuStreamBeginCaptureToGraph(fk_ptsz(s), g, from, edges, count, mode);
 }
 
-// covered reports whether every node at the ends of the joined streams is behind the origin's front, that is, whether all streams have
-// been joined back.
+// covered reports whether every node at the ends of the joined streams is behind the origin's
+// front, that is, whether all streams have been joined back.
 static bool covered(const struct fk_capture *c, const CUstream s) {
 	for (size_t i = 0; i < s->fronts; i++) {
 		bool found = s == c->origin;
@@ -182,7 +206,9 @@ FK_API cuStreamEndCapture(CUstream handle, CUgraph *out) {
 	return fk_leave(r);
 }
 
-FK_API cuStreamEndCapture_ptsz(CUstream s, CUgraph *out) { return cuStreamEndCapture(fk_ptsz(s), out); }
+FK_API cuStreamEndCapture_ptsz(CUstream s, CUgraph *out) {
+	return cuStreamEndCapture(fk_ptsz(s), out);
+}
 
 FK_API cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
 	FK_TRY(fk_usable());
@@ -194,8 +220,8 @@ FK_API cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
 	return CUDA_SUCCESS;
 }
 
-FK_API cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus *status, uint64_t *id, CUgraph *graph, const CUgraphNode **from,
-	size_t *count) {
+FK_API cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus *status, uint64_t *id,
+	CUgraph *graph, const CUgraphNode **from, size_t *count) {
 	CUstream s;
 	FK_TRY(fk_usable());
 	if (!status)
@@ -207,7 +233,9 @@ FK_API cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus *status,
 	if (!s->capture && s == s->context->legacy && (r = fk_capture_conflict(s)))
 		return fk_leave(r);
 	struct fk_capture *c = s->capture;
-	*status = !c ? CU_STREAM_CAPTURE_STATUS_NONE : c->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+	*status = !c     ? CU_STREAM_CAPTURE_STATUS_NONE
+		: c->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+					 : CU_STREAM_CAPTURE_STATUS_ACTIVE;
 	if (c && !c->invalid) {
 		if (id)
 			*id = c->id;
@@ -221,20 +249,20 @@ FK_API cuStreamGetCaptureInfo_v2(CUstream handle, CUstreamCaptureStatus *status,
 	return fk_leave(CUDA_SUCCESS);
 }
 
-FK_API cuStreamGetCaptureInfo_v2_ptsz(CUstream s, CUstreamCaptureStatus *status, uint64_t *id, CUgraph *graph, const CUgraphNode **from,
-	size_t *count) {
+FK_API cuStreamGetCaptureInfo_v2_ptsz(CUstream s, CUstreamCaptureStatus *status, uint64_t *id,
+	CUgraph *graph, const CUgraphNode **from, size_t *count) {
 	return cuStreamGetCaptureInfo_v2(fk_ptsz(s), status, id, graph, from, count);
 }
 
-FK_API cuStreamGetCaptureInfo_v3(CUstream s, CUstreamCaptureStatus *status, uint64_t *id, CUgraph *graph, const CUgraphNode **from,
-	const CUgraphEdgeData **edges, size_t *count) {
+FK_API cuStreamGetCaptureInfo_v3(CUstream s, CUstreamCaptureStatus *status, uint64_t *id,
+	CUgraph *graph, const CUgraphNode **from, const CUgraphEdgeData **edges, size_t *count) {
 	if (edges)
 		*edges = NULL;
 	return cuStreamGetCaptureInfo_v2(s, status, id, graph, from, count);
 }
 
-FK_API cuStreamGetCaptureInfo_v3_ptsz(CUstream s, CUstreamCaptureStatus *status, uint64_t *id, CUgraph *graph, const CUgraphNode **from,
-	const CUgraphEdgeData **edges, size_t *count) {
+FK_API cuStreamGetCaptureInfo_v3_ptsz(CUstream s, CUstreamCaptureStatus *status, uint64_t *id,
+	CUgraph *graph, const CUgraphNode **from, const CUgraphEdgeData **edges, size_t *count) {
 	return cuStreamGetCaptureInfo_v3(fk_ptsz(s), status, id, graph, from, edges, count);
 }
 
@@ -255,7 +283,8 @@ FK_API cuStreamIsCapturing_ptsz(CUstream s, CUstreamCaptureStatus *status) {
 }
 
 // flags: 0 adds to what the next node depends on, 1 replaces it.
-FK_API cuStreamUpdateCaptureDependencies(CUstream handle, CUgraphNode *from, size_t count, unsigned int flags) {
+FK_API cuStreamUpdateCaptureDependencies(
+	CUstream handle, CUgraphNode *from, size_t count, unsigned int flags) {
 	CUstream s;
 	FK_TRY(fk_usable());
 	if (flags > 1 || (count && !from))
@@ -269,6 +298,7 @@ FK_API cuStreamUpdateCaptureDependencies(CUstream handle, CUgraphNode *from, siz
 	return fk_leave(r);
 }
 
-FK_API cuStreamUpdateCaptureDependencies_ptsz(CUstream s, CUgraphNode *from, size_t count, unsigned int flags) {
+FK_API cuStreamUpdateCaptureDependencies_ptsz(
+	CUstream s, CUgraphNode *from, size_t count, unsigned int flags) {
 	return cuStreamUpdateCaptureDependencies(fk_ptsz(s), from, count, flags);
 }

@@ -1,4 +1,5 @@
-// Contexts. A process has one queue per device, whatever its contexts; each context takes memory of its own.
+// Contexts. A process has one queue per device, whatever its contexts; each context takes memory of
+// its own.
 #include "internal.h"
 
 #include <stdlib.h>
@@ -27,7 +28,8 @@ static CUresult make(CUcontext *out, CUdevice device, unsigned int flags, bool p
 		free(c);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	c->kind = FK_CONTEXT, c->device = device, c->flags = flags, c->primary = primary, c->id = ++fk.context_ids;
+	c->kind = FK_CONTEXT, c->device = device, c->flags = flags, c->primary = primary,
+	c->id = ++fk.context_ids;
 	c->limits[0] = 1024, c->limits[1] = FK_MIB, c->limits[2] = 8 * FK_MIB;
 	c->legacy = fk_new_stream(c, 0, 0);
 	*out = c;
@@ -108,7 +110,9 @@ FK_API cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags) {
 	return fk_leave(CUDA_SUCCESS);
 }
 
-FK_API cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags) { return cuDevicePrimaryCtxSetFlags_v2(device, flags); }
+FK_API cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags) {
+	return cuDevicePrimaryCtxSetFlags_v2(device, flags);
+}
 
 FK_API cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active) {
 	FK_TRY(fk_device_ok(device));
@@ -169,10 +173,14 @@ FK_API cuCtxCreate_v2(CUcontext *out, unsigned int flags, CUdevice device) {
 	return cuCtxPushCurrent_v2(*out);
 }
 
-FK_API cuCtxCreate(CUcontext *out, unsigned int flags, CUdevice device) { return cuCtxCreate_v2(out, flags, device); }
+FK_API cuCtxCreate(CUcontext *out, unsigned int flags, CUdevice device) {
+	return cuCtxCreate_v2(out, flags, device);
+}
 
-FK_API cuCtxCreate_v3(CUcontext *out, void *params, int count, unsigned int flags, CUdevice device) {
-	return params || count ? CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY : cuCtxCreate_v2(out, flags, device);
+FK_API cuCtxCreate_v3(
+	CUcontext *out, void *params, int count, unsigned int flags, CUdevice device) {
+	return params || count ? CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY
+						   : cuCtxCreate_v2(out, flags, device);
 }
 
 FK_API cuCtxCreate_v4(CUcontext *out, void *params, unsigned int flags, CUdevice device) {

@@ -1,6 +1,6 @@
-// Copies and sets. They take the device for bytes divided by bandwidth, like a kernel. Content is kept for the first FK_SHADOW bytes
-// of an allocation, and moves when the call is made, not when the stream comes to it: a program that orders its calls in one
-// thread reads what it wrote.
+// Copies and sets. They take the device for bytes divided by bandwidth, like a kernel. Content is
+// kept for the first FK_SHADOW bytes of an allocation, and moves when the call is made, not when
+// the stream comes to it: a program that orders its calls in one thread reads what it wrote.
 #include "memory.h"
 
 #include <stdlib.h>
@@ -44,7 +44,8 @@ static void get(void *to, CUdeviceptr from, size_t bytes) {
 // valid reports whether a range lies within memory of the device.
 static bool valid(CUdeviceptr address, size_t bytes) {
 	fk_allocation *a = fk_find(address);
-	for (CUdeviceptr end = address + bytes; a && a->origin != FK_RESERVED; a = fk_find(a->address + a->bytes))
+	for (CUdeviceptr end = address + bytes; a && a->origin != FK_RESERVED;
+		a = fk_find(a->address + a->bytes))
 		if (end - a->address <= a->bytes)
 			return true;
 	return false;
@@ -78,7 +79,8 @@ static CUresult run(const move *m) {
 	fk_enter();
 	bool from_device = m->way == TO_HOST || m->way == WITHIN || (m->way == ANY && fk_find(m->from));
 	bool to_device = m->way == TO_DEVICE || m->way == WITHIN || (m->way == ANY && fk_find(m->to));
-	if ((from_device && !valid(m->from, m->bytes)) || (to_device && !valid(m->to, m->bytes)) || !m->from || !m->to)
+	if ((from_device && !valid(m->from, m->bytes)) || (to_device && !valid(m->to, m->bytes)) ||
+		!m->from || !m->to)
 		return fk_leave(CUDA_ERROR_INVALID_VALUE);
 	size_t room;
 	if (from_device && to_device) {
@@ -95,20 +97,23 @@ static CUresult run(const move *m) {
 	fk_leave(0);
 	fk_queue *q;
 	uint64_t seq;
-	fk_task t = fk_copying(CU_GRAPH_NODE_TYPE_MEMCPY, c->device, m->bytes, !(from_device && to_device));
+	fk_task t =
+		fk_copying(CU_GRAPH_NODE_TYPE_MEMCPY, c->device, m->bytes, !(from_device && to_device));
 	FK_TRY(fk_submit(m->stream, &t, &q, &seq));
 	if (m->sync && q)
 		fk_wait(q, seq);
 	return CUDA_SUCCESS;
 }
 
-// COPY makes the four calls of one copy: with and without a stream, and for per-thread default streams.
+// COPY makes the four calls of one copy: with and without a stream, and for per-thread default
+// streams.
 #define COPY(name, version, to_type, from_type, way) \
 	FK_API name##version(to_type to, from_type from, size_t bytes) { \
 		return run(&(move){(uintptr_t)to, (uintptr_t)from, bytes, way, true, NULL}); \
 	} \
 	FK_API name##version##_ptds(to_type to, from_type from, size_t bytes) { \
-		return run(&(move){(uintptr_t)to, (uintptr_t)from, bytes, way, true, CU_STREAM_PER_THREAD}); \
+		return run( \
+			&(move){(uintptr_t)to, (uintptr_t)from, bytes, way, true, CU_STREAM_PER_THREAD}); \
 	} \
 	FK_API name##Async##version(to_type to, from_type from, size_t bytes, CUstream s) { \
 		return run(&(move){(uintptr_t)to, (uintptr_t)from, bytes, way, false, s}); \
@@ -123,43 +128,64 @@ COPY(cuMemcpyDtoD, _v2, CUdeviceptr, CUdeviceptr, WITHIN)
 COPY(cuMemcpy, , CUdeviceptr, CUdeviceptr, ANY)
 
 // Before CUDA 3.2.
-FK_API cuMemcpyHtoD(CUdeviceptr_v1 to, const void *from, unsigned int bytes) { return cuMemcpyHtoD_v2(to, from, bytes); }
-FK_API cuMemcpyDtoH(void *to, CUdeviceptr_v1 from, unsigned int bytes) { return cuMemcpyDtoH_v2(to, from, bytes); }
-FK_API cuMemcpyDtoD(CUdeviceptr_v1 to, CUdeviceptr_v1 from, unsigned int bytes) { return cuMemcpyDtoD_v2(to, from, bytes); }
-FK_API cuMemcpyHtoDAsync(CUdeviceptr_v1 to, const void *p, unsigned int n, CUstream s) { return cuMemcpyHtoDAsync_v2(to, p, n, s); }
-FK_API cuMemcpyDtoHAsync(void *to, CUdeviceptr_v1 p, unsigned int n, CUstream s) { return cuMemcpyDtoHAsync_v2(to, p, n, s); }
-FK_API cuMemcpyDtoDAsync(CUdeviceptr_v1 to, CUdeviceptr_v1 p, unsigned int n, CUstream s) { return cuMemcpyDtoDAsync_v2(to, p, n, s); }
+FK_API cuMemcpyHtoD(CUdeviceptr_v1 to, const void *from, unsigned int bytes) {
+	return cuMemcpyHtoD_v2(to, from, bytes);
+}
+FK_API cuMemcpyDtoH(void *to, CUdeviceptr_v1 from, unsigned int bytes) {
+	return cuMemcpyDtoH_v2(to, from, bytes);
+}
+FK_API cuMemcpyDtoD(CUdeviceptr_v1 to, CUdeviceptr_v1 from, unsigned int bytes) {
+	return cuMemcpyDtoD_v2(to, from, bytes);
+}
+FK_API cuMemcpyHtoDAsync(CUdeviceptr_v1 to, const void *p, unsigned int n, CUstream s) {
+	return cuMemcpyHtoDAsync_v2(to, p, n, s);
+}
+FK_API cuMemcpyDtoHAsync(void *to, CUdeviceptr_v1 p, unsigned int n, CUstream s) {
+	return cuMemcpyDtoHAsync_v2(to, p, n, s);
+}
+FK_API cuMemcpyDtoDAsync(CUdeviceptr_v1 to, CUdeviceptr_v1 p, unsigned int n, CUstream s) {
+	return cuMemcpyDtoDAsync_v2(to, p, n, s);
+}
 
 FK_API cuMemcpyPeer(CUdeviceptr to, CUcontext tc, CUdeviceptr from, CUcontext fc, size_t bytes) {
-	return FK_IS(tc, FK_CONTEXT) && FK_IS(fc, FK_CONTEXT) ? cuMemcpyDtoD_v2(to, from, bytes) : CUDA_ERROR_INVALID_CONTEXT;
+	return FK_IS(tc, FK_CONTEXT) && FK_IS(fc, FK_CONTEXT) ? cuMemcpyDtoD_v2(to, from, bytes)
+														  : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-FK_API cuMemcpyPeer_ptds(CUdeviceptr to, CUcontext tc, CUdeviceptr from, CUcontext fc, size_t bytes) {
-	return FK_IS(tc, FK_CONTEXT) && FK_IS(fc, FK_CONTEXT) ? cuMemcpyDtoD_v2_ptds(to, from, bytes) : CUDA_ERROR_INVALID_CONTEXT;
+FK_API cuMemcpyPeer_ptds(
+	CUdeviceptr to, CUcontext tc, CUdeviceptr from, CUcontext fc, size_t bytes) {
+	return FK_IS(tc, FK_CONTEXT) && FK_IS(fc, FK_CONTEXT) ? cuMemcpyDtoD_v2_ptds(to, from, bytes)
+														  : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-FK_API cuMemcpyPeerAsync(CUdeviceptr to, CUcontext tc, CUdeviceptr from, CUcontext fc, size_t bytes, CUstream s) {
-	return FK_IS(tc, FK_CONTEXT) && FK_IS(fc, FK_CONTEXT) ? cuMemcpyDtoDAsync_v2(to, from, bytes, s) : CUDA_ERROR_INVALID_CONTEXT;
+FK_API cuMemcpyPeerAsync(
+	CUdeviceptr to, CUcontext tc, CUdeviceptr from, CUcontext fc, size_t bytes, CUstream s) {
+	return FK_IS(tc, FK_CONTEXT) && FK_IS(fc, FK_CONTEXT) ? cuMemcpyDtoDAsync_v2(to, from, bytes, s)
+														  : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-FK_API cuMemcpyPeerAsync_ptsz(CUdeviceptr to, CUcontext tc, CUdeviceptr from, CUcontext fc, size_t bytes, CUstream s) {
+FK_API cuMemcpyPeerAsync_ptsz(
+	CUdeviceptr to, CUcontext tc, CUdeviceptr from, CUcontext fc, size_t bytes, CUstream s) {
 	return cuMemcpyPeerAsync(to, tc, from, fc, bytes, fk_ptsz(s));
 }
 
 // shaped queues the time of a two- or three-dimensional copy; content of such copies is not kept.
-static CUresult shaped(CUmemorytype from, CUmemorytype to, size_t width, size_t height, size_t depth, bool sync, CUstream s) {
+static CUresult shaped(CUmemorytype from, CUmemorytype to, size_t width, size_t height,
+	size_t depth, bool sync, CUstream s) {
 	CUcontext c;
 	FK_TRY(fk_current(&c));
 	if (sync)
 		FK_TRY(fk_unsafe());
-	if (from < CU_MEMORYTYPE_HOST || from > CU_MEMORYTYPE_UNIFIED || to < CU_MEMORYTYPE_HOST || to > CU_MEMORYTYPE_UNIFIED)
+	if (from < CU_MEMORYTYPE_HOST || from > CU_MEMORYTYPE_UNIFIED || to < CU_MEMORYTYPE_HOST ||
+		to > CU_MEMORYTYPE_UNIFIED)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!width || !height || !depth)
 		return CUDA_SUCCESS;
 	fk_queue *q;
 	uint64_t seq;
 	bool host = from == CU_MEMORYTYPE_HOST || to == CU_MEMORYTYPE_HOST;
-	fk_task t = fk_copying(CU_GRAPH_NODE_TYPE_MEMCPY, c->device, (uint64_t)width * height * depth, host);
+	fk_task t =
+		fk_copying(CU_GRAPH_NODE_TYPE_MEMCPY, c->device, (uint64_t)width * height * depth, host);
 	FK_TRY(fk_submit(s, &t, &q, &seq));
 	if (sync && q)
 		fk_wait(q, seq);
@@ -167,30 +193,45 @@ static CUresult shaped(CUmemorytype from, CUmemorytype to, size_t width, size_t 
 }
 
 static CUresult copy2(const CUDA_MEMCPY2D *p, bool sync, CUstream s) {
-	return p ? shaped(p->srcMemoryType, p->dstMemoryType, p->WidthInBytes, p->Height, 1, sync, s) : CUDA_ERROR_INVALID_VALUE;
+	return p ? shaped(p->srcMemoryType, p->dstMemoryType, p->WidthInBytes, p->Height, 1, sync, s)
+			 : CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult copy3(const CUDA_MEMCPY3D *p, bool sync, CUstream s) {
-	return p ? shaped(p->srcMemoryType, p->dstMemoryType, p->WidthInBytes, p->Height, p->Depth, sync, s) : CUDA_ERROR_INVALID_VALUE;
+	return p
+		? shaped(p->srcMemoryType, p->dstMemoryType, p->WidthInBytes, p->Height, p->Depth, sync, s)
+		: CUDA_ERROR_INVALID_VALUE;
 }
 
 FK_API cuMemcpy2D_v2(const CUDA_MEMCPY2D *p) { return copy2(p, true, NULL); }
 FK_API cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D *p) { return copy2(p, true, CU_STREAM_PER_THREAD); }
 FK_API cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *p) { return copy2(p, true, NULL); }
-FK_API cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D *p) { return copy2(p, true, CU_STREAM_PER_THREAD); }
+FK_API cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D *p) {
+	return copy2(p, true, CU_STREAM_PER_THREAD);
+}
 FK_API cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *p, CUstream s) { return copy2(p, false, s); }
-FK_API cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D *p, CUstream s) { return copy2(p, false, fk_ptsz(s)); }
+FK_API cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D *p, CUstream s) {
+	return copy2(p, false, fk_ptsz(s));
+}
 FK_API cuMemcpy3D_v2(const CUDA_MEMCPY3D *p) { return copy3(p, true, NULL); }
 FK_API cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *p) { return copy3(p, true, CU_STREAM_PER_THREAD); }
 FK_API cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *p, CUstream s) { return copy3(p, false, s); }
-FK_API cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D *p, CUstream s) { return copy3(p, false, fk_ptsz(s)); }
+FK_API cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D *p, CUstream s) {
+	return copy3(p, false, fk_ptsz(s));
+}
 FK_API cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *p) { return copy3(p, true, NULL); }
-FK_API cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER *p) { return copy3(p, true, CU_STREAM_PER_THREAD); }
+FK_API cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER *p) {
+	return copy3(p, true, CU_STREAM_PER_THREAD);
+}
 FK_API cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *p, CUstream s) { return copy3(p, false, s); }
-FK_API cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER *p, CUstream s) { return copy3(p, false, fk_ptsz(s)); }
+FK_API cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER *p, CUstream s) {
+	return copy3(p, false, fk_ptsz(s));
+}
 
-// set writes a pattern of 1, 2 or 4 bytes over rows of a pitch. Sets of device memory do not wait, even without Async.
-static CUresult set(CUdeviceptr to, size_t pitch, uint32_t value, size_t size, size_t width, size_t height, CUstream s) {
+// set writes a pattern of 1, 2 or 4 bytes over rows of a pitch. Sets of device memory do not wait,
+// even without Async.
+static CUresult set(CUdeviceptr to, size_t pitch, uint32_t value, size_t size, size_t width,
+	size_t height, CUstream s) {
 	CUcontext c;
 	FK_TRY(fk_current(&c));
 	if (!width || !height)
@@ -205,15 +246,24 @@ static CUresult set(CUdeviceptr to, size_t pitch, uint32_t value, size_t size, s
 			memcpy(p + x * size, &value, size);
 	}
 	fk_leave(0);
-	fk_task t = fk_copying(CU_GRAPH_NODE_TYPE_MEMSET, c->device, (uint64_t)width * size * height, false);
+	fk_task t =
+		fk_copying(CU_GRAPH_NODE_TYPE_MEMSET, c->device, (uint64_t)width * size * height, false);
 	return fk_submit(s, &t, NULL, NULL);
 }
 
 #define SET(bits, type) \
-	FK_API cuMemsetD##bits##_v2(CUdeviceptr to, type v, size_t n) { return set(to, 0, v, bits / 8, n, 1, NULL); } \
-	FK_API cuMemsetD##bits##_v2_ptds(CUdeviceptr to, type v, size_t n) { return set(to, 0, v, bits / 8, n, 1, CU_STREAM_PER_THREAD); } \
-	FK_API cuMemsetD##bits(CUdeviceptr_v1 to, type v, unsigned int n) { return set(to, 0, v, bits / 8, n, 1, NULL); } \
-	FK_API cuMemsetD##bits##Async(CUdeviceptr to, type v, size_t n, CUstream s) { return set(to, 0, v, bits / 8, n, 1, s); } \
+	FK_API cuMemsetD##bits##_v2(CUdeviceptr to, type v, size_t n) { \
+		return set(to, 0, v, bits / 8, n, 1, NULL); \
+	} \
+	FK_API cuMemsetD##bits##_v2_ptds(CUdeviceptr to, type v, size_t n) { \
+		return set(to, 0, v, bits / 8, n, 1, CU_STREAM_PER_THREAD); \
+	} \
+	FK_API cuMemsetD##bits(CUdeviceptr_v1 to, type v, unsigned int n) { \
+		return set(to, 0, v, bits / 8, n, 1, NULL); \
+	} \
+	FK_API cuMemsetD##bits##Async(CUdeviceptr to, type v, size_t n, CUstream s) { \
+		return set(to, 0, v, bits / 8, n, 1, s); \
+	} \
 	FK_API cuMemsetD##bits##Async_ptsz(CUdeviceptr to, type v, size_t n, CUstream s) { \
 		return set(to, 0, v, bits / 8, n, 1, fk_ptsz(s)); \
 	} \
@@ -223,10 +273,12 @@ static CUresult set(CUdeviceptr to, size_t pitch, uint32_t value, size_t size, s
 	FK_API cuMemsetD2D##bits##_v2_ptds(CUdeviceptr to, size_t pitch, type v, size_t w, size_t h) { \
 		return set(to, pitch, v, bits / 8, w, h, CU_STREAM_PER_THREAD); \
 	} \
-	FK_API cuMemsetD2D##bits##Async(CUdeviceptr to, size_t pitch, type v, size_t w, size_t h, CUstream s) { \
+	FK_API cuMemsetD2D##bits##Async( \
+		CUdeviceptr to, size_t pitch, type v, size_t w, size_t h, CUstream s) { \
 		return set(to, pitch, v, bits / 8, w, h, s); \
 	} \
-	FK_API cuMemsetD2D##bits##Async_ptsz(CUdeviceptr to, size_t pitch, type v, size_t w, size_t h, CUstream s) { \
+	FK_API cuMemsetD2D##bits##Async_ptsz( \
+		CUdeviceptr to, size_t pitch, type v, size_t w, size_t h, CUstream s) { \
 		return set(to, pitch, v, bits / 8, w, h, fk_ptsz(s)); \
 	}
 
@@ -250,13 +302,16 @@ FK_API cuMemPrefetchAsync_ptsz(CUdeviceptr address, size_t bytes, CUdevice to, C
 	return cuMemPrefetchAsync(address, bytes, to, fk_ptsz(s));
 }
 
-FK_API cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation to, unsigned int flags, CUstream s) {
+FK_API cuMemPrefetchAsync_v2(
+	CUdeviceptr address, size_t bytes, CUmemLocation to, unsigned int flags, CUstream s) {
 	if (flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	return cuMemPrefetchAsync(address, bytes, to.type == CU_MEM_LOCATION_TYPE_DEVICE ? to.id : -1, s);
+	return cuMemPrefetchAsync(
+		address, bytes, to.type == CU_MEM_LOCATION_TYPE_DEVICE ? to.id : -1, s);
 }
 
-FK_API cuMemPrefetchAsync_v2_ptsz(CUdeviceptr address, size_t bytes, CUmemLocation to, unsigned int flags, CUstream s) {
+FK_API cuMemPrefetchAsync_v2_ptsz(
+	CUdeviceptr address, size_t bytes, CUmemLocation to, unsigned int flags, CUstream s) {
 	return cuMemPrefetchAsync_v2(address, bytes, to, flags, fk_ptsz(s));
 }
 

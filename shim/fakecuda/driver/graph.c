@@ -1,5 +1,5 @@
-// Graphs. A launch runs the nodes one after the other in a topological order, so it takes the sum of their durations: consecutive
-// nodes that occupy the device become one operation of the stream.
+// Graphs. A launch runs the nodes one after the other in a topological order, so it takes the sum
+// of their durations: consecutive nodes that occupy the device become one operation of the stream.
 #include "internal.h"
 #include "graph.h"
 
@@ -56,13 +56,15 @@ bool fk_link(CUgraphNode n, const CUgraphNode *from, size_t count) {
 
 static CUgraph copy(CUgraph g);
 
-CUresult fk_add(CUgraph g, const CUgraphNode *from, size_t count, const fk_task *task, CUgraphNode *out) {
+CUresult fk_add(
+	CUgraph g, const CUgraphNode *from, size_t count, const fk_task *task, CUgraphNode *out) {
 	if (!FK_IS(g, FK_GRAPH) || (count && !from))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count; i++)
 		if (from[i]->graph != g)
 			return CUDA_ERROR_INVALID_VALUE;
-	CUgraphNode n = calloc(1, sizeof *n), *nodes = realloc(g->nodes, (g->count + 1) * sizeof *nodes);
+	CUgraphNode n = calloc(1, sizeof *n),
+				*nodes = realloc(g->nodes, (g->count + 1) * sizeof *nodes);
 	if (nodes)
 		g->nodes = nodes;
 	if (!n || !nodes || !fk_link(n, from, count)) {
@@ -108,7 +110,8 @@ static CUgraph copy(CUgraph g) {
 	return to;
 }
 
-// order appends the graph's nodes to a program, each after those it depends on; child graphs in place of their nodes.
+// order appends the graph's nodes to a program, each after those it depends on; child graphs in
+// place of their nodes.
 static bool order(CUgraphExec x, CUgraph g);
 
 static bool visit(CUgraphExec x, CUgraphNode n) {
@@ -154,7 +157,9 @@ static CUresult instantiate(CUgraphExec *out, CUgraph g, uint64_t flags) {
 	return fk_leave(CUDA_SUCCESS);
 }
 
-FK_API cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph g, unsigned long long flags) { return instantiate(out, g, flags); }
+FK_API cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph g, unsigned long long flags) {
+	return instantiate(out, g, flags);
+}
 
 FK_API cuGraphInstantiate(CUgraphExec *out, CUgraph g, CUgraphNode *error, char *log, size_t size) {
 	if (error)
@@ -164,7 +169,8 @@ FK_API cuGraphInstantiate(CUgraphExec *out, CUgraph g, CUgraphNode *error, char 
 	return instantiate(out, g, 0);
 }
 
-FK_API cuGraphInstantiate_v2(CUgraphExec *out, CUgraph g, CUgraphNode *error, char *log, size_t size) {
+FK_API cuGraphInstantiate_v2(
+	CUgraphExec *out, CUgraph g, CUgraphNode *error, char *log, size_t size) {
 	return cuGraphInstantiate(out, g, error, log, size);
 }
 
@@ -176,7 +182,8 @@ FK_API cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph g, CUDA_GRAPH_INST
 	return r;
 }
 
-FK_API cuGraphInstantiateWithParams_ptsz(CUgraphExec *out, CUgraph g, CUDA_GRAPH_INSTANTIATE_PARAMS *p) {
+FK_API cuGraphInstantiateWithParams_ptsz(
+	CUgraphExec *out, CUgraph g, CUDA_GRAPH_INSTANTIATE_PARAMS *p) {
 	return cuGraphInstantiateWithParams(out, g, p);
 }
 
@@ -236,14 +243,18 @@ static void run_step(CUstream s, const fk_step *step, uint64_t *gathered) {
 		break;
 	case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
 		push(s, gathered);
-		fk_push(s, (fk_item){.kind = FK_MARK, .after = t->event->device == s->context->device ? t->event->seq : 0}, NULL);
+		fk_push(s,
+			(fk_item){.kind = FK_MARK,
+				.after = t->event->device == s->context->device ? t->event->seq : 0},
+			NULL);
 		break;
 	default:
 		break;
 	}
 }
 
-// A graph executes one launch at a time: a launch of it in another stream follows the one before (CUDA, graph launches).
+// A graph executes one launch at a time: a launch of it in another stream follows the one before
+// (CUDA, graph launches).
 FK_API cuGraphLaunch(CUgraphExec x, CUstream handle) {
 	CUstream s;
 	FK_TRY(fk_usable());
@@ -312,10 +323,12 @@ FK_API cuGraphExecUpdate_v2(CUgraphExec x, CUgraph g, CUgraphExecUpdateResultInf
 	bool same = order(&fresh, g) && fresh.count == x->count;
 	for (size_t i = 0; same && i < x->count; i++)
 		same = fresh.steps[i].task.type == x->steps[i].task.type;
-	*info = (CUgraphExecUpdateResultInfo){.result = same ? 0 : 2}; // CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED
+	// 2 is CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED.
+	*info = (CUgraphExecUpdateResultInfo){.result = same ? 0 : 2};
 	for (size_t i = 0; same && i < x->count; i++) {
 		fk_step *to = &x->steps[i];
-		to->task = fresh.steps[i].task, to->node = fresh.steps[i].node, to->origin = fresh.steps[i].origin;
+		to->task = fresh.steps[i].task, to->node = fresh.steps[i].node,
+		to->origin = fresh.steps[i].origin;
 	}
 	free(fresh.steps);
 	return fk_leave(same ? CUDA_SUCCESS : CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);

@@ -17,7 +17,8 @@ struct CUgraphNode_st {
 	CUgraph child; // a copy of the task's
 	CUgraphNode *from;
 	size_t froms;
-	void *parameters[1]; // what cuGraphKernelNodeGetParams points to: the duration, if it is the first parameter
+	// what cuGraphKernelNodeGetParams points to: the duration, if it is the first parameter
+	void *parameters[1];
 };
 
 // fk_link makes a node depend on others. fk_free_node frees one that no graph holds any longer.
@@ -41,8 +42,8 @@ struct CUgraphExec_st {
 	CUgraphExec next; // of those with backing
 };
 
-// Memory of allocation nodes (graphmem.c): taken at a launch, given back when the exec is destroyed or the device's graph memory is
-// trimmed. Called with fk.lock held.
+// Memory of allocation nodes (graphmem.c): taken at a launch, given back when the exec is destroyed
+// or the device's graph memory is trimmed. Called with fk.lock held.
 CUresult fk_graph_memory(CUgraphExec x, CUstream s);
 void fk_graph_memory_free(CUgraphExec x);
 

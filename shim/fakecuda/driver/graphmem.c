@@ -1,6 +1,7 @@
-// Memory of graphs. An allocation node has its address when it is made and its memory from the first launch of an exec that has it;
-// a free node ends the allocation, but the memory stays with the exec until the exec is destroyed or the device's graph memory
-// trimmed (CUDA C++ Programming Guide, Graph Memory Nodes). Memory that outlives its graph stays until it is freed.
+// Memory of graphs. An allocation node has its address when it is made and its memory from the
+// first launch of an exec that has it; a free node ends the allocation, but the memory stays with
+// the exec until the exec is destroyed or the device's graph memory trimmed (CUDA C++ Programming
+// Guide, Graph Memory Nodes). Memory that outlives its graph stays until it is freed.
 #include "graph.h"
 #include "memory.h"
 
@@ -11,13 +12,15 @@ static void used(fk_queue *q, int64_t bytes) {
 
 static void reserved(fk_queue *q, int64_t bytes) {
 	q->graph_reserved += (uint64_t)bytes;
-	q->graph_reserved_high = q->graph_reserved > q->graph_reserved_high ? q->graph_reserved : q->graph_reserved_high;
+	q->graph_reserved_high =
+		q->graph_reserved > q->graph_reserved_high ? q->graph_reserved : q->graph_reserved_high;
 }
 
 void fk_graphed_free(fk_allocation *a) {
 	CUgraphExec x = a->exec;
 	for (size_t i = 0; x && i < x->count; i++)
-		if (x->steps[i].task.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && x->steps[i].task.address == a->address)
+		if (x->steps[i].task.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC &&
+			x->steps[i].task.address == a->address)
 			x->steps[i].live = false;
 	used(&fk.queues[a->device], -(int64_t)a->bytes);
 	if (!x) { // its exec has gone before it and left it the memory
@@ -78,7 +81,11 @@ CUresult fk_graph_memory(CUgraphExec x, CUstream s) {
 			free_at(step->task.address);
 		if (step->task.type != CU_GRAPH_NODE_TYPE_MEM_ALLOC)
 			continue;
-		fk_allocation a = {.address = step->task.address, .bytes = step->task.bytes, .origin = FK_GRAPHED, .device = d, .exec = x};
+		fk_allocation a = {.address = step->task.address,
+			.bytes = step->task.bytes,
+			.origin = FK_GRAPHED,
+			.device = d,
+			.exec = x};
 		if (!fk_insert(a))
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		step->live = true;
@@ -135,7 +142,8 @@ FK_API cuDeviceGetGraphMemAttribute(CUdevice d, CUgraphMem_attribute attribute, 
 		return CUDA_ERROR_INVALID_VALUE;
 	fk_enter();
 	fk_queue *q = &fk.queues[d];
-	*(uint64_t *)value = (const uint64_t[]){q->graph_used, q->graph_used_high, q->graph_reserved, q->graph_reserved_high}[attribute];
+	*(uint64_t *)value = (const uint64_t[]){
+		q->graph_used, q->graph_used_high, q->graph_reserved, q->graph_reserved_high}[attribute];
 	return fk_leave(CUDA_SUCCESS);
 }
 

@@ -10,9 +10,14 @@ static CUresult kernel_task(const CUDA_KERNEL_NODE_PARAMS_v1 *p, CUkernel kernel
 	CUfunction f = p && p->func ? p->func : kernel;
 	if (!p || !FK_IS(f, FK_FUNCTION))
 		return p ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
-	*t = (fk_task){.type = CU_GRAPH_NODE_TYPE_KERNEL, .least_ns = f->least_ns, .most_ns = f->most_ns, .function = f,
-		.shape = {p->gridDimX, p->gridDimY, p->gridDimZ, p->blockDimX, p->blockDimY, p->blockDimZ, p->sharedMemBytes}};
-	return f->argument >= 0 ? fk_argument(f, p->kernelParams, p->extra, &t->argument) : CUDA_SUCCESS;
+	*t = (fk_task){.type = CU_GRAPH_NODE_TYPE_KERNEL,
+		.least_ns = f->least_ns,
+		.most_ns = f->most_ns,
+		.function = f,
+		.shape = {p->gridDimX, p->gridDimY, p->gridDimZ, p->blockDimX, p->blockDimY, p->blockDimZ,
+			p->sharedMemBytes}};
+	return f->argument >= 0 ? fk_argument(f, p->kernelParams, p->extra, &t->argument)
+							: CUDA_SUCCESS;
 }
 
 static CUresult copy_task(const CUDA_MEMCPY3D *p, fk_task *t) {
@@ -21,7 +26,8 @@ static CUresult copy_task(const CUDA_MEMCPY3D *p, fk_task *t) {
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
 	bool host = p->srcMemoryType == CU_MEMORYTYPE_HOST || p->dstMemoryType == CU_MEMORYTYPE_HOST;
-	*t = fk_copying(CU_GRAPH_NODE_TYPE_MEMCPY, c->device, (uint64_t)p->WidthInBytes * p->Height * p->Depth, host);
+	*t = fk_copying(CU_GRAPH_NODE_TYPE_MEMCPY, c->device,
+		(uint64_t)p->WidthInBytes * p->Height * p->Depth, host);
 	return CUDA_SUCCESS;
 }
 
@@ -30,7 +36,8 @@ static CUresult set_task(const CUDA_MEMSET_NODE_PARAMS *p, fk_task *t) {
 	FK_TRY(fk_current(&c));
 	if (!p || (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4))
 		return CUDA_ERROR_INVALID_VALUE;
-	*t = fk_copying(CU_GRAPH_NODE_TYPE_MEMSET, c->device, (uint64_t)p->elementSize * p->width * p->height, false);
+	*t = fk_copying(CU_GRAPH_NODE_TYPE_MEMSET, c->device,
+		(uint64_t)p->elementSize * p->width * p->height, false);
 	return CUDA_SUCCESS;
 }
 
@@ -57,7 +64,8 @@ static CUresult alloc_task(CUDA_MEM_ALLOC_NODE_PARAMS *p, fk_task *t) {
 }
 
 // add appends a task whose parameters were read with the result given.
-static CUresult add(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t count, CUresult read, const fk_task *t) {
+static CUresult add(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t count,
+	CUresult read, const fk_task *t) {
 	FK_TRY(fk_usable());
 	FK_TRY(read);
 	if (!out)
@@ -66,57 +74,71 @@ static CUresult add(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t
 	return fk_leave(fk_add(g, from, count, t, out));
 }
 
-FK_API cuGraphAddKernelNode_v2(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n, const CUDA_KERNEL_NODE_PARAMS *p) {
+FK_API cuGraphAddKernelNode_v2(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n,
+	const CUDA_KERNEL_NODE_PARAMS *p) {
 	fk_task t;
 	return add(out, g, from, n, kernel_task((const void *)p, p ? p->kern : NULL, &t), &t);
 }
 
-FK_API cuGraphAddKernelNode(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n, const CUDA_KERNEL_NODE_PARAMS_v1 *p) {
+FK_API cuGraphAddKernelNode(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n,
+	const CUDA_KERNEL_NODE_PARAMS_v1 *p) {
 	fk_task t;
 	return add(out, g, from, n, kernel_task(p, NULL, &t), &t);
 }
 
-FK_API cuGraphAddMemcpyNode(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n, const CUDA_MEMCPY3D *p, CUcontext c) {
+FK_API cuGraphAddMemcpyNode(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n,
+	const CUDA_MEMCPY3D *p, CUcontext c) {
 	fk_task t;
-	return add(out, g, from, n, FK_IS(c, FK_CONTEXT) ? copy_task(p, &t) : CUDA_ERROR_INVALID_CONTEXT, &t);
+	return add(
+		out, g, from, n, FK_IS(c, FK_CONTEXT) ? copy_task(p, &t) : CUDA_ERROR_INVALID_CONTEXT, &t);
 }
 
-FK_API cuGraphAddMemsetNode(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n, const CUDA_MEMSET_NODE_PARAMS *p, CUcontext c) {
+FK_API cuGraphAddMemsetNode(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n,
+	const CUDA_MEMSET_NODE_PARAMS *p, CUcontext c) {
 	fk_task t;
-	return add(out, g, from, n, FK_IS(c, FK_CONTEXT) ? set_task(p, &t) : CUDA_ERROR_INVALID_CONTEXT, &t);
+	return add(
+		out, g, from, n, FK_IS(c, FK_CONTEXT) ? set_task(p, &t) : CUDA_ERROR_INVALID_CONTEXT, &t);
 }
 
-FK_API cuGraphAddHostNode(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n, const CUDA_HOST_NODE_PARAMS *p) {
+FK_API cuGraphAddHostNode(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n,
+	const CUDA_HOST_NODE_PARAMS *p) {
 	fk_task t;
 	return add(out, g, from, n, host_task(p, &t), &t);
 }
 
-FK_API cuGraphAddChildGraphNode(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n, CUgraph child) {
+FK_API cuGraphAddChildGraphNode(
+	CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n, CUgraph child) {
 	fk_task t = {.type = CU_GRAPH_NODE_TYPE_GRAPH, .child = child};
-	return add(out, g, from, n, FK_IS(child, FK_GRAPH) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE, &t);
+	return add(
+		out, g, from, n, FK_IS(child, FK_GRAPH) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE, &t);
 }
 
 FK_API cuGraphAddEmptyNode(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n) {
 	return add(out, g, from, n, CUDA_SUCCESS, &(fk_task){.type = CU_GRAPH_NODE_TYPE_EMPTY});
 }
 
-FK_API cuGraphAddEventRecordNode(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n, CUevent e) {
+FK_API cuGraphAddEventRecordNode(
+	CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n, CUevent e) {
 	fk_task t;
 	return add(out, g, from, n, event_task(CU_GRAPH_NODE_TYPE_EVENT_RECORD, e, &t), &t);
 }
 
-FK_API cuGraphAddEventWaitNode(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n, CUevent e) {
+FK_API cuGraphAddEventWaitNode(
+	CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n, CUevent e) {
 	fk_task t;
 	return add(out, g, from, n, event_task(CU_GRAPH_NODE_TYPE_WAIT_EVENT, e, &t), &t);
 }
 
-FK_API cuGraphAddMemAllocNode(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n, CUDA_MEM_ALLOC_NODE_PARAMS *p) {
+FK_API cuGraphAddMemAllocNode(
+	CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n, CUDA_MEM_ALLOC_NODE_PARAMS *p) {
 	fk_task t;
 	return add(out, g, from, n, alloc_task(p, &t), &t);
 }
 
-FK_API cuGraphAddMemFreeNode(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n, CUdeviceptr address) {
-	return add(out, g, from, n, CUDA_SUCCESS, &(fk_task){.type = CU_GRAPH_NODE_TYPE_MEM_FREE, .address = address});
+FK_API cuGraphAddMemFreeNode(
+	CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n, CUdeviceptr address) {
+	return add(out, g, from, n, CUDA_SUCCESS,
+		&(fk_task){.type = CU_GRAPH_NODE_TYPE_MEM_FREE, .address = address});
 }
 
 static CUresult any_task(CUgraphNodeParams *p, fk_task *t) {
@@ -150,13 +172,14 @@ static CUresult any_task(CUgraphNodeParams *p, fk_task *t) {
 	}
 }
 
-FK_API cuGraphAddNode(CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n, CUgraphNodeParams *p) {
+FK_API cuGraphAddNode(
+	CUgraphNode *out, CUgraph g, const CUgraphNode *from, size_t n, CUgraphNodeParams *p) {
 	fk_task t;
 	return add(out, g, from, n, any_task(p, &t), &t);
 }
 
-FK_API cuGraphAddNode_v2(CUgraphNode *out, CUgraph g, const CUgraphNode *from, const CUgraphEdgeData *edges, size_t n,
-	CUgraphNodeParams *p) {
+FK_API cuGraphAddNode_v2(CUgraphNode *out, CUgraph g, const CUgraphNode *from,
+	const CUgraphEdgeData *edges, size_t n, CUgraphNodeParams *p) {
 	(void)edges;
 	return cuGraphAddNode(out, g, from, n, p);
 }
@@ -187,22 +210,28 @@ FK_API cuGraphKernelNodeSetParams(CUgraphNode n, const CUDA_KERNEL_NODE_PARAMS_v
 	return change(NULL, n, kernel_task(p, NULL, &t), &t);
 }
 
-FK_API cuGraphExecKernelNodeSetParams_v2(CUgraphExec x, CUgraphNode n, const CUDA_KERNEL_NODE_PARAMS *p) {
+FK_API cuGraphExecKernelNodeSetParams_v2(
+	CUgraphExec x, CUgraphNode n, const CUDA_KERNEL_NODE_PARAMS *p) {
 	fk_task t;
-	return x ? change(x, n, kernel_task((const void *)p, p ? p->kern : NULL, &t), &t) : CUDA_ERROR_INVALID_VALUE;
+	return x ? change(x, n, kernel_task((const void *)p, p ? p->kern : NULL, &t), &t)
+			 : CUDA_ERROR_INVALID_VALUE;
 }
 
-FK_API cuGraphExecKernelNodeSetParams(CUgraphExec x, CUgraphNode n, const CUDA_KERNEL_NODE_PARAMS_v1 *p) {
+FK_API cuGraphExecKernelNodeSetParams(
+	CUgraphExec x, CUgraphNode n, const CUDA_KERNEL_NODE_PARAMS_v1 *p) {
 	fk_task t;
 	return x ? change(x, n, kernel_task(p, NULL, &t), &t) : CUDA_ERROR_INVALID_VALUE;
 }
 
-FK_API cuGraphExecMemcpyNodeSetParams(CUgraphExec x, CUgraphNode n, const CUDA_MEMCPY3D *p, CUcontext c) {
+FK_API cuGraphExecMemcpyNodeSetParams(
+	CUgraphExec x, CUgraphNode n, const CUDA_MEMCPY3D *p, CUcontext c) {
 	fk_task t;
-	return x && FK_IS(c, FK_CONTEXT) ? change(x, n, copy_task(p, &t), &t) : CUDA_ERROR_INVALID_VALUE;
+	return x && FK_IS(c, FK_CONTEXT) ? change(x, n, copy_task(p, &t), &t)
+									 : CUDA_ERROR_INVALID_VALUE;
 }
 
-FK_API cuGraphExecMemsetNodeSetParams(CUgraphExec x, CUgraphNode n, const CUDA_MEMSET_NODE_PARAMS *p, CUcontext c) {
+FK_API cuGraphExecMemsetNodeSetParams(
+	CUgraphExec x, CUgraphNode n, const CUDA_MEMSET_NODE_PARAMS *p, CUcontext c) {
 	fk_task t;
 	return x && FK_IS(c, FK_CONTEXT) ? change(x, n, set_task(p, &t), &t) : CUDA_ERROR_INVALID_VALUE;
 }
@@ -228,8 +257,15 @@ FK_API cuGraphKernelNodeGetParams_v2(CUgraphNode n, CUDA_KERNEL_NODE_PARAMS *p) 
 		return CUDA_ERROR_INVALID_VALUE;
 	const unsigned int *s = n->task.shape;
 	n->parameters[0] = &n->task.argument;
-	*p = (CUDA_KERNEL_NODE_PARAMS){.func = n->task.function, .gridDimX = s[0], .gridDimY = s[1], .gridDimZ = s[2], .blockDimX = s[3],
-		.blockDimY = s[4], .blockDimZ = s[5], .sharedMemBytes = s[6], .kernelParams = n->parameters};
+	*p = (CUDA_KERNEL_NODE_PARAMS){.func = n->task.function,
+		.gridDimX = s[0],
+		.gridDimY = s[1],
+		.gridDimZ = s[2],
+		.blockDimX = s[3],
+		.blockDimY = s[4],
+		.blockDimZ = s[5],
+		.sharedMemBytes = s[6],
+		.kernelParams = n->parameters};
 	return CUDA_SUCCESS;
 }
 
@@ -244,8 +280,10 @@ FK_API cuGraphMemAllocNodeGetParams(CUgraphNode n, CUDA_MEM_ALLOC_NODE_PARAMS *p
 	FK_TRY(fk_usable());
 	if (!n || !p || n->task.type != CU_GRAPH_NODE_TYPE_MEM_ALLOC)
 		return CUDA_ERROR_INVALID_VALUE;
-	*p = (CUDA_MEM_ALLOC_NODE_PARAMS){.poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}},
-		.bytesize = n->task.bytes, .dptr = n->task.address};
+	*p = (CUDA_MEM_ALLOC_NODE_PARAMS){.poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+										  .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}},
+		.bytesize = n->task.bytes,
+		.dptr = n->task.address};
 	return CUDA_SUCCESS;
 }
 
@@ -317,8 +355,12 @@ static CUresult listed(CUgraph g, CUgraphNode *out, size_t *count, bool roots) {
 	return fk_leave(CUDA_SUCCESS);
 }
 
-FK_API cuGraphGetNodes(CUgraph g, CUgraphNode *nodes, size_t *count) { return listed(g, nodes, count, false); }
-FK_API cuGraphGetRootNodes(CUgraph g, CUgraphNode *nodes, size_t *count) { return listed(g, nodes, count, true); }
+FK_API cuGraphGetNodes(CUgraph g, CUgraphNode *nodes, size_t *count) {
+	return listed(g, nodes, count, false);
+}
+FK_API cuGraphGetRootNodes(CUgraph g, CUgraphNode *nodes, size_t *count) {
+	return listed(g, nodes, count, true);
+}
 
 FK_API cuGraphGetEdges(CUgraph g, CUgraphNode *from, CUgraphNode *to, size_t *count) {
 	FK_TRY(fk_usable());
@@ -360,7 +402,8 @@ FK_API cuGraphNodeGetDependentNodes(CUgraphNode n, CUgraphNode *out, size_t *cou
 	return fk_leave(CUDA_SUCCESS);
 }
 
-FK_API cuGraphAddDependencies(CUgraph g, const CUgraphNode *from, const CUgraphNode *to, size_t count) {
+FK_API cuGraphAddDependencies(
+	CUgraph g, const CUgraphNode *from, const CUgraphNode *to, size_t count) {
 	FK_TRY(fk_usable());
 	if (!FK_IS(g, FK_GRAPH) || (count && (!from || !to)))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -382,7 +425,8 @@ static void unlink_from(CUgraphNode n, CUgraphNode from) {
 	n->froms = kept;
 }
 
-FK_API cuGraphRemoveDependencies(CUgraph g, const CUgraphNode *from, const CUgraphNode *to, size_t count) {
+FK_API cuGraphRemoveDependencies(
+	CUgraph g, const CUgraphNode *from, const CUgraphNode *to, size_t count) {
 	FK_TRY(fk_usable());
 	if (!FK_IS(g, FK_GRAPH) || (count && (!from || !to)))
 		return CUDA_ERROR_INVALID_VALUE;

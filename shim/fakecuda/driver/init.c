@@ -36,7 +36,8 @@ FK_API cuInit(unsigned int flags) {
 	return fk_leave(CUDA_SUCCESS);
 }
 
-// The version is that of the newest call declared in calls.h; WEIR_FAKE_CUDA_VERSION (12090 and so on) changes it.
+// The version is that of the newest call declared in calls.h; WEIR_FAKE_CUDA_VERSION (12090 and so
+// on) changes it.
 FK_API cuDriverGetVersion(int *version) {
 	if (!version)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -123,15 +124,27 @@ FK_API cuDeviceGetByPCIBusId(CUdevice *device, const char *id) {
 	return CUDA_ERROR_INVALID_DEVICE;
 }
 
-// attributes are CUdevice_attribute values of a mid-size GPU of compute capability 9.0; what is missing is 0: not supported.
+// attributes are CUdevice_attribute values of a mid-size GPU of compute capability 9.0; what is
+// missing is 0: not supported.
 static const int attributes[][2] = {
-	{1, 1024}, {2, 1024}, {3, 1024}, {4, 64}, {5, 2147483647}, {6, 65535}, {7, 65535}, // threads of a block, blocks of a grid
-	{8, 49152}, {9, 65536}, {10, 32}, {11, 2147483647}, {12, 65536}, {13, 1500000}, {14, 512}, // shared and constant memory, warp
-	{15, 1}, {16, 64}, {19, 1}, {21, 131072}, {22, 131072}, {23, 65536}, {24, 16384}, {25, 16384}, {26, 16384}, // 16: processors
-	{30, 512}, {31, 1}, {33, 0}, {34, 0}, {36, 2000000}, {37, 4096}, {38, 33554432}, {39, 2048}, {40, 1}, {41, 1}, // 31: concurrent
-	{51, 32}, {75, 9}, {76, 0}, {78, 1}, {79, 1}, {80, 1}, {81, 233472}, {82, 65536}, {83, 1}, {86, 0}, {87, 2}, // 75, 76: capability
-	{89, 1}, {90, 1}, {91, 1}, {95, 1}, {97, 232448}, {99, 1}, {102, 1}, {103, 1}, {106, 32}, {108, 0}, {111, 1024}, // 102: VMM
-	{115, 1}, {119, 1}, {120, 1}, {122, 1}, {123, 1}, {125, 1}, {126, 4}, {132, 0}, // 115: memory pools
+	// threads of a block, blocks of a grid
+	{1, 1024}, {2, 1024}, {3, 1024}, {4, 64}, {5, 2147483647}, {6, 65535}, {7, 65535},
+	// shared and constant memory, warp
+	{8, 49152}, {9, 65536}, {10, 32}, {11, 2147483647}, {12, 65536}, {13, 1500000}, {14, 512},
+	// 16: processors
+	{15, 1}, {16, 64}, {19, 1}, {21, 131072}, {22, 131072}, {23, 65536}, {24, 16384}, {25, 16384},
+	{26, 16384},
+	// 31: concurrent
+	{30, 512}, {31, 1}, {33, 0}, {34, 0}, {36, 2000000}, {37, 4096}, {38, 33554432}, {39, 2048},
+	{40, 1}, {41, 1},
+	// 75, 76: capability
+	{51, 32}, {75, 9}, {76, 0}, {78, 1}, {79, 1}, {80, 1}, {81, 233472}, {82, 65536}, {83, 1},
+	{86, 0}, {87, 2},
+	// 102: VMM
+	{89, 1}, {90, 1}, {91, 1}, {95, 1}, {97, 232448}, {99, 1}, {102, 1}, {103, 1}, {106, 32},
+	{108, 0}, {111, 1024},
+	// 115: memory pools
+	{115, 1}, {119, 1}, {120, 1}, {122, 1}, {123, 1}, {125, 1}, {126, 4}, {132, 0},
 };
 
 FK_API cuDeviceGetAttribute(int *value, int attribute, CUdevice device) {

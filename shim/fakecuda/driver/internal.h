@@ -1,7 +1,8 @@
-// What the files of the fake libcuda share: the process's state, its objects, and how an operation reaches the device.
+// What the files of the fake libcuda share: the process's state, its objects, and how an operation
+// reaches the device.
 //
-// One lock, fk.lock, guards the process's objects and the tails of its queues. It comes before the model's lock (fk_lock), is
-// never held while sleeping, and never while a program's own code runs.
+// One lock, fk.lock, guards the process's objects and the tails of its queues. It comes before the
+// model's lock (fk_lock), is never held while sleeping, and never while a program's own code runs.
 #ifndef WEIR_FAKE_INTERNAL_H
 #define WEIR_FAKE_INTERNAL_H
 
@@ -24,7 +25,8 @@ enum { // the first word of each object, so that a foreign pointer is an error a
 	FK_EXTERNAL,
 };
 
-#define FK_IS(object, kind) ((uintptr_t)(object) > 0xffff && *(const uint32_t *)(const void *)(object) == (kind))
+#define FK_IS(object, kind) \
+	((uintptr_t)(object) > 0xffff && *(const uint32_t *)(const void *)(object) == (kind))
 
 struct CUctx_st {
 	uint32_t kind, flags;
@@ -66,7 +68,8 @@ struct CUevent_st {
 
 struct CUfunc_st {
 	uint32_t kind;
-	int32_t argument;         // which kernel parameter holds the duration in microseconds, -1 for none
+	// which kernel parameter holds the duration in microseconds, -1 for none
+	int32_t argument;
 	uint64_t least_ns, most_ns;
 	struct CUmod_st *module;
 	char name[128];
@@ -94,7 +97,8 @@ typedef struct {
 	} host[FK_RING];
 	_Atomic uint32_t host_waiting; // host operations queued
 	_Atomic uint32_t work;         // word on which the service thread sleeps
-	_Atomic uint32_t attached;     // word that changes when the service thread has taken a slot or found none
+	// word that changes when the service thread has taken a slot or found none
+	_Atomic uint32_t attached;
 	struct CUctx_st *primary;
 	unsigned int primary_flags;
 	struct CUmemPoolHandle_st *pools; // all of the device, the default one last
@@ -106,12 +110,14 @@ typedef struct {
 	pthread_mutex_t lock;
 	_Atomic uint32_t ready;  // cuInit has been called
 	_Atomic uint32_t forked; // in a child of a process that had called it
-	_Atomic uint32_t kick;   // word on which waits for operations sleep; changed when a host operation ends
+	// word on which waits for operations sleep; changed when a host operation ends
+	_Atomic uint32_t kick;
 	uint32_t count;
 	uint32_t stream_ids;
 	uint64_t context_ids;
 	uint64_t random;
-	struct CUstream_st *retired; // streams of ended threads' destroyed contexts, which those threads may still name
+	// streams of ended threads' destroyed contexts, which those threads may still name
+	struct CUstream_st *retired;
 	struct fk_capture *captures; // in progress
 	struct fk_capture *ended;    // over; events may still name them
 	_Atomic uint32_t capturing;  // their number
@@ -142,7 +148,8 @@ CUresult fk_usable(void);
 CUresult fk_current(CUcontext *c);
 CUresult fk_device_ok(CUdevice d);
 
-// fk_join attaches the process to the device, which starts its service thread. Called with fk.lock held.
+// fk_join attaches the process to the device, which starts its service thread. Called with fk.lock
+// held.
 CUresult fk_join(CUdevice d);
 
 // What is queued with fk_push.
@@ -155,12 +162,14 @@ typedef struct {
 	struct CUevent_st *mark; // takes the operation's end
 } fk_item;
 
-// fk_push queues an operation; *seq (may be NULL) is its number. It sleeps while the queue is full, without the lock, which the
-// caller holds. fk_wait sleeps until the operation is done; the caller does not hold the lock.
+// fk_push queues an operation; *seq (may be NULL) is its number. It sleeps while the queue is full,
+// without the lock, which the caller holds. fk_wait sleeps until the operation is done; the caller
+// does not hold the lock.
 void fk_push(CUstream s, fk_item item, uint64_t *seq);
 void fk_wait(fk_queue *q, uint64_t seq);
 
-// fk_wait_all sleeps until all is done that the process has queued by now. The caller does not hold the lock.
+// fk_wait_all sleeps until all is done that the process has queued by now. The caller does not hold
+// the lock.
 void fk_wait_all(fk_queue *q);
 
 // fk_poll reports whether the operation is done. Called with fk.lock held.
@@ -195,8 +204,9 @@ typedef struct {
 	size_t bytes;
 } fk_task;
 
-// fk_submit gives a stream a task, or adds it to the graph that the stream captures. *q and *seq (may be NULL) say what to wait
-// for; *q is NULL if captured. fk_draw is a task's duration this time.
+// fk_submit gives a stream a task, or adds it to the graph that the stream captures. *q and *seq
+// (may be NULL) say what to wait for; *q is NULL if captured. fk_draw is a task's duration this
+// time.
 CUresult fk_submit(CUstream handle, const fk_task *task, fk_queue **q, uint64_t *seq);
 uint64_t fk_draw(const fk_task *task);
 
@@ -210,19 +220,22 @@ bool fk_foreign_done(CUevent e);
 void fk_export_record(CUevent e);
 void fk_unexport(fk_device *d, uint32_t export);
 
-// Memory. fk_memory_of_context frees all that was allocated in a context; fk.lock is held. fk_pools_settle gives unused pool
-// memory above the thresholds back to the device, as synchronising does; it takes the lock.
+// Memory. fk_memory_of_context frees all that was allocated in a context; fk.lock is held.
+// fk_pools_settle gives unused pool memory above the thresholds back to the device, as
+// synchronising does; it takes the lock.
 void fk_memory_of_context(CUcontext c);
 void fk_pools_settle(fk_queue *q);
 
 // Graphs (graph.c). fk_add appends a node; *node may be NULL. All are called with fk.lock held.
-CUresult fk_add(CUgraph g, const CUgraphNode *from, size_t count, const fk_task *task, CUgraphNode *node);
+CUresult fk_add(
+	CUgraph g, const CUgraphNode *from, size_t count, const fk_task *task, CUgraphNode *node);
 CUgraph fk_new_graph(void);
 bool fk_behind(CUgraphNode a, CUgraphNode b); // b is a, or a depends on b
 void fk_free_graph(CUgraph g);
 
-// Capture (capture.c). fk_unsafe is what calls begin with that a capture in this process may forbid; it takes the lock, the others
-// are called with it. fk_capture_break invalidates a capture and returns the error.
+// Capture (capture.c). fk_unsafe is what calls begin with that a capture in this process may
+// forbid; it takes the lock, the others are called with it. fk_capture_break invalidates a capture
+// and returns the error.
 CUresult fk_unsafe(void);
 CUresult fk_capture_break(struct fk_capture *c, CUresult error);
 CUresult fk_capture_add(CUstream s, const fk_task *task, CUgraphNode *node);

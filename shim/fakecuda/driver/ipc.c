@@ -1,5 +1,6 @@
-// Allocations and events of other processes, found by a serial number in the device's table of exports; and waits for events of other
-// devices, which the service thread sits out on the stream's behalf.
+// Allocations and events of other processes, found by a serial number in the device's table of
+// exports; and waits for events of other devices, which the service thread sits out on the stream's
+// behalf.
 #include "memory.h"
 
 #include <stdlib.h>
@@ -26,7 +27,8 @@ static CUresult export_of(fk_queue *q, uint64_t address, uint64_t bytes, uint32_
 		fk_export *e = &f->exports[i];
 		if (e->serial)
 			continue;
-		*e = (fk_export){.address = address, .bytes = bytes, .slot = q->device.slot, .pid = (uint32_t)getpid()};
+		*e = (fk_export){
+			.address = address, .bytes = bytes, .slot = q->device.slot, .pid = (uint32_t)getpid()};
 		atomic_signal_fence(memory_order_seq_cst);
 		e->serial = ++f->serial;
 		*index = i + 1;
@@ -52,7 +54,8 @@ static fk_export seen(fk_device *d, uint32_t index, uint64_t serial) {
 	return e;
 }
 
-// give writes a ticket for the allocation, which must be of the origin, into the n bytes of a handle.
+// give writes a ticket for the allocation, which must be of the origin, into the n bytes of a
+// handle.
 static CUresult give(void *out, size_t n, CUdeviceptr address, fk_origin origin, uint64_t magic) {
 	FK_TRY(fk_usable());
 	if (!out)
@@ -65,7 +68,8 @@ static CUresult give(void *out, size_t n, CUdeviceptr address, fk_origin origin,
 	CUresult r = export_of(q, a->address, a->bytes, &a->export);
 	if (r)
 		return fk_leave(r);
-	ticket t = {magic, q->device.file->exports[a->export - 1].serial, (uint32_t)a->device, a->export};
+	ticket t = {
+		magic, q->device.file->exports[a->export - 1].serial, (uint32_t)a->device, a->export};
 	memset(out, 0, n);
 	memcpy(out, &t, sizeof t);
 	return fk_leave(CUDA_SUCCESS);
@@ -84,14 +88,20 @@ static CUresult take(CUdeviceptr *out, const void *handle, fk_origin origin, uin
 	if (!e.serial || e.pid == (uint32_t)getpid())
 		return fk_leave(e.serial ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_VALUE);
 	CUdeviceptr at = fk_place(e.bytes, 512);
-	fk_allocation a = {.address = at, .bytes = e.bytes, .origin = origin, .device = (CUdevice)t.device, .context = c};
+	fk_allocation a = {.address = at,
+		.bytes = e.bytes,
+		.origin = origin,
+		.device = (CUdevice)t.device,
+		.context = c};
 	if (!at || !fk_insert(a))
 		return fk_leave(CUDA_ERROR_MAP_FAILED);
 	*out = at;
 	return fk_leave(CUDA_SUCCESS);
 }
 
-FK_API cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr address) { return give(out, sizeof *out, address, FK_DEVICE, MEMORY_TICKET); }
+FK_API cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr address) {
+	return give(out, sizeof *out, address, FK_DEVICE, MEMORY_TICKET);
+}
 
 FK_API cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle handle, unsigned int flags) {
 	return flags > 1 ? CUDA_ERROR_INVALID_VALUE : take(out, &handle, FK_OPENED, MEMORY_TICKET);
@@ -102,10 +112,13 @@ FK_API cuMemPoolExportPointer(CUmemPoolPtrExportData *out, CUdeviceptr address) 
 }
 
 FK_API cuMemPoolImportPointer(CUdeviceptr *out, CUmemoryPool p, CUmemPoolPtrExportData *data) {
-	return data && fk_pool_foreign(p) ? take(out, data, FK_POOL_OPENED, POOLED_TICKET) : CUDA_ERROR_INVALID_VALUE;
+	return data && fk_pool_foreign(p) ? take(out, data, FK_POOL_OPENED, POOLED_TICKET)
+									  : CUDA_ERROR_INVALID_VALUE;
 }
 
-FK_API cuIpcOpenMemHandle(CUdeviceptr *out, CUipcMemHandle handle, unsigned int flags) { return cuIpcOpenMemHandle_v2(out, handle, flags); }
+FK_API cuIpcOpenMemHandle(CUdeviceptr *out, CUipcMemHandle handle, unsigned int flags) {
+	return cuIpcOpenMemHandle_v2(out, handle, flags);
+}
 
 FK_API cuIpcCloseMemHandle(CUdeviceptr address) {
 	FK_TRY(fk_usable());
@@ -126,7 +139,8 @@ FK_API cuIpcGetEventHandle(CUipcEventHandle *out, CUevent event) {
 	CUresult r = export_of(q, 0, 0, &event->export);
 	if (r)
 		return fk_leave(r);
-	ticket t = {EVENT_TICKET, q->device.file->exports[event->export - 1].serial, (uint32_t)event->device, event->export};
+	ticket t = {EVENT_TICKET, q->device.file->exports[event->export - 1].serial,
+		(uint32_t)event->device, event->export};
 	memset(out, 0, sizeof *out);
 	memcpy(out, &t, sizeof t);
 	fk_export_record(event);
@@ -143,8 +157,11 @@ FK_API cuIpcOpenEventHandle(CUevent *out, CUipcEventHandle handle) {
 	CUevent e = calloc(1, sizeof *e);
 	if (!e)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*e = (struct CUevent_st){.kind = FK_EVENT, .flags = CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS, .device = (CUdevice)t.device,
-		.foreign = t.serial, .foreign_index = t.index};
+	*e = (struct CUevent_st){.kind = FK_EVENT,
+		.flags = CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS,
+		.device = (CUdevice)t.device,
+		.foreign = t.serial,
+		.foreign_index = t.index};
 	*out = e;
 	return CUDA_SUCCESS;
 }
@@ -186,7 +203,9 @@ static void sit(void *p) {
 	for (bool done = !seq; !done;) {
 		fk_lock(d);
 		fk_advance(d);
-		done = fk_done(d, slot, seq) || (w->event.foreign && d->file->exports[w->event.foreign_index - 1].serial != w->event.foreign);
+		done = fk_done(d, slot, seq) ||
+			(w->event.foreign &&
+				d->file->exports[w->event.foreign_index - 1].serial != w->event.foreign);
 		fk_unlock(d);
 		if (!done)
 			fk_sleep_until(NULL, 0, fk_now() + 100000);

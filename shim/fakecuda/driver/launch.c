@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// xorshift64*, after Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled", 2016.
+// xorshift64*, after Vigna, "An experimental exploration of Marsaglia's xorshift generators,
+// scrambled", 2016.
 static uint64_t random_number(void) {
 	uint64_t x = fk.random;
 	x ^= x >> 12, x ^= x << 25, x ^= x >> 27;
@@ -15,7 +16,8 @@ static uint64_t random_number(void) {
 uint64_t fk_draw(const fk_task *t) {
 	if (t->function && t->function->argument >= 0)
 		return t->argument * t->least_ns;
-	return t->most_ns > t->least_ns ? t->least_ns + random_number() % (t->most_ns - t->least_ns + 1) : t->least_ns;
+	return t->most_ns > t->least_ns ? t->least_ns + random_number() % (t->most_ns - t->least_ns + 1)
+									: t->least_ns;
 }
 
 CUresult fk_submit(CUstream handle, const fk_task *t, fk_queue **q, uint64_t *seq) {
@@ -29,8 +31,12 @@ CUresult fk_submit(CUstream handle, const fk_task *t, fk_queue **q, uint64_t *se
 	if (q)
 		*q = s->capture ? NULL : fk_queue_of(s);
 	if (s->capture)
-		return fk_leave(t->once ? fk_capture_break(s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) : fk_capture_add(s, t, NULL));
-	fk_item item = {.kind = t->type == CU_GRAPH_NODE_TYPE_HOST ? FK_HOST : FK_WORK, .call = t->call, .data = t->data};
+		return fk_leave(t->once
+				? fk_capture_break(s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+				: fk_capture_add(s, t, NULL));
+	fk_item item = {.kind = t->type == CU_GRAPH_NODE_TYPE_HOST ? FK_HOST : FK_WORK,
+		.call = t->call,
+		.data = t->data};
 	if (item.kind == FK_WORK)
 		item.duration_ns = fk_draw(t);
 	fk_push(s, item, seq);
@@ -38,7 +44,8 @@ CUresult fk_submit(CUstream handle, const fk_task *t, fk_queue **q, uint64_t *se
 }
 
 // shape is grid, block and shared memory; extra is the other way to pass parameters, as one buffer.
-static CUresult launch(CUfunction f, const unsigned int *shape, CUstream s, void **params, void **extra) {
+static CUresult launch(
+	CUfunction f, const unsigned int *shape, CUstream s, void **params, void **extra) {
 	FK_TRY(fk_usable());
 	if (!FK_IS(f, FK_FUNCTION))
 		return CUDA_ERROR_INVALID_HANDLE;
@@ -47,7 +54,10 @@ static CUresult launch(CUfunction f, const unsigned int *shape, CUstream s, void
 			return CUDA_ERROR_INVALID_VALUE;
 	if ((uint64_t)shape[3] * shape[4] * shape[5] > 1024 || (params && extra))
 		return CUDA_ERROR_INVALID_VALUE;
-	fk_task t = {.type = CU_GRAPH_NODE_TYPE_KERNEL, .least_ns = f->least_ns, .most_ns = f->most_ns, .function = f};
+	fk_task t = {.type = CU_GRAPH_NODE_TYPE_KERNEL,
+		.least_ns = f->least_ns,
+		.most_ns = f->most_ns,
+		.function = f};
 	memcpy(t.shape, shape, sizeof t.shape);
 	if (f->argument >= 0)
 		FK_TRY(fk_argument(f, params, extra, &t.argument));
@@ -64,21 +74,23 @@ CUresult fk_argument(CUfunction f, void **params, void **extra, uint32_t *value)
 	return CUDA_SUCCESS;
 }
 
-FK_API cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by, unsigned int bz,
-	unsigned int shared, CUstream s, void **params, void **extra) {
+FK_API cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
+	unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared, CUstream s,
+	void **params, void **extra) {
 	return launch(f, (unsigned int[]){gx, gy, gz, bx, by, bz, shared}, s, params, extra);
 }
 
-FK_API cuLaunchKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,
-	unsigned int bz, unsigned int shared, CUstream s, void **params, void **extra) {
+FK_API cuLaunchKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
+	unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared, CUstream s,
+	void **params, void **extra) {
 	return launch(f, (unsigned int[]){gx, gy, gz, bx, by, bz, shared}, fk_ptsz(s), params, extra);
 }
 
 FK_API cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **params, void **extra) {
 	if (!c)
 		return CUDA_ERROR_INVALID_VALUE;
-	return cuLaunchKernel(f, c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX, c->blockDimY, c->blockDimZ, c->sharedMemBytes,
-		c->hStream, params, extra);
+	return cuLaunchKernel(f, c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX, c->blockDimY,
+		c->blockDimZ, c->sharedMemBytes, c->hStream, params, extra);
 }
 
 FK_API cuLaunchKernelEx_ptsz(const CUlaunchConfig *c, CUfunction f, void **params, void **extra) {
@@ -89,22 +101,26 @@ FK_API cuLaunchKernelEx_ptsz(const CUlaunchConfig *c, CUfunction f, void **param
 	return cuLaunchKernelEx(&own, f, params, extra);
 }
 
-FK_API cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,
-	unsigned int bz, unsigned int shared, CUstream s, void **params) {
+FK_API cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
+	unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared, CUstream s,
+	void **params) {
 	return launch(f, (unsigned int[]){gx, gy, gz, bx, by, bz, shared}, s, params, NULL);
 }
 
-FK_API cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,
-	unsigned int bz, unsigned int shared, CUstream s, void **params) {
+FK_API cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy,
+	unsigned int gz, unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
+	CUstream s, void **params) {
 	return launch(f, (unsigned int[]){gx, gy, gz, bx, by, bz, shared}, fk_ptsz(s), params, NULL);
 }
 
-FK_API cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, unsigned int count, unsigned int flags) {
+FK_API cuLaunchCooperativeKernelMultiDevice(
+	CUDA_LAUNCH_PARAMS *list, unsigned int count, unsigned int flags) {
 	if (!list || !count || flags > 3)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned int i = 0; i < count; i++) {
 		const CUDA_LAUNCH_PARAMS *p = &list[i];
-		const unsigned int shape[] = {p->gridDimX, p->gridDimY, p->gridDimZ, p->blockDimX, p->blockDimY, p->blockDimZ, p->sharedMemBytes};
+		const unsigned int shape[] = {p->gridDimX, p->gridDimY, p->gridDimZ, p->blockDimX,
+			p->blockDimY, p->blockDimZ, p->sharedMemBytes};
 		FK_TRY(launch(p->function, shape, p->hStream, p->kernelParams, NULL));
 	}
 	return CUDA_SUCCESS;
@@ -114,20 +130,26 @@ FK_API cuLaunchGridAsync(CUfunction f, int width, int height, CUstream s) {
 	if (width <= 0 || height <= 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	unsigned int none = 0;
-	return launch(f, (unsigned int[]){(unsigned)width, (unsigned)height, 1, 1, 1, 1, 0}, s, (void *[]){&none}, NULL);
+	return launch(f, (unsigned int[]){(unsigned)width, (unsigned)height, 1, 1, 1, 1, 0}, s,
+		(void *[]){&none}, NULL);
 }
 
-FK_API cuLaunchGrid(CUfunction f, int width, int height) { return cuLaunchGridAsync(f, width, height, NULL); }
+FK_API cuLaunchGrid(CUfunction f, int width, int height) {
+	return cuLaunchGridAsync(f, width, height, NULL);
+}
 FK_API cuLaunch(CUfunction f) { return cuLaunchGridAsync(f, 1, 1, NULL); }
 
 FK_API cuLaunchHostFunc(CUstream s, CUhostFn call, void *data) {
 	FK_TRY(fk_usable());
 	if (!call)
 		return CUDA_ERROR_INVALID_VALUE;
-	return fk_submit(s, &(fk_task){.type = CU_GRAPH_NODE_TYPE_HOST, .call = call, .data = data}, NULL, NULL);
+	return fk_submit(
+		s, &(fk_task){.type = CU_GRAPH_NODE_TYPE_HOST, .call = call, .data = data}, NULL, NULL);
 }
 
-FK_API cuLaunchHostFunc_ptsz(CUstream s, CUhostFn call, void *data) { return cuLaunchHostFunc(fk_ptsz(s), call, data); }
+FK_API cuLaunchHostFunc_ptsz(CUstream s, CUhostFn call, void *data) {
+	return cuLaunchHostFunc(fk_ptsz(s), call, data);
+}
 
 typedef struct {
 	CUstream stream;
@@ -149,7 +171,9 @@ FK_API cuStreamAddCallback(CUstream s, CUstreamCallback call, void *data, unsign
 	if (!c)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*c = (callback){s, call, data};
-	CUresult r = fk_submit(s, &(fk_task){.type = CU_GRAPH_NODE_TYPE_HOST, .call = run_callback, .data = c, .once = true}, NULL, NULL);
+	CUresult r = fk_submit(s,
+		&(fk_task){.type = CU_GRAPH_NODE_TYPE_HOST, .call = run_callback, .data = c, .once = true},
+		NULL, NULL);
 	if (r)
 		free(c);
 	return r;

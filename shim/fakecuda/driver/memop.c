@@ -1,5 +1,6 @@
-// Stream memory operations: a stream writes a word, or waits for one. They are done in stream order, by the service thread, on the
-// memory whose content is kept: managed and pinned memory, and the first FK_SHADOW bytes of the rest.
+// Stream memory operations: a stream writes a word, or waits for one. They are done in stream
+// order, by the service thread, on the memory whose content is kept: managed and pinned memory, and
+// the first FK_SHADOW bytes of the rest.
 #include "memory.h"
 
 #include <stdlib.h>
@@ -15,7 +16,8 @@ typedef struct {
 } memop;
 
 static bool met(const memop *m, uint64_t word) {
-	int64_t ahead = m->size == 4 ? (int32_t)((uint32_t)word - (uint32_t)m->value) : (int64_t)(word - m->value);
+	int64_t ahead =
+		m->size == 4 ? (int32_t)((uint32_t)word - (uint32_t)m->value) : (int64_t)(word - m->value);
 	uint64_t all = m->size == 4 ? UINT32_MAX : UINT64_MAX;
 	switch (m->flags & 3) {
 	case GEQ:
@@ -29,7 +31,8 @@ static bool met(const memop *m, uint64_t word) {
 	}
 }
 
-// step does what can be done now and reports whether the operation is over. It is also over when the memory has gone.
+// step does what can be done now and reports whether the operation is over. It is also over when
+// the memory has gone.
 static bool step(const memop *m) {
 	fk_enter();
 	size_t room;
@@ -65,7 +68,9 @@ static CUresult queue(CUstream s, memop op) {
 	if (!m)
 		return known ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
 	*m = op;
-	CUresult r = fk_submit(s, &(fk_task){.type = CU_GRAPH_NODE_TYPE_HOST, .call = run, .data = m, .once = true}, NULL, NULL);
+	CUresult r = fk_submit(s,
+		&(fk_task){.type = CU_GRAPH_NODE_TYPE_HOST, .call = run, .data = m, .once = true}, NULL,
+		NULL);
 	if (r)
 		free(m);
 	return r;

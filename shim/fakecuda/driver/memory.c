@@ -1,7 +1,8 @@
-// Device memory, managed memory and pinned host memory: the address space and the allocating calls that need no pool.
+// Device memory, managed memory and pinned host memory: the address space and the allocating calls
+// that need no pool.
 //
-// An allocation charges exactly the bytes that were asked for (pitched ones: pitch times height), so that tests can compare
-// ledgers to the byte; a real device rounds up.
+// An allocation charges exactly the bytes that were asked for (pitched ones: pitch times height),
+// so that tests can compare ledgers to the byte; a real device rounds up.
 #include "memory.h"
 
 #include <stdlib.h>
@@ -15,7 +16,8 @@ static struct {
 	uint64_t ids;
 } space;
 
-// Device addresses lie where the host's are not: below the mappings, above a program at its usual place.
+// Device addresses lie where the host's are not: below the mappings, above a program at its usual
+// place.
 #define LOWEST UINT64_C(0x200000000000)
 #define HIGHEST UINT64_C(0x500000000000)
 
@@ -32,7 +34,8 @@ static size_t after(CUdeviceptr address) {
 	return low;
 }
 
-// A mapping may lie in a reserved range, whose record then starts at or before it: the innermost is the last one that begins there.
+// A mapping may lie in a reserved range, whose record then starts at or before it: the innermost is
+// the last one that begins there.
 fk_allocation *fk_find(CUdeviceptr address) {
 	for (size_t i = after(address); i-- > 0;) {
 		fk_allocation *a = space.all[i];
@@ -151,7 +154,9 @@ static CUresult allocate(CUdeviceptr *out, uint64_t bytes, CUdeviceptr low) {
 	if (r)
 		return fk_leave(r);
 	CUdeviceptr at = low ? low : fk_place(bytes, 512);
-	if (!at || !fk_insert((fk_allocation){.address = at, .bytes = bytes, .charged = bytes, .device = c->device, .context = c})) {
+	if (!at ||
+		!fk_insert((fk_allocation){
+			.address = at, .bytes = bytes, .charged = bytes, .device = c->device, .context = c})) {
 		fk_refund(c->device, bytes);
 		return fk_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	}
@@ -161,8 +166,10 @@ static CUresult allocate(CUdeviceptr *out, uint64_t bytes, CUdeviceptr low) {
 
 FK_API cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) { return allocate(out, bytes, 0); }
 
-FK_API cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height, unsigned int element) {
-	if (!pitch || !width || !height || width > UINT32_MAX || height > UINT32_MAX || (element != 4 && element != 8 && element != 16))
+FK_API cuMemAllocPitch_v2(
+	CUdeviceptr *out, size_t *pitch, size_t width, size_t height, unsigned int element) {
+	if (!pitch || !width || !height || width > UINT32_MAX || height > UINT32_MAX ||
+		(element != 4 && element != 8 && element != 16))
 		return CUDA_ERROR_INVALID_VALUE;
 	size_t wide = (width + 511) / 512 * 512;
 	FK_TRY(allocate(out, (uint64_t)wide * height, 0));
@@ -186,16 +193,19 @@ FK_API cuMemAlloc(CUdeviceptr_v1 *out, unsigned int bytes) {
 	return CUDA_SUCCESS;
 }
 
-FK_API cuMemAllocPitch(CUdeviceptr_v1 *out, unsigned int *pitch, unsigned int width, unsigned int height, unsigned int element) {
+FK_API cuMemAllocPitch(CUdeviceptr_v1 *out, unsigned int *pitch, unsigned int width,
+	unsigned int height, unsigned int element) {
 	if (!pitch || !width || !height || (element != 4 && element != 8 && element != 16))
 		return CUDA_ERROR_INVALID_VALUE;
 	uint64_t wide = ((uint64_t)width + 511) / 512 * 512;
-	FK_TRY(wide * height > UINT32_MAX ? CUDA_ERROR_OUT_OF_MEMORY : cuMemAlloc(out, (unsigned int)(wide * height)));
+	FK_TRY(wide * height > UINT32_MAX ? CUDA_ERROR_OUT_OF_MEMORY
+									  : cuMemAlloc(out, (unsigned int)(wide * height)));
 	*pitch = (unsigned int)wide;
 	return CUDA_SUCCESS;
 }
 
-// free_of frees what may be freed by the call, after the device's work is done (cuMemFree synchronises).
+// free_of frees what may be freed by the call, after the device's work is done (cuMemFree
+// synchronises).
 static CUresult free_of(CUdeviceptr address, bool host) {
 	FK_TRY(fk_usable());
 	FK_TRY(fk_unsafe());
@@ -205,8 +215,9 @@ static CUresult free_of(CUdeviceptr address, bool host) {
 	fk_allocation *a = fk_find(address);
 	bool right = a && a->address == address &&
 		(host ? a->origin == FK_HOSTED
-		      : a->origin == FK_DEVICE || a->origin == FK_MANAGED || a->origin == FK_POOLED || a->origin == FK_IMPORTED ||
-				a->origin == FK_POOL_OPENED || a->origin == FK_GRAPHED);
+			  : a->origin == FK_DEVICE || a->origin == FK_MANAGED || a->origin == FK_POOLED ||
+					a->origin == FK_IMPORTED || a->origin == FK_POOL_OPENED ||
+					a->origin == FK_GRAPHED);
 	if (!right)
 		return fk_leave(CUDA_ERROR_INVALID_VALUE);
 	if (a->origin == FK_GRAPHED)
@@ -220,7 +231,8 @@ FK_API cuMemFree_v2(CUdeviceptr address) { return free_of(address, false); }
 FK_API cuMemFree(CUdeviceptr_v1 address) { return free_of(address, false); }
 FK_API cuMemFreeHost(void *p) { return free_of((uintptr_t)p, true); }
 
-// hosted maps memory of the host that the device can reach. It is not touched, so it costs nothing until the program uses it.
+// hosted maps memory of the host that the device can reach. It is not touched, so it costs nothing
+// until the program uses it.
 static CUresult hosted(uintptr_t *out, size_t bytes, unsigned int flags, fk_origin origin) {
 	CUcontext c;
 	FK_TRY(fk_current(&c));
@@ -232,8 +244,14 @@ static CUresult hosted(uintptr_t *out, size_t bytes, unsigned int flags, fk_orig
 	CUresult r = charge ? fk_charge(c->device, charge) : CUDA_SUCCESS;
 	if (r)
 		return fk_leave(r);
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	fk_allocation a = {.address = (uintptr_t)p, .bytes = bytes, .charged = charge, .origin = origin, .device = c->device, .context = c,
+	void *p = mmap(
+		NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	fk_allocation a = {.address = (uintptr_t)p,
+		.bytes = bytes,
+		.charged = charge,
+		.origin = origin,
+		.device = c->device,
+		.context = c,
 		.flags = flags};
 	if (p == MAP_FAILED || !fk_insert(a)) {
 		fk_refund(c->device, charge);
@@ -272,11 +290,18 @@ FK_API cuMemHostRegister_v2(void *p, size_t bytes, unsigned int flags) {
 	fk_enter();
 	if (fk_find((uintptr_t)p))
 		return fk_leave(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
-	fk_allocation a = {.address = (uintptr_t)p, .bytes = bytes, .origin = FK_REGISTERED, .device = c->device, .context = c, .flags = flags};
+	fk_allocation a = {.address = (uintptr_t)p,
+		.bytes = bytes,
+		.origin = FK_REGISTERED,
+		.device = c->device,
+		.context = c,
+		.flags = flags};
 	return fk_leave(fk_insert(a) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-FK_API cuMemHostRegister(void *p, size_t bytes, unsigned int flags) { return cuMemHostRegister_v2(p, bytes, flags); }
+FK_API cuMemHostRegister(void *p, size_t bytes, unsigned int flags) {
+	return cuMemHostRegister_v2(p, bytes, flags);
+}
 
 FK_API cuMemHostUnregister(void *p) {
 	FK_TRY(fk_usable());

@@ -41,7 +41,8 @@ typedef struct fk_allocation {
 // fk_find is the allocation that holds the address, the innermost one; NULL for none.
 fk_allocation *fk_find(CUdeviceptr address);
 
-// fk_place picks a free range of device addresses. fk_insert records an allocation; NULL when the host has no memory.
+// fk_place picks a free range of device addresses. fk_insert records an allocation; NULL when the
+// host has no memory.
 CUdeviceptr fk_place(size_t bytes, size_t alignment);
 fk_allocation *fk_insert(fk_allocation a);
 
@@ -55,8 +56,8 @@ void fk_refund(CUdevice d, uint64_t bytes);
 // fk_each calls f for each allocation until it returns false.
 void fk_each(bool (*f)(fk_allocation *a, void *data), void *data);
 
-// fk_view finds where the content of device memory is kept: *room bytes from the result on, NULL for none. Managed and pinned memory
-// keep all of theirs (copy.c).
+// fk_view finds where the content of device memory is kept: *room bytes from the result on, NULL
+// for none. Managed and pinned memory keep all of theirs (copy.c).
 unsigned char *fk_view(CUdeviceptr address, size_t *room);
 
 // fk_copying describes a copy or set for the timeline (copy.c).

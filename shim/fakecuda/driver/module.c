@@ -1,6 +1,7 @@
-// Modules. An image is a text: each line "kernel NAME us=250" gives a kernel and its duration; "us=10-50000" draws it anew for each
-// launch; "us=arg0" takes it from the launch's first parameter, an unsigned int of microseconds. "ns=" likewise in nanoseconds.
-// Other lines are ignored. An image without such a line, real PTX or a cubin, is CUDA_ERROR_INVALID_IMAGE.
+// Modules. An image is a text: each line "kernel NAME us=250" gives a kernel and its duration;
+// "us=10-50000" draws it anew for each launch; "us=arg0" takes it from the launch's first
+// parameter, an unsigned int of microseconds. "ns=" likewise in nanoseconds. Other lines are
+// ignored. An image without such a line, real PTX or a cubin, is CUDA_ERROR_INVALID_IMAGE.
 #include "internal.h"
 
 #include <stdio.h>
@@ -23,7 +24,8 @@ static bool line(const char *text, struct CUfunc_st *f) {
 		f->least_ns = f->most_ns = least * scale;
 	else
 		return false;
-	f->attributes[0] = 1024, f->attributes[4] = 32, f->attributes[5] = f->attributes[6] = 90; // threads, registers, versions
+	// threads, registers, versions
+	f->attributes[0] = 1024, f->attributes[4] = 32, f->attributes[5] = f->attributes[6] = 90;
 	return f->argument < 16;
 }
 
@@ -61,7 +63,8 @@ static CUresult load(CUmodule *out, const char *image) {
 FK_API cuModuleLoadData(CUmodule *out, const void *image) { return load(out, image); }
 FK_API cuModuleLoadFatBinary(CUmodule *out, const void *image) { return load(out, image); }
 
-FK_API cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned int count, int *options, void **values) {
+FK_API cuModuleLoadDataEx(
+	CUmodule *out, const void *image, unsigned int count, int *options, void **values) {
 	(void)count, (void)options, (void)values;
 	return load(out, image);
 }
@@ -139,15 +142,19 @@ FK_API cuModuleGetLoadingMode(int *mode) {
 }
 
 // A library is a module that belongs to no context, and a kernel is its function in each.
-FK_API cuLibraryLoadData(CUlibrary *out, const void *code, int *jit, void **jit_values, unsigned int jits, int *options, void **values,
-	unsigned int count) {
+FK_API cuLibraryLoadData(CUlibrary *out, const void *code, int *jit, void **jit_values,
+	unsigned int jits, int *options, void **values, unsigned int count) {
 	(void)jit, (void)jit_values, (void)jits, (void)options, (void)values, (void)count;
 	return load((CUmodule *)out, code);
 }
 
 FK_API cuLibraryUnload(CUlibrary l) { return cuModuleUnload((CUmodule)l); }
-FK_API cuLibraryGetKernel(CUkernel *out, CUlibrary l, const char *name) { return cuModuleGetFunction(out, (CUmodule)l, name); }
-FK_API cuLibraryGetKernelCount(unsigned int *count, CUlibrary l) { return cuModuleGetFunctionCount(count, (CUmodule)l); }
+FK_API cuLibraryGetKernel(CUkernel *out, CUlibrary l, const char *name) {
+	return cuModuleGetFunction(out, (CUmodule)l, name);
+}
+FK_API cuLibraryGetKernelCount(unsigned int *count, CUlibrary l) {
+	return cuModuleGetFunctionCount(count, (CUmodule)l);
+}
 
 FK_API cuLibraryGetModule(CUmodule *out, CUlibrary l) {
 	FK_TRY(fk_usable());
@@ -207,7 +214,9 @@ FK_API cuFuncSetCacheConfig(CUfunction f, int config) {
 	return FK_IS(f, FK_FUNCTION) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-FK_API cuFuncSetSharedMemConfig(CUfunction f, int config) { return cuFuncSetCacheConfig(f, config); }
+FK_API cuFuncSetSharedMemConfig(CUfunction f, int config) {
+	return cuFuncSetCacheConfig(f, config);
+}
 FK_API cuFuncLoad(CUfunction f) { return cuFuncSetCacheConfig(f, 0); }
 
 FK_API cuFuncIsLoaded(int *state, CUfunction f) {
@@ -218,7 +227,8 @@ FK_API cuFuncIsLoaded(int *state, CUfunction f) {
 	return CUDA_SUCCESS;
 }
 
-FK_API cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction f, int block, size_t shared) {
+FK_API cuOccupancyMaxActiveBlocksPerMultiprocessor(
+	int *blocks, CUfunction f, int block, size_t shared) {
 	FK_TRY(fk_usable());
 	if (!blocks || !FK_IS(f, FK_FUNCTION) || block <= 0 || shared > 232448)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -226,12 +236,14 @@ FK_API cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction f, in
 	return CUDA_SUCCESS;
 }
 
-FK_API cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfunction f, int block, size_t shared, unsigned int flags) {
+FK_API cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+	int *blocks, CUfunction f, int block, size_t shared, unsigned int flags) {
 	(void)flags;
 	return cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks, f, block, shared);
 }
 
-FK_API cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction f, size_t (*shared_of)(int), size_t shared, int limit) {
+FK_API cuOccupancyMaxPotentialBlockSize(
+	int *grid, int *block, CUfunction f, size_t (*shared_of)(int), size_t shared, int limit) {
 	(void)shared_of, (void)shared;
 	FK_TRY(fk_usable());
 	if (!grid || !block || !FK_IS(f, FK_FUNCTION))

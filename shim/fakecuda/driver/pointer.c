@@ -3,8 +3,10 @@
 
 #include <string.h>
 
-// attribute stores one attribute of the allocation (NULL: of memory that the driver does not know) at an address.
-static CUresult attribute(void *out, CUpointer_attribute what, const fk_allocation *a, CUdeviceptr address) {
+// attribute stores one attribute of the allocation (NULL: of memory that the driver does not know)
+// at an address.
+static CUresult attribute(
+	void *out, CUpointer_attribute what, const fk_allocation *a, CUdeviceptr address) {
 	bool host = a && (a->origin == FK_HOSTED || a->origin == FK_REGISTERED);
 	switch (what) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
@@ -64,7 +66,8 @@ FK_API cuPointerGetAttribute(void *out, CUpointer_attribute what, CUdeviceptr ad
 }
 
 // Unlike the call for one attribute, this one answers for any address.
-FK_API cuPointerGetAttributes(unsigned int count, CUpointer_attribute *what, void **out, CUdeviceptr address) {
+FK_API cuPointerGetAttributes(
+	unsigned int count, CUpointer_attribute *what, void **out, CUdeviceptr address) {
 	FK_TRY(fk_usable());
 	if (!what || !out)
 		return CUDA_ERROR_INVALID_VALUE;

@@ -1,5 +1,6 @@
-// Stream-ordered memory. A pool takes device memory in chunks of 2 MiB, and keeps what is freed up to its release threshold until the
-// program next synchronises, or trims it. A free counts at once, not when the stream comes to it.
+// Stream-ordered memory. A pool takes device memory in chunks of 2 MiB, and keeps what is freed up
+// to its release threshold until the program next synchronises, or trims it. A free counts at once,
+// not when the stream comes to it.
 #include "memory.h"
 
 #include <stdlib.h>
@@ -68,7 +69,8 @@ void fk_pool_refund(CUmemoryPool p, uint64_t bytes) {
 
 // take makes room in the pool for an allocation.
 static CUresult take(CUmemoryPool p, uint64_t bytes) {
-	if (p->properties.maxSize && (bytes > p->properties.maxSize || p->used > p->properties.maxSize - bytes))
+	if (p->properties.maxSize &&
+		(bytes > p->properties.maxSize || p->used > p->properties.maxSize - bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (p->used + bytes > p->reserved) {
 		uint64_t more = (p->used + bytes - p->reserved + CHUNK - 1) / CHUNK * CHUNK;
@@ -97,12 +99,18 @@ static CUresult allocate(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUst
 	CUdeviceptr at = fk_place(bytes, 512);
 	if (s->capture) {
 		*out = at;
-		return fk_leave(fk_capture_add(s, &(fk_task){.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC, .address = at, .bytes = bytes}, NULL));
+		return fk_leave(fk_capture_add(s,
+			&(fk_task){.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC, .address = at, .bytes = bytes}, NULL));
 	}
 	r = at ? take(p, bytes) : CUDA_ERROR_OUT_OF_MEMORY;
 	if (r)
 		return fk_leave(r);
-	fk_allocation a = {.address = at, .bytes = bytes, .charged = bytes, .origin = FK_POOLED, .device = p->device, .context = s->context,
+	fk_allocation a = {.address = at,
+		.bytes = bytes,
+		.charged = bytes,
+		.origin = FK_POOLED,
+		.device = p->device,
+		.context = s->context,
 		.pool = p};
 	if (!fk_insert(a)) {
 		fk_pool_refund(p, bytes);
@@ -113,8 +121,12 @@ static CUresult allocate(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUst
 	return fk_leave(CUDA_SUCCESS);
 }
 
-FK_API cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream s) { return allocate(out, bytes, NULL, s); }
-FK_API cuMemAllocAsync_ptsz(CUdeviceptr *out, size_t bytes, CUstream s) { return allocate(out, bytes, NULL, fk_ptsz(s)); }
+FK_API cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream s) {
+	return allocate(out, bytes, NULL, s);
+}
+FK_API cuMemAllocAsync_ptsz(CUdeviceptr *out, size_t bytes, CUstream s) {
+	return allocate(out, bytes, NULL, fk_ptsz(s));
+}
 
 FK_API cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool p, CUstream s) {
 	return FK_IS(p, FK_POOL) && !p->foreign ? allocate(out, bytes, p, s) : CUDA_ERROR_INVALID_VALUE;
@@ -131,9 +143,12 @@ FK_API cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
 	if (r)
 		return fk_leave(r);
 	if (s->capture)
-		return fk_leave(fk_capture_add(s, &(fk_task){.type = CU_GRAPH_NODE_TYPE_MEM_FREE, .address = address}, NULL));
+		return fk_leave(fk_capture_add(
+			s, &(fk_task){.type = CU_GRAPH_NODE_TYPE_MEM_FREE, .address = address}, NULL));
 	fk_allocation *a = fk_find(address);
-	if (!a || a->address != address || (a->origin != FK_POOLED && a->origin != FK_POOL_OPENED && a->origin != FK_DEVICE && a->origin != FK_GRAPHED))
+	if (!a || a->address != address ||
+		(a->origin != FK_POOLED && a->origin != FK_POOL_OPENED && a->origin != FK_DEVICE &&
+			a->origin != FK_GRAPHED))
 		return fk_leave(CUDA_ERROR_INVALID_VALUE);
 	if (a->origin == FK_GRAPHED)
 		fk_graphed_free(a);
@@ -143,7 +158,9 @@ FK_API cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
 	return fk_leave(CUDA_SUCCESS);
 }
 
-FK_API cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream s) { return cuMemFreeAsync(address, fk_ptsz(s)); }
+FK_API cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream s) {
+	return cuMemFreeAsync(address, fk_ptsz(s));
+}
 
 FK_API cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *properties) {
 	FK_TRY(fk_usable());
@@ -269,9 +286,11 @@ typedef struct {
 
 #define EXPORTED UINT64_C(0x57454952504f4f31)
 
-FK_API cuMemPoolExportToShareableHandle(void *out, CUmemoryPool p, int type, unsigned long long flags) {
+FK_API cuMemPoolExportToShareableHandle(
+	void *out, CUmemoryPool p, int type, unsigned long long flags) {
 	FK_TRY(fk_usable());
-	if (!out || flags || !FK_IS(p, FK_POOL) || p->foreign || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+	if (!out || flags || !FK_IS(p, FK_POOL) || p->foreign ||
+		type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
 		!(p->properties.handleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
 		return CUDA_ERROR_INVALID_VALUE;
 	exported e = {.magic = EXPORTED, .properties = p->properties};
@@ -284,7 +303,8 @@ FK_API cuMemPoolExportToShareableHandle(void *out, CUmemoryPool p, int type, uns
 	return CUDA_SUCCESS;
 }
 
-FK_API cuMemPoolImportFromShareableHandle(CUmemoryPool *out, void *os, int type, unsigned long long flags) {
+FK_API cuMemPoolImportFromShareableHandle(
+	CUmemoryPool *out, void *os, int type, unsigned long long flags) {
 	exported e;
 	if (!out || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
 		pread((int)(intptr_t)os, &e, sizeof e, 0) != (ssize_t)sizeof e || e.magic != EXPORTED)

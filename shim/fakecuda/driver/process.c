@@ -1,5 +1,6 @@
-// The process on the device: attaching, the queue's tail, waiting, and the service thread, which runs host functions in stream
-// order and whose robust mutex tells the other processes that this one lives.
+// The process on the device: attaching, the queue's tail, waiting, and the service thread, which
+// runs host functions in stream order and whose robust mutex tells the other processes that this
+// one lives.
 #include "internal.h"
 
 #include <signal.h>
@@ -9,7 +10,8 @@
 fk_process fk = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 CUresult fk_usable(void) {
-	if (atomic_load_explicit(&fk.forked, memory_order_relaxed) || !atomic_load_explicit(&fk.ready, memory_order_acquire))
+	if (atomic_load_explicit(&fk.forked, memory_order_relaxed) ||
+		!atomic_load_explicit(&fk.ready, memory_order_acquire))
 		return CUDA_ERROR_NOT_INITIALIZED;
 	return CUDA_SUCCESS;
 }
@@ -160,7 +162,8 @@ void fk_push(CUstream s, fk_item item, uint64_t *number) {
 		fk_settle(q->marks[i]);
 		q->marks[i] = NULL;
 	}
-	bool legacy = s == s->context->legacy, blocking = !legacy && !(s->flags & CU_STREAM_NON_BLOCKING);
+	bool legacy = s == s->context->legacy,
+		 blocking = !legacy && !(s->flags & CU_STREAM_NON_BLOCKING);
 	if (q->stream != s->id)
 		q->stream = s->id, q->solo_from = seq;
 	q->device.file->slots[q->device.slot].ring[i] = (fk_op){
@@ -181,11 +184,13 @@ void fk_push(CUstream s, fk_item item, uint64_t *number) {
 		s->context->legacy_seq = seq;
 	if (item.mark) {
 		fk_forget(item.mark);
-		item.mark->seq = seq, item.mark->done = false, item.mark->captured = NULL, item.mark->device = s->context->device;
+		item.mark->seq = seq, item.mark->done = false, item.mark->captured = NULL,
+		item.mark->device = s->context->device;
 		q->marks[i] = item.mark;
 	}
 	q->next = seq + 1;
-	atomic_store_explicit(&q->device.file->slots[q->device.slot].tail, seq + 1, memory_order_release);
+	atomic_store_explicit(
+		&q->device.file->slots[q->device.slot].tail, seq + 1, memory_order_release);
 	if (item.kind == FK_HOST) {
 		atomic_fetch_add(&q->host_waiting, 1);
 		fk_wake(&q->work);

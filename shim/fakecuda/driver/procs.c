@@ -12,11 +12,13 @@ FK_API cuWeirFakeFuture(int *answer) {
 	return CUDA_SUCCESS;
 }
 
-static CUresult find(const char *name, void **out, int version, uint64_t flags, CUdriverProcAddressQueryResult *status) {
+static CUresult find(const char *name, void **out, int version, uint64_t flags,
+	CUdriverProcAddressQueryResult *status) {
 	if (!name || !out || flags > 3 || flags == 3)
 		return CUDA_ERROR_INVALID_VALUE;
 	int known;
-	void (*f)(void) = fk_lookup(name, version, flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &known);
+	void (*f)(void) =
+		fk_lookup(name, version, flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &known);
 	memcpy(out, &f, sizeof f);
 	if (status)
 		*status = f ? CU_GET_PROC_ADDRESS_SUCCESS
@@ -25,9 +27,12 @@ static CUresult find(const char *name, void **out, int version, uint64_t flags, 
 	return f || status ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
-FK_API cuGetProcAddress(const char *name, void **out, int version, uint64_t flags) { return find(name, out, version, flags, NULL); }
+FK_API cuGetProcAddress(const char *name, void **out, int version, uint64_t flags) {
+	return find(name, out, version, flags, NULL);
+}
 
-FK_API cuGetProcAddress_v2(const char *name, void **out, int version, uint64_t flags, CUdriverProcAddressQueryResult *status) {
+FK_API cuGetProcAddress_v2(const char *name, void **out, int version, uint64_t flags,
+	CUdriverProcAddressQueryResult *status) {
 	return find(name, out, version, flags, status);
 }
 

@@ -15,7 +15,8 @@ FK_API cuStreamAttachMemAsync(CUstream s, CUdeviceptr address, size_t bytes, uns
 	return stream_known(s);
 }
 
-FK_API cuStreamAttachMemAsync_ptsz(CUstream s, CUdeviceptr address, size_t bytes, unsigned int flags) {
+FK_API cuStreamAttachMemAsync_ptsz(
+	CUstream s, CUdeviceptr address, size_t bytes, unsigned int flags) {
 	return cuStreamAttachMemAsync(fk_ptsz(s), address, bytes, flags);
 }
 
@@ -32,7 +33,9 @@ FK_API cuStreamCopyAttributes(CUstream to, CUstream from) {
 	return stream_known(from);
 }
 
-FK_API cuStreamCopyAttributes_ptsz(CUstream to, CUstream from) { return cuStreamCopyAttributes(fk_ptsz(to), fk_ptsz(from)); }
+FK_API cuStreamCopyAttributes_ptsz(CUstream to, CUstream from) {
+	return cuStreamCopyAttributes(fk_ptsz(to), fk_ptsz(from));
+}
 
 FK_API cuCtxGetSharedMemConfig(int *config) { return cuCtxGetCacheConfig(config); }
 FK_API cuCtxSetSharedMemConfig(int config) { return cuCtxSetCacheConfig(config); }
@@ -53,10 +56,12 @@ FK_API cuKernelSetCacheConfig(CUkernel k, int config, CUdevice d) {
 	return cuFuncSetCacheConfig(k, config);
 }
 
-FK_API cuKernelGetLibrary(CUlibrary *out, CUkernel k) { return cuFuncGetModule((CUmodule *)out, k); }
+FK_API cuKernelGetLibrary(CUlibrary *out, CUkernel k) {
+	return cuFuncGetModule((CUmodule *)out, k);
+}
 
-FK_API cuLibraryLoadFromFile(CUlibrary *out, const char *path, int *jit, void **jit_values, unsigned int jits, int *options, void **values,
-	unsigned int count) {
+FK_API cuLibraryLoadFromFile(CUlibrary *out, const char *path, int *jit, void **jit_values,
+	unsigned int jits, int *options, void **values, unsigned int count) {
 	(void)jit, (void)jit_values, (void)jits, (void)options, (void)values, (void)count;
 	return cuModuleLoad((CUmodule *)out, path);
 }

@@ -70,7 +70,9 @@ FK_API cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int priorit
 	return fk_leave(*out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-FK_API cuStreamCreate(CUstream *out, unsigned int flags) { return cuStreamCreateWithPriority(out, flags, 0); }
+FK_API cuStreamCreate(CUstream *out, unsigned int flags) {
+	return cuStreamCreateWithPriority(out, flags, 0);
+}
 
 FK_API cuStreamDestroy_v2(CUstream s) {
 	FK_TRY(fk_usable());
@@ -111,8 +113,8 @@ ANSWER(cuStreamGetId, unsigned long long, s->id)
 ANSWER(cuStreamGetDevice, CUdevice, s->context->device)
 ANSWER(cuStreamGetCtx, CUcontext, s->context)
 
-// idle reports whether all work is done that synchronising with the stream waits for: for the legacy default stream, also that
-// of all blocking streams.
+// idle reports whether all work is done that synchronising with the stream waits for: for the
+// legacy default stream, also that of all blocking streams.
 static bool idle(CUstream s) {
 	if (!fk_poll(fk_queue_of(s), s->seq))
 		return false;
@@ -125,7 +127,8 @@ static bool idle(CUstream s) {
 // quiet resolves the handle for a call that a capture on the stream forbids.
 static CUresult quiet(CUstream handle, CUstream *s) {
 	FK_TRY(fk_stream(handle, s));
-	return (*s)->capture ? fk_capture_break((*s)->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) : CUDA_SUCCESS;
+	return (*s)->capture ? fk_capture_break((*s)->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+						 : CUDA_SUCCESS;
 }
 
 FK_API cuStreamQuery(CUstream handle) {
@@ -177,7 +180,9 @@ FK_API cuStreamWaitEvent(CUstream handle, CUevent e, unsigned int flags) {
 	return fk_leave(r);
 }
 
-FK_API cuStreamWaitEvent_ptsz(CUstream s, CUevent e, unsigned int flags) { return cuStreamWaitEvent(fk_ptsz(s), e, flags); }
+FK_API cuStreamWaitEvent_ptsz(CUstream s, CUevent e, unsigned int flags) {
+	return cuStreamWaitEvent(fk_ptsz(s), e, flags);
+}
 
 FK_API cuEventCreate(CUevent *out, unsigned int flags) {
 	CUcontext c;
@@ -225,9 +230,13 @@ FK_API cuEventRecordWithFlags(CUevent e, CUstream handle, unsigned int flags) {
 	return fk_leave(CUDA_SUCCESS);
 }
 
-FK_API cuEventRecordWithFlags_ptsz(CUevent e, CUstream s, unsigned int f) { return cuEventRecordWithFlags(e, fk_ptsz(s), f); }
+FK_API cuEventRecordWithFlags_ptsz(CUevent e, CUstream s, unsigned int f) {
+	return cuEventRecordWithFlags(e, fk_ptsz(s), f);
+}
 FK_API cuEventRecord(CUevent e, CUstream s) { return cuEventRecordWithFlags(e, s, 0); }
-FK_API cuEventRecord_ptsz(CUevent e, CUstream s) { return cuEventRecordWithFlags(e, fk_ptsz(s), 0); }
+FK_API cuEventRecord_ptsz(CUevent e, CUstream s) {
+	return cuEventRecordWithFlags(e, fk_ptsz(s), 0);
+}
 
 FK_API cuEventQuery(CUevent e) {
 	FK_TRY(fk_usable());
@@ -270,7 +279,8 @@ FK_API cuEventElapsedTime(float *ms, CUevent a, CUevent b) {
 	FK_TRY(fk_usable());
 	if (!ms)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!FK_IS(a, FK_EVENT) || !FK_IS(b, FK_EVENT) || (a->flags | b->flags) & CU_EVENT_DISABLE_TIMING)
+	if (!FK_IS(a, FK_EVENT) || !FK_IS(b, FK_EVENT) ||
+		(a->flags | b->flags) & CU_EVENT_DISABLE_TIMING)
 		return CUDA_ERROR_INVALID_HANDLE;
 	fk_enter();
 	if (!a->seq || !b->seq || a->device != b->device)
@@ -281,4 +291,6 @@ FK_API cuEventElapsedTime(float *ms, CUevent a, CUevent b) {
 	return fk_leave(CUDA_SUCCESS);
 }
 
-FK_API cuEventElapsedTime_v2(float *ms, CUevent a, CUevent b) { return cuEventElapsedTime(ms, a, b); }
+FK_API cuEventElapsedTime_v2(float *ms, CUevent a, CUevent b) {
+	return cuEventElapsedTime(ms, a, b);
+}

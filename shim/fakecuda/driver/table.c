@@ -1,10 +1,12 @@
-// The table of calls by name. This file declares the calls without their types, so it includes none of the others.
+// The table of calls by name. This file declares the calls without their types, so it includes none
+// of the others.
 #include "table.h"
 
 #include <string.h>
 
 #define FK_CALL(base, version, symbol) void symbol(void);
-#define FK_CALL2(base, version, symbol, per_thread) FK_CALL(base, version, symbol) void per_thread(void);
+#define FK_CALL2(base, version, symbol, per_thread) \
+	FK_CALL(base, version, symbol) void per_thread(void);
 #include "calls.h"
 #undef FK_CALL
 #undef FK_CALL2

@@ -1,6 +1,7 @@
-// Virtual memory management: memory without an address (a backing), reserved addresses, and mappings of one in the other. A backing
-// charges its bytes from creation until the last of its handle, its mappings and its exported descriptors in this process is gone.
-// Memory of the host charges nothing.
+// Virtual memory management: memory without an address (a backing), reserved addresses, and
+// mappings of one in the other. A backing charges its bytes from creation until the last of its
+// handle, its mappings and its exported descriptors in this process is gone. Memory of the host
+// charges nothing.
 #include "memory.h"
 
 #include <stdlib.h>
@@ -37,7 +38,9 @@ static struct fk_backing *held(CUmemGenericAllocationHandle handle) {
 	return NULL;
 }
 
-static bool on_device(const CUmemAllocationProp *p) { return p->location.type == CU_MEM_LOCATION_TYPE_DEVICE; }
+static bool on_device(const CUmemAllocationProp *p) {
+	return p->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+}
 
 static void unhold(struct fk_backing *b) {
 	if (b->handles || b->mappings)
@@ -52,7 +55,8 @@ static void unhold(struct fk_backing *b) {
 	free(b);
 }
 
-static CUresult make(CUmemGenericAllocationHandle *out, uint64_t bytes, const CUmemAllocationProp *p, bool foreign) {
+static CUresult make(
+	CUmemGenericAllocationHandle *out, uint64_t bytes, const CUmemAllocationProp *p, bool foreign) {
 	CUdevice d = on_device(p) ? p->location.id : 0;
 	FK_TRY(fk_device_ok(d));
 	fk_enter();
@@ -62,19 +66,27 @@ static CUresult make(CUmemGenericAllocationHandle *out, uint64_t bytes, const CU
 	struct fk_backing *b = r ? NULL : calloc(1, sizeof *b);
 	if (!b)
 		return fk_leave(r ? r : CUDA_ERROR_OUT_OF_MEMORY);
-	*b = (struct fk_backing){.bytes = bytes, .handle = ++last_handle, .handles = 1, .properties = *p, .device = d, .foreign = foreign,
+	*b = (struct fk_backing){.bytes = bytes,
+		.handle = ++last_handle,
+		.handles = 1,
+		.properties = *p,
+		.device = d,
+		.foreign = foreign,
 		.next = backings};
 	backings = b;
 	*out = b->handle;
 	return fk_leave(CUDA_SUCCESS);
 }
 
-FK_API cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *p, unsigned long long flags) {
+FK_API cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *p,
+	unsigned long long flags) {
 	FK_TRY(fk_usable());
 	FK_TRY(fk_unsafe());
-	if (!out || !p || flags || !bytes || bytes % GRANULE || p->type != CU_MEM_ALLOCATION_TYPE_PINNED)
+	if (!out || !p || flags || !bytes || bytes % GRANULE ||
+		p->type != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (p->location.type < CU_MEM_LOCATION_TYPE_DEVICE || p->location.type > CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
+	if (p->location.type < CU_MEM_LOCATION_TYPE_DEVICE ||
+		p->location.type > CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
 		return CUDA_ERROR_INVALID_VALUE;
 	return make(out, bytes, p, false);
 }
@@ -90,7 +102,8 @@ FK_API cuMemRelease(CUmemGenericAllocationHandle handle) {
 	return fk_leave(CUDA_SUCCESS);
 }
 
-FK_API cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr wish, unsigned long long flags) {
+FK_API cuMemAddressReserve(
+	CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr wish, unsigned long long flags) {
 	(void)wish;
 	FK_TRY(fk_usable());
 	if (!out || !bytes || bytes % GRANULE || flags || (alignment & (alignment - 1)))
@@ -103,7 +116,8 @@ FK_API cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment, CUd
 	return fk_leave(CUDA_SUCCESS);
 }
 
-// range finds a mapping within a range, and the reservation that holds the range's start if it holds all of it.
+// range finds a mapping within a range, and the reservation that holds the range's start if it
+// holds all of it.
 typedef struct {
 	CUdeviceptr from;
 	size_t bytes;
@@ -116,7 +130,8 @@ static bool look(fk_allocation *a, void *data) {
 	if (a->origin == FK_RESERVED && r->from >= a->address && r->from - a->address <= a->bytes &&
 		r->bytes <= a->bytes - (r->from - a->address))
 		r->reserved = a;
-	if (a->origin == FK_MAPPED && a->address < r->from + r->bytes && a->address + a->bytes > r->from) {
+	if (a->origin == FK_MAPPED && a->address < r->from + r->bytes &&
+		a->address + a->bytes > r->from) {
 		r->mapped = a;
 		if (a->address >= r->from && a->address + a->bytes <= r->from + r->bytes)
 			r->covered += a->bytes;
@@ -140,14 +155,17 @@ FK_API cuMemAddressFree(CUdeviceptr address, size_t bytes) {
 	return fk_leave(CUDA_SUCCESS);
 }
 
-FK_API cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
+FK_API cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
+	CUmemGenericAllocationHandle handle, unsigned long long flags) {
 	FK_TRY(fk_usable());
 	fk_enter();
 	struct fk_backing *b = held(handle);
 	range r = looked(address, bytes);
-	if (!b || flags || offset || !bytes || bytes > b->bytes || bytes % GRANULE || !r.reserved || r.mapped)
+	if (!b || flags || offset || !bytes || bytes > b->bytes || bytes % GRANULE || !r.reserved ||
+		r.mapped)
 		return fk_leave(CUDA_ERROR_INVALID_VALUE);
-	fk_allocation a = {.address = address, .bytes = bytes, .origin = FK_MAPPED, .device = b->device, .backing = b};
+	fk_allocation a = {
+		.address = address, .bytes = bytes, .origin = FK_MAPPED, .device = b->device, .backing = b};
 	if (!fk_insert(a))
 		return fk_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	b->mappings++;
@@ -169,7 +187,8 @@ FK_API cuMemUnmap(CUdeviceptr address, size_t bytes) {
 	return fk_leave(CUDA_SUCCESS);
 }
 
-FK_API cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *access, size_t count) {
+FK_API cuMemSetAccess(
+	CUdeviceptr address, size_t bytes, const CUmemAccessDesc *access, size_t count) {
 	FK_TRY(fk_usable());
 	if (!access || !count)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -178,7 +197,8 @@ FK_API cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *
 	return fk_leave(r.mapped && r.covered == bytes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
-FK_API cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr address) {
+FK_API cuMemGetAccess(
+	unsigned long long *flags, const CUmemLocation *location, CUdeviceptr address) {
 	FK_TRY(fk_usable());
 	if (!flags || !location)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -196,7 +216,8 @@ FK_API cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp *p
 	return CUDA_SUCCESS;
 }
 
-FK_API cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *p, CUmemGenericAllocationHandle handle) {
+FK_API cuMemGetAllocationPropertiesFromHandle(
+	CUmemAllocationProp *p, CUmemGenericAllocationHandle handle) {
 	FK_TRY(fk_usable());
 	fk_enter();
 	struct fk_backing *b = held(handle);
@@ -217,7 +238,8 @@ FK_API cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *addr
 	return fk_leave(CUDA_SUCCESS);
 }
 
-FK_API cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle handle, int type, unsigned long long flags) {
+FK_API cuMemExportToShareableHandle(
+	void *out, CUmemGenericAllocationHandle handle, int type, unsigned long long flags) {
 	FK_TRY(fk_usable());
 	if (!out || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -225,7 +247,11 @@ FK_API cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle hand
 	struct fk_backing *b = held(handle);
 	if (!b || !(b->properties.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
 		return fk_leave(CUDA_ERROR_INVALID_VALUE);
-	exported e = {.magic = EXPORTED, .bytes = b->bytes, .handle = handle, .properties = b->properties, .pid = (uint32_t)getpid()};
+	exported e = {.magic = EXPORTED,
+		.bytes = b->bytes,
+		.handle = handle,
+		.properties = b->properties,
+		.pid = (uint32_t)getpid()};
 	fk_leave(0);
 	int fd = memfd_create("weir fake memory", MFD_CLOEXEC);
 	if (fd < 0 || write(fd, &e, sizeof e) != (ssize_t)sizeof e) {

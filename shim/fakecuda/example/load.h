@@ -42,7 +42,8 @@ static inline void *cu_symbol(const char *name) {
 		if (result_) { \
 			const char *name_ = "?"; \
 			CU(cuGetErrorName)(result_, &name_); \
-			fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #expression, name_ ? name_ : "unknown error"); \
+			fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #expression, \
+				name_ ? name_ : "unknown error"); \
 			exit(1); \
 		} \
 	} while (0)

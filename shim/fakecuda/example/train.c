@@ -1,7 +1,9 @@
-// train stands for a training program: it takes memory for weights and activations, then runs iterations of a forward pass, a backward
-// pass and an update, and says how fast it goes and what memory it sees. It knows nothing of weir.
+// train stands for a training program: it takes memory for weights and activations, then runs
+// iterations of a forward pass, a backward pass and an update, and says how fast it goes and what
+// memory it sees. It knows nothing of weir.
 //
-// usage: train [seconds [kernel-microseconds [MiB]]]      defaults: 10, 250, 1024; seconds 0: until killed
+// usage: train [seconds [kernel-microseconds [MiB]]]
+//        defaults: 10, 250, 1024; seconds 0: until killed
 #include "load.h"
 
 #include <string.h>
@@ -16,7 +18,8 @@ static double now(void) {
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-// take allocates in pieces, as a caching allocator does, until it has the amount or the device has no more.
+// take allocates in pieces, as a caching allocator does, until it has the amount or the device has
+// no more.
 static size_t take(size_t amount) {
 	const size_t piece = (size_t)64 << 20;
 	size_t got = 0;
@@ -62,7 +65,8 @@ int main(int argc, char **argv) {
 	size_t got = take(mib << 20);
 	CHECK(CU(cuMemGetInfo_v2)(&free_bytes, &total_bytes));
 	printf("allocated %zu MiB, %zu MiB free\n", got >> 20, free_bytes >> 20);
-	snprintf(image, sizeof image, "kernel layer us=%d\nkernel update us=%d\n", us, us / 2 > 0 ? us / 2 : 1);
+	snprintf(image, sizeof image, "kernel layer us=%d\nkernel update us=%d\n", us,
+		us / 2 > 0 ? us / 2 : 1);
 	CHECK(CU(cuModuleLoadData)(&module, image));
 	CHECK(CU(cuModuleGetFunction)(&layer, module, "layer"));
 	CHECK(CU(cuModuleGetFunction)(&update, module, "update"));
@@ -74,7 +78,8 @@ int main(int argc, char **argv) {
 		all++, lately++;
 		double t = now();
 		if (t - last >= 1) {
-			printf("%5.1f s  %6.1f iterations/s  %ld in all  (%s)\n", t - start, (double)lately / (t - last), all, name);
+			printf("%5.1f s  %6.1f iterations/s  %ld in all  (%s)\n", t - start,
+				(double)lately / (t - last), all, name);
 			lately = 0, last = t;
 		}
 	}

@@ -20,14 +20,16 @@ uint64_t fk_now(void) {
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-// Timers of ordinary threads may be 50 us late (prctl(2), PR_SET_TIMERSLACK), as long as whole kernels.
+// Timers of ordinary threads may be 50 us late (prctl(2), PR_SET_TIMERSLACK), as long as whole
+// kernels.
 void fk_sleep_until(_Atomic uint32_t *word, uint32_t value, uint64_t until_ns) {
 	static _Atomic uint32_t still;
-	struct timespec t = {.tv_sec = (time_t)(until_ns / 1000000000u), .tv_nsec = (long)(until_ns % 1000000000u)};
+	struct timespec t = {
+		.tv_sec = (time_t)(until_ns / 1000000000u), .tv_nsec = (long)(until_ns % 1000000000u)};
 	int slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
 	prctl(PR_SET_TIMERSLACK, 1ul, 0, 0, 0);
-	syscall(SYS_futex, word ? word : &still, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, word ? value : 0, &t, NULL,
-		FUTEX_BITSET_MATCH_ANY);
+	syscall(SYS_futex, word ? word : &still, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG,
+		word ? value : 0, &t, NULL, FUTEX_BITSET_MATCH_ANY);
 	if (slack > 0)
 		prctl(PR_SET_TIMERSLACK, (unsigned long)slack, 0, 0, 0);
 }
@@ -37,7 +39,8 @@ void fk_wake(_Atomic uint32_t *word) {
 	syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, INT32_MAX, NULL, NULL, 0);
 }
 
-// number reads an environment variable: digits with an optional KiB, MiB or GiB. Anything else is the fallback, and said.
+// number reads an environment variable: digits with an optional KiB, MiB or GiB. Anything else is
+// the fallback, and said.
 static uint64_t number(const char *name, uint64_t fallback, uint64_t least, uint64_t most) {
 	const char *text = getenv(name);
 	if (!text || !*text)
@@ -45,12 +48,16 @@ static uint64_t number(const char *name, uint64_t fallback, uint64_t least, uint
 	char *end;
 	errno = 0;
 	uint64_t n = strtoull(text, &end, 10);
-	unsigned shift = !strcmp(end, "KiB") ? 10 : !strcmp(end, "MiB") ? 20 : !strcmp(end, "GiB") ? 30 : 0;
+	unsigned shift = !strcmp(end, "KiB") ? 10
+		: !strcmp(end, "MiB")            ? 20
+		: !strcmp(end, "GiB")            ? 30
+										 : 0;
 	bool bad = errno || end == text || *text == '-' || (*end && !shift) || n > UINT64_MAX >> shift;
 	n <<= bad ? 0 : shift;
 	if (bad || n < least || n > most) {
-		fprintf(stderr, "weir fake GPU: %s=%s: not a number from %llu to %llu: using %llu\n", name, text,
-			(unsigned long long)least, (unsigned long long)most, (unsigned long long)fallback);
+		fprintf(stderr, "weir fake GPU: %s=%s: not a number from %llu to %llu: using %llu\n", name,
+			text, (unsigned long long)least, (unsigned long long)most,
+			(unsigned long long)fallback);
 		return fallback;
 	}
 	return n;
@@ -62,10 +69,12 @@ static void uuid_of(uint32_t ordinal, unsigned char out[16], char text[48]) {
 	out[15] = (unsigned char)ordinal;
 	int n = snprintf(text, 48, "GPU-");
 	for (int i = 0; i < 16; i++)
-		n += snprintf(text + n, 48 - (size_t)n, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", out[i]);
+		n += snprintf(text + n, 48 - (size_t)n, "%s%02x",
+			i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", out[i]);
 }
 
-// named finds the device that an entry of CUDA_VISIBLE_DEVICES means: a number, or the beginning of a UUID. -1: none.
+// named finds the device that an entry of CUDA_VISIBLE_DEVICES means: a number, or the beginning of
+// a UUID. -1: none.
 static int named(const char *entry, size_t size, uint32_t count) {
 	char text[48], *end;
 	unsigned char id[16];
@@ -131,8 +140,8 @@ static fk_file *map(int fd) {
 	return p == MAP_FAILED ? NULL : p;
 }
 
-// create writes a whole new file beside path and links it there, so that no process ever sees half a file. Losing the race
-// to another process is success.
+// create writes a whole new file beside path and links it there, so that no process ever sees half
+// a file. Losing the race to another process is success.
 static bool create(const char *path, uint32_t ordinal) {
 	char temp[4200];
 	snprintf(temp, sizeof temp, "%s.%d.%llx", path, getpid(), (unsigned long long)fk_now());
@@ -161,16 +170,19 @@ static void path_of(char *path, size_t size, uint32_t ordinal) {
 	char fallback[1024];
 	if (!dir || !*dir) {
 		const char *temp = getenv("TMPDIR");
-		snprintf(fallback, sizeof fallback, "%s/weir-fake-%u", temp && *temp ? temp : P_tmpdir, (unsigned)getuid());
+		snprintf(fallback, sizeof fallback, "%s/weir-fake-%u", temp && *temp ? temp : P_tmpdir,
+			(unsigned)getuid());
 		dir = fallback;
 	}
 	mkdir(dir, 0700);
 	snprintf(path, size, "%s/gpu%u", dir, ordinal);
 }
 
-// valid refuses files of another layout, and those of before a restart of the machine, when the clock began anew.
+// valid refuses files of another layout, and those of before a restart of the machine, when the
+// clock began anew.
 static bool valid(const fk_file *f) {
-	return f->magic == FK_MAGIC && f->version == FK_VERSION && f->bytes == sizeof(fk_file) && f->clock.now_ns <= fk_now();
+	return f->magic == FK_MAGIC && f->version == FK_VERSION && f->bytes == sizeof(fk_file) &&
+		f->clock.now_ns <= fk_now();
 }
 
 bool fk_open(fk_device *d, uint32_t ordinal) {
@@ -194,7 +206,9 @@ bool fk_open(fk_device *d, uint32_t ordinal) {
 			munmap(f, sizeof *f);
 		unlink(path);
 	}
-	fprintf(stderr, "weir fake GPU: cannot use %s: %s: set WEIR_FAKE_DIR to a folder that can be written\n", path, strerror(errno));
+	fprintf(stderr,
+		"weir fake GPU: cannot use %s: %s: set WEIR_FAKE_DIR to a folder that can be written\n",
+		path, strerror(errno));
 	return false;
 }
 
@@ -217,7 +231,8 @@ void fk_lock(fk_device *d) {
 
 void fk_unlock(fk_device *d) { pthread_mutex_unlock(&d->file->lock); }
 
-// clear empties a slot whose mutex the caller holds. pid goes last: until then a reader sees a process that holds less and less.
+// clear empties a slot whose mutex the caller holds. pid goes last: until then a reader sees a
+// process that holds less and less.
 static void clear(fk_file *f, fk_slot *s) {
 	uint32_t slot = (uint32_t)(s - f->slots);
 	atomic_store(&s->memory, 0);
@@ -279,7 +294,8 @@ uint64_t fk_used(fk_device *d) {
 	uint64_t sum = 0;
 	for (uint32_t i = 0; i < d->file->high; i++)
 		if (atomic_load(&d->file->slots[i].pid))
-			sum += atomic_load(&d->file->slots[i].memory) + atomic_load(&d->file->slots[i].context_memory);
+			sum += atomic_load(&d->file->slots[i].memory) +
+				atomic_load(&d->file->slots[i].context_memory);
 	return sum;
 }
 

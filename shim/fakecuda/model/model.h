@@ -1,15 +1,18 @@
-// The simulated device as processes share it: one file per device in $WEIR_FAKE_DIR, mapped by each process that uses the
-// fake libcuda or the fake NVML. The file holds the ledger of device memory, the queues of work, and one timeline.
+// The simulated device as processes share it: one file per device in $WEIR_FAKE_DIR, mapped by each
+// process that uses the fake libcuda or the fake NVML. The file holds the ledger of device memory,
+// the queues of work, and one timeline.
 //
-// Nobody plays the device. Whoever holds the lock first advances the timeline to the present (timeline.c), which is a
-// pure computation over the queues, and commits the result through a journal. So the simulation needs no process of its own
-// and costs nothing between calls.
+// Nobody plays the device. Whoever holds the lock first advances the timeline to the present
+// (timeline.c), which is a pure computation over the queues, and commits the result through a
+// journal. So the simulation needs no process of its own and costs nothing between calls.
 //
 // kill -9 at any instruction leaves the file consistent:
-//   - the lock is a robust mutex; its next owner replays the journal, whose records are complete or not marked valid;
+//   - the lock is a robust mutex; its next owner replays the journal, whose records are complete or
+//     not marked valid;
 //   - each field outside the journal has one writer, or holds its whole meaning in a single store;
-//   - a process holds its slot's robust mutex `alive` for as long as it lives, through its service thread. The kernel marks
-//     the mutex when the process dies, however it dies, and whoever looks next empties the slot.
+//   - a process holds its slot's robust mutex `alive` for as long as it lives, through its service
+//     thread. The kernel marks the mutex when the process dies, however it dies, and whoever looks
+//     next empties the slot.
 //
 // Lock order: fk_lock is taken last, and no code of the program runs under it.
 #ifndef WEIR_FAKE_MODEL_H
@@ -40,7 +43,8 @@ enum {
 enum {
 	FK_WORK, // occupies the device for a duration
 	FK_MARK, // takes no time: event records, event waits, markers
-	FK_HOST, // ends when the owning process says so: host functions, waits for other devices and processes
+	// ends when the owning process says so: host functions, waits for other devices and processes
+	FK_HOST,
 };
 
 // Flags of an operation.
@@ -49,8 +53,9 @@ enum {
 	FK_LEGACY = 2,   // in the legacy default stream: follows every earlier FK_BLOCKING operation
 };
 
-// fk_op is one entry of a process's queue. The owner writes all but start_ns and end_ns, which the timeline writes; they
-// count only once the operation is done. Sequence numbers start at 1; those named here are lower than the operation's own.
+// fk_op is one entry of a process's queue. The owner writes all but start_ns and end_ns, which the
+// timeline writes; they count only once the operation is done. Sequence numbers start at 1; those
+// named here are lower than the operation's own.
 typedef struct {
 	uint64_t enqueued_ns;
 	uint64_t duration_ns; // of FK_WORK, at least 1
@@ -69,7 +74,8 @@ typedef struct {
 	uint32_t started, pad;
 } fk_run;
 
-// fk_lane is how far the device has come with one process's queue. Written through the journal only.
+// fk_lane is how far the device has come with one process's queue. Written through the journal
+// only.
 typedef struct {
 	uint64_t head;                // all operations before it are done
 	uint64_t done[FK_RING / 64];  // by sequence number modulo FK_RING, from head on
@@ -97,7 +103,8 @@ typedef struct {
 	uint32_t pad;
 } fk_clock;
 
-// fk_export is an allocation or event that other processes may open. Written by its owner under the lock; serial last.
+// fk_export is an allocation or event that other processes may open. Written by its owner under the
+// lock; serial last.
 typedef struct {
 	uint64_t serial; // 0: free
 	uint64_t address, bytes;
@@ -167,7 +174,8 @@ void fk_sleep_until(_Atomic uint32_t *word, uint32_t value, uint64_t until_ns);
 // fk_wake ends the sleeps of this process on the word, whose value it changes.
 void fk_wake(_Atomic uint32_t *word);
 
-// FK_NAME is what every device calls itself, so that no result of it passes for a real one. FK_BUS is its place on the PCI bus.
+// FK_NAME is what every device calls itself, so that no result of it passes for a real one. FK_BUS
+// is its place on the PCI bus.
 #define FK_NAME "weir fake GPU"
 #define FK_BUS(ordinal) (0x41u + (unsigned)(ordinal))
 
@@ -177,10 +185,12 @@ void fk_uuid(const fk_device *d, unsigned char out[16]);
 // fk_count is the number of devices, from $WEIR_FAKE_GPUS.
 uint32_t fk_count(void);
 
-// fk_visible fills in the devices that CUDA_VISIBLE_DEVICES leaves, in its order, and returns how many they are.
+// fk_visible fills in the devices that CUDA_VISIBLE_DEVICES leaves, in its order, and returns how
+// many they are.
 uint32_t fk_visible(uint32_t ordinals[FK_DEVICES]);
 
-// fk_open maps the device's file, which it creates on first use. It reports false, with a line on standard error, when it cannot.
+// fk_open maps the device's file, which it creates on first use. It reports false, with a line on
+// standard error, when it cannot.
 bool fk_open(fk_device *d, uint32_t ordinal);
 
 // fk_attach takes a slot for the calling thread, whose end ends it. False when all are in use.
@@ -196,7 +206,8 @@ void fk_reap(fk_device *d);
 // fk_bury empties one slot if its process is dead.
 void fk_bury(fk_device *d, uint32_t slot);
 
-// fk_take adds bytes to the process's memory, or reports false and adds none if the device has fewer left.
+// fk_take adds bytes to the process's memory, or reports false and adds none if the device has
+// fewer left.
 bool fk_take(fk_device *d, uint64_t bytes, bool context);
 void fk_give(fk_device *d, uint64_t bytes, bool context);
 
@@ -206,14 +217,16 @@ uint64_t fk_used(fk_device *d);
 // fk_advance computes the timeline up to the present.
 void fk_advance(fk_device *d);
 
-// fk_done reports whether an operation of the process is done, as of the last fk_advance, and when it ended.
+// fk_done reports whether an operation of the process is done, as of the last fk_advance, and when
+// it ended.
 bool fk_done(fk_device *d, uint32_t slot, uint64_t seq);
 
-// fk_forecast is when the process's operation will be done if nothing else arrives; at most 100 ms from now.
+// fk_forecast is when the process's operation will be done if nothing else arrives; at most 100 ms
+// from now.
 uint64_t fk_forecast(fk_device *d, uint64_t seq);
 
-// fk_host_ready is the process's first FK_HOST operation whose turn has come, 0 for none; then *when is the forecast of when
-// there will be one, at most 100 ms from now.
+// fk_host_ready is the process's first FK_HOST operation whose turn has come, 0 for none; then
+// *when is the forecast of when there will be one, at most 100 ms from now.
 uint64_t fk_host_ready(fk_device *d, uint64_t *when);
 
 // fk_finish_host ends a FK_HOST operation now.

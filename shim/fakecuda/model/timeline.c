@@ -1,10 +1,14 @@
-// The timeline: what the device did between the last computed time and now, from the queues of all processes.
+// The timeline: what the device did between the last computed time and now, from the queues of all
+// processes.
 //
-// The rules, after what NVIDIA documents of streams and what is known of the stock driver's time slicing:
-//   - Operations of one stream run in order. Within a process the most urgent stream's next operation runs first, then
-//     the one queued first; up to terms.concurrent at a time. What has begun is not overtaken within its process.
-//   - The device serves one process at a time. While several have work, each gets a time slice in turn, and work is
-//     preempted in the middle of a kernel; changing the process costs terms.switch_ns.
+// The rules, after what NVIDIA documents of streams and what is known of the stock driver's time
+// slicing:
+//   - Operations of one stream run in order. Within a process the most urgent stream's next
+//     operation runs first, then the one queued first; up to terms.concurrent at a time. What has
+//     begun is not overtaken within its process.
+//   - The device serves one process at a time. While several have work, each gets a time slice in
+//     turn, and work is preempted in the middle of a kernel; changing the process costs
+//     terms.switch_ns.
 //   - Marks take no time and need no slice: they end as soon as what they follow has ended.
 #include "model.h"
 
@@ -30,7 +34,9 @@ struct fk_sim {
 	view views[FK_PROCS];
 };
 
-static bool bit(const fk_lane *l, uint64_t seq) { return l->done[seq % FK_RING / 64] >> seq % 64 & 1; }
+static bool bit(const fk_lane *l, uint64_t seq) {
+	return l->done[seq % FK_RING / 64] >> seq % 64 & 1;
+}
 
 static bool done(const fk_lane *l, uint64_t seq) { return seq < l->head || bit(l, seq); }
 
@@ -52,11 +58,12 @@ static bool running(const fk_lane *l, uint64_t seq) {
 }
 
 static bool turn(const fk_lane *l, const fk_op *op, bool blocking) {
-	return done(l, op->prev) && done(l, op->after) && done(l, op->barrier) && !(op->flags & FK_LEGACY && blocking);
+	return done(l, op->prev) && done(l, op->after) && done(l, op->barrier) &&
+		!(op->flags & FK_LEGACY && blocking);
 }
 
-// survey ends the marks whose turn has come and returns the operation to begin next, 0 for none. In a queue of one stream
-// only the first operation can have its turn.
+// survey ends the marks whose turn has come and returns the operation to begin next, 0 for none. In
+// a queue of one stream only the first operation can have its turn.
 static uint64_t survey(struct fk_sim *s, view *v) {
 	fk_lane *l = &v->lane;
 	uint64_t best = 0;
@@ -79,7 +86,8 @@ static uint64_t survey(struct fk_sim *s, view *v) {
 		}
 		if (now && op->kind == FK_HOST && !v->host)
 			v->host = seq;
-		if (now && op->kind == FK_WORK && !running(l, seq) && (!best || op->priority < v->ring[best % FK_RING].priority))
+		if (now && op->kind == FK_WORK && !running(l, seq) &&
+			(!best || op->priority < v->ring[best % FK_RING].priority))
 			best = seq;
 		if (v->ring[(v->tail - 1) % FK_RING].solo_from <= l->head)
 			break;
@@ -108,7 +116,8 @@ static view *current(struct fk_sim *s) {
 	return NULL;
 }
 
-// next is the ready view after the current process in the order of slots, NULL for none. *others: one besides the current is ready.
+// next is the ready view after the current process in the order of slots, NULL for none. *others:
+// one besides the current is ready.
 static view *next(struct fk_sim *s, bool *others) {
 	view *first = NULL, *after = NULL;
 	*others = false;
@@ -162,19 +171,23 @@ static uint64_t tick(const struct fk_sim *s, const view *cur, bool others, uint6
 	return at;
 }
 
-// record notes that the device worked for the slot until the time. Work of one process with gaps below 200 us is one segment.
+// record notes that the device worked for the slot until the time. Work of one process with gaps
+// below 200 us is one segment.
 static void record(struct fk_sim *s, fk_file *f, uint32_t slot, uint64_t until) {
 	fk_clock *c = &s->clock;
 	uint64_t from = c->now_ns;
 	c->busy_ns += until - from;
 	if (s->ghost)
 		return;
-	if (c->open.busy_ns && (c->open.slot != slot || from - c->open.end_ns > 200000 || until - c->open.start_ns > 10000000)) {
+	if (c->open.busy_ns &&
+		(c->open.slot != slot || from - c->open.end_ns > 200000 ||
+			until - c->open.start_ns > 10000000)) {
 		f->segments[c->segments++ % FK_SEGMENTS] = c->open;
 		c->open.busy_ns = 0;
 	}
 	if (!c->open.busy_ns)
-		c->open = (fk_segment){.start_ns = from, .pid = atomic_load(&f->slots[slot].pid), .slot = slot};
+		c->open =
+			(fk_segment){.start_ns = from, .pid = atomic_load(&f->slots[slot].pid), .slot = slot};
 	c->open.busy_ns += until - from;
 	c->open.end_ns = until;
 }
@@ -205,7 +218,8 @@ static void execute(struct fk_sim *s, fk_file *f, view *v, uint64_t until) {
 	l->runs = kept;
 }
 
-// goal ends a computation early: when the slot's operation is done, or with seq 0 when it has a host operation to do.
+// goal ends a computation early: when the slot's operation is done, or with seq 0 when it has a
+// host operation to do.
 typedef struct {
 	uint32_t slot;
 	uint64_t seq;
@@ -283,19 +297,23 @@ void fk_advance(fk_device *d) {
 	if (!s || now <= f->clock.now_ns)
 		return;
 	for (uint32_t i = 0; i < f->high; i++)
-		if (f->slots[i].lane.head != atomic_load_explicit(&f->slots[i].tail, memory_order_acquire) && i != d->slot)
+		if (f->slots[i].lane.head !=
+				atomic_load_explicit(&f->slots[i].tail, memory_order_acquire) &&
+			i != d->slot)
 			fk_bury(d, i);
 	load(d, s);
 	compute(s, f, now, NULL);
 	commit(f, s);
 }
 
-bool fk_done(fk_device *d, uint32_t slot, uint64_t seq) { return done(&d->file->slots[slot].lane, seq); }
+bool fk_done(fk_device *d, uint32_t slot, uint64_t seq) {
+	return done(&d->file->slots[slot].lane, seq);
+}
 
 uint64_t fk_head(fk_device *d) { return d->file->slots[d->slot].lane.head; }
 
-// horizon bounds a forecast, after which the sleeper looks again, because another process may have died. The more processes
-// have work, the longer: so looking costs the host the same.
+// horizon bounds a forecast, after which the sleeper looks again, because another process may have
+// died. The more processes have work, the longer: so looking costs the host the same.
 static uint64_t horizon(const struct fk_sim *s) {
 	uint64_t ms = 2 * s->count;
 	return s->clock.now_ns + 1000000 * (ms < 5 ? 5 : ms > 100 ? 100 : ms);

@@ -1,5 +1,5 @@
-// The fake libnvidia-ml: the same devices as the fake libcuda, read without joining them. Names, values and layouts are those of
-// NVIDIA's nvml.h.
+// The fake libnvidia-ml: the same devices as the fake libcuda, read without joining them. Names,
+// values and layouts are those of NVIDIA's nvml.h.
 #include "../model/model.h"
 
 #include <stdio.h>
@@ -19,10 +19,17 @@ typedef enum {
 
 typedef fk_device *nvmlDevice_t;
 typedef struct { unsigned long long total, free, used; } nvmlMemory_t;
-typedef struct { unsigned int version; unsigned long long total, reserved, free, used; } nvmlMemory_v2_t;
+typedef struct {
+	unsigned int version;
+	unsigned long long total, reserved, free, used;
+} nvmlMemory_v2_t;
 typedef struct { unsigned int gpu, memory; } nvmlUtilization_t;
 typedef struct { unsigned int pid; unsigned long long usedGpuMemory; } nvmlProcessInfo_v1_t;
-typedef struct { unsigned int pid; unsigned long long usedGpuMemory; unsigned int gpuInstanceId, computeInstanceId; } nvmlProcessInfo_t;
+typedef struct {
+	unsigned int pid;
+	unsigned long long usedGpuMemory;
+	unsigned int gpuInstanceId, computeInstanceId;
+} nvmlProcessInfo_t;
 typedef struct {
 	char busIdLegacy[16];
 	unsigned int domain, bus, device, pciDeviceId, pciSubSystemId;
@@ -110,7 +117,8 @@ __attribute__((visibility("default"))) const char *nvmlErrorString(nvmlReturn_t 
 static nvmlReturn_t text(char *out, unsigned int size, const char *value) {
 	if (!out)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	return (size_t)snprintf(out, size, "%s", value) < size ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
+	return (size_t)snprintf(out, size, "%s", value) < size ? NVML_SUCCESS
+														   : NVML_ERROR_INSUFFICIENT_SIZE;
 }
 
 NVML_API nvmlSystemGetDriverVersion(char *out, unsigned int size) {
@@ -133,7 +141,9 @@ NVML_API nvmlSystemGetCudaDriverVersion_v2(int *version) {
 	return NVML_SUCCESS;
 }
 
-NVML_API nvmlSystemGetCudaDriverVersion(int *version) { return nvmlSystemGetCudaDriverVersion_v2(version); }
+NVML_API nvmlSystemGetCudaDriverVersion(int *version) {
+	return nvmlSystemGetCudaDriverVersion_v2(version);
+}
 
 NVML_API nvmlSystemGetProcessName(unsigned int pid, char *out, unsigned int size) {
 	TRY(usable());
@@ -166,7 +176,9 @@ NVML_API nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *out) {
 	return NVML_SUCCESS;
 }
 
-NVML_API nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevice_t *out) { return nvmlDeviceGetHandleByIndex_v2(index, out); }
+NVML_API nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevice_t *out) {
+	return nvmlDeviceGetHandleByIndex_v2(index, out);
+}
 
 static uint32_t ordinal(nvmlDevice_t d) { return (uint32_t)(d - devices); }
 
@@ -175,8 +187,9 @@ NVML_API nvmlDeviceGetUUID(nvmlDevice_t d, char *out, unsigned int size) {
 	unsigned char u[16];
 	char s[64];
 	fk_uuid(d, u);
-	snprintf(s, sizeof s, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1], u[2], u[3], u[4], u[5],
-		u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
+	snprintf(s, sizeof s,
+		"GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1],
+		u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
 	return text(out, size, s);
 }
 
@@ -204,7 +217,9 @@ NVML_API nvmlDeviceGetHandleByPciBusId_v2(const char *id, nvmlDevice_t *out) {
 	return NVML_ERROR_NOT_FOUND;
 }
 
-NVML_API nvmlDeviceGetHandleByPciBusId(const char *id, nvmlDevice_t *out) { return nvmlDeviceGetHandleByPciBusId_v2(id, out); }
+NVML_API nvmlDeviceGetHandleByPciBusId(const char *id, nvmlDevice_t *out) {
+	return nvmlDeviceGetHandleByPciBusId_v2(id, out);
+}
 
 NVML_API nvmlDeviceGetName(nvmlDevice_t d, char *out, unsigned int size) {
 	TRY(valid(d, out));
@@ -224,8 +239,12 @@ NVML_API nvmlDeviceGetPciInfo_v3(nvmlDevice_t d, nvmlPciInfo_t *out) {
 	return NVML_SUCCESS;
 }
 
-NVML_API nvmlDeviceGetPciInfo_v2(nvmlDevice_t d, nvmlPciInfo_t *out) { return nvmlDeviceGetPciInfo_v3(d, out); }
-NVML_API nvmlDeviceGetPciInfo(nvmlDevice_t d, nvmlPciInfo_t *out) { return nvmlDeviceGetPciInfo_v3(d, out); }
+NVML_API nvmlDeviceGetPciInfo_v2(nvmlDevice_t d, nvmlPciInfo_t *out) {
+	return nvmlDeviceGetPciInfo_v3(d, out);
+}
+NVML_API nvmlDeviceGetPciInfo(nvmlDevice_t d, nvmlPciInfo_t *out) {
+	return nvmlDeviceGetPciInfo_v3(d, out);
+}
 
 // ANSWER makes a call that stores one number.
 #define ANSWER(name, type, value) \
@@ -254,7 +273,8 @@ NVML_API nvmlDeviceGetMigMode(nvmlDevice_t d, unsigned int *current, unsigned in
 	return NVML_SUCCESS;
 }
 
-NVML_API nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t d, unsigned int index, nvmlDevice_t *out) {
+NVML_API nvmlDeviceGetMigDeviceHandleByIndex(
+	nvmlDevice_t d, unsigned int index, nvmlDevice_t *out) {
 	(void)index;
 	TRY(valid(d, out));
 	return NVML_ERROR_NOT_FOUND;
@@ -290,7 +310,8 @@ NVML_API nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t d, nvmlMemory_v2_t *out) {
 	return NVML_SUCCESS;
 }
 
-// busy is the device's time for a process (0: for all) in the last window, from the record of who ran when. Called under fk_lock.
+// busy is the device's time for a process (0: for all) in the last window, from the record of who
+// ran when. Called under fk_lock.
 enum { WINDOW = 500000000 };
 
 static uint64_t busy(nvmlDevice_t d, uint32_t pid) {
@@ -316,7 +337,8 @@ NVML_API nvmlDeviceGetUtilizationRates(nvmlDevice_t d, nvmlUtilization_t *out) {
 	return NVML_SUCCESS;
 }
 
-NVML_API nvmlDeviceGetProcessUtilization(nvmlDevice_t d, nvmlProcessUtilizationSample_t *out, unsigned int *n, unsigned long long since) {
+NVML_API nvmlDeviceGetProcessUtilization(nvmlDevice_t d, nvmlProcessUtilizationSample_t *out,
+	unsigned int *n, unsigned long long since) {
 	(void)since;
 	TRY(valid(d, n));
 	unsigned int found = 0;
@@ -328,7 +350,8 @@ NVML_API nvmlDeviceGetProcessUtilization(nvmlDevice_t d, nvmlProcessUtilizationS
 		if (!pid)
 			continue;
 		if (out && found < *n)
-			out[found] = (nvmlProcessUtilizationSample_t){.pid = pid, .timeStamp = d->file->clock.now_ns / 1000,
+			out[found] = (nvmlProcessUtilizationSample_t){.pid = pid,
+				.timeStamp = d->file->clock.now_ns / 1000,
 				.smUtil = (unsigned int)(busy(d, pid) * 100 / WINDOW)};
 		found++;
 	}
@@ -353,7 +376,8 @@ static nvmlReturn_t processes(nvmlDevice_t d, unsigned int *n, void *infos, bool
 		if (infos && found < room && old)
 			((nvmlProcessInfo_v1_t *)infos)[found] = (nvmlProcessInfo_v1_t){pid, bytes};
 		else if (infos && found < room)
-			((nvmlProcessInfo_t *)infos)[found] = (nvmlProcessInfo_t){pid, bytes, UINT32_MAX, UINT32_MAX};
+			((nvmlProcessInfo_t *)infos)[found] =
+				(nvmlProcessInfo_t){pid, bytes, UINT32_MAX, UINT32_MAX};
 		found++;
 	}
 	fk_unlock(d);
@@ -361,9 +385,15 @@ static nvmlReturn_t processes(nvmlDevice_t d, unsigned int *n, void *infos, bool
 	return found > room || (found && !infos) ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
 }
 
-NVML_API nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t d, unsigned int *n, void *out) { return processes(d, n, out, true); }
-NVML_API nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t d, unsigned int *n, void *out) { return processes(d, n, out, false); }
-NVML_API nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t d, unsigned int *n, void *out) { return processes(d, n, out, false); }
+NVML_API nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t d, unsigned int *n, void *out) {
+	return processes(d, n, out, true);
+}
+NVML_API nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t d, unsigned int *n, void *out) {
+	return processes(d, n, out, false);
+}
+NVML_API nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t d, unsigned int *n, void *out) {
+	return processes(d, n, out, false);
+}
 
 NVML_API nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t d, unsigned int *n, void *out) {
 	(void)out;
@@ -380,7 +410,8 @@ NVML_API nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t d, unsigned int *n, 
 	return nvmlDeviceGetGraphicsRunningProcesses_v3(d, n, out);
 }
 
-// Topology: all devices hang on one NUMA node, and each pair is joined by LINKS NVLinks. A device's links go to the others in turn.
+// Topology: all devices hang on one NUMA node, and each pair is joined by LINKS NVLinks. A device's
+// links go to the others in turn.
 static nvmlDevice_t peer(nvmlDevice_t d, unsigned int link) {
 	if (count < 2 || link >= LINKS * (count - 1))
 		return NULL;
@@ -395,7 +426,8 @@ NVML_API nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t a, nvmlDevice_t b, uns
 	return NVML_SUCCESS;
 }
 
-NVML_API nvmlDeviceGetP2PStatus(nvmlDevice_t a, nvmlDevice_t b, unsigned int capability, unsigned int *out) {
+NVML_API nvmlDeviceGetP2PStatus(
+	nvmlDevice_t a, nvmlDevice_t b, unsigned int capability, unsigned int *out) {
 	TRY(valid(a, out));
 	TRY(valid(b, out));
 	if (capability > 4 || a == b)
@@ -418,7 +450,8 @@ NVML_API nvmlDeviceGetNvLinkVersion(nvmlDevice_t d, unsigned int link, unsigned 
 	return peer(d, link) ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
 }
 
-NVML_API nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t d, unsigned int link, nvmlPciInfo_t *out) {
+NVML_API nvmlDeviceGetNvLinkRemotePciInfo_v2(
+	nvmlDevice_t d, unsigned int link, nvmlPciInfo_t *out) {
 	TRY(valid(d, out));
 	return peer(d, link) ? nvmlDeviceGetPciInfo_v3(peer(d, link), out) : NVML_ERROR_NOT_SUPPORTED;
 }
@@ -436,9 +469,12 @@ static nvmlReturn_t mask(nvmlDevice_t d, unsigned int words, unsigned long *set)
 	return words ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
 }
 
-NVML_API nvmlDeviceGetMemoryAffinity(nvmlDevice_t d, unsigned int words, unsigned long *set, unsigned int scope) {
+NVML_API nvmlDeviceGetMemoryAffinity(
+	nvmlDevice_t d, unsigned int words, unsigned long *set, unsigned int scope) {
 	(void)scope;
 	return mask(d, words, set);
 }
 
-NVML_API nvmlDeviceGetCpuAffinity(nvmlDevice_t d, unsigned int words, unsigned long *set) { return mask(d, words, set); }
+NVML_API nvmlDeviceGetCpuAffinity(nvmlDevice_t d, unsigned int words, unsigned long *set) {
+	return mask(d, words, set);
+}

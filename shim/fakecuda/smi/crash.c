@@ -1,5 +1,6 @@
-// crash dies in the middle of a commit, at each step of it, and checks that whoever takes the lock next finds either the state before
-// or the state after, never a mixture. It plays a process of the model itself, without the driver.
+// crash dies in the middle of a commit, at each step of it, and checks that whoever takes the lock
+// next finds either the state before or the state after, never a mixture. It plays a process of the
+// model itself, without the driver.
 //
 // usage: crash
 // The last line is JSON: steps.
@@ -12,7 +13,8 @@
 
 enum { STEPS = 5, LANES = 3 };
 
-// die does the first steps of a commit that sets the busy time and three lanes' times to the mark, and ends without unlocking.
+// die does the first steps of a commit that sets the busy time and three lanes' times to the mark,
+// and ends without unlocking.
 static void die(fk_device *d, int steps, uint64_t mark) {
 	fk_file *f = d->file;
 	fk_lock(d);
@@ -42,8 +44,8 @@ static void check(fk_device *d, int steps, uint64_t before, uint64_t mark) {
 	fk_unlock(d);
 	if (same)
 		return;
-	fprintf(stderr, "crash: after %d steps: busy %llu, want %llu, or lanes that differ\n", steps, (unsigned long long)got,
-		(unsigned long long)want);
+	fprintf(stderr, "crash: after %d steps: busy %llu, want %llu, or lanes that differ\n", steps,
+		(unsigned long long)got, (unsigned long long)want);
 	exit(1);
 }
 

@@ -1,5 +1,6 @@
-// smi prints what the model of device 0 holds, without joining the device: one line of JSON, or with "timeline" the record of who ran
-// when, one line per segment: start, end and busy time in nanoseconds of CLOCK_MONOTONIC, then the pid.
+// smi prints what the model of device 0 holds, without joining the device: one line of JSON, or
+// with "timeline" the record of who ran when, one line per segment: start, end and busy time in
+// nanoseconds of CLOCK_MONOTONIC, then the pid.
 //
 // usage: smi [timeline]
 #include "../model/model.h"
@@ -9,16 +10,18 @@
 #include <string.h>
 
 static void process(const fk_slot *s, const char *comma) {
-	printf("%s{\"pid\":%" PRIu32 ",\"memory\":%" PRIu64 ",\"context\":%" PRIu64 ",\"device_ns\":%" PRIu64 ",\"finished\":%" PRIu64
-	       ",\"queued\":%" PRIu64 "}",
-		comma, s->pid, s->memory, s->context_memory, s->lane.device_ns, s->lane.finished, s->tail - s->lane.head);
+	printf("%s{\"pid\":%" PRIu32 ",\"memory\":%" PRIu64 ",\"context\":%" PRIu64
+		   ",\"device_ns\":%" PRIu64 ",\"finished\":%" PRIu64 ",\"queued\":%" PRIu64 "}",
+		comma, s->pid, s->memory, s->context_memory, s->lane.device_ns, s->lane.finished,
+		s->tail - s->lane.head);
 }
 
 static void state(fk_device *d) {
 	const fk_file *f = d->file;
-	printf("{\"device\":\"%s\",\"now_ns\":%" PRIu64 ",\"memory\":%" PRIu64 ",\"used\":%" PRIu64 ",\"peak\":%" PRIu64 ",\"busy_ns\":%" PRIu64
-	       ",\"switches\":%" PRIu64 ",\"processes\":[",
-		FK_NAME, f->clock.now_ns, f->terms.memory, fk_used(d), f->peak, f->clock.busy_ns, f->clock.switches);
+	printf("{\"device\":\"%s\",\"now_ns\":%" PRIu64 ",\"memory\":%" PRIu64 ",\"used\":%" PRIu64
+		   ",\"peak\":%" PRIu64 ",\"busy_ns\":%" PRIu64 ",\"switches\":%" PRIu64 ",\"processes\":[",
+		FK_NAME, f->clock.now_ns, f->terms.memory, fk_used(d), f->peak, f->clock.busy_ns,
+		f->clock.switches);
 	const char *comma = "";
 	for (uint32_t i = 0; i < f->high; i++)
 		if (f->slots[i].pid) {
@@ -29,12 +32,14 @@ static void state(fk_device *d) {
 }
 
 static void segment(const fk_segment *s) {
-	printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu32 "\n", s->start_ns, s->end_ns, s->busy_ns, s->pid);
+	printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu32 "\n", s->start_ns, s->end_ns, s->busy_ns,
+		s->pid);
 }
 
 static void timeline(const fk_file *f) {
 	const fk_clock *c = &f->clock;
-	for (uint64_t i = c->segments > FK_SEGMENTS ? c->segments - FK_SEGMENTS : 0; i < c->segments; i++)
+	for (uint64_t i = c->segments > FK_SEGMENTS ? c->segments - FK_SEGMENTS : 0; i < c->segments;
+		i++)
 		segment(&f->segments[i % FK_SEGMENTS]);
 	if (c->open.busy_ns)
 		segment(&c->open);

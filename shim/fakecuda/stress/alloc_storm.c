@@ -1,9 +1,10 @@
-// alloc_storm allocates and frees at random over all families of allocating calls, checks that a refusal is out-of-memory and nothing
-// else, and frees everything at the end.
+// alloc_storm allocates and frees at random over all families of allocating calls, checks that a
+// refusal is out-of-memory and nothing else, and frees everything at the end.
 //
-// usage: alloc_storm [operations [most-MiB [seed [threads]]]]      defaults: 100000, 64, the time, 1
-// The last line is JSON: operations, allocations, refused, used (bytes that cuMemGetInfo counted more at the end than at the start; other
-// processes show in it).
+// usage: alloc_storm [operations [most-MiB [seed [threads]]]]
+//        defaults: 100000, 64, the time, 1
+// The last line is JSON: operations, allocations, refused, used (bytes that cuMemGetInfo counted
+// more at the end than at the start; other processes show in it).
 #include "../example/load.h"
 
 #include <pthread.h>
@@ -63,10 +64,12 @@ static void unmap(held *h) {
 	CHECK(CU(cuMemAddressFree)(h->address, h->bytes));
 }
 
-// launch_graph makes a graph that allocates and frees, and launches it; its memory stays until the exec goes.
+// launch_graph makes a graph that allocates and frees, and launches it; its memory stays until the
+// exec goes.
 static CUresult launch_graph(storm *s, held *h, size_t bytes) {
 	CUgraphNode alloc, end;
-	CUDA_MEM_ALLOC_NODE_PARAMS p = {.poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}},
+	CUDA_MEM_ALLOC_NODE_PARAMS p = {.poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+										.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}},
 		.bytesize = bytes};
 	CHECK(CU(cuGraphCreate)(&h->graph, 0));
 	CHECK(CU(cuGraphAddMemAllocNode)(&alloc, h->graph, NULL, 0, &p));
@@ -89,10 +92,17 @@ static void end_graph(storm *s, held *h) {
 
 static CUresult allocate(storm *s, held *h, int family) {
 	size_t n = size_of(s), pitch;
-	CUDA_ARRAY_DESCRIPTOR flat = {.Width = n % 1024 + 1, .Height = n / 4096 % 4096 + 1, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1};
-	CUDA_ARRAY3D_DESCRIPTOR deep = {.Width = n % 512 + 1, .Height = n / 65536 % 512 + 1, .Depth = 4, .Format = CU_AD_FORMAT_HALF,
+	CUDA_ARRAY_DESCRIPTOR flat = {.Width = n % 1024 + 1,
+		.Height = n / 4096 % 4096 + 1,
+		.Format = CU_AD_FORMAT_FLOAT,
+		.NumChannels = 1};
+	CUDA_ARRAY3D_DESCRIPTOR deep = {.Width = n % 512 + 1,
+		.Height = n / 65536 % 512 + 1,
+		.Depth = 4,
+		.Format = CU_AD_FORMAT_HALF,
 		.NumChannels = 2};
-	CUDA_EXTERNAL_MEMORY_HANDLE_DESC external = {.type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD, .handle = {.fd = 0}, .size = n};
+	CUDA_EXTERNAL_MEMORY_HANDLE_DESC external = {
+		.type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD, .handle = {.fd = 0}, .size = n};
 	switch (family) {
 	case 1:
 		return CU(cuMemAlloc_v2)(&h->address, n);
@@ -192,7 +202,8 @@ int main(int argc, char **argv) {
 	int count = argc > 4 ? atoi(argv[4]) : 1;
 	CUcontext context;
 	CUmemoryPool pool;
-	CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+	CUmemPoolProps properties = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
 	size_t before, after, total;
 	count = count < 1 ? 1 : count > THREADS ? THREADS : count;
 	CHECK(CU(cuInit)(0));
@@ -207,19 +218,23 @@ int main(int argc, char **argv) {
 	CHECK(CU(cuMemGetInfo_v2)(&before, &total));
 	CHECK(CU(cuMemPoolCreate)(&pool, &properties));
 	for (int i = 0; i < count; i++) {
-		storms[i] = (storm){.operations = operations / (unsigned)count, .seed = seed + (unsigned)i, .most = most, .context = context,
+		storms[i] = (storm){.operations = operations / (unsigned)count,
+			.seed = seed + (unsigned)i,
+			.most = most,
+			.context = context,
 			.pool = pool};
 		if (pthread_create(&threads[i], NULL, run, &storms[i]))
 			return 1;
 	}
 	for (int i = 0; i < count; i++) {
 		pthread_join(threads[i], NULL);
-		storms[0].allocations += i ? storms[i].allocations : 0, storms[0].refused += i ? storms[i].refused : 0;
+		storms[0].allocations += i ? storms[i].allocations : 0,
+			storms[0].refused += i ? storms[i].refused : 0;
 	}
 	CHECK(CU(cuCtxSynchronize)());
 	CHECK(CU(cuMemPoolDestroy)(pool));
 	CHECK(CU(cuMemGetInfo_v2)(&after, &total));
-	printf("{\"operations\":%llu,\"allocations\":%llu,\"refused\":%llu,\"used\":%lld}\n", operations, storms[0].allocations,
-		storms[0].refused, (long long)(before - after));
+	printf("{\"operations\":%llu,\"allocations\":%llu,\"refused\":%llu,\"used\":%lld}\n",
+		operations, storms[0].allocations, storms[0].refused, (long long)(before - after));
 	return 0;
 }

@@ -1,5 +1,6 @@
-// capture_beside captures a stream in the strictest mode while another thread keeps the device busy on a stream of its own. A look at an
-// event by any thread whose capture mode is not relaxed would end the capture: so whoever watches the device must relax it.
+// capture_beside captures a stream in the strictest mode while another thread keeps the device busy
+// on a stream of its own. A look at an event by any thread whose capture mode is not relaxed would
+// end the capture: so whoever watches the device must relax it.
 //
 // usage: capture_beside [captures]      default: 5
 // The last line is JSON: captures.

@@ -1,4 +1,5 @@
-// crowd starts many processes at once, each of which makes a context, allocates, launches once and waits for its kernel.
+// crowd starts many processes at once, each of which makes a context, allocates, launches once and
+// waits for its kernel.
 //
 // usage: crowd [processes]      default: 300
 // The last line is JSON: processes, ms until the last of them was done.

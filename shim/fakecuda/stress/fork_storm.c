@@ -1,5 +1,6 @@
-// fork_storm forks while its threads launch. Of the children, one kind touches no CUDA; one asks for CUDA after a fork of a process
-// that has it, which the driver refuses; one replaces itself by a program that uses CUDA.
+// fork_storm forks while its threads launch. Of the children, one kind touches no CUDA; one asks
+// for CUDA after a fork of a process that has it, which the driver refuses; one replaces itself by
+// a program that uses CUDA.
 //
 // usage: fork_storm [forks [threads]]      defaults: 50, 4
 // The last line is JSON: forks, launches.
@@ -38,7 +39,10 @@ static int child(int kind, char *self) {
 	case 0:
 		return 0;
 	case 1:
-		return init(0) == CUDA_ERROR_NOT_INITIALIZED && count_devices(&count) == CUDA_ERROR_NOT_INITIALIZED ? 0 : 3;
+		return init(0) == CUDA_ERROR_NOT_INITIALIZED &&
+				count_devices(&count) == CUDA_ERROR_NOT_INITIALIZED
+			? 0
+			: 3;
 	default:
 		execl(self, self, "child", (char *)NULL);
 		return 4;

@@ -1,9 +1,9 @@
-// hold attaches to the device when a line comes on standard input, takes memory, launches once, says when it was done, and stays until
-// its input ends.
+// hold attaches to the device when a line comes on standard input, takes memory, launches once,
+// says when it was done, and stays until its input ends.
 //
 // usage: hold [MiB]      default: 1
-// Prints "ready", then JSON: pid, and the times on CLOCK_MONOTONIC at which cuInit had returned (init_ns), memory was allocated
-// (memory_ns) and the kernel was done (ran_ns).
+// Prints "ready", then JSON: pid, and the times on CLOCK_MONOTONIC at which cuInit had returned
+// (init_ns), memory was allocated (memory_ns) and the kernel was done (ran_ns).
 #include "../example/load.h"
 
 #include <time.h>
@@ -37,7 +37,8 @@ int main(int argc, char **argv) {
 	long long memory = now_ns();
 	CHECK(CU(cuLaunchKernel)(f, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
 	CHECK(CU(cuCtxSynchronize)());
-	printf("{\"pid\":%d,\"init_ns\":%lld,\"memory_ns\":%lld,\"ran_ns\":%lld}\n", (int)getpid(), init, memory, now_ns());
+	printf("{\"pid\":%d,\"init_ns\":%lld,\"memory_ns\":%lld,\"ran_ns\":%lld}\n", (int)getpid(),
+		init, memory, now_ns());
 	fflush(stdout);
 	while (fgets(line, sizeof line, stdin))
 		;

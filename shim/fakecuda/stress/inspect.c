@@ -1,4 +1,5 @@
-// inspect prints what the management library says, as a monitor would read it: one line of JSON per device, then the matrix of links.
+// inspect prints what the management library says, as a monitor would read it: one line of JSON per
+// device, then the matrix of links.
 //
 // usage: inspect
 #include <dlfcn.h>
@@ -8,11 +9,16 @@
 typedef struct { unsigned long long total, free, used; } memory;
 typedef struct { unsigned int gpu, memory; } utilization;
 typedef struct { unsigned int pid; unsigned long long used; unsigned int instances[2]; } process;
-typedef struct { char legacy[16]; unsigned int domain, bus, device, id, subsystem; char bus_id[32]; } place;
+typedef struct {
+	char legacy[16];
+	unsigned int domain, bus, device, id, subsystem;
+	char bus_id[32];
+} place;
 
 static void *library;
 
-// NV calls one function of the library by its type; one that is missing, or a failure, ends the program.
+// NV calls one function of the library by its type; one that is missing, or a failure, ends the
+// program.
 static void check(const char *name, int result) {
 	if (!result)
 		return;
@@ -43,8 +49,9 @@ static void device(unsigned index) {
 	NV(nvmlDeviceGetPciInfo_v3, (void *, place *), d, &pci);
 	NV(nvmlDeviceGetMigMode, (void *, unsigned *, unsigned *), d, &mig, &pending);
 	NV(nvmlDeviceGetComputeRunningProcesses_v3, (void *, unsigned *, process *), d, &count, all);
-	printf("{\"name\":\"%s\",\"uuid\":\"%s\",\"bus\":\"%s\",\"total\":%llu,\"used\":%llu,\"gpu\":%u,\"mig\":%u,\"processes\":{", name, uuid,
-		pci.bus_id, m.total, m.used, u.gpu, mig);
+	printf("{\"name\":\"%s\",\"uuid\":\"%s\",\"bus\":\"%s\",\"total\":%llu,\"used\":%llu,"
+		"\"gpu\":%u,\"mig\":%u,\"processes\":{",
+		name, uuid, pci.bus_id, m.total, m.used, u.gpu, mig);
 	for (unsigned i = 0; i < count; i++)
 		printf("%s\"%u\":%llu", i ? "," : "", all[i].pid, all[i].used);
 	puts("}}");

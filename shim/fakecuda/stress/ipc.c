@@ -1,8 +1,11 @@
-// ipc shares two allocations, one from a pool, and an event between two processes, whose handles go through a pipe, and imports memory
-// through a descriptor.
+// ipc shares two allocations, one from a pool, and an event between two processes, whose handles go
+// through a pipe, and imports memory through a descriptor.
 //
-// usage: ipc [counted]      defaults: 0; what an opened allocation counts for in the process that opens it, in percent of its size
-// The last line is JSON: waited_ms, how long the other process's stream waited for this one's event.
+// usage: ipc [counted]
+//        defaults: 0; what an opened allocation counts for in the process that opens it, in
+//        percent of its size
+// The last line is JSON: waited_ms, how long the other process's stream waited for this one's
+// event.
 #include "../example/load.h"
 
 #include <fcntl.h>
@@ -54,29 +57,34 @@ static void pooled(handles *h, int pool) {
 	CUmemoryPool p;
 	CUdeviceptr at;
 	size_t before = used();
-	CHECK(CU(cuMemPoolImportFromShareableHandle)(&p, (void *)(intptr_t)pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	CHECK(CU(cuMemPoolImportFromShareableHandle)(
+		&p, (void *)(intptr_t)pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
 	close(pool);
 	CHECK(CU(cuMemPoolImportPointer)(&at, p, &h->pooled));
 	hold(used() == before + counted, "an allocation opened from a pool counts for something else");
-	hold(CU(cuMemAllocFromPoolAsync)(&at, 512, p, NULL) == CUDA_ERROR_INVALID_VALUE, "another process's pool gives memory");
+	hold(CU(cuMemAllocFromPoolAsync)(&at, 512, p, NULL) == CUDA_ERROR_INVALID_VALUE,
+		"another process's pool gives memory");
 	CHECK(CU(cuMemFreeAsync)(at, NULL));
 	CHECK(CU(cuStreamSynchronize)(NULL));
 	hold(used() == before, "an allocation opened from a pool stays after it was freed");
 	memset(&h->pooled, 0x55, sizeof h->pooled);
-	hold(CU(cuMemPoolImportPointer)(&at, p, &h->pooled) == CUDA_ERROR_INVALID_VALUE, "junk opens from a pool");
+	hold(CU(cuMemPoolImportPointer)(&at, p, &h->pooled) == CUDA_ERROR_INVALID_VALUE,
+		"junk opens from a pool");
 	CHECK(CU(cuMemPoolDestroy)(p));
 }
 
 // share puts an allocation of a new pool into the handles.
 static void share(handles *h) {
-	CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+	CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
 		.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
 	CUmemoryPool pool;
 	CUdeviceptr p;
 	CHECK(CU(cuMemPoolCreate)(&pool, &properties));
 	CHECK(CU(cuMemAllocFromPoolAsync)(&p, SHARED, pool, NULL));
 	CHECK(CU(cuStreamSynchronize)(NULL));
-	CHECK(CU(cuMemPoolExportToShareableHandle)(&h->pool, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	CHECK(CU(cuMemPoolExportToShareableHandle)(
+		&h->pool, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
 	CHECK(CU(cuMemPoolExportPointer)(&h->pooled, p));
 	h->pid = getpid();
 }
@@ -121,14 +129,16 @@ static int other(int in) {
 
 // export_import goes through a descriptor within the process.
 static void export_import(void) {
-	CUmemAllocationProp p = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+	CUmemAllocationProp p = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
 		.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
 	CUmemGenericAllocationHandle a, b;
 	int fd = -1;
 	size_t before = used();
 	CHECK(CU(cuMemCreate)(&a, 2 << 20, &p, 0));
 	CHECK(CU(cuMemExportToShareableHandle)(&fd, a, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-	CHECK(CU(cuMemImportFromShareableHandle)(&b, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+	CHECK(CU(cuMemImportFromShareableHandle)(
+		&b, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
 	close(fd);
 	CHECK(CU(cuMemRelease)(a));
 	hold(used() == before + (2 << 20), "the memory went with its first handle");

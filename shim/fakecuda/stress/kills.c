@@ -1,7 +1,8 @@
-// kills starts a program again and again, several at a time, and kills each with SIGKILL at a random moment.
+// kills starts a program again and again, several at a time, and kills each with SIGKILL at a
+// random moment.
 //
-// usage: kills COUNT AT-A-TIME MOST-MS PROGRAM [ARGUMENT...]
-// Prints JSON, kills and ended (those that ended before they were killed), and stays until its input ends.
+// usage: kills COUNT AT-A-TIME MOST-MS PROGRAM [ARGUMENT...] Prints JSON, kills and ended (those
+// that ended before they were killed), and stays until its input ends.
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>

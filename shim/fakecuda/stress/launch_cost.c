@@ -1,5 +1,5 @@
-// launch_cost measures what one launch costs its caller: the median over many short runs of launches of a very short kernel, so that what
-// else the machine does meanwhile falls out.
+// launch_cost measures what one launch costs its caller: the median over many short runs of
+// launches of a very short kernel, so that what else the machine does meanwhile falls out.
 //
 // usage: launch_cost [seconds]      default: 2
 // The last line is JSON: runs, p50_ns of one launch.

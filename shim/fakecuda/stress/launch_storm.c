@@ -1,7 +1,10 @@
-// launch_storm launches kernels of random durations, eager or as graphs, and says what it asked the device for.
+// launch_storm launches kernels of random durations, eager or as graphs, and says what it asked the
+// device for.
 //
-// usage: launch_storm [seconds [least-us [most-us [eager|graph|both [queued]]]]]      defaults: 5, 10, 50000, both, 64
-// At most the number of launches named last are queued at a time. The last line is JSON: launches, device_us asked for, wall_us.
+// usage: launch_storm [seconds [least-us [most-us [eager|graph|both [queued]]]]]
+//        defaults: 5, 10, 50000, both, 64
+// At most the number of launches named last are queued at a time. The last line is JSON: launches,
+// device_us asked for, wall_us.
 #include "../example/load.h"
 
 #include <string.h>
@@ -47,7 +50,8 @@ static unsigned launch_graph(CUfunction f, CUstream s, unsigned us) {
 
 int main(int argc, char **argv) {
 	double seconds = argc > 1 ? atof(argv[1]) : 5;
-	unsigned least = argc > 2 ? (unsigned)atoi(argv[2]) : 10, most = argc > 3 ? (unsigned)atoi(argv[3]) : 50000;
+	unsigned least = argc > 2 ? (unsigned)atoi(argv[2]) : 10,
+			 most = argc > 3 ? (unsigned)atoi(argv[3]) : 50000;
 	const char *kind = argc > 4 ? argv[4] : "both";
 	int queued = argc > 5 ? atoi(argv[5]) : 64;
 	CUcontext context;
@@ -75,7 +79,8 @@ int main(int argc, char **argv) {
 	}
 	CHECK(CU(cuStreamSynchronize)(s));
 	CHECK(CU(cuEventDestroy_v2)(fence));
-	printf("{\"launches\":%llu,\"device_us\":%llu,\"wall_us\":%llu}\n", (unsigned long long)launches, (unsigned long long)device_us,
+	printf("{\"launches\":%llu,\"device_us\":%llu,\"wall_us\":%llu}\n",
+		(unsigned long long)launches, (unsigned long long)device_us,
 		(unsigned long long)(now_us() - start));
 	return 0;
 }

@@ -1,7 +1,8 @@
 // long_kernel launches one kernel that lasts, and says when it has ended.
 //
 // usage: long_kernel [seconds]      default: 10
-// Lines: "launched", then JSON: wall_ms from launch to end, event_ms between events around the kernel.
+// Lines: "launched", then JSON: wall_ms from launch to end, event_ms between events around the
+// kernel.
 #include "../example/load.h"
 
 #include <time.h>
@@ -31,7 +32,8 @@ int main(int argc, char **argv) {
 	CHECK(CU(cuStreamSynchronize)(NULL));
 	clock_gettime(CLOCK_MONOTONIC, &b);
 	CHECK(CU(cuEventElapsedTime)(&ms, from, to));
-	printf("{\"wall_ms\":%.3f,\"event_ms\":%.3f}\n", (double)(b.tv_sec - a.tv_sec) * 1e3 + (double)(b.tv_nsec - a.tv_nsec) / 1e6, (double)ms);
+	printf("{\"wall_ms\":%.3f,\"event_ms\":%.3f}\n",
+		(double)(b.tv_sec - a.tv_sec) * 1e3 + (double)(b.tv_nsec - a.tv_nsec) / 1e6, (double)ms);
 	CHECK(CU(cuEventDestroy_v2)(from));
 	CHECK(CU(cuEventDestroy_v2)(to));
 	return 0;

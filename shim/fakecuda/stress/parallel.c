@@ -1,4 +1,5 @@
-// parallel launches one kernel in each of several streams and says how long the device took for all of them.
+// parallel launches one kernel in each of several streams and says how long the device took for all
+// of them.
 //
 // usage: parallel [streams [milliseconds]]      defaults: 4, 50
 // The last line is JSON: ms.
@@ -26,7 +27,8 @@ int main(int argc, char **argv) {
 		CHECK(CU(cuStreamCreate)(&s[i], CU_STREAM_NON_BLOCKING));
 		CHECK(CU(cuEventCreate)(&end[i], CU_EVENT_DEFAULT));
 	}
-	CHECK(CU(cuLaunchKernel)(f, 1, 1, 1, 1, 1, 1, 0, s[0], plugs, NULL)); // while the others are queued
+	// while the others are queued
+	CHECK(CU(cuLaunchKernel)(f, 1, 1, 1, 1, 1, 1, 0, s[0], plugs, NULL));
 	CHECK(CU(cuEventRecord)(start, s[0]));
 	for (int i = 0; i < count; i++) {
 		CHECK(CU(cuStreamWaitEvent)(s[i], start, 0));

@@ -1,5 +1,5 @@
-// semantics checks the rules of streams, events, graphs and capture on a device that nobody else uses, against what NVIDIA's manual says
-// of them and against the durations asked for.
+// semantics checks the rules of streams, events, graphs and capture on a device that nobody else
+// uses, against what NVIDIA's manual says of them and against the durations asked for.
 //
 // usage: semantics
 // The last line is JSON: checks, the number that held. A check that fails ends the program.
@@ -67,7 +67,8 @@ static double between(CUevent a, CUevent b) {
 	return (double)ms;
 }
 
-// plug occupies the device while a check queues its work, so that the work's times do not depend on when the host got to queue it.
+// plug occupies the device while a check queues its work, so that the work's times do not depend on
+// when the host got to queue it.
 static CUevent plug(CUstream s) {
 	launch(s, 30000);
 	return mark(s);
@@ -75,7 +76,8 @@ static CUevent plug(CUstream s) {
 
 static bool near(double got, double want) { return got > want - 0.001 && got < want + 0.001; }
 
-// Kernels of a stream run in order for as long as they were asked to; events between them show it, and never run backwards.
+// Kernels of a stream run in order for as long as they were asked to; events between them show it,
+// and never run backwards.
 static void in_order(void) {
 	CUstream s = stream(CU_STREAM_NON_BLOCKING, 0);
 	CUevent e[9];
@@ -98,7 +100,8 @@ static void in_order(void) {
 	CHECK(CU(cuStreamDestroy_v2)(s));
 }
 
-// One kernel at a time: two streams share the device, and a stream that waits for another's event starts after it.
+// One kernel at a time: two streams share the device, and a stream that waits for another's event
+// starts after it.
 static void across(void) {
 	CUstream a = stream(CU_STREAM_NON_BLOCKING, 0), b = stream(CU_STREAM_NON_BLOCKING, 0);
 	CUevent start = plug(a);
@@ -133,9 +136,11 @@ static void priorities(void) {
 	HOLD(near(between(start, last), 10.5));
 }
 
-// The legacy default stream waits for blocking streams and they for it; non-blocking ones take no part.
+// The legacy default stream waits for blocking streams and they for it; non-blocking ones take no
+// part.
 static void legacy(void) {
-	CUstream a = stream(CU_STREAM_DEFAULT, 0), b = stream(CU_STREAM_DEFAULT, 0), free_one = stream(CU_STREAM_NON_BLOCKING, -5);
+	CUstream a = stream(CU_STREAM_DEFAULT, 0), b = stream(CU_STREAM_DEFAULT, 0),
+			 free_one = stream(CU_STREAM_NON_BLOCKING, -5);
 	CUevent start = plug(a);
 	launch(a, 2000);
 	launch(NULL, 1000);
@@ -159,8 +164,8 @@ static void call(void *work_done) {
 	nanosleep(&t, NULL);
 }
 
-// A host function runs after what precedes it in its stream, and what follows waits for it. Other work on this machine can only
-// make it later, so one try of several has to be in time.
+// A host function runs after what precedes it in its stream, and what follows waits for it. Other
+// work on this machine can only make it later, so one try of several has to be in time.
 static void host_functions(void) {
 	CUstream s = stream(CU_STREAM_NON_BLOCKING, 0);
 	bool early = true, late = true;
@@ -191,7 +196,8 @@ static double run_graph(CUgraphExec x, CUstream s) {
 	return between(from, mark(s));
 }
 
-// A graph takes the sum of its nodes, whether captured or built, with forks inside, and with a child.
+// A graph takes the sum of its nodes, whether captured or built, with forks inside, and with a
+// child.
 static void graphs(void) {
 	CUstream s = stream(CU_STREAM_NON_BLOCKING, 0), t = stream(CU_STREAM_NON_BLOCKING, 0);
 	CUgraph g, parent;
@@ -217,7 +223,13 @@ static void graphs(void) {
 
 	unsigned us = 1250;
 	void *params[] = {&us};
-	CUDA_KERNEL_NODE_PARAMS p = {.func = busy, .gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 1, .blockDimY = 1, .blockDimZ = 1,
+	CUDA_KERNEL_NODE_PARAMS p = {.func = busy,
+		.gridDimX = 1,
+		.gridDimY = 1,
+		.gridDimZ = 1,
+		.blockDimX = 1,
+		.blockDimY = 1,
+		.blockDimZ = 1,
 		.kernelParams = params};
 	CHECK(CU(cuGraphCreate)(&parent, 0));
 	CHECK(CU(cuGraphAddChildGraphNode)(&child, parent, NULL, 0, g));
@@ -238,7 +250,8 @@ static void graphs(void) {
 	CHECK(CU(cuGraphDestroy)(g));
 }
 
-// Memory of a graph: taken by its first launch, kept between launches, given back by trimming after its end.
+// Memory of a graph: taken by its first launch, kept between launches, given back by trimming after
+// its end.
 static void graph_memory(void) {
 	CUstream s = stream(CU_STREAM_NON_BLOCKING, 0);
 	CUgraph g;
@@ -377,8 +390,10 @@ static void look_ups(void) {
 		{"cuMemAlloc", 12000, 0, "cuMemAlloc_v2"},
 		{"cuMemAlloc", 2000, 0, "cuMemAlloc"},
 		{"cuLaunchKernel", 12000, CU_GET_PROC_ADDRESS_LEGACY_STREAM, "cuLaunchKernel"},
-		{"cuLaunchKernel", 12000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, "cuLaunchKernel_ptsz"},
-		{"cuMemcpyHtoD", 12000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, "cuMemcpyHtoD_v2_ptds"},
+		{"cuLaunchKernel", 12000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM,
+			"cuLaunchKernel_ptsz"},
+		{"cuMemcpyHtoD", 12000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM,
+			"cuMemcpyHtoD_v2_ptds"},
 		{"cuGetProcAddress", 11080, 0, "cuGetProcAddress"},
 		{"cuGetProcAddress", 12000, 0, "cuGetProcAddress_v2"},
 		{"cuStreamGetCaptureInfo", 12000, 0, "cuStreamGetCaptureInfo_v2"},
@@ -398,8 +413,10 @@ static void refusals(void) {
 	size_t n;
 	char junk[64] = {0};
 	CUmodule m;
-	GIVES(CU(cuLaunchKernel)((CUfunction)(void *)junk, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), CUDA_ERROR_INVALID_HANDLE);
-	GIVES(CU(cuLaunchKernel)(busy, 0, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
+	GIVES(CU(cuLaunchKernel)((CUfunction)(void *)junk, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL),
+		CUDA_ERROR_INVALID_HANDLE);
+	GIVES(
+		CU(cuLaunchKernel)(busy, 0, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
 	GIVES(CU(cuStreamSynchronize)((CUstream)(void *)junk), CUDA_ERROR_INVALID_HANDLE);
 	GIVES(CU(cuMemAlloc_v2)(&p, 0), CUDA_ERROR_INVALID_VALUE);
 	GIVES(CU(cuMemAlloc_v2)(&p, SIZE_MAX), CUDA_ERROR_OUT_OF_MEMORY);

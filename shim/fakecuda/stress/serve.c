@@ -1,8 +1,10 @@
-// serve stands for inference: requests come at random, each is one kernel that is waited for, and what counts is how long a request takes.
+// serve stands for inference: requests come at random, each is one kernel that is waited for, and
+// what counts is how long a request takes.
 //
 // usage: serve [seconds [kernel-us [gap-us [seed]]]]      defaults: 3, 200, 5000, 1
-// gap-us is the mean time between the end of a request and the next, drawn from an exponential distribution. The last line is JSON:
-// requests, p50_us, p99_us, max_us; the time before the first launch returns, as p99_launch_us, is what was waited at a gate.
+// gap-us is the mean time between the end of a request and the next, drawn from an exponential
+// distribution. The last line is JSON: requests, p50_us, p99_us, max_us; the time before the first
+// launch returns, as p99_launch_us, is what was waited at a gate.
 #include "../example/load.h"
 
 #include <math.h>
@@ -21,7 +23,9 @@ static int by_value(const void *a, const void *b) {
 	return (x > y) - (x < y);
 }
 
-static double at(const double *sorted, int n, double q) { return n ? sorted[(int)((n - 1) * q)] : 0; }
+static double at(const double *sorted, int n, double q) {
+	return n ? sorted[(int)((n - 1) * q)] : 0;
+}
 
 int main(int argc, char **argv) {
 	double seconds = argc > 1 ? atof(argv[1]) : 3, gap = argc > 3 ? atof(argv[3]) : 5000;
@@ -58,7 +62,9 @@ int main(int argc, char **argv) {
 	}
 	qsort(took, (size_t)n, sizeof *took, by_value);
 	qsort(launched, (size_t)n, sizeof *launched, by_value);
-	printf("{\"requests\":%d,\"p50_us\":%.1f,\"p90_us\":%.1f,\"p99_us\":%.1f,\"max_us\":%.1f,\"p50_launch_us\":%.1f,\"p99_launch_us\":%.1f}\n", n,
-		at(took, n, 0.5), at(took, n, 0.9), at(took, n, 0.99), at(took, n, 1), at(launched, n, 0.5), at(launched, n, 0.99));
+	printf("{\"requests\":%d,\"p50_us\":%.1f,\"p90_us\":%.1f,\"p99_us\":%.1f,\"max_us\":%.1f,"
+		"\"p50_launch_us\":%.1f,\"p99_launch_us\":%.1f}\n",
+		n, at(took, n, 0.5), at(took, n, 0.9), at(took, n, 0.99), at(took, n, 1),
+		at(launched, n, 0.5), at(launched, n, 0.99));
 	return 0;
 }

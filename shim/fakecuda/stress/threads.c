@@ -1,5 +1,6 @@
-// threads calls the driver from many threads at once, each with its own stream or the per-thread default stream: allocations, launches,
-// copies that must read back what was written, events in order, host functions, synchronisation.
+// threads calls the driver from many threads at once, each with its own stream or the per-thread
+// default stream: allocations, launches, copies that must read back what was written, events in
+// order, host functions, synchronisation.
 //
 // usage: threads [threads [rounds]]      defaults: 64, 50
 // The last line is JSON: threads, rounds, callbacks.
@@ -78,6 +79,7 @@ int main(int argc, char **argv) {
 		pthread_join(threads[i], NULL);
 	if (atomic_load(&callbacks) != count * rounds)
 		fail("host functions are missing", -1);
-	printf("{\"threads\":%d,\"rounds\":%d,\"callbacks\":%d}\n", count, rounds, atomic_load(&callbacks));
+	printf("{\"threads\":%d,\"rounds\":%d,\"callbacks\":%d}\n", count, rounds,
+		atomic_load(&callbacks));
 	return 0;
 }
