@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/internal/fault"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/pass"
 	"github.com/weirgpu/weir/plan"
@@ -168,5 +170,51 @@ func TestShrunkModel(t *testing.T) {
 				t.Error(err)
 			}
 		}
+	}
+}
+
+// TestConstantOutputs cuts a model's file short after a run whose outputs are a constant and views of
+// it. The caller, whose goroutine knows nothing of mapped files, reads them all the same.
+func TestConstantOutputs(t *testing.T) {
+	b := newBench(t)
+	for _, o := range []plan.Options{{}, {Target: kernels.Target(device.Info{})},
+		{Passes: pass.Options{Off: []string{"fold"}}}} {
+		path, _ := largeModel(t, false)
+		m, err := onnx.Open(path, onnx.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		table := m.Graph.Constants()[0]
+		want := bytes.Clone(table.Const().Data)
+		same := graph.NewNode("same", "Identity", 16, nil, []*graph.Value{table}, "same")
+		m.Graph.Nodes = append(m.Graph.Nodes, same)
+		m.Graph.Outputs = []*graph.Value{table, same.Out[0]}
+		if err := m.Graph.InferTypes(); err != nil {
+			t.Fatal(err)
+		}
+		p, err := plan.Compile(context.Background(), m.Graph, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := take(t, b.load(t, p))
+		if err := i.Run(context.Background(), device.Open); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(path, 4096); err != nil {
+			t.Fatal(err)
+		}
+		for k, out := range i.Outputs() {
+			err := fault.Do(func() error { // a caller would end here
+				if !bytes.Equal(out.Data, want) {
+					t.Errorf("output %d is not the constant", k)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Errorf("output %d: %v", k, err)
+			}
+		}
+		i.Put()
 	}
 }

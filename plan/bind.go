@@ -44,9 +44,9 @@ func (p *Plan) packings() (list []packing, ok bool) {
 
 // Program is a plan bound to one arena. It belongs to one goroutine at a time.
 type Program struct {
-	// Inputs and Outputs are views of the arena (or of constants, or, for outputs whose shape
-	// depends on data, of the heap) in the order of the graph's. Inputs are filled before Run with
-	// [tensor.Tensor.Set]; outputs are valid until the next Run.
+	// Inputs and Outputs are in the order of the graph's, views of the arena, or of the heap where
+	// their shape depends on data or they are no tensors of numbers. Inputs are filled before Run
+	// with [tensor.Tensor.Set]; outputs are valid until the next Run.
 	Inputs, Outputs []*tensor.Tensor
 
 	plan    *Plan
@@ -140,7 +140,15 @@ func (r *Program) Run(x *compute.Exec) error {
 			return r.failed(i, err)
 		}
 	}
+	r.copyConstants()
 	return nil
+}
+
+// copyConstants writes the outputs that are constants.
+func (r *Program) copyConstants() {
+	for _, c := range r.plan.copies {
+		copy(r.tensors[c.to].Data, r.tensors[c.from].Data)
+	}
 }
 
 // Profile is Run without the gate. It calls visit after each step with what it cost under the
@@ -164,6 +172,7 @@ func (r *Program) Profile(x *compute.Exec, visit func(s *Step, c Cost)) error {
 		}
 		visit(&r.plan.Steps[i], c)
 	}
+	r.copyConstants()
 	return nil
 }
 
@@ -181,7 +190,8 @@ func (r *Program) admit(x *compute.Exec) error {
 	return nil
 }
 
-// RunStep runs step i alone. The gate is not asked.
+// RunStep runs step i alone, which leaves outputs that are constants unwritten. The gate is not
+// asked.
 func (r *Program) RunStep(x *compute.Exec, i int) error {
 	if err := r.tasks[i].Run(x); err != nil {
 		return r.failed(i, err)

@@ -63,7 +63,7 @@ func specialised(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) 
 	if err != nil {
 		return nil, err
 	}
-	p, err := compile(ctx, s, o)
+	p, err := compile(ctx, s, o, false)
 	if err != nil {
 		return nil, err
 	}
@@ -82,9 +82,9 @@ func static(g *graph.Graph) error {
 	return nil
 }
 
-// compile plans a graph whose input types are static.
-func compile(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
-	c := compiler{ctx: ctx, opts: o, slot: map[*graph.Value]int{},
+// compile plans a graph, or a body, whose input types are static.
+func compile(ctx context.Context, g *graph.Graph, o Options, body bool) (*Plan, error) {
+	c := compiler{ctx: ctx, opts: o, inner: body, slot: map[*graph.Value]int{},
 		plan: &Plan{Graph: g, Threads: max(1, o.Threads)}}
 	for i, v := range g.Inputs {
 		s := c.newSlot(v, -1)
@@ -106,13 +106,27 @@ func compile(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
 	}
 	for _, v := range g.Outputs {
 		s := c.use(v, len(c.plan.Steps))
-		c.plan.Outputs = append(c.plan.Outputs, s)
+		c.plan.Outputs = append(c.plan.Outputs, c.apart(s))
 	}
 	if err := cmp.Or(c.uncountable, c.countable()); err != nil {
 		return nil, fmt.Errorf("graph %q: %w", g.Name, err)
 	}
 	c.join()
 	return c.plan, nil
+}
+
+// apart returns the slot of an output: for bytes of a constant, which may lie in a mapped file that
+// somebody cuts short, one of the arena that they are copied to. Callers read outputs on goroutines
+// of their own, where a fault would end the process.
+func (c *compiler) apart(s int) int {
+	of := c.plan.Slots[s]
+	if c.inner || c.plan.Slots[c.plan.root(s)].Place != Constant || of.Type.DType.Bits() == 0 {
+		return s
+	}
+	c.plan.copies = append(c.plan.copies, copied{from: s, to: len(c.plan.Slots)})
+	c.plan.Slots = append(c.plan.Slots, Slot{Value: of.Value, Type: of.Type, Bytes: of.Bytes,
+		Over: -1, First: len(c.plan.Steps), Last: len(c.plan.Steps)})
+	return len(c.plan.Slots) - 1
 }
 
 // countable refuses values whose bytes cannot be added up: a peak that overflows would look small
@@ -134,10 +148,11 @@ func (c *compiler) countable() error {
 }
 
 type compiler struct {
-	ctx  context.Context // of the passes over bodies
-	opts Options
-	plan *Plan
-	slot map[*graph.Value]int
+	ctx   context.Context // of the passes over bodies
+	opts  Options
+	inner bool // a body of a node, whose kernel copies the outputs
+	plan  *Plan
+	slot  map[*graph.Value]int
 
 	uncountable error // about the first value whose bytes cannot be counted
 }

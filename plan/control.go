@@ -52,7 +52,7 @@ func (c *compiler) body(n *graph.Node, body *graph.Graph, formals []op.Type) (*P
 	if _, err := pass.Run(c.ctx, b, c.opts.Passes); err != nil {
 		return nil, err
 	}
-	return compile(c.ctx, b, c.opts)
+	return compile(c.ctx, b, c.opts, true)
 }
 
 // withoutContents is a type without a constant, which is known outside a body only. Elements are

@@ -28,8 +28,12 @@ type Plan struct {
 	Flops       int64 // floating-point operations of one iteration
 	Passes      pass.Report
 
-	bare bool // made of a graph that lacks the contents of absorbed constants
+	copies []copied // that each run makes after its steps
+	bare   bool     // made of a graph that lacks the contents of absorbed constants
 }
+
+// copied says which slot of the arena has a copy of a constant, or of a view of one.
+type copied struct{ from, to int }
 
 // PeakBytes is the most memory that the plan with n concurrent sessions holds on its device: packed
 // weights and n arenas. Constants mapped from the model file are not in it.
@@ -92,7 +96,7 @@ type Slot struct {
 	At     int64 // Alias: the first of those bytes, a multiple of Align
 	// InArena: the slot that dies in step First and whose place this one takes, -1 for none
 	Over  int
-	First int // the step that writes it; -1 for inputs
+	First int // the step that writes it; -1 for inputs, len(Steps) for copies of constants
 	Last  int // the last step that reads it or an alias of it; len(Steps) for outputs
 }
 

@@ -35,7 +35,7 @@ func restore(g *graph.Graph, o Options) (*Plan, error) {
 	if err := static(g); err != nil {
 		return nil, err
 	}
-	p, err := compile(context.Background(), g, o)
+	p, err := compile(context.Background(), g, o, false)
 	if err != nil {
 		return nil, err
 	}
@@ -81,10 +81,8 @@ func (p *Plan) Absorbed() map[*tensor.Tensor]bool {
 			}
 		}
 	}
-	for _, s := range p.Outputs {
-		if s = p.root(s); p.Slots[s].Place == Constant {
-			read[p.Slots[s].Value.Const()] = true
-		}
+	for _, c := range p.copies {
+		read[p.Slots[p.root(c.from)].Value.Const()] = true
 	}
 	for t := range read {
 		delete(absorbed, t)

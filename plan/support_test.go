@@ -183,6 +183,7 @@ func walk(t testing.TB, prog *Program, arena []byte, pool *cpu.Pool) {
 			}
 		}
 	}
+	prog.copyConstants()
 }
 
 // inArena returns where in the arena a slot lies, under its own name or another.
