@@ -24,7 +24,7 @@ func TestPanicsOnTheCaller(t *testing.T) {
 	p, err := Compile(t.Context(), parse(t, `input %x: float32[8,64]
 		const %w: float32[64,2] = {`+zeros(128)+`}
 		%y = MatMul@13 (%x, %w)
-		output %y`), Options{Threads: 1})
+		output %y`), Options{Target: host, Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
