@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weirgpu/weir/internal/fault"
 )
 
 // A read lease (fcntl(2), F_SETLEASE) is given on a file that nobody has open for writing. While it
@@ -21,7 +23,12 @@ import (
 // takeLease fails when the file is open for writing, and on file systems without leases.
 func takeLease(f *os.File) error {
 	startWatching()
-	_, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK); err != nil {
+		return err
+	}
+	// The system notes the calling thread for the signal, which gets lost when that has ended; the
+	// process's first one stays.
+	_, err := unix.FcntlInt(f.Fd(), unix.F_SETOWN, os.Getpid())
 	return err
 }
 
@@ -62,7 +69,8 @@ func unwatch(m *mapping) {
 }
 
 // part puts a copy in the place of a mapping when somebody waits to write its file. Where there is
-// no memory for that, the other waits on.
+// no memory for that, the other waits on. One that has waited for as long as the system lets it may
+// have cut the file short: then there is nothing to copy, and what reads the mapping fails.
 func (m *mapping) part() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -81,8 +89,10 @@ func (m *mapping) part() {
 	}
 	own := unsafe.Slice((*byte)(at), size)
 	adviseHuge(own)
-	copy(own, m.data)
-	err = unix.Mprotect(own, unix.PROT_READ)
+	err = fault.Do(func() error {
+		copy(own, m.data)
+		return unix.Mprotect(own, unix.PROT_READ)
+	})
 	if err == nil {
 		_, err = unix.MremapPtr(at, size, unsafe.Pointer(&m.data[0]), size,
 			unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED)
