@@ -33,25 +33,60 @@ func Backward(g *graph.Graph, o Objective) ([]*graph.Value, error) {
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("graph %q: %w", g.Name, err)
 	}
-	for _, n := range g.Nodes {
-		_ = n.InferTypes() // what matters of a failure is told by the rule that misses the type
+	restore, untyped := hold(g)
+	defer restore()
+	out, err := backward(g, o)
+	if err != nil && untyped != nil {
+		return nil, fmt.Errorf("graph %q: %w (types are not known beyond: %w)", g.Name, err, untyped)
 	}
+	if err != nil {
+		return nil, fmt.Errorf("graph %q: %w", g.Name, err)
+	}
+	return out, nil
+}
+
+// backward is Backward of a graph with types that hold.
+func backward(g *graph.Graph, o Objective) ([]*graph.Value, error) {
 	r := newReverse(g, o)
 	if err := r.run(o); err != nil {
-		return nil, fmt.Errorf("graph %q: %w", g.Name, err)
+		return nil, err
 	}
 	out := make([]*graph.Value, len(o.By))
 	for i, v := range o.By {
 		if out[i] = r.of[v]; out[i] == nil {
 			zeros, err := r.full(v, 0)
 			if err != nil {
-				return nil, fmt.Errorf("graph %q: %w", g.Name, err)
+				return nil, err
 			}
 			out[i] = zeros
 		}
 	}
 	r.commit(out)
 	return out, nil
+}
+
+// hold gives values of g the types that hold for every run, since a gradient is summed over what
+// was broadcast, which declared names and shapes do not tell. restore gives back those that were
+// declared, and types by them, for reading, what nodes compute. untyped is why some are not known.
+func hold(g *graph.Graph) (restore func(), untyped error) {
+	types, untyped := g.HoldingTypes()
+	declared := map[*graph.Value]op.Type{}
+	for v, t := range types {
+		declared[v], v.Type = v.Type, t
+	}
+	return func() {
+		for v, t := range declared {
+			v.Type = t
+		}
+		for _, n := range g.Nodes {
+			for _, v := range n.Out {
+				if _, was := declared[v]; v != nil && !was {
+					v.Type = v.Type.TypeOnly()
+				}
+			}
+			_ = n.InferTypes() // what matters of a failure is told when the graph is compiled
+		}
+	}, untyped
 }
 
 // check refuses values that have no gradients.

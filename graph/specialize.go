@@ -61,6 +61,31 @@ func (g *Graph) Specialize(shapes map[string][]int) (*Graph, error) {
 	return c, nil
 }
 
+// HoldingTypes returns the types of g's inputs and of what its nodes compute that hold for every
+// run, whatever the file declares: those that [Graph.Specialize] finds without shapes. Where a rule
+// fails they are element types alone, and err is the first that failed. g is not changed.
+func (g *Graph) HoldingTypes() (types map[*Value]op.Type, err error) {
+	c := g.Clone()
+	c.fixInputs(nil)
+	c.separate()
+	c.forgetShapes()
+	types = map[*Value]op.Type{}
+	for i, v := range g.Inputs {
+		types[v] = c.Inputs[i].Type
+	}
+	for i, n := range g.Nodes {
+		if e := c.Nodes[i].infer(); e != nil && err == nil {
+			err = fmt.Errorf("graph %q: %w", g.Name, e)
+		}
+		for k, v := range n.Out {
+			if v != nil {
+				types[v] = c.Nodes[i].Out[k].Type
+			}
+		}
+	}
+	return types, err
+}
+
 // fit checks a shape against what is declared of an input and returns how the input takes it.
 func (v *Value) fit(shape []int) ([]int, error) {
 	_, err := tensor.ByteCount(v.Type.DType, shape)

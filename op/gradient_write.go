@@ -113,7 +113,7 @@ func axesBetween(first, end int) []int64 {
 // lacks and those where it has size 1 and v has not. Where names do not tell, sizes are compared
 // when it runs.
 func (x *Expander) unbroadcast(v, like Value) Value {
-	if x.Err != nil || x.types[v].Equal(x.types[like]) {
+	if x.Err != nil || x.types[v].Ranked && x.types[v].Equal(x.types[like]) {
 		return v
 	}
 	from, to := x.Shape(v), x.Shape(like)
