@@ -259,7 +259,7 @@ func (b *shaper) check(t *testing.T, pool *cpu.Pool, seed uint64) (taken int) {
 		if err != nil {
 			t.Fatalf("seed %d: shapes %v: %v\n%v\n%v", seed, shapes, err, few, simple)
 		}
-		o := Options{Shapes: shapes, Threads: threads}
+		o := Options{Target: host, Shapes: shapes, Threads: threads}
 		for i, planned := range runPlan(t, pool, compileAs(t, simple, o), in) {
 			for k, v := range []*tensor.Tensor{got[i], planned} {
 				if err := tensor.Close(v, want[i], 0, 0); err != nil {

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/share"
@@ -22,7 +24,8 @@ func TestWeightsOutliveAJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, err := plan.Compile(t.Context(), g,
-		plan.Options{Threads: 1, Shapes: map[string][]int{"input": {1, 3, 32, 32}}})
+		plan.Options{Target: kernels.Target(device.Info{}), Threads: 1,
+			Shapes: map[string][]int{"input": {1, 3, 32, 32}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,6 @@
 package kernels
 
-import (
-	"github.com/weirgpu/weir/device/compute"
-)
+import "github.com/weirgpu/weir/device/compute"
 
 // partBytes is about the size of a part: large against what claiming it costs, small against
 // weights that workers should share.
