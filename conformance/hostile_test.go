@@ -230,19 +230,16 @@ func (s *hostile) same(g *graph.Graph, got, want []*tensor.Tensor) error {
 // leaveOut makes NaNs of infinities in two results of float32 where both have no number: which of
 // these is left depends on the order of sums, and on what is put into the weights of a convolution.
 //
-// A Resize may also leave out a neighbour of weight 0, and attention that was recognised by its
-// Softmax a position that a mask takes, which makes a number of what 0·NaN would make NaN.
-// Convolutions in tiles (Winograd 1980) subtract the elements of a tile from each other, which
-// spreads what is no number to all of its results.
+// A Resize may also leave out a neighbour of weight 0, which makes a number of what 0·NaN would
+// make NaN. Convolutions in tiles (Winograd 1980) subtract the elements of a tile from each other,
+// which spreads what is no number to all of its results.
 func leaveOut(g *graph.Graph, a, b *tensor.Tensor) {
 	if a.DType != tensor.Float32 || b.DType != tensor.Float32 || a.Len() != b.Len() {
 		return
 	}
-	weighted := slices.ContainsFunc(
+	resize := slices.ContainsFunc(
 		g.Nodes,
-		func(n *graph.Node) bool {
-			return n.Type == "Resize" || n.Type == "Upsample" || n.Type == "Softmax"
-		},
+		func(n *graph.Node) bool { return n.Type == "Resize" || n.Type == "Upsample" },
 	)
 	conv := slices.ContainsFunc(
 		g.Nodes,
@@ -251,10 +248,77 @@ func leaveOut(g *graph.Graph, a, b *tensor.Tensor) {
 	x, y := tensor.As[float32](a), tensor.As[float32](b)
 	for i := range x {
 		got, want := x[i]-x[i] == 0, y[i]-y[i] == 0
-		if !got && (conv || !want) || weighted && !want {
+		if !got && (conv || !want) || resize && !want {
 			x[i], y[i] = float32(math.NaN()), float32(math.NaN())
 		}
 	}
+}
+
+// TestScoresShowUnderMasks holds that what is no number among keys and values shows through a mask
+// that is added as it does by the definition, fused or not: -Inf and NaN are NaN, +Inf stays.
+func TestScoresShowUnderMasks(t *testing.T) {
+	e := testEngine(t, 2)
+	plain := *e
+	plain.Plan = plan.Options{Passes: pass.Options{Off: pass.Names()}}
+	s := &hostile{plain: &plain, fast: e, count: map[string]int{}}
+	const queries, keys, size = 20, 24, 8
+	for k, low := range []float32{float32(math.Inf(-1)), -math.MaxFloat32} {
+		for _, odd := range []float32{float32(math.NaN()), float32(math.Inf(1)),
+			float32(math.Inf(-1))} {
+			for at := range 6 {
+				r := rand.New(rand.NewPCG(uint64(at), uint64(k)))
+				mask := make([]float32, queries*keys)
+				for i := range mask {
+					// triangles, which kernels take for what they are, and any other
+					if at%2 == 0 && i%keys > i/keys || at%2 == 1 && r.IntN(3) == 0 {
+						mask[i] = low
+					}
+				}
+				g, in := maskedAttention(t, r, mask, queries, keys, size)
+				operand := tensor.As[float32](in[1+at%3/2])
+				operand[r.IntN(len(operand)/2)+len(operand)/2] = odd
+				if err := s.try(t.Context(), g, in); err != nil {
+					t.Errorf("mask of %g, %g in operand %d: %v", low, odd, 1+at%3/2, err)
+				}
+			}
+		}
+	}
+	if s.count["both ran"] != 36 {
+		t.Errorf("%v: want 36 runs", s.count)
+	}
+}
+
+// maskedAttention is softmax(q·kᵀ + mask)·v as exporters write it, with operands for it.
+func maskedAttention(t *testing.T, r *rand.Rand, mask []float32, queries, keys, size int) (
+	*graph.Graph, []*tensor.Tensor,
+) {
+	t.Helper()
+	g, err := graph.Parse(fmt.Sprintf(`graph "attention" {
+opset "" 17
+input %%q: float32[%[1]d,%[3]d]
+input %%k: float32[%[2]d,%[3]d]
+input %%v: float32[%[2]d,%[3]d]
+input %%m: float32[%[1]d,%[2]d]
+%%t = Transpose@17 (%%k) {perm=[1,0]}
+%%p = MatMul@17 (%%q, %%t)
+%%s = Add@17 (%%p, %%m)
+%%w = Softmax@17 (%%s)
+%%y = MatMul@17 (%%w, %%v)
+output %%y
+}`, queries, keys, size))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var in []*tensor.Tensor
+	for _, rows := range []int{queries, keys, keys} {
+		x := make([]float32, rows*size)
+		for i := range x {
+			x[i] = float32(r.NormFloat64())
+		}
+		in = append(in, tensor.From(x, rows, size))
+	}
+	g.Inputs[3].Type, g.Inputs = op.TypeOf(tensor.From(mask, queries, keys)), g.Inputs[:3]
+	return g, in
 }
 
 // mutator makes hostile forms of graphs and inputs.

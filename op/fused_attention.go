@@ -15,6 +15,8 @@ import (
 //
 //   - scale: what scores are multiplied by, 1 when absent;
 //   - hidden: the score where keep is false, -Inf when absent;
+//   - added: 1 when hidden is added to the score where keep is false, as a mask of numbers is, so
+//     that a NaN stays one, and 0, or absent, when it takes its place;
 //   - rows_first: for Q, K, V and the output in this order whether it is 1: batch × length × heads
 //     × size in place of 0: batch × heads × length × size; all 0 when absent. It is for operands of
 //     rank 4;
@@ -124,13 +126,15 @@ type stacks struct {
 	bias    []float64
 	scale   float64
 	hidden  float64
+	added   bool // hidden is added
 	y       *tensor.Tensor
 	biasDim []int
 }
 
 func evalFusedAttention(c *Eval) error {
 	a := &stacks{Eval: c, scale: c.attr("scale", 1),
-		hidden: c.attr("hidden", float32(math.Inf(-1))), rank: c.In[0].Rank()}
+		hidden: c.attr("hidden", float32(math.Inf(-1))), added: c.Attrs.Int("added", 0) == 1,
+		rank: c.In[0].Rank()}
 	for _, step := range []func() error{a.read, a.readMasks} {
 		if err := step(); err != nil {
 			return err
@@ -248,7 +252,10 @@ func (a *stacks) attend(row []float64, b, h, i int) {
 	for t := range row {
 		row[t] = a.scale * Dot(q, a.in[1][a.place(1, b, kv, t):])
 		if a.keep != nil && !tensor.As[bool](a.keep)[BroadcastAt(a.keep.Shape, b, h, i, t)] {
-			row[t] = a.hidden
+			if !a.added {
+				row[t] = 0
+			}
+			row[t] = a.add(row[t], a.hidden)
 		}
 		if a.bias != nil { // as float32 adds: two masks together may be beyond its range
 			row[t] = a.add(row[t], a.bias[BroadcastAt(a.biasDim, b, h, i, t)])

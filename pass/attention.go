@@ -16,7 +16,8 @@ import (
 //	weir:Attention(Transpose(q), ...)        =  weir:Attention(q, ...){rows_first}       likewise k, v and the result
 //
 // A constant that is added and holds zeros and one number so low that a score is lost in it is such
-// a keep with that h. All this for float32, where the transposes exchange heads and positions of
+// a keep with that h, which is added still: a score that is NaN or infinite is no less so under a
+// mask, and shows. All this for float32, where the transposes exchange heads and positions of
 // operands of rank 4, h and c are constants, and the softmax runs over the last axis. The inner
 // values must serve nothing else, but for k and its transpose. No operand may broadcast the scores.
 // The scores are never stored then, and heads are read and written where the projections have them.
@@ -47,6 +48,7 @@ type attended struct {
 	masks         []*graph.Value // added to the scores, the last one first
 	scale         float64
 	hidden        float32
+	added         bool // hidden is added to scores
 	rowsFirst     [4]int64
 }
 
@@ -68,6 +70,9 @@ func (s *scope) attention(n *graph.Node) *Patch {
 	attrs := op.Attrs{op.FloatAttr("scale", float32(a.scale))}
 	if a.keep != nil {
 		attrs = append(attrs, op.FloatAttr("hidden", a.hidden))
+	}
+	if a.added {
+		attrs = append(attrs, op.IntAttr("added", 1))
 	}
 	if a.rowsFirst != [4]int64{} {
 		attrs = append(attrs, op.IntsAttr("rows_first", a.rowsFirst[:]...))
@@ -120,8 +125,7 @@ func (s *scope) scores(a *attended, v *graph.Value) bool {
 	return false
 }
 
-// hides is how low a constant of a mask must be for a score to be lost in it: adding it is putting
-// it in the score's place.
+// hides is how low a constant of a mask must be for a score to be lost in it.
 const hides = -1e37
 
 // hiding makes a constant mask of zeros and one number that hides into what to keep, which kernels
@@ -139,8 +143,8 @@ func (a *attended) hiding(mask *graph.Value) bool {
 		}
 		low = min(low, f)
 	}
-	a.keep, a.hidden = graph.NewConst(mask.Name+"_keep", tensor.From(keep, mask.Const().Shape...)),
-		low
+	a.keep = graph.NewConst(mask.Name+"_keep", tensor.From(keep, mask.Const().Shape...))
+	a.hidden, a.added = low, true
 	return low != 0
 }
 

@@ -47,8 +47,10 @@ type Params struct {
 	// Hidden is the score of hidden keys: -Inf, or a number, with which the weight may be above
 	// zero when nothing else counts.
 	Hidden float32
-	// Added says that Hidden, -Inf, is added to the score of a hidden key, so that a NaN stays one,
-	// and does not take its place.
+	// Added says that Hidden is added to the score of a hidden key, so that a NaN stays one, and
+	// does not take its place. Hidden must be -1e37 at most, in which a score below 1e29 is lost,
+	// and where it is a number keys are hidden by Keep or by place, not by both, which would add it
+	// twice.
 	Added bool
 	Bias  Mask // added to the scores, those of hidden keys too
 	// queries whose keys are all hidden, by -Inf, give what no weight at all makes of the values
@@ -90,6 +92,9 @@ type Op struct {
 	lenState      int
 	lenRow        int
 }
+
+// mostAdded is the greatest Hidden that may be added.
+const mostAdded = -1e37
 
 const (
 	// mostRows and mostKeys bound the blocks so that a chunk's scratch stays in the level-2 cache.
@@ -196,8 +201,13 @@ func (p *Params) check() error {
 			return fmt.Errorf("%w: mask %v", ErrParams, m.Layout)
 		}
 	}
-	if p.Added && !math.IsInf(float64(p.Hidden), -1) {
-		return fmt.Errorf("%w: %g is added to scores: want -Inf", ErrParams, p.Hidden)
+	if p.Added && !(p.Hidden <= mostAdded) {
+		return fmt.Errorf("%w: %g is added to scores: want %g at most, or -Inf", ErrParams,
+			p.Hidden, mostAdded)
+	}
+	if p.Added && p.Keep.Given && !math.IsInf(float64(p.Hidden), -1) &&
+		(p.Causal || p.Left >= 0 || p.Right >= 0) {
+		return fmt.Errorf("%w: %g is added by Keep and by place: want one", ErrParams, p.Hidden)
 	}
 	if p.Blind &&
 		(!math.IsInf(float64(p.Hidden), -1) || p.Added || p.Keep.Given || p.Bias.Given ||

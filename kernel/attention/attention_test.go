@@ -101,6 +101,10 @@ func randomCall(r *rand.Rand, most int) (p Params, a Args) {
 	}
 	if p.Added {
 		p.Hidden = float32(-inf)
+		placed := p.Causal || p.Left >= 0 || p.Right >= 0 || a.Lens != nil
+		if r.IntN(2) == 0 && !(p.Keep.Given && placed) {
+			p.Hidden = -math.MaxFloat32
+		}
 	}
 	return p, a
 }
@@ -334,6 +338,10 @@ func TestNewRefuses(t *testing.T) {
 		"precision":  func(p *Params) { p.Precision = gemm.U8S8 },
 		"blind":      func(p *Params) { p.Blind = true },
 		"no kv head": func(p *Params) { p.KVHeads = 0 },
+		"added":      func(p *Params) { p.Added, p.Hidden = true, -10000 },
+		"added twice": func(p *Params) {
+			p.Added, p.Hidden, p.Keep.Given, p.Causal = true, -math.MaxFloat32, true, true
+		},
 	} {
 		p := good
 		change(&p)

@@ -34,7 +34,7 @@ func (p *Params) referenceScores(a *Args, scores []float64, b, h, i int) {
 			if !p.Added {
 				s = 0
 			}
-			s += float64(p.Hidden)
+			s = float64(float32(s) + p.Hidden)
 		}
 		if p.Bias.Given {
 			s = float64(float32(s) + a.Bias[p.Bias.element(b, h, i, k)])

@@ -75,6 +75,7 @@ func fusedAttention(r *request) (compute.Kernel, error) {
 	}
 	p.Scale, p.Left, p.Right = attrs.Float("scale", 1), -1, -1
 	p.Hidden, p.Precision = attrs.Float("hidden", float32(math.Inf(-1))), precisionOf(r.Call)
+	p.Added = attrs.Int("added", 0) == 1
 	if !finite(p.Scale) {
 		return nil, nil
 	}
@@ -187,7 +188,8 @@ func (k *attentionKernel) triangles(r *request) {
 			v := tensor.As[float32](t)[i]
 			return v == 0, v == 0 || math.IsInf(float64(v), -1)
 		}) {
-		p.Bias, k.bias, p.Hidden = attention.Mask{}, -1, float32(math.Inf(-1))
+		p.Bias, k.bias = attention.Mask{}, -1
+		p.Hidden, p.Added = float32(math.Inf(-1)), true
 	}
 }
 

@@ -68,6 +68,9 @@ func genFusedAttention(r source, key opKey) *sample {
 			op.FloatAttr("hidden", []float32{-math.MaxFloat32, -10000, -2}[r.IntN(3)]),
 		)
 	}
+	if r.one(2) {
+		s.call.Attrs = append(s.call.Attrs, op.IntAttr("added", int64(r.IntN(2))))
+	}
 	if r.one(4) {
 		s.call.Attrs = append(s.call.Attrs, op.StringAttr("precision", "bf16"))
 	}
