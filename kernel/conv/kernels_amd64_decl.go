@@ -4,23 +4,31 @@
 
 package conv
 
-// copyLanesAVX512 copies, in each of n >= 1 rows, lanes at+i of src to lanes i of dst for the bits i of store: zero
-// where load has no bit. It touches no other lane of either.
+// copyLanesAVX512 copies, in each of n >= 1 rows, lanes at+i of src to lanes i of dst for the bits
+// i of store: zero where load has no bit. It touches no other lane of either.
 //
 //go:noescape
-func copyLanesAVX512(dst *float32, dstStride int, src *float32, at, srcStride, n int, load, store uint32)
+func copyLanesAVX512(
+	dst *float32, dstStride int, src *float32, at, srcStride, n int, load, store uint32,
+)
 
-// copyEvenAVX512 copies, in each of n >= 1 rows, lanes at+2*i of src to lanes i of dst for the bits i of store: zero
-// where load has no bit 2*i. It touches no lane at+j of src whose bit j is not in load.
+// copyEvenAVX512 copies, in each of n >= 1 rows, lanes at+2*i of src to lanes i of dst for the bits
+// i of store: zero where load has no bit 2*i. It touches no lane at+j of src whose bit j is not in
+// load.
 //
 //go:noescape
-func copyEvenAVX512(dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint64, store uint32)
+func copyEvenAVX512(
+	dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint64, store uint32,
+)
 
-// copyThirdAVX512 copies, in each of n >= 1 rows, lanes at+3*i of src to lanes i of dst for the bits i of store, of which there are 16:
-// zero where load has no bit 3*i. It touches no lane at+j of src whose bit j is not in load.
+// copyThirdAVX512 copies, in each of n >= 1 rows, lanes at+3*i of src to lanes i of dst for the
+// bits i of store, of which there are 16: zero where load has no bit 3*i. It touches no lane at+j
+// of src whose bit j is not in load.
 //
 //go:noescape
-func copyThirdAVX512(dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint64, store uint32)
+func copyThirdAVX512(
+	dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint64, store uint32,
+)
 
 // copyLanesAVX2 copies the first m floats, 8 to 16, of each of n >= 1 rows.
 //
@@ -42,26 +50,26 @@ func copyTapsS1AVX512(t *tapCopies)
 //go:noescape
 func copyTapsS2AVX512(t *tapCopies)
 
-// copyMasked1x1AVX2 writes, in each of n >= 1 rows, 8 lanes: lane i is src[at+1*i] where load has bit 1*i, and zero
-// elsewhere. It touches no element of src whose bit is not in load.
+// copyMasked1x1AVX2 writes, in each of n >= 1 rows, 8 lanes: lane i is src[at+1*i] where load has
+// bit 1*i, and zero elsewhere. It touches no element of src whose bit is not in load.
 //
 //go:noescape
 func copyMasked1x1AVX2(dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint32)
 
-// copyMasked1x2AVX2 writes, in each of n >= 1 rows, 16 lanes: lane i is src[at+1*i] where load has bit 1*i, and zero
-// elsewhere. It touches no element of src whose bit is not in load.
+// copyMasked1x2AVX2 writes, in each of n >= 1 rows, 16 lanes: lane i is src[at+1*i] where load has
+// bit 1*i, and zero elsewhere. It touches no element of src whose bit is not in load.
 //
 //go:noescape
 func copyMasked1x2AVX2(dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint32)
 
-// copyMasked2x1AVX2 writes, in each of n >= 1 rows, 8 lanes: lane i is src[at+2*i] where load has bit 2*i, and zero
-// elsewhere. It touches no element of src whose bit is not in load.
+// copyMasked2x1AVX2 writes, in each of n >= 1 rows, 8 lanes: lane i is src[at+2*i] where load has
+// bit 2*i, and zero elsewhere. It touches no element of src whose bit is not in load.
 //
 //go:noescape
 func copyMasked2x1AVX2(dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint32)
 
-// copyMasked2x2AVX2 writes, in each of n >= 1 rows, 16 lanes: lane i is src[at+2*i] where load has bit 2*i, and zero
-// elsewhere. It touches no element of src whose bit is not in load.
+// copyMasked2x2AVX2 writes, in each of n >= 1 rows, 16 lanes: lane i is src[at+2*i] where load has
+// bit 2*i, and zero elsewhere. It touches no element of src whose bit is not in load.
 //
 //go:noescape
 func copyMasked2x2AVX2(dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint32)
@@ -126,8 +134,8 @@ func rows3x3s1AVX2(t *rows)
 //go:noescape
 func rows3x3s1AVX512(t *rows)
 
-// padRowsS1AVX512 is padRows for a stride of 1: lane i of vector v of a padded row is element at+16*v+i of
-// the row of src when bit i of masks[v] is set, and zero when not.
+// padRowsS1AVX512 is padRows for a stride of 1: lane i of vector v of a padded row is element
+// at+16*v+i of the row of src when bit i of masks[v] is set, and zero when not.
 //
 //go:noescape
 func padRowsS1AVX512(dst, src *float32, at, cols, n, vectors int, masks *uint32)
@@ -157,8 +165,8 @@ func rows3x3s2AVX2(t *rows)
 //go:noescape
 func rows3x3s2AVX512(t *rows)
 
-// padRowsS2AVX512 is padRows for a stride of 2: lane i of vector v of a padded row is element at+32*v+i of
-// the row of src when bit i of masks[v] is set, and zero when not.
+// padRowsS2AVX512 is padRows for a stride of 2: lane i of vector v of a padded row is element
+// at+32*v+i of the row of src when bit i of masks[v] is set, and zero when not.
 //
 //go:noescape
 func padRowsS2AVX512(dst, src *float32, at, cols, n, vectors int, masks *uint32)
@@ -188,25 +196,37 @@ func smallPlanesAVX512(t *smallPlanes)
 //go:noescape
 func halvedPlanesAVX512(t *halvedPlanes)
 
-// winogradInAVX512 cuts the n rows into tiles, 36 rows of 32 lanes, and writes the transform of their first 16*halves lanes to v, where
-// a frequency is step floats from the next.
+// winogradInAVX512 cuts the n rows into tiles, 36 rows of 32 lanes, and writes the transform of
+// their first 16*halves lanes to v, where a frequency is step floats from the next.
 //
 //go:noescape
-func winogradInAVX512(v *float32, step int, src *float32, rows *tileRow, n int, tiles *float32, halves int)
+func winogradInAVX512(
+	v *float32, step int, src *float32, rows *tileRow, n int, tiles *float32, halves int,
+)
 
-// winogradOutAVX512 transforms 16*halves lanes of the 36 frequencies m, step floats apart, into 4 rows of 128 floats, 4 of each tile: plus
-// bias, plus res, which is laid out as dst, unless that is nil, and limited to [lo, hi] unless clamp is 0.
+// winogradOutAVX512 transforms 16*halves lanes of the 36 frequencies m, step floats apart, into 4
+// rows of 128 floats, 4 of each tile: plus bias, plus res, which is laid out as dst, unless that is
+// nil, and limited to [lo, hi] unless clamp is 0.
 //
 //go:noescape
-func winogradOutAVX512(dst, m *float32, step int, res *float32, halves, clamp int, bias, lo, hi float32)
+func winogradOutAVX512(
+	dst, m *float32, step int, res *float32, halves, clamp int, bias, lo, hi float32,
+)
 
-// winogradInAVX2 cuts the n rows into tiles, 36 rows of 48 lanes, and writes the transform of their first 16*halves lanes to v,
-// where a frequency is step floats from the next and 16 lanes half floats from the next.
+// winogradInAVX2 cuts the n rows into tiles, 36 rows of 48 lanes, and writes the transform of their
+// first 16*halves lanes to v, where a frequency is step floats from the next and 16 lanes half
+// floats from the next.
 //
 //go:noescape
-func winogradInAVX2(v *float32, step int, src *float32, rows *tileRow, n int, tiles *float32, halves, half int)
+func winogradInAVX2(
+	v *float32, step int, src *float32, rows *tileRow, n int, tiles *float32, halves, half int,
+)
 
-// winogradOutAVX2 does what winogradOutAVX512 does, for 8*vectors lanes, with 192 floats of scratch in tiles.
+// winogradOutAVX2 does what winogradOutAVX512 does, for 8*vectors lanes, with 192 floats of scratch
+// in tiles.
 //
 //go:noescape
-func winogradOutAVX2(dst, m *float32, step int, res *float32, vectors, clamp int, tiles *float32, bias, lo, hi float32)
+func winogradOutAVX2(
+	dst, m *float32, step int, res *float32, vectors, clamp int, tiles *float32, bias, lo,
+	hi float32,
+)

@@ -277,20 +277,20 @@ func tileAVX512_14x32(t *tile)
 //go:noescape
 func transposeAVX512(dst *float32, dstStride int, src *float32, ld, rows, k int)
 
-// transposeAVX2 does what transposeGo does for 1 <= rows <= 8 and k = 8*blocks, blocks >= 1, but writes eight floats for
-// every k: those past rows hold copies of the last row.
+// transposeAVX2 does what transposeGo does for 1 <= rows <= 8 and k = 8*blocks, blocks >= 1, but
+// writes eight floats for every k: those past rows hold copies of the last row.
 //
 //go:noescape
 func transposeAVX2(dst *float32, dstStride int, src *float32, ld, rows, blocks int)
 
-// copyRowsAVX2 copies k >= 1 rows of panels*16 floats, ld apart, to panels >= 1 blocks, dstStride floats apart, of k rows
-// of 16 floats.
+// copyRowsAVX2 copies k >= 1 rows of panels*16 floats, ld apart, to panels >= 1 blocks, dstStride
+// floats apart, of k rows of 16 floats.
 //
 //go:noescape
 func copyRowsAVX2(dst *float32, dstStride int, src *float32, ld, k, panels int)
 
-// copyRowsAVX512 copies k >= 1 rows of panels*32 floats, ld apart, to panels >= 1 blocks, dstStride floats apart, of k rows
-// of 32 floats.
+// copyRowsAVX512 copies k >= 1 rows of panels*32 floats, ld apart, to panels >= 1 blocks, dstStride
+// floats apart, of k rows of 32 floats.
 //
 //go:noescape
 func copyRowsAVX512(dst *float32, dstStride int, src *float32, ld, k, panels int)

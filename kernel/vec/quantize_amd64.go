@@ -181,7 +181,9 @@ func addBlocksUint8(dst, x, y []byte, p *Requantization) int {
 	}
 	offset, flip := p.unsigned()
 	for i := 0; i < whole; i += 4 * block {
-		addBlocksUint8AVX512(&dst[i], &x[i], &y[i], min(4*block, whole-i), p, offset, flip, &blockOrder[0])
+		addBlocksUint8AVX512(
+			&dst[i], &x[i], &y[i], min(4*block, whole-i), p, offset, flip, &blockOrder[0],
+		)
 	}
 	return whole
 }
@@ -194,7 +196,9 @@ func addBlocksInt8(dst, x, y []byte, p *Requantization) int {
 	}
 	offset, flip := p.unsigned()
 	for i := 0; i < whole; i += 4 * block {
-		addBlocksInt8AVX512(&dst[i], &x[i], &y[i], min(4*block, whole-i), p, offset, flip, &blockOrder[0])
+		addBlocksInt8AVX512(
+			&dst[i], &x[i], &y[i], min(4*block, whole-i), p, offset, flip, &blockOrder[0],
+		)
 	}
 	return whole
 }
@@ -211,13 +215,16 @@ func lookup(dst, x []byte, table *[256]byte) {
 	}
 }
 
-func windows3(dst []byte, cols int, x []byte, pitch, stride, rows int, w *[3]uint32, p *Requantization) {
+func windows3(
+	dst []byte, cols int, x []byte, pitch, stride, rows int, w *[3]uint32, p *Requantization,
+) {
 	if !cpuinfo.HasAVX512VBMI() || stride > 2 {
 		windows3Ref(dst, cols, x, pitch, stride, rows, w, p)
 		return
 	}
 	for step := max(1, block/cols); rows > 0; rows -= step {
-		windows3VBMI(&dst[0], cols, &x[0], pitch, stride, min(step, rows), w, &windowBytes[stride-1], p)
+		windows3VBMI(&dst[0], cols, &x[0], pitch, stride, min(step, rows), w,
+			&windowBytes[stride-1], p)
 		if rows > step {
 			dst, x = dst[step*cols:], x[step*stride*pitch:]
 		}
@@ -278,12 +285,14 @@ func dequantizeInt8(dst []float32, x []int8, scale, zero float32) {
 //go:noescape
 func requantizeIntsAVX512(dst *byte, x *int32, n int, p *Requantization)
 
-// requantizeIntsAVX2 computes what requantizeIntsRef does for n elements, whole vectors of 8 of them.
+// requantizeIntsAVX2 computes what requantizeIntsRef does for n elements, whole vectors of 8 of
+// them.
 //
 //go:noescape
 func requantizeIntsAVX2(dst *byte, x *int32, n int, p *Requantization)
 
-// requantizeRowsAVX512 does what requantizeIntsRef does for each row; neither rows nor columns may be 0.
+// requantizeRowsAVX512 does what requantizeIntsRef does for each row; neither rows nor columns may
+// be 0.
 //
 //go:noescape
 func requantizeRowsAVX512(dst *byte, ldd int, x *int32, ldx, rows, cols int, p *Requantization)
@@ -293,22 +302,27 @@ func requantizeRowsAVX512(dst *byte, ldd int, x *int32, ldx, rows, cols int, p *
 //go:noescape
 func requantizeFloatsAVX512(dst *byte, x *float32, n int, p *Requantization)
 
-// requantizeFloatsAVX2 computes what requantizeFloatsRef does for n elements, whole vectors of 8 of them.
+// requantizeFloatsAVX2 computes what requantizeFloatsRef does for n elements, whole vectors of 8 of
+// them.
 //
 //go:noescape
 func requantizeFloatsAVX2(dst *byte, x *float32, n int, p *Requantization)
 
-// requantizeFloatRowsAVX512 does what requantizeFloatsRef does for each row; neither rows nor columns may be 0.
+// requantizeFloatRowsAVX512 does what requantizeFloatsRef does for each row; neither rows nor
+// columns may be 0.
 //
 //go:noescape
-func requantizeFloatRowsAVX512(dst *byte, ldd int, x *float32, ldx, rows, cols int, p *Requantization)
+func requantizeFloatRowsAVX512(
+	dst *byte, ldd int, x *float32, ldx, rows, cols int, p *Requantization,
+)
 
 // quantizeFloatsAVX512 computes what quantizeFloatsRef does for n elements.
 //
 //go:noescape
 func quantizeFloatsAVX512(dst *byte, x *float32, n int, p *Requantization)
 
-// quantizeFloatsAVX2 computes what quantizeFloatsRef does for n elements, whole vectors of 8 of them.
+// quantizeFloatsAVX2 computes what quantizeFloatsRef does for n elements, whole vectors of 8 of
+// them.
 //
 //go:noescape
 func quantizeFloatsAVX2(dst *byte, x *float32, n int, p *Requantization)
@@ -353,28 +367,36 @@ func addInt8AVX512(dst *byte, x *int8, y *int8, n int, p *Requantization)
 //go:noescape
 func addInt8AVX2(dst *byte, x *int8, y *int8, n int, p *Requantization)
 
-// addBlocksUint8AVX512 adds n bytes, a multiple of 64 and not 0. The zero point of an unsigned result is in both halves of offset; flip makes a
-// signed one of it, and order is blockOrder.
+// addBlocksUint8AVX512 adds n bytes, a multiple of 64 and not 0. The zero point of an unsigned
+// result is in both halves of offset; flip makes a signed one of it, and order is blockOrder.
 //
 //go:noescape
-func addBlocksUint8AVX512(dst, x, y *byte, n int, p *Requantization, offset, flip uint32, order *uint32)
+func addBlocksUint8AVX512(
+	dst, x, y *byte, n int, p *Requantization, offset, flip uint32, order *uint32,
+)
 
-// addBlocksInt8AVX512 adds n bytes, a multiple of 64 and not 0. The zero point of an unsigned result is in both halves of offset; flip makes a
-// signed one of it, and order is blockOrder.
+// addBlocksInt8AVX512 adds n bytes, a multiple of 64 and not 0. The zero point of an unsigned
+// result is in both halves of offset; flip makes a signed one of it, and order is blockOrder.
 //
 //go:noescape
-func addBlocksInt8AVX512(dst, x, y *byte, n int, p *Requantization, offset, flip uint32, order *uint32)
+func addBlocksInt8AVX512(
+	dst, x, y *byte, n int, p *Requantization, offset, flip uint32, order *uint32,
+)
 
 // lookupVBMI computes what lookupRef does for n bytes.
 //
 //go:noescape
 func lookupVBMI(dst, x *byte, n int, table *byte)
 
-// windows3VBMI computes what windows3Ref does; it reads 64 bytes of x from the first under each 16 outputs on. Neither rows nor
-// columns may be 0; at lists the bytes under the outputs, four for each.
+// windows3VBMI computes what windows3Ref does; it reads 64 bytes of x from the first under each 16
+// outputs on. Neither rows nor columns may be 0; at lists the bytes under the outputs, four for
+// each.
 //
 //go:noescape
-func windows3VBMI(dst *byte, cols int, x *byte, pitch, stride, rows int, w *[3]uint32, at *[64]byte, p *Requantization)
+func windows3VBMI(
+	dst *byte, cols int, x *byte, pitch, stride, rows int, w *[3]uint32, at *[64]byte,
+	p *Requantization,
+)
 
 // copyRowsAVX512 does what copyRowsRef does; there is a row.
 //

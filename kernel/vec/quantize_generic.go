@@ -36,7 +36,9 @@ func addBlocksInt8(_, _, _ []byte, _ *Requantization) int { return 0 }
 
 func lookup(dst, x []byte, table *[256]byte) { lookupRef(dst, x, table) }
 
-func windows3(dst []byte, cols int, x []byte, pitch, stride, rows int, w *[3]uint32, p *Requantization) {
+func windows3(
+	dst []byte, cols int, x []byte, pitch, stride, rows int, w *[3]uint32, p *Requantization,
+) {
 	windows3Ref(dst, cols, x, pitch, stride, rows, w, p)
 }
 

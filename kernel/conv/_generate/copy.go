@@ -1,10 +1,14 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/weirgpu/weir/internal/asm"
+)
 
 // copyArgs loads the arguments that the masked copies share.
-func copyArgs(s *asm) {
-	s.ops(
+func copyArgs(s *asm.File) {
+	s.Ops(
 		"MOVQ dst+0(FP), DI",
 		"MOVQ dstStride+8(FP), R10",
 		"MOVQ src+16(FP), SI",
@@ -18,24 +22,24 @@ func copyArgs(s *asm) {
 }
 
 // copyLanes writes the copy of up to 32 neighbouring floats of each of n rows.
-func copyLanes(s *asm) {
-	s.text(
+func copyLanes(s *asm.File) {
+	s.Func(
 		"copyLanesAVX512",
 		"dst *float32, dstStride int, src *float32, at, srcStride, n int, load, store uint32",
 		56,
 		"copies, in each of n >= 1 rows, lanes at+i of src to lanes i of dst for the bits i of "+
-			"store: zero\n// where load has no bit. It touches no other lane of either.",
+			"store: zero where load has no bit. It touches no other lane of either.",
 	)
 	copyArgs(s)
-	s.ops(
+	s.Ops(
 		"MOVL load+48(FP), AX",
 		"MOVL store+52(FP), BX",
 		"KMOVW AX, K1", "SHRL $16, AX", "KMOVW AX, K2",
 		"KMOVW BX, K3", "SHRL $16, BX", "KMOVW BX, K4",
 		"JZ narrow",
 	)
-	s.label("wide")
-	s.ops(
+	s.Label("wide")
+	s.Ops(
 		"VMOVUPS.Z (SI), K1, Z0",
 		"VMOVUPS.Z 64(SI), K2, Z1",
 		"VMOVUPS Z0, K3, (DI)",
@@ -43,8 +47,8 @@ func copyLanes(s *asm) {
 		"ADDQ R9, SI", "ADDQ R10, DI", "DECQ CX", "JNZ wide",
 		"VZEROUPPER", "RET",
 	)
-	s.label("narrow")
-	s.ops(
+	s.Label("narrow")
+	s.Ops(
 		"VMOVUPS.Z (SI), K1, Z0",
 		"VMOVUPS Z0, K3, (DI)",
 		"ADDQ R9, SI", "ADDQ R10, DI", "DECQ CX", "JNZ narrow",
@@ -53,18 +57,18 @@ func copyLanes(s *asm) {
 }
 
 // copyEven writes the copy of every second of up to 64 floats of each of n rows.
-func copyEven(s *asm) {
-	s.text(
+func copyEven(s *asm.File) {
+	s.Func(
 		"copyEvenAVX512",
 		"dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint64, store "+
 			"uint32",
 		60,
 		"copies, in each of n >= 1 rows, lanes at+2*i of src to lanes i of dst for the bits i of "+
-			"store: zero\n// where load has no bit 2*i. It touches no lane at+j of src whose bit "+
+			"store: zero where load has no bit 2*i. It touches no lane at+j of src whose bit "+
 			"j is not in load.",
 	)
 	copyArgs(s)
-	s.ops(
+	s.Ops(
 		"MOVQ load+48(FP), AX",
 		"MOVL store+56(FP), BX",
 		"KMOVW AX, K1",
@@ -81,8 +85,8 @@ func copyEven(s *asm) {
 		"TESTL BX, BX",
 		"JZ narrow",
 	)
-	s.label("wide")
-	s.ops(
+	s.Label("wide")
+	s.Ops(
 		"VMOVUPS.Z (SI), K1, Z0",
 		"VMOVUPS.Z 64(SI), K2, Z1",
 		"VMOVUPS.Z 128(SI), K3, Z2",
@@ -94,8 +98,8 @@ func copyEven(s *asm) {
 		"ADDQ R9, SI", "ADDQ R10, DI", "DECQ CX", "JNZ wide",
 		"VZEROUPPER", "RET",
 	)
-	s.label("narrow")
-	s.ops(
+	s.Label("narrow")
+	s.Ops(
 		"VMOVUPS.Z (SI), K1, Z0",
 		"VMOVUPS.Z 64(SI), K2, Z1",
 		"VPERMT2PS Z1, Z4, Z0",
@@ -106,30 +110,29 @@ func copyEven(s *asm) {
 }
 
 // copyThird writes the copy of every third of up to 48 floats of each of n rows.
-func copyThird(s *asm) {
+func copyThird(s *asm.File) {
 	// Lanes of the first two vectors, and then of what came of them and the third.
-	for i := range 16 {
-		fmt.Fprintf(s, "DATA ·thirdLanes<>+%d(SB)/4, $%d\n", 4*i, 3*i%32)
-	}
-	for i := range 16 {
-		from := i
-		if 3*i >= 32 {
-			from = 3*i - 16
+	s.Words("thirdLanes", "%d", 32, func(i int) any {
+		switch k := i - 16; {
+		case k < 0:
+			return 3 * i % 32
+		case 3*k >= 32:
+			return 3*k - 16
+		default:
+			return k
 		}
-		fmt.Fprintf(s, "DATA ·thirdLanes<>+%d(SB)/4, $%d\n", 64+4*i, from)
-	}
-	s.WriteString("GLOBL ·thirdLanes<>(SB), RODATA|NOPTR, $128\n")
-	s.text(
+	})
+	s.Func(
 		"copyThirdAVX512",
 		"dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint64, store "+
 			"uint32",
 		60,
 		"copies, in each of n >= 1 rows, lanes at+3*i of src to lanes i of dst for the bits i of "+
-			"store, of which there are 16:\n// zero where load has no bit 3*i. It touches no lane "+
+			"store, of which there are 16: zero where load has no bit 3*i. It touches no lane "+
 			"at+j of src whose bit j is not in load.",
 	)
 	copyArgs(s)
-	s.ops(
+	s.Ops(
 		"MOVQ load+48(FP), AX",
 		"MOVL store+56(FP), BX",
 		"KMOVW AX, K1",
@@ -141,8 +144,8 @@ func copyThird(s *asm) {
 		"VMOVUPS ·thirdLanes<>+0(SB), Z4",
 		"VMOVUPS ·thirdLanes<>+64(SB), Z5",
 	)
-	s.label("loop")
-	s.ops(
+	s.Label("loop")
+	s.Ops(
 		"VMOVUPS.Z (SI), K1, Z0", "VMOVUPS.Z 64(SI), K2, Z1", "VMOVUPS.Z 128(SI), K3, Z2",
 		"VPERMT2PS Z1, Z4, Z0", "VPERMT2PS Z2, Z5, Z0",
 		"VMOVUPS Z0, K5, (DI)",
@@ -153,7 +156,7 @@ func copyThird(s *asm) {
 
 // copyOverlapping writes the copies of 8 to 16 floats of each of n rows by two vectors that may
 // overlap, which needs no masks.
-func copyOverlapping(s *asm) {
+func copyOverlapping(s *asm.File) {
 	const params = "dst *float32, dstStride int, src *float32, srcStride, n, m int"
 	for _, even := range []bool{false, true} {
 		name, doc := "copyLanesAVX2", "copies the first m floats, 8 to 16, of each of n >= 1 rows."
@@ -161,8 +164,8 @@ func copyOverlapping(s *asm) {
 			name, doc = "copyEvenAVX2", "copies floats 0, 2, ... 2*(m-1), for m of 8 to 16, of "+
 				"each of n >= 1 rows."
 		}
-		s.text(name, params, 48, doc)
-		s.ops(
+		s.Func(name, params, 48, doc)
+		s.Ops(
 			"MOVQ dst+0(FP), DI",
 			"MOVQ dstStride+8(FP), R10",
 			"MOVQ src+16(FP), SI",
@@ -173,9 +176,9 @@ func copyOverlapping(s *asm) {
 			"SHLQ $2, R9",
 			"SUBQ $8, BX",
 		)
-		s.label("loop")
+		s.Label("loop")
 		if even {
-			s.ops(
+			s.Ops(
 				"VMOVUPS (SI), Y0",
 				"VMOVUPS 28(SI), Y1",
 				"VMOVUPS (SI)(BX*8), Y2",
@@ -186,9 +189,9 @@ func copyOverlapping(s *asm) {
 				"VPERMPD $0xd8, Y2, Y1",
 			)
 		} else {
-			s.ops("VMOVUPS (SI), Y0", "VMOVUPS (SI)(BX*4), Y1")
+			s.Ops("VMOVUPS (SI), Y0", "VMOVUPS (SI)(BX*4), Y1")
 		}
-		s.ops(
+		s.Ops(
 			"VMOVUPS Y0, (DI)", "VMOVUPS Y1, (DI)(BX*4)",
 			"ADDQ R9, SI", "ADDQ R10, DI", "DECQ CX", "JNZ loop", "VZEROUPPER", "RET",
 		)
@@ -197,19 +200,19 @@ func copyOverlapping(s *asm) {
 
 // padRows writes the copy of rows into padded rows, for stride 2 with the even and the odd columns
 // apart.
-func padRows(s *asm, stride int) {
-	s.text(
+func padRows(s *asm.File, stride int) {
+	s.Func(
 		fmt.Sprintf("padRowsS%dAVX512", stride),
 		"dst, src *float32, at, cols, n, vectors int, masks *uint32",
 		56,
 		fmt.Sprintf(
 			"is padRows for a stride of %d: lane i of vector v of a padded row is element "+
-				"at+%d*v+i of\n// the row of src when bit i of masks[v] is set, and zero when not.",
+				"at+%d*v+i of the row of src when bit i of masks[v] is set, and zero when not.",
 			stride,
 			16*stride,
 		),
 	)
-	s.ops(
+	s.Ops(
 		"MOVQ dst+0(FP), DI",
 		"MOVQ src+8(FP), SI",
 		"MOVQ at+16(FP), AX",
@@ -221,7 +224,7 @@ func padRows(s *asm, stride int) {
 		"SHLQ $2, R9",
 	)
 	if stride == 2 {
-		s.ops(
+		s.Ops(
 			"MOVQ R10, R12",
 			"SHLQ $6, R12",
 			"VMOVUPS ·evenLanes<>(SB), Z4",
@@ -229,12 +232,12 @@ func padRows(s *asm, stride int) {
 			"VPSUBD Z5, Z4, Z5",
 		)
 	}
-	s.label("row")
-	s.ops("MOVQ SI, R8", "XORL DX, DX")
-	s.label("vector")
-	s.ops("MOVL (R11)(DX*4), AX", "KMOVW AX, K1", "VMOVUPS.Z (R8), K1, Z0")
+	s.Label("row")
+	s.Ops("MOVQ SI, R8", "XORL DX, DX")
+	s.Label("vector")
+	s.Ops("MOVL (R11)(DX*4), AX", "KMOVW AX, K1", "VMOVUPS.Z (R8), K1, Z0")
 	if stride == 1 {
-		s.ops(
+		s.Ops(
 			"VMOVUPS Z0, (DI)",
 			"ADDQ $64, R8",
 			"ADDQ $64, DI",
@@ -243,7 +246,7 @@ func padRows(s *asm, stride int) {
 			"JLT vector",
 		)
 	} else {
-		s.ops(
+		s.Ops(
 			"SHRL $16, AX",
 			"KMOVW AX, K2",
 			"VMOVUPS.Z 64(R8), K2, Z1",
@@ -260,19 +263,19 @@ func padRows(s *asm, stride int) {
 			"ADDQ R12, DI",
 		)
 	}
-	s.ops("ADDQ R9, SI", "DECQ CX", "JNZ row", "VZEROUPPER", "RET")
+	s.Ops("ADDQ R9, SI", "DECQ CX", "JNZ row", "VZEROUPPER", "RET")
 }
 
 // padRowsNarrow writes the same without mask registers: bits of a mask become lanes eight at a
 // time.
-func padRowsNarrow(s *asm, stride int) {
-	s.text(
+func padRowsNarrow(s *asm.File, stride int) {
+	s.Func(
 		fmt.Sprintf("padRowsS%dAVX2", stride),
 		"dst, src *float32, at, cols, n, vectors int, masks *uint32",
 		56,
 		fmt.Sprintf("does what padRowsS%dAVX512 does.", stride),
 	)
-	s.ops(
+	s.Ops(
 		"MOVQ dst+0(FP), DI",
 		"MOVQ src+8(FP), SI",
 		"MOVQ at+16(FP), AX",
@@ -284,22 +287,22 @@ func padRowsNarrow(s *asm, stride int) {
 		"SHLQ $2, R9",
 	)
 	for g := range 2 * stride {
-		s.op("VMOVUPS ·laneBits<>+%d(SB), Y%d", 32*g, 12+g)
+		s.Op("VMOVUPS ·laneBits<>+%d(SB), Y%d", 32*g, 12+g)
 	}
 	if stride == 2 {
-		s.ops("MOVQ R10, R12", "SHLQ $6, R12")
+		s.Ops("MOVQ R10, R12", "SHLQ $6, R12")
 	}
-	s.label("row")
-	s.ops("MOVQ SI, R8", "XORL DX, DX")
-	s.label("vector")
-	s.op("VPBROADCASTD (R11)(DX*4), Y4")
+	s.Label("row")
+	s.Ops("MOVQ SI, R8", "XORL DX, DX")
+	s.Label("vector")
+	s.Op("VPBROADCASTD (R11)(DX*4), Y4")
 	for g := range 2 * stride {
-		s.op("VPAND Y%d, Y4, Y5", 12+g)
-		s.op("VPCMPEQD Y%d, Y5, Y5", 12+g)
-		s.op("VMASKMOVPS %d(R8), Y5, Y%d", 32*g, g)
+		s.Op("VPAND Y%d, Y4, Y5", 12+g)
+		s.Op("VPCMPEQD Y%d, Y5, Y5", 12+g)
+		s.Op("VMASKMOVPS %d(R8), Y5, Y%d", 32*g, g)
 	}
 	if stride == 1 {
-		s.ops(
+		s.Ops(
 			"VMOVUPS Y0, (DI)",
 			"VMOVUPS Y1, 32(DI)",
 			"ADDQ $64, R8",
@@ -311,14 +314,14 @@ func padRowsNarrow(s *asm, stride int) {
 	} else {
 		for half := range 2 {
 			a, b := 2*half, 2*half+1
-			s.op("VSHUFPS $0x88, Y%d, Y%d, Y6", b, a)
-			s.op("VSHUFPS $0xdd, Y%d, Y%d, Y7", b, a)
-			s.op("VPERMPD $0xd8, Y6, Y6")
-			s.op("VPERMPD $0xd8, Y7, Y7")
-			s.op("VMOVUPS Y6, %d(DI)", 32*half)
-			s.op("VMOVUPS Y7, %d(DI)(R12*1)", 32*half)
+			s.Op("VSHUFPS $0x88, Y%d, Y%d, Y6", b, a)
+			s.Op("VSHUFPS $0xdd, Y%d, Y%d, Y7", b, a)
+			s.Op("VPERMPD $0xd8, Y6, Y6")
+			s.Op("VPERMPD $0xd8, Y7, Y7")
+			s.Op("VMOVUPS Y6, %d(DI)", 32*half)
+			s.Op("VMOVUPS Y7, %d(DI)(R12*1)", 32*half)
 		}
-		s.ops(
+		s.Ops(
 			"ADDQ $128, R8",
 			"ADDQ $64, DI",
 			"INCQ DX",
@@ -327,20 +330,20 @@ func padRowsNarrow(s *asm, stride int) {
 			"ADDQ R12, DI",
 		)
 	}
-	s.ops("ADDQ R9, SI", "DECQ CX", "JNZ row", "VZEROUPPER", "RET")
+	s.Ops("ADDQ R9, SI", "DECQ CX", "JNZ row", "VZEROUPPER", "RET")
 }
 
 // copyMasked writes the copies of up to 16 floats, neighbours or every second one, of each of n
 // rows, with masks in vectors. What is stored is whole vectors: stores under such masks take many
 // times as long as loads.
-func copyMasked(s *asm, stride, vectors int) {
-	s.text(
+func copyMasked(s *asm.File, stride, vectors int) {
+	s.Func(
 		fmt.Sprintf("copyMasked%dx%dAVX2", stride, vectors),
 		"dst *float32, dstStride int, src *float32, at, srcStride, n int, load uint32",
 		52,
 		fmt.Sprintf(
 			"writes, in each of n >= 1 rows, %d lanes: lane i is src[at+%d*i] where load has bit "+
-				"%d*i, and zero\n// elsewhere. It touches no element of src whose bit is not in "+
+				"%d*i, and zero elsewhere. It touches no element of src whose bit is not in "+
 				"load.",
 			8*vectors,
 			stride,
@@ -348,23 +351,23 @@ func copyMasked(s *asm, stride, vectors int) {
 		),
 	)
 	copyArgs(s)
-	s.ops("MOVL load+48(FP), AX", "VMOVD AX, X4", "VPBROADCASTD X4, Y4")
+	s.Ops("MOVL load+48(FP), AX", "VMOVD AX, X4", "VPBROADCASTD X4, Y4")
 	loads := stride * vectors
 	for g := range loads {
-		s.op("VMOVUPS ·laneBits<>+%d(SB), Y5", 32*g)
-		s.op("VPAND Y5, Y4, Y%d", 12+g)
-		s.op("VPCMPEQD Y5, Y%d, Y%d", 12+g, 12+g)
+		s.Op("VMOVUPS ·laneBits<>+%d(SB), Y5", 32*g)
+		s.Op("VPAND Y5, Y4, Y%d", 12+g)
+		s.Op("VPCMPEQD Y5, Y%d, Y%d", 12+g, 12+g)
 	}
-	s.label("loop")
+	s.Label("loop")
 	for g := range loads {
-		s.op("VMASKMOVPS %d(SI), Y%d, Y%d", 32*g, 12+g, g)
+		s.Op("VMASKMOVPS %d(SI), Y%d, Y%d", 32*g, 12+g, g)
 	}
 	for v := range vectors {
 		if stride == 2 {
-			s.op("VSHUFPS $0x88, Y%d, Y%d, Y%d", 2*v+1, 2*v, v)
-			s.op("VPERMPD $0xd8, Y%d, Y%d", v, v)
+			s.Op("VSHUFPS $0x88, Y%d, Y%d, Y%d", 2*v+1, 2*v, v)
+			s.Op("VPERMPD $0xd8, Y%d, Y%d", v, v)
 		}
-		s.op("VMOVUPS Y%d, %d(DI)", v, 32*v)
+		s.Op("VMOVUPS Y%d, %d(DI)", v, 32*v)
 	}
-	s.ops("ADDQ R9, SI", "ADDQ R10, DI", "DECQ CX", "JNZ loop", "VZEROUPPER", "RET")
+	s.Ops("ADDQ R9, SI", "ADDQ R10, DI", "DECQ CX", "JNZ loop", "VZEROUPPER", "RET")
 }

@@ -1,6 +1,10 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/weirgpu/weir/internal/asm"
+)
 
 // The kernels of images of bytes whose channels lie in the last axis; package conv defines what
 // they compute with pixelsGo and windowsGo. Bytes are multiplied by VPDPBUSD, four neighbours along
@@ -10,13 +14,10 @@ import "fmt"
 // multiples of 7.
 var pixelRows = []int{14, 8, 7, 4, 2, 1}
 
-func pixels(s *asm) {
+func pixels(s *asm.File) {
 	// After two packings the words of a row lie four apart.
-	s.WriteString("\n")
-	for i := range 16 {
-		fmt.Fprintf(s, "DATA ·pixelOrder<>+%d(SB)/4, $%d\n", 4*i, i%4*4+i/4)
-	}
-	s.WriteString("GLOBL ·pixelOrder<>(SB), RODATA|NOPTR, $64\n")
+	s.Line("")
+	s.Words("pixelOrder", "%d", 16, func(i int) any { return i%4*4 + i/4 })
 	for _, rows := range pixelRows {
 		pixelTile(s, rows)
 	}
@@ -32,14 +33,14 @@ func pixels(s *asm) {
 // and R11 its result, SI and R8 the words of pixels 0 and 7, AX, R9 and R10 one, three and five
 // times the distance of pixels, DI the weights, DX the runs left, CX the words left, R12 weights of
 // the next panel, which are fetched a quarter of a panel a tile.
-func pixelTile(s *asm, rows int) {
-	s.text(
+func pixelTile(s *asm.File, rows int) {
+	s.Func(
 		fmt.Sprintf("pixelTile%d", rows),
 		"t *pixelTile",
 		8,
 		fmt.Sprintf("computes t in tiles of %d pixels.", rows),
 	)
-	s.ops(
+	s.Ops(
 		"MOVQ t+0(FP), BX",
 		"MOVQ pixelTile_lda(BX), AX",
 		"LEAQ (AX)(AX*2), R9",
@@ -48,63 +49,63 @@ func pixelTile(s *asm, rows int) {
 		"MOVQ pixelTile_dst(BX), R11",
 		"KMOVD pixelTile_mask(BX), K1",
 	)
-	s.label("tile")
-	s.ops(
+	s.Label("tile")
+	s.Ops(
 		"MOVQ R13, SI",
 		"MOVQ pixelTile_b(BX), DI",
 		"MOVQ (pixelTile_at+pixelScale_add)(BX), R12",
 		"MOVQ pixelTile_runs(BX), DX",
 	)
 	if rows > 7 {
-		s.ops("LEAQ (SI)(AX*8), R8", "SUBQ AX, R8")
+		s.Ops("LEAQ (SI)(AX*8), R8", "SUBQ AX, R8")
 	}
-	s.ops("VMOVDQU32 (R12), Z0", "VMOVDQU32 64(R12), Z1")
+	s.Ops("VMOVDQU32 (R12), Z0", "VMOVDQU32 64(R12), Z1")
 	for i := 2; i < 2*rows; i++ {
-		s.op("VMOVDQA32 Z%d, Z%d", i%2, i)
+		s.Op("VMOVDQA32 Z%d, Z%d", i%2, i)
 	}
-	s.ops(
+	s.Ops(
 		"MOVQ pixelTile_ahead(BX), R12",
 		"CMPQ R12, pixelTile_end(BX)",
 		"CMOVQHI pixelTile_end(BX), R12",
 	)
-	s.label("run")
-	s.ops("MOVQ pixelTile_run(BX), CX", "SHRQ $2, CX", "JZ rest", "PCALIGN $64")
-	s.label("loop")
+	s.Label("run")
+	s.Ops("MOVQ pixelTile_run(BX), CX", "SHRQ $2, CX", "JZ rest", "PCALIGN $64")
+	s.Label("loop")
 	for u := range 4 {
 		if u%2 == 0 {
-			s.op("PREFETCHT1 %d(R12)", 32*u)
+			s.Op("PREFETCHT1 %d(R12)", 32*u)
 		}
 		pixelStep(s, rows, u)
 	}
 	advance(s, rows, 4)
-	s.op("ADDQ $128, R12")
-	s.ops("DECQ CX", "JNZ loop")
-	s.label("rest")
-	s.ops("MOVQ pixelTile_run(BX), CX", "ANDQ $3, CX", "JZ done")
-	s.label("one")
+	s.Op("ADDQ $128, R12")
+	s.Ops("DECQ CX", "JNZ loop")
+	s.Label("rest")
+	s.Ops("MOVQ pixelTile_run(BX), CX", "ANDQ $3, CX", "JZ done")
+	s.Label("one")
 	pixelStep(s, rows, 0)
 	advance(s, rows, 1)
-	s.ops("DECQ CX", "JNZ one")
-	s.label("done")
-	s.ops("DECQ DX", "JZ finish", "ADDQ pixelTile_skip(BX), SI")
+	s.Ops("DECQ CX", "JNZ one")
+	s.Label("done")
+	s.Ops("DECQ DX", "JZ finish", "ADDQ pixelTile_skip(BX), SI")
 	if rows > 7 {
-		s.op("ADDQ pixelTile_skip(BX), R8")
+		s.Op("ADDQ pixelTile_skip(BX), R8")
 	}
-	s.op("JMP run")
-	s.label("finish")
-	s.ops("MOVQ R12, pixelTile_ahead(BX)", "CMPL pixelTile_shift(BX), $0", "JE scale")
+	s.Op("JMP run")
+	s.Label("finish")
+	s.Ops("MOVQ R12, pixelTile_ahead(BX)", "CMPL pixelTile_shift(BX), $0", "JE scale")
 	// The last channel has the sums of the patches.
-	s.ops("VPBROADCASTD pixelTile_shift(BX), Z28", "MOVL $15, DX", "VPBROADCASTD DX, Z29")
+	s.Ops("VPBROADCASTD pixelTile_shift(BX), Z28", "MOVL $15, DX", "VPBROADCASTD DX, Z29")
 	for i := range rows {
-		s.op("VPERMD Z%d, Z29, Z30", 2*i+1)
-		s.op("VPMULLD Z28, Z30, Z30")
-		s.op("VPADDD Z30, Z%d, Z%d", 2*i, 2*i)
-		s.op("VPADDD Z30, Z%d, Z%d", 2*i+1, 2*i+1)
+		s.Op("VPERMD Z%d, Z29, Z30", 2*i+1)
+		s.Op("VPMULLD Z28, Z30, Z30")
+		s.Op("VPADDD Z30, Z%d, Z%d", 2*i, 2*i)
+		s.Op("VPADDD Z30, Z%d, Z%d", 2*i+1, 2*i+1)
 	}
-	s.label("scale")
+	s.Label("scale")
 	scaleSums(s, "pixelTile", 2*rows, 2, 28)
 	pixelStore(s, rows)
-	s.ops(
+	s.Ops(
 		"ADDQ pixelTile_nextA(BX), R13",
 		"ADDQ pixelTile_nextDst(BX), R11",
 		"DECQ pixelTile_tiles(BX)",
@@ -114,25 +115,25 @@ func pixelTile(s *asm, rows int) {
 	)
 }
 
-func advance(s *asm, rows, words int) {
-	s.op("ADDQ $%d, DI", 128*words)
-	s.op("ADDQ $%d, SI", 4*words)
+func advance(s *asm.File, rows, words int) {
+	s.Op("ADDQ $%d, DI", 128*words)
+	s.Op("ADDQ $%d, SI", 4*words)
 	if rows > 7 {
-		s.op("ADDQ $%d, R8", 4*words)
+		s.Op("ADDQ $%d, R8", 4*words)
 	}
 }
 
 // pixelStep multiplies word u of each pixel by the weights of 32 channels.
-func pixelStep(s *asm, rows, u int) {
-	s.op("VMOVDQU32 %d(DI), Z28", 128*u)
-	s.op("VMOVDQU32 %d(DI), Z29", 128*u+64)
+func pixelStep(s *asm.File, rows, u int) {
+	s.Op("VMOVDQU32 %d(DI), Z28", 128*u)
+	s.Op("VMOVDQU32 %d(DI), Z29", 128*u+64)
 	for i := range rows {
 		base := []string{"SI", "R8"}[i/7]
 		at := []string{"", "(AX*1)", "(AX*2)", "(R9*1)", "(AX*4)", "(R10*1)", "(R9*2)"}[i%7]
 		a := 30 + i%2
-		s.op("VPBROADCASTD %d(%s)%s, Z%d", 4*u, base, at, a)
-		s.op("VPDPBUSD Z28, Z%d, Z%d", a, 2*i)
-		s.op("VPDPBUSD Z29, Z%d, Z%d", a, 2*i+1)
+		s.Op("VPBROADCASTD %d(%s)%s, Z%d", 4*u, base, at, a)
+		s.Op("VPDPBUSD Z28, Z%d, Z%d", a, 2*i)
+		s.Op("VPDPBUSD Z29, Z%d, Z%d", a, 2*i+1)
 	}
 }
 
@@ -141,121 +142,121 @@ func pixelStep(s *asm, rows, u int) {
 // too small, and NaN, which become an integer that packing saturates. Four registers from number
 // free on are overwritten; the second is left with the zero point and the third with what flips
 // bytes.
-func scaleSums(s *asm, t string, n, vectors, free int) {
-	s.op("MOVQ (%s_at+pixelScale_scale)(BX), R12", t)
-	s.op("CMPL (%s_at+pixelScale_twice)(BX), $0", t)
-	s.op("JNE twice")
+func scaleSums(s *asm.File, t string, n, vectors, free int) {
+	s.Op("MOVQ (%s_at+pixelScale_scale)(BX), R12", t)
+	s.Op("CMPL (%s_at+pixelScale_twice)(BX), $0", t)
+	s.Op("JNE twice")
 	for i := range n {
-		s.op("VCVTDQ2PS Z%d, Z%d", i, i)
-		s.op("VMULPS %d(R12), Z%d, Z%d", 64*(i%vectors), i, i)
-		s.op("VCVTPS2DQ Z%d, Z%d", i, i)
+		s.Op("VCVTDQ2PS Z%d, Z%d", i, i)
+		s.Op("VMULPS %d(R12), Z%d, Z%d", 64*(i%vectors), i, i)
+		s.Op("VCVTPS2DQ Z%d, Z%d", i, i)
 	}
-	s.op("JMP pack")
-	s.label("twice")
-	s.op("VBROADCASTSS (%s_at+pixelScale_lo)(BX), Z%d", t, free)
-	s.op("VBROADCASTSS (%s_at+pixelScale_hi)(BX), Z%d", t, free+1)
-	s.op("VBROADCASTSS (%s_at+pixelScale_zero)(BX), Z%d", t, free+2)
-	s.op("MOVQ (%s_at+pixelScale_thenScale)(BX), SI", t)
-	s.op("MOVQ (%s_at+pixelScale_thenBias)(BX), DI", t)
+	s.Op("JMP pack")
+	s.Label("twice")
+	s.Op("VBROADCASTSS (%s_at+pixelScale_lo)(BX), Z%d", t, free)
+	s.Op("VBROADCASTSS (%s_at+pixelScale_hi)(BX), Z%d", t, free+1)
+	s.Op("VBROADCASTSS (%s_at+pixelScale_zero)(BX), Z%d", t, free+2)
+	s.Op("MOVQ (%s_at+pixelScale_thenScale)(BX), SI", t)
+	s.Op("MOVQ (%s_at+pixelScale_thenBias)(BX), DI", t)
 	for j := range vectors {
-		s.op("VMOVUPS %d(SI), Z%d", 64*j, free+3)
+		s.Op("VMOVUPS %d(SI), Z%d", 64*j, free+3)
 		for i := j; i < n; i += vectors {
-			s.op("VCVTDQ2PS Z%d, Z%d", i, i)
-			s.op("VMULPS %d(R12), Z%d, Z%d", 64*j, i, i)
-			s.op("VMAXPS Z%d, Z%d, Z%d", free, i, i)
-			s.op("VMINPS Z%d, Z%d, Z%d", free+1, i, i)
-			s.op("VRNDSCALEPS $8, Z%d, Z%d", i, i)
-			s.op("VADDPS Z%d, Z%d, Z%d", free+2, i, i)
-			s.op("VFMADD213PS %d(DI), Z%d, Z%d", 64*j, free+3, i)
-			s.op("VCVTPS2DQ Z%d, Z%d", i, i)
+			s.Op("VCVTDQ2PS Z%d, Z%d", i, i)
+			s.Op("VMULPS %d(R12), Z%d, Z%d", 64*j, i, i)
+			s.Op("VMAXPS Z%d, Z%d, Z%d", free, i, i)
+			s.Op("VMINPS Z%d, Z%d, Z%d", free+1, i, i)
+			s.Op("VRNDSCALEPS $8, Z%d, Z%d", i, i)
+			s.Op("VADDPS Z%d, Z%d, Z%d", free+2, i, i)
+			s.Op("VFMADD213PS %d(DI), Z%d, Z%d", 64*j, free+3, i)
+			s.Op("VCVTPS2DQ Z%d, Z%d", i, i)
 		}
 	}
-	s.label("pack")
-	s.op("VPBROADCASTD (%s_at+pixelScale_offset)(BX), Z%d", t, free+1)
-	s.op("VPBROADCASTD (%s_at+pixelScale_flip)(BX), Z%d", t, free+2)
+	s.Label("pack")
+	s.Op("VPBROADCASTD (%s_at+pixelScale_offset)(BX), Z%d", t, free+1)
+	s.Op("VPBROADCASTD (%s_at+pixelScale_flip)(BX), Z%d", t, free+2)
 }
 
 // packRow makes saturated numbers of 16 bits with the zero point of two registers.
-func packRow(s *asm, first, second, free int) {
-	s.op("VPACKSSDW Z%d, Z%d, Z%d", second, first, first)
-	s.op("VPADDSW Z%d, Z%d, Z%d", free+1, first, first)
+func packRow(s *asm.File, first, second, free int) {
+	s.Op("VPACKSSDW Z%d, Z%d, Z%d", second, first, first)
+	s.Op("VPADDSW Z%d, Z%d, Z%d", free+1, first, first)
 }
 
 // pixelStore writes the bytes of a tile, two pixels a register.
-func pixelStore(s *asm, rows int) {
-	s.op("VMOVDQU32 ·pixelOrder<>(SB), Z31")
+func pixelStore(s *asm.File, rows int) {
+	s.Op("VMOVDQU32 ·pixelOrder<>(SB), Z31")
 	for i := 0; i < rows; i += 2 {
 		next := min(i+1, rows-1)
 		packRow(s, 2*i, 2*i+1, 28)
 		if next > i {
 			packRow(s, 2*next, 2*next+1, 28)
 		}
-		s.op("VPACKUSWB Z%d, Z%d, Z%d", 2*next, 2*i, 2*i)
-		s.op("VPXORD Z30, Z%d, Z%d", 2*i, 2*i)
-		s.op("VPERMD Z%d, Z31, Z%d", 2*i, 2*i)
+		s.Op("VPACKUSWB Z%d, Z%d, Z%d", 2*next, 2*i, 2*i)
+		s.Op("VPXORD Z30, Z%d, Z%d", 2*i, 2*i)
+		s.Op("VPERMD Z%d, Z31, Z%d", 2*i, 2*i)
 	}
-	s.ops("MOVQ pixelTile_ldd(BX), R8", "MOVQ R11, R12", "CMPL pixelTile_mask(BX), $-1", "JNE part")
+	s.Ops("MOVQ pixelTile_ldd(BX), R8", "MOVQ R11, R12", "CMPL pixelTile_mask(BX), $-1", "JNE part")
 	for _, masked := range []bool{false, true} {
 		for i := 0; i < rows; i += 2 {
 			if masked {
-				s.op("VMOVDQU8 Y%d, K1, (R12)", 2*i)
+				s.Op("VMOVDQU8 Y%d, K1, (R12)", 2*i)
 			} else {
-				s.op("VMOVDQU8 Y%d, (R12)", 2*i)
+				s.Op("VMOVDQU8 Y%d, (R12)", 2*i)
 			}
 			if i+1 == rows {
 				break
 			}
 			if masked {
-				s.op("VEXTRACTI64X4 $1, Z%d, Y%d", 2*i, 2*i)
-				s.op("VMOVDQU8 Y%d, K1, (R12)(R8*1)", 2*i)
+				s.Op("VEXTRACTI64X4 $1, Z%d, Y%d", 2*i, 2*i)
+				s.Op("VMOVDQU8 Y%d, K1, (R12)(R8*1)", 2*i)
 			} else {
-				s.op("VEXTRACTI64X4 $1, Z%d, (R12)(R8*1)", 2*i)
+				s.Op("VEXTRACTI64X4 $1, Z%d, (R12)(R8*1)", 2*i)
 			}
 			if i+2 < rows {
-				s.op("LEAQ (R12)(R8*2), R12")
+				s.Op("LEAQ (R12)(R8*2), R12")
 			}
 		}
 		if !masked {
-			s.op("JMP stored")
-			s.label("part")
+			s.Op("JMP stored")
+			s.Label("part")
 		}
 	}
-	s.label("stored")
+	s.Label("stored")
 }
 
 // depthwiseBytes writes the sums over the window of each channel, 64 at a time: the bytes of four
 // elements of the window become words, each of one channel.
-func depthwiseBytes(s *asm) {
-	s.text("depthwiseBytes", "t *pixelLines", 8, "computes t as a convolution.")
-	s.ops("MOVQ t+0(FP), BX", "KMOVQ pixelLines_mask(BX), K1")
-	s.ops(
+func depthwiseBytes(s *asm.File) {
+	s.Func("depthwiseBytes", "t *pixelLines", 8, "computes t as a convolution.")
+	s.Ops("MOVQ t+0(FP), BX", "KMOVQ pixelLines_mask(BX), K1")
+	s.Ops(
 		"MOVQ pixelLines_src(BX), R13",
 		"MOVQ R13, pixelLines_srcAt(BX)",
 		"MOVQ pixelLines_dst(BX), R11",
 		"MOVQ R11, pixelLines_dstAt(BX)",
 	)
-	s.label("line")
-	s.ops(
+	s.Label("line")
+	s.Ops(
 		"MOVQ pixelLines_srcAt(BX), R13",
 		"MOVQ pixelLines_dstAt(BX), R11",
 		"MOVQ pixelLines_pixels(BX), DX",
 	)
-	s.label("pixel")
-	s.ops(
+	s.Label("pixel")
+	s.Ops(
 		"MOVQ (pixelLines_at+pixelScale_add)(BX), R12",
 		"MOVQ pixelLines_taps(BX), R8",
 		"MOVQ pixelLines_w(BX), R9",
 		"MOVQ pixelLines_groups(BX), CX",
 	)
 	for i := range 4 {
-		s.op("VMOVDQU32 %d(R12), Z%d", 64*i, i)
+		s.Op("VMOVDQU32 %d(R12), Z%d", 64*i, i)
 	}
-	s.label("group")
+	s.Label("group")
 	for i := range 4 {
-		s.op("MOVQ %d(R8), R10", 8*i)
-		s.op("VMOVDQU32 (R13)(R10*1), Z%d", 4+i)
+		s.Op("MOVQ %d(R8), R10", 8*i)
+		s.Op("VMOVDQU32 (R13)(R10*1), Z%d", 4+i)
 	}
-	s.ops(
+	s.Ops(
 		"VPUNPCKLBW Z5, Z4, Z8",
 		"VPUNPCKHBW Z5, Z4, Z9",
 		"VPUNPCKLBW Z7, Z6, Z10",
@@ -266,19 +267,19 @@ func depthwiseBytes(s *asm) {
 		"VPUNPCKHWD Z11, Z9, Z15",
 	)
 	for i := range 4 {
-		s.op("VPDPBUSD %d(R9), Z%d, Z%d", 64*i, 12+i, i)
+		s.Op("VPDPBUSD %d(R9), Z%d, Z%d", 64*i, 12+i, i)
 	}
-	s.ops("ADDQ $32, R8", "ADDQ $256, R9", "DECQ CX", "JNZ group")
+	s.Ops("ADDQ $32, R8", "ADDQ $256, R9", "DECQ CX", "JNZ group")
 	scaleSums(s, "pixelLines", 4, 4, 28)
 	packRow(s, 0, 1, 28)
 	packRow(s, 2, 3, 28)
-	s.ops("VPACKUSWB Z2, Z0, Z0", "VPXORD Z30, Z0, Z0", "VMOVDQU8 Z0, K1, (R11)")
+	s.Ops("VPACKUSWB Z2, Z0, Z0", "VPXORD Z30, Z0, Z0", "VMOVDQU8 Z0, K1, (R11)")
 	nextPixel(s)
 }
 
 // nextPixel ends the loops over the pixels of a line and over lines.
-func nextPixel(s *asm) {
-	s.ops(
+func nextPixel(s *asm.File) {
+	s.Ops(
 		"ADDQ pixelLines_step(BX), R13",
 		"ADDQ pixelLines_ldd(BX), R11",
 		"DECQ DX",
@@ -295,30 +296,30 @@ func nextPixel(s *asm) {
 }
 
 // maxBytes writes the greatest bytes of windows, 64 channels at a time.
-func maxBytes(s *asm) {
-	s.text("maxBytes", "t *pixelLines", 8, "computes t as a pooling: taps are groups.")
-	s.ops(
+func maxBytes(s *asm.File) {
+	s.Func("maxBytes", "t *pixelLines", 8, "computes t as a pooling: taps are groups.")
+	s.Ops(
 		"MOVQ t+0(FP), BX",
 		"KMOVQ pixelLines_mask(BX), K1",
 		"VPBROADCASTD (pixelLines_at+pixelScale_flip)(BX), Z30",
 	)
-	s.ops(
+	s.Ops(
 		"MOVQ pixelLines_src(BX), R13",
 		"MOVQ R13, pixelLines_srcAt(BX)",
 		"MOVQ pixelLines_dst(BX), R11",
 		"MOVQ R11, pixelLines_dstAt(BX)",
 	)
-	s.label("line")
-	s.ops(
+	s.Label("line")
+	s.Ops(
 		"MOVQ pixelLines_srcAt(BX), R13",
 		"MOVQ pixelLines_dstAt(BX), R11",
 		"MOVQ pixelLines_pixels(BX), DX",
 	)
-	s.label("pixel")
-	s.ops("MOVQ pixelLines_taps(BX), R8", "MOVQ pixelLines_groups(BX), CX", "VPXORD Z0, Z0, Z0")
-	s.label("group")
-	s.ops("MOVQ (R8), R10", "VPMAXUB (R13)(R10*1), Z0, Z0", "ADDQ $8, R8", "DECQ CX", "JNZ group")
-	s.ops("VPXORD Z30, Z0, Z0", "VMOVDQU8 Z0, K1, (R11)")
+	s.Label("pixel")
+	s.Ops("MOVQ pixelLines_taps(BX), R8", "MOVQ pixelLines_groups(BX), CX", "VPXORD Z0, Z0, Z0")
+	s.Label("group")
+	s.Ops("MOVQ (R8), R10", "VPMAXUB (R13)(R10*1), Z0, Z0", "ADDQ $8, R8", "DECQ CX", "JNZ group")
+	s.Ops("VPXORD Z30, Z0, Z0", "VMOVDQU8 Z0, K1, (R11)")
 	nextPixel(s)
 }
 
@@ -327,31 +328,31 @@ func maxBytes(s *asm) {
 // of each. R10, R11 and R13 are the rows of the image, AX the column in them, CX the distance of
 // columns, R8 the result and DX the pixels left. Signed bytes become unsigned ones as they are
 // read.
-func depthwiseThree(s *asm, stride int, signed bool) {
+func depthwiseThree(s *asm.File, stride int, signed bool) {
 	kind := map[bool]string{true: "Signed"}[signed]
-	s.text(
+	s.Func(
 		fmt.Sprintf("depthwiseThree%s%d", kind, stride),
 		"t *pixelThree",
 		8,
 		fmt.Sprintf("computes t with a stride of %d.", stride),
 	)
-	s.ops(
+	s.Ops(
 		"MOVQ t+0(FP), BX",
 		"KMOVQ pixelThree_mask(BX), K1",
 		"MOVQ pixelThree_w(BX), R9",
 		"MOVQ pixelThree_column(BX), CX",
 	)
 	for i := range 12 {
-		s.op("VMOVDQU32 %d(R9), Z%d", 64*i, 20+i)
+		s.Op("VMOVDQU32 %d(R9), Z%d", 64*i, 20+i)
 	}
-	s.ops(
+	s.Ops(
 		"MOVQ pixelThree_rows(BX), R9",
 		"MOVQ R9, pixelThree_rowsAt(BX)",
 		"MOVQ pixelThree_dst(BX), R8",
 		"MOVQ R8, pixelThree_dstAt(BX)",
 	)
-	s.label("line")
-	s.ops(
+	s.Label("line")
+	s.Ops(
 		"MOVQ pixelThree_rowsAt(BX), R9",
 		"MOVQ (R9), R10",
 		"MOVQ 8(R9), R11",
@@ -363,51 +364,51 @@ func depthwiseThree(s *asm, stride int, signed bool) {
 		"JZ image",
 	)
 	padColumn(s, 4)
-	s.op("JMP begin")
-	s.label("image")
+	s.Op("JMP begin")
+	s.Label("image")
 	column(s, 4, signed)
-	s.label("begin")
+	s.Label("begin")
 	if stride == 1 {
 		column(s, 8, signed)
 	}
-	s.label("pixel")
+	s.Label("pixel")
 	if stride == 2 {
 		column(s, 8, signed)
 	}
-	s.ops("CMPQ DX, $1", "JNE inside", "TESTL $2, pixelThree_pads(BX)", "JZ inside")
+	s.Ops("CMPQ DX, $1", "JNE inside", "TESTL $2, pixelThree_pads(BX)", "JZ inside")
 	padColumn(s, 12)
-	s.op("JMP sums")
-	s.label("inside")
+	s.Op("JMP sums")
+	s.Label("inside")
 	column(s, 12, signed)
-	s.label("sums")
-	s.op("MOVQ (pixelThree_at+pixelScale_add)(BX), R12")
+	s.Label("sums")
+	s.Op("MOVQ (pixelThree_at+pixelScale_add)(BX), R12")
 	for i := range 4 {
-		s.op("VMOVDQU32 %d(R12), Z%d", 64*i, i)
+		s.Op("VMOVDQU32 %d(R12), Z%d", 64*i, i)
 	}
 	for k := range 3 {
 		for i := range 4 {
-			s.op("VPDPBUSD Z%d, Z%d, Z%d", 20+4*k+i, 4+4*k+i, i)
+			s.Op("VPDPBUSD Z%d, Z%d, Z%d", 20+4*k+i, 4+4*k+i, i)
 		}
 	}
-	s.ops("MOVL pixelThree_shift(BX), R9", "TESTL R9, R9", "JZ whole", "VPBROADCASTD R9, Z16")
+	s.Ops("MOVL pixelThree_shift(BX), R9", "TESTL R9, R9", "JZ whole", "VPBROADCASTD R9, Z16")
 	for k := range 3 {
 		for i := range 4 {
-			s.op("VPDPBUSD Z16, Z%d, Z%d", 4+4*k+i, i)
+			s.Op("VPDPBUSD Z16, Z%d, Z%d", 4+4*k+i, i)
 		}
 	}
-	s.label("whole")
+	s.Label("whole")
 	for i := range 4 {
 		if stride == 1 {
-			s.op("VMOVDQA64 Z%d, Z%d", 8+i, 4+i)
-			s.op("VMOVDQA64 Z%d, Z%d", 12+i, 8+i)
+			s.Op("VMOVDQA64 Z%d, Z%d", 8+i, 4+i)
+			s.Op("VMOVDQA64 Z%d, Z%d", 12+i, 8+i)
 		} else {
-			s.op("VMOVDQA64 Z%d, Z%d", 12+i, 4+i)
+			s.Op("VMOVDQA64 Z%d, Z%d", 12+i, 4+i)
 		}
 	}
 	scaleSums(s, "pixelThree", 4, 4, 16)
 	packRow(s, 0, 1, 16)
 	packRow(s, 2, 3, 16)
-	s.ops(
+	s.Ops(
 		"VPACKUSWB Z2, Z0, Z0",
 		"VPXORD Z18, Z0, Z0",
 		"VMOVDQU8 Z0, K1, (R8)",
@@ -415,8 +416,8 @@ func depthwiseThree(s *asm, stride int, signed bool) {
 		"DECQ DX",
 		"JNZ pixel",
 	)
-	s.op("ADDQ $%d, pixelThree_rowsAt(BX)", 8*stride)
-	s.ops(
+	s.Op("ADDQ $%d, pixelThree_rowsAt(BX)", 8*stride)
+	s.Ops(
 		"MOVQ pixelThree_nextDst(BX), R9",
 		"ADDQ R9, pixelThree_dstAt(BX)",
 		"DECQ pixelThree_lines(BX)",
@@ -428,29 +429,29 @@ func depthwiseThree(s *asm, stride int, signed bool) {
 
 // column makes words of the bytes of a column of three rows, 64 channels, in four registers; the
 // weights of the fourth byte are 0.
-func column(s *asm, to int, signed bool) {
+func column(s *asm.File, to int, signed bool) {
 	for i, row := range []string{"R10", "R11", "R13"} {
-		s.op("VMOVDQU8.Z (%s)(AX*1), K1, Z%d", row, 16+i)
+		s.Op("VMOVDQU8.Z (%s)(AX*1), K1, Z%d", row, 16+i)
 		if signed {
-			s.op("VPXORD.BCST pixelThree_flip(BX), Z%d, Z%d", 16+i, 16+i)
+			s.Op("VPXORD.BCST pixelThree_flip(BX), Z%d, Z%d", 16+i, 16+i)
 		}
 	}
-	s.ops(
+	s.Ops(
 		"ADDQ CX, AX",
 		"VPUNPCKLBW Z17, Z16, Z19",
 		"VPUNPCKHBW Z17, Z16, Z16",
 		"VPUNPCKLBW Z18, Z18, Z17",
 		"VPUNPCKHBW Z18, Z18, Z18",
 	)
-	s.op("VPUNPCKLWD Z17, Z19, Z%d", to)
-	s.op("VPUNPCKHWD Z17, Z19, Z%d", to+1)
-	s.op("VPUNPCKLWD Z18, Z16, Z%d", to+2)
-	s.op("VPUNPCKHWD Z18, Z16, Z%d", to+3)
+	s.Op("VPUNPCKLWD Z17, Z19, Z%d", to)
+	s.Op("VPUNPCKHWD Z17, Z19, Z%d", to+1)
+	s.Op("VPUNPCKLWD Z18, Z16, Z%d", to+2)
+	s.Op("VPUNPCKHWD Z18, Z16, Z%d", to+3)
 }
 
 // padColumn is a column of padding.
-func padColumn(s *asm, to int) {
+func padColumn(s *asm.File, to int) {
 	for i := range 4 {
-		s.op("VPBROADCASTD pixelThree_pad(BX), Z%d", to+i)
+		s.Op("VPBROADCASTD pixelThree_pad(BX), Z%d", to+i)
 	}
 }

@@ -1,6 +1,10 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/weirgpu/weir/internal/asm"
+)
 
 // smallPlanes writes the depthwise kernel for 3x3 taps and a border of one zero, which masks make.
 // Registers: BX the arguments, SI and DI the columns of a vector in the input and the output, R8
@@ -9,9 +13,9 @@ import "fmt"
 // output to the residual, DX the rows left. Vectors 16 to 24 are the weights, 5 to 7 the bias and
 // the limits, 0 to 2 the sums of three output rows: of the one before that of the input, of the
 // same and of the next. Vector 3 is zero.
-func smallPlanes(s *asm) {
-	s.text("smallPlanesAVX512", "t *smallPlanes", 8, "computes t.")
-	s.ops(
+func smallPlanes(s *asm.File) {
+	s.Func("smallPlanesAVX512", "t *smallPlanes", 8, "computes t.")
+	s.Ops(
 		"MOVQ t+0(FP), BX",
 		"MOVQ smallPlanes_src(BX), SI",
 		"MOVQ smallPlanes_dst(BX), DI",
@@ -26,20 +30,20 @@ func smallPlanes(s *asm) {
 		"VPXORD Z3, Z3, Z3",
 		"VPXORD Z5, Z5, Z5",
 	)
-	s.label("plane")
+	s.Label("plane")
 	for i := range 9 {
-		s.op("VBROADCASTSS %d(R8), Z%d", 4*i, 16+i)
+		s.Op("VBROADCASTSS %d(R8), Z%d", 4*i, 16+i)
 	}
-	s.ops("ADDQ $36, R8", "TESTQ R9, R9", "JZ unbiased", "VBROADCASTSS (R9), Z5", "ADDQ $4, R9")
-	s.label("unbiased")
-	s.ops("MOVQ smallPlanes_masks(BX), R11", "MOVQ (smallPlanes_masks+8)(BX), R12")
+	s.Ops("ADDQ $36, R8", "TESTQ R9, R9", "JZ unbiased", "VBROADCASTSS (R9), Z5", "ADDQ $4, R9")
+	s.Label("unbiased")
+	s.Ops("MOVQ smallPlanes_masks(BX), R11", "MOVQ (smallPlanes_masks+8)(BX), R12")
 	smallVector(s, true)
-	s.ops("DECQ R12", "JZ done")
-	s.label("vector")
+	s.Ops("DECQ R12", "JZ done")
+	s.Label("vector")
 	smallVector(s, false)
-	s.ops("DECQ R12", "JNZ vector")
-	s.label("done")
-	s.ops(
+	s.Ops("DECQ R12", "JNZ vector")
+	s.Label("done")
+	s.Ops(
 		"ADDQ smallPlanes_srcSkip(BX), SI",
 		"ADDQ smallPlanes_dstSkip(BX), DI",
 		"DECQ R10",
@@ -52,55 +56,55 @@ func smallPlanes(s *asm) {
 // smallVector computes a vector of columns. What is left of the first one comes from the vector
 // itself: a load would reach before the plane, where a page may be missing, and though the mask
 // forbids the fault, some processors take hundreds of cycles to see that.
-func smallVector(s *asm, first bool) {
+func smallVector(s *asm.File, first bool) {
 	name := func(label string) string { return fmt.Sprintf("%s%t", label, first) }
 	for i := range 4 {
-		s.op("KMOVW %d(R11), K%d", 2*i, 1+i)
+		s.Op("KMOVW %d(R11), K%d", 2*i, 1+i)
 	}
-	s.ops("MOVQ SI, R15", "MOVQ DI, AX", "MOVQ smallPlanes_rows(BX), DX")
+	s.Ops("MOVQ SI, R15", "MOVQ DI, AX", "MOVQ smallPlanes_rows(BX), DX")
 	smallRow(s, []int{1, 2}, first)
-	s.ops("DECQ DX", "JZ "+name("last"))
-	s.label(name("row"))
-	s.ops("ADDQ R13, R15", "VMOVAPS Z1, Z0", "VMOVAPS Z2, Z1")
+	s.Ops("DECQ DX", "JZ "+name("last"))
+	s.Label(name("row"))
+	s.Ops("ADDQ R13, R15", "VMOVAPS Z1, Z0", "VMOVAPS Z2, Z1")
 	smallRow(s, []int{0, 1, 2}, first)
 	smallFinish(s, 0, name("above"))
-	s.ops("ADDQ R13, AX", "DECQ DX", "JNZ "+name("row"))
-	s.label(name("last"))
+	s.Ops("ADDQ R13, AX", "DECQ DX", "JNZ "+name("row"))
+	s.Label(name("last"))
 	smallFinish(s, 1, name("same"))
-	s.ops("ADDQ $64, SI", "ADDQ $64, DI", "ADDQ $planeMask__size, R11")
+	s.Ops("ADDQ $64, SI", "ADDQ $64, DI", "ADDQ $planeMask__size, R11")
 }
 
 // smallRow adds a row of the input to the sums of output rows; those of the next row begin with the
 // bias, and so do those of the same row when there was no row before.
-func smallRow(s *asm, sums []int, first bool) {
+func smallRow(s *asm.File, sums []int, first bool) {
 	for kx := range 3 {
 		if kx == 0 && first {
 			continue
 		}
-		s.op("VMOVUPS.Z %d(R15), K%d, Z%d", 4*(kx-1), 1+kx, 8+kx)
+		s.Op("VMOVUPS.Z %d(R15), K%d, Z%d", 4*(kx-1), 1+kx, 8+kx)
 	}
 	if first {
-		s.op("VALIGND $15, Z3, Z9, Z8")
+		s.Op("VALIGND $15, Z3, Z9, Z8")
 	}
 	if sums[0] == 1 {
-		s.op("VMOVAPS Z5, Z1")
+		s.Op("VMOVAPS Z5, Z1")
 	}
-	s.op("VMOVAPS Z5, Z2")
+	s.Op("VMOVAPS Z5, Z2")
 	for kx := range 3 {
 		for _, sum := range sums {
-			s.op("VFMADD231PS Z%d, Z%d, Z%d", 8+kx, 16+3*(2-sum)+kx, sum)
+			s.Op("VFMADD231PS Z%d, Z%d, Z%d", 8+kx, 16+3*(2-sum)+kx, sum)
 		}
 	}
 }
 
 // smallFinish applies the epilogue to the sums of a row and stores it.
-func smallFinish(s *asm, sum int, plain string) {
-	s.ops("TESTL $const_flagResidual, smallPlanes_flags(BX)")
-	s.op("JZ %s", plain)
-	s.ops("VMOVUPS.Z (AX)(CX*1), K4, Z8")
-	s.op("VADDPS Z8, Z%[1]d, Z%[1]d", sum)
-	s.label(plain)
-	s.op("VMAXPS Z%[1]d, Z6, Z%[1]d", sum)
-	s.op("VMINPS Z%[1]d, Z7, Z%[1]d", sum)
-	s.op("VMOVUPS Z%d, K4, (AX)", sum)
+func smallFinish(s *asm.File, sum int, plain string) {
+	s.Ops("TESTL $const_flagResidual, smallPlanes_flags(BX)")
+	s.Op("JZ %s", plain)
+	s.Ops("VMOVUPS.Z (AX)(CX*1), K4, Z8")
+	s.Op("VADDPS Z8, Z%[1]d, Z%[1]d", sum)
+	s.Label(plain)
+	s.Op("VMAXPS Z%[1]d, Z6, Z%[1]d", sum)
+	s.Op("VMINPS Z%[1]d, Z7, Z%[1]d", sum)
+	s.Op("VMOVUPS Z%d, K4, (AX)", sum)
 }

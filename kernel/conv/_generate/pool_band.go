@@ -1,6 +1,10 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/weirgpu/weir/internal/asm"
+)
 
 // Registers of the pooling kernels: BX the arguments, DI the output, R8 the plane, R10 the output
 // row and R11 how many are left, SI the first column under the first output of a vector, R12 its
@@ -8,18 +12,18 @@ import "fmt"
 // them are left and R15 how far apart they are. Z0 is the result, K7 where no NaN was seen.
 
 // poolBand writes the pooling of rows of planes, a vector of outputs at a time.
-func poolBand(s *asm, largest bool, stride int) {
+func poolBand(s *asm.File, largest bool, stride int) {
 	kind := "Mean"
 	if largest {
 		kind = "Max"
 	}
-	s.text(
+	s.Func(
 		fmt.Sprintf("pool%sS%dAVX512", kind, stride),
 		"t *poolBand",
 		8,
 		fmt.Sprintf("computes t with a stride of %d of the columns.", stride),
 	)
-	s.ops(
+	s.Ops(
 		"MOVQ t+0(FP), BX",
 		"MOVQ poolBand_cols(BX), CX",
 		"ANDQ $15, CX",
@@ -36,24 +40,24 @@ func poolBand(s *asm, largest bool, stride int) {
 		"MOVQ poolBand_dst(BX), DI",
 	)
 	if stride == 2 {
-		s.ops("VMOVUPS ·evenLanes<>(SB), Z4", "VPSUBD Z7, Z4, Z5")
+		s.Ops("VMOVUPS ·evenLanes<>(SB), Z4", "VPSUBD Z7, Z4, Z5")
 	}
-	s.label("plane")
-	s.ops("MOVQ poolBand_rows(BX), R10", "MOVQ (poolBand_rows+8)(BX), R11")
-	s.label("row")
-	s.ops(
+	s.Label("plane")
+	s.Ops("MOVQ poolBand_rows(BX), R10", "MOVQ (poolBand_rows+8)(BX), R11")
+	s.Label("row")
+	s.Ops(
 		"MOVQ poolRow_at(R10), SI",
 		"ADDQ R8, SI",
 		"MOVQ poolBand_taps(BX), R12",
 		"MOVQ poolBand_cols(BX), DX",
 	)
-	s.label("vector")
+	s.Label("vector")
 	if largest && stride == 2 {
 		poolThree(s)
 	}
-	s.ops("VMOVAPS Z6, Z0", "KXNORW K7, K7, K7", "MOVQ SI, R13", "MOVQ poolBand_width(BX), CX")
-	s.label("tap")
-	s.ops(
+	s.Ops("VMOVAPS Z6, Z0", "KXNORW K7, K7, K7", "MOVQ SI, R13", "MOVQ poolBand_width(BX), CX")
+	s.Label("tap")
+	s.Ops(
 		"MOVQ poolRow_n(R10), AX",
 		"TESTQ AX, AX",
 		"JZ next",
@@ -61,14 +65,14 @@ func poolBand(s *asm, largest bool, stride int) {
 		"KMOVW poolTap_load(R12), K1",
 	)
 	poolTaps(s, largest, stride)
-	s.label("next")
-	s.op("ADDQ $poolTap__size, R12")
-	s.op("ADDQ $%d, R13", 4*stride)
-	s.ops("DECQ CX", "JNZ tap")
+	s.Label("next")
+	s.Op("ADDQ $poolTap__size, R12")
+	s.Op("ADDQ $%d, R13", 4*stride)
+	s.Ops("DECQ CX", "JNZ tap")
 	if largest {
-		s.ops("KNOTW K7, K7", "VMOVAPS Z7, K7, Z0")
+		s.Ops("KNOTW K7, K7", "VMOVAPS Z7, K7, Z0")
 	} else {
-		s.ops(
+		s.Ops(
 			"MOVQ poolBand_cols(BX), AX",
 			"SUBQ DX, AX",
 			"MOVQ poolBand_columns(BX), R9",
@@ -78,14 +82,14 @@ func poolBand(s *asm, largest bool, stride int) {
 			"VDIVPS Z8, Z0, Z0",
 		)
 	}
-	s.label("store")
-	s.ops("CMPQ DX, $16", "JLT part", "VMOVUPS Z0, (DI)", "ADDQ $64, DI")
-	s.op("ADDQ $%d, SI", 64*stride)
-	s.ops("SUBQ $16, DX", "JNZ vector", "JMP done")
-	s.label("part")
-	s.ops("VMOVUPS Z0, K5, (DI)", "LEAQ (DI)(DX*4), DI")
-	s.label("done")
-	s.ops(
+	s.Label("store")
+	s.Ops("CMPQ DX, $16", "JLT part", "VMOVUPS Z0, (DI)", "ADDQ $64, DI")
+	s.Op("ADDQ $%d, SI", 64*stride)
+	s.Ops("SUBQ $16, DX", "JNZ vector", "JMP done")
+	s.Label("part")
+	s.Ops("VMOVUPS Z0, K5, (DI)", "LEAQ (DI)(DX*4), DI")
+	s.Label("done")
+	s.Ops(
 		"ADDQ $poolRow__size, R10",
 		"DECQ R11",
 		"JNZ row",
@@ -100,8 +104,8 @@ func poolBand(s *asm, largest bool, stride int) {
 // poolThree writes the largest of windows of three columns, first down the rows, then along them,
 // as long as there is no NaN: with one, all is done anew, tap by tap. What column 2 sees of a
 // vector is what column 0 does one output on, and for the last output one column more.
-func poolThree(s *asm) {
-	s.ops(
+func poolThree(s *asm.File) {
+	s.Ops(
 		"CMPQ poolBand_three(BX), $0",
 		"JEQ each",
 		"MOVQ poolRow_n(R10), AX",
@@ -120,21 +124,21 @@ func poolThree(s *asm) {
 	)
 	for _, further := range []bool{true, false} {
 		name := map[bool]string{true: "further", false: "down"}[further]
-		s.label(name)
-		s.ops(
+		s.Label(name)
+		s.Ops(
 			"VMOVAPS Z6, Z1", "VMOVAPS Z6, Z2", "VMOVUPS (R9), K1, Z1", "VMOVUPS 64(R9), K2, Z2",
 			"VMAXPS Z1, Z0, Z0", "VMAXPS Z2, Z8, Z8", "VCMPPS $7, Z1, Z2, K7, K7",
 		)
 		if further {
-			s.ops("VBROADCASTSS 128(R9), Z3", "VMAXPS Z3, Z9, Z9", "VCMPPS $7, Z3, Z3, K7, K7")
+			s.Ops("VBROADCASTSS 128(R9), Z3", "VMAXPS Z3, Z9, Z9", "VCMPPS $7, Z3, Z3, K7, K7")
 		}
-		s.ops("ADDQ R15, R9", "DECQ AX", "JNZ "+name)
+		s.Ops("ADDQ R15, R9", "DECQ AX", "JNZ "+name)
 		if further {
-			s.op("JMP along")
+			s.Op("JMP along")
 		}
 	}
-	s.label("along")
-	s.ops(
+	s.Label("along")
+	s.Ops(
 		"KORTESTW K7, K7",
 		"JCC each",
 		"VMOVAPS Z0, Z3",
@@ -146,24 +150,24 @@ func poolThree(s *asm) {
 		"ADDQ $(2*poolTap__size), R12",
 		"JMP store",
 	)
-	s.label("each")
+	s.Label("each")
 }
 
 // poolTaps writes the loop over the rows of one tap, for a stride of 2 of two neighbouring taps, of
 // which the second may see nothing.
-func poolTaps(s *asm, largest bool, stride int) {
+func poolTaps(s *asm.File, largest bool, stride int) {
 	if stride == 1 {
-		s.label("load")
+		s.Label("load")
 		if largest {
-			s.op("VMOVUPS.Z (R9), K1, Z1")
+			s.Op("VMOVUPS.Z (R9), K1, Z1")
 			poolTake(s, largest, 1, 1)
 		} else {
-			s.op("VADDPS (R9), Z0, K1, Z0")
+			s.Op("VADDPS (R9), Z0, K1, Z0")
 		}
-		s.ops("ADDQ R15, R9", "DECQ AX", "JNZ load")
+		s.Ops("ADDQ R15, R9", "DECQ AX", "JNZ load")
 		return
 	}
-	s.ops(
+	s.Ops(
 		"KMOVW (poolTap_load+2)(R12), K2",
 		"KMOVW poolTap_even(R12), K3",
 		"KMOVW poolTap_odd(R12), K4",
@@ -172,31 +176,31 @@ func poolTaps(s *asm, largest bool, stride int) {
 	)
 	for _, odd := range []bool{true, false} {
 		name := map[bool]string{true: "both", false: "even"}[odd]
-		s.label(name)
-		s.ops("VMOVUPS.Z (R9), K1, Z1", "VMOVUPS.Z 64(R9), K2, Z2")
+		s.Label(name)
+		s.Ops("VMOVUPS.Z (R9), K1, Z1", "VMOVUPS.Z 64(R9), K2, Z2")
 		if odd {
-			s.op("VMOVAPS Z1, Z3")
+			s.Op("VMOVAPS Z1, Z3")
 		}
-		s.op("VPERMT2PS Z2, Z4, Z1")
+		s.Op("VPERMT2PS Z2, Z4, Z1")
 		poolTake(s, largest, 1, 3)
 		if odd {
-			s.op("VPERMT2PS Z2, Z5, Z3")
+			s.Op("VPERMT2PS Z2, Z5, Z3")
 			poolTake(s, largest, 3, 4)
 		}
-		s.ops("ADDQ R15, R9", "DECQ AX", "JNZ "+name)
+		s.Ops("ADDQ R15, R9", "DECQ AX", "JNZ "+name)
 		if odd {
-			s.op("JMP next")
+			s.Op("JMP next")
 		}
 	}
 }
 
 // poolTake takes the elements of a vector under a mask into the result. Elements outside the mask
 // are no NaN.
-func poolTake(s *asm, largest bool, vector, mask int) {
+func poolTake(s *asm.File, largest bool, vector, mask int) {
 	if !largest {
-		s.op("VADDPS Z%d, Z0, K%d, Z0", vector, mask)
+		s.Op("VADDPS Z%d, Z0, K%d, Z0", vector, mask)
 		return
 	}
-	s.op("VMAXPS Z%d, Z0, K%d, Z0", vector, mask)
-	s.op("VCMPPS $7, Z%[1]d, Z%[1]d, K7, K7", vector)
+	s.Op("VMAXPS Z%d, Z0, K%d, Z0", vector, mask)
+	s.Op("VCMPPS $7, Z%[1]d, Z%[1]d, K7, K7", vector)
 }

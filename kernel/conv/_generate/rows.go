@@ -1,21 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
 
-// vector describes one instruction set.
-type vector struct {
-	name   string
-	reg    string
-	lanes  int
-	masked bool
-}
-
-// regs is the number of registers.
-func (v vector) regs() int { return 2 * v.lanes }
-
-var (
-	avx2   = vector{name: "AVX2", reg: "Y", lanes: 8}
-	avx512 = vector{name: "AVX512", reg: "Z", lanes: 16, masked: true}
+	"github.com/weirgpu/weir/internal/asm"
 )
 
 // Registers of the rows kernels: BX the arguments, AX the output, DI the stride of its rows, DX the
@@ -26,22 +14,22 @@ var (
 // taps writes the part of a rows kernel that multiplies.
 type taps struct {
 	name, doc string
-	vector
+	asm.Vector
 	tight bool
-	load  func(s *asm)        // loads what the whole call needs
-	bases func(s *asm, n int) // sets up the pointers of n rows from R8
+	load  func(s *asm.File)        // loads what the whole call needs
+	bases func(s *asm.File, n int) // sets up the pointers of n rows from R8
 	// adds all taps of one vector of columns of n rows, one row after the other R8 SI apart
-	columns func(s *asm, n int)
-	next    func(s *asm, n int) // moves the pointers to the next vector of columns
+	columns func(s *asm.File, n int)
+	next    func(s *asm.File, n int) // moves the pointers to the next vector of columns
 }
 
 // rows writes a depthwise kernel: four rows at a time as long as there are four.
-func rows(s *asm, t taps) {
-	v := t.vector
-	s.text(t.name, "t *rows", 8, t.doc)
-	s.ops("MOVQ t+0(FP), BX")
-	if v.masked {
-		s.ops(
+func rows(s *asm.File, t taps) {
+	v := t.Vector
+	s.Func(t.name, "t *rows", 8, t.doc)
+	s.Ops("MOVQ t+0(FP), BX")
+	if v.Wide() {
+		s.Ops(
 			"MOVQ rows_cols(BX), CX",
 			"ANDQ $15, CX",
 			"MOVL $1, SI",
@@ -50,7 +38,7 @@ func rows(s *asm, t taps) {
 			"KMOVW SI, K1",
 		)
 	} else if !t.tight {
-		s.ops(
+		s.Ops(
 			"MOVQ rows_cols(BX), DX",
 			"ANDQ $7, DX",
 			"NEGQ DX",
@@ -60,11 +48,11 @@ func rows(s *asm, t taps) {
 	}
 	if !t.tight {
 		for i, field := range []string{"bias", "lo", "hi"} {
-			s.op("VBROADCASTSS rows_%s(BX), %s%d", field, v.reg, 5+i)
+			s.Op("VBROADCASTSS rows_%s(BX), %s%d", field, v.Reg, 5+i)
 		}
 	}
 	t.load(s)
-	s.ops(
+	s.Ops(
 		"MOVQ rows_n(BX), AX",
 		"MOVQ AX, left-8(SP)",
 		"MOVQ rows_src(BX), R8",
@@ -72,54 +60,54 @@ func rows(s *asm, t taps) {
 		"MOVQ rows_stride(BX), DI",
 		"SHLQ $2, DI",
 	)
-	s.label("group")
-	s.ops(
+	s.Label("group")
+	s.Ops(
 		"MOVQ R8, src-16(SP)",
 		"MOVQ AX, dst-24(SP)",
 		"MOVQ rows_cols(BX), DX",
 		"MOVQ left-8(SP), R15",
 	)
 	for n := 3; n >= 1; n-- {
-		s.op("CMPQ R15, $%d", n)
-		s.op("JEQ rows%d", n)
+		s.Op("CMPQ R15, $%d", n)
+		s.Op("JEQ rows%d", n)
 	}
 	for n := 4; n >= 1; n-- {
 		rowGroup(s, t, n)
 	}
-	s.label("done")
-	s.ops("VZEROUPPER", "RET")
+	s.Label("done")
+	s.Ops("VZEROUPPER", "RET")
 }
 
 // rowGroup computes n rows, one vector of columns of all of them at a time.
-func rowGroup(s *asm, t taps, n int) {
+func rowGroup(s *asm.File, t taps, n int) {
 	name := func(label string) string { return fmt.Sprintf("%s%d", label, n) }
-	s.label(name("rows"))
+	s.Label(name("rows"))
 	t.bases(s, n)
-	s.label(name("columns"))
+	s.Label(name("columns"))
 	for i := range n {
 		if t.tight {
-			s.op("VBROADCASTSS rows_bias(BX), %s%d", t.reg, i)
+			s.Op("VBROADCASTSS rows_bias(BX), %s%d", t.Reg, i)
 		} else {
-			s.op("VMOVAPS %s5, %s%d", t.reg, t.reg, i)
+			s.Op("VMOVAPS %s5, %s%d", t.Reg, t.Reg, i)
 		}
 	}
 	t.columns(s, n)
-	s.op("CMPQ DX, $%d", t.lanes)
-	s.op("JLT %s", name("part"))
+	s.Op("CMPQ DX, $%d", t.Lanes)
+	s.Op("JLT %s", name("part"))
 	rowsFinish(s, t, n, false)
-	s.op("SUBQ $%d, DX", t.lanes)
-	s.op("JZ %s", name("next"))
+	s.Op("SUBQ $%d, DX", t.Lanes)
+	s.Op("JZ %s", name("next"))
 	t.next(s, n)
-	s.op("ADDQ $%d, AX", 4*t.lanes)
-	s.op("JMP %s", name("columns"))
-	s.label(name("part"))
+	s.Op("ADDQ $%d, AX", 4*t.Lanes)
+	s.Op("JMP %s", name("columns"))
+	s.Label(name("part"))
 	rowsFinish(s, t, n, true)
-	s.label(name("next"))
+	s.Label(name("next"))
 	if n < 4 {
-		s.op("JMP done")
+		s.Op("JMP done")
 		return
 	}
-	s.ops(
+	s.Ops(
 		"SUBQ $4, left-8(SP)",
 		"JZ done",
 		"MOVQ rows_srcStride(BX), SI",
@@ -134,35 +122,35 @@ func rowGroup(s *asm, t taps, n int) {
 
 // anyTaps takes taps of any number from a table: R8 to R11 are the rows under tap 0, R12 the
 // weights, R13 the offsets, CX their number.
-func anyTaps(v vector) taps {
+func anyTaps(v asm.Vector) taps {
 	return taps{
-		name: "rows" + v.name, doc: "computes t; rowsGo defines it.", vector: v,
-		load: func(s *asm) {
-			s.ops(
+		name: "rows" + v.Name, doc: "computes t; rowsGo defines it.", Vector: v,
+		load: func(s *asm.File) {
+			s.Ops(
 				"MOVQ rows_w(BX), R12",
 				"MOVQ rows_offsets(BX), R13",
 				"MOVQ (rows_offsets+8)(BX), CX",
 			)
 		},
-		bases: func(s *asm, n int) {
-			s.ops("MOVQ rows_srcStride(BX), SI", "SHLQ $2, SI")
+		bases: func(s *asm.File, n int) {
+			s.Ops("MOVQ rows_srcStride(BX), SI", "SHLQ $2, SI")
 			for i := 1; i < n; i++ {
-				s.op("LEAQ (R%d)(SI*1), R%d", 7+i, 8+i)
+				s.Op("LEAQ (R%d)(SI*1), R%d", 7+i, 8+i)
 			}
 		},
-		columns: func(s *asm, n int) {
-			s.op("XORL SI, SI")
-			s.label(fmt.Sprintf("tap%d", n))
-			s.op("MOVQ (R13)(SI*8), R15")
-			s.op("VBROADCASTSS (R12)(SI*4), %s4", v.reg)
+		columns: func(s *asm.File, n int) {
+			s.Op("XORL SI, SI")
+			s.Label(fmt.Sprintf("tap%d", n))
+			s.Op("MOVQ (R13)(SI*8), R15")
+			s.Op("VBROADCASTSS (R12)(SI*4), %s4", v.Reg)
 			for i := range n {
-				s.op("VFMADD231PS (R%d)(R15*4), %s4, %s%d", 8+i, v.reg, v.reg, i)
+				s.Op("VFMADD231PS (R%d)(R15*4), %s4, %s%d", 8+i, v.Reg, v.Reg, i)
 			}
-			s.ops("INCQ SI", "CMPQ SI, CX", fmt.Sprintf("JLT tap%d", n))
+			s.Ops("INCQ SI", "CMPQ SI, CX", fmt.Sprintf("JLT tap%d", n))
 		},
-		next: func(s *asm, n int) {
+		next: func(s *asm.File, n int) {
 			for i := range n {
-				s.op("ADDQ $%d, R%d", 4*v.lanes, 8+i)
+				s.Op("ADDQ $%d, R%d", 4*v.Lanes, 8+i)
 			}
 		},
 	}
@@ -171,28 +159,28 @@ func anyTaps(v vector) taps {
 // threeByThree holds the nine weights in registers and loads every input once for all the rows that
 // see it. The bases R8, R9 and R10 are rows 0, 3 and 6 of the input; with a stride of 2, R11, R12
 // and R13 are their odd columns. CX is the distance of the rows.
-func threeByThree(v vector, stride int) taps {
+func threeByThree(v asm.Vector, stride int) taps {
 	groups := func(n int) int { return ((n-1)*stride + 5) / 3 }
 	weights, inputs := 16, 25
-	if v.regs() == 16 {
+	if v.Regs == 16 {
 		weights, inputs = 7, 4
 	}
 	return taps{
-		name:   fmt.Sprintf("rows3x3s%d%s", stride, v.name),
-		vector: v,
-		tight:  v.regs() == 16,
+		name:   fmt.Sprintf("rows3x3s%d%s", stride, v.Name),
+		Vector: v,
+		tight:  v.Regs == 16,
 		doc: fmt.Sprintf(
 			"computes t for 3x3 taps without dilation and a stride of %d on both axes.",
 			stride,
 		),
-		load: func(s *asm) {
-			s.op("MOVQ rows_w(BX), R12")
+		load: func(s *asm.File) {
+			s.Op("MOVQ rows_w(BX), R12")
 			for i := range 9 {
-				s.op("VBROADCASTSS %d(R12), %s%d", 4*i, v.reg, weights+i)
+				s.Op("VBROADCASTSS %d(R12), %s%d", 4*i, v.Reg, weights+i)
 			}
 		},
-		bases: func(s *asm, n int) {
-			s.ops(
+		bases: func(s *asm.File, n int) {
+			s.Ops(
 				"MOVQ rows_offsets(BX), R15",
 				"MOVQ 24(R15), CX",
 				"SHLQ $2, CX",
@@ -201,35 +189,35 @@ func threeByThree(v vector, stride int) taps {
 			)
 			for g := range groups(n) {
 				if g > 0 {
-					s.op("LEAQ (R%d)(SI*1), R%d", 7+g, 8+g)
+					s.Op("LEAQ (R%d)(SI*1), R%d", 7+g, 8+g)
 				}
 				if stride == 2 {
-					s.op("LEAQ (R%d)(R15*4), R%d", 8+g, 11+g)
+					s.Op("LEAQ (R%d)(R15*4), R%d", 8+g, 11+g)
 				}
 			}
 		},
-		columns: func(s *asm, n int) {
+		columns: func(s *asm.File, n int) {
 			for row := range (n-1)*stride + 3 {
 				for kx := range 3 {
 					base, off := 8+row/3, 4*kx
 					if stride == 2 {
 						base, off = base+3*(kx%2), 4*(kx/2)
 					}
-					s.op(
+					s.Op(
 						"VMOVUPS %d(R%d)%s, %s%d",
 						off,
 						base,
 						[]string{"", "(CX*1)", "(CX*2)"}[row%3],
-						v.reg,
+						v.Reg,
 						inputs+kx,
 					)
 				}
 				for kx := range 3 {
 					for i := range n {
 						if ky := row - i*stride; ky >= 0 && ky < 3 {
-							s.op(
+							s.Op(
 								"VFMADD231PS %[1]s%[2]d, %[1]s%[3]d, %[1]s%[4]d",
-								v.reg,
+								v.Reg,
 								inputs+kx,
 								weights+3*ky+kx,
 								i,
@@ -239,11 +227,11 @@ func threeByThree(v vector, stride int) taps {
 				}
 			}
 		},
-		next: func(s *asm, n int) {
+		next: func(s *asm.File, n int) {
 			for g := range groups(n) {
-				s.op("ADDQ $%d, R%d", 4*v.lanes, 8+g)
+				s.Op("ADDQ $%d, R%d", 4*v.Lanes, 8+g)
 				if stride == 2 {
-					s.op("ADDQ $%d, R%d", 4*v.lanes, 11+g)
+					s.Op("ADDQ $%d, R%d", 4*v.Lanes, 11+g)
 				}
 			}
 		},
@@ -251,60 +239,60 @@ func threeByThree(v vector, stride int) taps {
 }
 
 // rowsFinish applies the epilogue to one vector of each row and stores it.
-func rowsFinish(s *asm, t taps, n int, part bool) {
-	v, lo, hi := t.vector, 6, 7
+func rowsFinish(s *asm.File, t taps, n int, part bool) {
+	v, lo, hi := t.Vector, 6, 7
 	if t.tight {
 		lo, hi = 5, 6
 	}
 	suffix := fmt.Sprintf("_%d_%t", n, part)
 	mask := rowsMask(s, t, part)
-	s.ops(
+	s.Ops(
 		"MOVL rows_flags(BX), SI", "TESTL $const_flagResidual, SI",
 	)
-	s.op("JZ plain%s", suffix)
-	s.ops("MOVQ AX, R15", "SUBQ rows_dst(BX), R15", "ADDQ rows_res(BX), R15")
+	s.Op("JZ plain%s", suffix)
+	s.Ops("MOVQ AX, R15", "SUBQ rows_dst(BX), R15", "ADDQ rows_res(BX), R15")
 	for i := range n {
-		s.op("%s, %s4", maskedLoad(v, part, mask), v.reg)
-		s.op("VADDPS %s4, %s%d, %s%d", v.reg, v.reg, i, v.reg, i)
+		s.Op("%s, %s4", maskedLoad(v, part, mask), v.Reg)
+		s.Op("VADDPS %s4, %s%d, %s%d", v.Reg, v.Reg, i, v.Reg, i)
 		if i < n-1 {
-			s.op("ADDQ DI, R15")
+			s.Op("ADDQ DI, R15")
 		}
 	}
-	s.label("plain" + suffix)
-	s.op("TESTL $const_flagClamp, SI")
-	s.op("JZ store%s", suffix)
+	s.Label("plain" + suffix)
+	s.Op("TESTL $const_flagClamp, SI")
+	s.Op("JZ store%s", suffix)
 	if t.tight {
-		s.op("VBROADCASTSS rows_lo(BX), %s%d", v.reg, lo)
-		s.op("VBROADCASTSS rows_hi(BX), %s%d", v.reg, hi)
+		s.Op("VBROADCASTSS rows_lo(BX), %s%d", v.Reg, lo)
+		s.Op("VBROADCASTSS rows_hi(BX), %s%d", v.Reg, hi)
 	}
 	for i := range n {
-		s.op("VMAXPS %s%d, %s%d, %s%d", v.reg, i, v.reg, lo, v.reg, i)
-		s.op("VMINPS %s%d, %s%d, %s%d", v.reg, i, v.reg, hi, v.reg, i)
+		s.Op("VMAXPS %s%d, %s%d, %s%d", v.Reg, i, v.Reg, lo, v.Reg, i)
+		s.Op("VMINPS %s%d, %s%d, %s%d", v.Reg, i, v.Reg, hi, v.Reg, i)
 	}
-	s.label("store" + suffix)
+	s.Label("store" + suffix)
 	rowsMask(s, t, part)
-	s.op("MOVQ AX, R15")
+	s.Op("MOVQ AX, R15")
 	for i := range n {
 		switch {
 		case !part:
-			s.op("VMOVUPS %s%d, (R15)", v.reg, i)
-		case v.masked:
-			s.op("VMOVUPS Z%d, K1, (R15)", i)
+			s.Op("VMOVUPS %s%d, (R15)", v.Reg, i)
+		case v.Wide():
+			s.Op("VMOVUPS Z%d, K1, (R15)", i)
 		default:
-			s.op("VMASKMOVPS Y%d, Y%d, (R15)", i, mask)
+			s.Op("VMASKMOVPS Y%d, Y%d, (R15)", i, mask)
 		}
 		if i < n-1 {
-			s.op("ADDQ DI, R15")
+			s.Op("ADDQ DI, R15")
 		}
 	}
 }
 
 // maskedLoad is a load from R15, less its destination.
-func maskedLoad(v vector, part bool, mask int) string {
+func maskedLoad(v asm.Vector, part bool, mask int) string {
 	switch {
 	case !part:
 		return "VMOVUPS (R15)"
-	case v.masked:
+	case v.Wide():
 		return "VMOVUPS.Z (R15), K1"
 	}
 	return fmt.Sprintf("VMASKMOVPS (R15), Y%d", mask)
@@ -312,12 +300,12 @@ func maskedLoad(v vector, part bool, mask int) string {
 
 // rowsMask returns the number of the register that masks the last columns, which a tight kernel
 // fills now. R15 is lost.
-func rowsMask(s *asm, t taps, part bool) int {
+func rowsMask(s *asm.File, t taps, part bool) int {
 	if !t.tight {
 		return 8
 	}
 	if part {
-		s.ops(
+		s.Ops(
 			"MOVQ rows_cols(BX), SI",
 			"ANDQ $7, SI",
 			"NEGQ SI",

@@ -1,16 +1,20 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/weirgpu/weir/internal/asm"
+)
 
 // copyTaps writes the copy of what up to 32 columns see under taps, n channels of each.
-func copyTaps(s *asm, stride int) {
-	s.text(
+func copyTaps(s *asm.File, stride int) {
+	s.Func(
 		fmt.Sprintf("copyTapsS%dAVX512", stride),
 		"t *tapCopies",
 		8,
 		fmt.Sprintf("computes t with a stride of %d of the columns.", stride),
 	)
-	s.ops(
+	s.Ops(
 		"MOVQ t+0(FP), BX",
 		"MOVQ tapCopies_dst(BX), DI",
 		"MOVQ tapCopies_pitch(BX), R10",
@@ -26,10 +30,10 @@ func copyTaps(s *asm, stride int) {
 		"KMOVW DX, K6",
 	)
 	if stride == 2 {
-		s.op("VMOVUPS ·evenLanes<>(SB), Z4")
+		s.Op("VMOVUPS ·evenLanes<>(SB), Z4")
 	}
-	s.label("tap")
-	s.ops(
+	s.Label("tap")
+	s.Ops(
 		"MOVQ tapCopy_at(R11), SI",
 		"ADDQ R8, SI",
 		"MOVQ tapCopy_load(R11), AX",
@@ -37,28 +41,28 @@ func copyTaps(s *asm, stride int) {
 		"MOVQ tapCopy_n(R11), CX",
 	)
 	for k := 1; k <= 2*stride; k++ {
-		s.op("KMOVW AX, K%d", k)
-		s.op("SHRQ $16, AX")
+		s.Op("KMOVW AX, K%d", k)
+		s.Op("SHRQ $16, AX")
 	}
-	s.ops("TESTL DX, DX", "JZ narrow")
+	s.Ops("TESTL DX, DX", "JZ narrow")
 	for _, vectors := range []int{2, 1} {
 		name := map[int]string{2: "wide", 1: "narrow"}[vectors]
-		s.label(name)
+		s.Label(name)
 		for k := range vectors * stride {
-			s.op("VMOVUPS.Z %d(SI), K%d, Z%d", 64*k, k+1, k)
+			s.Op("VMOVUPS.Z %d(SI), K%d, Z%d", 64*k, k+1, k)
 		}
 		for v := range vectors {
 			if stride == 2 {
-				s.op("VPERMT2PS Z%d, Z4, Z%d", 2*v+1, 2*v)
+				s.Op("VPERMT2PS Z%d, Z4, Z%d", 2*v+1, 2*v)
 			}
-			s.op("VMOVUPS Z%d, K%d, %d(DI)", stride*v, 5+v, 64*v)
+			s.Op("VMOVUPS Z%d, K%d, %d(DI)", stride*v, 5+v, 64*v)
 		}
-		s.ops("ADDQ R9, SI", "ADDQ R10, DI", "DECQ CX", "JNZ "+name)
+		s.Ops("ADDQ R9, SI", "ADDQ R10, DI", "DECQ CX", "JNZ "+name)
 		if vectors == 2 {
-			s.op("JMP next")
+			s.Op("JMP next")
 		}
 	}
-	s.label("next")
-	s.op("ADDQ $tapCopy__size, R11")
-	s.ops("DECQ R12", "JNZ tap", "VZEROUPPER", "RET")
+	s.Label("next")
+	s.Op("ADDQ $tapCopy__size, R11")
+	s.Ops("DECQ R12", "JNZ tap", "VZEROUPPER", "RET")
 }

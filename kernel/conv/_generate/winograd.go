@@ -1,20 +1,20 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/weirgpu/weir/internal/asm"
+)
+
+// winogradFactors are the numbers of the transforms.
+var winogradFactors = []string{"2.0", "4.0", "5.0", "8.0"}
 
 // winogradTables are the lanes p, p+4, p+8, ... of two vectors, for p of 0 to 3, and the numbers of
 // the transforms.
-func winogradTables(s *asm) {
-	for p := range 4 {
-		for i := range 16 {
-			fmt.Fprintf(s, "DATA ·fourthLanes<>+%d(SB)/4, $%d\n", 64*p+4*i, p+4*(i%8))
-		}
-	}
-	s.WriteString("GLOBL ·fourthLanes<>(SB), RODATA|NOPTR, $256\n\n")
-	for i, v := range []string{"2.0", "4.0", "5.0", "8.0"} {
-		fmt.Fprintf(s, "DATA ·winogradFactors<>+%d(SB)/4, $%s\n", 4*i, v)
-	}
-	s.WriteString("GLOBL ·winogradFactors<>(SB), RODATA|NOPTR, $16\n")
+func winogradTables(s *asm.File) {
+	s.Words("fourthLanes", "%d", 64, func(i int) any { return i/16 + 4*(i%8) })
+	s.Line("")
+	s.Words("winogradFactors", "%s", 4, func(i int) any { return winogradFactors[i] })
 }
 
 const (
@@ -26,15 +26,15 @@ const (
 
 // winogradIn writes the transform of the input: the rows of each tile are cut into columns, and
 // B'dB is computed for 16 tiles at a time.
-func winogradIn(s *asm) {
-	s.text(
+func winogradIn(s *asm.File) {
+	s.Func(
 		"winogradInAVX512",
 		"v *float32, step int, src *float32, rows *tileRow, n int, tiles *float32, halves int",
 		56,
 		"cuts the n rows into tiles, 36 rows of 32 lanes, and writes the transform of their first "+
-			"16*halves lanes to v, where\n// a frequency is step floats from the next.",
+			"16*halves lanes to v, where a frequency is step floats from the next.",
 	)
-	s.ops(
+	s.Ops(
 		"MOVQ v+0(FP), DI",
 		"MOVQ step+8(FP), R11",
 		"SHLQ $2, R11",
@@ -45,10 +45,10 @@ func winogradIn(s *asm) {
 		"MOVQ halves+48(FP), DX",
 	)
 	for p := range 4 {
-		s.op("VMOVUPS ·fourthLanes<>+%d(SB), Z%d", 64*p, 24+p)
+		s.Op("VMOVUPS ·fourthLanes<>+%d(SB), Z%d", 64*p, 24+p)
 	}
-	s.label("row")
-	s.ops(
+	s.Label("row")
+	s.Ops(
 		"MOVQ tileRow_at(R8), AX",
 		"LEAQ (SI)(AX*4), R9",
 		"MOVQ tileRow_to(R8), AX",
@@ -57,54 +57,54 @@ func winogradIn(s *asm) {
 		"KMOVW AX, K7",
 	)
 	for half, mask := range []string{"near", "far"} {
-		s.op("MOVQ tileRow_%s(R8), AX", mask)
+		s.Op("MOVQ tileRow_%s(R8), AX", mask)
 		for i := range 4 {
-			s.op("KMOVW AX, K%d", 1+i)
-			s.op("VMOVUPS.Z %d(R9), K%d, Z%d", 16*half+64*i, 1+i, i)
+			s.Op("KMOVW AX, K%d", 1+i)
+			s.Op("VMOVUPS.Z %d(R9), K%d, Z%d", 16*half+64*i, 1+i, i)
 			if i < 3 {
-				s.op("SHRQ $16, AX")
+				s.Op("SHRQ $16, AX")
 			}
 		}
 		for p := range 4 - 2*half {
-			s.op("VMOVAPS Z0, Z%d", 8+2*p)
-			s.op("VMOVAPS Z2, Z%d", 9+2*p)
-			s.op("VPERMT2PS Z1, Z%d, Z%d", 24+p, 8+2*p)
-			s.op("VPERMT2PS Z3, Z%d, Z%d", 24+p, 9+2*p)
-			s.op("VINSERTF64X4 $1, Y%d, Z%d, Z%d", 9+2*p, 8+2*p, 8+2*p)
-			s.op("VMOVUPS Z%d, K7, %d(R12)", 8+2*p, 128*(4*half+p))
+			s.Op("VMOVAPS Z0, Z%d", 8+2*p)
+			s.Op("VMOVAPS Z2, Z%d", 9+2*p)
+			s.Op("VPERMT2PS Z1, Z%d, Z%d", 24+p, 8+2*p)
+			s.Op("VPERMT2PS Z3, Z%d, Z%d", 24+p, 9+2*p)
+			s.Op("VINSERTF64X4 $1, Y%d, Z%d, Z%d", 9+2*p, 8+2*p, 8+2*p)
+			s.Op("VMOVUPS Z%d, K7, %d(R12)", 8+2*p, 128*(4*half+p))
 		}
 	}
-	s.ops("ADDQ $tileRow__size, R8", "DECQ CX", "JNZ row")
-	s.op("VBROADCASTSS %s, Z28", factor4)
-	s.op("VBROADCASTSS %s, Z29", factor5)
-	s.op("VBROADCASTSS %s, Z30", factor2)
-	s.label("half")
+	s.Ops("ADDQ $tileRow__size, R8", "DECQ CX", "JNZ row")
+	s.Op("VBROADCASTSS %s, Z28", factor4)
+	s.Op("VBROADCASTSS %s, Z29", factor5)
+	s.Op("VBROADCASTSS %s, Z30", factor2)
+	s.Label("half")
 	for j := range 6 {
 		for i := range 6 {
-			s.op("VMOVUPS %d(R10), Z%d", 128*(6*i+j), i)
+			s.Op("VMOVUPS %d(R10), Z%d", 128*(6*i+j), i)
 		}
 		winogradInLine(s)
 		for i := range 6 {
-			s.op("VMOVUPS Z%d, %d(R10)", 6+i, 128*(6*i+j))
+			s.Op("VMOVUPS Z%d, %d(R10)", 6+i, 128*(6*i+j))
 		}
 	}
-	s.op("MOVQ DI, R12")
+	s.Op("MOVQ DI, R12")
 	for i := range 6 {
 		for j := range 6 {
-			s.op("VMOVUPS %d(R10), Z%d", 128*(6*i+j), j)
+			s.Op("VMOVUPS %d(R10), Z%d", 128*(6*i+j), j)
 		}
 		winogradInLine(s)
 		for j := range 6 {
-			s.op("VMOVUPS Z%d, (R12)", 6+j)
-			s.op("ADDQ R11, R12")
+			s.Op("VMOVUPS Z%d, (R12)", 6+j)
+			s.Op("ADDQ R11, R12")
 		}
 	}
-	s.ops("ADDQ $64, R10", "ADDQ $64, DI", "DECQ DX", "JNZ half", "VZEROUPPER", "RET")
+	s.Ops("ADDQ $64, R10", "ADDQ $64, DI", "DECQ DX", "JNZ half", "VZEROUPPER", "RET")
 }
 
 // winogradInLine computes B'd of Z0 to Z5 in Z6 to Z11.
-func winogradInLine(s *asm) {
-	s.ops(
+func winogradInLine(s *asm.File) {
+	s.Ops(
 		"VMOVAPS Z4, Z6", "VFNMADD231PS Z29, Z2, Z6", "VFMADD231PS Z28, Z0, Z6",
 		"VMOVAPS Z4, Z12", "VFNMADD231PS Z28, Z2, Z12",
 		"VMOVAPS Z3, Z13", "VFNMADD231PS Z28, Z1, Z13",
@@ -116,16 +116,16 @@ func winogradInLine(s *asm) {
 }
 
 // winogradOut writes the transform of the output: A'mA for 16 tiles at a time, and the epilogue.
-func winogradOut(s *asm) {
-	s.text(
+func winogradOut(s *asm.File) {
+	s.Func(
 		"winogradOutAVX512",
 		"dst, m *float32, step int, res *float32, halves, clamp int, bias, lo, hi float32",
 		60,
 		"transforms 16*halves lanes of the 36 frequencies m, step floats apart, into 4 rows of "+
-			"128 floats, 4 of each tile: plus\n// bias, plus res, which is laid out as dst, "+
+			"128 floats, 4 of each tile: plus bias, plus res, which is laid out as dst, "+
 			"unless that is nil, and limited to [lo, hi] unless clamp is 0.",
 	)
-	s.ops(
+	s.Ops(
 		"MOVQ dst+0(FP), DI",
 		"MOVQ m+8(FP), SI",
 		"MOVQ step+16(FP), R11",
@@ -136,14 +136,14 @@ func winogradOut(s *asm) {
 		"LEAQ (R11)(R11*2), R12",
 		"ADDQ R12, R12",
 	)
-	s.label("half")
-	s.op("MOVQ SI, R9")
+	s.Label("half")
+	s.Op("MOVQ SI, R9")
 	for j := range 6 {
-		s.ops("LEAQ (R9)(R12*2), R13", "ADDQ R12, R13",
+		s.Ops("LEAQ (R9)(R12*2), R13", "ADDQ R12, R13",
 			"VMOVUPS (R9), Z24", "VMOVUPS (R9)(R12*1), Z25", "VMOVUPS (R9)(R12*2), Z26",
 			"VMOVUPS (R13), Z27", "VMOVUPS (R13)(R12*1), Z28", "VMOVUPS (R13)(R12*2), Z29")
 		winogradOutLine(s, [6]int{24, 25, 26, 27, 28, 29}, [4]int{j, 6 + j, 12 + j, 18 + j}, 30, 31)
-		s.op("ADDQ R11, R9")
+		s.Op("ADDQ R11, R9")
 	}
 	for i := range 4 {
 		winogradOutLine(
@@ -155,31 +155,31 @@ func winogradOut(s *asm) {
 		)
 		winogradOutRow(s, i)
 	}
-	s.ops("ADDQ $64, SI", "ADDQ $256, DI", "TESTQ R14, R14", "JZ next", "ADDQ $256, R14")
-	s.label("next")
-	s.ops("DECQ DX", "JNZ half", "VZEROUPPER", "RET")
+	s.Ops("ADDQ $64, SI", "ADDQ $256, DI", "TESTQ R14, R14", "JZ next", "ADDQ $256, R14")
+	s.Label("next")
+	s.Ops("DECQ DX", "JNZ half", "VZEROUPPER", "RET")
 }
 
 // winogradOutLine computes A'm of the registers m in y; p and r are free.
-func winogradOutLine(s *asm, m [6]int, y [4]int, p, r int) {
-	s.op("VADDPS Z%d, Z%d, Z%d", m[2], m[1], p)
-	s.op("VSUBPS Z%d, Z%d, Z%d", m[2], m[1], m[1])
-	s.op("VADDPS Z%d, Z%d, Z%d", m[4], m[3], r)
-	s.op("VSUBPS Z%d, Z%d, Z%d", m[4], m[3], m[3])
-	s.op("VADDPS Z%d, Z%d, Z%d", p, m[0], y[0])
-	s.op("VADDPS Z%d, Z%d, Z%d", r, y[0], y[0])
-	s.op("VMOVAPS Z%d, Z%d", m[1], y[1])
-	s.op("VFMADD231PS.BCST %s, Z%d, Z%d", factor2, m[3], y[1])
-	s.op("VMOVAPS Z%d, Z%d", p, y[2])
-	s.op("VFMADD231PS.BCST %s, Z%d, Z%d", factor4, r, y[2])
-	s.op("VADDPS Z%d, Z%d, Z%d", m[5], m[1], y[3])
-	s.op("VFMADD231PS.BCST %s, Z%d, Z%d", factor8, m[3], y[3])
+func winogradOutLine(s *asm.File, m [6]int, y [4]int, p, r int) {
+	s.Op("VADDPS Z%d, Z%d, Z%d", m[2], m[1], p)
+	s.Op("VSUBPS Z%d, Z%d, Z%d", m[2], m[1], m[1])
+	s.Op("VADDPS Z%d, Z%d, Z%d", m[4], m[3], r)
+	s.Op("VSUBPS Z%d, Z%d, Z%d", m[4], m[3], m[3])
+	s.Op("VADDPS Z%d, Z%d, Z%d", p, m[0], y[0])
+	s.Op("VADDPS Z%d, Z%d, Z%d", r, y[0], y[0])
+	s.Op("VMOVAPS Z%d, Z%d", m[1], y[1])
+	s.Op("VFMADD231PS.BCST %s, Z%d, Z%d", factor2, m[3], y[1])
+	s.Op("VMOVAPS Z%d, Z%d", p, y[2])
+	s.Op("VFMADD231PS.BCST %s, Z%d, Z%d", factor4, r, y[2])
+	s.Op("VADDPS Z%d, Z%d, Z%d", m[5], m[1], y[3])
+	s.Op("VFMADD231PS.BCST %s, Z%d, Z%d", factor8, m[3], y[3])
 }
 
 // winogradOutRow puts columns Z28 to Z31 of the tiles together and finishes row i of the output.
 // Z24 to Z27 are free, and the registers that the row came from.
-func winogradOutRow(s *asm, i int) {
-	s.ops(
+func winogradOutRow(s *asm.File, i int) {
+	s.Ops(
 		"VUNPCKLPS Z29, Z28, Z24",
 		"VUNPCKHPS Z29, Z28, Z25",
 		"VUNPCKLPS Z31, Z30, Z26",
@@ -198,25 +198,25 @@ func winogradOutRow(s *asm, i int) {
 		"VSHUFF32X4 $0xdd, Z27, Z25, Z31",
 	)
 	for k := range 4 {
-		s.op("VADDPS.BCST bias+48(FP), Z%d, Z%d", 28+k, 28+k)
+		s.Op("VADDPS.BCST bias+48(FP), Z%d, Z%d", 28+k, 28+k)
 	}
-	s.ops("TESTQ R14, R14", fmt.Sprintf("JZ bounds%d", i))
+	s.Ops("TESTQ R14, R14", fmt.Sprintf("JZ bounds%d", i))
 	for k := range 4 {
-		s.op("VADDPS %d(R14), Z%d, Z%d", 512*i+64*k, 28+k, 28+k)
+		s.Op("VADDPS %d(R14), Z%d, Z%d", 512*i+64*k, 28+k, 28+k)
 	}
-	s.label(fmt.Sprintf("bounds%d", i))
-	s.ops(
+	s.Label(fmt.Sprintf("bounds%d", i))
+	s.Ops(
 		"TESTQ BX, BX",
 		fmt.Sprintf("JZ store%d", i),
 		"VBROADCASTSS lo+52(FP), Z24",
 		"VBROADCASTSS hi+56(FP), Z25",
 	)
 	for k := range 4 {
-		s.op("VMAXPS Z%d, Z24, Z%d", 28+k, 28+k)
-		s.op("VMINPS Z%d, Z25, Z%d", 28+k, 28+k)
+		s.Op("VMAXPS Z%d, Z24, Z%d", 28+k, 28+k)
+		s.Op("VMINPS Z%d, Z25, Z%d", 28+k, 28+k)
 	}
-	s.label(fmt.Sprintf("store%d", i))
+	s.Label(fmt.Sprintf("store%d", i))
 	for k := range 4 {
-		s.op("VMOVUPS Z%d, %d(DI)", 28+k, 512*i+64*k)
+		s.Op("VMOVUPS Z%d, %d(DI)", 28+k, 512*i+64*k)
 	}
 }

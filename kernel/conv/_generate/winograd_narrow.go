@@ -1,6 +1,10 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/weirgpu/weir/internal/asm"
+)
 
 // The transforms with AVX2: eight tiles at a time, the factors from memory, and what sixteen
 // registers do not hold in scratch.
@@ -11,32 +15,27 @@ func narrowFactor(factor int) string {
 	return fmt.Sprintf("·winogradVectors<>+%d(SB)", at)
 }
 
-func winogradNarrowTables(s *asm) {
-	for i, v := range []string{"2.0", "4.0", "5.0", "8.0"} {
-		for lane := range 8 {
-			fmt.Fprintf(s, "DATA ·winogradVectors<>+%d(SB)/4, $%s\n", 32*i+4*lane, v)
-		}
-	}
-	s.WriteString("GLOBL ·winogradVectors<>(SB), RODATA|NOPTR, $128\n")
+func winogradNarrowTables(s *asm.File) {
+	s.Words("winogradVectors", "%s", 32, func(i int) any { return winogradFactors[i/8] })
 }
 
 // winogradInNarrow writes the transform of the input. A row of a tile in scratch has pitch floats:
 // vectors are stored whole, and the next tiles over what is too much.
-func winogradInNarrow(s *asm) {
+func winogradInNarrow(s *asm.File) {
 	const pitch = 48
-	s.text(
+	s.Func(
 		"winogradInAVX2",
 		"v *float32, step int, src *float32, rows *tileRow, n int, tiles *float32, halves, half "+
 			"int",
 		64,
 		fmt.Sprintf(
 			"cuts the n rows into tiles, 36 rows of %d lanes, and writes the transform of their "+
-				"first 16*halves lanes to v,\n// where a frequency is step floats from the next "+
+				"first 16*halves lanes to v, where a frequency is step floats from the next "+
 				"and 16 lanes half floats from the next.",
 			pitch,
 		),
 	)
-	s.ops(
+	s.Ops(
 		"MOVQ v+0(FP), DI",
 		"MOVQ step+8(FP), R11",
 		"SHLQ $2, R11",
@@ -50,10 +49,10 @@ func winogradInNarrow(s *asm) {
 		"SUBQ $64, R13",
 	)
 	for k := range 4 {
-		s.op("VMOVUPS ·laneBits<>+%d(SB), Y%d", 32*k, 12+k)
+		s.Op("VMOVUPS ·laneBits<>+%d(SB), Y%d", 32*k, 12+k)
 	}
-	s.label("row")
-	s.ops(
+	s.Label("row")
+	s.Ops(
 		"MOVQ tileRow_at(R8), AX",
 		"LEAQ (SI)(AX*4), R9",
 		"MOVQ tileRow_to(R8), AX",
@@ -61,43 +60,43 @@ func winogradInNarrow(s *asm) {
 	)
 	for g := range 2 {
 		if g == 1 {
-			s.ops("MOVQ tileRow_lanes(R8), AX", "SHRQ $8, AX", "JZ next")
+			s.Ops("MOVQ tileRow_lanes(R8), AX", "SHRQ $8, AX", "JZ next")
 		}
 		cutColumns(s, "near", g, 128*g, 4)
 		for p := range 4 {
-			s.op("VMOVUPS Y%d, %d(R12)", 4+p, 4*pitch*p+32*g)
+			s.Op("VMOVUPS Y%d, %d(R12)", 4+p, 4*pitch*p+32*g)
 		}
 		cutColumns(s, "far", g, 128*g+16, 2)
 		for p := range 2 {
-			s.op("VMOVUPS Y%d, %d(R12)", 4+p, 4*pitch*(4+p)+32*g)
+			s.Op("VMOVUPS Y%d, %d(R12)", 4+p, 4*pitch*(4+p)+32*g)
 		}
 	}
-	s.label("next")
-	s.ops("ADDQ $tileRow__size, R8", "DECQ CX", "JNZ row")
-	s.label("half")
-	s.op("MOVQ $2, R14")
-	s.label("vector")
+	s.Label("next")
+	s.Ops("ADDQ $tileRow__size, R8", "DECQ CX", "JNZ row")
+	s.Label("half")
+	s.Op("MOVQ $2, R14")
+	s.Label("vector")
 	for j := range 6 {
 		for i := range 6 {
-			s.op("VMOVUPS %d(R10), Y%d", 4*pitch*(6*i+j), i)
+			s.Op("VMOVUPS %d(R10), Y%d", 4*pitch*(6*i+j), i)
 		}
 		winogradInLineNarrow(s)
 		for i := range 6 {
-			s.op("VMOVUPS Y%d, %d(R10)", 6+i, 4*pitch*(6*i+j))
+			s.Op("VMOVUPS Y%d, %d(R10)", 6+i, 4*pitch*(6*i+j))
 		}
 	}
-	s.op("MOVQ DI, R12")
+	s.Op("MOVQ DI, R12")
 	for i := range 6 {
 		for j := range 6 {
-			s.op("VMOVUPS %d(R10), Y%d", 4*pitch*(6*i+j), j)
+			s.Op("VMOVUPS %d(R10), Y%d", 4*pitch*(6*i+j), j)
 		}
 		winogradInLineNarrow(s)
 		for j := range 6 {
-			s.op("VMOVUPS Y%d, (R12)", 6+j)
-			s.op("ADDQ R11, R12")
+			s.Op("VMOVUPS Y%d, (R12)", 6+j)
+			s.Op("ADDQ R11, R12")
 		}
 	}
-	s.ops(
+	s.Ops(
 		"ADDQ $32, R10",
 		"ADDQ $32, DI",
 		"DECQ R14",
@@ -112,14 +111,14 @@ func winogradInNarrow(s *asm) {
 
 // cutColumns loads 32 floats at R9, those that the mask of tileRow has in its half g, and leaves
 // columns 0 to n of the eight tiles in Y4 and the registers after it.
-func cutColumns(s *asm, mask string, g, at, n int) {
-	s.op("VPBROADCASTD (tileRow_%s+%d)(R8), Y4", mask, 4*g)
+func cutColumns(s *asm.File, mask string, g, at, n int) {
+	s.Op("VPBROADCASTD (tileRow_%s+%d)(R8), Y4", mask, 4*g)
 	for k := range 4 {
-		s.op("VPAND Y%d, Y4, Y5", 12+k)
-		s.op("VPCMPEQD Y%d, Y5, Y5", 12+k)
-		s.op("VMASKMOVPS %d(R9), Y5, Y%d", at+32*k, k)
+		s.Op("VPAND Y%d, Y4, Y5", 12+k)
+		s.Op("VPCMPEQD Y%d, Y5, Y5", 12+k)
+		s.Op("VMASKMOVPS %d(R9), Y5, Y%d", at+32*k, k)
 	}
-	s.ops(
+	s.Ops(
 		"VPERM2F128 $0x20, Y2, Y0, Y4",
 		"VPERM2F128 $0x31, Y2, Y0, Y5",
 		"VPERM2F128 $0x20, Y3, Y1, Y6",
@@ -128,20 +127,20 @@ func cutColumns(s *asm, mask string, g, at, n int) {
 		"VUNPCKLPS Y7, Y6, Y2",
 	)
 	if n > 2 {
-		s.ops(
+		s.Ops(
 			"VUNPCKHPS Y5, Y4, Y1",
 			"VUNPCKHPS Y7, Y6, Y3",
 			"VUNPCKLPD Y3, Y1, Y6",
 			"VUNPCKHPD Y3, Y1, Y7",
 		)
 	}
-	s.ops("VUNPCKLPD Y2, Y0, Y4", "VUNPCKHPD Y2, Y0, Y5")
+	s.Ops("VUNPCKLPD Y2, Y0, Y4", "VUNPCKHPD Y2, Y0, Y5")
 }
 
 // winogradInLineNarrow computes B'd of Y0 to Y5 in Y6 to Y11.
-func winogradInLineNarrow(s *asm) {
+func winogradInLineNarrow(s *asm.File) {
 	two, four, five := narrowFactor(2), narrowFactor(4), narrowFactor(5)
-	s.ops(
+	s.Ops(
 		"VMOVAPS Y4, Y6", "VFNMADD231PS "+five+", Y2, Y6", "VFMADD231PS "+four+", Y0, Y6",
 		"VMOVAPS Y4, Y12", "VFNMADD231PS "+four+", Y2, Y12",
 		"VMOVAPS Y3, Y13", "VFNMADD231PS "+four+", Y1, Y13",
@@ -153,8 +152,8 @@ func winogradInLineNarrow(s *asm) {
 }
 
 // winogradOutNarrow writes the transform of the output.
-func winogradOutNarrow(s *asm) {
-	s.text(
+func winogradOutNarrow(s *asm.File) {
+	s.Func(
 		"winogradOutAVX2",
 		"dst, m *float32, step int, res *float32, vectors, clamp int, tiles *float32, bias, lo, "+
 			"hi float32",
@@ -162,7 +161,7 @@ func winogradOutNarrow(s *asm) {
 		"does what winogradOutAVX512 does, for 8*vectors lanes, with 192 floats of scratch in "+
 			"tiles.",
 	)
-	s.ops(
+	s.Ops(
 		"MOVQ dst+0(FP), DI",
 		"MOVQ m+8(FP), SI",
 		"MOVQ step+16(FP), R11",
@@ -177,33 +176,33 @@ func winogradOutNarrow(s *asm) {
 		"VBROADCASTSS lo+60(FP), Y13",
 		"VBROADCASTSS hi+64(FP), Y14",
 	)
-	s.label("vector")
-	s.op("MOVQ SI, R9")
+	s.Label("vector")
+	s.Op("MOVQ SI, R9")
 	for j := range 6 {
-		s.ops("LEAQ (R9)(R12*2), R13", "ADDQ R12, R13",
+		s.Ops("LEAQ (R9)(R12*2), R13", "ADDQ R12, R13",
 			"VMOVUPS (R9), Y0", "VMOVUPS (R9)(R12*1), Y1", "VMOVUPS (R9)(R12*2), Y2",
 			"VMOVUPS (R13), Y3", "VMOVUPS (R13)(R12*1), Y4", "VMOVUPS (R13)(R12*2), Y5")
 		winogradOutLineNarrow(s)
 		for i := range 4 {
-			s.op("VMOVUPS Y%d, %d(R10)", 8+i, 32*(6*i+j))
+			s.Op("VMOVUPS Y%d, %d(R10)", 8+i, 32*(6*i+j))
 		}
-		s.op("ADDQ R11, R9")
+		s.Op("ADDQ R11, R9")
 	}
 	for i := range 4 {
 		for j := range 6 {
-			s.op("VMOVUPS %d(R10), Y%d", 32*(6*i+j), j)
+			s.Op("VMOVUPS %d(R10), Y%d", 32*(6*i+j), j)
 		}
 		winogradOutLineNarrow(s)
 		winogradOutRowNarrow(s, i)
 	}
-	s.ops("ADDQ $32, SI", "ADDQ $128, DI", "TESTQ R14, R14", "JZ next", "ADDQ $128, R14")
-	s.label("next")
-	s.ops("DECQ DX", "JNZ vector", "VZEROUPPER", "RET")
+	s.Ops("ADDQ $32, SI", "ADDQ $128, DI", "TESTQ R14, R14", "JZ next", "ADDQ $128, R14")
+	s.Label("next")
+	s.Ops("DECQ DX", "JNZ vector", "VZEROUPPER", "RET")
 }
 
 // winogradOutLineNarrow computes A'm of Y0 to Y5 in Y8 to Y11.
-func winogradOutLineNarrow(s *asm) {
-	s.ops(
+func winogradOutLineNarrow(s *asm.File) {
+	s.Ops(
 		"VADDPS Y2, Y1, Y6", "VSUBPS Y2, Y1, Y1", "VADDPS Y4, Y3, Y7", "VSUBPS Y4, Y3, Y3",
 		"VADDPS Y6, Y0, Y8", "VADDPS Y7, Y8, Y8",
 		"VMOVAPS Y1, Y9", "VFMADD231PS "+narrowFactor(2)+", Y3, Y9",
@@ -214,8 +213,8 @@ func winogradOutLineNarrow(s *asm) {
 
 // winogradOutRowNarrow puts columns Y8 to Y11 of eight tiles together and finishes row i of the
 // output.
-func winogradOutRowNarrow(s *asm, i int) {
-	s.ops(
+func winogradOutRowNarrow(s *asm.File, i int) {
+	s.Ops(
 		"VUNPCKLPS Y9, Y8, Y0",
 		"VUNPCKHPS Y9, Y8, Y1",
 		"VUNPCKLPS Y11, Y10, Y2",
@@ -230,20 +229,20 @@ func winogradOutRowNarrow(s *asm, i int) {
 		"VPERM2F128 $0x31, Y7, Y6, Y3",
 	)
 	for k := range 4 {
-		s.op("VADDPS Y12, Y%d, Y%d", k, k)
+		s.Op("VADDPS Y12, Y%d, Y%d", k, k)
 	}
-	s.ops("TESTQ R14, R14", fmt.Sprintf("JZ bounds%d", i))
+	s.Ops("TESTQ R14, R14", fmt.Sprintf("JZ bounds%d", i))
 	for k := range 4 {
-		s.op("VADDPS %d(R14), Y%d, Y%d", 512*i+32*k, k, k)
+		s.Op("VADDPS %d(R14), Y%d, Y%d", 512*i+32*k, k, k)
 	}
-	s.label(fmt.Sprintf("bounds%d", i))
-	s.ops("TESTQ BX, BX", fmt.Sprintf("JZ store%d", i))
+	s.Label(fmt.Sprintf("bounds%d", i))
+	s.Ops("TESTQ BX, BX", fmt.Sprintf("JZ store%d", i))
 	for k := range 4 {
-		s.op("VMAXPS Y%d, Y13, Y%d", k, k)
-		s.op("VMINPS Y%d, Y14, Y%d", k, k)
+		s.Op("VMAXPS Y%d, Y13, Y%d", k, k)
+		s.Op("VMINPS Y%d, Y14, Y%d", k, k)
 	}
-	s.label(fmt.Sprintf("store%d", i))
+	s.Label(fmt.Sprintf("store%d", i))
 	for k := range 4 {
-		s.op("VMOVUPS Y%d, %d(DI)", k, 512*i+32*k)
+		s.Op("VMOVUPS Y%d, %d(DI)", k, 512*i+32*k)
 	}
 }

@@ -1,42 +1,39 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
+
+	"github.com/weirgpu/weir/internal/asm"
 )
 
-// vector describes one instruction set to the tile generator.
+// vector describes one instruction set, and a form of numbers, to the tile generator.
 type vector struct {
-	name   string // suffix of the generated functions
-	reg    string // register prefix
-	lanes  int    // floats per register
-	regs   int    // number of registers
-	mr     int    // largest number of rows of a tile
-	masked bool   // has mask registers
-	pairs  bool   // a lane holds two bfloat16
-	bytes  int    // a lane holds four bytes: 1 when those of B are signed, 2 when those of A are
+	asm.Vector      // whose name functions end in
+	mr         int  // largest number of rows of a tile
+	pairs      bool // a lane holds two bfloat16
+	bytes      int  // a lane holds four bytes: 1 when those of B are signed, 2 when those of A are
 	// what a lane of B holds is multiplied in two halves, by two words of A: see wide.go
 	wide bool
 }
 
 var (
-	avx2   = vector{name: "AVX2", reg: "Y", lanes: 8, regs: 16, mr: 6}
-	avx512 = vector{name: "AVX512", reg: "Z", lanes: 16, regs: 32, mr: 14, masked: true}
-	bf16   = vector{name: "AVX512BF16", reg: "Z", lanes: 16, regs: 32, mr: 14, masked: true,
-		pairs: true}
-	u8s8 = vector{name: "AVX512U8S8", reg: "Z", lanes: 16, regs: 32, mr: 14, masked: true,
-		bytes: 1}
-	s8u8 = vector{name: "AVX512S8U8", reg: "Z", lanes: 16, regs: 32, mr: 14, masked: true,
-		bytes: 2}
+	avx2   = vector{Vector: asm.AVX2, mr: 6}
+	avx512 = vector{Vector: asm.AVX512, mr: 14}
+	bf16   = vector{Vector: avx512.and("BF16"), mr: 14, pairs: true}
+	u8s8   = vector{Vector: avx512.and("U8S8"), mr: 14, bytes: 1}
+	s8u8   = vector{Vector: avx512.and("S8U8"), mr: 14, bytes: 2}
 )
 
-// size is the number of bytes of one register.
-func (v vector) size() int { return 4 * v.lanes }
+// and is the instruction set with an extension, or for a form of numbers.
+func (v vector) and(name string) asm.Vector {
+	v.Name += name
+	return v.Vector
+}
 
 // tileGen writes one micro-kernel: rows x nv registers of the result, held in registers over the
 // whole of K.
 type tileGen struct {
-	*asm
+	*asm.File
 	vector
 	rows, nv int
 	// independent partial sums per accumulator, to hide the latency of the fused multiply-add
@@ -58,40 +55,40 @@ const (
 )
 
 // tiles writes every tile of one instruction set and the function that picks one.
-func tiles(s *asm, g *bytes.Buffer, v vector) {
-	fmt.Fprintf(g, "\n// tile%s computes t with the kernel of its rows and columns; tileGo "+
-		"defines it.\nfunc tile%s(t *tile) {\n\tif t.cols > %d%s {\n", v.name, v.name, v.lanes,
+func tiles(s *asm.File, v vector) {
+	s.Declare("\n// tile%s computes t with the kernel of its rows and columns; tileGo "+
+		"defines it.\nfunc tile%s(t *tile) {\n\tif t.cols > %d%s {\n", v.Name, v.Name, v.Lanes,
 		v.unless())
 	for nv := 2; nv >= 1; nv-- {
-		if nv == 1 && v.name == avx512.name {
-			g.WriteString("\tif t.cols <= 16 && t.aheadStep != 0 {\n\t\tswitch t.rows {\n")
+		if nv == 1 && v.Name == avx512.Name {
+			s.Declare("\tif t.cols <= 16 && t.aheadStep != 0 {\n\t\tswitch t.rows {\n")
 			for r := aheadRows; r <= v.mr; r++ {
-				fmt.Fprintf(g, "\t\tcase %d:\n\t\t\ttile%s_%dx%dahead(t)\n\t\t\treturn\n", r,
-					v.name, r, v.lanes)
+				s.Declare("\t\tcase %d:\n\t\t\ttile%s_%dx%dahead(t)\n\t\t\treturn\n", r,
+					v.Name, r, v.Lanes)
 			}
-			g.WriteString("\t\t}\n\t}\n")
+			s.Declare("\t\t}\n\t}\n")
 		}
-		g.WriteString("\t\tswitch t.rows {\n")
+		s.Declare("\t\tswitch t.rows {\n")
 		for r := 1; r <= v.mr; r++ {
-			fmt.Fprintf(g, "\t\tcase %d:\n\t\t\ttile%s_%dx%d(t)\n", r, v.name, r, nv*v.lanes)
+			s.Declare("\t\tcase %d:\n\t\t\ttile%s_%dx%d(t)\n", r, v.Name, r, nv*v.Lanes)
 		}
-		g.WriteString("\t\t}\n")
+		s.Declare("\t\t}\n")
 		if nv == 2 {
-			g.WriteString("\t\treturn\n\t}\n")
+			s.Declare("\t\treturn\n\t}\n")
 		}
 	}
-	g.WriteString("}\n")
+	s.Declare("}\n")
 	for nv := 1; nv <= 2; nv++ {
 		for r := 1; r <= v.mr; r++ {
-			t := tileGen{asm: s, vector: v, rows: r, nv: nv, split: 1}
-			for t.split < 4 && 2*t.split*r*nv <= min(8, v.regs-4) {
+			t := tileGen{File: s, vector: v, rows: r, nv: nv, split: 1}
+			for t.split < 4 && 2*t.split*r*nv <= min(8, v.Regs-4) {
 				t.split *= 2
 			}
-			t.strips = v.name == avx512.name && nv == 1 && t.split == 1
-			t.emit(g)
+			t.strips = v.Name == avx512.Name && nv == 1 && t.split == 1
+			t.emit()
 			if t.strips && r >= aheadRows {
 				t.strips, t.single = false, true
-				t.emit(g)
+				t.emit()
 			}
 		}
 	}
@@ -99,7 +96,7 @@ func tiles(s *asm, g *bytes.Buffer, v vector) {
 
 // unless is when two registers of columns are computed one after the other.
 func (v vector) unless() string {
-	if v.name == avx512.name {
+	if v.Name == avx512.Name {
 		return " && !t.inStrips()"
 	}
 	return ""
@@ -107,81 +104,80 @@ func (v vector) unless() string {
 
 // acc is the accumulator of row i, register column j, partial sum u.
 func (t *tileGen) acc(i, j, u int) string {
-	return fmt.Sprintf("%s%d", t.reg, (u%t.split*t.rows+i)*t.nv+j)
+	return t.R((u%t.split*t.rows+i)*t.nv + j)
 }
 
 // tmp is the n-th register above the accumulators.
 func (t *tileGen) tmp(n int) string {
-	return fmt.Sprintf("%s%d", t.reg, t.split*t.rows*t.nv+n)
+	return t.R(t.split*t.rows*t.nv + n)
 }
 
-func (t *tileGen) emit(g *bytes.Buffer) {
-	name := fmt.Sprintf("tile%s_%dx%d", t.name, t.rows, t.nv*t.lanes)
+func (t *tileGen) emit() {
+	name := fmt.Sprintf("tile%s_%dx%d", t.Name, t.rows, t.nv*t.Lanes)
 	if t.single {
 		name += "ahead"
 	}
-	fmt.Fprintf(g, "\n//go:noescape\nfunc %s(t *tile)\n", name)
-	t.text(name+"(t *tile)", name, 8)
+	t.Func(name, "t *tile", 8, "")
 	if t.strips {
-		t.op("XORL R15, R15") // the bytes of a row that earlier strips have dealt with
-		t.label("strip")
+		t.Op("XORL R15, R15") // the bytes of a row that earlier strips have dealt with
+		t.Label("strip")
 	}
-	t.ops(
+	t.Ops(
 		"MOVQ t+0(FP), BX", "MOVQ tile_k(BX), CX", "MOVQ tile_a(BX), SI", "MOVQ tile_b(BX), DI",
 		"MOVQ tile_ldb(BX), R10", "SHLQ $2, R10", "LEAQ (R10)(R10*2), R11", "MOVQ tile_c(BX), R8",
 		"MOVQ tile_ldc(BX), R9", "SHLQ $2, R9",
 	)
 	if t.strided() {
-		t.ops("MOVQ tile_lda(BX), AX", "SHLQ $2, AX", "LEAQ (AX)(AX*2), R13")
+		t.Ops("MOVQ tile_lda(BX), AX", "SHLQ $2, AX", "LEAQ (AX)(AX*2), R13")
 	}
 	if t.strips {
-		t.ops("ADDQ R15, DI", "ADDQ R15, R8")
+		t.Ops("ADDQ R15, DI", "ADDQ R15, R8")
 	}
 	t.prefetch()
 	t.clear()
 	t.loop()
 	t.reduce()
-	if t.masked {
+	if t.Wide() {
 		t.masks()
 		t.finish("", true)
 		return
 	}
-	t.op("CMPQ tile_cols(BX), $%d", t.nv*t.lanes)
-	t.op("JLT tail")
+	t.Op("CMPQ tile_cols(BX), $%d", t.nv*t.Lanes)
+	t.Op("JLT tail")
 	t.finish("", false)
-	t.label("tail")
+	t.Label("tail")
 	t.finish("t", true)
 }
 
 // masks sets K1, and K2 for the second register, to the lanes of the tile.
 func (t *tileGen) masks() {
-	t.op("MOVL tile_mask(BX), DX")
+	t.Op("MOVL tile_mask(BX), DX")
 	if t.strips {
-		t.ops("MOVL R15, CX", "SHRL $2, CX", "SHRL CX, DX")
+		t.Ops("MOVL R15, CX", "SHRL $2, CX", "SHRL CX, DX")
 	}
-	t.ops("KMOVW DX, K1", "SHRL $16, DX", "KMOVW DX, K2")
+	t.Ops("KMOVW DX, K1", "SHRL $16, DX", "KMOVW DX, K2")
 }
 
 // prefetch fetches the lines of C, and of a residual.
 func (t *tileGen) prefetch() {
-	t.op("MOVQ R8, R12")
-	t.each("R9", func(_, addr string, _ int) { t.op("PREFETCHT0 %s", addr) })
+	t.Op("MOVQ R8, R12")
+	t.each("R9", func(_, addr string, _ int) { t.Op("PREFETCHT0 %s", addr) })
 	if !t.aheads() && !t.strips || t.rows < aheadRowsAVX2 {
 		return
 	}
-	t.ops("TESTL $const_flagResidual, tile_flags(BX)", "JZ fetched",
+	t.Ops("TESTL $const_flagResidual, tile_flags(BX)", "JZ fetched",
 		"MOVQ tile_res(BX), R12", "MOVQ tile_ldr(BX), R14", "SHLQ $2, R14")
 	t.skip("R12")
-	t.each("R14", func(_, addr string, _ int) { t.op("PREFETCHT0 %s", addr) })
-	t.label("fetched")
+	t.each("R14", func(_, addr string, _ int) { t.Op("PREFETCHT0 %s", addr) })
+	t.Label("fetched")
 }
 
 func (t *tileGen) clear() {
 	for i := range t.split * t.rows * t.nv {
-		if t.masked {
-			t.op("VPXORD Z%d, Z%d, Z%d", i, i, i)
+		if t.Wide() {
+			t.Op("VPXORD Z%d, Z%d, Z%d", i, i, i)
 		} else {
-			t.op("VXORPS Y%d, Y%d, Y%d", i, i, i)
+			t.Op("VXORPS Y%d, Y%d, Y%d", i, i, i)
 		}
 	}
 }
@@ -195,49 +191,49 @@ func (t *tileGen) loop() {
 		unroll, sizeA, step = 2, 8*t.rows, t.wideStep
 		t.wideConstants()
 	}
-	t.op("MOVQ CX, DX")
-	t.op("SHRQ $%d, DX", unroll/2)
-	t.ops("JZ rest")
+	t.Op("MOVQ CX, DX")
+	t.Op("SHRQ $%d, DX", unroll/2)
+	t.Ops("JZ rest")
 	if t.aheads() {
-		t.ops("MOVQ tile_ahead(BX), R12", "MOVQ tile_aheadStep(BX), R14")
+		t.Ops("MOVQ tile_ahead(BX), R12", "MOVQ tile_aheadStep(BX), R14")
 	}
-	t.op("PCALIGN $64")
-	t.label("loop")
+	t.Op("PCALIGN $64")
+	t.Label("loop")
 	for u, addr := range addresses[:unroll] {
 		step(u, addr)
 		t.ahead()
 	}
-	t.op("LEAQ (DI)(R10*%d), DI", unroll)
+	t.Op("LEAQ (DI)(R10*%d), DI", unroll)
 	if t.strided() {
-		t.op("LEAQ (SI)(AX*4), SI")
+		t.Op("LEAQ (SI)(AX*4), SI")
 	} else {
-		t.op("ADDQ $%d, SI", unroll*sizeA)
+		t.Op("ADDQ $%d, SI", unroll*sizeA)
 	}
-	t.ops("DECQ DX", "JNZ loop")
+	t.Ops("DECQ DX", "JNZ loop")
 	if t.aheads() {
-		t.op("MOVQ R12, tile_ahead(BX)")
+		t.Op("MOVQ R12, tile_ahead(BX)")
 	}
-	t.label("rest")
-	t.op("ANDQ $%d, CX", unroll-1)
-	t.op("JZ done")
-	t.label("one")
+	t.Label("rest")
+	t.Op("ANDQ $%d, CX", unroll-1)
+	t.Op("JZ done")
+	t.Label("one")
 	step(0, "(DI)")
-	t.op("ADDQ R10, DI")
+	t.Op("ADDQ R10, DI")
 	if t.strided() {
-		t.op("ADDQ AX, SI")
+		t.Op("ADDQ AX, SI")
 	} else {
-		t.op("ADDQ $%d, SI", sizeA)
+		t.Op("ADDQ $%d, SI", sizeA)
 	}
-	t.ops("DECQ CX", "JNZ one")
-	t.label("done")
+	t.Ops("DECQ CX", "JNZ one")
+	t.Label("done")
 }
 
 // aheads says that the kernel fetches memory that is needed after it.
 func (t *tileGen) aheads() bool {
-	switch t.name {
-	case avx512.name:
+	switch t.Name {
+	case avx512.Name:
 		return t.rows >= aheadRows && !t.strips
-	case avx2.name:
+	case avx2.Name:
 		return t.rows >= aheadRowsAVX2 && t.nv == 2
 	}
 	return false
@@ -246,7 +242,7 @@ func (t *tileGen) aheads() bool {
 // ahead fetches a line.
 func (t *tileGen) ahead() {
 	if t.aheads() {
-		t.ops("PREFETCHT1 (R12)", "ADDQ R14, R12")
+		t.Ops("PREFETCHT1 (R12)", "ADDQ R14, R12")
 	}
 }
 
@@ -254,15 +250,15 @@ func (t *tileGen) ahead() {
 // multiplied with it. Where an element is multiplied once, the multiplication broadcasts it.
 func (t *tileGen) step(u int, addr string) {
 	for j := range t.nv {
-		t.op("VMOVUPS %d%s, %s", j*t.size(), addr, t.tmp(j))
+		t.Op("VMOVUPS %d%s, %s", j*t.Size(), addr, t.tmp(j))
 	}
 	for i := range t.rows {
-		if t.nv == 1 && t.masked && t.strided() && t.vector.bytes == 0 {
-			t.op("VFMADD231PS.BCST %s, %s, %s", t.element(u, i), t.tmp(0), t.acc(i, 0, u))
+		if t.nv == 1 && t.Wide() && t.strided() && t.vector.bytes == 0 {
+			t.Op("VFMADD231PS.BCST %s, %s, %s", t.element(u, i), t.tmp(0), t.acc(i, 0, u))
 			continue
 		}
 		a := t.tmp(t.nv + i%2)
-		t.op("VBROADCASTSS %s, %s", t.element(u, i), a)
+		t.Op("VBROADCASTSS %s, %s", t.element(u, i), a)
 		for j := range t.nv {
 			t.multiply(a, t.tmp(j), t.acc(i, j, u))
 		}
@@ -288,21 +284,21 @@ func (t *tileGen) multiply(a, b, acc string) {
 	case t.pairs:
 		t.dpbf16(b, a, acc)
 	case t.vector.bytes == 1:
-		t.op("VPDPBUSD %s, %s, %s", b, a, acc)
+		t.Op("VPDPBUSD %s, %s, %s", b, a, acc)
 	case t.vector.bytes == 2:
-		t.op("VPDPBUSD %s, %s, %s", a, b, acc)
+		t.Op("VPDPBUSD %s, %s, %s", a, b, acc)
 	default:
-		t.op("VFMADD231PS %s, %s, %s", b, a, acc)
+		t.Op("VFMADD231PS %s, %s, %s", b, a, acc)
 	}
 }
 
 // add writes the addition of two accumulators.
 func (t *tileGen) add(x, y, sum string) {
 	if t.vector.bytes > 0 {
-		t.op("VPADDD %s, %s, %s", x, y, sum)
+		t.Op("VPADDD %s, %s, %s", x, y, sum)
 		return
 	}
-	t.op("VADDPS %s, %s, %s", x, y, sum)
+	t.Op("VADDPS %s, %s, %s", x, y, sum)
 }
 
 // reduce adds the partial sums into the first.
@@ -323,10 +319,10 @@ func (t *tileGen) reduce() {
 func (t *tileGen) each(ld string, f func(acc, addr string, j int)) {
 	for i := range t.rows {
 		for j := range t.nv {
-			f(t.acc(i, j, 0), fmt.Sprintf("%d(R12)", j*t.size()), j)
+			f(t.acc(i, j, 0), fmt.Sprintf("%d(R12)", j*t.Size()), j)
 		}
 		if ld != "" && i < t.rows-1 {
-			t.op("ADDQ %s, R12", ld)
+			t.Op("ADDQ %s, R12", ld)
 		}
 	}
 }
@@ -335,11 +331,11 @@ func (t *tileGen) each(ld string, f func(acc, addr string, j int)) {
 func (t *tileGen) load(addr, dst string, j int, masked bool) {
 	switch {
 	case !masked:
-		t.op("VMOVUPS %s, %s", addr, dst)
-	case t.masked:
-		t.op("VMOVUPS.Z %s, K%d, %s", addr, j+1, dst)
+		t.Op("VMOVUPS %s, %s", addr, dst)
+	case t.Wide():
+		t.Op("VMOVUPS.Z %s, K%d, %s", addr, j+1, dst)
 	default:
-		t.op("VMASKMOVPS %s, %s, %s", addr, t.tmp(2+j), dst)
+		t.Op("VMASKMOVPS %s, %s, %s", addr, t.tmp(2+j), dst)
 	}
 }
 
@@ -347,51 +343,51 @@ func (t *tileGen) load(addr, dst string, j int, masked bool) {
 func (t *tileGen) store(src, addr string, j int, masked bool) {
 	switch {
 	case !masked:
-		t.op("VMOVUPS %s, %s", src, addr)
-	case t.masked:
-		t.op("VMOVUPS %s, K%d, %s", src, j+1, addr)
+		t.Op("VMOVUPS %s, %s", src, addr)
+	case t.Wide():
+		t.Op("VMOVUPS %s, K%d, %s", src, j+1, addr)
 	default:
-		t.op("VMASKMOVPS %s, %s, %s", src, t.tmp(2+j), addr)
+		t.Op("VMASKMOVPS %s, %s, %s", src, t.tmp(2+j), addr)
 	}
 }
 
 // optional opens a part that runs only when one of the bits of flag is set; the caller writes the
 // returned label after it.
 func (t *tileGen) optional(flag, suffix string) string {
-	t.op("TESTL $const_%s, DX", flag)
-	t.op("JZ no_%s%s", flag, suffix)
+	t.Op("TESTL $const_%s, DX", flag)
+	t.Op("JZ no_%s%s", flag, suffix)
 	return fmt.Sprintf("no_%s%s", flag, suffix)
 }
 
 // finish applies the epilogue in the order that tileGo gives it and stores the tile.
 func (t *tileGen) finish(suffix string, masked bool) {
 	x := t.tmp(0)
-	if masked && !t.vector.masked {
-		t.ops(
+	if masked && !t.vector.Wide() {
+		t.Ops(
 			"MOVQ tile_cols(BX), R12", "NEGQ R12", "LEAQ ·laneMask<>(SB), R13",
 			"LEAQ 64(R13)(R12*4), R13",
 		)
 		for j := range t.nv {
-			t.op("VMOVUPS %d(R13), %s", j*t.size(), t.tmp(2+j))
+			t.Op("VMOVUPS %d(R13), %s", j*t.Size(), t.tmp(2+j))
 		}
 	}
-	t.op("MOVL tile_flags(BX), DX")
+	t.Op("MOVL tile_flags(BX), DX")
 	l := t.optional("flagAccumulate", suffix)
-	t.op("MOVQ R8, R12")
+	t.Op("MOVQ R8, R12")
 	t.each("R9", func(acc, addr string, j int) {
 		t.load(addr, x, j, masked)
 		t.add(x, acc, acc)
 	})
-	t.label(l)
+	t.Label(l)
 	if t.vector.bytes == 0 {
 		t.epilogue(suffix, masked)
 	}
-	t.op("MOVQ R8, R12")
+	t.Op("MOVQ R8, R12")
 	t.each("R9", func(acc, addr string, j int) { t.store(acc, addr, j, masked) })
 	if t.strips {
-		t.ops("ADDQ $64, R15", "MOVQ tile_cols(BX), DX", "SHLQ $2, DX", "CMPQ R15, DX", "JLT strip")
+		t.Ops("ADDQ $64, R15", "MOVQ tile_cols(BX), DX", "SHLQ $2, DX", "CMPQ R15, DX", "JLT strip")
 	}
-	t.ops(
+	t.Ops(
 		"VZEROUPPER", "RET",
 	)
 }
@@ -400,35 +396,35 @@ func (t *tileGen) finish(suffix string, masked bool) {
 func (t *tileGen) epilogue(suffix string, masked bool) {
 	x, y := t.tmp(0), t.tmp(1)
 	l := t.optional("flagScale", suffix)
-	t.op("VBROADCASTSS tile_alpha(BX), %s", x)
-	t.each("", func(acc, _ string, _ int) { t.op("VMULPS %s, %s, %s", x, acc, acc) })
-	t.label(l)
+	t.Op("VBROADCASTSS tile_alpha(BX), %s", x)
+	t.each("", func(acc, _ string, _ int) { t.Op("VMULPS %s, %s, %s", x, acc, acc) })
+	t.Label(l)
 	t.bias(suffix, masked)
 	l = t.optional("flagResidual", suffix)
-	t.ops(
+	t.Ops(
 		"MOVQ tile_res(BX), R12", "MOVQ tile_ldr(BX), R13", "SHLQ $2, R13",
 	)
 	t.skip("R12")
-	t.op("VBROADCASTSS tile_beta(BX), %s", y)
+	t.Op("VBROADCASTSS tile_beta(BX), %s", y)
 	t.each("R13", func(acc, addr string, j int) {
 		t.load(addr, x, j, masked)
-		t.op("VFMADD231PS %s, %s, %s", x, y, acc)
+		t.Op("VFMADD231PS %s, %s, %s", x, y, acc)
 	})
-	t.label(l)
+	t.Label(l)
 	l = t.optional("flagClamp", suffix)
-	t.op("VBROADCASTSS tile_lo(BX), %s", x)
-	t.op("VBROADCASTSS tile_hi(BX), %s", y)
+	t.Op("VBROADCASTSS tile_lo(BX), %s", x)
+	t.Op("VBROADCASTSS tile_hi(BX), %s", y)
 	t.each("", func(acc, _ string, _ int) {
-		t.op("VMAXPS %s, %s, %s", acc, x, acc)
-		t.op("VMINPS %s, %s, %s", acc, y, acc)
+		t.Op("VMAXPS %s, %s, %s", acc, x, acc)
+		t.Op("VMINPS %s, %s, %s", acc, y, acc)
 	})
-	t.label(l)
+	t.Label(l)
 }
 
 // skip moves a pointer into a row to the columns of the strip.
 func (t *tileGen) skip(reg string) {
 	if t.strips {
-		t.op("ADDQ R15, %s", reg)
+		t.Op("ADDQ R15, %s", reg)
 	}
 }
 
@@ -436,24 +432,24 @@ func (t *tileGen) skip(reg string) {
 func (t *tileGen) bias(suffix string, masked bool) {
 	x := t.tmp(0)
 	l := t.optional("flagBiasRow", suffix)
-	t.op("MOVQ tile_bias(BX), R12")
+	t.Op("MOVQ tile_bias(BX), R12")
 	for i := range t.rows {
-		t.op("VBROADCASTSS %d(R12), %s", 4*i, x)
+		t.Op("VBROADCASTSS %d(R12), %s", 4*i, x)
 		for j := range t.nv {
-			t.op("VADDPS %s, %s, %s", x, t.acc(i, j, 0), t.acc(i, j, 0))
+			t.Op("VADDPS %s, %s, %s", x, t.acc(i, j, 0), t.acc(i, j, 0))
 		}
 	}
-	t.label(l)
+	t.Label(l)
 	l = t.optional("flagBiasCol", suffix)
-	t.op("MOVQ tile_bias(BX), R12")
+	t.Op("MOVQ tile_bias(BX), R12")
 	t.skip("R12")
 	for j := range t.nv {
-		t.load(fmt.Sprintf("%d(R12)", j*t.size()), t.tmp(j), j, masked)
+		t.load(fmt.Sprintf("%d(R12)", j*t.Size()), t.tmp(j), j, masked)
 	}
 	for i := range t.rows {
 		for j := range t.nv {
-			t.op("VADDPS %s, %s, %s", t.tmp(j), t.acc(i, j, 0), t.acc(i, j, 0))
+			t.Op("VADDPS %s, %s, %s", t.tmp(j), t.acc(i, j, 0), t.acc(i, j, 0))
 		}
 	}
-	t.label(l)
+	t.Label(l)
 }

@@ -9,15 +9,15 @@ func activation() []routine {
 		list = append(list, &kernel{name: name, inputs: x, writes: true, scalars: scalars, body: f,
 			copies: map[string]int{"AVX512": wide, "AVX2": narrow}})
 	}
-	add("relu", 2, 2, nil, pure(func(a *asm, x value) { a.op("VMAXPS", x, a.pin(0), x) }))
+	add("relu", 2, 2, nil, pure(func(a *unrolled, x value) { a.op("VMAXPS", x, a.pin(0), x) }))
 	add("clip", 2, 2, []string{"lo", "hi"},
-		func(a *asm, in []value, s []fixed, _ accumulator) value {
+		func(a *unrolled, in []value, s []fixed, _ accumulator) value {
 			a.op("VMAXPS", in[0], s[0], in[0])
 			a.op("VMINPS", in[0], s[1], in[0])
 			return in[0]
 		})
 	add("leakyRelu", 2, 2, []string{"alpha"},
-		func(a *asm, in []value, s []fixed, _ accumulator) value {
+		func(a *unrolled, in []value, s []fixed, _ accumulator) value {
 			scaled, negative := a.newValue(), a.newMask()
 			a.compare(less, in[0], a.pin(0), negative)
 			a.op("VMULPS", s[0], in[0], scaled)
@@ -25,13 +25,13 @@ func activation() []routine {
 			return in[0]
 		})
 	add("hardSigmoid", 2, 2, []string{"alpha", "beta"},
-		func(a *asm, in []value, s []fixed, _ accumulator) value {
+		func(a *unrolled, in []value, s []fixed, _ accumulator) value {
 			a.op("VFMADD213PS", s[1], s[0], in[0])
 			a.op("VMINPS", in[0], a.pin(1), in[0])
 			a.op("VMAXPS", in[0], a.pin(0), in[0])
 			return in[0]
 		})
-	add("hardSwish", 2, 2, nil, pure(func(a *asm, x value) {
+	add("hardSwish", 2, 2, nil, pure(func(a *unrolled, x value) {
 		gate := a.newValue()
 		a.op("VMOVAPS", x, gate)
 		a.op("VFMADD213PS", a.pin(0.5), a.pin(1.0/6), gate)
@@ -40,7 +40,7 @@ func activation() []routine {
 		a.op("VMULPS", gate, x, x)
 	}))
 	add("sigmoid", 2, 2, nil, pure(logistic))
-	add("silu", 2, 2, nil, pure(func(a *asm, x value) {
+	add("silu", 2, 2, nil, pure(func(a *unrolled, x value) {
 		gate := a.newValue()
 		a.op("VMOVAPS", x, gate)
 		logistic(a, gate)
@@ -49,22 +49,23 @@ func activation() []routine {
 	add("gelu", 2, 1, nil, pure(gelu))
 	add("geluTanh", 2, 2, nil, pure(geluTanh))
 	add("softplus", 2, 1, nil, pure(softplus))
-	add("elu", 2, 2, []string{"alpha"}, func(a *asm, in []value, s []fixed, _ accumulator) value {
-		x, y, n, negative := in[0], a.newValue(), a.newValue(), a.newMask()
-		a.op("VMOVAPS", x, y)
-		clamp(a, y, -20, 0)
-		expm1(a, y, n)
-		a.op("VMULPS", s[0], y, y)
-		a.compare(less, x, a.c(0), negative)
-		a.choose(negative, y, x, x)
-		return x
-	})
+	add("elu", 2, 2, []string{"alpha"},
+		func(a *unrolled, in []value, s []fixed, _ accumulator) value {
+			x, y, n, negative := in[0], a.newValue(), a.newValue(), a.newMask()
+			a.op("VMOVAPS", x, y)
+			clamp(a, y, -20, 0)
+			expm1(a, y, n)
+			a.op("VMULPS", s[0], y, y)
+			a.compare(less, x, a.c(0), negative)
+			a.choose(negative, y, x, x)
+			return x
+		})
 	add("mish", 2, 2, nil, pure(mish))
 	return list
 }
 
 // gelu replaces x by x/2 * (1 + erf(x/√2)).
-func gelu(a *asm, x value) {
+func gelu(a *unrolled, x value) {
 	y := a.newValue()
 	a.op("VMULPS", a.c(math.Sqrt2/2), x, y)
 	errorFunction(a, y)
@@ -73,7 +74,7 @@ func gelu(a *asm, x value) {
 }
 
 // geluTanh uses (1 + tanh(u))/2 = 1/(1 + exp(-2u)).
-func geluTanh(a *asm, x value) {
+func geluTanh(a *unrolled, x value) {
 	const slope = 2 * math.Sqrt2 / math.SqrtPi
 	y := a.newValue()
 	a.op("VMULPS", x, x, y)
@@ -85,7 +86,7 @@ func geluTanh(a *asm, x value) {
 
 // softplus replaces x by max(x, 0) + log(1 + e), e = exp(-|x|). With u the rounded 1 + e, log(1 +
 // e) is log(u) + (e - (u - 1))/u.
-func softplus(a *asm, x value) {
+func softplus(a *unrolled, x value) {
 	e, n, u := a.newValue(), a.newValue(), a.newValue()
 	a.op("VORPS", a.bits(signBit), x, e)
 	a.op("VMAXPS", e, a.pin(-104), e)
@@ -104,7 +105,7 @@ func softplus(a *asm, x value) {
 
 // mish uses tanh(log(1 + e)) = m/(m + 2), m = e(e + 2), e = exp(x), which has rounded to 1 beyond
 // 30.
-func mish(a *asm, x value) {
+func mish(a *unrolled, x value) {
 	e, n := a.newValue(), a.newValue()
 	a.op("VMOVAPS", x, e)
 	clamp(a, e, -104, 30)

@@ -2,7 +2,7 @@ package main
 
 // simple is the body of a kernel that is one instruction of three operands.
 func simple(mnemonic string) body {
-	return func(a *asm, in []value, s []fixed, _ accumulator) value {
+	return func(a *unrolled, in []value, s []fixed, _ accumulator) value {
 		// Go's operand order is reversed: the second operand stands first.
 		if len(s) == 1 {
 			a.op(mnemonic, s[0], in[0], in[0])
@@ -15,7 +15,7 @@ func simple(mnemonic string) body {
 
 // reversed is simple with the scalar as first operand.
 func reversed(mnemonic string) body {
-	return func(a *asm, in []value, s []fixed, _ accumulator) value {
+	return func(a *unrolled, in []value, s []fixed, _ accumulator) value {
 		a.op(mnemonic, in[0], s[0], in[0])
 		return in[0]
 	}
@@ -24,7 +24,7 @@ func reversed(mnemonic string) body {
 // extreme is max or min of two operands. The instruction returns its second operand where either is
 // NaN, so that the first needs to be put back where it is the NaN.
 func extreme(mnemonic string) body {
-	return func(a *asm, in []value, s []fixed, _ accumulator) value {
+	return func(a *unrolled, in []value, s []fixed, _ accumulator) value {
 		result, nan := a.newValue(), a.newMask()
 		var second any
 		if len(s) == 1 {
@@ -68,23 +68,23 @@ func arithmetic() []routine {
 	unary("minScalar", extreme("VMINPS"))
 	return append(list,
 		&kernel{name: "axpy", inputs: []string{"x", "y"}, writes: true, scalars: []string{"a"},
-			body: func(a *asm, in []value, s []fixed, _ accumulator) value {
+			body: func(a *unrolled, in []value, s []fixed, _ accumulator) value {
 				a.op("VFMADD231PS", s[0], in[0], in[1])
 				return in[1]
 			}, copies: narrow},
 		&kernel{name: "axpyBits", inputs: []string{"x", "y"}, writes: true, scalars: []string{"a"},
-			body: func(a *asm, in []value, s []fixed, _ accumulator) value {
+			body: func(a *unrolled, in []value, s []fixed, _ accumulator) value {
 				a.op("VPMULLD", s[0], in[0], in[0])
 				a.op("VPADDD", in[0], in[1], in[1])
 				return in[1]
 			}, copies: narrow},
 		&kernel{name: "fma", inputs: []string{"a", "b", "c"}, writes: true,
-			body: func(a *asm, in []value, _ []fixed, _ accumulator) value {
+			body: func(a *unrolled, in []value, _ []fixed, _ accumulator) value {
 				a.op("VFMADD231PS", in[0], in[1], in[2])
 				return in[2]
 			}, copies: narrow},
 		&kernel{name: "affine", inputs: one, writes: true, scalars: []string{"scale", "bias"},
-			body: func(a *asm, in []value, s []fixed, _ accumulator) value {
+			body: func(a *unrolled, in []value, s []fixed, _ accumulator) value {
 				a.op("VFMADD213PS", s[1], s[0], in[0])
 				return in[0]
 			}, copies: narrow},

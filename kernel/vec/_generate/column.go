@@ -1,5 +1,7 @@
 package main
 
+import "github.com/weirgpu/weir/internal/asm"
+
 // column is a loop over the rows of a matrix that is two vectors wide. Its Go side is written by
 // hand. The parameters are x, the number of rows, a vector pair v and, when it sums, a vector pair
 // to add to.
@@ -9,61 +11,57 @@ type column struct {
 	keeps  bool           // whether v is replaced by the accumulator that starts as v
 	sums   bool           // whether there is a pair sum
 	rows   map[string]int // how many rows the loop is unrolled by
-	body   func(a *asm, x value, v, acc accumulator)
+	body   func(a *unrolled, x value, v, acc accumulator)
 }
 
-func (column) declaration(isa) string { return "" }
-func (column) dispatch() string       { return "" }
-func (column) reference() string      { return "" }
+func (column) declaration(asm.Vector) string { return "" }
+func (column) dispatch() string              { return "" }
+func (column) reference() string             { return "" }
 
 func columns() []routine {
 	rows := map[string]int{"AVX512": 2, "AVX2": 1}
 	return []routine{
 		column{name: "maxRows", keeps: true, rows: map[string]int{"AVX512": 4, "AVX2": 2},
-			body: func(a *asm, x value, v, acc accumulator) { a.op("VMAXPS", x, acc, acc) }},
+			body: func(a *unrolled, x value, v, acc accumulator) { a.op("VMAXPS", x, acc, acc) }},
 		column{name: "expRows", writes: true, sums: true, rows: rows,
-			body: func(a *asm, x value, v, acc accumulator) {
+			body: func(a *unrolled, x value, v, acc accumulator) {
 				a.op("VSUBPS", v, x, x)
 				clamp(a, x, -104, 89)
 				exponential(a, x, a.newValue())
 				a.op("VADDPS", x, acc, acc)
 			}},
 		column{name: "mulRows", writes: true, rows: map[string]int{"AVX512": 4, "AVX2": 4},
-			body: func(a *asm, x value, v, acc accumulator) { a.op("VMULPS", v, x, x) }},
+			body: func(a *unrolled, x value, v, acc accumulator) { a.op("VMULPS", v, x, x) }},
 	}
 }
 
 // write returns the routine for one instruction set.
-func (c column) write(set isa, table *constants) string {
-	copies := 2 * c.rows[set.name]
-	probe := &asm{isa: set, table: table, dry: true, copies: copies, pinned: map[uint32]int{}}
+func (c column) write(t *asm.Text, set asm.Vector, table *constants) {
+	copies := 2 * c.rows[set.Name]
+	probe := probe(set, table, copies)
 	c.body(probe, probe.newValue(), accumulator{probe.fix(), probe.fix()},
 		c.accumulator(probe, copies))
-	a := &asm{isa: set, table: table, pinned: probe.pinned, wanted: probe.wanted,
-		hoisted: map[uint32]fixed{}}
-	a.values = probe.values
+	a := after(probe, t)
 	size, last := 24, ""
 	if c.sums {
 		size, last = 32, ", sum"
 	}
-	a.line("// func %s%s(x *float32, rows int, v%s *float32)", c.name, set.name, last)
-	a.line("TEXT ·%s%s(SB), 0, $128-%d\n\tNO_LOCAL_POINTERS", c.name, set.name, size)
-	a.line("\tMOVQ x+0(FP), DI\n\tMOVQ rows+8(FP), CX\n\tMOVQ v+16(FP), SI")
+	a.Open(c.name+set.Name, "(x *float32, rows int, v"+last+" *float32)", frame, size)
+	a.Line("\tMOVQ x+0(FP), DI\n\tMOVQ rows+8(FP), CX\n\tMOVQ v+16(FP), SI")
 	v := accumulator{a.fix(), a.fix()}
 	acc := c.accumulator(a, copies)
 	for i, r := range v {
-		a.line("\tVMOVUPS %d(SI), %s", i*4*a.lanes, r)
+		a.Line("\tVMOVUPS %d(SI), %s", i*4*a.Lanes, r)
 	}
 	c.start(a, v, acc)
 	a.hoist(copies)
 	c.loops(a, copies, v, acc)
 	c.finish(a, acc)
-	a.line("\tVZEROUPPER\n\tRET\n")
-	return a.out.String()
+	a.Line("\tVZEROUPPER\n\tRET")
 }
 
 // accumulator gives registers to a pair for each row that is in flight.
-func (c column) accumulator(a *asm, copies int) (acc accumulator) {
+func (c column) accumulator(a *unrolled, copies int) (acc accumulator) {
 	if !c.keeps && !c.sums {
 		return accumulator{""}
 	}
@@ -75,48 +73,48 @@ func (c column) accumulator(a *asm, copies int) (acc accumulator) {
 
 // start fills the accumulators: the first pair with what was there, or all with v when its greatest
 // is kept.
-func (c column) start(a *asm, v, acc accumulator) {
+func (c column) start(a *unrolled, v, acc accumulator) {
 	for i, r := range acc {
 		switch {
 		case c.keeps:
-			a.line("\tVMOVAPS %s, %s", v[i%2], r)
+			a.Line("\tVMOVAPS %s, %s", v[i%2], r)
 		case c.sums && i < 2:
 			if i == 0 {
-				a.line("\tMOVQ sum+24(FP), R8")
+				a.Line("\tMOVQ sum+24(FP), R8")
 			}
-			a.line("\tVMOVUPS %d(R8), %s", i*4*a.lanes, r)
+			a.Line("\tVMOVUPS %d(R8), %s", i*4*a.Lanes, r)
 		case c.sums:
-			a.line("\tVXORPS %s, %s, %s", r, r, r)
+			a.Line("\tVXORPS %s, %s, %s", r, r, r)
 		}
 	}
 }
 
-func (c column) loops(a *asm, copies int, v, acc accumulator) {
-	a.line("\tSUBQ $%d, CX\n\tJL rest\n\tPCALIGN $32\nlong:", copies/2)
+func (c column) loops(a *unrolled, copies int, v, acc accumulator) {
+	a.Line("\tSUBQ $%d, CX\n\tJL rest\n\tPCALIGN $32\nlong:", copies/2)
 	c.iteration(a, copies, v, acc)
-	a.line("\tSUBQ $%d, CX\n\tJGE long\nrest:\n\tADDQ $%d, CX\n\tJZ done\nsingle:", copies/2,
+	a.Line("\tSUBQ $%d, CX\n\tJGE long\nrest:\n\tADDQ $%d, CX\n\tJZ done\nsingle:", copies/2,
 		copies/2)
 	c.iteration(a, 2, v, acc)
-	a.line("\tDECQ CX\n\tJNZ single\ndone:")
+	a.Line("\tDECQ CX\n\tJNZ single\ndone:")
 }
 
-func (c column) iteration(a *asm, copies int, v, acc accumulator) {
+func (c column) iteration(a *unrolled, copies int, v, acc accumulator) {
 	a.copies, a.values = copies, 0
 	x := a.newValue()
 	for i := range copies {
-		a.line("\tVMOVUPS %d(DI), %s", i*4*a.lanes, a.name(x, i))
+		a.Line("\tVMOVUPS %d(DI), %s", i*4*a.Lanes, a.name(x, i))
 	}
 	c.body(a, x, v, acc)
 	for i := range copies {
 		if c.writes {
-			a.line("\tVMOVUPS %s, %d(DI)", a.name(x, i), i*4*a.lanes)
+			a.Line("\tVMOVUPS %s, %d(DI)", a.name(x, i), i*4*a.Lanes)
 		}
 	}
-	a.line("\tADDQ $%d, DI", copies*4*a.lanes)
+	a.Line("\tADDQ $%d, DI", copies*4*a.Lanes)
 }
 
 // finish joins the accumulators and stores the pair.
-func (c column) finish(a *asm, acc accumulator) {
+func (c column) finish(a *unrolled, acc accumulator) {
 	join, to := "VADDPS", "R8"
 	if c.keeps {
 		join, to = "VMAXPS", "SI"
@@ -124,9 +122,9 @@ func (c column) finish(a *asm, acc accumulator) {
 		return
 	}
 	for i := 2; i < len(acc); i++ {
-		a.line("\t%s %s, %s, %s", join, acc[i], acc[i%2], acc[i%2])
+		a.Line("\t%s %s, %s, %s", join, acc[i], acc[i%2], acc[i%2])
 	}
 	for i, r := range acc[:2] {
-		a.line("\tVMOVUPS %s, %d(%s)", r, i*4*a.lanes, to)
+		a.Line("\tVMOVUPS %s, %d(%s)", r, i*4*a.Lanes, to)
 	}
 }

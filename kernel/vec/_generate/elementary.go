@@ -1,23 +1,23 @@
 package main
 
 // pure makes a body of a function that replaces one vector by another.
-func pure(f func(a *asm, x value)) body {
-	return func(a *asm, in []value, _ []fixed, _ accumulator) value {
+func pure(f func(a *unrolled, x value)) body {
+	return func(a *unrolled, in []value, _ []fixed, _ accumulator) value {
 		f(a, in[0])
 		return in[0]
 	}
 }
 
 func elementary() []routine {
-	unary := func(name string, wide, narrow int, f func(a *asm, x value)) routine {
+	unary := func(name string, wide, narrow int, f func(a *unrolled, x value)) routine {
 		return &kernel{name: name, inputs: []string{"x"}, writes: true, body: pure(f),
 			copies: map[string]int{"AVX512": wide, "AVX2": narrow}}
 	}
 	return []routine{
-		unary("neg", 2, 2, func(a *asm, x value) { a.op("VXORPS", a.bits(signBit), x, x) }),
-		unary("abs", 2, 2, func(a *asm, x value) { a.op("VANDPS", a.bits(restBits), x, x) }),
-		unary("square", 2, 2, func(a *asm, x value) { a.op("VMULPS", x, x, x) }),
-		unary("cube", 2, 2, func(a *asm, x value) {
+		unary("neg", 2, 2, func(a *unrolled, x value) { a.op("VXORPS", a.bits(signBit), x, x) }),
+		unary("abs", 2, 2, func(a *unrolled, x value) { a.op("VANDPS", a.bits(restBits), x, x) }),
+		unary("square", 2, 2, func(a *unrolled, x value) { a.op("VMULPS", x, x, x) }),
+		unary("cube", 2, 2, func(a *unrolled, x value) {
 			t := a.newValue()
 			a.op("VMULPS", x, x, t)
 			a.op("VMULPS", x, t, x)
@@ -25,12 +25,12 @@ func elementary() []routine {
 		unary("roundEven", 2, 2, toInteger(8)),
 		unary("floor", 2, 2, toInteger(9)),
 		unary("ceil", 2, 2, toInteger(10)),
-		unary("sqrt", 2, 2, func(a *asm, x value) { a.op("VSQRTPS", x, x) }),
-		unary("rsqrt", 2, 2, func(a *asm, x value) {
+		unary("sqrt", 2, 2, func(a *unrolled, x value) { a.op("VSQRTPS", x, x) }),
+		unary("rsqrt", 2, 2, func(a *unrolled, x value) {
 			a.op("VSQRTPS", x, x)
 			a.op("VDIVPS", x, a.pin(1), x)
 		}),
-		unary("exp", 4, 2, func(a *asm, x value) {
+		unary("exp", 4, 2, func(a *unrolled, x value) {
 			clamp(a, x, -104, 89)
 			exponential(a, x, a.newValue())
 		}),
@@ -42,10 +42,10 @@ func elementary() []routine {
 
 // toInteger rounds to an integral number in the mode of the instruction's control byte, without a
 // report of inexactness.
-func toInteger(mode int) func(a *asm, x value) {
-	return func(a *asm, x value) {
+func toInteger(mode int) func(a *unrolled, x value) {
+	return func(a *unrolled, x value) {
 		round := "VROUNDPS"
-		if a.vector == "Z" {
+		if a.Wide() {
 			round = "VRNDSCALEPS"
 		}
 		a.op(round, mode, x, x)
@@ -54,7 +54,7 @@ func toInteger(mode int) func(a *asm, x value) {
 
 // hyperbolicTangent replaces x by tanh(x) = m/(m+2), m = exp(2x) - 1, which has rounded to ±1
 // beyond 10.
-func hyperbolicTangent(a *asm, x value) {
+func hyperbolicTangent(a *unrolled, x value) {
 	n := a.newValue()
 	clamp(a, x, -10, 10)
 	a.op("VADDPS", x, x, x)

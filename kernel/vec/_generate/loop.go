@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"github.com/weirgpu/weir/internal/asm"
 )
 
 // kernel is one loop over slices: its Go signature and the body that turns one vector of each input
@@ -19,12 +21,12 @@ type kernel struct {
 	body    body
 	// combine writes the instructions that join register x into register acc; registers 4 and 5 are
 	// free.
-	combine func(a *asm, x, acc string)
+	combine func(a *unrolled, x, acc string)
 }
 
 // body turns one vector of each input into one of the output, which it returns, or adds to the
 // accumulator.
-type body func(a *asm, in []value, s []fixed, acc accumulator) value
+type body func(a *unrolled, in []value, s []fixed, acc accumulator) value
 
 // accumulator has one register per copy of the unrolled body.
 type accumulator []fixed
@@ -68,12 +70,12 @@ func (k *kernel) argumentBytes() (size, result int) {
 }
 
 // write returns the routine for one instruction set.
-func (k *kernel) write(set isa, table *constants) string {
-	copies := k.copies[set.name]
+func (k *kernel) write(t *asm.Text, set asm.Vector, table *constants) {
+	copies := k.copies[set.Name]
 	if copies == 0 {
 		copies = 4
 	}
-	probe := &asm{isa: set, table: table, dry: true, copies: copies, pinned: map[uint32]int{}}
+	probe := probe(set, table, copies)
 	live := k.prepare(probe, copies)
 	in := make([]value, len(k.inputs))
 	for i := range in {
@@ -81,23 +83,16 @@ func (k *kernel) write(set isa, table *constants) string {
 	}
 	k.body(probe, in, live.scalars, live.acc)
 
-	a := &asm{isa: set, table: table, pinned: probe.pinned, wanted: probe.wanted,
-		hoisted: map[uint32]fixed{}}
-	a.values, a.masks = probe.values, probe.masks
+	a := after(probe, t)
 	size, result := k.argumentBytes()
-	a.line("// func %s%s(%s)%s", k.name, set.name, k.parameters(), k.result())
-	// The frame keeps the stack check, the only point at which the scheduler can stop a loop of
-	// calls.
-	a.line("TEXT ·%s%s(SB), 0, $128-%d", k.name, set.name, size)
-	a.line("\tNO_LOCAL_POINTERS")
+	a.Open(k.name+set.Name, "("+k.parameters()+")"+k.result(), frame, size)
 	k.loadArguments(a)
 	live = k.prepare(a, copies)
 	a.hoist(copies)
-	a.line("\tXORQ AX, AX")
+	a.Line("\tXORQ AX, AX")
 	k.loops(a, copies, live)
 	k.finish(a, live, result)
-	a.line("\tVZEROUPPER\n\tRET\n")
-	return a.out.String()
+	a.Line("\tVZEROUPPER\n\tRET")
 }
 
 // resident holds what stays in registers throughout a routine.
@@ -107,12 +102,12 @@ type resident struct {
 }
 
 // prepare gives registers to scalars and accumulators and fills them.
-func (k *kernel) prepare(a *asm, copies int) resident {
+func (k *kernel) prepare(a *unrolled, copies int) resident {
 	var r resident
 	offset := 24 * len(k.slices())
 	for i, s := range k.scalars {
 		reg := a.fix()
-		a.line("\tVBROADCASTSS %s+%d(FP), %s", s, offset+4*i, reg)
+		a.Line("\tVBROADCASTSS %s+%d(FP), %s", s, offset+4*i, reg)
 		r.scalars = append(r.scalars, reg)
 	}
 	if !k.sums {
@@ -123,50 +118,50 @@ func (k *kernel) prepare(a *asm, copies int) resident {
 		r.acc = append(r.acc, reg)
 		switch {
 		case k.start == 0:
-			a.line("\tVXORPS %s, %s, %s", reg, reg, reg)
+			a.Line("\tVXORPS %s, %s, %s", reg, reg, reg)
 		case i == 0:
-			a.line("\tVBROADCASTSS %s, %s", a.table.operand(float32bits(k.start)), reg)
+			a.Line("\tVBROADCASTSS %s, %s", a.table.operand(float32bits(k.start)), reg)
 		default:
-			a.line("\tVMOVAPS %s, %s", r.acc[0], reg)
+			a.Line("\tVMOVAPS %s, %s", r.acc[0], reg)
 		}
 	}
 	return r
 }
 
-func (k *kernel) loadArguments(a *asm) {
+func (k *kernel) loadArguments(a *unrolled) {
 	regs := append([]string{}, pointers...)
 	if k.writes {
 		regs = append([]string{"DI"}, pointers...)
 	}
 	for i, s := range k.slices() {
-		a.line("\tMOVQ %s_base+%d(FP), %s", s, 24*i, regs[i])
+		a.Line("\tMOVQ %s_base+%d(FP), %s", s, 24*i, regs[i])
 	}
-	a.line("\tMOVQ %s_len+8(FP), CX", k.slices()[0])
+	a.Line("\tMOVQ %s_len+8(FP), CX", k.slices()[0])
 }
 
 // loops writes the unrolled loop, the loop over single vectors and the tail.
-func (k *kernel) loops(a *asm, copies int, live resident) {
-	step := copies * a.lanes
-	a.line("\tSUBQ $%d, CX\n\tJL rest\n\tPCALIGN $32\nlong:", step)
+func (k *kernel) loops(a *unrolled, copies int, live resident) {
+	step := copies * a.Lanes
+	a.Line("\tSUBQ $%d, CX\n\tJL rest\n\tPCALIGN $32\nlong:", step)
 	k.iteration(a, copies, false, live)
-	a.line("\tADDQ $%d, AX\n\tSUBQ $%d, CX\n\tJGE long", step, step)
-	a.line("rest:\n\tADDQ $%d, CX\n\tJL tail", step-a.lanes)
-	a.line("single:")
+	a.Line("\tADDQ $%d, AX\n\tSUBQ $%d, CX\n\tJGE long", step, step)
+	a.Line("rest:\n\tADDQ $%d, CX\n\tJL tail", step-a.Lanes)
+	a.Line("single:")
 	k.iteration(a, 1, false, live)
-	a.line("\tADDQ $%d, AX\n\tSUBQ $%d, CX\n\tJGE single", a.lanes, a.lanes)
-	a.line("tail:\n\tADDQ $%d, CX\n\tJZ done", a.lanes)
-	if a.vector == "Y" {
-		a.line("\tLEAQ lanes<>+32(SB), BX\n\tSHLQ $2, CX\n\tSUBQ CX, BX\n\tVMOVUPS (BX), %s",
+	a.Line("\tADDQ $%d, AX\n\tSUBQ $%d, CX\n\tJGE single", a.Lanes, a.Lanes)
+	a.Line("tail:\n\tADDQ $%d, CX\n\tJZ done", a.Lanes)
+	if !a.Wide() {
+		a.Line("\tLEAQ lanes<>+32(SB), BX\n\tSHLQ $2, CX\n\tSUBQ CX, BX\n\tVMOVUPS (BX), %s",
 			tailMask)
 	} else {
-		a.line("\tMOVL $1, BX\n\tSHLL CX, BX\n\tDECL BX\n\tKMOVW BX, K1")
+		a.Line("\tMOVL $1, BX\n\tSHLL CX, BX\n\tDECL BX\n\tKMOVW BX, K1")
 	}
 	k.iteration(a, 1, true, live)
-	a.line("done:")
+	a.Line("done:")
 }
 
 // iteration writes the body once, for as many vectors as copies says.
-func (k *kernel) iteration(a *asm, copies int, tail bool, live resident) {
+func (k *kernel) iteration(a *unrolled, copies int, tail bool, live resident) {
 	a.copies, a.inTail, a.values, a.masks = copies, tail, 0, 0
 	in := make([]value, len(k.inputs))
 	for i := range in {
@@ -187,43 +182,43 @@ func (k *kernel) iteration(a *asm, copies int, tail bool, live resident) {
 	}
 }
 
-func (a *asm) loadInput(pointer string, copy int, reg string) {
-	at := fmt.Sprintf("%d(%s)(AX*4)", copy*a.lanes*4, pointer)
+func (a *unrolled) loadInput(pointer string, copy int, reg string) {
+	at := fmt.Sprintf("%d(%s)(AX*4)", copy*a.Lanes*4, pointer)
 	switch {
 	case !a.inTail:
-		a.line("\tVMOVUPS %s, %s", at, reg)
-	case a.vector == "Y":
-		a.line("\tVMASKMOVPS %s, %s, %s", at, tailMask, reg)
+		a.Line("\tVMOVUPS %s, %s", at, reg)
+	case !a.Wide():
+		a.Line("\tVMASKMOVPS %s, %s, %s", at, tailMask, reg)
 	default:
-		a.line("\tVMOVUPS.Z %s, K1, %s", at, reg)
+		a.Line("\tVMOVUPS.Z %s, K1, %s", at, reg)
 	}
 }
 
 // fill sets the lanes beyond the end to c.
-func (a *asm) fill(v value, c fixed) {
+func (a *unrolled) fill(v value, c fixed) {
 	reg := a.name(v, 0)
-	if a.vector == "Y" {
+	if !a.Wide() {
 		empty := a.name(a.newValue(), 0)
-		a.line("\tVMOVUPS %s, %s\n\tVBLENDVPS %s, %s, %s, %s", c, empty, tailMask, reg, empty, reg)
+		a.Line("\tVMOVUPS %s, %s\n\tVBLENDVPS %s, %s, %s, %s", c, empty, tailMask, reg, empty, reg)
 		return
 	}
-	a.line("\tKNOTW K1, K2\n\tVBROADCASTSS %s, K2, %s", c, reg)
+	a.Line("\tKNOTW K1, K2\n\tVBROADCASTSS %s, K2, %s", c, reg)
 }
 
-func (a *asm) storeOutput(copy int, reg string) {
-	at := fmt.Sprintf("%d(DI)(AX*4)", copy*a.lanes*4)
+func (a *unrolled) storeOutput(copy int, reg string) {
+	at := fmt.Sprintf("%d(DI)(AX*4)", copy*a.Lanes*4)
 	switch {
 	case !a.inTail:
-		a.line("\tVMOVUPS %s, %s", reg, at)
-	case a.vector == "Y":
-		a.line("\tVMASKMOVPS %s, %s, %s", reg, tailMask, at)
+		a.Line("\tVMOVUPS %s, %s", reg, at)
+	case !a.Wide():
+		a.Line("\tVMASKMOVPS %s, %s, %s", reg, tailMask, at)
 	default:
-		a.line("\tVMOVUPS %s, K1, %s", reg, at)
+		a.Line("\tVMOVUPS %s, K1, %s", reg, at)
 	}
 }
 
 // finish joins the accumulators pairwise, then the lanes, and returns the result.
-func (k *kernel) finish(a *asm, live resident, result int) {
+func (k *kernel) finish(a *unrolled, live resident, result int) {
 	if !k.sums {
 		return
 	}
@@ -234,19 +229,19 @@ func (k *kernel) finish(a *asm, live resident, result int) {
 		}
 	}
 	first := string(acc[0])
-	if a.vector == "Z" {
-		a.line("\tVEXTRACTF64X4 $1, %s, Y1\n\tVMOVAPS %s, Y0", first, "Y"+first[1:])
+	if a.Wide() {
+		a.Line("\tVEXTRACTF64X4 $1, %s, Y1\n\tVMOVAPS %s, Y0", first, "Y"+first[1:])
 		k.combine(a, "Y1", "Y0")
 	} else {
-		a.line("\tVMOVAPS %s, Y0", first)
+		a.Line("\tVMOVAPS %s, Y0", first)
 	}
-	a.line("\tVEXTRACTF128 $1, Y0, X1")
+	a.Line("\tVEXTRACTF128 $1, Y0, X1")
 	k.combine(a, "X1", "X0")
-	a.line("\tVPERMILPS $0x0e, X0, X1")
+	a.Line("\tVPERMILPS $0x0e, X0, X1")
 	k.combine(a, "X1", "X0")
-	a.line("\tVPERMILPS $0x01, X0, X1")
+	a.Line("\tVPERMILPS $0x01, X0, X1")
 	k.combine(a, "X1", "X0")
-	a.line("\tVMOVSS X0, ret+%d(FP)", result)
+	a.Line("\tVMOVSS X0, ret+%d(FP)", result)
 }
 
 func float32bits(x float64) uint32 { return math.Float32bits(float32(x)) }

@@ -3,17 +3,14 @@
 package main
 
 import (
-	"fmt"
-	"go/format"
-	"os"
 	"path/filepath"
+
+	"github.com/weirgpu/weir/internal/asm"
 )
 
-func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: go run . FOLDER")
-		os.Exit(2)
-	}
+func main() { asm.Main(generate) }
+
+func generate(folder string) error {
 	families := []family{
 		{"arithmetic", arithmetic()},
 		{"elementary", elementary()},
@@ -29,35 +26,24 @@ func main() {
 		{"interleave", interleave()},
 	}
 	for _, f := range families {
-		if err := f.save(os.Args[1]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-	}
-}
-
-func (f *family) save(folder string) error {
-	files := map[string]string{f.name + "_amd64.s": f.assembly()}
-	switch f.routines[0].(type) {
-	case raw, column: // whose Go side is written by hand
-		return write(folder, files)
-	}
-	for name, text := range map[string]string{f.name + "_amd64.go": f.amd64(),
-		f.name + "_generic.go": f.generic()} {
-		source, err := format.Source([]byte(text))
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		files[name] = string(source)
-	}
-	return write(folder, files)
-}
-
-func write(folder string, files map[string]string) error {
-	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
+		if err := f.save(filepath.Join(folder, f.name)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// save writes the files whose paths begin like that.
+func (f *family) save(path string) error {
+	if err := asm.Write(path+"_amd64.s", f.assembly()); err != nil {
+		return err
+	}
+	switch f.routines[0].(type) {
+	case raw, column: // whose Go side is written by hand
+		return nil
+	}
+	if err := asm.Write(path+"_amd64.go", f.amd64()); err != nil {
+		return err
+	}
+	return asm.Write(path+"_generic.go", f.generic())
 }

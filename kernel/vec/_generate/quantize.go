@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"strings"
+
+	"github.com/weirgpu/weir/internal/asm"
 )
 
 // toBytes is a loop from numbers to bytes on a scale: Requantization in package vec defines it. The
@@ -30,13 +32,13 @@ const (
 
 // lane writes the instructions for one vector.
 type lane struct {
-	*asm
+	*unrolled
 	masked bool
 }
 
 // r is the register of a parameter.
 func (l *lane) r(reg int) string {
-	if l.vector == "Y" {
+	if !l.Wide() {
 		return fmt.Sprintf("Y%d", reg-16)
 	}
 	return fmt.Sprintf("Z%d", reg)
@@ -57,27 +59,27 @@ func (l *lane) load(typ, pointer string, to int) {
 	if mnemonic == "" {
 		mnemonic = "VMOVUPS"
 	}
-	l.line("\t%s%s %s, %s%s%d", mnemonic, z, at, mask, l.vector, to)
+	l.Line("\t%s%s %s, %s%s%d", mnemonic, z, at, mask, l.Reg, to)
 }
 
 func (l *lane) ops(lines ...string) {
 	for _, s := range lines {
-		l.line("\t%s", strings.NewReplacer("%V", l.vector, "%add", l.r(regAdd), "%scale",
+		l.Line("\t%s", strings.NewReplacer("%V", l.Reg, "%add", l.r(regAdd), "%scale",
 			l.r(regScale), "%bias", l.r(regThenBias)).Replace(s))
 	}
 }
 
 // clamped limits register 0 and rounds it to integers.
 func (l *lane) clamped(lo, hi, zero int) {
-	l.line("\tVMAXPS %s, %s0, %s0", l.r(lo), l.vector, l.vector)
-	l.line("\tVMINPS %s, %s0, %s0", l.r(hi), l.vector, l.vector)
-	l.line("\tVCVTPS2DQ %s0, %s0", l.vector, l.vector)
-	l.line("\tVPADDD %s, %s0, %s0", l.r(zero), l.vector, l.vector)
+	l.Line("\tVMAXPS %s, %s0, %s0", l.r(lo), l.Reg, l.Reg)
+	l.Line("\tVMINPS %s, %s0, %s0", l.r(hi), l.Reg, l.Reg)
+	l.Line("\tVCVTPS2DQ %s0, %s0", l.Reg, l.Reg)
+	l.Line("\tVPADDD %s, %s0, %s0", l.r(zero), l.Reg, l.Reg)
 }
 
 // store writes the low bytes of register 0.
 func (l *lane) store() {
-	if l.vector == "Y" {
+	if !l.Wide() {
 		// The bytes, signed or not, are the low ones of integers in range: other bits must not
 		// saturate.
 		l.ops("VPAND Y4, Y0, Y0", "VEXTRACTI128 $1, Y0, X1", "VPACKUSDW X1, X0, X0",
@@ -88,54 +90,52 @@ func (l *lane) store() {
 	if l.masked {
 		mask = "K1, "
 	}
-	l.line("\tVPMOVDB Z0, %s(DI)(AX*1)", mask)
+	l.Line("\tVPMOVDB Z0, %s(DI)(AX*1)", mask)
 }
 
-func (k *toBytes) signature(set string) string {
+func (k *toBytes) signature() string {
 	y := ""
 	if k.second != "" {
 		y = fmt.Sprintf(", y *%s", k.second)
 	}
-	return fmt.Sprintf("%s%s(dst *byte, x *%s%s, n int, p *Requantization)", k.name, set, k.from, y)
+	return fmt.Sprintf("(dst *byte, x *%s%s, n int, p *Requantization)", k.from, y)
 }
 
-func (k *toBytes) write(set isa, _ *constants) string {
-	a := &asm{isa: set}
+func (k *toBytes) write(t *asm.Text, set asm.Vector, _ *constants) {
+	a := &unrolled{Text: t, Vector: set}
 	size := 32
-	a.line("// func %s", k.signature(set.name))
 	if k.second != "" {
 		size = 40
 	}
-	a.line("TEXT ·%s%s(SB), 0, $128-%d\n\tNO_LOCAL_POINTERS", k.name, set.name, size)
-	a.line("\tMOVQ dst+0(FP), DI\n\tMOVQ x+8(FP), SI")
+	a.Open(k.name+set.Name, k.signature(), frame, size)
+	a.Line("\tMOVQ dst+0(FP), DI\n\tMOVQ x+8(FP), SI")
 	if k.second != "" {
-		a.line("\tMOVQ y+16(FP), R8")
+		a.Line("\tMOVQ y+16(FP), R8")
 	}
-	a.line("\tMOVQ n+%d(FP), CX\n\tMOVQ p+%d(FP), BX", size-16, size-8)
-	l := &lane{asm: a}
+	a.Line("\tMOVQ n+%d(FP), CX\n\tMOVQ p+%d(FP), BX", size-16, size-8)
+	l := &lane{unrolled: a}
 	l.parameters()
-	if set.vector == "Y" {
-		a.line("\tVPCMPEQD Y4, Y4, Y4\n\tVPSRLD $24, Y4, Y4")
+	if !set.Wide() {
+		a.Line("\tVPCMPEQD Y4, Y4, Y4\n\tVPSRLD $24, Y4, Y4")
 	}
-	a.line("\tXORQ AX, AX\n\tSUBQ $%d, CX\n\tJL tail\n\tPCALIGN $32\nloop:", set.lanes)
+	a.Line("\tXORQ AX, AX\n\tSUBQ $%d, CX\n\tJL tail\n\tPCALIGN $32\nloop:", set.Lanes)
 	k.iteration(l, "loop")
-	a.line("\tADDQ $%d, AX\n\tSUBQ $%d, CX\n\tJGE loop\ntail:\n\tADDQ $%d, CX\n\tJZ done",
-		set.lanes, set.lanes, set.lanes)
-	if set.vector == "Z" {
-		a.line("\tMOVL $1, DX\n\tSHLL CX, DX\n\tDECL DX\n\tKMOVW DX, K1")
+	a.Line("\tADDQ $%d, AX\n\tSUBQ $%d, CX\n\tJGE loop\ntail:\n\tADDQ $%d, CX\n\tJZ done",
+		set.Lanes, set.Lanes, set.Lanes)
+	if set.Wide() {
+		a.Line("\tMOVL $1, DX\n\tSHLL CX, DX\n\tDECL DX\n\tKMOVW DX, K1")
 		l.masked = true
 		k.iteration(l, "tail")
 	}
-	a.line("done:\n\tVZEROUPPER\n\tRET\n")
-	return a.out.String()
+	a.Line("done:\n\tVZEROUPPER\n\tRET")
 }
 
 // parameters loads the parameters that BX points to.
 func (l *lane) parameters() {
 	for reg := regAdd; reg >= regThenZero; reg-- {
-		l.line("\tVBROADCASTSS %d(BX), %s", 4*(regAdd-reg), l.r(reg))
+		l.Line("\tVBROADCASTSS %d(BX), %s", 4*(regAdd-reg), l.r(reg))
 	}
-	l.line("\tMOVL 40(BX), R9")
+	l.Line("\tMOVL 40(BX), R9")
 }
 
 // rowsToBytes is a loop for the rows of a matrix, each with parameters of its own, in one call.
@@ -150,34 +150,32 @@ func (k *rowsToBytes) named(text string) string {
 	return strings.NewReplacer("NAME", k.name, "ROW", k.row.name, "TYPE", k.row.from).Replace(text)
 }
 
-func (k *rowsToBytes) write(set isa, _ *constants) string {
-	if set.vector == "Y" {
-		return ""
+func (k *rowsToBytes) write(t *asm.Text, set asm.Vector, _ *constants) {
+	if !set.Wide() {
+		return
 	}
-	a := &asm{isa: set}
-	l := &lane{asm: a}
-	a.line("%s", k.named("// func NAMEAVX512(dst *byte, ldd int, x *TYPE, ldx, rows, cols int, p "+
-		"*Requantization)"))
-	a.line("TEXT ·%sAVX512(SB), 0, $128-56\n\tNO_LOCAL_POINTERS", k.name)
-	a.line("\tMOVQ dst+0(FP), DI\n\tMOVQ ldd+8(FP), R10\n\tMOVQ x+16(FP), SI\n\tMOVQ ldx+24(FP), " +
+	a := &unrolled{Text: t, Vector: set}
+	l := &lane{unrolled: a}
+	a.Open(k.name+"AVX512", k.named("(dst *byte, ldd int, x *TYPE, ldx, rows, cols int, p "+
+		"*Requantization)"), frame, 56)
+	a.Line("\tMOVQ dst+0(FP), DI\n\tMOVQ ldd+8(FP), R10\n\tMOVQ x+16(FP), SI\n\tMOVQ ldx+24(FP), " +
 		"R11\n\tMOVQ rows+32(FP), R12")
-	a.line("\tMOVQ p+48(FP), BX\n\tSHLQ $2, R11")
-	a.line("\tMOVQ cols+40(FP), CX\n\tANDQ $15, CX\n\tMOVL $1, DX\n\tSHLL CX, DX\n\tDECL " +
+	a.Line("\tMOVQ p+48(FP), BX\n\tSHLQ $2, R11")
+	a.Line("\tMOVQ cols+40(FP), CX\n\tANDQ $15, CX\n\tMOVL $1, DX\n\tSHLL CX, DX\n\tDECL " +
 		"DX\n\tKMOVW DX, K1")
-	a.line("row:\n\tMOVQ cols+40(FP), CX")
+	a.Line("row:\n\tMOVQ cols+40(FP), CX")
 	l.parameters()
-	a.line("\tXORQ AX, AX\n\tSUBQ $16, CX\n\tJL tail\nloop:")
+	a.Line("\tXORQ AX, AX\n\tSUBQ $16, CX\n\tJL tail\nloop:")
 	k.row.iteration(l, "loop")
-	a.line("\tADDQ $16, AX\n\tSUBQ $16, CX\n\tJGE loop\ntail:\n\tADDQ $16, CX\n\tJZ done")
+	a.Line("\tADDQ $16, AX\n\tSUBQ $16, CX\n\tJGE loop\ntail:\n\tADDQ $16, CX\n\tJZ done")
 	l.masked = true
 	k.row.iteration(l, "tail")
-	a.line("done:\n\tADDQ R10, DI\n\tADDQ R11, SI\n\tADDQ $44, BX\n\tDECQ R12\n\tJNZ " +
-		"row\n\tVZEROUPPER\n\tRET\n")
-	return a.out.String()
+	a.Line("done:\n\tADDQ R10, DI\n\tADDQ R11, SI\n\tADDQ $44, BX\n\tDECQ R12\n\tJNZ " +
+		"row\n\tVZEROUPPER\n\tRET")
 }
 
-func (k *rowsToBytes) declaration(set isa) string {
-	if set.vector == "Y" {
+func (k *rowsToBytes) declaration(set asm.Vector) string {
+	if !set.Wide() {
 		return ""
 	}
 	return k.named("// NAMEAVX512 does what ROWRef does for each row; neither rows nor columns " +
@@ -224,23 +222,23 @@ func (k *toBytes) iteration(l *lane, where string) {
 func (k *toBytes) finish(l *lane, where string) {
 	l.clamped(regLo, regHi, regZero)
 	if k.second == "" {
-		l.line("\tTESTL R9, R9\n\tJZ %sOnce", where)
+		l.Line("\tTESTL R9, R9\n\tJZ %sOnce", where)
 		l.ops("VCVTDQ2PS %V0, %V0")
-		l.line("\tVFMADD213PS %s, %s, %s0", l.r(regThenBias), l.r(regThenScale), l.vector)
+		l.Line("\tVFMADD213PS %s, %s, %s0", l.r(regThenBias), l.r(regThenScale), l.Reg)
 		l.clamped(regThenLo, regThenHi, regThenZero)
-		l.line("%sOnce:", where)
+		l.Line("%sOnce:", where)
 	}
 	l.store()
 }
 
-func (k *toBytes) declaration(set isa) string {
+func (k *toBytes) declaration(set asm.Vector) string {
 	whole := ""
-	if set.vector == "Y" {
+	if !set.Wide() {
 		whole = ", whole vectors of 8 of them"
 	}
 	return fmt.Sprintf("// %[1]s%[2]s computes what %[1]sRef does for n "+
-		"elements%[3]s.\n//\n//go:noescape\nfunc %[4]s\n",
-		k.name, set.name, whole, k.signature(set.name))
+		"elements%[3]s.\n//\n//go:noescape\nfunc %[1]s%[2]s%[4]s\n",
+		k.name, set.Name, whole, k.signature())
 }
 
 func (k *toBytes) arguments() string {
@@ -327,54 +325,51 @@ func quantize() []routine {
 // three bytes under a row of the kernel for each of 16 outputs, and a dot product multiplies them.
 type windows struct{ sums *toBytes }
 
-func (k windows) write(set isa, _ *constants) string {
-	if set.vector == "Y" {
-		return ""
+func (k windows) write(t *asm.Text, set asm.Vector, _ *constants) {
+	if !set.Wide() {
+		return
 	}
-	a := &asm{isa: set}
-	l := &lane{asm: a}
-	a.line("// func windows3VBMI(dst *byte, cols int, x *byte, pitch, stride, rows int, w " +
-		"*[3]uint32, at *[64]byte, p *Requantization)")
-	a.line("TEXT ·windows3VBMI(SB), 0, $128-72\n\tNO_LOCAL_POINTERS")
-	a.line("\tMOVQ dst+0(FP), DI\n\tMOVQ x+16(FP), SI\n\tMOVQ pitch+24(FP), R10\n\tMOVQ " +
+	a := &unrolled{Text: t, Vector: set}
+	l := &lane{unrolled: a}
+	a.Open("windows3VBMI", "(dst *byte, cols int, x *byte, pitch, stride, rows int, w "+
+		"*[3]uint32, at *[64]byte, p *Requantization)", frame, 72)
+	a.Line("\tMOVQ dst+0(FP), DI\n\tMOVQ x+16(FP), SI\n\tMOVQ pitch+24(FP), R10\n\tMOVQ " +
 		"stride+32(FP), R11\n\tMOVQ rows+40(FP), R12")
-	a.line("\tMOVQ w+48(FP), DX\n\tMOVQ at+56(FP), BX\n\tVMOVDQU8 (BX), Z20\n\tMOVQ p+64(FP), BX")
+	a.Line("\tMOVQ w+48(FP), DX\n\tMOVQ at+56(FP), BX\n\tVMOVDQU8 (BX), Z20\n\tMOVQ p+64(FP), BX")
 	for i := range 3 {
-		a.line("\tVPBROADCASTD %d(DX), Z%d", 4*i, 16+i)
+		a.Line("\tVPBROADCASTD %d(DX), Z%d", 4*i, 16+i)
 	}
 	l.parameters()
-	a.line("\tMOVQ R11, R13\n\tIMULQ R10, R13\n\tSHLQ $4, R11")
-	a.line("\tMOVQ cols+8(FP), CX\n\tANDQ $15, CX\n\tMOVL $1, DX\n\tSHLL CX, DX\n\tDECL " +
+	a.Line("\tMOVQ R11, R13\n\tIMULQ R10, R13\n\tSHLQ $4, R11")
+	a.Line("\tMOVQ cols+8(FP), CX\n\tANDQ $15, CX\n\tMOVL $1, DX\n\tSHLL CX, DX\n\tDECL " +
 		"DX\n\tKMOVW DX, K1")
-	a.line("row:\n\tMOVQ cols+8(FP), CX\n\tXORQ AX, AX\n\tMOVQ SI, R8\n\tSUBQ $16, CX\n\tJL " +
+	a.Line("row:\n\tMOVQ cols+8(FP), CX\n\tXORQ AX, AX\n\tMOVQ SI, R8\n\tSUBQ $16, CX\n\tJL " +
 		"tail\nloop:")
 	body := func(where string) {
-		a.line("\tVMOVDQU8 (R8), Z1\n\tVMOVDQU8 (R8)(R10*1), Z2\n\tVMOVDQU8 (R8)(R10*2), " +
+		a.Line("\tVMOVDQU8 (R8), Z1\n\tVMOVDQU8 (R8)(R10*1), Z2\n\tVMOVDQU8 (R8)(R10*2), " +
 			"Z3\n\tVPXORD Z0, Z0, Z0")
 		for i := range 3 {
-			a.line("\tVPERMB Z%d, Z20, Z%d\n\tVPDPBUSD Z%d, Z%d, Z0", 1+i, 1+i, 16+i, 1+i)
+			a.Line("\tVPERMB Z%d, Z20, Z%d\n\tVPDPBUSD Z%d, Z%d, Z0", 1+i, 1+i, 16+i, 1+i)
 		}
 		k.sums.start(l)
 		k.sums.finish(l, where)
 	}
 	body("loop")
-	a.line("\tADDQ $16, AX\n\tADDQ R11, R8\n\tSUBQ $16, CX\n\tJGE loop\ntail:\n\tADDQ $16, " +
+	a.Line("\tADDQ $16, AX\n\tADDQ R11, R8\n\tSUBQ $16, CX\n\tJGE loop\ntail:\n\tADDQ $16, " +
 		"CX\n\tJZ done")
 	l.masked = true
 	body("tail")
-	a.line("done:\n\tADDQ cols+8(FP), DI\n\tADDQ R13, SI\n\tDECQ R12\n\tJNZ " +
-		"row\n\tVZEROUPPER\n\tRET\n")
-	return a.out.String()
+	a.Line("done:\n\tADDQ cols+8(FP), DI\n\tADDQ R13, SI\n\tDECQ R12\n\tJNZ " +
+		"row\n\tVZEROUPPER\n\tRET")
 }
 
-func (windows) declaration(set isa) string {
-	if set.vector == "Y" {
+func (windows) declaration(set asm.Vector) string {
+	if !set.Wide() {
 		return ""
 	}
-	return "// windows3VBMI computes what windows3Ref does; it reads 64 bytes of x from the first " +
-		"under each 16 outputs on. Neither rows nor\n" +
-		"// columns may be 0; at lists the bytes under the outputs, four for " +
-		"each.\n//\n//go:noescape\n" +
+	return "// windows3VBMI computes what windows3Ref does; it reads 64 bytes of x from the " +
+		"first under each 16 outputs on. Neither rows nor columns may be 0; at lists the bytes " +
+		"under the outputs, four for each.\n//\n//go:noescape\n" +
 		"func windows3VBMI(dst *byte, cols int, x *byte, pitch, stride, rows int, w *[3]uint32, " +
 		"at *[64]byte, p *Requantization)\n"
 }
@@ -386,13 +381,15 @@ func (windows) reference() string {
 }
 
 func (windows) dispatch() string {
-	return `func windows3(dst []byte, cols int, x []byte, pitch, stride, rows int, w *[3]uint32, p *Requantization) {
+	return "func windows3(dst []byte, cols int, x []byte, pitch, stride, rows int, w *[3]uint32, " +
+		`p *Requantization) {
 	if !cpuinfo.HasAVX512VBMI() || stride > 2 {
 		windows3Ref(dst, cols, x, pitch, stride, rows, w, p)
 		return
 	}
 	for step := max(1, block/cols); rows > 0; rows -= step {
-		windows3VBMI(&dst[0], cols, &x[0], pitch, stride, min(step, rows), w, &windowBytes[stride-1], p)
+		windows3VBMI(&dst[0], cols, &x[0], pitch, stride, min(step, rows), w,
+			&windowBytes[stride-1], p)
 		if rows > step {
 			dst, x = dst[step*cols:], x[step*stride*pitch:]
 		}
@@ -404,29 +401,28 @@ func (windows) dispatch() string {
 // copyRows is the loop of CopyRows: 64 bytes of a row at a time, the last of them under a mask.
 type copyRows struct{}
 
-func (copyRows) write(set isa, _ *constants) string {
-	if set.vector == "Y" {
-		return ""
+func (copyRows) write(t *asm.Text, set asm.Vector, _ *constants) {
+	if !set.Wide() {
+		return
 	}
-	a := &asm{isa: set}
-	a.line("// func copyRowsAVX512(dst *byte, ldd int, src *byte, lds, cols, rows int, flip " +
-		"uint32)\nTEXT ·copyRowsAVX512(SB), 0, $128-52")
-	a.line("\tNO_LOCAL_POINTERS\n\tMOVQ dst+0(FP), DI\n\tMOVQ ldd+8(FP), R10\n\tMOVQ src+16(FP), " +
+	a := &unrolled{Text: t, Vector: set}
+	a.Open("copyRowsAVX512", "(dst *byte, ldd int, src *byte, lds, cols, rows int, flip uint32)",
+		frame, 52)
+	a.Line("\tMOVQ dst+0(FP), DI\n\tMOVQ ldd+8(FP), R10\n\tMOVQ src+16(FP), " +
 		"SI\n\tMOVQ lds+24(FP), R11")
-	a.line("\tMOVQ cols+32(FP), R8\n\tMOVQ rows+40(FP), R12\n\tMOVL flip+48(FP), AX\n\tVMOVD AX, " +
+	a.Line("\tMOVQ cols+32(FP), R8\n\tMOVQ rows+40(FP), R12\n\tMOVL flip+48(FP), AX\n\tVMOVD AX, " +
 		"X1\n\tVPBROADCASTD X1, Z1")
-	a.line("\tMOVQ R8, CX\n\tANDQ $63, CX\n\tMOVQ $1, DX\n\tSHLQ CX, DX\n\tDECQ DX\n\tKMOVQ DX, " +
+	a.Line("\tMOVQ R8, CX\n\tANDQ $63, CX\n\tMOVQ $1, DX\n\tSHLQ CX, DX\n\tDECQ DX\n\tKMOVQ DX, " +
 		"K1\n\tSUBQ CX, R8")
-	a.line("row:\n\tXORQ AX, AX\n\tCMPQ AX, R8\n\tJGE tail\nloop:")
-	a.line("\tVPXORD (SI)(AX*1), Z1, Z0\n\tVMOVDQU8 Z0, (DI)(AX*1)\n\tADDQ $64, AX\n\tCMPQ AX, " +
+	a.Line("row:\n\tXORQ AX, AX\n\tCMPQ AX, R8\n\tJGE tail\nloop:")
+	a.Line("\tVPXORD (SI)(AX*1), Z1, Z0\n\tVMOVDQU8 Z0, (DI)(AX*1)\n\tADDQ $64, AX\n\tCMPQ AX, " +
 		"R8\n\tJLT loop\ntail:")
-	a.line("\tVMOVDQU8.Z (SI)(AX*1), K1, Z0\n\tVPXORD Z1, Z0, Z0\n\tVMOVDQU8 Z0, K1, (DI)(AX*1)")
-	a.line("\tADDQ R10, DI\n\tADDQ R11, SI\n\tDECQ R12\n\tJNZ row\n\tVZEROUPPER\n\tRET\n")
-	return a.out.String()
+	a.Line("\tVMOVDQU8.Z (SI)(AX*1), K1, Z0\n\tVPXORD Z1, Z0, Z0\n\tVMOVDQU8 Z0, K1, (DI)(AX*1)")
+	a.Line("\tADDQ R10, DI\n\tADDQ R11, SI\n\tDECQ R12\n\tJNZ row\n\tVZEROUPPER\n\tRET")
 }
 
-func (copyRows) declaration(set isa) string {
-	if set.vector == "Y" {
+func (copyRows) declaration(set asm.Vector) string {
+	if !set.Wide() {
 		return ""
 	}
 	return "// copyRowsAVX512 does what copyRowsRef does; there is a row.\n//\n//go:noescape\n" +
@@ -458,38 +454,36 @@ func (copyRows) dispatch() string {
 // which the top bit chooses.
 type lookup struct{}
 
-func (lookup) write(set isa, _ *constants) string {
-	if set.vector == "Y" {
-		return ""
+func (lookup) write(t *asm.Text, set asm.Vector, _ *constants) {
+	if !set.Wide() {
+		return
 	}
-	a := &asm{isa: set}
-	a.line("// func lookupVBMI(dst, x *byte, n int, table *byte)\nTEXT ·lookupVBMI(SB), 0, " +
-		"$128-32\n\tNO_LOCAL_POINTERS")
-	a.line("\tMOVQ dst+0(FP), DI\n\tMOVQ x+8(FP), SI\n\tMOVQ n+16(FP), CX\n\tMOVQ table+24(FP), BX")
+	a := &unrolled{Text: t, Vector: set}
+	a.Open("lookupVBMI", "(dst, x *byte, n int, table *byte)", frame, 32)
+	a.Line("\tMOVQ dst+0(FP), DI\n\tMOVQ x+8(FP), SI\n\tMOVQ n+16(FP), CX\n\tMOVQ table+24(FP), BX")
 	for i := range 4 {
-		a.line("\tVMOVDQU8 %d(BX), Z%d", 64*i, i)
+		a.Line("\tVMOVDQU8 %d(BX), Z%d", 64*i, i)
 	}
 	body := func(mask string) {
 		z := ""
 		if mask != "" {
 			z = ".Z"
 		}
-		a.line("\tVMOVDQU8%s (SI), %sZ4\n\tVMOVDQA64 Z4, Z5\n\tVMOVDQA64 Z4, Z6\n\tVPERMI2B Z1, "+
+		a.Line("\tVMOVDQU8%s (SI), %sZ4\n\tVMOVDQA64 Z4, Z5\n\tVMOVDQA64 Z4, Z6\n\tVPERMI2B Z1, "+
 			"Z0, Z5\n\tVPERMI2B Z3, Z2, Z6", z, mask)
-		a.line("\tVPMOVB2M Z4, K2\n\tVMOVDQU8 Z6, K2, Z5\n\tVMOVDQU8 Z5, %s(DI)", mask)
+		a.Line("\tVPMOVB2M Z4, K2\n\tVMOVDQU8 Z6, K2, Z5\n\tVMOVDQU8 Z5, %s(DI)", mask)
 	}
-	a.line("\tSUBQ $64, CX\n\tJL tail\n\tPCALIGN $32\nloop:")
+	a.Line("\tSUBQ $64, CX\n\tJL tail\n\tPCALIGN $32\nloop:")
 	body("")
-	a.line("\tADDQ $64, SI\n\tADDQ $64, DI\n\tSUBQ $64, CX\n\tJGE loop\ntail:\n\tADDQ $64, " +
+	a.Line("\tADDQ $64, SI\n\tADDQ $64, DI\n\tSUBQ $64, CX\n\tJGE loop\ntail:\n\tADDQ $64, " +
 		"CX\n\tJZ done")
-	a.line("\tMOVQ $1, DX\n\tSHLQ CX, DX\n\tDECQ DX\n\tKMOVQ DX, K1")
+	a.Line("\tMOVQ $1, DX\n\tSHLQ CX, DX\n\tDECQ DX\n\tKMOVQ DX, K1")
 	body("K1, ")
-	a.line("done:\n\tVZEROUPPER\n\tRET\n")
-	return a.out.String()
+	a.Line("done:\n\tVZEROUPPER\n\tRET")
 }
 
-func (lookup) declaration(set isa) string {
-	if set.vector == "Y" {
+func (lookup) declaration(set asm.Vector) string {
+	if !set.Wide() {
 		return ""
 	}
 	return "// lookupVBMI computes what lookupRef does for n bytes.\n//\n//go:noescape\nfunc " +
@@ -518,7 +512,7 @@ func (lookup) dispatch() string {
 // fromBytes is the loop from bytes to numbers: whole vectors of (x - zero) · scale.
 func fromBytes(name, typ, widen string) routine {
 	return &conversion{name: name, from: typ, to: "float32", scalars: []string{"scale", "zero"},
-		body: func(a *asm, in, out string) {
+		body: func(a *unrolled, in, out string) {
 			a.each(widen+" "+in+", %V0", "VCVTDQ2PS %V0, %V0", "VSUBPS %V15, %V0, %V0",
 				"VMULPS %V14, %V0, %V0", "VMOVUPS %V0, "+out)
 		}}
@@ -528,43 +522,41 @@ func fromBytes(name, typ, widen string) routine {
 // of 64 bytes, which packing saturates.
 type addBlocks struct{ name, widen string }
 
-func (k addBlocks) write(set isa, _ *constants) string {
-	if set.vector == "Y" {
-		return ""
+func (k addBlocks) write(t *asm.Text, set asm.Vector, _ *constants) {
+	if !set.Wide() {
+		return
 	}
-	a := &asm{isa: set}
-	l := &lane{asm: a}
-	a.line("// func %sAVX512(dst, x, y *byte, n int, p *Requantization, offset, flip uint32, "+
-		"order *uint32)", k.name)
-	a.line("TEXT ·%sAVX512(SB), 0, $128-56\n\tNO_LOCAL_POINTERS", k.name)
-	a.line("\tMOVQ dst+0(FP), DI\n\tMOVQ x+8(FP), SI\n\tMOVQ y+16(FP), R8\n\tMOVQ n+24(FP), " +
+	a := &unrolled{Text: t, Vector: set}
+	l := &lane{unrolled: a}
+	a.Open(k.name+"AVX512", "(dst, x, y *byte, n int, p *Requantization, offset, flip uint32, "+
+		"order *uint32)", frame, 56)
+	a.Line("\tMOVQ dst+0(FP), DI\n\tMOVQ x+8(FP), SI\n\tMOVQ y+16(FP), R8\n\tMOVQ n+24(FP), " +
 		"CX\n\tMOVQ p+32(FP), BX")
 	l.parameters()
-	a.line("\tMOVL offset+40(FP), DX\n\tVPBROADCASTD DX, Z16\n\tMOVL flip+44(FP), " +
+	a.Line("\tMOVL offset+40(FP), DX\n\tVPBROADCASTD DX, Z16\n\tMOVL flip+44(FP), " +
 		"DX\n\tVPBROADCASTD DX, Z17\n\tMOVQ order+48(FP), DX\n\tVMOVDQU32 (DX), Z18")
-	a.line("\tXORQ AX, AX\n\tPCALIGN $32\nloop:")
+	a.Line("\tXORQ AX, AX\n\tPCALIGN $32\nloop:")
 	for i := range 4 {
-		a.line("\t%s %d(SI)(AX*1), Z%d\n\t%s %d(R8)(AX*1), Z%d", k.widen, 16*i, i, k.widen, 16*i,
+		a.Line("\t%s %d(SI)(AX*1), Z%d\n\t%s %d(R8)(AX*1), Z%d", k.widen, 16*i, i, k.widen, 16*i,
 			4+i)
-		a.line("\tVCVTDQ2PS Z%d, Z%d\n\tVCVTDQ2PS Z%d, Z%d", i, i, 4+i, 4+i)
+		a.Line("\tVCVTDQ2PS Z%d, Z%d\n\tVCVTDQ2PS Z%d, Z%d", i, i, 4+i, 4+i)
 		l.ops(fmt.Sprintf("VFMADD213PS %%bias, %%scale, Z%d", i),
 			fmt.Sprintf("VFMADD231PS %%add, Z%d, Z%d", 4+i, i))
-		a.line("\tVCVTPS2DQ Z%d, Z%d", i, i)
+		a.Line("\tVCVTPS2DQ Z%d, Z%d", i, i)
 	}
-	a.line("\tVPACKSSDW Z1, Z0, Z0\n\tVPACKSSDW Z3, Z2, Z2\n\tVPADDSW Z16, Z0, Z0\n\tVPADDSW Z16, " +
-		"Z2, Z2\n\tVPACKUSWB Z2, Z0, Z0")
-	a.line("\tVPXORD Z17, Z0, Z0\n\tVPERMD Z0, Z18, Z0\n\tVMOVDQU32 Z0, (DI)(AX*1)")
-	a.line("\tADDQ $64, AX\n\tCMPQ AX, CX\n\tJLT loop\n\tVZEROUPPER\n\tRET\n")
-	return a.out.String()
+	a.Line("\tVPACKSSDW Z1, Z0, Z0\n\tVPACKSSDW Z3, Z2, Z2\n\tVPADDSW Z16, Z0, Z0")
+	a.Line("\tVPADDSW Z16, Z2, Z2\n\tVPACKUSWB Z2, Z0, Z0")
+	a.Line("\tVPXORD Z17, Z0, Z0\n\tVPERMD Z0, Z18, Z0\n\tVMOVDQU32 Z0, (DI)(AX*1)")
+	a.Line("\tADDQ $64, AX\n\tCMPQ AX, CX\n\tJLT loop\n\tVZEROUPPER\n\tRET")
 }
 
-func (k addBlocks) declaration(set isa) string {
-	if set.vector == "Y" {
+func (k addBlocks) declaration(set asm.Vector) string {
+	if !set.Wide() {
 		return ""
 	}
 	return fmt.Sprintf("// %[1]sAVX512 adds n bytes, a multiple of 64 and not 0. The zero point "+
-		"of an unsigned result is in both halves of offset; flip makes a\n"+
-		"// signed one of it, and order is blockOrder.\n//\n//go:noescape\n"+
+		"of an unsigned result is in both halves of offset; flip makes a "+
+		"signed one of it, and order is blockOrder.\n//\n//go:noescape\n"+
 		"func %[1]sAVX512(dst, x, y *byte, n int, p *Requantization, offset, flip uint32, order "+
 		"*uint32)\n", k.name)
 }

@@ -2,27 +2,27 @@ package main
 
 import "math"
 
-func joinSum(a *asm, x, acc string) { a.line("\tVADDPS %s, %s, %s", x, acc, acc) }
+func joinSum(a *unrolled, x, acc string) { a.Line("\tVADDPS %s, %s, %s", x, acc, acc) }
 
 // joinExtreme keeps NaN that either register holds: the instruction returns x, its second operand,
 // where either is NaN.
-func joinExtreme(mnemonic string) func(a *asm, x, acc string) {
-	return func(a *asm, x, acc string) {
+func joinExtreme(mnemonic string) func(a *unrolled, x, acc string) {
+	return func(a *unrolled, x, acc string) {
 		size := acc[:1]
 		old, isNaN := size+"4", size+"5"
-		a.line("\tVMOVAPS %s, %s", acc, old)
-		a.line("\t%s %s, %s, %s", mnemonic, x, acc, acc)
+		a.Line("\tVMOVAPS %s, %s", acc, old)
+		a.Line("\t%s %s, %s, %s", mnemonic, x, acc, acc)
 		if size == "Z" {
-			a.line("\tVCMPPS $%d, %s, %s, K2\n\tVMOVAPS %s, K2, %s", unordered, old, old, old, acc)
+			a.Line("\tVCMPPS $%d, %s, %s, K2\n\tVMOVAPS %s, K2, %s", unordered, old, old, old, acc)
 			return
 		}
-		a.line("\tVCMPPS $%d, %s, %s, %s", unordered, old, old, isNaN)
-		a.line("\tVBLENDVPS %s, %s, %s, %s", isNaN, old, acc, acc)
+		a.Line("\tVCMPPS $%d, %s, %s, %s", unordered, old, old, isNaN)
+		a.Line("\tVBLENDVPS %s, %s, %s, %s", isNaN, old, acc, acc)
 	}
 }
 
 func extremeStep(mnemonic string) body {
-	return func(a *asm, in []value, _ []fixed, acc accumulator) value {
+	return func(a *unrolled, in []value, _ []fixed, acc accumulator) value {
 		isNaN := a.newMask()
 		a.compare(unordered, acc, acc, isNaN)
 		a.op(mnemonic, in[0], acc, in[0])
@@ -36,20 +36,20 @@ func reduction() []routine {
 	return []routine{
 		&kernel{name: "sum", inputs: x, sums: true, combine: joinSum,
 			copies: map[string]int{"AVX512": 4, "AVX2": 4},
-			body: func(a *asm, in []value, _ []fixed, acc accumulator) value {
+			body: func(a *unrolled, in []value, _ []fixed, acc accumulator) value {
 				a.op("VADDPS", in[0], acc, acc)
 				return 0
 			}},
 		&kernel{name: "dot", inputs: []string{"a", "b"}, sums: true, combine: joinSum,
 			copies: map[string]int{"AVX512": 4, "AVX2": 4},
-			body: func(a *asm, in []value, _ []fixed, acc accumulator) value {
+			body: func(a *unrolled, in []value, _ []fixed, acc accumulator) value {
 				a.op("VFMADD231PS", in[0], in[1], acc)
 				return 0
 			}},
 		&kernel{name: "sumSquaredDiff", inputs: x, sums: true, scalars: []string{"mean"},
 			combine: joinSum,
 			copies:  map[string]int{"AVX512": 4, "AVX2": 4},
-			body: func(a *asm, in []value, s []fixed, acc accumulator) value {
+			body: func(a *unrolled, in []value, s []fixed, acc accumulator) value {
 				a.op("VSUBPS", s[0], in[0], in[0])
 				a.keepLive(in[0])
 				a.op("VFMADD231PS", in[0], in[0], acc)

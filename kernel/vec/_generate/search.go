@@ -1,18 +1,18 @@
 package main
 
-import "fmt"
+import "github.com/weirgpu/weir/internal/asm"
 
 // raw is a routine whose Go side is written by hand.
-type raw func(set isa) string
+type raw func(t *asm.Text, set asm.Vector)
 
-func (r raw) write(set isa, _ *constants) string { return r(set) }
-func (raw) declaration(isa) string               { return "" }
-func (raw) dispatch() string                     { return "" }
-func (raw) reference() string                    { return "" }
+func (r raw) write(t *asm.Text, set asm.Vector, _ *constants) { r(t, set) }
+func (raw) declaration(asm.Vector) string                     { return "" }
+func (raw) dispatch() string                                  { return "" }
+func (raw) reference() string                                 { return "" }
 
 // search writes find, which returns the index of the first element that equals v, or -1.
 func search() []routine {
-	return []routine{raw(func(set isa) string {
+	return []routine{raw(func(t *asm.Text, set asm.Vector) {
 		compare := "\tVCMPPS $0, (SI)(AX*4), Y0, Y1\n\tVMOVMSKPS Y1, BX\n\tTESTL BX, BX\n\tJNZ " +
 			"found"
 		tail := `	LEAQ lanes<>+32(SB), BX
@@ -23,7 +23,7 @@ func search() []routine {
 	VCMPPS $0, Y1, Y0, Y1
 	VANDPS Y15, Y1, Y1
 	VMOVMSKPS Y1, BX`
-		if set.vector == "Z" {
+		if set.Wide() {
 			compare = "\tVCMPPS $0, (SI)(AX*4), Z0, K1\n\tKORTESTW K1, K1\n\tJNZ mask"
 			tail = `	MOVL $1, BX
 	SHLL CX, BX
@@ -34,24 +34,22 @@ func search() []routine {
 mask:
 	KMOVW K1, BX`
 		}
-		return fmt.Sprintf(`// func find%[1]s(x []float32, v float32) int
-TEXT ·find%[1]s(SB), 0, $128-40
-	NO_LOCAL_POINTERS
-	MOVQ x_base+0(FP), SI
+		t.Open("find"+set.Name, "(x []float32, v float32) int", frame, 40)
+		t.Line(`	MOVQ x_base+0(FP), SI
 	MOVQ x_len+8(FP), CX
-	VBROADCASTSS v+24(FP), %[2]s0
+	VBROADCASTSS v+24(FP), %[1]s0
 	XORQ AX, AX
-	SUBQ $%[3]d, CX
+	SUBQ $%[2]d, CX
 	JL tail
 loop:
-%[4]s
-	ADDQ $%[3]d, AX
-	SUBQ $%[3]d, CX
+%[3]s
+	ADDQ $%[2]d, AX
+	SUBQ $%[2]d, CX
 	JGE loop
 tail:
-	ADDQ $%[3]d, CX
+	ADDQ $%[2]d, CX
 	JZ none
-%[5]s
+%[4]s
 	TESTL BX, BX
 	JZ none
 found:
@@ -63,8 +61,6 @@ found:
 none:
 	VZEROUPPER
 	MOVQ $-1, ret+32(FP)
-	RET
-
-`, set.name, set.vector, set.lanes, compare, tail)
+	RET`, set.Reg, set.Lanes, compare, tail)
 	})}
 }

@@ -11,16 +11,16 @@ const (
 
 // clamp moves x to lo or hi where it lies outside. NaN stays: the instructions return the operand
 // that stands first here where either is NaN.
-func clamp(a *asm, x value, lo, hi float64) {
+func clamp(a *unrolled, x value, lo, hi float64) {
 	a.op("VMAXPS", x, a.pin(lo), x)
 	a.op("VMINPS", x, a.pin(hi), x)
 }
 
 // reduce splits x into n*ln 2 + r with an integer n and |r| <= ln 2 / 2, and leaves r in x (Cody
 // and Waite, "Software Manual for the Elementary Functions", 1980, chapter 6).
-func reduce(a *asm, x, n value) {
+func reduce(a *unrolled, x, n value) {
 	a.op("VMULPS", a.c(math.Log2E), x, n)
-	if a.vector == "Z" {
+	if a.Wide() {
 		a.op("VRNDSCALEPS", 8, n, n)
 	} else {
 		a.op("VROUNDPS", 8, n, n)
@@ -30,11 +30,11 @@ func reduce(a *asm, x, n value) {
 }
 
 // exponential replaces x, at least -104 and at most 89, by exp(x). Value n is overwritten.
-func exponential(a *asm, x, n value) {
+func exponential(a *unrolled, x, n value) {
 	p := a.newValue()
 	reduce(a, x, n)
 	a.polynomial(append([]float32{1, 1}, expPoly...), x, p)
-	if a.vector == "Z" {
+	if a.Wide() {
 		a.op("VSCALEFPS", n, p, x)
 		return
 	}
@@ -52,10 +52,10 @@ func exponential(a *asm, x, n value) {
 
 // exponentialNormal is exponential for arguments whose result is a normal number. Value p is
 // overwritten too.
-func exponentialNormal(a *asm, x, n, p value) {
+func exponentialNormal(a *unrolled, x, n, p value) {
 	reduce(a, x, n)
 	a.polynomial(append([]float32{1, 1}, expPoly...), x, p)
-	if a.vector == "Z" {
+	if a.Wide() {
 		a.op("VSCALEFPS", n, p, x)
 		return
 	}
@@ -66,7 +66,7 @@ func exponentialNormal(a *asm, x, n, p value) {
 
 // expm1 replaces x, at least -80 and at most 80, by exp(x) - 1 without cancellation: with p =
 // exp(r) - 1 it is 2^n * p + (2^n - 1). Value n is overwritten.
-func expm1(a *asm, x, n value) {
+func expm1(a *unrolled, x, n value) {
 	p, square := a.newValue(), a.newValue()
 	reduce(a, x, n)
 	a.polynomial(expPoly, x, p)
@@ -81,7 +81,7 @@ func expm1(a *asm, x, n value) {
 
 // split replaces f, a positive normal number, by f' and sets e, with f = 2^e * (1 + f') and √½ <= 1
 // + f' < √2. Value p is overwritten.
-func split(a *asm, f, e, p value) {
+func split(a *unrolled, f, e, p value) {
 	const sqrtHalf = 0x3f3504f3
 	a.op("VPSUBD", a.bits(sqrtHalf), f, e)
 	a.op("VPSRAD", 23, e, e)
@@ -93,7 +93,7 @@ func split(a *asm, f, e, p value) {
 
 // joinLogarithm replaces f by e*ln 2 + log(1 + f), the latter as f + f²(f*P(f) - ½). Value p is
 // overwritten.
-func joinLogarithm(a *asm, f, e, p value) {
+func joinLogarithm(a *unrolled, f, e, p value) {
 	square := a.newValue()
 	a.op("VMULPS", f, f, square)
 	a.polynomial(logPoly, f, p)
@@ -105,7 +105,7 @@ func joinLogarithm(a *asm, f, e, p value) {
 }
 
 // logarithm replaces x by its natural logarithm.
-func logarithm(a *asm, x value) {
+func logarithm(a *unrolled, x value) {
 	e, f, p, special := a.newValue(), a.newValue(), a.newValue(), a.newMask()
 	a.compare(less, x, a.c(0x1p-126), special)
 	a.op("VMULPS", a.c(0x1p23), x, p)
@@ -128,7 +128,7 @@ const erfSplit = 0.921875
 
 // errorFunction replaces x by erf(x): x + x*P(x²) near zero; elsewhere 1 - exp(t*Q(t) - t) with the
 // sign of x, t = |x|. At 4 the result has rounded to 1, so that t stops there.
-func errorFunction(a *asm, x value) {
+func errorFunction(a *unrolled, x value) {
 	t, near, far, p, isNear := a.newValue(), a.newValue(), a.newValue(), a.newValue(), a.newMask()
 	a.op("VMULPS", x, x, near)
 	a.polynomial(erfNear, near, p)
@@ -148,7 +148,7 @@ func errorFunction(a *asm, x value) {
 
 // logistic replaces x by 1/(1 + exp(-x)). With e = exp(-|x|) it is 1/(1+e) or e/(1+e), neither of
 // which overflows.
-func logistic(a *asm, x value) {
+func logistic(a *unrolled, x value) {
 	e, n, negative := a.newValue(), a.newValue(), a.newMask()
 	a.op("VORPS", a.bits(signBit), x, e)
 	a.compare(less, x, a.c(0), negative)

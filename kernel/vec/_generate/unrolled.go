@@ -4,20 +4,12 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"github.com/weirgpu/weir/internal/asm"
 )
 
-// isa is one vector instruction set.
-type isa struct {
-	name   string // suffix of the routines and name of the level in package cpuinfo
-	vector string // prefix of a full-width register
-	lanes  int    // float32 in a register
-	regs   int    // registers that bodies and constants share
-}
-
-var (
-	avx512 = isa{"AVX512", "Z", 16, 32}
-	avx2   = isa{"AVX2", "Y", 8, 15} // Y15 holds the mask of the tail
-)
+// frame is the bytes of the frames of the routines.
+const frame = 128
 
 const tailMask = "Y15"
 
@@ -33,38 +25,53 @@ type mask struct {
 	index  int
 }
 
-// asm writes one routine. A body is run once to see which values and constants it uses and then
-// once per loop.
-type asm struct {
-	isa
-	out    strings.Builder
+// unrolled writes one routine. A body is run once to see which values and constants it uses, into a
+// text that nobody reads, and then once per loop.
+type unrolled struct {
+	*asm.Text
+	asm.Vector
 	table  *constants
 	copies int  // how often the body is unrolled in the loop being written
 	inTail bool // whether only some lanes are live
-	dry    bool // whether the body is run only to count
 
 	values, masks int
 	taken         int            // fixed registers given out, from the top
-	wanted        []uint32       // constants in order of first use, met in the dry run
+	wanted        []uint32       // constants in order of first use
 	pinned        map[uint32]int // constants that must be in a register
 	hoisted       map[uint32]fixed
 }
 
-func (a *asm) line(format string, args ...any) {
-	if !a.dry {
-		fmt.Fprintf(&a.out, format+"\n", args...)
+// probe is where the body is run to count.
+func probe(set asm.Vector, table *constants, copies int) *unrolled {
+	return &unrolled{Text: new(asm.Text), Vector: set, table: table, copies: copies,
+		pinned: map[uint32]int{}}
+}
+
+// after is where the routine is written, once the probe has seen its body.
+func after(probe *unrolled, t *asm.Text) *unrolled {
+	return &unrolled{Text: t, Vector: probe.Vector, table: probe.table, pinned: probe.pinned,
+		wanted: probe.wanted, hoisted: map[uint32]fixed{}, values: probe.values,
+		masks: probe.masks}
+}
+
+// pool is the number of registers that bodies and constants share. The last one of AVX2 holds the
+// mask of the tail.
+func (a *unrolled) pool() int {
+	if a.Wide() {
+		return a.Regs
 	}
+	return a.Regs - 1
 }
 
 // newValue returns a vector register for each copy.
-func (a *asm) newValue() value {
+func (a *unrolled) newValue() value {
 	a.values++
 	return value(a.values - 1)
 }
 
 // newMask returns a mask for each copy.
-func (a *asm) newMask() mask {
-	if a.vector == "Y" {
+func (a *unrolled) newMask() mask {
+	if !a.Wide() {
 		return mask{vector: a.newValue()}
 	}
 	a.masks++
@@ -72,17 +79,17 @@ func (a *asm) newMask() mask {
 }
 
 // fix takes a register out of the pool for the whole routine.
-func (a *asm) fix() fixed {
+func (a *unrolled) fix() fixed {
 	a.taken++
-	return fixed(fmt.Sprintf("%s%d", a.vector, a.regs-a.taken))
+	return fixed(a.R(a.pool() - a.taken))
 }
 
-func (a *asm) name(v any, copy int) string {
+func (a *unrolled) name(v any, copy int) string {
 	switch v := v.(type) {
 	case value:
-		return fmt.Sprintf("%s%d", a.vector, int(v)*a.copies+copy)
+		return a.R(int(v)*a.copies + copy)
 	case mask:
-		if a.vector == "Y" {
+		if !a.Wide() {
 			return a.name(v.vector, copy)
 		}
 		return fmt.Sprintf("K%d", 2+v.index*a.copies+copy)
@@ -97,25 +104,25 @@ func (a *asm) name(v any, copy int) string {
 }
 
 // op writes an instruction for every copy, operands in Go's order (destination last).
-func (a *asm) op(mnemonic string, operands ...any) {
+func (a *unrolled) op(mnemonic string, operands ...any) {
 	for c := range a.copies {
 		names := make([]string, len(operands))
 		suffix := ""
 		for i, o := range operands {
 			names[i] = a.name(o, c)
-			if a.vector == "Z" && strings.Contains(names[i], "(SB)") {
+			if a.Wide() && strings.Contains(names[i], "(SB)") {
 				suffix = ".BCST"
 			}
 		}
-		a.line("\t%s%s %s", mnemonic, suffix, strings.Join(names, ", "))
+		a.Line("\t%s%s %s", mnemonic, suffix, strings.Join(names, ", "))
 	}
 }
 
 // c returns a float32 constant, for use as first operand.
-func (a *asm) c(x float64) fixed { return a.bits(math.Float32bits(float32(x))) }
+func (a *unrolled) c(x float64) fixed { return a.bits(math.Float32bits(float32(x))) }
 
 // bits returns a 32-bit pattern as constant, for use as first operand.
-func (a *asm) bits(b uint32) fixed {
+func (a *unrolled) bits(b uint32) fixed {
 	if r, ok := a.hoisted[b]; ok {
 		return r
 	}
@@ -129,7 +136,7 @@ func (a *asm) bits(b uint32) fixed {
 }
 
 // pin returns a constant that is sure to be in a register, for use as any operand.
-func (a *asm) pin(x float64) fixed {
+func (a *unrolled) pin(x float64) fixed {
 	b := math.Float32bits(float32(x))
 	if _, ok := a.pinned[b]; !ok {
 		a.pinned[b] = len(a.pinned)
@@ -138,7 +145,7 @@ func (a *asm) pin(x float64) fixed {
 }
 
 // hoist loads constants into the registers that the body leaves free, those pinned first.
-func (a *asm) hoist(copies int) {
+func (a *unrolled) hoist(copies int) {
 	order := make([]uint32, len(a.pinned))
 	for b, i := range a.pinned {
 		order[i] = b
@@ -148,20 +155,20 @@ func (a *asm) hoist(copies int) {
 			order = append(order, b)
 		}
 	}
-	free := a.regs - a.taken - a.values*copies
+	free := a.pool() - a.taken - a.values*copies
 	if free < len(a.pinned) || a.masks*copies > 6 {
 		panic(fmt.Sprintf("%d values, %d copies, %d pinned: too many registers", a.values, copies,
 			len(a.pinned)))
 	}
 	for _, b := range order[:min(free, len(order))] {
 		r := a.fix()
-		a.line("\tVBROADCASTSS %s, %s", a.table.operand(b), r)
+		a.Line("\tVBROADCASTSS %s, %s", a.table.operand(b), r)
 		a.hoisted[b] = r
 	}
 }
 
 // polynomial sets p to c[0] + x*(c[1] + x*(...)).
-func (a *asm) polynomial(c []float32, x, p value) {
+func (a *unrolled) polynomial(c []float32, x, p value) {
 	last := len(c) - 1
 	a.load(a.c(float64(c[last])), p)
 	for i := last - 1; i >= 0; i-- {
@@ -170,10 +177,10 @@ func (a *asm) polynomial(c []float32, x, p value) {
 }
 
 // load copies a constant into a value.
-func (a *asm) load(c fixed, v value) {
-	if a.vector == "Z" && strings.Contains(string(c), "(SB)") {
+func (a *unrolled) load(c fixed, v value) {
+	if a.Wide() && strings.Contains(string(c), "(SB)") {
 		for i := range a.copies {
-			a.line("\tVBROADCASTSS %s, %s", c, a.name(v, i))
+			a.Line("\tVBROADCASTSS %s, %s", c, a.name(v, i))
 		}
 		return
 	}
@@ -191,11 +198,11 @@ const (
 )
 
 // compare sets m where x predicate y.
-func (a *asm) compare(predicate int, x, y any, m mask) { a.op("VCMPPS", predicate, y, x, m) }
+func (a *unrolled) compare(predicate int, x, y any, m mask) { a.op("VCMPPS", predicate, y, x, m) }
 
 // choose sets dst to yes where m is set and to no elsewhere. Constants must be pinned.
-func (a *asm) choose(m mask, yes, no, dst any) {
-	if a.vector == "Y" {
+func (a *unrolled) choose(m mask, yes, no, dst any) {
+	if !a.Wide() {
 		a.op("VBLENDVPS", m, yes, no, dst)
 		return
 	}
@@ -203,10 +210,10 @@ func (a *asm) choose(m mask, yes, no, dst any) {
 }
 
 // keepLive sets the lanes of x that lie beyond the end to zero.
-func (a *asm) keepLive(x value) {
+func (a *unrolled) keepLive(x value) {
 	switch {
 	case !a.inTail:
-	case a.vector == "Y":
+	case !a.Wide():
 		a.op("VANDPS", fixed(tailMask), x, x)
 	default:
 		a.op("VMOVAPS.Z", x, fixed("K1"), x)
@@ -234,22 +241,22 @@ func (t *constants) operand(b uint32) fixed {
 	return fixed(fmt.Sprintf("%s<>+%d(SB)", t.symbol, at*32))
 }
 
-func (t *constants) String() string {
-	var b strings.Builder
+func (t *constants) write(to *asm.Text) {
 	if len(t.words) == 0 {
-		return ""
+		return
 	}
+	to.Line("")
 	for i, w := range t.words {
 		for k := range 4 {
-			fmt.Fprintf(&b, "DATA %s<>+%d(SB)/8, $0x%08x%08x\n", t.symbol, i*32+k*8, w, w)
+			to.Line("DATA %s<>+%d(SB)/8, $0x%08x%08x", t.symbol, i*32+k*8, w, w)
 		}
 	}
-	fmt.Fprintf(&b, "GLOBL %s<>(SB), RODATA|NOPTR, $%d\n\n", t.symbol, len(t.words)*32)
-	return b.String()
+	to.Line("GLOBL %s<>(SB), RODATA|NOPTR, $%d", t.symbol, len(t.words)*32)
 }
 
 // maskTable is read at an offset so that the first lanes are all ones and the others zero.
-const maskTable = `DATA lanes<>+0(SB)/8, $0xffffffffffffffff
+const maskTable = `
+DATA lanes<>+0(SB)/8, $0xffffffffffffffff
 DATA lanes<>+8(SB)/8, $0xffffffffffffffff
 DATA lanes<>+16(SB)/8, $0xffffffffffffffff
 DATA lanes<>+24(SB)/8, $0xffffffffffffffff
@@ -257,6 +264,4 @@ DATA lanes<>+32(SB)/8, $0
 DATA lanes<>+40(SB)/8, $0
 DATA lanes<>+48(SB)/8, $0
 DATA lanes<>+56(SB)/8, $0
-GLOBL lanes<>(SB), RODATA|NOPTR, $64
-
-`
+GLOBL lanes<>(SB), RODATA|NOPTR, $64`

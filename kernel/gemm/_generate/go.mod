@@ -1,3 +1,0 @@
-module github.com/weirgpu/weir/kernel/gemm/_generate
-
-go 1.26.0

@@ -1,3 +1,0 @@
-module github.com/weirgpu/weir/kernel/nbits/_generate
-
-go 1.26.0
