@@ -125,7 +125,7 @@ type poisoned struct{ device.Device }
 func (d poisoned) Alloc(n int64) (device.Buffer, error) {
 	b, err := d.Device.Alloc(n)
 	if err == nil {
-		mem := b.Bytes()
+		mem := device.HostView(b)
 		for i := range mem {
 			mem[i] = 0xff
 		}

@@ -57,10 +57,10 @@ type Buffer interface {
 	// Len returns the size in bytes asked for at Alloc.
 	Len() int64
 
-	// Bytes returns the memory itself, with length and capacity Len, or nil if the host cannot
-	// address it or it has been freed. The slice must not be used after Free, nor must anything
-	// made from it.
-	Bytes() []byte
+	// Address returns where the memory begins in the address space of the device, aligned to at
+	// least [Alignment]; what it is worth to anybody but the device's own kernels, the device says.
+	// It does not change until Free.
+	Address() uint64
 
 	// CopyIn copies host bytes to the buffer from byte off on, and CopyOut bytes from off on to the
 	// host: all of them, or none with an error of kind [ErrBounds] that names the device and the
@@ -71,6 +71,21 @@ type Buffer interface {
 
 	// Free gives the memory back to the system at once. A second call does nothing.
 	Free()
+}
+
+// HostVisible is implemented by buffers whose memory the host can address.
+type HostVisible interface {
+	// Bytes returns the memory itself, with length and capacity Len, or nil if it has been freed.
+	// The slice must not be used after Free, nor must anything made from it.
+	Bytes() []byte
+}
+
+// HostView returns the bytes of a buffer that is [HostVisible], nil for any other.
+func HostView(b Buffer) []byte {
+	if v, ok := b.(HostVisible); ok {
+		return v.Bytes()
+	}
+	return nil
 }
 
 // Populator is implemented by buffers whose memory takes time when it is first written. Its methods

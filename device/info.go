@@ -7,6 +7,7 @@ type Kind string
 const (
 	CPU  Kind = "cpu"  // the processors and the main memory of this machine
 	CUDA Kind = "cuda" // an NVIDIA GPU
+	Far  Kind = "far"  // memory that the host cannot address, on any machine: package device/far
 )
 
 // Info describes a device: how large it is, what it can do and where it sits.

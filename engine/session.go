@@ -121,7 +121,7 @@ func (s *Session) weights() (device.Buffer, error) {
 		pack.Populate = pages.Populate
 		defer pages.Enlarge(false)
 	}
-	if err := p.Pack(buffer.Bytes(), pack); err != nil {
+	if err := p.Pack(device.HostView(buffer), pack); err != nil {
 		release(o.Quota, buffer)
 		return nil, err
 	}
@@ -171,7 +171,7 @@ func (s *Session) Weights() []byte {
 	if s.packed == nil {
 		return nil
 	}
-	return s.packed.Bytes()
+	return device.HostView(s.packed.Buffer)
 }
 
 // weights are packed weights and the number of sessions that read them; the last frees them.
@@ -275,7 +275,7 @@ func (s *Session) newInstance() (*Instance, error) {
 	if pages, ok := arena.(device.Populator); ok {
 		pages.Populate(0, min(1, arena.Len()))
 	}
-	prog, err := s.plan.Bind(arena.Bytes(), s.packed.Bytes())
+	prog, err := s.plan.Bind(device.HostView(arena), device.HostView(s.packed.Buffer))
 	if err != nil {
 		release(s.opts.ArenaQuota, arena)
 		return nil, err

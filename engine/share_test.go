@@ -106,7 +106,7 @@ func TestWeightsGiven(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer aligned.Free()
-	copy(aligned.Bytes(), weights)
+	copy(device.HostView(aligned), weights)
 	i := take(t, packing)
 	defer i.Put()
 	picture(i, 1)
@@ -117,7 +117,7 @@ func TestWeightsGiven(t *testing.T) {
 	for name, d := range map[string]device.Device{"in place": b.device,
 		"copied": notWrapping{b.device}} {
 		o := b.options()
-		o.Device, o.Weights = d, aligned.Bytes()
+		o.Device, o.Weights = d, device.HostView(aligned)
 		held, granted := b.device.Held(), b.quota.sum()
 		s, err := Load(p, o)
 		if err != nil {
@@ -152,7 +152,7 @@ func TestWeightsGiven(t *testing.T) {
 				b.quota.sum()-granted,
 			)
 		}
-		o.Weights = aligned.Bytes()[64:]
+		o.Weights = device.HostView(aligned)[64:]
 		if _, err := Load(p, o); err == nil || b.device.Held() != held || b.quota.sum() != granted {
 			t.Errorf(
 				"%s: too few bytes: error %v, %d bytes more on the device",
@@ -162,7 +162,7 @@ func TestWeightsGiven(t *testing.T) {
 			)
 		}
 		b.quota.cap = granted + p.PackedBytes - 1
-		o.Weights = aligned.Bytes()
+		o.Weights = device.HostView(aligned)
 		if _, err := Load(p, o); !errors.Is(err, errQuota) || b.device.Held() != held {
 			t.Errorf(
 				"%s: a byte over the quota: error %v, %d bytes more on the device",
@@ -173,7 +173,7 @@ func TestWeightsGiven(t *testing.T) {
 		}
 		b.quota.cap = 1 << 40
 	}
-	if string(weights) != string(aligned.Bytes()) {
+	if string(weights) != string(device.HostView(aligned)) {
 		t.Error("the given weights were written")
 	}
 }

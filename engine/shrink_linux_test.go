@@ -106,7 +106,7 @@ func TestShrunkModel(t *testing.T) {
 		}
 		defer buffer.Free()
 		cut()
-		return p.Pack(buffer.Bytes(), o)
+		return p.Pack(device.HostView(buffer), o)
 	}
 	for name, job := range map[string]func(m *onnx.Model, cut func()) error{
 		"folding": func(m *onnx.Model, cut func()) error {

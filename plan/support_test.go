@@ -70,8 +70,8 @@ func memory(t testing.TB, n int64) []byte {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.Free)
-	poison(b.Bytes())
-	return b.Bytes()
+	poison(device.HostView(b))
+	return device.HostView(b)
 }
 
 func poison(b []byte) {

@@ -39,6 +39,15 @@ type Binding struct {
 	Packed  []byte // what Pack wrote
 	Scratch []byte // ScratchBytes, aligned to 64, contents undefined at each run
 	Workers int    // upper bound of the worker numbers that Chunk sees
+	// Places, when set, say where all of it is on a device whose memory the host cannot address.
+	// Packed and Scratch are then nil and the tensors say type and shape only.
+	Places *Places
+}
+
+// Places are the device memory of a [Binding], with a zero Block for an absent operand.
+type Places struct {
+	In, Out         []Block
+	Packed, Scratch Block
 }
 
 // Task is a kernel bound to memory. One goroutine runs it at a time.

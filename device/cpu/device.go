@@ -19,8 +19,7 @@ type Options struct {
 // [device.Device] and is safe for concurrent use.
 type Device struct {
 	info   device.Info
-	held   atomic.Int64
-	closed atomic.Bool
+	ledger *device.Ledger
 	dear   atomic.Pointer[time.Time] // when a huge page was last found dear, nil for never
 }
 
@@ -44,7 +43,7 @@ func Open(id string, opts Options) (*Device, error) {
 	if opts.MemoryBytes > 0 && (info.MemoryBytes == 0 || opts.MemoryBytes < info.MemoryBytes) {
 		info.MemoryBytes = opts.MemoryBytes
 	}
-	return &Device{info: info}, nil
+	return &Device{info: info, ledger: device.NewLedger("cpu:0", info.MemoryBytes)}, nil
 }
 
 // Info describes the device. MemoryBytes is the smallest of the machine's memory, the control
@@ -52,14 +51,14 @@ func Open(id string, opts Options) (*Device, error) {
 func (d *Device) Info() device.Info { return d.info }
 
 // Held returns the sum of Len over all buffers allocated and not yet freed.
-func (d *Device) Held() int64 { return d.held.Load() }
+func (d *Device) Held() int64 { return d.ledger.Held() }
 
 // Alloc returns a zeroed buffer on whole pages of its own; from 2 MiB on it starts on a huge page
 // where the system has them. Pages cost memory when they are first written, so a process may still
 // be killed for memory that Alloc granted if other processes have taken it by then. See
 // [device.Device].
 func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
-	if err := d.reserve(bytes); err != nil {
+	if err := d.ledger.Reserve(bytes); err != nil {
 		return nil, err
 	}
 	b := &buffer{device: d, size: bytes}
@@ -69,12 +68,12 @@ func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 	}
 	m, err := mapMemory(int(bytes))
 	if err != nil {
-		d.held.Add(-bytes)
+		d.ledger.Release(bytes)
 		return nil, fmt.Errorf(
 			"device %s: wants %d bytes, holds %d, has %d: %w: the system refuses: %v",
 			d.info.ID,
 			bytes,
-			d.held.Load(),
+			d.ledger.Held(),
 			d.info.MemoryBytes,
 			device.ErrOutOfMemory,
 			err,
@@ -91,7 +90,7 @@ func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 // counted as held until Free, which leaves the memory itself alone. mem is aligned to
 // [device.Alignment] and outlives the buffer. The errors are those of Alloc.
 func (d *Device) Wrap(mem []byte) (device.Buffer, error) {
-	if err := d.reserve(int64(len(mem))); err != nil {
+	if err := d.ledger.Reserve(int64(len(mem))); err != nil {
 		return nil, err
 	}
 	b := &buffer{device: d, size: int64(len(mem))}
@@ -99,45 +98,8 @@ func (d *Device) Wrap(mem []byte) (device.Buffer, error) {
 	return b, nil
 }
 
-// reserve counts bytes as held if they fit.
-func (d *Device) reserve(bytes int64) error {
-	if bytes < 0 || int64(int(bytes)) != bytes {
-		return fmt.Errorf("device %s: wants %d bytes: %w", d.info.ID, bytes, device.ErrInvalidSize)
-	}
-	for {
-		if d.closed.Load() {
-			return fmt.Errorf("device %s: wants %d bytes: %w", d.info.ID, bytes, device.ErrClosed)
-		}
-		held, limit := d.held.Load(), d.info.MemoryBytes
-		if limit > 0 && bytes > limit-held {
-			return fmt.Errorf(
-				"device %s: wants %d bytes, holds %d of %d: %w: free memory or raise the limit",
-				d.info.ID,
-				bytes,
-				held,
-				limit,
-				device.ErrOutOfMemory,
-			)
-		}
-		if d.held.CompareAndSwap(held, held+bytes) {
-			return nil
-		}
-	}
-}
-
 // Close gives the device back. See [device.Device].
-func (d *Device) Close() error {
-	if held := d.held.Load(); held != 0 {
-		return fmt.Errorf(
-			"device %s: %d bytes are held: %w: free the buffers first",
-			d.info.ID,
-			held,
-			device.ErrInUse,
-		)
-	}
-	d.closed.Store(true)
-	return nil
-}
+func (d *Device) Close() error { return d.ledger.Close() }
 
 // buffer is memory mapped for one Alloc.
 type buffer struct {
@@ -148,6 +110,7 @@ type buffer struct {
 
 func (b *buffer) Len() int64 { return b.size }
 
+// Bytes implements [device.HostVisible].
 func (b *buffer) Bytes() []byte {
 	if m := b.mem.Load(); m != nil {
 		return m.bytes
@@ -155,28 +118,21 @@ func (b *buffer) Bytes() []byte {
 	return nil
 }
 
+// Address implements [device.Buffer].
+func (b *buffer) Address() uint64 { return address(b.Bytes()) }
+
 // CopyIn implements [device.Buffer].
 func (b *buffer) CopyIn(off int64, src []byte) error {
-	mem, err := b.stretch("to", off, len(src))
+	mem, err := b.device.ledger.Stretch(b.Bytes(), "to", off, len(src))
 	copy(mem, src)
 	return err
 }
 
 // CopyOut implements [device.Buffer].
 func (b *buffer) CopyOut(dst []byte, off int64) error {
-	mem, err := b.stretch("from", off, len(dst))
+	mem, err := b.device.ledger.Stretch(b.Bytes(), "from", off, len(dst))
 	copy(dst, mem)
 	return err
-}
-
-// stretch is n bytes of the buffer, which a copy goes to or from.
-func (b *buffer) stretch(way string, off int64, n int) ([]byte, error) {
-	mem := b.Bytes()
-	if off < 0 || off > int64(len(mem)) || int64(n) > int64(len(mem))-off {
-		return nil, fmt.Errorf("device %s: copy of %d bytes %s %d of a buffer that has %d: %w",
-			b.device.info.ID, n, way, off, len(mem), device.ErrBounds)
-	}
-	return mem[off:][:n], nil
 }
 
 // Populate implements [device.Populator].
@@ -206,6 +162,6 @@ func (b *buffer) Enlarge(now bool) {
 func (b *buffer) Free() {
 	if m := b.mem.Swap(nil); m != nil {
 		m.unmap()
-		b.device.held.Add(-b.size)
+		b.device.ledger.Release(b.size)
 	}
 }

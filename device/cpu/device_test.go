@@ -61,7 +61,7 @@ func TestAlloc(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%d bytes: %v", n, err)
 			}
-			mem := b.Bytes()
+			mem := device.HostView(b)
 			if b.Len() != n || int64(len(mem)) != n || int64(cap(mem)) != n || d.Held() != n {
 				t.Fatalf(
 					"%d bytes: Len %d, len %d, cap %d, held %d",
@@ -84,11 +84,11 @@ func TestAlloc(t *testing.T) {
 			}
 			b.Free()
 			b.Free()
-			if b.Bytes() != nil || b.Len() != n || d.Held() != 0 {
+			if device.HostView(b) != nil || b.Len() != n || d.Held() != 0 {
 				t.Errorf(
 					"%d bytes: after Free %d bytes to see, Len %d, held %d",
 					n,
-					len(b.Bytes()),
+					len(device.HostView(b)),
 					b.Len(),
 					d.Held(),
 				)
@@ -132,7 +132,7 @@ func TestAllocRefuses(t *testing.T) {
 // TestAllocBeyondTheMachine asks for what no address space has, on a device whose memory is not
 // known.
 func TestAllocBeyondTheMachine(t *testing.T) {
-	d := &Device{info: device.Info{ID: "cpu:0"}}
+	d := &Device{info: device.Info{ID: "cpu:0"}, ledger: device.NewLedger("cpu:0", 0)}
 	for _, n := range []int64{1 << 60, math.MaxInt64} {
 		if _, err := d.Alloc(n); !errors.Is(err, device.ErrOutOfMemory) {
 			t.Errorf("%d bytes: error %v", n, err)
@@ -198,19 +198,20 @@ func TestWrap(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer own.Free()
-	b, err := d.Wrap(own.Bytes()[:1<<18])
+	b, err := d.Wrap(device.HostView(own)[:1<<18])
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.Held() != 1<<19+1<<18 || b.Len() != 1<<18 || &b.Bytes()[0] != &own.Bytes()[0] {
+	if d.Held() != 1<<19+1<<18 || b.Len() != 1<<18 || b.Address() != own.Address() {
 		t.Errorf("%d bytes held, %d long", d.Held(), b.Len())
 	}
-	if _, err := d.Wrap(own.Bytes()); !errors.Is(err, device.ErrOutOfMemory) {
+	if _, err := d.Wrap(device.HostView(own)); !errors.Is(err, device.ErrOutOfMemory) {
 		t.Errorf("over the limit: error %v", err)
 	}
 	b.Free()
 	b.Free()
-	if own.Bytes()[0] = 7; d.Held() != 1<<19 || b.Bytes() != nil || own.Bytes()[1<<17] != 0 {
+	mem := device.HostView(own)
+	if mem[0] = 7; d.Held() != 1<<19 || device.HostView(b) != nil || mem[1<<17] != 0 {
 		t.Errorf("after Free: %d bytes held", d.Held())
 	}
 	none, err := d.Wrap(nil)
@@ -246,8 +247,8 @@ func TestCopies(t *testing.T) {
 		if c.fits {
 			copy(want[c.off:], src)
 		}
-		if !bytes.Equal(b.Bytes(), want) || c.fits && !bytes.Equal(out, src) {
-			t.Errorf("%d bytes at %d: got %v, want %v", c.n, c.off, b.Bytes(), want)
+		if !bytes.Equal(device.HostView(b), want) || c.fits && !bytes.Equal(out, src) {
+			t.Errorf("%d bytes at %d: got %v, want %v", c.n, c.off, device.HostView(b), want)
 		}
 	}
 	b.Free()

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weirgpu/weir/device"
 )
 
 // faults counts the page faults of this process that took no disk.
@@ -31,7 +33,7 @@ func TestPopulate(t *testing.T) {
 		}
 		defer b.Free()
 		own := b.(*buffer)
-		mem := b.Bytes()
+		mem := device.HostView(b)
 		mem[5<<20] = 7
 		if small {
 			own.mem.Load().leaveHuge()

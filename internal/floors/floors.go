@@ -58,6 +58,8 @@ var Table = []Row{
 	{"device/compute", 2, Engine, "kernels, tasks, bindings"},
 	{"device/cpu", 3, Engine, "pool, memory, topology"},
 	{"device/cpu/kernels", 4, Engine, "operators on the CPU"},
+	{"device/far", 4, Engine, "a device out of sight"},
+	{"device/devicetest", 3, Engine, ""},
 	{"device/machine", 5, Engine, "devices by name"},
 	{"device/nvml", 2, Engine, "GPUs and their links"},
 	{"pass", 4, Engine, "one rewrite a file"},

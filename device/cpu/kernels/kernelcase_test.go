@@ -407,7 +407,7 @@ var arenas = sync.Pool{New: func() any {
 	if err != nil {
 		panic(err)
 	}
-	return &guardedArena{mem: b.Bytes()}
+	return &guardedArena{mem: device.HostView(b)}
 }}
 
 func newGuardedArena() *guardedArena {

@@ -1,0 +1,96 @@
+package compute
+
+import (
+	"fmt"
+
+	"github.com/weirgpu/weir/device"
+)
+
+// Block is a stretch of the memory of a device.
+type Block struct {
+	At   uint64 // address on the device
+	N    int64  // bytes
+	Host []byte // the same bytes as the host sees them, nil where it cannot address them
+}
+
+// BlockOf is all of a buffer.
+func BlockOf(b device.Buffer) Block {
+	return Block{At: b.Address(), N: b.Len(), Host: device.HostView(b)}
+}
+
+// Part is the n bytes of b from off on, which must lie within it.
+func (b Block) Part(off, n int64) Block {
+	p := Block{At: b.At + uint64(off), N: n}
+	if b.Host != nil {
+		p.Host = b.Host[off : off+n : off+n]
+	}
+	return p
+}
+
+// Queue runs tasks and copies on a device, each after those that were given before it. One
+// goroutine at a time uses a queue; different queues run at the same time, in no order.
+//
+// The methods that give work may return before it is done, or before it has begun. A queue bounds
+// how much waits in it to a few tasks, so that a lease is given back soon, and blocks whoever gives
+// more. Work that fails, panics or faults ends with an error, which the call returns that gave it,
+// or else the next Wait; what was given after it is then left out until that Wait. Work that has
+// not begun when its context is done fails with the context's error.
+type Queue interface {
+	// Run gives a task to run with what x lends. Its memory, and x, stay as they are until Wait.
+	Run(x *Exec, t Task) error
+	// CopyIn gives a copy of src, which has at.N bytes and is not written until Wait, to the
+	// device, and CopyOut one from the device to dst, which has at.N bytes and is not read until
+	// Wait.
+	CopyIn(at Block, src []byte) error
+	CopyOut(dst []byte, at Block) error
+	// Wait returns when nothing of this queue is on the device any more, with the first error since
+	// the last Wait. It takes no context: whoever does not want the work done ends the context that
+	// it was given with.
+	Wait() error
+	// Close leaves out what has not begun, waits for the rest and ends the queue: giving work then
+	// fails with [device.ErrClosed]. Closing twice is allowed.
+	Close()
+}
+
+// Queued is implemented by devices that compute while the host does something else. Whoever calls
+// NewQueue closes the queue, before the memory that its work uses is freed.
+type Queued interface {
+	NewQueue() Queue
+}
+
+// NewQueue returns a queue of the device: [Direct] for one that is not [Queued].
+func NewQueue(d device.Device) Queue {
+	if q, ok := d.(Queued); ok {
+		return q.NewQueue()
+	}
+	return Direct{}
+}
+
+// Direct is the queue of a device that computes when it is called and whose memory the host can
+// address: all work is done, on the calling goroutine, when the call that gives it returns. A task
+// that panics does so on that goroutine.
+type Direct struct{}
+
+// Run implements [Queue].
+func (Direct) Run(x *Exec, t Task) error { return t.Run(x) }
+
+// CopyIn implements [Queue].
+func (Direct) CopyIn(at Block, src []byte) error { return copied(at.Host, src, at) }
+
+// CopyOut implements [Queue].
+func (Direct) CopyOut(dst []byte, at Block) error { return copied(dst, at.Host, at) }
+
+func copied(dst, src []byte, at Block) error {
+	if int64(len(dst)) != at.N || int64(len(src)) != at.N {
+		return fmt.Errorf("copy of %d bytes to %d, for %d at %#x: %w", len(src), len(dst), at.N,
+			at.At, device.ErrBounds)
+	}
+	copy(dst, src)
+	return nil
+}
+
+// Wait implements [Queue].
+func (Direct) Wait() error { return nil }
+
+// Close implements [Queue].
+func (Direct) Close() {}

@@ -1,0 +1,302 @@
+// Package devicetest holds a device to what package device and package compute promise for every
+// device: its tests are one call of [Run] for each kind.
+//
+// Meet first: [Run], and [Machine], what is to be tested.
+//
+// Concurrency: each test has a device of its own.
+//
+// What it refuses: nothing; what is not kept fails the test.
+package devicetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// Machine is an open device and what running kernels on it takes.
+type Machine struct {
+	Device device.Device
+	Target compute.Target
+	Pool   compute.Pool
+}
+
+// Open opens the device under test with a limit in bytes, and has the test close what goes with it,
+// but for the device, at its end.
+type Open func(t testing.TB, limit int64) Machine
+
+// Run runs the whole suite.
+func Run(t *testing.T, open Open) {
+	t.Run("limit", func(t *testing.T) { testLimit(t, open) })
+	t.Run("buffers", func(t *testing.T) { testBuffers(t, open) })
+	t.Run("bounds", func(t *testing.T) { testBounds(t, open) })
+	t.Run("ledger", func(t *testing.T) { testLedger(t, open) })
+	t.Run("order", func(t *testing.T) { testOrder(t, open) })
+	t.Run("failure", func(t *testing.T) { testFailure(t, open) })
+}
+
+// few is a limit that is no whole number of pages, or of anything else.
+const few = 1_000_000
+
+// testLimit holds the accounts to the byte.
+func testLimit(t *testing.T, open Open) {
+	d := open(t, few).Device
+	if got := d.Info().MemoryBytes; got != few {
+		t.Errorf("limit of %d: memory of %d bytes", few, got)
+	}
+	a, b := alloc(t, d, few-1), alloc(t, d, 1)
+	if d.Held() != few {
+		t.Errorf("holds %d of %d", d.Held(), few)
+	}
+	for n, want := range map[int64]error{1: device.ErrOutOfMemory, -1: device.ErrInvalidSize,
+		math.MaxInt64: device.ErrOutOfMemory} {
+		_, err := d.Alloc(n)
+		if !errors.Is(err, want) || !strings.Contains(err.Error(), d.Info().ID) {
+			t.Errorf("%d bytes more: error %v", n, err)
+		}
+	}
+	if err := d.Close(); !errors.Is(err, device.ErrInUse) {
+		t.Errorf("Close with buffers held: error %v", err)
+	}
+	b.Free()
+	b.Free()
+	if d.Held() != few-1 {
+		t.Errorf("holds %d after one byte was freed twice", d.Held())
+	}
+	alloc(t, d, 1).Free()
+	a.Free()
+	for range 2 {
+		if err := d.Close(); err != nil || d.Held() != 0 {
+			t.Errorf("Close with %d bytes held: error %v", d.Held(), err)
+		}
+	}
+	if _, err := d.Alloc(1); !errors.Is(err, device.ErrClosed) {
+		t.Errorf("after Close: error %v", err)
+	}
+}
+
+func alloc(t *testing.T, d device.Device, n int64) device.Buffer {
+	t.Helper()
+	b, err := d.Alloc(n)
+	if err != nil {
+		t.Fatalf("%d bytes: %v", n, err)
+	}
+	return b
+}
+
+// testBuffers holds that buffers are apart, aligned and zeroed, those of used memory, too.
+func testBuffers(t *testing.T, open Open) {
+	d := open(t, 64<<20).Device
+	for range 2 {
+		var all []device.Buffer
+		for i, n := range []int64{0, 1, 63, 64, 65, 4096, 2<<20 + 1} {
+			b := alloc(t, d, n)
+			all = append(all, b)
+			if b.Len() != n || n > 0 && b.Address()%device.Alignment != 0 {
+				t.Errorf("%d bytes: length %d at %#x", n, b.Len(), b.Address())
+			}
+			got := make([]byte, n)
+			if err := b.CopyOut(got, 0); err != nil || bytes.Count(got, []byte{0}) != len(got) {
+				t.Errorf("%d bytes are not zeroed: error %v", n, err)
+			}
+			if err := b.CopyIn(0, bytes.Repeat([]byte{byte(i + 1)}, int(n))); err != nil {
+				t.Error(err)
+			}
+		}
+		for i, b := range all {
+			got := make([]byte, b.Len())
+			err := b.CopyOut(got, 0)
+			if err != nil || bytes.Count(got, []byte{byte(i + 1)}) != len(got) {
+				t.Errorf("%d bytes: another buffer was written, or error %v", b.Len(), err)
+			}
+			b.Free()
+		}
+	}
+}
+
+// testBounds holds that a copy that leaves its buffer moves no byte.
+func testBounds(t *testing.T, open Open) {
+	d := open(t, few).Device
+	b := alloc(t, d, 8)
+	for _, c := range []struct{ off, n int64 }{{0, 9}, {8, 1}, {-1, 1}, {9, 0}, {1 << 62, 1}} {
+		mem := bytes.Repeat([]byte{0xa5}, int(c.n))
+		in, out := b.CopyIn(c.off, mem), b.CopyOut(mem, c.off)
+		if !errors.Is(in, device.ErrBounds) || !errors.Is(out, device.ErrBounds) {
+			t.Errorf("%d bytes at %d: in %v, out %v", c.n, c.off, in, out)
+		}
+		if bytes.Count(mem, []byte{0xa5}) != len(mem) {
+			t.Errorf("%d bytes at %d: the host's were written", c.n, c.off)
+		}
+	}
+	got := make([]byte, 8)
+	if err := b.CopyOut(got, 0); err != nil || !bytes.Equal(got, make([]byte, 8)) {
+		t.Errorf("after refused copies the buffer is %v, error %v", got, err)
+	}
+	b.Free()
+	if err := b.CopyIn(0, got); !errors.Is(err, device.ErrBounds) {
+		t.Errorf("to a buffer that was freed: error %v", err)
+	}
+}
+
+// testLedger holds the accounts when many ask at once.
+func testLedger(t *testing.T, open Open) {
+	d := open(t, 1000).Device
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 50 {
+				b, err := d.Alloc(300)
+				if err != nil {
+					if !errors.Is(err, device.ErrOutOfMemory) {
+						t.Error(err)
+					}
+					continue
+				}
+				if held := d.Held(); held < 300 || held > 900 {
+					t.Errorf("holds %d of 1000", held)
+				}
+				b.Free()
+			}
+		})
+	}
+	all.Wait()
+	if d.Held() != 0 {
+		t.Errorf("holds %d in the end", d.Held())
+	}
+}
+
+// adder is x + y = x on the device.
+type adder struct {
+	task compute.Task
+	x, y compute.Block
+	exec compute.Exec
+}
+
+const addends = 1000
+
+func newAdder(t *testing.T, m Machine) *adder {
+	t.Helper()
+	typ := op.Concrete(tensor.Float32, addends)
+	k, err := m.Target.Prepare(&compute.Request{
+		Call: &op.Call{Type: "Add", Version: 14, NumIn: 2, NumOut: 1},
+		In:   []op.Type{typ, typ}, Out: []op.Type{typ}})
+	if err != nil || k == nil {
+		t.Fatalf("Add: kernel %v, error %v", k, err)
+	}
+	bufs := []device.Buffer{alloc(t, m.Device, 4*addends), alloc(t, m.Device, 4*addends),
+		alloc(t, m.Device, max(1, int64(k.ScratchBytes(m.Pool.Threads()))))}
+	t.Cleanup(func() {
+		for _, b := range bufs {
+			b.Free()
+		}
+	})
+	a := &adder{x: compute.BlockOf(bufs[0]), y: compute.BlockOf(bufs[1]),
+		exec: compute.Exec{Ctx: t.Context(), Gate: device.Open, Pool: m.Pool}}
+	scratch := compute.BlockOf(bufs[2])
+	b := compute.Binding{Workers: m.Pool.Threads(), Scratch: scratch.Host,
+		In: []*tensor.Tensor{a.tensor(a.x), a.tensor(a.y)}, Out: []*tensor.Tensor{a.tensor(a.x)}}
+	if scratch.Host == nil {
+		b.Places = &compute.Places{In: []compute.Block{a.x, a.y}, Out: []compute.Block{a.x},
+			Scratch: scratch}
+	}
+	a.task = k.Bind(b)
+	return a
+}
+
+func (a *adder) tensor(b compute.Block) *tensor.Tensor {
+	return &tensor.Tensor{DType: tensor.Float32, Shape: []int{addends}, Data: b.Host}
+}
+
+func repeated(v float32) *tensor.Tensor {
+	vs := make([]float32, addends)
+	for i := range vs {
+		vs[i] = v
+	}
+	return tensor.From(vs, addends)
+}
+
+// testOrder gives copies and tasks that each need what was given before.
+func testOrder(t *testing.T, open Open) {
+	m := open(t, few)
+	a := newAdder(t, m)
+	q := compute.NewQueue(m.Device)
+	defer q.Close()
+	const turns = 20
+	var got [turns][]byte
+	one := repeated(1)
+	give := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	give(q.CopyIn(a.x, repeated(0).Data))
+	give(q.CopyIn(a.y, one.Data))
+	for i := range got {
+		got[i] = make([]byte, 4*addends)
+		give(q.Run(&a.exec, a.task))
+		give(q.CopyOut(got[i], a.x))
+	}
+	give(q.Wait())
+	for i := range got {
+		if want := repeated(float32(i + 1)).Data; !bytes.Equal(got[i], want) {
+			t.Errorf("after %d additions: another sum", i+1)
+		}
+	}
+	q.Close()
+	q.Close()
+}
+
+// errTask fails.
+type errTask struct{ err error }
+
+func (e errTask) Run(*compute.Exec) error { return e.err }
+
+// testFailure holds that an error comes once, of the first that failed, and that the queue and
+// others go on; and that a copy of another length than its block's fails.
+func testFailure(t *testing.T, open Open) {
+	m := open(t, few)
+	a := newAdder(t, m)
+	q, other := compute.NewQueue(m.Device), compute.NewQueue(m.Device)
+	defer q.Close()
+	defer other.Close()
+	want := errors.New("no such sum")
+	if err := errors.Join(q.Run(&a.exec, errTask{want}), q.Wait()); !errors.Is(err, want) {
+		t.Errorf("a task failed: error %v", err)
+	}
+	if err := q.Wait(); err != nil {
+		t.Errorf("the same error comes again: %v", err)
+	}
+	short := make([]byte, 4*addends-1)
+	for _, copied := range []error{q.CopyIn(a.x, short), q.Wait(), q.CopyOut(short, a.x), q.Wait()} {
+		if copied != nil && !errors.Is(copied, device.ErrBounds) {
+			t.Errorf("a short copy: error %v", copied)
+		}
+	}
+	if err := errors.Join(q.CopyIn(a.x, short), q.Wait()); !errors.Is(err, device.ErrBounds) {
+		t.Errorf("a short copy: error %v", err)
+	}
+	for _, q := range []compute.Queue{q, other} {
+		got := make([]byte, 4*addends)
+		err := errors.Join(q.CopyIn(a.x, repeated(2).Data), q.CopyIn(a.y, repeated(3).Data),
+			q.Run(&a.exec, a.task), q.CopyOut(got, a.x), q.Wait())
+		if err != nil || !bytes.Equal(got, repeated(5).Data) {
+			t.Errorf("after a failure: error %v, or another sum than 5", err)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	x := a.exec
+	x.Ctx = ended
+	_ = q.Run(&x, errTask{want}) // whichever error comes, and whenever
+	_ = q.Wait()
+}

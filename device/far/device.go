@@ -1,0 +1,158 @@
+package far
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/device/cpu"
+)
+
+// Options set the limits of a [Device].
+type Options struct {
+	// MemoryBytes is the memory of the device; 0 stands for as much as the host has.
+	MemoryBytes int64
+}
+
+// Device implements [device.Device] and [compute.Queued].
+type Device struct {
+	info   device.Info
+	ledger *device.Ledger
+	host   *cpu.Device // whose memory stands in for the device's own
+
+	mu   sync.Mutex
+	next uint64    // the next address
+	live []*buffer // by address
+}
+
+var _ interface {
+	device.Device
+	compute.Queued
+} = (*Device)(nil)
+
+const (
+	base = 0xFA << 56 // the first address
+	gap  = 1 << 16    // the least distance from one buffer to the next, which nothing may touch
+)
+
+// Open opens the device; "far" and "far:0" name the only one there is. The error wraps
+// [device.ErrUnknownDevice], or [device.ErrInvalidSize] for a negative limit. Two devices opened
+// have nothing in common.
+func Open(id string, o Options) (*Device, error) {
+	if id != "far" && id != "far:0" {
+		return nil, fmt.Errorf("device %q: %w: there is far:0", id, device.ErrUnknownDevice)
+	}
+	if o.MemoryBytes < 0 {
+		return nil, fmt.Errorf("device far:0: memory limit of %d bytes: %w", o.MemoryBytes,
+			device.ErrInvalidSize)
+	}
+	host, err := cpu.Open("cpu:0", cpu.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("device far:0: %w", err)
+	}
+	info := device.Info{ID: "far:0", Kind: device.Far, Name: "plain evaluation out of sight",
+		MemoryBytes: cmp.Or(o.MemoryBytes, host.Info().MemoryBytes), Units: 1}
+	return &Device{info: info, ledger: device.NewLedger(info.ID, info.MemoryBytes), host: host,
+		next: base + gap}, nil
+}
+
+// Info implements [device.Device].
+func (d *Device) Info() device.Info { return d.info }
+
+// Held implements [device.Device].
+func (d *Device) Held() int64 { return d.ledger.Held() }
+
+// Close implements [device.Device].
+func (d *Device) Close() error { return d.ledger.Close() }
+
+// Alloc implements [device.Device].
+func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
+	if err := d.ledger.Reserve(bytes); err != nil {
+		return nil, err
+	}
+	mem, err := d.host.Alloc(bytes)
+	if err != nil {
+		d.ledger.Release(bytes)
+		return nil, fmt.Errorf("device %s: %w", d.info.ID, err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	b := &buffer{device: d, at: d.next, size: bytes, mem: mem}
+	d.next += (uint64(bytes) + 2*gap - 1) &^ (gap - 1)
+	d.live = append(d.live, b)
+	return b, nil
+}
+
+// memory returns the n bytes at an address as kernels of the device see them. The error is of kind
+// [device.ErrBounds].
+func (d *Device) memory(at uint64, n int64) ([]byte, error) {
+	if n == 0 {
+		return []byte{}, nil // of which no address matters
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i, found := d.find(at)
+	if !found {
+		i--
+	}
+	if i >= 0 {
+		b := d.live[i]
+		if off := at - b.at; off < uint64(b.size) && n > 0 && uint64(n) <= uint64(b.size)-off {
+			return device.HostView(b.mem)[off : off+uint64(n) : off+uint64(n)], nil
+		}
+	}
+	return nil, fmt.Errorf("device %s: %d bytes at address %#x: %w", d.info.ID, n, at,
+		device.ErrBounds)
+}
+
+// find returns where among the buffers one with that address is or would be. d.mu is held.
+func (d *Device) find(at uint64) (i int, found bool) {
+	return slices.BinarySearchFunc(d.live, at, func(b *buffer, at uint64) int {
+		return cmp.Compare(b.at, at)
+	})
+}
+
+// buffer is memory of the device. It is deliberately no [device.HostVisible].
+type buffer struct {
+	device *Device
+	at     uint64
+	size   int64
+	mem    device.Buffer
+}
+
+// Len implements [device.Buffer].
+func (b *buffer) Len() int64 { return b.size }
+
+// Address implements [device.Buffer].
+func (b *buffer) Address() uint64 { return b.at }
+
+// CopyIn implements [device.Buffer].
+func (b *buffer) CopyIn(off int64, src []byte) error {
+	mem, err := b.device.ledger.Stretch(device.HostView(b.mem), "to", off, len(src))
+	copy(mem, src)
+	return err
+}
+
+// CopyOut implements [device.Buffer].
+func (b *buffer) CopyOut(dst []byte, off int64) error {
+	mem, err := b.device.ledger.Stretch(device.HostView(b.mem), "from", off, len(dst))
+	copy(dst, mem)
+	return err
+}
+
+// Free implements [device.Buffer].
+func (b *buffer) Free() {
+	d := b.device
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i, found := d.find(b.at)
+	if !found {
+		return
+	}
+	d.live = slices.Delete(d.live, i, i+1)
+	b.mem.Free()
+	d.ledger.Release(b.size)
+}

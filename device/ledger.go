@@ -1,0 +1,71 @@
+package device
+
+import (
+	"fmt"
+	"sync/atomic"
+)
+
+// Ledger counts the memory of one device to the byte and refuses what goes beyond its limit. It is
+// the accounts of [Device] implementations, whose Alloc, Held and Close it answers for, and safe
+// for concurrent use. It implements [Quota].
+type Ledger struct {
+	id     string
+	limit  int64
+	held   atomic.Int64
+	closed atomic.Bool
+}
+
+var _ Quota = (*Ledger)(nil)
+
+// NewLedger returns the accounts of the device of that ID, which has limit bytes; 0 stands for a
+// device of which that cannot be found out, and sets no limit.
+func NewLedger(id string, limit int64) *Ledger { return &Ledger{id: id, limit: limit} }
+
+// Reserve counts bytes as held if they fit. The error wraps [ErrInvalidSize], [ErrClosed] or
+// [ErrOutOfMemory] and names the device, what is wanted, what is held and the limit.
+func (l *Ledger) Reserve(bytes int64) error {
+	if bytes < 0 || int64(int(bytes)) != bytes {
+		return fmt.Errorf("device %s: wants %d bytes: %w", l.id, bytes, ErrInvalidSize)
+	}
+	for {
+		if l.closed.Load() {
+			return fmt.Errorf("device %s: wants %d bytes: %w", l.id, bytes, ErrClosed)
+		}
+		held := l.held.Load()
+		if l.limit > 0 && bytes > l.limit-held {
+			return fmt.Errorf(
+				"device %s: wants %d bytes, holds %d of %d: %w: free memory or raise the limit",
+				l.id, bytes, held, l.limit, ErrOutOfMemory)
+		}
+		if l.held.CompareAndSwap(held, held+bytes) {
+			return nil
+		}
+	}
+}
+
+// Release gives reserved bytes back.
+func (l *Ledger) Release(bytes int64) { l.held.Add(-bytes) }
+
+// Held returns the bytes that are reserved and not yet released.
+func (l *Ledger) Held() int64 { return l.held.Load() }
+
+// Close ends the accounts: nothing can be reserved afterwards. While bytes are held it does nothing
+// and returns an error that wraps [ErrInUse]. Closing twice is allowed.
+func (l *Ledger) Close() error {
+	if held := l.held.Load(); held != 0 {
+		return fmt.Errorf("device %s: %d bytes are held: %w: free the buffers first", l.id, held,
+			ErrInUse)
+	}
+	l.closed.Store(true)
+	return nil
+}
+
+// Stretch returns the n bytes from off on of mem, the memory of a buffer of the device, for a copy
+// ("to" or "from") that [Buffer] CopyIn or CopyOut makes; the error is of kind [ErrBounds].
+func (l *Ledger) Stretch(mem []byte, way string, off int64, n int) ([]byte, error) {
+	if off < 0 || off > int64(len(mem)) || int64(n) > int64(len(mem))-off {
+		return nil, fmt.Errorf("device %s: copy of %d bytes %s %d of a buffer that has %d: %w",
+			l.id, n, way, off, len(mem), ErrBounds)
+	}
+	return mem[off:][:n], nil
+}
