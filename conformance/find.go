@@ -1,6 +1,8 @@
 package conformance
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -69,6 +71,16 @@ func Find(paths ...string) ([]*Case, error) {
 	}
 	slices.SortFunc(all, func(a, b *Case) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
+}
+
+// Edition names a set of cases, sorted by name: eight hexadecimal digits of the SHA-256 of their
+// names. Releases of ONNX have different ones.
+func Edition(cases []*Case) string {
+	h := sha256.New()
+	for _, c := range cases {
+		fmt.Fprintln(h, c.Name)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:4])
 }
 
 // load describes the case of a model file, nil when it is not one.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -11,10 +12,12 @@ import (
 type Expected struct {
 	Name   string
 	Status Status
-	Reason string // for readers
+	Only   []string // the editions that have the case, see [Edition]; none: all
+	Reason string   // for readers
 }
 
-// ReadExpected reads a list of expectations, one a line: name, status and, after a #, the reason.
+// ReadExpected reads a list of expectations, one a line: name, status, the editions of ONNX's cases
+// that have it, where not all do, and, after a #, the reason.
 // Lines that begin with # are comments.
 func ReadExpected(r io.Reader) ([]Expected, error) {
 	var all []Expected
@@ -26,10 +29,10 @@ func ReadExpected(r io.Reader) ([]Expected, error) {
 			continue
 		}
 		reason = strings.TrimSpace(reason)
-		if len(f) != 2 || reason == "" {
-			return nil, fmt.Errorf("line %d: %q: want name, status, # and reason", n, s.Text())
+		if len(f) < 2 || !slices.Contains([]Status{Failed, Unsupported}, Status(f[1])) || reason == "" {
+			return nil, fmt.Errorf("line %d: %q: want name, status, editions, # and reason", n, s.Text())
 		}
-		all = append(all, Expected{f[0], Status(f[1]), reason})
+		all = append(all, Expected{f[0], Status(f[1]), append([]string(nil), f[2:]...), reason})
 	}
 	return all, s.Err()
 }
@@ -38,7 +41,8 @@ func ReadExpected(r io.Reader) ([]Expected, error) {
 func WriteExpected(w io.Writer, all []Expected) error {
 	for _, e := range all {
 		reason, _, _ := strings.Cut(e.Reason, "\n")
-		if _, err := fmt.Fprintf(w, "%s %s # %s\n", e.Name, e.Status, reason); err != nil {
+		fields := append([]string{e.Name, string(e.Status)}, e.Only...)
+		if _, err := fmt.Fprintf(w, "%s # %s\n", strings.Join(fields, " "), reason); err != nil {
 			return err
 		}
 	}

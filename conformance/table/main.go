@@ -61,13 +61,17 @@ complex128; **f8\*** float8e4m3fn, float8e4m3fnuz, float8e5m2 and float8e5m2fnuz
 and uint2; **any** all of these with bool, string and float8e8m0.
 **Devices**: cpu runs every operator, by the reference evaluation, which is the operator's definition; *kernel* says that it has a
 fast kernel for the usual types and attributes, and a *view* moves no bytes and needs none. **Cases** counts the single-operator cases of
-the ONNX project's backend tests (%d of them) that the reference evaluation passes; conformance/unsupported.txt says why it does
+the ONNX project's backend tests (%d of them, edition %s) that the reference evaluation passes; conformance/unsupported.txt says why it does
 not pass the others.
 `
 
 // write writes the table of the repository whose root is given, with the cases below dir.
 func write(w io.Writer, root, dir string) error {
-	cases, err := count(filepath.Join(root, "conformance", "unsupported.txt"), dir)
+	found, err := conformance.Find(dir)
+	if err != nil {
+		return err
+	}
+	cases, err := count(filepath.Join(root, "conformance", "unsupported.txt"), found)
 	if err != nil {
 		return err
 	}
@@ -75,7 +79,7 @@ func write(w io.Writer, root, dir string) error {
 	for _, c := range cases {
 		total += c.Total()
 	}
-	fmt.Fprintf(w, intro, op.NewestOpset(""), total)
+	fmt.Fprintf(w, intro, op.NewestOpset(""), total, conformance.Edition(found))
 	taken, err := types(root, dir)
 	if err != nil {
 		return err
@@ -91,8 +95,8 @@ func write(w io.Writer, root, dir string) error {
 	return missing(w, cases)
 }
 
-// count counts the node cases below dir by operator; those that do not pass are in a list.
-func count(list, dir string) (map[string]conformance.Tally, error) {
+// count counts the node cases found by operator; those that do not pass are in a list.
+func count(list string, found []*conformance.Case) (map[string]conformance.Tally, error) {
 	f, err := os.Open(list)
 	if err != nil {
 		return nil, err
@@ -101,10 +105,6 @@ func count(list, dir string) (map[string]conformance.Tally, error) {
 	missing, err := conformance.ReadExpected(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", list, err)
-	}
-	found, err := conformance.Find(dir)
-	if err != nil {
-		return nil, err
 	}
 	cases := map[string]conformance.Tally{}
 	for _, c := range found {
