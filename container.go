@@ -61,7 +61,8 @@ func Items(t *Tensor) ([]*Tensor, error) {
 // Map returns the pairs of a map in a new Go map. It fails with an error of kind [ErrInput] when t
 // is nil, no map, or one of other types.
 //
-//	rows, err := weir.Items(out.Output("output_probability")) // one a row, as classifiers from scikit-learn have it
+//	// one a row, as classifiers from scikit-learn have it
+//	rows, err := weir.Items(out.Output("output_probability"))
 //	if err != nil { ... }
 //	probability, err := weir.Map[int64, float32](rows[0])
 func Map[K Key, V tensor.Elem](t *Tensor) (map[K]V, error) {

@@ -115,7 +115,8 @@ func TestConcurrentRuns(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					if err := errors.Join(near(outputs(a), wantA), near(outputs(b), wantB)); err != nil {
+					if err := errors.Join(near(outputs(a), wantA),
+						near(outputs(b), wantB)); err != nil {
 						t.Error(err)
 					}
 					b.Close()
@@ -315,7 +316,8 @@ func TestRunFails(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
-	if _, err := weir.Open(filepath.Join(t.TempDir(), "none.onnx")); !errors.Is(err, os.ErrNotExist) {
+	none := filepath.Join(t.TempDir(), "none.onnx")
+	if _, err := weir.Open(none); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)
 	}
 	// Every prefix of a model that ends within it is broken; a whole field more can be a model

@@ -40,7 +40,8 @@ func TestPrecision(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer full.Close()
-	if _, err := weir.Load(digits.Model, weir.WithPrecision("fp8")); !errors.Is(err, weir.ErrOption) {
+	if _, err := weir.Load(digits.Model,
+		weir.WithPrecision("fp8")); !errors.Is(err, weir.ErrOption) {
 		t.Errorf("precision fp8: error %v, want ErrOption", err)
 	}
 	for _, p := range []weir.Precision{weir.BF16, weir.Auto} {

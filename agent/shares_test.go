@@ -500,7 +500,8 @@ func TestLimitAlone(t *testing.T) {
 			10*time.Microsecond,
 			2*time.Millisecond,
 		)
-		for from := begin; from.Before(begin.Add(4 * time.Second)); from = from.Add(100 * time.Millisecond) {
+		const step = 100 * time.Millisecond
+		for from := begin; from.Before(begin.Add(4 * time.Second)); from = from.Add(step) {
 			got := h.device.got(0, from, from.Add(time.Second)).Seconds()
 			if got > 0.25+0.01 ||
 				from.After(begin) && got < 0.24 {

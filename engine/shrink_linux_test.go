@@ -173,8 +173,8 @@ func TestShrunkModel(t *testing.T) {
 	}
 }
 
-// TestConstantOutputs cuts a model's file short after a run whose outputs are a constant and views of
-// it. The caller, whose goroutine knows nothing of mapped files, reads them all the same.
+// TestConstantOutputs cuts a model's file short after a run whose outputs are a constant and views
+// of it. The caller, whose goroutine knows nothing of mapped files, reads them all the same.
 func TestConstantOutputs(t *testing.T) {
 	b := newBench(t)
 	for _, o := range []plan.Options{{}, {Target: kernels.Target(device.Info{})},

@@ -128,7 +128,8 @@ func (o operands) activations() []call {
 	}
 	for _, name := range []string{"Softmax", "LogSoftmax"} {
 		cs = append(cs, call{op: name, in: list(o.f(2, 3, 4))},
-			call{op: name, name: "axis", in: list(o.f(2, 3, 4)), attrs: attrs(op.IntAttr("axis", 0))},
+			call{op: name, name: "axis", in: list(o.f(2, 3, 4)),
+				attrs: attrs(op.IntAttr("axis", 0))},
 			call{op: name, name: "flattened", version: 11, in: list(o.f(2, 3, 4))},
 			call{op: name, name: "negative axis", in: list(o.f(2, 3, 4)),
 				attrs: attrs(op.IntAttr("axis", -2))})
@@ -260,7 +261,8 @@ func (o operands) products() []call {
 		}
 		return o.f(m, n)
 	}
-	for i, c := range []*tensor.Tensor{nil, o.f(2, 4), o.f(4), o.f(2, 1), o.f(1), o.f(), o.f(1, 4)} {
+	for i, c := range []*tensor.Tensor{nil, o.f(2, 4), o.f(4), o.f(2, 1), o.f(1), o.f(),
+		o.f(1, 4)} {
 		for k := range 4 {
 			ta, tb := k&1, k>>1
 			in := list(shape(2, 3, ta == 1), shape(3, 4, tb == 1))
@@ -394,7 +396,8 @@ func (o operands) losses() []call {
 	for _, mode := range []string{"none", "sum", "mean"} {
 		for _, name := range []string{"NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"} {
 			cs = append(cs,
-				call{op: name, name: mode, in: list(o.f(2, 3, 3), labels()), attrs: attrs(how(mode))},
+				call{op: name, name: mode, in: list(o.f(2, 3, 3), labels()),
+					attrs: attrs(how(mode))},
 				call{op: name, name: mode + " weights", attrs: attrs(how(mode)),
 					in: list(o.f(2, 3, 3), labels(), o.in(0.5, 2, 3))},
 				call{op: name, name: mode + " ignored", attrs: attrs(how(mode), ignore),
@@ -403,7 +406,8 @@ func (o operands) losses() []call {
 	}
 	yes := shaped(tensor.From([]bool{true}, 1))
 	return append(cs,
-		call{op: "SoftmaxCrossEntropyLoss", name: "logs", in: list(o.f(2, 3, 3), labels()), outs: 2},
+		call{op: "SoftmaxCrossEntropyLoss", name: "logs", in: list(o.f(2, 3, 3), labels()),
+			outs: 2},
 		call{op: "Dropout", in: list(o.f(3, 4))},
 		call{op: "Dropout", name: "training", in: list(o.f(5, 4), o.in(0.3, 0.31), yes),
 			held: []int{1}, attrs: attrs(op.IntAttr("seed", 5))},

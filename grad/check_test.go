@@ -164,7 +164,8 @@ func (f *function) differentiated(t *testing.T, of, by []int) *function {
 	var o grad.Objective
 	for _, i := range of {
 		o.Of = append(o.Of, c.g.Outputs[i])
-		o.Seeds = append(o.Seeds, graph.NewConst(fmt.Sprintf("seed%d_%d", len(f.g.Nodes), i), f.seed[i]))
+		o.Seeds = append(o.Seeds,
+			graph.NewConst(fmt.Sprintf("seed%d_%d", len(f.g.Nodes), i), f.seed[i]))
 	}
 	for _, v := range f.by {
 		c.by = append(c.by, c.g.Input(v.Name))

@@ -37,7 +37,8 @@ func Backward(g *graph.Graph, o Objective) ([]*graph.Value, error) {
 	defer restore()
 	out, err := backward(g, o)
 	if err != nil && untyped != nil {
-		return nil, fmt.Errorf("graph %q: %w (types are not known beyond: %w)", g.Name, err, untyped)
+		return nil,
+			fmt.Errorf("graph %q: %w (types are not known beyond: %w)", g.Name, err, untyped)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("graph %q: %w", g.Name, err)
@@ -209,7 +210,8 @@ func (r *reverse) trace(nodes []*graph.Node, ys []*graph.Value) {
 		r.reach[y] = true
 	}
 	for _, n := range slices.Backward(nodes) {
-		if slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return r.reach[v] && !r.ends[v] }) {
+		if slices.ContainsFunc(n.Out,
+			func(v *graph.Value) bool { return r.reach[v] && !r.ends[v] }) {
 			for _, v := range n.In {
 				if v != nil {
 					r.reach[v] = true
@@ -270,7 +272,8 @@ func (r *reverse) rule(n *graph.Node, o *op.Op) error {
 	in, present := typesOf(n.In)
 	outs := results(n, o, in, present)
 	b := &op.Backward{Call: n.Call(), In: in, Present: present, Opset: r.opset,
-		Out: make([]op.Type, len(outs)), Given: make([]bool, len(outs)), Want: make([]bool, len(in))}
+		Out: make([]op.Type, len(outs)), Given: make([]bool, len(outs)),
+		Want: make([]bool, len(in))}
 	values := slices.Concat(n.In, outs)
 	for i, v := range outs {
 		b.Out[i], b.Given[i] = v.Type, r.given(v)

@@ -47,7 +47,8 @@ func HTML(w io.Writer, title string, stages []Stage) error {
 		}
 	}
 	b := bufio.NewWriter(w)
-	if err := stagesTemplate().Execute(b, map[string]any{"Title": title, "Stages": columns}); err != nil {
+	if err := stagesTemplate().Execute(b,
+		map[string]any{"Title": title, "Stages": columns}); err != nil {
 		return err
 	}
 	return b.Flush()

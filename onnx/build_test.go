@@ -438,7 +438,8 @@ func TestOpsetVersions(t *testing.T) {
 	if err != nil || len(known.Warnings) != 0 {
 		t.Errorf("opset 1: %v, %v", known, err)
 	}
-	if _, err := Decode(of(99, "Frobnicate"), "", Options{}); err == nil || !strings.Contains(err.Error(), "export the model for an older one") {
+	if _, err := Decode(of(99, "Frobnicate"), "", Options{}); err == nil ||
+		!strings.Contains(err.Error(), "export the model for an older one") {
 		t.Errorf("an operator of a newer set: %v", err)
 	}
 	for _, version := range []int64{0, -1} {

@@ -13,8 +13,8 @@ import (
 // TestDomainsResolve opens a model with an operator of each domain that weir has. Nothing here
 // imports the packages that register them.
 func TestDomainsResolve(t *testing.T) {
-	domains := map[string]string{"": "Relu", "ai.onnx.ml": "Binarizer", "com.microsoft": "QuickGelu",
-		"weir": "Silu"}
+	domains := map[string]string{"": "Relu", "ai.onnx.ml": "Binarizer",
+		"com.microsoft": "QuickGelu", "weir": "Silu"}
 	for domain, typ := range domains {
 		b := join(msg(number(1, 8), sub(7, in("x"), out("y"),
 			sub(1, append(nodeParts("", typ, "x->y"), text(7, domain))...)),

@@ -25,7 +25,8 @@ func TestExternalData(t *testing.T) {
 	dir := filepath.Join(base, "model")
 	write := func(path string, b []byte) {
 		t.Helper()
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, b, 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, b, 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -73,7 +74,8 @@ func TestExternalData(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if got := tensor.As[float32](m.Graph.Outputs[0].Const()); !slices.Equal(got, []float32{3, 4}) {
+		got := tensor.As[float32](m.Graph.Outputs[0].Const())
+		if !slices.Equal(got, []float32{3, 4}) {
 			t.Errorf("%s: got %v, want [3 4]", c.name, got)
 		}
 		if err := errors.Join(m.Close(), m.Close()); err != nil {

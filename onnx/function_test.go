@@ -84,7 +84,8 @@ func TestFunctions(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			if got := eval(t, mustDecode(t, c.model), []float32{-1, 2}); !slices.Equal(got, c.want) {
+			if got := eval(t, mustDecode(t, c.model),
+				[]float32{-1, 2}); !slices.Equal(got, c.want) {
 				t.Errorf("y = %v, want %v", got, c.want)
 			}
 		})

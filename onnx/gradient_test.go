@@ -92,7 +92,8 @@ func TestGradients(t *testing.T) {
 				down := sum()
 				x[i] = v
 				want := (up - down) / (2 * step)
-				if g := float64(tensor.As[float32](got[1+k])[i]); math.Abs(g-want) > 0.01*(1+math.Abs(want)) {
+				g := float64(tensor.As[float32](got[1+k])[i])
+				if math.Abs(g-want) > 0.01*(1+math.Abs(want)) {
 					t.Errorf("%s: derivative %d of input %d is %v, differences say %v", name, i, k,
 						g, want)
 				}

@@ -25,7 +25,8 @@ func same(a, b *graph.Graph) error {
 		return fmt.Errorf("name, captures or metadata: %q %d %v, %q %d %v", a.Name, a.Captures,
 			a.Meta, b.Name, b.Captures, b.Meta)
 	}
-	if err := errors.Join(sameValues(a.Inputs, b.Inputs), sameValues(a.Outputs, b.Outputs)); err != nil {
+	if err := errors.Join(sameValues(a.Inputs, b.Inputs),
+		sameValues(a.Outputs, b.Outputs)); err != nil {
 		return fmt.Errorf("graph %q: %w", a.Name, err)
 	}
 	if len(a.Nodes) != len(b.Nodes) {
@@ -255,7 +256,8 @@ func TestWriteFile(t *testing.T) {
 	if len(files) != 2 {
 		t.Errorf("files left over: %v", files)
 	}
-	if err := WriteFile(filepath.Join(dir, "none", "m.onnx"), g, WriteOptions{}); !errors.Is(err, os.ErrNotExist) {
+	if err := WriteFile(filepath.Join(dir, "none", "m.onnx"), g,
+		WriteOptions{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("folder that does not exist: %v", err)
 	}
 }

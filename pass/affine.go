@@ -11,9 +11,11 @@ import (
 
 // What follows a convolution channel by channel goes into its weights.
 //
-//	a · Conv(x, W, b) + c                      =  Conv(x, a·W, a·b + c)      a, c one number an output channel
-//	BatchNormalization(y, γ, β, μ, σ²), ε      =  a · y + c,  a = γ / √(σ² + ε),  c = β - a·μ
-//	y · k, y / k, y + k, y - k, k - y          =  a · y + c                  k constant, [1, C, 1, ...] or one number
+//	a · Conv(x, W, b) + c                  =  Conv(x, a·W, a·b + c)
+//	                                            (a, c one number an output channel)
+//	BatchNormalization(y, γ, β, μ, σ²), ε  =  a · y + c,  a = γ / √(σ² + ε),  c = β - a·μ
+//	y · k, y / k, y + k, y - k, k - y      =  a · y + c
+//	                                            (k constant, [1, C, 1, ...] or one number)
 //
 // for Conv and ConvTranspose with constant float32 weights and bias whose result serves nothing
 // else. The new weights are computed in float64 and rounded once; large ones of a Conv stay where

@@ -10,7 +10,8 @@ import (
 // ICLR 2018, and Alibaba PAI's graph rewriting: products multiply in bfloat16 and add up in
 // float32, everything else stays float32.
 //
-//	Conv(x, w, ...)    =  weir:Conv(x, w, ...){precision bf16}        likewise Gemm, MatMul and queries by keys in Attention
+//	Conv(x, w, ...)  =  weir:Conv(x, w, ...){precision bf16}
+//	                      (likewise Gemm, MatMul and queries by keys in Attention)
 //
 // It is decided in steps, each in a file of its own: which list an operator is on (amplist.go),
 // what rounding its operands costs against what multiplying at twice the rate saves (ampcost.go),

@@ -52,8 +52,8 @@ var commuting = map[string]string{
 
 func single(t *testing.T, body string) *graph.Graph {
 	t.Helper()
-	g, err := graph.Parse("graph \"g\" {\n opset \"\" 17\n input %x: float32[2,4,6,6]\n input %y: " +
-		"float32[2,4,6,6]\n" + body + "\n output %o\n}")
+	g, err := graph.Parse("graph \"g\" {\n opset \"\" 17\n input %x: float32[2,4,6,6]\n input " +
+		"%y: float32[2,4,6,6]\n" + body + "\n output %o\n}")
 	if err != nil {
 		t.Fatalf("%v in %s", err, body)
 	}

@@ -10,10 +10,13 @@ import (
 
 // Scaled dot-product attention (Vaswani et al. 2017, section 3.2), as exporters take it apart.
 //
-//	MatMul(Softmax(s), v)                    =  weir:Attention(q, k, v, keep, bias){scale c, hidden h}
-//	    s = Add(Where(keep, p, h), bias)        where Add, Where and the scale may be missing, and Add may come several times
-//	    p = c · MatMul(q, Transpose(k))         c anywhere: on p, on q, on the transposed k
-//	weir:Attention(Transpose(q), ...)        =  weir:Attention(q, ...){rows_first}       likewise k, v and the result
+//	MatMul(Softmax(s), v)              =  weir:Attention(q, k, v, keep, bias){scale c, hidden h}
+//	    s = Add(Where(keep, p, h), bias)
+//	    p = c · MatMul(q, Transpose(k))
+//	weir:Attention(Transpose(q), ...)  =  weir:Attention(q, ...){rows_first}
+//
+// where Add, Where and the scale may be missing, Add may come several times, and c may stand
+// anywhere: on p, on q, on the transposed k. The second rule serves k, v and the result likewise.
 //
 // A constant that is added and holds zeros and one number so low that a score is lost in it is such
 // a keep with that h, which is added still: a score that is NaN or infinite is no less so under a

@@ -8,12 +8,12 @@ import (
 
 // Branches that are certain, a part of constant folding.
 //
-//	If(true, captures){then, else}   =  the nodes of then, with its captures wired to what they stand for
+//	If(true, captures){then, else}   =  the nodes of then
 //	If(false, captures){then, else}  =  the nodes of else
 //
-// The names of the branch's values become unique in the graph; what the branch gives takes the
-// names of the If's outputs. What was declared of values inside is forgotten but for fixed sizes,
-// since the symbols of a body are its own.
+// with their captures wired to what they stand for. The names of the branch's values become unique
+// in the graph; what the branch gives takes the names of the If's outputs. What was declared of
+// values inside is forgotten but for fixed sizes, since the symbols of a body are its own.
 
 // inlineBranch proposes the branch that an If with a constant condition takes, nil when n is none.
 func (s *scope) inlineBranch(n *graph.Node) *Patch {

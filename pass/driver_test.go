@@ -137,7 +137,8 @@ func TestRunEndsWithItsContext(t *testing.T) {
 func TestCheckFindsAnUnsoundGraph(t *testing.T) {
 	g := parse(t, network)
 	slices.Reverse(g.Nodes)
-	if _, err := pass.Run(context.Background(), g, pass.Options{Check: true}); !errors.Is(err, graph.ErrInvalid) {
+	if _, err := pass.Run(context.Background(), g,
+		pass.Options{Check: true}); !errors.Is(err, graph.ErrInvalid) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -9,10 +9,13 @@ import (
 
 // What follows a product element by element is done while its results are still in registers.
 //
-//	act(Conv(x, w, b))       =  weir:Conv(x, w, b){activation act}        likewise Gemm and MatMul
-//	Conv(x, w, b) + r        =  weir:Conv(x, w, b, r)                     r of the shape of the result
+//	act(Conv(x, w, b))          =  weir:Conv(x, w, b){activation act}
+//	                                 (likewise Gemm and MatMul)
+//	Conv(x, w, b) + r           =  weir:Conv(x, w, b, r)
+//	                                 (r of the shape of the result)
 //	act(weir:Conv(x, w, b, r))  =  weir:Conv(x, w, b, r){activation act}
-//	act(view(Gemm(x, w)))    =  view(weir:Gemm(x, w){activation act})     view as in view.go
+//	act(view(Gemm(x, w)))       =  view(weir:Gemm(x, w){activation act})
+//	                                 (view as in view.go)
 //
 // for float types when the inner result serves nothing else. The fused node stands where the last
 // part stood, so that r is computed before it; a cycle cannot arise, as r is read by that part

@@ -10,10 +10,15 @@ import (
 
 // Constant folding.
 //
-//	f(c1, ..., cn)               =  its value                       all inputs constant, f pure and without bodies
-//	v with Type.Elems [2, 3]     =  the constant [2, 3]             whatever computes v (Shape, Gather, Concat, ... on shapes)
-//	EyeLike(x), x of known shape =  its value                       operators that read the shape of x only
-//	If(true){then, else}         =  then                            see branch.go
+//	f(c1, ..., cn)                =  its value
+//	                                   (all inputs constant, f pure and without bodies)
+//	v with Type.Elems [2, 3]      =  the constant [2, 3]
+//	                                   (whatever computes v (Shape, Gather, Concat, ... on
+//	                                    shapes))
+//	EyeLike(x), x of known shape  =  its value
+//	                                   (operators that read the shape of x only)
+//	If(true){then, else}          =  then
+//	                                   (see branch.go)
 //
 // Values are bounded: each by maxFolded bytes or what the inputs hold already, whichever is more,
 // all together by maxGrowth bytes more than the inputs hold, and by maxFoldFlops operations, beyond

@@ -10,9 +10,12 @@ import (
 
 // What precedes a convolution channel by channel goes into its weights.
 //
-//	Conv(k·x, W, b)           =  Conv(x, W·k, b)            k one number an input channel
-//	Conv(x + k, W, b)         =  Conv(x, W, b + ΣW·k)       no padding
-//	Conv(a·x + k, W, b)       =  Conv(x + k/a, W·a, b)      with padding, whose zeros are added after the sum
+//	Conv(k·x, W, b)      =  Conv(x, W·k, b)
+//	                          (k one number an input channel)
+//	Conv(x + k, W, b)    =  Conv(x, W, b + ΣW·k)
+//	                          (no padding)
+//	Conv(a·x + k, W, b)  =  Conv(x + k/a, W·a, b)
+//	                          (with padding, whose zeros are added after the sum)
 //
 // for constant float32 weights, bias and k, of shape [1, C, 1, ...] or one number, when the sum or
 // product serves nothing else.

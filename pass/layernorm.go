@@ -10,13 +10,13 @@ import (
 
 // Layer normalisation (Ba et al. 2016), ONNX 17, as exporters for older opsets take it apart.
 //
-//	d / Sqrt(ReduceMean(d²) + ε), d = x - ReduceMean(x)   =  LayerNormalization(x, 1){axis, epsilon ε}
-//	LayerNormalization(x, 1) · γ                          =  LayerNormalization(x, γ)
-//	LayerNormalization(x, γ) + β                          =  LayerNormalization(x, γ, β)
+//	d / Sqrt(ReduceMean(d²) + ε)  =  LayerNormalization(x, 1){axis, epsilon ε}
+//	LayerNormalization(x, 1) · γ  =  LayerNormalization(x, γ)
+//	LayerNormalization(x, γ) + β  =  LayerNormalization(x, γ, β)
 //
-// where d² is Pow(d, 2) or Mul(d, d), the division may be a multiplication by a Reciprocal, both
-// means run over the same trailing axes of known size and keep them, and γ and β are constants of
-// the shape of those axes. The inner values must serve nothing else.
+// where d is x - ReduceMean(x), d² is Pow(d, 2) or Mul(d, d), the division may be a multiplication
+// by a Reciprocal, both means run over the same trailing axes of known size and keep them, and γ
+// and β are constants of the shape of those axes. The inner values must serve nothing else.
 
 const layerNormVersion = 17
 

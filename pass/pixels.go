@@ -12,10 +12,14 @@ import (
 // axis: those of a pixel are then what products of bytes multiply together, and a convolution
 // stores no sums.
 //
-//	QLinearConv(x)             =  planar(weir:NhwcQLinearConv(pixels(x)))   near another one, or of weights around a byte that is not 0
-//	QLinearAdd(planar(x), planar(y))  =  planar(QLinearAdd(x, y))           likewise Table, and Rescale by one scale
-//	Q(MaxPool(DQ(planar(x))))  =  planar(weir:NhwcMaxPool(x))               where Q and DQ have one grid
-//	pixels(planar(x))          =  x
+//	QLinearConv(x)                    =  planar(weir:NhwcQLinearConv(pixels(x)))
+//	                                       (near another one, or of weights around a byte that is
+//	                                        not 0)
+//	QLinearAdd(planar(x), planar(y))  =  planar(QLinearAdd(x, y))
+//	                                       (likewise Table, and Rescale by one scale)
+//	Q(MaxPool(DQ(planar(x))))         =  planar(weir:NhwcMaxPool(x))
+//	                                       (where Q and DQ have one grid)
+//	pixels(planar(x))                 =  x
 //
 // where pixels and planar transpose from and to the layout of ONNX. Only devices that
 // say so have kernels for it (compute.Features).

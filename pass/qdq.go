@@ -11,14 +11,20 @@ import (
 // Products between quantised values, as quantisers write them (the QDQ format), become products of
 // integers.
 //
-//	Q(Conv(DQ(x), DQ(w), DQ(b)))  =  QLinearConv(x, w, b)      w constant
-//	Q(MatMul(DQ(x), DQ(w)))       =  QLinearMatMul(x, w)
-//	Q(Gemm(DQ(x), DQ(w), DQ(b)))  =  QLinearConv(x, w, b)      of one pixel: see qdq_gemm.go
-//	Q(Clip(y))                    =  Q(y)                      where saturation clips as far; likewise Relu
-//	Q(DQ(x) + DQ(y))              =  weir:QLinearAdd(x, y)
-//	Q(a·DQ(x) + c)                =  weir:Rescale(x, a', c')   a, c constant, one an index of axis 1: BatchNormalization, Mul, Add, ...
-//	Q(f(DQ(x)))                   =  weir:Table(x, t)          f elementwise: see qdq_table.go
-//	Rescale(QLinearConv(x, w, b)) =  weir:QLinearConv(x, w, b, ...)
+//	Q(Conv(DQ(x), DQ(w), DQ(b)))   =  QLinearConv(x, w, b)
+//	                                    (w constant)
+//	Q(MatMul(DQ(x), DQ(w)))        =  QLinearMatMul(x, w)
+//	Q(Gemm(DQ(x), DQ(w), DQ(b)))   =  QLinearConv(x, w, b)
+//	                                    (of one pixel: see qdq_gemm.go)
+//	Q(Clip(y))                     =  Q(y)
+//	                                    (where saturation clips as far; likewise Relu)
+//	Q(DQ(x) + DQ(y))               =  weir:QLinearAdd(x, y)
+//	Q(a·DQ(x) + c)                 =  weir:Rescale(x, a', c')
+//	                                    (a, c constant, one an index of axis 1:
+//	                                     BatchNormalization, Mul, Add, ...)
+//	Q(f(DQ(x)))                    =  weir:Table(x, t)
+//	                                    (f elementwise: see qdq_table.go)
+//	Rescale(QLinearConv(x, w, b))  =  weir:QLinearConv(x, w, b, ...)
 //
 // for scales and zero points that are constant, one for x and for the result and one, or one an
 // output channel, for w. The sums of integers are exact, so a result differs from that of floats by

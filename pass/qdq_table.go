@@ -11,8 +11,10 @@ import (
 // Whatever is computed element by element from one quantised value, and quantised again, is a table
 // of 256 bytes.
 //
-//	Q(f(DQ(x)))                   =  weir:Table(x, t)          f any elementwise operators with constants of one element
-//	Q(g(DQ(x), DQ(Table(x, t))))  =  weir:Table(x, t')         and so on through tables, and Rescale by one scale
+//	Q(f(DQ(x)))                   =  weir:Table(x, t)
+//	                                   (f any elementwise operators with constants of one element)
+//	Q(g(DQ(x), DQ(Table(x, t))))  =  weir:Table(x, t')
+//	                                   (and so on through tables, and Rescale by one scale)
 //
 // The table holds what the operators' definitions make of each byte.
 

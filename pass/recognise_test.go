@@ -75,11 +75,11 @@ func TestGelu(t *testing.T) {
 			lines(erf + "%m: float32[N,4,3] = Mul@17 (%x, %a);%y: float32[N,4,3] = Mul@17 (%m, " +
 				"%half)"), "y = Gelu (x)"},
 		{"erf, one half first",
-			lines(erf + "%h: float32[N,4,3] = Mul@17 (%half, %x);%y: float32[N,4,3] = Mul@17 (%a, " +
-				"%h)"), "y = Gelu (x)"},
+			lines(erf + "%h: float32[N,4,3] = Mul@17 (%half, %x);%y: float32[N,4,3] = Mul@17 " +
+				"(%a, %h)"), "y = Gelu (x)"},
 		{"erf, one half on the other side",
-			lines(erf + "%h: float32[N,4,3] = Mul@17 (%a, %half);%y: float32[N,4,3] = Mul@17 (%x, " +
-				"%h)"), "y = Gelu (x)"},
+			lines(erf + "%h: float32[N,4,3] = Mul@17 (%a, %half);%y: float32[N,4,3] = Mul@17 " +
+				"(%x, %h)"), "y = Gelu (x)"},
 		{"tanh, cube as a power", lines(tanh + "%c: float32[N,4,3] = Pow@17 (%x, %three);%q: " +
 			"float32[N,4,3] = Mul@17 (%c, %k);%p: float32[N,4,3] = Add@17 (%x, %q);" + end),
 			`y = Gelu (x) {approximate="tanh"}`},
@@ -256,7 +256,9 @@ func TestBias(t *testing.T) {
 	check(t, false, []rewrite{
 		{"vector", lines(m + "const %k: float32[2] = {1, -1};%y: float32[N,4,2] = Add@17 (%k, %m)"),
 			"y = weir:MatMul (x, w, k)"},
-		{"row", lines(m + "const %k: float32[1,1,2] = {1, -1};%y: float32[N,4,2] = Add@17 (%m, %k)"), "y = weir:MatMul (x, w, k_1)"},
+		{"row",
+			lines(m + "const %k: float32[1,1,2] = {1, -1};%y: float32[N,4,2] = Add@17 (%m, %k)"),
+			"y = weir:MatMul (x, w, k_1)"},
 		{"column", lines(m + "const %k: float32[4,1] = {1, -1, 2, 3};%y: float32[N,4,2] = Add@17 " +
 			"(%m, %k)"),
 			"m = MatMul (x, w)\ny = Add (m, k)"},

@@ -54,7 +54,8 @@ func TestLargeWeightsStay(t *testing.T) {
 			t.Errorf("%+v: the weights are kept: %v", tt, kept)
 		}
 		equivalent(t, before, g, false)
-		if optimise(t, g, pass.Options{Check: true, Portable: tt.portable}); !tt.portable && len(g.Nodes) != 1 {
+		if optimise(t, g, pass.Options{Check: true, Portable: tt.portable}); !tt.portable &&
+			len(g.Nodes) != 1 {
 			t.Errorf("%+v: residual and activation left\n%v", tt, g)
 		}
 		equivalent(t, before, g, false)

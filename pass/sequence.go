@@ -11,15 +11,16 @@ import (
 
 // Sequences whose values are known one by one, and optionals that are known to hold one.
 //
-//	SequenceAt(s, i)                      =  xi
-//	SequenceLength(s)                     =  n
-//	ConcatFromSequence(s)                 =  Concat(x0, ..., xn-1)
-//	ConcatFromSequence(s), new_axis       =  Concat(Unsqueeze(x0), ..., Unsqueeze(xn-1))
-//	SplitToSequence(x)                    =  SequenceConstruct(Split(x))    when only nodes as above read it
-//	OptionalGetElement(Optional(x))       =  x
-//	OptionalGetElement(x), no optional    =  x
-//	OptionalHasElement(Optional(x))       =  true
-//	OptionalHasElement(Optional())        =  false
+//	SequenceAt(s, i)                    =  xi
+//	SequenceLength(s)                   =  n
+//	ConcatFromSequence(s)               =  Concat(x0, ..., xn-1)
+//	ConcatFromSequence(s), new_axis     =  Concat(Unsqueeze(x0), ..., Unsqueeze(xn-1))
+//	SplitToSequence(x)                  =  SequenceConstruct(Split(x))
+//	                                         (when only nodes as above read it)
+//	OptionalGetElement(Optional(x))     =  x
+//	OptionalGetElement(x), no optional  =  x
+//	OptionalHasElement(Optional(x))     =  true
+//	OptionalHasElement(Optional())      =  false
 //
 // where s is a SequenceConstruct, or is made of one or of a SequenceEmpty by SequenceInsert and
 // SequenceErase, all at constant positions. Exporters write lists of tensors this way; tensors have

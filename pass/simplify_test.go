@@ -162,8 +162,8 @@ func TestCapture(t *testing.T) {
 		}`)
 	before := g.Clone()
 	optimise(t, g, only("capture"))
-	want := "y = If (c | x) {then_branch=graph \"t\" captures 1 {\no = Add (a, a)\no = Concat (a, " +
-		"b) {axis=0}"
+	want := "y = If (c | x) {then_branch=graph \"t\" captures 1 {\no = Add (a, a)\no = Concat " +
+		"(a, b) {axis=0}"
 	if got := short(g); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -217,8 +217,8 @@ func TestIdentity(t *testing.T) {
 		{"one over x", line(`const %o: float32[] = {1};%y: float32[N,3] = Div@17 (%o, %x)`),
 			"y = Div (float32[] {1}, x)\nz = Relu (y)"},
 		{"reversal", line(`const %s: int64[1] = {-1};const %e: int64[1] = {-9223372036854775807};const %a: int64[1] = {1};%y: float32[N,3] = Slice@17 (%x, %s, %e, %a, %s)`),
-			"y = Slice (x, int64[1] {-1}, int64[1] {-9223372036854775807}, int64[1] {1}, int64[1] " +
-				"{-1})\nz = Relu (y)"},
+			"y = Slice (x, int64[1] {-1}, int64[1] {-9223372036854775807}, int64[1] {1}, " +
+				"int64[1] {-1})\nz = Relu (y)"},
 		{"broadcasting one is no identity", `input %x: float32[N,3]
 			const %o: float32[2,1,1] = {1, 1}
 			%y: float32[2,N,3] = Mul@17 (%x, %o)

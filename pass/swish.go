@@ -7,9 +7,12 @@ import (
 
 // Gates: x times a squashed x.
 //
-//	x · Sigmoid(x)                     =  weir:Silu(x)      Elfwing et al. 2018; ONNX has it since opset 24 only, as Swish
-//	x · Clip(x + 3, 0, 6) / 6          =  HardSwish(x)      Howard et al. 2019, section 5.2; ONNX 14
-//	x · HardSigmoid(x, 1/6, 1/2)       =  HardSwish(x)
+//	x · Sigmoid(x)                =  weir:Silu(x)
+//	                                   (Elfwing et al. 2018; ONNX has it since opset 24 only, as
+//	                                    Swish)
+//	x · Clip(x + 3, 0, 6) / 6     =  HardSwish(x)
+//	                                   (Howard et al. 2019, section 5.2; ONNX 14)
+//	x · HardSigmoid(x, 1/6, 1/2)  =  HardSwish(x)
 //
 // The product may be written in any order and association, with any division by 6 as a
 // multiplication. The inner values must serve nothing else, and no operand may broadcast x.

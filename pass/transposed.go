@@ -9,7 +9,8 @@ import (
 
 // Weights that are stored transposed.
 //
-//	MatMul(a, Transpose(w))   =  weir:MatMul(a, w){transB}    w a constant matrix of floats, a of rank 2 or more
+//	MatMul(a, Transpose(w))  =  weir:MatMul(a, w){transB}
+//	                              (w a constant matrix of floats, a of rank 2 or more)
 //
 // Kernels pack weights anyway, and as well from their transpose: the weights stay where the model
 // file has them, as an embedding that is an output projection too.

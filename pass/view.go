@@ -10,9 +10,11 @@ import (
 
 // Chains of operators that move no bytes, or move them twice.
 //
-//	view2(view1(x)) of the shape of x       =  x
-//	view2(view1(x)) of fixed shape s        =  Reshape(x, s)       s without 0, which Reshape reads as "copy"
-//	Transpose(Transpose(x, p), q)           =  Transpose(x, r)     r[i] = p[q[i]]
+//	view2(view1(x)) of the shape of x  =  x
+//	view2(view1(x)) of fixed shape s   =  Reshape(x, s)
+//	                                        (s without 0, which Reshape reads as "copy")
+//	Transpose(Transpose(x, p), q)      =  Transpose(x, r)
+//	                                        (r[i] = p[q[i]])
 //
 // where a view is Reshape, Flatten, Squeeze or Unsqueeze. The inner operator may have other
 // readers; it stays for them.

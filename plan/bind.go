@@ -79,7 +79,8 @@ func (p *Plan) bind(arena, packed []byte, captures []*tensor.Tensor) (*Program, 
 	for i := range p.Steps {
 		st := &p.Steps[i]
 		r.tasks = append(r.tasks, st.Kernel.Bind(compute.Binding{In: r.pick(st.In),
-			Out: r.pick(st.Out), Packed: st.packed.of(packed), Scratch: st.scratch.of(arena), Workers: p.Threads}))
+			Out: r.pick(st.Out), Packed: st.packed.of(packed), Scratch: st.scratch.of(
+				arena), Workers: p.Threads}))
 	}
 	r.Inputs, r.Outputs = r.pick(p.Inputs), r.pick(p.Outputs)
 	return r, nil

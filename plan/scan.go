@@ -199,7 +199,8 @@ func (t *scanTask) iterate(x *compute.Exec, i int) error {
 		if out.Tensor == nil {
 			continue
 		}
-		if err := tensor.CopyStrided(out.Tensor, w.at(i), r.Outputs[t.states+k], w.alone, w.shape); err != nil {
+		if err := tensor.CopyStrided(out.Tensor, w.at(i), r.Outputs[t.states+k], w.alone,
+			w.shape); err != nil {
 			return err
 		}
 	}

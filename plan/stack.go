@@ -65,7 +65,8 @@ func (s *stack) deliver(x *compute.Exec, count int) error {
 		}
 		return nil
 	}
-	if err := s.out.Shape(x, s.slice.DType, slices.Concat([]int{count}, s.slice.Shape)); err != nil {
+	if err := s.out.Shape(x, s.slice.DType,
+		slices.Concat([]int{count}, s.slice.Shape)); err != nil {
 		return err
 	}
 	at := s.out.Data

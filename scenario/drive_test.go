@@ -158,7 +158,8 @@ func TestDriverEndsWithTheJobsError(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := drive(t, Job{Job: share.Job{Name: "a"}, Arrival: Arrival{Closed: 1}}, it,
 				1, time.Second)
-			if want := map[string]error{"error": mine, "panic": engine.ErrFault}[name]; !errors.Is(err, want) {
+			if want := map[string]error{"error": mine,
+				"panic": engine.ErrFault}[name]; !errors.Is(err, want) {
 				t.Errorf("got %v", err)
 			}
 		})

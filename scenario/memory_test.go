@@ -113,7 +113,8 @@ func stackGraph(t *testing.T, rng *rand.Rand) *graph.Graph {
 		last, width = out, next
 	}
 	return parseGraph(t,
-		"graph \"stack\" {\n  opset \"\" 17\n  input %x: float32[N,16]\n"+consts+nodes+"  output %"+last+"\n}")
+		"graph \"stack\" {\n  opset \"\" 17\n  input %x: float32[N,16]\n"+
+			consts+nodes+"  output %"+last+"\n}")
 }
 
 // randomJobs picks up to three compiled jobs and gives them caps, some of which are below what they

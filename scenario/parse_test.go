@@ -139,7 +139,8 @@ func TestParseFaults(t *testing.T) {
 }
 
 func TestParseTooLong(t *testing.T) {
-	if _, err := Parse(strings.NewReader(strings.Repeat("# long\n", 1<<18))); !errors.Is(err, ErrScenario) {
+	if _, err := Parse(
+		strings.NewReader(strings.Repeat("# long\n", 1<<18))); !errors.Is(err, ErrScenario) {
 		t.Errorf("got %v", err)
 	}
 }

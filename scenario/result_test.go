@@ -82,7 +82,8 @@ func TestMaxShareAgainstEveryWindow(t *testing.T) {
 			most = max(most, sum)
 		}
 		want := float64(most) / float64(w)
-		if got := maxShare(holds, 0, time.Duration(window), time.Duration(wall)); math.Abs(got-want) > 1e-12 {
+		if got := maxShare(holds, 0, time.Duration(window),
+			time.Duration(wall)); math.Abs(got-want) > 1e-12 {
 			t.Fatalf("window %d of %d: got %v, want %v in %v", window, wall, got, want, holds)
 		}
 	}

@@ -19,7 +19,8 @@ import (
 // the first ends, what the broker shows is what the device holds, the second's cap still holds, and
 // a third is admitted beside the second alone.
 func TestWeightsOutliveAJob(t *testing.T) {
-	g, err := zoo.New("mobilenetv2", zoo.Options{Layers: 1, Width: 0.25, Resolution: 32, Classes: 10})
+	g, err := zoo.New("mobilenetv2",
+		zoo.Options{Layers: 1, Width: 0.25, Resolution: 32, Classes: 10})
 	if err != nil {
 		t.Fatal(err)
 	}

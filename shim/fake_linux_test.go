@@ -61,7 +61,8 @@ func TestAllFamiliesOnTheFakeDriver(t *testing.T) {
 	for _, r := range all {
 		var result struct{ Operations, Allocations, Refused int }
 		lines := strings.Split(strings.TrimSpace(r.finish(t)), "\n")
-		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &result); err != nil || result.Allocations == 0 {
+		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &result); err != nil ||
+			result.Allocations == 0 {
 			t.Errorf("%q: %v", lines, err)
 		}
 		refused += result.Refused

@@ -71,7 +71,8 @@ func TestUnderSanitizers(t *testing.T) {
 				stop := churnGate(w)
 				err := r.Run()
 				close(stop)
-				if _, failed := err.(*exec.ExitError); failed || strings.Contains(r.err.String(), "Sanitizer") {
+				if _, failed := err.(*exec.ExitError); failed ||
+					strings.Contains(r.err.String(), "Sanitizer") {
 					t.Errorf("%v: %v\n%s%s", run, err, r.out.String(), clip(r.err.String()))
 				}
 			}

@@ -27,7 +27,8 @@ func TestBuildIsKept(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			if path, err := Build(context.Background(), b.cache, "no-such-compiler"); err != nil || path != b.library {
+			if path, err := Build(context.Background(), b.cache, "no-such-compiler"); err != nil ||
+				path != b.library {
 				t.Errorf("Build = %q, %v, want %q", path, err, b.library)
 			}
 		})
@@ -86,7 +87,8 @@ func TestBuildWithoutCompiler(t *testing.T) {
 func TestBuildTellsWhatTheCompilerSaid(t *testing.T) {
 	dir := t.TempDir()
 	cc := filepath.Join(dir, "cc")
-	if err := os.WriteFile(cc, []byte("#!/bin/sh\necho unknown option >&2\nexit 1\n"), 0o755); err != nil {
+	if err := os.WriteFile(cc, []byte("#!/bin/sh\necho unknown option >&2\nexit 1\n"),
+		0o755); err != nil {
 		t.Fatal(err)
 	}
 	_, err := Build(context.Background(), dir, cc)
@@ -174,7 +176,8 @@ func TestMemoryOfManyProcesses(t *testing.T) {
 	denied := 0
 	for _, r := range all {
 		var granted, no int
-		if _, err := fmt.Sscanf(r.finish(t), "granted %d denied %d", &granted, &no); err != nil || granted == 0 {
+		if _, err := fmt.Sscanf(r.finish(t), "granted %d denied %d", &granted, &no); err != nil ||
+			granted == 0 {
 			t.Errorf("out %q: %v", r.out.String(), err)
 		}
 		denied += no
@@ -266,7 +269,8 @@ func TestClosingDrains(t *testing.T) {
 		}
 		closed := w.gate(false)
 		from := time.Now()
-		for wait := w.expect(wire.KindDrained); wait.Gate != closed; wait = w.expect(wire.KindDrained) {
+		for wait := w.expect(
+			wire.KindDrained); wait.Gate != closed; wait = w.expect(wire.KindDrained) {
 		}
 		if s.DrainedSeq.Load() != closed || s.InflightNS.Load() != 0 {
 			t.Errorf("round %d: drained_seq %d at gate %d, %d ns in flight", round,
@@ -369,7 +373,8 @@ func TestWorkInFlightIsBounded(t *testing.T) {
 				got := b.command(w, "launches", fmt.Sprint(n), fmt.Sprint(ns), "1").run(t)
 				var count int
 				var peak time.Duration
-				if _, err := fmt.Sscanf(got, "launched %d peak %d", &count, &peak); err != nil || count != n {
+				if _, err := fmt.Sscanf(got, "launched %d peak %d", &count, &peak); err != nil ||
+					count != n {
 					t.Fatalf("got %q: %v", got, err)
 				}
 				if peak > most {
@@ -400,7 +405,8 @@ func TestOneSurpriseAtATime(t *testing.T) {
 				c.once).run(t)
 			var count int
 			var peak time.Duration
-			if _, err := fmt.Sscanf(got, "launched %d peak %d", &count, &peak); err != nil || count != c.n {
+			if _, err := fmt.Sscanf(got, "launched %d peak %d", &count, &peak); err != nil ||
+				count != c.n {
 				t.Fatalf("got %q: %v", got, err)
 			}
 			if most := longest + bound + bound/8; peak > most {

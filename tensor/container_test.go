@@ -16,12 +16,13 @@ func TestContainers(t *testing.T) {
 	s := tensor.NewSequence(a, b)
 	for text, v := range map[string]*tensor.Tensor{
 		"sequence[2]{float32[2]{1, 2}, float32[1]{3}}": s,
-		"sequence[0]{}":                        tensor.NewSequence(),
-		"optional[1]{float32[1]{3}}":           tensor.NewOptional(b),
-		"optional[0]{}":                        tensor.NewOptional(nil),
-		"map[2]{cat: 1, dog: 2}":               m,
-		"sequence[1]{map[2]{cat: 1, dog: 2}}":  tensor.NewSequence(m),
-		"optional[1]{sequence[1]{int64[]{7}}}": tensor.NewOptional(tensor.NewSequence(tensor.Scalar(int64(7)))),
+		"sequence[0]{}":                       tensor.NewSequence(),
+		"optional[1]{float32[1]{3}}":          tensor.NewOptional(b),
+		"optional[0]{}":                       tensor.NewOptional(nil),
+		"map[2]{cat: 1, dog: 2}":              m,
+		"sequence[1]{map[2]{cat: 1, dog: 2}}": tensor.NewSequence(m),
+		"optional[1]{sequence[1]{int64[]{7}}}": tensor.NewOptional(
+			tensor.NewSequence(tensor.Scalar(int64(7)))),
 	} {
 		if v.String() != text {
 			t.Errorf("%s, want %s", v, text)

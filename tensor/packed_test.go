@@ -38,7 +38,8 @@ func TestFromCodes(t *testing.T) {
 		}
 	}
 	f := FromCodes(Float4E2M1, []uint8{0, 1, 2, 3, 4, 5, 6, 7, 9, 15}, 2, 5)
-	if got, err := f.Floats(); err != nil || !slices.Equal(got, []float64{0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.5, -6}) {
+	if got, err := f.Floats(); err != nil ||
+		!slices.Equal(got, []float64{0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.5, -6}) {
 		t.Errorf("got %v, %v", got, err)
 	}
 }

@@ -1,7 +1,8 @@
 // Command exec measures what weir exec promises and checks it against the bounds that it promises,
 // on the simulated driver:
 //
-//	go run ./bench/exec               # about five minutes; -only cost, memory, shares, limit, latency or attach for one of them
+//	go run ./bench/exec               # about five minutes; -only cost, memory, shares, limit,
+//	                                  # latency or attach for one of them
 //	go run ./bench/exec -json > bench/results/DATE-exec-fake.json
 //
 // It drives the command weir, its library and its agent, built from this source, with programs that

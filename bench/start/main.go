@@ -1,7 +1,8 @@
 // Command start measures how long a process takes from its start to its first output, beside ONNX
 // Runtime:
 //
-//	go run ./bench/start                # about a minute; wants the standard models and a Python that has onnxruntime
+//	go run ./bench/start                # about a minute; wants the standard models and a Python
+//	                                    # that has onnxruntime
 //	go run ./bench/start -json > bench/results/DATE-start.json
 //
 // weir's time runs from the call that starts `weir run MODEL` to the first byte of its output, as

@@ -17,12 +17,10 @@ func newAgent() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "agent",
 		Short: "Serve the programs of weir exec, as the first of them does by itself",
-		Long: "Share this machine's NVIDIA GPUs between your programs that run under weir exec. " +
-			"The first weir exec starts an agent where\n" +
-			"none runs; this command is for running one as a service. It listens on agent.sock in " +
-			"the folder $WEIR_RUNTIME_DIR, else\n" +
-			"$XDG_RUNTIME_DIR/weir, else /tmp/weir-UID. When it ends, programs keep running, and " +
-			"rejoin the next one.",
+		Long: `Share this machine's NVIDIA GPUs between your programs that run under weir exec. The first
+weir exec starts an agent where none runs; this command is for running one as a service. It listens
+on agent.sock in the folder $WEIR_RUNTIME_DIR, else $XDG_RUNTIME_DIR/weir, else /tmp/weir-UID. When
+it ends, programs keep running, and rejoin the next one.`,
 		Args: exactly(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if idle < 0 {

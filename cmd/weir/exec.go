@@ -25,11 +25,12 @@ type execFlags struct {
 	fake, verbose bool
 }
 
-const execLong = `Run a CUDA program, unchanged, with a part of an NVIDIA GPU. It sees a GPU with as much memory as its cap, gets CUDA's ordinary
-out-of-memory error beyond that, and launches work while it is its turn. All that the program starts shares with it.
+const execLong = `Run a CUDA program, unchanged, with a part of an NVIDIA GPU. It sees a GPU with
+as much memory as its cap, gets CUDA's ordinary out-of-memory error beyond that, and launches work
+while it is its turn. All that the program starts shares with it.
 
-The exit code is the program's, or 128 plus the number of the signal that ended it; 125 if the program was not started, 126 if it
-could not be, 127 if it was not found.`
+The exit code is the program's, or 128 plus the number of the signal that ended it; 125 if the
+program was not started, 126 if it could not be, 127 if it was not found.`
 
 func newExec() *cobra.Command {
 	var f execFlags

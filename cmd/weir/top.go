@@ -19,10 +19,9 @@ func newTop() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "top",
 		Short: "Show the programs that share the GPUs, live",
-		Long: "Show the programs under weir exec: memory against its cap, device time of the last " +
-			"second against the share, what each\n" +
-			"waits for. On a terminal the table is live, until Ctrl-C; elsewhere, and with " +
-			"--json, it is printed once.",
+		Long: `Show the programs under weir exec: memory against its cap, device time of the last second
+against the share, what each waits for. On a terminal the table is live, until Ctrl-C; elsewhere,
+and with --json, it is printed once.`,
 		Args: exactly(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if interval < 100*time.Millisecond || interval > time.Hour {

@@ -34,16 +34,14 @@ func newTune() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "tune MODEL",
-		Short: "Measure which way of computing each step is the fastest, and keep that for starts " +
-			"to come",
-		Long: "Measure the ways of computing each step that has several, such as a convolution as " +
-			"a product or in tiles, and keep the fastest\n" +
-			"beside the compiled plans for every later start on this processor, of any model with " +
-			"such a step. Without it a cost\n" +
-			"model chooses. Outputs may change by rounding, once; they do not depend on when or " +
-			"on how many threads a model runs then.\n" +
-			"Run it on an idle machine; measuring again replaces what was kept of the same steps, " +
-			"and --no-cache keeps nothing.",
+		Short: "Measure which way of computing each step is the fastest, and keep that for " +
+			"starts to come",
+		Long: `Measure the ways of computing each step that has several, such as a convolution as a
+product or in tiles, and keep the fastest beside the compiled plans for every later start on this
+processor, of any model with such a step. Without it a cost model chooses. Outputs may change by
+rounding, once; they do not depend on when or on how many threads a model runs then. Run it on an
+idle machine; measuring again replaces what was kept of the same steps, and --no-cache keeps
+nothing.`,
 		Args:              exactly(1),
 		ValidArgsFunction: files("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -206,10 +206,12 @@ func gradients(w io.Writer) {
 			flat = append(flat, name)
 		}
 	}
-	fmt.Fprintf(w, "\n## Gradients\n\nPackage grad differentiates through %d operators; tests hold "+
-		"each of ONNX's against central differences, and those of com.microsoft are differentiated "+
-		"through what they are made of, where that has gradients:\n\n%s.\n\nDerivatives are zero, "+
-		"wherever they exist, of\n\n%s.\n\nThrough any other it is an error.\n", len(through),
+	fmt.Fprintf(w, "\n## Gradients\n\n"+
+		"Package grad differentiates through %d operators; tests hold each of ONNX's against "+
+		"central differences, and those of com.microsoft are differentiated through what they "+
+		"are made of, where that has gradients:\n\n%s.\n\n"+
+		"Derivatives are zero, wherever they exist, of\n\n%s.\n\n"+
+		"Through any other it is an error.\n", len(through),
 		strings.Join(through, ",\n"), strings.Join(flat, ",\n"))
 }
 

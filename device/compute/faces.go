@@ -4,12 +4,12 @@ package compute
 // without it where it is missing: a device whose kernels have none of them computes the same, with
 // more copies and more memory.
 //
-//	interface    what it saves                              on the CPU implemented by
-//	[InPlace]    memory: the output over an input           element-wise, norms, Softmax
-//	[Moving]     copies: parts lie where the whole does     Concat, Split, Slice, Transpose, Expand
-//	[Absorbing]  the constants that the packed copy holds   products, convolutions, recurrences
-//	[Packing]    a second packed copy for other shapes      the same
-//	[Parted]     time: weights packed by several workers    float32 products and convolutions
+//	interface    what it saves                             on the CPU implemented by
+//	[InPlace]    memory: the output over an input          element-wise, norms, Softmax
+//	[Moving]     copies: parts lie where the whole does    Concat, Split, Slice, Transpose, Expand
+//	[Absorbing]  the constants that the packed copy holds  products, convolutions, recurrences
+//	[Packing]    a second packed copy for other shapes     the same
+//	[Parted]     time: weights packed by several workers   float32 products and convolutions
 //	[Choosing]   time: ways that were measured (weir tune)  float32 and bfloat16 convolutions
 
 // Packing is implemented by kernels whose packed copy may serve other kernels as well.

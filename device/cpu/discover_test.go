@@ -70,7 +70,8 @@ var hosts = []struct {
 	{
 		name: "version 2 mounted from a group",
 		files: map[string]string{
-			"proc/self/mountinfo":            "25 1 0:24 /pod7 /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+			"proc/self/mountinfo": "25 1 0:24 /pod7 /sys/fs/cgroup rw - " +
+				"cgroup2 cgroup2 rw\n",
 			"proc/self/cgroup":               "0::/pod7/c1\n",
 			"sys/fs/cgroup/c1/cpu.max":       "200000 100000\n",
 			"sys/fs/cgroup/pod7/c1/cpu.max":  "1 100000\n",
@@ -127,14 +128,15 @@ func TestNUMANodes(t *testing.T) {
 	h := host{
 		root: machine(map[string]string{
 			"sys/devices/system/node/node10/cpulist": "8-9\n",
-			"sys/devices/system/node/node10/meminfo": "Node 10 MemTotal:  2048 kB\nNode 10 MemFree: 1 kB\n",
-			"sys/devices/system/node/node0/cpulist":  "0-3,6\n",
-			"sys/devices/system/node/node0/meminfo":  "Node 0 MemTotal:  1024 kB\n",
-			"sys/devices/system/node/node2/cpulist":  "\n", // memory without processors
-			"sys/devices/system/node/node2/meminfo":  "Node 2 MemTotal:  512 kB\n",
-			"sys/devices/system/node/node3/cpulist":  "4-5\n", // nothing this process may use
-			"sys/devices/system/node/online":         "0,2,3,10\n",
-			"sys/devices/system/node/nodes/cpulist":  "0\n",
+			"sys/devices/system/node/node10/meminfo": "Node 10 MemTotal:  2048 kB\n" +
+				"Node 10 MemFree: 1 kB\n",
+			"sys/devices/system/node/node0/cpulist": "0-3,6\n",
+			"sys/devices/system/node/node0/meminfo": "Node 0 MemTotal:  1024 kB\n",
+			"sys/devices/system/node/node2/cpulist": "\n", // memory without processors
+			"sys/devices/system/node/node2/meminfo": "Node 2 MemTotal:  512 kB\n",
+			"sys/devices/system/node/node3/cpulist": "4-5\n", // nothing this process may use
+			"sys/devices/system/node/online":        "0,2,3,10\n",
+			"sys/devices/system/node/nodes/cpulist": "0\n",
 		}),
 		allowed: []int{0, 2, 6, 8, 9},
 	}

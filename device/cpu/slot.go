@@ -110,7 +110,8 @@ func (s *slot) chunk(i, w int) {
 // deferred functions run on top of it.
 func (s *slot) fail(value any, i, w int) {
 	if s.failed.CompareAndSwap(false, true) {
-		s.failure = &compute.PanicError{Value: fault.Explain(value), Stack: debug.Stack(), Chunk: i, Worker: w}
+		s.failure = &compute.PanicError{Value: fault.Explain(value), Stack: debug.Stack(),
+			Chunk: i, Worker: w}
 	}
 	s.stop()
 }

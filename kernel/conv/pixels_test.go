@@ -352,7 +352,8 @@ func TestPixelLayout(t *testing.T) {
 			}
 			w := make([]float32, op.PackedLen())
 			op.Pack(w, make([]int32, p.M), k.w, k.flipW)
-			if have := packed[op.Layout()]; have != nil && !slices.Equal(vec.AsWords(have), vec.AsWords(w)) {
+			if have := packed[op.Layout()]; have != nil &&
+				!slices.Equal(vec.AsWords(have), vec.AsWords(w)) {
 				t.Fatalf("%+v: %+v packs differently", p, op.Layout())
 			}
 			packed[op.Layout()] = w

@@ -50,7 +50,8 @@ func NewTranspose(p TransposeParams) (*TransposeOp, error) {
 		return nil, err
 	}
 	if err := checkSizes([3]int{p.N, p.C, volume(p.In)}, [3]int{p.N, p.M, volume(out)},
-		[3]int{p.C, p.M / p.Group, volume(p.Kernel)}, [3]int{1, volume(p.Kernel), volume(p.In)}); err != nil {
+		[3]int{p.C, p.M / p.Group, volume(p.Kernel)},
+		[3]int{1, volume(p.Kernel), volume(p.In)}); err != nil {
 		return nil, err
 	}
 	o := &TransposeOp{p: p, out: out, level: currentLevel()}

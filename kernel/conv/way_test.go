@@ -78,7 +78,8 @@ func checkWay(t *testing.T, r *rand.Rand, p Params) {
 func TestProblem(t *testing.T) {
 	base := square(64, 128, 56, 3, 1, 1, 1)
 	base.Bias, base.Clamp, base.Reused = true, true, true
-	if got, want := base.Problem(), "conv f32 1x64x56x56 m128 k3x3 s1x1 p1x1,1x1 bias clamp"; got != want {
+	const want = "conv f32 1x64x56x56 m128 k3x3 s1x1 p1x1,1x1 bias clamp"
+	if got := base.Problem(); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	line := Params{N: 1, C: 3, M: 3, Group: 3,

@@ -61,7 +61,8 @@ func plan(p *Params, v level) blocking {
 	b.directA = v.strided() && !p.PackedA && p.FillA == nil && p.TransA && p.K > 0
 	b.directB = p.readsB(v)
 	if b.mr = v.mr(); !p.PackedA && p.FillA == nil {
-		b.mr = ceilDiv(p.M, ceilDiv(p.M, v.mr())) // the least for as many tiles: the last has the most
+		// The least for as many tiles: the last has the most.
+		b.mr = ceilDiv(p.M, ceilDiv(p.M, v.mr()))
 	}
 	b.aheadRows = aheadTiles(v) * v.mr()
 	b.aheadA = p.PackedA && p.Precision == F32 && v != levelGo

@@ -67,6 +67,7 @@ func (b *blocking) time(p *Params, v level) float64 {
 		j0, j1 := part(p.N, b.nBlocks, v.nr(), ni)
 		rows, cols := float64(i1-i0), float64(j1-j0)
 		products := float64(min(b.perChunk, p.Batch-group*b.perChunk))
-		return claimWork + products*float64(p.K)*(max(rows, streamRows)*cols+copyWork*(rows*costA+cols*costB))
+		return claimWork +
+			products*float64(p.K)*(max(rows, streamRows)*cols+copyWork*(rows*costA+cols*costB))
 	})
 }

@@ -21,7 +21,8 @@ func TestFewChunksKeepWorkersEquallyLong(t *testing.T) {
 		p.setDefaults()
 		b := plan(&p, currentLevel(F32))
 		work := float64(p.Batch) * float64(p.M) * float64(p.N) * float64(p.K)
-		if ratio := b.time(&p, currentLevel(F32)) / (3 * work); ratio > e.most+3*claimWork*float64(b.chunks)/(3*work) {
+		ratio := b.time(&p, currentLevel(F32)) / (3 * work)
+		if ratio > e.most+3*claimWork*float64(b.chunks)/(3*work) {
 			t.Errorf("%s: %d chunks take %.2f of the time", e.name, b.chunks, ratio)
 		}
 	}

@@ -205,7 +205,8 @@ func TestWiden(t *testing.T) {
 							if j := panel*w.Columns() + c; j < s.n {
 								want = w.dense[k*s.n+j]
 							}
-							if v := got[(k-k0)*stride+c]; math.Abs(float64(v-want)) > 1e-6*math.Abs(float64(want)) {
+							v := got[(k-k0)*stride+c]
+							if math.Abs(float64(v-want)) > 1e-6*math.Abs(float64(want)) {
 								t.Fatalf("zeros %d, %+v, rows %d to %d: row %d, column %d of "+
 									"panel %d is %v, want %v", zeros, s, k0, k1, k, c, panel, v,
 									want)

@@ -19,7 +19,8 @@ const (
 // Prepared rows hold, block by block, with zeros after the last element,
 //
 //	F32    the floats, and their sum
-//	Int8   -8 times the sum of the bytes as an int32, the bytes, the scale, and the sum of the bytes as a float32
+//	Int8   -8 times the sum of the bytes as an int32, the bytes, the scale, and the sum of
+//	       the bytes as a float32
 
 // rowBlock is the size of a block of a prepared row.
 func (w *Weights) rowBlock(p Precision) int {

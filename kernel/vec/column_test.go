@@ -59,7 +59,9 @@ func compareRows(t *testing.T, x, v, sum []float32) {
 func sameRows(t *testing.T, what string, got, want []float32, tolerance float64) {
 	t.Helper()
 	for i := range want {
-		if d := math.Abs(float64(got[i] - want[i])); d > tolerance*math.Max(1, math.Abs(float64(want[i]))) || got[i] != got[i] != (want[i] != want[i]) {
+		allowed := tolerance * math.Max(1, math.Abs(float64(want[i])))
+		if d := math.Abs(float64(got[i] - want[i])); d > allowed ||
+			got[i] != got[i] != (want[i] != want[i]) {
 			t.Fatalf("%s: element %d of %d is %g, want %g", what, i, len(want), got[i], want[i])
 		}
 	}

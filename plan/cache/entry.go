@@ -256,7 +256,8 @@ func (e *entry) remake(o plan.Options) (*plan.Plan, error) {
 			if err != nil || at == leftOut {
 				return t, err
 			}
-			if seen := views[at]; seen != nil && seen.DType == d && slices.Equal(seen.Shape, shape) {
+			if seen := views[at]; seen != nil && seen.DType == d &&
+				slices.Equal(seen.Shape, shape) {
 				return seen, nil // one constant under several names
 			}
 			views[at] = t

@@ -77,8 +77,11 @@ func TestUntrustedFolder(t *testing.T) {
 	}{
 		"written by the group": {func(t *testing.T, c *Cache) { chmod(t, c.dir, 0o770) }, false},
 		"written by others":    {func(t *testing.T, c *Cache) { chmod(t, c.dir, 0o702) }, false},
-		"sticky":               {func(t *testing.T, c *Cache) { chmod(t, c.dir, 0o777|fs.ModeSticky) }, false},
-		"read by others":       {func(t *testing.T, c *Cache) { chmod(t, c.dir, 0o755) }, true},
+		"sticky": {func(t *testing.T,
+			c *Cache) {
+			chmod(t, c.dir, 0o777|fs.ModeSticky)
+		}, false},
+		"read by others": {func(t *testing.T, c *Cache) { chmod(t, c.dir, 0o755) }, true},
 		"another's": {func(t *testing.T, c *Cache) {
 			// the root handle gives its own name, "."
 			c.owner = func(fs.FileInfo) (int, error) { return c.user + 1, nil }

@@ -38,7 +38,8 @@ func TestPriorityLatency(t *testing.T) {
 		sc.Jobs = append(sc.Jobs, tc.others...)
 		res := run(t, "priority", sc)
 		together := res.Jobs[0]
-		if p, q := alone.Latency(0.99), together.Latency(0.99); float64(q) > 1.3*float64(p)+float64(2*ms) {
+		if p, q := alone.Latency(0.99), together.Latency(
+			0.99); float64(q) > 1.3*float64(p)+float64(2*ms) {
 			t.Errorf("%s: p99 %v alone, %v together", tc.name, p, q)
 		}
 		var rest float64

@@ -113,9 +113,10 @@ func messages() []Message {
 
 // TestNoteNames holds that nothing but a name comes out of a note, whatever was put in.
 func TestNoteNames(t *testing.T) {
+	const long = "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags"
 	for in, want := range map[string]string{
 		"cuLaunchKernel_v9": "cuLaunchKernel_v9", "": "", "cu\x1b[31m": "cu", "a\nlevel=ERROR": "a",
-		"cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlagsAndMore": "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
+		long + "AndMore": long,
 	} {
 		if got := NewNote(1, in).Name(); got != want {
 			t.Errorf("%q came out as %q", in, got)

@@ -51,7 +51,8 @@ func TestBuild(t *testing.T) {
 }
 
 func TestBuildWithoutCompiler(t *testing.T) {
-	if _, err := fakecuda.Build(t.Context(), t.TempDir(), "no-such-compiler"); !errors.Is(err, fakecuda.ErrNoCompiler) {
+	if _, err := fakecuda.Build(t.Context(), t.TempDir(),
+		"no-such-compiler"); !errors.Is(err, fakecuda.ErrNoCompiler) {
 		t.Errorf("got %v, want ErrNoCompiler", err)
 	}
 }

@@ -115,7 +115,8 @@ func TestPrograms(t *testing.T) {
 			dir := driver(t)
 			if b.flags != nil {
 				var err error
-				if dir, err = fakecuda.Build(t.Context(), filepath.Dir(dir), "", b.flags...); err != nil {
+				if dir, err = fakecuda.Build(t.Context(), filepath.Dir(dir), "",
+					b.flags...); err != nil {
 					t.Skipf("no sanitizer: %v", err)
 				}
 			}
@@ -192,7 +193,8 @@ func TestBadSettings(t *testing.T) {
 func TestForeignFile(t *testing.T) {
 	d := newDevice(t, driver(t))
 	own := strings.TrimPrefix(d.env[len(d.env)-3], "WEIR_FAKE_DIR=")
-	if err := os.WriteFile(filepath.Join(own, "gpu0"), bytes.Repeat([]byte{7}, 4096), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(own, "gpu0"), bytes.Repeat([]byte{7}, 4096),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	d.run("train", "0.05", "100", "64")

@@ -3,7 +3,7 @@
 // that the signatures need, and the coverage report.
 //
 //	go generate ./shim                        write the derived files again
-//	go run ./shim/gen -import DIR [DIR...]    add to calls.tab what the CUDA headers in DIR declare
+//	go run ./shim/gen -import DIR [DIR...]    add to calls.tab what CUDA headers in DIR declare
 //
 // A call that the list does not name is not wrapped: a program that looks it up gets the driver's
 // own function. Importing a newer header appends such calls as pass-through rows, and leaves the

@@ -49,7 +49,8 @@ func (t *Table) checkHandlers() error {
 			continue
 		}
 		if typesOf(f) != typesOf(c) {
-			return fmt.Errorf("calls.tab: %s and %s share the handler %s and differ in parameters", f.Symbol, c.Symbol, c.Handler)
+			return fmt.Errorf("calls.tab: %s and %s share the handler %s and differ in parameters",
+				f.Symbol, c.Symbol, c.Handler)
 		}
 	}
 	return nil
@@ -66,7 +67,8 @@ func typesOf(c *Call) string {
 // declarations writes calls.gen.h: the types, one index per call, and the handlers' prototypes.
 func (t *Table) declarations() []byte {
 	var b bytes.Buffer
-	b.WriteString(notice + "#ifndef WEIR_CALLS_GEN_H\n#define WEIR_CALLS_GEN_H\n\n#include <stddef.h>\n#include <stdint.h>\n\n")
+	b.WriteString(notice + "#ifndef WEIR_CALLS_GEN_H\n#define WEIR_CALLS_GEN_H\n\n" +
+		"#include <stddef.h>\n#include <stdint.h>\n\n")
 	for _, x := range t.Types {
 		switch x.Kind {
 		case "abi": // laid out in cuda_abi.h
@@ -134,10 +136,12 @@ func (c *Call) wrapper(b *bytes.Buffer) error {
 	args := strings.Join(names, ", ")
 	m := meteredPattern.FindStringSubmatch(c.Handler)
 	if c.Handler != "-" && m == nil {
-		fmt.Fprintf(b, "\treturn weir_on_%s(%s);\n}\n", c.Handler, strings.Join(append([]string{"WEIR_" + c.Symbol}, names...), ", "))
+		fmt.Fprintf(b, "\treturn weir_on_%s(%s);\n}\n", c.Handler,
+			strings.Join(append([]string{"WEIR_" + c.Symbol}, names...), ", "))
 		return nil
 	}
-	fmt.Fprintf(b, "\tweir_fn_%s real = (weir_fn_%s)weir_real(WEIR_%s);\n", c.Symbol, c.Symbol, c.Symbol)
+	fmt.Fprintf(b, "\tweir_fn_%s real = (weir_fn_%s)weir_real(WEIR_%s);\n", c.Symbol, c.Symbol,
+		c.Symbol)
 	b.WriteString("\tif (__builtin_expect(!real, 0))\n\t\treturn weir_missing();\n")
 	if m == nil {
 		fmt.Fprintf(b, "\treturn real(%s);\n}\n", args)
@@ -148,7 +152,8 @@ func (c *Call) wrapper(b *bytes.Buffer) error {
 		return err
 	}
 	fmt.Fprintf(b, "\tstruct weir_ticket ticket;\n\tif (!%s)\n\t\treturn real(%s);\n", enter, args)
-	fmt.Fprintf(b, "\tCUresult result = real(%s);\n\tweir_leave(&ticket, result);\n\treturn result;\n}\n", args)
+	fmt.Fprintf(b, "\tCUresult result = real(%s);\n\tweir_leave(&ticket, result);\n"+
+		"\treturn result;\n}\n", args)
 	return nil
 }
 
@@ -170,7 +175,8 @@ func (c *Call) enter(kind, expr string) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("calls.tab: %s: launch needs a key and a size", c.Symbol)
 	}
-	return fmt.Sprintf("weir_enter(&ticket, (uintptr_t)(%s), %s, %s, %s)", key, size, stream, perThread), nil
+	return fmt.Sprintf("weir_enter(&ticket, (uintptr_t)(%s), %s, %s, %s)", key, size, stream,
+		perThread), nil
 }
 
 // lookup writes the table behind dlsym and cuGetProcAddress: names sorted for binary search.
@@ -186,7 +192,8 @@ func (t *Table) lookup() []byte {
 		rows = append(rows, row{c.Base(), c.Symbol, c.Since, c.Flavour})
 	}
 	var b bytes.Buffer
-	b.WriteString(notice + "/* In the order of enum weir_call: symbol, base name, first version, per-thread stream, passed through. */\n")
+	b.WriteString(notice + "/* In the order of enum weir_call: symbol, base name, first version, " +
+		"per-thread stream, passed through. */\n")
 	b.WriteString("static const struct weir_entry weir_entries[WEIR_CALLS] = {\n")
 	for i, r := range rows {
 		perThread, pass := 0, 0
@@ -196,9 +203,11 @@ func (t *Table) lookup() []byte {
 		if t.Calls[i].Handler == "-" {
 			pass = 1
 		}
-		fmt.Fprintf(&b, "\t{\"%s\", \"%s\", %d, %d, %d, (void *)%s},\n", r.symbol, r.base, r.since, perThread, pass, r.symbol)
+		fmt.Fprintf(&b, "\t{\"%s\", \"%s\", %d, %d, %d, (void *)%s},\n", r.symbol, r.base, r.since,
+			perThread, pass, r.symbol)
 	}
-	b.WriteString("};\n\n/* Second names for cuGetProcAddress. */\nstatic const struct weir_alias weir_aliases[] = {\n")
+	b.WriteString("};\n\n/* Second names for cuGetProcAddress. */\n" +
+		"static const struct weir_alias weir_aliases[] = {\n")
 	for _, a := range t.Aliases {
 		fmt.Fprintf(&b, "\t{\"%s\", %d, WEIR_%s},\n", a.Base, a.Since, a.Symbol)
 	}
@@ -207,5 +216,6 @@ func (t *Table) lookup() []byte {
 	for _, c := range t.Calls {
 		fmt.Fprintf(&decl, "CUresult %s%s;\n", c.Symbol, c.Signature())
 	}
-	return slices.Concat([]byte(notice), decl.Bytes(), []byte("\n"), bytes.TrimPrefix(b.Bytes(), []byte(notice)))
+	return slices.Concat([]byte(notice), decl.Bytes(), []byte("\n"),
+		bytes.TrimPrefix(b.Bytes(), []byte(notice)))
 }

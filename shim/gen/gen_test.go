@@ -91,7 +91,8 @@ func TestTableRefuses(t *testing.T) {
 		{"alias", "alias cuX 2000 cuY", "not listed"},
 		{"type", "type X", "a type row is"},
 	} {
-		if _, err := ParseTable(strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := ParseTable(strings.NewReader(c.text)); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
@@ -100,7 +101,8 @@ func TestTableRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := table.Generate(); err == nil || !strings.Contains(err.Error(), "differ in parameters") {
+	if _, err := table.Generate(); err == nil ||
+		!strings.Contains(err.Error(), "differ in parameters") {
 		t.Errorf("handlers of different parameters: %v", err)
 	}
 }

@@ -87,14 +87,17 @@ func TestReadAs(t *testing.T) {
 	}
 	for name, x := range map[string]*tensor.Tensor{"third": tensor.From([]float32{1, 1.0 / 3}, 2),
 		"large": tensor.From([]float32{1e6}, 1)} {
-		if got, err := npy.ReadAs(bytes.NewReader(write(t, x)), tensor.Float8E5M2); !errors.Is(err, npy.ErrFormat) {
+		if got, err := npy.ReadAs(bytes.NewReader(write(t, x)),
+			tensor.Float8E5M2); !errors.Is(err, npy.ErrFormat) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
-	if got, err := npy.ReadAs(bytes.NewReader(write(t, tensor.From([]int8{8}, 1))), tensor.Int4); !errors.Is(err, npy.ErrFormat) {
+	if got, err := npy.ReadAs(bytes.NewReader(write(t, tensor.From([]int8{8}, 1))),
+		tensor.Int4); !errors.Is(err, npy.ErrFormat) {
 		t.Errorf("8 became %v, %v", got, err)
 	}
-	if got, err := npy.ReadAs(bytes.NewReader(write(t, tensor.From([]int64{8}, 1))), tensor.Int4); err != nil || got.DType != tensor.Int64 {
+	if got, err := npy.ReadAs(bytes.NewReader(write(t, tensor.From([]int64{8}, 1))),
+		tensor.Int4); err != nil || got.DType != tensor.Int64 {
 		t.Errorf("another type: %v, %v", got, err)
 	}
 }
@@ -115,11 +118,13 @@ func TestText(t *testing.T) {
 	if err != nil || !slices.Equal(got.Strings, []string{"ab", "cde"}) {
 		t.Errorf("bytes became %v, %v", got, err)
 	}
-	if got, err := npy.Read(bytes.NewReader(write(t, tensor.FromStrings(nil, 0, 2)))); err != nil || !slices.Equal(got.Shape, []int{0, 2}) {
+	if got, err := npy.Read(bytes.NewReader(write(t, tensor.FromStrings(nil, 0, 2)))); err != nil ||
+		!slices.Equal(got.Shape, []int{0, 2}) {
 		t.Errorf("no strings became %v, %v", got, err)
 	}
 	for _, s := range []string{"\xff", "a\x00"} {
-		if err := npy.Write(io.Discard, tensor.FromStrings([]string{s}, 1)); !errors.Is(err, npy.ErrFormat) {
+		if err := npy.Write(io.Discard,
+			tensor.FromStrings([]string{s}, 1)); !errors.Is(err, npy.ErrFormat) {
 			t.Errorf("%q: %v", s, err)
 		}
 	}

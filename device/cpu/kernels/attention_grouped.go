@@ -88,7 +88,8 @@ func groupedServes(r *request) bool {
 			want = tensor.Int32
 		case microsoft.GroupedPlaces:
 			want = tensor.Int64
-		case microsoft.GroupedBias, microsoft.GroupedKScale, microsoft.GroupedVScale, microsoft.GroupedQNorm, microsoft.GroupedKNorm:
+		case microsoft.GroupedBias, microsoft.GroupedKScale, microsoft.GroupedVScale,
+			microsoft.GroupedQNorm, microsoft.GroupedKNorm:
 			want = tensor.Undefined
 		}
 		if ok && d != want {
@@ -244,7 +245,8 @@ func (k *groupedKernel) Bind(b compute.Binding) compute.Task {
 		}
 		return tensor.As[float32](b.In[i])
 	}
-	t.q, t.cos, t.sin = float(microsoft.GroupedQ), float(microsoft.GroupedCos), float(microsoft.GroupedSin)
+	t.q = float(microsoft.GroupedQ)
+	t.cos, t.sin = float(microsoft.GroupedCos), float(microsoft.GroupedSin)
 	t.args = attention.Args{
 		Q:    t.q,
 		Y:    tensor.As[float32](b.Out[0]),

@@ -114,7 +114,8 @@ func longSum(name string, shape []int, version int, attrs op.Attrs, more int) *s
 
 // checkLongSum runs the call with several numbers of workers, in scratch full of NaN, on the path
 // that is set.
-func checkLongSum(t *testing.T, s *sample, r *compute.Request, want []*tensor.Tensor, pools []*cpu.Pool,
+func checkLongSum(t *testing.T, s *sample, r *compute.Request, want []*tensor.Tensor,
+	pools []*cpu.Pool,
 	atol float64) {
 	t.Helper()
 	k, err := Prepare(r)
@@ -175,8 +176,10 @@ func TestSumsThatAreNoNumbers(t *testing.T) {
 					x[i] = c[2]
 				}
 			}
-			for _, name := range []string{"ReduceSum", "ReduceMean", "ReduceSumSquare", "ReduceL2"} {
-				s := &sample{in: []*tensor.Tensor{tensor.From(x, n, width)}, constant: []bool{false},
+			for _, name := range []string{"ReduceSum", "ReduceMean", "ReduceSumSquare",
+				"ReduceL2"} {
+				s := &sample{in: []*tensor.Tensor{tensor.From(x, n, width)},
+					constant: []bool{false},
 					call: &op.Call{Type: name, Version: 11, Attrs: axesOf(0)(n), NumIn: 1,
 						NumOut: 1}}
 				checkNoNumbers(t, s, pool)
