@@ -221,8 +221,8 @@ func writeExpectations(t *testing.T, r *Report) {
 		}
 	}
 	b := bytes.NewBufferString(
-		"# The cases of the ONNX project's backend tests that do not pass, and why. Where not all\n" +
-			"# editions of the tests have one, those that do stand before the reason.\n" +
+		"# The cases of the ONNX project's backend tests that do not pass, and why. Where not " +
+			"all\n# editions of the tests have one, those that do stand before the reason.\n" +
 			"# Written by: go test ./conformance -run TestReference -rewrite\n",
 	)
 	if err := WriteExpected(b, list); err != nil {

@@ -29,8 +29,10 @@ func ReadExpected(r io.Reader) ([]Expected, error) {
 			continue
 		}
 		reason = strings.TrimSpace(reason)
-		if len(f) < 2 || !slices.Contains([]Status{Failed, Unsupported}, Status(f[1])) || reason == "" {
-			return nil, fmt.Errorf("line %d: %q: want name, status, editions, # and reason", n, s.Text())
+		if len(f) < 2 || !slices.Contains([]Status{Failed, Unsupported}, Status(f[1])) ||
+			reason == "" {
+			return nil,
+				fmt.Errorf("line %d: %q: want name, status, editions, # and reason", n, s.Text())
 		}
 		all = append(all, Expected{f[0], Status(f[1]), append([]string(nil), f[2:]...), reason})
 	}

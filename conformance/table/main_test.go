@@ -36,7 +36,8 @@ func TestOperatorsPageIsCurrent(t *testing.T) {
 	}
 	of := edition.FindSubmatch(got)
 	if of == nil {
-		t.Fatal("docs/operators.md names no edition: go run ./conformance/table > docs/operators.md")
+		t.Fatal(
+			"docs/operators.md names no edition: go run ./conformance/table > docs/operators.md")
 	}
 	if here := conformance.Edition(cases); here != string(of[1]) {
 		t.Skipf("docs/operators.md was made of ONNX's cases of edition %s, here is %s", of[1], here)

@@ -277,7 +277,8 @@ func testFailure(t *testing.T, open Open) {
 		t.Errorf("the same error comes again: %v", err)
 	}
 	short := make([]byte, 4*addends-1)
-	for _, copied := range []error{q.CopyIn(a.x, short), q.Wait(), q.CopyOut(short, a.x), q.Wait()} {
+	for _, copied := range []error{q.CopyIn(a.x, short), q.Wait(), q.CopyOut(short, a.x),
+		q.Wait()} {
 		if copied != nil && !errors.Is(copied, device.ErrBounds) {
 			t.Errorf("a short copy: error %v", copied)
 		}

@@ -317,10 +317,10 @@ func TestAtOnce(t *testing.T) {
 				return
 			}
 			defer weights.Free()
-			if err := compiled.Plan.Pack(weights.Bytes(), plan.PackOptions{}); err != nil {
+			if err := compiled.Plan.Pack(device.HostView(weights), plan.PackOptions{}); err != nil {
 				t.Error(err)
 			}
-			if err := compiled.Save(weights.Bytes()); err != nil {
+			if err := compiled.Save(device.HostView(weights)); err != nil {
 				t.Error(err)
 			}
 		})
