@@ -27,6 +27,9 @@ type Engine struct {
 	// that are in the packed weights, and loads it with the weights of the first: what package
 	// plan/cache does from one start of a program to the next.
 	Restored bool
+	// Choose, when not nil, is shown each plan, which is then made again with the choices that it
+	// returns: what weir tune does, whatever is the fastest.
+	Choose func(p *plan.Plan) compute.Choices
 }
 
 // Run is a [Runner]. The model is not changed; the outputs are copies.
@@ -49,6 +52,10 @@ func (e *Engine) Run(
 		o.Shapes[v.Name] = in[i].Shape
 	}
 	p, err := plan.Compile(ctx, m.Graph, o)
+	if err == nil && e.Choose != nil {
+		o.Choices = e.Choose(p)
+		p, err = plan.Compile(ctx, m.Graph, o)
+	}
 	if err != nil {
 		return nil, err
 	}

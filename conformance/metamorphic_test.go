@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/op"
@@ -42,6 +43,8 @@ type way struct {
 	written   bool // optimised for other runtimes, written as ONNX and read back first
 	before    bool // simplified before the shapes are known
 	restored  bool // planned a second time of the text of the plan's graph
+	// choices, when not 0, draws which of its ways each kernel computes by, as weir tune may choose
+	choices uint64
 }
 
 func (w way) String() string {
@@ -50,7 +53,8 @@ func (w way) String() string {
 		off = "all"
 	}
 	return fmt.Sprintf(
-		"off=%s threads=%d placement=%d reference=%v constants=%v written=%v before=%v restored=%v",
+		"off=%s threads=%d placement=%d reference=%v constants=%v written=%v "+
+			"before=%v restored=%v choices=%d",
 		off,
 		w.threads,
 		w.placement,
@@ -59,13 +63,14 @@ func (w way) String() string {
 		w.written,
 		w.before,
 		w.restored,
+		w.choices,
 	)
 }
 
-// ways draws the ways of one round: with all passes, without any, with a random part of them,
-// before shapes are known, and after a round trip through what weir optimize does, and restored as
-// from a cache. Operands are computed or constant, on which depends what passes and fast kernels do
-// with them.
+// ways draws the ways of one round: with all passes, without any, without a random part of them or
+// one, with random choices of kernels, before shapes are known, after a round trip through what
+// weir optimize does, and restored as from a cache. Operands are computed or constant, on which
+// depends what passes and fast kernels do with them.
 func ways(r *rand.Rand) []way {
 	coin := func() bool { return r.IntN(2) == 0 }
 	subset := func() []string {
@@ -77,6 +82,7 @@ func ways(r *rand.Rand) []way {
 		}
 		return off
 	}
+	one := func() []string { return pass.Names()[r.IntN(len(pass.Names())):][:1] }
 	all := []way{
 		{threads: 1 + r.IntN(2)},
 		{threads: 1 + r.IntN(2), constants: true},
@@ -86,6 +92,8 @@ func ways(r *rand.Rand) []way {
 		{threads: 1 + r.IntN(2), constants: coin(), off: subset(), reference: r.IntN(4) == 0},
 		{threads: 1 + r.IntN(2), constants: coin(), off: subset(), written: true},
 		{threads: 1 + r.IntN(2), constants: r.IntN(4) > 0, restored: true},
+		{threads: 1 + r.IntN(2), constants: true, off: one()},
+		{threads: 1 + r.IntN(2), constants: r.IntN(4) > 0, choices: 1 + r.Uint64N(1<<32)},
 	}
 	for i := range all {
 		all[i].placement = 1 + r.Uint64N(1<<32)
@@ -156,11 +164,25 @@ func (s *tester) runner(w way) Runner {
 		e := *s.engines[w.threads]
 		e.Restored = w.restored
 		e.Plan = plan.Options{Target: host, Passes: passes, Placement: w.placement}
+		if w.choices != 0 {
+			e.Choose = w.choose
+		}
 		if w.reference {
 			e.Plan.Target = nil
 		}
 		return e.Run(ctx, &onnx.Model{Graph: g}, in)
 	}
+}
+
+// choose draws a way for each problem of a plan.
+func (w way) choose(p *plan.Plan) compute.Choices {
+	r, c := rand.New(rand.NewPCG(w.choices, 0)), compute.Choices{}
+	for i := range p.Steps {
+		if k, ok := p.Steps[i].Kernel.(compute.Choosing); ok {
+			c[k.Problem()] = k.Ways()[r.IntN(len(k.Ways()))]
+		}
+	}
+	return c
 }
 
 // fix makes constants of all inputs but the first and what cannot be one, and returns what is left
