@@ -30,45 +30,24 @@ func TestCache(t *testing.T) {
 		if got := runDigits(t, path, weir.WithCache(dir)); !slices.Equal(got, want) {
 			t.Errorf("time %d: other bits than without a cache", i+1)
 		}
-		if files, err := filepath.Glob(
-			filepath.Join(dir, "*.plan"),
-		); err != nil ||
+		if files, err := filepath.Glob(filepath.Join(dir, "*.plan")); err != nil ||
 			len(files) != 1 {
-			t.Errorf(
-				"time %d: %d plans in the cache, want that of the first shapes; %v",
-				i+1,
-				len(files),
-				err,
-			)
+			t.Errorf("time %d: %d plans in the cache, want that of the first shapes; %v", i+1,
+				len(files), err)
 		}
 	}
 	// The first shapes make way for others while their plan is being written.
 	crowded := filepath.Join(t.TempDir(), "plans")
 	for i := range 2 {
-		if got := runDigits(
-			t,
-			path,
-			weir.WithCache(crowded),
-			weir.WithMaxShapes(1),
-		); !slices.Equal(
-			got,
-			want,
-		) {
-			t.Errorf(
-				"with room for one set of shapes, time %d: other bits than without a cache",
-				i+1,
-			)
+		if got := runDigits(t, path, weir.WithCache(crowded), weir.WithMaxShapes(1)); !slices.Equal(
+			got, want) {
+			t.Errorf("with room for one set of shapes, time %d: other bits than without a cache",
+				i+1)
 		}
-		if files, err := filepath.Glob(
-			filepath.Join(crowded, "*.plan"),
-		); err != nil ||
+		if files, err := filepath.Glob(filepath.Join(crowded, "*.plan")); err != nil ||
 			len(files) != 1 {
-			t.Errorf(
-				"with room for one set of shapes, time %d: %d plans in the cache; %v",
-				i+1,
-				len(files),
-				err,
-			)
+			t.Errorf("with room for one set of shapes, time %d: %d plans in the cache; %v", i+1,
+				len(files), err)
 		}
 	}
 	if got := runDigits(t, path, weir.WithCache("/dev/null/x")); !slices.Equal(got, want) {

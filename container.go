@@ -49,11 +49,8 @@ func Items(t *Tensor) ([]*Tensor, error) {
 		return nil, fmt.Errorf("%w: no such value", ErrInput)
 	}
 	if t.DType != tensor.Sequence && t.DType != tensor.Optional {
-		return nil, fmt.Errorf(
-			"%w: the value is a %v, not a sequence or optional",
-			ErrInput,
-			t.DType,
-		)
+		return nil, fmt.Errorf("%w: the value is a %v, not a sequence or optional", ErrInput,
+			t.DType)
 	}
 	return t.Items, nil
 }
@@ -78,12 +75,8 @@ func Map[K Key, V tensor.Elem](t *Tensor) (map[K]V, error) {
 	}
 	keys, ok := keysOf(t).([]K)
 	if !ok {
-		return nil, fmt.Errorf(
-			"%w: the keys of the map are %v, not %T",
-			ErrInput,
-			t.Keys().DType,
-			*new(K),
-		)
+		return nil, fmt.Errorf("%w: the keys of the map are %v, not %T", ErrInput, t.Keys().DType,
+			*new(K))
 	}
 	m := make(map[K]V, len(keys))
 	for i, k := range keys {

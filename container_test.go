@@ -49,13 +49,10 @@ func TestContainers(t *testing.T) {
 		r, err := m.Run(
 			context.Background(),
 			weir.Inputs{
-				"rows": weir.NewSequence(rows...),
-				"bias": weir.NewOptional(bias),
-				"votes": weir.NewSequence(
-					weir.NewMap(votes),
-					weir.NewMap(map[string]float32{}),
-				),
-				"last": last,
+				"rows":  weir.NewSequence(rows...),
+				"bias":  weir.NewOptional(bias),
+				"votes": weir.NewSequence(weir.NewMap(votes), weir.NewMap(map[string]float32{})),
+				"last":  last,
 			},
 		)
 		if err != nil {
@@ -116,9 +113,7 @@ func TestContainersRefused(t *testing.T) {
 		r.Close()
 	}
 	ids := weir.NewMap(map[int64]float32{3: 1, 2: 4})
-	if got, err := weir.Map[int64, float32](
-		ids,
-	); err != nil ||
+	if got, err := weir.Map[int64, float32](ids); err != nil ||
 		!maps.Equal(got, map[int64]float32{3: 1, 2: 4}) {
 		t.Errorf("%v, %v", got, err)
 	}

@@ -22,13 +22,8 @@ func TestNothingIsHeldAfterClose(t *testing.T) {
 	var open []Result
 	for n := 1; n <= 4; n++ {
 		in := Inputs{
-			"image": NewTensor(
-				make([]float32, n*digits.Side*digits.Side),
-				n,
-				1,
-				digits.Side,
-				digits.Side,
-			),
+			"image": NewTensor(make([]float32, n*digits.Side*digits.Side), n, 1, digits.Side,
+				digits.Side),
 		}
 		for range 2 {
 			r, err := m.Run(context.Background(), in)
@@ -67,13 +62,8 @@ func TestShapesAreCompiledOnce(t *testing.T) {
 	run := func(n int) {
 		t.Helper()
 		in := Inputs{
-			"image": NewTensor(
-				make([]float32, n*digits.Side*digits.Side),
-				n,
-				1,
-				digits.Side,
-				digits.Side,
-			),
+			"image": NewTensor(make([]float32, n*digits.Side*digits.Side), n, 1, digits.Side,
+				digits.Side),
 		}
 		r, err := m.Run(context.Background(), in)
 		if err != nil {
@@ -88,11 +78,8 @@ func TestShapesAreCompiledOnce(t *testing.T) {
 	}
 	simplified := m.simplified
 	if m.compiled != 3 || simplified == nil || len(simplified.Nodes) >= len(m.graph.Nodes) {
-		t.Fatalf(
-			"%d plans were made for 3 sets of shapes, the later ones from %v",
-			m.compiled,
-			simplified,
-		)
+		t.Fatalf("%d plans were made for 3 sets of shapes, the later ones from %v", m.compiled,
+			simplified)
 	}
 	run(4)
 	run(1) // 1 was unused for longest and has made room

@@ -67,15 +67,8 @@ func Start(c Config) (*Agent, error) {
 	a.work.Add(2)
 	go a.accept()
 	go a.beat()
-	a.log.Info(
-		"agent started",
-		"socket",
-		SocketPath(c.Dir),
-		"policy",
-		c.Policy,
-		"devices",
-		len(a.devices),
-	)
+	a.log.Info("agent started", "socket", SocketPath(c.Dir), "policy", c.Policy, "devices",
+		len(a.devices))
 	return a, nil
 }
 
@@ -224,8 +217,6 @@ func (a *Agent) device(ordinal uint32) *device {
 
 // LogValue shows a job in logs by its name and the beginning of its token.
 func (j *job) LogValue() slog.Value {
-	return slog.GroupValue(
-		slog.String("name", j.spec.Name),
-		slog.String("token", j.terms.Token.String()[:8]),
-	)
+	return slog.GroupValue(slog.String("name", j.spec.Name),
+		slog.String("token", j.terms.Token.String()[:8]))
 }

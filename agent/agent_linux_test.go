@@ -17,11 +17,8 @@ import (
 func TestOneProgram(t *testing.T) {
 	s, dir := newPeople(), socketDir(t)
 	a := startAgent(t, testConfig(dir, s))
-	c, g := controller(
-		t,
-		dir,
-		share.Job{Name: "train", Share: share.Share{Memory: 8 << 30, Compute: 0.3}},
-	)
+	c, g := controller(t, dir,
+		share.Job{Name: "train", Share: share.Share{Memory: 8 << 30, Compute: 0.3}})
 	if g.Name != "train" || g.Memory != 8<<30 || g.MemoryTotal != 80<<30 {
 		t.Errorf("granted %+v", g)
 	}
@@ -44,11 +41,8 @@ func TestOneProgram(t *testing.T) {
 		t.Errorf("charged %v s, is %s", j.DeviceSeconds, j.State)
 	}
 	p.idle()
-	eventually(
-		t,
-		"an idle program's job is idle",
-		func() bool { return onlyJob(t, a).State == "idle" },
-	)
+	eventually(t, "an idle program's job is idle",
+		func() bool { return onlyJob(t, a).State == "idle" })
 	_ = c.Close()
 	time.Sleep(5 * time.Millisecond)
 	if jobNames(a) != "train" {
@@ -207,9 +201,7 @@ func TestAdmissionIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		var refused *RefusedError
-		if _, err := c.Create(
-			r.req,
-		); !errors.As(err, &refused) || refused.Code != r.code ||
+		if _, err := c.Create(r.req); !errors.As(err, &refused) || refused.Code != r.code ||
 			refused.Text == "" {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -321,10 +313,7 @@ func TestRestartByController(t *testing.T) {
 	if _, err := c.Create(JobRequest{Fake: true, Job: spec, Again: g}); err != nil {
 		t.Fatal(err)
 	}
-	if j := onlyJob(
-		t,
-		b,
-	); j.MemoryUsedBytes != 7 || len(j.Processes) != 1 ||
+	if j := onlyJob(t, b); j.MemoryUsedBytes != 7 || len(j.Processes) != 1 ||
 		j.Processes[0].Attached {
 		t.Errorf("%+v", j)
 	}
@@ -352,11 +341,8 @@ func TestReconnect(t *testing.T) {
 	}
 	p.launch(100 * time.Microsecond)
 	p.signal(wire.KindBye, 0)
-	eventually(
-		t,
-		"the slot is given back",
-		func() bool { return len(onlyJob(t, a).Processes) == 0 },
-	)
+	eventually(t, "the slot is given back",
+		func() bool { return len(onlyJob(t, a).Processes) == 0 })
 }
 
 func TestIdleExit(t *testing.T) {

@@ -200,14 +200,8 @@ func (j *job) unknown(m *member, call string) {
 	j.mu.Unlock()
 	if !full {
 		j.a.log.Warn(
-			"driver call newer than this weir: passed through, what it does is not counted",
-			"call",
-			call,
-			"job",
-			j,
-			"pid",
-			m.pid,
-		)
+			"driver call newer than this weir: passed through, what it does is not counted", "call",
+			call, "job", j, "pid", m.pid)
 	}
 }
 

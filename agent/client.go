@@ -30,11 +30,8 @@ type Client struct {
 
 // Dial connects to the agent of a runtime folder. It fails with [ErrNotRunning] if there is none.
 func Dial(dir string) (*Client, error) {
-	uc, err := net.DialUnix(
-		"unixpacket",
-		nil,
-		&net.UnixAddr{Name: SocketPath(dir), Net: "unixpacket"},
-	)
+	uc, err := net.DialUnix("unixpacket", nil,
+		&net.UnixAddr{Name: SocketPath(dir), Net: "unixpacket"})
 	if err != nil {
 		return nil, fmt.Errorf("agent: %w: %w", ErrNotRunning, err)
 	}
@@ -81,9 +78,7 @@ func (c *Client) Create(r JobRequest) (*JobGrant, error) {
 	}
 	name := wire.TrimName(r.Name)
 	m := wire.Create{
-		Memory: uint64(
-			r.Memory,
-		),
+		Memory:     uint64(r.Memory),
 		ComputePPM: millionths(r.Compute),
 		LimitPPM:   millionths(r.Limit),
 		Class:      uint32(r.Class),
@@ -114,11 +109,8 @@ func (c *Client) Create(r JobRequest) (*JobGrant, error) {
 		if file != nil {
 			_ = file.Close()
 		}
-		return nil, fmt.Errorf(
-			"agent: answer of kind %d to create: %w",
-			wire.KindOf(answer),
-			wire.ErrMessage,
-		)
+		return nil, fmt.Errorf("agent: answer of kind %d to create: %w", wire.KindOf(answer),
+			wire.ErrMessage)
 	}
 	return &JobGrant{
 		Name:        text,
@@ -146,16 +138,10 @@ func (c *Client) WaitClosed() {
 
 // Watch calls see with a snapshot every so often, or once if the interval is 0, until the context
 // is done, the agent is gone or see returns an error.
-func (c *Client) Watch(
-	ctx context.Context,
-	interval time.Duration,
-	see func(Snapshot) error,
-) error {
-	if err := c.send(
-		wire.NewTop(wire.Top{IntervalMS: uint32(interval / time.Millisecond)}),
-		"",
-		nil,
-	); err != nil {
+func (c *Client) Watch(ctx context.Context, interval time.Duration,
+	see func(Snapshot) error) error {
+	if err := c.send(wire.NewTop(wire.Top{IntervalMS: uint32(interval / time.Millisecond)}), "",
+		nil); err != nil {
 		return err
 	}
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
@@ -189,11 +175,8 @@ func (c *Client) snapshot() (Snapshot, error) {
 		}
 		part, ok := m.(wire.Snapshot)
 		if all = append(all, text...); !ok || len(all) > maxSnapshot {
-			return s, fmt.Errorf(
-				"agent: answer of kind %d to top: %w",
-				wire.KindOf(m),
-				wire.ErrMessage,
-			)
+			return s, fmt.Errorf("agent: answer of kind %d to top: %w", wire.KindOf(m),
+				wire.ErrMessage)
 		}
 		if !part.More() {
 			break

@@ -164,10 +164,8 @@ func (c *Config) setDefaults() error {
 		f.List = append(f.List, share.Fault{Field: "dir", Value: `""`, Bound: "must be a folder"})
 	}
 	if len(c.Devices) == 0 {
-		f.List = append(
-			f.List,
-			share.Fault{Field: "devices", Value: "none", Bound: "must be at least one"},
-		)
+		f.List = append(f.List,
+			share.Fault{Field: "devices", Value: "none", Bound: "must be at least one"})
 	}
 	if _, err := policy.New(c.Policy); err != nil {
 		return err

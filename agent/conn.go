@@ -73,32 +73,22 @@ func (c *conn) serve() {
 // caller's. It reports whether the peer's process is a slot's.
 func (c *conn) begin(m wire.Message, text []byte, file *os.File) (bool, error) {
 	if c.peer.uid != ownUID {
-		return false, refusal(
-			wire.RefusedCredentials,
-			"this agent serves user %d, not %d: start one of your own",
-			ownUID,
-			c.peer.uid,
-		)
+		return false, refusal(wire.RefusedCredentials,
+			"this agent serves user %d, not %d: start one of your own", ownUID, c.peer.uid)
 	}
 	switch m := m.(type) {
 	case wire.Hello:
 		if m.Version != wire.Version {
-			return false, refusal(
-				wire.RefusedVersion,
-				"version %d, this agent speaks %d: start the program with this weir",
-				m.Version,
-				wire.Version,
-			)
+			return false, refusal(wire.RefusedVersion,
+				"version %d, this agent speaks %d: start the program with this weir", m.Version,
+				wire.Version)
 		}
 		return c.serveProcess(m, file)
 	case wire.Create:
 		if m.Version != wire.Version {
-			return false, refusal(
-				wire.RefusedVersion,
-				"version %d, this agent speaks %d: end it and start again",
-				m.Version,
-				wire.Version,
-			)
+			return false, refusal(wire.RefusedVersion,
+				"version %d, this agent speaks %d: end it and start again", m.Version,
+				wire.Version)
 		}
 		return false, c.serveController(m, string(text), file)
 	case wire.Top:
@@ -120,11 +110,8 @@ func (c *conn) read(buf []byte) (wire.Message, []byte, *os.File, error) {
 // write sends one message with text and a descriptor, if there are any.
 func (c *conn) write(m wire.Message, text string, file *os.File) error {
 	_ = c.uc.SetWriteDeadline(time.Now().Add(writeWait))
-	return writePacket(
-		c.uc,
-		append(m.Append(make([]byte, 0, wire.MessageSize+len(text))), text...),
-		file,
-	)
+	return writePacket(c.uc, append(m.Append(make([]byte, 0, wire.MessageSize+len(text))), text...),
+		file)
 }
 
 func (c *conn) refuse(code wire.Code, text string) {
@@ -175,12 +162,8 @@ func (c *conn) hear(j *job, mem *member) error {
 		}
 		s, ok := m.(wire.Signal)
 		if !ok || s.Slot != mem.slot {
-			return refusal(
-				wire.RefusedProtocol,
-				"slot %d: message of kind %d out of place",
-				mem.slot,
-				wire.KindOf(m),
-			)
+			return refusal(wire.RefusedProtocol, "slot %d: message of kind %d out of place",
+				mem.slot, wire.KindOf(m))
 		}
 		switch s.Kind {
 		case wire.KindWant:

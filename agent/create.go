@@ -18,9 +18,7 @@ import (
 // is gone gets it again, or makes the one that a program has brought back its own.
 func (a *Agent) create(m wire.Create, name string, c *conn, file *os.File) (*job, error) {
 	t := wire.Terms{
-		Name: cleanName(
-			name,
-		),
+		Name:          cleanName(name),
 		CreatorUID:    c.peer.uid,
 		ControllerPID: c.peer.pid,
 		MemCap:        m.Memory,
@@ -80,21 +78,14 @@ func (a *Agent) jobFor(m wire.Hello, p peer, file *os.File) (*job, error) {
 	defer a.mu.Unlock()
 	if j := a.jobs[m.Token]; j != nil {
 		if j.terms.CreatorUID != p.uid {
-			return nil, refusal(
-				wire.RefusedCredentials,
-				"job %s: belongs to user %d, not %d",
-				j.spec.Name,
-				j.terms.CreatorUID,
-				p.uid,
-			)
+			return nil, refusal(wire.RefusedCredentials, "job %s: belongs to user %d, not %d",
+				j.spec.Name, j.terms.CreatorUID, p.uid)
 		}
 		return j, nil
 	}
 	if !m.Rejoins() || file == nil {
-		return nil, refusal(
-			wire.RefusedUnknownJob,
-			"no job with this token: it has ended, or belongs to another agent",
-		)
+		return nil, refusal(wire.RefusedUnknownJob,
+			"no job with this token: it has ended, or belongs to another agent")
 	}
 	page, err := mapBrought(file, m.Token, p.uid)
 	if err != nil {
@@ -142,19 +133,13 @@ func (a *Agent) admitJob(t wire.Terms, c *conn, page *wire.Page) (_ *job, err er
 		}
 	}()
 	if a.closing || len(a.jobs) >= maxJobs {
-		return nil, refusal(
-			wire.RefusedBusy,
-			"the agent is closing down or has %d jobs already",
-			maxJobs,
-		)
+		return nil, refusal(wire.RefusedBusy, "the agent is closing down or has %d jobs already",
+			maxJobs)
 	}
 	dev := a.device(t.Device)
 	if dev == nil {
-		return nil, refusal(
-			wire.RefusedDevice,
-			"no device cuda:%d: weir device list shows those there are",
-			t.Device,
-		)
+		return nil, refusal(wire.RefusedDevice,
+			"no device cuda:%d: weir device list shows those there are", t.Device)
 	}
 	bj, err := admitUnder(dev, &t)
 	if err != nil {
@@ -183,23 +168,9 @@ func (a *Agent) admitJob(t wire.Terms, c *conn, page *wire.Page) (_ *job, err er
 	a.jobs[t.Token] = j
 	a.boundInFlight(dev)
 	j.start()
-	a.log.Info(
-		"job created",
-		"job",
-		j,
-		"device",
-		dev.ID(),
-		"memory",
-		bj.Spec().Memory.String(),
-		"compute",
-		bj.Spec().Compute,
-		"limit",
-		bj.Spec().Limit,
-		"class",
-		bj.Spec().Class.String(),
-		"rejoined",
-		!fresh,
-	)
+	a.log.Info("job created", "job", j, "device", dev.ID(), "memory", bj.Spec().Memory.String(),
+		"compute", bj.Spec().Compute, "limit", bj.Spec().Limit, "class", bj.Spec().Class.String(),
+		"rejoined", !fresh)
 	return j, nil
 }
 
@@ -254,28 +225,16 @@ func admitUnder(dev *device, t *wire.Terms) (*broker.Job, error) {
 		s := dev.broker.Snapshot()
 		if t.MemCap = uint64(s.Memory - s.Promised); t.MemCap == 0 {
 			return nil, fmt.Errorf(
-				"job %s: device %s has none of its %v left: %w: end a job or give it less",
-				t.Name,
-				dev.ID(),
-				s.Memory,
-				broker.ErrNoMemory,
-			)
+				"job %s: device %s has none of its %v left: %w: end a job or give it less", t.Name,
+				dev.ID(), s.Memory, broker.ErrNoMemory)
 		}
 	}
 	if t.MemCap>>62 != 0 {
-		return nil, fmt.Errorf(
-			"job %s: wants %d bytes, device %s has %v: %w",
-			t.Name,
-			t.MemCap,
-			dev.ID(),
-			dev.Memory,
-			broker.ErrNoMemory,
-		)
+		return nil, fmt.Errorf("job %s: wants %d bytes, device %s has %v: %w", t.Name, t.MemCap,
+			dev.ID(), dev.Memory, broker.ErrNoMemory)
 	}
 	spec := share.Job{Name: t.Name, Share: share.Share{
-		Memory: share.Bytes(
-			t.MemCap,
-		),
+		Memory:  share.Bytes(t.MemCap),
 		Compute: fraction(t.ComputePPM),
 		Limit:   fraction(t.LimitPPM),
 		Class:   share.Class(min(t.Class, 255)),
@@ -288,17 +247,11 @@ func admitUnder(dev *device, t *wire.Terms) (*broker.Job, error) {
 		// Most often the job that came last with this name has the number before.
 		dev.names[t.Name] = dev.names[t.Name]%namesTried + 1
 		suffix := fmt.Sprintf("-%d", dev.names[t.Name]+1)
-		spec.Name = strings.ToValidUTF8(
-			t.Name[:min(len(t.Name), wire.NameSize-len(suffix))],
-			"",
-		) + suffix
+		spec.Name = strings.ToValidUTF8(t.Name[:min(len(t.Name), wire.NameSize-len(suffix))], "") +
+			suffix
 	}
-	return nil, fmt.Errorf(
-		"job %s: device %s: %w: choose another",
-		t.Name,
-		dev.ID(),
-		broker.ErrName,
-	)
+	return nil, fmt.Errorf("job %s: device %s: %w: choose another", t.Name, dev.ID(),
+		broker.ErrName)
 }
 
 // cleanName makes a name fit to be shown and to lie in a page.
@@ -321,12 +274,8 @@ func (j *job) retake(c *conn) error {
 	defer j.mu.Unlock()
 	switch {
 	case j.terms.CreatorUID != c.peer.uid:
-		return refusal(
-			wire.RefusedCredentials,
-			"job %s: belongs to user %d",
-			j.spec.Name,
-			j.terms.CreatorUID,
-		)
+		return refusal(wire.RefusedCredentials, "job %s: belongs to user %d", j.spec.Name,
+			j.terms.CreatorUID)
 	case j.ended:
 		return refusal(wire.RefusedUnknownJob, "the job has ended")
 	case j.controller != nil:

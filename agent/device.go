@@ -65,8 +65,7 @@ func newDevice(d Device, policyName string) (*device, error) {
 	dev := &device{Device: d, names: map[string]int{}}
 	dev.byID.jobs = map[share.JobID]*job{}
 	dev.broker, err = broker.New(
-		broker.Config{Device: d.ID(), Units: 1, Memory: d.Memory, Policy: p, Observer: &dev.byID},
-	)
+		broker.Config{Device: d.ID(), Units: 1, Memory: d.Memory, Policy: p, Observer: &dev.byID})
 	return dev, err
 }
 

@@ -23,10 +23,8 @@ func Environment(env []string, socket string, g *JobGrant, shim string, more ...
 		more...)
 	env = slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return slices.ContainsFunc(
-			set,
-			func(s string) bool { return strings.HasPrefix(s, name+"=") },
-		)
+		return slices.ContainsFunc(set,
+			func(s string) bool { return strings.HasPrefix(s, name+"=") })
 	})
 	return append(env, set...)
 }

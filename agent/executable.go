@@ -99,13 +99,8 @@ func checkELF(path string, f *os.File) error {
 		machine := own.Machine
 		_ = own.Close()
 		if e.Machine != machine {
-			return fmt.Errorf(
-				"%s is for %v, and the library for %v: %w",
-				path,
-				e.Machine,
-				machine,
-				ErrNoPreload,
-			)
+			return fmt.Errorf("%s is for %v, and the library for %v: %w", path, e.Machine, machine,
+				ErrNoPreload)
 		}
 	}
 	for _, p := range e.Progs {

@@ -37,11 +37,7 @@ func TestCheckExecutable(t *testing.T) {
 		file("script", "#!"+sh+"\n", 0o755),
 		file("env", "#!/usr/bin/env -S sh -e\n", 0o755),
 		file("text", "echo\n", 0o755),
-		file(
-			"empty",
-			"",
-			0o755,
-		),
+		file("empty", "", 0o755),
 		file("nobody", "#!/usr/bin/env no-such-program\n", 0o755),
 		file("bare", "#!\n", 0o755),
 	}
@@ -79,13 +75,8 @@ func TestCheckExecutable(t *testing.T) {
 
 func TestEnvironment(t *testing.T) {
 	g := &JobGrant{Token: wire.Token{0xab}}
-	got := Environment(
-		[]string{"HOME=/h", "LD_PRELOAD=/a.so", "WEIR_JOB=old", "X=1"},
-		"/s",
-		g,
-		"/shim.so",
-		"X=2",
-	)
+	got := Environment([]string{"HOME=/h", "LD_PRELOAD=/a.so", "WEIR_JOB=old", "X=1"}, "/s", g,
+		"/shim.so", "X=2")
 	slices.Sort(got)
 	want := []string{
 		"HOME=/h",
@@ -94,13 +85,7 @@ func TestEnvironment(t *testing.T) {
 		"WEIR_SOCKET=/s",
 		"X=2",
 	}
-	if again := Environment(
-		got,
-		"/s",
-		g,
-		"/shim.so",
-		"X=2",
-	); len(again) != len(got) ||
+	if again := Environment(got, "/s", g, "/shim.so", "X=2"); len(again) != len(got) ||
 		!slices.Contains(again, "LD_PRELOAD=/shim.so:/a.so") {
 		t.Errorf("a job within a job: %s", strings.Join(again, " "))
 	}

@@ -68,10 +68,8 @@ func (j *job) awaitWork() bool {
 // acquire waits for a lease, as a waiter that those who linger must give way to, until nobody wants
 // it any more. A job that was busy until just now is taken to want it: its threads may be on their
 // way to the gate.
-func (j *job) acquire(
-	get func(context.Context) (*broker.Lease, error),
-	busy bool,
-) (*broker.Lease, error) {
+func (j *job) acquire(get func(context.Context) (*broker.Lease, error), busy bool) (*broker.Lease,
+	error) {
 	ctx, cancel := context.WithCancel(j.ctx)
 	defer cancel()
 	j.mu.Lock()
@@ -337,8 +335,7 @@ func (j *job) drain() bool {
 		if now := j.dev.broker.Now(); now-asked >= stoppedLook {
 			asked = now
 			if now-began > stoppedLook+2*time.Duration(
-				min(m.s.InflightNS.Load(), uint64(j.a.cfg.DrainTimeout)),
-			) &&
+				min(m.s.InflightNS.Load(), uint64(j.a.cfg.DrainTimeout))) &&
 				m.process.stopped() {
 				j.a.log.Info("process is stopped", "job", j, "pid", m.pid)
 				return false

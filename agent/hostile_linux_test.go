@@ -66,11 +66,8 @@ func TestGarbageOnTheSocket(t *testing.T) {
 		case 3: // every hint there is
 			_ = writePacket(uc, packet, nil)
 			for k := wire.KindWant; k < wire.KindBye; k++ {
-				_ = writePacket(
-					uc,
-					wire.NewSignal(k, uint32(r.IntN(4)), r.Uint32()).Append(nil),
-					nil,
-				)
+				_ = writePacket(uc, wire.NewSignal(k, uint32(r.IntN(4)), r.Uint32()).Append(nil),
+					nil)
 			}
 		}
 		var rights []byte
@@ -136,11 +133,8 @@ func TestPageIsScribbledOver(t *testing.T) {
 	close(stop)
 	<-stopped
 	p.kill()
-	eventually(
-		t,
-		"the bad one is gone",
-		func() bool { return len(a.Snapshot().Devices[0].Jobs[0].Processes) == 0 },
-	)
+	eventually(t, "the bad one is gone",
+		func() bool { return len(a.Snapshot().Devices[0].Jobs[0].Processes) == 0 })
 	q.launch(100 * time.Microsecond)
 }
 
@@ -231,11 +225,8 @@ func TestTopWatches(t *testing.T) {
 	s, dir := newPeople(), socketDir(t)
 	startAgent(t, testConfig(dir, s))
 	for range 120 {
-		controller(
-			t,
-			dir,
-			share.Job{Name: "a job with a long name, of many", Share: share.Share{Memory: 1 << 20}},
-		)
+		controller(t, dir,
+			share.Job{Name: "a job with a long name, of many", Share: share.Share{Memory: 1 << 20}})
 	}
 	c, err := Dial(dir)
 	if err != nil {

@@ -136,11 +136,8 @@ type program struct {
 }
 
 func dialAs(self *person, dir string) (*net.UnixConn, error) {
-	return net.DialUnix(
-		"unixpacket",
-		&net.UnixAddr{Name: self.name, Net: "unixpacket"},
-		&net.UnixAddr{Name: SocketPath(dir), Net: "unixpacket"},
-	)
+	return net.DialUnix("unixpacket", &net.UnixAddr{Name: self.name, Net: "unixpacket"},
+		&net.UnixAddr{Name: SocketPath(dir), Net: "unixpacket"})
 }
 
 // attach begins a program in the job with this token.

@@ -60,17 +60,13 @@ func MakeRuntimeDir(dir string) error {
 		return fmt.Errorf("runtime folder: %w", err)
 	}
 	if !fi.IsDir() {
-		return fmt.Errorf(
-			"runtime folder %s: is not a folder: set WEIR_RUNTIME_DIR to another",
-			dir,
-		)
+		return fmt.Errorf("runtime folder %s: is not a folder: set WEIR_RUNTIME_DIR to another",
+			dir)
 	}
 	if uid, ok := owner(fi); ok && uid != uint32(os.Getuid()) {
 		return fmt.Errorf(
 			"runtime folder %s: belongs to user %d: set WEIR_RUNTIME_DIR to a folder of your own",
-			dir,
-			uid,
-		)
+			dir, uid)
 	}
 	if fi.Mode().Perm()&0o077 != 0 {
 		if err := os.Chmod(dir, 0o700); err != nil {

@@ -186,8 +186,7 @@ func (h *host) program(who int, s share.Share) *sim {
 	p := h.people.born()
 	x.m, _, err = x.j.attach(
 		&conn{a: h.a, uc: &net.UnixConn{}, peer: peer{uid: p.uid, pid: p.pid, process: p}},
-		wire.Hello{},
-	)
+		wire.Hello{})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -416,13 +415,8 @@ func TestLatencyBesideFlood(t *testing.T) {
 		h := newHost(t, DefaultPolicy)
 		defer h.close()
 		end := time.Now().Add(5 * time.Second)
-		flood, latency := h.program(
-			0,
-			share.Share{Class: share.Opportunistic},
-		), h.program(
-			1,
-			share.Share{Class: share.Latency, Compute: 0.5},
-		)
+		flood, latency := h.program(0, share.Share{Class: share.Opportunistic}), h.program(1,
+			share.Share{Class: share.Latency, Compute: 0.5})
 		var wg sync.WaitGroup
 		wg.Go(
 			func() {
@@ -494,12 +488,8 @@ func TestLimitAlone(t *testing.T) {
 		defer h.close()
 		x := h.program(0, share.Share{Limit: 0.25})
 		begin := time.Now()
-		x.flood(
-			begin.Add(5*time.Second),
-			rand.New(rand.NewPCG(1, 1)),
-			10*time.Microsecond,
-			2*time.Millisecond,
-		)
+		x.flood(begin.Add(5*time.Second), rand.New(rand.NewPCG(1, 1)), 10*time.Microsecond,
+			2*time.Millisecond)
 		const step = 100 * time.Millisecond
 		for from := begin; from.Before(begin.Add(4 * time.Second)); from = from.Add(step) {
 			got := h.device.got(0, from, from.Add(time.Second)).Seconds()
@@ -547,12 +537,8 @@ func TestNeverDrained(t *testing.T) {
 		}
 		begin := time.Now()
 		y.worst = 0
-		y.flood(
-			begin.Add(10*time.Second),
-			rand.New(rand.NewPCG(1, 1)),
-			time.Millisecond,
-			time.Millisecond,
-		)
+		y.flood(begin.Add(10*time.Second), rand.New(rand.NewPCG(1, 1)), time.Millisecond,
+			time.Millisecond)
 		if y.worst > 10*time.Millisecond {
 			t.Errorf("the other waited again for %v", y.worst)
 		}

@@ -138,15 +138,13 @@ func (m *member) snapshot() ProcessSnapshot {
 		Attached:        m.conn != nil,
 		MemoryUsedBytes: m.s.MemUsedBytes.Load() + m.s.MemContextBytes.Load(),
 		WaitingThreads:  m.s.Waiting.Load(),
-		InFlightMS: millis(
-			time.Duration(m.s.InflightNS.Load()),
-		),
-		DeviceSeconds: time.Duration(m.s.DeviceNSTotal.Load()).Seconds(),
-		Launches:      m.s.Launches.Load(),
-		GraphLaunches: m.s.GraphLaunches.Load(),
-		CopiedBytes:   m.s.CopiesBytes.Load(),
-		ErrorFlags:    m.s.ErrorFlags.Load(),
-		UnknownCalls:  slices.Clone(m.unknown),
+		InFlightMS:      millis(time.Duration(m.s.InflightNS.Load())),
+		DeviceSeconds:   time.Duration(m.s.DeviceNSTotal.Load()).Seconds(),
+		Launches:        m.s.Launches.Load(),
+		GraphLaunches:   m.s.GraphLaunches.Load(),
+		CopiedBytes:     m.s.CopiesBytes.Load(),
+		ErrorFlags:      m.s.ErrorFlags.Load(),
+		UnknownCalls:    slices.Clone(m.unknown),
 	}
 }
 
@@ -191,11 +189,8 @@ func (c *conn) sendSnapshot() error {
 		if text = text[len(part):]; len(text) == 0 {
 			flags = 0
 		}
-		if err := c.write(
-			wire.NewSnapshot(wire.Snapshot{TextLen: uint32(len(part))}, flags),
-			string(part),
-			nil,
-		); err != nil {
+		if err := c.write(wire.NewSnapshot(wire.Snapshot{TextLen: uint32(len(part))}, flags),
+			string(part), nil); err != nil {
 			return err
 		}
 	}

@@ -24,16 +24,10 @@ import (
 
 var (
 	rewrite = flag.Bool("rewrite", false, "rewrite unsupported.txt with the results of this run")
-	match   = flag.String(
-		"cases",
-		"",
-		"run only the cases whose name matches this expression, and print each",
-	)
-	light = flag.Bool(
-		"light",
-		false,
-		"run the light cases, whole networks, by the reference too (minutes)",
-	)
+	match   = flag.String("cases", "",
+		"run only the cases whose name matches this expression, and print each")
+	light = flag.Bool("light", false,
+		"run the light cases, whole networks, by the reference too (minutes)")
 )
 
 const expectations = "unsupported.txt"
@@ -146,14 +140,8 @@ func compare(t *testing.T, r *Report) {
 		case c.Status != Passed && !listed:
 			t.Errorf("%s: %s: %s", c.Name, c.Status, c.Detail)
 		case listed && e.Status != c.Status:
-			t.Errorf(
-				"%s is %s (%s), and %s lists it as %s",
-				c.Name,
-				c.Status,
-				c.Detail,
-				expectations,
-				e.Status,
-			)
+			t.Errorf("%s is %s (%s), and %s lists it as %s", c.Name, c.Status, c.Detail,
+				expectations, e.Status)
 		}
 	}
 }
@@ -258,9 +246,7 @@ func TestExpectationsAreKept(t *testing.T) {
 	}
 	for _, text := range []string{"# list\n\nnode/a # why\n", "\n\nnode/a unsupported",
 		"\n\nnode/a Add unsupported # why"} {
-		if _, err := ReadExpected(
-			strings.NewReader(text),
-		); err == nil ||
+		if _, err := ReadExpected(strings.NewReader(text)); err == nil ||
 			!strings.Contains(err.Error(), "line 3") {
 			t.Errorf("%q: %v", text, err)
 		}

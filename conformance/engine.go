@@ -33,18 +33,11 @@ type Engine struct {
 }
 
 // Run is a [Runner]. The model is not changed; the outputs are copies.
-func (e *Engine) Run(
-	ctx context.Context,
-	m *onnx.Model,
-	in []*tensor.Tensor,
-) ([]*tensor.Tensor, error) {
+func (e *Engine) Run(ctx context.Context, m *onnx.Model, in []*tensor.Tensor) ([]*tensor.Tensor,
+	error) {
 	if len(in) != len(m.Graph.Inputs) {
-		return nil, fmt.Errorf(
-			"%w: %d inputs are given, the model takes %d",
-			op.ErrInput,
-			len(in),
-			len(m.Graph.Inputs),
-		)
+		return nil, fmt.Errorf("%w: %d inputs are given, the model takes %d", op.ErrInput, len(in),
+			len(m.Graph.Inputs))
 	}
 	o := e.Plan
 	o.Shapes, o.Threads = map[string][]int{}, e.Pool.Threads()
@@ -68,10 +61,8 @@ func (e *Engine) Run(
 		if p, err = restore(p, o); err != nil {
 			return nil, err
 		}
-		if s, err = engine.Load(
-			p,
-			engine.Options{Device: e.Device, Pool: e.Pool, Weights: s.Weights()},
-		); err != nil {
+		if s, err = engine.Load(p,
+			engine.Options{Device: e.Device, Pool: e.Pool, Weights: s.Weights()}); err != nil {
 			return nil, err
 		}
 		defer s.Close()

@@ -62,11 +62,8 @@ func Find(paths ...string) ([]*Case, error) {
 			return nil, err
 		}
 		if len(all) == before {
-			return nil, fmt.Errorf(
-				"%s: %w: want folders with model.onnx and test_data_set_0",
-				root,
-				ErrNoCases,
-			)
+			return nil, fmt.Errorf("%s: %w: want folders with model.onnx and test_data_set_0", root,
+				ErrNoCases)
 		}
 	}
 	slices.SortFunc(all, func(a, b *Case) int { return strings.Compare(a.Name, b.Name) })

@@ -135,12 +135,8 @@ func (s *hostile) try(ctx context.Context, g *graph.Graph, in []*tensor.Tensor) 
 }
 
 // measured runs a graph and also reports what must not happen, whatever the graph.
-func (s *hostile) measured(
-	ctx context.Context,
-	e *Engine,
-	g *graph.Graph,
-	in []*tensor.Tensor,
-) (out []*tensor.Tensor, err, odd error) {
+func (s *hostile) measured(ctx context.Context, e *Engine, g *graph.Graph,
+	in []*tensor.Tensor) (out []*tensor.Tensor, err, odd error) {
 	loops := slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool { return len(n.Bodies()) > 0 })
 	limit := hostileTime
 	if loops {
@@ -237,14 +233,10 @@ func leaveOut(g *graph.Graph, a, b *tensor.Tensor) {
 	if a.DType != tensor.Float32 || b.DType != tensor.Float32 || a.Len() != b.Len() {
 		return
 	}
-	resize := slices.ContainsFunc(
-		g.Nodes,
-		func(n *graph.Node) bool { return n.Type == "Resize" || n.Type == "Upsample" },
-	)
-	conv := slices.ContainsFunc(
-		g.Nodes,
-		func(n *graph.Node) bool { return strings.HasSuffix(n.Type, "Conv") },
-	)
+	resize := slices.ContainsFunc(g.Nodes,
+		func(n *graph.Node) bool { return n.Type == "Resize" || n.Type == "Upsample" })
+	conv := slices.ContainsFunc(g.Nodes,
+		func(n *graph.Node) bool { return strings.HasSuffix(n.Type, "Conv") })
 	x, y := tensor.As[float32](a), tensor.As[float32](b)
 	for i := range x {
 		got, want := x[i]-x[i] == 0, y[i]-y[i] == 0
@@ -590,8 +582,7 @@ func (r *mutator) element(t *tensor.Tensor, i, k int) {
 		tensor.As[int64](t)[i] = integers[k%len(integers)]
 	case tensor.Int32:
 		tensor.As[int32](t)[i] = int32(
-			min(max(integers[k%len(integers)], math.MinInt32), math.MaxInt32),
-		)
+			min(max(integers[k%len(integers)], math.MinInt32), math.MaxInt32))
 	case tensor.Bool:
 		t.Data[i] = byte(k & 1)
 	case tensor.String:

@@ -203,10 +203,8 @@ func (x mutant) changed(as op.Attrs, i int) op.Attrs {
 		}
 		as[i] = op.IntsAttr(a.Name, v[:x.IntN(len(v)+1)]...)
 	case a.Kind == op.AttrFloat:
-		as[i] = op.FloatAttr(
-			a.Name,
-			[]float32{0, -1, float32(math.Inf(1)), float32(math.NaN())}[x.IntN(4)],
-		)
+		as[i] = op.FloatAttr(a.Name,
+			[]float32{0, -1, float32(math.Inf(1)), float32(math.NaN())}[x.IntN(4)])
 	default:
 		as[i] = op.IntAttr(a.Name, odd)
 	}
@@ -329,14 +327,8 @@ func agree(t *testing.T, label string, types []op.Type, out []*tensor.Tensor) {
 			}
 		}
 		if !ok {
-			t.Errorf(
-				"%s: output %d: the rule says %v, have %v%v",
-				label,
-				i,
-				ty,
-				out[i].DType,
-				out[i].Shape,
-			)
+			t.Errorf("%s: output %d: the rule says %v, have %v%v", label, i, ty, out[i].DType,
+				out[i].Shape)
 		}
 	}
 }

@@ -75,15 +75,8 @@ func (r *Report) Summarize(w io.Writer) {
 	fmt.Fprintf(w, "operators that pass all their own cases: %d of %d\n", whole, len(r.Operators))
 	for _, name := range slices.Sorted(maps.Keys(r.Sets)) {
 		t := r.Sets[name]
-		fmt.Fprintf(
-			w,
-			"set %-20s %4d passed, %d failed, %d unsupported (%.1f %%)\n",
-			name,
-			t.Passed,
-			t.Failed,
-			t.Unsupported,
-			100*float64(t.Passed)/float64(t.Total()),
-		)
+		fmt.Fprintf(w, "set %-20s %4d passed, %d failed, %d unsupported (%.1f %%)\n", name,
+			t.Passed, t.Failed, t.Unsupported, 100*float64(t.Passed)/float64(t.Total()))
 	}
 	fmt.Fprintf(w, "%d passed, %d failed, %d unsupported\n", r.Passed, r.Failed, r.Unsupported)
 }

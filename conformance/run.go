@@ -20,11 +20,8 @@ type Runner func(ctx context.Context, m *onnx.Model, inputs []*tensor.Tensor) ([
 	error)
 
 // Reference runs a model by the definitions of its operators (graph.Graph.Eval).
-func Reference(
-	ctx context.Context,
-	m *onnx.Model,
-	inputs []*tensor.Tensor,
-) ([]*tensor.Tensor, error) {
+func Reference(ctx context.Context, m *onnx.Model, inputs []*tensor.Tensor) ([]*tensor.Tensor,
+	error) {
 	return m.Graph.Eval(ctx, inputs)
 }
 
@@ -165,12 +162,8 @@ func (c *Case) compare(got, want *tensor.Tensor) error {
 
 // guarded runs a Runner and turns its panic into an error, so that one case's trouble is not the
 // others'.
-func guarded(
-	ctx context.Context,
-	m *onnx.Model,
-	in []*tensor.Tensor,
-	run Runner,
-) (out []*tensor.Tensor, err error) {
+func guarded(ctx context.Context, m *onnx.Model, in []*tensor.Tensor,
+	run Runner) (out []*tensor.Tensor, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)
@@ -181,11 +174,8 @@ func guarded(
 
 func inputs(m *onnx.Model, s Set) ([]*tensor.Tensor, error) {
 	if !s.Ramp && len(s.Inputs) != len(m.Graph.Inputs) {
-		return nil, fmt.Errorf(
-			"has %d inputs, the model takes %d",
-			len(s.Inputs),
-			len(m.Graph.Inputs),
-		)
+		return nil, fmt.Errorf("has %d inputs, the model takes %d", len(s.Inputs),
+			len(m.Graph.Inputs))
 	}
 	if !s.Ramp {
 		return readAll(s.Inputs, m.Graph.Inputs)
@@ -205,11 +195,8 @@ func inputs(m *onnx.Model, s Set) ([]*tensor.Tensor, error) {
 // that are not known are 1.
 func ramp(t op.Type) (*tensor.Tensor, error) {
 	if t.DType != tensor.Float32 || !t.Ranked {
-		return nil, fmt.Errorf(
-			"%w: made-up inputs are float32 of known rank, this one is %v",
-			op.ErrUnsupported,
-			t,
-		)
+		return nil, fmt.Errorf("%w: made-up inputs are float32 of known rank, this one is %v",
+			op.ErrUnsupported, t)
 	}
 	shape := make([]int, len(t.Shape))
 	for i, d := range t.Shape {

@@ -29,10 +29,8 @@ func absModel(t *testing.T, path string) {
 		Outputs: n.Out,
 		Opsets:  map[string]int{"": 13},
 	}
-	if err := errors.Join(
-		os.MkdirAll(filepath.Dir(path), 0o755),
-		onnx.WriteFile(path, g, onnx.WriteOptions{}),
-	); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+		onnx.WriteFile(path, g, onnx.WriteOptions{})); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -52,11 +50,8 @@ func tensorFile(t *testing.T, path string, v *tensor.Tensor) {
 func folder(t *testing.T, dir string, want *tensor.Tensor) {
 	t.Helper()
 	absModel(t, filepath.Join(dir, "model.onnx"))
-	tensorFile(
-		t,
-		filepath.Join(dir, "test_data_set_0", "input_0.pb"),
-		tensor.From([]float32{-1000, 2}, 2),
-	)
+	tensorFile(t, filepath.Join(dir, "test_data_set_0", "input_0.pb"),
+		tensor.From([]float32{-1000, 2}, 2))
 	tensorFile(t, filepath.Join(dir, "test_data_set_0", "output_0.pb"), want)
 }
 
@@ -138,19 +133,12 @@ func TestFind(t *testing.T) {
 	folder(t, filepath.Join(root, "node", "test_[x]"), right)
 	loose := filepath.Join(root, "node", "test_loose")
 	folder(t, loose, tensor.From([]float32{999, 2}, 2))
-	if err := os.WriteFile(
-		filepath.Join(loose, "data.json"),
-		[]byte(`{"rtol": 0.01}`),
-		0o644,
-	); err != nil {
+	if err := os.WriteFile(filepath.Join(loose, "data.json"), []byte(`{"rtol": 0.01}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	absModel(t, filepath.Join(root, "light", "light_densenet121.onnx"))
-	tensorFile(
-		t,
-		filepath.Join(root, "light", "light_densenet121_output_0.pb"),
-		tensor.From([]float32{0, 0.5}, 2),
-	)
+	tensorFile(t, filepath.Join(root, "light", "light_densenet121_output_0.pb"),
+		tensor.From([]float32{0, 0.5}, 2))
 	absModel(t, filepath.Join(root, "node", "no_data", "model.onnx"))
 	cases, err := Find(root)
 	if err != nil {
@@ -180,10 +168,8 @@ func TestFind(t *testing.T) {
 	}
 	b, err := json.Marshal(r)
 	if err != nil ||
-		!strings.HasPrefix(
-			string(b),
-			`{"passed":5,"failed":0,"unsupported":0,"cases":[{"name":"light/light_densenet121","status":"passed","detail":"","set":"light","operator":"Abs"}`,
-		) ||
+		!strings.HasPrefix(string(b),
+			`{"passed":5,"failed":0,"unsupported":0,"cases":[{"name":"light/light_densenet121","status":"passed","detail":"","set":"light","operator":"Abs"}`) ||
 		!strings.HasSuffix(
 			string(b),
 			`"sets":{"light":{"passed":1,"failed":0,"unsupported":0},"node":{"passed":4,"failed":0,"unsupported":0}},`+
@@ -213,11 +199,7 @@ func TestFindRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := Run(
-		t.Context(),
-		cases[0],
-		Reference,
-	); got.Status != Failed ||
+	if got := Run(t.Context(), cases[0], Reference); got.Status != Failed ||
 		!strings.Contains(got.Detail, "takes 1") {
 		t.Errorf("surplus input: %+v", got)
 	}

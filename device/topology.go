@@ -92,14 +92,8 @@ func (t Topology) Print(w io.Writer) error {
 	fmt.Fprintf(tab, "\t%s\tnear CPUs\tnear NUMA node\n", strings.Join(t.Devices, "\t"))
 	occurs := map[Path]bool{}
 	for i, d := range t.Devices {
-		fmt.Fprintf(
-			tab,
-			"%s\t%s\t%s\t%s\n",
-			d,
-			strings.Join(t.Matrix[i], "\t"),
-			orDash(RangeList(t.Near[i].CPUs)),
-			node(t.Near[i].NUMANode),
-		)
+		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\n", d, strings.Join(t.Matrix[i], "\t"),
+			orDash(RangeList(t.Near[i].CPUs)), node(t.Near[i].NUMANode))
 		for _, cell := range t.Matrix[i] {
 			occurs[Path(strings.TrimRight(cell, "0123456789"))] = true
 		}

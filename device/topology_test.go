@@ -13,20 +13,10 @@ func twoNodes() []Info {
 	}
 	return []Info{
 		{ID: "cpu:0", Kind: CPU, CPUs: []int{0, 1, 2, 3}},
-		gpu(
-			"cuda:0",
-			&zero,
-			[]int{0, 1, 8},
-			Link{To: "cuda:1", Path: PathNVLink, NVLinks: 12},
-			Link{To: "cuda:2", Path: PathSystem},
-		),
-		gpu(
-			"cuda:1",
-			&zero,
-			[]int{0, 1, 8},
-			Link{To: "cuda:0", Path: PathNVLink, NVLinks: 12},
-			Link{To: "cuda:2", Path: PathSystem},
-		),
+		gpu("cuda:0", &zero, []int{0, 1, 8}, Link{To: "cuda:1", Path: PathNVLink, NVLinks: 12},
+			Link{To: "cuda:2", Path: PathSystem}),
+		gpu("cuda:1", &zero, []int{0, 1, 8}, Link{To: "cuda:0", Path: PathNVLink, NVLinks: 12},
+			Link{To: "cuda:2", Path: PathSystem}),
 		gpu("cuda:2", &one, nil, Link{To: "cuda:0", Path: PathSystem}),
 	}
 }

@@ -19,13 +19,8 @@ type heap struct {
 func (h *heap) Reserve(n int64) error {
 	if has := h.device.MemoryBytes; has > 0 && (n > has || h.held > has-n) {
 		return fmt.Errorf(
-			"wants %d bytes beside %d, %s has %d: %w: lower the sizes that the inputs ask for",
-			n,
-			h.held,
-			h.device.ID,
-			has,
-			device.ErrOutOfMemory,
-		)
+			"wants %d bytes beside %d, %s has %d: %w: lower the sizes that the inputs ask for", n,
+			h.held, h.device.ID, has, device.ErrOutOfMemory)
 	}
 	if err := h.quota.Reserve(n); err != nil {
 		return err

@@ -28,13 +28,8 @@ func TestQuotaIsExact(t *testing.T) {
 		t.Helper()
 		want := p.PeakBytes(int(instances))
 		if b.quota.sum() != want || b.device.Held() != want || s.Held() != want {
-			t.Errorf(
-				"granted %d, on the device %d, session says %d; want %d",
-				b.quota.sum(),
-				b.device.Held(),
-				s.Held(),
-				want,
-			)
+			t.Errorf("granted %d, on the device %d, session says %d; want %d", b.quota.sum(),
+				b.device.Held(), s.Held(), want)
 		}
 	}
 	check(0)
@@ -63,10 +58,7 @@ func TestQuotaIsExact(t *testing.T) {
 		p.PackedBytes,
 		p.ArenaBytes,
 		p.ArenaBytes,
-	}; !slices.Equal(
-		b.quota.asked,
-		want,
-	) {
+	}; !slices.Equal(b.quota.asked, want) {
 		t.Errorf("asked for %v, want %v", b.quota.asked, want)
 	}
 }
@@ -86,12 +78,8 @@ func TestRefusalAllocatesNothing(t *testing.T) {
 		t.Errorf("gives an instance although the quota refuses: %v", err)
 	}
 	if b.device.Held() != p.PackedBytes || b.quota.sum() != p.PackedBytes {
-		t.Errorf(
-			"%d held and %d granted after a refusal, want %d",
-			b.device.Held(),
-			b.quota.sum(),
-			p.PackedBytes,
-		)
+		t.Errorf("%d held and %d granted after a refusal, want %d", b.device.Held(), b.quota.sum(),
+			p.PackedBytes)
 	}
 	take(t, s).Put()
 }
@@ -140,13 +128,8 @@ func TestTwoQuotas(t *testing.T) {
 	}
 	one, two := take(t, s), take(t, s)
 	if b.quota.sum() != p.PackedBytes || arenas.sum() != 2*p.ArenaBytes {
-		t.Errorf(
-			"%d and %d bytes granted, want %d and %d",
-			b.quota.sum(),
-			arenas.sum(),
-			p.PackedBytes,
-			2*p.ArenaBytes,
-		)
+		t.Errorf("%d and %d bytes granted, want %d and %d", b.quota.sum(), arenas.sum(),
+			p.PackedBytes, 2*p.ArenaBytes)
 	}
 	if _, err := s.Take(); !errors.Is(err, ErrBusy) {
 		t.Errorf("a third of two instances: error %v, want %v", err, ErrBusy)
@@ -183,13 +166,8 @@ func TestDataDependentValuesAreCharged(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := b.quota.most - still; got != 12*n || b.quota.sum() != still {
-			t.Errorf(
-				"%d values: %d bytes at most, %d left; want %d and 0",
-				n,
-				got,
-				b.quota.sum()-still,
-				12*n,
-			)
+			t.Errorf("%d values: %d bytes at most, %d left; want %d and 0", n, got,
+				b.quota.sum()-still, 12*n)
 		}
 		if out := i.Outputs()[0]; out.Len() != int(n) ||
 			n > 0 && tensor.As[float32](out)[n-1] != float32(n) {

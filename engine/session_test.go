@@ -95,10 +95,7 @@ func TestFaultsStayInTheirIteration(t *testing.T) {
 					t.Fatalf("error %v, want one of kind %v that names the graph", err, ErrFault)
 				}
 				picture(i, 1)
-				if err := i.Run(
-					context.Background(),
-					device.Open,
-				); err != nil ||
+				if err := i.Run(context.Background(), device.Open); err != nil ||
 					!tensor.Equal(i.Outputs()[0], want) {
 					t.Fatalf("the next iteration: error %v, or another result", err)
 				}
@@ -222,10 +219,7 @@ func TestLostLeaseEndsTheIteration(t *testing.T) {
 			}
 			return nil
 		}}
-		if err := i.Run(
-			context.Background(),
-			g,
-		); !errors.Is(err, errTest) ||
+		if err := i.Run(context.Background(), g); !errors.Is(err, errTest) ||
 			errors.Is(err, ErrFault) {
 			t.Errorf("lease %d lost: error %v", lost, err)
 		}

@@ -107,10 +107,8 @@ func (l *ledger) sum() int64 {
 // of many chunks each.
 func network(t testing.TB) *plan.Plan {
 	t.Helper()
-	g, err := zoo.New(
-		"mobilenetv2",
-		zoo.Options{Layers: 1, Width: 0.25, Resolution: 64, Classes: 10},
-	)
+	g, err := zoo.New("mobilenetv2",
+		zoo.Options{Layers: 1, Width: 0.25, Resolution: 64, Classes: 10})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,11 +84,16 @@ const %sizes: int64[2] = {3, 1}
 %a: float64[3], %b: float64[1] = Split@13 "split" (%x, %sizes)
 `
 	for lines, want := range map[string]*tensor.Tensor{
-		`%y: float64[1] = Mul@14 "y" (%b, %b)`:                                          f64(0, 0, 0, 8),
-		`%y: float64[3] = Mul@14 "y" (%a, %a)`:                                          f64(2, 4, 6, 0),
-		`%y: float64[3] = Mul@14 "y" (%a, %b)`:                                          f64(4, 4, 4, 6),
-		`%y: float64[7] = Concat@13 "y" (%a, %b, %a) {axis=0}`:                          f64(2, 2, 2, 1),
-		`%s: float64[1] = Sub@14 "s" (%b, %b)` + "\n%y: float64[1] = Abs@13 \"y\" (%s)": f64(0, 0, 0, 0),
+		`%y: float64[1] = Mul@14 "y" (%b, %b)`: f64(0, 0,
+			0, 8),
+		`%y: float64[3] = Mul@14 "y" (%a, %a)`: f64(2, 4,
+			6, 0),
+		`%y: float64[3] = Mul@14 "y" (%a, %b)`: f64(4, 4,
+			4, 6),
+		`%y: float64[7] = Concat@13 "y" (%a, %b, %a) {axis=0}`: f64(2, 2,
+			2, 1),
+		`%s: float64[1] = Sub@14 "s" (%b, %b)` +
+			"\n%y: float64[1] = Abs@13 \"y\" (%s)": f64(0, 0, 0, 0),
 	} {
 		g := parse(t, split+lines+"\noutput %y")
 		o := grad.Objective{Of: values(t, g, "y"), By: values(t, g, "x")}

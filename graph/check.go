@@ -126,13 +126,8 @@ func (c *checker) node(n *Node) error {
 	}
 	for _, b := range n.Bodies() {
 		if b.Captures != n.Captures {
-			return c.errorf(
-				"%v: body %q takes %d captures, the node has %d",
-				n,
-				b.Name,
-				b.Captures,
-				n.Captures,
-			)
+			return c.errorf("%v: body %q takes %d captures, the node has %d", n, b.Name, b.Captures,
+				n.Captures)
 		}
 		if err := b.Check(); err != nil {
 			return fmt.Errorf("graph %q: %v: %w", c.g.Name, n, err)

@@ -29,9 +29,7 @@ func TestContainerTypesInText(t *testing.T) {
 	if got := text(t, g.Clone()); got != containers {
 		t.Errorf("its copy is\n%s", got)
 	}
-	if typ := g.Nodes[0].Attrs.Type(
-		"_type",
-	); typ.DType != tensor.Optional ||
+	if typ := g.Nodes[0].Attrs.Type("_type"); typ.DType != tensor.Optional ||
 		typ.Elem.Key != tensor.Int64 {
 		t.Errorf("the attribute is %v", typ)
 	}

@@ -28,8 +28,7 @@ func TestDot(t *testing.T) {
 	got := b.String()
 	for _, want := range []string{
 		`digraph "b" {`, `label="x\nfloat32[N,2]"`, `label="Mul 2\ndou\"ble"`, `label="then"`,
-		`label="Relu"`,
-		`style=dashed`, `out0 [shape=ellipse, label="y"]`,
+		`label="Relu"`, `style=dashed`, `out0 [shape=ellipse, label="y"]`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s is missing in\n%s", want, got)
@@ -41,17 +40,12 @@ func TestDot(t *testing.T) {
 }
 
 func TestHTMLMarksWhatChanged(t *testing.T) {
-	before := parse(
-		t,
-		`graph "g" { input %x: float32[N] %"a<b": float32[N] = Neg@17 (%x) %y: float32[N] = Exp@17 (%"a<b") output %y }`,
-	)
+	before := parse(t,
+		`graph "g" { input %x: float32[N] %"a<b": float32[N] = Neg@17 (%x) %y: float32[N] = Exp@17 (%"a<b") output %y }`)
 	after := parse(t, `graph "g" { input %x: float32[N] %y: float32[N] = Exp@17 (%x) output %y }`)
 	var b strings.Builder
-	if err := graph.HTML(
-		&b,
-		"test & title",
-		[]graph.Stage{{Name: "start", Graph: before}, {Name: "pass", Graph: after}},
-	); err != nil {
+	if err := graph.HTML(&b, "test & title",
+		[]graph.Stage{{Name: "start", Graph: before}, {Name: "pass", Graph: after}}); err != nil {
 		t.Fatal(err)
 	}
 	got := b.String()

@@ -14,13 +14,8 @@ import (
 // is honoured between nodes. It implements op.Body.
 func (g *Graph) Eval(ctx context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if len(in) != len(g.Inputs) {
-		return nil, fmt.Errorf(
-			"graph %q: %w: takes %d inputs, given %d",
-			g.Name,
-			op.ErrInput,
-			len(g.Inputs),
-			len(in),
-		)
+		return nil, fmt.Errorf("graph %q: %w: takes %d inputs, given %d", g.Name, op.ErrInput,
+			len(g.Inputs), len(in))
 	}
 	env := make(map[*Value]*tensor.Tensor, len(g.Nodes)+len(in))
 	for i, v := range g.Inputs {

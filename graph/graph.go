@@ -45,10 +45,7 @@ func (v *Value) Const() *tensor.Tensor { return v.Type.Const }
 func (v *Value) IsConst() bool { return v.Producer == nil && v.Type.Const != nil }
 
 // NewConst makes a constant value. The tensor is shared and must not be written from now on.
-func NewConst(
-	name string,
-	t *tensor.Tensor,
-) *Value {
+func NewConst(name string, t *tensor.Tensor) *Value {
 	return &Value{Name: name, Type: op.TypeOf(t)}
 }
 
@@ -270,11 +267,8 @@ func (g *Graph) Sort() error {
 	}
 	if i := slices.IndexFunc(g.Nodes, func(n *Node) bool { return pending[n] > 0 }); i >= 0 {
 		return fmt.Errorf(
-			"graph %q: %w: %v is on a cycle or reads a value of a node outside the graph",
-			g.Name,
-			ErrInvalid,
-			g.Nodes[i],
-		)
+			"graph %q: %w: %v is on a cycle or reads a value of a node outside the graph", g.Name,
+			ErrInvalid, g.Nodes[i])
 	}
 	g.Nodes = stable(g.Nodes, order)
 	return nil

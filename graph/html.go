@@ -19,8 +19,7 @@ type Stage struct {
 var stagesPage string
 
 var stagesTemplate = sync.OnceValue(
-	func() *template.Template { return template.Must(template.New("stages").Parse(stagesPage)) },
-)
+	func() *template.Template { return template.Must(template.New("stages").Parse(stagesPage)) })
 
 // HTML writes one self-contained page with the stages side by side, in the brief text form, as Go's
 // compiler does with GOSSAFUNC. Lines that the stage before does not have are marked, and so are

@@ -118,13 +118,8 @@ func (n *Node) infer() error {
 func merge(v *Value, t op.Type) (op.Type, error) {
 	was := v.Type
 	if !compatible(was, t) {
-		return op.Type{}, fmt.Errorf(
-			"%w: value %q is declared %v, the operator gives %v",
-			ErrInvalid,
-			v.Name,
-			was,
-			t,
-		)
+		return op.Type{}, fmt.Errorf("%w: value %q is declared %v, the operator gives %v",
+			ErrInvalid, v.Name, was, t)
 	}
 	if t.DType == tensor.Undefined {
 		t.DType, t.Key, t.Elem = was.DType, was.Key, was.Elem
@@ -190,13 +185,8 @@ func (g *Graph) Infer(in []op.Type) ([]op.Type, error) {
 	c := g.Clone()
 	c.forgetShapes()
 	if len(in) != len(c.Inputs) {
-		return nil, fmt.Errorf(
-			"graph %q: %w: takes %d inputs, given %d",
-			g.Name,
-			ErrInvalid,
-			len(c.Inputs),
-			len(in),
-		)
+		return nil, fmt.Errorf("graph %q: %w: takes %d inputs, given %d", g.Name, ErrInvalid,
+			len(c.Inputs), len(in))
 	}
 	for i, t := range in {
 		c.Inputs[i].Type = t

@@ -18,10 +18,8 @@ func Parse(text string) (*Graph, error) { return ParseApart(text, nil) }
 
 // ParseApart is Parse for the text of [PrintApart]: fetch returns a tensor of the given type whose
 // contents are kept at a place. Its errors come back with line:column.
-func ParseApart(
-	text string,
-	fetch func(d tensor.DType, shape []int, at int64) (*tensor.Tensor, error),
-) (*Graph, error) {
+func ParseApart(text string,
+	fetch func(d tensor.DType, shape []int, at int64) (*tensor.Tensor, error)) (*Graph, error) {
 	p := &parser{lex: lexer{src: text, line: 1, col: 1}, fetch: fetch}
 	if err := p.step(); err != nil {
 		return nil, err

@@ -23,10 +23,8 @@ func (p *parser) contents(at token, typ op.Type) (*tensor.Tensor, error) {
 		return p.apart(at, typ.DType, shape)
 	}
 	if p.tok.isWord("...") {
-		return nil, syntaxError(
-			p.tok,
-			"the brief form leaves out the elements; print the exact form",
-		)
+		return nil, syntaxError(p.tok,
+			"the brief form leaves out the elements; print the exact form")
 	}
 	if err := p.punct("{"); err != nil {
 		return nil, err
@@ -90,13 +88,8 @@ func (p *parser) base64(d tensor.DType, shape []int, size int) (*tensor.Tensor, 
 	}
 	data, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(data) != size || d == tensor.String {
-		return nil, syntaxError(
-			at,
-			"want the base64 of %d bytes of %v, have %d",
-			size,
-			d,
-			len(data),
-		)
+		return nil, syntaxError(at, "want the base64 of %d bytes of %v, have %d", size, d,
+			len(data))
 	}
 	return &tensor.Tensor{DType: d, Shape: append([]int{}, shape...), Data: data}, nil
 }

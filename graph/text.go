@@ -193,10 +193,8 @@ func (p *printer) attr(a *op.Attr) {
 	case a.Kind == op.AttrString && len(a.Strings) == 1:
 		p.text("%q", a.Strings[0])
 	case a.Kind == op.AttrFloats:
-		p.text(
-			"floats%s",
-			list(a.Floats, func(f float32) string { return floatText(float64(f), 32) }),
-		)
+		p.text("floats%s",
+			list(a.Floats, func(f float32) string { return floatText(float64(f), 32) }))
 	case a.Kind == op.AttrInts:
 		p.text("%s", list(a.Ints, func(i int64) string { return strconv.FormatInt(i, 10) }))
 	case a.Kind == op.AttrStrings:

@@ -152,8 +152,7 @@ func TestTextKeepsEverything(t *testing.T) {
 		t.Errorf("the node has %d captures, want 1", got)
 	}
 	if d := g.Inputs[0].Type.Shape[3]; !d.Equal(
-		op.Sym("H").AddInt(-1).FloorDiv(2).Mul(op.Sym("N")).AddInt(-3),
-	) {
+		op.Sym("H").AddInt(-1).FloorDiv(2).Mul(op.Sym("N")).AddInt(-3)) {
 		t.Errorf("the last dimension of x is %v", d)
 	}
 }
@@ -171,19 +170,15 @@ func TestTextOfLargeConstants(t *testing.T) {
 	if s := g.String(); len(s) > 200 || !strings.Contains(s, "float32[10,100] = ...") {
 		t.Errorf("the brief form is\n%s", s)
 	}
-	if _, err := graph.Parse(
-		g.String(),
-	); !errors.Is(err, graph.ErrInvalid) ||
+	if _, err := graph.Parse(g.String()); !errors.Is(err, graph.ErrInvalid) ||
 		!strings.Contains(err.Error(), "brief") {
 		t.Errorf("reading the brief form: %v", err)
 	}
 }
 
 func TestBriefPutsScalarsWhereTheyAreUsed(t *testing.T) {
-	g := parse(
-		t,
-		`graph "g" { input %x: float32[N] const %two: float32[] = {2} %y: float32[N] = Mul@17 (%x, %two) output %y }`,
-	)
+	g := parse(t,
+		`graph "g" { input %x: float32[N] const %two: float32[] = {2} %y: float32[N] = Mul@17 (%x, %two) output %y }`)
 	want := "graph \"g\" {\n  input %x: float32[N]\n  %y: float32[N] = Mul@17 (%x, float32[] " +
 		"{2})\n  output %y\n}\n"
 	if got := g.String(); got != want {
@@ -195,10 +190,8 @@ func TestPrintRefuses(t *testing.T) {
 	bad := []*graph.Graph{
 		{
 			Outputs: []*graph.Value{
-				graph.NewConst(
-					"w",
-					&tensor.Tensor{DType: tensor.Float32, Shape: []int{3}, Data: make([]byte, 4)},
-				),
+				graph.NewConst("w",
+					&tensor.Tensor{DType: tensor.Float32, Shape: []int{3}, Data: make([]byte, 4)}),
 			},
 		},
 		{
@@ -305,8 +298,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(sample)
 	f.Add(`graph "g" { }`)
 	f.Add(
-		`graph "g" captures 1 { input %a: float32[...] %y = If@17 (%a | %a) {then_branch=graph "t" { }} output %y }`,
-	)
+		`graph "g" captures 1 { input %a: float32[...] %y = If@17 (%a | %a) {then_branch=graph "t" { }} output %y }`)
 	f.Add("graph \"g\" { # comment\n const %w: complex64[1] = base64 \"AAAAAAAAAAA=\" output %w }")
 	f.Fuzz(func(t *testing.T, s string) {
 		g, err := graph.Parse(s)
@@ -333,14 +325,8 @@ func TestApart(t *testing.T) {
 	}
 	w := tensor.From(large, 8, 8)
 	n := graph.NewNode("n", "Constant", 13, op.Attrs{op.TensorAttr("value", w)}, nil, "c")
-	m := graph.NewNode(
-		"m",
-		"MatMul",
-		13,
-		nil,
-		[]*graph.Value{n.Out[0], graph.NewConst("w", w)},
-		"y",
-	)
+	m := graph.NewNode("m", "MatMul", 13, nil, []*graph.Value{n.Out[0], graph.NewConst("w", w)},
+		"y")
 	g := &graph.Graph{
 		Name:    "g",
 		Opsets:  map[string]int{"": 17},
@@ -348,11 +334,8 @@ func TestApart(t *testing.T) {
 		Outputs: []*graph.Value{m.Out[0], graph.NewConst("one", tensor.From([]float32{1}, 1))},
 	}
 	var b strings.Builder
-	err := graph.PrintApart(
-		&b,
-		g,
-		func(c *tensor.Tensor) (int64, bool) { return 4096, len(c.Data) > 64 },
-	)
+	err := graph.PrintApart(&b, g,
+		func(c *tensor.Tensor) (int64, bool) { return 4096, len(c.Data) > 64 })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -383,10 +366,7 @@ func TestApart(t *testing.T) {
 		func(tensor.DType, []int, int64) (*tensor.Tensor, error) {
 			return nil, io.ErrUnexpectedEOF
 		},
-	); !errors.Is(
-		err,
-		graph.ErrInvalid,
-	) {
+	); !errors.Is(err, graph.ErrInvalid) {
 		t.Errorf("a tensor that cannot be had: error %v", err)
 	}
 }

@@ -46,8 +46,8 @@ func refuseInBodies(g *graph.Graph) error {
 	for _, n := range g.Nodes {
 		for _, body := range n.Bodies() {
 			if i := slices.IndexFunc(body.Nodes, isGradient); i >= 0 {
-				return fmt.Errorf("%v: body %q: %v: %w in bodies; compute it in the main "+
-					"graph and capture the result", n, body.Name, body.Nodes[i], op.ErrNoGradient)
+				return fmt.Errorf("%v: body %q: %v: %w in bodies; compute it in the main graph "+
+					"and capture the result", n, body.Name, body.Nodes[i], op.ErrNoGradient)
 			}
 			if err := refuseInBodies(body); err != nil {
 				return fmt.Errorf("%v: %w", n, err)

@@ -16,10 +16,9 @@ import (
 func dataRows() []*Op {
 	var rows []*Op
 	for _, f := range [][]Op{constantOps, shapeOps, castOps, transposeOps, concatOps, sliceOps,
-		repeatOps, padOps, gatherOps,
-		scatterOps, selectOps, layoutOps, oneHotOps, sequenceOps, sequenceMapOps, optionalOps,
-		controlOps, scanOps, detectOps, quantizeOps,
-		randomOps, sampleOps, textOps, tfidfOps} {
+		repeatOps, padOps, gatherOps, scatterOps, selectOps, layoutOps, oneHotOps, sequenceOps,
+		sequenceMapOps, optionalOps, controlOps, scanOps, detectOps, quantizeOps, randomOps,
+		sampleOps, textOps, tfidfOps} {
 		for i := range f {
 			rows = append(rows, &f[i])
 		}

@@ -272,8 +272,7 @@ func (c *Call) fusedActivation() (FusedActivation, error) {
 
 // FusedActivations lists the names that attribute activation takes.
 var FusedActivations = []string{"Clip", "Gelu", "GeluTanh", "HardSigmoid", "HardSwish", "LeakyRelu",
-	"Relu", "Sigmoid",
-	"Silu", "Tanh"}
+	"Relu", "Sigmoid", "Silu", "Tanh"}
 
 // NewFusedActivation returns the activation of that name with the parameters activation_alpha and
 // activation_beta among the attributes; each is defined by the ONNX operator of the same name, its

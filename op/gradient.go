@@ -122,8 +122,8 @@ func (o *Op) noRule() string {
 func known(call *Call, err error) error {
 	if errors.Is(err, errLater) {
 		return call.Errorf(ErrNoGradient,
-			"the ranks and element types of its operands are not known "+
-				"well enough; give the model's inputs shapes")
+			"the ranks and element types of its operands are not known well enough; give the "+
+				"model's inputs shapes")
 	}
 	return err
 }
@@ -200,8 +200,8 @@ func (x *gradient) zero(i int) {
 func (x *gradient) refuse(i int, why string) {
 	if x.needs(i) {
 		x.Fail(ErrNoGradient,
-			"by input %d: %s; make it a constant, or a Value that does not depend "+
-				"on what you differentiate by", i, why)
+			"by input %d: %s; make it a constant, or a Value that does not depend on what you "+
+				"differentiate by", i, why)
 	}
 }
 

@@ -49,9 +49,8 @@ func (r *resizing) check(c *Call) error {
 	}{
 		{"mode", r.mode, []string{"nearest", "linear", "cubic"}},
 		{"coordinate_transformation_mode", r.coordinate,
-			[]string{"half_pixel", "half_pixel_symmetric",
-				"pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize",
-				"tf_half_pixel_for_nn"}},
+			[]string{"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
+				"asymmetric", "tf_crop_and_resize", "tf_half_pixel_for_nn"}},
 		{"nearest_mode", r.nearest,
 			[]string{"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}},
 		{"keep_aspect_ratio_policy", r.policy, []string{"stretch", "not_larger", "not_smaller"}},

@@ -17,10 +17,9 @@ import (
 func numericRows() []*Op {
 	var rows []*Op
 	for _, f := range [][]Op{arithmetic, logic, activation, softmax, matmul, conv, pool, reduce,
-		search, cumulative, norm, rnn,
-		bitwise, resize, einsum, fused, fusedBytes, qlinear, loss, attention, fourierOps, windowOps,
-		linearAttention, flexAttention, deformOps,
-		roiOps, linearAlgebra, foldOps, trainingOps, batchNorm, dropoutOps, imageOps, gridOps} {
+		search, cumulative, norm, rnn, bitwise, resize, einsum, fused, fusedBytes, qlinear, loss,
+		attention, fourierOps, windowOps, linearAttention, flexAttention, deformOps, roiOps,
+		linearAlgebra, foldOps, trainingOps, batchNorm, dropoutOps, imageOps, gridOps} {
 		for i := range f {
 			rows = append(rows, &f[i])
 		}
@@ -42,11 +41,10 @@ func (r caller) size() int64 {
 
 var (
 	intAttrs = []string{"axis", "keepdims", "noop_with_empty_axes", "select_last_index", "transA",
-		"transB", "group", "k", "p",
-		"size", "ceil_mode", "count_include_pad", "storage_order", "fmod", "largest", "exclusive",
-		"reverse", "num_groups",
-		"hidden_size", "layout", "input_forget", "linear_before_reset", "antialias",
-		"exclude_outside", "spatial", "stash_type"}
+		"transB", "group", "k", "p", "size", "ceil_mode", "count_include_pad", "storage_order",
+		"fmod", "largest", "exclusive", "reverse", "num_groups", "hidden_size", "layout",
+		"input_forget", "linear_before_reset", "antialias", "exclude_outside", "spatial",
+		"stash_type"}
 	intsAttrs = []string{"kernel_shape", "strides", "pads", "dilations", "axes", "output_shape",
 		"output_padding"}
 	floatAttrs = []string{"alpha", "beta", "gamma", "epsilon", "clip", "lambd", "bias", "min",
@@ -57,8 +55,7 @@ var (
 		"mode":     {"nearest", "linear", "cubic", "x"},
 		"coordinate_transformation_mode": {"half_pixel", "align_corners", "asymmetric",
 			"tf_crop_and_resize", "pytorch_half_pixel", "half_pixel_symmetric"},
-		"nearest_mode": {"floor", "ceil", "round_prefer_ceil",
-			"round_prefer_floor"},
+		"nearest_mode":             {"floor", "ceil", "round_prefer_ceil", "round_prefer_floor"},
 		"keep_aspect_ratio_policy": {"stretch", "not_larger", "not_smaller"},
 		"direction":                {"forward", "reverse", "bidirectional", "LEFT", "RIGHT"},
 		"approximate":              {"none", "tanh", "x"},
@@ -106,9 +103,8 @@ func (r caller) attrs() Attrs {
 // operands makes inputs of one shape, of shapes that share dimensions, or of any shapes.
 func (r caller) operands(n int) []*tensor.Tensor {
 	d := []tensor.DType{tensor.Float32, tensor.Float32, tensor.Float32, tensor.Float64,
-		tensor.Float16, tensor.BFloat16,
-		tensor.Int64, tensor.Int32, tensor.Int8, tensor.Uint8, tensor.Uint64, tensor.Bool,
-		tensor.String}[r.IntN(13)]
+		tensor.Float16, tensor.BFloat16, tensor.Int64, tensor.Int32, tensor.Int8, tensor.Uint8,
+		tensor.Uint64, tensor.Bool, tensor.String}[r.IntN(13)]
 	base := make([]int, r.IntN(5))
 	for i := range base {
 		base[i] = r.IntN(5)

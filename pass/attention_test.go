@@ -34,8 +34,8 @@ func TestAttention(t *testing.T) {
 				"rows_first=[1, 1, 0, 0]}"},
 		{"two masks, one of which hides", turned + strings.Replace(masked, "%m:", "%n:", 1) +
 			"%m: float32[N,2,5,7] = Add@17 (%n, %hide)\n" + end,
-			"y = weir:Attention (q, k, v, hide_keep, mask) {scale=0.5, hidden=-3e+38, " +
-				"added=1, rows_first=[1, 1, 0, 0]}"},
+			"y = weir:Attention (q, k, v, hide_keep, mask) {scale=0.5, hidden=-3e+38, added=1, " +
+				"rows_first=[1, 1, 0, 0]}"},
 		{"softmax over queries", turned + masked + strings.Replace(end, "axis=-1", "axis=2", 1),
 			""},
 		{"scores read elsewhere", turned + masked + end + "\n%z: float32[N,2,5,7] = Relu@17 " +

@@ -116,8 +116,8 @@ func TestSwish(t *testing.T) {
 			"float32[N,4,3] = Mul@17 (%k, %c);%y: float32[N,4,3] = Mul@17 (%d, %x)"),
 			"y = HardSwish (x)"},
 		{"by HardSigmoid", lines(
-			"%s: float32[N,4,3] = HardSigmoid@17 (%x) {alpha=0.16666667};%y: " +
-				"float32[N,4,3] = Mul@17 (%x, %s)"), "y = HardSwish (x)"},
+			"%s: float32[N,4,3] = HardSigmoid@17 (%x) {alpha=0.16666667};%y: float32[N,4,3] = " +
+				"Mul@17 (%x, %s)"), "y = HardSwish (x)"},
 		{"the slope of ONNX's default is none", lines("%s: float32[N,4,3] = HardSigmoid@17 " +
 			"(%x);%y: float32[N,4,3] = Mul@17 (%x, %s)"),
 			"s = HardSigmoid (x)\ny = Mul (x, s)"},
@@ -213,9 +213,8 @@ func TestChannel(t *testing.T) {
 		{"reciprocal stays", c + "%y: float32[N,2,H,W] = Div@17 (%k, %c)\noutput %y",
 			"c = Conv (x, w, b)\ny = Div (k, c)"},
 		{"along another axis stays",
-			conv + "const %k: float32[2] = {2, -3}\n%c: float32[N,2,H,2] " +
-				"= Conv@17 (%x, %w, %b) {strides=[1, 3]}\n%y: float32[N,2,H,2] = Mul@17 (%k, " +
-				"%c)\noutput %y",
+			conv + "const %k: float32[2] = {2, -3}\n%c: float32[N,2,H,2] = Conv@17 (%x, %w, %b) " +
+				"{strides=[1, 3]}\n%y: float32[N,2,H,2] = Mul@17 (%k, %c)\noutput %y",
 			"c = Conv (x, w, b) {strides=[1, 3]}\ny = Mul (k, c)"},
 	}, "channel")
 }

@@ -90,18 +90,8 @@ func measure(limit int64) (*report, error) {
 }
 
 func build(out, ldflags string) error {
-	c := exec.Command(
-		"go",
-		"build",
-		"-tags",
-		"nogpu",
-		"-trimpath",
-		"-ldflags",
-		ldflags,
-		"-o",
-		out,
-		"./cmd/weir",
-	)
+	c := exec.Command("go", "build", "-tags", "nogpu", "-trimpath", "-ldflags", ldflags, "-o", out,
+		"./cmd/weir")
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
 	if said, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", c, err, said)
@@ -160,10 +150,8 @@ func parts(path string, total int64) ([]part, error) {
 		total -= n
 		list = append(list, part{name, n})
 	}
-	list = append(
-		list,
-		part{"(without a symbol: descriptions of types, names, padding)", max(0, total)},
-	)
+	list = append(list,
+		part{"(without a symbol: descriptions of types, names, padding)", max(0, total)})
 	slices.SortFunc(
 		list,
 		func(a, b part) int {
@@ -190,12 +178,8 @@ const listed = 15
 
 func (r *report) print(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(
-		&b,
-		"%.1f MB, limit %.1f\n",
-		float64(r.Bytes)/megabyte,
-		float64(r.LimitBytes)/megabyte,
-	)
+	fmt.Fprintf(&b, "%.1f MB, limit %.1f\n", float64(r.Bytes)/megabyte,
+		float64(r.LimitBytes)/megabyte)
 	for _, p := range r.Parts[:min(listed, len(r.Parts))] {
 		fmt.Fprintf(&b, "%8.2f MB  %s\n", float64(p.Bytes)/megabyte, p.Package)
 	}
@@ -209,8 +193,7 @@ func (r *report) print(w io.Writer) error {
 	}
 	if r.Bytes > r.LimitBytes {
 		b.WriteString(
-			"TOO LARGE: see above for what takes most, and go list -deps for who imports it\n",
-		)
+			"TOO LARGE: see above for what takes most, and go list -deps for who imports it\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -29,14 +29,8 @@ func cost(r *results, h *host, _ int) error {
 	if err != nil {
 		return err
 	}
-	other, err := h.start(
-		[]string{"--memory", "1GiB", "--compute", "0.5"},
-		"launch_storm",
-		"60",
-		"50",
-		"200",
-		"eager",
-	)
+	other, err := h.start([]string{"--memory", "1GiB", "--compute", "0.5"}, "launch_storm", "60",
+		"50", "200", "eager")
 	if err != nil {
 		return err
 	}
@@ -52,12 +46,8 @@ func cost(r *results, h *host, _ int) error {
 	bare = (bare + again) / 2
 	r.note("bare launch p50, ns", bare)
 	r.Claims.Check("added to a launch, alone: p50, ns", alone-bare, 100, true)
-	r.Claims.Check(
-		"added to a launch, leases in turn with another: p50, ns",
-		leased-bare,
-		300,
-		true,
-	)
+	r.Claims.Check("added to a launch, leases in turn with another: p50, ns", leased-bare, 300,
+		true)
 	return nil
 }
 

@@ -48,12 +48,8 @@ func newHost(ctx context.Context, settings ...string) (*host, error) {
 		_ = os.RemoveAll(dir)
 		return nil, err
 	}
-	h.env = append(
-		os.Environ(),
-		"WEIR_RUNTIME_DIR="+dir,
-		"WEIR_FAKE_DIR="+filepath.Join(dir, "gpu"),
-		"LD_PRELOAD=",
-	)
+	h.env = append(os.Environ(), "WEIR_RUNTIME_DIR="+dir,
+		"WEIR_FAKE_DIR="+filepath.Join(dir, "gpu"), "LD_PRELOAD=")
 	h.env = append(h.env, settings...)
 	return h, h.startAgent()
 }
@@ -164,10 +160,8 @@ func (p *program) kill() {
 		return
 	}
 	_ = syscall.Kill(-p.Process.Pid, syscall.SIGTERM)
-	late := time.AfterFunc(
-		5*time.Second,
-		func() { _ = syscall.Kill(-p.Process.Pid, syscall.SIGKILL) },
-	)
+	late := time.AfterFunc(5*time.Second,
+		func() { _ = syscall.Kill(-p.Process.Pid, syscall.SIGKILL) })
 	_ = p.Wait()
 	late.Stop()
 }

@@ -37,15 +37,8 @@ func latency(r *results, h *host, round int) error {
 		if err != nil {
 			return err
 		}
-		flood, err := h.start(
-			[]string{"--memory", "1GiB", "--class", "opportunistic"},
-			"launch_storm",
-			"60",
-			"250",
-			"250",
-			"eager",
-			"256",
-		)
+		flood, err := h.start([]string{"--memory", "1GiB", "--class", "opportunistic"},
+			"launch_storm", "60", "250", "250", "eager", "256")
 		if err != nil {
 			return err
 		}

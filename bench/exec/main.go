@@ -68,11 +68,8 @@ func main() {
 	asJSON := flag.Bool("json", false, "print one JSON object")
 	only := flag.String("only", "", "one group: cost, memory, shares, limit, latency or attach")
 	rounds := flag.Int("rounds", 3, "how often each claim is measured; medians are quoted")
-	quick := flag.Bool(
-		"quick",
-		false,
-		"a hundredth of the memory operations and kills, and shorter phases",
-	)
+	quick := flag.Bool("quick", false,
+		"a hundredth of the memory operations and kills, and shorter phases")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -102,12 +99,9 @@ func main() {
 	}
 	held := r.Claims.Judge(os.Stderr)
 	r.Foreign = others.Foreign()
-	fmt.Fprintf(
-		os.Stderr,
-		"others took %.2f of %d cores meanwhile; all of this is of the fake GPU\n",
-		r.Foreign,
-		r.Cores,
-	)
+	fmt.Fprintf(os.Stderr,
+		"others took %.2f of %d cores meanwhile; all of this is of the fake GPU\n", r.Foreign,
+		r.Cores)
 	if *asJSON {
 		e := json.NewEncoder(os.Stdout)
 		e.SetIndent("", " ")
@@ -119,13 +113,8 @@ func main() {
 }
 
 // measure makes one round of a group with a device and an agent of its own.
-func measure(
-	ctx context.Context,
-	r *results,
-	round int,
-	settings []string,
-	run func(*results, *host, int) error,
-) error {
+func measure(ctx context.Context, r *results, round int, settings []string,
+	run func(*results, *host, int) error) error {
 	h, err := newHost(ctx, settings...)
 	if err != nil {
 		return err

@@ -29,10 +29,7 @@ func operations(r *results, h *host) error {
 	// One job: a shell starts all its processes.
 	script := fmt.Sprintf(
 		`for i in 1 2 3 4 5 6 7 8; do %s %d 64 $i 2 >%s/storm.$i & done; wait; echo '{}'; read line`,
-		filepath.Join(h.driver, "bin", "alloc_storm"),
-		each,
-		h.dir,
-	)
+		filepath.Join(h.driver, "bin", "alloc_storm"), each, h.dir)
 	p, err := h.program([]string{"--memory", strconv.Itoa(memoryCap)}, "sh")
 	if err != nil {
 		return err
@@ -43,11 +40,8 @@ func operations(r *results, h *host) error {
 		return err
 	}
 	defer p.kill()
-	if err := within(
-		5*time.Minute,
-		"all processes end",
-		func() bool { return strings.Contains(p.out.String(), "{}") },
-	); err != nil {
+	if err := within(5*time.Minute, "all processes end",
+		func() bool { return strings.Contains(p.out.String(), "{}") }); err != nil {
 		return err
 	}
 	refused, allocations := 0, 0
@@ -69,35 +63,20 @@ func operations(r *results, h *host) error {
 	if refused == 0 {
 		return fmt.Errorf("the cap was never met: %w", errMeasure)
 	}
-	return settle(
-		r,
-		h,
-		p.name,
-		fmt.Sprintf("%d operations of each of %d processes", each, processes),
-	)
+	return settle(r, h, p.name,
+		fmt.Sprintf("%d operations of each of %d processes", each, processes))
 }
 
 func kills(r *results, h *host) error {
 	count := pick(r, 1000, 20)
-	p, err := h.start(
-		[]string{"--memory", strconv.Itoa(memoryCap)},
-		"kills",
-		strconv.Itoa(count),
-		"4",
-		"60",
-		filepath.Join(h.driver, "bin", "alloc_storm"),
-		"10000000",
-		"64",
-	)
+	p, err := h.start([]string{"--memory", strconv.Itoa(memoryCap)}, "kills", strconv.Itoa(count),
+		"4", "60", filepath.Join(h.driver, "bin", "alloc_storm"), "10000000", "64")
 	if err != nil {
 		return err
 	}
 	defer p.kill()
-	if err := within(
-		10*time.Minute,
-		"all are killed",
-		func() bool { return strings.Contains(p.out.String(), "}") },
-	); err != nil {
+	if err := within(10*time.Minute, "all are killed",
+		func() bool { return strings.Contains(p.out.String(), "}") }); err != nil {
 		return fmt.Errorf("%w: %s", err, p.err.String())
 	}
 	var got struct{ Kills int }

@@ -63,11 +63,8 @@ type tenant struct {
 
 // flood starts the tenants, lets them run and returns the device's record of the time in which all
 // were busy.
-func (h *host) flood(
-	all []tenant,
-	most time.Duration,
-	seconds float64,
-) (record []segment, from, to int64, err error) {
+func (h *host) flood(all []tenant, most time.Duration, seconds float64) (record []segment, from,
+	to int64, err error) {
 	for i := range all {
 		t := &all[i]
 		flags := []string{
@@ -81,14 +78,8 @@ func (h *host) flood(
 		if t.share.Limit > 0 {
 			flags = append(flags, "--limit", fmt.Sprint(t.share.Limit))
 		}
-		if t.p, err = h.start(
-			flags,
-			"launch_storm",
-			fmt.Sprint(seconds+600),
-			"10",
-			strconv.Itoa(int(most.Microseconds())),
-			t.kind,
-		); err != nil {
+		if t.p, err = h.start(flags, "launch_storm", fmt.Sprint(seconds+600), "10",
+			strconv.Itoa(int(most.Microseconds())), t.kind); err != nil {
 			return nil, 0, 0, err
 		}
 		defer t.p.kill()
@@ -147,13 +138,8 @@ func shares(r *results, h *host, round int) error {
 			}
 		}
 		for i := range all {
-			fmt.Fprintf(
-				os.Stderr,
-				"        %-5s  wanted %.3f, had %.3f\n",
-				all[i].kind,
-				want[i],
-				got(record, all[i].pid, from, to),
-			)
+			fmt.Fprintf(os.Stderr, "        %-5s  wanted %.3f, had %.3f\n", all[i].kind, want[i],
+				got(record, all[i].pid, from, to))
 		}
 		overall := 0.0
 		for i := range all {
@@ -164,12 +150,8 @@ func shares(r *results, h *host, round int) error {
 			name = "3 to 7 programs, kernels of 10 us to 50 ms"
 		}
 		r.note(name+": error over all, points", 100*overall)
-		r.Claims.Check(
-			name+": worst error over 1 s beyond one longest kernel, points",
-			100*max(0, worst-longest.Seconds()),
-			2,
-			true,
-		)
+		r.Claims.Check(name+": worst error over 1 s beyond one longest kernel, points",
+			100*max(0, worst-longest.Seconds()), 2, true)
 		r.Claims.Check(name+": device time in all", total, 0.97, false)
 	}
 	return nil
@@ -192,12 +174,8 @@ func limit(r *results, h *host, _ int) error {
 			worst = max(worst, got(record, all[0].pid, at, at+1e9))
 		}
 		name := fmt.Sprintf("limit 0.3 among %d programs", len(all))
-		r.Claims.Check(
-			name+": most over any 1 s beyond one longest kernel",
-			worst-most.Seconds(),
-			0.305,
-			true,
-		)
+		r.Claims.Check(name+": most over any 1 s beyond one longest kernel", worst-most.Seconds(),
+			0.305, true)
 		r.Claims.Check(name+": device time", got(record, all[0].pid, from, to), 0.285, false)
 	}
 	return nil

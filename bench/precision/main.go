@@ -83,16 +83,9 @@ func main() {
 	for _, name := range zoo.Names() {
 		l, err := measure(name, *pairs)
 		exit(err)
-		fmt.Fprintf(
-			os.Stderr,
-			"%-12s fp32 %7.1f ms  bf16 %7.1f ms  ratio %.3f  cosine %.6f  %s\n",
-			l.Model,
-			l.FP32,
-			l.BF16,
-			l.Ratio,
-			l.Cosine,
-			map[bool]string{true: "held", false: "MISSED"}[l.Held],
-		)
+		fmt.Fprintf(os.Stderr, "%-12s fp32 %7.1f ms  bf16 %7.1f ms  ratio %.3f  cosine %.6f  %s\n",
+			l.Model, l.FP32, l.BF16, l.Ratio, l.Cosine,
+			map[bool]string{true: "held", false: "MISSED"}[l.Held])
 		r.Models, held = append(r.Models, l), held && l.Held
 	}
 	if *asJSON {
@@ -130,11 +123,8 @@ func load(g *graph.Graph, p pass.Precision) (*form, error) {
 	if err != nil {
 		return nil, err
 	}
-	compiled, err := plan.Compile(
-		context.Background(),
-		g,
-		plan.Options{Target: host, Shapes: shapes, Threads: 1, Passes: pass.Options{Precision: p}},
-	)
+	compiled, err := plan.Compile(context.Background(), g,
+		plan.Options{Target: host, Shapes: shapes, Threads: 1, Passes: pass.Options{Precision: p}})
 	if err != nil {
 		return nil, err
 	}
@@ -191,24 +181,14 @@ func measure(name string, pairs int) (l line, err error) {
 			return l, err
 		}
 		if k >= 2 { // the first runs touch memory
-			a, b, ratios = append(
-				a,
-				x.Seconds()*1e3,
-			), append(
-				b,
-				y.Seconds()*1e3,
-			), append(
-				ratios,
-				y.Seconds()/x.Seconds(),
-			)
+			a, b, ratios = append(a, x.Seconds()*1e3), append(b, y.Seconds()*1e3),
+				append(ratios, y.Seconds()/x.Seconds())
 		}
 	}
 	l = line{Model: name, FP32: median(a), BF16: median(b), Ratio: median(ratios), Cosine: 1}
 	for i, t := range full.instance.Outputs() {
-		l.Cosine = min(
-			l.Cosine,
-			cosine(tensor.As[float32](t), tensor.As[float32](half.instance.Outputs()[i])),
-		)
+		l.Cosine = min(l.Cosine,
+			cosine(tensor.As[float32](t), tensor.As[float32](half.instance.Outputs()[i])))
 	}
 	l.Held = l.Cosine >= leastCosine
 	if slices.Contains(bounded, name) {

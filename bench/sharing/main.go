@@ -50,17 +50,11 @@ type results struct {
 func main() {
 	asJSON := flag.Bool("json", false, "print one JSON object")
 	duration := flag.Duration("duration", 6*time.Second, "length of each phase")
-	child := flag.Bool(
-		"child",
-		false,
-		"run one job told by standard input (used by the comparison with processes)",
-	)
+	child := flag.Bool("child", false,
+		"run one job told by standard input (used by the comparison with processes)")
 	only := flag.String("only", "", "run one group: fair, limit, priority or fault")
-	rounds := flag.Int(
-		"rounds",
-		3,
-		"how often each claim is measured, alone and together in turn; medians are quoted",
-	)
+	rounds := flag.Int("rounds", 3,
+		"how often each claim is measured, alone and together in turn; medians are quoted")
 	flag.Parse()
 	cpu.ReserveProcs(2)
 	if *child {
@@ -147,12 +141,8 @@ func fair(r *results, d time.Duration) error {
 			return err
 		}
 		for _, j := range res.Jobs {
-			r.Claims.Check(
-				fmt.Sprintf("%s: share_error_p95 of %s, points", name, j.Name),
-				j.ShareErrorP95,
-				3,
-				true,
-			)
+			r.Claims.Check(fmt.Sprintf("%s: share_error_p95 of %s, points", name, j.Name),
+				j.ShareErrorP95, 3, true)
 		}
 		s.Duration = time.Second
 		for range throughputRounds {
@@ -167,12 +157,8 @@ func fair(r *results, d time.Duration) error {
 
 // limit: a job that may have 0.3 of a device, alone with it and beside a saturating neighbour.
 func limit(r *results, d time.Duration) error {
-	a, err := job(
-		"limited",
-		"mobilenetv2",
-		share.Share{Compute: 0.3, Limit: 0.3},
-		scenario.Arrival{Closed: 1},
-	)
+	a, err := job("limited", "mobilenetv2", share.Share{Compute: 0.3, Limit: 0.3},
+		scenario.Arrival{Closed: 1})
 	if err != nil {
 		return err
 	}
@@ -181,25 +167,15 @@ func limit(r *results, d time.Duration) error {
 		return err
 	}
 	for _, jobs := range [][]scenario.Job{{a}, {a, b}} {
-		res, err := r.run(
-			&scenario.Scenario{Policy: "fair", Duration: d, Seed: 1, Jobs: jobs},
-			scenario.Options{},
-		)
+		res, err := r.run(&scenario.Scenario{Policy: "fair", Duration: d, Seed: 1, Jobs: jobs},
+			scenario.Options{})
 		if err != nil {
 			return err
 		}
-		r.Claims.Check(
-			fmt.Sprintf("limit 0.3 among %d jobs: most of any 1 s", len(jobs)),
-			res.Jobs[0].DeviceShareMax,
-			0.31,
-			true,
-		)
-		r.Claims.Check(
-			fmt.Sprintf("limit 0.3 among %d jobs: device share", len(jobs)),
-			res.Jobs[0].DeviceShare,
-			0.29,
-			false,
-		)
+		r.Claims.Check(fmt.Sprintf("limit 0.3 among %d jobs: most of any 1 s", len(jobs)),
+			res.Jobs[0].DeviceShareMax, 0.31, true)
+		r.Claims.Check(fmt.Sprintf("limit 0.3 among %d jobs: device share", len(jobs)),
+			res.Jobs[0].DeviceShare, 0.29, false)
 	}
 	return nil
 }
@@ -207,21 +183,13 @@ func limit(r *results, d time.Duration) error {
 // priority: a latency job at 30 % load beside an opportunistic job that saturates, and the same
 // pair as processes.
 func priority(r *results, d time.Duration) error {
-	a, err := job(
-		"latency",
-		"mobilenetv2",
-		share.Share{Class: share.Latency, Compute: 0.4},
-		scenario.Arrival{Load: 0.3},
-	)
+	a, err := job("latency", "mobilenetv2", share.Share{Class: share.Latency, Compute: 0.4},
+		scenario.Arrival{Load: 0.3})
 	if err != nil {
 		return err
 	}
-	b, err := job(
-		"batch",
-		"resnet50",
-		share.Share{Class: share.Opportunistic},
-		scenario.Arrival{Closed: 1},
-	)
+	b, err := job("batch", "resnet50", share.Share{Class: share.Opportunistic},
+		scenario.Arrival{Closed: 1})
 	if err != nil {
 		return err
 	}
@@ -240,19 +208,11 @@ func priority(r *results, d time.Duration) error {
 		return err
 	}
 	lat, batch := res.Jobs[0], res.Jobs[1]
-	r.Claims.Check(
-		"priority: p99 of the latency job against alone",
-		lat.Latency.P99/lat.SoloLatency.P99,
-		1.2,
-		true,
-	)
+	r.Claims.Check("priority: p99 of the latency job against alone",
+		lat.Latency.P99/lat.SoloLatency.P99, 1.2, true)
 	left := 1 - lat.DeviceShare
-	r.Claims.Check(
-		"priority: opportunistic job's part of the time left over",
-		batch.DeviceShare/left,
-		0.8,
-		false,
-	)
+	r.Claims.Check("priority: opportunistic job's part of the time left over",
+		batch.DeviceShare/left, 0.8, false)
 	for _, p := range res.Phases {
 		if p.Mode == scenario.Processes {
 			fmt.Fprintf(
@@ -264,34 +224,22 @@ func priority(r *results, d time.Duration) error {
 			)
 		}
 	}
-	fmt.Fprintf(
-		os.Stderr,
+	fmt.Fprintf(os.Stderr,
 		"        under weir: p99 %.2f ms, alone %.2f ms; batch %.2f of its solo throughput\n",
-		lat.Latency.P99,
-		lat.SoloLatency.P99,
-		batch.IterationsPerS/batch.SoloPerS,
-	)
+		lat.Latency.P99, lat.SoloLatency.P99, batch.IterationsPerS/batch.SoloPerS)
 	return nil
 }
 
 // fault: a job that asks for more than its cap, and one whose request carries bad data, beside a
 // latency job.
 func fault(r *results, d time.Duration) error {
-	a, err := job(
-		"latency",
-		"mobilenetv2",
-		share.Share{Class: share.Latency, Compute: 0.4},
-		scenario.Arrival{Load: 0.3},
-	)
+	a, err := job("latency", "mobilenetv2", share.Share{Class: share.Latency, Compute: 0.4},
+		scenario.Arrival{Load: 0.3})
 	if err != nil {
 		return err
 	}
-	greedy, err := job(
-		"greedy",
-		"resnet50",
-		share.Share{Memory: 1 << 20},
-		scenario.Arrival{Closed: 1},
-	)
+	greedy, err := job("greedy", "resnet50", share.Share{Memory: 1 << 20},
+		scenario.Arrival{Closed: 1})
 	if err != nil {
 		return err
 	}
@@ -316,18 +264,11 @@ func fault(r *results, d time.Duration) error {
 	}
 	r.Phases = append(r.Phases, alone.Phase, res.Phase)
 	if res.Jobs[1].Status != scenario.StatusRefused || res.Jobs[2].Status != scenario.StatusFailed {
-		return fmt.Errorf(
-			"the greedy job is %s and the broken one %s",
-			res.Jobs[1].Status,
-			res.Jobs[2].Status,
-		)
+		return fmt.Errorf("the greedy job is %s and the broken one %s", res.Jobs[1].Status,
+			res.Jobs[2].Status)
 	}
-	r.Claims.Check(
-		"fault: p99 of the neighbour of a refused and a failing job against alone",
-		res.Jobs[0].Latency.P99/alone.Jobs[0].Latency.P99,
-		1.2,
-		true,
-	)
+	r.Claims.Check("fault: p99 of the neighbour of a refused and a failing job against alone",
+		res.Jobs[0].Latency.P99/alone.Jobs[0].Latency.P99, 1.2, true)
 	return nil
 }
 

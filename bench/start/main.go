@@ -82,22 +82,16 @@ type results struct {
 func main() {
 	asJSON := flag.Bool("json", false, "print one JSON object")
 	rounds := flag.Int("rounds", 15, "starts of each kind and model")
-	binary := flag.String(
-		"weir",
-		"",
-		"the program to measure (default: builds ./cmd/weir without cgo)",
-	)
+	binary := flag.String("weir", "",
+		"the program to measure (default: builds ./cmd/weir without cgo)")
 	models := flag.String(
 		"models",
 		"",
 		"folder with mobilenetv2.onnx and resnet50.onnx (default: weir/zooref in the user's cache "+
 			"folder, or new ones)",
 	)
-	python := flag.String(
-		"python",
-		"",
-		"a Python that has onnxruntime (default: that of conformance/peer; none: weir alone)",
-	)
+	python := flag.String("python", "",
+		"a Python that has onnxruntime (default: that of conformance/peer; none: weir alone)")
 	flag.Parse()
 	r, err := measure(*rounds, *binary, *models, *python)
 	if err != nil {
@@ -120,23 +114,14 @@ func main() {
 			l.Aim,
 		)
 		if r.Peer != "" {
-			fmt.Fprintf(
-				os.Stderr,
-				"   onnxruntime %6.1f ms, optimised by itself %6.1f ms",
-				l.PeerFirst,
-				l.PeerSecond,
-			)
+			fmt.Fprintf(os.Stderr, "   onnxruntime %6.1f ms, optimised by itself %6.1f ms",
+				l.PeerFirst, l.PeerSecond)
 		}
 		fmt.Fprintln(os.Stderr)
 		held = held && l.Held
 	}
-	fmt.Fprintf(
-		os.Stderr,
-		"weir --help %.1f ms; load average %.1f before, %.1f after\n",
-		r.Program,
-		r.LoadBefore,
-		r.LoadAfter,
-	)
+	fmt.Fprintf(os.Stderr, "weir --help %.1f ms; load average %.1f before, %.1f after\n", r.Program,
+		r.LoadBefore, r.LoadAfter)
 	if *asJSON {
 		e := json.NewEncoder(os.Stdout)
 		e.SetIndent("", " ")
@@ -213,17 +198,9 @@ func measure(rounds int, binary, models, python string) (*results, error) {
 	r.Program, r.LoadAfter = median(r.times), loadAverage()
 	for _, s := range b.models {
 		l := s.line
-		l.First, l.Second, l.SecondMin, l.Load, l.Run = median(
-			s.first,
-		), median(
-			s.second,
-		), slices.Min(
-			s.second,
-		), median(
-			s.load,
-		), median(
-			s.run,
-		)
+		l.First, l.Second, l.SecondMin, l.Load, l.Run = median(s.first), median(s.second),
+			slices.Min(s.second), median(
+				s.load), median(s.run)
 		l.PeerFirst, l.PeerSecond = median(s.peerFirst), median(s.peerSecond)
 		l.Held = l.Second <= l.Bound
 		r.Models = append(r.Models, l)
@@ -328,26 +305,15 @@ func (b *bench) round(s *subject) error {
 			return fmt.Errorf("%w in %q", err, out)
 		}
 		if told.Cached != second {
-			return fmt.Errorf(
-				"second start: %v, and the plan from the cache: %v",
-				second,
-				told.Cached,
-			)
+			return fmt.Errorf("second start: %v, and the plan from the cache: %v", second,
+				told.Cached)
 		}
 		if !second {
 			s.first = append(s.first, took)
 			continue
 		}
-		s.second, s.load, s.run = append(
-			s.second,
-			took,
-		), append(
-			s.load,
-			told.Load,
-		), append(
-			s.run,
-			told.Run,
-		)
+		s.second, s.load, s.run = append(s.second, took), append(s.load, told.Load),
+			append(s.run, told.Run)
 	}
 	if b.python == "" {
 		return nil
@@ -423,13 +389,8 @@ func (b *bench) runPeer(args ...string) ([]byte, error) {
 	c.Stderr = &talk
 	out, err := c.Output()
 	if err != nil {
-		return nil, fmt.Errorf(
-			"%s peer.py %s: %w: %s",
-			b.python,
-			strings.Join(args, " "),
-			err,
-			talk.String(),
-		)
+		return nil, fmt.Errorf("%s peer.py %s: %w: %s", b.python, strings.Join(args, " "), err,
+			talk.String())
 	}
 	return out, nil
 }

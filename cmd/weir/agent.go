@@ -40,8 +40,7 @@ it ends, programs keep running, and rejoin the next one.`,
 				Policy:   policy,
 				IdleExit: idle,
 				Log: slog.New(
-					slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: level}),
-				),
+					slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: level})),
 			})
 			if err != nil {
 				return failed(err)

@@ -52,11 +52,8 @@ func newBench() *cobra.Command {
 		ValidArgsFunction: files("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if runs < 1 || warmup < 0 {
-				return fmt.Errorf(
-					"--runs %d --warmup %d: want at least 1 run and 0 warm-ups",
-					runs,
-					warmup,
-				)
+				return fmt.Errorf("--runs %d --warmup %d: want at least 1 run and 0 warm-ups", runs,
+					warmup)
 			}
 			if err := profile.check(); err != nil {
 				return err
@@ -90,14 +87,8 @@ func newBench() *cobra.Command {
 	return c
 }
 
-func benchModel(
-	c *cobra.Command,
-	path string,
-	dev *deviceFlags,
-	model *modelFlags,
-	runs, warmup int,
-	profile bool,
-) (*benchResult, error) {
+func benchModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFlags,
+	runs, warmup int, profile bool) (*benchResult, error) {
 	start := time.Now()
 	on, err := dev.open()
 	if err != nil {
@@ -119,14 +110,12 @@ func benchModel(
 		Cached:      m.cached.Cached(),
 		PlanBytes:   m.plan.PeakBytes(1),
 		WeightBytes: m.plan.ConstBytes,
-		Steps: len(
-			m.plan.Steps,
-		),
-		Threads:   on.Pool.Threads(),
-		Precision: string(scenario.PrecisionOf(m.plan)),
-		Device:    on.Device.Info().ID,
-		Runs:      runs,
-		Flops:     m.plan.Flops,
+		Steps:       len(m.plan.Steps),
+		Threads:     on.Pool.Threads(),
+		Precision:   string(scenario.PrecisionOf(m.plan)),
+		Device:      on.Device.Info().ID,
+		Runs:        runs,
+		Flops:       m.plan.Flops,
 	}
 	if err := i.Run(c.Context(), device.Open); err != nil {
 		return nil, failedRun(path, err)
@@ -148,13 +137,8 @@ func benchModel(
 	return res, nil
 }
 
-func timeRuns(
-	c *cobra.Command,
-	i *engine.Instance,
-	m *compiled,
-	res *benchResult,
-	runs, warmup int,
-) ([]time.Duration, error) {
+func timeRuns(c *cobra.Command, i *engine.Instance, m *compiled, res *benchResult,
+	runs, warmup int) ([]time.Duration, error) {
 	times := make([]time.Duration, 0, runs)
 	var before, after runtime.MemStats
 	for k := range warmup + runs {
@@ -190,38 +174,15 @@ func summarise(res *benchResult, times []time.Duration) {
 
 func printBench(c *cobra.Command, r *benchResult) {
 	w := c.OutOrStdout()
-	fmt.Fprintf(
-		w,
+	fmt.Fprintf(w,
 		"median %.3f ms, min %.3f, p90 %.3f, p99 %.3f over %d runs on %d threads of %s\n",
-		r.MedianMS,
-		r.MinMS,
-		r.P90MS,
-		r.P99MS,
-		r.Runs,
-		r.Threads,
-		r.Device,
-	)
-	fmt.Fprintf(
-		w,
-		"load %.1f ms, first output %.1f ms after process start\n",
-		r.LoadMS,
-		r.FirstOutputMS,
-	)
-	fmt.Fprintf(
-		w,
+		r.MedianMS, r.MinMS, r.P90MS, r.P99MS, r.Runs, r.Threads, r.Device)
+	fmt.Fprintf(w, "load %.1f ms, first output %.1f ms after process start\n", r.LoadMS,
+		r.FirstOutputMS)
+	fmt.Fprintf(w,
 		"%d steps, plan %.1f MiB beside %.1f MiB of mapped weights, peak resident %.1f MiB\n",
-		r.Steps,
-		float64(
-			r.PlanBytes,
-		)/(1<<20),
-		float64(r.WeightBytes)/(1<<20),
-		float64(r.PeakRSSBytes)/(1<<20),
-	)
-	fmt.Fprintf(
-		w,
-		"%.1f GFLOP/s; %d garbage collections, %d heap objects during the runs\n",
-		r.GFlopsPerS,
-		r.GCCycles,
-		r.HeapObjects,
-	)
+		r.Steps, float64(r.PlanBytes)/(1<<20), float64(r.WeightBytes)/(1<<20),
+		float64(r.PeakRSSBytes)/(1<<20))
+	fmt.Fprintf(w, "%.1f GFLOP/s; %d garbage collections, %d heap objects during the runs\n",
+		r.GFlopsPerS, r.GCCycles, r.HeapObjects)
 }

@@ -29,10 +29,8 @@ func firstOf(words []string) cobra.CompletionFunc {
 
 // completeFlag completes a flag's value with words. The flag must exist, which is up to the caller.
 func completeFlag(c *cobra.Command, flag string, words ...string) {
-	if err := c.RegisterFlagCompletionFunc(
-		flag,
-		cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp),
-	); err != nil {
+	if err := c.RegisterFlagCompletionFunc(flag,
+		cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err)
 	}
 }

@@ -83,13 +83,8 @@ func (l *deviceList) print(w io.Writer) error {
 		return nil
 	}
 	if d := l.Devices[len(l.Devices)-1].Driver; d != nil && d.Version != "" {
-		fmt.Fprintf(
-			w,
-			"driver %s, CUDA %s, memory limit of its own: %s\n",
-			d.Version,
-			d.CUDA,
-			yesNo(d.MemoryLimit),
-		)
+		fmt.Fprintf(w, "driver %s, CUDA %s, memory limit of its own: %s\n", d.Version, d.CUDA,
+			yesNo(d.MemoryLimit))
 	}
 	fmt.Fprintln(w)
 	return l.Topology.Print(w)
@@ -98,28 +93,13 @@ func (l *deviceList) print(w io.Writer) error {
 func gib(bytes int64) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30)) }
 
 func printCPU(w io.Writer, d *device.Info) {
-	fmt.Fprintf(
-		w,
-		"%s  %s  %d units  %s  %d NUMA nodes  %v\n",
-		d.ID,
-		d.Name,
-		d.Units,
-		gib(d.MemoryBytes),
-		len(d.NUMA),
-		d.Features,
-	)
+	fmt.Fprintf(w, "%s  %s  %d units  %s  %d NUMA nodes  %v\n", d.ID, d.Name, d.Units,
+		gib(d.MemoryBytes), len(d.NUMA), d.Features)
 }
 
 func printGPU(w io.Writer, d *device.Info) {
-	fmt.Fprintf(
-		w,
-		"%s  %s  %d units  %s, %s free",
-		d.ID,
-		d.Name,
-		d.Units,
-		gib(d.MemoryBytes),
-		gib(d.FreeBytes),
-	)
+	fmt.Fprintf(w, "%s  %s  %d units  %s, %s free", d.ID, d.Name, d.Units, gib(d.MemoryBytes),
+		gib(d.FreeBytes))
 	for _, part := range []struct{ label, value string }{
 		{"compute capability", d.ComputeCapability}, {"PCI", d.PCI}, {"", d.UUID},
 	} {
@@ -135,17 +115,10 @@ func printGPU(w io.Writer, d *device.Info) {
 		fmt.Fprintf(w, "        MIG on, %d instances\n", len(d.MIG))
 	}
 	for _, m := range d.MIG {
-		fmt.Fprintf(
-			w,
+		fmt.Fprintf(w,
 			"        %s  %d units  %s, %s free  GPU instance %d, compute instance %d  %s\n",
-			m.Profile,
-			m.Units,
-			gib(m.MemoryBytes),
-			gib(m.FreeBytes),
-			m.GPUInstance,
-			m.ComputeInstance,
-			m.UUID,
-		)
+			m.Profile, m.Units, gib(m.MemoryBytes), gib(m.FreeBytes), m.GPUInstance,
+			m.ComputeInstance, m.UUID)
 	}
 }
 

@@ -67,13 +67,8 @@ func newExec() *cobra.Command {
 	c.Flags().
 		BoolVarP(&f.verbose, "verbose", "v", false,
 			"name driver calls that this weir does not know, and so does not count")
-	completeFlag(
-		c,
-		"class",
-		share.Latency.String(),
-		share.Standard.String(),
-		share.Opportunistic.String(),
-	)
+	completeFlag(c, "class", share.Latency.String(), share.Standard.String(),
+		share.Opportunistic.String())
 	return c
 }
 
@@ -115,10 +110,8 @@ func (f *execFlags) prepare(ctx context.Context, args []string) (*program, error
 		}
 	}
 	if chosen == nil {
-		return nil, fmt.Errorf(
-			"--device %s: there is none: weir device list shows those there are",
-			f.device,
-		)
+		return nil, fmt.Errorf("--device %s: there is none: weir device list shows those there are",
+			f.device)
 	}
 	p.request.Device = chosen.Ordinal
 	if p.shim, err = shimLibrary(ctx, f.shim); err != nil {
@@ -259,12 +252,9 @@ func (p *program) say() {
 		fmt.Fprintln(os.Stderr, "weir: FAKE GPU: simulated, nothing is computed")
 	}
 	if p.request.Memory == 0 {
-		fmt.Fprintf(
-			os.Stderr,
+		fmt.Fprintf(os.Stderr,
 			"weir: job %s: memory cap %v, all that was not promised: --memory says how much\n",
-			p.grant.Name,
-			p.grant.Memory,
-		)
+			p.grant.Name, p.grant.Memory)
 	}
 }
 

@@ -90,11 +90,10 @@ func (s *stage) snapshot() *agent.Snapshot {
 	}
 	defer c.Close()
 	var last *agent.Snapshot
-	if err := c.Watch(
-		s.t.Context(),
-		0,
-		func(x agent.Snapshot) error { last = &x; return nil },
-	); err != nil {
+	if err := c.Watch(s.t.Context(), 0, func(x agent.Snapshot) error {
+		last = &x
+		return nil
+	}); err != nil {
 		return nil
 	}
 	return last
@@ -186,23 +185,13 @@ func TestExecWithoutGPU(t *testing.T) {
 // it.
 func TestExecExample(t *testing.T) {
 	s := newStage(t)
-	cmd, out := s.command(
-		"exec",
-		"--fake-gpu",
-		"--memory",
-		"2GiB",
-		"--compute",
-		"0.3",
-		"--class",
-		"latency",
-	)
+	cmd, out := s.command("exec", "--fake-gpu", "--memory", "2GiB", "--compute", "0.3", "--class",
+		"latency")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s.eventually(
-		"the example launches",
-		func() bool { j := s.jobs(); return len(j) == 1 && j[0].Launches > 100 },
-	)
+	s.eventually("the example launches",
+		func() bool { j := s.jobs(); return len(j) == 1 && j[0].Launches > 100 })
 	top, text := s.command("top", "--json")
 	if err := top.Run(); err != nil {
 		t.Fatalf("%v %s", err, text)
@@ -265,10 +254,8 @@ func TestExecSurvivesTheAgent(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s.eventually(
-		"the example launches",
-		func() bool { j := s.jobs(); return len(j) == 1 && j[0].Launches > 100 },
-	)
+	s.eventually("the example launches",
+		func() bool { j := s.jobs(); return len(j) == 1 && j[0].Launches > 100 })
 	first := s.agents()
 	s.killAgent(syscall.SIGKILL)
 	s.eventually("the program is with another agent", func() bool {

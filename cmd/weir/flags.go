@@ -177,13 +177,8 @@ type compiled struct {
 	session *engine.Session // once it is loaded
 }
 
-func compileModel(
-	c *cobra.Command,
-	path string,
-	f *modelFlags,
-	dev *deviceFlags,
-	on *machine.Machine,
-) (*compiled, error) {
+func compileModel(c *cobra.Command, path string, f *modelFlags, dev *deviceFlags,
+	on *machine.Machine) (*compiled, error) {
 	passes, err := dev.passes(on)
 	if err != nil {
 		return nil, err
@@ -203,12 +198,8 @@ func compileModel(
 	return out, nil
 }
 
-func (m *compiled) compile(
-	c *cobra.Command,
-	f *modelFlags,
-	on *machine.Machine,
-	passes pass.Options,
-) error {
+func (m *compiled) compile(c *cobra.Command, f *modelFlags, on *machine.Machine,
+	passes pass.Options) error {
 	g := m.model.Graph
 	r, err := f.resolve(g)
 	if err != nil {
@@ -257,10 +248,8 @@ func (f *modelFlags) hint(g *graph.Graph, r *request, err error) error {
 		return err
 	}
 	for _, v := range g.Inputs {
-		asked := slices.ContainsFunc(
-			f.shapes,
-			func(s string) bool { return strings.HasPrefix(s, v.Name+"=") },
-		)
+		asked := slices.ContainsFunc(f.shapes,
+			func(s string) bool { return strings.HasPrefix(s, v.Name+"=") })
 		if r.given[v.Name] == nil && !asked && !v.Type.Static() {
 			return fmt.Errorf(
 				"%w; symbolic dimensions are 1 unless --shape says otherwise: try --shape %s=... "+
@@ -282,12 +271,8 @@ func (f *modelFlags) fits(p *plan.Plan, d device.Info) error {
 	}
 	if has > 0 && (need > has || need < 0) {
 		const gib = 1 << 30
-		return fmt.Errorf(
-			"needs %.1f GiB, device %s has %.1f GiB: lower --shape",
-			float64(need)/gib,
-			d.ID,
-			float64(has)/gib,
-		)
+		return fmt.Errorf("needs %.1f GiB, device %s has %.1f GiB: lower --shape",
+			float64(need)/gib, d.ID, float64(has)/gib)
 	}
 	return nil
 }

@@ -35,10 +35,8 @@ func gpus(fake bool) ([]agent.Device, error) {
 	case err == nil:
 		err = nvml.ErrNoDriver
 	}
-	return nil, fmt.Errorf(
-		"%s: weir exec --fake-gpu shows the same on a simulated GPU",
-		gpuNote(err),
-	)
+	return nil, fmt.Errorf("%s: weir exec --fake-gpu shows the same on a simulated GPU",
+		gpuNote(err))
 }
 
 // agentDevice describes a GPU to the agent.

@@ -56,8 +56,7 @@ func newInspect() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			if asJSON && (dump != "" || until != "") {
 				return errors.New(
-					"--json prints figures, --dump and --pass print the graph: choose one",
-				)
+					"--json prints figures, --dump and --pass print the graph: choose one")
 			}
 			m, err := onnx.Open(args[0], onnx.Options{})
 			if err != nil {
@@ -97,12 +96,8 @@ func newInspect() *cobra.Command {
 	return c
 }
 
-func inspect(
-	c *cobra.Command,
-	g *graph.Graph,
-	dev *deviceFlags,
-	model *modelFlags,
-) (*inspectResult, error) {
+func inspect(c *cobra.Command, g *graph.Graph, dev *deviceFlags, model *modelFlags) (*inspectResult,
+	error) {
 	res := &inspectResult{
 		Name:      g.Name,
 		Inputs:    lines(g.Inputs),
@@ -179,27 +174,15 @@ func printInspect(w io.Writer, r *inspectResult) {
 	for _, text := range r.Warnings {
 		fmt.Fprintln(w, "warning:", text)
 	}
-	fmt.Fprintf(
-		w,
-		"nodes %d, parameters %.2f M, weights %.1f MiB\n",
-		r.Nodes,
-		float64(r.Parameters)/1e6,
-		float64(r.WeightBytes)/(1<<20),
-	)
+	fmt.Fprintf(w, "nodes %d, parameters %.2f M, weights %.1f MiB\n", r.Nodes,
+		float64(r.Parameters)/1e6, float64(r.WeightBytes)/(1<<20))
 	if r.PlanError != "" {
 		fmt.Fprintf(w, "no plan: %s\n", r.PlanError)
 	} else {
-		fmt.Fprintf(
-			w,
+		fmt.Fprintf(w,
 			"plan: %d steps, %.2f GFLOP, peak memory %.1f MiB (arena %.1f, packed weights %.1f)\n",
-			r.Steps,
-			float64(
-				r.Flops,
-			)/1e9,
-			float64(r.PeakBytes)/(1<<20),
-			float64(r.ArenaBytes)/(1<<20),
-			float64(r.PackedBytes)/(1<<20),
-		)
+			r.Steps, float64(r.Flops)/1e9, float64(r.PeakBytes)/(1<<20),
+			float64(r.ArenaBytes)/(1<<20), float64(r.PackedBytes)/(1<<20))
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Operators)) {
 		fmt.Fprintf(w, "%6d  %s\n", r.Operators[name], name)
@@ -208,14 +191,8 @@ func printInspect(w io.Writer, r *inspectResult) {
 }
 
 // dumpGraph prints a graph, or what the passes make of it.
-func dumpGraph(
-	c *cobra.Command,
-	path string,
-	g *graph.Graph,
-	dev *deviceFlags,
-	model *modelFlags,
-	form, until string,
-) error {
+func dumpGraph(c *cobra.Command, path string, g *graph.Graph, dev *deviceFlags, model *modelFlags,
+	form, until string) error {
 	if !slices.Contains([]string{"", "text", "exact", "dot", "html"}, form) {
 		return fmt.Errorf("--dump %s: want text, exact, dot or html", form)
 	}
@@ -287,11 +264,8 @@ func stagesUntil(stages []graph.Stage, until string) ([]graph.Stage, error) {
 	for _, s := range stages {
 		names = append(names, s.Name)
 	}
-	return nil, fmt.Errorf(
-		"--pass %s: no such stage of this model; stages are %v, or all",
-		until,
-		names,
-	)
+	return nil, fmt.Errorf("--pass %s: no such stage of this model; stages are %v, or all", until,
+		names)
 }
 
 // countNodes counts the nodes of a graph and its bodies.

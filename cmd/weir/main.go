@@ -139,19 +139,8 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w: see %s --help", err, c.CommandPath())
 	})
-	root.AddCommand(
-		newDemo(),
-		newShare(),
-		newRun(),
-		newBench(),
-		newInspect(),
-		newOptimize(),
-		newVerify(),
-		newTune(),
-		newModel(),
-		newDevice(),
-		newDebug(),
-	)
+	root.AddCommand(newDemo(), newShare(), newRun(), newBench(), newInspect(), newOptimize(),
+		newVerify(), newTune(), newModel(), newDevice(), newDebug())
 	root.AddCommand(newExec(), newTop(), newAgent())
 	return root
 }
@@ -160,12 +149,8 @@ func newRoot() *cobra.Command {
 func exactly(n int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != n {
-			return fmt.Errorf(
-				"got %d arguments, want %s: see %s --help",
-				len(args),
-				c.UseLine(),
-				c.CommandPath(),
-			)
+			return fmt.Errorf("got %d arguments, want %s: see %s --help", len(args), c.UseLine(),
+				c.CommandPath())
 		}
 		return nil
 	}

@@ -205,22 +205,14 @@ func newWrongFiles(t *testing.T) *wrongFiles {
 	f.open = modelFile(t, openSizes, onnx.WriteOptions{})
 	f.wide = npyFile(t, tensor.From(make([]float32, 10), 2, 5))
 	f.ints = npyFile(t, tensor.From(make([]int64, 8), 2, 4))
-	f.badKey = write(
-		"key.yaml",
-		[]byte("duration: 1s\njobs:\n  - {name: a, model: digits.onnx, arival: 3}\n"),
-	)
-	f.noModel = write(
-		"nomodel.yaml",
-		[]byte("duration: 1s\njobs:\n  - {name: train-7, model: none.onnx}\n"),
-	)
-	f.badModel = write(
-		"badmodel.yaml",
-		[]byte("duration: 1s\njobs:\n  - {name: train-7, model: truncated.onnx}\n"),
-	)
-	f.fine = write(
-		"fine.yaml",
-		[]byte("duration: 100ms\njobs:\n  - {name: a, model: "+f.good+"}\n"),
-	)
+	f.badKey = write("key.yaml",
+		[]byte("duration: 1s\njobs:\n  - {name: a, model: digits.onnx, arival: 3}\n"))
+	f.noModel = write("nomodel.yaml",
+		[]byte("duration: 1s\njobs:\n  - {name: train-7, model: none.onnx}\n"))
+	f.badModel = write("badmodel.yaml",
+		[]byte("duration: 1s\njobs:\n  - {name: train-7, model: truncated.onnx}\n"))
+	f.fine = write("fine.yaml",
+		[]byte("duration: 100ms\njobs:\n  - {name: a, model: "+f.good+"}\n"))
 	return f
 }
 
@@ -383,23 +375,14 @@ func TestStopped(t *testing.T) {
 	cancel()
 	dir := t.TempDir()
 	s := filepath.Join(dir, "s.yaml")
-	if err := os.WriteFile(
-		s,
-		[]byte("duration: 1h\njobs: [{name: a, model: "+digitsFile(t)+"}]\n"),
-		0o666,
-	); err != nil {
+	if err := os.WriteFile(s, []byte("duration: 1h\njobs: [{name: a, model: "+digitsFile(t)+"}]\n"),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"share", s}, {"demo", "--output", dir},
 		{"run", digitsFile(t)}} {
 		var out, talk bytes.Buffer
-		if code := execute(
-			ctx,
-			args,
-			nil,
-			&out,
-			&talk,
-		); code != 1 ||
+		if code := execute(ctx, args, nil, &out, &talk); code != 1 ||
 			!strings.HasSuffix(talk.String(), "weir: stopped\n") {
 			t.Errorf("%v: exit code %d, %q", args, code, talk.String())
 		}
@@ -413,11 +396,8 @@ func TestInterrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := filepath.Join(t.TempDir(), "s.yaml")
-	if err := os.WriteFile(
-		s,
-		[]byte("duration: 1h\njobs: [{name: a, model: "+digitsFile(t)+"}]\n"),
-		0o666,
-	); err != nil {
+	if err := os.WriteFile(s, []byte("duration: 1h\njobs: [{name: a, model: "+digitsFile(t)+"}]\n"),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
 	c := exec.CommandContext(t.Context(), exe, "share", "--no-solo", "--json", s)
@@ -458,13 +438,7 @@ func TestLostOutput(t *testing.T) {
 		{"inspect", model, "--dump", "html"},
 		{"optimize", model, model}, {"device", "list", "--json"}, {"help"}} {
 		var talk bytes.Buffer
-		if code := execute(
-			t.Context(),
-			args,
-			nil,
-			full{},
-			&talk,
-		); code != 1 ||
+		if code := execute(t.Context(), args, nil, full{}, &talk); code != 1 ||
 			!strings.Contains(talk.String(), "no space left") {
 			t.Errorf("%v: exit code %d, %q", args, code, talk.String())
 		}
@@ -492,13 +466,8 @@ func TestTerminal(t *testing.T) {
 
 // TestTraceThatCannotBeWritten holds that a wrong path is told before the jobs run, not after.
 func TestTraceThatCannotBeWritten(t *testing.T) {
-	c := weir(
-		t,
-		"share",
-		scenarioFile(t, "64MiB", 0, 3),
-		"--trace",
-		filepath.Join(t.TempDir(), "none", "trace.json"),
-	)
+	c := weir(t, "share", scenarioFile(t, "64MiB", 0, 3), "--trace",
+		filepath.Join(t.TempDir(), "none", "trace.json"))
 	if c.code != 2 || strings.Contains(c.talk, "compiling") ||
 		!strings.Contains(c.talk, "trace.json") {
 		t.Errorf("exit code %d, %q", c.code, c.talk)

@@ -24,10 +24,8 @@ func newModel() *cobra.Command {
 	create := &cobra.Command{
 		Use:   "new ARCH OUT",
 		Short: "Write a standard architecture with seeded random weights",
-		Long: "Write a standard architecture with seeded random weights: " + strings.Join(
-			names,
-			", ",
-		) + ".",
+		Long: "Write a standard architecture with seeded random weights: " + strings.Join(names,
+			", ") + ".",
 		Args: exactly(2),
 
 		ValidArgsFunction: firstOf(names),
@@ -39,12 +37,8 @@ func newModel() *cobra.Command {
 			if asJSON {
 				return printJSON(c.OutOrStdout(), res)
 			}
-			fmt.Fprintf(
-				c.OutOrStdout(),
-				"%s: %.2f M parameters\n",
-				res.File,
-				float64(res.Parameters)/1e6,
-			)
+			fmt.Fprintf(c.OutOrStdout(), "%s: %.2f M parameters\n", res.File,
+				float64(res.Parameters)/1e6)
 			return nil
 		},
 	}
@@ -60,9 +54,7 @@ func writeModel(arch, path string, seed uint64) (*modelResult, error) {
 		return nil, err
 	}
 	return &modelResult{
-			File:       path,
-			Parameters: int64(zoo.Parameters(g)),
-		}, failed(
-			onnx.WriteFile(path, g, onnx.WriteOptions{}),
-		)
+		File:       path,
+		Parameters: int64(zoo.Parameters(g)),
+	}, failed(onnx.WriteFile(path, g, onnx.WriteOptions{}))
 }

@@ -42,12 +42,8 @@ func newOptimize() *cobra.Command {
 			for _, p := range res.Passes {
 				fmt.Fprintf(c.OutOrStdout(), "%5d changes  %8.2f ms  %s\n", p.Changes, p.MS, p.Name)
 			}
-			fmt.Fprintf(
-				c.OutOrStdout(),
-				"nodes: %d before, %d after\n",
-				res.NodesBefore,
-				res.NodesAfter,
-			)
+			fmt.Fprintf(c.OutOrStdout(), "nodes: %d before, %d after\n", res.NodesBefore,
+				res.NodesAfter)
 			return nil
 		},
 	}

@@ -23,13 +23,8 @@ func printAmp(w io.Writer, r *pass.AmpReport) {
 		}
 	}
 	k := &r.Casts
-	fmt.Fprintf(
-		w,
-		"precision %s: %d of %d products multiply in bf16\n",
-		r.Precision,
-		chosen,
-		products,
-	)
+	fmt.Fprintf(w, "precision %s: %d of %d products multiply in bf16\n", r.Precision, chosen,
+		products)
 	fmt.Fprintf(
 		w,
 		"casts: %d inserted; %d folded into constants, %d fused into kernels, %d eliminated, %d "+
@@ -40,24 +35,12 @@ func printAmp(w io.Writer, r *pass.AmpReport) {
 		k.Eliminated,
 		k.Left(),
 	)
-	fmt.Fprintf(
-		w,
-		"values used in bf16 only: %d, of %.1f MiB in fp32\n",
-		r.NarrowValues,
-		float64(r.NarrowBytes)/(1<<20),
-	)
+	fmt.Fprintf(w, "values used in bf16 only: %d, of %.1f MiB in fp32\n", r.NarrowValues,
+		float64(r.NarrowBytes)/(1<<20))
 	for i := range r.Nodes {
 		if c := &r.Nodes[i]; c.List == pass.AmpAllow {
-			fmt.Fprintf(
-				w,
-				"%s  %-5s  %s %q: %s%s\n",
-				ampArithmetic(c),
-				c.List,
-				c.Operator,
-				c.Node,
-				c.Why,
-				castWords(c.Casts),
-			)
+			fmt.Fprintf(w, "%s  %-5s  %s %q: %s%s\n", ampArithmetic(c), c.List, c.Operator, c.Node,
+				c.Why, castWords(c.Casts))
 		}
 	}
 	printAmpRest(w, r)

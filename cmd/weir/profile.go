@@ -36,13 +36,8 @@ func (f *profileFlags) add(c *cobra.Command) {
 	c.Flags().IntVar(&f.top, "top", 20, "steps that --profile prints; 0: all")
 	c.Flags().
 		StringVar(&f.html, "html", "", "write the --profile as a page with a picture to this file")
-	completeFlag(
-		c,
-		"sort",
-		string(roofline.ByTime),
-		string(roofline.ByLoss),
-		string(roofline.ByOrder),
-	)
+	completeFlag(c, "sort", string(roofline.ByTime), string(roofline.ByLoss),
+		string(roofline.ByOrder))
 }
 
 func (f *profileFlags) check() error {
@@ -58,13 +53,8 @@ func (f *profileFlags) check() error {
 }
 
 // profileSteps fills in the profile of a result.
-func profileSteps(
-	c *cobra.Command,
-	i *engine.Instance,
-	pool compute.Pool,
-	m *compiled,
-	res *benchResult,
-) error {
+func profileSteps(c *cobra.Command, i *engine.Instance, pool compute.Pool, m *compiled,
+	res *benchResult) error {
 	machine, err := roofline.Measure(c.Context(), pool)
 	if err != nil {
 		return err
@@ -89,19 +79,11 @@ func (f *profileFlags) write(t *roofline.Table, model string) (err error) {
 
 // print writes the profile as text of at most 100 columns.
 func (f *profileFlags) print(w io.Writer, t *roofline.Table) {
-	fmt.Fprintf(
-		w,
-		"\nlimits measured on %d threads in %.0f ms:\n",
-		t.Machine.Threads,
-		t.Machine.TookMS,
-	)
+	fmt.Fprintf(w, "\nlimits measured on %d threads in %.0f ms:\n", t.Machine.Threads,
+		t.Machine.TookMS)
 	printLimits(w, &t.Machine)
-	fmt.Fprintf(
-		w,
-		"medians of %d runs; of limit: the part of the time that %s\n\n",
-		t.Runs,
-		"arithmetic (c) or memory (m) alone would take",
-	)
+	fmt.Fprintf(w, "medians of %d runs; of limit: the part of the time that %s\n\n", t.Runs,
+		"arithmetic (c) or memory (m) alone would take")
 	fmt.Fprintln(w, profileHead, "step")
 	steps := t.Sorted(roofline.Order(f.sort))
 	shown := steps
@@ -119,10 +101,8 @@ func (f *profileFlags) print(w io.Writer, t *roofline.Table) {
 			kernel += " (measured)"
 		}
 		head := workLine(&s.Work, s.LimitedBy, longest) + " " + s.Op + " " + kernel + " "
-		fmt.Fprintln(
-			w,
-			cut(head+ending(s.Node, profileWidth-utf8.RuneCountInString(head)), profileWidth),
-		)
+		fmt.Fprintln(w,
+			cut(head+ending(s.Node, profileWidth-utf8.RuneCountInString(head)), profileWidth))
 	}
 	if rest := len(steps) - len(shown); rest > 0 {
 		fmt.Fprintf(w, "and %d more: --top 0 prints all\n", rest)
@@ -140,10 +120,8 @@ func printGroups(w io.Writer, what string, groups []roofline.Group) {
 		g := &groups[i]
 		fmt.Fprintln(
 			w,
-			cut(
-				fmt.Sprintf("%s %5d  %s", workLine(&g.Work, "", groups[0].MS), g.Steps, g.Name),
-				profileWidth,
-			),
+			cut(fmt.Sprintf("%s %5d  %s", workLine(&g.Work, "", groups[0].MS), g.Steps, g.Name),
+				profileWidth),
 		)
 	}
 }
@@ -156,17 +134,8 @@ func workLine(v *roofline.Work, by string, longest float64) string {
 	if by != "" {
 		by = by[:1]
 	}
-	return fmt.Sprintf(
-		"%9.3f %5.1f%% %8.1f %7.1f %7.1f %6.0f%%%1s %s",
-		v.MS,
-		100*v.Share,
-		v.GFlopsPerS,
-		v.GBPerS,
-		v.Intensity,
-		100*v.OfLimit,
-		by,
-		bar(v.MS, v.LeastMS, longest),
-	)
+	return fmt.Sprintf("%9.3f %5.1f%% %8.1f %7.1f %7.1f %6.0f%%%1s %s", v.MS, 100*v.Share,
+		v.GFlopsPerS, v.GBPerS, v.Intensity, 100*v.OfLimit, by, bar(v.MS, v.LeastMS, longest))
 }
 
 const barCells = 14
@@ -178,16 +147,8 @@ func bar(ms, least, longest float64) string {
 	cells := func(v float64) int { return min(int(v/longest*barCells+0.5), barCells) }
 	length := max(cells(ms), 1)
 	solid := min(cells(least), length)
-	return strings.Repeat(
-		"█",
-		solid,
-	) + strings.Repeat(
-		"░",
-		length-solid,
-	) + strings.Repeat(
-		" ",
-		barCells-length,
-	)
+	return strings.Repeat("█", solid) + strings.Repeat("░", length-solid) +
+		strings.Repeat(" ", barCells-length)
 }
 
 // cut keeps so many characters of the beginning of text.
@@ -217,10 +178,6 @@ func printLimits(w io.Writer, m *roofline.Machine) {
 	for _, r := range m.Read {
 		reads = append(reads, fmt.Sprintf("%.0f of %s", r.GBPerS, mib(r.Bytes)))
 	}
-	fmt.Fprintf(
-		w,
-		"  GFLOP/s: %s\n  GB/s read: %s and more\n",
-		strings.Join(peaks, ", "),
-		strings.Join(reads, ", "),
-	)
+	fmt.Fprintf(w, "  GFLOP/s: %s\n  GB/s read: %s and more\n", strings.Join(peaks, ", "),
+		strings.Join(reads, ", "))
 }

@@ -18,18 +18,8 @@ func TestBenchProfile(t *testing.T) {
 			t.Errorf("%q is missing in %s", part, c.out)
 		}
 	}
-	all := done(
-		t,
-		"bench",
-		digitsFile(t),
-		"--runs",
-		"1",
-		"--profile",
-		"--top",
-		"0",
-		"--sort",
-		"order",
-	)
+	all := done(t, "bench", digitsFile(t), "--runs", "1", "--profile", "--top", "0", "--sort",
+		"order")
 	if strings.Contains(all.out, "--top 0") ||
 		strings.Count(all.out, "\n") <= strings.Count(c.out, "\n") {
 		t.Errorf("all steps are %s", all.out)

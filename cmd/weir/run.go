@@ -78,14 +78,8 @@ func newRun() *cobra.Command {
 
 func printRun(c *cobra.Command, res *runResult, outs []*tensor.Tensor) {
 	for i, o := range res.Outputs {
-		fmt.Fprintf(
-			c.OutOrStdout(),
-			"%s\t%s\t%v\t%s\n",
-			o.Name,
-			o.DType,
-			o.Shape,
-			preview(outs[i], o.File),
-		)
+		fmt.Fprintf(c.OutOrStdout(), "%s\t%s\t%v\t%s\n", o.Name, o.DType, o.Shape,
+			preview(outs[i], o.File))
 	}
 	from := ""
 	if res.Cached {
@@ -127,12 +121,8 @@ func runModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFlags
 	}
 	defer m.model.Close()
 	if len(m.made) > 0 {
-		fmt.Fprintf(
-			c.ErrOrStderr(),
-			"made up: %s (floats 0 to 1 from seed %d, integers 1)\n",
-			strings.Join(m.made, ", "),
-			model.seed,
-		)
+		fmt.Fprintf(c.ErrOrStderr(), "made up: %s (floats 0 to 1 from seed %d, integers 1)\n",
+			strings.Join(m.made, ", "), model.seed)
 	}
 	i, unload, err := m.load(on, model)
 	if err != nil {
@@ -172,10 +162,8 @@ func failedRun(path string, err error) error {
 }
 
 // load makes an instance with its inputs filled; unload gives its memory back.
-func (m *compiled) load(
-	on *machine.Machine,
-	f *modelFlags,
-) (i *engine.Instance, unload func(), err error) {
+func (m *compiled) load(on *machine.Machine, f *modelFlags) (i *engine.Instance, unload func(),
+	err error) {
 	m.model.Evict(nil)
 	s, err := engine.Load(
 		m.plan,
@@ -211,12 +199,8 @@ func (m *compiled) load(
 // from that is nobody's trouble.
 func (m *compiled) keep() { _ = m.cached.Save(m.session.Weights()) }
 
-func writeOutputs(
-	res *runResult,
-	i *engine.Instance,
-	m *compiled,
-	dir string,
-) ([]*tensor.Tensor, error) {
+func writeOutputs(res *runResult, i *engine.Instance, m *compiled, dir string) ([]*tensor.Tensor,
+	error) {
 	if dir != "" {
 		if err := os.MkdirAll(dir, 0o777); err != nil {
 			return nil, failed(err)

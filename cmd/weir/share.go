@@ -207,11 +207,8 @@ func newShare() *cobra.Command {
 }
 
 // runScenario runs a scenario with the view that fits standard error.
-func runScenario(
-	c *cobra.Command,
-	s *scenario.Scenario,
-	o scenario.Options,
-) (*scenario.Result, error) {
+func runScenario(c *cobra.Command, s *scenario.Scenario, o scenario.Options) (*scenario.Result,
+	error) {
 	v := view.New(c.ErrOrStderr())
 	o.Live, o.Progress = v.Live, v.Stage
 	res, err := scenario.Run(c.Context(), s, o)

@@ -185,12 +185,8 @@ func explain(phases []scenario.Phase) []string {
 
 // acrossPhases is one sentence about one job, a figure a phase; phases in which the job did nothing
 // are left out.
-func acrossPhases(
-	phases []scenario.Phase,
-	job int,
-	verb string,
-	value func(*scenario.Phase, *scenario.JobResult) string,
-) string {
+func acrossPhases(phases []scenario.Phase, job int, verb string,
+	value func(*scenario.Phase, *scenario.JobResult) string) string {
 	name := phases[len(phases)-1].Jobs[job].Name
 	where := map[scenario.Mode]string{
 		scenario.Solo:      "alone",

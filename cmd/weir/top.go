@@ -66,13 +66,8 @@ const (
 	eraseBelow = "\x1b[J"
 )
 
-func watchTop(
-	ctx context.Context,
-	client *agent.Client,
-	out io.Writer,
-	asJSON, live bool,
-	interval time.Duration,
-) error {
+func watchTop(ctx context.Context, client *agent.Client, out io.Writer, asJSON, live bool,
+	interval time.Duration) error {
 	if !live {
 		return client.Watch(ctx, 0, func(s agent.Snapshot) error {
 			if asJSON {
@@ -121,16 +116,8 @@ func topText(s *agent.Snapshot) string {
 		for k := range d.Jobs {
 			used += d.Jobs[k].DeviceShare
 		}
-		fmt.Fprintf(
-			&b,
-			"%s  %s  %s of %s promised  device %s  policy %s\n",
-			d.Device,
-			label,
-			gib(d.PromisedBytes),
-			gib(d.MemoryBytes),
-			points(used),
-			s.Policy,
-		)
+		fmt.Fprintf(&b, "%s  %s  %s of %s promised  device %s  policy %s\n", d.Device, label,
+			gib(d.PromisedBytes), gib(d.MemoryBytes), points(used), s.Policy)
 		t := table{topColumns}
 		for k := range d.Jobs {
 			t = append(t, topRow(&d.Jobs[k]))

@@ -69,13 +69,8 @@ nothing.`,
 	return c
 }
 
-func tuneModel(
-	c *cobra.Command,
-	path string,
-	dev *deviceFlags,
-	model *modelFlags,
-	measure time.Duration,
-) (*tuneResult, error) {
+func tuneModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFlags,
+	measure time.Duration) (*tuneResult, error) {
 	plans := planCache(model.noCache)
 	if plans == nil && !model.noCache {
 		return nil, errors.New(
@@ -114,12 +109,8 @@ func tuneModel(
 }
 
 // tune measures the ways of a compiled model.
-func (m *compiled) tune(
-	c *cobra.Command,
-	on *machine.Machine,
-	f *modelFlags,
-	measure time.Duration,
-) (*tune.Result, error) {
+func (m *compiled) tune(c *cobra.Command, on *machine.Machine, f *modelFlags,
+	measure time.Duration) (*tune.Result, error) {
 	src, err := m.model.Source()
 	if err != nil {
 		return nil, err
@@ -154,25 +145,16 @@ func percent(w io.Writer, what string) (show func(done float64), end func()) {
 	const eraseLine, cells = "\r\x1b[K", 30 // ECMA-48: EL
 	show = func(done float64) {
 		full := int(done * cells)
-		fmt.Fprintf(
-			w,
-			"%s%s %s%s %3.0f %%",
-			eraseLine,
-			what,
-			strings.Repeat("█", full),
-			strings.Repeat("░", cells-full),
-			100*done,
-		)
+		fmt.Fprintf(w, "%s%s %s%s %3.0f %%", eraseLine, what, strings.Repeat("█", full),
+			strings.Repeat("░", cells-full), 100*done)
 	}
 	return show, func() { fmt.Fprint(w, eraseLine) }
 }
 
 func printTune(w io.Writer, r *tuneResult) {
 	if len(r.Problems) == 0 {
-		fmt.Fprintln(
-			w,
-			"no step that runs has more than one way of computing: there is nothing to measure",
-		)
+		fmt.Fprintln(w,
+			"no step that runs has more than one way of computing: there is nothing to measure")
 		return
 	}
 	t := table{
@@ -202,20 +184,12 @@ func printTune(w io.Writer, r *tuneResult) {
 		)
 	}
 	t.print(w)
-	fmt.Fprintf(
-		w,
+	fmt.Fprintf(w,
 		"\n%d of %d problems are computed faster in another way than the cost model chooses",
-		better,
-		len(r.Problems),
-	)
+		better, len(r.Problems))
 	if better > 0 {
-		fmt.Fprintf(
-			w,
-			": all steps take %.4g ms instead of %.4g, %.1f %% less",
-			r.AfterMS,
-			r.BeforeMS,
-			100*(1-r.AfterMS/r.BeforeMS),
-		)
+		fmt.Fprintf(w, ": all steps take %.4g ms instead of %.4g, %.1f %% less", r.AfterMS,
+			r.BeforeMS, 100*(1-r.AfterMS/r.BeforeMS))
 	}
 	fmt.Fprintf(w, "\nmedians of %d rounds", r.Rounds)
 	if r.Confirming > 0 {

@@ -20,16 +20,9 @@ func TestTune(t *testing.T) {
 		}
 		return len(files)
 	}
-	dry := done(
-		t,
-		"tune",
-		model,
-		"--time",
-		"1ms",
-		"--no-cache",
-		"--json",
-	).object(t, "problems", "before_ms", "after_ms", "rounds", "confirming_rounds",
-		"threads", "precision", "device", "kept")
+	dry := done(t, "tune", model, "--time", "1ms", "--no-cache", "--json").
+		object(t, "problems", "before_ms", "after_ms", "rounds", "confirming_rounds",
+			"threads", "precision", "device", "kept")
 	if dry["kept"] != false || ways() != 0 {
 		t.Errorf("--no-cache: kept %v, %d files", dry["kept"], ways())
 	}
@@ -91,13 +84,7 @@ func TestTuneRefuses(t *testing.T) {
 		t.Errorf("nowhere to keep: exit code %d: %s", c.code, c.talk)
 	}
 	t.Setenv(cache.EnvDir, "/dev/null/plans")
-	if c := weir(
-		t,
-		"tune",
-		model,
-		"--time",
-		"1ms",
-	); c.code != 1 ||
+	if c := weir(t, "tune", model, "--time", "1ms"); c.code != 1 ||
 		!strings.Contains(c.talk, "not kept") {
 		t.Errorf("a folder that cannot be: exit code %d: %s", c.code, c.talk)
 	}

@@ -56,11 +56,8 @@ func newVerify() *cobra.Command {
 			}
 			if rep.Failed+rep.Unsupported > 0 {
 				return failed(
-					fmt.Errorf(
-						"%d of %d cases did not pass",
-						rep.Failed+rep.Unsupported,
-						len(rep.Cases),
-					),
+					fmt.Errorf("%d of %d cases did not pass", rep.Failed+rep.Unsupported,
+						len(rep.Cases)),
 				)
 			}
 			return nil
@@ -93,11 +90,8 @@ func unpacked(paths []string) ([]string, error) {
 }
 
 // verifyAll runs case by case, and counts them where a person watches.
-func verifyAll(
-	c *cobra.Command,
-	cases []*conformance.Case,
-	run conformance.Runner,
-) *conformance.Report {
+func verifyAll(c *cobra.Command, cases []*conformance.Case,
+	run conformance.Runner) *conformance.Report {
 	threads := runtime.GOMAXPROCS(0)
 	w := c.ErrOrStderr()
 	if !isTerminal(w) {

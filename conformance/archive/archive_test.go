@@ -44,12 +44,9 @@ func pack(t *testing.T, entries ...tar.Header) string {
 
 func TestUnpack(t *testing.T) {
 	dir := t.TempDir()
-	path := pack(
-		t,
-		tar.Header{Name: "./a/", Typeflag: tar.TypeDir},
+	path := pack(t, tar.Header{Name: "./a/", Typeflag: tar.TypeDir},
 		tar.Header{Name: "./a/b.pb", Typeflag: tar.TypeReg},
-		tar.Header{Name: "c/d/e", Typeflag: tar.TypeReg},
-	)
+		tar.Header{Name: "c/d/e", Typeflag: tar.TypeReg})
 	if err := Unpack(path, dir); err != nil {
 		t.Fatal(err)
 	}
@@ -87,10 +84,8 @@ func TestBackendTests(t *testing.T) {
 		t.Errorf("empty folder: %v", err)
 	}
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	t.Setenv(
-		variable,
-		filepath.Dir(pack(t, tar.Header{Name: "node/test_a/model.onnx", Typeflag: tar.TypeReg})),
-	)
+	t.Setenv(variable,
+		filepath.Dir(pack(t, tar.Header{Name: "node/test_a/model.onnx", Typeflag: tar.TypeReg})))
 	first, err := BackendTests()
 	if err != nil {
 		t.Fatal(err)

@@ -116,10 +116,8 @@ func count(list string, found []*conformance.Case) (map[string]conformance.Tally
 			continue
 		}
 		t := cases[name]
-		if slices.ContainsFunc(
-			missing,
-			func(e conformance.Expected) bool { return e.Name == c.Name },
-		) {
+		if slices.ContainsFunc(missing,
+			func(e conformance.Expected) bool { return e.Name == c.Name }) {
 			t.Unsupported++
 		} else {
 			t.Passed++
@@ -136,13 +134,8 @@ var titles = map[string]string{
 }
 
 // rows writes the operators of one domain, and takes theirs out of cases.
-func rows(
-	w io.Writer,
-	domain string,
-	all []*op.Op,
-	cases map[string]conformance.Tally,
-	taken map[string]*taken,
-) {
+func rows(w io.Writer, domain string, all []*op.Op, cases map[string]conformance.Tally,
+	taken map[string]*taken) {
 	title := titles[domain]
 	if title == "" {
 		title = domain
@@ -168,15 +161,8 @@ func rows(
 			ran = fmt.Sprintf("%d of %d", c.Passed, c.Total())
 		}
 		delete(cases, call.Name())
-		fmt.Fprintf(
-			w,
-			"| %s | %s | %s | %s | %s |\n",
-			o.Name,
-			versions(append(o.Raised(), o.Since...)),
-			taken[call.Name()],
-			device,
-			ran,
-		)
+		fmt.Fprintf(w, "| %s | %s | %s | %s | %s |\n", o.Name,
+			versions(append(o.Raised(), o.Since...)), taken[call.Name()], device, ran)
 	}
 }
 

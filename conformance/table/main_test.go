@@ -89,8 +89,7 @@ func TestRefusedTypesAreNotLearned(t *testing.T) {
 	u := newUses(t.Context())
 	x := tensor.From([]float32{1, 2}, 2)
 	u.keep(
-		use{add, &op.Call{Type: "Add", Version: 14, NumIn: 2, NumOut: 1}, []*tensor.Tensor{x, x}},
-	)
+		use{add, &op.Call{Type: "Add", Version: 14, NumIn: 2, NumOut: 1}, []*tensor.Tensor{x, x}})
 	if got, want := u.taken["Add"].String(), "float*, int*, uint*"; got != want {
 		t.Errorf("Add takes %s, want %s", got, want)
 	}

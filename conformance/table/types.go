@@ -143,10 +143,8 @@ var errRead = errors.New("read")
 
 // read evaluates the cases as they are and after the passes, and keeps the calls.
 func (u *uses) read(cases []*conformance.Case) {
-	small := slices.DeleteFunc(
-		slices.Clone(cases),
-		func(c *conformance.Case) bool { return c.Set == "light" },
-	)
+	small := slices.DeleteFunc(slices.Clone(cases),
+		func(c *conformance.Case) bool { return c.Set == "light" })
 	conformance.RunAll(
 		u.ctx,
 		small,
@@ -387,10 +385,8 @@ func types(root, dir string) (map[string]*taken, error) {
 		if err := os.Mkdir(filepath.Join(own, name), 0o700); err != nil {
 			return nil, err
 		}
-		if err := archive.Unpack(
-			filepath.Join(root, "conformance", "testdata", name+".tar.xz"),
-			filepath.Join(own, name),
-		); err != nil {
+		if err := archive.Unpack(filepath.Join(root, "conformance", "testdata", name+".tar.xz"),
+			filepath.Join(own, name)); err != nil {
 			return nil, err
 		}
 	}

@@ -20,11 +20,8 @@ import (
 func (h host) cpuQuota() (cores float64, ok bool) {
 	cores = math.Inf(1)
 	for _, dir := range h.groups("cpu") {
-		quota, period := h.read(
-			path.Join(dir, "cpu.cfs_quota_us"),
-		), h.read(
-			path.Join(dir, "cpu.cfs_period_us"),
-		)
+		quota, period := h.read(path.Join(dir, "cpu.cfs_quota_us")), h.read(
+			path.Join(dir, "cpu.cfs_period_us"))
 		if f := strings.Fields(h.read(path.Join(dir, "cpu.max"))); len(f) == 2 {
 			quota, period = f[0], f[1]
 		}

@@ -33,11 +33,8 @@ func Open(id string, opts Options) (*Device, error) {
 		return nil, fmt.Errorf("device %q: %w: this machine has cpu:0", id, device.ErrUnknownDevice)
 	}
 	if opts.MemoryBytes < 0 {
-		return nil, fmt.Errorf(
-			"device cpu:0: memory limit of %d bytes: %w",
-			opts.MemoryBytes,
-			device.ErrInvalidSize,
-		)
+		return nil, fmt.Errorf("device cpu:0: memory limit of %d bytes: %w", opts.MemoryBytes,
+			device.ErrInvalidSize)
 	}
 	info := Discover()
 	if opts.MemoryBytes > 0 && (info.MemoryBytes == 0 || opts.MemoryBytes < info.MemoryBytes) {
@@ -70,14 +67,8 @@ func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 	if err != nil {
 		d.ledger.Release(bytes)
 		return nil, fmt.Errorf(
-			"device %s: wants %d bytes, holds %d, has %d: %w: the system refuses: %v",
-			d.info.ID,
-			bytes,
-			d.ledger.Held(),
-			d.info.MemoryBytes,
-			device.ErrOutOfMemory,
-			err,
-		)
+			"device %s: wants %d bytes, holds %d, has %d: %w: the system refuses: %v", d.info.ID,
+			bytes, d.ledger.Held(), d.info.MemoryBytes, device.ErrOutOfMemory, err)
 	}
 	if t := d.dear.Load(); t != nil && time.Since(*t) < dearFor {
 		m.leaveHuge()

@@ -42,10 +42,7 @@ func TestOpen(t *testing.T) {
 	if got := openTest(t, 1<<20).Info().MemoryBytes; got != 1<<20 {
 		t.Errorf("limit of 1 MiB: memory of %d bytes", got)
 	}
-	if all := openTest(
-		t,
-		0,
-	).Info().
+	if all := openTest(t, 0).Info().
 		MemoryBytes; openTest(t, math.MaxInt64).Info().MemoryBytes != all &&
 		all != 0 {
 		t.Error("a limit has raised the memory")
@@ -63,14 +60,8 @@ func TestAlloc(t *testing.T) {
 			}
 			mem := device.HostView(b)
 			if b.Len() != n || int64(len(mem)) != n || int64(cap(mem)) != n || d.Held() != n {
-				t.Fatalf(
-					"%d bytes: Len %d, len %d, cap %d, held %d",
-					n,
-					b.Len(),
-					len(mem),
-					cap(mem),
-					d.Held(),
-				)
+				t.Fatalf("%d bytes: Len %d, len %d, cap %d, held %d", n, b.Len(), len(mem),
+					cap(mem), d.Held())
 			}
 			at := uintptr(unsafe.Pointer(unsafe.SliceData(mem)))
 			if n > 0 && at%device.Alignment != 0 {
@@ -85,13 +76,8 @@ func TestAlloc(t *testing.T) {
 			b.Free()
 			b.Free()
 			if device.HostView(b) != nil || b.Len() != n || d.Held() != 0 {
-				t.Errorf(
-					"%d bytes: after Free %d bytes to see, Len %d, held %d",
-					n,
-					len(device.HostView(b)),
-					b.Len(),
-					d.Held(),
-				)
+				t.Errorf("%d bytes: after Free %d bytes to see, Len %d, held %d", n,
+					len(device.HostView(b)), b.Len(), d.Held())
 			}
 		}
 	}

@@ -19,12 +19,8 @@ func TestBadAddress(t *testing.T) {
 	p := newTestPool(t, PoolOptions{Threads: 2})
 	for worker := range 2 {
 		var sink byte
-		err := p.Run(
-			t.Context(),
-			nil,
-			2,
-			&burst{barrier{n: 2}, worker, func() { sink = wall[100] }},
-		)
+		err := p.Run(t.Context(), nil, 2,
+			&burst{barrier{n: 2}, worker, func() { sink = wall[100] }})
 		if !errors.Is(err, compute.ErrPanic) {
 			t.Errorf("worker %d: error %v, read %d", worker, err, sink)
 		}

@@ -60,10 +60,8 @@ func (m *mapping) populate(from, to int) (dear bool) {
 	for at := from / page * page; at < to; at += page {
 		if !m.huge.wanted || m.huge.off.Load() {
 			at = max(at, from) / unix.Getpagesize() * unix.Getpagesize()
-			_ = unix.Madvise(
-				pages[at:min(roundUp(to, unix.Getpagesize()), len(pages))],
-				unix.MADV_POPULATE_WRITE,
-			)
+			_ = unix.Madvise(pages[at:min(roundUp(to, unix.Getpagesize()), len(pages))],
+				unix.MADV_POPULATE_WRITE)
 			return dear
 		}
 		if threadTime(

@@ -66,13 +66,8 @@ func TestPopulate(t *testing.T) {
 
 // populates reports whether this kernel can.
 func populates() bool {
-	page, err := unix.Mmap(
-		-1,
-		0,
-		unix.Getpagesize(),
-		unix.PROT_READ|unix.PROT_WRITE,
-		unix.MAP_PRIVATE|unix.MAP_ANON,
-	)
+	page, err := unix.Mmap(-1, 0, unix.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
 		return false
 	}

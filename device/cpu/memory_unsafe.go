@@ -38,14 +38,8 @@ func mapMemory(n int) (*mapping, error) {
 	if whole < uintptr(n) {
 		return nil, unix.ENOMEM
 	}
-	base, err := unix.MmapPtr(
-		-1,
-		0,
-		nil,
-		whole,
-		unix.PROT_READ|unix.PROT_WRITE,
-		unix.MAP_PRIVATE|unix.MAP_ANON,
-	)
+	base, err := unix.MmapPtr(-1, 0, nil, whole, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
 		return nil, err
 	}

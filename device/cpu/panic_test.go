@@ -76,15 +76,8 @@ func TestPanicAlone(t *testing.T) {
 func TestGoexitOnWorker(t *testing.T) {
 	p := newTestPool(t, PoolOptions{Threads: 3})
 	for range 20 {
-		if err := p.Run(
-			t.Context(),
-			nil,
-			3,
-			&burst{barrier{n: 3}, 1, runtime.Goexit},
-		); !errors.Is(
-			err,
-			compute.ErrPanic,
-		) {
+		if err := p.Run(t.Context(), nil, 3, &burst{barrier{n: 3}, 1, runtime.Goexit}); !errors.Is(
+			err, compute.ErrPanic) {
 			t.Fatalf("error %v", err)
 		}
 		if err := p.Run(t.Context(), nil, 3, &barrier{n: 3}); err != nil {

@@ -115,10 +115,8 @@ func pinTargets(opts PoolOptions, allowed []int) []int {
 	if len(opts.CPUs) == 0 {
 		return allowed
 	}
-	return slices.DeleteFunc(
-		slices.Clone(opts.CPUs),
-		func(c int) bool { return !slices.Contains(allowed, c) },
-	)
+	return slices.DeleteFunc(slices.Clone(opts.CPUs),
+		func(c int) bool { return !slices.Contains(allowed, c) })
 }
 
 // Threads returns the number of workers, the caller of a region included. It is the bound of the
@@ -144,11 +142,8 @@ func (p *Pool) Run(ctx context.Context, g device.Gate, n int, r compute.Region) 
 		return nil
 	}
 	if n > maxChunks {
-		return fmt.Errorf(
-			"parallel region of %d chunks: at most %d: use larger chunks",
-			n,
-			maxChunks,
-		)
+		return fmt.Errorf("parallel region of %d chunks: at most %d: use larger chunks", n,
+			maxChunks)
 	}
 	if g == nil {
 		g = device.Open

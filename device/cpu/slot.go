@@ -287,13 +287,8 @@ func (s *slot) leftover() (chunks int) {
 func (s *slot) stopped(ctx context.Context, unclaimed, n int, err error) error {
 	missing := unclaimed + s.leftover()
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
-		return fmt.Errorf(
-			"parallel region stopped with %d of %d chunks not run: %w (%w)",
-			missing,
-			n,
-			err,
-			cause,
-		)
+		return fmt.Errorf("parallel region stopped with %d of %d chunks not run: %w (%w)", missing,
+			n, err, cause)
 	}
 	return fmt.Errorf("parallel region stopped with %d of %d chunks not run: %w", missing, n, err)
 }

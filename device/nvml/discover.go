@@ -115,10 +115,7 @@ func (l *Library) units(g *gpu) {
 	}
 	g.info.ComputeCapability = fmt.Sprintf("%d.%d", major, minor)
 	var cores uint32
-	if per := coresPerMultiprocessor(
-		major,
-		minor,
-	); per > 0 &&
+	if per := coresPerMultiprocessor(major, minor); per > 0 &&
 		l.call.cores(g.handle, &cores) == Success {
 		g.info.Units = int(cores) / per
 	}

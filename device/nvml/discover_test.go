@@ -229,15 +229,11 @@ func TestAbsurdCount(t *testing.T) {
 
 func TestNoDriver(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "libnvidia-ml.so.1")
-	if _, err := Open(
-		Options{Path: missing},
-	); !errors.Is(err, ErrNoDriver) ||
+	if _, err := Open(Options{Path: missing}); !errors.Is(err, ErrNoDriver) ||
 		!strings.Contains(err.Error(), missing) {
 		t.Errorf("without a library: %v", err)
 	}
-	if _, err := Open(
-		Options{Path: standIn(t, "-DNODRIVER")},
-	); !errors.Is(err, ErrNoDriver) ||
+	if _, err := Open(Options{Path: standIn(t, "-DNODRIVER")}); !errors.Is(err, ErrNoDriver) ||
 		!errors.Is(err, DriverNotLoaded) {
 		t.Errorf("without a driver: %v", err)
 	}

@@ -54,11 +54,8 @@ func Open(o Options) (*Library, error) {
 	}
 	l.call.bind(handle)
 	if r := l.call.init(); r != Success {
-		return nil, fmt.Errorf(
-			"%w: the management library is there, but does not start: %w",
-			ErrNoDriver,
-			r,
-		)
+		return nil, fmt.Errorf("%w: the management library is there, but does not start: %w",
+			ErrNoDriver, r)
 	}
 	l.driver = l.describeDriver(handle)
 	return l, nil

@@ -98,16 +98,11 @@ func TestProfile(t *testing.T) {
 }
 
 func TestBits(t *testing.T) {
-	if got, want := bits(
-		[]uint64{1<<0 | 1<<63, 0, 1 << 5},
-	), []int{
+	if got, want := bits([]uint64{1<<0 | 1<<63, 0, 1 << 5}), []int{
 		0,
 		63,
 		133,
-	}; !slices.Equal(
-		got,
-		want,
-	) {
+	}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -145,10 +145,8 @@ func (b bench) fastest(turn func(part int)) (ns float64, err error) {
 			return 0, err
 		}
 		if took < oneLoop {
-			l.turns = min(
-				2*l.turns+int(float64(l.turns)*float64(oneLoop-took)/float64(took+1)),
-				1<<24,
-			)
+			l.turns = min(2*l.turns+int(float64(l.turns)*float64(oneLoop-took)/float64(took+1)),
+				1<<24)
 		}
 	}
 	ns = float64(took) / float64(l.turns)

@@ -31,14 +31,8 @@ func TestLimit(t *testing.T) {
 	} {
 		ms, compute := simple.leastMS(tc.p, tc.flops, tc.bytes)
 		if math.Abs(ms-tc.ms) > 1e-9*tc.ms || compute != tc.compute {
-			t.Errorf(
-				"%s: %g ms, by arithmetic %v; want %g, %v",
-				tc.name,
-				ms,
-				compute,
-				tc.ms,
-				tc.compute,
-			)
+			t.Errorf("%s: %g ms, by arithmetic %v; want %g, %v", tc.name, ms, compute, tc.ms,
+				tc.compute)
 		}
 	}
 }

@@ -33,11 +33,8 @@ func (w *Work) rates(total float64) {
 		w.Share = w.MS / total
 	}
 	if w.MS > 0 {
-		w.GFlopsPerS, w.GBPerS, w.OfLimit = float64(
-			w.Flops,
-		)/w.MS/1e6, float64(
-			w.Bytes,
-		)/w.MS/1e6, w.LeastMS/w.MS
+		w.GFlopsPerS, w.GBPerS, w.OfLimit = float64(w.Flops)/w.MS/1e6, float64(w.Bytes)/w.MS/1e6,
+			w.LeastMS/w.MS
 	}
 	if w.Bytes > 0 {
 		w.Intensity = float64(w.Flops) / float64(w.Bytes)
@@ -87,13 +84,8 @@ type Table struct {
 // written the inputs, and takes the median time of each step. Timing a step by itself costs some
 // 0.1 us, which small steps show. Steps that not every iteration runs, those of a branch, have the
 // median over the iterations that do. Errors are fill's and those of engine.Instance.Run.
-func Profile(
-	ctx context.Context,
-	m *Machine,
-	i *engine.Instance,
-	fill func() error,
-	runs int,
-) (*Table, error) {
+func Profile(ctx context.Context, m *Machine, i *engine.Instance, fill func() error,
+	runs int) (*Table, error) {
 	t := &Table{Machine: *m, Runs: max(runs, 1)}
 	r := recorder{index: map[*plan.Step]int{}}
 	for range t.Runs {
@@ -233,10 +225,8 @@ func (t *Table) Sorted(o Order) []Step {
 	case ByTime:
 		slices.SortStableFunc(list, func(a, b Step) int { return cmp.Compare(b.MS, a.MS) })
 	case ByLoss:
-		slices.SortStableFunc(
-			list,
-			func(a, b Step) int { return cmp.Compare(b.MS-b.LeastMS, a.MS-a.LeastMS) },
-		)
+		slices.SortStableFunc(list,
+			func(a, b Step) int { return cmp.Compare(b.MS-b.LeastMS, a.MS-a.LeastMS) })
 	}
 	return list
 }

@@ -59,13 +59,8 @@ func profile(t *testing.T, runs int, o pass.Options) (*roofline.Table, *plan.Pla
 	}
 	t.Cleanup(func() { i.Put(); s.Close(); pool.Close(); _ = dev.Close() })
 	fills := 0
-	table, err := roofline.Profile(
-		context.Background(),
-		&machine,
-		i,
-		func() error { fills++; return nil },
-		runs,
-	)
+	table, err := roofline.Profile(context.Background(), &machine, i,
+		func() error { fills++; return nil }, runs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,13 +76,8 @@ func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(math.Abs(a), mat
 func TestProfileAddsUp(t *testing.T) {
 	table, p := profile(t, 3, pass.Options{})
 	if len(table.Steps) != len(p.Steps) || table.Total.Flops != p.Flops {
-		t.Fatalf(
-			"%d steps with %d operations, planned %d with %d",
-			len(table.Steps),
-			table.Total.Flops,
-			len(p.Steps),
-			p.Flops,
-		)
+		t.Fatalf("%d steps with %d operations, planned %d with %d", len(table.Steps),
+			table.Total.Flops, len(p.Steps), p.Flops)
 	}
 	var share float64
 	for i, s := range table.Steps {
@@ -99,14 +89,8 @@ func TestProfileAddsUp(t *testing.T) {
 		want := min(100, 50*s.Intensity)
 		if !near(s.LimitGFlopsPerS, want) || !near(s.OfLimit, s.GFlopsPerS/want) ||
 			(s.LimitedBy == roofline.ByCompute) != (want == 100) {
-			t.Errorf(
-				"%s: %g GFLOP/s is %g of a limit of %g by %s",
-				s.Node,
-				s.GFlopsPerS,
-				s.OfLimit,
-				s.LimitGFlopsPerS,
-				s.LimitedBy,
-			)
+			t.Errorf("%s: %g GFLOP/s is %g of a limit of %g by %s", s.Node, s.GFlopsPerS, s.OfLimit,
+				s.LimitGFlopsPerS, s.LimitedBy)
 		}
 	}
 	if !near(share, 1) || !near(table.Total.Share, 1) {
@@ -118,13 +102,8 @@ func TestProfileAddsUp(t *testing.T) {
 			steps, ms = steps+g.Steps, ms+g.MS
 		}
 		if steps != len(table.Steps) || !near(ms, table.Total.MS) {
-			t.Errorf(
-				"groups have %d steps in %g ms, all are %d in %g",
-				steps,
-				ms,
-				len(table.Steps),
-				table.Total.MS,
-			)
+			t.Errorf("groups have %d steps in %g ms, all are %d in %g", steps, ms, len(table.Steps),
+				table.Total.MS)
 		}
 	}
 }
@@ -163,12 +142,8 @@ func TestProfilePrecision(t *testing.T) {
 		if s.Precision == roofline.BF16 {
 			found = true
 			if !near(s.LimitGFlopsPerS, min(200, 50*s.Intensity)) {
-				t.Errorf(
-					"%s: limit %g at %g operations a byte",
-					s.Node,
-					s.LimitGFlopsPerS,
-					s.Intensity,
-				)
+				t.Errorf("%s: limit %g at %g operations a byte", s.Node, s.LimitGFlopsPerS,
+					s.Intensity)
 			}
 		}
 	}

@@ -65,10 +65,8 @@ func TestRun(t *testing.T) {
 	}
 	for _, p := range r.Problems {
 		if len(p.Ways) < 2 || len(p.Steps) == 0 || r.Choices[p.Problem] != p.Chosen ||
-			!slices.ContainsFunc(
-				p.Ways,
-				func(w tune.Way) bool { return w.Way == p.Chosen && w.MS > 0 },
-			) {
+			!slices.ContainsFunc(p.Ways,
+				func(w tune.Way) bool { return w.Way == p.Chosen && w.MS > 0 }) {
 			t.Errorf("%+v, chosen %s", p, r.Choices[p.Problem])
 		}
 	}

@@ -174,12 +174,8 @@ func (b *bench) compare(ctx context.Context, r *Result, base *running) error {
 // confirm times the plan of the cost model and the one with what seems faster, and chooses what is.
 // Where in memory a plan came to lie makes a difference, too: so the cost model's is loaded once
 // more, and both must be slower.
-func (b *bench) confirm(
-	ctx context.Context,
-	r *Result,
-	base *running,
-	promising compute.Choices,
-) error {
+func (b *bench) confirm(ctx context.Context, r *Result, base *running,
+	promising compute.Choices) error {
 	c := take(r.Problems, 0)
 	maps.Copy(c, promising)
 	list := []*running{base}

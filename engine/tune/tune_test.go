@@ -159,13 +159,8 @@ func TestTune(t *testing.T) {
 				t.Errorf("%v; %d plans are left, %d at once", r.Choices, m.running, m.most)
 			}
 			if r.Rounds < MinRounds || r.Confirming < MinRounds || r.AfterMS >= r.BeforeMS {
-				t.Errorf(
-					"%d and %d rounds, from %g ms to %g",
-					r.Rounds,
-					r.Confirming,
-					r.BeforeMS,
-					r.AfterMS,
-				)
+				t.Errorf("%d and %d rounds, from %g ms to %g", r.Rounds, r.Confirming, r.BeforeMS,
+					r.AfterMS)
 			}
 		})
 	}

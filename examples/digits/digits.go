@@ -49,13 +49,8 @@ func Images() ([]Image, error) {
 		return nil, fmt.Errorf("images.npy: %w", err)
 	}
 	if len(shape) != 3 || shape[1] != Side || shape[2] != Side {
-		return nil, fmt.Errorf(
-			"images.npy: shape %v, want [N %d %d]: %w",
-			shape,
-			Side,
-			Side,
-			ErrFormat,
-		)
+		return nil, fmt.Errorf("images.npy: shape %v, want [N %d %d]: %w", shape, Side, Side,
+			ErrFormat)
 	}
 	images := make([]Image, shape[0])
 	for i := range images {

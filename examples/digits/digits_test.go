@@ -21,12 +21,8 @@ func TestFilesAgree(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(images) != 1797 || len(labels) != 1797 || len(heldOut) != 360 {
-		t.Fatalf(
-			"%d images, %d labels, %d held out; want 1797, 1797, 360",
-			len(images),
-			len(labels),
-			len(heldOut),
-		)
+		t.Fatalf("%d images, %d labels, %d held out; want 1797, 1797, 360", len(images),
+			len(labels), len(heldOut))
 	}
 	for i := range images {
 		if darkest := slices.Max(images[i][:]); darkest == 0 || darkest > Ink {
@@ -57,14 +53,9 @@ func TestFirstImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Image{
-		0, 0, 5, 13, 9, 1, 0, 0,
-		0, 0, 13, 15, 10, 15, 5, 0,
-		0, 3, 15, 2, 0, 11, 8, 0,
-		0, 4, 12, 0, 0, 8, 8, 0,
-		0, 5, 8, 0, 0, 9, 8, 0,
-		0, 4, 11, 0, 1, 12, 7, 0,
-		0, 2, 14, 5, 10, 12, 0, 0,
-		0, 0, 6, 13, 10, 0, 0, 0,
+		0, 0, 5, 13, 9, 1, 0, 0, 0, 0, 13, 15, 10, 15, 5, 0, 0, 3, 15, 2, 0, 11, 8, 0, 0, 4, 12, 0,
+		0, 8, 8, 0, 0, 5, 8, 0, 0, 9, 8, 0, 0, 4, 11, 0, 1, 12, 7, 0, 0, 2, 14, 5, 10, 12, 0, 0, 0,
+		0, 6, 13, 10, 0, 0, 0,
 	}
 	if images[0] != want {
 		t.Errorf("first image %v, want %v", images[0], want)

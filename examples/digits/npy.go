@@ -16,8 +16,7 @@ const npyMagic = "\x93NUMPY\x01\x00"
 // npyHeader matches the header that numpy.save writes: a Python dictionary with its keys in this
 // order.
 var npyHeader = regexp.MustCompile(
-	`^\{'descr': '([^']*)', 'fortran_order': False, 'shape': \(([0-9, ]*)\), \} *\n$`,
-)
+	`^\{'descr': '([^']*)', 'fortran_order': False, 'shape': \(([0-9, ]*)\), \} *\n$`)
 
 // readNPY returns the elements of a .npy file, as a view of it, and their shape. The file must hold
 // elements of type descr, of size bytes each, in C order; anything else is ErrFormat.
@@ -42,13 +41,8 @@ func readNPY(file []byte, descr string, size int) (data []byte, shape []int, err
 		return nil, nil, err
 	}
 	if data = file[end:]; len(data) != want {
-		return nil, nil, fmt.Errorf(
-			"shape %v wants %d bytes, file has %d: %w",
-			shape,
-			want,
-			len(data),
-			ErrFormat,
-		)
+		return nil, nil, fmt.Errorf("shape %v wants %d bytes, file has %d: %w", shape, want,
+			len(data), ErrFormat)
 	}
 	return data, shape, nil
 }

@@ -47,16 +47,8 @@ func (b Book) Judge(w io.Writer) bool {
 			verdict = "held"
 		}
 		all = all && c.Held
-		fmt.Fprintf(
-			w,
-			"%-6s  %s: %.3f (%s %g; rounds %.3f)\n",
-			verdict,
-			c.Name,
-			c.Median,
-			relation,
-			c.Bound,
-			c.Rounds,
-		)
+		fmt.Fprintf(w, "%-6s  %s: %.3f (%s %g; rounds %.3f)\n", verdict, c.Name, c.Median, relation,
+			c.Bound, c.Rounds)
 	}
 	return all
 }

@@ -54,11 +54,8 @@ func ParsePath(name string) (Path, error) {
 			return Path(p), nil
 		}
 	}
-	return PathPlain, fmt.Errorf(
-		"instruction path %q: want one of %s",
-		name,
-		strings.Join(pathNames[:], ", "),
-	)
+	return PathPlain, fmt.Errorf("instruction path %q: want one of %s", name,
+		strings.Join(pathNames[:], ", "))
 }
 
 var (

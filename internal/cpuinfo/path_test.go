@@ -76,10 +76,7 @@ func TestEnvironmentLimitsThePath(t *testing.T) {
 			!strings.Contains(err.Error(), "avx512-vnni") {
 			t.Errorf(
 				"limited(%v, AVX2) = %v, %v; want an error that names the variable and the choices",
-				p,
-				got,
-				err,
-			)
+				p, got, err)
 		}
 	}
 }

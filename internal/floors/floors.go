@@ -133,18 +133,11 @@ func Allowed(from, to string) error {
 		return fmt.Errorf("%s is beside the floors and imports %s", from, to)
 	case f.Column != Both && t.Column != f.Column:
 		return fmt.Errorf(
-			"%s imports %s: the engine column and the sharing column never import each other",
-			from,
-			to,
-		)
+			"%s imports %s: the engine column and the sharing column never import each other", from,
+			to)
 	case t.Floor >= f.Floor:
-		return fmt.Errorf(
-			"%s (floor %d) imports %s (floor %d): imports go down only",
-			from,
-			f.Floor,
-			to,
-			t.Floor,
-		)
+		return fmt.Errorf("%s (floor %d) imports %s (floor %d): imports go down only", from,
+			f.Floor, to, t.Floor)
 	}
 	return nil
 }

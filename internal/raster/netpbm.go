@@ -73,14 +73,8 @@ func (n *netpbm) numbers(to ...*int) (err error) {
 func (n *netpbm) check() error {
 	if n.width < 1 || n.height < 1 || n.largest < 1 || n.largest > 65535 || n.channels < 1 ||
 		n.channels > 4 {
-		return fmt.Errorf(
-			"%w: portable image of %d × %d × %d samples up to %d",
-			ErrImage,
-			n.width,
-			n.height,
-			n.channels,
-			n.largest,
-		)
+		return fmt.Errorf("%w: portable image of %d × %d × %d samples up to %d", ErrImage, n.width,
+			n.height, n.channels, n.largest)
 	}
 	return nil
 }

@@ -63,11 +63,8 @@ func formatOf(data []byte) (*format, error) {
 			return f, nil
 		}
 	}
-	return nil, fmt.Errorf(
-		"%w: first bytes %x are of no known format",
-		ErrImage,
-		data[:min(len(data), 8)],
-	)
+	return nil, fmt.Errorf("%w: first bytes %x are of no known format", ErrImage,
+		data[:min(len(data), 8)])
 }
 
 func matches(data []byte, magic string) bool {
@@ -93,13 +90,8 @@ func Config(data []byte) (width, height int, err error) {
 		return 0, 0, err
 	}
 	if width < 1 || height < 1 || width > MaxPixels/height {
-		return 0, 0, fmt.Errorf(
-			"%w: %d × %d pixels, must be at least one and at most %d",
-			ErrImage,
-			width,
-			height,
-			MaxPixels,
-		)
+		return 0, 0, fmt.Errorf("%w: %d × %d pixels, must be at least one and at most %d", ErrImage,
+			width, height, MaxPixels)
 	}
 	return width, height, nil
 }

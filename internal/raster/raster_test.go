@@ -179,17 +179,8 @@ func TestInverseDCT(t *testing.T) {
 		want := 0.0
 		for k, v := range b {
 			u, w := k%8, k/8
-			want += float64(
-				v,
-			) * scale(
-				u,
-			) * scale(
-				w,
-			) * math.Cos(
-				float64((2*(at%8)+1)*u)*math.Pi/16,
-			) * math.Cos(
-				float64((2*(at/8)+1)*w)*math.Pi/16,
-			)
+			want += float64(v) * scale(u) * scale(w) * math.Cos(
+				float64((2*(at%8)+1)*u)*math.Pi/16) * math.Cos(float64((2*(at/8)+1)*w)*math.Pi/16)
 		}
 		if math.Abs(float64(got)-want) > 0.75 {
 			t.Errorf("element %d: %d, want %v", at, got, want)
@@ -234,11 +225,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add(encoded(f, sample(), bmp.Encode))
 	f.Add(encoded(f, sample(), tiffEncode))
 	f.Add(
-		encoded(
-			f,
-			sample(),
-			func(w io.Writer, m image.Image) error { return jpeg.Encode(w, m, nil) },
-		),
+		encoded(f, sample(),
+			func(w io.Writer, m image.Image) error { return jpeg.Encode(w, m, nil) }),
 	)
 	f.Add([]byte("P3 2 1 255 1 2 3 4 5 6"))
 	f.Add([]byte("P7\nWIDTH 2\nHEIGHT 1\nDEPTH 2\nMAXVAL 255\nENDHDR\n1234"))

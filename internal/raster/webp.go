@@ -29,10 +29,8 @@ func decodeWebP(data []byte) (*Image, error) {
 	v := &chroma{y.Cr, y.CStride, u.width, u.height}
 	for i := range out.Width * out.Height {
 		px, py := i%out.Width, i/out.Width
-		copy(
-			out.RGB[3*i:],
-			rgbOfWebP(int(y.Y[py*y.YStride+px]), u.quincunx(px, py), v.quincunx(px, py)),
-		)
+		copy(out.RGB[3*i:],
+			rgbOfWebP(int(y.Y[py*y.YStride+px]), u.quincunx(px, py), v.quincunx(px, py)))
 	}
 	return out, nil
 }

@@ -172,20 +172,12 @@ func (p *Params) check() error {
 		}
 	}
 	if p.Size < 1 || p.ValueSize < 1 || p.Size > maxDim || p.ValueSize > maxDim {
-		return fmt.Errorf(
-			"%w: heads of %d and %d elements, want at least one",
-			ErrParams,
-			p.Size,
-			p.ValueSize,
-		)
+		return fmt.Errorf("%w: heads of %d and %d elements, want at least one", ErrParams, p.Size,
+			p.ValueSize)
 	}
 	if p.KVHeads < 1 || p.Heads%p.KVHeads != 0 {
-		return fmt.Errorf(
-			"%w: %d heads of queries for %d of keys: want a multiple",
-			ErrParams,
-			p.Heads,
-			p.KVHeads,
-		)
+		return fmt.Errorf("%w: %d heads of queries for %d of keys: want a multiple", ErrParams,
+			p.Heads, p.KVHeads)
 	}
 	for _, l := range []struct {
 		Layout

@@ -55,21 +55,17 @@ func floats(r *rand.Rand, n int) []float32 {
 // randomCall draws a call; every option has a fair chance.
 func randomCall(r *rand.Rand, most int) (p Params, a Args) {
 	p = Params{
-		Batch:   1 + r.IntN(2),
-		KVHeads: 1 + r.IntN(3),
-		Queries: 1 + r.IntN(most),
-		Keys:    r.IntN(3 * most),
-		Size: 1 + r.IntN(
-			70,
-		),
+		Batch:     1 + r.IntN(2),
+		KVHeads:   1 + r.IntN(3),
+		Queries:   1 + r.IntN(most),
+		Keys:      r.IntN(3 * most),
+		Size:      1 + r.IntN(70),
 		ValueSize: 1 + r.IntN(70),
 		Scale:     r.Float32(),
 		Left:      -1,
 		Right:     -1,
 		Hidden:    float32(-inf),
-		Zero: r.IntN(
-			2,
-		) == 0,
+		Zero:      r.IntN(2) == 0,
 		Added:     r.IntN(3) == 0,
 		Precision: gemm.Precision(r.IntN(2) * r.IntN(2)),
 	}
@@ -92,9 +88,8 @@ func randomCall(r *rand.Rand, most int) (p Params, a Args) {
 	}
 	randomMasks(r, &p, &a)
 	if p.Keys > 0 && r.IntN(3) == 0 {
-		p.Blind, p.Hidden, p.Added, p.Keep, p.Bias, p.Precision = true, float32(
-			-inf,
-		), false, Mask{}, Mask{}, gemm.F32
+		p.Blind, p.Hidden, p.Added, p.Keep, p.Bias, p.Precision = true, float32(-inf), false,
+			Mask{}, Mask{}, gemm.F32
 	}
 	if r.IntN(4) == 0 {
 		p.Sink, a.Sinks, p.Zero = true, floats(r, p.Heads), false
@@ -230,13 +225,11 @@ func TestHiddenValues(t *testing.T) {
 		Scale:     1,
 		Left:      -1,
 		Right:     -1,
-		Hidden: float32(
-			-inf,
-		),
-		Q: Layout{Row: 16},
-		K: Layout{Row: 16},
-		V: Layout{Row: 16},
-		Y: Layout{Row: 16},
+		Hidden:    float32(-inf),
+		Q:         Layout{Row: 16},
+		K:         Layout{Row: 16},
+		V:         Layout{Row: 16},
+		Y:         Layout{Row: 16},
 	}
 	a := Args{
 		Q:    floats(r, 70*16),
@@ -274,13 +267,11 @@ func TestLongRows(t *testing.T) {
 		Scale:     10,
 		Left:      -1,
 		Right:     -1,
-		Hidden: float32(
-			-inf,
-		),
-		Q: Layout{Head: 33 * 8, Row: 8},
-		K: Layout{Row: 8},
-		V: Layout{Row: 8},
-		Y: Layout{Head: 33 * 8, Row: 8},
+		Hidden:    float32(-inf),
+		Q:         Layout{Head: 33 * 8, Row: 8},
+		K:         Layout{Row: 8},
+		V:         Layout{Row: 8},
+		Y:         Layout{Head: 33 * 8, Row: 8},
 	}
 	a := Args{
 		Q: floats(r, 2*33*8),
@@ -442,15 +433,8 @@ func BenchmarkRun(b *testing.B) {
 				}
 			}
 			b.ReportMetric(
-				4*heads*size*float64(
-					n,
-				)*float64(
-					keys,
-				)*float64(
-					b.N,
-				)/float64(
-					b.Elapsed().Nanoseconds(),
-				),
+				4*heads*size*float64(n)*float64(keys)*float64(b.N)/float64(
+					b.Elapsed().Nanoseconds()),
 				"GFLOP/s",
 			)
 		})

@@ -31,13 +31,8 @@ type chunk struct {
 func (o *Op) Run(c int, a *Args, scratch []float32) {
 	if c < 0 || c >= o.Chunks() || len(scratch) < o.ScratchLen() {
 		panic(
-			fmt.Sprintf(
-				"attention: chunk %d of %d with scratch %d of %d",
-				c,
-				o.Chunks(),
-				len(scratch),
-				o.ScratchLen(),
-			),
+			fmt.Sprintf("attention: chunk %d of %d with scratch %d of %d", c, o.Chunks(),
+				len(scratch), o.ScratchLen()),
 		)
 	}
 	p := &o.p
@@ -54,17 +49,8 @@ func (o *Op) Run(c int, a *Args, scratch []float32) {
 		return part
 	}
 	// What a panel holds beyond the last query is computed with and never written.
-	x.q, x.k, x.s, x.bias, x.o = take(
-		o.lenQ,
-	), take(
-		o.lenK,
-	), take(
-		o.lenS,
-	), take(
-		o.lenBias,
-	), take(
-		o.lenO,
-	)
+	x.q, x.k, x.s, x.bias, x.o = take(o.lenQ), take(o.lenK), take(o.lenS), take(o.lenBias),
+		take(o.lenO)
 	if o.lenState > 0 {
 		x.far = take(o.lenFar)
 		x.peak, x.sum = take(o.rows), vec.AsDoubles(take(2*o.rows+1))
@@ -302,14 +288,8 @@ func (x *chunk) finish(j int) {
 		}
 	}
 	vec.MulRows(o, x.factor)
-	vec.Transpose(
-		x.a.Y[p.Y.at(x.batch, x.head, x.first+j):],
-		o,
-		p.ValueSize,
-		cols,
-		max(p.Y.Row, p.ValueSize),
-		w,
-	)
+	vec.Transpose(x.a.Y[p.Y.at(x.batch, x.head, x.first+j):], o, p.ValueSize, cols,
+		max(p.Y.Row, p.ValueSize), w)
 }
 
 // weightNothing sets a column of sums to what weights of zero make of all values: zeros, and NaN

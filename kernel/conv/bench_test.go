@@ -29,15 +29,8 @@ func BenchmarkConvolution(b *testing.B) {
 	} {
 		p.Bias, p.Clamp, p.Hi = true, true, inf
 		b.Run(
-			fmt.Sprintf(
-				"c%d-m%d-%d-k%d-s%d-g%d",
-				p.C,
-				p.M,
-				p.In[2],
-				p.Kernel[2],
-				p.Stride[2],
-				p.Group,
-			),
+			fmt.Sprintf("c%d-m%d-%d-k%d-s%d-g%d", p.C, p.M, p.In[2], p.Kernel[2], p.Stride[2],
+				p.Group),
 			func(b *testing.B) {
 				benchmarkOp(b, p)
 			},
@@ -75,8 +68,6 @@ func benchmarkOp(b *testing.B, p Params) {
 	}
 	b.ReportMetric(float64(op.FLOP())*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")
 	b.ReportMetric(float64(op.FLOP())/float64(best.Nanoseconds()), "best-GFLOP/s")
-	b.ReportMetric(
-		float64(b.Elapsed().Microseconds())/float64(b.N)/float64(op.Chunks()),
-		"us/chunk",
-	)
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/float64(op.Chunks()),
+		"us/chunk")
 }

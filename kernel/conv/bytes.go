@@ -45,11 +45,8 @@ func NewBytes(p Params, ones bool) (*Bytes, error) {
 	}
 	p.PadLo, p.PadHi = [3]int{}, [3]int{}
 	p.C = p.Group * ((o.c + 3) / 4)
-	if err := checkSizes(
-		[3]int{p.N, p.C, volume(p.In)},
-		[3]int{p.N, p.M, volume(out)},
-		[3]int{p.M, p.C / p.Group, volume(p.Kernel)},
-	); err != nil {
+	if err := checkSizes([3]int{p.N, p.C, volume(p.In)}, [3]int{p.N, p.M, volume(out)},
+		[3]int{p.M, p.C / p.Group, volume(p.Kernel)}); err != nil {
 		return nil, err
 	}
 	o.p = p
@@ -211,19 +208,12 @@ func interleaveFew(dst []uint32, x []byte, stride, planes int, flip bool) {
 // Args are the arguments of Run for an image of words and packed weights. store is gemm's
 // [gemm.Args].Store: rows are output channels of a group, columns pixels, batches image by image
 // and group by group.
-func (o *Bytes) Args(
-	weights, image []float32,
-	store func(x []float32, ld, batch, i0, i1, j0, j1 int),
-) gemm.Args {
+func (o *Bytes) Args(weights, image []float32,
+	store func(x []float32, ld, batch, i0, i1, j0, j1 int)) gemm.Args {
 	if len(image) < o.WordsLen() || len(weights) < o.PackedLen() {
 		panic(
-			fmt.Sprintf(
-				"conv: %d words of an image and %d of weights; want %d and %d",
-				len(image),
-				len(weights),
-				o.WordsLen(),
-				o.PackedLen(),
-			),
+			fmt.Sprintf("conv: %d words of an image and %d of weights; want %d and %d", len(image),
+				len(weights), o.WordsLen(), o.PackedLen()),
 		)
 	}
 	if o.pixelRows {

@@ -24,10 +24,8 @@ func BenchmarkChoice(b *testing.B) {
 		square(16, 16, 160, 3, 1, 1, 1),
 	} {
 		p.Reused = true
-		b.Run(
-			fmt.Sprintf("c%d-m%d-%d-k%d-s%d", p.C, p.M, p.In[2], p.Kernel[2], p.Stride[2]),
-			func(b *testing.B) { benchmarkChoice(b, p) },
-		)
+		b.Run(fmt.Sprintf("c%d-m%d-%d-k%d-s%d", p.C, p.M, p.In[2], p.Kernel[2], p.Stride[2]),
+			func(b *testing.B) { benchmarkChoice(b, p) })
 	}
 }
 

@@ -94,11 +94,8 @@ func New(p Params) (*Op, error) {
 	if err := checkChannels(p.N, p.C, p.M, p.Group); err != nil {
 		return nil, err
 	}
-	if err := checkSizes(
-		[3]int{p.N, p.C, volume(p.In)},
-		[3]int{p.N, p.M, volume(out)},
-		[3]int{p.M, p.C / p.Group, volume(p.Kernel)},
-	); err != nil {
+	if err := checkSizes([3]int{p.N, p.C, volume(p.In)}, [3]int{p.N, p.M, volume(out)},
+		[3]int{p.M, p.C / p.Group, volume(p.Kernel)}); err != nil {
 		return nil, err
 	}
 	o := &Op{p: p, shape: out}
@@ -145,14 +142,8 @@ func checkChannels(n, c, m, group int) error {
 func checkSizes(shapes ...[3]int) error {
 	for _, n := range shapes {
 		if float64(n[0])*float64(n[1])*float64(n[2]) > maxElements {
-			return fmt.Errorf(
-				"%w: a tensor of %d x %d x %d elements, limit %d",
-				ErrParams,
-				n[0],
-				n[1],
-				n[2],
-				maxElements,
-			)
+			return fmt.Errorf("%w: a tensor of %d x %d x %d elements, limit %d", ErrParams, n[0],
+				n[1], n[2], maxElements)
 		}
 	}
 	return nil
@@ -269,17 +260,8 @@ func (o *Op) ScratchLen() int {
 // padding included.
 func (o *Op) FLOP() int64 {
 	p := &o.p
-	return 2 * int64(
-		p.N,
-	) * int64(
-		p.M,
-	) * int64(
-		volume(o.out),
-	) * int64(
-		p.C/p.Group,
-	) * int64(
-		volume(p.Kernel),
-	)
+	return 2 * int64(p.N) * int64(p.M) * int64(volume(o.out)) * int64(p.C/p.Group) * int64(
+		volume(p.Kernel))
 }
 
 // Layout returns the arrangement that PackWeights gives the weights.
@@ -332,13 +314,8 @@ func (o *Op) RepackLen() int {
 func (o *Op) Repack(dst, w, scratch []float32) {
 	if len(dst) < o.PackedLen() || len(w) < o.weightsLen() {
 		panic(
-			fmt.Sprintf(
-				"conv: packing %d weights into %d floats; want %d into %d",
-				len(w),
-				len(dst),
-				o.weightsLen(),
-				o.PackedLen(),
-			),
+			fmt.Sprintf("conv: packing %d weights into %d floats; want %d into %d", len(w),
+				len(dst), o.weightsLen(), o.PackedLen()),
 		)
 	}
 	o.RepackPanels(dst, w, 0, o.Panels(), scratch)
@@ -399,9 +376,8 @@ func (o *Op) Run(c int, args *Args, scratch []float32) {
 	y := p.N * p.M * volume(o.out)
 	if len(args.X) < p.N*p.C*volume(p.In) || len(args.W) < o.PackedLen() || len(args.Y) < y ||
 		p.Bias &&
-			len(
-				args.Bias,
-			) < p.M || p.Residual && len(args.Residual) < y || len(scratch) < o.ScratchLen() ||
+			len(args.Bias) < p.M || p.Residual && len(args.Residual) < y ||
+		len(scratch) < o.ScratchLen() ||
 		uint(c) >= uint(o.Chunks()) {
 		panic(
 			fmt.Sprintf(

@@ -73,15 +73,9 @@ func randomWindow(r *rand.Rand, axes, size int) Window {
 	}
 	if r.IntN(6) == 0 { // an image of one column, or of one element
 		for range 1 + r.IntN(2) {
-			w.In, w.Kernel, w.Stride, w.Dilate = turnedLeft(
-				w.In,
-			), turnedLeft(
-				w.Kernel,
-			), turnedLeft(
-				w.Stride,
-			), turnedLeft(
-				w.Dilate,
-			)
+			w.In, w.Kernel, w.Stride, w.Dilate = turnedLeft(w.In), turnedLeft(w.Kernel),
+				turnedLeft(w.Stride), turnedLeft(
+					w.Dilate)
 			w.PadLo, w.PadHi = turnedLeft(w.PadLo), turnedLeft(w.PadHi)
 		}
 	}
@@ -161,9 +155,7 @@ func dataFor(t *testing.T, r *rand.Rand, p Params) Args {
 	}
 	y := p.N * p.M * volume(out)
 	return Args{
-		X: floats(
-			p.N * p.C * volume(p.In),
-		),
+		X:        floats(p.N * p.C * volume(p.In)),
 		W:        floats(p.M * p.C / max(p.Group, 1) * volume(p.Kernel)),
 		Bias:     floats(p.M),
 		Residual: floats(y),
@@ -200,9 +192,7 @@ func TestSmallPlanes(t *testing.T) {
 		for range 60 {
 			p := randomParams(r)
 			drawn := square(1, 1, 1, 3, 1, 1, 1)
-			drawn.N, drawn.C, drawn.In = p.N, 1+r.IntN(
-				12,
-			), [3]int{
+			drawn.N, drawn.C, drawn.In = p.N, 1+r.IntN(12), [3]int{
 				1,
 				1 + r.IntN(20),
 				1 + r.IntN(100),
@@ -223,9 +213,7 @@ func TestHalvedPlanes(t *testing.T) {
 		for range 60 {
 			p := randomParams(r)
 			drawn := square(1, 1, 1, 3, 2, 1, 1)
-			drawn.N, drawn.C, drawn.In = p.N, 1+r.IntN(
-				12,
-			), [3]int{
+			drawn.N, drawn.C, drawn.In = p.N, 1+r.IntN(12), [3]int{
 				1,
 				2 + r.IntN(20),
 				2 + r.IntN(100),

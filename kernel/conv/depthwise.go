@@ -92,10 +92,8 @@ func (d *depthwise) layout(p *Params, out [3]int) {
 		return
 	}
 	for q := 0; q < d.pitch; q += 16 * sw {
-		d.masks = append(
-			d.masks,
-			uint32(bitRange(p.PadLo[2]-q, p.PadLo[2]+p.In[2]-q)&(1<<(16*sw)-1)),
-		)
+		d.masks = append(d.masks,
+			uint32(bitRange(p.PadLo[2]-q, p.PadLo[2]+p.In[2]-q)&(1<<(16*sw)-1)))
 	}
 	if p.Kernel == [3]int{1, 3, 3} && p.Stride[1] == sw && p.Dilate[1] == 1 && p.Dilate[2] == 1 {
 		d.threes = sw
@@ -196,13 +194,7 @@ func (o *Op) padBand(scratch, src []float32, y0, y1 int) {
 	}
 	for r := range r1 - r0 {
 		clear(dst[r*d.pitch:][:d.pitch])
-		spread(
-			d.level,
-			dst[r*d.pitch:],
-			src[r*p.In[2]:][:p.In[2]],
-			p.PadLo[2],
-			p.Stride[2],
-			d.phase,
-		)
+		spread(d.level, dst[r*d.pitch:], src[r*p.In[2]:][:p.In[2]], p.PadLo[2], p.Stride[2],
+			d.phase)
 	}
 }

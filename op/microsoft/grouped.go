@@ -43,8 +43,8 @@ func gqaHeads(c *op.Call) (heads, shared int, err error) {
 	n, kv := c.Attrs.Int("num_heads", 0), c.Attrs.Int("kv_num_heads", 0)
 	if n < 1 || kv < 1 || n > math.MaxInt32 || n%kv != 0 {
 		return 0, 0, c.Errorf(op.ErrAttr,
-			"num_heads is %d, kv_num_heads %d; both must be positive, "+
-				"and the first a multiple", n, kv)
+			"num_heads is %d, kv_num_heads %d; both must be positive, and the first a multiple", n,
+			kv)
 	}
 	return int(n), int(kv), nil
 }

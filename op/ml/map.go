@@ -132,8 +132,8 @@ func vocabulary(c *op.Call) (*tensor.Tensor, error) {
 	ints, strs := c.Attrs.Ints("int64_vocabulary"), c.Attrs.Strings("string_vocabulary")
 	if (len(ints) == 0) == (len(strs) == 0) {
 		return nil, c.Errorf(op.ErrAttr,
-			"int64_vocabulary has %d elements and string_vocabulary has "+
-				"%d, want one of them", len(ints), len(strs))
+			"int64_vocabulary has %d elements and string_vocabulary has %d, want one of them",
+			len(ints), len(strs))
 	}
 	if len(strs) > 0 {
 		return stringList(strs), nil

@@ -50,8 +50,8 @@ func (b *forestBuilder) readNodes() error {
 		mode, ok := treeModes[modes[i]]
 		if !ok {
 			return b.Errorf(op.ErrAttr,
-				"nodes_modes has %q, want BRANCH_LEQ, BRANCH_LT, BRANCH_GTE, "+
-					"BRANCH_GT, BRANCH_EQ, BRANCH_NEQ or LEAF", modes[i])
+				"nodes_modes has %q, want BRANCH_LEQ, BRANCH_LT, BRANCH_GTE, BRANCH_GT, "+
+					"BRANCH_EQ, BRANCH_NEQ or LEAF", modes[i])
 		}
 		*node = TreeNode{Mode: mode, Value: values[i], MissingTrue: tracks != nil && tracks[i] == 1}
 		if mode == TreeLeaf {

@@ -241,9 +241,8 @@ func (s *Slot) Clear() {
 		w.Store(0)
 	}
 	for _, w := range []*atomic.Uint64{&s.MemUsedBytes, &s.MemPendingBytes, &s.MemContextBytes,
-		&s.InflightNS, &s.DeviceNSTotal,
-		&s.Launches, &s.GraphLaunches, &s.CopiesBytes, &s.LastLaunchNS, &s.LastIdleNS,
-		&s.OwnerStart} {
+		&s.InflightNS, &s.DeviceNSTotal, &s.Launches, &s.GraphLaunches, &s.CopiesBytes,
+		&s.LastLaunchNS, &s.LastIdleNS, &s.OwnerStart} {
 		w.Store(0)
 	}
 	s.OwnerPID.Store(0)

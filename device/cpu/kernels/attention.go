@@ -53,19 +53,8 @@ func fusedAttention(r *request) (compute.Kernel, error) {
 			return nil, nil
 		}
 	}
-	q, kv, v := k.stackOf(
-		r,
-		op.AttentionQ,
-		first[0],
-	), k.stackOf(
-		r,
-		op.AttentionK,
-		first[1],
-	), k.stackOf(
-		r,
-		op.AttentionV,
-		first[2],
-	)
+	q, kv, v := k.stackOf(r, op.AttentionQ, first[0]), k.stackOf(r, op.AttentionK, first[1]),
+		k.stackOf(r, op.AttentionV, first[2])
 	y := newStack(r.outShape(), first[3])
 	if shared := kv.batch == 1 && v.batch == 1; shared {
 		kv.batch, v.batch, kv.Batch, v.Batch = q.batch, q.batch, 0, 0
@@ -178,10 +167,8 @@ func scoreMask(shape []int, keys int) attention.Mask {
 func (k *attentionKernel) triangles(r *request) {
 	p := &k.params
 	if k.keep >= 0 &&
-		k.triangle(
-			r.constant(k.keep),
-			func(t *tensor.Tensor, i int) (seen, ok bool) { return t.Data[i] != 0, true },
-		) {
+		k.triangle(r.constant(k.keep),
+			func(t *tensor.Tensor, i int) (seen, ok bool) { return t.Data[i] != 0, true }) {
 		p.Keep, k.keep = attention.Mask{}, -1
 	} else if k.keep < 0 && k.bias >= 0 &&
 		k.triangle(r.constant(k.bias), func(t *tensor.Tensor, i int) (seen, ok bool) {
@@ -195,10 +182,8 @@ func (k *attentionKernel) triangles(r *request) {
 
 // triangle reports whether query i sees, by a constant mask for all heads, the keys up to some i +
 // offset, and makes them the kernel's own.
-func (k *attentionKernel) triangle(
-	t *tensor.Tensor,
-	seen func(t *tensor.Tensor, i int) (seen, ok bool),
-) bool {
+func (k *attentionKernel) triangle(t *tensor.Tensor,
+	seen func(t *tensor.Tensor, i int) (seen, ok bool)) bool {
 	p := &k.params
 	if t == nil || t.Len() != p.Queries*p.Keys || dimFromEnd(t.Shape, 1) != p.Keys ||
 		dimFromEnd(t.Shape, 2) != p.Queries ||
@@ -247,11 +232,8 @@ func (k *attentionKernel) ScratchBytes(workers int) int {
 func (k *attentionKernel) Bind(b compute.Binding) compute.Task {
 	t := &attentionTask{attentionKernel: k, scratch: perWorker(b)}
 	t.args.Q, t.args.Y = tensor.As[float32](b.In[op.AttentionQ]), tensor.As[float32](b.Out[0])
-	t.args.K, t.args.V = tensor.As[float32](
-		b.In[op.AttentionK],
-	), tensor.As[float32](
-		b.In[op.AttentionV],
-	)
+	t.args.K, t.args.V = tensor.As[float32](b.In[op.AttentionK]), tensor.As[float32](
+		b.In[op.AttentionV])
 	if k.cached {
 		t.args.K, t.args.V = tensor.As[float32](b.Out[1]), tensor.As[float32](b.Out[2])
 	}

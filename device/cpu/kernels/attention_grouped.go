@@ -42,15 +42,8 @@ func groupQueryAttention(r *request) (compute.Kernel, error) {
 		return nil, nil
 	}
 	attrs := r.Call.Attrs
-	window, scale, softcap := windowOf(
-		attrs.Int("local_window_size", -1),
-	), attrs.Float(
-		"scale",
-		0,
-	), attrs.Float(
-		"softcap",
-		0,
-	)
+	window, scale, softcap := windowOf(attrs.Int("local_window_size", -1)), attrs.Float("scale",
+		0), attrs.Float("softcap", 0)
 	causal := attrs.Bool("causal", true)
 	if window == 0 || window > 0 && !causal || !finite(scale) || !finite(softcap) {
 		return nil, nil
@@ -110,11 +103,8 @@ func groupedServes(r *request) bool {
 
 // setSizes reads the shapes; false when they do not fit together.
 func (k *groupedKernel) setSizes(r *request) bool {
-	k.heads, k.shared = int(
-		r.Call.Attrs.Int("num_heads", 0),
-	), int(
-		r.Call.Attrs.Int("kv_num_heads", 0),
-	)
+	k.heads, k.shared = int(r.Call.Attrs.Int("num_heads", 0)), int(
+		r.Call.Attrs.Int("kv_num_heads", 0))
 	q, _, _ := r.in(microsoft.GroupedQ)
 	out, _ := r.Out[1].Ints()
 	if k.shared < 1 || k.heads < 1 || k.heads%k.shared != 0 || len(q) != 3 || len(out) != 4 {
@@ -327,35 +317,20 @@ func (t *groupedTask) Chunk(i, worker int) { t.op.Run(i, &t.args, t.scratch[work
 func (t *groupedTask) readLengths() error {
 	total := int(tensor.As[int32](t.in[microsoft.GroupedTotal])[0])
 	if total < t.length {
-		return t.call.Errorf(
-			op.ErrInput,
-			"total_sequence_length is %d, for %d queries",
-			total,
-			t.length,
-		)
+		return t.call.Errorf(op.ErrInput, "total_sequence_length is %d, for %d queries", total,
+			t.length)
 	}
 	if max(total, t.past) != t.buffer {
-		return fmt.Errorf(
-			"%w: %s: total_sequence_length is %d, caches of %d",
-			compute.ErrPlan,
-			t.call.Name(),
-			total,
-			t.buffer,
-		)
+		return fmt.Errorf("%w: %s: total_sequence_length is %d, caches of %d", compute.ErrPlan,
+			t.call.Name(), total, t.buffer)
 	}
 	first := total == t.length
 	for b, v := range tensor.As[int32](t.in[microsoft.GroupedLens]) {
 		n := int(v)
 		if n < 0 || n >= total || !first && (n+1 < t.length || n+1-t.length > t.past) {
-			return t.call.Errorf(
-				op.ErrInput,
+			return t.call.Errorf(op.ErrInput,
 				"seqlens_k[%d] is %d, total_sequence_length %d, with %d queries and a cache of %d",
-				b,
-				n,
-				total,
-				t.length,
-				t.past,
-			)
+				b, n, total, t.length, t.past)
 		}
 		t.lens[b], t.start[b] = int64(n)+1, 0
 		if !first {
@@ -384,12 +359,8 @@ func (t *groupedTask) readPlaces() error {
 			place = min(place, int64(t.rows)-1)
 		}
 		if place < 0 || place >= int64(t.rows) {
-			return t.call.Errorf(
-				op.ErrInput,
-				"position %d, the caches of angles have %d",
-				place,
-				t.rows,
-			)
+			return t.call.Errorf(op.ErrInput, "position %d, the caches of angles have %d", place,
+				t.rows)
 		}
 		t.place[i] = int(place)
 	}

@@ -45,11 +45,8 @@ func onnxAttention(r *request) (compute.Kernel, error) {
 	}
 	p.Causal, p.Hidden, p.Zero = attrs.Bool("is_causal", false), float32(math.Inf(-1)), true
 	p.Added = true
-	p.Left, p.Right = windowOf(
-		attrs.Int("left_window_size", -1),
-	), windowOf(
-		attrs.Int("right_window_size", -1),
-	)
+	p.Left, p.Right = windowOf(attrs.Int("left_window_size", -1)), windowOf(
+		attrs.Int("right_window_size", -1))
 	if !k.setMasks(r) {
 		return nil, nil
 	}

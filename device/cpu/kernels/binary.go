@@ -29,17 +29,12 @@ var (
 // 14, PRelu 7 to 16, Pow with a constant exponent), vectorised for float32 and the sums of int32,
 // plain for the integers of shapes and indices.
 var binaryKernels = map[opKey]builder{
-	{"", "Add"}: anyOf(
-		binary(addRows),
-		binary(sumRows),
-		integers(func(a, b int64) int64 { return a + b }),
-	),
+	{"", "Add"}: anyOf(binary(addRows), binary(sumRows),
+		integers(func(a, b int64) int64 { return a + b })),
 	{"", "Sub"}: anyOf(binary(subRows), integers(func(a, b int64) int64 { return a - b })),
 	{"", "Mul"}: anyOf(binary(mulRows), integers(func(a, b int64) int64 { return a * b })),
-	{"", "Div"}: anyOf(
-		binary(divRows),
-		divisors(integers(func(a, b int64) int64 { return a / b })),
-	),
+	{"", "Div"}: anyOf(binary(divRows),
+		divisors(integers(func(a, b int64) int64 { return a / b }))),
 	{"", "Pow"}:   powKernel,
 	{"", "PRelu"}: binary(pairs[float32, float32]{preluRow, vec.LeakyRelu, preluOne}),
 }
@@ -114,10 +109,8 @@ func lift[T, U any](f func(a, b T) U) pairs[T, U] {
 
 // integers is an operator on int64, and on int32, where the low half of the result is kept.
 func integers(f func(a, b int64) int64) builder {
-	return anyOf(
-		binary(lift(f)),
-		binary(lift(func(a, b int32) int32 { return int32(f(int64(a), int64(b))) })),
-	)
+	return anyOf(binary(lift(f)),
+		binary(lift(func(a, b int32) int32 { return int32(f(int64(a), int64(b))) })))
 }
 
 // divisors leaves to the reference what might divide by zero, which is an error.

@@ -59,21 +59,15 @@ func (in productInputs) constants(r *request, bias int) bool {
 }
 
 func convInteger(r *request) (compute.Kernel, error) {
-	return newByteConv(
-		r,
-		productInputs{aScale: -1, aZero: 2, b: 1, bScale: -1, bZero: 3, yScale: -1, yZero: -1},
-		-1,
-		nil,
-	)
+	return newByteConv(r,
+		productInputs{aScale: -1, aZero: 2, b: 1, bScale: -1, bZero: 3, yScale: -1, yZero: -1}, -1,
+		nil)
 }
 
 func qLinearConv(r *request) (compute.Kernel, error) {
-	return newByteConv(
-		r,
-		productInputs{aScale: 1, aZero: 2, b: 3, bScale: 4, bZero: 5, yScale: 6, yZero: 7},
-		8,
-		nil,
-	)
+	return newByteConv(r,
+		productInputs{aScale: 1, aZero: 2, b: 3, bScale: 4, bZero: 5, yScale: 6, yZero: 7}, 8,
+		nil)
 }
 
 func rescaledConv(r *request) (compute.Kernel, error) {
@@ -81,12 +75,9 @@ func rescaledConv(r *request) (compute.Kernel, error) {
 	if !ok || !r.Out[0].Ranked {
 		return nil, nil
 	}
-	return newByteConv(
-		r,
-		productInputs{aScale: 1, aZero: 2, b: 3, bScale: 4, bZero: 5, yScale: 6, yZero: 7},
-		8,
-		&then,
-	)
+	return newByteConv(r,
+		productInputs{aScale: 1, aZero: 2, b: 3, bScale: 4, bZero: 5, yScale: 6, yZero: 7}, 8,
+		&then)
 }
 
 func newByteConv(r *request, in productInputs, bias int, then *rescaling) (compute.Kernel, error) {
@@ -109,15 +100,13 @@ func newByteConv(r *request, in productInputs, bias int, then *rescaling) (compu
 		byteConvCall: byteConvCall{
 			weight: weight,
 			m:      w[0],
-			k: count(
-				w[1:],
-			),
-			group: int(r.Call.Attrs.Int("group", 1)),
-			in:    in,
-			bias:  bias,
-			out:   r.Out[0].DType,
-			then:  then,
-			fixed: in.constants(r, bias),
+			k:      count(w[1:]),
+			group:  int(r.Call.Attrs.Int("group", 1)),
+			in:     in,
+			bias:   bias,
+			out:    r.Out[0].DType,
+			then:   then,
+			fixed:  in.constants(r, bias),
 		},
 	}
 	k.batches = x[0] * k.group
@@ -126,13 +115,7 @@ func newByteConv(r *request, in productInputs, bias int, then *rescaling) (compu
 	}
 	p := conv.Params{Window: win, N: x[0], C: x[1], M: w[0], Group: k.group}
 	if w[1] == 1 {
-		if d, err := newByteWindows(
-			r,
-			&k.byteConvCall,
-			p,
-			k.flipX,
-			k.flipW,
-		); d != nil ||
+		if d, err := newByteWindows(r, &k.byteConvCall, p, k.flipX, k.flipW); d != nil ||
 			err != nil {
 			return d, err
 		}
@@ -175,12 +158,8 @@ func (k *byteConv) PackedBytes() int {
 // Pack implements Kernel.
 func (k *byteConv) Pack(dst []byte) {
 	weights, sums, _ := k.packedParts()
-	k.op.Pack(
-		tensor.Cast[float32](dst[:weights]),
-		tensor.Cast[int32](dst[weights:][:sums]),
-		k.weight.Data,
-		k.flipW,
-	)
+	k.op.Pack(tensor.Cast[float32](dst[:weights]), tensor.Cast[int32](dst[weights:][:sums]),
+		k.weight.Data, k.flipW)
 	if k.ones != nil {
 		k.ones.PackOnes(tensor.Cast[float32](dst[weights+sums:]))
 	}
@@ -219,11 +198,8 @@ func (k *byteConv) Bind(b compute.Binding) compute.Task {
 	t.sumsW = tensor.Cast[int32](b.Packed[weights:][:sums])
 	t.args = k.op.Args(tensor.Cast[float32](b.Packed[:weights]), t.image.words, t.store)
 	if k.ones != nil {
-		t.patches.args = k.ones.Args(
-			tensor.Cast[float32](b.Packed[weights+sums:]),
-			t.image.words,
-			t.storePatches,
-		)
+		t.patches.args = k.ones.Args(tensor.Cast[float32](b.Packed[weights+sums:]), t.image.words,
+			t.storePatches)
 	}
 	return t
 }
@@ -323,14 +299,8 @@ func (t *byteConvTask) store(x []float32, ld, batch, i0, i1, j0, j1 int) {
 			t.centre(tensor.Int32s(x[(i-i0)*ld:][:j1-j0]), batch*k.pixels+j0, t.zeroW[first+i])
 		}
 	}
-	t.channels.finish(
-		tensor.Int32s(x),
-		ld,
-		(batch/k.group*k.m+first+i0)*k.pixels+j0,
-		first+i0,
-		first+i1,
-		j1-j0,
-	)
+	t.channels.finish(tensor.Int32s(x), ld, (batch/k.group*k.m+first+i0)*k.pixels+j0, first+i0,
+		first+i1, j1-j0)
 }
 
 // centre takes what the zero point of the weights makes of the patches, from number at on, from the
@@ -385,11 +355,8 @@ func (t *byteChannels) quantize() {
 		return
 	}
 	scale := tensor.As[float32](t.input(t.in.bScale))
-	common := float64(
-		tensor.As[float32](t.input(t.in.aScale))[0],
-	) / float64(
-		tensor.As[float32](t.input(t.in.yScale))[0],
-	)
+	common := float64(tensor.As[float32](t.input(t.in.aScale))[0]) / float64(
+		tensor.As[float32](t.input(t.in.yScale))[0])
 	to := vec.Bytes{Signed: t.out == tensor.Int8}
 	if zero := t.input(t.in.yZero); zero != nil {
 		to = gridOf(zero)
@@ -410,11 +377,8 @@ func (t *byteChannels) finish(sums []int32, ld, at, c0, c1, n int) {
 		return
 	}
 	for c := c0; c < c1; c++ {
-		vec.AddInt32Scalar(
-			tensor.As[int32](t.y)[at+(c-c0)*t.pixels:][:n],
-			sums[(c-c0)*ld:][:n],
-			t.correction[c],
-		)
+		vec.AddInt32Scalar(tensor.As[int32](t.y)[at+(c-c0)*t.pixels:][:n], sums[(c-c0)*ld:][:n],
+			t.correction[c])
 	}
 }
 

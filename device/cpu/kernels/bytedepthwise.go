@@ -51,8 +51,7 @@ func newByteDepthwise(r *request, call *byteConvCall, p conv.Params) (compute.Ke
 		k.each--
 	}
 	k.float, err = conv.New(
-		conv.Params{Window: p.Window, N: 1, C: k.each, M: k.each * k.fan, Group: k.each},
-	)
+		conv.Params{Window: p.Window, N: 1, C: k.each, M: k.each * k.fan, Group: k.each})
 	return k, err
 }
 
@@ -83,13 +82,8 @@ func (k *byteDepthwise) Pack(dst []byte) {
 // parts are the sizes of the parts of a worker's scratch: the kernel's, some planes of the image
 // and their results.
 func (k *byteDepthwise) parts() (float, image, sums int) {
-	return scratchBytes(
-			k.float.ScratchLen(),
-		), scratchBytes(
-			k.each * k.plane,
-		), scratchBytes(
-			k.each * k.fan * k.pixels,
-		)
+	return scratchBytes(k.float.ScratchLen()), scratchBytes(k.each * k.plane),
+		scratchBytes(k.each * k.fan * k.pixels)
 }
 
 // ScratchBytes implements Kernel.
@@ -145,13 +139,8 @@ func (t *byteDepthwiseTask) Chunk(i, worker int) {
 	w := &t.workers[worker]
 	x, zero := t.channels.inputs[0], zeroAt(t.channels.input(t.in.aZero), 0)
 	first, n := i*t.each, t.float.PackedLen()
-	vec.Dequantize(
-		w.args.X,
-		x.Data[first*t.plane:][:t.each*t.plane],
-		x.DType == tensor.Int8,
-		1,
-		zero,
-	)
+	vec.Dequantize(w.args.X, x.Data[first*t.plane:][:t.each*t.plane], x.DType == tensor.Int8, 1,
+		zero)
 	w.args.W = t.weights[first%t.group/t.each*n:][:n]
 	for c := range t.float.Chunks() {
 		t.float.Run(c, &w.args, w.scratch)
@@ -164,14 +153,8 @@ func (t *byteDepthwiseTask) Chunk(i, worker int) {
 func (t *byteDepthwiseTask) finish(sums []float32, at, c int) {
 	n := t.each * t.fan
 	if t.out != tensor.Int32 {
-		vec.RequantizeFloatRows(
-			t.channels.y.Data[at:],
-			t.pixels,
-			sums,
-			t.pixels,
-			t.pixels,
-			t.channels.grids[c:c+n],
-		)
+		vec.RequantizeFloatRows(t.channels.y.Data[at:], t.pixels, sums, t.pixels, t.pixels,
+			t.channels.grids[c:c+n])
 		return
 	}
 	for i := range n {

@@ -43,9 +43,7 @@ type productInputs struct{ aScale, aZero, b, bScale, bZero, yScale, yZero int }
 func (in productInputs) serve(r *request, channels int) bool {
 	for i, most := range map[int]int{in.aScale: 1, in.aZero: 1, in.bScale: channels,
 		in.bZero: channels, in.yScale: 1, in.yZero: 1} {
-		if shape, d, ok := r.in(
-			i,
-		); ok &&
+		if shape, d, ok := r.in(i); ok &&
 			(len(shape) > 1 || count(shape) != 1 && count(shape) != most ||
 				!isByte(d) && d != tensor.Float32) {
 			return false
@@ -72,17 +70,13 @@ func flippedZero(flip bool) byte {
 }
 
 func matMulInteger(r *request) (compute.Kernel, error) {
-	return newByteProduct(
-		r,
-		productInputs{aScale: -1, aZero: 2, b: 1, bScale: -1, bZero: 3, yScale: -1, yZero: -1},
-	)
+	return newByteProduct(r,
+		productInputs{aScale: -1, aZero: 2, b: 1, bScale: -1, bZero: 3, yScale: -1, yZero: -1})
 }
 
 func qLinearMatMul(r *request) (compute.Kernel, error) {
-	return newByteProduct(
-		r,
-		productInputs{aScale: 1, aZero: 2, b: 3, bScale: 4, bZero: 5, yScale: 6, yZero: 7},
-	)
+	return newByteProduct(r,
+		productInputs{aScale: 1, aZero: 2, b: 3, bScale: 4, bZero: 5, yScale: 6, yZero: 7})
 }
 
 func newByteProduct(r *request, in productInputs) (compute.Kernel, error) {
@@ -199,14 +193,8 @@ func (k *byteProduct) PackPart(dst []byte, part int, scratch []float32) {
 		}
 	}
 	at := gemm.U8S8.PackedBLen(k.words(), from)
-	gemm.U8S8.PackB(
-		tensor.Cast[float32](dst[:k.packedWeights()])[at:],
-		words,
-		k.words(),
-		cols,
-		0,
-		false,
-	)
+	gemm.U8S8.PackB(tensor.Cast[float32](dst[:k.packedWeights()])[at:], words, k.words(), cols, 0,
+		false)
 }
 
 // packEnd makes words of the last rows, which are less than four, with zeros after them.
@@ -326,11 +314,8 @@ func (t *byteProductTask) columns() {
 		return
 	}
 	bScale := tensor.As[float32](t.input(t.byteProduct.in.bScale))
-	common := float64(
-		tensor.As[float32](t.input(t.byteProduct.in.aScale))[0],
-	) / float64(
-		tensor.As[float32](t.input(t.byteProduct.in.yScale))[0],
-	)
+	common := float64(tensor.As[float32](t.input(t.byteProduct.in.aScale))[0]) / float64(
+		tensor.As[float32](t.input(t.byteProduct.in.yScale))[0])
 	for j := range t.n {
 		t.factor[j] = float32(common * float64(bScale[j%len(bScale)]))
 	}

@@ -24,12 +24,8 @@ type byteWindows struct {
 }
 
 // newByteWindows prepares a call whose weights have one channel, nil where it does not serve.
-func newByteWindows(
-	r *request,
-	call *byteConvCall,
-	p conv.Params,
-	flipX, flipW bool,
-) (*byteWindows, error) {
+func newByteWindows(r *request, call *byteConvCall, p conv.Params, flipX, flipW bool) (*byteWindows,
+	error) {
 	one, err := conv.New(conv.Params{Window: p.Window, N: 1, C: 1, M: 1})
 	if err != nil {
 		return nil, err
@@ -149,16 +145,9 @@ func (t *byteWindowsTask) Chunk(i, worker int) {
 	for p := first; p < end; p++ {
 		for f := range t.fan {
 			c := p%t.group*t.fan + f
-			vec.Windows3(
-				t.channels.y.Data[(p*t.fan+f)*t.pixels:][:t.pixels],
-				t.cols,
-				padded[(p-first)*size:],
-				t.pitch,
-				max(1, t.window.Stride[2]),
-				t.rows,
-				(*[3]uint32)(t.packed[4*c:]),
-				&t.channels.grids[c],
-			)
+			vec.Windows3(t.channels.y.Data[(p*t.fan+f)*t.pixels:][:t.pixels], t.cols,
+				padded[(p-first)*size:], t.pitch, max(1, t.window.Stride[2]), t.rows,
+				(*[3]uint32)(t.packed[4*c:]), &t.channels.grids[c])
 		}
 	}
 }
@@ -178,14 +167,7 @@ func (t *byteWindowsTask) pad(padded, plane []byte) {
 	w := &t.window
 	cols, rows := min(w.In[2], t.pitch-w.PadLo[2]), min(w.In[1], t.high-w.PadLo[1])
 	if cols > 0 && rows > 0 {
-		vec.CopyRows(
-			padded[w.PadLo[1]*t.pitch+w.PadLo[2]:],
-			t.pitch,
-			plane,
-			w.In[2],
-			cols,
-			rows,
-			t.flipX,
-		)
+		vec.CopyRows(padded[w.PadLo[1]*t.pitch+w.PadLo[2]:], t.pitch, plane, w.In[2], cols, rows,
+			t.flipX)
 	}
 }

@@ -43,13 +43,8 @@ func TestChoices(t *testing.T) {
 	for _, way := range ways {
 		k := prepare(compute.Choices{by.Problem(): way})
 		if k.Way() != way || !k.Measured() || k.Problem() != by.Problem() {
-			t.Errorf(
-				"asked for %s: %s, measured %v, problem %s",
-				way,
-				k.Way(),
-				k.Measured(),
-				k.Problem(),
-			)
+			t.Errorf("asked for %s: %s, measured %v, problem %s", way, k.Way(), k.Measured(),
+				k.Problem())
 		}
 		if k.(compute.Kernel).Name() != "conv."+way {
 			t.Errorf("%s is called %s", way, k.(compute.Kernel).Name())

@@ -51,12 +51,8 @@ type forestKernel[T forest.Float] struct {
 	perChunk       int
 }
 
-func newForest[T forest.Float](
-	call *op.Call,
-	d tensor.DType,
-	f *ml.Forest,
-	rows, features int,
-) *forestKernel[T] {
+func newForest[T forest.Float](call *op.Call, d tensor.DType, f *ml.Forest, rows,
+	features int) *forestKernel[T] {
 	packed := forest.New[T](forestModel(f))
 	k := &forestKernel[T]{
 		call:     call,
@@ -70,10 +66,8 @@ func newForest[T forest.Float](
 	k.present = call.Type == "TreeEnsembleClassifier" || k.how != forest.Sum
 	k.perChunk = min(
 		rows,
-		max(
-			4,
-			min(stepsPerChunk/max(1, packed.Steps()), elemsPerChunk/max(1, features+f.Outputs))&^3,
-		),
+		max(4,
+			min(stepsPerChunk/max(1, packed.Steps()), elemsPerChunk/max(1, features+f.Outputs))&^3),
 	)
 	k.finish = f.WithoutNodes()
 	return k

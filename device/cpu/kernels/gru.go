@@ -243,13 +243,8 @@ func (k *gruKernel) Pack(dst []byte) {
 // products of a step, and the state, of which there are two, one with the reset gate applied.
 func (k *gruKernel) parts() (gates, rec, state int) {
 	g := k.gates * k.hidden
-	return scratchBytes(
-			k.seq * k.batch * g,
-		), scratchBytes(
-			k.batch * g,
-		), scratchBytes(
-			k.batch * k.hidden,
-		)
+	return scratchBytes(k.seq * k.batch * g), scratchBytes(k.batch * g),
+		scratchBytes(k.batch * k.hidden)
 }
 
 // ScratchBytes implements Kernel.
@@ -308,13 +303,8 @@ type gruTask struct {
 func (t *gruTask) Run(x *compute.Exec) error {
 	for i, n := range t.ends {
 		if n < 0 || int(n) > t.seq {
-			return fmt.Errorf(
-				"%w: sequence_lens[%d] is %d, X has %d steps",
-				op.ErrInput,
-				i,
-				n,
-				t.seq,
-			)
+			return fmt.Errorf("%w: sequence_lens[%d] is %d, X has %d steps", op.ErrInput, i, n,
+				t.seq)
 		}
 	}
 	if t.ends != nil {

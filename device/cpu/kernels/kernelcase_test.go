@@ -135,13 +135,8 @@ func (s *sample) check(t testing.TB, pools []*cpu.Pool) verdict {
 		}
 		for i := range got {
 			if got[i] != nil && !bytes.Equal(got[i].Data, first[i].Data) {
-				t.Errorf(
-					"%v: %s: %d workers give other bits than %d",
-					s,
-					k.Name(),
-					p.Threads(),
-					pools[0].Threads(),
-				)
+				t.Errorf("%v: %s: %d workers give other bits than %d", s, k.Name(), p.Threads(),
+					pools[0].Threads())
 			}
 		}
 	}
@@ -191,15 +186,8 @@ func (s *sample) checkAbsorbed(t testing.TB, r *compute.Request, k compute.Kerne
 	same, err := Prepare(bare)
 	if err != nil || same == nil || same.Name() != k.Name() ||
 		same.PackedBytes() != k.PackedBytes() {
-		t.Errorf(
-			"%v: without the contents of inputs %v: kernel %v, error %v; want %s of %d bytes",
-			s,
-			a.Absorbed(),
-			same,
-			err,
-			k.Name(),
-			k.PackedBytes(),
-		)
+		t.Errorf("%v: without the contents of inputs %v: kernel %v, error %v; want %s of %d bytes",
+			s, a.Absorbed(), same, err, k.Name(), k.PackedBytes())
 		return
 	}
 	with, without := s.bind(r, k, p.Threads()), s.bind(r, k, p.Threads())
@@ -225,12 +213,8 @@ func (s *sample) checkAbsorbed(t testing.TB, r *compute.Request, k compute.Kerne
 	for i, v := range with.out {
 		if v != nil && !bytes.Equal(v.Data, without.out[i].Data) {
 			t.Errorf(
-				"%v: %s: output %d depends on the contents of inputs %v beside the packed copy",
-				s,
-				k.Name(),
-				i,
-				a.Absorbed(),
-			)
+				"%v: %s: output %d depends on the contents of inputs %v beside the packed copy", s,
+				k.Name(), i, a.Absorbed())
 		}
 	}
 }
@@ -289,11 +273,7 @@ type bound struct {
 }
 
 // bind places operands, packed weights and scratch as a plan does: aligned, and full of NaNs.
-func (s *sample) bind(
-	r *compute.Request,
-	k compute.Kernel,
-	workers int,
-) *bound {
+func (s *sample) bind(r *compute.Request, k compute.Kernel, workers int) *bound {
 	return s.bindOver(r, k, workers, -1)
 }
 
@@ -523,9 +503,8 @@ func (r source) bits(d tensor.DType, shape ...int) *tensor.Tensor {
 // dtype is a fixed-size element type, often float32.
 func (r source) dtype() tensor.DType {
 	return []tensor.DType{tensor.Float32, tensor.Float32, tensor.Float32, tensor.Int64,
-		tensor.Int32, tensor.Uint8, tensor.Bool,
-		tensor.Float64, tensor.Float16, tensor.Int16, tensor.Complex128, tensor.Float8E4M3FN,
-		tensor.Int4, tensor.Uint2}[r.IntN(14)]
+		tensor.Int32, tensor.Uint8, tensor.Bool, tensor.Float64, tensor.Float16, tensor.Int16,
+		tensor.Complex128, tensor.Float8E4M3FN, tensor.Int4, tensor.Uint2}[r.IntN(14)]
 }
 
 // broadcastTo makes a shape that broadcasts to the given one.

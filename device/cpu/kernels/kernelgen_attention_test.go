@@ -10,21 +10,8 @@ import (
 
 // heads draws the sizes of an attention.
 func (r source) heads() (batch, heads, group, queries, keys, size, value int) {
-	return 1 + r.IntN(
-			2,
-		), 1 + r.IntN(
-			3,
-		), 1 + r.IntN(
-			3,
-		), 1 + r.IntN(
-			40,
-		), 1 + r.IntN(
-			70,
-		), 1 + r.IntN(
-			40,
-		), 1 + r.IntN(
-			40,
-		)
+	return 1 + r.IntN(2), 1 + r.IntN(3), 1 + r.IntN(3), 1 + r.IntN(40), 1 + r.IntN(70),
+		1 + r.IntN(40), 1 + r.IntN(40)
 }
 
 // genFusedAttention makes calls of weir:Attention.
@@ -63,10 +50,8 @@ func genFusedAttention(r source, key opKey) *sample {
 		s.call.Attrs = append(s.call.Attrs, op.FloatAttr("scale", r.Float32()))
 	}
 	if r.one(2) {
-		s.call.Attrs = append(
-			s.call.Attrs,
-			op.FloatAttr("hidden", []float32{-math.MaxFloat32, -10000, -2}[r.IntN(3)]),
-		)
+		s.call.Attrs = append(s.call.Attrs,
+			op.FloatAttr("hidden", []float32{-math.MaxFloat32, -10000, -2}[r.IntN(3)]))
 	}
 	if r.one(2) {
 		s.call.Attrs = append(s.call.Attrs, op.IntAttr("added", int64(r.IntN(2))))
@@ -125,27 +110,15 @@ func genAttention(r source, key opKey) *sample {
 		}
 	}
 	if flat {
-		s.call.Attrs = append(
-			s.call.Attrs,
-			op.IntAttr("q_num_heads", int64(h*g)),
-			op.IntAttr("kv_num_heads", int64(h)),
-		)
+		s.call.Attrs = append(s.call.Attrs, op.IntAttr("q_num_heads", int64(h*g)),
+			op.IntAttr("kv_num_heads", int64(h)))
 	}
 	past := 0
 	s.in = append(s.in, nil, nil, nil)
 	if r.one(3) {
 		past = r.IntN(20)
-		s.in[op.AttentionPastK], s.in[op.AttentionPastV] = r.floats(
-			b,
-			h,
-			past,
-			size,
-		), r.floats(
-			b,
-			h,
-			past,
-			value,
-		)
+		s.in[op.AttentionPastK], s.in[op.AttentionPastV] = r.floats(b, h, past, size), r.floats(b,
+			h, past, value)
 		s.call.NumOut = 3
 	} else if r.one(4) {
 		s.call.NumOut = 1 + r.IntN(3)
@@ -211,10 +184,8 @@ func genGrouped(r source, key opKey) *sample {
 			lens[i] = int32(r.IntN(3*total) - total)
 		}
 	}
-	s := r.call(
-		key,
-		op.Attrs{op.IntAttr("num_heads", int64(heads)), op.IntAttr("kv_num_heads", int64(shared))},
-	)
+	s := r.call(key,
+		op.Attrs{op.IntAttr("num_heads", int64(heads)), op.IntAttr("kv_num_heads", int64(shared))})
 	s.call.NumOut = 3
 	if r.one(2) {
 		s.in = []*tensor.Tensor{r.floats(b, length, (heads+2*shared)*size), nil, nil}
@@ -235,10 +206,8 @@ func genGrouped(r source, key opKey) *sample {
 	s.in = append(append(s.in, caches...), tensor.From(lens, b), tensor.Scalar(int32(total)))
 	r.groupedOptions(s, b, length, size, total)
 	if r.one(3) {
-		s.in = append(
-			append(s.in, make([]*tensor.Tensor, microsoft.GroupedSink-len(s.in))...),
-			r.floats(heads),
-		)
+		s.in = append(append(s.in, make([]*tensor.Tensor, microsoft.GroupedSink-len(s.in))...),
+			r.floats(heads))
 	} else if r.one(3) {
 		s.call.Attrs = append(s.call.Attrs, op.IntAttr("smooth_softmax", 1))
 	}
@@ -253,11 +222,8 @@ func genGrouped(r source, key opKey) *sample {
 func (r source) groupedOptions(s *sample, batch, length, size, total int) {
 	if !r.one(3) {
 		rows, pairs := total+r.IntN(4)-r.IntN(2)*r.IntN(3), 1+r.IntN(size/2)
-		s.call.Attrs = append(
-			s.call.Attrs,
-			op.IntAttr("do_rotary", 1),
-			op.IntAttr("rotary_interleaved", int64(r.IntN(2))),
-		)
+		s.call.Attrs = append(s.call.Attrs, op.IntAttr("do_rotary", 1),
+			op.IntAttr("rotary_interleaved", int64(r.IntN(2))))
 		s.in = append(s.in, r.floats(max(1, rows), pairs), r.floats(max(1, rows), pairs))
 		if r.one(4) {
 			places := make([]int64, batch*length)
@@ -268,10 +234,8 @@ func (r source) groupedOptions(s *sample, batch, length, size, total int) {
 		}
 	}
 	if r.one(3) {
-		s.call.Attrs = append(
-			s.call.Attrs,
-			op.IntAttr("local_window_size", int64(r.IntN(total+2)-1)),
-		)
+		s.call.Attrs = append(s.call.Attrs,
+			op.IntAttr("local_window_size", int64(r.IntN(total+2)-1)))
 	}
 	if r.one(3) {
 		s.call.Attrs = append(s.call.Attrs, op.FloatAttr("softcap", 1+r.Float32()))

@@ -64,13 +64,8 @@ func genVariadic(r source, key opKey) *sample {
 	shape := r.shape(r.IntN(5))
 	s := r.call(key, nil)
 	for range 1 + r.IntN(10) {
-		s.in, s.constant = append(
-			s.in,
-			r.wild(r.broadcastTo(shape)...),
-		), append(
-			s.constant,
-			r.one(4),
-		)
+		s.in, s.constant = append(s.in, r.wild(r.broadcastTo(shape)...)), append(s.constant,
+			r.one(4))
 	}
 	s.call.NumIn = len(s.in)
 	s.atol = 1e-6
@@ -94,13 +89,8 @@ func genWhere(r source, key opKey) *sample {
 		}
 		return r.broadcastTo(shape)
 	}
-	s := r.call(
-		key,
-		nil,
-		r.bits(tensor.Bool, part()...),
-		r.bits(d, part()...),
-		r.bits(d, part()...),
-	)
+	s := r.call(key, nil, r.bits(tensor.Bool, part()...), r.bits(d, part()...),
+		r.bits(d, part()...))
 	s.exact = true
 	return s
 }

@@ -100,13 +100,8 @@ func (g *treeGen) nodes(name string) op.Attrs {
 		n := int64(1 + 2*g.IntN(20)) // node i branches to 2i+1 and 2i+2
 		for i := range n {
 			trees, ids, tracks = append(trees, t), append(ids, i), append(tracks, int64(g.IntN(2)))
-			features, values = append(
-				features,
-				g.Int64N(int64(g.features)),
-			), append(
-				values,
-				g.value(),
-			)
+			features, values = append(features, g.Int64N(int64(g.features))), append(values,
+				g.value())
 			mode := "BRANCH_" + g.modes[g.IntN(len(g.modes))]
 			yes, no := 2*i+1, 2*i+2
 			if no >= n {
@@ -117,13 +112,8 @@ func (g *treeGen) nodes(name string) op.Attrs {
 						w -= 0.5
 					}
 					weightTrees, weightNodes = append(weightTrees, t), append(weightNodes, i)
-					targets, weights = append(
-						targets,
-						g.Int64N(int64(g.outputs)),
-					), append(
-						weights,
-						w,
-					)
+					targets, weights = append(targets, g.Int64N(int64(g.outputs))), append(weights,
+						w)
 				}
 			}
 			modes, trues, falses = append(modes, mode), append(trues, yes), append(falses, no)
@@ -145,10 +135,8 @@ func (g *treeGen) nodes(name string) op.Attrs {
 		op.IntsAttr(prefix+"_nodeids", weightNodes...),
 		op.IntsAttr(prefix+"_ids", targets...),
 		op.FloatsAttr(prefix+"_weights", weights...),
-		op.StringAttr(
-			"post_transform",
-			g.pick("NONE", "NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"),
-		),
+		op.StringAttr("post_transform",
+			g.pick("NONE", "NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")),
 	}
 	if g.one(2) {
 		as = append(as, op.IntsAttr("nodes_missing_value_tracks_true", tracks...))
@@ -167,11 +155,8 @@ func (g *treeGen) nodes(name string) op.Attrs {
 		}
 		return append(as, op.IntsAttr("classlabels_int64s", labels...))
 	}
-	return append(
-		as,
-		op.IntAttr("n_targets", int64(g.outputs)),
-		op.StringAttr("aggregate_function", g.pick("SUM", "AVERAGE", "MIN", "MAX")),
-	)
+	return append(as, op.IntAttr("n_targets", int64(g.outputs)),
+		op.StringAttr("aggregate_function", g.pick("SUM", "AVERAGE", "MIN", "MAX")))
 }
 
 // splits makes the attributes of version 5.
@@ -186,13 +171,8 @@ func (g *treeGen) splits() op.Attrs {
 			if i < n {
 				return first + i, 0
 			}
-			weights, targets = append(
-				weights,
-				g.Float32()-0.3,
-			), append(
-				targets,
-				g.Int64N(int64(g.outputs)),
-			)
+			weights, targets = append(weights, g.Float32()-0.3), append(targets,
+				g.Int64N(int64(g.outputs)))
 			return int64(len(weights)) - 1, 1
 		}
 		for i := range n {
@@ -203,29 +183,13 @@ func (g *treeGen) splits() op.Attrs {
 				}
 				members = append(members, float32(math.NaN()))
 			}
-			modes, values, features = append(
-				modes,
-				mode,
-			), append(
-				values,
-				g.value(),
-			), append(
-				features,
-				g.Int64N(int64(g.features)),
-			)
+			modes, values, features = append(modes, mode), append(values, g.value()),
+				append(features, g.Int64N(int64(g.features)))
 			id, leaf := branch(2*i + 1)
 			trues, trueLeafs = append(trues, id), append(trueLeafs, leaf)
 			id, leaf = branch(2*i + 2)
-			falses, falseLeafs, tracks = append(
-				falses,
-				id,
-			), append(
-				falseLeafs,
-				leaf,
-			), append(
-				tracks,
-				int64(g.IntN(2)),
-			)
+			falses, falseLeafs, tracks = append(falses, id), append(falseLeafs, leaf),
+				append(tracks, int64(g.IntN(2)))
 		}
 	}
 	as := op.Attrs{
@@ -241,20 +205,11 @@ func (g *treeGen) splits() op.Attrs {
 			"nodes_missing_value_tracks_true",
 			tracks...),
 		op.IntsAttr("leaf_targetids", targets...),
-		op.TensorAttr(
-			"nodes_splits",
-			tensor.From(values, len(values)),
-		),
+		op.TensorAttr("nodes_splits", tensor.From(values, len(values))),
 		op.TensorAttr("nodes_modes", tensor.From(modes, len(modes))),
-		op.TensorAttr(
-			"leaf_weights",
-			tensor.From(weights, len(weights)),
-		),
+		op.TensorAttr("leaf_weights", tensor.From(weights, len(weights))),
 		op.IntAttr("n_targets", int64(g.outputs)),
-		op.IntAttr(
-			"aggregate_function",
-			int64(g.IntN(4)),
-		),
+		op.IntAttr("aggregate_function", int64(g.IntN(4))),
 		op.IntAttr("post_transform", int64(g.IntN(5))),
 	}
 	if len(members) > 0 {

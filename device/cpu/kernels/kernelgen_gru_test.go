@@ -18,10 +18,8 @@ func genGRU(r source, key opKey) *sample {
 	if direction == "bidirectional" {
 		dirs = 2
 	}
-	s := r.call(
-		key,
-		op.Attrs{op.StringAttr("direction", direction), op.IntAttr("hidden_size", int64(hidden))},
-	)
+	s := r.call(key,
+		op.Attrs{op.StringAttr("direction", direction), op.IntAttr("hidden_size", int64(hidden))})
 	lens := make([]int32, batch)
 	for i := range lens {
 		lens[i] = int32(r.IntN(seq + 1))
@@ -58,10 +56,8 @@ func genGRU(r source, key opKey) *sample {
 	case 0:
 		s.call.Attrs = append(s.call.Attrs, op.FloatAttr("clip", 0.5))
 	case 1, 2, 3:
-		s.call.Attrs = append(
-			s.call.Attrs,
-			op.StringsAttr("activations", slices.Repeat(names, dirs)...),
-		)
+		s.call.Attrs = append(s.call.Attrs,
+			op.StringsAttr("activations", slices.Repeat(names, dirs)...))
 	}
 	s.atol = 1e-4
 	return s

@@ -66,10 +66,8 @@ func (r source) windowed(dilate bool) (g images, attrs op.Attrs) {
 	}
 	switch r.IntN(6) {
 	case 0:
-		attrs = append(
-			attrs,
-			op.StringAttr("auto_pad", r.pick("SAME_UPPER", "SAME_LOWER", "VALID")),
-		)
+		attrs = append(attrs,
+			op.StringAttr("auto_pad", r.pick("SAME_UPPER", "SAME_LOWER", "VALID")))
 	case 1:
 		attrs = append(attrs, op.StringAttr("auto_pad", "NOTSET"))
 	}
@@ -157,13 +155,8 @@ func genConvTranspose(r source, key opKey) *sample {
 	s := r.call(key, attrs, r.floats(x...), r.floats(w...))
 	s.atol = 1e-4
 	if r.one(2) {
-		s.in, s.constant, s.call.NumIn = append(
-			s.in,
-			r.floats(group*out),
-		), append(
-			s.constant,
-			r.one(2),
-		), 3
+		s.in, s.constant, s.call.NumIn = append(s.in, r.floats(group*out)), append(s.constant,
+			r.one(2)), 3
 	}
 	if !r.one(6) {
 		s.fix(1)
@@ -177,11 +170,8 @@ func genPool(r source, key opKey) *sample {
 	if r.one(30) {
 		x[0] = 0
 	}
-	s := r.call(
-		key,
-		append(attrs, op.IntsAttr("kernel_shape", ints64(g.kernel)...)),
-		r.floats(x...),
-	)
+	s := r.call(key, append(attrs, op.IntsAttr("kernel_shape", ints64(g.kernel)...)),
+		r.floats(x...))
 	if s.call.Version >= 10 && r.one(3) {
 		s.call.Attrs = append(s.call.Attrs, op.IntAttr("ceil_mode", int64(r.IntN(2))))
 	}
@@ -283,10 +273,8 @@ func genGemm(r source, key opKey) *sample {
 	}
 	for _, name := range []string{"alpha", "beta"} {
 		if r.one(3) {
-			s.call.Attrs = append(
-				s.call.Attrs,
-				op.FloatAttr(name, []float32{0, 1, 0.5, -2}[r.IntN(4)]),
-			)
+			s.call.Attrs = append(s.call.Attrs,
+				op.FloatAttr(name, []float32{0, 1, 0.5, -2}[r.IntN(4)]))
 		}
 	}
 	s.in, s.constant = []*tensor.Tensor{r.floats(a...), r.floats(b...)}, make([]bool, 2)
@@ -317,10 +305,8 @@ func genLSTM(r source, key opKey) *sample {
 	}
 	layout := r.one(10)
 	x, state := []int{seq, batch, in}, []int{dirs, batch, hidden}
-	s := r.call(
-		key,
-		op.Attrs{op.StringAttr("direction", direction), op.IntAttr("hidden_size", int64(hidden))},
-	)
+	s := r.call(key,
+		op.Attrs{op.StringAttr("direction", direction), op.IntAttr("hidden_size", int64(hidden))})
 	if layout {
 		s.call.Version = max(14, s.call.Version)
 		s.call.Attrs = append(s.call.Attrs, op.IntAttr("layout", 1))
@@ -347,10 +333,7 @@ func genLSTM(r source, key opKey) *sample {
 		r.floats(x...),
 		r.floats(dirs, 4*hidden, in),
 		recurrent,
-		optional(
-			r.floats(dirs, 8*hidden),
-			3,
-		),
+		optional(r.floats(dirs, 8*hidden), 3),
 		nil,
 		optional(r.floats(state...), 2),
 		optional(r.floats(state...), 2),

@@ -42,10 +42,8 @@ func genQuantize(r source, key opKey) *sample {
 	var scale []int
 	if r.one(2) {
 		axis := r.IntN(len(shape))
-		s.call.Attrs = append(
-			s.call.Attrs,
-			op.IntAttr("axis", int64(axis)-int64(len(shape)*r.IntN(2))),
-		)
+		s.call.Attrs = append(s.call.Attrs,
+			op.IntAttr("axis", int64(axis)-int64(len(shape)*r.IntN(2))))
 		scale = []int{shape[axis]}
 	}
 	d := r.byteType()
@@ -141,9 +139,7 @@ func (r source) byteImages(key opKey) (s *sample, x, w *tensor.Tensor) {
 
 // perChannel draws the shape of a scale or zero point of weights: one for all or one an output
 // channel.
-func (r source) perChannel(
-	w *tensor.Tensor,
-) []int {
+func (r source) perChannel(w *tensor.Tensor) []int {
 	return [][]int{nil, {1}, {w.Shape[0]}}[r.IntN(3)]
 }
 
@@ -200,20 +196,15 @@ func genByteLSTM(r source, key opKey) *sample {
 	if direction == "bidirectional" {
 		dirs = 2
 	}
-	s := r.call(
-		key,
-		op.Attrs{op.StringAttr("direction", direction), op.IntAttr("hidden_size", int64(hidden))},
-	)
+	s := r.call(key,
+		op.Attrs{op.StringAttr("direction", direction), op.IntAttr("hidden_size", int64(hidden))})
 	s.atol = 0.03
 	state, gates := []int{dirs, batch, hidden}, 4*hidden
 	s.in = []*tensor.Tensor{
 		r.floats(seq, batch, in),
 		r.bytes(r.byteType(), dirs, in, gates),
 		r.bytes(r.byteType(), dirs, hidden, gates),
-		r.floats(
-			dirs,
-			2*gates,
-		),
+		r.floats(dirs, 2*gates),
 		nil,
 		r.floats(state...),
 		r.floats(state...),
@@ -314,12 +305,8 @@ func genQLinearAdd(r source, key opKey) *sample {
 }
 
 func genTable(r source, key opKey) *sample {
-	s := r.call(
-		key,
-		nil,
-		r.bytes(r.byteType(), r.shape(1+r.IntN(4))...),
-		r.bytes(r.byteType(), 256),
-	)
+	s := r.call(key, nil, r.bytes(r.byteType(), r.shape(1+r.IntN(4))...),
+		r.bytes(r.byteType(), 256))
 	s.exact = true
 	s.constant = []bool{false, !r.one(8)}
 	return s

@@ -185,13 +185,8 @@ func genReduce(r source, key opKey) *sample {
 		}
 		return s
 	default:
-		s.in, s.constant, s.call.NumIn = append(
-			s.in,
-			i64(axes...),
-		), append(
-			s.constant,
-			!r.one(8),
-		), 2
+		s.in, s.constant, s.call.NumIn = append(s.in, i64(axes...)), append(s.constant,
+			!r.one(8)), 2
 	}
 	if s.call.Version >= asInput && r.one(2) {
 		s.call.Attrs = append(s.call.Attrs, op.IntAttr("noop_with_empty_axes", int64(r.IntN(2))))
@@ -271,15 +266,8 @@ func genGroupNorm(r source, key opKey) *sample {
 	if key.name == "GroupNormalization" && s.call.Version < 21 {
 		n = groups
 	}
-	s.in, s.constant, s.call.NumIn = append(
-		s.in,
-		r.floats(n),
-		r.floats(n),
-	), append(
-		s.constant,
-		true,
-		true,
-	), 3
+	s.in, s.constant, s.call.NumIn = append(s.in, r.floats(n), r.floats(n)), append(s.constant,
+		true, true), 3
 	s.atol = 1e-4
 	return s
 }
@@ -391,11 +379,8 @@ func genSplit(r source, key opKey) *sample {
 	if shape[axis] = total; even {
 		shape[axis] = parts * r.size()
 	}
-	s := r.call(
-		key,
-		op.Attrs{op.IntAttr("axis", int64(axis-len(shape)*r.IntN(2)))},
-		r.bits(r.dtype(), shape...),
-	)
+	s := r.call(key, op.Attrs{op.IntAttr("axis", int64(axis-len(shape)*r.IntN(2)))},
+		r.bits(r.dtype(), shape...))
 	s.exact, s.call.NumOut = true, parts
 	switch {
 	case even && s.call.Version >= 18:
@@ -438,11 +423,8 @@ func genTranspose(r source, key opKey) *sample {
 
 func genDepthToSpace(r source, key opKey) *sample {
 	b := 1 + r.IntN(3)
-	s := r.call(
-		key,
-		op.Attrs{op.IntAttr("blocksize", int64(b))},
-		r.bits(r.dtype(), 1+r.IntN(2), b*b*(1+r.IntN(4)), r.size(), r.size()),
-	)
+	s := r.call(key, op.Attrs{op.IntAttr("blocksize", int64(b))},
+		r.bits(r.dtype(), 1+r.IntN(2), b*b*(1+r.IntN(4)), r.size(), r.size()))
 	if s.call.Version >= 11 && r.one(2) {
 		s.call.Attrs = append(s.call.Attrs, op.StringAttr("mode", r.pick("DCR", "CRD")))
 	}
@@ -452,11 +434,8 @@ func genDepthToSpace(r source, key opKey) *sample {
 
 func genSpaceToDepth(r source, key opKey) *sample {
 	b := 1 + r.IntN(3)
-	s := r.call(
-		key,
-		op.Attrs{op.IntAttr("blocksize", int64(b))},
-		r.bits(r.dtype(), 1+r.IntN(2), r.size(), b*r.size(), b*r.size()),
-	)
+	s := r.call(key, op.Attrs{op.IntAttr("blocksize", int64(b))},
+		r.bits(r.dtype(), 1+r.IntN(2), r.size(), b*r.size(), b*r.size()))
 	s.exact = true
 	return s
 }
@@ -543,10 +522,8 @@ func genResize(r source, key opKey) *sample {
 	if !r.one(4) {
 		s.call.Attrs = append(
 			s.call.Attrs,
-			op.StringAttr(
-				"nearest_mode",
-				r.pick("floor", "floor", "ceil", "round_prefer_floor", "round_prefer_ceil"),
-			),
+			op.StringAttr("nearest_mode",
+				r.pick("floor", "floor", "ceil", "round_prefer_floor", "round_prefer_ceil")),
 		)
 	}
 	roi := make([]float32, 2*len(shape))

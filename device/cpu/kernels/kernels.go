@@ -14,12 +14,11 @@ var builders = sync.OnceValue(func() map[opKey]builder {
 	m := map[opKey]builder{}
 	for _, family := range []map[opKey]builder{
 		unaryKernels, binaryKernels, compareKernels, variadicKernels, whereKernels, castKernels,
-		matmulKernels, softmaxKernels,
-		reduceKernels, argKernels, normKernels, convKernels, convTransposeKernels, poolKernels,
-		movementKernels, padKernels,
-		gatherKernels, resizeKernels, lstmKernels, byteLSTMKernels, forestKernels, quantizeKernels,
-		byteProductKernels, byteConvKernels,
-		rescaleKernels, pixelKernels, attentionKernels, nBitsKernels, gruKernels,
+		matmulKernels, softmaxKernels, reduceKernels, argKernels, normKernels, convKernels,
+		convTransposeKernels, poolKernels, movementKernels, padKernels, gatherKernels,
+		resizeKernels, lstmKernels, byteLSTMKernels, forestKernels, quantizeKernels,
+		byteProductKernels, byteConvKernels, rescaleKernels, pixelKernels, attentionKernels,
+		nBitsKernels, gruKernels,
 	} {
 		for k, b := range family {
 			m[k] = b

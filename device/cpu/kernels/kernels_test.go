@@ -57,18 +57,11 @@ func TestKernelsAgreeWithReference(t *testing.T) {
 				if err := off.check(); err != nil {
 					t.Error(err)
 				}
-				t.Logf(
-					"%d served, %d refused, %d invalid",
-					seen[served],
-					seen[refused],
-					seen[invalid],
-				)
+				t.Logf("%d served, %d refused, %d invalid", seen[served], seen[refused],
+					seen[invalid])
 				if seen[served] < int(calls/10) && (pixelKernels[key] == nil || conv.HasPixels()) {
-					t.Errorf(
-						"only %d of %d valid calls had a kernel",
-						seen[served],
-						seen[served]+seen[refused],
-					)
+					t.Errorf("only %d of %d valid calls had a kernel", seen[served],
+						seen[served]+seen[refused])
 				}
 			})
 		})
@@ -95,13 +88,8 @@ func TestKernelsAllocateNothing(t *testing.T) {
 			if b.task.Run(x) == nil {
 				ran++
 				if n := testing.AllocsPerRun(5, func() { _ = b.task.Run(x) }); n != 0 {
-					t.Errorf(
-						"%v: %s on %d workers: %v allocations a run",
-						s,
-						k.Name(),
-						p.Threads(),
-						n,
-					)
+					t.Errorf("%v: %s on %d workers: %v allocations a run", s, k.Name(), p.Threads(),
+						n)
 				}
 			}
 			b.arena.free()

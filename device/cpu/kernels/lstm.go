@@ -115,13 +115,8 @@ func (k *lstmKernel) Absorbed() []int {
 // rounded up to cache lines.
 func (k *lstmKernel) lens() (w, r, b int) {
 	round := func(n int) int { return (n + 15) &^ 15 }
-	return round(
-			gemm.F32.PackedBLen(k.in, 4*k.hidden),
-		), round(
-			gemm.F32.PackedBLen(k.hidden, 4*k.hidden),
-		), round(
-			4 * k.hidden,
-		)
+	return round(gemm.F32.PackedBLen(k.in, 4*k.hidden)), round(
+		gemm.F32.PackedBLen(k.hidden, 4*k.hidden)), round(4 * k.hidden)
 }
 
 // PackedBytes implements Kernel.

@@ -76,10 +76,8 @@ func newByteWeights(r *request, i, scale int) (byteWeights, bool) {
 		return o, false
 	}
 	o.rows, o.gates, o.flip = o.w.Shape[1], o.w.Shape[2], o.w.DType == tensor.Uint8
-	o.shifted = slices.ContainsFunc(
-		o.zero.Data,
-		func(z byte) bool { return z != flippedZero(o.flip) },
-	)
+	o.shifted = slices.ContainsFunc(o.zero.Data,
+		func(z byte) bool { return z != flippedZero(o.flip) })
 	one := func(t *tensor.Tensor) bool {
 		return t.Len() == o.w.Shape[0] || t.Len() == o.w.Shape[0]*o.gates
 	}
@@ -185,11 +183,8 @@ func (k *byteLSTMKernel) ScratchBytes(workers int) int {
 
 // byteLens are the sizes of the bytes of X and of h.
 func (k *byteLSTMKernel) byteLens() (x, h int) {
-	return scratchBytes(
-			k.seq * k.batch * k.operands[0].words(),
-		), scratchBytes(
-			k.batch * k.operands[1].words(),
-		)
+	return scratchBytes(k.seq * k.batch * k.operands[0].words()), scratchBytes(
+		k.batch * k.operands[1].words())
 }
 
 func (k *byteLSTMKernel) workerBytes() int {

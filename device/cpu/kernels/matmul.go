@@ -175,9 +175,7 @@ func (k *gemmKernel) Packing() any {
 }
 
 // ScratchBytes implements Kernel.
-func (k *gemmKernel) ScratchBytes(
-	workers int,
-) int {
+func (k *gemmKernel) ScratchBytes(workers int) int {
 	return workers * scratchBytes(k.op.ScratchLen())
 }
 
@@ -278,12 +276,6 @@ func (k *gemmKernel) PackPart(dst []byte, part int, _ []float32) {
 		at, ld = from*p.K, p.K
 	}
 	words := p.Precision.PackedBLen(p.K, from)
-	p.Precision.PackB(
-		tensor.Cast[float32](dst)[words:],
-		tensor.As[float32](k.weight)[at:],
-		p.K,
-		to-from,
-		ld,
-		p.TransB,
-	)
+	p.Precision.PackB(tensor.Cast[float32](dst)[words:], tensor.As[float32](k.weight)[at:], p.K,
+		to-from, ld, p.TransB)
 }

@@ -45,12 +45,8 @@ func matMulNBits(r *request) (compute.Kernel, error) {
 	}
 	k.m = count(a[:len(a)-1])
 	var err error
-	k.weights, err = nbits.New(
-		int(attrs.Int("N", 0)),
-		int(attrs.Int("K", 0)),
-		int(attrs.Int("block_size", 0)),
-		zerosOf(k.zeros),
-	)
+	k.weights, err = nbits.New(int(attrs.Int("N", 0)), int(attrs.Int("K", 0)),
+		int(attrs.Int("block_size", 0)), zerosOf(k.zeros))
 	if err != nil || !k.sized() || !setActivation(r.Call, &k.after) {
 		return nil, nil // the reference says what is wrong
 	}
@@ -136,12 +132,9 @@ func (k *nBits) PackParts() (n, scratch int) {
 func (k *nBits) PackPart(dst []byte, part int, _ []float32) {
 	n, _ := k.PackParts()
 	panels := k.weights.Panels()
-	k.weights.Pack(
-		dst,
+	k.weights.Pack(dst,
 		nbits.Source{Q: k.b.Data, Scales: tensor.As[float32](k.scales), Zero: k.zero},
-		panels*part/n,
-		panels*(part+1)/n,
-	)
+		panels*part/n, panels*(part+1)/n)
 }
 
 // Absorbed implements [compute.Absorbing].

@@ -57,9 +57,7 @@ func (k *nBitsRows) Name() string {
 }
 
 // ScratchBytes implements Kernel: the prepared rows.
-func (k *nBitsRows) ScratchBytes(
-	int,
-) int {
+func (k *nBitsRows) ScratchBytes(int) int {
 	return (k.m*k.weights.RowBytes(k.precision) + 63) &^ 63
 }
 

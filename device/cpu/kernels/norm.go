@@ -141,11 +141,7 @@ func (t *batchNormTask) Chunk(i, _ int) {
 	for row := i * t.per; row < min((i+1)*t.per, t.n*t.c); row++ {
 		c := row % t.c
 		a := t.scale[c] / float32(math.Sqrt(float64(t.variance[c]+t.eps)))
-		vec.Affine(
-			t.y[row*t.inner:(row+1)*t.inner],
-			t.x[row*t.inner:(row+1)*t.inner],
-			a,
-			t.shift[c]-a*t.mean[c],
-		)
+		vec.Affine(t.y[row*t.inner:(row+1)*t.inner], t.x[row*t.inner:(row+1)*t.inner], a,
+			t.shift[c]-a*t.mean[c])
 	}
 }

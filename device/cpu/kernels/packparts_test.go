@@ -14,15 +14,8 @@ import (
 func TestPackParts(t *testing.T) {
 	r, pools := newSource(1, 2), testPools(t)[:1]
 	group := op.Attrs{op.IntAttr("group", 2)}
-	scaled := r.call(
-		opKey{"weir", "Conv"},
-		nil,
-		r.floats(1, 520, 3, 3),
-		r.floats(1010, 520, 1, 1),
-		nil,
-		nil,
-		r.floats(1010),
-	)
+	scaled := r.call(opKey{"weir", "Conv"}, nil, r.floats(1, 520, 3, 3), r.floats(1010, 520, 1, 1),
+		nil, nil, r.floats(1010))
 	for _, s := range []*sample{
 		r.call(opKey{"", "MatMul"}, nil, r.floats(1, 300), r.floats(300, 2001)),
 		r.call(opKey{"", "Gemm"}, op.Attrs{op.IntAttr("transB", 1)}, r.floats(3, 300),

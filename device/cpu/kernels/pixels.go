@@ -47,9 +47,7 @@ func nhwcConv(r *request) (compute.Kernel, error) {
 		return nil, nil
 	}
 	k.m = w[0]
-	if b, d, ok := r.in(
-		k.bias,
-	); !in.serve(r, k.m) || !k.takeShift(r) || !in.constants(r, k.bias) ||
+	if b, d, ok := r.in(k.bias); !in.serve(r, k.m) || !k.takeShift(r) || !in.constants(r, k.bias) ||
 		ok && (d != tensor.Int32 || count(b) != k.m) ||
 		!k.takeThen(r) {
 		return nil, nil
@@ -131,11 +129,8 @@ func (k *pixelCall) zeroX(in []*tensor.Tensor) byte {
 // channel.
 func (k *pixelCall) grid(g *conv.PixelGrid, in []*tensor.Tensor, sums []int32) {
 	scale := tensor.As[float32](in[k.in.bScale])
-	common := float64(
-		tensor.As[float32](in[k.in.aScale])[0],
-	) / float64(
-		tensor.As[float32](in[k.in.yScale])[0],
-	)
+	common := float64(tensor.As[float32](in[k.in.aScale])[0]) / float64(
+		tensor.As[float32](in[k.in.yScale])[0])
 	to, zero := gridOf(in[k.in.yZero]), int32(k.zeroX(in))
 	for c := range k.m {
 		add := -zero * sums[c]
@@ -182,14 +177,12 @@ func (k *pixelConv) Bind(b compute.Binding) compute.Task {
 		in:        b.In,
 		sums:      k.sums(b.Packed),
 		args: conv.PixelArgs{
-			X: b.In[0].Data,
-			Y: b.Out[0].Data,
-			Weights: tensor.Cast[float32](
-				b.Packed[:4*k.op.PackedLen()],
-			),
-			Image: b.Scratch[:k.op.ImageLen()],
-			Grid:  k.op.Grid(),
-			Flip:  k.flipX,
+			X:       b.In[0].Data,
+			Y:       b.Out[0].Data,
+			Weights: tensor.Cast[float32](b.Packed[:4*k.op.PackedLen()]),
+			Image:   b.Scratch[:k.op.ImageLen()],
+			Grid:    k.op.Grid(),
+			Flip:    k.flipX,
 		},
 	}
 	t.image.t = t

@@ -49,9 +49,7 @@ func pooling(kind conv.PoolKind) builder {
 func (k *poolKernel) Name() string { return "pool" }
 
 // ScratchBytes implements Kernel.
-func (k *poolKernel) ScratchBytes(
-	workers int,
-) int {
+func (k *poolKernel) ScratchBytes(workers int) int {
 	return workers * scratchBytes(k.op.ScratchLen())
 }
 

@@ -116,22 +116,11 @@ func (t *quantizeTask) Chunk(i, worker int) {
 		s := k % t.scales
 		bytes, floats := t.bytes.Data[lo:end], tensor.As[float32](t.floats)[lo:end]
 		if t.back {
-			vec.Dequantize(
-				floats,
-				bytes,
-				t.quantizeKernel.bytes == tensor.Int8,
-				t.scale[s],
-				zeroAt(t.zero, s),
-			)
+			vec.Dequantize(floats, bytes, t.quantizeKernel.bytes == tensor.Int8, t.scale[s],
+				zeroAt(t.zero, s))
 		} else {
-			quantize(
-				&t.grids[worker],
-				bytes,
-				floats,
-				t.scale[s],
-				zeroAt(t.zero, s),
-				t.quantizeKernel.bytes,
-			)
+			quantize(&t.grids[worker], bytes, floats, t.scale[s], zeroAt(t.zero, s),
+				t.quantizeKernel.bytes)
 		}
 		lo = end
 	}
@@ -153,13 +142,8 @@ const piece = 512
 
 // quantize makes bytes of numbers; r is the caller's, since one of the function's own would move to
 // the heap.
-func quantize(
-	r *vec.Requantization,
-	bytes []byte,
-	floats []float32,
-	scale, zero float32,
-	d tensor.DType,
-) {
+func quantize(r *vec.Requantization, bytes []byte, floats []float32, scale, zero float32,
+	d tensor.DType) {
 	r.Numbers(scale, vec.Bytes{Zero: int32(zero), Signed: d == tensor.Int8})
 	vec.Quantize(bytes, floats, r)
 }

@@ -88,16 +88,8 @@ func newMatrixTranspose(m move, inner, column, size int) *matrixTranspose {
 		if i == inner || i == column || m.shape[i] == 1 {
 			continue
 		}
-		k.dims, k.from, k.to = append(
-			k.dims,
-			m.shape[i],
-		), append(
-			k.from,
-			m.from.Strides[i],
-		), append(
-			k.to,
-			m.to.Strides[i],
-		)
+		k.dims, k.from, k.to = append(k.dims, m.shape[i]), append(k.from, m.from.Strides[i]),
+			append(k.to, m.to.Strides[i])
 		k.matrices *= m.shape[i]
 	}
 	const block = 16 // rows of the transpose's register blocks

@@ -14,21 +14,19 @@ type vecFunc func(dst, x []float32)
 
 // unaryKernels are the operators that map each float32 element by itself.
 var unaryKernels = map[opKey]builder{
-	{"", "Relu"}:       unary(always(vec.Relu)),
-	{"", "Sigmoid"}:    unary(always(vec.Sigmoid)),
-	{"", "Tanh"}:       unary(always(vec.Tanh)),
-	{"", "Erf"}:        unary(always(vec.Erf)),
-	{"", "Exp"}:        unary(always(vec.Exp)),
-	{"", "Log"}:        unary(always(vec.Log)),
-	{"", "Sqrt"}:       unary(always(vec.Sqrt)),
-	{"", "Neg"}:        unary(always(vec.Neg)),
-	{"", "Abs"}:        unary(always(vec.Abs)),
-	{"", "Reciprocal"}: unary(always(vec.Reciprocal)),
-	{"", "Softplus"}:   unary(always(vec.Softplus)),
-	{"", "HardSwish"}:  unary(always(vec.HardSwish)),
-	{"", "Mish"}: unary(
-		always(vec.Mish),
-	),
+	{"", "Relu"}:        unary(always(vec.Relu)),
+	{"", "Sigmoid"}:     unary(always(vec.Sigmoid)),
+	{"", "Tanh"}:        unary(always(vec.Tanh)),
+	{"", "Erf"}:         unary(always(vec.Erf)),
+	{"", "Exp"}:         unary(always(vec.Exp)),
+	{"", "Log"}:         unary(always(vec.Log)),
+	{"", "Sqrt"}:        unary(always(vec.Sqrt)),
+	{"", "Neg"}:         unary(always(vec.Neg)),
+	{"", "Abs"}:         unary(always(vec.Abs)),
+	{"", "Reciprocal"}:  unary(always(vec.Reciprocal)),
+	{"", "Softplus"}:    unary(always(vec.Softplus)),
+	{"", "HardSwish"}:   unary(always(vec.HardSwish)),
+	{"", "Mish"}:        unary(always(vec.Mish)),
 	{"", "LeakyRelu"}:   unary(leakyRelu),
 	{"", "Elu"}:         unary(elu),
 	{"", "HardSigmoid"}: unary(hardSigmoid),
@@ -36,13 +34,11 @@ var unaryKernels = map[opKey]builder{
 	{"", "Gelu"}:        unary(gelu),
 	{"weir", "Silu"}:    unary(always(vec.Silu)),
 	{"", "Swish"}:       unary(swish),
-	{"", "Floor"}: unary(
-		always(vec.Floor),
-	),
-	{"", "Ceil"}:  unary(always(vec.Ceil)),
-	{"", "Round"}: unary(always(vec.RoundEven)),
-	{"", "Sin"}:   unary(each(math.Sin)),
-	{"", "Cos"}:   unary(each(math.Cos)),
+	{"", "Floor"}:       unary(always(vec.Floor)),
+	{"", "Ceil"}:        unary(always(vec.Ceil)),
+	{"", "Round"}:       unary(always(vec.RoundEven)),
+	{"", "Sin"}:         unary(each(math.Sin)),
+	{"", "Cos"}:         unary(each(math.Cos)),
 }
 
 func always(f vecFunc) func(*request) vecFunc { return func(*request) vecFunc { return f } }
@@ -89,13 +85,8 @@ func gelu(r *request) vecFunc {
 // clip takes its bounds from attributes (ONNX Clip-6) or constant inputs (Clip-11, 13); those left
 // out are the limits of float32.
 func clip(r *request) vecFunc {
-	lo, hi := r.Call.Attrs.Float(
-		"min",
-		-math.MaxFloat32,
-	), r.Call.Attrs.Float(
-		"max",
-		math.MaxFloat32,
-	)
+	lo, hi := r.Call.Attrs.Float("min", -math.MaxFloat32), r.Call.Attrs.Float("max",
+		math.MaxFloat32)
 	if r.Call.Version >= 11 {
 		var ok bool
 		if lo, ok = r.scalar(1, -math.MaxFloat32); !ok {

@@ -9,16 +9,10 @@ import (
 // variadicKernels are the float32 operators that fold any number of operands (ONNX Max, Min, Sum,
 // Mean 6 to 13); Max and Min also of two integers.
 var variadicKernels = map[opKey]builder{
-	{"", "Max"}: anyOf(
-		binary(maxRows),
-		integers(func(a, b int64) int64 { return max(a, b) }),
-		variadic(maxRows, false),
-	),
-	{"", "Min"}: anyOf(
-		binary(minRows),
-		integers(func(a, b int64) int64 { return min(a, b) }),
-		variadic(minRows, false),
-	),
+	{"", "Max"}: anyOf(binary(maxRows), integers(func(a, b int64) int64 { return max(a, b) }),
+		variadic(maxRows, false)),
+	{"", "Min"}: anyOf(binary(minRows), integers(func(a, b int64) int64 { return min(a, b) }),
+		variadic(minRows, false)),
 	{"", "Sum"}:  anyOf(binary(addRows), variadic(addRows, false)),
 	{"", "Mean"}: variadic(addRows, true),
 }

@@ -33,21 +33,14 @@ func draw(w *bufio.Writer) {
 		top = max(top, r.Floor)
 	}
 	height := (top+2)*(rowHeight+gap) + 40
-	fmt.Fprintf(
-		w,
+	fmt.Fprintf(w,
 		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="system-ui, sans-serif">`+"\n",
-		width,
-		height,
-	)
+		width, height)
 	fmt.Fprintf(w, `<rect width="%d" height="%d" fill="#fbfcfd"/>`+"\n", width, height)
 	for f := top; f >= 0; f-- {
 		y := 12 + (top-f)*(rowHeight+gap)
-		fmt.Fprintf(
-			w,
-			`<text x="14" y="%d" font-size="20" fill="#9aa7b4">%d</text>`+"\n",
-			y+rowHeight/2+7,
-			f,
-		)
+		fmt.Fprintf(w, `<text x="14" y="%d" font-size="20" fill="#9aa7b4">%d</text>`+"\n",
+			y+rowHeight/2+7, f)
 		drawFloor(w, f, y)
 	}
 	y := 12 + (top+1)*(rowHeight+gap)
@@ -106,16 +99,9 @@ func boxes(w *bufio.Writer, rows []floors.Row, x, width, y int) {
 	each := (width - gap*(len(rows)-1)) / len(rows)
 	for i, r := range rows {
 		at := x + i*(each+gap)
-		fmt.Fprintf(
-			w,
-			`<rect x="%d" y="%d" width="%d" height="%d" rx="6" fill="%s" stroke="%s"/>`+"\n",
-			at,
-			y,
-			each,
-			rowHeight,
-			fills[r.Column][0],
-			fills[r.Column][1],
-		)
+		fmt.Fprintf(w,
+			`<rect x="%d" y="%d" width="%d" height="%d" rx="6" fill="%s" stroke="%s"/>`+"\n", at, y,
+			each, rowHeight, fills[r.Column][0], fills[r.Column][1])
 		name := strings.TrimSuffix(r.Path, "/...") + "/"
 		if r.Path == "" {
 			name = "weir"
@@ -126,13 +112,7 @@ func boxes(w *bufio.Writer, rows []floors.Row, x, width, y int) {
 }
 
 func text(w *bufio.Writer, x, y, size int, color, s string) {
-	fmt.Fprintf(
-		w,
-		`<text x="%d" y="%d" font-size="%d" fill="%s" text-anchor="middle">%s</text>`+"\n",
-		x,
-		y,
-		size,
-		color,
-		html.EscapeString(s),
-	)
+	fmt.Fprintf(w,
+		`<text x="%d" y="%d" font-size="%d" fill="%s" text-anchor="middle">%s</text>`+"\n", x, y,
+		size, color, html.EscapeString(s))
 }

@@ -8,17 +8,9 @@ import (
 
 // copyArgs loads the arguments that the masked copies share.
 func copyArgs(s *asm.File) {
-	s.Ops(
-		"MOVQ dst+0(FP), DI",
-		"MOVQ dstStride+8(FP), R10",
-		"MOVQ src+16(FP), SI",
-		"MOVQ at+24(FP), AX",
-		"LEAQ (SI)(AX*4), SI",
-		"MOVQ srcStride+32(FP), R9",
-		"MOVQ n+40(FP), CX",
-		"SHLQ $2, R10",
-		"SHLQ $2, R9",
-	)
+	s.Ops("MOVQ dst+0(FP), DI", "MOVQ dstStride+8(FP), R10", "MOVQ src+16(FP), SI",
+		"MOVQ at+24(FP), AX", "LEAQ (SI)(AX*4), SI", "MOVQ srcStride+32(FP), R9",
+		"MOVQ n+40(FP), CX", "SHLQ $2, R10", "SHLQ $2, R9")
 }
 
 // copyLanes writes the copy of up to 32 neighbouring floats of each of n rows.
@@ -64,27 +56,14 @@ func copyEven(s *asm.File) {
 			"uint32",
 		60,
 		"copies, in each of n >= 1 rows, lanes at+2*i of src to lanes i of dst for the bits i of "+
-			"store: zero where load has no bit 2*i. It touches no lane at+j of src whose bit "+
-			"j is not in load.",
+			"store: zero where load has no bit 2*i. It touches no lane at+j of src whose bit j is "+
+			"not in load.",
 	)
 	copyArgs(s)
-	s.Ops(
-		"MOVQ load+48(FP), AX",
-		"MOVL store+56(FP), BX",
-		"KMOVW AX, K1",
-		"SHRQ $16, AX",
-		"KMOVW AX, K2",
-		"SHRQ $16, AX",
-		"KMOVW AX, K3",
-		"SHRQ $16, AX",
-		"KMOVW AX, K4",
-		"KMOVW BX, K5",
-		"SHRL $16, BX",
-		"KMOVW BX, K6",
-		"VMOVUPS ·evenLanes<>(SB), Z4",
-		"TESTL BX, BX",
-		"JZ narrow",
-	)
+	s.Ops("MOVQ load+48(FP), AX", "MOVL store+56(FP), BX", "KMOVW AX, K1", "SHRQ $16, AX",
+		"KMOVW AX, K2", "SHRQ $16, AX", "KMOVW AX, K3", "SHRQ $16, AX", "KMOVW AX, K4",
+		"KMOVW BX, K5", "SHRL $16, BX", "KMOVW BX, K6", "VMOVUPS ·evenLanes<>(SB), Z4",
+		"TESTL BX, BX", "JZ narrow")
 	s.Label("wide")
 	s.Ops(
 		"VMOVUPS.Z (SI), K1, Z0",
@@ -132,18 +111,9 @@ func copyThird(s *asm.File) {
 			"at+j of src whose bit j is not in load.",
 	)
 	copyArgs(s)
-	s.Ops(
-		"MOVQ load+48(FP), AX",
-		"MOVL store+56(FP), BX",
-		"KMOVW AX, K1",
-		"SHRQ $16, AX",
-		"KMOVW AX, K2",
-		"SHRQ $16, AX",
-		"KMOVW AX, K3",
-		"KMOVW BX, K5",
-		"VMOVUPS ·thirdLanes<>+0(SB), Z4",
-		"VMOVUPS ·thirdLanes<>+64(SB), Z5",
-	)
+	s.Ops("MOVQ load+48(FP), AX", "MOVL store+56(FP), BX", "KMOVW AX, K1", "SHRQ $16, AX",
+		"KMOVW AX, K2", "SHRQ $16, AX", "KMOVW AX, K3", "KMOVW BX, K5",
+		"VMOVUPS ·thirdLanes<>+0(SB), Z4", "VMOVUPS ·thirdLanes<>+64(SB), Z5")
 	s.Label("loop")
 	s.Ops(
 		"VMOVUPS.Z (SI), K1, Z0", "VMOVUPS.Z 64(SI), K2, Z1", "VMOVUPS.Z 128(SI), K3, Z2",
@@ -165,29 +135,14 @@ func copyOverlapping(s *asm.File) {
 				"each of n >= 1 rows."
 		}
 		s.Func(name, params, 48, doc)
-		s.Ops(
-			"MOVQ dst+0(FP), DI",
-			"MOVQ dstStride+8(FP), R10",
-			"MOVQ src+16(FP), SI",
-			"MOVQ srcStride+24(FP), R9",
-			"MOVQ n+32(FP), CX",
-			"MOVQ m+40(FP), BX",
-			"SHLQ $2, R10",
-			"SHLQ $2, R9",
-			"SUBQ $8, BX",
-		)
+		s.Ops("MOVQ dst+0(FP), DI", "MOVQ dstStride+8(FP), R10", "MOVQ src+16(FP), SI",
+			"MOVQ srcStride+24(FP), R9", "MOVQ n+32(FP), CX", "MOVQ m+40(FP), BX", "SHLQ $2, R10",
+			"SHLQ $2, R9", "SUBQ $8, BX")
 		s.Label("loop")
 		if even {
-			s.Ops(
-				"VMOVUPS (SI), Y0",
-				"VMOVUPS 28(SI), Y1",
-				"VMOVUPS (SI)(BX*8), Y2",
-				"VMOVUPS 28(SI)(BX*8), Y3",
-				"VSHUFPS $0xd8, Y1, Y0, Y0",
-				"VSHUFPS $0xd8, Y3, Y2, Y2",
-				"VPERMPD $0xd8, Y0, Y0",
-				"VPERMPD $0xd8, Y2, Y1",
-			)
+			s.Ops("VMOVUPS (SI), Y0", "VMOVUPS 28(SI), Y1", "VMOVUPS (SI)(BX*8), Y2",
+				"VMOVUPS 28(SI)(BX*8), Y3", "VSHUFPS $0xd8, Y1, Y0, Y0",
+				"VSHUFPS $0xd8, Y3, Y2, Y2", "VPERMPD $0xd8, Y0, Y0", "VPERMPD $0xd8, Y2, Y1")
 		} else {
 			s.Ops("VMOVUPS (SI), Y0", "VMOVUPS (SI)(BX*4), Y1")
 		}
@@ -212,56 +167,25 @@ func padRows(s *asm.File, stride int) {
 			16*stride,
 		),
 	)
-	s.Ops(
-		"MOVQ dst+0(FP), DI",
-		"MOVQ src+8(FP), SI",
-		"MOVQ at+16(FP), AX",
-		"LEAQ (SI)(AX*4), SI",
-		"MOVQ cols+24(FP), R9",
-		"MOVQ n+32(FP), CX",
-		"MOVQ vectors+40(FP), R10",
-		"MOVQ masks+48(FP), R11",
-		"SHLQ $2, R9",
-	)
+	s.Ops("MOVQ dst+0(FP), DI", "MOVQ src+8(FP), SI", "MOVQ at+16(FP), AX", "LEAQ (SI)(AX*4), SI",
+		"MOVQ cols+24(FP), R9", "MOVQ n+32(FP), CX", "MOVQ vectors+40(FP), R10",
+		"MOVQ masks+48(FP), R11", "SHLQ $2, R9")
 	if stride == 2 {
-		s.Ops(
-			"MOVQ R10, R12",
-			"SHLQ $6, R12",
-			"VMOVUPS ·evenLanes<>(SB), Z4",
-			"VPTERNLOGD $0xff, Z5, Z5, Z5",
-			"VPSUBD Z5, Z4, Z5",
-		)
+		s.Ops("MOVQ R10, R12", "SHLQ $6, R12", "VMOVUPS ·evenLanes<>(SB), Z4",
+			"VPTERNLOGD $0xff, Z5, Z5, Z5", "VPSUBD Z5, Z4, Z5")
 	}
 	s.Label("row")
 	s.Ops("MOVQ SI, R8", "XORL DX, DX")
 	s.Label("vector")
 	s.Ops("MOVL (R11)(DX*4), AX", "KMOVW AX, K1", "VMOVUPS.Z (R8), K1, Z0")
 	if stride == 1 {
-		s.Ops(
-			"VMOVUPS Z0, (DI)",
-			"ADDQ $64, R8",
-			"ADDQ $64, DI",
-			"INCQ DX",
-			"CMPQ DX, R10",
-			"JLT vector",
-		)
+		s.Ops("VMOVUPS Z0, (DI)", "ADDQ $64, R8", "ADDQ $64, DI", "INCQ DX", "CMPQ DX, R10",
+			"JLT vector")
 	} else {
-		s.Ops(
-			"SHRL $16, AX",
-			"KMOVW AX, K2",
-			"VMOVUPS.Z 64(R8), K2, Z1",
-			"VMOVAPS Z0, Z2",
-			"VPERMT2PS Z1, Z4, Z0",
-			"VPERMT2PS Z1, Z5, Z2",
-			"VMOVUPS Z0, (DI)",
-			"VMOVUPS Z2, (DI)(R12*1)",
-			"ADDQ $128, R8",
-			"ADDQ $64, DI",
-			"INCQ DX",
-			"CMPQ DX, R10",
-			"JLT vector",
-			"ADDQ R12, DI",
-		)
+		s.Ops("SHRL $16, AX", "KMOVW AX, K2", "VMOVUPS.Z 64(R8), K2, Z1", "VMOVAPS Z0, Z2",
+			"VPERMT2PS Z1, Z4, Z0", "VPERMT2PS Z1, Z5, Z2", "VMOVUPS Z0, (DI)",
+			"VMOVUPS Z2, (DI)(R12*1)", "ADDQ $128, R8", "ADDQ $64, DI", "INCQ DX", "CMPQ DX, R10",
+			"JLT vector", "ADDQ R12, DI")
 	}
 	s.Ops("ADDQ R9, SI", "DECQ CX", "JNZ row", "VZEROUPPER", "RET")
 }
@@ -269,23 +193,12 @@ func padRows(s *asm.File, stride int) {
 // padRowsNarrow writes the same without mask registers: bits of a mask become lanes eight at a
 // time.
 func padRowsNarrow(s *asm.File, stride int) {
-	s.Func(
-		fmt.Sprintf("padRowsS%dAVX2", stride),
-		"dst, src *float32, at, cols, n, vectors int, masks *uint32",
-		56,
-		fmt.Sprintf("does what padRowsS%dAVX512 does.", stride),
-	)
-	s.Ops(
-		"MOVQ dst+0(FP), DI",
-		"MOVQ src+8(FP), SI",
-		"MOVQ at+16(FP), AX",
-		"LEAQ (SI)(AX*4), SI",
-		"MOVQ cols+24(FP), R9",
-		"MOVQ n+32(FP), CX",
-		"MOVQ vectors+40(FP), R10",
-		"MOVQ masks+48(FP), R11",
-		"SHLQ $2, R9",
-	)
+	s.Func(fmt.Sprintf("padRowsS%dAVX2", stride),
+		"dst, src *float32, at, cols, n, vectors int, masks *uint32", 56,
+		fmt.Sprintf("does what padRowsS%dAVX512 does.", stride))
+	s.Ops("MOVQ dst+0(FP), DI", "MOVQ src+8(FP), SI", "MOVQ at+16(FP), AX", "LEAQ (SI)(AX*4), SI",
+		"MOVQ cols+24(FP), R9", "MOVQ n+32(FP), CX", "MOVQ vectors+40(FP), R10",
+		"MOVQ masks+48(FP), R11", "SHLQ $2, R9")
 	for g := range 2 * stride {
 		s.Op("VMOVUPS ·laneBits<>+%d(SB), Y%d", 32*g, 12+g)
 	}
@@ -302,15 +215,8 @@ func padRowsNarrow(s *asm.File, stride int) {
 		s.Op("VMASKMOVPS %d(R8), Y5, Y%d", 32*g, g)
 	}
 	if stride == 1 {
-		s.Ops(
-			"VMOVUPS Y0, (DI)",
-			"VMOVUPS Y1, 32(DI)",
-			"ADDQ $64, R8",
-			"ADDQ $64, DI",
-			"INCQ DX",
-			"CMPQ DX, R10",
-			"JLT vector",
-		)
+		s.Ops("VMOVUPS Y0, (DI)", "VMOVUPS Y1, 32(DI)", "ADDQ $64, R8", "ADDQ $64, DI", "INCQ DX",
+			"CMPQ DX, R10", "JLT vector")
 	} else {
 		for half := range 2 {
 			a, b := 2*half, 2*half+1
@@ -321,14 +227,8 @@ func padRowsNarrow(s *asm.File, stride int) {
 			s.Op("VMOVUPS Y6, %d(DI)", 32*half)
 			s.Op("VMOVUPS Y7, %d(DI)(R12*1)", 32*half)
 		}
-		s.Ops(
-			"ADDQ $128, R8",
-			"ADDQ $64, DI",
-			"INCQ DX",
-			"CMPQ DX, R10",
-			"JLT vector",
-			"ADDQ R12, DI",
-		)
+		s.Ops("ADDQ $128, R8", "ADDQ $64, DI", "INCQ DX", "CMPQ DX, R10", "JLT vector",
+			"ADDQ R12, DI")
 	}
 	s.Ops("ADDQ R9, SI", "DECQ CX", "JNZ row", "VZEROUPPER", "RET")
 }

@@ -15,24 +15,12 @@ import (
 // and the odd columns.
 func halvedPlanes(s *asm.File) {
 	s.Func("halvedPlanesAVX512", "t *halvedPlanes", 8, "computes t.")
-	s.Ops(
-		"MOVQ t+0(FP), BX",
-		"MOVQ halvedPlanes_src(BX), SI",
-		"MOVQ halvedPlanes_dst(BX), DI",
-		"MOVQ halvedPlanes_w(BX), R8",
-		"MOVQ halvedPlanes_bias(BX), R9",
-		"MOVQ halvedPlanes_planes(BX), R10",
-		"MOVQ halvedPlanes_srcPitch(BX), R13",
-		"MOVQ halvedPlanes_res(BX), CX",
-		"SUBQ DI, CX",
-		"VBROADCASTSS halvedPlanes_lo(BX), Z6",
-		"VBROADCASTSS halvedPlanes_hi(BX), Z7",
-		"VPXORD Z3, Z3, Z3",
-		"VPXORD Z5, Z5, Z5",
-		"VMOVUPS ·evenLanes<>(SB), Z4",
-		"VPTERNLOGD $0xff, Z25, Z25, Z25",
-		"VPSUBD Z25, Z4, Z25",
-	)
+	s.Ops("MOVQ t+0(FP), BX", "MOVQ halvedPlanes_src(BX), SI", "MOVQ halvedPlanes_dst(BX), DI",
+		"MOVQ halvedPlanes_w(BX), R8", "MOVQ halvedPlanes_bias(BX), R9",
+		"MOVQ halvedPlanes_planes(BX), R10", "MOVQ halvedPlanes_srcPitch(BX), R13",
+		"MOVQ halvedPlanes_res(BX), CX", "SUBQ DI, CX", "VBROADCASTSS halvedPlanes_lo(BX), Z6",
+		"VBROADCASTSS halvedPlanes_hi(BX), Z7", "VPXORD Z3, Z3, Z3", "VPXORD Z5, Z5, Z5",
+		"VMOVUPS ·evenLanes<>(SB), Z4", "VPTERNLOGD $0xff, Z25, Z25, Z25", "VPSUBD Z25, Z4, Z25")
 	s.Label("plane")
 	for i := range 9 {
 		s.Op("VBROADCASTSS %d(R8), Z%d", 4*i, 16+i)
@@ -46,14 +34,8 @@ func halvedPlanes(s *asm.File) {
 	halvedVector(s, false)
 	s.Ops("DECQ R12", "JNZ vector")
 	s.Label("done")
-	s.Ops(
-		"ADDQ halvedPlanes_srcSkip(BX), SI",
-		"ADDQ halvedPlanes_dstSkip(BX), DI",
-		"DECQ R10",
-		"JNZ plane",
-		"VZEROUPPER",
-		"RET",
-	)
+	s.Ops("ADDQ halvedPlanes_srcSkip(BX), SI", "ADDQ halvedPlanes_dstSkip(BX), DI", "DECQ R10",
+		"JNZ plane", "VZEROUPPER", "RET")
 }
 
 // halvedVector computes a vector of columns: output rows that see two rows of the input from theirs
@@ -63,14 +45,8 @@ func halvedVector(s *asm.File, first bool) {
 	for i := range 3 {
 		s.Op("KMOVW %d(R11), K%d", 2*i, 1+i)
 	}
-	s.Ops(
-		"MOVQ SI, R15",
-		"MOVQ DI, AX",
-		"MOVQ halvedPlanes_below(BX), DX",
-		"VMOVAPS Z5, Z0",
-		"TESTQ DX, DX",
-		"JZ "+name("last"),
-	)
+	s.Ops("MOVQ SI, R15", "MOVQ DI, AX", "MOVQ halvedPlanes_below(BX), DX", "VMOVAPS Z5, Z0",
+		"TESTQ DX, DX", "JZ "+name("last"))
 	s.Label(name("row"))
 	halvedRow(s, first)
 	halvedTaps(s, 0, 1)
@@ -93,13 +69,8 @@ func halvedVector(s *asm.File, first bool) {
 // halvedRow loads a row of the input: its even columns into vector 10, the odd ones into 8 and
 // those left of the even ones into 12.
 func halvedRow(s *asm.File, first bool) {
-	s.Ops(
-		"VMOVUPS.Z (R15), K1, Z8",
-		"VMOVUPS.Z 64(R15), K2, Z9",
-		"VMOVAPS Z8, Z10",
-		"VPERMT2PS Z9, Z4, Z10",
-		"VPERMT2PS Z9, Z25, Z8",
-	)
+	s.Ops("VMOVUPS.Z (R15), K1, Z8", "VMOVUPS.Z 64(R15), K2, Z9", "VMOVAPS Z8, Z10",
+		"VPERMT2PS Z9, Z4, Z10", "VPERMT2PS Z9, Z25, Z8")
 	if first {
 		s.Op("VALIGND $15, Z3, Z8, Z12")
 		return
@@ -116,12 +87,8 @@ func halvedTaps(s *asm.File, sum, ky int) {
 
 // halvedFinish applies the epilogue to the sums of a row and stores it.
 func halvedFinish(s *asm.File, plain string) {
-	s.Ops(
-		"TESTL $const_flagResidual, halvedPlanes_flags(BX)",
-		"JZ "+plain,
-		"VMOVUPS.Z (AX)(CX*1), K3, Z8",
-		"VADDPS Z8, Z0, Z0",
-	)
+	s.Ops("TESTL $const_flagResidual, halvedPlanes_flags(BX)", "JZ "+plain,
+		"VMOVUPS.Z (AX)(CX*1), K3, Z8", "VADDPS Z8, Z0, Z0")
 	s.Label(plain)
 	s.Ops("VMAXPS Z0, Z6, Z0", "VMINPS Z0, Z7, Z0", "VMOVUPS Z0, K3, (AX)")
 }

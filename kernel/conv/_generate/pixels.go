@@ -34,28 +34,14 @@ func pixels(s *asm.File) {
 // times the distance of pixels, DI the weights, DX the runs left, CX the words left, R12 weights of
 // the next panel, which are fetched a quarter of a panel a tile.
 func pixelTile(s *asm.File, rows int) {
-	s.Func(
-		fmt.Sprintf("pixelTile%d", rows),
-		"t *pixelTile",
-		8,
-		fmt.Sprintf("computes t in tiles of %d pixels.", rows),
-	)
-	s.Ops(
-		"MOVQ t+0(FP), BX",
-		"MOVQ pixelTile_lda(BX), AX",
-		"LEAQ (AX)(AX*2), R9",
-		"LEAQ (AX)(AX*4), R10",
-		"MOVQ pixelTile_a(BX), R13",
-		"MOVQ pixelTile_dst(BX), R11",
-		"KMOVD pixelTile_mask(BX), K1",
-	)
+	s.Func(fmt.Sprintf("pixelTile%d", rows), "t *pixelTile", 8,
+		fmt.Sprintf("computes t in tiles of %d pixels.", rows))
+	s.Ops("MOVQ t+0(FP), BX", "MOVQ pixelTile_lda(BX), AX", "LEAQ (AX)(AX*2), R9",
+		"LEAQ (AX)(AX*4), R10", "MOVQ pixelTile_a(BX), R13", "MOVQ pixelTile_dst(BX), R11",
+		"KMOVD pixelTile_mask(BX), K1")
 	s.Label("tile")
-	s.Ops(
-		"MOVQ R13, SI",
-		"MOVQ pixelTile_b(BX), DI",
-		"MOVQ (pixelTile_at+pixelScale_add)(BX), R12",
-		"MOVQ pixelTile_runs(BX), DX",
-	)
+	s.Ops("MOVQ R13, SI", "MOVQ pixelTile_b(BX), DI", "MOVQ (pixelTile_at+pixelScale_add)(BX), R12",
+		"MOVQ pixelTile_runs(BX), DX")
 	if rows > 7 {
 		s.Ops("LEAQ (SI)(AX*8), R8", "SUBQ AX, R8")
 	}
@@ -63,11 +49,8 @@ func pixelTile(s *asm.File, rows int) {
 	for i := 2; i < 2*rows; i++ {
 		s.Op("VMOVDQA32 Z%d, Z%d", i%2, i)
 	}
-	s.Ops(
-		"MOVQ pixelTile_ahead(BX), R12",
-		"CMPQ R12, pixelTile_end(BX)",
-		"CMOVQHI pixelTile_end(BX), R12",
-	)
+	s.Ops("MOVQ pixelTile_ahead(BX), R12", "CMPQ R12, pixelTile_end(BX)",
+		"CMOVQHI pixelTile_end(BX), R12")
 	s.Label("run")
 	s.Ops("MOVQ pixelTile_run(BX), CX", "SHRQ $2, CX", "JZ rest", "PCALIGN $64")
 	s.Label("loop")
@@ -105,14 +88,8 @@ func pixelTile(s *asm.File, rows int) {
 	s.Label("scale")
 	scaleSums(s, "pixelTile", 2*rows, 2, 28)
 	pixelStore(s, rows)
-	s.Ops(
-		"ADDQ pixelTile_nextA(BX), R13",
-		"ADDQ pixelTile_nextDst(BX), R11",
-		"DECQ pixelTile_tiles(BX)",
-		"JNZ tile",
-		"VZEROUPPER",
-		"RET",
-	)
+	s.Ops("ADDQ pixelTile_nextA(BX), R13", "ADDQ pixelTile_nextDst(BX), R11",
+		"DECQ pixelTile_tiles(BX)", "JNZ tile", "VZEROUPPER", "RET")
 }
 
 func advance(s *asm.File, rows, words int) {
@@ -229,25 +206,14 @@ func pixelStore(s *asm.File, rows int) {
 func depthwiseBytes(s *asm.File) {
 	s.Func("depthwiseBytes", "t *pixelLines", 8, "computes t as a convolution.")
 	s.Ops("MOVQ t+0(FP), BX", "KMOVQ pixelLines_mask(BX), K1")
-	s.Ops(
-		"MOVQ pixelLines_src(BX), R13",
-		"MOVQ R13, pixelLines_srcAt(BX)",
-		"MOVQ pixelLines_dst(BX), R11",
-		"MOVQ R11, pixelLines_dstAt(BX)",
-	)
+	s.Ops("MOVQ pixelLines_src(BX), R13", "MOVQ R13, pixelLines_srcAt(BX)",
+		"MOVQ pixelLines_dst(BX), R11", "MOVQ R11, pixelLines_dstAt(BX)")
 	s.Label("line")
-	s.Ops(
-		"MOVQ pixelLines_srcAt(BX), R13",
-		"MOVQ pixelLines_dstAt(BX), R11",
-		"MOVQ pixelLines_pixels(BX), DX",
-	)
+	s.Ops("MOVQ pixelLines_srcAt(BX), R13", "MOVQ pixelLines_dstAt(BX), R11",
+		"MOVQ pixelLines_pixels(BX), DX")
 	s.Label("pixel")
-	s.Ops(
-		"MOVQ (pixelLines_at+pixelScale_add)(BX), R12",
-		"MOVQ pixelLines_taps(BX), R8",
-		"MOVQ pixelLines_w(BX), R9",
-		"MOVQ pixelLines_groups(BX), CX",
-	)
+	s.Ops("MOVQ (pixelLines_at+pixelScale_add)(BX), R12", "MOVQ pixelLines_taps(BX), R8",
+		"MOVQ pixelLines_w(BX), R9", "MOVQ pixelLines_groups(BX), CX")
 	for i := range 4 {
 		s.Op("VMOVDQU32 %d(R12), Z%d", 64*i, i)
 	}
@@ -256,16 +222,9 @@ func depthwiseBytes(s *asm.File) {
 		s.Op("MOVQ %d(R8), R10", 8*i)
 		s.Op("VMOVDQU32 (R13)(R10*1), Z%d", 4+i)
 	}
-	s.Ops(
-		"VPUNPCKLBW Z5, Z4, Z8",
-		"VPUNPCKHBW Z5, Z4, Z9",
-		"VPUNPCKLBW Z7, Z6, Z10",
-		"VPUNPCKHBW Z7, Z6, Z11",
-		"VPUNPCKLWD Z10, Z8, Z12",
-		"VPUNPCKHWD Z10, Z8, Z13",
-		"VPUNPCKLWD Z11, Z9, Z14",
-		"VPUNPCKHWD Z11, Z9, Z15",
-	)
+	s.Ops("VPUNPCKLBW Z5, Z4, Z8", "VPUNPCKHBW Z5, Z4, Z9", "VPUNPCKLBW Z7, Z6, Z10",
+		"VPUNPCKHBW Z7, Z6, Z11", "VPUNPCKLWD Z10, Z8, Z12", "VPUNPCKHWD Z10, Z8, Z13",
+		"VPUNPCKLWD Z11, Z9, Z14", "VPUNPCKHWD Z11, Z9, Z15")
 	for i := range 4 {
 		s.Op("VPDPBUSD %d(R9), Z%d, Z%d", 64*i, 12+i, i)
 	}
@@ -279,42 +238,22 @@ func depthwiseBytes(s *asm.File) {
 
 // nextPixel ends the loops over the pixels of a line and over lines.
 func nextPixel(s *asm.File) {
-	s.Ops(
-		"ADDQ pixelLines_step(BX), R13",
-		"ADDQ pixelLines_ldd(BX), R11",
-		"DECQ DX",
-		"JNZ pixel",
-		"MOVQ pixelLines_nextSrc(BX), R10",
-		"ADDQ R10, pixelLines_srcAt(BX)",
-		"MOVQ pixelLines_nextDst(BX), R10",
-		"ADDQ R10, pixelLines_dstAt(BX)",
-		"DECQ pixelLines_lines(BX)",
-		"JNZ line",
-		"VZEROUPPER",
-		"RET",
-	)
+	s.Ops("ADDQ pixelLines_step(BX), R13", "ADDQ pixelLines_ldd(BX), R11", "DECQ DX", "JNZ pixel",
+		"MOVQ pixelLines_nextSrc(BX), R10", "ADDQ R10, pixelLines_srcAt(BX)",
+		"MOVQ pixelLines_nextDst(BX), R10", "ADDQ R10, pixelLines_dstAt(BX)",
+		"DECQ pixelLines_lines(BX)", "JNZ line", "VZEROUPPER", "RET")
 }
 
 // maxBytes writes the greatest bytes of windows, 64 channels at a time.
 func maxBytes(s *asm.File) {
 	s.Func("maxBytes", "t *pixelLines", 8, "computes t as a pooling: taps are groups.")
-	s.Ops(
-		"MOVQ t+0(FP), BX",
-		"KMOVQ pixelLines_mask(BX), K1",
-		"VPBROADCASTD (pixelLines_at+pixelScale_flip)(BX), Z30",
-	)
-	s.Ops(
-		"MOVQ pixelLines_src(BX), R13",
-		"MOVQ R13, pixelLines_srcAt(BX)",
-		"MOVQ pixelLines_dst(BX), R11",
-		"MOVQ R11, pixelLines_dstAt(BX)",
-	)
+	s.Ops("MOVQ t+0(FP), BX", "KMOVQ pixelLines_mask(BX), K1",
+		"VPBROADCASTD (pixelLines_at+pixelScale_flip)(BX), Z30")
+	s.Ops("MOVQ pixelLines_src(BX), R13", "MOVQ R13, pixelLines_srcAt(BX)",
+		"MOVQ pixelLines_dst(BX), R11", "MOVQ R11, pixelLines_dstAt(BX)")
 	s.Label("line")
-	s.Ops(
-		"MOVQ pixelLines_srcAt(BX), R13",
-		"MOVQ pixelLines_dstAt(BX), R11",
-		"MOVQ pixelLines_pixels(BX), DX",
-	)
+	s.Ops("MOVQ pixelLines_srcAt(BX), R13", "MOVQ pixelLines_dstAt(BX), R11",
+		"MOVQ pixelLines_pixels(BX), DX")
 	s.Label("pixel")
 	s.Ops("MOVQ pixelLines_taps(BX), R8", "MOVQ pixelLines_groups(BX), CX", "VPXORD Z0, Z0, Z0")
 	s.Label("group")
@@ -330,39 +269,19 @@ func maxBytes(s *asm.File) {
 // read.
 func depthwiseThree(s *asm.File, stride int, signed bool) {
 	kind := map[bool]string{true: "Signed"}[signed]
-	s.Func(
-		fmt.Sprintf("depthwiseThree%s%d", kind, stride),
-		"t *pixelThree",
-		8,
-		fmt.Sprintf("computes t with a stride of %d.", stride),
-	)
-	s.Ops(
-		"MOVQ t+0(FP), BX",
-		"KMOVQ pixelThree_mask(BX), K1",
-		"MOVQ pixelThree_w(BX), R9",
-		"MOVQ pixelThree_column(BX), CX",
-	)
+	s.Func(fmt.Sprintf("depthwiseThree%s%d", kind, stride), "t *pixelThree", 8,
+		fmt.Sprintf("computes t with a stride of %d.", stride))
+	s.Ops("MOVQ t+0(FP), BX", "KMOVQ pixelThree_mask(BX), K1", "MOVQ pixelThree_w(BX), R9",
+		"MOVQ pixelThree_column(BX), CX")
 	for i := range 12 {
 		s.Op("VMOVDQU32 %d(R9), Z%d", 64*i, 20+i)
 	}
-	s.Ops(
-		"MOVQ pixelThree_rows(BX), R9",
-		"MOVQ R9, pixelThree_rowsAt(BX)",
-		"MOVQ pixelThree_dst(BX), R8",
-		"MOVQ R8, pixelThree_dstAt(BX)",
-	)
+	s.Ops("MOVQ pixelThree_rows(BX), R9", "MOVQ R9, pixelThree_rowsAt(BX)",
+		"MOVQ pixelThree_dst(BX), R8", "MOVQ R8, pixelThree_dstAt(BX)")
 	s.Label("line")
-	s.Ops(
-		"MOVQ pixelThree_rowsAt(BX), R9",
-		"MOVQ (R9), R10",
-		"MOVQ 8(R9), R11",
-		"MOVQ 16(R9), R13",
-		"MOVQ pixelThree_first(BX), AX",
-		"MOVQ pixelThree_dstAt(BX), R8",
-		"MOVQ pixelThree_pixels(BX), DX",
-		"TESTL $1, pixelThree_pads(BX)",
-		"JZ image",
-	)
+	s.Ops("MOVQ pixelThree_rowsAt(BX), R9", "MOVQ (R9), R10", "MOVQ 8(R9), R11", "MOVQ 16(R9), R13",
+		"MOVQ pixelThree_first(BX), AX", "MOVQ pixelThree_dstAt(BX), R8",
+		"MOVQ pixelThree_pixels(BX), DX", "TESTL $1, pixelThree_pads(BX)", "JZ image")
 	padColumn(s, 4)
 	s.Op("JMP begin")
 	s.Label("image")
@@ -408,23 +327,11 @@ func depthwiseThree(s *asm.File, stride int, signed bool) {
 	scaleSums(s, "pixelThree", 4, 4, 16)
 	packRow(s, 0, 1, 16)
 	packRow(s, 2, 3, 16)
-	s.Ops(
-		"VPACKUSWB Z2, Z0, Z0",
-		"VPXORD Z18, Z0, Z0",
-		"VMOVDQU8 Z0, K1, (R8)",
-		"ADDQ CX, R8",
-		"DECQ DX",
-		"JNZ pixel",
-	)
+	s.Ops("VPACKUSWB Z2, Z0, Z0", "VPXORD Z18, Z0, Z0", "VMOVDQU8 Z0, K1, (R8)", "ADDQ CX, R8",
+		"DECQ DX", "JNZ pixel")
 	s.Op("ADDQ $%d, pixelThree_rowsAt(BX)", 8*stride)
-	s.Ops(
-		"MOVQ pixelThree_nextDst(BX), R9",
-		"ADDQ R9, pixelThree_dstAt(BX)",
-		"DECQ pixelThree_lines(BX)",
-		"JNZ line",
-		"VZEROUPPER",
-		"RET",
-	)
+	s.Ops("MOVQ pixelThree_nextDst(BX), R9", "ADDQ R9, pixelThree_dstAt(BX)",
+		"DECQ pixelThree_lines(BX)", "JNZ line", "VZEROUPPER", "RET")
 }
 
 // column makes words of the bytes of a column of three rows, 64 channels, in four registers; the
@@ -436,13 +343,8 @@ func column(s *asm.File, to int, signed bool) {
 			s.Op("VPXORD.BCST pixelThree_flip(BX), Z%d, Z%d", 16+i, 16+i)
 		}
 	}
-	s.Ops(
-		"ADDQ CX, AX",
-		"VPUNPCKLBW Z17, Z16, Z19",
-		"VPUNPCKHBW Z17, Z16, Z16",
-		"VPUNPCKLBW Z18, Z18, Z17",
-		"VPUNPCKHBW Z18, Z18, Z18",
-	)
+	s.Ops("ADDQ CX, AX", "VPUNPCKLBW Z17, Z16, Z19", "VPUNPCKHBW Z17, Z16, Z16",
+		"VPUNPCKLBW Z18, Z18, Z17", "VPUNPCKHBW Z18, Z18, Z18")
 	s.Op("VPUNPCKLWD Z17, Z19, Z%d", to)
 	s.Op("VPUNPCKHWD Z17, Z19, Z%d", to+1)
 	s.Op("VPUNPCKLWD Z18, Z16, Z%d", to+2)

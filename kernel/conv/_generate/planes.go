@@ -15,21 +15,11 @@ import (
 // same and of the next. Vector 3 is zero.
 func smallPlanes(s *asm.File) {
 	s.Func("smallPlanesAVX512", "t *smallPlanes", 8, "computes t.")
-	s.Ops(
-		"MOVQ t+0(FP), BX",
-		"MOVQ smallPlanes_src(BX), SI",
-		"MOVQ smallPlanes_dst(BX), DI",
-		"MOVQ smallPlanes_w(BX), R8",
-		"MOVQ smallPlanes_bias(BX), R9",
-		"MOVQ smallPlanes_planes(BX), R10",
-		"MOVQ smallPlanes_pitch(BX), R13",
-		"MOVQ smallPlanes_res(BX), CX",
-		"SUBQ DI, CX",
-		"VBROADCASTSS smallPlanes_lo(BX), Z6",
-		"VBROADCASTSS smallPlanes_hi(BX), Z7",
-		"VPXORD Z3, Z3, Z3",
-		"VPXORD Z5, Z5, Z5",
-	)
+	s.Ops("MOVQ t+0(FP), BX", "MOVQ smallPlanes_src(BX), SI", "MOVQ smallPlanes_dst(BX), DI",
+		"MOVQ smallPlanes_w(BX), R8", "MOVQ smallPlanes_bias(BX), R9",
+		"MOVQ smallPlanes_planes(BX), R10", "MOVQ smallPlanes_pitch(BX), R13",
+		"MOVQ smallPlanes_res(BX), CX", "SUBQ DI, CX", "VBROADCASTSS smallPlanes_lo(BX), Z6",
+		"VBROADCASTSS smallPlanes_hi(BX), Z7", "VPXORD Z3, Z3, Z3", "VPXORD Z5, Z5, Z5")
 	s.Label("plane")
 	for i := range 9 {
 		s.Op("VBROADCASTSS %d(R8), Z%d", 4*i, 16+i)
@@ -43,14 +33,8 @@ func smallPlanes(s *asm.File) {
 	smallVector(s, false)
 	s.Ops("DECQ R12", "JNZ vector")
 	s.Label("done")
-	s.Ops(
-		"ADDQ smallPlanes_srcSkip(BX), SI",
-		"ADDQ smallPlanes_dstSkip(BX), DI",
-		"DECQ R10",
-		"JNZ plane",
-		"VZEROUPPER",
-		"RET",
-	)
+	s.Ops("ADDQ smallPlanes_srcSkip(BX), SI", "ADDQ smallPlanes_dstSkip(BX), DI", "DECQ R10",
+		"JNZ plane", "VZEROUPPER", "RET")
 }
 
 // smallVector computes a vector of columns. What is left of the first one comes from the vector

@@ -13,8 +13,7 @@ func reduceRows(s *asm.File, v asm.Vector) {
 		if larger {
 			name, doc = "maxRow"+v.Name, fmt.Sprintf(
 				"sets dst to the larger of dst and src, NaN if either is, %d*n floats, n >= 1.",
-				v.Lanes,
-			)
+				v.Lanes)
 		}
 		s.Func(name, "dst, src *float32, n int", 24, doc)
 		s.Ops("MOVQ dst+0(FP), DI", "MOVQ src+8(FP), SI", "MOVQ n+16(FP), CX")
@@ -27,12 +26,8 @@ func reduceRows(s *asm.File, v asm.Vector) {
 		case v.Wide():
 			s.Ops("VMAXPS Z1, Z0, Z2", "VCMPPS $3, Z1, Z0, K1", "VADDPS Z1, Z0, K1, Z2")
 		default:
-			s.Ops(
-				"VMAXPS Y1, Y0, Y2",
-				"VCMPPS $3, Y1, Y0, Y3",
-				"VADDPS Y1, Y0, Y4",
-				"VBLENDVPS Y3, Y4, Y2, Y2",
-			)
+			s.Ops("VMAXPS Y1, Y0, Y2", "VCMPPS $3, Y1, Y0, Y3", "VADDPS Y1, Y0, Y4",
+				"VBLENDVPS Y3, Y4, Y2, Y2")
 		}
 		s.Op("VMOVUPS %s2, (DI)", v.Reg)
 		s.Op("ADDQ $%d, SI", 4*v.Lanes)
@@ -55,12 +50,8 @@ func deinterleave(s *asm.File, v asm.Vector) {
 	if v.Wide() {
 		s.Ops("VMOVAPS Z0, Z2", "VPERMT2PS Z1, Z4, Z0", "VPERMT2PS Z1, Z5, Z2")
 	} else {
-		s.Ops(
-			"VSHUFPS $0xdd, Y1, Y0, Y2",
-			"VSHUFPS $0x88, Y1, Y0, Y0",
-			"VPERMPD $0xd8, Y0, Y0",
-			"VPERMPD $0xd8, Y2, Y2",
-		)
+		s.Ops("VSHUFPS $0xdd, Y1, Y0, Y2", "VSHUFPS $0x88, Y1, Y0, Y0", "VPERMPD $0xd8, Y0, Y0",
+			"VPERMPD $0xd8, Y2, Y2")
 	}
 	s.Op("VMOVUPS %s0, (DI)", v.Reg)
 	s.Op("VMOVUPS %s2, (R8)", v.Reg)
@@ -84,12 +75,8 @@ func interleave(s *asm.File, v asm.Vector) {
 	if v.Wide() {
 		s.Ops("VMOVAPS Z0, Z2", "VPERMT2PS Z1, Z4, Z0", "VPERMT2PS Z1, Z5, Z2")
 	} else {
-		s.Ops(
-			"VUNPCKLPS Y1, Y0, Y2",
-			"VUNPCKHPS Y1, Y0, Y3",
-			"VPERM2F128 $0x20, Y3, Y2, Y0",
-			"VPERM2F128 $0x31, Y3, Y2, Y2",
-		)
+		s.Ops("VUNPCKLPS Y1, Y0, Y2", "VUNPCKHPS Y1, Y0, Y3", "VPERM2F128 $0x20, Y3, Y2, Y0",
+			"VPERM2F128 $0x31, Y3, Y2, Y2")
 	}
 	s.Op("VMOVUPS %s0, (DI)", v.Reg)
 	s.Op("VMOVUPS %s2, %d(DI)", v.Reg, 4*v.Lanes)

@@ -17,53 +17,29 @@ func poolBand(s *asm.File, largest bool, stride int) {
 	if largest {
 		kind = "Max"
 	}
-	s.Func(
-		fmt.Sprintf("pool%sS%dAVX512", kind, stride),
-		"t *poolBand",
-		8,
-		fmt.Sprintf("computes t with a stride of %d of the columns.", stride),
-	)
-	s.Ops(
-		"MOVQ t+0(FP), BX",
-		"MOVQ poolBand_cols(BX), CX",
-		"ANDQ $15, CX",
-		"MOVL $1, SI",
-		"SHLL CX, SI",
-		"DECL SI",
-		"KMOVW SI, K5",
-		"VBROADCASTSS poolBand_neutral(BX), Z6",
-		"VPTERNLOGD $0xff, Z7, Z7, Z7",
-		"MOVQ poolBand_step(BX), R15",
-		"MOVQ poolBand_planes(BX), AX",
-		"MOVQ AX, left-8(SP)",
-		"MOVQ poolBand_src(BX), R8",
-		"MOVQ poolBand_dst(BX), DI",
-	)
+	s.Func(fmt.Sprintf("pool%sS%dAVX512", kind, stride), "t *poolBand", 8,
+		fmt.Sprintf("computes t with a stride of %d of the columns.", stride))
+	s.Ops("MOVQ t+0(FP), BX", "MOVQ poolBand_cols(BX), CX", "ANDQ $15, CX", "MOVL $1, SI",
+		"SHLL CX, SI", "DECL SI", "KMOVW SI, K5", "VBROADCASTSS poolBand_neutral(BX), Z6",
+		"VPTERNLOGD $0xff, Z7, Z7, Z7", "MOVQ poolBand_step(BX), R15",
+		"MOVQ poolBand_planes(BX), AX", "MOVQ AX, left-8(SP)", "MOVQ poolBand_src(BX), R8",
+		"MOVQ poolBand_dst(BX), DI")
 	if stride == 2 {
 		s.Ops("VMOVUPS ·evenLanes<>(SB), Z4", "VPSUBD Z7, Z4, Z5")
 	}
 	s.Label("plane")
 	s.Ops("MOVQ poolBand_rows(BX), R10", "MOVQ (poolBand_rows+8)(BX), R11")
 	s.Label("row")
-	s.Ops(
-		"MOVQ poolRow_at(R10), SI",
-		"ADDQ R8, SI",
-		"MOVQ poolBand_taps(BX), R12",
-		"MOVQ poolBand_cols(BX), DX",
-	)
+	s.Ops("MOVQ poolRow_at(R10), SI", "ADDQ R8, SI", "MOVQ poolBand_taps(BX), R12",
+		"MOVQ poolBand_cols(BX), DX")
 	s.Label("vector")
 	if largest && stride == 2 {
 		poolThree(s)
 	}
 	s.Ops("VMOVAPS Z6, Z0", "KXNORW K7, K7, K7", "MOVQ SI, R13", "MOVQ poolBand_width(BX), CX")
 	s.Label("tap")
-	s.Ops(
-		"MOVQ poolRow_n(R10), AX",
-		"TESTQ AX, AX",
-		"JZ next",
-		"MOVQ R13, R9",
-		"KMOVW poolTap_load(R12), K1",
-	)
+	s.Ops("MOVQ poolRow_n(R10), AX", "TESTQ AX, AX", "JZ next", "MOVQ R13, R9",
+		"KMOVW poolTap_load(R12), K1")
 	poolTaps(s, largest, stride)
 	s.Label("next")
 	s.Op("ADDQ $poolTap__size, R12")
@@ -72,15 +48,9 @@ func poolBand(s *asm.File, largest bool, stride int) {
 	if largest {
 		s.Ops("KNOTW K7, K7", "VMOVAPS Z7, K7, Z0")
 	} else {
-		s.Ops(
-			"MOVQ poolBand_cols(BX), AX",
-			"SUBQ DX, AX",
-			"MOVQ poolBand_columns(BX), R9",
-			"VMOVUPS (R9)(AX*4), Z8",
-			"VBROADCASTSS poolRow_divisor(R10), Z9",
-			"VMULPS Z8, Z9, Z8",
-			"VDIVPS Z8, Z0, Z0",
-		)
+		s.Ops("MOVQ poolBand_cols(BX), AX", "SUBQ DX, AX", "MOVQ poolBand_columns(BX), R9",
+			"VMOVUPS (R9)(AX*4), Z8", "VBROADCASTSS poolRow_divisor(R10), Z9", "VMULPS Z8, Z9, Z8",
+			"VDIVPS Z8, Z0, Z0")
 	}
 	s.Label("store")
 	s.Ops("CMPQ DX, $16", "JLT part", "VMOVUPS Z0, (DI)", "ADDQ $64, DI")
@@ -89,39 +59,18 @@ func poolBand(s *asm.File, largest bool, stride int) {
 	s.Label("part")
 	s.Ops("VMOVUPS Z0, K5, (DI)", "LEAQ (DI)(DX*4), DI")
 	s.Label("done")
-	s.Ops(
-		"ADDQ $poolRow__size, R10",
-		"DECQ R11",
-		"JNZ row",
-		"ADDQ poolBand_plane(BX), R8",
-		"DECQ left-8(SP)",
-		"JNZ plane",
-		"VZEROUPPER",
-		"RET",
-	)
+	s.Ops("ADDQ $poolRow__size, R10", "DECQ R11", "JNZ row", "ADDQ poolBand_plane(BX), R8",
+		"DECQ left-8(SP)", "JNZ plane", "VZEROUPPER", "RET")
 }
 
 // poolThree writes the largest of windows of three columns, first down the rows, then along them,
 // as long as there is no NaN: with one, all is done anew, tap by tap. What column 2 sees of a
 // vector is what column 0 does one output on, and for the last output one column more.
 func poolThree(s *asm.File) {
-	s.Ops(
-		"CMPQ poolBand_three(BX), $0",
-		"JEQ each",
-		"MOVQ poolRow_n(R10), AX",
-		"TESTQ AX, AX",
-		"JZ each",
-		"KMOVW poolTap_load(R12), K1",
-		"KMOVW (poolTap_load+2)(R12), K2",
-		"VMOVAPS Z6, Z0",
-		"VMOVAPS Z6, Z8",
-		"VMOVAPS Z6, Z9",
-		"KXNORW K7, K7, K7",
-		"MOVQ SI, R9",
-		"MOVWLZX (poolTap__size+poolTap_load+2)(R12), CX",
-		"TESTL $0x4000, CX",
-		"JZ down",
-	)
+	s.Ops("CMPQ poolBand_three(BX), $0", "JEQ each", "MOVQ poolRow_n(R10), AX", "TESTQ AX, AX",
+		"JZ each", "KMOVW poolTap_load(R12), K1", "KMOVW (poolTap_load+2)(R12), K2",
+		"VMOVAPS Z6, Z0", "VMOVAPS Z6, Z8", "VMOVAPS Z6, Z9", "KXNORW K7, K7, K7", "MOVQ SI, R9",
+		"MOVWLZX (poolTap__size+poolTap_load+2)(R12), CX", "TESTL $0x4000, CX", "JZ down")
 	for _, further := range []bool{true, false} {
 		name := map[bool]string{true: "further", false: "down"}[further]
 		s.Label(name)
@@ -138,18 +87,9 @@ func poolThree(s *asm.File) {
 		}
 	}
 	s.Label("along")
-	s.Ops(
-		"KORTESTW K7, K7",
-		"JCC each",
-		"VMOVAPS Z0, Z3",
-		"VPERMT2PS Z8, Z4, Z3",
-		"VPERMT2PS Z8, Z5, Z0",
-		"VMAXPS Z3, Z0, Z0",
-		"VALIGND $1, Z3, Z9, Z3",
-		"VMAXPS Z3, Z0, Z0",
-		"ADDQ $(2*poolTap__size), R12",
-		"JMP store",
-	)
+	s.Ops("KORTESTW K7, K7", "JCC each", "VMOVAPS Z0, Z3", "VPERMT2PS Z8, Z4, Z3",
+		"VPERMT2PS Z8, Z5, Z0", "VMAXPS Z3, Z0, Z0", "VALIGND $1, Z3, Z9, Z3", "VMAXPS Z3, Z0, Z0",
+		"ADDQ $(2*poolTap__size), R12", "JMP store")
 	s.Label("each")
 }
 
@@ -167,13 +107,8 @@ func poolTaps(s *asm.File, largest bool, stride int) {
 		s.Ops("ADDQ R15, R9", "DECQ AX", "JNZ load")
 		return
 	}
-	s.Ops(
-		"KMOVW (poolTap_load+2)(R12), K2",
-		"KMOVW poolTap_even(R12), K3",
-		"KMOVW poolTap_odd(R12), K4",
-		"KORTESTW K4, K4",
-		"JZ even",
-	)
+	s.Ops("KMOVW (poolTap_load+2)(R12), K2", "KMOVW poolTap_even(R12), K3",
+		"KMOVW poolTap_odd(R12), K4", "KORTESTW K4, K4", "JZ even")
 	for _, odd := range []bool{true, false} {
 		name := map[bool]string{true: "both", false: "even"}[odd]
 		s.Label(name)

@@ -29,22 +29,11 @@ func rows(s *asm.File, t taps) {
 	s.Func(t.name, "t *rows", 8, t.doc)
 	s.Ops("MOVQ t+0(FP), BX")
 	if v.Wide() {
-		s.Ops(
-			"MOVQ rows_cols(BX), CX",
-			"ANDQ $15, CX",
-			"MOVL $1, SI",
-			"SHLL CX, SI",
-			"DECL SI",
-			"KMOVW SI, K1",
-		)
+		s.Ops("MOVQ rows_cols(BX), CX", "ANDQ $15, CX", "MOVL $1, SI", "SHLL CX, SI", "DECL SI",
+			"KMOVW SI, K1")
 	} else if !t.tight {
-		s.Ops(
-			"MOVQ rows_cols(BX), DX",
-			"ANDQ $7, DX",
-			"NEGQ DX",
-			"LEAQ ·laneMask<>(SB), SI",
-			"VMOVUPS 64(SI)(DX*4), Y8",
-		)
+		s.Ops("MOVQ rows_cols(BX), DX", "ANDQ $7, DX", "NEGQ DX", "LEAQ ·laneMask<>(SB), SI",
+			"VMOVUPS 64(SI)(DX*4), Y8")
 	}
 	if !t.tight {
 		for i, field := range []string{"bias", "lo", "hi"} {
@@ -52,21 +41,11 @@ func rows(s *asm.File, t taps) {
 		}
 	}
 	t.load(s)
-	s.Ops(
-		"MOVQ rows_n(BX), AX",
-		"MOVQ AX, left-8(SP)",
-		"MOVQ rows_src(BX), R8",
-		"MOVQ rows_dst(BX), AX",
-		"MOVQ rows_stride(BX), DI",
-		"SHLQ $2, DI",
-	)
+	s.Ops("MOVQ rows_n(BX), AX", "MOVQ AX, left-8(SP)", "MOVQ rows_src(BX), R8",
+		"MOVQ rows_dst(BX), AX", "MOVQ rows_stride(BX), DI", "SHLQ $2, DI")
 	s.Label("group")
-	s.Ops(
-		"MOVQ R8, src-16(SP)",
-		"MOVQ AX, dst-24(SP)",
-		"MOVQ rows_cols(BX), DX",
-		"MOVQ left-8(SP), R15",
-	)
+	s.Ops("MOVQ R8, src-16(SP)", "MOVQ AX, dst-24(SP)", "MOVQ rows_cols(BX), DX",
+		"MOVQ left-8(SP), R15")
 	for n := 3; n >= 1; n-- {
 		s.Op("CMPQ R15, $%d", n)
 		s.Op("JEQ rows%d", n)
@@ -107,17 +86,9 @@ func rowGroup(s *asm.File, t taps, n int) {
 		s.Op("JMP done")
 		return
 	}
-	s.Ops(
-		"SUBQ $4, left-8(SP)",
-		"JZ done",
-		"MOVQ rows_srcStride(BX), SI",
-		"SHLQ $4, SI",
-		"MOVQ src-16(SP), R8",
-		"ADDQ SI, R8",
-		"MOVQ dst-24(SP), AX",
-		"LEAQ (AX)(DI*4), AX",
-		"JMP group",
-	)
+	s.Ops("SUBQ $4, left-8(SP)", "JZ done", "MOVQ rows_srcStride(BX), SI", "SHLQ $4, SI",
+		"MOVQ src-16(SP), R8", "ADDQ SI, R8", "MOVQ dst-24(SP), AX", "LEAQ (AX)(DI*4), AX",
+		"JMP group")
 }
 
 // anyTaps takes taps of any number from a table: R8 to R11 are the rows under tap 0, R12 the
@@ -126,11 +97,8 @@ func anyTaps(v asm.Vector) taps {
 	return taps{
 		name: "rows" + v.Name, doc: "computes t; rowsGo defines it.", Vector: v,
 		load: func(s *asm.File) {
-			s.Ops(
-				"MOVQ rows_w(BX), R12",
-				"MOVQ rows_offsets(BX), R13",
-				"MOVQ (rows_offsets+8)(BX), CX",
-			)
+			s.Ops("MOVQ rows_w(BX), R12", "MOVQ rows_offsets(BX), R13",
+				"MOVQ (rows_offsets+8)(BX), CX")
 		},
 		bases: func(s *asm.File, n int) {
 			s.Ops("MOVQ rows_srcStride(BX), SI", "SHLQ $2, SI")
@@ -170,9 +138,7 @@ func threeByThree(v asm.Vector, stride int) taps {
 		Vector: v,
 		tight:  v.Regs == 16,
 		doc: fmt.Sprintf(
-			"computes t for 3x3 taps without dilation and a stride of %d on both axes.",
-			stride,
-		),
+			"computes t for 3x3 taps without dilation and a stride of %d on both axes.", stride),
 		load: func(s *asm.File) {
 			s.Op("MOVQ rows_w(BX), R12")
 			for i := range 9 {
@@ -180,13 +146,8 @@ func threeByThree(v asm.Vector, stride int) taps {
 			}
 		},
 		bases: func(s *asm.File, n int) {
-			s.Ops(
-				"MOVQ rows_offsets(BX), R15",
-				"MOVQ 24(R15), CX",
-				"SHLQ $2, CX",
-				"MOVQ 8(R15), R15",
-				"LEAQ (CX)(CX*2), SI",
-			)
+			s.Ops("MOVQ rows_offsets(BX), R15", "MOVQ 24(R15), CX", "SHLQ $2, CX",
+				"MOVQ 8(R15), R15", "LEAQ (CX)(CX*2), SI")
 			for g := range groups(n) {
 				if g > 0 {
 					s.Op("LEAQ (R%d)(SI*1), R%d", 7+g, 8+g)
@@ -203,25 +164,14 @@ func threeByThree(v asm.Vector, stride int) taps {
 					if stride == 2 {
 						base, off = base+3*(kx%2), 4*(kx/2)
 					}
-					s.Op(
-						"VMOVUPS %d(R%d)%s, %s%d",
-						off,
-						base,
-						[]string{"", "(CX*1)", "(CX*2)"}[row%3],
-						v.Reg,
-						inputs+kx,
-					)
+					s.Op("VMOVUPS %d(R%d)%s, %s%d", off, base,
+						[]string{"", "(CX*1)", "(CX*2)"}[row%3], v.Reg, inputs+kx)
 				}
 				for kx := range 3 {
 					for i := range n {
 						if ky := row - i*stride; ky >= 0 && ky < 3 {
-							s.Op(
-								"VFMADD231PS %[1]s%[2]d, %[1]s%[3]d, %[1]s%[4]d",
-								v.Reg,
-								inputs+kx,
-								weights+3*ky+kx,
-								i,
-							)
+							s.Op("VFMADD231PS %[1]s%[2]d, %[1]s%[3]d, %[1]s%[4]d", v.Reg, inputs+kx,
+								weights+3*ky+kx, i)
 						}
 					}
 				}
@@ -305,13 +255,8 @@ func rowsMask(s *asm.File, t taps, part bool) int {
 		return 8
 	}
 	if part {
-		s.Ops(
-			"MOVQ rows_cols(BX), SI",
-			"ANDQ $7, SI",
-			"NEGQ SI",
-			"LEAQ ·laneMask<>(SB), R15",
-			"VMOVUPS 64(R15)(SI*4), Y5",
-		)
+		s.Ops("MOVQ rows_cols(BX), SI", "ANDQ $7, SI", "NEGQ SI", "LEAQ ·laneMask<>(SB), R15",
+			"VMOVUPS 64(R15)(SI*4), Y5")
 	}
 	return 5
 }

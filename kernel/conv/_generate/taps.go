@@ -8,38 +8,19 @@ import (
 
 // copyTaps writes the copy of what up to 32 columns see under taps, n channels of each.
 func copyTaps(s *asm.File, stride int) {
-	s.Func(
-		fmt.Sprintf("copyTapsS%dAVX512", stride),
-		"t *tapCopies",
-		8,
-		fmt.Sprintf("computes t with a stride of %d of the columns.", stride),
-	)
-	s.Ops(
-		"MOVQ t+0(FP), BX",
-		"MOVQ tapCopies_dst(BX), DI",
-		"MOVQ tapCopies_pitch(BX), R10",
-		"MOVQ tapCopies_plane(BX), R9",
-		"MOVQ tapCopies_src(BX), R8",
-		"ADDQ tapCopies_shift(BX), R8",
-		"MOVQ tapCopies_taps(BX), R11",
-		"MOVQ (tapCopies_taps+8)(BX), R12",
-		"MOVQ tapCopies_lanes(BX), R13",
-		"MOVL tapCopies_store(BX), DX",
-		"KMOVW DX, K5",
-		"SHRL $16, DX",
-		"KMOVW DX, K6",
-	)
+	s.Func(fmt.Sprintf("copyTapsS%dAVX512", stride), "t *tapCopies", 8,
+		fmt.Sprintf("computes t with a stride of %d of the columns.", stride))
+	s.Ops("MOVQ t+0(FP), BX", "MOVQ tapCopies_dst(BX), DI", "MOVQ tapCopies_pitch(BX), R10",
+		"MOVQ tapCopies_plane(BX), R9", "MOVQ tapCopies_src(BX), R8",
+		"ADDQ tapCopies_shift(BX), R8", "MOVQ tapCopies_taps(BX), R11",
+		"MOVQ (tapCopies_taps+8)(BX), R12", "MOVQ tapCopies_lanes(BX), R13",
+		"MOVL tapCopies_store(BX), DX", "KMOVW DX, K5", "SHRL $16, DX", "KMOVW DX, K6")
 	if stride == 2 {
 		s.Op("VMOVUPS ·evenLanes<>(SB), Z4")
 	}
 	s.Label("tap")
-	s.Ops(
-		"MOVQ tapCopy_at(R11), SI",
-		"ADDQ R8, SI",
-		"MOVQ tapCopy_load(R11), AX",
-		"ANDQ R13, AX",
-		"MOVQ tapCopy_n(R11), CX",
-	)
+	s.Ops("MOVQ tapCopy_at(R11), SI", "ADDQ R8, SI", "MOVQ tapCopy_load(R11), AX", "ANDQ R13, AX",
+		"MOVQ tapCopy_n(R11), CX")
 	for k := 1; k <= 2*stride; k++ {
 		s.Op("KMOVW AX, K%d", k)
 		s.Op("SHRQ $16, AX")

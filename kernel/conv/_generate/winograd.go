@@ -34,28 +34,15 @@ func winogradIn(s *asm.File) {
 		"cuts the n rows into tiles, 36 rows of 32 lanes, and writes the transform of their first "+
 			"16*halves lanes to v, where a frequency is step floats from the next.",
 	)
-	s.Ops(
-		"MOVQ v+0(FP), DI",
-		"MOVQ step+8(FP), R11",
-		"SHLQ $2, R11",
-		"MOVQ src+16(FP), SI",
-		"MOVQ rows+24(FP), R8",
-		"MOVQ n+32(FP), CX",
-		"MOVQ tiles+40(FP), R10",
-		"MOVQ halves+48(FP), DX",
-	)
+	s.Ops("MOVQ v+0(FP), DI", "MOVQ step+8(FP), R11", "SHLQ $2, R11", "MOVQ src+16(FP), SI",
+		"MOVQ rows+24(FP), R8", "MOVQ n+32(FP), CX", "MOVQ tiles+40(FP), R10",
+		"MOVQ halves+48(FP), DX")
 	for p := range 4 {
 		s.Op("VMOVUPS ·fourthLanes<>+%d(SB), Z%d", 64*p, 24+p)
 	}
 	s.Label("row")
-	s.Ops(
-		"MOVQ tileRow_at(R8), AX",
-		"LEAQ (SI)(AX*4), R9",
-		"MOVQ tileRow_to(R8), AX",
-		"LEAQ (R10)(AX*4), R12",
-		"MOVQ tileRow_lanes(R8), AX",
-		"KMOVW AX, K7",
-	)
+	s.Ops("MOVQ tileRow_at(R8), AX", "LEAQ (SI)(AX*4), R9", "MOVQ tileRow_to(R8), AX",
+		"LEAQ (R10)(AX*4), R12", "MOVQ tileRow_lanes(R8), AX", "KMOVW AX, K7")
 	for half, mask := range []string{"near", "far"} {
 		s.Op("MOVQ tileRow_%s(R8), AX", mask)
 		for i := range 4 {
@@ -122,20 +109,12 @@ func winogradOut(s *asm.File) {
 		"dst, m *float32, step int, res *float32, halves, clamp int, bias, lo, hi float32",
 		60,
 		"transforms 16*halves lanes of the 36 frequencies m, step floats apart, into 4 rows of "+
-			"128 floats, 4 of each tile: plus bias, plus res, which is laid out as dst, "+
-			"unless that is nil, and limited to [lo, hi] unless clamp is 0.",
+			"128 floats, 4 of each tile: plus bias, plus res, which is laid out as dst, unless "+
+			"that is nil, and limited to [lo, hi] unless clamp is 0.",
 	)
-	s.Ops(
-		"MOVQ dst+0(FP), DI",
-		"MOVQ m+8(FP), SI",
-		"MOVQ step+16(FP), R11",
-		"SHLQ $2, R11",
-		"MOVQ res+24(FP), R14",
-		"MOVQ halves+32(FP), DX",
-		"MOVQ clamp+40(FP), BX",
-		"LEAQ (R11)(R11*2), R12",
-		"ADDQ R12, R12",
-	)
+	s.Ops("MOVQ dst+0(FP), DI", "MOVQ m+8(FP), SI", "MOVQ step+16(FP), R11", "SHLQ $2, R11",
+		"MOVQ res+24(FP), R14", "MOVQ halves+32(FP), DX", "MOVQ clamp+40(FP), BX",
+		"LEAQ (R11)(R11*2), R12", "ADDQ R12, R12")
 	s.Label("half")
 	s.Op("MOVQ SI, R9")
 	for j := range 6 {
@@ -146,13 +125,8 @@ func winogradOut(s *asm.File) {
 		s.Op("ADDQ R11, R9")
 	}
 	for i := range 4 {
-		winogradOutLine(
-			s,
-			[6]int{6 * i, 6*i + 1, 6*i + 2, 6*i + 3, 6*i + 4, 6*i + 5},
-			[4]int{28, 29, 30, 31},
-			24,
-			25,
-		)
+		winogradOutLine(s, [6]int{6 * i, 6*i + 1, 6*i + 2, 6*i + 3, 6*i + 4, 6*i + 5},
+			[4]int{28, 29, 30, 31}, 24, 25)
 		winogradOutRow(s, i)
 	}
 	s.Ops("ADDQ $64, SI", "ADDQ $256, DI", "TESTQ R14, R14", "JZ next", "ADDQ $256, R14")
@@ -179,24 +153,13 @@ func winogradOutLine(s *asm.File, m [6]int, y [4]int, p, r int) {
 // winogradOutRow puts columns Z28 to Z31 of the tiles together and finishes row i of the output.
 // Z24 to Z27 are free, and the registers that the row came from.
 func winogradOutRow(s *asm.File, i int) {
-	s.Ops(
-		"VUNPCKLPS Z29, Z28, Z24",
-		"VUNPCKHPS Z29, Z28, Z25",
-		"VUNPCKLPS Z31, Z30, Z26",
-		"VUNPCKHPS Z31, Z30, Z27",
-		"VUNPCKLPD Z26, Z24, Z28",
-		"VUNPCKHPD Z26, Z24, Z29",
-		"VUNPCKLPD Z27, Z25, Z30",
-		"VUNPCKHPD Z27, Z25, Z31",
-		"VSHUFF32X4 $0x44, Z29, Z28, Z24",
-		"VSHUFF32X4 $0xee, Z29, Z28, Z25",
-		"VSHUFF32X4 $0x44, Z31, Z30, Z26",
-		"VSHUFF32X4 $0xee, Z31, Z30, Z27",
-		"VSHUFF32X4 $0x88, Z26, Z24, Z28",
-		"VSHUFF32X4 $0xdd, Z26, Z24, Z29",
-		"VSHUFF32X4 $0x88, Z27, Z25, Z30",
-		"VSHUFF32X4 $0xdd, Z27, Z25, Z31",
-	)
+	s.Ops("VUNPCKLPS Z29, Z28, Z24", "VUNPCKHPS Z29, Z28, Z25", "VUNPCKLPS Z31, Z30, Z26",
+		"VUNPCKHPS Z31, Z30, Z27", "VUNPCKLPD Z26, Z24, Z28", "VUNPCKHPD Z26, Z24, Z29",
+		"VUNPCKLPD Z27, Z25, Z30", "VUNPCKHPD Z27, Z25, Z31", "VSHUFF32X4 $0x44, Z29, Z28, Z24",
+		"VSHUFF32X4 $0xee, Z29, Z28, Z25", "VSHUFF32X4 $0x44, Z31, Z30, Z26",
+		"VSHUFF32X4 $0xee, Z31, Z30, Z27", "VSHUFF32X4 $0x88, Z26, Z24, Z28",
+		"VSHUFF32X4 $0xdd, Z26, Z24, Z29", "VSHUFF32X4 $0x88, Z27, Z25, Z30",
+		"VSHUFF32X4 $0xdd, Z27, Z25, Z31")
 	for k := range 4 {
 		s.Op("VADDPS.BCST bias+48(FP), Z%d, Z%d", 28+k, 28+k)
 	}
@@ -205,12 +168,8 @@ func winogradOutRow(s *asm.File, i int) {
 		s.Op("VADDPS %d(R14), Z%d, Z%d", 512*i+64*k, 28+k, 28+k)
 	}
 	s.Label(fmt.Sprintf("bounds%d", i))
-	s.Ops(
-		"TESTQ BX, BX",
-		fmt.Sprintf("JZ store%d", i),
-		"VBROADCASTSS lo+52(FP), Z24",
-		"VBROADCASTSS hi+56(FP), Z25",
-	)
+	s.Ops("TESTQ BX, BX", fmt.Sprintf("JZ store%d", i), "VBROADCASTSS lo+52(FP), Z24",
+		"VBROADCASTSS hi+56(FP), Z25")
 	for k := range 4 {
 		s.Op("VMAXPS Z%d, Z24, Z%d", 28+k, 28+k)
 		s.Op("VMINPS Z%d, Z25, Z%d", 28+k, 28+k)

@@ -30,34 +30,20 @@ func winogradInNarrow(s *asm.File) {
 		64,
 		fmt.Sprintf(
 			"cuts the n rows into tiles, 36 rows of %d lanes, and writes the transform of their "+
-				"first 16*halves lanes to v, where a frequency is step floats from the next "+
-				"and 16 lanes half floats from the next.",
+				"first 16*halves lanes to v, where a frequency is step floats from the next and "+
+				"16 lanes half floats from the next.",
 			pitch,
 		),
 	)
-	s.Ops(
-		"MOVQ v+0(FP), DI",
-		"MOVQ step+8(FP), R11",
-		"SHLQ $2, R11",
-		"MOVQ src+16(FP), SI",
-		"MOVQ rows+24(FP), R8",
-		"MOVQ n+32(FP), CX",
-		"MOVQ tiles+40(FP), R10",
-		"MOVQ halves+48(FP), DX",
-		"MOVQ half+56(FP), R13",
-		"SHLQ $2, R13",
-		"SUBQ $64, R13",
-	)
+	s.Ops("MOVQ v+0(FP), DI", "MOVQ step+8(FP), R11", "SHLQ $2, R11", "MOVQ src+16(FP), SI",
+		"MOVQ rows+24(FP), R8", "MOVQ n+32(FP), CX", "MOVQ tiles+40(FP), R10",
+		"MOVQ halves+48(FP), DX", "MOVQ half+56(FP), R13", "SHLQ $2, R13", "SUBQ $64, R13")
 	for k := range 4 {
 		s.Op("VMOVUPS ·laneBits<>+%d(SB), Y%d", 32*k, 12+k)
 	}
 	s.Label("row")
-	s.Ops(
-		"MOVQ tileRow_at(R8), AX",
-		"LEAQ (SI)(AX*4), R9",
-		"MOVQ tileRow_to(R8), AX",
-		"LEAQ (R10)(AX*4), R12",
-	)
+	s.Ops("MOVQ tileRow_at(R8), AX", "LEAQ (SI)(AX*4), R9", "MOVQ tileRow_to(R8), AX",
+		"LEAQ (R10)(AX*4), R12")
 	for g := range 2 {
 		if g == 1 {
 			s.Ops("MOVQ tileRow_lanes(R8), AX", "SHRQ $8, AX", "JZ next")
@@ -96,17 +82,8 @@ func winogradInNarrow(s *asm.File) {
 			s.Op("ADDQ R11, R12")
 		}
 	}
-	s.Ops(
-		"ADDQ $32, R10",
-		"ADDQ $32, DI",
-		"DECQ R14",
-		"JNZ vector",
-		"ADDQ R13, DI",
-		"DECQ DX",
-		"JNZ half",
-		"VZEROUPPER",
-		"RET",
-	)
+	s.Ops("ADDQ $32, R10", "ADDQ $32, DI", "DECQ R14", "JNZ vector", "ADDQ R13, DI", "DECQ DX",
+		"JNZ half", "VZEROUPPER", "RET")
 }
 
 // cutColumns loads 32 floats at R9, those that the mask of tileRow has in its half g, and leaves
@@ -118,21 +95,12 @@ func cutColumns(s *asm.File, mask string, g, at, n int) {
 		s.Op("VPCMPEQD Y%d, Y5, Y5", 12+k)
 		s.Op("VMASKMOVPS %d(R9), Y5, Y%d", at+32*k, k)
 	}
-	s.Ops(
-		"VPERM2F128 $0x20, Y2, Y0, Y4",
-		"VPERM2F128 $0x31, Y2, Y0, Y5",
-		"VPERM2F128 $0x20, Y3, Y1, Y6",
-		"VPERM2F128 $0x31, Y3, Y1, Y7",
-		"VUNPCKLPS Y5, Y4, Y0",
-		"VUNPCKLPS Y7, Y6, Y2",
-	)
+	s.Ops("VPERM2F128 $0x20, Y2, Y0, Y4", "VPERM2F128 $0x31, Y2, Y0, Y5",
+		"VPERM2F128 $0x20, Y3, Y1, Y6", "VPERM2F128 $0x31, Y3, Y1, Y7", "VUNPCKLPS Y5, Y4, Y0",
+		"VUNPCKLPS Y7, Y6, Y2")
 	if n > 2 {
-		s.Ops(
-			"VUNPCKHPS Y5, Y4, Y1",
-			"VUNPCKHPS Y7, Y6, Y3",
-			"VUNPCKLPD Y3, Y1, Y6",
-			"VUNPCKHPD Y3, Y1, Y7",
-		)
+		s.Ops("VUNPCKHPS Y5, Y4, Y1", "VUNPCKHPS Y7, Y6, Y3", "VUNPCKLPD Y3, Y1, Y6",
+			"VUNPCKHPD Y3, Y1, Y7")
 	}
 	s.Ops("VUNPCKLPD Y2, Y0, Y4", "VUNPCKHPD Y2, Y0, Y5")
 }
@@ -161,21 +129,11 @@ func winogradOutNarrow(s *asm.File) {
 		"does what winogradOutAVX512 does, for 8*vectors lanes, with 192 floats of scratch in "+
 			"tiles.",
 	)
-	s.Ops(
-		"MOVQ dst+0(FP), DI",
-		"MOVQ m+8(FP), SI",
-		"MOVQ step+16(FP), R11",
-		"SHLQ $2, R11",
-		"MOVQ res+24(FP), R14",
-		"MOVQ vectors+32(FP), DX",
-		"MOVQ clamp+40(FP), BX",
-		"MOVQ tiles+48(FP), R10",
-		"LEAQ (R11)(R11*2), R12",
-		"ADDQ R12, R12",
-		"VBROADCASTSS bias+56(FP), Y12",
-		"VBROADCASTSS lo+60(FP), Y13",
-		"VBROADCASTSS hi+64(FP), Y14",
-	)
+	s.Ops("MOVQ dst+0(FP), DI", "MOVQ m+8(FP), SI", "MOVQ step+16(FP), R11", "SHLQ $2, R11",
+		"MOVQ res+24(FP), R14", "MOVQ vectors+32(FP), DX", "MOVQ clamp+40(FP), BX",
+		"MOVQ tiles+48(FP), R10", "LEAQ (R11)(R11*2), R12", "ADDQ R12, R12",
+		"VBROADCASTSS bias+56(FP), Y12", "VBROADCASTSS lo+60(FP), Y13",
+		"VBROADCASTSS hi+64(FP), Y14")
 	s.Label("vector")
 	s.Op("MOVQ SI, R9")
 	for j := range 6 {
@@ -214,20 +172,11 @@ func winogradOutLineNarrow(s *asm.File) {
 // winogradOutRowNarrow puts columns Y8 to Y11 of eight tiles together and finishes row i of the
 // output.
 func winogradOutRowNarrow(s *asm.File, i int) {
-	s.Ops(
-		"VUNPCKLPS Y9, Y8, Y0",
-		"VUNPCKHPS Y9, Y8, Y1",
-		"VUNPCKLPS Y11, Y10, Y2",
-		"VUNPCKHPS Y11, Y10, Y3",
-		"VUNPCKLPD Y2, Y0, Y4",
-		"VUNPCKHPD Y2, Y0, Y5",
-		"VUNPCKLPD Y3, Y1, Y6",
-		"VUNPCKHPD Y3, Y1, Y7",
-		"VPERM2F128 $0x20, Y5, Y4, Y0",
-		"VPERM2F128 $0x20, Y7, Y6, Y1",
-		"VPERM2F128 $0x31, Y5, Y4, Y2",
-		"VPERM2F128 $0x31, Y7, Y6, Y3",
-	)
+	s.Ops("VUNPCKLPS Y9, Y8, Y0", "VUNPCKHPS Y9, Y8, Y1", "VUNPCKLPS Y11, Y10, Y2",
+		"VUNPCKHPS Y11, Y10, Y3", "VUNPCKLPD Y2, Y0, Y4", "VUNPCKHPD Y2, Y0, Y5",
+		"VUNPCKLPD Y3, Y1, Y6", "VUNPCKHPD Y3, Y1, Y7", "VPERM2F128 $0x20, Y5, Y4, Y0",
+		"VPERM2F128 $0x20, Y7, Y6, Y1", "VPERM2F128 $0x31, Y5, Y4, Y2",
+		"VPERM2F128 $0x31, Y7, Y6, Y3")
 	for k := range 4 {
 		s.Op("VADDPS Y12, Y%d, Y%d", k, k)
 	}

@@ -56,8 +56,8 @@ const (
 
 // tiles writes every tile of one instruction set and the function that picks one.
 func tiles(s *asm.File, v vector) {
-	s.Declare("\n// tile%s computes t with the kernel of its rows and columns; tileGo "+
-		"defines it.\nfunc tile%s(t *tile) {\n\tif t.cols > %d%s {\n", v.Name, v.Name, v.Lanes,
+	s.Declare("\n// tile%s computes t with the kernel of its rows and columns; tileGo defines "+
+		"it.\nfunc tile%s(t *tile) {\n\tif t.cols > %d%s {\n", v.Name, v.Name, v.Lanes,
 		v.unless())
 	for nv := 2; nv >= 1; nv-- {
 		if nv == 1 && v.Name == avx512.Name {

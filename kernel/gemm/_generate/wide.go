@@ -138,8 +138,7 @@ func roundWide(s *asm.File) {
 
 func joinWide(s *asm.File) {
 	s.Func("joinAVX2", "dst, src *float32, cols, pairs int", 32,
-		"does what joinGo does, for pairs >= 1 pairs of rows of cols floats, a multiple "+
-			"of 8.")
+		"does what joinGo does, for pairs >= 1 pairs of rows of cols floats, a multiple of 8.")
 	s.Ops("MOVQ dst+0(FP), DI", "MOVQ src+8(FP), SI", "MOVQ cols+16(FP), R9",
 		"MOVQ pairs+24(FP), CX", "SHLQ $2, R9")
 	roundConstants(s)

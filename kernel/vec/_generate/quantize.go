@@ -408,8 +408,8 @@ func (copyRows) write(t *asm.Text, set asm.Vector, _ *constants) {
 	a := &unrolled{Text: t, Vector: set}
 	a.Open("copyRowsAVX512", "(dst *byte, ldd int, src *byte, lds, cols, rows int, flip uint32)",
 		frame, 52)
-	a.Line("\tMOVQ dst+0(FP), DI\n\tMOVQ ldd+8(FP), R10\n\tMOVQ src+16(FP), " +
-		"SI\n\tMOVQ lds+24(FP), R11")
+	a.Line("\tMOVQ dst+0(FP), DI\n\tMOVQ ldd+8(FP), R10\n\tMOVQ src+16(FP), SI\n\tMOVQ " +
+		"lds+24(FP), R11")
 	a.Line("\tMOVQ cols+32(FP), R8\n\tMOVQ rows+40(FP), R12\n\tMOVL flip+48(FP), AX\n\tVMOVD AX, " +
 		"X1\n\tVPBROADCASTD X1, Z1")
 	a.Line("\tMOVQ R8, CX\n\tANDQ $63, CX\n\tMOVQ $1, DX\n\tSHLQ CX, DX\n\tDECQ DX\n\tKMOVQ DX, " +
@@ -555,8 +555,8 @@ func (k addBlocks) declaration(set asm.Vector) string {
 		return ""
 	}
 	return fmt.Sprintf("// %[1]sAVX512 adds n bytes, a multiple of 64 and not 0. The zero point "+
-		"of an unsigned result is in both halves of offset; flip makes a "+
-		"signed one of it, and order is blockOrder.\n//\n//go:noescape\n"+
+		"of an unsigned result is in both halves of offset; flip makes a signed one of it, and "+
+		"order is blockOrder.\n//\n//go:noescape\n"+
 		"func %[1]sAVX512(dst, x, y *byte, n int, p *Requantization, offset, flip uint32, order "+
 		"*uint32)\n", k.name)
 }
