@@ -121,11 +121,32 @@ func (s *Session) weights() (device.Buffer, error) {
 		pack.Populate = pages.Populate
 		defer pages.Enlarge(false)
 	}
-	if err := p.Pack(device.HostView(buffer), pack); err != nil {
+	if err := packInto(p, buffer, pack); err != nil {
 		release(o.Quota, buffer)
 		return nil, err
 	}
 	return buffer, nil
+}
+
+// packInto packs weights into a buffer, by way of the heap where the host cannot address it.
+func packInto(p *plan.Plan, b device.Buffer, o plan.PackOptions) error {
+	if hostVisible(b) {
+		return p.Pack(device.HostView(b), o)
+	}
+	t, err := tensor.New(tensor.Uint8, int(b.Len()))
+	if err != nil {
+		return err
+	}
+	if err := p.Pack(t.Data, o); err != nil {
+		return err
+	}
+	return b.CopyIn(0, t.Data)
+}
+
+// hostVisible reports whether the host can address a buffer.
+func hostVisible(b device.Buffer) bool {
+	_, ok := b.(device.HostVisible)
+	return ok
 }
 
 // given makes weights that were packed before a buffer of the device: where they are, or copied
@@ -164,14 +185,22 @@ func (s *Session) given(mem []byte) (device.Buffer, error) {
 }
 
 // Weights returns the packed weights, which must not be written; nil once they have been freed.
-// They are valid until Close.
+// They are valid until Close. Where the host cannot address them they are a copy, and
+// nil, too, when the device fails to give one.
 func (s *Session) Weights() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.packed == nil {
 		return nil
 	}
-	return device.HostView(s.packed.Buffer)
+	if hostVisible(s.packed.Buffer) {
+		return device.HostView(s.packed.Buffer)
+	}
+	t, err := tensor.New(tensor.Uint8, int(s.packed.Len()))
+	if err != nil || s.packed.CopyOut(t.Data, 0) != nil {
+		return nil
+	}
+	return t.Data
 }
 
 // weights are packed weights and the number of sessions that read them; the last frees them.
@@ -275,7 +304,7 @@ func (s *Session) newInstance() (*Instance, error) {
 	if pages, ok := arena.(device.Populator); ok {
 		pages.Populate(0, min(1, arena.Len()))
 	}
-	prog, err := s.plan.Bind(device.HostView(arena), device.HostView(s.packed.Buffer))
+	prog, err := s.bind(arena)
 	if err != nil {
 		release(s.opts.ArenaQuota, arena)
 		return nil, err
@@ -286,9 +315,18 @@ func (s *Session) newInstance() (*Instance, error) {
 		program: prog,
 		exec: compute.Exec{
 			Pool:   s.opts.Pool,
+			Queue:  compute.NewQueue(s.opts.Device),
 			Memory: &heap{quota: s.opts.ArenaQuota, device: s.opts.Device.Info()},
 		},
 	}, nil
+}
+
+// bind ties the plan to the memory of the device.
+func (s *Session) bind(arena device.Buffer) (*plan.Program, error) {
+	if !hostVisible(arena) {
+		return s.plan.BindRemote(compute.BlockOf(arena), compute.BlockOf(s.packed.Buffer))
+	}
+	return s.plan.Bind(device.HostView(arena), device.HostView(s.packed.Buffer))
 }
 
 // Close frees the packed weights and every free instance; instances in use are freed when they are
@@ -309,6 +347,7 @@ func (s *Session) Close() {
 
 // drop frees an instance's arena; s.mu is held.
 func (s *Session) drop(i *Instance) {
+	i.exec.Queue.Close()
 	release(s.opts.ArenaQuota, i.arena)
 	s.made--
 }
@@ -355,7 +394,12 @@ func (i *Instance) Run(ctx context.Context, g device.Gate) (err error) {
 func (i *Instance) end(err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("graph %q: %w: %w", i.session.plan.Graph.Name, ErrFault, fault.Error(r))
-	} else if errors.Is(*err, compute.ErrPanic) {
+	}
+	// nothing of the iteration is on the device when its lease is somebody else's
+	if late := i.exec.Queue.Wait(); *err == nil {
+		*err = late
+	}
+	if !errors.Is(*err, ErrFault) && errors.Is(*err, compute.ErrPanic) {
 		*err = fmt.Errorf("%w: %w", ErrFault, *err)
 	}
 	i.settle()

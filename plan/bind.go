@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -28,6 +29,9 @@ type packing struct {
 
 // packings lists what Pack writes; false when a kernel cannot tell.
 func (p *Plan) packings() (list []packing, ok bool) {
+	for _, k := range p.consts {
+		list = append(list, packing{k.at, p.Slots[k.slot].Value.Const()})
+	}
 	for i := range p.Steps {
 		st := &p.Steps[i]
 		if st.packed.n == 0 {
@@ -52,6 +56,7 @@ type Program struct {
 	plan    *Plan
 	tasks   []compute.Task
 	tensors []*tensor.Tensor
+	away    *away // nil where the host addresses the memory
 }
 
 // Bind ties the plan to an arena of ArenaBytes and to its packed weights; both must be aligned to
@@ -62,6 +67,10 @@ func (p *Plan) Bind(arena, packed []byte) (*Program, error) {
 
 // bind is Bind for a body, whose captured values are tensors of the enclosing program.
 func (p *Plan) bind(arena, packed []byte, captures []*tensor.Tensor) (*Program, error) {
+	if p.remote {
+		return nil, fmt.Errorf("graph %q: compiled for a device whose memory the host cannot "+
+			"address: bind it with BindRemote", p.Graph.Name)
+	}
 	if int64(len(arena)) < p.ArenaBytes || int64(len(packed)) < p.PackedBytes {
 		return nil, fmt.Errorf("graph %q: needs %d arena and %d packed bytes, given %d and %d",
 			p.Graph.Name,
@@ -130,15 +139,33 @@ func (r *Program) Plan() *Plan { return r.plan }
 // was asked back is given back there at the latest. An error names the node; the program can be run
 // again.
 func (r *Program) Run(x *compute.Exec) error {
-	if err := r.admit(x); err != nil {
+	if err := r.begin(x); err != nil {
 		return err
 	}
-	for i, t := range r.tasks {
+	for i := range r.tasks {
 		if err := x.Pass(); err != nil {
 			return r.failed(i, err)
 		}
-		if err := t.Run(x); err != nil {
+		if err := r.runStep(x, i); err != nil {
 			return r.failed(i, err)
+		}
+	}
+	return r.end(x)
+}
+
+// begin admits the inputs and brings them to the device.
+func (r *Program) begin(x *compute.Exec) error {
+	if err := r.admit(x); err != nil || r.away == nil {
+		return err
+	}
+	return r.toDevice(x.Stream(), r.plan.Inputs)
+}
+
+// end brings the outputs to where the caller finds them.
+func (r *Program) end(x *compute.Exec) error {
+	if r.away != nil {
+		if err := r.toHost(x.Stream(), r.plan.Outputs); err != nil {
+			return err
 		}
 	}
 	r.copyConstants()
@@ -156,11 +183,11 @@ func (r *Program) copyConstants() {
 // shapes of this run, steps of the branch that an If takes before the If itself, which then costs
 // no more than handing on its outputs.
 func (r *Program) Profile(x *compute.Exec, visit func(s *Step, c Cost)) error {
-	if err := r.admit(x); err != nil {
+	if err := r.begin(x); err != nil {
 		return err
 	}
 	for i, t := range r.tasks {
-		run := t.Run
+		run := func(x *compute.Exec) error { return r.RunStep(x, i) }
 		if b, ok := t.(*ifTask); ok {
 			run = func(x *compute.Exec) error { return b.profile(x, visit) }
 		}
@@ -173,8 +200,7 @@ func (r *Program) Profile(x *compute.Exec, visit func(s *Step, c Cost)) error {
 		}
 		visit(&r.plan.Steps[i], c)
 	}
-	r.copyConstants()
-	return nil
+	return r.end(x)
 }
 
 // admit asks for the memory of inputs that no arena holds: sequences, optionals and maps.
@@ -191,15 +217,11 @@ func (r *Program) admit(x *compute.Exec) error {
 	return nil
 }
 
-// RunStep runs step i alone, which leaves outputs that are constants unwritten. The gate is not
-// asked.
+// RunStep runs step i alone, which leaves outputs that are constants unwritten, and returns when it
+// has run. The gate is not asked.
 func (r *Program) RunStep(x *compute.Exec, i int) error {
-	if err := r.tasks[i].Run(x); err != nil {
+	if err := cmp.Or(r.runStep(x, i), x.Stream().Wait()); err != nil {
 		return r.failed(i, err)
 	}
 	return nil
-}
-
-func (r *Program) failed(i int, err error) error {
-	return fmt.Errorf("graph %q: %v: %w", r.plan.Graph.Name, r.plan.Steps[i].Node, err)
 }

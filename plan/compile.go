@@ -86,6 +86,7 @@ func static(g *graph.Graph) error {
 func compile(ctx context.Context, g *graph.Graph, o Options, body bool) (*Plan, error) {
 	c := compiler{ctx: ctx, opts: o, inner: body, slot: map[*graph.Value]int{},
 		plan: &Plan{Graph: g, Threads: max(1, o.Threads)}}
+	c.plan.remote = c.remote()
 	for i, v := range g.Inputs {
 		s := c.newSlot(v, -1)
 		c.plan.Inputs = append(c.plan.Inputs, s)
@@ -237,7 +238,7 @@ func (c *compiler) step(n *graph.Node) error {
 	}
 	if body != nil {
 		st.Kernel = body
-	} else if st.Kernel, err = c.kernel(o, n, st.dynamic); err != nil {
+	} else if st.Kernel, st.host, err = c.kernel(o, n, st.dynamic); err != nil {
 		return err
 	}
 	if c.views(&st) {
@@ -296,17 +297,20 @@ func tabled(n *graph.Node) bool {
 	return true
 }
 
-func (c *compiler) kernel(o *op.Op, n *graph.Node, dynamic bool) (compute.Kernel, error) {
-	call := n.Call()
-	if !dynamic && c.opts.Target != nil && tabled(n) {
+// kernel returns the target's kernel for a node, or its plain evaluation, which runs on the host
+// where the plan is for a device whose memory that cannot address.
+func (c *compiler) kernel(o *op.Op, n *graph.Node, dynamic bool) (k compute.Kernel, host bool,
+	err error) {
+	call, remote := n.Call(), c.plan.remote
+	if !dynamic && c.opts.Target != nil && tabled(n) && !(remote && onHost(n)) {
 		k, err := c.opts.Target.Prepare(&compute.Request{Call: call, In: types(n.In),
 			Out:     types(n.Out),
 			Choices: c.opts.Choices})
 		if k != nil || err != nil {
-			return k, err
+			return k, false, err
 		}
 	}
-	return compute.Reference(o, call), nil
+	return compute.Reference(o, call), remote, nil
 }
 
 func types(vs []*graph.Value) []op.Type {

@@ -22,7 +22,7 @@ type control interface {
 // control returns a kernel for operators with bodies that are worth planning, nil for all others,
 // which run by the reference evaluation.
 func (c *compiler) control(n *graph.Node) (control, error) {
-	if n.Domain != "" || c.opts.Target == nil {
+	if n.Domain != "" || c.opts.Target == nil || c.plan.remote {
 		return nil, nil
 	}
 	switch n.Type {

@@ -28,6 +28,10 @@
 // new ones. What is not counted: the letters of strings that the caller gave as input, and parts of
 // strings that keep the whole alive.
 //
+// On a device whose memory the host cannot address (compute.Features Remote) constants that its
+// kernels read are packed with the weights, and what it has no kernel for, among it all of the
+// values above and all bodies, is evaluated on the host between copies ([Plan.BindRemote]).
+//
 // Concurrency: a Plan is immutable and shared. A Program belongs to one goroutine at a time.
 //
 // What it refuses: graphs whose inputs have no concrete shape ([ErrShape]), and bodies that fit

@@ -40,6 +40,7 @@ func (c *compiler) layout() {
 			blocks = append(blocks, scratch[i])
 		}
 	}
+	c.placeConstants()
 	p.ArenaBytes = c.place(blocks)
 	for i, b := range of {
 		if b != nil {

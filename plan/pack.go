@@ -28,10 +28,11 @@ type PackOptions struct {
 	Populate func(from, to int64)
 }
 
-// Pack writes the repacked weights of every step into dst, which must hold PackedBytes and be
-// aligned to [Align]. It is done once for all sessions of the plan, the largest first. It fails
-// with [ErrBare], and with compute.ErrPanic when a kernel panics on a worker of a pool. However
-// many workers there are, they write the same bytes.
+// Pack writes the repacked weights of every step into dst, and the constants that a device reads
+// whose memory the host cannot address. dst must hold PackedBytes and be aligned to [Align]. It is
+// done once for all sessions of the plan, the largest first. It fails with [ErrBare], and with
+// compute.ErrPanic when a kernel panics on a worker of a pool. However many workers there are, they
+// write the same bytes.
 func (p *Plan) Pack(dst []byte, o PackOptions) error {
 	if int64(len(dst)) < p.PackedBytes {
 		return fmt.Errorf("graph %q: packed weights need %d bytes, given %d", p.Graph.Name,
@@ -39,6 +40,9 @@ func (p *Plan) Pack(dst []byte, o PackOptions) error {
 	}
 	if p.bare {
 		return fmt.Errorf("graph %q: %w", p.Graph.Name, ErrBare)
+	}
+	if err := p.packConstants(dst); err != nil {
+		return err
 	}
 	r := &packRegion{plan: p, opts: o, dst: dst}
 	scratch := r.list()

@@ -13,7 +13,7 @@ import (
 // ErrShape is the kind of error about an input whose shape is needed and not known.
 var ErrShape = errors.New("shape not known")
 
-// Plan is a graph compiled for a CPU and concrete input shapes. It is immutable.
+// Plan is a graph compiled for a device and concrete input shapes. It is immutable.
 type Plan struct {
 	Graph   *graph.Graph // specialised and optimised; what the steps compute
 	Steps   []Step
@@ -22,11 +22,16 @@ type Plan struct {
 	Outputs []int // slots of Graph.Outputs
 	Threads int
 
-	ArenaBytes  int64 // one session's memory: inputs, intermediates, outputs and scratch
-	PackedBytes int64 // weights repacked for the kernels, shared by all sessions of the plan
+	ArenaBytes int64 // one session's memory: inputs, intermediates, outputs and scratch
+	// weights repacked for the kernels, and the constants that a device reads whose memory the host
+	// cannot address; shared by all sessions of the plan
+	PackedBytes int64
 	ConstBytes  int64 // constants that steps read where they are
 	Flops       int64 // floating-point operations of one iteration
 	Passes      pass.Report
+
+	remote bool       // for a device whose memory the host cannot address
+	consts []constant // those that its steps read, in the packed weights
 
 	copies []copied // that each run makes after its steps
 	bare   bool     // made of a graph that lacks the contents of absorbed constants
@@ -71,6 +76,7 @@ type Step struct {
 	packed  span // the kernel's part of the packed weights
 	scratch span // the kernel's part of the arena while the step runs
 	dynamic bool // some output's shape is only known once it has run
+	host    bool // runs on the host, of a plan for a device whose memory the host cannot address
 }
 
 // Place says where a value's bytes are.

@@ -12,6 +12,8 @@ type Exec struct {
 	Ctx  context.Context
 	Gate device.Gate
 	Pool Pool
+	// Queue is where the work goes; nil stands for [Direct].
+	Queue Queue
 	// Memory grants the bytes of values whose shape depends on data; nil grants everything. Dynamic
 	// counts those of this run, which the owner of the Exec releases when the run is over.
 	Memory  device.Quota
@@ -23,13 +25,25 @@ func (x *Exec) For(n int, r Region) error {
 	return x.Pool.Run(x.Ctx, x.Gate, n, r)
 }
 
-// Pass gives the device to another job if the lease was asked back, and waits for the next lease.
-// It fails when the context is done.
+// Stream is the queue, [Direct] where none is set.
+func (x *Exec) Stream() Queue {
+	if x.Queue == nil {
+		return Direct{}
+	}
+	return x.Queue
+}
+
+// Pass gives the device to another job if the lease was asked back, once nothing of the queue is
+// on it, and waits for the next lease. It fails when the context is done, and with what the queue
+// has failed with.
 func (x *Exec) Pass() error {
 	if err := x.Ctx.Err(); err != nil {
 		return err
 	}
 	if x.Gate.Revoked() {
+		if err := x.Stream().Wait(); err != nil {
+			return err
+		}
 		return x.Gate.Renew(x.Ctx)
 	}
 	return nil

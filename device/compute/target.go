@@ -25,6 +25,9 @@ type Target interface {
 // Features are what passes ask about a device. The zero value is a device that has nothing but the
 // operators of ONNX in single precision.
 type Features struct {
+	// Remote says that the host cannot address the memory of the device. Its kernels are bound to
+	// Places ([Binding]), and what it has no kernel for runs on the host, between copies.
+	Remote bool
 	// BF16 says that products of bfloat16 are faster than those of float32.
 	BF16 bool
 	// Pixels says that there are kernels for images of bytes with their channels in the last axis.

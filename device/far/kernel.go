@@ -21,7 +21,7 @@ func (t target) Info() device.Info { return t.device.info }
 func (t target) Identity() string { return "far, plain evaluation" }
 
 // Features implements [compute.Target].
-func (t target) Features() compute.Features { return compute.Features{} }
+func (t target) Features() compute.Features { return compute.Features{Remote: true} }
 
 // Prepare implements [compute.Target].
 func (t target) Prepare(r *compute.Request) (compute.Kernel, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/device/cpu/kernels"
+	"github.com/weirgpu/weir/device/far"
 )
 
 // Options say how a device is opened. The zero value suits most.
@@ -35,6 +36,9 @@ type Machine struct {
 // Open opens the device of that name. The caller owns it and must Close it. The error is that of
 // the device's own Open, such as [device.ErrUnknownDevice].
 func Open(id string, o Options) (*Machine, error) {
+	if id == "far" || id == "far:0" {
+		return openFar(id, o)
+	}
 	d, err := cpu.Open(id, cpu.Options{MemoryBytes: o.MemoryBytes})
 	if err != nil {
 		return nil, err
@@ -44,6 +48,16 @@ func Open(id string, o Options) (*Machine, error) {
 		o.Threads = info.Units // which costs no second look at the control groups
 	}
 	return &Machine{Device: d, Target: kernels.Target(info),
+		Pool: cpu.NewPool(cpu.PoolOptions{Threads: o.Threads})}, nil
+}
+
+// openFar opens the device out of sight, beside a pool of the host.
+func openFar(id string, o Options) (*Machine, error) {
+	d, err := far.Open(id, far.Options{MemoryBytes: o.MemoryBytes})
+	if err != nil {
+		return nil, err
+	}
+	return &Machine{Device: d, Target: d.Target(),
 		Pool: cpu.NewPool(cpu.PoolOptions{Threads: o.Threads})}, nil
 }
 

@@ -1,0 +1,175 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/far"
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/plan"
+	"github.com/weirgpu/weir/tensor"
+	"github.com/weirgpu/weir/zoo"
+)
+
+// openFar opens a device whose memory the host cannot address, with nothing held in the end.
+func openFar(t *testing.T, limit int64) *far.Device {
+	t.Helper()
+	d, err := far.Open("far:0", far.Options{MemoryBytes: limit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+func compiledFar(t *testing.T, d *far.Device, g *graph.Graph, s map[string][]int) *plan.Plan {
+	t.Helper()
+	p, err := plan.Compile(t.Context(), g, plan.Options{Target: d.Target(), Shapes: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// parsed has steps on the device (Add, Mul, Gather of planned shape) and, for their operands of
+// unknown shape, on the host.
+func parsed(t *testing.T) *graph.Graph {
+	t.Helper()
+	g, err := graph.Parse(`graph "both sides" {
+		opset "" 17
+		input %x: float32[8]
+		input %i: int64[2]
+		%y: float32[8] = Add@17 "twice" (%x, %x)
+		%c: int64[1,?] = NonZero@17 "find" (%y)
+		%v: float32[1,?] = Gather@17 (%y, %c)
+		%n: float32[] = ReduceSum@17 (%v) {keepdims=0}
+		%w: float32[2] = Gather@17 "look up" (%y, %i)
+		%z: float32[2] = Mul@17 (%w, %n)
+		output %z
+		output %v
+	}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// TestFarComputesTheSame runs a network on a device whose memory the host cannot address, of just
+// the bytes that the plan says, and holds its bits against plain evaluation on the host.
+func TestFarComputesTheSame(t *testing.T) {
+	g, err := zoo.New("mobilenetv2",
+		zoo.Options{Layers: 1, Width: 0.25, Resolution: 32, Classes: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shapes := map[string][]int{"input": {1, 3, 32, 32}}
+	b := newBench(t)
+	plain, err := plan.Compile(t.Context(), g, plan.Options{Shapes: shapes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := take(t, b.load(t, plain))
+	defer i.Put()
+	picture(i, 1)
+	if err := i.Run(t.Context(), device.Open); err != nil {
+		t.Fatal(err)
+	}
+	peak := compiledFar(t, openFar(t, 0), g, shapes).PeakBytes(1)
+	d := openFar(t, peak)
+	p := compiledFar(t, d, g, shapes)
+	s, err := Load(p, Options{Device: d, Pool: b.pool, Quota: b.quota})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	f := take(t, s)
+	defer f.Put()
+	if d.Held() != peak || s.Held() != peak || b.quota.sum() != peak+b.device.Held() {
+		t.Errorf("%d bytes held, %d by the session, planned %d", d.Held(), s.Held(), peak)
+	}
+	if _, err := s.Take(); !errors.Is(err, device.ErrOutOfMemory) {
+		t.Errorf("a second arena: error %v", err)
+	}
+	for range 2 {
+		picture(f, 1)
+		if err := f.Run(t.Context(), device.Open); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(result(f).Data, result(i).Data) {
+			t.Error("results differ from plain evaluation")
+		}
+	}
+	small := openFar(t, 100_000)
+	if _, err := Load(compiledFar(t, small, g, shapes), Options{Device: small,
+		Pool: b.pool}); !errors.Is(err, device.ErrOutOfMemory) {
+		t.Errorf("weights of %d bytes on a device of 100,000: error %v", p.PackedBytes, err)
+	}
+}
+
+// revoking asks the lease back at every turn.
+type revoking struct{ renewed int }
+
+func (g *revoking) Revoked() bool { return true }
+
+func (g *revoking) Renew(ctx context.Context) error {
+	g.renewed++
+	return ctx.Err()
+}
+
+// TestFarBothSides runs a graph whose values go from the device to the host and back, under a lease
+// that is asked back at each step, and has a step fail on the device: the error names it, whenever
+// it comes, and the instance runs again. Of one million bytes, none stays.
+func TestFarBothSides(t *testing.T) {
+	d := openFar(t, 1_000_000)
+	b := newBench(t)
+	s, err := Load(compiledFar(t, d, parsed(t), nil),
+		Options{Device: d, Pool: b.pool, Quota: b.quota})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	i := take(t, s)
+	defer i.Put()
+	run := func(ctx context.Context, g device.Gate, index int64) error {
+		x := tensor.From([]float32{0, 1, 0, 2, 0, 3, 0, 4}, 8)
+		if err := errors.Join(i.Inputs()[0].Set(x),
+			i.Inputs()[1].Set(tensor.From([]int64{1, index}, 2))); err != nil {
+			t.Fatal(err)
+		}
+		return i.Run(ctx, g)
+	}
+	still := b.quota.sum()
+	for range 2 {
+		gate := &revoking{}
+		if err := run(t.Context(), gate, 7); err != nil {
+			t.Fatal(err)
+		}
+		if got := tensor.As[float32](i.Outputs()[0]); got[0] != 40 || got[1] != 160 {
+			t.Errorf("got %v, want [40 160]", got)
+		}
+		if got := tensor.As[float32](i.Outputs()[1]); len(got) != 4 || got[3] != 8 {
+			t.Errorf("got %v, want [2 4 6 8]", got)
+		}
+		if gate.renewed != len(i.Plan().Steps) || b.quota.sum() != still {
+			t.Errorf("renewed %d times, %d bytes left", gate.renewed, b.quota.sum()-still)
+		}
+		err := run(t.Context(), device.Open, 8)
+		if err == nil || strings.Count(err.Error(), `"look up"`) != 1 ||
+			strings.Count(err.Error(), "both sides") != 1 {
+			t.Errorf("an index beyond the end: error %v", err)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := run(ended, device.Open, 7); !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled: error %v", err)
+		}
+	}
+}
