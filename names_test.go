@@ -239,8 +239,11 @@ func TestScalarInput(t *testing.T) {
 	m := load(t, rate)
 	run := func(x, sr *weir.Tensor) ([]float32, error) {
 		r, err := m.Run(context.Background(), weir.Inputs{"x": x, "sr": sr})
+		if err != nil {
+			return nil, err
+		}
 		defer r.Close()
-		return append([]float32{}, outputs(r)...), err
+		return append([]float32{}, outputs(r)...), nil
 	}
 	x := weir.NewTensor([]float32{1, 2}, 2)
 	for i, shape := range [][]int{{1}, {}, {1, 1}, {1}} {
