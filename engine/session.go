@@ -165,11 +165,12 @@ func (s *Session) given(mem []byte) (device.Buffer, error) {
 	if !inPlace {
 		buffer, err := s.alloc(o.Quota, p.PackedBytes)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("graph %q: packed weights: %w", p.Graph.Name, err)
 		}
-		if err := buffer.CopyIn(0, mem); err != nil {
+		// mem may be mapped from a file, which somebody may cut short
+		if err := fault.Do(func() error { return buffer.CopyIn(0, mem) }); err != nil {
 			release(o.Quota, buffer)
-			return nil, err
+			return nil, fmt.Errorf("graph %q: packed weights: %w", p.Graph.Name, err)
 		}
 		return buffer, nil
 	}
@@ -370,7 +371,8 @@ type Instance struct {
 }
 
 // Inputs returns the values to fill before Run with [tensor.Tensor.Set], one an input of the graph.
-// They live in the arena, or, when they are no tensors, on the heap: contents are lost by Run.
+// They live in the arena, or on the heap when they are no tensors or the host cannot address the
+// arena: contents are lost by Run.
 func (i *Instance) Inputs() []*tensor.Tensor { return i.program.Inputs }
 
 // Outputs returns the results of the last Run, one an output of the graph; valid until the next Run

@@ -49,8 +49,9 @@ func (p *Plan) packings() (list []packing, ok bool) {
 // Program is a plan bound to one arena. It belongs to one goroutine at a time.
 type Program struct {
 	// Inputs and Outputs are in the order of the graph's, views of the arena, or of the heap where
-	// their shape depends on data or they are no tensors of numbers. Inputs are filled before Run
-	// with [tensor.Tensor.Set]; outputs are valid until the next Run.
+	// their shape depends on data, they are no tensors of numbers, or the host cannot address the
+	// arena. Inputs are filled before Run with [tensor.Tensor.Set]; outputs are valid until the
+	// next Run.
 	Inputs, Outputs []*tensor.Tensor
 
 	plan    *Plan

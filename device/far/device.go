@@ -34,8 +34,11 @@ var _ interface {
 } = (*Device)(nil)
 
 const (
-	base = 0xFA << 56 // the first address
-	gap  = 1 << 16    // the least distance from one buffer to the next, which nothing may touch
+	// base is before the first address. No process has memory there: bits 48 to 55 are no extension
+	// of bit 47. (A mark in the top byte would not do, which arm64 leaves out of account.)
+	base = 0xFA << 48
+	// gap is the least distance from one buffer to the next, which nothing may touch.
+	gap = 1 << 16
 )
 
 // Open opens the device; "far" and "far:0" name the only one there is. The error wraps
@@ -54,7 +57,10 @@ func Open(id string, o Options) (*Device, error) {
 		return nil, fmt.Errorf("device far:0: %w", err)
 	}
 	info := device.Info{ID: "far:0", Kind: device.Far, Name: "plain evaluation out of sight",
-		MemoryBytes: cmp.Or(o.MemoryBytes, host.Info().MemoryBytes), Units: 1}
+		MemoryBytes: host.Info().MemoryBytes, Units: 1}
+	if n := o.MemoryBytes; n > 0 && (info.MemoryBytes == 0 || n < info.MemoryBytes) {
+		info.MemoryBytes = n
+	}
 	return &Device{info: info, ledger: device.NewLedger(info.ID, info.MemoryBytes), host: host,
 		next: base + gap}, nil
 }

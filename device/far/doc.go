@@ -5,7 +5,7 @@
 // Meet first: [Open] gives a [Device]; [Device.Target] is what to compile for, and its queues run
 // tasks and copies on a goroutine of their own, in the order in which they were given.
 //
-// An address of the device is above 0xFA<<56, where no process has memory, and is never given
+// An address of the device is above 0xFA<<48, where no process has memory, and is never given
 // twice: a host that follows one faults, and a kernel that uses one out of bounds or freed fails.
 // Kernels are the plain evaluation of operators on tensors and compute slowly. What takes the
 // time or memory of the job's host (operators with bodies, operators that are defined by others,

@@ -117,7 +117,7 @@ func TestAddresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Free()
-	if _, visible := a.(device.HostVisible); visible || a.Address()>>56 != 0xFA {
+	if _, visible := a.(device.HostVisible); visible || a.Address()>>48 != 0xFA {
 		t.Errorf("visible %v, at %#x", visible, a.Address())
 	}
 	for _, c := range []struct {

@@ -23,8 +23,8 @@ func Example() {
 	}
 	defer b.Close()
 
-	if _, err := b.Admit(share.Job{Name: "greedy", Share: share.Share{Memory: 256 * share.MiB}},
-		512*share.MiB); err != nil {
+	if _, err := b.Admit(share.Job{Name: "greedy", Share: share.Share{Memory: share.GiB}},
+		2*share.GiB); err != nil {
 		fmt.Println(err)
 	}
 	job, err := b.Admit(share.Job{Name: "train-7",
@@ -38,8 +38,9 @@ func Example() {
 	}
 	s := job.Status()
 	fmt.Println(s.Name, "did", s.Iterations, "iterations with", s.Peak)
-	// Output: job greedy: needs 512MiB, cap 256MiB: over the job's memory cap: raise memory or
-	// lower the batch train-7 did 3 iterations with 96MiB
+	// Output:
+	// job greedy: needs 2GiB, cap 1GiB: over the job's memory cap: raise memory or lower the batch
+	// train-7 did 3 iterations with 96MiB
 }
 
 func train(job *broker.Job) (err error) {
