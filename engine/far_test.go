@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/device/far"
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/plan"
@@ -170,6 +171,48 @@ func TestFarBothSides(t *testing.T) {
 		cancel()
 		if err := run(ended, device.Open, 7); !errors.Is(err, context.Canceled) {
 			t.Errorf("cancelled: error %v", err)
+		}
+	}
+}
+
+// panicking is a target whose kernels panic.
+type panicking struct{ compute.Target }
+
+func (f panicking) Prepare(r *compute.Request) (compute.Kernel, error) {
+	k, err := f.Target.Prepare(r)
+	if k == nil || err != nil {
+		return k, err
+	}
+	return panickingKernel{k}, nil
+}
+
+type panickingKernel struct{ compute.Kernel }
+
+func (panickingKernel) Bind(compute.Binding) compute.Task { return panickingTask{} }
+
+type panickingTask struct{}
+
+func (panickingTask) Run(*compute.Exec) error { panic("bad kernel") }
+
+// TestFarFault has a kernel panic on a goroutine of the device: the iteration ends with an error of
+// that kind that names the node, and nothing else does.
+func TestFarFault(t *testing.T) {
+	d := openFar(t, 1_000_000)
+	p, err := plan.Compile(t.Context(), parsed(t), plan.Options{Target: panicking{d.Target()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Load(p, Options{Device: d, Pool: newBench(t).pool})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	i := take(t, s)
+	defer i.Put()
+	for range 2 {
+		err := i.Run(t.Context(), device.Open)
+		if !errors.Is(err, ErrFault) || !strings.Contains(err.Error(), `"twice"`) {
+			t.Errorf("a kernel panicked: error %v", err)
 		}
 	}
 }

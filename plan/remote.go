@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 
 	"github.com/weirgpu/weir/device/compute"
@@ -237,12 +238,17 @@ type namedTask struct {
 	step    int
 }
 
-// Run implements compute.Task.
-func (t *namedTask) Run(x *compute.Exec) error {
-	if err := t.Task.Run(x); err != nil {
-		return &nodeError{t.program.plan, t.step, err}
-	}
-	return nil
+// Run implements compute.Task. A panic is an error here, while it is known whose it is.
+func (t *namedTask) Run(x *compute.Exec) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &compute.PanicError{Value: fault.Explain(r), Stack: debug.Stack()}
+		}
+		if err != nil {
+			err = &nodeError{t.program.plan, t.step, err}
+		}
+	}()
+	return t.Task.Run(x)
 }
 
 // nodeError is an error of a step.
