@@ -40,11 +40,13 @@ func simplified(ctx context.Context, g *graph.Graph, o pass.Options) (*graph.Gra
 	if err != nil {
 		return nil, nil, err
 	}
+	declare := counters(g, s)
 	o.Portable = true
 	report, err := pass.Run(ctx, s, o)
 	if err != nil {
 		return nil, nil, err
 	}
+	declare()
 	for i, v := range g.Inputs {
 		s.Inputs[i].Type = v.Type
 	}
@@ -54,4 +56,31 @@ func simplified(ctx context.Context, g *graph.Graph, o pass.Options) (*graph.Gra
 		}
 	}
 	return s, report, nil
+}
+
+// counters returns what declares, in a rewritten s that is yet a copy of g, the number of the
+// iteration and the condition in bodies of Loop as g does, where no rule tells their shape: ONNX
+// Runtime makes both of the declared rank, and refuses a body that declares none.
+func counters(g, s *graph.Graph) (declare func()) {
+	var of, to []*graph.Value
+	collect := func(list *[]*graph.Value) func(*graph.Graph) {
+		return func(b *graph.Graph) {
+			for _, n := range b.Nodes {
+				for _, body := range n.Bodies() {
+					if n.Type == "Loop" {
+						*list = append(*list, body.Inputs[:min(2, body.NumFormals())]...)
+					}
+				}
+			}
+		}
+	}
+	g.Walk(collect(&of))
+	s.Walk(collect(&to))
+	return func() {
+		for i, v := range to {
+			if !v.Type.Ranked && i < len(of) {
+				v.Type = of[i].Type
+			}
+		}
+	}
 }

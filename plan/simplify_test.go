@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/tensor"
 	"github.com/weirgpu/weir/zoo"
 )
@@ -44,5 +45,44 @@ func TestSimplify(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestSimplifiedLoopDeclaresItsCounters holds that the number of the iteration and the condition
+// keep their declared ranks in a Loop over a sequence, of which no rule tells them.
+func TestSimplifiedLoopDeclaresItsCounters(t *testing.T) {
+	g := parse(t, `input %s: sequence(float32[...])
+		input %x: float32[3]
+		const %n: int64[] = {2}
+		const %c: bool[] = {true}
+		%r = Loop@17 (%n, %c, %s | %x) {body=graph "body" captures 1 {
+			input %i: int64[]
+			input %c: bool[]
+			input %s: sequence(float32[...])
+			input %x: float32[3]
+			%t = SequenceInsert@11 (%s, %x)
+			output %c
+			output %t
+		}}
+		output %r`)
+	s, err := Simplify(t.Context(), g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	loops := 0
+	s.Walk(func(b *graph.Graph) {
+		for _, n := range b.Nodes {
+			for _, body := range n.Bodies() {
+				loops++
+				for _, v := range body.Inputs[:2] {
+					if !v.Type.Ranked || len(v.Type.Shape) != 0 {
+						t.Errorf("%s is declared as %v", v.Name, v.Type)
+					}
+				}
+			}
+		}
+	})
+	if loops != 1 {
+		t.Errorf("%d bodies", loops)
 	}
 }
