@@ -17,7 +17,8 @@ import (
 var ErrNames = errors.New("shapes contradict the model's names of dimensions")
 
 // Specialize returns a copy of g with the named inputs' shapes fixed and types inferred anew: what
-// a planner compiles and passes rewrite. Its types hold for every run with inputs of these shapes.
+// a planner compiles and passes rewrite. Its types hold for every run with inputs of these shapes,
+// but for one assumption: where a Reshape copies a symbolic size, no other size of it is 0 as well.
 //
 // Of what a file declares, ranks and known sizes of inputs hold, since a run is refused without
 // them. Names and shapes of other values hold nothing. ONNX's text says that dimensions of one name
