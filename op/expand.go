@@ -53,11 +53,11 @@ func (o *Op) Expand(call *Call, in []Type, present []bool, opset int) (e *Expans
 	return x.e, err == nil, err
 }
 
-// Value is the number of a value of an expansion.
-type Value int
+// Var is the number of a value of an expansion.
+type Var int
 
 // Absent is an operand that is not given, and a result that there is none of.
-const Absent Value = -1
+const Absent Var = -1
 
 // Expander writes an expansion, inferring types as it goes. The first error ends it: what is asked
 // of it afterwards does nothing.
@@ -232,18 +232,18 @@ func (x *Expander) Fail(kind error, format string, args ...any) {
 }
 
 // Input returns input i of the call, absent when it is not given.
-func (x *Expander) Input(i int) Value {
+func (x *Expander) Input(i int) Var {
 	if i >= x.NumIn || !x.present[i] {
 		return Absent
 	}
-	return Value(i)
+	return Var(i)
 }
 
 // Wants reports whether the call has output i.
 func (x *Expander) Wants(i int) bool { return i < x.NumOut }
 
 // Give sets output i of the call.
-func (x *Expander) Give(i int, v Value) {
+func (x *Expander) Give(i int, v Var) {
 	for len(x.e.Out) <= i {
 		x.e.Out = append(x.e.Out, int(Absent))
 	}
@@ -251,7 +251,7 @@ func (x *Expander) Give(i int, v Value) {
 }
 
 // TypeOf returns what is known of a value.
-func (x *Expander) TypeOf(v Value) Type {
+func (x *Expander) TypeOf(v Var) Type {
 	if v == Absent || x.Err != nil {
 		return Type{}
 	}
@@ -259,7 +259,7 @@ func (x *Expander) TypeOf(v Value) Type {
 }
 
 // Shape returns the dimensions of a value; the definition has to wait when its rank is not known.
-func (x *Expander) Shape(v Value) []Dim {
+func (x *Expander) Shape(v Var) []Dim {
 	t := x.TypeOf(v)
 	if !t.Ranked {
 		x.Later()
@@ -268,7 +268,7 @@ func (x *Expander) Shape(v Value) []Dim {
 }
 
 // Rank returns the rank of a value; the definition has to wait when it is not known.
-func (x *Expander) Rank(v Value) int { return len(x.Shape(v)) }
+func (x *Expander) Rank(v Var) int { return len(x.Shape(v)) }
 
 // Later ends the expansion until more is known of the operands.
 func (x *Expander) Later() {
@@ -278,7 +278,7 @@ func (x *Expander) Later() {
 }
 
 // Ranked returns the dimensions of a value and refuses any other rank than the given ones.
-func (x *Expander) Ranked(v Value, what string, ranks ...int) []Dim {
+func (x *Expander) Ranked(v Var, what string, ranks ...int) []Dim {
 	s := x.Shape(v)
 	if x.Err == nil && !slices.Contains(ranks, len(s)) {
 		x.Fail(ErrInput, "%s is %v, must have rank %s", what, x.types[v], oneOf(ranks))
@@ -297,7 +297,7 @@ func oneOf(ranks []int) string {
 }
 
 // DType returns the element type of a value; the definition has to wait when it is not known.
-func (x *Expander) DType(v Value) tensor.DType {
+func (x *Expander) DType(v Var) tensor.DType {
 	d := x.TypeOf(v).DType
 	if d == tensor.Undefined {
 		x.Later()
@@ -306,18 +306,18 @@ func (x *Expander) DType(v Value) tensor.DType {
 }
 
 // Constant adds a constant.
-func (x *Expander) Constant(t *tensor.Tensor) Value {
+func (x *Expander) Constant(t *tensor.Tensor) Var {
 	if x.Err != nil {
 		return Absent
 	}
 	v := len(x.types)
 	x.types = append(x.types, TypeOf(t))
 	x.e.Consts[v] = t
-	return Value(v)
+	return Var(v)
 }
 
 // Scalar adds a constant of the element type of another value.
-func (x *Expander) Scalar(like Value, f float64) Value {
+func (x *Expander) Scalar(like Var, f float64) Var {
 	d := x.DType(like)
 	if x.Err != nil {
 		return Absent
@@ -331,17 +331,17 @@ func (x *Expander) Scalar(like Value, f float64) Value {
 }
 
 // Ints adds a vector of integers, as shapes and axes are given.
-func (x *Expander) Ints(v ...int64) Value { return x.Constant(tensor.From(v, len(v))) }
+func (x *Expander) Ints(v ...int64) Var { return x.Constant(tensor.From(v, len(v))) }
 
 // Op adds a call of one of ONNX's operators with one output. The version is the expansion's opset,
 // or the first one that has the operator.
-func (x *Expander) Op(typ string, attrs Attrs, in ...Value) Value {
+func (x *Expander) Op(typ string, attrs Attrs, in ...Var) Var {
 	return x.Ops("", typ, x.Opset, 1, attrs, in...)[0]
 }
 
 // Ops adds a call of an operator with any number of outputs.
-func (x *Expander) Ops(domain, typ string, version, outputs int, attrs Attrs, in ...Value) []Value {
-	out := slices.Repeat([]Value{Absent}, outputs)
+func (x *Expander) Ops(domain, typ string, version, outputs int, attrs Attrs, in ...Var) []Var {
+	out := slices.Repeat([]Var{Absent}, outputs)
 	if x.Err != nil {
 		return out
 	}
@@ -367,7 +367,7 @@ func (x *Expander) Ops(domain, typ string, version, outputs int, attrs Attrs, in
 		return out
 	}
 	for i := range out {
-		out[i] = Value(len(x.types))
+		out[i] = Var(len(x.types))
 		s.Out = append(s.Out, int(out[i]))
 		x.types = append(x.types, results[i])
 	}
@@ -376,7 +376,7 @@ func (x *Expander) Ops(domain, typ string, version, outputs int, attrs Attrs, in
 }
 
 // Add is the sum of two values; an absent one counts nothing.
-func (x *Expander) Add(a, b Value) Value {
+func (x *Expander) Add(a, b Var) Var {
 	switch {
 	case a == Absent:
 		return b
@@ -387,7 +387,7 @@ func (x *Expander) Add(a, b Value) Value {
 }
 
 // Scale is a value times a number, the value itself for 1.
-func (x *Expander) Scale(v Value, by float64) Value {
+func (x *Expander) Scale(v Var, by float64) Var {
 	if by == 1 {
 		return v
 	}
@@ -395,7 +395,7 @@ func (x *Expander) Scale(v Value, by float64) Value {
 }
 
 // Cast converts a value to an element type.
-func (x *Expander) Cast(v Value, d tensor.DType) Value {
+func (x *Expander) Cast(v Var, d tensor.DType) Var {
 	if x.TypeOf(v).DType == d {
 		return v
 	}
@@ -403,22 +403,22 @@ func (x *Expander) Cast(v Value, d tensor.DType) Value {
 }
 
 // Reshape gives a value another shape: 0 keeps a dimension, -1 is what remains.
-func (x *Expander) Reshape(v Value, shape ...int64) Value {
+func (x *Expander) Reshape(v Var, shape ...int64) Var {
 	return x.Op("Reshape", nil, v, x.Ints(shape...))
 }
 
 // Transpose permutes the dimensions of a value.
-func (x *Expander) Transpose(v Value, perm ...int64) Value {
+func (x *Expander) Transpose(v Var, perm ...int64) Var {
 	return x.Op("Transpose", Attrs{IntsAttr("perm", perm...)}, v)
 }
 
 // Unsqueeze adds dimensions of size 1 at the given places of the result.
-func (x *Expander) Unsqueeze(v Value, axes ...int64) Value {
+func (x *Expander) Unsqueeze(v Var, axes ...int64) Var {
 	return x.Op("Unsqueeze", nil, v, x.Ints(axes...))
 }
 
 // Dim is one dimension of a value as a vector of one int64.
-func (x *Expander) Dim(v Value, axis int64) Value {
+func (x *Expander) Dim(v Var, axis int64) Var {
 	if d, ok := x.Known(v, axis); ok {
 		return x.Ints(int64(d))
 	}
@@ -426,7 +426,7 @@ func (x *Expander) Dim(v Value, axis int64) Value {
 }
 
 // Known is one dimension of a value as a number.
-func (x *Expander) Known(v Value, axis int64) (int, bool) {
+func (x *Expander) Known(v Var, axis int64) (int, bool) {
 	s := x.Shape(v)
 	if x.Err != nil || axis < 0 || int(axis) >= len(s) {
 		return 0, false
@@ -435,7 +435,7 @@ func (x *Expander) Known(v Value, axis int64) (int, bool) {
 }
 
 // Count is 0, 1, 2, … as many as n, a vector of one int64, says.
-func (x *Expander) Count(n Value) Value {
+func (x *Expander) Count(n Var) Var {
 	zero, one := x.Constant(tensor.Scalar[int64](0)), x.Constant(tensor.Scalar[int64](1))
 	return x.Op("Range", nil, zero, x.Op("Squeeze", nil, n, x.Ints(0)), one)
 }

@@ -143,19 +143,19 @@ type gradient struct {
 func (x *gradient) needs(i int) bool { return i < len(x.b.Want) && x.b.Want[i] }
 
 // out is result i of the call.
-func (x *gradient) out(i int) Value { return Value(len(x.b.In) + i) }
+func (x *gradient) out(i int) Var { return Var(len(x.b.In) + i) }
 
 // d is the gradient of result i, zeros when there is none.
-func (x *gradient) d(i int) Value {
+func (x *gradient) d(i int) Var {
 	if !x.b.Given[i] {
 		return x.full(x.out(i), x.out(i), 0)
 	}
-	return Value(len(x.b.In) + len(x.b.Out) + i)
+	return Var(len(x.b.In) + len(x.b.Out) + i)
 }
 
 // set gives the gradient of operand i. One of another type or shape than the operand's comes of
 // operands that do not fit each other.
-func (x *gradient) set(i int, v Value) {
+func (x *gradient) set(i int, v Var) {
 	if x.Err != nil || !x.needs(i) {
 		return
 	}
@@ -183,7 +183,7 @@ func sameSizes(a, b []Dim) bool {
 }
 
 // summed gives the gradient of operand i, which was broadcast, from that of what it became.
-func (x *gradient) summed(i int, v Value) {
+func (x *gradient) summed(i int, v Var) {
 	if x.needs(i) {
 		x.set(i, x.unbroadcast(v, x.Input(i)))
 	}
@@ -200,14 +200,14 @@ func (x *gradient) zero(i int) {
 func (x *gradient) refuse(i int, why string) {
 	if x.needs(i) {
 		x.Fail(ErrNoGradient,
-			"by input %d: %s; make it a constant, or a Value that does not depend on what you "+
+			"by input %d: %s; make it a constant, or a Var that does not depend on what you "+
 				"differentiate by", i, why)
 	}
 }
 
 // unary is the rule of an operator whose result depends on operand 0 alone: f makes its gradient of
 // that of result 0.
-func unary(f func(x *gradient, g Value) Value) func(*gradient) {
+func unary(f func(x *gradient, g Var) Var) func(*gradient) {
 	return func(x *gradient) {
 		if x.needs(0) {
 			x.set(0, f(x, x.d(0)))
@@ -216,8 +216,8 @@ func unary(f func(x *gradient, g Value) Value) func(*gradient) {
 }
 
 // slope is unary for an element-wise operator: f makes the derivative of operand v and result y.
-func slope(f func(x *gradient, v, y Value) Value) func(*gradient) {
-	return unary(func(x *gradient, g Value) Value { return x.mul(g, f(x, x.Input(0), x.out(0))) })
+func slope(f func(x *gradient, v, y Var) Var) func(*gradient) {
+	return unary(func(x *gradient, g Var) Var { return x.mul(g, f(x, x.Input(0), x.out(0))) })
 }
 
 // derived is a row with a rule for its gradient.

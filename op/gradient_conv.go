@@ -3,17 +3,17 @@ package op
 // Rules of convolutions and of pooling, which slide a window.
 
 // spatial are the sizes of v after batch and channels, as a vector.
-func (x *Expander) spatial(v Value) Value {
+func (x *Expander) spatial(v Var) Var {
 	return x.Ops("", "Shape", max(x.Opset, 15), 1, Attrs{IntAttr("start", 2)}, v)[0]
 }
 
 // resized gives v the shape of which the parts are, vectors one after the other.
-func (x *Expander) resized(v Value, parts ...Value) Value {
+func (x *Expander) resized(v Var, parts ...Var) Var {
 	return x.Op("Reshape", nil, v, x.Op("Concat", axisAttr(0), parts...))
 }
 
 // cropped cuts the spatial axes of v, which begin where those of like do, to their sizes.
-func (x *Expander) cropped(v, like Value) Value {
+func (x *Expander) cropped(v, like Var) Var {
 	have, want := x.Shape(v), x.Shape(like)
 	same := true
 	for k := 2; k < len(want) && k < len(have); k++ {
@@ -29,7 +29,7 @@ func (x *Expander) cropped(v, like Value) Value {
 
 // convWindow is the window of a convolution by weights, which slides over large; its padding is
 // fixed.
-func (x *gradient) convWindow(weights, large Value) window {
+func (x *gradient) convWindow(weights, large Var) window {
 	kernel, ok := knownInts(x.Shape(weights)[min(2, len(x.Shape(weights))):])
 	if !ok {
 		x.Later()
@@ -44,7 +44,7 @@ func (x *gradient) convWindow(weights, large Value) window {
 
 // pad fixes the padding of a window that slides over large where attribute auto_pad leaves it to
 // the sizes.
-func (x *gradient) pad(w *window, large Value) {
+func (x *gradient) pad(w *window, large Var) {
 	if x.Err != nil || !w.same() {
 		return
 	}
@@ -75,7 +75,7 @@ func wideInts(v []int) []int64 {
 
 // spread is the gradient of what a window slid over, like, from that of the products at its places,
 // g: each place adds the weights times its gradient to the elements that it covered.
-func (x *gradient) spread(g, weights, like Value, w window, group int) Value {
+func (x *gradient) spread(g, weights, like Var, w window, group int) Var {
 	large, small := x.Shape(like), x.Shape(g)
 	if x.Err != nil {
 		return Absent
@@ -98,7 +98,7 @@ func (x *gradient) spread(g, weights, like Value, w window, group int) Value {
 // correlated is the gradient of weights by which a window slides over large, from that of the
 // products, small: the convolution of the one with the other, batch and channels exchanged. What
 // the window strides over, the other's is dilated by.
-func (x *gradient) correlated(large, small Value, w window, group int) Value {
+func (x *gradient) correlated(large, small Var, w window, group int) Var {
 	rank := x.Rank(large)
 	swap := append([]int64{1, 0}, axesBetween(2, rank)...)
 	kernel := wideInts(w.kernel)
@@ -115,10 +115,10 @@ func (x *gradient) correlated(large, small Value, w window, group int) Value {
 
 // byGroup makes of large, batch × group·c × …, c × group·batch × …, and of small, batch × group·m ×
 // …, group·m × batch × …: channels that groups of a convolution by the batch keep apart.
-func (x *gradient) byGroup(large, small Value, group int) (a, b Value) {
+func (x *gradient) byGroup(large, small Var, group int) (a, b Var) {
 	rank := x.Rank(large)
 	places := axesBetween(3, rank+1)
-	apart := func(v Value) Value {
+	apart := func(v Var) Var {
 		return x.resized(v, x.Ints(0, int64(group), -1), x.spatial(v))
 	}
 	a = x.Transpose(apart(large), append([]int64{2, 1, 0}, places...)...)
@@ -128,7 +128,7 @@ func (x *gradient) byGroup(large, small Value, group int) (a, b Value) {
 }
 
 // channelSums sums over all axes but that of channels.
-func (x *Expander) channelSums(v Value) Value {
+func (x *Expander) channelSums(v Var) Var {
 	return x.sumOver(v, false, append([]int64{0}, axesBetween(2, x.Rank(v))...)...)
 }
 
@@ -174,7 +174,7 @@ func gradConvTranspose(x *gradient) {
 }
 
 // transposedWindow is the window of ConvTranspose with its padding fixed.
-func (x *gradient) transposedWindow(weights, small Value) window {
+func (x *gradient) transposedWindow(weights, small Var) window {
 	kernel, ok := knownInts(x.Shape(weights)[min(2, len(x.Shape(weights))):])
 	if !ok {
 		x.Later()
@@ -230,7 +230,7 @@ func gradAveragePool(x *gradient) {
 }
 
 // poolingWindow is the window of a pooling with padding that lets every place lie inside.
-func (x *gradient) poolingWindow(v Value) window {
+func (x *gradient) poolingWindow(v Var) window {
 	w, err := x.poolWindow(max(x.Rank(v)-2, 0))
 	if x.Err = firstError(x.Err, err); x.Err != nil {
 		return w

@@ -76,7 +76,7 @@ func gradMean(x *gradient) {
 
 // gradExtreme is the rule of Max and Min: the operands that are the extreme share its gradient.
 func gradExtreme(x *gradient) {
-	hit := make([]Value, x.NumIn)
+	hit := make([]Var, x.NumIn)
 	sharing := Absent
 	for i := range hit {
 		is := x.Op("Equal", nil, x.Input(i), x.out(0))
@@ -103,111 +103,111 @@ func gradWhere(x *gradient) {
 
 // Rules of functions of one number.
 
-var gradIdentity = unary(func(_ *gradient, g Value) Value { return g })
+var gradIdentity = unary(func(_ *gradient, g Var) Var { return g })
 
-var gradNeg = unary(func(x *gradient, g Value) Value { return x.neg(g) })
+var gradNeg = unary(func(x *gradient, g Var) Var { return x.neg(g) })
 
-func slopeAbs(x *gradient, v, _ Value) Value { return x.Op("Sign", nil, v) }
+func slopeAbs(x *gradient, v, _ Var) Var { return x.Op("Sign", nil, v) }
 
-func slopeSqrt(x *gradient, _, y Value) Value { return x.div(x.Scalar(y, 0.5), y) }
+func slopeSqrt(x *gradient, _, y Var) Var { return x.div(x.Scalar(y, 0.5), y) }
 
-func slopeReciprocal(x *gradient, _, y Value) Value { return x.neg(x.square(y)) }
+func slopeReciprocal(x *gradient, _, y Var) Var { return x.neg(x.square(y)) }
 
-func slopeExp(_ *gradient, _, y Value) Value { return y }
+func slopeExp(_ *gradient, _, y Var) Var { return y }
 
-func slopeLog(x *gradient, v, _ Value) Value { return x.Op("Reciprocal", nil, v) }
+func slopeLog(x *gradient, v, _ Var) Var { return x.Op("Reciprocal", nil, v) }
 
-func slopeErf(x *gradient, v, _ Value) Value {
+func slopeErf(x *gradient, v, _ Var) Var {
 	return x.Scale(x.Op("Exp", nil, x.neg(x.square(v))), 2/math.Sqrt(math.Pi))
 }
 
-func slopeSin(x *gradient, v, _ Value) Value { return x.Op("Cos", nil, v) }
+func slopeSin(x *gradient, v, _ Var) Var { return x.Op("Cos", nil, v) }
 
-func slopeCos(x *gradient, v, _ Value) Value { return x.neg(x.Op("Sin", nil, v)) }
+func slopeCos(x *gradient, v, _ Var) Var { return x.neg(x.Op("Sin", nil, v)) }
 
-func slopeTan(x *gradient, _, y Value) Value { return x.plus(x.square(y), 1) }
+func slopeTan(x *gradient, _, y Var) Var { return x.plus(x.square(y), 1) }
 
 // overRoot is 1/√v.
-func (x *gradient) overRoot(v Value) Value {
+func (x *gradient) overRoot(v Var) Var {
 	return x.Op("Reciprocal", nil, x.Op("Sqrt", nil, v))
 }
 
-func slopeAsin(x *gradient, v, _ Value) Value { return x.overRoot(x.from(1, x.square(v))) }
+func slopeAsin(x *gradient, v, _ Var) Var { return x.overRoot(x.from(1, x.square(v))) }
 
-func slopeAcos(x *gradient, v, _ Value) Value { return x.neg(x.overRoot(x.from(1, x.square(v)))) }
+func slopeAcos(x *gradient, v, _ Var) Var { return x.neg(x.overRoot(x.from(1, x.square(v)))) }
 
-func slopeAtan(x *gradient, v, _ Value) Value {
+func slopeAtan(x *gradient, v, _ Var) Var {
 	return x.Op("Reciprocal", nil, x.plus(x.square(v), 1))
 }
 
-func slopeSinh(x *gradient, v, _ Value) Value { return x.Op("Cosh", nil, v) }
+func slopeSinh(x *gradient, v, _ Var) Var { return x.Op("Cosh", nil, v) }
 
-func slopeCosh(x *gradient, v, _ Value) Value { return x.Op("Sinh", nil, v) }
+func slopeCosh(x *gradient, v, _ Var) Var { return x.Op("Sinh", nil, v) }
 
-func slopeAsinh(x *gradient, v, _ Value) Value { return x.overRoot(x.plus(x.square(v), 1)) }
+func slopeAsinh(x *gradient, v, _ Var) Var { return x.overRoot(x.plus(x.square(v), 1)) }
 
-func slopeAcosh(x *gradient, v, _ Value) Value { return x.overRoot(x.plus(x.square(v), -1)) }
+func slopeAcosh(x *gradient, v, _ Var) Var { return x.overRoot(x.plus(x.square(v), -1)) }
 
-func slopeAtanh(x *gradient, v, _ Value) Value {
+func slopeAtanh(x *gradient, v, _ Var) Var {
 	return x.Op("Reciprocal", nil, x.from(1, x.square(v)))
 }
 
 // slopeSigmoid is y(1-y).
-func slopeSigmoid(x *gradient, _, y Value) Value { return x.mul(y, x.from(1, y)) }
+func slopeSigmoid(x *gradient, _, y Var) Var { return x.mul(y, x.from(1, y)) }
 
-func slopeTanh(x *gradient, _, y Value) Value { return x.from(1, x.square(y)) }
+func slopeTanh(x *gradient, _, y Var) Var { return x.from(1, x.square(y)) }
 
-var gradRelu = unary(func(x *gradient, g Value) Value { return x.masked(x.above(x.out(0), 0), g) })
+var gradRelu = unary(func(x *gradient, g Var) Var { return x.masked(x.above(x.out(0), 0), g) })
 
-var gradLeakyRelu = unary(func(x *gradient, g Value) Value {
+var gradLeakyRelu = unary(func(x *gradient, g Var) Var {
 	return x.where(x.below(x.Input(0), 0), x.Scale(g, x.alpha(0.01)), g)
 })
 
 // gradElu: below zero the derivative α·exp v is y + α, which does not overflow above it.
-var gradElu = unary(func(x *gradient, g Value) Value {
+var gradElu = unary(func(x *gradient, g Var) Var {
 	return x.where(x.below(x.Input(0), 0), x.mul(g, x.plus(x.out(0), x.alpha(1))), g)
 })
 
-var gradSelu = unary(func(x *gradient, g Value) Value {
+var gradSelu = unary(func(x *gradient, g Var) Var {
 	alpha, gamma := x.alpha(1.67326319217681884765625), x.attr("gamma", 1.05070102214813232421875)
 	return x.where(x.above(x.Input(0), 0), x.Scale(g, gamma),
 		x.mul(g, x.plus(x.out(0), alpha*gamma)))
 })
 
 // gradCelu: below zero the derivative exp(v/α) is y/α + 1.
-var gradCelu = unary(func(x *gradient, g Value) Value {
+var gradCelu = unary(func(x *gradient, g Var) Var {
 	return x.where(x.above(x.Input(0), 0), g, x.mul(g, x.plus(x.Scale(x.out(0), 1/x.alpha(1)), 1)))
 })
 
-var gradThresholdedRelu = unary(func(x *gradient, g Value) Value {
+var gradThresholdedRelu = unary(func(x *gradient, g Var) Var {
 	return x.masked(x.above(x.Input(0), x.alpha(1)), g)
 })
 
 // within is the condition that v is between two numbers.
-func (x *gradient) within(v Value, lo, hi float64) Value {
+func (x *gradient) within(v Var, lo, hi float64) Var {
 	return x.Op("And", nil, x.above(v, lo), x.below(v, hi))
 }
 
-var gradHardSigmoid = unary(func(x *gradient, g Value) Value {
+var gradHardSigmoid = unary(func(x *gradient, g Var) Var {
 	return x.masked(x.within(x.out(0), 0, 1), x.Scale(g, x.alpha(0.2)))
 })
 
 // gradHardSwish: 0 up to -3, v/3 + 1/2 up to 3, then 1.
-var gradHardSwish = unary(func(x *gradient, g Value) Value {
+var gradHardSwish = unary(func(x *gradient, g Var) Var {
 	v := x.Input(0)
 	ramp := x.mul(g, x.plus(x.Scale(v, 1.0/3), 0.5))
 	return x.where(x.within(v, -3, 3), ramp, x.masked(x.above(v, 0), g))
 })
 
-func slopeSoftplus(x *gradient, v, _ Value) Value { return x.Op("Sigmoid", nil, v) }
+func slopeSoftplus(x *gradient, v, _ Var) Var { return x.Op("Sigmoid", nil, v) }
 
-func slopeSoftsign(x *gradient, v, _ Value) Value {
+func slopeSoftsign(x *gradient, v, _ Var) Var {
 	return x.Op("Reciprocal", nil, x.square(x.plus(x.Op("Abs", nil, v), 1)))
 }
 
 // slopeGelu is Φ(v) + v·φ(v) of the normal distribution, or the derivative of its approximation
 // ½v(1 + tanh u), u = √(2/π)(v + 0.044715v³).
-func slopeGelu(x *gradient, v, _ Value) Value {
+func slopeGelu(x *gradient, v, _ Var) Var {
 	if x.Attrs.String("approximate", "none") == "none" {
 		cdf := x.Scale(x.plus(x.Op("Erf", nil, x.Scale(v, 1/math.Sqrt2)), 1), 0.5)
 		pdf := x.Scale(x.Op("Exp", nil, x.Scale(x.square(v), -0.5)), 1/math.Sqrt(2*math.Pi))
@@ -222,20 +222,20 @@ func slopeGelu(x *gradient, v, _ Value) Value {
 }
 
 // slopeMish is t + v(1-t²)σ(v), t = tanh(softplus v).
-func slopeMish(x *gradient, v, _ Value) Value {
+func slopeMish(x *gradient, v, _ Var) Var {
 	t := x.Op("Tanh", nil, x.Op("Softplus", nil, v))
 	return x.Add(t, x.mul(v, x.mul(x.from(1, x.square(t)), x.Op("Sigmoid", nil, v))))
 }
 
 // slopeSwishOf is the derivative of v·σ(αv) when alpha is α.
-func (x *gradient) slopeSwishOf(v Value, alpha float64) Value {
+func (x *gradient) slopeSwishOf(v Var, alpha float64) Var {
 	s := x.Op("Sigmoid", nil, x.Scale(v, alpha))
 	return x.Add(s, x.mul(x.Scale(v, alpha), x.mul(s, x.from(1, s))))
 }
 
-func slopeSwish(x *gradient, v, _ Value) Value { return x.slopeSwishOf(v, x.alpha(1)) }
+func slopeSwish(x *gradient, v, _ Var) Var { return x.slopeSwishOf(v, x.alpha(1)) }
 
-func slopeSilu(x *gradient, v, _ Value) Value { return x.slopeSwishOf(v, 1) }
+func slopeSilu(x *gradient, v, _ Var) Var { return x.slopeSwishOf(v, 1) }
 
 func gradSwiGLU(x *gradient) {
 	a, b, g := x.Input(0), x.Input(1), x.d(0)
@@ -247,7 +247,7 @@ func gradSwiGLU(x *gradient) {
 	}
 }
 
-var gradShrink = unary(func(x *gradient, g Value) Value {
+var gradShrink = unary(func(x *gradient, g Var) Var {
 	v, lambda := x.Input(0), x.attr("lambd", 0.5)
 	return x.masked(x.Op("Or", nil, x.below(v, -lambda), x.above(v, lambda)), g)
 })
@@ -286,8 +286,8 @@ func gradClip(x *gradient) {
 }
 
 // clipBounds are the bounds of Clip as scalars, attributes before version 11; Absent ones too.
-func (x *gradient) clipBounds() (lo, hi Value) {
-	bound := func(name string, i int) Value {
+func (x *gradient) clipBounds() (lo, hi Var) {
+	bound := func(name string, i int) Var {
 		switch {
 		case x.Version >= 11 && x.Input(i) != Absent:
 			return x.Reshape(x.Input(i))
@@ -300,7 +300,7 @@ func (x *gradient) clipBounds() (lo, hi Value) {
 }
 
 // total gives operand i, of one element, the sum of all of v.
-func (x *gradient) total(i int, v Value) {
+func (x *gradient) total(i int, v Var) {
 	if x.needs(i) {
 		x.set(i, x.as(x.Op("ReduceSum", nil, v), x.Input(i)))
 	}

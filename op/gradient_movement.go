@@ -6,7 +6,7 @@ import "slices"
 
 // gradCast: what is cast to an integer or a condition has no derivative (see package grad), so what
 // is left is a conversion between floats.
-var gradCast = unary(func(x *gradient, g Value) Value { return x.Cast(g, x.DType(x.Input(0))) })
+var gradCast = unary(func(x *gradient, g Var) Var { return x.Cast(g, x.DType(x.Input(0))) })
 
 func gradCastLike(x *gradient) {
 	gradCast(x)
@@ -15,10 +15,10 @@ func gradCastLike(x *gradient) {
 
 // gradView is the rule of operators that give elements another shape; the others of their operands
 // are integers.
-var gradView = unary(func(x *gradient, g Value) Value { return x.as(g, x.Input(0)) })
+var gradView = unary(func(x *gradient, g Var) Var { return x.as(g, x.Input(0)) })
 
 // gradTranspose turns the axes back.
-var gradTranspose = unary(func(x *gradient, g Value) Value {
+var gradTranspose = unary(func(x *gradient, g Var) Var {
 	perm, err := transposePerm(x.Call, x.Rank(x.Input(0)))
 	if err != nil || x.Err != nil {
 		x.Err = firstError(x.Err, err)
@@ -40,7 +40,7 @@ func firstError(errs ...error) error {
 }
 
 // axisOf is attribute axis, counted from the first of v.
-func (x *Expander) axisOf(v Value, def int64) int64 {
+func (x *Expander) axisOf(v Var, def int64) int64 {
 	rank := x.Rank(v)
 	axis, err := x.Axis(x.Attrs.Int("axis", def), max(rank, 1))
 	x.Err = firstError(x.Err, err)
@@ -50,7 +50,7 @@ func (x *Expander) axisOf(v Value, def int64) int64 {
 // gradConcat parts the gradient as the operands were.
 func gradConcat(x *gradient) {
 	axis := x.axisOf(x.out(0), 0)
-	sizes := make([]Value, x.NumIn)
+	sizes := make([]Var, x.NumIn)
 	for i := range sizes {
 		sizes[i] = x.Dim(x.Input(i), axis)
 	}
@@ -63,7 +63,7 @@ func gradConcat(x *gradient) {
 
 // gradSplit joins the gradients of all parts, zeros for those that have none.
 func gradSplit(x *gradient) {
-	parts := make([]Value, x.NumOut)
+	parts := make([]Var, x.NumOut)
 	for i := range parts {
 		parts[i] = x.d(i)
 	}
@@ -126,7 +126,7 @@ func gradGather(x *gradient) {
 }
 
 // scatterND adds slices of v to those of base at places.
-func (x *Expander) scatterND(base, places, v Value) Value {
+func (x *Expander) scatterND(base, places, v Var) Var {
 	return x.Ops("", "ScatterND", max(x.Opset, 16), 1, Attrs{StringAttr("reduction", "add")}, base,
 		places, v)[0]
 }
@@ -135,7 +135,7 @@ func (x *Expander) scatterND(base, places, v Value) Value {
 func axisAttr(axis int64) Attrs { return Attrs{IntAttr("axis", axis)} }
 
 // scatterAlong adds elements of v to those of base at places along an axis.
-func (x *Expander) scatterAlong(axis int64, base, places, v Value) Value {
+func (x *Expander) scatterAlong(axis int64, base, places, v Var) Var {
 	return x.Ops("", "ScatterElements", max(x.Opset, 16), 1,
 		append(axisAttr(axis), StringAttr("reduction", "add")), base, places, v)[0]
 }
@@ -160,8 +160,8 @@ func gradGatherND(x *gradient) {
 // gradScatter is the rule of operators that set or add updates (operand 2) in data (operand 0) at
 // places, which write puts and read gets. ONNX leaves open what two settings of one place give, and
 // so does the rule.
-func gradScatter(write func(x *gradient, base, places, v Value) Value,
-	read func(x *gradient, v, places Value) Value) func(*gradient) {
+func gradScatter(write func(x *gradient, base, places, v Var) Var,
+	read func(x *gradient, v, places Var) Var) func(*gradient) {
 	return func(x *gradient) {
 		g, places := x.d(0), x.Input(1)
 		how := x.Attrs.String("reduction", "none")
@@ -182,15 +182,15 @@ func gradScatter(write func(x *gradient, base, places, v Value) Value,
 	}
 }
 
-var gradScatterElements = gradScatter(func(x *gradient, base, places, v Value) Value {
+var gradScatterElements = gradScatter(func(x *gradient, base, places, v Var) Var {
 	return x.Op("ScatterElements", axisAttr(x.axisOf(x.Input(0), 0)), base, places, v)
-}, func(x *gradient, v, places Value) Value {
+}, func(x *gradient, v, places Var) Var {
 	return x.Op("GatherElements", axisAttr(x.axisOf(x.Input(0), 0)), v, places)
 })
 
-var gradScatterND = gradScatter(func(x *gradient, base, places, v Value) Value {
+var gradScatterND = gradScatter(func(x *gradient, base, places, v Var) Var {
 	return x.Op("ScatterND", nil, base, places, v)
-}, func(x *gradient, v, places Value) Value { return x.Op("GatherND", nil, v, places) })
+}, func(x *gradient, v, places Var) Var { return x.Op("GatherND", nil, v, places) })
 
 // gradTopK puts the gradient of the values where the indices say they were.
 func gradTopK(x *gradient) {

@@ -6,13 +6,13 @@ import "github.com/weirgpu/weir/tensor"
 // float32 where their operands are halves.
 
 // perChannel gives a vector of channels the axes that follow that of channels in v.
-func (x *Expander) perChannel(vector, v Value) Value {
+func (x *Expander) perChannel(vector, v Var) Var {
 	return x.Unsqueeze(vector, axesBetween(1, x.Rank(v)-1)...)
 }
 
 // normalised is v with the mean taken out along axes and divided by the standard deviation; mean
 // and the inverse deviation are returned, too.
-func (x *Expander) normalised(v Value, axes ...int64) (y, mean, inverse Value) {
+func (x *Expander) normalised(v Var, axes ...int64) (y, mean, inverse Var) {
 	mean = x.meanOver(v, axes...)
 	centred := x.sub(v, mean)
 	variance := x.meanOver(x.square(centred), axes...)
@@ -21,12 +21,12 @@ func (x *Expander) normalised(v Value, axes ...int64) (y, mean, inverse Value) {
 }
 
 // inverseRoot is 1/√(variance + epsilon).
-func (x *Expander) inverseRoot(variance Value) Value {
+func (x *Expander) inverseRoot(variance Var) Var {
 	return x.Op("Reciprocal", nil, x.Op("Sqrt", nil, x.plus(variance, x.attr("epsilon", 1e-5))))
 }
 
 // affine is v·scale + shift; an Absent shift is 0.
-func (x *Expander) affine(v, scale, shift Value) Value {
+func (x *Expander) affine(v, scale, shift Var) Var {
 	v = x.mul(v, x.wide(scale))
 	if shift == Absent {
 		return v
@@ -41,7 +41,7 @@ func partsOfLayerNorm(x *Expander) {
 	y, mean, inverse := x.normalised(v, axes...)
 	x.Give(0, x.Cast(x.affine(y, x.Input(1), x.Input(2)), x.DType(x.Input(0))))
 	stash := tensor.DType(x.Attrs.Int("stash_type", int64(tensor.Float32)))
-	for i, m := range []Value{mean, inverse} {
+	for i, m := range []Var{mean, inverse} {
 		if x.Wants(i + 1) {
 			x.Give(i+1, x.Cast(m, stash))
 		}
@@ -119,7 +119,7 @@ func partsOfBatchNorm(x *Expander) {
 	training, err := x.batchTraining()
 	x.Err = firstError(x.Err, err)
 	v := x.wide(x.Input(0))
-	var in [5]Value
+	var in [5]Var
 	for i := 1; i < len(in); i++ {
 		if in[i] = x.wide(x.Input(i)); x.Attrs.Bool("spatial", true) && x.Rank(v) >= 2 {
 			in[i] = x.perChannel(in[i], v)
@@ -141,12 +141,12 @@ func partsOfBatchNorm(x *Expander) {
 
 // giveMoments gives the outputs of training that are asked for: the running moments, moved towards
 // those of the batch, and those of the batch.
-func (x *Expander) giveMoments(was, wasVariance, mean, variance Value) {
+func (x *Expander) giveMoments(was, wasVariance, mean, variance Var) {
 	momentum := x.attr("momentum", 0.9)
-	moved := func(from, to Value) Value {
+	moved := func(from, to Var) Var {
 		return x.Add(x.Scale(from, momentum), x.Scale(to, 1-momentum))
 	}
-	for i, v := range []Value{moved(was, mean), moved(wasVariance, variance), mean, variance} {
+	for i, v := range []Var{moved(was, mean), moved(wasVariance, variance), mean, variance} {
 		if x.Wants(i + 1) {
 			like := x.Input(3 + i%2)
 			x.Give(i+1, x.Cast(x.as(v, like), x.DType(like)))
@@ -168,7 +168,7 @@ func partsOfSoftmaxLoss(x *Expander) {
 
 // giveLoss picks the log probabilities of the labels, weighs them, and reduces them; mean divides
 // their sum by that of the weights. A label that is ignore_index weighs nothing.
-func (x *Expander) giveLoss(logs Value) {
+func (x *Expander) giveLoss(logs Var) {
 	mode, err := x.reductionMode()
 	x.Err = firstError(x.Err, err)
 	labels := x.Input(1)

@@ -3,7 +3,7 @@ package op
 // Rules of products of matrices.
 
 // flipped swaps the last two of rank axes.
-func (x *Expander) flipped(v Value) Value {
+func (x *Expander) flipped(v Var) Var {
 	perm := axesBetween(0, x.Rank(v))
 	if n := len(perm); n >= 2 {
 		perm[n-1], perm[n-2] = perm[n-2], perm[n-1]
@@ -32,7 +32,7 @@ func gradMatMul(x *gradient) {
 }
 
 // shapedAs gives d, of the shape of v, that of the operand that v was made of.
-func (x *gradient) shapedAs(d, v, operand Value) Value {
+func (x *gradient) shapedAs(d, v, operand Var) Var {
 	if v == operand {
 		return d
 	}
@@ -63,7 +63,7 @@ func gradGemm(x *gradient) {
 }
 
 // gemm is alpha of the call times a·b, either matrix turned.
-func (x *gradient) gemm(a, b Value, transA, transB bool) Value {
+func (x *gradient) gemm(a, b Var, transA, transB bool) Var {
 	attrs := Attrs{FloatAttr("alpha", float32(x.attr("alpha", 1)))}
 	if transA {
 		attrs = append(attrs, IntAttr("transA", 1))

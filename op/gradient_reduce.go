@@ -5,7 +5,7 @@ package op
 
 // reduced is what a call of a reduction says of its axes.
 type reducedBy struct {
-	axes Value // a vector, Absent when none is given
+	axes Var // a vector, Absent when none is given
 	noop bool
 }
 
@@ -22,7 +22,7 @@ func (x *gradient) reducedBy(axesInput int) reducedBy {
 
 // kept gives a value of the result's shape the axes that it has lost. One that is reduced whole has
 // none and broadcasts as it is.
-func (x *gradient) kept(r reducedBy, v Value) Value {
+func (x *gradient) kept(r reducedBy, v Var) Var {
 	if x.Attrs.Bool("keepdims", true) || r.axes == Absent {
 		return v
 	}
@@ -30,7 +30,7 @@ func (x *gradient) kept(r reducedBy, v Value) Value {
 }
 
 // again sums v as the call reduces, and keeps the axes.
-func (x *gradient) again(r reducedBy, v Value) Value {
+func (x *gradient) again(r reducedBy, v Var) Var {
 	attrs := Attrs{}
 	if r.noop {
 		attrs = append(attrs, IntAttr("noop_with_empty_axes", 1))
@@ -42,8 +42,8 @@ func (x *gradient) again(r reducedBy, v Value) Value {
 // makes the gradient of operand v of that of the result, g, and of the result, y, which broadcast
 // to v.
 func reductionRule(axesInput int,
-	f func(x *gradient, r reducedBy, g, v, y Value) Value) func(*gradient) {
-	return unary(func(x *gradient, g Value) Value {
+	f func(x *gradient, r reducedBy, g, v, y Var) Var) func(*gradient) {
+	return unary(func(x *gradient, g Var) Var {
 		r, v := x.reducedBy(axesInput), x.Input(0)
 		d := f(x, r, x.kept(r, g), v, x.kept(r, x.out(0)))
 		return x.Op("Expand", nil, d, x.sizes(v))
@@ -51,44 +51,44 @@ func reductionRule(axesInput int,
 }
 
 var (
-	gradReduceSum = reductionRule(13, func(_ *gradient, _ reducedBy, g, _, _ Value) Value {
+	gradReduceSum = reductionRule(13, func(_ *gradient, _ reducedBy, g, _, _ Var) Var {
 		return g
 	})
-	gradReduceMean = reductionRule(18, func(x *gradient, _ reducedBy, g, v, _ Value) Value {
+	gradReduceMean = reductionRule(18, func(x *gradient, _ reducedBy, g, v, _ Var) Var {
 		return x.perCount(g, v, x.out(0))
 	})
-	gradReduceL1 = reductionRule(18, func(x *gradient, _ reducedBy, g, v, _ Value) Value {
+	gradReduceL1 = reductionRule(18, func(x *gradient, _ reducedBy, g, v, _ Var) Var {
 		return x.mul(g, x.Op("Sign", nil, v))
 	})
-	gradReduceSumSquare = reductionRule(18, func(x *gradient, _ reducedBy, g, v, _ Value) Value {
+	gradReduceSumSquare = reductionRule(18, func(x *gradient, _ reducedBy, g, v, _ Var) Var {
 		return x.mul(g, x.Add(v, v))
 	})
 	// the norm of zeros has no derivative; it is taken as 0
-	gradReduceL2 = reductionRule(18, func(x *gradient, _ reducedBy, g, v, y Value) Value {
+	gradReduceL2 = reductionRule(18, func(x *gradient, _ reducedBy, g, v, y Var) Var {
 		zero := x.Op("Equal", nil, y, x.Scalar(y, 0))
 		over := x.div(g, x.where(zero, x.Scalar(y, 1), y))
 		return x.mul(x.where(zero, x.Scalar(g, 0), over), v)
 	})
-	gradReduceLogSum = reductionRule(18, func(x *gradient, _ reducedBy, g, _, y Value) Value {
+	gradReduceLogSum = reductionRule(18, func(x *gradient, _ reducedBy, g, _, y Var) Var {
 		return x.mul(g, x.Op("Exp", nil, x.neg(y)))
 	})
-	gradReduceLogSumExp = reductionRule(18, func(x *gradient, _ reducedBy, g, v, y Value) Value {
+	gradReduceLogSumExp = reductionRule(18, func(x *gradient, _ reducedBy, g, v, y Var) Var {
 		return x.mul(g, x.Op("Exp", nil, x.sub(v, y)))
 	})
 	// gradReduceExtreme is the rule of ReduceMax and ReduceMin: equal elements share the gradient.
-	gradReduceExtreme = reductionRule(18, func(x *gradient, r reducedBy, g, v, y Value) Value {
+	gradReduceExtreme = reductionRule(18, func(x *gradient, r reducedBy, g, v, y Var) Var {
 		hit := x.Cast(x.Op("Equal", nil, v, y), x.DType(v))
 		return x.mul(x.div(g, x.again(r, hit)), hit)
 	})
 )
 
-var gradGlobalAveragePool = unary(func(x *gradient, g Value) Value {
+var gradGlobalAveragePool = unary(func(x *gradient, g Var) Var {
 	v := x.Input(0)
 	return x.Op("Expand", nil, x.perCount(g, v, g), x.sizes(v))
 })
 
 // gradGlobalMaxPool: equal elements of a plane share the gradient.
-var gradGlobalMaxPool = unary(func(x *gradient, g Value) Value {
+var gradGlobalMaxPool = unary(func(x *gradient, g Var) Var {
 	v := x.Input(0)
 	hit := x.Cast(x.Op("Equal", nil, v, x.out(0)), x.DType(v))
 	return x.mul(x.div(g, x.sumOver(hit, true, axesBetween(2, x.Rank(v))...)), hit)
@@ -103,13 +103,13 @@ func (x *gradient) softmaxAxes() []int64 {
 }
 
 // gradSoftmax is y(g - Σ g·y).
-var gradSoftmax = unary(func(x *gradient, g Value) Value {
+var gradSoftmax = unary(func(x *gradient, g Var) Var {
 	y := x.out(0)
 	return x.mul(y, x.sub(g, x.sumOver(x.mul(g, y), true, x.softmaxAxes()...)))
 })
 
 // gradLogSoftmax is g - exp(y)·Σ g.
-var gradLogSoftmax = unary(func(x *gradient, g Value) Value {
+var gradLogSoftmax = unary(func(x *gradient, g Var) Var {
 	sum := x.sumOver(g, true, x.softmaxAxes()...)
 	return x.sub(g, x.mul(x.Op("Exp", nil, x.out(0)), sum))
 })

@@ -6,42 +6,42 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-func (x *Expander) mul(a, b Value) Value { return x.Op("Mul", nil, a, b) }
-func (x *Expander) sub(a, b Value) Value { return x.Op("Sub", nil, a, b) }
-func (x *Expander) div(a, b Value) Value { return x.Op("Div", nil, a, b) }
-func (x *Expander) neg(a Value) Value    { return x.Op("Neg", nil, a) }
-func (x *Expander) square(a Value) Value { return x.mul(a, a) }
+func (x *Expander) mul(a, b Var) Var { return x.Op("Mul", nil, a, b) }
+func (x *Expander) sub(a, b Var) Var { return x.Op("Sub", nil, a, b) }
+func (x *Expander) div(a, b Var) Var { return x.Op("Div", nil, a, b) }
+func (x *Expander) neg(a Var) Var    { return x.Op("Neg", nil, a) }
+func (x *Expander) square(a Var) Var { return x.mul(a, a) }
 
 // where is a where condition c holds, else b.
-func (x *Expander) where(c, a, b Value) Value { return x.Op("Where", nil, c, a, b) }
+func (x *Expander) where(c, a, b Var) Var { return x.Op("Where", nil, c, a, b) }
 
 // masked is v where condition c holds, else 0.
-func (x *Expander) masked(c, v Value) Value { return x.where(c, v, x.Scalar(v, 0)) }
+func (x *Expander) masked(c, v Var) Var { return x.where(c, v, x.Scalar(v, 0)) }
 
 // above is the condition that v exceeds a number, below that it is less.
-func (x *Expander) above(v Value, than float64) Value {
+func (x *Expander) above(v Var, than float64) Var {
 	return x.Op("Greater", nil, v, x.Scalar(v, than))
 }
 
-func (x *Expander) below(v Value, than float64) Value {
+func (x *Expander) below(v Var, than float64) Var {
 	return x.Op("Less", nil, v, x.Scalar(v, than))
 }
 
 // from is a number less v.
-func (x *Expander) from(f float64, v Value) Value { return x.sub(x.Scalar(v, f), v) }
+func (x *Expander) from(f float64, v Var) Var { return x.sub(x.Scalar(v, f), v) }
 
 // plus is v and a number.
-func (x *Expander) plus(v Value, f float64) Value { return x.Op("Add", nil, v, x.Scalar(v, f)) }
+func (x *Expander) plus(v Var, f float64) Var { return x.Op("Add", nil, v, x.Scalar(v, f)) }
 
-func (x *Expander) sizes(v Value) Value { return x.Op("Shape", nil, v) }
+func (x *Expander) sizes(v Var) Var { return x.Op("Shape", nil, v) }
 
 // full has the shape of one value, the element type of another, and one number in it.
-func (x *Expander) full(shape, like Value, f float64) Value {
+func (x *Expander) full(shape, like Var, f float64) Var {
 	return x.filled(x.sizes(shape), like, f)
 }
 
 // filled is full of a shape that is given as integers.
-func (x *Expander) filled(shape, like Value, f float64) Value {
+func (x *Expander) filled(shape, like Var, f float64) Var {
 	one := x.Scalar(like, f)
 	if x.Err != nil {
 		return Absent
@@ -53,7 +53,7 @@ func (x *Expander) filled(shape, like Value, f float64) Value {
 
 // as gives v the shape of another value with as many elements. Sizes may be 0, which Reshape takes
 // as itself only when told to.
-func (x *Expander) as(v, like Value) Value {
+func (x *Expander) as(v, like Var) Var {
 	attrs := Attrs{IntAttr("allowzero", 1)}
 	if sizes, ok := x.TypeOf(like).Ints(); ok && !slices.Contains(sizes, 0) {
 		attrs = nil
@@ -63,7 +63,7 @@ func (x *Expander) as(v, like Value) Value {
 }
 
 // wide is a value in the type that sums and moments of it are computed in: float32 for halves.
-func (x *Expander) wide(v Value) Value {
+func (x *Expander) wide(v Var) Var {
 	if d := x.DType(v); d == tensor.Float16 || d == tensor.BFloat16 {
 		return x.Cast(v, tensor.Float32)
 	}
@@ -72,7 +72,7 @@ func (x *Expander) wide(v Value) Value {
 
 // sumOver sums along axes, counted from the first, which stay with size 1 when keep is set. No axes
 // are none.
-func (x *Expander) sumOver(v Value, keep bool, axes ...int64) Value {
+func (x *Expander) sumOver(v Var, keep bool, axes ...int64) Var {
 	if len(axes) == 0 {
 		return v
 	}
@@ -84,18 +84,18 @@ func (x *Expander) sumOver(v Value, keep bool, axes ...int64) Value {
 }
 
 // meanOver is the mean along axes, which stay with size 1.
-func (x *Expander) meanOver(v Value, axes ...int64) Value {
+func (x *Expander) meanOver(v Var, axes ...int64) Var {
 	sum := x.sumOver(v, true, axes...)
 	return x.perCount(sum, v, sum)
 }
 
 // perCount divides v by how many elements of one value come on one of another. Halves are divided
 // as float32, since numbers of elements exceed the greatest float16.
-func (x *Expander) perCount(v, of, on Value) Value {
+func (x *Expander) perCount(v, of, on Var) Var {
 	d := x.DType(v)
 	v = x.wide(v)
 	one := x.Constant(tensor.Scalar[int64](1))
-	atLeastOne := func(n Value) Value { return x.Op("Max", nil, one, n) }
+	atLeastOne := func(n Var) Var { return x.Op("Max", nil, one, n) }
 	n := x.div(x.Op("Size", nil, of), atLeastOne(x.Op("Size", nil, on)))
 	return x.Cast(x.div(v, x.Cast(atLeastOne(n), x.DType(v))), d)
 }
@@ -112,7 +112,7 @@ func axesBetween(first, end int) []int64 {
 // unbroadcast sums v over the elements that one of like was repeated to: over the axes that like
 // lacks and those where it has size 1 and v has not. Where names do not tell, sizes are compared
 // when it runs.
-func (x *Expander) unbroadcast(v, like Value) Value {
+func (x *Expander) unbroadcast(v, like Var) Var {
 	if x.Err != nil || x.types[v].Ranked && x.types[v].Equal(x.types[like]) {
 		return v
 	}
@@ -146,7 +146,7 @@ func (x *Expander) unbroadcast(v, like Value) Value {
 }
 
 // sumWhereLonger sums v along the axes where its size is not that of like, which has its rank.
-func (x *Expander) sumWhereLonger(v, like Value) Value {
+func (x *Expander) sumWhereLonger(v, like Var) Var {
 	differ := x.Op("Not", nil, x.Op("Equal", nil, x.sizes(v), x.sizes(like)))
 	axes := x.Reshape(x.Op("NonZero", nil, differ), -1)
 	v = x.Op("ReduceSum", Attrs{IntAttr("noop_with_empty_axes", 1)}, v, axes)
@@ -154,7 +154,7 @@ func (x *Expander) sumWhereLonger(v, like Value) Value {
 }
 
 // scatter adds the elements of v, a vector, to those of base, another, at places.
-func (x *Expander) scatter(base, places, v Value) Value {
+func (x *Expander) scatter(base, places, v Var) Var {
 	return x.Ops("", "ScatterElements", max(x.Opset, 16), 1,
 		Attrs{StringAttr("reduction", "add")}, base, places, v)[0]
 }
@@ -163,14 +163,14 @@ func (x *Expander) scatter(base, places, v Value) Value {
 // the same call moves their numbers, which say where each element of the gradient belongs. Number 0
 // is an element that the operator makes up. others are the operands to use instead of the call's;
 // what stands in place i is ignored.
-func (x *gradient) moved(i int, others ...Value) {
+func (x *gradient) moved(i int, others ...Var) {
 	if !x.needs(i) {
 		return
 	}
 	v := x.Input(i)
 	n, one := x.Op("Size", nil, v), x.Constant(tensor.Scalar[int64](1))
 	end := x.Op("Add", nil, n, one)
-	operands := append([]Value{}, others...)
+	operands := append([]Var{}, others...)
 	operands[i] = x.as(x.Op("Range", nil, one, end, one), v)
 	places := x.Ops(x.Domain, x.Type, x.Version, x.NumOut, x.Attrs, operands...)[0]
 	size, g := x.Reshape(end, 1), x.Reshape(x.d(0), -1)
@@ -179,8 +179,8 @@ func (x *gradient) moved(i int, others ...Value) {
 }
 
 // operands are the operands of the call, Absent ones too.
-func (x *gradient) operands() []Value {
-	in := make([]Value, x.NumIn)
+func (x *gradient) operands() []Var {
+	in := make([]Var, x.NumIn)
 	for i := range in {
 		in[i] = x.Input(i)
 	}

@@ -66,8 +66,8 @@ var passes = []entry{
 	{Info{"residual", "add a residual branch inside the convolution", false}, fuse, startResidual},
 	{Info{"activation", "apply activations inside convolutions and matrix products", false}, fuse,
 		startActivation},
-	{Info{"pixels", "lay out images of bytes with their channels in the last axis", false}, number,
-		startPixels},
+	{Info{"nhwc", "lay out images of bytes with their channels in the last axis", false}, number,
+		startNHWC},
 	{Info{"amp", "multiply in bfloat16 where that pays, when asked to", false}, number, startAmp},
 }
 

@@ -275,7 +275,7 @@ func TestRandomGraphs(t *testing.T) {
 	}
 	for _, p := range pass.Names() {
 		if applied[p] == 0 && p != "capture" && p != "gelu" && p != "amp" && p != "qdq" &&
-			p != "pixels" {
+			p != "nhwc" {
 			t.Errorf("pass %s never applied: %v", p, applied)
 		}
 	}

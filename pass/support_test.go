@@ -40,7 +40,7 @@ func only(names ...string) pass.Options {
 }
 
 // able is a device that can do all that passes ask about.
-var able = compute.Features{BF16: true, Pixels: true, Costs: compute.Costs{Rounding: 6,
+var able = compute.Features{BF16: true, NHWC: true, Costs: compute.Costs{Rounding: 6,
 	TiledWeights: 256 * 256, TiledPixels: 28 * 28, SharedQueries: 16}}
 
 func optimise(t testing.TB, g *graph.Graph, o pass.Options) pass.Report {

@@ -30,8 +30,8 @@ type Features struct {
 	Remote bool
 	// BF16 says that products of bfloat16 are faster than those of float32.
 	BF16 bool
-	// Pixels says that there are kernels for images of bytes with their channels in the last axis.
-	Pixels bool
+	// NHWC says that there are kernels for images of bytes with their channels in the last axis.
+	NHWC bool
 	// Costs are those of the kernels.
 	Costs Costs
 }

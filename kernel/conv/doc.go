@@ -16,7 +16,7 @@
 // for Convolutional Neural Networks", 2016): its packed weights are four times as large.
 // [NewTranspose] plans transposed convolutions and [NewPool] pooling.
 //
-// [Bytes] plans convolutions of bytes in the same layout; [Pixels] and [PixelWindows] plan them,
+// [Bytes] plans convolutions of bytes in the same layout; [NHWC] and [NHWCWindows] plan them,
 // and pooling, for images whose channels lie in the last axis, and make bytes of the sums where
 // they arise.
 //

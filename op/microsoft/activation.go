@@ -30,7 +30,7 @@ func activations() []op.Op {
 
 // lastAxis returns input i, a vector as long as the last axis of input 0, absent when it is not
 // given.
-func (x *expander) lastAxis(i int) op.Value {
+func (x *expander) lastAxis(i int) op.Var {
 	v := x.Input(i)
 	if v == op.Absent {
 		return op.Absent

@@ -24,9 +24,9 @@ func attentions() []op.Op {
 
 // attended is the attention of queries, keys and values, each batch × heads × length × size.
 type attended struct {
-	q, k, v op.Value
-	mask    op.Value // of keys, int32: see keyBias
-	bias    op.Value // added to the scores
+	q, k, v op.Var
+	mask    op.Var // of keys, int32: see keyBias
+	bias    op.Var // added to the scores
 }
 
 // headCount is attribute num_heads.
@@ -39,14 +39,14 @@ func (x *expander) headCount() int64 {
 }
 
 // split parts batch × length × heads·size into batch × heads × length × size.
-func (x *expander) split(v op.Value, heads int64) op.Value {
+func (x *expander) split(v op.Var, heads int64) op.Var {
 	x.Ranked(v, "operand", 3)
 	return x.Transpose(x.Reshape(v, 0, 0, heads, -1), 0, 2, 1, 3)
 }
 
 // append is a cache, batch × heads × length × size, followed by new positions; the cache may be
 // absent.
-func (x *expander) append(past, v op.Value) op.Value {
+func (x *expander) append(past, v op.Var) op.Var {
 	if past == op.Absent {
 		return v
 	}
@@ -56,7 +56,7 @@ func (x *expander) append(past, v op.Value) op.Value {
 
 // attend computes softmax(q·kᵀ·scale + masks + bias)·v as batch × length × heads·size, and the
 // scores before the softmax.
-func (x *expander) attend(a attended) (y, scores op.Value) {
+func (x *expander) attend(a attended) (y, scores op.Var) {
 	scale := float64(x.Attrs.Float("scale", 0))
 	if size, _ := x.Known(a.q, 3); scale == 0 {
 		if size == 0 {
@@ -76,7 +76,7 @@ func (x *expander) attend(a attended) (y, scores op.Value) {
 }
 
 // filtered is zero where keep holds and attribute mask_filter_value elsewhere.
-func (x *expander) filtered(like, keep op.Value) op.Value {
+func (x *expander) filtered(like, keep op.Var) op.Var {
 	return x.Op("Where", nil, keep, x.Scalar(like, 0),
 		x.Scalar(like, float64(x.Attrs.Float("mask_filter_value", -10000))))
 }
@@ -87,7 +87,7 @@ const hidden = -math.MaxFloat32 / 2
 
 // keyBias hides keys: a mask of rank 2 is batch × keys, of rank 3 batch × queries × keys; one of
 // rank 1 has the end of each batch entry's keys, and may go on with the beginnings.
-func (x *expander) keyBias(a attended) op.Value {
+func (x *expander) keyBias(a attended) op.Var {
 	if a.mask == op.Absent {
 		return op.Absent
 	}
@@ -105,13 +105,13 @@ func (x *expander) keyBias(a attended) op.Value {
 
 // between is, as batch × keys, whether a key is before the end of its batch entry, and not before
 // its beginning.
-func (x *expander) between(a attended) op.Value {
+func (x *expander) between(a attended) op.Var {
 	batch, length := x.Shape(a.q)[:1], x.Shape(a.mask)
 	if x.Err != nil {
 		return op.Absent
 	}
 	keys := x.Cast(x.Count(x.Dim(a.k, 2)), tensor.Int32)
-	part := func(from int64) op.Value {
+	part := func(from int64) op.Var {
 		rows := x.Reshape(a.mask, -1, 1)
 		if length[0].Equal(batch[0]) {
 			return rows
@@ -135,7 +135,7 @@ func (x *expander) between(a attended) op.Value {
 }
 
 // causalBias hides the keys after each query; the queries are the last positions.
-func (x *expander) causalBias(a attended) op.Value {
+func (x *expander) causalBias(a attended) op.Var {
 	queries, keys := x.Dim(a.q, 2), x.Dim(a.k, 2)
 	place := x.Add(x.Count(queries), x.Op("Sub", nil, keys, queries))
 	after := x.Op("Less", nil, x.Unsqueeze(place, 1), x.Count(keys))
@@ -169,14 +169,14 @@ func defineAttention(x *expander) {
 
 // selfAttention gives the outputs of Attention for queries, keys and values beside each other. past
 // holds keys and values.
-func (x *expander) selfAttention(qkv, mask, past, bias op.Value) {
+func (x *expander) selfAttention(qkv, mask, past, bias op.Var) {
 	parts := x.parted(qkv)
 	heads := x.headCount()
 	a := attended{q: x.split(parts[0], heads), k: x.split(parts[1], heads),
 		v: x.split(parts[2], heads), mask: mask, bias: bias}
 	if past != op.Absent {
 		x.Ranked(past, "past", 5)
-		half := func(i int64) op.Value {
+		half := func(i int64) op.Var {
 			return x.Op("Gather", op.Attrs{op.IntAttr("axis", 0)}, past,
 				x.Constant(tensor.Scalar(i)))
 		}
@@ -192,7 +192,7 @@ func (x *expander) selfAttention(qkv, mask, past, bias op.Value) {
 
 // parted parts the last axis into queries, keys and values, by attribute qkv_hidden_sizes or into
 // thirds.
-func (x *expander) parted(qkv op.Value) []op.Value {
+func (x *expander) parted(qkv op.Var) []op.Var {
 	sizes := x.Attrs.Ints("qkv_hidden_sizes")
 	if sizes == nil {
 		d, ok := x.Known(qkv, 2)
@@ -259,7 +259,7 @@ func defineMultiHeadAttention(x *expander) {
 	}
 	bq, bk, bv := x.biases(q, k, v)
 	heads := x.headCount()
-	headed := func(w, bias op.Value) op.Value {
+	headed := func(w, bias op.Var) op.Var {
 		if len(x.Ranked(w, "key or value", 3, 4)) == 4 {
 			return w // batch × heads × length × size already: the cache of a cross attention
 		}
@@ -270,16 +270,16 @@ func defineMultiHeadAttention(x *expander) {
 		v:    x.append(x.Input(mhaPastV), headed(v, bv)),
 		mask: x.Input(mhaMask), bias: x.Input(mhaScoreBias)}
 	y, scores := x.attend(a)
-	for i, out := range []op.Value{y, a.k, a.v, scores} {
+	for i, out := range []op.Var{y, a.k, a.v, scores} {
 		x.Give(i, out)
 	}
 }
 
 // unpacked returns queries, keys and values, which may come in one operand, batch × length × heads
 // × 3 × size, or keys and values in one with 2.
-func (x *expander) unpacked() (q, k, v op.Value) {
+func (x *expander) unpacked() (q, k, v op.Var) {
 	q, k, v = x.Input(mhaQ), x.Input(mhaK), x.Input(mhaV)
-	part := func(packed op.Value, i int64) op.Value {
+	part := func(packed op.Var, i int64) op.Var {
 		w := x.Op("Gather", op.Attrs{op.IntAttr("axis", 3)}, packed, x.Constant(tensor.Scalar(i)))
 		return x.Reshape(w, 0, 0, -1)
 	}
@@ -295,13 +295,13 @@ func (x *expander) unpacked() (q, k, v op.Value) {
 }
 
 // biases are the parts of input bias for queries, keys and values; absent without it.
-func (x *expander) biases(q, k, v op.Value) (bq, bk, bv op.Value) {
+func (x *expander) biases(q, k, v op.Var) (bq, bk, bv op.Var) {
 	bias := x.Input(mhaBias)
 	if bias == op.Absent {
 		return op.Absent, op.Absent, op.Absent
 	}
 	x.Ranked(bias, "bias", 1)
-	width := func(w op.Value) int64 {
+	width := func(w op.Var) int64 {
 		n, ok := x.Known(w, int64(x.Rank(w)-1))
 		if !ok {
 			x.Later()
@@ -312,7 +312,7 @@ func (x *expander) biases(q, k, v op.Value) (bq, bk, bv op.Value) {
 	x.Ranked(k, "key", 3, 4)
 	x.Ranked(v, "value", 3, 4)
 	n := width(q)
-	part := func(from, to int64) op.Value {
+	part := func(from, to int64) op.Var {
 		return x.Op("Slice", nil, bias, x.Ints(from), x.Ints(to), x.Ints(0))
 	}
 	if x.Rank(k) == 4 {

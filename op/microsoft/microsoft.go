@@ -77,7 +77,7 @@ func movement() []op.Op {
 // it.
 func renamed(typ string, attrs ...string) func(*expander) {
 	return func(x *expander) {
-		in := make([]op.Value, x.NumIn)
+		in := make([]op.Var, x.NumIn)
 		for i := range in {
 			in[i] = x.Input(i)
 		}
@@ -112,7 +112,7 @@ func defineUnique(x *expander) {
 }
 
 func defineRange(x *expander) {
-	in := []op.Value{x.Input(0), x.Input(1), x.Input(2)}
+	in := []op.Var{x.Input(0), x.Input(1), x.Input(2)}
 	if in[2] == op.Absent {
 		in[2] = x.Scalar(in[0], 1)
 	}

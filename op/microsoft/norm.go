@@ -50,9 +50,9 @@ func defineSimplifiedLayerNorm(x *expander) {
 
 // rms divides v by the root of its mean square over the axes, then scales; inv is one over the
 // root.
-func (x *expander) rms(v, scale op.Value, axes []int64, epsilon float32) (y, inv op.Value) {
+func (x *expander) rms(v, scale op.Var, axes []int64, epsilon float32) (y, inv op.Var) {
 	square := x.Op("Mul", nil, v, v)
-	var m op.Value
+	var m op.Var
 	if x.Opset >= 18 {
 		m = x.Op("ReduceMean", nil, square, x.Ints(axes...))
 	} else {
@@ -67,7 +67,7 @@ func (x *expander) rms(v, scale op.Value, axes []int64, epsilon float32) (y, inv
 }
 
 // simplifiedLayerNorm normalises the last axis with gamma, input 2.
-func (x *expander) simplifiedLayerNorm(v op.Value) (y, mean, inv op.Value) {
+func (x *expander) simplifiedLayerNorm(v op.Var) (y, mean, inv op.Var) {
 	y, inv = x.rms(v, x.Input(2), []int64{int64(x.Rank(v) - 1)}, 1e-12)
 	if x.Wants(1) {
 		mean = x.Scale(inv, 0) // there is none
@@ -79,7 +79,7 @@ func (x *expander) simplifiedLayerNorm(v op.Value) (y, mean, inv op.Value) {
 const layerNormVersion = 17
 
 // layerNorm normalises the last axis with gamma and beta, inputs 2 and 3.
-func (x *expander) layerNorm(v op.Value) (y, mean, inv op.Value) {
+func (x *expander) layerNorm(v op.Var) (y, mean, inv op.Var) {
 	outputs := 1
 	if x.Wants(1) {
 		outputs = 3
@@ -96,7 +96,7 @@ func (x *expander) layerNorm(v op.Value) (y, mean, inv op.Value) {
 
 // defineSkipNorm normalises the sum of input and skip, which may lack the batch, and a bias; output
 // 3 is the sum.
-func defineSkipNorm(x *expander, bias op.Value, norm func(op.Value) (y, mean, inv op.Value)) {
+func defineSkipNorm(x *expander, bias op.Var, norm func(op.Var) (y, mean, inv op.Var)) {
 	in, skip := x.Input(0), x.Input(1)
 	x.Ranked(in, "input", 2, 3)
 	x.Ranked(skip, "skip", 2, 3)
@@ -104,7 +104,7 @@ func defineSkipNorm(x *expander, bias op.Value, norm func(op.Value) (y, mean, in
 	sum := x.Add(x.Add(in, skip), bias)
 	x.sameSize(sum, in)
 	y, mean, inv := norm(sum)
-	for i, v := range []op.Value{y, mean, inv, sum} {
+	for i, v := range []op.Var{y, mean, inv, sum} {
 		x.Give(i, v)
 	}
 }
@@ -128,18 +128,18 @@ const (
 // defineEmbedLayerNorm is the sum of the embeddings of words, positions and segments, normalised;
 // output 1 counts the places that the mask keeps, output 2 is the sum.
 func defineEmbedLayerNorm(x *expander) {
-	rows := func(table int, at op.Value) op.Value { return x.Op("Gather", nil, x.Input(table), at) }
+	rows := func(table int, at op.Var) op.Var { return x.Op("Gather", nil, x.Input(table), at) }
 	x.embed(rows, x.Input(embedPositionIDs), x.Input(embedGamma), x.Input(embedBeta))
 }
 
 // defineQEmbedLayerNorm is EmbedLayerNormalization with 8-bit tables.
 func defineQEmbedLayerNorm(x *expander) {
-	numbers := func(v op.Value, operand int) op.Value {
+	numbers := func(v op.Var, operand int) op.Var {
 		x.bytes(v)
 		k := operand - embedWord
 		return x.Op("DequantizeLinear", nil, v, x.single(embedScales+k), x.single(embedZeros+k))
 	}
-	rows := func(table int, at op.Value) op.Value {
+	rows := func(table int, at op.Var) op.Var {
 		return numbers(x.Op("Gather", nil, x.Input(table), at), table)
 	}
 	x.embed(rows, op.Absent, numbers(x.Input(embedGamma), embedGamma),
@@ -147,7 +147,7 @@ func defineQEmbedLayerNorm(x *expander) {
 }
 
 // embed gives the outputs of EmbedLayerNormalization; rows are those of one of its tables.
-func (x *expander) embed(rows func(table int, at op.Value) op.Value, places, gamma, beta op.Value) {
+func (x *expander) embed(rows func(table int, at op.Var) op.Var, places, gamma, beta op.Var) {
 	ids := x.Input(embedIDs)
 	x.Ranked(ids, "input_ids", 2)
 	if places != op.Absent {

@@ -57,7 +57,7 @@ func defineFusedMatMul(x *expander) {
 }
 
 // operand moves the axes of an operand of FusedMatMul; a vector has none to move.
-func (x *expander) operand(v op.Value, batch, exchange bool) op.Value {
+func (x *expander) operand(v op.Var, batch, exchange bool) op.Var {
 	rank := x.Rank(v)
 	perm := op.AllAxes(rank)
 	if batch && rank > 2 {
@@ -84,7 +84,7 @@ func defineFusedConv(x *expander) {
 }
 
 // sameSize refuses an operand that would change the shape of what it is added to.
-func (x *expander) sameSize(v, to op.Value) {
+func (x *expander) sameSize(v, to op.Var) {
 	a, b := x.TypeOf(v), x.TypeOf(to)
 	if a.Ranked && b.Ranked && !slices.EqualFunc(a.Shape, b.Shape, op.Dim.MayEqual) {
 		x.Fail(op.ErrInput, "%v is added to %v, must have its shape", a, b)
@@ -100,7 +100,7 @@ var activationAttrs = map[string][]string{"": nil, "Relu": nil, "Tanh": nil, "Si
 	"Selu":        {"alpha", "gamma"}, "Clip": {"min", "max"}}
 
 // activate applies attribute activation with the given parameters.
-func (x *expander) activate(y op.Value, params []float32) op.Value {
+func (x *expander) activate(y op.Var, params []float32) op.Var {
 	name := x.Attrs.String("activation", "")
 	names, ok := activationAttrs[name]
 	switch {
@@ -123,7 +123,7 @@ func (x *expander) activate(y op.Value, params []float32) op.Value {
 	return x.Op(name, attrs, y)
 }
 
-func (x *expander) clip(y op.Value, bounds []float32) op.Value {
+func (x *expander) clip(y op.Var, bounds []float32) op.Var {
 	if len(bounds) != 2 {
 		x.Fail(op.ErrAttr, "%d bounds for activation Clip, which takes 2", len(bounds))
 		return op.Absent

@@ -32,7 +32,7 @@ func quantized() []op.Op {
 		composition(op.Op{Name: "NhwcMaxPool", MinIn: 1, MaxIn: 1}, allRounded, func(x *expander) {
 			attrs := only(x.Call, "auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads",
 				"strides")
-			x.Give(0, x.channelsLast(true, func(v op.Value) op.Value {
+			x.Give(0, x.channelsLast(true, func(v op.Var) op.Var {
 				return x.Op("MaxPool", attrs, v)
 			})(x.Input(0)))
 		}),
@@ -48,20 +48,20 @@ func qlinearOp(name string, minIn, maxIn int, optional []int, define func(*expan
 }
 
 // dequantized is operand i as numbers; its scale and zero point, which may be absent, follow it.
-func (x *expander) dequantized(i int) op.Value {
+func (x *expander) dequantized(i int) op.Var {
 	x.bytes(x.Input(i))
 	return x.Op("DequantizeLinear", nil, x.Input(i), x.single(i+1), x.single(i+2))
 }
 
 // bytes refuses operands that are not 8-bit integers.
-func (x *expander) bytes(v op.Value) {
+func (x *expander) bytes(v op.Var) {
 	if d := x.DType(v); x.Err == nil && !byteTypes.Has(d) {
 		x.Fail(op.ErrInput, "operand is %v, must be int8 or uint8", d)
 	}
 }
 
 // single is input i, which must have one element if it is there.
-func (x *expander) single(i int) op.Value {
+func (x *expander) single(i int) op.Var {
 	v := x.Input(i)
 	if v == op.Absent {
 		return op.Absent
@@ -77,7 +77,7 @@ func (x *expander) single(i int) op.Value {
 
 // quantized is a number as integers with the scale of input i and the zero point of input i+1,
 // which is 0 of the type of like when it is absent.
-func (x *expander) quantized(v op.Value, i int, like op.Value) op.Value {
+func (x *expander) quantized(v op.Var, i int, like op.Var) op.Var {
 	zero := x.single(i + 1)
 	if zero == op.Absent {
 		x.bytes(like)
@@ -120,7 +120,7 @@ func defineQLinearSoftmax(x *expander) {
 // defineQLinearConcat joins operands that each bring their scale and zero point, after those of the
 // result.
 func defineQLinearConcat(x *expander) {
-	var parts []op.Value
+	var parts []op.Var
 	for i := 2; i < x.NumIn; i += 3 {
 		if i+2 >= x.NumIn {
 			x.Fail(op.ErrInput, "%d inputs, wants two and three for each operand", x.NumIn)
@@ -133,11 +133,11 @@ func defineQLinearConcat(x *expander) {
 
 // channelsLast makes an operator on batch × channels × places one on batch × places × channels when
 // last holds.
-func (x *expander) channelsLast(last bool, f func(op.Value) op.Value) func(op.Value) op.Value {
+func (x *expander) channelsLast(last bool, f func(op.Var) op.Var) func(op.Var) op.Var {
 	if !last {
 		return f
 	}
-	return func(v op.Value) op.Value {
+	return func(v op.Var) op.Var {
 		rank := x.Rank(v)
 		if x.Err != nil || rank < 3 {
 			x.Fail(op.ErrInput, "operand %v must be batch × places × channels", x.TypeOf(v))
@@ -152,7 +152,7 @@ func (x *expander) channelsLast(last bool, f func(op.Value) op.Value) func(op.Va
 }
 
 func (x *expander) qlinearPool(typ string, attrs op.Attrs) {
-	f := x.channelsLast(x.Attrs.Bool("channels_last", false), func(v op.Value) op.Value {
+	f := x.channelsLast(x.Attrs.Bool("channels_last", false), func(v op.Var) op.Var {
 		return x.Op(typ, attrs, v)
 	})
 	x.Give(0, x.quantized(f(x.dequantized(0)), 3, x.Input(0)))
@@ -179,7 +179,7 @@ func defineQLinearReduceMean(x *expander) {
 
 // integerProduct multiplies 8-bit integers, from which their zero points are taken, times both
 // scales.
-func (x *expander) integerProduct(a, b, aZero, bZero, aScale, bScale op.Value) op.Value {
+func (x *expander) integerProduct(a, b, aZero, bZero, aScale, bScale op.Var) op.Var {
 	x.bytes(a)
 	x.bytes(b)
 	y := x.Cast(x.Op("MatMulInteger", nil, a, b, aZero, bZero), tensor.Float32)

@@ -80,7 +80,7 @@ func defineQGemm(x *expander) {
 // defineQLinearConv is ONNX's on batch × channels × places, or with the channels last.
 func defineQLinearConv(x *expander) {
 	attrs := only(x.Call, "auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
-	f := x.channelsLast(x.Attrs.Bool("channels_last", false), func(v op.Value) op.Value {
+	f := x.channelsLast(x.Attrs.Bool("channels_last", false), func(v op.Var) op.Var {
 		return x.Op("QLinearConv", attrs, v, x.Input(qAScale), x.Input(qAZero), x.Input(qB),
 			x.Input(qBScale), x.Input(qBZero),
 			x.Input(qYScale), x.Input(qYZero), x.Input(qBias))

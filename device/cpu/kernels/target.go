@@ -29,8 +29,8 @@ func (t target) Identity() string {
 // Features implements [compute.Target].
 func (t target) Features() compute.Features {
 	return compute.Features{
-		BF16:   gemm.BF16.Fast(),
-		Pixels: conv.HasPixels(),
+		BF16: gemm.BF16.Fast(),
+		NHWC: conv.HasNHWC(),
 		Costs: compute.Costs{
 			Rounding:      6,
 			TiledWeights:  256 * 256,

@@ -50,7 +50,7 @@ func generate(folder string) error {
 
 	s = asm.NewFile(generator, "conv")
 	pixels(s)
-	return s.Save(folder, "pixels_amd64")
+	return s.Save(folder, "nhwc_amd64")
 }
 
 // tables are the bits of a word, one a lane, the lane numbers 0, 2, 4, ... and 0, 16, 1, 17, ... of

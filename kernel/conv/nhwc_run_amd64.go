@@ -2,8 +2,8 @@
 
 package conv
 
-// hasPixels says that runPixelTile and runPixelLines have kernels.
-const hasPixels = true
+// hasNHWC says that runPixelTile and runPixelLines have kernels.
+const hasNHWC = true
 
 // runPixelTile computes t in tiles of one of the heights pixelRows.
 func runPixelTile(rows int, t *pixelTile) {

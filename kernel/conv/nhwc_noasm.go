@@ -2,7 +2,7 @@
 
 package conv
 
-const hasPixels = false
+const hasNHWC = false
 
 func runPixelTile(int, *pixelTile) { panic("conv: no pixels") }
 

@@ -8,16 +8,16 @@ import (
 	"github.com/weirgpu/weir/kernel/vec"
 )
 
-// HasPixels reports whether [Pixels] and [PixelWindows] have kernels, which they have on processors
+// HasNHWC reports whether [NHWC] and [NHWCWindows] have kernels, which they have on processors
 // with AVX-512 VNNI. Elsewhere they must not run.
-func HasPixels() bool { return hasPixels && cpuinfo.HasAVX512VNNI() }
+func HasNHWC() bool { return hasNHWC && cpuinfo.HasAVX512VNNI() }
 
-// Pixels is a planned convolution, of one group, of unsigned bytes by signed ones whose results are
-// bytes again, where images and results have their channels in the last axis: the channels of a
-// pixel are words of four neighbours along K as they lie, and a row of the kernel sees neighbours,
-// so that only images that need padding are copied. Sums are exact and wrap in 32 bits. It is
+// NHWC is a planned convolution, of one group, of unsigned bytes by signed ones whose results are
+// bytes again. The channels of images and results lie in the last axis (NHWC): those of a pixel
+// are words of four neighbours along K as they lie, and a row of the kernel sees neighbours, so
+// that only images that need padding are copied. Sums are exact and wrap in 32 bits. An NHWC is
 // immutable and may be used by many goroutines at once.
-type Pixels struct {
+type NHWC struct {
 	p      Params // depth 1
 	out    [2]int
 	planar bool // the image has its channels in axis 1
@@ -37,24 +37,24 @@ type Pixels struct {
 // panelWide is how many output channels tiles have.
 const panelWide = 32
 
-// NewPixels plans a convolution of p's geometry, which has depth 1, one group and no dilation, and
+// NewNHWC plans a convolution of p's geometry, which has depth 1, one group and no dilation, and
 // of which the epilogue, the precision and the residual must not be set. A planar image is N x C x
 // H x W and has at most four channels. With flip the image must be copied since its bytes are
 // signed. The weights multiply as if shift, at most 127 in magnitude, were added to each; for that
 // a panel has one output channel less, whose weights are 1. Errors are of kind ErrParams.
-func NewPixels(p Params, planar, flip bool, shift int32) (*Pixels, error) {
+func NewNHWC(p Params, planar, flip bool, shift int32) (*NHWC, error) {
 	p.Group = max(p.Group, 1)
 	out, err := p.setDefaults()
 	if err != nil {
 		return nil, err
 	}
-	if err := p.checkPixels(out); err != nil {
+	if err := p.checkNHWC(out); err != nil {
 		return nil, err
 	}
 	if p.Group != 1 || p.Dilate != [3]int{1, 1, 1} || planar && p.C > 4 {
 		return nil, fmt.Errorf("%w: no convolution of pixels: %+v", ErrParams, p)
 	}
-	o := &Pixels{p: p, out: [2]int{out[1], out[2]}, planar: planar, size: (p.C + 3) / 4 * 4,
+	o := &NHWC{p: p, out: [2]int{out[1], out[2]}, planar: planar, size: (p.C + 3) / 4 * 4,
 		shift: shift}
 	// a stretch may end with bytes of the next pixel, which meet weights of 0
 	if planar && (p.Kernel[2]*p.C+3)/4 < p.Kernel[2] {
@@ -74,8 +74,8 @@ func NewPixels(p Params, planar, flip bool, shift int32) (*Pixels, error) {
 	return o, nil
 }
 
-// checkPixels checks what all kernels for pixels want of a geometry with that output.
-func (p *Params) checkPixels(out [3]int) error {
+// checkNHWC checks what all kernels for pixels want of a geometry with that output.
+func (p *Params) checkNHWC(out [3]int) error {
 	if err := checkChannels(p.N, p.C, p.M, p.Group); err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ const (
 )
 
 // cut cuts the output channels into panels, and the work into chunks.
-func (o *Pixels) cut() {
+func (o *NHWC) cut() {
 	o.panel = panelWide
 	if o.shift != 0 {
 		o.panel--
@@ -132,24 +132,24 @@ func (o *Pixels) cut() {
 }
 
 // Out returns the rows and columns of the output.
-func (o *Pixels) Out() [2]int { return o.out }
+func (o *NHWC) Out() [2]int { return o.out }
 
 // Chunks returns the number of independent pieces of work.
-func (o *Pixels) Chunks() int { return o.lineParts * o.panelParts }
+func (o *NHWC) Chunks() int { return o.lineParts * o.panelParts }
 
 // k is the number of words that an output sees.
-func (o *Pixels) k() int { return o.runs * o.run }
+func (o *NHWC) k() int { return o.runs * o.run }
 
 // PackedLen returns how many words the packed weights take.
-func (o *Pixels) PackedLen() int { return gemm.U8S8.PackedBLen(o.k(), o.panels*panelWide) }
+func (o *NHWC) PackedLen() int { return gemm.U8S8.PackedBLen(o.k(), o.panels*panelWide) }
 
 // Layout identifies the layout of packed weights: convolutions of the same weights with equal
 // values pack alike.
-func (o *Pixels) Layout() PixelLayout { return PixelLayout{size: o.size, shift: o.shift} }
+func (o *NHWC) Layout() NHWCLayout { return NHWCLayout{size: o.size, shift: o.shift} }
 
-// PixelLayout is the layout of the packed weights of [Pixels] or [PixelWindows]. It can be
+// NHWCLayout is the layout of the packed weights of [NHWC] or [NHWCWindows]. It can be
 // compared.
-type PixelLayout struct {
+type NHWCLayout struct {
 	size   int // bytes of a pixel; 0 for windows
 	shift  int32
 	three  bool
@@ -157,12 +157,12 @@ type PixelLayout struct {
 }
 
 // at is the place of output channel c in the panels.
-func (o *Pixels) at(c int) int { return c/o.panel*panelWide + c%o.panel }
+func (o *NHWC) at(c int) int { return c/o.panel*panelWide + c%o.panel }
 
 // Pack packs w, M x C x kernel bytes, into dst, which holds PackedLen words, and adds up each
 // output channel, shift included, in sums, which holds M. With flip the bytes are unsigned and
 // become signed ones that are less by 128.
-func (o *Pixels) Pack(dst []float32, sums []int32, w []byte, flip bool) {
+func (o *NHWC) Pack(dst []float32, sums []int32, w []byte, flip bool) {
 	taps, c := volume(o.p.Kernel), o.p.C
 	rows, turned := make([]byte, 4*o.panels*panelWide*o.k()), make([]byte, c*taps)
 	for i := range o.p.M {
@@ -195,21 +195,21 @@ func (o *Pixels) Pack(dst []float32, sums []int32, w []byte, flip bool) {
 
 // weights are those of a row of the kernel for a place in the panels, in rows of all that an output
 // sees.
-func (o *Pixels) weights(rows []byte, place, ky int) []byte {
+func (o *NHWC) weights(rows []byte, place, ky int) []byte {
 	return rows[4*place*o.k()+ky*(4*o.k()/o.p.Kernel[1]):]
 }
 
 // Grid returns one for the convolution's channels, which must be set before it is used.
-func (o *Pixels) Grid() *PixelGrid {
-	return newPixelGrid(o.panels*panelWide, panelWide, o.at)
+func (o *NHWC) Grid() *NHWCGrid {
+	return newNHWCGrid(o.panels*panelWide, panelWide, o.at)
 }
 
-// PixelArgs are the arguments of a run.
-type PixelArgs struct {
+// NHWCArgs are the arguments of a run.
+type NHWCArgs struct {
 	X, Y    []byte
 	Weights []float32 // packed
 	Image   []byte    // ImageLen bytes, written by FillImage
-	Grid    *PixelGrid
+	Grid    *NHWCGrid
 	Zero    byte // what the image is padded with, as it is multiplied
 	Flip    bool // whether X is signed
 }
@@ -233,7 +233,7 @@ type pixelTile struct {
 
 // Run computes chunk c of 0 <= c < Chunks. X is the image without a copy, N x H x W x C, or makes
 // one; Y is N x rows x columns x M.
-func (o *Pixels) Run(c int, a *PixelArgs) {
+func (o *NHWC) Run(c int, a *NHWCArgs) {
 	image := a.X
 	if o.copies {
 		image = a.Image
@@ -273,7 +273,7 @@ func (o *Pixels) Run(c int, a *PixelArgs) {
 }
 
 // line computes n outputs of one line: tiles one after another.
-func (o *Pixels) line(t *pixelTile, image, y []byte, n int) {
+func (o *NHWC) line(t *pixelTile, image, y []byte, n int) {
 	for _, rows := range pixelRows {
 		if tiles := n / rows; tiles > 0 {
 			t.nextA, t.nextDst = rows*t.lda, rows*t.ldd
@@ -289,7 +289,7 @@ func (o *Pixels) line(t *pixelTile, image, y []byte, n int) {
 
 // block computes whole lines: tiles one below another while the rows that they see stay in the
 // first cache.
-func (o *Pixels) block(t *pixelTile, image, y []byte, lines int) {
+func (o *NHWC) block(t *pixelTile, image, y []byte, lines int) {
 	if next := o.p.Stride[1] * o.wide * o.size; lines*next > manyRows && o.width >= 2*tallestTile {
 		for i := range lines {
 			o.line(t, image[i*next:], y[i*o.width*t.ldd:], o.width)
@@ -309,7 +309,7 @@ func (o *Pixels) block(t *pixelTile, image, y []byte, lines int) {
 }
 
 // call runs tiles of so many pixels, some at a time.
-func (o *Pixels) call(t *pixelTile, image, y []byte, rows, tiles int) {
+func (o *NHWC) call(t *pixelTile, image, y []byte, rows, tiles int) {
 	most := max(1, callWords/(rows*o.k()*panelWide/wordsOfPanel))
 	for at := 0; at < tiles; at += most {
 		t.tiles = min(most, tiles-at)

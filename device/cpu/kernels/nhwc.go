@@ -40,7 +40,7 @@ func nhwcConv(r *request) (compute.Kernel, error) {
 		flipW:  dw == tensor.Uint8,
 		signed: r.Out[0].DType == tensor.Int8,
 	}
-	if !conv.HasPixels() || !ok || k.weight == nil || len(x) != 4 || len(w) != 4 || count(x) == 0 ||
+	if !conv.HasNHWC() || !ok || k.weight == nil || len(x) != 4 || len(w) != 4 || count(x) == 0 ||
 		count(w) == 0 ||
 		!isByte(dx) ||
 		!isByte(dw) {
@@ -63,10 +63,10 @@ func nhwcConv(r *request) (compute.Kernel, error) {
 	case !ok:
 		return nil, nil
 	case p.Group == c && w[1] == 1 && k.m == c && c > 1 && !planar:
-		op, err := conv.NewPixelWindows(p, false, k.shift)
+		op, err := conv.NewNHWCWindows(p, false, k.shift)
 		return &pixelWindows{pixelCall: k, op: op}, err
 	case p.Group == 1 && max(win.Dilate[1], win.Dilate[2]) <= 1 && (!planar || c <= 4):
-		op, err := conv.NewPixels(p, planar, k.flipX, k.shift)
+		op, err := conv.NewNHWC(p, planar, k.flipX, k.shift)
 		return &pixelConv{pixelCall: k, op: op}, err
 	}
 	return nil, nil
@@ -105,11 +105,11 @@ func (k *pixelCall) takeThen(r *request) bool {
 func (k *pixelCall) Absorbed() []int { return []int{k.in.b} }
 
 // packing identifies what a kernel for the call packs in a layout.
-func (k *pixelCall) packing(layout conv.PixelLayout) any {
+func (k *pixelCall) packing(layout conv.NHWCLayout) any {
 	type packing struct {
 		weight *tensor.Tensor
 		flip   bool
-		layout conv.PixelLayout
+		layout conv.NHWCLayout
 	}
 	return packing{k.weight, k.flipW, layout}
 }
@@ -127,7 +127,7 @@ func (k *pixelCall) zeroX(in []*tensor.Tensor) byte {
 
 // grid sets what becomes of the sums, from the operands and the sums of the weights of each output
 // channel.
-func (k *pixelCall) grid(g *conv.PixelGrid, in []*tensor.Tensor, sums []int32) {
+func (k *pixelCall) grid(g *conv.NHWCGrid, in []*tensor.Tensor, sums []int32) {
 	scale := tensor.As[float32](in[k.in.bScale])
 	common := float64(tensor.As[float32](in[k.in.aScale])[0]) / float64(
 		tensor.As[float32](in[k.in.yScale])[0])
@@ -148,7 +148,7 @@ func (k *pixelCall) grid(g *conv.PixelGrid, in []*tensor.Tensor, sums []int32) {
 // pixelConv is a convolution of one group.
 type pixelConv struct {
 	pixelCall
-	op *conv.Pixels
+	op *conv.NHWC
 }
 
 // Name implements Kernel.
@@ -176,7 +176,7 @@ func (k *pixelConv) Bind(b compute.Binding) compute.Task {
 		pixelConv: k,
 		in:        b.In,
 		sums:      k.sums(b.Packed),
-		args: conv.PixelArgs{
+		args: conv.NHWCArgs{
 			X:       b.In[0].Data,
 			Y:       b.Out[0].Data,
 			Weights: tensor.Cast[float32](b.Packed[:4*k.op.PackedLen()]),
@@ -193,7 +193,7 @@ type pixelConvTask struct {
 	*pixelConv
 	in    []*tensor.Tensor
 	sums  []int32
-	args  conv.PixelArgs
+	args  conv.NHWCArgs
 	image pixelImage
 	ready bool // whether the grid is set
 }
@@ -224,7 +224,7 @@ func (t *pixelConvTask) Chunk(i, _ int) { t.op.Run(i, &t.args) }
 // pixelWindows is a convolution of one group a channel.
 type pixelWindows struct {
 	pixelCall
-	op *conv.PixelWindows
+	op *conv.NHWCWindows
 }
 
 // Name implements Kernel.
@@ -243,7 +243,7 @@ func (k *pixelWindows) Pack(dst []byte) {
 func (k *pixelWindows) ScratchBytes(workers int) int { return workers * bandBytes(k.op) }
 
 // bandBytes is the scratch of a worker.
-func bandBytes(o *conv.PixelWindows) int { return (o.ScratchLen() + 63) &^ 63 }
+func bandBytes(o *conv.NHWCWindows) int { return (o.ScratchLen() + 63) &^ 63 }
 
 // Bind implements Kernel.
 func (k *pixelWindows) Bind(b compute.Binding) compute.Task {
@@ -252,7 +252,7 @@ func (k *pixelWindows) Bind(b compute.Binding) compute.Task {
 		pixelWindows: k,
 		in:           b.In,
 		sums:         tensor.Cast[int32](b.Packed[n:][:4*k.m]),
-		args: conv.PixelWindowArgs{X: b.In[0].Data, Y: b.Out[0].Data,
+		args: conv.NHWCWindowArgs{X: b.In[0].Data, Y: b.Out[0].Data,
 			Weights: b.Packed[:n], Grid: k.op.Grid(), Flip: k.flipX},
 	}
 	t.scratch = bands(k.op, b)
@@ -260,7 +260,7 @@ func (k *pixelWindows) Bind(b compute.Binding) compute.Task {
 }
 
 // bands are the scratches of the workers.
-func bands(o *conv.PixelWindows, b compute.Binding) (scratch [][]byte) {
+func bands(o *conv.NHWCWindows, b compute.Binding) (scratch [][]byte) {
 	take := taker(b.Scratch)
 	for range b.Workers {
 		scratch = append(scratch, take(bandBytes(o)))
@@ -272,7 +272,7 @@ type pixelWindowsTask struct {
 	*pixelWindows
 	in      []*tensor.Tensor
 	sums    []int32
-	args    conv.PixelWindowArgs
+	args    conv.NHWCWindowArgs
 	scratch [][]byte
 	ready   bool // whether the grid is set
 }
@@ -292,14 +292,14 @@ func (t *pixelWindowsTask) Chunk(i, worker int) { t.op.Run(i, &t.args, t.scratch
 func nhwcMaxPool(r *request) (compute.Kernel, error) {
 	x, d, _ := r.in(0)
 	size := r.Call.Attrs.Ints("kernel_shape")
-	if !conv.HasPixels() || !isByte(d) || len(x) != 4 || len(size) != 2 || count(x) == 0 {
+	if !conv.HasNHWC() || !isByte(d) || len(x) != 4 || len(size) != 2 || count(x) == 0 {
 		return nil, nil
 	}
 	win, ok := window(r.Call.Attrs, x[1:3], []int{int(size[0]), int(size[1])})
 	if !ok {
 		return nil, nil
 	}
-	op, err := conv.NewPixelWindows(conv.Params{Window: win, N: x[0], C: x[3]}, true, 0)
+	op, err := conv.NewNHWCWindows(conv.Params{Window: win, N: x[0], C: x[3]}, true, 0)
 	if err != nil {
 		return nil, nil // windows that nothing can be said about are the reference's
 	}
@@ -311,7 +311,7 @@ func nhwcMaxPool(r *request) (compute.Kernel, error) {
 
 // pixelPool takes the greatest bytes.
 type pixelPool struct {
-	op     *conv.PixelWindows
+	op     *conv.NHWCWindows
 	signed bool
 }
 
@@ -331,14 +331,14 @@ func (k *pixelPool) ScratchBytes(workers int) int { return workers * bandBytes(k
 func (k *pixelPool) Bind(b compute.Binding) compute.Task {
 	return &pixelPoolTask{
 		pixelPool: k,
-		args:      conv.PixelWindowArgs{X: b.In[0].Data, Y: b.Out[0].Data, Flip: k.signed},
+		args:      conv.NHWCWindowArgs{X: b.In[0].Data, Y: b.Out[0].Data, Flip: k.signed},
 		scratch:   bands(k.op, b),
 	}
 }
 
 type pixelPoolTask struct {
 	*pixelPool
-	args    conv.PixelWindowArgs
+	args    conv.NHWCWindowArgs
 	scratch [][]byte
 }
 

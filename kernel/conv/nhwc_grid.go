@@ -6,10 +6,10 @@ import (
 	"github.com/weirgpu/weir/kernel/vec"
 )
 
-// PixelGrid says what becomes of the sums of each output channel, as [vec.Requantization] does:
+// NHWCGrid says what becomes of the sums of each output channel, as [vec.Requantization] does:
 // (sum + add) · scale on a grid of bytes and then, where there is a second stage, that times scale
 // plus bias on another.
-type PixelGrid struct {
+type NHWCGrid struct {
 	at                         func(c int) int // where the kernels want the numbers of a channel
 	repeat, channels           int             // how often, so many channels apart
 	add                        []int32
@@ -19,15 +19,15 @@ type PixelGrid struct {
 	large                      bool // whether a scale is not below 1
 }
 
-func newPixelGrid(channels, block int, at func(c int) int) *PixelGrid {
+func newNHWCGrid(channels, block int, at func(c int) int) *NHWCGrid {
 	n := (channels + block - 1) / block * block
-	return &PixelGrid{at: at, repeat: 1, add: make([]int32, n), scale: make([]float32, n),
+	return &NHWCGrid{at: at, repeat: 1, add: make([]int32, n), scale: make([]float32, n),
 		thenScale: make([]float32, n), thenBias: make([]float32, n)}
 }
 
-// Set sets the first stage of channel c, which is the only one unless [PixelGrid.Then] adds another
+// Set sets the first stage of channel c, which is the only one unless [NHWCGrid.Then] adds another
 // afterwards.
-func (g *PixelGrid) Set(c int, add int32, scale float32, to vec.Bytes) {
+func (g *NHWCGrid) Set(c int, add int32, scale float32, to vec.Bytes) {
 	g.to = to
 	for k := range g.repeat {
 		i := g.at(c + k*g.channels)
@@ -40,7 +40,7 @@ func (g *PixelGrid) Set(c int, add int32, scale float32, to vec.Bytes) {
 
 // Then sets the second stage of channel c, and there must be one for all channels or for none. Its
 // results must be [InRange].
-func (g *PixelGrid) Then(c int, scale, bias float32, to vec.Bytes) {
+func (g *NHWCGrid) Then(c int, scale, bias float32, to vec.Bytes) {
 	g.then, g.twice = to, true
 	for k := range g.repeat {
 		i := g.at(c + k*g.channels)
@@ -53,7 +53,7 @@ func InRange(scale, bias float32) bool {
 	return 256*math.Abs(float64(scale))+math.Abs(float64(bias)) < 1<<30
 }
 
-// pixelScale is the part of a PixelGrid that one call needs; the assembly reads it.
+// pixelScale is the part of an NHWCGrid that one call needs; the assembly reads it.
 type pixelScale struct {
 	add                        *int32
 	scale, thenScale, thenBias *float32
@@ -68,7 +68,7 @@ type pixelScale struct {
 // from returns what channels from number c in the kernels' order on need. The kernels limit sums
 // only before a second stage; where a scale is so large that scaled sums may leave the integers,
 // that is one that changes nothing.
-func (g *PixelGrid) from(c int) pixelScale {
+func (g *NHWCGrid) from(c int) pixelScale {
 	s := pixelScale{add: &g.add[c], scale: &g.scale[c], thenScale: &g.thenScale[c],
 		thenBias: &g.thenBias[c], zero: float32(g.to.Zero)}
 	s.lo, s.hi = g.to.Limits()

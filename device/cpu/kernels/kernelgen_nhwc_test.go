@@ -13,9 +13,9 @@ func pixelsLast(shape []int) []int {
 	return append(slices.Delete(slices.Clone(shape), 1, 2), shape[1])
 }
 
-// genPixelConv makes mostly what passes make: images of rank 4, constant operands, weights around
+// genNHWCConv makes mostly what passes make: images of rank 4, constant operands, weights around
 // 0.
-func genPixelConv(r source, key opKey) *sample {
+func genNHWCConv(r source, key opKey) *sample {
 	s := genQLinearConv(r, key)
 	for !r.one(20) && len(s.in[0].Shape) != 4 {
 		s = genQLinearConv(r, key)
@@ -51,7 +51,7 @@ func genPixelConv(r source, key opKey) *sample {
 	return s
 }
 
-func genPixelPool(r source, key opKey) *sample {
+func genNHWCPool(r source, key opKey) *sample {
 	s := genPool(source{rand.New(rand.NewPCG(r.Uint64(), 1))}, opKey{"", "MaxPool"})
 	for !r.one(20) && len(s.in[0].Shape) != 4 {
 		s = genPool(r, opKey{"", "MaxPool"})

@@ -26,17 +26,17 @@ import (
 
 // Transposes between N x C x H x W and N x H x W x C.
 var (
-	toPixels = []int64{0, 2, 3, 1}
+	toNHWC   = []int64{0, 2, 3, 1}
 	toPlanar = []int64{0, 3, 1, 2}
 )
 
-func startPixels(s *scope) rule {
-	if s.portable || !s.features.Pixels {
+func startNHWC(s *scope) rule {
+	if s.portable || !s.features.NHWC {
 		return func(*graph.Node) *Patch { return nil }
 	}
 	return func(n *graph.Node) *Patch {
 		switch {
-		case pixelConv(n):
+		case nhwcConv(n):
 			if s.nearUp(n.In[0], maxNear) || s.nearDown(n.Out[0], maxNear) || sumsPatches(n) {
 				return s.lastInConv(n)
 			}
@@ -59,8 +59,8 @@ func startPixels(s *scope) rule {
 	}
 }
 
-// pixelConv reports whether a convolution of bytes has a kernel in the other layout.
-func pixelConv(n *graph.Node) bool {
+// nhwcConv reports whether a convolution of bytes has a kernel in the other layout.
+func nhwcConv(n *graph.Node) bool {
 	if !is(n, "QLinearConv") && !(n.Domain == op.FusedDomain && n.Type == "QLinearConv") ||
 		len(n.In) < 8 || !n.In[3].IsConst() || !n.In[5].IsConst() {
 		return false
@@ -132,7 +132,7 @@ func (s *scope) nearUp(v *graph.Value, left int) bool {
 		return false
 	}
 	switch {
-	case pixelConv(n) || planar(v) != nil:
+	case nhwcConv(n) || planar(v) != nil:
 		return true
 	case n.Domain == op.FusedDomain && n.Type == "QLinearAdd":
 		return s.nearUp(n.In[0], left-1) || s.nearUp(n.In[3], left-1)
@@ -152,7 +152,7 @@ func (s *scope) nearDown(v *graph.Value, left int) bool {
 	}
 	for _, n := range s.readers(v) {
 		switch {
-		case n.Domain == op.FusedDomain && n.Type == "NhwcQLinearConv" || pixelConv(n) &&
+		case n.Domain == op.FusedDomain && n.Type == "NhwcQLinearConv" || nhwcConv(n) &&
 			n.In[0] == v:
 			return true
 		case bytewise(n) || n.Domain == op.FusedDomain && n.Type == "QLinearAdd":
@@ -251,7 +251,7 @@ func (s *scope) lastInConv(n *graph.Node) *Patch {
 	case channels <= 4 && n.Attrs.Int("group", 1) == 1:
 		attrs = append(attrs, op.IntAttr("planar", 1))
 	default:
-		t := s.turn(n, n.In[0], toPixels)
+		t := s.turn(n, n.In[0], toNHWC)
 		before, in[0] = append(before, t), t.Out[0]
 	}
 	return s.madePlanar(n, operator(n, op.FusedDomain, "NhwcQLinearConv", 1, attrs, in...),

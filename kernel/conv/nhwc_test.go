@@ -21,7 +21,7 @@ type pixelCase struct {
 	shift                int32 // of the weights
 	zero                 byte  // as it is multiplied
 	requantize           []vec.Requantization
-	grid                 func(*PixelGrid, []int32)
+	grid                 func(*NHWCGrid, []int32)
 }
 
 // randomPixels draws a convolution of one group, or of as many as there are channels.
@@ -101,7 +101,7 @@ func (k *pixelCase) drawGrid(r *rand.Rand) {
 			k.requantize[c].Then(bias[c]/60, bias[c], then)
 		}
 	}
-	k.grid = func(g *PixelGrid, less []int32) {
+	k.grid = func(g *NHWCGrid, less []int32) {
 		for c := range add {
 			g.Set(c, add[c]-less[c], scale[c], to)
 			if twice {
@@ -179,7 +179,7 @@ func guardedBytes(n int) ([]byte, func(*testing.T, string)) {
 
 func (k *pixelCase) check(t *testing.T, r *rand.Rand) {
 	t.Helper()
-	op, err := NewPixels(k.p, k.planar, k.flipX, k.shift)
+	op, err := NewNHWC(k.p, k.planar, k.flipX, k.shift)
 	if err != nil {
 		t.Fatalf("%+v: %v", k.p, err)
 	}
@@ -189,7 +189,7 @@ func (k *pixelCase) check(t *testing.T, r *rand.Rand) {
 	k.grid(grid, k.times(sums))
 	image, checkImage := guardedBytes(op.ImageLen())
 	y, checkY := guardedBytes(k.p.N * op.Out()[0] * op.Out()[1] * k.p.M)
-	a := &PixelArgs{X: k.x, Y: y, Weights: weights, Image: image, Grid: grid, Zero: k.zero,
+	a := &NHWCArgs{X: k.x, Y: y, Weights: weights, Image: image, Grid: grid, Zero: k.zero,
 		Flip: k.flipX}
 	for _, i := range r.Perm(op.ImageChunks()) {
 		op.FillImage(i, a)
@@ -215,7 +215,7 @@ func (k *pixelCase) compare(t *testing.T, got []byte, out [2]int) {
 
 func (k *pixelCase) checkWindows(t *testing.T, r *rand.Rand) {
 	t.Helper()
-	op, err := NewPixelWindows(k.p, false, k.shift)
+	op, err := NewNHWCWindows(k.p, false, k.shift)
 	if err != nil {
 		t.Fatalf("%+v: %v", k.p, err)
 	}
@@ -226,7 +226,7 @@ func (k *pixelCase) checkWindows(t *testing.T, r *rand.Rand) {
 	y, checkY := guardedBytes(k.p.N * op.Out()[0] * op.Out()[1] * k.p.M)
 	scratch, checkScratch := guardedBytes(op.ScratchLen())
 	for _, c := range r.Perm(op.Chunks()) {
-		op.Run(c, &PixelWindowArgs{X: k.x, Y: y, Weights: weights, Grid: grid, Zero: k.zero,
+		op.Run(c, &NHWCWindowArgs{X: k.x, Y: y, Weights: weights, Grid: grid, Zero: k.zero,
 			Flip: k.flipX}, scratch)
 	}
 	checkY(t, "result")
@@ -247,8 +247,8 @@ func collectOften() (stop func()) {
 	return func() { done.Store(true); collector.Wait() }
 }
 
-func TestPixels(t *testing.T) {
-	if !HasPixels() {
+func TestNHWC(t *testing.T) {
+	if !HasNHWC() {
 		t.Skip("this processor has no kernels for pixels")
 	}
 	defer collectOften()()
@@ -258,8 +258,8 @@ func TestPixels(t *testing.T) {
 	}
 }
 
-func TestPixelWindows(t *testing.T) {
-	if !HasPixels() {
+func TestNHWCWindows(t *testing.T) {
+	if !HasNHWC() {
 		t.Skip("this processor has no kernels for pixels")
 	}
 	defer collectOften()()
@@ -269,16 +269,16 @@ func TestPixelWindows(t *testing.T) {
 	}
 }
 
-// TestPixelMaximum pools by the definition: padding is less than any byte.
-func TestPixelMaximum(t *testing.T) {
-	if !HasPixels() {
+// TestNHWCMaximum pools by the definition: padding is less than any byte.
+func TestNHWCMaximum(t *testing.T) {
+	if !HasNHWC() {
 		t.Skip("this processor has no kernels for pixels")
 	}
 	defer collectOften()()
 	r := rand.New(rand.NewPCG(45, 46))
 	for range 100 {
 		k := randomPixels(r, true)
-		op, err := NewPixelWindows(k.p, true, 0)
+		op, err := NewNHWCWindows(k.p, true, 0)
 		if err != nil {
 			t.Fatalf("%+v: %v", k.p, err)
 		}
@@ -286,7 +286,7 @@ func TestPixelMaximum(t *testing.T) {
 		y, checkY := guardedBytes(k.p.N * out[0] * out[1] * k.p.C)
 		scratch, checkScratch := guardedBytes(op.ScratchLen())
 		for _, c := range r.Perm(op.Chunks()) {
-			op.Run(c, &PixelWindowArgs{X: k.x, Y: y, Flip: k.flipX}, scratch)
+			op.Run(c, &NHWCWindowArgs{X: k.x, Y: y, Flip: k.flipX}, scratch)
 		}
 		checkY(t, "result")
 		checkScratch(t, "scratch")
@@ -318,13 +318,13 @@ func (k *pixelCase) greatest(i int, out [2]int) (most byte) {
 	return most ^ flip
 }
 
-// FuzzPixels holds the kernels for pixels to the definition.
-func FuzzPixels(f *testing.F) {
+// FuzzNHWC holds the kernels for pixels to the definition.
+func FuzzNHWC(f *testing.F) {
 	for seed := range uint64(8) {
 		f.Add(seed, seed%2 == 0)
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, depthwise bool) {
-		if !HasPixels() {
+		if !HasNHWC() {
 			t.Skip("this processor has no kernels for pixels")
 		}
 		r := rand.New(rand.NewPCG(seed, 47))
@@ -336,17 +336,17 @@ func FuzzPixels(f *testing.F) {
 	})
 }
 
-// TestPixelLayout packs the same weights for images of several sizes: equal layouts are equal
+// TestNHWCLayout packs the same weights for images of several sizes: equal layouts are equal
 // words.
-func TestPixelLayout(t *testing.T) {
+func TestNHWCLayout(t *testing.T) {
 	r := rand.New(rand.NewPCG(48, 49))
 	for range 40 {
 		k := randomPixels(r, false)
-		packed := map[PixelLayout][]float32{}
+		packed := map[NHWCLayout][]float32{}
 		for size := range 4 {
 			p := k.p
 			p.In[1], p.In[2] = max(p.In[1], p.Kernel[1])+size, p.Kernel[2]+size
-			op, err := NewPixels(p, k.planar, k.flipX, k.shift)
+			op, err := NewNHWC(p, k.planar, k.flipX, k.shift)
 			if err != nil {
 				t.Fatal(err)
 			}

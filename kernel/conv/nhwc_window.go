@@ -6,11 +6,11 @@ import (
 	"github.com/weirgpu/weir/kernel/vec"
 )
 
-// PixelWindows is a planned operation on windows of each channel by itself, of images of bytes with
+// NHWCWindows is a planned operation on windows of each channel by itself, of images of bytes with
 // their channels in the last axis: a convolution by signed bytes whose results are bytes again, as
-// [Pixels] makes them, or the greatest byte. It is immutable and may be used by many goroutines at
+// [NHWC] makes them, or the greatest byte. It is immutable and may be used by many goroutines at
 // once.
-type PixelWindows struct {
+type NHWCWindows struct {
 	p    Params
 	out  [2]int
 	max  bool
@@ -38,23 +38,23 @@ const (
 	maxTaps      = 1 << 12
 )
 
-// NewPixelWindows plans a convolution with as many groups as channels, or pooling by the greatest
+// NewNHWCWindows plans a convolution with as many groups as channels, or pooling by the greatest
 // byte, of p's geometry, which has depth 1. The weights multiply as if shift, at most 127 in
 // magnitude, were added to each. Errors are of kind ErrParams.
-func NewPixelWindows(p Params, largest bool, shift int32) (*PixelWindows, error) {
+func NewNHWCWindows(p Params, largest bool, shift int32) (*NHWCWindows, error) {
 	p.Group, p.M = p.C, p.C
 	out, err := p.setDefaults()
 	if err != nil {
 		return nil, err
 	}
-	if err := p.checkPixels(out); err != nil {
+	if err := p.checkNHWC(out); err != nil {
 		return nil, err
 	}
 	if p.Kernel[1]*p.Kernel[2] > maxTaps {
 		return nil, fmt.Errorf("%w: a window of %d x %d, want at most %d elements", ErrParams,
 			p.Kernel[1], p.Kernel[2], maxTaps)
 	}
-	o := &PixelWindows{p: p, out: [2]int{out[1], out[2]}, max: largest, shift: shift,
+	o := &NHWCWindows{p: p, out: [2]int{out[1], out[2]}, max: largest, shift: shift,
 		wide: p.In[2] + p.PadLo[2] + p.PadHi[2]}
 	o.list()
 	parts := min(max(2*(volume(out)*p.C/(2*chunkBytes)), 1), windowParts)
@@ -68,7 +68,7 @@ func NewPixelWindows(p Params, largest bool, shift int32) (*PixelWindows, error)
 
 // list lists the elements of a window: for a convolution in groups of four, of which the last are 0
 // where the weights are, and all of them once more where weights are shifted.
-func (o *PixelWindows) list() {
+func (o *NHWCWindows) list() {
 	p := &o.p
 	last := (o.out[1]-1)*p.Stride[2] + 2 - p.PadLo[2]
 	if o.repeat = 1; p.C <= repeatedMost && channelBlock%p.C == 0 && p.Stride[2] == 1 {
@@ -96,7 +96,7 @@ func (o *PixelWindows) list() {
 
 // place is the number of element t of the window in the list: a group is a column of windows of 3 x
 // 3.
-func (o *PixelWindows) place(t int) int {
+func (o *NHWCWindows) place(t int) int {
 	if o.three {
 		return t%3*4 + t/3
 	}
@@ -104,28 +104,28 @@ func (o *PixelWindows) place(t int) int {
 }
 
 // seen is how many rows of the image so many of the output see.
-func (o *PixelWindows) seen(rows int) int {
+func (o *NHWCWindows) seen(rows int) int {
 	return (rows-1)*o.p.Stride[1] + (o.p.Kernel[1]-1)*o.p.Dilate[1] + 1
 }
 
 // Out returns the rows and columns of the output.
-func (o *PixelWindows) Out() [2]int { return o.out }
+func (o *NHWCWindows) Out() [2]int { return o.out }
 
 // Chunks returns the number of independent pieces of work.
-func (o *PixelWindows) Chunks() int { return o.p.N * o.parts }
+func (o *NHWCWindows) Chunks() int { return o.p.N * o.parts }
 
 // ScratchLen returns how many bytes of scratch Run needs.
-func (o *PixelWindows) ScratchLen() int { return o.band + bandSlack }
+func (o *NHWCWindows) ScratchLen() int { return o.band + bandSlack }
 
 // blocks is the number of blocks of channels.
-func (o *PixelWindows) blocks() int { return (o.p.C + channelBlock - 1) / channelBlock }
+func (o *NHWCWindows) blocks() int { return (o.p.C + channelBlock - 1) / channelBlock }
 
 // PackedLen returns how many bytes the packed weights take.
-func (o *PixelWindows) PackedLen() int { return o.blocks() * o.groups * 4 * channelBlock }
+func (o *NHWCWindows) PackedLen() int { return o.blocks() * o.groups * 4 * channelBlock }
 
-// Layout is described with [Pixels.Layout].
-func (o *PixelWindows) Layout() PixelLayout {
-	return PixelLayout{shift: o.shift, three: o.three, repeat: o.repeat}
+// Layout is described with [NHWC.Layout].
+func (o *NHWCWindows) Layout() NHWCLayout {
+	return NHWCLayout{shift: o.shift, three: o.three, repeat: o.repeat}
 }
 
 // inBlock is where the kernels have channel c of a block: unpacking bytes to words leaves four
@@ -135,7 +135,7 @@ func inBlock(c int) int { return c%16/4*16 + c/16*4 + c%4 }
 // Pack packs w, C x kernel bytes, into dst, which holds PackedLen bytes, and adds up each channel,
 // shift included, in sums, which holds C. With flip the bytes are unsigned and become signed ones
 // that are less by 128.
-func (o *PixelWindows) Pack(dst []byte, sums []int32, w []byte, flip bool) {
+func (o *NHWCWindows) Pack(dst []byte, sums []int32, w []byte, flip bool) {
 	clear(dst[:o.PackedLen()])
 	taps := volume(o.p.Kernel)
 	for at := range o.p.C * o.repeat {
@@ -157,20 +157,20 @@ func (o *PixelWindows) Pack(dst []byte, sums []int32, w []byte, flip bool) {
 }
 
 // Grid returns one for the convolution's channels, which must be set before it is used.
-func (o *PixelWindows) Grid() *PixelGrid {
-	g := newPixelGrid(o.p.C, channelBlock, func(c int) int {
+func (o *NHWCWindows) Grid() *NHWCGrid {
+	g := newNHWCGrid(o.p.C, channelBlock, func(c int) int {
 		return c/channelBlock*channelBlock + inBlock(c%channelBlock)
 	})
 	g.repeat, g.channels = o.repeat, o.p.C
 	return g
 }
 
-// PixelWindowArgs are the arguments of a run: X is N x H x W x C and Y N x rows x columns x C.
+// NHWCWindowArgs are the arguments of a run: X is N x H x W x C and Y N x rows x columns x C.
 // Pooling has neither weights nor a grid; its Zero is the least byte, 0, as Flip leaves it.
-type PixelWindowArgs struct {
+type NHWCWindowArgs struct {
 	X, Y    []byte
 	Weights []byte // packed
-	Grid    *PixelGrid
+	Grid    *NHWCGrid
 	Zero    byte // what the image is padded with, as it is multiplied
 	Flip    bool // whether X is signed
 }
@@ -195,7 +195,7 @@ type pixelLines struct {
 
 // Run computes chunk c of 0 <= c < Chunks with ScratchLen bytes of scratch that no other call uses
 // meanwhile.
-func (o *PixelWindows) Run(c int, a *PixelWindowArgs, scratch []byte) {
+func (o *NHWCWindows) Run(c int, a *NHWCWindowArgs, scratch []byte) {
 	n, first := c/o.parts, c%o.parts*o.rows
 	rows := min(o.rows, o.out[0]-first)
 	if o.three {
@@ -227,7 +227,7 @@ func blockMask(n int) uint64 { return ^uint64(0) >> (channelBlock - min(channelB
 
 // blocksOfPixels computes lines of which several pixels make a block: the whole blocks of each and
 // what is left.
-func (o *PixelWindows) blocksOfPixels(t *pixelLines, scratch, y []byte, rows int) {
+func (o *NHWCWindows) blocksOfPixels(t *pixelLines, scratch, y []byte, rows int) {
 	whole := t.nextDst / channelBlock
 	t.step, t.ldd = channelBlock, channelBlock
 	if t.pixels, t.mask = whole, blockMask(channelBlock); whole > 0 {
@@ -240,7 +240,7 @@ func (o *PixelWindows) blocksOfPixels(t *pixelLines, scratch, y []byte, rows int
 }
 
 // lines computes rows, some at a time.
-func (o *PixelWindows) lines(t *pixelLines, scratch, y []byte, rows int) {
+func (o *NHWCWindows) lines(t *pixelLines, scratch, y []byte, rows int) {
 	most := max(1, callWords/(t.pixels*(len(o.taps)+4)))
 	for r := 0; r < rows; r += most {
 		t.lines = min(most, rows-r)
@@ -250,7 +250,7 @@ func (o *PixelWindows) lines(t *pixelLines, scratch, y []byte, rows int) {
 }
 
 // fillBand copies rows of image n from row y on, with padding around them.
-func (o *PixelWindows) fillBand(dst []byte, a *PixelWindowArgs, n, y, rows int) {
+func (o *NHWCWindows) fillBand(dst []byte, a *NHWCWindowArgs, n, y, rows int) {
 	c := o.p.C
 	pitch, lo, size := o.wide*c, o.p.PadLo[2]*c, o.p.In[2]*c
 	for r := range rows {
@@ -291,7 +291,7 @@ type pixelThree struct {
 const linesOfThree = 14
 
 // runThree computes rows of image n from row first on. The rows of padding are in scratch.
-func (o *PixelWindows) runThree(a *PixelWindowArgs, scratch []byte, n, first, rows int) {
+func (o *NHWCWindows) runThree(a *NHWCWindowArgs, scratch []byte, n, first, rows int) {
 	p := &o.p
 	size, stride := p.In[2]*p.C, p.Stride[1]
 	image, padding := a.X[n*p.In[1]*size:][:p.In[1]*size], scratch[:size]
@@ -316,7 +316,7 @@ func (o *PixelWindows) runThree(a *PixelWindowArgs, scratch []byte, n, first, ro
 }
 
 // blocksOfThree computes lines of all channels.
-func (o *PixelWindows) blocksOfThree(a *PixelWindowArgs, table *[2*linesOfThree + 1]*byte, y []byte,
+func (o *NHWCWindows) blocksOfThree(a *NHWCWindowArgs, table *[2*linesOfThree + 1]*byte, y []byte,
 	lines int) {
 	p := &o.p
 	t := pixelThree{column: p.C, pixels: o.out[1], nextDst: o.out[1] * p.C,

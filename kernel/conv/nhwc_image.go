@@ -8,7 +8,7 @@ import (
 
 // ImageLen returns how many bytes the copy of the image takes, 0 where there is none, and
 // ImageChunks in how many pieces it is made, all of them before the first chunk runs.
-func (o *Pixels) ImageLen() int {
+func (o *NHWC) ImageLen() int {
 	if !o.copies {
 		return 0
 	}
@@ -18,8 +18,8 @@ func (o *Pixels) ImageLen() int {
 // imageSlack is how many bytes behind the copy of an image kernels may read.
 const imageSlack = 4
 
-// ImageChunks is described with [Pixels.ImageLen].
-func (o *Pixels) ImageChunks() int {
+// ImageChunks is described with [NHWC.ImageLen].
+func (o *NHWC) ImageChunks() int {
 	if !o.copies {
 		return 0
 	}
@@ -27,10 +27,10 @@ func (o *Pixels) ImageChunks() int {
 }
 
 // rowsPerChunk is the number of rows of the padded image that are made at a time.
-func (o *Pixels) rowsPerChunk() int { return max(1, (64<<10)/(o.wide*o.size)) }
+func (o *NHWC) rowsPerChunk() int { return max(1, (64<<10)/(o.wide*o.size)) }
 
 // FillImage makes piece i of 0 <= i < ImageChunks of the copy of the image.
-func (o *Pixels) FillImage(i int, a *PixelArgs) {
+func (o *NHWC) FillImage(i int, a *NHWCArgs) {
 	per := o.rowsPerChunk()
 	pitch := o.wide * o.size
 	for r := i * per; r < min((i+1)*per, o.p.N*o.high); r++ {
@@ -48,7 +48,7 @@ func (o *Pixels) FillImage(i int, a *PixelArgs) {
 }
 
 // fillRow copies row y of image n.
-func (o *Pixels) fillRow(dst []byte, a *PixelArgs, n, y int) {
+func (o *NHWC) fillRow(dst []byte, a *NHWCArgs, n, y int) {
 	cols, c := o.p.In[2], o.p.C
 	switch {
 	case o.planar:
@@ -70,7 +70,7 @@ func (o *Pixels) fillRow(dst []byte, a *PixelArgs, n, y int) {
 
 // joinPlanes makes pixels of one byte of each of up to four planes. What a missing plane leaves in
 // a word meets weights of 0.
-func (o *Pixels) joinPlanes(dst []byte, a *PixelArgs, n, y int) {
+func (o *NHWC) joinPlanes(dst []byte, a *NHWCArgs, n, y int) {
 	cols, plane := o.p.In[2], o.p.In[1]*o.p.In[2]
 	var planes [4 * 256]byte
 	var words [256]uint32
@@ -93,7 +93,7 @@ func (o *Pixels) joinPlanes(dst []byte, a *PixelArgs, n, y int) {
 }
 
 // putPixels writes the low bytes of words, less than four.
-func (o *Pixels) putPixels(dst []byte, words []uint32) {
+func (o *NHWC) putPixels(dst []byte, words []uint32) {
 	for o.size == 3 && len(words) >= 4 {
 		a, b, c, d := words[0]&0xffffff, words[1]&0xffffff, words[2]&0xffffff, words[3]
 		order.LittleEndian.PutUint32(dst, a|b<<24)

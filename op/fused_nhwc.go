@@ -6,19 +6,19 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// fusedPixels holds the operators on images of 8-bit integers whose channels lie in the last axis,
+// fusedNHWC holds the operators on images of 8-bit integers whose channels lie in the last axis,
 // that passes put in the place of those whose channels lie in axis 1.
 //
 //   - NhwcQLinearConv: weir's QLinearConv of x, N x spatial axes x C, by weights as ONNX has them,
 //     to N x spatial axes x M. Inputs 9 to 11 may be left out, all of them, and then nothing
 //     follows. With the attribute planar, x has its channels in axis 1.
 //   - NhwcMaxPool(x): ONNX's MaxPool (version 12) of N x spatial axes x C, without indices.
-var fusedPixels = []Op{
+var fusedNHWC = []Op{
 	{Domain: FusedDomain, Name: "NhwcQLinearConv", Since: []int{1}, MinIn: 12, MaxIn: 12,
 		Optional: []int{qBias, qThenScale, qThenBias, qThenZero},
-		Infer:    inferPixelConv, Eval: evalPixelConv, Flops: qlinearFlops(convFlops)},
+		Infer:    inferNHWCConv, Eval: evalNHWCConv, Flops: qlinearFlops(convFlops)},
 	{Domain: FusedDomain, Name: "NhwcMaxPool", Since: []int{1}, MinIn: 1, MaxIn: 1,
-		Infer: inferPixelPool, Eval: evalPixelPool, Flops: poolFlops},
+		Infer: inferNHWCPool, Eval: evalNHWCPool, Flops: poolFlops},
 }
 
 // planarType is the type with the last axis moved to axis 1.
@@ -40,7 +40,7 @@ func pixelType(t Type) Type {
 	return t
 }
 
-func inferPixelConv(c *Infer) error {
+func inferNHWCConv(c *Infer) error {
 	in := slices.Clone(c.In)
 	if !c.Attrs.Bool("planar", false) {
 		in[qA] = planarType(in[qA])
@@ -55,7 +55,7 @@ func inferPixelConv(c *Infer) error {
 	return err
 }
 
-func evalPixelConv(c *Eval) error {
+func evalNHWCConv(c *Eval) error {
 	in := slices.Clone(c.In)
 	if !c.Attrs.Bool("planar", false) {
 		x, err := c.turned(in[qA], len(in[qA].Shape)-1, 1)
@@ -79,7 +79,7 @@ func evalPixelConv(c *Eval) error {
 	return c.putTurned(y)
 }
 
-func inferPixelPool(c *Infer) error {
+func inferNHWCPool(c *Infer) error {
 	if err := c.byteOperands(0); err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func inferPixelPool(c *Infer) error {
 	return err
 }
 
-func evalPixelPool(c *Eval) error {
+func evalNHWCPool(c *Eval) error {
 	if _, err := c.SameDType(byteTypes, c.In[0].DType); err != nil {
 		return err
 	}

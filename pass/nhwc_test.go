@@ -35,7 +35,7 @@ func (b *qdqNet) conv(d tensor.DType, x *graph.Value, group int, shape ...int) *
 // planar result.
 func pixelNet(t *testing.T, seed uint64, d tensor.DType) *qdqNet {
 	b := &qdqNet{t: t, r: rand.New(rand.NewPCG(seed, 6)),
-		g: &graph.Graph{Name: "pixels", Opsets: map[string]int{"": 13}}}
+		g: &graph.Graph{Name: "nhwc", Opsets: map[string]int{"": 13}}}
 	x := &graph.Value{Name: "x", Type: op.Concrete(d, 1, 3, 9, 10)}
 	b.g.Inputs = []*graph.Value{x}
 	scale, zero := b.grid(d)
@@ -66,24 +66,24 @@ func from(t *testing.T, v *graph.Value) *graph.Node {
 	return v.Producer
 }
 
-// TestPixelsAskTheDevice holds that no image is turned for a device that has no kernels for it.
-func TestPixelsAskTheDevice(t *testing.T) {
+// TestNHWCAsksTheDevice holds that no image is turned for a device that has no kernels for it.
+func TestNHWCAsksTheDevice(t *testing.T) {
 	for _, has := range []bool{false, true} {
 		g := pixelNet(t, 0, tensor.Uint8).g
-		optimise(t, g, pass.Options{Features: compute.Features{Pixels: has, BF16: true}})
+		optimise(t, g, pass.Options{Features: compute.Features{NHWC: has, BF16: true}})
 		if got := strings.Contains(short(g), "NhwcQLinearConv"); got != has {
 			t.Errorf("pixels %v: images are turned: %v", has, got)
 		}
 	}
 }
 
-func TestPixels(t *testing.T) {
+func TestNHWC(t *testing.T) {
 	for seed := range uint64(12) {
 		d := []tensor.DType{tensor.Uint8, tensor.Int8}[seed%2]
 		b := pixelNet(t, seed, d)
 		planar := b.g.Clone()
 		optimise(t, b.g, pass.Options{Check: true})
-		optimise(t, planar, pass.Options{Check: true, Off: []string{"pixels"}})
+		optimise(t, planar, pass.Options{Check: true, Off: []string{"nhwc"}})
 		text := short(b.g)
 		for what, n := range map[string]int{"NhwcQLinearConv": 4, "NhwcMaxPool": 1, "QLinearAdd": 1,
 			"Table": 1, "Transpose": 1, " = QuantizeLinear": 0} {
@@ -99,9 +99,9 @@ func TestPixels(t *testing.T) {
 	}
 }
 
-// TestPixelsAlone leaves a convolution that has no other near it as it is, unless its weights lie
+// TestNHWCAlone leaves a convolution that has no other near it as it is, unless its weights lie
 // around another byte than 0.
-func TestPixelsAlone(t *testing.T) {
+func TestNHWCAlone(t *testing.T) {
 	b := &qdqNet{t: t, r: rand.New(rand.NewPCG(1, 7)),
 		g: &graph.Graph{Name: "alone", Opsets: map[string]int{"": 13}}}
 	x := &graph.Value{Name: "x", Type: op.Concrete(tensor.Uint8, 1, 8, 9, 9)}
