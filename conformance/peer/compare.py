@@ -220,12 +220,16 @@ def weir_json(command):
         raise WeirFailed(f"--json printed no JSON object: {error}") from None
 
 
-class Weir:
-    """weir's command line, as the contract describes it."""
+DEFAULT_DEVICE = "cpu:0"
 
-    def __init__(self, binary, flags):
+
+class Weir:
+    """weir's command line, as the contract describes it, on one device."""
+
+    def __init__(self, binary, flags, device=DEFAULT_DEVICE):
         self.binary = binary
-        self.flags = flags
+        self.flags = [f"--device={device}", *flags]
+        self.device = device
         self.run_ms = []
 
     def run(self, file, feeds):
@@ -279,7 +283,7 @@ def compare(model, weir, options):
                 if result.name not in got_step:
                     raise WeirFailed(f"no output {result.name!r}, only {sorted(got_step)}")
                 compare_output(result, got_step[result.name], want_step[result.name], *tolerances)
-        entry["weir_ms"] = weir.run_ms
+        entry |= {"device": weir.device, "weir_ms": weir.run_ms}
     entry["outputs"] = [dataclasses.asdict(r) for r in results]
     agreed = "passed" if weir is not None else "ran"
     entry["status"] = "failed" if any(r.problem for r in results) else agreed
@@ -293,11 +297,10 @@ def fetched_models(directory, names):
         if names and entry["name"] not in names:
             continue
         spec = {i["name"]: (i["dtype"], i["shape"]) for i in entry["inputs"]}
-        rng = np.random.default_rng(0)
         yield Model(entry["name"],
                     directory / entry["file"],
-                    lambda _, recipe=entry["recipe"], spec=spec, rng=rng: inputs.fetched_case(
-                        rng, recipe, spec))
+                    lambda _, recipe=entry["recipe"], spec=spec: inputs.fetched_case(
+                        np.random.default_rng(0), recipe, spec))
 
 
 def standard_model(architecture, file):
@@ -308,47 +311,58 @@ def standard_model(architecture, file):
     return Model(architecture, file, make_case)
 
 
-def guarded(name, work):
+def guarded(name, work, device=DEFAULT_DEVICE):
     """A report entry from work(), or a failed one that says why there is none."""
-    say(f"{name}: running")
+    say(f"{on_device(name, device)}: running")
+    failed = {"model": name, "device": device, "status": "failed"}
     try:
         return work()
     except WeirFailed as error:
-        return {"model": name, "status": "failed", "error": str(error)}
+        return {**failed, "error": str(error)}
     except Exception as error:  # the peer's exceptions share no base class
-        return {
-            "model": name, "status": "failed", "error": f"peer: {type(error).__name__}: {error}"
-        }
+        return {**failed, "error": f"peer: {type(error).__name__}: {error}"}
 
 
-def compare_standard(architecture, weir, options, scratch):
+def on_device(name, device):
+    return name if device == DEFAULT_DEVICE else f"{name} {device}"
+
+
+def compare_on_each(model, weirs, options):
+    """Yield the entries of a model, one a device; of the peer alone where there is no weir."""
+    for weir in weirs or [None]:
+        yield guarded(model.name,
+                      lambda: compare(model, weir, options),
+                      weir.device if weir else DEFAULT_DEVICE)
+
+
+def compare_standard(architecture, weirs, options, scratch):
     """Have weir write a standard model, compare, and remove it again: some take half a gigabyte."""
     file = pathlib.Path(scratch) / f"{architecture}.onnx"
     try:
-        weir.new_model(architecture, file)
-        return compare(standard_model(architecture, file), weir, options)
+        weirs[0].new_model(architecture, file)
+        yield from compare_on_each(standard_model(architecture, file), weirs, options)
+    except WeirFailed as error:
+        yield {"model": architecture, "status": "failed", "error": str(error)}
     finally:
         for part in pathlib.Path(scratch).iterdir():
             part.unlink()
 
 
-def report_entries(options, weir):
+def report_entries(options, weirs):
     """Compare all wanted models, one after another."""
     def wanted(name):
         return not options.names or name in options.names
 
     if wanted("digits"):
-        yield guarded(
-            "digits",
-            lambda: compare(Model("digits", DIGITS, lambda _: inputs.digits_case()), weir, options))
+        digits = Model("digits", DIGITS, lambda _: inputs.digits_case())
+        yield from compare_on_each(digits, weirs, options)
     for model in fetched_models(options.models, options.names):
-        yield guarded(model.name, lambda: compare(model, weir, options))
-    if weir is None:
+        yield from compare_on_each(model, weirs, options)
+    if not weirs:
         return
     with tempfile.TemporaryDirectory(dir=environment.cache_directory()) as scratch:
         for architecture in filter(wanted, STANDARD):
-            yield guarded(architecture,
-                          lambda: compare_standard(architecture, weir, options, scratch))
+            yield from compare_standard(architecture, weirs, options, scratch)
 
 
 def number(value):
@@ -357,16 +371,17 @@ def number(value):
 
 def table(entries):
     """The report as lines for people."""
-    yield (f"{'model':18} {'output':22} {'dtype':8} {'shape':18} {'rel. L2':>9} {'local':>9} "
+    yield (f"{'model':24} {'output':22} {'dtype':8} {'shape':18} {'rel. L2':>9} {'local':>9} "
            f"{'max diff':>9}  result")
     for entry in entries:
+        name = on_device(entry["model"], entry.get("device", DEFAULT_DEVICE))
         if "error" in entry:
-            yield f"{entry['model']:18} {entry['status']}: {entry['error']}"
+            yield f"{name:24} {entry['status']}: {entry['error']}"
         for output in entry.get("outputs", []):
             shape = "x".join(map(str, output["shape"])) or "scalar"
             ok = "ok" if entry["status"] != "ran" else "ran"
             steps = f" ({entry['steps']} steps)" if entry["steps"] > 1 else ""
-            yield (f"{entry['model']:18} {output['name'][:22]:22} {output['dtype']:8} {shape:18} "
+            yield (f"{name:24} {output['name'][:22]:22} {output['dtype']:8} {shape:18} "
                    f"{number(output['relative_l2']):>9} {number(output['local']):>9} "
                    f"{number(output['max_difference']):>9}  "
                    f"{output['problem'] or ok}{steps}")
@@ -403,6 +418,8 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="models to compare (default: all)")
     parser.add_argument("--weir", help="weir binary (default: built from ./cmd/weir)")
+    parser.add_argument("--device", action="append", metavar="DEVICE",
+                        help=f"device for weir to run on, repeatable (default: {DEFAULT_DEVICE})")
     parser.add_argument("--weir-flag", action="append", default=[], metavar="FLAG",
                         help="flag handed to weir run, for instance --weir-flag=--threads=1")
     parser.add_argument("--models",
@@ -448,14 +465,14 @@ def main():
     if options.census:
         write_census(options)
         return code
-    weir = None
+    weirs = []
     if not options.peer_only:
         binary = build_weir() if options.weir is None else shutil.which(options.weir)
         if binary is None:
             say(f"no weir to run{f': {options.weir} is no executable' if options.weir else ''}")
             return EXIT_USAGE
-        weir = Weir(binary, options.weir_flag)
-    entries = list(report_entries(options, weir))
+        weirs = [Weir(binary, options.weir_flag, d) for d in options.device or [DEFAULT_DEVICE]]
+    entries = list(report_entries(options, weirs))
     count = {
         status: sum(e["status"] == status for e in entries)
         for status in ("passed", "failed", "ran")

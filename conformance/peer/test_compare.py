@@ -159,8 +159,22 @@ class Table(unittest.TestCase):
         entry = {"model": "m", "steps": 1, "status": "passed", "outputs": [output]}
         lines = list(
             compare.table([entry, {"model": "n", "status": "failed", "error": "exit 1: no"}]))
-        self.assertRegex(lines[1], r"scalar +- +- +-  ok$")
+        self.assertRegex(lines[1], r"^m  +y .*scalar +- +- +-  ok$")
         self.assertIn("exit 1: no", lines[2])
+
+    def test_other_devices_are_named(self):
+        entry = {"model": "m", "device": "far:0", "status": "failed", "error": "no"}
+        self.assertRegex(list(compare.table([entry]))[1], r"^m far:0 +failed: no$")
+
+
+class Devices(unittest.TestCase):
+    def test_each_runs_every_model(self):
+        weirs = [compare.Weir("weir", [], d) for d in ["cpu:0", "far:0"]]
+        self.assertEqual(weirs[1].flags, ["--device=far:0"])
+        done = []
+        with mock.patch("compare.compare", lambda m, w, _: done.append((m.name, w.device)) or {}):
+            list(compare.compare_on_each(compare.Model("m", None, None), weirs, None))
+        self.assertEqual(done, [("m", "cpu:0"), ("m", "far:0")])
 
 
 if __name__ == "__main__":
