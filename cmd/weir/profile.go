@@ -170,7 +170,7 @@ func ending(name string, width int) string {
 
 func printLimits(w io.Writer, m *roofline.Machine) {
 	var peaks, reads []string
-	for _, p := range []roofline.Precision{roofline.FP32, roofline.BF16, roofline.Int8} {
+	for _, p := range []roofline.Format{roofline.FP32, roofline.BF16, roofline.Int8} {
 		if v := m.Peak[p]; v > 0 {
 			peaks = append(peaks, fmt.Sprintf("%s %.0f", p, v))
 		}

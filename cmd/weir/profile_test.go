@@ -59,7 +59,7 @@ func TestProfileWidth(t *testing.T) {
 		OfLimit:    1.02,
 	}
 	table := &roofline.Table{
-		Machine: roofline.Machine{Threads: 2, Peak: map[roofline.Precision]float64{"fp32": 1}},
+		Machine: roofline.Machine{Threads: 2, Peak: map[roofline.Format]float64{"fp32": 1}},
 		Runs:    3,
 		Total:   work,
 		Steps: []roofline.Step{

@@ -15,14 +15,14 @@ const (
 	productWords = 256
 )
 
-var precisions = []struct {
-	name   Precision
-	kernel gemm.Precision
+var formats = []struct {
+	name   Format
+	kernel gemm.Format
 }{{FP32, gemm.F32}, {BF16, gemm.BF16}, {Int8, gemm.U8S8}}
 
 // peaks measures the matrix products.
 func (b bench) peaks(m *Machine) error {
-	for _, p := range precisions {
+	for _, p := range formats {
 		if !p.kernel.Fast() {
 			continue
 		}
@@ -59,22 +59,22 @@ func (b bench) registers(m *Machine) error {
 
 // product is one matrix product and what it reads and writes.
 type product struct {
-	op      *gemm.Op
+	op      *gemm.Product
 	args    gemm.Args
 	scratch []float32
 }
 
-func newProduct(p gemm.Precision) (*product, error) {
+func newProduct(p gemm.Format) (*product, error) {
 	integers := p == gemm.U8S8 || p == gemm.S8U8
 	op, err := gemm.New(
 		gemm.Params{
-			M:         productRows,
-			N:         productCols,
-			K:         productWords,
-			Precision: p,
-			PackedA:   true,
-			PackedB:   true,
-			ToStore:   integers,
+			M:       productRows,
+			N:       productCols,
+			K:       productWords,
+			Format:  p,
+			PackedA: true,
+			PackedB: true,
+			ToStore: integers,
 		},
 	)
 	if err != nil {

@@ -6,7 +6,7 @@
 // of an instance and makes a [Table]: for each step its work, its rates and the least time that the
 // machine needs for as much.
 //
-// The limit of a step is min(peak GFLOP/s of its precision, GB/s x FLOP per byte), where the
+// The limit of a step is min(peak GFLOP/s of its format, GB/s x FLOP per byte), where the
 // bandwidth is that of a working set no larger than the step's: the part of the memory hierarchy
 // that could hold its bytes. Work is what the operator's definition says (plan.Cost), so that a
 // kernel which needs less of it, such as a convolution in transformed tiles, may pass the limit.

@@ -9,14 +9,14 @@ import (
 	"github.com/weirgpu/weir/device/compute"
 )
 
-// Precision names the arithmetic of a step's multiplications.
-type Precision string
+// Format is the number format in which a step multiplies.
+type Format string
 
-// The precisions that have a peak of their own.
+// The formats that have a peak of their own.
 const (
-	FP32 Precision = "fp32"
-	BF16 Precision = "bf16"
-	Int8 Precision = "int8"
+	FP32 Format = "fp32"
+	BF16 Format = "bf16"
+	Int8 Format = "int8"
 )
 
 // Machine is what this machine was measured to reach, all threads of a pool together.
@@ -25,9 +25,9 @@ type Machine struct {
 	// Processor is the kind of processor.
 	Processor Processor `json:"processor"`
 	// Peak is the GFLOP/s of matrix products whose operands stay in the caches next to a core, by
-	// precision, that of single precision at least what multiply-adds between registers reach;
-	// precisions that the processor has no instructions for are left out.
-	Peak map[Precision]float64 `json:"peak_gflops_per_s"`
+	// format, that of single precision at least what multiply-adds between registers reach;
+	// formats that the processor has no instructions for are left out.
+	Peak map[Format]float64 `json:"peak_gflops_per_s"`
 	// Read is the rate of reading, from the smallest working set to the largest.
 	Read []Rate `json:"read"`
 	// TookMS is how long measuring took.
@@ -40,8 +40,8 @@ type Rate struct {
 	GBPerS float64 `json:"gb_per_s"`
 }
 
-// peak returns the peak of a precision; what has none of its own is computed in single precision.
-func (m *Machine) peak(p Precision) float64 {
+// peak returns the peak of a format; what has none of its own is computed in single precision.
+func (m *Machine) peak(p Format) float64 {
 	if v := m.Peak[p]; v > 0 {
 		return v
 	}
@@ -61,7 +61,7 @@ func (m *Machine) bandwidth(bytes int64) float64 {
 }
 
 // leastMS is the least time in ms for so much work, and whether arithmetic takes it or memory.
-func (m *Machine) leastMS(p Precision, flops, bytes int64) (ms float64, compute bool) {
+func (m *Machine) leastMS(p Format, flops, bytes int64) (ms float64, compute bool) {
 	arithmetic, memory := rateTime(flops, m.peak(p)), rateTime(bytes, m.bandwidth(bytes))
 	return max(arithmetic, memory), arithmetic >= memory
 }
@@ -92,7 +92,7 @@ func Measure(ctx context.Context, pool compute.Pool) (*Machine, error) {
 	m := &Machine{
 		Threads:   pool.Threads(),
 		Processor: Identify(),
-		Peak:      map[Precision]float64{},
+		Peak:      map[Format]float64{},
 	}
 	b := bench{ctx: ctx, pool: pool}
 	if err := b.peaks(m); err != nil {

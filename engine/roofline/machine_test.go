@@ -9,14 +9,14 @@ import (
 	"github.com/weirgpu/weir/device/cpu"
 )
 
-var simple = Machine{Threads: 1, Peak: map[Precision]float64{FP32: 100, BF16: 200},
+var simple = Machine{Threads: 1, Peak: map[Format]float64{FP32: 100, BF16: 200},
 	Read: []Rate{{1 << 10, 400}, {1 << 20, 40}, {1 << 26, 10}}}
 
 // TestLimit holds the roofline of a machine with round numbers.
 func TestLimit(t *testing.T) {
 	for _, tc := range []struct {
 		name         string
-		p            Precision
+		p            Format
 		flops, bytes int64
 		ms           float64
 		compute      bool

@@ -49,10 +49,10 @@ const (
 
 // Step is one step of the plan.
 type Step struct {
-	Node      string    `json:"node"`
-	Op        string    `json:"op"`
-	Kernel    string    `json:"kernel"`
-	Precision Precision `json:"precision"`
+	Node   string `json:"node"`
+	Op     string `json:"op"`
+	Kernel string `json:"kernel"`
+	Format Format `json:"precision"`
 	// Measured says that the kernel computes in the way that was measured to be the fastest
 	// (package engine/tune), not the one that a cost model chose.
 	Measured bool `json:"measured"`
@@ -136,14 +136,14 @@ func (r *record) row(m *Machine) Step {
 		Node:      r.step.Node.Name,
 		Op:        r.step.Node.Type,
 		Kernel:    r.step.Kernel.Name(),
-		Precision: precisionOf(r.step),
+		Format:    formatOf(r.step),
 		LimitedBy: ByMemory,
 	}
 	s.MS, s.Flops, s.Bytes = milliseconds(r.times[len(r.times)/2]), r.cost.Flops, r.cost.Bytes
 	if k, ok := r.step.Kernel.(compute.Choosing); ok {
 		s.Measured = k.Measured()
 	}
-	least, compute := m.leastMS(s.Precision, s.Flops, s.Bytes)
+	least, compute := m.leastMS(s.Format, s.Flops, s.Bytes)
 	s.LeastMS = least
 	if compute {
 		s.LimitedBy = ByCompute
@@ -154,9 +154,9 @@ func (r *record) row(m *Machine) Step {
 	return s
 }
 
-// precisionOf tells the arithmetic of a step from the node that asks for it and the kernel that has
+// formatOf tells the arithmetic of a step from the node that asks for it and the kernel that has
 // been chosen.
-func precisionOf(s *plan.Step) Precision {
+func formatOf(s *plan.Step) Format {
 	switch {
 	case s.Node.Attrs.String("precision", "") == string(BF16):
 		return BF16

@@ -21,7 +21,7 @@ import (
 
 var machine = roofline.Machine{
 	Threads: 1,
-	Peak:    map[roofline.Precision]float64{roofline.FP32: 100, roofline.BF16: 200},
+	Peak:    map[roofline.Format]float64{roofline.FP32: 100, roofline.BF16: 200},
 	Read:    []roofline.Rate{{Bytes: 1 << 18, GBPerS: 50}},
 }
 
@@ -83,7 +83,7 @@ func TestProfileAddsUp(t *testing.T) {
 	for i, s := range table.Steps {
 		share += s.Share
 		if s.Node != p.Steps[i].Node.Name || s.MS <= 0 || s.Bytes <= 0 || s.Flops <= 0 ||
-			s.Precision != roofline.FP32 {
+			s.Format != roofline.FP32 {
 			t.Errorf("step %d is %+v", i, s)
 		}
 		want := min(100, 50*s.Intensity)
@@ -139,7 +139,7 @@ func TestProfilePrecision(t *testing.T) {
 	table, _ := profile(t, 1, pass.Options{Precision: pass.BF16})
 	found := false
 	for _, s := range table.Steps {
-		if s.Precision == roofline.BF16 {
+		if s.Format == roofline.BF16 {
 			found = true
 			if !near(s.LimitGFlopsPerS, min(200, 50*s.Intensity)) {
 				t.Errorf("%s: limit %g at %g operations a byte", s.Node, s.LimitGFlopsPerS,

@@ -32,11 +32,11 @@ type Params struct {
 	Queries, Keys         int
 	Size, ValueSize       int // elements of a query or key, and of a value
 	Q, K, V, Y            Layout
-	// Precision is that of the products of queries with keys: gemm.F32 or gemm.BF16. Values are
+	// Format is that of the products of queries with keys: gemm.F32 or gemm.BF16. Values are
 	// multiplied in float32.
-	Precision gemm.Precision
-	Scale     float32
-	Cap       float32 // when not 0, scores s become Cap·tanh(s/Cap) before any mask
+	Format gemm.Format
+	Scale  float32
+	Cap    float32 // when not 0, scores s become Cap·tanh(s/Cap) before any mask
 	// A key is hidden from a query when Causal and after it, when farther than Left before it or
 	// Right after it (negative: without bound), when at or after Lens of its batch entry (see
 	// Args), and where Keep is false. Query i stands beside key i+Offset.
@@ -79,11 +79,11 @@ type Args struct {
 	Sinks []float32
 }
 
-// Op is a planned call. It is immutable and may be used by many goroutines at once.
-type Op struct {
+// Attention is a planned call. It is immutable and may be used by many goroutines at once.
+type Attention struct {
 	p             Params
 	few           bool // so few queries that a panel of them would be mostly empty
-	width         int  // queries of a panel, which is as wide in every precision
+	width         int  // queries of a panel, which is as wide in every format
 	rows, keys    int  // queries of a chunk, a multiple of width, and keys of a block
 	blocks        int  // chunks of one head
 	lenQ, lenK    int
@@ -111,12 +111,12 @@ const (
 )
 
 // New plans a call. Errors are of kind ErrParams.
-func New(p Params) (*Op, error) {
+func New(p Params) (*Attention, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	o := &Op{p: p, width: gemm.F32.PanelColumns()}
-	if o.few = p.Queries <= gemm.F32.PanelRows() && p.Precision == gemm.F32; o.few {
+	o := &Attention{p: p, width: gemm.F32.PanelColumns()}
+	if o.few = p.Queries <= gemm.F32.PanelRows() && p.Format == gemm.F32; o.few {
 		o.rows, o.blocks = p.Queries, min(p.Queries, 1)
 		o.lenS, o.lenQ, o.lenK = 2*p.Queries*p.Keys, p.Queries*p.Size, max(p.Keys, p.Size)*o.width
 		o.lenRow = p.blindKeys()
@@ -126,9 +126,9 @@ func New(p Params) (*Op, error) {
 	rows := min(mostRows, maxWork/work, ceilDiv(p.Batch*p.Heads*p.Queries, wantChunks))
 	o.rows = split(p.Queries, rows, o.width)
 	o.blocks = ceilDiv(p.Queries, max(1, o.rows))
-	o.keys = max(1, split(p.Keys, min(mostKeys, keyFloats/p.Size), p.Precision.PanelRows()))
-	o.lenQ = o.rows / o.width * p.Precision.PackedBLen(p.Size, o.width)
-	o.lenK = p.Precision.PackedALen(min(o.keys, p.Keys), p.Size)
+	o.keys = max(1, split(p.Keys, min(mostKeys, keyFloats/p.Size), p.Format.PanelRows()))
+	o.lenQ = o.rows / o.width * p.Format.PackedBLen(p.Size, o.width)
+	o.lenK = p.Format.PackedALen(min(o.keys, p.Keys), p.Size)
 	o.lenS = o.keys * o.width
 	if p.Bias.Given {
 		o.lenBias = o.lenS
@@ -203,20 +203,20 @@ func (p *Params) check() error {
 	}
 	if p.Blind &&
 		(!math.IsInf(float64(p.Hidden), -1) || p.Added || p.Keep.Given || p.Bias.Given ||
-			p.Precision != gemm.F32) {
+			p.Format != gemm.F32) {
 		return fmt.Errorf("%w: Blind is for keys hidden by -Inf and by place, in F32", ErrParams)
 	}
-	if p.Precision != gemm.F32 && p.Precision != gemm.BF16 {
-		return fmt.Errorf("%w: precision %d: want F32 or BF16", ErrParams, p.Precision)
+	if p.Format != gemm.F32 && p.Format != gemm.BF16 {
+		return fmt.Errorf("%w: format %d: want F32 or BF16", ErrParams, p.Format)
 	}
 	return nil
 }
 
 // Chunks returns the number of independent pieces of work, 0 when there is no output.
-func (o *Op) Chunks() int { return o.p.Batch * o.p.Heads * o.blocks }
+func (o *Attention) Chunks() int { return o.p.Batch * o.p.Heads * o.blocks }
 
 // ScratchLen returns how many floats of scratch Run needs.
-func (o *Op) ScratchLen() int {
+func (o *Attention) ScratchLen() int {
 	return o.lenQ + o.lenK + o.lenS + o.lenBias + o.lenO + o.lenFar + o.lenState + o.lenRow
 }
 

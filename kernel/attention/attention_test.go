@@ -67,7 +67,7 @@ func randomCall(r *rand.Rand, most int) (p Params, a Args) {
 		Hidden:    float32(-inf),
 		Zero:      r.IntN(2) == 0,
 		Added:     r.IntN(3) == 0,
-		Precision: gemm.Precision(r.IntN(2) * r.IntN(2)),
+		Format:    gemm.Format(r.IntN(2) * r.IntN(2)),
 	}
 	p.Heads = p.KVHeads * (1 + r.IntN(3))
 	if r.IntN(4) == 0 {
@@ -88,7 +88,7 @@ func randomCall(r *rand.Rand, most int) (p Params, a Args) {
 	}
 	randomMasks(r, &p, &a)
 	if p.Keys > 0 && r.IntN(3) == 0 {
-		p.Blind, p.Hidden, p.Added, p.Keep, p.Bias, p.Precision = true, float32(-inf), false,
+		p.Blind, p.Hidden, p.Added, p.Keep, p.Bias, p.Format = true, float32(-inf), false,
 			Mask{}, Mask{}, gemm.F32
 	}
 	if r.IntN(4) == 0 {
@@ -326,7 +326,7 @@ func TestNewRefuses(t *testing.T) {
 		"heads":      func(p *Params) { p.KVHeads = 3 },
 		"rows":       func(p *Params) { p.V.Row = 3 },
 		"mask":       func(p *Params) { p.Bias.Row = -1 },
-		"precision":  func(p *Params) { p.Precision = gemm.U8S8 },
+		"format":     func(p *Params) { p.Format = gemm.U8S8 },
 		"blind":      func(p *Params) { p.Blind = true },
 		"no kv head": func(p *Params) { p.KVHeads = 0 },
 		"added":      func(p *Params) { p.Added, p.Hidden = true, -10000 },

@@ -1,11 +1,12 @@
 // Package attention computes scaled dot-product attention, softmax(scale·QKᵀ + masks)·V (Vaswani et
 // al., "Attention Is All You Need", 2017, section 3.2), without ever storing the matrix of scores.
 //
-// [Params] describes a call; [New] plans it once into an [Op], a plain value that holds no data.
-// The work of an Op is cut into [Op.Chunks] chunks, each a block of queries of one head, which a
-// caller runs in any order, on as many goroutines as it likes, with [Op.Run], giving the data in
-// [Args] and each goroutine its own scratch of [Op.ScratchLen] floats. Results do not depend on who
-// runs which chunk. The package starts no goroutine and Run allocates nothing.
+// [Params] describes a call; [New] plans it once into an [Attention], a plain value that holds no
+// data. The work of an Attention is cut into [Attention.Chunks] chunks, each a block of queries of
+// one head, which a caller runs in any order, on as many goroutines as it likes, with
+// [Attention.Run], giving the data in [Args] and each goroutine its own scratch of
+// [Attention.ScratchLen] floats. Results do not depend on who runs which chunk. The package starts
+// no goroutine and Run allocates nothing.
 //
 // A chunk walks over blocks of keys and keeps for each query the greatest score so far, the sum of
 // the exponentials below it and the weighted sum of values, which it scales down when a greater

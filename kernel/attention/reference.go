@@ -2,8 +2,8 @@ package attention
 
 import "math"
 
-// Reference computes the whole call in plain Go with sums in float64: the definition of what Op
-// computes.
+// Reference computes the whole call in plain Go with sums in float64: the definition of what
+// Attention computes.
 func Reference(p Params, a *Args) {
 	scores := make([]float64, p.Keys)
 	for b := range p.Batch {
@@ -24,7 +24,7 @@ func (p *Params) referenceScores(a *Args, scores []float64, b, h, i int) {
 		s := 0.0
 		for d := range p.Size {
 			q, key := a.Q[p.Q.at(b, h, i)+d], a.K[p.K.at(b, kv, k)+d]
-			s += float64(p.Precision.Round(q)) * float64(p.Precision.Round(key))
+			s += float64(p.Format.Round(q)) * float64(p.Format.Round(key))
 		}
 		s *= float64(p.Scale)
 		if p.Cap != 0 {

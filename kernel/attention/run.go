@@ -10,7 +10,7 @@ import (
 
 // chunk is one run of a chunk: queries first to first+n of a head.
 type chunk struct {
-	*Op
+	*Attention
 	a           *Args
 	batch, head int
 	first, n    int
@@ -28,7 +28,7 @@ type chunk struct {
 
 // Run computes chunk c of 0 <= c < Chunks. Scratch holds at least ScratchLen floats that no other
 // call uses meanwhile; what it holds before does not matter.
-func (o *Op) Run(c int, a *Args, scratch []float32) {
+func (o *Attention) Run(c int, a *Args, scratch []float32) {
 	if c < 0 || c >= o.Chunks() || len(scratch) < o.ScratchLen() {
 		panic(
 			fmt.Sprintf("attention: chunk %d of %d with scratch %d of %d", c, o.Chunks(),
@@ -37,11 +37,11 @@ func (o *Op) Run(c int, a *Args, scratch []float32) {
 	}
 	p := &o.p
 	x := chunk{
-		Op:    o,
-		a:     a,
-		first: c % o.blocks * o.rows,
-		head:  c / o.blocks % p.Heads,
-		batch: c / o.blocks / p.Heads,
+		Attention: o,
+		a:         a,
+		first:     c % o.blocks * o.rows,
+		head:      c / o.blocks % p.Heads,
+		batch:     c / o.blocks / p.Heads,
 	}
 	x.n = min(o.rows, p.Queries-x.first)
 	take := func(n int) (part []float32) {
@@ -81,7 +81,7 @@ func (o *Op) Run(c int, a *Args, scratch []float32) {
 	clear(x.far)
 	for j := 0; j < x.n; j += o.width {
 		from := a.Q[p.Q.at(x.batch, x.head, x.first+j):]
-		x.p.Precision.PackB(x.panelQ(j), from, p.Size, min(o.width, x.n-j), p.Q.Row, true)
+		x.p.Format.PackB(x.panelQ(j), from, p.Size, min(o.width, x.n-j), p.Q.Row, true)
 	}
 	x.walk()
 	for j := 0; j < x.n; j += o.width {
@@ -98,13 +98,13 @@ func (x *chunk) panelQ(j int) []float32 {
 // walk takes in the keys, a block at a time.
 func (x *chunk) walk() {
 	lo, hi := x.reach(0, x.n)
-	for k0 := lo / x.Op.keys * x.Op.keys; k0 < hi; k0 += x.Op.keys {
-		n := min(x.Op.keys, x.p.Keys-k0)
-		x.p.Precision.PackA(x.k, x.keys[k0*x.p.K.Row:], n, x.p.Size, x.p.K.Row, false)
+	for k0 := lo / x.Attention.keys * x.Attention.keys; k0 < hi; k0 += x.Attention.keys {
+		n := min(x.Attention.keys, x.p.Keys-k0)
+		x.p.Format.PackA(x.k, x.keys[k0*x.p.K.Row:], n, x.p.Size, x.p.K.Row, false)
 		for j := 0; j < x.n; j += x.width {
 			x.block(j, k0, n)
 		}
-		if len(x.far) > 0 && (k0/x.Op.keys+1)%farBlocks == 0 {
+		if len(x.far) > 0 && (k0/x.Attention.keys+1)%farBlocks == 0 {
 			vec.Add(x.far, x.far, x.o)
 			clear(x.o)
 		}
@@ -135,7 +135,7 @@ func (x *chunk) finite() bool {
 	if p.Blind {
 		from, to = x.seen(0, x.n)
 		if !x.few {
-			from, to = max(0, from-p.Precision.PanelRows()), min(p.Keys, to+p.Precision.PanelRows())
+			from, to = max(0, from-p.Format.PanelRows()), min(p.Keys, to+p.Format.PanelRows())
 		}
 	}
 	for k := from; k < to; k++ {
@@ -168,7 +168,7 @@ func (x *chunk) seen(j, end int) (lo, hi int) {
 // block takes in n keys from k0 for the panel of queries from j: first those that it sees, then,
 // where they may have any weight, those after and before.
 func (x *chunk) block(j, k0, n int) {
-	tile := x.p.Precision.PanelRows()
+	tile := x.p.Format.PanelRows()
 	lo, hi := x.seen(j, min(j+x.width, x.n))
 	a, b := min(max(lo-k0, 0), n)/tile*tile, min(ceilDiv(min(max(hi-k0, 0), n), tile)*tile, n)
 	if a < b {
@@ -211,7 +211,7 @@ func (x *chunk) step(j, k0, r0, r1 int) {
 	cols := min(w, x.n-j)
 	s := x.s[:(r1-r0)*w]
 	m := gemm.BlockPanel{
-		A:     x.k[r0*(x.lenK/min(x.Op.keys, p.Keys)):],
+		A:     x.k[r0*(x.lenK/min(x.Attention.keys, p.Keys)):],
 		B:     x.panelQ(j),
 		C:     s,
 		LdC:   w,
@@ -225,7 +225,7 @@ func (x *chunk) step(j, k0, r0, r1 int) {
 	} else if x.keyBias() {
 		m.Bias = x.a.Bias[p.Bias.at(x.batch, x.head, 0):][k0+r0 : k0+r1]
 	}
-	x.p.Precision.Multiply(&m)
+	x.p.Format.Multiply(&m)
 	x.masks(s, j, cols, k0+r0)
 	x.take(s, j, cols, k0+r0)
 }

@@ -19,12 +19,12 @@ type Bytes struct {
 	image Window // as the caller has it
 	c     int    // channels of a group
 	out   [3]int
-	dense *gemm.Op
+	dense *gemm.Product
 	// pixelRows says that the pixels are rows of tiles and the output channels columns.
 	pixelRows bool
 }
 
-// NewBytes plans a convolution of p's geometry, of which the epilogue, the precision and the
+// NewBytes plans a convolution of p's geometry, of which the epilogue, the format and the
 // residual must not be set. With ones it plans sums of patches in place of products: one output
 // channel a group, with weights that [Bytes.PackOnes] makes. Errors are of kind ErrParams.
 func NewBytes(p Params, ones bool) (*Bytes, error) {
@@ -64,20 +64,20 @@ func fillsMore(m, pixels int) bool {
 }
 
 // newDense plans the products of the groups of all images.
-func (o *Bytes) newDense() (*gemm.Op, error) {
+func (o *Bytes) newDense() (*gemm.Product, error) {
 	p, pixels := &o.p, volume(o.out)
 	m, c := p.M/p.Group, p.C/p.Group
 	q := gemm.Params{K: c * volume(p.Kernel), Batch: max(p.N*p.Group, 1), ToStore: true}
 	fill := newPatches(p.Window, o.out, c)
 	if o.pixelRows {
-		q.Precision, q.M, q.N, q.PackedB, q.TransA, q.TransC = gemm.U8S8, pixels, m, true, true,
+		q.Format, q.M, q.N, q.PackedB, q.TransA, q.TransC = gemm.U8S8, pixels, m, true, true,
 			true
 		q.StrideA, q.OffB = c*volume(p.In), groupOffsets(q.Batch, p.Group, o.groupLen())
 		if !p.pointwise() {
 			q.FillA = fill.fill
 		}
 	} else {
-		q.Precision, q.M, q.N, q.PackedA = gemm.S8U8, m, pixels, true
+		q.Format, q.M, q.N, q.PackedA = gemm.S8U8, m, pixels, true
 		q.StrideB, q.OffA = c*volume(p.In), groupOffsets(q.Batch, p.Group, o.groupLen())
 		if !p.pointwise() {
 			fill.width = gemm.S8U8.PanelColumns()

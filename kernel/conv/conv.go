@@ -33,8 +33,8 @@ type Params struct {
 	Window
 	N, C, M int // images, input channels, output channels
 	Group   int // 0 stands for 1
-	// Precision is that of the multiplications; depthwise convolutions have only gemm.F32.
-	Precision gemm.Precision
+	// Format is that of the multiplications; depthwise convolutions have only gemm.F32.
+	Format gemm.Format
 	// Bias says that Args.Bias holds one value per output channel; Residual that Args.Residual,
 	// laid out as the output, is added.
 	Bias, Residual bool
@@ -60,30 +60,31 @@ type Args struct {
 	Y              []float32 // N x M x Out
 }
 
-// Layout identifies how PackWeights arranges weights. Ops with equal layouts may share packed
-// weights.
+// Layout identifies how PackWeights arranges weights. Convolutions with equal layouts may share
+// packed weights.
 type Layout struct {
 	kind       kind
 	m, c       int // output channels, input channels per group
 	group      int
 	taps       int
 	panelWidth int // stands for the instruction level
-	precision  gemm.Precision
+	format     gemm.Format
 }
 
-// Op is a planned convolution. It is immutable and may be used by many goroutines at once.
-type Op struct {
+// A Convolution is a planned convolution. It is immutable and may be used by many goroutines at
+// once.
+type Convolution struct {
 	p         Params // its axes turned
 	out       [3]int
 	shape     [3]int // out as the caller's axes have it
 	kind      kind
-	dense     *gemm.Op
+	dense     *gemm.Product
 	depthwise depthwise
 	winograd  *winograd
 }
 
 // New plans a convolution. Errors are of kind ErrParams.
-func New(p Params) (*Op, error) {
+func New(p Params) (*Convolution, error) {
 	out, err := p.Window.setDefaults()
 	if err != nil {
 		return nil, err
@@ -98,7 +99,7 @@ func New(p Params) (*Op, error) {
 		[3]int{p.M, p.C / p.Group, volume(p.Kernel)}); err != nil {
 		return nil, err
 	}
-	o := &Op{p: p, shape: out}
+	o := &Convolution{p: p, shape: out}
 	turns := o.p.Window.turn()
 	o.out = turned(out, turns)
 	if o.kind, err = o.p.kind(o.out); err != nil {
@@ -116,7 +117,7 @@ func New(p Params) (*Op, error) {
 }
 
 // transform plans the way by tiles.
-func (o *Op) transform() (err error) {
+func (o *Convolution) transform() (err error) {
 	o.kind = kindWinograd
 	o.winograd, err = planWinograd(&o.p, o.out)
 	return err
@@ -232,10 +233,10 @@ func turned(n [3]int, places int) [3]int {
 func volume(n [3]int) int { return n[0] * n[1] * n[2] }
 
 // Out returns the spatial size of the output.
-func (o *Op) Out() [3]int { return o.shape }
+func (o *Convolution) Out() [3]int { return o.shape }
 
 // Chunks returns the number of independent pieces of work.
-func (o *Op) Chunks() int {
+func (o *Convolution) Chunks() int {
 	switch o.kind {
 	case kindDepthwise:
 		return o.depthwise.chunks
@@ -246,7 +247,7 @@ func (o *Op) Chunks() int {
 }
 
 // ScratchLen returns how many floats of scratch Run needs.
-func (o *Op) ScratchLen() int {
+func (o *Convolution) ScratchLen() int {
 	switch o.kind {
 	case kindDepthwise:
 		return o.depthwise.scratch
@@ -258,14 +259,14 @@ func (o *Op) ScratchLen() int {
 
 // FLOP returns the floating-point operations of the convolution, two per multiply-add, zeros of the
 // padding included.
-func (o *Op) FLOP() int64 {
+func (o *Convolution) FLOP() int64 {
 	p := &o.p
 	return 2 * int64(p.N) * int64(p.M) * int64(volume(o.out)) * int64(p.C/p.Group) * int64(
 		volume(p.Kernel))
 }
 
 // Layout returns the arrangement that PackWeights gives the weights.
-func (o *Op) Layout() Layout {
+func (o *Convolution) Layout() Layout {
 	l := Layout{
 		kind:  o.kind,
 		m:     o.p.M,
@@ -274,32 +275,34 @@ func (o *Op) Layout() Layout {
 		taps:  volume(o.p.Kernel),
 	}
 	if o.kind != kindDepthwise {
-		l.panelWidth, l.precision = o.p.Precision.PanelColumns(), o.p.Precision
+		l.panelWidth, l.format = o.p.Format.PanelColumns(), o.p.Format
 	}
 	return l
 }
 
 // PackedLen returns how many words of four bytes the packed weights take.
-func (o *Op) PackedLen() int {
+func (o *Convolution) PackedLen() int {
 	k, m := o.p.C/o.p.Group*volume(o.p.Kernel), o.p.M/o.p.Group
 	switch o.kind {
 	case kindPixelRows:
-		return o.p.Group * o.p.Precision.PackedBLen(k, m)
+		return o.p.Group * o.p.Format.PackedBLen(k, m)
 	case kindDense:
-		return o.p.Group * o.p.Precision.PackedALen(m, k)
+		return o.p.Group * o.p.Format.PackedALen(m, k)
 	case kindWinograd:
 		return frequencies * o.p.M * o.p.C
 	}
 	return o.weightsLen()
 }
 
-func (o *Op) weightsLen() int { return o.p.M * o.p.C / o.p.Group * volume(o.p.Kernel) }
+func (o *Convolution) weightsLen() int { return o.p.M * o.p.C / o.p.Group * volume(o.p.Kernel) }
 
 // PackWeights packs w, M x C/group x kernel, into dst, which holds PackedLen floats.
-func (o *Op) PackWeights(dst, w []float32) { o.Repack(dst, w, make([]float32, o.RepackLen())) }
+func (o *Convolution) PackWeights(dst, w []float32) {
+	o.Repack(dst, w, make([]float32, o.RepackLen()))
+}
 
 // RepackLen returns how many floats of scratch Repack needs.
-func (o *Op) RepackLen() int {
+func (o *Convolution) RepackLen() int {
 	switch o.kind {
 	case kindDepthwise:
 		return 0
@@ -311,7 +314,7 @@ func (o *Op) RepackLen() int {
 
 // Repack is PackWeights without an allocation, for weights that each iteration computes: scratch
 // holds RepackLen floats.
-func (o *Op) Repack(dst, w, scratch []float32) {
+func (o *Convolution) Repack(dst, w, scratch []float32) {
 	if len(dst) < o.PackedLen() || len(w) < o.weightsLen() {
 		panic(
 			fmt.Sprintf("conv: packing %d weights into %d floats; want %d into %d", len(w),
@@ -322,19 +325,19 @@ func (o *Op) Repack(dst, w, scratch []float32) {
 }
 
 // Panels returns the number of panels of packed weights, which can be packed at the same time.
-func (o *Op) Panels() int {
+func (o *Convolution) Panels() int {
 	if o.kind == kindDepthwise {
 		return 1
 	}
 	return o.p.Group * o.panelsOfGroup()
 }
 
-func (o *Op) panelsOfGroup() int {
+func (o *Convolution) panelsOfGroup() int {
 	return (o.p.M/o.p.Group + o.panelChannels() - 1) / o.panelChannels()
 }
 
 // PanelStart returns the first output channel of panel i, and M when i is Panels.
-func (o *Op) PanelStart(i int) int {
+func (o *Convolution) PanelStart(i int) int {
 	if i == o.Panels() {
 		return o.p.M
 	}
@@ -348,7 +351,7 @@ func (o *Op) PanelStart(i int) int {
 // RepackPanels does the part of Repack for the panels from one on to before another. dst is all of
 // the packed weights, of which it writes those of the panels; w begins with the weights of channel
 // PanelStart(from).
-func (o *Op) RepackPanels(dst, w []float32, from, to int, scratch []float32) {
+func (o *Convolution) RepackPanels(dst, w []float32, from, to int, scratch []float32) {
 	if o.kind == kindDepthwise {
 		if from < to {
 			copy(dst, w[:o.PackedLen()])
@@ -371,7 +374,7 @@ func (o *Op) RepackPanels(dst, w []float32, from, to int, scratch []float32) {
 // Run computes chunk c of 0 <= c < Chunks. Scratch holds at least ScratchLen floats that no other
 // call uses meanwhile; what it holds before does not matter. Run panics when a slice is shorter
 // than the Params say.
-func (o *Op) Run(c int, args *Args, scratch []float32) {
+func (o *Convolution) Run(c int, args *Args, scratch []float32) {
 	p := &o.p
 	y := p.N * p.M * volume(o.out)
 	if len(args.X) < p.N*p.C*volume(p.In) || len(args.W) < o.PackedLen() || len(args.Y) < y ||

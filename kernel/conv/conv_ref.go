@@ -1,7 +1,7 @@
 package conv
 
 // Reference computes a convolution in plain Go from weights as ONNX lays them out, with sums in
-// float64: the definition of what Op computes. It wants Params that New accepts.
+// float64: the definition of what Convolution computes. It wants Params that New accepts.
 func Reference(p Params, args *Args) {
 	out, err := p.Window.setDefaults()
 	if err != nil {
@@ -39,8 +39,8 @@ func (p *Params) referenceSum(args *Args, n, m int, pos [3]int) float64 {
 			continue
 		}
 		for ch := range c {
-			x := p.Precision.Round(args.X[(n*p.C+first+ch)*volume(p.In)+at])
-			sum += float64(x) * float64(p.Precision.Round(args.W[(m*c+ch)*taps+tap]))
+			x := p.Format.Round(args.X[(n*p.C+first+ch)*volume(p.In)+at])
+			sum += float64(x) * float64(p.Format.Round(args.W[(m*c+ch)*taps+tap]))
 		}
 	}
 	return sum

@@ -100,7 +100,7 @@ func randomParams(r *rand.Rand) Params {
 		p.C, p.M = p.Group, p.Group*(1+r.IntN(2))
 	}
 	if p.C > p.Group && r.IntN(3) == 0 {
-		p.Precision = gemm.BF16
+		p.Format = gemm.BF16
 	}
 	p.Bias, p.Residual = r.IntN(2) == 0, r.IntN(2) == 0
 	if r.IntN(3) == 0 {
@@ -127,7 +127,7 @@ func runOp(t *testing.T, r *rand.Rand, p Params, args Args) {
 }
 
 // runPlanned packs the weights and runs the chunks in random order over dirty scratch.
-func runPlanned(t *testing.T, r *rand.Rand, op *Op, args Args) {
+func runPlanned(t *testing.T, r *rand.Rand, op *Convolution, args Args) {
 	t.Helper()
 	packed, checkW := guarded(r, op.PackedLen())
 	op.PackWeights(packed, args.W)

@@ -6,10 +6,10 @@ import (
 
 // newDense plans the products of the groups of all images: M/group x (taps*C/group) weights by the
 // patches or, when it wastes fewer lanes, the patches by the weights with the result transposed.
-func newDense(p *Params, out [3]int, pixelRows bool) (*gemm.Op, error) {
+func newDense(p *Params, out [3]int, pixelRows bool) (*gemm.Product, error) {
 	m, c := p.M/p.Group, p.C/p.Group
 	q := gemm.Params{
-		Precision: p.Precision, K: c * volume(p.Kernel), Batch: max(p.N*p.Group, 1),
+		Format: p.Format, K: c * volume(p.Kernel), Batch: max(p.N*p.Group, 1),
 		Epilogue: gemm.Epilogue{Clamp: p.Clamp, Lo: p.Lo, Hi: p.Hi, Map: p.Map},
 	}
 	fill := newPatches(p.Window, out, c)
@@ -19,7 +19,7 @@ func newDense(p *Params, out [3]int, pixelRows bool) (*gemm.Op, error) {
 	if pixelRows {
 		q.M, q.N, q.PackedB, q.TransC = volume(out), m, true, true
 		q.TransA, q.StrideA = true, c*volume(p.In)
-		q.OffB = groupOffsets(q.Batch, p.Group, p.Precision.PackedBLen(q.K, m))
+		q.OffB = groupOffsets(q.Batch, p.Group, p.Format.PackedBLen(q.K, m))
 		q.Bias = gemm.BiasPerCol
 		if !p.pointwise() {
 			q.FillA = fill.fill
@@ -27,10 +27,10 @@ func newDense(p *Params, out [3]int, pixelRows bool) (*gemm.Op, error) {
 	} else {
 		q.M, q.N, q.PackedA = m, volume(out), true
 		q.StrideB = c * volume(p.In)
-		q.OffA = groupOffsets(q.Batch, p.Group, p.Precision.PackedALen(m, q.K))
+		q.OffA = groupOffsets(q.Batch, p.Group, p.Format.PackedALen(m, q.K))
 		q.Bias = gemm.BiasPerRow
 		if !p.pointwise() {
-			fill.width = p.Precision.PanelColumns()
+			fill.width = p.Format.PanelColumns()
 			q.Fill = fill.fill
 		}
 	}
@@ -72,7 +72,7 @@ const (
 func (p *Params) pixelsAsRows(out [3]int) bool {
 	m, pixels, lanes := p.M/p.Group, volume(out), panelWidth()/2
 	vectors := func(n int) float64 { return float64((n + lanes - 1) / lanes) }
-	if !p.pointwise() || p.Precision != gemm.F32 {
+	if !p.pointwise() || p.Format != gemm.F32 {
 		return float64(m)/vectors(m) > 1.04*float64(pixels)/vectors(pixels)
 	}
 	if 4*pixels%aliasBytes == 0 {
@@ -100,23 +100,23 @@ func (w *Window) pointwise() bool {
 func panelWidth() int { return gemm.F32.PanelColumns() }
 
 // panelChannels is how many output channels a panel of packed weights holds.
-func (o *Op) panelChannels() int {
+func (o *Convolution) panelChannels() int {
 	if o.kind == kindPixelRows {
-		return o.p.Precision.PanelColumns()
+		return o.p.Format.PanelColumns()
 	}
-	return o.p.Precision.PanelRows()
+	return o.p.Format.PanelRows()
 }
 
 // packDense packs w, the weights of the panel whose first output channel is given, with the
 // channels fastest in K, so that the patches of one tap of the kernel are whole rows of the panel.
 // Weights of more than one tap are turned for that, in turned.
-func (o *Op) packDense(dst, w []float32, first int, turned []float32) {
+func (o *Convolution) packDense(dst, w []float32, first int, turned []float32) {
 	p := &o.p
 	m, c, taps := p.M/p.Group, p.C/p.Group, volume(p.Kernel)
 	k, step := c*taps, o.panelChannels()
-	size, words := o.PackedLen()/p.Group, p.Precision.PackedALen(1, k)
+	size, words := o.PackedLen()/p.Group, p.Format.PackedALen(1, k)
 	if o.kind == kindPixelRows {
-		words = p.Precision.PackedBLen(k, step) / step
+		words = p.Format.PackedBLen(k, step) / step
 	}
 	n := len(w) / k
 	if taps > 1 && c > 1 {
@@ -125,9 +125,9 @@ func (o *Op) packDense(dst, w []float32, first int, turned []float32) {
 	}
 	panel := dst[first/m*size+first%m*words:]
 	if o.kind == kindPixelRows {
-		p.Precision.PackB(panel, w, k, n, 0, true)
+		p.Format.PackB(panel, w, k, n, 0, true)
 	} else {
-		p.Precision.PackA(panel, w, n, k, 0, false)
+		p.Format.PackA(panel, w, n, k, 0, false)
 	}
 }
 

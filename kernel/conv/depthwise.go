@@ -115,7 +115,7 @@ func (d *depthwise) inputRows(p *Params, n int) int {
 }
 
 // runDepthwise computes one chunk: a band of one plane, or some whole planes.
-func (o *Op) runDepthwise(c int, args *Args, scratch []float32) {
+func (o *Convolution) runDepthwise(c int, args *Args, scratch []float32) {
 	p, d := &o.p, &o.depthwise
 	band, first := c%d.bands, c/d.bands*d.planes
 	last := min(first+d.planes, p.N*p.M)
@@ -154,7 +154,7 @@ func (o *Op) runDepthwise(c int, args *Args, scratch []float32) {
 
 // bandRows computes output rows y0 to y1 of a plane, as many at a time as keep their input in the
 // level-1 cache.
-func (o *Op) bandRows(t *rows, args *Args, scratch []float32, plane, y0, y1 int) {
+func (o *Convolution) bandRows(t *rows, args *Args, scratch []float32, plane, y0, y1 int) {
 	p, d := &o.p, &o.depthwise
 	n, m := plane/p.M, plane%p.M
 	src := args.X[(n*p.C+m/(p.M/p.C))*volume(p.In):][:volume(p.In)]
@@ -177,7 +177,7 @@ func (o *Op) bandRows(t *rows, args *Args, scratch []float32, plane, y0, y1 int)
 
 // padBand copies the rows of the image that output rows y0 to y1 see into scratch, with zeros
 // around.
-func (o *Op) padBand(scratch, src []float32, y0, y1 int) {
+func (o *Convolution) padBand(scratch, src []float32, y0, y1 int) {
 	p, d := &o.p, &o.depthwise
 	top := y0*p.Stride[1] - p.PadLo[1]
 	n := d.inputRows(p, y1-y0)

@@ -1,11 +1,11 @@
 // Package conv computes f32 convolutions on one core at a time, in the layout of ONNX: images N x C
 // x D x H x W, weights M x C/group x kernel, with fewer spatial axes written as axes of length 1.
 //
-// [Params] describes a convolution; [New] plans it once into an [Op], a plain value that holds no
-// data. The weights are packed once with [Op.PackWeights]. The work is cut into [Op.Chunks]
-// independent chunks, which a caller runs in any order on as many goroutines as it likes with
-// [Op.Run], each with its own scratch of [Op.ScratchLen] floats. The package starts no goroutine
-// and Run allocates nothing.
+// [Params] describes a convolution; [New] plans it once into a [Convolution], a plain value that
+// holds no data. The weights are packed once with [Convolution.PackWeights]. The work is cut into
+// [Convolution.Chunks] independent chunks, which a caller runs in any order on as many goroutines
+// as it likes with [Convolution.Run], each with its own scratch of [Convolution.ScratchLen] floats.
+// The package starts no goroutine and Run allocates nothing.
 //
 // A dense or grouped convolution is a matrix product whose right operand, the patches of the image,
 // is never stored: blocks of it are gathered into panels as package gemm asks for them

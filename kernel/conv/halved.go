@@ -48,7 +48,7 @@ func halvedMasks(cols, out int) (masks []halvedMask) {
 }
 
 // runHalved computes planes first to last.
-func (o *Op) runHalved(args *Args, first, last int) {
+func (o *Convolution) runHalved(args *Args, first, last int) {
 	p, n, in := &o.p, volume(o.out), volume(o.p.In)
 	t := halvedPlanes{masks: o.depthwise.halved, rows: o.out[1], below: min(p.In[1]/2, o.out[1]),
 		srcPitch: 4 * p.In[2], pitch: 4 * o.out[2],

@@ -38,7 +38,7 @@ type NHWC struct {
 const panelWide = 32
 
 // NewNHWC plans a convolution of p's geometry, which has depth 1, one group and no dilation, and
-// of which the epilogue, the precision and the residual must not be set. A planar image is N x C x
+// of which the epilogue, the format and the residual must not be set. A planar image is N x C x
 // H x W and has at most four channels. With flip the image must be copied since its bytes are
 // signed. The weights multiply as if shift, at most 127 in magnitude, were added to each; for that
 // a panel has one output channel less, whose weights are 1. Errors are of kind ErrParams.

@@ -15,7 +15,7 @@ func TestPackPanels(t *testing.T) {
 	winograd := square(40, 72, 30, 3, 1, 1, 1)
 	winograd.Reused = true
 	bf16 := square(24, 48, 9, 3, 1, 1, 2)
-	bf16.Precision = gemm.BF16
+	bf16.Format = gemm.BF16
 	for _, p := range []Params{winograd, bf16, square(40, 72, 9, 1, 1, 0, 1),
 		square(36, 75, 5, 3, 1, 1, 3), square(40, 40, 7, 3, 1, 1, 40),
 		square(30, 90, 40, 3, 2, 1, 1)} {

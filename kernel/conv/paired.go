@@ -13,7 +13,7 @@ func (p *PoolParams) pairs() bool {
 
 // runPaired pools images that windows of 2 x 2 tile. All rows of all images follow each other then,
 // so columns are paired over many rows at once, and rows after that.
-func (o *PoolOp) runPaired(dst, src, scratch []float32) {
+func (o *Pool) runPaired(dst, src, scratch []float32) {
 	cols := o.p.Out[2]
 	step := pairedFloats / (2 * cols) * cols
 	for at := 0; at < len(dst); at += step {

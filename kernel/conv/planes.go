@@ -57,7 +57,7 @@ func planeMasks(cols int) (masks []planeMask) {
 }
 
 // runSmall computes planes first to last.
-func (o *Op) runSmall(args *Args, first, last int) {
+func (o *Convolution) runSmall(args *Args, first, last int) {
 	p, n := &o.p, volume(o.out)
 	t := smallPlanes{masks: o.depthwise.small, rows: o.out[1], pitch: 4 * o.out[2],
 		lo: float32(math.Inf(-1)), hi: float32(math.Inf(1))}

@@ -28,13 +28,13 @@ type PoolParams struct {
 	Out [3]int
 }
 
-// PoolOp is a planned pooling. It is immutable and may be used by many goroutines at once.
+// Pool is a planned pooling. It is immutable and may be used by many goroutines at once.
 //
 // Where vectors can be loaded under masks, a vector of outputs is reduced from what its windows see
 // (see poolBand). Elsewhere each output row first reduces the rows of its window into one and then
 // the columns of that, which are spread so that the columns that neighbouring outputs see first,
 // second, ... are neighbours.
-type PoolOp struct {
+type Pool struct {
 	p       PoolParams // its axes turned
 	out     [3]int     // as the caller's axes have it
 	paired  bool       // see runPaired
@@ -50,7 +50,7 @@ type PoolOp struct {
 const poolWork = 1 << 16
 
 // NewPool plans pooling. Errors are of kind ErrParams.
-func NewPool(p PoolParams) (*PoolOp, error) {
+func NewPool(p PoolParams) (*Pool, error) {
 	out, err := p.Window.setDefaults()
 	if err != nil {
 		return nil, err
@@ -82,9 +82,9 @@ func (p PoolParams) turned() PoolParams {
 	return p
 }
 
-func planPool(p PoolParams) *PoolOp {
+func planPool(p PoolParams) *Pool {
 	work := volume(p.Out)/p.Out[2]*volume(p.Kernel)/p.Kernel[2]*p.In[2] + volume(p.Out)*p.Kernel[2]
-	o := &PoolOp{p: p, level: currentLevel(), planes: max(1, poolWork/work)}
+	o := &Pool{p: p, level: currentLevel(), planes: max(1, poolWork/work)}
 	if hasPoolBand(o.level) && p.banded() {
 		o.planBand()
 		return o
@@ -114,13 +114,13 @@ func (p *PoolParams) divisor(axis, pos int) int {
 }
 
 // Out returns the spatial size of the output.
-func (o *PoolOp) Out() [3]int { return o.out }
+func (o *Pool) Out() [3]int { return o.out }
 
 // Chunks returns the number of independent pieces of work.
-func (o *PoolOp) Chunks() int { return (o.p.Planes + o.planes - 1) / o.planes }
+func (o *Pool) Chunks() int { return (o.p.Planes + o.planes - 1) / o.planes }
 
 // ScratchLen returns how many floats of scratch Run needs.
-func (o *PoolOp) ScratchLen() int {
+func (o *Pool) ScratchLen() int {
 	switch {
 	case o.paired:
 		return 2 * pairedFloats
@@ -133,7 +133,7 @@ func (o *PoolOp) ScratchLen() int {
 // Run computes chunk c of 0 <= c < Chunks from x, Planes x In, into y, Planes x Out, which must not
 // overlap. Scratch holds at least ScratchLen floats that no other call uses meanwhile. Run panics
 // when a slice is too short.
-func (o *PoolOp) Run(c int, x, y, scratch []float32) {
+func (o *Pool) Run(c int, x, y, scratch []float32) {
 	p := &o.p
 	in, out := volume(p.In), volume(p.Out)
 	if len(x) < p.Planes*in || len(y) < p.Planes*out || len(scratch) < o.ScratchLen() ||
@@ -164,7 +164,7 @@ func (o *PoolOp) Run(c int, x, y, scratch []float32) {
 
 // plane pools one plane. Row and spreadRow are scratch; the gaps of spreadRow hold the neutral
 // element.
-func (o *PoolOp) plane(dst, src, row, spreadRow []float32) {
+func (o *Pool) plane(dst, src, row, spreadRow []float32) {
 	p := &o.p
 	for z := range p.Out[0] {
 		z0, z1 := p.tapsInside(0, z)
@@ -187,7 +187,7 @@ func (o *PoolOp) plane(dst, src, row, spreadRow []float32) {
 
 // reduceColumns reduces the columns of a spread row into dst; n is what the rows contribute to the
 // divisor of a mean.
-func (o *PoolOp) reduceColumns(dst, spreadRow []float32, n int) {
+func (o *Pool) reduceColumns(dst, spreadRow []float32, n int) {
 	copy(dst, spreadRow)
 	for _, off := range o.offsets[1:] {
 		reduceRow(o.level, o.p.Kind, dst, spreadRow[off:][:len(dst)])

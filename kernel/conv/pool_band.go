@@ -62,7 +62,7 @@ func (p *PoolParams) banded() bool {
 func (p *PoolParams) vectors() int { return (p.Out[2] + 15) / 16 }
 
 // planBand plans the calls.
-func (o *PoolOp) planBand() {
+func (o *Pool) planBand() {
 	p := &o.p
 	b := &poolBand{width: (p.Kernel[2] + p.Stride[2] - 1) / p.Stride[2], cols: p.Out[2],
 		plane: 4 * volume(p.In),
@@ -98,7 +98,7 @@ func (o *PoolOp) planBand() {
 }
 
 // bandCost is the number of vectors taken for n rows of a plane.
-func (o *PoolOp) bandCost(n int) int { return n * len(o.band.taps) * o.p.Kernel[1] }
+func (o *Pool) bandCost(n int) int { return n * len(o.band.taps) * o.p.Kernel[1] }
 
 // tapMasks returns what the vector of outputs from x on sees under tap k.
 func (p *PoolParams) tapMasks(x, k int) (t poolTap) {
@@ -118,7 +118,7 @@ func (p *PoolParams) tapMasks(x, k int) (t poolTap) {
 }
 
 // runBands pools whole planes, in calls that are short enough.
-func (o *PoolOp) runBands(dst, src []float32) {
+func (o *Pool) runBands(dst, src []float32) {
 	b := *o.band
 	in, out := volume(o.p.In), volume(o.p.Out)
 	if o.planes > 1 || o.bandCost(len(b.rows)) <= bandWork {

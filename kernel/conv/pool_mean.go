@@ -11,7 +11,7 @@ func (p *PoolParams) longMeans() bool {
 }
 
 // meanScratch is what the sums of rows and then those of columns need.
-func (o *PoolOp) meanScratch() int {
+func (o *Pool) meanScratch() int {
 	p := &o.p
 	if !p.longMeans() {
 		return 0
@@ -21,7 +21,7 @@ func (o *PoolOp) meanScratch() int {
 }
 
 // meanPlane is plane for means over long windows, with scratch for sums.
-func (o *PoolOp) meanPlane(dst, src, row, spreadRow, scratch []float32) {
+func (o *Pool) meanPlane(dst, src, row, spreadRow, scratch []float32) {
 	p := &o.p
 	for z := range p.Out[0] {
 		for y := range p.Out[1] {
@@ -42,7 +42,7 @@ func (o *PoolOp) meanPlane(dst, src, row, spreadRow, scratch []float32) {
 }
 
 // sumRows adds up the rows of the image under the windows at z and y.
-func (o *PoolOp) sumRows(row, src, scratch []float32, z, y int) {
+func (o *Pool) sumRows(row, src, scratch []float32, z, y int) {
 	p := &o.p
 	z0, z1 := p.tapsInside(0, z)
 	y0, y1 := p.tapsInside(1, y)

@@ -4,7 +4,7 @@ import "math"
 
 var negInf = float32(math.Inf(-1))
 
-// ReferencePool computes pooling in plain Go, window by window: the definition of what PoolOp
+// ReferencePool computes pooling in plain Go, window by window: the definition of what Pool
 // computes. It wants PoolParams that NewPool accepts.
 func ReferencePool(p PoolParams, x, y []float32) {
 	out, err := p.Window.setDefaults()

@@ -20,9 +20,9 @@ type TransposeParams struct {
 	Map     func(dst, x []float32) // as in Params
 }
 
-// TransposeOp is a planned transposed convolution. It is immutable and may be used by many
+// Transpose is a planned transposed convolution. It is immutable and may be used by many
 // goroutines at once.
-type TransposeOp struct {
+type Transpose struct {
 	p     TransposeParams
 	out   [3]int
 	level level
@@ -30,15 +30,15 @@ type TransposeOp struct {
 	// so that the product itself applies bias and clamp and the rest is moving.
 	apart bool
 	block int // output channels per chunk
-	full  *gemm.Op
-	last  *gemm.Op // for the last block of a group, when it is smaller
+	full  *gemm.Product
+	last  *gemm.Product // for the last block of a group, when it is smaller
 }
 
 // transposeColumns bounds the products that a chunk holds in scratch before it adds them up.
 const transposeColumns = 1 << 18
 
 // NewTranspose plans a transposed convolution. Errors are of kind ErrParams.
-func NewTranspose(p TransposeParams) (*TransposeOp, error) {
+func NewTranspose(p TransposeParams) (*Transpose, error) {
 	if p.Group == 0 {
 		p.Group = 1
 	}
@@ -54,7 +54,7 @@ func NewTranspose(p TransposeParams) (*TransposeOp, error) {
 		[3]int{1, volume(p.Kernel), volume(p.In)}); err != nil {
 		return nil, err
 	}
-	o := &TransposeOp{p: p, out: out, level: currentLevel()}
+	o := &Transpose{p: p, out: out, level: currentLevel()}
 	o.apart = p.Kernel == p.Stride && p.Dilate == [3]int{1, 1, 1} && p.PadLo == [3]int{} &&
 		p.PadHi == [3]int{} && p.OutPad == [3]int{}
 	m := p.M / p.Group
@@ -89,7 +89,7 @@ func (p *TransposeParams) setOut() (out [3]int, err error) {
 
 // product plans what n output channels get from each element of the image: n*taps x C/group by the
 // image.
-func (o *TransposeOp) product(n int) (*gemm.Op, error) {
+func (o *Transpose) product(n int) (*gemm.Product, error) {
 	q := gemm.Params{M: n * volume(o.p.Kernel), N: volume(o.p.In), K: o.p.C / o.p.Group,
 		PackedA: true}
 	if o.apart {
@@ -102,16 +102,16 @@ func (o *TransposeOp) product(n int) (*gemm.Op, error) {
 }
 
 // Out returns the spatial size of the output.
-func (o *TransposeOp) Out() [3]int { return o.out }
+func (o *Transpose) Out() [3]int { return o.out }
 
 // blocks is the number of blocks of output channels of a group.
-func (o *TransposeOp) blocks() int { return (o.p.M/o.p.Group + o.block - 1) / o.block }
+func (o *Transpose) blocks() int { return (o.p.M/o.p.Group + o.block - 1) / o.block }
 
 // Chunks returns the number of independent pieces of work.
-func (o *TransposeOp) Chunks() int { return o.p.N * o.p.Group * o.blocks() }
+func (o *Transpose) Chunks() int { return o.p.N * o.p.Group * o.blocks() }
 
 // ScratchLen returns how many floats of scratch Run needs.
-func (o *TransposeOp) ScratchLen() int {
+func (o *Transpose) ScratchLen() int {
 	n := o.full.ScratchLen()
 	if o.last != nil {
 		n = max(n, o.last.ScratchLen())
@@ -120,17 +120,17 @@ func (o *TransposeOp) ScratchLen() int {
 }
 
 // FLOP returns the floating-point operations of the products, two per multiply-add.
-func (o *TransposeOp) FLOP() int64 {
+func (o *Transpose) FLOP() int64 {
 	p := &o.p
 	return 2 * int64(p.N) * int64(p.C) * int64(p.M/p.Group) * int64(volume(p.Kernel)) * int64(
 		volume(p.In))
 }
 
 // PackedLen returns how many floats the packed weights take.
-func (o *TransposeOp) PackedLen() int { return o.p.C * o.p.M / o.p.Group * volume(o.p.Kernel) }
+func (o *Transpose) PackedLen() int { return o.p.C * o.p.M / o.p.Group * volume(o.p.Kernel) }
 
 // PackWeights packs w, C x M/group x kernel, into dst, which holds PackedLen floats.
-func (o *TransposeOp) PackWeights(dst, w []float32) {
+func (o *Transpose) PackWeights(dst, w []float32) {
 	if len(dst) < o.PackedLen() || len(w) < o.PackedLen() {
 		panic(fmt.Sprintf("conv: packing %d weights into %d floats; want %d", len(w), len(dst),
 			o.PackedLen()))
@@ -144,8 +144,8 @@ func (o *TransposeOp) PackWeights(dst, w []float32) {
 	}
 }
 
-// Run computes chunk c of 0 <= c < Chunks, as Op.Run does; Args.Residual is not used.
-func (o *TransposeOp) Run(c int, args *Args, scratch []float32) {
+// Run computes chunk c of 0 <= c < Chunks, as Convolution.Run does; Args.Residual is not used.
+func (o *Transpose) Run(c int, args *Args, scratch []float32) {
 	p := &o.p
 	if len(args.X) < p.N*p.C*volume(p.In) || len(args.W) < o.PackedLen() ||
 		len(args.Y) < p.N*p.M*volume(o.out) ||
@@ -195,7 +195,7 @@ func (o *TransposeOp) Run(c int, args *Args, scratch []float32) {
 func cut(x []float32, n int) (head, tail []float32) { return x[:n:n], x[n:] }
 
 // place moves the products of one output channel, which do not overlap, to where they go.
-func (o *TransposeOp) place(dst, columns []float32) {
+func (o *Transpose) place(dst, columns []float32) {
 	p := &o.p
 	w, k := p.In[2], p.Kernel[2]
 	for row := range volume(o.out) / o.out[2] {
@@ -216,7 +216,7 @@ func (o *TransposeOp) place(dst, columns []float32) {
 }
 
 // scatter adds the products of one output channel to where the kernel puts them.
-func (o *TransposeOp) scatter(dst, columns []float32, bias float32) {
+func (o *Transpose) scatter(dst, columns []float32, bias float32) {
 	fill(dst, bias)
 	for tap := range volume(o.p.Kernel) {
 		o.scatterTap(dst, columns[tap*volume(o.p.In):], tap)
@@ -229,7 +229,7 @@ func (o *TransposeOp) scatter(dst, columns []float32, bias float32) {
 }
 
 // scatterTap adds the products of one element of the kernel.
-func (o *TransposeOp) scatterTap(dst, columns []float32, tap int) {
+func (o *Transpose) scatterTap(dst, columns []float32, tap int) {
 	p := &o.p
 	kx, ky, kz := tap%p.Kernel[2], tap/p.Kernel[2]%p.Kernel[1], tap/p.Kernel[2]/p.Kernel[1]
 	at := kx*p.Dilate[2] - p.PadLo[2]

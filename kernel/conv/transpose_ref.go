@@ -1,7 +1,7 @@
 package conv
 
 // ReferenceTranspose computes a transposed convolution in plain Go from weights as ONNX lays them
-// out, C x M/group x kernel: the definition of what TransposeOp computes. It wants TransposeParams
+// out, C x M/group x kernel: the definition of what Transpose computes. It wants TransposeParams
 // that NewTranspose accepts.
 func ReferenceTranspose(p TransposeParams, args *Args) {
 	o, err := NewTranspose(p)
@@ -42,7 +42,7 @@ func ReferenceTranspose(p TransposeParams, args *Args) {
 
 // referenceAt returns the offset in a plane of the output that element i of a channel reaches
 // through a tap.
-func (o *TransposeOp) referenceAt(i, tap int) (at int, ok bool) {
+func (o *Transpose) referenceAt(i, tap int) (at int, ok bool) {
 	p := &o.p
 	pos := [3]int{i / p.In[2] / p.In[1], i / p.In[2] % p.In[1], i % p.In[2]}
 	t := [3]int{tap / p.Kernel[2] / p.Kernel[1], tap / p.Kernel[2] % p.Kernel[1], tap % p.Kernel[2]}

@@ -38,7 +38,7 @@ func (k kind) way() Way {
 }
 
 // Way returns the way of computing that was chosen.
-func (o *Op) Way() Way { return o.kind.way() }
+func (o *Convolution) Way() Way { return o.kind.way() }
 
 // Ways returns the ways that may compute the convolution at the current instruction level, the one
 // that the cost model chooses first. Which of them is the fastest, measuring tells. It is nil for
@@ -74,11 +74,11 @@ func (p Params) Problem() string {
 		return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(n[first:])), "x"), "[]")
 	}
 	group := max(p.Group, 1)
-	precision := "f32"
-	if p.Precision == gemm.BF16 {
-		precision = "bf16"
+	format := "f32"
+	if p.Format == gemm.BF16 {
+		format = "bf16"
 	}
-	b := fmt.Appendf(nil, "conv %s %dx%dx%s m%d k%s s%s p%s,%s", precision, p.N, p.C, axes(w.In),
+	b := fmt.Appendf(nil, "conv %s %dx%dx%s m%d k%s s%s p%s,%s", format, p.N, p.C, axes(w.In),
 		p.M, axes(w.Kernel), axes(w.Stride),
 		axes(w.PadLo), axes(w.PadHi))
 	if w.Dilate != [3]int{1, 1, 1} {
@@ -116,7 +116,7 @@ func (p *Params) kind(out [3]int) (kind, error) {
 // choose is the cost model.
 func (p *Params) choose(out [3]int) (kind, error) {
 	switch {
-	case p.channelwise() && p.Precision != gemm.F32:
+	case p.channelwise() && p.Format != gemm.F32:
 		return 0, fmt.Errorf("%w: a depthwise convolution multiplies in float32 only", ErrParams)
 	case p.channelwise():
 		return kindDepthwise, nil

@@ -103,7 +103,7 @@ func TestProblem(t *testing.T) {
 			p.PadHi[2]++
 		}, func(p *Params) {
 			p.Dilate[1] = 2
-		}, func(p *Params) { p.Group = 2 }, func(p *Params) { p.Precision = gemm.BF16 },
+		}, func(p *Params) { p.Group = 2 }, func(p *Params) { p.Format = gemm.BF16 },
 		func(p *Params) {
 			p.Bias = false
 		}, func(p *Params) { p.Residual = true }, func(p *Params) { p.Clamp = false },

@@ -79,7 +79,7 @@ type winograd struct {
 // tiles and of the last one.
 type winogradProduct struct {
 	rows        int
-	whole, last *gemm.Op
+	whole, last *gemm.Product
 }
 
 // tileRow is one row of input under up to 16 tiles of one row of tiles. The assembly reads this
@@ -95,7 +95,7 @@ type tileRow struct {
 // transformable reports whether tiles can compute the convolution.
 func (p *Params) transformable() bool {
 	one := [3]int{1, 1, 1}
-	return hasWinograd(currentLevel()) && p.Reused && p.Precision == gemm.F32 && p.Group == 1 &&
+	return hasWinograd(currentLevel()) && p.Reused && p.Format == gemm.F32 && p.Group == 1 &&
 		p.trivial(0) && p.Kernel == [3]int{1, 3, 3} && p.Stride == one &&
 		p.Dilate[1] == 1 && p.Dilate[2] == 1 && p.N > 0
 }
@@ -217,7 +217,7 @@ func (w *winograd) scratchLen(p *Params) int {
 }
 
 // runWinograd computes one chunk: some channels of one panel of tiles.
-func (o *Op) runWinograd(c int, args *Args, scratch []float32) {
+func (o *Convolution) runWinograd(c int, args *Args, scratch []float32) {
 	p, w := &o.p, o.winograd
 	block, panel := c%w.blocks, c/w.blocks
 	image, panel := panel/w.panels, panel%w.panels
@@ -249,7 +249,7 @@ func (o *Op) runWinograd(c int, args *Args, scratch []float32) {
 
 // transformIn writes B'dB of tiles first to last of all channels of an image: of each frequency C x
 // 32, a panel after another.
-func (o *Op) transformIn(v, x, tiles []float32, first, last int) {
+func (o *Convolution) transformIn(v, x, tiles []float32, first, last int) {
 	p, w := &o.p, o.winograd
 	var buf [mostRows]tileRow
 	rows := w.tileRows(buf[:0], &p.Window, first, last)
@@ -284,7 +284,7 @@ func (w *winograd) tileRows(rows []tileRow, win *Window, first, last int) []tile
 }
 
 // transformOut finishes one output channel of a panel and moves it where it belongs.
-func (o *Op) transformOut(s *stage, m []float32, args *Args, ch int) {
+func (o *Convolution) transformOut(s *stage, m []float32, args *Args, ch int) {
 	p, w := &o.p, o.winograd
 	plane := volume(o.out)
 	at := (s.image*p.M + ch) * plane
@@ -348,7 +348,7 @@ func (w *winograd) stretch(t, last int, out [3]int) stretch {
 
 // packWinograd packs the transformed kernels GgG' of each frequency, of the panel of output
 // channels whose first is given and whose weights are w, in turned.
-func (o *Op) packWinograd(dst, w []float32, first int, turned []float32) {
+func (o *Convolution) packWinograd(dst, w []float32, first int, turned []float32) {
 	p := &o.p
 	n := len(w) / 9
 	for k := range n {

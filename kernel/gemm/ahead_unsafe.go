@@ -20,7 +20,7 @@ func aheadTiles(v level) int {
 // each. Packed operands are constants, which other data may have driven out of the caches since the
 // run before; the first tile of a panel would read it faster than memory gives it, and processors
 // that fetch ahead by themselves begin anew at every page.
-func (o *Op) fetch(t *tile, w window, b []float32, j, k0, k int) {
+func (o *Product) fetch(t *tile, w window, b []float32, j, k0, k int) {
 	p, nr, steps := &o.p, o.level.nr(), o.level.steps
 	t.ahead, t.aheadStep = uintptr(unsafe.Pointer(unsafe.SliceData(t.b))), 0
 	if !p.PackedB || p.PackedA || w.i1-w.i0 < o.aheadRows {
@@ -40,7 +40,7 @@ func (o *Op) fetch(t *tile, w window, b []float32, j, k0, k int) {
 // that comes after it: of the rows below or, after the last of a product of a batch, of the next
 // product, after which the first one goes on with the rows below. Tiles of further panels find
 // theirs in a cache.
-func (o *Op) fetchA(t *tile, a panels, w window, args *Args, i int) {
+func (o *Product) fetchA(t *tile, a panels, w window, args *Args, i int) {
 	p := &o.p
 	next := i + t.rows
 	at := offset(p.OffA, p.StrideA, w.batch) + next*a.step + a.skip*o.level.mr()

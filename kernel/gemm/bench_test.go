@@ -14,13 +14,13 @@ func benchmarkOp(b *testing.B, p Params) {
 	args := dataFor(r, p)
 	args.Store = func([]float32, int, int, int, int, int, int) {}
 	if p.PackedA {
-		a := make([]float32, p.Precision.PackedALen(p.M, p.K))
-		p.Precision.PackA(a, args.A, p.M, p.K, 0, p.TransA)
+		a := make([]float32, p.Format.PackedALen(p.M, p.K))
+		p.Format.PackA(a, args.A, p.M, p.K, 0, p.TransA)
 		args.A = a
 	}
 	if p.PackedB {
-		x := make([]float32, p.Precision.PackedBLen(p.K, p.N))
-		p.Precision.PackB(x, args.B, p.K, p.N, 0, p.TransB)
+		x := make([]float32, p.Format.PackedBLen(p.K, p.N))
+		p.Format.PackB(x, args.B, p.K, p.N, 0, p.TransB)
 		args.B = x
 	}
 	op, err := New(p)
@@ -49,21 +49,21 @@ func BenchmarkProduct(b *testing.B) {
 		{M: 1024, N: 1024, K: 1024, PackedB: true},
 		{M: 128, N: 3072, K: 768, PackedB: true},
 		{M: 128, N: 768, K: 3072, PackedB: true},
-		{M: 128, N: 768, K: 3072, PackedB: true, Precision: BF16},
-		{M: 128, N: 3072, K: 768, PackedB: true, Precision: BF16},
-		{M: 64, N: 3136, K: 576, PackedA: true, Precision: BF16},
-		{M: 1, N: 1000, K: 2048, PackedB: true, Precision: BF16},
+		{M: 128, N: 768, K: 3072, PackedB: true, Format: BF16},
+		{M: 128, N: 3072, K: 768, PackedB: true, Format: BF16},
+		{M: 64, N: 3136, K: 576, PackedA: true, Format: BF16},
+		{M: 1, N: 1000, K: 2048, PackedB: true, Format: BF16},
 		{M: 64, N: 3136, K: 576, PackedA: true},
 		{M: 128, N: 128, K: 64, TransB: true, Batch: 12, StrideA: 128 * 64, StrideB: 128 * 64},
 		{M: 128, N: 64, K: 128, Batch: 12, StrideA: 128 * 128, StrideB: 128 * 64},
-		{M: 128, N: 768, K: 3072 / 4, PackedB: true, Precision: U8S8, ToStore: true},
-		{M: 128, N: 3072, K: 768 / 4, PackedB: true, Precision: U8S8, ToStore: true},
-		{M: 64, N: 3136, K: 576 / 4, PackedA: true, Precision: S8U8, ToStore: true},
+		{M: 128, N: 768, K: 3072 / 4, PackedB: true, Format: U8S8, ToStore: true},
+		{M: 128, N: 3072, K: 768 / 4, PackedB: true, Format: U8S8, ToStore: true},
+		{M: 64, N: 3136, K: 576 / 4, PackedA: true, Format: S8U8, ToStore: true},
 		{M: 1, N: 1000, K: 2048, PackedB: true},
 		{M: 1, N: 1000, K: 2048},
 		{M: 1, N: 1000, K: 2048, TransB: true},
 	} {
-		b.Run(fmt.Sprintf("%d/%dx%dx%dx%d/tB=%v/pA=%v/pB=%v", p.Precision, max(p.Batch, 1), p.M,
+		b.Run(fmt.Sprintf("%d/%dx%dx%dx%d/tB=%v/pA=%v/pB=%v", p.Format, max(p.Batch, 1), p.M,
 			p.N, p.K, p.TransB, p.PackedA, p.PackedB),
 			func(b *testing.B) { benchmarkOp(b, p) })
 	}

@@ -65,7 +65,7 @@ func plan(p *Params, v level) blocking {
 		b.mr = ceilDiv(p.M, ceilDiv(p.M, v.mr()))
 	}
 	b.aheadRows = aheadTiles(v) * v.mr()
-	b.aheadA = p.PackedA && p.Precision == F32 && v != levelGo
+	b.aheadA = p.PackedA && p.Format == F32 && v != levelGo
 	rows := max(p.M, streamRows)
 	words := max(v.steps(p.K), 1) // of multiply-adds of pairs there are half as many
 	total := float64(p.Batch) * float64(rows) * float64(p.N) * float64(words)
@@ -106,7 +106,7 @@ func plan(p *Params, v level) blocking {
 func (b *blocking) keepsRows(p *Params, area float64, v level) bool {
 	second := cpuinfo.CacheSizes().L2
 	switch {
-	case p.PackedB && p.FillA != nil && p.Precision == F32:
+	case p.PackedB && p.FillA != nil && p.Format == F32:
 		return 4*p.M*b.kc <= second/2 && 4*p.K*p.N > second
 	case b.directA && p.TransC:
 		return 2*v.nr()*p.M <= int(area)
@@ -126,7 +126,7 @@ const (
 // level, and not to copy them first.
 func (p Params) ReadsB() bool {
 	p.setDefaults()
-	return p.readsB(currentLevel(p.Precision))
+	return p.readsB(currentLevel(p.Format))
 }
 
 // readsB reports whether panels of B are read where they lie: so few tiles read each that packing
@@ -152,7 +152,7 @@ const pairRows = 3
 // costs are those of the two operands.
 func (x *blocking) costs(p *Params) (a, b float64) {
 	a, b = cost(p.PackedA || x.directA, p.FillA != nil), cost(p.PackedB, p.Fill != nil)
-	if p.Precision == BF16 && !p.PackedA {
+	if p.Format == BF16 && !p.PackedA {
 		a *= pairRows
 	}
 	return a, b

@@ -41,7 +41,7 @@ func TestBytes(t *testing.T) {
 // randomBytes draws a product of bytes.
 func randomBytes(r *rand.Rand, maxMN, maxK int) Params {
 	p := randomParams(r, maxMN, maxK)
-	p.Precision, p.Epilogue, p.Alpha, p.Beta, p.LdC = U8S8+Precision(r.IntN(2)), Epilogue{}, 0, 0, 0
+	p.Format, p.Epilogue, p.Alpha, p.Beta, p.LdC = U8S8+Format(r.IntN(2)), Epilogue{}, 0, 0, 0
 	p.ToStore = true
 	return p
 }
@@ -83,7 +83,7 @@ func sumsOfBytes(p Params, args Args) []int32 {
 			for j := range p.N {
 				var sum int32
 				for k := range p.K {
-					sum += dot4(elementA(i, k), elementB(k, j), p.Precision == S8U8)
+					sum += dot4(elementA(i, k), elementB(k, j), p.Format == S8U8)
 				}
 				out = append(out, sum)
 			}
@@ -94,9 +94,9 @@ func sumsOfBytes(p Params, args Args) []int32 {
 
 func TestBytesWantStore(t *testing.T) {
 	for _, p := range []Params{
-		{M: 2, N: 2, K: 2, Precision: U8S8},
-		{M: 2, N: 2, K: 2, Precision: S8U8, ToStore: true, Alpha: 2},
-		{M: 2, N: 2, K: 2, Precision: U8S8, ToStore: true, Epilogue: Epilogue{Clamp: true}},
+		{M: 2, N: 2, K: 2, Format: U8S8},
+		{M: 2, N: 2, K: 2, Format: S8U8, ToStore: true, Alpha: 2},
+		{M: 2, N: 2, K: 2, Format: U8S8, ToStore: true, Epilogue: Epilogue{Clamp: true}},
 	} {
 		if _, err := New(p); !errors.Is(err, ErrParams) {
 			t.Errorf("%+v: error %v, want ErrParams", p, err)

@@ -1,15 +1,15 @@
 // Package gemm multiplies matrices on one core at a time: C = act(alpha*op(A)*op(B) + bias +
-// beta*R), from float32 to float32, the multiplications in float32 or, by [Precision], in bfloat16.
+// beta*R), from float32 to float32, the multiplications in float32 or, by [Format], in bfloat16.
 //
-// [Params] describes a product; [New] plans it once into an [Op], a plain value that holds no data.
-// The work of an Op is cut into [Op.Chunks] chunks that are independent of each other: a caller
-// runs them in any order, on as many goroutines as it likes, with [Op.Run], giving the data in
-// [Args] and each goroutine its own scratch of [Op.ScratchLen] floats. The package starts no
-// goroutine and Run allocates nothing. A chunk is some tens of microseconds of work, so a caller
-// that checks between chunks whether it may go on yields quickly.
+// [Params] describes a product; [New] plans it once into a [Product], a plain value that holds no
+// data. The work of a Product is cut into [Product.Chunks] chunks that are independent of each
+// other: a caller runs them in any order, on as many goroutines as it likes, with [Product.Run],
+// giving the data in [Args] and each goroutine its own scratch of [Product.ScratchLen] floats. The
+// package starts no goroutine and Run allocates nothing. A chunk is some tens of microseconds of
+// work, so a caller that checks between chunks whether it may go on yields quickly.
 //
 // An operand that stays the same over many products, such as the weights of a layer, is packed once
-// with [Precision.PackA] or [Precision.PackB] and given as packed; the others are packed block by
+// with [Format.PackA] or [Format.PackB] and given as packed; the others are packed block by
 // block into scratch as the product goes, but where so few tiles share a panel that it is read
 // where it lies ([Params.ReadsB]). An operand B that does not exist in memory, such as the patches
 // of a convolution, is produced by [Params.Fill].
@@ -18,8 +18,8 @@
 // Multiplication" (ACM TOMS 34(3), 2008): a micro-kernel keeps a tile of C in registers over a
 // block of K and applies the epilogue as it stores the last. Tiles are 14x32 with AVX-512, 6x16
 // with AVX2 and 4x8 in plain Go. The path of instructions is read from internal/cpuinfo when an
-// operand is packed and when an Op is made, and must be the same. Packed data is therefore for the
-// same build on the same path (cpuinfo.CurrentPath) only: it is no format to exchange.
+// operand is packed and when a Product is made, and must be the same. Packed data is therefore for
+// the same build on the same path (cpuinfo.CurrentPath) only: it is no format to exchange.
 //
 // [Reference] is the definition that every path is tested against. Sums of floats are taken in an
 // order that depends on the path, so results agree to rounding, not bit for bit, between paths; on

@@ -63,8 +63,8 @@ func (e *Epilogue) any() bool {
 // row to the next; 0 means dense rows.
 type Params struct {
 	M, N, K int
-	// Precision is that of the multiplications. Packed operands must have been packed for it.
-	Precision Precision
+	// Format is that of the multiplications. Packed operands must have been packed for it.
+	Format Format
 	// TransA says that A is stored as K x M, TransB that B is stored as N x K, TransC that C (and a
 	// full residual) is stored as N x M. TransC suits a product with few rows and columns that are
 	// a multiple of a panel.
@@ -79,8 +79,8 @@ type Params struct {
 	// Batch is the number of products; 0 stands for 1. Product b takes A from offset OffA[b], B
 	// from OffB[b], C (and a full residual) from OffC[b] and the bias from OffBias[b]. A nil table
 	// stands for b*Stride, where a stride of 0 shares the operand among all products, except for C,
-	// where it stands for dense matrices one after another; a nil OffBias shares the bias. The Op
-	// keeps the tables: they must not change afterwards.
+	// where it stands for dense matrices one after another; a nil OffBias shares the bias. The
+	// Product keeps the tables: they must not change afterwards.
 	Batch                     int
 	StrideA, StrideB, StrideC int
 	OffA, OffB, OffC, OffBias []int
@@ -93,7 +93,7 @@ type Params struct {
 	// for i0 <= i < i1, where i1-i0 is at most the rows of a tile, and src is Args.A from the
 	// offset of the product.
 	FillA func(dst, src []float32, k0, k1, i0, i1 int)
-	// ToStore says that finished results go to [Args.Store] and not to C. Precisions of bytes need
+	// ToStore says that finished results go to [Args.Store] and not to C. Formats of bytes need
 	// it, and it does not go with a full residual or Map.
 	ToStore bool
 	Epilogue
@@ -111,8 +111,9 @@ type Args struct {
 	Store func(x []float32, ld, batch, i0, i1, j0, j1 int)
 }
 
-// Op is a planned product. It is immutable and may be used by many goroutines at once.
-type Op struct {
+// A Product is a planned matrix product. It is immutable and may be used by many goroutines at
+// once.
+type Product struct {
 	p     Params
 	level level
 	blocking
@@ -120,7 +121,7 @@ type Op struct {
 }
 
 // New plans a product. Errors are of kind ErrParams.
-func New(p Params) (*Op, error) {
+func New(p Params) (*Product, error) {
 	for _, d := range []int{p.M, p.N, p.K, p.LdA, p.LdB, p.LdC, p.Batch, p.StrideA, p.StrideB,
 		p.StrideC} {
 		if d < 0 || d > maxDim {
@@ -132,7 +133,7 @@ func New(p Params) (*Op, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	o := &Op{p: p, level: currentLevel(p.Precision)}
+	o := &Product{p: p, level: currentLevel(p.Format)}
 	o.blocking = plan(&o.p, o.level)
 	o.need.a, o.need.b, o.need.c = p.extents()
 	o.need.bias = p.biasLen()
@@ -190,7 +191,7 @@ func (p *Params) check() error {
 	switch {
 	case p.ToStore && (p.Residual == ResidualFull || p.Map != nil):
 		return fmt.Errorf("%w: ToStore does not go with a full residual or Map", ErrParams)
-	case p.Precision.bytes() && (!p.ToStore || p.Epilogue.any() || p.Alpha != 1):
+	case p.Format.bytes() && (!p.ToStore || p.Epilogue.any() || p.Alpha != 1):
 		return fmt.Errorf("%w: sums of bytes want ToStore, and no epilogue", ErrParams)
 	}
 	if p.PackedA && p.FillA != nil || p.PackedB && p.Fill != nil {
@@ -215,11 +216,11 @@ func (p *Params) check() error {
 func (p *Params) extents() (a, b, c int) {
 	la := span(p.M, p.K, p.LdA, p.TransA)
 	if p.PackedA {
-		la = p.Precision.PackedALen(p.M, p.K)
+		la = p.Format.PackedALen(p.M, p.K)
 	}
 	lb := span(p.K, p.N, p.LdB, p.TransB)
 	if p.PackedB {
-		lb = p.Precision.PackedBLen(p.K, p.N)
+		lb = p.Format.PackedBLen(p.K, p.N)
 	}
 	lc := span(p.M, p.N, p.LdC, p.TransC)
 	for i := range p.Batch {
@@ -275,16 +276,16 @@ func offset(table []int, stride, i int) int {
 }
 
 // Chunks returns the number of independent pieces of work, 0 when C is empty.
-func (o *Op) Chunks() int { return o.chunks }
+func (o *Product) Chunks() int { return o.chunks }
 
 // ScratchLen returns how many floats of scratch Run needs.
-func (o *Op) ScratchLen() int { return o.lenA + o.lenB + o.lenStage + o.lenC }
+func (o *Product) ScratchLen() int { return o.lenA + o.lenB + o.lenStage + o.lenC }
 
 // PanelWidth returns the number of columns of a panel of B, the w of [Params.Fill].
-func (o *Op) PanelWidth() int { return o.level.nr() }
+func (o *Product) PanelWidth() int { return o.level.nr() }
 
 // FLOP returns the operations of the whole product, two per multiply-add.
-func (o *Op) FLOP() int64 {
+func (o *Product) FLOP() int64 {
 	perWord := int64(2)
 	if o.level.bytes() {
 		perWord = 8
@@ -295,7 +296,7 @@ func (o *Op) FLOP() int64 {
 // Run computes chunk c of 0 <= c < Chunks. Scratch holds at least ScratchLen floats that no other
 // call uses meanwhile; what it holds before does not matter. Run panics when a slice is shorter
 // than the Params it was planned with reach.
-func (o *Op) Run(c int, args *Args, scratch []float32) {
+func (o *Product) Run(c int, args *Args, scratch []float32) {
 	if c < 0 || c >= o.chunks {
 		panic(fmt.Sprintf("gemm: chunk %d of %d", c, o.chunks))
 	}

@@ -1,8 +1,8 @@
 package gemm
 
 // Reference computes the whole product in plain Go from unpacked operands, with sums in float64:
-// the definition of what Op computes. It ignores PackedA and PackedB. Fill and FillA produce
-// operands as they do for an Op with panels of width floats.
+// the definition of what Product computes. It ignores PackedA and PackedB. Fill and FillA produce
+// operands as they do for a Product with panels of width floats.
 func Reference(p Params, args *Args, width int) {
 	p.setDefaults()
 	p.PackedA, p.PackedB = false, false
@@ -16,8 +16,8 @@ func Reference(p Params, args *Args, width int) {
 			for j := range p.N {
 				sum := 0.0
 				for k := range p.K {
-					sum += float64(p.Precision.Round(elementA(i, k))) * float64(
-						p.Precision.Round(elementB(k, j)))
+					sum += float64(p.Format.Round(elementA(i, k))) * float64(
+						p.Format.Round(elementB(k, j)))
 				}
 				at := offC + i*p.LdC + j
 				if p.TransC {

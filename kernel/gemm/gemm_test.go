@@ -43,7 +43,7 @@ func randomParams(r *rand.Rand, maxMN, maxK int) Params {
 		PackedA: r.IntN(3) == 0, PackedB: r.IntN(3) == 0,
 		Batch: 1 + max(0, r.IntN(6)-3),
 	}
-	p.Precision = Precision(r.IntN(2))
+	p.Format = Format(r.IntN(2))
 	if r.IntN(4) == 0 {
 		p.M = r.IntN(4) + 1
 	}
@@ -85,13 +85,13 @@ func run(t *testing.T, r *rand.Rand, p Params, args Args) {
 		t.Fatal(err)
 	}
 	if p.PackedA {
-		a := make([]float32, p.Precision.PackedALen(p.M, p.K))
-		p.Precision.PackA(a, args.A, p.M, p.K, p.LdA, p.TransA)
+		a := make([]float32, p.Format.PackedALen(p.M, p.K))
+		p.Format.PackA(a, args.A, p.M, p.K, p.LdA, p.TransA)
 		args.A = a
 	}
 	if p.PackedB {
-		b := make([]float32, p.Precision.PackedBLen(p.K, p.N))
-		p.Precision.PackB(b, args.B, p.K, p.N, p.LdB, p.TransB)
+		b := make([]float32, p.Format.PackedBLen(p.K, p.N))
+		p.Format.PackB(b, args.B, p.K, p.N, p.LdB, p.TransB)
 		args.B = b
 	}
 	scratch, check := guarded(r, op.ScratchLen())
@@ -181,11 +181,11 @@ func TestManyBlocks(t *testing.T) {
 		{M: 129, N: 70, K: 1025, PackedA: true, TransB: true,
 			Epilogue: Epilogue{Bias: BiasPerRow, Clamp: true, Hi: inf}},
 		{M: 33, N: 17, K: 40, Batch: 50, StrideA: 33 * 40, StrideB: 17 * 40},
-		{M: 31, N: 120, K: 2301, Precision: BF16, PackedB: true, TransC: true,
+		{M: 31, N: 120, K: 2301, Format: BF16, PackedB: true, TransC: true,
 			Epilogue: Epilogue{Bias: BiasPerCol, Clamp: true, Hi: inf}},
-		{M: 129, N: 70, K: 2050, Precision: BF16, PackedA: true, TransB: true,
+		{M: 129, N: 70, K: 2050, Format: BF16, PackedA: true, TransB: true,
 			Epilogue: Epilogue{Residual: ResidualFull}},
-		{M: 30, N: 100, K: 1100, Precision: BF16, TransA: true},
+		{M: 30, N: 100, K: 1100, Format: BF16, TransA: true},
 	} {
 		checkAgainstReference(t, r, p)
 	}
@@ -252,11 +252,11 @@ func TestFill(t *testing.T) {
 				FillA: func(dst, src []float32, k0, k1, i0, i1 int) {
 					fill(dst, src, i1-i0, k0, k1, i0, i1)
 				}},
-			{M: 49, N: 75, K: 1541, Precision: BF16, PackedA: true,
+			{M: 49, N: 75, K: 1541, Format: BF16, PackedA: true,
 				Fill: func(dst, src []float32, k0, k1, j0, j1 int) {
 					fill(dst, src, BF16.PanelColumns(), k0, k1, j0, j1)
 				}},
-			{M: 49, N: 75, K: 1541, Precision: BF16, PackedB: true, TransC: true,
+			{M: 49, N: 75, K: 1541, Format: BF16, PackedB: true, TransC: true,
 				FillA: func(dst, src []float32, k0, k1, i0, i1 int) {
 					fill(dst, src, i1-i0, k0, k1, i0, i1)
 				}},
@@ -273,7 +273,7 @@ func TestFill(t *testing.T) {
 			run(t, r, p, args)
 			got := args.C
 			args.C = make([]float32, len(got))
-			Reference(p, &args, p.Precision.PanelColumns())
+			Reference(p, &args, p.Format.PanelColumns())
 			compare(t, "fill", got, args.C, tolerance(p.K))
 		}
 	})
@@ -284,8 +284,8 @@ func TestNonFinite(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(11, 12))
 		for _, bad := range []float32{float32(math.NaN()), inf, -inf, 1e-42} {
-			for _, precision := range []Precision{F32, BF16} {
-				p := Params{M: 15, N: 37, K: 21, Precision: precision,
+			for _, format := range []Format{F32, BF16} {
+				p := Params{M: 15, N: 37, K: 21, Format: format,
 					Epilogue: Epilogue{Clamp: true, Lo: -2, Hi: 2}}
 				args := dataFor(r, p)
 				args.A[3*p.K+5] = bad

@@ -3,26 +3,26 @@ package gemm
 import "fmt"
 
 // PackedALen returns how many words of four bytes an M x K operand A takes when packed for the
-// precision.
-func (p Precision) PackedALen(m, k int) int { return m * currentLevel(p).stepsA(k) }
+// format.
+func (p Format) PackedALen(m, k int) int { return m * currentLevel(p).stepsA(k) }
 
 // PackedBLen returns how many words of four bytes a K x N operand B takes when packed for the
-// precision.
-func (p Precision) PackedBLen(k, n int) int {
+// format.
+func (p Format) PackedBLen(k, n int) int {
 	v := currentLevel(p)
 	return ceilDiv(n, v.nr()) * v.nr() * v.steps(k)
 }
 
 // PanelRows returns the number of rows of a panel of a packed A: the rows of a tile.
-func (p Precision) PanelRows() int { return currentLevel(p).mr() }
+func (p Format) PanelRows() int { return currentLevel(p).mr() }
 
 // PanelColumns returns the number of columns of a panel of a packed B, the w of [Params.Fill].
-func (p Precision) PanelColumns() int { return currentLevel(p).nr() }
+func (p Format) PanelColumns() int { return currentLevel(p).nr() }
 
 // PackA packs the M x K operand a into dst, which holds PackedALen words, for products of this
-// precision with PackedA. Rows of a as stored are ld floats apart, 0 for dense; with trans a is
+// format with PackedA. Rows of a as stored are ld floats apart, 0 for dense; with trans a is
 // stored as K x M.
-func (p Precision) PackA(dst, a []float32, m, k, ld int, trans bool) {
+func (p Format) PackA(dst, a []float32, m, k, ld int, trans bool) {
 	if ld == 0 {
 		ld = stored(m, k, trans)
 	}
@@ -52,9 +52,9 @@ func packStagedA(v level, dst, a []float32, m, k, ld int, trans bool) {
 }
 
 // PackB packs the K x N operand b into dst, which holds PackedBLen words, for products of this
-// precision with PackedB. Rows of b as stored are ld floats apart, 0 for dense; with trans b is
+// format with PackedB. Rows of b as stored are ld floats apart, 0 for dense; with trans b is
 // stored as N x K.
-func (p Precision) PackB(dst, b []float32, k, n, ld int, trans bool) {
+func (p Format) PackB(dst, b []float32, k, n, ld int, trans bool) {
 	if ld == 0 {
 		ld = stored(k, n, trans)
 	}

@@ -26,13 +26,13 @@ type BlockPanel struct {
 
 // Multiply computes x. It panics when a slice is shorter than the sizes say. One call should stay
 // below some tens of microseconds: see the package's comment on chunks.
-func (p Precision) Multiply(x *BlockPanel) {
+func (p Format) Multiply(x *BlockPanel) {
 	v := currentLevel(p)
 	t := tile{k: v.steps(x.K), ldb: v.nr(), ldc: x.LdC, cols: x.Cols, alpha: x.Alpha,
 		mask: uint32(1)<<x.Cols - 1}
 	if x.Cols > v.nr() || x.Cols < 1 || p.bytes() || x.LdA+x.LdB > 0 && v.pairs() ||
 		x.LdB > 0 && x.Cols < v.nr() {
-		panic(fmt.Sprintf("gemm: a panel of %d columns with A %d apart, precision %d", x.Cols,
+		panic(fmt.Sprintf("gemm: a panel of %d columns with A %d apart, format %d", x.Cols,
 			x.LdA, p))
 	}
 	if x.Add {

@@ -13,10 +13,10 @@ func TestMultiply(t *testing.T) { atLevels(t, testMultiply) }
 func testMultiply(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 9))
 	for range 400 {
-		p := Params{M: r.IntN(70) + 1, K: r.IntN(90) + 1, Alpha: 1, Precision: Precision(r.IntN(2))}
-		nr := p.Precision.PanelColumns()
+		p := Params{M: r.IntN(70) + 1, K: r.IntN(90) + 1, Alpha: 1, Format: Format(r.IntN(2))}
+		nr := p.Format.PanelColumns()
 		p.N = min(r.IntN(nr+nr/2)+1, nr)
-		inPlace := p.Precision == F32 && r.IntN(2) == 0
+		inPlace := p.Format == F32 && r.IntN(2) == 0
 		x := BlockPanel{Rows: p.M, Cols: p.N, K: p.K, Alpha: 1, LdC: p.N + r.IntN(3),
 			Add: r.IntN(2) == 0}
 		args := Args{}
@@ -36,18 +36,18 @@ func testMultiply(t *testing.T) {
 			x.Bias = args.Bias
 		}
 		x.Alpha = p.Alpha
-		x.B = make([]float32, p.Precision.PackedBLen(p.K, p.N))
-		p.Precision.PackB(x.B, args.B, p.K, p.N, 0, false)
-		if p.Precision == F32 && p.N == nr && r.IntN(2) == 0 {
+		x.B = make([]float32, p.Format.PackedBLen(p.K, p.N))
+		p.Format.PackB(x.B, args.B, p.K, p.N, 0, false)
+		if p.Format == F32 && p.N == nr && r.IntN(2) == 0 {
 			x.B, x.LdB = args.B, nr
 		}
 		if x.A = args.A; inPlace {
 			x.LdA = p.LdA
 		} else {
-			x.A = make([]float32, p.Precision.PackedALen(p.M, p.K))
-			p.Precision.PackA(x.A, args.A, p.M, p.K, p.LdA, false)
+			x.A = make([]float32, p.Format.PackedALen(p.M, p.K))
+			p.Format.PackA(x.A, args.A, p.M, p.K, p.LdA, false)
 		}
-		p.Precision.Multiply(&x)
+		p.Format.Multiply(&x)
 		Reference(p, &args, nr)
 		what := fmt.Sprintf("%+v", p)
 		c(t, what)

@@ -3,7 +3,7 @@ package gemm
 import "github.com/weirgpu/weir/internal/cpuinfo"
 
 // level is the form of numbers and the instructions that an operand is packed for and a tile
-// computed with: four levels, from plain Go to dot products, for each [Precision] in turn.
+// computed with: four levels, from plain Go to dot products, for each [Format] in turn.
 type level uint8
 
 const (
@@ -25,10 +25,10 @@ const (
 	levelAVX512S8U8
 )
 
-// levelDot is the distance of the level with dot products from the first of its precision.
+// levelDot is the distance of the level with dot products from the first of its format.
 const levelDot = levelAVX512 + 1
 
-func currentLevel(p Precision) level {
+func currentLevel(p Format) level {
 	first := level(p) * (levelDot + 1)
 	switch {
 	case p.hasDot():
@@ -51,26 +51,26 @@ func (v level) nr() int {
 	return [...]int{levelGo: 8, levelAVX2: 16, levelAVX512: 32}[v.floats()]
 }
 
-// precision is the form of the numbers.
-func (v level) precision() Precision { return Precision(v / (levelDot + 1)) }
+// format is the form of the numbers.
+func (v level) format() Format { return Format(v / (levelDot + 1)) }
 
 // pairs says that a word of packed data holds two elements, neighbours along K.
-func (v level) pairs() bool { return v.precision() == BF16 }
+func (v level) pairs() bool { return v.format() == BF16 }
 
 // bytes says that a word of the operands holds four bytes, neighbours along K, and that sums are
 // 32-bit integers.
-func (v level) bytes() bool { return v.precision().bytes() }
+func (v level) bytes() bool { return v.format().bytes() }
 
 // wide says that the parts of a word of B are multiplied one after the other with A, which is
 // widened as it is packed: it has two words for one of B.
 func (v level) wide() bool {
 	isa := v % (levelDot + 1)
-	return v.precision() != F32 && (isa == levelAVX2 || isa == levelAVX512)
+	return v.format() != F32 && (isa == levelAVX2 || isa == levelAVX512)
 }
 
 // strided says that tiles take operands A whose steps of K lie any distance apart.
 func (v level) strided() bool {
-	return v.precision() == F32 || v.bytes() && v%(levelDot+1) == levelDot
+	return v.format() == F32 || v.bytes() && v%(levelDot+1) == levelDot
 }
 
 // steps is the number of words that k elements along K take when packed.

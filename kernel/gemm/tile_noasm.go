@@ -9,7 +9,7 @@ func RunPeak(cpuinfo.Level, int) (flop int64) { return 0 }
 
 // runTile computes t.
 func runTile(v level, t *tile) {
-	switch v.precision() {
+	switch v.format() {
 	case BF16:
 		tileGoBF16(t)
 	case U8S8:

@@ -106,9 +106,9 @@ func TestJoinAlong(t *testing.T) {
 	})
 }
 
-// TestPrecisionsPay holds which precisions are faster than float32 on each path: bfloat16 is worth
+// TestFormatsPay holds which formats are faster than float32 on each path: bfloat16 is worth
 // rounding operands for only where there are dot products.
-func TestPrecisionsPay(t *testing.T) {
+func TestFormatsPay(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		v := currentLevel(F32)
 		if got, want := BF16.Fast(), currentLevel(BF16) == levelAVX512BF16; got != want {
@@ -118,9 +118,9 @@ func TestPrecisionsPay(t *testing.T) {
 			t.Errorf("U8S8.Fast() = %v at level %d, want %v", got, v, want)
 		}
 		for p := F32; p <= S8U8; p++ {
-			if currentLevel(p).precision() != p || p.PanelRows() != F32.PanelRows() ||
+			if currentLevel(p).format() != p || p.PanelRows() != F32.PanelRows() ||
 				p.PanelColumns() != F32.PanelColumns() {
-				t.Errorf("precision %d at level %d: tiles of %d x %d", p, v, p.PanelRows(),
+				t.Errorf("format %d at level %d: tiles of %d x %d", p, v, p.PanelRows(),
 					p.PanelColumns())
 			}
 		}

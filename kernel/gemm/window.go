@@ -24,7 +24,7 @@ type target struct {
 }
 
 // window computes one window, a block of K at a time.
-func (o *Op) window(w window, args *Args, scratch []float32) {
+func (o *Product) window(w window, args *Args, scratch []float32) {
 	p := &o.p
 	bufA, scratch := scratch[:o.lenA], scratch[o.lenA:]
 	bufB, scratch := scratch[:o.lenB], scratch[o.lenB:]
@@ -58,7 +58,7 @@ func (o *Op) window(w window, args *Args, scratch []float32) {
 // blockFlags sets what the block of k steps of K from k0 does to C. Only the last one finishes
 // elements, with one exception: a full residual may be C itself, so the first block has to take it
 // in before it writes there, less the factor that the last one multiplies by.
-func (o *Op) blockFlags(t *tile, k0, k int, finish uint32) {
+func (o *Product) blockFlags(t *tile, k0, k int, finish uint32) {
 	p := &o.p
 	early := p.Residual == ResidualFull && !p.TransC && p.K > o.kc
 	t.flags = 0
@@ -77,7 +77,7 @@ func (o *Op) blockFlags(t *tile, k0, k int, finish uint32) {
 
 // target chooses C itself or, when C is stored transposed, a buffer, with the residual turned
 // beside it.
-func (o *Op) target(w window, args *Args, buf []float32) target {
+func (o *Product) target(w window, args *Args, buf []float32) target {
 	p := &o.p
 	out := target{last: o.lastFlags(), ld: p.LdC}
 	rows, cols := w.i1-w.i0, w.j1-w.j0
@@ -101,7 +101,7 @@ func (o *Op) target(w window, args *Args, buf []float32) target {
 }
 
 // at is the offset of the first element of a window in C.
-func (o *Op) at(w window) int {
+func (o *Product) at(w window) int {
 	i, j := w.i0, w.j0
 	if o.p.TransC {
 		i, j = j, i
@@ -110,7 +110,7 @@ func (o *Op) at(w window) int {
 }
 
 // lastFlags are the parts of the epilogue in use.
-func (o *Op) lastFlags() uint32 {
+func (o *Product) lastFlags() uint32 {
 	var f uint32
 	if o.p.Alpha != 1 {
 		f |= flagScale
@@ -131,7 +131,7 @@ func (o *Op) lastFlags() uint32 {
 }
 
 // blockA returns the panels of rows of the window, packing them into buf unless they are packed.
-func (o *Op) blockA(w window, args *Args, buf, stage []float32, k0, k int) panels {
+func (o *Product) blockA(w window, args *Args, buf, stage []float32, k0, k int) panels {
 	p, v := &o.p, o.level
 	a := args.A[offset(p.OffA, p.StrideA, w.batch):]
 	steps := v.stepsA(k)
@@ -160,7 +160,7 @@ func (o *Op) blockA(w window, args *Args, buf, stage []float32, k0, k int) panel
 
 // blockB walks the panels of columns of the window, packing each unless it is packed or read where
 // it lies.
-func (o *Op) blockB(t *tile, a panels, w window, args *Args, buf, stage []float32, k0, k int,
+func (o *Product) blockB(t *tile, a panels, w window, args *Args, buf, stage []float32, k0, k int,
 	out *target) {
 	p, v := &o.p, o.level
 	nr := v.nr()
@@ -190,7 +190,7 @@ func (o *Op) blockB(t *tile, a panels, w window, args *Args, buf, stage []float3
 }
 
 // packPanel packs one panel of columns from j unless packWhole has.
-func (o *Op) packPanel(panel, b, stage []float32, j, cols, k0, k, whole int) {
+func (o *Product) packPanel(panel, b, stage []float32, j, cols, k0, k, whole int) {
 	p, v := &o.p, o.level
 	switch {
 	case p.Fill != nil && v.pairs():
@@ -205,7 +205,7 @@ func (o *Op) packPanel(panel, b, stage []float32, j, cols, k0, k, whole int) {
 
 // packWhole packs the whole panels of a window of a row-major B together and returns the column
 // after them.
-func (o *Op) packWhole(w window, b, buf []float32, k0, k int) int {
+func (o *Product) packWhole(w window, b, buf []float32, k0, k int) int {
 	p := &o.p
 	n := (w.j1 - w.j0) / o.level.nr()
 	if p.PackedB || p.Fill != nil || p.TransB || o.directB || o.level.pairs() || n == 0 || k == 0 {
@@ -216,7 +216,7 @@ func (o *Op) packWhole(w window, b, buf []float32, k0, k int) int {
 }
 
 // column computes the tiles of one panel of columns.
-func (o *Op) column(t *tile, a panels, w window, args *Args, j int, out *target) {
+func (o *Product) column(t *tile, a panels, w window, args *Args, j int, out *target) {
 	p := &o.p
 	offBias := offset(p.OffBias, 0, w.batch)
 	for i := w.i0; i < w.i1; i += o.mr {
@@ -248,7 +248,7 @@ func (o *Op) column(t *tile, a panels, w window, args *Args, j int, out *target)
 
 // applyMap runs the map over the rows of a finished window as stored, as one run when they lie
 // together.
-func (o *Op) applyMap(w window, c []float32) {
+func (o *Product) applyMap(w window, c []float32) {
 	p := &o.p
 	c = c[o.at(w):]
 	rows, cols := w.i1-w.i0, w.j1-w.j0

@@ -139,7 +139,7 @@ func halves(x uint32) uint32 {
 type tile struct {
 	c              []float32 // rows of lanes floats
 	ldc            int       // bytes from one to the next
-	a              []byte    // prepared rows
+	a              []byte    // packed rows
 	lda            int       // bytes from one to the next
 	q              []byte    // the panel's blocks
 	zeros          []byte    // the panel's zero points, nil for 8
@@ -148,7 +148,7 @@ type tile struct {
 }
 
 // mostRows is the largest number of rows of a tile.
-func (w *Weights) mostRows(p Precision) int {
+func (w *Weights) mostRows(p Format) int {
 	switch {
 	case w.level == cpuinfo.PathAVX512VNNI && p == Int8:
 		return 12
@@ -175,10 +175,10 @@ func (w *Weights) FewRows() int {
 // edge holds a tile of fewer columns than a panel.
 type edge [12 * 16]float32
 
-// Product multiplies m prepared rows by the columns of a panel, which start at column panel·Columns
+// Product multiplies m packed rows by the columns of a panel, which start at column panel·Columns
 // of the weights and of c, whose rows are ldc floats apart. The weights must not have zero points
 // that are Reals.
-func (w *Weights) Product(p Precision, c []float32, ldc int, rows []byte, m int, packed []byte,
+func (w *Weights) Product(p Format, c []float32, ldc int, rows []byte, m int, packed []byte,
 	panel int) {
 	if w.Zeros == Reals {
 		panic("nbits: a product by weights whose zero points are no whole numbers")
@@ -206,7 +206,7 @@ func (w *Weights) Product(p Precision, c []float32, ldc int, rows []byte, m int,
 }
 
 // runEdge computes a tile of which only some columns are there.
-func (w *Weights) runEdge(p Precision, t tile, to []float32, ldc, columns int) {
+func (w *Weights) runEdge(p Format, t tile, to []float32, ldc, columns int) {
 	var buf edge
 	t.c, t.ldc = buf[:], 4*w.lanes
 	w.run(p, &t)

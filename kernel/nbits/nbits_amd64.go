@@ -7,7 +7,7 @@ import "github.com/weirgpu/weir/internal/cpuinfo"
 //go:generate go -C _generate run . ..
 
 // run computes a tile.
-func (w *Weights) run(p Precision, t *tile) {
+func (w *Weights) run(p Format, t *tile) {
 	switch {
 	case w.level == cpuinfo.PathAVX512VNNI && p == Int8:
 		bytesAVX512(t)

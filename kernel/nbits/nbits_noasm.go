@@ -3,7 +3,7 @@
 package nbits
 
 // run computes a tile.
-func (w *Weights) run(p Precision, t *tile) {
+func (w *Weights) run(p Format, t *tile) {
 	if p == Int8 {
 		bytesGo(t)
 		return

@@ -63,10 +63,10 @@ func randomRows(r *rand.Rand, m, k int) []float32 {
 }
 
 // product multiplies rows by all panels.
-func (w random) product(p Precision, a []float32, m int) []float32 {
+func (w random) product(p Format, a []float32, m int) []float32 {
 	rows := make([]byte, m*w.RowBytes(p))
 	for i := range m {
-		w.Prepare(p, rows[i*w.RowBytes(p):], a[i*w.K:][:w.K])
+		w.PackRow(p, rows[i*w.RowBytes(p):], a[i*w.K:][:w.K])
 	}
 	c := make([]float32, m*w.N)
 	for panel := range w.Panels() {
@@ -163,7 +163,7 @@ func TestExtremes(t *testing.T) {
 				Zero:   func(int, int) float32 { return zero }}, 0, 1)
 			for _, x := range []float32{127, -127} {
 				rows := make([]byte, w.RowBytes(Int8))
-				w.Prepare(Int8, rows, slices.Repeat([]float32{x}, 256))
+				w.PackRow(Int8, rows, slices.Repeat([]float32{x}, 256))
 				c := make([]float32, 16)
 				w.Product(Int8, c, 16, rows, 1, packed, 0)
 				if want := 256 * 15 * x * (1 - 2*zero/15); c[3] != want {
@@ -219,8 +219,8 @@ func TestWiden(t *testing.T) {
 	})
 }
 
-// TestPreparedBytes compares the rounding of rows, bit for bit, with its definition.
-func TestPreparedBytes(t *testing.T) {
+// TestPackedRows compares the rounding of rows, bit for bit, with its definition.
+func TestPackedRows(t *testing.T) {
 	const k = 16 * 8
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 	cputest.EachPath(t, func(t *testing.T) {
@@ -234,7 +234,7 @@ func TestPreparedBytes(t *testing.T) {
 				copy(row[16:], special)
 			}
 			got, want := make([]byte, w.RowBytes(Int8)), make([]byte, w.RowBytes(Int8))
-			w.Prepare(Int8, got, row)
+			w.PackRow(Int8, got, row)
 			quantiseGo(want, row, 16)
 			if !bytes.Equal(got, want) {
 				t.Errorf("%v: got %v, want %v", special, got, want)
@@ -270,13 +270,13 @@ func BenchmarkProduct(b *testing.B) {
 				r := rand.New(rand.NewPCG(1, 1))
 				w := newRandom(b, r, s.n, s.k, 32, Centred)
 				a := randomRows(r, s.m, s.k)
-				rows, c := make([]byte, s.m*w.RowBytes(Precision(p))), make([]float32, s.m*s.n)
+				rows, c := make([]byte, s.m*w.RowBytes(Format(p))), make([]float32, s.m*s.n)
 				for b.Loop() {
 					for i := range s.m {
-						w.Prepare(Precision(p), rows[i*w.RowBytes(Precision(p)):], a[i*s.k:][:s.k])
+						w.PackRow(Format(p), rows[i*w.RowBytes(Format(p)):], a[i*s.k:][:s.k])
 					}
 					for panel := range w.Panels() {
-						w.Product(Precision(p), c, s.n, rows, s.m, w.packed, panel)
+						w.Product(Format(p), c, s.n, rows, s.m, w.packed, panel)
 					}
 				}
 				mean := float64(b.Elapsed().Nanoseconds()) / float64(b.N)

@@ -2,12 +2,12 @@ package nbits
 
 import "math"
 
-// Precision is how rows are multiplied by weights.
-type Precision uint8
+// Format is the number format in which rows are multiplied by weights.
+type Format uint8
 
 const (
 	// F32 multiplies floats.
-	F32 Precision = iota
+	F32 Format = iota
 	// Int8 rounds each block of a row to bytes that share a scale, multiplies these by the weights
 	// as whole numbers, exactly, and adds up blocks as floats, each times both scales. The scale is
 	// the largest magnitude of the block over 127, and an element becomes itself times 127 over
@@ -16,29 +16,29 @@ const (
 	Int8
 )
 
-// Prepared rows hold, block by block, with zeros after the last element,
+// Packed rows hold, block by block, with zeros after the last element,
 //
 //	F32    the floats, and their sum
 //	Int8   -8 times the sum of the bytes as an int32, the bytes, the scale, and the sum of
 //	       the bytes as a float32
 
-// rowBlock is the size of a block of a prepared row.
-func (w *Weights) rowBlock(p Precision) int {
+// rowBlock is the size of a block of a packed row.
+func (w *Weights) rowBlock(p Format) int {
 	if p == Int8 {
 		return w.Block + 12
 	}
 	return 4*w.Block + 4
 }
 
-// RowBytes is the size of a prepared row.
-func (w *Weights) RowBytes(p Precision) int { return w.blocks * w.rowBlock(p) }
+// RowBytes is the size of a packed row.
+func (w *Weights) RowBytes(p Format) int { return w.blocks * w.rowBlock(p) }
 
-// Prepare brings a row of K floats into the form that Product multiplies; dst is RowBytes long and
+// PackRow brings a row of K floats into the form that Product multiplies; dst is RowBytes long and
 // aligned to 4 bytes.
-func (w *Weights) Prepare(p Precision, dst []byte, row []float32) {
+func (w *Weights) PackRow(p Format, dst []byte, row []float32) {
 	whole := w.K / w.Block
 	if p == F32 {
-		w.prepareFloats(floatsOf(dst[:w.RowBytes(p)]), row[:w.K])
+		w.packFloats(floatsOf(dst[:w.RowBytes(p)]), row[:w.K])
 		return
 	}
 	if whole > 0 {
@@ -51,7 +51,7 @@ func (w *Weights) Prepare(p Precision, dst []byte, row []float32) {
 	}
 }
 
-func (w *Weights) prepareFloats(dst, row []float32) {
+func (w *Weights) packFloats(dst, row []float32) {
 	for g := range w.blocks {
 		to := dst[g*(w.Block+1):][:w.Block+1]
 		clear(to[copy(to, row[g*w.Block:min((g+1)*w.Block, w.K)]):])

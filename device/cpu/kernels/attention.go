@@ -22,7 +22,7 @@ var attentionKernels = map[opKey]builder{
 // there is a cache, as outputs 1 and 2 hold them once the new ones are appended.
 type attentionKernel struct {
 	params           attention.Params
-	op               *attention.Op
+	op               *attention.Attention
 	keep, bias, lens int // inputs, -1 for none
 	caches           []attentionCache
 	cached           bool // keys and values are read from outputs 1 and 2
@@ -63,7 +63,7 @@ func fusedAttention(r *request) (compute.Kernel, error) {
 		return nil, nil
 	}
 	p.Scale, p.Left, p.Right = attrs.Float("scale", 1), -1, -1
-	p.Hidden, p.Precision = attrs.Float("hidden", float32(math.Inf(-1))), precisionOf(r.Call)
+	p.Hidden, p.Format = attrs.Float("hidden", float32(math.Inf(-1))), formatOf(r.Call)
 	p.Added = attrs.Int("added", 0) == 1
 	if !finite(p.Scale) {
 		return nil, nil

@@ -17,7 +17,7 @@ import (
 // from.
 type groupedKernel struct {
 	call                               *op.Call
-	op                                 *attention.Op
+	op                                 *attention.Attention
 	batch, length, heads, shared, size int
 	past, buffer                       int // positions of the caches that come in and out
 	// queries, keys and values lie beside each other in input 0

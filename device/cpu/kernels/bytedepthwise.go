@@ -19,12 +19,12 @@ const chunkPixels = 16 << 10
 // exactly: some planes of the image at a time, so that floats stay in the caches.
 type byteDepthwise struct {
 	byteConvCall
-	float  *conv.Op       // of the planes of a chunk
-	zero   *tensor.Tensor // of the weights; nil: 0
-	plane  int            // elements of a channel of the image
-	planes int            // channels of all images
-	fan    int            // output channels of a group
-	each   int            // planes of a chunk, of one image
+	float  *conv.Convolution // of the planes of a chunk
+	zero   *tensor.Tensor    // of the weights; nil: 0
+	plane  int               // elements of a channel of the image
+	planes int               // channels of all images
+	fan    int               // output channels of a group
+	each   int               // planes of a chunk, of one image
 }
 
 // newByteDepthwise prepares a call whose weights have one channel, nil where it does not serve.

@@ -27,7 +27,7 @@ var byteProductKernels = map[opKey]builder{
 // of which the sums of b are constant, and those of a are needed only where zb is not zero.
 type byteProduct struct {
 	m, k, n      int
-	op           *gemm.Op
+	op           *gemm.Product
 	weight       *tensor.Tensor
 	flipA, flipB bool
 	sumA         bool          // whether zb may be other than zero
@@ -106,12 +106,12 @@ func newByteProduct(r *request, in productInputs) (compute.Kernel, error) {
 	var err error
 	k.op, err = gemm.New(
 		gemm.Params{
-			M:         k.m,
-			N:         k.n,
-			K:         k.words(),
-			Precision: gemm.U8S8,
-			PackedB:   true,
-			ToStore:   true,
+			M:       k.m,
+			N:       k.n,
+			K:       k.words(),
+			Format:  gemm.U8S8,
+			PackedB: true,
+			ToStore: true,
 		},
 	)
 	return k, err

@@ -18,16 +18,16 @@ var convKernels = map[opKey]builder{
 // convKernel is a convolution that kernel/conv computes, its weights packed at load when they are
 // constant, else at each run.
 type convKernel struct {
-	op     *conv.Op
+	op     *conv.Convolution
 	weight *tensor.Tensor
 	// what each output channel's weights are multiplied by as they are packed, nil for none
 	scale *tensor.Tensor
 	bias  bool
 	resid bool
 
-	precision gemm.Precision
-	params    conv.Params // as the cost model was asked
-	measured  bool        // whether it was overruled, or confirmed, by measuring
+	format   gemm.Format
+	params   conv.Params // as the cost model was asked
+	measured bool        // whether it was overruled, or confirmed, by measuring
 }
 
 // convScale is the input of weir:Conv that scales weights.
@@ -55,24 +55,24 @@ func convolution(r *request) (compute.Kernel, error) {
 		return nil, nil
 	}
 	group := int(r.Call.Attrs.Int("group", 1))
-	k.precision = precisionOf(r.Call)
-	if k.precision != gemm.F32 && group == x[1] {
+	k.format = formatOf(r.Call)
+	if k.format != gemm.F32 && group == x[1] {
 		return nil, nil
 	}
 	k.params = conv.Params{
-		Window:    win,
-		N:         x[0],
-		C:         x[1],
-		M:         w[0],
-		Group:     group,
-		Precision: k.precision,
-		Bias:      k.bias,
-		Residual:  k.resid,
-		Reused:    k.weight != nil,
-		Clamp:     e.Clamp,
-		Lo:        e.Lo,
-		Hi:        e.Hi,
-		Map:       e.Map,
+		Window:   win,
+		N:        x[0],
+		C:        x[1],
+		M:        w[0],
+		Group:    group,
+		Format:   k.format,
+		Bias:     k.bias,
+		Residual: k.resid,
+		Reused:   k.weight != nil,
+		Clamp:    e.Clamp,
+		Lo:       e.Lo,
+		Hi:       e.Hi,
+		Map:      e.Map,
 	}
 	var err error
 	k.op, err = conv.New(k.choose(r.Choices))
@@ -159,7 +159,7 @@ func (k *convKernel) InPlace() []int {
 // Name implements Kernel.
 func (k *convKernel) Name() string {
 	name := "conv." + string(k.op.Way())
-	if k.precision == gemm.BF16 {
+	if k.format == gemm.BF16 {
 		name += ".bf16"
 	}
 	return name
@@ -219,7 +219,7 @@ func (k *convKernel) Bind(b compute.Binding) compute.Task {
 }
 
 type convTask struct {
-	op      *conv.Op
+	op      *conv.Convolution
 	args    conv.Args
 	raw     []float32 // weights to pack at each run, nil when they are packed already
 	turn    []float32 // what packing them needs

@@ -10,7 +10,7 @@ import (
 var convTransposeKernels = map[opKey]builder{{"", "ConvTranspose"}: convTranspose}
 
 type convTransposeKernel struct {
-	op     *conv.TransposeOp
+	op     *conv.Transpose
 	weight *tensor.Tensor
 	bias   bool
 }
@@ -79,7 +79,7 @@ func (k *convTransposeKernel) Bind(b compute.Binding) compute.Task {
 }
 
 type convTransposeTask struct {
-	op      *conv.TransposeOp
+	op      *conv.Transpose
 	args    conv.Args
 	scratch [][]float32
 }

@@ -45,8 +45,8 @@ func setActivation(call *op.Call, e *gemm.Epilogue) bool {
 	return true
 }
 
-// precisionOf is how a product of weir's domain multiplies.
-func precisionOf(call *op.Call) gemm.Precision {
+// formatOf is how a product of weir's domain multiplies.
+func formatOf(call *op.Call) gemm.Format {
 	if call.Attrs.String("precision", "") == "bf16" {
 		return gemm.BF16
 	}

@@ -37,8 +37,8 @@ type gruKernel struct {
 	after               bool
 	relu                bool // RNN's activation
 	w, r, b             *tensor.Tensor
-	lens, state         bool     // whether those inputs are given
-	inputs, step, reset *gemm.Op // reset nil but for a reset gate before the product
+	lens, state         bool          // whether those inputs are given
+	inputs, step, reset *gemm.Product // reset nil but for a reset gate before the product
 }
 
 func recurrent(gates int) builder {
@@ -319,7 +319,7 @@ func (t *gruTask) Run(x *compute.Exec) error {
 }
 
 // multiply runs one product.
-func (t *gruTask) multiply(x *compute.Exec, o *gemm.Op, a, b, c, bias []float32) error {
+func (t *gruTask) multiply(x *compute.Exec, o *gemm.Product, a, b, c, bias []float32) error {
 	t.product.op, t.product.args = o, gemm.Args{A: a, B: b, C: c, Bias: bias}
 	return t.product.Run(x)
 }

@@ -29,7 +29,7 @@ type lstmKernel struct {
 	seq, batch, in, hidden, dirs int
 	backward                     [2]bool
 	w, r, b                      *tensor.Tensor
-	inputs, step                 *gemm.Op
+	inputs, step                 *gemm.Product
 	stateIn                      [2]bool // whether initial h and c are given
 }
 

@@ -27,7 +27,7 @@ const (
 type byteLSTMKernel struct {
 	lstmKernel
 	operands [2]byteWeights // W and R
-	products [2]*gemm.Op
+	products [2]*gemm.Product
 }
 
 // byteWeights is W or R: directions x rows x gates.
@@ -57,7 +57,7 @@ func byteLSTM(r *request) (compute.Kernel, error) {
 		k.operands[i] = o
 		var err error
 		if k.products[i], err = gemm.New(
-			gemm.Params{M: rows[i], N: o.gates, K: o.words(), Precision: gemm.U8S8, PackedB: true,
+			gemm.Params{M: rows[i], N: o.gates, K: o.words(), Format: gemm.U8S8, PackedB: true,
 				ToStore: true},
 		); err != nil {
 			return nil, err

@@ -17,7 +17,7 @@ var matmulKernels = map[opKey]builder{
 // constant.
 type gemmKernel struct {
 	params gemm.Params
-	op     *gemm.Op
+	op     *gemm.Product
 	weight *tensor.Tensor // the constant right operand, nil when it is computed
 	bias   int            // input that is the bias, -1 for none
 	resid  int            // input that is the residual, -1 for none
@@ -118,7 +118,7 @@ func (k *gemmKernel) finish(r *request) (compute.Kernel, error) {
 	if !setActivation(r.Call, &k.params.Epilogue) {
 		return nil, nil
 	}
-	k.params.Precision = precisionOf(r.Call)
+	k.params.Format = formatOf(r.Call)
 	if w := r.constant(1); w != nil && k.params.Batch <= 1 && k.params.N > 0 && k.params.K > 0 {
 		k.weight, k.params.PackedB = w, true
 	}
@@ -141,7 +141,7 @@ func (k *gemmKernel) InPlace() []int {
 // Name implements Kernel.
 func (k *gemmKernel) Name() string {
 	name := "gemm"
-	if k.params.Precision == gemm.BF16 {
+	if k.params.Format == gemm.BF16 {
 		name += ".bf16"
 	}
 	if k.weight != nil {
@@ -158,20 +158,20 @@ func (k *gemmKernel) PackedBytes() int {
 	if k.weight == nil {
 		return 0
 	}
-	return 4 * k.params.Precision.PackedBLen(k.params.K, k.params.N)
+	return 4 * k.params.Format.PackedBLen(k.params.K, k.params.N)
 }
 
 // Packing implements [compute.Packing].
 func (k *gemmKernel) Packing() any {
 	type packing struct {
-		weight    *tensor.Tensor
-		k, n      int
-		trans     bool
-		precision gemm.Precision
-		panel     int // stands for the instruction level
+		weight *tensor.Tensor
+		k, n   int
+		trans  bool
+		format gemm.Format
+		panel  int // stands for the instruction level
 	}
 	p := &k.params
-	return packing{k.weight, p.K, p.N, p.TransB, p.Precision, k.op.PanelWidth()}
+	return packing{k.weight, p.K, p.N, p.TransB, p.Format, k.op.PanelWidth()}
 }
 
 // ScratchBytes implements Kernel.
@@ -201,7 +201,7 @@ func (k *gemmKernel) Bind(b compute.Binding) compute.Task {
 }
 
 type gemmTask struct {
-	op      *gemm.Op
+	op      *gemm.Product
 	args    gemm.Args
 	scratch [][]float32 // by worker
 }
@@ -275,7 +275,7 @@ func (k *gemmKernel) PackPart(dst []byte, part int, _ []float32) {
 	if p.TransB {
 		at, ld = from*p.K, p.K
 	}
-	words := p.Precision.PackedBLen(p.K, from)
-	p.Precision.PackB(tensor.Cast[float32](dst)[words:], tensor.As[float32](k.weight)[at:], p.K,
+	words := p.Format.PackedBLen(p.K, from)
+	p.Format.PackB(tensor.Cast[float32](dst)[words:], tensor.As[float32](k.weight)[at:], p.K,
 		to-from, ld, p.TransB)
 }

@@ -12,7 +12,7 @@ import (
 // form that is multiplied first.
 type nBitsRows struct {
 	nBits
-	precision nbits.Precision
+	format nbits.Format
 }
 
 // A chunk multiplies some rows, which stay in the second cache, by some panels. The fewer the rows
@@ -28,7 +28,7 @@ const (
 
 // rowsPer is the number of rows of a chunk, and panelsPer that of its panels.
 func (k *nBitsRows) rowsPer() int {
-	n := max(1, nBitsCached/k.weights.RowBytes(k.precision))
+	n := max(1, nBitsCached/k.weights.RowBytes(k.format))
 	if n >= k.m {
 		return k.m
 	}
@@ -37,7 +37,7 @@ func (k *nBitsRows) rowsPer() int {
 
 func (k *nBitsRows) panelsPer() int {
 	most, panels := nBitsFloats, k.weights.Panels()
-	if k.precision == nbits.Int8 {
+	if k.format == nbits.Int8 {
 		most = nBitsBytes
 	}
 	work := max(nBitsLeast, k.rowsPer()) * k.weights.K * k.weights.Columns() * panels
@@ -50,7 +50,7 @@ func (k *nBitsRows) panelsPer() int {
 
 // Name implements Kernel.
 func (k *nBitsRows) Name() string {
-	if k.precision == nbits.Int8 {
+	if k.format == nbits.Int8 {
 		return "gemm.4bit.int8"
 	}
 	return "gemm.4bit.rows"
@@ -58,7 +58,7 @@ func (k *nBitsRows) Name() string {
 
 // ScratchBytes implements Kernel: the prepared rows.
 func (k *nBitsRows) ScratchBytes(int) int {
-	return (k.m*k.weights.RowBytes(k.precision) + 63) &^ 63
+	return (k.m*k.weights.RowBytes(k.format) + 63) &^ 63
 }
 
 // Bind implements Kernel.
@@ -93,9 +93,9 @@ func (p *nBitsPreparation) rowsPer() int { return max(1, nBitsPrepare/p.t.weight
 // Chunk implements Region.
 func (p *nBitsPreparation) Chunk(i, _ int) {
 	t, n := p.t, p.rowsPer()
-	size, k := t.weights.RowBytes(t.precision), t.weights.K
+	size, k := t.weights.RowBytes(t.format), t.weights.K
 	for r := i * n; r < min((i+1)*n, t.m); r++ {
-		t.weights.Prepare(t.precision, t.rows[r*size:], t.a[r*k:][:k])
+		t.weights.PackRow(t.format, t.rows[r*size:], t.a[r*k:][:k])
 	}
 }
 
@@ -120,10 +120,10 @@ func (t *nBitsRowsTask) Chunk(i, _ int) {
 	group := i % t.panelGroups() * t.panelsPer()
 	first := i / t.panelGroups() * t.nBitsRows.rowsPer()
 	m, n := min(t.nBitsRows.rowsPer(), t.m-first), t.weights.N
-	rows, c := t.rows[first*t.weights.RowBytes(t.precision):], t.c[first*n:][:m*n]
+	rows, c := t.rows[first*t.weights.RowBytes(t.format):], t.c[first*n:][:m*n]
 	end := min(group+t.panelsPer(), t.weights.Panels())
 	for panel := group; panel < end; panel++ {
-		t.weights.Product(t.precision, c, n, rows, m, t.packed, panel)
+		t.weights.Product(t.format, c, n, rows, m, t.packed, panel)
 	}
 	from, to := group*t.weights.Columns(), min(end*t.weights.Columns(), n)
 	for r := range m {

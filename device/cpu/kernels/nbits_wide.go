@@ -17,7 +17,7 @@ const mostPacked = 8 << 20
 type nBitsWide struct {
 	nBits
 	first bool // the rows are packed first
-	op    *gemm.Op
+	op    *gemm.Product
 }
 
 func newNBitsWide(n nBits) (compute.Kernel, error) {

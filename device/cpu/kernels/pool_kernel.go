@@ -15,7 +15,7 @@ var poolKernels = map[opKey]builder{
 
 type poolKernel struct {
 	plain
-	op *conv.PoolOp
+	op *conv.Pool
 }
 
 func pooling(kind conv.PoolKind) builder {
@@ -64,7 +64,7 @@ func (k *poolKernel) Bind(b compute.Binding) compute.Task {
 }
 
 type poolTask struct {
-	op      *conv.PoolOp
+	op      *conv.Pool
 	x, y    []float32
 	scratch [][]float32
 }

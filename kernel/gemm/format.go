@@ -6,13 +6,13 @@ import (
 	"github.com/weirgpu/weir/internal/cpuinfo"
 )
 
-// Precision is the form in which the elements of the operands are multiplied. The operands that
-// callers give, the sums and the results are float32 in any case.
-type Precision uint8
+// Format is the number format in which the elements of the operands are multiplied. The operands
+// that callers give, the sums and the results are float32 in any case.
+type Format uint8
 
 const (
 	// F32 multiplies as IEEE 754 single precision does.
-	F32 Precision = iota
+	F32 Format = iota
 	// BF16 rounds the elements of both operands to bfloat16 (eight bits of precision, to nearest,
 	// ties to even) as they are packed. A packed B takes half of the memory, and a packed A too
 	// where there are dot products. With AVX512_BF16 products are computed two at a time
@@ -32,8 +32,8 @@ const (
 	S8U8
 )
 
-// Fast reports whether this processor multiplies in the precision faster than in F32.
-func (p Precision) Fast() bool {
+// Fast reports whether this processor multiplies in the format faster than in F32.
+func (p Format) Fast() bool {
 	switch p {
 	case BF16:
 		return p.hasDot()
@@ -43,8 +43,8 @@ func (p Precision) Fast() bool {
 	return true
 }
 
-// hasDot reports whether the processor has dot products for the precision.
-func (p Precision) hasDot() bool {
+// hasDot reports whether the processor has dot products for the format.
+func (p Format) hasDot() bool {
 	switch p {
 	case BF16:
 		return cpuinfo.HasAVX512BF16()
@@ -55,10 +55,10 @@ func (p Precision) hasDot() bool {
 }
 
 // bytes reports whether operands are words of bytes.
-func (p Precision) bytes() bool { return p == U8S8 || p == S8U8 }
+func (p Format) bytes() bool { return p == U8S8 || p == S8U8 }
 
-// Round returns what the precision makes of an element that is a number.
-func (p Precision) Round(x float32) float32 {
+// Round returns what the format makes of an element that is a number.
+func (p Format) Round(x float32) float32 {
 	if p != BF16 {
 		return x
 	}
