@@ -315,20 +315,20 @@ func tryML(t *testing.T, d *dice) (name string, ran bool) {
 		return o.Name, false
 	}
 	ran = tryCall(t, d, o, c, in)
-	if ran && o.Prepare != nil {
-		samePrepared(t, o, c, in)
+	if ran && o.Evaluator != nil {
+		sameEvaluator(t, o, c, in)
 	}
 	return o.Name, ran
 }
 
-// samePrepared holds that a prepared evaluation gives what the evaluation gives.
-func samePrepared(t *testing.T, o *Op, c *Call, in []*tensor.Tensor) {
+// sameEvaluator holds that the evaluator of a call gives what the evaluation gives.
+func sameEvaluator(t *testing.T, o *Op, c *Call, in []*tensor.Tensor) {
 	t.Helper()
 	want, err := Run(t.Context(), o, c, in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	eval, err := o.Prepare(c)
+	eval, err := o.Evaluator(c)
 	if err != nil {
 		t.Fatalf("%s %v: %v", c.Name(), c.Attrs, err)
 	}

@@ -65,10 +65,10 @@ type Op struct {
 	Infer func(c *Infer) error
 	// Eval computes the outputs: the definition.
 	Eval func(c *Eval) error
-	// Prepare, when set, reads the attributes of a call once and returns an evaluation that gives
+	// Evaluator, when set, reads the attributes of a call once and returns an evaluation that gives
 	// what Eval gives, for calls that are evaluated many times; several goroutines may run it. It
 	// fails where Eval would fail for any inputs.
-	Prepare func(call *Call) (func(*Eval) error, error)
+	Evaluator func(call *Call) (func(*Eval) error, error)
 	// Draws tells of a call whether it draws random numbers, so that evaluations of it differ; nil:
 	// none does unless the row is Impure.
 	Draws func(call *Call) bool

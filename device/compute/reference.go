@@ -13,9 +13,9 @@ import (
 // fast kernel uses, and what fast kernels are tested against. It takes any types, data-dependent
 // shapes included, and may allocate.
 func Reference(o *op.Op, call *op.Call) Kernel {
-	if o.Prepare != nil {
+	if o.Evaluator != nil {
 		// else the evaluation says the same when it runs
-		if eval, err := o.Prepare(call); err == nil {
+		if eval, err := o.Evaluator(call); err == nil {
 			prepared := *o
 			prepared.Eval = eval
 			o = &prepared

@@ -11,12 +11,12 @@ import (
 // labelOps hold the operators of [Domain] that look elements up.
 var labelOps = []op.Op{
 	{Domain: Domain, Name: "CategoryMapper", Since: []int{1}, MinIn: 1, MaxIn: 1,
-		Infer: inferLookup, Eval: evalLookup, Prepare: prepareLookup},
+		Infer: inferLookup, Eval: evalLookup, Evaluator: lookupEvaluator},
 	{Domain: Domain, Name: "LabelEncoder", Since: []int{1, 2, 4}, MinIn: 1, MaxIn: 1,
-		Infer: inferLookup, Eval: evalLookup, Prepare: prepareLookup},
+		Infer: inferLookup, Eval: evalLookup, Evaluator: lookupEvaluator},
 	{Domain: Domain, Name: "OneHotEncoder", Since: []int{1}, MinIn: 1, MaxIn: 1,
 		Infer: inferOneHotEncoder,
-		Eval:  evalOneHotEncoder, Prepare: prepareOneHotEncoder},
+		Eval:  evalOneHotEncoder, Evaluator: oneHotEvaluator},
 }
 
 // lookup maps the elements keys[i] to the elements values[i], and any other to the default.
@@ -172,9 +172,9 @@ func evalLookup(c *op.Eval) error {
 	return l.eval(c, l.finder())
 }
 
-// prepareLookup indexes the keys: those of both directions where the input's type tells the
+// lookupEvaluator indexes the keys: those of both directions where the input's type tells the
 // direction.
-func prepareLookup(c *op.Call) (func(*op.Eval) error, error) {
+func lookupEvaluator(c *op.Call) (func(*op.Eval) error, error) {
 	types := []tensor.DType{tensor.Undefined}
 	if c.Type == "CategoryMapper" || c.Version < 2 {
 		types = []tensor.DType{tensor.String, tensor.Int64}
@@ -324,8 +324,8 @@ func evalOneHotEncoder(c *op.Eval) error {
 	return l.evalOneHot(c, l.finder())
 }
 
-// prepareOneHotEncoder indexes the categories.
-func prepareOneHotEncoder(c *op.Call) (func(*op.Eval) error, error) {
+// oneHotEvaluator indexes the categories.
+func oneHotEvaluator(c *op.Call) (func(*op.Eval) error, error) {
 	l, err := oneHot(c, tensor.Undefined)
 	if err != nil {
 		return nil, err

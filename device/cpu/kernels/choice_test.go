@@ -3,6 +3,7 @@ package kernels_test
 import (
 	"testing"
 
+	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/op"
@@ -22,7 +23,7 @@ func TestChoices(t *testing.T) {
 	prepare := func(c compute.Choices) compute.Choosing {
 		weights := op.Concrete(tensor.Float32, w.Shape...)
 		weights.Const = w
-		k, err := kernels.Prepare(
+		k, err := kernels.Target(device.Info{}).Prepare(
 			&compute.Request{
 				Call:    call,
 				Choices: c,

@@ -1,8 +1,8 @@
 // Package kernels binds operators to the CPU's fast loops: there is one file for each family of
 // operators, and the loops themselves are in kernel/....
 //
-// Meet first: [Prepare], which turns a call of static types, a compute.Request, into the fastest
-// kernel that there is; and the tables of builders at the top of each file, which say what
+// Meet first: [Target], whose Prepare turns a call of static types, a compute.Request, into the
+// fastest kernel that there is; and the tables of builders at the top of each file, which say what
 // operators it serves, of which types and attributes.
 //
 // Concurrency: a kernel is immutable and shared by all sessions of a plan. It cuts its work into

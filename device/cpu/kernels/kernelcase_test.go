@@ -104,7 +104,7 @@ func (s *sample) check(t testing.TB, pools []*cpu.Pool) verdict {
 		return invalid
 	}
 	want, wantErr := op.Run(context.Background(), o, s.call, s.in)
-	k, err := Prepare(r)
+	k, err := prepare(r)
 	if err != nil {
 		if wantErr == nil {
 			t.Errorf("%v: the reference computes what Prepare refuses: %v", s, err)
@@ -183,7 +183,7 @@ func (s *sample) checkAbsorbed(t testing.TB, r *compute.Request, k compute.Kerne
 	for _, i := range a.Absorbed() {
 		bare.In[i].Const = &tensor.Tensor{DType: s.in[i].DType, Shape: s.in[i].Shape}
 	}
-	same, err := Prepare(bare)
+	same, err := prepare(bare)
 	if err != nil || same == nil || same.Name() != k.Name() ||
 		same.PackedBytes() != k.PackedBytes() {
 		t.Errorf("%v: without the contents of inputs %v: kernel %v, error %v; want %s of %d bytes",

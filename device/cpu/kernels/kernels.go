@@ -9,7 +9,7 @@ import (
 
 // builders is the table of fast kernels: which builder prepares which operator. An operator that is
 // not here runs by its reference evaluation. It is made on first use because builders refer to
-// Prepare.
+// prepare.
 var builders = sync.OnceValue(func() map[opKey]builder {
 	m := map[opKey]builder{}
 	for _, family := range []map[opKey]builder{

@@ -78,7 +78,7 @@ func TestKernelsAllocateNothing(t *testing.T) {
 			if !ok {
 				continue
 			}
-			k, err := Prepare(r)
+			k, err := prepare(r)
 			if k == nil || err != nil {
 				continue
 			}

@@ -19,11 +19,11 @@ type nBitsRows struct {
 // are, the more reading the weights counts. There is one chunk, or an even number of about equal
 // ones.
 const (
-	nBitsFloats  = 1 << 20 // products of a chunk
-	nBitsBytes   = 4 << 20
-	nBitsLeast   = 8 // rows that take about as long as one
-	nBitsCached  = 512 << 10
-	nBitsPrepare = 64 << 10 // floats of rows that a chunk prepares
+	nBitsFloats = 1 << 20 // products of a chunk
+	nBitsBytes  = 4 << 20
+	nBitsLeast  = 8 // rows that take about as long as one
+	nBitsCached = 512 << 10
+	nBitsPacked = 64 << 10 // floats of rows that a chunk packs
 )
 
 // rowsPer is the number of rows of a chunk, and panelsPer that of its panels.
@@ -56,7 +56,7 @@ func (k *nBitsRows) Name() string {
 	return "gemm.4bit.rows"
 }
 
-// ScratchBytes implements Kernel: the prepared rows.
+// ScratchBytes implements Kernel: the packed rows.
 func (k *nBitsRows) ScratchBytes(int) int {
 	return (k.m*k.weights.RowBytes(k.format) + 63) &^ 63
 }
@@ -73,7 +73,7 @@ func (k *nBitsRows) Bind(b compute.Binding) compute.Task {
 	if k.biased {
 		t.bias = tensor.As[float32](b.In[microsoft.NBitsBias])
 	}
-	t.prepare.t = t
+	t.packing.t = t
 	return t
 }
 
@@ -81,17 +81,17 @@ type nBitsRowsTask struct {
 	*nBitsRows
 	a, c, bias   []float32
 	packed, rows []byte
-	prepare      nBitsPreparation
+	packing      nBitsPacking
 }
 
-// nBitsPreparation is the region that prepares rows.
-type nBitsPreparation struct{ t *nBitsRowsTask }
+// nBitsPacking is the region that packs rows.
+type nBitsPacking struct{ t *nBitsRowsTask }
 
-// rowsPer is the number of rows that a chunk prepares.
-func (p *nBitsPreparation) rowsPer() int { return max(1, nBitsPrepare/p.t.weights.K) }
+// rowsPer is the number of rows that a chunk packs.
+func (p *nBitsPacking) rowsPer() int { return max(1, nBitsPacked/p.t.weights.K) }
 
 // Chunk implements Region.
-func (p *nBitsPreparation) Chunk(i, _ int) {
+func (p *nBitsPacking) Chunk(i, _ int) {
 	t, n := p.t, p.rowsPer()
 	size, k := t.weights.RowBytes(t.format), t.weights.K
 	for r := i * n; r < min((i+1)*n, t.m); r++ {
@@ -101,7 +101,7 @@ func (p *nBitsPreparation) Chunk(i, _ int) {
 
 // Run implements Task.
 func (t *nBitsRowsTask) Run(x *compute.Exec) error {
-	if err := x.For((t.m+t.prepare.rowsPer()-1)/t.prepare.rowsPer(), &t.prepare); err != nil {
+	if err := x.For((t.m+t.packing.rowsPer()-1)/t.packing.rowsPer(), &t.packing); err != nil {
 		return err
 	}
 	return x.For(t.rowGroups()*t.panelGroups(), t)

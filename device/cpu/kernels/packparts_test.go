@@ -39,7 +39,7 @@ func TestPackParts(t *testing.T) {
 			continue
 		}
 		_, req, _ := s.request()
-		k, err := Prepare(req)
+		k, err := prepare(req)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -37,7 +37,7 @@ func benchmarkColumns(b *testing.B, name string, shape []int) {
 	if !ok {
 		b.Fatal("not a call")
 	}
-	k, err := Prepare(req)
+	k, err := prepare(req)
 	if err != nil || k == nil {
 		b.Fatal(k, err)
 	}

@@ -65,8 +65,8 @@ type builder func(r *request) (compute.Kernel, error)
 
 type opKey struct{ domain, name string }
 
-// Prepare returns the fastest kernel that this package has for the call, nil when it has none.
-func Prepare(q *compute.Request) (compute.Kernel, error) {
+// prepare returns the fastest kernel that this package has for the call, nil when it has none.
+func prepare(q *compute.Request) (compute.Kernel, error) {
 	r := &request{q}
 	for _, t := range append(r.In[:len(r.In):len(r.In)], r.Out...) {
 		if t.DType != tensor.Undefined && !t.Static() {

@@ -118,7 +118,7 @@ func checkLongSum(t *testing.T, s *sample, r *compute.Request, want []*tensor.Te
 	pools []*cpu.Pool,
 	atol float64) {
 	t.Helper()
-	k, err := Prepare(r)
+	k, err := prepare(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func checkNoNumbers(t *testing.T, s *sample, pool *cpu.Pool) {
 	}
 	x := tensor.As[float32](want[0])
 	cputest.EachPath(t, func(t *testing.T) {
-		k, err := Prepare(r)
+		k, err := prepare(r)
 		if err != nil || k == nil {
 			t.Fatal(k, err)
 		}

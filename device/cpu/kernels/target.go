@@ -41,4 +41,4 @@ func (t target) Features() compute.Features {
 }
 
 // Prepare implements [compute.Target].
-func (t target) Prepare(r *compute.Request) (compute.Kernel, error) { return Prepare(r) }
+func (t target) Prepare(r *compute.Request) (compute.Kernel, error) { return prepare(r) }
