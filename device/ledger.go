@@ -2,6 +2,7 @@ package device
 
 import (
 	"fmt"
+	"math"
 	"sync/atomic"
 )
 
@@ -9,11 +10,14 @@ import (
 // the accounts of [Device] implementations, whose Alloc, Held and Close it answers for, and safe
 // for concurrent use. It implements [Quota].
 type Ledger struct {
-	id     string
-	limit  int64
-	held   atomic.Int64
-	closed atomic.Bool
+	id    string
+	limit int64
+	held  atomic.Int64 // closed once the accounts are
 }
+
+// closed stands for the bytes that are held of closed accounts: one word says both, so that nothing
+// is reserved between a look at the one and a change of the other.
+const closed = math.MinInt64
 
 var _ Quota = (*Ledger)(nil)
 
@@ -28,10 +32,10 @@ func (l *Ledger) Reserve(bytes int64) error {
 		return fmt.Errorf("device %s: wants %d bytes: %w", l.id, bytes, ErrInvalidSize)
 	}
 	for {
-		if l.closed.Load() {
+		held := l.held.Load()
+		if held == closed {
 			return fmt.Errorf("device %s: wants %d bytes: %w", l.id, bytes, ErrClosed)
 		}
-		held := l.held.Load()
 		if l.limit > 0 && bytes > l.limit-held {
 			return fmt.Errorf(
 				"device %s: wants %d bytes, holds %d of %d: %w: free memory or raise the limit",
@@ -47,17 +51,29 @@ func (l *Ledger) Reserve(bytes int64) error {
 func (l *Ledger) Release(bytes int64) { l.held.Add(-bytes) }
 
 // Held returns the bytes that are reserved and not yet released.
-func (l *Ledger) Held() int64 { return l.held.Load() }
+func (l *Ledger) Held() int64 {
+	if held := l.held.Load(); held != closed {
+		return held
+	}
+	return 0
+}
 
 // Close ends the accounts: nothing can be reserved afterwards. While bytes are held it does nothing
 // and returns an error that wraps [ErrInUse]. Closing twice is allowed.
 func (l *Ledger) Close() error {
-	if held := l.held.Load(); held != 0 {
-		return fmt.Errorf("device %s: %d bytes are held: %w: free the buffers first", l.id, held,
-			ErrInUse)
+	for {
+		if l.held.CompareAndSwap(0, closed) {
+			return nil
+		}
+		switch held := l.held.Load(); held {
+		case closed:
+			return nil
+		case 0: // freed meanwhile
+		default:
+			return fmt.Errorf("device %s: %d bytes are held: %w: free the buffers first", l.id,
+				held, ErrInUse)
+		}
 	}
-	l.closed.Store(true)
-	return nil
 }
 
 // Stretch returns the n bytes from off on of mem, the memory of a buffer of the device, for a copy

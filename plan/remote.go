@@ -3,7 +3,6 @@ package plan
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 
 	"github.com/weirgpu/weir/device/compute"
@@ -242,7 +241,7 @@ type namedTask struct {
 func (t *namedTask) Run(x *compute.Exec) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = &compute.PanicError{Value: fault.Explain(r), Stack: debug.Stack()}
+			err = compute.TaskPanic(r)
 		}
 		if err != nil {
 			err = &nodeError{t.program.plan, t.step, err}

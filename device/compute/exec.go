@@ -12,12 +12,14 @@ type Exec struct {
 	Ctx  context.Context
 	Gate device.Gate
 	Pool Pool
-	// Queue is where the work goes; nil stands for [Direct].
+	// Queue is where the work goes; nil stands for a [Direct] of its own.
 	Queue Queue
 	// Memory grants the bytes of values whose shape depends on data; nil grants everything. Dynamic
 	// counts those of this run, which the owner of the Exec releases when the run is over.
 	Memory  device.Quota
 	Dynamic int64
+
+	direct Direct
 }
 
 // For runs chunks 0 to n-1 of r on the pool, under the gate.
@@ -25,10 +27,10 @@ func (x *Exec) For(n int, r Region) error {
 	return x.Pool.Run(x.Ctx, x.Gate, n, r)
 }
 
-// Stream is the queue, [Direct] where none is set.
+// Stream is the queue, a [Direct] where none is set.
 func (x *Exec) Stream() Queue {
 	if x.Queue == nil {
-		return Direct{}
+		return &x.direct
 	}
 	return x.Queue
 }

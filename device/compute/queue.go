@@ -36,7 +36,8 @@ func (b Block) Part(off, n int64) Block {
 // or else the next Wait; what was given after it is then left out until that Wait. Work that has
 // not begun when its context is done fails with the context's error.
 type Queue interface {
-	// Run gives a task to run with what x lends. Its memory, and x, stay as they are until Wait.
+	// Run gives a task to run with what x lends, of whose fields Ctx may be nil for no bound. Its
+	// memory, and x, stay as they are until Wait.
 	Run(x *Exec, t Task) error
 	// CopyIn gives a copy of src, which has at.N bytes and is not written until Wait, to the
 	// device, and CopyOut one from the device to dst, which has at.N bytes and is not read until
@@ -58,29 +59,50 @@ type Queued interface {
 	NewQueue() Queue
 }
 
-// NewQueue returns a queue of the device: [Direct] for one that is not [Queued].
+// NewQueue returns a queue of the device: a [Direct] for one that is not [Queued].
 func NewQueue(d device.Device) Queue {
 	if q, ok := d.(Queued); ok {
 		return q.NewQueue()
 	}
-	return Direct{}
+	return &Direct{}
 }
 
 // Direct is the queue of a device that computes when it is called and whose memory the host can
 // address: all work is done, on the calling goroutine, when the call that gives it returns. A task
 // that panics does so on that goroutine.
-type Direct struct{}
+type Direct struct{ closed bool }
 
 // Run implements [Queue].
-func (Direct) Run(x *Exec, t Task) error { return t.Run(x) }
+func (q *Direct) Run(x *Exec, t Task) error {
+	if err := q.open(); err != nil {
+		return err
+	}
+	if x.Ctx != nil {
+		if err := x.Ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return t.Run(x)
+}
 
 // CopyIn implements [Queue].
-func (Direct) CopyIn(at Block, src []byte) error { return copied(at.Host, src, at) }
+func (q *Direct) CopyIn(at Block, src []byte) error { return q.copied(at.Host, src, at) }
 
 // CopyOut implements [Queue].
-func (Direct) CopyOut(dst []byte, at Block) error { return copied(dst, at.Host, at) }
+func (q *Direct) CopyOut(dst []byte, at Block) error { return q.copied(dst, at.Host, at) }
 
-func copied(dst, src []byte, at Block) error {
+// open refuses work once the queue is closed.
+func (q *Direct) open() error {
+	if q.closed {
+		return fmt.Errorf("queue: %w", device.ErrClosed)
+	}
+	return nil
+}
+
+func (q *Direct) copied(dst, src []byte, at Block) error {
+	if err := q.open(); err != nil {
+		return err
+	}
 	if int64(len(dst)) != at.N || int64(len(src)) != at.N {
 		return fmt.Errorf("copy of %d bytes to %d, for %d at %#x: %w", len(src), len(dst), at.N,
 			at.At, device.ErrBounds)
@@ -90,7 +112,7 @@ func copied(dst, src []byte, at Block) error {
 }
 
 // Wait implements [Queue].
-func (Direct) Wait() error { return nil }
+func (q *Direct) Wait() error { return nil }
 
 // Close implements [Queue].
-func (Direct) Close() {}
+func (q *Direct) Close() { q.closed = true }

@@ -10,7 +10,6 @@ package devicetest
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"math"
 	"strings"
@@ -19,8 +18,6 @@ import (
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/compute"
-	"github.com/weirgpu/weir/op"
-	"github.com/weirgpu/weir/tensor"
 )
 
 // Machine is an open device and what running kernels on it takes.
@@ -42,6 +39,11 @@ func Run(t *testing.T, open Open) {
 	t.Run("ledger", func(t *testing.T) { testLedger(t, open) })
 	t.Run("order", func(t *testing.T) { testOrder(t, open) })
 	t.Run("failure", func(t *testing.T) { testFailure(t, open) })
+	t.Run("pass", func(t *testing.T) { testPass(t, open) })
+	t.Run("context", func(t *testing.T) { testContext(t, open) })
+	t.Run("close in flight", func(t *testing.T) { testCloseInFlight(t, open) })
+	t.Run("two queues", func(t *testing.T) { testTwoQueues(t, open) })
+	t.Run("close at once", func(t *testing.T) { testCloseAtOnce(t, open) })
 }
 
 // few is a limit that is no whole number of pages, or of anything else.
@@ -172,132 +174,4 @@ func testLedger(t *testing.T, open Open) {
 	if d.Held() != 0 {
 		t.Errorf("holds %d in the end", d.Held())
 	}
-}
-
-// adder is x + y = x on the device.
-type adder struct {
-	task compute.Task
-	x, y compute.Block
-	exec compute.Exec
-}
-
-const addends = 1000
-
-func newAdder(t *testing.T, m Machine) *adder {
-	t.Helper()
-	typ := op.Concrete(tensor.Float32, addends)
-	k, err := m.Target.Prepare(&compute.Request{
-		Call: &op.Call{Type: "Add", Version: 14, NumIn: 2, NumOut: 1},
-		In:   []op.Type{typ, typ}, Out: []op.Type{typ}})
-	if err != nil || k == nil {
-		t.Fatalf("Add: kernel %v, error %v", k, err)
-	}
-	bufs := []device.Buffer{alloc(t, m.Device, 4*addends), alloc(t, m.Device, 4*addends),
-		alloc(t, m.Device, max(1, int64(k.ScratchBytes(m.Pool.Threads()))))}
-	t.Cleanup(func() {
-		for _, b := range bufs {
-			b.Free()
-		}
-	})
-	a := &adder{x: compute.BlockOf(bufs[0]), y: compute.BlockOf(bufs[1]),
-		exec: compute.Exec{Ctx: t.Context(), Gate: device.Open, Pool: m.Pool}}
-	scratch := compute.BlockOf(bufs[2])
-	b := compute.Binding{Workers: m.Pool.Threads(), Scratch: scratch.Host,
-		In: []*tensor.Tensor{a.tensor(a.x), a.tensor(a.y)}, Out: []*tensor.Tensor{a.tensor(a.x)}}
-	if scratch.Host == nil {
-		b.Places = &compute.Places{In: []compute.Block{a.x, a.y}, Out: []compute.Block{a.x},
-			Scratch: scratch}
-	}
-	a.task = k.Bind(b)
-	return a
-}
-
-func (a *adder) tensor(b compute.Block) *tensor.Tensor {
-	return &tensor.Tensor{DType: tensor.Float32, Shape: []int{addends}, Data: b.Host}
-}
-
-func repeated(v float32) *tensor.Tensor {
-	vs := make([]float32, addends)
-	for i := range vs {
-		vs[i] = v
-	}
-	return tensor.From(vs, addends)
-}
-
-// testOrder gives copies and tasks that each need what was given before.
-func testOrder(t *testing.T, open Open) {
-	m := open(t, few)
-	a := newAdder(t, m)
-	q := compute.NewQueue(m.Device)
-	defer q.Close()
-	const turns = 20
-	var got [turns][]byte
-	one := repeated(1)
-	give := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	give(q.CopyIn(a.x, repeated(0).Data))
-	give(q.CopyIn(a.y, one.Data))
-	for i := range got {
-		got[i] = make([]byte, 4*addends)
-		give(q.Run(&a.exec, a.task))
-		give(q.CopyOut(got[i], a.x))
-	}
-	give(q.Wait())
-	for i := range got {
-		if want := repeated(float32(i + 1)).Data; !bytes.Equal(got[i], want) {
-			t.Errorf("after %d additions: another sum", i+1)
-		}
-	}
-	q.Close()
-	q.Close()
-}
-
-// errTask fails.
-type errTask struct{ err error }
-
-func (e errTask) Run(*compute.Exec) error { return e.err }
-
-// testFailure holds that an error comes once, of the first that failed, and that the queue and
-// others go on; and that a copy of another length than its block's fails.
-func testFailure(t *testing.T, open Open) {
-	m := open(t, few)
-	a := newAdder(t, m)
-	q, other := compute.NewQueue(m.Device), compute.NewQueue(m.Device)
-	defer q.Close()
-	defer other.Close()
-	want := errors.New("no such sum")
-	if err := errors.Join(q.Run(&a.exec, errTask{want}), q.Wait()); !errors.Is(err, want) {
-		t.Errorf("a task failed: error %v", err)
-	}
-	if err := q.Wait(); err != nil {
-		t.Errorf("the same error comes again: %v", err)
-	}
-	short := make([]byte, 4*addends-1)
-	for _, copied := range []error{q.CopyIn(a.x, short), q.Wait(), q.CopyOut(short, a.x),
-		q.Wait()} {
-		if copied != nil && !errors.Is(copied, device.ErrBounds) {
-			t.Errorf("a short copy: error %v", copied)
-		}
-	}
-	if err := errors.Join(q.CopyIn(a.x, short), q.Wait()); !errors.Is(err, device.ErrBounds) {
-		t.Errorf("a short copy: error %v", err)
-	}
-	for _, q := range []compute.Queue{q, other} {
-		got := make([]byte, 4*addends)
-		err := errors.Join(q.CopyIn(a.x, repeated(2).Data), q.CopyIn(a.y, repeated(3).Data),
-			q.Run(&a.exec, a.task), q.CopyOut(got, a.x), q.Wait())
-		if err != nil || !bytes.Equal(got, repeated(5).Data) {
-			t.Errorf("after a failure: error %v, or another sum than 5", err)
-		}
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	x := a.exec
-	x.Ctx = ended
-	_ = q.Run(&x, errTask{want}) // whichever error comes, and whenever
-	_ = q.Wait()
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/compute"
-	"github.com/weirgpu/weir/internal/fault"
 )
 
 // depth bounds the work that waits in a queue: a lease that is asked back waits for all of it.
@@ -70,7 +69,7 @@ func (q *queue) do(work func() error) {
 	returned := false
 	defer func() {
 		if r := recover(); r != nil || !returned {
-			err = &compute.PanicError{Value: fault.Explain(r), Stack: debug.Stack()}
+			err = compute.TaskPanic(r)
 		}
 		if err != nil {
 			q.mu.Lock()
