@@ -58,7 +58,8 @@ var freedoms = map[string]freedom{
 
 	"Attention": {stable: true, product: true}, "FlexAttention": {stable: true, product: true},
 	"BatchNormalization": {stable: true}, "CausalConvWithState": {stable: true, product: true},
-	"GRU": {stable: true, gates: true}, "GroupNormalization": {stable: true}, "If": {stable: true, product: true},
+	"GRU": {stable: true, gates: true}, "GroupNormalization": {stable: true},
+	"If":                    {stable: true, product: true},
 	"InstanceNormalization": {stable: true}, "LRN": {stable: true},
 	"LSTM": {stable: true, gates: true}, "LayerNormalization": {stable: true},
 	"LinearAttention": {stable: true, product: true}, "LogSoftmax": {stable: true},
@@ -177,6 +178,43 @@ func (d *definition) hold(ctx context.Context, got []*tensor.Tensor, half bool) 
 	return nil
 }
 
+// product reports whether the graph is one product of float32, for which bfloat16 has a definition:
+// the operands are rounded, and what they give is added up in float32.
+func (d *definition) product() bool {
+	if !d.single() || d.out[0].DType != tensor.Float32 {
+		return false
+	}
+	f := freedomOf(d.graph.Nodes[0], true)
+	return f.sum && f.product
+}
+
+// holdRounded compares the result of a product with that of rounded operands, within what adding
+// up in float32 allows, or with that of the operands themselves, where no kernel rounds them. It
+// reports which.
+func (d *definition) holdRounded(ctx context.Context, got []*tensor.Tensor) (bool, error) {
+	n, in := d.graph.Nodes[0], d.operands()
+	for i, t := range in[:2] {
+		in[i] = mapped(t, func(_ int, x float64) float64 {
+			return float64(tensor.BHalfOf(float32(x)).Float32())
+		})
+	}
+	want, err := evaluateNode(ctx, n, in)
+	if err != nil {
+		return false, err
+	}
+	bound, err := freedomOf(n, true).bound(ctx, n, 0, in, want[0], false)
+	if err != nil {
+		return false, err
+	}
+	if err := within(got[0], want[0], bound); err != nil {
+		if d.hold(ctx, got, false) == nil {
+			return false, nil
+		}
+		return false, fmt.Errorf("of operands rounded to bfloat16: %w", err)
+	}
+	return d.hold(ctx, got, false) != nil, nil
+}
+
 // within compares two float tensors element by element.
 func within(got, want *tensor.Tensor, bound []float64) error {
 	g, err := got.Floats()
@@ -192,8 +230,8 @@ func within(got, want *tensor.Tensor, bound []float64) error {
 			continue
 		}
 		if diff := math.Abs(g[i] - w[i]); !(diff <= bound[i]) {
-			return fmt.Errorf("element %d is %v, the definition gives %v: %.3g away, the operators "+
-				"allow %.3g", i, g[i], w[i], diff, bound[i])
+			return fmt.Errorf("element %d is %v, the definition gives %v: %.3g away, the "+
+				"operators allow %.3g", i, g[i], w[i], diff, bound[i])
 		}
 	}
 	return nil
@@ -202,9 +240,8 @@ func within(got, want *tensor.Tensor, bound []float64) error {
 // steps compares integers. The bytes of QLinear operators may differ by one, and few of them, where
 // the sum lies so near a tie that the rounding of its factor decides.
 func (d *definition) steps(got, want *tensor.Tensor) error {
-	rounds := want.DType.Size() == 1 && slices.ContainsFunc(d.graph.Nodes, func(n *graph.Node) bool {
-		return rounding[n.Type]
-	})
+	rounds := want.DType.Size() == 1 &&
+		slices.ContainsFunc(d.graph.Nodes, func(n *graph.Node) bool { return rounding[n.Type] })
 	g, errG := got.Ints()
 	w, errW := want.Ints()
 	if !rounds || errG != nil || errW != nil {
@@ -359,7 +396,7 @@ func (d *definition) shaken(ctx context.Context, r *rand.Rand, half bool) (
 	return out, nil
 }
 
-// run evaluates a node.
+// evaluateNode evaluates a node by its definition.
 func evaluateNode(ctx context.Context, n *graph.Node, in []*tensor.Tensor) (
 	[]*tensor.Tensor, error,
 ) {
