@@ -246,6 +246,28 @@ func runPoolBand(t *poolBand, kind PoolKind, stride int) {
 	}
 }
 
+// hasSeparablePool reports whether runSeparablePool has kernels.
+func hasSeparablePool(v level) bool { return v == levelAVX2 }
+
+// runSeparablePool computes t for a kind of pooling and a stride of the columns of 1 or 2.
+func runSeparablePool(t *separablePool, kind PoolKind, stride int) {
+	if kind == MaxPool {
+		poolMaxDownAVX2(t)
+	} else {
+		poolMeanDownAVX2(t)
+	}
+	switch {
+	case kind == MaxPool && stride == 1:
+		poolMaxAlongS1AVX2(t)
+	case kind == MaxPool:
+		poolMaxAlongS2AVX2(t)
+	case stride == 1:
+		poolMeanAlongS1AVX2(t)
+	default:
+		poolMeanAlongS2AVX2(t)
+	}
+}
+
 // reduceRow does what reduceGo does.
 func reduceRow(v level, kind PoolKind, dst, src []float32) {
 	done := 0

@@ -155,6 +155,16 @@ func poolMaxS1AVX512(t *poolBand)
 //go:noescape
 func poolMeanS1AVX512(t *poolBand)
 
+// poolMaxAlongS1AVX2 reduces the columns of the lines with a stride of 1.
+//
+//go:noescape
+func poolMaxAlongS1AVX2(t *separablePool)
+
+// poolMeanAlongS1AVX2 reduces the columns of the lines with a stride of 1.
+//
+//go:noescape
+func poolMeanAlongS1AVX2(t *separablePool)
+
 // rows3x3s2AVX2 computes t for 3x3 taps without dilation and a stride of 2 on both axes.
 //
 //go:noescape
@@ -185,6 +195,26 @@ func poolMaxS2AVX512(t *poolBand)
 //
 //go:noescape
 func poolMeanS2AVX512(t *poolBand)
+
+// poolMaxAlongS2AVX2 reduces the columns of the lines with a stride of 2.
+//
+//go:noescape
+func poolMaxAlongS2AVX2(t *separablePool)
+
+// poolMeanAlongS2AVX2 reduces the columns of the lines with a stride of 2.
+//
+//go:noescape
+func poolMeanAlongS2AVX2(t *separablePool)
+
+// poolMaxDownAVX2 reduces the rows under each output row into a line.
+//
+//go:noescape
+func poolMaxDownAVX2(t *separablePool)
+
+// poolMeanDownAVX2 reduces the rows under each output row into a line.
+//
+//go:noescape
+func poolMeanDownAVX2(t *separablePool)
 
 // smallPlanesAVX512 computes t.
 //

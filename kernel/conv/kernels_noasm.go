@@ -50,6 +50,11 @@ func hasPoolBand(level) bool { return false }
 
 func runPoolBand(*poolBand, PoolKind, int) { panic("conv: no pooling of bands") }
 
+// hasSeparablePool reports whether runSeparablePool has kernels.
+func hasSeparablePool(level) bool { return false }
+
+func runSeparablePool(*separablePool, PoolKind, int) { panic("conv: no separable pooling") }
+
 // reduceRow does what reduceGo does.
 func reduceRow(_ level, kind PoolKind, dst, src []float32) { reduceGo(kind, dst, src) }
 

@@ -32,18 +32,21 @@ type PoolParams struct {
 //
 // Where vectors can be loaded under masks, a vector of outputs is reduced from what its windows see
 // (see poolBand). Elsewhere each output row first reduces the rows of its window into one and then
-// the columns of that, which are spread so that the columns that neighbouring outputs see first,
-// second, ... are neighbours.
+// the columns of that: with kernels for both where there are some (see separablePool), or with the
+// columns spread so that those that neighbouring outputs see first, second, ... are neighbours.
 type Pool struct {
-	p       PoolParams // its axes turned
-	out     [3]int     // as the caller's axes have it
-	paired  bool       // see runPaired
-	band    *poolBand  // if set, what runBands computes, without its memory
-	level   level
-	planes  int   // per chunk
-	phase   int   // floats of one remainder of the columns modulo the stride
-	offsets []int // of each column of the kernel in the spread row
-	columns []float32
+	p      PoolParams // its axes turned
+	out    [3]int     // as the caller's axes have it
+	paired bool       // see runPaired
+	band   *poolBand  // if set, what runBands computes, without its memory
+	// if set, what runSeparable computes, without its memory, so many lines at a time
+	separable *separablePool
+	lines     int
+	level     level
+	planes    int   // per chunk
+	phase     int   // floats of one remainder of the columns modulo the stride
+	offsets   []int // of each column of the kernel in the spread row
+	columns   []float32
 }
 
 // poolWork is the elements of a chunk of pooling.
@@ -89,6 +92,10 @@ func planPool(p PoolParams) *Pool {
 		o.planBand()
 		return o
 	}
+	if p.separable(o.level) {
+		o.planSeparable()
+		return o
+	}
 	o.paired = p.pairs()
 	o.phase = p.Out[2] + (p.Kernel[2]-1)*p.Dilate[2]/p.Stride[2]
 	for k := range p.Kernel[2] {
@@ -126,6 +133,8 @@ func (o *Pool) ScratchLen() int {
 		return 2 * pairedFloats
 	case o.band != nil:
 		return 0
+	case o.separable != nil:
+		return o.lines * o.separable.pitch / 4
 	}
 	return o.p.In[2] + o.p.Stride[2]*o.phase + o.meanScratch()
 }
@@ -149,6 +158,9 @@ func (o *Pool) Run(c int, x, y, scratch []float32) {
 		return
 	case o.band != nil:
 		o.runBands(y[first*out:last*out], x[first*in:last*in])
+		return
+	case o.separable != nil:
+		o.runSeparable(y[first*out:last*out], x[first*in:last*in], scratch)
 		return
 	}
 	spreadRow := scratch[p.In[2]:][:p.Stride[2]*o.phase]

@@ -67,21 +67,9 @@ func (o *Pool) planBand() {
 	b := &poolBand{width: (p.Kernel[2] + p.Stride[2] - 1) / p.Stride[2], cols: p.Out[2],
 		plane: 4 * volume(p.In),
 		step:  4 * p.Dilate[1] * p.In[2], neutral: p.neutral(),
-		columns: make([]float32, 16*p.vectors())}
+		rows: p.rows(), columns: p.columnDivisors(16 * p.vectors())}
 	if p.Kernel[2] == 3 {
 		b.three = 1
-	}
-	for y := range p.Out[1] {
-		k0, k1 := p.tapsInside(1, y)
-		top := y*p.Stride[1] - p.PadLo[1] + k0*p.Dilate[1]
-		b.rows = append(b.rows,
-			poolRow{4 * (top*p.In[2] - p.PadLo[2]), k1 - k0, float32(p.divisor(1, y))})
-	}
-	for x := range b.columns {
-		b.columns[x] = 1
-		if x < p.Out[2] {
-			b.columns[x] = float32(p.divisor(2, x))
-		}
 	}
 	for v := range p.vectors() {
 		for k := range b.width {
@@ -89,12 +77,41 @@ func (o *Pool) planBand() {
 		}
 	}
 	o.band = b
-	if chunks := (p.Planes*o.bandCost(len(b.rows)) + bandWork - 1) / bandWork; chunks <= 1 {
-		o.planes = max(1, p.Planes)
+	o.splitPlanes(o.bandCost(len(b.rows)))
+}
+
+// splitPlanes sets how many planes a chunk has where each takes so many vectors.
+func (o *Pool) splitPlanes(cost int) {
+	planes := o.p.Planes
+	if chunks := (planes*cost + bandWork - 1) / bandWork; chunks <= 1 {
+		o.planes = max(1, planes)
 	} else {
 		chunks = (chunks + chunkStep - 1) / chunkStep * chunkStep
-		o.planes = (p.Planes + chunks - 1) / chunks
+		o.planes = (planes + chunks - 1) / chunks
 	}
+}
+
+// rows lists where the windows of each output row of a plane lie.
+func (p *PoolParams) rows() (rows []poolRow) {
+	for y := range p.Out[1] {
+		k0, k1 := p.tapsInside(1, y)
+		top := y*p.Stride[1] - p.PadLo[1] + k0*p.Dilate[1]
+		rows = append(rows,
+			poolRow{4 * (top*p.In[2] - p.PadLo[2]), k1 - k0, float32(p.divisor(1, y))})
+	}
+	return rows
+}
+
+// columnDivisors returns the divisor of each of n columns, 1 after the last output.
+func (p *PoolParams) columnDivisors(n int) []float32 {
+	columns := make([]float32, n)
+	for x := range columns {
+		columns[x] = 1
+		if x < p.Out[2] {
+			columns[x] = float32(p.divisor(2, x))
+		}
+	}
+	return columns
 }
 
 // bandCost is the number of vectors taken for n rows of a plane.

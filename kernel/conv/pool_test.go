@@ -44,15 +44,20 @@ func randomPool(t *testing.T, r *rand.Rand) PoolParams {
 	return p
 }
 
-// TestPoolsOfLargeImages pools planes that take more than one call.
+// TestPoolsOfLargeImages pools planes that take more than one call, and so many small ones that
+// there are several chunks.
 func TestPoolsOfLargeImages(t *testing.T) {
-	r := rand.New(rand.NewPCG(2, 3))
-	for stride := 1; stride <= 2; stride++ {
-		for kind := range PoolKind(2) {
-			checkPool(t, r, PoolParams{Window: square(1, 1, 301, 3, stride, 1, 1).Window,
-				Kind: kind, Planes: 3})
+	atLevels(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(2, 3))
+		for stride := 1; stride <= 2; stride++ {
+			for kind := range PoolKind(2) {
+				checkPool(t, r, PoolParams{Window: square(1, 1, 301, 3, stride, 1, 1).Window,
+					Kind: kind, Planes: 3})
+				checkPool(t, r, PoolParams{Window: square(1, 1, 5, 3, stride, 1, 1).Window,
+					Kind: kind, Planes: 2000})
+			}
 		}
-	}
+	})
 }
 
 // TestLongMeans averages over windows that are long in one axis or another, beyond the pads too, of
@@ -113,7 +118,31 @@ func TestPoolsOfThreeColumns(t *testing.T) {
 	})
 }
 
+// TestPoolWidths walks over widths of images around those of vectors, for windows of all small
+// widths.
+func TestPoolWidths(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(6, 3))
+		for size := 1; size <= 34; size++ {
+			for kernel := 1; kernel <= min(size, 6); kernel++ {
+				for stride := 1; stride <= 2; stride++ {
+					w := square(1, 1, size, kernel, stride, r.IntN(2), 1).Window
+					w.In[1], w.Kernel[1] = 3+r.IntN(4), 1+r.IntN(3)
+					checkPool(t, r, PoolParams{Window: w, Kind: PoolKind(r.IntN(2)),
+						Planes: 1 + r.IntN(3), CountPad: r.IntN(2) == 0})
+				}
+			}
+		}
+	})
+}
+
 func checkPool(t *testing.T, r *rand.Rand, p PoolParams) {
+	t.Helper()
+	checkPoolOf(t, r, p, func(x []float32) []float32 { return x })
+}
+
+// checkPoolOf compares with the reference what comes of images and goes where place puts them.
+func checkPoolOf(t *testing.T, r *rand.Rand, p PoolParams, place func([]float32) []float32) {
 	t.Helper()
 	op, err := NewPool(p)
 	if err != nil {
@@ -127,13 +156,15 @@ func checkPool(t *testing.T, r *rand.Rand, p PoolParams) {
 	y, check := guarded(r, p.Planes*volume(op.Out()))
 	want := make([]float32, len(y))
 	scratch, checkScratch := guarded(r, op.ScratchLen())
+	fill(scratch, float32(math.NaN()))
+	placedX, placedY := place(x), place(y)
 	for _, c := range r.Perm(op.Chunks()) {
-		op.Run(c, x, y, scratch)
+		op.Run(c, placedX, placedY, scratch)
 	}
 	check(t, "y")
 	checkScratch(t, "scratch")
 	ReferencePool(p, x, want)
-	compare(t, fmt.Sprintf("%+v", p), y, want, 1e-5)
+	compare(t, fmt.Sprintf("%+v", p), placedY, want, 1e-5)
 }
 
 func BenchmarkPool(b *testing.B) {

@@ -37,7 +37,11 @@ func generate(folder string) error {
 		padRowsNarrow(s, stride)
 		poolBand(s, true, stride)
 		poolBand(s, false, stride)
+		poolAlong(s, true, stride)
+		poolAlong(s, false, stride)
 	}
+	poolDown(s, true)
+	poolDown(s, false)
 	smallPlanes(s)
 	halvedPlanes(s)
 	winogradIn(s)

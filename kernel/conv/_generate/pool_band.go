@@ -13,11 +13,7 @@ import (
 
 // poolBand writes the pooling of rows of planes, a vector of outputs at a time.
 func poolBand(s *asm.File, largest bool, stride int) {
-	kind := "Mean"
-	if largest {
-		kind = "Max"
-	}
-	s.Func(fmt.Sprintf("pool%sS%dAVX512", kind, stride), "t *poolBand", 8,
+	s.Func(fmt.Sprintf("pool%sS%dAVX512", poolKind(largest), stride), "t *poolBand", 8,
 		fmt.Sprintf("computes t with a stride of %d of the columns.", stride))
 	s.Ops("MOVQ t+0(FP), BX", "MOVQ poolBand_cols(BX), CX", "ANDQ $15, CX", "MOVL $1, SI",
 		"SHLL CX, SI", "DECL SI", "KMOVW SI, K5", "VBROADCASTSS poolBand_neutral(BX), Z6",

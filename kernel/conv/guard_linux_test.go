@@ -1,0 +1,57 @@
+package conv
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weirgpu/weir/internal/cputest"
+)
+
+// TestNothingOutsideIsTouched pools and convolves images of all widths about those of vectors that
+// begin, or end, where memory does.
+func TestNothingOutsideIsTouched(t *testing.T) {
+	r := rand.New(rand.NewPCG(21, 3))
+	for _, atStart := range []bool{true, false} {
+		atLevels(t, func(t *testing.T) {
+			for size := 1; size <= 35; size++ {
+				for stride := 1; stride <= 2; stride++ {
+					poolFenced(t, r, size, stride, atStart)
+					convolveFenced(t, r, size, stride, atStart)
+				}
+			}
+		})
+	}
+}
+
+// fencedCopy returns x where nothing before it, or after it, may be touched.
+func fencedCopy(t *testing.T, x []float32, atStart bool) []float32 {
+	t.Helper()
+	y := cputest.Fenced(t, max(len(x), 1), atStart)[:len(x)]
+	copy(y, x)
+	return y
+}
+
+func poolFenced(t *testing.T, r *rand.Rand, size, stride int, atStart bool) {
+	t.Helper()
+	p := PoolParams{Window: square(1, 1, size, 1+r.IntN(min(size, 5)), stride, r.IntN(2), 1).Window,
+		Kind: PoolKind(r.IntN(2)), Planes: 2}
+	p.In[1] = p.Kernel[1] + r.IntN(4)
+	checkPoolOf(t, r, p, func(x []float32) []float32 { return fencedCopy(t, x, atStart) })
+}
+
+// convolveFenced convolves each channel by itself.
+func convolveFenced(t *testing.T, r *rand.Rand, size, stride int, atStart bool) {
+	t.Helper()
+	p := square(2, 2, size, 3, stride, 1, 2)
+	p.In[1] = 2 + r.IntN(4)
+	p.Bias, p.Residual = true, r.IntN(2) == 0
+	args := dataFor(t, r, p)
+	for _, x := range []*[]float32{&args.X, &args.W, &args.Bias, &args.Residual, &args.Y} {
+		*x = fencedCopy(t, *x, atStart)
+	}
+	runOp(t, r, p, args)
+	got := args.Y
+	args.Y = make([]float32, len(got))
+	Reference(p, &args)
+	compare(t, p.Problem(), got, args.Y, 1e-4)
+}
