@@ -43,7 +43,9 @@ func (c *Infer) convKernel(rank int) ([]int, bool, error) {
 	return k, ok, nil
 }
 
-func (c *Call) group() (int, error) {
+// Group is the attribute of convolutions that says into how many groups their channels fall, 1 when
+// it is absent. Whether it divides them is not checked.
+func (c *Call) Group() (int, error) {
 	g := c.Attrs.Int("group", 1)
 	if g < 1 || g > 1<<31 {
 		return 0, c.Errorf(ErrAttr, "group is %d, must be positive", g)
@@ -96,11 +98,11 @@ func inferConv(c *Infer) error {
 	if err != nil || !ok {
 		return err
 	}
-	w, err := newWindow(c.Call, kernel)
+	w, err := c.Window(kernel)
 	if err != nil {
 		return err
 	}
-	w.ceil = false
+	w.Ceil = false
 	dims, err := w.outDims(c.Call, c.In[0].Shape)
 	copy(out[2:], dims[min(2, len(dims)):])
 	return err
@@ -109,7 +111,7 @@ func inferConv(c *Infer) error {
 // checkConvChannels compares the channels of X, weights (M × C/group × kernel) and bias where they
 // are known.
 func (c *Infer) checkConvChannels(w Type) error {
-	g, err := c.group()
+	g, err := c.Group()
 	if err != nil {
 		return err
 	}
@@ -139,7 +141,7 @@ func (c *Infer) checkBias(channels Dim) error {
 // spatial shape of X and large that of Y; for Conv the other way round: the window slides over
 // large and has one place an element of small.
 type convolution struct {
-	window
+	Window
 	batch, group     int
 	inChan, outChan  int // of one group; outputs and biases are numbered group by group
 	large, small     []int
@@ -157,21 +159,24 @@ func newConvolution(c *Eval, chanAxis int) (v convolution, err error) {
 		return v, c.Errorf(ErrInput, "X %v and W %v must have one rank, at least 3", x.Shape,
 			w.Shape)
 	}
-	if v.group, err = c.group(); err != nil {
+	if v.group, err = c.Group(); err != nil {
 		return v, err
 	}
-	kernel := w.Shape[2:]
-	if k := c.Attrs.Ints("kernel_shape"); k != nil && !slices.EqualFunc(k, kernel,
-		func(a int64, b int) bool {
-			return a == int64(b)
-		}) {
-		return v, c.Errorf(ErrAttr, "kernel_shape %v does not match W %v", k, w.Shape)
-	}
-	if v.window, err = newWindow(c.Call, slices.Clone(kernel)); err != nil {
+	if v.Window, err = c.windowOfWeights(w.Shape); err != nil {
 		return v, err
 	}
-	v.x, v.w, v.ceil = x, w, false
+	v.x, v.w, v.Ceil = x, w, false
 	return v, v.channels(c, chanAxis)
+}
+
+// windowOfWeights is the window over the spatial axes of weights, with which kernel_shape, where it
+// is given, must agree.
+func (c *Call) windowOfWeights(w []int) (Window, error) {
+	kernel := slices.Clone(w[2:])
+	if k := c.Attrs.Ints("kernel_shape"); k != nil && !slices.Equal(k, wideInts(kernel)) {
+		return Window{}, c.Errorf(ErrAttr, "kernel_shape %v does not match W %v", k, w)
+	}
+	return c.Window(kernel)
 }
 
 // channels counts the channels of a group and checks X, W and B against each other.
@@ -213,7 +218,7 @@ func evalConv(c *Eval) error {
 		return err
 	}
 	v.large = v.x.Shape[2:]
-	if v.small, err = v.outShape(c.Call, v.large); err != nil {
+	if v.small, err = v.Place(c.Call, v.large); err != nil {
 		return err
 	}
 	if err := v.output(c, v.small); err != nil || v.outp.Len() == 0 {
@@ -232,7 +237,7 @@ func evalConv(c *Eval) error {
 // output channel's weights multiply.
 func convolve[T float](v *convolution) {
 	x, w, y := tensor.As[T](v.x), tensor.As[T](v.w), tensor.As[T](v.outp)
-	plane, places, taps := count(v.large), count(v.small), count(v.kernel)
+	plane, places, taps := count(v.large), count(v.small), count(v.Kernel)
 	rows := v.inChan * taps
 	size := blockSize(rows, places)
 	idx, cols, acc := make([]int, taps*size), make([]T, rows*size), make([]float64, size)
@@ -297,7 +302,7 @@ func inferConvTranspose(c *Infer) error {
 	if out == nil {
 		return err
 	}
-	g, err := c.group()
+	g, err := c.Group()
 	if err != nil {
 		return err
 	}
@@ -319,7 +324,7 @@ func (c *Infer) transposedDims(out []Dim) error {
 	if err != nil || !ok {
 		return err
 	}
-	t, err := newTransposed(c.Call, kernel)
+	t, err := c.TransposedWindow(kernel)
 	if err != nil {
 		return err
 	}
@@ -331,21 +336,23 @@ func (c *Infer) transposedDims(out []Dim) error {
 	return nil
 }
 
-// transposedWindow is the window of ConvTranspose, which slides over the output with one place an
+// TransposedWindow is the window of a ConvTranspose, which slides over the output with one place an
 // input element.
-type transposedWindow struct {
-	*Call
-	window
-	extra  []int // output_padding
-	output []int // output_shape, nil when absent
+type TransposedWindow struct {
+	Window
+	Extra  []int // output_padding: elements added at the end of the output
+	Output []int // output_shape, nil when absent
+	call   *Call
 }
 
-func newTransposed(c *Call, kernel []int) (t transposedWindow, err error) {
-	t.Call = c
-	if t.window, err = newWindow(c, kernel); err != nil {
+// TransposedWindow reads what [Call.Window] reads and the attributes output_padding and
+// output_shape.
+func (c *Call) TransposedWindow(kernel []int) (t TransposedWindow, err error) {
+	t.call = c
+	if t.Window, err = c.Window(kernel); err != nil {
 		return t, err
 	}
-	if t.extra, err = c.sizesAttr("output_padding", len(kernel), 0, 0); err != nil {
+	if t.Extra, err = c.sizesAttr("output_padding", len(kernel), 0, 0); err != nil {
 		return t, err
 	}
 	if v := c.Attrs.Ints("output_shape"); v != nil {
@@ -354,25 +361,25 @@ func newTransposed(c *Call, kernel []int) (t transposedWindow, err error) {
 			a.Find("output_shape").Ints = v[2:]
 			c = &Call{Domain: c.Domain, Type: c.Type, Attrs: a}
 		}
-		t.output, err = c.sizesAttr("output_shape", len(kernel), 0, 0)
+		t.Output, err = c.sizesAttr("output_shape", len(kernel), 0, 0)
 	}
 	return t, err
 }
 
 // largeDim returns the output size along spatial axis i.
-func (t *transposedWindow) largeDim(i int, in Dim) (Dim, error) {
-	if t.output != nil {
-		return Known(t.output[i]), nil
+func (t *TransposedWindow) largeDim(i int, in Dim) (Dim, error) {
+	if t.Output != nil {
+		return Known(t.Output[i]), nil
 	}
-	if t.same() {
-		return in.MulInt(t.stride[i]), nil
+	if t.Same() {
+		return in.MulInt(t.Stride[i]), nil
 	}
-	out := in.AddInt(-1).MulInt(t.stride[i]).
-		AddInt(t.extra[i] + t.extent(i) - t.begin[i] - t.end[i])
+	out := in.AddInt(-1).MulInt(t.Stride[i]).
+		AddInt(t.Extra[i] + t.extent(i) - t.Begin[i] - t.End[i])
 	if n, ok := out.Int(); ok && n < 0 {
-		return out, t.Errorf(ErrInput,
-			"pads %d and %d are more than the whole output on spatial axis %d", t.begin[i],
-			t.end[i], i)
+		return out, t.call.Errorf(ErrInput,
+			"pads %d and %d are more than the whole output on spatial axis %d", t.Begin[i],
+			t.End[i], i)
 	}
 	return out, nil
 }
@@ -380,7 +387,7 @@ func (t *transposedWindow) largeDim(i int, in Dim) (Dim, error) {
 // place fixes the padding where the output size is given or follows from auto_pad: the total that
 // remains is split, with the odd element at the end for SAME_UPPER and at the beginning otherwise
 // (until version 11 the reverse).
-func (t *transposedWindow) place(small []int) ([]int, error) {
+func (t *TransposedWindow) place(small []int) ([]int, error) {
 	large := make([]int, len(small))
 	for i, n := range small {
 		d, err := t.largeDim(i, Known(n))
@@ -389,13 +396,14 @@ func (t *transposedWindow) place(small []int) ([]int, error) {
 		}
 		o, ok := d.Int()
 		if !ok {
-			return nil, t.Errorf(ErrInput, "output size of spatial axis %d overflows", i)
+			return nil, t.call.Errorf(ErrInput, "output size of spatial axis %d overflows", i)
 		}
 		large[i] = o
-		if t.output != nil || t.same() {
+		if t.Output != nil || t.Same() {
 			// a larger output gets zeros at its end
-			total := max(0, t.stride[i]*(n-1)+t.extra[i]+t.extent(i)-o)
-			t.begin[i], t.end[i] = splitPad(total, (t.auto == "SAME_UPPER") == (t.Version >= 11))
+			total := max(0, t.Stride[i]*(n-1)+t.Extra[i]+t.extent(i)-o)
+			upper := (t.Auto == "SAME_UPPER") == (t.call.Version >= 11)
+			t.Begin[i], t.End[i] = splitPad(total, upper)
 		}
 	}
 	return large, nil
@@ -406,7 +414,7 @@ func evalConvTranspose(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	t, err := newTransposed(c.Call, v.kernel)
+	t, err := c.TransposedWindow(v.Kernel)
 	if err != nil {
 		return err
 	}
@@ -414,7 +422,7 @@ func evalConvTranspose(c *Eval) error {
 	if v.large, err = t.place(v.small); err != nil {
 		return err
 	}
-	v.window = t.window
+	v.Window = t.Window
 	if err := v.output(c, v.large); err != nil || v.outp.Len() == 0 {
 		return err
 	}
@@ -430,7 +438,7 @@ func evalConvTranspose(c *Eval) error {
 // window.
 func convolveTransposed[T float](v *convolution) {
 	x, w, y := tensor.As[T](v.x), tensor.As[T](v.w), tensor.As[T](v.outp)
-	plane, places, taps := count(v.large), count(v.small), count(v.kernel)
+	plane, places, taps := count(v.large), count(v.small), count(v.Kernel)
 	sum := biases[T](v, len(y), plane)
 	size := blockSize(v.inChan+taps, places)
 	idx, block, row := make([]int, taps*size), make([]T, v.inChan*size), make([]float64, size)

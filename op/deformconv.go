@@ -43,7 +43,7 @@ func inferDeformConv(c *Infer) error {
 	if !ok {
 		return nil
 	}
-	win, err := newWindow(c.Call, kernel)
+	win, err := c.Window(kernel)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func inferDeformConv(c *Infer) error {
 
 // deformation is one checked evaluation on concrete shapes.
 type deformation struct {
-	window
+	Window
 	in, out           []int // spatial
 	x, w, offset      []float64
 	mask              []float64 // nil without the input
@@ -105,27 +105,21 @@ func newDeformation(c *Eval) (d deformation, err error) {
 		return d, c.Errorf(ErrInput, "X %v and W %v must have one rank, 3 or more", x.Shape,
 			w.Shape)
 	}
-	kernel := w.Shape[2:]
-	if given, err := c.sizesAttr("kernel_shape", len(kernel), 0, 1); err != nil ||
-		c.Attrs.Has("kernel_shape") && !slices.Equal(given, kernel) {
-		return d, c.Errorf(ErrAttr, "kernel_shape %v, W has shape %v", c.Attrs.Ints("kernel_shape"),
-			w.Shape)
-	}
-	if d.window, err = newWindow(c.Call, slices.Clone(kernel)); err != nil {
+	if d.Window, err = c.windowOfWeights(w.Shape); err != nil {
 		return d, err
 	}
 	d.in, d.strides = x.Shape[2:], rowMajor(x.Shape[2:])
-	if d.out, err = d.outShape(c.Call, d.in); err != nil {
+	if d.out, err = d.Place(c.Call, d.in); err != nil {
 		return d, err
 	}
 	d.images, d.channels, d.outs = x.Shape[0], x.Shape[1], w.Shape[0]
-	d.positions, d.taps = count(d.out), count(kernel)
+	d.positions, d.taps = count(d.out), count(d.Kernel)
 	return d, d.operands(c)
 }
 
 // operands checks the groups and reads the operands.
 func (d *deformation) operands(c *Eval) (err error) {
-	if d.group, err = c.group(); err != nil {
+	if d.group, err = c.Group(); err != nil {
 		return err
 	}
 	d.offsets = int(c.Attrs.Int("offset_group", 1))
@@ -139,7 +133,7 @@ func (d *deformation) operands(c *Eval) (err error) {
 		return err
 	}
 	if d.w, err = c.FloatsOf(deformW,
-		slices.Concat([]int{d.outs, d.channels / d.group}, d.kernel)...); err != nil {
+		slices.Concat([]int{d.outs, d.channels / d.group}, d.Kernel)...); err != nil {
 		return err
 	}
 	rank := len(d.in)
@@ -167,7 +161,7 @@ func (d *deformation) gather(column []float64, image, position int) {
 			k := (image*d.offsets+og)*d.taps + t
 			for i := range at {
 				moved := d.offset[(k*rank+i)*d.positions+position]
-				at[i] = float64(place[i]*d.stride[i]+tap[i]*d.dilation[i]-d.begin[i]) + moved
+				at[i] = float64(place[i]*d.Stride[i]+tap[i]*d.Dilation[i]-d.Begin[i]) + moved
 			}
 			weight := 1.0
 			if d.mask != nil {
@@ -177,7 +171,7 @@ func (d *deformation) gather(column []float64, image, position int) {
 				x := d.x[(image*d.channels+ch)*plane:][:plane]
 				column[ch*d.taps+t] = weight * interpolate(x, 0, d.in, d.strides, at)
 			}
-			increment(tap, d.kernel)
+			increment(tap, d.Kernel)
 		}
 	}
 }

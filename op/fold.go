@@ -83,16 +83,16 @@ func evalCol2Im(c *Eval) error {
 
 // foldWindow is the window of a block over the image, and how many blocks there are along each
 // axis.
-func (c *Eval) foldWindow(image, block []int) (w window, blocks []int, err error) {
+func (c *Eval) foldWindow(image, block []int) (w Window, blocks []int, err error) {
 	x := c.In[0]
 	if x.Rank() != 3 || len(image) == 0 || len(image) != len(block) {
 		return w, nil, c.Errorf(ErrInput, "input %v, image_shape %v and block_shape %v do not fit",
 			x.Shape, image, block)
 	}
-	if w, err = newWindow(c.Call, block); err != nil {
+	if w, err = c.Window(block); err != nil {
 		return w, nil, err
 	}
-	if blocks, err = w.outShape(c.Call, image); err != nil {
+	if blocks, err = w.Place(c.Call, image); err != nil {
 		return w, nil, err
 	}
 	taps, err := tensor.Count(block)

@@ -29,40 +29,40 @@ func (x *Expander) cropped(v, like Var) Var {
 
 // convWindow is the window of a convolution by weights, which slides over large; its padding is
 // fixed.
-func (x *gradient) convWindow(weights, large Var) window {
+func (x *gradient) convWindow(weights, large Var) Window {
 	kernel, ok := knownInts(x.Shape(weights)[min(2, len(x.Shape(weights))):])
 	if !ok {
 		x.Later()
-		return window{}
+		return Window{}
 	}
-	w, err := newWindow(x.Call, kernel)
+	w, err := x.Window(kernel)
 	x.Err = firstError(x.Err, err)
-	w.ceil = false
+	w.Ceil = false
 	x.pad(&w, large)
 	return w
 }
 
 // pad fixes the padding of a window that slides over large where attribute auto_pad leaves it to
 // the sizes.
-func (x *gradient) pad(w *window, large Var) {
-	if x.Err != nil || !w.same() {
+func (x *gradient) pad(w *Window, large Var) {
+	if x.Err != nil || !w.Same() {
 		return
 	}
 	sizes, ok := knownInts(x.Shape(large)[2:])
 	if !ok {
 		x.Fail(ErrNoGradient, "auto_pad %s pads by the sizes of %v, which are not known; give the "+
-			"model's inputs shapes, or write pads", w.auto, x.types[large])
+			"model's inputs shapes, or write pads", w.Auto, x.types[large])
 		return
 	}
-	_, err := w.outShape(x.Call, sizes)
+	_, err := w.Place(x.Call, sizes)
 	x.Err = firstError(x.Err, err)
 }
 
 // attrs are the attributes of a convolution with the window.
-func (w *window) attrs(group int) Attrs {
-	return Attrs{IntAttr("group", int64(group)), IntsAttr("strides", wideInts(w.stride)...),
-		IntsAttr("dilations", wideInts(w.dilation)...),
-		IntsAttr("pads", append(wideInts(w.begin), wideInts(w.end)...)...)}
+func (w *Window) attrs(group int) Attrs {
+	return Attrs{IntAttr("group", int64(group)), IntsAttr("strides", wideInts(w.Stride)...),
+		IntsAttr("dilations", wideInts(w.Dilation)...),
+		IntsAttr("pads", append(wideInts(w.Begin), wideInts(w.End)...)...)}
 }
 
 func wideInts(v []int) []int64 {
@@ -75,19 +75,19 @@ func wideInts(v []int) []int64 {
 
 // spread is the gradient of what a window slid over, like, from that of the products at its places,
 // g: each place adds the weights times its gradient to the elements that it covered.
-func (x *gradient) spread(g, weights, like Var, w window, group int) Var {
+func (x *gradient) spread(g, weights, like Var, w Window, group int) Var {
 	large, small := x.Shape(like), x.Shape(g)
 	if x.Err != nil {
 		return Absent
 	}
-	extra := make([]int64, len(w.kernel))
+	extra := make([]int64, len(w.Kernel))
 	for i := range extra {
 		// elements after the last place's window that no place covers; at most stride - 1
-		extra[i] = int64(w.stride[i] - 1)
+		extra[i] = int64(w.Stride[i] - 1)
 		n, ok := large[i+2].Int()
 		m, ok2 := small[i+2].Int()
-		rest := n - ((m-1)*w.stride[i] + w.extent(i) - w.begin[i] - w.end[i])
-		if ok && ok2 && rest < w.stride[i] {
+		rest := n - ((m-1)*w.Stride[i] + w.extent(i) - w.Begin[i] - w.End[i])
+		if ok && ok2 && rest < w.Stride[i] {
 			extra[i] = int64(max(rest, 0))
 		}
 	}
@@ -98,15 +98,15 @@ func (x *gradient) spread(g, weights, like Var, w window, group int) Var {
 // correlated is the gradient of weights by which a window slides over large, from that of the
 // products, small: the convolution of the one with the other, batch and channels exchanged. What
 // the window strides over, the other's is dilated by.
-func (x *gradient) correlated(large, small Var, w window, group int) Var {
+func (x *gradient) correlated(large, small Var, w Window, group int) Var {
 	rank := x.Rank(large)
 	swap := append([]int64{1, 0}, axesBetween(2, rank)...)
-	kernel := wideInts(w.kernel)
+	kernel := wideInts(w.Kernel)
 	a, b := x.Transpose(large, swap...), x.Transpose(small, swap...)
 	if group > 1 {
 		a, b = x.byGroup(large, small, group)
 	}
-	w.stride, w.dilation = w.dilation, w.stride
+	w.Stride, w.Dilation = w.Dilation, w.Stride
 	v := x.Op("Conv", w.attrs(group), a, b)
 	zeros := make([]int64, len(kernel))
 	v = x.Op("Slice", nil, v, x.Ints(zeros...), x.Ints(kernel...), x.Ints(axesBetween(2, rank)...))
@@ -133,7 +133,7 @@ func (x *Expander) channelSums(v Var) Var {
 }
 
 func (x *gradient) convGroup() int {
-	group, err := x.group()
+	group, err := x.Group()
 	x.Err = firstError(x.Err, err)
 	return group
 }
@@ -174,24 +174,24 @@ func gradConvTranspose(x *gradient) {
 }
 
 // transposedWindow is the window of ConvTranspose with its padding fixed.
-func (x *gradient) transposedWindow(weights, small Var) window {
+func (x *gradient) transposedWindow(weights, small Var) Window {
 	kernel, ok := knownInts(x.Shape(weights)[min(2, len(x.Shape(weights))):])
 	if !ok {
 		x.Later()
-		return window{}
+		return Window{}
 	}
-	t, err := newTransposed(x.Call, kernel)
-	if x.Err = firstError(x.Err, err); x.Err != nil || t.output == nil && !t.same() {
-		return t.window
+	t, err := x.TransposedWindow(kernel)
+	if x.Err = firstError(x.Err, err); x.Err != nil || t.Output == nil && !t.Same() {
+		return t.Window
 	}
 	sizes, ok := knownInts(x.Shape(small)[2:])
 	if !ok {
 		x.Later()
-		return window{}
+		return Window{}
 	}
 	_, err = t.place(sizes)
 	x.Err = firstError(x.Err, err)
-	return t.window
+	return t.Window
 }
 
 // gradMaxPool puts the gradient where the indices say the largest elements were.
@@ -220,7 +220,7 @@ func gradAveragePool(x *gradient) {
 		return
 	}
 	plane := x.filled(x.Op("Concat", axisAttr(0), x.Ints(1, 1), x.spatial(v)), g, 1)
-	kernel := x.filled(x.Ints(append([]int64{1, 1}, wideInts(w.kernel)...)...), g, 1)
+	kernel := x.filled(x.Ints(append([]int64{1, 1}, wideInts(w.Kernel)...)...), g, 1)
 	average := x.Ops("", x.Type, x.Version, 1, x.Attrs, plane)[0]
 	under := x.Op("Conv", w.attrs(1), plane, kernel)
 	share := x.div(average, x.Op("Max", nil, under, x.Scalar(under, 1)))
@@ -230,13 +230,13 @@ func gradAveragePool(x *gradient) {
 }
 
 // poolingWindow is the window of a pooling with padding that lets every place lie inside.
-func (x *gradient) poolingWindow(v Var) window {
-	w, err := x.poolWindow(max(x.Rank(v)-2, 0))
+func (x *gradient) poolingWindow(v Var) Window {
+	w, err := x.PoolWindow(max(x.Rank(v)-2, 0))
 	if x.Err = firstError(x.Err, err); x.Err != nil {
 		return w
 	}
 	x.pad(&w, v)
-	if x.Err != nil || !w.ceil {
+	if x.Err != nil || !w.Ceil {
 		return w
 	}
 	sizes, ok := knownInts(x.Shape(v)[2:])
@@ -244,12 +244,12 @@ func (x *gradient) poolingWindow(v Var) window {
 		x.Later()
 		return w
 	}
-	places, err := w.outShape(x.Call, sizes)
+	places, err := w.Place(x.Call, sizes)
 	if x.Err = firstError(x.Err, err); x.Err != nil {
 		return w
 	}
 	for i, n := range places {
-		w.end[i] = max(w.end[i], (n-1)*w.stride[i]+w.extent(i)-sizes[i]-w.begin[i])
+		w.End[i] = max(w.End[i], (n-1)*w.Stride[i]+w.extent(i)-sizes[i]-w.Begin[i])
 	}
 	return w
 }

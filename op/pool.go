@@ -54,12 +54,12 @@ func inferPool(c *Infer) error {
 }
 
 // windowOfX is the window over the spatial axes of X, whose rank is known.
-func (c *Infer) windowOfX() (window, error) {
+func (c *Infer) windowOfX() (Window, error) {
 	rank, err := c.convSpatial()
 	if err != nil {
-		return window{}, err
+		return Window{}, err
 	}
-	return c.poolWindow(rank)
+	return c.PoolWindow(rank)
 }
 
 // pooled is the shape of a pooled input of known rank.
@@ -71,21 +71,22 @@ func (c *Infer) pooled() ([]Dim, error) {
 	return w.outDims(c.Call, c.In[0].Shape)
 }
 
-// poolWindow reads the attributes of a pooling operator; kernel_shape is required.
-func (c *Call) poolWindow(rank int) (window, error) {
+// PoolWindow reads kernel_shape, which is required, and what [Call.Window] reads, of a pooling with
+// that many spatial axes.
+func (c *Call) PoolWindow(rank int) (Window, error) {
 	if !c.Attrs.Has("kernel_shape") {
-		return window{}, c.Errorf(ErrAttr, "kernel_shape is required")
+		return Window{}, c.Errorf(ErrAttr, "kernel_shape is required")
 	}
 	kernel, err := c.sizesAttr("kernel_shape", rank, 1, 1)
 	if err != nil {
-		return window{}, err
+		return Window{}, err
 	}
-	return newWindow(c, kernel)
+	return c.Window(kernel)
 }
 
 // pooling is one checked pooling on concrete shapes.
 type pooling struct {
-	window
+	Window
 	in, out []int // spatial
 	planes  int   // N·C
 	y       *tensor.Tensor
@@ -100,10 +101,10 @@ func newPooling(c *Eval, types TypeSet) (p pooling, err error) {
 		return p, c.Errorf(ErrInput, "X %v must be N × C × at least one spatial axis", x.Shape)
 	}
 	p.in = x.Shape[2:]
-	if p.window, err = c.poolWindow(len(p.in)); err != nil {
+	if p.Window, err = c.PoolWindow(len(p.in)); err != nil {
 		return p, err
 	}
-	if p.out, err = p.outShape(c.Call, p.in); err != nil {
+	if p.out, err = p.Place(c.Call, p.in); err != nil {
 		return p, err
 	}
 	p.planes = x.Shape[0] * x.Shape[1]
@@ -285,15 +286,15 @@ func mean(v []float64) float64 { return sumOf(v) / float64(len(v)) }
 
 // poolFlops counts one operation a tap.
 func poolFlops(c *Call, _, out []Type) int64 {
-	taps := Known(1)
-	for _, k := range c.Attrs.Ints("kernel_shape") {
-		taps = taps.MulInt(int(k))
-	}
-	n, ok := taps.Int()
-	if !ok {
+	w, err := c.PoolWindow(max(len(out[0].Shape)-2, 0))
+	if err != nil {
 		return 0
 	}
-	return int64(n) * out[0].Elements()
+	taps, err := tensor.Count(w.Kernel)
+	if err != nil {
+		return 0
+	}
+	return int64(taps) * out[0].Elements()
 }
 
 // globalPool is the row of an operator that reduces each plane to one element.
@@ -354,9 +355,9 @@ func (c *Infer) unpooled() ([]Dim, error) {
 		return nil, err
 	}
 	out := slices.Clone(c.In[0].Shape)
-	for i := range w.kernel {
-		out[i+2] = out[i+2].AddInt(-1).MulInt(w.stride[i]).
-			AddInt(w.extent(i) - w.begin[i] - w.end[i])
+	for i := range w.Kernel {
+		out[i+2] = out[i+2].AddInt(-1).MulInt(w.Stride[i]).
+			AddInt(w.extent(i) - w.Begin[i] - w.End[i])
 	}
 	return out, c.checkDims(out)
 }

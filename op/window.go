@@ -8,49 +8,53 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// window is the sliding window of convolution and pooling: kernel, stride, dilation and padding of
-// each spatial axis.
-type window struct {
-	kernel, stride, dilation []int
-	begin, end               []int  // padding; set by place when auto is a SAME mode
-	auto                     string // auto_pad: NOTSET, VALID, SAME_UPPER or SAME_LOWER
-	ceil                     bool   // round the number of positions up
+// Window is the sliding window of a convolution or a pooling, as the attributes of a call give it:
+// one value a spatial axis. [Call.Window], [Call.PoolWindow] and [Call.TransposedWindow] read it;
+// shape rules, evaluations, gradients, kernels and passes alike go by what they say.
+type Window struct {
+	Kernel, Stride, Dilation []int  // sizes, steps, and distances of the kernel's elements
+	Begin, End               []int  // padding; where Auto is a SAME mode, Place sets it
+	Auto                     string // auto_pad: NOTSET, VALID, SAME_UPPER or SAME_LOWER
+	Ceil                     bool   // ceil_mode: the number of positions is rounded up
 }
 
-// newWindow reads the attributes kernel_shape (def when absent), strides, dilations, pads, auto_pad
-// and ceil_mode for rank spatial axes. Every size is checked to lie in [1, 2³¹), pads in [0, 2³¹).
-func newWindow(c *Call, kernel []int) (w window, err error) {
+// Window reads the attributes strides, dilations, pads, auto_pad and ceil_mode of a call with a
+// kernel of those sizes, of which the window keeps the slice. An attribute that is not given has
+// ONNX's default. The error is of kind [ErrAttr] for a list of another length than the kernel's,
+// sizes outside [1, 2³¹), pads outside [0, 2³¹), and an unknown auto_pad. Convolutions have no
+// ceil_mode: their callers unset Ceil.
+func (c *Call) Window(kernel []int) (w Window, err error) {
 	rank := len(kernel)
-	w = window{kernel: kernel, auto: c.Attrs.String("auto_pad", "NOTSET"),
-		ceil: c.Attrs.Bool("ceil_mode", false)}
+	w = Window{Kernel: kernel, Auto: c.Attrs.String("auto_pad", "NOTSET"),
+		Ceil: c.Attrs.Bool("ceil_mode", false)}
 	if err := c.checkSizes("kernel_shape", kernel, 1); err != nil {
 		return w, err
 	}
-	if w.stride, err = c.sizesAttr("strides", rank, 1, 1); err != nil {
+	if w.Stride, err = c.sizesAttr("strides", rank, 1, 1); err != nil {
 		return w, err
 	}
-	if w.dilation, err = c.sizesAttr("dilations", rank, 1, 1); err != nil {
+	if w.Dilation, err = c.sizesAttr("dilations", rank, 1, 1); err != nil {
 		return w, err
 	}
 	pads, err := c.sizesAttr("pads", 2*rank, 0, 0)
 	if err != nil {
 		return w, err
 	}
-	w.begin, w.end = pads[:rank], pads[rank:]
+	w.Begin, w.End = pads[:rank], pads[rank:]
 	return w, w.autoPad(c)
 }
 
 // autoPad replaces the pads where attribute auto_pad says so.
-func (w *window) autoPad(c *Call) error {
-	switch w.auto {
+func (w *Window) autoPad(c *Call) error {
+	switch w.Auto {
 	case "NOTSET", "":
-		w.auto = "NOTSET"
+		w.Auto = "NOTSET"
 	case "VALID", "SAME_UPPER", "SAME_LOWER":
-		w.ceil = false // VALID keeps whole windows only, SAME rounds up anyway
-		w.begin, w.end = make([]int, len(w.kernel)), make([]int, len(w.kernel))
+		w.Ceil = false // VALID keeps whole windows only, SAME rounds up anyway
+		w.Begin, w.End = make([]int, len(w.Kernel)), make([]int, len(w.Kernel))
 	default:
 		return c.Errorf(ErrAttr, "auto_pad is %q, must be NOTSET, VALID, SAME_UPPER or SAME_LOWER",
-			w.auto)
+			w.Auto)
 	}
 	return nil
 }
@@ -82,54 +86,55 @@ func (c *Call) checkSizes(name string, v []int, low int) error {
 }
 
 // extent is how far the dilated kernel reaches along axis i.
-func (w *window) extent(i int) int { return (w.kernel[i]-1)*w.dilation[i] + 1 }
+func (w *Window) extent(i int) int { return (w.Kernel[i]-1)*w.Dilation[i] + 1 }
 
-// same reports whether padding is chosen so that the output is the input over the stride, rounded
-// up.
-func (w *window) same() bool { return w.auto == "SAME_UPPER" || w.auto == "SAME_LOWER" }
+// Same reports whether padding is chosen so that the output is the input over the stride, rounded
+// up: then it is known only once [Window.Place] has seen the input.
+func (w *Window) Same() bool { return w.Auto == "SAME_UPPER" || w.Auto == "SAME_LOWER" }
 
 // outDim returns how many positions the window takes along axis i of size in.
-func (w *window) outDim(c *Call, i int, in Dim) (Dim, error) {
+func (w *Window) outDim(c *Call, i int, in Dim) (Dim, error) {
 	if n, ok := in.Int(); ok {
 		out, err := w.outSize(c, i, n)
 		return Known(out), err
 	}
-	if w.same() {
-		return in.CeilDiv(w.stride[i]), nil
+	if w.Same() {
+		return in.CeilDiv(w.Stride[i]), nil
 	}
-	free := in.AddInt(w.begin[i] + w.end[i] - w.extent(i))
-	if !w.ceil {
-		return free.FloorDiv(w.stride[i]).AddInt(1), nil
+	free := in.AddInt(w.Begin[i] + w.End[i] - w.extent(i))
+	if !w.Ceil {
+		return free.FloorDiv(w.Stride[i]).AddInt(1), nil
 	}
-	if w.end[i]+w.stride[i]-1 < w.extent(i) {
-		return free.CeilDiv(w.stride[i]).AddInt(1), nil
+	if w.End[i]+w.Stride[i]-1 < w.extent(i) {
+		return free.CeilDiv(w.Stride[i]).AddInt(1), nil
 	}
 	return Unknown(), nil // the last window may start in the padding and be dropped
 }
 
-func (w *window) outSize(c *Call, i, in int) (int, error) {
+func (w *Window) outSize(c *Call, i, in int) (int, error) {
 	if in < 0 || in > math.MaxInt/2 {
 		return 0, fmt.Errorf("%s: %w: spatial size %d", c.Name(), tensor.ErrShape, in)
 	}
-	if w.same() {
-		return in/w.stride[i] + min(in%w.stride[i], 1), nil
+	if w.Same() {
+		return in/w.Stride[i] + min(in%w.Stride[i], 1), nil
 	}
-	free := in + w.begin[i] + w.end[i] - w.extent(i)
+	free := in + w.Begin[i] + w.End[i] - w.extent(i)
 	if free < 0 {
 		return 0, c.Errorf(ErrInput, "window of %d (dilated) is larger than %d with pads %d and "+
 			"%d on spatial axis %d",
-			w.extent(i), in, w.begin[i], w.end[i], i)
+			w.extent(i), in, w.Begin[i], w.End[i], i)
 	}
-	out := free/w.stride[i] + 1
-	if w.ceil && free%w.stride[i] != 0 && out*w.stride[i] < in+w.begin[i] {
+	out := free/w.Stride[i] + 1
+	if w.Ceil && free%w.Stride[i] != 0 && out*w.Stride[i] < in+w.Begin[i] {
 		out++ // only if the extra window starts inside the input or the padding before it
 	}
 	return out, nil
 }
 
-// outShape returns the spatial output shape for a spatial input shape, and fixes the padding of the
-// SAME modes.
-func (w *window) outShape(c *Call, in []int) ([]int, error) {
+// Place returns the spatial output shape for a spatial input shape, and fixes the padding of the
+// SAME modes. A window that is larger than the padded input is an error of kind [ErrInput] about
+// call c.
+func (w *Window) Place(c *Call, in []int) ([]int, error) {
 	out := make([]int, len(in))
 	for i, n := range in {
 		o, err := w.outSize(c, i, n)
@@ -137,9 +142,9 @@ func (w *window) outShape(c *Call, in []int) ([]int, error) {
 			return nil, err
 		}
 		out[i] = o
-		if w.same() {
-			total := max((o-1)*w.stride[i]+w.extent(i)-n, 0)
-			w.begin[i], w.end[i] = splitPad(total, w.auto == "SAME_UPPER")
+		if w.Same() {
+			total := max((o-1)*w.Stride[i]+w.extent(i)-n, 0)
+			w.Begin[i], w.End[i] = splitPad(total, w.Auto == "SAME_UPPER")
 		}
 	}
 	return out, nil
@@ -155,9 +160,9 @@ func splitPad(total int, upper bool) (begin, end int) {
 
 // outDims returns the output type's dimensions N × C × spatial for an input of dimensions x, C
 // unchanged.
-func (w *window) outDims(c *Call, x []Dim) ([]Dim, error) {
+func (w *Window) outDims(c *Call, x []Dim) ([]Dim, error) {
 	out := slices.Clone(x)
-	for i := range w.kernel {
+	for i := range w.Kernel {
 		d, err := w.outDim(c, i, x[i+2])
 		if err != nil {
 			return nil, err
@@ -170,25 +175,25 @@ func (w *window) outDims(c *Call, x []Dim) ([]Dim, error) {
 // taps tabulates which input element each tap of the window reads, for a block of consecutive
 // output positions: idx[t*n+p] is the offset in the spatial input for tap t at position at+p, or -1
 // in the padding.
-func (w *window) taps(idx []int, in, out []int, at, n int) {
-	kernel := count(w.kernel)
+func (w *Window) taps(idx []int, in, out []int, at, n int) {
+	kernel := count(w.Kernel)
 	place, tap := make([]int, len(out)), make([]int, len(out))
 	unravel(place, out, at)
 	for p := range n {
 		clear(tap)
 		for t := range kernel {
 			idx[t*n+p] = w.source(place, tap, in)
-			increment(tap, w.kernel)
+			increment(tap, w.Kernel)
 		}
 		increment(place, out)
 	}
 }
 
 // source returns the spatial input offset that one tap reads at one place, -1 in the padding.
-func (w *window) source(place, tap, in []int) int {
+func (w *Window) source(place, tap, in []int) int {
 	at := 0
 	for i, n := range in {
-		x := place[i]*w.stride[i] + tap[i]*w.dilation[i] - w.begin[i]
+		x := place[i]*w.Stride[i] + tap[i]*w.Dilation[i] - w.Begin[i]
 		if x < 0 || x >= n {
 			return -1
 		}
@@ -200,30 +205,30 @@ func (w *window) source(place, tap, in []int) int {
 // inside calls f with the number and input offset of each tap that reads the input, not the
 // padding, at one place. It looks at no more taps than the input has elements, however large the
 // kernel.
-func (w *window) inside(place, in []int, f func(tap, offset int)) {
+func (w *Window) inside(place, in []int, f func(tap, offset int)) {
 	w.insideFrom(0, 0, 0, place, in, f)
 }
 
-func (w *window) insideFrom(axis, tap, offset int, place, in []int, f func(tap, offset int)) {
+func (w *Window) insideFrom(axis, tap, offset int, place, in []int, f func(tap, offset int)) {
 	if axis == len(in) {
 		f(tap, offset)
 		return
 	}
-	start := place[axis]*w.stride[axis] - w.begin[axis]
-	d := w.dilation[axis]
+	start := place[axis]*w.Stride[axis] - w.Begin[axis]
+	d := w.Dilation[axis]
 	t := max(0, (d-1-start)/d) // the first tap at or after 0
-	for ; t < w.kernel[axis] && start+t*d < in[axis]; t++ {
-		w.insideFrom(axis+1, tap*w.kernel[axis]+t, offset*in[axis]+start+t*d, place, in, f)
+	for ; t < w.Kernel[axis] && start+t*d < in[axis]; t++ {
+		w.insideFrom(axis+1, tap*w.Kernel[axis]+t, offset*in[axis]+start+t*d, place, in, f)
 	}
 }
 
 // padded returns how many taps at one place read the input or its padding: with ceil_mode the last
 // window may reach beyond both.
-func (w *window) padded(place, in []int) int {
+func (w *Window) padded(place, in []int) int {
 	n := 1
-	for i, k := range w.kernel {
-		room := in[i] + w.begin[i] + w.end[i] - place[i]*w.stride[i]
-		n *= max(0, min(k, (room+w.dilation[i]-1)/w.dilation[i]))
+	for i, k := range w.Kernel {
+		room := in[i] + w.Begin[i] + w.End[i] - place[i]*w.Stride[i]
+		n *= max(0, min(k, (room+w.Dilation[i]-1)/w.Dilation[i]))
 	}
 	return n
 }

@@ -230,7 +230,10 @@ func scaled(m *graph.Node, scale []float64) *tensor.Tensor {
 	if w.Rank() < 3 || w.Len() == 0 {
 		return nil
 	}
-	group := max(1, int(m.Attrs.Int("group", 1)))
+	_, group, ok := convWindow(m, w.Shape)
+	if !ok {
+		return nil
+	}
 	rows, cols := w.Shape[0], w.Shape[1]
 	channel := func(i, _ int) int { return i }
 	fits := rows == len(scale)

@@ -60,10 +60,6 @@ type productSize struct {
 	tiles int
 }
 
-func onesOnly(list []int64) bool {
-	return !slices.ContainsFunc(list, func(v int64) bool { return v != 1 })
-}
-
 // saved is the time that twice the rate saves, in float32 multiplications. A product of few rows
 // waits for its constant operand to come from memory, of which there is half as much.
 func (p productSize) saved() float64 { return p.batch * max(p.m, 8) * p.k * p.n / 2 }
@@ -88,19 +84,7 @@ func productOf(n *graph.Node) (p productSize, ok bool) {
 	}
 	p.constant = n.In[1].IsConst()
 	if n.Type == "Conv" {
-		if len(x) < 3 || len(w) != len(x) {
-			return p, false
-		}
-		group := float64(n.Attrs.Int("group", 1))
-		p.batch = float64(x[0]) * group
-		p.m, p.n = float64(volume(out[2:])), float64(w[0])/group
-		p.k = float64(volume(w[1:]))
-		p.depthwise = int(group) == x[1]
-		if p.constant && group == 1 && slices.Equal(w[2:], []int{3, 3}) &&
-			onesOnly(n.Attrs.Ints("strides")) && onesOnly(n.Attrs.Ints("dilations")) {
-			p.tiles = w[0] * w[1]
-		}
-		return p, true
+		return convSize(n, x, w, out)
 	}
 	if isAttention(n) {
 		return attentionSize(n, x, w)
@@ -121,6 +105,27 @@ func productOf(n *graph.Node) (p productSize, ok bool) {
 		return p, false
 	}
 	p.m = float64(volume(out)) / p.n / p.batch
+	return p, true
+}
+
+// convSize is the product of a convolution: weights by patches, a group at a time.
+func convSize(n *graph.Node, x, w, out []int) (p productSize, ok bool) {
+	if len(x) < 3 || len(w) != len(x) {
+		return p, false
+	}
+	window, group, ok := convWindow(n, w)
+	if !ok {
+		return p, false
+	}
+	p.constant = n.In[1].IsConst()
+	p.batch = float64(x[0] * group)
+	p.m, p.n = float64(volume(out[2:])), float64(w[0])/float64(group)
+	p.k = float64(volume(w[1:]))
+	p.depthwise = group == x[1]
+	if p.constant && group == 1 && slices.Equal(w[2:], []int{3, 3}) && onesOnly(window.Stride) &&
+		onesOnly(window.Dilation) {
+		p.tiles = w[0] * w[1]
+	}
 	return p, true
 }
 

@@ -84,10 +84,9 @@ func (s *scope) perInput(x *graph.Value, typ string) ([]float64, *graph.Value) {
 
 // padded reports whether a convolution may read zeros around its input.
 func padded(n *graph.Node) bool {
-	if auto := n.Attrs.String("auto_pad", "NOTSET"); auto != "NOTSET" && auto != "VALID" {
-		return true
-	}
-	return slices.ContainsFunc(n.Attrs.Ints("pads"), func(p int64) bool { return p != 0 })
+	w, _, ok := convWindow(n, n.In[1].Const().Shape)
+	pads := func(p int) bool { return p > 0 }
+	return !ok || w.Same() || slices.ContainsFunc(w.Begin, pads) || slices.ContainsFunc(w.End, pads)
 }
 
 // eachTap calls f with every weight's index, output channel and input channel; false when weights
@@ -95,8 +94,8 @@ func padded(n *graph.Node) bool {
 func eachTap(n *graph.Node, channels int, f func(i, out, in int)) bool {
 	w := n.In[1].Const()
 	rows, cols := w.Shape[0], w.Shape[1]
-	group := int(n.Attrs.Int("group", 1))
-	if group < 1 || cols*group != channels || rows%group != 0 || w.Len() == 0 {
+	_, group, ok := convWindow(n, w.Shape)
+	if !ok || cols*group != channels || rows%group != 0 || w.Len() == 0 {
 		return false
 	}
 	kernel := w.Len() / (rows * cols)

@@ -84,16 +84,9 @@ func nhwcConv(n *graph.Node) bool {
 			return false
 		}
 	}
-	for _, pad := range n.Attrs.Ints("pads") {
-		if pad < 0 {
-			return false
-		}
-	}
-	group, apart := n.Attrs.Int("group", 1),
-		slices.ContainsFunc(n.Attrs.Ints("dilations"), func(d int64) bool {
-			return d != 1
-		})
-	return group == 1 && !apart || group > 1 && group == int64(w.Shape[0]) && w.Shape[1] == 1
+	window, group, ok := convWindow(n, w.Shape)
+	return ok && (group == 1 && onesOnly(window.Dilation) ||
+		group > 1 && group == w.Shape[0] && w.Shape[1] == 1)
 }
 
 // sumsPatches reports whether a convolution of one group in ONNX's layout would need the sums of
@@ -101,7 +94,8 @@ func nhwcConv(n *graph.Node) bool {
 func sumsPatches(n *graph.Node) bool {
 	w, zero := n.In[3].Const(), n.In[5].Const()
 	centre := map[tensor.DType]byte{tensor.Uint8: 0x80}[zero.DType]
-	return w.Shape[2]*w.Shape[3] > 1 && n.Attrs.Int("group", 1) == 1 && zero.Data[0] != centre
+	_, group, _ := convWindow(n, w.Shape)
+	return w.Shape[2]*w.Shape[3] > 1 && group == 1 && zero.Data[0] != centre
 }
 
 // midway reports whether the zero points of weights are one byte, not the least.
@@ -190,8 +184,10 @@ func (s *scope) pooledBytes(q *graph.Node) (x *graph.Value, pool *graph.Node) {
 	if !is(q, "QuantizeLinear") {
 		return nil, nil
 	}
-	if pool = from(q.In[0], "MaxPool"); pool == nil || !s.only(q.In[0]) ||
-		len(pool.Attrs.Ints("kernel_shape")) != 2 {
+	if pool = from(q.In[0], "MaxPool"); pool == nil || !s.only(q.In[0]) {
+		return nil, nil
+	}
+	if _, err := pool.Call().PoolWindow(2); err != nil { // of images, two axes
 		return nil, nil
 	}
 	x, g, ok := dequantized(pool.In[0])
@@ -243,12 +239,13 @@ func (s *scope) lastInConv(n *graph.Node) *Patch {
 	in := make([]*graph.Value, 12)
 	copy(in, n.In)
 	attrs := slices.Clone(n.Attrs)
-	channels := n.In[3].Const().Shape[1] * int(n.Attrs.Int("group", 1))
+	weights := n.In[3].Const().Shape
+	_, group, _ := convWindow(n, weights)
 	var before []*graph.Node
 	switch x := planar(n.In[0]); {
 	case x != nil:
 		in[0] = x
-	case channels <= 4 && n.Attrs.Int("group", 1) == 1:
+	case weights[1] <= 4 && group == 1:
 		attrs = append(attrs, op.IntAttr("planar", 1))
 	default:
 		t := s.turn(n, n.In[0], toNHWC)

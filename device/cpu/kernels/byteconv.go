@@ -90,7 +90,7 @@ func newByteConv(r *request, in productInputs, bias int, then *rescaling) (compu
 		!isByte(dw) {
 		return nil, nil
 	}
-	win, ok := window(r.Call.Attrs, x[2:], w[2:])
+	win, group, ok := convWindow(r.Call, x[2:], w[2:])
 	if !ok {
 		return nil, nil
 	}
@@ -101,7 +101,7 @@ func newByteConv(r *request, in productInputs, bias int, then *rescaling) (compu
 			weight: weight,
 			m:      w[0],
 			k:      count(w[1:]),
-			group:  int(r.Call.Attrs.Int("group", 1)),
+			group:  group,
 			in:     in,
 			bias:   bias,
 			out:    r.Out[0].DType,

@@ -6,7 +6,6 @@ import (
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/conv"
 	"github.com/weirgpu/weir/kernel/gemm"
-	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -40,7 +39,7 @@ func convolution(r *request) (compute.Kernel, error) {
 		count(w) == 0 {
 		return nil, nil
 	}
-	win, ok := window(r.Call.Attrs, x[2:], w[2:])
+	win, group, ok := convWindow(r.Call, x[2:], w[2:])
 	if !ok {
 		return nil, nil
 	}
@@ -54,7 +53,6 @@ func convolution(r *request) (compute.Kernel, error) {
 	if !setActivation(r.Call, &e) {
 		return nil, nil
 	}
-	group := int(r.Call.Attrs.Int("group", 1))
 	k.format = formatOf(r.Call)
 	if k.format != gemm.F32 && group == x[1] {
 		return nil, nil
@@ -108,45 +106,6 @@ func (k *convKernel) Way() string { return string(k.op.Way()) }
 
 // Measured implements [compute.Choosing].
 func (k *convKernel) Measured() bool { return k.measured }
-
-// window reads the attributes that Conv and the poolings share; false when weir's kernels do not
-// reach (negative pads).
-func window(attrs op.Attrs, image, kernel []int) (conv.Window, bool) {
-	var w conv.Window
-	n, lead := len(image), 3-len(image)
-	strides, dilations, pads := attrs.Ints("strides"), attrs.Ints("dilations"), attrs.Ints("pads")
-	auto := attrs.String("auto_pad", "NOTSET")
-	for i := range 3 {
-		w.In[i], w.Kernel[i], w.Stride[i], w.Dilate[i] = 1, 1, 1, 1
-	}
-	for i := range n {
-		a := lead + i
-		w.In[a], w.Kernel[a] = image[i], kernel[i]
-		w.Stride[a], w.Dilate[a] = intAt(strides, i, 1), intAt(dilations, i, 1)
-		switch auto {
-		case "NOTSET":
-			w.PadLo[a], w.PadHi[a] = intAt(pads, i, 0), intAt(pads, i+n, 0)
-		case "SAME_UPPER", "SAME_LOWER":
-			out := (image[i] + w.Stride[a] - 1) / w.Stride[a]
-			total := max(0, (out-1)*w.Stride[a]+(kernel[i]-1)*w.Dilate[a]+1-image[i])
-			w.PadLo[a], w.PadHi[a] = total/2, total-total/2
-			if auto == "SAME_LOWER" {
-				w.PadLo[a], w.PadHi[a] = w.PadHi[a], w.PadLo[a]
-			}
-		}
-		if w.PadLo[a] < 0 || w.PadHi[a] < 0 || w.Stride[a] < 1 || w.Dilate[a] < 1 {
-			return w, false
-		}
-	}
-	return w, true
-}
-
-func intAt(list []int64, i, def int) int {
-	if i < len(list) {
-		return int(list[i])
-	}
-	return def
-}
 
 // InPlace implements [compute.InPlace]: each element of the residual is read where the result goes.
 func (k *convKernel) InPlace() []int {

@@ -18,32 +18,29 @@ type convTransposeKernel struct {
 func convTranspose(r *request) (compute.Kernel, error) {
 	x, _, _ := r.in(0)
 	w, _, _ := r.in(1)
-	attrs := r.Call.Attrs
 	if !r.allFloat32(-1) || len(x) < 3 || len(x) > 5 || len(w) != len(x) || count(x) == 0 ||
-		r.constant(1) == nil ||
-		attrs.Has("output_shape") ||
-		attrs.String("auto_pad", "NOTSET") != "NOTSET" {
+		r.constant(1) == nil {
 		return nil, nil
 	}
-	win, ok := window(attrs, x[2:], w[2:])
-	if !ok {
+	win, err := r.Call.TransposedWindow(w[2:])
+	if err != nil || win.Output != nil || win.Same() {
+		return nil, nil
+	}
+	group, err := r.Call.Group()
+	if err != nil {
 		return nil, nil
 	}
 	k := &convTransposeKernel{weight: r.constant(1)}
 	_, _, k.bias = r.in(2)
-	group := int(attrs.Int("group", 1))
 	p := conv.TransposeParams{
-		Window: win,
+		Window: threeAxes(&win.Window, x[2:]),
 		N:      x[0],
 		C:      x[1],
 		M:      w[1] * group,
 		Group:  group,
 		Bias:   k.bias,
 	}
-	for i := range x[2:] {
-		p.OutPad[5-len(x)+i] = intAt(attrs.Ints("output_padding"), i, 0)
-	}
-	var err error
+	copy(p.OutPad[5-len(x):], win.Extra)
 	k.op, err = conv.NewTranspose(p)
 	return k, err
 }

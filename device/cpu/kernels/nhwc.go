@@ -57,8 +57,8 @@ func nhwcConv(r *request) (compute.Kernel, error) {
 	if planar {
 		c, image = x[1], x[2:]
 	}
-	win, ok := window(r.Call.Attrs, image, w[2:])
-	p := conv.Params{Window: win, N: n, C: c, M: k.m, Group: int(r.Call.Attrs.Int("group", 1))}
+	win, group, ok := convWindow(r.Call, image, w[2:])
+	p := conv.Params{Window: win, N: n, C: c, M: k.m, Group: group}
 	switch {
 	case !ok:
 		return nil, nil
@@ -291,11 +291,10 @@ func (t *pixelWindowsTask) Chunk(i, worker int) { t.op.Run(i, &t.args, t.scratch
 
 func nhwcMaxPool(r *request) (compute.Kernel, error) {
 	x, d, _ := r.in(0)
-	size := r.Call.Attrs.Ints("kernel_shape")
-	if !conv.HasNHWC() || !isByte(d) || len(x) != 4 || len(size) != 2 || count(x) == 0 {
+	if !conv.HasNHWC() || !isByte(d) || len(x) != 4 || count(x) == 0 {
 		return nil, nil
 	}
-	win, ok := window(r.Call.Attrs, x[1:3], []int{int(size[0]), int(size[1])})
+	win, ok := poolWindow(r.Call, x[1:3])
 	if !ok {
 		return nil, nil
 	}

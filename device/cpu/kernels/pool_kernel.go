@@ -21,16 +21,10 @@ type poolKernel struct {
 func pooling(kind conv.PoolKind) builder {
 	return func(r *request) (compute.Kernel, error) {
 		x, _, _ := r.in(0)
-		size := r.Call.Attrs.Ints("kernel_shape")
-		if !r.allFloat32(-1) || wants(r, 1) || len(x) < 3 || len(x) > 5 || len(size) != len(x)-2 ||
-			count(x) == 0 {
+		if !r.allFloat32(-1) || wants(r, 1) || len(x) < 3 || len(x) > 5 || count(x) == 0 {
 			return nil, nil
 		}
-		kernel := make([]int, len(size))
-		for i, n := range size {
-			kernel[i] = int(n)
-		}
-		win, ok := window(r.Call.Attrs, x[2:], kernel)
+		win, ok := poolWindow(r.Call, x[2:])
 		if !ok {
 			return nil, nil
 		}

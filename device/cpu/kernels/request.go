@@ -59,6 +59,14 @@ func (r *request) outShape() []int {
 	return s
 }
 
+// intAt returns element i of a list attribute, def where the list is shorter.
+func intAt(list []int64, i, def int) int {
+	if i < len(list) {
+		return int(list[i])
+	}
+	return def
+}
+
 // builder prepares a call, or returns nil when it has no kernel for these types, and the reference
 // serves.
 type builder func(r *request) (compute.Kernel, error)
