@@ -80,15 +80,47 @@ func minScalarRef(dst, x []float32, s float32) {
 	}
 }
 
-// fusedRef is a*b + c. The product of two float32 is exact in float64, so only the sum rounds
-// before the result does.
+// fusedRef is a*b + c, rounded once. The product of two float32 is exact in float64, and so is what
+// the sum rounds to, but where that lies halfway between two float32. Loops have this written out:
+// it is too long for the compiler to do so.
 func fusedRef(a, b, c float32) float32 {
-	return float32(math.FMA(float64(a), float64(b), float64(c)))
+	if s := float64(a)*float64(b) + float64(c); !halfway(s) {
+		return float32(s)
+	}
+	return roundedOnce(a, b, c)
+}
+
+// halfway reports whether s lies between two float32, as far as bits tell: the lower 29 are those
+// that normal numbers lose, and subnormal ones lose more.
+func halfway(s float64) bool {
+	bits := math.Float64bits(s)
+	return bits&(1<<29-1) == 1<<28 || bits<<1 < 2*(1023-126)<<52
+}
+
+// roundedOnce moves the sum in float64 one step towards what its rounding took, if it took anything
+// (Boldo, Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms using
+// rounding to odd", 2008; what was taken is Knuth's TwoSum).
+func roundedOnce(a, b, c float32) float32 {
+	p, q := float64(a)*float64(b), float64(c)
+	s := p + q
+	r := s - p
+	switch lost := (p - (s - r)) + (q - r); {
+	case lost > 0:
+		s = math.Nextafter(s, math.Inf(1))
+	case lost < 0:
+		s = math.Nextafter(s, math.Inf(-1))
+	}
+	return float32(s)
 }
 
 func axpyRef(dst, x, y []float32, a float32) {
+	x, y = x[:len(dst)], y[:len(dst)]
 	for i := range dst {
-		dst[i] = fusedRef(a, x[i], y[i])
+		if s := float64(a)*float64(x[i]) + float64(y[i]); halfway(s) {
+			dst[i] = roundedOnce(a, x[i], y[i])
+		} else {
+			dst[i] = float32(s)
+		}
 	}
 }
 
@@ -100,14 +132,24 @@ func axpyBitsRef(dst, x, y []float32, a float32) {
 }
 
 func fmaRef(dst, a, b, c []float32) {
+	a, b, c = a[:len(dst)], b[:len(dst)], c[:len(dst)]
 	for i := range dst {
-		dst[i] = fusedRef(a[i], b[i], c[i])
+		if s := float64(a[i])*float64(b[i]) + float64(c[i]); halfway(s) {
+			dst[i] = roundedOnce(a[i], b[i], c[i])
+		} else {
+			dst[i] = float32(s)
+		}
 	}
 }
 
 func affineRef(dst, x []float32, scale, bias float32) {
+	x = x[:len(dst)]
 	for i := range dst {
-		dst[i] = fusedRef(x[i], scale, bias)
+		if s := float64(x[i])*float64(scale) + float64(bias); halfway(s) {
+			dst[i] = roundedOnce(x[i], scale, bias)
+		} else {
+			dst[i] = float32(s)
+		}
 	}
 }
 

@@ -1536,45 +1536,6 @@ long:
 	SUBQ $8, CX
 	JGE long
 rest:
-	ADDQ $0, CX
-	JL tail
-single:
-	VMOVUPS 0(SI)(AX*4), Y0
-	VCMPPS $17, Y12, Y0, Y4
-	VMULPS Y11, Y0, Y3
-	VBLENDVPS Y4, Y3, Y0, Y2
-	VPSUBD Y10, Y2, Y1
-	VPSRAD $23, Y1, Y1
-	VPSLLD $23, Y1, Y3
-	VPSUBD Y3, Y2, Y2
-	VCVTDQ2PS Y1, Y1
-	VSUBPS Y9, Y2, Y2
-	VSUBPS Y8, Y1, Y3
-	VBLENDVPS Y4, Y3, Y1, Y1
-	VMULPS Y2, Y2, Y5
-	VMOVUPS Y7, Y3
-	VFMADD213PS Y6, Y2, Y3
-	VFMADD213PS elementary<>+608(SB), Y2, Y3
-	VFMADD213PS elementary<>+640(SB), Y2, Y3
-	VFMADD213PS elementary<>+672(SB), Y2, Y3
-	VFMADD213PS elementary<>+704(SB), Y2, Y3
-	VFMADD213PS elementary<>+736(SB), Y2, Y3
-	VFMADD213PS elementary<>+768(SB), Y2, Y3
-	VFMSUB213PS elementary<>+800(SB), Y2, Y3
-	VMULPS Y5, Y3, Y3
-	VFMADD231PS elementary<>+224(SB), Y1, Y3
-	VADDPS Y3, Y2, Y2
-	VFMADD231PS elementary<>+192(SB), Y1, Y2
-	VCMPPS $30, elementary<>+832(SB), Y0, Y4
-	VBLENDVPS Y4, Y2, Y14, Y2
-	VCMPPS $0, elementary<>+832(SB), Y0, Y4
-	VBLENDVPS Y4, Y13, Y2, Y2
-	VCMPPS $0, elementary<>+928(SB), Y0, Y4
-	VBLENDVPS Y4, Y0, Y2, Y0
-	VMOVUPS Y0, 0(DI)(AX*4)
-	ADDQ $8, AX
-	SUBQ $8, CX
-	JGE single
 tail:
 	ADDQ $8, CX
 	JZ done

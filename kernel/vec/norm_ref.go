@@ -2,7 +2,12 @@ package vec
 
 func normalizeRef(dst, x, gamma, beta []float32, mean, scale float32) {
 	for i := range dst {
-		dst[i] = fusedRef((x[i]-mean)*scale, gamma[i], beta[i])
+		v := (x[i] - mean) * scale
+		if s := float64(v)*float64(gamma[i]) + float64(beta[i]); halfway(s) {
+			dst[i] = roundedOnce(v, gamma[i], beta[i])
+		} else {
+			dst[i] = float32(s)
+		}
 	}
 }
 

@@ -2,7 +2,35 @@ package vec
 
 import "math"
 
-func sumRef(x []float32) float32 { return float32(SumEvery(x, 1)) }
+// The sums of a row are kept in sumLanes lanes. The elements that do not fill all of them go to the
+// first restLanes, in turn.
+const (
+	sumLanes  = 64
+	restLanes = 16
+)
+
+func sumRef(x []float32) float32 {
+	var lanes [sumLanes]float32
+	for ; len(x) >= sumLanes; x = x[sumLanes:] {
+		for i, v := range x[:sumLanes] {
+			lanes[i] += v
+		}
+	}
+	for i, v := range x {
+		lanes[i%restLanes] += v
+	}
+	return joinLanes(&lanes)
+}
+
+// joinLanes adds the upper half of the lanes to the lower until one is left.
+func joinLanes(lanes *[sumLanes]float32) float32 {
+	for n := sumLanes / 2; n > 0; n /= 2 {
+		for i, v := range lanes[n : 2*n] {
+			lanes[i] += v
+		}
+	}
+	return lanes[0]
+}
 
 // SumEvery returns the sum of x[0], x[stride], x[2*stride] and so on to the end of x, each addition
 // in float64, whose range no such sum leaves. It is for the few elements for which [ColumnSums] are
@@ -24,7 +52,16 @@ func SumSquaresEvery(x []float32, stride int) float64 {
 	return t
 }
 
-func dotRef(a, b []float32) float32 { return float32(wideDot(a, b)) }
+func dotRef(a, b []float32) float32 {
+	var lanes [sumLanes]float32
+	for ; len(a) >= sumLanes; a, b = a[sumLanes:], b[sumLanes:] {
+		fmaRef(lanes[:], a, b, lanes[:])
+	}
+	for i, v := range a {
+		lanes[i%restLanes] = fusedRef(v, b[i], lanes[i%restLanes])
+	}
+	return joinLanes(&lanes)
+}
 
 func wideDot(a, b []float32) float64 {
 	var t float64
@@ -36,12 +73,18 @@ func wideDot(a, b []float32) float64 {
 
 // sumSquaredDiffRef rounds each difference to float32, as the fast paths do.
 func sumSquaredDiffRef(x []float32, mean float32) float32 {
-	var t float64
-	for _, v := range x {
-		d := float64(v - mean)
-		t += d * d
+	var lanes, diff [sumLanes]float32
+	for ; len(x) >= sumLanes; x = x[sumLanes:] {
+		for i, v := range x[:sumLanes] {
+			diff[i] = v - mean
+		}
+		fmaRef(lanes[:], diff[:], diff[:], lanes[:])
 	}
-	return float32(t)
+	for i, v := range x {
+		d := v - mean
+		lanes[i%restLanes] = fusedRef(d, d, lanes[i%restLanes])
+	}
+	return joinLanes(&lanes)
 }
 
 func wideSquaredDiff(x []float32, mean float32) float64 {

@@ -16,20 +16,36 @@ type kernel struct {
 	writes  bool     // whether a slice dst is written
 	scalars []string // names of the float32 parameters
 	copies  map[string]int
-	sums    bool    // whether a float32 is returned
-	start   float64 // what accumulators and the lanes beyond the end hold at first
-	body    body
+	sums    bool // whether a float32 is returned
+	// lanes is how many sums each instruction set keeps, lane i of the elements i, i+lanes and so
+	// on, so that all of them add in the same order: a multiple of restLanes. Zero leaves it to the
+	// copies, where the order does not matter.
+	lanes int
+	start float64 // what accumulators and the lanes beyond the end hold at first
+	body  body
 	// combine writes the instructions that join register x into register acc; registers 4 and 5 are
 	// free.
 	combine func(a *unrolled, x, acc string)
 }
 
+// restLanes is how many lanes take the elements that do not fill all of them.
+const restLanes = 16
+
 // body turns one vector of each input into one of the output, which it returns, or adds to the
 // accumulator.
 type body func(a *unrolled, in []value, s []fixed, acc accumulator) value
 
-// accumulator has one register per copy of the unrolled body.
+// accumulator has the registers that vectors are added to in turn.
 type accumulator []fixed
+
+// from is the accumulator whose turn is that of the vector first.
+func (acc accumulator) from(first int) accumulator {
+	if len(acc) == 0 {
+		return acc
+	}
+	first %= len(acc)
+	return append(append(accumulator{}, acc[first:]...), acc[:first]...)
+}
 
 var pointers = []string{"SI", "R8", "R9"}
 
@@ -113,6 +129,9 @@ func (k *kernel) prepare(a *unrolled, copies int) resident {
 	if !k.sums {
 		return r
 	}
+	if k.lanes > 0 {
+		copies = k.lanes / a.Lanes
+	}
 	for i := range copies {
 		reg := a.fix()
 		r.acc = append(r.acc, reg)
@@ -139,46 +158,75 @@ func (k *kernel) loadArguments(a *unrolled) {
 	a.Line("\tMOVQ %s_len+8(FP), CX", k.slices()[0])
 }
 
-// loops writes the unrolled loop, the loop over single vectors and the tail.
+// loops writes the unrolled loop, the loop over single vectors or those of the rest's lanes, and the
+// tail.
 func (k *kernel) loops(a *unrolled, copies int, live resident) {
-	step := copies * a.Lanes
+	step, rest := copies*a.Lanes, a.Lanes
+	if k.lanes > 0 {
+		step, rest = max(step, k.lanes), restLanes
+	}
 	a.Line("\tSUBQ $%d, CX\n\tJL rest\n\tPCALIGN $32\nlong:", step)
-	k.iteration(a, copies, false, live)
+	k.vectors(a, step/a.Lanes, copies, live)
 	a.Line("\tADDQ $%d, AX\n\tSUBQ $%d, CX\n\tJGE long", step, step)
-	a.Line("rest:\n\tADDQ $%d, CX\n\tJL tail", step-a.Lanes)
-	a.Line("single:")
-	k.iteration(a, 1, false, live)
-	a.Line("\tADDQ $%d, AX\n\tSUBQ $%d, CX\n\tJGE single", a.Lanes, a.Lanes)
-	a.Line("tail:\n\tADDQ $%d, CX\n\tJZ done", a.Lanes)
+	a.Line("rest:")
+	if step > rest {
+		a.Line("\tADDQ $%d, CX\n\tJL tail", step-rest)
+		a.Line("single:")
+		k.vectors(a, rest/a.Lanes, copies, live)
+		a.Line("\tADDQ $%d, AX\n\tSUBQ $%d, CX\n\tJGE single", rest, rest)
+	}
+	a.Line("tail:\n\tADDQ $%d, CX\n\tJZ done", rest)
+	if rest > a.Lanes {
+		a.Line("\tSUBQ $%d, CX\n\tJL last", a.Lanes)
+		k.iteration(a, 0, 1, false, live)
+		a.Line("\tADDQ $%d, AX\n\tTESTQ CX, CX\n\tJZ done", a.Lanes)
+		k.tail(a, 1, live)
+		a.Line("\tJMP done\nlast:\n\tADDQ $%d, CX", a.Lanes)
+	}
+	k.tail(a, 0, live)
+	a.Line("done:")
+}
+
+// vectors writes the body for n vectors, so many copies at a time.
+func (k *kernel) vectors(a *unrolled, n, copies int, live resident) {
+	copies = min(copies, n)
+	for first := 0; first < n; first += copies {
+		k.iteration(a, first, copies, false, live)
+	}
+}
+
+// tail writes the body for the CX elements of the last vector, which is added to the accumulator
+// whose turn is that of turn.
+func (k *kernel) tail(a *unrolled, turn int, live resident) {
 	if !a.Wide() {
 		a.Line("\tLEAQ lanes<>+32(SB), BX\n\tSHLQ $2, CX\n\tSUBQ CX, BX\n\tVMOVUPS (BX), %s",
 			tailMask)
 	} else {
 		a.Line("\tMOVL $1, BX\n\tSHLL CX, BX\n\tDECL BX\n\tKMOVW BX, K1")
 	}
-	k.iteration(a, 1, true, live)
-	a.Line("done:")
+	live.acc = live.acc.from(turn)
+	k.iteration(a, 0, 1, true, live)
 }
 
-// iteration writes the body once, for as many vectors as copies says.
-func (k *kernel) iteration(a *unrolled, copies int, tail bool, live resident) {
+// iteration writes the body once, for as many vectors as copies says, from the vector first on.
+func (k *kernel) iteration(a *unrolled, first, copies int, tail bool, live resident) {
 	a.copies, a.inTail, a.values, a.masks = copies, tail, 0, 0
 	in := make([]value, len(k.inputs))
 	for i := range in {
 		in[i] = a.newValue()
 		for c := range copies {
-			a.loadInput(pointers[i], c, a.name(in[i], c))
+			a.loadInput(pointers[i], first+c, a.name(in[i], c))
 		}
 	}
 	if tail && k.start != 0 {
 		a.fill(in[0], a.table.operand(float32bits(k.start)))
 	}
-	out := k.body(a, in, live.scalars, live.acc)
+	out := k.body(a, in, live.scalars, live.acc.from(first))
 	if !k.writes {
 		return
 	}
 	for c := range copies {
-		a.storeOutput(c, a.name(out, c))
+		a.storeOutput(first+c, a.name(out, c))
 	}
 }
 

@@ -34,21 +34,21 @@ func extremeStep(mnemonic string) body {
 func reduction() []routine {
 	x := []string{"x"}
 	return []routine{
-		&kernel{name: "sum", inputs: x, sums: true, combine: joinSum,
+		&kernel{name: "sum", inputs: x, sums: true, combine: joinSum, lanes: 64,
 			copies: map[string]int{"AVX512": 4, "AVX2": 4},
 			body: func(a *unrolled, in []value, _ []fixed, acc accumulator) value {
 				a.op("VADDPS", in[0], acc, acc)
 				return 0
 			}},
 		&kernel{name: "dot", inputs: []string{"a", "b"}, sums: true, combine: joinSum,
-			copies: map[string]int{"AVX512": 4, "AVX2": 4},
+			lanes: 64, copies: map[string]int{"AVX512": 4, "AVX2": 2},
 			body: func(a *unrolled, in []value, _ []fixed, acc accumulator) value {
 				a.op("VFMADD231PS", in[0], in[1], acc)
 				return 0
 			}},
 		&kernel{name: "sumSquaredDiff", inputs: x, sums: true, scalars: []string{"mean"},
-			combine: joinSum,
-			copies:  map[string]int{"AVX512": 4, "AVX2": 4},
+			combine: joinSum, lanes: 64,
+			copies: map[string]int{"AVX512": 4, "AVX2": 4},
 			body: func(a *unrolled, in []value, s []fixed, acc accumulator) value {
 				a.op("VSUBPS", s[0], in[0], in[0])
 				a.keepLive(in[0])

@@ -14,10 +14,9 @@ func softmax() []routine {
 	}
 	return []routine{
 		&kernel{name: "expShift", inputs: []string{"x"}, writes: true, scalars: []string{"shift"},
-			sums:    true,
-			combine: joinSum, copies: copies, body: shifted},
+			sums: true, lanes: 16, combine: joinSum, copies: copies, body: shifted},
 		&kernel{name: "sumExp", inputs: []string{"x"}, scalars: []string{"shift"}, sums: true,
-			combine: joinSum, copies: copies, body: shifted},
+			lanes: 16, combine: joinSum, copies: copies, body: shifted},
 		&kernel{name: "shiftTwice", inputs: []string{"x"}, writes: true,
 			scalars: []string{"a", "b"}, copies: copies,
 			body: func(a *unrolled, in []value, s []fixed, _ accumulator) value {
