@@ -71,8 +71,8 @@ func (c *ColumnSums) AddRows(x []float32, step int) {
 	}
 }
 
-// AddSquares is AddRows for the squares of elements. They are not rounded on their own, apart from
-// 2^-150 for each that is below the normal range of float32.
+// AddSquares is AddRows for the squares of elements. They are not rounded on their own but as they
+// are added, on every path, apart from 2^-150 for each that is below the normal range of float32.
 func (c *ColumnSums) AddSquares(x []float32, step int) {
 	for ; len(x) > 0; x = x[min(step, len(x)):] {
 		row := x[:min(len(c.sum), len(x))]

@@ -45,7 +45,7 @@ func TestColumnSums(t *testing.T) {
 				if first == nil {
 					first = got
 				}
-				if !slices.Equal(got, first) {
+				if !slices.EqualFunc(got, first, sameBits) {
 					t.Errorf("%d rows of %d: other bits on %v", rows, w, cpuinfo.Current())
 				}
 			})
@@ -54,7 +54,7 @@ func TestColumnSums(t *testing.T) {
 }
 
 // checkColumns adds up rows of w elements, at once and one by one, and their squares, and returns
-// the sums.
+// the sums and those of squares.
 func checkColumns(t *testing.T, x []float32, rows, w int) []float32 {
 	t.Helper()
 	sum, single, squares := make([]float32, w), make([]float32, w), make([]float32, w)
@@ -88,7 +88,7 @@ func checkColumns(t *testing.T, x []float32, rows, w int) []float32 {
 				squares[j], want, square)
 		}
 	}
-	return sum
+	return append(sum, squares...)
 }
 
 // TestColumnSumsOfPartRows ends with rows that are shorter than the sums, first of a run or not.

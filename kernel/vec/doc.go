@@ -28,9 +28,10 @@
 // Sums are within 1e-5 of the exact ones, relative to the sum of their terms' magnitudes, for any
 // terms and up to 2^40 of them: blocks are added up in float32, in vectors or rows, such that fewer
 // than 140 additions follow each other, and the sums of blocks in float64 ([Sum], [ColumnSums]).
-// The order is fixed by the number of terms and the path of instructions; in plain Go rows are
-// added up in float64 alone. [Sum], [Mean], [Dot], [SumSquares], [Norm] and what is computed from
-// them do not overflow on the way to a result that float32 holds.
+// The order is fixed by the number of terms alone, and the bits are the same on every path of
+// instructions, unless the terms are exponentials, which plain Go computes with other errors.
+// [Sum], [Mean], [Dot], [SumSquares], [Norm] and what is computed from them do not overflow on the
+// way to a result that float32 holds.
 //
 // The assembly is written by the program in the folder _generate, whose command fit computes the
 // polynomials.

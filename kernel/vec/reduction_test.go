@@ -51,7 +51,7 @@ func TestSumOfManyOnesIsExact(t *testing.T) {
 	ones := make([]float32, 1<<24+8191)
 	Fill(ones, 1)
 	atEachLevel(t, func(t *testing.T) {
-		if got, want := total(ones), float64(len(ones)); got != want {
+		if got, want := Total(ones), float64(len(ones)); got != want {
 			t.Errorf("sum of %v ones: %v", want, got)
 		}
 	})

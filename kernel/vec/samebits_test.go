@@ -25,7 +25,7 @@ var rowSums = []struct {
 	{"SumSquaredDiff", func(y, x, _ []float32) { y[0] = SumSquaredDiff(x, 0.3) }, false},
 	{"MeanVariance", func(y, x, _ []float32) { y[0], y[1] = MeanVariance(x) }, false},
 	{"LayerNorm", func(y, x, z []float32) { LayerNorm(y[:len(x)], x, z, z, 1e-5) }, false},
-	{"LayerNorm without gamma", func(y, x, z []float32) { LayerNorm(y[:len(x)], x, nil, z, 0) }, false},
+	{"LayerNorm of beta", func(y, x, z []float32) { LayerNorm(y[:len(x)], x, nil, z, 0) }, false},
 	{"RMSNorm", func(y, x, z []float32) { RMSNorm(y[:len(x)], x, z, 1e-5) }, false},
 	{"Softmax", func(y, x, _ []float32) { Softmax(y[:len(x)], x) }, true},
 	{"LogSoftmax", func(y, x, _ []float32) { LogSoftmax(y[:len(x)], x) }, true},

@@ -2,34 +2,51 @@ package vec
 
 import "math"
 
-// expChunk is chunk for the sums of exponentials, which have half as many accumulators with AVX2.
+// expChunk is chunk for the sums of exponentials, which have 16 lanes.
 const expChunk = chunk / 2
 
 // Softmax computes dst[i] = exp(x[i] - m) / Σ exp(x[j] - m) over j < len(dst), m the greatest x[j]
 // (ONNX Softmax-13 over one row). A row that holds NaN or +Inf, or nothing but -Inf, becomes NaN,
 // as the formula says. The relative error is at most 4e-7 * (2 + |log(dst[i])|), the second term
 // from the rounding of x[i] - m, and that of the sum, which is 2^-24 for each 16 elements and 1e-5
-// at most, for up to 2^40 of them: see [Sum].
+// at most, for up to 2^40 of them: see [Sum]. The bits are the same with AVX-512 and AVX2; plain Go
+// has exponentials of its own.
 func Softmax(dst, x []float32) {
 	x = x[:len(dst)]
-	m := MaxReduce(x)
+	mulScalar(dst, dst, float32(1/ExpShift(dst, x, MaxReduce(x))))
+}
+
+// ExpShift writes exp(x[i] - shift) to dst[i] and returns the sum of what it wrote, with the error
+// of the sum in Softmax.
+func ExpShift(dst, x []float32, shift float32) float64 {
+	x = x[:len(dst)]
 	var t float64
 	for i := 0; i < len(dst); i += expChunk {
 		end := min(i+expChunk, len(dst))
-		t += float64(expShift(dst[i:end], x[i:end], m))
+		t += float64(expShift(dst[i:end], x[i:end], shift))
 	}
-	mulScalar(dst, dst, float32(1/t))
+	return t
 }
 
 // LogSoftmax computes dst[i] = x[i] - m - log(Σ exp(x[j] - m)) over j < len(dst), m the greatest
 // x[j] (ONNX LogSoftmax-13 over one row), with an absolute error of at most 5e-7 times (1 +
-// |dst[i]|) and the relative error of the sum: see Softmax. NaN appears as in Softmax.
+// |dst[i]|) and the relative error of the sum: see Softmax, of the bits too. NaN appears as in
+// Softmax.
 func LogSoftmax(dst, x []float32) {
 	x = x[:len(dst)]
 	m := MaxReduce(x)
-	var t float64
-	for i := 0; i < len(x); i += expChunk {
-		t += float64(sumExp(x[i:min(i+expChunk, len(x))], m))
-	}
-	shiftTwice(dst, x, m, float32(math.Log(t)))
+	shiftTwice(dst, x, m, float32(math.Log(SumExp(x, m))))
 }
+
+// SumExp returns the sum of exp(x[i] - shift), with the error of the sum in Softmax.
+func SumExp(x []float32, shift float32) float64 {
+	var t float64
+	for ; len(x) > expChunk; x = x[expChunk:] {
+		t += float64(sumExp(x[:expChunk], shift))
+	}
+	return t + float64(sumExp(x, shift))
+}
+
+// ShiftTwice computes dst[i] = x[i] - a - b, each difference rounded: a + b would lose the low bits
+// of the smaller one.
+func ShiftTwice(dst, x []float32, a, b float32) { shiftTwice(dst, x[:len(dst)], a, b) }

@@ -21,7 +21,6 @@ func sumExpRef(x []float32, shift float32) float32 {
 	return float32(t)
 }
 
-// shiftTwiceRef takes away a and then b: a + b would lose the low bits of the smaller one.
 func shiftTwiceRef(dst, x []float32, a, b float32) {
 	for i := range dst {
 		dst[i] = x[i] - a - b
