@@ -158,8 +158,8 @@ func (k *kernel) loadArguments(a *unrolled) {
 	a.Line("\tMOVQ %s_len+8(FP), CX", k.slices()[0])
 }
 
-// loops writes the unrolled loop, the loop over single vectors or those of the rest's lanes, and the
-// tail.
+// loops writes the unrolled loop, the loop over single vectors or those of the rest's lanes, and
+// the tail.
 func (k *kernel) loops(a *unrolled, copies int, live resident) {
 	step, rest := copies*a.Lanes, a.Lanes
 	if k.lanes > 0 {
@@ -199,8 +199,8 @@ func (k *kernel) vectors(a *unrolled, n, copies int, live resident) {
 // whose turn is that of turn.
 func (k *kernel) tail(a *unrolled, turn int, live resident) {
 	if !a.Wide() {
-		a.Line("\tLEAQ lanes<>+32(SB), BX\n\tSHLQ $2, CX\n\tSUBQ CX, BX\n\tVMOVUPS (BX), %s",
-			tailMask)
+		a.Line("\tLEAQ lanes<>+32(SB), BX\n\tSHLQ $2, CX\n\tSUBQ CX, BX")
+		a.Line("\tVMOVUPS (BX), %s", tailMask)
 	} else {
 		a.Line("\tMOVL $1, BX\n\tSHLL CX, BX\n\tDECL BX\n\tKMOVW BX, K1")
 	}
