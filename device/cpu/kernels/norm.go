@@ -37,6 +37,9 @@ func layerNorm(r *request) (compute.Kernel, error) {
 			return nil, nil
 		}
 	}
+	if k.n > longRow {
+		return &longLayerNorm{k}, nil
+	}
 	return k, nil
 }
 

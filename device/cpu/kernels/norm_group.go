@@ -30,14 +30,18 @@ func groupNorm(r *request) (compute.Kernel, error) {
 			return nil, nil
 		}
 	}
-	return &groupNormKernel{
+	k := &groupNormKernel{
 		rows:     shape[0] * groups,
 		groups:   groups,
 		channels: c / groups,
 		inner:    count(shape[2:]),
 		shared:   scales != c,
 		eps:      r.Call.Attrs.Float("epsilon", 1e-5),
-	}, nil
+	}
+	if k.channels*k.inner > longRow {
+		return &longGroupNorm{k}, nil
+	}
+	return k, nil
 }
 
 type groupNormKernel struct {
@@ -55,7 +59,9 @@ type groupNormKernel struct {
 func (k *groupNormKernel) Name() string { return "groupnorm" }
 
 // Bind implements Kernel.
-func (k *groupNormKernel) Bind(b compute.Binding) compute.Task {
+func (k *groupNormKernel) Bind(b compute.Binding) compute.Task { return k.bind(b) }
+
+func (k *groupNormKernel) bind(b compute.Binding) *groupNormTask {
 	return &groupNormTask{
 		groupNormKernel: k,
 		x:               tensor.As[float32](b.In[0]),
@@ -78,12 +84,19 @@ func (t *groupNormTask) Chunk(i, _ int) {
 	n := t.channels * t.inner
 	x, y := t.x[i*n:(i+1)*n], t.y[i*n:(i+1)*n]
 	vec.LayerNorm(y, x, nil, nil, t.eps)
-	for c := range t.channels {
+	t.affine(y, i, 0)
+}
+
+// affine applies scale and bias to y, elements of group i of all from the one at first on.
+func (t *groupNormTask) affine(y []float32, i, first int) {
+	for len(y) > 0 {
+		c := first / t.inner
+		n := min(len(y), (c+1)*t.inner-first)
 		at := i % t.groups
 		if !t.shared {
 			at = at*t.channels + c
 		}
-		plane := y[c*t.inner : (c+1)*t.inner]
-		vec.Affine(plane, plane, t.scale[at], t.bias[at])
+		vec.Affine(y[:n], y[:n], t.scale[at], t.bias[at])
+		y, first = y[n:], first+n
 	}
 }

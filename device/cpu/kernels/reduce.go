@@ -9,59 +9,75 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// reduction is how one operator reduces: a whole row at once, or row after row, element by element.
-// Extremes start at init and fold rows in by accum. Sums, or those of squares, are completed by
-// finish, when set, for n elements each; one that is no number is taken again, from the elements of
-// its column, which are stride apart.
+// reduction is how one operator reduces: a whole row at once, parts of a row that are folded and
+// completed, or row after row, element by element. Of those rows, extremes start at init and fold
+// rows in by accum. Sums, or those of squares, are completed by finish, when set, for n elements
+// each; one that is no number is taken again by every, from the elements of its column, which are
+// stride apart.
 type reduction struct {
 	row     func(x []float32) float32
+	part    func(x []float32) float64
+	fold    func(a, b float64) float64
+	whole   func(t float64, n int) float32
 	init    float32
 	accum   func(acc, x []float32) // nil for sums
 	squares bool
 	finish  func(sum []float32, n int)
-	again   func(x []float32, n, stride int) float32
+	every   func(x []float32, stride int) float64
 }
 
 var (
 	reduceSum = reduction{
-		row: vec.Sum,
-		again: func(x []float32, _, stride int) float32 {
-			return float32(vec.SumEvery(x, stride))
-		},
+		row:   vec.Sum,
+		part:  vec.Total,
+		fold:  plus,
+		whole: rounded,
+		every: vec.SumEvery,
 	}
 	reduceMean = reduction{
 		row:    vec.Mean,
+		part:   vec.Total,
+		fold:   plus,
+		whole:  func(t float64, n int) float32 { return float32(t / float64(n)) },
 		finish: func(sum []float32, n int) { vec.DivScalar(sum, sum, float32(n)) },
-		again: func(x []float32, n, stride int) float32 {
-			return float32(vec.SumEvery(x, stride) / float64(n))
-		},
+		every:  vec.SumEvery,
 	}
 	reduceSumSquare = reduction{
 		row:     vec.SumSquares,
+		part:    vec.TotalSquares,
+		fold:    plus,
+		whole:   rounded,
 		squares: true,
-		again: func(x []float32, _, stride int) float32 {
-			return float32(vec.SumSquaresEvery(x, stride))
-		},
+		every:   vec.SumSquaresEvery,
 	}
 	reduceL2 = reduction{
 		row:     vec.Norm,
+		part:    vec.TotalSquares,
+		fold:    plus,
+		whole:   func(t float64, _ int) float32 { return float32(math.Sqrt(t)) },
 		squares: true,
 		finish:  func(sum []float32, _ int) { vec.Sqrt(sum, sum) },
-		again: func(x []float32, _, stride int) float32 {
-			return float32(math.Sqrt(vec.SumSquaresEvery(x, stride)))
-		},
+		every:   vec.SumSquaresEvery,
 	}
 	reduceMax = reduction{
 		row:   vec.MaxReduce,
+		part:  func(x []float32) float64 { return float64(vec.MaxReduce(x)) },
+		fold:  larger,
+		whole: rounded,
 		init:  float32(math.Inf(-1)),
 		accum: func(acc, x []float32) { vec.Max(acc, acc, x) },
 	}
 	reduceMin = reduction{
 		row:   vec.MinReduce,
+		part:  func(x []float32) float64 { return float64(vec.MinReduce(x)) },
+		fold:  smaller,
+		whole: rounded,
 		init:  float32(math.Inf(1)),
 		accum: func(acc, x []float32) { vec.Min(acc, acc, x) },
 	}
 )
+
+func rounded(t float64, _ int) float32 { return float32(t) }
 
 // reduceKernels are the float32 reductions over neighbouring axes (ONNX Reduce* 1 to 18, axes as
 // attribute or constant input), and the global poolings, which reduce all spatial axes.
@@ -82,7 +98,7 @@ func globalPool(f reduction) builder {
 		if !r.allFloat32(-1) || len(shape) < 3 || count(shape) == 0 {
 			return nil, nil
 		}
-		return &reduceKernel{f: f, outer: shape[0] * shape[1], n: count(shape[2:]), inner: 1}, nil
+		return newReduce(f, shape[0]*shape[1], count(shape[2:]), 1), nil
 	}
 }
 
@@ -97,12 +113,8 @@ func reduce(f reduction) builder {
 		if !ok {
 			return nil, nil
 		}
-		return &reduceKernel{
-			f:     f,
-			outer: count(shape[:first]),
-			n:     count(shape[first : last+1]),
-			inner: count(shape[last+1:]),
-		}, nil
+		return newReduce(f, count(shape[:first]), count(shape[first:last+1]),
+			count(shape[last+1:])), nil
 	}
 }
 
@@ -138,6 +150,18 @@ func reducedAxes(r *request, rank int) (first, last int, ok bool) {
 	}
 	first, last = sorted[0], sorted[len(sorted)-1]
 	return first, last, first >= 0 && last < rank
+}
+
+// newReduce reduces the middle of [outer, n, inner].
+func newReduce(f reduction, outer, n, inner int) compute.Kernel {
+	k := &reduceKernel{f: f, outer: outer, n: n, inner: inner}
+	switch {
+	case inner == 1 && n > longRow:
+		return &longReduce{k}
+	case inner > 1 && newLongColumns(outer, n, inner).parts > 1:
+		return &longColumnReduce{reduceKernel: k, cut: newLongColumns(outer, n, inner)}
+	}
+	return k
 }
 
 // reduceKernel reduces the middle of [outer, n, inner]. Its sums are those of [vec.Sum] where inner
@@ -209,46 +233,52 @@ func (t *reduceTask) Chunk(i, worker int) {
 	if t.groups > 1 {
 		acc, scratch = scratch[:t.groups*t.inner], scratch[t.groups*t.inner:]
 	}
-	if t.f.accum == nil {
-		t.sums(acc, x[lo:], scratch)
-	} else {
-		t.extremes(acc, x[lo:])
-	}
+	t.rows(acc, x[lo:], scratch, t.groups)
 	if t.groups > 1 {
 		copy(y, acc)
 	}
 	if t.f.finish != nil {
 		t.f.finish(y, t.n)
 	}
-	if t.f.again != nil {
+	if t.f.every != nil {
 		t.mend(y, x[lo:])
 	}
 }
 
-// sums sets acc, which begins with as many elements as y, to the sums of rows or their squares.
-func (t *reduceTask) sums(acc, x, scratch []float32) {
+// rows reduces the rows of x into the first inner elements of acc, or as many as acc has, so many
+// rows at once.
+func (k *reduceKernel) rows(acc, x, scratch []float32, groups int) {
+	if k.f.accum == nil {
+		k.sums(acc, x, scratch, groups)
+	} else {
+		k.extremes(acc, x, groups)
+	}
+}
+
+// sums is rows for sums of elements or of their squares.
+func (k *reduceKernel) sums(acc, x, scratch []float32, groups int) {
 	c := vec.MakeColumnSums(acc, scratch)
-	if step := t.groups * t.inner; t.f.squares {
+	if step := groups * k.inner; k.f.squares {
 		c.AddSquares(x, step)
 	} else {
 		c.AddRows(x, step)
 	}
 	c.Finish()
-	for w := len(acc) / 2; w >= t.inner; w /= 2 {
+	for w := len(acc) / 2; w >= k.inner; w /= 2 {
 		vec.Add(acc[:w], acc[:w], acc[w:2*w])
 	}
 }
 
-// extremes is sums for the greatest or least elements.
-func (t *reduceTask) extremes(acc, x []float32) {
-	vec.Fill(acc, t.f.init)
+// extremes is rows for the greatest or least elements.
+func (k *reduceKernel) extremes(acc, x []float32, groups int) {
+	vec.Fill(acc, k.f.init)
 	for len(x) > 0 {
 		row := x[:min(len(acc), len(x))]
-		t.f.accum(acc[:len(row)], row)
-		x = x[min(t.groups*t.inner, len(x)):]
+		k.f.accum(acc[:len(row)], row)
+		x = x[min(groups*k.inner, len(x)):]
 	}
-	for w := len(acc) / 2; w >= t.inner; w /= 2 {
-		t.f.accum(acc[:w], acc[w:2*w])
+	for w := len(acc) / 2; w >= k.inner; w /= 2 {
+		k.f.accum(acc[:w], acc[w:2*w])
 	}
 }
 
@@ -260,7 +290,7 @@ func (t *reduceTask) mend(y, x []float32) {
 	}
 	for j, v := range y {
 		if v-v != 0 {
-			y[j] = t.f.again(x[j:], t.n, t.inner)
+			y[j] = t.f.whole(t.f.every(x[j:], t.inner), t.n)
 		}
 	}
 }

@@ -24,13 +24,20 @@ func softmax(row vecFunc, log bool) builder {
 		if n == 0 {
 			return nil, nil
 		}
+		if inner == 1 && n > longRow {
+			return &longSoftmax{log: log, outer: outer, n: n}, nil
+		}
 		if inner == 1 {
 			return &rowKernel{name: "softmax.rows", f: row, outer: outer, n: n}, nil
 		}
 		if log {
 			return nil, nil
 		}
-		return &columnSoftmax{outer: outer, n: n, inner: inner}, nil
+		k := &columnSoftmax{outer: outer, n: n, inner: inner}
+		if cut := newLongColumns(outer, n, inner); cut.parts > 1 {
+			return &longColumnSoftmax{columnSoftmax: k, cut: cut}, nil
+		}
+		return k, nil
 	}
 }
 
@@ -157,27 +164,43 @@ func (t *columnTask) Run(x *compute.Exec) error { return x.For(t.k.outer*t.parts
 func (t *columnTask) Chunk(i, worker int) {
 	k, o, part := t.k, i/t.parts, i%t.parts
 	lo := part * columnBlock
-	step, w := t.groups*k.inner, t.groups*min(columnBlock, k.inner-lo)
+	w := t.groups * min(columnBlock, k.inner-lo)
 	x, y := t.x[o*k.n*k.inner : (o+1)*k.n*k.inner][lo:], t.y[o*k.n*k.inner : (o+1)*k.n*k.inner][lo:]
 	peak, sum, rest := t.scratch[worker][:w], t.scratch[worker][columnBlock:][:w],
 		t.scratch[worker][2*columnBlock:]
+	t.greatest(peak, x)
+	t.exponentials(y, x, peak, sum, rest)
+	t.divide(y, sum)
+}
+
+// greatest sets peak to the greatest elements of the columns of x, for each row of a group.
+func (t *columnTask) greatest(peak, x []float32) {
 	vec.Fill(peak, float32(math.Inf(-1)))
-	for at := 0; at < len(x); at += step {
-		row := x[at:min(at+w, len(x))]
+	for at := 0; at < len(x); at += t.groups * t.k.inner {
+		row := x[at:min(at+len(peak), len(x))]
 		vec.Max(peak[:len(row)], peak, row)
 	}
 	t.join(peak, vec.Max)
-	sums := vec.MakeColumnSums(sum, rest)
-	for at := 0; at < len(x); at += step {
-		row := y[at:min(at+w, len(x))]
+}
+
+// exponentials sets y to the exponentials of x less peak, and sum to their sums by columns, for each
+// row of a group.
+func (t *columnTask) exponentials(y, x, peak, sum, scratch []float32) {
+	sums := vec.MakeColumnSums(sum, scratch)
+	for at := 0; at < len(x); at += t.groups * t.k.inner {
+		row := y[at:min(at+len(peak), len(x))]
 		vec.Sub(row, x[at:], peak)
 		vec.Exp(row, row)
 		sums.Add(row)
 	}
 	sums.Finish()
 	t.join(sum, vec.Add)
-	for at := 0; at < len(x); at += step {
-		row := y[at:min(at+w, len(x))]
+}
+
+// divide divides the columns of y by sum.
+func (t *columnTask) divide(y, sum []float32) {
+	for at := 0; at < len(y); at += t.groups * t.k.inner {
+		row := y[at:min(at+len(sum), len(y))]
 		vec.Div(row, row, sum)
 	}
 }
