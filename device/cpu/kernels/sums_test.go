@@ -222,7 +222,7 @@ func TestLongRowsYield(t *testing.T) {
 			if !ok {
 				t.Fatal("not a call")
 			}
-			k, err := Prepare(r)
+			k, err := prepare(r)
 			if err != nil {
 				t.Fatal(err)
 			}
