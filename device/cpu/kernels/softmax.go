@@ -183,8 +183,8 @@ func (t *columnTask) greatest(peak, x []float32) {
 	t.join(peak, vec.Max)
 }
 
-// exponentials sets y to the exponentials of x less peak, and sum to their sums by columns, for each
-// row of a group.
+// exponentials sets y to the exponentials of x less peak, and sum to their sums by columns, for
+// each row of a group.
 func (t *columnTask) exponentials(y, x, peak, sum, scratch []float32) {
 	sums := vec.MakeColumnSums(sum, scratch)
 	for at := 0; at < len(x); at += t.groups * t.k.inner {

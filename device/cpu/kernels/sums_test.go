@@ -90,10 +90,10 @@ func wide(n int) op.Attrs { return op.Attrs{op.IntsAttr("kernel_shape", 3, int64
 
 func high(n int) op.Attrs { return op.Attrs{op.IntsAttr("kernel_shape", int64(n)-5, 1)} }
 
-// TestLongSums holds what sums promise against the definition, whose sums are in float64: the error
-// and the same bits on every path, with 1 to 4 workers. Exponentials have bits of their own in plain
-// Go. The addends are about one tenth, so that the rounding errors of a running sum in float32 have
-// one sign: it is per cents off. WEIR_LONG makes them 10^8 a result.
+// TestLongSums holds what sums promise against the definition, whose sums are in float64: the
+// error, and the same bits on every path, with 1 to 4 workers. Exponentials have bits of their own
+// in plain Go. The addends are about one tenth, so that the rounding errors of a running sum in
+// float32 have one sign: it is per cents off. WEIR_LONG makes them 10^8 a result.
 func TestLongSums(t *testing.T) {
 	n := 800_000
 	if os.Getenv("WEIR_LONG") != "" {
@@ -206,8 +206,8 @@ func (g *countingGate) Revoked() bool {
 }
 
 // TestLongRowsYield holds that a reduction, a softmax or a normalisation of one row, or of few
-// columns, gives a lease back on the way: it asks for each part of longRow elements, and for each of
-// its passes.
+// columns, gives a lease back on the way: it asks for each part of longRow elements, and for each
+// of its passes.
 func TestLongRowsYield(t *testing.T) {
 	const n = 5 * longRow
 	p := cpu.NewPool(cpu.PoolOptions{Threads: 1})
