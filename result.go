@@ -97,7 +97,7 @@ func (v *variant) save() {
 		defer v.model.saving.Done()
 		defer v.model.end()
 		defer s.Close()
-		_ = c.Save(s.Weights())
+		_ = s.WithWeights(c.Save)
 	}()
 }
 

@@ -57,16 +57,28 @@ func (e *Engine) Run(ctx context.Context, m *onnx.Model, in []*tensor.Tensor) ([
 		return nil, err
 	}
 	defer s.Close()
-	if e.Restored {
-		if p, err = restore(p, o); err != nil {
-			return nil, err
-		}
-		if s, err = engine.Load(p,
-			engine.Options{Device: e.Device, Pool: e.Pool, Weights: s.Weights()}); err != nil {
-			return nil, err
+	if !e.Restored {
+		return once(ctx, s, in)
+	}
+	if p, err = restore(p, o); err != nil {
+		return nil, err
+	}
+	var out []*tensor.Tensor
+	err = s.WithWeights(func(weights []byte) error {
+		s, err := engine.Load(p,
+			engine.Options{Device: e.Device, Pool: e.Pool, Weights: weights})
+		if err != nil {
+			return err
 		}
 		defer s.Close()
-	}
+		out, err = once(ctx, s, in)
+		return err
+	})
+	return out, err
+}
+
+// once runs one iteration of a session.
+func once(ctx context.Context, s *engine.Session, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	i, err := s.Take()
 	if err != nil {
 		return nil, err

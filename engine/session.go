@@ -41,6 +41,10 @@ type Options struct {
 	// while an iteration runs, the values whose shape depends on data. nil Quota: Unlimited; nil
 	// ArenaQuota: Quota.
 	Quota, ArenaQuota device.Quota
+	// HostQuota grants memory of the host beside a device whose memory that cannot address, for
+	// which it takes the part of ArenaQuota for values whose shape depends on data, too: nil,
+	// Unlimited. Each instance has the plan's HostBytes, and packing takes its StagingBytes.
+	HostQuota device.Quota
 	// MaxInstances bounds the arenas that exist at a time; 0 means no bound but the quota.
 	MaxInstances int
 	// PackPool, when set, shares the packing of weights among its workers. They are not held back
@@ -86,6 +90,9 @@ func Load(p *plan.Plan, o Options) (*Session, error) {
 	if o.ArenaQuota == nil {
 		o.ArenaQuota = o.Quota
 	}
+	if o.HostQuota == nil {
+		o.HostQuota = Unlimited
+	}
 	s := &Session{plan: p, opts: o}
 	s.opts.Like = nil
 	if l := o.Like; l != nil && l.opts.Device == o.Device && sameQuota(l.opts.Quota, o.Quota) &&
@@ -121,7 +128,7 @@ func (s *Session) weights() (device.Buffer, error) {
 		pack.Populate = pages.Populate
 		defer pages.Enlarge(false)
 	}
-	if err := packInto(p, buffer, pack); err != nil {
+	if err := s.packInto(buffer, pack); err != nil {
 		release(o.Quota, buffer)
 		return nil, err
 	}
@@ -129,18 +136,26 @@ func (s *Session) weights() (device.Buffer, error) {
 }
 
 // packInto packs weights into a buffer, by way of the heap where the host cannot address it.
-func packInto(p *plan.Plan, b device.Buffer, o plan.PackOptions) error {
+func (s *Session) packInto(b device.Buffer, o plan.PackOptions) error {
 	if hostVisible(b) {
-		return p.Pack(device.HostView(b), o)
+		return s.plan.Pack(device.HostView(b), o)
 	}
-	t, err := tensor.New(tensor.Uint8, int(b.Len()))
+	return s.staged(s.plan.StagingBytes(), func(mem []byte) error {
+		return s.plan.PackTo(b.CopyIn, mem, o)
+	})
+}
+
+// staged lends memory of the host for what goes to the device or comes from it.
+func (s *Session) staged(bytes int64, use func(mem []byte) error) error {
+	if err := s.opts.HostQuota.Reserve(bytes); err != nil {
+		return fmt.Errorf("graph %q: packed weights on their way: %w", s.plan.Graph.Name, err)
+	}
+	defer s.opts.HostQuota.Release(bytes)
+	t, err := tensor.New(tensor.Uint8, int(bytes))
 	if err != nil {
 		return err
 	}
-	if err := p.Pack(t.Data, o); err != nil {
-		return err
-	}
-	return b.CopyIn(0, t.Data)
+	return use(t.Data)
 }
 
 // hostVisible reports whether the host can address a buffer.
@@ -185,23 +200,24 @@ func (s *Session) given(mem []byte) (device.Buffer, error) {
 	return buffer, nil
 }
 
-// Weights returns the packed weights, which must not be written; nil once they have been freed.
-// They are valid until Close. Where the host cannot address them they are a copy, and
-// nil, too, when the device fails to give one.
-func (s *Session) Weights() []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.packed == nil {
-		return nil
+// WithWeights calls use with the packed weights, which it must not write nor keep, and returns its
+// error: of kind [ErrClosed] once they have been freed. Where the host cannot address them they are
+// a copy, which HostQuota grants.
+func (s *Session) WithWeights(use func(weights []byte) error) error {
+	w := s.share()
+	if w == nil {
+		return fmt.Errorf("graph %q: packed weights: %w", s.plan.Graph.Name, ErrClosed)
 	}
-	if hostVisible(s.packed.Buffer) {
-		return device.HostView(s.packed.Buffer)
+	defer w.leave()
+	if hostVisible(w.Buffer) {
+		return use(device.HostView(w.Buffer))
 	}
-	t, err := tensor.New(tensor.Uint8, int(s.packed.Len()))
-	if err != nil || s.packed.CopyOut(t.Data, 0) != nil {
-		return nil
-	}
-	return t.Data
+	return s.staged(w.Len(), func(mem []byte) error {
+		if err := w.CopyOut(mem, 0); err != nil {
+			return err
+		}
+		return use(mem)
+	})
 }
 
 // weights are packed weights and the number of sessions that read them; the last frees them.
@@ -256,6 +272,14 @@ func release(q device.Quota, b device.Buffer) {
 // Plan returns the plan that the session runs.
 func (s *Session) Plan() *plan.Plan { return s.plan }
 
+// HostHeld returns the bytes of the host that the session holds now beside a device whose memory
+// that cannot address: the plan's HostBytes, for each arena.
+func (s *Session) HostHeld() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int64(s.made) * s.plan.HostBytes
+}
+
 // Held returns the device bytes that the session holds now: packed weights and arenas.
 func (s *Session) Held() int64 {
 	s.mu.Lock()
@@ -305,9 +329,13 @@ func (s *Session) newInstance() (*Instance, error) {
 	if pages, ok := arena.(device.Populator); ok {
 		pages.Populate(0, min(1, arena.Len()))
 	}
+	if err := s.opts.HostQuota.Reserve(s.plan.HostBytes); err != nil {
+		release(s.opts.ArenaQuota, arena)
+		return nil, fmt.Errorf("copies on the host: %w", err)
+	}
 	prog, err := s.bind(arena)
 	if err != nil {
-		release(s.opts.ArenaQuota, arena)
+		s.releaseArena(arena)
 		return nil, err
 	}
 	return &Instance{
@@ -317,17 +345,34 @@ func (s *Session) newInstance() (*Instance, error) {
 		exec: compute.Exec{
 			Pool:   s.opts.Pool,
 			Queue:  compute.NewQueue(s.opts.Device),
-			Memory: &heap{quota: s.opts.ArenaQuota, device: s.opts.Device.Info()},
+			Memory: s.heap(),
 		},
 	}, nil
 }
 
+// heap is where an instance asks for the memory of values whose shape depends on data.
+func (s *Session) heap() device.Quota {
+	if s.plan.Remote() {
+		return s.opts.HostQuota
+	}
+	return &heap{quota: s.opts.ArenaQuota, device: s.opts.Device.Info()}
+}
+
 // bind ties the plan to the memory of the device.
 func (s *Session) bind(arena device.Buffer) (*plan.Program, error) {
-	if !hostVisible(arena) {
-		return s.plan.BindRemote(compute.BlockOf(arena), compute.BlockOf(s.packed.Buffer))
+	if !s.plan.Remote() {
+		return s.plan.Bind(device.HostView(arena), device.HostView(s.packed.Buffer))
 	}
-	return s.plan.Bind(device.HostView(arena), device.HostView(s.packed.Buffer))
+	if err := s.plan.Preset(arena.CopyIn); err != nil {
+		return nil, err
+	}
+	return s.plan.BindRemote(compute.BlockOf(arena), compute.BlockOf(s.packed.Buffer))
+}
+
+// releaseArena gives back an arena and what goes with it on the host.
+func (s *Session) releaseArena(arena device.Buffer) {
+	release(s.opts.ArenaQuota, arena)
+	s.opts.HostQuota.Release(s.plan.HostBytes)
 }
 
 // Close frees the packed weights and every free instance; instances in use are freed when they are
@@ -349,7 +394,7 @@ func (s *Session) Close() {
 // drop frees an instance's arena; s.mu is held.
 func (s *Session) drop(i *Instance) {
 	i.exec.Queue.Close()
-	release(s.opts.ArenaQuota, i.arena)
+	s.releaseArena(i.arena)
 	s.made--
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"testing"
@@ -100,7 +101,13 @@ func TestWeightsGiven(t *testing.T) {
 	b := newBench(t)
 	p := network(t)
 	packing := b.load(t, p)
-	weights := append(make([]byte, 0, p.PackedBytes), packing.Weights()...)
+	var weights []byte
+	if err := packing.WithWeights(func(w []byte) error {
+		weights = bytes.Clone(w)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 	aligned, err := b.device.Alloc(p.PackedBytes)
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +151,8 @@ func TestWeightsGiven(t *testing.T) {
 		}
 		j.Put()
 		s.Close()
-		if s.Weights() != nil || b.device.Held() != held || b.quota.sum() != granted {
+		freed := s.WithWeights(func([]byte) error { return nil })
+		if !errors.Is(freed, ErrClosed) || b.device.Held() != held || b.quota.sum() != granted {
 			t.Errorf(
 				"%s: after Close: %d bytes more on the device, %d granted",
 				name,

@@ -18,7 +18,7 @@ func (p *Plan) SamePacking(q *Plan) bool {
 	}
 	a, ok := p.packings()
 	b, ok2 := q.packings()
-	return ok && ok2 && slices.Equal(a, b)
+	return ok && ok2 && slices.Equal(a, b) && sameConstants(p, q)
 }
 
 // packing is what lies at one place of a plan's packed weights.
@@ -27,11 +27,8 @@ type packing struct {
 	key any
 }
 
-// packings lists what Pack writes; false when a kernel cannot tell.
+// packings lists what kernels pack; false when one cannot tell.
 func (p *Plan) packings() (list []packing, ok bool) {
-	for _, k := range p.consts {
-		list = append(list, packing{k.at, p.Slots[k.slot].Value.Const()})
-	}
 	for i := range p.Steps {
 		st := &p.Steps[i]
 		if st.packed.n == 0 {
@@ -159,14 +156,14 @@ func (r *Program) begin(x *compute.Exec) error {
 	if err := r.admit(x); err != nil || r.away == nil {
 		return err
 	}
-	return r.toDevice(x.Stream(), r.plan.Inputs)
+	return r.outside(r.toDevice(x.Stream(), r.away.inputs))
 }
 
 // end brings the outputs to where the caller finds them.
 func (r *Program) end(x *compute.Exec) error {
 	if r.away != nil {
-		if err := r.toHost(x.Stream(), r.plan.Outputs); err != nil {
-			return err
+		if err := r.toHost(x.Stream(), r.away.outputs); err != nil {
+			return r.outside(err)
 		}
 	}
 	r.copyConstants()
@@ -218,8 +215,8 @@ func (r *Program) admit(x *compute.Exec) error {
 	return nil
 }
 
-// RunStep runs step i alone, which leaves outputs that are constants unwritten, and returns when it
-// has run. The gate is not asked.
+// RunStep runs step i alone, after those before it, which leaves outputs that are constants
+// unwritten, and returns when it has run. The gate is not asked.
 func (r *Program) RunStep(x *compute.Exec, i int) error {
 	if err := cmp.Or(r.runStep(x, i), x.Stream().Wait()); err != nil {
 		return r.failed(i, err)

@@ -7,6 +7,7 @@ import (
 // layout gives every arena value, every step's scratch and every step's packed weights a place.
 func (c *compiler) layout() {
 	p := c.plan
+	c.keepOnHost()
 	var blocks []*block
 	of := make([]*block, len(p.Slots)) // the block of each slot; those that share memory share it
 	for i := range p.Slots {
@@ -40,8 +41,9 @@ func (c *compiler) layout() {
 			blocks = append(blocks, scratch[i])
 		}
 	}
-	c.placeConstants()
-	p.ArenaBytes = c.place(blocks)
+	own := c.placeConstants()
+	p.ArenaBytes = c.place(append(blocks, own...))
+	c.mirrorValues()
 	for i, b := range of {
 		if b != nil {
 			p.Slots[i].Offset = b.offset
@@ -50,6 +52,11 @@ func (c *compiler) layout() {
 	for i, b := range scratch {
 		if b != nil {
 			p.Steps[i].scratch = span{b.offset, b.bytes}
+		}
+	}
+	for i := range p.consts {
+		if k := &p.consts[i]; k.arena {
+			k.at.off, own = own[0].offset, own[1:]
 		}
 	}
 }

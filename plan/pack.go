@@ -41,30 +41,59 @@ func (p *Plan) Pack(dst []byte, o PackOptions) error {
 	if p.bare {
 		return fmt.Errorf("graph %q: %w", p.Graph.Name, ErrBare)
 	}
-	if err := p.packConstants(dst); err != nil {
+	err := p.packConstants(func(off int64, src []byte) error {
+		copy(dst[off:], src)
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	r := &packRegion{plan: p, opts: o, dst: dst}
-	scratch := r.list()
-	if o.Pool == nil {
-		r.scratch = [][]float32{make([]float32, scratch)}
-		err := fault.Do(func() error {
-			for i := range r.parts {
-				r.Chunk(i, 0)
-			}
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("graph %q: packing weights: %w", p.Graph.Name, err)
+	r.list(p.packOrder())
+	return r.run()
+}
+
+// StagingBytes is the most that one step has in the packed weights.
+func (p *Plan) StagingBytes() int64 {
+	var most int64
+	for i := range p.Steps {
+		most = max(most, p.Steps[i].packed.n)
+	}
+	return most
+}
+
+// PackTo is [Plan.Pack] for memory that the host cannot address: copyIn is given one stretch of the
+// packed weights after the other, and returns when it has copied it. staging has StagingBytes,
+// aligned to [Align], for what is on its way. The errors are copyIn's, too.
+func (p *Plan) PackTo(copyIn func(off int64, src []byte) error, staging []byte,
+	o PackOptions) error {
+	if n := p.StagingBytes(); int64(len(staging)) < n {
+		return fmt.Errorf("graph %q: packing weights needs %d bytes on the host, given %d",
+			p.Graph.Name, n, len(staging))
+	}
+	if p.bare {
+		return fmt.Errorf("graph %q: %w", p.Graph.Name, ErrBare)
+	}
+	if err := p.packConstants(copyIn); err != nil {
+		return err
+	}
+	r := &packRegion{plan: p, opts: o, dst: staging}
+	r.opts.Populate = nil
+	for _, st := range p.packOrder() {
+		at := st.to
+		st.to.off = 0
+		mem := st.to.of(staging)
+		clear(mem)
+		r.list([]*packStep{st})
+		if err := r.run(); err != nil {
+			return err
 		}
-		return nil
-	}
-	r.scratch = make([][]float32, o.Pool.Threads())
-	for i := range r.scratch {
-		r.scratch[i] = make([]float32, scratch)
-	}
-	if err := o.Pool.Run(context.Background(), device.Open, len(r.parts), r); err != nil {
-		return fmt.Errorf("graph %q: packing weights: %w", p.Graph.Name, err)
+		if at.n == 0 {
+			continue
+		}
+		if err := copyIn(at.off, mem); err != nil {
+			return fmt.Errorf("graph %q: %v: packed weights: %w", p.Graph.Name, st.Node, err)
+		}
 	}
 	return nil
 }
@@ -97,14 +126,21 @@ type packPart struct {
 	i, of int
 }
 
-// list makes the list of parts and returns how many floats of scratch the most demanding needs.
-// Weights are in memory twice while they are packed, which matters least for the largest while
-// little else is packed yet, and workers that claim the largest first end at about the same time.
-func (r *packRegion) list() (scratch int) {
-	steps := packSteps(nil, r.plan, 0, nil)
+// packOrder lists the steps in the order in which their weights are packed. Weights are in memory
+// twice meanwhile, which matters least for the largest while little else is packed yet, and workers
+// that claim the largest first end at about the same time.
+func (p *Plan) packOrder() []*packStep {
+	steps := packSteps(nil, p, 0, nil)
 	slices.SortStableFunc(steps, func(a, b *packStep) int {
 		return cmp.Compare(b.packed.n, a.packed.n)
 	})
+	return steps
+}
+
+// list makes the list of parts, and memory for what the most demanding needs of scratch.
+func (r *packRegion) list(steps []*packStep) {
+	r.parts = r.parts[:0]
+	var scratch int
 	for _, st := range steps {
 		n := 1
 		if k, ok := st.Kernel.(compute.Parted); ok && st.packed.n > 0 {
@@ -117,7 +153,37 @@ func (r *packRegion) list() (scratch int) {
 			r.parts = append(r.parts, packPart{st, i, n})
 		}
 	}
-	return scratch
+	workers := 1
+	if r.opts.Pool != nil {
+		workers = r.opts.Pool.Threads()
+	}
+	if r.scratch == nil {
+		r.scratch = make([][]float32, workers)
+	}
+	for i, s := range r.scratch {
+		if len(s) < scratch {
+			r.scratch[i] = make([]float32, scratch)
+		}
+	}
+}
+
+// run packs the listed parts.
+func (r *packRegion) run() error {
+	var err error
+	if r.opts.Pool == nil {
+		err = fault.Do(func() error {
+			for i := range r.parts {
+				r.Chunk(i, 0)
+			}
+			return nil
+		})
+	} else {
+		err = r.opts.Pool.Run(context.Background(), device.Open, len(r.parts), r)
+	}
+	if err != nil {
+		return fmt.Errorf("graph %q: packing weights: %w", r.plan.Graph.Name, err)
+	}
+	return nil
 }
 
 // packSteps adds the steps of a plan, whose weights begin at a place. In the place of a step with

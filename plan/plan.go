@@ -26,12 +26,16 @@ type Plan struct {
 	// weights repacked for the kernels, and the constants that a device reads whose memory the host
 	// cannot address; shared by all sessions of the plan
 	PackedBytes int64
-	ConstBytes  int64 // constants that steps read where they are
-	Flops       int64 // floating-point operations of one iteration
-	Passes      pass.Report
+	ConstBytes  int64 // constants in the model, but for those that a remote device has a copy of
+	// HostBytes is what one session has on the host beside a device whose memory that cannot
+	// address: copies of values that pass through the host, and values that only steps there use.
+	HostBytes int64
+	Flops     int64 // floating-point operations of one iteration
+	Passes    pass.Report
 
-	remote bool       // for a device whose memory the host cannot address
-	consts []constant // those that its steps read, in the packed weights
+	remote  bool       // for a device whose memory the host cannot address
+	consts  []constant // those that its steps read, in the order in which they do
+	mirrors []mirror   // what HostBytes are
 
 	copies []copied // that each run makes after its steps
 	bare   bool     // made of a graph that lacks the contents of absorbed constants
@@ -89,6 +93,7 @@ const (
 	Alias                 // bytes of another slot under this slot's shape
 	Outer                 // where the enclosing plan has it: a captured value of a body
 	Dynamic               // on the heap, per iteration
+	OnHost                // in HostBytes: of a remote device no step uses it
 )
 
 // Slot is one value's place.

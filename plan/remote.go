@@ -1,8 +1,9 @@
 package plan
 
 import (
-	"errors"
+	"bytes"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/weirgpu/weir/device/compute"
@@ -11,11 +12,29 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// constant is where in the packed weights the steps of a remote device find a constant.
+// constant is where the steps of a remote device find a constant: in the packed weights, or in
+// each arena.
 type constant struct {
-	slot int
-	at   span
+	slot  int
+	at    span
+	arena bool
 }
+
+// ownBytes is the size up to which constants lie in each arena and not in the packed weights: such
+// are the sizes and places that follow from the shapes of one plan, on which plans for other shapes
+// that share the weights do not agree.
+const ownBytes = 4 << 10
+
+// mirror is where in its HostBytes a program has values of a remote device: the bytes of a slot
+// from one on.
+type mirror struct {
+	root int
+	at   span
+	off  int64
+}
+
+// Remote reports whether the plan is for a device whose memory the host cannot address.
+func (p *Plan) Remote() bool { return p.remote }
 
 // remote reports whether the host cannot address the memory of the device that is compiled for.
 func (c *compiler) remote() bool {
@@ -29,246 +48,199 @@ func onHost(n *graph.Node) bool {
 	})
 }
 
-// placeConstants gives the constants that steps of a remote device read a place behind the packed
-// weights.
-func (c *compiler) placeConstants() {
+// keepOnHost leaves values out of the arena that no step of a remote device reads or writes.
+func (c *compiler) keepOnHost() {
 	p := c.plan
 	if !p.remote {
 		return
 	}
-	p.consts = nil
+	used := make([]bool, len(p.Slots))
 	for i := range p.Steps {
 		st := &p.Steps[i]
 		if st.host {
 			continue
 		}
-		for _, s := range st.In {
-			if s < 0 || p.Slots[p.root(s)].Place != Constant || p.constAt(p.root(s)) != nil {
+		for _, s := range slices.Concat(st.In, st.Out) {
+			if s >= 0 {
+				used[p.root(s)] = true
+			}
+		}
+	}
+	for i := range p.Slots {
+		if s := &p.Slots[i]; s.Place == InArena && !used[i] {
+			s.Place = OnHost
+		}
+	}
+}
+
+// placeConstants gives the constants that steps of a remote device read a place: behind the packed
+// weights, or, where they are small, in the arena, as blocks of the whole run.
+func (c *compiler) placeConstants() (blocks []*block) {
+	p := c.plan
+	if !p.remote {
+		return nil
+	}
+	p.consts = nil
+	host, placed := p.readByHost(), make([]bool, len(p.Slots))
+	for i := range p.Steps {
+		for _, s := range p.addressed(&p.Steps[i]) {
+			if placed[s] || p.Slots[s].Place != Constant {
 				continue
 			}
-			n := p.Slots[p.root(s)].Bytes
-			p.consts = append(p.consts, constant{p.root(s), span{p.PackedBytes, n}})
+			placed[s] = true
+			n := p.Slots[s].Bytes
+			if !host[s] {
+				p.ConstBytes -= n
+			}
+			if n <= ownBytes {
+				p.consts = append(p.consts, constant{slot: s, at: span{0, n}, arena: true})
+				blocks = append(blocks, &block{bytes: n, first: -1, last: len(p.Steps)})
+				continue
+			}
+			p.consts = append(p.consts, constant{slot: s, at: span{p.PackedBytes, n}})
 			p.PackedBytes += alignUp(n)
 		}
 	}
+	return blocks
 }
 
-// constAt is the constant of a slot in the packed weights, nil when it is not there.
-func (p *Plan) constAt(slot int) *constant {
-	i := slices.IndexFunc(p.consts, func(k constant) bool { return k.slot == slot })
-	if i < 0 {
+// addressed lists the roots of the operands that a step reads at an address of its device: those of
+// the packed copy it does not.
+func (p *Plan) addressed(st *Step) (roots []int) {
+	if st.host {
 		return nil
 	}
-	return &p.consts[i]
-}
-
-// packConstants writes the constants behind the packed weights.
-func (p *Plan) packConstants(dst []byte) error {
-	err := fault.Do(func() error {
-		for _, k := range p.consts {
-			copy(k.at.of(dst), p.Slots[k.slot].Value.Const().Data)
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("graph %q: packing constants: %w", p.Graph.Name, err)
+	var absorbed []int
+	if k, ok := st.Kernel.(compute.Absorbing); ok {
+		absorbed = k.Absorbed()
 	}
-	return nil
-}
-
-// away is what a program adds on a remote device: where values are there, while its tensors are the
-// host's copies of those that pass through the host.
-type away struct {
-	arena, packed compute.Block
-}
-
-// BindRemote ties a plan for a device whose memory the host cannot address to an arena and to its
-// packed weights on that device, as [Plan.Bind] does. The program's inputs, outputs and what steps
-// on the host read and write have copies on the Go heap, which Run moves in the order of its queue.
-func (p *Plan) BindRemote(arena, packed compute.Block) (*Program, error) {
-	if !p.remote || arena.N < p.ArenaBytes || packed.N < p.PackedBytes {
-		return nil, fmt.Errorf("graph %q: needs %d arena and %d packed bytes of the device it "+
-			"was compiled for, given %d and %d", p.Graph.Name, p.ArenaBytes, p.PackedBytes, arena.N,
-			packed.N)
-	}
-	return fault.Value(func() (*Program, error) {
-		return p.bindRemote(&away{arena, packed}), nil
-	})
-}
-
-func (p *Plan) bindRemote(a *away) *Program {
-	r := &Program{plan: p, away: a, tensors: make([]*tensor.Tensor, len(p.Slots))}
-	for i := range p.Slots {
-		s := &p.Slots[i]
-		if s.Place == Constant {
-			r.tensors[i] = s.Value.Const()
+	for i, s := range st.In {
+		if s < 0 {
 			continue
 		}
-		r.tensors[i] = &tensor.Tensor{DType: s.Type.DType, Shape: []int{}}
-		if shape, ok := s.Type.Ints(); ok {
-			r.tensors[i].Shape = shape
+		if of := p.root(s); p.Slots[of].Place != Constant || !slices.Contains(absorbed, i) {
+			roots = append(roots, of)
 		}
 	}
+	return roots
+}
+
+// readByHost tells the constants that are read where they are.
+func (p *Plan) readByHost() []bool {
+	read := make([]bool, len(p.Slots))
 	for i := range p.Steps {
 		if st := &p.Steps[i]; st.host {
-			r.mirror(st.In)
-			r.mirror(st.Out)
+			for _, s := range st.In {
+				if s >= 0 {
+					read[p.root(s)] = true
+				}
+			}
 		}
 	}
-	for _, c := range p.copies {
-		r.mirror([]int{c.from})
+	for _, k := range p.copies {
+		read[p.root(k.from)] = true
 	}
-	r.mirror(p.Inputs)
-	r.mirror(p.Outputs)
-	for i := range p.Steps {
-		st := &p.Steps[i]
-		b := compute.Binding{In: r.pick(st.In), Out: r.pick(st.Out), Workers: p.Threads}
-		if !st.host {
-			b.In, b.Out = bare(b.In), bare(b.Out)
-			b.Places = &compute.Places{In: r.blocks(st.In), Out: r.blocks(st.Out),
-				Packed:  a.packed.Part(st.packed.off, st.packed.n),
-				Scratch: a.arena.Part(st.scratch.off, st.scratch.n)}
-		}
-		t := st.Kernel.Bind(b)
-		if !st.host {
-			t = &namedTask{t, r, i}
-		}
-		r.tasks = append(r.tasks, t)
-	}
-	r.Inputs, r.Outputs = r.pick(p.Inputs), r.pick(p.Outputs)
-	return r
+	return read
 }
 
-// mirror gives values that lie on the device, or in constants of other shapes, bytes on the host.
-func (r *Program) mirror(slots []int) {
-	for _, s := range slots {
-		if s < 0 || r.tensors[s].Data != nil {
+// mirrorValues gives what a program has of a remote plan's values on the host a place: values that
+// are nowhere else, and copies of those of the device that are inputs or outputs or that steps on
+// the host read and write.
+func (c *compiler) mirrorValues() {
+	p := c.plan
+	if !p.remote {
+		return
+	}
+	p.HostBytes, p.mirrors = 0, nil
+	add := func(m mirror) {
+		m.off = p.HostBytes
+		if p.HostBytes += alignUp(m.at.n); p.HostBytes < 0 { // more than any host has
+			p.HostBytes = math.MaxInt64
+		}
+		p.mirrors = append(p.mirrors, m)
+	}
+	seen := map[mirror]bool{}
+	note := func(slots []int) {
+		for _, s := range slots {
+			if s < 0 || p.Slots[p.root(s)].Place != InArena {
+				continue
+			}
+			if m := p.mirrorOf(s); !seen[m] {
+				seen[m] = true
+				add(m)
+			}
+		}
+	}
+	for i := range p.Slots {
+		if s := &p.Slots[i]; s.Place == OnHost {
+			add(mirror{root: i, at: span{0, s.Bytes}})
+		}
+	}
+	note(p.Inputs)
+	for i := range p.Steps {
+		if st := &p.Steps[i]; st.host {
+			note(st.In)
+			note(st.Out)
+		}
+	}
+	note(p.Outputs)
+}
+
+// mirrorOf is the mirror of a slot, without its place on the host.
+func (p *Plan) mirrorOf(s int) mirror {
+	return mirror{root: p.root(s), at: span{p.begin(s), p.Slots[s].Bytes}}
+}
+
+// packConstants gives the constants behind the packed weights to copyIn.
+func (p *Plan) packConstants(copyIn func(off int64, src []byte) error) error {
+	return p.copyConsts(false, copyIn)
+}
+
+// Preset writes what each arena of the plan holds from the beginning, by copyIn: the small
+// constants that a device reads whose memory the host cannot address. The errors are copyIn's, and
+// fault.ErrFile when a mapped file cannot be read.
+func (p *Plan) Preset(copyIn func(off int64, src []byte) error) error {
+	return p.copyConsts(true, copyIn)
+}
+
+func (p *Plan) copyConsts(arena bool, copyIn func(off int64, src []byte) error) error {
+	for _, k := range p.consts {
+		if k.arena != arena {
 			continue
 		}
-		switch of := r.plan.root(s); r.plan.Slots[of].Place {
-		case InArena:
-			r.tensors[s].Data = make([]byte, r.plan.Slots[s].Bytes)
-		case Constant:
-			at := r.plan.begin(s)
-			r.tensors[s].Data = span{at, r.plan.Slots[s].Bytes}.of(r.tensors[of].Data)
-		}
-	}
-}
-
-// bare returns types and shapes alone.
-func bare(ts []*tensor.Tensor) []*tensor.Tensor {
-	bs := make([]*tensor.Tensor, len(ts))
-	for i, t := range ts {
-		if t != nil {
-			bs[i] = &tensor.Tensor{DType: t.DType, Shape: t.Shape}
-		}
-	}
-	return bs
-}
-
-func (r *Program) blocks(slots []int) []compute.Block {
-	bs := make([]compute.Block, len(slots))
-	for i, s := range slots {
-		if s >= 0 {
-			bs[i] = r.block(s)
-		}
-	}
-	return bs
-}
-
-// block is where on the device a value that a step there uses lies.
-func (r *Program) block(s int) compute.Block {
-	p := r.plan
-	of, at, n := p.root(s), p.begin(s), p.Slots[s].Bytes
-	if k := p.constAt(of); k != nil {
-		return r.away.packed.Part(k.at.off+at, n)
-	}
-	return r.away.arena.Part(p.Slots[of].Offset+at, n)
-}
-
-// onDevice reports whether the bytes of a slot lie in the arena.
-func (r *Program) onDevice(s int) bool {
-	return s >= 0 && r.plan.Slots[r.plan.root(s)].Place == InArena
-}
-
-// toDevice gives copies of values to the device, and toHost from it.
-func (r *Program) toDevice(q compute.Queue, slots []int) error {
-	for _, s := range slots {
-		if r.onDevice(s) {
-			if err := q.CopyIn(r.block(s), r.tensors[s].Data); err != nil {
-				return err
-			}
+		v := p.Slots[k.slot].Value
+		err := fault.Do(func() error { return copyIn(k.at.off, v.Const().Data) })
+		if err != nil {
+			return fmt.Errorf("graph %q: constant %q: %w", p.Graph.Name, v.Name, err)
 		}
 	}
 	return nil
 }
 
-func (r *Program) toHost(q compute.Queue, slots []int) error {
-	for _, s := range slots {
-		if r.onDevice(s) {
-			if err := q.CopyOut(r.tensors[s].Data, r.block(s)); err != nil {
-				return err
-			}
+// sameConstants reports whether the constants behind the packed weights of two plans are the same
+// bytes in the same places.
+func sameConstants(p, q *Plan) bool {
+	packed := func(k constant) bool { return !k.arena }
+	a, b := filter(p.consts, packed), filter(q.consts, packed)
+	return slices.EqualFunc(a, b, func(x, y constant) bool {
+		c, d := p.Slots[x.slot].Value.Const(), q.Slots[y.slot].Value.Const()
+		if x.at != y.at || c == d {
+			return x.at == y.at
+		}
+		same := false
+		err := fault.Do(func() error {
+			same = c.Data != nil && bytes.Equal(c.Data, d.Data)
+			return nil
+		})
+		return err == nil && same
+	})
+}
+
+func filter(ks []constant, keep func(constant) bool) (kept []constant) {
+	for _, k := range ks {
+		if keep(k) {
+			kept = append(kept, k)
 		}
 	}
-	return q.Wait()
-}
-
-// runStep runs step i: in the order of the queue, or on the host between copies of its operands.
-func (r *Program) runStep(x *compute.Exec, i int) error {
-	st := &r.plan.Steps[i]
-	q := x.Stream()
-	if r.away == nil || !st.host {
-		return q.Run(x, r.tasks[i])
-	}
-	if err := r.toHost(q, st.In); err != nil {
-		return err
-	}
-	if err := r.tasks[i].Run(x); err != nil {
-		return err
-	}
-	return r.toDevice(q, st.Out)
-}
-
-// namedTask is a task of a program whose errors name its node: they may come with another's.
-type namedTask struct {
-	compute.Task
-	program *Program
-	step    int
-}
-
-// Run implements compute.Task. A panic is an error here, while it is known whose it is.
-func (t *namedTask) Run(x *compute.Exec) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = compute.TaskPanic(r)
-		}
-		if err != nil {
-			err = &nodeError{t.program.plan, t.step, err}
-		}
-	}()
-	return t.Task.Run(x)
-}
-
-// nodeError is an error of a step.
-type nodeError struct {
-	plan *Plan
-	step int
-	err  error
-}
-
-// Error names the graph and the node.
-func (e *nodeError) Error() string {
-	return fmt.Sprintf("graph %q: %v: %v", e.plan.Graph.Name, e.plan.Steps[e.step].Node, e.err)
-}
-
-// Unwrap returns what the step says.
-func (e *nodeError) Unwrap() error { return e.err }
-
-// failed names the node of an error that names none yet.
-func (r *Program) failed(i int, err error) error {
-	if n := (*nodeError)(nil); r.away != nil && errors.As(err, &n) && n.plan == r.plan {
-		return err
-	}
-	return &nodeError{r.plan, i, err}
+	return kept
 }

@@ -105,8 +105,9 @@ func (p *Plan) readByBodies() map[*tensor.Tensor]bool {
 }
 
 // Fingerprint identifies, of the plans of one graph, what decides how packed weights are laid out
-// and used: the kernels of the steps that have such and the place of each one's weights. Other
-// steps may come and go with the number of threads, whose scratch decides which copies save memory.
+// and used: the kernels of the steps that have such and the place of each one's weights, and of the
+// constants behind them. Other steps may come and go with the number of threads, whose scratch
+// decides which copies save memory.
 func (p *Plan) Fingerprint() [sha256.Size]byte {
 	h := sha256.New()
 	p.describe(h)
@@ -125,6 +126,12 @@ func (p *Plan) describe(w io.Writer) {
 			for _, b := range k.bodies() {
 				b.describe(w)
 			}
+		}
+	}
+	for _, k := range p.consts {
+		if !k.arena {
+			s := &p.Slots[k.slot]
+			fmt.Fprintf(w, "%q %v at %d+%d\n", s.Value.Name, s.Type, k.at.off, k.at.n)
 		}
 	}
 }

@@ -247,6 +247,17 @@ func checkPlan(t testing.TB, p *Plan) {
 			}
 		}
 	}
+	for _, k := range p.consts {
+		name := p.Slots[k.slot].Value.Name
+		if k.arena {
+			pieces = append(pieces, piece{name, k.at.off, k.at.n, -1, len(p.Steps), -2, -1})
+			continue
+		}
+		if k.at.off != packed {
+			t.Errorf("constant %q at %d, want %d", name, k.at.off, packed)
+		}
+		packed += alignUp(k.at.n)
+	}
 	if packed != p.PackedBytes {
 		t.Errorf("packed weights take %d bytes, plan says %d", packed, p.PackedBytes)
 	}

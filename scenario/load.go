@@ -370,7 +370,9 @@ func FillInputs(to *engine.Instance, request []*tensor.Tensor) error {
 // What keeps it from that is nobody's trouble.
 func (p *prepared) keep(s *engine.Session) {
 	if p.cached != nil && !p.kept {
-		_ = p.cached.Save(s.Weights())
+		if p.cached.Fresh() {
+			_ = s.WithWeights(p.cached.Save)
+		}
 		p.kept = true
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/weirgpu/weir/device/cpu"
-	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/share"
 	"github.com/weirgpu/weir/share/broker"
 	"github.com/weirgpu/weir/share/policy"
@@ -152,7 +151,8 @@ func (s *stage) load(ctx context.Context, t *tenant, index int) error {
 	if t.p.broken != nil {
 		return t.p.broken
 	}
-	o := engine.Options{Device: s.run.Device, Pool: s.run.Pool, MaxInstances: 1, Quota: t.held}
+	o := s.run.options(t.held)
+	o.MaxInstances = 1
 	if s.broker == nil {
 		if err := t.p.overCap(); err != nil {
 			return err

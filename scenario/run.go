@@ -167,12 +167,17 @@ func (r *run) first(ctx context.Context, name string, it iterate) error {
 	return fmt.Errorf("job %s: %w", name, err)
 }
 
+// options say where plans are loaded under a quota.
+func (r *run) options(q device.Quota) engine.Options {
+	return engine.Options{Device: r.Device, Pool: r.Pool, Quota: q, HostQuota: r.Host}
+}
+
 // measure gives a job without a cap, whose plan cannot tell what values of data-dependent shape
 // need, the cap that one request needs: all of a job's requests are alike.
 func (r *run) measure(ctx context.Context, p *prepared) (err error) {
 	defer recovered(p.spec.Name, &err)
 	quota := &counted{name: "job " + p.spec.Name}
-	it, free, err := p.instance(engine.Options{Device: r.Device, Pool: r.Pool, Quota: quota})
+	it, free, err := p.instance(r.options(quota))
 	if err != nil {
 		return fmt.Errorf("job %s: %w", p.spec.Name, err)
 	}
@@ -189,7 +194,7 @@ func (r *run) measure(ctx context.Context, p *prepared) (err error) {
 func (r *run) calibrate(ctx context.Context, p *prepared) (err error) {
 	defer recovered(p.spec.Name, &err)
 	quota := &counted{name: "job " + p.spec.Name, cap: p.spec.Memory}
-	it, free, err := p.instance(engine.Options{Device: r.Device, Pool: r.Pool, Quota: quota})
+	it, free, err := p.instance(r.options(quota))
 	if err != nil {
 		return fmt.Errorf("job %s: %w", p.spec.Name, err)
 	}

@@ -28,8 +28,10 @@ type inspectResult struct {
 	PeakBytes   int64          `json:"peak_bytes"`
 	ArenaBytes  int64          `json:"arena_bytes"`
 	PackedBytes int64          `json:"packed_bytes"`
-	Steps       int            `json:"steps"`
-	Flops       int64          `json:"flops"`
+	// HostBytes is what a run holds on the host beside a device whose memory that cannot address.
+	HostBytes int64 `json:"host_bytes"`
+	Steps     int   `json:"steps"`
+	Flops     int64 `json:"flops"`
 	// Amp tells what mixed precision makes of each node; absent in fp32.
 	Amp       *pass.AmpReport `json:"amp,omitempty"`
 	PlanError string          `json:"plan_error,omitempty"`
@@ -130,6 +132,7 @@ func inspect(c *cobra.Command, g *graph.Graph, dev *deviceFlags, model *modelFla
 		return res, nil
 	}
 	res.PeakBytes, res.ArenaBytes, res.PackedBytes = p.PeakBytes(1), p.ArenaBytes, p.PackedBytes
+	res.HostBytes = p.HostBytes
 	res.Steps, res.Flops = len(p.Steps), p.Flops
 	if passes.Precision != pass.FP32 {
 		res.Amp = pass.Amp(p.Graph, passes.Precision, on.Target.Features())
@@ -183,6 +186,9 @@ func printInspect(w io.Writer, r *inspectResult) {
 			"plan: %d steps, %.2f GFLOP, peak memory %.1f MiB (arena %.1f, packed weights %.1f)\n",
 			r.Steps, float64(r.Flops)/1e9, float64(r.PeakBytes)/(1<<20),
 			float64(r.ArenaBytes)/(1<<20), float64(r.PackedBytes)/(1<<20))
+		if r.HostBytes > 0 {
+			fmt.Fprintf(w, "beside it %.1f MiB of the host's\n", float64(r.HostBytes)/(1<<20))
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Operators)) {
 		fmt.Fprintf(w, "%6d  %s\n", r.Operators[name], name)

@@ -168,12 +168,13 @@ func (m *compiled) load(on *machine.Machine, f *modelFlags) (i *engine.Instance,
 	s, err := engine.Load(
 		m.plan,
 		engine.Options{
-			Device:   on.Device,
-			Pool:     on.Pool,
-			PackPool: on.Pool,
-			Quota:    scenario.NewQuota("--memory", f.memory),
-			Weights:  m.cached.Weights,
-			Packed:   m.model.Evict,
+			Device:    on.Device,
+			Pool:      on.Pool,
+			PackPool:  on.Pool,
+			Quota:     scenario.NewQuota("--memory", f.memory),
+			HostQuota: on.Host,
+			Weights:   m.cached.Weights,
+			Packed:    m.model.Evict,
 		},
 	)
 	if err != nil {
@@ -197,7 +198,11 @@ func (m *compiled) load(on *machine.Machine, f *modelFlags) (i *engine.Instance,
 
 // keep puts the plan of a loaded model into the cache, which is no part of the work: what keeps it
 // from that is nobody's trouble.
-func (m *compiled) keep() { _ = m.cached.Save(m.session.Weights()) }
+func (m *compiled) keep() {
+	if m.cached.Fresh() {
+		_ = m.session.WithWeights(m.cached.Save)
+	}
+}
 
 func writeOutputs(res *runResult, i *engine.Instance, m *compiled, dir string) ([]*tensor.Tensor,
 	error) {

@@ -127,9 +127,10 @@ func (m *compiled) tune(c *cobra.Command, on *machine.Machine, f *modelFlags,
 			return plan.Compile(ctx, src.Graph, o)
 		},
 		Engine: engine.Options{
-			Device: on.Device,
-			Pool:   on.Pool,
-			Quota:  scenario.NewQuota("--memory", f.memory),
+			Device:    on.Device,
+			Pool:      on.Pool,
+			Quota:     scenario.NewQuota("--memory", f.memory),
+			HostQuota: on.Host,
 		},
 		Fill:     func(i *engine.Instance) error { return scenario.FillInputs(i, m.inputs) },
 		Time:     measure,

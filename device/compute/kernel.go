@@ -44,7 +44,8 @@ type Binding struct {
 	Places *Places
 }
 
-// Places are the device memory of a [Binding], with a zero Block for an absent operand.
+// Places are the device memory of a [Binding], with a zero Block for an absent operand and for a
+// constant that the packed copy stands for ([Absorbing]).
 type Places struct {
 	In, Out         []Block
 	Packed, Scratch Block

@@ -31,6 +31,9 @@ type Machine struct {
 	Target compute.Target
 	// Pool is the host's workers: on a CPU what computes, beside any other device what prepares.
 	Pool *cpu.Pool
+	// Host has the accounts of the host's memory beside a device whose memory that cannot address;
+	// nil where the device's are the host's.
+	Host device.Quota
 }
 
 // Open opens the device of that name. The caller owns it and must Close it. The error is that of
@@ -58,7 +61,8 @@ func openFar(id string, o Options) (*Machine, error) {
 		return nil, err
 	}
 	return &Machine{Device: d, Target: d.Target(),
-		Pool: cpu.NewPool(cpu.PoolOptions{Threads: o.Threads})}, nil
+		Pool: cpu.NewPool(cpu.PoolOptions{Threads: o.Threads}),
+		Host: device.NewLedger("cpu:0", cpu.Discover().MemoryBytes)}, nil
 }
 
 // Close ends the workers and gives the device back; see [device.Device] Close for its error.

@@ -152,8 +152,8 @@ func (c *Compiled) Cached() bool { return c.Weights != nil }
 func (c *Compiled) Fresh() bool { return c.kept && !c.Cached() }
 
 // Save keeps a plan that was made now, with the packed weights that were made of it
-// (engine.Session.Weights), and does nothing for one that was found. An error means that it was not
-// kept, which matters to nobody but a test: the log has it.
+// (engine.Session.WithWeights), and does nothing for one that was found. An error means that it was
+// not kept, which matters to nobody but a test: the log has it.
 func (c *Compiled) Save(weights []byte) error {
 	if !c.Fresh() {
 		return nil
