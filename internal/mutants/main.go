@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -23,6 +23,7 @@ type options struct {
 	targets  string
 	match    string
 	json     string
+	again    string
 	parallel int
 	list     bool
 	score    float64
@@ -35,6 +36,8 @@ func main() {
 	flag.StringVar(&o.targets, "targets", "", "targets, separated by commas; none for all")
 	flag.StringVar(&o.match, "match", "", "of those drawn, run the ones whose name matches this")
 	flag.StringVar(&o.json, "json", "", "file to write all outcomes to")
+	flag.StringVar(&o.again, "again", "", "of those drawn, run the ones that this report of -json "+
+		"does not have as noticed")
 	flag.IntVar(&o.parallel, "p", 1, "how many mutants run at a time")
 	flag.BoolVar(&o.list, "list", false, "print the mutants and run none")
 	flag.Float64Var(&o.score, "score", 0.95, "the part that has to be noticed")
@@ -116,10 +119,6 @@ type drawn struct {
 
 // draw loads the targets' packages and draws the mutants.
 func draw(ctx context.Context, m *module, targets []Target, o options) (*drawn, error) {
-	match, err := regexp.Compile(o.match)
-	if err != nil {
-		return nil, err
-	}
 	d := &drawn{}
 	for i, t := range targets {
 		n := o.n*(i+1)/len(targets) - o.n*i/len(targets)
@@ -128,9 +127,7 @@ func draw(ctx context.Context, m *module, targets []Target, o options) (*drawn, 
 			return nil, err
 		}
 		for _, mutant := range list {
-			if match.MatchString(mutant.ID()) {
-				d.mutants, d.of = append(d.mutants, mutant), append(d.of, t)
-			}
+			d.mutants, d.of = append(d.mutants, mutant), append(d.of, t)
 		}
 	}
 	number(d.mutants)
@@ -139,7 +136,39 @@ func draw(ctx context.Context, m *module, targets []Target, o options) (*drawn, 
 			return !slices.Contains(s.files, m.fn.file)
 		}))
 	}
-	return d, nil
+	return d, d.choose(o)
+}
+
+// choose keeps the mutants that the command line asks to run. The others stay in the changed files,
+// so that a run of some builds what a run of all built.
+func (d *drawn) choose(o options) error {
+	match, err := regexp.Compile(o.match)
+	if err != nil {
+		return err
+	}
+	noticed := map[string]bool{}
+	if o.again != "" {
+		text, err := os.ReadFile(o.again)
+		if err != nil {
+			return err
+		}
+		var r Report
+		if err := json.Unmarshal(text, &r); err != nil {
+			return fmt.Errorf("%s: %w", o.again, err)
+		}
+		for _, out := range r.Outcomes {
+			noticed[out.Name] = out.Noticed
+		}
+	}
+	kept := 0
+	for i, m := range d.mutants {
+		if match.MatchString(m.ID()) && !noticed[m.ID()] {
+			d.mutants[kept], d.of[kept] = m, d.of[i]
+			kept++
+		}
+	}
+	d.mutants, d.of = d.mutants[:kept], d.of[:kept]
+	return nil
 }
 
 // load draws n mutants of a target, of each package as many as it has of all changes.
@@ -164,10 +193,10 @@ func (d *drawn) load(ctx context.Context, m *module, t Target, n int, seed uint6
 	d.sources = append(d.sources, sources...)
 	var mutants []*Mutant
 	before := 0
-	for i, s := range sources {
+	for _, s := range sources {
 		share := n*(before+len(s.Mutants))/max(1, sites) - n*before/max(1, sites)
 		before += len(s.Mutants)
-		got, err := s.Draw(share, rand.New(rand.NewPCG(seed, uint64(i))))
+		got, err := s.Draw(share, seed)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", s.path, err)
 		}
@@ -199,7 +228,7 @@ func (d *drawn) outcomes(ctx context.Context, m *module, o options, log *slog.Lo
 		for _, t := range d.of[i].Tests {
 			tests = append(tests, suites[t])
 		}
-		out, err := judge(ctx, d.mutants[i], tests, dir)
+		out, err := judge(ctx, d.mutants[i], tests)
 		if err != nil {
 			return err
 		}
@@ -219,7 +248,7 @@ func (d *drawn) outcomes(ctx context.Context, m *module, o options, log *slog.Lo
 	return r, nil
 }
 
-// suites builds the tests that the mutants need, and holds that they pass without one.
+// suites builds the tests that the mutants need.
 func (d *drawn) suites(ctx context.Context, m *module, dir string, log *slog.Logger) (
 	map[string]*suite, error,
 ) {
@@ -236,10 +265,13 @@ func (d *drawn) suites(ctx context.Context, m *module, dir string, log *slog.Log
 	}
 	suites := map[string]*suite{}
 	for _, t := range tests {
-		suites[t] = &suite{pkg: t, binary: binaries[t], dir: filepath.Join(m.root, t)}
+		suites[t] = &suite{pkg: t, binary: binaries[t], dir: filepath.Join(m.root, t), home: dir}
+		suites[t].learn = sync.OnceValue(func() error {
+			log.Info("running tests without a change", "package", t)
+			return suites[t].observe(ctx)
+		})
 	}
-	log.Info("running the tests without a change")
-	return suites, prove(ctx, suites, dir)
+	return suites, nil
 }
 
 // each calls f for 0 to n-1, so many at a time, and returns the first error.

@@ -83,7 +83,10 @@ func (r *Report) WriteTable(w io.Writer, targets []Target) error {
 	for _, o := range r.Outcomes {
 		if !o.Noticed {
 			reason := o.Harmless
-			if reason == "" {
+			switch {
+			case reason == "" && !o.Reached:
+				reason = "UNEXPLAINED, no test runs the function"
+			case reason == "":
 				reason = "UNEXPLAINED"
 			}
 			fmt.Fprintf(w, "survived: %s # %s\n", o.Name, reason)

@@ -47,6 +47,7 @@ type sites struct {
 	file   *token.File
 	text   []byte
 	report func(kind string, start, end int, to string)
+	bound  ast.Expr // the relation of the last bounding if
 }
 
 // offset is a position as an index into the file.
@@ -88,11 +89,30 @@ func (s *sites) walk(body *ast.BlockStmt, results *ast.FieldList) {
 			s.statements(n.Body)
 		case *ast.IfStmt:
 			s.replace(Condition, n.Cond, "!("+s.source(n.Cond)+")")
+			if s.bounds(n) {
+				s.bound = n.Cond
+			}
 		default:
 			s.expression(n)
 		}
 		return true
 	})
+}
+
+// bounds reports whether a statement only sets one of two operands to the other, as in if x < y { x
+// = y }: on the boundary they are equal, so that < for <= changes nothing.
+func (s *sites) bounds(n *ast.IfStmt) bool {
+	cond, ok := n.Cond.(*ast.BinaryExpr)
+	if !ok || boundary[cond.Op] == "" || n.Else != nil || len(n.Body.List) != 1 {
+		return false
+	}
+	set, ok := n.Body.List[0].(*ast.AssignStmt)
+	if !ok || set.Tok != token.ASSIGN || len(set.Lhs) != 1 || len(set.Rhs) != 1 {
+		return false
+	}
+	x, y := s.source(cond.X), s.source(cond.Y)
+	to, from := s.source(set.Lhs[0]), s.source(set.Rhs[0])
+	return to == x && from == y || to == y && from == x
 }
 
 // expression reports changes of operators and constants.
@@ -105,7 +125,9 @@ func (s *sites) expression(n ast.Node) {
 	case *ast.BinaryExpr:
 		s.operator(Arithmetic, n.OpPos, n.Op, arithmetic[n.Op])
 		s.operator(Comparison, n.OpPos, n.Op, comparison[n.Op])
-		s.operator(Boundary, n.OpPos, n.Op, boundary[n.Op])
+		if n != s.bound {
+			s.operator(Boundary, n.OpPos, n.Op, boundary[n.Op])
+		}
 		other := map[token.Token]string{token.LAND: "||", token.LOR: "&&"}
 		s.operator(Condition, n.OpPos, n.Op, other[n.Op])
 	case *ast.AssignStmt:

@@ -2,12 +2,12 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"go/types"
-	"math/rand/v2"
 	"os"
 	"path"
 	"path/filepath"
@@ -47,6 +47,7 @@ type function struct {
 	body    *ast.BlockStmt
 	results *ast.FieldList
 	mutants []*Mutant
+	number  int // what a test that reaches it writes down
 }
 
 type sourceFile struct {
@@ -64,12 +65,18 @@ type Source struct {
 	path  string // import path
 	name  string
 	files []*sourceFile
+	equal map[string]int // how many changes have an ID but for its number
 	// importer finds what the package imports.
 	importer types.Importer
 }
 
-// variable is what chooses a mutant when a test runs; 0 or nothing chooses none.
-const variable = "WEIR_MUTANT"
+// Environment variables of a test: what chooses a mutant, where 0 or nothing chooses none and
+// [observe] writes the numbers of the functions that the test reaches to a file.
+const (
+	variable = "WEIR_MUTANT"
+	reached  = "WEIR_MUTANT_REACHED"
+	observe  = -1
+)
 
 // chooser is the file that is added to each changed package.
 const chooser = `package %s
@@ -77,15 +84,32 @@ const chooser = `package %s
 import (
 	"os"
 	"strconv"
+	"sync"
 )
 
 var mutant__, _ = strconv.Atoi(os.Getenv("` + variable + `"))
+
+var reached__ sync.Map
+
+func reach__(n int) {
+	if _, again := reached__.LoadOrStore(n, true); again {
+		return
+	}
+	f, err := os.OpenFile(os.Getenv("` + reached + `"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = f.WriteString(strconv.Itoa(n) + "\n")
+		_ = f.Close()
+	}
+	if err != nil {
+		panic(err)
+	}
+}
 `
 
 // Load reads the files of a package, of which those are changed whose base names match one of the
 // patterns ([path.Match]), or all.
 func Load(p *listed, root string, patterns []string, imp types.Importer) (*Source, error) {
-	s := &Source{path: p.ImportPath, name: p.Name, importer: imp}
+	s := &Source{path: p.ImportPath, name: p.Name, importer: imp, equal: map[string]int{}}
 	fset := token.NewFileSet()
 	for _, base := range p.GoFiles {
 		f := &sourceFile{path: filepath.Join(p.Dir, base)}
@@ -123,7 +147,7 @@ func (s *Source) find(f *sourceFile) {
 		switch d := d.(type) {
 		case *ast.FuncDecl:
 			if d.Body != nil {
-				s.function(f, d.Name.Name, d.Body, d.Type.Results)
+				s.function(f, nameOf(d), d.Body, d.Type.Results)
 			}
 		case *ast.GenDecl:
 			for _, spec := range d.Specs {
@@ -131,6 +155,26 @@ func (s *Source) find(f *sourceFile) {
 					s.literals(f, v)
 				}
 			}
+		}
+	}
+}
+
+// nameOf is a function's name, a method's behind that of its type.
+func nameOf(d *ast.FuncDecl) string {
+	if d.Recv == nil {
+		return d.Name.Name
+	}
+	t := d.Recv.List[0].Type
+	for {
+		switch of := t.(type) {
+		case *ast.StarExpr:
+			t = of.X
+		case *ast.IndexExpr:
+			t = of.X
+		case *ast.IndexListExpr:
+			t = of.X
+		default:
+			return fmt.Sprintf("%s.%s", t, d.Name.Name)
 		}
 	}
 }
@@ -162,24 +206,32 @@ func (s *Source) function(f *sourceFile, name string, body *ast.BlockStmt, r *as
 	}
 	before := len(s.Mutants)
 	w.walk(body, r)
-	equal := map[string]int{}
 	for _, m := range s.Mutants[before:] {
 		id := m.ID()
-		equal[id]++
-		m.Nth = equal[id]
+		s.equal[id]++
+		m.Nth = s.equal[id]
 	}
 }
 
-// Draw chooses n mutants that compile, or all if there are fewer, kinds in turn; the same for the
-// same seed.
-func (s *Source) Draw(n int, r *rand.Rand) ([]*Mutant, error) {
+// Draw chooses n mutants that compile, or all if there are fewer, kinds in turn. A mutant's place
+// in the draw is a hash of the seed and its ID, so that a change of the code moves no other mutant.
+func (s *Source) Draw(n int, seed uint64) ([]*Mutant, error) {
+	place := func(what string) string {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", seed, what))
+		return string(sum[:])
+	}
 	byKind := map[string][]*Mutant{}
-	for _, i := range r.Perm(len(s.Mutants)) {
-		m := s.Mutants[i]
+	for _, m := range s.Mutants {
 		byKind[m.Kind] = append(byKind[m.Kind], m)
 	}
-	kinds := slices.Clone(Kinds)
-	r.Shuffle(len(kinds), func(i, k int) { kinds[i], kinds[k] = kinds[k], kinds[i] })
+	for _, list := range byKind {
+		slices.SortFunc(list, func(a, b *Mutant) int {
+			return strings.Compare(place(a.ID()), place(b.ID()))
+		})
+	}
+	kinds := slices.SortedFunc(slices.Values(Kinds), func(a, b string) int {
+		return strings.Compare(place(s.path+a), place(s.path+b))
+	})
 	next := func() (more []*Mutant) {
 		for _, kind := range kinds {
 			if list := byKind[kind]; len(list) > 0 {
@@ -201,10 +253,10 @@ func (s *Source) Draw(n int, r *rand.Rand) ([]*Mutant, error) {
 	return chosen, nil
 }
 
-// number gives the mutants of a run their numbers and hangs them on their functions.
+// number gives the mutants of a run and their functions their numbers.
 func number(all []*Mutant) {
 	for i, m := range all {
-		m.number = i + 1
+		m.number, m.fn.number = i+1, i+1
 	}
 }
 
@@ -279,6 +331,7 @@ func (s *Source) changed(f *sourceFile) ([]byte, []span) {
 	last := 0
 	for _, at := range starts {
 		out.Write(f.text[last:at])
+		fmt.Fprintf(&out, " if mutant__ == %d { reach__(%d) }\n", observe, fns[at].number)
 		for _, m := range fns[at].mutants {
 			begin := out.Len()
 			out.WriteString(fns[at].choice(m))
