@@ -15,13 +15,16 @@ import (
 // TestEveryRow gives every operator of the table random calls, most of them illegal: nothing may
 // panic or run for ever, and what evaluates must have been allowed and foreseen by the rule.
 func TestEveryRow(t *testing.T) {
+	rows := map[string]*deeds{}
+	defer func() { pinned(t, rows) }()
 	for _, o := range All() {
+		d := deedsOf(rows, o)
 		r := caller{rand.New(rand.NewPCG(17, uint64(len(o.Name))))}
 		for range 300 {
 			call, in := r.call(o)
 			call.Attrs = r.own(call)
 			r.spoil(call, in)
-			survive(t, r, o, call, in)
+			survive(t, r, d, o, call, in)
 		}
 		for range 200 {
 			b := make([]byte, 256)
@@ -31,7 +34,7 @@ func TestEveryRow(t *testing.T) {
 			_, call, in := (&dice{b}).call([]*Op{o})
 			call.Domain = o.Domain
 			call.Attrs = r.own(call)
-			survive(t, r, o, call, in)
+			survive(t, r, d, o, call, in)
 		}
 	}
 }
@@ -108,7 +111,7 @@ func (r caller) spoil(c *Call, in []*tensor.Tensor) {
 }
 
 // survive runs the rule on what is known of a call and on less, and the evaluation.
-func survive(t *testing.T, r caller, o *Op, call *Call, in []*tensor.Tensor) {
+func survive(t *testing.T, r caller, d *deeds, o *Op, call *Call, in []*tensor.Tensor) {
 	t.Helper()
 	defer func() {
 		if v := recover(); v != nil {
@@ -140,15 +143,18 @@ func survive(t *testing.T, r caller, o *Op, call *Call, in []*tensor.Tensor) {
 	if o.Infer == nil || call.checkAttrs() != nil {
 		return
 	}
-	_ = o.Infer(wild)
+	d.infer(wild, o.Infer(wild))
 	ruleErr := o.Infer(c)
+	d.infer(c, ruleErr)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	ctx, end := WithHost(ctx, Host{Memory: &little{}})
 	defer end()
 	e := &Eval{Call: call, Ctx: &countdown{Context: ctx, left: 100, end: cancel}, In: in,
 		Out: make([]*tensor.Tensor, call.NumOut), Alloc: small}
-	if err := o.Eval(e); err != nil {
+	err := o.Eval(e)
+	d.eval(o, e, err)
+	if err != nil {
 		return
 	}
 	// evaluations widen halves before they compare types

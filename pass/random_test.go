@@ -243,10 +243,19 @@ func (b *builder) grow() *graph.Value {
 	return v
 }
 
+// found is how often each pass applies to the random graphs: one that finds less than before costs
+// speed, which no result tells. Other nets hold the passes that these have nothing for.
+var found = map[string]int{
+	"nbits": 65, "expand": 301, "transposed": 185, "fold": 592, "dead": 2582, "identity": 1027,
+	"view": 926, "sequence": 319, "cse": 1547, "layernorm": 340, "swish": 496, "attention": 295,
+	"scaleshift": 8, "batchnorm": 13, "channel": 12, "inputscale": 10, "bias": 207,
+	"residual": 44, "activation": 110,
+}
+
 // TestRandomGraphs compares graphs before and after all passes, portable or not.
 func TestRandomGraphs(t *testing.T) {
 	applied := map[string]int{}
-	for seed := range uint64(300) {
+	for seed := range uint64(1000) {
 		g := build(t, seed, 6+int(seed%30))
 		if err := g.Check(); err != nil {
 			t.Fatal(err)
@@ -274,9 +283,8 @@ func TestRandomGraphs(t *testing.T) {
 		}
 	}
 	for _, p := range pass.Names() {
-		if applied[p] == 0 && p != "capture" && p != "gelu" && p != "amp" && p != "qdq" &&
-			p != "nhwc" {
-			t.Errorf("pass %s never applied: %v", p, applied)
+		if applied[p] != found[p] {
+			t.Errorf("pass %s applied %d times, was %d", p, applied[p], found[p])
 		}
 	}
 }

@@ -10,10 +10,10 @@
 //
 // All changes are compiled at once: a function with changes begins with a choice, by an environment
 // variable, between its own body and the changed copies of it, and the tests are built of these
-// files by way of go build's -overlay. So a test binary is built once. Each test runs once by itself
-// without a change, which tells what it costs and which functions with changes it reaches; a mutant
-// then costs one run of the cheapest tests that reach its function, and further ones of the others
-// until one fails. The checkout is not written to. Tests run without outside data and with an empty
+// files by way of go build's -overlay. So a test binary is built once. Each test runs once by
+// itself without a change, which tells what it costs and which functions with changes it reaches; a
+// mutant then costs one run of the cheapest tests that reach its function, and further ones of the
+// others until one fails. The checkout is not written to. Tests run without outside data and with an empty
 // cache folder, -short, under a limit of processor time and memory; a mutant that makes a test go
 // on for more than six times its processor time counts as noticed.
 //
