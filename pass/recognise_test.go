@@ -194,6 +194,15 @@ func TestScaleShift(t *testing.T) {
 		{"the normalised is read elsewhere",
 			norm + "%y: float32[N,2,H,W] = Mul@17 (%k, %c)\noutput %y\noutput %c",
 			"c = BatchNormalization (x, scale, beta, mean, var)\ny = Mul (k, c)"},
+		{"of rank 2", `input %x: float32[N,2]
+			const %scale: float32[2] = {2, 0.5}
+			const %beta: float32[2] = {1, -1}
+			const %mean: float32[2] = {0.5, -0.25}
+			const %var: float32[2] = {0.75, 1.5}
+			const %k: float32[2] = {2, -3}
+			%c: float32[N,2] = BatchNormalization@15 (%x, %scale, %beta, %mean, %var)
+			%y: float32[N,2] = Mul@17 (%k, %c)
+			output %y`, "y = BatchNormalization (x, scale_1, beta_1, mean, var)"},
 	}, "scaleshift")
 }
 
@@ -216,6 +225,12 @@ func TestChannel(t *testing.T) {
 			conv + "const %k: float32[2] = {2, -3}\n%c: float32[N,2,H,2] = Conv@17 (%x, %w, %b) " +
 				"{strides=[1, 3]}\n%y: float32[N,2,H,2] = Mul@17 (%k, %c)\noutput %y",
 			"c = Conv (x, w, b) {strides=[1, 3]}\ny = Mul (k, c)"},
+		{"of one axis", `input %x: float32[N,3,W]
+			const %w: float32[2,3,1] = {1, 0.5, -1, 2, 3, 4}
+			const %k: float32[2,1] = {2, -3}
+			%c: float32[N,2,W] = Conv@17 (%x, %w)
+			%y: float32[N,2,W] = Mul@17 (%k, %c)
+			output %y`, "y = Conv (x, w_1, y_bias)"},
 	}, "channel")
 }
 
@@ -325,6 +340,9 @@ func TestEpilogue(t *testing.T) {
 		{"HardSigmoid@17 (%c) {alpha=0.25}",
 			`"HardSigmoid", activation_alpha=0.25, activation_beta=0.5`},
 		{"Clip@6 (%c) {min=-1.0, max=0.5}", `"Clip", activation_alpha=-1.0, activation_beta=0.5`},
+		{"Clip@11 (%c, %lo)", `"Clip", activation_alpha=-1.0, activation_beta=3.4028235e+38`},
+		{"Clip@6 (%c) {max=0.5}", `"Clip", activation_alpha=-3.4028235e+38, activation_beta=0.5`},
+		{"Clip@17 (%c, _, %lo)", `"Clip", activation_alpha=-3.4028235e+38, activation_beta=-1.0`},
 		{"Clip@17 (%c, %lo)", `"Clip", activation_alpha=-1.0, activation_beta=3.4028235e+38`},
 	} {
 		tests = append(tests, rewrite{a.node,

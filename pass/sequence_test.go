@@ -41,6 +41,16 @@ func TestSequence(t *testing.T) {
 			%z: float32[3] = Neg@17 (%v)
 			output %z`, "s_0, s_1 = Split (x, s_lengths) {axis=0}\ns_3 = Squeeze (s_1, int64[1] " +
 			"{0})\nz = Neg (s_3)"},
+		{"first and last position", `input %x: float32[2,3]
+			input %y: float32[2,3]
+			const %first: int64[] = {-2}
+			const %end: int64[] = {2}
+			%s = SequenceConstruct@17 (%x, %y)
+			%a: float32[2,3] = SequenceAt@17 (%s, %first)
+			%t = SequenceInsert@17 (%s, %a, %end)
+			%b: float32[2,3] = SequenceAt@17 (%t, %end)
+			%z: float32[2,3] = Sub@17 (%a, %b)
+			output %z`, "z = Sub (x, x)"},
 		{"position not known", `input %x: float32[2,3]
 			input %i: int64[]
 			%s = SplitToSequence@17 (%x)
