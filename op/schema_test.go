@@ -1,6 +1,8 @@
 package op
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -50,5 +52,26 @@ func TestRefusedOperators(t *testing.T) {
 	if _, err := Lookup("", "Frobnicate", 99); err == nil ||
 		!strings.Contains(err.Error(), "weir knows up to") {
 		t.Errorf("an operator of a newer set: %v", err)
+	}
+}
+
+// TestSuggestions holds what an error says about an operator that is not there.
+func TestSuggestions(t *testing.T) {
+	newest := NewestOpset("")
+	for _, tc := range []struct {
+		domain, name string
+		version      int
+		want         string
+	}{
+		{"", "relu", 13, "did you mean Relu?"},
+		{"", "Nothing", newest + 1, fmt.Sprintf("operator set %d, weir knows up to %d", newest+1,
+			newest)},
+		{"", "Nothing", newest, "export the model with ONNX's own operators"},
+		{"elsewhere", "Relu", newest + 1, "export the model with ONNX's own operators"},
+	} {
+		_, err := Lookup(tc.domain, tc.name, tc.version)
+		if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s %s-%d: %v, want %q", tc.domain, tc.name, tc.version, err, tc.want)
+		}
 	}
 }

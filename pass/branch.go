@@ -68,8 +68,5 @@ func forget(t op.Type) op.Type {
 		}
 		f.Shape = append(f.Shape, d)
 	}
-	if f.Ranked && f.Shape == nil {
-		f.Shape = []op.Dim{}
-	}
 	return f
 }

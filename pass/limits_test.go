@@ -91,8 +91,8 @@ func TestAttentionSizes(t *testing.T) {
 		}
 		got, ok := attentionSize(n, tc.q, tc.k)
 		if ok != (tc.want != productSize{}) || ok && got != tc.want {
-			t.Errorf("%v by %v, rows first %v: got %+v, %v, want %+v", tc.q, tc.k, tc.first, got, ok,
-				tc.want)
+			t.Errorf("%v by %v, rows first %v: got %+v, %v, want %+v", tc.q, tc.k, tc.first, got,
+				ok, tc.want)
 		}
 	}
 }

@@ -13,9 +13,9 @@
 // files by way of go build's -overlay. So a test binary is built once. Each test runs once by
 // itself without a change, which tells what it costs and which functions with changes it reaches; a
 // mutant then costs one run of the cheapest tests that reach its function, and further ones of the
-// others until one fails. The checkout is not written to. Tests run without outside data and with an empty
-// cache folder, -short, under a limit of processor time and memory; a mutant that makes a test go
-// on for more than six times its processor time counts as noticed.
+// others until one fails. The checkout is not written to. Tests run without outside data and with
+// an empty cache folder, -short, under a limit of processor time and memory; a mutant that makes a
+// test go on for more than six times its processor time counts as noticed.
 //
 // The draw is the hash of the seed and of what a mutant changes, without its line: code that is
 // added or mended elsewhere leaves the mutants of a seed as they are, and their names in known.txt.

@@ -1,6 +1,7 @@
 package microsoft
 
 import (
+	"errors"
 	"math"
 	"testing"
 
@@ -139,7 +140,66 @@ func TestMicrosoftAttention(t *testing.T) {
 		microsoft("", "RotaryEmbedding", nil,
 			list(f32([]int{1, 1, 2}, 3, 4), i64(1), f32([]int{2, 1}, 1, 0), f32([]int{2, 1}, 0, 1)),
 			list(f32([]int{1, 1, 2}, -4, 3))),
+		microsoft("a place each", "RotaryEmbedding", nil,
+			list(f32([]int{1, 2, 2}, 3, 4, 3, 4), tensor.From([]int64{1, 0}, 1, 2),
+				f32([]int{2, 1}, 1, 0), f32([]int{2, 1}, 0, 1)),
+			list(f32([]int{1, 2, 2}, -4, 3, 3, 4))),
+		microsoft("from the first place on", "RotaryEmbedding", nil,
+			list(f32([]int{1, 2, 2}, 3, 4, 3, 4), i64(1), f32([]int{3, 1}, 1, 0, -1),
+				f32([]int{3, 1}, 0, 1, 0)),
+			list(f32([]int{1, 2, 2}, -4, 3, -3, -4))),
 	})
+}
+
+// TestGroupedLengths holds which lengths and caches fit each other: two entries of one or two new
+// keys behind a cache of three.
+func TestGroupedLengths(t *testing.T) {
+	attrs := op.Attrs{op.IntAttr("num_heads", 1), op.IntAttr("kv_num_heads", 1)}
+	for _, tc := range []struct {
+		name   string
+		length int
+		lens   []int32
+		total  int32
+		cache  [2][]int
+		fits   bool
+	}{
+		{"first", 2, []int32{1, 0}, 2, [2][]int{}, true},
+		{"none", 2, []int32{1, -1}, 2, [2][]int{}, false},
+		{"as long as all", 2, []int32{1, 2}, 2, [2][]int{}, false},
+		{"too few lengths", 2, []int32{1}, 2, [2][]int{}, false},
+		{"shorter than the queries", 2, []int32{0, 0}, 1, [2][]int{}, false},
+		{"behind a cache", 1, []int32{3, 0}, 4, [2][]int{{2, 1, 3, 1}, {2, 1, 3, 1}}, true},
+		{"behind more than the cache", 1, []int32{4, 0}, 5, [2][]int{{2, 1, 3, 1}, {2, 1, 3, 1}},
+			false},
+		{"fewer keys than are new", 2, []int32{3, 0}, 4, [2][]int{{2, 1, 3, 1}, {2, 1, 3, 1}},
+			false},
+		{"as many keys as are new", 2, []int32{3, 1}, 4, [2][]int{{2, 1, 3, 1}, {2, 1, 3, 1}},
+			true},
+		{"of another batch", 1, []int32{3, 0}, 4, [2][]int{{1, 1, 3, 1}, {1, 1, 3, 1}}, false},
+		{"of other heads", 1, []int32{3, 0}, 4, [2][]int{{2, 2, 3, 1}, {2, 2, 3, 1}}, false},
+		{"of another size", 1, []int32{3, 0}, 4, [2][]int{{2, 1, 3, 2}, {2, 1, 3, 2}}, false},
+		{"of three axes", 1, []int32{3, 0}, 4, [2][]int{{2, 3, 1}, {2, 3, 1}}, false},
+		{"that differ", 1, []int32{3, 0}, 4, [2][]int{{2, 1, 3, 1}, {2, 1, 4, 1}}, false},
+	} {
+		zeros := func(shape ...int) *tensor.Tensor {
+			n, _ := tensor.Count(shape)
+			return f32(shape, make([]float32, n)...)
+		}
+		x := zeros(2, tc.length, 1)
+		in := list(x, x, x, nil, nil, tensor.From(tc.lens, len(tc.lens)),
+			tensor.Scalar(tc.total))
+		for i, shape := range tc.cache {
+			if shape != nil {
+				in[3+i] = zeros(shape...)
+			}
+		}
+		call := &op.Call{Domain: Domain, Type: "GroupQueryAttention", Version: 1, Attrs: attrs,
+			NumIn: len(in), NumOut: 3}
+		_, err := optest.Eval(t, call, in)
+		if tc.fits && err != nil || !tc.fits && !errors.Is(err, op.ErrInput) {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+	}
 }
 
 func TestMicrosoftIntegers(t *testing.T) {

@@ -16,9 +16,9 @@ var rewriteServed = flag.Bool("update", false, "write testdata/served.txt again"
 
 const servedFile = "testdata/served.txt"
 
-// TestServed holds which calls have a kernel, and how large their packed weights are. A kernel that takes
-// fewer calls than before fails no other test: the reference serves, many times slower. The path is
-// the one that every machine has.
+// TestServed holds which calls have a kernel, and how large their packed weights are. A kernel that
+// takes fewer calls than before fails no other test: the reference serves, many times slower. The
+// path is the one that every machine has.
 func TestServed(t *testing.T) {
 	defer cpuinfo.Limit(cpuinfo.PathPlain)()
 	var text strings.Builder
@@ -61,7 +61,8 @@ func TestServed(t *testing.T) {
 	}
 	for i := range min(len(got), len(want)) {
 		if got[i] != want[i] {
-			t.Errorf("got  %s\nwant %s\nif it is meant, run this test with -update", got[i], want[i])
+			t.Errorf("got  %s\nwant %s\nif it is meant, run this test with -update", got[i],
+				want[i])
 		}
 	}
 }

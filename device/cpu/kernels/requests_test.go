@@ -1,0 +1,124 @@
+package kernels
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/tensor"
+)
+
+// TestUnknownShapesAreLeft: a call some shape of which is not known has no kernel, whichever
+// operand or result it is of.
+func TestUnknownShapesAreLeft(t *testing.T) {
+	for _, key := range rows() {
+		for i := range uint64(4) {
+			s := generator(key)(newSource(i, 11), key)
+			_, r, ok := s.request()
+			if !ok {
+				continue
+			}
+			for _, list := range [][]op.Type{r.In, r.Out} {
+				for at, was := range list {
+					if was.DType == tensor.Undefined || len(was.Shape) == 0 {
+						continue
+					}
+					list[at].Shape = slices.Clone(was.Shape)
+					list[at].Shape[len(was.Shape)-1] = op.Unknown()
+					if k, err := Prepare(r); k != nil || err != nil {
+						t.Errorf("%v with %v for %v: kernel %v, error %v", s, list[at], was, k, err)
+					}
+					list[at] = was
+				}
+			}
+		}
+	}
+}
+
+// call is a request for a call of static types that are taken as they are.
+func call(typ string, version int, attrs op.Attrs, in, out []op.Type) *compute.Request {
+	return &compute.Request{Call: &op.Call{Type: typ, Version: version, Attrs: attrs,
+		NumIn: len(in), NumOut: len(out)}, In: in, Out: out}
+}
+
+// TestMovesTheyTake holds which permutations and blocks have a kernel.
+func TestMovesTheyTake(t *testing.T) {
+	f := func(shape ...int) []op.Type { return []op.Type{op.Concrete(tensor.Float32, shape...)} }
+	ones := func(n int) []int { return slices.Repeat([]int{2}, n) }
+	perm := func(n int) op.Attrs {
+		v := make([]int64, n)
+		for i := range v {
+			v[i] = int64((i*3 + 1) % n)
+		}
+		return op.Attrs{op.IntsAttr("perm", v...)}
+	}
+	block := func(n int64) op.Attrs { return op.Attrs{op.IntAttr("blocksize", n)} }
+	for _, tc := range []struct {
+		name string
+		r    *compute.Request
+		want bool
+	}{
+		{"eight axes", call("Transpose", 13, perm(8), f(ones(8)...), f(ones(8)...)), true},
+		{"blocks to space", call("DepthToSpace", 13, block(2), f(1, 8, 2, 3), f(1, 2, 4, 6)), true},
+		{"no size of blocks", call("DepthToSpace", 13, nil, f(1, 8, 2, 3), f(1, 2, 4, 6)), false},
+		{"blocks that do not fit", call("DepthToSpace", 13, block(3), f(1, 8, 2, 3), f(1, 1, 6, 9)),
+			false},
+		{"blocks of three axes", call("DepthToSpace", 13, block(2), f(8, 2, 3), f(2, 4, 6)), false},
+		{"space to blocks", call("SpaceToDepth", 13, block(2), f(1, 2, 4, 6), f(1, 8, 2, 3)), true},
+		{"space to no blocks", call("SpaceToDepth", 13, nil, f(1, 2, 4, 6), f(1, 8, 2, 3)), false},
+		{"high blocks that do not fit", call("SpaceToDepth", 13, block(2), f(1, 2, 5, 6),
+			f(1, 8, 2, 3)), false},
+		{"wide blocks that do not fit", call("SpaceToDepth", 13, block(2), f(1, 2, 4, 7),
+			f(1, 8, 2, 3)), false},
+		{"three axes to blocks", call("SpaceToDepth", 13, block(2), f(2, 4, 6), f(8, 2, 3)), false},
+	} {
+		k, err := Prepare(tc.r)
+		if (k != nil) != tc.want || err != nil {
+			t.Errorf("%s: kernel %v, error %v, want one: %v", tc.name, k, err, tc.want)
+		}
+	}
+}
+
+// TestTriangles: a constant mask that hides the keys after each query is computed as such, so that
+// the hidden keys are not.
+func TestTriangles(t *testing.T) {
+	const n = 6
+	hide := float32(math.Inf(-1))
+	bias, keep := make([]float32, n*n), make([]bool, n*n)
+	for i := range n {
+		for j := range n {
+			keep[i*n+j] = j <= i
+			if j > i {
+				bias[i*n+j] = hide
+			}
+		}
+	}
+	near := slices.Clone(bias)
+	near[0] = 0.5
+	x := op.Concrete(tensor.Float32, 1, 2, n, 4)
+	for name, tc := range map[string]struct {
+		at   int
+		mask *tensor.Tensor
+		want bool
+	}{
+		"added":          {op.FusedAttentionBias, tensor.From(bias, n, n), true},
+		"truth":          {op.FusedAttentionKeep, tensor.From(keep, n, n), true},
+		"another number": {op.FusedAttentionBias, tensor.From(near, n, n), false},
+	} {
+		in := []op.Type{x, x, x, {}, {}}
+		in[tc.at] = op.TypeOf(tc.mask)
+		r := call("Attention", 1, nil, in, []op.Type{x})
+		r.Call.Domain = op.FusedDomain
+		k, err := Prepare(r)
+		if err != nil || k == nil || !strings.HasPrefix(k.Name(), "attention") {
+			t.Fatalf("%s: kernel %v, error %v", name, k, err)
+		}
+		a := k.(*attentionKernel)
+		if got := a.params.Causal; got != tc.want || got == (a.bias >= 0 || a.keep >= 0) {
+			t.Errorf("%s: causal %v, masks %d and %d", name, got, a.bias, a.keep)
+		}
+	}
+}
