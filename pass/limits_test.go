@@ -110,7 +110,7 @@ func byteConv(change func(n *graph.Node)) *graph.Node {
 	return n
 }
 
-func TestPixelConv(t *testing.T) {
+func TestNHWCConv(t *testing.T) {
 	attrs := func(as ...op.Attr) func(n *graph.Node) {
 		return func(n *graph.Node) { n.Attrs = as }
 	}
@@ -169,7 +169,7 @@ func TestPixelConv(t *testing.T) {
 			n.In = append(n.In, graph.NewConst("b", tensor.From(make([]int32, 8), 8)))
 		}, true},
 	} {
-		if got := pixelConv(byteConv(tc.change)); got != tc.want {
+		if got := nhwcConv(byteConv(tc.change)); got != tc.want {
 			t.Errorf("%s: got %v, want %v", name, got, tc.want)
 		}
 	}
@@ -206,7 +206,7 @@ func TestSumsPatches(t *testing.T) {
 	}
 }
 
-// TestNear holds how far from a convolution for pixels a value may be.
+// TestNear holds how far from an NHWC convolution a value may be.
 func TestNear(t *testing.T) {
 	table := graph.NewConst("t", tensor.From(make([]uint8, 256), 256))
 	other := &graph.Value{Name: "o", Type: op.Concrete(tensor.Uint8, 1, 8, 6, 6)}

@@ -28,7 +28,7 @@ func TestUnknownShapesAreLeft(t *testing.T) {
 					}
 					list[at].Shape = slices.Clone(was.Shape)
 					list[at].Shape[len(was.Shape)-1] = op.Unknown()
-					if k, err := Prepare(r); k != nil || err != nil {
+					if k, err := prepare(r); k != nil || err != nil {
 						t.Errorf("%v with %v for %v: kernel %v, error %v", s, list[at], was, k, err)
 					}
 					list[at] = was
@@ -75,7 +75,7 @@ func TestMovesTheyTake(t *testing.T) {
 			f(1, 8, 2, 3)), false},
 		{"three axes to blocks", call("SpaceToDepth", 13, block(2), f(2, 4, 6), f(8, 2, 3)), false},
 	} {
-		k, err := Prepare(tc.r)
+		k, err := prepare(tc.r)
 		if (k != nil) != tc.want || err != nil {
 			t.Errorf("%s: kernel %v, error %v, want one: %v", tc.name, k, err, tc.want)
 		}
@@ -112,7 +112,7 @@ func TestTriangles(t *testing.T) {
 		in[tc.at] = op.TypeOf(tc.mask)
 		r := call("Attention", 1, nil, in, []op.Type{x})
 		r.Call.Domain = op.FusedDomain
-		k, err := Prepare(r)
+		k, err := prepare(r)
 		if err != nil || k == nil || !strings.HasPrefix(k.Name(), "attention") {
 			t.Fatalf("%s: kernel %v, error %v", name, k, err)
 		}

@@ -31,7 +31,7 @@ func TestServed(t *testing.T) {
 				continue
 			}
 			valid++
-			k, err := Prepare(r)
+			k, err := prepare(r)
 			if err != nil {
 				names["an error"]++
 			} else if k != nil {
