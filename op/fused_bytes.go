@@ -28,7 +28,7 @@ var fusedBytes = []Op{
 	{Domain: FusedDomain, Name: "Table", Since: []int{1}, MinIn: 2, MaxIn: 2, Infer: inferTable,
 		Eval: evalTable},
 	{Domain: FusedDomain, Name: "QLinearConv", Since: []int{1}, MinIn: 12, MaxIn: 12,
-		Optional: []int{qBias}, Infer: inferRescaledConv,
+		Optional: []int{QLinearBias}, Infer: inferRescaledConv,
 		Eval: evalRescaledConv, Flops: qlinearFlops(convFlops)},
 	{Domain: FusedDomain, Name: "QLinearAdd", Since: []int{1}, MinIn: 8, MaxIn: 8,
 		Infer: inferQLinearAdd, Eval: evalQLinearAdd},
@@ -36,7 +36,7 @@ var fusedBytes = []Op{
 
 // Inputs of the fused QLinearConv after those of ONNX's, in order.
 const (
-	qThenScale = qBias + 1 + iota
+	qThenScale = QLinearBias + 1 + iota
 	qThenBias
 	qThenZero
 )
@@ -143,21 +143,22 @@ func (c *Eval) rescaling(x *tensor.Tensor, i int) (scale, bias []float64, err er
 
 // onnxConv is the call of the ONNX operator alone.
 func (c *Call) onnxConv() *Call {
-	return &Call{Type: c.Type, Version: 10, Attrs: c.Attrs, NumIn: qBias + 1, NumOut: 1}
+	return &Call{Type: c.Type, Version: 10, Attrs: c.Attrs, NumIn: QLinearBias + 1, NumOut: 1}
 }
 
 func inferRescaledConv(c *Infer) error {
 	if err := c.byteOperands(qThenZero); err != nil {
 		return err
 	}
-	err := inferQLinearConv(&Infer{Call: c.onnxConv(), In: c.In[:qBias+1],
-		Present: c.Present[:qBias+1], Out: c.Out})
+	err := inferQLinearConv(&Infer{Call: c.onnxConv(), In: c.In[:QLinearBias+1],
+		Present: c.Present[:QLinearBias+1], Out: c.Out})
 	c.Out[0].DType = c.In[qThenZero].DType
 	return err
 }
 
 func evalRescaledConv(c *Eval) error {
-	e := &Eval{Call: c.onnxConv(), Ctx: c.Ctx, In: c.In[:qBias+1], Out: make([]*tensor.Tensor, 1)}
+	e := &Eval{Call: c.onnxConv(), Ctx: c.Ctx, In: c.In[:QLinearBias+1], Out: make([]*tensor.Tensor,
+		1)}
 	if err := evalQLinearConv(e); err != nil {
 		return err
 	}
@@ -165,10 +166,10 @@ func evalRescaledConv(c *Eval) error {
 }
 
 func inferQLinearAdd(c *Infer) error {
-	if err := c.byteOperands(qA, qB, qYZero); err != nil {
+	if err := c.byteOperands(QLinearA, QLinearB, QLinearYZero); err != nil {
 		return err
 	}
-	a, b := c.In[qA], c.In[qB]
+	a, b := c.In[QLinearA], c.In[QLinearB]
 	if a.Ranked && b.Ranked && !slices.EqualFunc(a.Shape, b.Shape, Dim.MayEqual) {
 		return c.Errorf(ErrInput, "operands are %v and %v, must have one shape", a, b)
 	}
@@ -176,16 +177,16 @@ func inferQLinearAdd(c *Infer) error {
 		a = b
 	}
 	c.Out[0] = a
-	c.Out[0].DType, c.Out[0].Const, c.Out[0].Elems = c.In[qYZero].DType, nil, nil
+	c.Out[0].DType, c.Out[0].Const, c.Out[0].Elems = c.In[QLinearYZero].DType, nil, nil
 	return nil
 }
 
 func evalQLinearAdd(c *Eval) error {
-	a, err := c.centred(qA, qAScale, qAZero, 0)
+	a, err := c.centred(QLinearA, QLinearAScale, QLinearAZero, 0)
 	if err != nil {
 		return err
 	}
-	b, err := c.centred(qB, qBScale, qBZero, 0)
+	b, err := c.centred(QLinearB, QLinearBScale, QLinearBZero, 0)
 	if err != nil {
 		return err
 	}

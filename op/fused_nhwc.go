@@ -15,7 +15,7 @@ import (
 //   - NhwcMaxPool(x): ONNX's MaxPool (version 12) of N x spatial axes x C, without indices.
 var fusedNHWC = []Op{
 	{Domain: FusedDomain, Name: "NhwcQLinearConv", Since: []int{1}, MinIn: 12, MaxIn: 12,
-		Optional: []int{qBias, qThenScale, qThenBias, qThenZero},
+		Optional: []int{QLinearBias, qThenScale, qThenBias, qThenZero},
 		Infer:    inferNHWCConv, Eval: evalNHWCConv, Flops: qlinearFlops(convFlops)},
 	{Domain: FusedDomain, Name: "NhwcMaxPool", Since: []int{1}, MinIn: 1, MaxIn: 1,
 		Infer: inferNHWCPool, Eval: evalNHWCPool, Flops: poolFlops},
@@ -43,10 +43,10 @@ func pixelType(t Type) Type {
 func inferNHWCConv(c *Infer) error {
 	in := slices.Clone(c.In)
 	if !c.Attrs.Bool("planar", false) {
-		in[qA] = planarType(in[qA])
+		in[QLinearA] = planarType(in[QLinearA])
 	}
-	err := inferQLinearConv(&Infer{Call: c.onnxConv(), In: in[:qBias+1],
-		Present: c.Present[:qBias+1], Out: c.Out})
+	err := inferQLinearConv(&Infer{Call: c.onnxConv(), In: in[:QLinearBias+1],
+		Present: c.Present[:QLinearBias+1], Out: c.Out})
 	c.Out[0] = pixelType(c.Out[0])
 	if err == nil && c.Has(qThenZero) {
 		err = c.byteOperands(qThenZero)
@@ -58,13 +58,14 @@ func inferNHWCConv(c *Infer) error {
 func evalNHWCConv(c *Eval) error {
 	in := slices.Clone(c.In)
 	if !c.Attrs.Bool("planar", false) {
-		x, err := c.turned(in[qA], len(in[qA].Shape)-1, 1)
+		x, err := c.turned(in[QLinearA], len(in[QLinearA].Shape)-1, 1)
 		if err != nil {
 			return err
 		}
-		in[qA] = x
+		in[QLinearA] = x
 	}
-	e := &Eval{Call: c.onnxConv(), Ctx: c.Ctx, In: in[:qBias+1], Out: make([]*tensor.Tensor, 1)}
+	e := &Eval{Call: c.onnxConv(), Ctx: c.Ctx, In: in[:QLinearBias+1], Out: make([]*tensor.Tensor,
+		1)}
 	if err := evalQLinearConv(e); err != nil {
 		return err
 	}

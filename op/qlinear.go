@@ -26,22 +26,25 @@ var qlinear = []Op{
 
 var byteTypes = SetOf(tensor.Int8, tensor.Uint8)
 
-// Inputs of QLinearMatMul and QLinearConv, in order.
+// Inputs of QLinearMatMul and QLinearConv (ONNX 10), in order. The last is QLinearConv's.
 const (
-	qA = iota
-	qAScale
-	qAZero
-	qB
-	qBScale
-	qBZero
-	qYScale
-	qYZero
-	qBias
+	QLinearA = iota
+	QLinearAScale
+	QLinearAZero
+	QLinearB
+	QLinearBScale
+	QLinearBZero
+	QLinearYScale
+	QLinearYZero
+	QLinearBias
 )
 
 // qlinearFlops counts for the two quantized operands what f counts for plain ones.
 func qlinearFlops(f func(*Call, []Type, []Type) int64) func(*Call, []Type, []Type) int64 {
-	return func(c *Call, in, out []Type) int64 { return f(c, list2(in[qA], in[qB]), out) }
+	return func(c *Call, in, out []Type) int64 {
+		return f(c, list2(in[QLinearA], in[QLinearB]),
+			out)
+	}
 }
 
 func list2(a, b Type) []Type { return []Type{a, b} }
@@ -93,18 +96,18 @@ func inferConvInteger(c *Infer) error {
 }
 
 func inferQLinearMatMul(c *Infer) error {
-	if err := c.byteOperands(qA, qB, qYZero); err != nil {
+	if err := c.byteOperands(QLinearA, QLinearB, QLinearYZero); err != nil {
 		return err
 	}
-	return c.matMulOutOf(c.In[qYZero].DType, c.In[qA], c.In[qB])
+	return c.matMulOutOf(c.In[QLinearYZero].DType, c.In[QLinearA], c.In[QLinearB])
 }
 
 func inferQLinearConv(c *Infer) error {
-	if err := c.byteOperands(qA, qB, qYZero); err != nil {
+	if err := c.byteOperands(QLinearA, QLinearB, QLinearYZero); err != nil {
 		return err
 	}
-	err := inferConv(c.floatPart("Conv", qA, qB))
-	c.Out[0].DType = c.In[qYZero].DType
+	err := inferConv(c.floatPart("Conv", QLinearA, QLinearB))
+	c.Out[0].DType = c.In[QLinearYZero].DType
 	return err
 }
 
@@ -224,11 +227,11 @@ func (c *Eval) putInt32(y *tensor.Tensor) error {
 // evalQLinearMatMul multiplies the numbers that a and b stand for; scales and zero points are one
 // for all, one a row of a or column of b, or tensors that broadcast.
 func evalQLinearMatMul(c *Eval) error {
-	a, err := c.centred(qA, qAScale, qAZero, max(c.In[qA].Rank()-2, 0))
+	a, err := c.centred(QLinearA, QLinearAScale, QLinearAZero, max(c.In[QLinearA].Rank()-2, 0))
 	if err != nil {
 		return err
 	}
-	b, err := c.centred(qB, qBScale, qBZero, c.In[qB].Rank()-1)
+	b, err := c.centred(QLinearB, QLinearBScale, QLinearBZero, c.In[QLinearB].Rank()-1)
 	if err != nil {
 		return err
 	}
@@ -242,11 +245,11 @@ func evalQLinearMatMul(c *Eval) error {
 // evalQLinearConv convolves the numbers that x and w stand for; the weights' scale and zero point
 // may be one an output channel. The bias is int32 with scale x_scale · w_scale.
 func evalQLinearConv(c *Eval) error {
-	x, err := c.centred(qA, qAScale, qAZero, 0)
+	x, err := c.centred(QLinearA, QLinearAScale, QLinearAZero, 0)
 	if err != nil {
 		return err
 	}
-	w, err := c.centred(qB, qBScale, qBZero, 0)
+	w, err := c.centred(QLinearB, QLinearBScale, QLinearBZero, 0)
 	if err != nil {
 		return err
 	}
@@ -254,7 +257,7 @@ func evalQLinearConv(c *Eval) error {
 	if err != nil {
 		return err
 	}
-	if c.Has(qBias) {
+	if c.Has(QLinearBias) {
 		if err := c.addScaledBias(y); err != nil {
 			return err
 		}
@@ -263,15 +266,15 @@ func evalQLinearConv(c *Eval) error {
 }
 
 func (c *Eval) addScaledBias(y *tensor.Tensor) error {
-	if d := c.In[qBias].DType; d != tensor.Int32 {
+	if d := c.In[QLinearBias].DType; d != tensor.Int32 {
 		return c.Errorf(ErrInput, "bias is %v, must be int32", d)
 	}
-	bias, err := c.FloatsOf(qBias, y.Shape[1])
+	bias, err := c.FloatsOf(QLinearBias, y.Shape[1])
 	if err != nil {
 		return err
 	}
 	t := tensor.From(bias, len(bias))
-	for _, k := range []int{qAScale, qBScale} {
+	for _, k := range []int{QLinearAScale, QLinearBScale} {
 		if err := c.eachScaled(t, k, 0, func(x, s float64) float64 { return x * s }); err != nil {
 			return err
 		}
@@ -287,7 +290,7 @@ func (c *Eval) addScaledBias(y *tensor.Tensor) error {
 // quantized makes output 0: y over y_scale, rounded to even, plus y_zero_point, saturated to the
 // zero point's type. Numbers of 8-bit floats are rounded once, to their type.
 func (c *Eval) quantized(y *tensor.Tensor, axis int) error {
-	d := c.In[qYZero].DType
+	d := c.In[QLinearYZero].DType
 	if _, err := c.SameDType(c.quantizedOperands(), d); err != nil {
 		return err
 	}
@@ -295,12 +298,12 @@ func (c *Eval) quantized(y *tensor.Tensor, axis int) error {
 	if !d.IsInteger() {
 		round = func(v float64) float64 { return v }
 	}
-	if err := c.eachScaled(y, qYScale, axis, func(x, s float64) float64 {
+	if err := c.eachScaled(y, QLinearYScale, axis, func(x, s float64) float64 {
 		return round(x / s)
 	}); err != nil {
 		return err
 	}
-	if err := c.eachScaled(y, qYZero, axis, func(x, z float64) float64 {
+	if err := c.eachScaled(y, QLinearYZero, axis, func(x, z float64) float64 {
 		return x + z
 	}); err != nil {
 		return err

@@ -336,9 +336,10 @@ func (r caller) call(o *Op) (*Call, []*tensor.Tensor) {
 	}
 	out := max(1, o.MinOut)
 	attrs, in := r.fitting(o.Name)
-	if o.Domain == FusedDomain && o.Name == "QLinearConv" && len(in) > qBias-1 {
-		m := in[qB].Shape[0]
-		in = append(slices.Clone(in[:qBias]), tensor.From(make([]int32, m), m), f32([]int{1}, 0.5),
+	if o.Domain == FusedDomain && o.Name == "QLinearConv" && len(in) > QLinearBias-1 {
+		m := in[QLinearB].Shape[0]
+		in = append(slices.Clone(in[:QLinearBias]), tensor.From(make([]int32, m), m), f32([]int{1},
+			0.5),
 			f32([]int{1}, 3), u8([]int{}, 7))
 	}
 	if len(in) < o.MinIn || r.one(3) {

@@ -25,11 +25,11 @@ var dynamicLSTM = []op.Op{
 		}},
 }
 
-// The inputs of DynamicQuantizeLSTM that follow those of LSTM, in order: scale and zero point of W,
+// Inputs of DynamicQuantizeLSTM that follow those of LSTM, in order: scale and zero point of W,
 // then of R. Inputs 3 to 7 may be left out.
 const (
-	dynWScale = op.RNNPeepholes + 1 + 2*iota
-	dynRScale
+	LSTMWScale = op.RNNPeepholes + 1 + 2*iota
+	LSTMRScale
 )
 
 // quantizedInfer and quantizedEval are LSTM whose state becomes bytes before each product.
@@ -75,10 +75,10 @@ func evalDynamicLSTM(c *op.Eval) error {
 	}
 	in := slices.Clone(c.In[:op.RNNPeepholes+1])
 	var err error
-	if in[op.RNNW], err = lstmWeights(c, op.RNNW, dynWScale); err != nil {
+	if in[op.RNNW], err = lstmWeights(c, op.RNNW, LSTMWScale); err != nil {
 		return err
 	}
-	if in[op.RNNR], err = lstmWeights(c, op.RNNR, dynRScale); err != nil {
+	if in[op.RNNR], err = lstmWeights(c, op.RNNR, LSTMRScale); err != nil {
 		return err
 	}
 	x, err := c.Floats(op.RNNX)

@@ -5,19 +5,6 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// Inputs of QGemm and of QLinearConv, in order, but the last ones, C and bias.
-const (
-	qA = iota
-	qAScale
-	qAZero
-	qB
-	qBScale
-	qBZero
-	qYScale // of QLinearConv
-	qYZero
-	qBias
-)
-
 // quantizedProducts are matrix products and convolutions of 8-bit integers.
 func quantizedProducts() []op.Op {
 	return []op.Op{
@@ -29,7 +16,7 @@ func quantizedProducts() []op.Op {
 			allRounded, defineDynamicQuantizeMatMul),
 		composition(op.Op{Name: "QGemm", MinIn: 6, MaxIn: 9,
 			Flops: func(c *op.Call, in, out []op.Type) int64 {
-				return flopsOf("Gemm")(c, []op.Type{in[qA], in[qB]}, out)
+				return flopsOf("Gemm")(c, []op.Type{in[op.QLinearA], in[op.QLinearB]}, out)
 			}}, allRounded, defineQGemm),
 		composition(op.Op{Name: "QLinearConv", MinIn: 8, MaxIn: 9}, allRounded, defineQLinearConv),
 	}
@@ -52,14 +39,14 @@ func defineDynamicQuantizeMatMul(x *expander) {
 // defineQGemm is alpha · a_scale · b_scale times the sum of op(A)·op(B) and C, which is int32;
 // integers when the result has a scale.
 func defineQGemm(x *expander) {
-	a, b := x.Input(qA), x.Input(qB)
+	a, b := x.Input(op.QLinearA), x.Input(op.QLinearB)
 	x.Ranked(a, "A", 2)
 	x.Ranked(b, "B", 2)
 	x.bytes(a)
 	x.bytes(b)
 	a = x.operand(a, false, x.Attrs.Bool("transA", false))
 	b = x.operand(b, false, x.Attrs.Bool("transB", false))
-	y := x.Op("MatMulInteger", nil, a, b, x.single(qAZero), x.Input(qBZero))
+	y := x.Op("MatMulInteger", nil, a, b, x.single(op.QLinearAZero), x.Input(op.QLinearBZero))
 	if c := x.Input(6); c != op.Absent {
 		if d := x.DType(c); x.Err == nil && d != tensor.Int32 {
 			x.Fail(op.ErrInput, "C is %v, must be int32", d)
@@ -68,11 +55,11 @@ func defineQGemm(x *expander) {
 		x.sameSize(sum, y)
 		y = sum
 	}
-	scale := x.Scale(x.Op("Mul", nil, x.single(qAScale), x.Input(qBScale)),
+	scale := x.Scale(x.Op("Mul", nil, x.single(op.QLinearAScale), x.Input(op.QLinearBScale)),
 		float64(x.Attrs.Float("alpha", 1)))
 	y = x.Op("Mul", nil, x.Cast(y, tensor.Float32), scale)
 	if x.Input(7) != op.Absent {
-		y = x.quantized(y, 7, x.Input(qA))
+		y = x.quantized(y, 7, x.Input(op.QLinearA))
 	}
 	x.Give(0, y)
 }
@@ -81,9 +68,10 @@ func defineQGemm(x *expander) {
 func defineQLinearConv(x *expander) {
 	attrs := only(x.Call, "auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
 	f := x.channelsLast(x.Attrs.Bool("channels_last", false), func(v op.Var) op.Var {
-		return x.Op("QLinearConv", attrs, v, x.Input(qAScale), x.Input(qAZero), x.Input(qB),
-			x.Input(qBScale), x.Input(qBZero),
-			x.Input(qYScale), x.Input(qYZero), x.Input(qBias))
+		return x.Op("QLinearConv", attrs, v, x.Input(op.QLinearAScale), x.Input(op.QLinearAZero),
+			x.Input(op.QLinearB),
+			x.Input(op.QLinearBScale), x.Input(op.QLinearBZero),
+			x.Input(op.QLinearYScale), x.Input(op.QLinearYZero), x.Input(op.QLinearBias))
 	})
-	x.Give(0, f(x.Input(qA)))
+	x.Give(0, f(x.Input(op.QLinearA)))
 }

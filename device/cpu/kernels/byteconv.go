@@ -59,15 +59,11 @@ func (in productInputs) constants(r *request, bias int) bool {
 }
 
 func convInteger(r *request) (compute.Kernel, error) {
-	return newByteConv(r,
-		productInputs{aScale: -1, aZero: 2, b: 1, bScale: -1, bZero: 3, yScale: -1, yZero: -1}, -1,
-		nil)
+	return newByteConv(r, integerInputs, -1, nil)
 }
 
 func qLinearConv(r *request) (compute.Kernel, error) {
-	return newByteConv(r,
-		productInputs{aScale: 1, aZero: 2, b: 3, bScale: 4, bZero: 5, yScale: 6, yZero: 7}, 8,
-		nil)
+	return newByteConv(r, qLinearInputs, op.QLinearBias, nil)
 }
 
 func rescaledConv(r *request) (compute.Kernel, error) {
@@ -75,9 +71,7 @@ func rescaledConv(r *request) (compute.Kernel, error) {
 	if !ok || !r.Out[0].Ranked {
 		return nil, nil
 	}
-	return newByteConv(r,
-		productInputs{aScale: 1, aZero: 2, b: 3, bScale: 4, bZero: 5, yScale: 6, yZero: 7}, 8,
-		&then)
+	return newByteConv(r, qLinearInputs, op.QLinearBias, &then)
 }
 
 func newByteConv(r *request, in productInputs, bias int, then *rescaling) (compute.Kernel, error) {

@@ -7,6 +7,7 @@ import (
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/gemm"
 	"github.com/weirgpu/weir/kernel/vec"
+	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -37,6 +38,16 @@ type byteProduct struct {
 
 // productInputs are the numbers of a call's inputs; -1 for those that the operator does not have.
 type productInputs struct{ aScale, aZero, b, bScale, bZero, yScale, yZero int }
+
+// The inputs of the products of bytes: of QLinearMatMul and QLinearConv, and of MatMulInteger and
+// ConvInteger, whose operands have zero points alone.
+var (
+	qLinearInputs = productInputs{aScale: op.QLinearAScale, aZero: op.QLinearAZero,
+		b: op.QLinearB, bScale: op.QLinearBScale, bZero: op.QLinearBZero,
+		yScale: op.QLinearYScale, yZero: op.QLinearYZero}
+	integerInputs = productInputs{aScale: -1, aZero: 2, b: 1, bScale: -1, bZero: 3, yScale: -1,
+		yZero: -1}
+)
 
 // serve reports whether kernels take the call's scales and zero points: one for a and for the
 // result, one or as many as there are output channels for b, the constant operand.
@@ -70,13 +81,11 @@ func flippedZero(flip bool) byte {
 }
 
 func matMulInteger(r *request) (compute.Kernel, error) {
-	return newByteProduct(r,
-		productInputs{aScale: -1, aZero: 2, b: 1, bScale: -1, bZero: 3, yScale: -1, yZero: -1})
+	return newByteProduct(r, integerInputs)
 }
 
 func qLinearMatMul(r *request) (compute.Kernel, error) {
-	return newByteProduct(r,
-		productInputs{aScale: 1, aZero: 2, b: 3, bScale: 4, bZero: 5, yScale: 6, yZero: 7})
+	return newByteProduct(r, qLinearInputs)
 }
 
 func newByteProduct(r *request, in productInputs) (compute.Kernel, error) {

@@ -15,16 +15,6 @@ import (
 // default activations, Relu too for RNN, without clipping.
 var gruKernels = map[opKey]builder{{"", "GRU"}: recurrent(3), {"", "RNN"}: recurrent(1)}
 
-// Inputs of GRU and RNN in order.
-const (
-	gruX = iota
-	gruW
-	gruR
-	gruB
-	gruLens
-	gruH
-)
-
 // gruKernel computes X·Wᵀ of all steps as one product and then, in each step, one product of the
 // state with R, or two for a GRU whose reset gate comes before. The gates of a GRU are in ONNX's
 // order z r h.
@@ -43,14 +33,14 @@ type gruKernel struct {
 
 func recurrent(gates int) builder {
 	return func(r *request) (compute.Kernel, error) {
-		x, _, _ := r.in(gruX)
-		w, _, _ := r.in(gruW)
+		x, _, _ := r.in(op.RNNX)
+		w, _, _ := r.in(op.RNNW)
 		k := &gruKernel{
 			name:  []string{1: "rnn", 3: "gru"}[gates],
 			gates: gates,
-			w:     r.constant(gruW),
-			r:     r.constant(gruR),
-			b:     r.constant(gruB),
+			w:     r.constant(op.RNNW),
+			r:     r.constant(op.RNNR),
+			b:     r.constant(op.RNNB),
 		}
 		if len(x) != 3 || len(w) != 3 || count(x) == 0 || count(w) == 0 || !k.plain(r) ||
 			!k.activation(r.Call) {
@@ -76,15 +66,15 @@ func (k *gruKernel) plain(r *request) bool {
 	if a := r.Call.Attrs; a.Has("clip") || a.Int("layout", 0) != 0 {
 		return false
 	}
-	for _, i := range []int{gruX, gruW, gruR, gruB, gruH} {
+	for _, i := range []int{op.RNNX, op.RNNW, op.RNNR, op.RNNB, op.RNNInitialH} {
 		if _, d, ok := r.in(i); ok && d != tensor.Float32 {
 			return false
 		}
 	}
-	_, _, biased := r.in(gruB)
-	_, lens, _ := r.in(gruLens)
-	_, _, k.lens = r.in(gruLens)
-	_, _, k.state = r.in(gruH)
+	_, _, biased := r.in(op.RNNB)
+	_, lens, _ := r.in(op.RNNLens)
+	_, _, k.lens = r.in(op.RNNLens)
+	_, _, k.state = r.in(op.RNNInitialH)
 	return k.w != nil && k.r != nil && (!biased || k.b != nil) && (!k.lens || lens == tensor.Int32)
 }
 
@@ -155,9 +145,9 @@ func (k *gruKernel) Name() string { return k.name }
 // Absorbed implements [compute.Absorbing].
 func (k *gruKernel) Absorbed() []int {
 	if k.b == nil {
-		return []int{gruW, gruR}
+		return []int{op.RNNW, op.RNNR}
 	}
-	return []int{gruW, gruR, gruB}
+	return []int{op.RNNW, op.RNNR, op.RNNB}
 }
 
 // gruWeights are one direction's packed weights: W, the parts of R, and what is added to the
@@ -260,7 +250,7 @@ func (k *gruKernel) ScratchBytes(workers int) int {
 // Bind implements Kernel.
 func (k *gruKernel) Bind(b compute.Binding) compute.Task {
 	gates, rec, state := k.parts()
-	t := &gruTask{gruKernel: k, x: tensor.As[float32](b.In[gruX])}
+	t := &gruTask{gruKernel: k, x: tensor.As[float32](b.In[op.RNNX])}
 	rest := b.Scratch
 	for _, part := range []struct {
 		to *[]float32
@@ -276,10 +266,10 @@ func (k *gruKernel) Bind(b compute.Binding) compute.Task {
 		t.weights[d] = k.packed(b.Packed, d)
 	}
 	if k.lens {
-		t.ends = tensor.As[int32](b.In[gruLens])
+		t.ends = tensor.As[int32](b.In[op.RNNLens])
 	}
 	if k.state {
-		t.h0 = tensor.As[float32](b.In[gruH])
+		t.h0 = tensor.As[float32](b.In[op.RNNInitialH])
 	}
 	for i, p := range []*[]float32{&t.y, &t.yh} {
 		if i < len(b.Out) && b.Out[i] != nil {

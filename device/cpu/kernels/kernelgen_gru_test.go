@@ -35,14 +35,14 @@ func genGRU(r source, key opKey) *sample {
 		tensor.From(lens, batch),
 		r.floats(dirs, batch, hidden),
 	}
-	for i := gruB; i <= gruH; i++ {
+	for i := op.RNNB; i <= op.RNNInitialH; i++ {
 		if r.one(2) {
 			s.in[i] = nil
 		}
 	}
 	s.in = s.in[:3+r.IntN(4)]
 	s.call.NumIn, s.constant = len(s.in), make([]bool, len(s.in))
-	s.fix(gruW, gruR, gruB)
+	s.fix(op.RNNW, op.RNNR, op.RNNB)
 	s.call.NumOut = 1 + r.IntN(2)
 	s.absent = []bool{r.one(4), r.one(4)}[:s.call.NumOut]
 	if gates == 3 && r.one(2) {

@@ -340,14 +340,14 @@ func genLSTM(r source, key opKey) *sample {
 		nil,
 	}
 	if r.one(10) {
-		s.in[lstmLens] = tensor.From(lens, batch)
+		s.in[op.RNNLens] = tensor.From(lens, batch)
 	}
 	if r.one(10) {
-		s.in[lstmPeepholes] = r.floats(dirs, 3*hidden)
+		s.in[op.RNNPeepholes] = r.floats(dirs, 3*hidden)
 	}
 	s.in = s.in[:3+r.IntN(6)]
 	s.call.NumIn, s.constant = len(s.in), make([]bool, len(s.in))
-	s.fix(lstmW, lstmR, lstmB)
+	s.fix(op.RNNW, op.RNNR, op.RNNB)
 	if r.one(10) {
 		s.constant[1+r.IntN(2)] = false
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/op/microsoft"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -214,7 +215,7 @@ func genByteLSTM(r source, key opKey) *sample {
 		nil,
 		nil,
 	}
-	for i, operand := range s.in[lstmW : lstmR+1] {
+	for i, operand := range s.in[op.RNNW : op.RNNR+1] {
 		of := []int{dirs}
 		if r.one(2) {
 			of = append(of, gates)
@@ -227,20 +228,21 @@ func genByteLSTM(r source, key opKey) *sample {
 		if r.one(2) {
 			clear(zero.Data)
 		}
-		s.in[lstmWScale+2*i], s.in[lstmWScale+2*i+1] = scale, zero
+		s.in[microsoft.LSTMWScale+2*i], s.in[microsoft.LSTMWScale+2*i+1] = scale, zero
 	}
-	for _, i := range []int{lstmB, lstmInitialH, lstmInitialC} {
+	for _, i := range []int{op.RNNB, op.RNNInitialH, op.RNNInitialC} {
 		if r.one(3) {
 			s.in[i] = nil
 		}
 	}
 	s.call.NumIn, s.call.NumOut = len(s.in), 1+r.IntN(3)
 	s.constant = make([]bool, len(s.in))
-	for _, i := range []int{lstmW, lstmR, lstmB, lstmWScale, lstmWScale + 1, lstmRScale,
-		lstmRScale + 1} {
+	for _, i := range []int{op.RNNW, op.RNNR, op.RNNB, microsoft.LSTMWScale,
+		microsoft.LSTMWScale + 1, microsoft.LSTMRScale,
+		microsoft.LSTMRScale + 1} {
 		s.constant[i] = true
 	}
-	s.constant[lstmW] = !r.one(10)
+	s.constant[op.RNNW] = !r.one(10)
 	return s
 }
 

@@ -4,24 +4,13 @@ import (
 	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/kernel/gemm"
 	"github.com/weirgpu/weir/kernel/vec"
+	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
 
 // lstmKernels are LSTM (ONNX 7, 14, 22) with the default activations, constant weights, and neither
 // peepholes, sequence lengths nor clipping.
 var lstmKernels = map[opKey]builder{{"", "LSTM"}: lstm}
-
-// Inputs of LSTM in order.
-const (
-	lstmX = iota
-	lstmW
-	lstmR
-	lstmB
-	lstmLens
-	lstmInitialH
-	lstmInitialC
-	lstmPeepholes
-)
 
 // lstmKernel computes X·Wᵀ of all steps as one product, then one product with R a step. Gates are
 // in ONNX's order i o f c.
@@ -34,8 +23,8 @@ type lstmKernel struct {
 }
 
 func lstm(r *request) (compute.Kernel, error) {
-	x, _, _ := r.in(lstmX)
-	w, _, _ := r.in(lstmW)
+	x, _, _ := r.in(op.RNNX)
+	w, _, _ := r.in(op.RNNW)
 	if !lstmPlain(r) || len(x) != 3 || len(w) != 3 || count(x) == 0 {
 		return nil, nil
 	}
@@ -45,8 +34,8 @@ func lstm(r *request) (compute.Kernel, error) {
 		in:     x[2],
 		hidden: w[1] / 4,
 		dirs:   w[0],
-		w:      r.constant(lstmW),
-		r:      r.constant(lstmR),
+		w:      r.constant(op.RNNW),
+		r:      r.constant(op.RNNR),
 	}
 	k.options(r)
 	var err error
@@ -71,10 +60,10 @@ func (k *lstmKernel) options(r *request) {
 	case "bidirectional":
 		k.backward[1] = true
 	}
-	_, _, k.stateIn[0] = r.in(lstmInitialH)
-	_, _, k.stateIn[1] = r.in(lstmInitialC)
-	if _, _, ok := r.in(lstmB); ok {
-		k.b = r.constant(lstmB)
+	_, _, k.stateIn[0] = r.in(op.RNNInitialH)
+	_, _, k.stateIn[1] = r.in(op.RNNInitialC)
+	if _, _, ok := r.in(op.RNNB); ok {
+		k.b = r.constant(op.RNNB)
 	}
 }
 
@@ -85,19 +74,19 @@ func lstmPlain(r *request) bool {
 		a.Int("layout", 0) != 0 {
 		return false
 	}
-	for _, i := range []int{lstmX, lstmInitialH, lstmInitialC} {
+	for _, i := range []int{op.RNNX, op.RNNInitialH, op.RNNInitialC} {
 		if _, d, ok := r.in(i); ok && d != tensor.Float32 {
 			return false
 		}
 	}
-	for _, i := range []int{lstmLens, lstmPeepholes} {
+	for _, i := range []int{op.RNNLens, op.RNNPeepholes} {
 		if _, _, ok := r.in(i); ok {
 			return false
 		}
 	}
-	_, _, biased := r.in(lstmB)
-	return r.constant(lstmW) != nil && r.constant(lstmR) != nil &&
-		(!biased || r.constant(lstmB) != nil)
+	_, _, biased := r.in(op.RNNB)
+	return r.constant(op.RNNW) != nil && r.constant(op.RNNR) != nil &&
+		(!biased || r.constant(op.RNNB) != nil)
 }
 
 // Name implements Kernel.
@@ -106,9 +95,9 @@ func (k *lstmKernel) Name() string { return "lstm" }
 // Absorbed implements [compute.Absorbing].
 func (k *lstmKernel) Absorbed() []int {
 	if k.b == nil {
-		return []int{lstmW, lstmR}
+		return []int{op.RNNW, op.RNNR}
 	}
-	return []int{lstmW, lstmR, lstmB}
+	return []int{op.RNNW, op.RNNR, op.RNNB}
 }
 
 // lens returns the floats that one direction's packed W, packed R and summed bias take, each
@@ -190,16 +179,16 @@ type lstmState struct {
 }
 
 func newLSTMState(k *lstmKernel, b compute.Binding) lstmState {
-	t := lstmState{lstmKernel: k, x: tensor.As[float32](b.In[lstmX])}
+	t := lstmState{lstmKernel: k, x: tensor.As[float32](b.In[op.RNNX])}
 	gates, state := k.scratchLens()
 	t.gates = tensor.Cast[float32](b.Scratch[:gates])
 	t.h = tensor.Cast[float32](b.Scratch[gates:][:state])[:k.batch*k.hidden]
 	t.c = tensor.Cast[float32](b.Scratch[gates+state:][:state])[:k.batch*k.hidden]
 	if k.stateIn[0] {
-		t.h0 = tensor.As[float32](b.In[lstmInitialH])
+		t.h0 = tensor.As[float32](b.In[op.RNNInitialH])
 	}
 	if k.stateIn[1] {
-		t.c0 = tensor.As[float32](b.In[lstmInitialC])
+		t.c0 = tensor.As[float32](b.In[op.RNNInitialC])
 	}
 	for i, p := range []*[]float32{&t.y, &t.yh, &t.yc} {
 		if i < len(b.Out) && b.Out[i] != nil {

@@ -15,12 +15,6 @@ import (
 // LSTM.
 var byteLSTMKernels = map[opKey]builder{{microsoft.Domain, "DynamicQuantizeLSTM"}: byteLSTM}
 
-// Inputs of DynamicQuantizeLSTM after those of LSTM, in order. Each zero point follows its scale.
-const (
-	lstmWScale = lstmPeepholes + 1 + 2*iota
-	lstmRScale
-)
-
 // byteLSTMKernel is an LSTM whose products are of bytes: X on one scale, the state of each batch
 // entry on one of its own at each step, by weights on constant scales. What [byteProduct] says of
 // flipped bytes and zero points holds here.
@@ -39,8 +33,8 @@ type byteWeights struct {
 }
 
 func byteLSTM(r *request) (compute.Kernel, error) {
-	x, _, _ := r.in(lstmX)
-	w, _, _ := r.in(lstmW)
+	x, _, _ := r.in(op.RNNX)
+	w, _, _ := r.in(op.RNNW)
 	if !lstmPlain(r) || len(x) != 3 || len(w) != 3 || count(x) == 0 || count(w) == 0 {
 		return nil, nil
 	}
@@ -49,8 +43,8 @@ func byteLSTM(r *request) (compute.Kernel, error) {
 	}
 	k.options(r)
 	rows := []int{k.seq * k.batch, k.batch}
-	for i, at := range []int{lstmW, lstmR} {
-		o, ok := newByteWeights(r, at, lstmWScale+2*i)
+	for i, at := range []int{op.RNNW, op.RNNR} {
+		o, ok := newByteWeights(r, at, microsoft.LSTMWScale+2*i)
 		if !ok {
 			return nil, nil
 		}
@@ -139,7 +133,7 @@ func (o *byteWeights) pack(p packedGates, d int) {
 func (k *byteLSTMKernel) Name() string { return "lstm.int8" }
 
 // Absorbed implements [compute.Absorbing].
-func (k *byteLSTMKernel) Absorbed() []int { return []int{lstmW, lstmR} }
+func (k *byteLSTMKernel) Absorbed() []int { return []int{op.RNNW, op.RNNR} }
 
 // biasLen is the number of words of one direction's summed bias.
 func (k *byteLSTMKernel) biasLen() int { return (4*k.hidden + 15) &^ 15 }

@@ -29,13 +29,13 @@ type pixelCall struct {
 }
 
 func nhwcConv(r *request) (compute.Kernel, error) {
-	in := productInputs{aScale: 1, aZero: 2, b: 3, bScale: 4, bZero: 5, yScale: 6, yZero: 7}
+	in := qLinearInputs
 	x, dx, ok := r.in(0)
 	w, dw, _ := r.in(in.b)
 	k := pixelCall{
 		weight: r.constant(in.b),
 		in:     in,
-		bias:   8,
+		bias:   op.QLinearBias,
 		flipX:  dx == tensor.Int8,
 		flipW:  dw == tensor.Uint8,
 		signed: r.Out[0].DType == tensor.Int8,
