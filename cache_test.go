@@ -10,6 +10,7 @@ import (
 	"github.com/weirgpu/weir"
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/device/cpu"
 	"github.com/weirgpu/weir/device/cpu/kernels"
 	"github.com/weirgpu/weir/plan"
 	"github.com/weirgpu/weir/plan/cache"
@@ -114,7 +115,7 @@ func TestMeasuredChoices(t *testing.T) {
 			}
 		}
 	}
-	if err := c.KeepChoices(choices); err != nil {
+	if err := c.KeepChoices(kernels.Target(cpu.Discover()), choices); err != nil {
 		t.Fatal(err)
 	}
 	first := runDigits(t, path, weir.WithCache(dir))

@@ -129,7 +129,7 @@ func benchModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFla
 	summarise(res, times)
 	res.PeakRSSBytes = process.PeakRSS()
 	if profile {
-		if err := profileSteps(c, i, on.Pool, m, res); err != nil {
+		if err := profileSteps(c, i, on, m, res); err != nil {
 			return nil, failed(err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/device/machine"
 	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/engine/roofline"
 	"github.com/weirgpu/weir/scenario"
@@ -53,14 +53,14 @@ func (f *profileFlags) check() error {
 }
 
 // profileSteps fills in the profile of a result.
-func profileSteps(c *cobra.Command, i *engine.Instance, pool compute.Pool, m *compiled,
+func profileSteps(c *cobra.Command, i *engine.Instance, on *machine.Machine, m *compiled,
 	res *benchResult) error {
-	machine, err := roofline.Measure(c.Context(), pool)
+	limits, err := roofline.Measure(c.Context(), on.Target, on.Pool)
 	if err != nil {
 		return err
 	}
 	fill := func() error { return scenario.FillInputs(i, m.inputs) }
-	res.Profile, err = roofline.Profile(c.Context(), machine, i, fill, res.Runs)
+	res.Profile, err = roofline.Profile(c.Context(), limits, i, fill, res.Runs)
 	return err
 }
 
@@ -79,11 +79,7 @@ func (f *profileFlags) write(t *roofline.Table, model string) (err error) {
 
 // print writes the profile as text of at most 100 columns.
 func (f *profileFlags) print(w io.Writer, t *roofline.Table) {
-	fmt.Fprintf(w, "\nlimits measured on %d threads in %.0f ms:\n", t.Machine.Threads,
-		t.Machine.TookMS)
-	printLimits(w, &t.Machine)
-	fmt.Fprintf(w, "medians of %d runs; of limit: the part of the time that %s\n\n", t.Runs,
-		"arithmetic (c) or memory (m) alone would take")
+	printLimits(w, t)
 	fmt.Fprintln(w, profileHead, "step")
 	steps := t.Sorted(roofline.Order(f.sort))
 	shown := steps
@@ -168,7 +164,13 @@ func ending(name string, width int) string {
 	return "…" + string(r[len(r)-max(width-1, 0):])
 }
 
-func printLimits(w io.Writer, m *roofline.Machine) {
+func printLimits(w io.Writer, t *roofline.Table) {
+	m := &t.Machine
+	if !m.Known() {
+		fmt.Fprintf(w, "\nmedians of %d runs; the limits of %s are not known\n\n", t.Runs, m.Device)
+		return
+	}
+	fmt.Fprintf(w, "\nlimits measured on %d threads in %.0f ms:\n", m.Threads, m.TookMS)
 	var peaks, reads []string
 	for _, p := range []roofline.Format{roofline.FP32, roofline.BF16, roofline.Int8} {
 		if v := m.Peak[p]; v > 0 {
@@ -180,4 +182,6 @@ func printLimits(w io.Writer, m *roofline.Machine) {
 	}
 	fmt.Fprintf(w, "  GFLOP/s: %s\n  GB/s read: %s and more\n", strings.Join(peaks, ", "),
 		strings.Join(reads, ", "))
+	fmt.Fprintf(w, "medians of %d runs; of limit: the part of the time that %s\n\n", t.Runs,
+		"arithmetic (c) or memory (m) alone would take")
 }

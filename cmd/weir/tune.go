@@ -101,7 +101,7 @@ func tuneModel(c *cobra.Command, path string, dev *deviceFlags, model *modelFlag
 	if plans == nil || len(res.Choices) == 0 {
 		return res, nil
 	}
-	if err := plans.KeepChoices(res.Choices); err != nil {
+	if err := plans.KeepChoices(on.Target, res.Choices); err != nil {
 		return nil, failed(fmt.Errorf("what was measured is not kept: %w", err))
 	}
 	res.Kept = true

@@ -2,9 +2,9 @@
 // Waterman and Patterson, "Roofline: an insightful visual performance model for multicore
 // architectures", CACM 52(4), 2009).
 //
-// Meet first: [Measure] finds the limits of this machine by running them, [Profile] times the steps
-// of an instance and makes a [Table]: for each step its work, its rates and the least time that the
-// machine needs for as much.
+// Meet first: [Measure] finds the limits of a device by running them, on the host only, [Profile]
+// times the steps of an instance and makes a [Table]: for each step its work, its rates and the
+// least time that the machine needs for as much.
 //
 // The limit of a step is min(peak GFLOP/s of its format, GB/s x FLOP per byte), where the
 // bandwidth is that of a working set no larger than the step's: the part of the memory hierarchy

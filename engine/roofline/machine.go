@@ -19,10 +19,11 @@ const (
 	Int8 Format = "int8"
 )
 
-// Machine is what this machine was measured to reach, all threads of a pool together.
+// Machine is what a device was measured to reach, all threads of a pool together.
 type Machine struct {
-	Threads int `json:"threads"`
-	// Processor is the kind of processor.
+	Device  string `json:"device"` // its ID
+	Threads int    `json:"threads"`
+	// Processor is the kind of processor, nothing for a device that is none.
 	Processor Processor `json:"processor"`
 	// Peak is the GFLOP/s of matrix products whose operands stay in the caches next to a core, by
 	// format, that of single precision at least what multiply-adds between registers reach;
@@ -33,6 +34,9 @@ type Machine struct {
 	// TookMS is how long measuring took.
 	TookMS float64 `json:"took_ms"`
 }
+
+// Known reports whether limits were measured. Where they were not, steps have times and work only.
+func (m *Machine) Known() bool { return len(m.Peak) > 0 }
 
 // Rate is how fast a working set is read again and again.
 type Rate struct {
@@ -79,10 +83,16 @@ var measured struct {
 	machines map[int]*Machine // by threads
 }
 
-// Measure returns the limits of this machine for the threads of a pool. The first call for a number
-// of threads measures for about 0.1 s and wants the cores for itself; the process keeps what it
-// found. The error is ctx's.
-func Measure(ctx context.Context, pool compute.Pool) (*Machine, error) {
+// Measure returns the limits of the device that a target is for, with the threads of a pool. The
+// first call for a number of threads measures for about 0.1 s and wants the cores for itself; the
+// process keeps what it found. What is run to measure runs on the host, so that the limits of a
+// device whose memory that cannot address stay unknown. The error is ctx's.
+func Measure(ctx context.Context, target compute.Target, pool compute.Pool) (*Machine, error) {
+	info := target.Info()
+	if target.Features().Remote {
+		return &Machine{Device: info.ID, Threads: info.Units, Peak: map[Format]float64{},
+			Read: []Rate{}}, nil
+	}
 	measured.Lock()
 	defer measured.Unlock()
 	if m := measured.machines[pool.Threads()]; m != nil {
@@ -90,6 +100,7 @@ func Measure(ctx context.Context, pool compute.Pool) (*Machine, error) {
 	}
 	began := time.Now()
 	m := &Machine{
+		Device:    info.ID,
 		Threads:   pool.Threads(),
 		Processor: Identify(),
 		Peak:      map[Format]float64{},

@@ -4,9 +4,17 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/compute"
 	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/device/cpu/kernels"
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/op"
+	"github.com/weirgpu/weir/plan"
 )
 
 var simple = Machine{Threads: 1, Peak: map[Format]float64{FP32: 100, BF16: 200},
@@ -37,12 +45,38 @@ func TestLimit(t *testing.T) {
 	}
 }
 
+var target = kernels.Target(device.Info{ID: "cpu:0"})
+
+// TestMeasureElsewhere holds that no limits are told of a device that is not the host: those of the
+// host say nothing about it.
+func TestMeasureElsewhere(t *testing.T) {
+	pool := cpu.NewPool(cpu.PoolOptions{Threads: 1})
+	defer pool.Close()
+	away := compute.WithFeatures(kernels.Target(device.Info{ID: "far:0", Units: 3}),
+		compute.Features{Remote: true})
+	m, err := Measure(context.Background(), away, pool)
+	if err != nil || m.Known() || m.Device != "far:0" || m.Threads != 3 || m.Processor.Name != "" {
+		t.Fatalf("measured %+v, error %v", m, err)
+	}
+	node := &graph.Node{Type: "Add"}
+	r := record{step: &plan.Step{Node: node, Kernel: compute.Reference(&op.Op{}, &op.Call{})},
+		cost: plan.Cost{Flops: 1e6, Bytes: 1e6}, times: []time.Duration{time.Millisecond}}
+	if s := r.row(m); s.MS != 1 || s.LimitedBy != "" || s.LeastMS != 0 || s.LimitGFlopsPerS != 0 {
+		t.Errorf("a step: %+v", s)
+	}
+	var page strings.Builder
+	if err := (&Table{Machine: *m, Runs: 1}).HTML(&page, "title", time.Time{}); err != nil ||
+		!strings.Contains(page.String(), "far:0, 3 threads; its limits are not known") {
+		t.Errorf("the page does not say that limits are not known, or error %v", err)
+	}
+}
+
 // TestMeasure holds what must be true of any machine: everything has a rate, narrower numbers
 // multiply no slower by much, and the process measures once.
 func TestMeasure(t *testing.T) {
 	pool := cpu.NewPool(cpu.PoolOptions{Threads: 1})
 	defer pool.Close()
-	m, err := Measure(context.Background(), pool)
+	m, err := Measure(context.Background(), target, pool)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +93,7 @@ func TestMeasure(t *testing.T) {
 			t.Errorf("reading %+v", m.Read)
 		}
 	}
-	again, err := Measure(context.Background(), pool)
+	again, err := Measure(context.Background(), target, pool)
 	if err != nil || again != m {
 		t.Errorf("measured again: %v, %v", again, err)
 	}
@@ -70,7 +104,7 @@ func TestMeasureStops(t *testing.T) {
 	defer pool.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Measure(ctx, pool); !errors.Is(err, context.Canceled) {
+	if _, err := Measure(ctx, target, pool); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }

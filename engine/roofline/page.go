@@ -1,6 +1,7 @@
 package roofline
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/weirgpu/weir/internal/cpuinfo"
 	"github.com/weirgpu/weir/internal/echarts"
 )
 
@@ -33,5 +33,6 @@ func (t *Table) HTML(w io.Writer, title string, when time.Time) error {
 		When           time.Time
 		Table          *Table
 		Data, Library  template.JS
-	}{title, cpuinfo.ModelName(), when, t, template.JS(data), template.JS(echarts.Script)})
+	}{title, cmp.Or(t.Machine.Processor.Name, t.Machine.Device), when, t, template.JS(data),
+		template.JS(echarts.Script)})
 }

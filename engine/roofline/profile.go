@@ -59,7 +59,7 @@ type Step struct {
 	Work
 	// LimitGFlopsPerS is min(peak, GB/s x FLOP per byte); 0 for a step without arithmetic.
 	LimitGFlopsPerS float64 `json:"limit_gflops_per_s"`
-	LimitedBy       string  `json:"limited_by"`
+	LimitedBy       string  `json:"limited_by"` // "" where no limits are known
 }
 
 // Group is the steps of one operator or one kernel together.
@@ -145,7 +145,10 @@ func (r *record) row(m *Machine) Step {
 	}
 	least, compute := m.leastMS(s.Format, s.Flops, s.Bytes)
 	s.LeastMS = least
-	if compute {
+	switch {
+	case !m.Known():
+		s.LimitedBy = ""
+	case compute:
 		s.LimitedBy = ByCompute
 	}
 	if least > 0 {

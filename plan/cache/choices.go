@@ -3,13 +3,11 @@ package cache
 import (
 	"fmt"
 	"maps"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/weirgpu/weir/device/compute"
-	"github.com/weirgpu/weir/internal/cpuinfo"
 )
 
 // A file of choices is a small one, whose body is
@@ -18,34 +16,33 @@ import (
 //	way problem
 //	...
 //
-// with a line for each problem, in order. Its name says for which version, system and path of
-// instructions it is. The processor is in the file, so that a program that finds none need not ask
-// the system for it.
+// with a line for each problem, in order. Its name says for which version and target it is
+// (compute.Target.Identity). The processor is in the file, so that a program that finds none need
+// not ask the system for it.
 const (
 	choicesMagic   = "weirways"
-	choicesVersion = 2
+	choicesVersion = 3
 	choicesSuffix  = ".ways"
 
 	// maxChoices bounds the bytes of a file's body: some ten thousand problems.
 	maxChoices = 1 << 20
 )
 
-// choicesFile is where the choices of this program are, on the current path of instructions.
-func (c *Cache) choicesFile() string {
-	k := keyOf("ways", fmt.Sprint(choicesVersion), c.release, runtime.GOOS, runtime.GOARCH,
-		cpuinfo.CurrentPath().String())
+// choicesFile is where the choices of this program for a target are.
+func (c *Cache) choicesFile(t compute.Target) string {
+	k := keyOf("ways", fmt.Sprint(choicesVersion), c.release, t.Identity())
 	return k.String() + choicesSuffix
 }
 
-// Choices returns the ways of computing that were measured on this processor, with this version of
-// weir, and kept by [Cache.KeepChoices]: nil when there are none. A damaged file counts as none and
-// is removed; one that was measured on another processor, with which this one may share its disk,
-// counts as none and stays.
-func (c *Cache) Choices() compute.Choices {
-	if c == nil {
+// Choices returns the ways of computing that were measured for a target on this processor, with
+// this version of weir, and kept by [Cache.KeepChoices]: nil when there are none, and for no
+// target. A damaged file counts as none and is removed; one that was measured on another processor,
+// with which this one may share its disk, counts as none and stays.
+func (c *Cache) Choices(t compute.Target) compute.Choices {
+	if c == nil || t == nil {
 		return nil
 	}
-	name := c.choicesFile()
+	name := c.choicesFile(t)
 	var processor string
 	var choices compute.Choices
 	body, err := c.readSealed(name, choicesMagic, maxChoices)
@@ -66,11 +63,11 @@ func (c *Cache) Choices() compute.Choices {
 	return choices
 }
 
-// KeepChoices adds choices to those that are kept, in the place of what was measured of the same
-// problems before. When there are too many, only these are kept. Of two processes that do so at
-// once, what one of them adds may be lost.
-func (c *Cache) KeepChoices(add compute.Choices) error {
-	all := c.Choices()
+// KeepChoices adds choices to those that are kept for a target, in the place of what was measured
+// of the same problems before. When there are too many, only these are kept. Of two processes that
+// do so at once, what one of them adds may be lost.
+func (c *Cache) KeepChoices(t compute.Target, add compute.Choices) error {
+	all := c.Choices(t)
 	if all == nil {
 		all = compute.Choices{}
 	}
@@ -85,7 +82,7 @@ func (c *Cache) KeepChoices(add compute.Choices) error {
 	if len(data) > maxChoices {
 		return fmt.Errorf("%d choices take %d bytes, limit %d", len(add), len(data), maxChoices)
 	}
-	return c.writeSealed(c.choicesFile(), choicesMagic, data)
+	return c.writeSealed(c.choicesFile(t), choicesMagic, data)
 }
 
 func encodeChoices(processor string, choices compute.Choices) ([]byte, error) {

@@ -21,22 +21,22 @@ var someChoices = compute.Choices{"conv f32 1x4x9x9 m8 k3x3": "pixels",
 // TestChoices keeps choices and looks for them under other circumstances.
 func TestChoices(t *testing.T) {
 	c := newCache(t)
-	if got := c.Choices(); got != nil {
+	if got := c.Choices(host); got != nil {
 		t.Errorf("an empty cache has %v", got)
 	}
-	if err := c.KeepChoices(someChoices); err != nil {
+	if err := c.KeepChoices(host, someChoices); err != nil {
 		t.Fatal(err)
 	}
-	if got := c.Choices(); !maps.Equal(got, someChoices) {
+	if got := c.Choices(host); !maps.Equal(got, someChoices) {
 		t.Errorf("kept %v, found %v", someChoices, got)
 	}
 	more := compute.Choices{"conv f32 1x4x9x9 m8 k3x3": "winograd", "other": "product"}
-	if err := c.KeepChoices(more); err != nil {
+	if err := c.KeepChoices(host, more); err != nil {
 		t.Fatal(err)
 	}
 	all := maps.Clone(someChoices)
 	maps.Copy(all, more)
-	if got := c.Choices(); !maps.Equal(got, all) {
+	if got := c.Choices(host); !maps.Equal(got, all) {
 		t.Errorf("found %v, want %v", got, all)
 	}
 	for name, change := range map[string]func(c *Cache){
@@ -46,25 +46,35 @@ func TestChoices(t *testing.T) {
 	} {
 		other := *c
 		change(&other)
-		if got := other.Choices(); got != nil {
+		if got := other.Choices(host); got != nil {
 			t.Errorf("another %s: found %v", name, got)
 		}
 	}
+	away := compute.WithFeatures(host, compute.Features{Remote: true})
+	if got := c.Choices(away); got != nil {
+		t.Errorf("for another device: found %v", got)
+	}
+	if err := c.KeepChoices(away, compute.Choices{"other": "tiles"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Choices(nil); got != nil {
+		t.Errorf("for no device: found %v", got)
+	}
 	for p := cpuinfo.CurrentPath() - 1; p >= cpuinfo.PathPlain; p-- {
 		undo := cpuinfo.Limit(p)
-		if got := c.Choices(); got != nil {
+		if got := c.Choices(host); got != nil {
 			t.Errorf("on %v: found %v", p, got)
 		}
 		undo()
 	}
-	if got := c.Choices(); !maps.Equal(got, all) {
+	if got := c.Choices(host); !maps.Equal(got, all) {
 		t.Errorf("in the end %v, want %v", got, all)
 	}
-	if got := (*Cache)(nil).Choices(); got != nil {
+	if got := (*Cache)(nil).Choices(host); got != nil {
 		t.Errorf("no cache has %v", got)
 	}
 	for _, bad := range []compute.Choices{{"": "a"}, {"p": ""}, {"p": "a b"}, {"p\nq": "a"}} {
-		if err := c.KeepChoices(bad); err == nil {
+		if err := c.KeepChoices(host, bad); err == nil {
 			t.Errorf("%v is kept", bad)
 		}
 	}
@@ -77,23 +87,23 @@ func TestManyChoices(t *testing.T) {
 		return compute.Choices{strings.Repeat(name, maxChoices*2/3): "product"}
 	}
 	for _, name := range []string{"a", "b"} {
-		if err := c.KeepChoices(half(name)); err != nil {
+		if err := c.KeepChoices(host, half(name)); err != nil {
 			t.Fatal(err)
 		}
-		if got := c.Choices(); !maps.Equal(got, half(name)) {
+		if got := c.Choices(host); !maps.Equal(got, half(name)) {
 			t.Errorf("%d problems after %q", len(got), name)
 		}
 	}
-	err := c.KeepChoices(compute.Choices{strings.Repeat("c", maxChoices): "product"})
-	if err == nil || len(c.Choices()) != 1 {
-		t.Errorf("error %v, %d problems", err, len(c.Choices()))
+	err := c.KeepChoices(host, compute.Choices{strings.Repeat("c", maxChoices): "product"})
+	if err == nil || len(c.Choices(host)) != 1 {
+		t.Errorf("error %v, %d problems", err, len(c.Choices(host)))
 	}
 }
 
 // TestDamagedChoices holds that a damaged file is none, and goes.
 func TestDamagedChoices(t *testing.T) {
 	c := newCache(t)
-	if err := c.KeepChoices(someChoices); err != nil {
+	if err := c.KeepChoices(host, someChoices); err != nil {
 		t.Fatal(err)
 	}
 	name := c.only(t, choicesSuffix)
@@ -102,7 +112,7 @@ func TestDamagedChoices(t *testing.T) {
 		for what, damaged := range map[string][]byte{"cut short": whole[:i],
 			"a bit": flipped(whole, i)} {
 			write(t, name, damaged)
-			if got := c.Choices(); got != nil {
+			if got := c.Choices(host); got != nil {
 				t.Fatalf("%s at %d: %v", what, i, got)
 			}
 			if _, err := os.Stat(name); err == nil {
@@ -110,7 +120,7 @@ func TestDamagedChoices(t *testing.T) {
 			}
 		}
 	}
-	if err := c.KeepChoices(someChoices); err != nil || !bytes.Equal(read(t, name), whole) {
+	if err := c.KeepChoices(host, someChoices); err != nil || !bytes.Equal(read(t, name), whole) {
 		t.Errorf("not kept as it was: %v", err)
 	}
 }
@@ -159,7 +169,7 @@ func TestTunedPlan(t *testing.T) {
 	if again, cached := start(t, c, path, o); !cached || !bytes.Equal(again, before) {
 		t.Fatal("not from the cache")
 	}
-	if err := c.KeepChoices(otherWays(t, c, path, o)); err != nil {
+	if err := c.KeepChoices(host, otherWays(t, c, path, o)); err != nil {
 		t.Fatal(err)
 	}
 	after, cached := start(t, c, path, o)
@@ -216,7 +226,7 @@ func otherWays(t *testing.T, c *Cache, path string, o plan.Options) compute.Choi
 // as they are found.
 func TestTrimChoices(t *testing.T) {
 	c := newCache(t)
-	if err := c.KeepChoices(someChoices); err != nil {
+	if err := c.KeepChoices(host, someChoices); err != nil {
 		t.Fatal(err)
 	}
 	name := c.only(t, choicesSuffix)
@@ -225,7 +235,7 @@ func TestTrimChoices(t *testing.T) {
 	if err := os.Chtimes(name, old, old); err != nil {
 		t.Fatal(err)
 	}
-	if c.Choices() == nil {
+	if c.Choices(host) == nil {
 		t.Error("not found")
 	}
 	if info, err := os.Stat(name); err != nil || !info.ModTime().After(old) {

@@ -45,7 +45,7 @@ func (m *Model) Compile(ctx context.Context, o plan.Options) (*Compiled, error) 
 // with the Options of what is returned, in another way: Save keeps it then.
 func (m *Model) Find(o plan.Options) *Compiled {
 	if o.Choices == nil {
-		o.Choices = m.cache.Choices()
+		o.Choices = m.cache.Choices(o.Target)
 	}
 	c := &Compiled{model: m, Options: o}
 	if m.cache == nil || !keeps(o) {

@@ -131,7 +131,7 @@ func TestUntrustedFolder(t *testing.T) {
 					t.Errorf("from the cache: %v; right: %v", cached, bytes.Equal(got, want))
 				}
 			}
-			if err := fresh.KeepChoices(someChoices); (err == nil) != tc.trusted ||
+			if err := fresh.KeepChoices(host, someChoices); (err == nil) != tc.trusted ||
 				!tc.trusted && !errors.Is(err, errUntrusted) {
 				t.Errorf("keeping choices: %v", err)
 			}
@@ -178,7 +178,7 @@ func TestUntrustedFiles(t *testing.T) {
 		} {
 			c := newCache(t)
 			start(t, c, path, plan.Options{Target: host})
-			if err := c.KeepChoices(someChoices); err != nil {
+			if err := c.KeepChoices(host, someChoices); err != nil {
 				t.Fatal(err)
 			}
 			start(t, c, path, plan.Options{Target: host})
@@ -195,14 +195,14 @@ func TestUntrustedFiles(t *testing.T) {
 					warned)
 			}
 			c.owner = ownerOf
-			if err := c.KeepChoices(someChoices); err != nil {
+			if err := c.KeepChoices(host, someChoices); err != nil {
 				t.Fatal(err)
 			}
 			if info, err := os.Lstat(name); err != nil || info.Mode() != 0o600 ||
 				suffix != receiptSuffix && !bytes.Equal(read(t, name), whole) {
 				t.Errorf("*%s %s: not made anew as it was: %v, %v", suffix, what, info, err)
 			}
-			if got := c.Choices(); !maps.Equal(got, someChoices) {
+			if got := c.Choices(host); !maps.Equal(got, someChoices) {
 				t.Errorf("*%s %s: choices %v", suffix, what, got)
 			}
 		}
