@@ -1,6 +1,10 @@
 package op
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/weirgpu/weir/internal/refmath"
+)
 
 // gridOps compute the places that GridSample reads: AffineGrid (Jaderberg et al. 2015).
 var gridOps = []Op{
@@ -10,7 +14,7 @@ var gridOps = []Op{
 
 // inferAffineGrid shapes the grid as input size says: batch × spatial × their number.
 func inferAffineGrid(c *Infer) error {
-	theta, ranked, err := c.Start(floatTypes)
+	theta, ranked, err := c.PropagateDType(floatTypes)
 	if err != nil {
 		return err
 	}
@@ -70,7 +74,7 @@ func evalAffineGrid(c *Eval) error {
 		}
 		for b := range size[0] {
 			for i := range rank {
-				y[(b*points+p)*rank+i] = Dot(theta[(b*rank+i)*(rank+1):][:rank+1], point)
+				y[(b*points+p)*rank+i] = refmath.Dot(theta[(b*rank+i)*(rank+1):][:rank+1], point)
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/weirgpu/weir/internal/refmath"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -349,11 +350,11 @@ func (a *attending) attend(row []float64, b, h, i int) {
 	q := a.queries[headAt(a.q, a.In[AttentionQ].Rank(), b, h, i):][:a.q.size]
 	keys := a.keys[kv*a.total*a.k.size:]
 	for t := range row {
-		row[t] = a.scale * Dot(q, keys[t*a.k.size:])
+		row[t] = a.scale * refmath.Dot(q, keys[t*a.k.size:])
 	}
 	a.weigh(row, b, h, i)
 	acc := make([]float64, a.v.size)
-	AddProduct(acc, row, 1, a.values[kv*a.total*a.v.size:], a.total, a.v.size)
+	refmath.AddProduct(acc, row, 1, a.values[kv*a.total*a.v.size:], a.total, a.v.size)
 	to := headAt(heads[int]{a.q.batch, a.q.heads, a.q.length, a.v.size}, a.y.Rank(), b, h, i)
 	for k, v := range acc {
 		setFloat(a.y, to+k, v)
@@ -379,18 +380,9 @@ func (a *attending) weigh(row []float64, b, h, i int) {
 	if masked {
 		clear(row)
 	} else {
-		Softmax(row, row)
+		refmath.Softmax(row, row)
 	}
 	a.keep(3, row, b, h, i)
-}
-
-// Dot returns the sum of the products of a and the first elements of b.
-func Dot(a, b []float64) float64 {
-	s := 0.0
-	for i, x := range a {
-		s += x * b[i]
-	}
-	return s
 }
 
 // keep stores the scores of one query as output 3 when it is asked for in this mode.
@@ -424,20 +416,7 @@ func (a *attending) biasAt(b, h, i, t int) float64 {
 	if t >= a.bias.Shape[a.bias.Rank()-1] {
 		return math.Inf(-1)
 	}
-	return tensor.As[float64](a.bias)[BroadcastAt(a.bias.Shape, b, h, i, t)]
-}
-
-// BroadcastAt is the position in a row-major tensor that broadcasts to the index.
-func BroadcastAt(shape []int, index ...int) int {
-	at, lead := 0, len(index)-len(shape)
-	for k, n := range shape {
-		x := index[lead+k]
-		if n == 1 {
-			x = 0
-		}
-		at = at*n + x
-	}
-	return at
+	return tensor.As[float64](a.bias)[refmath.BroadcastOffset(a.bias.Shape, b, h, i, t)]
 }
 
 // attentionFlops counts the two matrix products.

@@ -3,6 +3,7 @@ package op
 import (
 	"slices"
 
+	"github.com/weirgpu/weir/internal/refmath"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -250,7 +251,7 @@ func convolve[T float](v *convolution) {
 			for m := range v.outChan {
 				row := g*v.outChan + m
 				setAll(acc[:n], bias[T](v.bias, row))
-				AddProduct(acc[:n], w[row*rows:], 1, cols, rows, n)
+				refmath.AddProduct(acc[:n], w[row*rows:], 1, cols, rows, n)
 				out := y[(b*v.outChan+m)*places+at:][:n]
 				for p := range out {
 					out[p] = T(acc[p])
@@ -452,8 +453,8 @@ func convolveTransposed[T float](v *convolution) {
 			for mt := range v.outChan * taps {
 				m, t := mt/taps, mt%taps
 				clear(row)
-				AddProduct(row[:n], w[b%v.group*v.inChan*v.outChan*taps+mt:], v.outChan*taps, block,
-					v.inChan, n)
+				refmath.AddProduct(row[:n], w[b%v.group*v.inChan*v.outChan*taps+mt:],
+					v.outChan*taps, block, v.inChan, n)
 				scatterAdd(sum[(b*v.outChan+m)*plane:], row[:n], idx[t*n:])
 			}
 		}

@@ -3,6 +3,8 @@ package op
 import (
 	"math"
 	"slices"
+
+	"github.com/weirgpu/weir/internal/refmath"
 )
 
 // deformOps is convolution whose taps are moved by an operand (Dai et al. 2017; the mask is of Zhu
@@ -23,7 +25,7 @@ const (
 )
 
 func inferDeformConv(c *Infer) error {
-	x, ranked, err := c.Start(floatTypes)
+	x, ranked, err := c.PropagateDType(floatTypes)
 	if err != nil {
 		return err
 	}
@@ -88,7 +90,7 @@ func evalDeformConv(c *Eval) error {
 		for p := range d.positions {
 			d.gather(column, image, p)
 			for o := range d.outs {
-				v := Dot(d.w[o*per:][:per], column[o/outPer*per:])
+				v := refmath.Dot(d.w[o*per:][:per], column[o/outPer*per:])
 				setFloat(y, (image*d.outs+o)*d.positions+p, bias[o]+v)
 			}
 		}

@@ -102,9 +102,9 @@ func (loopsOn[T, W]) apply(fs unaryFuncs, out, in *tensor.Tensor) {
 	}
 }
 
-// Start checks the type of input 0 and starts output 0 with it; there is more to say of the output
-// when the input's rank is known.
-func (c *Infer) Start(set TypeSet) (x Type, ranked bool, err error) {
+// PropagateDType checks the type of input 0, x, and gives output 0 that type and no shape: the rule
+// has yet to say one when ranked, the rank of x being known.
+func (c *Infer) PropagateDType(set TypeSet) (x Type, ranked bool, err error) {
 	x = c.In[0]
 	if _, err := c.SameDType(set, x.DType); err != nil {
 		return x, false, err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/weirgpu/weir/internal/refmath"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -125,7 +126,7 @@ func evalFlexAttention(c *Eval) error {
 	y := make([]float64, out.Len())
 	for p := range count(q.Shape[:3]) {
 		head := p / q.Shape[2] / group
-		AddProduct(y[p*size:], weights[p*keys:], 1, values[head*keys*size:], keys, size)
+		refmath.AddProduct(y[p*size:], weights[p*keys:], 1, values[head*keys*size:], keys, size)
 	}
 	return c.round(out, y)
 }
@@ -157,13 +158,13 @@ func (c *Eval) flexWeights(precision tensor.DType, q, k []int) ([]float64, error
 	scale := float64(c.Attrs.Float("scale", float32(1/math.Sqrt(float64(q[3])))))
 	for i := range w {
 		query, key := i/k[2], i/k[2]/q[2]/(q[1]/k[1])*k[2]+i%k[2]
-		w[i] = scale * Dot(queries[query*q[3]:][:q[3]], keys[key*q[3]:])
+		w[i] = scale * refmath.Dot(queries[query*q[3]:][:q[3]], keys[key*q[3]:])
 	}
 	if w, err = c.modify("score_mod", precision, shape, w); err != nil {
 		return nil, err
 	}
 	for at := 0; at < len(w); at += k[2] {
-		Softmax(w[at:at+k[2]], w[at:at+k[2]])
+		refmath.Softmax(w[at:at+k[2]], w[at:at+k[2]])
 	}
 	return c.modify("prob_mod", precision, shape, w)
 }

@@ -14,7 +14,7 @@ var foldOps = []Op{
 
 // inferCol2Im shapes N × C × image_shape; each block holds C·|block_shape| elements.
 func inferCol2Im(c *Infer) error {
-	x, ranked, err := c.Start(numberTypes)
+	x, ranked, err := c.PropagateDType(numberTypes)
 	if err != nil {
 		return err
 	}

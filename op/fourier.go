@@ -66,7 +66,7 @@ func (c *Infer) oneDim(i int) Dim {
 }
 
 func inferDFT(c *Infer) error {
-	x, ranked, err := c.Start(floatTypes)
+	x, ranked, err := c.PropagateDType(floatTypes)
 	if !ranked {
 		return err
 	}
@@ -339,7 +339,7 @@ func chirp(out, x []complex128, step int, inverse bool) {
 
 // inferSTFT shapes batch × frames × bins × 2.
 func inferSTFT(c *Infer) error {
-	x, ranked, err := c.Start(floatTypes)
+	x, ranked, err := c.PropagateDType(floatTypes)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/weirgpu/weir/internal/refmath"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -244,21 +245,27 @@ func (a *stacks) place(i, b, head, t int) int {
 	return ((b*h.heads+head)*h.length + t) * h.size
 }
 
+// hides reports whether the mask, where there is one, hides key t from a query.
+func (a *stacks) hides(b, h, i, t int) bool {
+	return a.keep != nil &&
+		!tensor.As[bool](a.keep)[refmath.BroadcastOffset(a.keep.Shape, b, h, i, t)]
+}
+
 // attend computes the result of one query.
 func (a *stacks) attend(row []float64, b, h, i int) {
 	kv := h / (a.h[0].heads / a.h[1].heads)
 	q := a.in[0][a.place(0, b, h, i):][:a.h[0].size]
 	peak := math.Inf(-1)
 	for t := range row {
-		row[t] = a.scale * Dot(q, a.in[1][a.place(1, b, kv, t):])
-		if a.keep != nil && !tensor.As[bool](a.keep)[BroadcastAt(a.keep.Shape, b, h, i, t)] {
+		row[t] = a.scale * refmath.Dot(q, a.in[1][a.place(1, b, kv, t):])
+		if a.hides(b, h, i, t) {
 			if !a.added {
 				row[t] = 0
 			}
 			row[t] = a.add(row[t], a.hidden)
 		}
 		if a.bias != nil { // as float32 adds: two masks together may be beyond its range
-			row[t] = a.add(row[t], a.bias[BroadcastAt(a.biasDim, b, h, i, t)])
+			row[t] = a.add(row[t], a.bias[refmath.BroadcastOffset(a.biasDim, b, h, i, t)])
 		}
 		peak = max(peak, row[t])
 	}

@@ -157,8 +157,8 @@ func inferRescaledConv(c *Infer) error {
 }
 
 func evalRescaledConv(c *Eval) error {
-	e := &Eval{Call: c.onnxConv(), Ctx: c.Ctx, In: c.In[:QLinearBias+1], Out: make([]*tensor.Tensor,
-		1)}
+	e := &Eval{Call: c.onnxConv(), Ctx: c.Ctx, In: c.In[:QLinearBias+1],
+		Out: make([]*tensor.Tensor, 1)}
 	if err := evalQLinearConv(e); err != nil {
 		return err
 	}

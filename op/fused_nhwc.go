@@ -64,8 +64,8 @@ func evalNHWCConv(c *Eval) error {
 		}
 		in[QLinearA] = x
 	}
-	e := &Eval{Call: c.onnxConv(), Ctx: c.Ctx, In: in[:QLinearBias+1], Out: make([]*tensor.Tensor,
-		1)}
+	e := &Eval{Call: c.onnxConv(), Ctx: c.Ctx, In: in[:QLinearBias+1],
+		Out: make([]*tensor.Tensor, 1)}
 	if err := evalQLinearConv(e); err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ var linearAlgebra = []Op{
 }
 
 func inferDet(c *Infer) error {
-	x, ranked, err := c.Start(floatTypes)
+	x, ranked, err := c.PropagateDType(floatTypes)
 	if !ranked {
 		return err
 	}

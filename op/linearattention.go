@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/weirgpu/weir/internal/refmath"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -234,7 +235,7 @@ func (r *recurrence) step(b, h, t int) {
 	if r.rule.delta {
 		beta := r.beta[token*r.betaWidth+h%r.betaWidth]
 		recalled := make([]float64, r.dv)
-		AddProduct(recalled, k, 1, state, r.dk, r.dv)
+		refmath.AddProduct(recalled, k, 1, state, r.dk, r.dv)
 		for j := range v {
 			v[j] = beta * (v[j] - recalled[j])
 		}
@@ -245,7 +246,7 @@ func (r *recurrence) step(b, h, t int) {
 	for g := range r.hq / r.hk {
 		head := token*r.hq + h*(r.hq/r.hk) + g
 		o := r.out[head*r.dv:][:r.dv]
-		AddProduct(o, r.q[head*r.dk:][:r.dk], 1, state, r.dk, r.dv)
+		refmath.AddProduct(o, r.q[head*r.dk:][:r.dk], 1, state, r.dk, r.dv)
 		for j := range o {
 			o[j] *= r.scale
 		}
@@ -330,7 +331,7 @@ func evalCausalConv(c *Eval) error {
 	for r := range rows {
 		line := padded[r*(k-1+x.Shape[2]):]
 		for t := range x.Shape[2] {
-			sum := bias[r%channels] + Dot(weights[r%channels*k:][:k], line[t:])
+			sum := bias[r%channels] + refmath.Dot(weights[r%channels*k:][:k], line[t:])
 			setFloat(out, r*x.Shape[2]+t, f(sum))
 		}
 	}

@@ -2,6 +2,8 @@ package op
 
 import (
 	"slices"
+
+	"github.com/weirgpu/weir/internal/refmath"
 )
 
 // loss holds the classification losses. Scores are N × classes × positions, labels N × positions.
@@ -73,7 +75,7 @@ func evalSoftmaxLoss(c *Eval) error {
 		return err
 	}
 	if len(logs) > 0 {
-		mapVectors(logs, slices.Clone(logs), x.Shape[1], count(x.Shape[2:]), logSoftmax)
+		mapVectors(logs, slices.Clone(logs), x.Shape[1], count(x.Shape[2:]), refmath.LogSoftmax)
 	}
 	if err := c.evalLoss(logs); err != nil || !c.Want(1) {
 		return err

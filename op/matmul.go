@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/weirgpu/weir/internal/refmath"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -125,32 +126,11 @@ func (loopsOn[T, W]) multiply(out, at, bt *tensor.Tensor, p matrices) {
 			om := o[(at+s)*p.m*p.n:]
 			for i := range p.m {
 				clear(acc)
-				AddProduct(acc, am[i*p.k:], 1, bm, p.k, p.n)
+				refmath.AddProduct(acc, am[i*p.k:], 1, bm, p.k, p.n)
 				narrowRow(om[i*p.n:], acc)
 			}
 		}
 	})
-}
-
-// AddProduct adds to acc, of length at least n, the product of a row vector of k elements that lie
-// step apart and a contiguous k×n matrix. Four rows at a time keep the sums in registers for
-// longer.
-func AddProduct[T number, W wide](acc []W, a []T, step int, b []T, k, n int) {
-	acc = acc[:n]
-	i := 0
-	for ; i+4 <= k; i += 4 {
-		a0, a1, a2, a3 := W(a[i*step]), W(a[(i+1)*step]), W(a[(i+2)*step]), W(a[(i+3)*step])
-		b0, b1, b2, b3 := b[i*n:][:n], b[(i+1)*n:][:n], b[(i+2)*n:][:n], b[(i+3)*n:][:n]
-		for j := range acc {
-			acc[j] += a0*W(b0[j]) + a1*W(b1[j]) + a2*W(b2[j]) + a3*W(b3[j])
-		}
-	}
-	for ; i < k; i++ {
-		ai, bi := W(a[i*step]), b[i*n:][:n]
-		for j := range acc {
-			acc[j] += ai * W(bi[j])
-		}
-	}
 }
 
 func matMulFlops(_ *Call, in, out []Type) int64 {
@@ -246,7 +226,7 @@ func (loopsOn[T, W]) gemm(c *Eval, out *tensor.Tensor, m, k, n int) {
 	for i := range m {
 		clear(acc)
 		if k > 0 {
-			AddProduct(acc, a[i*row:], step, b, k, n)
+			refmath.AddProduct(acc, a[i*row:], step, b, k, n)
 		}
 		for j, v := range acc {
 			acc[j] = alpha * v

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/weirgpu/weir/internal/refmath"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -21,7 +22,7 @@ var pool = []Op{
 	{Name: "MaxUnpool", Since: []int{9, 11, 22}, MinIn: 2, MaxIn: 3, Infer: inferUnpool,
 		Eval: InFloat32(evalUnpool)},
 	globalPool("GlobalMaxPool", func(*Call) (func([]float64) float64, error) {
-		return maximum, nil
+		return refmath.Max, nil
 	}, 1, 22).derived(gradGlobalMaxPool),
 	globalPool("GlobalAveragePool", func(*Call) (func([]float64) float64, error) {
 		return mean, nil
@@ -35,7 +36,7 @@ var pool = []Op{
 // inferPool shapes Y, and Indices (int64) where asked for. MaxPool takes 8-bit integers since
 // version 12.
 func inferPool(c *Infer) error {
-	x, ranked, err := c.Start(floatTypes | byteTypes)
+	x, ranked, err := c.PropagateDType(floatTypes | byteTypes)
 	if err != nil {
 		return err
 	}
@@ -311,7 +312,7 @@ func globalPool(name string, of func(*Call) (func([]float64) float64, error), si
 }
 
 func inferGlobalPool(c *Infer) error {
-	x, ranked, err := c.Start(floatTypes)
+	x, ranked, err := c.PropagateDType(floatTypes)
 	if !ranked {
 		return err
 	}
@@ -364,7 +365,7 @@ func (c *Infer) unpooled() ([]Dim, error) {
 
 // inferUnpool shapes Y as input output_shape says, else as [Infer.unpooled].
 func inferUnpool(c *Infer) error {
-	x, ranked, err := c.Start(floatTypes)
+	x, ranked, err := c.PropagateDType(floatTypes)
 	if !ranked {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/weirgpu/weir/internal/refmath"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -162,7 +163,7 @@ func multinomialSize(c *Call) (tensor.DType, int, error) {
 }
 
 func inferMultinomial(c *Infer) error {
-	x, _, err := c.Start(floatTypes)
+	x, _, err := c.PropagateDType(floatTypes)
 	if err != nil {
 		return err
 	}
@@ -205,7 +206,7 @@ func evalMultinomial(c *Eval) error {
 	r, classes := c.generator(), x.Shape[1]
 	for b := range x.Shape[0] {
 		weights := logs[b*classes:][:classes]
-		Softmax(weights, weights)
+		refmath.Softmax(weights, weights)
 		for s := range n {
 			setInt(out, b*n+s, int64(choose(weights, r.Float64())))
 		}

@@ -134,7 +134,7 @@ func reducedShape[D any](shape []D, reduced []bool, keep bool, one D) []D {
 }
 
 func (r *reducer) infer(c *Infer, types TypeSet, axesInput int) error {
-	x, ranked, err := c.Start(types)
+	x, ranked, err := c.PropagateDType(types)
 	if !ranked {
 		return err
 	}

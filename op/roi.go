@@ -19,7 +19,7 @@ var roiOps = []Op{
 // roiShape is what both operators give: regions × channels × height × width. columns is how many
 // numbers a region has.
 func (c *Infer) roiShape(height, width int64, columns int) error {
-	x, _, err := c.Start(floatTypes)
+	x, _, err := c.PropagateDType(floatTypes)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ var search = []Op{
 }
 
 func inferArg(c *Infer) error {
-	x, ranked, err := c.Start(numberTypes)
+	x, ranked, err := c.PropagateDType(numberTypes)
 	c.Out[0] = Unranked(tensor.Int64)
 	if !ranked {
 		return err
@@ -119,7 +119,7 @@ func (c *Infer) topK() Dim {
 }
 
 func inferTopK(c *Infer) error {
-	x, ranked, err := c.Start(numberTypes)
+	x, ranked, err := c.PropagateDType(numberTypes)
 	c.Out[1] = Unranked(tensor.Int64)
 	if !ranked {
 		return err

@@ -1,8 +1,7 @@
 package op
 
 import (
-	"math"
-
+	"github.com/weirgpu/weir/internal/refmath"
 	"github.com/weirgpu/weir/tensor"
 )
 
@@ -10,8 +9,8 @@ import (
 // the input to two dimensions at the axis (default 1) and work on the rows; from 13 on they work
 // along one axis (default -1).
 var softmax = []Op{
-	alongAxis("Softmax", Softmax).derived(gradSoftmax),
-	alongAxis("LogSoftmax", logSoftmax).derived(gradLogSoftmax),
+	alongAxis("Softmax", refmath.Softmax).derived(gradSoftmax),
+	alongAxis("LogSoftmax", refmath.LogSoftmax).derived(gradLogSoftmax),
 	alongAxis("Hardmax", func(out, in []float64) {
 		best := 0
 		for i, x := range in {
@@ -22,40 +21,6 @@ var softmax = []Op{
 		}
 		out[best] = 1
 	}).constantAlmostEverywhere(),
-}
-
-// Softmax sets out, which may be in, to e^in over its sum (Bridle 1990), shifted against overflow.
-func Softmax(out, in []float64) {
-	sum := shiftedExp(out, in)
-	for i := range out {
-		out[i] /= sum
-	}
-}
-
-func logSoftmax(out, in []float64) {
-	top := maximum(in)
-	sum := shiftedExp(out, in)
-	for i, x := range in {
-		out[i] = x - top - math.Log(sum)
-	}
-}
-
-// shiftedExp sets out to exp(in - max(in)), which cannot overflow, and returns the sum.
-func shiftedExp(out, in []float64) float64 {
-	top, sum := maximum(in), 0.0
-	for i, x := range in {
-		out[i] = math.Exp(x - top)
-		sum += out[i]
-	}
-	return sum
-}
-
-func maximum(v []float64) float64 {
-	top := math.Inf(-1)
-	for _, x := range v {
-		top = max(top, x)
-	}
-	return top
 }
 
 // alongAxis is the row of an operator that maps each vector along the axis to one of the same

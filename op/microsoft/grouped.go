@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/weirgpu/weir/internal/refmath"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -82,7 +83,7 @@ func inferGrouped(c *op.Infer) error {
 	if err != nil {
 		return err
 	}
-	q, ranked, err := c.Start(floatTypes)
+	q, ranked, err := c.PropagateDType(floatTypes)
 	for i := range c.Out {
 		c.Out[i] = op.Unranked(q.DType)
 	}
@@ -301,7 +302,7 @@ func (g *grouped) normalize() error {
 		}
 		for at := 0; at < len(v); at += g.size {
 			head := v[at : at+g.size]
-			inv := 1 / math.Sqrt(op.Dot(head, head)/float64(g.size)+epsilon)
+			inv := 1 / math.Sqrt(refmath.Dot(head, head)/float64(g.size)+epsilon)
 			for k := range head {
 				head[k] *= inv * w[k]
 			}
@@ -447,20 +448,20 @@ func (g *grouped) attend(b, t, h int) []float64 {
 	from, to := g.span(b, t)
 	row := make([]float64, to-from)
 	for i := range row {
-		s := g.scale * op.Dot(q, g.keys[(cache+from+i)*g.size:])
+		s := g.scale * refmath.Dot(q, g.keys[(cache+from+i)*g.size:])
 		if g.cap > 0 {
 			s = g.cap * math.Tanh(s/g.cap)
 		}
 		if g.bias != nil {
-			s += g.bias[op.BroadcastAt(g.In[GroupedBias].Shape, b, h, t, from+i)]
+			s += g.bias[refmath.BroadcastOffset(g.In[GroupedBias].Shape, b, h, t, from+i)]
 		}
 		row[i] = s
 	}
 	if g.sink != nil {
 		row = append(row, g.sink[h])
 	}
-	op.Softmax(row, row)
+	refmath.Softmax(row, row)
 	acc := make([]float64, g.size)
-	op.AddProduct(acc, row[:to-from], 1, g.values[(cache+from)*g.size:], to-from, g.size)
+	refmath.AddProduct(acc, row[:to-from], 1, g.values[(cache+from)*g.size:], to-from, g.size)
 	return acc
 }

@@ -65,7 +65,7 @@ func inferMatMulNBits(c *op.Infer) error {
 	if err != nil {
 		return err
 	}
-	a, ranked, err := c.Start(floatTypes)
+	a, ranked, err := c.PropagateDType(floatTypes)
 	if err != nil || !ranked {
 		return err
 	}

@@ -69,8 +69,7 @@ func defineQLinearConv(x *expander) {
 	attrs := only(x.Call, "auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
 	f := x.channelsLast(x.Attrs.Bool("channels_last", false), func(v op.Var) op.Var {
 		return x.Op("QLinearConv", attrs, v, x.Input(op.QLinearAScale), x.Input(op.QLinearAZero),
-			x.Input(op.QLinearB),
-			x.Input(op.QLinearBScale), x.Input(op.QLinearBZero),
+			x.Input(op.QLinearB), x.Input(op.QLinearBScale), x.Input(op.QLinearBZero),
 			x.Input(op.QLinearYScale), x.Input(op.QLinearYZero), x.Input(op.QLinearBias))
 	})
 	x.Give(0, f(x.Input(op.QLinearA)))
