@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/weirgpu/weir/graph"
 	"github.com/weirgpu/weir/op"
@@ -114,16 +115,29 @@ func gamma(n int, u float64) float64 {
 	return k / (1 - k)
 }
 
-// terms is a bound of the terms that each element of a result adds up, no more than follow each
-// other.
-func terms(in []*tensor.Tensor) int {
-	n := 0
+// terms is how many terms each element of a result adds up, or a bound of them, but no more than
+// follow each other.
+func terms(n *graph.Node, in []*tensor.Tensor, out int) int {
+	long := 0
 	for _, t := range in {
 		if t != nil && t.DType.IsFloat() {
-			n = max(n, t.Len())
+			long = max(long, t.Len())
 		}
 	}
-	return min(n, longestSum) + aroundSum
+	first := in[0]
+	switch {
+	case n.Type == "Add" || n.Type == "Sub":
+		long = 2
+	case n.Type == "Sum" || n.Type == "Mean":
+		long = len(in)
+	case strings.HasPrefix(n.Type, "Reduce") || n.Type == "GlobalAveragePool":
+		long = first.Len() / max(1, out)
+	case n.Type == "MatMul":
+		long = first.Shape[first.Rank()-1]
+	case n.Type == "Conv":
+		long = in[1].Len() / max(1, in[1].Shape[0])
+	}
+	return min(long, longestSum) + aroundSum
 }
 
 // definition is what one data set of a case gives by the definitions of its operators: the member
@@ -411,7 +425,7 @@ func evaluateNode(ctx context.Context, n *graph.Node, in []*tensor.Tensor) (
 func (f freedom) shake(ctx context.Context, r *rand.Rand, n *graph.Node, in []*tensor.Tensor,
 	half bool) ([]*tensor.Tensor, error) {
 	if f.stable {
-		by := gamma(terms(in), 0x1p-24)
+		by := gamma(terms(n, in, 1), 0x1p-24)
 		if half && f.product {
 			by += 2 * halfRoundoff
 		}
@@ -468,7 +482,7 @@ func (f freedom) bound(ctx context.Context, n *graph.Node, i int, in []*tensor.T
 	if err != nil {
 		return nil, err
 	}
-	by := gamma(terms(in), 0x1p-24) + u
+	by := gamma(terms(n, in, t.Len()), 0x1p-24) + u
 	if half && f.product {
 		by += halfRoundoff * (2 + halfRoundoff)
 	}
