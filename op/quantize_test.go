@@ -44,6 +44,10 @@ func TestQuantize(t *testing.T) {
 		{op: "DynamicQuantizeLinear", in: list(f(0, 2, -3, -2.5, 1.34, 0.5)),
 			want: list(u8([]int{6}, 153, 255, 0, 26, 221, 179), s(5.0/255),
 				tensor.Scalar[uint8](153))},
+		{op: "DynamicQuantizeLinear", name: "ties to even", in: list(f(0, 255, 0.5, 1.5, 2.5)),
+			want: list(u8([]int{5}, 0, 255, 0, 2, 2), s(1), tensor.Scalar[uint8](0))},
+		{op: "DynamicQuantizeLinear", name: "zero point to even", in: list(f(-2.5, 252.5)),
+			want: list(u8([]int{2}, 0, 254), s(1), tensor.Scalar[uint8](2))},
 		{op: "DynamicQuantizeLinear", name: "zeros", in: list(f(0, 0)),
 			want: list(u8([]int{2}, 0, 0), s(1), tensor.Scalar[uint8](0))},
 	})

@@ -145,6 +145,63 @@ func TestQuantizeIsONNXs(t *testing.T) {
 	}
 }
 
+// TestRequantizeTies holds that every way to bytes rounds numbers in the middle of two steps to the
+// even one, and leaves the others, in vectors and in what is left after them.
+func TestRequantizeTies(t *testing.T) {
+	const n = 67
+	ints, floats, a, zero := make([]int32, n), make([]float32, n), make([]byte, n), make([]byte, n)
+	want := make([]byte, n)
+	for i := range n {
+		ints[i], floats[i], a[i] = int32(i), float32(i), byte(i)
+		want[i] = []byte{0, 0, 1, 2}[i%4] + byte(i/4*2) + 1 // i/2 to even, and the zero point
+	}
+	to := Bytes{Zero: 1}
+	ways := map[string]func(dst []byte, r *Requantization){
+		"sums": func(dst []byte, r *Requantization) {
+			r.Sums(0, 0.5, to)
+			RequantizeInts(dst, ints, r)
+		},
+		"sums held as floats": func(dst []byte, r *Requantization) {
+			r.Sums(0, 0.5, to)
+			RequantizeFloats(dst, floats, r)
+		},
+		"numbers": func(dst []byte, r *Requantization) {
+			r.Numbers(2, to)
+			Quantize(dst, floats, r)
+		},
+		"second stage": func(dst []byte, r *Requantization) {
+			r.Numbers(1, Bytes{})
+			r.Then(0.5, 0, to)
+			Quantize(dst, floats, r)
+		},
+		"bytes": func(dst []byte, r *Requantization) {
+			r.Rescaled(0.5, 0, to)
+			Rescale(dst, a, false, r)
+		},
+		"signed bytes": func(dst []byte, r *Requantization) {
+			r.Rescaled(0.5, 0, to)
+			Rescale(dst, a, true, r)
+		},
+		"sum of bytes": func(dst []byte, r *Requantization) {
+			r.Added(0.5, 1, 0, to)
+			AddBytes(dst, a, zero, false, r)
+		},
+		"sum of signed bytes": func(dst []byte, r *Requantization) {
+			r.Added(0.5, 1, 0, to)
+			AddBytes(dst, a, zero, true, r)
+		},
+	}
+	atEachLevel(t, func(t *testing.T) {
+		for name, way := range ways {
+			var r Requantization
+			got := make([]byte, n)
+			if way(got, &r); !bytes.Equal(got, want) {
+				t.Errorf("%s: got %v, want %v", name, got, want)
+			}
+		}
+	})
+}
+
 // bitsOf are the integers of the same bits.
 func bitsOf(x []float32) []int32 {
 	out := make([]int32, len(x))

@@ -3,6 +3,7 @@ package microsoft
 import (
 	"errors"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/weirgpu/weir/op"
@@ -303,5 +304,14 @@ func TestExpansionsAreWhole(t *testing.T) {
 	if _, ok, err := optest.Row(t, call).Expand(call, make([]op.Type, 3), list(true, true, true),
 		0); ok || err != nil {
 		t.Errorf("of nothing: %v, %v", ok, err)
+	}
+}
+
+// TestRoundToBytes holds that the operands of DynamicQuantizeLSTM are rounded to even.
+func TestRoundToBytes(t *testing.T) {
+	v := []float64{0, 255, 0.5, 1.5, 2.5, 2.6}
+	roundToBytes(v)
+	if want := []float64{0, 255, 0, 2, 2, 3}; !slices.Equal(v, want) {
+		t.Errorf("got %v, want %v", v, want)
 	}
 }

@@ -1,0 +1,81 @@
+package weir_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestCheckSaysWhatItLeftOut runs the script check, in its quick form and with commands that do
+// nothing, in a folder that has no data beside it: without ONNX's own cases its last line says so
+// and its exit code is 3, and a failure of any kind has another one.
+func TestCheckSaysWhatItLeftOut(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash")
+	}
+	const without = "all checks passed but ONNX's own cases: set WEIR_ONNX_TESTDATA, or let pip " +
+		"reach its registry"
+	for _, e := range []struct {
+		name, python, tool string // what the commands do
+		quick, data        bool
+		code               int
+		last               string // of what is printed, when all is well
+	}{
+		{"no registry", "exit 3", "exit 0", true, false, 3, without},
+		{"no registry, in full", "exit 3", "exit 0", false, false, 3, without},
+		{"cases of the registry", "echo /cases", "test $WEIR_ONNX_TESTDATA = /cases", true, false,
+			0, "all checks passed"},
+		{"cases of the environment", "exit 1", "exit 0", true, true, 0, "all checks passed"},
+		{"another package", "exit 1", "exit 0", true, false, 1, ""},
+		{"a check fails", "exit 3", "exit 1", true, false, 1, ""},
+	} {
+		t.Run(e.name, func(t *testing.T) {
+			dir := t.TempDir()
+			script, err := os.ReadFile("check")
+			if err != nil {
+				t.Fatal(err)
+			}
+			command(t, filepath.Join(dir, "weir"), "check", string(script))
+			bin := filepath.Join(dir, "bin")
+			command(t, bin, "python3", "#!"+bash+"\n"+e.python)
+			for _, name := range []string{"go", "git", "gofmt", "xargs", "gcc"} {
+				command(t, bin, name, "#!"+bash+"\n"+e.tool)
+			}
+			cmd := exec.Command(bash, filepath.Join(dir, "weir", "check"))
+			cmd.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "CC=gcc"}
+			if e.quick {
+				cmd.Env = append(cmd.Env, "WEIR_CHECK_QUICK=1")
+			}
+			if e.data {
+				cmd.Env = append(cmd.Env, "WEIR_ONNX_TESTDATA=/cases")
+			}
+			out, _ := cmd.CombinedOutput()
+			if got := cmd.ProcessState.ExitCode(); got != e.code {
+				t.Errorf("exit code %d, want %d:\n%s", got, e.code, out)
+			}
+			lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+			if end := lines[len(lines)-1]; e.last != "" &&
+				!strings.HasPrefix(end, "== "+e.last+" (at ") {
+				t.Errorf("the last line is %q, want %q", end, e.last)
+			}
+			left := strings.Contains(string(out), "race detector and comparison left out")
+			if left != (e.quick && e.last != "") {
+				t.Errorf("says that parts are left out: %v", left)
+			}
+		})
+	}
+}
+
+// command writes a file that can be run.
+func command(t *testing.T, dir, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
