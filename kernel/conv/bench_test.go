@@ -25,6 +25,7 @@ func BenchmarkConvolution(b *testing.B) {
 		square(96, 96, 112, 3, 2, 1, 96),
 		square(384, 384, 14, 3, 1, 1, 384),
 		square(960, 960, 7, 3, 1, 1, 960),
+		square(576, 576, 14, 3, 2, 1, 576),
 		square(120, 120, 28, 5, 1, 2, 120),
 	} {
 		p.Bias, p.Clamp, p.Hi = true, true, inf

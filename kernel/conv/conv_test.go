@@ -184,8 +184,8 @@ func TestRandomConvolutions(t *testing.T) {
 	})
 }
 
-// square describes a 2-D convolution with equal axes and padding. TestSmallPlanes draws depthwise
-// convolutions of the kind that have a kernel of their own: 3x3 taps with a border of one.
+// TestSmallPlanes draws depthwise convolutions of the kind that have a kernel of their own: 3x3
+// taps with a border of one.
 func TestSmallPlanes(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 2))
@@ -227,6 +227,16 @@ func TestHalvedPlanes(t *testing.T) {
 	})
 }
 
+// TestManyPlanes convolves planes that are narrower than a vector, in several chunks.
+func TestManyPlanes(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(3, 6))
+		checkAgainstReference(t, r, square(600, 600, 7, 3, 1, 1, 600))
+		checkAgainstReference(t, r, square(900, 900, 11, 3, 2, 1, 900))
+	})
+}
+
+// square describes a 2-D convolution with equal axes and padding.
 func square(c, m, size, kernel, stride, pad, group int) Params {
 	return Params{
 		N: 1, C: c, M: m, Group: group,

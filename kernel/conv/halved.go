@@ -4,13 +4,15 @@ import "math"
 
 // halvedPlanes is one call of the depthwise kernel for 3x3 taps, strides of 2 and a border of one
 // zero above and on the left. It needs no copy of the input with its border. The assembly reads
-// this struct.
+// this struct, of which masks are for AVX-512 and what follows them for AVX2.
 type halvedPlanes struct {
 	src, dst *float32
 	res      *float32 // laid out as dst, with flagResidual
 	w        *float32 // nine a plane
 	bias     *float32 // one a plane; nil for none
 	masks    []halvedMask
+	in, cols int // columns of the image and of the output
+	size     int // as in smallPlanes
 	planes   int
 	rows     int // of the output
 	// of them, those that see a row of the image below the one that they are in the middle of
@@ -32,8 +34,9 @@ const halvedFactor = 2
 
 // halves reports whether halvedPlanes computes the convolution.
 func (p *Params) halves(v level, out [3]int) bool {
-	return hasHalvedPlanes(v) && p.Kernel == [3]int{1, 3, 3} && p.Stride[1] == 2 &&
-		p.Stride[2] == 2 && p.Dilate[1] == 1 && p.Dilate[2] == 1 &&
+	return hasHalvedPlanes(v) && p.withResidual(v) &&
+		p.Kernel == [3]int{1, 3, 3} && p.Stride[1] == 2 && p.Stride[2] == 2 &&
+		p.Dilate[1] == 1 && p.Dilate[2] == 1 &&
 		p.PadLo == [3]int{0, 1, 1} && p.PadHi[1] <= 1 && p.PadHi[2] <= 1 && p.fitBand(out)
 }
 
@@ -50,13 +53,15 @@ func halvedMasks(cols, out int) (masks []halvedMask) {
 // runHalved computes planes first to last.
 func (o *Convolution) runHalved(args *Args, first, last int) {
 	p, n, in := &o.p, volume(o.out), volume(o.p.In)
-	t := halvedPlanes{masks: o.depthwise.halved, rows: o.out[1], below: min(p.In[1]/2, o.out[1]),
+	t := halvedPlanes{masks: o.depthwise.halved, in: p.In[2], cols: o.out[2], rows: o.out[1],
+		below:    min(p.In[1]/2, o.out[1]),
 		srcPitch: 4 * p.In[2], pitch: 4 * o.out[2],
 		lo: float32(math.Inf(-1)), hi: float32(math.Inf(1))}
 	each := p.M / p.C // planes of output for one of input
-	t.srcSkip, t.dstSkip = -128*len(t.masks), 4*n-64*len(t.masks)
+	width := 4 * o.depthwise.level.columns(o.out[2])
+	t.srcSkip, t.dstSkip = -2*width, 4*n-width
 	if each == 1 {
-		t.srcSkip, each = 4*in-128*len(t.masks), p.M
+		t.srcSkip, each = 4*in-2*width, p.M
 	}
 	if p.Clamp {
 		t.lo, t.hi = p.Lo, p.Hi
@@ -66,7 +71,7 @@ func (o *Convolution) runHalved(args *Args, first, last int) {
 	}
 	for from := first; from < last; from += t.planes {
 		m := from % p.M
-		t.planes = min(last-from, each-m%each)
+		t.planes, t.size = min(last-from, each-m%each), 4*n*(last-from)
 		t.src, t.dst, t.w = &args.X[from/(p.M/p.C)*in], &args.Y[from*n], &args.W[9*m]
 		if p.Bias {
 			t.bias = &args.Bias[m]
@@ -74,7 +79,7 @@ func (o *Convolution) runHalved(args *Args, first, last int) {
 		if p.Residual {
 			t.res = &args.Residual[from*n]
 		}
-		runHalvedPlanes(&t)
+		runHalvedPlanes(o.depthwise.level, &t)
 	}
 	if p.Map != nil {
 		x := args.Y[first*n : last*n]

@@ -218,16 +218,28 @@ func padRows(d *depthwise, dst, src []float32, n, cols, lead int) bool {
 }
 
 // hasSmallPlanes reports whether runSmallPlanes has a kernel.
-func hasSmallPlanes(v level) bool { return v == levelAVX512 }
+func hasSmallPlanes(v level) bool { return v != levelGo }
 
 // runSmallPlanes computes t.
-func runSmallPlanes(t *smallPlanes) { smallPlanesAVX512(t) }
+func runSmallPlanes(v level, t *smallPlanes) {
+	if v == levelAVX512 {
+		smallPlanesAVX512(t)
+	} else {
+		smallPlanesAVX2(t)
+	}
+}
 
 // hasHalvedPlanes reports whether runHalvedPlanes has a kernel.
-func hasHalvedPlanes(v level) bool { return v == levelAVX512 }
+func hasHalvedPlanes(v level) bool { return v != levelGo }
 
 // runHalvedPlanes computes t.
-func runHalvedPlanes(t *halvedPlanes) { halvedPlanesAVX512(t) }
+func runHalvedPlanes(v level, t *halvedPlanes) {
+	if v == levelAVX512 {
+		halvedPlanesAVX512(t)
+	} else {
+		halvedPlanesAVX2(t)
+	}
+}
 
 // hasPoolBand reports whether runPoolBand has a kernel.
 func hasPoolBand(v level) bool { return v == levelAVX512 }

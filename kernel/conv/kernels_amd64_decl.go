@@ -226,6 +226,16 @@ func smallPlanesAVX512(t *smallPlanes)
 //go:noescape
 func halvedPlanesAVX512(t *halvedPlanes)
 
+// smallPlanesAVX2 computes t, which has no residual.
+//
+//go:noescape
+func smallPlanesAVX2(t *smallPlanes)
+
+// halvedPlanesAVX2 computes t, which has no residual.
+//
+//go:noescape
+func halvedPlanesAVX2(t *halvedPlanes)
+
 // winogradInAVX512 cuts the n rows into tiles, 36 rows of 32 lanes, and writes the transform of
 // their first 16*halves lanes to v, where a frequency is step floats from the next.
 //

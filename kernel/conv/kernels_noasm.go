@@ -38,12 +38,12 @@ func padRows(_ *depthwise, _, _ []float32, _, _, _ int) bool { return false }
 // hasSmallPlanes reports whether runSmallPlanes has a kernel.
 func hasSmallPlanes(level) bool { return false }
 
-func runSmallPlanes(*smallPlanes) { panic("conv: no small planes") }
+func runSmallPlanes(level, *smallPlanes) { panic("conv: no small planes") }
 
 // hasHalvedPlanes reports whether runHalvedPlanes has a kernel.
 func hasHalvedPlanes(level) bool { return false }
 
-func runHalvedPlanes(*halvedPlanes) { panic("conv: no halved planes") }
+func runHalvedPlanes(level, *halvedPlanes) { panic("conv: no halved planes") }
 
 // hasPoolBand reports whether runPoolBand has a kernel.
 func hasPoolBand(level) bool { return false }

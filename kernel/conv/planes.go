@@ -4,13 +4,15 @@ import "math"
 
 // smallPlanes is one call of the depthwise kernel for 3x3 taps and a border of one zero: output and
 // input planes are of one size, no larger than a band. It needs no copy of the input with its
-// border. The assembly reads this struct.
+// border. The assembly reads this struct; masks are for AVX-512 and what follows them for AVX2.
 type smallPlanes struct {
 	src, dst *float32
 	res      *float32 // laid out as dst, with flagResidual
 	w        *float32 // nine a plane
 	bias     *float32 // one a plane; nil for none
 	masks    []planeMask
+	cols     int
+	size     int // bytes from dst on of which any may be written before their own results
 	planes   int
 	rows     int
 	pitch    int // bytes of a row
@@ -33,13 +35,26 @@ func (p *Params) fitBand(out [3]int) bool {
 	return (volume(p.Kernel)+4)*volume(out) <= depthwiseWork
 }
 
+// withResidual reports whether the kernels of smallPlanes and halvedPlanes may add one if there is
+// one to add. With AVX2 they store some results twice, and a residual may lie where results go.
+func (p *Params) withResidual(v level) bool { return !p.Residual || v == levelAVX512 }
+
 // small reports whether smallPlanes computes the convolution.
 func (p *Params) small(v level, out [3]int) bool {
 	one := [3]int{1, 1, 1}
 	border := [3]int{0, 1, 1}
-	return hasSmallPlanes(v) && p.Kernel == [3]int{1, 3, 3} && p.Stride == one &&
-		p.Dilate[1] == 1 && p.Dilate[2] == 1 &&
+	return hasSmallPlanes(v) && p.withResidual(v) &&
+		p.Kernel == [3]int{1, 3, 3} && p.Stride == one && p.Dilate[1] == 1 && p.Dilate[2] == 1 &&
 		p.PadLo == border && p.PadHi == border && p.fitBand(out)
+}
+
+// columns is how many columns the kernels of smallPlanes and halvedPlanes walk over for so many of
+// the output: whole vectors, of which the last lies over the one before with AVX2.
+func (v level) columns(out int) int {
+	if v == levelAVX512 {
+		return (out + 15) / 16 * 16
+	}
+	return max(out, 8)
 }
 
 // planeMasks returns the masks of rows of so many columns.
@@ -59,10 +74,11 @@ func planeMasks(cols int) (masks []planeMask) {
 // runSmall computes planes first to last.
 func (o *Convolution) runSmall(args *Args, first, last int) {
 	p, n := &o.p, volume(o.out)
-	t := smallPlanes{masks: o.depthwise.small, rows: o.out[1], pitch: 4 * o.out[2],
+	t := smallPlanes{masks: o.depthwise.small, cols: o.out[2], rows: o.out[1], pitch: 4 * o.out[2],
 		lo: float32(math.Inf(-1)), hi: float32(math.Inf(1))}
 	each := p.M / p.C // planes of output for one of input
-	t.srcSkip, t.dstSkip = -64*len(t.masks), 4*n-64*len(t.masks)
+	width := 4 * o.depthwise.level.columns(o.out[2])
+	t.srcSkip, t.dstSkip = -width, 4*n-width
 	if each == 1 {
 		t.srcSkip, each = t.dstSkip, p.M
 	}
@@ -74,7 +90,7 @@ func (o *Convolution) runSmall(args *Args, first, last int) {
 	}
 	for from := first; from < last; from += t.planes {
 		m := from % p.M
-		t.planes = min(last-from, each-m%each)
+		t.planes, t.size = min(last-from, each-m%each), 4*n*(last-from)
 		t.src, t.dst, t.w = &args.X[from/(p.M/p.C)*n], &args.Y[from*n], &args.W[9*m]
 		if p.Bias {
 			t.bias = &args.Bias[m]
@@ -82,7 +98,7 @@ func (o *Convolution) runSmall(args *Args, first, last int) {
 		if p.Residual {
 			t.res = &args.Residual[from*n]
 		}
-		runSmallPlanes(&t)
+		runSmallPlanes(o.depthwise.level, &t)
 	}
 	if p.Map != nil {
 		x := args.Y[first*n : last*n]

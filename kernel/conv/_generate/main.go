@@ -44,6 +44,8 @@ func generate(folder string) error {
 	poolDown(s, false)
 	smallPlanes(s)
 	halvedPlanes(s)
+	smallPlanesNarrow(s)
+	halvedPlanesNarrow(s)
 	winogradIn(s)
 	winogradOut(s)
 	winogradInNarrow(s)
