@@ -79,3 +79,28 @@ output %y`)
 		t.Errorf("error %v", err)
 	}
 }
+
+// TestDeclaredTypesStay: what a model declares and no rule can tell is there after the gradients as
+// before.
+func TestDeclaredTypesStay(t *testing.T) {
+	g := parse(t, `input %x: float64[n,3]
+%c: int64[2,5] = NonZero@13 (%x)
+%h: float64[n,3] = Tanh@13 (%x)
+%f: float64[2,5] = Cast@13 (%c) {to=11}
+%s = ReduceSum@13 (%h)
+%y = Mul@13 (%f, %s)
+output %y`)
+	before, nodes := map[string]string{}, slices.Clone(g.Nodes)
+	for _, n := range nodes[:3] {
+		before[n.Out[0].Name] = n.Out[0].Type.String()
+	}
+	o := grad.Objective{Of: values(t, g, "y"), By: values(t, g, "x")}
+	if _, err := grad.Backward(g, o); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range nodes[:3] {
+		if v := n.Out[0]; v.Type.String() != before[v.Name] {
+			t.Errorf("%s is %v, was %s", v.Name, v.Type, before[v.Name])
+		}
+	}
+}

@@ -92,3 +92,28 @@ func TestRemoteConstants(t *testing.T) {
 		t.Errorf("the small constant is %v in an arena, error %v", own.at.of(arena), err)
 	}
 }
+
+// TestBindRemoteRefuses binds a plan for the host, and to a byte too few of either memory.
+func TestBindRemoteRefuses(t *testing.T) {
+	g := parse(t, `
+		input %x: float32[64,64]
+		const %w: float32[64,64] = {1`+strings.Repeat(", 2", 64*64-1)+`}
+		%p: float32[64,64] = MatMul@17 (%x, %w)
+		output %p`)
+	p, near := compileAs(t, g, Options{Target: distant}), compileAs(t, g, Options{Target: host})
+	for name, tc := range map[string]struct {
+		p             *Plan
+		arena, packed int64
+		fits          bool
+	}{
+		"as large as needed":    {p, p.ArenaBytes, p.PackedBytes, true},
+		"a byte too few":        {p, p.ArenaBytes - 1, p.PackedBytes, false},
+		"a packed byte too few": {p, p.ArenaBytes, p.PackedBytes - 1, false},
+		"a plan for the host":   {near, near.ArenaBytes, near.PackedBytes, false},
+	} {
+		bound, err := tc.p.BindRemote(compute.Block{N: tc.arena}, compute.Block{N: tc.packed})
+		if (err == nil) != tc.fits || (bound != nil) != tc.fits {
+			t.Errorf("%s: program %v, error %v", name, bound != nil, err)
+		}
+	}
+}

@@ -116,7 +116,11 @@ func TestDearPages(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer b.Free()
-		if m := b.(*buffer).mem.Load(); m.huge.off.Load() != small {
+		m := b.(*buffer).mem.Load()
+		if m.huge.wanted && m.huge.small.Load() != small {
+			t.Errorf("to be made huge later: %v, want %v", !small, small)
+		}
+		if m.huge.off.Load() != small {
 			t.Errorf("small pages: %v, want %v", !small, small)
 		}
 	}
