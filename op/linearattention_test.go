@@ -1,7 +1,9 @@
 package op
 
 import (
+	"errors"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/weirgpu/weir/tensor"
@@ -134,6 +136,42 @@ func TestFlexAttentionWithoutModifiers(t *testing.T) {
 	}
 	if err := tensor.Close(got[0], want[0], 1e-5, 1e-6); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestFlexAttentionRefuses changes one size at a time of operands that fit each other.
+func TestFlexAttentionRefuses(t *testing.T) {
+	run := func(q, k, v []int) error {
+		in := list(seq(q...), seq(k...), seq(v...))
+		_, err := rawEval(t, &Call{Domain: previewDomain, Type: "FlexAttention", Version: 1,
+			NumIn: 3, NumOut: 1}, in)
+		return err
+	}
+	fits := [][]int{{2, 4, 3, 5}, {2, 2, 6, 5}, {2, 2, 6, 2}}
+	if err := run(fits[0], fits[1], fits[2]); err != nil {
+		t.Fatal(err)
+	}
+	for operand, shape := range fits {
+		for axis := range shape {
+			if operand == 0 && axis == 2 || operand == 2 && axis == 3 {
+				continue // the rows and columns of the result
+			}
+			for _, n := range []int{0, 3, 7} {
+				if n == shape[axis] {
+					continue
+				}
+				other := [][]int{slices.Clone(fits[0]), slices.Clone(fits[1]), slices.Clone(fits[2])}
+				other[operand][axis] = n
+				err := run(other[0], other[1], other[2])
+				if none := operand == 0 && axis == 1 && n == 0; none != (err == nil) ||
+					err != nil && !errors.Is(err, ErrInput) {
+					t.Errorf("%v: error %v", other, err)
+				}
+			}
+		}
+	}
+	if err := run([]int{2, 4, 3, 0}, []int{2, 2, 6, 0}, fits[2]); !errors.Is(err, ErrInput) {
+		t.Errorf("rows of nothing: error %v", err)
 	}
 }
 

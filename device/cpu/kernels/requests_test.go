@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/kernel/conv"
 	"github.com/weirgpu/weir/op"
 	"github.com/weirgpu/weir/tensor"
 )
@@ -119,6 +120,28 @@ func TestTriangles(t *testing.T) {
 		a := k.(*attentionKernel)
 		if got := a.params.Causal; got != tc.want || got == (a.bias >= 0 || a.keep >= 0) {
 			t.Errorf("%s: causal %v, masks %d and %d", name, got, a.bias, a.keep)
+		}
+	}
+}
+
+// TestPlanarImages: the first convolution of a net reads images of few channels as they come.
+func TestPlanarImages(t *testing.T) {
+	if !conv.HasNHWC() {
+		t.Skip("this machine's instructions have no such kernel")
+	}
+	one := func(x *tensor.Tensor) op.Type { return op.TypeOf(x) }
+	scale := one(tensor.From([]float32{0.5}, 1))
+	for c, want := range map[int]bool{1: true, 3: true, 4: true, 5: false} {
+		in := make([]op.Type, 12)
+		copy(in, []op.Type{op.Concrete(tensor.Uint8, 1, c, 8, 8), scale,
+			one(tensor.From([]uint8{3}, 1)),
+			one(tensor.From(make([]int8, 8*c*3*3), 8, c, 3, 3)), scale,
+			one(tensor.From([]int8{0}, 1)), scale, one(tensor.From([]uint8{4}, 1))})
+		r := call("NhwcQLinearConv", 1, op.Attrs{op.IntAttr("planar", 1)}, in,
+			[]op.Type{op.Concrete(tensor.Uint8, 1, 6, 6, 8)})
+		r.Call.Domain = op.FusedDomain
+		if k, err := prepare(r); (k != nil) != want || err != nil {
+			t.Errorf("%d channels: kernel %v, error %v, want one: %v", c, k != nil, err, want)
 		}
 	}
 }
