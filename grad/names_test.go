@@ -98,9 +98,41 @@ output %y`)
 	if _, err := grad.Backward(g, o); err != nil {
 		t.Fatal(err)
 	}
+	if got := nodes[3].Out[0].Type.String(); got != "float64[1,1]" {
+		t.Errorf("the sum is %s, want what its rule says", got)
+	}
 	for _, n := range nodes[:3] {
 		if v := n.Out[0]; v.Type.String() != before[v.Name] {
 			t.Errorf("%s is %v, was %s", v.Name, v.Type, before[v.Name])
+		}
+	}
+}
+
+// TestSeedsOfEveryType: without a seed the gradient of a result by itself is one, in its own type.
+func TestSeedsOfEveryType(t *testing.T) {
+	for _, c := range []struct{ x, want *tensor.Tensor }{
+		{tensor.From([]float64{1, 2}, 2), tensor.From([]float64{-1, -1}, 2)},
+		{tensor.From([]float32{1, 2}, 2), tensor.From([]float32{-1, -1}, 2)},
+		{tensor.From([]tensor.Half{0, 0}, 2), tensor.From(slices.Repeat(
+			[]tensor.Half{tensor.HalfOf(-1)}, 2), 2)},
+		{tensor.From([]tensor.BHalf{0, 0}, 2), tensor.From(slices.Repeat(
+			[]tensor.BHalf{tensor.BHalfOf(-1)}, 2), 2)},
+	} {
+		g := parse(t, "input %x: "+c.x.DType.String()+"[2]\n%y = Neg@13 (%x)\noutput %y")
+		o := grad.Objective{Of: values(t, g, "y"), By: values(t, g, "x")}
+		ds, err := grad.Backward(g, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range g.Constants() {
+			if err := k.Const().Check(); err != nil {
+				t.Errorf("%v: constant %s: %v", c.x.DType, k.Name, err)
+			}
+		}
+		g.Outputs = ds
+		got, err := g.Eval(t.Context(), []*tensor.Tensor{c.x})
+		if err != nil || !tensor.Equal(got[0], c.want) {
+			t.Errorf("%v: got %v, error %v", c.x.DType, got, err)
 		}
 	}
 }

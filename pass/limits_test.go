@@ -279,3 +279,17 @@ func TestBytewise(t *testing.T) {
 		t.Error("no node is bytewise")
 	}
 }
+
+// TestSameTensor compares small constants by their elements and large ones by where they are.
+func TestSameTensor(t *testing.T) {
+	for n, want := range map[int]bool{1: true, maxHashed: true, maxHashed + 1: false} {
+		a := tensor.From(make([]uint8, n), n)
+		if sameTensor(a, a.Clone()) != want || !sameTensor(a, a) {
+			t.Errorf("%d bytes: equal to a copy %v, want %v", n, !want, want)
+		}
+		other := &tensor.Tensor{DType: tensor.Int8, Shape: a.Shape, Data: a.Data}
+		if sameTensor(a, other) {
+			t.Errorf("%d bytes are equal to those of another type", n)
+		}
+	}
+}

@@ -46,11 +46,16 @@ func TestSequence(t *testing.T) {
 			const %first: int64[] = {-2}
 			const %end: int64[] = {2}
 			%s = SequenceConstruct@17 (%x, %y)
+			const %zero: int64[] = {0}
+			%o: float32[2,3] = SequenceAt@17 (%s, %zero)
+			%p = SequenceInsert@17 (%s, %o, %zero)
 			%a: float32[2,3] = SequenceAt@17 (%s, %first)
 			%t = SequenceInsert@17 (%s, %a, %end)
 			%b: float32[2,3] = SequenceAt@17 (%t, %end)
-			%z: float32[2,3] = Sub@17 (%a, %b)
-			output %z`, "z = Sub (x, x)"},
+			%c: float32[2,3] = SequenceAt@17 (%p, %end)
+			%d: float32[2,3] = Sub@17 (%a, %b)
+			%z: float32[2,3] = Mul@17 (%d, %c)
+			output %z`, "d = Sub (x, x)\nz = Mul (d, y)"},
 		{"position not known", `input %x: float32[2,3]
 			input %i: int64[]
 			%s = SplitToSequence@17 (%x)

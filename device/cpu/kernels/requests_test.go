@@ -145,3 +145,17 @@ func TestPlanarImages(t *testing.T) {
 		}
 	}
 }
+
+// TestHiddenNaN: what hides a key is added to its score, so that a NaN there shows (ONNX 23,
+// Attention adds its mask).
+func TestHiddenNaN(t *testing.T) {
+	pools, r := testPools(t), newSource(1, 5)
+	q, k, v := r.floats(1, 1, 3, 4), r.floats(1, 1, 3, 4), r.floats(1, 1, 3, 4)
+	tensor.As[float32](k)[2*4] = float32(math.NaN())
+	mask := tensor.From([]bool{true, true, false, true, true, false, true, true, false}, 3, 3)
+	s := r.call(opKey{"", "Attention"}, nil, q, k, v, mask)
+	s.constant, s.atol = make([]bool, 4), 1e-5
+	if got := s.check(t, pools); got != served {
+		t.Errorf("verdict %d", got)
+	}
+}
