@@ -160,7 +160,8 @@ func TestFlexAttentionRefuses(t *testing.T) {
 				if n == shape[axis] {
 					continue
 				}
-				other := [][]int{slices.Clone(fits[0]), slices.Clone(fits[1]), slices.Clone(fits[2])}
+				other := slices.Clone(fits)
+				other[operand] = slices.Clone(shape)
 				other[operand][axis] = n
 				err := run(other[0], other[1], other[2])
 				if none := operand == 0 && axis == 1 && n == 0; none != (err == nil) ||

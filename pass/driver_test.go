@@ -164,6 +164,9 @@ func TestBodiesAreRewritten(t *testing.T) {
 		output %y
 		}`)
 	before := g.Clone()
+	if r := optimise(t, g.Clone(), only("identity")); r.Changes() != 1 {
+		t.Errorf("one node of a body went, the report says %d", r.Changes())
+	}
 	optimise(t, g, pass.Options{Check: true})
 	if got := types(g); got["Mul"] != 1 || got["Shape"]+got["Identity"] != 0 ||
 		len(g.Nodes[0].Bodies()[1].Nodes) != 0 {

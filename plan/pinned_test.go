@@ -137,6 +137,17 @@ func TestAbsorbedButRead(t *testing.T) {
 	}
 }
 
+// TestChainOverItsInput: element-wise steps write over what they read, the program's input too.
+func TestChainOverItsInput(t *testing.T) {
+	p := compileAs(t, parse(t, `input %x: float32[64]
+		%a: float32[64] = Exp@17 (%x)
+		%y: float32[64] = Tanh@17 (%a)
+		output %y`), Options{Target: host})
+	if p.ArenaBytes != 4*64 {
+		t.Errorf("an arena of %d bytes, want those of one vector", p.ArenaBytes)
+	}
+}
+
 func manyFloats(n int) string {
 	text := "0.5"
 	for i := range n - 1 {

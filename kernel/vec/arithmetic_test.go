@@ -96,3 +96,14 @@ func TestInt32Wraps(t *testing.T) {
 		}
 	})
 }
+
+// TestAffineRoundsOnce: the sum lies so near the middle of two floats that one in float64 is the
+// middle itself, from where it would go up.
+func TestAffineRoundsOnce(t *testing.T) {
+	const ulp = 1.0 / (1 << 23)
+	x, got := []float32{1 - ulp}, make([]float32, 1)
+	affineRef(got, x, (1+ulp)/(1<<24), 1+ulp)
+	if got[0] != 1+ulp {
+		t.Errorf("got %.9g, want %.9g", got[0], 1+ulp)
+	}
+}
