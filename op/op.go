@@ -297,6 +297,9 @@ func InferTypes(o *Op, call *Call, in []Type, present []bool) (out []Type, err e
 			return nil, err
 		}
 	}
+	for i := range c.Out {
+		c.Out[i].wrapElems()
+	}
 	return c.Out, checkSizes(call, c.Out)
 }
 

@@ -146,6 +146,24 @@ func TypeOf(t *tensor.Tensor) Type {
 	return ty
 }
 
+// wrapElems makes the elements that are known those that arithmetic on 32 bits gives: expressions
+// are of 64, and their symbols are sizes, which fit into either.
+func (t *Type) wrapElems() {
+	wraps := func(e Dim) bool {
+		n, known := e.Int()
+		return known && int(int32(n)) != n
+	}
+	if t.DType != tensor.Int32 || !slices.ContainsFunc(t.Elems, wraps) {
+		return
+	}
+	t.Elems = slices.Clone(t.Elems)
+	for i, e := range t.Elems {
+		if wraps(e) {
+			t.Elems[i] = Known(int(int32(e.c)))
+		}
+	}
+}
+
 // Ints returns the shape as sizes when it is ranked and every dimension is known.
 func (t Type) Ints() ([]int, bool) {
 	if !t.Ranked {
