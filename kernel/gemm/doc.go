@@ -25,4 +25,11 @@
 // order that depends on the path, so results agree to rounding, not bit for bit, between paths; on
 // one path they are the same bits, whatever runs the chunks. Sums of bytes are the same bits
 // everywhere. NaN and infinities propagate as IEEE 754 says.
+//
+// An element of a float product lies within (2048 + K/2048 + 1) * 2^-24 of the exact one, relative
+// to the sum of the magnitudes of its K products: at most 2048 fused additions follow each other in
+// a block of K, and each block is added to those before it, each time with a relative error of
+// 2^-24. That is 1.3e-4 for K up to 10^5, 4.2e-4 for 10^7 and 3.1e-3 for 10^8. In bfloat16 blocks
+// are twice as long, operands are rounded to 2^-9 first, and hardware takes subnormal numbers for
+// zeros. Errors come near the bound where all products have one sign; else they grow with its root.
 package gemm
