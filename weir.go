@@ -436,7 +436,7 @@ func (m *Model) compile(ctx context.Context, in Inputs) (*variant, error) {
 // plan finds the plan for the next shapes in the cache, or makes it. m.compiling is held.
 func (m *Model) plan(ctx context.Context, o plan.Options) (*cache.Compiled, error) {
 	m.compiled++
-	c := m.source.Find(o)
+	c := m.source.Find(ctx, o)
 	if c.Plan != nil {
 		return c, nil
 	}

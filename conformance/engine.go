@@ -60,7 +60,7 @@ func (e *Engine) Run(ctx context.Context, m *onnx.Model, in []*tensor.Tensor) ([
 	if !e.Restored {
 		return once(ctx, s, in)
 	}
-	if p, err = restore(p, o); err != nil {
+	if p, err = restore(ctx, p, o); err != nil {
 		return nil, err
 	}
 	var out []*tensor.Tensor
@@ -98,7 +98,7 @@ func once(ctx context.Context, s *engine.Session, in []*tensor.Tensor) ([]*tenso
 }
 
 // restore makes a plan again of the text of its graph.
-func restore(p *plan.Plan, o plan.Options) (*plan.Plan, error) {
+func restore(ctx context.Context, p *plan.Plan, o plan.Options) (*plan.Plan, error) {
 	absorbed := p.Absorbed()
 	var text strings.Builder
 	err := graph.PrintApart(&text, p.Graph, func(t *tensor.Tensor) (int64, bool) {
@@ -116,7 +116,7 @@ func restore(p *plan.Plan, o plan.Options) (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	again, err := plan.Restore(g, o)
+	again, err := plan.Restore(ctx, g, o)
 	if err == nil && again.Fingerprint() != p.Fingerprint() {
 		err = errors.New("the plan made of the text of the graph has another fingerprint")
 	}

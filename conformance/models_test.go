@@ -302,5 +302,5 @@ func (f *modelFile) found(on *machine.Machine) bool {
 	for i, v := range m.Graph.Inputs {
 		o.Shapes[v.Name] = f.of[0].in[i].Shape
 	}
-	return m.Find(o).Cached()
+	return m.Find(context.Background(), o).Cached()
 }

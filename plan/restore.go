@@ -22,20 +22,20 @@ var ErrBare = errors.New("constants without contents")
 // [Compile] made with these options. Constants that Absorbed lists for that plan may lack their
 // contents, which are then in its packed weights only; the plan cannot Pack. It fails with
 // [ErrBare] when another constant lacks them, and as Compile does. Whether the plan is the same,
-// [Plan.Fingerprint] tells.
-func Restore(g *graph.Graph, o Options) (*Plan, error) {
-	return fault.Value(func() (*Plan, error) { return restore(g, o) })
+// [Plan.Fingerprint] tells. It ends early with the context's error.
+func Restore(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
+	return fault.Value(func() (*Plan, error) { return restore(ctx, g, o) })
 }
 
 // restore is Restore that may panic.
-func restore(g *graph.Graph, o Options) (*Plan, error) {
+func restore(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
 	if o.Target != nil {
 		o.Passes.Features = o.Target.Features()
 	}
 	if err := static(g); err != nil {
 		return nil, err
 	}
-	p, err := compile(context.Background(), g, o, false)
+	p, err := compile(ctx, g, o, false)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"math/rand/v2"
 	"strings"
@@ -31,7 +32,7 @@ func TestRestore(t *testing.T) {
 		}
 		absorbed := p.Absorbed()
 		bare := func(c *tensor.Tensor) bool { return absorbed[c] }
-		q, err := Restore(throughText(t, p.Graph, bare), o)
+		q, err := Restore(context.Background(), throughText(t, p.Graph, bare), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +58,8 @@ func TestRestore(t *testing.T) {
 			some = some || left
 			return left
 		}
-		if _, err := Restore(throughText(t, p.Graph, all), o); some && !errors.Is(err, ErrBare) {
+		_, err = Restore(context.Background(), throughText(t, p.Graph, all), o)
+		if some && !errors.Is(err, ErrBare) {
 			t.Errorf("%s: without constants that steps read: error %v, want ErrBare", a.name, err)
 		}
 	}
@@ -65,7 +67,8 @@ func TestRestore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Restore(g, Options{Target: host}); !errors.Is(err, ErrShape) {
+	_, err = Restore(context.Background(), g, Options{Target: host})
+	if !errors.Is(err, ErrShape) {
 		t.Errorf("a graph of open shapes: error %v, want ErrShape", err)
 	}
 }

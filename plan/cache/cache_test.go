@@ -2,6 +2,7 @@ package cache
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -248,7 +249,7 @@ func TestOptionsApart(t *testing.T) {
 	}
 	defer m.Close()
 	same := plan.Options{Target: host, Shapes: oneImage, Threads: 2}
-	if m.Find(same).Plan == nil {
+	if m.Find(context.Background(), same).Plan == nil {
 		t.Fatal("not found under its own options")
 	}
 	for name, o := range map[string]plan.Options{
@@ -259,18 +260,18 @@ func TestOptionsApart(t *testing.T) {
 			Passes: pass.Options{Off: []string{"batchnorm"}}},
 		"precision": {Target: host, Shapes: oneImage, Passes: pass.Options{Precision: pass.BF16}},
 	} {
-		if m.Find(o).Plan != nil {
+		if m.Find(context.Background(), o).Plan != nil {
 			t.Errorf("%s: found a plan of other options", name)
 		}
 	}
 	elsewhere := same
 	elsewhere.Target = kernels.Target(device.Info{Features: []string{"avx9"}})
-	if m.Find(elsewhere).Plan != nil {
+	if m.Find(context.Background(), elsewhere).Plan != nil {
 		t.Error("found a plan of another processor")
 	}
 	for p := cpuinfo.CurrentPath() - 1; p >= cpuinfo.PathPlain; p-- {
 		undo := cpuinfo.Limit(p)
-		if m.Find(same).Plan != nil {
+		if m.Find(context.Background(), same).Plan != nil {
 			t.Errorf("found a plan of other kernels than those of %v", p)
 		}
 		undo()
@@ -282,7 +283,7 @@ func TestOptionsApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer n.Close()
-	if n.Find(same).Plan != nil {
+	if n.Find(context.Background(), same).Plan != nil {
 		t.Error("found a plan of another build")
 	}
 }
@@ -463,7 +464,7 @@ func TestMemory(t *testing.T) {
 	}
 	defer m.Close()
 	o := plan.Options{Target: host, Shapes: oneImage, Threads: 2}
-	compiled := m.Find(o)
+	compiled := m.Find(context.Background(), o)
 	if !compiled.Cached() {
 		t.Fatal("not found")
 	}

@@ -29,7 +29,7 @@ type Compiled struct {
 // Compile returns the plan for the options from the cache, or makes it of Source. Errors are those
 // of plan.Compile and of Source.
 func (m *Model) Compile(ctx context.Context, o plan.Options) (*Compiled, error) {
-	c := m.Find(o)
+	c := m.Find(ctx, o)
 	if c.Plan != nil {
 		return c, nil
 	}
@@ -42,8 +42,9 @@ func (m *Model) Compile(ctx context.Context, o plan.Options) (*Compiled, error) 
 }
 
 // Find is Compile that leaves Plan nil when the cache does not have it, for who makes the plan,
-// with the Options of what is returned, in another way: Save keeps it then.
-func (m *Model) Find(o plan.Options) *Compiled {
+// with the Options of what is returned, in another way: Save keeps it then. Plan is nil, too, where
+// the context was done first.
+func (m *Model) Find(ctx context.Context, o plan.Options) *Compiled {
 	if o.Choices == nil {
 		o.Choices = m.cache.Choices(o.Target)
 	}
@@ -56,15 +57,16 @@ func (m *Model) Find(o plan.Options) *Compiled {
 		m.cache.log.Debug("plan cache: no entry", "model", m.path)
 		return c
 	}
-	if err := c.find(o); err != nil {
+	if err := c.find(ctx, o); err != nil {
 		c.Plan, c.Weights = nil, nil
 		m.cache.log.Debug("plan cache: not found", "model", m.path, "error", err)
 	}
 	return c
 }
 
-// find loads the entry of the model's content, and removes it when it is of no use.
-func (c *Compiled) find(o plan.Options) error {
+// find loads the entry of the model's content, and removes it when it is of no use, which it is not
+// for a context that was done first.
+func (c *Compiled) find(ctx context.Context, o plan.Options) error {
 	content, err := c.model.identity()
 	if err != nil {
 		return err
@@ -75,9 +77,11 @@ func (c *Compiled) find(o plan.Options) error {
 		cache.refuse(name, err)
 		return err
 	}
-	e, err := c.load(name, file, id, content, o)
+	e, err := c.load(ctx, name, file, id, content, o)
 	if err != nil {
-		cache.refuse(name, err)
+		if ctx.Err() == nil {
+			cache.refuse(name, err)
+		}
 		return errors.Join(err, file.close())
 	}
 	c.Weights = e.weights
@@ -108,7 +112,7 @@ func (c *Cache) mapEntry(name string) (*mapping, fileID, error) {
 
 // load checks an entry and makes its plan, while the checksums of constants and weights are still
 // being compared: what is made of damaged ones is thrown away.
-func (c *Compiled) load(name string, file *mapping, id fileID, content key,
+func (c *Compiled) load(ctx context.Context, name string, file *mapping, id fileID, content key,
 	o plan.Options) (*entry, error) {
 	e, err := fault.Value(func() (*entry, error) { return parse(file.data) })
 	if err != nil {
@@ -121,7 +125,7 @@ func (c *Compiled) load(name string, file *mapping, id fileID, content key,
 	known := c.model.cache.hasReceipt(name, given)
 	verified := make(chan error, 1)
 	go func() { verified <- e.verify(max(1, o.Threads), known, e.discarded(file)) }()
-	c.Plan, err = e.restore(o)
+	c.Plan, err = e.restore(ctx, o)
 	if err = errors.Join(<-verified, err); err == nil && !known {
 		if err := c.model.cache.giveReceipt(name, given); err != nil {
 			c.model.cache.log.Debug("plan cache: no receipt", "file", name, "error", err)

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -158,14 +159,14 @@ func FuzzEntry(f *testing.F) {
 					len(e.text), len(e.constants), len(e.weights))
 			}
 			if e.verify(2, false, nil) == nil {
-				_, _ = e.restore(plan.Options{Target: host, Threads: 1})
+				_, _ = e.restore(context.Background(), plan.Options{Target: host, Threads: 1})
 			}
 		} else if !errors.Is(err, errDamaged) {
 			t.Errorf("error %v is of another kind", err)
 		}
 		e := &entry{text: []byte(text), constants: constants}
-		if p, err := e.restore(plan.Options{Target: host, Threads: 1}); err == nil &&
-			p.PackedBytes > 0 {
+		if p, err := e.restore(context.Background(),
+			plan.Options{Target: host, Threads: 1}); err == nil && p.PackedBytes > 0 {
 			t.Error("a plan came with fewer weights than it has")
 		}
 	})

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -239,8 +240,8 @@ func (e *entry) fetch(d tensor.DType, shape []int, at int64) (*tensor.Tensor, er
 
 // restore makes the plan of an entry whose parts have been verified. Contents that are sound by
 // their checksums and yet not this program's must not bring it down: a panic is damage.
-func (e *entry) restore(o plan.Options) (*plan.Plan, error) {
-	p, err := fault.Value(func() (*plan.Plan, error) { return e.remake(o) })
+func (e *entry) restore(ctx context.Context, o plan.Options) (*plan.Plan, error) {
+	p, err := fault.Value(func() (*plan.Plan, error) { return e.remake(ctx, o) })
 	if errors.Is(err, fault.ErrPanic) {
 		err = fmt.Errorf("%w: %w", errDamaged, err)
 	}
@@ -248,7 +249,7 @@ func (e *entry) restore(o plan.Options) (*plan.Plan, error) {
 }
 
 // remake is restore that may panic.
-func (e *entry) remake(o plan.Options) (*plan.Plan, error) {
+func (e *entry) remake(ctx context.Context, o plan.Options) (*plan.Plan, error) {
 	views := map[int64]*tensor.Tensor{}
 	g, err := graph.ParseApart(string(e.text),
 		func(d tensor.DType, shape []int, at int64) (*tensor.Tensor, error) {
@@ -266,7 +267,7 @@ func (e *entry) remake(o plan.Options) (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := plan.Restore(g, o)
+	p, err := plan.Restore(ctx, g, o)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -354,7 +355,8 @@ func TestChangedAfterVerification(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		compiled := m.Find(plan.Options{Target: host, Shapes: oneImage, Threads: 2})
+		compiled := m.Find(context.Background(),
+			plan.Options{Target: host, Shapes: oneImage, Threads: 2})
 		if !compiled.Cached() {
 			t.Fatalf("%s: not found", what)
 		}
@@ -393,7 +395,8 @@ func TestOpenForWriting(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	compiled := m.Find(plan.Options{Target: host, Shapes: oneImage, Threads: 2})
+	compiled := m.Find(context.Background(),
+		plan.Options{Target: host, Shapes: oneImage, Threads: 2})
 	if !compiled.Cached() {
 		t.Fatal("not found")
 	}
@@ -402,5 +405,32 @@ func TestOpenForWriting(t *testing.T) {
 	}
 	if got := runCompiled(t, compiled); !bytes.Equal(got, want) {
 		t.Error("other outputs than before the change")
+	}
+}
+
+// TestFindCancelled looks for an entry when nobody waits for it any more: there is no plan, and the
+// entry is neither damaged nor gone.
+func TestFindCancelled(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "model.onnx")
+	smallModel(t, path, 1)
+	c := newCache(t)
+	o := plan.Options{Target: host}
+	start(t, c, path, o)
+	o.Shapes, o.Threads = oneImage, 2
+	m, err := c.Model(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if m.Find(ctx, o).Plan != nil {
+		t.Error("a plan was made after its context was done")
+	}
+	if _, err := m.Compile(ctx, o); !errors.Is(err, context.Canceled) {
+		t.Errorf("compiling after the context was done: error %v", err)
+	}
+	if !m.Find(context.Background(), o).Cached() {
+		t.Error("the entry is gone")
 	}
 }
