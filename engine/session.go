@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime/debug"
+	"slices"
 	"sync"
 
 	"github.com/weirgpu/weir/device"
@@ -97,7 +98,7 @@ func Load(p *plan.Plan, o Options) (*Session, error) {
 	s.opts.Like = nil
 	if l := o.Like; l != nil && l.opts.Device == o.Device && sameQuota(l.opts.Quota, o.Quota) &&
 		p.SamePacking(l.plan) {
-		if s.packed = l.share(); s.packed != nil {
+		if s.packed = l.share(s); s.packed != nil {
 			return s, nil
 		}
 	}
@@ -105,7 +106,7 @@ func Load(p *plan.Plan, o Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.packed = &weights{Buffer: buffer, quota: o.Quota, sessions: 1}
+	s.packed = &weights{Buffer: buffer, quota: o.Quota, sessions: []*Session{s}}
 	return s, nil
 }
 
@@ -220,17 +221,18 @@ func (s *Session) WithWeights(use func(weights []byte) error) error {
 	})
 }
 
-// weights are packed weights and the number of sessions that read them; the last frees them.
+// weights are packed weights and the sessions that read them, in the order in which they came; the
+// last frees them.
 type weights struct {
 	device.Buffer
 	quota device.Quota
 
 	mu       sync.Mutex
-	sessions int
+	sessions []*Session
 }
 
 // share returns the session's packed weights for one more session, nil when they have been freed.
-func (s *Session) share() *weights {
+func (s *Session) share(with *Session) *weights {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.packed == nil {
@@ -238,17 +240,25 @@ func (s *Session) share() *weights {
 	}
 	s.packed.mu.Lock()
 	defer s.packed.mu.Unlock()
-	s.packed.sessions++
+	s.packed.sessions = append(s.packed.sessions, with)
 	return s.packed
 }
 
-// leave gives up one session's part in the weights.
-func (w *weights) leave() {
+// leave gives up a session's part in the weights.
+func (w *weights) leave(s *Session) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.sessions--; w.sessions == 0 {
+	w.sessions = slices.DeleteFunc(w.sessions, func(o *Session) bool { return o == s })
+	if len(w.sessions) == 0 {
 		release(w.quota, w.Buffer)
 	}
+}
+
+// countedBy reports whether s is the session that counts the weights as what it holds.
+func (w *weights) countedBy(s *Session) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sessions[0] == s
 }
 
 func (s *Session) alloc(q device.Quota, n int64) (device.Buffer, error) {
@@ -280,14 +290,20 @@ func (s *Session) HostHeld() int64 {
 	return int64(s.made) * s.plan.HostBytes
 }
 
-// Held returns the device bytes that the session holds now: packed weights and arenas.
+// Held returns the device bytes that the session holds now: packed weights and arenas. Weights that
+// sessions share ([Options.Like]) are counted once, by the one that has had them for longest, so
+// that what sessions hold adds up to what is on the device.
 func (s *Session) Held() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.packed == nil {
 		return 0
 	}
-	return s.plan.PeakBytes(s.made)
+	held := s.plan.PeakBytes(s.made)
+	if !s.packed.countedBy(s) {
+		held -= s.plan.PackedBytes
+	}
+	return held
 }
 
 // Take returns an instance that nobody else uses, making one if need be. Give it back with
@@ -401,7 +417,7 @@ func (s *Session) drop(i *Instance) {
 // finish frees the weights of a closed session once no instance reads them; s.mu is held.
 func (s *Session) finish() {
 	if s.closed && s.made == 0 && s.packed != nil {
-		s.packed.leave()
+		s.packed.leave(s)
 		s.packed = nil
 	}
 }

@@ -224,3 +224,36 @@ func TestQuotasDoNotShare(t *testing.T) {
 	second.Close()
 	check("both have ended", 0, 0)
 }
+
+// TestHeldCountsSharedWeightsOnce loads a plan thrice for one job: the sessions together hold what
+// is on the device, whichever of them ends first.
+func TestHeldCountsSharedWeightsOnce(t *testing.T) {
+	b := newBench(t)
+	p := network(t)
+	var all []*Session
+	check := func(when string) {
+		t.Helper()
+		sum := int64(0)
+		for _, s := range all {
+			sum += s.Held()
+		}
+		if sum != b.device.Held() {
+			t.Errorf("%s: sessions hold %d bytes, there are %d on the device", when, sum,
+				b.device.Held())
+		}
+	}
+	o := b.options()
+	for range 3 {
+		s, err := Load(p, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, o.Like = append(all, s), s
+		take(t, s).Put()
+		check("loaded")
+	}
+	for _, i := range []int{1, 0, 2} {
+		all[i].Close()
+		check("closed")
+	}
+}
