@@ -25,8 +25,8 @@
 //
 // [Reference], [ReferenceTranspose] and [ReferencePool] are the definitions that the fast paths are
 // tested against; results agree with them to rounding: a convolution as a product has the bound of
-// package gemm, K being the taps times the input channels of a group, and sums of long pooling
-// windows that of [vec.ColumnSums]. In tiles rounding errors are some ten times larger, and a NaN or
-// an infinity reaches all outputs of the tiles that see it. Packed weights belong to this process
-// and instruction level: they are no file format.
+// package gemm, K being the taps times the input channels of a group, and the sums of long pooling
+// windows that of [vec.ColumnSums]. In tiles rounding errors are some ten times larger, and a NaN
+// or an infinity reaches all outputs of the tiles that see it. Packed weights belong to this
+// process and instruction level: they are no file format.
 package conv
