@@ -205,11 +205,11 @@ func (s *Session) given(mem []byte) (device.Buffer, error) {
 // error: of kind [ErrClosed] once they have been freed. Where the host cannot address them they are
 // a copy, which HostQuota grants.
 func (s *Session) WithWeights(use func(weights []byte) error) error {
-	w := s.share()
+	w := s.share(s)
 	if w == nil {
 		return fmt.Errorf("graph %q: packed weights: %w", s.plan.Graph.Name, ErrClosed)
 	}
-	defer w.leave()
+	defer w.leave(s)
 	if hostVisible(w.Buffer) {
 		return use(device.HostView(w.Buffer))
 	}
@@ -248,7 +248,8 @@ func (s *Session) share(with *Session) *weights {
 func (w *weights) leave(s *Session) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.sessions = slices.DeleteFunc(w.sessions, func(o *Session) bool { return o == s })
+	i := slices.Index(w.sessions, s) // one of two where it is in WithWeights as well
+	w.sessions = slices.Delete(w.sessions, i, i+1)
 	if len(w.sessions) == 0 {
 		release(w.quota, w.Buffer)
 	}
