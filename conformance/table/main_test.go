@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/weirgpu/weir/conformance"
@@ -17,7 +19,8 @@ import (
 var edition = regexp.MustCompile(`edition ([0-9a-f]{8})\)`)
 
 // TestOperatorsPageIsCurrent holds the page against what the command makes of the same cases. What
-// types an operator takes is found by running them, so that others make another page.
+// types an operator takes is found by running them, so that of others only what they do not decide
+// is compared.
 func TestOperatorsPageIsCurrent(t *testing.T) {
 	dir, err := archive.BackendTests()
 	if errors.Is(err, archive.ErrNoData) {
@@ -39,16 +42,31 @@ func TestOperatorsPageIsCurrent(t *testing.T) {
 		t.Fatal(
 			"docs/operators.md names no edition: go run ./conformance/table > docs/operators.md")
 	}
-	if here := conformance.Edition(cases); here != string(of[1]) {
-		t.Skipf("docs/operators.md was made of ONNX's cases of edition %s, here is %s", of[1], here)
-	}
 	var want bytes.Buffer
 	if err := write(&want, "../..", dir); err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(got, want.Bytes()) {
+	have, due := string(got), want.String()
+	if here := conformance.Edition(cases); here != string(of[1]) {
+		t.Logf("docs/operators.md was made of ONNX's cases of edition %s, here is %s: types and "+
+			"counts of cases are not compared", of[1], here)
+		have, due = withoutCases(have), withoutCases(due)
+	}
+	if have != due {
 		t.Error("docs/operators.md is out of date: go run ./conformance/table > docs/operators.md")
 	}
+}
+
+// withoutCases is, of each row of a page, what does not depend on cases: operator, versions and
+// devices.
+func withoutCases(page string) string {
+	var kept strings.Builder
+	for line := range strings.Lines(page) {
+		if cells := strings.Split(line, " | "); len(cells) == 5 {
+			fmt.Fprintln(&kept, cells[0], cells[1], cells[3])
+		}
+	}
+	return kept.String()
 }
 
 func TestTypesAreNamedByGroups(t *testing.T) {
