@@ -21,6 +21,8 @@ import (
 type Engine struct {
 	Device device.Device
 	Pool   compute.Pool
+	// HostQuota is that of engine.Options.
+	HostQuota device.Quota
 	// Plan says how models are compiled; its Shapes and Threads are set for each run.
 	Plan plan.Options
 	// Restored makes each plan a second time of the text of its graph, which lacks the constants
@@ -52,7 +54,7 @@ func (e *Engine) Run(ctx context.Context, m *onnx.Model, in []*tensor.Tensor) ([
 	if err != nil {
 		return nil, err
 	}
-	s, err := engine.Load(p, engine.Options{Device: e.Device, Pool: e.Pool})
+	s, err := engine.Load(p, engine.Options{Device: e.Device, Pool: e.Pool, HostQuota: e.HostQuota})
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +68,8 @@ func (e *Engine) Run(ctx context.Context, m *onnx.Model, in []*tensor.Tensor) ([
 	var out []*tensor.Tensor
 	err = s.WithWeights(func(weights []byte) error {
 		s, err := engine.Load(p,
-			engine.Options{Device: e.Device, Pool: e.Pool, Weights: weights})
+			engine.Options{Device: e.Device, Pool: e.Pool, HostQuota: e.HostQuota,
+				Weights: weights})
 		if err != nil {
 			return err
 		}

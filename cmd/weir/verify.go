@@ -119,6 +119,6 @@ func verifyRunner(dev *deviceFlags, reference bool) (conformance.Runner, func(),
 	if err != nil {
 		return nil, nil, err
 	}
-	return (&conformance.Engine{Device: on.Device, Pool: on.Pool,
+	return (&conformance.Engine{Device: on.Device, Pool: on.Pool, HostQuota: on.Host,
 		Plan: plan.Options{Target: on.Target}}).Run, func() { _ = on.Close() }, nil
 }

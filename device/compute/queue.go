@@ -27,14 +27,19 @@ func (b Block) Part(off, n int64) Block {
 	return p
 }
 
+// MaxInFlight is the most pieces of work, tasks and copies, that a [Queue] may hold: one that is
+// given when so many have not ended waits. A lease that is asked back is given back when all of
+// them are done.
+const MaxInFlight = 8
+
 // Queue runs tasks and copies on a device, each after those that were given before it. One
 // goroutine at a time uses a queue; different queues run at the same time, in no order.
 //
-// The methods that give work may return before it is done, or before it has begun. A queue bounds
-// how much waits in it to a few tasks, so that a lease is given back soon, and blocks whoever gives
-// more. Work that fails, panics or faults ends with an error, which the call returns that gave it,
-// or else the next Wait; what was given after it is then left out until that Wait. Work that has
-// not begun when its context is done fails with the context's error.
+// The methods that give work may return before it is done, or before it has begun. A queue holds at
+// most [MaxInFlight] pieces of it, and blocks whoever gives more. Work that fails, panics or faults
+// ends with an error, which the call returns that gave it, or else the next Wait; what was given
+// after it is then left out until that Wait. Work that has not begun when its context is done fails
+// with the context's error.
 type Queue interface {
 	// Run gives a task to run with what x lends, of whose fields Ctx may be nil for no bound. Its
 	// memory, and x, stay as they are until Wait.

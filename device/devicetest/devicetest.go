@@ -40,6 +40,7 @@ func Run(t *testing.T, open Open) {
 	t.Run("order", func(t *testing.T) { testOrder(t, open) })
 	t.Run("failure", func(t *testing.T) { testFailure(t, open) })
 	t.Run("pass", func(t *testing.T) { testPass(t, open) })
+	t.Run("in flight", func(t *testing.T) { testInFlight(t, open) })
 	t.Run("context", func(t *testing.T) { testContext(t, open) })
 	t.Run("close in flight", func(t *testing.T) { testCloseInFlight(t, open) })
 	t.Run("two queues", func(t *testing.T) { testTwoQueues(t, open) })

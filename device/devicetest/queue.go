@@ -6,6 +6,7 @@ import (
 	"errors"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/weirgpu/weir/device"
@@ -183,6 +184,33 @@ func testPass(t *testing.T, open Open) {
 	}
 	if !errors.Is(err, want) || renewed != turns {
 		t.Errorf("a task failed: error %v, and %d leases were given back", err, renewed-turns)
+	}
+}
+
+// testInFlight holds that a queue has no more work at a time than it may, however slow that is.
+func testInFlight(t *testing.T, open Open) {
+	m := open(t, few)
+	q := compute.NewQueue(m.Device)
+	defer q.Close()
+	x := &compute.Exec{Ctx: t.Context(), Gate: device.Open, Pool: m.Pool}
+	var given atomic.Int64
+	var most int64
+	for i := range int64(10 * compute.MaxInFlight) {
+		err := q.Run(x, taskFunc(func(*compute.Exec) error {
+			for range 20 { // so that more is given meanwhile
+				runtime.Gosched()
+			}
+			most = max(most, given.Load()-i)
+			return nil
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		given.Add(1)
+	}
+	if err := q.Wait(); err != nil || most > compute.MaxInFlight {
+		t.Errorf("%d pieces of work were in flight, at most %d may be; error %v", most,
+			compute.MaxInFlight, err)
 	}
 }
 

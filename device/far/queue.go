@@ -11,8 +11,9 @@ import (
 	"github.com/weirgpu/weir/device/compute"
 )
 
-// depth bounds the work that waits in a queue: a lease that is asked back waits for all of it.
-const depth = 4
+// depth bounds the work that waits in a queue, besides what is under way: enough that the device
+// does not wait for the host.
+const depth = min(4, compute.MaxInFlight-1)
 
 // NewQueue implements [compute.Queued].
 func (d *Device) NewQueue() compute.Queue {
