@@ -7,16 +7,15 @@ not build; 3 the peer or a model cannot be fetched.
 """
 
 import argparse
-import datetime
-import os
 import pathlib
 import statistics
 import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[1:1] = [str(ROOT / "bench" / "latency"), str(ROOT / "conformance" / "peer")]
+sys.path.insert(1, str(ROOT / "bench" / "latency"))
 
+import common  # noqa: E402
 import environment  # noqa: E402
 import latency  # noqa: E402
 import measure  # noqa: E402
@@ -34,22 +33,22 @@ def make_parser():
                         metavar="NAME",
                         help="models to measure (default: resnet50)")
     parser.add_argument("--threads",
-                        type=latency.positive,
+                        type=common.positive,
                         default=2,
                         help="threads of both sides (default: %(default)s)")
     parser.add_argument("--burners",
-                        type=latency.positive,
+                        type=common.positive,
                         default=1,
                         help="processes that keep a core busy (default: %(default)s)")
     parser.add_argument("--pin",
                         action="store_true",
                         help="tie each of them to a core of its own, from the last one down")
     parser.add_argument("--rounds",
-                        type=latency.positive,
+                        type=common.positive,
                         default=8,
                         help="rounds, an even number (default: %(default)s)")
     parser.add_argument("--runs",
-                        type=latency.positive,
+                        type=common.positive,
                         help="timed runs in each measurement (default: what takes 1500 ms)")
     parser.add_argument(
         "--bound",
@@ -57,26 +56,8 @@ def make_parser():
         default=0.75,
         metavar="RATIO",
         help="most that weir/ORT may be in the busy state, over all models (default: %(default)s)")
-    parser.add_argument("--json",
-                        action="store_true",
-                        help="print the report as JSON; the table goes to stderr")
-    parser.add_argument("--no-check",
-                        dest="check",
-                        action="store_false",
-                        help="do not compare the outputs")
-    parser.add_argument("--tolerance",
-                        type=float,
-                        default=1e-3,
-                        help="relative L2 error allowed (default: %(default)s)")
-    parser.add_argument("--weir", help="weir binary (default: built from ./cmd/weir)")
-    parser.add_argument("--models",
-                        type=pathlib.Path,
-                        default=latency.fetch.default_directory(),
-                        metavar="DIR",
-                        help="folder of the fetched models (default: %(default)s)")
-    parser.add_argument("--no-fetch",
-                        action="store_true",
-                        help="measure only models that are there already")
+    common.add_options(parser)
+    common.add_checks(parser)
     return parser
 
 
@@ -113,14 +94,9 @@ def summary(taken, runs, threads):
 
 def measure_model(name, weir, options, scratch):
     """One model's entry of the report."""
-    import workloads
-
-    prepared = workloads.prepare(name, weir, options, scratch)
-    entry = {"model": name, "inputs": prepared.inputs}
-    if prepared.check is not None:
-        entry["check"] = report.check_entry(prepared.check)
-        if wrong := report.disagreement(prepared.check):
-            return entry | {"status": "failed", "error": wrong}
+    prepared, entry = common.begin(name, weir, options, scratch)
+    if "status" in entry:
+        return entry
     timed = options.runs
     if timed is None:
         trial = measure.trial(weir.binary, prepared.subject, options.threads)
@@ -134,23 +110,17 @@ def measure_model(name, weir, options, scratch):
 def measure_all(options, names, binary):
     import compare
 
-    before = latency.load_average()
+    before = common.load_average()
     weir = compare.Weir(binary, ["--threads=1", "--precision=fp32"])
     entries = [
-        latency.attempt(name,
+        common.attempt(name,
                         lambda scratch, name=name: measure_model(name, weir, options, scratch))
         for name in names
     ]
     ratios = [e["states"]["busy"]["ratio"] for e in report.measured(entries)]
     mean = rounds.geometric_mean(ratios) if ratios else None
     return {
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
-        "machine": latency.machine_model(),
-        "processor": latency.processor(binary),
-        "cores": latency.available_cores(),
-        "load_average_before": before,
-        "load_average_after": latency.load_average(),
-        "versions": latency.versions(binary, options.weir is None),
+        **common.surroundings(options, binary, before),
         "settings": {
             "threads": options.threads, "burners": options.burners, "pinned": options.pin,
             "rounds": options.rounds, "runs": options.runs, "precision": "fp32",
@@ -208,15 +178,15 @@ def run(options, parser):
             f"sides in reverse"
         )
     code = compare.fetch_models(options)
-    names = latency.available(options.names, options)
+    names = common.available(options.names, options)
     with tempfile.TemporaryDirectory(dir=environment.cache_directory()) as scratch:
-        binary = latency.find_binary(options, scratch)
+        binary = common.find_binary(options, scratch)
         if binary is None:
-            return latency.EXIT_USAGE
+            return common.EXIT_USAGE
         result = measure_all(options, names, binary)
-    latency.show(result, table(result), options)
-    return code if result["held"] else latency.EXIT_FAILED
+    common.show(result, table(result), options)
+    return code if result["held"] else common.EXIT_FAILED
 
 
 if __name__ == "__main__":
-    sys.exit(latency.command(make_parser(), run))
+    sys.exit(common.command(make_parser(), run))

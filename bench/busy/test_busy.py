@@ -95,8 +95,8 @@ class Reporting(unittest.TestCase):
             entry = {"model": "a", "status": "failed", "error": "exit 1"}
         options = busy.make_parser().parse_args(["a"])
         with mock.patch.dict(sys.modules, {"compare": mock.Mock()}), \
-                mock.patch.object(busy.latency, "attempt", lambda *_: entry), \
-                mock.patch.object(busy.latency, "versions", lambda *_: {"weir": "weir 1"}):
+                mock.patch.object(busy.common, "attempt", lambda *_: entry), \
+                mock.patch.object(busy.common, "versions", lambda *_: {"weir": "weir 1"}):
             return busy.measure_all(options, ["a"], "weir")
 
     def test_the_bound_decides(self):

@@ -9,7 +9,6 @@ not build; 3 the peer or a model cannot be fetched.
 
 import argparse
 import dataclasses
-import datetime
 import logging
 import pathlib
 import sys
@@ -17,8 +16,9 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[1:1] = [str(ROOT / "bench" / "latency"), str(ROOT / "conformance" / "peer")]
+sys.path.insert(1, str(ROOT / "bench" / "latency"))
 
+import common  # noqa: E402
 import environment  # noqa: E402
 import latency  # noqa: E402
 import measure  # noqa: E402
@@ -82,29 +82,18 @@ def make_parser():
     parser.add_argument("--bound",
                         action="store_true",
                         help="only the models that a bound over ONNX Runtime is set for")
-    parser.add_argument("--threads", type=latency.thread_counts, metavar="N,N",
+    parser.add_argument("--threads", type=common.thread_counts, metavar="N,N",
                         help="threads to measure with (default: 1,2, with --quick 1)")
     parser.add_argument("--rounds",
-                        type=latency.positive,
+                        type=common.positive,
                         help=f"rounds (default: {latency.FULL.rounds})")
     parser.add_argument("--runs",
-                        type=latency.positive,
+                        type=common.positive,
                         help="timed runs in each measurement (default: what takes 1.5 s)")
     parser.add_argument("--quick",
                         action="store_true",
                         help="two short rounds: shows that all works, measures roughly")
-    parser.add_argument("--json",
-                        action="store_true",
-                        help="print the report as JSON; the table goes to stderr")
-    parser.add_argument("--weir", help="weir binary (default: built from ./cmd/weir)")
-    parser.add_argument("--models",
-                        type=pathlib.Path,
-                        default=latency.fetch.default_directory(),
-                        metavar="DIR",
-                        help="folder of the fetched models (default: %(default)s)")
-    parser.add_argument("--no-fetch",
-                        action="store_true",
-                        help="measure only models that are there already")
+    common.add_options(parser)
     return parser
 
 
@@ -254,23 +243,17 @@ def measure_subject(subject, weir, options, scratch):
 def measure_all(options, names, binary):
     import compare
 
-    before, begin = latency.load_average(), time.monotonic()
+    before, begin = common.load_average(), time.monotonic()
     weir = compare.Weir(binary, ["--threads=1", "--precision=fp32"])
     entries = [
-        latency.attempt(
+        common.attempt(
             name,
             lambda scratch, name=name: measure_subject(SUBJECTS[name], weir, options, scratch))
         for name in names
     ]
     return {
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
-        "machine": latency.machine_model(),
-        "processor": latency.processor(binary),
-        "cores": latency.available_cores(),
-        "load_average_before": before,
-        "load_average_after": latency.load_average(),
+        **common.surroundings(options, binary, before),
         "wall_s": time.monotonic() - begin,
-        "versions": latency.versions(binary, options.weir is None),
         "settings": {
             **dataclasses.asdict(latency.effort_of(options)), "quick": options.quick,
             "runs": options.runs
@@ -328,15 +311,15 @@ def run(options, parser):
     logging.disable(logging.WARNING)
     (environment.cache_directory() / "quantized").mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=environment.cache_directory()) as scratch:
-        binary = latency.find_binary(options, scratch)
+        binary = common.find_binary(options, scratch)
         if binary is None:
-            return latency.EXIT_USAGE
+            return common.EXIT_USAGE
         result = measure_all(options, names, binary)
-    latency.show(result, table(result), options)
+    common.show(result, table(result), options)
     good = all(e["status"] == "measured" and not any(p["missed"] for p in e["threads"])
                for e in result["models"])
     return code if good else EXIT_MISSED
 
 
 if __name__ == "__main__":
-    sys.exit(latency.command(make_parser(), run))
+    sys.exit(common.command(make_parser(), run))

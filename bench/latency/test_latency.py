@@ -12,6 +12,7 @@ import tempfile
 import unittest
 from unittest import mock
 
+import common
 import latency
 import measure
 import report
@@ -40,7 +41,7 @@ class Order(unittest.TestCase):
 class Processor(unittest.TestCase):
     def ask(self, stdout):
         with mock.patch("subprocess.run", return_value=mock.Mock(stdout=stdout)) as run:
-            got = latency.processor("weir")
+            got = common.processor("weir")
         self.assertEqual(run.call_args.args[0], ["weir", "device", "list", "--json"])
         return got
 
@@ -226,23 +227,23 @@ class Options(unittest.TestCase):
         self.assertEqual(self.parse("--threads", "1,4").threads, (1, 4))
         for text in ["", "0", "1,1", "two", "-1", "1,"]:
             with self.subTest(text=text), self.assertRaises(argparse.ArgumentTypeError):
-                latency.thread_counts(text)
+                common.thread_counts(text)
 
     def test_numbers(self):
         for text in ["0", "-3", "1.5", "many", ""]:
             with self.subTest(text=text), contextlib.redirect_stderr(
                     io.StringIO()), self.assertRaises(SystemExit) as ended:
                 self.parse("--rounds", text)
-            self.assertEqual(ended.exception.code, latency.EXIT_USAGE)
+            self.assertEqual(ended.exception.code, common.EXIT_USAGE)
 
     def test_a_peer_that_cannot_be_installed_is_said_by_the_exit_code(self):
-        error = latency.environment.NotInstallable("no registry")
+        error = common.environment.NotInstallable("no registry")
         with mock.patch.object(sys, "argv", ["latency.py"]), \
-                mock.patch.object(latency.environment, "enter", side_effect=error), \
-                mock.patch.object(latency.signal, "signal"), \
+                mock.patch.object(common.environment, "enter", side_effect=error), \
+                mock.patch.object(common.signal, "signal"), \
                 contextlib.redirect_stderr(io.StringIO()) as said:
-            self.assertEqual(latency.command(latency.make_parser(), latency.run),
-                             latency.EXIT_UNREACHABLE)
+            self.assertEqual(common.command(latency.make_parser(), latency.run),
+                             common.EXIT_UNREACHABLE)
         self.assertIn("no registry", said.getvalue())
 
 
