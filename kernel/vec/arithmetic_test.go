@@ -97,13 +97,20 @@ func TestInt32Wraps(t *testing.T) {
 	})
 }
 
-// TestAffineRoundsOnce: the sum lies so near the middle of two floats that one in float64 is the
-// middle itself, from where it would go up.
+// TestAffineRoundsOnce: the sums lie so near the middle of two floats, normal and subnormal ones,
+// that one in float64 is the middle itself, from where it would go up.
 func TestAffineRoundsOnce(t *testing.T) {
 	const ulp = 1.0 / (1 << 23)
-	x, got := []float32{1 - ulp}, make([]float32, 1)
-	affineRef(got, x, (1+ulp)/(1<<24), 1+ulp)
-	if got[0] != 1+ulp {
-		t.Errorf("got %.9g, want %.9g", got[0], 1+ulp)
+	small := math.Float32frombits(1<<20 + 1) // in steps of 2 to the -149
+	half := float32(math.Ldexp(1, -75))
+	for _, c := range []struct{ x, scale, bias float32 }{
+		{1 - ulp, (1 + ulp) / (1 << 24), 1 + ulp},
+		{(1 - ulp) * half, (1 + ulp) * half, small},
+	} {
+		got := make([]float32, 1)
+		affineRef(got, []float32{c.x}, c.scale, c.bias)
+		if got[0] != c.bias {
+			t.Errorf("%g times %g and %g: got %.9g, want %.9g", c.x, c.scale, c.bias, got[0], c.bias)
+		}
 	}
 }

@@ -150,3 +150,16 @@ func TestArgMaxFindsTheFirst(t *testing.T) {
 		}
 	})
 }
+
+// TestSquaredDifferencesOfWholeBlocks: where no element is left over, each lane has its own.
+func TestSquaredDifferencesOfWholeBlocks(t *testing.T) {
+	var lanes [sumLanes]float32
+	x := make([]float32, sumLanes)
+	for i := range x {
+		x[i] = 1 / float32(i+3)
+		lanes[i] = fusedRef(x[i]-0.25, x[i]-0.25, 0)
+	}
+	if got, want := sumSquaredDiffRef(x, 0.25), joinLanes(&lanes); got != want {
+		t.Errorf("got %.9g, want %.9g", got, want)
+	}
+}
