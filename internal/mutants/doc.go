@@ -34,5 +34,5 @@
 //
 // Concurrency: mutants run side by side, -p at a time, each in processes of its own.
 //
-// What it refuses: a package whose tests fail without a change.
+// What it refuses: a test that reaches a changed function and fails without a change.
 package main

@@ -110,7 +110,8 @@ func TestAffineRoundsOnce(t *testing.T) {
 		got := make([]float32, 1)
 		affineRef(got, []float32{c.x}, c.scale, c.bias)
 		if got[0] != c.bias {
-			t.Errorf("%g times %g and %g: got %.9g, want %.9g", c.x, c.scale, c.bias, got[0], c.bias)
+			t.Errorf("%g times %g and %g: got %.9g, want %.9g", c.x, c.scale, c.bias, got[0],
+				c.bias)
 		}
 	}
 }
