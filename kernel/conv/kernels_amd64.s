@@ -2833,11 +2833,13 @@ tap:
 	JZ next
 	MOVQ R13, R9
 	KMOVW poolTap_load(R12), K1
+	VMOVAPS Z6, Z10
 load:
-	VADDPS (R9), Z0, K1, Z0
+	VADDPS (R9), Z10, K1, Z10
 	ADDQ R15, R9
 	DECQ AX
 	JNZ load
+	VADDPS Z10, Z0, Z0
 next:
 	ADDQ $poolTap__size, R12
 	ADDQ $4, R13
@@ -4422,31 +4424,36 @@ tap:
 	JZ next
 	MOVQ R13, R9
 	KMOVW poolTap_load(R12), K1
+	VMOVAPS Z6, Z10
 	KMOVW (poolTap_load+2)(R12), K2
 	KMOVW poolTap_even(R12), K3
 	KMOVW poolTap_odd(R12), K4
 	KORTESTW K4, K4
 	JZ even
+	VMOVAPS Z6, Z11
 both:
 	VMOVUPS.Z (R9), K1, Z1
 	VMOVUPS.Z 64(R9), K2, Z2
 	VMOVAPS Z1, Z3
 	VPERMT2PS Z2, Z4, Z1
-	VADDPS Z1, Z0, K3, Z0
+	VADDPS Z1, Z10, K3, Z10
 	VPERMT2PS Z2, Z5, Z3
-	VADDPS Z3, Z0, K4, Z0
+	VADDPS Z3, Z11, K4, Z11
 	ADDQ R15, R9
 	DECQ AX
 	JNZ both
+	VADDPS Z10, Z0, Z0
+	VADDPS Z11, Z0, Z0
 	JMP next
 even:
 	VMOVUPS.Z (R9), K1, Z1
 	VMOVUPS.Z 64(R9), K2, Z2
 	VPERMT2PS Z2, Z4, Z1
-	VADDPS Z1, Z0, K3, Z0
+	VADDPS Z1, Z10, K3, Z10
 	ADDQ R15, R9
 	DECQ AX
 	JNZ even
+	VADDPS Z10, Z0, Z0
 next:
 	ADDQ $poolTap__size, R12
 	ADDQ $8, R13

@@ -12,7 +12,8 @@ const (
 	// AveragePool is ONNX AveragePool-19: the mean, over the elements inside the image or, with
 	// CountPad, over those inside the image and its pads. It is within 1.6e-5 of that, relative to
 	// the mean of magnitudes, for windows of any size: at most 128 float32 additions follow each
-	// other along the rows of a window, and 128 along its columns. A window whose sum leaves the
+	// other along the rows of a window, and 128 along its columns. Rows are added up first, on
+	// every path of instructions, so that the bits are the same. A window whose sum leaves the
 	// range of float32 has an infinite mean, or NaN.
 	AveragePool
 )

@@ -44,6 +44,39 @@ func randomPool(t *testing.T, r *rand.Rand) PoolParams {
 	return p
 }
 
+// TestMeansHaveTheSameBits holds that means are the same bits on every level, over images that
+// windows tile too.
+func TestMeansHaveTheSameBits(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 3))
+	for range 200 {
+		p := randomPool(t, r)
+		p.Kind = AveragePool
+		x := make([]float32, p.Planes*volume(p.In))
+		for i := range x {
+			x[i] = float32(r.NormFloat64())
+		}
+		var first []float32
+		atLevels(t, func(t *testing.T) {
+			o, err := NewPool(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			y, scratch := make([]float32, p.Planes*volume(o.Out())), make([]float32, o.ScratchLen())
+			for c := range o.Chunks() {
+				o.Run(c, x, y, scratch)
+			}
+			if first == nil {
+				first = y
+			}
+			for i, v := range y {
+				if math.Float32bits(v) != math.Float32bits(first[i]) {
+					t.Fatalf("%+v: element %d is %x, on another level %x", p, i, v, first[i])
+				}
+			}
+		})
+	}
+}
+
 // TestPoolsOfLargeImages pools planes that take more than one call, and so many small ones that
 // there are several chunks.
 func TestPoolsOfLargeImages(t *testing.T) {

@@ -54,12 +54,12 @@ func Norm(x []float32) float32 { return float32(math.Sqrt(totalDot(x, x))) }
 // Dot returns the sum of a[i]*b[i] over a. Slice b must be at least as long as a. The products are
 // not rounded on their own, the order, the bits and the error are those of Sum, relative to the sum
 // of the magnitudes of products, and 2^-150 for each product that is below the normal range of
-// float32.
+// float32. A result of zero is positive.
 func Dot(a, b []float32) float32 {
 	b = b[:len(a)]
 	if len(a) <= chunk {
 		if s := dot(a, b); s-s == 0 {
-			return s
+			return 0 + s // lanes that underflow keep -0 unless the path adds zeros beyond the end
 		}
 	}
 	return float32(totalDot(a, b))

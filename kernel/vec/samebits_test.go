@@ -61,6 +61,21 @@ func TestSumsHaveTheSameBits(t *testing.T) {
 	}
 }
 
+// TestDotsThatUnderflow adds up products that are all less than 0 and too small for float32: which
+// lanes hold -0 depends on the path, the result is 0.
+func TestDotsThatUnderflow(t *testing.T) {
+	a, b := make([]float32, 200), make([]float32, 200)
+	Fill(a, 1e-30)
+	Fill(b, -1e-30)
+	atEachLevel(t, func(t *testing.T) {
+		for n := range len(a) + 1 {
+			if s := Dot(a[:n], b); math.Float32bits(s) != 0 {
+				t.Errorf("n=%d: %v, want 0", n, s)
+			}
+		}
+	})
+}
+
 func sameBits(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }
 
 // TestFusedRoundsOnce holds the definition of fused operations against arithmetic that does not

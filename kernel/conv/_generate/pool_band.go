@@ -9,7 +9,9 @@ import (
 // Registers of the pooling kernels: BX the arguments, DI the output, R8 the plane, R10 the output
 // row and R11 how many are left, SI the first column under the first output of a vector, R12 its
 // taps, DX the columns left, CX the taps left, R13 the column of a tap, R9 its rows, AX how many of
-// them are left and R15 how far apart they are. Z0 is the result, K7 where no NaN was seen.
+// them are left and R15 how far apart they are. Z0 is the result, K7 where no NaN was seen. Means
+// have the sums of the rows under a tap in Z10, and those of the odd tap after it in Z11, before
+// they are added to the result: as all other ways to pool do, so that the bits are the same.
 
 // poolBand writes the pooling of rows of planes, a vector of outputs at a time.
 func poolBand(s *asm.File, largest bool, stride int) {
@@ -36,6 +38,9 @@ func poolBand(s *asm.File, largest bool, stride int) {
 	s.Label("tap")
 	s.Ops("MOVQ poolRow_n(R10), AX", "TESTQ AX, AX", "JZ next", "MOVQ R13, R9",
 		"KMOVW poolTap_load(R12), K1")
+	if !largest {
+		s.Op("VMOVAPS Z6, Z10")
+	}
 	poolTaps(s, largest, stride)
 	s.Label("next")
 	s.Op("ADDQ $poolTap__size, R12")
@@ -98,15 +103,21 @@ func poolTaps(s *asm.File, largest bool, stride int) {
 			s.Op("VMOVUPS.Z (R9), K1, Z1")
 			poolTake(s, largest, 1, 1)
 		} else {
-			s.Op("VADDPS (R9), Z0, K1, Z0")
+			s.Op("VADDPS (R9), Z10, K1, Z10")
 		}
 		s.Ops("ADDQ R15, R9", "DECQ AX", "JNZ load")
+		if !largest {
+			s.Op("VADDPS Z10, Z0, Z0")
+		}
 		return
 	}
 	s.Ops("KMOVW (poolTap_load+2)(R12), K2", "KMOVW poolTap_even(R12), K3",
 		"KMOVW poolTap_odd(R12), K4", "KORTESTW K4, K4", "JZ even")
 	for _, odd := range []bool{true, false} {
 		name := map[bool]string{true: "both", false: "even"}[odd]
+		if odd && !largest {
+			s.Op("VMOVAPS Z6, Z11")
+		}
 		s.Label(name)
 		s.Ops("VMOVUPS.Z (R9), K1, Z1", "VMOVUPS.Z 64(R9), K2, Z2")
 		if odd {
@@ -119,17 +130,27 @@ func poolTaps(s *asm.File, largest bool, stride int) {
 			poolTake(s, largest, 3, 4)
 		}
 		s.Ops("ADDQ R15, R9", "DECQ AX", "JNZ "+name)
+		if !largest {
+			s.Op("VADDPS Z10, Z0, Z0")
+		}
+		if odd && !largest {
+			s.Op("VADDPS Z11, Z0, Z0")
+		}
 		if odd {
 			s.Op("JMP next")
 		}
 	}
 }
 
-// poolTake takes the elements of a vector under a mask into the result. Elements outside the mask
-// are no NaN.
+// poolTake takes the elements of a vector under a mask, which K4 is for the odd tap, into the
+// result or into the sums of their tap. Elements outside the mask are no NaN.
 func poolTake(s *asm.File, largest bool, vector, mask int) {
 	if !largest {
-		s.Op("VADDPS Z%d, Z0, K%d, Z0", vector, mask)
+		sums := 10
+		if mask == 4 {
+			sums = 11
+		}
+		s.Op("VADDPS Z%[1]d, Z%[2]d, K%[3]d, Z%[2]d", vector, sums, mask)
 		return
 	}
 	s.Op("VMAXPS Z%d, Z0, K%d, Z0", vector, mask)
