@@ -148,6 +148,11 @@ func TestLongSums(t *testing.T) {
 				t.Errorf("%s of %d times 0.1: %v, want %v", what, n, sums[0], sums[1])
 			}
 		}
+		const blocks = 900 // whose sums, all alike, float64 adds up exactly
+		if got, want := SumExp(long[:blocks*expChunk], 2),
+			blocks*SumExp(long[:expChunk], 2); got != want {
+			t.Errorf("SumExp of %d blocks: %v, want %v", blocks, got, want)
+		}
 		long[0] = 2 // so that the others' exponentials are no power of two
 		one := math.Exp(float64(float32(0.1) - 2))
 		Softmax(long, long)

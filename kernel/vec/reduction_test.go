@@ -95,6 +95,25 @@ func TestExtremes(t *testing.T) {
 	})
 }
 
+// TestExtremesOfChunks has the extreme, or a NaN, beside each end of the blocks that assembly gets.
+func TestExtremesOfChunks(t *testing.T) {
+	atEachLevel(t, func(t *testing.T) {
+		x := make([]float32, 2*chunk+5)
+		for _, at := range []int{0, chunk - 1, chunk, 2*chunk - 1, 2 * chunk, len(x) - 1} {
+			for _, v := range []float32{3, -3, float32(math.NaN())} {
+				x[at] = v
+				if got, want := MaxReduce(x), max(v, 0); !exact.holds(0, got, want) {
+					t.Errorf("MaxReduce with %v at %d of %d: %v, want %v", v, at, len(x), got, want)
+				}
+				if got, want := MinReduce(x), min(v, 0); !exact.holds(0, got, want) {
+					t.Errorf("MinReduce with %v at %d of %d: %v, want %v", v, at, len(x), got, want)
+				}
+			}
+			x[at] = 0
+		}
+	})
+}
+
 // One NaN anywhere must survive whatever comes after it.
 func TestExtremesKeepNaN(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {
