@@ -87,8 +87,7 @@ func (c *conn) begin(m wire.Message, text []byte, file *os.File) (bool, error) {
 	case wire.Create:
 		if m.Version != wire.Version {
 			return false, refusal(wire.RefusedVersion,
-				"version %d, this agent speaks %d: end it and start again", m.Version,
-				wire.Version)
+				"version %d, this agent speaks %d: end it and start again", m.Version, wire.Version)
 		}
 		return false, c.serveController(m, string(text), file)
 	case wire.Top:

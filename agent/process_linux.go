@@ -28,11 +28,8 @@ func (linux) peer(c *net.UnixConn) (peer, error) {
 	pidfd := -1
 	var credErr error
 	err = raw.Control(func(fd uintptr) {
-		if cred, credErr = unix.GetsockoptUcred(
-			int(fd),
-			unix.SOL_SOCKET,
-			unix.SO_PEERCRED,
-		); credErr != nil {
+		if cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET,
+			unix.SO_PEERCRED); credErr != nil {
 			return
 		}
 		// Since Linux 6.5. It cannot be of a process that has the number of one that died, and

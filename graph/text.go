@@ -256,9 +256,7 @@ func startWord(s string) string {
 
 func isWord(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' ||
-		c == '.' || c == '/' ||
-		c == '-' ||
-		c == '+'
+		c == '.' || c == '/' || c == '-' || c == '+'
 }
 
 // typeSuffix is empty when nothing is known.

@@ -164,21 +164,17 @@ func (d *decoder) graph(b []byte) (*graphMessage, error) {
 	}
 	defer func() { d.depth-- }()
 	g := &graphMessage{}
-	return g, fields("GraphProto", b,
-		rule{1, listTo(d, &g.nodes, d.node)}, rule{2, nameTo(&g.name)},
-		rule{5, listTo(d, &g.initializers, d.tensor)},
+	return g, fields("GraphProto", b, rule{1, listTo(d, &g.nodes, d.node)},
+		rule{2, nameTo(&g.name)}, rule{5, listTo(d, &g.initializers, d.tensor)},
 		rule{11, listTo(d, &g.inputs, d.value)}, rule{12, listTo(d, &g.outputs, d.value)},
-		rule{13, listTo(d, &g.hints, d.value)},
-		rule{15, listTo(d, &g.sparse, d.sparse)})
+		rule{13, listTo(d, &g.hints, d.value)}, rule{15, listTo(d, &g.sparse, d.sparse)})
 }
 
 func (d *decoder) node(b []byte) (*nodeMessage, error) {
 	n := &nodeMessage{}
-	err := fields("NodeProto", b,
-		rule{1, d.namesTo(&n.in)}, rule{2, d.namesTo(&n.out)}, rule{3, nameTo(&n.name)},
-		rule{4, nameTo(&n.op)},
-		rule{5, listTo(d, &n.attrs, d.attr)}, rule{7, nameTo(&n.domain)},
-		rule{8, nameTo(&n.overload)})
+	err := fields("NodeProto", b, rule{1, d.namesTo(&n.in)}, rule{2, d.namesTo(&n.out)},
+		rule{3, nameTo(&n.name)}, rule{4, nameTo(&n.op)}, rule{5, listTo(d, &n.attrs, d.attr)},
+		rule{7, nameTo(&n.domain)}, rule{8, nameTo(&n.overload)})
 	if err == nil && n.op == "" {
 		err = formatErr("NodeProto: no operator")
 	}

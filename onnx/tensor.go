@@ -290,8 +290,7 @@ const (
 func (d *decoder) sparse(b []byte) (*sparseMessage, error) {
 	s := &sparseMessage{}
 	err := fields("SparseTensorProto", b, rule{1, nestedTo(d, &s.values, d.tensor)},
-		rule{2, nestedTo(d, &s.indices, d.tensor)},
-		rule{3, intsTo(&s.dims, maxRank)})
+		rule{2, nestedTo(d, &s.indices, d.tensor)}, rule{3, intsTo(&s.dims, maxRank)})
 	if err == nil && (s.values == nil || s.indices == nil) {
 		err = formatErr("SparseTensorProto: values or indices are missing")
 	}

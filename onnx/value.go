@@ -86,8 +86,7 @@ func (d *decoder) container(b []byte, kind tensor.DType) (*tensor.Tensor, error)
 		return nil, err
 	}
 	err := fields(name, b, add(holdsTensor, d.tensorValue), add(holdsSparse, sparse),
-		nested(tensor.Sequence), nested(tensor.Map),
-		nested(tensor.Optional))
+		nested(tensor.Sequence), nested(tensor.Map), nested(tensor.Optional))
 	if err != nil {
 		return nil, err
 	}

@@ -178,8 +178,7 @@ func (a *attending) layout() (err error) {
 	}
 	q, k, v := a.q, a.k, a.v
 	if q.batch != k.batch || k.batch != v.batch || k.heads != v.heads || k.length != v.length ||
-		q.size != k.size ||
-		min(k.heads, q.size, v.size) == 0 || q.heads%k.heads != 0 {
+		q.size != k.size || min(k.heads, q.size, v.size) == 0 || q.heads%k.heads != 0 {
 		return a.Errorf(ErrInput, "Q %v, K %v and V %v do not fit", a.In[AttentionQ].Shape,
 			a.In[AttentionK].Shape, a.In[AttentionV].Shape)
 	}

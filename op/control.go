@@ -27,8 +27,7 @@ func (c *Call) body(name string, formals, outputs int) (Body, error) {
 	}
 	if b.NumFormals() != formals || b.NumOutputs() != outputs {
 		return nil, c.Errorf(ErrAttr, "%s takes %d inputs and gives %d outputs, wants %d and %d",
-			name,
-			b.NumFormals(), b.NumOutputs(), formals, outputs)
+			name, b.NumFormals(), b.NumOutputs(), formals, outputs)
 	}
 	return b, nil
 }

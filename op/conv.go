@@ -118,8 +118,7 @@ func (c *Infer) checkConvChannels(w Type) error {
 	}
 	if !c.In[0].Shape[1].MayEqual(w.Shape[1].MulInt(g)) {
 		return c.Errorf(ErrInput, "X %v has %v channels, weights %v with group %d take %v", c.In[0],
-			c.In[0].Shape[1], w, g,
-			w.Shape[1].MulInt(g))
+			c.In[0].Shape[1], w, g, w.Shape[1].MulInt(g))
 	}
 	if m, ok := w.Shape[0].Int(); ok && m%g != 0 {
 		return c.Errorf(ErrInput, "weights %v: %d output channels are no multiple of group %d", w,

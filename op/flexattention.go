@@ -133,8 +133,7 @@ func evalFlexAttention(c *Eval) error {
 
 func (c *Eval) checkFlex(q, k, v []int) error {
 	if len(q) != 4 || len(k) != 4 || len(v) != 4 || q[0] != k[0] || q[0] != v[0] || k[1] != v[1] ||
-		k[2] != v[2] || q[3] != k[3] ||
-		k[1] == 0 || q[1]%k[1] != 0 || q[3] == 0 {
+		k[2] != v[2] || q[3] != k[3] || k[1] == 0 || q[1]%k[1] != 0 || q[3] == 0 {
 		return c.Errorf(ErrInput, "Q %v, K %v and V %v do not fit", q, k, v)
 	}
 	return nil

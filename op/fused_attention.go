@@ -190,8 +190,7 @@ func (a *stacks) read() (err error) {
 	q, k, v := a.h[0], a.h[1], a.h[2]
 	shared := k.batch == 1 || k.batch == q.batch
 	if !shared || k.batch != v.batch || k.heads != v.heads || k.length != v.length ||
-		q.size != k.size || k.heads == 0 ||
-		q.heads%k.heads != 0 || a.first[3] && a.rank < 4 {
+		q.size != k.size || k.heads == 0 || q.heads%k.heads != 0 || a.first[3] && a.rank < 4 {
 		return a.Errorf(ErrInput, "Q %v, K %v and V %v do not fit", a.In[0].Shape, a.In[1].Shape,
 			a.In[2].Shape)
 	}

@@ -37,8 +37,7 @@ func (c *Call) optimized(histories int) (int, error) {
 	if (c.NumIn-2)%(2+histories) != 0 || c.NumOut > n*(1+histories) {
 		return 0, c.Errorf(ErrInput,
 			"%d inputs and %d outputs: wants R, T and %d for each tensor, gives %d", c.NumIn,
-			c.NumOut,
-			2+histories, 1+histories)
+			c.NumOut, 2+histories, 1+histories)
 	}
 	return n, nil
 }

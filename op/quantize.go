@@ -20,9 +20,8 @@ var quantizeOps = []Op{
 
 // quantizedTypes are what QuantizeLinear gives and DequantizeLinear takes, besides int32.
 var quantizedTypes = SetOf(tensor.Uint8, tensor.Int8, tensor.Uint16, tensor.Int16, tensor.Uint4,
-	tensor.Int4, tensor.Uint2, tensor.Int2,
-	tensor.Float8E4M3FN, tensor.Float8E4M3FNUZ, tensor.Float8E5M2, tensor.Float8E5M2FNUZ,
-	tensor.Float4E2M1)
+	tensor.Int4, tensor.Uint2, tensor.Int2, tensor.Float8E4M3FN, tensor.Float8E4M3FNUZ,
+	tensor.Float8E5M2, tensor.Float8E5M2FNUZ, tensor.Float4E2M1)
 
 // quantizedType is the type that QuantizeLinear gives: that of the zero point, else output_dtype
 // (opset 21), else uint8.

@@ -11,8 +11,7 @@ import (
 // for ReduceSum) and input 1 from then on. With noop_with_empty_axes and no axes, each element is
 // reduced alone.
 var reduce = []Op{
-	reduction("ReduceSum", reducer{add: sums, dims: Dim.Add}, 13, 1, 11,
-		13).derived(gradReduceSum),
+	reduction("ReduceSum", reducer{add: sums, dims: Dim.Add}, 13, 1, 11, 13).derived(gradReduceSum),
 	reduction("ReduceMean", reducer{add: sums, mean: true}, 18, 1, 11, 13,
 		18).derived(gradReduceMean),
 	reduction("ReduceProd", reducer{start: one, dims: Dim.Mul, add: binaryFuncs{

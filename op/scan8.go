@@ -228,8 +228,7 @@ func (s *scan) putPart(c *Eval, i, b int, lead []int, t *tensor.Tensor) error {
 	if t.DType != out.DType || !slices.Equal(shape, out.Shape) {
 		return c.Errorf(ErrInput,
 			"output %d is %v%v for the first element of the batch, %v%v for another", i, out.DType,
-			out.Shape,
-			t.DType, shape)
+			out.Shape, t.DType, shape)
 	}
 	copyElems(out, b*t.Len(), t, 0, t.Len())
 	return nil

@@ -34,8 +34,7 @@ func startBatchNorm(s *scope) rule {
 // normalisation is what n computes when it is a BatchNormalization with constants.
 func (s *scope) normalisation(n *graph.Node) (f affine, ok bool) {
 	if n.Type != "BatchNormalization" || n.Domain != "" || n.Attrs.Bool("training_mode", false) ||
-		!n.Attrs.Bool("spatial", true) ||
-		s.anyUsed(n.Out[1:]) {
+		!n.Attrs.Bool("spatial", true) || s.anyUsed(n.Out[1:]) {
 		return f, false
 	}
 	var in [5][]float64

@@ -123,8 +123,7 @@ func (s *scope) passingView(v *graph.Value) *graph.Node {
 func (s *scope) extendable(v *graph.Value) *graph.Node {
 	m := producer(v)
 	if m == nil || len(m.Out) != 1 || m.Domain != "" && m.Domain != op.FusedDomain ||
-		m.Attrs.Has("activation") ||
-		!v.Type.DType.IsFloat() || !s.only(v) {
+		m.Attrs.Has("activation") || !v.Type.DType.IsFloat() || !s.only(v) {
 		return nil
 	}
 	switch m.Type {

@@ -35,7 +35,6 @@ func startScaleShift(s *scope) rule {
 			return graph.NewConst(v.Name, tensor.From(x, len(x)))
 		}
 		return instead(n, operator(n, "", m.Type, m.Version, m.Attrs, m.In[0],
-			constant(m.In[1], scale), constant(m.In[2], shift),
-			m.In[3], m.In[4]))
+			constant(m.In[1], scale), constant(m.In[2], shift), m.In[3], m.In[4]))
 	}
 }

@@ -71,8 +71,7 @@ func (p *Plan) bind(arena, packed []byte, captures []*tensor.Tensor) (*Program, 
 	}
 	if int64(len(arena)) < p.ArenaBytes || int64(len(packed)) < p.PackedBytes {
 		return nil, fmt.Errorf("graph %q: needs %d arena and %d packed bytes, given %d and %d",
-			p.Graph.Name,
-			p.ArenaBytes, p.PackedBytes, len(arena), len(packed))
+			p.Graph.Name, p.ArenaBytes, p.PackedBytes, len(arena), len(packed))
 	}
 	r := &Program{plan: p, tensors: make([]*tensor.Tensor, len(p.Slots))}
 	for i, t := range captures {

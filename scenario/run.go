@@ -121,8 +121,7 @@ func newRun(ctx context.Context, s *Scenario, o Options) (*run, error) {
 	r := &run{s: s, o: o, Machine: on}
 	for i := range s.Jobs {
 		o.Progress("compiling " + s.Jobs[i].Name)
-		p, err := prepare(ctx, s.Jobs[i], o.Plans, on.Target, on.Pool.Threads(),
-			s.Seed+uint64(i))
+		p, err := prepare(ctx, s.Jobs[i], o.Plans, on.Target, on.Pool.Threads(), s.Seed+uint64(i))
 		if err != nil {
 			r.close()
 			return nil, err

@@ -75,8 +75,7 @@ func (b *builder) batchNorm(x *graph.Value, n batchNorm, channels int, scale flo
 	}
 	return b.opWith("BatchNormalization", attrs, x,
 		b.param("weight", uniform(0.8*scale, 1.2*scale), channels),
-		b.param("bias", normal(0.1), channels),
-		b.param("running_mean", normal(0.1), channels),
+		b.param("bias", normal(0.1), channels), b.param("running_mean", normal(0.1), channels),
 		b.param("running_var", uniform(0.8, 1.2), channels))
 }
 

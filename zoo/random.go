@@ -87,8 +87,7 @@ func (e *export) fillAll() error {
 	}
 	if total > maxParameters {
 		return fmt.Errorf("zoo: %s: %w: %d parameters, limit %d: lower Hidden, Width or Layers",
-			e.g.Name, ErrOption,
-			total, maxParameters)
+			e.g.Name, ErrOption, total, maxParameters)
 	}
 	type job struct {
 		w     weight

@@ -74,10 +74,8 @@ func gather(h *host, n int, flags []string) (*gathered, error) {
 		); err != nil {
 			return g, fmt.Errorf("%s: %w: %s", p.name, err, p.err.String())
 		}
-		if err := json.Unmarshal(
-			[]byte(strings.TrimPrefix(p.out.String(), "ready\n")),
-			&got,
-		); err != nil {
+		if err := json.Unmarshal([]byte(strings.TrimPrefix(p.out.String(), "ready\n")),
+			&got); err != nil {
 			return g, err
 		}
 		g.pids = append(g.pids, got.PID)
@@ -107,10 +105,8 @@ func attach(r *results, h *host, _ int) error {
 	if err != nil {
 		return err
 	}
-	r.note(
-		fmt.Sprintf("%d weir exec from the start until all programs have run a kernel, s", n),
-		time.Since(begin).Seconds(),
-	)
+	r.note(fmt.Sprintf("%d weir exec from the start until all programs have run a kernel, s", n),
+		time.Since(begin).Seconds())
 	r.note("without weir, until all have memory, s", bare.memory)
 	r.note("without weir, until all have run a kernel, s", bare.ran)
 	r.note("until all have memory, s", all.memory)
@@ -153,12 +149,8 @@ func killed(r *results, h *host, pids []int) error {
 	}
 	slices.Sort(took)
 	r.note("share of a killed program given to another, most, ms", took[len(took)-1])
-	r.Claims.Check(
-		"share of a killed program given to another, p50, ms",
-		took[len(took)/2],
-		10,
-		true,
-	)
+	r.Claims.Check("share of a killed program given to another, p50, ms", took[len(took)/2], 10,
+		true)
 	return nil
 }
 

@@ -41,10 +41,8 @@ func demoNotes(res *scenario.Result) []string {
 			}
 		}
 	}
-	return append(
-		notes,
-		"Every job held, to the byte, the memory that its plan predicted before it ran.",
-	)
+	return append(notes,
+		"Every job held, to the byte, the memory that its plan predicted before it ran.")
 }
 
 func newDemo() *cobra.Command {
@@ -117,12 +115,8 @@ func demo(
 	if err := errors.Join(writeTrace(), writeReport(pagePath, res)); err != nil {
 		return failed(err)
 	}
-	fmt.Fprintf(
-		talk,
-		"\nreport    %s\ntimeline  %s  (open it at ui.perfetto.dev)\n",
-		pagePath,
-		f.trace,
-	)
+	fmt.Fprintf(talk, "\nreport    %s\ntimeline  %s  (open it at ui.perfetto.dev)\n", pagePath,
+		f.trace)
 	return finishShare(c, res, f.asJSON)
 }
 
@@ -162,11 +156,8 @@ var demoRoles = []scenario.Job{
 
 func demoScenario(models []string, duration time.Duration) (*scenario.Scenario, func(), error) {
 	if len(models) > len(demoRoles) {
-		return nil, nil, fmt.Errorf(
-			"--model: %d models given, the demo has %d jobs",
-			len(models),
-			len(demoRoles),
-		)
+		return nil, nil, fmt.Errorf("--model: %d models given, the demo has %d jobs", len(models),
+			len(demoRoles))
 	}
 	s := &scenario.Scenario{Policy: "priority", Duration: duration, Seed: 1}
 	if len(models) == 0 {

@@ -33,14 +33,8 @@ var ErrPlan = errors.New("not what was planned")
 func (r Result) Shape(x *Exec, d tensor.DType, shape []int) error {
 	if r.planned {
 		if r.DType != d || !slices.Equal(r.Tensor.Shape, shape) {
-			return fmt.Errorf(
-				"%w: got %v%v, planned %v%v",
-				ErrPlan,
-				d,
-				slices.Clone(shape),
-				r.DType,
-				r.Tensor.Shape,
-			)
+			return fmt.Errorf("%w: got %v%v, planned %v%v", ErrPlan, d, slices.Clone(shape),
+				r.DType, r.Tensor.Shape)
 		}
 		return nil
 	}

@@ -62,6 +62,5 @@ type altered struct {
 func (a *altered) Features() Features { return a.features }
 
 func (a *altered) Identity() string {
-	return fmt.Sprintf("%s %+v", a.Target.Identity(),
-		a.features)
+	return fmt.Sprintf("%s %+v", a.Target.Identity(), a.features)
 }

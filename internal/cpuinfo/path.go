@@ -76,8 +76,7 @@ func detect() Path {
 	}
 	x := &cpu.X86
 	return features{
-		avx2: x.HasAVX2 && x.HasFMA && x.HasF16C &&
-			x.HasBMI2,
+		avx2:   x.HasAVX2 && x.HasFMA && x.HasF16C && x.HasBMI2,
 		avx512: x.HasAVX512F && x.HasAVX512BW && x.HasAVX512VL && x.HasAVX512DQ,
 		vnni:   x.HasAVX512VNNI,
 		bf16:   x.HasAVX512BF16,

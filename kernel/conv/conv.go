@@ -378,10 +378,8 @@ func (o *Convolution) Run(c int, args *Args, scratch []float32) {
 	p := &o.p
 	y := p.N * p.M * volume(o.out)
 	if len(args.X) < p.N*p.C*volume(p.In) || len(args.W) < o.PackedLen() || len(args.Y) < y ||
-		p.Bias &&
-			len(args.Bias) < p.M || p.Residual && len(args.Residual) < y ||
-		len(scratch) < o.ScratchLen() ||
-		uint(c) >= uint(o.Chunks()) {
+		p.Bias && len(args.Bias) < p.M || p.Residual && len(args.Residual) < y ||
+		len(scratch) < o.ScratchLen() || uint(c) >= uint(o.Chunks()) {
 		panic(
 			fmt.Sprintf(
 				"conv: chunk %d of %d with X %d, W %d, Y %d, bias %d, residual %d, scratch %d "+

@@ -148,9 +148,8 @@ func (o *Transpose) PackWeights(dst, w []float32) {
 func (o *Transpose) Run(c int, args *Args, scratch []float32) {
 	p := &o.p
 	if len(args.X) < p.N*p.C*volume(p.In) || len(args.W) < o.PackedLen() ||
-		len(args.Y) < p.N*p.M*volume(o.out) ||
-		p.Bias && len(args.Bias) < p.M || len(scratch) < o.ScratchLen() ||
-		uint(c) >= uint(o.Chunks()) {
+		len(args.Y) < p.N*p.M*volume(o.out) || p.Bias && len(args.Bias) < p.M ||
+		len(scratch) < o.ScratchLen() || uint(c) >= uint(o.Chunks()) {
 		panic(fmt.Sprintf("conv: transposed chunk %d of %d with X %d, W %d, Y %d, bias %d, "+
 			"scratch %d floats for %d images of %d x %v to %d x %v",
 			c, o.Chunks(), len(args.X), len(args.W), len(args.Y), len(args.Bias), len(scratch), p.N,

@@ -78,9 +78,8 @@ func (p Params) Problem() string {
 	if p.Format == gemm.BF16 {
 		format = "bf16"
 	}
-	b := fmt.Appendf(nil, "conv %s %dx%dx%s m%d k%s s%s p%s,%s", format, p.N, p.C, axes(w.In),
-		p.M, axes(w.Kernel), axes(w.Stride),
-		axes(w.PadLo), axes(w.PadHi))
+	b := fmt.Appendf(nil, "conv %s %dx%dx%s m%d k%s s%s p%s,%s", format, p.N, p.C, axes(w.In), p.M,
+		axes(w.Kernel), axes(w.Stride), axes(w.PadLo), axes(w.PadHi))
 	if w.Dilate != [3]int{1, 1, 1} {
 		b = fmt.Appendf(b, " d%s", axes(w.Dilate))
 	}

@@ -44,9 +44,8 @@ func flopsOf(name string) func(*op.Call, []op.Type, []op.Type) int64 {
 
 // rows returns the families of the domain.
 func rows() []op.Op {
-	return slices.Concat(movement(), activations(), products(),
-		norms(), attentions(),
-		quantized(), quantizedProducts(), own)
+	return slices.Concat(movement(), activations(), products(), norms(), attentions(), quantized(),
+		quantizedProducts(), own)
 }
 
 // own are the operators of the domain that are no compositions.

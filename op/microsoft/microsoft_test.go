@@ -58,8 +58,7 @@ func TestMicrosoftFloat(t *testing.T) {
 		refuses("axis", "BiasSoftmax", op.ErrAttr, op.Attrs{op.IntAttr("axis", 2)}, vec(1, 2),
 			vec(1, 2)),
 		microsoft("", "FusedMatMul", op.Attrs{op.IntAttr("transA", 1), op.FloatAttr("alpha", 2)},
-			list(f32([]int{2, 1}, 1, 2), f32([]int{2, 1}, 3, 4)),
-			list(f32([]int{1, 1}, 22))),
+			list(f32([]int{2, 1}, 1, 2), f32([]int{2, 1}, 3, 4)), list(f32([]int{1, 1}, 22))),
 		microsoft("first axis before the last", "FusedMatMul",
 			op.Attrs{op.IntAttr("transBatchA", 1)},
 			list(f32([]int{1, 2, 1}, 1, 2), f32([]int{2, 1, 1}, 3, 4)),
@@ -136,8 +135,7 @@ func TestMicrosoftAttention(t *testing.T) {
 			list(f32([]int{1, 2, 2}, 0, 0, 0, 0), q, v, nil, nil, lens, total),
 			list(f32([]int{1, 2, 2}, 1, 1, 8.0/3, 8.0/3))),
 		refuses("lengths", "GroupQueryAttention", op.ErrInput, groups,
-			f32([]int{1, 2, 2}, 0, 0, 0, 0),
-			q, v, nil, nil, tensor.From([]int32{7}, 1), total),
+			f32([]int{1, 2, 2}, 0, 0, 0, 0), q, v, nil, nil, tensor.From([]int32{7}, 1), total),
 		microsoft("", "RotaryEmbedding", nil,
 			list(f32([]int{1, 1, 2}, 3, 4), i64(1), f32([]int{2, 1}, 1, 0), f32([]int{2, 1}, 0, 1)),
 			list(f32([]int{1, 1, 2}, -4, 3))),
@@ -187,8 +185,7 @@ func TestGroupedLengths(t *testing.T) {
 			return f32(shape, make([]float32, n)...)
 		}
 		x := zeros(2, tc.length, 1)
-		in := list(x, x, x, nil, nil, tensor.From(tc.lens, len(tc.lens)),
-			tensor.Scalar(tc.total))
+		in := list(x, x, x, nil, nil, tensor.From(tc.lens, len(tc.lens)), tensor.Scalar(tc.total))
 		for i, shape := range tc.cache {
 			if shape != nil {
 				in[3+i] = zeros(shape...)
@@ -223,16 +220,13 @@ func TestMicrosoftIntegers(t *testing.T) {
 		refuses("group", "MatMulNBits", op.ErrInput, layout, a, packed, f32([]int{1, 1}, 0.5), nil,
 			tensor.From([]int32{0, 1}, 2)),
 		refuses("bits", "MatMulNBits", op.ErrUnsupported,
-			append(op.Attrs{op.IntAttr("bits", 3)}, layout...),
-			a, packed, f32([]int{1, 1}, 0.5)),
+			append(op.Attrs{op.IntAttr("bits", 3)}, layout...), a, packed, f32([]int{1, 1}, 0.5)),
 		refuses("block", "MatMulNBits", op.ErrAttr,
 			op.Attrs{op.IntAttr("K", 2), op.IntAttr("N", 1), op.IntAttr("block_size", 17)}, a,
-			packed,
-			f32([]int{1, 1}, 0.5)),
+			packed, f32([]int{1, 1}, 0.5)),
 		refuses("vast", "MatMulNBits", op.ErrInput,
 			op.Attrs{op.IntAttr("K", 1<<30), op.IntAttr("N", 1<<30), op.IntAttr("block_size", 16)},
-			a, packed,
-			f32([]int{1, 1}, 0.5)),
+			a, packed, f32([]int{1, 1}, 0.5)),
 		microsoft("", "QLinearAdd", nil,
 			list(bytes8(1, 2), two, zero8(0), bytes8(5), one32(1), zero8(1), one32(4), zero8(10)),
 			list(bytes8(12, 12))),
@@ -243,14 +237,12 @@ func TestMicrosoftIntegers(t *testing.T) {
 			list(one32(1), zero8(0), bytes8(3), two, zero8(1), bytes8(7), one32(1), zero8(0)),
 			list(bytes8(4, 7))),
 		refuses("no triples", "QLinearConcat", op.ErrInput, op.Attrs{op.IntAttr("axis", 0)},
-			one32(1),
-			zero8(0), bytes8(3), two),
+			one32(1), zero8(0), bytes8(3), two),
 		refuses("scale of two", "QLinearSigmoid", op.ErrInput, nil, bytes8(1), vec(1, 2), zero8(0),
 			one32(1)),
 		microsoft("", "QGemm", op.Attrs{op.FloatAttr("alpha", 2)},
 			list(tensor.From([]uint8{3}, 1, 1), two, zero8(1), tensor.From([]uint8{5}, 1, 1),
-				one32(1), zero8(0),
-				tensor.From([]int32{1}, 1)), list(f32([]int{1, 1}, 44))),
+				one32(1), zero8(0), tensor.From([]int32{1}, 1)), list(f32([]int{1, 1}, 44))),
 		microsoft("", "MatMulIntegerToFloat", nil,
 			list(tensor.From([]uint8{3}, 1, 1), tensor.From([]uint8{5}, 1, 1), two, one32(1),
 				zero8(1), nil, vec(0.5)), list(f32([]int{1, 1}, 20.5))),

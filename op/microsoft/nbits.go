@@ -122,9 +122,8 @@ func defineMatMulNBits(x *expander) {
 func (w nBits) weights(c *op.Call, in [6]*tensor.Tensor) (*tensor.Tensor, error) {
 	if b := in[NBitsB]; b.DType != tensor.Uint8 || b.Len() != w.n*w.blocks*w.block*w.bits/8 {
 		return nil, c.Errorf(op.ErrInput,
-			"B is %v%v, must be uint8 with %d × %d blocks of %d bytes",
-			b.DType, b.Shape, w.n, w.blocks,
-			w.block*w.bits/8)
+			"B is %v%v, must be uint8 with %d × %d blocks of %d bytes", b.DType, b.Shape, w.n,
+			w.blocks, w.block*w.bits/8)
 	}
 	scales, err := in[NBitsScales].Floats()
 	if err != nil || len(scales) != w.n*w.blocks {
@@ -178,8 +177,7 @@ func (w nBits) zeros(c *op.Call, t *tensor.Tensor) ([]float64, error) {
 	row := (w.blocks*w.bits + 7) / 8
 	if t.Len() != w.n*row {
 		return nil, c.Errorf(op.ErrInput,
-			"zero points are uint8%v, must be packed as %d × %d bytes",
-			t.Shape, w.n, row)
+			"zero points are uint8%v, must be packed as %d × %d bytes", t.Shape, w.n, row)
 	}
 	v := make([]float64, n)
 	for i := range v {
@@ -200,8 +198,7 @@ func (w nBits) groups(c *op.Call, t *tensor.Tensor) ([]int, error) {
 	v, err := t.Ints()
 	if err != nil || len(v) < w.k {
 		return nil, c.Errorf(op.ErrInput, "g_idx is %v%v, must have K = %d elements", t.DType,
-			t.Shape,
-			w.k)
+			t.Shape, w.k)
 	}
 	for k := range groups {
 		if groups[k] = int(v[k]); v[k] < 0 || v[k] >= int64(w.blocks) {

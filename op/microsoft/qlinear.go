@@ -43,8 +43,7 @@ func quantized() []op.Op {
 // follow.
 func qlinearOp(name string, minIn, maxIn int, optional []int, define func(*expander)) op.Op {
 	return composition(op.Op{Name: name, MinIn: minIn, MaxIn: maxIn, Optional: optional},
-		allRounded,
-		define)
+		allRounded, define)
 }
 
 // dequantized is operand i as numbers; its scale and zero point, which may be absent, follow it.

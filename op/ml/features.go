@@ -76,8 +76,7 @@ func perFeature(c *op.Call, name string, n int, last op.Dim) error {
 		return nil
 	}
 	return c.Errorf(op.ErrAttr, "%s has %d elements, want 1 or one for each of %v features", name,
-		n,
-		last)
+		n, last)
 }
 
 // lastDim returns the last dimension of what is known of input 0.
@@ -104,8 +103,7 @@ func scaling(c *op.Call, last op.Dim) (offset, scale []float32, err error) {
 	offset, scale = c.Attrs.Floats("offset"), c.Attrs.Floats("scale")
 	if len(offset) != len(scale) {
 		return nil, nil, c.Errorf(op.ErrAttr,
-			"offset has %d elements and scale has %d, want as many",
-			len(offset), len(scale))
+			"offset has %d elements and scale has %d, want as many", len(offset), len(scale))
 	}
 	return offset, scale, perFeature(c, "scale", len(scale), last)
 }
@@ -307,8 +305,7 @@ func vectorizer(c *op.Call, widths []op.Dim) (total op.Dim, err error) {
 	given := c.Attrs.Ints("inputdimensions")
 	if given != nil && len(given) != len(widths) {
 		return total, c.Errorf(op.ErrAttr, "inputdimensions has %d elements for %d inputs",
-			len(given),
-			len(widths))
+			len(given), len(widths))
 	}
 	for i := range widths {
 		if given != nil {

@@ -146,8 +146,7 @@ func labelList(c *op.Call, prefix string) (*tensor.Tensor, error) {
 	}
 	if len(given) != 1 {
 		return nil, c.Errorf(op.ErrAttr, "%d of the attributes %s_* are given, want one",
-			len(given),
-			prefix)
+			len(given), prefix)
 	}
 	return given[0], nil
 }
@@ -360,8 +359,7 @@ func (l lookup) evalOneHot(c *op.Eval, find finder) error {
 			out[i*n+k] = 1
 		} else if !c.Attrs.Bool("zeros", true) {
 			return c.Errorf(op.ErrInput, "element %d is %v, which is no category, and zeros is 0",
-				i,
-				c.In[0].At(i))
+				i, c.In[0].At(i))
 		}
 	}
 	return nil

@@ -36,8 +36,7 @@ func sameLengths(c *op.Call, lengths map[string]int) (int, error) {
 	for _, name := range names[1:] {
 		if lengths[name] != lengths[names[0]] {
 			return 0, c.Errorf(op.ErrAttr, "%s has %d elements and %s has %d, want as many",
-				names[0],
-				lengths[names[0]], name, lengths[name])
+				names[0], lengths[names[0]], name, lengths[name])
 		}
 	}
 	return lengths[names[0]], nil

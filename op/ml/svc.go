@@ -57,8 +57,7 @@ func (m *svmClassifier) check(c *op.Call) error {
 		return c.Errorf(op.ErrAttr, "%d class labels, want 1 to %d", n, maxSVMClasses)
 	case len(m.a) != len(m.b):
 		return c.Errorf(op.ErrAttr, "prob_a has %d elements and prob_b has %d, want as many",
-			len(m.a),
-			len(m.b))
+			len(m.a), len(m.b))
 	case m.count == 0 && len(m.coefficients)%n != 0:
 		return c.Errorf(op.ErrAttr, "%d coefficients for %d classes, want as many for each",
 			len(m.coefficients), n)
@@ -67,8 +66,7 @@ func (m *svmClassifier) check(c *op.Call) error {
 		return nil
 	case len(m.first) != n+1:
 		return c.Errorf(op.ErrAttr, "vectors_per_class has %d elements for %d classes",
-			len(m.first)-1,
-			n)
+			len(m.first)-1, n)
 	case n < 2:
 		return c.Errorf(op.ErrAttr, "one class label with support vectors, want two or more")
 	case len(m.coefficients) < (n-1)*m.count:
@@ -79,8 +77,7 @@ func (m *svmClassifier) check(c *op.Call) error {
 			len(m.rho), m.pairs())
 	case len(m.a) > 0 && len(m.a) < m.pairs():
 		return c.Errorf(op.ErrAttr,
-			"prob_a has %d elements, want one for each of %d pairs of classes",
-			len(m.a), m.pairs())
+			"prob_a has %d elements, want one for each of %d pairs of classes", len(m.a), m.pairs())
 	}
 	return nil
 }

@@ -55,8 +55,7 @@ func readKernel(c *op.Call) (svmKernel, error) {
 		k.gamma, k.coef0, k.degree = p[0], p[1], p[2]
 	default:
 		return k, c.Errorf(op.ErrAttr,
-			"kernel_params has %d elements, want gamma, coef0 and degree",
-			len(p))
+			"kernel_params has %d elements, want gamma, coef0 and degree", len(p))
 	}
 	return k, nil
 }

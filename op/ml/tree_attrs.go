@@ -115,8 +115,7 @@ func (b *forestBuilder) child(x *nodeIndex, tree, parent, id int64) (int32, erro
 	i, ok := x.find(tree, id)
 	if !ok {
 		return 0, b.Errorf(op.ErrAttr, "tree %d has no node %d, which its node %d branches to",
-			tree,
-			id, parent)
+			tree, id, parent)
 	}
 	return i, nil
 }

@@ -24,8 +24,7 @@ func newLive(f *os.File) *live {
 	// Input is left to the shell, so that an interrupt reaches the process as a signal as
 	// everywhere else.
 	v.program = tea.NewProgram(screen{width: defaultWidth}, tea.WithOutput(f), tea.WithInput(nil),
-		tea.WithoutSignalHandler(),
-		tea.WithEnvironment(quiet(os.Environ())))
+		tea.WithoutSignalHandler(), tea.WithEnvironment(quiet(os.Environ())))
 	go func() {
 		defer close(v.done)
 		// A terminal that cannot be drawn on costs the view, not the run.

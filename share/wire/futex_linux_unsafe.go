@@ -28,8 +28,7 @@ func (p *Page) WakeGate() {
 func (p *Page) WaitGate(gate uint32, most time.Duration) error {
 	ts := unix.NsecToTimespec(int64(max(0, most)))
 	_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&p.l.Header.Gate)),
-		futexWait, uintptr(gate),
-		uintptr(unsafe.Pointer(&ts)), 0, 0)
+		futexWait, uintptr(gate), uintptr(unsafe.Pointer(&ts)), 0, 0)
 	switch errno {
 	case 0, unix.EAGAIN, unix.ETIMEDOUT, unix.EINTR:
 		return nil

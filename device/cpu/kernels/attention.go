@@ -121,10 +121,7 @@ func (k *attentionKernel) stackOf(r *request, i int, rowsFirst bool) stack {
 func (k *attentionKernel) setStacks(q, kv, v, y stack) bool {
 	p := &k.params
 	if min(q.size, v.size, kv.heads) == 0 || q.heads%kv.heads != 0 || q.batch != kv.batch ||
-		kv.batch != v.batch ||
-		kv.heads != v.heads ||
-		kv.length != v.length ||
-		q.size != kv.size {
+		kv.batch != v.batch || kv.heads != v.heads || kv.length != v.length || q.size != kv.size {
 		return false
 	}
 	p.Batch, p.Heads, p.KVHeads, p.Queries, p.Keys = q.batch, q.heads, kv.heads, q.length, kv.length
@@ -186,8 +183,7 @@ func (k *attentionKernel) triangle(t *tensor.Tensor,
 	seen func(t *tensor.Tensor, i int) (seen, ok bool)) bool {
 	p := &k.params
 	if t == nil || t.Len() != p.Queries*p.Keys || dimFromEnd(t.Shape, 1) != p.Keys ||
-		dimFromEnd(t.Shape, 2) != p.Queries ||
-		p.Keys == 0 {
+		dimFromEnd(t.Shape, 2) != p.Queries || p.Keys == 0 {
 		return false
 	}
 	offset := -1

@@ -134,8 +134,7 @@ func (k *groupedKernel) setSizes(r *request) bool {
 	lens, _, _ := r.in(microsoft.GroupedLens)
 	total, _, _ := r.in(microsoft.GroupedTotal)
 	return cached == both && (!cached || slices.Equal(pastK, want) && slices.Equal(pastV, want)) &&
-		count(lens) == k.batch &&
-		count(total) == 1
+		count(lens) == k.batch && count(total) == 1
 }
 
 // setTurn reads what the rotary embedding needs; false when that does not fit.

@@ -79,9 +79,7 @@ func newByteConv(r *request, in productInputs, bias int, then *rescaling) (compu
 	w, dw, _ := r.in(in.b)
 	weight := r.constant(in.b)
 	if !ok || weight == nil || len(x) < 3 || len(x) > 5 || len(w) != len(x) || count(x) == 0 ||
-		count(w) == 0 ||
-		!isByte(dx) ||
-		!isByte(dw) {
+		count(w) == 0 || !isByte(dx) || !isByte(dw) {
 		return nil, nil
 	}
 	win, group, ok := convWindow(r.Call, x[2:], w[2:])

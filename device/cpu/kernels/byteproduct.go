@@ -93,9 +93,7 @@ func newByteProduct(r *request, in productInputs) (compute.Kernel, error) {
 	b, db, _ := r.in(in.b)
 	w := r.constant(in.b)
 	if !ok || w == nil || len(a) < 2 || len(b) != 2 || count(a) == 0 || count(b) == 0 ||
-		r.constant(0) != nil ||
-		!isByte(da) ||
-		!isByte(db) {
+		r.constant(0) != nil || !isByte(da) || !isByte(db) {
 		return nil, nil
 	}
 	k := &byteProduct{

@@ -44,12 +44,9 @@ func newByteWindows(r *request, call *byteConvCall, p conv.Params, flipX, flipW 
 	}
 	stride := max(1, p.Stride[2])
 	threes := slices.Equal(p.Kernel[:], []int{1, 3, 3}) && max(p.Dilate[1], p.Dilate[2]) <= 1 &&
-		max(1, p.Stride[1]) == stride &&
-		stride <= 2
+		max(1, p.Stride[1]) == stride && stride <= 2
 	if !vec.HasWindows3() || !threes || p.In[0] != 1 || out[0] != 1 || p.PadLo[0] != 0 ||
-		min(p.PadLo[1], p.PadLo[2]) < 0 ||
-		p.C != p.Group ||
-		call.out == tensor.Int32 ||
+		min(p.PadLo[1], p.PadLo[2]) < 0 || p.C != p.Group || call.out == tensor.Int32 ||
 		call.in.shifted(r, flipW) {
 		return nil, nil
 	}

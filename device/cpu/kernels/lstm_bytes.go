@@ -65,8 +65,7 @@ func byteLSTM(r *request) (compute.Kernel, error) {
 func newByteWeights(r *request, i, scale int) (byteWeights, bool) {
 	o := byteWeights{w: r.constant(i), scale: r.constant(scale), zero: r.constant(scale + 1)}
 	if o.w == nil || o.scale == nil || o.zero == nil || !isByte(o.w.DType) ||
-		o.zero.DType != o.w.DType ||
-		o.scale.DType != tensor.Float32 {
+		o.zero.DType != o.w.DType || o.scale.DType != tensor.Float32 {
 		return o, false
 	}
 	o.rows, o.gates, o.flip = o.w.Shape[1], o.w.Shape[2], o.w.DType == tensor.Uint8

@@ -38,9 +38,7 @@ func matMulNBits(r *request) (compute.Kernel, error) {
 	_, _, zeroed := r.in(microsoft.NBitsZeros)
 	_, _, grouped := r.in(microsoft.NBitsGroups)
 	if d != tensor.Float32 || attrs.Int("bits", 4) != 4 || k.b == nil || k.scales == nil ||
-		zeroed && k.zeros == nil ||
-		grouped ||
-		len(a) == 0 {
+		zeroed && k.zeros == nil || grouped || len(a) == 0 {
 		return nil, nil
 	}
 	k.m = count(a[:len(a)-1])
@@ -87,8 +85,7 @@ func (k *nBits) perColumn() int { return (k.weights.K + k.weights.Block - 1) / k
 func (k *nBits) sized() bool {
 	n, blocks := k.weights.N, k.perColumn()
 	if k.b.DType != tensor.Uint8 || k.b.Len() != n*blocks*k.weights.Block/2 ||
-		k.scales.DType != tensor.Float32 ||
-		k.scales.Len() != n*blocks {
+		k.scales.DType != tensor.Float32 || k.scales.Len() != n*blocks {
 		return false
 	}
 	switch k.weights.Zeros {

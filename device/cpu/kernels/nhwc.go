@@ -41,15 +41,12 @@ func nhwcConv(r *request) (compute.Kernel, error) {
 		signed: r.Out[0].DType == tensor.Int8,
 	}
 	if !conv.HasNHWC() || !ok || k.weight == nil || len(x) != 4 || len(w) != 4 || count(x) == 0 ||
-		count(w) == 0 ||
-		!isByte(dx) ||
-		!isByte(dw) {
+		count(w) == 0 || !isByte(dx) || !isByte(dw) {
 		return nil, nil
 	}
 	k.m = w[0]
 	if b, d, ok := r.in(k.bias); !in.serve(r, k.m) || !k.takeShift(r) || !in.constants(r, k.bias) ||
-		ok && (d != tensor.Int32 || count(b) != k.m) ||
-		!k.takeThen(r) {
+		ok && (d != tensor.Int32 || count(b) != k.m) || !k.takeThen(r) {
 		return nil, nil
 	}
 	planar := r.Call.Attrs.Bool("planar", false)

@@ -23,29 +23,15 @@ func copyLanes(s *asm.File) {
 			"store: zero where load has no bit. It touches no other lane of either.",
 	)
 	copyArgs(s)
-	s.Ops(
-		"MOVL load+48(FP), AX",
-		"MOVL store+52(FP), BX",
-		"KMOVW AX, K1", "SHRL $16, AX", "KMOVW AX, K2",
-		"KMOVW BX, K3", "SHRL $16, BX", "KMOVW BX, K4",
-		"JZ narrow",
-	)
+	s.Ops("MOVL load+48(FP), AX", "MOVL store+52(FP), BX", "KMOVW AX, K1", "SHRL $16, AX",
+		"KMOVW AX, K2", "KMOVW BX, K3", "SHRL $16, BX", "KMOVW BX, K4", "JZ narrow")
 	s.Label("wide")
-	s.Ops(
-		"VMOVUPS.Z (SI), K1, Z0",
-		"VMOVUPS.Z 64(SI), K2, Z1",
-		"VMOVUPS Z0, K3, (DI)",
-		"VMOVUPS Z1, K4, 64(DI)",
-		"ADDQ R9, SI", "ADDQ R10, DI", "DECQ CX", "JNZ wide",
-		"VZEROUPPER", "RET",
-	)
+	s.Ops("VMOVUPS.Z (SI), K1, Z0", "VMOVUPS.Z 64(SI), K2, Z1", "VMOVUPS Z0, K3, (DI)",
+		"VMOVUPS Z1, K4, 64(DI)", "ADDQ R9, SI", "ADDQ R10, DI", "DECQ CX", "JNZ wide",
+		"VZEROUPPER", "RET")
 	s.Label("narrow")
-	s.Ops(
-		"VMOVUPS.Z (SI), K1, Z0",
-		"VMOVUPS Z0, K3, (DI)",
-		"ADDQ R9, SI", "ADDQ R10, DI", "DECQ CX", "JNZ narrow",
-		"VZEROUPPER", "RET",
-	)
+	s.Ops("VMOVUPS.Z (SI), K1, Z0", "VMOVUPS Z0, K3, (DI)", "ADDQ R9, SI", "ADDQ R10, DI",
+		"DECQ CX", "JNZ narrow", "VZEROUPPER", "RET")
 }
 
 // copyEven writes the copy of every second of up to 64 floats of each of n rows.
@@ -65,27 +51,14 @@ func copyEven(s *asm.File) {
 		"KMOVW BX, K5", "SHRL $16, BX", "KMOVW BX, K6", "VMOVUPS ·evenLanes<>(SB), Z4",
 		"TESTL BX, BX", "JZ narrow")
 	s.Label("wide")
-	s.Ops(
-		"VMOVUPS.Z (SI), K1, Z0",
-		"VMOVUPS.Z 64(SI), K2, Z1",
-		"VMOVUPS.Z 128(SI), K3, Z2",
-		"VMOVUPS.Z 192(SI), K4, Z3",
-		"VPERMT2PS Z1, Z4, Z0",
-		"VPERMT2PS Z3, Z4, Z2",
-		"VMOVUPS Z0, K5, (DI)",
-		"VMOVUPS Z2, K6, 64(DI)",
-		"ADDQ R9, SI", "ADDQ R10, DI", "DECQ CX", "JNZ wide",
-		"VZEROUPPER", "RET",
-	)
+	s.Ops("VMOVUPS.Z (SI), K1, Z0", "VMOVUPS.Z 64(SI), K2, Z1", "VMOVUPS.Z 128(SI), K3, Z2",
+		"VMOVUPS.Z 192(SI), K4, Z3", "VPERMT2PS Z1, Z4, Z0", "VPERMT2PS Z3, Z4, Z2",
+		"VMOVUPS Z0, K5, (DI)", "VMOVUPS Z2, K6, 64(DI)", "ADDQ R9, SI", "ADDQ R10, DI", "DECQ CX",
+		"JNZ wide", "VZEROUPPER", "RET")
 	s.Label("narrow")
-	s.Ops(
-		"VMOVUPS.Z (SI), K1, Z0",
-		"VMOVUPS.Z 64(SI), K2, Z1",
-		"VPERMT2PS Z1, Z4, Z0",
-		"VMOVUPS Z0, K5, (DI)",
-		"ADDQ R9, SI", "ADDQ R10, DI", "DECQ CX", "JNZ narrow",
-		"VZEROUPPER", "RET",
-	)
+	s.Ops("VMOVUPS.Z (SI), K1, Z0", "VMOVUPS.Z 64(SI), K2, Z1", "VPERMT2PS Z1, Z4, Z0",
+		"VMOVUPS Z0, K5, (DI)", "ADDQ R9, SI", "ADDQ R10, DI", "DECQ CX", "JNZ narrow",
+		"VZEROUPPER", "RET")
 }
 
 // copyThird writes the copy of every third of up to 48 floats of each of n rows.
@@ -115,13 +88,9 @@ func copyThird(s *asm.File) {
 		"KMOVW AX, K2", "SHRQ $16, AX", "KMOVW AX, K3", "KMOVW BX, K5",
 		"VMOVUPS ·thirdLanes<>+0(SB), Z4", "VMOVUPS ·thirdLanes<>+64(SB), Z5")
 	s.Label("loop")
-	s.Ops(
-		"VMOVUPS.Z (SI), K1, Z0", "VMOVUPS.Z 64(SI), K2, Z1", "VMOVUPS.Z 128(SI), K3, Z2",
-		"VPERMT2PS Z1, Z4, Z0", "VPERMT2PS Z2, Z5, Z0",
-		"VMOVUPS Z0, K5, (DI)",
-		"ADDQ R9, SI", "ADDQ R10, DI", "DECQ CX", "JNZ loop",
-		"VZEROUPPER", "RET",
-	)
+	s.Ops("VMOVUPS.Z (SI), K1, Z0", "VMOVUPS.Z 64(SI), K2, Z1", "VMOVUPS.Z 128(SI), K3, Z2",
+		"VPERMT2PS Z1, Z4, Z0", "VPERMT2PS Z2, Z5, Z0", "VMOVUPS Z0, K5, (DI)", "ADDQ R9, SI",
+		"ADDQ R10, DI", "DECQ CX", "JNZ loop", "VZEROUPPER", "RET")
 }
 
 // copyOverlapping writes the copies of 8 to 16 floats of each of n rows by two vectors that may
@@ -146,10 +115,8 @@ func copyOverlapping(s *asm.File) {
 		} else {
 			s.Ops("VMOVUPS (SI), Y0", "VMOVUPS (SI)(BX*4), Y1")
 		}
-		s.Ops(
-			"VMOVUPS Y0, (DI)", "VMOVUPS Y1, (DI)(BX*4)",
-			"ADDQ R9, SI", "ADDQ R10, DI", "DECQ CX", "JNZ loop", "VZEROUPPER", "RET",
-		)
+		s.Ops("VMOVUPS Y0, (DI)", "VMOVUPS Y1, (DI)(BX*4)", "ADDQ R9, SI", "ADDQ R10, DI",
+			"DECQ CX", "JNZ loop", "VZEROUPPER", "RET")
 	}
 }
 

@@ -75,10 +75,8 @@ func poolThree(s *asm.File) {
 	for _, further := range []bool{true, false} {
 		name := map[bool]string{true: "further", false: "down"}[further]
 		s.Label(name)
-		s.Ops(
-			"VMOVAPS Z6, Z1", "VMOVAPS Z6, Z2", "VMOVUPS (R9), K1, Z1", "VMOVUPS 64(R9), K2, Z2",
-			"VMAXPS Z1, Z0, Z0", "VMAXPS Z2, Z8, Z8", "VCMPPS $7, Z1, Z2, K7, K7",
-		)
+		s.Ops("VMOVAPS Z6, Z1", "VMOVAPS Z6, Z2", "VMOVUPS (R9), K1, Z1", "VMOVUPS 64(R9), K2, Z2",
+			"VMAXPS Z1, Z0, Z0", "VMAXPS Z2, Z8, Z8", "VCMPPS $7, Z1, Z2, K7, K7")
 		if further {
 			s.Ops("VBROADCASTSS 128(R9), Z3", "VMAXPS Z3, Z9, Z9", "VCMPPS $7, Z3, Z3, K7, K7")
 		}

@@ -196,9 +196,7 @@ func rowsFinish(s *asm.File, t taps, n int, part bool) {
 	}
 	suffix := fmt.Sprintf("_%d_%t", n, part)
 	mask := rowsMask(s, t, part)
-	s.Ops(
-		"MOVL rows_flags(BX), SI", "TESTL $const_flagResidual, SI",
-	)
+	s.Ops("MOVL rows_flags(BX), SI", "TESTL $const_flagResidual, SI")
 	s.Op("JZ plain%s", suffix)
 	s.Ops("MOVQ AX, R15", "SUBQ rows_dst(BX), R15", "ADDQ rows_res(BX), R15")
 	for i := range n {

@@ -108,15 +108,12 @@ func cutColumns(s *asm.File, mask string, g, at, n int) {
 // winogradInLineNarrow computes B'd of Y0 to Y5 in Y6 to Y11.
 func winogradInLineNarrow(s *asm.File) {
 	two, four, five := narrowFactor(2), narrowFactor(4), narrowFactor(5)
-	s.Ops(
-		"VMOVAPS Y4, Y6", "VFNMADD231PS "+five+", Y2, Y6", "VFMADD231PS "+four+", Y0, Y6",
-		"VMOVAPS Y4, Y12", "VFNMADD231PS "+four+", Y2, Y12",
-		"VMOVAPS Y3, Y13", "VFNMADD231PS "+four+", Y1, Y13",
-		"VADDPS Y13, Y12, Y7", "VSUBPS Y13, Y12, Y8",
+	s.Ops("VMOVAPS Y4, Y6", "VFNMADD231PS "+five+", Y2, Y6", "VFMADD231PS "+four+", Y0, Y6",
+		"VMOVAPS Y4, Y12", "VFNMADD231PS "+four+", Y2, Y12", "VMOVAPS Y3, Y13",
+		"VFNMADD231PS "+four+", Y1, Y13", "VADDPS Y13, Y12, Y7", "VSUBPS Y13, Y12, Y8",
 		"VSUBPS Y2, Y4, Y9", "VSUBPS Y1, Y3, Y13", "VMOVAPS Y9, Y10",
-		"VFMADD231PS "+two+", Y13, Y9", "VFNMADD231PS "+two+", Y13, Y10",
-		"VMOVAPS Y5, Y11", "VFNMADD231PS "+five+", Y3, Y11", "VFMADD231PS "+four+", Y1, Y11",
-	)
+		"VFMADD231PS "+two+", Y13, Y9", "VFNMADD231PS "+two+", Y13, Y10", "VMOVAPS Y5, Y11",
+		"VFNMADD231PS "+five+", Y3, Y11", "VFMADD231PS "+four+", Y1, Y11")
 }
 
 // winogradOutNarrow writes the transform of the output.
@@ -160,13 +157,11 @@ func winogradOutNarrow(s *asm.File) {
 
 // winogradOutLineNarrow computes A'm of Y0 to Y5 in Y8 to Y11.
 func winogradOutLineNarrow(s *asm.File) {
-	s.Ops(
-		"VADDPS Y2, Y1, Y6", "VSUBPS Y2, Y1, Y1", "VADDPS Y4, Y3, Y7", "VSUBPS Y4, Y3, Y3",
-		"VADDPS Y6, Y0, Y8", "VADDPS Y7, Y8, Y8",
-		"VMOVAPS Y1, Y9", "VFMADD231PS "+narrowFactor(2)+", Y3, Y9",
-		"VMOVAPS Y6, Y10", "VFMADD231PS "+narrowFactor(4)+", Y7, Y10",
-		"VADDPS Y5, Y1, Y11", "VFMADD231PS "+narrowFactor(8)+", Y3, Y11",
-	)
+	s.Ops("VADDPS Y2, Y1, Y6", "VSUBPS Y2, Y1, Y1", "VADDPS Y4, Y3, Y7", "VSUBPS Y4, Y3, Y3",
+		"VADDPS Y6, Y0, Y8", "VADDPS Y7, Y8, Y8", "VMOVAPS Y1, Y9",
+		"VFMADD231PS "+narrowFactor(2)+", Y3, Y9", "VMOVAPS Y6, Y10",
+		"VFMADD231PS "+narrowFactor(4)+", Y7, Y10", "VADDPS Y5, Y1, Y11",
+		"VFMADD231PS "+narrowFactor(8)+", Y3, Y11")
 }
 
 // winogradOutRowNarrow puts columns Y8 to Y11 of eight tiles together and finishes row i of the

@@ -32,34 +32,24 @@ func joinBF16(s *asm.File) {
 	s.Words("pairOrder", "0x%08x", 16, func(i int) any { return i | (16+i)<<16 })
 	s.Func("joinAVX512BF16", "dst, src *float32, ld, cols, k int", 40,
 		"does what joinGo does, for k >= 1 and 1 <= cols <= 32.")
-	s.Ops(
-		"MOVQ dst+0(FP), DI", "MOVQ src+8(FP), SI", "MOVQ ld+16(FP), R8", "MOVQ cols+24(FP), CX",
-		"MOVQ k+32(FP), BX",
-		"VMOVDQU64 ·pairOrder<>(SB), Z31", "VPXORD Z2, Z2, Z2", "VPXORD Z3, Z3, Z3",
-		"MOVQ $1, DX", "SHLQ CX, DX", "DECQ DX", "KMOVW DX, K1", "SHRQ $16, DX", "KMOVW DX, K2",
-		"SHLQ $2, CX", "SHLQ $2, R8",
-		"CMPQ CX, $32", "JLT pair", "CMPQ CX, $64", "JLE narrow",
-	)
+	s.Ops("MOVQ dst+0(FP), DI", "MOVQ src+8(FP), SI", "MOVQ ld+16(FP), R8", "MOVQ cols+24(FP), CX",
+		"MOVQ k+32(FP), BX", "VMOVDQU64 ·pairOrder<>(SB), Z31", "VPXORD Z2, Z2, Z2",
+		"VPXORD Z3, Z3, Z3", "MOVQ $1, DX", "SHLQ CX, DX", "DECQ DX", "KMOVW DX, K1",
+		"SHRQ $16, DX", "KMOVW DX, K2", "SHLQ $2, CX", "SHLQ $2, R8", "CMPQ CX, $32", "JLT pair",
+		"CMPQ CX, $64", "JLE narrow")
 	s.Label("pair")
-	s.Ops(
-		"CMPQ BX, $2", "JLT odd",
-		"VMOVUPS.Z (SI), K1, Z0", "VMOVUPS.Z 64(SI), K2, Z1", "ADDQ R8, SI",
-		"VMOVUPS.Z (SI), K1, Z2", "VMOVUPS.Z 64(SI), K2, Z3", "ADDQ R8, SI",
-	)
+	s.Ops("CMPQ BX, $2", "JLT odd", "VMOVUPS.Z (SI), K1, Z0", "VMOVUPS.Z 64(SI), K2, Z1",
+		"ADDQ R8, SI", "VMOVUPS.Z (SI), K1, Z2", "VMOVUPS.Z 64(SI), K2, Z3", "ADDQ R8, SI")
 	s.Label("convert")
 	for j := range 2 {
 		toPairs(s, j, 2+j, 4+j)
 		s.Op("VPERMW Z%d, Z31, Z%d", 4+j, 4+j)
 	}
-	s.Ops(
-		"VMOVUPS Z4, K1, (DI)", "VMOVUPS Z5, K2, 64(DI)", "ADDQ CX, DI", "SUBQ $2, BX", "JG pair",
-		"VZEROUPPER", "RET",
-	)
+	s.Ops("VMOVUPS Z4, K1, (DI)", "VMOVUPS Z5, K2, 64(DI)", "ADDQ CX, DI", "SUBQ $2, BX", "JG pair",
+		"VZEROUPPER", "RET")
 	s.Label("odd")
-	s.Ops(
-		"VMOVUPS.Z (SI), K1, Z0", "VMOVUPS.Z 64(SI), K2, Z1", "VPXORD Z2, Z2, Z2",
-		"VPXORD Z3, Z3, Z3", "JMP convert",
-	)
+	s.Ops("VMOVUPS.Z (SI), K1, Z0", "VMOVUPS.Z 64(SI), K2, Z1", "VPXORD Z2, Z2, Z2",
+		"VPXORD Z3, Z3, Z3", "JMP convert")
 	joinNarrow(s)
 	joinAlong(s)
 }
@@ -74,13 +64,10 @@ func joinAlong(s *asm.File) {
 	toPairs(s, 0, 1, 2)
 	s.Ops("VMOVUPS Z2, (DI)", "ADDQ $128, SI", "ADDQ $64, DI", "SUBQ $32, CX", "JMP many")
 	s.Label("few")
-	s.Ops(
-		"TESTQ CX, CX", "JE done", "MOVQ $1, DX", "SHLQ CX, DX", "DECQ DX", "KMOVW DX, K1",
-		"SHRQ $16, DX", "KMOVW DX, K2",
-		"INCQ CX", "SHRQ $1, CX", "MOVQ $1, DX", "SHLQ CX, DX", "DECQ DX", "KMOVW DX, K3",
-		"VMOVUPS.Z (SI), K1, Z0", "VPXORD Z1, Z1, Z1", "CMPQ CX, $8", "JLE convert",
-		"VMOVUPS.Z 64(SI), K2, Z1",
-	)
+	s.Ops("TESTQ CX, CX", "JE done", "MOVQ $1, DX", "SHLQ CX, DX", "DECQ DX", "KMOVW DX, K1",
+		"SHRQ $16, DX", "KMOVW DX, K2", "INCQ CX", "SHRQ $1, CX", "MOVQ $1, DX", "SHLQ CX, DX",
+		"DECQ DX", "KMOVW DX, K3", "VMOVUPS.Z (SI), K1, Z0", "VPXORD Z1, Z1, Z1", "CMPQ CX, $8",
+		"JLE convert", "VMOVUPS.Z 64(SI), K2, Z1")
 	s.Label("convert")
 	toPairs(s, 0, 1, 2)
 	s.Ops("VMOVUPS Z2, K3, (DI)")

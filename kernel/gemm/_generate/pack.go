@@ -11,47 +11,31 @@ import (
 func transpose512(s *asm.File) {
 	s.Func("transposeAVX512", "dst *float32, dstStride int, src *float32, ld, rows, k int", 48,
 		"does what transposeGo does, for k >= 1 and 1 <= rows <= 16.")
-	s.Ops(
-		"MOVQ dst+0(FP), DI", "MOVQ dstStride+8(FP), R10", "MOVQ src+16(FP), SI",
-		"MOVQ ld+24(FP), R9",
-		"MOVQ rows+32(FP), CX", "MOVQ k+40(FP), BX", "SHLQ $2, R10", "SHLQ $2, R9", "MOVL $1, DX",
-		"SHLL CX, DX",
-		"DECL DX", "KMOVW DX, K1", "MOVL $0xffff, AX",
-	)
+	s.Ops("MOVQ dst+0(FP), DI", "MOVQ dstStride+8(FP), R10", "MOVQ src+16(FP), SI",
+		"MOVQ ld+24(FP), R9", "MOVQ rows+32(FP), CX", "MOVQ k+40(FP), BX", "SHLQ $2, R10",
+		"SHLQ $2, R9", "MOVL $1, DX", "SHLL CX, DX", "DECL DX", "KMOVW DX, K1", "MOVL $0xffff, AX")
 	s.Label("block")
-	s.Ops(
-		"CMPQ BX, $16", "JGE whole", "MOVQ BX, CX", "MOVL $1, AX", "SHLL CX, AX", "DECL AX",
-	)
+	s.Ops("CMPQ BX, $16", "JGE whole", "MOVQ BX, CX", "MOVL $1, AX", "SHLL CX, AX", "DECL AX")
 	s.Label("whole")
-	s.Ops(
-		"KMOVW AX, K2", "MOVQ SI, R8", "MOVQ R9, R13", "MOVQ rows+32(FP), R11", "XORL R12, R12",
-	)
+	s.Ops("KMOVW AX, K2", "MOVQ SI, R8", "MOVQ R9, R13", "MOVQ rows+32(FP), R11", "XORL R12, R12")
 	for i := range 16 {
 		s.Op("VMOVUPS.Z (R8), K2, Z%d", i)
 		if i < 15 {
-			s.Ops(
-				"DECQ R11", "CMOVQLE R12, R13", "ADDQ R13, R8",
-			)
+			s.Ops("DECQ R11", "CMOVQLE R12, R13", "ADDQ R13, R8")
 		}
 	}
 	network512(s)
 	s.Op("MOVQ BX, R11")
 	for i := range 16 {
 		s.Op("VMOVUPS Z%d, K1, (DI)", i)
-		s.Ops(
-			"ADDQ R10, DI", "DECQ R11",
-		)
+		s.Ops("ADDQ R10, DI", "DECQ R11")
 		if i < 15 {
 			s.Op("JZ done")
 		}
 	}
-	s.Ops(
-		"ADDQ $64, SI", "SUBQ $16, BX", "JG block",
-	)
+	s.Ops("ADDQ $64, SI", "SUBQ $16, BX", "JG block")
 	s.Label("done")
-	s.Ops(
-		"VZEROUPPER", "RET",
-	)
+	s.Ops("VZEROUPPER", "RET")
 }
 
 // network512 transposes Z0..Z15 in place by interleaving pairs, then quads, then 128-bit lanes.
@@ -86,21 +70,15 @@ func transpose256(s *asm.File) {
 	s.Func("transposeAVX2", "dst *float32, dstStride int, src *float32, ld, rows, blocks int", 48,
 		"does what transposeGo does for 1 <= rows <= 8 and k = 8*blocks, blocks >= 1, but"+
 			" writes eight floats for every k: those past rows hold copies of the last row.")
-	s.Ops(
-		"MOVQ dst+0(FP), DI", "MOVQ dstStride+8(FP), R10", "MOVQ src+16(FP), SI",
-		"MOVQ ld+24(FP), R9",
-		"MOVQ blocks+40(FP), BX", "SHLQ $2, R10", "SHLQ $2, R9", "XORL R12, R12",
-	)
+	s.Ops("MOVQ dst+0(FP), DI", "MOVQ dstStride+8(FP), R10", "MOVQ src+16(FP), SI",
+		"MOVQ ld+24(FP), R9", "MOVQ blocks+40(FP), BX", "SHLQ $2, R10", "SHLQ $2, R9",
+		"XORL R12, R12")
 	s.Label("block")
-	s.Ops(
-		"MOVQ SI, R8", "MOVQ R9, R13", "MOVQ rows+32(FP), R11",
-	)
+	s.Ops("MOVQ SI, R8", "MOVQ R9, R13", "MOVQ rows+32(FP), R11")
 	for i := range 8 {
 		s.Op("VMOVUPS (R8), Y%d", i)
 		if i < 7 {
-			s.Ops(
-				"DECQ R11", "CMOVQLE R12, R13", "ADDQ R13, R8",
-			)
+			s.Ops("DECQ R11", "CMOVQLE R12, R13", "ADDQ R13, R8")
 		}
 	}
 	for i := 0; i < 8; i += 2 {
@@ -121,9 +99,7 @@ func transpose256(s *asm.File) {
 		s.Op("VMOVUPS Y%d, (DI)", 8+i)
 		s.Op("ADDQ R10, DI")
 	}
-	s.Ops(
-		"ADDQ $32, SI", "DECQ BX", "JNZ block", "VZEROUPPER", "RET",
-	)
+	s.Ops("ADDQ $32, SI", "DECQ BX", "JNZ block", "VZEROUPPER", "RET")
 }
 
 // copyRows writes the packing of whole panels of a row-major B: all panels of a row, then the next
@@ -134,28 +110,19 @@ func copyRows(s *asm.File) {
 		s.Func(name, "dst *float32, dstStride int, src *float32, ld, k, panels int", 48,
 			fmt.Sprintf("copies k >= 1 rows of panels*%d floats, ld apart, to panels >= 1 blocks, "+
 				"dstStride floats apart, of k rows of %d floats.", 2*v.Lanes, 2*v.Lanes))
-		s.Ops(
-			"MOVQ dst+0(FP), DI", "MOVQ dstStride+8(FP), R10", "MOVQ src+16(FP), SI",
-			"MOVQ ld+24(FP), R9",
-			"MOVQ k+32(FP), CX", "SHLQ $2, R9", "SHLQ $2, R10",
-		)
+		s.Ops("MOVQ dst+0(FP), DI", "MOVQ dstStride+8(FP), R10", "MOVQ src+16(FP), SI",
+			"MOVQ ld+24(FP), R9", "MOVQ k+32(FP), CX", "SHLQ $2, R9", "SHLQ $2, R10")
 		s.Label("row")
-		s.Ops(
-			"MOVQ SI, R8", "MOVQ DI, R11", "MOVQ panels+40(FP), DX",
-		)
+		s.Ops("MOVQ SI, R8", "MOVQ DI, R11", "MOVQ panels+40(FP), DX")
 		s.Label("panel")
 		s.Op("VMOVUPS (R8), %s0", v.Reg)
 		s.Op("VMOVUPS %d(R8), %s1", v.Size(), v.Reg)
 		s.Op("VMOVUPS %s0, (R11)", v.Reg)
 		s.Op("VMOVUPS %s1, %d(R11)", v.Reg, v.Size())
 		s.Op("ADDQ $%d, R8", 2*v.Size())
-		s.Ops(
-			"ADDQ R10, R11", "DECQ DX", "JNZ panel", "ADDQ R9, SI",
-		)
+		s.Ops("ADDQ R10, R11", "DECQ DX", "JNZ panel", "ADDQ R9, SI")
 		s.Op("ADDQ $%d, DI", 2*v.Size())
-		s.Ops(
-			"DECQ CX", "JNZ row", "VZEROUPPER", "RET",
-		)
+		s.Ops("DECQ CX", "JNZ row", "VZEROUPPER", "RET")
 	}
 }
 
@@ -179,8 +146,6 @@ func peak(s *asm.File) {
 		for i := range n {
 			s.Op("VFMADD231PS %s%d, %s%d, %s%d", v.Reg, v.Regs-1, v.Reg, v.Regs-2, v.Reg, i)
 		}
-		s.Ops(
-			"DECQ CX", "JNZ loop", "VZEROUPPER", "RET",
-		)
+		s.Ops("DECQ CX", "JNZ loop", "VZEROUPPER", "RET")
 	}
 }

@@ -136,11 +136,9 @@ func (t *tileGen) emit() {
 		t.Op("XORL R15, R15") // the bytes of a row that earlier strips have dealt with
 		t.Label("strip")
 	}
-	t.Ops(
-		"MOVQ t+0(FP), BX", "MOVQ tile_k(BX), CX", "MOVQ tile_a(BX), SI", "MOVQ tile_b(BX), DI",
+	t.Ops("MOVQ t+0(FP), BX", "MOVQ tile_k(BX), CX", "MOVQ tile_a(BX), SI", "MOVQ tile_b(BX), DI",
 		"MOVQ tile_ldb(BX), R10", "SHLQ $2, R10", "LEAQ (R10)(R10*2), R11", "MOVQ tile_c(BX), R8",
-		"MOVQ tile_ldc(BX), R9", "SHLQ $2, R9",
-	)
+		"MOVQ tile_ldc(BX), R9", "SHLQ $2, R9")
 	if t.strided() {
 		t.Ops("MOVQ tile_lda(BX), AX", "SHLQ $2, AX", "LEAQ (AX)(AX*2), R13")
 	}
@@ -377,10 +375,8 @@ func (t *tileGen) optional(flag, suffix string) string {
 func (t *tileGen) finish(suffix string, masked bool) {
 	x := t.tmp(0)
 	if masked && !t.vector.Wide() {
-		t.Ops(
-			"MOVQ tile_cols(BX), R12", "NEGQ R12", "LEAQ ·laneMask<>(SB), R13",
-			"LEAQ 64(R13)(R12*4), R13",
-		)
+		t.Ops("MOVQ tile_cols(BX), R12", "NEGQ R12", "LEAQ ·laneMask<>(SB), R13",
+			"LEAQ 64(R13)(R12*4), R13")
 		for j := range t.nv {
 			t.Op("VMOVUPS %d(R13), %s", j*t.Size(), t.tmp(2+j))
 		}
@@ -401,9 +397,7 @@ func (t *tileGen) finish(suffix string, masked bool) {
 	if t.strips {
 		t.Ops("ADDQ $64, R15", "MOVQ tile_cols(BX), DX", "SHLQ $2, DX", "CMPQ R15, DX", "JLT strip")
 	}
-	t.Ops(
-		"VZEROUPPER", "RET",
-	)
+	t.Ops("VZEROUPPER", "RET")
 }
 
 // epilogue writes what happens to a finished element.
@@ -415,9 +409,7 @@ func (t *tileGen) epilogue(suffix string, masked bool) {
 	t.Label(l)
 	t.bias(suffix, masked)
 	l = t.optional("flagResidual", suffix)
-	t.Ops(
-		"MOVQ tile_res(BX), R12", "MOVQ tile_ldr(BX), R13", "SHLQ $2, R13",
-	)
+	t.Ops("MOVQ tile_res(BX), R12", "MOVQ tile_ldr(BX), R13", "SHLQ $2, R13")
 	t.skip("R12")
 	t.Op("VBROADCASTSS tile_beta(BX), %s", y)
 	t.each("R13", func(acc, addr string, j int) {

@@ -166,7 +166,6 @@ func widenWide(s *asm.File, sign string) {
 		s.Ops("VPAND Y15, Y1, Y0", "VPSRLW $8, Y1, Y1")
 	}
 	s.Ops("VPUNPCKLDQ Y1, Y0, Y2", "VPUNPCKHDQ Y1, Y0, Y3", "VPERM2I128 $0x20, Y3, Y2, Y0",
-		"VPERM2I128 $0x31, Y3, Y2, Y1",
-		"VMOVUPS Y0, (DI)", "VMOVUPS Y1, 32(DI)", "ADDQ $32, SI", "ADDQ $64, DI", "DECQ CX",
-		"JNZ loop", "VZEROUPPER", "RET")
+		"VPERM2I128 $0x31, Y3, Y2, Y1", "VMOVUPS Y0, (DI)", "VMOVUPS Y1, 32(DI)", "ADDQ $32, SI",
+		"ADDQ $64, DI", "DECQ CX", "JNZ loop", "VZEROUPPER", "RET")
 }

@@ -7,9 +7,8 @@ func widen(k *kernels) {
 	const q, w, zero, scale, eight, table = 0, 1, 2, 3, 4, 5
 	k.Func("widen"+k.v.Name, "x *strip", 8, "does what widenGo does.")
 	k.Ops("MOVQ x+0(FP), AX", "MOVQ strip_dst(AX), DI", "MOVQ strip_stride(AX), DX",
-		"MOVQ strip_scales(AX), R8", "MOVQ strip_q(AX), SI",
-		"MOVQ strip_zeros(AX), R12", "MOVBQZX strip_wide(AX), R10", "MOVQ strip_chunks(AX), R13",
-		"MOVQ strip_blocks(AX), BX",
+		"MOVQ strip_scales(AX), R8", "MOVQ strip_q(AX), SI", "MOVQ strip_zeros(AX), R12",
+		"MOVBQZX strip_wide(AX), R10", "MOVQ strip_chunks(AX), R13", "MOVQ strip_blocks(AX), BX",
 		"LEAQ (DX)(DX*2), R11")
 	k.spread(eight, 8)
 	if k.v.Wide() {
@@ -63,10 +62,9 @@ func quantise(k *kernels) {
 	k.Ops(fmt.Sprintf("ADDQ $%d, R8", 4*k.v.Lanes), "DECQ CX", "JNZ most")
 	k.fold("VPMAXUD", most, x)
 	k.Ops("VMOVD X1, AX", "CMPL AX, $0x7f800000", "JB finite", "MOVL $0x7fc00000, AX",
-		"VMOVD AX, X1", "JMP small",
-		"finite:", "VDIVSS X1, X7, X3", "VDIVSS X7, X1, X1", "VMOVD X1, AX", "CMPL AX, $0x00800000",
-		"JAE scaled",
-		"VPXOR X1, X1, X1", "small:", "VPXOR X3, X3, X3", "scaled:")
+		"VMOVD AX, X1", "JMP small", "finite:", "VDIVSS X1, X7, X3", "VDIVSS X7, X1, X1",
+		"VMOVD X1, AX", "CMPL AX, $0x00800000", "JAE scaled", "VPXOR X1, X1, X1", "small:",
+		"VPXOR X3, X3, X3", "scaled:")
 	k.op("VBROADCASTSS", "X3", inverse)
 	k.clear(sum)
 	k.Ops("MOVQ R13, CX", "MOVQ DI, R9", "ADDQ $4, DI")

@@ -17,10 +17,9 @@ func interleave() []routine {
 			or, xor = "VPORD", "VPXORD"
 		}
 		a.each("VPMOVZXBD (SI), %V0", "VPMOVZXBD (SI)(R9*1), %V1", "VPMOVZXBD (R8), %V2",
-			"VPMOVZXBD (R8)(R9*1), %V3",
-			"VPSLLD $8, %V1, %V1", "VPSLLD $16, %V2, %V2", "VPSLLD $24, %V3, %V3",
-			or+" %V1, %V0, %V0", or+" %V3, %V2, %V2", or+" %V2, %V0, %V0", xor+" %V4, %V0, %V0",
-			"VMOVUPS %V0, (DI)")
+			"VPMOVZXBD (R8)(R9*1), %V3", "VPSLLD $8, %V1, %V1", "VPSLLD $16, %V2, %V2",
+			"VPSLLD $24, %V3, %V3", or+" %V1, %V0, %V0", or+" %V3, %V2, %V2", or+" %V2, %V0, %V0",
+			xor+" %V4, %V0, %V0", "VMOVUPS %V0, (DI)")
 		a.Line("\tADDQ $%d, SI\n\tADDQ $%d, R8\n\tADDQ $%d, DI\n\tSUBQ $%d, CX\n\tJG "+
 			"loop\n\tVZEROUPPER\n\tRET",
 			set.Lanes, set.Lanes, 4*set.Lanes, set.Lanes)
