@@ -76,10 +76,11 @@ type Session struct {
 	opts   Options
 	packed *weights
 
-	mu     sync.Mutex
-	free   []*Instance
-	made   int
-	closed bool
+	mu      sync.Mutex
+	free    []*Instance
+	made    int
+	reading int // calls of WithWeights under way
+	closed  bool
 }
 
 // Load reserves and allocates the plan's packed weights and packs them. The caller owns the session
@@ -205,11 +206,11 @@ func (s *Session) given(mem []byte) (device.Buffer, error) {
 // error: of kind [ErrClosed] once they have been freed. Where the host cannot address them they are
 // a copy, which HostQuota grants.
 func (s *Session) WithWeights(use func(weights []byte) error) error {
-	w := s.share(s)
+	w := s.read()
 	if w == nil {
 		return fmt.Errorf("graph %q: packed weights: %w", s.plan.Graph.Name, ErrClosed)
 	}
-	defer w.leave(s)
+	defer s.endRead()
 	if hostVisible(w.Buffer) {
 		return use(device.HostView(w.Buffer))
 	}
@@ -219,6 +220,23 @@ func (s *Session) WithWeights(use func(weights []byte) error) error {
 		}
 		return use(mem)
 	})
+}
+
+// read returns the packed weights, which stay until endRead, nil when they have been freed.
+func (s *Session) read() *weights {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.packed != nil {
+		s.reading++
+	}
+	return s.packed
+}
+
+func (s *Session) endRead() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reading--
+	s.finish()
 }
 
 // weights are packed weights and the sessions that read them, in the order in which they came; the
@@ -248,7 +266,7 @@ func (s *Session) share(with *Session) *weights {
 func (w *weights) leave(s *Session) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	i := slices.Index(w.sessions, s) // one of two where it is in WithWeights as well
+	i := slices.Index(w.sessions, s)
 	w.sessions = slices.Delete(w.sessions, i, i+1)
 	if len(w.sessions) == 0 {
 		release(w.quota, w.Buffer)
@@ -293,7 +311,8 @@ func (s *Session) HostHeld() int64 {
 
 // Held returns the device bytes that the session holds now: packed weights and arenas. Weights that
 // sessions share ([Options.Like]) are counted once, by the one that has had them for longest, so
-// that what sessions hold adds up to what is on the device.
+// that what sessions hold adds up to what is on the device. A closed session holds what instances
+// that are out and calls of WithWeights that are under way still use.
 func (s *Session) Held() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -415,9 +434,10 @@ func (s *Session) drop(i *Instance) {
 	s.made--
 }
 
-// finish frees the weights of a closed session once no instance reads them; s.mu is held.
+// finish gives up the weights of a closed session once no instance and no WithWeights reads them;
+// s.mu is held.
 func (s *Session) finish() {
-	if s.closed && s.made == 0 && s.packed != nil {
+	if s.closed && s.made == 0 && s.reading == 0 && s.packed != nil {
 		s.packed.leave(s)
 		s.packed = nil
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"sync"
 	"testing"
 
 	"github.com/weirgpu/weir/device"
@@ -255,5 +256,88 @@ func TestHeldCountsSharedWeightsOnce(t *testing.T) {
 	for _, i := range []int{1, 0, 2} {
 		all[i].Close()
 		check("closed")
+	}
+}
+
+// TestHeldWhileWeightsAreRead closes a session, whose weights another has come to share, while
+// WithWeights reads them: they are counted until nobody has them, and once.
+func TestHeldWhileWeightsAreRead(t *testing.T) {
+	b := newBench(t)
+	p := network(t)
+	first, err := Load(p, b.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var second *Session
+	check := func(when string, want int64) {
+		t.Helper()
+		if sum := first.Held() + second.Held(); sum != want || b.device.Held() != want {
+			t.Errorf("%s: sessions hold %d bytes, there are %d on the device, want %d", when, sum,
+				b.device.Held(), want)
+		}
+	}
+	err = first.WithWeights(func([]byte) error {
+		o := b.options()
+		o.Like = first
+		if second, err = Load(p, o); err != nil {
+			return err
+		}
+		check("both open", p.PackedBytes)
+		first.Close()
+		check("the first closed", p.PackedBytes)
+		second.Close()
+		check("both closed", p.PackedBytes)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check("all read", 0)
+	if err := first.WithWeights(nil); !errors.Is(err, ErrClosed) {
+		t.Errorf("reading freed weights: error %v", err)
+	}
+}
+
+// TestHeldAtOnce reads the weights of sessions that share them, and asks what they hold, while they
+// are closed. No session ever holds more than the weights, and none in the end.
+func TestHeldAtOnce(t *testing.T) {
+	b := newBench(t)
+	p := network(t)
+	for range 20 {
+		o := b.options()
+		var wg sync.WaitGroup
+		var all []*Session
+		for range 3 {
+			s, err := Load(p, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all, o.Like = append(all, s), s
+		}
+		for _, s := range all {
+			wg.Go(func() {
+				err := s.WithWeights(func(mem []byte) error {
+					if len(mem) != int(p.PackedBytes) {
+						t.Errorf("%d bytes of weights", len(mem))
+					}
+					return nil
+				})
+				if err != nil && !errors.Is(err, ErrClosed) {
+					t.Error(err)
+				}
+			})
+			wg.Go(func() {
+				for range 10 {
+					if held := s.Held(); held != 0 && held != p.PackedBytes {
+						t.Errorf("a session holds %d bytes, want %d or none", held, p.PackedBytes)
+					}
+				}
+			})
+			wg.Go(s.Close)
+		}
+		wg.Wait()
+		if held := b.device.Held(); held != 0 {
+			t.Fatalf("%d bytes are left on the device", held)
+		}
 	}
 }
