@@ -15,10 +15,11 @@ var ErrExternalData = errors.New("bad external data")
 
 // externalFiles maps the files that hold the external data of one model, each once.
 type externalFiles struct {
-	dir  string // "" refuses all external data
-	root *os.Root
-	data map[string][]byte
-	maps []*mapping
+	dir    string // "" refuses all external data
+	opened func(name string, f *os.File) error
+	root   *os.Root
+	data   map[string][]byte
+	maps   []*mapping
 }
 
 // read returns the n bytes of a tensor, a view of the mapped file.
@@ -119,6 +120,11 @@ func (e *externalFiles) mapInside(name string) (*mapping, error) {
 		return nil, err
 	}
 	defer f.Close()
+	if e.opened != nil {
+		if err := e.opened(name, f); err != nil {
+			return nil, err
+		}
+	}
 	return mapFile(f)
 }
 

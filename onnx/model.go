@@ -30,6 +30,11 @@ type Options struct {
 	// SkipInfer leaves out type inference: values that nodes compute have the types that the model
 	// declares, if any.
 	SkipInfer bool
+	// External is called with each file of external data that is opened, before anything of it is
+	// used, under its path in the model's folder: what f tells of itself holds of what is read,
+	// wherever the path leads afterwards. An error makes reading fail. It may be nil; f is closed
+	// after the call.
+	External func(name string, f *os.File) error
 }
 
 // Model is a model file in use.
@@ -96,17 +101,13 @@ func (m *Model) Unchanged() error {
 	return err
 }
 
-// ExternalFiles lists the files that hold external data of the model, by their paths in its folder,
-// in alphabetical order.
-func (m *Model) ExternalFiles() []string { return slices.Sorted(maps.Keys(m.files.data)) }
-
 // Decode reads a model from memory. The graph's constants are views of data, which must not change
 // while they are in use. External data is looked for in dir; "" refuses it. The errors are those of
 // [Open] without the file's name.
 func Decode(data []byte, dir string, o Options) (*Model, error) { return decode(data, dir, o) }
 
 func decode(data []byte, dir string, o Options) (*Model, error) {
-	files := &externalFiles{dir: dir}
+	files := &externalFiles{dir: dir, opened: o.External}
 	m, err := fault.Value(func() (*Model, error) { return read(data, files, o) })
 	if err != nil {
 		return nil, errors.Join(err, files.close())

@@ -57,6 +57,7 @@ type Cache struct {
 // seen is what a cache has found out about its folder.
 type seen struct {
 	told sync.Once                   // that it is refused
+	full sync.Once                   // that it cannot be written
 	safe atomic.Pointer[fs.FileInfo] // of the folder to which nobody else can change the way
 }
 
@@ -138,27 +139,52 @@ func (c *Cache) writeNamed(size int64,
 	}
 	defer root.Close()
 	if err := roomFor(c.dir, size); err != nil {
-		return id, err
+		return id, unwritable(err)
 	}
 	temp := fmt.Sprint(rand.Uint64(), tempSuffix)
 	f, err := root.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return id, err
+		return id, unwritable(err)
 	}
 	// Without a flush to the disk: what a loss of power leaves half written fails its checksum.
 	name, err := fault.Value(func() (string, error) { return content(f) })
 	if err == nil {
-		err = root.Rename(temp, name)
+		err = unwritable(root.Rename(temp, name))
 	}
 	if err != nil {
 		_ = root.Remove(temp)
 		return id, errors.Join(err, f.Close())
 	}
 	id, err = identityOf(f)
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err = errors.Join(err, unwritable(f.Close())); err != nil {
 		_ = root.Remove(name)
 	}
 	return id, err
+}
+
+// errUnwritable is the kind of error about a folder that takes no more files: one that may not be
+// written, and a disk that is full.
+var errUnwritable = errors.New("the folder of plans cannot be written")
+
+// unwritable makes an error of kind errUnwritable of one that writing met, and nil of nil.
+func unwritable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", errUnwritable, err)
+}
+
+// unkept tells why a plan was not kept. That the folder cannot be written concerns every model and
+// is told once.
+func (c *Cache) unkept(model string, why error) {
+	if errors.Is(why, errUnwritable) && !errors.Is(why, fault.ErrFile) {
+		c.seen.full.Do(func() {
+			c.log.Warn("plan cache: plans are not kept, models start without them", "folder", c.dir,
+				"error", strings.ReplaceAll(why.Error(), "\n", "; "))
+		})
+		return
+	}
+	c.log.Debug("plan cache: not kept", "model", model, "error", why)
 }
 
 // touch notes that a file was used, about once an hour.

@@ -391,15 +391,24 @@ func TestNoPlaceToWrite(t *testing.T) {
 	want, _ := start(t, nil, path, plan.Options{Target: host})
 	blocked := filepath.Join(t.TempDir(), "file")
 	write(t, blocked, nil)
+	readOnly := t.TempDir()
+	chmod(t, readOnly, 0o500)
 	for name, dir := range map[string]string{"below a file": filepath.Join(blocked, "plans"),
-		"a device": "/dev/null"} {
+		"a device": "/dev/null", "read-only": "/proc/self", "without the right": readOnly} {
 		c := newCache(t)
+		if dir == readOnly && c.user == 0 {
+			continue // who may write it
+		}
 		c.dir = dir
+		log := c.warnings()
 		for range 2 {
 			if got, cached := start(t, c, path, plan.Options{Target: host}); cached ||
 				!bytes.Equal(got, want) {
 				t.Errorf("%s: from the cache: %v; right: %v", name, cached, bytes.Equal(got, want))
 			}
+		}
+		if lines(log) != 1 {
+			t.Errorf("%s: want one warning: %s", name, log)
 		}
 	}
 	c := newCache(t)

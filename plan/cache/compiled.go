@@ -162,10 +162,9 @@ func (c *Compiled) Save(weights []byte) error {
 	if !c.Fresh() {
 		return nil
 	}
-	cache := c.model.cache
 	err := fault.Do(func() error { return c.save(weights) })
 	if err != nil {
-		cache.log.Debug("plan cache: not kept", "model", c.model.path, "error", err)
+		c.model.cache.unkept(c.model.path, err)
 	}
 	return err
 }
@@ -195,14 +194,14 @@ func (c *Compiled) save(weights []byte) error {
 	}()
 	var name string
 	id, err := cache.writeNamed(size, func(f *os.File) (string, error) {
-		err := d.writeSections(f)
+		err := unwritable(d.writeSections(f))
 		if err := errors.Join(err, <-hashed); err != nil {
 			return "", err
 		}
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		d.key, name = c.keyFor(m.content), planFile(c.setting, m.content)
-		return name, errors.Join(m.unchanged(), d.writeHead(f))
+		return name, errors.Join(m.unchanged(), unwritable(d.writeHead(f)))
 	})
 	if err != nil {
 		return err

@@ -56,6 +56,13 @@
 // copied at once, which makes a start slower by the time of reading it. Against a program of the
 // same user that wants to harm there is no defence: it can replace programs, too.
 //
+// On Linux the package listens for SIGIO from the first entry that it maps on, since that is how
+// the system tells of who waits. A program that ignores or resets SIGIO afterwards (signal.Ignore,
+// signal.Reset, foreign code) is not told: the writer goes on after 45 s, and the job that uses the
+// entry sees what it writes, or ends with an error of kind fault.ErrFile where the file was cut
+// short. Programs share the signal with this package through signal.Notify and signal.Stop, which
+// leave its listening alone; those that cannot run without a cache.
+//
 // # Damage
 //
 // Files are written under another name and renamed, so readers see whole entries or none, and two
@@ -69,7 +76,9 @@
 //
 // Entries are readable by the user alone, since they hold weights. When their bytes pass the bound,
 // those unused for longest go; programs that have one mapped keep it. Nothing is written that the
-// file system has not ample room for, and a failure to write is never the failure of the run.
+// file system has not ample room for, and a failure to write is never the failure of the run: the
+// log has one line of warning when the folder cannot be written or the disk is full, and what was
+// begun is removed.
 //
 // Concurrency: a Cache and a Model may be used by many goroutines; a Compiled is immutable but for
 // Save, which is called once.

@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weirgpu/weir/internal/fault"
 )
 
 // identityOf reads the identity of an open regular file.
@@ -45,7 +47,7 @@ func (c *Cache) mapFile(f *os.File) (m *mapping, id fileID, err error) {
 	if err != nil {
 		return nil, id, errors.Join(err, f.Close())
 	}
-	m = &mapping{data: data, file: f}
+	m = &mapping{data: data, file: f, forget: fault.Watch(f.Name(), data)}
 	watch(m)
 	return m, id, nil
 }
@@ -82,7 +84,21 @@ func copyOf(f *os.File, size int) (data []byte, err error) {
 type mapping struct {
 	data []byte
 	mu   sync.Mutex
-	file *os.File // whose lease keeps writers out; nil where the bytes are a copy
+	// file has the lease that keeps writers out, and forget ends that faults in data are taken for
+	// its own; both are nil where the bytes are a copy.
+	file   *os.File
+	forget func()
+}
+
+// release lets the file go, which ends the lease; m.mu is held.
+func (m *mapping) release() error {
+	if m.file == nil {
+		return nil
+	}
+	m.forget()
+	err := m.file.Close()
+	m.file, m.forget = nil, nil
+	return err
 }
 
 func (m *mapping) close() error {
@@ -91,12 +107,7 @@ func (m *mapping) close() error {
 	defer m.mu.Unlock()
 	data := m.data
 	m.data = nil
-	err := unix.Munmap(data)
-	if m.file != nil { // which ends the lease
-		err = errors.Join(err, m.file.Close())
-		m.file = nil
-	}
-	return err
+	return errors.Join(m.release(), unix.Munmap(data))
 }
 
 // discard lets pages leave memory until they are read again. They begin on a page.

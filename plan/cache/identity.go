@@ -111,24 +111,26 @@ func identityAt(path, name string) (fileID, error) {
 	return id, f.Close()
 }
 
-// hashFiles hashes the content of a model: its file, then those of its external data.
-func hashFiles(paths []string) (key, error) {
-	h := sha256.New()
-	for _, p := range paths {
-		f, err := os.Open(p)
-		if err != nil {
-			return key{}, err
-		}
-		one := sha256.New()
-		n, err := io.CopyBuffer(struct{ io.Writer }{one}, struct{ io.Reader }{f},
-			make([]byte, 1<<20))
-		f.Close()
-		if err != nil {
-			return key{}, err
-		}
-		fmt.Fprintf(h, "%d %x\n", n, one.Sum(nil))
+// hashFile hashes the content of the file at a path, which is to be a file of which the identity is
+// known, from before its first byte is read until after its last.
+func hashFile(path string, want *fileID) (sum key, err error) {
+	f, have, err := identify(path)
+	if err != nil {
+		return sum, err
 	}
-	return key(h.Sum(nil)), nil
+	defer f.Close()
+	h := sha256.New()
+	n, err := io.CopyBuffer(struct{ io.Writer }{h}, struct{ io.Reader }{f}, make([]byte, 1<<20))
+	if err != nil {
+		return sum, err
+	}
+	after, err := identityOf(f)
+	have.Name, after.Name = want.Name, want.Name
+	if err == nil && (have != *want || after != *want || n != want.Size) {
+		err = fmt.Errorf("%s: %w", path, ErrChanged)
+	}
+	h.Sum(sum[:0])
+	return sum, err
 }
 
 // thisBuild identifies the running program.

@@ -19,6 +19,14 @@ import (
 // other goes on. So a mapped entry neither changes nor faults, and costs nothing to seal. The
 // system lets the other wait for no more than /proc/sys/fs/lease-break-time, 45 s: a process that
 // is stopped for longer sees the change.
+//
+// The signal belongs to the whole process. A program that calls signal.Ignore or signal.Reset for
+// SIGIO takes it from this package, and so does foreign code that sets the signal's disposition or
+// blocks it in every thread: nobody is told that a writer waits, the writer waits for those 45 s,
+// and then goes on. What it overwrites shows through in weights that were checked before, and what
+// it cuts off faults, which ends the job that reads it (fault.ErrFile). A program that needs the
+// signal for itself uses signal.Notify, which leaves this package its own; one that cannot runs
+// without a cache, or keeps its folder where there are no leases: entries are copied there.
 
 // takeLease fails when the file is open for writing, and on file systems without leases.
 func takeLease(f *os.File) error {
@@ -101,8 +109,7 @@ func (m *mapping) part() {
 		_ = unix.MunmapPtr(at, size)
 		return
 	}
-	_ = m.file.Close() // which ends the lease
-	m.file = nil
+	_ = m.release()
 }
 
 // adviseHuge asks for huge pages.

@@ -1,11 +1,14 @@
 package cache
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -97,7 +100,13 @@ func (m *Model) Source() (*onnx.Model, error) {
 
 // read reads the model file; m.mu is held, or nobody else has m.
 func (m *Model) read() (*onnx.Model, error) {
-	src, err := onnx.OpenFile(m.file, onnx.Options{})
+	var external []fileID
+	src, err := onnx.OpenFile(m.file, onnx.Options{External: func(name string, f *os.File) error {
+		id, err := identityOf(f)
+		id.Name = name
+		external = append(external, id)
+		return err
+	}})
 	if err != nil {
 		return nil, errors.Join(err, m.closeFile())
 	}
@@ -107,15 +116,11 @@ func (m *Model) read() (*onnx.Model, error) {
 	if was := m.files[0]; err == nil && (id.Size != was.Size || id.Modified != was.Modified) {
 		err = ErrChanged
 	}
-	names := src.ExternalFiles()
-	for i, name := range names {
-		data, statErr := identityAt(filepath.Join(filepath.Dir(m.path), name), name)
-		err = errors.Join(err, statErr)
-		if !m.hashed {
-			m.files = append(m.files, data)
-		} else if len(m.files) != len(names)+1 || m.files[i+1] != data {
-			err = ErrChanged
-		}
+	slices.SortFunc(external, func(a, b fileID) int { return strings.Compare(a.Name, b.Name) })
+	if !m.hashed {
+		m.files = append(m.files, external...)
+	} else if err == nil && !slices.Equal(m.files[1:], external) {
+		err = ErrChanged
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w: open it again", m.file.Name(), err),
@@ -187,11 +192,7 @@ func (m *Model) identity() (key, error) {
 	if err := m.settled(); err != nil {
 		return key{}, err
 	}
-	var paths []string
-	for i := range m.files {
-		paths = append(paths, m.pathOf(&m.files[i]))
-	}
-	content, err := hashFiles(paths) // without the lock, which others want meanwhile
+	content, err := m.hash() // without the lock, which others want meanwhile
 	if err != nil {
 		return key{}, err
 	}
@@ -202,6 +203,21 @@ func (m *Model) identity() (key, error) {
 	}
 	m.content, m.hashed = content, true
 	return content, nil
+}
+
+// hash hashes the content of the model: its file, then those of its external data. What it reads is
+// what was opened, wherever a path has led in between.
+func (m *Model) hash() (key, error) {
+	h := sha256.New()
+	for i := range m.files {
+		want := &m.files[i]
+		sum, err := hashFile(m.pathOf(want), want)
+		if err != nil {
+			return key{}, err
+		}
+		fmt.Fprintf(h, "%d %x\n", want.Size, sum)
+	}
+	return key(h.Sum(nil)), nil
 }
 
 // settled fails when what is in the model's files cannot be told for sure, because they were

@@ -59,7 +59,7 @@ func (c *Cache) writeSealed(name, magic string, body []byte) error {
 	data := seal(magic, body)
 	return c.write(name, int64(len(data)), func(f *os.File) error {
 		_, err := f.Write(data)
-		return err
+		return unwritable(err)
 	})
 }
 

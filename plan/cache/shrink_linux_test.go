@@ -1,12 +1,16 @@
 package cache
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/weirgpu/weir/device"
+	"github.com/weirgpu/weir/device/far"
+	"github.com/weirgpu/weir/engine"
 	"github.com/weirgpu/weir/internal/fault"
 	"github.com/weirgpu/weir/onnx"
 	"github.com/weirgpu/weir/plan"
@@ -46,6 +50,113 @@ func TestShrunkWhileSaved(t *testing.T) {
 	}
 	if n := len(c.files(t, "")); n != 0 {
 		t.Errorf("%d files are left", n)
+	}
+}
+
+// cutShort cuts the files of mappings to a page, as somebody does whom the system lets go on after
+// having waited for long, of whom this process was not told.
+func cutShort(t *testing.T, name string, ms ...*mapping) {
+	t.Helper()
+	for _, m := range ms {
+		if m.file == nil {
+			t.Skip("the file system gives no leases")
+		}
+		if _, err := unix.FcntlInt(m.file.Fd(), unix.F_SETLEASE, unix.F_UNLCK); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Truncate(name, int64(os.Getpagesize())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantCutShort wants an error that names the entry and says what happened.
+func wantCutShort(t *testing.T, what, name string, err error) {
+	t.Helper()
+	var file *fault.FileError
+	if !errors.As(err, &file) || file.Path != name || errors.Is(err, fault.ErrPanic) {
+		t.Errorf("%s: error %v, want a fault in %s", what, err, name)
+	}
+}
+
+// TestEntryCutShort cuts an entry's file short while it is in use, before it is checked, before its
+// weights are copied to a device with memory of its own, and before the first run. Each is an error
+// of who reads it, and the next start makes the entry anew with one line of warning.
+func TestEntryCutShort(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "model.onnx")
+	rowsModel(t, path)
+	c := newCache(t)
+	want, _ := start(t, c, path, plan.Options{Target: host})
+	name := c.only(t, planSuffix)
+	o := plan.Options{Target: host, Shapes: map[string][]int{"i": {4}}, Threads: 2}
+	away, err := far.Open("far:0", far.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer away.Close()
+	for what, use := range map[string]func(*Model, *Compiled) error{
+		"checked": func(m *Model, found *Compiled) error {
+			file, id, err := c.mapEntry(filepath.Base(name))
+			if err != nil {
+				return err
+			}
+			defer file.close()
+			cutShort(t, name, append(m.mappings, file)...)
+			content, err := m.identity()
+			if err != nil {
+				return err
+			}
+			_, err = found.load(t.Context(), filepath.Base(name), file, id, content, o)
+			return err
+		},
+		"copied": func(m *Model, found *Compiled) error {
+			cutShort(t, name, m.mappings...)
+			s, err := engine.Load(found.Plan,
+				engine.Options{Device: away, Weights: found.Weights})
+			if err == nil {
+				s.Close()
+			}
+			return err
+		},
+		"run": func(m *Model, found *Compiled) error {
+			s, err := engine.Load(found.Plan, engine.Options{Device: theDevice(),
+				Pool: thePools()[o.Threads], Weights: found.Weights})
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			cutShort(t, name, m.mappings...)
+			i, err := s.Take()
+			if err != nil {
+				return err
+			}
+			defer i.Put()
+			return i.Run(t.Context(), device.Open)
+		},
+	} {
+		m, err := c.Model(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := m.Find(t.Context(), o)
+		if !found.Cached() {
+			t.Fatalf("%s: not found", what)
+		}
+		wantCutShort(t, what, name, use(m, found))
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+		log := c.warnings()
+		for i := range 2 {
+			got, cached := start(t, c, path, plan.Options{Target: host})
+			if !bytes.Equal(got, want) || cached != (i > 0) {
+				t.Errorf("%s, start %d afterwards: right: %v; from the cache: %v", what, i,
+					bytes.Equal(got, want), cached)
+			}
+		}
+		if lines(log) != 1 {
+			t.Errorf("%s: want one warning: %s", what, log)
+		}
 	}
 }
 

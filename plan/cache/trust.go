@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/weirgpu/weir/internal/fault"
 )
 
 // errUntrusted is the kind of error about a folder or file that another user could have written.
@@ -35,10 +37,10 @@ func (c *Cache) folder() (*os.Root, error) {
 	return root, nil
 }
 
-// makeFolder is folder that makes it where there is none.
+// makeFolder is folder that makes it where there is none, which fails with errUnwritable.
 func (c *Cache) makeFolder() (*os.Root, error) {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
-		return nil, err
+		return nil, unwritable(err)
 	}
 	return c.folder()
 }
@@ -125,14 +127,13 @@ func (c *Cache) owned(path string, info fs.FileInfo) error {
 	return err
 }
 
-// openTrusted opens a regular file of the folder that nobody else can have written.
+// openTrusted opens a regular file of the folder that nobody else can have written. Another process
+// of this user that writes the same entry may give its name to a new file at any time: either one
+// will do.
 func (c *Cache) openTrusted(root *os.Root, name string) (*os.File, error) {
-	named, err := root.Lstat(name)
+	named, err := regular(root, name)
 	if err != nil {
 		return nil, err
-	}
-	if !named.Mode().IsRegular() { // a link, above all; opening a pipe would wait
-		return nil, fmt.Errorf("%w: %s is no regular file", errUntrusted, name)
 	}
 	f, err := root.Open(name)
 	if err != nil {
@@ -140,7 +141,7 @@ func (c *Cache) openTrusted(root *os.Root, name string) (*os.File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !os.SameFile(named, info) {
-		err = fmt.Errorf("%w: %s was replaced just now", errUntrusted, name)
+		_, err = regular(root, name)
 	}
 	if err == nil {
 		err = c.trust(name, info)
@@ -151,10 +152,21 @@ func (c *Cache) openTrusted(root *os.Root, name string) (*os.File, error) {
 	return f, nil
 }
 
-// refuse tells of a file that is damaged or that another user could have written, and removes it.
-// Of other errors the log has it at level debug: a file that is not there is the common case.
+// regular refuses what is no regular file: a link, above all; opening a pipe would wait.
+func regular(root *os.Root, name string) (fs.FileInfo, error) {
+	info, err := root.Lstat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%w: %s is no regular file", errUntrusted, name)
+	}
+	return info, err
+}
+
+// refuse tells of a file that is damaged, that was cut short while it was read or that another user
+// could have written, and removes it. Of other errors the log has it at level debug: a file that is
+// not there is the common case.
 func (c *Cache) refuse(name string, why error) {
-	if !errors.Is(why, errDamaged) && !errors.Is(why, errUntrusted) {
+	if !errors.Is(why, errDamaged) && !errors.Is(why, errUntrusted) &&
+		!errors.Is(why, fault.ErrFile) {
 		if !errors.Is(why, fs.ErrNotExist) {
 			c.log.Debug("plan cache: not read", "file", name, "error", why)
 		}
