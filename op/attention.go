@@ -313,16 +313,8 @@ func (a *attending) maskValues(m *tensor.Tensor) ([]float64, error) {
 	return v, nil
 }
 
-// outputs makes the outputs and fills the caches.
-func (a *attending) outputs() (err error) {
-	q, d := a.q, a.In[AttentionQ].DType
-	shape := []int{q.batch, q.heads, q.length, a.v.size}
-	if a.In[AttentionQ].Rank() == 3 {
-		shape = []int{q.batch, q.length, q.heads * a.v.size}
-	}
-	if a.y, err = a.Output(0, d, shape); err != nil {
-		return err
-	}
+// fillCaches makes the outputs of all keys and values.
+func (a *attending) fillCaches() error {
 	for i, values := range [][]float64{a.keys, a.values} {
 		if !a.Want(i + 1) {
 			continue
@@ -334,6 +326,22 @@ func (a *attending) outputs() (err error) {
 			return err
 		}
 		SetFloats(out, values)
+	}
+	return nil
+}
+
+// outputs makes the outputs and fills the caches.
+func (a *attending) outputs() (err error) {
+	q, d := a.q, a.In[AttentionQ].DType
+	shape := []int{q.batch, q.heads, q.length, a.v.size}
+	if a.In[AttentionQ].Rank() == 3 {
+		shape = []int{q.batch, q.length, q.heads * a.v.size}
+	}
+	if a.y, err = a.Output(0, d, shape); err != nil {
+		return err
+	}
+	if err := a.fillCaches(); err != nil {
+		return err
 	}
 	if a.Want(3) {
 		a.scores, err = a.Output(3, d, []int{q.batch, q.heads, q.length, a.total})

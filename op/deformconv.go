@@ -161,10 +161,7 @@ func (d *deformation) gather(column []float64, image, position int) {
 		clear(tap)
 		for t := range d.taps {
 			k := (image*d.offsets+og)*d.taps + t
-			for i := range at {
-				moved := d.offset[(k*rank+i)*d.positions+position]
-				at[i] = float64(place[i]*d.Stride[i]+tap[i]*d.Dilation[i]-d.Begin[i]) + moved
-			}
+			d.move(at, place, tap, k, position)
 			weight := 1.0
 			if d.mask != nil {
 				weight = d.mask[k*d.positions+position]
@@ -175,6 +172,14 @@ func (d *deformation) gather(column []float64, image, position int) {
 			}
 			increment(tap, d.Kernel)
 		}
+	}
+}
+
+// move sets at to where a tap at a place reads, moved by offset k of the position.
+func (d *deformation) move(at []float64, place, tap []int, k, position int) {
+	for i := range at {
+		moved := d.offset[(k*len(at)+i)*d.positions+position]
+		at[i] = float64(place[i]*d.Stride[i]+tap[i]*d.Dilation[i]-d.Begin[i]) + moved
 	}
 }
 

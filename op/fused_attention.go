@@ -141,14 +141,19 @@ func evalFusedAttention(c *Eval) error {
 			return err
 		}
 	}
-	q := a.h[0]
-	y := q
+	y := a.h[0]
 	y.size = a.h[2].size
 	var err error
 	if a.y, err = c.Output(0, c.In[0].DType, y.shapeLike(a.rank, a.first[3])); err != nil {
 		return err
 	}
-	row := make([]float64, a.h[1].length)
+	a.attendAll()
+	return nil
+}
+
+// attendAll computes the results of all queries.
+func (a *stacks) attendAll() {
+	q, row := a.h[0], make([]float64, a.h[1].length)
 	for b := range q.batch {
 		for h := range q.heads {
 			for i := range q.length {
@@ -156,7 +161,6 @@ func evalFusedAttention(c *Eval) error {
 			}
 		}
 	}
-	return nil
 }
 
 // read reads Q, K and V and checks them against each other.

@@ -505,15 +505,20 @@ func (l *layer) activations(n int) ([]func(float64) float64, error) {
 			return nil, l.Errorf(ErrAttr, "activations names %q, which the operator does not have",
 				name)
 		}
-		if a.takes > 0 {
-			a.alpha = takeFirst(&alphas, a.alpha)
-		}
-		if a.takes > 1 {
-			a.beta = takeFirst(&betas, a.beta)
-		}
-		out[i] = a.of(a.alpha, a.beta)
+		out[i] = a.with(&alphas, &betas)
 	}
 	return out, nil
+}
+
+// with is the function with the first of the parameters, which it consumes, or its defaults.
+func (f recurrentFunction) with(alphas, betas *[]float32) func(float64) float64 {
+	if f.takes > 0 {
+		f.alpha = takeFirst(alphas, f.alpha)
+	}
+	if f.takes > 1 {
+		f.beta = takeFirst(betas, f.beta)
+	}
+	return f.of(f.alpha, f.beta)
 }
 
 // recurrentFunction is an activation of the recurrent operators with how many parameters it takes

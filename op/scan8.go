@@ -197,16 +197,9 @@ func (s *scan) putElement(c *Eval, b, batch, longest int, state []*tensor.Tensor
 		}
 	}
 	for k, o := range outs {
-		d, shape, err := o.sliceType(s.states+k, func() ([]Type, error) { return s.slice8Types(c) })
+		whole, err := s.padded(c, k, longest, o)
 		if err != nil {
 			return err
-		}
-		whole, err := tensor.New(d, slices.Concat([]int{longest}, shape)...)
-		if err != nil {
-			return err
-		}
-		for i, t := range o.slices {
-			copyElems(whole, i*t.Len(), t, 0, t.Len())
 		}
 		c.release(int64(o.bytes))
 		if err := s.putPart(c, s.states+k, b, []int{batch}, whole); err != nil {
@@ -214,6 +207,22 @@ func (s *scan) putElement(c *Eval, b, batch, longest int, state []*tensor.Tensor
 		}
 	}
 	return nil
+}
+
+// padded is scan output k of an element of the batch, with zeros up to the longest one's length.
+func (s *scan) padded(c *Eval, k, longest int, o stack) (*tensor.Tensor, error) {
+	d, shape, err := o.sliceType(s.states+k, func() ([]Type, error) { return s.slice8Types(c) })
+	if err != nil {
+		return nil, err
+	}
+	whole, err := tensor.New(d, slices.Concat([]int{longest}, shape)...)
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range o.slices {
+		copyElems(whole, i*t.Len(), t, 0, t.Len())
+	}
+	return whole, nil
 }
 
 // putPart writes element b of the batch of output i.

@@ -57,18 +57,24 @@ func (c *Eval) evalWindow(f func(turn float64) float64) error {
 	if err != nil {
 		return err
 	}
-	v := make([]float64, size)
 	period := float64(size)
 	if !c.Attrs.Bool("periodic", true) {
 		period--
 	}
+	return castInto(c.Call, out, tensor.From(windowElems(size, period, f), size))
+}
+
+// windowElems are the elements of a window, f of how far into the period each lies as an angle. A
+// window of one element has no angle: NumPy and PyTorch give 1.
+func windowElems(size int, period float64, f func(turn float64) float64) []float64 {
+	v := make([]float64, size)
 	for i := range v {
-		v[i] = 1 // a window of one element has no angle: NumPy and PyTorch give 1
+		v[i] = 1
 		if period > 0 {
 			v[i] = f(2 * math.Pi * float64(i) / period)
 		}
 	}
-	return castInto(c.Call, out, tensor.From(v, size))
+	return v
 }
 
 // sizeInput is the only element of integer input i, the size of a dimension.
@@ -130,19 +136,27 @@ func evalMel(c *Eval) error {
 	return castInto(c.Call, out, tensor.From(v, shape...))
 }
 
-// melPoints are the bins of n frequencies, from lower_edge_hertz on, in steps of an n-th of the way
-// to upper_edge_hertz.
-func (c *Eval) melPoints(n, length, rate, bins int) ([]int, error) {
-	var edges [2]float64
+// melEdges are lower_edge_hertz and upper_edge_hertz on the mel scale.
+func (c *Eval) melEdges() (edges [2]float64, err error) {
 	for i := range edges {
 		v, err := c.Floats(3 + i)
 		if err != nil {
-			return nil, err
+			return edges, err
 		}
 		if len(v) != 1 {
-			return nil, c.Errorf(ErrInput, "input %d has %d elements, wants one", 3+i, len(v))
+			return edges, c.Errorf(ErrInput, "input %d has %d elements, wants one", 3+i, len(v))
 		}
 		edges[i] = 2595 * math.Log10(1+v[0]/700)
+	}
+	return edges, nil
+}
+
+// melPoints are the bins of n frequencies, from lower_edge_hertz on, in steps of an n-th of the way
+// to upper_edge_hertz.
+func (c *Eval) melPoints(n, length, rate, bins int) ([]int, error) {
+	edges, err := c.melEdges()
+	if err != nil {
+		return nil, err
 	}
 	points := make([]int, n)
 	for i := range points {

@@ -147,16 +147,7 @@ func (c *numbering) mergeNode(n *graph.Node) *Patch {
 // describe writes what n computes as a string: equal strings, equal results.
 func (c *numbering) describe(o *op.Op, n *graph.Node) string {
 	k := fmt.Appendf(c.key[:0], "%q %q %d", n.Domain, n.Type, o.SinceVersion(n.Version))
-	in := make([]uint32, len(n.In))
-	for i, v := range n.In {
-		if v != nil {
-			in[i] = c.id(v)
-		}
-	}
-	if o.Has(op.Commutative) && len(in) == 2 {
-		slices.Sort(in)
-	}
-	for _, id := range in {
+	for _, id := range c.operands(o, n) {
 		k = binary.AppendUvarint(append(k, ' '), uint64(id))
 	}
 	for _, v := range n.Out {
@@ -170,6 +161,21 @@ func (c *numbering) describe(o *op.Op, n *graph.Node) string {
 	}
 	c.key = k
 	return string(k)
+}
+
+// operands numbers what n reads, in one order where the operands may be exchanged; 0 is an absent
+// one.
+func (c *numbering) operands(o *op.Op, n *graph.Node) []uint32 {
+	in := make([]uint32, len(n.In))
+	for i, v := range n.In {
+		if v != nil {
+			in[i] = c.id(v)
+		}
+	}
+	if o.Has(op.Commutative) && len(in) == 2 {
+		slices.Sort(in)
+	}
+	return in
 }
 
 // sorted returns the indices of attributes by name.

@@ -22,15 +22,9 @@ func startExpand(s *scope) rule {
 		if err != nil || s.failed[n] {
 			return nil
 		}
-		in, present := make([]op.Type, len(n.In)), make([]bool, len(n.In))
-		for i, v := range n.In {
-			if v == nil {
-				continue
-			}
-			if v.Type.DType == tensor.Float16 || v.Type.DType == tensor.BFloat16 {
-				return nil
-			}
-			in[i], present[i] = v.Type, true
+		in, present := operandTypes(n)
+		if slices.ContainsFunc(in, isHalf) {
+			return nil
 		}
 		e, ok, err := o.Expand(n.Call(), in, present, s.opset)
 		if err != nil {
@@ -42,6 +36,19 @@ func startExpand(s *scope) rule {
 		return expanded(n, e)
 	}
 }
+
+// operandTypes are the types of what n reads, and which operands are there.
+func operandTypes(n *graph.Node) (in []op.Type, present []bool) {
+	in, present = make([]op.Type, len(n.In)), make([]bool, len(n.In))
+	for i, v := range n.In {
+		if v != nil {
+			in[i], present[i] = v.Type, true
+		}
+	}
+	return in, present
+}
+
+func isHalf(t op.Type) bool { return t.DType == tensor.Float16 || t.DType == tensor.BFloat16 }
 
 // affords takes the bytes of an expansion's constants from the room that the model may grow by;
 // false when they do not fit.

@@ -186,18 +186,9 @@ func (w *Window) checkAxis(i int) error {
 	for _, v := range []int{w.In[i], w.Kernel[i], w.Stride[i], w.Dilate[i], w.PadLo[i] + 1,
 		w.PadHi[i] + 1} {
 		if v < 1 || v > maxElements {
-			return fmt.Errorf(
-				"%w: axis %d has input %d, kernel %d, stride %d, dilation %d, which must be 1 or "+
-					"more, and pads %d and %d, which must not be negative",
-				ErrParams,
-				i,
-				w.In[i],
-				w.Kernel[i],
-				w.Stride[i],
-				w.Dilate[i],
-				w.PadLo[i],
-				w.PadHi[i],
-			)
+			return fmt.Errorf("%w: axis %d has input %d, kernel %d, stride %d, dilation %d, which "+
+				"must be 1 or more, and pads %d and %d, which must not be negative", ErrParams, i,
+				w.In[i], w.Kernel[i], w.Stride[i], w.Dilate[i], w.PadLo[i], w.PadHi[i])
 		}
 	}
 	return nil

@@ -113,6 +113,11 @@ func (o *NHWC) cut() {
 	if o.shift != 0 {
 		o.panel = (o.p.M + o.panels - 1) / o.panels
 	}
+	o.cutWork()
+}
+
+// cutWork cuts what the panels compute into chunks.
+func (o *NHWC) cutWork() {
 	words := o.lines * o.width * o.panels * panelWide * o.k()
 	n := max(min(words/chunkWords, mostChunks), words/longWords, 1)
 	units := o.lines

@@ -164,12 +164,17 @@ func (x *expander) embed(rows func(table int, at op.Var) op.Var, places, gamma, 
 	x.Give(0, x.Ops("", "LayerNormalization", max(x.Opset, layerNormVersion), 1, attrs, sum, gamma,
 		beta)[0])
 	if x.Wants(1) {
-		mask := x.Input(embedMask)
-		if mask == op.Absent {
-			mask = x.Scale(ids, 0)
-		}
-		x.Give(1, x.Op("ReduceSum", op.Attrs{op.IntAttr("keepdims", 0)}, x.Cast(mask, tensor.Int32),
-			x.Ints(1)))
+		x.Give(1, x.maskSums(ids))
 	}
 	x.Give(2, sum)
+}
+
+// maskSums counts the tokens that the mask keeps of each sequence, 0 without a mask.
+func (x *expander) maskSums(ids op.Var) op.Var {
+	mask := x.Input(embedMask)
+	if mask == op.Absent {
+		mask = x.Scale(ids, 0)
+	}
+	return x.Op("ReduceSum", op.Attrs{op.IntAttr("keepdims", 0)}, x.Cast(mask, tensor.Int32),
+		x.Ints(1))
 }

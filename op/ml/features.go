@@ -136,7 +136,12 @@ func evalScaler(c *op.Eval) error {
 	if err != nil {
 		return err
 	}
-	out := tensor.As[float32](y)
+	rescaleAny(tensor.As[float32](y), x, offset, scale)
+	return nil
+}
+
+// rescaleAny scales the elements of x, whatever their type.
+func rescaleAny(out []float32, x *tensor.Tensor, offset, scale []float32) {
 	switch x.DType {
 	case tensor.Float32:
 		rescale[float32](out, tensor.As[float32](x), offset, scale)
@@ -147,7 +152,6 @@ func evalScaler(c *op.Eval) error {
 	case tensor.Int64:
 		rescale[float32](out, tensor.As[int64](x), offset, scale)
 	}
-	return nil
 }
 
 // imputation reads the attributes of Imputer for an input of type d: what to replace and with what,

@@ -250,7 +250,7 @@ func (r *patchSums) Chunk(i, worker int) { r.t.ones.Run(i, &r.args, r.t.scratch[
 
 // zeroPoints finds what they make of each output channel.
 func (t *byteConvTask) zeroPoints() {
-	if !t.channels.prepare() {
+	if !t.channels.readBias() {
 		return
 	}
 	zeroX := int32(zeroAt(t.channels.input(t.in.aZero), 0))
@@ -327,9 +327,9 @@ func (t *byteChannels) input(i int) *tensor.Tensor {
 	return t.inputs[i]
 }
 
-// prepare reads the bias. It returns false if what belongs to the channels is known, since it
+// readBias reads the bias. It returns false if what belongs to the channels is known, since it
 // depends on constants alone.
-func (t *byteChannels) prepare() bool {
+func (t *byteChannels) readBias() bool {
 	if t.ready {
 		return false
 	}

@@ -128,7 +128,7 @@ type planeWorker struct {
 
 // Run implements Task.
 func (t *byteDepthwiseTask) Run(x *compute.Exec) error {
-	if t.channels.prepare() {
+	if t.channels.readBias() {
 		t.channels.quantize()
 	}
 	return x.For(t.planes/t.each, t)

@@ -317,9 +317,13 @@ func (t *byteProductTask) columns() {
 		t.zeroB[j] = z
 		t.correction[j] = zeroA * (int32(t.k)*z - t.sumsB[j])
 	}
-	if t.out == tensor.Int32 {
-		return
+	if t.out != tensor.Int32 {
+		t.factors()
 	}
+}
+
+// factors finds what the sums of each column are multiplied by, and the zero point of the result.
+func (t *byteProductTask) factors() {
 	bScale := tensor.As[float32](t.input(t.byteProduct.in.bScale))
 	common := float64(tensor.As[float32](t.input(t.byteProduct.in.aScale))[0]) / float64(
 		tensor.As[float32](t.input(t.byteProduct.in.yScale))[0])

@@ -115,7 +115,7 @@ type byteWindowsTask struct {
 
 // Run implements Task.
 func (t *byteWindowsTask) Run(x *compute.Exec) error {
-	if t.channels.prepare() {
+	if t.channels.readBias() {
 		zero := int32(zeroAt(t.channels.input(t.in.aZero), 0)) + int32(flippedZero(t.flipX))
 		t.zeroX = byte(zero)
 		for c := range t.channels.correction {
