@@ -23,6 +23,8 @@ func TestGridSample(t *testing.T) {
 			IntAttr("align_corners", corners)}
 	}
 	runCases(t, []evalCase{
+		{op: "GridSample", name: "a grid of words", in: list(image,
+			tensor.FromStrings([]string{"0", "0"}, 1, 1, 1, 2)), err: ErrInput},
 		{op: "GridSample", in: list(image, at(0, -2.0/3, 1, -1)), want: row(2, 1, 2, 0.5)},
 		{op: "GridSample", name: "corners", attrs: attrs("linear", "zeros", 1),
 			in: list(image, at(-1, -0.5, 1, 1.5)), want: row(1, 1.5, 4, 2)},
