@@ -1,6 +1,7 @@
 package device
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"sync/atomic"
@@ -22,7 +23,7 @@ const closed = math.MinInt64
 var _ Quota = (*Ledger)(nil)
 
 // NewLedger returns the accounts of the device of that ID, which has limit bytes; 0 stands for a
-// device of which that cannot be found out, and sets no limit.
+// device of which that cannot be found out, and sets no limit but that of what can be counted.
 func NewLedger(id string, limit int64) *Ledger { return &Ledger{id: id, limit: limit} }
 
 // Reserve counts bytes as held if they fit. The error wraps [ErrInvalidSize], [ErrClosed] or
@@ -36,10 +37,10 @@ func (l *Ledger) Reserve(bytes int64) error {
 		if held == closed {
 			return fmt.Errorf("device %s: wants %d bytes: %w", l.id, bytes, ErrClosed)
 		}
-		if l.limit > 0 && bytes > l.limit-held {
+		if limit := cmp.Or(l.limit, math.MaxInt64); bytes > limit-held {
 			return fmt.Errorf(
 				"device %s: wants %d bytes, holds %d of %d: %w: free memory or raise the limit",
-				l.id, bytes, held, l.limit, ErrOutOfMemory)
+				l.id, bytes, held, limit, ErrOutOfMemory)
 		}
 		if l.held.CompareAndSwap(held, held+bytes) {
 			return nil

@@ -2,6 +2,7 @@ package device
 
 import (
 	"errors"
+	"math"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -50,5 +51,23 @@ func TestLedgerClosesAtOnce(t *testing.T) {
 		if err := l.Close(); err != nil || l.Held() != 0 {
 			t.Fatalf("Close in the end: error %v, %d bytes held", err, l.Held())
 		}
+	}
+}
+
+// TestLedgerCounts holds that accounts without a limit refuse what cannot be counted, and stay open
+// and right.
+func TestLedgerCounts(t *testing.T) {
+	l := NewLedger("cpu:0", 0)
+	if err := l.Reserve(math.MaxInt64); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int64{1, math.MaxInt64} {
+		if err := l.Reserve(n); !errors.Is(err, ErrOutOfMemory) || l.Held() != math.MaxInt64 {
+			t.Errorf("%d bytes more: error %v, %d held", n, err, l.Held())
+		}
+	}
+	l.Release(math.MaxInt64)
+	if err := l.Reserve(1); err != nil || l.Held() != 1 {
+		t.Errorf("after all was released: error %v, %d held", err, l.Held())
 	}
 }

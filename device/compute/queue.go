@@ -1,6 +1,7 @@
 package compute
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/weirgpu/weir/device"
@@ -82,10 +83,12 @@ func (q *Direct) Run(x *Exec, t Task) error {
 	if err := q.open(); err != nil {
 		return err
 	}
-	if x.Ctx != nil {
-		if err := x.Ctx.Err(); err != nil {
-			return err
-		}
+	if x.Ctx == nil {
+		x.Ctx = context.Background()
+		defer func() { x.Ctx = nil }()
+	}
+	if err := x.Ctx.Err(); err != nil {
+		return err
 	}
 	return t.Run(x)
 }

@@ -232,6 +232,9 @@ func testContext(t *testing.T, open Open) {
 	if err := errors.Join(q.Run(&x, task), q.Wait()); err != nil || !ran {
 		t.Errorf("no context: error %v, the task ran: %v", err, ran)
 	}
+	if err := errors.Join(q.Run(&x, a.task), q.Wait()); err != nil || x.Ctx != nil {
+		t.Errorf("a sum, no context: error %v, context %v in the end", err, x.Ctx)
+	}
 	q.Close()
 	q.Close()
 	ran = false
