@@ -8,7 +8,8 @@
 // An iteration holds device time only under a device.Gate. The gate is asked before the first step,
 // between steps, and between the chunks inside a step, so a lease that is asked back is given back
 // within microseconds, in the middle of an operator if need be, and the iteration goes on from
-// there under its next lease.
+// there under its next lease. A device with a queue of its own first does what that holds
+// ([compute.MaxInFlight]).
 //
 // Loading takes the kind of pages that is there soonest, and leaves it to the system to make small
 // ones huge as time goes by; [Instance.Settle] has that done at once.

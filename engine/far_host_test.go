@@ -198,9 +198,14 @@ func TestFarSharesWeights(t *testing.T) {
 type counted struct {
 	*far.Device
 	in, out, refuse int
+	queues          int  // that are open
+	busy            bool // work was given and not waited for
 }
 
-func (c *counted) NewQueue() compute.Queue { return &countedQueue{c.Device.NewQueue(), c} }
+func (c *counted) NewQueue() compute.Queue {
+	c.queues++
+	return &countedQueue{c.Device.NewQueue(), c}
+}
 
 type countedQueue struct {
 	compute.Queue
@@ -209,8 +214,24 @@ type countedQueue struct {
 
 var errCopy = errors.New("no way")
 
+func (q *countedQueue) Run(x *compute.Exec, t compute.Task) error {
+	q.count.busy = true
+	return q.Queue.Run(x, t)
+}
+
+func (q *countedQueue) Wait() error {
+	q.count.busy = false
+	return q.Queue.Wait()
+}
+
+func (q *countedQueue) Close() {
+	q.count.queues--
+	q.Queue.Close()
+}
+
 func (q *countedQueue) CopyIn(at compute.Block, src []byte) error {
 	q.count.in++
+	q.count.busy = true
 	if q.count.in+q.count.out == q.count.refuse {
 		return errCopy
 	}
@@ -219,6 +240,7 @@ func (q *countedQueue) CopyIn(at compute.Block, src []byte) error {
 
 func (q *countedQueue) CopyOut(dst []byte, at compute.Block) error {
 	q.count.out++
+	q.count.busy = true
 	if q.count.in+q.count.out == q.count.refuse {
 		return errCopy
 	}
@@ -226,7 +248,8 @@ func (q *countedQueue) CopyOut(dst []byte, at compute.Block) error {
 }
 
 // TestFarCopiesOnce holds that a value goes from the device to the host, or back, at most once in a
-// run and when the other side needs it, and that an error names what could not be copied.
+// run and when the other side needs it, that an error names what could not be copied, and that no
+// work is left in the queue by a run that failed, nor the queue by the session.
 func TestFarCopiesOnce(t *testing.T) {
 	g := parseGraph(t, `graph "to and fro" {
 		opset "" 17
@@ -252,9 +275,7 @@ func TestFarCopiesOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
 	i := take(t, s)
-	defer i.Put()
 	run := func() error {
 		d.in, d.out = 0, 0
 		for k, in := range i.Inputs() {
@@ -287,9 +308,17 @@ func TestFarCopiesOnce(t *testing.T) {
 			!strings.Contains(err.Error(), "to and fro") {
 			t.Errorf("copy %d fails: error %v, want one that names %s", d.refuse, err, value)
 		}
+		if d.busy {
+			t.Errorf("copy %d fails: the run ends before its work on the device", d.refuse)
+		}
 	}
 	d.refuse = 0
 	if err := run(); err != nil {
 		t.Errorf("after errors: %v", err)
+	}
+	i.Put()
+	s.Close()
+	if d.queues != 0 || d.Held() != 0 {
+		t.Errorf("%d queues are open in the end, %d bytes held", d.queues, d.Held())
 	}
 }

@@ -253,8 +253,21 @@ func TestHeldCountsSharedWeightsOnce(t *testing.T) {
 		take(t, s).Put()
 		check("loaded")
 	}
+	for range 2 { // the first, which has had them for longest, goes on counting them
+		err := all[0].WithWeights(func([]byte) error { check("read"); return nil })
+		if err != nil || all[0].Held() != p.PackedBytes+p.ArenaBytes {
+			t.Errorf("read: error %v, the first session holds %d bytes", err, all[0].Held())
+		}
+	}
 	for _, i := range []int{1, 0, 2} {
-		all[i].Close()
+		err := all[i].WithWeights(func([]byte) error {
+			all[i].Close()
+			check("closed while read")
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
 		check("closed")
 	}
 }

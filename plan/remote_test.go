@@ -2,6 +2,7 @@ package plan
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -17,12 +18,14 @@ var distant = compute.WithFeatures(host, compute.Features{Remote: true})
 // TestRemotePacking holds that weights packed piece by piece are those that Pack writes at once,
 // whoever packs, and that no piece takes more of the host than was said.
 func TestRemotePacking(t *testing.T) {
+	mixed := 0
 	for _, a := range small {
 		g, err := zoo.New(a.name, a.options)
 		if err != nil {
 			t.Fatal(err)
 		}
 		p := compileAs(t, g, Options{Target: distant, Shapes: shapesOf(g, a.shape)})
+		mixed += readsBeside(t, p)
 		want := memory(t, p.PackedBytes)
 		clear(want)
 		if err := p.Pack(want, PackOptions{}); err != nil {
@@ -46,6 +49,32 @@ func TestRemotePacking(t *testing.T) {
 			}
 		}
 	}
+	if mixed == 0 {
+		t.Error("no kernel reads a constant beside those that it has packed")
+	}
+}
+
+// readsBeside holds that each constant which a kernel reads, and has not packed, is on the device.
+// It counts those of kernels that have packed another one.
+func readsBeside(t *testing.T, p *Plan) (n int) {
+	for i := range p.Steps {
+		st := &p.Steps[i]
+		k, ok := st.Kernel.(compute.Absorbing)
+		for in, s := range st.In {
+			if st.host || s < 0 || p.Slots[p.root(s)].Place != Constant ||
+				ok && slices.Contains(k.Absorbed(), in) {
+				continue
+			}
+			of := func(c constant) bool { return c.slot == p.root(s) }
+			if !slices.ContainsFunc(p.consts, of) {
+				t.Errorf("graph %q: %v: input %d is not on the device", p.Graph.Name, st.Node, in)
+			}
+			if ok && len(k.Absorbed()) > 0 {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // TestRemoteConstants holds that a device gets the constants that its kernels read at an address,
@@ -90,6 +119,39 @@ func TestRemoteConstants(t *testing.T) {
 	if want := p.Slots[own.slot].Value.Const().Data; err != nil ||
 		!bytes.Equal(own.at.of(arena), want) {
 		t.Errorf("the small constant is %v in an arena, error %v", own.at.of(arena), err)
+	}
+}
+
+// TestRemoteSamePacking holds that plans share constants on a device when those are the same bytes,
+// and only then; that each is aligned; and that those which the host reads as well are counted on
+// both sides.
+func TestRemoteSamePacking(t *testing.T) {
+	const table, odd = 64 * 64, 64*64 + 1 // elements; and the bytes of no whole number of lines
+	spread := func(last string) *Plan {
+		return compileAs(t, parse(t, fmt.Sprintf(`
+			input %%x: float32[%d]
+			const %%k: float32[%[1]d] = {3%[2]s, %[3]s}
+			const %%m: float32[%[1]d] = {5%[2]s, 7}
+			%%y: float32[%[1]d] = Mul@17 (%%x, %%k)
+			%%z: float32[%[1]d] = Add@17 (%%y, %%m)
+			output %%z
+			output %%k`, odd, strings.Repeat(", 4", odd-2), last)), Options{Target: distant})
+	}
+	p, same, other := spread("1"), spread("1"), spread("2")
+	if !p.SamePacking(same) || p.SamePacking(other) || other.SamePacking(p) {
+		t.Errorf("shares the same constants: %v, others: %v", p.SamePacking(same),
+			p.SamePacking(other))
+	}
+	if p.ConstBytes != 4*odd { // k, which is an output
+		t.Errorf("%d bytes of constants on the host, want %d", p.ConstBytes, 4*odd)
+	}
+	if len(p.consts) != 2 || p.PackedBytes != 2*(4*table+Align) {
+		t.Errorf("%d constants in %d bytes", len(p.consts), p.PackedBytes)
+	}
+	for _, k := range p.consts {
+		if k.at.off%Align != 0 {
+			t.Errorf("constant %q at %d", p.Slots[k.slot].Value.Name, k.at.off)
+		}
 	}
 }
 

@@ -37,6 +37,7 @@ func Run(t *testing.T, open Open) {
 	t.Run("buffers", func(t *testing.T) { testBuffers(t, open) })
 	t.Run("bounds", func(t *testing.T) { testBounds(t, open) })
 	t.Run("ledger", func(t *testing.T) { testLedger(t, open) })
+	t.Run("target", func(t *testing.T) { testTarget(t, open) })
 	t.Run("order", func(t *testing.T) { testOrder(t, open) })
 	t.Run("failure", func(t *testing.T) { testFailure(t, open) })
 	t.Run("pass", func(t *testing.T) { testPass(t, open) })
@@ -45,6 +46,22 @@ func Run(t *testing.T, open Open) {
 	t.Run("close in flight", func(t *testing.T) { testCloseInFlight(t, open) })
 	t.Run("two queues", func(t *testing.T) { testTwoQueues(t, open) })
 	t.Run("close at once", func(t *testing.T) { testCloseAtOnce(t, open) })
+}
+
+// testTarget holds that a target has a name of one line, the same whatever the device's memory, and
+// another with other features, and that it describes its device.
+func testTarget(t *testing.T, open Open) {
+	a, b := open(t, few), open(t, 2*few)
+	id, features := a.Target.Identity(), a.Target.Features()
+	features.BF16 = !features.BF16
+	if id == "" || strings.Contains(id, "\n") || id != b.Target.Identity() ||
+		id == compute.WithFeatures(a.Target, features).Identity() {
+		t.Errorf("identity %q, of a second device %q", id, b.Target.Identity())
+	}
+	if got, want := a.Target.Info(), a.Device.Info(); got.ID != want.ID || got.Kind != want.Kind ||
+		got.MemoryBytes != few {
+		t.Errorf("the target describes %+v, the device %+v", got, want)
+	}
 }
 
 // few is a limit that is no whole number of pages, or of anything else.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirgpu/weir/device"
 	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/device/cpu"
 )
 
 type taskFunc func(x *compute.Exec) error
@@ -105,6 +106,14 @@ func TestCloseAndCancel(t *testing.T) {
 		if late != 0 {
 			t.Errorf("%s: %d tasks ran that had not begun", how, late)
 		}
+		select {
+		case _, open := <-q.todo:
+			if open {
+				t.Errorf("after %s and Close: work is left", how)
+			}
+		default:
+			t.Errorf("after %s and Close: the goroutine of the queue goes on", how)
+		}
 		if err := q.Run(x, taskFunc(nil)); !errors.Is(err, device.ErrClosed) {
 			t.Errorf("after %s and Close: error %v", how, err)
 		}
@@ -134,5 +143,17 @@ func TestAddresses(t *testing.T) {
 			!fits && !errors.Is(err, device.ErrBounds) {
 			t.Errorf("%d bytes at %d: %d bytes, error %v", c.n, c.off, len(mem), err)
 		}
+	}
+}
+
+// TestHostRefuses has the host lack the memory that stands in for the device's: nothing is held.
+func TestHostRefuses(t *testing.T) {
+	d := open(t)
+	var err error
+	if d.host, err = cpu.Open("cpu:0", cpu.Options{MemoryBytes: 10}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Alloc(11); !errors.Is(err, device.ErrOutOfMemory) || d.Held() != 0 {
+		t.Errorf("error %v, %d bytes held", err, d.Held())
 	}
 }

@@ -32,3 +32,21 @@ func TestContract(t *testing.T) {
 		})
 	})
 }
+
+// TestIdentities holds that plans which were kept for one device serve no other.
+func TestIdentities(t *testing.T) {
+	of := map[string]string{}
+	for _, id := range []string{"cpu:0", "far:0"} {
+		m, err := Open(id, Options{Threads: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other := of[m.Target.Identity()]; other != "" || m.Target.Info().ID != id {
+			t.Errorf("%s and %q: identity %q", id, other, m.Target.Identity())
+		}
+		of[m.Target.Identity()] = id
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
