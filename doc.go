@@ -12,6 +12,11 @@
 // call when they are first seen, and the compiled plan is kept; after that a Run allocates nothing
 // on the Go heap and its memory is fixed.
 //
+// A model may ask for derivatives of what it computes by nodes Gradient (ONNX operator set
+// ai.onnx.preview.training, version 1) of its main graph. Open puts the nodes that compute them in
+// their place (package grad); their results are values like others, and what has no gradient is an
+// error of Open.
+//
 // Concurrency: every method of Model may be called by any number of goroutines. Concurrent Runs use
 // memory of their own and share the weights and the processor's cores.
 //

@@ -361,3 +361,41 @@ output %y`)
 		t.Errorf("gradient is %v", got[0])
 	}
 }
+
+// TestMeansOfNothing differentiates means of which there are none: no number of elements is
+// divided by how many they are.
+func TestMeansOfNothing(t *testing.T) {
+	for _, mean := range []string{"ReduceMean@13 (%x) {axes=[2,3]}", "GlobalAveragePool@1 (%x)"} {
+		g := parse(t, "input %x: float64[n,2,h,w]\n%y = "+mean+"\noutput %y")
+		o := grad.Objective{Of: values(t, g, "y"), By: values(t, g, "x")}
+		got := derive(t, g, o, tensor.From([]float64{}, 0, 2, 3, 4))
+		if !slices.Equal(got[0].Shape, []int{0, 2, 3, 4}) {
+			t.Errorf("%s: gradient is %v", mean, got[0])
+		}
+	}
+}
+
+// TestMeansOfMany differentiates means over more elements than float16 has numbers for, and over
+// one: the gradient of each element is that of the mean over their number.
+func TestMeansOfMany(t *testing.T) {
+	for _, mean := range []string{"ReduceMean@13 (%x) {axes=[2,3]}", "GlobalAveragePool@1 (%x)"} {
+		for _, sides := range [][2]int{{1, 1}, {2, 3}, {300, 250}} {
+			n := sides[0] * sides[1]
+			for _, d := range []tensor.DType{tensor.Float16, tensor.BFloat16, tensor.Float32} {
+				g := parse(t, fmt.Sprintf("input %%x: %v[1,1,h,w]\n%%y = %s\noutput %%y", d, mean))
+				x, err := tensor.New(d, 1, 1, sides[0], sides[1])
+				if err != nil {
+					t.Fatal(err)
+				}
+				o := grad.Objective{Of: values(t, g, "y"), By: values(t, g, "x")}
+				got := convert(derive(t, g, o, x)[0], tensor.Float64)
+				for _, v := range tensor.As[float64](got) {
+					if want := 1 / float64(n); math.Abs(v-want) > want/100 {
+						t.Fatalf("%s of %d elements of %v: gradient %v, want %v", mean, n, d, v,
+							want)
+					}
+				}
+			}
+		}
+	}
+}
