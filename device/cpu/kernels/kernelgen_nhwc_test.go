@@ -42,6 +42,9 @@ func genNHWCConv(r source, key opKey) *sample {
 		for i, v := range tensor.As[float32](then[0]) {
 			tensor.As[float32](then[0])[i] = min(max(v, -1), 1)
 		}
+		if s.exact {
+			powersOfTwo(then[0])
+		}
 		s.in = append(s.in[:9], then...)
 	} else {
 		s.in = append(s.in[:9], nil, nil, nil)
