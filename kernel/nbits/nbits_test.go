@@ -196,27 +196,32 @@ func TestWiden(t *testing.T) {
 				for range 10 {
 					k0 := r.IntN(s.k)
 					k1 := k0 + 1 + r.IntN(s.k-k0)
-					panel, stride := r.IntN(w.Panels()), w.Columns()+r.IntN(20)
-					got := make([]float32, (k1-k0)*stride)
-					w.Widen(got, stride, w.packed, panel, k0, k1)
-					for k := k0; k < k1; k++ {
-						for c := range w.Columns() {
-							want := float32(0)
-							if j := panel*w.Columns() + c; j < s.n {
-								want = w.dense[k*s.n+j]
-							}
-							v := got[(k-k0)*stride+c]
-							if math.Abs(float64(v-want)) > 1e-6*math.Abs(float64(want)) {
-								t.Fatalf("zeros %d, %+v, rows %d to %d: row %d, column %d of "+
-									"panel %d is %v, want %v", zeros, s, k0, k1, k, c, panel, v,
-									want)
-							}
-						}
-					}
+					w.widens(t, r.IntN(w.Panels()), w.Columns()+r.IntN(20), k0, k1)
 				}
 			}
 		}
 	})
+}
+
+// widens compares rows k0 to k1 of a panel, widened, with the dense weights.
+func (w random) widens(t *testing.T, panel, stride, k0, k1 int) {
+	t.Helper()
+	got := make([]float32, (k1-k0)*stride)
+	w.Widen(got, stride, w.packed, panel, k0, k1)
+	for k := k0; k < k1; k++ {
+		for c := range w.Columns() {
+			want := float32(0)
+			if j := panel*w.Columns() + c; j < w.N {
+				want = w.dense[k*w.N+j]
+			}
+			v := got[(k-k0)*stride+c]
+			if math.Abs(float64(v-want)) > 1e-6*math.Abs(float64(want)) {
+				t.Fatalf("zeros %d, %d x %d in blocks of %d, rows %d to %d: row %d, column %d of "+
+					"panel %d is %v, want %v", w.Zeros, w.K, w.N, w.Block, k0, k1, k, c, panel, v,
+					want)
+			}
+		}
+	}
 }
 
 // TestPackedRows compares the rounding of rows, bit for bit, with its definition.

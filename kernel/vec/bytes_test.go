@@ -32,31 +32,35 @@ func TestBytes(t *testing.T) {
 func TestInterleave(t *testing.T) {
 	atEachLevel(t, func(t *testing.T) {
 		for n := range 70 {
-			stride := n + 5
-			x := make([]byte, 3*stride+n)
-			for i := range x {
-				x[i] = byte(i*37 + 11)
-			}
-			got, want := make([]uint32, n+1), make([]uint32, n)
-			got[n] = 99
-			for _, flip := range []bool{false, true} {
-				mask := uint32(0)
-				if flip {
-					mask = 0x80808080
-				}
-				interleaveRef(want, x, stride, mask)
-				Interleave(got[:n], x, stride, flip)
-				for i := range want {
-					if got[i] != want[i] {
-						t.Fatalf("%d words: word %d is %#x, want %#x", n, i, got[i], want[i])
-					}
-				}
-				if got[n] != 99 {
-					t.Fatal("wrote beyond the end")
-				}
-			}
+			checkInterleave(t, n, n+5)
 		}
 	})
+}
+
+func checkInterleave(t *testing.T, n, stride int) {
+	t.Helper()
+	x := make([]byte, 3*stride+n)
+	for i := range x {
+		x[i] = byte(i*37 + 11)
+	}
+	got, want := make([]uint32, n+1), make([]uint32, n)
+	got[n] = 99
+	for _, flip := range []bool{false, true} {
+		mask := uint32(0)
+		if flip {
+			mask = 0x80808080
+		}
+		interleaveRef(want, x, stride, mask)
+		Interleave(got[:n], x, stride, flip)
+		for i := range want {
+			if got[i] != want[i] {
+				t.Fatalf("%d words: word %d is %#x, want %#x", n, i, got[i], want[i])
+			}
+		}
+		if got[n] != 99 {
+			t.Fatal("wrote beyond the end")
+		}
+	}
 }
 
 func TestCopyRows(t *testing.T) {
@@ -86,21 +90,24 @@ func TestTransposeBytes(t *testing.T) {
 		for _, size := range [][2]int{{1, 1}, {3, 5}, {4, 4}, {7, 300}, {49, 17}, {8, 513},
 			{64, 16}, {130, 300}, {70, 5}} {
 			rows, cols := size[0], size[1]
-			ldSrc, ldDst := cols+3, rows+2+rows%4
-			src, got, want := make([]byte, rows*ldSrc), make([]byte, cols*ldDst),
-				make([]byte, cols*ldDst)
-			for i := range src {
-				src[i] = byte(i*31 + i/256)
-			}
-			for r := range rows {
-				for c := range cols {
-					want[c*ldDst+r] = src[r*ldSrc+c]
-				}
-			}
-			TransposeBytes(got, src, rows, cols, ldDst, ldSrc)
-			if !bytes.Equal(got, want) {
-				t.Errorf("%d x %d: got %v, want %v", rows, cols, got, want)
-			}
+			checkTransposeBytes(t, rows, cols, rows+2+rows%4, cols+3)
 		}
 	})
+}
+
+func checkTransposeBytes(t *testing.T, rows, cols, ldDst, ldSrc int) {
+	t.Helper()
+	src, got, want := make([]byte, rows*ldSrc), make([]byte, cols*ldDst), make([]byte, cols*ldDst)
+	for i := range src {
+		src[i] = byte(i*31 + i/256)
+	}
+	for r := range rows {
+		for c := range cols {
+			want[c*ldDst+r] = src[r*ldSrc+c]
+		}
+	}
+	TransposeBytes(got, src, rows, cols, ldDst, ldSrc)
+	if !bytes.Equal(got, want) {
+		t.Errorf("%d x %d: got %v, want %v", rows, cols, got, want)
+	}
 }
