@@ -243,6 +243,22 @@ func TestMicrosoftIntegers(t *testing.T) {
 		microsoft("", "QGemm", op.Attrs{op.FloatAttr("alpha", 2)},
 			list(tensor.From([]uint8{3}, 1, 1), two, zero8(1), tensor.From([]uint8{5}, 1, 1),
 				one32(1), zero8(0), tensor.From([]int32{1}, 1)), list(f32([]int{1, 1}, 44))),
+		microsoft("bytes", "QGemm", nil,
+			list(tensor.From([]uint8{3}, 1, 1), two, zero8(1), tensor.From([]uint8{5, 10}, 1, 2),
+				one32(1), zero8(0), nil, one32(8), zero8(7)),
+			list(tensor.From([]uint8{9, 12}, 1, 2))), // 2.5 and 5 steps
+		microsoft("", "QLinearConv", nil,
+			list(tensor.From([]uint8{1, 9, 5}, 1, 1, 3), two, zero8(1),
+				tensor.From([]uint8{3}, 1, 1, 1), one32(1), zero8(0), one32(8), zero8(7),
+				tensor.From([]int32{1}, 1)),
+			list(tensor.From([]uint8{7, 13, 10}, 1, 1, 3))), // 1/4, 25/4 and 13/4 steps
+		microsoft("channels last", "QLinearConv", op.Attrs{op.IntAttr("channels_last", 1)},
+			list(tensor.From([]uint8{1, 9, 5, 2}, 1, 2, 2), two, zero8(1),
+				tensor.From([]uint8{1, 2}, 1, 2, 1), one32(1), zero8(0), one32(4), zero8(7)),
+			list(tensor.From([]uint8{15, 10}, 1, 2, 1))),
+		microsoft("", "DynamicQuantizeMatMul", nil,
+			list(f32([]int{1, 2}, 255, 3), tensor.From([]uint8{5, 2}, 2, 1), two, zero8(1),
+				vec(0.5)), list(f32([]int{1, 1}, 2046.5))),
 		microsoft("", "MatMulIntegerToFloat", nil,
 			list(tensor.From([]uint8{3}, 1, 1), tensor.From([]uint8{5}, 1, 1), two, one32(1),
 				zero8(1), nil, vec(0.5)), list(f32([]int{1, 1}, 20.5))),
@@ -306,4 +322,33 @@ func TestRoundToBytes(t *testing.T) {
 	if want := []float64{0, 255, 0, 2, 2, 3}; !slices.Equal(v, want) {
 		t.Errorf("got %v, want %v", v, want)
 	}
+}
+
+// TestDynamicLSTM writes out two steps of DynamicQuantizeLSTM whose gates see, but for the one of
+// the cell, nothing, and so are one half. The scale that just holds X moves the number of its second
+// step by 0.3 of a step.
+func TestDynamicLSTM(t *testing.T) {
+	const step = 2.0 / 255
+	x := f32([]int{2, 1, 2}, 2, 0, 100.3*step, 0)
+	weights := func(rows int) *tensor.Tensor { // of the cell's gate and the first row: 3 less 1
+		w := make([]uint8, rows*4)
+		for i := range w {
+			w[i] = 1
+		}
+		w[3] = 3
+		return tensor.From(w, 1, rows, 4)
+	}
+	var c, h float64
+	var y []float32
+	for _, v := range []float64{255 * step, 100 * step} {
+		c = (c + math.Tanh(v+h)) / 2 // a state of one element is on its scale
+		h = math.Tanh(c) / 2
+		y = append(y, float32(h))
+	}
+	half, one := vec(0.5), tensor.From([]uint8{1}, 1)
+	optest.Run(t, []optest.Case{microsoft("", "DynamicQuantizeLSTM",
+		op.Attrs{op.IntAttr("hidden_size", 1)},
+		list(x, weights(2), weights(1), nil, nil, nil, nil, nil, half, one, half, one),
+		list(f32([]int{2, 1, 1, 1}, y...), f32([]int{1, 1, 1}, y[1]),
+			f32([]int{1, 1, 1}, float32(c))))})
 }
