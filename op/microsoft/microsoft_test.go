@@ -325,8 +325,8 @@ func TestRoundToBytes(t *testing.T) {
 }
 
 // TestDynamicLSTM writes out two steps of DynamicQuantizeLSTM whose gates see, but for the one of
-// the cell, nothing, and so are one half. The scale that just holds X moves the number of its second
-// step by 0.3 of a step.
+// the cell, nothing, and so are one half. The scale that just holds X moves the number of the
+// second by 0.3 of its steps.
 func TestDynamicLSTM(t *testing.T) {
 	const step = 2.0 / 255
 	x := f32([]int{2, 1, 2}, 2, 0, 100.3*step, 0)

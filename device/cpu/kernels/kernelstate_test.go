@@ -14,8 +14,8 @@ import (
 // state that the kernel's Y says it had before the step. That makes the same bytes of it, where the
 // definition's own state, which differs in the last place, may fall on the next byte now and then
 // and carry that on. Steps, which are independent then, are entries of a batch of one long
-// sequence, so that X keeps its one scale; the cell state, of which the kernel shows the last alone,
-// goes from one to the next as the definition's.
+// sequence, so that X keeps its one scale; the cell state, of which the kernel shows the last
+// alone, goes from one to the next as the definition's.
 func byteLSTMSteps(s *sample, got []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	o, err := op.Lookup(s.call.Domain, s.call.Type, s.call.Version)
 	if err != nil {
@@ -83,8 +83,8 @@ func floatsOf(t *tensor.Tensor) []float32 {
 // sum, of whole numbers below 2^24, five times (biases, two products with scales, two sums), and
 // the definition rounds both factors to float32: d = 7·2^-24 of the terms' magnitudes together. A
 // sigmoid's slope is at most 1/4 and that of tanh 1, so a step, f·c + i·g, adds at most
-// d·(|c|/4 + 1/4 + 1) to the error of the cell state, whose magnitude grows by at most 1; the output
-// o·tanh(c) adds d/4.
+// d·(|c|/4 + 1/4 + 1) to the error of the cell state, whose magnitude grows by at most 1; the
+// output o·tanh(c) adds d/4.
 func byteLSTMError(s *sample) float64 {
 	bound := func(i int) float64 {
 		if s.in[i] == nil {
