@@ -7,7 +7,7 @@ import (
 )
 
 // poolKernels are MaxPool (ONNX 1 to 22, without Indices) and AveragePool (7 to 22) over one to
-// three spatial axes.
+// three spatial axes. Means of whole planes are GlobalAveragePool's, which splits large planes.
 var poolKernels = map[opKey]builder{
 	{"", "MaxPool"}:     pooling(conv.MaxPool),
 	{"", "AveragePool"}: pooling(conv.AveragePool),
@@ -28,6 +28,9 @@ func pooling(kind conv.PoolKind) builder {
 		if !ok {
 			return nil, nil
 		}
+		if kind == conv.AveragePool && wholePlane(&win) {
+			return newReduce(reduceMean, x[0]*x[1], count(x[2:]), 1), nil
+		}
 		p := conv.PoolParams{Window: win, Kind: kind, Planes: x[0] * x[1], Out: [3]int{1, 1, 1},
 			CountPad: r.Call.Attrs.Bool("count_include_pad", false)}
 		copy(p.Out[5-len(x):], r.outShape()[2:])
@@ -37,6 +40,12 @@ func pooling(kind conv.PoolKind) builder {
 		}
 		return &poolKernel{op: op}, nil
 	}
+}
+
+// wholePlane reports whether a window is the whole image, without padding.
+func wholePlane(w *conv.Window) bool {
+	none := [3]int{}
+	return w.Kernel == w.In && w.PadLo == none && w.PadHi == none
 }
 
 // Name implements Kernel.
