@@ -103,7 +103,6 @@ func inferConv(c *Infer) error {
 	if err != nil {
 		return err
 	}
-	w.Ceil = false
 	dims, err := w.outDims(c.Call, c.In[0].Shape)
 	copy(out[2:], dims[min(2, len(dims)):])
 	return err
@@ -165,7 +164,7 @@ func newConvolution(c *Eval, chanAxis int) (v convolution, err error) {
 	if v.Window, err = c.windowOfWeights(w.Shape); err != nil {
 		return v, err
 	}
-	v.x, v.w, v.Ceil = x, w, false
+	v.x, v.w = x, w
 	return v, v.channels(c, chanAxis)
 }
 

@@ -37,7 +37,6 @@ func (x *gradient) convWindow(weights, large Var) Window {
 	}
 	w, err := x.Window(kernel)
 	x.Err = firstError(x.Err, err)
-	w.Ceil = false
 	x.pad(&w, large)
 	return w
 }

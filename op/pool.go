@@ -72,8 +72,8 @@ func (c *Infer) pooled() ([]Dim, error) {
 	return w.outDims(c.Call, c.In[0].Shape)
 }
 
-// PoolWindow reads kernel_shape, which is required, and what [Call.Window] reads, of a pooling with
-// that many spatial axes.
+// PoolWindow reads what [Call.Window] reads of a pooling with that many spatial axes, kernel_shape,
+// which is required, and ceil_mode, which convolutions do not have.
 func (c *Call) PoolWindow(rank int) (Window, error) {
 	if !c.Attrs.Has("kernel_shape") {
 		return Window{}, c.Errorf(ErrAttr, "kernel_shape is required")
@@ -82,7 +82,10 @@ func (c *Call) PoolWindow(rank int) (Window, error) {
 	if err != nil {
 		return Window{}, err
 	}
-	return c.Window(kernel)
+	w, err := c.Window(kernel)
+	// VALID keeps whole windows only; SAME rounds up whatever ceil_mode says.
+	w.Ceil = w.Auto == "NOTSET" && c.Attrs.Bool("ceil_mode", false)
+	return w, err
 }
 
 // pooling is one checked pooling on concrete shapes.

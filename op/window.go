@@ -15,18 +15,16 @@ type Window struct {
 	Kernel, Stride, Dilation []int  // sizes, steps, and distances of the kernel's elements
 	Begin, End               []int  // padding; where Auto is a SAME mode, Place sets it
 	Auto                     string // auto_pad: NOTSET, VALID, SAME_UPPER or SAME_LOWER
-	Ceil                     bool   // ceil_mode: the number of positions is rounded up
+	Ceil                     bool   // a pooling's ceil_mode: the number of positions is rounded up
 }
 
-// Window reads the attributes strides, dilations, pads, auto_pad and ceil_mode of a call with a
-// kernel of those sizes, of which the window keeps the slice. An attribute that is not given has
-// ONNX's default. The error is of kind [ErrAttr] for a list of another length than the kernel's,
-// sizes outside [1, 2³¹), pads outside [0, 2³¹), and an unknown auto_pad. Convolutions have no
-// ceil_mode: their callers unset Ceil.
+// Window reads the attributes strides, dilations, pads and auto_pad of a call with a kernel of
+// those sizes; the window keeps the slice. An attribute that is not given has ONNX's default. The
+// error is of kind [ErrAttr] for a list of another length than the kernel's, sizes outside
+// [1, 2³¹), pads outside [0, 2³¹), and an unknown auto_pad.
 func (c *Call) Window(kernel []int) (w Window, err error) {
 	rank := len(kernel)
-	w = Window{Kernel: kernel, Auto: c.Attrs.String("auto_pad", "NOTSET"),
-		Ceil: c.Attrs.Bool("ceil_mode", false)}
+	w = Window{Kernel: kernel, Auto: c.Attrs.String("auto_pad", "NOTSET")}
 	if err := c.checkSizes("kernel_shape", kernel, 1); err != nil {
 		return w, err
 	}
@@ -50,7 +48,6 @@ func (w *Window) autoPad(c *Call) error {
 	case "NOTSET", "":
 		w.Auto = "NOTSET"
 	case "VALID", "SAME_UPPER", "SAME_LOWER":
-		w.Ceil = false // VALID keeps whole windows only, SAME rounds up anyway
 		w.Begin, w.End = make([]int, len(w.Kernel)), make([]int, len(w.Kernel))
 	default:
 		return c.Errorf(ErrAttr, "auto_pad is %q, must be NOTSET, VALID, SAME_UPPER or SAME_LOWER",

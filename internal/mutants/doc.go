@@ -24,8 +24,8 @@
 // Development of Mutation Testing) for arithmetic, relational and logical operators, constants,
 // removed statements, swapped arguments and early returns. What an error or a panic says, and the
 // capacity of a slice, are left alone: tests should not hold either. So is what can change nothing:
-// swapped arguments of min and max, and < for <= where the statement only sets one operand to the
-// other. Functions that call recover themselves are left alone, as a copy of them cannot.
+// swapped arguments of min, max and Equal, and < for <= where the statement only sets one operand
+// to the other. Functions that call recover themselves are left alone, as a copy of them cannot.
 //
 // A mutant that survives is either a gap in the tests or changes nothing that may be relied on;
 // known.txt lists those of the second kind with the reason. The score counts them as survivors.

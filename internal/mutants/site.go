@@ -159,6 +159,10 @@ func (s *sites) literal(n *ast.BasicLit) {
 	}
 }
 
+// commute are the functions whose first two arguments may change places.
+var commute = map[string]bool{"min": true, "max": true, "bytes.Equal": true, "maps.Equal": true,
+	"reflect.DeepEqual": true, "slices.Equal": true}
+
 // call reports swapped arguments, and whether to look into them.
 func (s *sites) call(n *ast.CallExpr) bool {
 	name := s.source(n.Fun)
@@ -168,8 +172,8 @@ func (s *sites) call(n *ast.CallExpr) bool {
 	case name == "make" && len(n.Args) == 3:
 		n.Args = n.Args[:2]
 		return true
-	case name == "min" || name == "max":
-		return true // they commute
+	case commute[name]:
+		return true
 	}
 	for i := range max(0, len(n.Args)-1) {
 		a, b := s.source(n.Args[i]), s.source(n.Args[i+1])
