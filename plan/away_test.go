@@ -2,11 +2,14 @@ package plan
 
 import (
 	"bytes"
-	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/weirgpu/weir/device/compute"
+	"github.com/weirgpu/weir/device/cpu"
+	"github.com/weirgpu/weir/graph"
+	"github.com/weirgpu/weir/tensor"
 )
 
 // patchy is a target that has kernels for some calls only, the same for the same seed.
@@ -68,39 +71,73 @@ func bindAway(t *testing.T, p *Plan) *Program {
 	return r
 }
 
-// TestRandomGraphsAway runs random graphs of which any step may be on the device or on the host,
-// and holds their bits against those of the same kernels on the host alone: every value is where it
-// is read, parts of others and those that lie over others, too.
-func TestRandomGraphsAway(t *testing.T) {
-	pool := newPool(t)
-	near := compute.WithFeatures(host, compute.Features{})
-	crossing := 0
-	for seed := range uint64(150) {
-		g, r := grown(seed)
-		in := fill(r, g)
-		o := Options{Placement: seed % 3, Threads: threads}
-		o.Target = newPatchy(near, seed)
-		want := runPlan(t, pool, compileAs(t, g, o), in)
-		o.Target = newPatchy(distant, seed)
-		p := compileAs(t, g, o)
-		prog := bindAway(t, p)
-		for i := range p.Steps {
-			crossing += len(prog.away.in[i]) + len(prog.away.out[i])
+// runAway runs a graph of which any step may be on the device or on the host, as the seed has it,
+// and holds its bits against those of the same kernels on the host alone. It returns the plan and
+// the number of values that went from one side to the other.
+func runAway(t *testing.T, pool *cpu.Pool, g *graph.Graph, seed uint64,
+	in []*tensor.Tensor) (p *Plan, crossing int) {
+	t.Helper()
+	o := Options{Placement: seed % 3, Threads: threads}
+	o.Target = newPatchy(compute.WithFeatures(host, compute.Features{}), seed)
+	want := runPlan(t, pool, compileAs(t, g, o), in)
+	o.Target = newPatchy(distant, seed)
+	p = compileAs(t, g, o)
+	prog := bindAway(t, p)
+	for i := range p.Steps {
+		crossing += len(prog.away.in[i]) + len(prog.away.out[i])
+	}
+	for round := range 2 {
+		set(prog, in)
+		if err := prog.Run(exec(pool)); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
 		}
-		for round := range 2 {
-			set(prog, in)
-			if err := prog.Run(exec(pool)); err != nil {
-				t.Fatalf("seed %d: %v", seed, err)
-			}
-			for k, got := range prog.Outputs {
-				if !bytes.Equal(got.Data, want[k].Data) ||
-					fmt.Sprint(got.Shape) != fmt.Sprint(want[k].Shape) {
-					t.Errorf("seed %d, run %d: output %d differs", seed, round, k)
-				}
+		for k, got := range prog.Outputs {
+			w := want[k]
+			if !bytes.Equal(got.Data, w.Data) || !slices.Equal(got.Shape, w.Shape) {
+				t.Errorf("seed %d, run %d: output %d differs", seed, round, k)
 			}
 		}
 	}
+	return p, crossing
+}
+
+// TestRandomGraphsAway runs random graphs on both sides: every value is where it is read, those
+// that lie over others, too.
+func TestRandomGraphsAway(t *testing.T) {
+	pool, crossing := newPool(t), 0
+	for seed := range uint64(150) {
+		g, r := grown(seed)
+		_, n := runAway(t, pool, g, seed, fill(r, g))
+		crossing += n
+	}
 	if crossing < 150 {
 		t.Errorf("%d values went from one side to the other", crossing)
+	}
+}
+
+// TestPartsAway has either side read and write parts of values, which lie where the whole does.
+func TestPartsAway(t *testing.T) {
+	g := parse(t, `
+		input %x: float32[4,16]
+		%y: float32[4,16] = Tanh@17 (%x)
+		%a: float32[2,16], %b: float32[2,16] = Split@17 (%y) {axis=0}
+		%c: float32[2,16] = Relu@17 (%b)
+		%d: float32[2,16] = Sigmoid@17 (%a)
+		%e: float32[4,16] = Concat@17 (%c, %d) {axis=0}
+		%f: float32[4,16] = Mul@17 (%e, %y)
+		output %f
+		output %b
+		output %d`)
+	pool, parts := newPool(t), 0
+	for seed := range uint64(60) {
+		p, _ := runAway(t, pool, g, seed, fill(rand.New(rand.NewPCG(seed, 8)), g))
+		for i := range p.mirrors {
+			if p.mirrors[i].at.off > 0 {
+				parts++
+			}
+		}
+	}
+	if parts < 60 {
+		t.Errorf("%d parts of values were on both sides", parts)
 	}
 }
