@@ -78,8 +78,8 @@ func randomPixels(r *rand.Rand, depthwise bool) *pixelCase {
 	return k
 }
 
-// drawGrid draws what becomes of the sums: bytes all over their range, seldom beyond all integers
-// or no number.
+// drawGrid draws what becomes of the sums: bytes all over their range, one channel in three on
+// scales that put many in the middle of two, seldom beyond all integers or no number.
 func (k *pixelCase) drawGrid(r *rand.Rand) {
 	to, then := vec.Bytes{Zero: int32(r.IntN(256)), Signed: false},
 		vec.Bytes{Zero: int32(r.IntN(256)) - 128, Signed: true}
@@ -89,23 +89,29 @@ func (k *pixelCase) drawGrid(r *rand.Rand) {
 	twice := r.IntN(3) == 0
 	k.requantize = make([]vec.Requantization, k.p.M)
 	add, scale, bias := make([]int32, k.p.M), make([]float32, k.p.M), make([]float32, k.p.M)
+	thenScale := make([]float32, k.p.M)
 	for c := range k.requantize {
 		add[c], scale[c] = int32(r.IntN(1<<17)-1<<16), float32(r.ExpFloat64()*0.01)
 		bias[c] = float32(r.NormFloat64() * 50)
+		thenScale[c] = bias[c] / 60
+		if r.IntN(3) == 0 {
+			scale[c] = float32(math.Ldexp(1, -4-r.IntN(6)))
+			bias[c], thenScale[c] = float32(math.Round(float64(bias[c]))), 0.5
+		}
 		if r.IntN(12) == 0 {
 			scale[c] = []float32{1e30, -1e30, float32(math.NaN()), float32(math.Inf(1)), 0,
 				-0.01}[r.IntN(6)]
 		}
 		k.requantize[c].Sums(add[c], scale[c], to)
 		if twice {
-			k.requantize[c].Then(bias[c]/60, bias[c], then)
+			k.requantize[c].Then(thenScale[c], bias[c], then)
 		}
 	}
 	k.grid = func(g *NHWCGrid, less []int32) {
 		for c := range add {
 			g.Set(c, add[c]-less[c], scale[c], to)
 			if twice {
-				g.Then(c, bias[c]/60, bias[c], then)
+				g.Then(c, thenScale[c], bias[c], then)
 			}
 		}
 	}

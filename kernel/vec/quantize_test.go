@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -150,6 +151,7 @@ func TestQuantizeIsONNXs(t *testing.T) {
 func TestRequantizeTies(t *testing.T) {
 	const n = 67
 	ints, floats, a, zero := make([]int32, n), make([]float32, n), make([]byte, n), make([]byte, n)
+	first := [3]uint32{1} // weights of windows that see their first byte alone
 	want := make([]byte, n)
 	for i := range n {
 		ints[i], floats[i], a[i] = int32(i), float32(i), byte(i)
@@ -164,6 +166,19 @@ func TestRequantizeTies(t *testing.T) {
 		"sums held as floats": func(dst []byte, r *Requantization) {
 			r.Sums(0, 0.5, to)
 			RequantizeFloats(dst, floats, r)
+		},
+		"rows": func(dst []byte, r *Requantization) {
+			r.Sums(0, 0.5, to)
+			RequantizeRows(dst, n, ints, n, n, []Requantization{*r})
+		},
+		"rows held as floats": func(dst []byte, r *Requantization) {
+			r.Sums(0, 0.5, to)
+			RequantizeFloatRows(dst, n, floats, n, n, []Requantization{*r})
+		},
+		"windows": func(dst []byte, r *Requantization) {
+			r.Sums(0, 0.5, to)
+			Windows3(dst, n, append(slices.Clone(a), make([]byte, 3*n+WindowSlack)...), n, 1, 1,
+				&first, r)
 		},
 		"numbers": func(dst []byte, r *Requantization) {
 			r.Numbers(2, to)
