@@ -4,8 +4,8 @@ import "errors"
 
 // Errors that every device wraps with the numbers of the case; test for them with [errors.Is].
 var (
-	// ErrOutOfMemory: the bytes asked for are not to be had, because of a limit set on the device
-	// or because the system has none left.
+	// ErrOutOfMemory says that the device cannot grant the bytes asked for: they exceed a limit set
+	// on the device, or the system has none left.
 	ErrOutOfMemory = errors.New("out of device memory")
 	// ErrInvalidSize: a negative number of bytes, or more than can be addressed.
 	ErrInvalidSize = errors.New("invalid buffer size")
@@ -45,9 +45,10 @@ type Device interface {
 
 // Wrapper is implemented by devices that compute on the host's memory where it is.
 type Wrapper interface {
-	// Wrap returns a buffer of memory that the caller owns, such as a part of a mapped file, which
-	// may be read-only. It is counted as held until Free, which leaves the memory itself alone. mem
-	// is aligned to [Alignment] and outlives the buffer. The errors are those of [Device] Alloc.
+	// Wrap makes a buffer of memory that the caller owns, such as a part of a mapped file; the
+	// memory may be read-only. The buffer counts as held until Free, which leaves the memory itself
+	// alone. The caller aligns mem to [Alignment] and keeps it until Free. The errors are those of
+	// [Device] Alloc.
 	Wrap(mem []byte) (Buffer, error)
 }
 
@@ -58,14 +59,14 @@ type Buffer interface {
 	Len() int64
 
 	// Address returns where the memory begins in the address space of the device, aligned to at
-	// least [Alignment]; what it is worth to anybody but the device's own kernels, the device says.
-	// It does not change until Free.
+	// least [Alignment]. The device's own kernels can use the address; whether anybody else can,
+	// the documentation of the device says. It does not change until Free.
 	Address() uint64
 
-	// CopyIn copies host bytes to the buffer from byte off on, and CopyOut bytes from off on to the
-	// host: all of them, or none with an error of kind [ErrBounds] that names the device and the
-	// numbers. They return when the copy is done, and must not be called while a task may use the
-	// same bytes, nor at the same time as Free.
+	// CopyIn copies host bytes to the buffer from byte off on, and CopyOut copies bytes from off on
+	// to the host. Either copies all of them, or none and returns an error of kind [ErrBounds] that
+	// names the device and the numbers. They return when the copy is done, and must not be called
+	// while a task may use the same bytes, nor at the same time as Free.
 	CopyIn(off int64, src []byte) error
 	CopyOut(dst []byte, off int64) error
 
@@ -91,11 +92,12 @@ func HostView(b Buffer) []byte {
 // Populator is implemented by buffers whose memory takes time when it is first written. Its methods
 // change no byte, and may be called by any number of goroutines until Free.
 type Populator interface {
-	// Populate makes the memory from one byte to before another present, sooner and in the way that
-	// takes least time now.
+	// Populate makes the bytes from one offset to before another present before they are written.
+	// It takes the kind of pages that the system has soonest.
 	Populate(from, to int64)
-	// Enlarge undoes what Populate did for the moment at the expense of later: memory on small
-	// pages goes to huge ones, as the system finds the time or, which may take seconds, now. It is
-	// called when all that is needed soon is present.
+	// Enlarge moves memory that Populate left on small pages, which were there sooner, to huge
+	// pages, which are faster to use. Without now the system does so as it finds the time; with now
+	// it is done on return, which may take seconds. Enlarge is called when all memory that is
+	// needed soon is present.
 	Enlarge(now bool)
 }

@@ -10,10 +10,9 @@ type Gate interface {
 	// Once true it stays true until Renew is called.
 	Revoked() bool
 
-	// Renew gives the lease back and blocks until the job holds one again, ctx is done or the job
-	// may not run any more; in the last two cases it returns an error, and no lease is held. Only
-	// the goroutine that runs the iteration calls it, and only when none of its work is on the
-	// device.
+	// Renew gives the lease back and blocks until the job holds one again. When ctx is done or the
+	// job may not run any more, it returns an error, and the job holds no lease. Only the goroutine
+	// that runs the iteration calls it, and only when none of its work is on the device.
 	Renew(ctx context.Context) error
 }
 

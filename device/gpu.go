@@ -51,8 +51,8 @@ type Link struct {
 	To string `json:"to"`
 	// Path is the nearest way between the two.
 	Path Path `json:"path"`
-	// NVLinks counts the NVLink connections between them; over a switch it is the number that both
-	// have into it.
+	// NVLinks counts the NVLink connections between the two. Where they are connected over a
+	// switch, it is the number that both have into the switch.
 	NVLinks int `json:"nvlinks,omitempty"`
 	// Peer says that the driver lets each read the other's memory directly.
 	Peer bool `json:"peer"`

@@ -20,8 +20,9 @@ type Info struct {
 	Name string `json:"name"`
 	// MemoryBytes is the memory this process may hold on the device; 0 when it cannot be found out.
 	MemoryBytes int64 `json:"memory_bytes"`
-	// Units counts what computes and can be given to jobs: for a CPU the cores that this process
-	// may keep busy, for a GPU its multiprocessors, 0 when they cannot be found out.
+	// Units counts the compute units that can be given to jobs: for a CPU the cores that this
+	// process may keep busy, for a GPU its multiprocessors. It is 0 when their number cannot be
+	// found out.
 	Units int `json:"units"`
 	// CPUs lists the processor numbers this process may run on, ascending; empty when they cannot
 	// be found out. A time quota can make Units smaller than this list. For a GPU it lists the

@@ -7,23 +7,25 @@ import (
 	"sync/atomic"
 )
 
-// Ledger counts the memory of one device to the byte and refuses what goes beyond its limit. It is
-// the accounts of [Device] implementations, whose Alloc, Held and Close it answers for, and safe
-// for concurrent use. It implements [Quota].
+// Ledger counts the memory of one device to the byte and refuses what exceeds its limit.
+// Implementations of [Device] answer Alloc, Held and Close with it. It implements [Quota] and is
+// safe for concurrent use.
 type Ledger struct {
 	id    string
 	limit int64
 	held  atomic.Int64 // closed once the accounts are
 }
 
-// closed stands for the bytes that are held of closed accounts: one word says both, so that nothing
-// is reserved between a look at the one and a change of the other.
+// closed is the value of [Ledger].held once the accounts are closed. One word tells both the bytes
+// held and whether the accounts are closed, so that nothing can be reserved between a check of the
+// one and a change of the other.
 const closed = math.MinInt64
 
 var _ Quota = (*Ledger)(nil)
 
-// NewLedger returns the accounts of the device of that ID, which has limit bytes; 0 stands for a
-// device of which that cannot be found out, and sets no limit but that of what can be counted.
+// NewLedger returns the accounts of the device with the given ID and limit bytes of memory. A limit
+// of 0 stands for a device whose memory cannot be found out: the only limit is then what an int64
+// can count.
 func NewLedger(id string, limit int64) *Ledger { return &Ledger{id: id, limit: limit} }
 
 // Reserve counts bytes as held if they fit. The error wraps [ErrInvalidSize], [ErrClosed] or
@@ -77,8 +79,9 @@ func (l *Ledger) Close() error {
 	}
 }
 
-// Stretch returns the n bytes from off on of mem, the memory of a buffer of the device, for a copy
-// ("to" or "from") that [Buffer] CopyIn or CopyOut makes; the error is of kind [ErrBounds].
+// Stretch returns the n bytes of mem, the memory of a buffer of the device, from off on, for a copy
+// that [Buffer] CopyIn (way "to") or CopyOut (way "from") makes. It fails with an error of kind
+// [ErrBounds] when mem does not have them all.
 func (l *Ledger) Stretch(mem []byte, way string, off int64, n int) ([]byte, error) {
 	if off < 0 || off > int64(len(mem)) || int64(n) > int64(len(mem))-off {
 		return nil, fmt.Errorf("device %s: copy of %d bytes %s %d of a buffer that has %d: %w",

@@ -12,8 +12,8 @@ import (
 type Topology struct {
 	// Devices are the GPUs' IDs, in the order of the rows and columns of Matrix.
 	Devices []string `json:"devices"`
-	// Matrix holds the way from each device to each: a [Path], with the number of connections
-	// behind "NV", like "NV12".
+	// Matrix says how each device is connected to each other one: by a [Path], where "NV" is
+	// followed by the number of connections, like "NV12".
 	Matrix [][]string `json:"matrix"`
 	// Near says for each device which processors and memory are near to it.
 	Near []Near `json:"near"`
@@ -82,8 +82,8 @@ var legend = []struct {
 	{PathUnknown, "the driver does not tell"},
 }
 
-// Print draws the matrix as text, with the near processors and memory node of each device and a
-// legend of the ways that occur. Without devices it prints nothing.
+// Print draws the matrix as text, with the processors and the memory node that are near to each
+// device, and a legend of the paths that occur. Without devices it prints nothing.
 func (t Topology) Print(w io.Writer) error {
 	if len(t.Devices) == 0 {
 		return nil

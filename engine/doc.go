@@ -6,13 +6,13 @@
 // are filled and whose Run is one iteration.
 //
 // An iteration holds device time only under a device.Gate. The gate is asked before the first step,
-// between steps, and between the chunks inside a step, so a lease that is asked back is given back
+// between steps, and between the chunks inside a step. So a lease that is asked back is given back
 // within microseconds, in the middle of an operator if need be, and the iteration goes on from
-// there under its next lease. A device with a queue of its own first does what that holds
-// ([compute.MaxInFlight]).
+// there under its next lease. A device with a queue of its own first finishes the work that the
+// queue holds ([compute.MaxInFlight] pieces at most).
 //
-// Loading takes the kind of pages that is there soonest, and leaves it to the system to make small
-// ones huge as time goes by; [Instance.Settle] has that done at once.
+// Loading takes the kind of memory pages that the system has soonest, and lets the system turn
+// small pages into huge ones as time goes by; [Instance.Settle] has that done at once.
 //
 // Concurrency: a Session is used by any number of goroutines; an Instance by one at a time.
 //

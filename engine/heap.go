@@ -6,9 +6,10 @@ import (
 	"github.com/weirgpu/weir/device"
 )
 
-// heap is the memory of an instance's values whose shape depends on data, on a device whose memory
-// is the host's. They live on the Go heap, where too much ends the process and all jobs in it: what
-// the quota grants is granted only as far as the device has it.
+// heap grants memory for an instance's values whose shape depends on data, on a device whose memory
+// is the host's. These values live on the Go heap, where using too much ends the process and all
+// jobs in it. So heap refuses what exceeds the device's memory, even where the quota would grant
+// it.
 type heap struct {
 	quota  device.Quota
 	device device.Info

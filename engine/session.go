@@ -38,31 +38,32 @@ func (unlimited) Release(int64)       {}
 type Options struct {
 	Device device.Device
 	Pool   compute.Pool
-	// Quota grants the packed weights, which stay; ArenaQuota the arenas, one an instance, and,
-	// while an iteration runs, the values whose shape depends on data. nil Quota: Unlimited; nil
-	// ArenaQuota: Quota.
+	// Quota grants the memory of the packed weights, which stay. ArenaQuota grants the memory of
+	// the arenas, one for each instance, and, while an iteration runs, of the values whose shape
+	// depends on data. A nil Quota stands for Unlimited, a nil ArenaQuota for Quota.
 	Quota, ArenaQuota device.Quota
-	// HostQuota grants memory of the host beside a device whose memory that cannot address, for
-	// which it takes the part of ArenaQuota for values whose shape depends on data, too: nil,
-	// Unlimited. Each instance has the plan's HostBytes, and packing takes its StagingBytes.
+	// HostQuota grants memory of the host when the session's device has memory that the host cannot
+	// address: the plan's HostBytes for each instance, the plan's StagingBytes while weights are
+	// packed, and, in place of ArenaQuota, the values whose shape depends on data. nil stands for
+	// Unlimited.
 	HostQuota device.Quota
 	// MaxInstances bounds the arenas that exist at a time; 0 means no bound but the quota.
 	MaxInstances int
-	// PackPool, when set, shares the packing of weights among its workers. They are not held back
-	// by a gate: it is for who may use all of its threads now. Otherwise the calling goroutine
-	// packs alone.
+	// PackPool, when set, shares the packing of weights among its workers. No gate holds these
+	// workers back, so it is for callers that may use all of its threads now. When nil, the calling
+	// goroutine packs alone.
 	PackPool compute.Pool
 	// Progress, when set, is called while weights are packed.
 	Progress func(done, total int)
-	// Weights, when set, are the plan's packed weights, made before (plan.Plan.Pack) and kept, such
-	// as in a mapped file: they are not made again. They may be read-only, must be aligned to
-	// device.Alignment, and outlive the session. Quota is asked for them all the same.
+	// Weights, when set, are the plan's packed weights, made earlier (plan.Plan.Pack) and kept, for
+	// example in a mapped file; they are not made again. They may be read-only, must be aligned to
+	// device.Alignment, and must outlive the session. Quota is asked for their bytes all the same.
 	Weights []byte
-	// Like, when set, is a session whose packed weights serve this one as well if both plans pack
-	// the same (plan.Plan.SamePacking), which plans of one model for different shapes often do, and
-	// both have the same Quota, which has granted them and is not asked again. It may be closed
-	// meanwhile and later. With another Quota the session has weights of its own: what a job holds
-	// is what it was granted, whichever job ends first.
+	// Like, when set, is a session whose packed weights this one shares under two conditions: both
+	// plans pack the same (plan.Plan.SamePacking), as plans of one model for different shapes often
+	// do, and both sessions have the same Quota, which has granted the weights and is not asked
+	// again. Otherwise this session has weights of its own, so that a job holds what its own quota
+	// granted, whichever job ends first. Like may be closed while this session is loaded, or later.
 	Like *Session
 	// Packed, when set, is called with each constant as soon as its packed copy is written, by
 	// workers at the same time: whoever holds its bytes may let go of what can be had again, such
@@ -166,8 +167,8 @@ func hostVisible(b device.Buffer) bool {
 	return ok
 }
 
-// given makes weights that were packed before a buffer of the device: where they are, or copied
-// when it cannot compute on them there.
+// given makes a buffer of the device from weights that were packed earlier: in place, or as a copy
+// when the device cannot compute on them where they are.
 func (s *Session) given(mem []byte) (device.Buffer, error) {
 	p, o := s.plan, &s.opts
 	if int64(len(mem)) != p.PackedBytes {
@@ -202,9 +203,9 @@ func (s *Session) given(mem []byte) (device.Buffer, error) {
 	return buffer, nil
 }
 
-// WithWeights calls use with the packed weights, which it must not write nor keep, and returns its
-// error: of kind [ErrClosed] once they have been freed. Where the host cannot address them they are
-// a copy, which HostQuota grants.
+// WithWeights calls use with the packed weights and returns its error. use must not write the
+// weights nor keep them. The error is of kind [ErrClosed] once the weights have been freed. Where
+// the host cannot address them, use gets a copy, whose memory HostQuota grants.
 func (s *Session) WithWeights(use func(weights []byte) error) error {
 	w := s.read()
 	if w == nil {
@@ -301,8 +302,8 @@ func release(q device.Quota, b device.Buffer) {
 // Plan returns the plan that the session runs.
 func (s *Session) Plan() *plan.Plan { return s.plan }
 
-// HostHeld returns the bytes of the host that the session holds now beside a device whose memory
-// that cannot address: the plan's HostBytes, for each arena.
+// HostHeld returns the bytes of the host that the session holds now because the host cannot address
+// its device's memory: the plan's HostBytes for each arena.
 func (s *Session) HostHeld() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -310,9 +311,9 @@ func (s *Session) HostHeld() int64 {
 }
 
 // Held returns the device bytes that the session holds now: packed weights and arenas. Weights that
-// sessions share ([Options.Like]) are counted once, by the one that has had them for longest, so
-// that what sessions hold adds up to what is on the device. A closed session holds what instances
-// that are out and calls of WithWeights that are under way still use.
+// sessions share ([Options.Like]) count once, for the session that has had them for longest, so
+// that the sum over sessions is what is on the device. A closed session still holds what instances
+// that were not put back, and calls of WithWeights that have not returned, use.
 func (s *Session) Held() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -503,8 +504,9 @@ func (i *Instance) settle() {
 	}
 }
 
-// Profile runs one iteration step by step and reports each with its cost to visit, in order, after
-// it has run: those of the branch that an If takes before the If itself. Errors are those of Run.
+// Profile runs one iteration step by step. After each step it calls visit with the step and its
+// cost; the steps of the branch that an If takes come before the If itself. Errors are those of
+// Run.
 func (i *Instance) Profile(ctx context.Context, visit func(s *plan.Step, c plan.Cost)) (err error) {
 	defer i.end(&err)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
@@ -512,10 +514,10 @@ func (i *Instance) Profile(ctx context.Context, visit func(s *plan.Step, c plan.
 	return i.program.Profile(&i.exec, visit)
 }
 
-// Settle asks the system for huge pages where the session's memory is on small ones because those
-// were there sooner. It may take seconds, and then runs that are bound by memory take as long as
-// they ever will: for who measures that, or is to serve for long and has the time now. No run may
-// be under way.
+// Settle asks the system for huge pages where the session's memory is on small pages, which were
+// there sooner. It may take seconds; afterwards runs that are bound by memory are as fast as they
+// will ever be. Call it before measuring such runs, or where the session will serve for long and
+// has the time now. No run may be under way.
 func (i *Instance) Settle() {
 	for _, b := range []device.Buffer{i.session.packed.Buffer, i.arena} {
 		if pages, ok := b.(device.Populator); ok {

@@ -9,14 +9,15 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// away is what a program adds on a remote device: where values are there, while its tensors are the
-// host's copies of those that pass through the host.
+// away is what a program has besides on a remote device: where its values lie there. The program's
+// tensors are then the host's copies of the values that pass through the host.
 type away struct {
 	arena, packed compute.Block
 	consts        map[int]compute.Block // by slot
 
-	// what a run copies, in its order: to the device before the first step, and, by step, of
-	// operands from the device and of results to it; from the device after the last step
+	// what a run copies, in the order in which it does: inputs to the device before the first step;
+	// by step, in copies operands from the device and out copies results to it; outputs from the
+	// device after the last step
 	inputs  []transfer
 	in, out [][]transfer
 	outputs []transfer
@@ -30,9 +31,10 @@ type transfer struct {
 }
 
 // BindRemote ties a plan for a device whose memory the host cannot address to an arena and to its
-// packed weights on that device, as [Plan.Bind] does. The arena has been [Plan.Preset]. The program
-// has HostBytes of its own on the Go heap, for inputs, outputs and what steps on the host read and
-// write, which Run copies in the order of its queue, each value once.
+// packed weights on that device, as [Plan.Bind] does for memory of the host. [Plan.Preset] must
+// have filled the arena. The program allocates HostBytes of its own on the Go heap for inputs,
+// outputs and what steps on the host read and write. Run copies these values from and to the device
+// in the order of its queue, each value once.
 func (p *Plan) BindRemote(arena, packed compute.Block) (*Program, error) {
 	if !p.remote || arena.N < p.ArenaBytes || packed.N < p.PackedBytes {
 		return nil, fmt.Errorf("graph %q: needs %d arena and %d packed bytes of the device it "+
@@ -208,7 +210,7 @@ func (r *Program) outside(err error) error {
 	return fmt.Errorf("graph %q: %w", r.plan.Graph.Name, err)
 }
 
-// runStep runs step i: in the order of the queue, or on the host between copies of its operands
+// runStep runs step i: in the order of the queue, or on the host between copies of those operands
 // that only the device has.
 func (r *Program) runStep(x *compute.Exec, i int) error {
 	q := x.Stream()

@@ -10,8 +10,9 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// SamePacking reports whether Pack writes for p what it writes for q, so that one copy serves both.
-// Of two plans, it does not when either holds a kernel that cannot tell.
+// SamePacking reports whether Pack writes the same bytes for p as for q, so that one copy serves
+// both. It is false for two different plans when either holds a kernel that does not implement
+// [compute.Packing].
 func (p *Plan) SamePacking(q *Plan) bool {
 	if p == q || p.PackedBytes != q.PackedBytes {
 		return p == q
@@ -45,10 +46,10 @@ func (p *Plan) packings() (list []packing, ok bool) {
 
 // Program is a plan bound to one arena. It belongs to one goroutine at a time.
 type Program struct {
-	// Inputs and Outputs are in the order of the graph's, views of the arena, or of the heap where
-	// their shape depends on data, they are no tensors of numbers, or the host cannot address the
-	// arena. Inputs are filled before Run with [tensor.Tensor.Set]; outputs are valid until the
-	// next Run.
+	// Inputs and Outputs are in the order of the graph's. They are views of the arena, or lie on
+	// the heap: values whose shape depends on data, values that are no tensors of numbers, and all
+	// values when the host cannot address the arena. Inputs are filled before Run with
+	// [tensor.Tensor.Set]; outputs are valid until the next Run.
 	Inputs, Outputs []*tensor.Tensor
 
 	plan    *Plan
@@ -132,9 +133,9 @@ func (r *Program) pick(slots []int) []*tensor.Tensor {
 // Plan returns the plan that the program runs.
 func (r *Program) Plan() *Plan { return r.plan }
 
-// Run computes the outputs from the inputs. Between steps it passes the gate of x, so a lease that
+// Run computes the outputs from the inputs. Between steps it asks the gate of x, so a lease that
 // was asked back is given back there at the latest. An error names the node; the program can be run
-// again.
+// again after an error.
 func (r *Program) Run(x *compute.Exec) error {
 	if err := r.begin(x); err != nil {
 		return err
@@ -176,9 +177,9 @@ func (r *Program) copyConstants() {
 	}
 }
 
-// Profile is Run without the gate. It calls visit after each step with what it cost under the
-// shapes of this run, steps of the branch that an If takes before the If itself, which then costs
-// no more than handing on its outputs.
+// Profile is Run without the gate. After each step it calls visit with what the step cost under the
+// shapes of this run. The steps of the branch that an If takes come before the If itself, which
+// then costs only the handing on of its outputs.
 func (r *Program) Profile(x *compute.Exec, visit func(s *Step, c Cost)) error {
 	if err := r.begin(x); err != nil {
 		return err
@@ -214,8 +215,8 @@ func (r *Program) admit(x *compute.Exec) error {
 	return nil
 }
 
-// RunStep runs step i alone, after those before it, which leaves outputs that are constants
-// unwritten, and returns when it has run. The gate is not asked.
+// RunStep runs step i alone and returns when it has run; the steps before it must have run. Outputs
+// of the program that are constants stay unwritten. The gate is not asked.
 func (r *Program) RunStep(x *compute.Exec, i int) error {
 	if err := cmp.Or(r.runStep(x, i), x.Stream().Wait()); err != nil {
 		return r.failed(i, err)

@@ -30,18 +30,18 @@ type Options struct {
 	// Choices, when not nil, are measured choices of kernels. They change results by rounding, and
 	// how weights are packed.
 	Choices compute.Choices
-	// Placement, when not 0, seeds a random placement of the values in the arena, looser than the
-	// usual one. Results must not depend on it, which is what it is for: tests find steps that read
-	// memory which is no longer, or not yet, theirs.
+	// Placement, when not 0, seeds a random placement of the values in the arena, which takes more
+	// memory than the usual one. It is for tests: results must not depend on it, and where they do,
+	// a step reads memory that is not yet, or no longer, its own.
 	Placement uint64
 }
 
 // Compile specialises g to the shapes, optimises it, chooses kernels and places every value. g is
-// not changed. The error names the node that has no kernel or whose shape rule refuses; it is of
-// kind [graph.ErrNames] too when the shapes contradict the names of dimensions.
+// not changed. The error names the node that has no kernel or whose shape rule refuses. It is also
+// of kind [graph.ErrNames] when the shapes contradict the names of dimensions.
 //
-// Like everything here that may read constants, which may lie in a mapped file, it fails with
-// fault.ErrFile when that cannot be read, and with op.ErrPanic in place of a panic.
+// Constants may lie in a mapped file. Compile, like everything in this package that may read them,
+// fails with fault.ErrFile when the file cannot be read, and with op.ErrPanic in place of a panic.
 func Compile(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
 	p, err := fault.Value(func() (*Plan, error) { return specialised(ctx, g, o) })
 	return p, g.Blame(o.Shapes, err)
@@ -116,9 +116,10 @@ func compile(ctx context.Context, g *graph.Graph, o Options, body bool) (*Plan, 
 	return c.plan, nil
 }
 
-// apart returns the slot of an output: for bytes of a constant, which may lie in a mapped file that
-// somebody cuts short, one of the arena that they are copied to. Callers read outputs on goroutines
-// of their own, where a fault would end the process.
+// apart returns the slot that an output of the graph is read from. For the bytes of a constant that
+// is a new slot of the arena, to which they are copied: the constant may lie in a mapped file that
+// somebody cuts short, and callers read outputs on goroutines of their own, where a fault would end
+// the process.
 func (c *compiler) apart(s int) int {
 	of := c.plan.Slots[s]
 	if c.inner || c.plan.Slots[c.plan.root(s)].Place != Constant || of.Type.DType.Bits() == 0 {
@@ -179,8 +180,8 @@ func (c *compiler) newSlot(v *graph.Value, step int) int {
 	return c.slot[v]
 }
 
-// counted returns the bytes of a value. What has more than can be counted makes the compilation
-// fail in the end: no bytes would look small to admission.
+// counted returns the bytes of a value. A value with more bytes than can be counted makes the
+// compilation fail in the end, because the 0 returned for it would look small to admission.
 func (c *compiler) counted(v *graph.Value, d tensor.DType, shape []int) int64 {
 	n, err := tensor.ByteCount(d, shape)
 	if err != nil && c.uncountable == nil {
@@ -297,8 +298,8 @@ func tabled(n *graph.Node) bool {
 	return true
 }
 
-// kernel returns the target's kernel for a node, or its plain evaluation, which runs on the host
-// where the plan is for a device whose memory that cannot address.
+// kernel returns the target's kernel for a node, or the node's plain evaluation, which runs on the
+// host if the plan is for a device whose memory the host cannot address.
 func (c *compiler) kernel(o *op.Op, n *graph.Node, dynamic bool) (k compute.Kernel, host bool,
 	err error) {
 	call, remote := n.Call(), c.plan.remote

@@ -55,8 +55,8 @@ func (c *compiler) body(n *graph.Node, body *graph.Graph, formals []op.Type) (*P
 	return compile(c.ctx, b, c.opts, true)
 }
 
-// withoutContents is a type without a constant, which is known outside a body only. Elements are
-// known inside, too.
+// withoutContents is t without its constant, which is known only outside a body. The known elements
+// stay: they are known inside it, too.
 func withoutContents(t op.Type) op.Type {
 	t.Const = nil
 	return t
@@ -90,8 +90,8 @@ func bindBody(p *Plan, arena, packed []byte, captures []*tensor.Tensor) *Program
 	return r
 }
 
-// iteration runs a body once, between two passes of the gate. What it made beside its arena is
-// garbage then: outputs of bodies that are planned lie in the arena.
+// iteration runs a body once, after passing the gate. What the run allocates beside its arena is
+// garbage at its end, since outputs of bodies that are planned lie in the arena.
 func (r *Program) iteration(x *compute.Exec) error {
 	if err := x.Pass(); err != nil {
 		return err

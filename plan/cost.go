@@ -15,9 +15,9 @@ type Cost struct {
 	// a kernel that transforms its operands may do fewer. Those of the integer products of
 	// quantised operators count alike.
 	Flops int64
-	// Bytes counts what has to be read and written, each operand once: of weights that the kernel
-	// has packed the packed form, of what is looked up or cut out the part that is read. Operands
-	// whose size depends on data count nothing until it is known.
+	// Bytes counts what has to be read and written, each operand once. Weights that the kernel has
+	// packed count in their packed form, and an operand that is looked up in or cut counts only as
+	// far as it is read. Operands whose size depends on data count nothing until the size is known.
 	Bytes int64
 }
 

@@ -13,27 +13,28 @@
 // A value that dies in the step that reads it gives its place to the step's result where the kernel
 // allows it (compute.InPlace), so inputs are filled anew before each run.
 //
-// What Split cuts along the outermost axis longer than one are views of the whole, and what Concat
-// joins along it is computed where it will lie in the result, as far as that takes no more memory
-// than copying: neither is a step then.
+// Split along the outermost axis longer than one makes views of the whole, and what Concat joins
+// along that axis is computed where it will lie in the result. Neither is then a step. This is done
+// as far as it takes no more memory than copying.
 //
 // The bodies of If, Loop and Scan are plans of their own: their arenas lie in the scratch of the
 // step, captured values are read where the enclosing plan has them, and the gate is passed between
 // their steps, too. A Loop whose carried values change shape runs by the reference evaluation.
 //
 // Values whose shape depends on data (NonZero, the slices of a Loop whose length is not known), and
-// sequences, optionals and maps, cannot be planned: they live on the Go heap while one iteration
+// sequences, optionals and maps, cannot be planned. They live on the Go heap while one iteration
 // runs, and their bytes are asked of the job's memory as they appear (compute.Exec). So do tensors
-// of strings: their headers are asked for with the tensor and the letters before an operator makes
-// new ones. What is not counted: the letters of strings that the caller gave as input, and parts of
-// strings that keep the whole alive.
+// of strings: their headers are asked for with the tensor, and the letters of new strings before an
+// operator makes them. Not counted are the letters of strings that the caller gave as input, and
+// the rest of a string of which a part is still in use.
 //
-// On a device whose memory the host cannot address (compute.Features Remote) constants that its
-// kernels read are packed with the weights, and what it has no kernel for, among it all of the
-// values above and all bodies, is evaluated on the host between copies ([Plan.BindRemote]).
+// On a device whose memory the host cannot address (compute.Features Remote), the constants that
+// the device's kernels read are packed with the weights. Nodes for which the device has no kernel,
+// among them all nodes on the values above and all bodies, are evaluated on the host between copies
+// ([Plan.BindRemote]).
 //
 // Concurrency: a Plan is immutable and shared. A Program belongs to one goroutine at a time.
 //
-// What it refuses: graphs whose inputs have no concrete shape ([ErrShape]), and bodies that fit
-// their node in no way.
+// What it refuses: graphs whose inputs have no concrete shape ([ErrShape]), and bodies that do not
+// fit their node for any shapes.
 package plan

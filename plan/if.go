@@ -33,8 +33,9 @@ func (c *compiler) branches(n *graph.Node) (control, error) {
 	return k, nil
 }
 
-// refine gives outputs of unknown shape the type that the branches which can be planned agree on:
-// one that cannot is never taken for these shapes, or an error.
+// refine gives outputs of unknown shape the type that all branches that can be planned agree on. A
+// branch that cannot be planned has no say: for these shapes it is never taken, or taking it is an
+// error.
 func (k *ifKernel) refine() {
 	for i, v := range k.node.Out {
 		if v == nil || v.Type.Static() {

@@ -8,11 +8,11 @@ import (
 )
 
 // Operators that only move whole stretches of memory need no step where their operands can lie
-// where they are moved to. What is split along the outermost axis that is longer than one becomes
-// views of the whole; and what is joined along it, as by Concat over the channels of one image, is
-// computed where it will lie: the values become views of a whole that does not exist yet. A whole
-// is then held in memory from its first part on, which may cost more of it than the copies did; see
-// [compiler.join].
+// where they are moved to. The parts that are split off along the outermost axis longer than one
+// become views of the whole. What is joined along that axis, as by Concat over the channels of one
+// image, is computed where it will lie: the parts become views of a whole that does not exist yet.
+// A whole then takes memory from its first part on, which may be more memory than the copies take;
+// see [compiler.join].
 
 // views makes the outputs of step st stretches of its inputs' bytes, when that is all that it does
 // and every stretch is aligned.
@@ -50,9 +50,10 @@ func moves(stretches []compute.Stretch) (numbers []int) {
 	return numbers
 }
 
-// join is layout with the parts of joined values computed in place: of all of them, of those that
-// wait a short time for their whole, or of none, whichever takes the least memory, the first when
-// in doubt. Time is worth less than memory here: a copy runs at the speed of memory.
+// join does what layout does, with parts of joined values computed in place. It tries this for all
+// parts, for those that wait only a short time for their whole, and for none, and takes the trial
+// that needs the least memory, the earliest when they are equal. Memory is worth more than time
+// here, since a copy runs at the speed of memory.
 func (c *compiler) join() {
 	const shortWait = 12 // steps
 	if !slices.ContainsFunc(c.plan.Steps, func(st Step) bool {
@@ -80,8 +81,8 @@ func (c *compiler) join() {
 	*c.plan = *best
 }
 
-// joinParts makes what steps join, no more than wait steps after it was computed, parts of the
-// result. It reports whether there was any.
+// joinParts makes operands that steps join parts of the result, except those computed more than
+// wait steps before the join. It reports whether there was any.
 func (c *compiler) joinParts(wait int) bool {
 	gone := make([]bool, len(c.plan.Steps))
 	joined := false
@@ -110,9 +111,9 @@ func (c *compiler) joinParts(wait int) bool {
 	return joined
 }
 
-// parts makes operands of step i parts of its output, and returns the stretches that nobody needs
-// to move any more. Operands that are neighbouring views of one value, and all of it, go together:
-// what was split is often joined again with what was made of it.
+// parts makes operands of step i parts of its output, and returns the stretches that need not be
+// moved any more. Neighbouring operands that are views of one value, and together all of it, become
+// parts together: what was split is often joined again with what was computed from it.
 func (c *compiler) parts(i int, stretches []compute.Stretch, wait int) (done []compute.Stretch) {
 	p := c.plan
 	st := &p.Steps[i]

@@ -61,8 +61,9 @@ func (k *loopKernel) setBody(p *Plan) (ok bool) {
 	return ok
 }
 
-// refine gives outputs the types that the body's have. A condition that is true and that the body
-// leaves alone ends nothing, so that a constant trip count tells how many slices there are.
+// refine gives outputs the types that the body's outputs have. A condition that begins true and
+// that the body leaves as it is never ends the loop, so a constant trip count then tells the number
+// of slices.
 func (k *loopKernel) refine(ins []*graph.Value) {
 	next := k.body.Graph.Outputs[0]
 	if k.conditional && k.counted && isTrue(ins[1]) &&

@@ -28,11 +28,11 @@ type PackOptions struct {
 	Populate func(from, to int64)
 }
 
-// Pack writes the repacked weights of every step into dst, and the constants that a device reads
-// whose memory the host cannot address. dst must hold PackedBytes and be aligned to [Align]. It is
-// done once for all sessions of the plan, the largest first. It fails with [ErrBare], and with
-// compute.ErrPanic when a kernel panics on a worker of a pool. However many workers there are, they
-// write the same bytes.
+// Pack writes the repacked weights of every step into dst, and, for a device whose memory the host
+// cannot address, the constants that its kernels read. dst must hold PackedBytes and be aligned to
+// [Align]. One call serves all sessions of the plan. The largest weights are packed first. Pack
+// fails with [ErrBare], and with compute.ErrPanic when a kernel panics on a worker of a pool. The
+// bytes written do not depend on the number of workers.
 func (p *Plan) Pack(dst []byte, o PackOptions) error {
 	if int64(len(dst)) < p.PackedBytes {
 		return fmt.Errorf("graph %q: packed weights need %d bytes, given %d", p.Graph.Name,
@@ -62,9 +62,10 @@ func (p *Plan) StagingBytes() int64 {
 	return most
 }
 
-// PackTo is [Plan.Pack] for memory that the host cannot address: copyIn is given one stretch of the
-// packed weights after the other, and returns when it has copied it. staging has StagingBytes,
-// aligned to [Align], for what is on its way. The errors are copyIn's, too.
+// PackTo is [Plan.Pack] for memory that the host cannot address. It hands the packed weights to
+// copyIn stretch by stretch; copyIn returns when it has copied its stretch. staging is the memory,
+// StagingBytes aligned to [Align], in which a stretch is packed before it is copied. PackTo also
+// fails with the errors of copyIn.
 func (p *Plan) PackTo(copyIn func(off int64, src []byte) error, staging []byte,
 	o PackOptions) error {
 	if n := p.StagingBytes(); int64(len(staging)) < n {
@@ -126,9 +127,9 @@ type packPart struct {
 	i, of int
 }
 
-// packOrder lists the steps in the order in which their weights are packed. Weights are in memory
-// twice meanwhile, which matters least for the largest while little else is packed yet, and workers
-// that claim the largest first end at about the same time.
+// packOrder lists the steps in the order in which their weights are packed, the largest first.
+// While weights are packed they are in memory twice, which matters least for the largest while
+// little else is packed yet; and workers that claim the largest first end at about the same time.
 func (p *Plan) packOrder() []*packStep {
 	steps := packSteps(nil, p, 0, nil)
 	slices.SortStableFunc(steps, func(a, b *packStep) int {
@@ -186,8 +187,8 @@ func (r *packRegion) run() error {
 	return nil
 }
 
-// packSteps adds the steps of a plan, whose weights begin at a place. In the place of a step with
-// bodies come those of theirs, as far as they pack anything.
+// packSteps adds the steps of a plan whose packed weights begin at offset at. For a step with
+// bodies it adds, in place of the step, the steps of the bodies that pack anything.
 func packSteps(steps []*packStep, p *Plan, at int64, outer *packStep) []*packStep {
 	for i := range p.Steps {
 		st := &packStep{Step: &p.Steps[i], plan: p, to: p.Steps[i].packed, outer: outer}

@@ -27,8 +27,9 @@ type Plan struct {
 	// cannot address; shared by all sessions of the plan
 	PackedBytes int64
 	ConstBytes  int64 // constants in the model, but for those that a remote device has a copy of
-	// HostBytes is what one session has on the host beside a device whose memory that cannot
-	// address: copies of values that pass through the host, and values that only steps there use.
+	// HostBytes is the memory of the host that one session takes in addition, when the host cannot
+	// address the device's memory: copies of values that pass through the host, and values that
+	// only steps on the host use.
 	HostBytes int64
 	Flops     int64 // floating-point operations of one iteration
 	Passes    pass.Report

@@ -20,13 +20,13 @@ type constant struct {
 	arena bool
 }
 
-// ownBytes is the size up to which constants lie in each arena and not in the packed weights: such
-// are the sizes and places that follow from the shapes of one plan, on which plans for other shapes
-// that share the weights do not agree.
+// ownBytes is the size up to which constants lie in each arena rather than in the packed weights.
+// Small constants are often sizes and positions that follow from the shapes of one plan; plans for
+// other shapes have different ones, and could not share packed weights that hold them.
 const ownBytes = 4 << 10
 
-// mirror is where in its HostBytes a program has values of a remote device: the bytes of a slot
-// from one on.
+// mirror is where a program keeps bytes of a value of a remote device within its HostBytes: the
+// span at of slot root, at offset off.
 type mirror struct {
 	root int
 	at   span
@@ -104,8 +104,8 @@ func (c *compiler) placeConstants() (blocks []*block) {
 	return blocks
 }
 
-// addressed lists the roots of the operands that a step reads at an address of its device: those of
-// the packed copy it does not.
+// addressed lists the roots of the operands that a step reads at an address of its device.
+// Constants that the step's packed copy replaces are not among them.
 func (p *Plan) addressed(st *Step) (roots []int) {
 	if st.host {
 		return nil
@@ -143,9 +143,9 @@ func (p *Plan) readByHost() []bool {
 	return read
 }
 
-// mirrorValues gives what a program has of a remote plan's values on the host a place: values that
-// are nowhere else, and copies of those of the device that are inputs or outputs or that steps on
-// the host read and write.
+// mirrorValues gives each value that a program of a remote plan has on the host a place there:
+// values that only the host has, and copies of the device's values that are inputs or outputs, or
+// that steps on the host read or write.
 func (c *compiler) mirrorValues() {
 	p := c.plan
 	if !p.remote {
@@ -196,9 +196,9 @@ func (p *Plan) packConstants(copyIn func(off int64, src []byte) error) error {
 	return p.copyConsts(false, copyIn)
 }
 
-// Preset writes what each arena of the plan holds from the beginning, by copyIn: the small
-// constants that a device reads whose memory the host cannot address. The errors are copyIn's, and
-// fault.ErrFile when a mapped file cannot be read.
+// Preset writes, by copyIn, what each arena of the plan holds from the beginning: the small
+// constants that the kernels of a device read whose memory the host cannot address. It fails with
+// the errors of copyIn, and with fault.ErrFile when a mapped file cannot be read.
 func (p *Plan) Preset(copyIn func(off int64, src []byte) error) error {
 	return p.copyConsts(true, copyIn)
 }

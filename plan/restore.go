@@ -18,11 +18,11 @@ import (
 // run, because constants lack their contents.
 var ErrBare = errors.New("constants without contents")
 
-// Restore makes again, without the passes, the plan whose graph g is: the Graph of a Plan that
-// [Compile] made with these options. Constants that Absorbed lists for that plan may lack their
-// contents, which are then in its packed weights only; the plan cannot Pack. It fails with
-// [ErrBare] when another constant lacks them, and as Compile does. Whether the plan is the same,
-// [Plan.Fingerprint] tells. It ends early with the context's error.
+// Restore makes a plan again, without running the passes. g is the Graph of a Plan that [Compile]
+// made with these options. Constants that Absorbed lists for that plan may lack their contents,
+// which are then only in its packed weights; the restored plan cannot Pack. Restore fails with
+// [ErrBare] when another constant lacks its contents, with the errors of Compile, and early with
+// the context's error. Whether the two plans are the same, [Plan.Fingerprint] tells.
 func Restore(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
 	return fault.Value(func() (*Plan, error) { return restore(ctx, g, o) })
 }
@@ -54,8 +54,9 @@ func restore(ctx context.Context, g *graph.Graph, o Options) (*Plan, error) {
 	return p, nil
 }
 
-// Absorbed returns the constants that are in the packed weights in a form of their own and that
-// nothing reads besides: who has the packed weights can do without their contents.
+// Absorbed returns the constants that the packed weights hold in a form of their own and that
+// nothing else reads. Whoever has the packed weights can do without the contents of these
+// constants.
 func (p *Plan) Absorbed() map[*tensor.Tensor]bool {
 	read, absorbed := p.readByBodies(), map[*tensor.Tensor]bool{}
 	for i := range p.Steps {
@@ -104,10 +105,10 @@ func (p *Plan) readByBodies() map[*tensor.Tensor]bool {
 	return read
 }
 
-// Fingerprint identifies, of the plans of one graph, what decides how packed weights are laid out
-// and used: the kernels of the steps that have such and the place of each one's weights, and of the
-// constants behind them. Other steps may come and go with the number of threads, whose scratch
-// decides which copies save memory.
+// Fingerprint identifies, among the plans of one graph, how packed weights are laid out and used:
+// by the kernels of the steps that have packed weights, by the place of each step's weights, and by
+// the constants behind them. Other steps do not count. They may differ with the number of threads,
+// because scratch depends on it, and it decides which copies save memory.
 func (p *Plan) Fingerprint() [sha256.Size]byte {
 	h := sha256.New()
 	p.describe(h)

@@ -9,18 +9,19 @@ import (
 )
 
 // Simplify returns a copy of g that the passes have rewritten without knowing the shapes of its
-// inputs: it gives g's results for every shape that g takes, whether or not that agrees with the
-// names of g's dimensions ([graph.Graph.Specialize]). [Compile] makes the same plans of it as of g,
-// and for graphs of symbolic shapes sooner, since the passes find their work done: compile many
-// shapes from it. Passes that choose weir's own operators are left out, so that other runtimes load
-// the copy, too. Its inputs and outputs are declared as those of g.
+// inputs. The copy gives g's results for every shape that g takes, whether or not the shape agrees
+// with the names of g's dimensions ([graph.Graph.Specialize]). [Compile] makes the same plans from
+// the copy as from g. For graphs of symbolic shapes it does so sooner, since the passes find their
+// work done; so use the copy to compile one model for many shapes. Passes that choose weir's own
+// operators are left out, so that other runtimes can load the copy, too. Its inputs and outputs are
+// declared as those of g.
 func Simplify(ctx context.Context, g *graph.Graph) (*graph.Graph, error) {
 	s, _, err := SimplifyWith(ctx, g, pass.Options{})
 	return s, err
 }
 
-// SimplifyWith is [Simplify] with options, which cannot say that the copy need not be portable, and
-// the report of the passes.
+// SimplifyWith is [Simplify] with options, and returns the report of the passes as well. The copy
+// is portable whatever the options say.
 func SimplifyWith(ctx context.Context, g *graph.Graph, o pass.Options) (s *graph.Graph,
 	report pass.Report, err error) {
 	err = fault.Do(func() error {
@@ -58,9 +59,10 @@ func simplified(ctx context.Context, g *graph.Graph, o pass.Options) (*graph.Gra
 	return s, report, nil
 }
 
-// counters returns what declares, in a rewritten s that is yet a copy of g, the number of the
-// iteration and the condition in bodies of Loop as g does, where no rule tells their shape: ONNX
-// Runtime makes both of the declared rank, and refuses a body that declares none.
+// counters returns a function that declares two inputs of the bodies of Loop in s, a copy of g that
+// is rewritten later: the number of the iteration and the condition. Where no rule tells their
+// shape, it declares them as g does: ONNX Runtime makes both of the declared rank, and refuses a
+// body that declares none.
 func counters(g, s *graph.Graph) (declare func()) {
 	var of, to []*graph.Value
 	collect := func(list *[]*graph.Value) func(*graph.Graph) {

@@ -6,10 +6,10 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// keep returns a sequence, optional or map that a step made of in such that it stays what it is
-// until the next run: items that lie in the memory of in, which later steps write over, are copied.
-// What is new is asked of the job's memory; items that a container among in holds at their place,
-// or beside it, are shared.
+// keep returns v, a sequence, optional or map that a step made of in, such that its items stay what
+// they are until the next run. Items that lie in the memory of a tensor among in are copied, since
+// later steps write over that memory. Items that a container among in holds at the same place, or
+// one beside it, are shared. The memory of what is new is asked of the job's quota.
 func keep(x *Exec, in []*tensor.Tensor, v *tensor.Tensor) (*tensor.Tensor, error) {
 	k := keeper{exec: x}
 	for _, t := range in {
@@ -40,9 +40,9 @@ func (k *keeper) note(t *tensor.Tensor) {
 	}
 }
 
-// holds reports whether an operand has v among its items at a place or beside it, as operators
-// leave most: a look at all items for each would make a loop that grows a list take the square of
-// its length.
+// holds reports whether a container among the operands has v among its items at place or one beside
+// it, which is where operators leave most items. Looking at all items for each one would make a
+// loop that grows a list take time in the square of its length.
 func (k *keeper) holds(v *tensor.Tensor, place int) bool {
 	for _, t := range k.from {
 		for i := max(0, place-1); i <= place+1 && i < len(t.Items); i++ {

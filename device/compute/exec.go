@@ -35,9 +35,9 @@ func (x *Exec) Stream() Queue {
 	return x.Queue
 }
 
-// Pass gives the device to another job if the lease was asked back, once nothing of the queue is
-// on it, and waits for the next lease. It fails when the context is done, and with what the queue
-// has failed with.
+// Pass lets another job have the device if the lease was asked back: it waits until no work of the
+// queue is on the device, gives the lease back and waits for the next one. It fails when the
+// context is done, and with the error of work of the queue that has failed.
 func (x *Exec) Pass() error {
 	if err := x.Ctx.Err(); err != nil {
 		return err

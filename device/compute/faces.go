@@ -22,8 +22,9 @@ type Packing interface {
 // InPlace is implemented by kernels whose output 0 may be written over an input that nobody reads
 // afterwards.
 type InPlace interface {
-	// InPlace lists such inputs, the best first. Each has as many bytes as output 0 when it is one,
-	// and must then not be another operand of the call as well.
+	// InPlace lists the inputs that output 0 may be written over, the best first. A planner may
+	// choose one only if it has as many bytes as output 0 and is not another operand of the call as
+	// well.
 	InPlace() []int
 }
 
@@ -42,11 +43,11 @@ type Stretch struct {
 	From, To, Bytes int64
 }
 
-// Absorbing is implemented by kernels for whose constant inputs the packed copy stands in full:
-// once it is there, their contents can be let go of.
+// Absorbing is implemented by kernels whose packed copy replaces constant inputs in full: once it
+// is written, the contents of those inputs can be released.
 type Absorbing interface {
-	// Absorbed lists the constant inputs whose contents nobody but Pack reads: preparing goes by
-	// their type and shape, and Bind and Run do not look at them.
+	// Absorbed lists the constant inputs whose contents only Pack reads. Preparing the kernel
+	// depends on their type and shape alone, and Bind and Run do not look at them.
 	Absorbed() []int
 }
 
@@ -60,15 +61,15 @@ type Parted interface {
 	PackPart(dst []byte, part int, scratch []float32)
 }
 
-// Choices are ways of computing that measuring found the fastest on this machine, by problem (see
-// [Choosing]). They take the place of what a cost model estimates. A way that a kernel does not
-// have is passed over.
+// Choices maps a problem (see [Choosing]) to the name of the way of computing it that was measured
+// to be the fastest on this machine. A choice overrides what the cost model estimates; one that
+// names a way that the kernel does not have is ignored.
 type Choices map[string]string
 
 // Choosing is implemented by kernels that can compute the same in several ways.
 type Choosing interface {
-	// Problem identifies what is computed, as far as the time of a way depends on it, on one line
-	// of text.
+	// Problem identifies on one line of text what the kernel computes, in all respects on which the
+	// time of a way depends.
 	Problem() string
 	// Ways names the ways there are, the one that the cost model chooses first.
 	Ways() []string

@@ -26,26 +26,27 @@ type Kernel interface {
 	// ScratchBytes is the memory, besides inputs and outputs, that one run needs with that many
 	// workers.
 	ScratchBytes(workers int) int
-	// Bind makes a task on particular memory. It allocates what a run needs of Go's heap, so that
-	// Task.Run need not.
+	// Bind makes a task on particular memory. It allocates whatever a run needs from Go's heap, so
+	// that Task.Run need not.
 	Bind(b Binding) Task
 }
 
-// Binding is the memory of one task. In and Out are those of the call, nil where an operand is
-// absent; their bytes stay where they are for the life of the task, except that a tensor whose
-// shape depends on data is set anew by each run.
+// Binding is the memory of one task. In and Out are the operands of the call, nil where one is
+// absent. Their bytes stay where they are for the life of the task, except that each run sets a
+// tensor whose shape depends on data anew.
 type Binding struct {
 	In, Out []*tensor.Tensor
 	Packed  []byte // what Pack wrote
 	Scratch []byte // ScratchBytes, aligned to 64, contents undefined at each run
 	Workers int    // upper bound of the worker numbers that Chunk sees
-	// Places, when set, say where all of it is on a device whose memory the host cannot address.
-	// Packed and Scratch are then nil and the tensors say type and shape only.
+	// Places, when set, says where the operands, Packed and Scratch lie on a device whose memory
+	// the host cannot address. Packed and Scratch are then nil, and the tensors of In and Out give
+	// type and shape only.
 	Places *Places
 }
 
-// Places are the device memory of a [Binding], with a zero Block for an absent operand and for a
-// constant that the packed copy stands for ([Absorbing]).
+// Places are the device memory of a [Binding]. The Block of an operand is zero where the operand is
+// absent, and where it is a constant that the packed copy replaces ([Absorbing]).
 type Places struct {
 	In, Out         []Block
 	Packed, Scratch Block

@@ -8,7 +8,7 @@ import (
 	"github.com/weirgpu/weir/internal/fault"
 )
 
-// ErrPanic is what an error of [Pool] Run, or of a [Queue], wraps when a chunk or a task panicked;
+// ErrPanic is wrapped by the error of [Pool] Run, or of a [Queue], when a chunk or a task panicked;
 // errors.As with a *[PanicError] gives the particulars.
 var ErrPanic = errors.New("panic in a kernel")
 

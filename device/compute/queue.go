@@ -28,34 +28,33 @@ func (b Block) Part(off, n int64) Block {
 	return p
 }
 
-// MaxInFlight is the most pieces of work, tasks and copies, that a [Queue] may hold: one that is
-// given when so many have not ended waits. A lease that is asked back is given back when all of
-// them are done.
+// MaxInFlight is the most pieces of work, tasks and copies together, that a [Queue] holds. Giving
+// it one more blocks until one has ended. It bounds how much work must end before a lease that was
+// asked back can be given back.
 const MaxInFlight = 8
 
 // Queue runs tasks and copies on a device, each after those that were given before it. One
 // goroutine at a time uses a queue; different queues run at the same time, in no order.
 //
-// The methods that give work may return before it is done, or before it has begun. A queue holds at
-// most [MaxInFlight] pieces of it, and blocks whoever gives more. Work that fails, panics or faults
-// ends with an error, which the call returns that gave it, or else the next Wait; what was given
-// after it is then left out until that Wait. Work that has not begun when its context is done fails
-// with the context's error.
+// The methods that give work may return before the work is done, or even before it has begun. A
+// queue holds at most [MaxInFlight] pieces of work, and blocks whoever gives it more. Work that
+// fails, panics or faults ends with an error. The call that gave the work returns it if it can,
+// else the next Wait does; work given after the failed one is left out until that Wait. Work that
+// has not begun when its context is done fails with the context's error.
 type Queue interface {
-	// Run gives a task to run with what x lends, of whose fields Ctx may be nil for no bound. Its
-	// memory, and x, stay as they are until Wait.
+	// Run gives a task to run with x. A nil x.Ctx means that no context bounds the task. The task's
+	// memory, and x, must not be changed until Wait.
 	Run(x *Exec, t Task) error
-	// CopyIn gives a copy of src, which has at.N bytes and is not written until Wait, to the
-	// device, and CopyOut one from the device to dst, which has at.N bytes and is not read until
-	// Wait.
+	// CopyIn gives a copy of src to the device, and CopyOut a copy from the device to dst. The
+	// slice has at.N bytes. Until Wait, src must not be written, and dst must not be read.
 	CopyIn(at Block, src []byte) error
 	CopyOut(dst []byte, at Block) error
-	// Wait returns when nothing of this queue is on the device any more, with the first error since
-	// the last Wait. It takes no context: whoever does not want the work done ends the context that
-	// it was given with.
+	// Wait returns when no work of this queue is on the device any more, with the first error since
+	// the last Wait. It takes no context: to abandon work, end the context that the work was given
+	// with.
 	Wait() error
-	// Close leaves out what has not begun, waits for the rest and ends the queue: giving work then
-	// fails with [device.ErrClosed]. Closing twice is allowed.
+	// Close drops the work that has not begun, waits for the rest and ends the queue. Giving work
+	// to a closed queue fails with [device.ErrClosed]. Closing twice is allowed.
 	Close()
 }
 
@@ -73,9 +72,9 @@ func NewQueue(d device.Device) Queue {
 	return &Direct{}
 }
 
-// Direct is the queue of a device that computes when it is called and whose memory the host can
-// address: all work is done, on the calling goroutine, when the call that gives it returns. A task
-// that panics does so on that goroutine.
+// Direct is the queue of a device that computes on the calling goroutine and whose memory the host
+// can address: a call that gives work returns when the work is done. A task that panics does so on
+// that goroutine.
 type Direct struct{ closed bool }
 
 // Run implements [Queue].

@@ -8,8 +8,8 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// Result is where a task puts one output of its own making: planned memory, or, for a value whose
-// shape depends on data, memory of the Go heap, which the next run lets go of.
+// Result is where a task puts an output that it makes itself: planned memory, or, for a value whose
+// shape depends on data, memory of the Go heap, which the next run releases.
 type Result struct {
 	*tensor.Tensor
 	planned bool
@@ -53,9 +53,9 @@ func (r Result) Shape(x *Exec, d tensor.DType, shape []int) error {
 	return nil
 }
 
-// Deliver makes the value of src the result. The bytes of a tensor are copied; the items of a
-// sequence, optional or map are shared, and must not lie in memory that is used for anything else
-// before the next run.
+// Deliver makes the value of src the result. It copies the bytes of a tensor; it shares the items
+// of a sequence, optional or map, which must therefore not lie in memory that is used for anything
+// else before the next run.
 func (r Result) Deliver(x *Exec, src *tensor.Tensor) error {
 	if src.DType.IsContainer() {
 		*r.Tensor = tensor.Tensor{DType: src.DType, Shape: src.Shape, Items: src.Items}

@@ -41,10 +41,10 @@ type Costs struct {
 	// Rounding is what rounding one element to bfloat16 as it is packed costs, in multiplications
 	// of a float32 kernel.
 	Rounding float64
-	// TiledWeights is the most pairs of channels, and TiledPixels the least pixels of an output
-	// image, for which a 3 x 3 convolution in transformed tiles of float32 (Lavin and Gray, "Fast
-	// algorithms for convolutional neural networks", 2016) is faster than a product of bfloat16. No
-	// pairs: never.
+	// TiledWeights and TiledPixels say when a 3 x 3 convolution is faster in transformed tiles of
+	// float32 (Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016) than as a
+	// product of bfloat16: for at most TiledWeights pairs of an input and an output channel, and at
+	// least TiledPixels pixels of an output image. With TiledWeights 0 it never is.
 	TiledWeights, TiledPixels int
 	// SharedQueries is the number of queries from which the kernel of attention rounds keys for
 	// several of them together.

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Control groups come in two versions with files of different names; a machine may mount both, each
-// controller in one of them. A limit of any group from the process's own up to the root binds. In a
-// container the paths of /proc/self/cgroup may lead outside of what is mounted; walking up then
-// ends at the mount point, which is the container's own group.
+// Control groups come in two versions with files of different names. A machine may mount both, each
+// controller in one of them. A process is bound by the limits of its own group and of all groups
+// above that, up to the root. In a container the paths of /proc/self/cgroup may lead outside of
+// what is mounted; walking up then ends at the mount point, which is the container's own group.
 //
 // Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst,
 // Documentation/scheduler/sched-bwc.rst.

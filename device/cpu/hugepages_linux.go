@@ -11,15 +11,17 @@ import (
 )
 
 // Huge pages halve the time of products that read weights from memory, and clearing one takes a
-// quarter of the time of its small pages. That is, where the system has them at hand. It may have
-// to move others' pages first, and a virtual machine's host, which has taken free memory back
-// (virtio-balloon, free page reporting: blocks of the size of a huge page), to give it again:
-// either takes twenty times as long, seconds for the weights of a model, while small pages are
-// still there. So each huge page that is populated is timed, and after one that was dear memory
-// comes in small pages, which the system makes huge as time goes by (khugepaged).
+// quarter of the time of clearing its small pages, provided that the system has huge pages at hand.
+// When it has none, it may first have to move pages of other programs; and where the host of a
+// virtual machine has taken free memory back, in blocks of the size of a huge page (virtio-balloon,
+// free page reporting), the host has to give it again. Either takes twenty times as long, which
+// makes seconds for the weights of a model, even while small pages are still to be had. So each
+// huge page that is populated is timed. After one that took long, memory comes in small pages,
+// which the system makes huge as time goes by (khugepaged).
 const (
-	// dearHugePage is the time of a thread that no machine needs to clear a huge page, some 100 to
-	// 400 µs, and the small pages in its place, 1 ms.
+	// dearHugePage is the time of populating a huge page, on its own thread, above which it is
+	// dear. No machine needs as long to clear a huge page, which takes some 100 to 400 µs, or to
+	// clear the small pages in its place, which takes 1 ms.
 	dearHugePage = 3 * time.Millisecond
 	// dearFor is how long one dear huge page speaks for those to come.
 	dearFor = 2 * time.Second
@@ -78,8 +80,8 @@ func (m *mapping) populate(from, to int) (dear bool) {
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
-// threadTime returns how long a call occupied a processor: a thread that waits for one takes no
-// longer.
+// threadTime returns for how long a call occupied a processor. Time that the thread spends waiting
+// for a processor does not count.
 func threadTime(call func()) time.Duration {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

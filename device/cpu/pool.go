@@ -25,9 +25,9 @@ type PoolOptions struct {
 	// another program. The caller's thread is pinned by [Pool.PinCaller] only. Where the system
 	// does not allow it, nothing is pinned.
 	Pin bool
-	// CPUs lists the processors that workers are pinned to, in the order of their numbers, leaving
-	// the first for the caller; those outside the affinity mask are left out. It has no effect
-	// without Pin; empty stands for the mask.
+	// CPUs lists the processors that workers are pinned to, in the order of the workers' numbers;
+	// the first is for the caller. Processors outside the affinity mask are ignored. An empty list
+	// stands for the mask. CPUs has no effect without Pin.
 	CPUs []int
 	// Spin is how long a worker without work looks for more before it parks; a parked worker comes
 	// back some tens of microseconds after the next region begins. 0 stands for 2 ms, which spans
@@ -40,10 +40,10 @@ const (
 	maxRegions  = 64 // one bit each in Pool.open and Pool.busy
 	defaultSpin = 2 * time.Millisecond
 
-	// A turn of a spinning thread is pausesPerTurn pause instructions, some 30 to 400 ns on
-	// processors of today. After spinTurns of them, longer than a chunk should take, it offers its
-	// core to other threads each turn, and its scheduler processor to other goroutines every
-	// goschedTurns.
+	// A turn of a spinning thread is pausesPerTurn pause instructions, some 30 to 400 ns on today's
+	// processors. After spinTurns turns, which is longer than a chunk should take, the thread
+	// offers its core to other threads each turn, and its scheduler processor to other goroutines
+	// every goschedTurns turns.
 	pausesPerTurn = 8
 	spinTurns     = 1 << 10
 	yieldTurns    = 1 << 9
@@ -127,10 +127,10 @@ func (p *Pool) Threads() int { return p.threads }
 // allocate. The calling goroutine works too; at n = 1, or on a pool of one thread, or when 64 other
 // regions are under way, it works alone.
 //
-// Before each chunk g is asked whether the lease is still held; nil stands for [device.Open]. When
-// it is not, workers leave after their chunk, and once none is inside any more Run calls g.Renew
-// with ctx and goes on with the chunks that are left. After that at least one chunk runs, however
-// short the lease.
+// Before each chunk, Run asks g whether the lease is still held; a nil g stands for [device.Open].
+// When the lease is not held, workers leave after their chunk; once all have left, Run calls
+// g.Renew with ctx and goes on with the chunks that are left. At least one chunk runs under each
+// new lease, however short the lease is.
 //
 // The error wraps ctx.Err() (and the context's cause) if ctx ends first, what Renew returned if
 // that failed, or [ErrPanic] if a chunk panicked. Chunks that have not begun then never run, and
@@ -170,9 +170,9 @@ func (p *Pool) Close() {
 }
 
 // PinCaller ties the calling goroutine to its thread, and the thread to the first of the pool's
-// processors, which no worker below the number of processors uses. A goroutine that runs all
-// iterations of a job calls it once, and the function it returns, on the same goroutine, when it
-// ends. On a pool without Pin both do nothing.
+// processors. No worker is pinned there, unless there are more workers than processors. A goroutine
+// that runs all iterations of a job calls PinCaller once, and calls the function that it returns,
+// on the same goroutine, when it ends. On a pool without Pin both do nothing.
 func (p *Pool) PinCaller() (release func()) { return p.pin(0) }
 
 // pin does what PinCaller does, for the processor of worker w.
@@ -267,8 +267,8 @@ func (p *Pool) next(from int) int {
 	}
 }
 
-// spunEnough reports whether a worker is to park that has looked for work for so many turns and so
-// long. In virtual time none passes while a goroutine spins.
+// spunEnough reports whether a worker that has looked for work for so many turns, taking the time
+// d, should park. Turns count where d is zero: virtual time does not pass while a goroutine spins.
 func (p *Pool) spunEnough(turns int, d time.Duration) bool {
 	return d > p.spin || d == 0 && turns >= spinTurns
 }
@@ -297,9 +297,10 @@ func (p *Pool) park(from int) {
 	p.spinning.Add(1)
 }
 
-// recruit wakes workers for what the one that now goes to slot k leaves open. So a caller need not
-// pay for waking all, and a region that counted on a spinning worker which went elsewhere is not
-// forgotten.
+// recruit is called by a worker that goes to slot k, and wakes workers for the chunks of slot k
+// beyond its own, or for another slot with chunks to claim. So the caller of a region need not pay
+// for waking all workers, and a region is not forgotten when a spinning worker that it counted on
+// went elsewhere.
 func (p *Pool) recruit(k int) {
 	if p.parked.Load() == 0 {
 		return

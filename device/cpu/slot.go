@@ -117,7 +117,7 @@ func (s *slot) fail(value any, i, w int) {
 }
 
 // help runs chunks as worker w > 0 until none is left or the region halts. The caller of the region
-// waits from the first claim to the settling, and only then.
+// waits for this worker only from its first claim until it has settled its claims.
 func (s *slot) help(w int) {
 	i, ok := s.claim()
 	if !ok {
@@ -203,8 +203,8 @@ func (s *slot) admit(ctx context.Context) (renewed bool, err error) {
 }
 
 // round runs chunks until all are claimed or the region halts, and returns the first one not
-// claimed. No worker is inside before and after. Of a fresh lease it uses one chunk at least, so
-// that leases however short make progress.
+// claimed. No worker is inside when it begins or when it returns. Under a fresh lease it runs at
+// least one chunk, so that even the shortest leases make progress.
 func (s *slot) round(n, next int, fresh bool) int {
 	for w, c := range s.left {
 		if c == 0 {

@@ -34,8 +34,8 @@ var _ interface {
 } = (*Device)(nil)
 
 const (
-	// base is before the first address. No process has memory there: bits 48 to 55 are no extension
-	// of bit 47. (A mark in the top byte would not do, which arm64 leaves out of account.)
+	// base is below the first address. No process has memory there, because bits 48 to 55 are no
+	// sign extension of bit 47. (A mark in the top byte would not do: arm64 ignores that byte.)
 	base = 0xFA << 48
 	// gap is the least distance from one buffer to the next, which nothing may touch.
 	gap = 1 << 16

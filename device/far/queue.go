@@ -44,8 +44,8 @@ func (q *queue) give(work func() error) error {
 	return nil
 }
 
-// serve does the work of the queue until that is closed. A kernel that ends the goroutine it runs
-// on is followed by a new one.
+// serve does the work of the queue until the queue is closed. When a kernel ends the goroutine that
+// it runs on, serve goes on in a new one.
 func (q *queue) serve() {
 	done := false
 	defer func() {

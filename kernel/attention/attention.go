@@ -37,27 +37,28 @@ type Params struct {
 	Format gemm.Format
 	Scale  float32
 	Cap    float32 // when not 0, scores s become Cap·tanh(s/Cap) before any mask
-	// A key is hidden from a query when Causal and after it, when farther than Left before it or
-	// Right after it (negative: without bound), when at or after Lens of its batch entry (see
-	// Args), and where Keep is false. Query i stands beside key i+Offset.
+	// A key is hidden from a query when it comes after the query and Causal is set, when it lies
+	// farther than Left before the query or Right after it (negative: without bound), when it lies
+	// at or after Lens of its batch entry (see Args), and where Keep is false. Query i stands
+	// beside key i+Offset.
 	Causal      bool
 	Left, Right int
 	Offset      int
 	Keep        Mask
-	// Hidden is the score of hidden keys: -Inf, or a number, with which the weight may be above
-	// zero when nothing else counts.
+	// Hidden is the score of hidden keys: -Inf, or a finite number, with which a hidden key may
+	// have a weight above zero when no other key counts.
 	Hidden float32
-	// Added says that Hidden is added to the score of a hidden key, so that a NaN stays one, and
-	// does not take its place. Hidden must be -1e37 at most, in which a score below 1e29 is lost,
-	// and where it is a number keys are hidden by Keep or by place, not by both, which would add it
-	// twice.
+	// Added says that Hidden is added to the score of a hidden key, so that a NaN stays one, in
+	// place of replacing the score. Hidden must then be at most -1e37; adding it loses a score
+	// below 1e29. Where Hidden is finite, keys must be hidden either by Keep or by position, since
+	// a key hidden by both would have it added twice.
 	Added bool
 	Bias  Mask // added to the scores, those of hidden keys too
 	// queries whose keys are all hidden, by -Inf, give what no weight at all makes of the values
 	Zero bool
-	// Blind says that hidden keys and their values have no part in anything, whatever they are: NaN
-	// shows only in the results of queries that see it. It is for keys that are hidden by -Inf and
-	// by place alone, and for products in F32.
+	// Blind says that hidden keys and their values do not affect results, whatever they hold: a NaN
+	// shows only in the results of queries that see it. It requires that keys are hidden by -Inf
+	// and by position alone, and that products are in F32.
 	Blind bool
 	Sink  bool // there are Sinks
 }
@@ -66,16 +67,16 @@ type Params struct {
 type Args struct {
 	Q, K, V, Y, Bias []float32
 	Keep             []byte // 0 hides
-	// Lens, when not nil, has the number of keys of each batch entry that are no padding; query i
+	// Lens, when not nil, holds for each batch entry how many of its keys are no padding. Query i
 	// then stands beside key i + Lens[b] - Queries, and Offset is not used.
 	Lens []int64
-	// At, when not nil, which takes Lens, has the key that query 0 of each batch entry stands
-	// beside, and those after it beside the keys after that; queries beyond the last key stand
-	// beside the last.
+	// At, when not nil, holds for each batch entry the key that query 0 stands beside; it requires
+	// Lens. Query i then stands beside key At[b] + i, or beside the last key when that is beyond
+	// it.
 	At []int64
-	// Sinks has for each head of the queries a score that takes its share of the weight and has no
-	// value (Xiao et al., "Efficient Streaming Language Models with Attention Sinks", 2024; as a
-	// parameter: gpt-oss, 2025).
+	// Sinks holds one score for each head of the queries. The score takes part in the softmax like
+	// that of a key, but has no value (Xiao et al., "Efficient Streaming Language Models with
+	// Attention Sinks", 2024; as a parameter: gpt-oss, 2025).
 	Sinks []float32
 }
 

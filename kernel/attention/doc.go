@@ -22,9 +22,9 @@
 // roundings after each other, or, for few queries, 1024 + n/1024, each with a relative error of
 // 2^-24, and one more where a greater score has them scaled down.
 //
-// Keys that no query of a panel may see are skipped where their weight is exactly zero and no
-// infinity or NaN among them would show in the sums all the same. [Reference] is the definition. A
-// query all of whose keys are hidden by -Inf gives NaN, or zeros with [Params.Zero].
+// Keys that no query of a panel may see are skipped if their weight is exactly zero and none of
+// them has an infinity or NaN, which would show in the sums all the same. [Reference] is the
+// definition. A query all of whose keys are hidden by -Inf gives NaN, or zeros with [Params.Zero].
 //
 // What it refuses: elements other than float32, head elements that do not lie beside each other,
 // dropout.

@@ -29,8 +29,9 @@ func (x *chunk) byRows() {
 	x.weigh(packed, lo, keys)
 }
 
-// softmax makes weights of scores. Of those, the greatest is that of the greatest score, whose
-// exponential, less that score, is 1.
+// softmax turns scores into weights. A sink, if there is one, takes its share: the greatest weight
+// is that of the greatest score, whose exponential less that score is 1, so it tells by what the
+// sum of exponentials was divided.
 func (x *chunk) softmax(s []float32) {
 	if !x.p.Sink || len(s) == 0 {
 		vec.Softmax(s, s)

@@ -13,8 +13,8 @@ func (x *chunk) keyBias() bool {
 	return b.Given && b.Row == 0 && !b.Single && x.p.Cap == 0
 }
 
-// masks applies to the scores s of the panel of queries from j, cols of them, and of len(s)/width
-// keys from k all that the product has not.
+// masks applies to scores all that the product has not applied: the cap, hiding, and the bias. s
+// holds the scores of cols queries from j and of len(s)/width keys from k.
 func (x *chunk) masks(s []float32, j, cols, k int) {
 	if x.p.Cap != 0 {
 		vec.Tanh(s, s)
@@ -38,8 +38,9 @@ func (x *chunk) hidden(k int) float32 {
 	return x.p.Hidden
 }
 
-// hideByPlace hides what is too far from a query. What each sees begins and ends later than what
-// the one before sees, so that a key is seen by neighbours.
+// hideByPlace hides keys that a query may not see by position. The range of keys that a query sees
+// begins and ends no earlier than that of the query before it, so that the queries which see a key
+// are neighbours.
 func (x *chunk) hideByPlace(s []float32, j, cols, k int) {
 	p, w, n := &x.p, x.width, len(s)/x.width
 	i := x.first + j

@@ -114,8 +114,8 @@ func (x *chunk) walk() {
 	}
 }
 
-// reach returns the keys that count for queries j to end of the chunk: those that one of them sees,
-// or all when hidden ones may count too.
+// reach returns the keys that count for queries j to end of the chunk: those that at least one of
+// these queries sees, or all keys when hidden ones may count too.
 func (x *chunk) reach(j, end int) (lo, hi int) {
 	if !x.clean || !math.IsInf(float64(x.p.Hidden), -1) {
 		return 0, x.p.Keys
@@ -123,10 +123,10 @@ func (x *chunk) reach(j, end int) (lo, hi int) {
 	return x.seen(j, end)
 }
 
-// finite reports whether the values that some query of the chunk does not see by position, and the
-// keys where hiding adds to scores, are numbers: a weight of zero times anything else would be
-// seen. Where hidden keys have no part it looks at those that a block of keys or a tile of it takes
-// in all the same.
+// finite reports whether the values that some query of the chunk does not see by position are
+// numbers, and, where hiding adds to scores, the keys as well: a weight of zero times anything else
+// would show in results. Where Blind says that hidden keys do not count, it looks only at those
+// that a block of keys, or a tile of it, takes in all the same.
 func (x *chunk) finite() bool {
 	p := &x.p
 	lo, _ := p.sees(x.a, x.batch, x.first+x.n-1)
@@ -293,7 +293,7 @@ func (x *chunk) finish(j int) {
 }
 
 // weightNothing sets a column of sums to what weights of zero make of all values: zeros, and NaN
-// where one is no number.
+// where one of the values is an infinity or NaN.
 func (x *chunk) weightNothing(column []float32) {
 	p := &x.p
 	for d := range p.ValueSize {

@@ -7,13 +7,13 @@ import (
 	"github.com/weirgpu/weir/kernel/vec"
 )
 
-// Bytes is a planned convolution of unsigned bytes by signed ones, as quantised models have it:
-// sums of products in 32-bit integers, which go to who runs it. It is immutable and may be used by
-// many goroutines at once.
+// Bytes is a planned convolution of unsigned bytes by signed bytes, as quantised models have it.
+// Its results are sums of products in 32-bit integers, which go to the function store that the
+// caller gives to [Bytes.Args]. It is immutable and may be used by many goroutines at once.
 //
-// The kernel multiplies words of four bytes that are neighbours along K, so the image is first
-// brought into words of four channels, with its padding around it, by [Bytes.Words]: after that a
-// convolution of bytes is one of words.
+// The kernel multiplies words of four bytes that are neighbours along K. So [Bytes.Words] first
+// brings the image into words of four channels, with its padding around it; the convolution of
+// bytes is then one of words.
 type Bytes struct {
 	p     Params // of the image of words
 	image Window // as the caller has it
@@ -24,9 +24,9 @@ type Bytes struct {
 	pixelRows bool
 }
 
-// NewBytes plans a convolution of p's geometry, of which the epilogue, the format and the
-// residual must not be set. With ones it plans sums of patches in place of products: one output
-// channel a group, with weights that [Bytes.PackOnes] makes. Errors are of kind ErrParams.
+// NewBytes plans a convolution of p's geometry; the epilogue, the format and the residual of p must
+// not be set. With ones it plans the sums of the patches instead: a convolution with one output
+// channel per group and the weights that [Bytes.PackOnes] makes. Errors are of kind ErrParams.
 func NewBytes(p Params, ones bool) (*Bytes, error) {
 	p.Group = max(p.Group, 1)
 	if ones {
@@ -55,8 +55,8 @@ func NewBytes(p Params, ones bool) (*Bytes, error) {
 	return o, err
 }
 
-// fillsMore reports whether vectors of so many output channels waste fewer lanes than vectors of
-// pixels, by more than turning the result costs.
+// fillsMore reports whether vectors of m output channels waste fewer lanes than vectors of pixels,
+// by more than transposing the result costs.
 func fillsMore(m, pixels int) bool {
 	lanes := panelWidth() / 2
 	fraction := func(n int) float64 { return float64(n) / float64((n+lanes-1)/lanes*lanes) }
@@ -158,9 +158,9 @@ func (o *Bytes) WordsLen() int { return o.Planes() * volume(o.p.In) }
 // Planes returns the number of planes of words.
 func (o *Bytes) Planes() int { return o.p.N * o.p.C }
 
-// Words makes plane i of 0 <= i < Planes of the image of words dst from the image x, N x C x In
-// bytes, with zero, as it is multiplied, in the padding. With flip the bytes of x are signed and
-// become unsigned ones that are greater by 128.
+// Words writes plane i, 0 <= i < Planes, of the image of words dst from the image x, N x C x In
+// bytes. The padding gets zero, the byte as it is multiplied. With flip the bytes of x are signed
+// and become unsigned bytes that are greater by 128.
 func (o *Bytes) Words(dst []float32, i int, x []byte, flip bool, zero byte) {
 	words := o.p.C / o.p.Group
 	size, plane := volume(o.image.In), volume(o.p.In)
@@ -205,9 +205,9 @@ func interleaveFew(dst []uint32, x []byte, stride, planes int, flip bool) {
 	}
 }
 
-// Args are the arguments of Run for an image of words and packed weights. store is gemm's
-// [gemm.Args].Store: rows are output channels of a group, columns pixels, batches image by image
-// and group by group.
+// Args returns the arguments of Run for an image of words and packed weights. store takes the
+// results as [gemm.Args].Store does: rows are the output channels of a group, columns are pixels,
+// and the batch counts image by image and, within an image, group by group.
 func (o *Bytes) Args(weights, image []float32,
 	store func(x []float32, ld, batch, i0, i1, j0, j1 int)) gemm.Args {
 	if len(image) < o.WordsLen() || len(weights) < o.PackedLen() {

@@ -200,9 +200,9 @@ func (w *Window) trivial(axis int) bool {
 	return w.In[axis] == 1 && w.Kernel[axis] == 1 && w.PadLo[axis] == 0 && w.PadHi[axis] == 0
 }
 
-// turn makes the last axis one that is not trivial, if there is one: vectors lie along it.
-// Exporters write a convolution over time as one over an image of T x 1. It returns by how many
-// places the axes have moved to the right.
+// turn rotates the axes to the right until the last one is not trivial, if there is such an axis,
+// because vectors lie along the last one. (Exporters write a convolution over time as one over an
+// image of T x 1.) It returns by how many places the axes have moved.
 func (w *Window) turn() (places int) {
 	for w.trivial(2) && places < 2 {
 		for _, axes := range []*[3]int{&w.In, &w.Kernel, &w.Stride, &w.Dilate, &w.PadLo, &w.PadHi} {
@@ -339,8 +339,8 @@ func (o *Convolution) PanelStart(i int) int {
 	return i/each*(o.p.M/o.p.Group) + i%each*o.panelChannels()
 }
 
-// RepackPanels does the part of Repack for the panels from one on to before another. dst is all of
-// the packed weights, of which it writes those of the panels; w begins with the weights of channel
+// RepackPanels does the part of Repack for the panels i with from <= i < to. dst is the memory of
+// all packed weights, of which it writes only those panels; w begins with the weights of channel
 // PanelStart(from).
 func (o *Convolution) RepackPanels(dst, w []float32, from, to int, scratch []float32) {
 	if o.kind == kindDepthwise {

@@ -52,9 +52,10 @@ func groupOffsets(batch, groups, size int) []int {
 	return off
 }
 
-// Costs in cycles by which the two ways of a product are compared, of a vector of the result: for
-// each step of K, of copying a vector of pixels into a panel or, where tiles read it in the image,
-// of each that reads it across two lines of the cache; and of finishing a vector and of turning it.
+// Costs in cycles, for one vector of the result, by which pixelsAsRows compares the two
+// arrangements of a product: per step of K, copying a vector of pixels into a panel (copyCycles)
+// or, for each tile that reads the vector in the image, reading it across two lines of the cache
+// (splitCycles); and once, finishing the vector (finishCycles) and transposing it (turnCycles).
 const (
 	copyCycles   = 7.5
 	splitCycles  = 1.7
@@ -65,10 +66,11 @@ const (
 	aliasBytes = 1 << 16
 )
 
-// pixelsAsRows decides whether the pixels of the output are rows of tiles, which may be of any
-// number, and the channels columns, which come in vectors: of patches, when it saves more lanes
-// than turning the result costs; of an image, whose pixels are then read where they lie, when it
-// takes less time.
+// pixelsAsRows decides whether the pixels of the output are the rows of tiles and the output
+// channels their columns, or the other way round. Rows may be of any number; columns come in whole
+// vectors. Where patches are copied, pixels become rows if that saves more lanes than transposing
+// the result costs. Where the patches are the image itself, which is then read where it lies, they
+// become rows if that takes less time.
 func (p *Params) pixelsAsRows(out [3]int) bool {
 	m, pixels, lanes := p.M/p.Group, volume(out), panelWidth()/2
 	vectors := func(n int) float64 { return float64((n + lanes - 1) / lanes) }
@@ -107,9 +109,10 @@ func (o *Convolution) panelChannels() int {
 	return o.p.Format.PanelRows()
 }
 
-// packDense packs w, the weights of the panel whose first output channel is given, with the
-// channels fastest in K, so that the patches of one tap of the kernel are whole rows of the panel.
-// Weights of more than one tap are turned for that, in turned.
+// packDense packs w, the weights of one panel of output channels, the first of which is given.
+// Channels come fastest in K, so that the patches of one tap of the kernel are whole rows of the
+// panel. Where that needs the weights transposed, because there are several taps, turned is the
+// scratch for it.
 func (o *Convolution) packDense(dst, w []float32, first int, turned []float32) {
 	p := &o.p
 	m, c, taps := p.M/p.Group, p.C/p.Group, volume(p.Kernel)

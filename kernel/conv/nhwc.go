@@ -12,11 +12,12 @@ import (
 // with AVX-512 VNNI. Elsewhere they must not run.
 func HasNHWC() bool { return hasNHWC && cpuinfo.HasAVX512VNNI() }
 
-// NHWC is a planned convolution, of one group, of unsigned bytes by signed ones whose results are
-// bytes again. The channels of images and results lie in the last axis (NHWC): those of a pixel
-// are words of four neighbours along K as they lie, and a row of the kernel sees neighbours, so
-// that only images that need padding are copied. Sums are exact and wrap in 32 bits. An NHWC is
-// immutable and may be used by many goroutines at once.
+// NHWC is a planned convolution of one group, of unsigned bytes by signed bytes, whose results are
+// bytes again. The channels of images and results lie in the last axis (NHWC). So the bytes of a
+// pixel already form the words of four neighbours along K that the kernel multiplies, and the
+// pixels that a row of weights sees lie side by side: an image is copied only if it needs padding,
+// is planar or signed, or has pixels that are no whole words. Sums are exact and wrap in 32 bits.
+// An NHWC is immutable and may be used by many goroutines at once.
 type NHWC struct {
 	p      Params // depth 1
 	out    [2]int
@@ -37,11 +38,11 @@ type NHWC struct {
 // panelWide is how many output channels tiles have.
 const panelWide = 32
 
-// NewNHWC plans a convolution of p's geometry, which has depth 1, one group and no dilation, and
-// of which the epilogue, the format and the residual must not be set. A planar image is N x C x
-// H x W and has at most four channels. With flip the image must be copied since its bytes are
-// signed. The weights multiply as if shift, at most 127 in magnitude, were added to each; for that
-// a panel has one output channel less, whose weights are 1. Errors are of kind ErrParams.
+// NewNHWC plans a convolution of p's geometry, which must have depth 1, one group and no dilation;
+// the epilogue, the format and the residual of p must not be set. A planar image is N x C x H x W
+// and has at most four channels. With flip the bytes of the image are signed, so that it must be
+// copied. The weights multiply as if shift, at most 127 in magnitude, were added to each; a panel
+// then holds one output channel less, and weights of 1 in its place. Errors are of kind ErrParams.
 func NewNHWC(p Params, planar, flip bool, shift int32) (*NHWC, error) {
 	p.Group = max(p.Group, 1)
 	out, err := p.setDefaults()
@@ -89,8 +90,8 @@ func (p *Params) checkNHWC(out [3]int) error {
 		[3]int{p.M, p.C/p.Group + 3, volume(p.Kernel)})
 }
 
-// Work of a chunk in multiply-adds of words, and the bytes of an image, and of the rows of a chunk,
-// that stay in a cache while weights pass.
+// The work of a chunk, in multiply-adds of words, and how many bytes of an image, and of the rows
+// of a chunk, stay in a cache while the weights are read.
 const (
 	chunkWords  = 1 << 18
 	longWords   = 1 << 22 // some 100 microseconds
@@ -236,8 +237,8 @@ type pixelTile struct {
 	at             pixelScale
 }
 
-// Run computes chunk c of 0 <= c < Chunks. X is the image without a copy, N x H x W x C, or makes
-// one; Y is N x rows x columns x M.
+// Run computes chunk c of 0 <= c < Chunks. It reads X, N x H x W x C, or, where the plan copies the
+// image (ImageLen is not 0), the copy in Image. Y is N x rows x columns x M.
 func (o *NHWC) Run(c int, a *NHWCArgs) {
 	image := a.X
 	if o.copies {

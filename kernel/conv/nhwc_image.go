@@ -6,8 +6,9 @@ import (
 	"github.com/weirgpu/weir/kernel/vec"
 )
 
-// ImageLen returns how many bytes the copy of the image takes, 0 where there is none, and
-// ImageChunks in how many pieces it is made, all of them before the first chunk runs.
+// ImageLen returns how many bytes the copy of the image takes, 0 if the image is not copied.
+// ImageChunks returns in how many pieces the copy is made; all of them must be made before the
+// first chunk runs.
 func (o *NHWC) ImageLen() int {
 	if !o.copies {
 		return 0

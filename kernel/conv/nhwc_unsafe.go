@@ -2,9 +2,10 @@ package conv
 
 import "unsafe"
 
-// fetch says which weights are fetched meanwhile. Their addresses are no pointers, because they may
-// move beyond the end, where the garbage collector would take them for other objects; and what has
-// moved since is fetched in vain.
+// fetch says which weights the kernel prefetches while it computes. Their addresses are integers,
+// not pointers, because they may move beyond the end of the weights, where the garbage collector
+// would take a pointer for one to another object. Weights that have moved since are prefetched in
+// vain.
 func (t *pixelTile) fetch(w []float32) {
 	t.ahead, t.end = uintptr(unsafe.Pointer(&w[0])), uintptr(unsafe.Pointer(&w[len(w)-1]))
 }

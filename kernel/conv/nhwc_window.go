@@ -6,10 +6,10 @@ import (
 	"github.com/weirgpu/weir/kernel/vec"
 )
 
-// NHWCWindows is a planned operation on windows of each channel by itself, of images of bytes with
-// their channels in the last axis: a convolution by signed bytes whose results are bytes again, as
-// [NHWC] makes them, or the greatest byte. It is immutable and may be used by many goroutines at
-// once.
+// NHWCWindows is a planned operation that takes windows of each channel by itself, on images of
+// bytes with their channels in the last axis: either a convolution by signed bytes whose results
+// are bytes again, as [NHWC] makes them, or the maximum. It is immutable and may be used by many
+// goroutines at once.
 type NHWCWindows struct {
 	p    Params
 	out  [2]int
@@ -23,8 +23,8 @@ type NHWCWindows struct {
 	groups int
 	shift  int32
 	three  bool // windows of 3 x 3 that are read where they lie
-	// repeat is how many neighbouring pixels of few channels make a block, whose channels they then
-	// repeat; 1 where a block is part of a pixel.
+	// repeat is the number of neighbouring pixels that make one block where pixels have few
+	// channels: the block repeats the channels so often. It is 1 where a block is part of a pixel.
 	repeat int
 }
 
@@ -66,8 +66,9 @@ func NewNHWCWindows(p Params, largest bool, shift int32) (*NHWCWindows, error) {
 	return o, nil
 }
 
-// list lists the elements of a window: for a convolution in groups of four, of which the last are 0
-// where the weights are, and all of them once more where weights are shifted.
+// list lists the elements of a window. For a convolution they are listed in groups of four; the
+// last group is filled up with elements whose weights are 0. Where weights are shifted, all
+// elements are listed twice.
 func (o *NHWCWindows) list() {
 	p := &o.p
 	last := (o.out[1]-1)*p.Stride[2] + 2 - p.PadLo[2]

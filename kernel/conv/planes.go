@@ -35,8 +35,9 @@ func (p *Params) fitBand(out [3]int) bool {
 	return (volume(p.Kernel)+4)*volume(out) <= depthwiseWork
 }
 
-// withResidual reports whether the kernels of smallPlanes and halvedPlanes may add one if there is
-// one to add. With AVX2 they store some results twice, and a residual may lie where results go.
+// withResidual reports whether the kernels of smallPlanes and halvedPlanes can serve these Params
+// as far as the residual goes. With AVX2 they store some results twice, and would add a residual
+// that lies where the results go twice.
 func (p *Params) withResidual(v level) bool { return !p.Residual || v == levelAVX512 }
 
 // small reports whether smallPlanes computes the convolution.

@@ -109,8 +109,8 @@ func planPool(p PoolParams) *Pool {
 	return o
 }
 
-// divisor is the number of elements of the kernel that count towards the mean along an axis at an
-// output position.
+// divisor returns how many elements of the kernel, along one axis and at one output position, count
+// towards the mean.
 func (p *PoolParams) divisor(axis, pos int) int {
 	if p.CountPad {
 		_, n := inside(pos*p.Stride[axis], p.Dilate[axis], p.In[axis]+p.PadLo[axis]+p.PadHi[axis],

@@ -87,8 +87,8 @@ func (p *TransposeParams) setOut() (out [3]int, err error) {
 	return out, checkSizes(p.In, out, p.Kernel)
 }
 
-// product plans what n output channels get from each element of the image: n*taps x C/group by the
-// image.
+// product plans the product that computes what each element of the image adds to n output channels:
+// weights of n*taps x C/group by the image.
 func (o *Transpose) product(n int) (*gemm.Product, error) {
 	q := gemm.Params{M: n * volume(o.p.Kernel), N: volume(o.p.In), K: o.p.C / o.p.Group,
 		PackedA: true}

@@ -5,10 +5,10 @@ import (
 	"github.com/weirgpu/weir/kernel/gemm"
 )
 
-// A convolution of 3 x 3 without strides is computed in tiles of 4 x 4 outputs, which see 6 x 6
-// inputs d: with transforms of the tile and of the kernel g, each of 36 frequencies is a number a
-// channel, and what is summed over channels is a product of matrices for each frequency: 36
-// multiplications where the definition has 144,
+// A convolution of 3 x 3 without strides is computed in tiles of 4 x 4 outputs. A tile sees 6 x 6
+// inputs d. The tile and the kernel g are transformed into 36 frequencies, each of which is one
+// number for a channel; the sum over channels is then a product of matrices for each frequency.
+// That takes 36 multiplications where the definition has 144:
 //
 //	Y = A' [ Σ (G g G') ∘ (B' d B) ] A
 //
@@ -47,8 +47,9 @@ const (
 	apart = 16
 )
 
-// Cycles by which the two ways are compared: of the transforms of a vector of tiles of one channel,
-// and of a multiply-add of vectors; weights beyond a cache arrive at weightBytes a cycle.
+// Cycles by which the tiled and the direct way are compared: inCycles and outCycles for
+// transforming a vector of tiles of one channel. A multiply-add of vectors takes one. Weights
+// beyond a cache arrive at weightBytes a cycle.
 const (
 	inCycles    = 350
 	outCycles   = 300
@@ -142,8 +143,8 @@ func (w *winograd) split(channels, blocks int) {
 	w.blocks = (channels + w.block - 1) / w.block
 }
 
-// even makes more blocks where chunks are so few that workers would wait for the last, if that
-// takes less time in all.
+// even cuts the work into more blocks where chunks are so few that workers would wait for the last
+// one, provided that this takes less time in all.
 func (w *winograd) even(p *Params) {
 	start, best := *w, w.time(p)
 	for blocks := start.blocks + 1; p.N*start.panels*blocks <= fewChunks &&

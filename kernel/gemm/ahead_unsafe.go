@@ -6,9 +6,9 @@ import (
 	"github.com/weirgpu/weir/internal/cpuinfo"
 )
 
-// aheadTiles is the number of rows of tiles from which computing takes so much longer than fetching
-// that memory has time to spare: with fewer, what is fetched ahead comes in the way of what is
-// needed now. Where products of AVX-512 take twice as long, one row of tiles is enough.
+// aheadTiles is the number of rows of tiles from which a panel takes so much longer to compute than
+// to fetch that memory has time to spare. With fewer rows, fetching ahead delays what is needed
+// now. Where products of AVX-512 take twice as long, one row of tiles is enough.
 func aheadTiles(v level) int {
 	if v.floats() == levelAVX512 && cpuinfo.HalfRateAVX512() {
 		return 1
@@ -16,10 +16,10 @@ func aheadTiles(v level) int {
 	return 3
 }
 
-// fetch has the tiles of the panel of columns from j fetch the next panel of a packed B, a part
+// fetch has the tiles of the panel of columns from j prefetch the next panel of a packed B, a part
 // each. Packed operands are constants, which other data may have driven out of the caches since the
-// run before; the first tile of a panel would read it faster than memory gives it, and processors
-// that fetch ahead by themselves begin anew at every page.
+// last run. Without this the first tile of a panel would read it faster than memory delivers it,
+// since the prefetchers of processors begin anew at every page.
 func (o *Product) fetch(t *tile, w window, b []float32, j, k0, k int) {
 	p, nr, steps := &o.p, o.level.nr(), o.level.steps
 	t.ahead, t.aheadStep = uintptr(unsafe.Pointer(unsafe.SliceData(t.b))), 0
@@ -36,10 +36,10 @@ func (o *Product) fetch(t *tile, w window, b []float32, j, k0, k int) {
 	}
 }
 
-// fetchA has the tile of rows from i in the first panel of columns fetch the tile of a packed A
-// that comes after it: of the rows below or, after the last of a product of a batch, of the next
-// product, after which the first one goes on with the rows below. Tiles of further panels find
-// theirs in a cache.
+// fetchA has the tile of rows from i in the first panel of columns prefetch the tile of a packed A
+// that is read next. That is the tile of the rows below. In a batch, the last tile of a window is
+// followed by the first tile of the same window in the next product, or, after the last product, by
+// the rows below in the first one. Tiles of further panels find theirs in a cache.
 func (o *Product) fetchA(t *tile, a panels, w window, args *Args, i int) {
 	p := &o.p
 	next := i + t.rows

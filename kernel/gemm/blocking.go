@@ -98,11 +98,11 @@ func plan(p *Params, v level) blocking {
 	return b
 }
 
-// keepsRows reports whether all rows of A are in one block: where a packed B, which comes from
-// memory, is then read once and rows that are filled anew for each block of columns stay in half of
-// a second cache, and where A is read where it lies and the result is turned, so that a block, of
-// two panels of columns at least, writes whole rows of C and shares no line of a cache with another
-// one.
+// keepsRows reports whether one block has all rows of A. It has in two cases. In the first, B is
+// packed and comes from memory, so that it is read only once, while the rows of A, filled anew for
+// each block of columns, stay in half of the second-level cache. In the second, A is read where it
+// lies and the result is transposed: a block, of at least two panels of columns, then writes whole
+// rows of C and shares no cache line with another block.
 func (b *blocking) keepsRows(p *Params, area float64, v level) bool {
 	second := cpuinfo.CacheSizes().L2
 	switch {
@@ -114,8 +114,9 @@ func (b *blocking) keepsRows(p *Params, area float64, v level) bool {
 	return false
 }
 
-// Sizes at which reading B where it lies takes less time than packing it first, whose rows of a
-// panel share few lines of the first cache when they are a multiple of aliasWords apart.
+// Sizes up to which reading B where it lies takes less time than packing it first. Reading in place
+// is slow where the leading dimension is a multiple of aliasWords: the rows of a panel then share
+// few lines of the first-level cache.
 const (
 	fewRows, someRows = 48, 192
 	manySteps         = 64
@@ -129,9 +130,9 @@ func (p Params) ReadsB() bool {
 	return p.readsB(currentLevel(p.Format))
 }
 
-// readsB reports whether panels of B are read where they lie: so few tiles read each that packing
-// it does not pay. It never does for one row of tiles, and for several the later the fewer steps of
-// K there are, as tiles of few steps wait for memory.
+// readsB reports whether panels of B are read where they lie, because too few tiles read each panel
+// for packing to pay. For one row of tiles packing never pays. For several rows it pays from fewer
+// rows on where K has few steps, as tiles of few steps wait for memory.
 func (p *Params) readsB(v level) bool {
 	if v.pairs() || p.PackedB || p.Fill != nil || p.TransB {
 		return false

@@ -22,11 +22,11 @@ const (
 	BF16
 	// U8S8 multiplies bytes, those of A unsigned and those of B signed, and adds the products up in
 	// 32-bit integers, which wrap: every path gives the same bits. Both operands are given as
-	// words: a float32 whose four bytes, from the lowest on, are four neighbours along K, so that K
-	// counts words and so do the leading dimensions. With AVX512_VNNI (VPDPBUSD) four products are
-	// one instruction; with AVX2 or AVX-512 alone bytes are widened to 16 bits, whose products do
-	// not saturate (VPMADDWD); elsewhere they are computed in plain Go, slowly. The sums have no
-	// epilogue: they go to [Args.Store].
+	// words. A word is a float32 whose four bytes, from the lowest on, are four neighbours along K;
+	// K and the leading dimensions count words. With AVX512_VNNI (VPDPBUSD) one instruction
+	// multiplies and adds four bytes; with AVX2 or AVX-512 alone bytes are widened to 16 bits,
+	// whose products do not saturate (VPMADDWD); elsewhere products are computed in plain Go,
+	// slowly. The sums have no epilogue: they go to [Args.Store].
 	U8S8
 	// S8U8 is U8S8 with A signed and B unsigned.
 	S8U8

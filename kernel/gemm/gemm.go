@@ -73,8 +73,8 @@ type Params struct {
 	// Trans and Ld.
 	PackedA, PackedB bool
 	LdA, LdB, LdC    int
-	// Alpha scales the product and Beta the residual. 0 stands for 1: a caller for whom the product
-	// or the residual counts for nothing has no product, or no residual, to compute.
+	// Alpha scales the product and Beta the residual. 0 stands for 1: a caller that wants to
+	// multiply by 0 leaves the product, or the residual, out instead.
 	Alpha, Beta float32
 	// Batch is the number of products; 0 stands for 1. Product b takes A from offset OffA[b], B
 	// from OffB[b], C (and a full residual) from OffC[b] and the bias from OffBias[b]. A nil table
@@ -104,10 +104,10 @@ type Params struct {
 type Args struct {
 	A, B, C        []float32
 	Bias, Residual []float32
-	// Store, with [Params.ToStore], takes finished results: rows i0 to i1 and columns j0 to j1 of
-	// product batch, in rows of ld words, which are scratch and lost afterwards. With TransC the
-	// rows are those of the transposed product, N of them. It is called from every goroutine that
-	// calls Run.
+	// Store, with [Params.ToStore], is called with finished results: rows i0 to i1 and columns j0
+	// to j1 of product batch. x holds them in rows of ld words; it is scratch, whose contents are
+	// lost after the call. With TransC the rows are those of the transposed product, N of them.
+	// Store is called from every goroutine that calls Run.
 	Store func(x []float32, ld, batch, i0, i1, j0, j1 int)
 }
 

@@ -61,8 +61,8 @@ func (v level) pairs() bool { return v.format() == BF16 }
 // 32-bit integers.
 func (v level) bytes() bool { return v.format().bytes() }
 
-// wide says that the parts of a word of B are multiplied one after the other with A, which is
-// widened as it is packed: it has two words for one of B.
+// wide says that the two parts of a word of B are multiplied with A one after the other. A is
+// widened as it is packed, so that it has two words for one word of B.
 func (v level) wide() bool {
 	isa := v % (levelDot + 1)
 	return v.format() != F32 && (isa == levelAVX2 || isa == levelAVX512)

@@ -63,11 +63,13 @@ func RunPeak(level cpuinfo.Level, n int) (flop int64) {
 	return 0
 }
 
-// A tile of few steps of K ends before the results of the one before are limited and stored, and
-// the instructions for 28 registers of them do not fit into a processor's window; those for 14 do.
-// Results that are only stored fit as they are, where there are few rows there is nothing to gain,
-// and where there are many steps A would be waited for twice. Kernels of fewer than five rows add
-// up partial sums, others for one register of columns than for two.
+// A tile of few steps of K ends before the results of the tile before it are limited and stored.
+// The instructions that do so for the 28 result registers of a tile do not fit into a processor's
+// window; those for 14 registers do. So such tiles are computed in two strips, each with one
+// register of columns. Strips gain nothing where results are only stored, since those instructions
+// fit as they are, nor where there are few rows; and with many steps, A would be waited for twice.
+// Kernels of fewer than five rows could not be cut: they add up partial sums, which differ between
+// one register of columns and two.
 const (
 	stripRows  = 8
 	stripSteps = 96
@@ -97,8 +99,8 @@ func joinPairs(v level, dst, src []float32, ld, cols, k int) {
 	}
 }
 
-// joinAlong does what joinGo does of rows of one column that lie side by side: it joins neighbours
-// in a row of src.
+// joinAlong does what joinGo does for a matrix of one column whose rows lie side by side: it joins
+// neighbours in a row of src.
 func joinAlong(v level, dst, src []float32, k int) {
 	_, _ = dst[(k+1)/2-1], src[k-1]
 	if v != levelAVX512BF16 {

@@ -7,8 +7,8 @@ func Relu(dst, x []float32) { relu(dst, x[:len(dst)]) }
 // be NaN.
 func Clip(dst, x []float32, lo, hi float32) { clip(dst, x[:len(dst)], lo, hi) }
 
-// LeakyRelu computes dst[i] = x[i] where it is not below zero, else alpha*x[i] (ONNX LeakyRelu-16,
-// PRelu-16 with a slope that is one number).
+// LeakyRelu computes dst[i] = x[i] where x[i] is not below zero, else alpha*x[i] (ONNX
+// LeakyRelu-16, and PRelu-16 with a slope of one number).
 func LeakyRelu(dst, x []float32, alpha float32) { leakyRelu(dst, x[:len(dst)], alpha) }
 
 // HardSigmoid computes dst[i] = max(0, min(1, alpha*x[i] + beta)) (ONNX HardSigmoid-22), the sum

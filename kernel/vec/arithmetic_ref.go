@@ -80,9 +80,10 @@ func minScalarRef(dst, x []float32, s float32) {
 	}
 }
 
-// fusedRef is a*b + c, rounded once. The product of two float32 is exact in float64, and so is what
-// the sum rounds to, but where that lies halfway between two float32. Loops have this written out:
-// it is too long for the compiler to do so.
+// fusedRef is a*b + c, rounded once. The product of two float32 is exact in float64. The sum is
+// rounded to float64 and then to float32, which gives the same as rounding once, except where the
+// float64 sum lies halfway between two float32. Loops repeat this code, since the compiler does not
+// inline a function of its length.
 func fusedRef(a, b, c float32) float32 {
 	if s := float64(a)*float64(b) + float64(c); !halfway(s) {
 		return float32(s)
@@ -90,16 +91,17 @@ func fusedRef(a, b, c float32) float32 {
 	return roundedOnce(a, b, c)
 }
 
-// halfway reports whether s lies between two float32, as far as bits tell: the lower 29 are those
-// that normal numbers lose, and subnormal ones lose more.
+// halfway reports whether s may lie halfway between two float32, judging by its bits. For normal
+// float32 the lower 29 bits are lost, and s lies halfway when only the highest of them is set.
+// Subnormal float32 lose more bits, so all s of their size count.
 func halfway(s float64) bool {
 	bits := math.Float64bits(s)
 	return bits&(1<<29-1) == 1<<28 || bits<<1 < 2*(1023-126)<<52
 }
 
-// roundedOnce moves the sum in float64 one step towards what its rounding took, if it took anything
-// (Boldo, Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms using
-// rounding to odd", 2008; what was taken is Knuth's TwoSum).
+// roundedOnce computes the sum in float64, and moves it one step towards the exact sum if rounding
+// lost anything (Boldo, Melquiond, "Emulation of a FMA and correctly rounded sums: proved
+// algorithms using rounding to odd", 2008). Knuth's TwoSum tells what was lost.
 func roundedOnce(a, b, c float32) float32 {
 	p, q := float64(a)*float64(b), float64(c)
 	s := p + q

@@ -31,8 +31,8 @@ func int8s(s []byte) []int8 {
 	return unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(s))), len(s))
 }
 
-// AsDoubles views the 8-byte words that lie in s on a multiple of eight bytes, without a copy: of
-// an odd number of floats all but one, of an even number perhaps two fewer.
+// AsDoubles views the 8-byte words in s that begin at a multiple of eight bytes, without a copy.
+// With an odd number of floats it leaves out one, with an even number none or two.
 func AsDoubles(s []float32) []float64 {
 	p := unsafe.Pointer(unsafe.SliceData(s))
 	if uintptr(p)%8 != 0 {

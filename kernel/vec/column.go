@@ -2,9 +2,9 @@ package vec
 
 import "math"
 
-// MaxRows sets peak[j] to the greatest of peak[j] and x[i*w+j] over the rows i of x, each w =
-// len(peak) elements. Where one of them is NaN the result is any of them. It panics when len(x) is
-// no multiple of w.
+// MaxRows sets peak[j] to the greatest of peak[j] and the elements x[i*w+j] of all rows i of x,
+// where a row has w = len(peak) elements. Where one of these elements is NaN the result may be any
+// of them. It panics when len(x) is no multiple of w.
 func MaxRows(peak, x []float32) {
 	if n := rowsOf(x, peak); n > 0 {
 		maxRows(x, n, peak)

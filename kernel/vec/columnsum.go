@@ -37,9 +37,9 @@ func ColumnSumScratch(rows, w int) int {
 	return 3*w + 1
 }
 
-// MakeColumnSums begins with no rows. What sum and scratch hold does not matter; scratch has
-// ColumnSumScratch floats for the rows that will come and len(sum). Nobody else may use either
-// until Finish.
+// MakeColumnSums returns sums over no rows yet. What sum and scratch hold does not matter. scratch
+// must have as many floats as ColumnSumScratch says for the rows that will come and len(sum).
+// Nobody else may use either slice until Finish.
 func MakeColumnSums(sum, scratch []float32) ColumnSums {
 	c := ColumnSums{sum: sum}
 	w := len(sum)

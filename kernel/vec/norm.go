@@ -3,9 +3,9 @@ package vec
 import "math"
 
 // MeanVariance returns the mean of x and its population variance, the mean of (x[i] - mean)²,
-// computed in two passes. An empty slice gives NaN for both. The mean m has the error of [Mean];
-// the variance is within 1e-5 of that about m, which exceeds the variance by the square of m's
-// error. The bits are the same on every path of instructions: see [Sum].
+// computed in two passes. An empty slice gives NaN for both. The mean m has the error of [Mean].
+// The variance is within 1e-5 of the mean of (x[i] - m)², which exceeds the true variance by the
+// square of m's error. The bits are the same on every path of instructions: see [Sum].
 func MeanVariance(x []float32) (mean, variance float32) {
 	mean, v := moments(x)
 	return mean, float32(v)

@@ -57,8 +57,8 @@ func (r *Requantization) Added(scaleX, scaleY, bias float32, to Bytes) {
 	r.thenBias = bias
 }
 
-// Then adds a stage, not for [AddBytes]: the byte of the first, times scale plus bias, rounded
-// once.
+// Then adds a second stage, which [AddBytes] does not take: the byte of the first stage, times
+// scale plus bias, with a single rounding before it becomes a byte of the grid to.
 func (r *Requantization) Then(scale, bias float32, to Bytes) {
 	r.thenScale, r.thenBias, r.thenZero, r.twice = scale, bias, to.Zero, 1
 	r.thenLo, r.thenHi = to.Limits()

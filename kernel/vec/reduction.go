@@ -52,9 +52,9 @@ func TotalSquares(x []float32) float64 { return totalDot(x, x) }
 func Norm(x []float32) float32 { return float32(math.Sqrt(totalDot(x, x))) }
 
 // Dot returns the sum of a[i]*b[i] over a. Slice b must be at least as long as a. The products are
-// not rounded on their own, the order, the bits and the error are those of Sum, relative to the sum
-// of the magnitudes of products, and 2^-150 for each product that is below the normal range of
-// float32. A result of zero is positive.
+// not rounded on their own. The order and the bits are those of Sum. So is the error, relative to
+// the sum of the magnitudes of products, plus 2^-150 for each product that is below the normal
+// range of float32. A result of zero is positive.
 func Dot(a, b []float32) float32 {
 	b = b[:len(a)]
 	if len(a) <= chunk {

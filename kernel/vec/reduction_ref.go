@@ -32,9 +32,9 @@ func joinLanes(lanes *[sumLanes]float32) float32 {
 	return lanes[0]
 }
 
-// SumEvery returns the sum of x[0], x[stride], x[2*stride] and so on to the end of x, each addition
-// in float64, whose range no such sum leaves. It is for the few elements for which [ColumnSums] are
-// no numbers, and slow. The stride must be at least 1.
+// SumEvery returns the sum of x[0], x[stride], x[2*stride] and so on to the end of x. Each addition
+// is in float64, whose range such a sum cannot leave. It is slow, and meant for the few elements
+// whose sums in [ColumnSums] are infinite or NaN. The stride must be at least 1.
 func SumEvery(x []float32, stride int) float64 {
 	var t float64
 	for i := 0; i < len(x); i += stride {

@@ -5,12 +5,12 @@ import "math"
 // expChunk is chunk for the sums of exponentials, which have 16 lanes.
 const expChunk = chunk / 2
 
-// Softmax computes dst[i] = exp(x[i] - m) / Σ exp(x[j] - m) over j < len(dst), m the greatest x[j]
-// (ONNX Softmax-13 over one row). A row that holds NaN or +Inf, or nothing but -Inf, becomes NaN,
-// as the formula says. The relative error is at most 4e-7 * (2 + |log(dst[i])|), the second term
-// from the rounding of x[i] - m, and that of the sum, which is 2^-24 for each 16 elements and 1e-5
-// at most, for up to 2^40 of them: see [Sum]. The bits are the same with AVX-512 and AVX2; plain Go
-// has exponentials of its own.
+// Softmax computes dst[i] = exp(x[i] - m) / Σ exp(x[j] - m) over j < len(dst), where m is the
+// greatest x[j] (ONNX Softmax-13 over one row). A row that holds NaN or +Inf, or nothing but -Inf,
+// becomes NaN, as the formula says. The relative error is at most 4e-7 * (2 + |log(dst[i])|), where
+// the second term comes from the rounding of x[i] - m, plus the error of the sum, which is 2^-24
+// for each 16 elements and at most 1e-5, for up to 2^40 of them: see [Sum]. The bits are the same
+// with AVX-512 and AVX2; plain Go has exponentials of its own.
 func Softmax(dst, x []float32) {
 	x = x[:len(dst)]
 	mulScalar(dst, dst, float32(1/ExpShift(dst, x, MaxReduce(x))))
@@ -28,10 +28,9 @@ func ExpShift(dst, x []float32, shift float32) float64 {
 	return t
 }
 
-// LogSoftmax computes dst[i] = x[i] - m - log(Σ exp(x[j] - m)) over j < len(dst), m the greatest
-// x[j] (ONNX LogSoftmax-13 over one row), with an absolute error of at most 5e-7 times (1 +
-// |dst[i]|) and the relative error of the sum: see Softmax, of the bits too. NaN appears as in
-// Softmax.
+// LogSoftmax computes dst[i] = x[i] - m - log(Σ exp(x[j] - m)) over j < len(dst), where m is the
+// greatest x[j] (ONNX LogSoftmax-13 over one row). The absolute error is at most 5e-7 * (1 +
+// |dst[i]|) plus the relative error of the sum. That error, the bits and NaN are as in Softmax.
 func LogSoftmax(dst, x []float32) {
 	x = x[:len(dst)]
 	m := MaxReduce(x)

@@ -62,8 +62,8 @@ type seen struct {
 }
 
 // Open returns the cache in a folder, which is made when the first entry is written. It fails when
-// there is no folder for the user's caches, or when the program cannot tell which build it is; both
-// leave nothing to do but run without.
+// the user has no folder for caches, or when the program cannot tell which build it is; a program
+// can then only run without a cache.
 func Open(o Options) (*Cache, error) {
 	c := &Cache{dir: o.Dir, max: o.MaxBytes, log: o.Log, now: time.Now,
 		processor: cpuinfo.ModelName, seen: &seen{}, user: os.Geteuid(), owner: ownerOf,
@@ -174,8 +174,8 @@ func unwritable(err error) error {
 	return fmt.Errorf("%w: %w", errUnwritable, err)
 }
 
-// unkept tells why a plan was not kept. That the folder cannot be written concerns every model and
-// is told once.
+// unkept logs why a plan was not kept. A folder that cannot be written concerns every model, and is
+// logged only once.
 func (c *Cache) unkept(model string, why error) {
 	if errors.Is(why, errUnwritable) && !errors.Is(why, fault.ErrFile) {
 		c.seen.full.Do(func() {

@@ -63,9 +63,9 @@ func (c *Cache) Choices(t compute.Target) compute.Choices {
 	return choices
 }
 
-// KeepChoices adds choices to those that are kept for a target, in the place of what was measured
-// of the same problems before. When there are too many, only these are kept. Of two processes that
-// do so at once, what one of them adds may be lost.
+// KeepChoices adds choices to those that are kept for a target, replacing earlier choices for the
+// same problems. When they are too many together, only the added ones are kept. When two processes
+// add choices at the same time, those of one of them may be lost.
 func (c *Cache) KeepChoices(t compute.Target, add compute.Choices) error {
 	all := c.Choices(t)
 	if all == nil {

@@ -17,8 +17,8 @@ type Compiled struct {
 	// mapped entry, read-only and valid until the model is closed. They are nil for a plan that was
 	// made now.
 	Weights []byte
-	// Options are those that the plan is made with: what was asked for, with the measured choices
-	// that the cache has.
+	// Options are the options that the plan is made with: those that the caller gave, with the
+	// measured choices that the cache has.
 	Options plan.Options
 
 	model   *Model
@@ -41,9 +41,9 @@ func (m *Model) Compile(ctx context.Context, o plan.Options) (*Compiled, error) 
 	return c, err
 }
 
-// Find is Compile that leaves Plan nil when the cache does not have it, for who makes the plan,
-// with the Options of what is returned, in another way: Save keeps it then. Plan is nil, too, where
-// the context was done first.
+// Find is Compile for callers that make a missing plan in another way: it leaves Plan nil when the
+// cache does not have the plan, or when the context was done first. The caller then makes the plan
+// with the Options of what Find returned, and Save keeps it.
 func (m *Model) Find(ctx context.Context, o plan.Options) *Compiled {
 	if o.Choices == nil {
 		o.Choices = m.cache.Choices(o.Target)
@@ -64,8 +64,8 @@ func (m *Model) Find(ctx context.Context, o plan.Options) *Compiled {
 	return c
 }
 
-// find loads the entry of the model's content, and removes it when it is of no use, which it is not
-// for a context that was done first.
+// find loads the entry of the model's content. It removes an entry that is of no use, but not one
+// whose loading ended because the context was done.
 func (c *Compiled) find(ctx context.Context, o plan.Options) error {
 	content, err := c.model.identity()
 	if err != nil {
@@ -95,8 +95,8 @@ func (c *Compiled) find(ctx context.Context, o plan.Options) error {
 	return nil
 }
 
-// mapEntry maps the file of an entry, which nobody else can have written and whose bytes stay as
-// they are from then on.
+// mapEntry maps the file of an entry. Nobody else can have written the file, and its bytes do not
+// change while it is mapped.
 func (c *Cache) mapEntry(name string) (*mapping, fileID, error) {
 	root, err := c.folder()
 	if err != nil {
@@ -137,8 +137,9 @@ func (c *Compiled) load(ctx context.Context, name string, file *mapping, id file
 // keyFor is the key that the entry of a content has.
 func (c *Compiled) keyFor(content key) key { return keyOf(c.setting.String(), content.String()) }
 
-// largeTables is the size of constants from which they are let out of memory once they are checked.
-// Steps read such in place because they need few rows of them at a time: embeddings.
+// largeTables is the size of an entry's constants, all together, from which they are let out of
+// memory once their checksums are compared. So many bytes that steps read in place are mostly
+// embeddings, of which few rows are needed at a time.
 const largeTables = 4 << 20
 
 // discarded is what verify does to chunks of constants that it has checked.
@@ -155,9 +156,9 @@ func (c *Compiled) Cached() bool { return c.Weights != nil }
 // Fresh reports whether the plan was made now and is one that Save keeps.
 func (c *Compiled) Fresh() bool { return c.kept && !c.Cached() }
 
-// Save keeps a plan that was made now, with the packed weights that were made of it
-// (engine.Session.WithWeights), and does nothing for one that was found. An error means that it was
-// not kept, which matters to nobody but a test: the log has it.
+// Save keeps a plan that Compile made anew, with the packed weights that were made of it
+// (engine.Session.WithWeights). It does nothing for a plan that was found in the cache. An error
+// means that the plan was not kept. Callers other than tests may ignore it: it is in the log.
 func (c *Compiled) Save(weights []byte) error {
 	if !c.Fresh() {
 		return nil

@@ -43,25 +43,29 @@
 // through that. Each file is a regular one, no link, of such an owner and with such a mode, which
 // is checked on the open file. A folder that fails is left alone: models start without it.
 //
-// An entry is bound to its model: its name and its key have the SHA-256 of the model's content, and
+// An entry is bound to its model: its name and its key hold the SHA-256 of the model's content, and
 // its digest is a SHA-256 over that key, the graph and the SHA-256 of each mebibyte of constants
-// and weights. All of it is compared before use. A receipt notes that a file had its digest, by
-// what models are known by; for the very same file a start compares the digest of key and graph,
-// and of the rest the CRC-32C, on several cores, at about the speed of memory: nobody else has
-// written the file, and damage is found but for one case in 2^32, bursts of up to 32 bits always.
+// and weights. All of it is compared before use. Once it has been, a receipt notes the digest
+// together with what identifies the file, as records of models do (inode, times and so on). While
+// the file is the very same one, a start compares only the digest of key and graph, and the CRC-32C
+// of the rest, on several cores, at about the speed of memory. That suffices, because nobody else
+// has written the file since. Of damage, it misses one case in 2^32, and never a burst of up to 32
+// bits.
 //
-// What was compared is what is used. A mapped file is held by a lease (fcntl(2), F_SETLEASE), which
-// makes whoever opens it for writing wait until this program has a copy of its own; where a file
-// system has no leases, on other systems than Linux, and where the file is open for writing, it is
-// copied at once, which makes a start slower by the time of reading it. Against a program of the
-// same user that wants to harm there is no defence: it can replace programs, too.
+// The bytes that are used are those that were compared. A mapped file is held by a lease (fcntl(2),
+// F_SETLEASE), which makes whoever opens it for writing wait until this program has a copy of its
+// own. The file is copied at once, which makes a start slower by the time of reading it, where the
+// file system has no leases, on systems other than Linux, and where the file is already open for
+// writing. There is no defence against a harmful program of the same user, which could replace
+// programs, too.
 //
-// On Linux the package listens for SIGIO from the first entry that it maps on, since that is how
-// the system tells of who waits. A program that ignores or resets SIGIO afterwards (signal.Ignore,
-// signal.Reset, foreign code) is not told: the writer goes on after 45 s, and the job that uses the
-// entry sees what it writes, or ends with an error of kind fault.ErrFile where the file was cut
-// short. Programs share the signal with this package through signal.Notify and signal.Stop, which
-// leave its listening alone; those that cannot run without a cache.
+// On Linux the package listens for SIGIO once it has mapped its first entry, since that is how the
+// system tells of a waiting writer. A program that ignores or resets SIGIO afterwards
+// (signal.Ignore, signal.Reset, foreign code) is not told: the writer goes on after 45 s, and the
+// job that uses the entry sees what the writer writes, or ends with an error of kind fault.ErrFile
+// where the file was cut short. Programs can share the signal with this package through
+// signal.Notify and signal.Stop, which leave its listening alone; programs that cannot share it run
+// without a cache.
 //
 // # Damage
 //

@@ -28,9 +28,9 @@ import (
 //	constants that steps read where they are, each aligned to [device.Alignment]
 //	weights packed for the kernels
 //
-// The digest is the SHA-256 of what follows it in the head, and of the table: through the chunks'
-// it covers all of the entry but gaps, and through the key the model, of whose SHA-256 that is
-// made.
+// The digest is the SHA-256 of the table and of the part of the head that follows the digest. It
+// covers the whole entry except gaps, because the table holds the SHA-256 of each chunk; and it
+// covers the model, because the table holds the key, which is made from the model's SHA-256.
 //
 // Constants and weights begin at multiples of sectionAlign, those that fill a huge page at
 // multiples of that, and chunks with them; the file ends with the weights.
@@ -165,9 +165,9 @@ func chunkOf(section []byte, i int) []byte {
 	return section[i*chunkBytes : min((i+1)*chunkBytes, len(section))]
 }
 
-// verify compares constants and weights with their SHA-256, or with their CRC-32C where the file is
-// known to have had the former, on so many goroutines. When it is not nil, checked is called with
-// each chunk of constants that has been compared.
+// verify compares constants and weights with their SHA-256, or, where known says that the file is
+// known to have had the right SHA-256, with their CRC-32C. It uses the given number of goroutines.
+// When checked is not nil, verify calls it with each chunk of constants that it has compared.
 func (e *entry) verify(threads int, known bool, checked func(chunk []byte)) error {
 	nc, n := chunks(len(e.constants)), len(e.sums)/4
 	var next atomic.Int64

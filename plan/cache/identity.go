@@ -31,8 +31,8 @@ func keyOf(lines ...string) key {
 	return key(h.Sum(nil))
 }
 
-// settingKey identifies all that an entry depends on beside the contents of the model's files, of
-// which it goes by the sizes.
+// settingKey identifies everything that an entry depends on except the contents of the model's
+// files; of those it includes the sizes.
 func (c *Cache) settingKey(files []fileID, o plan.Options) key {
 	lines := []string{"plan", fmt.Sprint(formatVersion), c.build, runtime.GOOS, runtime.GOARCH,
 		o.Target.Identity(),
@@ -68,8 +68,9 @@ func keeps(o plan.Options) bool {
 	return o.Target != nil && o.Placement == 0 && p.StopAfter == 0 && p.Dump == nil && !p.Check
 }
 
-// Settled is the age of its last change from which a file's times tell of every later change: twice
-// the granularity of any file system in use, of which FAT's two seconds are the coarsest.
+// Settled is the age that the last change of a file must have for the file's times to tell of every
+// later change. It is twice the granularity of the coarsest file system in use, FAT, whose times
+// count two seconds.
 const Settled = 4 * time.Second
 
 // fileID tells the content of a file from any other that its path has had.
@@ -111,8 +112,8 @@ func identityAt(path, name string) (fileID, error) {
 	return id, f.Close()
 }
 
-// hashFile hashes the content of the file at a path, which is to be a file of which the identity is
-// known, from before its first byte is read until after its last.
+// hashFile hashes the content of the file at a path. The file must have the identity want from
+// before its first byte is read until after its last.
 func hashFile(path string, want *fileID) (sum key, err error) {
 	f, have, err := identify(path)
 	if err != nil {

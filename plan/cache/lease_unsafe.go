@@ -76,9 +76,10 @@ func unwatch(m *mapping) {
 	delete(watched.all, m)
 }
 
-// part puts a copy in the place of a mapping when somebody waits to write its file. Where there is
-// no memory for that, the other waits on. One that has waited for as long as the system lets it may
-// have cut the file short: then there is nothing to copy, and what reads the mapping fails.
+// part replaces a mapping by a copy of its bytes when somebody waits to write the file. Where there
+// is no memory for the copy, the writer waits on. A writer that has waited for as long as the
+// system lets it may have cut the file short: then there is nothing to copy, and whoever reads the
+// mapping fails.
 func (m *mapping) part() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -179,9 +179,9 @@ func (m *Model) Close() error {
 	return err
 }
 
-// identity returns the hash of the model's content, for which it reads the files when it is not
-// known, and checks that they are still those that were parsed. It fails when what is in them
-// cannot be told for sure.
+// identity returns the hash of the model's content. It reads the files when the hash is not known,
+// and checks that they are still those that were parsed. It fails when their times cannot tell for
+// sure that their content is still the same.
 func (m *Model) identity() (key, error) {
 	m.mu.Lock()
 	content, hashed := m.content, m.hashed

@@ -63,9 +63,10 @@ func (c *Cache) writeSealed(name, magic string, body []byte) error {
 	})
 }
 
-// receipt says that the content of an entry's file had its SHA-256 when the file was this very one.
-// While it is the same, by the rule that models go by ([Settled] aside: none but this user can
-// write it), a start checks it against damage only, which takes a quarter of the time.
+// receipt says that the content of an entry's file had its SHA-256 when the file had this identity.
+// While it has the same identity, a start checks the file only against damage, which takes a
+// quarter of the time. The identity is that by which models are known, but without the wait of
+// [Settled], since only this user can write the file.
 type receipt struct {
 	Root key // digest of the entry
 	File fileID

@@ -19,9 +19,10 @@ const (
 	enteredByOthers  = 0o011
 )
 
-// folder opens the cache's folder once it is known that nobody but this user and root can change
-// what is in it, or put another in its place. What is done through the root that it returns is done
-// in that folder, whatever becomes of its path meanwhile. The first refusal is told of.
+// folder opens the cache's folder, after it has checked that only this user and root can change
+// what is in it or put another folder in its place. Whatever is done through the root that it
+// returns is done in that very folder, even if its path is changed meanwhile. The first refusal is
+// logged.
 func (c *Cache) folder() (*os.Root, error) {
 	root, err := os.OpenRoot(c.dir)
 	if err != nil {
@@ -78,9 +79,9 @@ func (c *Cache) trustFolder(root *os.Root) error {
 	return err
 }
 
-// trustWay checks a folder and all above it, from the top. Others may write one where they cannot
-// remove what is not theirs (a sticky one, such as /tmp), and one below a folder that does not let
-// them in.
+// trustWay checks a folder and all folders above it, from the top. It allows others to write a
+// folder in which they cannot remove what is not theirs (a sticky one, such as /tmp), and one below
+// a folder that does not let them in.
 func (c *Cache) trustWay(path string) error {
 	shut := false
 	for i := range len(path) + 1 {

@@ -159,8 +159,8 @@ func scoreMask(shape []int, keys int) attention.Mask {
 	return m
 }
 
-// triangles takes constant masks that hide the keys after each query for what they are, so that
-// those are not computed.
+// triangles replaces a constant mask that hides only the keys after each query by causal masking,
+// so that the hidden keys are not computed.
 func (k *attentionKernel) triangles(r *request) {
 	p := &k.params
 	if k.keep >= 0 &&
@@ -177,8 +177,9 @@ func (k *attentionKernel) triangles(r *request) {
 	}
 }
 
-// triangle reports whether query i sees, by a constant mask for all heads, the keys up to some i +
-// offset, and makes them the kernel's own.
+// triangle reports whether a constant mask, the same for all heads, lets query i see exactly the
+// keys up to i + offset, for some offset. If so, it sets Causal and the offset in the kernel's
+// Params.
 func (k *attentionKernel) triangle(t *tensor.Tensor,
 	seen func(t *tensor.Tensor, i int) (seen, ok bool)) bool {
 	p := &k.params

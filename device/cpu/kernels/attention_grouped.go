@@ -12,9 +12,9 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// groupedKernel is GroupQueryAttention of com.microsoft in float32, with its caches apart from each
-// other and both of them given out, where it writes keys, turned, and values once and reads them
-// from.
+// groupedKernel is GroupQueryAttention of com.microsoft in float32, for calls whose caches of keys
+// and of values are separate tensors, and which return both caches. It writes rotated keys and
+// values into the returned caches once, and reads them from there.
 type groupedKernel struct {
 	call                               *op.Call
 	op                                 *attention.Attention
@@ -160,8 +160,8 @@ func (k *groupedKernel) setTurn(r *request) bool {
 	return !given || count(places) == k.batch*k.length
 }
 
-// params lays out the operands. Queries that stand alone and share keys are as good as queries of
-// one head that stand at the same place.
+// params lays out the operands. Where each head has one query, the heads that share keys are
+// computed as queries of one head that stand at the same position.
 func (k *groupedKernel) params() attention.Params {
 	row := k.heads * k.size
 	y := attention.Layout{Batch: k.length * row, Head: k.size, Row: row}

@@ -17,9 +17,9 @@ var byteConvKernels = map[opKey]builder{
 	{op.FusedDomain, "QLinearConv"}: rescaledConv,
 }
 
-// byteConv is a convolution of bytes by constant bytes. What is said of [byteProduct] holds for it,
-// with the weights in the place of A: zero points of the weights want the sums of the patches,
-// which are a convolution with ones.
+// byteConv is a convolution of bytes by constant bytes. What the comment of [byteProduct] says
+// holds for it, with the weights in the place of A. Where weights have zero points it needs the
+// sums of the patches, which it computes as a convolution with ones.
 type byteConv struct {
 	byteConvCall
 	op, ones     *conv.Bytes // ones is nil where the zero points of the weights are 0
@@ -295,8 +295,8 @@ func (t *byteConvTask) store(x []float32, ld, batch, i0, i1, j0, j1 int) {
 		first+i1, j1-j0)
 }
 
-// centre takes what the zero point of the weights makes of the patches, from number at on, from the
-// sums of a channel.
+// centre subtracts from the sums of a channel what the zero point of its weights adds to them,
+// which depends on the sums of the patches from number at on.
 func (t *byteConvTask) centre(sums []int32, at int, zero int32) {
 	patches := t.patchSums[at:][:len(sums)]
 	switch {
@@ -327,8 +327,8 @@ func (t *byteChannels) input(i int) *tensor.Tensor {
 	return t.inputs[i]
 }
 
-// readBias reads the bias. It returns false if what belongs to the channels is known, since it
-// depends on constants alone.
+// readBias reads the bias. It returns false if everything that belongs to the channels is known
+// already, since it depends on constants alone.
 func (t *byteChannels) readBias() bool {
 	if t.ready {
 		return false

@@ -15,9 +15,9 @@ import (
 // LSTM.
 var byteLSTMKernels = map[opKey]builder{{microsoft.Domain, "DynamicQuantizeLSTM"}: byteLSTM}
 
-// byteLSTMKernel is an LSTM whose products are of bytes: X on one scale, the state of each batch
-// entry on one of its own at each step, by weights on constant scales. What [byteProduct] says of
-// flipped bytes and zero points holds here.
+// byteLSTMKernel is an LSTM whose products are of bytes. X has one scale; the state of each batch
+// entry has a scale of its own at each step; weights have constant scales. What the comment of
+// [byteProduct] says of flipped bytes and zero points holds here, too.
 type byteLSTMKernel struct {
 	lstmKernel
 	operands [2]byteWeights // W and R

@@ -25,8 +25,9 @@ type nBits struct {
 	after            gemm.Epilogue // less the bias
 }
 
-// matMulNBits rounds the rows to bytes if the call says so, and else multiplies few rows by the
-// weights as they are, and for many makes floats of the weights.
+// matMulNBits returns the kernel of a product by weights of four bits. If the call says so, the
+// kernel rounds the rows to bytes. Else it multiplies few rows by the weights as they are, and
+// converts the weights to floats for many rows.
 func matMulNBits(r *request) (compute.Kernel, error) {
 	a, d, _ := r.in(microsoft.NBitsA)
 	attrs := r.Call.Attrs

@@ -10,8 +10,8 @@ import (
 )
 
 // pixelKernels are the operators on images of bytes with their channels in the last axis: weir's
-// NhwcQLinearConv, of one group or of one a channel, with constant weights, scales and zero points,
-// that of the weights one for all, and NhwcMaxPool.
+// NhwcMaxPool, and NhwcQLinearConv with one group, or one group for each channel, with constant
+// weights, scales and zero points, and the same zero point for all weights.
 var pixelKernels = map[opKey]builder{
 	{op.FusedDomain, "NhwcQLinearConv"}: nhwcConv, {op.FusedDomain, "NhwcMaxPool"}: nhwcMaxPool,
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/weirgpu/weir/tensor"
 )
 
-// reduction is how one operator reduces: a whole row at once, parts of a row that are folded and
-// completed, or row after row, element by element. Of those rows, extremes start at init and fold
-// rows in by accum. Sums, or those of squares, are completed by finish, when set, for n elements
-// each; one that is no number is taken again by every, from the elements of its column, which are
-// stride apart.
+// reduction is how one operator reduces. row reduces a whole row at once. part reduces part of a
+// row, fold joins two parts, and whole completes them. Columns are reduced row after row, element
+// by element: extremes start at init and fold rows in by accum; sums, or sums of squares, are
+// completed by finish, when it is set, for n elements each. A sum that is infinite or NaN is
+// computed again by every, from the elements of its column, which are stride apart.
 type reduction struct {
 	row     func(x []float32) float32
 	part    func(x []float32) float64
@@ -282,8 +282,8 @@ func (k *reduceKernel) extremes(acc, x []float32, groups int) {
 	}
 }
 
-// mend takes sums again that are no numbers: they may have left the range of float32 on the way to
-// a result that does not.
+// mend computes sums that are infinite or NaN again: they may have left the range of float32 on the
+// way to a result that is within it.
 func (t *reduceTask) mend(y, x []float32) {
 	if s := vec.Sum(y); s-s == 0 {
 		return
