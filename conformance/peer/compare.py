@@ -67,11 +67,15 @@ class WeirFailed(Exception):
 
 @dataclasses.dataclass
 class Model:
-    """A model to compare, and what makes its inputs (a function of the peer's session)."""
+    """A model to compare, and what makes its inputs (a function of the peer's session).
+
+    A local error is allowed as far as one of the norm, and as far as local_tolerance says.
+    """
 
     name: str
     file: pathlib.Path
     make_case: object
+    local_tolerance: float = 0.0
 
 
 @dataclasses.dataclass
@@ -276,6 +280,7 @@ def compare(model, weir, options):
     if weir is not None:
         weir.run_ms = []
         tolerances = allowed(model.file, case, run_peer, want, options.tolerance)
+        tolerances = tolerances[0], max(tolerances[1], model.local_tolerance)
         del peer_ms[len(want):]
         got = run_steps(case, lambda feeds: weir.run(model.file, feeds))
         for result in results:
